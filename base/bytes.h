@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bytes.h - little-endian reader and writer that cannot run past the end
+ *
+ * Read or write straight through and look at `bad` once at the end: after the
+ * first overrun every read gives 0 and every write is dropped.
+ */
+#ifndef BASE_BYTES_H
+#define BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tei_reader {
+	const uint8_t *at, *end;
+	bool bad;
+};
+
+struct tei_writer {
+	uint8_t *at, *end;
+	bool bad;
+};
+
+void tei_reader_init(struct tei_reader *r, const void *bytes, size_t len);
+uint8_t tei_read_u8(struct tei_reader *r);
+uint16_t tei_read_u16(struct tei_reader *r);
+uint32_t tei_read_u32(struct tei_reader *r);
+uint64_t tei_read_u64(struct tei_reader *r);
+/* Points into the input; NULL when bad. */
+const void *tei_read_bytes(struct tei_reader *r, size_t len);
+/* All read, nothing left, nothing bad. */
+bool tei_reader_done(const struct tei_reader *r);
+
+void tei_writer_init(struct tei_writer *w, void *bytes, size_t room);
+void tei_write_u8(struct tei_writer *w, uint8_t v);
+void tei_write_u16(struct tei_writer *w, uint16_t v);
+void tei_write_u32(struct tei_writer *w, uint32_t v);
+void tei_write_u64(struct tei_writer *w, uint64_t v);
+void tei_write_bytes(struct tei_writer *w, const void *bytes, size_t len);
+
+#endif

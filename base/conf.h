@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * conf.h - the registry of settings
+ *
+ * A setting is one row. Defaults, command line, environment, --help and the
+ * documentation all come from the rows, so they cannot disagree. A folder has
+ * one table over one struct; values are written at the row's offset.
+ *
+ * Precedence: command line over environment over default. Names are compared
+ * with '-' and '_' equal. Spellings: -name=v, --name=v, --name v, and for
+ * booleans --name and --noname.
+ */
+#ifndef BASE_CONF_H
+#define BASE_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum tei_conf_type {
+	TEI_CONF_BOOL, /* bool: 1/0, true/false, yes/no, on/off */
+	TEI_CONF_UINT, /* uint64_t */
+	TEI_CONF_SIZE, /* uint64_t bytes: 4096, 64k, 1.5g, "4 GB"; powers of 2 */
+	TEI_CONF_DURATION, /* uint64_t ms: 500ms, 10s, 5m, 1h; bare: row's unit */
+	TEI_CONF_RATIO,    /* double, within min .. max */
+	TEI_CONF_STRING,   /* char *: owned, tei_free()d by fini() */
+	TEI_CONF_CHOICE, /* const char *: one of choices, "a|b|c"; owned too */
+};
+
+struct tei_setting {
+	const char *name;  /* snake_case, "." for groups: flag and key */
+	const char *alias; /* older spelling, or NULL */
+	const char *env;   /* environment name, or NULL */
+	enum tei_conf_type type;
+	const char *def;  /* in the syntax of the type; NULL string = unset */
+	const char *unit; /* for --help; "s" makes a bare DURATION seconds */
+	const char *choices; /* TEI_CONF_CHOICE */
+	const char *help;    /* one line */
+	double min, max;     /* numbers; both 0: no limits but the type's */
+	size_t offset;
+	bool hidden; /* accepted, not shown (compatibility) */
+};
+
+#define TEI_SETTING(strct, field) \
+	.name = #field, .offset = offsetof(strct, field)
+
+struct tei_conf {
+	const struct tei_setting *rows; /* rows[n] */
+	size_t n;
+	void *values; /* the struct that the offsets are into */
+};
+
+#define TEI_CONF_ERROR_LEN 256
+
+/* Write all defaults. -ENOMEM. */
+int tei_conf_init(struct tei_conf *c, const struct tei_setting *rows, size_t n,
+		  void *values);
+/* Free what strings own; values are zeroed. */
+void tei_conf_fini(struct tei_conf *c);
+
+/*
+ * Set one by name or alias. On error nothing has changed and @error says the
+ * name, the value and what would be right. -ENOENT: no such setting. -EINVAL:
+ * malformed. -ERANGE: outside min .. max. -ENOMEM.
+ */
+int tei_conf_set(struct tei_conf *c, const char *name, const char *value,
+		 char error[TEI_CONF_ERROR_LEN]);
+/* Apply every row's environment variable that is set; errors as set(). */
+int tei_conf_env(struct tei_conf *c, char error[TEI_CONF_ERROR_LEN]);
+/*
+ * Apply argv[1 .. argc). Stops at the first error, which names the argument.
+ * --help and --version are returned as 1 and 2 and left to the caller.
+ */
+int tei_conf_args(struct tei_conf *c, int argc, char **argv,
+		  char error[TEI_CONF_ERROR_LEN]);
+
+/* "usage" line, @about, then a row a setting with default, unit and env. */
+void tei_conf_help(const struct tei_conf *c, FILE *out, const char *program,
+		   const char *about);
+/* The same rows as a Markdown table, for the documentation. */
+void tei_conf_markdown(const struct tei_conf *c, FILE *out);
+
+/*
+ * The whole start of a main(): defaults, environment, command line; prints
+ * help, version or the one-line error. Returns -1 to go on, else the exit
+ * code (0 after help and version, 2 after an error).
+ */
+int tei_conf_main(struct tei_conf *c, int argc, char **argv, const char *about);
+
+/* Parsers on their own. 0, -EINVAL, -ERANGE. */
+int tei_parse_size(const char *text, uint64_t *out);
+int tei_parse_duration_ms(const char *text, const char *unit, uint64_t *out);
+int tei_parse_bool(const char *text, bool *out);
+int tei_parse_uint(const char *text, uint64_t *out);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * frame.h - framed messages over a stream, and calls that await an answer
+ *
+ * Every control connection (engine to engine, client to master) speaks it:
+ * a 16-byte little-endian header {length u32, type u16, flags u16,
+ * request id u64}, then `length` bytes of body. docs/wire.md has the table.
+ * The body is a protobuf message; this file does not look inside.
+ *
+ * A frame whose length exceeds the cap of its type is refused before anything
+ * is allocated: the connection is closed and counted. Type 0 is "refused": a
+ * text for people, after which the sender closes.
+ *
+ * Threads: everything here belongs to the connection's loop. Memory of an idle
+ * connection: under 4 KiB of ours.
+ */
+#ifndef BASE_FRAME_H
+#define BASE_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/net.h"
+
+#define TEI_FRAME_HEADER_LEN 16
+#define TEI_FRAME_REFUSED    0 /* type: body is UTF-8 text, sender closes */
+#define TEI_FRAME_REPLY      (1u << 0) /* flag: answers that request id */
+#define TEI_FRAME_TYPES      64        /* types are 0 .. 63 */
+
+struct tei_loop;
+struct tei_frame_conn;
+
+struct tei_frame {
+	uint16_t type;
+	uint16_t flags;
+	uint64_t id;      /* 0: a push that nobody answers */
+	const void *body; /* body[len], borrowed for the call */
+	size_t len;
+};
+
+/* What the two sides of a protocol agree on; static const. */
+struct tei_frame_protocol {
+	const char *name; /* "control", "master"; for logs */
+	/* Most bytes of a body per type; 0: this type is refused. */
+	uint32_t cap[TEI_FRAME_TYPES];
+};
+
+/* Why a connection was refused or closed; counted per protocol user. */
+enum tei_frame_fault {
+	TEI_FRAME_BAD_TYPE,
+	TEI_FRAME_TOO_LONG,
+	TEI_FRAME_BAD_BODY, /* reported by the user with tei_frame_bad() */
+	TEI_FRAME_LATE,     /* a step did not end in time */
+	TEI_FRAME_STRANGER, /* protected mode */
+	TEI_FRAME_CROWD,    /* too many connections */
+	TEI_FRAME_FAULTS,
+};
+
+struct tei_frame_ops {
+	/* A frame that is no reply to one of our calls. */
+	void (*frame)(struct tei_frame_conn *conn, const struct tei_frame *f,
+		      void *arg);
+	/*
+	 * The connection has ended (-ECONNRESET, -ETIMEDOUT, -EPROTO, ...) and
+	 * all calls on it have been answered with that error. @text: what the
+	 * peer said in a refused frame, or NULL. The callee closes it.
+	 */
+	void (*down)(struct tei_frame_conn *conn, int err, const char *text,
+		     void *arg);
+	/* Outgoing only, optional: connected. */
+	void (*up)(struct tei_frame_conn *conn, void *arg);
+	/* Optional, counts refusals. */
+	void (*fault)(enum tei_frame_fault fault, void *arg);
+};
+
+/*
+ * Connect to @to; up() or down() follows, never from inside this call. -ENOMEM,
+ * -EMFILE. @timeout_ms: for the connection to be established.
+ */
+int tei_frame_connect(struct tei_loop *loop,
+		      const struct tei_frame_protocol *protocol,
+		      const struct tei_address *to, uint64_t timeout_ms,
+		      const struct tei_frame_ops *ops, void *arg,
+		      struct tei_frame_conn **out);
+
+/* No callback after it; calls in flight are answered -ECANCELED first. */
+void tei_frame_close(struct tei_frame_conn *conn);
+/* Send "refused" with @text, then close once it is written (2 s at most). */
+void tei_frame_refuse(struct tei_frame_conn *conn, const char *text);
+/* The peer's body did not decode: count it, refuse and close. */
+void tei_frame_bad(struct tei_frame_conn *conn, const char *text);
+/* Replace ops and arg, e.g. once a stranger has said hello. */
+void tei_frame_set_ops(struct tei_frame_conn *conn,
+		       const struct tei_frame_ops *ops, void *arg);
+/* The next frame must come within @ms (0: no limit), else down(-ETIMEDOUT). */
+void tei_frame_expect(struct tei_frame_conn *conn, uint64_t ms);
+const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn);
+/* Bytes queued and not yet taken by the kernel. */
+size_t tei_frame_backlog(const struct tei_frame_conn *conn);
+
+struct ProtobufCMessage;
+/* Send @msg packed; it is not kept. -ENOMEM, -EMSGSIZE (above the cap). */
+int tei_frame_send(struct tei_frame_conn *conn, uint16_t type, uint16_t flags,
+		   uint64_t id, const struct ProtobufCMessage *msg);
+/* Answer @to with @msg: its type, its id, TEI_FRAME_REPLY. */
+int tei_frame_reply(struct tei_frame_conn *conn, const struct tei_frame *to,
+		    const struct ProtobufCMessage *msg);
+
+/*
+ * A call: a frame with an id of its own, answered exactly once: with the reply
+ * frame, or with f NULL and err -ETIMEDOUT, -ECONNRESET, -ECANCELED. Embed it;
+ * it belongs to the connection until answered.
+ */
+struct tei_frame_call {
+	struct tei_heap_node due;
+	struct tei_list link;
+	uint64_t id;
+	void (*done)(struct tei_frame_call *call, int err,
+		     const struct tei_frame *f);
+};
+/* Returns like send(), and then done() will not be called. */
+int tei_frame_call(struct tei_frame_conn *conn, struct tei_frame_call *call,
+		   uint16_t type, const struct ProtobufCMessage *msg,
+		   uint64_t timeout_ms);
+/* Take a call back: no done() any more. A later reply is ignored. */
+void tei_frame_call_cancel(struct tei_frame_conn *conn,
+			   struct tei_frame_call *call);
+
+/* A listening port. */
+struct tei_frame_server;
+struct tei_frame_server_config {
+	const struct tei_frame_protocol *protocol;
+	const char *host;   /* NULL: wildcard */
+	uint16_t port;      /* 0: kernel's choice */
+	bool insecure;      /* serve other hosts too */
+	unsigned int n_max; /* connections at a time; more: refused */
+	uint64_t hello_ms;  /* the first frame must come within; 0: no limit */
+	const struct tei_frame_ops *ops; /* of new connections */
+	void *arg;                       /* borrowed while the server lives */
+	/* Optional: a new connection, before its first frame. */
+	void (*accepted)(struct tei_frame_conn *conn, void *arg);
+};
+int tei_frame_listen(struct tei_loop *loop,
+		     const struct tei_frame_server_config *config,
+		     uint16_t *out_port, struct tei_frame_server **out);
+/* Stops accepting; its connections live on and are closed by their users. */
+void tei_frame_server_close(struct tei_frame_server *server);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hash.h - intrusive hash table that never stops to rehash
+ *
+ * Linear hashing: each insert splits at most one bucket, each remove joins at
+ * most one, so no operation ever costs more than its own chain. The table
+ * owns only its bucket directory, never the nodes. The caller computes the
+ * hash (XXH3, seeded, for keys from outside) and compares keys.
+ *
+ * Threads: none of its own.
+ */
+#ifndef BASE_HASH_H
+#define BASE_HASH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tei_hash_node {
+	struct tei_hash_node *next;
+	uint64_t hash;
+};
+
+#define TEI_HASH_CHUNKS 48
+
+struct tei_hash {
+	/* chunk[0] has 64 buckets, chunk[i] has 64 << (i - 1); calloc'd. */
+	struct tei_hash_node **chunk[TEI_HASH_CHUNKS];
+	size_t n_nodes;
+	size_t n_buckets; /* in use now; 64 at least */
+};
+
+/* -ENOMEM. */
+int tei_hash_init(struct tei_hash *h);
+/* The table must be empty or its nodes forgotten by the caller. */
+void tei_hash_fini(struct tei_hash *h);
+
+/*
+ * Add @node under @hash. Does not look for an equal key. Never fails: when
+ * memory for a new chunk is short the table only gets slower.
+ */
+void tei_hash_insert(struct tei_hash *h, struct tei_hash_node *node,
+		     uint64_t hash);
+/* @node must be in the table. */
+void tei_hash_remove(struct tei_hash *h, struct tei_hash_node *node);
+
+/*
+ * First node with exactly @hash, then the next such one; NULL at the end:
+ * for (n = tei_hash_first(h, x); n; n = tei_hash_next(n)) if (same key) ...
+ */
+struct tei_hash_node *tei_hash_first(const struct tei_hash *h, uint64_t hash);
+struct tei_hash_node *tei_hash_next(const struct tei_hash_node *node);
+
+/*
+ * Walk in bucket order, resumable: *@cursor starts at 0. Calls @fn on each
+ * node of at most @n_buckets buckets; @fn may remove the node it is given.
+ * Returns false when the walk has reached the end. Splits and joins between
+ * calls may show a node twice or not at all.
+ */
+typedef void tei_hash_fn(struct tei_hash_node *node, void *arg);
+bool tei_hash_walk(struct tei_hash *h, size_t *cursor, size_t n_buckets,
+		   tei_hash_fn *fn, void *arg);
+
+/* Bytes of the bucket directory, for memory figures. */
+size_t tei_hash_bytes(const struct tei_hash *h);
+
+#endif

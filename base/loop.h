@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * loop.h - a thread with a libevent base: control connections live here
+ *
+ * Everything on a loop is touched only by its thread. Other threads hand it
+ * closures with tei_loop_post(). Stop order: stop() (no new closures run after
+ * it returns and the thread has ended), free what lives on it, destroy().
+ */
+#ifndef BASE_LOOP_H
+#define BASE_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/mpsc.h"
+
+struct event_base;
+struct tei_loop;
+
+/* A closure: embed it; owned by the loop from post() until fn is called. */
+struct tei_call {
+	struct tei_mpsc_node node;
+	void (*fn)(struct tei_call *call);
+};
+
+/* @name: of the thread, at most 15 bytes. -ENOMEM, -EAGAIN, -EMFILE. */
+int tei_loop_create(const char *name, struct tei_loop **out);
+/* As create, but no thread: the caller runs it by tei_loop_run(). */
+int tei_loop_create_bare(struct tei_loop **out);
+/* Runs until tei_loop_stop(); for programs whose main thread is the loop. */
+int tei_loop_run(struct tei_loop *loop);
+/*
+ * End the thread (or make run() return). Closures still queued are called
+ * first. Safe to call twice; not from the loop's own thread, except for bare
+ * loops, where it only asks run() to return.
+ */
+void tei_loop_stop(struct tei_loop *loop);
+void tei_loop_destroy(struct tei_loop *loop); /* NULL is fine */
+
+/* Any thread. False: the loop has stopped and the closure was not taken. */
+bool tei_loop_post(struct tei_loop *loop, struct tei_call *call);
+/* Run @fn(@arg) on the loop and wait for it; at once when already on it.
+ * False: the loop has stopped, @fn was not called. */
+bool tei_loop_do(struct tei_loop *loop, void (*fn)(void *), void *arg);
+bool tei_loop_is_mine(const struct tei_loop *loop);
+/* For events, bufferevents and evhttp on this loop; loop thread only. */
+struct event_base *tei_loop_base(struct tei_loop *loop);
+
+/* Timers: loop thread only. */
+struct tei_timer;
+/* Calls @fn after @ms, then every @ms when @repeat. NULL: out of memory. */
+struct tei_timer *tei_timer_start(struct tei_loop *loop, uint64_t ms,
+				  bool repeat, void (*fn)(void *), void *arg);
+void tei_timer_stop(struct tei_timer *timer); /* NULL is fine; frees it */
+
+#endif

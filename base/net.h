@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * net.h - names of the form host:port, listening sockets, protected mode
+ */
+#ifndef BASE_NET_H
+#define BASE_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define TEI_HOST_LEN_MAX 255                    /* without the terminating 0 */
+#define TEI_NAME_LEN_MAX (TEI_HOST_LEN_MAX + 8) /* [host]:port */
+
+struct tei_address {
+	struct sockaddr_storage ss;
+	socklen_t len;
+};
+
+/*
+ * Split "host", "host:port", "1.2.3.4:port", "[v6]:port", "v6" (two colons or
+ * more without brackets are an address without port). *port is 0 when absent.
+ * -EINVAL: empty host, port out of 0 .. 65535, unbalanced bracket, too long.
+ */
+int tei_name_split(const char *name, char host[TEI_HOST_LEN_MAX + 1],
+		   uint16_t *port);
+/* "host:port", or "[host]:port" when @host has a colon. */
+void tei_name_join(const char *host, uint16_t port,
+		   char out[TEI_NAME_LEN_MAX + 1]);
+
+/*
+ * Look @host up: numeric at once, else by getaddrinfo. Fills @out[0 .. max).
+ * Returns how many, or -EHOSTUNREACH (no such host), -EAGAIN, -ENOMEM.
+ * Blocks on the resolver: control threads only.
+ */
+int tei_resolve(const char *host, uint16_t port, struct tei_address *out,
+		int max);
+
+/*
+ * Bind and listen, close-on-exec and non-blocking. @host NULL or "": the
+ * wildcard, IPv6 with v4-mapped where the system has IPv6, else IPv4. @port 0:
+ * the kernel chooses. *out_port: the port bound. Returns the fd or a negative
+ * errno, logged with @what ("control port"), host and port.
+ */
+int tei_listen(const char *host, uint16_t port, const char *what,
+	       uint16_t *out_port);
+
+/* "1.2.3.4:567", v4-mapped addresses as IPv4. */
+void tei_address_text(const struct tei_address *a,
+		      char out[TEI_NAME_LEN_MAX + 1]);
+uint16_t tei_address_port(const struct tei_address *a);
+void tei_address_set_port(struct tei_address *a, uint16_t port);
+
+/*
+ * Protected mode: whether @peer is this same host, that is loopback or one of
+ * this host's own addresses (getifaddrs, cached for 1 s). v4-mapped addresses
+ * count as their IPv4. Any thread.
+ */
+bool tei_address_is_local(const struct tei_address *peer);
+
+/*
+ * What a server decides at accept: serve everybody when @insecure, else only
+ * this host. False: refuse; one rate-limited line has been logged that names
+ * @what and the ways out (TEI_PROTECTED_TEXT), which the caller also sends.
+ */
+bool tei_peer_allowed(const struct tei_address *peer, bool insecure,
+		      const char *what);
+#define TEI_PROTECTED_TEXT                                               \
+	"protected mode: only peers on this host are served; start the " \
+	"server with --insecure or MOONCAKE_INSECURE=1 to serve others"
+
+#endif

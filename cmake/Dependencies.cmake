@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the build needs; `./dev` installs the Debian packages of
+# tools/packages.txt. docs/decisions/ says why each library is here.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(LIBEVENT REQUIRED IMPORTED_TARGET
+	libevent_core>=2.1 libevent_extra>=2.1 libevent_pthreads>=2.1)
+pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c>=1.3)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.13)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash>=0.8)
+pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto>=3.0)
+pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal>=2.30)
+
+add_library(te_deps INTERFACE)
+target_link_libraries(te_deps INTERFACE PkgConfig::LIBEVENT
+	PkgConfig::PROTOBUF_C PkgConfig::JANSSON PkgConfig::XXHASH
+	PkgConfig::CRYPTO PkgConfig::ISAL)

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store.h - client of the key/value pool
+ *
+ * A client belongs to a pool, that is to a master. It may lend memory to the
+ * pool (then it is an owner too), and it puts and gets values, in batches
+ * first: a single key is a batch of one. Values move between the caller's
+ * memory and the owners' directly.
+ *
+ * A get returns the right bytes or a miss, never other bytes. Every call ends
+ * within its deadline. Results are Mooncake's numbers (enum te_store_code), so
+ * that no layer above translates. Threads: any, on one client too, unless a
+ * function says otherwise.
+ */
+#ifndef TE_STORE_H
+#define TE_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <te/te.h>
+#include <te/version.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Mooncake's values; those that this version never returns are left out. */
+enum te_store_code {
+	TE_STORE_OK = 0,
+	TE_STORE_INTERNAL_ERROR = -1,
+	TE_STORE_BUFFER_OVERFLOW = -10,
+	TE_STORE_SEGMENT_NOT_FOUND = -101,
+	TE_STORE_SEGMENT_ALREADY_EXISTS = -102,
+	TE_STORE_CLIENT_NOT_FOUND = -103,
+	TE_STORE_NO_AVAILABLE_HANDLE = -200, /* the pool is full */
+	TE_STORE_INVALID_VERSION = -300,
+	TE_STORE_INVALID_KEY = -400,
+	TE_STORE_INVALID_PARAMS = -600,
+	TE_STORE_ILLEGAL_CLIENT = -601,
+	TE_STORE_INVALID_WRITE = -700,
+	TE_STORE_REPLICA_IS_NOT_READY = -703,
+	TE_STORE_OBJECT_NOT_FOUND = -704,
+	TE_STORE_OBJECT_ALREADY_EXISTS = -705,
+	TE_STORE_OBJECT_HAS_LEASE = -706,
+	TE_STORE_LEASE_EXPIRED = -707,
+	TE_STORE_TRANSFER_FAIL = -800,
+	TE_STORE_CHECKSUM_MISMATCH = -801,
+	TE_STORE_RPC_FAIL = -900,    /* the master cannot be reached */
+	TE_STORE_RPC_TIMEOUT = -901, /* it did not answer in time */
+};
+
+/* "OBJECT_NOT_FOUND", static; "UNKNOWN" for other numbers. */
+TE_API const char *te_store_strerror(int code);
+
+#define TE_STORE_KEY_MAX   1024u /* bytes of a key; any bytes */
+#define TE_STORE_BATCH_MAX 4096u /* keys of one call to the master */
+#define TE_STORE_VALUE_MAX (1ull << 40)
+
+struct te_store;
+
+struct te_store_config {
+	uint32_t size;               /* sizeof(struct te_store_config) */
+	uint32_t call_timeout_ms;    /* of one call to the master; 0: 1000 */
+	uint32_t replica_timeout_ms; /* of reading one replica; 0: 1000 */
+	uint32_t setup_timeout_ms;   /* to reach the master first; 0: 5000 */
+	const char *master;          /* "host:port"; NULL: "127.0.0.1:50051" */
+	const char *host;         /* name of the own engine, host[:port]; NULL:
+				     * "127.0.0.1" */
+	uint64_t segment_bytes;   /* memory lent to the pool; 0: none */
+	struct te_engine *engine; /* use this one (not owned); NULL: make one */
+	const struct te_config
+		*engine_config; /* for an own one; NULL: default */
+	uint64_t reserved[4];   /* must be 0 */
+};
+
+/**
+ * te_store_setup - join a pool
+ *
+ * Connects to the master, starts an engine unless one is given, joins the
+ * pool's access group and mounts segment_bytes of fresh memory. Reconnects and
+ * mounts again by itself when the master comes back.
+ *
+ * Blocks: setup_timeout_ms at most. Returns 0, or *out is untouched, the
+ * cause is logged and:
+ *   -600  a field is out of range or a name malformed
+ *   -900  the master cannot be reached or refuses us
+ *   -300  the master speaks another version
+ *   -1    no memory, threads, ports
+ */
+TE_API int te_store_setup(const struct te_store_config *config,
+			  struct te_store **out);
+
+/**
+ * te_store_close - leave: unmount, close, free
+ *
+ * NULL is fine. Threads: set-up only. Blocks: 2 s at most, also when the
+ * master is dead. What lies in our own segment is gone for the others.
+ */
+TE_API void te_store_close(struct te_store *store);
+
+TE_API struct te_engine *te_store_engine(struct te_store *store);
+/* Name of the own engine, "127.0.0.1:40123". */
+TE_API const char *te_store_hostname(struct te_store *store);
+/* 0: connected and mounted; -900: not now. Blocks: never. */
+TE_API int te_store_health(struct te_store *store);
+
+/**
+ * te_store_register - register memory of the caller, so that it need not be
+ * looked up or staged per transfer; local only, nobody else can reach it
+ *
+ * Memory given to put and get need not be registered. 0, -600 (overlaps,
+ * length 0), -1.
+ */
+TE_API int te_store_register(struct te_store *store, void *addr,
+			     uint64_t length);
+/* 0, -600 (not registered with exactly this address). */
+TE_API int te_store_unregister(struct te_store *store, void *addr);
+
+struct te_store_key {
+	const void *bytes;
+	uint32_t len;      /* 1 .. TE_STORE_KEY_MAX */
+	uint32_t reserved; /* must be 0 */
+};
+
+/* One value: where it lies, or where it shall go, in pieces. */
+struct te_store_value {
+	const struct iovec *pieces; /* pieces[n_pieces] */
+	uint32_t n_pieces;          /* 1 .. TE_PIECES_MAX - 1 */
+	uint32_t reserved;          /* must be 0 */
+};
+
+/**
+ * te_store_put - store n values
+ * @keys:    keys[n]; a key twice in one call counts once, the first
+ * @values:  values[n]; at least 1 byte each
+ * @results: results[n]: 0 stored or already there (an existing object is left
+ *           as it is), or a negative code per key
+ *
+ * Blocks: until all are stored or have failed; bounded by the call timeout per
+ * step to the master, the wait for space (1 s) and the transfer's deadline
+ * (30 s + 1 s per GiB). Returns 0 when every result is 0, else the first
+ * result that is not, or -600 with results untouched when an argument is
+ * out of range. Codes: -200 (pool full, eviction could not help), -800
+ * (transfer failed), -900, -901, -600 (this key or value), -1.
+ */
+TE_API int te_store_put(struct te_store *store, const struct te_store_key *keys,
+			const struct te_store_value *values, size_t n,
+			int *results);
+
+/**
+ * te_store_get - fetch n values into the caller's memory
+ * @values:  values[n]: room; only as many bytes as the object has are written
+ * @results: results[n]: the object's size in bytes, or a negative code
+ *
+ * The bytes are verified. After a negative result the room's content is
+ * undefined. Blocks: call timeout + replica timeout. Returns the number of
+ * keys with a size, or -600 with results untouched. Codes: -704 (miss), -10
+ * (object larger than the room), -800 (owner did not answer in time), -900,
+ * -901, -600, -1.
+ */
+TE_API int te_store_get(struct te_store *store, const struct te_store_key *keys,
+			const struct te_store_value *values, size_t n,
+			int64_t *results);
+
+/**
+ * te_store_exist - which of n keys are there
+ * @results: results[n]: 1 there, 0 not, negative code
+ *
+ * Returns 0 or the first negative result, or -600 with results untouched.
+ */
+TE_API int te_store_exist(struct te_store *store,
+			  const struct te_store_key *keys, size_t n,
+			  int *results);
+
+/* As exist, but results[n] are sizes in bytes; a missing key is -704. */
+TE_API int te_store_size(struct te_store *store,
+			 const struct te_store_key *keys, size_t n,
+			 int64_t *results);
+
+/**
+ * te_store_remove - remove n keys
+ * @force:   also when leased
+ * @results: results[n]: 0, -704 (not there), -706 (leased), -703 (being put)
+ */
+TE_API int te_store_remove(struct te_store *store,
+			   const struct te_store_key *keys, size_t n, int force,
+			   int *results);
+
+/* Figures of the pool, from the master. */
+struct te_store_pool {
+	uint64_t capacity_bytes, used_bytes;
+	uint64_t objects, owners, clients;
+	uint64_t evicted_objects, evicted_bytes;
+	uint64_t master_metadata_bytes; /* object table, extents, keys */
+	uint64_t master_key_bytes;      /* of it: the keys themselves */
+	uint64_t reserved[8];
+};
+/* 0, -900, -901. */
+TE_API int te_store_pool(struct te_store *store, struct te_store_pool *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

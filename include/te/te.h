@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * te.h - the transfer engine: move bytes between memory of two processes
+ *
+ * An engine has a name, host:port, under which other engines reach it. It
+ * publishes regions of memory; whoever may opens its segment by that name and
+ * reads or writes the regions one-sided, in batches of requests.
+ *
+ * Three promises hold for every request, whatever fails:
+ *  - it ends within its deadline as done, failed or cancelled;
+ *  - once it has ended this engine touches its local memory no more;
+ *  - a write that has succeeded is in the target's memory, and a failed one
+ *    says whether anything of it can still arrive (TE_REMOTE_QUIET).
+ *
+ * Functions return 0 or a negative errno unless they say otherwise. Arguments
+ * are borrowed for the call; strings and arrays are copied. Threads: any,
+ * unless a function says otherwise. In a fork child every handle is dead.
+ */
+#ifndef TE_TE_H
+#define TE_TE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <te/version.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct te_config;
+struct te_engine;
+struct te_batch;
+
+typedef uint64_t te_region_id;  /* 0 is no region */
+typedef uint64_t te_segment_id; /* 0 is no segment */
+
+#define TE_INCARNATION_LEN  16 /* random bytes that name one engine's life */
+#define TE_GROUP_SECRET_LEN 32
+#define TE_PIECES_MAX       1024         /* local pieces of one request */
+#define TE_LENGTH_MAX       (1ull << 40) /* bytes of one request */
+#define TE_NAME_LEN_MAX     263          /* of an engine, without the 0 */
+
+/* ---- configuration ---- */
+
+/**
+ * te_config_create - an empty configuration: every setting at its default
+ *
+ * Environment variables of the settings are read by te_engine_create() and
+ * have less weight than te_config_set(). Returns 0 or -ENOMEM.
+ */
+TE_API int te_config_create(struct te_config **out);
+TE_API void te_config_destroy(struct te_config *config); /* NULL is fine */
+
+/**
+ * te_config_set - change one setting
+ * @name:  "tcp.lanes", "insecure", ...; docs/settings.md lists them
+ * @value: text in the syntax of the setting: 4096, 64k, 500ms, true, ...
+ * @error: error[error_len] or NULL; on failure one line that names the
+ *         setting, the value and what would be right
+ *
+ * Threads: one per config at a time. Returns 0, or nothing has changed and:
+ *   -ENOENT  there is no such setting
+ *   -EINVAL  the value is malformed
+ *   -ERANGE  the value is outside the setting's limits
+ *   -ENOMEM
+ */
+TE_API int te_config_set(struct te_config *config, const char *name,
+			 const char *value, char *error, size_t error_len);
+
+/* ---- engine ---- */
+
+/**
+ * te_engine_create - open the backends, listen and start
+ * @config: borrowed for the call; NULL: all defaults
+ * @name:   "host", "host:port" or "[v6]:port" that peers will use to reach
+ *          this engine; port absent or 0: the kernel chooses. NULL: "127.0.0.1"
+ *
+ * Listens on the wildcard address (setting "bind" narrows it), and without
+ * setting "insecure" serves peers on this same host only.
+ *
+ * Blocks: for name look-up and opening of devices.
+ * Returns 0, or *out is untouched, the cause is logged and:
+ *   -EINVAL         the name or an environment setting is malformed
+ *   -EADDRINUSE     the port is taken
+ *   -EADDRNOTAVAIL  "bind" is no address of this host
+ *   -EMFILE, -ENOMEM, -EAGAIN (threads)
+ */
+TE_API int te_engine_create(const struct te_config *config, const char *name,
+			    struct te_engine **out);
+
+/**
+ * te_engine_destroy - cancel what is in flight, close and free
+ *
+ * Batches are destroyed with their engine; requests end as cancelled. NULL is
+ * fine. Threads: set-up only: no other call on the engine during or after it.
+ * Blocks: 2 s at most, even with dead peers.
+ */
+TE_API void te_engine_destroy(struct te_engine *engine);
+
+/* The name with the port bound, "127.0.0.1:40123"; lives as long as @engine. */
+TE_API const char *te_engine_name(const struct te_engine *engine);
+TE_API void te_engine_incarnation(const struct te_engine *engine,
+				  uint8_t out[TE_INCARNATION_LEN]);
+
+/* ---- memory ---- */
+
+enum te_access {
+	TE_ACCESS_LOCAL = 0, /* unreachable for peers */
+	TE_ACCESS_REMOTE_READ = 1 << 0,
+	TE_ACCESS_REMOTE_WRITE = 1 << 1,
+};
+
+struct te_region {
+	void *addr;
+	uint64_t length;      /* bytes, 1 .. TE_LENGTH_MAX */
+	const char *location; /* "cpu:0", "*" or NULL: find out */
+	/*
+	 * group[TE_GROUP_SECRET_LEN]: only engines that prove they know this
+	 * secret (te_group_join()) see and reach the region. NULL: every peer
+	 * that may connect.
+	 */
+	const uint8_t *group;
+	uint32_t access;        /* TE_ACCESS_* */
+	uint32_t reserved_0;    /* must be 0 */
+	uint64_t reserved_1[3]; /* must be 0 */
+};
+
+/**
+ * te_region_add - register memory and publish it to those who may reach it
+ *
+ * The memory stays the caller's and must stay mapped until
+ * te_region_remove(). Peers with an open segment are told at once.
+ *
+ * Blocks: for the registration. Returns 0, or nothing has changed and:
+ *   -EEXIST  exactly this range is registered already
+ *   -EINVAL  it overlaps another region, wraps around, has length 0, an
+ *            unknown access bit, or reserved fields that are not 0
+ *   -ENOMEM, -EOPNOTSUPP (no backend can reach this kind of memory)
+ */
+TE_API int te_region_add(struct te_engine *engine,
+			 const struct te_region *region, te_region_id *out);
+
+/**
+ * te_region_remove - nobody reaches the memory once this returns
+ *
+ * Blocks: until transfers that are just touching it are over; those that have
+ * not begun are refused. Returns 0, -ENOENT (no such region).
+ */
+TE_API int te_region_remove(struct te_engine *engine, te_region_id region);
+
+/**
+ * te_memory_alloc - memory that every backend likes best
+ * @length: bytes, rounded up to whole pages
+ *
+ * Touched lazily. Free with te_memory_free() after removing its region.
+ * Returns 0, -EINVAL (length 0), -ENOMEM.
+ */
+TE_API int te_memory_alloc(struct te_engine *engine, uint64_t length,
+			   void **out);
+TE_API void te_memory_free(struct te_engine *engine, void *addr);
+
+/**
+ * te_group_join - know a group's secret, so that its regions can be reached
+ *
+ * Peers that are connected get the proof at once; others with the first
+ * message. Joining twice is fine. Returns 0, -ENOMEM, -ENOBUFS (64 groups).
+ */
+TE_API int te_group_join(struct te_engine *engine,
+			 const uint8_t secret[TE_GROUP_SECRET_LEN]);
+
+/* ---- peers and segments ---- */
+
+/**
+ * te_segment_open - what the engine of that name publishes to us
+ * @name:       "host:port"; the engine's own name opens its own segment
+ * @timeout_ms: for the first contact; 0: the default (2 s a step, retried)
+ *
+ * Opening the same name twice gives the same segment, counted. When the peer
+ * restarts, requests to the old one fail with -ESTALE and the next open by
+ * the same name reaches the new one.
+ *
+ * Blocks: up to @timeout_ms. Returns 0, or *out is untouched and:
+ *   -EINVAL        the name is malformed or has no port
+ *   -EHOSTUNREACH  no such host
+ *   -ETIMEDOUT     not reached in time, retries included
+ *   -EACCES        the peer refuses us (its words are logged)
+ *   -EPROTO        whoever answers there is no engine, or of another version
+ *   -ENOMEM
+ */
+TE_API int te_segment_open(struct te_engine *engine, const char *name,
+			   uint32_t timeout_ms, te_segment_id *out);
+/* Undo one open; unknown ids are ignored. Requests in flight go on. */
+TE_API void te_segment_close(struct te_engine *engine, te_segment_id segment);
+
+struct te_segment_region {
+	uint64_t addr; /* in the owner's address space: te_request.remote */
+	uint64_t length;
+	char location[32];
+	uint32_t access;
+	uint32_t reserved;
+};
+
+/**
+ * te_segment_regions - the regions that we may see, sorted by address
+ * @out: out[*n], or NULL with *n 0 to ask for the number
+ * @n:   in: room; out: how many there are, which may exceed the room
+ *
+ * Returns 0, -ENOENT (no such segment), -ESTALE (its engine has restarted).
+ */
+TE_API int te_segment_regions(struct te_engine *engine, te_segment_id segment,
+			      struct te_segment_region *out, size_t *n);
+/* Whose life the segment belongs to. 0, -ENOENT. */
+TE_API int te_segment_incarnation(struct te_engine *engine,
+				  te_segment_id segment,
+				  uint8_t out[TE_INCARNATION_LEN]);
+
+/**
+ * te_segment_epoch - the access epoch under which the owner serves us
+ * @epoch:    starts at 1 and grows with every te_peer_revoke() of us there
+ * @since_ns: CLOCK_MONOTONIC at which we learned it
+ *
+ * Put it into te_request.epoch to make requests that are void after the next
+ * revocation even if they are sent only then. Returns 0, -ENOENT.
+ */
+TE_API int te_segment_epoch(struct te_engine *engine, te_segment_id segment,
+			    uint64_t *epoch, uint64_t *since_ns);
+
+/**
+ * te_peer_revoke - end the access epoch of a peer with us
+ * @incarnation: of the peer; NULL: every peer there is or was
+ *
+ * When it returns 0, nothing that the peer has sent, or will send for the old
+ * epoch, is applied to our memory any more. The peer's requests to us fail
+ * with -ESTALE; it shakes hands again by itself and goes on. Its other peers
+ * are untouched. Also valid for a peer that has never connected.
+ *
+ * Blocks: until confirmed, @timeout_ms at most (0: 2 s).
+ * Returns 0, -ETIMEDOUT (not confirmed: treat the memory as still written to).
+ */
+TE_API int te_peer_revoke(struct te_engine *engine,
+			  const uint8_t incarnation[TE_INCARNATION_LEN],
+			  uint32_t timeout_ms);
+
+/**
+ * te_peer_probe - whether an engine answers under a name, and how fast
+ *
+ * Returns 0, or as te_segment_open(). *rtt_us (may be NULL): round trip.
+ */
+TE_API int te_peer_probe(struct te_engine *engine, const char *name,
+			 uint32_t timeout_ms, uint64_t *rtt_us);
+
+/* ---- requests and batches ---- */
+
+enum te_op {
+	TE_READ = 1,  /* remote to local */
+	TE_WRITE = 2, /* local to remote */
+};
+
+enum te_request_flags {
+	/* A refused or reset connection ends it at once, without retries. */
+	TE_FAIL_FAST = 1 << 0,
+	/* Take the CRC32C of crc_len bytes from crc_from on as they pass. */
+	TE_CRC = 1 << 1,
+};
+
+struct te_request {
+	uint32_t op;           /* TE_READ or TE_WRITE */
+	uint32_t flags;        /* TE_FAIL_FAST, TE_CRC */
+	te_segment_id segment; /* from te_segment_open() */
+	uint64_t remote;       /* address in the segment */
+	const struct iovec
+		*pieces;      /* pieces[n_pieces]: local memory, in order */
+	uint32_t n_pieces;    /* 1 .. TE_PIECES_MAX; their sum is the length */
+	uint32_t timeout_ms;  /* 0: 30 s + 1 s per GiB */
+	uint64_t epoch;       /* from te_segment_epoch(); 0: the current one */
+	uint64_t crc_from;    /* with TE_CRC: first byte of the request */
+	uint64_t crc_len;     /* with TE_CRC: bytes, within the request */
+	uint64_t user;        /* comes back in the completion */
+	uint64_t reserved[4]; /* must be 0 */
+};
+
+enum te_completion_flags {
+	/*
+	 * Nothing of the request can reach the target's memory any more. Always
+	 * set when error is 0 and for reads.
+	 */
+	TE_REMOTE_QUIET = 1 << 0,
+};
+
+struct te_completion {
+	uint64_t user;  /* te_request.user */
+	uint64_t bytes; /* moved; the whole length when error is 0 */
+	uint32_t index; /* place of the request in the batch, from 0 */
+	/*
+	 * 0: done. Else why not:
+	 *   -ETIMEDOUT   its deadline passed
+	 *   -ECANCELED   cancelled, or its engine was destroyed
+	 *   -ESTALE      the peer restarted, or has revoked our access epoch
+	 *   -EACCES      the owner does not allow this access
+	 *   -EFAULT      the remote range is not inside one region of the segment
+	 *   -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  with TE_FAIL_FAST only
+	 *   -ENOENT      the segment was closed
+	 *   -EIO         a backend failed for good; provider_code says how
+	 */
+	int32_t error;
+	int32_t provider_code; /* of the backend, 0: none; for tcp an errno */
+	uint32_t retries;      /* attempts after the first */
+	uint32_t flags;        /* TE_REMOTE_QUIET */
+	uint32_t crc;          /* CRC32C, when asked for and error is 0 */
+	uint32_t rail; /* last rail used, for te_rail_name(); ~0: none */
+	uint64_t reserved[2];
+};
+
+/**
+ * te_batch_create - room for @capacity requests that are awaited together
+ * @capacity: 1 .. 65536
+ *
+ * All memory that submitting needs is taken here, piece lists apart, which
+ * grow a slab of the batch by chunks. Returns 0, -EINVAL, -ENOMEM.
+ */
+TE_API int te_batch_create(struct te_engine *engine, uint32_t capacity,
+			   struct te_batch **out);
+
+/**
+ * te_batch_destroy - cancel what is in flight, wait until it is quiet, free
+ *
+ * NULL is fine. Blocks: until local memory is quiet; bounded also when peers
+ * are dead.
+ */
+TE_API void te_batch_destroy(struct te_batch *batch);
+
+/**
+ * te_batch_submit - start moving bytes
+ * @reqs: reqs[n]; copied with their piece lists
+ * @n:    1 .. room left in the batch
+ *
+ * All requests are accepted or none is. The local memory is borrowed until
+ * the request has ended. Whether the remote range exists and may be accessed
+ * is found out on the way and reported in the completion.
+ *
+ * Threads: one per batch at a time. Blocks: never. Returns 0, or nothing has
+ * started and:
+ *   -EINVAL   an op, flag, length, piece or reserved field is out of range
+ *   -ENOENT   a segment is not open
+ *   -ENOBUFS  fewer than @n places are left in the batch
+ *   -ENOMEM
+ */
+TE_API int te_batch_submit(struct te_batch *batch,
+			   const struct te_request *reqs, size_t n);
+
+/**
+ * te_batch_wait - wait until every submitted request has ended
+ * @timeout_ms: 0: only look; UINT32_MAX: as long as the requests' deadlines
+ *
+ * The waiting thread may drive the rails itself. Threads: one per batch at a
+ * time. Returns 0 (all ended, well or not), -ETIMEDOUT.
+ */
+TE_API int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms);
+
+/**
+ * te_batch_poll - take completions that have not been taken yet
+ * @out: out[max]
+ *
+ * Drives the rails once if nobody does. Threads: one per batch at a time.
+ * Blocks: never. Returns how many, 0 .. max.
+ */
+TE_API int te_batch_poll(struct te_batch *batch, struct te_completion *out,
+			 int max);
+
+/**
+ * te_batch_result - the completion of one request, without taking it
+ *
+ * Returns 0, -EAGAIN (in flight), -EINVAL (no such index).
+ */
+TE_API int te_batch_result(struct te_batch *batch, uint32_t index,
+			   struct te_completion *out);
+
+/**
+ * te_batch_eventfd - an fd that is readable while completions can be taken
+ *
+ * Owned by the batch; for poll and epoll, not to be read. Returns the fd,
+ * -EMFILE.
+ */
+TE_API int te_batch_eventfd(struct te_batch *batch);
+
+/**
+ * te_batch_cancel, te_request_cancel - end requests early
+ *
+ * They end with -ECANCELED, soon and also when the peer is dead; those that
+ * have ended already stay as they are. Blocks: never. Returns 0, -EINVAL (no
+ * such index).
+ */
+TE_API int te_batch_cancel(struct te_batch *batch);
+TE_API int te_request_cancel(struct te_batch *batch, uint32_t index);
+
+/**
+ * te_batch_reset - forget ended requests, so that all room is free again
+ *
+ * Threads: one per batch at a time. Returns 0, -EBUSY (some are in flight).
+ */
+TE_API int te_batch_reset(struct te_batch *batch);
+
+/* ---- looking inside ---- */
+
+struct te_stat {
+	const char *name;  /* "te_rail_sent_bytes_total"; static */
+	const char *label; /* rail or reason, "" when there is none; static */
+	uint64_t value;
+};
+
+/**
+ * te_engine_stats - every counter of the engine
+ * @out: out[*n]; *n in: room, out: how many there are
+ *
+ * Counters only grow; gauges do not end in _total. Returns 0.
+ */
+TE_API int te_engine_stats(struct te_engine *engine, struct te_stat *out,
+			   size_t *n);
+
+/* "tcp/0"; "" for an unknown rail. Lives as long as @engine. */
+TE_API const char *te_rail_name(const struct te_engine *engine, uint32_t rail);
+
+/* Text for an error of this library (a negative errno), static. */
+TE_API const char *te_strerror(int error);
+
+/* CRC32C (Castagnoli) of @bytes continuing @crc; start with 0. */
+TE_API uint32_t te_crc32c(uint32_t crc, const void *bytes, size_t len);
+/* CRC32C of A followed by B from those of A and B. */
+TE_API uint32_t te_crc32c_combine(uint32_t crc_a, uint32_t crc_b,
+				  uint64_t len_b);
+
+/**
+ * te_log_set - receive log lines instead of having them on stderr
+ * @fn:    level 0 error, 1 warn, 2 info, 3 debug; @line is borrowed. NULL: stderr
+ *
+ * Threads: set-up only; @fn is called from any thread.
+ */
+typedef void te_log_fn(int level, const char *line, void *arg);
+TE_API void te_log_set(te_log_fn *fn, void *arg);
+/* Default 1, or environment TE_LOG (error, warn, info, debug or 0 .. 3). */
+TE_API void te_log_set_level(int level);
+/* Log a line as the library does, for libraries on top of this one. */
+TE_API void te_log_write(int level, const char *line);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * version.h - version of the library, and how its symbols are marked
+ */
+#ifndef TE_VERSION_H
+#define TE_VERSION_H
+
+#define TE_VERSION_MAJOR 0
+#define TE_VERSION_MINOR 1
+#define TE_VERSION_PATCH 0
+#define TE_VERSION       "0.1.0"
+
+#if defined(__GNUC__)
+#define TE_API __attribute__((visibility("default")))
+#else
+#define TE_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * te_version - version of the library that is loaded, "0.1.0"
+ *
+ * Threads: any. Blocks: never.
+ */
+TE_API const char *te_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * core.h - the master's whole logic as a state machine
+ *
+ * tei_core_step(core, event, now, actions): events are decoded requests, timer
+ * ticks and link changes; actions are replies and messages. The core does no
+ * I/O, owns no thread, reads no clock and no random numbers: the same events
+ * give the same actions. `now` is in milliseconds of a monotonic clock and
+ * must not go back.
+ *
+ * Objects live in extents of segments that owners mounted. Every reservation
+ * gets a new generation; space that a writer may still write to is fenced at
+ * its owner before it is used again.
+ *
+ *   put:  absent --start--> BUILDING --end--> READY --evict, remove--> freed
+ *                              |
+ *                              +-- revoke: freed at once
+ *                              +-- writer gone or late: extent FENCING, freed
+ *                                  when the owner has confirmed
+ *
+ *   session: LIVE --closed, heartbeat missed--> SUSPECT --ttl--> GONE
+ *            SUSPECT --heartbeat--> LIVE. Suspect owners get no new objects and
+ *            theirs count as absent; gone ones are removed in steps.
+ *
+ * Threads: none of its own; one caller at a time.
+ */
+#ifndef STORE_CORE_CORE_H
+#define STORE_CORE_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+
+#define TEI_CORE_ID_LEN     16
+#define TEI_CORE_HEADER_LEN 64 /* of an extent, before its data */
+#define TEI_CORE_KEY_MAX    1024
+#define TEI_CORE_BATCH_MAX  4096
+
+struct tei_core;
+
+struct tei_core_config {
+	uint64_t epoch;            /* of this master's life, us since 1970 */
+	uint64_t hash_seed;        /* against chosen keys */
+	uint64_t lease_ttl_ms;     /* default_kv_lease_ttl */
+	uint64_t client_ttl_ms;    /* client_ttl */
+	uint64_t suspect_ms;       /* silence before SUSPECT; 3 heartbeats */
+	uint64_t put_discard_ms;   /* put_start_discard_timeout_sec */
+	uint64_t fence_timeout_ms; /* an owner that has not confirmed by then is
+				    * dropped with its segment */
+	double high_watermark;     /* eviction_high_watermark_ratio */
+	double eviction_ratio;     /* low watermark is high - this */
+	uint64_t seed;             /* placement among segments */
+	unsigned int step_objects; /* objects touched by one tick; 0: 1024 */
+};
+
+/* A session number is the shell's handle of one client, never reused, not 0. */
+typedef uint64_t tei_session_id;
+
+enum tei_event_type {
+	TEI_EVENT_JOIN,      /* a client said hello on its main connection */
+	TEI_EVENT_HEARTBEAT, /* of a session: it lives */
+	TEI_EVENT_LEAVE,     /* a session's main connection closed */
+	TEI_EVENT_MOUNT,
+	TEI_EVENT_UNMOUNT,
+	TEI_EVENT_PUT_START,
+	TEI_EVENT_PUT_END,
+	TEI_EVENT_LOOKUP,
+	TEI_EVENT_RELEASE,
+	TEI_EVENT_EXIST,
+	TEI_EVENT_SIZE,
+	TEI_EVENT_REMOVE,
+	TEI_EVENT_FENCED, /* an owner has confirmed (or failed) a fence */
+	TEI_EVENT_TICK,   /* at least every 100 ms; bounded work */
+};
+
+struct tei_core_key {
+	const void *bytes; /* bytes[len]; borrowed for the step */
+	size_t len;
+};
+
+/*
+ * One event. Everything pointed to is borrowed for the step. Batches carry n
+ * keys, 1 .. TEI_CORE_BATCH_MAX (the shell has checked n), and columns[n].
+ */
+struct tei_event {
+	enum tei_event_type type;
+	tei_session_id session; /* 0 for ticks */
+	uint64_t cookie;        /* the shell's: comes back in the reply */
+	size_t n;
+	const struct tei_core_key *keys;
+	union {
+		struct {
+			const uint8_t *client_id;   /* [TEI_CORE_ID_LEN] */
+			const uint8_t *incarnation; /* [TEI_CORE_ID_LEN] */
+			const char *engine;
+		} join;
+		struct {
+			const uint8_t *segment; /* [TEI_CORE_ID_LEN] */
+			const char *name;
+			uint64_t base, size;
+		} mount; /* unmount: segment only */
+		struct {
+			const uint64_t *sizes;
+		} put_start;
+		struct {
+			const uint64_t *generations;
+			const uint32_t *crcs;
+			const bool *written;
+			uint64_t epoch;
+		} put_end;
+		struct {
+			const uint64_t *generations;
+		} release;
+		struct {
+			bool force;
+		} remove;
+		struct {
+			uint64_t fence;
+			bool confirmed;
+		} fenced;
+	} u;
+};
+
+enum tei_action_type {
+	TEI_ACTION_REPLY, /* to the event: columns below */
+	TEI_ACTION_FENCE, /* tell the owner's session to revoke a writer */
+	TEI_ACTION_CLOSE, /* drop this session's connections: it is gone */
+};
+
+struct tei_core_segment_name {
+	const char *engine;
+	const uint8_t *incarnation; /* [TEI_CORE_ID_LEN] */
+};
+
+/* Arrays are in the actions' arena and live until its reset. */
+struct tei_action {
+	enum tei_action_type type;
+	tei_session_id session; /* whom it goes to */
+	uint64_t cookie;        /* replies: of the event */
+	union {
+		struct {
+			enum tei_event_type of;
+			int32_t code; /* of the whole call; columns when 0 */
+			size_t n;
+			int32_t *status; /* status[n] */
+			uint64_t *size;
+			uint32_t *segment; /* index into segments */
+			uint64_t *address; /* of the extent's header */
+			uint64_t *generation, *gen_epoch;
+			uint32_t *crc;
+			const struct tei_core_segment_name *segments;
+			size_t n_segments;
+			uint32_t lease_ms, retry_ms;
+		} reply;
+		struct {
+			uint64_t fence;
+			const uint8_t *writer; /* incarnation */
+		} fence;
+	} u;
+};
+
+struct tei_actions {
+	struct tei_arena *arena;
+	struct tei_action *at; /* at[n]; grown in the arena */
+	size_t n, room;
+};
+
+/* @config is copied. -ENOMEM, -EINVAL (a ratio outside 0 .. 1, a ttl of 0). */
+int tei_core_create(const struct tei_core_config *config,
+		    struct tei_core **out);
+void tei_core_destroy(struct tei_core *core);
+
+/*
+ * Apply one event. Appends to @out (n is not reset). Every event but HEARTBEAT,
+ * LEAVE, RELEASE, FENCED and TICK gets exactly one reply to its session. The
+ * event was refused as a whole when the reply's code is not 0: state is as it
+ * was. -ENOMEM: the arena is full; state is as it was and nothing was appended.
+ */
+int tei_core_step(struct tei_core *core, const struct tei_event *event,
+		  uint64_t now_ms, struct tei_actions *out);
+
+/* Whether work is left that ticks should hurry with (dropping, evicting). */
+bool tei_core_busy(const struct tei_core *core);
+
+struct tei_core_figures {
+	uint64_t capacity_bytes, used_bytes; /* fencing extents count as used */
+	uint64_t objects, building, fencing, segments, sessions, suspects;
+	uint64_t metadata_bytes, key_bytes;
+	uint64_t evicted_objects_total, evicted_bytes_total;
+	uint64_t dropped_objects_total; /* with their owner */
+	uint64_t alloc_failures_total, fences_total, fences_failed_total;
+	uint64_t discarded_puts_total, late_ends_total;
+};
+void tei_core_figures(const struct tei_core *core,
+		      struct tei_core_figures *out);
+
+/* Segments in mount order, for the admin API: resumable, *@cursor from 0. */
+struct tei_core_segment {
+	const char *name, *engine;
+	const uint8_t *id;
+	uint64_t base, size, used;
+	bool suspect;
+};
+bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
+			   struct tei_core_segment *out);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* extent.c - the header that every extent begins with */
+#include "store/proto/extent.h"
+
+#include <errno.h>
+
+#include <isa-l/crc.h>
+#include <xxhash.h>
+
+#include "base/bytes.h"
+
+#define CRC_LEN (TEI_EXTENT_HEADER_LEN - 4)
+
+static uint32_t header_crc(const uint8_t header[TEI_EXTENT_HEADER_LEN])
+{
+	/* ISA-L takes a non-const pointer and does not write through it. */
+	return crc32_iscsi((unsigned char *)(uintptr_t)header, CRC_LEN,
+			   0xffffffffu);
+}
+
+void tei_extent_encode(const struct tei_extent_header *h,
+		       uint8_t out[TEI_EXTENT_HEADER_LEN])
+{
+	struct tei_writer w;
+
+	tei_writer_init(&w, out, TEI_EXTENT_HEADER_LEN);
+	tei_write_u32(&w, TEI_EXTENT_MAGIC);
+	tei_write_u16(&w, h->index);
+	tei_write_u16(&w, h->count);
+	tei_write_u64(&w, h->gen_epoch);
+	tei_write_u64(&w, h->generation);
+	tei_write_u64(&w, h->digest);
+	tei_write_u64(&w, h->object_size);
+	tei_write_u64(&w, h->offset);
+	tei_write_u64(&w, h->length);
+	tei_write_u32(&w, 0); /* flags */
+	tei_write_u32(&w, header_crc(out));
+}
+
+static bool parts_hold(const struct tei_extent_header *h)
+{
+	return h->count >= 1 && h->index < h->count &&
+	       h->length <= h->object_size &&
+	       h->offset <= h->object_size - h->length;
+}
+
+int tei_extent_decode(const uint8_t in[TEI_EXTENT_HEADER_LEN],
+		      struct tei_extent_header *out)
+{
+	struct tei_extent_header h;
+	struct tei_reader r;
+	uint32_t magic, flags, crc;
+
+	tei_reader_init(&r, in, TEI_EXTENT_HEADER_LEN);
+	magic = tei_read_u32(&r);
+	h.index = tei_read_u16(&r);
+	h.count = tei_read_u16(&r);
+	h.gen_epoch = tei_read_u64(&r);
+	h.generation = tei_read_u64(&r);
+	h.digest = tei_read_u64(&r);
+	h.object_size = tei_read_u64(&r);
+	h.offset = tei_read_u64(&r);
+	h.length = tei_read_u64(&r);
+	flags = tei_read_u32(&r);
+	crc = tei_read_u32(&r);
+
+	if (magic != TEI_EXTENT_MAGIC || flags || crc != header_crc(in))
+		return -EBADMSG;
+	if (!parts_hold(&h))
+		return -EBADMSG;
+	*out = h;
+	return 0;
+}
+
+uint64_t tei_key_digest(const void *key, size_t len, uint64_t seed)
+{
+	return XXH3_64bits_withSeed(key, len, seed);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * backend.h - what a backend must do, and what the core promises it
+ *
+ * A backend moves slices between memory of two engines. It knows nothing of
+ * batches, segments, retries or the store. Unless an op says otherwise the
+ * core calls it from one thread per rail at a time (the holder of the drive
+ * token), so a backend needs no lock around its rail, endpoints or slices.
+ *
+ * An endpoint is one side of a connection between a rail and a peer's rail.
+ * The initiator's side sends slices; the target's side applies them. A backend
+ * may keep several lanes (connections, queue pairs) in one endpoint; the
+ * endpoint is what fails, is dropped and is confirmed as a whole.
+ *
+ *   initiator: endpoint_open -> address A --control--> target: endpoint_open,
+ *   endpoint_connect(A) -> address B --control--> initiator:
+ *   endpoint_connect(B) -> tei_endpoint_up() -> post() ...
+ */
+#ifndef TE_BACKEND_H
+#define TE_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/conf.h"
+#include "base/list.h"
+#include "base/net.h"
+
+struct tei_topo;        /* machine picture; NULL until there is one */
+struct tei_engine_core; /* the core's side of an engine; opaque here */
+struct tei_link;        /* the core's side of an endpoint; opaque here */
+struct tei_work;        /* the core's side of a slice; opaque here */
+
+#define TEI_BACKEND_ABI 1u
+#define TEI_BLOB_MAX    256 /* bytes of a published key or address */
+
+enum tei_backend_caps {
+	TEI_CAP_REMOTE = 1u << 0,     /* reaches other hosts */
+	TEI_CAP_ONE_SIDED = 1u << 1,  /* the target's CPU is not involved */
+	TEI_CAP_DEVICE_MEM = 1u << 2, /* region_add() takes GPU memory */
+	TEI_CAP_SELF = 1u << 3,       /* reaches this very engine only */
+};
+
+struct tei_device {
+	char name[48];      /* "0", "eth0", "mlx5_0/1"; unique per backend */
+	uint64_t speed_bps; /* 0: unknown */
+	int numa_node;      /* -1: unknown */
+};
+
+struct tei_rail {
+	const struct tei_backend_ops *ops;
+	struct tei_engine_core *core; /* not owned */
+	struct tei_device device;
+	uint32_t index;     /* in the engine's list of rails */
+	const void *config; /* ops->config_size bytes by ops->settings */
+	const char *bind;   /* address to listen on; NULL: wildcard */
+	bool insecure;      /* serve other hosts */
+	/* Counters that the backend keeps; read by te_engine_stats(). */
+	_Atomic uint64_t sent_bytes, received_bytes; /* payload */
+	_Atomic uint64_t bad_frames; /* unreadable input, connection closed */
+	_Atomic uint64_t refused_slices; /* as target: access, range, epoch */
+	_Alignas(max_align_t) unsigned char priv[];
+};
+
+struct tei_endpoint {
+	struct tei_rail *rail;
+	struct tei_link *link; /* not owned */
+	bool target;           /* applies slices of the peer; else sends ours */
+	uint64_t epoch;        /* access epoch it was opened for */
+	/* Initiator: where the peer's control connection leads, port unset. */
+	struct tei_address peer;
+	_Alignas(max_align_t) unsigned char priv[];
+};
+
+enum tei_op {
+	TEI_READ = 1, /* remote to local */
+	TEI_WRITE = 2,
+};
+
+struct tei_slice {
+	struct tei_list link;    /* in the list of whoever owns it now */
+	struct tei_endpoint *ep; /* not owned; set by the core before post() */
+	struct tei_work *work;   /* not owned */
+	uint32_t op;             /* enum tei_op */
+	uint32_t n_iov;          /* >= 1 */
+	const struct iovec *iov; /* iov[n_iov]; not owned */
+	uint64_t skip;           /* bytes to leave out of iov[0] */
+	uint64_t remote;         /* address at the target */
+	uint64_t length;    /* bytes, >= 1; iov after skip has at least these */
+	const uint8_t *key; /* key[key_len], as the target's region_add() */
+	uint32_t key_len;
+	/*
+	 * CRC32C (reflected, no final inversion) over crc_len bytes from
+	 * crc_from of this slice, taken as they pass, or crc_len 0. In: the
+	 * state to start from. Out, when done with err 0: the state after.
+	 */
+	uint32_t crc;
+	uint64_t crc_from, crc_len;
+	int32_t provider_code; /* set by the backend before a failed done() */
+	_Alignas(max_align_t) unsigned char priv[];
+};
+
+/* tei_crc32c_raw(state, bytes, len): for crc above. Any thread. */
+uint32_t tei_crc32c_raw(uint32_t state, const void *bytes, size_t len);
+
+typedef int tei_device_fn(const struct tei_device *device, void *arg);
+
+struct tei_backend_ops {
+	const char *name; /* "tcp"; lower case, unique; it goes on the wire */
+	uint32_t abi;     /* TEI_BACKEND_ABI */
+	uint32_t caps;
+
+	/* Private bytes the core keeps behind each object, zeroed. */
+	size_t rail_size, endpoint_size, slice_size;
+
+	/* "tcp.lanes" ...: filled into config_size bytes for each rail. */
+	const struct tei_setting *settings;
+	size_t n_settings, config_size;
+
+	/*
+	 * Report every usable device, best first; stop when @found returns
+	 * non-zero and return that. No device: 0 and no call. May block. Called
+	 * by te_engine_create(), before any rail exists.
+	 */
+	int (*probe)(const struct tei_topo *topo, tei_device_fn *found,
+		     void *arg);
+
+	/* On error nothing stays allocated. -ENODEV: gone since probe(). */
+	int (*rail_open)(struct tei_rail *rail);
+	/* By now every endpoint is closed and every region removed. */
+	void (*rail_close)(struct tei_rail *rail);
+
+	/*
+	 * Make memory reachable through @rail under @id and write the key that a
+	 * peer needs. *len: in, room in @key (TEI_BLOB_MAX); out, bytes used.
+	 * Called from any thread, may block: guard what it shares with
+	 * progress(). -EOPNOTSUPP: this kind of memory cannot be reached.
+	 */
+	int (*region_add)(struct tei_rail *rail, uint64_t id, void *addr,
+			  uint64_t length, uint32_t access, void *key,
+			  size_t *len);
+	/* Same threads as region_add(); no slice of the region is in flight. */
+	void (*region_remove)(struct tei_rail *rail, uint64_t id);
+
+	/*
+	 * Open this side's half and write what the other half needs; *len as in
+	 * region_add(). On error nothing stays allocated, no close() comes.
+	 */
+	int (*endpoint_open)(struct tei_endpoint *ep, void *addr, size_t *len);
+	/*
+	 * @addr: the other half's, from outside: check it. Never blocks. 0:
+	 * connected. -EINPROGRESS: progress() will call tei_endpoint_up() or
+	 * _down(). Else failed, and neither will come.
+	 */
+	int (*endpoint_connect)(struct tei_endpoint *ep, const void *addr,
+				size_t len);
+	/* Every posted slice has been done by now. Stops applying at a target. */
+	void (*endpoint_close)(struct tei_endpoint *ep);
+
+	/*
+	 * Post up to @n slices in order; returns how many were taken, 0 .. n.
+	 * Fewer than @n: no room, call progress() first. A taken slice gets
+	 * exactly one tei_slice_done(), never from inside post(); one not taken
+	 * gets none. Negative: the endpoint is broken and none was taken.
+	 */
+	int (*post)(struct tei_endpoint *ep, struct tei_slice *const slices[],
+		    int n);
+	/*
+	 * Take one slice back: its one done(-ECANCELED or what it ended with)
+	 * comes from inside this call or the next progress(), whatever the peer
+	 * does. Local memory is quiet then. Where only breaking the connection
+	 * makes it so, the endpoint goes down.
+	 */
+	void (*cancel)(struct tei_endpoint *ep, struct tei_slice *slice);
+	/*
+	 * Break the endpoint and hand every slice back with done(@err) from
+	 * inside this call. Nothing is sent afterwards; close() follows.
+	 */
+	void (*flush)(struct tei_endpoint *ep, int err);
+	/*
+	 * As a target: apply nothing more that came by this endpoint. Returns 0
+	 * when that is so (remote quiet), -EINPROGRESS: progress() reports it by
+	 * tei_endpoint_down(ep, -ESTALE).
+	 */
+	int (*drop)(struct tei_endpoint *ep);
+
+	/*
+	 * Handle at most @budget completions and events. Never blocks. Returns
+	 * how many; negative: the device is dead, the core flushes and closes.
+	 */
+	int (*progress)(struct tei_rail *rail, int budget);
+	/*
+	 * Returns an fd that is readable when progress() has something to do
+	 * (level-triggered, the same fd every time), or -1: only what post()
+	 * brought is ever to be done, and progress() says 0 when that is over.
+	 */
+	int (*wait_fd)(struct tei_rail *rail);
+};
+
+/*
+ * As a target, before touching memory that a peer named: checks key, range,
+ * access rights, group and the endpoint's access epoch, and keeps the region
+ * from being removed until unpin. Holder of the rail's drive token only.
+ * @access: TE_ACCESS_REMOTE_READ or _WRITE. *pin: for unpin.
+ * -EACCES, -EFAULT (no such region, key or range), -ESTALE (epoch is over).
+ */
+int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
+		   uint64_t address, uint64_t length, uint32_t access,
+		   void **local, uint64_t *pin);
+void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin);
+
+/*
+ * Calls a backend makes, only from inside its progress(), flush() or cancel().
+ * After done() the slice belongs to the core. After down() the core calls
+ * flush() and close(), not from inside down().
+ */
+void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes);
+void tei_endpoint_up(struct tei_endpoint *ep);
+void tei_endpoint_down(struct tei_endpoint *ep, int err);
+
+/* NULL at the end; in order of preference. In backends/list.c. */
+extern const struct tei_backend_ops *const tei_backends[];
+
+/* One protocol status per error, so that no errno goes on the wire. */
+enum tei_status {
+	TEI_STATUS_OK = 0,
+	TEI_STATUS_ACCESS = 1,      /* EACCES */
+	TEI_STATUS_RANGE = 2,       /* EFAULT */
+	TEI_STATUS_STALE = 3,       /* ESTALE */
+	TEI_STATUS_BAD = 4,         /* EBADMSG */
+	TEI_STATUS_NO_MEMORY = 5,   /* ENOMEM */
+	TEI_STATUS_BUSY = 6,        /* EAGAIN */
+	TEI_STATUS_CANCELED = 7,    /* ECANCELED */
+	TEI_STATUS_UNSUPPORTED = 8, /* EOPNOTSUPP */
+	TEI_STATUS_VERSION = 9,     /* EPROTO */
+	TEI_STATUS_INTERNAL = 10,   /* EIO, and whatever has no row */
+};
+int tei_status_to_errno(uint32_t status); /* 0 or negative */
+uint32_t tei_status_from_errno(int error);
+
+#endif
