@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * protocol.h - what clients and the master agree on besides store.proto
+ */
+#ifndef STORE_PROTO_PROTOCOL_H
+#define STORE_PROTO_PROTOCOL_H
+
+#include "base/frame.h"
+
+#define TEI_STORE_VERSION       1 /* of Hello */
+#define TEI_STORE_CLIENT_ID_LEN 16
+#define TEI_STORE_GROUP_LEN     32
+
+/* Caps of every type, for both directions. */
+extern const struct tei_frame_protocol tei_store_protocol;
+
+#endif
