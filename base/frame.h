@@ -64,9 +64,11 @@ struct tei_frame_ops {
 	void (*frame)(struct tei_frame_conn *conn, const struct tei_frame *f,
 		      void *arg);
 	/*
-	 * The connection has ended (-ECONNRESET, -ETIMEDOUT, -EPROTO, ...) and
-	 * all calls on it have been answered with that error. @text: what the
-	 * peer said in a refused frame, or NULL. The callee closes it.
+	 * The connection has ended and all calls on it have been answered with
+	 * that error: -ECONNREFUSED (nobody there, or refused: then @text is
+	 * what the peer said, else NULL), -ECONNRESET (also when the peer just
+	 * closed), -ETIMEDOUT, -EPROTO (refused by us), -ENOMEM or what the
+	 * socket said. Once; the callee closes it, now or later.
 	 */
 	void (*down)(struct tei_frame_conn *conn, int err, const char *text,
 		     void *arg);
@@ -86,11 +88,19 @@ int tei_frame_connect(struct tei_loop *loop,
 		      const struct tei_frame_ops *ops, void *arg,
 		      struct tei_frame_conn **out);
 
-/* No callback after it; calls in flight are answered -ECANCELED first. */
+/*
+ * Any time, also inside its own callbacks. Frees @conn: no callback after it,
+ * but calls in flight are answered -ECANCELED first, inside this call. What
+ * was sent is offered to the kernel once more; a refusal is still delivered.
+ */
 void tei_frame_close(struct tei_frame_conn *conn);
-/* Send "refused" with @text, then close once it is written (2 s at most). */
+/*
+ * Send "refused" with @text; what the peer sends from now on is dropped. The
+ * wire ends once the text is written (2 s at most). @conn stays the user's:
+ * either close it at once, or down(-EPROTO) follows soon, not from inside.
+ */
 void tei_frame_refuse(struct tei_frame_conn *conn, const char *text);
-/* The peer's body did not decode: count it, refuse and close. */
+/* The peer's body did not decode: count TEI_FRAME_BAD_BODY, then refuse(). */
 void tei_frame_bad(struct tei_frame_conn *conn, const char *text);
 /* Replace ops and arg, e.g. once a stranger has said hello. */
 void tei_frame_set_ops(struct tei_frame_conn *conn,
@@ -102,7 +112,12 @@ const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn);
 size_t tei_frame_backlog(const struct tei_frame_conn *conn);
 
 struct ProtobufCMessage;
-/* Send @msg packed; it is not kept. -ENOMEM, -EMSGSIZE (above the cap). */
+/*
+ * Send @msg packed (NULL: an empty body); it is not kept. Also before up():
+ * then it goes out once connected. -ENOMEM, -EMSGSIZE (above the cap),
+ * -ENOTCONN (has ended or is refused; down() has been or will be called).
+ * A wire that breaks in here is told by down(), later.
+ */
 int tei_frame_send(struct tei_frame_conn *conn, uint16_t type, uint16_t flags,
 		   uint64_t id, const struct ProtobufCMessage *msg);
 /* Answer @to with @msg: its type, its id, TEI_FRAME_REPLY. */

@@ -5,6 +5,7 @@
  * Everything on a loop is touched only by its thread. Other threads hand it
  * closures with tei_loop_post(). Stop order: stop() (no new closures run after
  * it returns and the thread has ended), free what lives on it, destroy().
+ * SIGPIPE is blocked in the thread that runs a loop.
  */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
@@ -12,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/mpsc.h"
 
 struct event_base;
@@ -46,11 +48,22 @@ bool tei_loop_is_mine(const struct tei_loop *loop);
 /* For events, bufferevents and evhttp on this loop; loop thread only. */
 struct event_base *tei_loop_base(struct tei_loop *loop);
 
+/*
+ * Something that lives on the loop without a user, as a socket that still
+ * delivers its last words: fn frees it in destroy(). Loop thread only.
+ */
+struct tei_loop_orphan {
+	struct tei_list link;
+	void (*fn)(struct tei_loop_orphan *orphan);
+};
+void tei_loop_adopt(struct tei_loop *loop, struct tei_loop_orphan *orphan);
+
 /* Timers: loop thread only. */
 struct tei_timer;
 /* Calls @fn after @ms, then every @ms when @repeat. NULL: out of memory. */
 struct tei_timer *tei_timer_start(struct tei_loop *loop, uint64_t ms,
 				  bool repeat, void (*fn)(void *), void *arg);
-void tei_timer_stop(struct tei_timer *timer); /* NULL is fine; frees it */
+/* Frees it; NULL is fine. Needed for a timer that has fired once, too. */
+void tei_timer_stop(struct tei_timer *timer);
 
 #endif
