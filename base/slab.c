@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slab.c - equal-sized items from growing chunks, with a free list
+ *
+ * A chunk is a 16-byte header and chunk_items items. A free item holds the
+ * pointer to the next free one in its first bytes, unpoisoned only while the
+ * list is touched.
+ */
+#include "base/slab.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HAS_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ASAN 1
+#endif
+#endif
+
+#ifdef HAS_ASAN
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#endif
+
+#define ALIGN      16
+#define HEADER_LEN ALIGN
+
+static size_t chunk_len(const struct tei_slab *s)
+{
+	return HEADER_LEN + s->item_size * s->chunk_items;
+}
+
+void tei_slab_init(struct tei_slab *s, size_t item_size, size_t chunk_items)
+{
+	assert(item_size > 0 && chunk_items > 0);
+	memset(s, 0, sizeof(*s));
+	s->item_size = (item_size + ALIGN - 1) / ALIGN * ALIGN;
+	s->chunk_items = chunk_items;
+}
+
+void tei_slab_fini(struct tei_slab *s)
+{
+	void *chunk, *next;
+
+	for (chunk = s->chunks; chunk; chunk = next) {
+		memcpy(&next, chunk, sizeof(next));
+		ASAN_UNPOISON_MEMORY_REGION(chunk, chunk_len(s));
+		tei_free(chunk);
+	}
+	s->free = s->chunks = NULL;
+	s->n_used = s->n_total = 0;
+}
+
+static void push(struct tei_slab *s, void *item)
+{
+	memcpy(item, &s->free, sizeof(s->free));
+	s->free = item;
+	ASAN_POISON_MEMORY_REGION(item, s->item_size);
+}
+
+static int grow(struct tei_slab *s)
+{
+	char *chunk, *items;
+
+	if (s->chunk_items > (SIZE_MAX - HEADER_LEN) / s->item_size)
+		return -ENOMEM;
+	chunk = tei_malloc(chunk_len(s));
+	if (!chunk)
+		return -ENOMEM;
+	memcpy(chunk, &s->chunks, sizeof(s->chunks));
+	s->chunks = chunk;
+	items = chunk + HEADER_LEN;
+	for (size_t i = s->chunk_items; i-- > 0;) /* taken in address order */
+		push(s, items + i * s->item_size);
+	s->n_total += s->chunk_items;
+	return 0;
+}
+
+int tei_slab_reserve(struct tei_slab *s, size_t n)
+{
+	while (s->n_total - s->n_used < n) {
+		int rc = grow(s);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+void *tei_slab_get(struct tei_slab *s)
+{
+	void *item;
+
+	if (!s->free && grow(s))
+		return NULL;
+	item = s->free;
+	ASAN_UNPOISON_MEMORY_REGION(item, s->item_size);
+	memcpy(&s->free, item, sizeof(s->free));
+	memset(item, 0, s->item_size);
+	s->n_used++;
+	return item;
+}
+
+void tei_slab_put(struct tei_slab *s, void *item)
+{
+	assert(s->n_used > 0);
+	push(s, item);
+	s->n_used--;
+}
+
+size_t tei_slab_bytes(const struct tei_slab *s)
+{
+	return s->n_total / s->chunk_items * chunk_len(s);
+}
