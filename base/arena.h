@@ -15,11 +15,14 @@
 
 #include <protobuf-c/protobuf-c.h>
 
+struct tei_arena_block;
+
+/* Must not move in memory once initialised: pb points back to it. */
 struct tei_arena {
 	ProtobufCAllocator pb; /* pass &arena->pb to <message>__unpack() */
-	void *blocks;          /* newest first */
-	size_t used, room;     /* in the newest block */
-	size_t total, cap;     /* bytes over all blocks */
+	struct tei_arena_block *blocks; /* newest first */
+	size_t used, room;              /* in the newest block */
+	size_t total, cap;              /* bytes over all blocks */
 };
 
 /* Takes no memory yet. @cap: most bytes it may ever hold at a time. */
