@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` puts where. Programs find the libraries relative to
+# themselves, and te.pc its prefix, so that an installed tree can be moved.
+include(CMakePackageConfigHelpers)
+
+file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+
+function(te_programs dir)
+	get_property(targets DIRECTORY ${dir} PROPERTY BUILDSYSTEM_TARGETS)
+	foreach(target IN LISTS targets)
+		get_target_property(type ${target} TYPE)
+		if(type STREQUAL EXECUTABLE)
+			set_target_properties(${target} PROPERTIES
+				INSTALL_RPATH "$ORIGIN/${up}")
+			install(TARGETS ${target} RUNTIME)
+		endif()
+	endforeach()
+endfunction()
+te_programs(cmd)
+te_programs(perf)
+
+set_target_properties(te_shared PROPERTIES EXPORT_NAME te)
+set_target_properties(te_store_shared PROPERTIES EXPORT_NAME store
+	INSTALL_RPATH "$ORIGIN")
+install(TARGETS te_shared te_store_shared EXPORT te LIBRARY)
+install(TARGETS te_static te_store_static ARCHIVE)
+install(DIRECTORY include/te TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
+
+# find_package(te): te::te and te::store.
+set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/te)
+install(EXPORT te NAMESPACE te:: FILE te-config.cmake DESTINATION ${cmake_dir})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/te-config-version.cmake
+	COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/te-config-version.cmake
+	DESTINATION ${cmake_dir})
+
+# pkg-config te, te-store. The libraries that a static link needs are named by
+# themselves, so that a shared link asks for none of their development files.
+set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH PC_UP ${CMAKE_INSTALL_PREFIX}/${pc_dir}
+	${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" PC_UP "${PC_UP}")
+string(JOIN " " PC_PRIVATE ${LIBEVENT_LDFLAGS} ${PROTOBUF_C_LDFLAGS}
+	${JANSSON_LDFLAGS} ${XXHASH_LDFLAGS} ${CRYPTO_LDFLAGS} ${ISAL_LDFLAGS}
+	-lpthread)
+foreach(name te te-store)
+	configure_file(cmake/${name}.pc.in ${CMAKE_BINARY_DIR}/${name}.pc @ONLY)
+	install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${pc_dir})
+endforeach()

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# Checks of the tree and of what is built from it, as tests. `ctest -L check`
+# runs these alone.
+find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+find_program(TE_CXX NAMES c++ g++ clang++)
+
+set(tools ${PROJECT_SOURCE_DIR}/tools)
+
+# te_check(name command...): ctest check.name
+function(te_check name)
+	add_test(NAME check.${name} COMMAND ${ARGN})
+	set_tests_properties(check.${name} PROPERTIES
+		TIMEOUT 120 SKIP_RETURN_CODE 77 LABELS check)
+endfunction()
+
+te_check(includes ${Python3_EXECUTABLE} ${tools}/check-includes)
+te_check(tree ${Python3_EXECUTABLE} ${tools}/check-tree)
+te_check(headers ${tools}/check-headers c ${CMAKE_BINARY_DIR}
+	${CMAKE_C_COMPILER})
+if(TE_CXX)
+	te_check(headers_cxx ${tools}/check-headers c++ ${CMAKE_BINARY_DIR}
+		${TE_CXX})
+else() # exit code 77: skipped
+	te_check(headers_cxx sh -c "echo no C++ compiler found; exit 77")
+endif()
