@@ -66,7 +66,7 @@ void tei_conf_fini(struct tei_conf *c);
  */
 int tei_conf_set(struct tei_conf *c, const char *name, const char *value,
 		 char error[TEI_CONF_ERROR_LEN]);
-/* Apply every row's environment variable that is set; errors as set(). */
+/* Apply every row's variable that is set and not empty; errors as set(). */
 int tei_conf_env(struct tei_conf *c, char error[TEI_CONF_ERROR_LEN]);
 /*
  * Apply argv[1 .. argc). Stops at the first error, which names the argument.
@@ -82,9 +82,9 @@ void tei_conf_help(const struct tei_conf *c, FILE *out, const char *program,
 void tei_conf_markdown(const struct tei_conf *c, FILE *out);
 
 /*
- * The whole start of a main(): defaults, environment, command line; prints
- * help, version or the one-line error. Returns -1 to go on, else the exit
- * code (0 after help and version, 2 after an error).
+ * The whole start of a main() after tei_conf_init(): environment, command
+ * line; prints help, version or the one-line error. Returns -1 to go on, else
+ * the exit code (0 after help and version, 2 after an error).
  */
 int tei_conf_main(struct tei_conf *c, int argc, char **argv, const char *about);
 
