@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * space.c - free extents of one segment, in bins by size
+ *
+ * Invariants: extents in `order` tile the space without gaps; no two free
+ * ones are neighbours; a bin's bit is set exactly when the bin is not empty.
+ */
+#include "store/core/space.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+
+/* Holes of its own bin that an allocation tries before it goes up. */
+#define OWN_BIN_TRIES 8
+/* And when nothing larger is left: better slow than evicting for nothing. */
+#define LAST_TRIES 64
+
+#define SUB_BITS 4
+
+struct bin {
+	unsigned int level, sub;
+};
+
+/* Level 0 has sizes 1 .. 15 units exactly, level l has 16 << (l - 1) and up. */
+static struct bin bin_of(uint64_t size)
+{
+	uint64_t units = size / TEI_SPACE_UNIT;
+	unsigned int top;
+
+	if (units < TEI_SPACE_SUBS)
+		return (struct bin){0, (unsigned int)units};
+	top = 63u - (unsigned int)__builtin_clzll(units);
+	return (struct bin){top - SUB_BITS + 1,
+			    (unsigned int)(units >> (top - SUB_BITS)) &
+				    (TEI_SPACE_SUBS - 1)};
+}
+
+static void bin_add(struct tei_space *s, struct tei_extent *e)
+{
+	struct bin b = bin_of(e->size);
+
+	e->space = NULL;
+	e->user = NULL;
+	tei_list_add_head(&s->bins[b.level][b.sub], &e->link);
+	s->subs[b.level] |= 1u << b.sub;
+	s->levels |= (uint64_t)1 << b.level;
+}
+
+static void bin_del(struct tei_space *s, struct tei_extent *e)
+{
+	struct bin b = bin_of(e->size);
+
+	tei_list_del(&e->link);
+	if (!tei_list_empty(&s->bins[b.level][b.sub]))
+		return;
+	s->subs[b.level] &= ~(1u << b.sub);
+	if (!s->subs[b.level])
+		s->levels &= ~((uint64_t)1 << b.level);
+}
+
+static struct tei_extent *extent_of(struct tei_list *link)
+{
+	return tei_list_entry(link, struct tei_extent, link);
+}
+
+/* A hole of at least @size among the first @tries of the bin of @size. */
+static struct tei_extent *find_in_own(struct tei_space *s, uint64_t size,
+				      unsigned int tries)
+{
+	struct bin b = bin_of(size);
+
+	tei_list_for_each (link, &s->bins[b.level][b.sub]) {
+		if (!tries--)
+			break;
+		if (extent_of(link)->size >= size)
+			return extent_of(link);
+	}
+	return NULL;
+}
+
+/* Any hole of a larger bin fits; take it from the smallest such bin. */
+static struct tei_extent *find_above(struct tei_space *s, uint64_t size)
+{
+	struct bin b = bin_of(size);
+	uint32_t subs = s->subs[b.level] & (~0u << b.sub << 1);
+	uint64_t levels;
+
+	if (!subs) {
+		levels = s->levels & (~(uint64_t)0 << b.level << 1);
+		if (!levels)
+			return NULL;
+		b.level = (unsigned int)__builtin_ctzll(levels);
+		subs = s->subs[b.level];
+	}
+	b.sub = (unsigned int)__builtin_ctz(subs);
+	return extent_of(s->bins[b.level][b.sub].next);
+}
+
+static struct tei_extent *new_node(struct tei_space *s, uint64_t offset,
+				   uint64_t size)
+{
+	struct tei_extent *e = tei_slab_get(s->nodes);
+
+	if (!e)
+		return NULL;
+	tei_list_init(&e->order);
+	tei_list_init(&e->link);
+	e->offset = offset;
+	e->size = size;
+	return e;
+}
+
+int tei_space_init(struct tei_space *s, struct tei_slab *nodes, uint64_t size)
+{
+	struct tei_extent *e;
+
+	assert(size && size % TEI_SPACE_UNIT == 0 && size <= TEI_SPACE_MAX);
+	*s = (struct tei_space){.nodes = nodes, .size = size};
+	tei_list_init(&s->order);
+	for (int l = 0; l < TEI_SPACE_LEVELS; l++)
+		for (int i = 0; i < TEI_SPACE_SUBS; i++)
+			tei_list_init(&s->bins[l][i]);
+	e = new_node(s, 0, size);
+	if (!e)
+		return -ENOMEM;
+	tei_list_add_tail(&s->order, &e->order);
+	bin_add(s, e);
+	return 0;
+}
+
+void tei_space_fini(struct tei_space *s)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&s->order)))
+		tei_slab_put(s->nodes,
+			     tei_list_entry(node, struct tei_extent, order));
+}
+
+/* Cut what @e has beyond @size off into a hole of its own. */
+static bool split(struct tei_space *s, struct tei_extent *e, uint64_t size)
+{
+	struct tei_extent *rest;
+
+	if (e->size == size)
+		return true;
+	rest = new_node(s, e->offset + size, e->size - size);
+	if (!rest)
+		return false;
+	e->size = size;
+	tei_list_insert(&e->order, &rest->order);
+	bin_add(s, rest);
+	return true;
+}
+
+struct tei_extent *tei_space_take(struct tei_space *s, uint64_t size,
+				  void *user)
+{
+	struct tei_extent *e = find_in_own(s, size, OWN_BIN_TRIES);
+
+	assert(size && size % TEI_SPACE_UNIT == 0);
+	if (!e)
+		e = find_above(s, size);
+	if (!e)
+		e = find_in_own(s, size, LAST_TRIES);
+	if (!e)
+		return NULL;
+	bin_del(s, e);
+	if (!split(s, e, size)) {
+		bin_add(s, e);
+		return NULL;
+	}
+	e->space = s;
+	e->user = user;
+	s->used += size;
+	return e;
+}
+
+/* Let @e swallow its right neighbour if that is free. */
+static void join_right(struct tei_space *s, struct tei_extent *e)
+{
+	struct tei_extent *right;
+
+	if (e->order.next == &s->order)
+		return;
+	right = tei_list_entry(e->order.next, struct tei_extent, order);
+	if (right->space)
+		return;
+	bin_del(s, right);
+	e->size += right->size;
+	tei_list_del(&right->order);
+	tei_slab_put(s->nodes, right);
+}
+
+void tei_space_give(struct tei_space *s, struct tei_extent *e)
+{
+	struct tei_extent *left;
+
+	assert(e->space == s);
+	s->used -= e->size;
+	join_right(s, e);
+	if (e->order.prev != &s->order) {
+		left = tei_list_entry(e->order.prev, struct tei_extent, order);
+		if (!left->space) {
+			bin_del(s, left);
+			left->size += e->size;
+			tei_list_del(&e->order);
+			tei_slab_put(s->nodes, e);
+			e = left;
+		}
+	}
+	bin_add(s, e);
+}
+
+struct tei_extent *tei_space_first(const struct tei_space *s)
+{
+	if (tei_list_empty(&s->order))
+		return NULL;
+	return tei_list_entry(s->order.next, struct tei_extent, order);
+}
+
+void tei_space_detach(struct tei_space *s, struct tei_extent *e)
+{
+	if (e->space)
+		s->used -= e->size;
+	else
+		bin_del(s, e);
+	tei_list_del(&e->order);
+	tei_slab_put(s->nodes, e);
+}

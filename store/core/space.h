@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * space.h - which bytes of one mounted segment are free
+ *
+ * A good-fit allocator after the two-level segregated fit idea: free extents
+ * hang in bins by size, two levels of bitmaps find the first bin that has one,
+ * neighbours are joined when an extent comes back. Book-keeping is out of
+ * band: the segment's memory is remote and never touched. Extents are
+ * multiples of 64 bytes and never waste more than their rounding.
+ *
+ * The extents of a space, in order of address, are also the reverse index of
+ * its segment: dropping a segment walks them.
+ *
+ * Threads: none of its own.
+ */
+#ifndef STORE_CORE_SPACE_H
+#define STORE_CORE_SPACE_H
+
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/slab.h"
+
+#define TEI_SPACE_UNIT   64u
+#define TEI_SPACE_LEVELS 44
+#define TEI_SPACE_SUBS   16 /* bins a level: sizes within 1/16 of each other */
+#define TEI_SPACE_MAX    ((uint64_t)1 << 52) /* bytes of one space */
+
+struct tei_space;
+
+struct tei_extent {
+	struct tei_list order;   /* in the space, by address */
+	struct tei_list link;    /* free: in its bin; taken: the user's */
+	uint64_t offset, size;   /* bytes, multiples of TEI_SPACE_UNIT */
+	struct tei_space *space; /* NULL: free */
+	void *user;
+};
+
+struct tei_space {
+	struct tei_slab *nodes; /* of struct tei_extent; not owned */
+	uint64_t size, used;    /* bytes */
+	struct tei_list order;
+	uint64_t levels; /* bit l: level l has a free extent */
+	uint32_t subs[TEI_SPACE_LEVELS];
+	struct tei_list bins[TEI_SPACE_LEVELS][TEI_SPACE_SUBS];
+};
+
+/* @size: a multiple of the unit, 1 unit .. TEI_SPACE_MAX. -ENOMEM. */
+int tei_space_init(struct tei_space *s, struct tei_slab *nodes, uint64_t size);
+/* Gives every node back; taken extents are gone too. */
+void tei_space_fini(struct tei_space *s);
+
+/*
+ * Take @size bytes (a multiple of the unit, not 0). NULL: no hole is large
+ * enough, or no node (never after tei_slab_reserve(nodes, 1)). About 100 ns.
+ */
+struct tei_extent *tei_space_take(struct tei_space *s, uint64_t size,
+				  void *user);
+/* The caller has taken @e out of whatever list its link was in. */
+void tei_space_give(struct tei_space *s, struct tei_extent *e);
+
+/* The extent at the lowest address; NULL: all were detached. */
+struct tei_extent *tei_space_first(const struct tei_space *s);
+/*
+ * Forget @e without joining neighbours: for a space that is being dropped.
+ * Nothing may be taken from it any more. As for give(), link is the caller's.
+ */
+void tei_space_detach(struct tei_space *s, struct tei_extent *e);
+
+#endif
