@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mount.c - segments that owners lend to the pool, and placement on them
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/core/state.h"
+
+#define SEGMENT_MIN 4096u
+
+static struct tei_mount *find(const struct tei_core *core, const uint8_t *id)
+{
+	for (size_t i = 0; i < core->n_mounts; i++)
+		if (memcmp(core->mounts[i]->id, id, TEI_CORE_ID_LEN) == 0)
+			return core->mounts[i];
+	return NULL;
+}
+
+static bool overlaps(const struct tei_session *s, uint64_t base, uint64_t size)
+{
+	tei_list_for_each (link, &s->mounts) {
+		struct tei_mount *m =
+			tei_list_entry(link, struct tei_mount, link);
+
+		if (!m->dropping && base < m->base + m->size &&
+		    m->base < base + size)
+			return true;
+	}
+	return false;
+}
+
+static int32_t check(const struct tei_core *core, const struct tei_event *ev,
+		     const struct tei_session *s)
+{
+	uint64_t base = ev->u.mount.base, size = ev->u.mount.size;
+	const struct tei_mount *m;
+
+	if (!ev->u.mount.segment || !ev->u.mount.name || size < SEGMENT_MIN ||
+	    size > TEI_SPACE_MAX || base % TEI_SPACE_UNIT || base + size < base)
+		return CODE_ARGUMENT;
+	m = find(core, ev->u.mount.segment);
+	if (m && m->owner == s && m->base == base && m->size == size)
+		return CODE_OK;
+	if (m)
+		return CODE_SEGMENT_EXISTS;
+	return overlaps(s, base, size) ? CODE_ARGUMENT : CODE_OK;
+}
+
+static int make_room(struct tei_core *core)
+{
+	size_t room = core->mounts_room ? core->mounts_room * 2 : 16;
+	struct tei_mount **grown;
+
+	if (core->n_mounts < core->mounts_room)
+		return 0;
+	grown = tei_realloc(core->mounts, room * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	core->heap_bytes += (room - core->mounts_room) * sizeof(*grown);
+	core->mounts = grown;
+	core->mounts_room = room;
+	return 0;
+}
+
+static size_t mount_bytes(const struct tei_mount *m)
+{
+	return sizeof(*m) + strlen(m->name) + 1;
+}
+
+static struct tei_mount *new_mount(struct tei_core *core,
+				   const struct tei_event *ev)
+{
+	size_t name_len = strlen(ev->u.mount.name);
+	uint64_t usable = ev->u.mount.size / TEI_SPACE_UNIT * TEI_SPACE_UNIT;
+	struct tei_mount *m = tei_calloc(1, sizeof(*m) + name_len + 1);
+
+	if (!m)
+		return NULL;
+	if (tei_space_init(&m->space, &core->extents, usable) < 0) {
+		tei_free(m);
+		return NULL;
+	}
+	tei_list_init(&m->drop_link);
+	tei_list_init(&m->parked);
+	m->serial = ++core->mount_serial;
+	m->base = ev->u.mount.base;
+	m->size = ev->u.mount.size;
+	memcpy(m->id, ev->u.mount.segment, sizeof(m->id));
+	memcpy(m->name, ev->u.mount.name, name_len + 1);
+	core->heap_bytes += mount_bytes(m);
+	return m;
+}
+
+bool tei_core_mounts_hold(const struct tei_core *core, uint64_t size)
+{
+	for (size_t i = 0; i < core->n_mounts; i++)
+		if (tei_core_mount_live(core->mounts[i]) &&
+		    core->mounts[i]->space.size >= size)
+			return true;
+	return false;
+}
+
+bool tei_core_mount_live(const struct tei_mount *m)
+{
+	return !m->dropping && m->owner->state == TEI_SESSION_LIVE;
+}
+
+void tei_core_mount_count(struct tei_core *core, const struct tei_mount *m,
+			  int sign)
+{
+	if (sign > 0) {
+		core->figures.capacity_bytes += m->space.size;
+		core->figures.used_bytes += m->space.used;
+	} else {
+		core->figures.capacity_bytes -= m->space.size;
+		core->figures.used_bytes -= m->space.used;
+	}
+}
+
+void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
+		       struct tei_session *s, struct tei_action *reply)
+{
+	struct tei_mount *m;
+
+	reply->u.reply.code = check(core, ev, s);
+	if (reply->u.reply.code || find(core, ev->u.mount.segment))
+		return;
+	m = make_room(core) < 0 ? NULL : new_mount(core, ev);
+	if (!m) {
+		reply->u.reply.code = CODE_INTERNAL;
+		return;
+	}
+	m->owner = s;
+	tei_list_add_tail(&s->mounts, &m->link);
+	core->mounts[core->n_mounts++] = m;
+	if (m->space.size > core->largest_mount)
+		core->largest_mount = m->space.size;
+	if (tei_core_mount_live(m))
+		tei_core_mount_count(core, m, 1);
+}
+
+void tei_core_on_unmount(struct tei_core *core, const struct tei_event *ev,
+			 struct tei_session *s, struct tei_action *reply)
+{
+	struct tei_mount *m = NULL;
+
+	if (ev->u.mount.segment)
+		m = find(core, ev->u.mount.segment);
+	if (!m)
+		reply->u.reply.code = CODE_NO_SEGMENT;
+	else if (m->owner != s)
+		reply->u.reply.code = CODE_NOT_YOURS;
+	else
+		tei_core_mount_drop(core, m);
+}
+
+void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m)
+{
+	size_t i = 0;
+
+	if (m->dropping)
+		return;
+	if (tei_core_mount_live(m))
+		tei_core_mount_count(core, m, -1);
+	m->dropping = true;
+	tei_list_add_tail(&core->dropping, &m->drop_link);
+	while (core->mounts[i] != m)
+		i++;
+	core->n_mounts--;
+	memmove(&core->mounts[i], &core->mounts[i + 1],
+		(core->n_mounts - i) * sizeof(core->mounts[0]));
+	core->largest_mount = 0;
+	for (i = 0; i < core->n_mounts; i++)
+		if (core->mounts[i]->space.size > core->largest_mount)
+			core->largest_mount = core->mounts[i]->space.size;
+}
+
+/* Free @e and the object that holds it, if one does. */
+static void drop_extent(struct tei_core *core, struct tei_mount *m,
+			struct tei_extent *e)
+{
+	if (e->user) {
+		core->figures.dropped_objects_total++;
+		tei_core_object_forget(core, e->user);
+	} else if (e->space) {
+		tei_list_del(&e->link);
+		core->figures.fencing--;
+	}
+	tei_space_detach(&m->space, e);
+}
+
+void tei_core_mount_free(struct tei_core *core, struct tei_mount *m)
+{
+	struct tei_extent *e;
+
+	while ((e = tei_space_first(&m->space)))
+		drop_extent(core, m, e);
+	core->heap_bytes -= mount_bytes(m);
+	tei_list_del(&m->link);
+	tei_list_del(&m->drop_link);
+	tei_free(m);
+}
+
+void tei_core_drop_some(struct tei_core *core, unsigned int *budget)
+{
+	struct tei_extent *e;
+	struct tei_mount *m;
+
+	while (*budget && !tei_list_empty(&core->dropping)) {
+		m = tei_list_entry(core->dropping.next, struct tei_mount,
+				   drop_link);
+		e = tei_space_first(&m->space);
+		if (e)
+			drop_extent(core, m, e);
+		else
+			tei_core_mount_free(core, m);
+		--*budget;
+	}
+}
+
+/* splitmix64: placement only has to be spread, and the same every time. */
+static uint64_t next_random(struct tei_core *core)
+{
+	uint64_t x = core->random += 0x9e3779b97f4a7c15u;
+
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+struct tei_extent *tei_core_place_on(struct tei_core *core, struct tei_mount *m,
+				     uint64_t size, void *user)
+{
+	struct tei_extent *e;
+
+	if (!tei_core_mount_live(m))
+		return NULL;
+	e = tei_space_take(&m->space, size, user);
+	if (e)
+		core->figures.used_bytes += size;
+	return e;
+}
+
+struct tei_extent *tei_core_place(struct tei_core *core, uint64_t size,
+				  void *user)
+{
+	struct tei_extent *e;
+	size_t start;
+
+	if (!core->n_mounts)
+		return NULL;
+	start = (size_t)(next_random(core) % core->n_mounts);
+	for (size_t i = 0; i < core->n_mounts; i++) {
+		e = tei_core_place_on(
+			core, core->mounts[(start + i) % core->n_mounts], size,
+			user);
+		if (e)
+			return e;
+	}
+	return NULL;
+}
+
+void tei_core_extent_free(struct tei_core *core, struct tei_extent *e)
+{
+	struct tei_mount *m = TEI_CONTAINER(e->space, struct tei_mount, space);
+
+	if (tei_core_mount_live(m))
+		core->figures.used_bytes -= e->size;
+	tei_space_give(&m->space, e);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * state.h - what the core remembers, shared by the files of store/core
+ *
+ * Who owns what: sessions own mounts (segments), mounts own their space and
+ * with it every extent, objects hold exactly one taken extent. An extent whose
+ * object is gone but whose writer may still write belongs to a fence.
+ *
+ * An object's link is in exactly one list:
+ *   BUILDING                        its writer's `builds`
+ *   READY, read lease               core `leased`, earliest lease first
+ *   READY, owner not live           its mount's `parked`
+ *   READY, else                     core `ring`, the clock hand at its front
+ * and an extent's link: free, a bin; BUILDING, core `building`, oldest first;
+ * FENCING, its fence; READY, none.
+ *
+ * A mount's death costs what it holds: `dropping` mounts are walked extent by
+ * extent in ticks, gone sessions build by build.
+ */
+#ifndef STORE_CORE_STATE_H
+#define STORE_CORE_STATE_H
+
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/slab.h"
+#include "store/core/core.h"
+#include "store/core/space.h"
+
+/* Mooncake's numbers; include/te/store.h names them for users. */
+enum {
+	CODE_OK = 0,
+	CODE_INTERNAL = -1,
+	CODE_NO_SEGMENT = -101,
+	CODE_SEGMENT_EXISTS = -102,
+	CODE_NO_CLIENT = -103,
+	CODE_FULL = -200,
+	CODE_ARGUMENT = -600,
+	CODE_NOT_YOURS = -601,
+	CODE_NOT_BUILDING = -700,
+	CODE_NOT_READY = -703,
+	CODE_NOT_FOUND = -704,
+	CODE_EXISTS = -705,
+	CODE_LEASED = -706,
+};
+
+/* A step this long after the one before: this master was stalled itself. */
+#define TEI_CORE_STALL_MS 1000
+/* A -200 that a fence or another writer may cure: when to ask again. */
+#define TEI_CORE_RETRY_MS 20
+
+enum tei_object_state { TEI_OBJECT_BUILDING, TEI_OBJECT_READY };
+
+enum tei_object_flags {
+	TEI_OBJECT_REF = 1u << 0,    /* asked for since the hand went by */
+	TEI_OBJECT_LEASED = 1u << 1, /* in core `leased` */
+	TEI_OBJECT_NAMED = 1u << 2,  /* in this very batch already */
+};
+
+struct tei_object {
+	struct tei_hash_node node;
+	struct tei_list link;
+	struct tei_extent *extent;
+	uint64_t generation;
+	uint64_t size; /* of the data, without header and rounding */
+	union {
+		struct tei_session *writer; /* BUILDING */
+		struct {
+			uint32_t crc, readers;
+		}; /* READY */
+	};
+	union {
+		uint64_t started_ms;    /* BUILDING */
+		uint64_t soft_until_ms; /* READY: refuses remove until then */
+	};
+	uint64_t read_until_ms; /* LEASED: refuses eviction too */
+	uint16_t key_len;
+	uint8_t state, flags;
+	char key[]; /* key[key_len] */
+};
+
+struct tei_mount {
+	struct tei_space space;
+	struct tei_session *owner;
+	struct tei_list link;      /* owner's mounts */
+	struct tei_list drop_link; /* core's dropping */
+	struct tei_list parked;    /* objects while the owner is suspect */
+	uint64_t serial;           /* grows in mount order */
+	uint64_t base, size;       /* as mounted */
+	uint8_t id[TEI_CORE_ID_LEN];
+	bool dropping;
+	char name[];
+};
+
+enum tei_session_state {
+	TEI_SESSION_LIVE,
+	TEI_SESSION_SUSPECT,
+	TEI_SESSION_GONE, /* in no table; kept until its builds are settled */
+};
+
+struct tei_session {
+	struct tei_hash_node by_id, by_client;
+	tei_session_id id;
+	uint8_t state;
+	bool left; /* its main connection closed */
+	uint8_t client_id[TEI_CORE_ID_LEN];
+	uint8_t incarnation[TEI_CORE_ID_LEN];
+	struct tei_list age;   /* core's live, silent, left or gone */
+	struct tei_list close; /* core's closes: an action is due */
+	struct tei_list mounts, builds;
+	struct tei_list fences;     /* as owner */
+	uint64_t seen_ms;           /* left: when it left */
+	uint64_t joined_generation; /* the counter at its last join */
+	uint64_t named_by;          /* reply serial */
+	uint32_t named_as;          /* index in that reply's segments */
+	char engine[];
+};
+
+struct tei_fence {
+	struct tei_session *owner;
+	struct tei_list link;    /* owner's fences */
+	struct tei_list age;     /* core's fences, oldest first */
+	struct tei_list unsent;  /* core's unsent */
+	struct tei_list extents; /* by link */
+	uint64_t id, created_ms;
+	bool sent; /* once sent it covers no further extents */
+	uint8_t writer[TEI_CORE_ID_LEN];
+};
+
+struct tei_core {
+	struct tei_core_config config;
+	uint64_t last_ms;    /* the caller's clock at the last step */
+	uint64_t stalled_ms; /* time that passed while nobody stepped */
+	uint64_t now_ms;     /* the core's clock: last_ms - stalled_ms */
+	uint64_t random;
+	uint64_t generation, mount_serial, fence_id, reply_serial; /* last */
+
+	struct tei_hash objects, sessions, clients;
+	struct tei_slab extents;
+	struct tei_list ring, leased;
+	struct tei_list building; /* extents */
+	struct tei_list live, silent, left, gone;
+	struct tei_list closes;
+	struct tei_list fences, unsent;
+	struct tei_list dropping;
+
+	struct tei_mount **mounts; /* mounts[n_mounts], in mount order, usable
+				    * or suspect but not dropping */
+	size_t n_mounts, mounts_room;
+	uint64_t largest_mount; /* an upper bound of its extents */
+	bool evicting;          /* from high to low watermark */
+
+	struct tei_core_segment_name *names; /* of the reply being made */
+	uint64_t heap_bytes; /* objects, mounts, sessions, fences; no keys */
+	struct tei_core_figures figures; /* those kept by counting */
+};
+
+/* object.c */
+uint64_t tei_core_hash(const struct tei_core *core, const void *bytes,
+		       size_t len);
+struct tei_object *tei_core_object_find(const struct tei_core *core,
+					const struct tei_core_key *key,
+					uint64_t hash);
+/* Not in the table, without extent. NULL: out of memory. */
+struct tei_object *tei_core_object_new(struct tei_core *core,
+				       const struct tei_core_key *key);
+/* Free one that is in no table and has no extent. */
+void tei_core_object_free(struct tei_core *core, struct tei_object *o);
+/* Take @o out of table and lists and free it; its extent stays taken. */
+void tei_core_object_forget(struct tei_core *core, struct tei_object *o);
+/* The same, and its extent is free. */
+void tei_core_object_drop(struct tei_core *core, struct tei_object *o);
+struct tei_mount *tei_core_object_mount(const struct tei_object *o);
+
+/* mount.c */
+void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
+		       struct tei_session *s, struct tei_action *reply);
+void tei_core_on_unmount(struct tei_core *core, const struct tei_event *ev,
+			 struct tei_session *s, struct tei_action *reply);
+/* Its owner is LIVE and it is not being dropped. */
+bool tei_core_mount_live(const struct tei_mount *m);
+/* Some live mount would have room for @size bytes if it were empty. */
+bool tei_core_mounts_hold(const struct tei_core *core, uint64_t size);
+/* Start to drop @m: absent from now on, its extents go in ticks. */
+void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m);
+/* Drop extents of dropping mounts, at most *@budget of them. */
+void tei_core_drop_some(struct tei_core *core, unsigned int *budget);
+/* Free the mount and what it holds, for destroy. */
+void tei_core_mount_free(struct tei_core *core, struct tei_mount *m);
+/* Count @m's bytes as usable (@sign 1) or no longer so (-1). */
+void tei_core_mount_count(struct tei_core *core, const struct tei_mount *m,
+			  int sign);
+/* Room for @size bytes on some live mount; NULL: none. */
+struct tei_extent *tei_core_place(struct tei_core *core, uint64_t size,
+				  void *user);
+/* The same on @m only. */
+struct tei_extent *tei_core_place_on(struct tei_core *core, struct tei_mount *m,
+				     uint64_t size, void *user);
+void tei_core_extent_free(struct tei_core *core, struct tei_extent *e);
+
+/* session.c */
+struct tei_session *tei_core_session_find(const struct tei_core *core,
+					  tei_session_id id);
+int tei_core_on_join(struct tei_core *core, const struct tei_event *ev,
+		     struct tei_actions *out);
+/* A sign of life. */
+void tei_core_session_seen(struct tei_core *core, struct tei_session *s);
+void tei_core_session_leave(struct tei_core *core, struct tei_session *s);
+/* GONE: out of the tables at once, its mounts and builds in ticks. */
+void tei_core_session_end(struct tei_core *core, struct tei_session *s);
+void tei_core_session_free(struct tei_core *core, struct tei_session *s);
+/* Expire by time; settle what gone sessions left. */
+void tei_core_sessions_tick(struct tei_core *core, unsigned int *budget);
+
+/* put.c, lookup.c, remove.c: columns of @reply are there, zeroed. */
+void tei_core_on_put_start(struct tei_core *core, const struct tei_event *ev,
+			   struct tei_session *s, struct tei_action *reply,
+			   struct tei_object **started);
+void tei_core_on_put_end(struct tei_core *core, const struct tei_event *ev,
+			 struct tei_session *s, struct tei_action *reply);
+void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
+			struct tei_action *reply);
+void tei_core_on_release(struct tei_core *core, const struct tei_event *ev);
+void tei_core_on_exist(struct tei_core *core, const struct tei_event *ev,
+		       struct tei_action *reply);
+void tei_core_on_size(struct tei_core *core, const struct tei_event *ev,
+		      struct tei_action *reply);
+void tei_core_on_remove(struct tei_core *core, const struct tei_event *ev,
+			struct tei_action *reply);
+
+/* evict.c */
+/* A READY object goes into the ring, behind the hand. */
+void tei_core_ring_add(struct tei_core *core, struct tei_object *o);
+/* A read lease from now on. */
+void tei_core_lease(struct tei_core *core, struct tei_object *o);
+/* The last reader is done: what is left of the lease yields to eviction. */
+void tei_core_unlease(struct tei_core *core, struct tei_object *o);
+/* As place(), evicting until there is room or nothing can go. */
+struct tei_extent *tei_core_place_or_evict(struct tei_core *core, uint64_t size,
+					   void *user);
+/* After place_or_evict() failed: in how many ms to try again; 0: never. */
+uint32_t tei_core_retry_ms(const struct tei_core *core);
+void tei_core_evict_tick(struct tei_core *core, unsigned int *budget);
+bool tei_core_evict_busy(const struct tei_core *core);
+
+/* fence.c */
+/*
+ * Give up the BUILDING object @o: its key is free at once, its extent when
+ * its owner has confirmed that the writer cannot write any more. -ENOMEM:
+ * nothing was changed, try later.
+ */
+int tei_core_discard(struct tei_core *core, struct tei_object *o);
+bool tei_core_discard_due(const struct tei_core *core,
+			  const struct tei_object *o);
+void tei_core_on_fenced(struct tei_core *core, const struct tei_event *ev,
+			struct tei_session *owner);
+void tei_core_fences_tick(struct tei_core *core, unsigned int *budget);
+/* Its owner is gone: it is neither sent nor timed any more. */
+void tei_core_fence_cease(struct tei_fence *f);
+void tei_core_fence_free(struct tei_core *core, struct tei_fence *f);
+/* Fences that @owner has not answered are due again: its connection is new. */
+void tei_core_fences_resend(struct tei_core *core, struct tei_session *owner);
+
+/* reply.c */
+/*
+ * The reply to @ev with its columns zeroed, appended to @out. NULL: the arena
+ * is full and nothing was appended. @code: not 0, no columns.
+ */
+struct tei_action *tei_core_reply(struct tei_core *core,
+				  const struct tei_event *ev, int32_t code,
+				  struct tei_actions *out);
+/* Room for @n more actions without allocation. -ENOMEM. */
+int tei_core_actions_reserve(struct tei_actions *out, size_t n);
+struct tei_action *tei_core_action_add(struct tei_actions *out,
+				       enum tei_action_type type,
+				       tei_session_id session);
+/* Where @o is, as columns i of @reply. */
+void tei_core_reply_place(struct tei_core *core, struct tei_action *reply,
+			  size_t i, const struct tei_object *o);
+/* Fences and closes that are due, as far as the arena has room. */
+void tei_core_flush(struct tei_core *core, struct tei_actions *out);
+
+#endif
