@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fence.c - puts that were given up, and their space
+ *
+ * A writer that died or stalled may have bytes under way. Before its space is
+ * used again the owner of that space ends the writer's access and confirms.
+ * An owner that does not confirm in time is dropped with what it mounted: its
+ * space is never used again.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/core/state.h"
+
+static struct tei_fence *fence_at(struct tei_list *link)
+{
+	return tei_list_entry(link, struct tei_fence, link);
+}
+
+static struct tei_fence *new_fence(struct tei_core *core,
+				   struct tei_session *owner,
+				   const uint8_t *writer)
+{
+	struct tei_fence *f = tei_calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	tei_list_init(&f->extents);
+	f->owner = owner;
+	f->id = ++core->fence_id;
+	f->created_ms = core->now_ms;
+	memcpy(f->writer, writer, sizeof(f->writer));
+	tei_list_add_tail(&owner->fences, &f->link);
+	tei_list_add_tail(&core->fences, &f->age);
+	tei_list_add_tail(&core->unsent, &f->unsent);
+	core->figures.fences_total++;
+	core->heap_bytes += sizeof(*f);
+	return f;
+}
+
+/* One fence covers all extents that are given up in the same step. */
+static struct tei_fence *fence_for(struct tei_core *core,
+				   struct tei_session *owner,
+				   const uint8_t *writer)
+{
+	struct tei_list *link = owner->fences.prev;
+
+	for (; link != &owner->fences; link = link->prev) {
+		struct tei_fence *f = fence_at(link);
+
+		if (f->sent)
+			break;
+		if (memcmp(f->writer, writer, sizeof(f->writer)) == 0)
+			return f;
+	}
+	return new_fence(core, owner, writer);
+}
+
+void tei_core_fence_cease(struct tei_fence *f)
+{
+	tei_list_del(&f->age);
+	tei_list_del(&f->unsent);
+}
+
+void tei_core_fence_free(struct tei_core *core, struct tei_fence *f)
+{
+	tei_core_fence_cease(f);
+	tei_list_del(&f->link);
+	core->heap_bytes -= sizeof(*f);
+	tei_free(f);
+}
+
+void tei_core_fences_resend(struct tei_core *core, struct tei_session *owner)
+{
+	tei_list_for_each (link, &owner->fences) {
+		struct tei_fence *f = fence_at(link);
+
+		if (tei_list_empty(&f->unsent))
+			tei_list_add_tail(&core->unsent, &f->unsent);
+	}
+}
+
+bool tei_core_discard_due(const struct tei_core *core,
+			  const struct tei_object *o)
+{
+	return o->writer->state == TEI_SESSION_GONE ||
+	       o->started_ms + core->config.put_discard_ms <= core->now_ms;
+}
+
+/* Nobody will write to it or read it: the owner or the writer is no more. */
+static bool needs_no_fence(const struct tei_mount *m,
+			   const struct tei_session *writer)
+{
+	return m->dropping || m->owner->state == TEI_SESSION_GONE ||
+	       (m->owner == writer && writer->state == TEI_SESSION_GONE);
+}
+
+int tei_core_discard(struct tei_core *core, struct tei_object *o)
+{
+	struct tei_mount *m = tei_core_object_mount(o);
+	struct tei_extent *e = o->extent;
+	struct tei_fence *f;
+
+	if (needs_no_fence(m, o->writer)) {
+		tei_core_object_drop(core, o);
+	} else {
+		f = fence_for(core, m->owner, o->writer->incarnation);
+		if (!f)
+			return -ENOMEM;
+		tei_core_object_forget(core, o);
+		tei_list_add_tail(&f->extents, &e->link);
+		core->figures.fencing++;
+	}
+	core->figures.discarded_puts_total++;
+	return 0;
+}
+
+static void confirm(struct tei_core *core, struct tei_fence *f)
+{
+	struct tei_list *link;
+
+	while ((link = tei_list_pop(&f->extents))) {
+		core->figures.fencing--;
+		tei_core_extent_free(
+			core, tei_list_entry(link, struct tei_extent, link));
+	}
+	tei_core_fence_free(core, f);
+}
+
+static void fail(struct tei_core *core, struct tei_fence *f)
+{
+	core->figures.fences_failed_total++;
+	tei_core_session_end(core, f->owner);
+}
+
+void tei_core_on_fenced(struct tei_core *core, const struct tei_event *ev,
+			struct tei_session *owner)
+{
+	tei_list_for_each (link, &owner->fences) {
+		struct tei_fence *f = fence_at(link);
+
+		if (f->id != ev->u.fenced.fence || !f->sent)
+			continue;
+		if (ev->u.fenced.confirmed)
+			confirm(core, f);
+		else
+			fail(core, f);
+		return;
+	}
+}
+
+static void discard_late(struct tei_core *core, unsigned int *budget)
+{
+	struct tei_extent *e;
+
+	while (*budget && !tei_list_empty(&core->building)) {
+		e = tei_list_entry(core->building.next, struct tei_extent,
+				   link);
+		if (!tei_core_discard_due(core, e->user) ||
+		    tei_core_discard(core, e->user) < 0)
+			return;
+		--*budget;
+	}
+}
+
+void tei_core_fences_tick(struct tei_core *core, unsigned int *budget)
+{
+	uint64_t timeout = core->config.fence_timeout_ms;
+	struct tei_fence *f;
+
+	while (!tei_list_empty(&core->fences)) {
+		f = tei_list_entry(core->fences.next, struct tei_fence, age);
+		if (f->created_ms + timeout > core->now_ms)
+			break;
+		fail(core, f);
+	}
+	discard_late(core, budget);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session.c - which clients are there
+ *
+ * A session's list says how it can end: `live` by silence of suspect_ms,
+ * `silent` by silence of client_ttl_ms, `left` (its connection closed) when
+ * nobody has taken it over for suspect_ms. Each list is in order of time, so
+ * expiring looks at its head only.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/core/state.h"
+
+struct tei_session *tei_core_session_find(const struct tei_core *core,
+					  tei_session_id id)
+{
+	struct tei_hash_node *n = tei_hash_first(
+		&core->sessions, tei_core_hash(core, &id, sizeof(id)));
+
+	for (; n; n = tei_hash_next(n)) {
+		struct tei_session *s =
+			TEI_CONTAINER(n, struct tei_session, by_id);
+
+		if (s->id == id)
+			return s;
+	}
+	return NULL;
+}
+
+static struct tei_session *find_client(const struct tei_core *core,
+				       const uint8_t *client_id)
+{
+	struct tei_hash_node *n =
+		tei_hash_first(&core->clients,
+			       tei_core_hash(core, client_id, TEI_CORE_ID_LEN));
+
+	for (; n; n = tei_hash_next(n)) {
+		struct tei_session *s =
+			TEI_CONTAINER(n, struct tei_session, by_client);
+
+		if (memcmp(s->client_id, client_id, TEI_CORE_ID_LEN) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+/* Whether its mounts count follows from the state alone. */
+static void set_state(struct tei_core *core, struct tei_session *s,
+		      enum tei_session_state state)
+{
+	bool was = s->state == TEI_SESSION_LIVE;
+	bool is = state == TEI_SESSION_LIVE;
+
+	s->state = (uint8_t)state;
+	if (was == is)
+		return;
+	tei_list_for_each (link, &s->mounts) {
+		struct tei_mount *m =
+			tei_list_entry(link, struct tei_mount, link);
+
+		if (m->dropping)
+			continue;
+		tei_core_mount_count(core, m, is ? 1 : -1);
+		if (is)
+			tei_list_splice_tail(&core->ring, &m->parked);
+	}
+}
+
+static void move_to(struct tei_list *list, struct tei_session *s)
+{
+	tei_list_del(&s->age);
+	tei_list_add_tail(list, &s->age);
+}
+
+static void suspect(struct tei_core *core, struct tei_session *s)
+{
+	if (s->state == TEI_SESSION_LIVE)
+		core->figures.suspects++;
+	set_state(core, s, TEI_SESSION_SUSPECT);
+}
+
+static void revive(struct tei_core *core, struct tei_session *s)
+{
+	if (s->state == TEI_SESSION_SUSPECT)
+		core->figures.suspects--;
+	set_state(core, s, TEI_SESSION_LIVE);
+	s->left = false;
+	s->seen_ms = core->now_ms;
+	move_to(&core->live, s);
+}
+
+void tei_core_session_seen(struct tei_core *core, struct tei_session *s)
+{
+	if (s->left)
+		return;
+	revive(core, s);
+}
+
+void tei_core_session_leave(struct tei_core *core, struct tei_session *s)
+{
+	if (s->left)
+		return;
+	suspect(core, s);
+	s->left = true;
+	s->seen_ms = core->now_ms;
+	move_to(&core->left, s);
+}
+
+static void number(struct tei_core *core, struct tei_session *s,
+		   tei_session_id id)
+{
+	s->id = id;
+	s->joined_generation = core->generation;
+	tei_hash_insert(&core->sessions, &s->by_id,
+			tei_core_hash(core, &id, sizeof(id)));
+}
+
+static size_t session_bytes(const struct tei_session *s)
+{
+	return sizeof(*s) + strlen(s->engine) + 1;
+}
+
+static struct tei_session *new_session(struct tei_core *core,
+				       const struct tei_event *ev)
+{
+	const char *engine = ev->u.join.engine ? ev->u.join.engine : "";
+	size_t len = strlen(engine);
+	struct tei_session *s = tei_calloc(1, sizeof(*s) + len + 1);
+
+	if (!s)
+		return NULL;
+	tei_list_init(&s->age);
+	tei_list_init(&s->close);
+	tei_list_init(&s->mounts);
+	tei_list_init(&s->builds);
+	tei_list_init(&s->fences);
+	memcpy(s->client_id, ev->u.join.client_id, TEI_CORE_ID_LEN);
+	memcpy(s->incarnation, ev->u.join.incarnation, TEI_CORE_ID_LEN);
+	memcpy(s->engine, engine, len + 1);
+	core->heap_bytes += session_bytes(s);
+	return s;
+}
+
+static void add_session(struct tei_core *core, struct tei_session *s,
+			tei_session_id id)
+{
+	number(core, s, id);
+	tei_hash_insert(&core->clients, &s->by_client,
+			tei_core_hash(core, s->client_id, TEI_CORE_ID_LEN));
+	core->figures.sessions++;
+	revive(core, s);
+}
+
+/* The same process on a new connection: it keeps what it had. */
+static void take_over(struct tei_core *core, struct tei_session *s,
+		      tei_session_id id, struct tei_actions *out)
+{
+	if (!s->left)
+		tei_core_action_add(out, TEI_ACTION_CLOSE, s->id);
+	tei_hash_remove(&core->sessions, &s->by_id);
+	number(core, s, id);
+	revive(core, s);
+	tei_core_fences_resend(core, s);
+}
+
+int tei_core_on_join(struct tei_core *core, const struct tei_event *ev,
+		     struct tei_actions *out)
+{
+	struct tei_session *old, *s;
+	struct tei_action *reply;
+	int rc = tei_core_actions_reserve(out, 2);
+
+	if (rc < 0)
+		return rc;
+	reply = tei_core_reply(core, ev, CODE_OK, out);
+	if (!reply)
+		return -ENOMEM;
+	if (!ev->session || !ev->u.join.client_id || !ev->u.join.incarnation ||
+	    tei_core_session_find(core, ev->session)) {
+		reply->u.reply.code = CODE_ARGUMENT;
+		return 0;
+	}
+	old = find_client(core, ev->u.join.client_id);
+	if (old && memcmp(old->incarnation, ev->u.join.incarnation,
+			  TEI_CORE_ID_LEN) == 0) {
+		take_over(core, old, ev->session, out);
+		return 0;
+	}
+	s = new_session(core, ev);
+	if (!s) {
+		reply->u.reply.code = CODE_INTERNAL;
+		return 0;
+	}
+	if (old)
+		tei_core_session_end(core, old);
+	add_session(core, s, ev->session);
+	return 0;
+}
+
+void tei_core_session_end(struct tei_core *core, struct tei_session *s)
+{
+	if (s->state == TEI_SESSION_GONE)
+		return;
+	if (s->state == TEI_SESSION_SUSPECT)
+		core->figures.suspects--;
+	set_state(core, s, TEI_SESSION_GONE);
+	core->figures.sessions--;
+	tei_hash_remove(&core->sessions, &s->by_id);
+	tei_hash_remove(&core->clients, &s->by_client);
+	move_to(&core->gone, s);
+	tei_list_add_tail(&core->closes, &s->close);
+	tei_list_for_each (link, &s->mounts)
+		tei_core_mount_drop(
+			core, tei_list_entry(link, struct tei_mount, link));
+	tei_list_for_each (link, &s->fences)
+		tei_core_fence_cease(
+			tei_list_entry(link, struct tei_fence, link));
+}
+
+void tei_core_session_free(struct tei_core *core, struct tei_session *s)
+{
+	struct tei_list *link;
+
+	while ((link = tei_list_pop(&s->fences)))
+		tei_core_fence_free(
+			core, tei_list_entry(link, struct tei_fence, link));
+	tei_list_del(&s->age);
+	tei_list_del(&s->close);
+	core->heap_bytes -= session_bytes(s);
+	tei_free(s);
+}
+
+static struct tei_session *oldest(const struct tei_list *list)
+{
+	if (tei_list_empty(list))
+		return NULL;
+	return tei_list_entry(list->next, struct tei_session, age);
+}
+
+static void expire(struct tei_core *core)
+{
+	const struct tei_core_config *c = &core->config;
+	uint64_t now = core->now_ms;
+	struct tei_session *s;
+
+	while ((s = oldest(&core->live)) && s->seen_ms + c->suspect_ms <= now) {
+		suspect(core, s);
+		move_to(&core->silent, s);
+	}
+	while ((s = oldest(&core->silent)) &&
+	       s->seen_ms + c->client_ttl_ms <= now)
+		tei_core_session_end(core, s);
+	while ((s = oldest(&core->left)) && s->seen_ms + c->suspect_ms <= now)
+		tei_core_session_end(core, s);
+}
+
+/* False: no memory for a fence, try again later. */
+static bool settle_builds(struct tei_core *core, struct tei_session *s,
+			  unsigned int *budget)
+{
+	while (*budget && !tei_list_empty(&s->builds)) {
+		--*budget;
+		if (tei_core_discard(core, tei_list_entry(s->builds.next,
+							  struct tei_object,
+							  link)) < 0)
+			return false;
+	}
+	return true;
+}
+
+void tei_core_sessions_tick(struct tei_core *core, unsigned int *budget)
+{
+	expire(core);
+	tei_list_for_each_safe (link, next, &core->gone) {
+		struct tei_session *s =
+			tei_list_entry(link, struct tei_session, age);
+
+		if (!*budget || !settle_builds(core, s, budget))
+			return;
+		if (tei_list_empty(&s->builds) && tei_list_empty(&s->mounts) &&
+		    tei_list_empty(&s->close))
+			tei_core_session_free(core, s);
+	}
+}
