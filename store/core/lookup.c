@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lookup.c - what readers ask: look-up, release, exist, size
+ *
+ * A look-up grants a read lease: until it ends, or its readers have released
+ * it, the object is neither removed nor evicted. A mere existence check
+ * refuses remove for as long, but yields to eviction.
+ */
+#include "store/core/state.h"
+
+static struct tei_object *find(const struct tei_core *core,
+			       const struct tei_core_key *key)
+{
+	if (!key->bytes || !key->len || key->len > TEI_CORE_KEY_MAX)
+		return NULL;
+	return tei_core_object_find(core, key,
+				    tei_core_hash(core, key->bytes, key->len));
+}
+
+/* Whether readers may have it. */
+static int32_t readable(const struct tei_object *o)
+{
+	if (!o || !tei_core_mount_live(tei_core_object_mount(o)))
+		return CODE_NOT_FOUND;
+	return o->state == TEI_OBJECT_READY ? CODE_OK : CODE_NOT_READY;
+}
+
+void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
+			struct tei_action *reply)
+{
+	reply->u.reply.lease_ms = core->config.lease_ttl_ms > UINT32_MAX
+					  ? UINT32_MAX
+					  : (uint32_t)core->config.lease_ttl_ms;
+	for (size_t i = 0; i < ev->n; i++) {
+		struct tei_object *o = find(core, &ev->keys[i]);
+		int32_t code = readable(o);
+
+		reply->u.reply.status[i] = code;
+		if (code)
+			continue;
+		o->flags |= TEI_OBJECT_REF;
+		tei_core_lease(core, o);
+		tei_core_reply_place(core, reply, i, o);
+		reply->u.reply.size[i] = o->size;
+		reply->u.reply.crc[i] = o->crc;
+	}
+}
+
+void tei_core_on_release(struct tei_core *core, const struct tei_event *ev)
+{
+	for (size_t i = 0; i < ev->n; i++) {
+		struct tei_object *o = find(core, &ev->keys[i]);
+
+		if (!o || o->state != TEI_OBJECT_READY ||
+		    !(o->flags & TEI_OBJECT_LEASED) ||
+		    o->generation != ev->u.release.generations[i])
+			continue;
+		if (--o->readers == 0)
+			tei_core_unlease(core, o);
+	}
+}
+
+void tei_core_on_exist(struct tei_core *core, const struct tei_event *ev,
+		       struct tei_action *reply)
+{
+	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
+
+	for (size_t i = 0; i < ev->n; i++) {
+		struct tei_object *o = find(core, &ev->keys[i]);
+
+		if (readable(o) != CODE_OK)
+			continue;
+		reply->u.reply.status[i] = 1;
+		if (o->soft_until_ms < until)
+			o->soft_until_ms = until;
+	}
+}
+
+void tei_core_on_size(struct tei_core *core, const struct tei_event *ev,
+		      struct tei_action *reply)
+{
+	for (size_t i = 0; i < ev->n; i++) {
+		struct tei_object *o = find(core, &ev->keys[i]);
+		int32_t code = readable(o);
+
+		reply->u.reply.status[i] = code;
+		if (!code)
+			reply->u.reply.size[i] = o->size;
+	}
+}

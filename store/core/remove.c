@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * remove.c - objects that users take out
+ *
+ * An object of a suspect owner is removed too, so that it does not come back
+ * when the owner does. Readers that are still at work notice by generation
+ * and checksum that the bytes are no longer theirs.
+ */
+#include "store/core/state.h"
+
+static bool leased(const struct tei_core *core, const struct tei_object *o)
+{
+	return o->soft_until_ms > core->now_ms ||
+	       ((o->flags & TEI_OBJECT_LEASED) &&
+		o->read_until_ms > core->now_ms);
+}
+
+static int32_t remove_one(struct tei_core *core, const struct tei_core_key *key,
+			  bool force)
+{
+	struct tei_object *o;
+
+	if (!key->bytes || !key->len || key->len > TEI_CORE_KEY_MAX)
+		return CODE_ARGUMENT;
+	o = tei_core_object_find(core, key,
+				 tei_core_hash(core, key->bytes, key->len));
+	if (!o || tei_core_object_mount(o)->dropping)
+		return CODE_NOT_FOUND;
+	if (o->state == TEI_OBJECT_BUILDING)
+		return CODE_NOT_READY;
+	if (!force && leased(core, o))
+		return CODE_LEASED;
+	tei_core_object_drop(core, o);
+	return CODE_OK;
+}
+
+void tei_core_on_remove(struct tei_core *core, const struct tei_event *ev,
+			struct tei_action *reply)
+{
+	for (size_t i = 0; i < ev->n; i++)
+		reply->u.reply.status[i] =
+			remove_one(core, &ev->keys[i], ev->u.remove.force);
+}
