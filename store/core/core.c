@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * core.c - life of the core, one step, and what can be asked about it
+ *
+ * The core's own clock stops while this master is stalled (stopped, swapped
+ * out, on a host that slept): whoever could not be heard is not silent, and
+ * what could not be confirmed is not late.
+ */
+#include <assert.h>
+#include <errno.h>
+
+#include "base/mem.h"
+#include "store/core/state.h"
+
+#define STEP_OBJECTS 1024
+
+static bool is_ratio(double x)
+{
+	return x >= 0 && x <= 1;
+}
+
+static bool valid(const struct tei_core_config *c)
+{
+	return c->lease_ttl_ms && c->client_ttl_ms && c->suspect_ms &&
+	       c->put_discard_ms && c->fence_timeout_ms &&
+	       is_ratio(c->high_watermark) && is_ratio(c->eviction_ratio);
+}
+
+static void init_lists(struct tei_core *core)
+{
+	tei_list_init(&core->ring);
+	tei_list_init(&core->leased);
+	tei_list_init(&core->building);
+	tei_list_init(&core->live);
+	tei_list_init(&core->silent);
+	tei_list_init(&core->left);
+	tei_list_init(&core->gone);
+	tei_list_init(&core->closes);
+	tei_list_init(&core->fences);
+	tei_list_init(&core->unsent);
+	tei_list_init(&core->dropping);
+}
+
+int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
+{
+	struct tei_core *core;
+
+	if (!valid(config))
+		return -EINVAL;
+	core = tei_calloc(1, sizeof(*core));
+	if (!core)
+		return -ENOMEM;
+	core->config = *config;
+	if (!core->config.step_objects)
+		core->config.step_objects = STEP_OBJECTS;
+	core->random = config->seed;
+	init_lists(core);
+	tei_slab_init(&core->extents, sizeof(struct tei_extent), 1024);
+	if (tei_hash_init(&core->objects) < 0)
+		goto free_core;
+	if (tei_hash_init(&core->sessions) < 0)
+		goto fini_objects;
+	if (tei_hash_init(&core->clients) < 0)
+		goto fini_sessions;
+	*out = core;
+	return 0;
+
+fini_sessions:
+	tei_hash_fini(&core->sessions);
+fini_objects:
+	tei_hash_fini(&core->objects);
+free_core:
+	tei_free(core);
+	return -ENOMEM;
+}
+
+static void free_mounts(struct tei_core *core, struct tei_session *s)
+{
+	while (!tei_list_empty(&s->mounts))
+		tei_core_mount_free(
+			core,
+			tei_list_entry(s->mounts.next, struct tei_mount, link));
+}
+
+static void end_sessions(struct tei_core *core, struct tei_list *list)
+{
+	while (!tei_list_empty(list))
+		tei_core_session_end(
+			core,
+			tei_list_entry(list->next, struct tei_session, age));
+}
+
+void tei_core_destroy(struct tei_core *core)
+{
+	struct tei_list *link;
+
+	if (!core)
+		return;
+	end_sessions(core, &core->live);
+	end_sessions(core, &core->silent);
+	end_sessions(core, &core->left);
+	tei_list_for_each (pos, &core->gone)
+		free_mounts(core, tei_list_entry(pos, struct tei_session, age));
+	while ((link = tei_list_pop(&core->gone)))
+		tei_core_session_free(
+			core, tei_list_entry(link, struct tei_session, age));
+	assert(core->objects.n_nodes == 0 && core->extents.n_used == 0);
+	tei_hash_fini(&core->objects);
+	tei_hash_fini(&core->sessions);
+	tei_hash_fini(&core->clients);
+	tei_slab_fini(&core->extents);
+	tei_free(core->mounts);
+	tei_free(core);
+}
+
+static void advance(struct tei_core *core, uint64_t now_ms)
+{
+	uint64_t passed;
+
+	if (!core->last_ms)
+		core->last_ms = now_ms;
+	if (now_ms < core->last_ms)
+		now_ms = core->last_ms;
+	passed = now_ms - core->last_ms;
+	if (passed > TEI_CORE_STALL_MS)
+		core->stalled_ms += passed;
+	core->last_ms = now_ms;
+	core->now_ms = now_ms - core->stalled_ms;
+}
+
+static void tick(struct tei_core *core)
+{
+	unsigned int drop = core->config.step_objects, settle = drop,
+		     discard = drop, evict = drop;
+
+	tei_core_fences_tick(core, &discard);
+	tei_core_drop_some(core, &drop);
+	tei_core_sessions_tick(core, &settle);
+	tei_core_evict_tick(core, &evict);
+}
+
+/* Events without a reply; those of sessions that are no more are late. */
+static void note(struct tei_core *core, const struct tei_event *ev,
+		 struct tei_session *s)
+{
+	if (!s)
+		return;
+	if (ev->type == TEI_EVENT_LEAVE) {
+		tei_core_session_leave(core, s);
+		return;
+	}
+	tei_core_session_seen(core, s);
+	if (ev->type == TEI_EVENT_RELEASE)
+		tei_core_on_release(core, ev);
+	else if (ev->type == TEI_EVENT_FENCED)
+		tei_core_on_fenced(core, ev, s);
+}
+
+static bool is_batch(enum tei_event_type type)
+{
+	return type != TEI_EVENT_MOUNT && type != TEI_EVENT_UNMOUNT;
+}
+
+static int32_t refusal(const struct tei_event *ev, const struct tei_session *s)
+{
+	if (!s)
+		return CODE_NO_CLIENT;
+	if (is_batch(ev->type) &&
+	    (!ev->keys || !ev->n || ev->n > TEI_CORE_BATCH_MAX))
+		return CODE_ARGUMENT;
+	return CODE_OK;
+}
+
+static void apply(struct tei_core *core, const struct tei_event *ev,
+		  struct tei_session *s, struct tei_action *reply,
+		  struct tei_object **started)
+{
+	switch (ev->type) {
+	case TEI_EVENT_MOUNT:
+		tei_core_on_mount(core, ev, s, reply);
+		break;
+	case TEI_EVENT_UNMOUNT:
+		tei_core_on_unmount(core, ev, s, reply);
+		break;
+	case TEI_EVENT_PUT_START:
+		tei_core_on_put_start(core, ev, s, reply, started);
+		break;
+	case TEI_EVENT_PUT_END:
+		tei_core_on_put_end(core, ev, s, reply);
+		break;
+	case TEI_EVENT_LOOKUP:
+		tei_core_on_lookup(core, ev, reply);
+		break;
+	case TEI_EVENT_EXIST:
+		tei_core_on_exist(core, ev, reply);
+		break;
+	case TEI_EVENT_SIZE:
+		tei_core_on_size(core, ev, reply);
+		break;
+	case TEI_EVENT_REMOVE:
+		tei_core_on_remove(core, ev, reply);
+		break;
+	default:
+		assert(!"an event without reply");
+	}
+}
+
+static int answer(struct tei_core *core, const struct tei_event *ev,
+		  struct tei_session *s, struct tei_actions *out)
+{
+	int32_t code = refusal(ev, s);
+	struct tei_object **started = NULL;
+	struct tei_action *reply;
+
+	if (!code && ev->type == TEI_EVENT_PUT_START) {
+		started = tei_arena_alloc(out->arena,
+					  ev->n * sizeof(struct tei_object *));
+		if (!started)
+			return -ENOMEM;
+	}
+	reply = tei_core_reply(core, ev, code, out);
+	if (!reply)
+		return -ENOMEM;
+	if (s)
+		tei_core_session_seen(core, s);
+	if (!code)
+		apply(core, ev, s, reply, started);
+	return 0;
+}
+
+static int handle(struct tei_core *core, const struct tei_event *ev,
+		  struct tei_actions *out)
+{
+	switch (ev->type) {
+	case TEI_EVENT_TICK:
+		tick(core);
+		return 0;
+	case TEI_EVENT_JOIN:
+		return tei_core_on_join(core, ev, out);
+	case TEI_EVENT_HEARTBEAT:
+	case TEI_EVENT_LEAVE:
+	case TEI_EVENT_RELEASE:
+	case TEI_EVENT_FENCED:
+		note(core, ev, tei_core_session_find(core, ev->session));
+		return 0;
+	default:
+		return answer(core, ev,
+			      tei_core_session_find(core, ev->session), out);
+	}
+}
+
+int tei_core_step(struct tei_core *core, const struct tei_event *ev,
+		  uint64_t now_ms, struct tei_actions *out)
+{
+	int rc;
+
+	advance(core, now_ms);
+	rc = handle(core, ev, out);
+	if (rc < 0)
+		return rc;
+	tei_core_flush(core, out);
+	return 0;
+}
+
+bool tei_core_busy(const struct tei_core *core)
+{
+	return !tei_list_empty(&core->dropping) ||
+	       !tei_list_empty(&core->gone) || !tei_list_empty(&core->unsent) ||
+	       tei_core_evict_busy(core);
+}
+
+void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
+{
+	*out = core->figures;
+	out->segments = core->n_mounts;
+	out->metadata_bytes = sizeof(*core) + core->heap_bytes +
+			      tei_slab_bytes(&core->extents) +
+			      tei_hash_bytes(&core->objects) +
+			      tei_hash_bytes(&core->sessions) +
+			      tei_hash_bytes(&core->clients);
+}
+
+bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
+			   struct tei_core_segment *out)
+{
+	for (size_t i = 0; i < core->n_mounts; i++) {
+		const struct tei_mount *m = core->mounts[i];
+
+		if (m->serial <= *cursor)
+			continue;
+		*cursor = (size_t)m->serial;
+		*out = (struct tei_core_segment){
+			.name = m->name,
+			.engine = m->owner->engine,
+			.id = m->id,
+			.base = m->base,
+			.size = m->size,
+			.used = m->space.used,
+			.suspect = m->owner->state != TEI_SESSION_LIVE,
+		};
+		return true;
+	}
+	return false;
+}
