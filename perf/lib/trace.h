@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trace.h - request traces: which KV blocks each request reads
+ *
+ * The format is that of perf/traces/README.md, one JSON object a line.
+ */
+#ifndef PERF_LIB_TRACE_H
+#define PERF_LIB_TRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TEI_TRACE_ERROR_LEN 512
+
+struct tei_trace_request {
+	uint64_t timestamp_ms;
+	uint64_t input_tokens, output_tokens;
+	uint64_t first;    /* of its ids in tei_trace.ids */
+	uint64_t n_blocks; /* may be 0 */
+};
+
+struct tei_trace {
+	size_t n_requests, n_ids;
+	size_t n_requests_room, n_ids_room;
+	struct tei_trace_request *requests; /* requests[n_requests] */
+	uint64_t *ids;                      /* ids[n_ids] */
+};
+
+/*
+ * Read the first @limit requests (0: all) of a file. Blank lines are skipped.
+ * On error @out is empty, and @error says "trace FILE line N: reason":
+ * -EINVAL (malformed, or no request at all), -ENOMEM, or errno of the file.
+ */
+int tei_trace_load(const char *path, uint64_t limit, struct tei_trace *out,
+		   char error[TEI_TRACE_ERROR_LEN]);
+void tei_trace_free(struct tei_trace *t);
+
+#endif
