@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reference.h - what this machine gives without us, measured in the same run
+ *
+ * Four figures of the bare system: one tuned TCP stream between two processes
+ * over loopback, a spinning 8-byte ping-pong over TCP, a cold memcpy and a cold
+ * copy by streaming stores. All walk over whole working sets, as the
+ * benchmarks do, so that nothing is found in a cache. Rounds are taken before,
+ * between and after the benchmark's own rows; the median of them counts.
+ *
+ * Threads: one.
+ */
+#ifndef PERF_LIB_REFERENCE_H
+#define PERF_LIB_REFERENCE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "perf/lib/process.h"
+
+#define TEI_REFERENCE_ROUNDS 64
+
+struct tei_reference {
+	double stream_gb_per_s, pingpong_us;
+	double copy_gb_per_s, stream_copy_gb_per_s;
+};
+
+struct tei_reference_run {
+	struct tei_process peer;
+	uint16_t port;
+	double seconds; /* of the stream in each round */
+	uint64_t len;   /* of the working set */
+	char *from;     /* mapped, len bytes; also a source for the caller */
+	char *to;
+	size_t n_rounds;
+	struct tei_reference round[TEI_REFERENCE_ROUNDS];
+};
+
+/*
+ * Start the peer, which is this program with --role reference, --working-set
+ * and, when @pin, --pin; map and touch the memory. -errno, said on stderr.
+ */
+int tei_reference_open(struct tei_reference_run *r, uint64_t working_set,
+		       double seconds, bool pin);
+/* Measure once more; rounds beyond the room are not kept. -errno, said. */
+int tei_reference_round(struct tei_reference_run *r);
+/* The median of each figure over all rounds. */
+struct tei_reference tei_reference_median(const struct tei_reference_run *r);
+void tei_reference_close(struct tei_reference_run *r);
+
+/* The other side: what main() does in role "reference". An exit code. */
+int tei_reference_peer_main(uint64_t working_set, bool pin);
+
+/* New reference to the object of the four figures; NULL: no memory. */
+json_t *tei_reference_json(const struct tei_reference *ref);
+void tei_reference_print(const struct tei_reference *ref, FILE *out);
+
+/* Median of v[n], which is sorted on the way; 0 when @n is 0. */
+double tei_median(double *v, size_t n);
+/* Zeroed memory in whole pages, huge ones if to be had, touched. NULL. */
+void *tei_map_touched(uint64_t len);
+
+#endif
