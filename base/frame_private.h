@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * frame_private.h - a connection, as the frame_*.c files share it
+ *
+ *   CONNECTING --> UP --> REFUSING --> ENDED
+ *        |          |                    ^
+ *        +----------+--------------------+
+ *
+ * The state is that of the wire; the user's view goes beside it: err is set
+ * when the user has to be told, told when it was, closed when it has gone.
+ * Callbacks may close the connection that they are called for: every entry
+ * from the loop or the user is between enter() and leave(), and only the last
+ * leave() of a closed, ended connection frees it.
+ */
+#ifndef BASE_FRAME_PRIVATE_H
+#define BASE_FRAME_PRIVATE_H
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#include "base/frame.h"
+#include "base/loop.h"
+
+#define TEI_FRAME_TEXT_MAX  1000 /* bytes of a refusal's text */
+#define TEI_FRAME_LINGER_MS 2000 /* most time to deliver a refusal */
+#define TEI_FRAME_NEVER     UINT64_MAX
+
+enum tei_frame_state {
+	TEI_FRAME_CONNECTING,
+	TEI_FRAME_UP,
+	TEI_FRAME_REFUSING, /* last words go out, what comes in is dropped */
+	TEI_FRAME_ENDED,    /* no socket any more */
+};
+
+/* A piece of the send queue: bytes[from .. to) are still to go. */
+struct tei_frame_out {
+	struct tei_frame_out *next;
+	size_t from, to, room;
+	uint8_t bytes[];
+};
+
+struct tei_frame_conn {
+	struct tei_loop *loop;
+	const struct tei_frame_protocol *protocol;
+	const struct tei_frame_ops *ops;
+	void *arg;
+	struct tei_frame_server *server; /* that accepted it and lives */
+	struct tei_list link;            /* in server->conns */
+
+	int fd;
+	uint8_t state;
+	bool outgoing;
+	bool stranger; /* counts as refused, not as connection, of server */
+	bool closed, told;
+	bool corked;       /* send() only queues; receive() flushes after */
+	bool paused;       /* not reading until the send queue is shorter */
+	int broken;        /* errno of a failed send: receive the rest, end */
+	unsigned int busy; /* enter()s on the stack */
+	int err;
+	char *text; /* what the peer said when it refused, or NULL */
+
+	struct event readable, writable, tick;
+	uint64_t tick_ms; /* when tick is due; TEI_FRAME_NEVER: not armed */
+	uint64_t step_ms; /* when connect, expect() or linger is over */
+
+	uint8_t head[TEI_FRAME_HEADER_LEN];
+	size_t n_head;
+	struct tei_frame in; /* header of the body that is being received */
+	uint8_t *body;       /* NULL: between bodies, unless in_body */
+	size_t n_body, room_body;
+	bool in_body;
+
+	struct tei_frame_out *oldest, *newest;
+	size_t n_out;
+
+	uint64_t last_id;
+	struct tei_list calls; /* by id, which is by age */
+	struct tei_heap due;
+
+	struct tei_loop_orphan orphan;
+	struct tei_address peer;
+};
+
+/* frame.c */
+/* Takes @fd over, also on failure; events are not added yet. NULL: -ENOMEM. */
+struct tei_frame_conn *
+tei_frame_conn_create(struct tei_loop *loop,
+		      const struct tei_frame_protocol *protocol, int fd,
+		      const struct tei_address *peer,
+		      const struct tei_frame_ops *ops, void *arg);
+void tei_frame_enter(struct tei_frame_conn *conn);
+void tei_frame_leave(struct tei_frame_conn *conn);
+/* Close the socket; when the user is still there, down(@err) follows. */
+void tei_frame_end(struct tei_frame_conn *conn, int err);
+/* Look at deadlines at @at_ms at the latest. */
+void tei_frame_tick_at(struct tei_frame_conn *conn, uint64_t at_ms);
+/* Not from inside this call, but before the loop waits again. */
+void tei_frame_tick_now(struct tei_frame_conn *conn);
+void tei_frame_count(struct tei_frame_conn *conn, enum tei_frame_fault fault);
+/* The user may send and be called. */
+static inline bool tei_frame_is_open(const struct tei_frame_conn *conn)
+{
+	return !conn->closed && !conn->err && conn->state <= TEI_FRAME_UP;
+}
+uint64_t tei_frame_due_ms(uint64_t timeout_ms);
+
+/* frame_in.c */
+/* Read what is there, within limits of fairness. */
+void tei_frame_receive(struct tei_frame_conn *conn);
+void tei_frame_drop_input(struct tei_frame_conn *conn);
+
+/* frame_out.c */
+uint32_t tei_frame_cap(const struct tei_frame_protocol *protocol,
+		       uint16_t type);
+int tei_frame_queue(struct tei_frame_conn *conn, uint16_t type, uint16_t flags,
+		    uint64_t id, const void *body, size_t len);
+void tei_frame_flush(struct tei_frame_conn *conn);
+void tei_frame_drop_output(struct tei_frame_conn *conn);
+
+/* frame_call.c */
+void tei_frame_answer(struct tei_frame_conn *conn, const struct tei_frame *f);
+void tei_frame_answer_all(struct tei_frame_conn *conn, int err);
+void tei_frame_expire(struct tei_frame_conn *conn, uint64_t now_ms);
+
+/* frame_server.c */
+void tei_frame_server_forget(struct tei_frame_conn *conn);
+
+#endif
