@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * frame.c - life of a connection: connect, deadlines, refuse, close
+ *
+ * One timer event a connection serves all its deadlines and everything that
+ * must not happen inside a call of the user. It may fire too early, never too
+ * late: deadlines that move back leave it armed.
+ */
+#include "base/frame.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/frame_private.h"
+#include "base/mem.h"
+#include "base/thread.h"
+
+void tei_frame_enter(struct tei_frame_conn *conn)
+{
+	conn->busy++;
+}
+
+static void free_conn(struct tei_frame_conn *conn)
+{
+	event_del(&conn->tick);
+	tei_list_del(&conn->orphan.link);
+	tei_frame_server_forget(conn);
+	assert(tei_list_empty(&conn->calls));
+	tei_heap_fini(&conn->due);
+	tei_free(conn->text);
+	tei_free(conn);
+}
+
+void tei_frame_leave(struct tei_frame_conn *conn)
+{
+	if (--conn->busy == 0 && conn->closed && conn->state == TEI_FRAME_ENDED)
+		free_conn(conn);
+}
+
+uint64_t tei_frame_due_ms(uint64_t timeout_ms)
+{
+	uint64_t due;
+
+	/* One more: the clock's millisecond has begun already. */
+	if (__builtin_add_overflow(tei_now_ms() + 1, timeout_ms, &due))
+		return TEI_FRAME_NEVER;
+	return due;
+}
+
+void tei_frame_tick_at(struct tei_frame_conn *conn, uint64_t at_ms)
+{
+	uint64_t now = tei_now_ms(), ms = at_ms > now ? at_ms - now : 0;
+	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
+			     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
+
+	if (at_ms >= conn->tick_ms)
+		return;
+	if (event_add(&conn->tick, &tv) == 0)
+		conn->tick_ms = at_ms;
+}
+
+void tei_frame_tick_now(struct tei_frame_conn *conn)
+{
+	event_active(&conn->tick, EV_TIMEOUT, 1);
+}
+
+void tei_frame_count(struct tei_frame_conn *conn, enum tei_frame_fault fault)
+{
+	if (!conn->closed && conn->ops->fault)
+		conn->ops->fault(fault, conn->arg);
+}
+
+static void end_wire(struct tei_frame_conn *conn)
+{
+	event_del(&conn->readable);
+	event_del(&conn->writable);
+	close(conn->fd);
+	conn->fd = -1;
+	tei_frame_drop_input(conn);
+	tei_frame_drop_output(conn);
+	conn->state = TEI_FRAME_ENDED;
+}
+
+void tei_frame_end(struct tei_frame_conn *conn, int err)
+{
+	assert(conn->busy > 0);
+	if (conn->state == TEI_FRAME_ENDED)
+		return;
+	end_wire(conn);
+	if (!conn->err)
+		conn->err = err;
+	if (!conn->told && !conn->closed)
+		tei_frame_tick_now(conn);
+}
+
+static void tell(struct tei_frame_conn *conn)
+{
+	conn->told = true;
+	tei_frame_answer_all(conn, conn->err);
+	if (!conn->closed)
+		conn->ops->down(conn, conn->err, conn->text, conn->arg);
+}
+
+static void step_is_late(struct tei_frame_conn *conn)
+{
+	conn->step_ms = TEI_FRAME_NEVER;
+	if (conn->state == TEI_FRAME_UP)
+		tei_frame_count(conn, TEI_FRAME_LATE);
+	tei_frame_end(conn, -ETIMEDOUT);
+}
+
+static void rearm(struct tei_frame_conn *conn)
+{
+	struct tei_heap_node *top = tei_heap_top(&conn->due);
+
+	if (conn->step_ms != TEI_FRAME_NEVER)
+		tei_frame_tick_at(conn, conn->step_ms);
+	if (top && top->at != TEI_FRAME_NEVER)
+		tei_frame_tick_at(conn, top->at);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct tei_frame_conn *conn = arg;
+	uint64_t now = tei_now_ms();
+
+	(void)fd;
+	(void)what;
+	conn->tick_ms = TEI_FRAME_NEVER;
+	tei_frame_enter(conn);
+	if (conn->broken && conn->state == TEI_FRAME_UP) {
+		tei_frame_receive(conn); /* why it was reset may lie there */
+		tei_frame_end(conn, -conn->broken);
+	}
+	if (now >= conn->step_ms)
+		step_is_late(conn);
+	tei_frame_expire(conn, now);
+	if (conn->err && !conn->told && !conn->closed)
+		tell(conn);
+	rearm(conn);
+	tei_frame_leave(conn);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct tei_frame_conn *conn = arg;
+
+	(void)fd;
+	(void)what;
+	tei_frame_enter(conn);
+	tei_frame_receive(conn);
+	tei_frame_leave(conn);
+}
+
+/*
+ * A connection from a port to itself comes about when nobody listens and the
+ * kernel happens to choose the target as source port.
+ */
+static bool is_own_echo(int fd)
+{
+	struct tei_address a = {.len = sizeof(a.ss)}, b = {.len = sizeof(b.ss)};
+
+	return getsockname(fd, (struct sockaddr *)&a.ss, &a.len) == 0 &&
+	       getpeername(fd, (struct sockaddr *)&b.ss, &b.len) == 0 &&
+	       a.len == b.len && memcmp(&a.ss, &b.ss, a.len) == 0;
+}
+
+static int connect_result(int fd)
+{
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len))
+		return -errno;
+	if (!err && is_own_echo(fd))
+		err = ECONNREFUSED;
+	return -err;
+}
+
+static void connected(struct tei_frame_conn *conn)
+{
+	int rc = connect_result(conn->fd);
+
+	event_del(&conn->writable);
+	if (!rc && event_add(&conn->readable, NULL))
+		rc = -ENOMEM;
+	if (rc) {
+		tei_frame_end(conn, rc);
+		return;
+	}
+	conn->state = TEI_FRAME_UP;
+	conn->step_ms = TEI_FRAME_NEVER;
+	if (conn->ops->up)
+		conn->ops->up(conn, conn->arg);
+	if (conn->state == TEI_FRAME_UP)
+		tei_frame_flush(conn);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	struct tei_frame_conn *conn = arg;
+
+	(void)fd;
+	(void)what;
+	tei_frame_enter(conn);
+	if (conn->state == TEI_FRAME_CONNECTING)
+		connected(conn);
+	else
+		tei_frame_flush(conn);
+	tei_frame_leave(conn);
+}
+
+static void on_orphan(struct tei_loop_orphan *orphan)
+{
+	struct tei_frame_conn *conn;
+
+	conn = TEI_CONTAINER(orphan, struct tei_frame_conn, orphan);
+	tei_frame_enter(conn);
+	tei_frame_end(conn, -ECANCELED);
+	tei_frame_leave(conn);
+}
+
+static void set_options(int fd)
+{
+	int on = 1, idle_s = 15, interval_s = 5, n = 3;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	/* A host that vanished is noticed in half a minute at the latest. */
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s,
+		   sizeof(interval_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &n, sizeof(n));
+}
+
+struct tei_frame_conn *
+tei_frame_conn_create(struct tei_loop *loop,
+		      const struct tei_frame_protocol *protocol, int fd,
+		      const struct tei_address *peer,
+		      const struct tei_frame_ops *ops, void *arg)
+{
+	struct event_base *base = tei_loop_base(loop);
+	struct tei_frame_conn *conn;
+
+	conn = tei_calloc(1, sizeof(*conn));
+	if (!conn) {
+		close(fd);
+		return NULL;
+	}
+	conn->loop = loop;
+	conn->protocol = protocol;
+	conn->ops = ops;
+	conn->arg = arg;
+	conn->fd = fd;
+	conn->peer = *peer;
+	conn->tick_ms = conn->step_ms = TEI_FRAME_NEVER;
+	conn->orphan.fn = on_orphan;
+	tei_list_init(&conn->link);
+	tei_list_init(&conn->calls);
+	tei_list_init(&conn->orphan.link);
+	tei_heap_init(&conn->due);
+	/* These fail only for a base that the loop never makes. */
+	event_assign(&conn->readable, base, fd, EV_READ | EV_PERSIST,
+		     on_readable, conn);
+	event_assign(&conn->writable, base, fd, EV_WRITE | EV_PERSIST,
+		     on_writable, conn);
+	event_assign(&conn->tick, base, -1, 0, on_tick, conn);
+	set_options(fd);
+	return conn;
+}
+
+static int open_socket(int family)
+{
+	int fd;
+
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return fd < 0 ? -errno : fd;
+}
+
+int tei_frame_connect(struct tei_loop *loop,
+		      const struct tei_frame_protocol *protocol,
+		      const struct tei_address *to, uint64_t timeout_ms,
+		      const struct tei_frame_ops *ops, void *arg,
+		      struct tei_frame_conn **out)
+{
+	struct tei_frame_conn *conn;
+	int fd;
+
+	TEI_DEBUG_ASSERT(tei_loop_is_mine(loop));
+	fd = open_socket(to->ss.ss_family);
+	if (fd < 0)
+		return fd;
+	conn = tei_frame_conn_create(loop, protocol, fd, to, ops, arg);
+	if (!conn)
+		return -ENOMEM;
+	conn->outgoing = true;
+	conn->state = TEI_FRAME_CONNECTING;
+	tei_frame_enter(conn);
+	conn->step_ms = tei_frame_due_ms(timeout_ms);
+	rearm(conn);
+	if (connect(fd, (const struct sockaddr *)&to->ss, to->len) &&
+	    errno != EINPROGRESS && errno != EINTR)
+		tei_frame_end(conn, -errno);
+	else if (event_add(&conn->writable, NULL))
+		tei_frame_end(conn, -ENOMEM);
+	tei_frame_leave(conn);
+	*out = conn;
+	return 0;
+}
+
+void tei_frame_close(struct tei_frame_conn *conn)
+{
+	assert(!conn->closed);
+	tei_frame_enter(conn);
+	conn->closed = true;
+	tei_frame_answer_all(conn, -ECANCELED);
+	if (conn->state == TEI_FRAME_UP)
+		tei_frame_flush(conn);
+	if (conn->state == TEI_FRAME_REFUSING)
+		tei_loop_adopt(conn->loop, &conn->orphan);
+	else
+		tei_frame_end(conn, -ECANCELED);
+	tei_frame_leave(conn);
+}
+
+void tei_frame_refuse(struct tei_frame_conn *conn, const char *text)
+{
+	size_t len = strnlen(text, TEI_FRAME_TEXT_MAX);
+	int rc;
+
+	if (!tei_frame_is_open(conn))
+		return;
+	tei_frame_enter(conn);
+	rc = conn->state == TEI_FRAME_CONNECTING
+		     ? -EPROTO
+		     : tei_frame_queue(conn, TEI_FRAME_REFUSED, 0, 0, text,
+				       len);
+	if (rc) {
+		tei_frame_end(conn, -EPROTO);
+	} else {
+		conn->state = TEI_FRAME_REFUSING;
+		conn->err = -EPROTO;
+		conn->step_ms = tei_frame_due_ms(TEI_FRAME_LINGER_MS);
+		tei_frame_drop_input(conn);
+		tei_frame_flush(conn);
+		tei_frame_tick_now(conn);
+	}
+	tei_frame_leave(conn);
+}
+
+void tei_frame_bad(struct tei_frame_conn *conn, const char *text)
+{
+	tei_frame_enter(conn);
+	tei_frame_count(conn, TEI_FRAME_BAD_BODY);
+	tei_frame_refuse(conn, text);
+	tei_frame_leave(conn);
+}
+
+void tei_frame_set_ops(struct tei_frame_conn *conn,
+		       const struct tei_frame_ops *ops, void *arg)
+{
+	conn->ops = ops;
+	conn->arg = arg;
+}
+
+void tei_frame_expect(struct tei_frame_conn *conn, uint64_t ms)
+{
+	if (!tei_frame_is_open(conn))
+		return;
+	conn->step_ms = ms ? tei_frame_due_ms(ms) : TEI_FRAME_NEVER;
+	rearm(conn);
+}
+
+const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn)
+{
+	return &conn->peer;
+}
+
+size_t tei_frame_backlog(const struct tei_frame_conn *conn)
+{
+	return conn->n_out;
+}
