@@ -102,6 +102,7 @@ void *tei_slab_get(struct tei_slab *s)
 	if (!s->free && grow(s))
 		return NULL;
 	item = s->free;
+	assert(item); /* grow() adds one at least */
 	ASAN_UNPOISON_MEMORY_REGION(item, s->item_size);
 	memcpy(&s->free, item, sizeof(s->free));
 	memset(item, 0, s->item_size);
