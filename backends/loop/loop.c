@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * loop.c - the reference backend: memory to memory inside one engine
+ *
+ * It shows the contract of te/backend.h with nothing in the way. Both halves
+ * of an endpoint live in the same rail and find each other by number; post()
+ * queues, progress() copies, a step at a time, so that a huge slice can be
+ * cancelled and a region in use is never pinned for long.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/list.h"
+#include "te/backend.h"
+#include <te/te.h>
+
+#define KEY_LEN   8
+#define STEP_LEN  (1u << 20) /* copied between two looks at the world */
+#define QUEUE_MAX 1024       /* slices taken and not done */
+
+struct loop_rail {
+	struct tei_list halves;
+	struct tei_list queue; /* slices, in the order of post() */
+	unsigned int n_queued;
+	uint64_t last_id;
+};
+
+struct loop_half {
+	struct tei_list link; /* rail->halves */
+	struct tei_endpoint *base;
+	struct loop_half *other; /* not owned; NULL: alone */
+	uint64_t id;
+	bool broken, reported;
+};
+
+struct loop_slice {
+	uint64_t at; /* bytes done */
+	uint32_t piece;
+	uint64_t offset; /* in that piece */
+};
+
+static struct loop_rail *loop_rail(const struct tei_rail *rail)
+{
+	return (struct loop_rail *)(uintptr_t)rail->priv;
+}
+
+static struct loop_half *loop_half(const struct tei_endpoint *ep)
+{
+	return (struct loop_half *)(uintptr_t)ep->priv;
+}
+
+static struct loop_slice *loop_slice(const struct tei_slice *slice)
+{
+	return (struct loop_slice *)(uintptr_t)slice->priv;
+}
+
+static int loop_probe(const struct tei_topo *topo, tei_device_fn *found,
+		      void *arg)
+{
+	static const struct tei_device self = {.name = "0", .numa_node = -1};
+
+	(void)topo;
+	return found(&self, arg);
+}
+
+static int loop_rail_open(struct tei_rail *rail)
+{
+	tei_list_init(&loop_rail(rail)->halves);
+	tei_list_init(&loop_rail(rail)->queue);
+	return 0;
+}
+
+static void loop_rail_close(struct tei_rail *rail)
+{
+	(void)rail;
+}
+
+static int write_id(uint64_t id, void *out, size_t *len)
+{
+	struct tei_writer w;
+
+	tei_writer_init(&w, out, *len);
+	tei_write_u64(&w, id);
+	if (w.bad)
+		return -ENOBUFS;
+	*len = KEY_LEN;
+	return 0;
+}
+
+static int loop_region_add(struct tei_rail *rail, uint64_t id, void *addr,
+			   uint64_t length, uint32_t access, void *key,
+			   size_t *len)
+{
+	(void)rail;
+	(void)addr;
+	(void)length;
+	(void)access;
+	return write_id(id, key, len);
+}
+
+static void loop_region_remove(struct tei_rail *rail, uint64_t id)
+{
+	(void)rail;
+	(void)id;
+}
+
+/* ---- endpoints ---- */
+
+static int loop_endpoint_open(struct tei_endpoint *ep, void *addr, size_t *len)
+{
+	struct loop_rail *rail = loop_rail(ep->rail);
+	struct loop_half *half = loop_half(ep);
+	int rc;
+
+	rc = write_id(rail->last_id + 1, addr, len);
+	if (rc < 0)
+		return rc;
+	half->base = ep;
+	half->id = ++rail->last_id;
+	tei_list_add_tail(&rail->halves, &half->link);
+	return 0;
+}
+
+/* The target waits; the initiator, which connects last, joins the two. */
+static int loop_endpoint_connect(struct tei_endpoint *ep, const void *addr,
+				 size_t len)
+{
+	struct loop_half *half = loop_half(ep);
+	struct tei_reader r;
+	uint64_t id;
+
+	tei_reader_init(&r, addr, len);
+	id = tei_read_u64(&r);
+	if (!tei_reader_done(&r))
+		return -EPROTO;
+	if (ep->target)
+		return 0;
+	tei_list_for_each (pos, &loop_rail(ep->rail)->halves) {
+		struct loop_half *other =
+			tei_list_entry(pos, struct loop_half, link);
+
+		if (other->id != id || !other->base->target || other->other ||
+		    other->broken)
+			continue;
+		other->other = half;
+		half->other = other;
+		return 0;
+	}
+	return -ECONNREFUSED;
+}
+
+/* The other half finds out in progress() or at its next post(). */
+static void leave(struct loop_half *half)
+{
+	half->broken = true;
+	if (!half->other)
+		return;
+	half->other->broken = true;
+	half->other->other = NULL;
+	half->other = NULL;
+}
+
+static void loop_endpoint_close(struct tei_endpoint *ep)
+{
+	leave(loop_half(ep));
+	tei_list_del(&loop_half(ep)->link);
+}
+
+static int loop_drop(struct tei_endpoint *ep)
+{
+	leave(loop_half(ep));
+	loop_half(ep)->reported = true;
+	return 0;
+}
+
+/* ---- slices ---- */
+
+static int loop_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
+		     int n)
+{
+	struct loop_rail *rail = loop_rail(ep->rail);
+	int taken;
+
+	if (loop_half(ep)->broken)
+		return -ECONNRESET;
+	for (taken = 0; taken < n && rail->n_queued < QUEUE_MAX; taken++) {
+		struct loop_slice *s = loop_slice(slices[taken]);
+
+		*s = (struct loop_slice){.offset = slices[taken]->skip};
+		tei_list_add_tail(&rail->queue, &slices[taken]->link);
+		rail->n_queued++;
+	}
+	return taken;
+}
+
+static void end(struct tei_slice *slice, int err)
+{
+	struct loop_rail *rail = loop_rail(slice->ep->rail);
+
+	tei_list_del(&slice->link);
+	rail->n_queued--;
+	if (err)
+		slice->provider_code = -err;
+	tei_slice_done(slice, err, err ? 0 : slice->length);
+}
+
+static void loop_cancel(struct tei_endpoint *ep, struct tei_slice *slice)
+{
+	(void)ep;
+	end(slice, -ECANCELED);
+}
+
+static void loop_flush(struct tei_endpoint *ep, int err)
+{
+	leave(loop_half(ep));
+	loop_half(ep)->reported = true;
+	tei_list_for_each_safe (pos, tmp, &loop_rail(ep->rail)->queue) {
+		struct tei_slice *slice =
+			tei_list_entry(pos, struct tei_slice, link);
+
+		if (slice->ep == ep)
+			end(slice, err);
+	}
+}
+
+static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)
+{
+	uint64_t at = loop_slice(slice)->at;
+	uint64_t from = slice->crc_from > at ? slice->crc_from : at;
+	uint64_t to = slice->crc_from + slice->crc_len;
+
+	if (to > at + n)
+		to = at + n;
+	if (from < to)
+		slice->crc = tei_crc32c_raw(slice->crc, bytes + (from - at),
+					    to - from);
+}
+
+/* Copy @n bytes between the slice's pieces and @remote. */
+static void copy(struct tei_slice *slice, uint8_t *remote, uint64_t n)
+{
+	struct loop_slice *s = loop_slice(slice);
+	uint64_t part;
+
+	for (; n; n -= part) {
+		const struct iovec *piece = &slice->iov[s->piece];
+		uint8_t *local;
+
+		if (s->offset >= piece->iov_len) {
+			s->offset -= piece->iov_len;
+			s->piece++;
+			part = 0;
+			continue;
+		}
+		local = (uint8_t *)piece->iov_base + s->offset;
+		part = piece->iov_len - s->offset;
+		if (part > n)
+			part = n;
+		/* Both may be in one region, so they may overlap. */
+		if (slice->op == TEI_WRITE)
+			memmove(remote, local, part);
+		else
+			memmove(local, remote, part);
+		take_crc(slice, local, part);
+		remote += part;
+		s->offset += part;
+		s->at += part;
+	}
+}
+
+static void count(struct tei_rail *rail, uint64_t n)
+{
+	atomic_fetch_add_explicit(&rail->sent_bytes, n, memory_order_relaxed);
+	atomic_fetch_add_explicit(&rail->received_bytes, n,
+				  memory_order_relaxed);
+}
+
+/* One step of the first slice in the queue. */
+static void step(struct tei_slice *slice)
+{
+	struct loop_slice *s = loop_slice(slice);
+	struct tei_endpoint *target = loop_half(slice->ep)->other->base;
+	uint64_t n = slice->length - s->at;
+	uint64_t pin;
+	void *remote;
+	int rc;
+
+	if (n > STEP_LEN)
+		n = STEP_LEN;
+	rc = -EFAULT;
+	if (slice->remote + slice->length >= slice->remote)
+		rc = tei_region_pin(target, slice->key, slice->key_len,
+				    slice->remote + s->at, n,
+				    slice->op == TEI_WRITE
+					    ? TE_ACCESS_REMOTE_WRITE
+					    : TE_ACCESS_REMOTE_READ,
+				    &remote, &pin);
+	if (rc < 0) {
+		slice->ep->rail->refused_slices++;
+		end(slice, rc);
+		return;
+	}
+	copy(slice, remote, n);
+	tei_region_unpin(target, pin);
+	count(slice->ep->rail, n);
+	if (s->at == slice->length)
+		end(slice, 0);
+}
+
+static int report_broken(struct loop_rail *rail)
+{
+	int n = 0;
+
+	tei_list_for_each (pos, &rail->halves) {
+		struct loop_half *half =
+			tei_list_entry(pos, struct loop_half, link);
+
+		if (!half->broken || half->reported)
+			continue;
+		half->reported = true;
+		tei_endpoint_down(half->base, -ECONNRESET);
+		n++;
+	}
+	return n;
+}
+
+static int loop_progress(struct tei_rail *base, int budget)
+{
+	struct loop_rail *rail = loop_rail(base);
+	int n = report_broken(rail);
+
+	for (; n < budget && !tei_list_empty(&rail->queue); n++) {
+		struct tei_slice *slice = tei_list_entry(
+			rail->queue.next, struct tei_slice, link);
+
+		if (loop_half(slice->ep)->broken)
+			break; /* flush() comes */
+		step(slice);
+	}
+	return n;
+}
+
+static int loop_wait_fd(struct tei_rail *rail)
+{
+	(void)rail;
+	return -1;
+}
+
+extern const struct tei_backend_ops tei_backend_loop;
+const struct tei_backend_ops tei_backend_loop = {
+	.name = "loop",
+	.abi = TEI_BACKEND_ABI,
+	.caps = TEI_CAP_SELF,
+	.rail_size = sizeof(struct loop_rail),
+	.endpoint_size = sizeof(struct loop_half),
+	.slice_size = sizeof(struct loop_slice),
+	.probe = loop_probe,
+	.rail_open = loop_rail_open,
+	.rail_close = loop_rail_close,
+	.region_add = loop_region_add,
+	.region_remove = loop_region_remove,
+	.endpoint_open = loop_endpoint_open,
+	.endpoint_connect = loop_endpoint_connect,
+	.endpoint_close = loop_endpoint_close,
+	.post = loop_post,
+	.cancel = loop_cancel,
+	.flush = loop_flush,
+	.drop = loop_drop,
+	.progress = loop_progress,
+	.wait_fd = loop_wait_fd,
+};
