@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tcp.c - the tcp backend: its settings and its table of operations
+ *
+ * One-sided semantics over ordinary sockets: the target's engine checks and
+ * applies what the initiator asks for, and answers once it is applied.
+ */
+#include "backends/tcp/tcp.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+#define ROW(field_, name_, type_, def_, unit_, help_, min_, max_)            \
+	{                                                                    \
+		.name = "tcp." name_, .type = (type_), .def = (def_),        \
+		.unit = (unit_), .help = (help_), .min = (min_),             \
+		.max = (max_), .offset = offsetof(struct tcp_config, field_) \
+	}
+
+static const struct tei_setting settings[] = {
+	ROW(lanes, "lanes", TEI_CONF_UINT, "1", NULL,
+	    "connections between two rails", 1, TCP_LANES_MAX),
+	ROW(port, "port", TEI_CONF_UINT, "0", NULL,
+	    "data port; 0: the kernel chooses", 0, 65535),
+	ROW(sndbuf, "sndbuf", TEI_CONF_SIZE, "0", "bytes",
+	    "send buffer of a lane; 0: the kernel tunes it", 0, 1 << 30),
+	ROW(rcvbuf, "rcvbuf", TEI_CONF_SIZE, "0", "bytes",
+	    "receive buffer of a lane; 0: the kernel tunes it", 0, 1 << 30),
+	ROW(congestion, "congestion", TEI_CONF_STRING, "cubic", NULL,
+	    "congestion control; the system's where refused, or if empty", 0,
+	    0),
+	ROW(frame, "frame", TEI_CONF_SIZE, "256k", "bytes",
+	    "most payload of one frame", 4096, TCP_FRAME_MAX),
+	ROW(send_chunk, "send_chunk", TEI_CONF_SIZE, "1m", "bytes",
+	    "about as much is handed to the kernel at once", 4096, 64 << 20),
+};
+
+/* One device that stands for all of the host's network. */
+static int tcp_probe(const struct tei_topo *topo, tei_device_fn *found,
+		     void *arg)
+{
+	static const struct tei_device any = {.name = "0", .numa_node = -1};
+
+	(void)topo;
+	return found(&any, arg);
+}
+
+/* The target checks each access by the id alone, so there is nothing to do. */
+static int tcp_region_add(struct tei_rail *rail, uint64_t id, void *addr,
+			  uint64_t length, uint32_t access, void *key,
+			  size_t *len)
+{
+	struct tei_writer w;
+
+	(void)rail;
+	(void)addr;
+	(void)length;
+	(void)access;
+	tei_writer_init(&w, key, *len);
+	tei_write_u64(&w, id);
+	if (w.bad)
+		return -ENOBUFS;
+	*len = TCP_KEY_LEN;
+	return 0;
+}
+
+static void tcp_region_remove(struct tei_rail *rail, uint64_t id)
+{
+	(void)rail;
+	(void)id;
+}
+
+extern const struct tei_backend_ops tei_backend_tcp;
+const struct tei_backend_ops tei_backend_tcp = {
+	.name = "tcp",
+	.abi = TEI_BACKEND_ABI,
+	.caps = TEI_CAP_REMOTE,
+	.rail_size = sizeof(struct tcp_rail),
+	.endpoint_size = sizeof(struct tcp_endpoint),
+	.slice_size = sizeof(struct tcp_slice),
+	.settings = settings,
+	.n_settings = sizeof(settings) / sizeof(settings[0]),
+	.config_size = sizeof(struct tcp_config),
+	.probe = tcp_probe,
+	.rail_open = tei_tcp_rail_open,
+	.rail_close = tei_tcp_rail_close,
+	.region_add = tcp_region_add,
+	.region_remove = tcp_region_remove,
+	.endpoint_open = tei_tcp_endpoint_open,
+	.endpoint_connect = tei_tcp_endpoint_connect,
+	.endpoint_close = tei_tcp_endpoint_close,
+	.post = tei_tcp_post,
+	.cancel = tei_tcp_cancel,
+	.flush = tei_tcp_flush,
+	.drop = tei_tcp_drop,
+	.progress = tei_tcp_progress,
+	.wait_fd = tei_tcp_wait_fd,
+};
