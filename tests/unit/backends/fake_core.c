@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_core.c - just enough of an engine's core to drive a backend alone */
+#include "tests/unit/backends/fake_core.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include <te/te.h>
+
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/mem.h"
+
+#define REGIONS_MAX 64
+
+struct fake_region {
+	uint8_t *addr;
+	uint64_t length;
+	uint32_t access;
+	bool there;
+};
+
+static struct fake_region regions[REGIONS_MAX];
+static unsigned int n_held;
+
+uint64_t fake_epoch = 1;
+unsigned int fake_n_pins;
+void (*fake_on_pin)(unsigned int n);
+
+/* ---- the core's side of te/backend.h ---- */
+
+uint32_t tei_crc32c_raw(uint32_t state, const void *bytes, size_t len)
+{
+	const uint8_t *p = bytes;
+
+	for (; len; len--) {
+		state ^= *p++;
+		for (int bit = 0; bit < 8; bit++)
+			state = state >> 1 ^ (state & 1 ? 0x82f63b78u : 0);
+	}
+	return state;
+}
+
+static const int errors[] = {
+	[TEI_STATUS_OK] = 0,
+	[TEI_STATUS_ACCESS] = EACCES,
+	[TEI_STATUS_RANGE] = EFAULT,
+	[TEI_STATUS_STALE] = ESTALE,
+	[TEI_STATUS_BAD] = EBADMSG,
+	[TEI_STATUS_NO_MEMORY] = ENOMEM,
+	[TEI_STATUS_BUSY] = EAGAIN,
+	[TEI_STATUS_CANCELED] = ECANCELED,
+	[TEI_STATUS_UNSUPPORTED] = EOPNOTSUPP,
+	[TEI_STATUS_VERSION] = EPROTO,
+	[TEI_STATUS_INTERNAL] = EIO,
+};
+
+int tei_status_to_errno(uint32_t status)
+{
+	return status <= TEI_STATUS_INTERNAL ? -errors[status] : -EIO;
+}
+
+uint32_t tei_status_from_errno(int error)
+{
+	for (uint32_t i = 0; i <= TEI_STATUS_INTERNAL; i++) {
+		if (errors[i] == (error < 0 ? -error : error))
+			return i;
+	}
+	return TEI_STATUS_INTERNAL;
+}
+
+int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
+		   uint64_t address, uint64_t length, uint32_t access,
+		   void **local, uint64_t *pin)
+{
+	struct fake_region *r;
+	uint64_t id;
+
+	assert(ep->target && length);
+	if (ep->epoch != fake_epoch)
+		return -ESTALE;
+	if (key_len != sizeof(id))
+		return -EFAULT;
+	memcpy(&id, key, sizeof(id));
+	if (id < 1 || id > REGIONS_MAX || !regions[id - 1].there)
+		return -EFAULT;
+	r = &regions[id - 1];
+	if (address < (uintptr_t)r->addr || length > r->length ||
+	    address - (uintptr_t)r->addr > r->length - length)
+		return -EFAULT;
+	if (!(r->access & access))
+		return -EACCES;
+	if (fake_on_pin)
+		fake_on_pin(fake_n_pins);
+	fake_n_pins++;
+	n_held++;
+	*local = (void *)(uintptr_t)address;
+	*pin = id;
+	return 0;
+}
+
+void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin)
+{
+	assert(ep->target && pin && n_held);
+	n_held--;
+}
+
+void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
+{
+	struct fake_slice *s = (struct fake_slice *)(void *)slice->work;
+
+	s->n_done++;
+	s->err = err;
+	s->bytes = bytes;
+}
+
+void tei_endpoint_up(struct tei_endpoint *ep)
+{
+	ep->link->n_up++;
+}
+
+void tei_endpoint_down(struct tei_endpoint *ep, int err)
+{
+	ep->link->n_down++;
+	ep->link->down_err = err;
+}
+
+/* ---- regions ---- */
+
+uint64_t fake_region_add(void *addr, uint64_t length, uint32_t access)
+{
+	for (uint64_t i = 0; i < REGIONS_MAX; i++) {
+		if (regions[i].there)
+			continue;
+		regions[i] = (struct fake_region){addr, length, access, true};
+		return i + 1;
+	}
+	return 0;
+}
+
+void fake_region_remove(uint64_t id)
+{
+	regions[id - 1].there = false;
+}
+
+unsigned int fake_pins(void)
+{
+	return n_held;
+}
+
+/* ---- rails and endpoints ---- */
+
+static int set_all(struct tei_conf *conf, const char *const settings[])
+{
+	char error[TEI_CONF_ERROR_LEN], name[64];
+	const char *value;
+	int rc = 0;
+
+	for (; settings && *settings && !rc; settings++) {
+		value = strchr(*settings, '=');
+		assert(value && (size_t)(value - *settings) < sizeof(name));
+		memcpy(name, *settings, (size_t)(value - *settings));
+		name[value - *settings] = 0;
+		rc = tei_conf_set(conf, name, value + 1, error);
+	}
+	return rc;
+}
+
+int fake_rail_open(struct fake_rail *r, const struct tei_backend_ops *ops,
+		   const char *const settings[])
+{
+	void *values;
+	int rc = -ENOMEM;
+
+	values = tei_calloc(1, ops->config_size + 1);
+	if (!values)
+		return rc;
+	r->conf = (struct tei_conf){0};
+	rc = tei_conf_init(&r->conf, ops->settings, ops->n_settings, values);
+	if (rc < 0)
+		goto free_values;
+	rc = set_all(&r->conf, settings);
+	if (rc < 0)
+		goto fini_conf;
+	rc = -ENOMEM;
+	r->rail = tei_calloc(1, sizeof(*r->rail) + ops->rail_size);
+	if (!r->rail)
+		goto fini_conf;
+	r->rail->ops = ops;
+	r->rail->config = values;
+	r->rail->bind = "127.0.0.1";
+	strcpy(r->rail->device.name, "0");
+	rc = ops->rail_open(r->rail);
+	if (rc < 0)
+		goto free_rail;
+	return 0;
+
+free_rail:
+	tei_free(r->rail);
+	r->rail = NULL;
+fini_conf:
+	tei_conf_fini(&r->conf);
+free_values:
+	tei_free(values);
+	return rc;
+}
+
+void fake_rail_close(struct fake_rail *r)
+{
+	void *values = (void *)(uintptr_t)r->rail->config;
+
+	r->rail->ops->rail_close(r->rail);
+	tei_conf_fini(&r->conf);
+	tei_free(values);
+	tei_free(r->rail);
+	r->rail = NULL;
+}
+
+struct tei_endpoint *fake_endpoint(struct fake_rail *r, struct tei_link *link,
+				   bool target, uint64_t epoch)
+{
+	struct sockaddr_in *in;
+	struct tei_endpoint *ep;
+
+	ep = tei_calloc(1, sizeof(*ep) + r->rail->ops->endpoint_size);
+	if (!ep)
+		return NULL;
+	*link = (struct tei_link){0};
+	ep->rail = r->rail;
+	ep->link = link;
+	ep->target = target;
+	ep->epoch = epoch;
+	in = (struct sockaddr_in *)(void *)&ep->peer.ss;
+	in->sin_family = AF_INET;
+	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	ep->peer.len = sizeof(*in);
+	return ep;
+}
+
+static void put_half(struct tei_endpoint **ep)
+{
+	(*ep)->rail->ops->flush(*ep, -ECANCELED);
+	(*ep)->rail->ops->endpoint_close(*ep);
+	tei_free(*ep);
+	*ep = NULL;
+}
+
+static struct fake_rail *target_rail(struct fake_pair *p)
+{
+	return p->ops->caps & TEI_CAP_SELF ? &p->a : &p->b;
+}
+
+/* Both halves are open; their addresses cross. */
+static int join(struct fake_pair *p, const uint8_t *a, size_t a_len)
+{
+	uint8_t b[TEI_BLOB_MAX];
+	size_t b_len = sizeof(b);
+	int rc;
+
+	rc = p->ops->endpoint_open(p->target, b, &b_len);
+	if (rc < 0) {
+		tei_free(p->target);
+		p->target = NULL;
+		return rc;
+	}
+	rc = p->ops->endpoint_connect(p->target, a, a_len);
+	if (!rc)
+		rc = p->ops->endpoint_connect(p->initiator, b, b_len);
+	if (rc != -EINPROGRESS)
+		return rc;
+	for (uint64_t t = tei_now_ms(); tei_now_ms() < t + FAKE_LIMIT_MS;) {
+		fake_progress(p);
+		if (p->initiator_link.n_down)
+			return p->initiator_link.down_err;
+		if (p->initiator_link.n_up)
+			return 0;
+	}
+	return -ETIMEDOUT;
+}
+
+int fake_pair_connect(struct fake_pair *p)
+{
+	uint8_t a[TEI_BLOB_MAX];
+	size_t a_len = sizeof(a);
+	int rc = -ENOMEM;
+
+	p->initiator =
+		fake_endpoint(&p->a, &p->initiator_link, false, fake_epoch);
+	if (!p->initiator)
+		return rc;
+	p->target = fake_endpoint(target_rail(p), &p->target_link, true,
+				  fake_epoch);
+	if (!p->target)
+		goto free_initiator;
+	rc = p->ops->endpoint_open(p->initiator, a, &a_len);
+	if (rc < 0)
+		goto free_target;
+	rc = join(p, a, a_len);
+	if (rc < 0)
+		fake_pair_disconnect(p);
+	return rc;
+
+free_target:
+	tei_free(p->target);
+	p->target = NULL;
+free_initiator:
+	tei_free(p->initiator);
+	p->initiator = NULL;
+	return rc;
+}
+
+void fake_pair_disconnect(struct fake_pair *p)
+{
+	if (p->initiator)
+		put_half(&p->initiator);
+	if (p->target)
+		put_half(&p->target);
+}
+
+int fake_pair_open(struct fake_pair *p, const struct tei_backend_ops *ops,
+		   const char *const settings[])
+{
+	int rc;
+
+	*p = (struct fake_pair){.ops = ops};
+	rc = fake_rail_open(&p->a, ops, settings);
+	if (rc < 0)
+		return rc;
+	rc = fake_rail_open(&p->b, ops, settings);
+	if (rc < 0)
+		goto close_a;
+	rc = fake_pair_connect(p);
+	if (rc < 0)
+		goto close_b;
+	return 0;
+
+close_b:
+	fake_rail_close(&p->b);
+close_a:
+	fake_rail_close(&p->a);
+	return rc;
+}
+
+void fake_pair_close(struct fake_pair *p)
+{
+	fake_pair_disconnect(p);
+	fake_rail_close(&p->b);
+	fake_rail_close(&p->a);
+}
+
+void fake_progress(struct fake_pair *p)
+{
+	int rc;
+
+	rc = p->ops->progress(p->a.rail, 64);
+	assert(rc >= 0);
+	rc = p->ops->progress(p->b.rail, 64);
+	assert(rc >= 0);
+}
+
+bool fake_wait(struct fake_pair *p, const unsigned int *n, unsigned int want)
+{
+	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
+
+	while (*n < want && tei_now_ms() < end)
+		fake_progress(p);
+	return *n >= want;
+}
+
+/* ---- slices ---- */
+
+struct fake_slice *fake_slice_create(const struct fake_pair *p, uint32_t op,
+				     uint64_t region, uint64_t remote,
+				     const struct iovec *iov, uint32_t n_iov)
+{
+	struct fake_slice *s = tei_calloc(1, sizeof(*s));
+	struct tei_slice *slice;
+
+	assert(s);
+	slice = tei_calloc(1, sizeof(*slice) + p->ops->slice_size);
+	assert(slice);
+	s->slice = slice;
+	memcpy(s->key, &region, sizeof(region));
+	tei_list_init(&slice->link);
+	slice->ep = p->initiator;
+	slice->work = (struct tei_work *)(void *)s;
+	slice->op = op;
+	slice->iov = iov;
+	slice->n_iov = n_iov;
+	slice->remote = remote;
+	slice->key = s->key;
+	slice->key_len = sizeof(region);
+	for (uint32_t i = 0; i < n_iov; i++)
+		slice->length += iov[i].iov_len;
+	return s;
+}
+
+void fake_slice_destroy(struct fake_slice *s)
+{
+	tei_free(s->slice);
+	tei_free(s);
+}
+
+int fake_post(struct fake_pair *p, struct fake_slice *s)
+{
+	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
+	int rc;
+
+	do {
+		rc = p->ops->post(p->initiator, &s->slice, 1);
+		if (!rc)
+			fake_progress(p);
+	} while (!rc && tei_now_ms() < end);
+	return rc < 0 ? rc : rc == 1 ? 0 : -ETIMEDOUT;
+}
