@@ -105,7 +105,10 @@ void tei_frame_bad(struct tei_frame_conn *conn, const char *text);
 /* Replace ops and arg, e.g. once a stranger has said hello. */
 void tei_frame_set_ops(struct tei_frame_conn *conn,
 		       const struct tei_frame_ops *ops, void *arg);
-/* The next frame must come within @ms (0: no limit), else down(-ETIMEDOUT). */
+/*
+ * The next frame() must come within @ms (0: no limit), else down(-ETIMEDOUT);
+ * replies do not count.
+ */
 void tei_frame_expect(struct tei_frame_conn *conn, uint64_t ms);
 const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn);
 /* Bytes queued and not yet taken by the kernel. */

@@ -87,13 +87,15 @@ static void deliver(struct tei_frame_conn *conn, const void *body)
 	struct tei_frame f = conn->in;
 
 	f.body = body;
-	conn->step_ms = TEI_FRAME_NEVER; /* what expect() waited for */
-	if (f.type == TEI_FRAME_REFUSED)
+	if (f.type == TEI_FRAME_REFUSED) {
 		refused_by_peer(conn, &f);
-	else if (f.flags & TEI_FRAME_REPLY)
+	} else if (f.flags & TEI_FRAME_REPLY) {
+		/* Not what expect() waits for: a stranger could say it too. */
 		tei_frame_answer(conn, &f);
-	else if (conn->ops->frame)
+	} else if (conn->ops->frame) {
+		conn->step_ms = TEI_FRAME_NEVER;
 		conn->ops->frame(conn, &f, conn->arg);
+	}
 }
 
 /* The body lives while it is delivered, whatever becomes of @conn. */
