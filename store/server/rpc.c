@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rpc.c - requests of clients: bytes of a frame to an event of the core
+ *
+ * A frame's length is capped by its type before it comes here, and what it
+ * unpacks to by the arena, so a message made of many tiny fields fails instead
+ * of growing.
+ */
+#include "store/server/rpc.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/net.h"
+#include "store/proto/protocol.h"
+#include "store/proto/store.pb-c.h"
+
+static int malformed(const char **why, const char *text)
+{
+	*why = text;
+	return -EBADMSG;
+}
+
+static void *unpack(struct tei_arena *arena,
+		    const ProtobufCMessageDescriptor *type, const void *body,
+		    size_t len)
+{
+	static const uint8_t empty[1];
+
+	return protobuf_c_message_unpack(type, &arena->pb, len,
+					 len ? body : empty);
+}
+
+/* Names are shown to people and put in lists of one a line. */
+static bool is_name(const char *name)
+{
+	size_t len = 0;
+
+	for (; name[len]; len++)
+		if ((unsigned char)name[len] <= ' ' || name[len] == 0x7f ||
+		    len >= TEI_NAME_LEN_MAX)
+			return false;
+	return len > 0;
+}
+
+static const uint8_t *id_of(const ProtobufCBinaryData *id)
+{
+	return id->len == TEI_CORE_ID_LEN ? id->data : NULL;
+}
+
+int tei_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
+			 struct tei_server_rpc_hello *out, const char **why)
+{
+	const Store__Hello *m =
+		unpack(arena, &store__hello__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "hello does not decode");
+	*out = (struct tei_server_rpc_hello){
+		.version = m->version,
+		.features = m->features,
+		.client_id = id_of(&m->client_id),
+		.incarnation = id_of(&m->incarnation),
+		.engine = m->engine,
+		.heartbeat = m->heartbeat,
+	};
+	if (m->version != TEI_STORE_VERSION)
+		return 0;
+	if (!out->client_id || !out->incarnation)
+		return malformed(why, "hello: ids are 16 bytes");
+	if (!is_name(m->engine))
+		return malformed(why, "hello: no usable engine name");
+	return 0;
+}
+
+int tei_server_rpc_heartbeat(struct tei_arena *arena, const void *body,
+			     size_t len, uint64_t *epoch, const char **why)
+{
+	const Store__Heartbeat *m =
+		unpack(arena, &store__heartbeat__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "heartbeat does not decode");
+	*epoch = m->epoch;
+	return 0;
+}
+
+/* The key column of every batch. */
+static int take_keys(struct tei_arena *arena, const ProtobufCBinaryData *keys,
+		     size_t n, struct tei_event *out, const char **why)
+{
+	struct tei_core_key *to;
+
+	if (n < 1 || n > TEI_CORE_BATCH_MAX)
+		return malformed(why, "a batch has 1 to 4096 keys");
+	to = tei_arena_calloc(arena, n, sizeof(*to));
+	if (!to)
+		return malformed(why, "batch too large");
+	for (size_t i = 0; i < n; i++) {
+		if (keys[i].len < 1 || keys[i].len > TEI_CORE_KEY_MAX)
+			return malformed(why, "a key has 1 to 1024 bytes");
+		to[i].bytes = keys[i].data;
+		to[i].len = keys[i].len;
+	}
+	out->keys = to;
+	out->n = n;
+	return 0;
+}
+
+static int decode_mount(struct tei_arena *arena, const void *body, size_t len,
+			struct tei_event *out, const char **why)
+{
+	const Store__Mount *m =
+		unpack(arena, &store__mount__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "mount does not decode");
+	if (!id_of(&m->segment))
+		return malformed(why, "mount: a segment's id is 16 bytes");
+	if (!is_name(m->name))
+		return malformed(why, "mount: no usable name");
+	out->u.mount.segment = m->segment.data;
+	out->u.mount.name = m->name;
+	out->u.mount.base = m->address;
+	out->u.mount.size = m->size;
+	return 0;
+}
+
+static int decode_unmount(struct tei_arena *arena, const void *body, size_t len,
+			  struct tei_event *out, const char **why)
+{
+	const Store__Unmount *m =
+		unpack(arena, &store__unmount__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "unmount does not decode");
+	if (!id_of(&m->segment))
+		return malformed(why, "unmount: a segment's id is 16 bytes");
+	out->u.mount.segment = m->segment.data;
+	return 0;
+}
+
+static int decode_put_start(struct tei_arena *arena, const void *body,
+			    size_t len, struct tei_event *out, const char **why)
+{
+	const Store__PutStart *m =
+		unpack(arena, &store__put_start__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "put start does not decode");
+	if (m->n_sizes != m->n_keys)
+		return malformed(why, "put start: columns differ in length");
+	out->u.put_start.sizes = m->sizes;
+	return take_keys(arena, m->keys, m->n_keys, out, why);
+}
+
+static int decode_put_end(struct tei_arena *arena, const void *body, size_t len,
+			  struct tei_event *out, const char **why)
+{
+	const Store__PutEnd *m =
+		unpack(arena, &store__put_end__descriptor, body, len);
+	bool *written;
+	int rc;
+
+	if (!m)
+		return malformed(why, "put end does not decode");
+	if (m->n_generation != m->n_keys || m->n_crc != m->n_keys ||
+	    m->n_written != m->n_keys)
+		return malformed(why, "put end: columns differ in length");
+	rc = take_keys(arena, m->keys, m->n_keys, out, why);
+	if (rc)
+		return rc;
+	written = tei_arena_calloc(arena, out->n, sizeof(*written));
+	if (!written)
+		return malformed(why, "batch too large");
+	for (size_t i = 0; i < out->n; i++)
+		written[i] = m->written[i] != 0;
+	out->u.put_end.generations = m->generation;
+	out->u.put_end.crcs = m->crc;
+	out->u.put_end.written = written;
+	out->u.put_end.epoch = m->epoch;
+	return 0;
+}
+
+static int decode_lookup(struct tei_arena *arena, const void *body, size_t len,
+			 struct tei_event *out, const char **why)
+{
+	const Store__Lookup *m =
+		unpack(arena, &store__lookup__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "look-up does not decode");
+	return take_keys(arena, m->keys, m->n_keys, out, why);
+}
+
+static int decode_release(struct tei_arena *arena, const void *body, size_t len,
+			  struct tei_event *out, const char **why)
+{
+	const Store__Release *m =
+		unpack(arena, &store__release__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "release does not decode");
+	if (m->n_generation != m->n_keys)
+		return malformed(why, "release: columns differ in length");
+	out->u.release.generations = m->generation;
+	return take_keys(arena, m->keys, m->n_keys, out, why);
+}
+
+static int decode_keys(struct tei_arena *arena, const void *body, size_t len,
+		       struct tei_event *out, const char **why)
+{
+	const Store__Keys *m =
+		unpack(arena, &store__keys__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "keys do not decode");
+	out->u.remove.force = m->force;
+	return take_keys(arena, m->keys, m->n_keys, out, why);
+}
+
+static int decode_fenced(struct tei_arena *arena, const void *body, size_t len,
+			 struct tei_event *out, const char **why)
+{
+	const Store__Fenced *m =
+		unpack(arena, &store__fenced__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "fenced does not decode");
+	out->u.fenced.fence = m->fence;
+	out->u.fenced.confirmed = m->status == 0;
+	return 0;
+}
+
+typedef int decode_fn(struct tei_arena *arena, const void *body, size_t len,
+		      struct tei_event *out, const char **why);
+
+static const struct {
+	decode_fn *decode;
+	enum tei_event_type event;
+} requests[TEI_FRAME_TYPES] = {
+	[STORE__STORE_TYPE__STORE_MOUNT] = {decode_mount, TEI_EVENT_MOUNT},
+	[STORE__STORE_TYPE__STORE_UNMOUNT] = {decode_unmount,
+					      TEI_EVENT_UNMOUNT},
+	[STORE__STORE_TYPE__STORE_PUT_START] = {decode_put_start,
+						TEI_EVENT_PUT_START},
+	[STORE__STORE_TYPE__STORE_PUT_END] = {decode_put_end,
+					      TEI_EVENT_PUT_END},
+	[STORE__STORE_TYPE__STORE_LOOKUP] = {decode_lookup, TEI_EVENT_LOOKUP},
+	[STORE__STORE_TYPE__STORE_RELEASE] = {decode_release,
+					      TEI_EVENT_RELEASE},
+	[STORE__STORE_TYPE__STORE_EXIST] = {decode_keys, TEI_EVENT_EXIST},
+	[STORE__STORE_TYPE__STORE_SIZE] = {decode_keys, TEI_EVENT_SIZE},
+	[STORE__STORE_TYPE__STORE_REMOVE] = {decode_keys, TEI_EVENT_REMOVE},
+	[STORE__STORE_TYPE__STORE_FENCED] = {decode_fenced, TEI_EVENT_FENCED},
+};
+
+int tei_server_rpc_event(struct tei_arena *arena, uint16_t type,
+			 const void *body, size_t len, struct tei_event *out,
+			 const char **why)
+{
+	if (type >= TEI_FRAME_TYPES || !requests[type].decode)
+		return malformed(why, "no such request here");
+	memset(out, 0, sizeof(*out));
+	out->type = requests[type].event;
+	return requests[type].decode(arena, body, len, out, why);
+}

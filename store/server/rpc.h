@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rpc.h - requests of clients: bytes of a frame to an event of the core
+ *
+ * What does not decode, or whose columns do not fit together, is malformed:
+ * the connection is not worth keeping. What is well formed and wrong (a key
+ * that is not there, a segment that wraps) is the core's to judge.
+ *
+ * Everything decoded lives in @arena until its reset; nothing here keeps state.
+ */
+#ifndef STORE_SERVER_RPC_H
+#define STORE_SERVER_RPC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "store/core/core.h"
+
+/* The most that a message of the longest type may take once decoded. */
+#define TEI_SERVER_RPC_ARENA_MAX (48u << 20)
+
+struct tei_server_rpc_hello {
+	uint32_t version;
+	uint64_t features;
+	const uint8_t *client_id;   /* [TEI_CORE_ID_LEN] */
+	const uint8_t *incarnation; /* [TEI_CORE_ID_LEN] */
+	const char *engine;
+	bool heartbeat;
+};
+
+/*
+ * Decode Hello. A version that is not ours is not malformed: then only
+ * @out->version is set. 0, -EBADMSG with *why (static text).
+ */
+int tei_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
+			 struct tei_server_rpc_hello *out, const char **why);
+
+/* Decode Heartbeat; *epoch is what the client believes in. 0, -EBADMSG. */
+int tei_server_rpc_heartbeat(struct tei_arena *arena, const void *body,
+			     size_t len, uint64_t *epoch, const char **why);
+
+/*
+ * Decode a request of frame type @type, STORE_MOUNT .. STORE_REMOVE or
+ * STORE_FENCED, into @out; session and cookie are left to the caller. 0,
+ * -EBADMSG with *why, also when @type is none of these.
+ */
+int tei_server_rpc_event(struct tei_arena *arena, uint16_t type,
+			 const void *body, size_t len, struct tei_event *out,
+			 const char **why);
+
+#endif
