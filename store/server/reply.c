@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reply.c - the core's actions to messages
+ *
+ * A reply to a batch has every column as long as the request's keys, also when
+ * the call failed as a whole: then the status says so for each key and the
+ * rest is zero. So readers need one check only.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "store/proto/store.pb-c.h"
+#include "store/server/state.h"
+
+#define CODE_INTERNAL (-1)
+
+/* What one reply is made from. */
+struct columns {
+	struct tei_server *server;
+	const struct tei_action *action;
+	size_t n;
+	int32_t *status;
+	bool failed; /* out of memory on the way */
+};
+
+static void send_reply(struct tei_server *s, const ProtobufCMessage *m)
+{
+	struct tei_server_link *link = s->call.link;
+	int rc;
+
+	if (!link)
+		return;
+	rc = tei_frame_reply(link->conn, s->call.frame, m);
+	if (rc < 0)
+		LOG_WARN("master: a reply was lost: %s", strerror(-rc));
+}
+
+static void *zeros(struct columns *c, size_t item)
+{
+	void *p = tei_arena_calloc(&c->server->out, c->n, item);
+
+	if (!p)
+		c->failed = true;
+	return p;
+}
+
+/* The core's column, or zeros where it gave none. */
+static uint64_t *u64s(struct columns *c, uint64_t *column)
+{
+	return column ? column : zeros(c, sizeof(*column));
+}
+
+static uint32_t *u32s(struct columns *c, uint32_t *column)
+{
+	return column ? column : zeros(c, sizeof(*column));
+}
+
+static void columns_init(struct columns *c, struct tei_server *s,
+			 const struct tei_action *action)
+{
+	*c = (struct columns){.server = s, .action = action};
+	c->n = s->call.event->n;
+	c->status = action->u.reply.status;
+	if (c->status || !c->n)
+		return;
+	c->status = zeros(c, sizeof(*c->status));
+	for (size_t i = 0; c->status && i < c->n; i++)
+		c->status[i] = action->u.reply.code;
+}
+
+static Store__Segment **segments(struct columns *c, size_t *n)
+{
+	const struct tei_core_segment_name *from = c->action->u.reply.segments;
+	size_t count = c->action->u.reply.n_segments;
+	struct tei_arena *arena = &c->server->out;
+	Store__Segment **list, *at;
+
+	*n = 0;
+	if (!count)
+		return NULL;
+	list = tei_arena_calloc(arena, count, sizeof(*list));
+	at = tei_arena_calloc(arena, count, sizeof(*at));
+	if (!list || !at) {
+		c->failed = true;
+		return NULL;
+	}
+	for (size_t i = 0; i < count; i++) {
+		store__segment__init(&at[i]);
+		/* protobuf-c's fields are not const; packing only reads. */
+		at[i].engine = (char *)(uintptr_t)from[i].engine;
+		at[i].incarnation.data =
+			(uint8_t *)(uintptr_t)from[i].incarnation;
+		at[i].incarnation.len = TEI_CORE_ID_LEN;
+		list[i] = &at[i];
+	}
+	*n = count;
+	return list;
+}
+
+static void finish(struct columns *c, const ProtobufCMessage *m)
+{
+	if (!c->failed) {
+		send_reply(c->server, m);
+		return;
+	}
+	/* Nothing that a client could read: let it time out on a new one. */
+	LOG_ERROR("master: out of memory for a reply");
+	if (c->server->call.link)
+		tei_frame_refuse(c->server->call.link->conn, "out of memory");
+}
+
+static void reply_put_start(struct columns *c)
+{
+	Store__PutStartReply m = STORE__PUT_START_REPLY__INIT;
+
+	m.n_status = m.n_segment = m.n_address = m.n_generation = c->n;
+	m.status = c->status;
+	m.segment = u32s(c, c->action->u.reply.segment);
+	m.address = u64s(c, c->action->u.reply.address);
+	m.generation = u64s(c, c->action->u.reply.generation);
+	m.epoch = c->server->epoch;
+	m.segments = segments(c, &m.n_segments);
+	m.retry_ms = c->action->u.reply.retry_ms;
+	finish(c, &m.base);
+}
+
+static void reply_put_end(struct columns *c)
+{
+	Store__PutEndReply m = STORE__PUT_END_REPLY__INIT;
+
+	m.n_status = c->n;
+	m.status = c->status;
+	finish(c, &m.base);
+}
+
+static void reply_lookup(struct columns *c)
+{
+	Store__LookupReply m = STORE__LOOKUP_REPLY__INIT;
+
+	m.n_status = m.n_size = m.n_segment = m.n_address = c->n;
+	m.n_generation = m.n_gen_epoch = m.n_crc = c->n;
+	m.status = c->status;
+	m.size = u64s(c, c->action->u.reply.size);
+	m.segment = u32s(c, c->action->u.reply.segment);
+	m.address = u64s(c, c->action->u.reply.address);
+	m.generation = u64s(c, c->action->u.reply.generation);
+	m.gen_epoch = u64s(c, c->action->u.reply.gen_epoch);
+	m.crc = u32s(c, c->action->u.reply.crc);
+	m.segments = segments(c, &m.n_segments);
+	m.lease_ms = c->action->u.reply.lease_ms;
+	finish(c, &m.base);
+}
+
+static void reply_keys(struct columns *c, bool sizes)
+{
+	Store__KeysReply m = STORE__KEYS_REPLY__INIT;
+
+	m.n_status = c->n;
+	m.status = c->status;
+	if (sizes) {
+		m.n_size = c->n;
+		m.size = u64s(c, c->action->u.reply.size);
+	}
+	finish(c, &m.base);
+}
+
+static void reply_status(struct tei_server *s, int32_t code)
+{
+	Store__Status m = STORE__STATUS__INIT;
+
+	m.status = code;
+	send_reply(s, &m.base);
+}
+
+static void note_mount(struct tei_server *s, enum tei_event_type of,
+		       int32_t code)
+{
+	struct tei_server_session *session =
+		tei_server_session_find(s, s->call.event->session);
+
+	if (!session || code)
+		return;
+	if (of == TEI_EVENT_MOUNT)
+		session->n_segments++;
+	else if (session->n_segments)
+		session->n_segments--;
+}
+
+/* @hits and their bytes, for the hit ratio that people watch. */
+static void note_lookup(struct tei_server *s, const struct columns *c)
+{
+	const uint64_t *size = c->action->u.reply.size;
+
+	s->counters.lookup_keys += c->n;
+	for (size_t i = 0; c->status && i < c->n; i++) {
+		if (c->status[i])
+			continue;
+		s->counters.lookup_hits++;
+		s->counters.lookup_hit_bytes += size ? size[i] : 0;
+	}
+}
+
+void tei_server_reply(struct tei_server *s, const struct tei_action *action)
+{
+	const struct tei_event *ev = s->call.event;
+	int32_t code = action->u.reply.code;
+	struct columns c;
+
+	columns_init(&c, s, action);
+	tei_server_count(s, ev, code, action->u.reply.status, c.n);
+	switch (ev->type) {
+	case TEI_EVENT_JOIN:
+		tei_server_hello_done(s, s->call.link, s->call.frame, code);
+		break;
+	case TEI_EVENT_MOUNT:
+	case TEI_EVENT_UNMOUNT:
+		note_mount(s, ev->type, code);
+		reply_status(s, code);
+		break;
+	case TEI_EVENT_PUT_START:
+		reply_put_start(&c);
+		break;
+	case TEI_EVENT_PUT_END:
+		reply_put_end(&c);
+		break;
+	case TEI_EVENT_LOOKUP:
+		note_lookup(s, &c);
+		reply_lookup(&c);
+		break;
+	case TEI_EVENT_EXIST:
+	case TEI_EVENT_SIZE:
+	case TEI_EVENT_REMOVE:
+		reply_keys(&c, ev->type == TEI_EVENT_SIZE);
+		break;
+	default: /* the others get none */
+		break;
+	}
+}
+
+void tei_server_reply_code(struct tei_server *s, int32_t code)
+{
+	struct tei_action action = {.type = TEI_ACTION_REPLY};
+
+	action.u.reply.of = s->call.event->type;
+	action.u.reply.code = code;
+	tei_server_reply(s, &action);
+}
+
+void tei_server_reply_pool(struct tei_server_link *link,
+			   const struct tei_frame *f)
+{
+	struct tei_server *s = link->server;
+	struct tei_core_figures figures;
+	Store__PoolReply m = STORE__POOL_REPLY__INIT;
+
+	tei_core_figures(s->core, &figures);
+	m.capacity_bytes = figures.capacity_bytes;
+	m.used_bytes = figures.used_bytes;
+	m.objects = figures.objects;
+	m.owners = tei_server_owners(s);
+	m.clients = figures.sessions;
+	m.evicted_objects = figures.evicted_objects_total;
+	m.evicted_bytes = figures.evicted_bytes_total;
+	m.metadata_bytes = figures.metadata_bytes;
+	m.key_bytes = figures.key_bytes;
+	tei_frame_reply(link->conn, f, &m.base);
+}
+
+void tei_server_push_fence(struct tei_server *s,
+			   const struct tei_action *action)
+{
+	struct tei_server_session *session =
+		tei_server_session_find(s, action->session);
+	struct tei_server_link *link;
+	Store__Fence m = STORE__FENCE__INIT;
+
+	/* Not sent is not confirmed: the core waits and drops the owner. */
+	if (!session)
+		return;
+	link = session->heart ? session->heart : session->main;
+	if (!link)
+		return;
+	m.fence = action->u.fence.fence;
+	m.writer.data = (uint8_t *)(uintptr_t)action->u.fence.writer;
+	m.writer.len = TEI_CORE_ID_LEN;
+	tei_frame_send(link->conn, STORE__STORE_TYPE__STORE_FENCE, 0, 0,
+		       &m.base);
+}
