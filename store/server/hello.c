@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hello.c - the first frame of a connection: who is it
+ *
+ *   main connection       the client joins, or comes back to its session when
+ *                         client id and incarnation are the same
+ *   heartbeat connection  belongs to the session of that client id
+ *
+ * The client id is known to the client and us only, so who says it is that
+ * client. A newer connection of the same kind takes the place of the older,
+ * which may be half dead without anybody knowing.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/proto/store.pb-c.h"
+#include "store/server/rpc.h"
+#include "store/server/state.h"
+
+#define CODE_INTERNAL  (-1)
+#define CODE_NO_CLIENT (-103)
+#define CODE_VERSION   (-300)
+
+static uint64_t client_hash(const struct tei_server *s, const uint8_t *id)
+{
+	return XXH3_64bits_withSeed(id, TEI_CORE_ID_LEN, s->hash_seed);
+}
+
+static struct tei_server_session *find_client(const struct tei_server *s,
+					      const uint8_t *client_id)
+{
+	uint64_t hash = client_hash(s, client_id);
+	struct tei_hash_node *n;
+
+	for (n = tei_hash_first(&s->by_client, hash); n; n = tei_hash_next(n)) {
+		struct tei_server_session *session =
+			TEI_CONTAINER(n, struct tei_server_session, by_client);
+
+		if (!memcmp(session->client_id, client_id, TEI_CORE_ID_LEN))
+			return session;
+	}
+	return NULL;
+}
+
+/* Under a new number: the core tells joins apart by it. */
+static void session_number(struct tei_server *s,
+			   struct tei_server_session *session)
+{
+	session->id = ++s->last_session;
+	tei_hash_insert(&s->by_id, &session->by_id, session->id);
+}
+
+static struct tei_server_session *
+session_new(struct tei_server *s, const struct tei_server_rpc_hello *hello)
+{
+	struct tei_server_session *session;
+
+	if (s->by_id.n_nodes >= TEI_SERVER_SESSIONS_MAX)
+		return NULL;
+	session = tei_calloc(1, sizeof(*session));
+	if (!session)
+		return NULL;
+	memcpy(session->client_id, hello->client_id, TEI_CORE_ID_LEN);
+	memcpy(session->incarnation, hello->incarnation, TEI_CORE_ID_LEN);
+	session->named = true;
+	session_number(s, session);
+	tei_hash_insert(&s->by_client, &session->by_client,
+			client_hash(s, hello->client_id));
+	return session;
+}
+
+static void send_hello(struct tei_server *s, struct tei_server_link *link,
+		       const struct tei_frame *f, int32_t code, const char *why)
+{
+	Store__HelloReply m = STORE__HELLO_REPLY__INIT;
+
+	m.status = code;
+	m.why = (char *)(uintptr_t)why; /* only read by packing */
+	m.version = TEI_STORE_VERSION;
+	if (!code) {
+		m.epoch = s->epoch;
+		m.group.data = s->group;
+		m.group.len = sizeof(s->group);
+		m.digest_seed = s->digest_seed;
+		m.heartbeat_ms = s->heartbeat_ms;
+		m.client_ttl_ms = (uint32_t)s->settings.client_ttl;
+	}
+	tei_frame_reply(link->conn, f, &m.base);
+	if (code)
+		tei_frame_refuse(link->conn, why);
+}
+
+static void adopt(struct tei_server_link *link,
+		  struct tei_server_session *session, enum tei_server_role role)
+{
+	struct tei_server_link **place =
+		role == TEI_SERVER_HEART ? &session->heart : &session->main;
+	struct tei_server_link *old = *place;
+
+	link->role = role;
+	link->session = session;
+	*place = link;
+	if (old)
+		tei_server_link_drop(old);
+}
+
+static void hello_heart(struct tei_server_link *link, const struct tei_frame *f,
+			const struct tei_server_rpc_hello *hello)
+{
+	struct tei_server *s = link->server;
+	struct tei_server_session *session = find_client(s, hello->client_id);
+	struct tei_event ev = {.type = TEI_EVENT_HEARTBEAT};
+
+	if (!session ||
+	    memcmp(session->incarnation, hello->incarnation, TEI_CORE_ID_LEN)) {
+		s->counters.refused_unknown++;
+		send_hello(s, link, f, CODE_NO_CLIENT,
+			   "no session of this client; join first");
+		return;
+	}
+	adopt(link, session, TEI_SERVER_HEART);
+	ev.session = session->id;
+	send_hello(s, link, f, 0, "");
+	tei_server_step(s, &ev, NULL, NULL);
+}
+
+/*
+ * The session that this hello opens or comes back to; NULL: no room. The core
+ * ends the session of a client that was restarted and kept its id.
+ */
+static struct tei_server_session *
+session_for(struct tei_server *s, const struct tei_server_rpc_hello *hello)
+{
+	struct tei_server_session *session = find_client(s, hello->client_id);
+
+	if (!session)
+		return session_new(s, hello);
+	if (memcmp(session->incarnation, hello->incarnation, TEI_CORE_ID_LEN) ==
+	    0) {
+		tei_hash_remove(&s->by_id, &session->by_id);
+		session_number(s, session);
+		return session;
+	}
+	tei_hash_remove(&s->by_client, &session->by_client);
+	session->named = false;
+	return session_new(s, hello);
+}
+
+static void hello_main(struct tei_server_link *link, const struct tei_frame *f,
+		       const struct tei_server_rpc_hello *hello)
+{
+	struct tei_server *s = link->server;
+	struct tei_server_session *session = session_for(s, hello);
+	struct tei_event ev = {.type = TEI_EVENT_JOIN};
+
+	if (!session) {
+		send_hello(s, link, f, CODE_INTERNAL, "too many sessions");
+		return;
+	}
+	adopt(link, session, TEI_SERVER_MAIN);
+	ev.session = session->id;
+	ev.u.join.client_id = hello->client_id;
+	ev.u.join.incarnation = hello->incarnation;
+	ev.u.join.engine = hello->engine;
+	tei_server_step(s, &ev, link, f);
+}
+
+void tei_server_hello_done(struct tei_server *s, struct tei_server_link *link,
+			   const struct tei_frame *f, int32_t code)
+{
+	struct tei_server_session *session;
+
+	if (!link)
+		return;
+	if (!code) {
+		send_hello(s, link, f, 0, "");
+		return;
+	}
+	/* The core does not know this session, so nobody would end it. */
+	session = link->session;
+	session->main = NULL;
+	link->session = NULL;
+	link->role = TEI_SERVER_STRANGER;
+	tei_server_session_end(s, session->id);
+	send_hello(s, link, f, code, "the master could not open a session");
+}
+
+void tei_server_on_hello(struct tei_server_link *link,
+			 const struct tei_frame *f)
+{
+	struct tei_server *s = link->server;
+	struct tei_server_rpc_hello hello;
+	const char *why;
+
+	if (tei_server_rpc_hello(&s->in, f->body, f->len, &hello, &why)) {
+		tei_frame_bad(link->conn, why);
+		return;
+	}
+	if (hello.version != TEI_STORE_VERSION) {
+		s->counters.refused_version++;
+		send_hello(s, link, f, CODE_VERSION,
+			   "this master speaks version 1 of the protocol");
+		return;
+	}
+	if (hello.heartbeat)
+		hello_heart(link, f, &hello);
+	else
+		hello_main(link, f, &hello);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sessions.c - connections and the sessions they belong to
+ *
+ * Identity comes from the connection: whatever a frame says, its event bears
+ * the session of the link it came by. A session stays when its connections
+ * go, because the client may come back; only the core ends it.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/proto/store.pb-c.h"
+#include "store/server/rpc.h"
+#include "store/server/state.h"
+
+/* Take @link out of everything and free it; its connection too. */
+static void link_free(struct tei_server_link *link)
+{
+	struct tei_server *s = link->server;
+
+	if (s->call.link == link)
+		s->call.link = NULL;
+	if (link->session && link->session->main == link)
+		link->session->main = NULL;
+	if (link->session && link->session->heart == link)
+		link->session->heart = NULL;
+	tei_list_del(&link->link);
+	s->n_links--;
+	tei_frame_close(link->conn);
+	tei_free(link);
+}
+
+void tei_server_link_drop(struct tei_server_link *link)
+{
+	struct tei_server *s = link->server;
+	struct tei_server_session *session = link->session;
+	struct tei_event ev = {.type = TEI_EVENT_LEAVE};
+	bool left = session && session->main == link;
+
+	link_free(link);
+	if (!left)
+		return;
+	ev.session = session->id;
+	tei_server_step(s, &ev, NULL, NULL);
+}
+
+static void on_heartbeat(struct tei_server_link *link,
+			 const struct tei_frame *f)
+{
+	struct tei_server *s = link->server;
+	struct tei_event ev = {.type = TEI_EVENT_HEARTBEAT};
+	Store__HeartbeatReply m = STORE__HEARTBEAT_REPLY__INIT;
+	const char *why;
+	uint64_t epoch;
+
+	if (tei_server_rpc_heartbeat(&s->in, f->body, f->len, &epoch, &why)) {
+		tei_frame_bad(link->conn, why);
+		return;
+	}
+	ev.session = link->session->id;
+	m.epoch = s->epoch;
+	m.remount = epoch != s->epoch || link->session->n_segments == 0;
+	tei_server_count(s, &ev, 0, NULL, 0);
+	tei_frame_reply(link->conn, f, &m.base);
+	tei_server_step(s, &ev, NULL, NULL);
+}
+
+static void on_event(struct tei_server_link *link, const struct tei_frame *f)
+{
+	struct tei_server *s = link->server;
+	struct tei_frame_conn *conn = link->conn;
+	struct tei_event ev;
+	const char *why;
+
+	if (tei_server_rpc_event(&s->in, f->type, f->body, f->len, &ev, &why)) {
+		tei_frame_bad(conn, why);
+		return;
+	}
+	ev.session = link->session->id;
+	tei_server_step(s, &ev, link, f);
+}
+
+static bool is_fenced(const struct tei_frame *f)
+{
+	return f->type == STORE__STORE_TYPE__STORE_FENCED;
+}
+
+/* Frames without an answer bear no id, all others do. */
+static bool id_fits(const struct tei_frame *f)
+{
+	bool quiet =
+		is_fenced(f) || f->type == STORE__STORE_TYPE__STORE_RELEASE;
+
+	return quiet || f->id != 0;
+}
+
+static void dispatch(struct tei_server_link *link, const struct tei_frame *f)
+{
+	bool heartbeat = f->type == STORE__STORE_TYPE__STORE_HEARTBEAT;
+	bool hello = f->type == STORE__STORE_TYPE__STORE_HELLO;
+
+	if (f->flags || !id_fits(f))
+		tei_frame_bad(link->conn, "unknown flags, or no request id");
+	else if (link->role == TEI_SERVER_STRANGER && hello)
+		tei_server_on_hello(link, f);
+	else if (link->role == TEI_SERVER_STRANGER)
+		tei_frame_bad(link->conn, "say hello first");
+	else if (hello)
+		tei_frame_bad(link->conn, "hello is said once");
+	else if (link->role == TEI_SERVER_HEART && heartbeat)
+		on_heartbeat(link, f);
+	else if (link->role == TEI_SERVER_HEART && !is_fenced(f))
+		tei_frame_bad(link->conn, "this connection is for heartbeats");
+	else if (f->type == STORE__STORE_TYPE__STORE_POOL)
+		tei_server_reply_pool(link, f);
+	else
+		on_event(link, f);
+}
+
+static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
+		     void *arg)
+{
+	struct tei_server_link *link = arg;
+	struct tei_server *s = link->server;
+
+	/* A peer that asks and does not read must not cost us memory. */
+	if (tei_frame_backlog(conn) > TEI_SERVER_BACKLOG_MAX) {
+		s->counters.refused_slow++;
+		LOG_WARN("master: a client does not read its answers, closed");
+		tei_server_link_drop(link);
+		return;
+	}
+	dispatch(link, f);
+	tei_arena_reset(&s->in);
+}
+
+static void on_down(struct tei_frame_conn *conn, int err, const char *text,
+		    void *arg)
+{
+	struct tei_server_link *link = arg;
+
+	(void)conn;
+	LOG_DEBUG("master: connection ended: %s%s%s", strerror(-err),
+		  text ? ": " : "", text ? text : "");
+	tei_server_link_drop(link);
+}
+
+static void on_fault(enum tei_frame_fault fault, void *arg)
+{
+	struct tei_server_link *link = arg;
+
+	link->server->counters.refused[fault]++;
+}
+
+const struct tei_frame_ops tei_server_link_ops = {
+	.frame = on_frame,
+	.down = on_down,
+	.fault = on_fault,
+};
+
+void tei_server_accepted(struct tei_frame_conn *conn, void *server)
+{
+	struct tei_server *s = server;
+	struct tei_server_link *link = tei_calloc(1, sizeof(*link));
+
+	/* Without a link its first frame is refused by the port's own ops. */
+	if (!link)
+		return;
+	link->server = s;
+	link->conn = conn;
+	tei_list_add_tail(&s->links, &link->link);
+	s->n_links++;
+	tei_frame_set_ops(conn, &tei_server_link_ops, link);
+}
+
+struct tei_server_session *tei_server_session_find(const struct tei_server *s,
+						   tei_session_id id)
+{
+	struct tei_hash_node *n = tei_hash_first(&s->by_id, id);
+
+	return n ? TEI_CONTAINER(n, struct tei_server_session, by_id) : NULL;
+}
+
+static void session_free(struct tei_server *s,
+			 struct tei_server_session *session)
+{
+	if (session->main)
+		link_free(session->main);
+	if (session->heart)
+		link_free(session->heart);
+	tei_hash_remove(&s->by_id, &session->by_id);
+	if (session->named)
+		tei_hash_remove(&s->by_client, &session->by_client);
+	tei_free(session);
+}
+
+void tei_server_session_end(struct tei_server *s, tei_session_id id)
+{
+	struct tei_server_session *session = tei_server_session_find(s, id);
+
+	if (!session)
+		return;
+	LOG_INFO("master: session %llu has ended", (unsigned long long)id);
+	session_free(s, session);
+}
+
+static void free_visited(struct tei_hash_node *node, void *arg)
+{
+	session_free(arg,
+		     TEI_CONTAINER(node, struct tei_server_session, by_id));
+}
+
+void tei_server_sessions_free(struct tei_server *s)
+{
+	while (s->by_id.n_nodes) {
+		size_t cursor = 0;
+
+		while (tei_hash_walk(&s->by_id, &cursor, 64, free_visited, s))
+			;
+	}
+	tei_list_for_each_safe (pos, tmp, &s->links)
+		link_free(tei_list_entry(pos, struct tei_server_link, link));
+}
+
+static void count_owner(struct tei_hash_node *node, void *arg)
+{
+	struct tei_server_session *session =
+		TEI_CONTAINER(node, struct tei_server_session, by_id);
+
+	*(uint64_t *)arg += session->n_segments > 0;
+}
+
+uint64_t tei_server_owners(const struct tei_server *s)
+{
+	/* The walk is for readers and writers alike; this one only reads. */
+	struct tei_hash *table = &((struct tei_server *)(uintptr_t)s)->by_id;
+	uint64_t n = 0;
+	size_t cursor = 0;
+
+	while (tei_hash_walk(table, &cursor, 64, count_owner, &n))
+		;
+	return n;
+}
