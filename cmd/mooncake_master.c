@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mooncake_master.c - the process that decides where objects of the pool lie
+ *
+ * Prints where it serves, serves, ends on SIGTERM and SIGINT. Exit codes: 0
+ * ended as asked, 1 broke while running, 2 could not start as told.
+ */
+#include <signal.h>
+#include <stdio.h>
+
+#include <event2/event.h>
+
+#include "base/conf.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "store/server/server.h"
+#include "store/server/settings.h"
+
+#define ABOUT                                                                 \
+	"The master of a key/value pool: knows which objects are where, and " \
+	"which memory the clients lend to the pool."
+
+static const int signals[] = {SIGTERM, SIGINT};
+
+#define N_SIGNALS (sizeof(signals) / sizeof(signals[0]))
+
+static void on_signal(evutil_socket_t number, short what, void *arg)
+{
+	(void)number;
+	(void)what;
+	tei_loop_stop(arg);
+}
+
+/* NULL in @out on failure; the loop goes on without. */
+static bool catch_signals(struct tei_loop *loop, struct event *out[N_SIGNALS])
+{
+	bool all = true;
+
+	for (size_t i = 0; i < N_SIGNALS; i++) {
+		out[i] = evsignal_new(tei_loop_base(loop), signals[i],
+				      on_signal, loop);
+		all = all && out[i] && event_add(out[i], NULL) == 0;
+	}
+	return all;
+}
+
+static void release_signals(struct event *events[N_SIGNALS])
+{
+	for (size_t i = 0; i < N_SIGNALS; i++)
+		if (events[i])
+			event_free(events[i]);
+}
+
+static void drop_line(int level, const char *line, void *arg)
+{
+	(void)level;
+	(void)line;
+	(void)arg;
+}
+
+static int log_level(const struct tei_server_settings *settings)
+{
+	if (settings->v >= 2)
+		return TEI_LOG_TRACE;
+	return settings->v == 1 ? TEI_LOG_DEBUG : TEI_LOG_INFO;
+}
+
+static void warn_about(const struct tei_server_settings *settings)
+{
+	char names[1024];
+
+	if (tei_server_ignored(settings, names, sizeof(names)))
+		LOG_WARN("mooncake_master: accepted without effect: %s", names);
+	if (settings->insecure)
+		LOG_WARN("mooncake_master: insecure: every host is served");
+}
+
+static void announce(const struct tei_server *server)
+{
+	/* Scripts wait for these very lines. */
+	printf("Master service started on port %u\n",
+	       (unsigned int)tei_server_rpc_port(server));
+	printf("HTTP metrics server started on port %u\n",
+	       (unsigned int)tei_server_http_port(server));
+	fflush(stdout);
+}
+
+static int serve(const struct tei_server_settings *settings,
+		 struct tei_loop *loop)
+{
+	char error[TEI_CONF_ERROR_LEN];
+	struct event *events[N_SIGNALS];
+	struct tei_server *server;
+	int rc, code = 1;
+
+	if (!catch_signals(loop, events)) {
+		fprintf(stderr, "mooncake_master: cannot catch signals\n");
+		goto release;
+	}
+	/* What fails now is told below, once, by the setting's name. */
+	tei_log_set_sink(drop_line, NULL);
+	rc = tei_server_create(loop, settings, &server, error);
+	tei_log_set_sink(NULL, NULL);
+	tei_log_set_level(log_level(settings));
+	if (rc < 0) {
+		fprintf(stderr, "mooncake_master: %s\n", error);
+		code = 2;
+		goto release;
+	}
+	warn_about(settings);
+	announce(server);
+	code = tei_loop_run(loop) < 0 ? 1 : 0;
+	tei_server_destroy(server);
+release:
+	release_signals(events);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	struct tei_server_settings settings;
+	struct tei_loop *loop;
+	struct tei_conf conf;
+	int code;
+
+	if (tei_conf_init(&conf, tei_server_rows, tei_server_n_rows,
+			  &settings) < 0) {
+		fprintf(stderr, "mooncake_master: out of memory\n");
+		return 1;
+	}
+	code = tei_conf_main(&conf, argc, argv, ABOUT);
+	if (code >= 0)
+		goto fini;
+	code = 1;
+	if (tei_loop_create_bare(&loop) < 0) {
+		fprintf(stderr, "mooncake_master: cannot start a loop\n");
+		goto fini;
+	}
+	code = serve(&settings, loop);
+	tei_loop_destroy(loop);
+fini:
+	tei_conf_fini(&conf);
+	return code;
+}
