@@ -65,7 +65,7 @@ static void print_line(const struct tei_table *t, const int *width, FILE *out)
 void tei_table_print(const struct tei_table *t, FILE *out)
 {
 	size_t n = t->n_rows < TEI_TABLE_ROWS ? t->n_rows : TEI_TABLE_ROWS;
-	int width[TEI_TABLE_COLUMNS];
+	int width[TEI_TABLE_COLUMNS] = {0};
 
 	for (size_t c = 0; c < t->n_columns; c++)
 		width[c] = width_of(t, n, c);

@@ -110,7 +110,8 @@ static void cut_in_pieces(struct iovec *iov, uint32_t n, size_t len)
 	uint8_t *p = local;
 
 	for (uint32_t i = 0; i < n; i++) {
-		size_t part = i + 1 == n ? len : (size_t)rand() % (len / n * 2);
+		size_t part =
+			i + 1 == n ? len : (size_t)rand() % (len / n * 2 + 1);
 
 		if (i % 7 == 3)
 			part = 0;
@@ -277,6 +278,15 @@ static void check_moved(const struct fake_slice *s, const uint8_t *local0)
 		assert_memory_equal(remote + off, local0 + off, iov->iov_len);
 }
 
+static void cancel(struct fake_pair *p, struct fake_slice *s)
+{
+	if (s->n_done)
+		return;
+	p->ops->cancel(p->initiator, s->slice);
+	/* Quiet: others may use its memory now. */
+	assert_int_equal(s->n_done, 1);
+}
+
 static void cancelled_slices_end_once_and_harm_no_other(void **state)
 {
 	uint64_t id = fake_region_add(remote, REGION_LEN, ANY);
@@ -300,15 +310,8 @@ static void cancelled_slices_end_once_and_harm_no_other(void **state)
 			assert_int_equal(fake_post(&p, s[i]), 0);
 			if (rand() % 3 == 0)
 				fake_progress(&p);
-			if (rand() % 4 == 0) {
-				unsigned int k = (unsigned int)rand() % (i + 1);
-
-				if (!s[k]->n_done) {
-					p.ops->cancel(p.initiator, s[k]->slice);
-					/* Quiet: others may use it now. */
-					assert_int_equal(s[k]->n_done, 1);
-				}
-			}
+			if (rand() % 4 == 0)
+				cancel(&p, s[(unsigned int)rand() % (i + 1)]);
 		}
 		for (unsigned int i = 0; i < MANY; i++) {
 			assert_true(fake_wait(&p, &s[i]->n_done, 1));
