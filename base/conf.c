@@ -61,7 +61,9 @@ static bool is_choice(const char *choices, const char *text)
 {
 	size_t len = strlen(text);
 
-	while (len && choices) {
+	if (len == 0 || strchr(text, '|'))
+		return false;
+	while (choices) {
 		if (strncmp(choices, text, len) == 0 &&
 		    (choices[len] == '|' || choices[len] == '\0'))
 			return true;

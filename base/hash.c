@@ -150,8 +150,9 @@ void tei_hash_remove(struct tei_hash *h, struct tei_hash_node *node)
 	*link = node->next;
 	node->next = NULL;
 	h->n_nodes--;
-	if (h->n_nodes < h->n_buckets / 2 && h->n_buckets > FIRST)
-		join(h);
+	for (int i = 0; i < 2; i++) /* two, to keep up with the removes */
+		if (h->n_nodes < h->n_buckets / 2 && h->n_buckets > FIRST)
+			join(h);
 }
 
 static struct tei_hash_node *with_hash(struct tei_hash_node *node,

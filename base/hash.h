@@ -3,7 +3,7 @@
  * hash.h - intrusive hash table that never stops to rehash
  *
  * Linear hashing: each insert splits at most one bucket, each remove joins at
- * most one, so no operation ever costs more than its own chain. The table
+ * most two, so no operation ever costs more than a few chains. The table
  * owns only its bucket directory, never the nodes. The caller computes the
  * hash (XXH3, seeded, for keys from outside) and compares keys.
  *
