@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-te_test(unit base process)
+foreach(name bytes hash heap process)
+	te_test(unit base ${name})
+endforeach()

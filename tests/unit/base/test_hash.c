@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_hash.c - the hash table against a plain array */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/fault.h"
+#include "base/hash.h"
+#include "tests/lib/test.h"
+
+#define N 20000
+
+struct item {
+	struct tei_hash_node node;
+	uint64_t key;
+	bool in;
+	unsigned int n_walked;
+};
+
+static uint64_t rand_state;
+
+/* xorshift: the same numbers everywhere. */
+static uint64_t next_rand(void)
+{
+	rand_state ^= rand_state << 13;
+	rand_state ^= rand_state >> 7;
+	rand_state ^= rand_state << 17;
+	return rand_state;
+}
+
+/* Few different hashes: one in eight keys shares one with another. */
+static uint64_t hash_of(uint64_t key)
+{
+	uint64_t x = key - key % 8 / 7;
+
+	x *= 0x9e3779b97f4a7c15ull;
+	return x ^ x >> 29;
+}
+
+static bool has(const struct tei_hash *h, const struct item *item)
+{
+	struct tei_hash_node *n = tei_hash_first(h, hash_of(item->key));
+
+	for (; n; n = tei_hash_next(n))
+		if (((struct item *)(void *)n)->key == item->key)
+			return n == &item->node;
+	return false;
+}
+
+static void toggle(struct tei_hash *h, struct item *item)
+{
+	assert_int_equal(has(h, item), item->in);
+	if (item->in)
+		tei_hash_remove(h, &item->node);
+	else
+		tei_hash_insert(h, &item->node, hash_of(item->key));
+	item->in = !item->in;
+}
+
+static struct item *new_items(void)
+{
+	struct item *items = calloc(N, sizeof(*items));
+
+	assert_non_null(items);
+	for (uint64_t i = 0; i < N; i++)
+		items[i].key = i;
+	return items;
+}
+
+static void count_visit(struct tei_hash_node *node, void *arg)
+{
+	(void)arg;
+	((struct item *)(void *)node)->n_walked++;
+}
+
+static void check_all(struct tei_hash *h, struct item *items)
+{
+	size_t n = 0, cursor = 0;
+
+	while (tei_hash_walk(h, &cursor, 7, count_visit, NULL))
+		;
+	for (size_t i = 0; i < N; i++) {
+		assert_int_equal(items[i].n_walked, items[i].in);
+		assert_int_equal(has(h, &items[i]), items[i].in);
+		items[i].n_walked = 0;
+		n += items[i].in;
+	}
+	assert_int_equal(h->n_nodes, n);
+	assert_true(h->n_buckets >= 64 && h->n_buckets <= 2 * n + 64);
+}
+
+static void table_agrees_with_a_plain_array(void **state)
+{
+	struct item *items = new_items();
+	struct tei_hash h;
+
+	(void)state;
+	rand_state = 88172645463325252ull;
+	assert_int_equal(tei_hash_init(&h), 0);
+	for (int round = 0; round < 6; round++) {
+		for (size_t i = 0; i < N; i++)
+			toggle(&h, &items[next_rand() % N]);
+		check_all(&h, items);
+	}
+	for (size_t i = 0; i < N; i++)
+		if (!items[i].in)
+			toggle(&h, &items[i]);
+	check_all(&h, items);
+	tei_hash_fini(&h);
+	free(items);
+}
+
+static void empty_table_gives_its_memory_back(void **state)
+{
+	struct item *items = new_items();
+	struct tei_hash h;
+	size_t least;
+
+	(void)state;
+	assert_int_equal(tei_hash_init(&h), 0);
+	least = tei_hash_bytes(&h);
+	for (size_t i = 0; i < N; i++)
+		toggle(&h, &items[i]);
+	assert_true(tei_hash_bytes(&h) >= N * sizeof(void *) / 2);
+	for (size_t i = 0; i < N; i++)
+		toggle(&h, &items[i]);
+	assert_int_equal(tei_hash_bytes(&h), least);
+	assert_int_equal(h.n_buckets, 64);
+	tei_hash_fini(&h);
+	free(items);
+}
+
+static void remove_it(struct tei_hash_node *node, void *arg)
+{
+	tei_hash_remove(arg, node);
+	((struct item *)(void *)node)->in = false;
+}
+
+static void walk_may_remove_what_it_visits(void **state)
+{
+	struct item *items = new_items();
+	struct tei_hash h;
+	size_t cursor;
+
+	(void)state;
+	assert_int_equal(tei_hash_init(&h), 0);
+	for (size_t i = 0; i < N; i++)
+		toggle(&h, &items[i]);
+	/* Joins move nodes to buckets behind the cursor: walk until empty. */
+	while (h.n_nodes)
+		for (cursor = 0; tei_hash_walk(&h, &cursor, 3, remove_it, &h);)
+			;
+	for (size_t i = 0; i < N; i++)
+		assert_false(items[i].in);
+	tei_hash_fini(&h);
+	free(items);
+}
+
+static void insert_works_without_memory_to_grow(void **state)
+{
+	struct item *items = new_items();
+	struct tei_hash h;
+
+	(void)state;
+	assert_int_equal(tei_hash_init(&h), 0);
+	for (size_t i = 0; i < 300; i++) {
+		tei_fault_arm(TEI_FAULT_ALLOC, 1);
+		toggle(&h, &items[i]);
+	}
+	tei_fault_disarm_all();
+	assert_int_equal(h.n_buckets, 64);
+	for (size_t i = 300; i < N; i++)
+		toggle(&h, &items[i]);
+	check_all(&h, items);
+	tei_hash_fini(&h);
+	tei_fault_arm(TEI_FAULT_ALLOC, 1);
+	assert_int_equal(tei_hash_init(&h), -ENOMEM);
+	tei_fault_disarm_all();
+	free(items);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(table_agrees_with_a_plain_array),
+		cmocka_unit_test(empty_table_gives_its_memory_back),
+		cmocka_unit_test(walk_may_remove_what_it_visits),
+		cmocka_unit_test(insert_works_without_memory_to_grow),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
