@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 te_test(unit store_core space)
+te_test(unit store_core put)

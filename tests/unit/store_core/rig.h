@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rig.h - a core with a clock and an arena, and one line per event
+ *
+ * Each call is one step at r->now; the actions of the last step stay in
+ * r->out until the next one.
+ */
+#ifndef TESTS_UNIT_STORE_CORE_RIG_H
+#define TESTS_UNIT_STORE_CORE_RIG_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/fault.h"
+#include "store/core/core.h"
+
+#define MAYBE __attribute__((unused))
+#define EPOCH 77u
+
+struct rig {
+	struct tei_core *core;
+	struct tei_arena arena;
+	struct tei_actions out;
+	uint64_t now;
+	uint64_t cookie;
+};
+
+static const struct tei_core_config rig_config = {
+	.epoch = EPOCH,
+	.hash_seed = 1,
+	.lease_ttl_ms = 5000,
+	.client_ttl_ms = 10000,
+	.suspect_ms = 3000,
+	.put_discard_ms = 30000,
+	.fence_timeout_ms = 2000,
+	.high_watermark = 1,
+	.eviction_ratio = 0.05,
+	.seed = 1,
+};
+
+static MAYBE void rig_init(struct rig *r, const struct tei_core_config *c)
+{
+	*r = (struct rig){.now = 1000};
+	tei_arena_init(&r->arena, (size_t)64 << 20);
+	r->out.arena = &r->arena;
+	assert_int_equal(tei_core_create(c ? c : &rig_config, &r->core), 0);
+}
+
+static MAYBE void rig_fini(struct rig *r)
+{
+	tei_core_destroy(r->core);
+	tei_arena_fini(&r->arena);
+}
+
+static MAYBE int rig_try(struct rig *r, struct tei_event *ev)
+{
+	tei_arena_reset(&r->arena);
+	r->out = (struct tei_actions){.arena = &r->arena};
+	ev->cookie = ++r->cookie;
+	return tei_core_step(r->core, ev, r->now, &r->out);
+}
+
+/* The reply of the step; NULL when the event has none. */
+static MAYBE const struct tei_action *rig_step(struct rig *r,
+					       struct tei_event *ev)
+{
+	assert_int_equal(rig_try(r, ev), 0);
+	if (!r->out.n || r->out.at[0].type != TEI_ACTION_REPLY)
+		return NULL;
+	assert_int_equal(r->out.at[0].cookie, r->cookie);
+	assert_int_equal(r->out.at[0].session, ev->session);
+	assert_int_equal(r->out.at[0].u.reply.of, ev->type);
+	return &r->out.at[0];
+}
+
+static MAYBE const struct tei_action *rig_find(const struct rig *r,
+					       enum tei_action_type type)
+{
+	for (size_t i = 0; i < r->out.n; i++)
+		if (r->out.at[i].type == type)
+			return &r->out.at[i];
+	return NULL;
+}
+
+/* Client and incarnation are 16 bytes of the given letters. */
+static MAYBE int rig_join(struct rig *r, tei_session_id s, char client,
+			  char incarnation)
+{
+	uint8_t id[TEI_CORE_ID_LEN], life[TEI_CORE_ID_LEN];
+	char engine[] = "x:1";
+	struct tei_event ev = {.type = TEI_EVENT_JOIN, .session = s};
+
+	memset(id, client, sizeof(id));
+	memset(life, incarnation, sizeof(life));
+	engine[0] = client;
+	ev.u.join.client_id = id;
+	ev.u.join.incarnation = life;
+	ev.u.join.engine = engine;
+	return rig_step(r, &ev)->u.reply.code;
+}
+
+static MAYBE int rig_mount(struct rig *r, tei_session_id s, char id,
+			   uint64_t base, uint64_t size)
+{
+	uint8_t segment[TEI_CORE_ID_LEN];
+	struct tei_event ev = {.type = TEI_EVENT_MOUNT, .session = s};
+
+	memset(segment, id, sizeof(segment));
+	ev.u.mount.segment = segment;
+	ev.u.mount.name = "name";
+	ev.u.mount.base = base;
+	ev.u.mount.size = size;
+	return rig_step(r, &ev)->u.reply.code;
+}
+
+static MAYBE int rig_unmount(struct rig *r, tei_session_id s, char id)
+{
+	uint8_t segment[TEI_CORE_ID_LEN];
+	struct tei_event ev = {.type = TEI_EVENT_UNMOUNT, .session = s};
+
+	memset(segment, id, sizeof(segment));
+	ev.u.mount.segment = segment;
+	return rig_step(r, &ev)->u.reply.code;
+}
+
+static MAYBE void rig_plain(struct rig *r, enum tei_event_type type,
+			    tei_session_id s)
+{
+	struct tei_event ev = {.type = type, .session = s};
+
+	assert_null(rig_step(r, &ev));
+}
+
+static MAYBE void rig_tick(struct rig *r)
+{
+	rig_plain(r, TEI_EVENT_TICK, 0);
+}
+
+/* Let @ms pass in ticks of 100 ms; the listed sessions send heartbeats. */
+static MAYBE void rig_pass(struct rig *r, uint64_t ms, const char *alive)
+{
+	for (uint64_t end = r->now + ms; r->now < end;) {
+		r->now += end - r->now < 100 ? end - r->now : 100;
+		for (const char *s = alive; *s; s++)
+			rig_plain(r, TEI_EVENT_HEARTBEAT,
+				  (tei_session_id)(*s - '0'));
+		rig_tick(r);
+	}
+}
+
+struct grant {
+	int status;
+	uint64_t address, generation, size;
+	uint32_t crc, retry_ms;
+};
+
+static MAYBE struct tei_core_key rig_key(const char *key)
+{
+	return (struct tei_core_key){.bytes = key, .len = strlen(key)};
+}
+
+static MAYBE struct grant rig_start(struct rig *r, tei_session_id s,
+				    const char *key, uint64_t size)
+{
+	struct tei_core_key k = rig_key(key);
+	struct tei_event ev = {
+		.type = TEI_EVENT_PUT_START, .session = s, .n = 1, .keys = &k};
+	const struct tei_action *a;
+
+	ev.u.put_start.sizes = &size;
+	a = rig_step(r, &ev);
+	if (a->u.reply.code)
+		return (struct grant){.status = a->u.reply.code};
+	return (struct grant){
+		.status = a->u.reply.status[0],
+		.address = a->u.reply.address[0],
+		.generation = a->u.reply.generation[0],
+		.retry_ms = a->u.reply.retry_ms,
+	};
+}
+
+static MAYBE int rig_end_as(struct rig *r, tei_session_id s, const char *key,
+			    uint64_t generation, uint64_t epoch, bool written)
+{
+	struct tei_core_key k = rig_key(key);
+	uint32_t crc = (uint32_t)generation * 3;
+	struct tei_event ev = {
+		.type = TEI_EVENT_PUT_END, .session = s, .n = 1, .keys = &k};
+	const struct tei_action *a;
+
+	ev.u.put_end.generations = &generation;
+	ev.u.put_end.crcs = &crc;
+	ev.u.put_end.written = &written;
+	ev.u.put_end.epoch = epoch;
+	a = rig_step(r, &ev);
+	return a->u.reply.code ? a->u.reply.code : a->u.reply.status[0];
+}
+
+static MAYBE int rig_end(struct rig *r, tei_session_id s, const char *key,
+			 uint64_t generation)
+{
+	return rig_end_as(r, s, key, generation, EPOCH, true);
+}
+
+static MAYBE struct grant rig_put(struct rig *r, tei_session_id s,
+				  const char *key, uint64_t size)
+{
+	struct grant g = rig_start(r, s, key, size);
+
+	if (!g.status)
+		g.status = rig_end(r, s, key, g.generation);
+	return g;
+}
+
+static MAYBE const struct tei_action *rig_ask(struct rig *r,
+					      enum tei_event_type type,
+					      tei_session_id s, const char *key,
+					      bool force)
+{
+	struct tei_core_key k = rig_key(key);
+	struct tei_event ev = {.type = type, .session = s, .n = 1, .keys = &k};
+
+	if (type == TEI_EVENT_REMOVE)
+		ev.u.remove.force = force;
+	return rig_step(r, &ev);
+}
+
+static MAYBE struct grant rig_lookup(struct rig *r, tei_session_id s,
+				     const char *key)
+{
+	const struct tei_action *a =
+		rig_ask(r, TEI_EVENT_LOOKUP, s, key, false);
+
+	if (a->u.reply.code)
+		return (struct grant){.status = a->u.reply.code};
+	return (struct grant){
+		.status = a->u.reply.status[0],
+		.address = a->u.reply.address[0],
+		.generation = a->u.reply.generation[0],
+		.size = a->u.reply.size[0],
+		.crc = a->u.reply.crc[0],
+	};
+}
+
+static MAYBE int rig_exist(struct rig *r, tei_session_id s, const char *key)
+{
+	return rig_ask(r, TEI_EVENT_EXIST, s, key, false)->u.reply.status[0];
+}
+
+static MAYBE int rig_remove(struct rig *r, tei_session_id s, const char *key,
+			    bool force)
+{
+	return rig_ask(r, TEI_EVENT_REMOVE, s, key, force)->u.reply.status[0];
+}
+
+static MAYBE void rig_release(struct rig *r, tei_session_id s, const char *key,
+			      uint64_t generation)
+{
+	struct tei_core_key k = rig_key(key);
+	struct tei_event ev = {
+		.type = TEI_EVENT_RELEASE, .session = s, .n = 1, .keys = &k};
+
+	ev.u.release.generations = &generation;
+	assert_null(rig_step(r, &ev));
+}
+
+static MAYBE void rig_fenced(struct rig *r, tei_session_id s, uint64_t fence,
+			     bool confirmed)
+{
+	struct tei_event ev = {.type = TEI_EVENT_FENCED, .session = s};
+
+	ev.u.fenced.fence = fence;
+	ev.u.fenced.confirmed = confirmed;
+	assert_null(rig_step(r, &ev));
+}
+
+static MAYBE struct tei_core_figures rig_figures(const struct rig *r)
+{
+	struct tei_core_figures f;
+
+	tei_core_figures(r->core, &f);
+	return f;
+}
+
+/* An owner (session 1) with 64 KiB and a writer without memory (session 2). */
+static MAYBE void rig_pair(struct rig *r)
+{
+	assert_int_equal(rig_join(r, 1, 'o', 'O'), 0);
+	assert_int_equal(rig_mount(r, 1, 'm', 0x10000, 0x10000), 0);
+	assert_int_equal(rig_join(r, 2, 'w', 'W'), 0);
+}
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_put.c - reservations: start, end, revoke */
+#include "rig.h"
+
+static void a_put_is_visible_after_its_end_only(void **state)
+{
+	struct grant g, l;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	g = rig_start(&r, 2, "a", 1000);
+	assert_int_equal(g.status, 0);
+	assert_int_equal(g.address % 64, 0);
+	assert_in_range(g.address, 0x10000, 0x20000 - 1088);
+	assert_int_equal(rig_lookup(&r, 2, "a").status, -703);
+	assert_int_equal(rig_exist(&r, 2, "a"), 0);
+	assert_int_equal(rig_figures(&r).building, 1);
+	assert_int_equal(rig_figures(&r).used_bytes, 1088);
+	assert_int_equal(rig_end(&r, 2, "a", g.generation), 0);
+	l = rig_lookup(&r, 1, "a");
+	assert_int_equal(l.status, 0);
+	assert_int_equal(l.size, 1000);
+	assert_int_equal(l.address, g.address);
+	assert_int_equal(l.generation, g.generation);
+	assert_int_equal(l.crc, (uint32_t)g.generation * 3);
+	assert_int_equal(rig_figures(&r).objects, 1);
+	assert_int_equal(rig_figures(&r).building, 0);
+	rig_fini(&r);
+}
+
+static void a_key_that_is_there_is_not_put_again(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	assert_int_equal(rig_put(&r, 2, "a", 1000).status, 0);
+	assert_int_equal(rig_start(&r, 2, "a", 1000).status, -705);
+	assert_int_equal(rig_start(&r, 1, "a", 5).status, -705);
+	assert_int_equal(rig_start(&r, 2, "b", 1000).status, 0);
+	assert_int_equal(rig_start(&r, 1, "b", 1000).status, -705);
+	assert_int_equal(rig_start(&r, 2, "b", 1000).status, -705);
+	rig_fini(&r);
+}
+
+static void
+a_start_asked_again_on_a_new_connection_gets_its_answer(void **state)
+{
+	struct grant g, again;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	g = rig_start(&r, 2, "a", 1000);
+	assert_int_equal(rig_join(&r, 3, 'w', 'W'), 0);
+	assert_int_equal(rig_start(&r, 3, "a", 1001).status, -705);
+	again = rig_start(&r, 3, "a", 1000);
+	assert_int_equal(again.status, 0);
+	assert_int_equal(again.generation, g.generation);
+	assert_int_equal(again.address, g.address);
+	assert_int_equal(rig_end(&r, 3, "a", g.generation), 0);
+	rig_fini(&r);
+}
+
+static void a_batch_that_names_a_key_twice_starts_it_once(void **state)
+{
+	struct tei_core_key k[4] = {rig_key("a"), rig_key("b"), rig_key("a"),
+				    rig_key("b")};
+	uint64_t sizes[4] = {100, 200, 100, 200};
+	struct tei_event ev = {
+		.type = TEI_EVENT_PUT_START, .session = 2, .n = 4, .keys = k};
+	const struct tei_action *a;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	assert_int_equal(rig_start(&r, 2, "a", 100).status, 0);
+	assert_int_equal(rig_join(&r, 3, 'w', 'W'), 0);
+	ev.session = 3;
+	ev.u.put_start.sizes = sizes;
+	a = rig_step(&r, &ev);
+	assert_int_equal(a->u.reply.status[0], 0); /* asked before: a retry */
+	assert_int_equal(a->u.reply.status[1], 0);
+	assert_int_equal(a->u.reply.status[2], -705);
+	assert_int_equal(a->u.reply.status[3], -705);
+	assert_int_equal(a->u.reply.n_segments, 1);
+	assert_string_equal(a->u.reply.segments[0].engine, "o:1");
+	assert_int_equal(a->u.reply.segments[0].incarnation[0], 'O');
+	assert_int_equal(a->u.reply.gen_epoch[0], EPOCH);
+	assert_int_equal(rig_start(&r, 3, "a", 100).status, 0);
+	rig_fini(&r);
+}
+
+static void bad_arguments_are_refused_one_by_one(void **state)
+{
+	char long_key[TEI_CORE_KEY_MAX + 2];
+	struct tei_core_key k[7] = {rig_key(""),
+				    {.bytes = long_key},
+				    {.bytes = long_key},
+				    rig_key("zero"),
+				    rig_key("large"),
+				    rig_key("huge"),
+				    {.bytes = NULL, .len = 3}};
+	uint64_t sizes[7] = {1, 1, 1, 0, 0x10000 - 63, UINT64_MAX - 20, 1};
+	struct tei_event ev = {
+		.type = TEI_EVENT_PUT_START, .session = 2, .n = 7, .keys = k};
+	static const int want[7] = {-600, -600, 0, -600, -600, -600, -600};
+	const struct tei_action *a;
+	struct rig r;
+
+	(void)state;
+	memset(long_key, 'k', sizeof(long_key));
+	k[1].len = TEI_CORE_KEY_MAX + 1;
+	k[2].len = TEI_CORE_KEY_MAX;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	ev.u.put_start.sizes = sizes;
+	a = rig_step(&r, &ev);
+	for (int i = 0; i < 7; i++)
+		assert_int_equal(a->u.reply.status[i], want[i]);
+	assert_int_equal(rig_figures(&r).building, 1);
+	rig_fini(&r);
+}
+
+static void an_end_must_be_exact(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	g = rig_start(&r, 2, "a", 100);
+	assert_int_equal(rig_end(&r, 1, "a", g.generation), -601);
+	assert_int_equal(rig_end(&r, 2, "a", g.generation + 1), -704);
+	assert_int_equal(rig_end_as(&r, 2, "a", g.generation, EPOCH - 1, true),
+			 -704);
+	assert_int_equal(rig_end(&r, 2, "b", g.generation), -704);
+	assert_int_equal(rig_figures(&r).late_ends_total, 4);
+	assert_int_equal(rig_figures(&r).building, 1);
+	assert_int_equal(rig_end(&r, 2, "a", g.generation), 0);
+	assert_int_equal(rig_end(&r, 2, "a", g.generation), 0);
+	assert_int_equal(rig_end(&r, 2, "a", g.generation + 1), -700);
+	assert_int_equal(rig_end_as(&r, 2, "a", g.generation, EPOCH, false),
+			 -700);
+	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
+	rig_fini(&r);
+}
+
+static void a_revoked_put_leaves_no_trace(void **state)
+{
+	struct grant g, h;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	g = rig_start(&r, 2, "a", 100);
+	assert_int_equal(rig_end_as(&r, 2, "a", g.generation, EPOCH, false), 0);
+	assert_int_equal(rig_figures(&r).used_bytes, 0);
+	assert_int_equal(rig_figures(&r).key_bytes, 0);
+	assert_int_equal(rig_lookup(&r, 2, "a").status, -704);
+	h = rig_start(&r, 2, "a", 100);
+	assert_int_equal(h.status, 0);
+	assert_true(h.generation > g.generation);
+	rig_fini(&r);
+}
+
+static void a_stranger_gets_nothing(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	assert_int_equal(rig_start(&r, 9, "a", 100).status, -103);
+	assert_int_equal(rig_lookup(&r, 9, "a").status, -103);
+	assert_int_equal(rig_mount(&r, 9, 'n', 0x90000, 0x10000), -103);
+	assert_int_equal(rig_unmount(&r, 2, 'm'), -601);
+	assert_int_equal(rig_unmount(&r, 1, 'z'), -101);
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 9);
+	rig_plain(&r, TEI_EVENT_LEAVE, 9);
+	rig_fenced(&r, 9, 1, true);
+	rig_fini(&r);
+}
+
+static void mounts_are_checked(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	assert_int_equal(rig_mount(&r, 1, 'm', 0x10000, 0x10000), 0);
+	assert_int_equal(rig_mount(&r, 1, 'm', 0x10000, 0x8000), -102);
+	assert_int_equal(rig_mount(&r, 2, 'm', 0x10000, 0x10000), -102);
+	assert_int_equal(rig_mount(&r, 1, 'n', 0x18000, 0x10000), -600);
+	assert_int_equal(rig_mount(&r, 1, 'n', 0x20000, 4095), -600);
+	assert_int_equal(rig_mount(&r, 1, 'n', 0x20001, 4096), -600);
+	assert_int_equal(rig_mount(&r, 1, 'n', UINT64_MAX - 4095, 8192), -600);
+	assert_int_equal(rig_mount(&r, 1, 'n', 0x20000, UINT64_MAX), -600);
+	assert_int_equal(rig_mount(&r, 1, 'n', 0x20000, 4096 + 63), 0);
+	assert_int_equal(rig_figures(&r).segments, 2);
+	assert_int_equal(rig_figures(&r).capacity_bytes, 0x10000 + 4096);
+	rig_fini(&r);
+}
+
+static void segments_are_listed_in_mount_order(void **state)
+{
+	struct tei_core_segment s;
+	size_t cursor = 0;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	assert_int_equal(rig_mount(&r, 2, 'n', 0x40000, 0x8000), 0);
+	assert_true(tei_core_segment_next(r.core, &cursor, &s));
+	assert_int_equal(s.id[0], 'm');
+	assert_string_equal(s.engine, "o:1");
+	assert_string_equal(s.name, "name");
+	assert_int_equal(s.size, 0x10000);
+	assert_true(tei_core_segment_next(r.core, &cursor, &s));
+	assert_int_equal(s.id[0], 'n');
+	assert_false(tei_core_segment_next(r.core, &cursor, &s));
+	rig_fini(&r);
+}
+
+static void bad_configurations_are_refused(void **state)
+{
+	struct tei_core_config c = rig_config;
+	struct tei_core *core;
+
+	(void)state;
+	c.high_watermark = 1.01;
+	assert_int_equal(tei_core_create(&c, &core), -EINVAL);
+	c = rig_config;
+	c.eviction_ratio = -0.1;
+	assert_int_equal(tei_core_create(&c, &core), -EINVAL);
+	c = rig_config;
+	c.lease_ttl_ms = 0;
+	assert_int_equal(tei_core_create(&c, &core), -EINVAL);
+	tei_core_destroy(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_put_is_visible_after_its_end_only),
+		cmocka_unit_test(a_key_that_is_there_is_not_put_again),
+		cmocka_unit_test(
+			a_start_asked_again_on_a_new_connection_gets_its_answer),
+		cmocka_unit_test(a_batch_that_names_a_key_twice_starts_it_once),
+		cmocka_unit_test(bad_arguments_are_refused_one_by_one),
+		cmocka_unit_test(an_end_must_be_exact),
+		cmocka_unit_test(a_revoked_put_leaves_no_trace),
+		cmocka_unit_test(a_stranger_gets_nothing),
+		cmocka_unit_test(mounts_are_checked),
+		cmocka_unit_test(segments_are_listed_in_mount_order),
+		cmocka_unit_test(bad_configurations_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
