@@ -25,6 +25,8 @@ void tei_core_lease(struct tei_core *core, struct tei_object *o)
 {
 	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
 
+	if (o->read_until_ms <= core->now_ms)
+		o->readers = 0; /* those before did not release in time */
 	if (o->readers < UINT32_MAX)
 		o->readers++;
 	if ((o->flags & TEI_OBJECT_LEASED) && o->read_until_ms == until)

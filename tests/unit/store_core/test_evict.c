@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_evict.c - which objects go when space is short */
+#include "rig.h"
+
+#define SLOT (4096 - 64) /* 16 of them fill the rig's segment */
+
+static void name(char key[16], int i)
+{
+	snprintf(key, 16, "k%d", i);
+}
+
+static void put_many(struct rig *r, int from, int to)
+{
+	char key[16];
+
+	for (int i = from; i < to; i++) {
+		name(key, i);
+		assert_int_equal(rig_put(r, 2, key, SLOT).status, 0);
+	}
+}
+
+/* SIZE does not touch anything. */
+static bool there(struct rig *r, int i)
+{
+	char key[16];
+
+	name(key, i);
+	return rig_ask(r, TEI_EVENT_SIZE, 2, key, false)->u.reply.status[0] ==
+	       0;
+}
+
+static void a_full_pool_makes_room_for_the_new(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	put_many(&r, 0, 100);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(there(&r, i), i >= 84);
+	assert_int_equal(rig_figures(&r).evicted_objects_total, 84);
+	assert_int_equal(rig_figures(&r).evicted_bytes_total, 84 * 4096);
+	assert_int_equal(rig_figures(&r).used_bytes, 0x10000);
+	rig_fini(&r);
+}
+
+static void what_was_asked_for_stays_longer(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	put_many(&r, 0, 16);
+	g = rig_lookup(&r, 2, "k0");
+	rig_release(&r, 2, "k0", g.generation);
+	assert_int_equal(rig_start(&r, 2, "k1", SLOT).status, -705);
+	put_many(&r, 16, 18);
+	assert_true(there(&r, 0));
+	assert_true(there(&r, 1));
+	assert_false(there(&r, 2));
+	assert_false(there(&r, 3));
+	rig_fini(&r);
+}
+
+static void ticks_evict_from_high_to_low_watermark(void **state)
+{
+	struct tei_core_config c = rig_config;
+	struct rig r;
+
+	(void)state;
+	c.high_watermark = 0.75;
+	c.eviction_ratio = 0.25;
+	rig_init(&r, &c);
+	rig_pair(&r);
+	put_many(&r, 0, 12);
+	rig_tick(&r);
+	assert_int_equal(rig_figures(&r).objects, 12); /* at, not above */
+	put_many(&r, 12, 13);
+	rig_tick(&r);
+	assert_int_equal(rig_figures(&r).objects, 8);
+	assert_false(tei_core_busy(r.core));
+	rig_fini(&r);
+}
+
+static void a_tick_evicts_a_bounded_number(void **state)
+{
+	struct tei_core_config c = rig_config;
+	struct rig r;
+	int ticks = 0;
+
+	(void)state;
+	c.high_watermark = 0.9;
+	c.eviction_ratio = 0.9;
+	c.step_objects = 4;
+	rig_init(&r, &c);
+	rig_pair(&r);
+	put_many(&r, 0, 16);
+	do {
+		rig_tick(&r);
+		ticks++;
+	} while (tei_core_busy(r.core));
+	assert_int_equal(rig_figures(&r).objects, 0);
+	assert_in_range(ticks, 4, 5);
+	rig_fini(&r);
+}
+
+static void what_is_being_built_is_not_evicted(void **state)
+{
+	struct grant g;
+	struct rig r;
+	char key[16];
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	for (int i = 0; i < 16; i++) {
+		name(key, i);
+		assert_int_equal(rig_start(&r, 2, key, SLOT).status, 0);
+	}
+	g = rig_start(&r, 2, "k16", SLOT);
+	assert_int_equal(g.status, -200);
+	assert_true(g.retry_ms > 0);
+	assert_int_equal(rig_figures(&r).evicted_objects_total, 0);
+	rig_fini(&r);
+}
+
+static void nothing_is_evicted_for_what_can_never_fit(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	put_many(&r, 0, 16);
+	assert_int_equal(rig_mount(&r, 2, 'n', 0x100000, 0x20000), 0);
+	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	/* It would fit on the suspect segment only. */
+	g = rig_start(&r, 1, "large", 0x18000);
+	assert_int_equal(g.status, -200);
+	assert_int_equal(g.retry_ms, 0);
+	assert_int_equal(rig_figures(&r).objects, 16);
+	rig_fini(&r);
+}
+
+static void objects_of_a_suspect_owner_are_not_evicted(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	put_many(&r, 0, 16);
+	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	assert_int_equal(rig_mount(&r, 2, 'n', 0x100000, 0x10000), 0);
+	put_many(&r, 16, 64);
+	assert_int_equal(rig_figures(&r).objects, 32);
+	assert_int_equal(rig_join(&r, 5, 'o', 'O'), 0);
+	for (int i = 0; i < 16; i++)
+		assert_true(there(&r, i));
+	put_many(&r, 64, 128);
+	assert_int_equal(rig_figures(&r).objects, 32);
+	for (int i = 0; i < 16; i++)
+		assert_false(there(&r, i));
+	rig_fini(&r);
+}
+
+static void placement_uses_all_segments(void **state)
+{
+	struct tei_core_segment s;
+	size_t cursor = 0;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rig_mount(&r, 1, (char)('n' + i),
+					   0x100000u * (unsigned int)(i + 1),
+					   0x10000),
+				 0);
+	put_many(&r, 0, 32);
+	while (tei_core_segment_next(r.core, &cursor, &s))
+		assert_true(s.used > 0);
+	put_many(&r, 32, 64);
+	assert_int_equal(rig_figures(&r).evicted_objects_total, 0);
+	rig_fini(&r);
+}
+
+static void an_object_costs_at_most_200_bytes_beside_its_key(void **state)
+{
+	struct tei_core_figures before, after;
+	char key[32];
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(rig_join(&r, 1, 'o', 'O'), 0);
+	assert_int_equal(rig_mount(&r, 1, 'm', 0x10000, 1u << 30), 0);
+	before = rig_figures(&r);
+	for (int i = 0; i < 50000; i++) {
+		snprintf(key, sizeof(key), "key of an object %d", i);
+		assert_int_equal(rig_put(&r, 1, key, 4096).status, 0);
+	}
+	after = rig_figures(&r);
+	print_message("%.1f bytes an object\n",
+		      (double)(after.metadata_bytes - before.metadata_bytes) /
+			      50000);
+	assert_true(after.metadata_bytes - before.metadata_bytes <=
+		    200 * 50000);
+	rig_fini(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_full_pool_makes_room_for_the_new),
+		cmocka_unit_test(what_was_asked_for_stays_longer),
+		cmocka_unit_test(ticks_evict_from_high_to_low_watermark),
+		cmocka_unit_test(a_tick_evicts_a_bounded_number),
+		cmocka_unit_test(what_is_being_built_is_not_evicted),
+		cmocka_unit_test(nothing_is_evicted_for_what_can_never_fit),
+		cmocka_unit_test(objects_of_a_suspect_owner_are_not_evicted),
+		cmocka_unit_test(placement_uses_all_segments),
+		cmocka_unit_test(
+			an_object_costs_at_most_200_bytes_beside_its_key),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

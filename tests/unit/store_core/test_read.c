@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_read.c - look-up, release, exist, size, remove, and their leases */
+#include "rig.h"
+
+static void what_was_never_put_is_not_found(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	assert_int_equal(rig_lookup(&r, 1, "a").status, -704);
+	assert_int_equal(rig_exist(&r, 1, "a"), 0);
+	assert_int_equal(rig_remove(&r, 1, "a", true), -704);
+	assert_int_equal(
+		rig_ask(&r, TEI_EVENT_SIZE, 1, "a", false)->u.reply.status[0],
+		-704);
+	assert_int_equal(rig_remove(&r, 1, "", true), -600);
+	rig_fini(&r);
+}
+
+static void a_size_is_told_without_a_lease(void **state)
+{
+	const struct tei_action *a;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 123);
+	a = rig_ask(&r, TEI_EVENT_SIZE, 1, "a", false);
+	assert_int_equal(a->u.reply.status[0], 0);
+	assert_int_equal(a->u.reply.size[0], 123);
+	assert_int_equal(rig_remove(&r, 1, "a", false), 0);
+	rig_fini(&r);
+}
+
+static void a_lease_refuses_remove_until_its_time(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "read", 10);
+	rig_put(&r, 2, "seen", 10);
+	assert_int_equal(rig_lookup(&r, 1, "read").status, 0);
+	assert_int_equal(rig_exist(&r, 1, "seen"), 1);
+	rig_pass(&r, rig_config.lease_ttl_ms - 1, "12");
+	assert_int_equal(rig_remove(&r, 1, "read", false), -706);
+	assert_int_equal(rig_remove(&r, 1, "seen", false), -706);
+	rig_pass(&r, 1, "12");
+	assert_int_equal(rig_remove(&r, 1, "read", false), 0);
+	assert_int_equal(rig_remove(&r, 1, "seen", false), 0);
+	assert_int_equal(rig_figures(&r).used_bytes, 0);
+	rig_fini(&r);
+}
+
+static void force_removes_what_is_leased_but_not_what_is_built(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 10);
+	rig_lookup(&r, 1, "a");
+	assert_int_equal(rig_remove(&r, 1, "a", true), 0);
+	rig_start(&r, 2, "b", 10);
+	assert_int_equal(rig_remove(&r, 1, "b", true), -703);
+	rig_fini(&r);
+}
+
+static void a_released_lease_still_refuses_remove(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	g = rig_put(&r, 2, "a", 10);
+	rig_lookup(&r, 1, "a");
+	rig_release(&r, 1, "a", g.generation);
+	rig_release(&r, 1, "a", g.generation);
+	assert_int_equal(rig_remove(&r, 1, "a", false), -706);
+	rig_pass(&r, rig_config.lease_ttl_ms, "12");
+	assert_int_equal(rig_remove(&r, 1, "a", false), 0);
+	rig_release(&r, 1, "a", g.generation);
+	rig_fini(&r);
+}
+
+/* Whether a put of all 64 KiB finds room, that is, evicts everything. */
+static bool all_can_go(struct rig *r)
+{
+	return rig_start(r, 2, "all", 0x10000 - 64).status == 0;
+}
+
+static void
+a_read_lease_holds_off_eviction_until_all_readers_are_done(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	g = rig_put(&r, 2, "a", 10);
+	rig_lookup(&r, 1, "a");
+	rig_lookup(&r, 2, "a");
+	assert_false(all_can_go(&r));
+	rig_release(&r, 1, "a", g.generation + 1);
+	rig_release(&r, 1, "a", g.generation);
+	assert_false(all_can_go(&r));
+	rig_release(&r, 2, "a", g.generation);
+	assert_true(all_can_go(&r));
+	assert_int_equal(rig_lookup(&r, 1, "a").status, -704);
+	rig_fini(&r);
+}
+
+static void an_existence_check_does_not_hold_off_eviction(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 10);
+	assert_int_equal(rig_exist(&r, 1, "a"), 1);
+	assert_true(all_can_go(&r));
+	rig_fini(&r);
+}
+
+static void a_full_pool_says_when_a_lease_ends(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 10);
+	rig_lookup(&r, 1, "a");
+	rig_pass(&r, 1000, "12");
+	rig_put(&r, 2, "b", 10);
+	rig_lookup(&r, 1, "b");
+	g = rig_start(&r, 2, "all", 0x10000 - 64);
+	assert_int_equal(g.status, -200);
+	assert_int_equal(g.retry_ms, rig_config.lease_ttl_ms - 1000);
+	assert_int_equal(rig_figures(&r).alloc_failures_total, 1);
+	rig_pass(&r, rig_config.lease_ttl_ms, "12");
+	assert_true(all_can_go(&r));
+	rig_fini(&r);
+}
+
+static void a_batch_is_answered_key_by_key(void **state)
+{
+	struct tei_core_key k[3] = {rig_key("a"), rig_key("none"),
+				    rig_key("b")};
+	struct tei_event ev = {
+		.type = TEI_EVENT_LOOKUP, .session = 2, .n = 3, .keys = k};
+	const struct tei_action *a;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 10);
+	rig_put(&r, 2, "b", 20);
+	a = rig_step(&r, &ev);
+	assert_int_equal(a->u.reply.n, 3);
+	assert_int_equal(a->u.reply.status[0], 0);
+	assert_int_equal(a->u.reply.status[1], -704);
+	assert_int_equal(a->u.reply.status[2], 0);
+	assert_int_equal(a->u.reply.size[2], 20);
+	assert_int_equal(a->u.reply.n_segments, 1);
+	assert_int_equal(a->u.reply.lease_ms, rig_config.lease_ttl_ms);
+	ev.n = 0;
+	assert_int_equal(rig_step(&r, &ev)->u.reply.code, -600);
+	rig_fini(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_never_put_is_not_found),
+		cmocka_unit_test(a_size_is_told_without_a_lease),
+		cmocka_unit_test(a_lease_refuses_remove_until_its_time),
+		cmocka_unit_test(
+			force_removes_what_is_leased_but_not_what_is_built),
+		cmocka_unit_test(a_released_lease_still_refuses_remove),
+		cmocka_unit_test(
+			a_read_lease_holds_off_eviction_until_all_readers_are_done),
+		cmocka_unit_test(an_existence_check_does_not_hold_off_eviction),
+		cmocka_unit_test(a_full_pool_says_when_a_lease_ends),
+		cmocka_unit_test(a_batch_is_answered_key_by_key),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_session.c - who is there, and what goes with them */
+#include "rig.h"
+
+static void an_owner_that_left_makes_its_objects_misses_at_once(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 100);
+	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	assert_int_equal(rig_lookup(&r, 2, "a").status, -704);
+	assert_int_equal(rig_exist(&r, 2, "a"), 0);
+	assert_int_equal(rig_figures(&r).capacity_bytes, 0);
+	assert_int_equal(rig_figures(&r).used_bytes, 0);
+	assert_int_equal(rig_figures(&r).suspects, 1);
+	assert_int_equal(rig_start(&r, 2, "b", 100).status, -200);
+	rig_fini(&r);
+}
+
+static void an_owner_that_left_is_not_revived_by_heartbeats(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 100);
+	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_pass(&r, rig_config.suspect_ms - 100, "12");
+	assert_int_equal(rig_lookup(&r, 2, "a").status, -704);
+	assert_int_equal(rig_figures(&r).objects, 1);
+	rig_pass(&r, 200, "12");
+	assert_int_equal(rig_figures(&r).objects, 0);
+	assert_int_equal(rig_figures(&r).dropped_objects_total, 1);
+	assert_int_equal(rig_figures(&r).sessions, 1);
+	assert_int_equal(rig_figures(&r).segments, 0);
+	assert_false(tei_core_busy(r.core));
+	rig_fini(&r);
+}
+
+static void a_new_connection_of_the_same_process_keeps_everything(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 100);
+	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	assert_int_equal(rig_join(&r, 5, 'o', 'O'), 0);
+	assert_null(rig_find(&r, TEI_ACTION_CLOSE));
+	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
+	assert_int_equal(rig_figures(&r).capacity_bytes, 0x10000);
+	assert_int_equal(rig_figures(&r).suspects, 0);
+	assert_int_equal(rig_figures(&r).sessions, 2);
+	rig_plain(&r, TEI_EVENT_LEAVE, 1); /* late news of the old one */
+	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
+	assert_int_equal(rig_join(&r, 6, 'o', 'O'), 0);
+	assert_int_equal(rig_find(&r, TEI_ACTION_CLOSE)->session, 5);
+	rig_fini(&r);
+}
+
+static void a_restarted_process_loses_what_it_had(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 100);
+	assert_int_equal(rig_join(&r, 5, 'o', 'P'), 0);
+	assert_int_equal(rig_find(&r, TEI_ACTION_CLOSE)->session, 1);
+	assert_int_equal(rig_lookup(&r, 2, "a").status, -704);
+	/* The same segment, mounted again before the old one is walked. */
+	assert_int_equal(rig_mount(&r, 5, 'm', 0x10000, 0x10000), 0);
+	assert_int_equal(rig_put(&r, 2, "a", 200).status, 0);
+	rig_pass(&r, 100, "25");
+	assert_int_equal(rig_lookup(&r, 2, "a").size, 200);
+	assert_int_equal(rig_figures(&r).sessions, 2);
+	assert_false(tei_core_busy(r.core));
+	rig_fini(&r);
+}
+
+static void a_session_number_is_not_used_twice(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	assert_int_equal(rig_join(&r, 1, 'x', 'X'), -600);
+	assert_int_equal(rig_join(&r, 0, 'x', 'X'), -600);
+	assert_int_equal(rig_figures(&r).sessions, 2);
+	rig_fini(&r);
+}
+
+static void a_silent_owner_is_suspect_and_a_heartbeat_undoes_it(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 100);
+	rig_pass(&r, rig_config.suspect_ms, "2");
+	assert_int_equal(rig_figures(&r).suspects, 1);
+	assert_int_equal(rig_lookup(&r, 2, "a").status, -704);
+	assert_int_equal(rig_start(&r, 2, "b", 100).status, -200);
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 1);
+	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
+	assert_int_equal(rig_figures(&r).suspects, 0);
+	rig_pass(&r, rig_config.client_ttl_ms + 100, "2");
+	assert_int_equal(rig_figures(&r).sessions, 1);
+	assert_int_equal(rig_figures(&r).objects, 0);
+	rig_fini(&r);
+}
+
+static void a_master_that_was_stalled_expires_nobody(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 100);
+	rig_start(&r, 2, "b", 100);
+	rig_pass(&r, 1000, "12");
+	r.now += 3600 * 1000;
+	rig_tick(&r);
+	assert_int_equal(rig_figures(&r).suspects, 0);
+	assert_int_equal(rig_figures(&r).building, 1);
+	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
+	rig_pass(&r, rig_config.suspect_ms, "");
+	assert_int_equal(rig_figures(&r).suspects, 2);
+	rig_fini(&r);
+}
+
+static void a_key_of_a_suspect_owner_can_be_put_elsewhere(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 100);
+	assert_int_equal(rig_mount(&r, 2, 'n', 0x80000, 0x10000), 0);
+	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	assert_int_equal(rig_put(&r, 2, "a", 300).status, 0);
+	assert_int_equal(rig_lookup(&r, 2, "a").size, 300);
+	assert_int_equal(rig_join(&r, 5, 'o', 'O'), 0);
+	assert_int_equal(rig_lookup(&r, 2, "a").size, 300);
+	assert_int_equal(rig_figures(&r).objects, 1);
+	rig_fini(&r);
+}
+
+static void what_is_removed_while_suspect_stays_removed(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 100);
+	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	assert_int_equal(rig_remove(&r, 2, "a", false), 0);
+	assert_int_equal(rig_join(&r, 5, 'o', 'O'), 0);
+	assert_int_equal(rig_lookup(&r, 2, "a").status, -704);
+	assert_int_equal(rig_figures(&r).used_bytes, 0);
+	rig_fini(&r);
+}
+
+static void an_unmount_drops_its_objects_in_steps(void **state)
+{
+	struct tei_core_config c = rig_config;
+	char key[16];
+	struct rig r;
+	int ticks = 0;
+
+	(void)state;
+	c.step_objects = 16;
+	rig_init(&r, &c);
+	rig_pair(&r);
+	for (int i = 0; i < 100; i++) {
+		snprintf(key, sizeof(key), "k%d", i);
+		assert_int_equal(rig_put(&r, 2, key, 100).status, 0);
+	}
+	assert_int_equal(rig_unmount(&r, 1, 'm'), 0);
+	assert_int_equal(rig_unmount(&r, 1, 'm'), -101);
+	assert_int_equal(rig_lookup(&r, 2, "k50").status, -704);
+	assert_int_equal(rig_remove(&r, 2, "k50", false), -704);
+	assert_int_equal(rig_figures(&r).capacity_bytes, 0);
+	assert_int_equal(rig_mount(&r, 1, 'm', 0x10000, 0x10000), 0);
+	assert_int_equal(rig_put(&r, 2, "k50", 200).status, 0);
+	for (; tei_core_busy(r.core); ticks++)
+		rig_tick(&r);
+	assert_in_range(ticks, 6, 8);
+	assert_int_equal(rig_lookup(&r, 2, "k50").size, 200);
+	assert_int_equal(rig_figures(&r).objects, 1);
+	assert_int_equal(rig_figures(&r).dropped_objects_total, 100);
+	rig_fini(&r);
+}
+
+static void an_end_on_a_dropped_segment_is_late(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	g = rig_start(&r, 2, "a", 100);
+	rig_unmount(&r, 1, 'm');
+	assert_int_equal(rig_end(&r, 2, "a", g.generation), -704);
+	assert_int_equal(rig_figures(&r).late_ends_total, 1);
+	rig_tick(&r);
+	assert_int_equal(rig_figures(&r).building, 0);
+	rig_fini(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			an_owner_that_left_makes_its_objects_misses_at_once),
+		cmocka_unit_test(
+			an_owner_that_left_is_not_revived_by_heartbeats),
+		cmocka_unit_test(
+			a_new_connection_of_the_same_process_keeps_everything),
+		cmocka_unit_test(a_restarted_process_loses_what_it_had),
+		cmocka_unit_test(a_session_number_is_not_used_twice),
+		cmocka_unit_test(
+			a_silent_owner_is_suspect_and_a_heartbeat_undoes_it),
+		cmocka_unit_test(a_master_that_was_stalled_expires_nobody),
+		cmocka_unit_test(a_key_of_a_suspect_owner_can_be_put_elsewhere),
+		cmocka_unit_test(what_is_removed_while_suspect_stays_removed),
+		cmocka_unit_test(an_unmount_drops_its_objects_in_steps),
+		cmocka_unit_test(an_end_on_a_dropped_segment_is_late),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
