@@ -153,6 +153,24 @@ static void a_full_pool_says_when_a_lease_ends(void **state)
 	rig_fini(&r);
 }
 
+static void a_lease_that_is_over_yields_before_the_next_tick(void **state)
+{
+	struct tei_core_config c = rig_config;
+	struct rig r;
+
+	(void)state;
+	c.lease_ttl_ms = 500;
+	rig_init(&r, &c);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 10);
+	rig_lookup(&r, 1, "a");
+	r.now += 499;
+	assert_false(all_can_go(&r));
+	r.now += 1;
+	assert_true(all_can_go(&r));
+	rig_fini(&r);
+}
+
 static void a_batch_is_answered_key_by_key(void **state)
 {
 	struct tei_core_key k[3] = {rig_key("a"), rig_key("none"),
@@ -193,6 +211,8 @@ int main(void)
 			a_read_lease_holds_off_eviction_until_all_readers_are_done),
 		cmocka_unit_test(an_existence_check_does_not_hold_off_eviction),
 		cmocka_unit_test(a_full_pool_says_when_a_lease_ends),
+		cmocka_unit_test(
+			a_lease_that_is_over_yields_before_the_next_tick),
 		cmocka_unit_test(a_batch_is_answered_key_by_key),
 	};
 
