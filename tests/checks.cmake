@@ -23,3 +23,5 @@ if(TE_CXX)
 else() # exit code 77: skipped
 	te_check(headers_cxx sh -c "echo no C++ compiler found; exit 77")
 endif()
+te_check(itself ${Python3_EXECUTABLE}
+	${CMAKE_CURRENT_SOURCE_DIR}/tools/test_checks.py)
