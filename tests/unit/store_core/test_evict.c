@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_evict.c - which objects go when space is short */
-#include "rig.h"
+#include "tests/unit/store_core/rig.h"
 
 #define SLOT (4096 - 64) /* 16 of them fill the rig's segment */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_fence.c - puts that were given up, and their space */
-#include "rig.h"
+#include "tests/unit/store_core/rig.h"
 
 #define ALL (0x10000 - 64)
 

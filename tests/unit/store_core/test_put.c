@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_put.c - reservations: start, end, revoke */
-#include "rig.h"
+#include "tests/unit/store_core/rig.h"
 
 static void a_put_is_visible_after_its_end_only(void **state)
 {

@@ -10,7 +10,7 @@
  *
  * Prints the seed of a failure; TE_TEST_SEED=<seed> runs only that one.
  */
-#include "rig.h"
+#include "tests/unit/store_core/rig.h"
 
 #define N_KEYS     48
 #define N_CLIENTS  5

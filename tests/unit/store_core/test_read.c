@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_read.c - look-up, release, exist, size, remove, and their leases */
-#include "rig.h"
+#include "tests/unit/store_core/rig.h"
 
 static void what_was_never_put_is_not_found(void **state)
 {

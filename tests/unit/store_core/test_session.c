@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_session.c - who is there, and what goes with them */
-#include "rig.h"
+#include "tests/unit/store_core/rig.h"
 
 static void an_owner_that_left_makes_its_objects_misses_at_once(void **state)
 {

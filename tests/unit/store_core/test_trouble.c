@@ -4,7 +4,7 @@
  *
  * Whatever fails, the same events can go on afterwards and the books balance.
  */
-#include "rig.h"
+#include "tests/unit/store_core/rig.h"
 
 /* One of everything, ignoring what it answers. */
 static void use_everything(struct rig *r)
