@@ -258,7 +258,7 @@ void tei_server_reply_pool(struct tei_server_link *link,
 	m.used_bytes = figures.used_bytes;
 	m.objects = figures.objects;
 	m.owners = tei_server_owners(s);
-	m.clients = figures.sessions;
+	m.clients = figures.sessions - figures.suspects;
 	m.evicted_objects = figures.evicted_objects_total;
 	m.evicted_bytes = figures.evicted_bytes_total;
 	m.metadata_bytes = figures.metadata_bytes;

@@ -228,7 +228,7 @@ static void count_owner(struct tei_hash_node *node, void *arg)
 	struct tei_server_session *session =
 		TEI_CONTAINER(node, struct tei_server_session, by_id);
 
-	*(uint64_t *)arg += session->n_segments > 0;
+	*(uint64_t *)arg += session->main && session->n_segments > 0;
 }
 
 uint64_t tei_server_owners(const struct tei_server *s)

@@ -138,7 +138,7 @@ struct tei_server_session *tei_server_session_find(const struct tei_server *s,
 void tei_server_session_end(struct tei_server *s, tei_session_id id);
 /* Everything, at the end; tells the core nothing. */
 void tei_server_sessions_free(struct tei_server *s);
-/* Owners: sessions with something mounted. */
+/* Owners: connected sessions with something mounted. */
 uint64_t tei_server_owners(const struct tei_server *s);
 /* Close a connection for its peer's fault, and let the core know. */
 void tei_server_link_drop(struct tei_server_link *link);
