@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_rpc.c - bytes of frames to events, and what is no event */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/proto/store.pb-c.h"
+#include "store/server/rpc.h"
+#include "tests/lib/test.h"
+
+#define N_KEYS 3
+
+static struct tei_arena arena;
+
+static uint8_t key_bytes[N_KEYS][8] = {"one", "two", "three"};
+static ProtobufCBinaryData keys[N_KEYS];
+static uint64_t numbers[N_KEYS] = {1, 1ull << 40, UINT64_MAX};
+static uint32_t crcs[N_KEYS] = {0, 7, UINT32_MAX};
+static protobuf_c_boolean written[N_KEYS] = {1, 0, 1};
+static uint8_t id[16] = "0123456789abcde";
+
+static int start(void **state)
+{
+	(void)state;
+	tei_arena_init(&arena, TEI_SERVER_RPC_ARENA_MAX);
+	for (size_t i = 0; i < N_KEYS; i++) {
+		keys[i].data = key_bytes[i];
+		keys[i].len = strlen((const char *)key_bytes[i]);
+	}
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	tei_arena_fini(&arena);
+	return 0;
+}
+
+struct packed {
+	uint16_t type;
+	size_t len;
+	uint8_t *bytes; /* exactly len, so that ASan sees a read beyond */
+};
+
+static struct packed pack(uint16_t type, const void *message)
+{
+	struct packed p = {.type = type};
+
+	p.len = protobuf_c_message_get_packed_size(message);
+	p.bytes = malloc(p.len ? p.len : 1);
+	assert_non_null(p.bytes);
+	protobuf_c_message_pack(message, p.bytes);
+	return p;
+}
+
+static int decode(const struct packed *p, size_t len, struct tei_event *ev)
+{
+	const char *why = NULL;
+	uint8_t *copy = malloc(len ? len : 1);
+	int rc;
+
+	assert_non_null(copy);
+	memcpy(copy, p->bytes, len);
+	rc = tei_server_rpc_event(&arena, p->type, copy, len, ev, &why);
+	if (rc)
+		assert_non_null(why);
+	free(copy);
+	return rc;
+}
+
+static struct packed put_start(size_t n_keys, size_t n_sizes)
+{
+	Store__PutStart m = STORE__PUT_START__INIT;
+
+	m.keys = keys;
+	m.n_keys = n_keys;
+	m.sizes = numbers;
+	m.n_sizes = n_sizes;
+	return pack(STORE__STORE_TYPE__STORE_PUT_START, &m);
+}
+
+static struct packed put_end(size_t n_keys, size_t n_gen, size_t n_crc,
+			     size_t n_written)
+{
+	Store__PutEnd m = STORE__PUT_END__INIT;
+
+	m.keys = keys;
+	m.n_keys = n_keys;
+	m.generation = numbers;
+	m.n_generation = n_gen;
+	m.crc = crcs;
+	m.n_crc = n_crc;
+	m.written = written;
+	m.n_written = n_written;
+	m.epoch = 99;
+	return pack(STORE__STORE_TYPE__STORE_PUT_END, &m);
+}
+
+static struct packed release(size_t n_keys, size_t n_gen)
+{
+	Store__Release m = STORE__RELEASE__INIT;
+
+	m.keys = keys;
+	m.n_keys = n_keys;
+	m.generation = numbers;
+	m.n_generation = n_gen;
+	return pack(STORE__STORE_TYPE__STORE_RELEASE, &m);
+}
+
+static struct packed only_keys(uint16_t type, size_t n_keys)
+{
+	Store__Keys m = STORE__KEYS__INIT;
+
+	m.keys = keys;
+	m.n_keys = n_keys;
+	m.force = 1;
+	return pack(type, &m);
+}
+
+static struct packed mount(const char *name, size_t id_len)
+{
+	Store__Mount m = STORE__MOUNT__INIT;
+
+	m.segment.data = id;
+	m.segment.len = id_len;
+	m.name = (char *)(uintptr_t)name;
+	m.address = 4096;
+	m.size = 1 << 20;
+	return pack(STORE__STORE_TYPE__STORE_MOUNT, &m);
+}
+
+static void columns_arrive_as_they_were_sent(void **state)
+{
+	struct packed p = put_end(N_KEYS, N_KEYS, N_KEYS, N_KEYS);
+	struct tei_event ev;
+
+	(void)state;
+	assert_int_equal(decode(&p, p.len, &ev), 0);
+	assert_int_equal(ev.type, TEI_EVENT_PUT_END);
+	assert_int_equal(ev.n, N_KEYS);
+	assert_int_equal(ev.u.put_end.epoch, 99);
+	for (size_t i = 0; i < N_KEYS; i++) {
+		assert_int_equal(ev.keys[i].len, keys[i].len);
+		assert_memory_equal(ev.keys[i].bytes, keys[i].data,
+				    keys[i].len);
+		assert_int_equal(ev.u.put_end.generations[i], numbers[i]);
+		assert_int_equal(ev.u.put_end.crcs[i], crcs[i]);
+		assert_int_equal(ev.u.put_end.written[i], written[i]);
+	}
+	free(p.bytes);
+	tei_arena_reset(&arena);
+}
+
+static void every_request_decodes_to_its_event(void **state)
+{
+	const struct {
+		struct packed p;
+		enum tei_event_type type;
+	} all[] = {
+		{put_start(N_KEYS, N_KEYS), TEI_EVENT_PUT_START},
+		{release(N_KEYS, N_KEYS), TEI_EVENT_RELEASE},
+		{only_keys(STORE__STORE_TYPE__STORE_LOOKUP, N_KEYS),
+		 TEI_EVENT_LOOKUP},
+		{only_keys(STORE__STORE_TYPE__STORE_EXIST, N_KEYS),
+		 TEI_EVENT_EXIST},
+		{only_keys(STORE__STORE_TYPE__STORE_SIZE, N_KEYS),
+		 TEI_EVENT_SIZE},
+		{only_keys(STORE__STORE_TYPE__STORE_REMOVE, N_KEYS),
+		 TEI_EVENT_REMOVE},
+		{mount("host:1", 16), TEI_EVENT_MOUNT},
+	};
+	struct tei_event ev;
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(all); i++) {
+		assert_int_equal(decode(&all[i].p, all[i].p.len, &ev), 0);
+		assert_int_equal(ev.type, all[i].type);
+		free(all[i].p.bytes);
+		tei_arena_reset(&arena);
+	}
+}
+
+static void a_message_cut_anywhere_is_harmless(void **state)
+{
+	const struct packed all[] = {
+		put_start(N_KEYS, N_KEYS),
+		put_end(N_KEYS, N_KEYS, N_KEYS, N_KEYS),
+		release(N_KEYS, N_KEYS),
+		only_keys(STORE__STORE_TYPE__STORE_REMOVE, N_KEYS),
+		mount("host:1", 16),
+	};
+	struct tei_event ev;
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(all); i++) {
+		for (size_t cut = 0; cut < all[i].len; cut++) {
+			int rc = decode(&all[i], cut, &ev);
+
+			/* Shorter, and still whole: fewer keys alone, say. */
+			assert_true(rc == 0 || rc == -EBADMSG);
+			if (!rc &&
+			    all[i].type != STORE__STORE_TYPE__STORE_MOUNT)
+				assert_in_range(ev.n, 1, N_KEYS);
+			tei_arena_reset(&arena);
+		}
+		free(all[i].bytes);
+	}
+}
+
+static void refused(struct packed p)
+{
+	struct tei_event ev;
+
+	assert_int_equal(decode(&p, p.len, &ev), -EBADMSG);
+	free(p.bytes);
+	tei_arena_reset(&arena);
+}
+
+static void columns_of_different_length_are_refused(void **state)
+{
+	(void)state;
+	refused(put_start(3, 2));
+	refused(put_start(2, 3));
+	refused(put_start(3, 0));
+	refused(put_end(3, 2, 3, 3));
+	refused(put_end(3, 3, 2, 3));
+	refused(put_end(3, 3, 3, 0));
+	refused(release(1, 3));
+}
+
+static void batches_have_1_to_4096_keys(void **state)
+{
+	const size_t n = TEI_CORE_BATCH_MAX + 1;
+	ProtobufCBinaryData *many = calloc(n, sizeof(*many));
+	Store__Lookup m = STORE__LOOKUP__INIT;
+	struct tei_event ev;
+	struct packed p;
+
+	(void)state;
+	assert_non_null(many);
+	for (size_t i = 0; i < n; i++)
+		many[i] = keys[0];
+	m.keys = many;
+	m.n_keys = n;
+	refused(pack(STORE__STORE_TYPE__STORE_LOOKUP, &m));
+	m.n_keys = n - 1;
+	p = pack(STORE__STORE_TYPE__STORE_LOOKUP, &m);
+	assert_int_equal(decode(&p, p.len, &ev), 0);
+	assert_int_equal(ev.n, TEI_CORE_BATCH_MAX);
+	tei_arena_reset(&arena);
+	free(p.bytes);
+	free(many);
+	refused(only_keys(STORE__STORE_TYPE__STORE_EXIST, 0));
+}
+
+static void keys_have_1_to_1024_bytes(void **state)
+{
+	uint8_t bytes[TEI_CORE_KEY_MAX + 1] = {0};
+	ProtobufCBinaryData key = {sizeof(bytes), bytes};
+	Store__Lookup m = STORE__LOOKUP__INIT;
+	struct tei_event ev;
+	struct packed p;
+
+	(void)state;
+	m.keys = &key;
+	m.n_keys = 1;
+	refused(pack(STORE__STORE_TYPE__STORE_LOOKUP, &m));
+	key.len = 0;
+	refused(pack(STORE__STORE_TYPE__STORE_LOOKUP, &m));
+	key.len = TEI_CORE_KEY_MAX;
+	p = pack(STORE__STORE_TYPE__STORE_LOOKUP, &m);
+	assert_int_equal(decode(&p, p.len, &ev), 0);
+	assert_int_equal(ev.keys[0].len, TEI_CORE_KEY_MAX);
+	tei_arena_reset(&arena);
+	free(p.bytes);
+}
+
+static void a_message_of_tiny_fields_does_not_grow_without_end(void **state)
+{
+	const size_t len = 8u << 20;
+	uint8_t *bytes = malloc(len);
+	struct tei_event ev;
+	const char *why;
+
+	(void)state;
+	assert_non_null(bytes);
+	for (size_t i = 0; i < len; i += 2) {
+		bytes[i] = 0x0a; /* field 1, of no bytes */
+		bytes[i + 1] = 0;
+	}
+	assert_int_equal(tei_server_rpc_event(&arena,
+					      STORE__STORE_TYPE__STORE_LOOKUP,
+					      bytes, len, &ev, &why),
+			 -EBADMSG);
+	assert_true(arena.total <= TEI_SERVER_RPC_ARENA_MAX);
+	tei_arena_reset(&arena);
+	assert_true(arena.total <= 128u << 10);
+	free(bytes);
+}
+
+static void names_and_ids_are_checked(void **state)
+{
+	char name[400];
+
+	(void)state;
+	memset(name, 'x', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	refused(mount(name, 16));
+	refused(mount("", 16));
+	refused(mount("two\nlines", 16));
+	refused(mount("host:1", 15));
+	refused(mount("host:1", 0));
+}
+
+static void unknown_requests_are_refused(void **state)
+{
+	static const uint16_t types[] = {
+		STORE__STORE_TYPE__STORE_REFUSED,
+		STORE__STORE_TYPE__STORE_HELLO,
+		STORE__STORE_TYPE__STORE_FENCE,
+		63,
+		64,
+		65535,
+	};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(types); i++)
+		refused(only_keys(types[i], N_KEYS));
+}
+
+static void hello_of_another_version_is_no_garbage(void **state)
+{
+	struct tei_server_rpc_hello out;
+	Store__Hello m = STORE__HELLO__INIT;
+	const char *why = NULL;
+	struct packed p;
+
+	(void)state;
+	m.version = 2;
+	p = pack(0, &m);
+	assert_int_equal(
+		tei_server_rpc_hello(&arena, p.bytes, p.len, &out, &why), 0);
+	assert_int_equal(out.version, 2);
+	free(p.bytes);
+	m.version = 1;
+	p = pack(0, &m);
+	assert_int_equal(
+		tei_server_rpc_hello(&arena, p.bytes, p.len, &out, &why),
+		-EBADMSG);
+	free(p.bytes);
+	tei_arena_reset(&arena);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(columns_arrive_as_they_were_sent),
+		cmocka_unit_test(every_request_decodes_to_its_event),
+		cmocka_unit_test(a_message_cut_anywhere_is_harmless),
+		cmocka_unit_test(columns_of_different_length_are_refused),
+		cmocka_unit_test(batches_have_1_to_4096_keys),
+		cmocka_unit_test(keys_have_1_to_1024_bytes),
+		cmocka_unit_test(
+			a_message_of_tiny_fields_does_not_grow_without_end),
+		cmocka_unit_test(names_and_ids_are_checked),
+		cmocka_unit_test(unknown_requests_are_refused),
+		cmocka_unit_test(hello_of_another_version_is_no_garbage),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}

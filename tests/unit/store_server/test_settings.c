@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_settings.c - the master's rows, hosts, and labels of metrics */
+#include <string.h>
+
+#include "store/server/metrics.h"
+#include "store/server/settings.h"
+#include "tests/lib/test.h"
+
+static struct tei_server_settings values;
+static struct tei_conf conf;
+
+static int start(void **state)
+{
+	(void)state;
+	return tei_conf_init(&conf, tei_server_rows, tei_server_n_rows,
+			     &values);
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	tei_conf_fini(&conf);
+	return 0;
+}
+
+static void defaults_are_mooncakes(void **state)
+{
+	(void)state;
+	assert_int_equal(values.port, 50051);
+	assert_int_equal(values.metrics_port, 9003);
+	assert_string_equal(values.rpc_address, "0.0.0.0");
+	assert_int_equal(values.default_kv_lease_ttl, 10000);
+	assert_int_equal(values.client_ttl, 10000);
+	assert_int_equal(values.put_start_discard_timeout_sec, 30000);
+	assert_true(values.eviction_high_watermark_ratio == 0.90);
+	assert_true(values.eviction_ratio == 0.05);
+	assert_false(values.insecure);
+}
+
+static void rows_have_names_slots_and_places_of_their_own(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < tei_server_n_rows; i++) {
+		for (size_t j = 0; j < i; j++) {
+			assert_string_not_equal(tei_server_rows[i].name,
+						tei_server_rows[j].name);
+			assert_int_not_equal(tei_server_rows[i].offset,
+					     tei_server_rows[j].offset);
+		}
+		assert_true(tei_server_rows[i].offset < sizeof(values));
+	}
+}
+
+static void only_flags_given_are_named(void **state)
+{
+	char error[TEI_CONF_ERROR_LEN], names[64];
+
+	(void)state;
+	assert_int_equal(tei_server_ignored(&values, names, sizeof(names)), 0);
+	assert_string_equal(names, "");
+	assert_int_equal(tei_conf_set(&conf, "cluster_id", "x", error), 0);
+	assert_int_equal(tei_conf_set(&conf, "enable-ha", "1", error), 0);
+	assert_int_equal(tei_server_ignored(&values, names, sizeof(names)), 2);
+	assert_string_equal(names, "cluster_id, enable_ha");
+	assert_int_equal(tei_server_ignored(&values, names, 13), 2);
+	assert_string_equal(names, "cluster_id, ");
+}
+
+static void every_spelling_of_the_wildcard_is_one(void **state)
+{
+	(void)state;
+	assert_null(tei_server_host(NULL));
+	assert_null(tei_server_host(""));
+	assert_null(tei_server_host("0.0.0.0"));
+	assert_null(tei_server_host("::"));
+	assert_string_equal(tei_server_host("127.0.0.1"), "127.0.0.1");
+}
+
+static void labels_cannot_end_early(void **state)
+{
+	char out[32];
+
+	(void)state;
+	tei_server_label("a\"b\\c\nd", out, sizeof(out));
+	assert_string_equal(out, "a\\\"b\\\\c\\nd");
+	tei_server_label("\"\"\"\"", out, 6);
+	assert_string_equal(out, "\\\"\\\"");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults_are_mooncakes),
+		cmocka_unit_test(rows_have_names_slots_and_places_of_their_own),
+		cmocka_unit_test(only_flags_given_are_named),
+		cmocka_unit_test(every_spelling_of_the_wildcard_is_one),
+		cmocka_unit_test(labels_cannot_end_early),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
