@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_program.c - mooncake_master as operators and scripts see it */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/integration/master/caller.h"
+#include "tests/lib/test.h"
+
+static void starts_says_where_and_ends_on(int sig)
+{
+	struct master m;
+
+	master_start(&m, (const char *const[]){NULL});
+	test_process_signal(m.process, sig);
+	assert_int_equal(test_process_wait(m.process, SOON_MS), 0);
+	test_process_end(m.process);
+}
+
+static void starts_says_where_and_ends_on_sigterm(void **state)
+{
+	(void)state;
+	starts_says_where_and_ends_on(SIGTERM);
+}
+
+static void starts_says_where_and_ends_on_sigint(void **state)
+{
+	(void)state;
+	starts_says_where_and_ends_on(SIGINT);
+}
+
+static void ends_with_connections_open(void **state)
+{
+	struct master m;
+	struct caller *c;
+	int idle;
+
+	(void)state;
+	master_start(&m, (const char *const[]){NULL});
+	c = caller_join(&m, 1, false);
+	assert_int_equal(caller_mount(c, 1, 1 << 20), 0);
+	idle = master_socket(m.http);
+	assert_true(idle >= 0);
+	master_stop(&m);
+	assert_true(caller_wait_down(c));
+	caller_close(c);
+}
+
+/* It must exit with 2 after exactly one line, which has @words in it. */
+static void refuses(const char *const args[], const char *words)
+{
+	struct test_process *p = test_process_start("mooncake_master", args);
+	const char *said, *eol;
+	int code = test_process_wait(p, SOON_MS);
+
+	said = test_process_output(p);
+	eol = strchr(said, '\n');
+	if (code != 2 || !eol || eol[1] || !strstr(said, words)) {
+		print_error("wanted one line with '%s', got %d: %s", words,
+			    code, said);
+		fail();
+	}
+	test_process_end(p);
+}
+
+#define REFUSES(words, ...) \
+	refuses((const char *const[]){__VA_ARGS__, NULL}, words)
+
+static void bad_settings_are_named_in_one_line(void **state)
+{
+	(void)state;
+	REFUSES("no_such_flag", "--no_such_flag=1");
+	REFUSES("port", "-port=70000");
+	REFUSES("port", "-port=-1");
+	REFUSES("port", "--rpc_port=x");
+	REFUSES("default_kv_lease_ttl", "--default_kv_lease_ttl=soon");
+	REFUSES("eviction_ratio", "--eviction_ratio=1.5");
+	REFUSES("client_ttl", "--client_ttl=0");
+	REFUSES("client_ttl", "--client-ttl=99999999999999999999");
+	REFUSES("rpc_address", "--port=0", "--rpc_address=192.0.2.1");
+	REFUSES("metrics_host", "--port=0", "--metrics_port=0",
+		"--metrics_host=192.0.2.1");
+}
+
+static void a_port_in_use_is_named_in_one_line(void **state)
+{
+	char port[32], http[32];
+	struct master m;
+
+	(void)state;
+	master_start(&m, (const char *const[]){NULL});
+	snprintf(port, sizeof(port), "--port=%u", m.rpc);
+	snprintf(http, sizeof(http), "--metrics_port=%u", m.http);
+	REFUSES("port", port, "--metrics_port=0");
+	REFUSES(strerror(EADDRINUSE), port, "--metrics_port=0");
+	REFUSES("metrics_port", "--port=0", http);
+	master_stop(&m);
+}
+
+static void flags_of_mooncake_without_meaning_are_named_once(void **state)
+{
+	struct master m;
+	const char *said;
+
+	(void)state;
+	master_start(&m, (const char *const[]){
+				 "--max_threads", "64", "-enable_ha=true",
+				 "--allocation_strategy=random",
+				 "--noenable_metric_reporting",
+				 "--cluster-id=x", "--enable_gc=false",
+				 "--rpc_enable_tcp_no_delay=true",
+				 "--root_fs_dir=/tmp", "--enable_offload",
+				 "--memory_allocator=offset",
+				 "--rpc_thread_num=4", NULL});
+	test_process_signal(m.process, SIGTERM);
+	assert_int_equal(test_process_wait(m.process, SOON_MS), 0);
+	said = strstr(test_process_output(m.process), "without effect");
+	assert_non_null(said);
+	assert_non_null(strstr(said, "max_threads"));
+	assert_non_null(strstr(said, "enable_ha"));
+	assert_non_null(strstr(said, "cluster_id"));
+	assert_non_null(strstr(said, "enable_offload"));
+	assert_null(strstr(said, "enable_gc")); /* was given its default */
+	assert_null(strstr(said + 1, "without effect"));
+	test_process_end(m.process);
+}
+
+static void mooncakes_spellings_of_durations_are_understood(void **state)
+{
+	Store__HelloReply *reply;
+	struct master m;
+	struct caller *c;
+
+	(void)state;
+	master_start(&m, (const char *const[]){"-client_ttl=7",
+					       "-default_kv_lease_ttl=5000",
+					       "-v=1", NULL});
+	c = caller_open(&m);
+	reply = caller_hello(c, 1, false);
+	assert_int_equal(reply->client_ttl_ms, 7000);
+	assert_int_equal(reply->heartbeat_ms, 700);
+	caller_free(reply);
+	caller_close(c);
+	master_stop(&m);
+}
+
+static void insecure_is_one_warning(void **state)
+{
+	struct master m;
+
+	(void)state;
+	master_start(&m, (const char *const[]){"--insecure", NULL});
+	test_process_signal(m.process, SIGTERM);
+	assert_int_equal(test_process_wait(m.process, SOON_MS), 0);
+	assert_non_null(strstr(test_process_output(m.process), "insecure"));
+	test_process_end(m.process);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(starts_says_where_and_ends_on_sigterm),
+		cmocka_unit_test(starts_says_where_and_ends_on_sigint),
+		cmocka_unit_test(ends_with_connections_open),
+		cmocka_unit_test(bad_settings_are_named_in_one_line),
+		cmocka_unit_test(a_port_in_use_is_named_in_one_line),
+		cmocka_unit_test(
+			flags_of_mooncake_without_meaning_are_named_once),
+		cmocka_unit_test(
+			mooncakes_spellings_of_durations_are_understood),
+		cmocka_unit_test(insecure_is_one_warning),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
