@@ -129,6 +129,69 @@ static void an_owner_that_disconnects_takes_its_objects(void **state)
 	caller_close(user);
 }
 
+static void a_batch_is_answered_key_by_key(void **state)
+{
+	struct caller *c = caller_join(&master, 14, false);
+	ProtobufCBinaryData keys[] = {{4, (uint8_t *)"here"},
+				      {7, (uint8_t *)"nowhere"},
+				      {4, (uint8_t *)"here"}};
+	const char *partial =
+		"master_batch_get_replica_list_partial_successes_total";
+	uint64_t before = master_metric(&master, partial);
+	Store__Lookup m = STORE__LOOKUP__INIT;
+	Store__LookupReply *reply;
+
+	(void)state;
+	assert_int_equal(caller_mount(c, 14, MIB), 0);
+	put(c, "here");
+	m.keys = keys;
+	m.n_keys = TEST_COUNT(keys);
+	reply = caller_call(c, STORE__STORE_TYPE__STORE_LOOKUP, &m,
+			    &store__lookup_reply__descriptor);
+	assert_non_null(reply);
+	assert_int_equal(reply->n_status, 3);
+	assert_int_equal(reply->n_generation, 3);
+	assert_int_equal(reply->status[0], 0);
+	assert_int_equal(reply->status[1], -704);
+	assert_int_equal(reply->status[2], 0);
+	assert_int_equal(reply->address[0], reply->address[2]);
+	assert_int_equal(reply->n_segments, 1);
+	assert_string_equal(reply->segments[0]->engine, "127.0.0.1:1014");
+	assert_true(reply->lease_ms > 0);
+	caller_free(reply);
+	assert_int_equal(master_metric(&master, partial), before + 1);
+	caller_close(c);
+}
+
+static void an_unmounted_segment_takes_its_objects(void **state)
+{
+	struct caller *owner = caller_join(&master, 15, false);
+	struct caller *other = caller_join(&master, 16, false);
+	Store__Unmount m = STORE__UNMOUNT__INIT;
+	Store__Status *reply;
+	uint8_t id[16];
+	uint64_t size;
+
+	(void)state;
+	memset(id, 15, sizeof(id));
+	m.segment.data = id;
+	m.segment.len = sizeof(id);
+	assert_int_equal(caller_mount(owner, 15, MIB), 0);
+	put(owner, "mine");
+	/* Nobody else may, whatever the payload says. */
+	reply = caller_call(other, STORE__STORE_TYPE__STORE_UNMOUNT, &m,
+			    &store__status__descriptor);
+	assert_int_equal(reply->status, -601);
+	caller_free(reply);
+	reply = caller_call(owner, STORE__STORE_TYPE__STORE_UNMOUNT, &m,
+			    &store__status__descriptor);
+	assert_int_equal(reply->status, 0);
+	caller_free(reply);
+	assert_int_equal(caller_lookup(other, "mine", &size), -704);
+	caller_close(owner);
+	caller_close(other);
+}
+
 static void a_client_comes_back_to_its_session(void **state)
 {
 	struct caller *owner = caller_join(&master, 7, false), *again;
@@ -332,6 +395,8 @@ int main(void)
 		cmocka_unit_test(an_object_is_there_from_end_to_remove),
 		cmocka_unit_test(a_pool_without_live_memory_is_full),
 		cmocka_unit_test(an_owner_that_disconnects_takes_its_objects),
+		cmocka_unit_test(a_batch_is_answered_key_by_key),
+		cmocka_unit_test(an_unmounted_segment_takes_its_objects),
 		cmocka_unit_test(a_client_comes_back_to_its_session),
 		cmocka_unit_test(heartbeats_belong_to_a_session),
 		cmocka_unit_test(what_is_out_of_turn_ends_the_connection),
