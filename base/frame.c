@@ -139,6 +139,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		tei_frame_receive(conn); /* why it was reset may lie there */
 		tei_frame_end(conn, -conn->broken);
 	}
+	if (conn->n_stash && !conn->paused)
+		tei_frame_receive(conn);
 	if (now >= conn->step_ms)
 		step_is_late(conn);
 	tei_frame_expire(conn, now);

@@ -25,7 +25,9 @@
 void tei_frame_drop_input(struct tei_frame_conn *conn)
 {
 	tei_free(conn->body);
-	conn->body = NULL;
+	tei_free(conn->stash);
+	conn->body = conn->stash = NULL;
+	conn->n_stash = 0;
 	conn->n_body = conn->room_body = conn->n_head = 0;
 	conn->in_body = false;
 }
@@ -104,7 +106,8 @@ static void deliver_own(struct tei_frame_conn *conn)
 	uint8_t *body = conn->body;
 
 	conn->body = NULL;
-	tei_frame_drop_input(conn);
+	conn->n_body = conn->room_body = 0;
+	conn->in_body = false;
 	deliver(conn, body);
 	tei_free(body);
 }
@@ -172,15 +175,45 @@ static size_t consume_body(struct tei_frame_conn *conn, const uint8_t *p,
 	return take;
 }
 
+/* What the answers to these bytes' frames are too long for, waits. */
+static void stash(struct tei_frame_conn *conn, const uint8_t *p, size_t n)
+{
+	conn->stash = tei_malloc(n);
+	if (!conn->stash) {
+		tei_frame_end(conn, -ENOMEM);
+		return;
+	}
+	memcpy(conn->stash, p, n);
+	conn->n_stash = n;
+}
+
+static bool is_wanted(const struct tei_frame_conn *conn)
+{
+	return conn->state == TEI_FRAME_UP && !conn->closed;
+}
+
 static void consume(struct tei_frame_conn *conn, const uint8_t *p, size_t n)
 {
-	while (n && conn->state == TEI_FRAME_UP && !conn->closed) {
+	while (n && is_wanted(conn) && !conn->paused) {
 		size_t took = conn->in_body ? consume_body(conn, p, n)
 					    : consume_head(conn, p, n);
 
 		p += took;
 		n -= took;
 	}
+	if (n && is_wanted(conn))
+		stash(conn, p, n);
+}
+
+static void consume_stash(struct tei_frame_conn *conn)
+{
+	uint8_t *p = conn->stash;
+	size_t n = conn->n_stash;
+
+	conn->stash = NULL;
+	conn->n_stash = 0;
+	consume(conn, p, n);
+	tei_free(p);
 }
 
 static ssize_t receive_bytes(struct tei_frame_conn *conn, void *to, size_t room)
@@ -226,9 +259,10 @@ void tei_frame_receive(struct tei_frame_conn *conn)
 	bool was_corked = conn->corked;
 
 	conn->corked = true; /* answers of one read go out in one write */
+	consume_stash(conn);
 	for (int i = 0; i < N_READS; i++)
-		if (!receive_once(conn, scratch) || conn->paused ||
-		    conn->state == TEI_FRAME_ENDED)
+		if (conn->paused || conn->state == TEI_FRAME_ENDED ||
+		    !receive_once(conn, scratch))
 			break;
 	conn->corked = was_corked;
 	if (conn->state == TEI_FRAME_UP)

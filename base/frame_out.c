@@ -170,6 +170,8 @@ static void resume(struct tei_frame_conn *conn)
 	conn->paused = false;
 	if (event_add(&conn->readable, NULL))
 		tei_frame_end(conn, -ENOMEM);
+	else if (conn->n_stash)
+		tei_frame_tick_now(conn);
 }
 
 void tei_frame_flush(struct tei_frame_conn *conn)

@@ -69,6 +69,8 @@ struct tei_frame_conn {
 	uint8_t *body;       /* NULL: between bodies, unless in_body */
 	size_t n_body, room_body;
 	bool in_body;
+	uint8_t *stash; /* read, but paused before it was looked at */
+	size_t n_stash;
 
 	struct tei_frame_out *oldest, *newest;
 	size_t n_out;
