@@ -2,3 +2,8 @@
 foreach(name bytes conf hash heap log loop memory net process)
 	te_test(unit base ${name})
 endforeach()
+add_library(test_base_frame_peer STATIC base/frame_peer.c)
+target_link_libraries(test_base_frame_peer PUBLIC te_test_all)
+foreach(name)
+	te_test(unit base ${name} test_base_frame_peer)
+endforeach()
