@@ -173,6 +173,16 @@ struct tei_hash_node *tei_hash_next(const struct tei_hash_node *node)
 	return with_hash(node->next, node->hash);
 }
 
+void tei_hash_prefetch_bucket(const struct tei_hash *h, uint64_t hash)
+{
+	__builtin_prefetch(bucket_of(h, hash));
+}
+
+void tei_hash_prefetch_node(const struct tei_hash *h, uint64_t hash)
+{
+	__builtin_prefetch(*bucket_of(h, hash));
+}
+
 bool tei_hash_walk(struct tei_hash *h, size_t *cursor, size_t n_buckets,
 		   tei_hash_fn *fn, void *arg)
 {

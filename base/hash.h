@@ -52,6 +52,14 @@ struct tei_hash_node *tei_hash_first(const struct tei_hash *h, uint64_t hash);
 struct tei_hash_node *tei_hash_next(const struct tei_hash_node *node);
 
 /*
+ * For batches: start to load what first() will touch. Ask for the buckets of
+ * several hashes, then for their nodes (which waits for the buckets), then
+ * look them up; their cache misses overlap.
+ */
+void tei_hash_prefetch_bucket(const struct tei_hash *h, uint64_t hash);
+void tei_hash_prefetch_node(const struct tei_hash *h, uint64_t hash);
+
+/*
  * Walk in bucket order, resumable: *@cursor starts at 0. Calls @fn on each
  * node of at most @n_buckets buckets; @fn may remove the node it is given.
  * Returns false when the walk has reached the end. Splits and joins between

@@ -74,37 +74,44 @@ free_core:
 	return -ENOMEM;
 }
 
-static void free_mounts(struct tei_core *core, struct tei_session *s)
+static void free_object(struct tei_hash_node *node, void *core)
 {
-	while (!tei_list_empty(&s->mounts))
-		tei_core_mount_free(
-			core,
-			tei_list_entry(s->mounts.next, struct tei_mount, link));
+	tei_core_object_free(core,
+			     TEI_CONTAINER(node, struct tei_object, node));
 }
 
-static void end_sessions(struct tei_core *core, struct tei_list *list)
-{
-	while (!tei_list_empty(list))
-		tei_core_session_end(
-			core,
-			tei_list_entry(list->next, struct tei_session, age));
-}
-
-void tei_core_destroy(struct tei_core *core)
+static void free_session(struct tei_core *core, struct tei_session *s)
 {
 	struct tei_list *link;
 
+	while ((link = tei_list_pop(&s->mounts)))
+		tei_free(tei_list_entry(link, struct tei_mount, link));
+	tei_core_session_free(core, s);
+}
+
+/*
+ * Nothing is taken out of anything: lists and extents go as a whole, and each
+ * object costs one free().
+ */
+void tei_core_destroy(struct tei_core *core)
+{
+	struct tei_list *lists[4], *link;
+	size_t cursor = 0;
+
 	if (!core)
 		return;
-	end_sessions(core, &core->live);
-	end_sessions(core, &core->silent);
-	end_sessions(core, &core->left);
-	tei_list_for_each (pos, &core->gone)
-		free_mounts(core, tei_list_entry(pos, struct tei_session, age));
-	while ((link = tei_list_pop(&core->gone)))
-		tei_core_session_free(
-			core, tei_list_entry(link, struct tei_session, age));
-	assert(core->objects.n_nodes == 0 && core->extents.n_used == 0);
+	lists[0] = &core->live;
+	lists[1] = &core->silent;
+	lists[2] = &core->left;
+	lists[3] = &core->gone;
+	while (tei_hash_walk(&core->objects, &cursor, SIZE_MAX, free_object,
+			     core))
+		;
+	for (size_t i = 0; i < 4; i++)
+		while ((link = tei_list_pop(lists[i])))
+			free_session(
+				core,
+				tei_list_entry(link, struct tei_session, age));
 	tei_hash_fini(&core->objects);
 	tei_hash_fini(&core->sessions);
 	tei_hash_fini(&core->clients);

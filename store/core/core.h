@@ -6,7 +6,8 @@
  * ticks and link changes; actions are replies and messages. The core does no
  * I/O, owns no thread, reads no clock and no random numbers: the same events
  * give the same actions. `now` is in milliseconds of a monotonic clock and
- * must not go back.
+ * must not go back. When more than a second passes between two steps the
+ * master itself was stalled: no deadline of others runs in that time.
  *
  * Objects live in extents of segments that owners mounted. Every reservation
  * gets a new generation; space that a writer may still write to is fenced at
@@ -134,7 +135,11 @@ struct tei_core_segment_name {
 	const uint8_t *incarnation; /* [TEI_CORE_ID_LEN] */
 };
 
-/* Arrays are in the actions' arena and live until its reset. */
+/*
+ * Arrays are in the actions' arena and live until its reset; strings and
+ * incarnations that they name are the core's and live until the next step.
+ * Columns that the event's reply does not need are NULL.
+ */
 struct tei_action {
 	enum tei_action_type type;
 	tei_session_id session; /* whom it goes to */
@@ -177,6 +182,7 @@ void tei_core_destroy(struct tei_core *core);
  * LEAVE, RELEASE, FENCED and TICK gets exactly one reply to its session. The
  * event was refused as a whole when the reply's code is not 0: state is as it
  * was. -ENOMEM: the arena is full; state is as it was and nothing was appended.
+ * A FENCE may come again, to the new session, when its owner joins anew.
  */
 int tei_core_step(struct tei_core *core, const struct tei_event *event,
 		  uint64_t now_ms, struct tei_actions *out);

@@ -8,13 +8,19 @@
  */
 #include "store/core/state.h"
 
-static struct tei_object *find(const struct tei_core *core,
-			       const struct tei_core_key *key)
+struct group {
+	struct tei_object *objects[TEI_CORE_GROUP];
+};
+
+/* Object i of the event, which are asked for in order. */
+static struct tei_object *next(const struct tei_core *core,
+			       const struct tei_event *ev, size_t i,
+			       struct group *g)
 {
-	if (!key->bytes || !key->len || key->len > TEI_CORE_KEY_MAX)
-		return NULL;
-	return tei_core_object_find(core, key,
-				    tei_core_hash(core, key->bytes, key->len));
+	if (i % TEI_CORE_GROUP == 0)
+		tei_core_objects_find(core, &ev->keys[i], ev->n - i,
+				      g->objects);
+	return g->objects[i % TEI_CORE_GROUP];
 }
 
 /* Whether readers may have it. */
@@ -28,11 +34,13 @@ static int32_t readable(const struct tei_object *o)
 void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
 			struct tei_action *reply)
 {
+	struct group group;
+
 	reply->u.reply.lease_ms = core->config.lease_ttl_ms > UINT32_MAX
 					  ? UINT32_MAX
 					  : (uint32_t)core->config.lease_ttl_ms;
 	for (size_t i = 0; i < ev->n; i++) {
-		struct tei_object *o = find(core, &ev->keys[i]);
+		struct tei_object *o = next(core, ev, i, &group);
 		int32_t code = readable(o);
 
 		reply->u.reply.status[i] = code;
@@ -48,8 +56,10 @@ void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
 
 void tei_core_on_release(struct tei_core *core, const struct tei_event *ev)
 {
+	struct group group;
+
 	for (size_t i = 0; i < ev->n; i++) {
-		struct tei_object *o = find(core, &ev->keys[i]);
+		struct tei_object *o = next(core, ev, i, &group);
 
 		if (!o || o->state != TEI_OBJECT_READY ||
 		    !(o->flags & TEI_OBJECT_LEASED) ||
@@ -64,9 +74,10 @@ void tei_core_on_exist(struct tei_core *core, const struct tei_event *ev,
 		       struct tei_action *reply)
 {
 	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
+	struct group group;
 
 	for (size_t i = 0; i < ev->n; i++) {
-		struct tei_object *o = find(core, &ev->keys[i]);
+		struct tei_object *o = next(core, ev, i, &group);
 
 		if (readable(o) != CODE_OK)
 			continue;
@@ -79,8 +90,10 @@ void tei_core_on_exist(struct tei_core *core, const struct tei_event *ev,
 void tei_core_on_size(struct tei_core *core, const struct tei_event *ev,
 		      struct tei_action *reply)
 {
+	struct group group;
+
 	for (size_t i = 0; i < ev->n; i++) {
-		struct tei_object *o = find(core, &ev->keys[i]);
+		struct tei_object *o = next(core, ev, i, &group);
 		int32_t code = readable(o);
 
 		reply->u.reply.status[i] = code;

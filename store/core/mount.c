@@ -191,12 +191,8 @@ static void drop_extent(struct tei_core *core, struct tei_mount *m,
 	tei_space_detach(&m->space, e);
 }
 
-void tei_core_mount_free(struct tei_core *core, struct tei_mount *m)
+static void free_mount(struct tei_core *core, struct tei_mount *m)
 {
-	struct tei_extent *e;
-
-	while ((e = tei_space_first(&m->space)))
-		drop_extent(core, m, e);
 	core->heap_bytes -= mount_bytes(m);
 	tei_list_del(&m->link);
 	tei_list_del(&m->drop_link);
@@ -215,7 +211,7 @@ void tei_core_drop_some(struct tei_core *core, unsigned int *budget)
 		if (e)
 			drop_extent(core, m, e);
 		else
-			tei_core_mount_free(core, m);
+			free_mount(core, m);
 		--*budget;
 	}
 }

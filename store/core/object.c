@@ -19,13 +19,21 @@ uint64_t tei_core_hash(const struct tei_core *core, const void *bytes,
 	return XXH3_64bits_withSeed(bytes, len, core->config.hash_seed);
 }
 
+bool tei_core_key_valid(const struct tei_core_key *key)
+{
+	return key->bytes && key->len && key->len <= TEI_CORE_KEY_MAX;
+}
+
 struct tei_object *tei_core_object_find(const struct tei_core *core,
 					const struct tei_core_key *key,
 					uint64_t hash)
 {
-	struct tei_hash_node *n = tei_hash_first(&core->objects, hash);
+	struct tei_hash_node *n;
 
-	for (; n; n = tei_hash_next(n)) {
+	if (!tei_core_key_valid(key))
+		return NULL;
+	for (n = tei_hash_first(&core->objects, hash); n;
+	     n = tei_hash_next(n)) {
 		struct tei_object *o =
 			TEI_CONTAINER(n, struct tei_object, node);
 
@@ -34,6 +42,42 @@ struct tei_object *tei_core_object_find(const struct tei_core *core,
 			return o;
 	}
 	return NULL;
+}
+
+size_t tei_core_objects_warm(const struct tei_core *core,
+			     const struct tei_core_key *keys, size_t n,
+			     uint64_t *hashes)
+{
+	if (n > TEI_CORE_GROUP)
+		n = TEI_CORE_GROUP;
+	for (size_t i = 0; i < n; i++) {
+		hashes[i] = 0;
+		if (tei_core_key_valid(&keys[i]))
+			hashes[i] =
+				tei_core_hash(core, keys[i].bytes, keys[i].len);
+		tei_hash_prefetch_bucket(&core->objects, hashes[i]);
+	}
+	for (size_t i = 0; i < n; i++)
+		tei_hash_prefetch_node(&core->objects, hashes[i]);
+	return n;
+}
+
+size_t tei_core_objects_find(const struct tei_core *core,
+			     const struct tei_core_key *keys, size_t n,
+			     struct tei_object **objects)
+{
+	uint64_t hashes[TEI_CORE_GROUP];
+
+	n = tei_core_objects_warm(core, keys, n, hashes);
+	for (size_t i = 0; i < n; i++) {
+		objects[i] = tei_core_object_find(core, &keys[i], hashes[i]);
+		if (!objects[i])
+			continue;
+		__builtin_prefetch(objects[i]->extent);
+		__builtin_prefetch(objects[i]->link.next, 1);
+		__builtin_prefetch(objects[i]->link.prev, 1);
+	}
+	return n;
 }
 
 /* What malloc takes for an object, its key left out. */

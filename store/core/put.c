@@ -4,11 +4,6 @@
  */
 #include "store/core/state.h"
 
-static bool key_valid(const struct tei_core_key *key)
-{
-	return key->bytes && key->len && key->len <= TEI_CORE_KEY_MAX;
-}
-
 /* 0: no extent can have it. */
 static uint64_t extent_size(const struct tei_core *core, uint64_t size)
 {
@@ -98,16 +93,15 @@ reserve(struct tei_core *core, const struct tei_core_key *key, uint64_t total)
 }
 
 static int32_t start_one(struct tei_core *core, struct tei_session *s,
-			 const struct tei_core_key *key, uint64_t size,
-			 struct tei_object **out)
+			 const struct tei_core_key *key, uint64_t hash,
+			 uint64_t size, struct tei_object **out)
 {
-	uint64_t total = extent_size(core, size), hash;
+	uint64_t total = extent_size(core, size);
 	struct tei_object *o;
 	int32_t code;
 
-	if (!key_valid(key) || !total)
+	if (!tei_core_key_valid(key) || !total)
 		return CODE_ARGUMENT;
-	hash = tei_core_hash(core, key->bytes, key->len);
 	o = tei_core_object_find(core, key, hash);
 	if (o && !give_way(core, o, s, size, &code)) {
 		*out = code ? NULL : o;
@@ -138,12 +132,19 @@ void tei_core_on_put_start(struct tei_core *core, const struct tei_event *ev,
 			   struct tei_session *s, struct tei_action *reply,
 			   struct tei_object **started)
 {
+	uint64_t hashes[TEI_CORE_GROUP];
+
 	for (size_t i = 0; i < ev->n; i++) {
 		uint64_t size = ev->u.put_start.sizes[i];
+		size_t at = i % TEI_CORE_GROUP;
 		int32_t code;
 
+		if (!at)
+			tei_core_objects_warm(core, &ev->keys[i], ev->n - i,
+					      hashes);
 		started[i] = NULL;
-		code = start_one(core, s, &ev->keys[i], size, &started[i]);
+		code = start_one(core, s, &ev->keys[i], hashes[at], size,
+				 &started[i]);
 		reply->u.reply.status[i] = code;
 		if (code == CODE_FULL)
 			note_full(core, reply, size);
@@ -188,17 +189,16 @@ static int32_t check_end(const struct tei_session *s,
 }
 
 static int32_t end_one(struct tei_core *core, const struct tei_event *ev,
-		       const struct tei_session *s, size_t i)
+		       const struct tei_session *s, size_t i, uint64_t hash)
 {
 	const struct tei_core_key *key = &ev->keys[i];
 	bool written = ev->u.put_end.written[i];
 	struct tei_object *o;
 	int32_t code;
 
-	if (!key_valid(key))
+	if (!tei_core_key_valid(key))
 		return CODE_ARGUMENT;
-	o = tei_core_object_find(core, key,
-				 tei_core_hash(core, key->bytes, key->len));
+	o = tei_core_object_find(core, key, hash);
 	code = check_end(s, o, ev->u.put_end.generations[i], written);
 	if (!code && ev->u.put_end.epoch != core->config.epoch)
 		code = CODE_NOT_FOUND;
@@ -214,6 +214,14 @@ static int32_t end_one(struct tei_core *core, const struct tei_event *ev,
 void tei_core_on_put_end(struct tei_core *core, const struct tei_event *ev,
 			 struct tei_session *s, struct tei_action *reply)
 {
-	for (size_t i = 0; i < ev->n; i++)
-		reply->u.reply.status[i] = end_one(core, ev, s, i);
+	uint64_t hashes[TEI_CORE_GROUP];
+
+	for (size_t i = 0; i < ev->n; i++) {
+		size_t at = i % TEI_CORE_GROUP;
+
+		if (!at)
+			tei_core_objects_warm(core, &ev->keys[i], ev->n - i,
+					      hashes);
+		reply->u.reply.status[i] = end_one(core, ev, s, i, hashes[at]);
+	}
 }

@@ -16,14 +16,13 @@ static bool leased(const struct tei_core *core, const struct tei_object *o)
 }
 
 static int32_t remove_one(struct tei_core *core, const struct tei_core_key *key,
-			  bool force)
+			  uint64_t hash, bool force)
 {
 	struct tei_object *o;
 
-	if (!key->bytes || !key->len || key->len > TEI_CORE_KEY_MAX)
+	if (!tei_core_key_valid(key))
 		return CODE_ARGUMENT;
-	o = tei_core_object_find(core, key,
-				 tei_core_hash(core, key->bytes, key->len));
+	o = tei_core_object_find(core, key, hash);
 	if (!o || tei_core_object_mount(o)->dropping)
 		return CODE_NOT_FOUND;
 	if (o->state == TEI_OBJECT_BUILDING)
@@ -37,7 +36,15 @@ static int32_t remove_one(struct tei_core *core, const struct tei_core_key *key,
 void tei_core_on_remove(struct tei_core *core, const struct tei_event *ev,
 			struct tei_action *reply)
 {
-	for (size_t i = 0; i < ev->n; i++)
-		reply->u.reply.status[i] =
-			remove_one(core, &ev->keys[i], ev->u.remove.force);
+	uint64_t hashes[TEI_CORE_GROUP];
+
+	for (size_t i = 0; i < ev->n; i++) {
+		size_t at = i % TEI_CORE_GROUP;
+
+		if (!at)
+			tei_core_objects_warm(core, &ev->keys[i], ev->n - i,
+					      hashes);
+		reply->u.reply.status[i] = remove_one(
+			core, &ev->keys[i], hashes[at], ev->u.remove.force);
+	}
 }

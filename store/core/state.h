@@ -43,6 +43,8 @@ enum {
 	CODE_LEASED = -706,
 };
 
+/* Keys of a batch that are looked up together. */
+#define TEI_CORE_GROUP 16
 /* A step this long after the one before: this master was stalled itself. */
 #define TEI_CORE_STALL_MS 1000
 /* A -200 that a fence or another writer may cure: when to ask again. */
@@ -157,9 +159,23 @@ struct tei_core {
 /* object.c */
 uint64_t tei_core_hash(const struct tei_core *core, const void *bytes,
 		       size_t len);
+/* Not empty and not longer than a key may be. */
+bool tei_core_key_valid(const struct tei_core_key *key);
+/* NULL: not there, or the key is not valid. */
 struct tei_object *tei_core_object_find(const struct tei_core *core,
 					const struct tei_core_key *key,
 					uint64_t hash);
+/*
+ * Hash up to TEI_CORE_GROUP keys and start to load what finding them touches,
+ * so that the cache misses of one group overlap. Returns min(n, group).
+ */
+size_t tei_core_objects_warm(const struct tei_core *core,
+			     const struct tei_core_key *keys, size_t n,
+			     uint64_t *hashes);
+/* The same, and find them; for events that free no object. */
+size_t tei_core_objects_find(const struct tei_core *core,
+			     const struct tei_core_key *keys, size_t n,
+			     struct tei_object **objects);
 /* Not in the table, without extent. NULL: out of memory. */
 struct tei_object *tei_core_object_new(struct tei_core *core,
 				       const struct tei_core_key *key);
@@ -184,8 +200,6 @@ bool tei_core_mounts_hold(const struct tei_core *core, uint64_t size);
 void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m);
 /* Drop extents of dropping mounts, at most *@budget of them. */
 void tei_core_drop_some(struct tei_core *core, unsigned int *budget);
-/* Free the mount and what it holds, for destroy. */
-void tei_core_mount_free(struct tei_core *core, struct tei_mount *m);
 /* Count @m's bytes as usable (@sign 1) or no longer so (-1). */
 void tei_core_mount_count(struct tei_core *core, const struct tei_mount *m,
 			  int sign);
