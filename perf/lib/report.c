@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * report.c - what the benchmarks share at their edges: lists in, JSON out
+ */
+#include "perf/lib/report.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PART_LEN 32
+
+static int bad_part(const char *program, const char *setting, const char *text)
+{
+	fprintf(stderr,
+		"%s: %s: \"%s\" is wrong, give up to %d sizes such as "
+		"4k,64k,1m\n",
+		program, setting, text, TEI_SIZES_MAX);
+	return -EINVAL;
+}
+
+int tei_sizes_parse(const char *program, const char *setting, const char *text,
+		    uint64_t max, uint64_t out[TEI_SIZES_MAX])
+{
+	char part[PART_LEN];
+	const char *at = text;
+	size_t len;
+	int n = 0;
+
+	do {
+		len = strcspn(at, ",");
+		if (len >= sizeof(part) || n == TEI_SIZES_MAX)
+			return bad_part(program, setting, text);
+		memcpy(part, at, len);
+		part[len] = 0;
+		if (tei_parse_size(part, &out[n]) || !out[n] || out[n] > max)
+			return bad_part(program, setting, text);
+		n++;
+		at += len;
+	} while (*at++ == ',');
+	return n;
+}
+
+int tei_report_json(const char *program, json_t *object)
+{
+	int rc;
+
+	if (!object) {
+		fprintf(stderr, "%s: no memory for the report\n", program);
+		return -ENOMEM;
+	}
+	rc = json_dumpf(object, stdout,
+			JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+	json_decref(object);
+	if (rc || fputc('\n', stdout) == EOF || fflush(stdout)) {
+		fprintf(stderr, "%s: cannot write to stdout\n", program);
+		return -EIO;
+	}
+	return 0;
+}
+
+int tei_tool_main(const struct tei_setting *rows, size_t n, void *options,
+		  int argc, char **argv, const char *about,
+		  int (*run)(void *options))
+{
+	struct tei_conf conf;
+	int code;
+
+	signal(SIGPIPE, SIG_IGN);
+	if (tei_conf_init(&conf, rows, n, options)) {
+		fprintf(stderr, "%s: out of memory\n", argv[0]);
+		return 1;
+	}
+	code = tei_conf_main(&conf, argc, argv, about);
+	if (code < 0)
+		code = run(options);
+	tei_conf_fini(&conf);
+	return code;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * report.h - what the benchmarks share at their edges: lists in, JSON out
+ */
+#ifndef PERF_LIB_REPORT_H
+#define PERF_LIB_REPORT_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+
+#define TEI_SIZES_MAX 16
+
+/*
+ * "4k,64k,1m" into out[]; each within 1 .. @max. Returns how many, or -EINVAL
+ * after a line on stderr that names @setting and the part that is wrong.
+ */
+int tei_sizes_parse(const char *program, const char *setting, const char *text,
+		    uint64_t max, uint64_t out[TEI_SIZES_MAX]);
+
+/*
+ * What every main() here does: read the settings rows[n] into @options and,
+ * unless that was all, call @run with them. Returns the exit code. SIGPIPE is
+ * ignored, so that a helper that died is an error and not our end.
+ */
+int tei_tool_main(const struct tei_setting *rows, size_t n, void *options,
+		  int argc, char **argv, const char *about,
+		  int (*run)(void *options));
+
+/*
+ * Print an object to stdout and take the caller's reference. -ENOMEM when it
+ * is NULL, -EIO when stdout cannot be written; said on stderr.
+ */
+int tei_report_json(const char *program, json_t *object);
+
+#endif
