@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.c - one client of the pool and its batches
+ */
+#include "perf/store-perf/client.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "perf/lib/cluster.h"
+#include "perf/lib/pattern.h"
+#include "perf/lib/reference.h"
+
+#define CHECK_SAMPLES 64u
+
+/* ---- set-up ---- */
+
+static void free_room(struct client *c)
+{
+	tei_free(c->key_text);
+	tei_free(c->keys);
+	tei_free(c->pieces);
+	tei_free(c->values);
+	tei_free(c->codes);
+	tei_free(c->sizes);
+}
+
+static int make_room(struct client *c)
+{
+	uint32_t n = c->batch;
+
+	c->key_text = tei_calloc(n, sizeof(*c->key_text));
+	c->keys = tei_calloc(n, sizeof(*c->keys));
+	c->pieces = tei_calloc(n, sizeof(*c->pieces));
+	c->values = tei_calloc(n, sizeof(*c->values));
+	c->codes = tei_calloc(n, sizeof(*c->codes));
+	c->sizes = tei_calloc(n, sizeof(*c->sizes));
+	if (!c->key_text || !c->keys || !c->pieces || !c->values || !c->codes ||
+	    !c->sizes)
+		return -ENOMEM;
+	return 0;
+}
+
+int client_open(struct client *c, const char *master, const char *host,
+		uint64_t memory_len, uint32_t batch)
+{
+	int rc;
+
+	memset(c, 0, sizeof(*c));
+	c->batch = batch;
+	c->memory_len = memory_len;
+	c->memory = tei_map_touched(memory_len);
+	rc = c->memory ? make_room(c) : -ENOMEM;
+	if (rc)
+		fprintf(stderr, "store-perf: memory: %s\n", strerror(-rc));
+	else
+		rc = tei_pool_join(master, host, &c->store);
+	if (!rc && te_store_register(c->store, c->memory, memory_len)) {
+		fprintf(stderr, "store-perf: memory cannot be registered\n");
+		rc = -ENOMEM;
+	}
+	if (rc)
+		client_close(c);
+	return rc;
+}
+
+void client_close(struct client *c)
+{
+	if (c->store)
+		te_store_unregister(c->store, c->memory);
+	te_store_close(c->store);
+	if (c->memory)
+		munmap(c->memory, c->memory_len);
+	free_room(c);
+	c->store = NULL;
+	c->memory = NULL;
+}
+
+void client_begin(struct client *c, const char *prefix, uint64_t value_size)
+{
+	snprintf(c->prefix, sizeof(c->prefix), "%s", prefix);
+	c->value_size = value_size;
+	c->stride = (value_size + 7) & ~7ull;
+	c->n_slots = c->memory_len / c->stride;
+	c->next_put = c->next_get = 0;
+	client_reset(c);
+}
+
+void client_fill(struct client *c, uint64_t seed)
+{
+	tei_pattern_fill(c->memory, c->memory_len, seed, 0);
+}
+
+void client_reset(struct client *c)
+{
+	c->n_done = c->n_missed = c->n_failed = 0;
+	c->last_code = 0;
+	memset(&c->latency, 0, sizeof(c->latency));
+}
+
+/* ---- batches ---- */
+
+static uint64_t slot_offset(const struct client *c, uint64_t key)
+{
+	return key % c->n_slots * c->stride;
+}
+
+static void prepare(struct client *c, uint64_t first, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		int len = snprintf(c->key_text[i], sizeof(c->key_text[i]),
+				   "%s/%016" PRIx64, c->prefix, first + i);
+
+		c->keys[i] = (struct te_store_key){.bytes = c->key_text[i],
+						   .len = (uint32_t)len};
+		c->pieces[i] = (struct iovec){
+			c->memory + slot_offset(c, first + i), c->value_size};
+		c->values[i] = (struct te_store_value){.pieces = &c->pieces[i],
+						       .n_pieces = 1};
+	}
+}
+
+static void count(struct client *c, int64_t result, bool good)
+{
+	if (good) {
+		c->n_done++;
+	} else if (result == TE_STORE_OBJECT_NOT_FOUND || !result) {
+		c->n_missed++;
+	} else {
+		c->n_failed++;
+		c->last_code = (int)result;
+	}
+}
+
+static void put(struct client *c, uint32_t n)
+{
+	int code = te_store_put(c->store, c->keys, c->values, n, c->codes);
+
+	for (uint32_t i = 0; i < n; i++)
+		count(c, code == TE_STORE_INVALID_PARAMS ? code : c->codes[i],
+		      code != TE_STORE_INVALID_PARAMS && !c->codes[i]);
+}
+
+static void get(struct client *c, uint32_t n)
+{
+	int code = te_store_get(c->store, c->keys, c->values, n, c->sizes);
+
+	for (uint32_t i = 0; i < n; i++)
+		count(c, code < 0 ? code : c->sizes[i],
+		      code >= 0 && c->sizes[i] == (int64_t)c->value_size);
+}
+
+static void exist(struct client *c, uint32_t n)
+{
+	int code = te_store_exist(c->store, c->keys, n, c->codes);
+
+	for (uint32_t i = 0; i < n; i++)
+		count(c, code == TE_STORE_INVALID_PARAMS ? code : c->codes[i],
+		      code != TE_STORE_INVALID_PARAMS && c->codes[i] == 1);
+}
+
+/* The next at most @most keys that @op is about; *out_n of them. */
+static uint64_t take_keys(struct client *c, enum client_op op, uint64_t most,
+			  uint32_t *out_n)
+{
+	uint64_t first, left;
+
+	*out_n = most < c->batch ? (uint32_t)most : c->batch;
+	if (op == CLIENT_PUT) {
+		first = c->next_put;
+		c->next_put += *out_n;
+		return first;
+	}
+	first = c->next_get;
+	left = c->n_slots - first;
+	if (left < *out_n)
+		*out_n = (uint32_t)left;
+	c->next_get = (first + *out_n) % c->n_slots;
+	return first;
+}
+
+static bool some(struct client *c, enum client_op op, uint64_t most)
+{
+	uint64_t done = c->n_done, first, start;
+	uint32_t n;
+
+	first = take_keys(c, op, most, &n);
+	prepare(c, first, n);
+	start = tei_now_ns();
+	if (op == CLIENT_PUT)
+		put(c, n);
+	else if (op == CLIENT_GET)
+		get(c, n);
+	else
+		exist(c, n);
+	tei_histogram_add(&c->latency, tei_now_ns() - start);
+	return c->n_done > done;
+}
+
+bool client_batch(struct client *c, enum client_op op)
+{
+	return some(c, op, c->batch);
+}
+
+void client_put_many(struct client *c, uint64_t n)
+{
+	uint64_t end = c->next_put + n;
+
+	while (c->next_put < end && some(c, CLIENT_PUT, end - c->next_put))
+		;
+}
+
+void client_remove_all(struct client *c)
+{
+	uint32_t n;
+
+	for (uint64_t k = 0; k < c->n_slots; k += n) {
+		n = c->n_slots - k < c->batch ? (uint32_t)(c->n_slots - k)
+					      : c->batch;
+		prepare(c, k, n);
+		te_store_remove(c->store, c->keys, n, 1, c->codes);
+	}
+}
+
+/* ---- are the bytes right? ---- */
+
+static uint64_t check_memory(const struct client *c, uint64_t seed)
+{
+	/* Only keys that were got: all of them, or those before next_get. */
+	uint64_t n = c->n_done < c->n_slots ? c->next_get : c->n_slots;
+	uint64_t wrong = 0, at;
+
+	if (c->n_missed || c->n_failed)
+		return 0; /* their slots hold anything */
+	for (uint64_t i = 0; i < CHECK_SAMPLES; i++) {
+		at = slot_offset(c, n * i / CHECK_SAMPLES);
+		wrong += tei_pattern_wrong(c->memory + at, c->value_size, seed,
+					   at);
+	}
+	return wrong;
+}
+
+static uint64_t check_pool(struct client *c, uint64_t seed)
+{
+	uint64_t recent =
+		c->next_put < c->n_slots / 2 ? c->next_put : c->n_slots / 2;
+	uint64_t wrong = 0, key;
+
+	for (uint64_t i = 0; recent && i < CHECK_SAMPLES; i++) {
+		key = c->next_put - 1 - recent * i / CHECK_SAMPLES;
+		prepare(c, key, 1);
+		memset(c->pieces[0].iov_base, 0, c->value_size);
+		if (te_store_get(c->store, c->keys, c->values, 1, c->sizes) ==
+		    1)
+			wrong += tei_pattern_wrong(c->pieces[0].iov_base,
+						   c->value_size, seed,
+						   slot_offset(c, key));
+	}
+	return wrong;
+}
+
+uint64_t client_check(struct client *c, enum client_op op, uint64_t seed)
+{
+	if (op == CLIENT_EXIST)
+		return 0;
+	return op == CLIENT_GET ? check_memory(c, seed) : check_pool(c, seed);
+}

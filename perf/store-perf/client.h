@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.h - one client of the pool and its batches
+ *
+ * Keys are numbers. Key k has its value in slot k modulo the slots of the
+ * client's memory, whose bytes are a pattern; so what comes back can be
+ * checked without remembering anything.
+ *
+ * Threads: one per client at a time.
+ */
+#ifndef PERF_STORE_PERF_CLIENT_H
+#define PERF_STORE_PERF_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <te/store.h>
+
+#include "perf/lib/histogram.h"
+
+enum client_op { CLIENT_PUT, CLIENT_GET, CLIENT_EXIST };
+
+struct client {
+	struct te_store *store;
+	char *memory; /* memory_len, registered */
+	uint64_t memory_len;
+	uint32_t batch;
+	/* Of the row that is on: */
+	char prefix[48];
+	uint64_t value_size, stride, n_slots;
+	uint64_t next_put; /* keys 0 .. next_put - 1 have been put */
+	uint64_t next_get; /* get and exist walk 0 .. n_slots - 1 */
+	/* Room for one batch. */
+	char (*key_text)[80];
+	struct te_store_key *keys;
+	struct iovec *pieces;
+	struct te_store_value *values;
+	int *codes;
+	int64_t *sizes;
+	/* What came of it; reset by client_begin(). */
+	uint64_t n_done, n_missed, n_failed;
+	int last_code;                /* of a failed key */
+	struct tei_histogram latency; /* ns of a batch */
+};
+
+/* Join the pool. -errno, said on stderr; nothing is left then. */
+int client_open(struct client *c, const char *master, const char *host,
+		uint64_t memory_len, uint32_t batch);
+void client_close(struct client *c);
+
+/* Begin a row: other values and keys that were never used. */
+void client_begin(struct client *c, const char *prefix, uint64_t value_size);
+/* Fill the memory with the pattern of @seed. */
+void client_fill(struct client *c, uint64_t seed);
+/* Forget what was counted so far. */
+void client_reset(struct client *c);
+/* Put the next keys, at most a batch, @n in all. */
+void client_put_many(struct client *c, uint64_t n);
+/* One batch of @op. False: no key of it succeeded. */
+bool client_batch(struct client *c, enum client_op op);
+/* Remove keys 0 .. n_slots - 1. */
+void client_remove_all(struct client *c);
+/*
+ * Compare a sample with the pattern of @seed: of the memory after gets, else
+ * of what the pool has of the last puts. Returns the bytes that differ.
+ */
+uint64_t client_check(struct client *c, enum client_op op, uint64_t seed);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * options.h - settings of store-perf
+ */
+#ifndef PERF_STORE_PERF_OPTIONS_H
+#define PERF_STORE_PERF_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "perf/lib/report.h"
+
+struct options {
+	char *op, *value_size, *master, *host, *role;
+	uint64_t batch, clients, owners, duration, working_set, pool_bytes;
+	bool reference, json, pin;
+	/* What follows is derived from them. */
+	uint64_t sizes[TEI_SIZES_MAX];
+	int n_sizes;
+};
+
+#endif

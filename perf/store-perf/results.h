@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * results.h - the rows that store-perf has measured, for people and machines
+ */
+#ifndef PERF_STORE_PERF_RESULTS_H
+#define PERF_STORE_PERF_RESULTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "perf/lib/reference.h"
+#include "perf/store-perf/options.h"
+
+struct row {
+	uint64_t value_size;
+	double gb_per_s, keys_per_s, p50_us, p99_us, p999_us;
+	double cpu_s_per_gb; /* clients, owners, master; 0: not ours */
+	uint64_t missed, failed, wrong_bytes;
+};
+
+struct results {
+	size_t n_rows;
+	struct row row[TEI_SIZES_MAX];
+	struct tei_reference reference; /* with --reference */
+};
+
+/* Print them to stdout. -EIO also when there are wrong bytes, said. */
+int results_report(const struct results *r, const struct options *o);
+
+#endif
