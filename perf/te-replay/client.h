@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.h - one client process of a replay
+ */
+#ifndef PERF_TE_REPLAY_CLIENT_H
+#define PERF_TE_REPLAY_CLIENT_H
+
+#include "perf/te-replay/options.h"
+
+/*
+ * What main() does in role "client": join the pool, say "ready", wait for
+ * "go", replay, say "done", stay idle in the pool until the input ends. An
+ * exit code.
+ */
+int client_main(const struct options *o);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * figures.h - what came of a replay, for people and machines
+ */
+#ifndef PERF_TE_REPLAY_FIGURES_H
+#define PERF_TE_REPLAY_FIGURES_H
+
+#include <te/store.h>
+
+#include "perf/lib/trace.h"
+#include "perf/te-replay/options.h"
+#include "perf/te-replay/share.h"
+
+struct figures {
+	const struct tally *sum; /* of all clients; not owned */
+	double seconds;
+	uint64_t block_bytes, n_clients;
+	double hit_ratio, lru_hit_ratio, ideal_hit_ratio;
+	uint64_t kept_blocks; /* size of that LRU */
+	struct te_store_pool pool;
+	uint64_t evicted_objects, evicted_bytes; /* during the replay */
+	uint64_t master_rss;                     /* 0: unknown */
+	double idle_percent; /* of a core, the busiest process; < 0: unknown */
+};
+
+/*
+ * Derive all ratios. sum, seconds, block_bytes, n_clients, pool and evicted_*
+ * are set before. -ENOMEM.
+ */
+int figures_derive(struct figures *f, const struct tei_trace *t);
+/* Print to stdout. -ENOMEM, -EIO. */
+int figures_report(const struct figures *f, const struct options *o,
+		   const char *trace);
+
+#endif
