@@ -181,7 +181,7 @@ void tei_tcp_young_add(struct tcp_lane *lane)
 {
 	struct tcp_rail *rail = lane->rail;
 
-	lane->deadline_ms = tei_now_ms() + TCP_STEP_MS;
+	lane->deadline_ms = tei_now_ms() + tcp_config(rail)->connect_timeout;
 	tei_list_add_tail(&rail->young, &lane->link);
 	rail->n_young++;
 	tick_set(rail, true);

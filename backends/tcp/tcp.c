@@ -24,6 +24,8 @@ static const struct tei_setting settings[] = {
 	    "connections between two rails", 1, TCP_LANES_MAX),
 	ROW(port, "port", TEI_CONF_UINT, "0", NULL,
 	    "data port; 0: the kernel chooses", 0, 65535),
+	ROW(connect_timeout, "connect_timeout", TEI_CONF_DURATION, "2s", NULL,
+	    "for a lane to connect and be welcomed", 10, 600000),
 	ROW(sndbuf, "sndbuf", TEI_CONF_SIZE, "0", "bytes",
 	    "send buffer of a lane; 0: the kernel tunes it", 0, 1 << 30),
 	ROW(rcvbuf, "rcvbuf", TEI_CONF_SIZE, "0", "bytes",

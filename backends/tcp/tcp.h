@@ -32,12 +32,12 @@
 #define TCP_BULK_LEN     (16u << 10) /* from here on reading in place pays */
 #define TCP_IOV_MAX      1024
 #define TCP_ITEMS_MAX    512
-#define TCP_YOUNG_MAX    256  /* connections that have not said hello */
-#define TCP_STEP_MS      2000 /* for connect and hello */
+#define TCP_YOUNG_MAX    256 /* connections that have not said hello */
 #define TCP_TICK_MS      250
 
 struct tcp_config {
 	uint64_t lanes, port, sndbuf, rcvbuf, frame, send_chunk;
+	uint64_t connect_timeout; /* ms */
 	char *congestion;
 };
 
@@ -222,7 +222,7 @@ int tei_tcp_progress(struct tei_rail *rail, int budget);
 int tei_tcp_wait_fd(struct tei_rail *rail);
 /* Have progress() called soon, for refused slices and broken endpoints. */
 void tei_tcp_kick(struct tcp_rail *rail);
-/* Give a lane TCP_STEP_MS to get further, or stop the clock. */
+/* Give a lane connect_timeout to get open, or stop the clock. */
 void tei_tcp_young_add(struct tcp_lane *lane);
 void tei_tcp_young_remove(struct tcp_lane *lane);
 int tei_tcp_watch(struct tcp_rail *rail, int fd, struct tcp_source *source,
