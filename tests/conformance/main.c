@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c - conformance <backend>: what every backend must do, through te.h
+ *
+ * The same tests for each, by name. `--peer <backend> <name>` is the other
+ * process of the tests that need one.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/conformance/rig.h"
+
+static const struct {
+	const char *name;
+	bool self;
+} backends[] = {
+	{"loop", true},
+	{"tcp", false},
+};
+
+static bool choose(const char *name)
+{
+	for (size_t i = 0; i < TEST_COUNT(backends); i++) {
+		if (strcmp(backends[i].name, name))
+			continue;
+		rig_backend = backends[i].name;
+		rig_self = backends[i].self;
+		return true;
+	}
+	fprintf(stderr, "conformance: no backend \"%s\"\n", name);
+	return false;
+}
+
+/* cmocka wants an array whose size the compiler knows. */
+static int run(const char *name, const struct CMUnitTest *tests, size_t n)
+{
+	return _cmocka_run_group_tests(name, tests, n, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	int failed = 0;
+
+	if (argc == 4 && !strcmp(argv[1], "--peer"))
+		return choose(argv[2]) ? rig_peer_main(argv[3]) : 2;
+	if (argc < 2 || !choose(argv[1])) {
+		fprintf(stderr, "usage: conformance <backend> [test]\n");
+		return 2;
+	}
+	if (argc > 2)
+		cmocka_set_test_filter(argv[2]);
+	failed += run("data", rig_data_tests, rig_n_data_tests);
+	failed += run("refusal", rig_refusal_tests, rig_n_refusal_tests);
+	failed += run("load", rig_load_tests, rig_n_load_tests);
+	failed += run("trouble", rig_trouble_tests, rig_n_trouble_tests);
+	return failed ? 1 : 0;
+}

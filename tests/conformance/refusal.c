@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* refusal.c - what was not opened is neither read nor written */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/conformance/rig.h"
+
+#define LEN 300000
+
+/* Memory of the owner's own, unlike the rig's. */
+static uint8_t *other_memory(void)
+{
+	uint8_t *p = malloc(LEN);
+
+	assert_non_null(p);
+	rig_fill(p, LEN, 77);
+	return p;
+}
+
+static void is_refused(const struct rig *r, uint32_t op, const void *remote,
+		       size_t len)
+{
+	int err;
+
+	memset(r->local, 0x33, len);
+	err = rig_move(r, op, remote, r->local, len);
+	if (err != -EACCES && err != -EFAULT)
+		fail_msg("%s ended with %d", op == TE_READ ? "read" : "write",
+			 err);
+	for (size_t i = 0; i < len; i++)
+		assert_int_equal(r->local[i], 0x33);
+}
+
+static void region_is_reached_only_as_it_was_opened(void **state)
+{
+	static const uint32_t access[] = {
+		TE_ACCESS_LOCAL, TE_ACCESS_REMOTE_READ, TE_ACCESS_REMOTE_WRITE};
+	struct rig r;
+
+	(void)state;
+	rig_open(&r);
+	for (unsigned int i = 0; i < TEST_COUNT(access); i++) {
+		uint8_t *p = other_memory();
+		te_region_id id = rig_region(r.owner, p, LEN, access[i], NULL);
+
+		if (!(access[i] & TE_ACCESS_REMOTE_WRITE)) {
+			is_refused(&r, TE_WRITE, p, LEN);
+			rig_check(p, LEN, 77);
+		}
+		if (!(access[i] & TE_ACCESS_REMOTE_READ))
+			is_refused(&r, TE_READ, p, LEN);
+		if (access[i] & TE_ACCESS_REMOTE_READ)
+			assert_int_equal(rig_move(&r, TE_READ, p, r.local, LEN),
+					 0);
+		if (access[i] & TE_ACCESS_REMOTE_WRITE)
+			assert_int_equal(
+				rig_move(&r, TE_WRITE, p, r.local, LEN), 0);
+		assert_int_equal(te_region_remove(r.owner, id), 0);
+		free(p);
+	}
+	rig_close(&r);
+}
+
+static void nothing_outside_a_region_is_reached(void **state)
+{
+	struct rig r;
+	uint8_t *stray;
+
+	(void)state;
+	rig_open(&r);
+	stray = other_memory();
+	is_refused(&r, TE_WRITE, stray, LEN);
+	is_refused(&r, TE_READ, stray, LEN);
+	rig_check(stray, LEN, 77);
+	is_refused(&r, TE_READ, r.memory - 1, 100);
+	is_refused(&r, TE_READ, r.memory + RIG_LEN - 99, 100);
+	is_refused(&r, TE_READ, r.memory + RIG_LEN, 1);
+	is_refused(&r, TE_WRITE, (void *)(uintptr_t)0, 100);
+	is_refused(&r, TE_WRITE, (void *)UINTPTR_MAX, 1);
+	assert_int_equal(rig_move(&r, TE_READ, r.memory, r.local, 100), 0);
+	free(stray);
+	rig_close(&r);
+}
+
+static void range_that_wraps_around_is_refused(void **state)
+{
+	struct te_batch *batch;
+	struct rig r;
+
+	(void)state;
+	rig_open(&r);
+	assert_int_equal(te_batch_create(r.user, 4, &batch), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct iovec piece = {r.local, 4096};
+		struct te_request request =
+			rig_request(&r, i ? TE_READ : TE_WRITE,
+				    (void *)(UINTPTR_MAX - 100), &piece);
+		struct te_completion done;
+		int rc = te_batch_submit(batch, &request, 1);
+
+		if (rc == -EINVAL)
+			continue;
+		assert_int_equal(rc, 0);
+		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+		assert_int_equal(te_batch_poll(batch, &done, 1), 1);
+		assert_int_equal(done.error, -EFAULT);
+	}
+	te_batch_destroy(batch);
+	rig_close(&r);
+}
+
+static void range_over_two_regions_is_refused(void **state)
+{
+	struct rig r;
+	uint8_t *p;
+
+	(void)state;
+	rig_open(&r);
+	p = other_memory();
+	rig_region(r.owner, p, LEN / 2, RIG_ANY, NULL);
+	rig_region(r.owner, p + LEN / 2, LEN / 2, RIG_ANY, NULL);
+	is_refused(&r, TE_WRITE, p + LEN / 2 - 1, 2);
+	rig_check(p, LEN, 77);
+	rig_close(&r);
+	free(p);
+}
+
+static void region_of_a_group_is_reached_by_members_only(void **state)
+{
+	const uint8_t secret[TE_GROUP_SECRET_LEN] =
+		"a secret of this test only";
+	const uint8_t other[TE_GROUP_SECRET_LEN] =
+		"another secret of this test";
+	struct rig r;
+	uint8_t *p;
+
+	(void)state;
+	if (rig_self)
+		skip(); /* an engine knows the groups of its own regions */
+	rig_open(&r);
+	p = other_memory();
+	rig_region(r.owner, p, LEN, RIG_ANY, secret);
+	is_refused(&r, TE_READ, p, LEN);
+	is_refused(&r, TE_WRITE, p, LEN);
+	assert_int_equal(te_group_join(r.user, other), 0);
+	is_refused(&r, TE_READ, p, LEN);
+	is_refused(&r, TE_WRITE, p, LEN);
+	rig_check(p, LEN, 77);
+	assert_int_equal(te_group_join(r.user, secret), 0);
+	assert_int_equal(rig_move(&r, TE_READ, p, r.local, LEN), 0);
+	rig_check(r.local, LEN, 77);
+	rig_close(&r);
+	free(p);
+}
+
+static void removed_region_is_gone_at_once(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_open(&r);
+	for (unsigned int i = 0; i < 30; i++) {
+		uint8_t *p = other_memory();
+		te_region_id id = rig_region(r.owner, p, LEN, RIG_ANY, NULL);
+
+		assert_int_equal(rig_move(&r, TE_READ, p, r.local, LEN), 0);
+		rig_check(r.local, LEN, 77);
+		assert_int_equal(te_region_remove(r.owner, id), 0);
+		is_refused(&r, TE_READ, p, LEN);
+		is_refused(&r, TE_WRITE, p, LEN);
+		rig_check(p, LEN, 77);
+		free(p);
+	}
+	rig_close(&r);
+}
+
+static void removal_in_flight_leaves_the_memory_alone(void **state)
+{
+	enum { N = 32 };
+	struct te_request requests[N];
+	struct iovec pieces[N];
+	struct rig r;
+
+	(void)state;
+	rig_open(&r);
+	for (unsigned int round = 0; round < 20; round++) {
+		uint8_t *p = other_memory();
+		te_region_id id = rig_region(r.owner, p, LEN, RIG_ANY, NULL);
+		struct te_completion done;
+		struct te_batch *batch;
+
+		assert_int_equal(te_batch_create(r.user, N, &batch), 0);
+		for (unsigned int i = 0; i < N; i++) {
+			pieces[i] =
+				(struct iovec){r.local + i * 200000, 200000};
+			requests[i] =
+				rig_request(&r, i % 2 ? TE_READ : TE_WRITE,
+					    p + i, &pieces[i]);
+		}
+		memset(r.local, 0x44, N * 200000);
+		assert_int_equal(te_batch_submit(batch, requests, N), 0);
+		for (unsigned int i = 0; i < round % 5; i++)
+			te_batch_poll(batch, &done, 0);
+		assert_int_equal(te_region_remove(r.owner, id), 0);
+		rig_fill(p, LEN, 78);
+		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+		rig_check(p, LEN, 78);
+		for (uint32_t i = 0; i < N; i++) {
+			assert_int_equal(te_batch_result(batch, i, &done), 0);
+			assert_true(!done.error || done.error == -EFAULT);
+		}
+		te_batch_destroy(batch);
+		free(p);
+	}
+	assert_int_equal(rig_move(&r, TE_READ, r.memory, r.local, 9000), 0);
+	rig_close(&r);
+}
+
+const struct CMUnitTest rig_refusal_tests[] = {
+	cmocka_unit_test(region_is_reached_only_as_it_was_opened),
+	cmocka_unit_test(nothing_outside_a_region_is_reached),
+	cmocka_unit_test(range_that_wraps_around_is_refused),
+	cmocka_unit_test(range_over_two_regions_is_refused),
+	cmocka_unit_test(region_of_a_group_is_reached_by_members_only),
+	cmocka_unit_test(removed_region_is_gone_at_once),
+	cmocka_unit_test(removal_in_flight_leaves_the_memory_alone),
+};
+const size_t rig_n_refusal_tests = TEST_COUNT(rig_refusal_tests);

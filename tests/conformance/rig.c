@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rig.c - two engines, a segment between them, and short ways to use it */
+#include "tests/conformance/rig.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/lib/process.h"
+
+const char *rig_backend;
+bool rig_self;
+
+struct te_engine *rig_engine(const char *name)
+{
+	struct te_config *config;
+	struct te_engine *engine;
+	char error[256] = "";
+
+	assert_int_equal(te_config_create(&config), 0);
+	if (te_config_set(config, "backends", rig_backend, error,
+			  sizeof(error)))
+		fail_msg("%s", error);
+	assert_int_equal(te_engine_create(config, name, &engine), 0);
+	te_config_destroy(config);
+	return engine;
+}
+
+te_region_id rig_region(struct te_engine *owner, void *addr, uint64_t length,
+			uint32_t access, const uint8_t *group)
+{
+	struct te_region region = {.addr = addr,
+				   .length = length,
+				   .access = access,
+				   .group = group};
+	te_region_id id;
+
+	assert_int_equal(te_region_add(owner, &region, &id), 0);
+	return id;
+}
+
+void rig_open(struct rig *r)
+{
+	*r = (struct rig){0};
+	r->memory = malloc(RIG_LEN);
+	r->local = malloc(RIG_LEN);
+	assert_true(r->memory && r->local);
+	memset(r->memory, 0, RIG_LEN);
+	memset(r->local, 0, RIG_LEN);
+	r->owner = rig_engine("127.0.0.1");
+	r->user = rig_self ? r->owner : rig_engine("127.0.0.1");
+	r->region = rig_region(r->owner, r->memory, RIG_LEN, RIG_ANY, NULL);
+	assert_int_equal(te_segment_open(r->user, te_engine_name(r->owner), 0,
+					 &r->segment),
+			 0);
+}
+
+void rig_close(struct rig *r)
+{
+	if (!rig_self)
+		te_engine_destroy(r->user);
+	te_engine_destroy(r->owner);
+	free(r->memory);
+	free(r->local);
+}
+
+void rig_fill(uint8_t *bytes, size_t len, unsigned int seed)
+{
+	uint32_t x = seed * 2654435761u + 12345;
+
+	for (size_t i = 0; i < len; i++) {
+		x = x * 1664525u + 1013904223u;
+		bytes[i] = (uint8_t)(x >> 24);
+	}
+}
+
+void rig_check(const uint8_t *bytes, size_t len, unsigned int seed)
+{
+	uint32_t x = seed * 2654435761u + 12345;
+
+	for (size_t i = 0; i < len; i++) {
+		x = x * 1664525u + 1013904223u;
+		if (bytes[i] != (uint8_t)(x >> 24))
+			fail_msg("byte %zu of %zu is wrong", i, len);
+	}
+}
+
+struct te_request rig_request(const struct rig *r, uint32_t op,
+			      const void *remote, struct iovec *piece)
+{
+	return (struct te_request){
+		.op = op,
+		.segment = r->segment,
+		.remote = (uintptr_t)remote,
+		.pieces = piece,
+		.n_pieces = 1,
+	};
+}
+
+void rig_run_all(struct te_engine *engine, const struct te_request *requests,
+		 size_t n, struct te_completion *completions)
+{
+	struct te_batch *batch;
+
+	assert_int_equal(te_batch_create(engine, (uint32_t)n, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, requests, n), 0);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(te_batch_result(batch, i, &completions[i]), 0);
+	te_batch_destroy(batch);
+}
+
+struct te_completion rig_run(struct te_engine *engine,
+			     const struct te_request *request)
+{
+	struct te_completion done;
+
+	rig_run_all(engine, request, 1, &done);
+	if (!done.error || request->op == TE_READ)
+		assert_true(done.flags & TE_REMOTE_QUIET);
+	return done;
+}
+
+int rig_move(const struct rig *r, uint32_t op, const void *remote, void *local,
+	     size_t len)
+{
+	struct iovec piece = {local, len};
+	struct te_request request = rig_request(r, op, remote, &piece);
+	struct te_completion done = rig_run(r->user, &request);
+
+	if (!done.error)
+		assert_true(done.bytes == len);
+	return done.error;
+}
+
+/* ---- another process ---- */
+
+void rig_peer_start(struct rig_peer *p, const char *name)
+{
+	const char *args[] = {"--peer", rig_backend, name ? name : "127.0.0.1",
+			      NULL};
+	const char *line;
+
+	p->process = test_process_start("/proc/self/exe", args);
+	line = test_process_line(p->process, "serves ", RIG_WAIT_MS);
+	assert_non_null(line);
+	assert_int_equal(
+		sscanf(line, "serves %263s %" SCNu64, p->name, &p->addr), 2);
+}
+
+void rig_peer_kill(struct rig_peer *p)
+{
+	test_process_signal(p->process, SIGKILL);
+	test_process_signal(p->process, SIGCONT);
+	assert_int_equal(test_process_wait(p->process, RIG_WAIT_MS), -SIGKILL);
+	test_process_end(p->process);
+}
+
+int rig_peer_main(const char *name)
+{
+	struct te_engine *engine = rig_engine(name);
+	uint8_t *memory = calloc(1, RIG_LEN);
+
+	rig_region(engine, memory, RIG_LEN, RIG_ANY, NULL);
+	printf("serves %s %" PRIu64 "\n", te_engine_name(engine),
+	       (uint64_t)(uintptr_t)memory);
+	fflush(stdout);
+	for (;;)
+		pause();
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rig.h - two engines, a segment between them, and short ways to use it
+ *
+ * The owner publishes memory, the user reaches it by one backend. A backend
+ * that reaches only itself has one engine in both parts. Everything here fails
+ * the running test when it goes wrong.
+ */
+#ifndef CONFORMANCE_RIG_H
+#define CONFORMANCE_RIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <te/te.h>
+
+#include "tests/lib/test.h"
+
+#define RIG_LEN     ((size_t)8 << 20) /* bytes of the owner's open region */
+#define RIG_WAIT_MS 60000
+#define RIG_ANY     (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
+
+struct rig {
+	struct te_engine *owner, *user;
+	te_segment_id segment;
+	te_region_id region;
+	uint8_t *
+		memory; /* memory[RIG_LEN] of the owner, remote read and write */
+	uint8_t *local; /* local[RIG_LEN] of the user, not registered */
+};
+
+extern const char *rig_backend; /* "tcp" */
+extern bool rig_self;           /* it reaches only its own engine */
+
+struct te_engine *rig_engine(const char *name);
+void rig_open(struct rig *r);
+void rig_close(struct rig *r);
+
+te_region_id rig_region(struct te_engine *owner, void *addr, uint64_t length,
+			uint32_t access, const uint8_t *group);
+/* Bytes that depend on @seed, and whether they are there. */
+void rig_fill(uint8_t *bytes, size_t len, unsigned int seed);
+void rig_check(const uint8_t *bytes, size_t len, unsigned int seed);
+
+/* A request of one piece. */
+struct te_request rig_request(const struct rig *r, uint32_t op,
+			      const void *remote, struct iovec *piece);
+/* Submit one request, wait for its end. */
+struct te_completion rig_run(struct te_engine *engine,
+			     const struct te_request *request);
+/* The error that it ends with. */
+int rig_move(const struct rig *r, uint32_t op, const void *remote, void *local,
+	     size_t len);
+/* Submit all, wait; completions[n] in the order of requests. */
+void rig_run_all(struct te_engine *engine, const struct te_request *requests,
+		 size_t n, struct te_completion *completions);
+
+/* ---- another process ---- */
+
+struct rig_peer {
+	struct test_process *process;
+	char name[TE_NAME_LEN_MAX + 1];
+	uint64_t addr; /* of RIG_LEN bytes, remote read and write */
+};
+
+/* NULL: any port. */
+void rig_peer_start(struct rig_peer *p, const char *name);
+/* SIGKILL, and wait. */
+void rig_peer_kill(struct rig_peer *p);
+/* What main() does in that process. */
+int rig_peer_main(const char *name);
+
+/* ---- the groups of tests; main.c runs them ---- */
+
+extern const struct CMUnitTest rig_data_tests[], rig_refusal_tests[],
+	rig_load_tests[], rig_trouble_tests[];
+extern const size_t rig_n_data_tests, rig_n_refusal_tests, rig_n_load_tests,
+	rig_n_trouble_tests;
+
+#endif
