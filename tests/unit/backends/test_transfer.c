@@ -332,6 +332,49 @@ static void cancelled_slices_end_once_and_harm_no_other(void **state)
 	fake_region_remove(id);
 }
 
+/* Only the initiator's rail runs, as when the other process is stopped. */
+static void cancel_needs_nothing_from_the_peer(void **state)
+{
+	uint64_t id = fake_region_add(remote, REGION_LEN, ANY);
+	struct fake_slice *s[MANY];
+	struct iovec iov[MANY];
+	unsigned int n = 0;
+	struct fake_pair p;
+
+	(void)state;
+	assert_int_equal(fake_pair_open(&p, ops, settings), 0);
+	create_many(&p, id, s, iov);
+	for (unsigned int i = 0; i < MANY; i++) {
+		if (p.ops->post(p.initiator, &s[i]->slice, 1) == 1)
+			n = i + 1;
+		else
+			break;
+		if (!(p.ops->caps & TEI_CAP_SELF))
+			p.ops->progress(p.a.rail, 64);
+	}
+	assert_true(n > 0);
+	for (unsigned int i = 0; i < n; i++) {
+		unsigned int k = (i * 7 + 3) % n;
+
+		if (!s[k]->n_done)
+			p.ops->cancel(p.initiator, s[k]->slice);
+	}
+	for (unsigned int i = 0; i < n; i++) {
+		if (!s[i]->n_done)
+			p.ops->cancel(p.initiator, s[i]->slice);
+		assert_int_equal(s[i]->n_done, 1);
+		assert_int_equal(s[i]->err, -ECANCELED);
+	}
+	fill(local, 5000, 4);
+	assert_int_equal(run_new(&p, TEI_WRITE, id, at(0), local, 5000), 0);
+	assert_memory_equal(remote, local, 5000);
+	assert_int_equal(p.initiator_link.n_down, 0);
+	for (unsigned int i = 0; i < MANY; i++)
+		fake_slice_destroy(s[i]);
+	fake_pair_close(&p);
+	fake_region_remove(id);
+}
+
 static void memory_of_a_cancelled_read_is_left_alone(void **state)
 {
 	uint64_t id = fake_region_add(remote, REGION_LEN, ANY);
@@ -537,6 +580,7 @@ int main(void)
 		cmocka_unit_test(key_of_wrong_length_is_refused),
 		cmocka_unit_test(nothing_is_applied_after_the_epoch_ends),
 		cmocka_unit_test(cancelled_slices_end_once_and_harm_no_other),
+		cmocka_unit_test(cancel_needs_nothing_from_the_peer),
 		cmocka_unit_test(memory_of_a_cancelled_read_is_left_alone),
 		cmocka_unit_test(flush_hands_every_slice_back_at_once),
 		cmocka_unit_test(
