@@ -3,6 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <te/version.h>
 
 #include "base/conf.h"
 #include "tests/lib/faults.h"
@@ -222,6 +226,49 @@ static void help_shows_default_unit_and_environment(void **state)
 	free(table);
 }
 
+/* What main() would print and return, given these arguments. */
+static int run_main(const char *arg, char *printed, size_t room)
+{
+	char *argv[] = {(char *)(uintptr_t) "/usr/bin/prog",
+			(char *)(uintptr_t)arg, NULL};
+	int fd = memfd_create("printed", 0), out = dup(1), err = dup(2), rc;
+	ssize_t n;
+
+	assert_true(fd >= 0 && out >= 0 && err >= 0);
+	fflush(NULL);
+	dup2(fd, 1);
+	dup2(fd, 2);
+	rc = tei_conf_main(&c, arg ? 2 : 1, argv, "Does things.");
+	fflush(NULL);
+	dup2(out, 1);
+	dup2(err, 2);
+	n = pread(fd, printed, room - 1, 0);
+	printed[n > 0 ? n : 0] = '\0';
+	close(fd);
+	close(out);
+	close(err);
+	return rc;
+}
+
+static void main_prints_one_line_and_says_how_to_exit(void **state)
+{
+	char printed[4096];
+
+	(void)state;
+	assert_int_equal(run_main(NULL, printed, sizeof(printed)), -1);
+	assert_string_equal(printed, "");
+	assert_int_equal(run_main("--port=x", printed, sizeof(printed)), 2);
+	assert_string_equal(printed,
+			    "prog: setting port: 'x' is not a whole number\n");
+	assert_int_equal(run_main("--version", printed, sizeof(printed)), 0);
+	assert_string_equal(printed, "prog " TE_VERSION "\n");
+	setenv("TEST_PORT", "x", 1); /* does not stand in the way of help */
+	assert_int_equal(run_main("--help", printed, sizeof(printed)), 0);
+	assert_non_null(strstr(printed, "usage: prog"));
+	assert_int_equal(run_main("--port=1", printed, sizeof(printed)), 2);
+	assert_non_null(strstr(printed, "environment TEST_PORT"));
+}
+
 static void init_survives_any_failed_allocation(void **state)
 {
 	struct test_faults f = {TEI_FAULT_ALLOC, 0};
@@ -280,6 +327,7 @@ int main(void)
 		T(set_takes_names_and_aliases),
 		T(help_and_version_are_left_to_the_caller),
 		T(help_shows_default_unit_and_environment),
+		T(main_prints_one_line_and_says_how_to_exit),
 		T(init_survives_any_failed_allocation),
 		T(parsers_take_what_people_write),
 	};
