@@ -110,18 +110,20 @@ static void tell(struct tei_frame_conn *conn)
 
 static void step_is_late(struct tei_frame_conn *conn)
 {
-	conn->step_ms = TEI_FRAME_NEVER;
+	conn->step_ms = conn->part_ms = TEI_FRAME_NEVER;
 	if (conn->state == TEI_FRAME_UP)
 		tei_frame_count(conn, TEI_FRAME_LATE);
 	tei_frame_end(conn, -ETIMEDOUT);
 }
 
-static void rearm(struct tei_frame_conn *conn)
+void tei_frame_rearm(struct tei_frame_conn *conn)
 {
 	struct tei_heap_node *top = tei_heap_top(&conn->due);
 
 	if (conn->step_ms != TEI_FRAME_NEVER)
 		tei_frame_tick_at(conn, conn->step_ms);
+	if (conn->part_ms != TEI_FRAME_NEVER)
+		tei_frame_tick_at(conn, conn->part_ms);
 	if (top && top->at != TEI_FRAME_NEVER)
 		tei_frame_tick_at(conn, top->at);
 }
@@ -141,12 +143,12 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	}
 	if (conn->n_stash && !conn->paused)
 		tei_frame_receive(conn);
-	if (now >= conn->step_ms)
+	if (now >= conn->step_ms || now >= conn->part_ms)
 		step_is_late(conn);
 	tei_frame_expire(conn, now);
 	if (conn->err && !conn->told && !conn->closed)
 		tell(conn);
-	rearm(conn);
+	tei_frame_rearm(conn);
 	tei_frame_leave(conn);
 }
 
@@ -262,7 +264,7 @@ tei_frame_conn_create(struct tei_loop *loop,
 	conn->arg = arg;
 	conn->fd = fd;
 	conn->peer = *peer;
-	conn->tick_ms = conn->step_ms = TEI_FRAME_NEVER;
+	conn->tick_ms = conn->step_ms = conn->part_ms = TEI_FRAME_NEVER;
 	conn->orphan.fn = on_orphan;
 	tei_list_init(&conn->link);
 	tei_list_init(&conn->calls);
@@ -308,7 +310,7 @@ int tei_frame_connect(struct tei_loop *loop,
 	conn->state = TEI_FRAME_CONNECTING;
 	tei_frame_enter(conn);
 	conn->step_ms = tei_frame_due_ms(timeout_ms);
-	rearm(conn);
+	tei_frame_rearm(conn);
 	if (connect(fd, (const struct sockaddr *)&to->ss, to->len) &&
 	    errno != EINPROGRESS && errno != EINTR)
 		tei_frame_end(conn, -errno);
@@ -379,7 +381,7 @@ void tei_frame_expect(struct tei_frame_conn *conn, uint64_t ms)
 	if (!tei_frame_is_open(conn))
 		return;
 	conn->step_ms = ms ? tei_frame_due_ms(ms) : TEI_FRAME_NEVER;
-	rearm(conn);
+	tei_frame_rearm(conn);
 }
 
 const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn)

@@ -8,8 +8,9 @@
  * The body is a protobuf message; this file does not look inside.
  *
  * A frame whose length exceeds the cap of its type is refused before anything
- * is allocated: the connection is closed and counted. Type 0 is "refused": a
- * text for people, after which the sender closes.
+ * is allocated: the connection is closed and counted, as is one whose frame is
+ * not whole 30 s after its first byte. Type 0 is "refused": a text for people,
+ * after which the sender closes.
  *
  * Threads: everything here belongs to the connection's loop. Memory of an idle
  * connection: under 4 KiB of ours.

@@ -30,6 +30,7 @@ void tei_frame_drop_input(struct tei_frame_conn *conn)
 	conn->n_stash = 0;
 	conn->n_body = conn->room_body = conn->n_head = 0;
 	conn->in_body = false;
+	conn->part_ms = TEI_FRAME_NEVER;
 }
 
 static void refuse(struct tei_frame_conn *conn, enum tei_frame_fault fault,
@@ -253,6 +254,16 @@ static bool receive_once(struct tei_frame_conn *conn, uint8_t *scratch)
 	return (size_t)n == room;
 }
 
+static void watch_part(struct tei_frame_conn *conn)
+{
+	if (!conn->in_body && !conn->n_head)
+		return;
+	if (conn->part_ms != TEI_FRAME_NEVER)
+		return;
+	conn->part_ms = tei_frame_due_ms(TEI_FRAME_PART_MS);
+	tei_frame_rearm(conn);
+}
+
 void tei_frame_receive(struct tei_frame_conn *conn)
 {
 	uint8_t scratch[SCRATCH_LEN];
@@ -265,6 +276,8 @@ void tei_frame_receive(struct tei_frame_conn *conn)
 		    !receive_once(conn, scratch))
 			break;
 	conn->corked = was_corked;
-	if (conn->state == TEI_FRAME_UP)
-		tei_frame_flush(conn);
+	if (conn->state != TEI_FRAME_UP)
+		return;
+	watch_part(conn);
+	tei_frame_flush(conn);
 }

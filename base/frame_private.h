@@ -21,8 +21,9 @@
 #include "base/frame.h"
 #include "base/loop.h"
 
-#define TEI_FRAME_TEXT_MAX  1000 /* bytes of a refusal's text */
-#define TEI_FRAME_LINGER_MS 2000 /* most time to deliver a refusal */
+#define TEI_FRAME_TEXT_MAX  1000  /* bytes of a refusal's text */
+#define TEI_FRAME_LINGER_MS 2000  /* most time to deliver a refusal */
+#define TEI_FRAME_PART_MS   30000 /* for a frame from its first byte on */
 #define TEI_FRAME_NEVER     UINT64_MAX
 
 enum tei_frame_state {
@@ -62,6 +63,7 @@ struct tei_frame_conn {
 	struct event readable, writable, tick;
 	uint64_t tick_ms; /* when tick is due; TEI_FRAME_NEVER: not armed */
 	uint64_t step_ms; /* when connect, expect() or linger is over */
+	uint64_t part_ms; /* when the rest of a begun frame must be there */
 
 	uint8_t head[TEI_FRAME_HEADER_LEN];
 	size_t n_head;
@@ -94,6 +96,8 @@ void tei_frame_enter(struct tei_frame_conn *conn);
 void tei_frame_leave(struct tei_frame_conn *conn);
 /* Close the socket; when the user is still there, down(@err) follows. */
 void tei_frame_end(struct tei_frame_conn *conn, int err);
+/* Arms the timer for the earliest deadline. */
+void tei_frame_rearm(struct tei_frame_conn *conn);
 /* Look at deadlines at @at_ms at the latest. */
 void tei_frame_tick_at(struct tei_frame_conn *conn, uint64_t at_ms);
 /* Not from inside this call, but before the loop waits again. */

@@ -221,6 +221,37 @@ static void frame_in_time_ends_the_wait_for_it(void **state)
 	close(fd);
 }
 
+static bool has_part(void *arg)
+{
+	(void)arg;
+	return server.conn && server.conn->part_ms != TEI_FRAME_NEVER;
+}
+
+static void frame_begun_must_be_ended_in_time(void **state)
+{
+	uint8_t head[TEI_FRAME_HEADER_LEN + 1] = {0};
+	int fd = raw_connect();
+
+	(void)state;
+	raw_header(head, 1, SILENT, 1);
+	for (size_t len = 1; len < sizeof(head); len += 15) { /* 1, then 16 */
+		raw_send(fd, head, len);
+		pump_until(has_part, NULL);
+		raw_send(fd, head + len, sizeof(head) - len);
+		pump_until(int_is_set, &server.n_frames);
+		assert_false(has_part(NULL));
+		server.n_frames = 0;
+	}
+	raw_send(fd, head, 3);
+	pump_until(has_part, NULL);
+	server.conn->part_ms = 1; /* as if it were long ago */
+	tei_frame_tick_now(server.conn);
+	pump_until(int_is_set, &server.n_down);
+	assert_int_equal(server.err, -ETIMEDOUT);
+	assert_int_equal(server.faults[TEI_FRAME_LATE], 1);
+	close(fd);
+}
+
 static void loop_ends_while_a_refusal_is_being_delivered(void **state)
 {
 	uint8_t head[TEI_FRAME_HEADER_LEN];
@@ -280,6 +311,7 @@ int main(void)
 		T(answers_nobody_asked_for_are_dropped),
 		T(byte_after_byte_does_not_hold_off_the_hello_deadline),
 		T(frame_in_time_ends_the_wait_for_it),
+		T(frame_begun_must_be_ended_in_time),
 		T(loop_ends_while_a_refusal_is_being_delivered),
 		T(random_bytes_only_ever_cost_the_connection),
 	};
