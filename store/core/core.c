@@ -157,7 +157,9 @@ static void note(struct tei_core *core, const struct tei_event *ev,
 		return;
 	}
 	tei_core_session_seen(core, s);
-	if (ev->type == TEI_EVENT_RELEASE)
+	if (ev->type == TEI_EVENT_HEARTBEAT)
+		tei_core_session_beat(core, s);
+	else if (ev->type == TEI_EVENT_RELEASE)
 		tei_core_on_release(core, ev);
 	else if (ev->type == TEI_EVENT_FENCED)
 		tei_core_on_fenced(core, ev, s);

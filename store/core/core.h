@@ -182,7 +182,9 @@ void tei_core_destroy(struct tei_core *core);
  * LEAVE, RELEASE, FENCED and TICK gets exactly one reply to its session. The
  * event was refused as a whole when the reply's code is not 0: state is as it
  * was. -ENOMEM: the arena is full; state is as it was and nothing was appended.
- * A FENCE may come again, to the new session, when its owner joins anew.
+ * A FENCE waits for the first HEARTBEAT of its owner's session, since it goes
+ * to that connection; one without an answer comes again on the first HEARTBEAT
+ * after the owner has joined anew.
  */
 int tei_core_step(struct tei_core *core, const struct tei_event *event,
 		  uint64_t now_ms, struct tei_actions *out);

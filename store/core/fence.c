@@ -33,7 +33,9 @@ static struct tei_fence *new_fence(struct tei_core *core,
 	memcpy(f->writer, writer, sizeof(f->writer));
 	tei_list_add_tail(&owner->fences, &f->link);
 	tei_list_add_tail(&core->fences, &f->age);
-	tei_list_add_tail(&core->unsent, &f->unsent);
+	tei_list_init(&f->unsent);
+	if (owner->beating)
+		tei_list_add_tail(&core->unsent, &f->unsent);
 	core->figures.fences_total++;
 	core->heap_bytes += sizeof(*f);
 	return f;
@@ -71,6 +73,17 @@ void tei_core_fence_free(struct tei_core *core, struct tei_fence *f)
 	tei_free(f);
 }
 
+void tei_core_fences_restart(struct tei_core *core, struct tei_session *owner)
+{
+	tei_list_for_each (link, &owner->fences) {
+		struct tei_fence *f = fence_at(link);
+
+		f->created_ms = core->now_ms;
+		tei_list_del(&f->age);
+		tei_list_add_tail(&core->fences, &f->age);
+	}
+}
+
 void tei_core_fences_resend(struct tei_core *core, struct tei_session *owner)
 {
 	tei_list_for_each (link, &owner->fences) {
@@ -79,6 +92,18 @@ void tei_core_fences_resend(struct tei_core *core, struct tei_session *owner)
 		if (tei_list_empty(&f->unsent))
 			tei_list_add_tail(&core->unsent, &f->unsent);
 	}
+}
+
+bool tei_core_fence_moot(struct tei_fence *f)
+{
+	tei_list_for_each_safe (link, next, &f->extents) {
+		struct tei_extent *e =
+			tei_list_entry(link, struct tei_extent, link);
+
+		if (TEI_CONTAINER(e->space, struct tei_mount, space)->dropping)
+			tei_list_del(link);
+	}
+	return tei_list_empty(&f->extents);
 }
 
 bool tei_core_discard_due(const struct tei_core *core,
@@ -130,6 +155,10 @@ static void confirm(struct tei_core *core, struct tei_fence *f)
 
 static void fail(struct tei_core *core, struct tei_fence *f)
 {
+	if (tei_core_fence_moot(f)) {
+		tei_core_fence_free(core, f);
+		return;
+	}
 	core->figures.fences_failed_total++;
 	tei_core_session_end(core, f->owner);
 }

@@ -147,6 +147,10 @@ static void flush_fences(struct tei_core *core, struct tei_actions *out)
 						     struct tei_fence, unsent);
 		struct tei_action *a;
 
+		if (tei_core_fence_moot(f)) {
+			tei_core_fence_free(core, f);
+			continue;
+		}
 		if (tei_core_actions_reserve(out, 1) < 0)
 			return;
 		a = tei_core_action_add(out, TEI_ACTION_FENCE, f->owner->id);

@@ -98,12 +98,23 @@ void tei_core_session_seen(struct tei_core *core, struct tei_session *s)
 	revive(core, s);
 }
 
+/* Fences travel where heartbeats come from; before that they are lost. */
+void tei_core_session_beat(struct tei_core *core, struct tei_session *s)
+{
+	tei_core_session_seen(core, s);
+	if (s->left || s->beating)
+		return;
+	s->beating = true;
+	tei_core_fences_resend(core, s);
+}
+
 void tei_core_session_leave(struct tei_core *core, struct tei_session *s)
 {
 	if (s->left)
 		return;
 	suspect(core, s);
 	s->left = true;
+	s->beating = false;
 	s->seen_ms = core->now_ms;
 	move_to(&core->left, s);
 }
@@ -162,7 +173,8 @@ static void take_over(struct tei_core *core, struct tei_session *s,
 	tei_hash_remove(&core->sessions, &s->by_id);
 	number(core, s, id);
 	revive(core, s);
-	tei_core_fences_resend(core, s);
+	s->beating = false;
+	tei_core_fences_restart(core, s);
 }
 
 int tei_core_on_join(struct tei_core *core, const struct tei_event *ev,

@@ -103,7 +103,8 @@ struct tei_session {
 	struct tei_hash_node by_id, by_client;
 	tei_session_id id;
 	uint8_t state;
-	bool left; /* its main connection closed */
+	bool left;    /* its main connection closed */
+	bool beating; /* a heartbeat came since it joined: fences may go out */
 	uint8_t client_id[TEI_CORE_ID_LEN];
 	uint8_t incarnation[TEI_CORE_ID_LEN];
 	struct tei_list age;   /* core's live, silent, left or gone */
@@ -218,6 +219,7 @@ int tei_core_on_join(struct tei_core *core, const struct tei_event *ev,
 		     struct tei_actions *out);
 /* A sign of life. */
 void tei_core_session_seen(struct tei_core *core, struct tei_session *s);
+void tei_core_session_beat(struct tei_core *core, struct tei_session *s);
 void tei_core_session_leave(struct tei_core *core, struct tei_session *s);
 /* GONE: out of the tables at once, its mounts and builds in ticks. */
 void tei_core_session_end(struct tei_core *core, struct tei_session *s);
@@ -268,10 +270,14 @@ bool tei_core_discard_due(const struct tei_core *core,
 void tei_core_on_fenced(struct tei_core *core, const struct tei_event *ev,
 			struct tei_session *owner);
 void tei_core_fences_tick(struct tei_core *core, unsigned int *budget);
+/* Whether nothing waits for @f any more: its space was unmounted meanwhile. */
+bool tei_core_fence_moot(struct tei_fence *f);
 /* Its owner is gone: it is neither sent nor timed any more. */
 void tei_core_fence_cease(struct tei_fence *f);
 void tei_core_fence_free(struct tei_core *core, struct tei_fence *f);
-/* Fences that @owner has not answered are due again: its connection is new. */
+/* Fences that @owner has not answered get their full time once more. */
+void tei_core_fences_restart(struct tei_core *core, struct tei_session *owner);
+/* They are due (again): @owner can be reached. */
 void tei_core_fences_resend(struct tei_core *core, struct tei_session *owner);
 
 /* reply.c */

@@ -294,8 +294,10 @@ static MAYBE struct tei_core_figures rig_figures(const struct rig *r)
 static MAYBE void rig_pair(struct rig *r)
 {
 	assert_int_equal(rig_join(r, 1, 'o', 'O'), 0);
+	rig_plain(r, TEI_EVENT_HEARTBEAT, 1);
 	assert_int_equal(rig_mount(r, 1, 'm', 0x10000, 0x10000), 0);
 	assert_int_equal(rig_join(r, 2, 'w', 'W'), 0);
+	rig_plain(r, TEI_EVENT_HEARTBEAT, 2);
 }
 
 #endif

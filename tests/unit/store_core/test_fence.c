@@ -145,12 +145,34 @@ static void a_fence_is_sent_again_on_the_owners_new_connection(void **state)
 	fence = pass_to_fence(&r, rig_config.suspect_ms + 300, "1");
 	rig_plain(&r, TEI_EVENT_LEAVE, 1);
 	assert_int_equal(rig_join(&r, 7, 'o', 'O'), 0);
+	assert_null(rig_find(&r, TEI_ACTION_FENCE)); /* no way to it yet */
+	rig_pass(&r, rig_config.fence_timeout_ms - 200, "");
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 7);
 	a = rig_find(&r, TEI_ACTION_FENCE);
 	assert_non_null(a);
 	assert_int_equal(a->session, 7);
 	assert_int_equal(a->u.fence.fence, fence);
 	rig_fenced(&r, 7, fence, true);
 	assert_int_equal(rig_figures(&r).used_bytes, 0);
+	rig_fini(&r);
+}
+
+static void a_fence_waits_for_an_owner_that_has_left(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_start(&r, 2, "a", 100);
+	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_pass(&r, rig_config.suspect_ms - 100, "1");
+	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_pass(&r, 200, "1");
+	assert_int_equal(rig_figures(&r).fences_total, 1);
+	assert_int_equal(rig_join(&r, 7, 'o', 'O'), 0);
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 7);
+	assert_int_equal(rig_find(&r, TEI_ACTION_FENCE)->session, 7);
 	rig_fini(&r);
 }
 
@@ -182,9 +204,10 @@ static void unmounted_space_needs_no_fence(void **state)
 	rig_plain(&r, TEI_EVENT_LEAVE, 2);
 	fence = pass_to_fence(&r, rig_config.suspect_ms + 300, "1");
 	rig_unmount(&r, 1, 'm');
-	rig_pass(&r, 200, "1");
+	rig_pass(&r, rig_config.fence_timeout_ms + 100, "1");
 	assert_int_equal(rig_figures(&r).fencing, 0);
-	rig_fenced(&r, 1, fence, true);
+	assert_int_equal(rig_figures(&r).sessions, 1);
+	rig_fenced(&r, 1, fence, false);
 	assert_int_equal(rig_figures(&r).sessions, 1);
 	rig_fini(&r);
 }
@@ -200,6 +223,7 @@ int main(void)
 		cmocka_unit_test(an_owner_that_cannot_fence_is_dropped),
 		cmocka_unit_test(
 			a_fence_is_sent_again_on_the_owners_new_connection),
+		cmocka_unit_test(a_fence_waits_for_an_owner_that_has_left),
 		cmocka_unit_test(an_owner_dies_with_its_own_puts),
 		cmocka_unit_test(unmounted_space_needs_no_fence),
 	};

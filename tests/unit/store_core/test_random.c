@@ -46,10 +46,11 @@ struct thing { /* a key, or an extent under a fence */
 	unsigned int readers;
 	bool leased, named;
 	uint64_t fence; /* FENCING: its id, 0 until it was sent */
+	uint64_t since; /* FENCING: when the owner began to owe an answer */
 };
 
 struct fence {
-	uint64_t id, created;
+	uint64_t id;
 	int owner;
 	bool open;
 };
@@ -147,6 +148,7 @@ static void discard(struct model *m, struct thing *k)
 		*f = *k;
 		f->state = FENCING;
 		f->fence = 0;
+		f->since = now_of(m);
 		m->n_fencing++;
 	}
 	k->state = ABSENT;
@@ -172,7 +174,7 @@ static void take_fences(struct model *m)
 			known += m->fences[j].id == a->u.fence.fence;
 		if (known)
 			continue; /* sent again after a join */
-		*f = (struct fence){a->u.fence.fence, now_of(m), -1, true};
+		*f = (struct fence){a->u.fence.fence, -1, true};
 		for (int j = 0; j < m->n_fencing; j++) {
 			struct thing *t = &m->fencing[j];
 			int owner = m->mounts[t->mount].owner;
@@ -190,7 +192,10 @@ static void take_fences(struct model *m)
 		CHECK(m, ++m->n_fences < N_FENCES);
 	}
 	for (int j = 0; j < m->n_fencing; j++)
-		CHECK(m, m->fencing[j].state != FENCING || m->fencing[j].fence);
+		CHECK(m,
+		      m->fencing[j].state != FENCING || m->fencing[j].fence ||
+			      m->sessions[m->mounts[m->fencing[j].mount].owner]
+				      .left);
 }
 
 static bool key_there(struct model *m, int k);
@@ -339,6 +344,11 @@ static void do_join(struct model *m)
 	m->sessions[s].left = false;
 	m->sessions[s].joined_generation = m->generation;
 	seen(m, s);
+	for (int i = 0; i < m->n_fencing; i++)
+		if (m->mounts[m->fencing[i].mount].owner == s)
+			m->fencing[i].since = now_of(m);
+	rig_plain(&m->rig, TEI_EVENT_HEARTBEAT, m->numbers);
+	take_fences(m);
 }
 
 static void do_leave(struct model *m)
@@ -707,6 +717,7 @@ static void do_fenced(struct model *m)
 {
 	struct tei_event ev = {.type = TEI_EVENT_FENCED};
 	struct fence *f;
+	int n = 0;
 
 	if (!m->n_fences)
 		return;
@@ -721,14 +732,15 @@ static void do_fenced(struct model *m)
 	CHECK(m, !step(m, &ev));
 	seen(m, f->owner);
 	f->open = false;
-	if (!ev.u.fenced.confirmed) {
-		end_session(m, f->owner);
-		return;
+	for (int i = 0; i < m->n_fencing; i++) {
+		if (m->fencing[i].state != FENCING ||
+		    m->fencing[i].fence != f->id)
+			continue;
+		m->fencing[i].state = ABSENT;
+		n++;
 	}
-	for (int i = 0; i < m->n_fencing; i++)
-		if (m->fencing[i].state == FENCING &&
-		    m->fencing[i].fence == f->id)
-			m->fencing[i].state = ABSENT;
+	if (n && !ev.u.fenced.confirmed)
+		end_session(m, f->owner);
 }
 
 static void do_heartbeats(struct model *m)
@@ -767,11 +779,11 @@ static void do_tick(struct model *m)
 	if (gap > 1000)
 		m->stalled += gap;
 	CHECK(m, !step(m, &ev));
-	for (int f = 0; f < m->n_fences; f++)
-		if (m->fences[f].open &&
-		    m->fences[f].created + m->config.fence_timeout_ms <=
+	for (int f = 0; f < m->n_fencing; f++)
+		if (m->fencing[f].state == FENCING &&
+		    m->fencing[f].since + m->config.fence_timeout_ms <=
 			    now_of(m))
-			end_session(m, m->fences[f].owner);
+			end_session(m, m->mounts[m->fencing[f].mount].owner);
 	for (int k = 0; k < N_KEYS; k++)
 		if (m->keys[k].state == BUILDING && discard_due(m, &m->keys[k]))
 			discard(m, &m->keys[k]);
