@@ -6,11 +6,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/fault.h"
 #include "tests/conformance/rig.h"
 #include "tests/lib/process.h"
+#include "tests/lib/wait.h"
 
 #define N 48
 
@@ -216,16 +216,23 @@ static void stream_start(struct stream *s, struct te_engine *engine,
 	assert_int_equal(pthread_create(&s->thread, NULL, stream_main, s), 0);
 }
 
+struct growth {
+	_Atomic unsigned int *n;
+	unsigned int before;
+};
+
+static bool has_grown(void *arg)
+{
+	const struct growth *g = arg;
+
+	return *g->n > g->before + 16;
+}
+
 static bool grows(_Atomic unsigned int *n)
 {
-	unsigned int before = *n;
+	struct growth g = {n, *n};
 
-	for (unsigned int ms = 0; ms < RIG_WAIT_MS; ms++) {
-		if (*n > before + 16)
-			return true;
-		usleep(1000);
-	}
-	return false;
+	return test_wait_until(has_grown, &g, RIG_WAIT_MS);
 }
 
 static void revoked_peer_alone_is_stale_and_goes_on(void **state)
