@@ -90,6 +90,7 @@ static void deliver(struct tei_frame_conn *conn, const void *body)
 	struct tei_frame f = conn->in;
 
 	f.body = body;
+	conn->part_ms = TEI_FRAME_NEVER;
 	if (f.type == TEI_FRAME_REFUSED) {
 		refused_by_peer(conn, &f);
 	} else if (f.flags & TEI_FRAME_REPLY) {
