@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config.h - settings of an engine, and the one table of its deadlines
+ *
+ * A te_config only remembers names and values that were found right; the
+ * values themselves are made anew for each engine, so that environment and
+ * te_config_set() have their weight whatever the order of the calls.
+ */
+#ifndef TE_CONFIG_H
+#define TE_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "te/backend.h"
+
+struct te_config;
+
+struct tei_config {
+	char *bind;     /* NULL: wildcard */
+	bool insecure;  /* serve other hosts */
+	char *backends; /* comma list; NULL: all */
+	/* Deadlines, ms. */
+	uint64_t connect_timeout;  /* a step of a connection or exchange */
+	uint64_t open_timeout;     /* te_segment_open() with retries */
+	uint64_t transfer_timeout; /* a request, and more per GiB */
+	uint64_t transfer_timeout_per_gib;
+	uint64_t suspect_after; /* silence though data is owed */
+	uint64_t spin_us;       /* stay awake after the last work */
+	uint64_t slice_min, slice_max, window; /* bytes */
+};
+
+/*
+ * Defaults, then environment, then @from (NULL: nothing). -EINVAL, -ERANGE
+ * (an environment variable; logged), -ENOMEM. tei_config_fini() in any case
+ * but an error.
+ */
+int tei_config_make(const struct te_config *from, struct tei_config *out);
+void tei_config_fini(struct tei_config *config);
+/* The same for the rows of one backend; @values: ops->config_size zero bytes. */
+int tei_config_make_backend(const struct te_config *from,
+			    const struct tei_backend_ops *ops, void *values);
+void tei_config_fini_backend(const struct tei_backend_ops *ops, void *values);
+
+/* Whether @name is in the comma list @list (NULL or "": everything is). */
+bool tei_config_lists(const char *list, const char *name);
+
+/* ms that a request of @length bytes may take by default. */
+uint64_t tei_config_transfer_ms(const struct tei_config *c, uint64_t length);
+
+#endif
