@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * remote.h - what a peer has told about itself: rails, regions and keys
+ *
+ * A snapshot is never changed once made, only replaced by the next one, so it
+ * may be read by any thread that holds a reference.
+ */
+#ifndef TE_REMOTE_H
+#define TE_REMOTE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "te/backend.h"
+
+struct Te__Description;
+
+struct tei_blob {
+	const uint8_t *bytes; /* NULL: none */
+	size_t len;
+};
+
+struct tei_remote_rail {
+	uint32_t index; /* the peer's number for it */
+	char backend[16];
+	uint64_t speed_bps;
+};
+
+struct tei_remote_region {
+	uint64_t id, addr, length;
+	uint32_t access;
+	char location[32];
+	const struct tei_blob *key; /* key[n_rails] */
+};
+
+struct tei_remote {
+	_Atomic uint32_t refs;
+	uint64_t version;
+	uint32_t n_rails;
+	size_t n_regions;
+	struct tei_remote_rail *rails;     /* rails[n_rails] */
+	struct tei_remote_region *regions; /* by address, not overlapping */
+	struct tei_blob *keys;
+	uint8_t *bytes; /* what keys point to */
+};
+
+/*
+ * Check and copy what came from outside; one reference. -EPROTO: columns of
+ * different lengths, empty or overlapping regions, keys too long. -ENOMEM.
+ */
+int tei_remote_make(const struct Te__Description *from,
+		    struct tei_remote **out);
+struct tei_remote *tei_remote_get(struct tei_remote *remote);
+void tei_remote_put(struct tei_remote *remote); /* NULL is fine */
+
+/* The region that holds the whole range, or NULL. */
+const struct tei_remote_region *tei_remote_find(const struct tei_remote *remote,
+						uint64_t addr, uint64_t length);
+
+#endif
