@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * batch.h - requests that are submitted and awaited together
+ *
+ * The driver writes completions: the request itself, its index into order[],
+ * and once a round the counter n_done (release), which the user's side reads
+ * (acquire). `touching` is set while the driver may still look at the batch
+ * after that, so that destroying it waits those few instructions.
+ */
+#ifndef TE_BATCH_H
+#define TE_BATCH_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <te/te.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/thread.h"
+#include "te/request.h"
+
+struct te_engine;
+struct tei_worker;
+
+struct te_batch {
+	struct te_engine *engine;
+	struct tei_list link; /* engine->batches, guarded by its mu */
+	uint32_t capacity;
+	struct tei_request *requests; /* requests[capacity] */
+	uint32_t *order;              /* order[capacity]: as they ended */
+	struct tei_list chunks;       /* of piece lists; one submitter */
+	uint32_t n_taken;             /* by poll; one thread at a time */
+
+	_Atomic uint32_t n_submitted; /* release by submit */
+	_Atomic uint32_t n_done;      /* seq_cst: pairs with waiting, event */
+	_Atomic bool waiting;         /* seq_cst */
+	_Atomic bool touching;        /* release when the driver lets go */
+	_Atomic int event;            /* eventfd, -1: none; seq_cst */
+
+	_Atomic bool cancel_all, cancel_posted, cancel_running;
+	struct tei_call cancel;
+
+	struct tei_mutex mu; /* lock 4 */
+	struct tei_cond cond;
+
+	/* Token. */
+	uint32_t n_final;
+	struct tei_list dirty; /* worker.dirty */
+};
+
+/* The request is final: put it in order, to be published. Token. */
+void tei_batch_ended(struct te_batch *batch, struct tei_request *r);
+/* Tell those who wait, at the end of a round. Token. */
+void tei_batch_publish_dirty(struct tei_worker *w);
+/* With the engine: requests have ended, both threads too. */
+void tei_batch_free(struct te_batch *batch);
+
+#endif

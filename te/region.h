@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * region.h - the table of memory that this engine has registered
+ *
+ * Regions are sorted by address and never overlap. A region is added hidden,
+ * then registered with every rail without the lock, then shown; it is removed
+ * the other way round, once nobody pins it.
+ *
+ *   add:    hidden -> shown        remove:  shown -> hidden -> gone
+ *
+ * Threads: any; everything is guarded by mu (lock 2), which is never held
+ * while a backend is called.
+ */
+#ifndef TE_REGION_H
+#define TE_REGION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <te/te.h>
+
+#include "base/arena.h"
+#include "base/thread.h"
+#include "te/backend.h"
+#include "te/group.h"
+#include "te/handle.h"
+
+struct te_engine;
+struct Te__Description;
+
+struct tei_key {
+	uint16_t len; /* 0: not reachable through this rail */
+	uint8_t bytes[];
+};
+
+struct tei_region {
+	te_region_id id;
+	uint64_t addr, length;
+	uint32_t access;
+	int group; /* place in regions.groups, -1: every peer */
+	bool shown;
+	uint32_t pins; /* by target endpoints that just touch it */
+	char location[32];
+	struct tei_key *key[]; /* key[n_rails] */
+};
+
+struct tei_regions {
+	struct tei_mutex mu; /* lock 2 */
+	struct tei_cond unpinned;
+	struct tei_handles handles;
+	struct tei_region **sorted; /* sorted[n], by address */
+	size_t n, room;
+	struct tei_group_set groups; /* of regions */
+	/*
+	 * Grows with each change of what peers may see. Written under mu with
+	 * release; read anywhere with acquire to see whether to look again.
+	 */
+	_Atomic uint64_t version;
+};
+
+void tei_regions_init(struct tei_regions *r);
+/* Free what is left; no rail is open any more. */
+void tei_regions_fini(struct tei_regions *r);
+/* Hide and unregister every region, with the rails still open. */
+void tei_regions_remove_all(struct te_engine *engine);
+
+/*
+ * What a peer with the groups in @mask may see, in memory of @arena; the
+ * rails are left to the caller. -ENOMEM.
+ */
+int tei_regions_describe(struct te_engine *engine, tei_group_mask mask,
+			 struct tei_arena *arena, struct Te__Description *out);
+
+/* The groups of our regions, copied. */
+void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out);
+
+#endif

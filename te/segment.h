@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * segment.h - one life of a peer, opened and counted
+ */
+#ifndef TE_SEGMENT_H
+#define TE_SEGMENT_H
+
+#include <stdint.h>
+
+#include <te/te.h>
+
+struct tei_peer;
+
+struct tei_segment {
+	te_segment_id id;
+	struct tei_peer *peer; /* not owned */
+	uint32_t life;
+	uint32_t opens; /* guarded by engine->mu */
+	uint8_t incarnation[TE_INCARNATION_LEN];
+};
+
+struct te_engine;
+/* With the engine: those that were never closed. */
+void tei_segments_free(struct te_engine *engine);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * visitor.h - one who has come to our control port, and its questions
+ *
+ * Threads: control.
+ */
+#ifndef TE_VISITOR_H
+#define TE_VISITOR_H
+
+#include "te/guest.h"
+
+struct tei_frame_conn;
+
+/* Serve a new connection. -ENOMEM: it stays the caller's. */
+int tei_visitor_came(struct te_engine *engine, struct tei_frame_conn *conn);
+/* Close its connection and forget it. Its guest's links live on. */
+void tei_visitor_leave(struct tei_visitor *visitor);
+/* Tell it of our regions, if it has asked before and they have changed. */
+void tei_visitor_push(struct tei_visitor *visitor);
+
+#endif
