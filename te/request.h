@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * request.h - one request on its way, and its parts at the backends
+ *
+ *   submitted --> parked (no description yet, or asked afresh)
+ *        |           |
+ *        +-----------+--> queued --> all planned --> final
+ *                           ^            |
+ *                           +-- redo ----+   a part came back undone
+ *
+ * A request is final once nothing of it is at a backend. Works that came back
+ * undone from a broken endpoint are in limbo (writes, until the owner has
+ * confirmed) or wait in redo.
+ *
+ * Threads: filled by submit, then the token; final fields by anybody who has
+ * seen `final` or the batch's counter with acquire.
+ */
+#ifndef TE_REQUEST_H
+#define TE_REQUEST_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "te/backend.h"
+#include "te/worker.h"
+
+struct te_batch;
+struct tei_peer;
+struct tei_link;
+struct tei_remote;
+struct tei_remote_region;
+
+enum tei_work_state {
+	TEI_WORK_READY,  /* on a link, not taken by the backend */
+	TEI_WORK_POSTED, /* at the backend */
+	TEI_WORK_LIMBO,  /* of a broken link */
+	TEI_WORK_REDO,   /* to be posted again */
+};
+
+/* A part of a request: what is posted to one endpoint at once. */
+struct tei_work {
+	struct tei_list of_request; /* request.works */
+	struct tei_list of_link;    /* link.out.ready, posted or limbo */
+	struct tei_request *request;
+	struct tei_link *link;     /* NULL in redo */
+	struct tei_rail_box *rail; /* whose slab it is from */
+	uint64_t offset;           /* in the request */
+	uint8_t state;
+	bool canceled;
+	struct tei_slice slice; /* ops->slice_size bytes follow */
+};
+
+struct tei_request {
+	/* Filled by submit. */
+	struct tei_call call; /* of the first of a submission */
+	uint32_t n_following; /* requests after this one, same submission */
+	uint32_t index;
+	struct te_batch *batch;
+	struct tei_peer *peer;
+	uint32_t life;  /* of the peer */
+	uint32_t flags; /* TE_FAIL_FAST, TE_CRC */
+	uint32_t op;
+	uint32_t n_pieces;
+	const struct iovec *pieces; /* pieces[n_pieces] */
+	struct iovec one;           /* for a request of one piece */
+	uint64_t remote, length, epoch, deadline, crc_from, crc_len, user;
+
+	/* Token. */
+	struct tei_due due;      /* the deadline */
+	struct tei_list of_peer; /* peer->w.active */
+	struct tei_list queue;   /* peer->w.queue or parked */
+	struct tei_list works;
+	uint32_t n_out;          /* works ready, posted or in limbo */
+	uint32_t n_redo;         /* works in redo */
+	struct tei_remote *held; /* keeps the region and its keys */
+	const struct tei_remote_region *region;
+	uint64_t cursor;       /* bytes planned */
+	uint32_t cursor_piece; /* where the cursor is */
+	uint64_t cursor_skip;
+	uint64_t parked_at; /* value of peer->w.fresh */
+	bool begun, parked;
+	bool loud; /* something of it might still land */
+
+	uint64_t bytes;
+	uint32_t crc, retries, rail;
+	int32_t error, provider_code;
+	_Atomic bool final;    /* release: all of the above */
+	_Atomic bool canceled; /* relaxed; the call that follows orders it */
+};
+
+/* Handler of a submission's call. Token. */
+void tei_request_submitted(struct tei_call *call);
+/*
+ * End it with @err: what was not posted is dropped, what was is taken back.
+ * Final once nothing is at a backend. No-op for a final request.
+ */
+void tei_request_abort(struct tei_request *r, int err);
+/* As abort, but posted works come back by themselves. */
+void tei_request_refuse(struct tei_request *r, int err);
+/* Look (again) whether and where the request may go: queue, park or end it. */
+void tei_request_admit(struct tei_request *r);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * work.h - parts of requests on links: made, posted, done, done again
+ *
+ * Threads: the token, everywhere.
+ */
+#ifndef TE_WORK_H
+#define TE_WORK_H
+
+#include "te/request.h"
+
+struct tei_link;
+
+/* Make works of the peer's queue for the link, as far as it has room. */
+void tei_works_fill(struct tei_link *link);
+/* The link is broken and flushed: what was not posted is done again. */
+void tei_works_of_broken(struct tei_link *link);
+/* The owner has confirmed that nothing of @link can land any more. */
+void tei_works_quiet(struct tei_link *link);
+/* The owner will never confirm: the requests of what is in limbo end. */
+void tei_works_lost(struct tei_link *link);
+/* Give it up: nobody will ask for it again. */
+void tei_work_free(struct tei_work *work);
+/* request.c: end the request if nothing of it is out and all is said. */
+void tei_request_settle(struct tei_request *r);
+
+#endif
