@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rail.c - open and close the rails and fds of a worker */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "te/engine.h"
+#include "te/request.h"
+#include "te/worker.h"
+
+#define RAILS_MAX   64u
+#define WORKS_CHUNK 64u
+
+struct probe {
+	struct tei_worker *w;
+	const struct te_config *config;
+	const struct tei_backend_ops *ops;
+};
+
+static int watch(int epoll, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event))
+		return -errno;
+	return 0;
+}
+
+static void box_free(struct tei_rail_box *box)
+{
+	tei_config_fini_backend(box->rail.ops, box->config);
+	tei_slab_fini(&box->works);
+	tei_free(box->config);
+	tei_free(box);
+}
+
+static struct tei_rail_box *box_make(struct tei_worker *w,
+				     const struct tei_backend_ops *ops,
+				     const struct tei_device *device)
+{
+	struct te_engine *engine = w->engine;
+	struct tei_rail_box *box;
+
+	box = tei_calloc(1, sizeof(*box) + ops->rail_size);
+	if (!box)
+		return NULL;
+	box->config = tei_calloc(1, ops->config_size + 1);
+	if (!box->config) {
+		tei_free(box);
+		return NULL;
+	}
+	tei_slab_init(&box->works, sizeof(struct tei_work) + ops->slice_size,
+		      WORKS_CHUNK);
+	tei_list_init(&box->links);
+	box->fd = -1;
+	box->rail.ops = ops;
+	box->rail.core = &engine->core;
+	box->rail.device = *device;
+	box->rail.index = w->n_rails;
+	box->rail.config = box->config;
+	box->rail.bind = engine->config.bind;
+	box->rail.insecure = engine->config.insecure;
+	snprintf(box->name, sizeof(box->name), "%s/%s", ops->name,
+		 device->name);
+	return box;
+}
+
+static int box_open(struct tei_worker *w, struct tei_rail_box *box,
+		    const struct te_config *config)
+{
+	const struct tei_backend_ops *ops = box->rail.ops;
+	int rc;
+
+	rc = tei_config_make_backend(config, ops, box->config);
+	if (rc)
+		return rc;
+	rc = ops->rail_open(&box->rail);
+	if (rc)
+		return rc;
+	box->fd = ops->wait_fd(&box->rail);
+	if (box->fd >= 0)
+		rc = watch(w->inner, box->fd);
+	if (rc)
+		ops->rail_close(&box->rail);
+	return rc;
+}
+
+/* Opens the device that was found; one that is gone already is no error. */
+static int found(const struct tei_device *device, void *arg)
+{
+	struct probe *probe = arg;
+	struct tei_worker *w = probe->w;
+	struct tei_rail_box *box;
+	int rc;
+
+	if (w->n_rails == RAILS_MAX)
+		return 0;
+	box = box_make(w, probe->ops, device);
+	if (!box)
+		return -ENOMEM;
+	rc = box_open(w, box, probe->config);
+	if (rc) {
+		if (rc != -ENODEV)
+			LOG_ERROR("rail %s: open: %s", box->name,
+				  strerror(-rc));
+		box_free(box);
+		return rc == -ENODEV ? 0 : rc;
+	}
+	w->rails[w->n_rails++] = box;
+	return 0;
+}
+
+static int open_rails(struct tei_worker *w, const struct te_config *config)
+{
+	const struct tei_backend_ops *const *ops;
+	struct probe probe = {.w = w, .config = config};
+	int rc;
+
+	for (ops = tei_backends; *ops; ops++) {
+		assert((*ops)->abi == TEI_BACKEND_ABI);
+		if (!tei_config_lists(w->engine->config.backends, (*ops)->name))
+			continue;
+		probe.ops = *ops;
+		rc = (*ops)->probe(NULL, found, &probe);
+		if (rc)
+			return rc;
+	}
+	if (!w->n_rails) {
+		LOG_ERROR("engine: none of the backends \"%s\" has a device",
+			  w->engine->config.backends
+				  ? w->engine->config.backends
+				  : "");
+		return -ENODEV;
+	}
+	return 0;
+}
+
+static int open_fd(int fd)
+{
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_fds(struct tei_worker *w)
+{
+	int rc;
+
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	w->inner = open_fd(epoll_create1(EPOLL_CLOEXEC));
+	if (w->inner < 0)
+		return w->inner;
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	w->outer = open_fd(epoll_create1(EPOLL_CLOEXEC));
+	if (w->outer < 0)
+		return w->outer;
+	w->wake = open_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (w->wake < 0)
+		return w->wake;
+	w->kick = open_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (w->kick < 0)
+		return w->kick;
+	rc = watch(w->inner, w->wake);
+	if (!rc)
+		rc = watch(w->outer, w->kick);
+	if (!rc)
+		rc = watch(w->outer, w->inner);
+	w->armed = !rc;
+	return rc;
+}
+
+int tei_worker_open(struct tei_worker *w, struct te_engine *engine,
+		    const struct te_config *config)
+{
+	int rc;
+
+	w->engine = engine;
+	w->inner = w->outer = w->wake = w->kick = -1;
+	atomic_init(&w->idle, 1);
+	atomic_init(&w->sleep_until, UINT64_MAX);
+	tei_mpsc_init(&w->queue);
+	tei_heap_init(&w->dues);
+	tei_list_init(&w->runnable);
+	tei_list_init(&w->broken);
+	tei_list_init(&w->dirty);
+	w->rails = tei_calloc(RAILS_MAX, sizeof(struct tei_rail_box *));
+	rc = w->rails ? 0 : -ENOMEM;
+	if (!rc)
+		rc = open_fds(w);
+	if (!rc)
+		rc = open_rails(w, config);
+	if (rc)
+		tei_worker_close(w);
+	return rc;
+}
+
+void tei_worker_close(struct tei_worker *w)
+{
+	const int fds[] = {w->inner, w->outer, w->wake, w->kick};
+	size_t i;
+
+	for (; w->n_rails; w->n_rails--) {
+		struct tei_rail_box *box = w->rails[w->n_rails - 1];
+
+		box->rail.ops->rail_close(&box->rail);
+		box_free(box);
+	}
+	tei_free(w->rails);
+	tei_heap_fini(&w->dues);
+	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+}
+
+const char *te_rail_name(const struct te_engine *engine, uint32_t rail)
+{
+	if (rail >= engine->worker.n_rails)
+		return "";
+	return engine->worker.rails[rail]->name;
+}
