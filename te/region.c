@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* region.c - add, remove, pin and describe regions */
+#include "te/region.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "te/control.h"
+#include "te/control.pb-c.h"
+#include "te/engine.h"
+#include "te/link.h"
+
+#define ACCESS_ALL (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
+
+void tei_regions_init(struct tei_regions *r)
+{
+	tei_mutex_init(&r->mu);
+	tei_cond_init(&r->unpinned);
+	tei_handles_init(&r->handles);
+	r->sorted = NULL;
+	r->n = r->room = 0;
+	r->groups.n = 0;
+	atomic_init(&r->version, 1);
+}
+
+static void region_free(struct tei_region *region, uint32_t n_rails)
+{
+	uint32_t i;
+
+	for (i = 0; i < n_rails; i++)
+		tei_free(region->key[i]);
+	tei_free(region);
+}
+
+void tei_regions_fini(struct tei_regions *r)
+{
+	tei_free(r->sorted);
+	tei_handles_fini(&r->handles);
+	tei_cond_fini(&r->unpinned);
+	tei_mutex_fini(&r->mu);
+}
+
+/* The place of the first region that ends above @addr. */
+static size_t place_of(const struct tei_regions *r, uint64_t addr)
+{
+	size_t low = 0, high = r->n;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+		const struct tei_region *region = r->sorted[mid];
+
+		if (region->addr + region->length > addr)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
+static int make_room(struct tei_regions *r)
+{
+	size_t room = r->room ? r->room * 2 : 16;
+	struct tei_region **sorted;
+
+	if (r->n < r->room)
+		return 0;
+	sorted = tei_realloc(r->sorted, room * sizeof(struct tei_region *));
+	if (!sorted)
+		return -ENOMEM;
+	r->sorted = sorted;
+	r->room = room;
+	return 0;
+}
+
+/* Put a hidden region into the table, so that no other can take its range. */
+static int insert(struct tei_regions *r, struct tei_region *region)
+	TEI_REQUIRES(r->mu)
+{
+	size_t place = place_of(r, region->addr);
+	struct tei_region *next = place < r->n ? r->sorted[place] : NULL;
+
+	if (next && next->addr == region->addr &&
+	    next->length == region->length)
+		return -EEXIST;
+	if (next && next->addr < region->addr + region->length)
+		return -EINVAL;
+	if (make_room(r))
+		return -ENOMEM;
+	region->id = tei_handle_add(&r->handles, region);
+	if (!region->id)
+		return -ENOMEM;
+	memmove(&r->sorted[place + 1], &r->sorted[place],
+		(r->n - place) * sizeof(struct tei_region *));
+	r->sorted[place] = region;
+	r->n++;
+	return 0;
+}
+
+static void take_out(struct tei_regions *r, struct tei_region *region)
+	TEI_REQUIRES(r->mu)
+{
+	size_t place = place_of(r, region->addr);
+
+	memmove(&r->sorted[place], &r->sorted[place + 1],
+		(r->n - place - 1) * sizeof(struct tei_region *));
+	r->n--;
+	tei_handle_remove(&r->handles, region->id);
+}
+
+static int register_one(struct te_engine *engine, struct tei_region *region,
+			struct tei_rail_box *box)
+{
+	uint8_t blob[TEI_BLOB_MAX];
+	size_t len = sizeof(blob);
+	struct tei_rail *rail = &box->rail;
+	struct tei_key *key;
+	int rc;
+
+	rc = rail->ops->region_add(rail, region->id,
+				   (void *)(uintptr_t)region->addr,
+				   region->length, region->access, blob, &len);
+	if (rc)
+		return rc;
+	assert(len && len <= sizeof(blob));
+	key = tei_malloc(sizeof(*key) + len);
+	if (!key) {
+		rail->ops->region_remove(rail, region->id);
+		return -ENOMEM;
+	}
+	key->len = (uint16_t)len;
+	memcpy(key->bytes, blob, len);
+	/* Describe and pin look only at shown regions: no lock yet. */
+	region->key[rail->index] = key;
+	(void)engine;
+	return 0;
+}
+
+static void unregister(struct te_engine *engine, struct tei_region *region)
+{
+	struct tei_worker *w = &engine->worker;
+	uint32_t i;
+
+	for (i = 0; i < w->n_rails; i++) {
+		struct tei_rail *rail = &w->rails[i]->rail;
+
+		if (region->key[i])
+			rail->ops->region_remove(rail, region->id);
+	}
+}
+
+static int register_all(struct te_engine *engine, struct tei_region *region)
+{
+	struct tei_worker *w = &engine->worker;
+	int rc = -EOPNOTSUPP;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < w->n_rails; i++) {
+		rc = register_one(engine, region, w->rails[i]);
+		if (!rc)
+			n++;
+		else if (rc != -EOPNOTSUPP)
+			goto unregister;
+	}
+	if (n)
+		return 0;
+	rc = -EOPNOTSUPP;
+
+unregister:
+	unregister(engine, region);
+	assert(rc < 0);
+	return rc;
+}
+
+static int check(const struct te_region *region)
+{
+	uint64_t addr = (uintptr_t)region->addr;
+
+	if (!addr || !region->length || region->length > TE_LENGTH_MAX ||
+	    addr + region->length < addr)
+		return -EINVAL;
+	if (region->access & ~(uint32_t)ACCESS_ALL)
+		return -EINVAL;
+	if (region->reserved_0 || region->reserved_1[0] ||
+	    region->reserved_1[1] || region->reserved_1[2])
+		return -EINVAL;
+	if (region->location &&
+	    strlen(region->location) >=
+		    sizeof(((struct tei_region *)0)->location))
+		return -EINVAL;
+	return 0;
+}
+
+static struct tei_region *region_make(struct te_engine *engine,
+				      const struct te_region *from)
+{
+	const char *location = from->location;
+	struct tei_region *region;
+
+	region =
+		tei_calloc(1, sizeof(*region) + engine->worker.n_rails *
+							sizeof(region->key[0]));
+	if (!region)
+		return NULL;
+	if (!location || !strcmp(location, "*"))
+		location = "cpu:0";
+	region->addr = (uintptr_t)from->addr;
+	region->length = from->length;
+	region->access = from->access;
+	region->group = -1;
+	snprintf(region->location, sizeof(region->location), "%s", location);
+	return region;
+}
+
+static int reserve(struct tei_regions *r, struct tei_region *region,
+		   const uint8_t *secret)
+{
+	int rc = 0;
+
+	tei_mutex_lock(&r->mu);
+	if (secret) {
+		region->group = tei_group_add(&r->groups, secret);
+		if (region->group < 0)
+			rc = -ENOMEM;
+	}
+	if (!rc)
+		rc = insert(r, region);
+	tei_mutex_unlock(&r->mu);
+	return rc;
+}
+
+static void change(struct tei_regions *r, const struct tei_region *region)
+	TEI_REQUIRES(r->mu)
+{
+	if (region->access)
+		atomic_fetch_add_explicit(&r->version, 1, memory_order_release);
+}
+
+int te_region_add(struct te_engine *engine, const struct te_region *region,
+		  te_region_id *out)
+{
+	struct tei_regions *r = &engine->regions;
+	struct tei_region *added;
+	int rc;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (!region || !out || check(region))
+		return -EINVAL;
+	added = region_make(engine, region);
+	if (!added)
+		return -ENOMEM;
+	rc = reserve(r, added, region->group);
+	if (rc)
+		goto free_region;
+	rc = register_all(engine, added);
+	if (rc)
+		goto take_out;
+
+	tei_mutex_lock(&r->mu);
+	added->shown = true;
+	change(r, added);
+	*out = added->id;
+	tei_mutex_unlock(&r->mu);
+	if (region->access)
+		tei_control_push_regions(engine);
+	return 0;
+
+take_out:
+	tei_mutex_lock(&r->mu);
+	take_out(r, added);
+	tei_mutex_unlock(&r->mu);
+free_region:
+	region_free(added, engine->worker.n_rails);
+	assert(rc < 0);
+	return rc;
+}
+
+/*
+ * A peer that stopped in the middle of a slice holds its pin for ever: when
+ * patience ends, the endpoints that pin something are dropped.
+ */
+static void await_unpinned(struct te_engine *engine, struct tei_region *region)
+{
+	struct tei_regions *r = &engine->regions;
+	uint64_t patience = engine->config.suspect_after * TEI_NS_PER_MS;
+	uint64_t until = tei_now_ns() + patience;
+
+	tei_mutex_lock(&r->mu);
+	while (region->pins) {
+		if (tei_cond_wait(&r->unpinned, &r->mu, until))
+			continue;
+		tei_mutex_unlock(&r->mu);
+		tei_guests_drop_pinning(engine);
+		until = tei_now_ns() + patience;
+		tei_mutex_lock(&r->mu);
+	}
+	tei_mutex_unlock(&r->mu);
+}
+
+static void remove_hidden(struct te_engine *engine, struct tei_region *region)
+{
+	struct tei_regions *r = &engine->regions;
+
+	await_unpinned(engine, region);
+	unregister(engine, region);
+	tei_mutex_lock(&r->mu);
+	take_out(r, region);
+	tei_mutex_unlock(&r->mu);
+	region_free(region, engine->worker.n_rails);
+}
+
+int te_region_remove(struct te_engine *engine, te_region_id id)
+{
+	struct tei_regions *r = &engine->regions;
+	struct tei_region *region;
+	bool visible;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	tei_mutex_lock(&r->mu);
+	region = tei_handle_get(&r->handles, id);
+	if (!region || !region->shown) {
+		tei_mutex_unlock(&r->mu);
+		return -ENOENT;
+	}
+	region->shown = false;
+	visible = region->access != 0;
+	change(r, region);
+	tei_mutex_unlock(&r->mu);
+
+	if (visible)
+		tei_control_push_regions(engine);
+	remove_hidden(engine, region);
+	return 0;
+}
+
+void tei_regions_remove_all(struct te_engine *engine)
+{
+	struct tei_regions *r = &engine->regions;
+
+	while (r->n) {
+		r->sorted[0]->shown = false;
+		remove_hidden(engine, r->sorted[0]);
+	}
+}
+
+static int check_pin(const struct tei_region *region, struct tei_link *link,
+		     const void *key, size_t key_len, uint32_t access)
+{
+	const struct tei_key *right = region->key[link->rail->rail.index];
+
+	if (!right || key_len != right->len ||
+	    memcmp(key, right->bytes, key_len))
+		return -EFAULT;
+	if (region->group >= 0 &&
+	    !(atomic_load_explicit(&link->groups, memory_order_relaxed) >>
+		      region->group &
+	      1))
+		return -EACCES;
+	if (access & ~region->access)
+		return -EACCES;
+	if (!tei_link_epoch_holds(link))
+		return -ESTALE;
+	return 0;
+}
+
+int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
+		   uint64_t address, uint64_t length, uint32_t access,
+		   void **local, uint64_t *pin)
+{
+	struct tei_link *link = ep->link;
+	struct tei_regions *r = &link->engine->regions;
+	struct tei_region *region = NULL;
+	int rc = -EFAULT;
+	size_t place;
+
+	tei_mutex_lock(&r->mu);
+	place = place_of(r, address);
+	if (place < r->n)
+		region = r->sorted[place];
+	if (region && region->shown && address >= region->addr &&
+	    length <= region->length &&
+	    address - region->addr <= region->length - length)
+		rc = check_pin(region, link, key, key_len, access);
+	if (!rc) {
+		region->pins++;
+		link->n_pins++;
+		*local = (void *)(uintptr_t)address;
+		*pin = (uintptr_t)region;
+	}
+	tei_mutex_unlock(&r->mu);
+	if (rc)
+		TEI_COUNT(link->engine, refused_pins);
+	return rc;
+}
+
+void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin)
+{
+	struct tei_region *region = (struct tei_region *)(uintptr_t)pin;
+	struct tei_link *link = ep->link;
+	struct tei_regions *r = &link->engine->regions;
+
+	tei_mutex_lock(&r->mu);
+	assert(region->pins && link->n_pins);
+	region->pins--;
+	link->n_pins--;
+	if (!region->pins && !region->shown)
+		tei_cond_broadcast(&r->unpinned);
+	tei_mutex_unlock(&r->mu);
+}
+
+void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out)
+{
+	tei_mutex_lock(&r->mu);
+	*out = r->groups;
+	tei_mutex_unlock(&r->mu);
+}
