@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request.c - the way of a request from submission to its final status */
+#include "te/request.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "te/batch.h"
+#include "te/crc.h"
+#include "te/engine.h"
+#include "te/link.h"
+#include "te/peer.h"
+#include "te/work.h"
+
+/* ---- the end ---- */
+
+static uint32_t final_crc(const struct tei_request *r)
+{
+	return r->crc_len ? ~r->crc : 0;
+}
+
+static void count(struct te_engine *engine, const struct tei_request *r)
+{
+	if (r->error)
+		tei_stats_failed(engine, r->error);
+	else if (r->op == TE_READ)
+		TEI_COUNT_BY(engine, bytes_read, r->bytes);
+	else
+		TEI_COUNT_BY(engine, bytes_written, r->bytes);
+}
+
+static void finish(struct tei_request *r)
+{
+	struct tei_peer *peer = r->peer;
+	struct te_engine *engine = peer->engine;
+
+	assert(!r->n_out && !r->n_redo);
+	tei_due_clear(&engine->worker, &r->due);
+	tei_list_del(&r->of_peer);
+	tei_list_del(&r->queue);
+	if (!r->error)
+		r->crc = final_crc(r);
+	tei_remote_put(r->held);
+	r->held = NULL;
+	r->region = NULL;
+	count(engine, r);
+	atomic_store_explicit(&r->final, true, memory_order_release);
+	tei_batch_ended(r->batch, r);
+	if (tei_list_empty(&peer->w.active))
+		tei_peer_update_want(peer);
+}
+
+void tei_request_settle(struct tei_request *r)
+{
+	if (r->n_out || atomic_load_explicit(&r->final, memory_order_relaxed))
+		return;
+	if (r->error || r->bytes == r->length)
+		finish(r);
+}
+
+static bool is_final(const struct tei_request *r)
+{
+	return atomic_load_explicit(&r->final, memory_order_relaxed);
+}
+
+/* All that is not at a backend; a write in limbo may still land. */
+static void drop_unposted(struct tei_request *r)
+{
+	tei_list_for_each_safe (node, tmp, &r->works) {
+		struct tei_work *work =
+			tei_list_entry(node, struct tei_work, of_request);
+
+		if (work->state == TEI_WORK_POSTED)
+			continue;
+		if (work->state == TEI_WORK_LIMBO)
+			r->loud = true;
+		tei_work_free(work);
+	}
+}
+
+void tei_request_refuse(struct tei_request *r, int err)
+{
+	if (is_final(r))
+		return;
+	if (!r->error)
+		r->error = err;
+	tei_list_del(&r->queue);
+	drop_unposted(r);
+	tei_request_settle(r);
+}
+
+/* cancel() may end other works too, so look from the start each time. */
+static struct tei_work *next_to_cancel(struct tei_request *r)
+{
+	tei_list_for_each (node, &r->works) {
+		struct tei_work *work =
+			tei_list_entry(node, struct tei_work, of_request);
+
+		if (!work->canceled)
+			return work;
+	}
+	return NULL;
+}
+
+void tei_request_abort(struct tei_request *r, int err)
+{
+	struct tei_work *work;
+
+	if (is_final(r))
+		return;
+	if (!r->error)
+		r->error = err;
+	tei_list_del(&r->queue);
+	drop_unposted(r);
+	while ((work = next_to_cancel(r))) {
+		struct tei_endpoint *ep = &work->link->ep;
+
+		work->canceled = true;
+		ep->rail->ops->cancel(ep, &work->slice);
+	}
+	tei_request_settle(r);
+}
+
+/* ---- the start ---- */
+
+static bool any_rail_reaches(const struct tei_request *r)
+{
+	struct te_engine *engine = r->peer->engine;
+	uint32_t i;
+
+	for (i = 0; i < engine->worker.n_rails; i++) {
+		const struct tei_pair *pair = &r->peer->w.pairs[i];
+
+		if (pair->usable && pair->remote_pos < r->held->n_rails &&
+		    r->region->key[pair->remote_pos].bytes)
+			return true;
+	}
+	return false;
+}
+
+/* A description that came after the request was parked is the last word. */
+static int not_found(struct tei_request *r)
+{
+	struct tei_peer *peer = r->peer;
+
+	if (peer->self || (r->parked_at && peer->w.fresh >= r->parked_at))
+		return -EFAULT;
+	if (r->parked_at)
+		return -EAGAIN; /* asked already */
+	r->parked_at = peer->w.fresh + 1;
+	tei_peer_ask(peer, TEI_ASK_DESCRIBE);
+	return -EAGAIN;
+}
+
+/* 0: may go. -EAGAIN: the peer must describe itself first. Else final. */
+static int resolve(struct tei_request *r)
+{
+	uint32_t access = r->op == TE_READ ? TE_ACCESS_REMOTE_READ
+					   : TE_ACCESS_REMOTE_WRITE;
+	struct tei_peer *peer = r->peer;
+	const struct tei_remote_region *region;
+
+	if (r->life != peer->w.life || r->epoch != peer->w.epoch)
+		return -ESTALE;
+	region = tei_remote_find(peer->w.remote, r->remote, r->length);
+	if (!region)
+		return not_found(r);
+	if (!(region->access & access))
+		return -EACCES;
+	r->held = tei_remote_get(peer->w.remote);
+	r->region = region;
+	if (!any_rail_reaches(r)) {
+		r->provider_code = EOPNOTSUPP;
+		return -EIO;
+	}
+	return 0;
+}
+
+void tei_request_admit(struct tei_request *r)
+{
+	struct tei_peer *peer = r->peer;
+	int rc = resolve(r);
+
+	tei_list_del(&r->queue);
+	r->parked = rc == -EAGAIN;
+	if (rc && rc != -EAGAIN) {
+		tei_request_refuse(r, rc);
+		return;
+	}
+	tei_list_add_tail(rc ? &peer->w.parked : &peer->w.queue, &r->queue);
+	tei_peer_run(peer);
+}
+
+static void deadline_passed(struct tei_due *due)
+{
+	struct tei_request *r = TEI_CONTAINER(due, struct tei_request, due);
+
+	tei_request_abort(r, -ETIMEDOUT);
+}
+
+static void begin(struct tei_request *r)
+{
+	struct tei_peer *peer = r->peer;
+	struct tei_worker *w = &peer->engine->worker;
+
+	r->begun = true;
+	tei_list_add_tail(&peer->w.active, &r->of_peer);
+	if (atomic_load_explicit(&peer->news, memory_order_acquire) !=
+	    peer->w.news)
+		tei_peer_sync(peer);
+	r->due.fn = deadline_passed;
+	if (tei_due_set(w, &r->due, r->deadline)) {
+		r->provider_code = ENOMEM;
+		tei_request_refuse(r, -EIO);
+		return;
+	}
+	if (peer->self)
+		tei_peer_sync_self(peer);
+	tei_request_admit(r);
+}
+
+void tei_request_submitted(struct tei_call *call)
+{
+	struct tei_request *r = TEI_CONTAINER(call, struct tei_request, call);
+	uint32_t i, n = r->n_following;
+
+	TEI_COUNT_BY(r->peer->engine, requests, n + 1ul);
+	for (i = 0; i <= n; i++)
+		begin(&r[i]);
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* work.c - cutting requests into works, and what becomes of each */
+#include "te/work.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "base/clock.h"
+#include "te/crc.h"
+#include "te/engine.h"
+#include "te/link.h"
+#include "te/peer.h"
+#include "te/plan.h"
+
+#define READY_MAX   64u
+#define PAUSE_STEPS 6u /* of no room at the owner: 1 ms .. 64 ms */
+#define BUSY_MAX    1000u
+
+/* ---- making ---- */
+
+static void aim(struct tei_work *work, const struct iovec *pieces,
+		uint64_t skip)
+{
+	struct tei_slice *slice = &work->slice;
+	uint64_t need = slice->length + skip;
+	uint32_t n = 0;
+
+	while (need > pieces[n].iov_len)
+		need -= pieces[n++].iov_len;
+	slice->iov = pieces;
+	slice->n_iov = n + 1;
+	slice->skip = skip;
+}
+
+/* The part of the slice that is under the request's checksum. */
+static void aim_crc(struct tei_work *work)
+{
+	const struct tei_request *r = work->request;
+	struct tei_slice *slice = &work->slice;
+	uint64_t from = r->crc_from, to = from + r->crc_len;
+
+	if (from < work->offset)
+		from = work->offset;
+	if (to > work->offset + slice->length)
+		to = work->offset + slice->length;
+	if (!r->crc_len || from >= to)
+		return;
+	slice->crc_from = from - work->offset;
+	slice->crc_len = to - from;
+	slice->crc = from == r->crc_from ? ~0u : 0;
+}
+
+static struct tei_work *make(struct tei_request *r, struct tei_link *link,
+			     uint64_t offset, uint64_t length)
+{
+	const struct tei_blob *key = &r->region->key[link->out.remote_pos];
+	struct tei_work *work = tei_slab_get(&link->rail->works);
+
+	if (!work)
+		return NULL;
+	work->request = r;
+	work->link = link;
+	work->rail = link->rail;
+	work->offset = offset;
+	work->state = TEI_WORK_READY;
+	tei_list_init(&work->slice.link);
+	work->slice.ep = &link->ep;
+	work->slice.work = work;
+	work->slice.op = r->op == TE_READ ? TEI_READ : TEI_WRITE;
+	work->slice.remote = r->remote + offset;
+	work->slice.length = length;
+	work->slice.key = key->bytes;
+	work->slice.key_len = (uint32_t)key->len;
+	aim_crc(work);
+	tei_list_add_tail(&r->works, &work->of_request);
+	tei_list_add_tail(&link->out.ready, &work->of_link);
+	r->n_out++;
+	r->rail = link->rail->rail.index;
+	link->out.n_ready++;
+	link->out.bytes += length;
+	return work;
+}
+
+void tei_work_free(struct tei_work *work)
+{
+	struct tei_link *link = work->link;
+
+	if (work->state == TEI_WORK_REDO) {
+		work->request->n_redo--;
+	} else {
+		work->request->n_out--;
+	}
+	if (work->state == TEI_WORK_READY) {
+		link->out.n_ready--;
+		link->out.bytes -= work->slice.length;
+	}
+	tei_list_del(&work->of_link);
+	tei_list_del(&work->of_request);
+	tei_slab_put(&work->rail->works, work);
+}
+
+/* Where byte @offset of the request is. */
+static uint32_t locate(const struct tei_request *r, uint64_t offset,
+		       uint64_t *skip)
+{
+	uint32_t i = 0;
+
+	while (offset >= r->pieces[i].iov_len)
+		offset -= r->pieces[i++].iov_len;
+	*skip = offset;
+	return i;
+}
+
+static struct tei_work *first_redo(struct tei_request *r)
+{
+	tei_list_for_each (node, &r->works) {
+		struct tei_work *work =
+			tei_list_entry(node, struct tei_work, of_request);
+
+		if (work->state == TEI_WORK_REDO)
+			return work;
+	}
+	return NULL;
+}
+
+static bool make_again(struct tei_request *r, struct tei_link *link)
+{
+	struct tei_work *old = first_redo(r), *work;
+	uint64_t skip;
+	uint32_t piece = locate(r, old->offset, &skip);
+
+	work = make(r, link, old->offset, old->slice.length);
+	if (!work)
+		return false;
+	aim(work, &r->pieces[piece], skip);
+	tei_work_free(old);
+	return true;
+}
+
+static uint64_t plan(const struct tei_request *r, const struct tei_link *link)
+{
+	const struct tei_peer *peer = r->peer;
+	const struct te_engine *engine = peer->engine;
+	const struct tei_plan_limits limits = {engine->config.slice_min,
+					       engine->config.slice_max};
+	struct tei_plan_rail mine = {link->out.bytes, link->out.rate};
+	struct tei_plan_rail others[8];
+	size_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < engine->worker.n_rails && n < 8; i++) {
+		const struct tei_link *other = peer->w.pairs[i].link;
+
+		if (other && other != link && other->out.state == TEI_LINK_UP)
+			others[n++] = (struct tei_plan_rail){other->out.bytes,
+							     other->out.rate};
+	}
+	return tei_plan_next(r->length - r->cursor, &mine, others, n, &limits);
+}
+
+static void advance(struct tei_request *r, uint64_t length)
+{
+	r->cursor += length;
+	r->cursor_skip += length;
+	while (r->cursor_piece < r->n_pieces &&
+	       r->cursor_skip >= r->pieces[r->cursor_piece].iov_len)
+		r->cursor_skip -= r->pieces[r->cursor_piece++].iov_len;
+}
+
+/* False: nothing (more) of this request for this link now. */
+static bool make_next(struct tei_request *r, struct tei_link *link)
+{
+	struct tei_work *work;
+	uint64_t length;
+
+	if (link->out.remote_pos >= r->held->n_rails ||
+	    !r->region->key[link->out.remote_pos].bytes)
+		return false;
+	if (r->n_redo)
+		return make_again(r, link);
+	if (r->cursor == r->length)
+		return false;
+	length = plan(r, link);
+	if (!length)
+		return false;
+	work = make(r, link, r->cursor, length);
+	if (!work)
+		return false;
+	aim(work, &r->pieces[r->cursor_piece], r->cursor_skip);
+	advance(r, length);
+	return true;
+}
+
+static bool has_room(const struct tei_link *link)
+{
+	return link->out.n_ready < READY_MAX &&
+	       link->out.bytes < link->engine->config.window;
+}
+
+void tei_works_fill(struct tei_link *link)
+{
+	struct tei_peer *peer = link->out.peer;
+
+	tei_list_for_each_safe (node, tmp, &peer->w.queue) {
+		struct tei_request *r =
+			tei_list_entry(node, struct tei_request, queue);
+
+		while (has_room(link) && make_next(r, link))
+			;
+		if (!r->n_redo && r->cursor == r->length)
+			tei_list_del(&r->queue);
+		if (!has_room(link))
+			return;
+	}
+}
+
+/* ---- done ---- */
+
+static void count_down(struct tei_work *work)
+{
+	struct tei_link *link = work->link;
+
+	tei_list_del(&work->of_link);
+	link->out.n_posted--;
+	link->out.bytes -= work->slice.length;
+	link->out.moved_at = link->engine->worker.now;
+	link->rail->n_posted--;
+}
+
+static void good(struct tei_work *work)
+{
+	struct tei_request *r = work->request;
+	struct tei_slice *slice = &work->slice;
+	uint64_t after;
+
+	r->bytes += slice->length;
+	if (slice->crc_len) {
+		after = r->crc_from + r->crc_len -
+			(work->offset + slice->crc_from + slice->crc_len);
+		r->crc ^= tei_crc32c_shift(slice->crc, after);
+	}
+	tei_work_free(work);
+	tei_request_settle(r);
+}
+
+/* The request has ended already, or ends now with @err. */
+static void bad(struct tei_work *work, int err, bool loud)
+{
+	struct tei_request *r = work->request;
+
+	if (loud && r->op == TE_WRITE)
+		r->loud = true;
+	if (!r->provider_code)
+		r->provider_code = work->slice.provider_code;
+	tei_work_free(work);
+	tei_request_refuse(r, err);
+}
+
+/* Post it again, on whatever link comes first. */
+static void redo(struct tei_work *work)
+{
+	struct tei_request *r = work->request;
+	struct tei_link *link = work->link;
+
+	if (work->state == TEI_WORK_READY) {
+		link->out.n_ready--;
+		link->out.bytes -= work->slice.length;
+	} else {
+		r->retries++;
+		TEI_COUNT(link->engine, retries);
+	}
+	tei_list_del(&work->of_link);
+	work->state = TEI_WORK_REDO;
+	work->link = NULL;
+	r->n_out--;
+	r->n_redo++;
+	if (tei_list_empty(&r->queue))
+		tei_list_add_head(&r->peer->w.queue, &r->queue);
+	tei_peer_run(r->peer);
+}
+
+/* Its link has been flushed. */
+static void unsettled(struct tei_work *work)
+{
+	struct tei_request *r = work->request;
+	struct tei_link *link = work->link;
+
+	if (!r->provider_code)
+		r->provider_code = work->slice.provider_code;
+	if (r->error) {
+		bad(work, r->error, !link->out.settled);
+	} else if (r->op == TE_READ || link->out.settled) {
+		redo(work);
+	} else {
+		work->state = TEI_WORK_LIMBO;
+		tei_list_add_tail(&link->out.limbo, &work->of_link);
+	}
+}
+
+/* The owner has no room: not an error, but not again at once either. */
+static void busy(struct tei_work *work)
+{
+	struct tei_request *r = work->request;
+	struct tei_peer *peer = r->peer;
+	uint32_t step = r->retries < PAUSE_STEPS ? r->retries : PAUSE_STEPS;
+
+	if (r->error || r->retries > BUSY_MAX) {
+		bad(work, r->error ? r->error : -EIO, false);
+		return;
+	}
+	peer->w.pause_until =
+		peer->engine->worker.now + (TEI_NS_PER_MS << step);
+	redo(work);
+}
+
+void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
+{
+	struct tei_work *work = slice->work;
+	struct tei_link *link = work->link;
+
+	assert(work->state == TEI_WORK_POSTED);
+	assert(err <= 0 && (err || bytes == slice->length));
+	count_down(work);
+	if (!err)
+		good(work);
+	else if (link->out.state == TEI_LINK_BROKEN && !work->canceled)
+		unsettled(work);
+	else if (err == -EACCES || err == -EFAULT || err == -ESTALE)
+		bad(work, err, false);
+	else if (err == -EAGAIN || err == -ENOMEM)
+		busy(work);
+	else if (work->canceled)
+		bad(work, -ECANCELED, !link->out.settled);
+	else
+		bad(work, -EIO, true);
+	if (err == -ESTALE)
+		tei_link_break(link, err);
+	tei_peer_run(link->out.peer);
+}
+
+/* ---- broken links ---- */
+
+void tei_works_of_broken(struct tei_link *link)
+{
+	assert(!link->out.n_posted);
+	while (!tei_list_empty(&link->out.ready))
+		redo(tei_list_entry(link->out.ready.next, struct tei_work,
+				    of_link));
+}
+
+void tei_works_quiet(struct tei_link *link)
+{
+	while (!tei_list_empty(&link->out.limbo))
+		redo(tei_list_entry(link->out.limbo.next, struct tei_work,
+				    of_link));
+}
+
+void tei_works_lost(struct tei_link *link)
+{
+	while (!tei_list_empty(&link->out.limbo)) {
+		struct tei_work *work = tei_list_entry(
+			link->out.limbo.next, struct tei_work, of_link);
+
+		bad(work, link->out.err, true);
+	}
+}
