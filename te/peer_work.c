@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer_work.c - a peer as the holder of the drive token sees it */
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "te/engine.h"
+#include "te/peer.h"
+#include "te/request.h"
+#include "te/work.h"
+
+static void retry_due(struct tei_due *due)
+{
+	tei_peer_run(TEI_CONTAINER(due, struct tei_peer, w.retry));
+}
+
+static void news_came(struct tei_call *call)
+{
+	struct tei_peer *peer = TEI_CONTAINER(call, struct tei_peer, news_call);
+
+	atomic_store(&peer->news_posted, false);
+	tei_peer_sync(peer);
+}
+
+void tei_peer_work_init(struct tei_peer *peer)
+{
+	struct tei_peer_work *w = &peer->w;
+
+	tei_list_init(&w->active);
+	tei_list_init(&w->queue);
+	tei_list_init(&w->parked);
+	tei_list_init(&w->links);
+	tei_list_init(&w->run);
+	w->retry.fn = retry_due;
+	peer->news_call.fn = news_came;
+}
+
+void tei_peer_run(struct tei_peer *peer)
+{
+	if (peer->w.runnable)
+		return;
+	peer->w.runnable = true;
+	tei_list_add_tail(&peer->engine->worker.runnable, &peer->w.run);
+}
+
+/* ---- asking control ---- */
+
+static void post_asks(struct tei_peer *peer)
+{
+	if (!atomic_exchange(&peer->asks_posted, true))
+		tei_loop_post(peer->engine->loop, &peer->asks_call);
+}
+
+void tei_peer_ask(struct tei_peer *peer, uint32_t asks)
+{
+	if (peer->self)
+		return;
+	atomic_fetch_or(&peer->asks, asks);
+	post_asks(peer);
+}
+
+static bool has_link_up(const struct tei_peer *peer)
+{
+	uint32_t i;
+
+	for (i = 0; i < peer->engine->worker.n_rails; i++) {
+		const struct tei_link *link = peer->w.pairs[i].link;
+
+		if (link && link->out.state == TEI_LINK_UP)
+			return true;
+	}
+	return false;
+}
+
+void tei_peer_update_want(struct tei_peer *peer)
+{
+	bool want;
+
+	want = !peer->self && !peer->w.up &&
+	       (!tei_list_empty(&peer->w.parked) ||
+		(!tei_list_empty(&peer->w.queue) && !has_link_up(peer)));
+	if (want == atomic_load_explicit(&peer->want, memory_order_relaxed))
+		return;
+	atomic_store(&peer->want, want);
+	if (want)
+		post_asks(peer);
+}
+
+/* ---- all requests of a peer, while any of them may end ---- */
+
+typedef void request_fn(struct tei_request *r, int err);
+
+/*
+ * Ending one request may end others, so neither a position in the list nor
+ * its successor is safe to keep: each is moved back before it is looked at.
+ */
+static void each_active(struct tei_peer *peer, request_fn *fn, int err)
+{
+	struct tei_list all, *node;
+
+	tei_list_init(&all);
+	tei_list_splice_tail(&all, &peer->w.active);
+	while ((node = tei_list_pop(&all))) {
+		tei_list_add_tail(&peer->w.active, node);
+		fn(tei_list_entry(node, struct tei_request, of_peer), err);
+	}
+}
+
+static bool awaits_a_link(const struct tei_request *r)
+{
+	if (r->n_redo || r->parked)
+		return true;
+	tei_list_for_each (node, &r->works) {
+		if (tei_list_entry(node, struct tei_work, of_request)->state ==
+		    TEI_WORK_LIMBO)
+			return true;
+	}
+	return r->cursor < r->length && !has_link_up(r->peer);
+}
+
+static void fail_fast(struct tei_request *r, int err)
+{
+	if ((r->flags & TE_FAIL_FAST) && awaits_a_link(r))
+		tei_request_abort(r, err);
+}
+
+void tei_peer_fail_fast(struct tei_peer *peer, int err)
+{
+	each_active(peer, fail_fast, err);
+}
+
+void tei_peer_abort_all(struct tei_peer *peer, int err)
+{
+	each_active(peer, tei_request_abort, err);
+}
+
+static void end_if_stale(struct tei_request *r, int err)
+{
+	const struct tei_peer *peer = r->peer;
+
+	if (r->life != peer->w.life || r->epoch != peer->w.epoch)
+		tei_request_refuse(r, err);
+}
+
+/*
+ * @settled: the owner has confirmed that nothing of the old epoch can land, so
+ * what is in limbo is quiet as well.
+ */
+static void end_stale(struct tei_peer *peer, bool settled)
+{
+	tei_list_for_each_safe (node, tmp, &peer->w.links) {
+		struct tei_link *link =
+			tei_list_entry(node, struct tei_link, link);
+
+		if (settled) {
+			link->out.settled = true;
+			tei_works_quiet(link);
+		}
+		tei_link_break(link, -ESTALE);
+	}
+	each_active(peer, end_if_stale, -ESTALE);
+}
+
+/* ---- taking over what control has told ---- */
+
+static void match_rails(struct tei_peer *peer)
+{
+	const struct tei_worker *w = &peer->engine->worker;
+	const struct tei_remote *remote = peer->w.remote;
+	uint32_t i, k;
+
+	for (i = 0; i < w->n_rails; i++) {
+		const struct tei_backend_ops *ops = w->rails[i]->rail.ops;
+		struct tei_pair *pair = &peer->w.pairs[i];
+
+		pair->usable = false;
+		if (!!(ops->caps & TEI_CAP_SELF) != peer->self)
+			continue;
+		for (k = 0; k < remote->n_rails && !pair->usable; k++) {
+			if (strcmp(remote->rails[k].backend, ops->name))
+				continue;
+			pair->usable = true;
+			pair->remote_pos = k;
+			pair->remote_rail = remote->rails[k].index;
+		}
+	}
+}
+
+static void unpark(struct tei_peer *peer)
+{
+	struct tei_list all, *node;
+
+	tei_list_init(&all);
+	tei_list_splice_tail(&all, &peer->w.parked);
+	while ((node = tei_list_pop(&all)))
+		tei_request_admit(
+			tei_list_entry(node, struct tei_request, queue));
+}
+
+static void take_remote(struct tei_peer *peer, struct tei_remote *remote)
+{
+	if (remote == peer->w.remote) {
+		tei_remote_put(remote);
+		return;
+	}
+	tei_remote_put(peer->w.remote);
+	peer->w.remote = remote;
+	if (remote)
+		match_rails(peer);
+}
+
+void tei_peer_sync(struct tei_peer *peer)
+{
+	struct te_engine *engine = peer->engine;
+	struct tei_peer_work *w = &peer->w;
+	struct tei_told told;
+	bool new_life, new_epoch, new_fails;
+
+	w->news = atomic_load_explicit(&peer->news, memory_order_acquire);
+	tei_mutex_lock(&engine->mu);
+	told = peer->told;
+	if (told.remote)
+		tei_remote_get(told.remote);
+	tei_mutex_unlock(&engine->mu);
+
+	new_life = told.life != w->life;
+	new_epoch = told.epoch != w->epoch;
+	new_fails = told.fails != w->fails;
+	w->life = told.life;
+	w->epoch = told.epoch;
+	w->fails = told.fails;
+	w->fresh = told.fresh;
+	w->address = told.address;
+	w->up = told.up;
+	take_remote(peer, told.remote);
+	if (new_life || new_epoch)
+		end_stale(peer, !new_life);
+	if (new_fails && tei_is_lost(told.fail_err))
+		tei_peer_fail_fast(peer, told.fail_err);
+	unpark(peer);
+	tei_peer_run(peer);
+}
+
+/* ---- links and posting ---- */
+
+static void open_links(struct tei_peer *peer)
+{
+	struct tei_worker *w = &peer->engine->worker;
+	uint64_t again = UINT64_MAX;
+	uint32_t i;
+
+	if (!peer->w.up)
+		return;
+	for (i = 0; i < w->n_rails; i++) {
+		struct tei_pair *pair = &peer->w.pairs[i];
+
+		if (!pair->usable || pair->link || w->rails[i]->dead)
+			continue;
+		if (pair->retry_at <= w->now)
+			tei_link_open(peer, i);
+		if (!pair->link && pair->retry_at < again)
+			again = pair->retry_at;
+	}
+	if (again != UINT64_MAX)
+		tei_due_set(w, &peer->w.retry, again);
+}
+
+static void feed(struct tei_link *link)
+{
+	while (link->out.state == TEI_LINK_UP && !link->out.full) {
+		tei_works_fill(link);
+		if (!link->out.n_ready)
+			return;
+		tei_link_post(link);
+	}
+}
+
+void tei_peer_pump(struct tei_peer *peer)
+{
+	struct tei_worker *w = &peer->engine->worker;
+	uint32_t i;
+
+	if (atomic_load_explicit(&peer->news, memory_order_acquire) !=
+	    peer->w.news)
+		tei_peer_sync(peer);
+	if (w->now < peer->w.pause_until) {
+		tei_due_set(w, &peer->w.retry, peer->w.pause_until);
+		return;
+	}
+	if (!tei_list_empty(&peer->w.queue))
+		open_links(peer);
+	for (i = 0; i < w->n_rails; i++) {
+		if (peer->w.pairs[i].link)
+			feed(peer->w.pairs[i].link);
+	}
+	tei_peer_update_want(peer);
+}
+
+void tei_peer_post_news(struct tei_peer *peer)
+{
+	atomic_fetch_add_explicit(&peer->news, 1, memory_order_release);
+	if (!atomic_exchange(&peer->news_posted, true))
+		tei_worker_post(&peer->engine->worker, &peer->news_call);
+}
