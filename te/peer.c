@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer.c - getting and keeping a control connection to a peer */
+#include "te/peer.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sm.h"
+#include "te/control.h"
+#include "te/engine.h"
+
+#define BACKOFF_MS   10u
+#define BACKOFF_BITS 5u /* up to 320 ms, and a quarter of jitter */
+
+static const struct tei_sm_state states[] = {
+	[TEI_PEER_IDLE] = {"idle", SM_TO(TEI_PEER_CONNECTING) |
+					   SM_TO(TEI_PEER_BACKOFF)},
+	[TEI_PEER_CONNECTING] = {"connecting", SM_TO(TEI_PEER_HELLO) |
+						       SM_TO(TEI_PEER_BACKOFF) |
+						       SM_TO(TEI_PEER_IDLE)},
+	[TEI_PEER_HELLO] = {"hello", SM_TO(TEI_PEER_DESCRIBING) |
+					     SM_TO(TEI_PEER_BACKOFF) |
+					     SM_TO(TEI_PEER_IDLE)},
+	[TEI_PEER_DESCRIBING] = {"describing", SM_TO(TEI_PEER_UP) |
+						       SM_TO(TEI_PEER_BACKOFF) |
+						       SM_TO(TEI_PEER_IDLE)},
+	[TEI_PEER_UP] = {"up", SM_TO(TEI_PEER_BACKOFF) | SM_TO(TEI_PEER_IDLE)},
+	[TEI_PEER_BACKOFF] = {"backoff", SM_TO(TEI_PEER_IDLE)},
+};
+
+void tei_peer_move(struct tei_peer *peer, enum tei_peer_state to)
+{
+	tei_sm_move(&peer->c.state, states, (uint8_t)to);
+}
+
+/* ---- making ---- */
+
+static void asks_came(struct tei_call *call)
+{
+	struct tei_peer *peer = TEI_CONTAINER(call, struct tei_peer, asks_call);
+
+	atomic_store(&peer->asks_posted, false);
+	tei_peer_kick(peer);
+}
+
+static void init(struct tei_peer *peer, struct te_engine *engine,
+		 const char *name)
+{
+	peer->engine = engine;
+	strcpy(peer->name, name); /* both have TEI_NAME_LEN_MAX + 1 */
+	tei_list_init(&peer->link);
+	tei_list_init(&peer->c.openers);
+	tei_list_init(&peer->c.drops);
+	peer->asks_call.fn = asks_came;
+	tei_peer_work_init(peer);
+}
+
+static bool has_self_rail(const struct te_engine *engine)
+{
+	uint32_t i;
+
+	for (i = 0; i < engine->worker.n_rails; i++) {
+		if (engine->worker.rails[i]->rail.ops->caps & TEI_CAP_SELF)
+			return true;
+	}
+	return false;
+}
+
+/* We know all about ourselves from the start. */
+static int tell_self(struct tei_peer *peer)
+{
+	struct te_engine *engine = peer->engine;
+	struct tei_told *told = &peer->told;
+
+	peer->self = true;
+	told->remote = tei_self_describe(engine);
+	if (!told->remote)
+		return -ENOMEM;
+	told->life = 1;
+	told->up = true;
+	told->epoch = atomic_load(&engine->guests.self.epoch);
+	told->epoch_since = tei_now_ns();
+	memcpy(told->incarnation, engine->incarnation, TE_INCARNATION_LEN);
+	atomic_init(&peer->news, 1);
+	return 0;
+}
+
+static struct tei_peer *find(struct te_engine *engine, const char *name)
+	TEI_REQUIRES(engine->mu)
+{
+	tei_list_for_each (node, &engine->peers) {
+		struct tei_peer *peer =
+			tei_list_entry(node, struct tei_peer, link);
+
+		if (!strcmp(peer->name, name))
+			return peer;
+	}
+	return NULL;
+}
+
+static int make(struct te_engine *engine, const char *name,
+		struct tei_peer **out)
+{
+	struct tei_peer *peer = tei_calloc(1, sizeof(*peer));
+	int rc = -ENOMEM;
+
+	if (!peer)
+		return -ENOMEM;
+	init(peer, engine, name);
+	peer->w.pairs =
+		tei_calloc(engine->worker.n_rails, sizeof(*peer->w.pairs));
+	if (!peer->w.pairs)
+		goto free_peer;
+	if (!strcmp(name, engine->name) && has_self_rail(engine)) {
+		rc = tell_self(peer);
+		if (rc)
+			goto free_peer;
+	}
+	tei_name_split(name, peer->host, &peer->port);
+	*out = peer;
+	return 0;
+
+free_peer:
+	tei_peer_free(peer);
+	return rc;
+}
+
+int tei_peer_get(struct te_engine *engine, const char *name,
+		 struct tei_peer **out)
+{
+	char host[TEI_HOST_LEN_MAX + 1], full[TEI_NAME_LEN_MAX + 1];
+	struct tei_peer *made = NULL, *peer;
+	uint16_t port;
+	int rc;
+
+	if (!name || tei_name_split(name, host, &port) || !port)
+		return -EINVAL;
+	tei_name_join(host, port, full);
+
+	tei_mutex_lock(&engine->mu);
+	peer = find(engine, full);
+	tei_mutex_unlock(&engine->mu);
+	if (!peer) {
+		rc = make(engine, full, &made);
+		if (rc)
+			return rc;
+		tei_mutex_lock(&engine->mu);
+		peer = find(engine, full); /* another may have been faster */
+		if (!peer) {
+			tei_list_add_tail(&engine->peers, &made->link);
+			peer = made;
+			made = NULL;
+		}
+		tei_mutex_unlock(&engine->mu);
+		tei_peer_free(made);
+	}
+	*out = peer;
+	return 0;
+}
+
+void tei_peer_free(struct tei_peer *peer)
+{
+	if (!peer)
+		return;
+	tei_remote_put(peer->told.remote);
+	tei_remote_put(peer->w.remote);
+	tei_free(peer->w.pairs);
+	tei_free(peer);
+}
+
+/* ---- openers ---- */
+
+static void opener_end(struct tei_opener *opener, int err)
+{
+	struct te_engine *engine = opener->peer->engine;
+
+	tei_list_del(&opener->link);
+	tei_mutex_lock(&engine->mu);
+	opener->done = true;
+	opener->err = err;
+	tei_cond_signal(&opener->cond); /* under mu: it is on a stack */
+	tei_mutex_unlock(&engine->mu);
+}
+
+static void end_openers(struct tei_peer *peer, int err)
+{
+	while (!tei_list_empty(&peer->c.openers))
+		opener_end(tei_list_entry(peer->c.openers.next,
+					  struct tei_opener, link),
+			   err);
+}
+
+/* Those that only wanted the peer to be up. */
+static void serve_openers(struct tei_peer *peer)
+{
+	bool probe = false;
+
+	tei_list_for_each_safe (node, tmp, &peer->c.openers) {
+		struct tei_opener *opener =
+			tei_list_entry(node, struct tei_opener, link);
+
+		if (opener->probe)
+			probe = true;
+		else
+			opener_end(opener, 0);
+	}
+	if (probe)
+		tei_peer_probe(peer);
+}
+
+void tei_peer_open(struct tei_opener *opener)
+{
+	tei_list_add_tail(&opener->peer->c.openers, &opener->link);
+	tei_peer_kick(opener->peer);
+}
+
+void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns)
+{
+	tei_list_for_each_safe (node, tmp, &peer->c.openers) {
+		struct tei_opener *opener =
+			tei_list_entry(node, struct tei_opener, link);
+
+		if (!opener->probe)
+			continue;
+		opener->rtt_ns = rtt_ns;
+		opener_end(opener, 0);
+	}
+}
+
+/* ---- the connection ---- */
+
+static bool is_wanted(const struct tei_peer *peer)
+{
+	return !tei_list_empty(&peer->c.openers) ||
+	       !tei_list_empty(&peer->c.drops) || atomic_load(&peer->want);
+}
+
+static int resolve(struct tei_peer *peer)
+{
+	int n;
+
+	if (peer->c.next_address < peer->c.n_address)
+		return 0;
+	peer->c.next_address = peer->c.n_address = 0;
+	n = tei_resolve(peer->host, peer->port, peer->c.address,
+			TEI_PEER_ADDRESSES);
+	if (n < 0)
+		return n;
+	peer->c.n_address = n;
+	return n ? 0 : -EHOSTUNREACH;
+}
+
+static void connect_now(struct tei_peer *peer)
+{
+	struct te_engine *engine = peer->engine;
+	int rc = resolve(peer);
+
+	if (rc) {
+		tei_peer_failed(peer, rc, rc == -EHOSTUNREACH);
+		return;
+	}
+	tei_peer_move(peer, TEI_PEER_CONNECTING);
+	rc = tei_frame_connect(engine->loop, &tei_control_protocol,
+			       &peer->c.address[peer->c.next_address++],
+			       engine->config.connect_timeout,
+			       &tei_peer_frame_ops, peer, &peer->c.conn);
+	if (rc)
+		tei_peer_failed(peer, rc, false);
+}
+
+void tei_peer_kick(struct tei_peer *peer)
+{
+	uint32_t asks;
+
+	if (peer->c.state == TEI_PEER_IDLE && is_wanted(peer))
+		connect_now(peer);
+	if (peer->c.state != TEI_PEER_UP)
+		return;
+	asks = atomic_exchange(&peer->asks, 0);
+	if (asks & TEI_ASK_DESCRIBE)
+		tei_peer_describe(peer);
+	if (asks & TEI_ASK_PROBE)
+		tei_peer_probe(peer);
+	tei_peer_send_drops(peer);
+	if (peer->c.state == TEI_PEER_UP)
+		serve_openers(peer);
+}
+
+void tei_peer_is_up(struct tei_peer *peer)
+{
+	tei_peer_move(peer, TEI_PEER_UP);
+	peer->c.attempts = 0;
+	peer->c.next_address = 0;
+	TEI_COUNT(peer->engine, control_up);
+	tei_peer_kick(peer);
+}
+
+static void backoff_over(void *arg)
+{
+	struct tei_peer *peer = arg;
+
+	tei_timer_stop(peer->c.timer);
+	peer->c.timer = NULL;
+	tei_peer_move(peer, TEI_PEER_IDLE);
+	tei_peer_kick(peer);
+}
+
+static void back_off(struct tei_peer *peer)
+{
+	uint32_t bits = peer->c.attempts < BACKOFF_BITS ? peer->c.attempts
+							: BACKOFF_BITS;
+	uint64_t ms = BACKOFF_MS << bits;
+
+	ms += tei_now_ns() / TEI_NS_PER_US % (ms / 4 + 1);
+	peer->c.attempts++;
+	peer->c.timer = tei_timer_start(peer->engine->loop, ms, false,
+					backoff_over, peer);
+	/* Without a timer the next one who wants something tries again. */
+	tei_peer_move(peer, peer->c.timer ? TEI_PEER_BACKOFF : TEI_PEER_IDLE);
+}
+
+static void tell_failure(struct tei_peer *peer, int err)
+{
+	struct te_engine *engine = peer->engine;
+
+	tei_mutex_lock(&engine->mu);
+	peer->told.up = false;
+	peer->told.fails++;
+	peer->told.fail_err = err;
+	tei_mutex_unlock(&engine->mu);
+	tei_peer_post_news(peer);
+}
+
+void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
+{
+	struct tei_frame_conn *conn = peer->c.conn;
+
+	peer->c.conn = NULL; /* answers to calls from in here are ignored */
+	if (conn)
+		tei_frame_close(conn);
+	peer->c.describing = peer->c.describe_again = false;
+	peer->c.proving = peer->c.prove_again = peer->c.probing = false;
+	TEI_COUNT(peer->engine, control_failed);
+	LOG_DEBUG("peer %s: %s", peer->name, te_strerror(err));
+	tell_failure(peer, err);
+	tei_peer_prune_drops(peer);
+	if (for_good)
+		end_openers(peer, err);
+	back_off(peer);
+}
+
+void tei_peer_close(struct tei_peer *peer)
+{
+	struct tei_frame_conn *conn = peer->c.conn;
+
+	peer->c.conn = NULL;
+	if (conn)
+		tei_frame_close(conn);
+	tei_timer_stop(peer->c.timer);
+	peer->c.timer = NULL;
+	end_openers(peer, -ECANCELED);
+}
+
+void tei_peer_tell_epoch(struct tei_peer *peer, uint64_t epoch)
+{
+	struct te_engine *engine = peer->engine;
+	bool newer;
+
+	tei_mutex_lock(&engine->mu);
+	newer = epoch > peer->told.epoch;
+	if (newer) {
+		peer->told.epoch = epoch;
+		peer->told.epoch_since = tei_now_ns();
+	}
+	tei_mutex_unlock(&engine->mu);
+	if (newer)
+		tei_peer_post_news(peer);
+}
