@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control.c - the control port: who comes, and what is said of our regions */
+#include "te/control.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "te/control.pb-c.h"
+#include "te/engine.h"
+#include "te/visitor.h"
+
+#define VISITORS_MAX    4096u
+#define HELLO_MAX       16384u
+#define PROVE_MAX       8192u
+#define SMALL_MAX       1024u
+#define DESCRIPTION_MAX (16u << 20)
+
+const struct tei_frame_protocol tei_control_protocol = {
+	.name = "control",
+	.cap =
+		{
+			[TE__CONTROL_TYPE__CONTROL_REFUSED] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_HELLO] = HELLO_MAX,
+			[TE__CONTROL_TYPE__CONTROL_PROVE] = PROVE_MAX,
+			[TE__CONTROL_TYPE__CONTROL_DESCRIBE] = DESCRIPTION_MAX,
+			[TE__CONTROL_TYPE__CONTROL_CONNECT] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_DROP] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_PROBE] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_REGIONS] = DESCRIPTION_MAX,
+			[TE__CONTROL_TYPE__CONTROL_REVOKED] = SMALL_MAX,
+		},
+};
+
+/* ---- listening ---- */
+
+static void accepted(struct tei_frame_conn *conn, void *arg)
+{
+	struct te_engine *engine = arg;
+
+	if (tei_visitor_came(engine, conn))
+		tei_frame_refuse(conn, "out of memory");
+}
+
+static void stray_down(struct tei_frame_conn *conn, int err, const char *text,
+		       void *arg)
+{
+	(void)err;
+	(void)text;
+	(void)arg;
+	tei_frame_close(conn);
+}
+
+static void stray_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
+			void *arg)
+{
+	(void)conn;
+	(void)f;
+	(void)arg;
+}
+
+static void stray_fault(enum tei_frame_fault fault, void *arg)
+{
+	tei_control_count_fault(arg, fault);
+}
+
+/* Of connections that did not become visitors. */
+static const struct tei_frame_ops stray_ops = {
+	.frame = stray_frame,
+	.down = stray_down,
+	.fault = stray_fault,
+};
+
+struct listening {
+	struct te_engine *engine;
+	struct tei_frame_server_config config;
+	int rc;
+};
+
+static void listen_now(void *arg)
+{
+	struct listening *l = arg;
+	struct te_engine *engine = l->engine;
+	uint16_t port;
+
+	l->rc = tei_frame_listen(engine->loop, &l->config, &port,
+				 &engine->server);
+	if (!l->rc) /* before the first visitor asks for it */
+		tei_name_join(engine->host, port, engine->name);
+}
+
+int tei_control_listen(struct te_engine *engine, uint16_t port)
+{
+	struct listening l = {
+		.engine = engine,
+		.config =
+			{
+				.protocol = &tei_control_protocol,
+				.host = engine->config.bind,
+				.port = port,
+				.insecure = engine->config.insecure,
+				.n_max = VISITORS_MAX,
+				.hello_ms = 2 * engine->config.connect_timeout,
+				.ops = &stray_ops,
+				.arg = engine,
+				.accepted = accepted,
+			},
+	};
+
+	tei_loop_do(engine->loop, listen_now, &l);
+	return l.rc;
+}
+
+void tei_control_close(struct te_engine *engine)
+{
+	struct tei_list *visitors = &engine->guests.visitors;
+
+	if (engine->server)
+		tei_frame_server_close(engine->server);
+	engine->server = NULL;
+	while (!tei_list_empty(visitors))
+		tei_visitor_leave(tei_list_entry(visitors->next,
+						 struct tei_visitor, link));
+}
+
+void tei_control_count_fault(struct te_engine *engine,
+			     enum tei_frame_fault fault)
+{
+	switch (fault) {
+	case TEI_FRAME_BAD_TYPE:
+		TEI_COUNT(engine, bad_type);
+		break;
+	case TEI_FRAME_TOO_LONG:
+		TEI_COUNT(engine, too_long);
+		break;
+	case TEI_FRAME_BAD_BODY:
+		TEI_COUNT(engine, bad_body);
+		break;
+	case TEI_FRAME_LATE:
+		TEI_COUNT(engine, late);
+		break;
+	case TEI_FRAME_STRANGER:
+		TEI_COUNT(engine, stranger);
+		break;
+	case TEI_FRAME_CROWD:
+		TEI_COUNT(engine, crowd);
+		break;
+	case TEI_FRAME_FAULTS:
+		break;
+	}
+}
+
+/* ---- what is said of our regions ---- */
+
+static int fill_rail(struct te_engine *engine, uint32_t i,
+		     struct tei_arena *arena, Te__Rail **out)
+{
+	struct tei_rail *rail = &engine->worker.rails[i]->rail;
+	Te__Rail *m = tei_arena_alloc(arena, sizeof(*m));
+
+	if (!m)
+		return -ENOMEM;
+	te__rail__init(m);
+	m->index = i;
+	/* The generated code lacks const; it only reads. */
+	m->backend = (char *)(uintptr_t)rail->ops->name;
+	m->device = rail->device.name;
+	m->speed_bps = rail->device.speed_bps;
+	m->numa_node = rail->device.numa_node;
+	*out = m;
+	return 0;
+}
+
+int tei_control_describe(struct te_engine *engine, tei_group_mask mask,
+			 struct tei_arena *arena, Te__Description *out)
+{
+	uint32_t i, n = engine->worker.n_rails;
+	int rc = 0;
+
+	out->rails = tei_arena_calloc(arena, n, sizeof(*out->rails));
+	if (!out->rails)
+		return -ENOMEM;
+	out->n_rails = n;
+	for (i = 0; !rc && i < n; i++)
+		rc = fill_rail(engine, i, arena, &out->rails[i]);
+	if (!rc)
+		rc = tei_regions_describe(engine, mask, arena, out);
+	return rc;
+}
+
+/* One job for all changes that come before it runs. */
+static void push_all(struct tei_call *call)
+{
+	struct tei_guests *g =
+		TEI_CONTAINER(call, struct tei_guests, push_call);
+
+	atomic_store(&g->push_posted, false);
+	tei_list_for_each_safe (node, tmp, &g->visitors) {
+		tei_visitor_push(
+			tei_list_entry(node, struct tei_visitor, link));
+	}
+}
+
+void tei_control_push_regions(struct te_engine *engine)
+{
+	struct tei_guests *g = &engine->guests;
+
+	if (!atomic_exchange(&g->push_posted, true))
+		tei_loop_post(engine->loop, &g->push_call);
+}
+
+void tei_control_init(struct te_engine *engine)
+{
+	engine->guests.push_call.fn = push_all;
+}
+
+/* ---- proofs ---- */
+
+static int fill_proof(struct te_engine *engine, const struct tei_group *group,
+		      const struct tei_group_challenge *challenge, char side,
+		      Te__GroupProof **out)
+{
+	struct tei_arena *arena = &engine->arena;
+	Te__GroupProof *m = tei_arena_alloc(arena, sizeof(*m));
+	uint8_t *tag = tei_arena_alloc(arena, TEI_GROUP_TAG_LEN);
+	uint8_t *proof = tei_arena_alloc(arena, TEI_GROUP_PROOF_LEN);
+
+	if (!m || !tag || !proof)
+		return -ENOMEM;
+	te__group_proof__init(m);
+	memcpy(tag, group->tag, TEI_GROUP_TAG_LEN);
+	m->tag.data = tag;
+	m->tag.len = TEI_GROUP_TAG_LEN;
+	m->proof.data = proof;
+	m->proof.len = TEI_GROUP_PROOF_LEN;
+	*out = m;
+	return tei_group_prove(group, challenge, side, proof);
+}
+
+int tei_control_proofs(struct te_engine *engine,
+		       const struct tei_group_set *set,
+		       const struct tei_group_challenge *challenge, char side,
+		       Te__GroupProof ***out)
+{
+	unsigned int i;
+	int rc;
+
+	*out = tei_arena_calloc(&engine->arena, set->n + 1ul, sizeof(**out));
+	if (!*out)
+		return -ENOMEM;
+	for (i = 0; i < set->n; i++) {
+		rc = fill_proof(engine, &set->group[i], challenge, side,
+				&(*out)[i]);
+		if (rc)
+			return rc;
+	}
+	return (int)set->n;
+}
