@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* batch.c - making, waiting for and taking the results of batches */
+#include "te/batch.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/mem.h"
+#include "te/engine.h"
+#include "te/pieces.h"
+
+#define CAPACITY_MAX 65536u
+
+static void cancel_came(struct tei_call *call);
+
+static struct te_batch *make(struct te_engine *engine, uint32_t capacity)
+{
+	struct te_batch *batch = tei_calloc(1, sizeof(*batch));
+
+	if (!batch)
+		return NULL;
+	batch->requests = tei_calloc(capacity, sizeof(*batch->requests));
+	batch->order = tei_calloc(capacity, sizeof(*batch->order));
+	if (!batch->requests || !batch->order) {
+		tei_free(batch->requests);
+		tei_free(batch->order);
+		tei_free(batch);
+		return NULL;
+	}
+	batch->engine = engine;
+	batch->capacity = capacity;
+	batch->cancel.fn = cancel_came;
+	atomic_init(&batch->event, -1);
+	tei_list_init(&batch->chunks);
+	tei_list_init(&batch->dirty);
+	tei_mutex_init(&batch->mu);
+	tei_cond_init(&batch->cond);
+	return batch;
+}
+
+int te_batch_create(struct te_engine *engine, uint32_t capacity,
+		    struct te_batch **out)
+{
+	struct te_batch *batch;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (!capacity || capacity > CAPACITY_MAX || !out)
+		return -EINVAL;
+	batch = make(engine, capacity);
+	if (!batch)
+		return -ENOMEM;
+	tei_mutex_lock(&engine->mu);
+	tei_list_add_tail(&engine->batches, &batch->link);
+	tei_mutex_unlock(&engine->mu);
+	*out = batch;
+	return 0;
+}
+
+void tei_batch_free(struct te_batch *batch)
+{
+	int event = atomic_load(&batch->event);
+
+	if (event >= 0)
+		close(event);
+	tei_pieces_free(&batch->chunks);
+	tei_cond_fini(&batch->cond);
+	tei_mutex_fini(&batch->mu);
+	tei_free(batch->order);
+	tei_free(batch->requests);
+	tei_free(batch);
+}
+
+/* ---- the driver's side ---- */
+
+void tei_batch_ended(struct te_batch *batch, struct tei_request *r)
+{
+	batch->order[batch->n_final++] = r->index;
+	if (tei_list_empty(&batch->dirty))
+		tei_list_add_tail(&batch->engine->worker.dirty, &batch->dirty);
+}
+
+static void ring(int event)
+{
+	uint64_t one = 1;
+	ssize_t n = write(event, &one, sizeof(one));
+
+	(void)n; /* full: it is readable */
+}
+
+/* After n_done is stored the batch may be freed but for `touching`. */
+static void publish(struct te_batch *batch)
+{
+	int event;
+
+	atomic_store_explicit(&batch->touching, true, memory_order_relaxed);
+	atomic_store(&batch->n_done, batch->n_final);
+	if (atomic_load(&batch->waiting)) {
+		tei_mutex_lock(&batch->mu);
+		tei_cond_broadcast(&batch->cond);
+		tei_mutex_unlock(&batch->mu);
+	}
+	event = atomic_load(&batch->event);
+	if (event >= 0)
+		ring(event);
+	atomic_store_explicit(&batch->touching, false, memory_order_release);
+}
+
+void tei_batch_publish_dirty(struct tei_worker *w)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&w->dirty)))
+		publish(tei_list_entry(node, struct te_batch, dirty));
+}
+
+/* ---- waiting ---- */
+
+static bool all_done(void *arg)
+{
+	struct te_batch *batch = arg;
+
+	return atomic_load(&batch->n_done) ==
+	       atomic_load_explicit(&batch->n_submitted, memory_order_relaxed);
+}
+
+/* Somebody else drives: sleep until it has ended something of ours. */
+static void sleep_on(struct te_batch *batch, uint64_t until)
+{
+	tei_mutex_lock(&batch->mu);
+	atomic_store(&batch->waiting, true);
+	while (!all_done(batch) &&
+	       tei_cond_wait(&batch->cond, &batch->mu, until))
+		;
+	atomic_store(&batch->waiting, false);
+	tei_mutex_unlock(&batch->mu);
+}
+
+int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms)
+{
+	struct te_engine *engine = batch->engine;
+	uint64_t until = UINT64_MAX;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (all_done(batch))
+		return 0;
+	if (!timeout_ms) {
+		tei_worker_poke(&engine->worker);
+		return all_done(batch) ? 0 : -ETIMEDOUT;
+	}
+	if (timeout_ms != UINT32_MAX)
+		until = tei_now_ns() + timeout_ms * TEI_NS_PER_MS;
+	if (!tei_worker_drive(&engine->worker, all_done, batch, until))
+		sleep_on(batch, until);
+	return all_done(batch) ? 0 : -ETIMEDOUT;
+}
+
+static void fill(struct tei_request *r, struct te_completion *out)
+{
+	bool quiet = !r->error || r->op == TE_READ || !r->loud;
+
+	*out = (struct te_completion){
+		.user = r->user,
+		.bytes = r->bytes,
+		.index = r->index,
+		.error = r->error,
+		.provider_code = r->error ? r->provider_code : 0,
+		.retries = r->retries,
+		.flags = quiet ? TE_REMOTE_QUIET : 0,
+		.crc = r->error ? 0 : r->crc,
+		.rail = r->rail,
+	};
+}
+
+/* The event stays readable as long as something is left to take. */
+static void calm_event(struct te_batch *batch)
+{
+	int event = atomic_load(&batch->event);
+	uint64_t count;
+	ssize_t n;
+
+	if (event < 0)
+		return;
+	n = read(event, &count, sizeof(count));
+	(void)n;
+	if (atomic_load(&batch->n_done) != batch->n_taken)
+		ring(event);
+}
+
+static int take(struct te_batch *batch, struct te_completion *out, int max)
+{
+	uint32_t n_done = atomic_load(&batch->n_done);
+	int n = 0;
+
+	while (n < max && batch->n_taken < n_done)
+		fill(&batch->requests[batch->order[batch->n_taken++]],
+		     &out[n++]);
+	if (n)
+		calm_event(batch);
+	return n;
+}
+
+int te_batch_poll(struct te_batch *batch, struct te_completion *out, int max)
+{
+	int n;
+
+	if (!tei_engine_alive(batch->engine) || max <= 0)
+		return 0;
+	n = take(batch, out, max);
+	if (n || all_done(batch))
+		return n;
+	tei_worker_poke(&batch->engine->worker);
+	return take(batch, out, max);
+}
+
+int te_batch_result(struct te_batch *batch, uint32_t index,
+		    struct te_completion *out)
+{
+	struct tei_request *r;
+
+	if (!tei_engine_alive(batch->engine))
+		return -ESTALE;
+	if (index >=
+	    atomic_load_explicit(&batch->n_submitted, memory_order_acquire))
+		return -EINVAL;
+	r = &batch->requests[index];
+	if (!atomic_load_explicit(&r->final, memory_order_acquire))
+		return -EAGAIN;
+	fill(r, out);
+	return 0;
+}
+
+int te_batch_eventfd(struct te_batch *batch)
+{
+	int event = atomic_load(&batch->event);
+
+	if (!tei_engine_alive(batch->engine))
+		return -ESTALE;
+	if (event >= 0)
+		return event;
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (event < 0)
+		return -EMFILE;
+	atomic_store(&batch->event, event);
+	if (atomic_load(&batch->n_done) != batch->n_taken)
+		ring(event);
+	return event;
+}
+
+/* ---- cancelling, reset, the end ---- */
+
+/* Requests submitted before the cancellation have begun by now. Token. */
+static void cancel_came(struct tei_call *call)
+{
+	struct te_batch *batch = TEI_CONTAINER(call, struct te_batch, cancel);
+	uint32_t i, n = atomic_load_explicit(&batch->n_submitted,
+					     memory_order_acquire);
+	bool all;
+
+	/* Whoever cancels from now on posts again. */
+	atomic_store(&batch->cancel_running, true);
+	atomic_store(&batch->cancel_posted, false);
+	all = atomic_exchange(&batch->cancel_all, false);
+	for (i = 0; i < n; i++) {
+		struct tei_request *r = &batch->requests[i];
+
+		if (r->begun && (all || atomic_load(&r->canceled)))
+			tei_request_abort(r, -ECANCELED);
+	}
+	atomic_store_explicit(&batch->cancel_running, false,
+			      memory_order_release);
+}
+
+static void post_cancel(struct te_batch *batch)
+{
+	if (!atomic_exchange(&batch->cancel_posted, true))
+		tei_worker_submit(&batch->engine->worker, &batch->cancel);
+}
+
+int te_batch_cancel(struct te_batch *batch)
+{
+	if (!tei_engine_alive(batch->engine))
+		return -ESTALE;
+	if (all_done(batch))
+		return 0;
+	atomic_store(&batch->cancel_all, true);
+	post_cancel(batch);
+	return 0;
+}
+
+int te_request_cancel(struct te_batch *batch, uint32_t index)
+{
+	struct tei_request *r;
+
+	if (!tei_engine_alive(batch->engine))
+		return -ESTALE;
+	if (index >=
+	    atomic_load_explicit(&batch->n_submitted, memory_order_acquire))
+		return -EINVAL;
+	r = &batch->requests[index];
+	if (atomic_load_explicit(&r->final, memory_order_acquire))
+		return 0;
+	atomic_store(&r->canceled, true);
+	post_cancel(batch);
+	return 0;
+}
+
+/* A few instructions of the driver, or a cancellation just being served. */
+static void await_untouched(struct te_batch *batch)
+{
+	while (atomic_load(&batch->cancel_posted) ||
+	       atomic_load_explicit(&batch->cancel_running,
+				    memory_order_acquire) ||
+	       atomic_load_explicit(&batch->touching, memory_order_acquire)) {
+		tei_worker_poke(&batch->engine->worker);
+		sched_yield();
+	}
+}
+
+int te_batch_reset(struct te_batch *batch)
+{
+	if (!tei_engine_alive(batch->engine))
+		return -ESTALE;
+	if (!all_done(batch))
+		return -EBUSY;
+	await_untouched(batch);
+	tei_pieces_reset(&batch->chunks);
+	atomic_store(&batch->cancel_all, false);
+	batch->n_taken = 0;
+	batch->n_final = 0;
+	atomic_store(&batch->n_done, 0);
+	atomic_store_explicit(&batch->n_submitted, 0, memory_order_release);
+	calm_event(batch);
+	return 0;
+}
+
+void te_batch_destroy(struct te_batch *batch)
+{
+	struct te_engine *engine;
+
+	if (!batch || !tei_engine_alive(batch->engine))
+		return;
+	engine = batch->engine;
+	te_batch_cancel(batch);
+	while (te_batch_wait(batch, UINT32_MAX))
+		;
+	await_untouched(batch);
+	tei_mutex_lock(&engine->mu);
+	tei_list_del(&batch->link);
+	tei_mutex_unlock(&engine->mu);
+	tei_batch_free(batch);
+}

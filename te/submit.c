@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* submit.c - checking and copying requests, all or none */
+#include <errno.h>
+#include <string.h>
+
+#include <te/te.h>
+
+#include "base/clock.h"
+#include "te/batch.h"
+#include "te/engine.h"
+#include "te/peer.h"
+#include "te/pieces.h"
+#include "te/segment.h"
+
+/* Where requests to one segment go; asked once for a run of the same id. */
+struct target {
+	te_segment_id id;
+	struct tei_peer *peer;
+	uint32_t life;
+	uint64_t epoch;
+};
+
+static int sum_pieces(const struct te_request *req, uint64_t *length)
+{
+	uint64_t sum = 0;
+	uint32_t i;
+
+	if (!req->pieces || !req->n_pieces || req->n_pieces > TE_PIECES_MAX)
+		return -EINVAL;
+	for (i = 0; i < req->n_pieces; i++) {
+		uint64_t base = (uintptr_t)req->pieces[i].iov_base;
+		uint64_t len = req->pieces[i].iov_len;
+
+		if (len > TE_LENGTH_MAX || (len && !base) || base + len < base)
+			return -EINVAL;
+		sum += len;
+	}
+	if (!sum || sum > TE_LENGTH_MAX)
+		return -EINVAL;
+	*length = sum;
+	return 0;
+}
+
+static int check(const struct te_request *req, uint64_t *length)
+{
+	size_t i;
+
+	if (req->op != TE_READ && req->op != TE_WRITE)
+		return -EINVAL;
+	if (req->flags & ~(uint32_t)(TE_FAIL_FAST | TE_CRC))
+		return -EINVAL;
+	for (i = 0; i < sizeof(req->reserved) / sizeof(req->reserved[0]); i++) {
+		if (req->reserved[i])
+			return -EINVAL;
+	}
+	if (sum_pieces(req, length))
+		return -EINVAL;
+	if ((req->flags & TE_CRC) &&
+	    (req->crc_from > *length || req->crc_len > *length - req->crc_from))
+		return -EINVAL;
+	return 0;
+}
+
+static int find_target(struct te_engine *engine, te_segment_id id,
+		       struct target *t) TEI_REQUIRES(engine->mu)
+{
+	struct tei_segment *segment;
+
+	if (t->peer && t->id == id)
+		return 0;
+	segment = tei_handle_get(&engine->segments, id);
+	if (!segment)
+		return -ENOENT;
+	t->id = id;
+	t->peer = segment->peer;
+	t->life = segment->life;
+	t->epoch = segment->peer->told.epoch;
+	return 0;
+}
+
+/* Empty pieces are left out, so that every later walk moves forward. */
+static int copy_pieces(struct te_batch *batch, const struct te_request *req,
+		       struct tei_request *r)
+{
+	struct iovec *to = &r->one;
+	uint32_t i, n = 0;
+
+	if (req->n_pieces > 1)
+		to = tei_pieces_get(&batch->chunks, req->n_pieces);
+	if (!to)
+		return -ENOMEM;
+	for (i = 0; i < req->n_pieces; i++) {
+		if (req->pieces[i].iov_len)
+			to[n++] = req->pieces[i];
+	}
+	r->pieces = to;
+	r->n_pieces = n;
+	return 0;
+}
+
+static void copy(const struct te_request *req, uint64_t length,
+		 const struct target *t, struct tei_request *r)
+{
+	*r = (struct tei_request){
+		.op = req->op,
+		.flags = req->flags,
+		.peer = t->peer,
+		.life = t->life,
+		.epoch = req->epoch ? req->epoch : t->epoch,
+		.remote = req->remote,
+		.length = length,
+		.crc_from = req->flags & TE_CRC ? req->crc_from : 0,
+		.crc_len = req->flags & TE_CRC ? req->crc_len : 0,
+		.user = req->user,
+		.rail = ~0u,
+	};
+	tei_list_init(&r->of_peer);
+	tei_list_init(&r->queue);
+	tei_list_init(&r->works);
+}
+
+static void set_deadline(struct te_engine *engine, uint32_t timeout_ms,
+			 uint64_t now, struct tei_request *r)
+{
+	uint64_t ms = timeout_ms;
+
+	if (!ms)
+		ms = tei_config_transfer_ms(&engine->config, r->length);
+	r->deadline = now + ms * TEI_NS_PER_MS;
+}
+
+/* Places beyond n_submitted are nobody's yet: on error they are just left. */
+static int copy_all(struct te_engine *engine, struct te_batch *batch,
+		    const struct te_request *reqs, size_t n, uint32_t first)
+	TEI_REQUIRES(engine->mu)
+{
+	struct target target = {0};
+	uint64_t length, now = tei_now_ns();
+	size_t i;
+	int rc;
+
+	for (i = 0; i < n; i++) {
+		struct tei_request *r = &batch->requests[first + i];
+
+		rc = check(&reqs[i], &length);
+		if (!rc)
+			rc = find_target(engine, reqs[i].segment, &target);
+		if (rc)
+			return rc;
+		copy(&reqs[i], length, &target, r);
+		r->batch = batch;
+		r->index = first + (uint32_t)i;
+		set_deadline(engine, reqs[i].timeout_ms, now, r);
+		rc = copy_pieces(batch, &reqs[i], r);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int te_batch_submit(struct te_batch *batch, const struct te_request *reqs,
+		    size_t n)
+{
+	struct te_engine *engine = batch->engine;
+	struct tei_request *head;
+	uint32_t first;
+	int rc;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (!reqs || !n)
+		return -EINVAL;
+	first = atomic_load_explicit(&batch->n_submitted, memory_order_relaxed);
+	if (n > batch->capacity - first)
+		return -ENOBUFS;
+	tei_mutex_lock(&engine->mu);
+	rc = copy_all(engine, batch, reqs, n, first);
+	tei_mutex_unlock(&engine->mu);
+	if (rc)
+		return rc;
+	head = &batch->requests[first];
+	head->n_following = (uint32_t)n - 1;
+	head->call.fn = tei_request_submitted;
+	atomic_store_explicit(&batch->n_submitted, first + (uint32_t)n,
+			      memory_order_release);
+	tei_worker_submit(&engine->worker, &head->call);
+	return 0;
+}
