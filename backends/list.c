@@ -2,6 +2,11 @@
 /* list.c - the backends that are linked in, in order of preference */
 #include "te/backend.h"
 
+extern const struct tei_backend_ops tei_backend_loop;
+extern const struct tei_backend_ops tei_backend_tcp;
+
 const struct tei_backend_ops *const tei_backends[] = {
+	&tei_backend_loop,
+	&tei_backend_tcp,
 	NULL,
 };

@@ -56,8 +56,8 @@ static unsigned int end_of(struct te_batch *batch, int err1, int err2)
 
 static void requests_to_a_killed_peer_end_in_time(void **state)
 {
-	uint8_t *local = malloc(RIG_LEN);
 	struct te_engine *user;
+	uint8_t *local;
 	te_segment_id segment;
 	struct te_batch *batch;
 	struct rig_peer p;
@@ -65,6 +65,8 @@ static void requests_to_a_killed_peer_end_in_time(void **state)
 	(void)state;
 	if (rig_self)
 		skip();
+	local = malloc(RIG_LEN);
+	assert_non_null(local);
 	memset(local, 1, RIG_LEN);
 	rig_peer_start(&p, NULL);
 	user = rig_engine("127.0.0.1");
@@ -79,8 +81,8 @@ static void requests_to_a_killed_peer_end_in_time(void **state)
 
 static void restarted_peer_is_another_one(void **state)
 {
-	uint8_t *local = malloc(RIG_LEN);
 	struct te_engine *user;
+	uint8_t *local;
 	te_segment_id old, new;
 	struct te_batch *batch;
 	struct rig_peer p, q;
@@ -88,6 +90,8 @@ static void restarted_peer_is_another_one(void **state)
 	(void)state;
 	if (rig_self)
 		skip();
+	local = malloc(RIG_LEN);
+	assert_non_null(local);
 	memset(local, 1, RIG_LEN);
 	rig_peer_start(&p, NULL);
 	user = rig_engine("127.0.0.1");
@@ -106,8 +110,8 @@ static void restarted_peer_is_another_one(void **state)
 
 static void requests_to_a_stopped_peer_end_at_their_deadline(void **state)
 {
-	uint8_t *local = malloc(RIG_LEN);
 	struct te_engine *user;
+	uint8_t *local;
 	te_segment_id segment;
 	struct te_batch *batch;
 	struct rig_peer p;
@@ -115,6 +119,8 @@ static void requests_to_a_stopped_peer_end_at_their_deadline(void **state)
 	(void)state;
 	if (rig_self)
 		skip();
+	local = malloc(RIG_LEN);
+	assert_non_null(local);
 	memset(local, 1, RIG_LEN);
 	rig_peer_start(&p, NULL);
 	user = rig_engine("127.0.0.1");

@@ -2,6 +2,6 @@
 # These define the core's side themselves, so nothing of te/ is linked.
 add_library(te_test_fake_core OBJECT backends/fake_core.c)
 target_link_libraries(te_test_fake_core PRIVATE te_flags)
-set(fake $<TARGET_OBJECTS:te_test_fake_core> $<TARGET_OBJECTS:te_backends_later>)
+set(fake $<TARGET_OBJECTS:te_test_fake_core>)
 te_test(unit backends transfer ${fake})
 te_test(unit backends hostile ${fake})

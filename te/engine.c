@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine.c - creating and destroying an engine */
+#include "te/engine.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "te/batch.h"
+#include "te/control.h"
+#include "te/link.h"
+#include "te/memory.h"
+#include "te/peer.h"
+#include "te/segment.h"
+
+#define DEFAULT_NAME "127.0.0.1"
+#define ARENA_MAX    ((size_t)64 << 20)
+#define CANCEL_MS    1000u /* of the 2 s that destroying may take */
+
+static _Atomic unsigned int forks;
+
+static void in_fork_child(void)
+{
+	atomic_fetch_add(&forks, 1);
+}
+
+static void watch_forks(void)
+{
+	if (pthread_atfork(NULL, NULL, in_fork_child))
+		LOG_WARN("engine: fork children will not be noticed");
+}
+
+unsigned int tei_forks(void)
+{
+	return atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
+static void init(struct te_engine *engine)
+{
+	engine->core.engine = engine;
+	engine->forks = tei_forks();
+	tei_mutex_init(&engine->mu);
+	tei_list_init(&engine->peers);
+	tei_list_init(&engine->batches);
+	tei_list_init(&engine->memories);
+	tei_handles_init(&engine->segments);
+	tei_regions_init(&engine->regions);
+	tei_arena_init(&engine->arena, ARENA_MAX);
+	tei_control_init(engine);
+}
+
+static void fini(struct te_engine *engine)
+{
+	tei_arena_fini(&engine->arena);
+	tei_regions_fini(&engine->regions);
+	tei_segments_free(engine);
+	tei_mutex_fini(&engine->mu);
+}
+
+static int open_control(struct te_engine *engine, uint16_t port)
+{
+	int rc;
+
+	rc = tei_loop_create("te-control", &engine->loop);
+	if (rc)
+		return rc;
+	rc = tei_control_listen(engine, port);
+	if (rc) {
+		tei_loop_stop(engine->loop);
+		tei_loop_destroy(engine->loop);
+	}
+	return rc;
+}
+
+static void close_server(void *arg)
+{
+	tei_control_close(arg);
+}
+
+static int start(struct te_engine *engine, const struct te_config *config,
+		 uint16_t port)
+{
+	int rc;
+
+	rc = tei_guests_init(engine);
+	if (rc)
+		return rc;
+	rc = tei_worker_open(&engine->worker, engine, config);
+	if (rc)
+		goto fini_guests;
+	rc = open_control(engine, port);
+	if (rc)
+		goto close_worker;
+	rc = tei_worker_start(&engine->worker);
+	if (rc)
+		goto close_control;
+	return 0;
+
+close_control:
+	tei_loop_do(engine->loop, close_server, engine);
+	tei_loop_stop(engine->loop);
+	tei_loop_destroy(engine->loop);
+	tei_guests_fini(engine);
+	tei_worker_close(&engine->worker);
+	return rc;
+close_worker:
+	tei_worker_close(&engine->worker);
+fini_guests:
+	tei_guests_fini(engine);
+	assert(rc < 0);
+	return rc;
+}
+
+int te_engine_create(const struct te_config *config, const char *name,
+		     struct te_engine **out)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct te_engine *engine;
+	uint16_t port;
+	int rc;
+
+	if (!out)
+		return -EINVAL;
+	pthread_once(&once, watch_forks);
+	engine = tei_calloc(1, sizeof(*engine));
+	if (!engine)
+		return -ENOMEM;
+	init(engine);
+	rc = tei_name_split(name ? name : DEFAULT_NAME, engine->host, &port);
+	if (rc) {
+		LOG_ERROR("engine: \"%s\" is no name host[:port]", name);
+		goto fini;
+	}
+	rc = tei_random(engine->incarnation, TE_INCARNATION_LEN);
+	if (rc)
+		goto fini;
+	rc = tei_config_make(config, &engine->config);
+	if (rc)
+		goto fini;
+	rc = start(engine, config, port);
+	if (rc)
+		goto fini_config;
+	LOG_INFO("engine %s: up, %u rails", engine->name,
+		 engine->worker.n_rails);
+	*out = engine;
+	return 0;
+
+fini_config:
+	tei_config_fini(&engine->config);
+fini:
+	fini(engine);
+	tei_free(engine);
+	assert(rc < 0);
+	return rc;
+}
+
+/* ---- the end ---- */
+
+static bool all_ended(void *arg)
+{
+	struct te_engine *engine = arg;
+
+	tei_list_for_each (node, &engine->batches) {
+		struct te_batch *batch =
+			tei_list_entry(node, struct te_batch, link);
+
+		if (atomic_load(&batch->n_done) !=
+		    atomic_load(&batch->n_submitted))
+			return false;
+	}
+	return true;
+}
+
+static void cancel_all(struct te_engine *engine)
+{
+	uint64_t until = tei_now_ns() + CANCEL_MS * TEI_NS_PER_MS;
+
+	tei_list_for_each (node, &engine->batches) {
+		te_batch_cancel(tei_list_entry(node, struct te_batch, link));
+	}
+	while (!all_ended(engine) && tei_now_ns() < until)
+		tei_worker_drive(&engine->worker, all_ended, engine, until);
+}
+
+static void close_all(void *arg)
+{
+	struct te_engine *engine = arg;
+
+	tei_control_close(engine);
+	tei_list_for_each (node, &engine->peers) {
+		tei_peer_close(tei_list_entry(node, struct tei_peer, link));
+	}
+}
+
+/* Both threads have ended: everything is this thread's. */
+static void free_all(struct te_engine *engine)
+{
+	struct tei_list *node;
+
+	tei_list_for_each (at, &engine->peers) {
+		tei_peer_close_links(tei_list_entry(at, struct tei_peer, link));
+	}
+	tei_guests_fini(engine);
+	while ((node = tei_list_pop(&engine->batches)))
+		tei_batch_free(tei_list_entry(node, struct te_batch, link));
+	while ((node = tei_list_pop(&engine->peers)))
+		tei_peer_free(tei_list_entry(node, struct tei_peer, link));
+	tei_regions_remove_all(engine);
+	tei_worker_close(&engine->worker);
+	tei_memories_free(engine);
+}
+
+void te_engine_destroy(struct te_engine *engine)
+{
+	if (!engine || !tei_engine_alive(engine))
+		return;
+	cancel_all(engine);
+	tei_loop_do(engine->loop, close_all, engine);
+	tei_loop_stop(engine->loop);
+	tei_worker_stop(&engine->worker);
+	free_all(engine);
+	tei_loop_destroy(engine->loop);
+	tei_config_fini(&engine->config);
+	fini(engine);
+	tei_free(engine);
+}
+
+const char *te_engine_name(const struct te_engine *engine)
+{
+	return engine->name;
+}
+
+void te_engine_incarnation(const struct te_engine *engine,
+			   uint8_t out[TE_INCARNATION_LEN])
+{
+	memcpy(out, engine->incarnation, TE_INCARNATION_LEN);
+}
