@@ -58,14 +58,18 @@ TE_API const char *te_store_strerror(int code);
 #define TE_STORE_BATCH_MAX 4096u /* keys of one call to the master */
 #define TE_STORE_VALUE_MAX (1ull << 40)
 
+/* setup_timeout_ms: do not wait; te_store_health() says when we have joined. */
+#define TE_STORE_NO_WAIT UINT32_MAX
+
 struct te_store;
 
 struct te_store_config {
 	uint32_t size;               /* sizeof(struct te_store_config) */
 	uint32_t call_timeout_ms;    /* of one call to the master; 0: 1000 */
 	uint32_t replica_timeout_ms; /* of reading one replica; 0: 1000 */
-	uint32_t setup_timeout_ms;   /* to reach the master first; 0: 5000 */
-	const char *master;          /* "host:port"; NULL: "127.0.0.1:50051" */
+	/* To reach the master first; 0: 5000. Or TE_STORE_NO_WAIT. */
+	uint32_t setup_timeout_ms;
+	const char *master;       /* "host:port"; NULL: "127.0.0.1:50051" */
 	const char *host;         /* name of the own engine, host[:port]; NULL:
 				     * "127.0.0.1" */
 	uint64_t segment_bytes;   /* memory lent to the pool; 0: none */
