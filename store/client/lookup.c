@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lookup.c - find the master's address without waiting for a resolver
+ *
+ * Two references: the user's, and one that goes from the thread to the closure
+ * that it posts. Numeric addresses need no thread.
+ */
+#include "store/client/lookup.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/thread.h"
+
+#define ADDRESSES_MAX 4
+
+struct tei_lookup {
+	struct tei_call post;  /* first: the closure is the look-up */
+	struct tei_loop *loop; /* not owned; not touched once stopped */
+	tei_lookup_fn *fn;
+	void *arg;
+	atomic_int refs;
+	struct tei_mutex mu; /* lock 42 */
+	bool stopped;        /* guarded by mu */
+	char host[TEI_HOST_LEN_MAX + 1];
+	uint16_t port;
+	struct tei_address found[ADDRESSES_MAX];
+	int n;
+};
+
+static void unref(struct tei_lookup *l)
+{
+	if (atomic_fetch_sub(&l->refs, 1) != 1)
+		return;
+	tei_mutex_fini(&l->mu);
+	tei_free(l);
+}
+
+static void on_loop(struct tei_call *post)
+{
+	struct tei_lookup *l = TEI_CONTAINER(post, struct tei_lookup, post);
+	bool stopped;
+
+	tei_mutex_lock(&l->mu);
+	stopped = l->stopped;
+	tei_mutex_unlock(&l->mu);
+	if (!stopped)
+		l->fn(l->arg, l->found, l->n);
+	unref(l);
+}
+
+static void *look_up(void *arg)
+{
+	struct tei_lookup *l = arg;
+	bool posted = false;
+
+	l->n = tei_resolve(l->host, l->port, l->found, ADDRESSES_MAX);
+	/* Under the lock: the loop lives as long as nobody has stopped us. */
+	tei_mutex_lock(&l->mu);
+	if (!l->stopped)
+		posted = tei_loop_post(l->loop, &l->post);
+	tei_mutex_unlock(&l->mu);
+	if (!posted)
+		unref(l);
+	return NULL;
+}
+
+static bool is_numeric(const char *host)
+{
+	uint8_t address[sizeof(struct in6_addr)];
+
+	return inet_pton(AF_INET, host, address) == 1 ||
+	       inet_pton(AF_INET6, host, address) == 1;
+}
+
+static int start(struct tei_lookup *l)
+{
+	pthread_t thread;
+	int rc;
+
+	if (is_numeric(l->host)) {
+		(void)look_up(l);
+		return 0;
+	}
+	rc = tei_thread_start(&thread, "te-store-name", look_up, l);
+	if (!rc)
+		(void)pthread_detach(thread);
+	return rc;
+}
+
+int tei_lookup_start(struct tei_loop *loop, const char *name, tei_lookup_fn *fn,
+		     void *arg, struct tei_lookup **out)
+{
+	struct tei_lookup *l = tei_calloc(1, sizeof(*l));
+	int rc;
+
+	if (!l)
+		return -ENOMEM;
+	l->post.fn = on_loop;
+	l->loop = loop;
+	l->fn = fn;
+	l->arg = arg;
+	atomic_init(&l->refs, 2);
+	tei_mutex_init(&l->mu);
+	rc = tei_name_split(name, l->host, &l->port);
+	if (!rc && !l->port)
+		rc = -EINVAL;
+	if (!rc)
+		rc = start(l);
+	if (rc) {
+		tei_mutex_fini(&l->mu);
+		tei_free(l);
+		return rc;
+	}
+	*out = l;
+	return 0;
+}
+
+void tei_lookup_stop(struct tei_lookup *l)
+{
+	if (!l)
+		return;
+	tei_mutex_lock(&l->mu);
+	l->stopped = true;
+	tei_mutex_unlock(&l->mu);
+	unref(l);
+}
