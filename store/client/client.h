@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.h - the inside of struct te_store
+ *
+ * Three kinds of threads meet here. The caller's does all the work of put and
+ * get: it digests keys, drives an engine batch and verifies. The loop's owns
+ * both connections to the master (link.c) and passes messages through. The
+ * helper's does what blocks: resolving, revoking writers, publishing the
+ * segment. Locks are leaves: none is held while another is taken, nor over a
+ * call into the engine that may block.
+ *
+ *   caller --call.c--> loop (link.c) <--> master
+ *   caller --batch--> engine <--> owners      loop --jobs--> helper --> engine
+ */
+#ifndef STORE_CLIENT_CLIENT_H
+#define STORE_CLIENT_CLIENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <te/store.h>
+
+#include "base/arena.h"
+#include "base/frame.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/thread.h"
+#include "store/client/helper.h"
+#include "store/client/link.h"
+#include "store/client/owners.h"
+#include "store/client/segment.h"
+#include "store/client/work.h"
+#include "store/proto/protocol.h"
+
+struct tei_registered {
+	struct tei_list link;
+	void *addr;
+	te_region_id region;
+};
+
+struct te_store {
+	uint64_t call_timeout_ms, replica_timeout_ms;
+	struct te_engine *engine;
+	bool own_engine;
+	uint8_t client_id[TEI_STORE_CLIENT_ID_LEN];
+	uint8_t incarnation[TE_INCARNATION_LEN];
+
+	struct tei_loop *loop;
+	struct tei_helper helper;
+	struct tei_link link; /* the loop's */
+	struct tei_segment segment;
+	struct tei_owners owners;
+	struct tei_works works;
+
+	struct tei_mutex mu;        /* lock 40 */
+	struct tei_cond changed;    /* of what follows */
+	bool ready;                 /* guarded by mu: connected and mounted */
+	int verdict;                /* guarded by mu: why not, a store code */
+	struct tei_list registered; /* guarded by mu */
+};
+
+/* Tell who waits in setup, and health: ready, or why not. Any thread. */
+void tei_store_set_ready(struct te_store *store, bool ready, int verdict);
+
+/* ---- calls to the master (call.c) ---- */
+
+/* What came back. The body lies in the caller's arena. */
+struct tei_reply {
+	const uint8_t *body;
+	size_t len;
+	uint64_t digest_seed; /* of the master that answered */
+};
+
+struct ProtobufCMessage;
+
+/*
+ * Ask the master and wait. @msg is borrowed for the call. Returns 0, -900 (not
+ * connected, or the connection broke), -901 (no answer by @deadline_ns), -1.
+ * Threads: any but the loop's.
+ */
+int tei_store_call(struct te_store *store, uint16_t type,
+		   const struct ProtobufCMessage *msg, struct tei_arena *arena,
+		   uint64_t deadline_ns, struct tei_reply *out);
+/* now + call timeout, in ns. */
+uint64_t tei_call_deadline(const struct te_store *store);
+/* The reply does not decode or its columns have the wrong length: -900. */
+int tei_bad_reply(const char *what);
+
+/* One call under way. Belongs to the loop from post to done. */
+struct tei_master_call {
+	struct tei_call post;        /* to the loop */
+	struct tei_frame_call frame; /* on the main connection */
+	struct tei_list waiting;     /* in link->waiting while not connected */
+	struct te_store *store;
+	uint16_t type;
+	const struct ProtobufCMessage *msg;
+	struct tei_arena *arena;
+	uint64_t deadline_ns;
+	bool sent; /* the loop's: on the connection */
+	struct tei_reply reply;
+	struct tei_mutex mu; /* lock 45 */
+	struct tei_cond cond;
+	bool done; /* guarded by mu */
+	int code;  /* guarded by mu */
+};
+/* Loop thread: @call is over. */
+void tei_call_done(struct tei_master_call *call, int code);
+/* Loop thread: put @call on the main connection. */
+void tei_call_send(struct tei_master_call *call);
+
+/* ---- leases given back (release.c) ---- */
+
+/* A message that nobody waits for, so it carries copies of its keys. */
+struct tei_release;
+/* For @n keys of @key_bytes bytes in total. NULL: out of memory. */
+struct tei_release *tei_release_create(struct te_store *store, size_t n,
+				       size_t key_bytes);
+void tei_release_add(struct tei_release *release,
+		     const struct te_store_key *key, uint64_t generation);
+/* Takes @release. */
+void tei_release_send(struct tei_release *release);
+
+/* ---- codes (results.c) ---- */
+
+/* The store's code for a negative errno of the engine. */
+int tei_store_code(int error);
+
+/* ---- arguments (args.c) ---- */
+
+bool tei_keys_given(const struct te_store *store,
+		    const struct te_store_key *keys, size_t n,
+		    const void *results);
+bool tei_key_holds(const struct te_store_key *key);
+/* Bytes of all pieces, or 0: malformed, empty or above TE_STORE_VALUE_MAX. */
+uint64_t tei_value_bytes(const struct te_store_value *value);
+/*
+ * How many of the keys from keys[from] on fit one call to the master: at least
+ * one, TE_STORE_BATCH_MAX at most.
+ */
+size_t tei_chunk(const struct te_store_key *keys, size_t from, size_t n);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * link.c - the way to the master: connecting, greeting, losing, coming back
+ *
+ * Whatever fails ends in tei_link_lose(), which closes nothing itself: it may
+ * be called from inside a callback of what has to be closed. A closure does
+ * it a moment later.
+ */
+#include "store/client/link.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <event2/event.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/client/client.h"
+#include "store/client/lookup.h"
+#include "store/client/pulse.h"
+#include "store/proto/store.pb-c.h"
+
+#define BACKOFF_MIN_MS 50
+#define BACKOFF_MAX_MS 1000
+#define STEP_MS        2000 /* connecting; a hello */
+
+static void close_both(struct tei_link *link);
+static void look_up(struct tei_link *link);
+
+/* ---- losing ---- */
+
+static void fail_waiting(struct tei_link *link)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&link->waiting)))
+		tei_call_done(
+			tei_list_entry(node, struct tei_master_call, waiting),
+			TE_STORE_RPC_FAIL);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	look_up(arg);
+}
+
+/* The event exists since the start: nothing can fail here. */
+static void retry_later(struct tei_link *link)
+{
+	const struct timeval after = {
+		.tv_sec = (time_t)(link->backoff_ms / 1000),
+		.tv_usec = (suseconds_t)(link->backoff_ms % 1000 * 1000),
+	};
+
+	(void)event_add(link->retry, &after);
+	link->backoff_ms *= 2;
+	if (link->backoff_ms > BACKOFF_MAX_MS)
+		link->backoff_ms = BACKOFF_MAX_MS;
+}
+
+static void on_lost(struct tei_call *call)
+{
+	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, lost);
+
+	link->losing = false;
+	close_both(link);
+	if (link->stopped)
+		return;
+	if (link->state == TEI_LINK_UP)
+		link->down_since_ns = tei_now_ns();
+	link->state = TEI_LINK_DOWN;
+	retry_later(link);
+}
+
+void tei_link_lose(struct tei_link *link, const char *why)
+{
+	if (link->losing || link->stopped)
+		return;
+	if (!link->complained) {
+		LOG_WARN("master %s: %s; trying again", link->master, why);
+		link->complained = true;
+	}
+	tei_store_set_ready(link->store, false, 0);
+	link->losing = true;
+	link->lost.fn = on_lost;
+	if (!tei_loop_post(link->store->loop, &link->lost))
+		link->losing = false;
+}
+
+static void close_both(struct tei_link *link)
+{
+	struct tei_frame_conn *main = link->main, *pulse = link->pulse;
+
+	/* First NULL: answers to cancelled calls must not use them. */
+	link->main = link->pulse = NULL;
+	link->generation++;
+	tei_lookup_stop(link->lookup);
+	link->lookup = NULL;
+	tei_pulse_stop(link);
+	if (main)
+		tei_frame_close(main);
+	if (pulse)
+		tei_frame_close(pulse);
+}
+
+/* ---- the main connection ---- */
+
+static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
+		     void *arg)
+{
+	(void)arg;
+	/* The master pushes on the other one; a later version may do more. */
+	LOG_DEBUG("master: unexpected frame of type %u", f->type);
+	(void)conn;
+}
+
+static void on_down(struct tei_frame_conn *conn, int err, const char *text,
+		    void *arg)
+{
+	struct tei_link *link = arg;
+
+	(void)conn;
+	if (text) {
+		tei_store_set_ready(link->store, false, TE_STORE_RPC_FAIL);
+		tei_link_lose(link, text);
+		return;
+	}
+	tei_link_lose(link, strerror(-err));
+}
+
+static void flush_waiting(struct tei_link *link)
+{
+	struct tei_list calls, *node;
+
+	tei_list_init(&calls);
+	tei_list_splice_tail(&calls, &link->waiting);
+	while ((node = tei_list_pop(&calls)))
+		tei_call_send(
+			tei_list_entry(node, struct tei_master_call, waiting));
+}
+
+/* Up to here the group's regions were out of our reach. */
+static int enter(struct tei_link *link, const Store__HelloReply *reply)
+{
+	int rc;
+
+	memcpy(link->group, reply->group.data, TEI_STORE_GROUP_LEN);
+	rc = te_group_join(link->store->engine, link->group);
+	if (rc)
+		return rc;
+	link->epoch = reply->epoch;
+	link->digest_seed = reply->digest_seed;
+	link->heartbeat_ms = reply->heartbeat_ms ? reply->heartbeat_ms : 1000;
+	link->state = TEI_LINK_UP;
+	link->backoff_ms = BACKOFF_MIN_MS;
+	if (link->complained)
+		LOG_WARN("master %s: back", link->master);
+	link->complained = false;
+	flush_waiting(link);
+	tei_pulse_start(link);
+	return 0;
+}
+
+static void refused(struct tei_link *link, const Store__HelloReply *reply)
+{
+	int code = reply->status == TE_STORE_INVALID_VERSION
+			   ? TE_STORE_INVALID_VERSION
+			   : TE_STORE_RPC_FAIL;
+
+	tei_store_set_ready(link->store, false, code);
+	tei_link_lose(link, reply->why[0] ? reply->why : "refuses us");
+}
+
+static void greeted(struct tei_link *link, const Store__HelloReply *reply)
+{
+	int rc;
+
+	if (reply->status) {
+		refused(link, reply);
+		return;
+	}
+	if (reply->group.len != TEI_STORE_GROUP_LEN) {
+		tei_link_lose(link, "its hello has no group");
+		return;
+	}
+	rc = enter(link, reply);
+	if (rc)
+		tei_link_lose(link, te_strerror(rc));
+}
+
+static void on_hello(struct tei_frame_call *call, int err,
+		     const struct tei_frame *f)
+{
+	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, hello);
+	Store__HelloReply *reply;
+
+	if (!link->main)
+		return; /* being closed */
+	if (err) {
+		/* Else down() follows and knows better why. */
+		if (err == -ETIMEDOUT)
+			tei_link_lose(link, "does not answer our hello");
+		return;
+	}
+	reply = store__hello_reply__unpack(NULL, f->len, f->body);
+	if (!reply) {
+		tei_frame_bad(link->main, "malformed hello");
+		return;
+	}
+	greeted(link, reply);
+	store__hello_reply__free_unpacked(reply, NULL);
+}
+
+static void on_up(struct tei_frame_conn *conn, void *arg)
+{
+	struct tei_link *link = arg;
+
+	link->hello.done = on_hello;
+	if (tei_pulse_hello(link, conn, &link->hello, false))
+		tei_link_lose(link, "no memory for a hello");
+}
+
+static const struct tei_frame_ops main_ops = {
+	.frame = on_frame,
+	.down = on_down,
+	.up = on_up,
+};
+
+/* ---- dialing ---- */
+
+static void on_found(void *arg, const struct tei_address *to, int n)
+{
+	struct tei_link *link = arg;
+
+	tei_lookup_stop(link->lookup);
+	link->lookup = NULL;
+	if (n <= 0) {
+		tei_link_lose(link, n ? strerror(-n) : "no address");
+		return;
+	}
+	link->state = TEI_LINK_GREETING;
+	/* Names with several addresses are tried in turn. */
+	link->to = to[link->generation % (uint64_t)n];
+	if (tei_frame_connect(link->store->loop, &tei_store_protocol, &link->to,
+			      STEP_MS, &main_ops, link, &link->main))
+		tei_link_lose(link, "no memory or file to connect");
+}
+
+static void look_up(struct tei_link *link)
+{
+	int rc;
+
+	link->state = TEI_LINK_LOOKING_UP;
+	rc = tei_lookup_start(link->store->loop, link->master, on_found, link,
+			      &link->lookup);
+	if (rc)
+		tei_link_lose(link, strerror(-rc));
+}
+
+/* ---- life ---- */
+
+int tei_link_init(struct tei_link *link, struct te_store *store,
+		  const char *master)
+{
+	memset(link, 0, sizeof(*link));
+	link->store = store;
+	tei_list_init(&link->waiting);
+	link->backoff_ms = BACKOFF_MIN_MS;
+	link->down_since_ns = tei_now_ns();
+	link->master = tei_strdup(master);
+	return link->master ? 0 : -ENOMEM;
+}
+
+void tei_link_fini(struct tei_link *link)
+{
+	tei_free(link->master);
+	link->master = NULL;
+}
+
+int tei_link_start(struct tei_link *link)
+{
+	link->retry =
+		evtimer_new(tei_loop_base(link->store->loop), on_retry, link);
+	if (!link->retry)
+		return -ENOMEM;
+	look_up(link);
+	return 0;
+}
+
+void tei_link_stop(struct tei_link *link)
+{
+	link->stopped = true;
+	if (link->retry)
+		event_free(link->retry);
+	link->retry = NULL;
+	close_both(link);
+	link->state = TEI_LINK_DOWN;
+	fail_waiting(link);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * link.h - the way to the master: two connections that live and die together
+ *
+ *   DOWN --retry--> LOOKING_UP --> GREETING --main's hello--> UP
+ *    ^                   |            |                       |
+ *    +-------------------+------------+-----------------------+
+ *              anything failed: both closed, back off 50 ms .. 1 s
+ *
+ * Calls go over the main connection from UP on. The heartbeat's is opened
+ * then; its replies say whether our segment has to be mounted (again), and it
+ * brings the fences. A new epoch is a new master.
+ *
+ * Threads: all on the loop's thread unless a function says otherwise.
+ */
+#ifndef STORE_CLIENT_LINK_H
+#define STORE_CLIENT_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <te/te.h>
+
+#include "base/frame.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "store/proto/protocol.h"
+
+struct event;
+struct te_store;
+struct tei_lookup;
+
+enum tei_link_state {
+	TEI_LINK_DOWN,
+	TEI_LINK_LOOKING_UP,
+	TEI_LINK_GREETING,
+	TEI_LINK_UP,
+};
+
+struct tei_link {
+	struct te_store *store; /* not owned */
+	char *master;           /* host:port */
+	enum tei_link_state state;
+	uint64_t generation; /* of the pair of connections; late answers of
+			      * helpers belong to an older one */
+	struct tei_lookup *lookup;
+	struct tei_address to; /* the one that was connected */
+	struct tei_frame_conn *main, *pulse;
+	struct tei_frame_call hello, pulse_hello, beat, mount;
+	bool beating, mounting; /* beat, mount are under way */
+	struct tei_call lost;   /* posted when the pair has to be closed */
+	bool losing;
+	struct event *retry;
+	struct tei_timer *pulse_timer;
+	uint64_t backoff_ms;
+	uint64_t down_since_ns;
+	bool complained; /* one warning a time away */
+	bool stopped;
+
+	/* From the hello of the master we are with. */
+	uint64_t epoch, digest_seed, heartbeat_ms, n_beats;
+	uint8_t group[TEI_STORE_GROUP_LEN];
+
+	struct tei_list waiting; /* calls that came before UP */
+};
+
+/* @master is copied. -ENOMEM. */
+int tei_link_init(struct tei_link *link, struct te_store *store,
+		  const char *master);
+/* After the loop has stopped. */
+void tei_link_fini(struct tei_link *link);
+/* -ENOMEM. */
+int tei_link_start(struct tei_link *link);
+/* Close both and never come back; calls that wait fail. */
+void tei_link_stop(struct tei_link *link);
+/* The pair is of no use any more: close it soon, and try again. */
+void tei_link_lose(struct tei_link *link, const char *why);
+/* The helper has published the segment (or not): mount it. */
+void tei_link_published(struct tei_link *link, uint64_t generation, int rc);
+/* The helper has ended a writer's access (or not): tell the master. */
+void tei_link_fenced(struct tei_link *link, uint64_t generation, uint64_t fence,
+		     int rc);
+
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pulse.c - the heartbeat connection: we live, we are mounted, we fence
+ */
+#include "store/client/pulse.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/client/client.h"
+#include "store/proto/store.pb-c.h"
+
+#define STEP_MS 2000 /* connecting; a hello; a heartbeat; a mount */
+
+int tei_pulse_hello(struct tei_link *link, struct tei_frame_conn *conn,
+		    struct tei_frame_call *call, bool heartbeat)
+{
+	struct te_store *store = link->store;
+	Store__Hello msg = STORE__HELLO__INIT;
+	char name[TEI_NAME_LEN_MAX + 1];
+
+	(void)strncpy(name, te_engine_name(store->engine), sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	msg.version = TEI_STORE_VERSION;
+	msg.client_id.data = store->client_id;
+	msg.client_id.len = sizeof(store->client_id);
+	msg.engine = name;
+	msg.incarnation.data = store->incarnation;
+	msg.incarnation.len = sizeof(store->incarnation);
+	msg.heartbeat = heartbeat;
+	return tei_frame_call(conn, call, STORE__STORE_TYPE__STORE_HELLO,
+			      &msg.base, STEP_MS);
+}
+
+/* ---- mounting ---- */
+
+static void on_mounted(struct tei_frame_call *call, int err,
+		       const struct tei_frame *f)
+{
+	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, mount);
+	Store__Status *reply;
+	int status;
+
+	link->mounting = false;
+	if (err) {
+		if (link->main)
+			tei_link_lose(link, "does not answer our mount");
+		return;
+	}
+	reply = store__status__unpack(NULL, f->len, f->body);
+	if (!reply) {
+		tei_link_lose(link, "malformed answer to our mount");
+		return;
+	}
+	status = reply->status;
+	if (status && status != TE_STORE_SEGMENT_ALREADY_EXISTS) {
+		/* The next heartbeat asks again. */
+		LOG_WARN("segment: the master does not mount it: %s %s",
+			 te_store_strerror(status), reply->why);
+		tei_store_set_ready(link->store, false, TE_STORE_RPC_FAIL);
+	} else {
+		link->store->segment.mounted = true;
+		tei_store_set_ready(link->store, true, 0);
+	}
+	store__status__free_unpacked(reply, NULL);
+}
+
+static void send_mount(struct tei_link *link)
+{
+	struct te_store *store = link->store;
+	Store__Mount msg = STORE__MOUNT__INIT;
+	char name[TEI_NAME_LEN_MAX + 1];
+
+	(void)strncpy(name, te_engine_name(store->engine), sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	msg.segment.data = store->segment.id;
+	msg.segment.len = sizeof(store->segment.id);
+	msg.name = name;
+	msg.address = (uint64_t)(uintptr_t)store->segment.memory;
+	msg.size = store->segment.bytes;
+	link->mount.done = on_mounted;
+	if (tei_frame_call(link->main, &link->mount,
+			   STORE__STORE_TYPE__STORE_MOUNT, &msg.base,
+			   STEP_MS)) {
+		link->mounting = false;
+		tei_link_lose(link, "no memory for a mount");
+	}
+}
+
+void tei_link_published(struct tei_link *link, uint64_t generation, int rc)
+{
+	if (generation != link->generation || !link->main) {
+		/* The master it was for is gone; the next one asks again. */
+		link->mounting = false;
+		return;
+	}
+	if (rc) {
+		/* The next heartbeat tries again. */
+		link->mounting = false;
+		LOG_WARN("segment: cannot be published: %s", te_strerror(rc));
+		return;
+	}
+	send_mount(link);
+}
+
+static void mount_again(struct tei_link *link)
+{
+	if (link->mounting)
+		return;
+	link->store->segment.mounted = false;
+	link->mounting = true;
+	if (tei_segment_publish(link->store, link->generation, link->group)) {
+		link->mounting = false;
+		LOG_ERROR("segment: no memory to publish it");
+	}
+}
+
+/* ---- heartbeats ---- */
+
+static void beaten(struct tei_link *link, const Store__HeartbeatReply *reply)
+{
+	struct tei_segment *segment = &link->store->segment;
+
+	if (reply->status || reply->epoch != link->epoch) {
+		tei_link_lose(link, "does not know us any more");
+		return;
+	}
+	if (!segment->bytes)
+		tei_store_set_ready(link->store, true, 0);
+	else if (reply->remount || !segment->mounted)
+		mount_again(link);
+	else
+		tei_store_set_ready(link->store, true, 0);
+}
+
+static void on_beat(struct tei_frame_call *call, int err,
+		    const struct tei_frame *f)
+{
+	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, beat);
+	Store__HeartbeatReply *reply;
+
+	link->beating = false;
+	if (err) {
+		if (link->pulse)
+			tei_link_lose(link, "does not answer our heartbeat");
+		return;
+	}
+	reply = store__heartbeat_reply__unpack(NULL, f->len, f->body);
+	if (!reply) {
+		tei_link_lose(link, "malformed answer to our heartbeat");
+		return;
+	}
+	beaten(link, reply);
+	store__heartbeat_reply__free_unpacked(reply, NULL);
+}
+
+static void beat(void *arg)
+{
+	struct tei_link *link = arg;
+	Store__Heartbeat msg = STORE__HEARTBEAT__INIT;
+
+	if (link->beating || !link->pulse || link->losing)
+		return;
+	msg.epoch = link->epoch;
+	msg.n = ++link->n_beats;
+	link->beat.done = on_beat;
+	link->beating = true;
+	if (tei_frame_call(link->pulse, &link->beat,
+			   STORE__STORE_TYPE__STORE_HEARTBEAT, &msg.base,
+			   STEP_MS)) {
+		link->beating = false;
+		tei_link_lose(link, "no memory for a heartbeat");
+	}
+}
+
+static void on_pulse_hello(struct tei_frame_call *call, int err,
+			   const struct tei_frame *f)
+{
+	struct tei_link *link =
+		TEI_CONTAINER(call, struct tei_link, pulse_hello);
+	Store__HelloReply *reply = NULL;
+
+	if (!link->pulse)
+		return; /* being closed */
+	if (!err)
+		reply = store__hello_reply__unpack(NULL, f->len, f->body);
+	if (!reply || reply->status || reply->epoch != link->epoch) {
+		tei_link_lose(link, "refuses our heartbeat connection");
+		goto out;
+	}
+	link->pulse_timer = tei_timer_start(
+		link->store->loop, link->heartbeat_ms, true, beat, link);
+	if (!link->pulse_timer)
+		tei_link_lose(link, "no memory for heartbeats");
+	else
+		beat(link);
+out:
+	if (reply)
+		store__hello_reply__free_unpacked(reply, NULL);
+}
+
+/* ---- the connection ---- */
+
+static void on_fence(struct tei_link *link, const struct tei_frame *f)
+{
+	Store__Fence *msg = store__fence__unpack(NULL, f->len, f->body);
+
+	if (!msg || msg->writer.len != TE_INCARNATION_LEN)
+		tei_frame_bad(link->pulse, "malformed fence");
+	else if (tei_segment_fence(link->store, link->generation, msg->fence,
+				   msg->writer.data))
+		tei_link_fenced(link, link->generation, msg->fence, -ENOMEM);
+	if (msg)
+		store__fence__free_unpacked(msg, NULL);
+}
+
+void tei_link_fenced(struct tei_link *link, uint64_t generation, uint64_t fence,
+		     int rc)
+{
+	Store__Fenced msg = STORE__FENCED__INIT;
+
+	/* Another connection: its master asks again for what it still needs. */
+	if (generation != link->generation || !link->pulse)
+		return;
+	msg.fence = fence;
+	msg.status = rc ? TE_STORE_INTERNAL_ERROR : 0;
+	if (tei_frame_send(link->pulse, STORE__STORE_TYPE__STORE_FENCED, 0, 0,
+			   &msg.base))
+		tei_link_lose(link, "a fence could not be answered");
+}
+
+static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
+		     void *arg)
+{
+	(void)conn;
+	if (f->type == STORE__STORE_TYPE__STORE_FENCE)
+		on_fence(arg, f);
+	else
+		LOG_DEBUG("master: unexpected push of type %u", f->type);
+}
+
+static void on_down(struct tei_frame_conn *conn, int err, const char *text,
+		    void *arg)
+{
+	(void)conn;
+	tei_link_lose(arg, text ? text : strerror(-err));
+}
+
+static void on_up(struct tei_frame_conn *conn, void *arg)
+{
+	struct tei_link *link = arg;
+
+	link->pulse_hello.done = on_pulse_hello;
+	if (tei_pulse_hello(link, conn, &link->pulse_hello, true))
+		tei_link_lose(link, "no memory for a hello");
+}
+
+static const struct tei_frame_ops pulse_ops = {
+	.frame = on_frame,
+	.down = on_down,
+	.up = on_up,
+};
+
+void tei_pulse_start(struct tei_link *link)
+{
+	if (tei_frame_connect(link->store->loop, &tei_store_protocol, &link->to,
+			      STEP_MS, &pulse_ops, link, &link->pulse))
+		tei_link_lose(link, "no memory or file to connect");
+}
+
+void tei_pulse_stop(struct tei_link *link)
+{
+	tei_timer_stop(link->pulse_timer);
+	link->pulse_timer = NULL;
+}
