@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* query.c - what only asks the master: exist, size, remove, pool */
+#include <string.h>
+
+#include "store/client/client.h"
+#include "store/proto/store.pb-c.h"
+
+/* exist, size and remove differ in the type, the flag and where results go. */
+struct query {
+	struct te_store *store;
+	uint16_t type;
+	bool force;
+	bool sized;     /* sizes are asked for, else codes */
+	int *codes;     /* codes[n] */
+	int64_t *sizes; /* sizes[n] */
+};
+
+static void set_result(const struct query *q, size_t i, int code, uint64_t size)
+{
+	if (q->sized)
+		q->sizes[i] = code ? code : (int64_t)size;
+	else
+		q->codes[i] = code;
+}
+
+static int result(const struct query *q, size_t i)
+{
+	if (q->sized)
+		return q->sizes[i] < 0 ? (int)q->sizes[i] : 0;
+	return q->codes[i] < 0 ? q->codes[i] : 0;
+}
+
+static int ask(const struct query *q, struct tei_arena *arena,
+	       const Store__Keys *msg, const uint32_t *which)
+{
+	Store__KeysReply *answer;
+	struct tei_reply reply;
+	size_t n = msg->n_keys, i;
+	int code;
+
+	code = tei_store_call(q->store, q->type, &msg->base, arena,
+			      tei_call_deadline(q->store), &reply);
+	if (code)
+		return code;
+	answer = store__keys_reply__unpack(&arena->pb, reply.len, reply.body);
+	if (!answer || answer->n_status != n ||
+	    (q->sized && answer->n_size != n))
+		return tei_bad_reply("a question about keys");
+	for (i = 0; i < n; i++)
+		set_result(q, which[i], answer->status[i],
+			   q->sized ? answer->size[i] : 0);
+	return 0;
+}
+
+static int query_chunk(const struct query *q, struct tei_arena *arena,
+		       const struct te_store_key *keys, size_t from, size_t n)
+{
+	Store__Keys msg = STORE__KEYS__INIT;
+	uint32_t *which = tei_arena_alloc(arena, n * sizeof(*which));
+	size_t i;
+
+	msg.keys = tei_arena_alloc(arena, n * sizeof(msg.keys[0]));
+	if (!which || !msg.keys)
+		return TE_STORE_INTERNAL_ERROR;
+	msg.force = q->force;
+	for (i = from; i < from + n; i++) {
+		set_result(q, i, TE_STORE_INVALID_PARAMS, 0);
+		if (!tei_key_holds(&keys[i]))
+			continue;
+		which[msg.n_keys] = (uint32_t)i;
+		msg.keys[msg.n_keys].data = (uint8_t *)(uintptr_t)keys[i].bytes;
+		msg.keys[msg.n_keys++].len = keys[i].len;
+	}
+	return msg.n_keys ? ask(q, arena, &msg, which) : 0;
+}
+
+static void fail_chunk(const struct query *q, const struct te_store_key *keys,
+		       size_t from, size_t n, int code)
+{
+	size_t i;
+
+	for (i = from; i < from + n; i++)
+		if (tei_key_holds(&keys[i]))
+			set_result(q, i, code, 0);
+}
+
+static int query(const struct query *q, const struct te_store_key *keys,
+		 size_t n)
+{
+	struct tei_arena arena;
+	size_t from, len, i;
+	int code;
+
+	tei_arena_init(&arena, 64u << 20);
+	for (from = 0; from < n; from += len) {
+		len = tei_chunk(keys, from, n);
+		code = query_chunk(q, &arena, keys, from, len);
+		if (code)
+			fail_chunk(q, keys, from, len, code);
+		tei_arena_reset(&arena);
+	}
+	tei_arena_fini(&arena);
+	for (i = 0; i < n; i++)
+		if (result(q, i))
+			return result(q, i);
+	return 0;
+}
+
+int te_store_exist(struct te_store *store, const struct te_store_key *keys,
+		   size_t n, int *results)
+{
+	const struct query q = {
+		.store = store,
+		.type = STORE__STORE_TYPE__STORE_EXIST,
+		.codes = results,
+	};
+
+	if (!tei_keys_given(store, keys, n, results))
+		return TE_STORE_INVALID_PARAMS;
+	return query(&q, keys, n);
+}
+
+int te_store_size(struct te_store *store, const struct te_store_key *keys,
+		  size_t n, int64_t *results)
+{
+	const struct query q = {
+		.store = store,
+		.type = STORE__STORE_TYPE__STORE_SIZE,
+		.sized = true,
+		.sizes = results,
+	};
+
+	if (!tei_keys_given(store, keys, n, results))
+		return TE_STORE_INVALID_PARAMS;
+	return query(&q, keys, n);
+}
+
+int te_store_remove(struct te_store *store, const struct te_store_key *keys,
+		    size_t n, int force, int *results)
+{
+	const struct query q = {
+		.store = store,
+		.type = STORE__STORE_TYPE__STORE_REMOVE,
+		.force = force != 0,
+		.codes = results,
+	};
+
+	if (!tei_keys_given(store, keys, n, results))
+		return TE_STORE_INVALID_PARAMS;
+	return query(&q, keys, n);
+}
+
+static void copy_pool(struct te_store_pool *out, const Store__PoolReply *reply)
+{
+	memset(out, 0, sizeof(*out));
+	out->capacity_bytes = reply->capacity_bytes;
+	out->used_bytes = reply->used_bytes;
+	out->objects = reply->objects;
+	out->owners = reply->owners;
+	out->clients = reply->clients;
+	out->evicted_objects = reply->evicted_objects;
+	out->evicted_bytes = reply->evicted_bytes;
+	out->master_metadata_bytes = reply->metadata_bytes;
+	out->master_key_bytes = reply->key_bytes;
+}
+
+int te_store_pool(struct te_store *store, struct te_store_pool *out)
+{
+	Store__Pool msg = STORE__POOL__INIT;
+	Store__PoolReply *answer;
+	struct tei_reply reply;
+	struct tei_arena arena;
+	int code;
+
+	if (!store || !out)
+		return TE_STORE_INVALID_PARAMS;
+	tei_arena_init(&arena, 64u << 10);
+	code = tei_store_call(store, STORE__STORE_TYPE__STORE_POOL, &msg.base,
+			      &arena, tei_call_deadline(store), &reply);
+	if (code)
+		goto out;
+	answer = store__pool_reply__unpack(&arena.pb, reply.len, reply.body);
+	if (!answer) {
+		code = tei_bad_reply("a question about the pool");
+		goto out;
+	}
+	code = answer->status;
+	if (!code)
+		copy_pool(out, answer);
+out:
+	tei_arena_fini(&arena);
+	return code;
+}
