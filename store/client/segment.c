@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * segment.c - the memory that we lend to the pool, and fences of its writers
+ *
+ * Mounting again means that the master begins with an empty segment: it may
+ * have forgotten puts that are still under way. So before every mount but the
+ * first, the access of all writers ends.
+ */
+#include "store/client/segment.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <openssl/rand.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/client/client.h"
+
+#define REVOKE_STEP_MS 250 /* so that closing need not wait for long */
+#define REVOKE_STEPS   8
+
+int tei_segment_init(struct te_store *store, uint64_t bytes)
+{
+	struct tei_segment *segment = &store->segment;
+	int rc;
+
+	if (!bytes)
+		return 0;
+	if (bytes > TE_LENGTH_MAX)
+		return -EINVAL;
+	if (RAND_bytes(segment->id, sizeof(segment->id)) != 1)
+		return -EIO;
+	rc = te_memory_alloc(store->engine, bytes, &segment->memory);
+	if (rc)
+		return rc;
+	segment->bytes = bytes;
+	return 0;
+}
+
+void tei_segment_fini(struct te_store *store)
+{
+	struct tei_segment *segment = &store->segment;
+
+	if (segment->region)
+		(void)te_region_remove(store->engine, segment->region);
+	segment->region = 0;
+	if (segment->memory)
+		te_memory_free(store->engine, segment->memory);
+	segment->memory = NULL;
+}
+
+static int revoke(struct te_store *store, const uint8_t *writer)
+{
+	int rc = -ETIMEDOUT, i;
+
+	for (i = 0; i < REVOKE_STEPS && rc == -ETIMEDOUT; i++) {
+		if (atomic_load(&store->helper.stopping))
+			return -ECANCELED;
+		rc = te_peer_revoke(store->engine, writer, REVOKE_STEP_MS);
+	}
+	return rc;
+}
+
+/* ---- publishing ---- */
+
+struct publish_job {
+	struct tei_job job;
+	struct tei_call post;
+	struct te_store *store;
+	uint64_t generation;
+	uint8_t group[TEI_STORE_GROUP_LEN];
+	int rc;
+};
+
+static void on_published(struct tei_call *post)
+{
+	struct publish_job *job = TEI_CONTAINER(post, struct publish_job, post);
+
+	tei_link_published(&job->store->link, job->generation, job->rc);
+	tei_free(job);
+}
+
+/* A new master has a new group: members of the old one stay outside. */
+static int add_region(struct te_store *store, const uint8_t *group)
+{
+	struct tei_segment *segment = &store->segment;
+	struct te_region region = {
+		.addr = segment->memory,
+		.length = segment->bytes,
+		.group = group,
+		.access = TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE,
+	};
+	int rc;
+
+	if (segment->region &&
+	    memcmp(segment->group, group, TEI_STORE_GROUP_LEN) == 0)
+		return 0;
+	if (segment->region)
+		(void)te_region_remove(store->engine, segment->region);
+	segment->region = 0;
+	rc = te_region_add(store->engine, &region, &segment->region);
+	if (!rc)
+		memcpy(segment->group, group, TEI_STORE_GROUP_LEN);
+	return rc;
+}
+
+static int publish(struct te_store *store, const uint8_t *group)
+{
+	struct tei_segment *segment = &store->segment;
+	int rc;
+
+	if (segment->published) {
+		rc = revoke(store, NULL);
+		if (rc)
+			return rc;
+	}
+	rc = add_region(store, group);
+	if (!rc)
+		segment->published = true;
+	return rc;
+}
+
+static void run_publish(struct tei_job *base, bool stopping)
+{
+	struct publish_job *job = TEI_CONTAINER(base, struct publish_job, job);
+
+	job->rc = stopping ? -ECANCELED : publish(job->store, job->group);
+	if (!tei_loop_post(job->store->loop, &job->post))
+		tei_free(job);
+}
+
+int tei_segment_publish(struct te_store *store, uint64_t generation,
+			const uint8_t group[TEI_STORE_GROUP_LEN])
+{
+	struct publish_job *job = tei_calloc(1, sizeof(*job));
+
+	if (!job)
+		return -ENOMEM;
+	job->job.run = run_publish;
+	job->post.fn = on_published;
+	job->store = store;
+	job->generation = generation;
+	memcpy(job->group, group, TEI_STORE_GROUP_LEN);
+	tei_helper_add(&store->helper, &job->job);
+	return 0;
+}
+
+/* ---- fencing ---- */
+
+struct fence_job {
+	struct tei_job job;
+	struct tei_call post;
+	struct te_store *store;
+	uint64_t generation, fence;
+	uint8_t writer[TE_INCARNATION_LEN];
+	int rc;
+};
+
+static void on_fenced(struct tei_call *post)
+{
+	struct fence_job *job = TEI_CONTAINER(post, struct fence_job, post);
+
+	tei_link_fenced(&job->store->link, job->generation, job->fence,
+			job->rc);
+	tei_free(job);
+}
+
+static void run_fence(struct tei_job *base, bool stopping)
+{
+	struct fence_job *job = TEI_CONTAINER(base, struct fence_job, job);
+
+	job->rc = stopping ? -ECANCELED : revoke(job->store, job->writer);
+	if (job->rc && !stopping)
+		LOG_WARN("segment: a writer could not be fenced: %s",
+			 te_strerror(job->rc));
+	if (!tei_loop_post(job->store->loop, &job->post))
+		tei_free(job);
+}
+
+int tei_segment_fence(struct te_store *store, uint64_t generation,
+		      uint64_t fence, const uint8_t writer[TE_INCARNATION_LEN])
+{
+	struct fence_job *job = tei_calloc(1, sizeof(*job));
+
+	if (!job)
+		return -ENOMEM;
+	job->job.run = run_fence;
+	job->post.fn = on_fenced;
+	job->store = store;
+	job->generation = generation;
+	job->fence = fence;
+	memcpy(job->writer, writer, TE_INCARNATION_LEN);
+	tei_helper_add(&store->helper, &job->job);
+	return 0;
+}
