@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* work.c - what one put or get needs while it runs, kept for the next one */
+#include "store/client/work.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/proto/store.pb-c.h"
+
+#define IDLE_MAX     16
+#define CAPACITY_MIN 64u
+/* A batch of 4096 keys with pieces and messages is some 2 MiB a round. */
+#define ARENA_CAP     (256u << 20)
+#define EPOCH_WAIT_NS (100 * TEI_NS_PER_MS)
+
+void tei_works_init(struct tei_works *works, struct te_engine *engine)
+{
+	works->engine = engine;
+	works->n_idle = 0;
+	tei_mutex_init(&works->mu);
+	tei_list_init(&works->idle);
+}
+
+static void free_work(struct tei_work *work)
+{
+	te_batch_destroy(work->batch);
+	tei_arena_fini(&work->round);
+	tei_arena_fini(&work->call);
+	tei_free(work->requests);
+	tei_free(work->headers);
+	tei_free(work);
+}
+
+void tei_works_fini(struct tei_works *works)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&works->idle)))
+		free_work(tei_list_entry(node, struct tei_work, link));
+	tei_mutex_fini(&works->mu);
+}
+
+static struct tei_work *take_idle(struct tei_works *works, size_t n)
+	TEI_REQUIRES(works->mu)
+{
+	tei_list_for_each (node, &works->idle) {
+		struct tei_work *work =
+			tei_list_entry(node, struct tei_work, link);
+
+		if (work->capacity < n)
+			continue;
+		tei_list_del(node);
+		works->n_idle--;
+		return work;
+	}
+	return NULL;
+}
+
+static struct tei_work *create_work(struct te_engine *engine, size_t n)
+{
+	struct tei_work *work = tei_calloc(1, sizeof(*work));
+
+	if (!work)
+		return NULL;
+	tei_list_init(&work->link);
+	for (work->capacity = CAPACITY_MIN; work->capacity < n;)
+		work->capacity *= 2;
+	tei_arena_init(&work->call, ARENA_CAP);
+	tei_arena_init(&work->round, ARENA_CAP);
+	work->headers = tei_aligned_calloc(TEI_EXTENT_HEADER_LEN,
+					   (size_t)work->capacity *
+						   TEI_EXTENT_HEADER_LEN);
+	work->requests = tei_calloc(work->capacity, sizeof(*work->requests));
+	if (!work->headers || !work->requests ||
+	    te_batch_create(engine, work->capacity, &work->batch)) {
+		free_work(work);
+		return NULL;
+	}
+	return work;
+}
+
+struct tei_work *tei_work_get(struct tei_works *works, size_t n)
+{
+	struct tei_work *work;
+
+	tei_mutex_lock(&works->mu);
+	work = take_idle(works, n);
+	tei_mutex_unlock(&works->mu);
+	return work ? work : create_work(works->engine, n);
+}
+
+void tei_work_put(struct tei_works *works, struct tei_work *work)
+{
+	struct tei_work *surplus = NULL;
+
+	if (!work)
+		return;
+	tei_work_next_round(work);
+	tei_arena_reset(&work->call);
+	tei_mutex_lock(&works->mu);
+	tei_list_add_head(&works->idle, &work->link);
+	if (++works->n_idle > IDLE_MAX) {
+		surplus =
+			tei_list_entry(works->idle.prev, struct tei_work, link);
+		tei_list_del(&surplus->link);
+		works->n_idle--;
+	}
+	tei_mutex_unlock(&works->mu);
+	if (surplus)
+		free_work(surplus);
+}
+
+void tei_work_next_round(struct tei_work *work)
+{
+	tei_arena_reset(&work->round);
+	work->n = 0;
+}
+
+struct te_request *tei_work_add(struct tei_work *work, uint32_t op,
+				const struct iovec *pieces, uint32_t n_pieces,
+				uint64_t bytes)
+{
+	struct te_request *req = &work->requests[work->n];
+	struct iovec *iov =
+		tei_arena_alloc(&work->round, (n_pieces + 1) * sizeof(*iov));
+	uint64_t left = bytes;
+	uint32_t i, n = 0;
+
+	if (!iov)
+		return NULL;
+	iov[n].iov_base = work->headers[work->n];
+	iov[n++].iov_len = TEI_EXTENT_HEADER_LEN;
+	for (i = 0; i < n_pieces && left; i++) {
+		size_t len = pieces[i].iov_len < left ? pieces[i].iov_len
+						      : (size_t)left;
+
+		if (!len)
+			continue;
+		iov[n].iov_base = pieces[i].iov_base;
+		iov[n++].iov_len = len;
+		left -= len;
+	}
+	assert(!left);
+	memset(req, 0, sizeof(*req));
+	req->op = op;
+	req->flags = TE_CRC;
+	req->pieces = iov;
+	req->n_pieces = n;
+	req->crc_from = TEI_EXTENT_HEADER_LEN;
+	req->crc_len = bytes;
+	req->user = work->n++;
+	return req;
+}
+
+int tei_work_run(struct tei_work *work)
+{
+	int rc;
+
+	if (!work->n)
+		return 0;
+	rc = te_batch_reset(work->batch);
+	if (!rc)
+		rc = te_batch_submit(work->batch, work->requests, work->n);
+	if (!rc)
+		rc = te_batch_wait(work->batch, UINT32_MAX);
+	return rc;
+}
+
+void tei_work_result(struct tei_work *work, uint32_t index,
+		     struct te_completion *out)
+{
+	if (te_batch_result(work->batch, index, out)) {
+		/* Still in flight, though all had ended: never. */
+		memset(out, 0, sizeof(*out));
+		out->error = -EIO;
+	}
+}
+
+/* ---- owners of one reply ---- */
+
+int tei_places_init(struct tei_places *places, struct tei_owners *owners,
+		    struct tei_work *work, size_t n, uint32_t timeout_ms,
+		    uint64_t deadline_ns)
+{
+	places->at =
+		tei_arena_calloc(&work->round, n + 1, sizeof(places->at[0]));
+	places->n = places->at ? n : 0;
+	places->owners = owners;
+	places->timeout_ms = timeout_ms;
+	places->deadline_ns = deadline_ns;
+	return places->at ? 0 : -ENOMEM;
+}
+
+void tei_places_fini(struct tei_places *places)
+{
+	size_t i;
+
+	for (i = 0; i < places->n; i++) {
+		struct tei_place *place = &places->at[i];
+
+		if (!place->owner)
+			continue;
+		if (place->gone)
+			tei_owners_drop(places->owners, place->owner);
+		else
+			tei_owners_put(places->owners, place->owner);
+	}
+	places->n = 0;
+}
+
+static void sleep_1_ms(void)
+{
+	const struct timespec ms = {.tv_nsec = (long)TEI_NS_PER_MS};
+
+	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &ms, NULL);
+}
+
+void tei_places_await_epochs(struct tei_places *places)
+{
+	uint64_t until = tei_now_ns() + EPOCH_WAIT_NS, epoch, since_ns;
+	size_t i;
+
+	for (i = 0; i < places->n; i++) {
+		const struct tei_place *place = &places->at[i];
+
+		while (place->stale && !place->gone && tei_now_ns() < until) {
+			if (te_segment_epoch(places->owners->engine,
+					     place->owner->segment, &epoch,
+					     &since_ns) ||
+			    epoch != place->epoch)
+				break;
+			sleep_1_ms();
+		}
+	}
+}
+
+static int open_place(struct tei_places *places, struct tei_place *place,
+		      const Store__Segment *segment)
+{
+	uint64_t now = tei_now_ns(), ms = 1;
+	int rc;
+
+	if (segment->incarnation.len != TE_INCARNATION_LEN)
+		return -EPROTO;
+	if (now < places->deadline_ns)
+		ms += (places->deadline_ns - now) / TEI_NS_PER_MS;
+	if (ms > places->timeout_ms)
+		ms = places->timeout_ms;
+	rc = tei_owners_get(places->owners, segment->engine,
+			    segment->incarnation.data, (uint32_t)ms,
+			    &place->owner);
+	if (rc)
+		return rc;
+	rc = te_segment_epoch(places->owners->engine, place->owner->segment,
+			      &place->epoch, &place->since_ns);
+	if (rc)
+		place->gone = true;
+	return rc;
+}
+
+int tei_places_open(struct tei_places *places, size_t index,
+		    const Store__Segment *segment)
+{
+	struct tei_place *place = &places->at[index];
+
+	if (!place->tried) {
+		place->tried = true;
+		place->error = open_place(places, place, segment);
+	}
+	return place->error;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * work.h - what one put or get needs while it runs, kept for the next one
+ *
+ * An engine batch, room for extent headers, and two arenas, so that the usual
+ * call takes no memory. One call of a thread uses one work at a time.
+ */
+#ifndef STORE_CLIENT_WORK_H
+#define STORE_CLIENT_WORK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <te/te.h>
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "base/thread.h"
+#include "store/client/owners.h"
+#include "store/proto/extent.h"
+#include "store/proto/store.pb-c.h"
+
+struct tei_work {
+	struct tei_list link; /* in works->idle, or in none */
+	struct te_batch *batch;
+	uint32_t capacity; /* of batch, headers, requests */
+	uint32_t n;        /* requests of this round */
+	uint8_t (*headers)[TEI_EXTENT_HEADER_LEN];
+	struct te_request *requests;
+	struct tei_arena call;  /* lives as long as the call */
+	struct tei_arena round; /* messages and pieces of one round */
+};
+
+struct tei_works {
+	struct te_engine *engine; /* not owned */
+	struct tei_mutex mu;      /* lock 44 */
+	struct tei_list idle;     /* guarded by mu; most recently used first */
+	unsigned int n_idle;      /* guarded by mu */
+};
+
+void tei_works_init(struct tei_works *works, struct te_engine *engine);
+/* All works have been put back. */
+void tei_works_fini(struct tei_works *works);
+/* Room for @n requests, 1 .. TE_STORE_BATCH_MAX. NULL: out of memory. */
+struct tei_work *tei_work_get(struct tei_works *works, size_t n);
+void tei_work_put(struct tei_works *works, struct tei_work *work);
+/* Empty: no requests, the round's memory is free again. */
+void tei_work_next_round(struct tei_work *work);
+
+/*
+ * Add a request for an extent: its header, then @bytes bytes of the value's
+ * pieces. The CRC of the data is taken. NULL: out of memory.
+ */
+struct iovec;
+struct te_request *tei_work_add(struct tei_work *work, uint32_t op,
+				const struct iovec *pieces, uint32_t n_pieces,
+				uint64_t bytes);
+/* Submit all and wait until they have ended. A negative errno: none began. */
+int tei_work_run(struct tei_work *work);
+/* How request @index ended. */
+void tei_work_result(struct tei_work *work, uint32_t index,
+		     struct te_completion *out);
+
+/* The owners that one reply names, opened when the first key needs them. */
+struct tei_places {
+	struct tei_place *at; /* at[n], in the round's arena */
+	size_t n;
+	struct tei_owners *owners; /* not owned */
+	uint32_t timeout_ms;       /* of a first contact */
+	uint64_t deadline_ns;      /* of all of them */
+};
+struct tei_place {
+	struct tei_owner *owner; /* NULL: not open (yet) */
+	bool tried, gone;
+	bool stale; /* a write under epoch was refused */
+	int error;  /* why it cannot be opened */
+	uint64_t epoch, since_ns;
+};
+/* -ENOMEM. */
+int tei_places_init(struct tei_places *places, struct tei_owners *owners,
+		    struct tei_work *work, size_t n, uint32_t timeout_ms,
+		    uint64_t deadline_ns);
+void tei_places_fini(struct tei_places *places);
+/*
+ * An owner that has ended our epoch tells us the next one. Wait for that, a
+ * moment at most, so that the next try is not refused for the same reason.
+ */
+void tei_places_await_epochs(struct tei_places *places);
+/* 0, or why that owner cannot be used. Blocks as tei_owners_get(). */
+int tei_places_open(struct tei_places *places, size_t index,
+		    const Store__Segment *segment);
+
+#endif
