@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.c - join a pool and leave it */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include <openssl/rand.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/client/client.h"
+#include "store/proto/store.pb-c.h"
+
+#define MASTER         "127.0.0.1:50051"
+#define CALL_MS        1000
+#define REPLICA_MS     1000
+#define SETUP_MS       5000
+#define TIMEOUT_MAX_MS (24u * 3600 * 1000)
+#define UNMOUNT_MS     500
+
+_Static_assert(sizeof(struct te_store_config) == 88, "pinned");
+_Static_assert(sizeof(struct te_store_pool) == 136, "pinned");
+_Static_assert(sizeof(struct te_store_key) == 16, "pinned");
+_Static_assert(sizeof(struct te_store_value) == 16, "pinned");
+
+/* ---- state that others wait for ---- */
+
+void tei_store_set_ready(struct te_store *store, bool ready, int verdict)
+{
+	tei_mutex_lock(&store->mu);
+	store->ready = ready;
+	if (ready)
+		store->verdict = 0;
+	else if (verdict)
+		store->verdict = verdict;
+	tei_cond_broadcast(&store->changed);
+	tei_mutex_unlock(&store->mu);
+}
+
+int te_store_health(struct te_store *store)
+{
+	bool ready;
+
+	tei_mutex_lock(&store->mu);
+	ready = store->ready;
+	tei_mutex_unlock(&store->mu);
+	return ready ? 0 : TE_STORE_RPC_FAIL;
+}
+
+struct te_engine *te_store_engine(struct te_store *store)
+{
+	return store->engine;
+}
+
+const char *te_store_hostname(struct te_store *store)
+{
+	return te_engine_name(store->engine);
+}
+
+/* ---- setup ---- */
+
+static bool master_holds(const char *master)
+{
+	char host[TEI_HOST_LEN_MAX + 1];
+	uint16_t port;
+
+	return !tei_name_split(master, host, &port) && port;
+}
+
+static bool config_holds(const struct te_store_config *c)
+{
+	size_t i;
+
+	if (c->size != sizeof(*c) || c->call_timeout_ms > TIMEOUT_MAX_MS ||
+	    c->replica_timeout_ms > TIMEOUT_MAX_MS ||
+	    (c->setup_timeout_ms > TIMEOUT_MAX_MS &&
+	     c->setup_timeout_ms != TE_STORE_NO_WAIT) ||
+	    c->segment_bytes > TE_LENGTH_MAX)
+		return false;
+	for (i = 0; i < sizeof(c->reserved) / sizeof(c->reserved[0]); i++)
+		if (c->reserved[i])
+			return false;
+	return master_holds(c->master ? c->master : MASTER);
+}
+
+static int open_engine(struct te_store *store, const struct te_store_config *c)
+{
+	int rc = 0;
+
+	store->engine = c->engine;
+	store->own_engine = !c->engine;
+	if (store->own_engine)
+		rc = te_engine_create(c->engine_config, c->host,
+				      &store->engine);
+	if (rc == -EINVAL)
+		return TE_STORE_INVALID_PARAMS;
+	if (rc)
+		return TE_STORE_INTERNAL_ERROR;
+	te_engine_incarnation(store->engine, store->incarnation);
+	return 0;
+}
+
+struct start {
+	struct te_store *store;
+	int rc;
+};
+
+static void start_link(void *arg)
+{
+	struct start *start = arg;
+
+	start->rc = tei_link_start(&start->store->link);
+}
+
+static void stop_link(void *arg)
+{
+	struct te_store *store = arg;
+
+	tei_link_stop(&store->link);
+}
+
+static int wait_ready(struct te_store *store, uint64_t timeout_ms)
+{
+	uint64_t deadline = tei_now_ns() + timeout_ms * TEI_NS_PER_MS;
+	int code;
+
+	tei_mutex_lock(&store->mu);
+	while (!store->ready && !store->verdict)
+		if (!tei_cond_wait(&store->changed, &store->mu, deadline))
+			break;
+	code = store->ready     ? 0
+	       : store->verdict ? store->verdict
+				: TE_STORE_RPC_FAIL;
+	tei_mutex_unlock(&store->mu);
+	return code;
+}
+
+static struct te_store *create(const struct te_store_config *c)
+{
+	struct te_store *store = tei_calloc(1, sizeof(*store));
+
+	if (!store)
+		return NULL;
+	store->call_timeout_ms =
+		c->call_timeout_ms ? c->call_timeout_ms : CALL_MS;
+	store->replica_timeout_ms =
+		c->replica_timeout_ms ? c->replica_timeout_ms : REPLICA_MS;
+	tei_mutex_init(&store->mu);
+	tei_cond_init(&store->changed);
+	tei_list_init(&store->registered);
+	return store;
+}
+
+static void destroy(struct te_store *store)
+{
+	tei_cond_fini(&store->changed);
+	tei_mutex_fini(&store->mu);
+	tei_free(store);
+}
+
+/* The threads that are ours, and the way to the master on them. */
+static int start_threads(struct te_store *store,
+			 const struct te_store_config *c)
+{
+	struct start start = {.store = store};
+	int rc = tei_link_init(&store->link, store,
+			       c->master ? c->master : MASTER);
+
+	if (rc)
+		return rc;
+	rc = tei_loop_create("te-store", &store->loop);
+	if (rc)
+		goto err_link;
+	rc = tei_helper_init(&store->helper);
+	if (rc)
+		goto err_loop;
+	(void)tei_loop_do(store->loop, start_link, &start);
+	rc = start.rc;
+	if (rc)
+		goto err_helper;
+	return 0;
+
+err_helper:
+	tei_helper_fini(&store->helper);
+err_loop:
+	tei_loop_stop(store->loop);
+	tei_loop_destroy(store->loop);
+err_link:
+	tei_link_fini(&store->link);
+	assert(rc < 0);
+	return rc;
+}
+
+/* Jobs of the helper post to the loop: it ends first. */
+static void stop_threads(struct te_store *store)
+{
+	(void)tei_loop_do(store->loop, stop_link, store);
+	tei_helper_fini(&store->helper);
+	tei_loop_stop(store->loop);
+	tei_loop_destroy(store->loop);
+	tei_link_fini(&store->link);
+}
+
+static void close_engine(struct te_store *store)
+{
+	tei_works_fini(&store->works);
+	tei_owners_fini(&store->owners);
+	tei_segment_fini(store);
+	if (store->own_engine)
+		te_engine_destroy(store->engine);
+}
+
+static int join(struct te_store *store, const struct te_store_config *c)
+{
+	int code = open_engine(store, c);
+
+	if (code)
+		return code;
+	tei_owners_init(&store->owners, store->engine);
+	tei_works_init(&store->works, store->engine);
+	code = TE_STORE_INTERNAL_ERROR;
+	if (RAND_bytes(store->client_id, sizeof(store->client_id)) != 1 ||
+	    tei_segment_init(store, c->segment_bytes) ||
+	    start_threads(store, c))
+		goto err_engine;
+	if (c->setup_timeout_ms == TE_STORE_NO_WAIT)
+		return 0;
+	code = wait_ready(store,
+			  c->setup_timeout_ms ? c->setup_timeout_ms : SETUP_MS);
+	if (!code)
+		return 0;
+	stop_threads(store);
+err_engine:
+	close_engine(store);
+	return code;
+}
+
+int te_store_setup(const struct te_store_config *config, struct te_store **out)
+{
+	struct te_store *store;
+	int code;
+
+	if (!config || !out || !config_holds(config)) {
+		LOG_ERROR("store: a field of the configuration is out of range "
+			  "or a name malformed");
+		return TE_STORE_INVALID_PARAMS;
+	}
+	store = create(config);
+	if (!store)
+		return TE_STORE_INTERNAL_ERROR;
+	code = join(store, config);
+	if (code) {
+		LOG_ERROR("store: cannot join the pool of %s: %s",
+			  config->master ? config->master : MASTER,
+			  te_store_strerror(code));
+		destroy(store);
+		return code;
+	}
+	*out = store;
+	return 0;
+}
+
+/* ---- closing ---- */
+
+static void unmount(struct te_store *store)
+{
+	Store__Unmount msg = STORE__UNMOUNT__INIT;
+	struct tei_arena arena;
+	struct tei_reply reply;
+
+	if (!store->segment.bytes || te_store_health(store))
+		return;
+	msg.segment.data = store->segment.id;
+	msg.segment.len = sizeof(store->segment.id);
+	tei_arena_init(&arena, 64u << 10);
+	(void)tei_store_call(store, STORE__STORE_TYPE__STORE_UNMOUNT, &msg.base,
+			     &arena, tei_now_ns() + UNMOUNT_MS * TEI_NS_PER_MS,
+			     &reply);
+	tei_arena_fini(&arena);
+}
+
+static void forget_registered(struct te_store *store)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&store->registered))) {
+		struct tei_registered *r =
+			tei_list_entry(node, struct tei_registered, link);
+
+		(void)te_region_remove(store->engine, r->region);
+		tei_free(r);
+	}
+}
+
+void te_store_close(struct te_store *store)
+{
+	if (!store)
+		return;
+	unmount(store);
+	stop_threads(store);
+	forget_registered(store);
+	close_engine(store);
+	destroy(store);
+}
