@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mooncake_client.c - an owner of its own: lends memory to the pool
+ *
+ * Joins, prints where it serves, stays, comes back by itself when the master
+ * restarts, ends on SIGTERM and SIGINT. Exit codes: 0 ended as asked, 1 broke
+ * while starting, 2 could not start as told.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <te/store.h>
+
+#include "base/conf.h"
+#include "base/log.h"
+#include "base/net.h"
+
+#define ABOUT                                                               \
+	"An owner of the key/value pool: lends memory of this host to it, " \
+	"until it is told to end."
+
+struct settings {
+	char *host;
+	uint64_t port;
+	char *master_server_address;
+	char *protocol;
+	uint64_t global_segment_size;
+	bool insecure;
+	uint64_t v;
+
+	/* Accepted: nothing here depends on them. */
+	char *device_names, *metadata_server, *tenant_id;
+	uint64_t local_buffer_size, threads, http_port;
+	bool enable_offload, start_offload_rpc_server, enable_http_server;
+};
+
+#define ROW(field) TEI_SETTING(struct settings, field)
+
+/* clang-format off */
+static const struct tei_setting rows[] = {
+	{ ROW(host), .type = TEI_CONF_STRING, .def = "0.0.0.0",
+	  .help = "name of this host for other clients; 0.0.0.0: 127.0.0.1" },
+	{ ROW(port), .type = TEI_CONF_UINT, .def = "50052", .max = 65535,
+	  .help = "port for other clients; 0: any free one" },
+	{ ROW(master_server_address), .type = TEI_CONF_STRING,
+	  .def = "127.0.0.1:50051", .help = "the master, host:port" },
+	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "tcp",
+	  .choices = "tcp", .help = "how bytes move" },
+	{ ROW(global_segment_size), .type = TEI_CONF_SIZE, .def = "4 GB",
+	  .min = 1, .max = 1099511627776.0, .help = "memory lent to the pool" },
+	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
+	  .def = "0", .help = "serve other hosts too, without any key" },
+	{ ROW(v), .type = TEI_CONF_UINT, .def = "0", .max = 9,
+	  .help = "verbosity: 0 a handful of lines, 1 a line per object" },
+
+	{ ROW(metadata_server), .type = TEI_CONF_STRING, .hidden = true,
+	  .help = "accepted, no meaning here" },
+	{ ROW(device_names), .type = TEI_CONF_STRING, .def = "",
+	  .hidden = true, .help = "accepted, no meaning here" },
+	{ ROW(local_buffer_size), .type = TEI_CONF_SIZE, .def = "0",
+	  .hidden = true, .help = "accepted, no meaning here" },
+	{ ROW(threads), .type = TEI_CONF_UINT, .def = "1", .hidden = true,
+	  .help = "accepted, no meaning here" },
+	{ ROW(tenant_id), .type = TEI_CONF_STRING, .def = "default",
+	  .hidden = true, .help = "accepted, no meaning here" },
+	{ ROW(http_port), .type = TEI_CONF_UINT, .def = "9300", .max = 65535,
+	  .hidden = true, .help = "accepted, no meaning here" },
+	{ ROW(enable_http_server), .type = TEI_CONF_BOOL, .def = "0",
+	  .hidden = true, .help = "accepted, no meaning here" },
+	{ ROW(enable_offload), .type = TEI_CONF_BOOL, .def = "0",
+	  .hidden = true, .help = "accepted, no meaning here" },
+	{ ROW(start_offload_rpc_server), .type = TEI_CONF_BOOL, .def = "1",
+	  .hidden = true, .help = "accepted, no meaning here" },
+};
+/* clang-format on */
+
+/* ---- starting ---- */
+
+/*
+ * While the engine starts, its last line is kept for the one that we print;
+ * later lines go to stderr.
+ */
+static atomic_bool starting = true;
+static char cause[256];
+
+static void on_line(int level, const char *line, void *arg)
+{
+	(void)arg;
+	if (atomic_load(&starting))
+		(void)snprintf(cause, sizeof(cause), "%s", line);
+	else
+		tei_log_line(level, line);
+}
+
+static bool is_wildcard(const char *host)
+{
+	return !*host || strcmp(host, "0.0.0.0") == 0 ||
+	       strcmp(host, "::") == 0;
+}
+
+static int complain(const char *setting, const char *value, const char *why)
+{
+	(void)fprintf(stderr, "mooncake_client: --%s %s: %s\n", setting, value,
+		      why);
+	return 2;
+}
+
+static int bad_engine(const struct settings *s, const char *name, int rc)
+{
+	char port[16];
+
+	(void)snprintf(port, sizeof(port), "%u", (unsigned int)s->port);
+	if (rc == -EADDRINUSE)
+		return complain("port", port, "the port is in use");
+	if (rc == -EACCES)
+		return complain("port", port, "no permission for this port");
+	return complain("host", name, *cause ? cause : te_strerror(rc));
+}
+
+static int open_engine(const struct settings *s, struct te_engine **out)
+{
+	const char *host = is_wildcard(s->host) ? "127.0.0.1" : s->host;
+	char name[TEI_NAME_LEN_MAX + 1];
+	struct te_config *config;
+	int rc;
+
+	if (strlen(host) > TEI_HOST_LEN_MAX)
+		return complain("host", host, "too long");
+	tei_name_join(host, (uint16_t)s->port, name);
+	rc = te_config_create(&config);
+	if (!rc && s->insecure)
+		rc = te_config_set(config, "insecure", "true", NULL, 0);
+	if (!rc) {
+		rc = te_engine_create(config, name, out);
+		te_config_destroy(config);
+	}
+	return rc ? bad_engine(s, name, rc) : 0;
+}
+
+static int join(const struct settings *s, struct te_engine *engine,
+		struct te_store **out)
+{
+	const struct te_store_config config = {
+		.size = sizeof(config),
+		.setup_timeout_ms = TE_STORE_NO_WAIT,
+		.master = s->master_server_address,
+		.segment_bytes = s->global_segment_size,
+		.engine = engine,
+	};
+	int code = te_store_setup(&config, out);
+
+	if (!code)
+		return 0;
+	(void)fprintf(stderr, "mooncake_client: cannot start: %s\n",
+		      te_store_strerror(code));
+	return 1;
+}
+
+static bool master_holds(const char *master)
+{
+	char host[TEI_HOST_LEN_MAX + 1];
+	uint16_t port;
+
+	return !tei_name_split(master, host, &port) && port;
+}
+
+/* ---- serving ---- */
+
+static void signals_that_end(sigset_t *set)
+{
+	(void)sigemptyset(set);
+	(void)sigaddset(set, SIGTERM);
+	(void)sigaddset(set, SIGINT);
+}
+
+/* Until mounted; true when a signal came first. */
+static bool wait_mounted(struct te_store *store, const sigset_t *set)
+{
+	const struct timespec step = {.tv_nsec = 20 * 1000 * 1000};
+
+	while (te_store_health(store))
+		if (sigtimedwait(set, NULL, &step) > 0)
+			return true;
+	return false;
+}
+
+static void serve(const struct settings *s, struct te_store *store,
+		  const sigset_t *set)
+{
+	if (wait_mounted(store, set))
+		return;
+	/* Scripts wait for this very line. */
+	printf("client %s serves %llu bytes\n", te_store_hostname(store),
+	       (unsigned long long)s->global_segment_size);
+	(void)fflush(stdout);
+	while (sigwaitinfo(set, NULL) < 0 && errno == EINTR)
+		;
+}
+
+static int run(const struct settings *s)
+{
+	struct te_engine *engine;
+	struct te_store *store;
+	sigset_t set;
+	int code;
+
+	if (!master_holds(s->master_server_address))
+		return complain("master_server_address",
+				s->master_server_address,
+				"should be host:port");
+	signals_that_end(&set);
+	/* Before there are threads, so that none of them takes one. */
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+	te_log_set(on_line, NULL);
+	te_log_set_level(s->v ? TEI_LOG_DEBUG : TEI_LOG_INFO);
+	tei_log_set_level(TEI_LOG_DEBUG);
+	code = open_engine(s, &engine);
+	if (code)
+		return code;
+	atomic_store(&starting, false);
+	code = join(s, engine, &store);
+	if (!code) {
+		serve(s, store, &set);
+		te_store_close(store);
+	}
+	te_engine_destroy(engine);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings settings;
+	struct tei_conf conf;
+	int code;
+
+	if (tei_conf_init(&conf, rows, sizeof(rows) / sizeof(rows[0]),
+			  &settings)) {
+		(void)fprintf(stderr, "mooncake_client: out of memory\n");
+		return 1;
+	}
+	code = tei_conf_main(&conf, argc, argv, ABOUT);
+	if (code < 0)
+		code = run(&settings);
+	tei_conf_fini(&conf);
+	return code;
+}
