@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool.c - a master as a process, and clients of it in the test */
+#include "tests/store/pool.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/test.h"
+#include "tests/lib/wait.h"
+
+#define N_ARGS_MAX 24
+
+static void start(struct pool *pool, const char *port, const char *const *extra)
+{
+	const char *args[N_ARGS_MAX] = {
+		"--port",         port,        "--rpc_address",  "127.0.0.1",
+		"--metrics_host", "127.0.0.1", "--metrics_port", "0"};
+	const char *line;
+	size_t n = 8, i;
+
+	for (i = 0; extra && extra[i]; i++)
+		args[n++] = extra[i];
+	pool->master = test_process_start("mooncake_master", args);
+	line = test_process_line(pool->master, "Master service started on port",
+				 POOL_START_MS);
+	assert_non_null(line);
+	(void)snprintf(pool->address, sizeof(pool->address), "127.0.0.1:%d",
+		       atoi(strstr(line, "port ") + 5));
+}
+
+void pool_start(struct pool *pool, const char *const *extra)
+{
+	start(pool, "0", extra);
+}
+
+void pool_restart(struct pool *pool, const char *const *extra)
+{
+	char port[16];
+
+	(void)snprintf(port, sizeof(port), "%s",
+		       strchr(pool->address, ':') + 1);
+	start(pool, port, extra);
+}
+
+void pool_kill(struct pool *pool)
+{
+	test_process_signal(pool->master, SIGKILL);
+	test_process_end(pool->master);
+	pool->master = NULL;
+}
+
+void pool_stop(struct pool *pool)
+{
+	test_process_end(pool->master);
+	pool->master = NULL;
+}
+
+struct te_store *pool_client(const struct pool *pool, uint64_t bytes)
+{
+	const struct te_store_config config = {
+		.size = sizeof(config),
+		.setup_timeout_ms = POOL_START_MS,
+		.master = pool->address,
+		.segment_bytes = bytes,
+	};
+	struct te_store *store = NULL;
+
+	assert_int_equal(te_store_setup(&config, &store), 0);
+	return store;
+}
+
+struct test_process *pool_owner(const struct pool *pool, const char *bytes)
+{
+	const char *const args[] = {"--port",
+				    "0",
+				    "--host",
+				    "127.0.0.1",
+				    "--master_server_address",
+				    pool->address,
+				    "--global_segment_size",
+				    bytes,
+				    NULL};
+	struct test_process *owner =
+		test_process_start("mooncake_client", args);
+
+	assert_non_null(test_process_line(owner, " serves ", POOL_START_MS));
+	return owner;
+}
+
+int pool_put(struct te_store *store, const char *key, const void *bytes,
+	     size_t len)
+{
+	const struct te_store_key k = {.bytes = key,
+				       .len = (uint32_t)strlen(key)};
+	const struct iovec piece = {(void *)(uintptr_t)bytes, len};
+	const struct te_store_value v = {.pieces = &piece, .n_pieces = 1};
+	int result = 1;
+
+	(void)te_store_put(store, &k, &v, 1, &result);
+	return result;
+}
+
+int64_t pool_get(struct te_store *store, const char *key, void *room,
+		 size_t len)
+{
+	const struct te_store_key k = {.bytes = key,
+				       .len = (uint32_t)strlen(key)};
+	const struct iovec piece = {room, len};
+	const struct te_store_value v = {.pieces = &piece, .n_pieces = 1};
+	int64_t result = 0;
+
+	(void)te_store_get(store, &k, &v, 1, &result);
+	return result;
+}
+
+static uint8_t byte_of(uint64_t id, size_t at)
+{
+	return (uint8_t)((id * 0x9e3779b97f4a7c15ull + at * 131) >> 7);
+}
+
+void pool_fill(uint8_t *bytes, size_t len, uint64_t id)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		bytes[i] = byte_of(id, i);
+}
+
+bool pool_is_filled(const uint8_t *bytes, size_t len, uint64_t id)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		if (bytes[i] != byte_of(id, i))
+			return false;
+	return true;
+}
+
+uint64_t pool_capacity(struct te_store *store)
+{
+	struct te_store_pool figures;
+
+	if (te_store_pool(store, &figures))
+		return UINT64_MAX;
+	return figures.capacity_bytes;
+}
+
+struct capacity {
+	struct te_store *store;
+	uint64_t bytes;
+};
+
+static bool has_capacity(void *arg)
+{
+	const struct capacity *wanted = arg;
+
+	return pool_capacity(wanted->store) == wanted->bytes;
+}
+
+void pool_await_capacity(struct te_store *store, uint64_t bytes)
+{
+	struct capacity wanted = {store, bytes};
+
+	assert_true(test_wait_until(has_capacity, &wanted, POOL_START_MS));
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pool.h - a master as a process, and clients of it in the test
+ */
+#ifndef TESTS_STORE_POOL_H
+#define TESTS_STORE_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <te/store.h>
+
+#include "tests/lib/process.h"
+
+#define POOL_START_MS 20000
+
+struct pool {
+	struct test_process *master;
+	char address[32]; /* of the master */
+};
+
+/* @extra: more arguments of the master, ends with NULL; or NULL. */
+void pool_start(struct pool *pool, const char *const *extra);
+/* Again on the same port, after it was killed. */
+void pool_restart(struct pool *pool, const char *const *extra);
+void pool_kill(struct pool *pool);
+void pool_stop(struct pool *pool);
+
+/* A client that lends @bytes; fails the test when it cannot join. */
+struct te_store *pool_client(const struct pool *pool, uint64_t bytes);
+/* An owner as a process of its own; @bytes as its flag takes them. */
+struct test_process *pool_owner(const struct pool *pool, const char *bytes);
+
+/* One value in one piece. */
+int pool_put(struct te_store *store, const char *key, const void *bytes,
+	     size_t len);
+int64_t pool_get(struct te_store *store, const char *key, void *room,
+		 size_t len);
+/* Bytes that only this id has. */
+void pool_fill(uint8_t *bytes, size_t len, uint64_t id);
+bool pool_is_filled(const uint8_t *bytes, size_t len, uint64_t id);
+uint64_t pool_capacity(struct te_store *store);
+/* Until the pool has exactly that capacity; fails the test after 20 s. */
+void pool_await_capacity(struct te_store *store, uint64_t bytes);
+
+#endif
