@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+# A master as a process and an engine that a test can bend.
+add_library(te_test_fake_te STATIC ../store/fake_te.c ../store/pool.c)
+target_link_libraries(te_test_fake_te PRIVATE te_flags PkgConfig::CMOCKA)
+
+te_test(unit store_client basics)
+te_test(unit store_client values te_test_fake_te)
+te_test(unit store_client link te_test_fake_te)
