@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_link.c - masters that go, come back, stay silent or talk nonsense
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/frame.h"
+#include "base/loop.h"
+#include "store/proto/protocol.h"
+#include "store/proto/store.pb-c.h"
+#include "tests/lib/faults.h"
+#include "tests/lib/test.h"
+#include "tests/lib/wait.h"
+#include "tests/store/fake_te.h"
+#include "tests/store/pool.h"
+
+#define MIB (1u << 20)
+
+/* ---- a real master that dies ---- */
+
+static bool healthy(void *arg)
+{
+	return te_store_health(arg) == 0;
+}
+
+static bool unhealthy(void *arg)
+{
+	return te_store_health(arg) != 0;
+}
+
+static void clients_mount_again_at_a_new_master(void **state)
+{
+	struct te_store *owner, *client;
+	struct pool pool;
+	uint8_t room[8];
+
+	(void)state;
+	pool_start(&pool, NULL);
+	owner = pool_client(&pool, 4 * MIB);
+	client = pool_client(&pool, 0);
+	assert_int_equal(pool_put(client, "a", "x", 1), 0);
+	pool_kill(&pool);
+	assert_true(test_wait_until(unhealthy, client, POOL_START_MS));
+	assert_true(test_wait_until(unhealthy, owner, POOL_START_MS));
+	assert_int_equal(pool_get(client, "a", room, 8), -900);
+	assert_int_equal(pool_put(client, "b", "x", 1), -900);
+	pool_restart(&pool, NULL);
+	assert_true(test_wait_until(healthy, owner, POOL_START_MS));
+	assert_true(test_wait_until(healthy, client, POOL_START_MS));
+	assert_int_equal(pool_capacity(client), 4 * MIB);
+	/* Before its first mount there, the owner ended all writers' access. */
+	assert_int_equal(fake_te_n_revokes(te_store_engine(owner)), 1);
+	assert_int_equal(pool_get(client, "a", room, 8), -704);
+	assert_int_equal(pool_put(client, "a", "y", 1), 0);
+	assert_int_equal(pool_get(client, "a", room, 8), 1);
+	assert_int_equal(room[0], 'y');
+	te_store_close(client);
+	te_store_close(owner);
+	pool_stop(&pool);
+}
+
+static void a_stopped_master_costs_a_call_its_deadline(void **state)
+{
+	struct te_store *client;
+	struct pool pool;
+	uint8_t room[8];
+	int64_t code;
+
+	(void)state;
+	pool_start(&pool, NULL);
+	client = pool_client(&pool, MIB);
+	test_process_signal(pool.master, SIGSTOP);
+	code = pool_get(client, "a", room, 8);
+	assert_true(code == -900 || code == -901);
+	te_store_close(client);
+	test_process_signal(pool.master, SIGCONT);
+	pool_stop(&pool);
+}
+
+static void a_closed_owner_leaves_the_pool(void **state)
+{
+	struct te_store *owner, *client;
+	struct pool pool;
+
+	(void)state;
+	pool_start(&pool, NULL);
+	client = pool_client(&pool, 0);
+	owner = pool_client(&pool, 4 * MIB);
+	assert_int_equal(pool_capacity(client), 4 * MIB);
+	te_store_close(owner);
+	pool_await_capacity(client, 0);
+	te_store_close(client);
+	pool_stop(&pool);
+}
+
+static void end_loudly(const struct te_request *req, struct te_completion *done,
+		       void *arg)
+{
+	int *left = arg;
+
+	if (req->op != TE_WRITE || (*left)-- <= 0)
+		return;
+	done->error = -ETIMEDOUT;
+	done->flags = 0; /* it may still arrive */
+}
+
+static bool nothing_used(void *arg)
+{
+	struct te_store_pool figures;
+
+	return te_store_pool(arg, &figures) == 0 && figures.used_bytes == 0;
+}
+
+static void a_stalled_put_is_fenced_at_its_owner(void **state)
+{
+	static const char *const hasty[] = {"--put_start_discard_timeout_sec",
+					    "200ms", NULL};
+	struct te_store *owner, *client;
+	struct pool pool;
+	uint8_t room[8];
+	int left = 1;
+
+	(void)state;
+	pool_start(&pool, hasty);
+	owner = pool_client(&pool, 4 * MIB);
+	client = pool_client(&pool, 0);
+	fake_te_set_hook(end_loudly, &left);
+	assert_int_equal(pool_put(client, "a", "x", 1), -800);
+	assert_true(test_wait_until(nothing_used, client, POOL_START_MS));
+	assert_int_equal(fake_te_n_revokes(te_store_engine(owner)), 1);
+	/* Its epoch is over, and it goes on in the next. */
+	assert_int_equal(pool_put(client, "a", "y", 1), 0);
+	assert_int_equal(pool_get(client, "a", room, 8), 1);
+	assert_int_equal(room[0], 'y');
+	fake_te_set_hook(NULL, NULL);
+	te_store_close(client);
+	te_store_close(owner);
+	pool_stop(&pool);
+}
+
+static void without_a_master_setup_fails_in_time(void **state)
+{
+	struct te_store_config config = {
+		.size = sizeof(config),
+		.setup_timeout_ms = 200,
+		.master = "127.0.0.1:1",
+		.segment_bytes = MIB,
+	};
+	struct te_store *store = NULL;
+
+	(void)state;
+	assert_int_equal(te_store_setup(&config, &store), -900);
+	assert_null(store);
+}
+
+static void without_waiting_setup_joins_when_the_master_comes(void **state)
+{
+	struct te_store_config config = {
+		.size = sizeof(config),
+		.setup_timeout_ms = TE_STORE_NO_WAIT,
+		.segment_bytes = MIB,
+	};
+	struct te_store *store;
+	struct pool pool;
+
+	(void)state;
+	pool_start(&pool, NULL);
+	pool_kill(&pool);
+	config.master = pool.address;
+	assert_int_equal(te_store_setup(&config, &store), 0);
+	assert_int_equal(te_store_health(store), -900);
+	pool_restart(&pool, NULL);
+	assert_true(test_wait_until(healthy, store, POOL_START_MS));
+	assert_int_equal(pool_capacity(store), MIB);
+	te_store_close(store);
+	pool_stop(&pool);
+}
+
+static void configurations_out_of_range_are_refused(void **state)
+{
+	struct te_store_config config = {.size = sizeof(config)};
+	struct te_store *store = NULL;
+
+	(void)state;
+	config.master = "nowhere";
+	assert_int_equal(te_store_setup(&config, &store), -600);
+	config.master = "host:99999";
+	assert_int_equal(te_store_setup(&config, &store), -600);
+	config.master = NULL;
+	config.reserved[3] = 1;
+	assert_int_equal(te_store_setup(&config, &store), -600);
+	config.reserved[3] = 0;
+	config.size = 8;
+	assert_int_equal(te_store_setup(&config, &store), -600);
+	config.size = sizeof(config);
+	config.segment_bytes = UINT64_MAX;
+	assert_int_equal(te_store_setup(&config, &store), -600);
+	assert_int_equal(te_store_setup(NULL, &store), -600);
+	assert_null(store);
+	te_store_close(NULL);
+}
+
+/* ---- a master that a test can bend ---- */
+
+enum mood {
+	MOOD_SILENT,   /* answers nothing */
+	MOOD_IDLE,     /* answers hellos and heartbeats */
+	MOOD_OLD,      /* another version */
+	MOOD_NO_GROUP, /* a hello without group */
+	MOOD_NONSENSE, /* bytes that do not decode */
+	MOOD_SHORT,    /* replies without columns */
+	MOOD_FAR,      /* names a segment that is not there */
+	MOOD_DROPS,    /* closes on the first call */
+	MOOD_REFUSES,  /* says so in words */
+};
+
+struct master {
+	struct tei_loop *loop;
+	struct tei_frame_server *server;
+	struct tei_frame_conn *conns[64];
+	int n_conns;
+	uint16_t port;
+	enum mood mood;
+	int rc;
+};
+
+static void send_nonsense(struct tei_frame_conn *conn,
+			  const struct tei_frame *f)
+{
+	/* Field 1 as a message of a length that is not there. */
+	Store__Fenced msg = STORE__FENCED__INIT;
+
+	msg.base.n_unknown_fields = 1;
+	msg.base.unknown_fields = &(ProtobufCMessageUnknownField){
+		.tag = 1,
+		.wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
+		.len = 1,
+		.data = (uint8_t[]){0x7f},
+	};
+	(void)tei_frame_reply(conn, f, &msg.base);
+}
+
+static void answer_hello(struct master *m, struct tei_frame_conn *conn,
+			 const struct tei_frame *f)
+{
+	static uint8_t group[TEI_STORE_GROUP_LEN];
+	Store__HelloReply msg = STORE__HELLO_REPLY__INIT;
+
+	msg.status = m->mood == MOOD_OLD ? TE_STORE_INVALID_VERSION : 0;
+	msg.why = "other version";
+	msg.epoch = 7;
+	msg.heartbeat_ms = 100;
+	msg.group.data = group;
+	msg.group.len = m->mood == MOOD_NO_GROUP ? 0 : sizeof(group);
+	(void)tei_frame_reply(conn, f, &msg.base);
+}
+
+static void answer_far(struct tei_frame_conn *conn, const struct tei_frame *f)
+{
+	Store__LookupReply msg = STORE__LOOKUP_REPLY__INIT;
+	uint64_t number = 1;
+	uint32_t far = 3, crc = 0;
+	int32_t status = 0;
+
+	msg.n_status = msg.n_size = msg.n_segment = msg.n_address = 1;
+	msg.n_generation = msg.n_gen_epoch = msg.n_crc = 1;
+	msg.status = &status;
+	msg.segment = &far;
+	msg.crc = &crc;
+	msg.size = msg.address = msg.generation = msg.gen_epoch = &number;
+	(void)tei_frame_reply(conn, f, &msg.base);
+}
+
+static void answer_call(struct master *m, struct tei_frame_conn *conn,
+			const struct tei_frame *f)
+{
+	Store__KeysReply nothing = STORE__KEYS_REPLY__INIT;
+
+	switch (m->mood) {
+	case MOOD_NONSENSE:
+		send_nonsense(conn, f);
+		break;
+	case MOOD_SHORT:
+		(void)tei_frame_reply(conn, f, &nothing.base);
+		break;
+	case MOOD_FAR:
+		answer_far(conn, f);
+		break;
+	case MOOD_REFUSES:
+		tei_frame_refuse(conn, "not today");
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
+		     void *arg)
+{
+	struct master *m = arg;
+	Store__HeartbeatReply beat = STORE__HEARTBEAT_REPLY__INIT;
+	int i;
+
+	if (f->type == STORE__STORE_TYPE__STORE_HELLO) {
+		if (m->mood != MOOD_SILENT)
+			answer_hello(m, conn, f);
+	} else if (f->type == STORE__STORE_TYPE__STORE_HEARTBEAT) {
+		beat.epoch = 7;
+		(void)tei_frame_reply(conn, f, &beat.base);
+	} else if (m->mood == MOOD_DROPS) {
+		for (i = 0; m->conns[i] != conn;)
+			i++;
+		m->conns[i] = m->conns[--m->n_conns];
+		tei_frame_close(conn);
+	} else {
+		answer_call(m, conn, f);
+	}
+}
+
+static void on_down(struct tei_frame_conn *conn, int err, const char *text,
+		    void *arg)
+{
+	struct master *m = arg;
+	int i;
+
+	(void)err;
+	(void)text;
+	for (i = 0; m->conns[i] != conn;)
+		i++;
+	m->conns[i] = m->conns[--m->n_conns];
+	tei_frame_close(conn);
+}
+
+static void on_accepted(struct tei_frame_conn *conn, void *arg)
+{
+	struct master *m = arg;
+
+	m->conns[m->n_conns++] = conn;
+}
+
+static const struct tei_frame_ops ops = {.frame = on_frame, .down = on_down};
+
+static void do_listen(void *arg)
+{
+	struct master *m = arg;
+	const struct tei_frame_server_config config = {
+		.protocol = &tei_store_protocol,
+		.host = "127.0.0.1",
+		.n_max = TEST_COUNT(m->conns),
+		.ops = &ops,
+		.arg = m,
+		.accepted = on_accepted,
+	};
+
+	m->rc = tei_frame_listen(m->loop, &config, &m->port, &m->server);
+}
+
+static void do_close(void *arg)
+{
+	struct master *m = arg;
+
+	tei_frame_server_close(m->server);
+	while (m->n_conns)
+		tei_frame_close(m->conns[--m->n_conns]);
+}
+
+static void master_start(struct master *m, enum mood mood)
+{
+	memset(m, 0, sizeof(*m));
+	m->mood = mood;
+	assert_int_equal(tei_loop_create("master", &m->loop), 0);
+	assert_true(tei_loop_do(m->loop, do_listen, m));
+	assert_int_equal(m->rc, 0);
+}
+
+static void master_stop(struct master *m)
+{
+	assert_true(tei_loop_do(m->loop, do_close, m));
+	tei_loop_stop(m->loop);
+	tei_loop_destroy(m->loop);
+}
+
+static int join(struct master *m, uint32_t setup_ms, struct te_store **out)
+{
+	char address[32];
+	const struct te_store_config config = {
+		.size = sizeof(config),
+		.setup_timeout_ms = setup_ms,
+		.call_timeout_ms = 300,
+		.master = address,
+	};
+
+	(void)snprintf(address, sizeof(address), "127.0.0.1:%u",
+		       (unsigned int)m->port);
+	return te_store_setup(&config, out);
+}
+
+static void hellos_that_do_not_hold_are_no_pool(void **state)
+{
+	struct te_store *store;
+	struct master m;
+
+	(void)state;
+	master_start(&m, MOOD_OLD);
+	assert_int_equal(join(&m, POOL_START_MS, &store), -300);
+	master_stop(&m);
+	master_start(&m, MOOD_NO_GROUP);
+	assert_int_equal(join(&m, 300, &store), -900);
+	master_stop(&m);
+	master_start(&m, MOOD_SILENT);
+	assert_int_equal(join(&m, 300, &store), -900);
+	master_stop(&m);
+}
+
+static void replies_that_do_not_hold_fail_the_call(void **state)
+{
+	static const enum mood moods[] = {MOOD_NONSENSE, MOOD_SHORT, MOOD_FAR,
+					  MOOD_DROPS, MOOD_REFUSES};
+	struct te_store_key key = {.bytes = "a", .len = 1};
+	struct te_store *store;
+	uint8_t room[8];
+	struct master m;
+	int result;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < TEST_COUNT(moods); i++) {
+		master_start(&m, moods[i]);
+		assert_int_equal(join(&m, POOL_START_MS, &store), 0);
+		assert_int_equal(pool_get(store, "a", room, 8), -900);
+		if (moods[i] != MOOD_FAR) {
+			assert_int_equal(pool_put(store, "a", "x", 1), -900);
+			assert_int_equal(
+				te_store_exist(store, &key, 1, &result), -900);
+			assert_int_equal(result, -900);
+		}
+		te_store_close(store);
+		master_stop(&m);
+	}
+}
+
+static void a_call_without_answer_times_out(void **state)
+{
+	struct te_store *store;
+	uint8_t room[8];
+	struct master m;
+
+	(void)state;
+	master_start(&m, MOOD_IDLE);
+	assert_int_equal(join(&m, POOL_START_MS, &store), 0);
+	assert_int_equal(pool_get(store, "a", room, 8), -901);
+	assert_int_equal(pool_put(store, "a", "x", 1), -901);
+	assert_int_equal(te_store_health(store), 0);
+	te_store_close(store);
+	master_stop(&m);
+}
+
+/* ---- memory that runs out ---- */
+
+static void any_failed_allocation_is_an_error_and_no_more(void **state)
+{
+	struct test_faults f = {TEI_FAULT_ALLOC, 0};
+	struct te_store *store;
+	struct pool pool;
+	uint8_t room[8];
+	int64_t size;
+	int code;
+
+	(void)state;
+	pool_start(&pool, NULL);
+	while (test_faults_next(&f)) {
+		struct te_store_config config = {
+			.size = sizeof(config),
+			.setup_timeout_ms = POOL_START_MS,
+			.master = pool.address,
+			.segment_bytes = MIB,
+		};
+
+		store = NULL;
+		code = te_store_setup(&config, &store);
+		if (code)
+			continue;
+		code = pool_put(store, "a", "x", 1);
+		assert_true(code == 0 || code == -1 || code == -900 ||
+			    code == -800);
+		size = pool_get(store, "a", room, 8);
+		assert_true(size == 1 || size < 0);
+		te_store_close(store);
+	}
+	pool_stop(&pool);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(clients_mount_again_at_a_new_master),
+		cmocka_unit_test(a_stopped_master_costs_a_call_its_deadline),
+		cmocka_unit_test(a_closed_owner_leaves_the_pool),
+		cmocka_unit_test(a_stalled_put_is_fenced_at_its_owner),
+		cmocka_unit_test(without_a_master_setup_fails_in_time),
+		cmocka_unit_test(
+			without_waiting_setup_joins_when_the_master_comes),
+		cmocka_unit_test(configurations_out_of_range_are_refused),
+		cmocka_unit_test(hellos_that_do_not_hold_are_no_pool),
+		cmocka_unit_test(replies_that_do_not_hold_fail_the_call),
+		cmocka_unit_test(a_call_without_answer_times_out),
+		cmocka_unit_test(any_failed_allocation_is_an_error_and_no_more),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
