@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Masters, owners and clients as real processes.
+add_library(te_test_pool STATIC ../store/pool.c)
+target_link_libraries(te_test_pool PRIVATE te_flags PkgConfig::CMOCKA)
+
+add_executable(store_writer store/writer.c)
+target_link_libraries(store_writer PRIVATE te_test_all)
+
+foreach(name owner strangers traffic trouble)
+	te_test(integration store ${name} te_test_pool)
+	add_dependencies(test_integration_store_${name} mooncake_master
+		mooncake_client store_writer)
+endforeach()

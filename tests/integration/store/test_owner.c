@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_owner.c - mooncake_client as a command: starting, staying, ending
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/net.h"
+#include "tests/lib/test.h"
+#include "tests/lib/wait.h"
+#include "tests/store/pool.h"
+
+#define END_MS 10000
+
+static void ends_with_0(struct test_process *p, int sig)
+{
+	test_process_signal(p, sig);
+	assert_int_equal(test_process_wait(p, END_MS), 0);
+	test_process_end(p);
+}
+
+static void it_ends_when_told(void **state)
+{
+	struct pool pool;
+
+	(void)state;
+	pool_start(&pool, NULL);
+	ends_with_0(pool_owner(&pool, "1 MB"), SIGTERM);
+	ends_with_0(pool_owner(&pool, "1 MB"), SIGINT);
+	pool_stop(&pool);
+}
+
+static void it_ends_when_told_without_a_master(void **state)
+{
+	struct test_process *owner;
+	struct pool pool;
+
+	(void)state;
+	pool_start(&pool, NULL);
+	owner = pool_owner(&pool, "1 MB");
+	pool_kill(&pool);
+	ends_with_0(owner, SIGTERM);
+}
+
+static void it_waits_for_a_master_that_is_not_there_yet(void **state)
+{
+	const char *args[] = {"--port",
+			      "0",
+			      "--master_server_address",
+			      NULL,
+			      "--global_segment_size",
+			      "1048576",
+			      NULL};
+	struct test_process *owner;
+	struct te_store *client;
+	struct pool pool;
+
+	(void)state;
+	pool_start(&pool, NULL);
+	pool_kill(&pool);
+	args[3] = pool.address;
+	owner = test_process_start("mooncake_client", args);
+	assert_non_null(
+		test_process_line(owner, "trying again", POOL_START_MS));
+	pool_restart(&pool, NULL);
+	assert_non_null(test_process_line(owner, "serves 1048576 bytes",
+					  POOL_START_MS));
+	client = pool_client(&pool, 0);
+	assert_int_equal(pool_capacity(client), 1048576);
+	te_store_close(client);
+	ends_with_0(owner, SIGTERM);
+	pool_stop(&pool);
+}
+
+static void bad_arguments_are_one_line_and_2(void **state)
+{
+	static const char *const bad[][3] = {
+		{"--no_such_flag", "1", NULL},
+		{"--port", "70000", NULL},
+		{"--global_segment_size", "much", NULL},
+		{"--global_segment_size", "0", NULL},
+		{"--protocol", "pigeon", NULL},
+		{"--master_server_address", "nowhere", NULL},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < TEST_COUNT(bad); i++) {
+		struct test_process *p =
+			test_process_start("mooncake_client", bad[i]);
+		const char *out;
+
+		assert_int_equal(test_process_wait(p, END_MS), 2);
+		out = test_process_output(p);
+		assert_non_null(strstr(out, bad[i][0] + 2));
+		assert_ptr_equal(strchr(out, '\n'), out + strlen(out) - 1);
+		test_process_end(p);
+	}
+}
+
+static void a_port_in_use_is_one_line_and_2(void **state)
+{
+	const char *args[] = {"--port", NULL, NULL};
+	struct test_process *p;
+	const char *out;
+	char text[16];
+	uint16_t port;
+	int fd;
+
+	(void)state;
+	fd = tei_listen(NULL, 0, "test", &port);
+	assert_true(fd >= 0);
+	(void)snprintf(text, sizeof(text), "%u", (unsigned int)port);
+	args[1] = text;
+	p = test_process_start("mooncake_client", args);
+	assert_int_equal(test_process_wait(p, END_MS), 2);
+	out = test_process_output(p);
+	assert_non_null(strstr(out, text));
+	assert_non_null(strstr(out, "in use"));
+	assert_ptr_equal(strchr(out, '\n'), out + strlen(out) - 1);
+	test_process_end(p);
+	(void)close(fd);
+}
+
+static void help_names_the_settings(void **state)
+{
+	const char *const args[] = {"--help", NULL};
+	struct test_process *p = test_process_start("mooncake_client", args);
+
+	(void)state;
+	assert_int_equal(test_process_wait(p, END_MS), 0);
+	assert_non_null(strstr(test_process_output(p), "global_segment_size"));
+	test_process_end(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_ends_when_told),
+		cmocka_unit_test(it_ends_when_told_without_a_master),
+		cmocka_unit_test(it_waits_for_a_master_that_is_not_there_yet),
+		cmocka_unit_test(bad_arguments_are_one_line_and_2),
+		cmocka_unit_test(a_port_in_use_is_one_line_and_2),
+		cmocka_unit_test(help_names_the_settings),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
