@@ -15,7 +15,7 @@
 
 #define HOUR_MS 3600000.0
 
-static const struct tei_setting rows[] = {
+const struct tei_setting tei_config_rows[] = {
 	{TEI_SETTING(struct tei_config, bind), .type = TEI_CONF_STRING,
 	 .help = "address to listen on (default: every address)"},
 	{TEI_SETTING(struct tei_config, insecure), .type = TEI_CONF_BOOL,
@@ -55,7 +55,9 @@ static const struct tei_setting rows[] = {
 	 .help = "bytes in flight to one peer over one rail"},
 };
 
-#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+#define N_ROWS (sizeof(tei_config_rows) / sizeof(tei_config_rows[0]))
+
+const size_t tei_config_n_rows = N_ROWS;
 
 struct entry {
 	struct tei_list link;
@@ -138,8 +140,8 @@ static int try_all(const char *name, const char *value,
 	const struct tei_backend_ops *const *ops;
 	int rc;
 
-	rc = try_rows(rows, N_ROWS, sizeof(struct tei_config), name, value,
-		      error);
+	rc = try_rows(tei_config_rows, N_ROWS, sizeof(struct tei_config), name,
+		      value, error);
 	for (ops = tei_backends; rc == -ENOENT && *ops; ops++) {
 		if ((*ops)->n_settings)
 			rc = try_rows((*ops)->settings, (*ops)->n_settings,
@@ -207,7 +209,7 @@ int tei_config_make(const struct te_config *from, struct tei_config *out)
 	int rc;
 
 	*out = (struct tei_config){0};
-	rc = make(rows, N_ROWS, out, from);
+	rc = make(tei_config_rows, N_ROWS, out, from);
 	if (rc)
 		return rc;
 	if (out->slice_min > out->slice_max)
@@ -217,7 +219,8 @@ int tei_config_make(const struct te_config *from, struct tei_config *out)
 
 void tei_config_fini(struct tei_config *config)
 {
-	struct tei_conf conf = {.rows = rows, .n = N_ROWS, .values = config};
+	struct tei_conf conf = {
+		.rows = tei_config_rows, .n = N_ROWS, .values = config};
 
 	tei_conf_fini(&conf);
 }

@@ -30,6 +30,10 @@ struct tei_config {
 	uint64_t slice_min, slice_max, window; /* bytes */
 };
 
+/* The registry's rows over struct tei_config. */
+extern const struct tei_setting tei_config_rows[];
+extern const size_t tei_config_n_rows;
+
 /*
  * Defaults, then environment, then @from (NULL: nothing). -EINVAL, -ERANGE
  * (an environment variable; logged), -ENOMEM. tei_config_fini() in any case

@@ -25,3 +25,5 @@ else() # exit code 77: skipped
 endif()
 te_check(itself ${Python3_EXECUTABLE}
 	${CMAKE_CURRENT_SOURCE_DIR}/tools/test_checks.py)
+te_check(install ${tools}/check-install ${CMAKE_COMMAND} ${CMAKE_BINARY_DIR}
+	${CMAKE_C_COMPILER} "${TE_SANITIZE}")
