@@ -97,11 +97,14 @@ int tei_cluster_await(struct tei_cluster *c, struct te_store *store)
 	return 0;
 }
 
-void tei_cluster_stop(struct tei_cluster *c)
+int tei_cluster_stop(struct tei_cluster *c)
 {
+	int bad = 0;
+
 	while (c->n_owners)
-		tei_process_stop(&c->owner[--c->n_owners], STOP_MS);
-	tei_process_stop(&c->master, STOP_MS);
+		bad |= tei_process_stop(&c->owner[--c->n_owners], STOP_MS);
+	bad |= tei_process_stop(&c->master, STOP_MS);
+	return bad ? -EIO : 0;
 }
 
 int tei_pool_join(const char *master, const char *host, struct te_store **out)

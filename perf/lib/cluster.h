@@ -31,8 +31,11 @@ int tei_cluster_start(struct tei_cluster *c, unsigned int n_owners,
 		      uint64_t pool_bytes);
 /* Wait until all owners have mounted, as seen by @store. -errno, said. */
 int tei_cluster_await(struct tei_cluster *c, struct te_store *store);
-/* Owners first, then the master; all zero is fine. */
-void tei_cluster_stop(struct tei_cluster *c);
+/*
+ * Owners first, then the master; all zero is fine. -EIO: one of them did not
+ * end well, said on stderr with its output.
+ */
+int tei_cluster_stop(struct tei_cluster *c);
 
 /*
  * Join the pool of master @master as a client that lends nothing. -errno, said

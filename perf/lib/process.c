@@ -308,6 +308,8 @@ int tei_process_stop(struct tei_process *p, uint64_t timeout_ms)
 		kill(p->pid, SIGKILL);
 	}
 	waitpid(p->pid, &status, 0);
+	if (status && p->log >= 0)
+		show_log(p, "did not end well");
 	close_fd(&p->out);
 	close_fd(&p->log);
 	close_fd(&p->pidfd);

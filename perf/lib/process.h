@@ -64,7 +64,8 @@ bool tei_process_alive(const struct tei_process *p);
 
 /*
  * End it: helpers by closing their input, servers by SIGTERM, both by SIGKILL
- * after @timeout_ms. Returns the exit code, 128 + the signal, 0 for none.
+ * after @timeout_ms. Returns the exit code, 128 + the signal, 0 for none; the
+ * output of a server that did not end with 0 has been copied to stderr.
  */
 int tei_process_stop(struct tei_process *p, uint64_t timeout_ms);
 

@@ -340,13 +340,16 @@ static int open_clients(struct run *run)
 	return rc;
 }
 
-static void close_all(struct run *run)
+static int close_all(struct run *run)
 {
+	int rc;
+
 	while (run->n_workers)
 		client_close(&run->worker[--run->n_workers].client);
 	tei_free(run->worker);
-	tei_cluster_stop(&run->cluster);
+	rc = tei_cluster_stop(&run->cluster);
 	tei_reference_close(&run->reference);
+	return rc;
 }
 
 static int measure_all(struct run *run)
@@ -362,7 +365,8 @@ static int measure_all(struct run *run)
 	if (!rc)
 		rc = add_rows(run);
 	run->results.reference = tei_reference_median(&run->reference);
-	close_all(run);
+	if (close_all(run))
+		rc = -EIO;
 	return rc;
 }
 

@@ -224,7 +224,8 @@ static int initiate(struct run *run)
 	rc = target_open(&run->target, o, run->engine);
 	if (!rc) {
 		rc = add_rows(run);
-		target_close(&run->target);
+		if (target_close(&run->target))
+			rc = -EIO;
 	}
 	te_region_remove(run->engine, run->region);
 	te_memory_free(run->engine, run->local);

@@ -143,14 +143,17 @@ uint64_t target_cpu_ns(const struct target *t)
 	return tei_process_cpu_ns(&t->process);
 }
 
-void target_close(struct target *t)
+int target_close(struct target *t)
 {
+	int code;
+
 	if (t->segment)
 		te_segment_close(t->engine, t->segment);
 	if (t->region)
 		memory_close(t->engine, t->memory, t->region);
-	tei_process_stop(&t->process, STOP_MS);
+	code = tei_process_stop(&t->process, STOP_MS);
 	t->segment = t->region = 0;
+	return code ? -EIO : 0;
 }
 
 /* ---- the target itself ---- */

@@ -31,7 +31,8 @@ int target_open(struct target *t, const struct options *o,
 int target_fill(struct target *t, uint64_t seed);
 /* CPU time that it has used, 0 when it is this process. */
 uint64_t target_cpu_ns(const struct target *t);
-void target_close(struct target *t);
+/* -EIO: its process did not end well. */
+int target_close(struct target *t);
 
 /* What main() does in role "target". An exit code. */
 int target_main(const struct options *o);

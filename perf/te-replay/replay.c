@@ -288,15 +288,19 @@ static int replay(struct replay *r, const char *trace_path)
 	return judge(r) ? -EIO : rc;
 }
 
-static void stop(struct replay *r)
+/* -EIO when a process did not end well: then its figures prove nothing. */
+static int stop(struct replay *r)
 {
+	int bad = 0;
+
 	while (r->n_clients)
-		tei_process_stop(&r->client[--r->n_clients], STOP_MS);
+		bad |= tei_process_stop(&r->client[--r->n_clients], STOP_MS);
 	te_store_close(r->store);
-	tei_cluster_stop(&r->cluster);
+	bad |= tei_cluster_stop(&r->cluster);
 	if (r->share_fd >= 0)
 		close(r->share_fd);
 	share_close(r->share);
+	return bad ? -EIO : 0;
 }
 
 int replay_run(const struct options *o, const struct tei_trace *t,
@@ -321,7 +325,8 @@ int replay_run(const struct options *o, const struct tei_trace *t,
 		rc = join_pool(r);
 	if (!rc)
 		rc = replay(r, trace_path);
-	stop(r);
+	if (stop(r))
+		rc = -EIO;
 	tei_free(r);
 	return rc ? 1 : 0;
 }
