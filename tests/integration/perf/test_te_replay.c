@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_te_replay.c - a trace goes through a real pool and comes out right
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/integration/perf/tool.h"
+#include "tests/lib/test.h"
+#include "tests/lib/tmpdir.h"
+
+static const char *const fields[] = {"requests",
+				     "blocks",
+				     "hit_ratio",
+				     "lru_hit_ratio",
+				     "ideal_hit_ratio",
+				     "wrong_bytes",
+				     "put_gb_per_s",
+				     "get_gb_per_s",
+				     "get_p50_us",
+				     "get_p99_us",
+				     "master_bytes_per_object",
+				     "evicted_objects",
+				     NULL};
+
+static void a_pool_that_is_too_small_evicts_and_stays_right(void **state)
+{
+	const char *const args[] = {"--limit=200",     "--block-bytes=4k",
+				    "--pool-bytes=4m", "--owners=2",
+				    "--clients=2",     "--idle=0",
+				    "--json",          NULL};
+	json_t *o = tool_json("te-replay", args);
+
+	(void)state;
+	assert_numbers(o, fields);
+	assert_int_equal(integer(o, "requests"), 200);
+	assert_int_equal(integer(o, "wrong_bytes"), 0);
+	assert_int_equal(integer(o, "errors"), 0);
+	assert_true(integer(o, "evicted_objects") > 0);
+	assert_true(number(o, "hit_ratio") > 0);
+	assert_true(number(o, "hit_ratio") <= number(o, "ideal_hit_ratio"));
+	json_decref(o);
+}
+
+static void a_pool_with_room_for_all_is_ideal_for_one_client(void **state)
+{
+	const char *const args[] = {"--limit=100",      "--block-bytes=1k",
+				    "--pool-bytes=64m", "--owners=1",
+				    "--clients=1",      "--idle=0",
+				    "--json",           NULL};
+	json_t *o = tool_json("te-replay", args);
+
+	(void)state;
+	assert_int_equal(integer(o, "wrong_bytes"), 0);
+	assert_int_equal(integer(o, "evicted_objects"), 0);
+	assert_float_equal((float)number(o, "hit_ratio"),
+			   (float)number(o, "ideal_hit_ratio"), 1e-6f);
+	assert_float_equal((float)number(o, "lru_hit_ratio"),
+			   (float)number(o, "ideal_hit_ratio"), 1e-6f);
+	json_decref(o);
+}
+
+static void people_get_a_closing_table(void **state)
+{
+	const char *const args[] = {"--limit=20", "--block-bytes=1k",
+				    "--pool-bytes=4m", "--idle=0", NULL};
+	char *text = tool_output("te-replay", args, 0);
+
+	(void)state;
+	assert_non_null(strstr(text, "hit ratio"));
+	assert_non_null(strstr(text, "wrong bytes     0"));
+	assert_non_null(strstr(text, "look-up"));
+	free(text);
+}
+
+static void a_malformed_trace_is_refused_with_its_line(void **state)
+{
+	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16], *text;
+	char flag[TEST_PATH_MAX + 32];
+	const char *const args[] = {flag, NULL};
+	FILE *f;
+
+	(void)state;
+	test_tmpdir_create(dir);
+	snprintf(path, sizeof(path), "%s/trace", dir);
+	snprintf(flag, sizeof(flag), "--trace=%s", path);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs("{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, "
+	      "\"hash_ids\": [1]}\n{\"timestamp\": 0}\n",
+	      f);
+	fclose(f);
+	text = tool_output("te-replay", args, 2);
+	assert_non_null(strstr(text, path));
+	assert_non_null(strstr(text, "line 2: "));
+	free(text);
+	test_tmpdir_remove(dir);
+}
+
+static void what_cannot_be_is_refused_in_one_line(void **state)
+{
+	static const struct {
+		const char *arg, *names;
+	} bad[] = {
+		{"--trace=/nonexistent", "/nonexistent"},
+		{"--rate=fast", "rate"},
+		{"--rate=0x", "rate"},
+		{"--clients=0", "clients"},
+		{"--owners=65", "owners"},
+		{"--block-bytes=0", "block"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+		const char *const args[] = {bad[i].arg, NULL};
+		char *text = tool_output("te-replay", args, 2);
+
+		assert_non_null(strstr(text, bad[i].names));
+		assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+		free(text);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			a_pool_that_is_too_small_evicts_and_stays_right),
+		cmocka_unit_test(
+			a_pool_with_room_for_all_is_ideal_for_one_client),
+		cmocka_unit_test(people_get_a_closing_table),
+		cmocka_unit_test(a_malformed_trace_is_refused_with_its_line),
+		cmocka_unit_test(what_cannot_be_is_refused_in_one_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

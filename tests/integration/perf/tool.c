@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tool.c - run a benchmark to its end and look at what it says */
+#include "tests/integration/perf/tool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/process.h"
+#include "tests/lib/test.h"
+
+#define LIMIT_MS 90000
+
+char *tool_output(const char *program, const char *const args[], int code)
+{
+	struct test_process *p = test_process_start(program, args);
+	int ended = test_process_wait(p, LIMIT_MS);
+	char *text = strdup(test_process_output(p));
+
+	test_process_end(p);
+	assert_non_null(text);
+	if (ended != code)
+		print_error("%s ended with %d:\n%s\n", program, ended, text);
+	assert_int_equal(ended, code);
+	return text;
+}
+
+json_t *tool_json(const char *program, const char *const args[])
+{
+	char *text = tool_output(program, args, 0);
+	const char *object = strchr(text, '{');
+	json_error_t error;
+	json_t *o = object ? json_loads(object, 0, &error) : NULL;
+
+	if (!o)
+		print_error("%s printed no JSON object:\n%s\n", program, text);
+	free(text);
+	assert_non_null(o);
+	return o;
+}
+
+void assert_numbers(const json_t *o, const char *const names[])
+{
+	for (; *names; names++) {
+		if (!json_is_number(json_object_get(o, *names)))
+			print_error("no number \"%s\"\n", *names);
+		assert_true(json_is_number(json_object_get(o, *names)));
+	}
+}
+
+json_int_t integer(const json_t *o, const char *name)
+{
+	const json_t *v = json_object_get(o, name);
+
+	assert_true(json_is_integer(v));
+	return json_integer_value(v);
+}
+
+double number(const json_t *o, const char *name)
+{
+	const json_t *v = json_object_get(o, name);
+
+	assert_true(json_is_number(v));
+	return json_number_value(v);
+}

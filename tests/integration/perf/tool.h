@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tool.h - run a benchmark to its end and look at what it says */
+#ifndef TESTS_INTEGRATION_PERF_TOOL_H
+#define TESTS_INTEGRATION_PERF_TOOL_H
+
+#include <jansson.h>
+
+/*
+ * Run @program with args[] (NULL at the end), which must end with @code, and
+ * return what it printed; to be freed with free().
+ */
+char *tool_output(const char *program, const char *const args[], int code);
+/* The same for one that ends well and prints a JSON object: a reference. */
+json_t *tool_json(const char *program, const char *const args[]);
+
+/* Fails the test unless each of names[], up to NULL, is a number in @o. */
+void assert_numbers(const json_t *o, const char *const names[]);
+/* The integer @name of @o. */
+json_int_t integer(const json_t *o, const char *name);
+double number(const json_t *o, const char *name);
+
+#endif
