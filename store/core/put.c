@@ -19,46 +19,40 @@ static uint64_t extent_size(const struct tei_core *core, uint64_t size)
 }
 
 /*
- * A start that was asked before, on a connection that has broken since: the
- * answer may be lost, so it is given again. On the same connection it is
- * another put of the same key, and the first one writes.
+ * Asked before by the same process, on a connection that has broken since: the
+ * answer may be lost, so the put is given up. Its space is not given again but
+ * fenced: the answer may as well have arrived, and somebody write there. On
+ * the same connection it is another put of the same key: the first one writes.
  */
-static bool is_retry(const struct tei_object *o, const struct tei_session *s,
-		     uint64_t size)
+static bool may_be_lost(const struct tei_object *o, const struct tei_session *s)
 {
-	return o->writer == s && o->size == size &&
-	       o->generation <= s->joined_generation;
+	return o->writer == s && o->generation <= s->joined_generation;
 }
 
 /*
- * Whether @o leaves its key to a new put: 1, and *@o is gone. 0: not so, with
- * the code to answer in *@code; else there is no memory to say so.
+ * Whether @o leaves its key to a new put: CODE_OK, and *@o is gone. Else what
+ * to answer.
  */
-static int give_way(struct tei_core *core, struct tei_object *o,
-		    const struct tei_session *s, uint64_t size, int32_t *code)
+static int32_t give_way(struct tei_core *core, struct tei_object *o,
+			const struct tei_session *s)
 {
 	struct tei_mount *m = tei_core_object_mount(o);
 
-	*code = CODE_EXISTS;
 	if (o->flags & TEI_OBJECT_NAMED)
-		return 0;
+		return CODE_EXISTS;
 	if (m->dropping ||
 	    (o->state == TEI_OBJECT_READY && !tei_core_mount_live(m))) {
 		core->figures.dropped_objects_total++;
 		tei_core_object_drop(core, o);
-		return 1;
+		return CODE_OK;
 	}
 	if (o->state == TEI_OBJECT_READY) {
 		o->flags |= TEI_OBJECT_REF;
-		return 0;
+		return CODE_EXISTS;
 	}
-	if (tei_core_discard_due(core, o)) {
-		*code = CODE_FULL;
-		return tei_core_discard(core, o) < 0 ? 0 : 1;
-	}
-	if (is_retry(o, s, size))
-		*code = CODE_OK;
-	return 0;
+	if (!tei_core_discard_due(core, o) && !may_be_lost(o, s))
+		return CODE_EXISTS;
+	return tei_core_discard(core, o) < 0 ? CODE_FULL : CODE_OK;
 }
 
 static void begin(struct tei_core *core, struct tei_object *o,
@@ -98,15 +92,15 @@ static int32_t start_one(struct tei_core *core, struct tei_session *s,
 {
 	uint64_t total = extent_size(core, size);
 	struct tei_object *o;
-	int32_t code;
+	int32_t code = CODE_OK;
 
 	if (!tei_core_key_valid(key) || !total)
 		return CODE_ARGUMENT;
 	o = tei_core_object_find(core, key, hash);
-	if (o && !give_way(core, o, s, size, &code)) {
-		*out = code ? NULL : o;
+	if (o)
+		code = give_way(core, o, s);
+	if (code)
 		return code;
-	}
 	o = reserve(core, key, total);
 	if (!o)
 		return CODE_FULL;
