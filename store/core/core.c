@@ -12,7 +12,8 @@
 #include "base/mem.h"
 #include "store/core/state.h"
 
-#define STEP_OBJECTS 1024
+#define STEP_OBJECTS     1024
+#define STEP_OBJECTS_MAX (1u << 20)
 
 static bool is_ratio(double x)
 {
@@ -53,6 +54,8 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 	core->config = *config;
 	if (!core->config.step_objects)
 		core->config.step_objects = STEP_OBJECTS;
+	if (core->config.step_objects > STEP_OBJECTS_MAX)
+		core->config.step_objects = STEP_OBJECTS_MAX;
 	core->random = config->seed;
 	init_lists(core);
 	tei_slab_init(&core->extents, sizeof(struct tei_extent), 1024);

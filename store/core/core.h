@@ -53,7 +53,9 @@ struct tei_core_config {
 	double high_watermark;     /* eviction_high_watermark_ratio */
 	double eviction_ratio;     /* low watermark is high - this */
 	uint64_t seed;             /* placement among segments */
-	unsigned int step_objects; /* objects touched by one tick; 0: 1024 */
+	unsigned int step_objects; /* objects touched by one tick; 0: 1024. The
+				    * starts of one batch may look at 64 times
+				    * as many, or evict an eighth of that */
 };
 
 /* A session number is the shell's handle of one client, never reused, not 0. */
@@ -157,7 +159,10 @@ struct tei_action {
 			uint32_t *crc;
 			const struct tei_core_segment_name *segments;
 			size_t n_segments;
-			uint32_t lease_ms, retry_ms;
+			uint32_t lease_ms;
+			/* With a -200: when space may be free; 0: never by
+			 * itself; 1 also when eviction has to go on. */
+			uint32_t retry_ms;
 		} reply;
 		struct {
 			uint64_t fence;

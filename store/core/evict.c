@@ -8,8 +8,14 @@
  * back behind the hand; so a pool full of leases is seen to be full at once.
  * Objects of suspect owners are parked beside the ring when the hand meets
  * them: evicting them would free nothing that can be used.
+ *
+ * Nothing here takes longer than a few ms: ticks have a budget of objects, and
+ * the starts of one batch share an effort; who needs more is asked again.
  */
 #include "store/core/state.h"
+
+/* Of an eviction, where looking at an object costs 1 (some 40 ns). */
+#define EVICT_COST 8
 
 static struct tei_object *object_at(struct tei_list *link)
 {
@@ -69,47 +75,60 @@ static void evict(struct tei_core *core, struct tei_object *o)
 }
 
 /*
- * Move the hand until one object is evicted; the mount that it was on. NULL:
- * the ring has none, or *@budget objects have been looked at.
+ * Deal with the object under the hand: park it, @spare it once more, or evict
+ * it. The mount that it was evicted from, or NULL.
  */
-static struct tei_mount *evict_one(struct tei_core *core, unsigned int *budget)
+static struct tei_mount *turn(struct tei_core *core, bool spare)
 {
-	struct tei_object *o;
-	struct tei_mount *m;
+	struct tei_object *o = object_at(core->ring.next);
+	struct tei_mount *m = tei_core_object_mount(o);
 
-	while (*budget && !tei_list_empty(&core->ring)) {
-		--*budget;
-		o = object_at(core->ring.next);
-		m = tei_core_object_mount(o);
-		if (!tei_core_mount_live(m)) {
-			tei_list_del(&o->link);
-			tei_list_add_tail(&m->parked, &o->link);
-		} else if (o->flags & TEI_OBJECT_REF) {
-			o->flags &= (uint8_t)~TEI_OBJECT_REF;
-			tei_list_del(&o->link);
-			tei_list_add_tail(&core->ring, &o->link);
-		} else {
-			evict(core, o);
-			return m;
-		}
+	if (!tei_core_mount_live(m)) {
+		tei_list_del(&o->link);
+		tei_list_add_tail(&m->parked, &o->link);
+		return NULL;
 	}
-	return NULL;
+	if (spare && (o->flags & TEI_OBJECT_REF)) {
+		o->flags &= (uint8_t)~TEI_OBJECT_REF;
+		tei_list_del(&o->link);
+		tei_list_add_tail(&core->ring, &o->link);
+		return NULL;
+	}
+	evict(core, o);
+	return m;
 }
 
-/* As evict_one(), ending leases that are over when the ring is empty. */
+static void spend(unsigned int *budget, unsigned int cost)
+{
+	*budget -= *budget < cost ? *budget : cost;
+}
+
+void tei_core_evict_begin(struct tei_core *core)
+{
+	core->effort = TEI_CORE_EFFORT * core->config.step_objects;
+}
+
+/*
+ * Evict one for a start; NULL: nothing can go, or the step has done its share.
+ * When half of that is spent nothing is spared any more, so that a pool in
+ * which everything was asked for costs no step a whole turn.
+ */
 static struct tei_mount *evict_any(struct tei_core *core)
 {
-	unsigned int all, some;
+	unsigned int half = TEI_CORE_EFFORT / 2 * core->config.step_objects;
 	struct tei_mount *m;
+	unsigned int some;
 
 	do {
-		all = UINT32_MAX;
+		while (core->effort && !tei_list_empty(&core->ring)) {
+			m = turn(core, core->effort > half);
+			spend(&core->effort, m ? EVICT_COST : 1);
+			if (m)
+				return m;
+		}
 		some = 64;
-		m = evict_one(core, &all);
-		if (m)
-			return m;
 		end_leases(core, &some);
-	} while (!tei_list_empty(&core->ring));
+	} while (core->effort && !tei_list_empty(&core->ring));
 	return NULL;
 }
 
@@ -133,6 +152,8 @@ uint32_t tei_core_retry_ms(const struct tei_core *core)
 {
 	uint64_t wait = 0;
 
+	if (!core->effort && !tei_list_empty(&core->ring))
+		return 1; /* the next step evicts more */
 	if (!tei_list_empty(&core->leased) && !lease_over(core))
 		wait = object_at(core->leased.next)->read_until_ms -
 		       core->now_ms;
@@ -161,9 +182,13 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 	if (above(core, core->config.high_watermark))
 		core->evicting = true;
 	while (core->evicting && *budget) {
-		if (!above(core, low_watermark(core)) ||
-		    (!evict_one(core, budget) && tei_list_empty(&core->ring)))
+		if (above(core, low_watermark(core)) &&
+		    !tei_list_empty(&core->ring)) {
+			turn(core, true);
+			--*budget;
+		} else {
 			core->evicting = false;
+		}
 	}
 }
 

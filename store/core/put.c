@@ -128,6 +128,7 @@ void tei_core_on_put_start(struct tei_core *core, const struct tei_event *ev,
 {
 	uint64_t hashes[TEI_CORE_GROUP];
 
+	tei_core_evict_begin(core);
 	for (size_t i = 0; i < ev->n; i++) {
 		uint64_t size = ev->u.put_start.sizes[i];
 		size_t at = i % TEI_CORE_GROUP;

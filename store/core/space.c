@@ -4,6 +4,8 @@
  *
  * Invariants: extents in `order` tile the space without gaps; no two free
  * ones are neighbours; a bin's bit is set exactly when the bin is not empty.
+ * A size that found no hole finds none before one grows, and larger ones find
+ * none either: full segments are not searched at every start.
  */
 #include "store/core/space.h"
 
@@ -116,7 +118,8 @@ int tei_space_init(struct tei_space *s, struct tei_slab *nodes, uint64_t size)
 	struct tei_extent *e;
 
 	assert(size && size % TEI_SPACE_UNIT == 0 && size <= TEI_SPACE_MAX);
-	*s = (struct tei_space){.nodes = nodes, .size = size};
+	*s = (struct tei_space){
+		.nodes = nodes, .size = size, .too_large = UINT64_MAX};
 	tei_list_init(&s->order);
 	for (int l = 0; l < TEI_SPACE_LEVELS; l++)
 		for (int i = 0; i < TEI_SPACE_SUBS; i++)
@@ -154,16 +157,29 @@ static bool split(struct tei_space *s, struct tei_extent *e, uint64_t size)
 	return true;
 }
 
-struct tei_extent *tei_space_take(struct tei_space *s, uint64_t size,
-				  void *user)
+static struct tei_extent *find_hole(struct tei_space *s, uint64_t size)
 {
-	struct tei_extent *e = find_in_own(s, size, OWN_BIN_TRIES);
+	struct tei_extent *e;
 
-	assert(size && size % TEI_SPACE_UNIT == 0);
+	if (size >= s->too_large)
+		return NULL;
+	e = find_in_own(s, size, OWN_BIN_TRIES);
 	if (!e)
 		e = find_above(s, size);
 	if (!e)
 		e = find_in_own(s, size, LAST_TRIES);
+	if (!e)
+		s->too_large = size;
+	return e;
+}
+
+struct tei_extent *tei_space_take(struct tei_space *s, uint64_t size,
+				  void *user)
+{
+	struct tei_extent *e;
+
+	assert(size && size % TEI_SPACE_UNIT == 0);
+	e = find_hole(s, size);
 	if (!e)
 		return NULL;
 	bin_del(s, e);
@@ -199,6 +215,7 @@ void tei_space_give(struct tei_space *s, struct tei_extent *e)
 
 	assert(e->space == s);
 	s->used -= e->size;
+	s->too_large = UINT64_MAX;
 	join_right(s, e);
 	if (e->order.prev != &s->order) {
 		left = tei_list_entry(e->order.prev, struct tei_extent, order);

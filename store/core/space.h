@@ -39,6 +39,7 @@ struct tei_extent {
 struct tei_space {
 	struct tei_slab *nodes; /* of struct tei_extent; not owned */
 	uint64_t size, used;    /* bytes */
+	uint64_t too_large;     /* no hole is known for this size and more */
 	struct tei_list order;
 	uint64_t levels; /* bit l: level l has a free extent */
 	uint32_t subs[TEI_SPACE_LEVELS];

@@ -49,6 +49,8 @@ enum {
 #define TEI_CORE_STALL_MS 1000
 /* A -200 that a fence or another writer may cure: when to ask again. */
 #define TEI_CORE_RETRY_MS 20
+/* What the starts of one event may spend on evicting, times step_objects. */
+#define TEI_CORE_EFFORT 64
 
 enum tei_object_state { TEI_OBJECT_BUILDING, TEI_OBJECT_READY };
 
@@ -151,6 +153,7 @@ struct tei_core {
 	size_t n_mounts, mounts_room;
 	uint64_t largest_mount; /* an upper bound of its extents */
 	bool evicting;          /* from high to low watermark */
+	unsigned int effort;    /* left to the starts of this event */
 
 	struct tei_core_segment_name *names; /* of the reply being made */
 	uint64_t heap_bytes; /* objects, mounts, sessions, fences; no keys */
@@ -250,7 +253,9 @@ void tei_core_ring_add(struct tei_core *core, struct tei_object *o);
 void tei_core_lease(struct tei_core *core, struct tei_object *o);
 /* The last reader is done: what is left of the lease yields to eviction. */
 void tei_core_unlease(struct tei_core *core, struct tei_object *o);
-/* As place(), evicting until there is room or nothing can go. */
+/* Before the starts of an event: they share an effort. */
+void tei_core_evict_begin(struct tei_core *core);
+/* As place(), evicting until there is room, nothing can go or effort is out. */
 struct tei_extent *tei_core_place_or_evict(struct tei_core *core, uint64_t size,
 					   void *user);
 /* After place_or_evict() failed: in how many ms to try again; 0: never. */

@@ -107,6 +107,58 @@ static void a_tick_evicts_a_bounded_number(void **state)
 	rig_fini(&r);
 }
 
+static void a_start_evicts_a_bounded_number_and_is_asked_again(void **state)
+{
+	struct tei_core_config c = rig_config;
+	uint64_t before = 0, evicted;
+	struct grant g;
+	struct rig r;
+	char key[16];
+	int starts = 0;
+
+	(void)state;
+	c.step_objects = 1;
+	rig_init(&r, &c);
+	rig_pair(&r);
+	for (int i = 0; i < 512; i++) {
+		name(key, i);
+		assert_int_equal(rig_put(&r, 2, key, 64).status, 0);
+	}
+	do {
+		g = rig_start(&r, 2, "large", 0x10000 - 64);
+		evicted = rig_figures(&r).evicted_objects_total - before;
+		assert_in_range(evicted, 1, 8);
+		before += evicted;
+		if (g.status)
+			assert_int_equal(g.retry_ms, 1);
+		starts++;
+	} while (g.status == -200);
+	assert_int_equal(g.status, 0);
+	assert_in_range(starts, 512 / 8, 512 / 4);
+	rig_fini(&r);
+}
+
+static void a_step_that_has_looked_long_evicts_what_it_finds(void **state)
+{
+	struct tei_core_config c = rig_config;
+	struct rig r;
+	char key[16];
+
+	(void)state;
+	c.step_objects = 1;
+	rig_init(&r, &c);
+	rig_pair(&r);
+	for (int i = 0; i < 512; i++) {
+		name(key, i);
+		assert_int_equal(rig_put(&r, 2, key, 64).status, 0);
+		assert_int_equal(rig_start(&r, 2, key, 64).status, -705);
+	}
+	assert_int_equal(rig_start(&r, 2, "new", 64).status, 0);
+	assert_true(there(&r, 0)); /* a whole turn would have met it */
+	assert_int_equal(rig_figures(&r).objects, 511);
+	rig_fini(&r);
+}
+
 static void what_is_being_built_is_not_evicted(void **state)
 {
 	struct grant g;
@@ -221,6 +273,10 @@ int main(void)
 		cmocka_unit_test(what_was_asked_for_stays_longer),
 		cmocka_unit_test(ticks_evict_from_high_to_low_watermark),
 		cmocka_unit_test(a_tick_evicts_a_bounded_number),
+		cmocka_unit_test(
+			a_start_evicts_a_bounded_number_and_is_asked_again),
+		cmocka_unit_test(
+			a_step_that_has_looked_long_evicts_what_it_finds),
 		cmocka_unit_test(what_is_being_built_is_not_evicted),
 		cmocka_unit_test(nothing_is_evicted_for_what_can_never_fit),
 		cmocka_unit_test(objects_of_a_suspect_owner_are_not_evicted),
