@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "perf/lib/pattern.h"
 
+#define PRIME_LEN     (16u << 20) /* of one write */
 #define CHECK_SAMPLES 64
 #define CHECK_LEN     (64u << 10) /* bytes compared of one request */
 
@@ -178,7 +179,7 @@ int load_run(const struct load *l, struct load_result *out)
 	return rc;
 }
 
-/* ---- are the bytes right? ---- */
+/* ---- before and after ---- */
 
 /* Where sample @i begins: spread over what the first thread has moved. */
 static uint64_t sample_offset(const struct load *l,
@@ -191,12 +192,13 @@ static uint64_t sample_offset(const struct load *l,
 	return (slots * i / CHECK_SAMPLES) * stride_of(l);
 }
 
-static int read_back(const struct load *l, struct te_batch *batch,
-		     uint64_t offset, void *to, uint64_t len)
+/* Move one contiguous piece and wait for it. */
+static int move(const struct load *l, struct te_batch *batch, uint32_t op,
+		uint64_t offset, void *local, uint64_t len)
 {
-	struct iovec piece = {to, len};
+	struct iovec piece = {local, len};
 	struct te_request r = {
-		.op = TE_READ,
+		.op = op,
 		.segment = l->segment,
 		.remote = l->remote + offset,
 		.pieces = &piece,
@@ -205,6 +207,24 @@ static int read_back(const struct load *l, struct te_batch *batch,
 	int rc = te_batch_submit(batch, &r, 1);
 
 	return rc ? rc : finish(batch, 1);
+}
+
+int load_prime(const struct load *l)
+{
+	uint64_t at, len;
+	struct te_batch *batch;
+	int rc = te_batch_create(l->engine, 1, &batch);
+
+	if (rc)
+		return rc;
+	for (at = 0; !rc && at < l->working_set; at += len) {
+		len = l->working_set - at;
+		if (len > PRIME_LEN)
+			len = PRIME_LEN;
+		rc = move(l, batch, TE_WRITE, at, l->local + at, len);
+	}
+	te_batch_destroy(batch);
+	return rc;
 }
 
 static int check_sample(const struct load *l, struct te_batch *batch,
@@ -217,7 +237,7 @@ static int check_sample(const struct load *l, struct te_batch *batch,
 
 	if (l->op == TE_WRITE) {
 		memset(scratch, 0, CHECK_LEN);
-		rc = read_back(l, batch, offset, scratch, len);
+		rc = move(l, batch, TE_READ, offset, scratch, len);
 		bytes = scratch;
 	}
 	if (!rc)

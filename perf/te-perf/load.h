@@ -35,6 +35,9 @@ struct load_result {
 /* -errno of the first request that failed, or of threads and memory. */
 int load_run(const struct load *l, struct load_result *out);
 
+/* Write all of the local working set to the target. -errno. */
+int load_prime(const struct load *l);
+
 /*
  * Compare a sample of what was moved with the pattern of @seed: after writes
  * by reading it back. *out_wrong: bytes that differ. -errno.

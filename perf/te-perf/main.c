@@ -115,13 +115,13 @@ static int measure(struct run *run, struct row *row, struct load_result *result)
 	uint64_t seed = run->results.n_rows + 1, cpu;
 	int rc;
 
-	/* Each row moves bytes that neither side has seen before. */
+	/* Each row moves bytes that its destination has not seen before. */
+	tei_pattern_fill(run->local, l.working_set, seed, 0);
 	if (l.op == TE_READ) {
-		rc = target_fill(&run->target, seed);
+		rc = load_prime(&l);
 		if (rc)
 			return rc;
-	} else {
-		tei_pattern_fill(run->local, l.working_set, seed, 0);
+		memset(run->local, 0, l.working_set);
 	}
 	cpu = tei_process_own_cpu_ns() + target_cpu_ns(&run->target);
 	rc = load_run(&l, result);

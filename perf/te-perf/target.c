@@ -2,8 +2,8 @@
 /*
  * target.c - the side of te-perf whose memory is written and read
  *
- * The target says "ready NAME" once and answers "fill SEED" with "filled"; it
- * ends when its input does.
+ * The target says "ready NAME" and ends when its input does. It never looks at
+ * its memory, which belongs to the initiator's requests.
  */
 #include "perf/te-perf/target.h"
 
@@ -124,20 +124,6 @@ int target_open(struct target *t, const struct options *o,
 	return rc;
 }
 
-int target_fill(struct target *t, uint64_t seed)
-{
-	char line[TEI_PROCESS_LINE];
-	int rc;
-
-	if (!t->process.pid) {
-		tei_pattern_fill(t->memory, t->len, seed, 0);
-		return 0;
-	}
-	snprintf(line, sizeof(line), "fill %" PRIu64, seed);
-	rc = tei_process_say(&t->process, line);
-	return rc ? rc : tei_process_hear(&t->process, line, READY_MS);
-}
-
 uint64_t target_cpu_ns(const struct target *t)
 {
 	return tei_process_cpu_ns(&t->process);
@@ -158,18 +144,10 @@ int target_close(struct target *t)
 
 /* ---- the target itself ---- */
 
-static void obey(void *memory, uint64_t len)
+static void await_end(void)
 {
-	char line[TEI_PROCESS_LINE];
-	uint64_t seed;
-
-	while (fgets(line, sizeof(line), stdin)) {
-		if (sscanf(line, "fill %" SCNu64, &seed) != 1)
-			continue;
-		tei_pattern_fill(memory, len, seed, 0);
-		puts("filled");
-		fflush(stdout);
-	}
+	while (getchar() != EOF)
+		;
 }
 
 int target_main(const struct options *o)
@@ -189,7 +167,7 @@ int target_main(const struct options *o)
 	} else {
 		printf("ready %s\n", te_engine_name(engine));
 		fflush(stdout);
-		obey(memory, o->working_set);
+		await_end();
 		memory_close(engine, memory, region);
 	}
 	te_engine_destroy(engine);

@@ -27,8 +27,6 @@ struct target {
 /* -errno, said on stderr; nothing is left then. */
 int target_open(struct target *t, const struct options *o,
 		struct te_engine *engine);
-/* Fill its memory with the pattern of @seed. -errno. */
-int target_fill(struct target *t, uint64_t seed);
 /* CPU time that it has used, 0 when it is this process. */
 uint64_t target_cpu_ns(const struct target *t);
 /* -EIO: its process did not end well. */
