@@ -179,7 +179,8 @@ static void is_gone(struct tei_link *link)
 	end_droppers(link);
 	tei_revokes_check(engine);
 	/* A drop that is still queued will say so by late. */
-	if (!link->in.dropping || link->in.drop_ran) {
+	if (!link->in.dropping ||
+	    atomic_load_explicit(&link->in.drop_ran, memory_order_relaxed)) {
 		link_free(link);
 		tei_guest_release(engine, guest);
 	}

@@ -84,13 +84,14 @@ struct tei_link_in {
 	uint64_t connect_id;         /* of the Connect frame to answer */
 	struct tei_link *self_of;    /* the initiator's half, when it is ours */
 	bool dropping;               /* drop has been posted */
-	bool drop_ran; /* token: drop found it open; handed over by gone */
 	bool is_gone;
 	struct tei_list droppers;   /* struct tei_dropper: who awaits the end */
 	struct tei_due due;         /* token: the other half never came */
 	struct tei_call open, drop; /* to the worker */
 	struct tei_call done, gone; /* back */
 	struct tei_call late;       /* back: drop found it closed already */
+	/* The worker's: a drop found it open. Handed over by gone. */
+	_Atomic bool drop_ran;
 	int err;
 	size_t address_len;
 	uint8_t address[TEI_BLOB_MAX]; /* the peer's, then ours */

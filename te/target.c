@@ -91,7 +91,7 @@ void tei_target_drop(struct tei_call *call)
 		tei_loop_post(link->engine->loop, &link->in.late);
 		return;
 	}
-	link->in.drop_ran = true;
+	atomic_store_explicit(&link->in.drop_ran, true, memory_order_relaxed);
 	rc = link->ep.rail->ops->drop(&link->ep);
 	if (rc != -EINPROGRESS)
 		tei_link_break(link, rc ? rc : -ESTALE);
