@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_config.c - settings are tried when they are set */
+#include "te/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <te/te.h>
+
+#include "tests/lib/faults.h"
+#include "tests/lib/test.h"
+
+static void later_setting_wins(void **state)
+{
+	struct te_config *config;
+	struct tei_config values;
+
+	(void)state;
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(te_config_set(config, "slice_max", "2m", NULL, 0), 0);
+	assert_int_equal(te_config_set(config, "slice-max", "4m", NULL, 0), 0);
+	assert_int_equal(te_config_set(config, "bind", "::1", NULL, 0), 0);
+	assert_int_equal(tei_config_make(config, &values), 0);
+	assert_int_equal(values.slice_max, 4 << 20);
+	assert_string_equal(values.bind, "::1");
+	assert_int_equal(values.connect_timeout, 2000);
+	tei_config_fini(&values);
+	te_config_destroy(config);
+}
+
+static void wrong_setting_is_named_and_changes_nothing(void **state)
+{
+	struct te_config *config;
+	struct tei_config values;
+	char error[200];
+
+	(void)state;
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(te_config_set(config, "slice_max", "lots", error,
+				       sizeof(error)),
+			 -EINVAL);
+	assert_non_null(strstr(error, "slice_max"));
+	assert_non_null(strstr(error, "lots"));
+	assert_int_equal(
+		te_config_set(config, "slice_max", "1", error, sizeof(error)),
+		-ERANGE);
+	assert_int_equal(
+		te_config_set(config, "no_such", "1", error, sizeof(error)),
+		-ENOENT);
+	assert_int_equal(tei_config_make(config, &values), 0);
+	assert_int_equal(values.slice_max, 1 << 20);
+	tei_config_fini(&values);
+	te_config_destroy(config);
+}
+
+static void set_weighs_more_than_environment(void **state)
+{
+	struct te_config *config;
+	struct tei_config values;
+
+	(void)state;
+	setenv("MOONCAKE_INSECURE", "1", 1);
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(tei_config_make(config, &values), 0);
+	assert_true(values.insecure);
+	tei_config_fini(&values);
+	assert_int_equal(te_config_set(config, "insecure", "false", NULL, 0),
+			 0);
+	assert_int_equal(tei_config_make(config, &values), 0);
+	assert_false(values.insecure);
+	tei_config_fini(&values);
+	te_config_destroy(config);
+	setenv("MOONCAKE_INSECURE", "perhaps", 1);
+	assert_int_equal(tei_config_make(NULL, &values), -EINVAL);
+	unsetenv("MOONCAKE_INSECURE");
+}
+
+static void list_names_backends(void **state)
+{
+	(void)state;
+	assert_true(tei_config_lists(NULL, "tcp"));
+	assert_true(tei_config_lists("", "tcp"));
+	assert_true(tei_config_lists("tcp", "tcp"));
+	assert_true(tei_config_lists("loop,tcp", "tcp"));
+	assert_true(tei_config_lists("loop, tcp", "tcp"));
+	assert_true(tei_config_lists("tcp,loop", "tcp"));
+	assert_false(tei_config_lists("tcpx", "tcp"));
+	assert_false(tei_config_lists("xtcp", "tcp"));
+	assert_false(tei_config_lists("loop", "tcp"));
+}
+
+static void longer_request_has_more_time(void **state)
+{
+	struct tei_config values;
+
+	(void)state;
+	assert_int_equal(tei_config_make(NULL, &values), 0);
+	assert_int_equal(tei_config_transfer_ms(&values, 1), 30000);
+	assert_int_equal(tei_config_transfer_ms(&values, 5ull << 30), 35000);
+	tei_config_fini(&values);
+}
+
+static void lack_of_memory_leaves_nothing(void **state)
+{
+	(void)state;
+	for (struct test_faults f = {TEI_FAULT_ALLOC}; test_faults_next(&f);) {
+		struct te_config *config;
+		struct tei_config values;
+
+		if (te_config_create(&config))
+			continue;
+		te_config_set(config, "bind", "127.0.0.1", NULL, 0);
+		te_config_set(config, "tcp.lanes", "2", NULL, 0);
+		if (!tei_config_make(config, &values))
+			tei_config_fini(&values);
+		te_config_destroy(config);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(later_setting_wins),
+		cmocka_unit_test(wrong_setting_is_named_and_changes_nothing),
+		cmocka_unit_test(set_weighs_more_than_environment),
+		cmocka_unit_test(list_names_backends),
+		cmocka_unit_test(longer_request_has_more_time),
+		cmocka_unit_test(lack_of_memory_leaves_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
