@@ -23,6 +23,7 @@ static void bytes_of_every_size_arrive(void **state)
 	for (unsigned int i = 0; i < TEST_COUNT(sizes); i++) {
 		size_t n = sizes[i], at = RIG_LEN - n;
 
+		rig_renew(&r);
 		memset(r.memory, 0x11, RIG_LEN);
 		rig_fill(r.local, n, i);
 		assert_int_equal(
@@ -136,6 +137,7 @@ static void pieces_of_every_shape_fit_together(void **state)
 			rig_fill(r.local, RIG_LEN / 2, i);
 			gather(flat, pieces, n);
 		} else {
+			rig_renew(&r);
 			rig_fill(r.memory + i, sum, i);
 		}
 		assert_int_equal(rig_run(r.user, &request).error, 0);

@@ -155,6 +155,7 @@ static void cancelled_requests_end_and_leave_memory_alone(void **state)
 	for (unsigned int round = 0; round < 30; round++) {
 		uint32_t op = round % 2 ? TE_READ : TE_WRITE;
 
+		rig_renew(&r);
 		memset(r.local, 0x66, RIG_LEN);
 		memset(r.memory, 0x66, RIG_LEN);
 		assert_int_equal(te_batch_reset(batch), 0);

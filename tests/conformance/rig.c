@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/lib/process.h"
+#include "tests/lib/wait.h"
 
 const char *rig_backend;
 bool rig_self;
@@ -56,6 +57,40 @@ void rig_open(struct rig *r)
 	assert_int_equal(te_segment_open(r->user, te_engine_name(r->owner), 0,
 					 &r->segment),
 			 0);
+}
+
+/* Whether the user has been told of r->memory. */
+static bool is_seen(const struct rig *r)
+{
+	struct te_segment_region regions[8];
+	size_t n = TEST_COUNT(regions);
+
+	assert_int_equal(te_segment_regions(r->user, r->segment, regions, &n),
+			 0);
+	assert_true(n <= TEST_COUNT(regions));
+	for (size_t i = 0; i < n; i++) {
+		if (regions[i].addr == (uintptr_t)r->memory)
+			return true;
+	}
+	return false;
+}
+
+static bool came(void *arg)
+{
+	return is_seen(arg);
+}
+
+static bool went(void *arg)
+{
+	return !is_seen(arg);
+}
+
+void rig_renew(struct rig *r)
+{
+	assert_int_equal(te_region_remove(r->owner, r->region), 0);
+	assert_true(test_wait_until(went, r, RIG_WAIT_MS));
+	r->region = rig_region(r->owner, r->memory, RIG_LEN, RIG_ANY, NULL);
+	assert_true(test_wait_until(came, r, RIG_WAIT_MS));
 }
 
 void rig_close(struct rig *r)

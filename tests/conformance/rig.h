@@ -37,6 +37,13 @@ struct te_engine *rig_engine(const char *name);
 void rig_open(struct rig *r);
 void rig_close(struct rig *r);
 
+/*
+ * Publish r->memory anew. Needed before the test writes where a peer has read:
+ * only when the region is unpinned has the owner's worker come back from the
+ * system call by which the peer got its bytes (ThreadSanitizer minds).
+ */
+void rig_renew(struct rig *r);
+
 te_region_id rig_region(struct te_engine *owner, void *addr, uint64_t length,
 			uint32_t access, const uint8_t *group);
 /* Bytes that depend on @seed, and whether they are there. */
