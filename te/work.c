@@ -333,7 +333,7 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 		bad(work, -ECANCELED, !link->out.settled);
 	else
 		bad(work, -EIO, true);
-	if (err == -ESTALE)
+	if (err == -ESTALE && link->out.state != TEI_LINK_BROKEN)
 		tei_link_break(link, err);
 	tei_peer_run(link->out.peer);
 }
