@@ -73,6 +73,7 @@ struct run {
 	void *local;
 	te_region_id region; /* of local */
 	struct results results;
+	bool misused; /* a setting is wrong that only the engine can judge */
 };
 
 /* ---- measuring ---- */
@@ -216,6 +217,7 @@ static int initiate(struct run *run)
 	if (rc)
 		return rc;
 	rc = engine_open(o, &run->engine);
+	run->misused = rc == -EINVAL;
 	if (rc)
 		goto close_reference;
 	rc = open_local(run);
@@ -278,8 +280,10 @@ static int run_role(void *options)
 	run->results.reference = tei_reference_median(&run->reference);
 	if (!rc)
 		rc = results_report(&run->results, o);
+	if (rc)
+		rc = run->misused ? 2 : 1;
 	tei_free(run);
-	return rc ? 1 : 0;
+	return rc;
 }
 
 int main(int argc, char **argv)

@@ -56,6 +56,21 @@ static int fill_config(struct te_config *config, const struct options *o)
 	return rc;
 }
 
+static int create(const struct te_config *config, const struct options *o,
+		  struct te_engine **out)
+{
+	int rc = te_engine_create(config, "127.0.0.1", out);
+
+	if (rc == -ENODEV) {
+		fprintf(stderr, "te-perf: backend: \"%s\" is not to be had\n",
+			o->backend);
+		return -EINVAL;
+	}
+	if (rc)
+		fprintf(stderr, "te-perf: engine: %s\n", te_strerror(rc));
+	return rc;
+}
+
 int engine_open(const struct options *o, struct te_engine **out)
 {
 	struct te_config *config;
@@ -63,13 +78,10 @@ int engine_open(const struct options *o, struct te_engine **out)
 
 	if (rc)
 		return rc;
-	rc = fill_config(config, o);
-	if (!rc) {
-		rc = te_engine_create(config, "127.0.0.1", out);
-		if (rc)
-			fprintf(stderr, "te-perf: engine: %s\n",
-				te_strerror(rc));
-	}
+	if (fill_config(config, o))
+		rc = -EINVAL;
+	else
+		rc = create(config, o, out);
 	te_config_destroy(config);
 	return rc;
 }

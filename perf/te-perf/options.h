@@ -22,7 +22,7 @@ struct options {
 
 /*
  * An engine on loopback with only --backend, and with what --engine asks for.
- * -errno, said on stderr.
+ * -errno, said on stderr; -EINVAL: one of the two settings is wrong.
  */
 int engine_open(const struct options *o, struct te_engine **out);
 

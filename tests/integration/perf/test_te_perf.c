@@ -106,6 +106,8 @@ static void what_cannot_be_is_refused_in_one_line(void **state)
 		{"--batch=60000", "working_set"},
 		{"--op=sideways", "op"},
 		{"--threads=0", "threads"},
+		{"--engine=nonsense=1", "nonsense"},
+		{"--engine=tcp.lanes", "name=value"},
 		{"--no-such-flag", "no-such-flag"},
 	};
 
