@@ -291,26 +291,3 @@ void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
 			      tei_hash_bytes(&core->sessions) +
 			      tei_hash_bytes(&core->clients);
 }
-
-bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
-			   struct tei_core_segment *out)
-{
-	for (size_t i = 0; i < core->n_mounts; i++) {
-		const struct tei_mount *m = core->mounts[i];
-
-		if (m->serial <= *cursor)
-			continue;
-		*cursor = (size_t)m->serial;
-		*out = (struct tei_core_segment){
-			.name = m->name,
-			.engine = m->owner->engine,
-			.id = m->id,
-			.base = m->base,
-			.size = m->size,
-			.used = m->space.used,
-			.suspect = m->owner->state != TEI_SESSION_LIVE,
-		};
-		return true;
-	}
-	return false;
-}

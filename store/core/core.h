@@ -38,6 +38,7 @@
 #define TEI_CORE_HEADER_LEN 64 /* of an extent, before its data */
 #define TEI_CORE_KEY_MAX    1024
 #define TEI_CORE_BATCH_MAX  4096
+#define TEI_CORE_MOUNTS_MAX 4096 /* of all clients; each costs 12 KiB */
 
 struct tei_core;
 

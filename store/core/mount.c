@@ -2,6 +2,7 @@
 /*
  * mount.c - segments that owners lend to the pool, and placement on them
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -90,6 +91,7 @@ static struct tei_mount *new_mount(struct tei_core *core,
 	memcpy(m->id, ev->u.mount.segment, sizeof(m->id));
 	memcpy(m->name, ev->u.mount.name, name_len + 1);
 	core->heap_bytes += mount_bytes(m);
+	core->n_all_mounts++;
 	return m;
 }
 
@@ -127,7 +129,9 @@ void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
 	reply->u.reply.code = check(core, ev, s);
 	if (reply->u.reply.code || find(core, ev->u.mount.segment))
 		return;
-	m = make_room(core) < 0 ? NULL : new_mount(core, ev);
+	m = NULL;
+	if (core->n_all_mounts < TEI_CORE_MOUNTS_MAX && !make_room(core))
+		m = new_mount(core, ev);
 	if (!m) {
 		reply->u.reply.code = CODE_INTERNAL;
 		return;
@@ -156,9 +160,38 @@ void tei_core_on_unmount(struct tei_core *core, const struct tei_event *ev,
 		tei_core_mount_drop(core, m);
 }
 
+/* After @size went; many are of one size, so this is short. */
+static void find_largest(struct tei_core *core, uint64_t size)
+{
+	uint64_t largest = 0;
+
+	if (size < core->largest_mount)
+		return;
+	for (size_t i = 0; i < core->n_mounts && largest < size; i++)
+		if (core->mounts[i]->space.size > largest)
+			largest = core->mounts[i]->space.size;
+	core->largest_mount = largest;
+}
+
+/* The place of the first mount whose serial is not below @serial. */
+static size_t place_of(const struct tei_core *core, uint64_t serial)
+{
+	size_t from = 0, to = core->n_mounts;
+
+	while (from < to) {
+		size_t mid = from + (to - from) / 2;
+
+		if (core->mounts[mid]->serial < serial)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return from;
+}
+
 void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m)
 {
-	size_t i = 0;
+	size_t i;
 
 	if (m->dropping)
 		return;
@@ -166,15 +199,34 @@ void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m)
 		tei_core_mount_count(core, m, -1);
 	m->dropping = true;
 	tei_list_add_tail(&core->dropping, &m->drop_link);
-	while (core->mounts[i] != m)
-		i++;
+	i = place_of(core, m->serial);
+	assert(core->mounts[i] == m);
 	core->n_mounts--;
 	memmove(&core->mounts[i], &core->mounts[i + 1],
 		(core->n_mounts - i) * sizeof(core->mounts[0]));
-	core->largest_mount = 0;
-	for (i = 0; i < core->n_mounts; i++)
-		if (core->mounts[i]->space.size > core->largest_mount)
-			core->largest_mount = core->mounts[i]->space.size;
+	find_largest(core, m->space.size);
+}
+
+bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
+			   struct tei_core_segment *out)
+{
+	size_t i = place_of(core, (uint64_t)*cursor + 1);
+	const struct tei_mount *m;
+
+	if (i == core->n_mounts)
+		return false;
+	m = core->mounts[i];
+	*cursor = (size_t)m->serial;
+	*out = (struct tei_core_segment){
+		.name = m->name,
+		.engine = m->owner->engine,
+		.id = m->id,
+		.base = m->base,
+		.size = m->size,
+		.used = m->space.used,
+		.suspect = m->owner->state != TEI_SESSION_LIVE,
+	};
+	return true;
 }
 
 /* Free @e and the object that holds it, if one does. */
@@ -194,6 +246,7 @@ static void drop_extent(struct tei_core *core, struct tei_mount *m,
 static void free_mount(struct tei_core *core, struct tei_mount *m)
 {
 	core->heap_bytes -= mount_bytes(m);
+	core->n_all_mounts--;
 	tei_list_del(&m->link);
 	tei_list_del(&m->drop_link);
 	tei_free(m);

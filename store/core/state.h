@@ -151,6 +151,7 @@ struct tei_core {
 	struct tei_mount **mounts; /* mounts[n_mounts], in mount order, usable
 				    * or suspect but not dropping */
 	size_t n_mounts, mounts_room;
+	size_t n_all_mounts;    /* with those that are being dropped */
 	uint64_t largest_mount; /* an upper bound of its extents */
 	bool evicting;          /* from high to low watermark */
 	unsigned int effort;    /* left to the starts of this event */

@@ -222,6 +222,56 @@ static void mounts_are_checked(void **state)
 	rig_fini(&r);
 }
 
+static int mount_numbered(struct rig *r, uint64_t i, enum tei_event_type type)
+{
+	uint8_t segment[TEI_CORE_ID_LEN] = {0};
+	struct tei_event ev = {.type = type, .session = 1};
+
+	memcpy(segment, &i, sizeof(i));
+	ev.u.mount.segment = segment;
+	ev.u.mount.name = "name";
+	ev.u.mount.base = 0x100000 + i * 4096;
+	ev.u.mount.size = 4096;
+	return rig_step(r, &ev)->u.reply.code;
+}
+
+static void mounts_are_limited_in_number(void **state)
+{
+	struct rig r;
+	uint64_t n = 0;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	while (mount_numbered(&r, n, TEI_EVENT_MOUNT) == 0)
+		assert_true(++n <= TEI_CORE_MOUNTS_MAX);
+	assert_int_equal(rig_figures(&r).segments, TEI_CORE_MOUNTS_MAX);
+	/* One that is being dropped takes its place until it is gone. */
+	assert_int_equal(mount_numbered(&r, 0, TEI_EVENT_UNMOUNT), 0);
+	assert_int_equal(mount_numbered(&r, n, TEI_EVENT_MOUNT), -1);
+	rig_tick(&r);
+	assert_int_equal(mount_numbered(&r, n, TEI_EVENT_MOUNT), 0);
+	assert_int_equal(rig_start(&r, 2, "a", 0x10000 - 64).status, 0);
+	rig_fini(&r);
+}
+
+static void the_largest_segment_decides_what_can_be_put(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	assert_int_equal(rig_mount(&r, 1, 'n', 0x20000, 0x10000), 0);
+	assert_int_equal(rig_mount(&r, 1, 'p', 0x30000, 0x8000), 0);
+	assert_int_equal(rig_unmount(&r, 1, 'm'), 0);
+	assert_int_equal(rig_start(&r, 2, "a", 0x10000 - 64).status, 0);
+	assert_int_equal(rig_unmount(&r, 1, 'n'), 0);
+	assert_int_equal(rig_start(&r, 2, "b", 0x10000 - 64).status, -600);
+	assert_int_equal(rig_start(&r, 2, "b", 0x8000 - 64).status, 0);
+	rig_fini(&r);
+}
+
 static void segments_are_listed_in_mount_order(void **state)
 {
 	struct tei_core_segment s;
@@ -273,6 +323,8 @@ int main(void)
 		cmocka_unit_test(a_revoked_put_leaves_no_trace),
 		cmocka_unit_test(a_stranger_gets_nothing),
 		cmocka_unit_test(mounts_are_checked),
+		cmocka_unit_test(mounts_are_limited_in_number),
+		cmocka_unit_test(the_largest_segment_decides_what_can_be_put),
 		cmocka_unit_test(segments_are_listed_in_mount_order),
 		cmocka_unit_test(bad_configurations_are_refused),
 	};
