@@ -195,6 +195,9 @@ void tei_core_destroy(struct tei_core *core);
 int tei_core_step(struct tei_core *core, const struct tei_event *event,
 		  uint64_t now_ms, struct tei_actions *out);
 
+/* Whether @session has a segment in the pool. */
+bool tei_core_mounted(const struct tei_core *core, tei_session_id session);
+
 /* Whether work is left that ticks should hurry with (dropping, evicting). */
 bool tei_core_busy(const struct tei_core *core);
 

@@ -29,6 +29,18 @@ struct tei_session *tei_core_session_find(const struct tei_core *core,
 	return NULL;
 }
 
+bool tei_core_mounted(const struct tei_core *core, tei_session_id session)
+{
+	struct tei_session *s = tei_core_session_find(core, session);
+
+	if (!s)
+		return false;
+	tei_list_for_each (link, &s->mounts)
+		if (!tei_list_entry(link, struct tei_mount, link)->dropping)
+			return true;
+	return false;
+}
+
 static struct tei_session *find_client(const struct tei_core *core,
 				       const uint8_t *client_id)
 {

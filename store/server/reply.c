@@ -172,20 +172,6 @@ static void reply_status(struct tei_server *s, int32_t code)
 	send_reply(s, &m.base);
 }
 
-static void note_mount(struct tei_server *s, enum tei_event_type of,
-		       int32_t code)
-{
-	struct tei_server_session *session =
-		tei_server_session_find(s, s->call.event->session);
-
-	if (!session || code)
-		return;
-	if (of == TEI_EVENT_MOUNT)
-		session->n_segments++;
-	else if (session->n_segments)
-		session->n_segments--;
-}
-
 /* @hits and their bytes, for the hit ratio that people watch. */
 static void note_lookup(struct tei_server *s, const struct columns *c)
 {
@@ -214,7 +200,6 @@ void tei_server_reply(struct tei_server *s, const struct tei_action *action)
 		break;
 	case TEI_EVENT_MOUNT:
 	case TEI_EVENT_UNMOUNT:
-		note_mount(s, ev->type, code);
 		reply_status(s, code);
 		break;
 	case TEI_EVENT_PUT_START:

@@ -60,7 +60,7 @@ static void on_heartbeat(struct tei_server_link *link,
 	}
 	ev.session = link->session->id;
 	m.epoch = s->epoch;
-	m.remount = epoch != s->epoch || link->session->n_segments == 0;
+	m.remount = epoch != s->epoch || !tei_core_mounted(s->core, ev.session);
 	tei_server_count(s, &ev, 0, NULL, 0);
 	tei_frame_reply(link->conn, f, &m.base);
 	tei_server_step(s, &ev, NULL, NULL);
@@ -223,22 +223,29 @@ void tei_server_sessions_free(struct tei_server *s)
 		link_free(tei_list_entry(pos, struct tei_server_link, link));
 }
 
+struct owners {
+	const struct tei_core *core;
+	uint64_t n;
+};
+
 static void count_owner(struct tei_hash_node *node, void *arg)
 {
 	struct tei_server_session *session =
 		TEI_CONTAINER(node, struct tei_server_session, by_id);
+	struct owners *owners = arg;
 
-	*(uint64_t *)arg += session->main && session->n_segments > 0;
+	owners->n +=
+		session->main && tei_core_mounted(owners->core, session->id);
 }
 
 uint64_t tei_server_owners(const struct tei_server *s)
 {
 	/* The walk is for readers and writers alike; this one only reads. */
 	struct tei_hash *table = &((struct tei_server *)(uintptr_t)s)->by_id;
-	uint64_t n = 0;
+	struct owners owners = {.core = s->core};
 	size_t cursor = 0;
 
-	while (tei_hash_walk(table, &cursor, 64, count_owner, &n))
+	while (tei_hash_walk(table, &cursor, 64, count_owner, &owners))
 		;
-	return n;
+	return owners.n;
 }

@@ -50,7 +50,6 @@ struct tei_server_session {
 	bool named;                    /* is in by_client */
 	struct tei_server_link *main;  /* or NULL */
 	struct tei_server_link *heart; /* or NULL */
-	unsigned int n_segments;       /* mounted by it */
 };
 
 /* Counted per operation; names as Mooncake's metrics. */

@@ -163,30 +163,36 @@ static void a_batch_is_answered_key_by_key(void **state)
 	caller_close(c);
 }
 
+static int32_t unmount(struct caller *c, uint8_t id)
+{
+	Store__Unmount m = STORE__UNMOUNT__INIT;
+	Store__Status *reply;
+	uint8_t segment[16];
+	int32_t status;
+
+	memset(segment, id, sizeof(segment));
+	m.segment.data = segment;
+	m.segment.len = sizeof(segment);
+	reply = caller_call(c, STORE__STORE_TYPE__STORE_UNMOUNT, &m,
+			    &store__status__descriptor);
+	assert_non_null(reply);
+	status = reply->status;
+	caller_free(reply);
+	return status;
+}
+
 static void an_unmounted_segment_takes_its_objects(void **state)
 {
 	struct caller *owner = caller_join(&master, 15, false);
 	struct caller *other = caller_join(&master, 16, false);
-	Store__Unmount m = STORE__UNMOUNT__INIT;
-	Store__Status *reply;
-	uint8_t id[16];
 	uint64_t size;
 
 	(void)state;
-	memset(id, 15, sizeof(id));
-	m.segment.data = id;
-	m.segment.len = sizeof(id);
 	assert_int_equal(caller_mount(owner, 15, MIB), 0);
 	put(owner, "mine");
 	/* Nobody else may, whatever the payload says. */
-	reply = caller_call(other, STORE__STORE_TYPE__STORE_UNMOUNT, &m,
-			    &store__status__descriptor);
-	assert_int_equal(reply->status, -601);
-	caller_free(reply);
-	reply = caller_call(owner, STORE__STORE_TYPE__STORE_UNMOUNT, &m,
-			    &store__status__descriptor);
-	assert_int_equal(reply->status, 0);
-	caller_free(reply);
+	assert_int_equal(unmount(other, 15), -601);
+	assert_int_equal(unmount(owner, 15), 0);
 	assert_int_equal(caller_lookup(other, "mine", &size), -704);
 	caller_close(owner);
 	caller_close(other);
@@ -236,6 +242,25 @@ static void heartbeats_belong_to_a_session(void **state)
 	caller_heartbeat(heart, epoch, &remount);
 	assert_false(remount);
 	caller_heartbeat(heart, epoch + 1, &remount);
+	assert_true(remount);
+	caller_close(heart);
+	caller_close(c);
+}
+
+static void a_mount_said_twice_is_one_mount(void **state)
+{
+	struct caller *c = caller_open(&master), *heart;
+	Store__HelloReply *reply = caller_hello(c, 11, false);
+	uint64_t epoch = reply->epoch;
+	bool remount;
+
+	(void)state;
+	caller_free(reply);
+	heart = caller_join(&master, 11, true);
+	assert_int_equal(caller_mount(c, 11, MIB), 0);
+	assert_int_equal(caller_mount(c, 11, MIB), 0); /* the reply was lost */
+	assert_int_equal(unmount(c, 11), 0);
+	caller_heartbeat(heart, epoch, &remount);
 	assert_true(remount);
 	caller_close(heart);
 	caller_close(c);
@@ -399,6 +424,7 @@ int main(void)
 		cmocka_unit_test(an_unmounted_segment_takes_its_objects),
 		cmocka_unit_test(a_client_comes_back_to_its_session),
 		cmocka_unit_test(heartbeats_belong_to_a_session),
+		cmocka_unit_test(a_mount_said_twice_is_one_mount),
 		cmocka_unit_test(what_is_out_of_turn_ends_the_connection),
 		cmocka_unit_test(who_says_nothing_is_not_waited_for),
 		cmocka_unit_test(a_writer_that_vanishes_is_fenced_at_the_owner),
