@@ -157,6 +157,9 @@ struct tei_frame_server_config {
 	bool insecure;      /* serve other hosts too */
 	unsigned int n_max; /* connections at a time; more: refused */
 	uint64_t hello_ms;  /* the first frame must come within; 0: no limit */
+	/* Most bytes of a first frame, whatever its type; 0: as its type. What
+	 * members may send must not cost memory before anybody is one. */
+	uint32_t hello_max;
 	const struct tei_frame_ops *ops; /* of new connections */
 	void *arg;                       /* borrowed while the server lives */
 	/* Optional: a new connection, before its first frame. */

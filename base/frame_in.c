@@ -63,7 +63,8 @@ static bool take_header(struct tei_frame_conn *conn, const uint8_t *bytes)
 	cap = tei_frame_cap(conn->protocol, conn->in.type);
 	if (cap == 0)
 		refuse(conn, TEI_FRAME_BAD_TYPE, "unknown frame type");
-	else if (conn->in.len > cap)
+	else if (conn->in.len > cap ||
+		 (conn->hello_max && conn->in.len > conn->hello_max))
 		refuse(conn, TEI_FRAME_TOO_LONG, "frame too long");
 	else
 		return true;
@@ -98,6 +99,7 @@ static void deliver(struct tei_frame_conn *conn, const void *body)
 		tei_frame_answer(conn, &f);
 	} else if (conn->ops->frame) {
 		conn->step_ms = TEI_FRAME_NEVER;
+		conn->hello_max = 0;
 		conn->ops->frame(conn, &f, conn->arg);
 	}
 }

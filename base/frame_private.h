@@ -68,6 +68,7 @@ struct tei_frame_conn {
 	uint8_t head[TEI_FRAME_HEADER_LEN];
 	size_t n_head;
 	struct tei_frame in; /* header of the body that is being received */
+	uint32_t hello_max;  /* of its body, before the first one; else 0 */
 	uint8_t *body;       /* NULL: between bodies, unless in_body */
 	size_t n_body, room_body;
 	bool in_body;

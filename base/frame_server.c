@@ -109,6 +109,7 @@ static void let_in(struct tei_frame_server *server, int fd,
 	if (!conn)
 		return; /* out of memory: the peer sees a reset and tries on */
 	tei_frame_enter(conn);
+	conn->hello_max = config->hello_max;
 	tei_frame_expect(conn, config->hello_ms);
 	if (config->accepted)
 		config->accepted(conn, config->arg);

@@ -102,6 +102,7 @@ int tei_control_listen(struct te_engine *engine, uint16_t port)
 				.insecure = engine->config.insecure,
 				.n_max = VISITORS_MAX,
 				.hello_ms = 2 * engine->config.connect_timeout,
+				.hello_max = HELLO_MAX,
 				.ops = &stray_ops,
 				.arg = engine,
 				.accepted = accepted,

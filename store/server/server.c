@@ -17,6 +17,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/net.h"
+#include "store/proto/store.pb-c.h"
 #include "store/server/admin.h"
 #include "store/server/http.h"
 #include "store/server/random.h"
@@ -166,6 +167,8 @@ static int open_rpc(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
 		.insecure = set->insecure,
 		.n_max = TEI_SERVER_LINKS_MAX,
 		.hello_ms = TEI_SERVER_HELLO_MS,
+		.hello_max =
+			tei_store_protocol.cap[STORE__STORE_TYPE__STORE_HELLO],
 		.ops = &port_ops,
 		.arg = s,
 		.accepted = tei_server_accepted,
