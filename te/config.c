@@ -51,7 +51,7 @@ const struct tei_setting tei_config_rows[] = {
 	 .def = "1m", .min = 4096, .max = 1 << 30,
 	 .help = "largest part of a request posted at once"},
 	{TEI_SETTING(struct tei_config, window), .type = TEI_CONF_SIZE,
-	 .def = "16m", .min = 65536, .max = 1ll << 40,
+	 .def = "16m", .min = 65536, .max = 1LL << 40,
 	 .help = "bytes in flight to one peer over one rail"},
 };
 

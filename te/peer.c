@@ -50,7 +50,8 @@ static void init(struct tei_peer *peer, struct te_engine *engine,
 		 const char *name)
 {
 	peer->engine = engine;
-	strcpy(peer->name, name); /* both have TEI_NAME_LEN_MAX + 1 */
+	/* Both have TEI_NAME_LEN_MAX + 1. */
+	memcpy(peer->name, name, strlen(name) + 1);
 	tei_list_init(&peer->link);
 	tei_list_init(&peer->c.openers);
 	tei_list_init(&peer->c.drops);

@@ -206,6 +206,7 @@ void tei_worker_close(struct tei_worker *w)
 	const int fds[] = {w->inner, w->outer, w->wake, w->kick};
 	size_t i;
 
+	assert(w->rails || w->n_rails == 0);
 	for (; w->n_rails; w->n_rails--) {
 		struct tei_rail_box *box = w->rails[w->n_rails - 1];
 

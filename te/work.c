@@ -262,6 +262,7 @@ static void redo(struct tei_work *work)
 	struct tei_request *r = work->request;
 	struct tei_link *link = work->link;
 
+	assert(link); /* only those in state REDO have none */
 	if (work->state == TEI_WORK_READY) {
 		link->out.n_ready--;
 		link->out.bytes -= work->slice.length;

@@ -2,7 +2,7 @@
 /*
  * faults.h - make the first, second, third ... call fail
  *
- * for (struct test_faults f = {TEI_FAULT_ALLOC}; test_faults_next(&f);)
+ * for (struct test_faults f = {.kind = TEI_FAULT_ALLOC}; test_faults_next(&f);)
  *	one run of the body a failing call, and a last one without failure
  *
  * The body is repeated until nothing has failed in it, so it must come to an

@@ -3,6 +3,7 @@
  * test_strangers.c - an engine outside the pool reaches nothing of it
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +69,7 @@ static uint64_t find(struct te_store *store, const char *key, char *engine,
 	assert_int_equal(found->status[0], 0);
 	address = found->address[0];
 	assert_true(strlen(found->segments[0]->engine) < room);
-	strcpy(engine, found->segments[0]->engine);
+	(void)snprintf(engine, room, "%s", found->segments[0]->engine);
 	tei_arena_fini(&arena);
 	return address;
 }

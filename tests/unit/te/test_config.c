@@ -104,7 +104,8 @@ static void longer_request_has_more_time(void **state)
 static void lack_of_memory_leaves_nothing(void **state)
 {
 	(void)state;
-	for (struct test_faults f = {TEI_FAULT_ALLOC}; test_faults_next(&f);) {
+	for (struct test_faults f = {.kind = TEI_FAULT_ALLOC};
+	     test_faults_next(&f);) {
 		struct te_config *config;
 		struct tei_config values;
 

@@ -61,7 +61,8 @@ static void many_ids_are_all_different(void **state)
 static void lack_of_memory_gives_no_id(void **state)
 {
 	(void)state;
-	for (struct test_faults f = {TEI_FAULT_ALLOC}; test_faults_next(&f);) {
+	for (struct test_faults f = {.kind = TEI_FAULT_ALLOC};
+	     test_faults_next(&f);) {
 		struct tei_handles h;
 		uint64_t id;
 		int a;

@@ -138,7 +138,8 @@ static void lack_of_memory_is_said(void **state)
 
 	(void)state;
 	make(&f);
-	for (struct test_faults t = {TEI_FAULT_ALLOC}; test_faults_next(&t);) {
+	for (struct test_faults t = {.kind = TEI_FAULT_ALLOC};
+	     test_faults_next(&t);) {
 		rc = tei_remote_make(&f.d, &remote);
 		if (tei_fault_struck(TEI_FAULT_ALLOC))
 			assert_int_equal(rc, -ENOMEM);
