@@ -33,6 +33,7 @@
 #define DEADLINE_S  10
 #define LINGER_S    1
 #define CONNS_MAX   128u
+#define REFUSED_MAX 16u /* strangers that are being told so; more are not */
 #define PAUSE_MS    100 /* after running out of descriptors */
 #define ACCEPTS_MAX 16  /* a wake-up, so that others get their turn */
 
@@ -42,7 +43,7 @@ struct tei_server_http {
 	struct event *readable, *resume;
 	int fd;
 	struct tei_list conns;
-	unsigned int n_conns;
+	unsigned int n_conns, n_refused;
 };
 
 struct conn {
@@ -51,12 +52,16 @@ struct conn {
 	struct bufferevent *bev;
 	struct event *deadline;
 	bool answered, eof, head_only;
+	bool refused; /* counts as that, not as connection */
 };
 
 static void conn_free(struct conn *c)
 {
 	tei_list_del(&c->link);
-	c->http->n_conns--;
+	if (c->refused)
+		c->http->n_refused--;
+	else
+		c->http->n_conns--;
 	if (c->deadline)
 		event_free(c->deadline);
 	bufferevent_free(c->bev);
@@ -342,10 +347,15 @@ static void serve(struct tei_server_http *http, int fd,
 {
 	bool welcome = tei_peer_allowed(peer, http->config.insecure,
 					"HTTP metrics port");
+	bool crowd = welcome ? http->n_conns >= CONNS_MAX
+			     : http->n_refused >= REFUSED_MAX;
 	struct conn *c;
 
-	if (http->n_conns >= CONNS_MAX) {
+	if (!welcome)
+		http->config.refused[TEI_SERVER_HTTP_STRANGER]++;
+	else if (crowd)
 		http->config.refused[TEI_SERVER_HTTP_CROWD]++;
+	if (crowd) {
 		close(fd);
 		return;
 	}
@@ -355,7 +365,9 @@ static void serve(struct tei_server_http *http, int fd,
 	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
 	if (welcome)
 		return;
-	refuse(c, TEI_SERVER_HTTP_STRANGER);
+	c->refused = true;
+	http->n_conns--;
+	http->n_refused++;
 	answer_text(c, 403, TEI_PROTECTED_TEXT);
 }
 

@@ -4,9 +4,7 @@
  *
  * One request a connection, no bodies, a head of 16 KiB at most, 10 s from
  * accept to the last byte of the answer whatever the peer does, strangers
- * refused at accept. libevent's own evhttp was not taken because it has
- * neither a deadline for a whole request, nor a place to refuse a connection,
- * nor a word when it refuses one, and every refusal is to be counted.
+ * refused at accept. Why not evhttp: docs/decisions/008-http-of-our-own.md.
  *
  * Threads: the loop's.
  */
