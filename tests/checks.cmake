@@ -25,5 +25,15 @@ else() # exit code 77: skipped
 endif()
 te_check(itself ${Python3_EXECUTABLE}
 	${CMAKE_CURRENT_SOURCE_DIR}/tools/test_checks.py)
+te_check(symbols ${Python3_EXECUTABLE} ${tools}/check-symbols
+	${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 te_check(install ${tools}/check-install ${CMAKE_COMMAND} ${CMAKE_BINARY_DIR}
 	${CMAKE_C_COMPILER} "${TE_SANITIZE}")
+
+# docs/settings.md says what the registry says.
+add_executable(settings_rows ${tools}/settings.c)
+target_link_libraries(settings_rows PRIVATE te_test_objects te_flags)
+set_target_properties(settings_rows PROPERTIES
+	RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+te_check(settings ${Python3_EXECUTABLE} ${tools}/check-settings
+	$<TARGET_FILE:settings_rows> ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
