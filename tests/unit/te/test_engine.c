@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_engine.c - engines come and go without a trace */
+#include <dirent.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/net.h"
+#include "tests/lib/faults.h"
+#include "tests/unit/te/rig.h"
+
+static unsigned int count_in(const char *path)
+{
+	DIR *dir = opendir(path);
+	unsigned int n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static void come_and_go(unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		te_engine_destroy(rig_engine(NULL));
+}
+
+static size_t bytes_in_use(void)
+{
+	return mallinfo2().uordblks;
+}
+
+static void thousand_engines_leave_no_fd_thread_or_byte(void **state)
+{
+	unsigned int fds, threads;
+	size_t bytes;
+
+	(void)state;
+	come_and_go(10); /* what libraries keep for ever */
+	fds = count_in("/proc/self/fd");
+	threads = count_in("/proc/self/task");
+	bytes = bytes_in_use();
+	come_and_go(1000);
+	assert_int_equal(count_in("/proc/self/fd"), fds);
+	assert_int_equal(count_in("/proc/self/task"), threads);
+	/* Nothing that grows with their number: less than a byte each. */
+	assert_true(bytes_in_use() < bytes + 1000);
+}
+
+/* Also a user of the region: create, register, move a byte, destroy. */
+static int live(void)
+{
+	uint8_t memory[8192], local[1] = {7};
+	struct te_region region = {
+		.addr = memory, .length = sizeof(memory), .access = RIG_ANY};
+	struct iovec piece = {local, 1};
+	struct te_engine *engine;
+	struct te_batch *batch;
+	struct te_request request;
+	te_segment_id segment;
+	te_region_id id;
+	int rc;
+
+	rc = te_engine_create(NULL, NULL, &engine);
+	if (rc)
+		return rc;
+	rc = te_region_add(engine, &region, &id);
+	if (!rc)
+		rc = te_segment_open(engine, te_engine_name(engine), 0,
+				     &segment);
+	if (!rc)
+		rc = te_batch_create(engine, 4, &batch);
+	if (!rc) {
+		request = rig_request(segment, TE_WRITE, memory, &piece);
+		request.timeout_ms = 2000;
+		rc = te_batch_submit(batch, &request, 1);
+		te_batch_wait(batch, RIG_WAIT_MS);
+	}
+	te_engine_destroy(engine);
+	return rc;
+}
+
+static void failing_call_leaves_nothing(enum tei_fault kind)
+{
+	unsigned int fds, threads, n = 0;
+	int rc;
+
+	assert_int_equal(live(), 0);
+	fds = count_in("/proc/self/fd");
+	threads = count_in("/proc/self/task");
+	for (struct test_faults f = {.kind = kind}; test_faults_next(&f);) {
+		rc = live();
+		assert_true(rc == 0 || rc == -ENOMEM || rc == -EMFILE ||
+			    rc == -EAGAIN || rc == -EIO);
+		assert_int_equal(count_in("/proc/self/fd"), fds);
+		assert_int_equal(count_in("/proc/self/task"), threads);
+		n++;
+	}
+	assert_true(n > 2);
+}
+
+static void any_failing_allocation_leaves_nothing(void **state)
+{
+	(void)state;
+	failing_call_leaves_nothing(TEI_FAULT_ALLOC);
+}
+
+static void any_failing_socket_leaves_nothing(void **state)
+{
+	(void)state;
+	failing_call_leaves_nothing(TEI_FAULT_SOCKET);
+}
+
+static void any_failing_thread_leaves_nothing(void **state)
+{
+	(void)state;
+	failing_call_leaves_nothing(TEI_FAULT_THREAD);
+}
+
+static void name_has_the_port_that_was_bound(void **state)
+{
+	struct te_engine *engine = rig_engine(NULL);
+	char host[TEI_HOST_LEN_MAX + 1];
+	uint16_t port;
+
+	(void)state;
+	assert_int_equal(tei_name_split(te_engine_name(engine), host, &port),
+			 0);
+	assert_string_equal(host, "127.0.0.1");
+	assert_true(port);
+	te_engine_destroy(engine);
+}
+
+static void taken_port_and_bad_names_are_refused(void **state)
+{
+	struct te_engine *engine = rig_engine(NULL), *other = NULL;
+
+	(void)state;
+	te_log_set_level(-1);
+	assert_int_equal(te_engine_create(NULL, te_engine_name(engine), &other),
+			 -EADDRINUSE);
+	assert_int_equal(te_engine_create(NULL, "host:70000", &other), -EINVAL);
+	assert_int_equal(te_engine_create(NULL, "", &other), -EINVAL);
+	assert_int_equal(te_engine_create(NULL, "[::1", &other), -EINVAL);
+	assert_null(other);
+	te_log_set_level(1);
+	te_engine_destroy(engine);
+}
+
+static void name_that_was_freed_can_be_taken_again(void **state)
+{
+	char name[TE_NAME_LEN_MAX + 1];
+	uint8_t one[TE_INCARNATION_LEN], two[TE_INCARNATION_LEN];
+	struct te_engine *engine = rig_engine(NULL);
+
+	(void)state;
+	strcpy(name, te_engine_name(engine));
+	te_engine_incarnation(engine, one);
+	te_engine_destroy(engine);
+	assert_int_equal(te_engine_create(NULL, name, &engine), 0);
+	assert_string_equal(te_engine_name(engine), name);
+	te_engine_incarnation(engine, two);
+	assert_memory_not_equal(one, two, TE_INCARNATION_LEN);
+	te_engine_destroy(engine);
+}
+
+/* In the child only this: the calls return, nothing is shut down. */
+static void in_child(struct te_engine *engine, struct te_batch *batch)
+{
+	struct te_batch *other;
+	te_segment_id segment;
+	void *addr;
+	int ok;
+
+	ok = te_batch_create(engine, 1, &other) == -ESTALE &&
+	     te_memory_alloc(engine, 1, &addr) == -ESTALE &&
+	     te_segment_open(engine, "127.0.0.1:1", 10, &segment) == -ESTALE &&
+	     te_batch_wait(batch, 10) == -ESTALE;
+	te_batch_destroy(batch);
+	te_engine_destroy(engine);
+	_exit(ok ? 0 : 1);
+}
+
+static void handles_are_dead_in_a_fork_child(void **state)
+{
+	struct te_engine *engine = rig_engine(NULL);
+	struct te_batch *batch;
+	uint8_t memory[64];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(te_batch_create(engine, 1, &batch), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		in_child(engine, batch);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	rig_region(engine, memory, sizeof(memory), RIG_ANY); /* still ours */
+	te_engine_destroy(engine);
+}
+
+static void stats_are_told_with_their_number(void **state)
+{
+	struct te_engine *engine = rig_engine(NULL);
+	struct te_stat one;
+	size_t n = 0, some;
+
+	(void)state;
+	assert_int_equal(te_engine_stats(engine, NULL, &n), 0);
+	assert_true(n > 10);
+	some = 1;
+	assert_int_equal(te_engine_stats(engine, &one, &some), 0);
+	assert_int_equal(some, n);
+	assert_non_null(one.name);
+	assert_string_equal(te_rail_name(engine, 9999), "");
+	assert_string_not_equal(te_rail_name(engine, 0), "");
+	te_engine_destroy(engine);
+}
+
+static void every_error_has_words(void **state)
+{
+	(void)state;
+	for (int error = 0; error < 134; error++)
+		assert_true(strlen(te_strerror(-error)) > 3);
+	assert_string_equal(te_strerror(-12345), "unknown error");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(thousand_engines_leave_no_fd_thread_or_byte),
+		cmocka_unit_test(any_failing_allocation_leaves_nothing),
+		cmocka_unit_test(any_failing_socket_leaves_nothing),
+		cmocka_unit_test(any_failing_thread_leaves_nothing),
+		cmocka_unit_test(name_has_the_port_that_was_bound),
+		cmocka_unit_test(taken_port_and_bad_names_are_refused),
+		cmocka_unit_test(name_that_was_freed_can_be_taken_again),
+		cmocka_unit_test(handles_are_dead_in_a_fork_child),
+		cmocka_unit_test(stats_are_told_with_their_number),
+		cmocka_unit_test(every_error_has_words),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
