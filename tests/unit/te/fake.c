@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake.c - the backend of fake.h
+ *
+ * One mutex for everything: who copies for an initiator looks into the
+ * target's half, which belongs to another engine's worker.
+ */
+#include "tests/unit/te/fake.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <te/te.h>
+
+#include "base/bytes.h"
+#include "base/list.h"
+#include "base/thread.h"
+#include "te/backend.h"
+
+#define ID_LEN 8
+
+struct fake_knobs fake;
+
+static struct tei_mutex mu;
+static struct tei_list rails, halves; /* guarded by mu */
+static uint64_t last_id;
+
+struct fake_rail {
+	struct tei_list link, queue; /* of slices; holder of the token */
+	int fd;
+};
+
+struct fake_half {
+	struct tei_list link; /* halves */
+	struct tei_endpoint *base;
+	struct fake_half *other; /* NULL: alone */
+	uint64_t id;
+	bool broken, reported, dropping;
+	uint64_t ghost_at, pin; /* 0: none */
+	uint64_t ghost_len;
+};
+
+static struct fake_rail *rail_of(const struct tei_rail *rail)
+{
+	return (struct fake_rail *)(uintptr_t)rail->priv;
+}
+
+static struct fake_half *half_of(const struct tei_endpoint *ep)
+{
+	return (struct fake_half *)(uintptr_t)ep->priv;
+}
+
+static void ring(int fd)
+{
+	uint64_t one = 1;
+	ssize_t n = write(fd, &one, sizeof(one));
+
+	(void)n;
+}
+
+static void init_once(void)
+{
+	static bool done;
+
+	if (done)
+		return;
+	done = true;
+	tei_mutex_init(&mu);
+	tei_list_init(&rails);
+	tei_list_init(&halves);
+}
+
+void fake_reset(void)
+{
+	init_once();
+	atomic_store(&fake.stall, false);
+	atomic_store(&fake.hold_drop, false);
+	atomic_store(&fake.hold_pins, false);
+	atomic_store(&fake.break_after, -1);
+	atomic_store(&fake.break_rail, -1);
+	atomic_store(&fake.refuse_connects, 0);
+	atomic_store(&fake.fail_posts, 0);
+	atomic_store(&fake.busy, 0);
+	atomic_store(&fake.done[0], 0);
+	atomic_store(&fake.done[1], 0);
+	atomic_store(&fake.ghosts, 0);
+}
+
+void fake_wake(void)
+{
+	tei_mutex_lock(&mu);
+	tei_list_for_each (node, &rails)
+		ring(tei_list_entry(node, struct fake_rail, link)->fd);
+	tei_mutex_unlock(&mu);
+}
+
+/* One less of what shall go wrong; false when nothing shall. */
+static bool strikes(_Atomic int *times)
+{
+	if (atomic_load(times) <= 0)
+		return false;
+	atomic_fetch_sub(times, 1);
+	return true;
+}
+
+/* ---- rails and regions ---- */
+
+static int fake_probe(const struct tei_topo *topo, tei_device_fn *found,
+		      void *arg)
+{
+	static const struct tei_device a = {.name = "a"}, b = {.name = "b"};
+	int rc;
+
+	(void)topo;
+	rc = found(&a, arg);
+	return rc ? rc : found(&b, arg);
+}
+
+static int fake_rail_open(struct tei_rail *base)
+{
+	struct fake_rail *rail = rail_of(base);
+
+	rail->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (rail->fd < 0)
+		return -errno;
+	tei_list_init(&rail->queue);
+	tei_mutex_lock(&mu);
+	tei_list_add_tail(&rails, &rail->link);
+	tei_mutex_unlock(&mu);
+	return 0;
+}
+
+static void fake_rail_close(struct tei_rail *base)
+{
+	tei_mutex_lock(&mu);
+	tei_list_del(&rail_of(base)->link);
+	tei_mutex_unlock(&mu);
+	close(rail_of(base)->fd);
+}
+
+static int write_id(uint64_t id, void *out, size_t *len)
+{
+	struct tei_writer w;
+
+	tei_writer_init(&w, out, *len);
+	tei_write_u64(&w, id);
+	*len = ID_LEN;
+	return w.bad ? -ENOBUFS : 0;
+}
+
+static int fake_region_add(struct tei_rail *rail, uint64_t id, void *addr,
+			   uint64_t length, uint32_t access, void *key,
+			   size_t *len)
+{
+	(void)rail;
+	(void)addr;
+	(void)length;
+	(void)access;
+	return write_id(id, key, len);
+}
+
+static void fake_region_remove(struct tei_rail *rail, uint64_t id)
+{
+	(void)rail;
+	(void)id;
+}
+
+/* ---- endpoints ---- */
+
+static int fake_endpoint_open(struct tei_endpoint *ep, void *addr, size_t *len)
+{
+	struct fake_half *half = half_of(ep);
+
+	tei_mutex_lock(&mu);
+	half->base = ep;
+	half->id = ++last_id;
+	tei_list_add_tail(&halves, &half->link);
+	tei_mutex_unlock(&mu);
+	return write_id(half->id, addr, len);
+}
+
+static int join(struct fake_half *half, uint64_t id) TEI_REQUIRES(mu)
+{
+	tei_list_for_each (node, &halves) {
+		struct fake_half *other =
+			tei_list_entry(node, struct fake_half, link);
+
+		if (other->id == id && other->base->target) {
+			half->other = other;
+			other->other = half;
+			return 0;
+		}
+	}
+	return -ECONNREFUSED;
+}
+
+static int fake_endpoint_connect(struct tei_endpoint *ep, const void *addr,
+				 size_t len)
+{
+	struct tei_reader r;
+	uint64_t id;
+	int rc;
+
+	tei_reader_init(&r, addr, len);
+	id = tei_read_u64(&r);
+	if (!tei_reader_done(&r))
+		return -EPROTO;
+	if (ep->target)
+		return 0;
+	if (strikes(&fake.refuse_connects))
+		return -ECONNREFUSED;
+	tei_mutex_lock(&mu);
+	rc = join(half_of(ep), id);
+	tei_mutex_unlock(&mu);
+	return rc;
+}
+
+static void ghost_lands(struct fake_half *half) TEI_REQUIRES(mu)
+{
+	if (half->ghost_len) {
+		memset((void *)(uintptr_t)half->ghost_at, FAKE_GHOST,
+		       half->ghost_len);
+		half->ghost_len = 0;
+		atomic_fetch_add(&fake.ghosts, 1);
+	}
+	if (half->pin)
+		tei_region_unpin(half->base, half->pin);
+	half->pin = 0;
+}
+
+/* An initiator's half that leaves does not take the target's with it. */
+static void leave(struct fake_half *half) TEI_REQUIRES(mu)
+{
+	if (half->other)
+		half->other->other = NULL;
+	half->other = NULL;
+	half->broken = true;
+}
+
+static void fake_endpoint_close(struct tei_endpoint *ep)
+{
+	tei_mutex_lock(&mu);
+	if (ep->target)
+		ghost_lands(half_of(ep));
+	leave(half_of(ep));
+	tei_list_del(&half_of(ep)->link);
+	tei_mutex_unlock(&mu);
+}
+
+static int fake_drop(struct tei_endpoint *ep)
+{
+	if (atomic_load(&fake.hold_drop)) {
+		half_of(ep)->dropping = true;
+		return -EINPROGRESS;
+	}
+	tei_mutex_lock(&mu);
+	ghost_lands(half_of(ep));
+	leave(half_of(ep));
+	tei_mutex_unlock(&mu);
+	half_of(ep)->reported = true;
+	return 0;
+}
+
+/* ---- slices ---- */
+
+static int fake_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
+		     int n)
+{
+	struct fake_rail *rail = rail_of(ep->rail);
+
+	if (half_of(ep)->broken || strikes(&fake.fail_posts))
+		return -ECONNRESET;
+	for (int i = 0; i < n; i++)
+		tei_list_add_tail(&rail->queue, &slices[i]->link);
+	ring(rail->fd);
+	return n;
+}
+
+static void end(struct tei_slice *slice, int err)
+{
+	tei_list_del(&slice->link);
+	if (err)
+		slice->provider_code = -err;
+	tei_slice_done(slice, err, err ? 0 : slice->length);
+}
+
+/* Where the write would have gone, if only the first one of a half. */
+static void leave_ghost(struct tei_slice *slice)
+{
+	struct fake_half *other;
+
+	tei_mutex_lock(&mu);
+	other = half_of(slice->ep)->other;
+	if (slice->op == TEI_WRITE && other && !other->ghost_len) {
+		other->ghost_at = slice->remote;
+		other->ghost_len = slice->length;
+	}
+	tei_mutex_unlock(&mu);
+}
+
+static void fake_cancel(struct tei_endpoint *ep, struct tei_slice *slice)
+{
+	(void)ep;
+	end(slice, -ECANCELED);
+}
+
+static void fake_flush(struct tei_endpoint *ep, int err)
+{
+	struct fake_rail *rail = rail_of(ep->rail);
+
+	half_of(ep)->reported = true;
+	tei_list_for_each_safe (node, tmp, &rail->queue) {
+		struct tei_slice *slice =
+			tei_list_entry(node, struct tei_slice, link);
+
+		if (slice->ep != ep)
+			continue;
+		leave_ghost(slice);
+		end(slice, err);
+	}
+	tei_mutex_lock(&mu);
+	leave(half_of(ep));
+	tei_mutex_unlock(&mu);
+}
+
+static void take_crc(struct tei_slice *slice, const uint8_t *remote)
+{
+	if (slice->crc_len)
+		slice->crc = tei_crc32c_raw(
+			slice->crc, remote + slice->crc_from, slice->crc_len);
+}
+
+static void copy(struct tei_slice *slice, uint8_t *remote)
+{
+	uint64_t left = slice->length, skip = slice->skip;
+
+	for (uint32_t i = 0; left; i++, skip = 0) {
+		uint8_t *local = (uint8_t *)slice->iov[i].iov_base + skip;
+		uint64_t part = slice->iov[i].iov_len - skip;
+
+		assert(i < slice->n_iov);
+		if (part > left)
+			part = left;
+		if (slice->op == TEI_WRITE)
+			memcpy(remote, local, part);
+		else
+			memcpy(local, remote, part);
+		remote += part;
+		left -= part;
+	}
+}
+
+static int carry(struct tei_slice *slice)
+{
+	uint32_t access = slice->op == TEI_WRITE ? TE_ACCESS_REMOTE_WRITE
+						 : TE_ACCESS_REMOTE_READ;
+	struct fake_half *half = half_of(slice->ep);
+	uint64_t pin;
+	void *remote;
+	int rc = -ECONNRESET;
+
+	tei_mutex_lock(&mu);
+	if (half->other)
+		rc = tei_region_pin(half->other->base, slice->key,
+				    slice->key_len, slice->remote,
+				    slice->length, access, &remote, &pin);
+	if (!rc) {
+		copy(slice, remote);
+		take_crc(slice, remote);
+		if (atomic_load(&fake.hold_pins) && !half->other->pin)
+			half->other->pin = pin;
+		else
+			tei_region_unpin(half->other->base, pin);
+	}
+	tei_mutex_unlock(&mu);
+	return rc;
+}
+
+static bool breaks_now(const struct tei_rail *rail)
+{
+	int only = atomic_load(&fake.break_rail);
+
+	if (only >= 0 && (uint32_t)only != rail->index)
+		return false;
+	if (atomic_load(&fake.break_after) < 0)
+		return false;
+	return atomic_fetch_sub(&fake.break_after, 1) == 0;
+}
+
+static void break_half(struct fake_half *half)
+{
+	half->broken = half->reported = true;
+	tei_endpoint_down(half->base, -ECONNRESET);
+}
+
+static int move_slices(struct tei_rail *base, int budget)
+{
+	struct fake_rail *rail = rail_of(base);
+	int n = 0;
+
+	while (n < budget && !tei_list_empty(&rail->queue) &&
+	       !atomic_load(&fake.stall)) {
+		struct tei_slice *slice = tei_list_entry(
+			rail->queue.next, struct tei_slice, link);
+		struct fake_half *half = half_of(slice->ep);
+		int rc;
+
+		if (half->broken)
+			break; /* flush() comes */
+		n++;
+		if (breaks_now(base)) {
+			break_half(half);
+			break;
+		}
+		rc = strikes(&fake.busy) ? -EAGAIN : carry(slice);
+		if (!rc)
+			atomic_fetch_add(&fake.done[base->index], 1);
+		if (rc == -ECONNRESET)
+			break_half(half);
+		else
+			end(slice, rc);
+	}
+	return n;
+}
+
+/* Targets whose drop was held back, and halves that lost the other one. */
+static int look_at_halves(struct tei_rail *base)
+{
+	struct tei_endpoint *down[16];
+	int n = 0;
+
+	tei_mutex_lock(&mu);
+	tei_list_for_each (node, &halves) {
+		struct fake_half *half =
+			tei_list_entry(node, struct fake_half, link);
+
+		if (half->base->rail != base || half->reported || n == 16)
+			continue;
+		if (!half->dropping || atomic_load(&fake.hold_drop))
+			continue;
+		ghost_lands(half);
+		leave(half);
+		half->reported = true;
+		down[n++] = half->base;
+	}
+	tei_mutex_unlock(&mu);
+	for (int i = 0; i < n; i++)
+		tei_endpoint_down(down[i], -ESTALE);
+	return n;
+}
+
+static int fake_progress(struct tei_rail *base, int budget)
+{
+	struct fake_rail *rail = rail_of(base);
+	uint64_t count;
+	ssize_t got = read(rail->fd, &count, sizeof(count));
+	int n = look_at_halves(base);
+
+	(void)got;
+	n += move_slices(base, budget);
+	if (!tei_list_empty(&rail->queue) && !atomic_load(&fake.stall))
+		ring(rail->fd);
+	return n;
+}
+
+static int fake_wait_fd(struct tei_rail *rail)
+{
+	return rail_of(rail)->fd;
+}
+
+static const struct tei_backend_ops ops = {
+	.name = "fake",
+	.abi = TEI_BACKEND_ABI,
+	.caps = TEI_CAP_REMOTE,
+	.rail_size = sizeof(struct fake_rail),
+	.endpoint_size = sizeof(struct fake_half),
+	.probe = fake_probe,
+	.rail_open = fake_rail_open,
+	.rail_close = fake_rail_close,
+	.region_add = fake_region_add,
+	.region_remove = fake_region_remove,
+	.endpoint_open = fake_endpoint_open,
+	.endpoint_connect = fake_endpoint_connect,
+	.endpoint_close = fake_endpoint_close,
+	.post = fake_post,
+	.cancel = fake_cancel,
+	.flush = fake_flush,
+	.drop = fake_drop,
+	.progress = fake_progress,
+	.wait_fd = fake_wait_fd,
+};
+
+/* Takes the place of the list that is linked into the library. */
+const struct tei_backend_ops *const tei_backends[] = {&ops, NULL};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake.h - a backend that does what a test tells it to
+ *
+ * Moves bytes between engines of this process, over two rails, "a" and "b".
+ * The knobs below make it stall, break, refuse and answer late; they may be
+ * turned at any time. A write that was in flight when its endpoint broke
+ * leaves a ghost: other bytes, that land at the last moment at which they
+ * may, just before the target's half is dropped or closed.
+ */
+#ifndef TESTS_UNIT_TE_FAKE_H
+#define TESTS_UNIT_TE_FAKE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define FAKE_GHOST 0xee
+
+struct fake_knobs {
+	_Atomic bool stall;     /* slices are taken, and nothing happens */
+	_Atomic bool hold_drop; /* drop() is confirmed once it is false */
+	_Atomic bool hold_pins; /* what is touched stays pinned */
+	_Atomic int
+		break_after;    /* slices until an endpoint breaks; -1: never */
+	_Atomic int break_rail; /* only of this rail; -1: of any */
+	_Atomic int refuse_connects, fail_posts, busy; /* that many times */
+	_Atomic unsigned int done[2];                  /* slices, per rail */
+	_Atomic unsigned int ghosts;                   /* that landed */
+};
+
+extern struct fake_knobs fake;
+
+/* All knobs to "works". */
+void fake_reset(void);
+/* Make both sides look again, after a knob was turned. */
+void fake_wake(void);
+
+#endif
