@@ -8,3 +8,8 @@ te_test(unit te handle)
 te_test(unit te plan)
 te_test(unit te region)
 te_test(unit te remote)
+
+# Brings its own list of backends.
+add_library(te_test_fake OBJECT te/fake.c)
+target_link_libraries(te_test_fake PRIVATE te_flags)
+te_test(unit te failover $<TARGET_OBJECTS:te_test_fake>)

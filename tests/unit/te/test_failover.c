@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_failover.c - two engines over a backend that fails as told
+ *
+ * What must hold in every case: the bytes are right or the request has failed,
+ * it ends, and nothing touches memory after the end that was not announced.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "tests/lib/wait.h"
+#include "tests/unit/te/fake.h"
+#include "tests/unit/te/rig.h"
+
+#define LEN ((size_t)8 << 20)
+
+static struct te_engine *owner, *user;
+static te_segment_id segment;
+static te_region_id region;
+static uint8_t *memory, *local;
+
+static int set_up(void **state)
+{
+	static const char *const quick[] = {"connect_timeout", "300ms",
+					    "suspect_after", "100ms", NULL};
+
+	(void)state;
+	fake_reset();
+	memory = calloc(1, LEN);
+	local = malloc(LEN);
+	assert_true(memory && local);
+	for (size_t i = 0; i < LEN; i++)
+		local[i] = (uint8_t)(i * 2654435761u >> 13);
+	owner = rig_engine(quick);
+	user = rig_engine(quick);
+	region = rig_region(owner, memory, LEN, RIG_ANY);
+	segment = rig_segment(user, owner);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	fake_reset();
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	free(memory);
+	free(local);
+	return 0;
+}
+
+static struct te_completion run(uint32_t op, size_t len, uint32_t timeout_ms,
+				uint32_t flags)
+{
+	struct iovec piece = {local, len};
+	struct te_request r = rig_request(segment, op, memory, &piece);
+
+	r.timeout_ms = timeout_ms;
+	r.flags = flags;
+	return rig_run(user, &r);
+}
+
+static struct te_batch *start(uint32_t op, size_t len, uint32_t timeout_ms)
+{
+	struct iovec piece = {local, len};
+	struct te_request r = rig_request(segment, op, memory, &piece);
+	struct te_batch *batch;
+
+	r.timeout_ms = timeout_ms;
+	assert_int_equal(te_batch_create(user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &r, 1), 0);
+	return batch;
+}
+
+static struct te_completion end_of(struct te_batch *batch)
+{
+	struct te_completion c;
+
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, &c, 1), 1);
+	te_batch_destroy(batch);
+	return c;
+}
+
+static bool has_suspected(void *arg)
+{
+	(void)arg;
+	return rig_stat(user, "te_peer_suspects_total", NULL) > 0;
+}
+
+static bool has_asked_for_a_drop(void *arg)
+{
+	(void)arg;
+	return rig_stat(user, "te_endpoint_drops_asked_total", NULL) > 0;
+}
+
+/* ---- it goes on ---- */
+
+static void two_rails_carry_one_request(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0);
+	assert_memory_equal(memory, local, LEN);
+	assert_true(atomic_load(&fake.done[0]) > 0);
+	assert_true(atomic_load(&fake.done[1]) > 0);
+}
+
+static void write_that_broke_is_done_again_after_the_drop(void **state)
+{
+	struct te_completion c;
+
+	(void)state;
+	for (int after = 0; after < 9; after++) {
+		memset(memory, 0, LEN);
+		atomic_store(&fake.break_after, after);
+		c = run(TE_WRITE, LEN, 0, 0);
+		assert_int_equal(c.error, 0);
+		assert_int_equal(c.bytes, LEN);
+		assert_int_equal(c.flags, TE_REMOTE_QUIET);
+		/* The ghost came before the second attempt, not after. */
+		assert_memory_equal(memory, local, LEN);
+	}
+	assert_true(atomic_load(&fake.ghosts) > 0);
+	assert_true(rig_stat(user, "te_slice_retries_total", NULL) > 0);
+	assert_true(rig_stat(owner, "te_endpoint_drops_served_total", NULL) >
+		    0);
+}
+
+static void read_that_broke_is_done_again(void **state)
+{
+	struct te_completion c;
+
+	(void)state;
+	memset(memory, 0x5a, LEN);
+	for (int after = 0; after < 9; after++) {
+		memset(local, 0, LEN);
+		atomic_store(&fake.break_after, after);
+		c = run(TE_READ, LEN, 0, 0);
+		assert_int_equal(c.error, 0);
+		assert_memory_equal(memory, local, LEN);
+	}
+	assert_int_equal(atomic_load(&fake.ghosts), 0);
+}
+
+static void checksum_survives_retries(void **state)
+{
+	struct iovec piece = {local, LEN};
+	struct te_request r = rig_request(segment, TE_WRITE, memory, &piece);
+	struct te_completion c;
+
+	(void)state;
+	r.flags = TE_CRC;
+	r.crc_from = 12345;
+	r.crc_len = LEN - 54321;
+	for (int after = 0; after < 9; after += 2) {
+		atomic_store(&fake.break_after, after);
+		c = rig_run(user, &r);
+		assert_int_equal(c.error, 0);
+		assert_int_equal(c.crc,
+				 te_crc32c(0, local + 12345, LEN - 54321));
+	}
+}
+
+static void one_rail_may_break_again_and_again(void **state)
+{
+	(void)state;
+	atomic_store(&fake.break_rail, 0);
+	for (int i = 0; i < 10; i++) {
+		atomic_store(&fake.break_after, 0);
+		assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0);
+	}
+	assert_memory_equal(memory, local, LEN);
+}
+
+static void failed_posts_are_posted_elsewhere(void **state)
+{
+	(void)state;
+	atomic_store(&fake.fail_posts, 5);
+	assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0);
+	assert_memory_equal(memory, local, LEN);
+	assert_int_equal(atomic_load(&fake.fail_posts), 0);
+}
+
+static void refused_endpoints_are_asked_for_again(void **state)
+{
+	(void)state;
+	atomic_store(&fake.refuse_connects, 6);
+	assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0);
+	assert_memory_equal(memory, local, LEN);
+}
+
+static void busy_owner_is_asked_again(void **state)
+{
+	(void)state;
+	atomic_store(&fake.busy, 20);
+	assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0);
+	assert_memory_equal(memory, local, LEN);
+	assert_int_equal(atomic_load(&fake.busy), 0);
+}
+
+/* ---- it ends ---- */
+
+static void fail_fast_ends_at_the_first_break(void **state)
+{
+	struct te_completion c;
+
+	(void)state;
+	assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0); /* both are up */
+	atomic_store(&fake.break_after, 3);
+	c = run(TE_WRITE, LEN, 0, TE_FAIL_FAST);
+	assert_int_equal(c.error, -ECONNRESET);
+	assert_int_equal(c.flags, 0); /* something may still land */
+	assert_int_equal(run(TE_WRITE, LEN, 0, TE_FAIL_FAST).error, 0);
+}
+
+static void stalled_request_ends_at_its_deadline(void **state)
+{
+	struct te_completion c;
+
+	(void)state;
+	atomic_store(&fake.stall, true);
+	c = run(TE_WRITE, LEN, 50, 0);
+	assert_int_equal(c.error, -ETIMEDOUT);
+	assert_int_equal(c.flags, 0);
+	c = run(TE_READ, LEN, 50, 0);
+	assert_int_equal(c.error, -ETIMEDOUT);
+	assert_int_equal(c.flags, TE_REMOTE_QUIET);
+	atomic_store(&fake.stall, false);
+	assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0);
+	assert_memory_equal(memory, local, LEN);
+}
+
+static void stalled_request_can_be_cancelled(void **state)
+{
+	struct te_batch *batch;
+	struct te_completion c;
+
+	(void)state;
+	atomic_store(&fake.stall, true);
+	batch = start(TE_READ, LEN, 0);
+	assert_int_equal(te_batch_wait(batch, 5), -ETIMEDOUT);
+	assert_int_equal(te_batch_result(batch, 0, &c), -EAGAIN);
+	assert_int_equal(te_request_cancel(batch, 1), -EINVAL);
+	assert_int_equal(te_request_cancel(batch, 0), 0);
+	c = end_of(batch);
+	assert_int_equal(c.error, -ECANCELED);
+	/* Nothing touches the local memory any more, whatever comes. */
+	memset(local, 0x33, LEN);
+	memset(memory, 0x44, LEN);
+	atomic_store(&fake.stall, false);
+	fake_wake();
+	assert_int_equal(run(TE_WRITE, 1, 0, 0).error, 0);
+	assert_int_equal(local[LEN - 1], 0x33);
+}
+
+static void silent_peer_is_suspected(void **state)
+{
+	struct te_batch *batch;
+
+	(void)state;
+	atomic_store(&fake.stall, true);
+	batch = start(TE_WRITE, LEN, 0);
+	assert_true(test_wait_until(has_suspected, NULL, RIG_WAIT_MS));
+	atomic_store(&fake.stall, false);
+	fake_wake();
+	assert_int_equal(end_of(batch).error, 0);
+	assert_memory_equal(memory, local, LEN);
+}
+
+static void write_waits_for_a_late_drop(void **state)
+{
+	struct te_batch *batch;
+
+	(void)state;
+	atomic_store(&fake.hold_drop, true);
+	atomic_store(&fake.break_after, 1);
+	batch = start(TE_WRITE, LEN, 0);
+	assert_true(test_wait_until(has_asked_for_a_drop, NULL, RIG_WAIT_MS));
+	assert_int_equal(te_batch_wait(batch, 50), -ETIMEDOUT);
+	atomic_store(&fake.hold_drop, false);
+	fake_wake();
+	assert_int_equal(end_of(batch).error, 0);
+	assert_memory_equal(memory, local, LEN);
+}
+
+static void write_whose_drop_never_comes_ends_loud(void **state)
+{
+	struct te_completion c;
+
+	(void)state;
+	atomic_store(&fake.hold_drop, true);
+	atomic_store(&fake.break_after, 1);
+	c = run(TE_WRITE, LEN, 200, 0);
+	assert_int_equal(c.error, -ETIMEDOUT);
+	assert_int_equal(c.flags, 0);
+}
+
+/* ---- epochs and regions ---- */
+
+static void revocation_ends_what_is_in_flight_quietly(void **state)
+{
+	uint8_t who[TE_INCARNATION_LEN];
+	struct te_completion c;
+	struct te_batch *batch;
+
+	(void)state;
+	te_engine_incarnation(user, who);
+	atomic_store(&fake.stall, true);
+	batch = start(TE_WRITE, LEN, 0);
+	assert_int_equal(te_batch_wait(batch, 20), -ETIMEDOUT);
+	assert_int_equal(te_peer_revoke(owner, who, RIG_WAIT_MS), 0);
+	memset(memory, 0x77, LEN);
+	atomic_store(&fake.stall, false);
+	fake_wake();
+	c = end_of(batch);
+	assert_int_equal(c.error, -ESTALE);
+	for (size_t i = 0; i < LEN; i += 997)
+		assert_int_equal(memory[i], 0x77);
+	assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0);
+	assert_memory_equal(memory, local, LEN);
+}
+
+static void revocation_without_confirmation_says_so(void **state)
+{
+	uint8_t who[TE_INCARNATION_LEN];
+
+	(void)state;
+	te_engine_incarnation(user, who);
+	assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0);
+	atomic_store(&fake.hold_drop, true);
+	assert_int_equal(te_peer_revoke(owner, who, 30), -ETIMEDOUT);
+	atomic_store(&fake.hold_drop, false);
+	fake_wake();
+	assert_int_equal(te_peer_revoke(owner, who, RIG_WAIT_MS), 0);
+	assert_int_equal(te_peer_revoke(owner, NULL, RIG_WAIT_MS), 0);
+}
+
+static void stranger_can_be_revoked_before_it_comes(void **state)
+{
+	struct te_engine *late = rig_engine(NULL);
+	uint8_t who[TE_INCARNATION_LEN];
+	te_segment_id id;
+	uint64_t epoch, since;
+
+	(void)state;
+	te_engine_incarnation(late, who);
+	assert_int_equal(te_peer_revoke(owner, who, 0), 0);
+	assert_int_equal(te_peer_revoke(owner, who, 0), 0);
+	id = rig_segment(late, owner);
+	assert_int_equal(te_segment_epoch(late, id, &epoch, &since), 0);
+	assert_int_equal(epoch, 3);
+	assert_int_equal(rig_move(late, id, TE_WRITE, memory, local, 100), 0);
+	te_engine_destroy(late);
+}
+
+static void removal_does_not_wait_for_a_stuck_pin(void **state)
+{
+	(void)state;
+	atomic_store(&fake.hold_pins, true);
+	assert_int_equal(run(TE_WRITE, 4096, 0, 0).error, 0);
+	assert_int_equal(te_region_remove(owner, region), 0);
+	atomic_store(&fake.hold_pins, false);
+	assert_int_equal(run(TE_WRITE, 4096, 0, 0).error, -EFAULT);
+	region = rig_region(owner, memory, LEN, RIG_ANY);
+	assert_int_equal(run(TE_WRITE, 4096, 0, 0).error, 0);
+}
+
+static void engine_with_stalled_requests_is_destroyed(void **state)
+{
+	(void)state;
+	atomic_store(&fake.stall, true);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(te_batch_wait(start(TE_WRITE, LEN, 0), 2),
+				 -ETIMEDOUT);
+}
+
+#define WITH_ENGINES(test) \
+	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_ENGINES(two_rails_carry_one_request),
+		WITH_ENGINES(write_that_broke_is_done_again_after_the_drop),
+		WITH_ENGINES(read_that_broke_is_done_again),
+		WITH_ENGINES(checksum_survives_retries),
+		WITH_ENGINES(one_rail_may_break_again_and_again),
+		WITH_ENGINES(failed_posts_are_posted_elsewhere),
+		WITH_ENGINES(refused_endpoints_are_asked_for_again),
+		WITH_ENGINES(busy_owner_is_asked_again),
+		WITH_ENGINES(fail_fast_ends_at_the_first_break),
+		WITH_ENGINES(stalled_request_ends_at_its_deadline),
+		WITH_ENGINES(stalled_request_can_be_cancelled),
+		WITH_ENGINES(silent_peer_is_suspected),
+		WITH_ENGINES(write_waits_for_a_late_drop),
+		WITH_ENGINES(write_whose_drop_never_comes_ends_loud),
+		WITH_ENGINES(revocation_ends_what_is_in_flight_quietly),
+		WITH_ENGINES(revocation_without_confirmation_says_so),
+		WITH_ENGINES(stranger_can_be_revoked_before_it_comes),
+		WITH_ENGINES(removal_does_not_wait_for_a_stuck_pin),
+		WITH_ENGINES(engine_with_stalled_requests_is_destroyed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
