@@ -123,6 +123,19 @@ void tei_core_destroy(struct tei_core *core)
 	tei_free(core);
 }
 
+/*
+ * A gap between steps that no healthy master has: half of the least patience,
+ * but more than two ticks.
+ */
+static uint64_t stall_ms(const struct tei_core *core)
+{
+	uint64_t half = core->config.suspect_ms / 2;
+
+	if (half < TEI_CORE_STALL_MIN_MS)
+		return TEI_CORE_STALL_MIN_MS;
+	return half < TEI_CORE_STALL_MS ? half : TEI_CORE_STALL_MS;
+}
+
 static void advance(struct tei_core *core, uint64_t now_ms)
 {
 	uint64_t passed;
@@ -132,7 +145,7 @@ static void advance(struct tei_core *core, uint64_t now_ms)
 	if (now_ms < core->last_ms)
 		now_ms = core->last_ms;
 	passed = now_ms - core->last_ms;
-	if (passed > TEI_CORE_STALL_MS)
+	if (passed > stall_ms(core))
 		core->stalled_ms += passed;
 	core->last_ms = now_ms;
 	core->now_ms = now_ms - core->stalled_ms;

@@ -6,8 +6,9 @@
  * ticks and link changes; actions are replies and messages. The core does no
  * I/O, owns no thread, reads no clock and no random numbers: the same events
  * give the same actions. `now` is in milliseconds of a monotonic clock and
- * must not go back. When more than a second passes between two steps the
- * master itself was stalled: no deadline of others runs in that time.
+ * must not go back. When more than half of suspect_ms (a second at most)
+ * passes between two steps the master itself was stalled: no deadline of
+ * others runs in that time.
  *
  * Objects live in extents of segments that owners mounted. Every reservation
  * gets a new generation; space that a writer may still write to is fenced at

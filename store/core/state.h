@@ -45,8 +45,10 @@ enum {
 
 /* Keys of a batch that are looked up together. */
 #define TEI_CORE_GROUP 16
-/* A step this long after the one before: this master was stalled itself. */
-#define TEI_CORE_STALL_MS 1000
+/* A step this long after the one before: this master was stalled itself; less
+ * when suspect_ms is short. */
+#define TEI_CORE_STALL_MS     1000
+#define TEI_CORE_STALL_MIN_MS 250
 /* A -200 that a fence or another writer may cure: when to ask again. */
 #define TEI_CORE_RETRY_MS 20
 /* What the starts of one event may spend on evicting, times step_objects. */

@@ -10,7 +10,7 @@
 #define ROW(field)  TEI_SETTING(struct tei_server_settings, field)
 #define TTL_MIN_MS  1.0
 #define TTL_MAX_MS  86400000.0
-#define LIVE_MIN_MS 100.0 /* client_ttl: ten heartbeats fit */
+#define LIVE_MIN_MS 500.0 /* client_ttl: twice what counts as a stall */
 
 /* Accepted and without meaning here; a name's number is its slot. */
 #define TEXT(slot, flag)                                                \

@@ -769,7 +769,7 @@ static void do_tick(struct model *m)
 	unsigned int gap = roll(m, 200) ? roll(m, 250) : 1001 + roll(m, 60000);
 
 	m->rig.now += gap;
-	if (gap > 1000)
+	if (gap > m->config.suspect_ms / 2)
 		m->stalled += gap;
 	CHECK(m, !step(m, &ev));
 	for (int f = 0; f < m->n_fencing; f++)

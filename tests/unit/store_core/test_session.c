@@ -138,6 +138,28 @@ static void a_master_that_was_stalled_expires_nobody(void **state)
 	rig_fini(&r);
 }
 
+static void a_short_stall_counts_when_patience_is_short(void **state)
+{
+	struct tei_core_config c = rig_config;
+	struct rig r;
+
+	(void)state;
+	c.suspect_ms = 300;
+	c.client_ttl_ms = 1000;
+	rig_init(&r, &c);
+	rig_pair(&r);
+	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	for (int i = 0; i < 20; i++) { /* stopped again and again */
+		r.now += 900;
+		rig_tick(&r);
+	}
+	assert_int_equal(rig_figures(&r).sessions, 2);
+	assert_int_equal(rig_figures(&r).suspects, 1); /* who left */
+	rig_pass(&r, c.suspect_ms, "1");
+	assert_int_equal(rig_figures(&r).sessions, 1);
+	rig_fini(&r);
+}
+
 static void a_key_of_a_suspect_owner_can_be_put_elsewhere(void **state)
 {
 	struct rig r;
@@ -234,6 +256,7 @@ int main(void)
 		cmocka_unit_test(
 			a_silent_owner_is_suspect_and_a_heartbeat_undoes_it),
 		cmocka_unit_test(a_master_that_was_stalled_expires_nobody),
+		cmocka_unit_test(a_short_stall_counts_when_patience_is_short),
 		cmocka_unit_test(a_key_of_a_suspect_owner_can_be_put_elsewhere),
 		cmocka_unit_test(what_is_removed_while_suspect_stays_removed),
 		cmocka_unit_test(an_unmount_drops_its_objects_in_steps),
