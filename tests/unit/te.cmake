@@ -13,3 +13,8 @@ te_test(unit te remote)
 add_library(te_test_fake OBJECT te/fake.c)
 target_link_libraries(te_test_fake PRIVATE te_flags)
 te_test(unit te failover $<TARGET_OBJECTS:te_test_fake>)
+
+add_library(te_test_visitor OBJECT te/visitor.c)
+target_link_libraries(te_test_visitor PRIVATE te_flags)
+add_dependencies(te_test_visitor te_proto_control)
+te_test(unit te control $<TARGET_OBJECTS:te_test_visitor>)
