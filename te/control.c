@@ -245,16 +245,19 @@ int tei_control_proofs(struct te_engine *engine,
 		       Te__GroupProof ***out)
 {
 	unsigned int i;
-	int rc;
+	int rc, n = 0;
 
 	*out = tei_arena_calloc(&engine->arena, set->n + 1ul, sizeof(**out));
 	if (!*out)
 		return -ENOMEM;
 	for (i = 0; i < set->n; i++) {
+		if (!set->group[i].refs)
+			continue;
 		rc = fill_proof(engine, &set->group[i], challenge, side,
-				&(*out)[i]);
+				&(*out)[n]);
 		if (rc)
 			return rc;
+		n++;
 	}
-	return (int)set->n;
+	return n;
 }

@@ -2,6 +2,7 @@
 /* group.c - HMAC-SHA256 over the challenge, as control.proto says */
 #include "te/group.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
@@ -29,26 +30,75 @@ static int hmac(const uint8_t *secret, const void *bytes, size_t len,
 	return 0;
 }
 
+int tei_group_find(const struct tei_group_set *set,
+		   const uint8_t secret[TE_GROUP_SECRET_LEN])
+{
+	unsigned int i;
+
+	for (i = 0; i < set->n; i++) {
+		if (set->group[i].refs &&
+		    !CRYPTO_memcmp(set->group[i].secret, secret,
+				   TE_GROUP_SECRET_LEN))
+			return (int)i;
+	}
+	return -1;
+}
+
+/* -ENOBUFS: none. */
+static int free_place(const struct tei_group_set *set)
+{
+	unsigned int i;
+
+	for (i = 0; i < set->n; i++) {
+		if (!set->group[i].refs && !set->group[i].fading)
+			return (int)i;
+	}
+	return i < TEI_GROUPS_MAX ? (int)i : -ENOBUFS;
+}
+
 int tei_group_add(struct tei_group_set *set,
 		  const uint8_t secret[TE_GROUP_SECRET_LEN])
 {
 	uint8_t digest[TEI_GROUP_PROOF_LEN];
 	struct tei_group *group;
-	unsigned int i;
+	int place;
 
-	for (i = 0; i < set->n; i++) {
-		if (!CRYPTO_memcmp(set->group[i].secret, secret,
-				   TE_GROUP_SECRET_LEN))
-			return (int)i;
+	place = tei_group_find(set, secret);
+	if (place >= 0) {
+		set->group[place].refs++;
+		return place;
 	}
-	if (set->n == TEI_GROUPS_MAX)
-		return -ENOBUFS;
+	place = free_place(set);
+	if (place < 0)
+		return place;
 	if (hmac(secret, TAG_TEXT, strlen(TAG_TEXT), digest))
 		return -ENOMEM;
-	group = &set->group[set->n];
+	group = &set->group[place];
 	memcpy(group->secret, secret, TE_GROUP_SECRET_LEN);
 	memcpy(group->tag, digest, TEI_GROUP_TAG_LEN);
-	return (int)set->n++;
+	group->refs = 1;
+	group->fading = false;
+	if ((unsigned int)place >= set->n)
+		set->n = (unsigned int)place + 1;
+	return place;
+}
+
+bool tei_group_remove(struct tei_group_set *set, unsigned int place)
+{
+	struct tei_group *group = &set->group[place];
+
+	assert(place < set->n && group->refs);
+	if (--group->refs)
+		return false;
+	group->fading = true;
+	OPENSSL_cleanse(group->secret, sizeof(group->secret));
+	return true;
+}
+
+void tei_group_free(struct tei_group_set *set, unsigned int place)
+{
+	assert(place < set->n && set->group[place].fading);
+	set->group[place].fading = false;
 }
 
 int tei_group_by_tag(const struct tei_group_set *set,
@@ -57,7 +107,8 @@ int tei_group_by_tag(const struct tei_group_set *set,
 	unsigned int i;
 
 	for (i = 0; i < set->n; i++) {
-		if (!memcmp(set->group[i].tag, tag, TEI_GROUP_TAG_LEN))
+		if (set->group[i].refs &&
+		    !memcmp(set->group[i].tag, tag, TEI_GROUP_TAG_LEN))
 			return (int)i;
 	}
 	return -1;

@@ -22,15 +22,23 @@
 /* Which secrets; bit i is place i of a tei_group_set. */
 typedef uint64_t tei_group_mask;
 
+/*
+ *   free --add--> known --removed by all--> fading --free--> free
+ *
+ * A fading group is found by nobody, but its place is not given away until
+ * whoever keeps masks has cleared its bit in them.
+ */
 struct tei_group {
 	uint8_t secret[TE_GROUP_SECRET_LEN];
 	uint8_t tag[TEI_GROUP_TAG_LEN];
+	uint32_t refs; /* 0: free or fading */
+	bool fading;
 };
 
-/* Threads: none of its own. Places never change; nothing is ever removed. */
+/* Threads: none of its own. A place belongs to a group until it is free. */
 struct tei_group_set {
 	struct tei_group group[TEI_GROUPS_MAX];
-	unsigned int n;
+	unsigned int n; /* places in use are below it */
 };
 
 /* What both sides put under a proof; the side is 'i' or 'o'. */
@@ -41,10 +49,20 @@ struct tei_group_challenge {
 	uint8_t owner[TE_INCARNATION_LEN];
 };
 
-/* The place of @secret, added if new. -ENOBUFS: full. -ENOMEM (of OpenSSL). */
+/*
+ * The place of @secret, added if new, counted. -ENOBUFS: full. -ENOMEM (of
+ * OpenSSL).
+ */
 int tei_group_add(struct tei_group_set *set,
 		  const uint8_t secret[TE_GROUP_SECRET_LEN]);
-/* The place of the group with that tag, or -1. */
+/* Undo one add. True: it was the last, the group is fading. */
+bool tei_group_remove(struct tei_group_set *set, unsigned int place);
+/* The place of a fading group may be used again. */
+void tei_group_free(struct tei_group_set *set, unsigned int place);
+/* The place of a known secret, or -1. */
+int tei_group_find(const struct tei_group_set *set,
+		   const uint8_t secret[TE_GROUP_SECRET_LEN]);
+/* The place of the known group with that tag, or -1. */
 int tei_group_by_tag(const struct tei_group_set *set,
 		     const uint8_t tag[TEI_GROUP_TAG_LEN]);
 

@@ -72,7 +72,9 @@ static void guest_free(struct te_engine *engine, struct tei_guest *guest)
 
 static bool is_here(const struct tei_guest *guest)
 {
-	return guest->n_links || !tei_list_empty(&guest->visitors);
+	/* Not n_links: a link that is gone may still await its last call. */
+	return !tei_list_empty(&guest->links) ||
+	       !tei_list_empty(&guest->visitors);
 }
 
 static void forget(struct tei_hash_node *node, void *arg)
@@ -238,6 +240,49 @@ void tei_guest_visitor_left(struct tei_visitor *visitor)
 				dropper->visitor = NULL;
 		}
 	}
+}
+
+/* ---- a group whose place will be another one's ---- */
+
+struct forgetting {
+	struct te_engine *engine;
+	tei_group_mask keep;
+};
+
+static void forget_of_guest(struct tei_hash_node *node, void *arg)
+{
+	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+	const struct forgetting *f = arg;
+
+	tei_list_for_each (at, &guest->links) {
+		struct tei_link *link =
+			tei_list_entry(at, struct tei_link, link);
+
+		atomic_fetch_and_explicit(&link->groups, f->keep,
+					  memory_order_relaxed);
+	}
+}
+
+static void forget_group(void *arg)
+{
+	struct forgetting *f = arg;
+	struct tei_guests *g = &f->engine->guests;
+	size_t cursor = 0;
+
+	tei_list_for_each (node, &g->visitors) {
+		tei_list_entry(node, struct tei_visitor, link)->groups &=
+			f->keep;
+	}
+	while (tei_hash_walk(&g->table, &cursor, 1024, forget_of_guest, f))
+		;
+}
+
+void tei_guests_forget_group(struct te_engine *engine, unsigned int place)
+{
+	struct forgetting f = {engine, ~((tei_group_mask)1 << place)};
+
+	/* False: the engine is being destroyed, and nobody is connected. */
+	(void)tei_loop_do(engine->loop, forget_group, &f);
 }
 
 /* ---- links that hold up the removal of a region ---- */

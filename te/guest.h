@@ -50,6 +50,7 @@ struct tei_guest {
 struct tei_shown_proof {
 	uint8_t tag[TEI_GROUP_TAG_LEN];
 	uint8_t proof[TEI_GROUP_PROOF_LEN];
+	bool wrong;
 };
 
 struct tei_visitor {
@@ -106,6 +107,9 @@ void tei_guest_link_late(struct tei_call *call);
 void tei_guest_visitor_left(struct tei_visitor *visitor);
 /* The visitor's groups have changed: its links get them too. */
 void tei_guest_update_groups(struct tei_visitor *visitor);
+
+/* Nobody has proven the group in that place. Any thread. */
+void tei_guests_forget_group(struct te_engine *engine, unsigned int place);
 
 /* As te_peer_revoke(). Any thread but ours. */
 int tei_guests_revoke(struct te_engine *engine, const uint8_t *incarnation,

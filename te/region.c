@@ -224,12 +224,36 @@ static int reserve(struct tei_regions *r, struct tei_region *region,
 	if (secret) {
 		region->group = tei_group_add(&r->groups, secret);
 		if (region->group < 0)
-			rc = -ENOMEM;
+			rc = region->group;
 	}
 	if (!rc)
 		rc = insert(r, region);
 	tei_mutex_unlock(&r->mu);
 	return rc;
+}
+
+/*
+ * Free a region that is not in the table. When it was the last of its group,
+ * who has proven that one must not be taken for a member of the next group in
+ * the same place.
+ */
+static void discard(struct te_engine *engine, struct tei_region *region)
+{
+	struct tei_regions *r = &engine->regions;
+	bool last = false;
+	unsigned int place = (unsigned int)region->group;
+
+	tei_mutex_lock(&r->mu);
+	if (region->group >= 0)
+		last = tei_group_remove(&r->groups, place);
+	tei_mutex_unlock(&r->mu);
+	if (last) {
+		tei_guests_forget_group(engine, place);
+		tei_mutex_lock(&r->mu);
+		tei_group_free(&r->groups, place);
+		tei_mutex_unlock(&r->mu);
+	}
+	region_free(region, engine->worker.n_rails);
 }
 
 static void change(struct tei_regions *r, const struct tei_region *region)
@@ -255,7 +279,7 @@ int te_region_add(struct te_engine *engine, const struct te_region *region,
 		return -ENOMEM;
 	rc = reserve(r, added, region->group);
 	if (rc)
-		goto free_region;
+		goto discard;
 	rc = register_all(engine, added);
 	if (rc)
 		goto take_out;
@@ -273,8 +297,8 @@ take_out:
 	tei_mutex_lock(&r->mu);
 	take_out(r, added);
 	tei_mutex_unlock(&r->mu);
-free_region:
-	region_free(added, engine->worker.n_rails);
+discard:
+	discard(engine, added);
 	assert(rc < 0);
 	return rc;
 }
@@ -310,7 +334,7 @@ static void remove_hidden(struct te_engine *engine, struct tei_region *region)
 	tei_mutex_lock(&r->mu);
 	take_out(r, region);
 	tei_mutex_unlock(&r->mu);
-	region_free(region, engine->worker.n_rails);
+	discard(engine, region);
 }
 
 int te_region_remove(struct te_engine *engine, te_region_id id)

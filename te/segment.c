@@ -287,3 +287,22 @@ int te_group_join(struct te_engine *engine,
 	tei_loop_do(engine->loop, prove_all, engine);
 	return 0;
 }
+
+int te_group_leave(struct te_engine *engine,
+		   const uint8_t secret[TE_GROUP_SECRET_LEN])
+{
+	int place;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (!secret)
+		return -EINVAL;
+	tei_mutex_lock(&engine->mu);
+	place = tei_group_find(&engine->joined, secret);
+	/* No mask is over these places, so none is to be cleared. */
+	if (place >= 0 &&
+	    tei_group_remove(&engine->joined, (unsigned int)place))
+		tei_group_free(&engine->joined, (unsigned int)place);
+	tei_mutex_unlock(&engine->mu);
+	return place < 0 ? -ENOENT : 0;
+}

@@ -129,16 +129,18 @@ static tei_group_mask judge(struct tei_visitor *v)
 
 	tei_regions_groups(&engine->regions, &groups);
 	for (i = 0; i < v->n_proofs; i++) {
-		const struct tei_shown_proof *shown = &v->proofs[i];
+		struct tei_shown_proof *shown = &v->proofs[i];
 
 		place = tei_group_by_tag(&groups, shown->tag);
-		if (place < 0 || (v->groups >> place & 1))
+		if (place < 0 || shown->wrong || (v->groups >> place & 1))
 			continue;
 		if (tei_group_verify(&groups.group[place], &v->challenge, 'i',
-				     shown->proof))
+				     shown->proof)) {
 			mask |= (tei_group_mask)1 << place;
-		else
+		} else {
+			shown->wrong = true; /* work and count only once */
 			TEI_COUNT(engine, refused_proof);
+		}
 	}
 	return mask;
 }
@@ -428,6 +430,8 @@ static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
 		prove(v, f);
 		break;
 	case TE__CONTROL_TYPE__CONTROL_DESCRIBE:
+		/* A region may be of a group that was not ours till now. */
+		update_groups(v);
 		describe(v, f);
 		break;
 	case TE__CONTROL_TYPE__CONTROL_CONNECT:

@@ -137,6 +137,7 @@ struct te_region {
  *   -EEXIST  exactly this range is registered already
  *   -EINVAL  it overlaps another region, wraps around, has length 0, an
  *            unknown access bit, or reserved fields that are not 0
+ *   -ENOBUFS  64 other groups have regions
  *   -ENOMEM, -EOPNOTSUPP (no backend can reach this kind of memory)
  */
 TE_API int te_region_add(struct te_engine *engine,
@@ -165,10 +166,21 @@ TE_API void te_memory_free(struct te_engine *engine, void *addr);
  * te_group_join - know a group's secret, so that its regions can be reached
  *
  * Peers that are connected get the proof at once; others with the first
- * message. Joining twice is fine. Returns 0, -ENOMEM, -ENOBUFS (64 groups).
+ * message. Joining twice is fine, and counted. Returns 0, -ENOMEM, -ENOBUFS
+ * (64 groups).
  */
 TE_API int te_group_join(struct te_engine *engine,
 			 const uint8_t secret[TE_GROUP_SECRET_LEN]);
+
+/**
+ * te_group_leave - undo one te_group_join()
+ *
+ * After the last one no peer is given a proof any more; those that have it
+ * remember it until their control connection ends. Our own regions of the
+ * group stay as they are. Returns 0, -ENOENT (not joined).
+ */
+TE_API int te_group_leave(struct te_engine *engine,
+			  const uint8_t secret[TE_GROUP_SECRET_LEN]);
 
 /* ---- peers and segments ---- */
 

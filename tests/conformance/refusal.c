@@ -154,6 +154,95 @@ static void region_of_a_group_is_reached_by_members_only(void **state)
 	free(p);
 }
 
+/* As often as masters of a pool restart, and then some. */
+static void groups_may_change_without_end(void **state)
+{
+	uint8_t secret[TE_GROUP_SECRET_LEN] = "a secret that changes";
+	te_region_id id;
+	struct rig r;
+	uint8_t *p;
+
+	(void)state;
+	if (rig_self)
+		skip(); /* an engine knows the groups of its own regions */
+	rig_open(&r);
+	p = other_memory();
+	for (unsigned int i = 0; i < 200; i++) {
+		secret[TE_GROUP_SECRET_LEN - 1] = (uint8_t)i;
+		id = rig_region(r.owner, p, LEN, RIG_ANY, secret);
+		assert_int_equal(te_group_join(r.user, secret), 0);
+		assert_int_equal(rig_move(&r, TE_READ, p, r.local, LEN), 0);
+		assert_int_equal(te_region_remove(r.owner, id), 0);
+		assert_int_equal(te_group_leave(r.user, secret), 0);
+	}
+	assert_int_equal(te_group_leave(r.user, secret), -ENOENT);
+	rig_close(&r);
+	free(p);
+}
+
+static void
+member_of_a_group_that_is_over_is_a_stranger_to_the_next(void **state)
+{
+	const uint8_t first[TE_GROUP_SECRET_LEN] = "the first group's";
+	const uint8_t second[TE_GROUP_SECRET_LEN] = "the second group's";
+	te_region_id id;
+	struct rig r;
+	uint8_t *p;
+
+	(void)state;
+	if (rig_self)
+		skip();
+	rig_open(&r);
+	p = other_memory();
+	assert_int_equal(te_group_join(r.user, first), 0);
+	id = rig_region(r.owner, p, LEN, RIG_ANY, first);
+	assert_int_equal(rig_move(&r, TE_READ, p, r.local, LEN), 0);
+	assert_int_equal(te_region_remove(r.owner, id), 0);
+	id = rig_region(r.owner, p, LEN, RIG_ANY, second);
+	is_refused(&r, TE_READ, p, LEN);
+	is_refused(&r, TE_WRITE, p, LEN);
+	/* The proof that was given before is remembered, and good again. */
+	assert_int_equal(te_region_remove(r.owner, id), 0);
+	rig_region(r.owner, p, LEN, RIG_ANY, first);
+	assert_int_equal(rig_move(&r, TE_READ, p, r.local, LEN), 0);
+	rig_check(p, LEN, 77);
+	rig_close(&r);
+	free(p);
+}
+
+static void groups_are_counted(void **state)
+{
+	uint8_t secret[TE_GROUP_SECRET_LEN] = "joined";
+	struct te_region region = {.length = 64, .group = secret};
+	te_region_id id[64], one_more;
+	struct rig r;
+
+	(void)state;
+	rig_open(&r);
+	for (unsigned int i = 0; i < 64; i++) {
+		secret[0] = (uint8_t)i;
+		region.addr = r.local + (size_t)64 * i;
+		assert_int_equal(te_region_add(r.owner, &region, &id[i]), 0);
+		assert_int_equal(te_group_join(r.user, secret), 0);
+		assert_int_equal(te_group_join(r.user, secret), 0);
+	}
+	secret[0] = 64;
+	region.addr = r.local + (size_t)64 * 64;
+	assert_int_equal(te_group_join(r.user, secret), -ENOBUFS);
+	assert_int_equal(te_region_add(r.owner, &region, &one_more), -ENOBUFS);
+	secret[0] = 63;
+	assert_int_equal(te_group_leave(r.user, secret), 0);
+	assert_int_equal(te_region_remove(r.owner, id[63]), 0);
+	secret[0] = 64;
+	assert_int_equal(te_group_join(r.user, secret), -ENOBUFS);
+	assert_int_equal(te_region_add(r.owner, &region, &one_more), 0);
+	secret[0] = 63;
+	assert_int_equal(te_group_leave(r.user, secret), 0);
+	secret[0] = 64;
+	assert_int_equal(te_group_join(r.user, secret), 0);
+	rig_close(&r);
+}
+
 static void removed_region_is_gone_at_once(void **state)
 {
 	struct rig r;
@@ -223,6 +312,10 @@ const struct CMUnitTest rig_refusal_tests[] = {
 	cmocka_unit_test(range_that_wraps_around_is_refused),
 	cmocka_unit_test(range_over_two_regions_is_refused),
 	cmocka_unit_test(region_of_a_group_is_reached_by_members_only),
+	cmocka_unit_test(groups_may_change_without_end),
+	cmocka_unit_test(
+		member_of_a_group_that_is_over_is_a_stranger_to_the_next),
+	cmocka_unit_test(groups_are_counted),
 	cmocka_unit_test(removed_region_is_gone_at_once),
 	cmocka_unit_test(removal_in_flight_leaves_the_memory_alone),
 };

@@ -165,6 +165,22 @@ int te_group_join(struct te_engine *e,
 	return 0;
 }
 
+int te_group_leave(struct te_engine *e,
+		   const uint8_t secret[TE_GROUP_SECRET_LEN])
+{
+	int rc = -ENOENT;
+
+	pthread_mutex_lock(&mu);
+	for (unsigned int i = 0; i < N_GROUPS && rc; i++) {
+		if (memcmp(e->groups[i], secret, TE_GROUP_SECRET_LEN) != 0)
+			continue;
+		memset(e->groups[i], 0, TE_GROUP_SECRET_LEN);
+		rc = 0;
+	}
+	pthread_mutex_unlock(&mu);
+	return rc;
+}
+
 /* ---- peers ---- */
 
 static struct te_engine *by_name(const char *name)
