@@ -142,13 +142,32 @@ static void flush_waiting(struct tei_link *link)
 			tei_list_entry(node, struct tei_master_call, waiting));
 }
 
-/* Up to here the group's regions were out of our reach. */
+/*
+ * Up to here the group's regions were out of our reach. A master that was
+ * started anew has another group; the engine knows only so many at a time.
+ */
+static int change_group(struct tei_link *link, const uint8_t *group)
+{
+	struct te_engine *engine = link->store->engine;
+	int rc;
+
+	if (link->joined && !memcmp(link->group, group, TEI_STORE_GROUP_LEN))
+		return 0;
+	rc = te_group_join(engine, group);
+	if (rc)
+		return rc;
+	if (link->joined)
+		(void)te_group_leave(engine, link->group);
+	memcpy(link->group, group, TEI_STORE_GROUP_LEN);
+	link->joined = true;
+	return 0;
+}
+
 static int enter(struct tei_link *link, const Store__HelloReply *reply)
 {
 	int rc;
 
-	memcpy(link->group, reply->group.data, TEI_STORE_GROUP_LEN);
-	rc = te_group_join(link->store->engine, link->group);
+	rc = change_group(link, reply->group.data);
 	if (rc)
 		return rc;
 	link->epoch = reply->epoch;

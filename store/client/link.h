@@ -60,6 +60,7 @@ struct tei_link {
 	/* From the hello of the master we are with. */
 	uint64_t epoch, digest_seed, heartbeat_ms, n_beats;
 	uint8_t group[TEI_STORE_GROUP_LEN];
+	bool joined; /* the engine knows the group */
 
 	struct tei_list waiting; /* calls that came before UP */
 };
