@@ -99,14 +99,15 @@ static bool must_poll(const struct tei_worker *w)
 static void let_go(struct tei_worker *w)
 {
 	uint64_t due = next_due(w);
-	bool poll = must_poll(w);
+	/* What the last round has brought to be posted counts as well. */
+	bool more = must_poll(w) || !tei_list_empty(&w->runnable);
 
 	watch_inner(w, true);
 	atomic_exchange(&w->idle, 1);
 	atomic_store(&w->token, 0);
 	if (!tei_mpsc_empty(&w->queue) && atomic_exchange(&w->idle, 0))
 		ring(w->wake);
-	if (atomic_exchange(&w->missed, 0) || poll ||
+	if (atomic_exchange(&w->missed, 0) || more ||
 	    due < atomic_load(&w->sleep_until))
 		ring(w->kick);
 }
