@@ -7,6 +7,7 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include <event2/event.h>
 
@@ -19,6 +20,8 @@
 #define ABOUT                                                                 \
 	"The master of a key/value pool: knows which objects are where, and " \
 	"which memory the clients lend to the pool."
+
+#define FILES_WANTED 8192u
 
 static const int signals[] = {SIGTERM, SIGINT};
 
@@ -49,6 +52,20 @@ static void release_signals(struct event *events[N_SIGNALS])
 	for (size_t i = 0; i < N_SIGNALS; i++)
 		if (events[i])
 			event_free(events[i]);
+}
+
+/* Every client has two connections; shells give 1024 descriptors in all. */
+static void take_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= FILES_WANTED)
+		return;
+	limit.rlim_cur =
+		limit.rlim_max < FILES_WANTED ? limit.rlim_max : FILES_WANTED;
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		LOG_WARN("mooncake_master: cannot have %llu open files",
+			 (unsigned long long)limit.rlim_cur);
 }
 
 static void drop_line(int level, const char *line, void *arg)
@@ -97,6 +114,7 @@ static int serve(const struct tei_server_settings *settings,
 		fprintf(stderr, "mooncake_master: cannot catch signals\n");
 		goto release;
 	}
+	take_descriptors();
 	/* What fails now is told below, once, by the setting's name. */
 	tei_log_set_sink(drop_line, NULL);
 	rc = tei_server_create(loop, settings, &server, error);

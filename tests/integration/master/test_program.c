@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "tests/integration/master/caller.h"
 #include "tests/lib/test.h"
@@ -48,6 +49,27 @@ static void ends_with_connections_open(void **state)
 }
 
 /* It must exit with 2 after exactly one line, which has @words in it. */
+/* Shells give 1024 by default, and clients have two connections each. */
+static void takes_the_descriptors_it_may_have(void **state)
+{
+	struct rlimit old, low;
+	struct caller *c[100];
+	struct master m;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	low = old;
+	low.rlim_cur = 64;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	master_start(&m, (const char *const[]){"--client_ttl=60", NULL});
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	for (uint8_t i = 0; i < TEST_COUNT(c); i++)
+		c[i] = caller_join(&m, i, false);
+	for (size_t i = 0; i < TEST_COUNT(c); i++)
+		caller_close(c[i]);
+	master_stop(&m);
+}
+
 static void refuses(const char *const args[], const char *words)
 {
 	struct test_process *p = test_process_start("mooncake_master", args);
@@ -163,6 +185,7 @@ int main(void)
 		cmocka_unit_test(starts_says_where_and_ends_on_sigterm),
 		cmocka_unit_test(starts_says_where_and_ends_on_sigint),
 		cmocka_unit_test(ends_with_connections_open),
+		cmocka_unit_test(takes_the_descriptors_it_may_have),
 		cmocka_unit_test(bad_settings_are_named_in_one_line),
 		cmocka_unit_test(a_port_in_use_is_named_in_one_line),
 		cmocka_unit_test(
