@@ -27,6 +27,7 @@
 #define CODE_INTERNAL    (-1)
 #define OUT_ARENA_MAX    (32u << 20)
 #define TICK_MS          50 /* every second one is skipped when idle */
+#define BUSY_MS          3  /* of a tick, at most, plus one step */
 #define FENCE_TIMEOUT_MS 2000
 #define HEARTBEAT_MAX_MS 1000
 #define SUSPECT_BEATS    3
@@ -76,9 +77,15 @@ static void on_tick(void *arg)
 	struct tei_server *s = arg;
 	struct tei_event ev = {.type = TEI_EVENT_TICK};
 
+	uint64_t end = tei_now_ms() + BUSY_MS;
+
 	s->skip_tick = !s->skip_tick && !tei_core_busy(s->core);
-	if (!s->skip_tick)
+	if (s->skip_tick)
+		return;
+	/* A large owner's death is long work: several short steps of it. */
+	do {
 		tei_server_step(s, &ev, NULL, NULL);
+	} while (tei_core_busy(s->core) && tei_now_ms() < end);
 }
 
 static void on_port_fault(enum tei_frame_fault fault, void *arg)
