@@ -21,6 +21,7 @@ static void guest_init(struct tei_guest *guest, const uint8_t *incarnation,
 {
 	memcpy(guest->incarnation, incarnation, TE_INCARNATION_LEN);
 	atomic_init(&guest->epoch, epoch);
+	guest->told = epoch;
 	tei_list_init(&guest->links);
 	tei_list_init(&guest->visitors);
 }
@@ -178,6 +179,7 @@ static void is_gone(struct tei_link *link)
 	link->in.is_gone = true;
 	guest->n_links--;
 	TEI_COUNT(engine, drops_served);
+	tei_guest_settle(guest);
 	end_droppers(link);
 	tei_revokes_check(engine);
 	/* A drop that is still queued will say so by late. */

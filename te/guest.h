@@ -40,7 +40,8 @@ struct tei_frame_conn;
 struct tei_guest {
 	struct tei_hash_node node;
 	uint8_t incarnation[TE_INCARNATION_LEN];
-	_Atomic uint64_t epoch;   /* written by control, seq_cst; read by all */
+	_Atomic uint64_t epoch; /* written by control, seq_cst; read by all */
+	uint64_t told; /* what the guest is told: all before it is settled */
 	struct tei_list links;    /* target links */
 	struct tei_list visitors; /* by of_guest */
 	uint32_t n_links;

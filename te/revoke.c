@@ -27,7 +27,7 @@ struct revocation {
 	struct tei_cond cond;
 };
 
-static bool has_old_links(const struct tei_guest *guest)
+bool tei_guest_has_old_links(const struct tei_guest *guest)
 {
 	uint64_t epoch = atomic_load(&guest->epoch);
 
@@ -41,18 +41,28 @@ static bool has_old_links(const struct tei_guest *guest)
 	return false;
 }
 
-static void raise_epoch(struct tei_guest *guest, uint64_t epoch)
+void tei_guest_settle(struct tei_guest *guest)
 {
-	atomic_store(&guest->epoch, epoch);
+	uint64_t epoch = atomic_load(&guest->epoch);
+
+	if (guest->told == epoch || tei_guest_has_old_links(guest))
+		return;
+	guest->told = epoch;
 	tei_list_for_each (node, &guest->visitors) {
 		tei_control_revoked(
 			tei_list_entry(node, struct tei_visitor, of_guest),
 			epoch);
 	}
+}
+
+static void raise_epoch(struct tei_guest *guest, uint64_t epoch)
+{
+	atomic_store(&guest->epoch, epoch);
 	tei_list_for_each (node, &guest->links) {
 		tei_guest_drop_link(
 			tei_list_entry(node, struct tei_link, link));
 	}
+	tei_guest_settle(guest);
 }
 
 /* ---- everybody ---- */
@@ -84,7 +94,8 @@ static void look_for_links(struct tei_hash_node *node, void *arg)
 {
 	struct sweep *sweep = arg;
 
-	if (has_old_links(TEI_CONTAINER(node, struct tei_guest, node)))
+	if (tei_guest_has_old_links(
+		    TEI_CONTAINER(node, struct tei_guest, node)))
 		sweep->old_links = true;
 }
 
@@ -177,7 +188,7 @@ static bool is_complete(struct revocation *r)
 		return !sweep.old_links;
 	}
 	guest = tei_guest_find(r->engine, r->incarnation);
-	return !guest || !has_old_links(guest);
+	return !guest || !tei_guest_has_old_links(guest);
 }
 
 static void end(struct revocation *r)
@@ -202,27 +213,31 @@ void tei_revokes_check(struct te_engine *engine)
 	}
 }
 
+static void revoke_one(struct te_engine *engine, const uint8_t *incarnation)
+{
+	struct tei_guest *guest = tei_guest_get(engine, incarnation);
+
+	if (guest)
+		raise_epoch(guest, atomic_load(&guest->epoch) + 1);
+	else
+		tei_revoke_all(engine); /* no memory for just one */
+}
+
 static void start(struct tei_call *call)
 {
 	struct revocation *r = TEI_CONTAINER(call, struct revocation, start);
 	struct te_engine *engine = r->engine;
-	struct tei_guest *guest;
 
 	TEI_COUNT(engine, revocations);
 	tei_list_add_tail(&engine->guests.revokes, &r->link);
-	if (!r->incarnation) {
+	if (r->incarnation)
+		revoke_one(engine, r->incarnation);
+	else
 		tei_revoke_all(engine);
+	/* By another name than its own an engine is a guest of itself, too. */
+	if (!r->incarnation ||
+	    !memcmp(r->incarnation, engine->incarnation, TE_INCARNATION_LEN))
 		revoke_own(r);
-	} else if (!memcmp(r->incarnation, engine->incarnation,
-			   TE_INCARNATION_LEN)) {
-		revoke_own(r);
-	} else {
-		guest = tei_guest_get(engine, r->incarnation);
-		if (guest)
-			raise_epoch(guest, atomic_load(&guest->epoch) + 1);
-		else
-			tei_revoke_all(engine); /* no memory for just one */
-	}
 	tei_revokes_check(engine);
 }
 

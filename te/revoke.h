@@ -4,14 +4,22 @@
  *
  * An epoch ends in three steps: the number grows (from then on no slice of
  * the old one gets at a region), the target links of the old one are dropped
- * (so what had begun ends), and when the last is gone the caller returns. The
- * guest is told at once.
+ * (so what had begun ends), and when the last is gone the caller returns and
+ * the guest is told. Not before: it takes the news for a promise that nothing
+ * of the old epoch can land any more.
  */
 #ifndef TE_REVOKE_H
 #define TE_REVOKE_H
 
-struct te_engine;
+#include <stdbool.h>
 
+struct te_engine;
+struct tei_guest;
+
+/* Links of an epoch that has ended. Control. */
+bool tei_guest_has_old_links(const struct tei_guest *guest);
+/* Tell the guest of its new epoch once nothing of the old one is left. */
+void tei_guest_settle(struct tei_guest *guest);
 /* End the epochs of all and raise the floor; waits for nothing. Control. */
 void tei_revoke_all(struct te_engine *engine);
 /* A link is gone: is a revocation complete? Control. */

@@ -78,7 +78,7 @@ static int answer_hello(struct tei_visitor *v, const struct tei_frame *f)
 	m.incarnation.len = TE_INCARNATION_LEN;
 	m.nonce.data = v->challenge.owner_nonce;
 	m.nonce.len = TEI_NONCE_LEN;
-	m.epoch = atomic_load(&v->guest->epoch);
+	m.epoch = v->guest->told;
 	reply(v, f, &m.base);
 	return 0;
 }
@@ -298,8 +298,8 @@ static int check_connect(struct tei_visitor *v, const Te__Connect *m,
 	if (m->address.len > TEI_BLOB_MAX ||
 	    tei_guest_link(v->guest, m->endpoint))
 		return -EBADMSG;
-	if (m->epoch != atomic_load(&v->guest->epoch))
-		return -ESTALE;
+	if (m->epoch != atomic_load(&v->guest->epoch)) /* it is just ending? */
+		return m->epoch == v->guest->told ? -EAGAIN : -ESTALE;
 	if (v->guest->n_links >= TEI_GUEST_LINKS_MAX)
 		return -EAGAIN;
 	return 0;
@@ -311,7 +311,7 @@ static void connect_refused(struct tei_visitor *v, const struct tei_frame *f,
 	Te__Connected m = TE__CONNECTED__INIT;
 
 	m.status = tei_status_from_errno(err);
-	m.epoch = atomic_load(&v->guest->epoch);
+	m.epoch = v->guest->told;
 	reply(v, f, &m.base);
 }
 
@@ -349,7 +349,7 @@ void tei_control_connected(struct tei_link *link)
 	if (!v)
 		return;
 	m.status = tei_status_from_errno(link->in.err);
-	m.epoch = atomic_load(&v->guest->epoch);
+	m.epoch = v->guest->told;
 	if (!link->in.err) {
 		m.address.data = link->in.address;
 		m.address.len = link->in.address_len;

@@ -7,7 +7,9 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/lib/wait.h"
 #include "tests/unit/te/fake.h"
@@ -322,6 +324,56 @@ static void revocation_ends_what_is_in_flight_quietly(void **state)
 	assert_memory_equal(memory, local, LEN);
 }
 
+static bool drops_are_over(void *arg)
+{
+	(void)arg;
+	return rig_stat(owner, "te_endpoint_drops_served_total", NULL) > 0;
+}
+
+/* What was revoked may land until the owner has dropped the endpoint. */
+static void revoked_write_is_not_called_quiet_too_early(void **state)
+{
+	uint8_t who[TE_INCARNATION_LEN];
+	struct te_completion c;
+	struct te_batch *batch;
+
+	(void)state;
+	te_engine_incarnation(user, who);
+	atomic_store(&fake.stall, true);
+	atomic_store(&fake.hold_drop, true);
+	batch = start(TE_WRITE, LEN, 300);
+	assert_int_equal(te_batch_wait(batch, 20), -ETIMEDOUT);
+	assert_int_equal(te_peer_revoke(owner, who, 30), -ETIMEDOUT);
+	c = end_of(batch);
+	assert_true(c.error);
+	assert_int_equal(c.flags, 0);
+	atomic_store(&fake.stall, false);
+	atomic_store(&fake.hold_drop, false);
+	fake_wake();
+	assert_true(test_wait_until(drops_are_over, NULL, RIG_WAIT_MS));
+	assert_int_equal(te_peer_revoke(owner, who, RIG_WAIT_MS), 0);
+	assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0);
+}
+
+static void own_name_in_other_words_is_revoked_too(void **state)
+{
+	uint8_t who[TE_INCARNATION_LEN];
+	char name[64];
+	uint64_t epoch = 0, since;
+	te_segment_id id;
+
+	(void)state;
+	snprintf(name, sizeof(name), "localhost%s",
+		 strrchr(te_engine_name(owner), ':'));
+	assert_int_equal(te_segment_open(owner, name, 0, &id), 0);
+	te_engine_incarnation(owner, who);
+	assert_int_equal(te_peer_revoke(owner, who, 0), 0);
+	/* The answer comes behind the news of it. */
+	assert_int_equal(te_peer_probe(owner, name, 0, NULL), 0);
+	assert_int_equal(te_segment_epoch(owner, id, &epoch, &since), 0);
+	assert_int_equal(epoch, 2);
+}
+
 static void revocation_without_confirmation_says_so(void **state)
 {
 	uint8_t who[TE_INCARNATION_LEN];
@@ -398,6 +450,8 @@ int main(void)
 		WITH_ENGINES(write_whose_drop_never_comes_ends_loud),
 		WITH_ENGINES(revocation_ends_what_is_in_flight_quietly),
 		WITH_ENGINES(revocation_without_confirmation_says_so),
+		WITH_ENGINES(revoked_write_is_not_called_quiet_too_early),
+		WITH_ENGINES(own_name_in_other_words_is_revoked_too),
 		WITH_ENGINES(stranger_can_be_revoked_before_it_comes),
 		WITH_ENGINES(removal_does_not_wait_for_a_stuck_pin),
 		WITH_ENGINES(engine_with_stalled_requests_is_destroyed),
