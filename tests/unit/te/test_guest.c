@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_guest.c - how long guests and their links are remembered */
+#include "te/guest.h"
+
+#include <string.h>
+
+#include "te/engine.h"
+#include "te/link.h"
+#include "tests/unit/te/rig.h"
+
+static struct te_engine *engine;
+static const uint8_t who[TE_INCARNATION_LEN] = "somebody else";
+
+static int set_up(void **state)
+{
+	(void)state;
+	engine = rig_engine(NULL);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	te_engine_destroy(engine);
+	return 0;
+}
+
+/* As when a drop is queued at the worker while its lanes have just closed. */
+static void link_goes_while_its_drop_is_queued(void *arg)
+{
+	struct tei_guest *guest = tei_guest_get(engine, who);
+	struct tei_link *link;
+
+	link = tei_link_make(engine, engine->worker.rails[0]);
+	assert_true(guest && link);
+	link->in.guest = guest;
+	link->in.dropping = true;
+	tei_list_add_tail(&guest->links, &link->link);
+	guest->n_links++;
+	tei_guest_link_gone(&link->in.gone);
+	/* Now the last control connection ends ... */
+	tei_guest_release(engine, guest);
+	/* ... and only then the worker comes to the drop. */
+	tei_guest_link_late(&link->in.late);
+	*(bool *)arg = !tei_guest_find(engine, who);
+}
+
+static void guest_lives_as_long_as_the_last_of_its_links(void **state)
+{
+	bool forgotten = false;
+
+	(void)state;
+	tei_loop_do(engine->loop, link_goes_while_its_drop_is_queued,
+		    &forgotten);
+	assert_true(forgotten);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			guest_lives_as_long_as_the_last_of_its_links, set_up,
+			tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
