@@ -61,7 +61,7 @@ int tei_tcp_endpoint_connect(struct tei_endpoint *base, const void *addr,
 	if (a.lanes < ep->n_lanes)
 		ep->n_lanes = a.lanes;
 	if (base->target)
-		return 0;
+		return -EINPROGRESS; /* until the last lane has come */
 	memcpy(ep->token, a.token, TCP_TOKEN_LEN);
 	tei_address_set_port(&to, a.port);
 	for (uint32_t i = 0; i < ep->n_lanes; i++) {

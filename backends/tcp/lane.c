@@ -239,6 +239,8 @@ static void meet(struct tcp_lane *lane, const struct tcp_hello *h)
 	ep->n_open++;
 	lane->state = TCP_LANE_OPEN;
 	tei_tcp_young_remove(lane);
+	if (ep->n_open == ep->n_lanes)
+		tei_endpoint_up(ep->base);
 	queue_hello(lane, TCP_WELCOME, 0);
 	tei_tcp_send(lane);
 }

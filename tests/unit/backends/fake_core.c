@@ -266,7 +266,7 @@ static int join(struct fake_pair *p, const uint8_t *a, size_t a_len)
 		return rc;
 	}
 	rc = p->ops->endpoint_connect(p->target, a, a_len);
-	if (!rc)
+	if (!rc || rc == -EINPROGRESS)
 		rc = p->ops->endpoint_connect(p->initiator, b, b_len);
 	if (rc != -EINPROGRESS)
 		return rc;
