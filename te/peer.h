@@ -54,7 +54,7 @@ struct tei_told {
 	uint32_t life; /* 0: never met */
 	bool up;
 	struct tei_remote *remote; /* NULL until described */
-	uint64_t fresh;            /* descriptions that were asked for */
+	uint64_t fresh;            /* the last question that remote answers */
 	uint64_t epoch, epoch_since;
 	uint64_t fails; /* attempts that failed */
 	int fail_err;
@@ -75,6 +75,7 @@ struct tei_peer_control {
 	struct tei_list openers; /* struct tei_opener */
 	struct tei_list drops;   /* links to be dropped, by out.asked */
 	struct tei_frame_call hello, prove, describe, probe;
+	uint64_t question;  /* the last one before describe was sent */
 	uint64_t probed_at; /* ns */
 	bool describing, describe_again, proving, prove_again, probing;
 };
@@ -119,6 +120,7 @@ struct tei_peer {
 	_Atomic uint64_t news;       /* release after told changed */
 	_Atomic bool news_posted, asks_posted;
 	struct tei_call news_call, asks_call;
+	_Atomic uint64_t questions; /* by tei_peer_ask_again(); relaxed */
 	_Atomic bool want;     /* the worker needs the control connection */
 	_Atomic uint32_t asks; /* TEI_ASK_* */
 

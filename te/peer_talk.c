@@ -220,7 +220,9 @@ static void tell_life(struct tei_peer *peer)
 	memcpy(told->incarnation, peer->c.challenge.owner, TE_INCARNATION_LEN);
 }
 
-static void tell(struct tei_peer *peer, struct tei_remote *remote, bool fresh)
+/* @question: the last one that @remote answers; 0: a push, it answers none. */
+static void tell(struct tei_peer *peer, struct tei_remote *remote,
+		 uint64_t question)
 {
 	struct te_engine *engine = peer->engine;
 	struct tei_remote *old;
@@ -231,7 +233,8 @@ static void tell(struct tei_peer *peer, struct tei_remote *remote, bool fresh)
 	old = peer->told.remote;
 	peer->told.remote = remote;
 	peer->told.up = true;
-	peer->told.fresh += fresh;
+	if (question > peer->told.fresh)
+		peer->told.fresh = question;
 	peer->told.address = *tei_frame_peer(peer->c.conn);
 	tei_mutex_unlock(&engine->mu);
 	tei_remote_put(old);
@@ -240,7 +243,7 @@ static void tell(struct tei_peer *peer, struct tei_remote *remote, bool fresh)
 
 /* -EPROTO, -ENOMEM; the peer has failed then. */
 static int take_description(struct tei_peer *peer, const struct tei_frame *f,
-			    bool fresh)
+			    uint64_t question)
 {
 	struct te_engine *engine = peer->engine;
 	struct tei_remote *remote;
@@ -259,7 +262,7 @@ static int take_description(struct tei_peer *peer, const struct tei_frame *f,
 		tei_peer_failed(peer, rc, rc == -EPROTO);
 		return rc;
 	}
-	tell(peer, remote, fresh);
+	tell(peer, remote, question);
 	return 0;
 }
 
@@ -275,8 +278,7 @@ static void describe_done(struct tei_frame_call *call, int err,
 		step_failed(peer, err);
 		return;
 	}
-	/* Asked again meanwhile: this answer may be older than the question. */
-	if (take_description(peer, f, !again))
+	if (take_description(peer, f, peer->c.question))
 		return;
 	if (peer->c.state == TEI_PEER_DESCRIBING)
 		tei_peer_is_up(peer);
@@ -293,6 +295,7 @@ void tei_peer_describe(struct tei_peer *peer)
 	if (peer->c.describing || !peer->c.conn)
 		return;
 	peer->c.describe.done = describe_done;
+	peer->c.question = atomic_load(&peer->questions);
 	rc = tei_frame_call(peer->c.conn, &peer->c.describe,
 			    TE__CONTROL_TYPE__CONTROL_DESCRIBE, &m.base,
 			    peer->engine->config.connect_timeout);
@@ -370,7 +373,7 @@ static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
 	    peer->c.state != TEI_PEER_DESCRIBING)
 		return;
 	if (f->type == TE__CONTROL_TYPE__CONTROL_REGIONS)
-		take_description(peer, f, false);
+		take_description(peer, f, 0);
 	else if (f->type == TE__CONTROL_TYPE__CONTROL_REVOKED)
 		revoked(peer, f);
 }

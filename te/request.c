@@ -56,6 +56,8 @@ void tei_request_settle(struct tei_request *r)
 		return;
 	if (r->error || r->bytes == r->length)
 		finish(r);
+	else if (r->doubting)
+		tei_request_reconsider(r);
 }
 
 static bool is_final(const struct tei_request *r)
@@ -138,17 +140,25 @@ static bool any_rail_reaches(const struct tei_request *r)
 	return false;
 }
 
-/* A description that came after the request was parked is the last word. */
-static int not_found(struct tei_request *r)
+static bool is_answered(const struct tei_request *r)
+{
+	return r->question && r->peer->w.fresh >= r->question;
+}
+
+/*
+ * What is known of the peer forbids it with @err, but the owner may have
+ * changed its regions meanwhile. Its answer to our question is the last word.
+ */
+static int ask_again(struct tei_request *r, int err)
 {
 	struct tei_peer *peer = r->peer;
 
-	if (peer->self || (r->parked_at && peer->w.fresh >= r->parked_at))
-		return -EFAULT;
-	if (r->parked_at)
-		return -EAGAIN; /* asked already */
-	r->parked_at = peer->w.fresh + 1;
-	tei_peer_ask(peer, TEI_ASK_DESCRIBE);
+	if (peer->self || is_answered(r))
+		return err;
+	if (!r->question) {
+		r->question = atomic_fetch_add(&peer->questions, 1) + 1;
+		tei_peer_ask(peer, TEI_ASK_DESCRIBE);
+	}
 	return -EAGAIN;
 }
 
@@ -162,11 +172,13 @@ static int resolve(struct tei_request *r)
 
 	if (r->life != peer->w.life || r->epoch != peer->w.epoch)
 		return -ESTALE;
+	if (r->doubted && !is_answered(r))
+		return -EAGAIN;
 	region = tei_remote_find(peer->w.remote, r->remote, r->length);
 	if (!region)
-		return not_found(r);
+		return ask_again(r, -EFAULT);
 	if (!(region->access & access))
-		return -EACCES;
+		return ask_again(r, -EACCES);
 	r->held = tei_remote_get(peer->w.remote);
 	r->region = region;
 	if (!any_rail_reaches(r)) {
@@ -189,6 +201,18 @@ void tei_request_admit(struct tei_request *r)
 	}
 	tei_list_add_tail(rc ? &peer->w.parked : &peer->w.queue, &r->queue);
 	tei_peer_run(peer);
+}
+
+void tei_request_reconsider(struct tei_request *r)
+{
+	r->doubting = false;
+	r->doubted = true;
+	tei_remote_put(r->held);
+	r->held = NULL;
+	r->region = NULL;
+	r->question = 0;
+	ask_again(r, -EFAULT);
+	tei_request_admit(r);
 }
 
 static void deadline_passed(struct tei_due *due)

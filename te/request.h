@@ -81,9 +81,11 @@ struct tei_request {
 	uint64_t cursor;       /* bytes planned */
 	uint32_t cursor_piece; /* where the cursor is */
 	uint64_t cursor_skip;
-	uint64_t parked_at; /* value of peer->w.fresh */
+	uint64_t question; /* to the peer, that it was parked for; 0: none */
 	bool begun, parked;
-	bool loud; /* something of it might still land */
+	bool doubting; /* the owner has refused a part; wait for the others */
+	bool doubted;  /* after that it has been asked; not another time */
+	bool loud;     /* something of it might still land */
 
 	uint64_t bytes;
 	uint32_t crc, retries, rail;
@@ -101,6 +103,11 @@ void tei_request_submitted(struct tei_call *call);
 void tei_request_abort(struct tei_request *r, int err);
 /* As abort, but posted works come back by themselves. */
 void tei_request_refuse(struct tei_request *r, int err);
+/*
+ * The owner refused a part with what we know of its regions, and nothing is
+ * out any more: ask it for its regions, then go on or end.
+ */
+void tei_request_reconsider(struct tei_request *r);
 /* Look (again) whether and where the request may go: queue, park or end it. */
 void tei_request_admit(struct tei_request *r);
 

@@ -275,9 +275,28 @@ static void redo(struct tei_work *work)
 	work->link = NULL;
 	r->n_out--;
 	r->n_redo++;
-	if (tei_list_empty(&r->queue))
+	if (r->doubting)
+		tei_request_settle(r);
+	else if (tei_list_empty(&r->queue))
 		tei_list_add_head(&r->peer->w.queue, &r->queue);
 	tei_peer_run(r->peer);
+}
+
+/*
+ * The owner refused it, but by a key or rights that may be of a region that
+ * it has replaced since: no part goes out until it has been asked.
+ */
+static void doubt(struct tei_work *work, int err)
+{
+	struct tei_request *r = work->request;
+
+	if (r->error || r->doubted || r->peer->self) {
+		bad(work, err, false);
+		return;
+	}
+	r->doubting = true;
+	tei_list_del(&r->queue);
+	redo(work);
 }
 
 /* Its link has been flushed. */
@@ -326,7 +345,9 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 		good(work);
 	else if (link->out.state == TEI_LINK_BROKEN && !work->canceled)
 		unsettled(work);
-	else if (err == -EACCES || err == -EFAULT || err == -ESTALE)
+	else if (err == -EACCES || err == -EFAULT)
+		doubt(work, err);
+	else if (err == -ESTALE)
 		bad(work, err, false);
 	else if (err == -EAGAIN || err == -ENOMEM)
 		busy(work);
