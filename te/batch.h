@@ -42,7 +42,7 @@ struct te_batch {
 	_Atomic bool cancel_all, cancel_posted, cancel_running;
 	struct tei_call cancel;
 
-	struct tei_mutex mu; /* lock 4 */
+	struct tei_mutex mu; /* lock 11 */
 	struct tei_cond cond;
 
 	/* Token. */

@@ -50,7 +50,7 @@ struct te_engine {
 	struct tei_worker worker;
 	struct tei_regions regions;
 
-	struct tei_mutex mu;     /* lock 1 */
+	struct tei_mutex mu;     /* lock 10 */
 	struct tei_list peers;   /* guarded by mu; live as long as the engine */
 	struct tei_list batches; /* guarded by mu */
 	struct tei_list memories;    /* guarded by mu */

@@ -121,6 +121,27 @@ static inline bool tei_is_lost(int err)
 	       err == -EHOSTUNREACH || err == -ENETUNREACH || err == -EACCES;
 }
 
+/* As the completion of a request says it. */
+static inline int tei_lost_error(int err)
+{
+	switch (err) {
+	case -EPIPE:
+		return -ECONNRESET;
+	case -ENETUNREACH:
+		return -EHOSTUNREACH;
+	case -ECONNREFUSED:
+	case -ECONNRESET:
+	case -EHOSTUNREACH:
+	case -EACCES:
+	case -ESTALE:
+	case -ETIMEDOUT:
+	case -ECANCELED:
+		return err;
+	default:
+		return -EIO;
+	}
+}
+
 /* Zeroed but for the lists. NULL: out of memory. Any thread. */
 struct tei_link *tei_link_make(struct te_engine *engine,
 			       struct tei_rail_box *rail);

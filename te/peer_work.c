@@ -126,7 +126,7 @@ static void fail_fast(struct tei_request *r, int err)
 
 void tei_peer_fail_fast(struct tei_peer *peer, int err)
 {
-	each_active(peer, fail_fast, err);
+	each_active(peer, fail_fast, tei_lost_error(err));
 }
 
 void tei_peer_abort_all(struct tei_peer *peer, int err)

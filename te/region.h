@@ -8,7 +8,7 @@
  *
  *   add:    hidden -> shown        remove:  shown -> hidden -> gone
  *
- * Threads: any; everything is guarded by mu (lock 2), which is never held
+ * Threads: any; everything is guarded by mu (lock 12), which is never held
  * while a backend is called.
  */
 #ifndef TE_REGION_H
@@ -46,7 +46,7 @@ struct tei_region {
 };
 
 struct tei_regions {
-	struct tei_mutex mu; /* lock 2 */
+	struct tei_mutex mu; /* lock 12 */
 	struct tei_cond unpinned;
 	struct tei_handles handles;
 	struct tei_region **sorted; /* sorted[n], by address */

@@ -357,7 +357,9 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 		bad(work, -EIO, true);
 	if (err == -ESTALE && link->out.state != TEI_LINK_BROKEN)
 		tei_link_break(link, err);
-	tei_peer_run(link->out.peer);
+	/* It has room now; who lets go of the token looks whether that helps. */
+	if (link->out.n_ready || !tei_list_empty(&link->out.peer->w.queue))
+		tei_peer_run(link->out.peer);
 }
 
 /* ---- broken links ---- */
@@ -383,6 +385,6 @@ void tei_works_lost(struct tei_link *link)
 		struct tei_work *work = tei_list_entry(
 			link->out.limbo.next, struct tei_work, of_link);
 
-		bad(work, link->out.err, true);
+		bad(work, tei_lost_error(link->out.err), true);
 	}
 }

@@ -163,10 +163,12 @@ static bool pump_peers(struct tei_worker *w)
 }
 
 /* A device that is gone takes its links with it, not the engine. */
-static void rail_died(struct tei_rail_box *box, int err)
+static void rail_died(struct tei_worker *w, struct tei_rail_box *box, int err)
 {
 	LOG_ERROR("rail %s: %s", box->name, strerror(-err));
 	box->dead = true;
+	if (box->fd >= 0) /* it may stay readable for ever */
+		epoll_ctl(w->inner, EPOLL_CTL_DEL, box->fd, NULL);
 	tei_list_for_each (node, &box->links) {
 		tei_link_break(tei_list_entry(node, struct tei_link, of_rail),
 			       err);
@@ -199,7 +201,7 @@ static bool progress_rails(struct tei_worker *w, bool with_polled)
 			continue;
 		n = box->rail.ops->progress(&box->rail, BUDGET);
 		if (n < 0)
-			rail_died(box, n);
+			rail_died(w, box, n);
 		else if (n > 0)
 			links_have_room(box);
 		any |= n != 0;

@@ -6,7 +6,7 @@
  * it ends, and nothing touches memory after the end that was not announced.
  */
 #include <errno.h>
-#include <pthread.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,6 +200,40 @@ static void busy_owner_is_asked_again(void **state)
 	assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0);
 	assert_memory_equal(memory, local, LEN);
 	assert_int_equal(atomic_load(&fake.busy), 0);
+}
+
+/*
+ * Who drove while it waited for its own batch leaves work behind, and nobody
+ * waits for that: the engine must go on by itself.
+ */
+static void what_a_waiter_leaves_behind_is_carried_on(void **state)
+{
+	static const char *const narrow[] = {"window", "64k", NULL};
+	struct te_engine *other = rig_engine(narrow);
+	te_segment_id id = rig_segment(other, owner);
+	struct iovec piece = {local, 64 << 10};
+	struct te_request r[2] = {
+		rig_request(id, TE_WRITE, memory, &piece),
+		rig_request(id, TE_WRITE, memory, &piece),
+	};
+	struct te_batch *first, *second;
+	struct pollfd p = {.events = POLLIN};
+
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		assert_int_equal(te_batch_create(other, 2, &first), 0);
+		assert_int_equal(te_batch_create(other, 1, &second), 0);
+		p.fd = te_batch_eventfd(second);
+		atomic_store(&fake.stall, i > 0); /* first: just connect */
+		assert_int_equal(te_batch_submit(first, r, 2), 0);
+		assert_int_equal(te_batch_submit(second, r, 1), 0);
+		atomic_store(&fake.stall, false);
+		assert_int_equal(te_batch_wait(first, RIG_WAIT_MS), 0);
+		assert_int_equal(poll(&p, 1, RIG_WAIT_MS), 1);
+		te_batch_destroy(first);
+		te_batch_destroy(second);
+	}
+	te_engine_destroy(other);
 }
 
 /* ---- it ends ---- */
@@ -442,6 +476,7 @@ int main(void)
 		WITH_ENGINES(failed_posts_are_posted_elsewhere),
 		WITH_ENGINES(refused_endpoints_are_asked_for_again),
 		WITH_ENGINES(busy_owner_is_asked_again),
+		WITH_ENGINES(what_a_waiter_leaves_behind_is_carried_on),
 		WITH_ENGINES(fail_fast_ends_at_the_first_break),
 		WITH_ENGINES(stalled_request_ends_at_its_deadline),
 		WITH_ENGINES(stalled_request_can_be_cancelled),
