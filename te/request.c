@@ -227,11 +227,12 @@ static void begin(struct tei_request *r)
 	struct tei_peer *peer = r->peer;
 	struct tei_worker *w = &peer->engine->worker;
 
-	r->begun = true;
-	tei_list_add_tail(&peer->w.active, &r->of_peer);
+	/* First: it ends the active ones that the news have made stale. */
 	if (atomic_load_explicit(&peer->news, memory_order_acquire) !=
 	    peer->w.news)
 		tei_peer_sync(peer);
+	r->begun = true;
+	tei_list_add_tail(&peer->w.active, &r->of_peer);
 	r->due.fn = deadline_passed;
 	if (tei_due_set(w, &r->due, r->deadline)) {
 		r->provider_code = ENOMEM;
