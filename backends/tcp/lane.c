@@ -126,6 +126,12 @@ void tei_tcp_lane_close(struct tcp_lane *lane)
 	if (lane->n_unanswered)
 		(void)setsockopt(lane->fd, SOL_SOCKET, SO_LINGER, &now,
 				 sizeof(now));
+	/*
+	 * A child that has just been forked has the socket too: until it execs,
+	 * close() neither ends the connection nor takes it out of epoll.
+	 */
+	(void)epoll_ctl(lane->rail->epoll_fd, EPOLL_CTL_DEL, lane->fd, NULL);
+	(void)shutdown(lane->fd, SHUT_RDWR);
 	close(lane->fd);
 	lane->fd = -1;
 	lane->state = TCP_LANE_CLOSED;

@@ -11,6 +11,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <te/te.h>
@@ -471,6 +474,56 @@ static void dropped_target_applies_nothing_and_the_peer_hears(void **state)
 static uint64_t victim;
 static unsigned int victim_at;
 
+/* Once told so: end every connection that came with the fork; stay. */
+static _Noreturn void hold_sockets(const int told[2], const int tell[2])
+{
+	struct sockaddr_storage peer;
+	socklen_t len;
+	char byte;
+
+	close(told[1]); /* so that this process ends with its parent */
+	if (read(told[0], &byte, 1) != 1)
+		_exit(1);
+	for (int fd = 3; fd < 1024; fd++) {
+		len = sizeof(peer);
+		if (!getpeername(fd, (struct sockaddr *)&peer, &len))
+			(void)shutdown(fd, SHUT_RDWR);
+	}
+	if (write(tell[1], "", 1) != 1 || read(told[0], &byte, 1) != 1)
+		_exit(1);
+	_exit(0);
+}
+
+static void closed_lane_is_silent_while_a_child_has_its_socket(void **state)
+{
+	int told[2], tell[2], status;
+	struct fake_pair p;
+	char byte = 0;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(fake_pair_open(&p, ops, settings), 0);
+	assert_int_equal(pipe(told), 0);
+	assert_int_equal(pipe(tell), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		hold_sockets(told, tell);
+	fake_pair_disconnect(&p);
+	assert_int_equal(write(told[1], &byte, 1), 1);
+	assert_int_equal(read(tell[0], &byte, 1), 1);
+	for (int i = 0; i < 10; i++)
+		fake_progress(&p);
+	assert_int_equal(write(told[1], &byte, 1), 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	for (int i = 0; i < 2; i++) {
+		close(told[i]);
+		close(tell[i]);
+	}
+	fake_pair_close(&p);
+}
+
 static void remove_victim(unsigned int n)
 {
 	if (n == victim_at)
@@ -585,6 +638,8 @@ int main(void)
 		cmocka_unit_test(flush_hands_every_slice_back_at_once),
 		cmocka_unit_test(
 			dropped_target_applies_nothing_and_the_peer_hears),
+		cmocka_unit_test(
+			closed_lane_is_silent_while_a_child_has_its_socket),
 		cmocka_unit_test(region_may_go_in_the_middle),
 		cmocka_unit_test(
 			any_failure_while_opening_leaves_nothing_behind),
