@@ -16,6 +16,7 @@
 #define PROVE_MAX       8192u
 #define SMALL_MAX       1024u
 #define DESCRIPTION_MAX (16u << 20)
+#define PUSH_AGAIN_MS   100u
 
 const struct tei_frame_protocol tei_control_protocol = {
 	.name = "control",
@@ -120,6 +121,8 @@ void tei_control_close(struct te_engine *engine)
 	if (engine->server)
 		tei_frame_server_close(engine->server);
 	engine->server = NULL;
+	tei_timer_stop(engine->guests.push_timer);
+	engine->guests.push_timer = NULL;
 	while (!tei_list_empty(visitors))
 		tei_visitor_leave(tei_list_entry(visitors->next,
 						 struct tei_visitor, link));
@@ -190,6 +193,34 @@ int tei_control_describe(struct te_engine *engine, tei_group_mask mask,
 	return rc;
 }
 
+static void push_now(struct te_engine *engine);
+
+static void push_again(void *arg)
+{
+	struct te_engine *engine = arg;
+
+	tei_timer_stop(engine->guests.push_timer);
+	engine->guests.push_timer = NULL;
+	push_now(engine);
+}
+
+/* Whoever has not read what it was told before gets only the last word. */
+static void push_now(struct te_engine *engine)
+{
+	struct tei_guests *g = &engine->guests;
+	bool behind = false;
+
+	tei_list_for_each_safe (node, tmp, &g->visitors) {
+		if (!tei_visitor_push(
+			    tei_list_entry(node, struct tei_visitor, link)))
+			behind = true;
+	}
+	/* Without a timer they are told with the next change. */
+	if (behind && !g->push_timer)
+		g->push_timer = tei_timer_start(engine->loop, PUSH_AGAIN_MS,
+						false, push_again, engine);
+}
+
 /* One job for all changes that come before it runs. */
 static void push_all(struct tei_call *call)
 {
@@ -197,10 +228,7 @@ static void push_all(struct tei_call *call)
 		TEI_CONTAINER(call, struct tei_guests, push_call);
 
 	atomic_store(&g->push_posted, false);
-	tei_list_for_each_safe (node, tmp, &g->visitors) {
-		tei_visitor_push(
-			tei_list_entry(node, struct tei_visitor, link));
-	}
+	push_now(TEI_CONTAINER(g, struct te_engine, guests));
 }
 
 void tei_control_push_regions(struct te_engine *engine)

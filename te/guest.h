@@ -83,6 +83,7 @@ struct tei_guests {
 	struct tei_guest self;   /* this engine; in no table */
 	_Atomic bool push_posted;
 	struct tei_call push_call;
+	struct tei_timer *push_timer; /* for those who do not read; NULL */
 };
 
 int tei_guests_init(struct te_engine *engine); /* -ENOMEM. Set-up */

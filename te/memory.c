@@ -3,6 +3,7 @@
 #include "te/memory.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,17 +21,30 @@ struct memory {
 	size_t length;
 };
 
+/*
+ * Not every kernel begins a mapping where a huge page does, so map more and
+ * give back what sticks out. Huge pages are only a wish: others do as well.
+ */
 static int map(struct memory *memory)
 {
+	size_t more = memory->length >= HUGE_PAGE ? HUGE_PAGE : 0, head;
+	char *at;
+
 	if (tei_fault_check(TEI_FAULT_ALLOC))
 		return -ENOMEM;
-	memory->addr = mmap(NULL, memory->length, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (memory->addr == MAP_FAILED)
+	at = mmap(NULL, memory->length + more, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (at == MAP_FAILED)
 		return -ENOMEM;
-	/* Only a wish: ordinary pages do as well. */
-	if (memory->length >= HUGE_PAGE)
-		madvise(memory->addr, memory->length, MADV_HUGEPAGE);
+	memory->addr = at;
+	if (!more)
+		return 0;
+	head = -(uintptr_t)at & (HUGE_PAGE - 1);
+	memory->addr = at + head;
+	if (head)
+		munmap(at, head);
+	munmap(at + head + memory->length, more - head);
+	madvise(memory->addr, memory->length, MADV_HUGEPAGE);
 	return 0;
 }
 

@@ -366,9 +366,11 @@ void tei_regions_remove_all(struct te_engine *engine)
 {
 	struct tei_regions *r = &engine->regions;
 
-	while (r->n) {
-		r->sorted[0]->shown = false;
-		remove_hidden(engine, r->sorted[0]);
+	while (r->n) { /* from the end, so that none has to move up */
+		struct tei_region *last = r->sorted[r->n - 1];
+
+		last->shown = false;
+		remove_hidden(engine, last);
 	}
 }
 

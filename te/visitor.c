@@ -13,7 +13,8 @@
 #include "te/engine.h"
 #include "te/link.h"
 
-#define BACKLOG_MAX ((size_t)32 << 20) /* of what it does not read */
+#define BACKLOG_MAX      ((size_t)32 << 20) /* of what it does not read */
+#define PUSH_BACKLOG_MAX ((size_t)64 << 10)
 
 static void reply(struct tei_visitor *v, const struct tei_frame *to,
 		  const ProtobufCMessage *m)
@@ -237,16 +238,20 @@ static void describe(struct tei_visitor *v, const struct tei_frame *to)
 	v->told_version = m.version;
 }
 
-void tei_visitor_push(struct tei_visitor *v)
+bool tei_visitor_push(struct tei_visitor *v)
 {
 	uint64_t version = atomic_load_explicit(&v->engine->regions.version,
 						memory_order_acquire);
 
 	if (!v->guest)
-		return;
+		return true;
 	update_groups(v);
-	if (v->told_version && v->told_version != version)
-		describe(v, NULL);
+	if (!v->told_version || v->told_version == version)
+		return true;
+	if (tei_frame_backlog(v->conn) > PUSH_BACKLOG_MAX)
+		return false;
+	describe(v, NULL);
+	return true;
 }
 
 /* ---- connect, drop, probe ---- */

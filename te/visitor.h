@@ -15,7 +15,10 @@ struct tei_frame_conn;
 int tei_visitor_came(struct te_engine *engine, struct tei_frame_conn *conn);
 /* Close its connection and forget it. Its guest's links live on. */
 void tei_visitor_leave(struct tei_visitor *visitor);
-/* Tell it of our regions, if it has asked before and they have changed. */
-void tei_visitor_push(struct tei_visitor *visitor);
+/*
+ * Tell it of our regions, if it has asked before and they have changed. False:
+ * not now, it has not read what was sent before.
+ */
+bool tei_visitor_push(struct tei_visitor *visitor);
 
 #endif

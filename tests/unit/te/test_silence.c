@@ -18,6 +18,7 @@
 #include "base/frame.h"
 #include "te/control.h"
 #include "te/control.pb-c.h"
+#include "te/engine.h"
 #include "te/group.h"
 #include "te/guest.h"
 #include "tests/lib/wait.h"
@@ -93,6 +94,47 @@ static void endpoints_that_nobody_comes_to_are_closed(void **state)
 	}
 	close(fd);
 	assert_true(test_wait_until(all_are_gone, &n, RIG_WAIT_MS));
+}
+
+static void pass(void *arg)
+{
+	(void)arg;
+}
+
+/* Until then it would cost what all the changes take to tell. */
+static void visitor_that_does_not_read_gets_the_last_word(void **state)
+{
+	enum { N = 1500, CHANGES = 400 };
+	static uint8_t memory[2 * N + 1];
+	static uint8_t body[1 << 20];
+	Te__Describe m = TE__DESCRIBE__INIT;
+	uint8_t who[TE_INCARNATION_LEN] = "one that sleeps";
+	int fd = visitor_greet(engine, who, NULL);
+	Te__Description *d;
+	size_t len, n = 0;
+	te_region_id id;
+
+	(void)state;
+	for (unsigned int i = 0; i < N; i++)
+		rig_region(engine, memory + 2 * i, 1, RIG_ANY);
+	visitor_say(fd, TE__CONTROL_TYPE__CONTROL_DESCRIBE, 1, &m.base);
+	for (unsigned int i = 0; i < CHANGES; i++) {
+		id = rig_region(engine, memory + 2 * N, 1, RIG_ANY);
+		assert_true(tei_loop_do(engine->loop, pass, NULL));
+		if (i + 1 < CHANGES)
+			assert_int_equal(te_region_remove(engine, id), 0);
+		assert_true(tei_loop_do(engine->loop, pass, NULL));
+	}
+	for (uint64_t last = 0; last != engine->regions.version; n++) {
+		len = sizeof(body);
+		assert_true(visitor_hear(fd, body, &len) >= 0);
+		d = te__description__unpack(NULL, len, body);
+		assert_non_null(d);
+		last = d->version;
+		te__description__free_unpacked(d, NULL);
+	}
+	assert_true(n < CHANGES);
+	close(fd);
 }
 
 /* ---- owners ---- */
@@ -275,6 +317,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			endpoints_that_nobody_comes_to_are_closed, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			visitor_that_does_not_read_gets_the_last_word, set_up,
 			tear_down),
 		cmocka_unit_test(owner_that_never_answers_costs_only_time),
 		cmocka_unit_test(owner_that_says_only_hello_costs_only_time),
