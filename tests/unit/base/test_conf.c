@@ -271,7 +271,7 @@ static void main_prints_one_line_and_says_how_to_exit(void **state)
 
 static void init_survives_any_failed_allocation(void **state)
 {
-	struct test_faults f = {TEI_FAULT_ALLOC, 0};
+	struct test_faults f = {.kind = TEI_FAULT_ALLOC};
 	int rc = 0;
 
 	(void)state;

@@ -465,7 +465,7 @@ static void a_call_without_answer_times_out(void **state)
 
 static void any_failed_allocation_is_an_error_and_no_more(void **state)
 {
-	struct test_faults f = {TEI_FAULT_ALLOC, 0};
+	struct test_faults f = {.kind = TEI_FAULT_ALLOC};
 	struct te_store *store;
 	struct pool pool;
 	uint8_t room[8];

@@ -339,7 +339,8 @@ static void lack_of_memory_starts_nothing(void **state)
 	(void)state;
 	r.n_pieces = 3;
 	assert_int_equal(rig_run(engine, &r).error, 0);
-	for (struct test_faults f = {TEI_FAULT_ALLOC}; test_faults_next(&f);) {
+	for (struct test_faults f = {.kind = TEI_FAULT_ALLOC};
+	     test_faults_next(&f);) {
 		if (te_batch_create(engine, 2, &batch))
 			continue;
 		if (!te_batch_submit(batch, &r, 1))

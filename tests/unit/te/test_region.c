@@ -192,7 +192,8 @@ static void lack_of_memory_leaves_the_table_as_it_was(void **state)
 	int rc;
 
 	(void)state;
-	for (struct test_faults f = {TEI_FAULT_ALLOC}; test_faults_next(&f);) {
+	for (struct test_faults f = {.kind = TEI_FAULT_ALLOC};
+	     test_faults_next(&f);) {
 		rc = te_region_add(engine, &region, &id);
 		if (!rc) {
 			assert_int_equal(te_region_remove(engine, id), 0);
