@@ -212,7 +212,10 @@ void tei_request_reconsider(struct tei_request *r)
 	r->region = NULL;
 	r->question = 0;
 	ask_again(r, -EFAULT);
-	tei_request_admit(r);
+	tei_list_del(&r->queue);
+	r->parked = true;
+	tei_list_add_tail(&r->peer->w.parked, &r->queue);
+	tei_peer_run(r->peer);
 }
 
 static void deadline_passed(struct tei_due *due)

@@ -63,8 +63,8 @@ static void takes_the_descriptors_it_may_have(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
 	master_start(&m, (const char *const[]){"--client_ttl=60", NULL});
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-	for (uint8_t i = 0; i < TEST_COUNT(c); i++)
-		c[i] = caller_join(&m, i, false);
+	for (size_t i = 0; i < TEST_COUNT(c); i++)
+		c[i] = caller_join(&m, (uint8_t)i, false);
 	for (size_t i = 0; i < TEST_COUNT(c); i++)
 		caller_close(c[i]);
 	master_stop(&m);

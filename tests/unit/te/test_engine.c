@@ -158,7 +158,7 @@ static void name_that_was_freed_can_be_taken_again(void **state)
 	struct te_engine *engine = rig_engine(NULL);
 
 	(void)state;
-	strcpy(name, te_engine_name(engine));
+	snprintf(name, sizeof(name), "%s", te_engine_name(engine));
 	te_engine_incarnation(engine, one);
 	te_engine_destroy(engine);
 	assert_int_equal(te_engine_create(NULL, name, &engine), 0);
