@@ -186,6 +186,65 @@ void tei_conf_fini(struct tei_conf *c)
 		store(c, &c->rows[i], &none);
 }
 
+/* ---- what was given without effect ---- */
+
+static bool is_value(const struct tei_conf *c, const struct tei_setting *s,
+		     const struct value *v)
+{
+	const void *at = place(c, s);
+	const char *text;
+
+	switch (s->type) {
+	case TEI_CONF_BOOL:
+		return *(const bool *)at == v->truth;
+	case TEI_CONF_UINT:
+	case TEI_CONF_SIZE:
+	case TEI_CONF_DURATION:
+		return *(const uint64_t *)at == v->number;
+	case TEI_CONF_RATIO:
+		return *(const double *)at == v->ratio;
+	case TEI_CONF_STRING:
+	case TEI_CONF_CHOICE:
+		break;
+	}
+	text = *(char *const *)at;
+	return text && v->text ? strcmp(text, v->text) == 0 : text == v->text;
+}
+
+static bool is_default(const struct tei_conf *c, const struct tei_setting *s)
+{
+	struct value v = {0};
+	bool is;
+
+	if (s->def && parse(s, s->def, &v))
+		return true; /* no memory to tell */
+	is = is_value(c, s, &v);
+	tei_free(v.text);
+	return is;
+}
+
+size_t tei_conf_ignored(const struct tei_conf *c, char *out, size_t room)
+{
+	size_t n = 0, used = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < c->n; i++) {
+		const struct tei_setting *s = &c->rows[i];
+		int len;
+
+		if (!s->hidden || is_default(c, s))
+			continue;
+		len = snprintf(out + used, room - used, "%s%s", n ? ", " : "",
+			       s->name);
+		used += (size_t)len < room - used ? (size_t)len
+						  : room - used - 1;
+		n++;
+	}
+	return n;
+}
+
+/* ---- names and arguments ---- */
+
 static char fold(char ch)
 {
 	return ch == '-' ? '_' : ch;

@@ -75,6 +75,13 @@ int tei_conf_env(struct tei_conf *c, char error[TEI_CONF_ERROR_LEN]);
 int tei_conf_args(struct tei_conf *c, int argc, char **argv,
 		  char error[TEI_CONF_ERROR_LEN]);
 
+/*
+ * Names of hidden rows whose value is not their default, "a, b, c": what was
+ * asked for without effect. Returns how many; @out is "" when none and cut off
+ * when @room is short.
+ */
+size_t tei_conf_ignored(const struct tei_conf *c, char *out, size_t room);
+
 /* "usage" line, @about, then a row a setting with default, unit and env. */
 void tei_conf_help(const struct tei_conf *c, FILE *out, const char *program,
 		   const char *about);

@@ -82,11 +82,12 @@ static int log_level(const struct tei_server_settings *settings)
 	return settings->v == 1 ? TEI_LOG_DEBUG : TEI_LOG_INFO;
 }
 
-static void warn_about(const struct tei_server_settings *settings)
+static void warn_about(const struct tei_conf *conf,
+		       const struct tei_server_settings *settings)
 {
 	char names[1024];
 
-	if (tei_server_ignored(settings, names, sizeof(names)))
+	if (tei_conf_ignored(conf, names, sizeof(names)))
 		LOG_WARN("mooncake_master: accepted without effect: %s", names);
 	if (settings->insecure)
 		LOG_WARN("mooncake_master: insecure: every host is served");
@@ -102,9 +103,9 @@ static void announce(const struct tei_server *server)
 	fflush(stdout);
 }
 
-static int serve(const struct tei_server_settings *settings,
-		 struct tei_loop *loop)
+static int serve(const struct tei_conf *conf, struct tei_loop *loop)
 {
+	const struct tei_server_settings *settings = conf->values;
 	char error[TEI_CONF_ERROR_LEN];
 	struct event *events[N_SIGNALS];
 	struct tei_server *server;
@@ -125,7 +126,7 @@ static int serve(const struct tei_server_settings *settings,
 		code = 2;
 		goto release;
 	}
-	warn_about(settings);
+	warn_about(conf, settings);
 	announce(server);
 	code = tei_loop_run(loop) < 0 ? 1 : 0;
 	tei_server_destroy(server);
@@ -154,7 +155,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "mooncake_master: cannot start a loop\n");
 		goto fini;
 	}
-	code = serve(&settings, loop);
+	code = serve(&conf, loop);
 	tei_loop_destroy(loop);
 fini:
 	tei_conf_fini(&conf);

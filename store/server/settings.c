@@ -4,7 +4,6 @@
  */
 #include "store/server/settings.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define ROW(field)  TEI_SETTING(struct tei_server_settings, field)
@@ -160,41 +159,6 @@ const struct tei_setting tei_server_rows[] = {
 
 const size_t tei_server_n_rows =
 	sizeof(tei_server_rows) / sizeof(tei_server_rows[0]);
-
-static const void *field_of(const struct tei_server_settings *s,
-			    const struct tei_setting *row)
-{
-	return (const char *)s + row->offset;
-}
-
-static bool was_given(const struct tei_server_settings *s,
-		      const struct tei_setting *row)
-{
-	if (row->type == TEI_CONF_STRING)
-		return *(char *const *)field_of(s, row) != NULL;
-	return *(const bool *)field_of(s, row) != (row->def[0] == '1');
-}
-
-size_t tei_server_ignored(const struct tei_server_settings *s, char *out,
-			  size_t room)
-{
-	size_t n = 0, used = 0;
-
-	out[0] = '\0';
-	for (size_t i = 0; i < tei_server_n_rows; i++) {
-		const struct tei_setting *row = &tei_server_rows[i];
-		int len;
-
-		if (!row->hidden || !was_given(s, row))
-			continue;
-		len = snprintf(out + used, room - used, "%s%s", n ? ", " : "",
-			       row->name);
-		used += (size_t)len < room - used ? (size_t)len
-						  : room - used - 1;
-		n++;
-	}
-	return n;
-}
 
 const char *tei_server_host(const char *address)
 {

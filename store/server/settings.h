@@ -38,12 +38,6 @@ struct tei_server_settings {
 extern const struct tei_setting tei_server_rows[];
 extern const size_t tei_server_n_rows;
 
-/*
- * Names of the flags that were given and mean nothing here, "a, b, c". Returns
- * how many; @out is "" when none. Cut off when @room is short.
- */
-size_t tei_server_ignored(const struct tei_server_settings *s, char *out,
-			  size_t room);
 /* NULL for every spelling of the wildcard, else @address. */
 const char *tei_server_host(const char *address);
 

@@ -13,10 +13,10 @@
 #include "tests/lib/test.h"
 
 struct values {
-	bool insecure, node;
-	uint64_t port, pool_bytes, lease_ttl, client_ttl;
+	bool insecure, node, offload;
+	uint64_t threads, port, pool_bytes, lease_ttl, client_ttl;
 	double ratio;
-	char *host;
+	char *host, *color;
 	const char *mode;
 };
 
@@ -38,6 +38,11 @@ static const struct tei_setting rows[] = {
 	{F(host), .type = TEI_CONF_STRING, .help = "host"},
 	{F(mode), .type = TEI_CONF_CHOICE, .def = "human",
 	 .choices = "human|json", .help = "mode", .hidden = true},
+	{F(color), .type = TEI_CONF_STRING, .help = "color", .hidden = true},
+	{F(threads), .type = TEI_CONF_UINT, .def = "1", .help = "threads",
+	 .hidden = true},
+	{F(offload), .type = TEI_CONF_BOOL, .def = "yes", .help = "offload",
+	 .hidden = true},
 };
 
 static struct values v;
@@ -56,7 +61,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	tei_conf_fini(&c);
-	return v.host || v.mode;
+	return v.host || v.mode || v.color;
 }
 
 static int args(const char *a, const char *b, const char *d)
@@ -315,6 +320,26 @@ static void parsers_take_what_people_write(void **state)
 	assert_int_equal(tei_parse_bool("", &b), -EINVAL);
 }
 
+static void hidden_settings_that_were_given_are_named(void **state)
+{
+	char names[64];
+
+	(void)state;
+	assert_int_equal(tei_conf_set(&c, "host", "x", error), 0);
+	assert_int_equal(tei_conf_set(&c, "threads", "1", error), 0);
+	assert_int_equal(tei_conf_set(&c, "offload", "true", error), 0);
+	assert_int_equal(tei_conf_ignored(&c, names, sizeof(names)), 0);
+	assert_string_equal(names, "");
+	assert_int_equal(tei_conf_set(&c, "threads", "2", error), 0);
+	assert_int_equal(tei_conf_set(&c, "mode", "json", error), 0);
+	assert_int_equal(tei_conf_set(&c, "color", "", error), 0);
+	assert_int_equal(tei_conf_set(&c, "offload", "no", error), 0);
+	assert_int_equal(tei_conf_ignored(&c, names, sizeof(names)), 4);
+	assert_string_equal(names, "mode, color, threads, offload");
+	assert_int_equal(tei_conf_ignored(&c, names, 7), 4);
+	assert_string_equal(names, "mode, ");
+}
+
 #define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -329,6 +354,7 @@ int main(void)
 		T(help_shows_default_unit_and_environment),
 		T(main_prints_one_line_and_says_how_to_exit),
 		T(init_survives_any_failed_allocation),
+		T(hidden_settings_that_were_given_are_named),
 		T(parsers_take_what_people_write),
 	};
 

@@ -51,21 +51,6 @@ static void rows_have_names_slots_and_places_of_their_own(void **state)
 	}
 }
 
-static void only_flags_given_are_named(void **state)
-{
-	char error[TEI_CONF_ERROR_LEN], names[64];
-
-	(void)state;
-	assert_int_equal(tei_server_ignored(&values, names, sizeof(names)), 0);
-	assert_string_equal(names, "");
-	assert_int_equal(tei_conf_set(&conf, "cluster_id", "x", error), 0);
-	assert_int_equal(tei_conf_set(&conf, "enable-ha", "1", error), 0);
-	assert_int_equal(tei_server_ignored(&values, names, sizeof(names)), 2);
-	assert_string_equal(names, "cluster_id, enable_ha");
-	assert_int_equal(tei_server_ignored(&values, names, 13), 2);
-	assert_string_equal(names, "cluster_id, ");
-}
-
 static void every_spelling_of_the_wildcard_is_one(void **state)
 {
 	(void)state;
@@ -92,7 +77,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_mooncakes),
 		cmocka_unit_test(rows_have_names_slots_and_places_of_their_own),
-		cmocka_unit_test(only_flags_given_are_named),
 		cmocka_unit_test(every_spelling_of_the_wildcard_is_one),
 		cmocka_unit_test(labels_cannot_end_early),
 	};
