@@ -121,15 +121,29 @@ static int bad_engine(const struct settings *s, const char *name, int rc)
 	return complain("host", name, *cause ? cause : te_strerror(rc));
 }
 
+/* The name is what others will look up: if we cannot, they can hardly. */
+static int check_host(const char *host)
+{
+	struct tei_address address;
+	int rc;
+
+	if (strlen(host) > TEI_HOST_LEN_MAX)
+		return complain("host", host, "too long");
+	rc = tei_resolve(host, 0, &address, 1);
+	if (rc == -EHOSTUNREACH)
+		return complain("host", host, "no such host");
+	return rc < 0 ? complain("host", host, te_strerror(rc)) : 0;
+}
+
 static int open_engine(const struct settings *s, struct te_engine **out)
 {
 	const char *host = is_wildcard(s->host) ? "127.0.0.1" : s->host;
 	char name[TEI_NAME_LEN_MAX + 1];
 	struct te_config *config;
-	int rc;
+	int rc = check_host(host);
 
-	if (strlen(host) > TEI_HOST_LEN_MAX)
-		return complain("host", host, "too long");
+	if (rc)
+		return rc;
 	tei_name_join(host, (uint16_t)s->port, name);
 	rc = te_config_create(&config);
 	if (!rc && s->insecure)
@@ -201,8 +215,20 @@ static void serve(const struct settings *s, struct te_store *store,
 		;
 }
 
-static int run(const struct settings *s)
+static void warn_about(const struct tei_conf *conf)
 {
+	const struct settings *s = conf->values;
+	char names[512];
+
+	if (tei_conf_ignored(conf, names, sizeof(names)))
+		LOG_WARN("mooncake_client: accepted without effect: %s", names);
+	if (s->insecure)
+		LOG_WARN("mooncake_client: insecure: every host is served");
+}
+
+static int run(const struct tei_conf *conf)
+{
+	const struct settings *s = conf->values;
 	struct te_engine *engine;
 	struct te_store *store;
 	sigset_t set;
@@ -222,6 +248,7 @@ static int run(const struct settings *s)
 	if (code)
 		return code;
 	atomic_store(&starting, false);
+	warn_about(conf);
 	code = join(s, engine, &store);
 	if (!code) {
 		serve(s, store, &set);
@@ -244,7 +271,7 @@ int main(int argc, char **argv)
 	}
 	code = tei_conf_main(&conf, argc, argv, ABOUT);
 	if (code < 0)
-		code = run(&settings);
+		code = run(&conf);
 	tei_conf_fini(&conf);
 	return code;
 }

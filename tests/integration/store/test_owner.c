@@ -84,6 +84,7 @@ static void bad_arguments_are_one_line_and_2(void **state)
 		{"--global_segment_size", "0", NULL},
 		{"--protocol", "pigeon", NULL},
 		{"--master_server_address", "nowhere", NULL},
+		{"--host", "no..host", NULL},
 	};
 	size_t i;
 
@@ -125,6 +126,39 @@ static void a_port_in_use_is_one_line_and_2(void **state)
 	(void)close(fd);
 }
 
+static void flags_without_meaning_are_named_once(void **state)
+{
+	const char *args[] = {"--port",
+			      "0",
+			      "--master_server_address",
+			      NULL,
+			      "--global_segment_size",
+			      "1MB",
+			      "--threads=4",
+			      "--metadata_server=P2PHANDSHAKE",
+			      "--enable_offload=true",
+			      "--tenant_id=default",
+			      NULL};
+	struct test_process *owner;
+	const char *said;
+	struct pool pool;
+
+	(void)state;
+	pool_start(&pool, NULL);
+	args[3] = pool.address;
+	owner = test_process_start("mooncake_client", args);
+	assert_non_null(test_process_line(owner, " serves ", POOL_START_MS));
+	said = strstr(test_process_output(owner), "without effect");
+	assert_non_null(said);
+	assert_non_null(strstr(said, "threads"));
+	assert_non_null(strstr(said, "metadata_server"));
+	assert_non_null(strstr(said, "enable_offload"));
+	assert_null(strstr(said, "tenant_id")); /* was given its default */
+	assert_null(strstr(said + 1, "without effect"));
+	ends_with_0(owner, SIGTERM);
+	pool_stop(&pool);
+}
+
 static void help_names_the_settings(void **state)
 {
 	const char *const args[] = {"--help", NULL};
@@ -144,6 +178,7 @@ int main(void)
 		cmocka_unit_test(it_waits_for_a_master_that_is_not_there_yet),
 		cmocka_unit_test(bad_arguments_are_one_line_and_2),
 		cmocka_unit_test(a_port_in_use_is_one_line_and_2),
+		cmocka_unit_test(flags_without_meaning_are_named_once),
 		cmocka_unit_test(help_names_the_settings),
 	};
 
