@@ -80,8 +80,10 @@ static void fail_chunk(const struct query *q, const struct te_store_key *keys,
 	size_t i;
 
 	for (i = from; i < from + n; i++)
-		if (tei_key_holds(&keys[i]))
-			set_result(q, i, code, 0);
+		set_result(q, i,
+			   tei_key_holds(&keys[i]) ? code
+						   : TE_STORE_INVALID_PARAMS,
+			   0);
 }
 
 static int query(const struct query *q, const struct te_store_key *keys,

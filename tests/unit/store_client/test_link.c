@@ -463,6 +463,18 @@ static void a_call_without_answer_times_out(void **state)
 
 /* ---- memory that runs out ---- */
 
+/* Whatever happens, a result is one. */
+static void check_exist(struct te_store *store)
+{
+	const struct te_store_key keys[] = {{.bytes = "a", .len = 1},
+					    {.bytes = "", .len = 0}};
+	int results[] = {77, 77};
+
+	(void)te_store_exist(store, keys, 2, results);
+	assert_true(results[0] <= 1);
+	assert_int_equal(results[1], -600);
+}
+
 static void any_failed_allocation_is_an_error_and_no_more(void **state)
 {
 	struct test_faults f = {.kind = TEI_FAULT_ALLOC};
@@ -491,6 +503,7 @@ static void any_failed_allocation_is_an_error_and_no_more(void **state)
 			    code == -800);
 		size = pool_get(store, "a", room, 8);
 		assert_true(size == 1 || size < 0);
+		check_exist(store);
 		te_store_close(store);
 	}
 	pool_stop(&pool);
