@@ -114,14 +114,17 @@ static void drop_done(struct tei_frame_call *call, int err,
 static void send_drop(struct tei_peer *peer, struct tei_link *link)
 {
 	Te__Drop m = TE__DROP__INIT;
+	int rc;
 
 	m.endpoint = link->number;
 	link->out.rpc.done = drop_done;
-	link->out.in_rpc = !tei_frame_call(
-		peer->c.conn, &link->out.rpc, TE__CONTROL_TYPE__CONTROL_DROP,
-		&m.base, peer->engine->config.connect_timeout);
-	if (!link->out.in_rpc)
-		drop_end(link, -ENOMEM);
+	rc = tei_frame_call(peer->c.conn, &link->out.rpc,
+			    TE__CONTROL_TYPE__CONTROL_DROP, &m.base,
+			    peer->engine->config.connect_timeout);
+	link->out.in_rpc = !rc;
+	/* A connection that has just ended: asked again when the next is up. */
+	if (rc && rc != -ENOTCONN)
+		drop_end(link, rc);
 }
 
 void tei_peer_send_drops(struct tei_peer *peer)
