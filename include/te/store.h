@@ -142,12 +142,15 @@ struct te_store_value {
  * @results: results[n]: 0 stored or already there (an existing object is left
  *           as it is), or a negative code per key
  *
- * Blocks: until all are stored or have failed; bounded by the call timeout per
- * step to the master, the wait for space (1 s) and the transfer's deadline
- * (30 s + 1 s per GiB). Returns 0 when every result is 0, else the first
- * result that is not, or -600 with results untouched when an argument is
+ * An object that another put is just writing counts as there. Blocks: until
+ * all are stored or have failed; for each TE_STORE_BATCH_MAX keys or 1 MiB of
+ * keys bounded by the call timeout per step to the master, the wait for space
+ * (1 s) and the transfer's deadline (30 s + 1 s per GiB; some 2 s for an owner
+ * that does not answer at all). Returns 0 when every result is 0, else the
+ * first result that is not, or -600 with results untouched when an argument is
  * out of range. Codes: -200 (pool full, eviction could not help), -800
- * (transfer failed), -900, -901, -600 (this key or value), -1.
+ * (transfer failed), -900, -901, -600 (this key or value; also a value larger
+ * than the largest segment of the pool), -1.
  */
 TE_API int te_store_put(struct te_store *store, const struct te_store_key *keys,
 			const struct te_store_value *values, size_t n,
@@ -159,10 +162,10 @@ TE_API int te_store_put(struct te_store *store, const struct te_store_key *keys,
  * @results: results[n]: the object's size in bytes, or a negative code
  *
  * The bytes are verified. After a negative result the room's content is
- * undefined. Blocks: call timeout + replica timeout. Returns the number of
- * keys with a size, or -600 with results untouched. Codes: -704 (miss), -10
- * (object larger than the room), -800 (owner did not answer in time), -900,
- * -901, -600, -1.
+ * undefined. Blocks: call timeout + replica timeout, for each
+ * TE_STORE_BATCH_MAX keys or 1 MiB of keys. Returns the number of keys with a
+ * size, or -600 with results untouched. Codes: -704 (miss), -10 (object larger
+ * than the room), -800 (owner did not answer in time), -900, -901, -600, -1.
  */
 TE_API int te_store_get(struct te_store *store, const struct te_store_key *keys,
 			const struct te_store_value *values, size_t n,

@@ -223,7 +223,7 @@ static void judge(struct get *get, const struct entry *entry, size_t i,
 
 static void transfer(struct get *get, struct tei_places *places)
 {
-	int rc = tei_work_run(get->work);
+	int rc = tei_work_run(get->work, NULL);
 	size_t i;
 
 	for (i = 0; i < get->n_todo; i++) {

@@ -11,6 +11,7 @@
 
 #define N_MAX     4096 /* idle owners beyond it are closed */
 #define FAILED_NS (500 * TEI_NS_PER_MS)
+#define TRY_MS    100 /* a shorter try says nothing about the owner */
 
 void tei_owners_init(struct tei_owners *owners, struct te_engine *engine)
 {
@@ -206,7 +207,8 @@ int tei_owners_get(struct tei_owners *owners, const char *name,
 		return rc;
 	rc = open_fresh(owners, name, timeout_ms, &owner);
 	if (rc) {
-		remember_failure(owners, name, rc);
+		if (rc != -ETIMEDOUT || timeout_ms >= TRY_MS)
+			remember_failure(owners, name, rc);
 		return rc;
 	}
 	if (memcmp(owner->incarnation, incarnation, TE_INCARNATION_LEN)) {

@@ -36,6 +36,16 @@ int tei_pulse_hello(struct tei_link *link, struct tei_frame_conn *conn,
 
 /* ---- mounting ---- */
 
+/* The next heartbeat tries again, and may fail in the same way. */
+static void cannot_mount(const char *why, const char *words)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_log_allowed(&limit))
+		LOG_WARN("segment: cannot be mounted: %s%s%s", why,
+			 *words ? ": " : "", words);
+}
+
 static void on_mounted(struct tei_frame_call *call, int err,
 		       const struct tei_frame *f)
 {
@@ -56,9 +66,7 @@ static void on_mounted(struct tei_frame_call *call, int err,
 	}
 	status = reply->status;
 	if (status && status != TE_STORE_SEGMENT_ALREADY_EXISTS) {
-		/* The next heartbeat asks again. */
-		LOG_WARN("segment: the master does not mount it: %s %s",
-			 te_store_strerror(status), reply->why);
+		cannot_mount(te_store_strerror(status), reply->why);
 		tei_store_set_ready(link->store, false, TE_STORE_RPC_FAIL);
 	} else {
 		link->store->segment.mounted = true;
@@ -97,9 +105,8 @@ void tei_link_published(struct tei_link *link, uint64_t generation, int rc)
 		return;
 	}
 	if (rc) {
-		/* The next heartbeat tries again. */
 		link->mounting = false;
-		LOG_WARN("segment: cannot be published: %s", te_strerror(rc));
+		cannot_mount(te_strerror(rc), "");
 		return;
 	}
 	send_mount(link);

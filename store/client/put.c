@@ -285,7 +285,7 @@ static void judge(struct put *put, struct entry *entry, struct tei_place *place)
 
 static void transfer(struct put *put, struct tei_places *places)
 {
-	int rc = tei_work_run(put->work);
+	int rc = tei_work_run(put->work, places);
 	size_t i;
 
 	for (i = 0; i < put->n_todo; i++) {

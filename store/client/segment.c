@@ -17,8 +17,8 @@
 #include "base/mem.h"
 #include "store/client/client.h"
 
-#define REVOKE_STEP_MS 250 /* so that closing need not wait for long */
-#define REVOKE_STEPS   8
+#define REVOKE_STEP_MS 100 /* so that closing need not wait for long */
+#define REVOKE_STEPS   20
 
 int tei_segment_init(struct te_store *store, uint64_t bytes)
 {
@@ -32,8 +32,11 @@ int tei_segment_init(struct te_store *store, uint64_t bytes)
 	if (RAND_bytes(segment->id, sizeof(segment->id)) != 1)
 		return -EIO;
 	rc = te_memory_alloc(store->engine, bytes, &segment->memory);
-	if (rc)
+	if (rc) {
+		LOG_ERROR("segment: %llu bytes: %s", (unsigned long long)bytes,
+			  te_strerror(rc));
 		return rc;
+	}
 	segment->bytes = bytes;
 	return 0;
 }

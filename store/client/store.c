@@ -17,7 +17,7 @@
 #define REPLICA_MS     1000
 #define SETUP_MS       5000
 #define TIMEOUT_MAX_MS (24u * 3600 * 1000)
-#define UNMOUNT_MS     500
+#define UNMOUNT_MS     250 /* of the 2 s that closing may take */
 
 _Static_assert(sizeof(struct te_store_config) == 88, "pinned");
 _Static_assert(sizeof(struct te_store_pool) == 136, "pinned");
@@ -269,6 +269,7 @@ static void unmount(struct te_store *store)
 	struct tei_arena arena;
 	struct tei_reply reply;
 
+	/* Only so that it is gone when we return: the connection ends too. */
 	if (!store->segment.bytes || te_store_health(store))
 		return;
 	msg.segment.data = store->segment.id;

@@ -16,6 +16,8 @@
 /* A batch of 4096 keys with pieces and messages is some 2 MiB a round. */
 #define ARENA_CAP     (256u << 20)
 #define EPOCH_WAIT_NS (100 * TEI_NS_PER_MS)
+#define PATIENCE_MS   500 /* without an end; of a probe */
+#define SILENT_MAX    2   /* probes; then the owner is given up */
 
 void tei_works_init(struct tei_works *works, struct te_engine *engine)
 {
@@ -156,8 +158,54 @@ struct te_request *tei_work_add(struct tei_work *work, uint32_t op,
 	return req;
 }
 
-int tei_work_run(struct tei_work *work)
+/* ---- running ---- */
+
+/* Cancel all to @place, or only look whether there is any. */
+static bool in_flight(struct tei_work *work, const struct tei_place *place,
+		      bool cancel)
 {
+	struct te_completion done;
+	bool any = false;
+	uint32_t i;
+
+	for (i = 0; i < work->n; i++) {
+		if (work->requests[i].segment != place->owner->segment ||
+		    te_batch_result(work->batch, i, &done) != -EAGAIN)
+			continue;
+		if (!cancel)
+			return true;
+		(void)te_request_cancel(work->batch, i);
+		any = true;
+	}
+	return any;
+}
+
+/*
+ * A request to an owner that has died would be tried again until its deadline,
+ * which is long because values may be large, and keep its whole batch waiting.
+ */
+static void give_up_silent(struct tei_work *work,
+			   const struct tei_places *places)
+{
+	struct te_engine *engine = places->owners->engine;
+	size_t i;
+
+	for (i = 0; i < places->n; i++) {
+		struct tei_place *place = &places->at[i];
+
+		if (!place->owner || !in_flight(work, place, false))
+			continue;
+		if (!te_peer_probe(engine, place->owner->name, PATIENCE_MS,
+				   NULL))
+			place->n_silent = 0;
+		else if (++place->n_silent >= SILENT_MAX)
+			(void)in_flight(work, place, true);
+	}
+}
+
+int tei_work_run(struct tei_work *work, const struct tei_places *places)
+{
+	uint32_t step_ms = places ? PATIENCE_MS : UINT32_MAX;
 	int rc;
 
 	if (!work->n)
@@ -165,8 +213,11 @@ int tei_work_run(struct tei_work *work)
 	rc = te_batch_reset(work->batch);
 	if (!rc)
 		rc = te_batch_submit(work->batch, work->requests, work->n);
-	if (!rc)
-		rc = te_batch_wait(work->batch, UINT32_MAX);
+	if (rc)
+		return rc;
+	while ((rc = te_batch_wait(work->batch, step_ms)) == -ETIMEDOUT)
+		if (places)
+			give_up_silent(work, places);
 	return rc;
 }
 

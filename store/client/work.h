@@ -55,8 +55,13 @@ struct iovec;
 struct te_request *tei_work_add(struct tei_work *work, uint32_t op,
 				const struct iovec *pieces, uint32_t n_pieces,
 				uint64_t bytes);
-/* Submit all and wait until they have ended. A negative errno: none began. */
-int tei_work_run(struct tei_work *work);
+struct tei_places;
+/*
+ * Submit all and wait until they have ended. A negative errno: none began.
+ * @places: owners that do not answer for a while lose their requests, long
+ * before these time out; NULL: all have their time.
+ */
+int tei_work_run(struct tei_work *work, const struct tei_places *places);
 /* How request @index ended. */
 void tei_work_result(struct tei_work *work, uint32_t index,
 		     struct te_completion *out);
@@ -72,8 +77,9 @@ struct tei_places {
 struct tei_place {
 	struct tei_owner *owner; /* NULL: not open (yet) */
 	bool tried, gone;
-	bool stale; /* a write under epoch was refused */
-	int error;  /* why it cannot be opened */
+	bool stale;            /* a write under epoch was refused */
+	int error;             /* why it cannot be opened */
+	unsigned int n_silent; /* probes in a row without an answer */
 	uint64_t epoch, since_ns;
 };
 /* -ENOMEM. */
