@@ -14,6 +14,7 @@
 #include "tests/lib/process.h"
 
 #define POOL_START_MS 20000
+#define WRITER_ID     6 /* pool_fill() of what store_writer puts as a whole */
 
 struct pool {
 	struct test_process *master;

@@ -2,11 +2,15 @@
 /*
  * writer.c - a client that stops between the start of a put and its write
  *
- * usage: store_writer MASTER KEY SIZE
+ * usage: store_writer MASTER KEY SIZE [whole]
  *
  * Starts a put, prints "started ADDRESS", waits for SIGUSR1, then writes as a
  * client does, prints "wrote ERROR" and ends. What a test does to it while it
  * waits is the test's.
+ *
+ * "whole": prints "ready" once it knows the owner, waits for SIGUSR1, puts by
+ * te_store_put(), prints "moving" once bytes have left, and "put CODE". The
+ * bytes are those of WRITER_ID.
  */
 #include <errno.h>
 #include <signal.h>
@@ -17,6 +21,10 @@
 #include "store/client/client.h"
 #include "store/proto/extent.h"
 #include "store/proto/store.pb-c.h"
+#include "tests/lib/wait.h"
+#include "tests/store/pool.h"
+
+#define MOVING_BYTES 8192u /* more than all that is not payload */
 
 struct put {
 	struct te_store *store;
@@ -102,14 +110,20 @@ static int write_late(struct put *put)
 	return rc ? rc : done.error;
 }
 
-static int run(struct put *put)
+static void wait_for_go(void)
 {
 	sigset_t go;
-	int rc;
 
 	sigemptyset(&go);
 	sigaddset(&go, SIGUSR1);
-	rc = start(put);
+	while (sigwaitinfo(&go, NULL) < 0 && errno == EINTR)
+		;
+}
+
+static int run(struct put *put)
+{
+	int rc = start(put);
+
 	if (!rc)
 		rc = open_owner(put);
 	if (rc) {
@@ -118,10 +132,86 @@ static int run(struct put *put)
 	}
 	printf("started %llu\n", (unsigned long long)put->start->address[0]);
 	fflush(stdout);
-	while (sigwaitinfo(&go, NULL) < 0 && errno == EINTR)
-		;
+	wait_for_go();
 	printf("wrote %d\n", write_late(put));
 	fflush(stdout);
+	return 0;
+}
+
+/* ---- a whole put ---- */
+
+static uint64_t sent_bytes(struct te_store *store)
+{
+	struct te_stat stats[64];
+	size_t n = sizeof(stats) / sizeof(stats[0]), i;
+	uint64_t sum = 0;
+
+	if (te_engine_stats(te_store_engine(store), stats, &n))
+		return 0;
+	for (i = 0; i < n && i < sizeof(stats) / sizeof(stats[0]); i++)
+		if (!strcmp(stats[i].name, "te_rail_sent_bytes_total"))
+			sum += stats[i].value;
+	return sum;
+}
+
+struct movement {
+	struct te_store *store;
+	uint64_t before;
+};
+
+static bool is_moving(void *arg)
+{
+	const struct movement *m = arg;
+
+	return sent_bytes(m->store) >= m->before + MOVING_BYTES;
+}
+
+static void *watch(void *arg)
+{
+	if (test_wait_until(is_moving, arg, POOL_START_MS)) {
+		printf("moving\n");
+		fflush(stdout);
+	}
+	return NULL;
+}
+
+/* An object that is gone again: then the owner's connection is there. */
+static int meet_owner(struct put *put)
+{
+	const struct te_store_key key = {.bytes = "meet", .len = 4};
+	int code = pool_put(put->store, "meet", "x", 1);
+
+	if (!code)
+		(void)te_store_remove(put->store, &key, 1, 1, &code);
+	return code;
+}
+
+static int run_whole(struct put *put)
+{
+	uint8_t *bytes = malloc(put->size);
+	struct movement m = {.store = put->store};
+	pthread_t watcher;
+	int code = meet_owner(put);
+
+	if (!bytes || code) {
+		printf("failed %d\n", code);
+		free(bytes);
+		return 1;
+	}
+	pool_fill(bytes, put->size, WRITER_ID);
+	printf("ready\n");
+	fflush(stdout);
+	wait_for_go();
+	m.before = sent_bytes(put->store);
+	if (pthread_create(&watcher, NULL, watch, &m)) {
+		free(bytes);
+		return 1;
+	}
+	code = pool_put(put->store, put->key, bytes, put->size);
+	(void)pthread_join(watcher, NULL);
+	printf("put %d\n", code);
+	fflush(stdout);
+	free(bytes);
 	return 0;
 }
 
@@ -132,7 +222,7 @@ int main(int argc, char **argv)
 	sigset_t go;
 	int code;
 
-	if (argc != 4)
+	if (argc != 4 && argc != 5)
 		return 2;
 	sigemptyset(&go);
 	sigaddset(&go, SIGUSR1);
@@ -146,7 +236,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	tei_arena_init(&put.arena, 1u << 20);
-	code = run(&put);
+	code = argc == 5 ? run_whole(&put) : run(&put);
 	tei_arena_fini(&put.arena);
 	te_store_close(put.store);
 	return code;
