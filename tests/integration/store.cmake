@@ -11,3 +11,4 @@ foreach(name crowd owner stall strangers traffic trouble)
 	add_dependencies(test_integration_store_${name} mooncake_master
 		mooncake_client store_writer)
 endforeach()
+target_sources(test_integration_store_strangers PRIVATE store/leak.c)

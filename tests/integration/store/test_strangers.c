@@ -9,6 +9,7 @@
 
 #include "store/client/client.h"
 #include "store/proto/store.pb-c.h"
+#include "tests/integration/store/leak.h"
 #include "tests/lib/test.h"
 #include "tests/store/pool.h"
 
@@ -103,12 +104,43 @@ static bool refused(int error)
 	return error == -EACCES || error == -EFAULT;
 }
 
+static uint64_t figure(struct te_engine *engine, const char *name)
+{
+	struct te_stat stats[64];
+	size_t n = TEST_COUNT(stats), i;
+	uint64_t sum = 0;
+
+	assert_int_equal(te_engine_stats(engine, stats, &n), 0);
+	assert_true(n <= TEST_COUNT(stats));
+	for (i = 0; i < n; i++)
+		if (strcmp(stats[i].name, name) == 0)
+			sum += stats[i].value;
+	return sum;
+}
+
+/* What the engine itself has refused, knowing of no region that fits. */
+static uint64_t n_refused(struct te_engine *engine)
+{
+	struct te_stat stats[64];
+	size_t n = TEST_COUNT(stats), i;
+	uint64_t sum = 0;
+
+	assert_int_equal(te_engine_stats(engine, stats, &n), 0);
+	assert_true(n <= TEST_COUNT(stats));
+	for (i = 0; i < n; i++)
+		if (strcmp(stats[i].name, "te_requests_failed_total") == 0 &&
+		    (strcmp(stats[i].label, "range") == 0 ||
+		     strcmp(stats[i].label, "access") == 0))
+			sum += stats[i].value;
+	return sum;
+}
+
 static void objects_are_out_of_a_strangers_reach(void **state)
 {
 	struct world *w = *state;
 	uint8_t bytes[1000], room[1000];
 	char engine[TEI_NAME_LEN_MAX + 1];
-	uint64_t address;
+	uint64_t address, before = n_refused(w->stranger);
 
 	pool_fill(bytes, sizeof(bytes), 1);
 	assert_int_equal(pool_put(w->member, "a", bytes, sizeof(bytes)), 0);
@@ -120,6 +152,7 @@ static void objects_are_out_of_a_strangers_reach(void **state)
 	assert_int_equal(room[999], 0x33);
 	assert_true(refused(attempt(w->stranger, engine, TE_WRITE, address,
 				    room, sizeof(room))));
+	assert_int_equal(n_refused(w->stranger), before + 2);
 	assert_int_equal(pool_get(w->member, "a", room, sizeof(room)), 1000);
 	assert_memory_equal(room, bytes, sizeof(bytes));
 	/* A member reaches the very same bytes. */
@@ -165,12 +198,56 @@ static void a_registered_buffer_is_its_clients_alone(void **state)
 	assert_int_equal(te_store_unregister(w->member, buffer), 0);
 }
 
+/* ---- one that knows the keys, as from a member's memory ---- */
+
+static void a_stranger_with_a_stolen_key_is_refused_and_counted(void **state)
+{
+	struct world *w = *state;
+	struct te_store *lender;
+	char engine[TEI_NAME_LEN_MAX + 1];
+	uint8_t bytes[1000], room[1000];
+	te_segment_id open;
+	struct pool pool;
+	struct te_store *member;
+	uint64_t address, before;
+
+	pool_start(&pool, NULL);
+	lender = pool_client(&pool, MIB);
+	member = pool_client(&pool, 0);
+	pool_fill(bytes, sizeof(bytes), 3);
+	assert_int_equal(pool_put(member, "a", bytes, sizeof(bytes)), 0);
+	address = find(member, "a", engine, sizeof(engine));
+	assert_int_equal(te_segment_open(w->stranger, engine, 5000, &open), 0);
+	leak_regions(te_store_engine(member), w->stranger, engine);
+	before = figure(te_store_engine(lender), "te_slices_refused_total");
+	memset(room, 0x55, sizeof(room));
+	assert_int_equal(attempt(w->stranger, engine, TE_READ, address, room,
+				 sizeof(room)),
+			 -EACCES);
+	assert_int_equal(room[0], 0x55);
+	assert_int_equal(room[999], 0x55);
+	assert_int_equal(attempt(w->stranger, engine, TE_WRITE, address, room,
+				 sizeof(room)),
+			 -EACCES);
+	assert_int_equal(
+		figure(te_store_engine(lender), "te_slices_refused_total"),
+		before + 2);
+	assert_int_equal(pool_get(member, "a", room, sizeof(room)), 1000);
+	assert_memory_equal(room, bytes, sizeof(bytes));
+	te_segment_close(w->stranger, open);
+	te_store_close(member);
+	te_store_close(lender);
+	pool_stop(&pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(objects_are_out_of_a_strangers_reach),
 		cmocka_unit_test(a_stranger_sees_no_regions_of_the_pool),
 		cmocka_unit_test(a_registered_buffer_is_its_clients_alone),
+		cmocka_unit_test(
+			a_stranger_with_a_stolen_key_is_refused_and_counted),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
