@@ -146,8 +146,13 @@ const char *test_process_line(struct test_process *p, const char *text,
 
 void test_process_signal(struct test_process *p, int sig)
 {
-	if (!has_ended(p))
-		kill(p->pid, sig);
+	siginfo_t how;
+
+	if (has_ended(p))
+		return;
+	kill(p->pid, sig);
+	if (sig == SIGSTOP) /* or it has died meanwhile */
+		waitid(P_PID, (id_t)p->pid, &how, WSTOPPED | WEXITED | WNOWAIT);
 }
 
 int test_process_wait(struct test_process *p, unsigned int timeout_ms)

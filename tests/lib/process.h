@@ -35,7 +35,10 @@ const char *test_process_line(struct test_process *p, const char *text,
 /* Everything printed so far; lives until the next call. */
 const char *test_process_output(struct test_process *p);
 
-/* SIGTERM, SIGSTOP, ...; a process that has ended is left alone. */
+/*
+ * SIGTERM, SIGSTOP, ...; a process that has ended is left alone. After SIGSTOP
+ * every thread of it stands still.
+ */
 void test_process_signal(struct test_process *p, int sig);
 /* Exit code, or -signal, or TEST_STILL_RUNNING after @timeout_ms. */
 int test_process_wait(struct test_process *p, unsigned int timeout_ms);
