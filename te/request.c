@@ -154,7 +154,7 @@ static int ask_again(struct tei_request *r, int err)
 	struct tei_peer *peer = r->peer;
 
 	if (peer->self || is_answered(r))
-		return err;
+		return r->refusal ? r->refusal : err;
 	if (!r->question) {
 		r->question = atomic_fetch_add(&peer->questions, 1) + 1;
 		tei_peer_ask(peer, TEI_ASK_DESCRIBE);

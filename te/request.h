@@ -85,6 +85,7 @@ struct tei_request {
 	bool begun, parked;
 	bool doubting; /* the owner has refused a part; wait for the others */
 	bool doubted;  /* after that it has been asked; not another time */
+	int refusal;   /* the owner's word that was doubted */
 	bool loud;     /* something of it might still land */
 
 	uint64_t bytes;

@@ -295,6 +295,7 @@ static void doubt(struct tei_work *work, int err)
 		return;
 	}
 	r->doubting = true;
+	r->refusal = err;
 	tei_list_del(&r->queue);
 	redo(work);
 }
