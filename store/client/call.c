@@ -92,7 +92,7 @@ void tei_call_send(struct tei_master_call *call)
  */
 static bool worth_waiting(const struct te_store *store)
 {
-	const struct tei_link *link = &store->link;
+	const struct tei_master_link *link = &store->link;
 
 	return !link->stopped && tei_now_ns() - link->down_since_ns <
 					 store->call_timeout_ms * TEI_NS_PER_MS;
@@ -102,9 +102,9 @@ static void on_post(struct tei_call *post)
 {
 	struct tei_master_call *call =
 		TEI_CONTAINER(post, struct tei_master_call, post);
-	struct tei_link *link = &call->store->link;
+	struct tei_master_link *link = &call->store->link;
 
-	if (link->state == TEI_LINK_UP && link->main && !link->losing)
+	if (link->state == TEI_MASTER_LINK_UP && link->main && !link->losing)
 		tei_call_send(call);
 	else if (link->losing || worth_waiting(call->store))
 		tei_list_add_tail(&link->waiting, &call->waiting);

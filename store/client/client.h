@@ -49,7 +49,7 @@ struct te_store {
 
 	struct tei_loop *loop;
 	struct tei_helper helper;
-	struct tei_link link; /* the loop's */
+	struct tei_master_link link; /* the loop's */
 	struct tei_segment segment;
 	struct tei_owners owners;
 	struct tei_works works;

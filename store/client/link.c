@@ -2,7 +2,7 @@
 /*
  * link.c - the way to the master: connecting, greeting, losing, coming back
  *
- * Whatever fails ends in tei_link_lose(), which closes nothing itself: it may
+ * Whatever fails ends in tei_master_link_lose(), which closes nothing itself: it may
  * be called from inside a callback of what has to be closed. A closure does
  * it a moment later.
  */
@@ -25,12 +25,12 @@
 #define BACKOFF_MAX_MS 1000
 #define STEP_MS        2000 /* connecting; a hello */
 
-static void close_both(struct tei_link *link);
-static void look_up(struct tei_link *link);
+static void close_both(struct tei_master_link *link);
+static void look_up(struct tei_master_link *link);
 
 /* ---- losing ---- */
 
-static void fail_waiting(struct tei_link *link)
+static void fail_waiting(struct tei_master_link *link)
 {
 	struct tei_list *node;
 
@@ -48,7 +48,7 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 }
 
 /* The event exists since the start: nothing can fail here. */
-static void retry_later(struct tei_link *link)
+static void retry_later(struct tei_master_link *link)
 {
 	const struct timeval after = {
 		.tv_sec = (time_t)(link->backoff_ms / 1000),
@@ -63,19 +63,20 @@ static void retry_later(struct tei_link *link)
 
 static void on_lost(struct tei_call *call)
 {
-	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, lost);
+	struct tei_master_link *link =
+		TEI_CONTAINER(call, struct tei_master_link, lost);
 
 	link->losing = false;
 	close_both(link);
 	if (link->stopped)
 		return;
-	if (link->state == TEI_LINK_UP)
+	if (link->state == TEI_MASTER_LINK_UP)
 		link->down_since_ns = tei_now_ns();
-	link->state = TEI_LINK_DOWN;
+	link->state = TEI_MASTER_LINK_DOWN;
 	retry_later(link);
 }
 
-void tei_link_lose(struct tei_link *link, const char *why)
+void tei_master_link_lose(struct tei_master_link *link, const char *why)
 {
 	if (link->losing || link->stopped)
 		return;
@@ -90,7 +91,7 @@ void tei_link_lose(struct tei_link *link, const char *why)
 		link->losing = false;
 }
 
-static void close_both(struct tei_link *link)
+static void close_both(struct tei_master_link *link)
 {
 	struct tei_frame_conn *main = link->main, *pulse = link->pulse;
 
@@ -120,18 +121,18 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 static void on_down(struct tei_frame_conn *conn, int err, const char *text,
 		    void *arg)
 {
-	struct tei_link *link = arg;
+	struct tei_master_link *link = arg;
 
 	(void)conn;
 	if (text) {
 		tei_store_set_ready(link->store, false, TE_STORE_RPC_FAIL);
-		tei_link_lose(link, text);
+		tei_master_link_lose(link, text);
 		return;
 	}
-	tei_link_lose(link, strerror(-err));
+	tei_master_link_lose(link, strerror(-err));
 }
 
-static void flush_waiting(struct tei_link *link)
+static void flush_waiting(struct tei_master_link *link)
 {
 	struct tei_list calls, *node;
 
@@ -146,7 +147,7 @@ static void flush_waiting(struct tei_link *link)
  * Up to here the group's regions were out of our reach. A master that was
  * started anew has another group; the engine knows only so many at a time.
  */
-static int change_group(struct tei_link *link, const uint8_t *group)
+static int change_group(struct tei_master_link *link, const uint8_t *group)
 {
 	struct te_engine *engine = link->store->engine;
 	int rc;
@@ -163,7 +164,7 @@ static int change_group(struct tei_link *link, const uint8_t *group)
 	return 0;
 }
 
-static int enter(struct tei_link *link, const Store__HelloReply *reply)
+static int enter(struct tei_master_link *link, const Store__HelloReply *reply)
 {
 	int rc;
 
@@ -173,7 +174,7 @@ static int enter(struct tei_link *link, const Store__HelloReply *reply)
 	link->epoch = reply->epoch;
 	link->digest_seed = reply->digest_seed;
 	link->heartbeat_ms = reply->heartbeat_ms ? reply->heartbeat_ms : 1000;
-	link->state = TEI_LINK_UP;
+	link->state = TEI_MASTER_LINK_UP;
 	link->backoff_ms = BACKOFF_MIN_MS;
 	if (link->complained)
 		LOG_WARN("master %s: back", link->master);
@@ -183,17 +184,19 @@ static int enter(struct tei_link *link, const Store__HelloReply *reply)
 	return 0;
 }
 
-static void refused(struct tei_link *link, const Store__HelloReply *reply)
+static void refused(struct tei_master_link *link,
+		    const Store__HelloReply *reply)
 {
 	int code = reply->status == TE_STORE_INVALID_VERSION
 			   ? TE_STORE_INVALID_VERSION
 			   : TE_STORE_RPC_FAIL;
 
 	tei_store_set_ready(link->store, false, code);
-	tei_link_lose(link, reply->why[0] ? reply->why : "refuses us");
+	tei_master_link_lose(link, reply->why[0] ? reply->why : "refuses us");
 }
 
-static void greeted(struct tei_link *link, const Store__HelloReply *reply)
+static void greeted(struct tei_master_link *link,
+		    const Store__HelloReply *reply)
 {
 	int rc;
 
@@ -202,18 +205,19 @@ static void greeted(struct tei_link *link, const Store__HelloReply *reply)
 		return;
 	}
 	if (reply->group.len != TEI_STORE_GROUP_LEN) {
-		tei_link_lose(link, "its hello has no group");
+		tei_master_link_lose(link, "its hello has no group");
 		return;
 	}
 	rc = enter(link, reply);
 	if (rc)
-		tei_link_lose(link, te_strerror(rc));
+		tei_master_link_lose(link, te_strerror(rc));
 }
 
 static void on_hello(struct tei_frame_call *call, int err,
 		     const struct tei_frame *f)
 {
-	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, hello);
+	struct tei_master_link *link =
+		TEI_CONTAINER(call, struct tei_master_link, hello);
 	Store__HelloReply *reply;
 
 	if (!link->main)
@@ -221,7 +225,7 @@ static void on_hello(struct tei_frame_call *call, int err,
 	if (err) {
 		/* Else down() follows and knows better why. */
 		if (err == -ETIMEDOUT)
-			tei_link_lose(link, "does not answer our hello");
+			tei_master_link_lose(link, "does not answer our hello");
 		return;
 	}
 	reply = store__hello_reply__unpack(NULL, f->len, f->body);
@@ -235,11 +239,11 @@ static void on_hello(struct tei_frame_call *call, int err,
 
 static void on_up(struct tei_frame_conn *conn, void *arg)
 {
-	struct tei_link *link = arg;
+	struct tei_master_link *link = arg;
 
 	link->hello.done = on_hello;
 	if (tei_pulse_hello(link, conn, &link->hello, false))
-		tei_link_lose(link, "no memory for a hello");
+		tei_master_link_lose(link, "no memory for a hello");
 }
 
 static const struct tei_frame_ops main_ops = {
@@ -252,37 +256,37 @@ static const struct tei_frame_ops main_ops = {
 
 static void on_found(void *arg, const struct tei_address *to, int n)
 {
-	struct tei_link *link = arg;
+	struct tei_master_link *link = arg;
 
 	tei_lookup_stop(link->lookup);
 	link->lookup = NULL;
 	if (n <= 0) {
-		tei_link_lose(link, n ? strerror(-n) : "no address");
+		tei_master_link_lose(link, n ? strerror(-n) : "no address");
 		return;
 	}
-	link->state = TEI_LINK_GREETING;
+	link->state = TEI_MASTER_LINK_GREETING;
 	/* Names with several addresses are tried in turn. */
 	link->to = to[link->generation % (uint64_t)n];
 	if (tei_frame_connect(link->store->loop, &tei_store_protocol, &link->to,
 			      STEP_MS, &main_ops, link, &link->main))
-		tei_link_lose(link, "no memory or file to connect");
+		tei_master_link_lose(link, "no memory or file to connect");
 }
 
-static void look_up(struct tei_link *link)
+static void look_up(struct tei_master_link *link)
 {
 	int rc;
 
-	link->state = TEI_LINK_LOOKING_UP;
+	link->state = TEI_MASTER_LINK_LOOKING_UP;
 	rc = tei_lookup_start(link->store->loop, link->master, on_found, link,
 			      &link->lookup);
 	if (rc)
-		tei_link_lose(link, strerror(-rc));
+		tei_master_link_lose(link, strerror(-rc));
 }
 
 /* ---- life ---- */
 
-int tei_link_init(struct tei_link *link, struct te_store *store,
-		  const char *master)
+int tei_master_link_init(struct tei_master_link *link, struct te_store *store,
+			 const char *master)
 {
 	memset(link, 0, sizeof(*link));
 	link->store = store;
@@ -293,13 +297,13 @@ int tei_link_init(struct tei_link *link, struct te_store *store,
 	return link->master ? 0 : -ENOMEM;
 }
 
-void tei_link_fini(struct tei_link *link)
+void tei_master_link_fini(struct tei_master_link *link)
 {
 	tei_free(link->master);
 	link->master = NULL;
 }
 
-int tei_link_start(struct tei_link *link)
+int tei_master_link_start(struct tei_master_link *link)
 {
 	link->retry =
 		evtimer_new(tei_loop_base(link->store->loop), on_retry, link);
@@ -309,13 +313,13 @@ int tei_link_start(struct tei_link *link)
 	return 0;
 }
 
-void tei_link_stop(struct tei_link *link)
+void tei_master_link_stop(struct tei_master_link *link)
 {
 	link->stopped = true;
 	if (link->retry)
 		event_free(link->retry);
 	link->retry = NULL;
 	close_both(link);
-	link->state = TEI_LINK_DOWN;
+	link->state = TEI_MASTER_LINK_DOWN;
 	fail_waiting(link);
 }

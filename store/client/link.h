@@ -30,17 +30,17 @@ struct event;
 struct te_store;
 struct tei_lookup;
 
-enum tei_link_state {
-	TEI_LINK_DOWN,
-	TEI_LINK_LOOKING_UP,
-	TEI_LINK_GREETING,
-	TEI_LINK_UP,
+enum tei_master_link_state {
+	TEI_MASTER_LINK_DOWN,
+	TEI_MASTER_LINK_LOOKING_UP,
+	TEI_MASTER_LINK_GREETING,
+	TEI_MASTER_LINK_UP,
 };
 
-struct tei_link {
+struct tei_master_link {
 	struct te_store *store; /* not owned */
 	char *master;           /* host:port */
-	enum tei_link_state state;
+	enum tei_master_link_state state;
 	uint64_t generation; /* of the pair of connections; late answers of
 			      * helpers belong to an older one */
 	struct tei_lookup *lookup;
@@ -66,20 +66,21 @@ struct tei_link {
 };
 
 /* @master is copied. -ENOMEM. */
-int tei_link_init(struct tei_link *link, struct te_store *store,
-		  const char *master);
+int tei_master_link_init(struct tei_master_link *link, struct te_store *store,
+			 const char *master);
 /* After the loop has stopped. */
-void tei_link_fini(struct tei_link *link);
+void tei_master_link_fini(struct tei_master_link *link);
 /* -ENOMEM. */
-int tei_link_start(struct tei_link *link);
+int tei_master_link_start(struct tei_master_link *link);
 /* Close both and never come back; calls that wait fail. */
-void tei_link_stop(struct tei_link *link);
+void tei_master_link_stop(struct tei_master_link *link);
 /* The pair is of no use any more: close it soon, and try again. */
-void tei_link_lose(struct tei_link *link, const char *why);
+void tei_master_link_lose(struct tei_master_link *link, const char *why);
 /* The helper has published the segment (or not): mount it. */
-void tei_link_published(struct tei_link *link, uint64_t generation, int rc);
+void tei_master_link_published(struct tei_master_link *link,
+			       uint64_t generation, int rc);
 /* The helper has ended a writer's access (or not): tell the master. */
-void tei_link_fenced(struct tei_link *link, uint64_t generation, uint64_t fence,
-		     int rc);
+void tei_master_link_fenced(struct tei_master_link *link, uint64_t generation,
+			    uint64_t fence, int rc);
 
 #endif

@@ -14,7 +14,7 @@
 
 #define STEP_MS 2000 /* connecting; a hello; a heartbeat; a mount */
 
-int tei_pulse_hello(struct tei_link *link, struct tei_frame_conn *conn,
+int tei_pulse_hello(struct tei_master_link *link, struct tei_frame_conn *conn,
 		    struct tei_frame_call *call, bool heartbeat)
 {
 	struct te_store *store = link->store;
@@ -49,19 +49,20 @@ static void cannot_mount(const char *why, const char *words)
 static void on_mounted(struct tei_frame_call *call, int err,
 		       const struct tei_frame *f)
 {
-	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, mount);
+	struct tei_master_link *link =
+		TEI_CONTAINER(call, struct tei_master_link, mount);
 	Store__Status *reply;
 	int status;
 
 	link->mounting = false;
 	if (err) {
 		if (link->main)
-			tei_link_lose(link, "does not answer our mount");
+			tei_master_link_lose(link, "does not answer our mount");
 		return;
 	}
 	reply = store__status__unpack(NULL, f->len, f->body);
 	if (!reply) {
-		tei_link_lose(link, "malformed answer to our mount");
+		tei_master_link_lose(link, "malformed answer to our mount");
 		return;
 	}
 	status = reply->status;
@@ -75,7 +76,7 @@ static void on_mounted(struct tei_frame_call *call, int err,
 	store__status__free_unpacked(reply, NULL);
 }
 
-static void send_mount(struct tei_link *link)
+static void send_mount(struct tei_master_link *link)
 {
 	struct te_store *store = link->store;
 	Store__Mount msg = STORE__MOUNT__INIT;
@@ -93,11 +94,12 @@ static void send_mount(struct tei_link *link)
 			   STORE__STORE_TYPE__STORE_MOUNT, &msg.base,
 			   STEP_MS)) {
 		link->mounting = false;
-		tei_link_lose(link, "no memory for a mount");
+		tei_master_link_lose(link, "no memory for a mount");
 	}
 }
 
-void tei_link_published(struct tei_link *link, uint64_t generation, int rc)
+void tei_master_link_published(struct tei_master_link *link,
+			       uint64_t generation, int rc)
 {
 	if (generation != link->generation || !link->main) {
 		/* The master it was for is gone; the next one asks again. */
@@ -112,7 +114,7 @@ void tei_link_published(struct tei_link *link, uint64_t generation, int rc)
 	send_mount(link);
 }
 
-static void mount_again(struct tei_link *link)
+static void mount_again(struct tei_master_link *link)
 {
 	if (link->mounting)
 		return;
@@ -126,12 +128,13 @@ static void mount_again(struct tei_link *link)
 
 /* ---- heartbeats ---- */
 
-static void beaten(struct tei_link *link, const Store__HeartbeatReply *reply)
+static void beaten(struct tei_master_link *link,
+		   const Store__HeartbeatReply *reply)
 {
 	struct tei_segment *segment = &link->store->segment;
 
 	if (reply->status || reply->epoch != link->epoch) {
-		tei_link_lose(link, "does not know us any more");
+		tei_master_link_lose(link, "does not know us any more");
 		return;
 	}
 	if (!segment->bytes)
@@ -145,18 +148,20 @@ static void beaten(struct tei_link *link, const Store__HeartbeatReply *reply)
 static void on_beat(struct tei_frame_call *call, int err,
 		    const struct tei_frame *f)
 {
-	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, beat);
+	struct tei_master_link *link =
+		TEI_CONTAINER(call, struct tei_master_link, beat);
 	Store__HeartbeatReply *reply;
 
 	link->beating = false;
 	if (err) {
 		if (link->pulse)
-			tei_link_lose(link, "does not answer our heartbeat");
+			tei_master_link_lose(link,
+					     "does not answer our heartbeat");
 		return;
 	}
 	reply = store__heartbeat_reply__unpack(NULL, f->len, f->body);
 	if (!reply) {
-		tei_link_lose(link, "malformed answer to our heartbeat");
+		tei_master_link_lose(link, "malformed answer to our heartbeat");
 		return;
 	}
 	beaten(link, reply);
@@ -165,7 +170,7 @@ static void on_beat(struct tei_frame_call *call, int err,
 
 static void beat(void *arg)
 {
-	struct tei_link *link = arg;
+	struct tei_master_link *link = arg;
 	Store__Heartbeat msg = STORE__HEARTBEAT__INIT;
 
 	if (link->beating || !link->pulse || link->losing)
@@ -178,15 +183,15 @@ static void beat(void *arg)
 			   STORE__STORE_TYPE__STORE_HEARTBEAT, &msg.base,
 			   STEP_MS)) {
 		link->beating = false;
-		tei_link_lose(link, "no memory for a heartbeat");
+		tei_master_link_lose(link, "no memory for a heartbeat");
 	}
 }
 
 static void on_pulse_hello(struct tei_frame_call *call, int err,
 			   const struct tei_frame *f)
 {
-	struct tei_link *link =
-		TEI_CONTAINER(call, struct tei_link, pulse_hello);
+	struct tei_master_link *link =
+		TEI_CONTAINER(call, struct tei_master_link, pulse_hello);
 	Store__HelloReply *reply = NULL;
 
 	if (!link->pulse)
@@ -194,13 +199,13 @@ static void on_pulse_hello(struct tei_frame_call *call, int err,
 	if (!err)
 		reply = store__hello_reply__unpack(NULL, f->len, f->body);
 	if (!reply || reply->status || reply->epoch != link->epoch) {
-		tei_link_lose(link, "refuses our heartbeat connection");
+		tei_master_link_lose(link, "refuses our heartbeat connection");
 		goto out;
 	}
 	link->pulse_timer = tei_timer_start(
 		link->store->loop, link->heartbeat_ms, true, beat, link);
 	if (!link->pulse_timer)
-		tei_link_lose(link, "no memory for heartbeats");
+		tei_master_link_lose(link, "no memory for heartbeats");
 	else
 		beat(link);
 out:
@@ -210,7 +215,7 @@ out:
 
 /* ---- the connection ---- */
 
-static void on_fence(struct tei_link *link, const struct tei_frame *f)
+static void on_fence(struct tei_master_link *link, const struct tei_frame *f)
 {
 	Store__Fence *msg = store__fence__unpack(NULL, f->len, f->body);
 
@@ -218,13 +223,14 @@ static void on_fence(struct tei_link *link, const struct tei_frame *f)
 		tei_frame_bad(link->pulse, "malformed fence");
 	else if (tei_segment_fence(link->store, link->generation, msg->fence,
 				   msg->writer.data))
-		tei_link_fenced(link, link->generation, msg->fence, -ENOMEM);
+		tei_master_link_fenced(link, link->generation, msg->fence,
+				       -ENOMEM);
 	if (msg)
 		store__fence__free_unpacked(msg, NULL);
 }
 
-void tei_link_fenced(struct tei_link *link, uint64_t generation, uint64_t fence,
-		     int rc)
+void tei_master_link_fenced(struct tei_master_link *link, uint64_t generation,
+			    uint64_t fence, int rc)
 {
 	Store__Fenced msg = STORE__FENCED__INIT;
 
@@ -235,7 +241,7 @@ void tei_link_fenced(struct tei_link *link, uint64_t generation, uint64_t fence,
 	msg.status = rc ? TE_STORE_INTERNAL_ERROR : 0;
 	if (tei_frame_send(link->pulse, STORE__STORE_TYPE__STORE_FENCED, 0, 0,
 			   &msg.base))
-		tei_link_lose(link, "a fence could not be answered");
+		tei_master_link_lose(link, "a fence could not be answered");
 }
 
 static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
@@ -252,16 +258,16 @@ static void on_down(struct tei_frame_conn *conn, int err, const char *text,
 		    void *arg)
 {
 	(void)conn;
-	tei_link_lose(arg, text ? text : strerror(-err));
+	tei_master_link_lose(arg, text ? text : strerror(-err));
 }
 
 static void on_up(struct tei_frame_conn *conn, void *arg)
 {
-	struct tei_link *link = arg;
+	struct tei_master_link *link = arg;
 
 	link->pulse_hello.done = on_pulse_hello;
 	if (tei_pulse_hello(link, conn, &link->pulse_hello, true))
-		tei_link_lose(link, "no memory for a hello");
+		tei_master_link_lose(link, "no memory for a hello");
 }
 
 static const struct tei_frame_ops pulse_ops = {
@@ -270,14 +276,14 @@ static const struct tei_frame_ops pulse_ops = {
 	.up = on_up,
 };
 
-void tei_pulse_start(struct tei_link *link)
+void tei_pulse_start(struct tei_master_link *link)
 {
 	if (tei_frame_connect(link->store->loop, &tei_store_protocol, &link->to,
 			      STEP_MS, &pulse_ops, link, &link->pulse))
-		tei_link_lose(link, "no memory or file to connect");
+		tei_master_link_lose(link, "no memory or file to connect");
 }
 
-void tei_pulse_stop(struct tei_link *link)
+void tei_pulse_stop(struct tei_master_link *link)
 {
 	tei_timer_stop(link->pulse_timer);
 	link->pulse_timer = NULL;

@@ -46,10 +46,10 @@ void tei_release_add(struct tei_release *r, const struct te_store_key *key,
 static void on_loop(struct tei_call *post)
 {
 	struct tei_release *r = TEI_CONTAINER(post, struct tei_release, post);
-	struct tei_link *link = &r->store->link;
+	struct tei_master_link *link = &r->store->link;
 
 	/* Lost with the connection, the leases end by themselves. */
-	if (link->state == TEI_LINK_UP && link->main)
+	if (link->state == TEI_MASTER_LINK_UP && link->main)
 		(void)tei_frame_send(link->main,
 				     STORE__STORE_TYPE__STORE_RELEASE, 0, 0,
 				     &r->msg.base);

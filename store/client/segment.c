@@ -80,7 +80,7 @@ static void on_published(struct tei_call *post)
 {
 	struct publish_job *job = TEI_CONTAINER(post, struct publish_job, post);
 
-	tei_link_published(&job->store->link, job->generation, job->rc);
+	tei_master_link_published(&job->store->link, job->generation, job->rc);
 	tei_free(job);
 }
 
@@ -164,8 +164,8 @@ static void on_fenced(struct tei_call *post)
 {
 	struct fence_job *job = TEI_CONTAINER(post, struct fence_job, post);
 
-	tei_link_fenced(&job->store->link, job->generation, job->fence,
-			job->rc);
+	tei_master_link_fenced(&job->store->link, job->generation, job->fence,
+			       job->rc);
 	tei_free(job);
 }
 

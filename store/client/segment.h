@@ -33,11 +33,11 @@ int tei_segment_init(struct te_store *store, uint64_t bytes);
 void tei_segment_fini(struct te_store *store);
 /*
  * Make the segment reachable for @group and for nobody who could write to it
- * before; then tei_link_published(). Loop thread. -ENOMEM.
+ * before; then tei_master_link_published(). Loop thread. -ENOMEM.
  */
 int tei_segment_publish(struct te_store *store, uint64_t generation,
 			const uint8_t group[TEI_STORE_GROUP_LEN]);
-/* End the access of @writer; then tei_link_fenced(). Loop thread. -ENOMEM. */
+/* End the access of @writer; then tei_master_link_fenced(). Loop thread. -ENOMEM. */
 int tei_segment_fence(struct te_store *store, uint64_t generation,
 		      uint64_t fence, const uint8_t writer[TE_INCARNATION_LEN]);
 

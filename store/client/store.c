@@ -110,14 +110,14 @@ static void start_link(void *arg)
 {
 	struct start *start = arg;
 
-	start->rc = tei_link_start(&start->store->link);
+	start->rc = tei_master_link_start(&start->store->link);
 }
 
 static void stop_link(void *arg)
 {
 	struct te_store *store = arg;
 
-	tei_link_stop(&store->link);
+	tei_master_link_stop(&store->link);
 }
 
 static int wait_ready(struct te_store *store, uint64_t timeout_ms)
@@ -164,8 +164,8 @@ static int start_threads(struct te_store *store,
 			 const struct te_store_config *c)
 {
 	struct start start = {.store = store};
-	int rc = tei_link_init(&store->link, store,
-			       c->master ? c->master : MASTER);
+	int rc = tei_master_link_init(&store->link, store,
+				      c->master ? c->master : MASTER);
 
 	if (rc)
 		return rc;
@@ -187,7 +187,7 @@ err_loop:
 	tei_loop_stop(store->loop);
 	tei_loop_destroy(store->loop);
 err_link:
-	tei_link_fini(&store->link);
+	tei_master_link_fini(&store->link);
 	assert(rc < 0);
 	return rc;
 }
@@ -199,7 +199,7 @@ static void stop_threads(struct te_store *store)
 	tei_helper_fini(&store->helper);
 	tei_loop_stop(store->loop);
 	tei_loop_destroy(store->loop);
-	tei_link_fini(&store->link);
+	tei_master_link_fini(&store->link);
 }
 
 static void close_engine(struct te_store *store)
