@@ -84,6 +84,7 @@ struct tei_slice {
 	struct tei_endpoint *ep; /* not owned; set by the core before post() */
 	struct tei_work *work;   /* not owned */
 	uint32_t op;             /* enum tei_op */
+	uint32_t priority;       /* enum te_priority; a hint */
 	uint32_t n_iov;          /* >= 1 */
 	const struct iovec *iov; /* iov[n_iov]; not owned */
 	uint64_t skip;           /* bytes to leave out of iov[0] */

@@ -64,6 +64,7 @@ struct tei_request {
 	uint32_t life;  /* of the peer */
 	uint32_t flags; /* TE_FAIL_FAST, TE_CRC */
 	uint32_t op;
+	uint32_t priority; /* enum te_priority */
 	uint32_t n_pieces;
 	const struct iovec *pieces; /* pieces[n_pieces] */
 	struct iovec one;           /* for a request of one piece */

@@ -49,6 +49,8 @@ static int check(const struct te_request *req, uint64_t *length)
 		return -EINVAL;
 	if (req->flags & ~(uint32_t)(TE_FAIL_FAST | TE_CRC))
 		return -EINVAL;
+	if (req->priority > TE_PRIORITY_BULK || req->reserved_0)
+		return -EINVAL;
 	for (i = 0; i < sizeof(req->reserved) / sizeof(req->reserved[0]); i++) {
 		if (req->reserved[i])
 			return -EINVAL;
@@ -104,6 +106,7 @@ static void copy(const struct te_request *req, uint64_t length,
 	*r = (struct tei_request){
 		.op = req->op,
 		.flags = req->flags,
+		.priority = req->priority,
 		.peer = t->peer,
 		.life = t->life,
 		.epoch = req->epoch ? req->epoch : t->epoch,

@@ -67,6 +67,7 @@ static struct tei_work *make(struct tei_request *r, struct tei_link *link,
 	work->slice.ep = &link->ep;
 	work->slice.work = work;
 	work->slice.op = r->op == TE_READ ? TEI_READ : TEI_WRITE;
+	work->slice.priority = r->priority;
 	work->slice.remote = r->remote + offset;
 	work->slice.length = length;
 	work->slice.key = key->bytes;

@@ -270,6 +270,17 @@ enum te_op {
 	TE_WRITE = 2, /* local to remote */
 };
 
+/*
+ * Which request goes first where several wait for the same rails. Urgent ones
+ * overtake normal ones and those bulk ones, but none waits for ever: a lower
+ * priority keeps a small share of the way (about one slice in 16).
+ */
+enum te_priority {
+	TE_PRIORITY_NORMAL = 0,
+	TE_PRIORITY_URGENT = 1,
+	TE_PRIORITY_BULK = 2,
+};
+
 enum te_request_flags {
 	/* A refused or reset connection ends it at once, without retries. */
 	TE_FAIL_FAST = 1 << 0,
@@ -290,7 +301,9 @@ struct te_request {
 	uint64_t crc_from;    /* with TE_CRC: first byte of the request */
 	uint64_t crc_len;     /* with TE_CRC: bytes, within the request */
 	uint64_t user;        /* comes back in the completion */
-	uint64_t reserved[4]; /* must be 0 */
+	uint32_t priority;    /* TE_PRIORITY_* */
+	uint32_t reserved_0;  /* must be 0 */
+	uint64_t reserved[3]; /* must be 0 */
 };
 
 enum te_completion_flags {
@@ -354,7 +367,8 @@ TE_API void te_batch_destroy(struct te_batch *batch);
  *
  * Threads: one per batch at a time. Blocks: never. Returns 0, or nothing has
  * started and:
- *   -EINVAL   an op, flag, length, piece or reserved field is out of range
+ *   -EINVAL   an op, flag, priority, length, piece or reserved field is out
+ *             of range
  *   -ENOENT   a segment is not open
  *   -ENOBUFS  fewer than @n places are left in the batch
  *   -ENOMEM

@@ -72,7 +72,9 @@ static void malformed_request_starts_nothing(void **state)
 	REFUSED(pieces, &none, -EINVAL);
 	REFUSED(n_pieces, 0, -EINVAL);
 	REFUSED(n_pieces, TE_PIECES_MAX + 1, -EINVAL);
-	REFUSED(reserved[3], 1, -EINVAL);
+	REFUSED(priority, TE_PRIORITY_BULK + 1, -EINVAL);
+	REFUSED(reserved_0, 1, -EINVAL);
+	REFUSED(reserved[2], 1, -EINVAL);
 #undef REFUSED
 	r = right;
 	r.flags = TE_CRC;
