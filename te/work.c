@@ -10,9 +10,7 @@
 #include "te/engine.h"
 #include "te/link.h"
 #include "te/peer.h"
-#include "te/plan.h"
 
-#define READY_MAX   64u
 #define PAUSE_STEPS 6u /* of no room at the owner: 1 ms .. 64 ms */
 #define BUSY_MAX    1000u
 
@@ -124,7 +122,7 @@ static struct tei_work *first_redo(struct tei_request *r)
 	return NULL;
 }
 
-static bool make_again(struct tei_request *r, struct tei_link *link)
+bool tei_work_make_again(struct tei_request *r, struct tei_link *link)
 {
 	struct tei_work *old = first_redo(r), *work;
 	uint64_t skip;
@@ -138,27 +136,6 @@ static bool make_again(struct tei_request *r, struct tei_link *link)
 	return true;
 }
 
-static uint64_t plan(const struct tei_request *r, const struct tei_link *link)
-{
-	const struct tei_peer *peer = r->peer;
-	const struct te_engine *engine = peer->engine;
-	const struct tei_plan_limits limits = {engine->config.slice_min,
-					       engine->config.slice_max};
-	struct tei_plan_rail mine = {link->out.bytes, link->out.rate};
-	struct tei_plan_rail others[8];
-	size_t n = 0;
-	uint32_t i;
-
-	for (i = 0; i < engine->worker.n_rails && n < 8; i++) {
-		const struct tei_link *other = peer->w.pairs[i].link;
-
-		if (other && other != link && other->out.state == TEI_LINK_UP)
-			others[n++] = (struct tei_plan_rail){other->out.bytes,
-							     other->out.rate};
-	}
-	return tei_plan_next(r->length - r->cursor, &mine, others, n, &limits);
-}
-
 static void advance(struct tei_request *r, uint64_t length)
 {
 	r->cursor += length;
@@ -168,51 +145,16 @@ static void advance(struct tei_request *r, uint64_t length)
 		r->cursor_skip -= r->pieces[r->cursor_piece++].iov_len;
 }
 
-/* False: nothing (more) of this request for this link now. */
-static bool make_next(struct tei_request *r, struct tei_link *link)
+bool tei_work_make(struct tei_request *r, struct tei_link *link,
+		   uint64_t length)
 {
-	struct tei_work *work;
-	uint64_t length;
+	struct tei_work *work = make(r, link, r->cursor, length);
 
-	if (link->out.remote_pos >= r->held->n_rails ||
-	    !r->region->key[link->out.remote_pos].bytes)
-		return false;
-	if (r->n_redo)
-		return make_again(r, link);
-	if (r->cursor == r->length)
-		return false;
-	length = plan(r, link);
-	if (!length)
-		return false;
-	work = make(r, link, r->cursor, length);
 	if (!work)
 		return false;
 	aim(work, &r->pieces[r->cursor_piece], r->cursor_skip);
 	advance(r, length);
 	return true;
-}
-
-static bool has_room(const struct tei_link *link)
-{
-	return link->out.n_ready < READY_MAX &&
-	       link->out.bytes < link->engine->config.window;
-}
-
-void tei_works_fill(struct tei_link *link)
-{
-	struct tei_peer *peer = link->out.peer;
-
-	tei_list_for_each_safe (node, tmp, &peer->w.queue) {
-		struct tei_request *r =
-			tei_list_entry(node, struct tei_request, queue);
-
-		while (has_room(link) && make_next(r, link))
-			;
-		if (!r->n_redo && r->cursor == r->length)
-			tei_list_del(&r->queue);
-		if (!has_room(link))
-			return;
-	}
 }
 
 /* ---- done ---- */
