@@ -28,7 +28,7 @@
 #include "base/list.h"
 #include "base/net.h"
 
-struct tei_topo;        /* machine picture; NULL until there is one */
+struct te_topo;         /* machine picture */
 struct tei_engine_core; /* the core's side of an engine; opaque here */
 struct tei_link;        /* the core's side of an endpoint; opaque here */
 struct tei_work;        /* the core's side of a slice; opaque here */
@@ -47,6 +47,8 @@ struct tei_device {
 	char name[48];      /* "0", "eth0", "mlx5_0/1"; unique per backend */
 	uint64_t speed_bps; /* 0: unknown */
 	int numa_node;      /* -1: unknown */
+	/* Where IP reaches it, without port; family 0: nowhere, or anywhere. */
+	struct tei_address address;
 };
 
 struct tei_rail {
@@ -123,15 +125,31 @@ struct tei_backend_ops {
 	/*
 	 * Report every usable device, best first; stop when @found returns
 	 * non-zero and return that. No device: 0 and no call. May block. Called
-	 * by te_engine_create(), before any rail exists.
+	 * by te_engine_create(), before any rail exists. @topo: NULL when the
+	 * machine could not be looked at; @config: as every rail will have it.
+	 * -EINVAL: a setting names what is not there; logged.
 	 */
-	int (*probe)(const struct tei_topo *topo, tei_device_fn *found,
-		     void *arg);
+	int (*probe)(const struct te_topo *topo, const void *config,
+		     tei_device_fn *found, void *arg);
 
 	/* On error nothing stays allocated. -ENODEV: gone since probe(). */
 	int (*rail_open)(struct tei_rail *rail);
 	/* By now every endpoint is closed and every region removed. */
 	void (*rail_close)(struct tei_rail *rail);
+
+	/*
+	 * What peers must know to see whether they reach this rail; *len as in
+	 * region_add(). NULL: nothing. Any thread, once the rail is open.
+	 */
+	int (*rail_describe)(struct tei_rail *rail, void *blob, size_t *len);
+	/*
+	 * Whether @rail reaches the rail that said @blob of itself, which comes
+	 * from outside: 0: no; else a rank, and the higher the better. @peer:
+	 * where the control connection to it leads, port unset. NULL: always 1.
+	 * Never blocks.
+	 */
+	int (*rail_match)(struct tei_rail *rail, const struct tei_address *peer,
+			  const void *blob, size_t len);
 
 	/*
 	 * Make memory reachable through @rail under @id and write the key that a
@@ -220,6 +238,11 @@ void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin);
 void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes);
 void tei_endpoint_up(struct tei_endpoint *ep);
 void tei_endpoint_down(struct tei_endpoint *ep, int err);
+/*
+ * From inside progress() only: the device has lost its link, or has it again.
+ * Lost: the core breaks every endpoint of the rail and opens none.
+ */
+void tei_rail_changed(struct tei_rail *rail, bool up);
 
 /* NULL at the end; in order of preference. In backends/list.c. */
 extern const struct tei_backend_ops *const tei_backends[];

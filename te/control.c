@@ -157,6 +157,20 @@ void tei_control_count_fault(struct te_engine *engine,
 
 /* ---- what is said of our regions ---- */
 
+static int fill_match(struct tei_rail *rail, struct tei_arena *arena,
+		      Te__Rail *m)
+{
+	size_t len = TEI_BLOB_MAX;
+
+	if (!rail->ops->rail_describe)
+		return 0;
+	m->match.data = tei_arena_alloc(arena, len);
+	if (!m->match.data)
+		return -ENOMEM;
+	m->match.len = len;
+	return rail->ops->rail_describe(rail, m->match.data, &m->match.len);
+}
+
 static int fill_rail(struct te_engine *engine, uint32_t i,
 		     struct tei_arena *arena, Te__Rail **out)
 {
@@ -173,7 +187,7 @@ static int fill_rail(struct te_engine *engine, uint32_t i,
 	m->speed_bps = rail->device.speed_bps;
 	m->numa_node = rail->device.numa_node;
 	*out = m;
-	return 0;
+	return fill_match(rail, arena, m);
 }
 
 int tei_control_describe(struct te_engine *engine, tei_group_mask mask,

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "te/engine.h"
+#include "te/pairs.h"
 #include "te/peer.h"
 #include "te/request.h"
 #include "te/work.h"
@@ -163,29 +164,6 @@ static void end_stale(struct tei_peer *peer, bool settled)
 
 /* ---- taking over what control has told ---- */
 
-static void match_rails(struct tei_peer *peer)
-{
-	const struct tei_worker *w = &peer->engine->worker;
-	const struct tei_remote *remote = peer->w.remote;
-	uint32_t i, k;
-
-	for (i = 0; i < w->n_rails; i++) {
-		const struct tei_backend_ops *ops = w->rails[i]->rail.ops;
-		struct tei_pair *pair = &peer->w.pairs[i];
-
-		pair->usable = false;
-		if (!!(ops->caps & TEI_CAP_SELF) != peer->self)
-			continue;
-		for (k = 0; k < remote->n_rails && !pair->usable; k++) {
-			if (strcmp(remote->rails[k].backend, ops->name))
-				continue;
-			pair->usable = true;
-			pair->remote_pos = k;
-			pair->remote_rail = remote->rails[k].index;
-		}
-	}
-}
-
 static void unpark(struct tei_peer *peer)
 {
 	struct tei_list all, *node;
@@ -206,7 +184,7 @@ static void take_remote(struct tei_peer *peer, struct tei_remote *remote)
 	tei_remote_put(peer->w.remote);
 	peer->w.remote = remote;
 	if (remote)
-		match_rails(peer);
+		tei_pairs_match(peer);
 }
 
 void tei_peer_sync(struct tei_peer *peer)
@@ -254,7 +232,8 @@ static void open_links(struct tei_peer *peer)
 	for (i = 0; i < w->n_rails; i++) {
 		struct tei_pair *pair = &peer->w.pairs[i];
 
-		if (!pair->usable || pair->link || w->rails[i]->dead)
+		if (!pair->usable || pair->link || w->rails[i]->dead ||
+		    w->rails[i]->down)
 			continue;
 		if (pair->retry_at <= w->now)
 			tei_link_open(peer, i);

@@ -117,18 +117,35 @@ static int found(const struct tei_device *device, void *arg)
 	return 0;
 }
 
+/* The devices of one backend, chosen by settings as each rail will have. */
+static int open_backend(struct tei_worker *w, const struct te_config *config,
+			const struct tei_backend_ops *ops)
+{
+	struct probe probe = {.w = w, .config = config, .ops = ops};
+	void *values = tei_calloc(1, ops->config_size + 1);
+	int rc = -ENOMEM;
+
+	if (!values)
+		return rc;
+	rc = tei_config_make_backend(config, ops, values);
+	if (!rc) {
+		rc = ops->probe(NULL, values, found, &probe);
+		tei_config_fini_backend(ops, values);
+	}
+	tei_free(values);
+	return rc;
+}
+
 static int open_rails(struct tei_worker *w, const struct te_config *config)
 {
 	const struct tei_backend_ops *const *ops;
-	struct probe probe = {.w = w, .config = config};
 	int rc;
 
 	for (ops = tei_backends; *ops; ops++) {
 		assert((*ops)->abi == TEI_BACKEND_ABI);
 		if (!tei_config_lists(w->engine->config.backends, (*ops)->name))
 			continue;
-		probe.ops = *ops;
-		rc = (*ops)->probe(NULL, found, &probe);
+		rc = open_backend(w, config, *ops);
 		if (rc)
 			return rc;
 	}

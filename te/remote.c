@@ -22,10 +22,14 @@ static bool shape_is_right(const Te__Description *d)
 	       d->n_key == n * d->n_rails;
 }
 
-static bool keys_fit(const Te__Description *d, size_t *total)
+static bool blobs_fit(const Te__Description *d, size_t *total)
 {
 	size_t i;
 
+	for (i = 0; i < d->n_rails; i++) {
+		if (d->rails[i]->match.len > TEI_BLOB_MAX)
+			return false;
+	}
 	*total = 0;
 	for (i = 0; i < d->n_key; i++) {
 		if (d->key[i].len > TEI_BLOB_MAX)
@@ -46,6 +50,9 @@ static void fill_rails(struct tei_remote *remote, const Te__Description *d)
 		to->index = from->index;
 		to->speed_bps = from->speed_bps;
 		snprintf(to->backend, sizeof(to->backend), "%s", from->backend);
+		to->match_len = (uint32_t)from->match.len;
+		if (from->match.len)
+			memcpy(to->match, from->match.data, from->match.len);
 	}
 	remote->n_rails = (uint32_t)d->n_rails;
 }
@@ -119,7 +126,7 @@ int tei_remote_make(const Te__Description *from, struct tei_remote **out)
 	size_t key_bytes;
 	int rc;
 
-	if (!shape_is_right(from) || !keys_fit(from, &key_bytes))
+	if (!shape_is_right(from) || !blobs_fit(from, &key_bytes))
 		return -EPROTO;
 	remote = tei_calloc(1, sizeof(*remote));
 	if (!remote)

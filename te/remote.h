@@ -25,6 +25,8 @@ struct tei_remote_rail {
 	uint32_t index; /* the peer's number for it */
 	char backend[16];
 	uint64_t speed_bps;
+	uint32_t match_len;
+	uint8_t match[TEI_BLOB_MAX]; /* as its rail_describe() */
 };
 
 struct tei_remote_region {

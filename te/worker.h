@@ -52,6 +52,7 @@ struct tei_rail_box {
 	uint32_t n_posted;     /* slices at the backend. Token */
 	int fd;                /* wait_fd(), -1: none */
 	bool dead;             /* progress() failed for good. Token */
+	bool down;             /* it has no link just now. Token */
 	struct tei_rail rail;  /* ops->rail_size bytes follow */
 };
 

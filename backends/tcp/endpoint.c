@@ -8,6 +8,7 @@
 #include "backends/tcp/tcp.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <openssl/crypto.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -33,6 +34,7 @@ int tei_tcp_endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
 		tei_list_add_tail(&rail->waiting, &ep->waiting);
 	a.port = rail->port;
 	a.lanes = (uint8_t)ep->n_lanes;
+	a.network = rail->network;
 	memcpy(a.token, ep->token, TCP_TOKEN_LEN);
 	tei_tcp_address_encode(&a, addr);
 	*len = TCP_ADDRESS_LEN;
@@ -46,6 +48,23 @@ static void close_lanes(struct tcp_endpoint *ep)
 			tei_tcp_lane_close(ep->lanes[i]);
 	}
 	tei_list_del(&ep->waiting);
+}
+
+static struct tei_address address_of(const struct tcp_network *network)
+{
+	struct tei_address to = {.len = sizeof(struct sockaddr_in6)};
+	struct sockaddr_in6 *in6 = (void *)&to.ss;
+	struct sockaddr_in *in = (void *)&to.ss;
+
+	if (network->family == 6) {
+		in6->sin6_family = AF_INET6;
+		memcpy(&in6->sin6_addr, network->ip, sizeof(in6->sin6_addr));
+		return to;
+	}
+	to.len = sizeof(*in);
+	in->sin_family = AF_INET;
+	memcpy(&in->sin_addr, network->ip, sizeof(in->sin_addr));
+	return to;
 }
 
 int tei_tcp_endpoint_connect(struct tei_endpoint *base, const void *addr,
@@ -63,6 +82,8 @@ int tei_tcp_endpoint_connect(struct tei_endpoint *base, const void *addr,
 	if (base->target)
 		return -EINPROGRESS; /* until the last lane has come */
 	memcpy(ep->token, a.token, TCP_TOKEN_LEN);
+	if (a.network.family)
+		to = address_of(&a.network);
 	tei_address_set_port(&to, a.port);
 	for (uint32_t i = 0; i < ep->n_lanes; i++) {
 		rc = tei_tcp_lane_connect(ep, i, &to);

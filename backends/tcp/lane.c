@@ -84,12 +84,29 @@ close_fd:
 	return NULL;
 }
 
+/* A rail of one interface uses that one's address, and so its route. */
+static int leave_from(const struct tcp_rail *rail, int fd,
+		      const struct tei_address *to)
+{
+	const struct tei_address *from = &rail->base->device.address;
+
+	if (!from->ss.ss_family)
+		return 0;
+	if (from->ss.ss_family != to->ss.ss_family)
+		return -EAFNOSUPPORT;
+	/* The port is chosen by connect(), so that many peers can share it. */
+	set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+	if (bind(fd, (const struct sockaddr *)&from->ss, from->len))
+		return -errno;
+	return 0;
+}
+
 int tei_tcp_lane_connect(struct tcp_endpoint *ep, uint32_t index,
 			 const struct tei_address *to)
 {
 	struct tcp_rail *rail = tcp_rail(ep->base->rail);
 	struct tcp_lane *lane;
-	int fd;
+	int fd, rc;
 
 	if (tei_fault_check(TEI_FAULT_SOCKET))
 		return -EMFILE;
@@ -98,10 +115,14 @@ int tei_tcp_lane_connect(struct tcp_endpoint *ep, uint32_t index,
 	if (fd < 0)
 		return -errno;
 	tei_tcp_socket_tune(rail, fd);
+	rc = leave_from(rail, fd, to);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
 	if (connect(fd, (const struct sockaddr *)&to->ss, to->len) < 0 &&
 	    errno != EINPROGRESS) {
-		int rc = -errno;
-
+		rc = -errno;
 		close(fd);
 		return rc;
 	}

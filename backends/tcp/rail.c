@@ -91,6 +91,24 @@ static void init(struct tcp_rail *rail, struct tei_rail *base)
 	tei_list_init(&rail->refused);
 }
 
+/* A rail of one interface listens there and nowhere else. */
+static int listen_at(struct tcp_rail *rail)
+{
+	const struct tei_address *address = &rail->base->device.address;
+	uint16_t port = (uint16_t)tcp_config(rail)->port;
+	char name[TEI_NAME_LEN_MAX + 1], host[TEI_HOST_LEN_MAX + 1];
+	const char *at = rail->base->bind;
+	uint16_t none;
+
+	if (address->ss.ss_family) {
+		tei_address_text(address, name);
+		if (tei_name_split(name, host, &none))
+			return -EINVAL;
+		at = host;
+	}
+	return tei_listen(at, port, "tcp data port", &rail->port);
+}
+
 int tei_tcp_rail_open(struct tei_rail *base)
 {
 	struct tcp_rail *rail = tcp_rail(base);
@@ -105,14 +123,17 @@ int tei_tcp_rail_open(struct tei_rail *base)
 	rc = -ENOMEM;
 	if (!rail->scratch || !rail->plan)
 		goto free_memory;
-	rc = tei_listen(base->bind, (uint16_t)tcp_config(rail)->port,
-			"tcp data port", &rail->port);
+	tei_tcp_identify(rail);
+	rc = listen_at(rail);
 	if (rc < 0)
 		goto free_memory;
 	rail->listen_fd = rc;
 	/* Accepted sockets inherit; the receive window is fixed that early. */
 	tei_tcp_socket_tune(rail, rail->listen_fd);
 	rc = watch_all(rail);
+	if (rc < 0)
+		goto close_listener;
+	rc = tei_tcp_netlink_open(rail);
 	if (rc < 0)
 		goto close_listener;
 	return 0;
@@ -144,6 +165,7 @@ void tei_tcp_rail_close(struct tei_rail *base)
 		tei_tcp_lane_destroy(tei_list_entry(rail->young.next,
 						    struct tcp_lane, link));
 	free_dead(rail);
+	tei_tcp_netlink_close(rail);
 	close(rail->listen_fd);
 	tei_free(rail->plan);
 	tei_free(rail->scratch);
@@ -304,6 +326,10 @@ static void dispatch(struct tcp_rail *rail, struct tcp_source *source,
 		break;
 	case TCP_SOURCE_KICK:
 		(void)eventfd_read(rail->kick_fd, &times);
+		tei_tcp_netlink_event(rail);
+		break;
+	case TCP_SOURCE_LINK:
+		tei_tcp_netlink_event(rail);
 		break;
 	case TCP_SOURCE_TICK:
 		handle_tick(rail);

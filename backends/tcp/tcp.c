@@ -20,6 +20,10 @@
 	}
 
 static const struct tei_setting settings[] = {
+	ROW(devices, "devices", TEI_CONF_STRING, NULL, NULL,
+	    "interfaces or own addresses, each a rail, or all; default: one "
+	    "rail, and the kernel routes",
+	    0, 0),
 	ROW(lanes, "lanes", TEI_CONF_UINT, "1", NULL,
 	    "connections between two rails", 1, TCP_LANES_MAX),
 	ROW(port, "port", TEI_CONF_UINT, "0", NULL,
@@ -38,16 +42,6 @@ static const struct tei_setting settings[] = {
 	ROW(send_chunk, "send_chunk", TEI_CONF_SIZE, "1m", "bytes",
 	    "about as much is handed to the kernel at once", 4096, 64 << 20),
 };
-
-/* One device that stands for all of the host's network. */
-static int tcp_probe(const struct tei_topo *topo, tei_device_fn *found,
-		     void *arg)
-{
-	static const struct tei_device any = {.name = "0", .numa_node = -1};
-
-	(void)topo;
-	return found(&any, arg);
-}
 
 /* The target checks each access by the id alone, so there is nothing to do. */
 static int tcp_region_add(struct tei_rail *rail, uint64_t id, void *addr,
@@ -85,9 +79,11 @@ const struct tei_backend_ops tei_backend_tcp = {
 	.settings = settings,
 	.n_settings = sizeof(settings) / sizeof(settings[0]),
 	.config_size = sizeof(struct tcp_config),
-	.probe = tcp_probe,
+	.probe = tei_tcp_probe,
 	.rail_open = tei_tcp_rail_open,
 	.rail_close = tei_tcp_rail_close,
+	.rail_describe = tei_tcp_rail_describe,
+	.rail_match = tei_tcp_rail_match,
 	.region_add = tcp_region_add,
 	.region_remove = tcp_region_remove,
 	.endpoint_open = tei_tcp_endpoint_open,

@@ -9,6 +9,8 @@
  * receive.c   what came in on a lane, read into its final place
  * slice.c     walking a slice's local pieces, with checksum
  * wire.c      frames to bytes and back
+ * devices.c   which interfaces are rails, and which reach each other
+ * netlink.c   whether a rail's interface has its link
  *
  * Everything belongs to the holder of the rail's drive token. No pin of a
  * region outlives a call from the core: the memory is pinned for each system
@@ -39,12 +41,14 @@ struct tcp_config {
 	uint64_t lanes, port, sndbuf, rcvbuf, frame, send_chunk;
 	uint64_t connect_timeout; /* ms */
 	char *congestion;
+	char *devices; /* NULL or "": one rail, and the kernel routes */
 };
 
 enum tcp_source_kind {
 	TCP_SOURCE_LISTENER,
 	TCP_SOURCE_KICK,
 	TCP_SOURCE_TICK,
+	TCP_SOURCE_LINK,
 	TCP_SOURCE_LANE,
 };
 
@@ -179,8 +183,12 @@ struct tcp_plan {
 
 struct tcp_rail {
 	struct tei_rail *base; /* not owned */
-	struct tcp_source listener, kick, tick;
+	struct tcp_source listener, kick, tick, link;
 	int epoll_fd, listen_fd, kick_fd, tick_fd;
+	int link_fd;          /* rtnetlink, -1: stands for no interface */
+	unsigned int ifindex; /* 0: none */
+	bool link_up;         /* as the core was told last */
+	struct tcp_network network;
 	uint16_t port;
 	bool ticking, listening;
 	bool in_progress; /* then what is broken is reported without a kick */
@@ -227,6 +235,24 @@ void tei_tcp_young_add(struct tcp_lane *lane);
 void tei_tcp_young_remove(struct tcp_lane *lane);
 int tei_tcp_watch(struct tcp_rail *rail, int fd, struct tcp_source *source,
 		  uint32_t events);
+
+/* ---- devices.c ---- */
+
+int tei_tcp_probe(const struct te_topo *topo, const void *config,
+		  tei_device_fn *found, void *arg);
+/* Fill rail->network and ->ifindex by the address of the rail's device. */
+void tei_tcp_identify(struct tcp_rail *rail);
+int tei_tcp_rail_describe(struct tei_rail *rail, void *blob, size_t *len);
+int tei_tcp_rail_match(struct tei_rail *rail, const struct tei_address *peer,
+		       const void *blob, size_t len);
+
+/* ---- netlink.c ---- */
+
+/* Listen for changes of rail->ifindex, if there is one. */
+int tei_tcp_netlink_open(struct tcp_rail *rail);
+void tei_tcp_netlink_close(struct tcp_rail *rail);
+/* Look whether the link is up, and tell the core; from progress(). */
+void tei_tcp_netlink_event(struct tcp_rail *rail);
 
 /* ---- lane.c ---- */
 

@@ -129,6 +129,8 @@ void tei_tcp_address_encode(const struct tcp_address *a,
 	tei_write_u16(&w, a->lanes);
 	tei_write_u16(&w, 0);
 	tei_write_bytes(&w, a->token, TCP_TOKEN_LEN);
+	tei_tcp_network_encode(&a->network, out + 24);
+	memset(out + 24 + TCP_NETWORK_LEN, 0, 4);
 }
 
 bool tei_tcp_address_decode(const uint8_t in[TCP_ADDRESS_LEN],
@@ -144,6 +146,34 @@ bool tei_tcp_address_decode(const uint8_t in[TCP_ADDRESS_LEN],
 	zero = tei_read_u16(&r);
 	memcpy(a->token, tei_read_bytes(&r, TCP_TOKEN_LEN), TCP_TOKEN_LEN);
 	a->lanes = (uint8_t)lanes;
-	return version == TCP_VERSION && !zero && lanes >= 1 &&
+	return tei_tcp_network_decode(in + 24, &a->network) &&
+	       version == TCP_VERSION && !zero && lanes >= 1 &&
 	       lanes <= TCP_LANES_MAX;
+}
+
+void tei_tcp_network_encode(const struct tcp_network *n,
+			    uint8_t out[TCP_NETWORK_LEN])
+{
+	memset(out, 0, TCP_NETWORK_LEN);
+	out[0] = n->family;
+	out[1] = n->prefix;
+	memcpy(out + 4, n->ip, sizeof(n->ip));
+}
+
+bool tei_tcp_network_decode(const uint8_t in[TCP_NETWORK_LEN],
+			    struct tcp_network *n)
+{
+	n->family = in[0];
+	n->prefix = in[1];
+	memcpy(n->ip, in + 4, sizeof(n->ip));
+	switch (n->family) {
+	case 0:
+		return !n->prefix;
+	case 4:
+		return n->prefix <= 32;
+	case 6:
+		return n->prefix <= 128;
+	default:
+		return false;
+	}
 }

@@ -14,7 +14,8 @@
 #define TCP_HEAD_LEN    64
 #define TCP_TOKEN_LEN   16
 #define TCP_KEY_LEN     8
-#define TCP_ADDRESS_LEN 24
+#define TCP_ADDRESS_LEN 48
+#define TCP_NETWORK_LEN 20
 #define TCP_MAGIC       0x31544554u /* "TET1" */
 #define TCP_VERSION     1
 #define TCP_FRAME_MAX   (256u << 10) /* payload of one frame */
@@ -56,11 +57,19 @@ struct tcp_hello {
 	uint8_t token[TCP_TOKEN_LEN];
 };
 
+/* What a rail says of itself, and whether others reach it. */
+struct tcp_network {
+	uint8_t family; /* 4, 6; 0: any, the kernel routes */
+	uint8_t prefix; /* bits of @ip that are the network's */
+	uint8_t ip[16]; /* IPv4: the first four */
+};
+
 /* What a target's endpoint_open() gives, and an initiator's. */
 struct tcp_address {
 	uint16_t port;
 	uint8_t lanes;
 	uint8_t token[TCP_TOKEN_LEN];
+	struct tcp_network network; /* of the rail; family 0: as the peer */
 };
 
 void tei_tcp_frame_encode(const struct tcp_frame *f, uint8_t out[TCP_HEAD_LEN]);
@@ -72,5 +81,9 @@ void tei_tcp_address_encode(const struct tcp_address *a,
 			    uint8_t out[TCP_ADDRESS_LEN]);
 bool tei_tcp_address_decode(const uint8_t in[TCP_ADDRESS_LEN],
 			    struct tcp_address *a);
+void tei_tcp_network_encode(const struct tcp_network *n,
+			    uint8_t out[TCP_NETWORK_LEN]);
+bool tei_tcp_network_decode(const uint8_t in[TCP_NETWORK_LEN],
+			    struct tcp_network *n);
 
 #endif

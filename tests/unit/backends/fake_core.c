@@ -127,6 +127,12 @@ void tei_endpoint_down(struct tei_endpoint *ep, int err)
 	ep->link->down_err = err;
 }
 
+void tei_rail_changed(struct tei_rail *rail, bool up)
+{
+	(void)rail;
+	(void)up;
+}
+
 /* ---- regions ---- */
 
 uint64_t fake_region_add(void *addr, uint64_t length, uint32_t access)

@@ -108,13 +108,14 @@ static bool strikes(_Atomic int *times)
 
 /* ---- rails and regions ---- */
 
-static int fake_probe(const struct tei_topo *topo, tei_device_fn *found,
-		      void *arg)
+static int fake_probe(const struct te_topo *topo, const void *config,
+		      tei_device_fn *found, void *arg)
 {
 	static const struct tei_device a = {.name = "a"}, b = {.name = "b"};
 	int rc;
 
 	(void)topo;
+	(void)config;
 	rc = found(&a, arg);
 	return rc ? rc : found(&b, arg);
 }

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * devices.c - which interfaces are rails, and which rails reach each other
+ *
+ * By default one rail stands for the whole network and the kernel routes. With
+ * tcp.devices each interface that is named is a rail of its own: it listens at
+ * the interface's address, connects from it, and goes down with its link.
+ *
+ * What a rail says of itself (docs/wire.md): family, prefix length, address.
+ */
+#include "backends/tcp/tcp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+
+enum { RANK_NONE = 0, RANK_ANY = 1, RANK_ROUTED = 2, RANK_SAME_NET = 3 };
+
+/* ---- what the system has ---- */
+
+static const void *ip_of(const struct sockaddr *sa, size_t *len)
+{
+	if (sa->sa_family == AF_INET) {
+		*len = 4;
+		return &((const struct sockaddr_in *)(const void *)sa)
+				->sin_addr;
+	}
+	*len = 16;
+	return &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
+}
+
+static bool is_link_local(const struct sockaddr *sa)
+{
+	size_t len;
+
+	return sa->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)ip_of(sa, &len));
+}
+
+static uint8_t prefix_of(const struct sockaddr *mask)
+{
+	size_t len, i;
+	const uint8_t *bytes;
+	unsigned int bits = 0;
+
+	if (!mask)
+		return 0;
+	bytes = ip_of(mask, &len);
+	for (i = 0; i < len; i++)
+		bits += (unsigned int)__builtin_popcount(bytes[i]);
+	return (uint8_t)bits;
+}
+
+/* The number in a file of /sys, or @otherwise. */
+static long sys_number(const char *ifname, const char *file, long otherwise)
+{
+	char path[128], text[32], *end;
+	long value = otherwise;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/%s", ifname, file);
+	f = fopen(path, "re");
+	if (!f)
+		return otherwise;
+	if (fgets(text, sizeof(text), f)) {
+		value = strtol(text, &end, 10);
+		if (end == text)
+			value = otherwise;
+	}
+	fclose(f);
+	return value;
+}
+
+static void fill_device(const struct ifaddrs *ifa, struct tei_device *device)
+{
+	long mbps = sys_number(ifa->ifa_name, "speed", 0);
+
+	*device = (struct tei_device){
+		.speed_bps = mbps > 0 ? (uint64_t)mbps * 1000000 : 0,
+		.numa_node =
+			(int)sys_number(ifa->ifa_name, "device/numa_node", -1),
+	};
+	snprintf(device->name, sizeof(device->name), "%s", ifa->ifa_name);
+	device->address.len = ifa->ifa_addr->sa_family == AF_INET
+				      ? sizeof(struct sockaddr_in)
+				      : sizeof(struct sockaddr_in6);
+	memcpy(&device->address.ss, ifa->ifa_addr, device->address.len);
+}
+
+/* ---- choosing ---- */
+
+static bool usable(const struct ifaddrs *ifa)
+{
+	return ifa->ifa_addr &&
+	       (ifa->ifa_addr->sa_family == AF_INET ||
+		ifa->ifa_addr->sa_family == AF_INET6) &&
+	       !is_link_local(ifa->ifa_addr);
+}
+
+/* Whether @word is this interface, or this very address of it. */
+static bool is_named(const struct ifaddrs *ifa, const char *word)
+{
+	char text[INET6_ADDRSTRLEN];
+	size_t len;
+	const void *ip = ip_of(ifa->ifa_addr, &len);
+
+	if (!strcmp(ifa->ifa_name, word))
+		return true;
+	return inet_ntop(ifa->ifa_addr->sa_family, ip, text, sizeof(text)) &&
+	       !strcmp(text, word);
+}
+
+/* The first address of an interface, IPv4 before IPv6. */
+static const struct ifaddrs *find(const struct ifaddrs *all, const char *word)
+{
+	const struct ifaddrs *ifa, *v6 = NULL;
+
+	for (ifa = all; ifa; ifa = ifa->ifa_next) {
+		if (!usable(ifa) || !is_named(ifa, word))
+			continue;
+		if (ifa->ifa_addr->sa_family == AF_INET)
+			return ifa;
+		if (!v6)
+			v6 = ifa;
+	}
+	return v6;
+}
+
+/* An address of 127.0.0.0/8 needs no interface of its own. */
+static bool loopback_device(const char *word, struct tei_device *device)
+{
+	struct sockaddr_in *in = (void *)&device->address.ss;
+
+	*device = (struct tei_device){.numa_node = -1};
+	if (inet_pton(AF_INET, word, &in->sin_addr) != 1 ||
+	    ntohl(in->sin_addr.s_addr) >> 24 != 127)
+		return false;
+	in->sin_family = AF_INET;
+	device->address.len = sizeof(*in);
+	snprintf(device->name, sizeof(device->name), "%s", word);
+	return true;
+}
+
+static int found_named(const struct ifaddrs *all, const char *word,
+		       tei_device_fn *found, void *arg)
+{
+	const struct ifaddrs *ifa = find(all, word);
+	struct tei_device device;
+
+	if (ifa)
+		fill_device(ifa, &device);
+	else if (!loopback_device(word, &device)) {
+		LOG_ERROR("tcp.devices: \"%s\" is no interface with an address "
+			  "and no address of this host",
+			  word);
+		return -EINVAL;
+	}
+	/* Two addresses of one interface are two rails. */
+	snprintf(device.name, sizeof(device.name), "%s", word);
+	return found(&device, arg);
+}
+
+static int found_list(const struct ifaddrs *all, const char *list,
+		      tei_device_fn *found, void *arg)
+{
+	char copy[1024], *word, *rest = copy;
+	int rc = 0;
+
+	if (snprintf(copy, sizeof(copy), "%s", list) >= (int)sizeof(copy)) {
+		LOG_ERROR("tcp.devices: longer than %zu bytes", sizeof(copy));
+		return -EINVAL;
+	}
+	while (!rc && (word = strsep(&rest, ", ")))
+		rc = *word ? found_named(all, word, found, arg) : 0;
+	return rc;
+}
+
+/* Every interface that is up, but for the loopback; each once. */
+static int found_all(const struct ifaddrs *all, tei_device_fn *found, void *arg)
+{
+	const struct ifaddrs *ifa;
+	struct tei_device device;
+	int rc = 0;
+
+	for (ifa = all; !rc && ifa; ifa = ifa->ifa_next) {
+		if (!usable(ifa) || !(ifa->ifa_flags & IFF_UP) ||
+		    (ifa->ifa_flags & IFF_LOOPBACK) ||
+		    find(all, ifa->ifa_name) != ifa)
+			continue;
+		fill_device(ifa, &device);
+		rc = found(&device, arg);
+	}
+	return rc;
+}
+
+int tei_tcp_probe(const struct te_topo *topo, const void *config,
+		  tei_device_fn *found, void *arg)
+{
+	static const struct tei_device any = {.name = "0", .numa_node = -1};
+	const char *list = ((const struct tcp_config *)config)->devices;
+	struct ifaddrs *all;
+	int rc;
+
+	(void)topo;
+	if (!list || !*list)
+		return found(&any, arg);
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	if (getifaddrs(&all))
+		return -errno;
+	if (strcmp(list, "all"))
+		rc = found_list(all, list, found, arg);
+	else
+		rc = found_all(all, found, arg);
+	freeifaddrs(all);
+	return rc;
+}
+
+/* ---- who reaches whom ---- */
+
+/* The interface that has the address says how wide its network is. */
+static void look_up(struct tcp_rail *rail, const struct sockaddr *address)
+{
+	const struct ifaddrs *ifa;
+	struct ifaddrs *all;
+	const void *ip;
+	size_t len;
+
+	ip = ip_of(address, &len);
+	rail->network.prefix = (uint8_t)(8 * len);
+	if (getifaddrs(&all))
+		return;
+	for (ifa = all; ifa; ifa = ifa->ifa_next) {
+		if (!ifa->ifa_addr ||
+		    ifa->ifa_addr->sa_family != address->sa_family ||
+		    memcmp(ip_of(ifa->ifa_addr, &len), ip, len))
+			continue;
+		rail->network.prefix = prefix_of(ifa->ifa_netmask);
+		rail->ifindex = if_nametoindex(ifa->ifa_name);
+	}
+	freeifaddrs(all);
+}
+
+void tei_tcp_identify(struct tcp_rail *rail)
+{
+	const struct tei_address *address = &rail->base->device.address;
+	struct tcp_network *net = &rail->network;
+	const void *ip;
+	size_t len;
+
+	memset(net, 0, sizeof(*net));
+	if (!address->ss.ss_family)
+		return;
+	ip = ip_of((const struct sockaddr *)&address->ss, &len);
+	net->family = len == 4 ? 4 : 6;
+	memcpy(net->ip, ip, len);
+	look_up(rail, (const struct sockaddr *)&address->ss);
+}
+
+int tei_tcp_rail_describe(struct tei_rail *rail, void *blob, size_t *len)
+{
+	if (*len < TCP_NETWORK_LEN)
+		return -ENOBUFS;
+	tei_tcp_network_encode(&tcp_rail(rail)->network, blob);
+	*len = TCP_NETWORK_LEN;
+	return 0;
+}
+
+static bool same_net(const struct tcp_network *a, const struct tcp_network *b)
+{
+	unsigned int bits = a->prefix < b->prefix ? a->prefix : b->prefix;
+	unsigned int whole = bits / 8, rest = bits % 8;
+
+	if (!bits || memcmp(a->ip, b->ip, whole))
+		return false;
+	return !rest || !((a->ip[whole] ^ b->ip[whole]) >> (8 - rest));
+}
+
+static bool is_loopback(const struct tcp_network *net)
+{
+	static const uint8_t one[16] = {[15] = 1};
+
+	return net->family == 4 ? net->ip[0] == 127
+				: !memcmp(net->ip, one, sizeof(one));
+}
+
+int tei_tcp_rail_match(struct tei_rail *rail, const struct tei_address *peer,
+		       const void *blob, size_t len)
+{
+	const struct tcp_network *mine = &tcp_rail(rail)->network;
+	struct tcp_network other;
+
+	(void)peer;
+	if (len != TCP_NETWORK_LEN || !tei_tcp_network_decode(blob, &other))
+		return RANK_NONE;
+	if (!mine->family || !other.family)
+		return RANK_ANY;
+	if (mine->family != other.family ||
+	    is_loopback(mine) != is_loopback(&other))
+		return RANK_NONE;
+	return same_net(mine, &other) ? RANK_SAME_NET : RANK_ROUTED;
+}

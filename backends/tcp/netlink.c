@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * netlink.c - a rail that stands for an interface hears when its link goes
+ *
+ * rtnetlink only says that something has changed; the state itself is then
+ * asked for, so that messages lost in a crowd do no harm and nothing that
+ * comes from the socket has to be understood.
+ */
+#include "backends/tcp/tcp.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+
+/* An interface that is gone is down. */
+static bool is_up(const struct tcp_rail *rail)
+{
+	const unsigned int want = IFF_UP | IFF_RUNNING;
+	struct ifreq ifr = {0};
+
+	if (!if_indextoname(rail->ifindex, ifr.ifr_name) ||
+	    ioctl(rail->listen_fd, SIOCGIFFLAGS, &ifr))
+		return false;
+	return ((unsigned short)ifr.ifr_flags & want) == want;
+}
+
+int tei_tcp_netlink_open(struct tcp_rail *rail)
+{
+	struct sockaddr_nl local = {.nl_family = AF_NETLINK,
+				    .nl_groups = RTMGRP_LINK};
+	int rc;
+
+	rail->link_fd = -1;
+	rail->link_up = true; /* until it is known better */
+	if (!rail->ifindex)
+		return 0;
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	rail->link_fd =
+		socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+		       NETLINK_ROUTE);
+	if (rail->link_fd < 0)
+		return -errno;
+	rail->link.kind = TCP_SOURCE_LINK;
+	rc = bind(rail->link_fd, (struct sockaddr *)&local, sizeof(local));
+	rc = rc ? -errno
+		: tei_tcp_watch(rail, rail->link_fd, &rail->link, EPOLLIN);
+	if (rc)
+		tei_tcp_netlink_close(rail);
+	else if (!is_up(rail))
+		tei_tcp_kick(rail); /* progress() finds out, and tells */
+	return rc;
+}
+
+void tei_tcp_netlink_close(struct tcp_rail *rail)
+{
+	if (rail->link_fd >= 0)
+		close(rail->link_fd);
+	rail->link_fd = -1;
+}
+
+void tei_tcp_netlink_event(struct tcp_rail *rail)
+{
+	uint8_t message[8192];
+	ssize_t n;
+	bool up;
+
+	if (rail->link_fd < 0)
+		return;
+	do {
+		n = recv(rail->link_fd, message, sizeof(message), 0);
+	} while (n > 0 || (n < 0 && (errno == ENOBUFS || errno == EINTR)));
+	up = is_up(rail);
+	if (up == rail->link_up)
+		return;
+	rail->link_up = up;
+	tei_rail_changed(rail->base, up);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pairs.h - which of our rails goes with which of a peer's
+ *
+ * Rails of the same backend can be paired when the backend says that one
+ * reaches the other. Each rail of ours gets one of the peer's: the best ranks
+ * first, no rail of the peer a second time before each has been taken once,
+ * and of equals those with the same place in both lists.
+ */
+#ifndef TE_PAIRS_H
+#define TE_PAIRS_H
+
+struct tei_peer;
+
+/* Set usable, remote_pos and remote_rail of peer->w.pairs. Token. */
+void tei_pairs_match(struct tei_peer *peer);
+
+#endif
