@@ -299,6 +299,8 @@ int tei_tcp_rail_match(struct tei_rail *rail, const struct tei_address *peer,
 	struct tcp_network other;
 
 	(void)peer;
+	if (!len) /* it says nothing: try */
+		return RANK_ANY;
 	if (len != TCP_NETWORK_LEN || !tei_tcp_network_decode(blob, &other))
 		return RANK_NONE;
 	if (!mine->family || !other.family)
