@@ -25,9 +25,11 @@ static struct te_batch *make(struct te_engine *engine, uint32_t capacity)
 	if (!batch)
 		return NULL;
 	batch->requests = tei_calloc(capacity, sizeof(*batch->requests));
+	batch->cohorts = tei_calloc(capacity, sizeof(*batch->cohorts));
 	batch->order = tei_calloc(capacity, sizeof(*batch->order));
-	if (!batch->requests || !batch->order) {
+	if (!batch->requests || !batch->cohorts || !batch->order) {
 		tei_free(batch->requests);
+		tei_free(batch->cohorts);
 		tei_free(batch->order);
 		tei_free(batch);
 		return NULL;
@@ -72,6 +74,7 @@ void tei_batch_free(struct te_batch *batch)
 	tei_cond_fini(&batch->cond);
 	tei_mutex_fini(&batch->mu);
 	tei_free(batch->order);
+	tei_free(batch->cohorts);
 	tei_free(batch->requests);
 	tei_free(batch);
 }

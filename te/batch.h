@@ -19,6 +19,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/thread.h"
+#include "te/cohort.h"
 #include "te/request.h"
 
 struct te_engine;
@@ -29,9 +30,11 @@ struct te_batch {
 	struct tei_list link; /* engine->batches, guarded by its mu */
 	uint32_t capacity;
 	struct tei_request *requests; /* requests[capacity] */
-	uint32_t *order;              /* order[capacity]: as they ended */
-	struct tei_list chunks;       /* of piece lists; one submitter */
-	uint32_t n_taken;             /* by poll; one thread at a time */
+	struct tei_cohort
+		*cohorts;       /* cohorts[capacity], by the first's index */
+	uint32_t *order;        /* order[capacity]: as they ended */
+	struct tei_list chunks; /* of piece lists; one submitter */
+	uint32_t n_taken;       /* by poll; one thread at a time */
 
 	_Atomic uint32_t n_submitted; /* release by submit */
 	_Atomic uint32_t n_done;      /* seq_cst: pairs with waiting, event */

@@ -226,7 +226,7 @@ static void mark_posted(struct tei_link *link, int n)
 	link->out.n_ready -= (uint32_t)n;
 	link->out.n_posted += (uint32_t)n;
 	link->rail->n_posted += (uint32_t)n;
-	TEI_COUNT_BY(link->engine, slices, (uint64_t)n);
+	TEI_COUNT_OWN(link->engine, slices, (uint64_t)n);
 	watch_silence(link);
 }
 

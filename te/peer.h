@@ -98,7 +98,7 @@ struct tei_peer_work {
 	uint64_t fresh, epoch, fails;
 	uint64_t pause_until; /* ns: the owner has no room just now */
 	struct tei_address address;
-	struct tei_list active; /* requests, by of_peer */
+	struct tei_list active; /* cohorts, by of_peer */
 	struct tei_list queue;  /* requests with something to post */
 	struct tei_list parked; /* requests that await a description */
 	struct tei_list links;  /* every one not freed */

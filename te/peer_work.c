@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "te/cohort.h"
 #include "te/engine.h"
 #include "te/pairs.h"
 #include "te/peer.h"
@@ -103,7 +104,9 @@ static void each_active(struct tei_peer *peer, request_fn *fn, int err)
 	tei_list_splice_tail(&all, &peer->w.active);
 	while ((node = tei_list_pop(&all))) {
 		tei_list_add_tail(&peer->w.active, node);
-		fn(tei_list_entry(node, struct tei_request, of_peer), err);
+		tei_cohort_each(
+			tei_list_entry(node, struct tei_cohort, of_peer), fn,
+			err);
 	}
 }
 

@@ -38,6 +38,7 @@ struct tei_remote_region {
 
 struct tei_remote {
 	_Atomic uint32_t refs;
+	uint32_t n_held; /* by requests, all under one reference. Token */
 	uint64_t version;
 	uint32_t n_rails;
 	size_t n_regions;
@@ -55,6 +56,20 @@ int tei_remote_make(const struct Te__Description *from,
 		    struct tei_remote **out);
 struct tei_remote *tei_remote_get(struct tei_remote *remote);
 void tei_remote_put(struct tei_remote *remote); /* NULL is fine */
+
+/* For requests, which come and go too fast for an atomic each. Token. */
+static inline struct tei_remote *tei_remote_hold(struct tei_remote *remote)
+{
+	if (!remote->n_held++)
+		tei_remote_get(remote);
+	return remote;
+}
+
+static inline void tei_remote_release(struct tei_remote *remote)
+{
+	if (remote && !--remote->n_held)
+		tei_remote_put(remote);
+}
 
 /* The region that holds the whole range, or NULL. */
 const struct tei_remote_region *tei_remote_find(const struct tei_remote *remote,

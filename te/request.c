@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "te/batch.h"
+#include "te/cohort.h"
 #include "te/crc.h"
 #include "te/engine.h"
 #include "te/link.h"
@@ -24,45 +25,34 @@ static void count(struct te_engine *engine, const struct tei_request *r)
 	if (r->error)
 		tei_stats_failed(engine, r->error);
 	else if (r->op == TE_READ)
-		TEI_COUNT_BY(engine, bytes_read, r->bytes);
+		TEI_COUNT_OWN(engine, bytes_read, r->bytes);
 	else
-		TEI_COUNT_BY(engine, bytes_written, r->bytes);
+		TEI_COUNT_OWN(engine, bytes_written, r->bytes);
 }
 
 static void finish(struct tei_request *r)
 {
-	struct tei_peer *peer = r->peer;
-	struct te_engine *engine = peer->engine;
-
 	assert(!r->n_out && !r->n_redo);
-	tei_due_clear(&engine->worker, &r->due);
-	tei_list_del(&r->of_peer);
 	tei_list_del(&r->queue);
 	if (!r->error)
 		r->crc = final_crc(r);
-	tei_remote_put(r->held);
+	tei_remote_release(r->held);
 	r->held = NULL;
 	r->region = NULL;
-	count(engine, r);
+	count(r->peer->engine, r);
 	atomic_store_explicit(&r->final, true, memory_order_release);
 	tei_batch_ended(r->batch, r);
-	if (tei_list_empty(&peer->w.active))
-		tei_peer_update_want(peer);
+	tei_cohort_ended_one(r->cohort);
 }
 
 void tei_request_settle(struct tei_request *r)
 {
-	if (r->n_out || atomic_load_explicit(&r->final, memory_order_relaxed))
+	if (r->n_out || tei_request_is_final(r))
 		return;
 	if (r->error || r->bytes == r->length)
 		finish(r);
 	else if (r->doubting)
 		tei_request_reconsider(r);
-}
-
-static bool is_final(const struct tei_request *r)
-{
-	return atomic_load_explicit(&r->final, memory_order_relaxed);
 }
 
 /* All that is not at a backend; a write in limbo may still land. */
@@ -82,7 +72,7 @@ static void drop_unposted(struct tei_request *r)
 
 void tei_request_refuse(struct tei_request *r, int err)
 {
-	if (is_final(r))
+	if (tei_request_is_final(r))
 		return;
 	if (!r->error)
 		r->error = err;
@@ -108,7 +98,7 @@ void tei_request_abort(struct tei_request *r, int err)
 {
 	struct tei_work *work;
 
-	if (is_final(r))
+	if (tei_request_is_final(r))
 		return;
 	if (!r->error)
 		r->error = err;
@@ -179,7 +169,7 @@ static int resolve(struct tei_request *r)
 		return ask_again(r, -EFAULT);
 	if (!(region->access & access))
 		return ask_again(r, -EACCES);
-	r->held = tei_remote_get(peer->w.remote);
+	r->held = tei_remote_hold(peer->w.remote);
 	r->region = region;
 	if (!any_rail_reaches(r)) {
 		r->provider_code = EOPNOTSUPP;
@@ -207,7 +197,7 @@ void tei_request_reconsider(struct tei_request *r)
 {
 	r->doubting = false;
 	r->doubted = true;
-	tei_remote_put(r->held);
+	tei_remote_release(r->held);
 	r->held = NULL;
 	r->region = NULL;
 	r->question = 0;
@@ -218,41 +208,15 @@ void tei_request_reconsider(struct tei_request *r)
 	tei_peer_run(r->peer);
 }
 
-static void deadline_passed(struct tei_due *due)
-{
-	struct tei_request *r = TEI_CONTAINER(due, struct tei_request, due);
-
-	tei_request_abort(r, -ETIMEDOUT);
-}
-
-static void begin(struct tei_request *r)
-{
-	struct tei_peer *peer = r->peer;
-	struct tei_worker *w = &peer->engine->worker;
-
-	/* First: it ends the active ones that the news have made stale. */
-	if (atomic_load_explicit(&peer->news, memory_order_acquire) !=
-	    peer->w.news)
-		tei_peer_sync(peer);
-	r->begun = true;
-	tei_list_add_tail(&peer->w.active, &r->of_peer);
-	r->due.fn = deadline_passed;
-	if (tei_due_set(w, &r->due, r->deadline)) {
-		r->provider_code = ENOMEM;
-		tei_request_refuse(r, -EIO);
-		return;
-	}
-	if (peer->self)
-		tei_peer_sync_self(peer);
-	tei_request_admit(r);
-}
-
 void tei_request_submitted(struct tei_call *call)
 {
 	struct tei_request *r = TEI_CONTAINER(call, struct tei_request, call);
-	uint32_t i, n = r->n_following;
+	uint32_t n = r->n_following + 1;
+	struct tei_cohort *cohort;
 
-	TEI_COUNT_BY(r->peer->engine, requests, n + 1ul);
-	for (i = 0; i <= n; i++)
-		begin(&r[i]);
+	TEI_COUNT_OWN(r->peer->engine, requests, n);
+	for (; n; n -= cohort->n, r += cohort->n) {
+		cohort = r->cohort;
+		tei_cohort_begin(cohort);
+	}
 }

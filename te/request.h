@@ -29,6 +29,7 @@
 #include "te/worker.h"
 
 struct te_batch;
+struct tei_cohort;
 struct tei_peer;
 struct tei_link;
 struct tei_remote;
@@ -60,6 +61,7 @@ struct tei_request {
 	uint32_t n_following; /* requests after this one, same submission */
 	uint32_t index;
 	struct te_batch *batch;
+	struct tei_cohort *cohort;
 	struct tei_peer *peer;
 	uint32_t life;  /* of the peer */
 	uint32_t flags; /* TE_FAIL_FAST, TE_CRC */
@@ -71,9 +73,7 @@ struct tei_request {
 	uint64_t remote, length, epoch, deadline, crc_from, crc_len, user;
 
 	/* Token. */
-	struct tei_due due;      /* the deadline */
-	struct tei_list of_peer; /* peer->w.active */
-	struct tei_list queue;   /* peer->w.queue or parked */
+	struct tei_list queue; /* peer->w.queue or parked */
 	struct tei_list works;
 	uint32_t n_out;          /* works ready, posted or in limbo */
 	uint32_t n_redo;         /* works in redo */
@@ -95,6 +95,12 @@ struct tei_request {
 	_Atomic bool final;    /* release: all of the above */
 	_Atomic bool canceled; /* relaxed; the call that follows orders it */
 };
+
+/* Token; for other threads `final` is to be read with acquire. */
+static inline bool tei_request_is_final(const struct tei_request *r)
+{
+	return atomic_load_explicit(&r->final, memory_order_relaxed);
+}
 
 /* Handler of a submission's call. Token. */
 void tei_request_submitted(struct tei_call *call);

@@ -117,7 +117,6 @@ static void copy(const struct te_request *req, uint64_t length,
 		.user = req->user,
 		.rail = ~0u,
 	};
-	tei_list_init(&r->of_peer);
 	tei_list_init(&r->queue);
 	tei_list_init(&r->works);
 }
@@ -130,6 +129,26 @@ static void set_deadline(struct te_engine *engine, uint32_t timeout_ms,
 	if (!ms)
 		ms = tei_config_transfer_ms(&engine->config, r->length);
 	r->deadline = now + ms * TEI_NS_PER_MS;
+}
+
+/* Into the cohort of the request before it, or one of its own. */
+static void join(struct te_batch *batch, uint32_t first, struct tei_request *r)
+{
+	struct tei_cohort *cohort = NULL;
+
+	if (r->index > first)
+		cohort = r[-1].cohort;
+	if (!cohort || cohort->first->peer != r->peer ||
+	    cohort->first->life != r->life ||
+	    cohort->first->epoch != r->epoch ||
+	    cohort->first->deadline != r->deadline) {
+		cohort = &batch->cohorts[r->index];
+		*cohort = (struct tei_cohort){.first = r};
+		tei_list_init(&cohort->of_peer);
+	}
+	cohort->n++;
+	cohort->n_live++;
+	r->cohort = cohort;
 }
 
 /* Places beyond n_submitted are nobody's yet: on error they are just left. */
@@ -154,6 +173,7 @@ static int copy_all(struct te_engine *engine, struct te_batch *batch,
 		r->batch = batch;
 		r->index = first + (uint32_t)i;
 		set_deadline(engine, reqs[i].timeout_ms, now, r);
+		join(batch, first, r);
 		rc = copy_pieces(batch, &reqs[i], r);
 		if (rc)
 			return rc;
