@@ -29,7 +29,7 @@ void tei_frame_enter(struct tei_frame_conn *conn)
 
 static void free_conn(struct tei_frame_conn *conn)
 {
-	event_del(&conn->tick);
+	tei_alarm_clear(&conn->tick);
 	tei_list_del(&conn->orphan.link);
 	tei_frame_server_forget(conn);
 	assert(tei_list_empty(&conn->calls));
@@ -56,19 +56,17 @@ uint64_t tei_frame_due_ms(uint64_t timeout_ms)
 
 void tei_frame_tick_at(struct tei_frame_conn *conn, uint64_t at_ms)
 {
-	uint64_t now = tei_now_ms(), ms = at_ms > now ? at_ms - now : 0;
-	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
-			     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
+	uint64_t now = tei_now_ms();
 
 	if (at_ms >= conn->tick_ms)
 		return;
-	if (event_add(&conn->tick, &tv) == 0)
+	if (tei_alarm_set(&conn->tick, at_ms > now ? at_ms - now : 0) == 0)
 		conn->tick_ms = at_ms;
 }
 
 void tei_frame_tick_now(struct tei_frame_conn *conn)
 {
-	event_active(&conn->tick, EV_TIMEOUT, 1);
+	tei_alarm_now(&conn->tick);
 }
 
 void tei_frame_count(struct tei_frame_conn *conn, enum tei_frame_fault fault)
@@ -128,13 +126,11 @@ void tei_frame_rearm(struct tei_frame_conn *conn)
 		tei_frame_tick_at(conn, top->at);
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_tick(void *arg)
 {
 	struct tei_frame_conn *conn = arg;
 	uint64_t now = tei_now_ms();
 
-	(void)fd;
-	(void)what;
 	conn->tick_ms = TEI_FRAME_NEVER;
 	tei_frame_enter(conn);
 	if (conn->broken && conn->state == TEI_FRAME_UP) {
@@ -158,6 +154,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	tei_loop_note(conn->loop);
 	tei_frame_enter(conn);
 	tei_frame_receive(conn);
 	tei_frame_leave(conn);
@@ -213,6 +210,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	tei_loop_note(conn->loop);
 	tei_frame_enter(conn);
 	if (conn->state == TEI_FRAME_CONNECTING)
 		connected(conn);
@@ -275,7 +273,7 @@ tei_frame_conn_create(struct tei_loop *loop,
 		     on_readable, conn);
 	event_assign(&conn->writable, base, fd, EV_WRITE | EV_PERSIST,
 		     on_writable, conn);
-	event_assign(&conn->tick, base, -1, 0, on_tick, conn);
+	tei_alarm_init(&conn->tick, loop, on_tick, conn);
 	set_options(fd);
 	return conn;
 }

@@ -60,7 +60,8 @@ struct tei_frame_conn {
 	int err;
 	char *text; /* what the peer said when it refused, or NULL */
 
-	struct event readable, writable, tick;
+	struct event readable, writable;
+	struct tei_alarm tick;
 	uint64_t tick_ms; /* when tick is due; TEI_FRAME_NEVER: not armed */
 	uint64_t step_ms; /* when connect, expect() or linger is over */
 	uint64_t part_ms; /* when the rest of a begun frame must be there */

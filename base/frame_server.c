@@ -154,6 +154,7 @@ static void on_acceptable(evutil_socket_t listener, short what, void *arg)
 	struct tei_address peer;
 
 	(void)what;
+	tei_loop_note(server->loop);
 	server->accepting = true;
 	for (int i = 0; i < N_ACCEPT_AT_ONCE && !server->closed; i++) {
 		int fd = accept_one((int)listener, &peer);

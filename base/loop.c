@@ -15,7 +15,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
-#include <event2/event_struct.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -23,6 +22,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
 #include "base/thread.h"
@@ -38,7 +38,15 @@ struct tei_loop {
 	bool has_thread;             /* to be joined by stop() */
 	pthread_t thread;
 	struct tei_list orphans;
+	/* Under a simulated clock. */
+	struct tei_list turned; /* in turned_loops */
+	struct tei_list alarms; /* struct tei_alarm that are set */
+	bool turning;           /* further down on the stack */
+	uint64_t n_noted;       /* closures, frames and alarms so far */
 };
+
+/* Of the only thread that there is under a simulated clock. */
+static struct tei_list turned_loops = {&turned_loops, &turned_loops};
 
 static void run_calls(struct tei_loop *loop)
 {
@@ -49,6 +57,7 @@ static void run_calls(struct tei_loop *loop)
 
 		call = TEI_CONTAINER(node, struct tei_call, node);
 		next = node->next; /* fn may free or reuse the call */
+		loop->n_noted++;
 		call->fn(call);
 	}
 }
@@ -123,6 +132,8 @@ int tei_loop_create_bare(struct tei_loop **out)
 		return -ENOMEM;
 	tei_mpsc_init(&loop->calls);
 	tei_list_init(&loop->orphans);
+	tei_list_init(&loop->turned);
+	tei_list_init(&loop->alarms);
 	atomic_store(&loop->owner, self());
 	errno = 0;
 	loop->base = new_base();
@@ -155,14 +166,20 @@ static void drain(struct tei_loop *loop)
 	run_calls(loop);
 }
 
-int tei_loop_run(struct tei_loop *loop)
+static void block_sigpipe(void)
 {
 	sigset_t pipe_only;
-	int rc;
 
 	sigemptyset(&pipe_only);
 	sigaddset(&pipe_only, SIGPIPE);
 	pthread_sigmask(SIG_BLOCK, &pipe_only, NULL);
+}
+
+int tei_loop_run(struct tei_loop *loop)
+{
+	int rc;
+
+	block_sigpipe();
 	atomic_store(&loop->owner, self());
 	rc = 0;
 	/* A stop() before run() has written to the eventfd, too. */
@@ -189,6 +206,12 @@ int tei_loop_create(const char *name, struct tei_loop **out)
 	rc = tei_loop_create_bare(&loop);
 	if (rc)
 		return rc;
+	if (tei_clock_simulated()) {
+		block_sigpipe();
+		tei_list_add_tail(&turned_loops, &loop->turned);
+		*out = loop;
+		return 0;
+	}
 	atomic_store(&loop->owner, 0); /* nobody's until the thread runs */
 	rc = tei_thread_start(&loop->thread, name, thread_main, loop);
 	if (rc) {
@@ -218,6 +241,7 @@ void tei_loop_destroy(struct tei_loop *loop)
 	if (!loop)
 		return;
 	tei_loop_stop(loop);
+	tei_list_del(&loop->turned);
 	drain(loop); /* of a bare loop that never ran */
 	while ((node = tei_list_pop(&loop->orphans))) {
 		struct tei_loop_orphan *orphan;
@@ -269,6 +293,9 @@ bool tei_loop_do(struct tei_loop *loop, void (*fn)(void *), void *arg)
 	bool taken;
 
 	if (tei_loop_is_mine(loop)) {
+		/* Behind what was posted before, as with a thread. */
+		if (!tei_list_empty(&loop->turned) && !loop->turning)
+			run_calls(loop);
 		fn(arg);
 		return true;
 	}
@@ -300,26 +327,140 @@ void tei_loop_adopt(struct tei_loop *loop, struct tei_loop_orphan *orphan)
 	tei_list_add_tail(&loop->orphans, &orphan->link);
 }
 
+/* ---- loops without a thread ---- */
+
+void tei_loop_note(struct tei_loop *loop)
+{
+	loop->n_noted++;
+}
+
+static struct tei_alarm *next_alarm(const struct tei_loop *loop)
+{
+	struct tei_alarm *first = NULL;
+
+	tei_list_for_each (node, &loop->alarms) {
+		struct tei_alarm *alarm =
+			tei_list_entry(node, struct tei_alarm, link);
+
+		if (!first || alarm->at < first->at)
+			first = alarm;
+	}
+	return first;
+}
+
+static void fire_alarms(struct tei_loop *loop)
+{
+	uint64_t now = tei_now_ns();
+	struct tei_alarm *alarm;
+
+	while ((alarm = next_alarm(loop)) && alarm->at <= now) {
+		tei_list_del(&alarm->link);
+		loop->n_noted++;
+		alarm->fn(alarm->arg);
+	}
+}
+
+static bool turn(struct tei_loop *loop)
+{
+	uint64_t before = loop->n_noted;
+
+	if (loop->turning)
+		return false;
+	loop->turning = true;
+	event_base_loop(loop->base, EVLOOP_NONBLOCK);
+	fire_alarms(loop);
+	loop->turning = false;
+	return loop->n_noted != before;
+}
+
+bool tei_loops_turn(void)
+{
+	bool any = false;
+
+	tei_list_for_each (node, &turned_loops)
+		any |= turn(tei_list_entry(node, struct tei_loop, turned));
+	return any;
+}
+
+uint64_t tei_loops_due(void)
+{
+	uint64_t due = UINT64_MAX;
+
+	tei_list_for_each (node, &turned_loops) {
+		const struct tei_alarm *alarm = next_alarm(
+			tei_list_entry(node, struct tei_loop, turned));
+
+		if (alarm && alarm->at < due)
+			due = alarm->at;
+	}
+	return due;
+}
+
+/* ---- timers ---- */
+
+static void on_alarm(evutil_socket_t fd, short what, void *arg)
+{
+	struct tei_alarm *alarm = arg;
+
+	(void)fd;
+	(void)what;
+	tei_loop_note(alarm->loop);
+	alarm->fn(alarm->arg); /* may free it */
+}
+
+void tei_alarm_init(struct tei_alarm *alarm, struct tei_loop *loop,
+		    void (*fn)(void *), void *arg)
+{
+	*alarm = (struct tei_alarm){.loop = loop, .fn = fn, .arg = arg};
+	tei_list_init(&alarm->link);
+	/* Fails only for a base that the loop never makes. */
+	event_assign(&alarm->event, loop->base, -1, 0, on_alarm, alarm);
+}
+
+int tei_alarm_set(struct tei_alarm *alarm, uint64_t ms)
+{
+	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
+			     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
+
+	if (!tei_clock_simulated())
+		return event_add(&alarm->event, &tv) ? -ENOMEM : 0;
+	alarm->at = tei_now_ns() + ms * TEI_NS_PER_MS;
+	tei_list_del(&alarm->link);
+	tei_list_add_tail(&alarm->loop->alarms, &alarm->link);
+	return 0;
+}
+
+void tei_alarm_now(struct tei_alarm *alarm)
+{
+	event_active(&alarm->event, EV_TIMEOUT, 1);
+}
+
+void tei_alarm_clear(struct tei_alarm *alarm)
+{
+	event_del(&alarm->event);
+	tei_list_del(&alarm->link);
+}
+
 struct tei_timer {
-	struct event event;
+	struct tei_alarm alarm;
+	uint64_t every_ms; /* 0: once */
 	void (*fn)(void *);
 	void *arg;
 };
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct tei_timer *timer = arg;
 
-	(void)fd;
-	(void)what;
+	/* Cannot fail: it was set before. */
+	if (timer->every_ms)
+		(void)tei_alarm_set(&timer->alarm, timer->every_ms);
 	timer->fn(timer->arg); /* may stop and so free the timer */
 }
 
 struct tei_timer *tei_timer_start(struct tei_loop *loop, uint64_t ms,
 				  bool repeat, void (*fn)(void *), void *arg)
 {
-	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
-			     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
 	struct tei_timer *timer;
 
 	timer = tei_calloc(1, sizeof(*timer));
@@ -327,9 +468,9 @@ struct tei_timer *tei_timer_start(struct tei_loop *loop, uint64_t ms,
 		return NULL;
 	timer->fn = fn;
 	timer->arg = arg;
-	if (event_assign(&timer->event, loop->base, -1, repeat ? EV_PERSIST : 0,
-			 on_timer, timer) ||
-	    event_add(&timer->event, &tv)) {
+	timer->every_ms = repeat ? ms : 0;
+	tei_alarm_init(&timer->alarm, loop, on_timer, timer);
+	if (tei_alarm_set(&timer->alarm, ms)) {
 		tei_free(timer);
 		return NULL;
 	}
@@ -340,6 +481,6 @@ void tei_timer_stop(struct tei_timer *timer)
 {
 	if (!timer)
 		return;
-	event_del(&timer->event);
+	tei_alarm_clear(&timer->alarm);
 	tei_free(timer);
 }

@@ -6,12 +6,18 @@
  * closures with tei_loop_post(). Stop order: stop() (no new closures run after
  * it returns and the thread has ended), free what lives on it, destroy().
  * SIGPIPE is blocked in the thread that runs a loop.
+ *
+ * Under a simulated clock (base/clock.h) tei_loop_create() starts no thread:
+ * the loop belongs to the one thread that there is, which turns all loops by
+ * tei_loops_turn(), and timers are due by that clock.
  */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <event2/event_struct.h>
 
 #include "base/list.h"
 #include "base/mpsc.h"
@@ -45,6 +51,12 @@ bool tei_loop_post(struct tei_loop *loop, struct tei_call *call);
  * False: the loop has stopped, @fn was not called. */
 bool tei_loop_do(struct tei_loop *loop, void (*fn)(void *), void *arg);
 bool tei_loop_is_mine(const struct tei_loop *loop);
+/* Something came in: what tei_loops_turn() reports. Loop thread only. */
+void tei_loop_note(struct tei_loop *loop);
+/* Under a simulated clock: each loop once, never blocking. False: all idle. */
+bool tei_loops_turn(void);
+/* And when the first of their timers is due, ns; UINT64_MAX: none is set. */
+uint64_t tei_loops_due(void);
 /* For events, bufferevents and evhttp on this loop; loop thread only. */
 struct event_base *tei_loop_base(struct tei_loop *loop);
 
@@ -57,6 +69,26 @@ struct tei_loop_orphan {
 	void (*fn)(struct tei_loop_orphan *orphan);
 };
 void tei_loop_adopt(struct tei_loop *loop, struct tei_loop_orphan *orphan);
+
+/*
+ * A timer in the caller's storage. Loop thread only, all of it. Fires once for
+ * each set(); fn may set it again.
+ */
+struct tei_alarm {
+	struct tei_loop *loop;
+	void (*fn)(void *);
+	void *arg;
+	struct event event;
+	struct tei_list link; /* under a simulated clock: set */
+	uint64_t at;          /* then: ns */
+};
+void tei_alarm_init(struct tei_alarm *alarm, struct tei_loop *loop,
+		    void (*fn)(void *), void *arg);
+/* In @ms from now, whatever it was set to before. -ENOMEM. */
+int tei_alarm_set(struct tei_alarm *alarm, uint64_t ms);
+/* As soon as the loop turns again; where it was set, it stays so. */
+void tei_alarm_now(struct tei_alarm *alarm);
+void tei_alarm_clear(struct tei_alarm *alarm);
 
 /* Timers: loop thread only. */
 struct tei_timer;

@@ -62,12 +62,24 @@ void tei_cond_broadcast(struct tei_cond *cond)
 	must(pthread_cond_broadcast(&cond->c));
 }
 
+static bool idle(struct tei_clock *clock, struct tei_mutex *mu,
+		 uint64_t deadline_ns) TEI_REQUIRES(*mu)
+{
+	tei_mutex_unlock(mu);
+	clock->idle(clock, deadline_ns);
+	tei_mutex_lock(mu);
+	return tei_now_ns() < deadline_ns;
+}
+
 bool tei_cond_wait(struct tei_cond *cond, struct tei_mutex *mu,
 		   uint64_t deadline_ns)
 {
+	struct tei_clock *clock = tei_clock_simulated();
 	struct timespec ts;
 	int rc;
 
+	if (clock)
+		return idle(clock, mu, deadline_ns);
 	if (deadline_ns == UINT64_MAX) {
 		must(pthread_cond_wait(&cond->c, &mu->m));
 		return true;

@@ -44,6 +44,7 @@ void tei_cond_broadcast(struct tei_cond *cond);
 /*
  * Wait until signalled or tei_now_ns() reaches @deadline_ns (UINT64_MAX: no
  * limit). May wake without a signal. Returns false when the deadline passed.
+ * Under a simulated clock its idle() is called in place of sleeping.
  */
 bool tei_cond_wait(struct tei_cond *cond, struct tei_mutex *mu,
 		   uint64_t deadline_ns) TEI_REQUIRES(*mu);
