@@ -144,6 +144,14 @@ static void sleep_on(struct te_batch *batch, uint64_t until)
 	tei_mutex_unlock(&batch->mu);
 }
 
+/* Without a worker thread nobody drives once the other waiter is content. */
+static uint64_t nap_end(const struct te_engine *engine, uint64_t until)
+{
+	uint64_t nap = tei_now_ns() + TEI_NS_PER_MS;
+
+	return engine->config.worker_thread || nap > until ? until : nap;
+}
+
 int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms)
 {
 	struct te_engine *engine = batch->engine;
@@ -159,8 +167,11 @@ int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms)
 	}
 	if (timeout_ms != UINT32_MAX)
 		until = tei_now_ns() + timeout_ms * TEI_NS_PER_MS;
-	if (!tei_worker_drive(&engine->worker, all_done, batch, until))
-		sleep_on(batch, until);
+	while (!tei_worker_drive(&engine->worker, all_done, batch, until)) {
+		sleep_on(batch, nap_end(engine, until));
+		if (all_done(batch) || tei_now_ns() >= until)
+			break;
+	}
 	return all_done(batch) ? 0 : -ETIMEDOUT;
 }
 

@@ -27,6 +27,7 @@ struct tei_config {
 	uint64_t transfer_timeout_per_gib;
 	uint64_t suspect_after; /* silence though data is owed */
 	uint64_t spin_us;       /* stay awake after the last work */
+	bool worker_thread;     /* off: only callers drive the rails */
 	uint64_t slice_min, slice_max, window; /* bytes */
 };
 

@@ -229,6 +229,17 @@ void te_engine_destroy(struct te_engine *engine)
 	tei_free(engine);
 }
 
+int te_engine_drive(struct te_engine *engine, uint32_t timeout_ms)
+{
+	uint64_t until = UINT64_MAX;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (timeout_ms != UINT32_MAX)
+		until = tei_now_ns() + timeout_ms * TEI_NS_PER_MS;
+	return tei_worker_turn(&engine->worker, until);
+}
+
 const char *te_engine_name(const struct te_engine *engine)
 {
 	return engine->name;

@@ -315,7 +315,8 @@ static void await_unpinned(struct te_engine *engine, struct tei_region *region)
 
 	tei_mutex_lock(&r->mu);
 	while (region->pins) {
-		if (tei_cond_wait(&r->unpinned, &r->mu, until))
+		if (tei_worker_await(&engine->worker, &r->unpinned, &r->mu,
+				     until))
 			continue;
 		tei_mutex_unlock(&r->mu);
 		tei_guests_drop_pinning(engine);

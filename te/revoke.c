@@ -258,7 +258,8 @@ static bool await(struct revocation *r, uint64_t until)
 	bool done;
 
 	tei_mutex_lock(&engine->mu);
-	while (!r->done && tei_cond_wait(&r->cond, &engine->mu, until))
+	while (!r->done &&
+	       tei_worker_await(&engine->worker, &r->cond, &engine->mu, until))
 		;
 	done = r->done;
 	tei_mutex_unlock(&engine->mu);

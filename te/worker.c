@@ -33,6 +33,11 @@ static inline void relax(void)
 #endif
 }
 
+static bool has_thread(const struct tei_worker *w)
+{
+	return w->engine->config.worker_thread;
+}
+
 /* ---- token ---- */
 
 static bool take(struct tei_worker *w)
@@ -73,7 +78,7 @@ static void watch_inner(struct tei_worker *w, bool on)
 	w->armed = on;
 }
 
-static uint64_t next_due(const struct tei_worker *w)
+uint64_t tei_worker_due(const struct tei_worker *w)
 {
 	const struct tei_heap_node *top = tei_heap_top(&w->dues);
 
@@ -98,7 +103,7 @@ static bool must_poll(const struct tei_worker *w)
  */
 static void let_go(struct tei_worker *w)
 {
-	uint64_t due = next_due(w);
+	uint64_t due = tei_worker_due(w);
 	/* What the last round has brought to be posted counts as well. */
 	bool more = must_poll(w) || !tei_list_empty(&w->runnable);
 
@@ -107,8 +112,8 @@ static void let_go(struct tei_worker *w)
 	atomic_store(&w->token, 0);
 	if (!tei_mpsc_empty(&w->queue) && atomic_exchange(&w->idle, 0))
 		ring(w->wake);
-	if (atomic_exchange(&w->missed, 0) || more ||
-	    due < atomic_load(&w->sleep_until))
+	if (has_thread(w) && (atomic_exchange(&w->missed, 0) || more ||
+			      due < atomic_load(&w->sleep_until)))
 		ring(w->kick);
 }
 
@@ -252,14 +257,29 @@ static void look_inner(struct tei_worker *w, int ms)
 /* Sleep as the driver, token held, until something happens or @until. */
 static void sleep_driving(struct tei_worker *w, uint64_t until)
 {
-	uint64_t due = next_due(w);
+	struct tei_clock *clock = tei_clock_simulated();
+	uint64_t due = tei_worker_due(w);
 
 	if (must_poll(w) || !tei_list_empty(&w->runnable))
 		return;
+	if (due < until)
+		until = due;
 	atomic_exchange(&w->idle, 1);
-	if (tei_mpsc_empty(&w->queue))
-		look_inner(w, ms_until(due < until ? due : until, w->now));
+	if (!tei_mpsc_empty(&w->queue))
+		; /* not yet */
+	else if (clock)
+		clock->idle(clock, until);
+	else
+		look_inner(w, ms_until(until, w->now));
 	atomic_exchange(&w->idle, 0);
+}
+
+/* A clock that stands still while somebody is awake knows no spinning. */
+static uint64_t spin_ns(const struct tei_worker *w)
+{
+	if (tei_clock_simulated())
+		return 0;
+	return w->engine->config.spin_us * TEI_NS_PER_US;
 }
 
 /* Ask whoever drives to let go; give up soon, or when it is done. */
@@ -283,7 +303,7 @@ static bool take_patiently(struct tei_worker *w, bool (*done)(void *),
 bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 		      uint64_t deadline)
 {
-	uint64_t spin = w->engine->config.spin_us * TEI_NS_PER_US, awake;
+	uint64_t spin = spin_ns(w), awake;
 
 	if (!take_patiently(w, done, arg))
 		return false;
@@ -304,12 +324,46 @@ bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 	return true;
 }
 
-void tei_worker_poke(struct tei_worker *w)
+bool tei_worker_poke(struct tei_worker *w)
 {
+	bool any;
+
 	if (!take(w))
-		return;
-	round_once(w, true);
+		return false;
+	any = round_once(w, true);
 	let_go(w);
+	return any;
+}
+
+int tei_worker_turn(struct tei_worker *w, uint64_t deadline)
+{
+	bool any = false;
+
+	if (!take(w))
+		return -EBUSY;
+	watch_inner(w, false);
+	for (;;) {
+		any = round_once(w, true);
+		if (any || w->now >= deadline)
+			break;
+		sleep_driving(w, deadline);
+	}
+	let_go(w);
+	return any;
+}
+
+bool tei_worker_await(struct tei_worker *w, struct tei_cond *cond,
+		      struct tei_mutex *mu, uint64_t deadline)
+{
+	uint64_t until;
+
+	if (has_thread(w) || tei_clock_simulated())
+		return tei_cond_wait(cond, mu, deadline);
+	tei_mutex_unlock(mu);
+	until = tei_now_ns() + TEI_NS_PER_MS;
+	tei_worker_turn(w, until < deadline ? until : deadline);
+	tei_mutex_lock(mu);
+	return tei_now_ns() < deadline;
 }
 
 /* ---- queue ---- */
@@ -353,7 +407,7 @@ void tei_due_clear(struct tei_worker *w, struct tei_due *due)
 /* Drive until there was nothing to do for a while, or a waiter asks. */
 static void drive_while_busy(struct tei_worker *w)
 {
-	uint64_t spin = w->engine->config.spin_us * TEI_NS_PER_US;
+	uint64_t spin = spin_ns(w);
 	uint64_t awake = tei_now_ns() + spin;
 
 	look_inner(w, 0);
@@ -407,7 +461,7 @@ static void *run(void *arg)
 			continue;
 		}
 		drive_while_busy(w);
-		until = next_due(w);
+		until = tei_worker_due(w);
 		atomic_store(&w->sleep_until, until);
 		let_go(w);
 		sleep_idle(w, until);
@@ -419,6 +473,8 @@ int tei_worker_start(struct tei_worker *w)
 {
 	int rc;
 
+	if (!has_thread(w))
+		return 0;
 	rc = tei_thread_start(&w->thread, "te-worker", run, w);
 	if (!rc)
 		w->started = true;

@@ -4,7 +4,7 @@
  *
  * A worker owns rails and everything that hangs on them. Whoever holds its
  * drive token drives: the worker's own thread, or a thread that waits for a
- * batch. One round takes the queue, fires what is due, pumps peers, lets the
+ * batch; only the latter when the setting worker_thread is off. One round takes the queue, fires what is due, pumps peers, lets the
  * rails progress, closes what broke and publishes completions.
  *
  *            +-- outer epoll --+          the worker's thread sleeps here
@@ -32,6 +32,7 @@
 #include "base/loop.h"
 #include "base/mpsc.h"
 #include "base/slab.h"
+#include "base/thread.h"
 #include "te/backend.h"
 
 struct te_engine;
@@ -85,7 +86,7 @@ struct tei_worker {
 /* Open the rails of every wanted backend. -ENODEV: none at all; others. */
 int tei_worker_open(struct tei_worker *w, struct te_engine *engine,
 		    const struct te_config *config);
-/* The thread. */
+/* The thread, if the settings want one. */
 int tei_worker_start(struct tei_worker *w);
 /* The thread has ended; the token is free for the caller. */
 void tei_worker_stop(struct tei_worker *w);
@@ -96,14 +97,28 @@ void tei_worker_close(struct tei_worker *w);
 void tei_worker_post(struct tei_worker *w, struct tei_call *call);
 /* As post(), and drive a round right here when nobody else does. */
 void tei_worker_submit(struct tei_worker *w, struct tei_call *call);
-/* One round by the caller, when nobody else drives. */
-void tei_worker_poke(struct tei_worker *w);
+/* One round by the caller, when nobody else drives. True: it did something. */
+bool tei_worker_poke(struct tei_worker *w);
 /*
  * Drive until done(arg) or @deadline (ns). False: somebody else drives and
  * did not let go within a short spin; nothing was done.
  */
 bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 		      uint64_t deadline);
+/*
+ * Drive until something was done or @deadline (ns). 1: something was, 0:
+ * nothing, -EBUSY: somebody else drives.
+ */
+int tei_worker_turn(struct tei_worker *w, uint64_t deadline);
+/*
+ * tei_cond_wait() for what the worker brings about: where it has no thread,
+ * drives meanwhile. @cond may be noticed a millisecond late then.
+ */
+bool tei_worker_await(struct tei_worker *w, struct tei_cond *cond,
+		      struct tei_mutex *mu, uint64_t deadline)
+	TEI_REQUIRES(*mu);
+/* Token, or nobody drives: when the first deadline is; UINT64_MAX: none. */
+uint64_t tei_worker_due(const struct tei_worker *w);
 /* Token: (re)arm, disarm. add: -ENOMEM. */
 int tei_due_set(struct tei_worker *w, struct tei_due *due, uint64_t at);
 void tei_due_clear(struct tei_worker *w, struct tei_due *due);

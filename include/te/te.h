@@ -99,6 +99,21 @@ TE_API int te_engine_create(const struct te_config *config, const char *name,
  */
 TE_API void te_engine_destroy(struct te_engine *engine);
 
+/**
+ * te_engine_drive - do what the engine's worker thread would do
+ * @timeout_ms: 0: only what is there to do; UINT32_MAX: until there is
+ *
+ * For engines with the setting worker_thread off. They move bytes, serve peers
+ * and see deadlines only while a thread is in te_batch_wait(),
+ * te_batch_poll(), here, or in a call that waits for those (as
+ * te_peer_revoke()); a batch's eventfd is rung from there, too. Control
+ * messages are still handled by a thread of the engine.
+ *
+ * Blocks: until something was done, @timeout_ms at most. Threads: any. Returns
+ * 1 (something was done), 0 (nothing), -EBUSY (another thread drives).
+ */
+TE_API int te_engine_drive(struct te_engine *engine, uint32_t timeout_ms);
+
 /* The name with the port bound, "127.0.0.1:40123"; lives as long as @engine. */
 TE_API const char *te_engine_name(const struct te_engine *engine);
 TE_API void te_engine_incarnation(const struct te_engine *engine,

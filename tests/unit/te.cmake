@@ -2,6 +2,7 @@
 te_test(unit te batch)
 te_test(unit te config)
 te_test(unit te crc)
+te_test(unit te driven)
 te_test(unit te engine)
 te_test(unit te group)
 te_test(unit te guest)
