@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+# Hosts with several networks between them, in namespaces.
+add_executable(rails_owner rails/owner.c)
+target_link_libraries(rails_owner PRIVATE te_test_all)
+te_test(integration rails networks)
+add_dependencies(test_integration_rails_networks rails_owner)
