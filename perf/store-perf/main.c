@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -228,8 +229,9 @@ static void sum_row(const struct run *run, struct row *row,
 			: (double)done * (double)row->value_size;
 	row->keys_per_s = (double)done / ns * 1e9;
 	row->gb_per_s = bytes / ns;
+	/* Of processes that others have started we see no CPU time. */
 	row->cpu_s_per_gb =
-		bytes > 0 && !run->o->master ? (double)cpu / bytes : 0;
+		bytes > 0 && !run->o->master ? (double)cpu / bytes : NAN;
 	row->p50_us = tei_histogram_us(latency, 0.5);
 	row->p99_us = tei_histogram_us(latency, 0.99);
 	row->p999_us = tei_histogram_us(latency, 0.999);
@@ -295,7 +297,7 @@ static int open_reference(struct run *run)
 {
 	double seconds = (double)run->o->duration / 1e3;
 
-	run->reference.peer = TEI_PROCESS_NONE;
+	run->reference.process = TEI_PROCESS_NONE;
 	if (!run->o->reference)
 		return 0;
 	return tei_reference_open(&run->reference, run->o->working_set,
@@ -406,7 +408,7 @@ static int run_role(void *options)
 	int rc;
 
 	if (!strcmp(o->role, "reference"))
-		return tei_reference_peer_main(o->working_set, o->pin);
+		return tei_reference_peer_main(o->working_set, o->pin, false);
 	if (derive(o))
 		return 2;
 	run = tei_calloc(1, sizeof(*run));

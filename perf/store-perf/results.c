@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,15 +27,18 @@ static uint64_t wrong_bytes(const struct results *r)
 static json_t *row_json(const struct options *o, const struct row *row)
 {
 	return json_pack(
-		"{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, "
+		"{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:o, s:I, s:I, "
 		"s:I}",
 		"op", o->op, "value_size", (json_int_t)row->value_size, "batch",
 		(json_int_t)o->batch, "clients", (json_int_t)o->clients,
 		"gb_per_s", row->gb_per_s, "keys_per_s", row->keys_per_s,
 		"p50_us", row->p50_us, "p99_us", row->p99_us, "p999_us",
-		row->p999_us, "cpu_s_per_gb", row->cpu_s_per_gb, "missed",
-		(json_int_t)row->missed, "failed", (json_int_t)row->failed,
-		"wrong_bytes", (json_int_t)row->wrong_bytes);
+		row->p999_us, "cpu_s_per_gb",
+		isnan(row->cpu_s_per_gb) ? json_null()
+					 : json_real(row->cpu_s_per_gb),
+		"missed", (json_int_t)row->missed, "failed",
+		(json_int_t)row->failed, "wrong_bytes",
+		(json_int_t)row->wrong_bytes);
 }
 
 static json_t *report_json(const struct results *r, const struct options *o)
@@ -83,7 +87,10 @@ static void table_row(struct tei_table *t, const struct results *r,
 	tei_table_cell(t, "%.1f", row->p99_us);
 	tei_table_cell(t, "%.1f", row->p999_us);
 	tei_table_cell(t, "%s", tei_text_count(row->missed, text));
-	tei_table_cell(t, "%.3f", row->cpu_s_per_gb);
+	if (isnan(row->cpu_s_per_gb))
+		tei_table_cell(t, "-");
+	else
+		tei_table_cell(t, "%.3f", row->cpu_s_per_gb);
 	if (o->reference)
 		tei_table_cell(t, "%.0f %%",
 			       100 * row->gb_per_s /

@@ -14,7 +14,7 @@
 struct row {
 	uint64_t value_size;
 	double gb_per_s, keys_per_s, p50_us, p99_us, p999_us;
-	double cpu_s_per_gb; /* clients, owners, master; 0: not ours */
+	double cpu_s_per_gb; /* clients, owners, master; NAN: unknown */
 	uint64_t missed, failed, wrong_bytes;
 };
 
