@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "perf/lib/copy.h"
+#include "perf/lib/copy_rate.h"
+#include "perf/lib/exchange.h"
 #include "perf/lib/stream.h"
 
 #define PINGPONG_S 0.1
@@ -53,9 +55,24 @@ void *tei_map_touched(uint64_t len)
 	return p;
 }
 
-/* ---- the measuring side ---- */
+/* ---- the peer's process ---- */
 
-static int start_peer(struct tei_reference_run *r, bool pin)
+static int read_line(const char *line, struct tei_bare_peer *peer)
+{
+	unsigned int port;
+	int pid, n;
+
+	if (sscanf(line, "port %u pid %d at %" SCNx64, &port, &pid,
+		   &peer->remote) != 3)
+		return -EPROTO;
+	peer->pid = pid;
+	n = tei_resolve("127.0.0.1", (uint16_t)port, peer->at, 1);
+	peer->n_at = 1;
+	return n < 0 ? n : 0;
+}
+
+int tei_reference_peer_start(struct tei_process *process,
+			     struct tei_bare_peer *peer, uint64_t len, bool pin)
 {
 	char exe[PATH_MAX], role[] = "--role=reference", pinned[] = "--pin";
 	char set[48], line[TEI_PROCESS_LINE];
@@ -64,16 +81,38 @@ static int start_peer(struct tei_reference_run *r, bool pin)
 
 	if (rc)
 		return rc;
-	snprintf(set, sizeof(set), "--working-set=%" PRIu64, r->len);
-	rc = tei_process_start_helper(&r->peer, "reference peer", argv, -1);
+	snprintf(set, sizeof(set), "--working-set=%" PRIu64, len);
+	rc = tei_process_start_helper(process, "reference peer", argv, -1);
 	if (rc)
 		return rc;
-	rc = tei_process_hear(&r->peer, line, READY_MS);
-	if (!rc && sscanf(line, "port %" SCNu16, &r->port) != 1)
-		rc = -EPROTO;
+	rc = tei_process_hear(process, line, READY_MS);
+	if (!rc)
+		rc = read_line(line, peer);
 	if (rc)
-		tei_process_stop(&r->peer, STOP_MS);
+		tei_process_stop(process, STOP_MS);
 	return rc;
+}
+
+/* ---- the measuring side ---- */
+
+int tei_reference_memory(struct tei_bare_peer *peer, uint64_t len)
+{
+	peer->len = len;
+	peer->from = tei_map_touched(len);
+	peer->to = tei_map_touched(len);
+	if (peer->from && peer->to)
+		return 0;
+	tei_reference_memory_free(peer);
+	return -ENOMEM;
+}
+
+void tei_reference_memory_free(struct tei_bare_peer *peer)
+{
+	if (peer->from)
+		munmap(peer->from, peer->len);
+	if (peer->to)
+		munmap(peer->to, peer->len);
+	peer->from = peer->to = NULL;
 }
 
 int tei_reference_open(struct tei_reference_run *r, uint64_t working_set,
@@ -82,60 +121,55 @@ int tei_reference_open(struct tei_reference_run *r, uint64_t working_set,
 	int rc;
 
 	memset(r, 0, sizeof(*r));
-	r->len = working_set;
+	r->process = TEI_PROCESS_NONE;
 	r->seconds = seconds;
-	rc = start_peer(r, pin);
-	if (rc)
-		goto say;
-	r->from = tei_map_touched(r->len);
-	r->to = tei_map_touched(r->len);
-	if (r->from && r->to)
+	memcpy(r->peer.congestion, TEI_REFERENCE_CONGESTION,
+	       sizeof(TEI_REFERENCE_CONGESTION));
+	rc = tei_reference_memory(&r->peer, working_set);
+	if (!rc)
+		rc = tei_reference_peer_start(&r->process, &r->peer,
+					      working_set, pin);
+	if (!rc)
 		return 0;
-	rc = -ENOMEM;
-	tei_reference_close(r);
-say:
+	tei_reference_memory_free(&r->peer);
 	fprintf(stderr, "reference: cannot start: %s\n", strerror(-rc));
 	return rc;
 }
 
-static void plain_copy(void *to, const void *from, size_t len)
+static int measure(const struct tei_reference_run *r, struct tei_reference *ref)
 {
-	memcpy(to, from, len);
-}
+	struct tei_bare_shape s = {
+		.size = COPY_LEN, .batch = 1, .seconds = r->seconds};
+	struct tei_bare_figure figure;
+	int rc = tei_bare_best(tei_stream_run, &r->peer, &s, &figure);
 
-static double copy_rate(const struct tei_reference_run *r,
-			void (*copy)(void *, const void *, size_t))
-{
-	uint64_t start = tei_now_ns(), now = start, at = 0, copied = 0;
-
-	while (now - start < (uint64_t)(COPY_S * 1e9)) {
-		copy(r->to + at, r->from + at, COPY_LEN);
-		/* Keep the compiler from dropping copies nobody reads. */
-		__asm__ volatile("" ::: "memory");
-		copied += COPY_LEN;
-		at += COPY_LEN;
-		if (at + COPY_LEN > r->len)
-			at = 0;
-		now = tei_now_ns();
-	}
-	return (double)copied / (double)(now - start);
+	ref->stream_gb_per_s = figure.gb_per_s;
+	s.seconds = PINGPONG_S;
+	s.spin = true;
+	if (!rc)
+		rc = tei_pingpong_run(&r->peer, &s, &figure);
+	ref->pingpong_us = figure.p50_us;
+	s.seconds = COPY_S;
+	if (s.size > r->peer.len)
+		s.size = r->peer.len;
+	if (!rc)
+		rc = tei_copy_rate(&r->peer, &s, TEI_MOVER_MEMCPY, 1,
+				   &ref->copy_gb_per_s);
+	if (!rc)
+		rc = tei_copy_rate(&r->peer, &s, TEI_MOVER_STREAMING, 1,
+				   &ref->stream_copy_gb_per_s);
+	return rc;
 }
 
 int tei_reference_round(struct tei_reference_run *r)
 {
 	struct tei_reference ref = {0};
-	int rc;
+	int rc = measure(r, &ref);
 
-	rc = tei_stream_send(r->port, r->from, r->len, r->seconds,
-			     &ref.stream_gb_per_s);
-	if (!rc)
-		rc = tei_stream_pingpong(r->port, PINGPONG_S, &ref.pingpong_us);
 	if (rc) {
 		fprintf(stderr, "reference: %s\n", strerror(-rc));
 		return rc;
 	}
-	ref.copy_gb_per_s = copy_rate(r, plain_copy);
-	ref.stream_copy_gb_per_s = copy_rate(r, tei_copy_streaming);
 	if (r->n_rounds < TEI_REFERENCE_ROUNDS)
 		r->round[r->n_rounds++] = ref;
 	return 0;
@@ -164,12 +198,8 @@ struct tei_reference tei_reference_median(const struct tei_reference_run *r)
 
 void tei_reference_close(struct tei_reference_run *r)
 {
-	tei_process_stop(&r->peer, STOP_MS);
-	if (r->from)
-		munmap(r->from, r->len);
-	if (r->to)
-		munmap(r->to, r->len);
-	r->from = r->to = NULL;
+	tei_process_stop(&r->process, STOP_MS);
+	tei_reference_memory_free(&r->peer);
 }
 
 json_t *tei_reference_json(const struct tei_reference *ref)
@@ -192,42 +222,53 @@ void tei_reference_print(const struct tei_reference *ref, FILE *out)
 
 /* ---- the other side ---- */
 
+static void serve_one(int listener, bool insecure, char *memory, uint64_t len)
+{
+	struct tei_address from = {.len = sizeof(from.ss)};
+	int fd = accept4(listener, (struct sockaddr *)&from.ss, &from.len,
+			 SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (tei_peer_allowed(&from, insecure, "reference port"))
+		(void)tei_bare_serve(fd, memory, len);
+	close(fd);
+}
+
 /* Until the parent closes our input. */
-static int serve(int listener, char *to, uint64_t len)
+static int serve(int listener, bool insecure, char *memory, uint64_t len)
 {
 	struct pollfd pfd[] = {{.fd = STDIN_FILENO, .events = POLLIN},
 			       {.fd = listener, .events = POLLIN}};
-	int fd;
 
 	while (poll(pfd, 2, -1) > 0) {
 		if (pfd[0].revents)
 			return 0;
-		fd = accept(listener, NULL, NULL);
-		if (fd < 0)
-			return 1;
-		(void)tei_stream_serve(fd, to, len);
-		close(fd);
+		serve_one(listener, insecure, memory, len);
 	}
 	return 1;
 }
 
-int tei_reference_peer_main(uint64_t working_set, bool pin)
+int tei_reference_peer_main(uint64_t working_set, bool pin, bool insecure)
 {
-	char *to = tei_map_touched(working_set);
+	char *memory = tei_map_touched(working_set);
 	uint16_t port;
 	int listener, code;
 
 	if (pin)
 		tei_process_pin(1);
-	listener = to ? tei_stream_listen(&port) : -ENOMEM;
+	/* Let the measuring side try process_vm_readv() on us. */
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+	listener = memory ? tei_bare_listen(&port) : -ENOMEM;
 	if (listener < 0) {
 		fprintf(stderr, "reference peer: %s\n", strerror(-listener));
 		return 1;
 	}
-	printf("port %u\n", port);
+	printf("port %u pid %d at %" PRIxPTR "\n", port, (int)getpid(),
+	       (uintptr_t)memory);
 	fflush(stdout);
-	code = serve(listener, to, working_set);
+	code = serve(listener, insecure, memory, working_set);
 	close(listener);
-	munmap(to, working_set);
+	munmap(memory, working_set);
 	return code;
 }

@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "perf/lib/bare.h"
 #include "perf/lib/process.h"
 
 #define TEI_REFERENCE_ROUNDS 64
@@ -28,13 +29,13 @@ struct tei_reference {
 	double copy_gb_per_s, stream_copy_gb_per_s;
 };
 
+/* What our tcp asks for as well; where it is refused the default stays. */
+#define TEI_REFERENCE_CONGESTION "cubic"
+
 struct tei_reference_run {
-	struct tei_process peer;
-	uint16_t port;
-	double seconds; /* of the stream in each round */
-	uint64_t len;   /* of the working set */
-	char *from;     /* mapped, len bytes; also a source for the caller */
-	char *to;
+	struct tei_process process;
+	struct tei_bare_peer peer; /* peer.from: also for the caller */
+	double seconds;            /* of the stream in each round */
 	size_t n_rounds;
 	struct tei_reference round[TEI_REFERENCE_ROUNDS];
 };
@@ -51,8 +52,21 @@ int tei_reference_round(struct tei_reference_run *r);
 struct tei_reference tei_reference_median(const struct tei_reference_run *r);
 void tei_reference_close(struct tei_reference_run *r);
 
-/* The other side: what main() does in role "reference". An exit code. */
-int tei_reference_peer_main(uint64_t working_set, bool pin);
+/*
+ * The parts, for other figures: the peer's process, reached over loopback, and
+ * our own memory. @peer gets what is known. -errno.
+ */
+int tei_reference_peer_start(struct tei_process *process,
+			     struct tei_bare_peer *peer, uint64_t len,
+			     bool pin);
+int tei_reference_memory(struct tei_bare_peer *peer, uint64_t len);
+void tei_reference_memory_free(struct tei_bare_peer *peer);
+
+/*
+ * The other side: what main() does in role "reference". Serves this host only
+ * unless @insecure. An exit code.
+ */
+int tei_reference_peer_main(uint64_t working_set, bool pin, bool insecure);
 
 /* New reference to the object of the four figures; NULL: no memory. */
 json_t *tei_reference_json(const struct tei_reference *ref);

@@ -198,7 +198,7 @@ static int open_reference(struct run *run)
 	const struct options *o = run->options;
 	double seconds = (double)o->duration / 1e3;
 
-	run->reference.peer = TEI_PROCESS_NONE;
+	run->reference.process = TEI_PROCESS_NONE;
 	if (!o->reference)
 		return 0;
 	return tei_reference_open(&run->reference, o->working_set,
@@ -267,7 +267,7 @@ static int run_role(void *options)
 	int rc;
 
 	if (!strcmp(o->role, "reference"))
-		return tei_reference_peer_main(o->working_set, o->pin);
+		return tei_reference_peer_main(o->working_set, o->pin, false);
 	if (!strcmp(o->role, "target"))
 		return target_main(o);
 	if (derive(o))
