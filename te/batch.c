@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "te/engine.h"
 #include "te/pieces.h"
@@ -49,6 +50,7 @@ int te_batch_create(struct te_engine *engine, uint32_t capacity,
 		    struct te_batch **out)
 {
 	struct te_batch *batch;
+	bool closing;
 
 	if (!tei_engine_alive(engine))
 		return -ESTALE;
@@ -58,8 +60,14 @@ int te_batch_create(struct te_engine *engine, uint32_t capacity,
 	if (!batch)
 		return -ENOMEM;
 	tei_mutex_lock(&engine->mu);
-	tei_list_add_tail(&engine->batches, &batch->link);
+	closing = engine->closing;
+	if (!closing)
+		tei_list_add_tail(&engine->batches, &batch->link);
 	tei_mutex_unlock(&engine->mu);
+	if (closing) {
+		tei_batch_free(batch);
+		return -ECANCELED;
+	}
 	*out = batch;
 	return 0;
 }
@@ -99,9 +107,12 @@ static void ring(int event)
 /* After n_done is stored the batch may be freed but for `touching`. */
 static void publish(struct te_batch *batch)
 {
+	bool polled = !batch->fn;
 	int event;
 
 	atomic_store_explicit(&batch->touching, true, memory_order_relaxed);
+	if (!polled)
+		tei_batch_call_back(batch);
 	atomic_store(&batch->n_done, batch->n_final);
 	if (atomic_load(&batch->waiting)) {
 		tei_mutex_lock(&batch->mu);
@@ -109,17 +120,22 @@ static void publish(struct te_batch *batch)
 		tei_mutex_unlock(&batch->mu);
 	}
 	event = atomic_load(&batch->event);
-	if (event >= 0)
+	if (event >= 0 && polled)
 		ring(event);
 	atomic_store_explicit(&batch->touching, false, memory_order_release);
 }
 
-void tei_batch_publish_dirty(struct tei_worker *w)
+void tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks)
 {
-	struct tei_list *node;
+	tei_list_for_each_safe (node, tmp, &w->dirty) {
+		struct te_batch *batch =
+			tei_list_entry(node, struct te_batch, dirty);
 
-	while ((node = tei_list_pop(&w->dirty)))
-		publish(tei_list_entry(node, struct te_batch, dirty));
+		if (batch->fn && !with_callbacks)
+			continue;
+		tei_list_del(node);
+		publish(batch);
+	}
 }
 
 /* ---- waiting ---- */
@@ -127,8 +143,10 @@ void tei_batch_publish_dirty(struct tei_worker *w)
 static bool all_done(void *arg)
 {
 	struct te_batch *batch = arg;
+	/* First: a callback may submit before its own request counts. */
+	uint32_t n_done = atomic_load(&batch->n_done);
 
-	return atomic_load(&batch->n_done) ==
+	return n_done ==
 	       atomic_load_explicit(&batch->n_submitted, memory_order_relaxed);
 }
 
@@ -161,6 +179,8 @@ int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms)
 		return -ESTALE;
 	if (all_done(batch))
 		return 0;
+	if (tei_in_callback())
+		return -EDEADLK;
 	if (!timeout_ms) {
 		tei_worker_poke(&engine->worker);
 		return all_done(batch) ? 0 : -ETIMEDOUT;
@@ -175,7 +195,7 @@ int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms)
 	return all_done(batch) ? 0 : -ETIMEDOUT;
 }
 
-static void fill(struct tei_request *r, struct te_completion *out)
+void tei_batch_completion(struct tei_request *r, struct te_completion *out)
 {
 	bool quiet = !r->error || r->op == TE_READ || !r->loud;
 
@@ -212,9 +232,12 @@ static int take(struct te_batch *batch, struct te_completion *out, int max)
 	uint32_t n_done = atomic_load(&batch->n_done);
 	int n = 0;
 
+	if (batch->fn)
+		return 0;
 	while (n < max && batch->n_taken < n_done)
-		fill(&batch->requests[batch->order[batch->n_taken++]],
-		     &out[n++]);
+		tei_batch_completion(
+			&batch->requests[batch->order[batch->n_taken++]],
+			&out[n++]);
 	if (n)
 		calm_event(batch);
 	return n;
@@ -246,7 +269,7 @@ int te_batch_result(struct te_batch *batch, uint32_t index,
 	r = &batch->requests[index];
 	if (!atomic_load_explicit(&r->final, memory_order_acquire))
 		return -EAGAIN;
-	fill(r, out);
+	tei_batch_completion(r, out);
 	return 0;
 }
 
@@ -291,6 +314,13 @@ static void cancel_came(struct tei_call *call)
 	}
 	atomic_store_explicit(&batch->cancel_running, false,
 			      memory_order_release);
+}
+
+void tei_batch_post_cancel_all(struct te_batch *batch)
+{
+	atomic_store(&batch->cancel_all, true);
+	if (!atomic_exchange(&batch->cancel_posted, true))
+		tei_worker_post(&batch->engine->worker, &batch->cancel);
 }
 
 static void post_cancel(struct te_batch *batch)
@@ -345,10 +375,13 @@ int te_batch_reset(struct te_batch *batch)
 		return -ESTALE;
 	if (!all_done(batch))
 		return -EBUSY;
+	if (tei_in_callback())
+		return -EDEADLK;
 	await_untouched(batch);
 	tei_pieces_reset(&batch->chunks);
 	atomic_store(&batch->cancel_all, false);
 	batch->n_taken = 0;
+	batch->n_called = 0;
 	batch->n_final = 0;
 	atomic_store(&batch->n_done, 0);
 	atomic_store_explicit(&batch->n_submitted, 0, memory_order_release);
@@ -363,6 +396,11 @@ void te_batch_destroy(struct te_batch *batch)
 	if (!batch || !tei_engine_alive(batch->engine))
 		return;
 	engine = batch->engine;
+	if (tei_in_callback()) {
+		LOG_ERROR("batch: destroyed by its callback: not done");
+		return;
+	}
+	atomic_store_explicit(&batch->closing, true, memory_order_relaxed);
 	te_batch_cancel(batch);
 	while (te_batch_wait(batch, UINT32_MAX))
 		;

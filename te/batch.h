@@ -42,6 +42,12 @@ struct te_batch {
 	_Atomic bool touching;        /* release when the driver lets go */
 	_Atomic int event;            /* eventfd, -1: none; seq_cst */
 
+	/* Set while nothing is in flight; read by the driver. */
+	te_done_fn *fn; /* NULL: completions are polled for */
+	void *fn_arg;
+	uint32_t n_called;    /* token: completions handed to fn */
+	_Atomic bool closing; /* relaxed: takes no requests any more */
+
 	_Atomic bool cancel_all, cancel_posted, cancel_running;
 	struct tei_call cancel;
 
@@ -55,8 +61,18 @@ struct te_batch {
 
 /* The request is final: put it in order, to be published. Token. */
 void tei_batch_ended(struct te_batch *batch, struct tei_request *r);
-/* Tell those who wait, at the end of a round. Token. */
-void tei_batch_publish_dirty(struct tei_worker *w);
+/*
+ * Tell those who wait, at the end of a round. Without @with_callbacks batches
+ * that have one stay dirty. Token.
+ */
+void tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks);
+/* As te_batch_cancel(), but leaves the work to the worker's thread. */
+void tei_batch_post_cancel_all(struct te_batch *batch);
+void tei_batch_completion(struct tei_request *r, struct te_completion *out);
+/* callback.c: call fn for what has ended since the last time. Token. */
+void tei_batch_call_back(struct te_batch *batch);
+/* Whether this thread is just inside a te_done_fn. */
+bool tei_in_callback(void);
 /* With the engine: requests have ended, both threads too. */
 void tei_batch_free(struct te_batch *batch);
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "te/batch.h"
 #include "te/engine.h"
 #include "te/peer.h"
 #include "te/request.h"
@@ -37,6 +38,9 @@ void tei_cohort_begin(struct tei_cohort *cohort)
 {
 	struct tei_request *first = cohort->first;
 	struct tei_peer *peer = first->peer;
+	/* A callback has submitted it while its batch was being cancelled. */
+	bool closing = atomic_load_explicit(&first->batch->closing,
+					    memory_order_relaxed);
 	uint32_t i;
 	int rc;
 
@@ -55,6 +59,8 @@ void tei_cohort_begin(struct tei_cohort *cohort)
 		r->begun = true;
 		if (rc)
 			refuse_for_memory(r, -EIO);
+		else if (closing)
+			tei_request_refuse(r, -ECANCELED);
 		else
 			tei_request_admit(r);
 	}

@@ -163,25 +163,36 @@ fini:
 static bool all_ended(void *arg)
 {
 	struct te_engine *engine = arg;
+	bool all = true;
 
+	tei_mutex_lock(&engine->mu);
 	tei_list_for_each (node, &engine->batches) {
 		struct te_batch *batch =
 			tei_list_entry(node, struct te_batch, link);
 
 		if (atomic_load(&batch->n_done) !=
 		    atomic_load(&batch->n_submitted))
-			return false;
+			all = false;
 	}
-	return true;
+	tei_mutex_unlock(&engine->mu);
+	return all;
 }
 
+/* Callbacks may still be trying to submit. */
 static void cancel_all(struct te_engine *engine)
 {
 	uint64_t until = tei_now_ns() + CANCEL_MS * TEI_NS_PER_MS;
 
+	tei_mutex_lock(&engine->mu);
+	engine->closing = true;
 	tei_list_for_each (node, &engine->batches) {
-		te_batch_cancel(tei_list_entry(node, struct te_batch, link));
+		struct te_batch *batch =
+			tei_list_entry(node, struct te_batch, link);
+
+		atomic_store(&batch->closing, true);
+		tei_batch_post_cancel_all(batch);
 	}
+	tei_mutex_unlock(&engine->mu);
 	while (!all_ended(engine) && tei_now_ns() < until)
 		tei_worker_drive(&engine->worker, all_ended, engine, until);
 }
@@ -204,6 +215,7 @@ static void free_all(struct te_engine *engine)
 	tei_list_for_each (at, &engine->peers) {
 		tei_peer_close_links(tei_list_entry(at, struct tei_peer, link));
 	}
+	tei_batch_publish_dirty(&engine->worker, true);
 	tei_guests_fini(engine);
 	while ((node = tei_list_pop(&engine->batches)))
 		tei_batch_free(tei_list_entry(node, struct te_batch, link));
@@ -218,6 +230,11 @@ void te_engine_destroy(struct te_engine *engine)
 {
 	if (!engine || !tei_engine_alive(engine))
 		return;
+	if (tei_in_callback()) {
+		LOG_ERROR("engine %s: destroyed by a callback: not done",
+			  engine->name);
+		return;
+	}
 	cancel_all(engine);
 	tei_loop_do(engine->loop, close_all, engine);
 	tei_loop_stop(engine->loop);

@@ -53,6 +53,7 @@ struct te_engine {
 	struct tei_mutex mu;     /* lock 10 */
 	struct tei_list peers;   /* guarded by mu; live as long as the engine */
 	struct tei_list batches; /* guarded by mu */
+	bool closing;            /* guarded by mu: no batch is made any more */
 	struct tei_list memories;    /* guarded by mu */
 	struct tei_handles segments; /* guarded by mu */
 	struct tei_group_set joined; /* guarded by mu */

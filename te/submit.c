@@ -193,6 +193,8 @@ int te_batch_submit(struct te_batch *batch, const struct te_request *reqs,
 		return -ESTALE;
 	if (!reqs || !n)
 		return -EINVAL;
+	if (atomic_load_explicit(&batch->closing, memory_order_relaxed))
+		return -ECANCELED;
 	first = atomic_load_explicit(&batch->n_submitted, memory_order_relaxed);
 	if (n > batch->capacity - first)
 		return -ENOBUFS;

@@ -105,7 +105,8 @@ static void let_go(struct tei_worker *w)
 {
 	uint64_t due = tei_worker_due(w);
 	/* What the last round has brought to be posted counts as well. */
-	bool more = must_poll(w) || !tei_list_empty(&w->runnable);
+	bool more = must_poll(w) || !tei_list_empty(&w->runnable) ||
+		    !tei_list_empty(&w->dirty);
 
 	watch_inner(w, true);
 	atomic_exchange(&w->idle, 1);
@@ -214,7 +215,11 @@ static bool progress_rails(struct tei_worker *w, bool with_polled)
 	return any;
 }
 
-static bool round_once(struct tei_worker *w, bool with_polled)
+/*
+ * @by_waiter: of one who expects to work for others; copies that progress()
+ * makes and callbacks are not for a thread that only submits.
+ */
+static bool round_once(struct tei_worker *w, bool by_waiter)
 {
 	bool any;
 
@@ -222,9 +227,9 @@ static bool round_once(struct tei_worker *w, bool with_polled)
 	any = run_queue(w);
 	any |= run_dues(w);
 	any |= pump_peers(w);
-	any |= progress_rails(w, with_polled);
+	any |= progress_rails(w, by_waiter);
 	any |= tei_links_close_broken(w);
-	tei_batch_publish_dirty(w);
+	tei_batch_publish_dirty(w, by_waiter);
 	return any;
 }
 

@@ -358,7 +358,8 @@ struct te_completion {
  * @capacity: 1 .. 65536
  *
  * All memory that submitting needs is taken here, piece lists apart, which
- * grow a slab of the batch by chunks. Returns 0, -EINVAL, -ENOMEM.
+ * grow a slab of the batch by chunks. Returns 0, -EINVAL, -ENOMEM, -ECANCELED
+ * (the engine is being destroyed).
  */
 TE_API int te_batch_create(struct te_engine *engine, uint32_t capacity,
 			   struct te_batch **out);
@@ -386,6 +387,7 @@ TE_API void te_batch_destroy(struct te_batch *batch);
  *             of range
  *   -ENOENT   a segment is not open
  *   -ENOBUFS  fewer than @n places are left in the batch
+ *   -ECANCELED  the batch or the engine is being destroyed
  *   -ENOMEM
  */
 TE_API int te_batch_submit(struct te_batch *batch,
@@ -396,9 +398,35 @@ TE_API int te_batch_submit(struct te_batch *batch,
  * @timeout_ms: 0: only look; UINT32_MAX: as long as the requests' deadlines
  *
  * The waiting thread may drive the rails itself. Threads: one per batch at a
- * time. Returns 0 (all ended, well or not), -ETIMEDOUT.
+ * time. Returns 0 (all ended, well or not), -ETIMEDOUT, -EDEADLK (called from a
+ * te_done_fn).
  */
 TE_API int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms);
+
+typedef void te_done_fn(struct te_batch *batch,
+			const struct te_completion *completion, void *arg);
+
+/**
+ * te_batch_on_done - call @fn for each request that ends, instead of polling
+ * @fn: NULL: completions are polled for again
+ *
+ * Each request that is submitted from now on is told once, in the order in
+ * which they end, also when it is cancelled or its engine is destroyed. What
+ * has ended before counts as taken. te_batch_wait() returns only after the
+ * calls for all requests have returned; te_batch_poll() returns 0 and
+ * te_batch_eventfd() stays silent.
+ *
+ * @fn runs on the engine's own thread, or on one that is inside
+ * te_batch_wait(), _poll(), _reset() or _destroy() of any batch of the engine,
+ * in te_engine_drive() or te_engine_destroy(); never inside a submission or cancellation, and
+ * one at a time. No lock is held, but nothing moves by the engine's rails
+ * until it returns, so it should be short. It may submit, to this batch too,
+ * cancel, and create batches; it may not wait, reset or destroy, nor call
+ * anything else that blocks.
+ *
+ * Threads: one per batch at a time. Returns 0, -EBUSY (some are in flight).
+ */
+TE_API int te_batch_on_done(struct te_batch *batch, te_done_fn *fn, void *arg);
 
 /**
  * te_batch_poll - take completions that have not been taken yet
@@ -439,7 +467,8 @@ TE_API int te_request_cancel(struct te_batch *batch, uint32_t index);
 /**
  * te_batch_reset - forget ended requests, so that all room is free again
  *
- * Threads: one per batch at a time. Returns 0, -EBUSY (some are in flight).
+ * Threads: one per batch at a time. Returns 0, -EBUSY (some are in flight),
+ * -EDEADLK (called from a te_done_fn).
  */
 TE_API int te_batch_reset(struct te_batch *batch);
 

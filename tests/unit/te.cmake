@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 te_test(unit te batch)
+te_test(unit te callback)
 te_test(unit te config)
 te_test(unit te crc)
 te_test(unit te driven)
