@@ -41,6 +41,7 @@ enum tei_backend_caps {
 	TEI_CAP_ONE_SIDED = 1u << 1,  /* the target's CPU is not involved */
 	TEI_CAP_DEVICE_MEM = 1u << 2, /* region_add() takes GPU memory */
 	TEI_CAP_SELF = 1u << 3,       /* reaches this very engine only */
+	TEI_CAP_BACKING = 1u << 4,    /* likes memory that has an fd */
 };
 
 struct tei_device {
@@ -59,6 +60,12 @@ struct tei_rail {
 	const void *config; /* ops->config_size bytes by ops->settings */
 	const char *bind;   /* address to listen on; NULL: wildcard */
 	bool insecure;      /* serve other hosts */
+	/*
+	 * Set by the backend: progress() has work, such as copies, that no fd
+	 * announces. Drivers then do not sleep, and submitting leaves the rail
+	 * alone. Token.
+	 */
+	bool busy;
 	/* Counters that the backend keeps; read by te_engine_stats(). */
 	_Atomic uint64_t sent_bytes, received_bytes; /* payload */
 	_Atomic uint64_t bad_frames; /* unreadable input, connection closed */
@@ -183,6 +190,8 @@ struct tei_backend_ops {
 	 * Fewer than @n: no room, call progress() first. A taken slice gets
 	 * exactly one tei_slice_done(), never from inside post(); one not taken
 	 * gets none. Negative: the endpoint is broken and none was taken.
+	 * done(-EOPNOTSUPP): this endpoint does not reach the region after all,
+	 * nothing was touched; the core takes the way of another backend.
 	 */
 	int (*post)(struct tei_endpoint *ep, struct tei_slice *const slices[],
 		    int n);
@@ -212,8 +221,9 @@ struct tei_backend_ops {
 	int (*progress)(struct tei_rail *rail, int budget);
 	/*
 	 * Returns an fd that is readable when progress() has something to do
-	 * (level-triggered, the same fd every time), or -1: only what post()
-	 * brought is ever to be done, and progress() says 0 when that is over.
+	 * (level-triggered, the same fd every time; while rail->busy it need not
+	 * be), or -1: only what post() brought is ever to be done, and progress()
+	 * says 0 when that is over.
 	 */
 	int (*wait_fd)(struct tei_rail *rail);
 };
@@ -243,6 +253,20 @@ void tei_endpoint_down(struct tei_endpoint *ep, int err);
  * Lost: the core breaks every endpoint of the rail and opens none.
  */
 void tei_rail_changed(struct tei_rail *rail, bool up);
+
+/* Memory of te_memory_alloc() that others can map, too. */
+struct tei_backing {
+	int fd; /* memfd that cannot shrink; ours to close, not yours */
+	uint64_t offset; /* of the range in it */
+	uint64_t length; /* of all of it; asked: without what rounding added */
+	uint64_t asked;
+};
+/*
+ * What is behind the range. -ENOENT: other memory, or one without an fd. Any
+ * thread. Takes lock 10.
+ */
+int tei_memory_backing(struct tei_engine_core *core, const void *addr,
+		       uint64_t length, struct tei_backing *out);
 
 /* NULL at the end; in order of preference. In backends/list.c. */
 extern const struct tei_backend_ops *const tei_backends[];

@@ -56,6 +56,9 @@ const struct tei_setting tei_config_rows[] = {
 	{TEI_SETTING(struct tei_config, window), .type = TEI_CONF_SIZE,
 	 .def = "16m", .min = 65536, .max = 1LL << 40,
 	 .help = "bytes in flight to one peer over one rail"},
+	{TEI_SETTING(struct tei_config, hugetlb), .type = TEI_CONF_BOOL,
+	 .def = "false",
+	 .help = "te_memory_alloc() takes reserved huge pages if it can"},
 };
 
 #define N_ROWS (sizeof(tei_config_rows) / sizeof(tei_config_rows[0]))

@@ -29,6 +29,7 @@ struct tei_config {
 	uint64_t spin_us;       /* stay awake after the last work */
 	bool worker_thread;     /* off: only callers drive the rails */
 	uint64_t slice_min, slice_max, window; /* bytes */
+	bool hugetlb; /* te_memory_alloc() takes reserved huge pages */
 };
 
 /* The registry's rows over struct tei_config. */

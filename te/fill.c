@@ -35,7 +35,8 @@ static bool make_next(struct tei_request *r, struct tei_link *link)
 	uint64_t length;
 
 	if (link->out.remote_pos >= r->held->n_rails ||
-	    !r->region->key[link->out.remote_pos].bytes)
+	    !r->region->key[link->out.remote_pos].bytes ||
+	    (r->avoid >> link->rail->rail.index & 1))
 		return false;
 	if (r->n_redo)
 		return tei_work_make_again(r, link);

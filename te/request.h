@@ -84,10 +84,11 @@ struct tei_request {
 	uint64_t cursor_skip;
 	uint64_t question; /* to the peer, that it was parked for; 0: none */
 	bool begun, parked;
-	bool doubting; /* the owner has refused a part; wait for the others */
-	bool doubted;  /* after that it has been asked; not another time */
-	int refusal;   /* the owner's word that was doubted */
-	bool loud;     /* something of it might still land */
+	bool doubting;  /* the owner has refused a part; wait for the others */
+	bool doubted;   /* after that it has been asked; not another time */
+	int refusal;    /* the owner's word that was doubted */
+	bool loud;      /* something of it might still land */
+	uint64_t avoid; /* rails that do not reach its region, a bit each */
 
 	uint64_t bytes;
 	uint32_t crc, retries, rail;

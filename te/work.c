@@ -277,6 +277,34 @@ static void busy(struct tei_work *work)
 	redo(work);
 }
 
+static bool is_reached_elsewhere(const struct tei_request *r)
+{
+	const struct tei_peer *peer = r->peer;
+	uint32_t i;
+
+	for (i = 0; i < peer->engine->worker.n_rails; i++) {
+		const struct tei_pair *pair = &peer->w.pairs[i];
+
+		if (pair->usable && !(r->avoid >> i & 1) &&
+		    pair->remote_pos < r->held->n_rails &&
+		    r->region->key[pair->remote_pos].bytes)
+			return true;
+	}
+	return false;
+}
+
+/* The rail does not reach the region, though it has a key for it. */
+static void elsewhere(struct tei_work *work)
+{
+	struct tei_request *r = work->request;
+
+	r->avoid |= (uint64_t)1 << work->rail->rail.index;
+	if (r->error || !is_reached_elsewhere(r))
+		bad(work, r->error ? r->error : -EIO, false);
+	else
+		redo(work);
+}
+
 void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 {
 	struct tei_work *work = slice->work;
@@ -295,6 +323,8 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 		bad(work, err, false);
 	else if (err == -EAGAIN || err == -ENOMEM)
 		busy(work);
+	else if (err == -EOPNOTSUPP && !work->canceled)
+		elsewhere(work);
 	else if (work->canceled)
 		bad(work, -ECANCELED, !link->out.settled);
 	else

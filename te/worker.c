@@ -85,13 +85,15 @@ uint64_t tei_worker_due(const struct tei_worker *w)
 	return top ? top->at : NEVER;
 }
 
-/* Slices at a rail without an fd: nothing would wake a sleeper for them. */
+/* Work at a rail that nothing would wake a sleeper for. */
 static bool must_poll(const struct tei_worker *w)
 {
 	uint32_t i;
 
 	for (i = 0; i < w->n_rails; i++) {
-		if (w->rails[i]->fd < 0 && w->rails[i]->n_posted)
+		const struct tei_rail_box *box = w->rails[i];
+
+		if (box->rail.busy || (box->fd < 0 && box->n_posted))
 			return true;
 	}
 	return false;
@@ -173,6 +175,7 @@ static void rail_died(struct tei_worker *w, struct tei_rail_box *box, int err)
 {
 	LOG_ERROR("rail %s: %s", box->name, strerror(-err));
 	box->dead = true;
+	box->rail.busy = false;
 	if (box->fd >= 0) /* it may stay readable for ever */
 		epoll_ctl(w->inner, EPOLL_CTL_DEL, box->fd, NULL);
 	tei_list_for_each (node, &box->links) {
@@ -203,7 +206,8 @@ static bool progress_rails(struct tei_worker *w, bool with_polled)
 		struct tei_rail_box *box = w->rails[i];
 		int n;
 
-		if (box->dead || (box->fd < 0 && !with_polled))
+		if (box->dead ||
+		    ((box->fd < 0 || box->rail.busy) && !with_polled))
 			continue;
 		n = box->rail.ops->progress(&box->rail, BUDGET);
 		if (n < 0)
@@ -381,8 +385,9 @@ void tei_worker_post(struct tei_worker *w, struct tei_call *call)
 }
 
 /*
- * Copies that only progress() makes (rails without an fd) are left to the
- * worker or to who waits: submitting must not take as long as moving.
+ * Copies that only progress() makes (rails that are busy or without an fd) are
+ * left to the worker or to who waits: submitting must not take as long as
+ * moving.
  */
 void tei_worker_submit(struct tei_worker *w, struct tei_call *call)
 {
