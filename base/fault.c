@@ -8,9 +8,11 @@
 #include "base/fault.h"
 
 #include <stdatomic.h>
+#include <time.h>
 
 static _Atomic unsigned int left[TEI_FAULT_N];
 static _Atomic bool struck[TEI_FAULT_N];
+static _Atomic unsigned int slow_ms;
 
 void tei_fault_arm(enum tei_fault kind, unsigned int nth)
 {
@@ -22,6 +24,21 @@ void tei_fault_disarm_all(void)
 {
 	for (int kind = 0; kind < TEI_FAULT_N; kind++)
 		tei_fault_arm((enum tei_fault)kind, 0);
+	tei_fault_slow_names(0);
+}
+
+void tei_fault_slow_names(unsigned int ms)
+{
+	atomic_store(&slow_ms, ms);
+}
+
+void tei_fault_wait_for_name(void)
+{
+	const struct timespec step = {.tv_nsec = 1000000};
+	unsigned int ms;
+
+	for (ms = 0; ms < atomic_load(&slow_ms); ms++)
+		nanosleep(&step, NULL);
 }
 
 bool tei_fault_struck(enum tei_fault kind)

@@ -23,6 +23,13 @@ void tei_fault_arm(enum tei_fault kind, unsigned int nth);
 void tei_fault_disarm_all(void);
 /* Whether an armed fault has struck since it was armed. */
 bool tei_fault_struck(enum tei_fault kind);
+/*
+ * Every look-up of a name takes up to @ms longer, also one that is waiting
+ * just now; 0: none does.
+ */
+void tei_fault_slow_names(unsigned int ms);
+/* Wait as long as tei_fault_slow_names() wants it. */
+void tei_fault_wait_for_name(void);
 /* True: fail now. Any thread. */
 bool tei_fault_check(enum tei_fault kind);
 

@@ -98,20 +98,12 @@ static int gai_errno(int rc)
 	}
 }
 
-int tei_resolve(const char *host, uint16_t port, struct tei_address *out,
-		int max)
+static int take_found(const struct addrinfo *list, uint16_t port,
+		      struct tei_address *out, int max)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list, *ai;
-	int rc, n = 0;
+	const struct addrinfo *ai;
+	int n = 0;
 
-	hints.ai_flags = AI_NUMERICHOST; /* never asks the resolver */
-	rc = getaddrinfo(host, NULL, &hints, &list);
-	if (rc) {
-		hints.ai_flags = 0;
-		rc = getaddrinfo(host, NULL, &hints, &list);
-	}
-	if (rc)
-		return gai_errno(rc);
 	for (ai = list; ai && n < max; ai = ai->ai_next) {
 		if (ai->ai_family != AF_INET && ai->ai_family != AF_INET6)
 			continue;
@@ -120,8 +112,40 @@ int tei_resolve(const char *host, uint16_t port, struct tei_address *out,
 		out[n].len = ai->ai_addrlen;
 		tei_address_set_port(&out[n++], port);
 	}
-	freeaddrinfo(list);
 	return n ? n : -EHOSTUNREACH;
+}
+
+int tei_resolve_numeric(const char *host, uint16_t port,
+			struct tei_address *out)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+				       .ai_flags = AI_NUMERICHOST};
+	struct addrinfo *list;
+	int n;
+
+	if (getaddrinfo(host, NULL, &hints, &list))
+		return -EINVAL;
+	n = take_found(list, port, out, 1);
+	freeaddrinfo(list);
+	return n == 1 ? 0 : -EINVAL;
+}
+
+int tei_resolve(const char *host, uint16_t port, struct tei_address *out,
+		int max)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+	struct addrinfo *list;
+	int rc;
+
+	if (max > 0 && !tei_resolve_numeric(host, port, out))
+		return 1;
+	tei_fault_wait_for_name();
+	rc = getaddrinfo(host, NULL, &hints, &list);
+	if (rc)
+		return gai_errno(rc);
+	rc = take_found(list, port, out, max);
+	freeaddrinfo(list);
+	return rc;
 }
 
 static int listen_at(const struct tei_address *a, uint16_t *out_port)

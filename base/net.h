@@ -28,6 +28,9 @@ int tei_name_split(const char *name, char host[TEI_HOST_LEN_MAX + 1],
 void tei_name_join(const char *host, uint16_t port,
 		   char out[TEI_NAME_LEN_MAX + 1]);
 
+/* -EINVAL: @host is no numeric address. Never asks a resolver. */
+int tei_resolve_numeric(const char *host, uint16_t port,
+			struct tei_address *out);
 /*
  * Look @host up: numeric at once, else by getaddrinfo. Fills @out[0 .. max).
  * Returns how many, or -EHOSTUNREACH (no such host), -EAGAIN, -ENOMEM.

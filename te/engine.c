@@ -50,6 +50,7 @@ static void init(struct te_engine *engine)
 	tei_handles_init(&engine->segments);
 	tei_regions_init(&engine->regions);
 	tei_arena_init(&engine->arena, ARENA_MAX);
+	tei_names_init(&engine->names);
 	tei_control_init(engine);
 }
 
@@ -201,6 +202,7 @@ static void close_all(void *arg)
 {
 	struct te_engine *engine = arg;
 
+	engine->closed = true;
 	tei_control_close(engine);
 	tei_list_for_each (node, &engine->peers) {
 		tei_peer_close(tei_list_entry(node, struct tei_peer, link));

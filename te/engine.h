@@ -30,6 +30,7 @@
 #include "te/group.h"
 #include "te/guest.h"
 #include "te/handle.h"
+#include "te/names.h"
 #include "te/region.h"
 #include "te/stats.h"
 #include "te/worker.h"
@@ -63,6 +64,8 @@ struct te_engine {
 	struct tei_frame_server *server;
 	struct tei_arena arena; /* of the frame being handled */
 	struct tei_guests guests;
+	struct tei_names names;
+	bool closed; /* connects nowhere any more */
 };
 
 /* How often this process is a fork child of one that had engines. */

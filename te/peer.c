@@ -11,13 +11,16 @@
 #include "base/sm.h"
 #include "te/control.h"
 #include "te/engine.h"
+#include "te/names.h"
 
 #define BACKOFF_MS   10u
 #define BACKOFF_BITS 5u /* up to 320 ms, and a quarter of jitter */
 
 static const struct tei_sm_state states[] = {
-	[TEI_PEER_IDLE] = {"idle", SM_TO(TEI_PEER_CONNECTING) |
-					   SM_TO(TEI_PEER_BACKOFF)},
+	[TEI_PEER_IDLE] = {"idle", SM_TO(TEI_PEER_RESOLVING)},
+	[TEI_PEER_RESOLVING] = {"resolving", SM_TO(TEI_PEER_CONNECTING) |
+						     SM_TO(TEI_PEER_BACKOFF) |
+						     SM_TO(TEI_PEER_IDLE)},
 	[TEI_PEER_CONNECTING] = {"connecting", SM_TO(TEI_PEER_HELLO) |
 						       SM_TO(TEI_PEER_BACKOFF) |
 						       SM_TO(TEI_PEER_IDLE)},
@@ -55,6 +58,7 @@ static void init(struct tei_peer *peer, struct te_engine *engine,
 	tei_list_init(&peer->link);
 	tei_list_init(&peer->c.openers);
 	tei_list_init(&peer->c.drops);
+	tei_list_init(&peer->c.of_names);
 	peer->asks_call.fn = asks_came;
 	tei_peer_work_init(peer);
 }
@@ -215,7 +219,10 @@ static void serve_openers(struct tei_peer *peer)
 void tei_peer_open(struct tei_opener *opener)
 {
 	tei_list_add_tail(&opener->peer->c.openers, &opener->link);
-	tei_peer_kick(opener->peer);
+	if (opener->peer->engine->closed)
+		opener_end(opener, -ECANCELED);
+	else
+		tei_peer_kick(opener->peer);
 }
 
 void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns)
@@ -239,30 +246,11 @@ static bool is_wanted(const struct tei_peer *peer)
 	       !tei_list_empty(&peer->c.drops) || atomic_load(&peer->want);
 }
 
-static int resolve(struct tei_peer *peer)
-{
-	int n;
-
-	if (peer->c.next_address < peer->c.n_address)
-		return 0;
-	peer->c.next_address = peer->c.n_address = 0;
-	n = tei_resolve(peer->host, peer->port, peer->c.address,
-			TEI_PEER_ADDRESSES);
-	if (n < 0)
-		return n;
-	peer->c.n_address = n;
-	return n ? 0 : -EHOSTUNREACH;
-}
-
-static void connect_now(struct tei_peer *peer)
+static void connect_next(struct tei_peer *peer)
 {
 	struct te_engine *engine = peer->engine;
-	int rc = resolve(peer);
+	int rc;
 
-	if (rc) {
-		tei_peer_failed(peer, rc, rc == -EHOSTUNREACH);
-		return;
-	}
 	tei_peer_move(peer, TEI_PEER_CONNECTING);
 	rc = tei_frame_connect(engine->loop, &tei_control_protocol,
 			       &peer->c.address[peer->c.next_address++],
@@ -272,10 +260,33 @@ static void connect_now(struct tei_peer *peer)
 		tei_peer_failed(peer, rc, false);
 }
 
+void tei_peer_found(struct tei_peer *peer, int n)
+{
+	peer->c.n_address = n > 0 ? n : 0;
+	if (n > 0)
+		connect_next(peer);
+	else
+		tei_peer_failed(peer, n, n == -EHOSTUNREACH);
+}
+
+/* When all addresses have been tried the name may stand for others. */
+static void connect_now(struct tei_peer *peer)
+{
+	tei_peer_move(peer, TEI_PEER_RESOLVING);
+	if (peer->c.next_address < peer->c.n_address) {
+		connect_next(peer);
+		return;
+	}
+	peer->c.next_address = 0;
+	tei_names_look_up(peer);
+}
+
 void tei_peer_kick(struct tei_peer *peer)
 {
 	uint32_t asks;
 
+	if (peer->engine->closed)
+		return;
 	if (peer->c.state == TEI_PEER_IDLE && is_wanted(peer))
 		connect_now(peer);
 	if (peer->c.state != TEI_PEER_UP)
@@ -357,6 +368,7 @@ void tei_peer_close(struct tei_peer *peer)
 {
 	struct tei_frame_conn *conn = peer->c.conn;
 
+	tei_names_give_up(peer);
 	peer->c.conn = NULL;
 	if (conn)
 		tei_frame_close(conn);

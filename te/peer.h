@@ -8,9 +8,9 @@
  * over what is new before it uses it. The worker sets `want` and `asks` and
  * posts; control looks what is wanted.
  *
- *   IDLE --wanted--> CONNECTING --> HELLO --> DESCRIBING --> UP
- *    ^                   |            |            |         |
- *    +--nobody wants-- BACKOFF <------+------------+---------+
+ *   IDLE --wanted--> RESOLVING --> CONNECTING --> HELLO --> DESCRIBING --> UP
+ *    ^                   |            |            |         |            |
+ *    +--nobody wants-- BACKOFF <------+------------+---------+------------+
  *
  * A peer lives as long as its engine. `life` counts its incarnations: requests
  * and segments of an older one are stale.
@@ -38,6 +38,7 @@
 
 enum tei_peer_state {
 	TEI_PEER_IDLE,
+	TEI_PEER_RESOLVING, /* its name */
 	TEI_PEER_CONNECTING,
 	TEI_PEER_HELLO,
 	TEI_PEER_DESCRIBING,
@@ -49,6 +50,8 @@ enum tei_peer_asks {
 	TEI_ASK_DESCRIBE = 1 << 0, /* the description may be too old */
 	TEI_ASK_PROBE = 1 << 1,    /* it owes us data and is silent */
 };
+
+struct tei_lookup;
 
 struct tei_told {
 	uint32_t life; /* 0: never met */
@@ -67,7 +70,9 @@ struct tei_peer_control {
 	uint8_t state;
 	struct tei_frame_conn *conn;
 	struct tei_timer *timer; /* backoff */
-	uint32_t attempts;       /* in a row that failed */
+	struct tei_lookup *lookup;
+	struct tei_list of_names; /* waiting for a look-up */
+	uint32_t attempts;        /* in a row that failed */
 	struct tei_address address[TEI_PEER_ADDRESSES];
 	int n_address, next_address;
 	struct tei_group_challenge challenge;

@@ -15,9 +15,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/lookup.h"
 #include "base/mem.h"
 #include "store/client/client.h"
-#include "store/client/lookup.h"
 #include "store/client/pulse.h"
 #include "store/proto/store.pb-c.h"
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lookup.c - find the master's address without waiting for a resolver
+ * lookup.c - find a name's addresses without waiting for a resolver
  *
  * Two references: the user's, and one that goes from the thread to the closure
- * that it posts. Numeric addresses need no thread.
+ * that it posts.
  */
-#include "store/client/lookup.h"
+#include "base/lookup.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdatomic.h>
 
@@ -15,19 +14,17 @@
 #include "base/mem.h"
 #include "base/thread.h"
 
-#define ADDRESSES_MAX 4
-
 struct tei_lookup {
 	struct tei_call post;  /* first: the closure is the look-up */
 	struct tei_loop *loop; /* not owned; not touched once stopped */
 	tei_lookup_fn *fn;
 	void *arg;
 	atomic_int refs;
-	struct tei_mutex mu; /* lock 42 */
+	struct tei_mutex mu; /* lock 50 */
 	bool stopped;        /* guarded by mu */
 	char host[TEI_HOST_LEN_MAX + 1];
 	uint16_t port;
-	struct tei_address found[ADDRESSES_MAX];
+	struct tei_address found[TEI_LOOKUP_MAX];
 	int n;
 };
 
@@ -57,7 +54,7 @@ static void *look_up(void *arg)
 	struct tei_lookup *l = arg;
 	bool posted = false;
 
-	l->n = tei_resolve(l->host, l->port, l->found, ADDRESSES_MAX);
+	l->n = tei_resolve(l->host, l->port, l->found, TEI_LOOKUP_MAX);
 	/* Under the lock: the loop lives as long as nobody has stopped us. */
 	tei_mutex_lock(&l->mu);
 	if (!l->stopped)
@@ -68,24 +65,17 @@ static void *look_up(void *arg)
 	return NULL;
 }
 
-static bool is_numeric(const char *host)
-{
-	uint8_t address[sizeof(struct in6_addr)];
-
-	return inet_pton(AF_INET, host, address) == 1 ||
-	       inet_pton(AF_INET6, host, address) == 1;
-}
-
 static int start(struct tei_lookup *l)
 {
+	struct tei_address number;
 	pthread_t thread;
 	int rc;
 
-	if (is_numeric(l->host)) {
+	if (!tei_resolve_numeric(l->host, l->port, &number)) {
 		(void)look_up(l);
 		return 0;
 	}
-	rc = tei_thread_start(&thread, "te-store-name", look_up, l);
+	rc = tei_thread_start(&thread, "te-lookup", look_up, l);
 	if (!rc)
 		(void)pthread_detach(thread);
 	return rc;
