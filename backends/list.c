@@ -3,10 +3,12 @@
 #include "te/backend.h"
 
 extern const struct tei_backend_ops tei_backend_loop;
+extern const struct tei_backend_ops tei_backend_sim;
 extern const struct tei_backend_ops tei_backend_tcp;
 
 const struct tei_backend_ops *const tei_backends[] = {
 	&tei_backend_loop,
+	&tei_backend_sim,
 	&tei_backend_tcp,
 	NULL,
 };

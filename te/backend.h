@@ -42,6 +42,7 @@ enum tei_backend_caps {
 	TEI_CAP_DEVICE_MEM = 1u << 2, /* region_add() takes GPU memory */
 	TEI_CAP_SELF = 1u << 3,       /* reaches this very engine only */
 	TEI_CAP_BACKING = 1u << 4,    /* likes memory that has an fd */
+	TEI_CAP_BY_NAME = 1u << 5,    /* opened only where settings name it */
 };
 
 struct tei_device {

@@ -136,6 +136,16 @@ static int open_backend(struct tei_worker *w, const struct te_config *config,
 	return rc;
 }
 
+static bool is_wanted(const struct te_engine *engine,
+		      const struct tei_backend_ops *ops)
+{
+	const char *list = engine->config.backends;
+
+	if ((ops->caps & TEI_CAP_BY_NAME) && (!list || !*list))
+		return false;
+	return tei_config_lists(list, ops->name);
+}
+
 static int open_rails(struct tei_worker *w, const struct te_config *config)
 {
 	const struct tei_backend_ops *const *ops;
@@ -143,7 +153,7 @@ static int open_rails(struct tei_worker *w, const struct te_config *config)
 
 	for (ops = tei_backends; *ops; ops++) {
 		assert((*ops)->abi == TEI_BACKEND_ABI);
-		if (!tei_config_lists(w->engine->config.backends, (*ops)->name))
+		if (!is_wanted(w->engine, *ops))
 			continue;
 		rc = open_backend(w, config, *ops);
 		if (rc)

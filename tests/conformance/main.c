@@ -12,10 +12,11 @@
 
 static const struct {
 	const char *name;
-	bool self;
+	bool self, one_process;
 } backends[] = {
-	{"loop", true},
-	{"tcp", false},
+	{"loop", true, true},
+	{"sim", false, true},
+	{"tcp", false, false},
 };
 
 static bool choose(const char *name)
@@ -25,6 +26,7 @@ static bool choose(const char *name)
 			continue;
 		rig_backend = backends[i].name;
 		rig_self = backends[i].self;
+		rig_one_process = backends[i].one_process;
 		return true;
 	}
 	fprintf(stderr, "conformance: no backend \"%s\"\n", name);

@@ -14,6 +14,7 @@
 
 const char *rig_backend;
 bool rig_self;
+bool rig_one_process;
 
 struct te_engine *rig_engine(const char *name)
 {

@@ -32,6 +32,7 @@ struct rig {
 
 extern const char *rig_backend; /* "tcp" */
 extern bool rig_self;           /* it reaches only its own engine */
+extern bool rig_one_process;    /* it reaches only its own process */
 
 struct te_engine *rig_engine(const char *name);
 void rig_open(struct rig *r);

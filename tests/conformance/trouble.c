@@ -63,7 +63,7 @@ static void requests_to_a_killed_peer_end_in_time(void **state)
 	struct rig_peer p;
 
 	(void)state;
-	if (rig_self)
+	if (rig_one_process)
 		skip();
 	local = malloc(RIG_LEN);
 	assert_non_null(local);
@@ -88,7 +88,7 @@ static void restarted_peer_is_another_one(void **state)
 	struct rig_peer p, q;
 
 	(void)state;
-	if (rig_self)
+	if (rig_one_process)
 		skip();
 	local = malloc(RIG_LEN);
 	assert_non_null(local);
@@ -117,7 +117,7 @@ static void requests_to_a_stopped_peer_end_at_their_deadline(void **state)
 	struct rig_peer p;
 
 	(void)state;
-	if (rig_self)
+	if (rig_one_process)
 		skip();
 	local = malloc(RIG_LEN);
 	assert_non_null(local);
