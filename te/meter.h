@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * meter.h - how fast a rail delivers to a peer, as it was seen
+ *
+ * The rate is bytes done over the time in which something was in flight,
+ * averaged so that some milliseconds of work outweigh what was before. The
+ * delay is what a slice takes beyond the time for its bytes, seen on slices
+ * that found the rail empty. Both serve to order rails and to keep the end of
+ * a transfer short; none of them decides who gets the next slice of a long
+ * one, since rails that have room ask for it.
+ *
+ * Pure: times are arguments, in ns.
+ */
+#ifndef TE_METER_H
+#define TE_METER_H
+
+#include <stdint.h>
+
+/* Zeroed: nothing is known. */
+struct tei_meter {
+	uint64_t rate;    /* bytes a second, 0: unknown */
+	uint64_t delay;   /* ns */
+	uint64_t since;   /* when the running sample began */
+	uint64_t bytes;   /* done in it */
+	uint64_t used_at; /* when the last slice was done */
+	uint64_t cold;    /* delay that the sample contains, ns */
+};
+
+/* A slice is posted, and nothing was in flight. */
+void tei_meter_start(struct tei_meter *m, uint64_t now);
+/* Before done(): the slice was posted at @posted and found the rail empty. */
+void tei_meter_alone(struct tei_meter *m, uint64_t now, uint64_t posted,
+		     uint64_t bytes);
+/* A slice of @bytes is done, @in_flight bytes still are. */
+void tei_meter_done(struct tei_meter *m, uint64_t now, uint64_t bytes,
+		    uint64_t in_flight);
+/* It stands still though something is in flight: it is slower than thought. */
+void tei_meter_stalled(struct tei_meter *m);
+/*
+ * What to reckon with: what was measured, and as time goes by without use
+ * more and more @prior, which others do (0: unknown).
+ */
+uint64_t tei_meter_rate(const struct tei_meter *m, uint64_t now,
+			uint64_t prior);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_meter.c - what is learnt of a rail's rate and delay */
+#include "te/meter.h"
+
+#include "base/clock.h"
+#include "tests/lib/test.h"
+
+#define MS  TEI_NS_PER_MS
+#define LEN ((uint64_t)1 << 20)
+
+/* @n slices of LEN, each done @gap after the one before. */
+static uint64_t move(struct tei_meter *m, uint64_t now, int n, uint64_t gap)
+{
+	tei_meter_start(m, now);
+	for (int i = 1; i <= n; i++) {
+		now += gap;
+		tei_meter_done(m, now, LEN, i < n ? LEN : 0);
+	}
+	return now;
+}
+
+static void nothing_is_known_at_first(void **state)
+{
+	struct tei_meter m = {0};
+
+	(void)state;
+	assert_int_equal(tei_meter_rate(&m, 5 * TEI_NS_PER_S, 0), 0);
+	assert_int_equal(tei_meter_rate(&m, 5 * TEI_NS_PER_S, 17), 17);
+}
+
+static void rate_is_bytes_over_busy_time(void **state)
+{
+	struct tei_meter m = {0};
+	uint64_t now = 3 * TEI_NS_PER_S;
+
+	(void)state;
+	for (int i = 0; i < 5; i++) /* idle in between */
+		now = move(&m, now, 10, MS) + 100 * MS;
+	assert_in_range(tei_meter_rate(&m, now, 0), LEN * 990, LEN * 1010);
+}
+
+static void rate_follows_within_some_milliseconds(void **state)
+{
+	struct tei_meter m = {0};
+	uint64_t now = move(&m, 0, 20, MS);
+
+	(void)state;
+	now = move(&m, now, 6, 5 * MS); /* a fifth of it */
+	assert_true(tei_meter_rate(&m, now, 0) < LEN * 230);
+	now = move(&m, now, 40, MS / 2);
+	assert_true(tei_meter_rate(&m, now, 0) > LEN * 1800);
+}
+
+static void few_bytes_say_nothing_of_the_rate(void **state)
+{
+	struct tei_meter m = {0};
+	uint64_t now = move(&m, 0, 20, MS), rate = m.rate;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		tei_meter_start(&m, now);
+		now += MS / 10;
+		tei_meter_done(&m, now, 8, 0);
+	}
+	assert_int_equal(m.rate, rate);
+}
+
+static void delay_is_what_is_left_beside_the_bytes(void **state)
+{
+	struct tei_meter m = {0};
+	uint64_t now = move(&m, 0, 20, MS);
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		tei_meter_start(&m, now);
+		now += MS + MS / 4;
+		tei_meter_alone(&m, now, now - MS - MS / 4, LEN);
+		tei_meter_done(&m, now, LEN, 0);
+	}
+	assert_in_range(m.delay, MS / 5, MS / 3);
+	/* And is no part of the rate. */
+	assert_in_range(m.rate, LEN * 900, LEN * 1100);
+}
+
+static void disuse_brings_the_rate_back_to_what_others_do(void **state)
+{
+	struct tei_meter m = {0};
+	uint64_t now = move(&m, 0, 20, MS), prior = 4 * m.rate;
+	uint64_t last = m.rate;
+
+	(void)state;
+	assert_int_equal(tei_meter_rate(&m, now + MS, prior), m.rate);
+	for (int s = 1; s < 10; s++) {
+		uint64_t rate = tei_meter_rate(
+			&m, now + (unsigned int)s * TEI_NS_PER_S, prior);
+
+		assert_true(rate >= last && rate <= prior);
+		last = rate;
+	}
+	assert_int_equal(last, prior);
+}
+
+static void stall_lowers_the_rate(void **state)
+{
+	struct tei_meter m = {0};
+
+	(void)state;
+	move(&m, 0, 20, MS);
+	for (int i = 0; i < 60; i++)
+		tei_meter_stalled(&m);
+	assert_true(m.rate >= 1 && m.rate < 8);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_known_at_first),
+		cmocka_unit_test(rate_is_bytes_over_busy_time),
+		cmocka_unit_test(rate_follows_within_some_milliseconds),
+		cmocka_unit_test(few_bytes_say_nothing_of_the_rate),
+		cmocka_unit_test(delay_is_what_is_left_beside_the_bytes),
+		cmocka_unit_test(disuse_brings_the_rate_back_to_what_others_do),
+		cmocka_unit_test(stall_lowers_the_rate),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
