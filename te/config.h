@@ -25,9 +25,12 @@ struct tei_config {
 	uint64_t open_timeout;     /* te_segment_open() with retries */
 	uint64_t transfer_timeout; /* a request, and more per GiB */
 	uint64_t transfer_timeout_per_gib;
-	uint64_t suspect_after; /* silence though data is owed */
-	uint64_t spin_us;       /* stay awake after the last work */
-	bool worker_thread;     /* off: only callers drive the rails */
+	uint64_t suspect_after;        /* silence though data is owed */
+	uint64_t reroute_after;        /* the same, while another rail works */
+	uint64_t pause_min, pause_max; /* of a rail that fails */
+	uint64_t seed;
+	uint64_t spin_us;   /* stay awake after the last work */
+	bool worker_thread; /* off: only callers drive the rails */
 	uint64_t slice_min, slice_max, window; /* bytes */
 	bool hugetlb; /* te_memory_alloc() takes reserved huge pages */
 };

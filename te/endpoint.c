@@ -8,13 +8,12 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "te/engine.h"
+#include "te/health.h"
 #include "te/link.h"
 #include "te/peer.h"
 #include "te/work.h"
 
-#define POST_MAX   64
-#define RETRY_MS   5u
-#define RETRY_BITS 6u /* up to 5 ms << 6 */
+#define POST_MAX 64
 
 struct tei_link *tei_link_make(struct te_engine *engine,
 			       struct tei_rail_box *rail)
@@ -46,35 +45,21 @@ void tei_link_free(struct tei_link *link)
 
 /* ---- opening ---- */
 
-static struct tei_pair *pair_of(const struct tei_link *link)
-{
-	return &link->out.peer->w.pairs[link->rail->rail.index];
-}
-
-static void back_off(struct tei_pair *pair, uint64_t now)
-{
-	uint32_t bits =
-		pair->failures < RETRY_BITS ? pair->failures : RETRY_BITS;
-
-	pair->failures++;
-	pair->retry_at = now + ((RETRY_MS * TEI_NS_PER_MS) << bits);
-}
-
-static void link_due(struct tei_due *due);
 static void answered(struct tei_call *call);
 
 static void set_up(struct tei_link *link, struct tei_peer *peer,
-		   const struct tei_pair *pair)
+		   struct tei_pair *pair)
 {
 	struct tei_worker *w = &peer->engine->worker;
 
 	link->number = ++w->next_number;
 	link->out.peer = peer;
+	link->out.pair = pair;
 	link->out.life = peer->w.life;
 	link->out.remote_pos = pair->remote_pos;
 	link->out.remote_rail = pair->remote_rail;
 	link->out.state = TEI_LINK_ASKING;
-	link->out.due.fn = link_due;
+	link->out.due.fn = tei_link_due;
 	link->out.ask.fn = tei_peer_ask_connect;
 	link->out.answer.fn = answered;
 	link->ep.epoch = peer->w.epoch;
@@ -110,10 +95,8 @@ void tei_link_open(struct tei_peer *peer, uint32_t rail)
 	return;
 
 fail:
-	LOG_WARN("rail %s: open an endpoint to %s: %s", box->name, peer->name,
-		 strerror(-rc));
 	tei_link_free(link);
-	back_off(pair, engine->worker.now);
+	tei_health_refused(peer, rail, rc);
 }
 
 /* The owner's half is there, or is not to be had. Token. */
@@ -162,8 +145,10 @@ void tei_endpoint_up(struct tei_endpoint *ep)
 	if (link->out.state != TEI_LINK_CONNECTING)
 		return;
 	link->out.state = TEI_LINK_UP;
+	link->out.was_up = true;
 	tei_due_clear(w, &link->out.due);
-	pair_of(link)->failures = 0;
+	if (link->out.peer->w.n_up++)
+		tei_links_watch_again(link->out.peer);
 	TEI_COUNT(link->engine, links_up);
 	LOG_DEBUG("peer %s: endpoint %llu up on %s", link->out.peer->name,
 		  (unsigned long long)link->number, link->rail->name);
@@ -175,44 +160,26 @@ void tei_endpoint_down(struct tei_endpoint *ep, int err)
 	tei_link_break(ep->link, err);
 }
 
-/* ---- posting, and silence ---- */
+/* ---- posting ---- */
 
-/* While it owes something, look now and then whether it moves. */
-static void watch_silence(struct tei_link *link)
+/* The link was idle and is not any more. */
+static void begin_busy(struct tei_link *link)
 {
-	struct tei_worker *w = &link->engine->worker;
-	uint64_t patience = link->engine->config.suspect_after * TEI_NS_PER_MS;
+	struct tei_work *first =
+		tei_list_entry(link->out.posted.next, struct tei_work, of_link);
+	uint64_t now = link->engine->worker.now;
 
-	if (!tei_heap_has(&link->out.due.node)) {
-		link->out.moved_at = w->now;
-		tei_due_set(w, &link->out.due, w->now + patience);
-	}
-}
-
-static void link_due(struct tei_due *due)
-{
-	struct tei_link *link = TEI_CONTAINER(due, struct tei_link, out.due);
-	struct tei_worker *w = &link->engine->worker;
-	uint64_t patience = link->engine->config.suspect_after * TEI_NS_PER_MS;
-
-	if (link->out.state == TEI_LINK_CONNECTING) {
-		tei_link_break(link, -ETIMEDOUT);
-		return;
-	}
-	if (!link->out.n_posted)
-		return;
-	if (w->now < link->out.moved_at + patience) {
-		tei_due_set(w, due, link->out.moved_at + patience);
-		return;
-	}
-	TEI_COUNT(link->engine, suspects);
-	LOG_DEBUG("peer %s: silent though data is owed", link->out.peer->name);
-	tei_peer_ask(link->out.peer, TEI_ASK_PROBE);
-	tei_due_set(w, due, w->now + patience);
+	first->alone = true;
+	link->rail->n_busy++;
+	link->out.moved_at = now;
+	tei_meter_start(&link->out.pair->meter, now);
+	tei_link_watch(link);
 }
 
 static void mark_posted(struct tei_link *link, int n)
 {
+	uint64_t now = link->engine->worker.now;
+	bool idle = !link->out.n_posted;
 	int i;
 
 	for (i = 0; i < n; i++) {
@@ -221,13 +188,15 @@ static void mark_posted(struct tei_link *link, int n)
 				       struct tei_work, of_link);
 
 		work->state = TEI_WORK_POSTED;
+		work->posted_at = now;
 		tei_list_add_tail(&link->out.posted, &work->of_link);
 	}
 	link->out.n_ready -= (uint32_t)n;
 	link->out.n_posted += (uint32_t)n;
 	link->rail->n_posted += (uint32_t)n;
 	TEI_COUNT_OWN(link->engine, slices, (uint64_t)n);
-	watch_silence(link);
+	if (idle)
+		begin_busy(link);
 }
 
 void tei_link_post(struct tei_link *link)
@@ -270,6 +239,8 @@ void tei_link_break(struct tei_link *link, int why)
 	tei_list_add_tail(&w->broken, &link->broken);
 	if (link->ep.target)
 		return;
+	if (link->out.state == TEI_LINK_UP)
+		link->out.peer->w.n_up--;
 	link->out.state = TEI_LINK_BROKEN;
 	LOG_DEBUG("peer %s: endpoint %llu on %s: %s", link->out.peer->name,
 		  (unsigned long long)link->number, link->rail->name,
@@ -304,10 +275,12 @@ static void dropped(struct tei_call *call)
 	struct tei_link *link =
 		TEI_CONTAINER(call, struct tei_link, out.answer);
 
-	if (!link->out.err)
+	if (!link->out.err) {
+		tei_health_blame(link, link->why);
 		tei_works_quiet(link);
-	else
+	} else {
 		tei_works_lost(link);
+	}
 	retire(link);
 }
 
@@ -321,11 +294,27 @@ static void ask_drop(struct tei_link *link)
 	tei_loop_post(link->engine->loop, &link->out.ask);
 }
 
+/*
+ * Links that end because we or the owner want it so say nothing of the way
+ * between them, and may be opened again at once.
+ */
+static void assess(struct tei_link *link, bool confirms)
+{
+	bool wanted = link->why == -ESTALE || link->why == -ECANCELED;
+
+	if (!(wanted && link->out.was_up))
+		tei_health_hold(link);
+	if (!confirms && link->out.peer->w.up)
+		tei_health_blame(link, link->why);
+}
+
 static void close_initiator(struct tei_link *link)
 {
 	struct tei_worker *w = &link->engine->worker;
 	struct tei_peer *peer = link->out.peer;
-	struct tei_pair *pair = pair_of(link);
+	struct tei_pair *pair = link->out.pair;
+	bool confirms = link->out.accepted && !link->out.settled &&
+			!peer->self && link->out.life == peer->w.life;
 
 	link->ep.rail->ops->flush(&link->ep, link->why);
 	tei_works_of_broken(link);
@@ -335,7 +324,7 @@ static void close_initiator(struct tei_link *link)
 	tei_due_clear(w, &link->out.due);
 	if (pair->link == link)
 		pair->link = NULL;
-	back_off(pair, w->now);
+	assess(link, confirms);
 	TEI_COUNT(link->engine, links_down);
 	if (link->out.mate) {
 		tei_self_close(link);
@@ -344,8 +333,7 @@ static void close_initiator(struct tei_link *link)
 	if (tei_is_lost(link->why))
 		tei_peer_fail_fast(peer, link->why);
 	tei_peer_run(peer);
-	if (link->out.accepted && !link->out.settled && !peer->self &&
-	    link->out.life == peer->w.life)
+	if (confirms)
 		ask_drop(link);
 	else
 		retire(link);
@@ -380,6 +368,8 @@ void tei_peer_close_links(struct tei_peer *peer)
 		link->out.accepted = false; /* nobody is left to ask */
 		if (link->open) {
 			link->why = -ECANCELED;
+			if (link->out.state == TEI_LINK_UP)
+				peer->w.n_up--;
 			link->out.state = TEI_LINK_BROKEN;
 			close_initiator(link);
 		} else {

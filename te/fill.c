@@ -1,70 +1,377 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fill.c - which part of which request a link carries next */
+/*
+ * fill.c - which part of which request goes to which of a peer's links next
+ *
+ * Backends stand in tiers, in their order of preference. A request goes by the
+ * first tier that reaches its region and has a pair in health; the tiers after
+ * it stand by and are not even connected. Pairs that are on trial get one small
+ * slice, and what they have shown decides.
+ */
+#include "te/fill.h"
+
+#include "base/clock.h"
 #include "te/engine.h"
+#include "te/health.h"
 #include "te/link.h"
 #include "te/peer.h"
 #include "te/plan.h"
 #include "te/work.h"
 
-#define READY_MAX 64u
+#define READY_MAX   64u
+#define TRIES       64u /* requests looked at for one slice */
+#define LOOK_AHEAD  128u
+#define STALLED     (5 * TEI_NS_PER_MS)
+#define UNKNOWN_BPS 1000000000ull
 
-static uint64_t plan(const struct tei_request *r, const struct tei_link *link)
+#define BIT(i) ((uint64_t)1 << (i))
+
+struct fill {
+	struct tei_peer *peer;
+	struct tei_worker *w;
+	uint64_t usable;  /* rails that may have a link to it */
+	uint64_t healthy; /* of these, without a trial */
+	uint64_t up;      /* of these, with a link that can take something */
+	uint64_t trial;   /* of usable, with a link that should be tried */
+	uint64_t lean;    /* of up, too busy for bulk */
+	uint64_t wanted;  /* of usable, which requests would like to use */
+	uint64_t paused_until;
+	uint64_t made; /* bytes */
+	bool more;     /* a link took as many as fit into one post */
+	struct tei_plan plan;
+};
+
+static struct tei_link *link_at(const struct fill *f, int i)
 {
-	const struct tei_peer *peer = r->peer;
-	const struct te_engine *engine = peer->engine;
-	const struct tei_plan_limits limits = {engine->config.slice_min,
-					       engine->config.slice_max};
-	struct tei_plan_rail mine = {link->out.bytes, link->out.rate};
-	struct tei_plan_rail others[8];
-	size_t n = 0;
+	return f->peer->w.pairs[i].link;
+}
+
+/* ---- what the rails look like ---- */
+
+static void look_at_pair(struct fill *f, uint32_t i)
+{
+	struct tei_pair *pair = &f->peer->w.pairs[i];
+	const struct tei_rail_box *box = f->w->rails[i];
+	const struct tei_link *link = pair->link;
+
+	if (!pair->usable || box->dead || box->down ||
+	    !tei_health_lets(f->peer, i, &f->paused_until))
+		return;
+	f->usable |= BIT(i);
+	if (pair->breaker.state == TEI_BREAKER_CLOSED)
+		f->healthy |= BIT(i);
+	if (!link || link->out.state != TEI_LINK_UP ||
+	    link->out.remote_pos != pair->remote_pos)
+		return;
+	if (pair->breaker.state == TEI_BREAKER_CLOSED)
+		f->up |= BIT(i);
+	else if (!link->out.bytes && !link->out.full)
+		f->trial |= BIT(i);
+}
+
+/* A rail that has stood still for long is as slow as it looks. */
+static uint64_t rate_now(const struct tei_link *link, uint64_t now,
+			 uint64_t prior)
+{
+	uint64_t rate = tei_meter_rate(&link->out.pair->meter, now, prior);
+	uint64_t still = now - link->out.moved_at, seen;
+
+	if (!link->out.n_posted || still < STALLED)
+		return rate;
+	seen = link->out.bytes / (still / STALLED) * (TEI_NS_PER_S / STALLED);
+	return seen < rate ? seen + 1 : rate;
+}
+
+static uint64_t best_rate(const struct fill *f)
+{
+	uint64_t left, best = 0;
+
+	for (left = f->up; left; left &= left - 1) {
+		const struct tei_pair *pair =
+			&f->peer->w.pairs[__builtin_ctzll(left)];
+
+		if (pair->meter.rate > best)
+			best = pair->meter.rate;
+	}
+	return best ? best : UNKNOWN_BPS;
+}
+
+static bool has_company(const struct fill *f, int i)
+{
+	uint64_t tier = f->up & f->w->tiers[f->w->rails[i]->tier];
+
+	return tier & (tier - 1);
+}
+
+/*
+ * Alone, a link may have all that is configured in flight; as one of several
+ * to the peer only what keeps it busy, and beside other peers on the same rail
+ * not so much that they would wait long.
+ */
+static void look_at_link(struct fill *f, int i, uint64_t prior)
+{
+	const struct tei_link *link = link_at(f, i);
+	const struct tei_config *config = &link->engine->config;
+	struct tei_plan_rail *rail = &f->plan.rails[i];
+	uint64_t shared = 2 * config->slice_max;
+
+	rail->in_flight = link->out.bytes;
+	rail->full = link->out.full || link->out.n_ready >= READY_MAX;
+	rail->delay = link->out.pair->meter.delay;
+	rail->rate = rate_now(link, f->w->now, prior);
+	tei_plan_size(rail, link->out.pair->meter.rate, &f->plan.limits);
+	if (rail->window > config->window)
+		rail->window = config->window;
+	if (rail->in_flight >= rail->window)
+		f->lean |= BIT(i);
+	if (has_company(f, i))
+		return;
+	rail->slice = config->slice_max;
+	rail->window = config->window;
+	if (link->rail->n_busy > 1 && shared < rail->window)
+		rail->window = shared;
+}
+
+static uint64_t count_waiting(const struct tei_queue *q)
+{
+	uint64_t sum = 0;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < TEI_QUEUE_CLASSES; i++) {
+		tei_list_for_each (node, &q->classes[i]) {
+			const struct tei_request *r =
+				tei_list_entry(node, struct tei_request, queue);
+
+			if (n++ == LOOK_AHEAD)
+				return sum;
+			sum += r->length - r->cursor;
+		}
+	}
+	return sum;
+}
+
+static void look(struct fill *f)
+{
+	const struct tei_config *config = &f->peer->engine->config;
+	uint64_t left, prior;
 	uint32_t i;
 
-	for (i = 0; i < engine->worker.n_rails && n < 8; i++) {
-		const struct tei_link *other = peer->w.pairs[i].link;
+	f->usable = f->healthy = f->up = f->trial = f->lean = 0;
+	f->paused_until = UINT64_MAX;
+	f->more = false;
+	f->plan.limits =
+		(struct tei_plan_limits){config->slice_min, config->slice_max};
+	for (i = 0; i < f->w->n_rails; i++)
+		look_at_pair(f, i);
+	prior = best_rate(f);
+	for (left = f->up; left; left &= left - 1)
+		look_at_link(f, __builtin_ctzll(left), prior);
+	f->plan.waiting =
+		f->up & (f->up - 1) ? count_waiting(&f->peer->w.queue) : 0;
+}
 
-		if (other && other != link && other->out.state == TEI_LINK_UP)
-			others[n++] = (struct tei_plan_rail){other->out.bytes,
-							     other->out.rate};
+/* ---- one slice ---- */
+
+static bool has_key(const struct tei_request *r, const struct tei_link *link)
+{
+	return link->out.remote_pos < r->held->n_rails &&
+	       r->region->key[link->out.remote_pos].bytes;
+}
+
+/* The links that may carry it now. */
+static uint64_t carriers(struct fill *f, const struct tei_request *r)
+{
+	uint64_t reach = r->reach & ~r->avoid & f->usable;
+	uint32_t t;
+
+	for (t = 0; t < f->w->n_tiers && reach; t++) {
+		uint64_t able = reach & f->w->tiers[t];
+
+		f->wanted |= able;
+		if (able & f->healthy)
+			return able & f->up;
 	}
-	return tei_plan_next(r->length - r->cursor, &mine, others, n, &limits);
+	return 0;
 }
 
-/* False: nothing (more) of this request for this link now. */
-static bool make_next(struct tei_request *r, struct tei_link *link)
+static void left_queue(struct tei_request *r)
 {
-	uint64_t length;
+	if (!r->n_redo && r->cursor == r->length)
+		tei_list_del(&r->queue);
+}
 
-	if (link->out.remote_pos >= r->held->n_rails ||
-	    !r->region->key[link->out.remote_pos].bytes ||
-	    (r->avoid >> link->rail->rail.index & 1))
+static bool make(struct fill *f, struct tei_request *r, int i, uint64_t length)
+{
+	struct tei_link *link = link_at(f, i);
+	struct tei_plan_rail *rail = &f->plan.rails[i];
+	uint64_t before = link->out.bytes;
+	bool made;
+
+	if (!has_key(r, link))
 		return false;
+	made = r->n_redo ? tei_work_make_again(r, link)
+			 : tei_work_make(r, link, length);
+	if (!made)
+		return false;
+	left_queue(r);
+	rail->in_flight = link->out.bytes;
+	length = rail->in_flight - before;
+	f->made += length;
+	f->plan.waiting -= length < f->plan.waiting ? length : f->plan.waiting;
+	if (link->out.n_ready >= READY_MAX)
+		rail->full = f->more = true;
+	return true;
+}
+
+static bool offer(struct fill *f, struct tei_request *r, uint64_t may)
+{
+	uint64_t length = 0, rest = r->length - r->cursor;
+	int i;
+
 	if (r->n_redo)
-		return tei_work_make_again(r, link);
-	if (r->cursor == r->length)
-		return false;
-	length = plan(r, link);
-	return length && tei_work_make(r, link, length);
+		rest = tei_work_redo_length(r);
+	if (f->plan.waiting < rest)
+		f->plan.waiting = rest;
+	i = tei_plan_next(&f->plan, may, rest, &length);
+	return i >= 0 && make(f, r, i, length);
 }
 
-static bool has_room(const struct tei_link *link)
+/* False: nothing of that class can be posted now. */
+static bool serve(struct fill *f, uint32_t class)
 {
-	return link->out.n_ready < READY_MAX &&
-	       link->out.bytes < link->engine->config.window;
-}
+	struct tei_list *requests = &f->peer->w.queue.classes[class];
+	uint32_t n = 0;
 
-void tei_works_fill(struct tei_link *link)
-{
-	struct tei_peer *peer = link->out.peer;
-
-	tei_list_for_each_safe (node, tmp, &peer->w.queue) {
+	f->plan.extra =
+		class == TEI_QUEUE_URGENT ? f->plan.limits.slice_max : 0;
+	tei_list_for_each_safe (node, tmp, requests) {
 		struct tei_request *r =
 			tei_list_entry(node, struct tei_request, queue);
+		uint64_t may = carriers(f, r);
 
-		while (has_room(link) && make_next(r, link))
-			;
-		if (!r->n_redo && r->cursor == r->length)
-			tei_list_del(&r->queue);
-		if (!has_room(link))
-			return;
+		if (class == TEI_QUEUE_BULK)
+			may &= ~f->lean;
+		if (may && offer(f, r, may))
+			return true;
+		if (++n == TRIES)
+			break;
 	}
+	return false;
+}
+
+/* ---- trials ---- */
+
+/* Not an urgent one: who knows how long it takes. */
+static struct tei_request *first_for(const struct fill *f, int i)
+{
+	uint32_t class = TEI_QUEUE_CLASSES, n = 0;
+
+	while (class -- > (f->healthy ? TEI_QUEUE_NORMAL : TEI_QUEUE_URGENT)) {
+		tei_list_for_each (node, &f->peer->w.queue.classes[class]) {
+			struct tei_request *r =
+				tei_list_entry(node, struct tei_request, queue);
+
+			if (r->reach & ~r->avoid & BIT(i))
+				return r;
+			if (++n == TRIES)
+				return NULL;
+		}
+	}
+	return NULL;
+}
+
+static void try_pairs(struct fill *f)
+{
+	uint64_t left;
+
+	for (left = f->trial; left; left &= left - 1) {
+		int i = __builtin_ctzll(left);
+		struct tei_request *r = first_for(f, i);
+		uint64_t length;
+
+		if (!r)
+			continue;
+		length = r->length - r->cursor;
+		if (length >= 2 * f->plan.limits.slice_min)
+			length = f->plan.limits.slice_min;
+		make(f, r, i, length);
+	}
+}
+
+/* ---- all of it ---- */
+
+static void post(struct fill *f)
+{
+	uint64_t left;
+
+	for (left = f->up | f->trial; left; left &= left - 1) {
+		struct tei_link *link = link_at(f, __builtin_ctzll(left));
+
+		if (link->out.n_ready && !link->out.full &&
+		    link->out.state == TEI_LINK_UP)
+			tei_link_post(link);
+	}
+}
+
+static bool fill_once(struct fill *f, uint64_t quantum)
+{
+	struct tei_queue *q = &f->peer->w.queue;
+	uint32_t stuck = 0;
+	bool spent = false;
+	int class;
+
+	look(f);
+	if (f->trial)
+		try_pairs(f);
+	while (!spent && (class = tei_queue_turn(q, stuck)) >= 0) {
+		if (serve(f, (uint32_t) class))
+			tei_queue_served(q, (uint32_t) class);
+		else
+			stuck |= 1u << class;
+		spent = f->made >= quantum;
+	}
+	post(f);
+	return spent;
+}
+
+static void wake_at(struct fill *f, uint64_t at)
+{
+	struct tei_due *due = &f->peer->w.retry;
+
+	if (!tei_heap_has(&due->node) || due->node.at > at)
+		tei_due_set(f->w, due, at);
+}
+
+/* Links for what waits; a pause that is in the way ends by itself. */
+static void open_links(struct fill *f)
+{
+	struct tei_peer *peer = f->peer;
+	uint64_t left;
+
+	if (!peer->w.up || tei_queue_empty(&peer->w.queue))
+		return;
+	for (left = f->wanted; left; left &= left - 1) {
+		int i = __builtin_ctzll(left);
+
+		if (link_at(f, i))
+			continue;
+		tei_link_open(peer, (uint32_t)i);
+		tei_health_lets(peer, (uint32_t)i, &f->paused_until);
+	}
+	if (f->paused_until != UINT64_MAX)
+		wake_at(f, f->paused_until);
+}
+
+bool tei_fill(struct tei_peer *peer, uint64_t quantum)
+{
+	struct fill f; /* large; look() sets what is used */
+	bool spent;
+
+	f.peer = peer;
+	f.w = &peer->engine->worker;
+	f.wanted = f.made = 0;
+	do {
+		spent = fill_once(&f, quantum);
+	} while (f.more && !spent);
+	open_links(&f);
+	return spent;
 }

@@ -48,23 +48,26 @@ enum tei_link_state {
 /* Initiator's part. Token, but for what control reads while it is asked. */
 struct tei_link_out {
 	struct tei_peer *peer;
+	struct tei_pair *pair; /* of the peer's; lives as long as it */
 	struct tei_link *mate; /* self only: the target half */
 	uint32_t life;         /* of the peer */
 	uint32_t remote_pos;   /* place of its rail in the description */
 	uint32_t remote_rail;  /* its own number */
 	uint8_t state;
-	bool full;              /* post() took less than offered */
-	bool settled;           /* nothing of it can land: no limbo */
-	int doomed;             /* break it with that when control answers */
-	bool accepted;          /* the owner has a target half */
+	bool full;     /* post() took less than offered */
+	bool settled;  /* nothing of it can land: no limbo */
+	int doomed;    /* break it with that when control answers */
+	bool accepted; /* the owner has a target half */
+	bool was_up;
 	struct tei_list ready;  /* works not taken by the backend yet */
 	struct tei_list posted; /* works at the backend */
 	struct tei_list limbo;  /* works of writes that might still land */
 	uint32_t n_ready, n_posted;
-	uint64_t bytes;     /* ready and posted */
-	uint64_t moved_at;  /* ns: last sign of life, while it owes */
-	uint64_t rate;      /* bytes a second, 0: unknown */
-	struct tei_due due; /* connect time-out, then suspicion */
+	uint64_t bytes;        /* ready and posted */
+	uint64_t moved_at;     /* ns: last sign of life, while it owes */
+	uint64_t doubted_at;   /* ns: when it was first seen silent */
+	uint64_t suspected_at; /* ns: when the peer was last probed for it */
+	struct tei_due due;    /* connect time-out, then the watch */
 
 	/* Handed to control by ask, back by answer. */
 	struct tei_call ask, answer;
@@ -159,6 +162,12 @@ void tei_link_break(struct tei_link *link, int why);
 bool tei_links_close_broken(struct tei_worker *w);
 /* Give the backend the link's ready slices. */
 void tei_link_post(struct tei_link *link);
+
+/* watch.c: it owes something from now on. */
+void tei_link_watch(struct tei_link *link);
+/* Another link to the peer is up, which is a reason to look more often. */
+void tei_links_watch_again(struct tei_peer *peer);
+void tei_link_due(struct tei_due *due);
 
 /* peer_link.c: the calls that link.out.ask makes. Control thread. */
 void tei_peer_ask_connect(struct tei_call *call);

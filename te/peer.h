@@ -29,8 +29,11 @@
 #include "base/loop.h"
 #include "base/net.h"
 #include "base/thread.h"
+#include "te/breaker.h"
 #include "te/group.h"
 #include "te/link.h"
+#include "te/meter.h"
+#include "te/queue.h"
 #include "te/remote.h"
 #include "te/worker.h"
 
@@ -90,8 +93,9 @@ struct tei_pair {
 	struct tei_link *link; /* NULL: none */
 	bool usable;           /* the peer has a matching rail */
 	uint32_t remote_pos, remote_rail;
-	uint32_t failures; /* in a row */
-	uint64_t retry_at; /* ns */
+	struct tei_breaker breaker;
+	struct tei_meter meter;
+	uint64_t slow_at; /* ns: when a link was last given up as slow */
 };
 
 /* Token. */
@@ -104,12 +108,13 @@ struct tei_peer_work {
 	uint64_t pause_until; /* ns: the owner has no room just now */
 	struct tei_address address;
 	struct tei_list active; /* cohorts, by of_peer */
-	struct tei_list queue;  /* requests with something to post */
+	struct tei_queue queue; /* requests with something to post */
 	struct tei_list parked; /* requests that await a description */
 	struct tei_list links;  /* every one not freed */
 	struct tei_list run;    /* in worker.runnable */
 	struct tei_due retry;   /* open links again */
 	struct tei_pair *pairs; /* pairs[n_rails] */
+	uint32_t n_up;          /* links */
 };
 
 struct tei_peer {
@@ -190,8 +195,11 @@ void tei_peer_sync_self(struct tei_peer *peer);
 struct tei_remote *tei_self_describe(struct te_engine *engine);
 /* Something can be posted, or might be. */
 void tei_peer_run(struct tei_peer *peer);
-/* Open links and post what the queue has. */
-void tei_peer_pump(struct tei_peer *peer);
+/*
+ * Open links and post what the queue has, about @quantum bytes of it. True:
+ * there may be more.
+ */
+bool tei_peer_pump(struct tei_peer *peer, uint64_t quantum);
 /* Tell control whether its connection is needed. */
 void tei_peer_update_want(struct tei_peer *peer);
 void tei_peer_ask(struct tei_peer *peer, uint32_t asks);

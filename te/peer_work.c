@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "te/cohort.h"
 #include "te/engine.h"
+#include "te/fill.h"
 #include "te/pairs.h"
 #include "te/peer.h"
 #include "te/request.h"
@@ -29,7 +30,7 @@ void tei_peer_work_init(struct tei_peer *peer)
 	struct tei_peer_work *w = &peer->w;
 
 	tei_list_init(&w->active);
-	tei_list_init(&w->queue);
+	tei_queue_init(&w->queue);
 	tei_list_init(&w->parked);
 	tei_list_init(&w->links);
 	tei_list_init(&w->run);
@@ -61,26 +62,13 @@ void tei_peer_ask(struct tei_peer *peer, uint32_t asks)
 	post_asks(peer);
 }
 
-static bool has_link_up(const struct tei_peer *peer)
-{
-	uint32_t i;
-
-	for (i = 0; i < peer->engine->worker.n_rails; i++) {
-		const struct tei_link *link = peer->w.pairs[i].link;
-
-		if (link && link->out.state == TEI_LINK_UP)
-			return true;
-	}
-	return false;
-}
-
 void tei_peer_update_want(struct tei_peer *peer)
 {
 	bool want;
 
 	want = !peer->self && !peer->w.up &&
 	       (!tei_list_empty(&peer->w.parked) ||
-		(!tei_list_empty(&peer->w.queue) && !has_link_up(peer)));
+		(!tei_queue_empty(&peer->w.queue) && !peer->w.n_up));
 	if (want == atomic_load_explicit(&peer->want, memory_order_relaxed))
 		return;
 	atomic_store(&peer->want, want);
@@ -119,7 +107,7 @@ static bool awaits_a_link(const struct tei_request *r)
 		    TEI_WORK_LIMBO)
 			return true;
 	}
-	return r->cursor < r->length && !has_link_up(r->peer);
+	return r->cursor < r->length && !r->peer->w.n_up;
 }
 
 static void fail_fast(struct tei_request *r, int err)
@@ -222,60 +210,23 @@ void tei_peer_sync(struct tei_peer *peer)
 	tei_peer_run(peer);
 }
 
-/* ---- links and posting ---- */
+/* ---- posting ---- */
 
-static void open_links(struct tei_peer *peer)
+bool tei_peer_pump(struct tei_peer *peer, uint64_t quantum)
 {
 	struct tei_worker *w = &peer->engine->worker;
-	uint64_t again = UINT64_MAX;
-	uint32_t i;
-
-	if (!peer->w.up)
-		return;
-	for (i = 0; i < w->n_rails; i++) {
-		struct tei_pair *pair = &peer->w.pairs[i];
-
-		if (!pair->usable || pair->link || w->rails[i]->dead ||
-		    w->rails[i]->down)
-			continue;
-		if (pair->retry_at <= w->now)
-			tei_link_open(peer, i);
-		if (!pair->link && pair->retry_at < again)
-			again = pair->retry_at;
-	}
-	if (again != UINT64_MAX)
-		tei_due_set(w, &peer->w.retry, again);
-}
-
-static void feed(struct tei_link *link)
-{
-	while (link->out.state == TEI_LINK_UP && !link->out.full) {
-		tei_works_fill(link);
-		if (!link->out.n_ready)
-			return;
-		tei_link_post(link);
-	}
-}
-
-void tei_peer_pump(struct tei_peer *peer)
-{
-	struct tei_worker *w = &peer->engine->worker;
-	uint32_t i;
+	bool more;
 
 	if (atomic_load_explicit(&peer->news, memory_order_acquire) !=
 	    peer->w.news)
 		tei_peer_sync(peer);
 	if (w->now < peer->w.pause_until) {
 		tei_due_set(w, &peer->w.retry, peer->w.pause_until);
-		return;
+		return false;
 	}
-	if (!tei_list_empty(&peer->w.queue))
-		open_links(peer);
-	for (i = 0; i < w->n_rails; i++) {
-		if (peer->w.pairs[i].link)
-			feed(peer->w.pairs[i].link);
-	}
+	more = tei_fill(peer, quantum);
 	tei_peer_update_want(peer);
+	return more;
 }
 
 void tei_peer_post_news(struct tei_peer *peer)

@@ -2,74 +2,156 @@
 /* plan.c - the slicing decision */
 #include "te/plan.h"
 
-#include <stdbool.h>
-
 #define PAGE 4096u
+#define NS   1e9
+
+#define SLICES_A_SECOND 1000
+
+/* Of what is going on at the rails that may carry a request. */
+struct sums {
+	double rate, in_flight;
+};
 
 /* Seconds until @rail had moved what it has and @more, if nothing changes. */
 static double end_of(const struct tei_plan_rail *rail, uint64_t more)
 {
-	double rate = rail->rate ? (double)rail->rate : 1e9;
-
-	return (double)(rail->in_flight + more) / rate;
+	return (double)(rail->in_flight + more) / (double)rail->rate +
+	       (double)rail->delay / NS;
 }
 
-static bool is_best(uint64_t length, const struct tei_plan_rail *mine,
-		    const struct tei_plan_rail *others, size_t n_others)
+static bool has_room(const struct tei_plan *plan, int i)
 {
-	double my_end = end_of(mine, length);
-	size_t i;
+	const struct tei_plan_rail *rail = &plan->rails[i];
 
-	for (i = 0; i < n_others; i++) {
-		if (end_of(&others[i], length) < my_end)
-			return false;
-	}
-	return true;
+	return !rail->full && rail->in_flight < rail->window + plan->extra;
 }
 
-/* What is left for one rail alone: full slices, and no crumb at the end. */
-static uint64_t cut(uint64_t rest, uint64_t most,
-		    const struct tei_plan_limits *limits)
+void tei_plan_size(struct tei_plan_rail *rail, uint64_t rate,
+		   const struct tei_plan_limits *limits)
+{
+	/* More than once the delay: a rate seen through it must be able to grow. */
+	double seconds = 3 * (double)rail->delay / NS + 500e-6;
+	uint64_t bytes = (uint64_t)((double)rate * seconds);
+
+	rail->slice = rate / SLICES_A_SECOND;
+	if (rail->slice < limits->slice_min)
+		rail->slice = limits->slice_min;
+	if (rail->slice > limits->slice_max)
+		rail->slice = limits->slice_max;
+	rail->window = bytes > 2 * rail->slice ? bytes : 2 * rail->slice;
+}
+
+/* At most @most, in whole pages, and no crumb at the end. */
+static uint64_t cut(uint64_t rest, uint64_t most, uint64_t crumb)
 {
 	uint64_t length = most;
 
 	if (rest <= most)
 		return rest;
-	if (rest - most < limits->slice_min && rest > 2 * limits->slice_min)
-		length = rest - limits->slice_min;
+	if (rest - most < crumb && rest > 2 * crumb)
+		length = rest - crumb;
 	if (length > PAGE)
 		length -= length % PAGE;
 	return length;
 }
 
-/* Half of this rail's fair share: the slices shrink as the end comes near. */
-static uint64_t share(uint64_t rest, const struct tei_plan_rail *mine,
-		      const struct tei_plan_rail *others, size_t n_others)
+/*
+ * Half of what the rail could still move until all of them were done, so that
+ * slices shrink as the end comes near; all of it where halves were crumbs.
+ */
+static uint64_t part_of(const struct tei_plan *plan,
+			const struct tei_plan_rail *rail, uint64_t rest,
+			const struct sums *sums)
 {
-	double rate = mine->rate ? (double)mine->rate : 1e9, sum = rate;
-	size_t i;
+	const struct tei_plan_limits *limits = &plan->limits;
+	double all = (sums->in_flight + (double)plan->waiting) / sums->rate;
+	double share = all * (double)rail->rate - (double)rail->in_flight;
+	uint64_t most = rail->slice;
 
-	for (i = 0; i < n_others; i++)
-		sum += others[i].rate ? (double)others[i].rate : 1e9;
-	return (uint64_t)((double)rest * rate / sum / 2);
+	if (rest < 2 * limits->slice_min)
+		return rest;
+	if (share / 2 >= (double)limits->slice_min)
+		share /= 2;
+	if (share < (double)most)
+		most = share > (double)limits->slice_min ? (uint64_t)share
+							 : limits->slice_min;
+	return cut(rest, most, limits->slice_min / 4);
 }
 
-uint64_t tei_plan_next(uint64_t rest, const struct tei_plan_rail *mine,
-		       const struct tei_plan_rail *others, size_t n_others,
-		       const struct tei_plan_limits *limits)
+static struct sums sum_up(const struct tei_plan *plan, uint64_t may)
 {
-	uint64_t most = limits->slice_max;
+	struct sums sums = {0};
 
-	if (!n_others)
-		return cut(rest, most, limits);
-	if (rest < 2 * limits->slice_min)
-		return is_best(rest, mine, others, n_others) ? rest : 0;
-	if (share(rest, mine, others, n_others) < most)
-		most = share(rest, mine, others, n_others);
-	if (most < limits->slice_min)
-		most = limits->slice_min;
-	if (!is_best(most, mine, others, n_others) &&
-	    end_of(mine, most) > 2 * end_of(&others[0], rest))
-		return 0; /* so slow that it would only hold up the end */
-	return cut(rest, most, limits);
+	for (; may; may &= may - 1) {
+		const struct tei_plan_rail *rail =
+			&plan->rails[__builtin_ctzll(may)];
+
+		sums.rate += (double)rail->rate;
+		sums.in_flight += (double)rail->in_flight;
+	}
+	return sums;
+}
+
+/*
+ * Whether @rail's part ends before the others were done without its help:
+ * with all that waits, and were it only with this part.
+ */
+static bool helps(const struct tei_plan *plan, uint64_t may, int rail,
+		  uint64_t length, const struct sums *sums)
+{
+	const struct tei_plan_rail *mine = &plan->rails[rail];
+	double others = sums->in_flight - (double)mine->in_flight;
+	double end = end_of(mine, length);
+	bool is_first = true;
+
+	if ((others + (double)plan->waiting) /
+		    (sums->rate - (double)mine->rate) >=
+	    end)
+		return true;
+	for (may &= ~(1ull << rail); may && is_first; may &= may - 1)
+		is_first = end <=
+			   end_of(&plan->rails[__builtin_ctzll(may)], length);
+	return is_first;
+}
+
+static int one_alone(const struct tei_plan *plan, int rail, uint64_t rest,
+		     uint64_t *length)
+{
+	const struct tei_plan_limits *limits = &plan->limits;
+
+	if (!has_room(plan, rail))
+		return -1;
+	*length = cut(rest, limits->slice_max, limits->slice_min);
+	return rail;
+}
+
+int tei_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
+		  uint64_t *length)
+{
+	struct sums sums;
+	uint64_t left;
+	double first = 0;
+	int best = -1;
+
+	if (!(may & (may - 1)))
+		return one_alone(plan, __builtin_ctzll(may), rest, length);
+	sums = sum_up(plan, may);
+	for (left = may; left; left &= left - 1) {
+		int i = __builtin_ctzll(left);
+		uint64_t part;
+		double end;
+
+		if (!has_room(plan, i))
+			continue;
+		part = part_of(plan, &plan->rails[i], rest, &sums);
+		end = end_of(&plan->rails[i], part);
+		if (best >= 0 && end >= first)
+			continue;
+		best = i;
+		first = end;
+		*length = part;
+	}
+	if (best >= 0 && !helps(plan, may, best, *length, &sums))
+		return -1;
+	return best;
 }

@@ -113,6 +113,8 @@ static int found(const struct tei_device *device, void *arg)
 		box_free(box);
 		return rc == -ENODEV ? 0 : rc;
 	}
+	box->tier = w->n_tiers;
+	w->tiers[w->n_tiers] |= (uint64_t)1 << w->n_rails;
 	w->rails[w->n_rails++] = box;
 	return 0;
 }
@@ -133,6 +135,8 @@ static int open_backend(struct tei_worker *w, const struct te_config *config,
 		tei_config_fini_backend(ops, values);
 	}
 	tei_free(values);
+	if (w->tiers[w->n_tiers])
+		w->n_tiers++;
 	return rc;
 }
 
@@ -155,6 +159,7 @@ static int open_rails(struct tei_worker *w, const struct te_config *config)
 		assert((*ops)->abi == TEI_BACKEND_ABI);
 		if (!is_wanted(w->engine, *ops))
 			continue;
+		assert(w->n_tiers < TEI_TIERS_MAX);
 		rc = open_backend(w, config, *ops);
 		if (rc)
 			return rc;
@@ -209,6 +214,9 @@ int tei_worker_open(struct tei_worker *w, struct te_engine *engine,
 	int rc;
 
 	w->engine = engine;
+	w->chance = engine->config.seed;
+	if (!w->chance)
+		memcpy(&w->chance, engine->incarnation, sizeof(w->chance));
 	w->inner = w->outer = w->wake = w->kick = -1;
 	atomic_init(&w->idle, 1);
 	atomic_init(&w->sleep_until, UINT64_MAX);

@@ -29,8 +29,7 @@ static void came_up(struct te_engine *engine, uint32_t rail)
 		struct tei_peer *peer =
 			tei_list_entry(node, struct tei_peer, link);
 
-		peer->w.pairs[rail].failures = 0;
-		peer->w.pairs[rail].retry_at = 0;
+		tei_breaker_reset(&peer->w.pairs[rail].breaker);
 		tei_peer_run(peer);
 	}
 	tei_mutex_unlock(&engine->mu);

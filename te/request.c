@@ -115,9 +115,11 @@ void tei_request_abort(struct tei_request *r, int err)
 
 /* ---- the start ---- */
 
-static bool any_rail_reaches(const struct tei_request *r)
+/* A bit for each rail of ours. */
+static uint64_t rails_that_reach(const struct tei_request *r)
 {
 	struct te_engine *engine = r->peer->engine;
+	uint64_t reach = 0;
 	uint32_t i;
 
 	for (i = 0; i < engine->worker.n_rails; i++) {
@@ -125,9 +127,9 @@ static bool any_rail_reaches(const struct tei_request *r)
 
 		if (pair->usable && pair->remote_pos < r->held->n_rails &&
 		    r->region->key[pair->remote_pos].bytes)
-			return true;
+			reach |= (uint64_t)1 << i;
 	}
-	return false;
+	return reach;
 }
 
 static bool is_answered(const struct tei_request *r)
@@ -171,11 +173,17 @@ static int resolve(struct tei_request *r)
 		return ask_again(r, -EACCES);
 	r->held = tei_remote_hold(peer->w.remote);
 	r->region = region;
-	if (!any_rail_reaches(r)) {
+	r->reach = rails_that_reach(r);
+	if (!r->reach) {
 		r->provider_code = EOPNOTSUPP;
 		return -EIO;
 	}
 	return 0;
+}
+
+struct tei_list *tei_request_class(const struct tei_request *r)
+{
+	return &r->peer->w.queue.classes[tei_queue_class(r->priority)];
 }
 
 void tei_request_admit(struct tei_request *r)
@@ -189,7 +197,10 @@ void tei_request_admit(struct tei_request *r)
 		tei_request_refuse(r, rc);
 		return;
 	}
-	tei_list_add_tail(rc ? &peer->w.parked : &peer->w.queue, &r->queue);
+	if (rc)
+		tei_list_add_tail(&peer->w.parked, &r->queue);
+	else
+		tei_list_add_tail(tei_request_class(r), &r->queue);
 	tei_peer_run(peer);
 }
 

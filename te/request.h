@@ -50,8 +50,10 @@ struct tei_work {
 	struct tei_link *link;     /* NULL in redo */
 	struct tei_rail_box *rail; /* whose slab it is from */
 	uint64_t offset;           /* in the request */
+	uint64_t posted_at;        /* ns */
 	uint8_t state;
 	bool canceled;
+	bool alone;             /* nothing else was posted to the link */
 	struct tei_slice slice; /* ops->slice_size bytes follow */
 };
 
@@ -88,6 +90,7 @@ struct tei_request {
 	bool doubted;   /* after that it has been asked; not another time */
 	int refusal;    /* the owner's word that was doubted */
 	bool loud;      /* something of it might still land */
+	uint64_t reach; /* rails that have a key for its region, a bit each */
 	uint64_t avoid; /* rails that do not reach its region, a bit each */
 
 	uint64_t bytes;
@@ -117,6 +120,8 @@ void tei_request_refuse(struct tei_request *r, int err);
  * out any more: ask it for its regions, then go on or end.
  */
 void tei_request_reconsider(struct tei_request *r);
+/* Its place in the peer's queue. */
+struct tei_list *tei_request_class(const struct tei_request *r);
 /* Look (again) whether and where the request may go: queue, park or end it. */
 void tei_request_admit(struct tei_request *r);
 

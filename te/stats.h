@@ -25,6 +25,11 @@
 	X(slices, "te_slices_total", "")                               \
 	X(retries, "te_slice_retries_total", "")                       \
 	X(suspects, "te_peer_suspects_total", "")                      \
+	X(pair_pauses, "te_rail_pauses_total", "pair")                 \
+	X(device_pauses, "te_rail_pauses_total", "device")             \
+	X(pair_returns, "te_rail_returns_total", "")                   \
+	X(given_up_silent, "te_endpoints_given_up_total", "silent")    \
+	X(given_up_slow, "te_endpoints_given_up_total", "slow")        \
 	X(links_up, "te_endpoints_up_total", "")                       \
 	X(links_down, "te_endpoints_down_total", "")                   \
 	X(drops_asked, "te_endpoint_drops_asked_total", "")            \

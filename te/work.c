@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "te/crc.h"
 #include "te/engine.h"
+#include "te/health.h"
 #include "te/link.h"
 #include "te/peer.h"
 
@@ -48,6 +49,21 @@ static void aim_crc(struct tei_work *work)
 	slice->crc = from == r->crc_from ? ~0u : 0;
 }
 
+/* What the backend has not taken yet, urgent things first. */
+static void overtake(struct tei_link *link, struct tei_work *work)
+{
+	tei_list_for_each (node, &link->out.ready) {
+		const struct tei_work *other =
+			tei_list_entry(node, struct tei_work, of_link);
+
+		if (other->slice.priority == TE_PRIORITY_URGENT)
+			continue;
+		tei_list_del(&work->of_link);
+		tei_list_insert(node->prev, &work->of_link);
+		return;
+	}
+}
+
 static struct tei_work *make(struct tei_request *r, struct tei_link *link,
 			     uint64_t offset, uint64_t length)
 {
@@ -73,6 +89,8 @@ static struct tei_work *make(struct tei_request *r, struct tei_link *link,
 	aim_crc(work);
 	tei_list_add_tail(&r->works, &work->of_request);
 	tei_list_add_tail(&link->out.ready, &work->of_link);
+	if (r->priority == TE_PRIORITY_URGENT)
+		overtake(link, work);
 	r->n_out++;
 	r->rail = link->rail->rail.index;
 	link->out.n_ready++;
@@ -122,6 +140,11 @@ static struct tei_work *first_redo(struct tei_request *r)
 	return NULL;
 }
 
+uint64_t tei_work_redo_length(struct tei_request *r)
+{
+	return first_redo(r)->slice.length;
+}
+
 bool tei_work_make_again(struct tei_request *r, struct tei_link *link)
 {
 	struct tei_work *old = first_redo(r), *work;
@@ -168,6 +191,25 @@ static void count_down(struct tei_work *work)
 	link->out.bytes -= work->slice.length;
 	link->out.moved_at = link->engine->worker.now;
 	link->rail->n_posted--;
+	if (!link->out.n_posted)
+		link->rail->n_busy--;
+}
+
+/* What it says of the way that it went. */
+static void learn(const struct tei_work *work)
+{
+	struct tei_link *link = work->link;
+	struct tei_pair *pair = link->out.pair;
+	uint64_t now = link->engine->worker.now;
+
+	link->rail->good_at = now;
+	if (work->alone)
+		tei_meter_alone(&pair->meter, now, work->posted_at,
+				work->slice.length);
+	tei_meter_done(&pair->meter, now, work->slice.length,
+		       link->out.n_posted);
+	if (pair->breaker.state | link->rail->breaker.state)
+		tei_health_proven(link);
 }
 
 static void good(struct tei_work *work)
@@ -221,7 +263,7 @@ static void redo(struct tei_work *work)
 	if (r->doubting)
 		tei_request_settle(r);
 	else if (tei_list_empty(&r->queue))
-		tei_list_add_head(&r->peer->w.queue, &r->queue);
+		tei_list_add_head(tei_request_class(r), &r->queue);
 	tei_peer_run(r->peer);
 }
 
@@ -277,29 +319,13 @@ static void busy(struct tei_work *work)
 	redo(work);
 }
 
-static bool is_reached_elsewhere(const struct tei_request *r)
-{
-	const struct tei_peer *peer = r->peer;
-	uint32_t i;
-
-	for (i = 0; i < peer->engine->worker.n_rails; i++) {
-		const struct tei_pair *pair = &peer->w.pairs[i];
-
-		if (pair->usable && !(r->avoid >> i & 1) &&
-		    pair->remote_pos < r->held->n_rails &&
-		    r->region->key[pair->remote_pos].bytes)
-			return true;
-	}
-	return false;
-}
-
 /* The rail does not reach the region, though it has a key for it. */
 static void elsewhere(struct tei_work *work)
 {
 	struct tei_request *r = work->request;
 
 	r->avoid |= (uint64_t)1 << work->rail->rail.index;
-	if (r->error || !is_reached_elsewhere(r))
+	if (r->error || !(r->reach & ~r->avoid))
 		bad(work, r->error ? r->error : -EIO, false);
 	else
 		redo(work);
@@ -313,9 +339,10 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 	assert(work->state == TEI_WORK_POSTED);
 	assert(err <= 0 && (err || bytes == slice->length));
 	count_down(work);
-	if (!err)
+	if (!err) {
+		learn(work);
 		good(work);
-	else if (link->out.state == TEI_LINK_BROKEN && !work->canceled)
+	} else if (link->out.state == TEI_LINK_BROKEN && !work->canceled)
 		unsettled(work);
 	else if (err == -EACCES || err == -EFAULT)
 		doubt(work, err);
@@ -332,7 +359,7 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 	if (err == -ESTALE && link->out.state != TEI_LINK_BROKEN)
 		tei_link_break(link, err);
 	/* It has room now; who lets go of the token looks whether that helps. */
-	if (link->out.n_ready || !tei_list_empty(&link->out.peer->w.queue))
+	if (link->out.n_ready || !tei_queue_empty(&link->out.peer->w.queue))
 		tei_peer_run(link->out.peer);
 }
 

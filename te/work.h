@@ -11,13 +11,13 @@
 
 struct tei_link;
 
-/* fill.c: make works of the peer's queue for the link, as it has room. */
-void tei_works_fill(struct tei_link *link);
 /* Of the request's next @length bytes, for the link. False: no memory. */
 bool tei_work_make(struct tei_request *r, struct tei_link *link,
 		   uint64_t length);
 /* Of a part that came back undone (n_redo > 0). False: no memory. */
 bool tei_work_make_again(struct tei_request *r, struct tei_link *link);
+/* Of the part that make_again() takes. */
+uint64_t tei_work_redo_length(struct tei_request *r);
 /* The link is broken and flushed: what was not posted is done again. */
 void tei_works_of_broken(struct tei_link *link);
 /* The owner has confirmed that nothing of @link can land any more. */

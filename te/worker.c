@@ -23,7 +23,8 @@
 #include "te/peer.h"
 
 #define BUDGET    256
-#define SPIN_WAIT 2000 /* tries to get the token before sleeping */
+#define QUANTUM   (1u << 20) /* bytes that a peer posts before the next one */
+#define SPIN_WAIT 2000       /* tries to get the token before sleeping */
 #define NEVER     UINT64_MAX
 
 static inline void relax(void)
@@ -152,9 +153,11 @@ static bool run_dues(struct tei_worker *w)
 	return any;
 }
 
+/* In turns, so that a peer with much to post does not hold up the others. */
 static bool pump_peers(struct tei_worker *w)
 {
 	struct tei_list now, *node;
+	bool more;
 
 	if (tei_list_empty(&w->runnable))
 		return false;
@@ -165,7 +168,12 @@ static bool pump_peers(struct tei_worker *w)
 			tei_list_entry(node, struct tei_peer, w.run);
 
 		peer->w.runnable = false;
-		tei_peer_pump(peer);
+		more = tei_peer_pump(peer, tei_list_empty(&now) ? UINT64_MAX
+								: QUANTUM);
+		if (more && !peer->w.runnable) {
+			peer->w.runnable = true;
+			tei_list_add_tail(&now, &peer->w.run);
+		}
 	}
 	return true;
 }

@@ -34,9 +34,13 @@
 #include "base/slab.h"
 #include "base/thread.h"
 #include "te/backend.h"
+#include "te/breaker.h"
 
 struct te_engine;
 struct te_config;
+struct tei_peer;
+
+#define TEI_TIERS_MAX 8
 
 /* Something to do at a point in time (monotonic ns); embed it. Token. */
 struct tei_due {
@@ -51,16 +55,25 @@ struct tei_rail_box {
 	struct tei_slab works; /* struct tei_work with ops->slice_size. Token */
 	struct tei_list links; /* with an open endpoint, by of_rail. Token */
 	uint32_t n_posted;     /* slices at the backend. Token */
+	uint32_t n_busy;       /* links with any of these. Token */
+	uint32_t tier;         /* of its backend, 0: preferred. Fixed */
 	int fd;                /* wait_fd(), -1: none */
 	bool dead;             /* progress() failed for good. Token */
 	bool down;             /* it has no link just now. Token */
-	struct tei_rail rail;  /* ops->rail_size bytes follow */
+	/* See health.h. Token. */
+	struct tei_breaker breaker;
+	uint64_t good_at, blamed_at; /* ns */
+	const struct tei_peer *blamed_by;
+	uint32_t n_blamed;
+	struct tei_rail rail; /* ops->rail_size bytes follow */
 };
 
 struct tei_worker {
 	struct te_engine *engine;
 	struct tei_rail_box **rails; /* rails[n_rails]; fixed once started */
 	uint32_t n_rails;
+	uint64_t tiers[TEI_TIERS_MAX]; /* rails of a backend, a bit each */
+	uint32_t n_tiers;
 	pthread_t thread;
 	bool started;
 	int inner, outer, wake, kick; /* fds; -1: not open */
@@ -81,6 +94,7 @@ struct tei_worker {
 	struct tei_list broken;   /* links to be closed */
 	struct tei_list dirty;    /* batches with completions to publish */
 	uint64_t next_number;     /* of the next endpoint */
+	uint64_t chance;          /* state of what is left to chance */
 };
 
 /* Open the rails of every wanted backend. -ENODEV: none at all; others. */

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fill.h - giving a peer's waiting requests to its links. Token */
+#ifndef TE_FILL_H
+#define TE_FILL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tei_peer;
+
+/*
+ * Make and post what the links have room for, about @quantum bytes at most,
+ * and open links that are missed. True: @quantum is used up.
+ */
+bool tei_fill(struct tei_peer *peer, uint64_t quantum);
+
+#endif
