@@ -15,6 +15,7 @@
 #include <sys/random.h>
 
 #include "base/mem.h"
+#include <te/te.h>
 
 int tei_tcp_endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
 {
@@ -149,12 +150,29 @@ static bool lane_has_room(const struct tcp_lane *lane)
 		lane->bytes_unanswered < TCP_WINDOW_BYTES);
 }
 
-/* The lane with the least to do, NULL: all are full. */
-static struct tcp_lane *choose_lane(const struct tcp_endpoint *ep)
+/* What must not wait behind megabytes in the kernel's buffers. */
+static bool is_express(const struct tei_slice *slice)
 {
+	if (slice->priority == TE_PRIORITY_NORMAL)
+		return slice->length <= TCP_EXPRESS_LEN;
+	return slice->priority == TE_PRIORITY_URGENT;
+}
+
+/*
+ * The last of several lanes is for what is small or urgent. Of the others the
+ * one with the least to do. NULL: there is no room.
+ */
+static struct tcp_lane *choose_lane(const struct tcp_endpoint *ep,
+				    const struct tei_slice *slice)
+{
+	uint32_t from = 0, to = ep->n_lanes;
 	struct tcp_lane *best = NULL;
 
-	for (uint32_t i = 0; i < ep->n_lanes; i++) {
+	if (to > 1 && is_express(slice))
+		from = to - 1;
+	else if (to > 1)
+		to--;
+	for (uint32_t i = from; i < to; i++) {
 		struct tcp_lane *lane = ep->lanes[i];
 
 		if (!lane_has_room(lane))
@@ -165,16 +183,53 @@ static struct tcp_lane *choose_lane(const struct tcp_endpoint *ep)
 	return best;
 }
 
+static int rank(const struct tei_slice *slice)
+{
+	switch (slice->priority) {
+	case TE_PRIORITY_URGENT:
+		return 0;
+	case TE_PRIORITY_BULK:
+		return 2;
+	default:
+		return 1;
+	}
+}
+
+/*
+ * Into the queue behind those that go first; what has begun goes on, for
+ * WRITEs do not mix. Now and then nobody is overtaken.
+ */
+static void insert(struct tcp_lane *lane, struct tei_list *queue,
+		   struct tei_slice *slice)
+{
+	struct tei_list *after = queue->prev;
+
+	while (after != queue && lane->n_overtakes < TCP_OVERTAKE_MAX) {
+		struct tei_slice *other =
+			tei_list_entry(after, struct tei_slice, link);
+
+		if (rank(other) <= rank(slice) || tcp_slice(other)->id)
+			break;
+		after = after->prev;
+	}
+	if (after == queue->prev)
+		lane->n_overtakes = 0;
+	else
+		lane->n_overtakes++;
+	tei_list_insert(after, &slice->link);
+}
+
 static void queue_slice(struct tcp_lane *lane, struct tei_slice *slice)
 {
 	struct tcp_slice *s = tcp_slice(slice);
 
 	s->lane = lane;
-	s->id = lane->next_id++;
+	s->id = 0;
 	s->sent = false;
 	tei_tcp_cursor_init(&s->passed, slice);
-	tei_list_add_tail(slice->op == TEI_READ ? &lane->reads : &lane->writes,
-			  &slice->link);
+	s->announced = s->passed;
+	insert(lane, slice->op == TEI_READ ? &lane->reads : &lane->writes,
+	       slice);
 	lane->n_unanswered++;
 	lane->bytes_unanswered += slice->length;
 }
@@ -210,7 +265,7 @@ int tei_tcp_post(struct tei_endpoint *base, struct tei_slice *const slices[],
 			refuse_slice(tcp_rail(base->rail), slices[taken]);
 			continue;
 		}
-		lane = choose_lane(ep);
+		lane = choose_lane(ep, slices[taken]);
 		if (!lane)
 			break;
 		queue_slice(lane, slices[taken]);
@@ -219,68 +274,91 @@ int tei_tcp_post(struct tei_endpoint *base, struct tei_slice *const slices[],
 	return taken;
 }
 
+/* What comes in for the slice is drained from now on. */
+static void drain_cars(struct tcp_train *in, const struct tei_slice *slice)
+{
+	for (uint32_t i = in->at; i < in->n; i++) {
+		struct tcp_car *car = &in->car[i];
+
+		if (car->stream == TCP_STREAM_SLICE && car->slice == slice)
+			car->stream = TCP_STREAM_ORPHAN;
+	}
+}
+
+static int orphan_car(struct tcp_lane *lane, struct tcp_car *car,
+		      struct tcp_cursor *c)
+{
+	const struct tei_slice *slice = car->slice;
+	uint8_t *copy = tei_malloc(car->left);
+
+	if (!copy)
+		return -ENOMEM;
+	tei_tcp_copy_out(slice, c, copy, car->left);
+	car->stream = TCP_STREAM_ORPHAN;
+	car->copy = copy;
+	car->copy_at = 0;
+	if (!lane->n_orphans++)
+		tei_tcp_stalled_add(lane);
+	return 0;
+}
+
+/* Payload that has been announced must follow, so it is copied. */
+static int orphan_cars(struct tcp_lane *lane, const struct tei_slice *slice)
+{
+	struct tcp_cursor c = tcp_slice(slice)->passed;
+	struct tcp_train *out = lane->out;
+	int rc = 0;
+
+	for (uint32_t i = out->at; i < out->n && !rc; i++) {
+		struct tcp_car *car = &out->car[i];
+
+		if (car->stream == TCP_STREAM_SLICE && car->slice == slice)
+			rc = orphan_car(lane, car, &c);
+	}
+	return rc;
+}
+
+static void leave_lane(struct tcp_lane *lane, const struct tei_slice *slice)
+{
+	int rc = 0;
+
+	if (lane->fd < 0)
+		return;
+	if (lane->in)
+		drain_cars(lane->in, slice);
+	if (lane->out)
+		rc = orphan_cars(lane, slice);
+	if (rc < 0)
+		tei_tcp_endpoint_break(lane->ep, rc);
+}
+
 void tei_tcp_slice_end(struct tei_slice *slice, int err, uint64_t bytes)
 {
 	struct tcp_lane *lane = tcp_slice(slice)->lane;
 
+	if (err) {
+		leave_lane(lane, slice);
+		slice->provider_code = -err;
+	}
 	tei_list_del(&slice->link);
 	lane->bytes_unanswered -= slice->length;
-	if (lane->slice == slice) {
-		lane->slice = NULL;
-		lane->in = TCP_STREAM_ORPHAN;
-	}
-	if (err)
-		slice->provider_code = -err;
 	tei_slice_done(slice, err, bytes);
-}
-
-/* The rest of a frame whose header is on its way must follow. */
-static int orphan_frame(struct tcp_lane *lane, const struct tei_slice *slice)
-{
-	if (lane->fd < 0)
-		return 0;
-	lane->orphan = tei_malloc(lane->out_left);
-	if (!lane->orphan)
-		return -ENOMEM;
-	tei_tcp_copy_out(slice, lane->orphan, lane->out_left);
-	lane->orphan_at = 0;
-	lane->out = TCP_STREAM_ORPHAN;
-	return 0;
-}
-
-int tei_tcp_slice_leave(struct tcp_lane *lane, struct tei_slice *slice)
-{
-	bool half = lane->out == TCP_STREAM_SLICE &&
-		    lane->writes.next == &slice->link;
-
-	return half ? orphan_frame(lane, slice) : 0;
 }
 
 void tei_tcp_cancel(struct tei_endpoint *base, struct tei_slice *slice)
 {
 	struct tcp_slice *s = tcp_slice(slice);
 	struct tcp_lane *lane = s->lane;
-	int rc = 0;
 
 	if (!lane) { /* refused by post() */
 		tei_list_del(&slice->link);
 		tei_slice_done(slice, -ECANCELED, 0);
 		return;
 	}
-	if (!s->sent) {
-		bool begun =
-			slice->op == TEI_WRITE &&
-			(s->passed.at || (lane->out == TCP_STREAM_SLICE &&
-					  lane->writes.next == &slice->link));
-
-		rc = tei_tcp_slice_leave(lane, slice);
-		if (begun)
-			lane->abort_id = s->id;
-		else
-			lane->n_unanswered--;
-	}
-	if (rc < 0)
-		tei_tcp_endpoint_break(tcp_endpoint(base), rc);
+	if (!s->id)
+		lane->n_unanswered--; /* the peer never hears of it */
+	else if (!s->sent)
+		lane->abort_id = s->id;
 	tei_tcp_slice_end(slice, -ECANCELED, 0);
 	if (lane->abort_id)
 		send_lanes(tcp_endpoint(base));

@@ -45,6 +45,8 @@ void tei_tcp_socket_tune(const struct tcp_rail *rail, int fd)
 	set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 	set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
 	set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_INTERVAL_S);
+	if (config->busy_poll)
+		set_int(fd, SOL_SOCKET, SO_BUSY_POLL, (int)config->busy_poll);
 	if (config->sndbuf)
 		set_int(fd, SOL_SOCKET, SO_SNDBUF, (int)config->sndbuf);
 	if (config->rcvbuf)
@@ -72,6 +74,7 @@ struct tcp_lane *tei_tcp_lane_create(struct tcp_rail *rail, int fd,
 	tei_list_init(&lane->writes);
 	tei_list_init(&lane->sent_reads);
 	tei_list_init(&lane->sent_writes);
+	tei_list_init(&lane->stalled);
 	lane->interest = state == TCP_LANE_CONNECTING ? EPOLLOUT : EPOLLIN;
 	if (tei_tcp_watch(rail, fd, &lane->source, lane->interest) < 0)
 		goto free_lane;
@@ -143,6 +146,8 @@ void tei_tcp_lane_close(struct tcp_lane *lane)
 	if (lane->fd < 0)
 		return;
 	tei_tcp_young_remove(lane);
+	tei_tcp_cool(lane);
+	tei_list_del(&lane->stalled);
 	/* What the kernel still holds of unanswered requests is void. */
 	if (lane->n_unanswered)
 		(void)setsockopt(lane->fd, SOL_SOCKET, SO_LINGER, &now,
@@ -156,12 +161,22 @@ void tei_tcp_lane_close(struct tcp_lane *lane)
 	close(lane->fd);
 	lane->fd = -1;
 	lane->state = TCP_LANE_CLOSED;
-	lane->out = lane->in = TCP_STREAM_NONE;
-	lane->slice = NULL;
-	tei_free(lane->orphan);
-	lane->orphan = NULL;
+}
+
+/* Not before nobody looks at it any more. */
+static void lane_free(struct tcp_lane *lane)
+{
+	struct tcp_train *out = lane->out;
+
+	for (uint32_t i = out ? out->at : 0; out && i < out->n; i++) {
+		if (out->car[i].stream == TCP_STREAM_ORPHAN)
+			tei_free(out->car[i].copy);
+	}
+	tei_free(lane->out);
+	tei_free(lane->in);
+	tei_free(lane->stub);
 	tei_free(lane->debts);
-	lane->debts = NULL;
+	tei_free(lane);
 }
 
 void tei_tcp_lane_destroy(struct tcp_lane *lane)
@@ -173,7 +188,15 @@ void tei_tcp_lane_destroy(struct tcp_lane *lane)
 	if (lane->rail->in_progress)
 		tei_list_add_tail(&lane->rail->dead, &lane->link);
 	else
-		tei_free(lane);
+		lane_free(lane);
+}
+
+void tei_tcp_lanes_free(struct tcp_rail *rail)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&rail->dead)))
+		lane_free(tei_list_entry(node, struct tcp_lane, link));
 }
 
 void tei_tcp_lane_fail(struct tcp_lane *lane, int err)
@@ -208,7 +231,7 @@ void tei_tcp_lane_want_out(struct tcp_lane *lane, bool want)
 }
 
 /* Put a hello of 64 bytes where the send path takes it first. */
-static void queue_hello(struct tcp_lane *lane, enum tcp_op op, int err)
+static void send_hello(struct tcp_lane *lane, enum tcp_op op, int err)
 {
 	struct tcp_hello h = {.op = (uint8_t)op,
 			      .lane = (uint8_t)lane->index,
@@ -217,9 +240,15 @@ static void queue_hello(struct tcp_lane *lane, enum tcp_op op, int err)
 
 	if (op == TCP_HELLO)
 		memcpy(h.token, lane->ep->token, TCP_TOKEN_LEN);
+	lane->stub = tei_malloc(TCP_HEAD_LEN);
+	if (!lane->stub) {
+		tei_tcp_lane_fail(lane, -ENOMEM);
+		return;
+	}
 	tei_tcp_hello_encode(&h, lane->stub);
 	lane->stub_at = 0;
 	lane->stub_len = TCP_HEAD_LEN;
+	tei_tcp_send(lane);
 }
 
 static void connected(struct tcp_lane *lane)
@@ -234,8 +263,7 @@ static void connected(struct tcp_lane *lane)
 		return;
 	}
 	lane->state = TCP_LANE_HELLO;
-	queue_hello(lane, TCP_HELLO, 0);
-	tei_tcp_send(lane);
+	send_hello(lane, TCP_HELLO, 0);
 }
 
 /* At a target: whose lane is it? */
@@ -268,8 +296,7 @@ static void meet(struct tcp_lane *lane, const struct tcp_hello *h)
 	tei_tcp_young_remove(lane);
 	if (ep->n_open == ep->n_lanes)
 		tei_endpoint_up(ep->base);
-	queue_hello(lane, TCP_WELCOME, 0);
-	tei_tcp_send(lane);
+	send_hello(lane, TCP_WELCOME, 0);
 }
 
 static void welcomed(struct tcp_lane *lane, const struct tcp_hello *h)
@@ -327,8 +354,8 @@ void tei_tcp_lane_event(struct tcp_lane *lane, uint32_t events)
 	if (events & ~(uint32_t)EPOLLOUT) {
 		if (lane->state == TCP_LANE_HELLO)
 			receive_hello(lane);
-		else
-			tei_tcp_receive(lane);
+		else if (tei_tcp_receive(lane) && lane->fd >= 0)
+			tei_tcp_heat(lane);
 	}
 	if (lane->fd >= 0 && (events & EPOLLOUT))
 		tei_tcp_send(lane);

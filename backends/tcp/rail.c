@@ -24,7 +24,7 @@
 #include "base/net.h"
 
 #define EVENTS_MAX  64
-#define ACCEPTS_MAX 16
+#define UNASKED_MAX 8
 
 int tei_tcp_watch(struct tcp_rail *rail, int fd, struct tcp_source *source,
 		  uint32_t events)
@@ -89,6 +89,7 @@ static void init(struct tcp_rail *rail, struct tei_rail *base)
 	tei_list_init(&rail->waiting);
 	tei_list_init(&rail->broken);
 	tei_list_init(&rail->refused);
+	tei_list_init(&rail->stalled);
 }
 
 /* A rail of one interface listens there and nowhere else. */
@@ -148,14 +149,6 @@ close_fds:
 	return rc;
 }
 
-static void free_dead(struct tcp_rail *rail)
-{
-	struct tei_list *node;
-
-	while ((node = tei_list_pop(&rail->dead)))
-		tei_free(tei_list_entry(node, struct tcp_lane, link));
-}
-
 void tei_tcp_rail_close(struct tei_rail *base)
 {
 	struct tcp_rail *rail = tcp_rail(base);
@@ -164,7 +157,7 @@ void tei_tcp_rail_close(struct tei_rail *base)
 	while (!tei_list_empty(&rail->young))
 		tei_tcp_lane_destroy(tei_list_entry(rail->young.next,
 						    struct tcp_lane, link));
-	free_dead(rail);
+	tei_tcp_lanes_free(rail);
 	tei_tcp_netlink_close(rail);
 	close(rail->listen_fd);
 	tei_free(rail->plan);
@@ -183,134 +176,6 @@ void tei_tcp_kick(struct tcp_rail *rail)
 		(void)eventfd_write(rail->kick_fd, 1);
 }
 
-/* ---- young connections ---- */
-
-static void tick_set(struct tcp_rail *rail, bool on)
-{
-	struct itimerspec spec = {0};
-
-	if (rail->ticking == on)
-		return;
-	if (on) {
-		spec.it_value.tv_nsec = TCP_TICK_MS * (long)TEI_NS_PER_MS;
-		spec.it_interval = spec.it_value;
-	}
-	(void)timerfd_settime(rail->tick_fd, 0, &spec, NULL);
-	rail->ticking = on;
-}
-
-void tei_tcp_young_add(struct tcp_lane *lane)
-{
-	struct tcp_rail *rail = lane->rail;
-
-	lane->deadline_ms = tei_now_ms() + tcp_config(rail)->connect_timeout;
-	tei_list_add_tail(&rail->young, &lane->link);
-	rail->n_young++;
-	tick_set(rail, true);
-}
-
-void tei_tcp_young_remove(struct tcp_lane *lane)
-{
-	if (!lane->deadline_ms)
-		return;
-	lane->deadline_ms = 0;
-	tei_list_del(&lane->link);
-	lane->rail->n_young--;
-}
-
-static void pause_accept(struct tcp_rail *rail)
-{
-	(void)epoll_ctl(rail->epoll_fd, EPOLL_CTL_DEL, rail->listen_fd, NULL);
-	rail->listening = false;
-	tick_set(rail, true);
-}
-
-static void end_of_youth(struct tcp_lane *lane)
-{
-	if (lane->ep)
-		tei_tcp_lane_fail(lane, -ETIMEDOUT);
-	else
-		tei_tcp_lane_bad(lane, "no hello in time");
-}
-
-static void handle_tick(struct tcp_rail *rail)
-{
-	uint64_t now_ms = tei_now_ms();
-	struct tcp_lane *lane;
-	uint64_t times;
-
-	if (read(rail->tick_fd, &times, sizeof(times)) < 0)
-		return;
-	while (!tei_list_empty(&rail->young)) {
-		lane = tei_list_entry(rail->young.next, struct tcp_lane, link);
-		if (lane->deadline_ms > now_ms)
-			break;
-		end_of_youth(lane);
-	}
-	if (!rail->listening)
-		rail->listening = !tei_tcp_watch(rail, rail->listen_fd,
-						 &rail->listener, EPOLLIN);
-	if (rail->listening && tei_list_empty(&rail->young))
-		tick_set(rail, false);
-}
-
-/* ---- accepting ---- */
-
-/* The oldest stranger gives way: an honest peer says hello at once. */
-static void make_room(struct tcp_rail *rail)
-{
-	tei_list_for_each (pos, &rail->young) {
-		struct tcp_lane *lane =
-			tei_list_entry(pos, struct tcp_lane, link);
-
-		if (!lane->ep) {
-			tei_tcp_lane_bad(lane, "too many without hello");
-			return;
-		}
-	}
-}
-
-static void refuse(int fd)
-{
-	struct tcp_hello h = {
-		.op = TCP_WELCOME, .lanes = 1, .status = TEI_STATUS_ACCESS};
-	uint8_t bytes[TCP_HEAD_LEN];
-
-	tei_tcp_hello_encode(&h, bytes);
-	(void)send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT);
-	close(fd);
-}
-
-/* False: nobody waits, or nobody can be taken now. */
-static bool accept_one(struct tcp_rail *rail)
-{
-	struct tei_address peer = {.len = sizeof(peer.ss)};
-	struct tcp_lane *lane;
-	int fd = -1;
-
-	if (tei_fault_check(TEI_FAULT_SOCKET))
-		errno = EMFILE;
-	else
-		fd = accept4(rail->listen_fd, (struct sockaddr *)&peer.ss,
-			     &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (fd < 0) {
-		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
-		    errno == ENOBUFS)
-			pause_accept(rail);
-		return errno == ECONNABORTED || errno == EINTR;
-	}
-	if (!tei_peer_allowed(&peer, rail->base->insecure, "tcp data port")) {
-		refuse(fd);
-		return true;
-	}
-	if (rail->n_young >= TCP_YOUNG_MAX)
-		make_room(rail);
-	lane = tei_tcp_lane_create(rail, fd, TCP_LANE_HELLO);
-	if (lane)
-		tei_tcp_young_add(lane);
-	return true;
-}
-
 /* ---- progress ---- */
 
 static void dispatch(struct tcp_rail *rail, struct tcp_source *source,
@@ -321,8 +186,7 @@ static void dispatch(struct tcp_rail *rail, struct tcp_source *source,
 
 	switch (source->kind) {
 	case TCP_SOURCE_LISTENER:
-		for (int i = 0; i < ACCEPTS_MAX && accept_one(rail); i++)
-			;
+		tei_tcp_accept(rail);
 		break;
 	case TCP_SOURCE_KICK:
 		(void)eventfd_read(rail->kick_fd, &times);
@@ -332,7 +196,7 @@ static void dispatch(struct tcp_rail *rail, struct tcp_source *source,
 		tei_tcp_netlink_event(rail);
 		break;
 	case TCP_SOURCE_TICK:
-		handle_tick(rail);
+		tei_tcp_tick(rail);
 		break;
 	case TCP_SOURCE_LANE:
 		lane = TEI_CONTAINER(source, struct tcp_lane, source);
@@ -365,22 +229,83 @@ static int report(struct tcp_rail *rail)
 	return n;
 }
 
-int tei_tcp_progress(struct tei_rail *base, int budget)
+/*
+ * A lane that has just brought something will bring more: reading it at once
+ * costs less than asking epoll first.
+ */
+void tei_tcp_heat(struct tcp_lane *lane)
 {
-	struct tcp_rail *rail = tcp_rail(base);
+	struct tcp_lane **hot = lane->rail->hot;
+	int free = TCP_HOT_MAX - 1;
+
+	for (int i = TCP_HOT_MAX - 1; i >= 0; i--) {
+		if (hot[i] == lane)
+			return;
+		if (!hot[i])
+			free = i;
+	}
+	hot[free] = lane;
+}
+
+void tei_tcp_cool(struct tcp_lane *lane)
+{
+	for (int i = 0; i < TCP_HOT_MAX; i++) {
+		if (lane->rail->hot[i] == lane)
+			lane->rail->hot[i] = NULL;
+	}
+}
+
+/* How many brought something. *ask: epoll is to be asked, too. */
+static int read_hot(struct tcp_rail *rail, bool *ask)
+{
+	bool any = false, bulk = false;
+	int n = 0;
+
+	for (int i = 0; i < TCP_HOT_MAX; i++) {
+		struct tcp_lane *lane = rail->hot[i];
+		size_t got;
+
+		if (!lane)
+			continue;
+		any = true;
+		got = tei_tcp_receive(lane);
+		n += got > 0;
+		bulk |= got >= TCP_BULK_LEN;
+		if (!lane->hot)
+			tei_tcp_cool(lane);
+	}
+	*ask = !any || bulk || ++rail->n_unasked == UNASKED_MAX;
+	return n;
+}
+
+static int ask_epoll(struct tcp_rail *rail, int budget)
+{
 	struct epoll_event events[EVENTS_MAX];
 	int n;
 
+	rail->n_unasked = 0;
 	if (budget > EVENTS_MAX)
 		budget = EVENTS_MAX;
 	n = epoll_wait(rail->epoll_fd, events, budget < 1 ? 1 : budget, 0);
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
-	rail->in_progress = true;
 	for (int i = 0; i < n; i++)
 		dispatch(rail, events[i].data.ptr, events[i].events);
+	return n;
+}
+
+int tei_tcp_progress(struct tei_rail *base, int budget)
+{
+	struct tcp_rail *rail = tcp_rail(base);
+	bool ask;
+	int n, rc = 0;
+
+	rail->in_progress = true;
+	n = read_hot(rail, &ask);
+	if (ask)
+		rc = ask_epoll(rail, budget);
 	n += report(rail);
 	rail->in_progress = false;
-	free_dead(rail);
-	return n;
+	tei_tcp_lanes_free(rail);
+	return rc < 0 ? rc : n + rc;
 }

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * receive.c - what came in on a lane, read into its final place
+ * receive.c - the bytes that come in on a lane, read into their final place
  *
- * One readv() takes the rest of the payload in place and, behind it, what
- * follows into the rail's scratch: many small frames at once, or after a big
- * payload just one header, so that the next one is read in place too.
- *
- * Nothing a peer says is used before it is checked. A frame that breaks the
- * protocol ends the endpoint; one that asks for what it may not have is
- * answered with why, once for each id, and its payload goes to scratch.
+ * The headers of a train come before its payload, so one readv() can put the
+ * payload of many requests where it belongs. Behind it, it takes what follows
+ * into the rail's scratch: after bulk as many headers as the last train had,
+ * so that the next payload is read in place too; after small frames some more,
+ * for copying a little costs less than another system call.
  */
 #include "backends/tcp/tcp.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -21,8 +18,11 @@
 #include "base/fault.h"
 #include <te/te.h>
 
-#define PIECES_MAX 256 /* local pieces of one readv() */
-#define READS_MAX  8   /* system calls for one event, so that all get a turn */
+#define PIECES_MAX 512        /* local pieces of one readv() */
+#define READS_MAX  8          /* system calls of one turn, */
+#define BYTES_MAX  (4u << 20) /* and their bytes, so that all get a turn */
+#define READ_ON    (16u << 10)
+#define HOT_TRIES  4096
 
 ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
 		      uint32_t n)
@@ -37,241 +37,87 @@ ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
 	return got < 0 ? -errno : got;
 }
 
-/* ---- frames ---- */
-
-/* Answer why, and let the payload pass by. */
-static void refuse(struct tcp_lane *lane, int err)
+/* A car is to be filled next; else a header is to come. */
+static bool in_payload(const struct tcp_lane *lane)
 {
-	lane->rail->base->refused_slices++;
-	if (!tei_tcp_owe_answer(lane, lane->frame.id, err)) {
-		tei_tcp_lane_bad(lane, "more requests than the window");
-		return;
-	}
-	if (lane->frame.op == TCP_WRITE) {
-		lane->refused_id = lane->frame.id;
-		lane->in = TCP_STREAM_ORPHAN;
-	}
+	return lane->in && lane->in->n && lane->heads_end;
 }
 
-static int pin(struct tcp_lane *lane, uint64_t length, uint32_t access,
-	       void **local, uint64_t *token)
-{
-	uint64_t key = htole64(lane->frame.key);
-
-	if (lane->frame.epoch != lane->ep->base->epoch)
-		return -ESTALE;
-	if (lane->frame.address + length < lane->frame.address)
-		return -EFAULT;
-	return tei_region_pin(lane->ep->base, &key, sizeof(key),
-			      lane->frame.address, length, access, local,
-			      token);
-}
-
-static void take_write(struct tcp_lane *lane)
-{
-	const struct tcp_frame *f = &lane->frame;
-
-	if (f->flags & TCP_ABORT) {
-		if (f->id != lane->refused_id &&
-		    !tei_tcp_owe_answer(lane, f->id, -ECANCELED))
-			tei_tcp_lane_bad(lane, "more requests than the window");
-		return;
-	}
-	lane->in_left = f->length;
-	lane->in = f->id == lane->refused_id ? TCP_STREAM_ORPHAN
-					     : TCP_STREAM_REGION;
-}
-
-static void take_read(struct tcp_lane *lane)
-{
-	uint64_t token;
-	void *local;
-	int rc;
-
-	rc = pin(lane, lane->frame.length, TE_ACCESS_REMOTE_READ, &local,
-		 &token);
-	if (rc < 0) {
-		refuse(lane, rc);
-		return;
-	}
-	tei_region_unpin(lane->ep->base, token);
-	if (!tei_tcp_owe_data(lane, &lane->frame))
-		tei_tcp_lane_bad(lane, "more requests than the window");
-}
-
-/* Answers come in the order of ids, but for those that are over. */
-static struct tei_slice *find_slice(const struct tei_list *list, uint64_t id)
-{
-	tei_list_for_each (pos, list) {
-		struct tei_slice *slice =
-			tei_list_entry(pos, struct tei_slice, link);
-
-		if (tcp_slice(slice)->id == id)
-			return slice;
-		if (tcp_slice(slice)->id > id)
-			break;
-	}
-	return NULL;
-}
-
-/* The peer has answered one more request. False: one too many. */
-static bool count_answer(struct tcp_lane *lane)
-{
-	if (!lane->n_unanswered)
-		return false;
-	lane->n_unanswered--;
-	return true;
-}
-
-static void take_data(struct tcp_lane *lane)
-{
-	const struct tcp_frame *f = &lane->frame;
-	struct tei_slice *slice = find_slice(&lane->sent_reads, f->id);
-	uint64_t at, left;
-
-	lane->in_left = f->length;
-	lane->slice = slice;
-	lane->in = slice ? TCP_STREAM_SLICE : TCP_STREAM_ORPHAN;
-	if (!slice)
-		return;
-	at = tcp_slice(slice)->passed.at;
-	left = slice->length - at;
-	if (f->offset != at || f->length > left ||
-	    (f->length == left) != !!(f->flags & TCP_LAST))
-		tei_tcp_lane_bad(lane, "data that was not asked for");
-}
-
-/* A refusal may overtake the WRITE that it is about. */
-static void take_refusal(struct tcp_lane *lane, int err)
-{
-	struct tei_slice *slice = find_slice(&lane->sent_reads, lane->frame.id);
-
-	if (!slice)
-		slice = find_slice(&lane->writes, lane->frame.id);
-	if (!slice) {
-		if (lane->abort_id == lane->frame.id)
-			lane->abort_id = 0;
-		return;
-	}
-	if (tei_tcp_slice_leave(lane, slice) < 0) {
-		tei_tcp_lane_fail(lane, -ENOMEM);
-		return;
-	}
-	tei_tcp_slice_end(slice, err, 0);
-}
-
-static void take_answer(struct tcp_lane *lane)
-{
-	int err = tei_status_to_errno(lane->frame.status);
-	struct tei_slice *slice;
-
-	if (!count_answer(lane)) {
-		tei_tcp_lane_bad(lane, "answer to nothing");
-		return;
-	}
-	slice = find_slice(&lane->sent_writes, lane->frame.id);
-	if (slice)
-		tei_tcp_slice_end(slice, err, err ? 0 : slice->length);
-	else if (err)
-		take_refusal(lane, err);
-	else if (find_slice(&lane->writes, lane->frame.id) ||
-		 find_slice(&lane->sent_reads, lane->frame.id))
-		tei_tcp_lane_bad(lane, "answer before the end");
-}
-
-static void take_frame(struct tcp_lane *lane, const uint8_t *head)
-{
-	bool target = lane->ep->base->target;
-
-	if (!tei_tcp_frame_decode(head, &lane->frame)) {
-		tei_tcp_lane_bad(lane, "malformed frame");
-		return;
-	}
-	if (target && lane->frame.op == TCP_WRITE)
-		take_write(lane);
-	else if (target && lane->frame.op == TCP_READ)
-		take_read(lane);
-	else if (target || lane->frame.id >= lane->next_id)
-		tei_tcp_lane_bad(lane, "frame of the wrong side or id");
-	else if (lane->frame.op == TCP_DATA)
-		take_data(lane);
-	else if (lane->frame.op == TCP_ANSWER)
-		take_answer(lane);
-	else
-		tei_tcp_lane_bad(lane, "frame of the wrong side or id");
-}
-
-/* ---- payload ---- */
-
-static void payload_end(struct tcp_lane *lane)
-{
-	bool last = lane->frame.flags & TCP_LAST;
-	enum tcp_stream in = lane->in;
-	struct tei_slice *slice = lane->slice;
-
-	lane->bulk = lane->frame.length >= TCP_BULK_LEN;
-	lane->in = TCP_STREAM_NONE;
-	lane->slice = NULL;
-	if (!last)
-		return;
-	if (in == TCP_STREAM_REGION) {
-		if (!tei_tcp_owe_answer(lane, lane->frame.id, 0))
-			tei_tcp_lane_bad(lane, "more requests than the window");
-	} else if (lane->frame.op == TCP_DATA) {
-		if (!count_answer(lane))
-			tei_tcp_lane_bad(lane, "answer to nothing");
-		else if (slice)
-			tei_tcp_slice_end(slice, 0, slice->length);
-	}
-}
+/* ---- what has come ---- */
 
 /* @n bytes of payload have reached their place, or scratch. */
 static void payload_passed(struct tcp_lane *lane, uint64_t n)
 {
-	if (lane->in == TCP_STREAM_SLICE)
-		tei_tcp_pass(lane->slice, n);
-	lane->frame.address += n;
-	lane->in_left -= n;
+	struct tcp_train *in = lane->in;
+
 	atomic_fetch_add_explicit(&lane->rail->base->received_bytes, n,
 				  memory_order_relaxed);
-	if (!lane->in_left)
-		payload_end(lane);
+	while (n && lane->fd >= 0) {
+		struct tcp_car *car = &in->car[in->at];
+		uint64_t part = car->left < n ? car->left : n;
+
+		if (car->stream == TCP_STREAM_SLICE)
+			tei_tcp_pass(car->slice, part);
+		else if (car->stream == TCP_STREAM_REGION)
+			car->address += part;
+		car->left -= part;
+		n -= part;
+		if (!car->left)
+			tei_tcp_car_end(lane);
+	}
 }
 
 /*
- * Pin the region's memory for the rest of the payload; when that is refused
- * the stream turns into one to be drained.
+ * Where car[i] of a target goes. NULL: it is refused, and to be drained; or no
+ * more can be pinned now (then it is still of a region); or the lane closed.
  */
-static void *pin_place(struct tcp_lane *lane, uint64_t *token)
+static void *place_of(struct tcp_lane *lane, uint32_t i)
 {
+	struct tcp_train *in = lane->in;
+	struct tcp_car *car = &in->car[i];
 	void *local;
-	int rc;
+	int rc = car->err;
 
-	rc = pin(lane, lane->in_left, TE_ACCESS_REMOTE_WRITE, &local, token);
+	if (car->id == lane->refused_id) {
+		car->stream = TCP_STREAM_ORPHAN;
+		return NULL;
+	}
+	if (!rc)
+		rc = tei_tcp_hold(lane, car, in->n - i, TE_ACCESS_REMOTE_WRITE,
+				  &local);
 	if (!rc)
 		return local;
-	refuse(lane, rc);
+	if (rc != -EAGAIN)
+		tei_tcp_refuse(lane, car, rc);
 	return NULL;
+}
+
+/* The same for the first car, which cannot wait. */
+static void *place_of_first(struct tcp_lane *lane)
+{
+	struct tcp_car *car = &lane->in->car[lane->in->at];
+	void *local = place_of(lane, lane->in->at);
+
+	if (local || lane->fd < 0 || car->stream != TCP_STREAM_REGION)
+		return local;
+	tei_tcp_holds_release(lane);
+	return place_of(lane, lane->in->at);
 }
 
 /* Payload that came with other bytes; returns how many of @len it was. */
 static size_t payload_from(struct tcp_lane *lane, const uint8_t *bytes,
 			   size_t len)
 {
-	size_t n = lane->in_left < len ? lane->in_left : len;
-	uint64_t token;
+	struct tcp_car *car = &lane->in->car[lane->in->at];
+	size_t n = car->left < len ? car->left : len;
 	void *local;
 
-	if (lane->in == TCP_STREAM_REGION) {
-		local = pin_place(lane, &token);
-		if (lane->fd < 0)
-			return len;
-		if (local) {
+	if (car->stream == TCP_STREAM_REGION) {
+		local = place_of_first(lane);
+		if (local)
 			memcpy(local, bytes, n);
-			tei_region_unpin(lane->ep->base, token);
-		}
-	} else if (lane->in == TCP_STREAM_SLICE) {
-		tei_tcp_copy_in(lane->slice, bytes, n);
+	} else if (car->stream == TCP_STREAM_SLICE) {
+		tei_tcp_copy_in(car->slice, bytes, n);
 	}
 	payload_passed(lane, n);
 	return n;
@@ -283,10 +129,10 @@ static void parse(struct tcp_lane *lane, const uint8_t *bytes, size_t len)
 	while (len && lane->fd >= 0) {
 		size_t n = TCP_HEAD_LEN - lane->head_have;
 
-		if (lane->in != TCP_STREAM_NONE) {
+		if (in_payload(lane)) {
 			n = payload_from(lane, bytes, len);
 		} else if (!lane->head_have && len >= TCP_HEAD_LEN) {
-			take_frame(lane, bytes);
+			tei_tcp_take_frame(lane, bytes);
 		} else {
 			if (n > len)
 				n = len;
@@ -294,7 +140,7 @@ static void parse(struct tcp_lane *lane, const uint8_t *bytes, size_t len)
 			lane->head_have += (uint32_t)n;
 			if (lane->head_have == TCP_HEAD_LEN) {
 				lane->head_have = 0;
-				take_frame(lane, lane->head);
+				tei_tcp_take_frame(lane, lane->head);
 			}
 		}
 		bytes += n;
@@ -307,86 +153,134 @@ static void parse(struct tcp_lane *lane, const uint8_t *bytes, size_t len)
 struct reading {
 	struct iovec iov[PIECES_MAX + 1];
 	uint32_t n_iov;
-	uint64_t in_place; /* bytes of payload that iov covers */
-	bool pinned;
-	uint64_t pin;
+	uint64_t in_place;       /* bytes of payload that iov covers */
+	uint64_t asked;          /* in_place, and what follows */
+	struct tei_slice *slice; /* whose memory the cursor walks */
+	struct tcp_cursor cursor;
 };
 
-/* Where the rest of the payload goes. False: the lane has closed. */
-static bool place_payload(struct tcp_lane *lane, struct reading *r)
+/* False: iov has no room for all of it. */
+static bool place_slice(struct reading *r, const struct tcp_car *car)
 {
-	struct tcp_cursor c;
+	uint64_t covered;
+	uint32_t n;
+
+	if (car->slice != r->slice) {
+		r->slice = car->slice;
+		r->cursor = tcp_slice(car->slice)->passed;
+	}
+	covered = tei_tcp_gather(car->slice, &r->cursor, car->left,
+				 r->iov + r->n_iov, PIECES_MAX - r->n_iov, &n);
+	r->n_iov += n;
+	r->in_place += covered;
+	return covered == car->left;
+}
+
+static bool place_region(struct tcp_lane *lane, struct reading *r, uint32_t i)
+{
+	const struct tcp_car *car = &lane->in->car[i];
 	void *local;
 
-	r->n_iov = 0;
-	r->in_place = 0;
-	r->pinned = false;
-	if (lane->in == TCP_STREAM_REGION) {
-		local = pin_place(lane, &r->pin);
-		if (lane->fd < 0)
+	local = r->n_iov ? place_of(lane, i) : place_of_first(lane);
+	if (!local)
+		return false;
+	r->iov[r->n_iov++] = (struct iovec){local, car->left};
+	r->in_place += car->left;
+	return true;
+}
+
+/* Where the train's payload goes. True: all of it, what follows may too. */
+static bool place_payload(struct tcp_lane *lane, struct reading *r)
+{
+	const struct tcp_train *in = lane->in;
+
+	for (uint32_t i = in->at; i < in->n; i++) {
+		const struct tcp_car *car = &in->car[i];
+
+		if (r->n_iov == PIECES_MAX)
 			return false;
-		if (local) {
-			r->pinned = true;
-			r->iov[0] = (struct iovec){local, lane->in_left};
-			r->in_place = lane->in_left;
-			r->n_iov = 1;
-		}
-	}
-	if (lane->in == TCP_STREAM_SLICE) {
-		c = tcp_slice(lane->slice)->passed;
-		r->in_place = tei_tcp_gather(lane->slice, &c, lane->in_left,
-					     r->iov, PIECES_MAX, &r->n_iov);
+		if (car->stream == TCP_STREAM_REGION &&
+		    !place_region(lane, r, i))
+			return false;
+		if (car->stream == TCP_STREAM_SLICE && !place_slice(r, car))
+			return false;
+		if (car->stream == TCP_STREAM_ORPHAN)
+			return false;
 	}
 	return true;
 }
 
-/* What follows the payload, or payload to be thrown away, goes to scratch. */
-static size_t place_rest(struct tcp_lane *lane, struct reading *r)
+/* Of the headers to come, those that the last train had. */
+static size_t room_for_heads(const struct tcp_lane *lane)
 {
-	size_t room = TCP_SCRATCH_LEN;
+	size_t have = lane->head_have;
+	size_t want = lane->read_on ? lane->read_on : READ_ON;
 
-	if (lane->in == TCP_STREAM_REGION || lane->in == TCP_STREAM_SLICE) {
-		if (r->in_place < lane->in_left)
-			return 0;
-		if (lane->in_left >= TCP_BULK_LEN)
-			room = TCP_HEAD_LEN;
-	} else if (lane->in == TCP_STREAM_NONE && lane->bulk) {
-		room = TCP_HEAD_LEN - lane->head_have;
-	}
-	r->iov[r->n_iov++] = (struct iovec){lane->rail->scratch, room};
-	return r->in_place + room;
+	if (lane->in && lane->in->n && !lane->heads_end)
+		have += lane->in->n * (size_t)TCP_HEAD_LEN;
+	return want > have ? want - have : TCP_HEAD_LEN - lane->head_have;
 }
 
-/* One system call and what it brought. False: nothing more for now. */
-static bool receive_once(struct tcp_lane *lane)
+static void place(struct tcp_lane *lane, struct reading *r)
+{
+	size_t room;
+
+	r->n_iov = 0;
+	r->in_place = 0;
+	r->slice = NULL;
+	if (!in_payload(lane))
+		room = room_for_heads(lane);
+	else if (place_payload(lane, r))
+		room = lane->read_on;
+	else
+		room = r->n_iov ? 0 : TCP_SCRATCH_LEN; /* to be drained */
+	if (room)
+		r->iov[r->n_iov++] = (struct iovec){lane->rail->scratch, room};
+	r->asked = r->in_place + room;
+}
+
+/* One system call. How much it brought; 0: nothing more for now. */
+static size_t receive_once(struct tcp_lane *lane, bool *more)
 {
 	struct reading r;
-	size_t room, here;
+	uint64_t here;
 	ssize_t n;
 
-	if (!place_payload(lane, &r))
-		return false;
-	room = place_rest(lane, &r);
+	place(lane, &r);
+	if (lane->fd < 0)
+		return 0;
 	n = tei_tcp_readv(lane, r.iov, r.n_iov);
-	if (r.pinned)
-		tei_region_unpin(lane->ep->base, r.pin);
 	if (n == -EAGAIN)
-		return false;
+		return 0;
 	if (n <= 0) {
 		tei_tcp_lane_fail(lane, n ? (int)n : -ECONNRESET);
-		return false;
+		return 0;
 	}
 	here = r.in_place < (size_t)n ? r.in_place : (size_t)n;
 	if (here)
 		payload_passed(lane, here);
 	parse(lane, lane->rail->scratch, (size_t)n - here);
-	return lane->fd >= 0 && (!room || (size_t)n == room);
+	*more = (size_t)n == r.asked;
+	return (size_t)n;
 }
 
-void tei_tcp_receive(struct tcp_lane *lane)
+size_t tei_tcp_receive(struct tcp_lane *lane)
 {
-	for (int i = 0; i < READS_MAX && receive_once(lane); i++)
-		;
-	if (lane->fd >= 0 && !(lane->interest & EPOLLOUT))
+	size_t total = 0;
+	bool more = true;
+
+	for (int i = 0; i < READS_MAX && total < BYTES_MAX && more; i++) {
+		more = false;
+		total += receive_once(lane, &more);
+		more = more && lane->fd >= 0;
+	}
+	if (lane->debts)
+		tei_tcp_holds_release(lane);
+	if (total)
+		lane->hot = HOT_TRIES;
+	else if (lane->hot)
+		lane->hot--;
+	if (total && lane->fd >= 0 && !(lane->interest & EPOLLOUT))
 		tei_tcp_send(lane);
+	return total;
 }

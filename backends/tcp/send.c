@@ -1,376 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * send.c - what goes out next on a lane, in one vectored write
+ * send.c - one vectored write of a lane's plan, and what the kernel took of it
  *
- * A plan is made without changing anything: the rest of what is half sent,
- * then headers without payload (they overtake payload at frame boundaries),
- * then frames with payload, about a chunk in all. After the system call the
- * plan is walked once more with the number of bytes that the kernel took, and
- * only that changes the lane.
- *
- * Frames follow from how far a slice has come, so what did not go is simply
- * planned anew. A header that was cut is kept as a stub.
+ * Only here does sending change a lane. As soon as one byte of the plan's new
+ * block is on its way the whole block is true: its headers' rest is kept as a
+ * stub, and its payload is announced and must follow.
  */
 #include "backends/tcp/tcp.h"
 
-#include <assert.h>
-#include <endian.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
-#include <te/te.h>
 
-/* ---- what a target owes ---- */
+/* ---- payload that has gone ---- */
 
-static struct tcp_answer *answer_at(struct tcp_debts *d, uint32_t i)
+static void orphan_sent(struct tcp_lane *lane, struct tcp_car *car)
 {
-	return &d->answers[(d->first_answer + i) % TCP_WINDOW];
+	lane->stalled_ms = tei_now_ms();
+	if (car->left)
+		return;
+	tei_free(car->copy);
+	if (!--lane->n_orphans)
+		tei_list_del(&lane->stalled);
 }
 
-static struct tcp_served *read_at(struct tcp_debts *d, uint32_t i)
+static void car_sent(struct tcp_lane *lane, struct tcp_car *car, uint64_t n)
 {
-	return &d->reads[(d->first_read + i) % TCP_WINDOW];
-}
-
-static bool debts_full(const struct tcp_debts *d)
-{
-	return d->n_answers + d->n_reads >= TCP_WINDOW;
-}
-
-bool tei_tcp_owe_answer(struct tcp_lane *lane, uint64_t id, int err)
-{
-	struct tcp_debts *d = lane->debts;
-
-	if (debts_full(d))
-		return false;
-	*answer_at(d, d->n_answers++) = (struct tcp_answer){
-		.id = id,
-		.status = tei_status_from_errno(err),
-	};
-	return true;
-}
-
-bool tei_tcp_owe_data(struct tcp_lane *lane, const struct tcp_frame *ask)
-{
-	struct tcp_debts *d = lane->debts;
-
-	if (debts_full(d))
-		return false;
-	*read_at(d, d->n_reads++) = (struct tcp_served){.ask = *ask};
-	return true;
-}
-
-static void pop_read(struct tcp_debts *d)
-{
-	d->first_read = (d->first_read + 1) % TCP_WINDOW;
-	d->n_reads--;
-}
-
-/* A READ that was refused once its turn came becomes an answer. */
-static void settle_refused(struct tcp_lane *lane)
-{
-	struct tcp_debts *d = lane->debts;
-
-	if (lane->out == TCP_STREAM_REGION)
-		return; /* the first one's frame has to be finished first */
-	while (d && d->n_reads && read_at(d, 0)->err) {
-		struct tcp_served served = *read_at(d, 0);
-
-		pop_read(d);
-		lane->rail->base->refused_slices++;
-		(void)tei_tcp_owe_answer(lane, served.ask.id, served.err);
-	}
-}
-
-/* ---- planning ---- */
-
-static bool plan_full(const struct tcp_plan *p, const struct tcp_rail *rail)
-{
-	return p->n_items == TCP_ITEMS_MAX || p->n_iov + 2 > TCP_IOV_MAX ||
-	       p->bytes >= tcp_config(rail)->send_chunk;
-}
-
-static void plan_memory(struct tcp_plan *p, const void *bytes, size_t len)
-{
-	p->iov[p->n_iov].iov_base = (void *)(uintptr_t)bytes;
-	p->iov[p->n_iov].iov_len = len;
-	p->n_iov++;
-	p->bytes += len;
-}
-
-static struct tcp_item *plan_item(struct tcp_plan *p, enum tcp_item_kind kind)
-{
-	struct tcp_item *item = &p->items[p->n_items++];
-
-	*item = (struct tcp_item){.kind = kind};
-	return item;
-}
-
-static struct tcp_item *plan_frame(struct tcp_plan *p, enum tcp_item_kind kind,
-				   const struct tcp_frame *f)
-{
-	uint8_t *head = p->heads[p->n_items];
-	struct tcp_item *item = plan_item(p, kind);
-
-	tei_tcp_frame_encode(f, head);
-	item->head_len = TCP_HEAD_LEN;
-	plan_memory(p, head, TCP_HEAD_LEN);
-	return item;
-}
-
-static void plan_stub(struct tcp_lane *lane, struct tcp_plan *p)
-{
-	struct tcp_item *item = plan_item(p, TCP_ITEM_STUB);
-
-	item->head_len = lane->stub_len - lane->stub_at;
-	plan_memory(p, lane->stub + lane->stub_at, item->head_len);
-}
-
-/* As much of a slice's next @length bytes as fits; an ABORT still does. */
-static uint64_t plan_slice_bytes(struct tcp_plan *p,
-				 const struct tei_slice *slice,
-				 struct tcp_cursor *c, uint64_t length)
-{
-	uint64_t covered;
-	uint32_t n;
-
-	covered = tei_tcp_gather(slice, c, length, p->iov + p->n_iov,
-				 TCP_IOV_MAX - 1 - p->n_iov, &n);
-	p->n_iov += n;
-	p->bytes += covered;
-	return covered;
-}
-
-/* Pin what a READ is about to send; it is unpinned after the system call. */
-static int plan_region(struct tcp_lane *lane, struct tcp_plan *p,
-		       const struct tcp_frame *ask, uint64_t at,
-		       uint64_t length, void **local)
-{
-	uint64_t key = htole64(ask->key);
-	int rc;
-
-	rc = tei_region_pin(lane->ep->base, &key, sizeof(key),
-			    ask->address + at, length, TE_ACCESS_REMOTE_READ,
-			    local, &p->pins[p->n_pins]);
-	if (!rc)
-		p->n_pins++;
-	return rc;
-}
-
-static struct tei_slice *first_write(const struct tcp_lane *lane)
-{
-	return tei_list_entry(lane->writes.next, struct tei_slice, link);
-}
-
-/* The payload that must follow before anything else may. */
-static int plan_rest(struct tcp_lane *lane, struct tcp_plan *p)
-{
-	struct tcp_item *item = plan_item(p, TCP_ITEM_REST);
-	struct tcp_served *served;
-	struct tcp_cursor c;
-	void *local;
-	int rc;
-
-	item->payload = lane->out_left;
-	switch (lane->out) {
+	car->left -= n;
+	switch (car->stream) {
 	case TCP_STREAM_SLICE:
-		c = tcp_slice(first_write(lane))->passed;
-		item->payload = plan_slice_bytes(p, first_write(lane), &c,
-						 lane->out_left);
-		return 0;
+		tei_tcp_pass(car->slice, n);
+		break;
 	case TCP_STREAM_REGION:
-		served = read_at(lane->debts, 0);
-		rc = plan_region(lane, p, &served->ask, served->sent,
-				 lane->out_left, &local);
-		if (rc < 0)
-			return rc;
-		plan_memory(p, local, lane->out_left);
-		return 0;
-	case TCP_STREAM_ORPHAN:
-		plan_memory(p, lane->orphan + lane->orphan_at, lane->out_left);
-		return 0;
+		car->address += n;
+		break;
 	default:
-		return 0;
+		car->copy_at += n;
+		orphan_sent(lane, car);
+		break;
 	}
 }
 
-static void plan_controls(struct tcp_lane *lane, struct tcp_plan *p)
+static void payload_sent(struct tcp_lane *lane, uint64_t n)
 {
-	struct tcp_debts *d = lane->debts;
+	struct tcp_train *out = lane->out;
 
-	if (lane->abort_id) {
-		struct tcp_frame f = {.op = TCP_WRITE,
-				      .flags = TCP_ABORT,
-				      .id = lane->abort_id};
+	if (!n)
+		return;
+	atomic_fetch_add_explicit(&lane->rail->base->sent_bytes, n,
+				  memory_order_relaxed);
+	while (n) {
+		struct tcp_car *car = &out->car[out->at];
+		uint64_t part = car->left < n ? car->left : n;
 
-		plan_frame(p, TCP_ITEM_ABORT, &f);
+		car_sent(lane, car, part);
+		if (!car->left)
+			out->at++;
+		n -= part;
 	}
-	for (uint32_t i = 0; d && i < d->n_answers; i++) {
-		struct tcp_answer *a = answer_at(d, i);
-		struct tcp_frame f = {.op = TCP_ANSWER,
-				      .status = (uint8_t)a->status,
-				      .id = a->id};
-
-		if (plan_full(p, lane->rail))
-			return;
-		plan_frame(p, TCP_ITEM_ANSWER, &f);
-	}
+	if (out->at == out->n)
+		out->at = out->n = 0;
 }
 
-static void frame_of(const struct tei_slice *slice, uint8_t op, uint64_t at,
-		     struct tcp_frame *f)
-{
-	uint64_t key;
-
-	memcpy(&key, slice->key, sizeof(key));
-	*f = (struct tcp_frame){
-		.op = op,
-		.id = tcp_slice(slice)->id,
-		.key = le64toh(key),
-		.address = slice->remote + at,
-		.offset = at,
-		.length = slice->length - at,
-		.epoch = slice->ep->epoch,
-	};
-}
-
-static void plan_asks(struct tcp_lane *lane, struct tcp_plan *p)
-{
-	struct tcp_frame f;
-
-	tei_list_for_each (pos, &lane->reads) {
-		if (plan_full(p, lane->rail))
-			return;
-		frame_of(tei_list_entry(pos, struct tei_slice, link), TCP_READ,
-			 0, &f);
-		plan_frame(p, TCP_ITEM_ASK, &f);
-	}
-}
-
-/* Cut @f to one frame of what it stands for. */
-static void cut(const struct tcp_rail *rail, struct tcp_frame *f)
-{
-	uint64_t most = tcp_config(rail)->frame;
-
-	if (f->length <= most)
-		f->flags = TCP_LAST;
-	else
-		f->length = most;
-}
-
-/* Frames of one slice from @c on. False: no more room. */
-static bool plan_write(struct tcp_lane *lane, struct tcp_plan *p,
-		       const struct tei_slice *slice, struct tcp_cursor c)
-{
-	struct tcp_item *item;
-	struct tcp_frame f;
-
-	while (c.at < slice->length) {
-		if (plan_full(p, lane->rail))
-			return false;
-		frame_of(slice, TCP_WRITE, c.at, &f);
-		cut(lane->rail, &f);
-		item = plan_frame(p, TCP_ITEM_WRITE, &f);
-		item->length = f.length;
-		item->payload = plan_slice_bytes(p, slice, &c, f.length);
-		if (item->payload < f.length)
-			return false;
-	}
-	return true;
-}
-
-static void plan_writes(struct tcp_lane *lane, struct tcp_plan *p)
-{
-	tei_list_for_each (pos, &lane->writes) {
-		struct tei_slice *slice =
-			tei_list_entry(pos, struct tei_slice, link);
-		struct tcp_cursor c = tcp_slice(slice)->passed;
-		struct iovec skipped;
-		uint64_t rest = 0;
-		uint32_t n;
-
-		if (lane->out == TCP_STREAM_SLICE && pos == lane->writes.next)
-			rest = lane->out_left;
-		while (rest)
-			rest -= tei_tcp_gather(slice, &c, rest, &skipped, 1,
-					       &n);
-		if (!plan_write(lane, p, slice, c))
-			return;
-	}
-}
-
-static bool plan_data(struct tcp_lane *lane, struct tcp_plan *p,
-		      struct tcp_served *served, uint64_t at)
-{
-	struct tcp_frame f = {.op = TCP_DATA, .id = served->ask.id};
-	struct tcp_item *item;
-	void *local;
-	int rc;
-
-	for (; at < served->ask.length; at += f.length) {
-		if (plan_full(p, lane->rail))
-			return false;
-		f.flags = 0;
-		f.offset = at;
-		f.length = served->ask.length - at;
-		cut(lane->rail, &f);
-		rc = plan_region(lane, p, &served->ask, at, f.length, &local);
-		if (rc < 0) {
-			served->err = rc;
-			return false;
-		}
-		item = plan_frame(p, TCP_ITEM_DATA, &f);
-		item->length = item->payload = f.length;
-		plan_memory(p, local, f.length);
-	}
-	return true;
-}
-
-static void plan_served(struct tcp_lane *lane, struct tcp_plan *p)
-{
-	struct tcp_debts *d = lane->debts;
-
-	for (uint32_t i = 0; i < d->n_reads; i++) {
-		struct tcp_served *served = read_at(d, i);
-		uint64_t at = served->sent;
-
-		if (!i && lane->out == TCP_STREAM_REGION)
-			at += lane->out_left;
-		if (!plan_data(lane, p, served, at))
-			return;
-	}
-}
-
-/* < 0: the half-sent frame cannot be finished. */
-static int plan_all(struct tcp_lane *lane, struct tcp_plan *p)
-{
-	int rc = 0;
-
-	p->n_items = p->n_iov = p->n_pins = 0;
-	p->bytes = 0;
-	if (lane->stub_len)
-		plan_stub(lane, p);
-	if (lane->out != TCP_STREAM_NONE) {
-		rc = plan_rest(lane, p);
-		if (rc < 0 || p->items[p->n_items - 1].payload < lane->out_left)
-			return rc;
-	}
-	plan_controls(lane, p);
-	if (lane->debts) {
-		plan_served(lane, p);
-	} else {
-		plan_asks(lane, p);
-		plan_writes(lane, p);
-	}
-	return 0;
-}
-
-/* ---- what the kernel took ---- */
+/* ---- the new block has become true ---- */
 
 static void to_sent(struct tei_list *list, struct tei_slice *slice)
 {
@@ -379,112 +76,105 @@ static void to_sent(struct tei_list *list, struct tei_slice *slice)
 	tei_list_add_tail(list, &slice->link);
 }
 
-/* The header of @item is on its way, or its first part is. */
-static void begin(struct tcp_lane *lane, const struct tcp_item *item)
+static void asked(struct tcp_lane *lane, uint32_t n)
 {
-	struct tcp_debts *d = lane->debts;
+	for (; n; n--) {
+		struct tei_slice *slice = tei_list_entry(
+			lane->reads.next, struct tei_slice, link);
 
-	switch (item->kind) {
-	case TCP_ITEM_ABORT:
+		tcp_slice(slice)->id = lane->next_id++;
+		to_sent(&lane->sent_reads, slice);
+	}
+}
+
+static void announce(struct tcp_lane *lane, const struct tcp_car *car)
+{
+	struct tcp_slice *s;
+
+	if (car->stream == TCP_STREAM_REGION) {
+		tei_tcp_read_sent(lane->debts, car->left);
+		return;
+	}
+	s = tcp_slice(car->slice);
+	if (!s->id)
+		lane->next_id = car->id + 1;
+	s->id = car->id;
+	tei_tcp_skip(car->slice, &s->announced, car->left);
+	if (s->announced.at == car->slice->length)
+		to_sent(&lane->sent_writes, car->slice);
+}
+
+static void append(struct tcp_train *out, const struct tcp_train *train)
+{
+	uint32_t n = out->n - out->at;
+
+	if (out->at && n)
+		memmove(out->car, out->car + out->at, n * sizeof(*out->car));
+	memcpy(out->car + n, train->car, train->n * sizeof(*out->car));
+	out->at = 0;
+	out->n = n + train->n;
+}
+
+static void commit(struct tcp_lane *lane, const struct tcp_plan *p)
+{
+	if (p->abort_id)
 		lane->abort_id = 0;
-		break;
-	case TCP_ITEM_ANSWER:
-		d->first_answer = (d->first_answer + 1) % TCP_WINDOW;
-		d->n_answers--;
-		break;
-	case TCP_ITEM_ASK:
-		to_sent(&lane->sent_reads,
-			tei_list_entry(lane->reads.next, struct tei_slice,
-				       link));
-		break;
-	case TCP_ITEM_WRITE:
-		lane->out = TCP_STREAM_SLICE;
-		lane->out_left = item->length;
-		break;
-	case TCP_ITEM_DATA:
-		lane->out = TCP_STREAM_REGION;
-		lane->out_left = item->length;
-		break;
-	case TCP_ITEM_STUB:
-	case TCP_ITEM_REST:
-		break;
-	}
+	if (p->n_answers)
+		tei_tcp_answers_sent(lane->debts, p->n_answers);
+	asked(lane, p->n_asks);
+	for (uint32_t i = 0; i < p->train.n; i++)
+		announce(lane, &p->train.car[i]);
+	if (p->train.n)
+		append(lane->out, &p->train);
 }
 
-static void keep_stub(struct tcp_lane *lane, const struct tcp_plan *p,
-		      uint32_t index, uint32_t sent)
-{
-	uint32_t left = p->items[index].head_len - sent;
+/* ---- what the kernel took ---- */
 
-	if (p->items[index].kind == TCP_ITEM_STUB) {
-		lane->stub_at += sent;
-		if (!left)
-			lane->stub_at = lane->stub_len = 0;
-	} else if (left) {
-		memcpy(lane->stub, p->heads[index] + sent, left);
-		lane->stub_at = 0;
-		lane->stub_len = left;
-	}
+static void stub_sent(struct tcp_lane *lane, size_t n)
+{
+	lane->stub_at += (uint32_t)n;
+	lane->stub_len -= (uint32_t)n;
+	if (lane->stub_len)
+		return;
+	tei_free(lane->stub);
+	lane->stub = NULL;
 }
 
-static void payload_sent(struct tcp_lane *lane, uint64_t n)
+static int keep_stub(struct tcp_lane *lane, const void *bytes, size_t len)
 {
-	struct tei_slice *slice;
-	struct tcp_served *served;
-
-	lane->out_left -= n;
-	switch (lane->out) {
-	case TCP_STREAM_SLICE:
-		slice = first_write(lane);
-		tei_tcp_pass(slice, n);
-		if (tcp_slice(slice)->passed.at == slice->length)
-			to_sent(&lane->sent_writes, slice);
-		break;
-	case TCP_STREAM_REGION:
-		served = read_at(lane->debts, 0);
-		served->sent += n;
-		if (served->sent == served->ask.length)
-			pop_read(lane->debts);
-		break;
-	case TCP_STREAM_ORPHAN:
-		lane->orphan_at += n;
-		if (!lane->out_left) {
-			tei_free(lane->orphan);
-			lane->orphan = NULL;
-		}
-		break;
-	case TCP_STREAM_NONE:
-		break;
-	}
-	if (!lane->out_left)
-		lane->out = TCP_STREAM_NONE;
-	atomic_fetch_add_explicit(&lane->rail->base->sent_bytes, n,
-				  memory_order_relaxed);
+	lane->stub = tei_malloc(len);
+	if (!lane->stub)
+		return -ENOMEM;
+	memcpy(lane->stub, bytes, len);
+	lane->stub_at = 0;
+	lane->stub_len = (uint32_t)len;
+	return 0;
 }
 
-static void consume(struct tcp_lane *lane, const struct tcp_plan *p, size_t n)
+static size_t smaller(size_t a, size_t b)
 {
-	for (uint32_t i = 0; i < p->n_items && n; i++) {
-		const struct tcp_item *item = &p->items[i];
-		uint64_t part = item->head_len < n ? item->head_len : n;
-
-		n -= part;
-		if (item->head_len) {
-			begin(lane, item);
-			keep_stub(lane, p, i, (uint32_t)part);
-		}
-		part = item->payload < n ? item->payload : n;
-		n -= part;
-		if (part)
-			payload_sent(lane, part);
-	}
+	return a < b ? a : b;
 }
 
-static void unpin_all(struct tcp_lane *lane, struct tcp_plan *p)
+/* The first @n bytes of the plan are on their way. -ENOMEM. */
+static int took(struct tcp_lane *lane, const struct tcp_plan *p, size_t n)
 {
-	for (uint32_t i = 0; i < p->n_pins; i++)
-		tei_region_unpin(lane->ep->base, p->pins[i]);
-	p->n_pins = 0;
+	size_t heads = p->n_heads * (size_t)TCP_HEAD_LEN;
+	size_t old = smaller(n, p->old_bytes);
+	size_t part = smaller(old, lane->stub_len);
+
+	n -= old;
+	if (part)
+		stub_sent(lane, part);
+	payload_sent(lane, old - part);
+	if (!n)
+		return 0;
+	commit(lane, p);
+	part = smaller(n, heads);
+	payload_sent(lane, n - part);
+	if (part == heads)
+		return 0;
+	return keep_stub(lane, (const uint8_t *)p->heads + part, heads - part);
 }
 
 static ssize_t transmit(const struct tcp_lane *lane, const struct tcp_plan *p)
@@ -505,33 +195,47 @@ static ssize_t transmit(const struct tcp_lane *lane, const struct tcp_plan *p)
 	return errno == EAGAIN ? 0 : -errno;
 }
 
-static bool has_more(const struct tcp_lane *lane)
+/* Room for what the plan is about to announce. */
+static int make_room(struct tcp_lane *lane, const struct tcp_plan *p)
 {
-	const struct tcp_debts *d = lane->debts;
-
-	return lane->stub_len || lane->out != TCP_STREAM_NONE ||
-	       lane->abort_id || !tei_list_empty(&lane->reads) ||
-	       !tei_list_empty(&lane->writes) ||
-	       (d && (d->n_answers || d->n_reads));
+	if (!p->train.n || lane->out)
+		return 0;
+	lane->out = tei_malloc(sizeof(*lane->out));
+	if (!lane->out)
+		return -ENOMEM;
+	lane->out->at = lane->out->n = 0;
+	return 0;
 }
 
-void tei_tcp_send(struct tcp_lane *lane)
+static int send_once(struct tcp_lane *lane)
 {
 	struct tcp_plan *p = lane->rail->plan;
 	ssize_t n = 0;
 	int rc;
 
-	settle_refused(lane);
-	if (has_more(lane)) {
-		rc = plan_all(lane, p);
-		if (!rc && p->bytes)
-			n = transmit(lane, p);
-		unpin_all(lane, p);
-		if (rc < 0 || n < 0) {
-			tei_tcp_lane_fail(lane, rc < 0 ? rc : (int)n);
+	rc = tei_tcp_plan(lane);
+	if (!rc)
+		rc = make_room(lane, p);
+	if (!rc && p->bytes)
+		n = transmit(lane, p);
+	if (lane->debts)
+		tei_tcp_holds_release(lane);
+	if (rc < 0 || n < 0)
+		return rc < 0 ? rc : (int)n;
+	return took(lane, p, (size_t)n);
+}
+
+void tei_tcp_send(struct tcp_lane *lane)
+{
+	int rc;
+
+	tei_tcp_settle_refused(lane);
+	if (tei_tcp_has_more(lane)) {
+		rc = send_once(lane);
+		if (rc < 0) {
+			tei_tcp_lane_fail(lane, rc);
 			return;
 		}
-		consume(lane, p, (size_t)n);
 	}
-	tei_tcp_lane_want_out(lane, has_more(lane));
+	tei_tcp_lane_want_out(lane, tei_tcp_has_more(lane));
 }

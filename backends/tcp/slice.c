@@ -46,6 +46,15 @@ uint64_t tei_tcp_gather(const struct tei_slice *slice, struct tcp_cursor *c,
 	return c->at - start;
 }
 
+void tei_tcp_skip(const struct tei_slice *slice, struct tcp_cursor *c,
+		  uint64_t n)
+{
+	uint64_t end = c->at + n;
+
+	while (c->at < end)
+		(void)next_run(slice, c, end - c->at);
+}
+
 /* Of @n bytes at @at of the slice take those that the checksum is over. */
 static void take_crc(struct tei_slice *slice, uint64_t at,
 		     const struct iovec *run)
@@ -79,13 +88,13 @@ void tei_tcp_pass(struct tei_slice *slice, uint64_t n)
 	}
 }
 
-void tei_tcp_copy_out(const struct tei_slice *slice, uint8_t *to, uint64_t n)
+void tei_tcp_copy_out(const struct tei_slice *slice, struct tcp_cursor *c,
+		      uint8_t *to, uint64_t n)
 {
-	struct tcp_cursor c = tcp_slice(slice)->passed;
 	struct iovec run;
 
 	for (; n; n -= run.iov_len) {
-		run = next_run(slice, &c, n);
+		run = next_run(slice, c, n);
 		memcpy(to, run.iov_base, run.iov_len);
 		to += run.iov_len;
 	}

@@ -2,19 +2,24 @@
 /*
  * tcp.h - what the files of the tcp backend share
  *
- * rail.c      listening socket, epoll, progress, young connections
+ * rail.c      listening socket, epoll, progress
+ * young.c     accepting, and what must happen in time
  * lane.c      one connection: socket, hello, interest, end
  * endpoint.c  the ops of an endpoint: open, connect, post, cancel, drop
- * send.c      what goes out next on a lane, in one vectored write
- * receive.c   what came in on a lane, read into its final place
+ * debts.c     what a target owes: answers, data
+ * plan.c      what goes out next on a lane
+ * send.c      one vectored write of it, and what the kernel took
+ * receive.c   the bytes that come in on a lane, read into their final place
+ * frame.c     what the frames among them mean
+ * hold.c      a target's memory, pinned for the time of one call
  * slice.c     walking a slice's local pieces, with checksum
  * wire.c      frames to bytes and back
  * devices.c   which interfaces are rails, and which reach each other
  * netlink.c   whether a rail's interface has its link
  *
  * Everything belongs to the holder of the rail's drive token. No pin of a
- * region outlives a call from the core: the memory is pinned for each system
- * call anew, so a peer that stops in the middle of a frame keeps no region.
+ * region outlives a call from the core, so a peer that stops in the middle of
+ * a frame keeps no region.
  */
 #ifndef TCP_TCP_H
 #define TCP_TCP_H
@@ -28,18 +33,22 @@
 #include "base/list.h"
 #include "te/backend.h"
 
-#define TCP_WINDOW       256 /* unanswered requests of a lane; on the wire */
-#define TCP_WINDOW_BYTES (8u << 20) /* and their bytes, but one at least */
+#define TCP_WINDOW_BYTES (8u << 20) /* unanswered; but one request at least */
 #define TCP_SCRATCH_LEN  (64u << 10)
-#define TCP_BULK_LEN     (16u << 10) /* from here on reading in place pays */
+#define TCP_BULK_LEN     (16u << 10) /* from here on a system call less pays */
+#define TCP_EXPRESS_LEN  (16u << 10) /* up to here it is no bulk */
+#define TCP_OVERTAKE_MAX 16          /* then who has waited goes first */
 #define TCP_IOV_MAX      1024
-#define TCP_ITEMS_MAX    512
+#define TCP_HEADS_MAX    512
+#define TCP_HOLDS_MAX    16
+#define TCP_HOT_MAX      4
 #define TCP_YOUNG_MAX    256 /* connections that have not said hello */
 #define TCP_TICK_MS      250
 
 struct tcp_config {
 	uint64_t lanes, port, sndbuf, rcvbuf, frame, send_chunk;
-	uint64_t connect_timeout; /* ms */
+	uint64_t connect_timeout, stall_timeout; /* ms */
+	uint64_t busy_poll;                      /* us */
 	char *congestion;
 	char *devices; /* NULL or "": one rail, and the kernel routes */
 };
@@ -63,28 +72,55 @@ enum tcp_lane_state {
 	TCP_LANE_CLOSED,
 };
 
-/* Whose payload is half sent, or comes in now. */
+/* Whose payload it is. */
 enum tcp_stream {
-	TCP_STREAM_NONE,
 	TCP_STREAM_SLICE,  /* of this initiator's slice */
 	TCP_STREAM_REGION, /* of this target's region */
 	TCP_STREAM_ORPHAN, /* out: of a slice that is over; in: to be drained */
 };
 
-struct tcp_answer {
+/* The payload of one frame whose header has gone, or come. */
+struct tcp_car {
+	uint8_t stream; /* enum tcp_stream */
+	bool last;      /* of its id */
+	bool data;      /* DATA; else WRITE */
+	int err;        /* incoming: to be refused for this */
 	uint64_t id;
-	uint64_t status;
+	uint64_t left; /* bytes still to go */
+	union {
+		struct { /* REGION: where the rest of it is */
+			uint64_t key, address;
+		};
+		struct tei_slice *slice; /* SLICE; not owned */
+		struct {                 /* ORPHAN that goes out */
+			uint8_t *copy;   /* owned */
+			uint64_t copy_at;
+		};
+	};
+};
+
+/* Payload in the order in which it passes; car[at] is passing now. */
+struct tcp_train {
+	uint32_t at, n;
+	struct tcp_car car[TCP_TRAIN_MAX];
+};
+
+struct tcp_answer { /* @count ids from @id on have ended so */
+	uint64_t id;
+	uint16_t count;
+	uint16_t status;
 };
 
 struct tcp_served { /* a READ that is being answered */
-	struct tcp_frame ask;
-	uint64_t sent;
-	int err; /* refused in the middle: answered once it is first */
+	uint64_t id, key, address, length;
+	uint64_t sent; /* announced, that is */
+	int err;       /* refused in the middle: answered once it is first */
 };
 
 /* A target's debts on one lane; TCP_WINDOW bounds both together. */
 struct tcp_debts {
 	uint32_t first_answer, n_answers;
+	uint32_t n_ids; /* that the answers are about */
 	uint32_t first_read, n_reads;
 	struct tcp_answer answers[TCP_WINDOW];
 	struct tcp_served reads[TCP_WINDOW];
@@ -100,34 +136,33 @@ struct tcp_lane {
 	struct tcp_endpoint *ep; /* not owned; NULL: accepted, no hello yet */
 	struct tei_list link;    /* rail->young, rail->dead or none */
 	uint64_t deadline_ms;    /* while young */
+	uint32_t hot; /* tries left until epoll has to tell; 0: cold */
 
 	/* Coming in. */
 	uint8_t head[TCP_HEAD_LEN];
 	uint32_t head_have;
-	bool bulk; /* the last payload was big: do not read past headers */
-	enum tcp_stream in;
-	struct tcp_frame frame; /* its address and offset move with `in_left` */
-	uint64_t in_left;       /* payload still to come */
-	struct tei_slice *slice; /* with TCP_STREAM_SLICE; not owned */
-	uint64_t refused_id; /* target: of the WRITE that was refused last */
+	bool heads_end;       /* all headers of the train are here */
+	uint32_t read_on;     /* bytes worth reading past a train */
+	uint64_t refused_id;  /* target: of the WRITE that was refused last */
+	struct tcp_train *in; /* owned; from the first frame on */
 
 	/* Going out. */
-	uint8_t stub[TCP_HEAD_LEN]; /* rest of a header that is half sent */
+	uint8_t *stub; /* owned; headers that are half sent, or NULL */
 	uint32_t stub_at, stub_len;
-	enum tcp_stream out;
-	uint64_t out_left; /* payload of the frame begun, still to go */
-	uint8_t *orphan;   /* private copy of it */
-	uint64_t orphan_at;
+	struct tcp_train *out;   /* owned; from the first frame on */
+	uint32_t n_orphans;      /* in it */
+	uint64_t stalled_ms;     /* since when they have not moved */
+	struct tei_list stalled; /* rail->stalled, while there are some */
 
-	/* Initiator. Slices in order of id. */
-	struct tei_list reads, writes; /* not, or not wholly, sent */
+	/* Initiator. The sent ones in order of id. */
+	struct tei_list reads, writes; /* not, or not wholly, announced */
 	struct tei_list sent_reads, sent_writes;
+	uint32_t n_overtakes; /* in a row */
 	uint64_t next_id;
-	uint64_t
-		abort_id; /* WRITE given up between frames, peer not told yet */
+	uint64_t abort_id; /* WRITE given up half-way, peer not told yet */
 	uint64_t n_unanswered, bytes_unanswered;
 
-	struct tcp_debts *debts; /* target, once open */
+	struct tcp_debts *debts; /* owned; target, once open */
 };
 
 struct tcp_endpoint {
@@ -149,36 +184,30 @@ struct tcp_cursor {
 
 struct tcp_slice {
 	struct tcp_lane *lane; /* NULL: refused by post(), done() is due */
-	uint64_t id;
-	struct tcp_cursor passed; /* sent or received so far */
-	bool sent;                /* wholly, as far as the kernel goes */
-};
-
-enum tcp_item_kind {
-	TCP_ITEM_STUB,
-	TCP_ITEM_REST, /* payload of the frame that is half sent */
-	TCP_ITEM_ABORT,
-	TCP_ITEM_ANSWER,
-	TCP_ITEM_ASK,   /* READ */
-	TCP_ITEM_WRITE, /* frame with payload */
-	TCP_ITEM_DATA,  /* likewise */
-};
-
-struct tcp_item {
-	enum tcp_item_kind kind;
-	uint32_t head_len;
-	uint64_t payload; /* planned now */
-	uint64_t length;  /* of the frame's payload */
+	uint64_t id;           /* 0: nothing of it has gone */
+	struct tcp_cursor announced; /* by headers that have gone, or come */
+	struct tcp_cursor passed;    /* sent or received */
+	bool sent;                   /* wholly announced, or asked for */
 };
 
 /* One vectored write being put together; shared by the lanes of a rail. */
 struct tcp_plan {
-	uint32_t n_items, n_iov, n_pins;
-	size_t bytes;
-	struct tcp_item items[TCP_ITEMS_MAX];
+	uint32_t n_iov;
+	size_t bytes;     /* in iov */
+	size_t old_bytes; /* of them, what was announced before */
+	/* What the new headers say, in this order. */
+	uint64_t abort_id;
+	uint32_t n_answers, n_asks, n_heads;
+	struct tcp_train train; /* new; its headers are the last ones */
 	struct iovec iov[TCP_IOV_MAX];
-	uint64_t pins[TCP_ITEMS_MAX];
-	uint8_t heads[TCP_ITEMS_MAX][TCP_HEAD_LEN];
+	uint8_t heads[TCP_HEADS_MAX][TCP_HEAD_LEN];
+	struct tcp_frame frames[TCP_TRAIN_MAX]; /* those of the train */
+};
+
+struct tcp_hold { /* [from, to) of the region of @key is pinned */
+	uint64_t key, from, to, pin;
+	uint8_t *local; /* of @from */
+	uint32_t access;
 };
 
 struct tcp_rail {
@@ -198,8 +227,15 @@ struct tcp_rail {
 	struct tei_list waiting; /* endpoints with lanes to come */
 	struct tei_list broken;  /* endpoints */
 	struct tei_list refused; /* slices */
+	struct tei_list stalled; /* lanes with orphans that go out */
 	struct tcp_plan *plan;
 	uint8_t *scratch; /* scratch[TCP_SCRATCH_LEN] */
+	/* Lanes that were busy just now: asked without epoll. */
+	struct tcp_lane *hot[TCP_HOT_MAX];
+	uint32_t n_unasked; /* times that epoll was left out in a row */
+	/* Only during a call of one lane. */
+	uint32_t n_holds;
+	struct tcp_hold holds[TCP_HOLDS_MAX];
 };
 
 static inline struct tcp_rail *tcp_rail(const struct tei_rail *rail)
@@ -230,11 +266,21 @@ int tei_tcp_progress(struct tei_rail *rail, int budget);
 int tei_tcp_wait_fd(struct tei_rail *rail);
 /* Have progress() called soon, for refused slices and broken endpoints. */
 void tei_tcp_kick(struct tcp_rail *rail);
+/* Ask this lane for bytes at each progress(), and no more. */
+void tei_tcp_heat(struct tcp_lane *lane);
+void tei_tcp_cool(struct tcp_lane *lane);
+int tei_tcp_watch(struct tcp_rail *rail, int fd, struct tcp_source *source,
+		  uint32_t events);
+
+/* ---- young.c ---- */
+
 /* Give a lane connect_timeout to get open, or stop the clock. */
 void tei_tcp_young_add(struct tcp_lane *lane);
 void tei_tcp_young_remove(struct tcp_lane *lane);
-int tei_tcp_watch(struct tcp_rail *rail, int fd, struct tcp_source *source,
-		  uint32_t events);
+/* It owes the peer payload of a slice that is over: not for ever. */
+void tei_tcp_stalled_add(struct tcp_lane *lane);
+void tei_tcp_accept(struct tcp_rail *rail);
+void tei_tcp_tick(struct tcp_rail *rail);
 
 /* ---- devices.c ---- */
 
@@ -262,9 +308,12 @@ struct tcp_lane *tei_tcp_lane_create(struct tcp_rail *rail, int fd,
 /* The initiator's: a socket on its way to @to. */
 int tei_tcp_lane_connect(struct tcp_endpoint *ep, uint32_t index,
 			 const struct tei_address *to);
-/* Close its socket. The memory stays until tei_tcp_lane_destroy(). */
+/* Close its socket. The memory stays until tei_tcp_lane_destroy(), or till the
+ * end of progress(). */
 void tei_tcp_lane_close(struct tcp_lane *lane);
 void tei_tcp_lane_destroy(struct tcp_lane *lane);
+/* What was destroyed during progress(). */
+void tei_tcp_lanes_free(struct tcp_rail *rail);
 /* An event of its socket. */
 void tei_tcp_lane_event(struct tcp_lane *lane, uint32_t events);
 void tei_tcp_lane_want_out(struct tcp_lane *lane, bool want);
@@ -297,26 +346,64 @@ void tei_tcp_endpoint_break(struct tcp_endpoint *ep, int err);
 struct tcp_endpoint *tei_tcp_endpoint_claim(struct tcp_rail *rail,
 					    const struct tcp_hello *hello);
 /*
- * Leave a slice that is not done yet: off the lane's lists, the rest of its
- * half-sent frame copied. -ENOMEM: not copied.
+ * End a slice. What was announced of it still goes out, from a copy, and what
+ * comes in for it is drained; without memory for the copy the endpoint breaks.
  */
-int tei_tcp_slice_leave(struct tcp_lane *lane, struct tei_slice *slice);
 void tei_tcp_slice_end(struct tei_slice *slice, int err, uint64_t bytes);
+
+/* ---- debts.c ---- */
+
+/* As target: owe an answer. False: the peer exceeds the window. */
+bool tei_tcp_owe_answer(struct tcp_lane *lane, uint64_t id, int err);
+bool tei_tcp_owe_data(struct tcp_lane *lane, const struct tcp_frame *ask);
+struct tcp_answer *tei_tcp_answer_at(struct tcp_debts *d, uint32_t i);
+struct tcp_served *tei_tcp_read_at(struct tcp_debts *d, uint32_t i);
+/* The first @n answers are on their way. */
+void tei_tcp_answers_sent(struct tcp_debts *d, uint32_t n);
+/* @length bytes more of the first READ have been announced. */
+void tei_tcp_read_sent(struct tcp_debts *d, uint64_t length);
+/* READs that were refused once their turn came become answers. */
+void tei_tcp_settle_refused(struct tcp_lane *lane);
+
+/* ---- plan.c ---- */
+
+/* Fill rail->plan; changes nothing else. < 0: what is half sent cannot end. */
+int tei_tcp_plan(struct tcp_lane *lane);
+bool tei_tcp_has_more(const struct tcp_lane *lane);
 
 /* ---- send.c ---- */
 
 /* Send what the socket takes, about one chunk at most. */
 void tei_tcp_send(struct tcp_lane *lane);
-/* As target: owe an answer. False: the peer exceeds the window. */
-bool tei_tcp_owe_answer(struct tcp_lane *lane, uint64_t id, int err);
-bool tei_tcp_owe_data(struct tcp_lane *lane, const struct tcp_frame *ask);
 
 /* ---- receive.c ---- */
 
-void tei_tcp_receive(struct tcp_lane *lane);
+/* Returns how many bytes have come. */
+size_t tei_tcp_receive(struct tcp_lane *lane);
 /* recv() with injected faults: > 0, 0 at the end, -EAGAIN, other -errno. */
 ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
 		      uint32_t n);
+
+/* ---- frame.c ---- */
+
+/* A header has come. It may close the lane. */
+void tei_tcp_take_frame(struct tcp_lane *lane, const uint8_t *head);
+/* The first car of the train has passed wholly. It may close the lane. */
+void tei_tcp_car_end(struct tcp_lane *lane);
+/* As target: answer why not, and let the car's payload pass by. */
+void tei_tcp_refuse(struct tcp_lane *lane, struct tcp_car *car, int err);
+
+/* ---- hold.c ---- */
+
+/*
+ * Where car[0] is in this target's memory, pinned until
+ * tei_tcp_holds_release(); those of the following n - 1 cars that go to the
+ * same region are pinned along with it. -EAGAIN: release first; or as
+ * tei_region_pin().
+ */
+int tei_tcp_hold(struct tcp_lane *lane, const struct tcp_car *car, uint32_t n,
+		 uint32_t access, void **local);
+void tei_tcp_holds_release(struct tcp_lane *lane);
 
 /* ---- slice.c ---- */
 
@@ -328,10 +415,13 @@ void tei_tcp_cursor_init(struct tcp_cursor *c, const struct tei_slice *slice);
 uint64_t tei_tcp_gather(const struct tei_slice *slice, struct tcp_cursor *c,
 			uint64_t want, struct iovec *iov, uint32_t max,
 			uint32_t *n_iov);
+void tei_tcp_skip(const struct tei_slice *slice, struct tcp_cursor *c,
+		  uint64_t n);
 /* The next @n bytes have passed: move slice's own cursor, take the CRC. */
 void tei_tcp_pass(struct tei_slice *slice, uint64_t n);
-/* Copy the next @n bytes out of or into the slice; the cursor stays. */
-void tei_tcp_copy_out(const struct tei_slice *slice, uint8_t *to, uint64_t n);
+/* Copy the next @n bytes out of or into the slice, and move @c past them. */
+void tei_tcp_copy_out(const struct tei_slice *slice, struct tcp_cursor *c,
+		      uint8_t *to, uint64_t n);
 void tei_tcp_copy_in(const struct tei_slice *slice, const uint8_t *from,
 		     uint64_t n);
 

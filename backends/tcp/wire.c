@@ -56,6 +56,12 @@ void tei_tcp_frame_encode(const struct tcp_frame *f, uint8_t out[TCP_HEAD_LEN])
 	put64(out + 56, 0);
 }
 
+static bool payload_fits(const struct tcp_frame *f)
+{
+	return !(f->flags & ~(TCP_LAST | TCP_MORE)) && f->length >= 1 &&
+	       f->length <= TCP_FRAME_MAX;
+}
+
 /* What a frame of each kind may say about its length and flags. */
 static bool frame_fits(const struct tcp_frame *f)
 {
@@ -63,16 +69,14 @@ static bool frame_fits(const struct tcp_frame *f)
 	case TCP_WRITE:
 		if (f->flags == TCP_ABORT)
 			return f->length == 0;
-		return !(f->flags & ~TCP_LAST) && f->length >= 1 &&
-		       f->length <= TCP_FRAME_MAX;
+		return payload_fits(f);
 	case TCP_DATA:
-		return !(f->flags & ~TCP_LAST) && f->length >= 1 &&
-		       f->length <= TCP_FRAME_MAX;
+		return payload_fits(f);
 	case TCP_READ:
 		return !f->flags && f->length >= 1 &&
 		       f->length <= TCP_LENGTH_MAX;
 	case TCP_ANSWER:
-		return !f->flags && f->length == 0;
+		return !f->flags && f->length >= 1 && f->length <= TCP_WINDOW;
 	default:
 		return false;
 	}

@@ -17,10 +17,12 @@
 #define TCP_ADDRESS_LEN 48
 #define TCP_NETWORK_LEN 20
 #define TCP_MAGIC       0x31544554u /* "TET1" */
-#define TCP_VERSION     1
+#define TCP_VERSION     2
 #define TCP_FRAME_MAX   (256u << 10) /* payload of one frame */
 #define TCP_LENGTH_MAX  (1ull << 40) /* bytes of one READ */
 #define TCP_LANES_MAX   16
+#define TCP_WINDOW      256 /* unanswered requests of a lane */
+#define TCP_TRAIN_MAX   128 /* frames whose headers go before all payload */
 
 enum tcp_op {
 	TCP_HELLO = 1,   /* initiator: this lane belongs to that token */
@@ -28,12 +30,13 @@ enum tcp_op {
 	TCP_WRITE = 3,   /* initiator: payload for the target's memory */
 	TCP_READ = 4,    /* initiator: asks for DATA */
 	TCP_DATA = 5,    /* target: payload of a READ */
-	TCP_ANSWER = 6,  /* target: end of a WRITE, or refusal of either */
+	TCP_ANSWER = 6,  /* target: end of WRITEs, or refusal of either */
 };
 
 enum tcp_flags {
 	TCP_LAST = 1,  /* WRITE, DATA: the last frame of this id */
 	TCP_ABORT = 2, /* WRITE: no more comes; no payload */
+	TCP_MORE = 4,  /* WRITE, DATA: payload comes after the next header's */
 };
 
 struct tcp_frame {
@@ -45,8 +48,9 @@ struct tcp_frame {
 	uint64_t
 		address; /* WRITE, READ: of the first byte meant by this frame */
 	uint64_t offset; /* WRITE, DATA: of the payload in the request */
-	uint64_t length; /* of the payload; READ: bytes asked for */
-	uint64_t epoch;  /* WRITE, READ */
+	/* Of the payload; READ: bytes asked for; ANSWER: ids from @id on. */
+	uint64_t length;
+	uint64_t epoch; /* WRITE, READ */
 };
 
 struct tcp_hello {

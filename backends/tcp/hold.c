@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hold.c - a target's memory, pinned for the time of one call
+ *
+ * A train of small frames mostly goes to one region. Pinning what lies between
+ * its lowest and its highest byte checks all of them at once: a region is one
+ * range, so the whole lies inside it exactly when every part does. Where that
+ * is refused each frame is checked alone, and only the bad one is refused.
+ */
+#include "backends/tcp/tcp.h"
+
+#include <endian.h>
+#include <errno.h>
+
+static const struct tcp_hold *find(const struct tcp_rail *rail,
+				   const struct tcp_car *car, uint32_t access)
+{
+	for (uint32_t i = 0; i < rail->n_holds; i++) {
+		const struct tcp_hold *h = &rail->holds[i];
+
+		if (h->key == car->key && h->access == access &&
+		    car->address >= h->from &&
+		    car->address + car->left <= h->to)
+			return h;
+	}
+	return NULL;
+}
+
+static bool wraps(const struct tcp_car *car)
+{
+	return car->address + car->left < car->address;
+}
+
+/* Widen @h to the cars that are good at first sight and of its region. */
+static void widen(struct tcp_hold *h, const struct tcp_car *car, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t end = car[i].address + car[i].left;
+
+		if (car[i].stream != TCP_STREAM_REGION || car[i].err ||
+		    car[i].key != h->key || wraps(&car[i]))
+			continue;
+		if (car[i].address < h->from)
+			h->from = car[i].address;
+		if (end > h->to)
+			h->to = end;
+	}
+}
+
+static int pin(const struct tcp_lane *lane, struct tcp_hold *h)
+{
+	uint64_t key = htole64(h->key);
+	void *local;
+	int rc;
+
+	rc = tei_region_pin(lane->ep->base, &key, sizeof(key), h->from,
+			    h->to - h->from, h->access, &local, &h->pin);
+	h->local = local;
+	return rc;
+}
+
+/* As wide as the train wants it, or else for car[0] alone. */
+static int pin_best(const struct tcp_lane *lane, const struct tcp_car *car,
+		    uint32_t n, struct tcp_hold *h)
+{
+	struct tcp_hold alone = *h;
+
+	widen(h, car + 1, n - 1);
+	if (h->from != alone.from || h->to != alone.to) {
+		if (!pin(lane, h))
+			return 0;
+		*h = alone;
+	}
+	return pin(lane, h);
+}
+
+int tei_tcp_hold(struct tcp_lane *lane, const struct tcp_car *car, uint32_t n,
+		 uint32_t access, void **local)
+{
+	struct tcp_rail *rail = lane->rail;
+	const struct tcp_hold *held = find(rail, car, access);
+	struct tcp_hold h = {.key = car->key,
+			     .from = car->address,
+			     .to = car->address + car->left,
+			     .access = access};
+	int rc;
+
+	if (!held) {
+		if (wraps(car))
+			return -EFAULT;
+		if (rail->n_holds == TCP_HOLDS_MAX)
+			return -EAGAIN;
+		rc = pin_best(lane, car, n, &h);
+		if (rc < 0)
+			return rc;
+		rail->holds[rail->n_holds++] = h;
+		held = &h;
+	}
+	*local = held->local + (car->address - held->from);
+	return 0;
+}
+
+void tei_tcp_holds_release(struct tcp_lane *lane)
+{
+	struct tcp_rail *rail = lane->rail;
+
+	while (rail->n_holds)
+		tei_region_unpin(lane->ep->base,
+				 rail->holds[--rail->n_holds].pin);
+}

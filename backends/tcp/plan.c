@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plan.c - what goes out next on a lane, put into one vectored write
+ *
+ * In this order: headers that are half sent, payload that was announced
+ * before, and one new block: headers without payload, headers of a new train,
+ * the train's payload. Nothing is changed here but the plan; it is up to the
+ * kernel how much of it becomes true. The new block's headers go as a whole or
+ * not at all (send.c keeps what is missing of them).
+ */
+#include "backends/tcp/tcp.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include <te/te.h>
+
+static void plan_memory(struct tcp_plan *p, const void *bytes, size_t len)
+{
+	p->iov[p->n_iov].iov_base = (void *)(uintptr_t)bytes;
+	p->iov[p->n_iov].iov_len = len;
+	p->n_iov++;
+	p->bytes += len;
+}
+
+static void plan_head(struct tcp_plan *p, const struct tcp_frame *f)
+{
+	assert(p->n_heads < TCP_HEADS_MAX);
+	tei_tcp_frame_encode(f, p->heads[p->n_heads++]);
+}
+
+/* ---- payload ---- */
+
+struct layout {
+	const struct tcp_train *train;
+	bool is_new;
+	struct tei_slice *slice; /* whose memory the cursor walks */
+	struct tcp_cursor cursor;
+	uint32_t whole; /* index of the first car that is not wholly in iov */
+	bool begun;     /* a part of that one is */
+	int err;        /* why its memory cannot be had */
+};
+
+/* False: it does not fit, or not wholly. */
+static bool lay_slice(struct tcp_plan *p, struct layout *l,
+		      const struct tcp_car *car)
+{
+	const struct tcp_slice *s = tcp_slice(car->slice);
+	uint64_t covered;
+	uint32_t n;
+
+	if (car->slice != l->slice) {
+		l->slice = car->slice;
+		l->cursor = l->is_new ? s->announced : s->passed;
+	}
+	covered = tei_tcp_gather(car->slice, &l->cursor, car->left,
+				 p->iov + p->n_iov, TCP_IOV_MAX - p->n_iov, &n);
+	p->n_iov += n;
+	p->bytes += covered;
+	l->begun = covered;
+	return covered == car->left;
+}
+
+static bool lay_region(struct tcp_lane *lane, struct tcp_plan *p,
+		       struct layout *l, const struct tcp_car *car)
+{
+	uint32_t n = l->train->n - l->whole;
+	void *local;
+	int rc;
+
+	rc = tei_tcp_hold(lane, car, n, TE_ACCESS_REMOTE_READ, &local);
+	if (rc < 0) {
+		l->err = rc == -EAGAIN ? 0 : rc;
+		return false;
+	}
+	plan_memory(p, local, car->left);
+	return true;
+}
+
+static bool lay_car(struct tcp_lane *lane, struct tcp_plan *p, struct layout *l)
+{
+	const struct tcp_car *car = &l->train->car[l->whole];
+
+	l->begun = false;
+	if (p->n_iov == TCP_IOV_MAX)
+		return false;
+	switch (car->stream) {
+	case TCP_STREAM_SLICE:
+		return lay_slice(p, l, car);
+	case TCP_STREAM_REGION:
+		return lay_region(lane, p, l, car);
+	default:
+		plan_memory(p, car->copy + car->copy_at, car->left);
+		return true;
+	}
+}
+
+static void lay_out(struct tcp_lane *lane, struct tcp_plan *p, struct layout *l)
+{
+	for (l->whole = l->train->at; l->whole < l->train->n; l->whole++) {
+		if (!lay_car(lane, p, l))
+			return;
+	}
+	l->begun = false;
+}
+
+/* ---- headers without payload ---- */
+
+static void plan_answers(struct tcp_lane *lane, struct tcp_plan *p)
+{
+	for (uint32_t i = 0; i < lane->debts->n_answers; i++) {
+		struct tcp_answer *a = tei_tcp_answer_at(lane->debts, i);
+		struct tcp_frame f = {.op = TCP_ANSWER,
+				      .status = (uint8_t)a->status,
+				      .id = a->id,
+				      .length = a->count};
+
+		plan_head(p, &f);
+		p->n_answers++;
+	}
+}
+
+static void plan_abort(const struct tcp_lane *lane, struct tcp_plan *p)
+{
+	struct tcp_frame f = {
+		.op = TCP_WRITE, .flags = TCP_ABORT, .id = lane->abort_id};
+
+	if (!f.id)
+		return;
+	plan_head(p, &f);
+	p->abort_id = f.id;
+}
+
+static void frame_of(const struct tei_slice *slice, uint8_t op, uint64_t at,
+		     struct tcp_frame *f)
+{
+	uint64_t key;
+
+	memcpy(&key, slice->key, sizeof(key));
+	*f = (struct tcp_frame){
+		.op = op,
+		.id = tcp_slice(slice)->id,
+		.key = le64toh(key),
+		.address = slice->remote + at,
+		.offset = at,
+		.length = slice->length - at,
+		.epoch = slice->ep->epoch,
+	};
+}
+
+/* Returns the first id that is free behind them. */
+static uint64_t plan_asks(const struct tcp_lane *lane, struct tcp_plan *p)
+{
+	uint64_t id = lane->next_id;
+	struct tcp_frame f;
+
+	tei_list_for_each (pos, &lane->reads) {
+		frame_of(tei_list_entry(pos, struct tei_slice, link), TCP_READ,
+			 0, &f);
+		f.id = id++;
+		plan_head(p, &f);
+		p->n_asks++;
+	}
+	return id;
+}
+
+/* ---- the new train ---- */
+
+struct loading {
+	uint32_t room;  /* cars */
+	uint64_t bytes; /* that may still be added, about */
+	uint64_t frame; /* most payload of one */
+};
+
+static bool is_loaded(const struct tcp_plan *p, const struct loading *load)
+{
+	return p->train.n >= load->room || !load->bytes;
+}
+
+/* Cut @f to one frame of what it stands for; the car to go with it. */
+static struct tcp_car *load_car(struct tcp_plan *p, struct loading *load,
+				struct tcp_frame *f)
+{
+	struct tcp_car *car = &p->train.car[p->train.n];
+
+	if (f->length <= load->frame)
+		f->flags |= TCP_LAST;
+	else
+		f->length = load->frame;
+	p->frames[p->train.n++] = *f;
+	load->bytes -= f->length < load->bytes ? f->length : load->bytes;
+	*car = (struct tcp_car){.id = f->id, .left = f->length};
+	return car;
+}
+
+static void load_writes(const struct tcp_lane *lane, struct tcp_plan *p,
+			struct loading *load, uint64_t id)
+{
+	tei_list_for_each (pos, &lane->writes) {
+		struct tei_slice *slice =
+			tei_list_entry(pos, struct tei_slice, link);
+		uint64_t at = tcp_slice(slice)->announced.at;
+		struct tcp_frame f;
+
+		for (; at < slice->length; at += f.length) {
+			struct tcp_car *car;
+
+			if (is_loaded(p, load))
+				return;
+			frame_of(slice, TCP_WRITE, at, &f);
+			if (!f.id)
+				f.id = id;
+			car = load_car(p, load, &f);
+			car->stream = TCP_STREAM_SLICE;
+			car->slice = slice;
+		}
+		if (!tcp_slice(slice)->id)
+			id++;
+	}
+}
+
+static void load_served(const struct tcp_lane *lane, struct tcp_plan *p,
+			struct loading *load)
+{
+	for (uint32_t i = 0; i < lane->debts->n_reads; i++) {
+		struct tcp_served *served = tei_tcp_read_at(lane->debts, i);
+		struct tcp_frame f = {.op = TCP_DATA, .id = served->id};
+
+		if (served->err)
+			return;
+		f.offset = served->sent;
+		for (; f.offset < served->length; f.offset += f.length) {
+			struct tcp_car *car;
+
+			if (is_loaded(p, load))
+				return;
+			f.length = served->length - f.offset;
+			car = load_car(p, load, &f);
+			car->stream = TCP_STREAM_REGION;
+			car->key = served->key;
+			car->address = served->address + f.offset;
+		}
+	}
+}
+
+/* Memory of a READ cannot be had (any more): it will be answered with why. */
+static void note_refused(struct tcp_lane *lane, uint64_t id, int err)
+{
+	for (uint32_t i = 0; i < lane->debts->n_reads; i++) {
+		struct tcp_served *served = tei_tcp_read_at(lane->debts, i);
+
+		if (served->id == id && !served->err) {
+			served->err = err;
+			return;
+		}
+	}
+}
+
+/* Payload first, for it decides how long the train can be. */
+static void plan_train(struct tcp_lane *lane, struct tcp_plan *p)
+{
+	struct layout l = {.train = &p->train, .is_new = true};
+
+	lay_out(lane, p, &l);
+	if (l.err)
+		note_refused(lane, p->train.car[l.whole].id, l.err);
+	p->train.n = l.whole + l.begun;
+	for (uint32_t i = 0; i < p->train.n; i++) {
+		if (i + 1 < p->train.n)
+			p->frames[i].flags |= TCP_MORE;
+		plan_head(p, &p->frames[i]);
+	}
+}
+
+static void plan_block(struct tcp_lane *lane, struct tcp_plan *p)
+{
+	const struct tcp_config *config = tcp_config(lane->rail);
+	const struct tcp_train *out = lane->out;
+	struct loading load = {.frame = config->frame, .room = TCP_TRAIN_MAX};
+	uint32_t heads = p->n_iov++;
+
+	if (out)
+		load.room -= out->n - out->at;
+	if (p->bytes < config->send_chunk)
+		load.bytes = config->send_chunk - p->bytes;
+	if (lane->debts) {
+		plan_answers(lane, p);
+		load_served(lane, p, &load);
+	} else {
+		plan_abort(lane, p);
+		load_writes(lane, p, &load, plan_asks(lane, p));
+	}
+	plan_train(lane, p);
+	p->iov[heads].iov_base = p->heads;
+	p->iov[heads].iov_len = p->n_heads * (size_t)TCP_HEAD_LEN;
+	p->bytes += p->iov[heads].iov_len;
+}
+
+int tei_tcp_plan(struct tcp_lane *lane)
+{
+	struct tcp_plan *p = lane->rail->plan;
+	struct layout old = {.train = lane->out};
+
+	p->n_iov = p->n_answers = p->n_asks = p->n_heads = 0;
+	p->train.at = p->train.n = 0;
+	p->bytes = p->abort_id = 0;
+	if (lane->stub_len)
+		plan_memory(p, lane->stub + lane->stub_at, lane->stub_len);
+	if (lane->out)
+		lay_out(lane, p, &old);
+	p->old_bytes = p->bytes;
+	if (old.err)
+		return old.err;
+	if (lane->out && old.whole < lane->out->n)
+		return 0;
+	if (p->n_iov + 2 <= TCP_IOV_MAX)
+		plan_block(lane, p);
+	return 0;
+}
+
+bool tei_tcp_has_more(const struct tcp_lane *lane)
+{
+	const struct tcp_debts *d = lane->debts;
+
+	return lane->stub_len || (lane->out && lane->out->n) ||
+	       lane->abort_id || !tei_list_empty(&lane->reads) ||
+	       !tei_list_empty(&lane->writes) ||
+	       (d && (d->n_answers || d->n_reads));
+}
