@@ -18,7 +18,7 @@
 #include "te/work.h"
 
 #define READY_MAX   64u
-#define TRIES       64u /* requests looked at for one slice */
+#define TRIES       16u /* requests looked at for one slice */
 #define LOOK_AHEAD  128u
 #define STALLED     (5 * TEI_NS_PER_MS)
 #define UNKNOWN_BPS 1000000000ull
@@ -235,10 +235,14 @@ static bool offer(struct fill *f, struct tei_request *r, uint64_t may)
 	return i >= 0 && make(f, r, i, length);
 }
 
-/* False: nothing of that class can be posted now. */
+/*
+ * False: nothing of that class can be posted now. Where one request finds no
+ * rail, others that may use the same ones would hardly do better.
+ */
 static bool serve(struct fill *f, uint32_t class)
 {
 	struct tei_list *requests = &f->peer->w.queue.classes[class];
+	uint64_t barred = class == TEI_QUEUE_BULK ? f->lean : 0;
 	uint32_t n = 0;
 
 	f->plan.extra =
@@ -246,12 +250,11 @@ static bool serve(struct fill *f, uint32_t class)
 	tei_list_for_each_safe (node, tmp, requests) {
 		struct tei_request *r =
 			tei_list_entry(node, struct tei_request, queue);
-		uint64_t may = carriers(f, r);
+		uint64_t may = carriers(f, r) & ~barred;
 
-		if (class == TEI_QUEUE_BULK)
-			may &= ~f->lean;
 		if (may && offer(f, r, may))
 			return true;
+		barred |= may;
 		if (++n == TRIES)
 			break;
 	}

@@ -212,6 +212,23 @@ static void link_that_goes_down_costs_no_byte_and_comes_back(void **state)
 	expect_all_bytes(h);
 }
 
+/* Frames go to an address that nobody has: no event tells of it. */
+static void silent_network_costs_no_byte(void **state)
+{
+	struct some some = {0};
+	struct hosts *h = *state;
+
+	submit_all(h);
+	some.batch = h->batch;
+	await(&some, N_PIECES / 8);
+	assert_int_equal(
+		test_netns_run(0, "ip neigh replace 10.99.1.2 lladdr "
+				  "02:00:00:00:00:99 dev rail1 nud permanent"),
+		0);
+	await(&some, N_PIECES);
+	expect_all_bytes(h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -220,6 +237,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			link_that_goes_down_costs_no_byte_and_comes_back,
 			set_up, tear_down),
+		cmocka_unit_test_setup_teardown(silent_network_costs_no_byte,
+						set_up, tear_down),
 	};
 	const char *why;
 
