@@ -10,8 +10,20 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.13)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash>=0.8)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto>=3.0)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal>=2.30)
+# Looking at the machine. These two are often missing: say what to install.
+foreach(need "HWLOC;hwloc>=2.0;libhwloc-dev" "NUMA;numa>=2.0;libnuma-dev")
+	list(GET need 0 prefix)
+	list(GET need 1 module)
+	list(GET need 2 package)
+	pkg_check_modules(${prefix} IMPORTED_TARGET ${module})
+	if(NOT ${prefix}_FOUND)
+		message(FATAL_ERROR "${module} was not found by pkg-config: install "
+			"the package ${package} (`./dev build` does so by itself)")
+	endif()
+endforeach()
 
 add_library(te_deps INTERFACE)
 target_link_libraries(te_deps INTERFACE PkgConfig::LIBEVENT
 	PkgConfig::PROTOBUF_C PkgConfig::JANSSON PkgConfig::XXHASH
-	PkgConfig::CRYPTO PkgConfig::ISAL)
+	PkgConfig::CRYPTO PkgConfig::ISAL PkgConfig::HWLOC
+	PkgConfig::NUMA)

@@ -42,7 +42,7 @@ file(RELATIVE_PATH PC_UP ${CMAKE_INSTALL_PREFIX}/${pc_dir}
 string(REGEX REPLACE "/$" "" PC_UP "${PC_UP}")
 string(JOIN " " PC_PRIVATE ${LIBEVENT_LDFLAGS} ${PROTOBUF_C_LDFLAGS}
 	${JANSSON_LDFLAGS} ${XXHASH_LDFLAGS} ${CRYPTO_LDFLAGS} ${ISAL_LDFLAGS}
-	-lpthread)
+	${HWLOC_LDFLAGS} ${NUMA_LDFLAGS} -lpthread)
 foreach(name te te-store)
 	configure_file(cmake/${name}.pc.in ${CMAKE_BINARY_DIR}/${name}.pc @ONLY)
 	install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${pc_dir})
