@@ -20,6 +20,7 @@ struct tei_config {
 	char *bind;     /* NULL: wildcard */
 	bool insecure;  /* serve other hosts */
 	char *backends; /* comma list; NULL: all */
+	char *topology; /* file; NULL: look at the machine */
 	/* Deadlines, ms. */
 	uint64_t connect_timeout;  /* a step of a connection or exchange */
 	uint64_t open_timeout;     /* te_segment_open() with retries */

@@ -142,6 +142,7 @@ int te_engine_create(const struct te_config *config, const char *name,
 	rc = tei_config_make(config, &engine->config);
 	if (rc)
 		goto fini;
+	tei_topology_load(engine);
 	rc = start(engine, config, port);
 	if (rc)
 		goto fini_config;
@@ -151,6 +152,7 @@ int te_engine_create(const struct te_config *config, const char *name,
 	return 0;
 
 fini_config:
+	te_topo_destroy(engine->topo);
 	tei_config_fini(&engine->config);
 fini:
 	fini(engine);
@@ -243,6 +245,7 @@ void te_engine_destroy(struct te_engine *engine)
 	tei_worker_stop(&engine->worker);
 	free_all(engine);
 	tei_loop_destroy(engine->loop);
+	te_topo_destroy(engine->topo);
 	tei_config_fini(&engine->config);
 	fini(engine);
 	tei_free(engine);

@@ -33,6 +33,7 @@
 #include "te/names.h"
 #include "te/region.h"
 #include "te/stats.h"
+#include "te/topology.h"
 #include "te/worker.h"
 
 /* What a backend may point to; it looks at nothing inside. */
@@ -48,6 +49,7 @@ struct te_engine {
 	uint8_t incarnation[TE_INCARNATION_LEN];
 	struct tei_config config;
 	struct tei_stats stats;
+	struct te_topo *topo; /* NULL: none; made before the rails */
 	struct tei_worker worker;
 	struct tei_regions regions;
 

@@ -63,6 +63,7 @@ static struct tei_rail_box *box_make(struct tei_worker *w,
 	box->rail.ops = ops;
 	box->rail.core = &engine->core;
 	box->rail.device = *device;
+	tei_topology_place(engine, &box->rail.device);
 	box->rail.index = w->n_rails;
 	box->rail.config = box->config;
 	box->rail.bind = engine->config.bind;
@@ -131,7 +132,7 @@ static int open_backend(struct tei_worker *w, const struct te_config *config,
 		return rc;
 	rc = tei_config_make_backend(config, ops, values);
 	if (!rc) {
-		rc = ops->probe(NULL, values, found, &probe);
+		rc = ops->probe(w->engine->topo, values, found, &probe);
 		tei_config_fini_backend(ops, values);
 	}
 	tei_free(values);

@@ -197,7 +197,6 @@ static int check(const struct te_region *region)
 static struct tei_region *region_make(struct te_engine *engine,
 				      const struct te_region *from)
 {
-	const char *location = from->location;
 	struct tei_region *region;
 
 	region =
@@ -205,13 +204,12 @@ static struct tei_region *region_make(struct te_engine *engine,
 							sizeof(region->key[0]));
 	if (!region)
 		return NULL;
-	if (!location || !strcmp(location, "*"))
-		location = "cpu:0";
 	region->addr = (uintptr_t)from->addr;
 	region->length = from->length;
 	region->access = from->access;
 	region->group = -1;
-	snprintf(region->location, sizeof(region->location), "%s", location);
+	tei_topology_locate(engine, from->addr, from->location,
+			    region->location, sizeof(region->location));
 	return region;
 }
 

@@ -47,7 +47,11 @@
 	X(stranger, "te_control_refused_total", "stranger")            \
 	X(crowd, "te_control_refused_total", "crowd")                  \
 	X(revocations, "te_revocations_total", "")                     \
-	X(restarts_seen, "te_peer_restarts_total", "")
+	X(restarts_seen, "te_peer_restarts_total", "")                 \
+	X(topo_affinity, "te_topology_faults_total", "affinity")       \
+	X(topo_file, "te_topology_faults_total", "file")               \
+	X(topo_location, "te_topology_faults_total", "location")       \
+	X(topo_rail, "te_topology_faults_total", "rail")
 
 struct tei_stats {
 #define TEI_STATS_FIELD(field, name, label) _Atomic uint64_t field;

@@ -129,8 +129,12 @@ enum te_access {
 
 struct te_region {
 	void *addr;
-	uint64_t length;      /* bytes, 1 .. TE_LENGTH_MAX */
-	const char *location; /* "cpu:0", "*" or NULL: find out */
+	uint64_t length; /* bytes, 1 .. TE_LENGTH_MAX */
+	/*
+	 * "cpu:0", "cuda:1" ..., as te_topo_memory() names them. "*" or NULL:
+	 * host memory, where its first page is.
+	 */
+	const char *location;
 	/*
 	 * group[TE_GROUP_SECRET_LEN]: only engines that prove they know this
 	 * secret (te_group_join()) see and reach the region. NULL: every peer

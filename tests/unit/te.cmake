@@ -15,6 +15,7 @@ te_test(unit te plan)
 te_test(unit te region)
 te_test(unit te remote)
 te_test(unit te stress)
+te_test(unit te topology)
 
 # Brings its own list of backends.
 add_library(te_test_fake OBJECT te/fake.c)
