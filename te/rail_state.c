@@ -12,9 +12,11 @@
 #include "te/engine.h"
 #include "te/link.h"
 #include "te/peer.h"
+#include "te/reroute.h"
 
 static void went_down(struct tei_rail_box *box)
 {
+	tei_reroute_rail_lost(box);
 	tei_list_for_each_safe (node, tmp, &box->links) {
 		tei_link_break(tei_list_entry(node, struct tei_link, of_rail),
 			       -ENETDOWN);

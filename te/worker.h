@@ -60,6 +60,7 @@ struct tei_rail_box {
 	int fd;                /* wait_fd(), -1: none */
 	bool dead;             /* progress() failed for good. Token */
 	bool down;             /* it has no link just now. Token */
+	_Atomic bool lost;     /* control has not heard that it went down */
 	/* See health.h. Token. */
 	struct tei_breaker breaker;
 	uint64_t good_at, blamed_at; /* ns */

@@ -21,6 +21,7 @@ te_test(unit te topology)
 add_library(te_test_fake OBJECT te/fake.c)
 target_link_libraries(te_test_fake PRIVATE te_flags)
 te_test(unit te failover $<TARGET_OBJECTS:te_test_fake>)
+te_test(unit te reroute $<TARGET_OBJECTS:te_test_fake>)
 
 add_library(te_test_visitor OBJECT te/visitor.c)
 target_link_libraries(te_test_visitor PRIVATE te_flags)

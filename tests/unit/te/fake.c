@@ -17,6 +17,7 @@
 
 #include "base/bytes.h"
 #include "base/list.h"
+#include "base/net.h"
 #include "base/thread.h"
 #include "te/backend.h"
 
@@ -31,6 +32,7 @@ static uint64_t last_id;
 struct fake_rail {
 	struct tei_list link, queue; /* of slices; holder of the token */
 	int fd;
+	bool down; /* as was said */
 };
 
 struct fake_half {
@@ -81,6 +83,7 @@ void fake_reset(void)
 	atomic_store(&fake.hold_pins, false);
 	atomic_store(&fake.break_after, -1);
 	atomic_store(&fake.break_rail, -1);
+	atomic_store(&fake.down_rail, -1);
 	atomic_store(&fake.refuse_connects, 0);
 	atomic_store(&fake.fail_posts, 0);
 	atomic_store(&fake.busy, 0);
@@ -111,11 +114,15 @@ static bool strikes(_Atomic int *times)
 static int fake_probe(const struct te_topo *topo, const void *config,
 		      tei_device_fn *found, void *arg)
 {
-	static const struct tei_device a = {.name = "a"}, b = {.name = "b"};
+	struct tei_device a = {.name = "a"}, b = {.name = "b"};
 	int rc;
 
 	(void)topo;
 	(void)config;
+	tei_address_from_bytes((const uint8_t[]){127, 0, 0, 1}, 4, 0,
+			       &a.address);
+	tei_address_from_bytes((const uint8_t[]){127, 0, 0, 2}, 4, 0,
+			       &b.address);
 	rc = found(&a, arg);
 	return rc ? rc : found(&b, arg);
 }
@@ -453,6 +460,15 @@ static int look_at_halves(struct tei_rail *base)
 	return n;
 }
 
+static void look_at_link(struct tei_rail *base)
+{
+	bool down = atomic_load(&fake.down_rail) == (int)base->index;
+
+	if (down != rail_of(base)->down)
+		tei_rail_changed(base, !down);
+	rail_of(base)->down = down;
+}
+
 static int fake_progress(struct tei_rail *base, int budget)
 {
 	struct fake_rail *rail = rail_of(base);
@@ -461,6 +477,7 @@ static int fake_progress(struct tei_rail *base, int budget)
 	int n = look_at_halves(base);
 
 	(void)got;
+	look_at_link(base);
 	n += move_slices(base, budget);
 	if (!tei_list_empty(&rail->queue) && !atomic_load(&fake.stall))
 		ring(rail->fd);
