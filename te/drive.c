@@ -236,6 +236,7 @@ static void rail_died(struct tei_worker *w, struct tei_rail_box *box, int err)
 {
 	LOG_ERROR("rail %s: %s", box->name, strerror(-err));
 	box->dead = true;
+	tei_rail_show(box);
 	box->rail.busy = false;
 	if (box->fd >= 0) /* it may stay readable for ever */
 		epoll_ctl(w->inner, EPOLL_CTL_DEL, box->fd, NULL);

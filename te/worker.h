@@ -70,7 +70,8 @@ struct tei_rail_box {
 	uint64_t good_at, blamed_at; /* ns */
 	const struct tei_peer *blamed_by;
 	uint32_t n_blamed;
-	struct tei_rail rail; /* ops->rail_size bytes follow */
+	_Atomic uint32_t shown; /* enum te_rail_state, for te_engine_rails() */
+	struct tei_rail rail;   /* ops->rail_size bytes follow */
 };
 
 struct tei_worker {
@@ -123,6 +124,9 @@ int tei_worker_start(struct tei_worker *w);
 void tei_worker_stop(struct tei_worker *w);
 /* After stop(): every endpoint is closed, every region removed by now. */
 void tei_worker_close(struct tei_worker *w);
+
+/* rail_state.c: its state has changed, for those who ask. Token. */
+void tei_rail_show(struct tei_rail_box *box);
 
 /* Run @call's function with the token held, soon. Any thread. */
 void tei_worker_post(struct tei_worker *w, struct tei_call *call);

@@ -87,8 +87,10 @@ void fake_reset(void)
 	atomic_store(&fake.refuse_connects, 0);
 	atomic_store(&fake.fail_posts, 0);
 	atomic_store(&fake.busy, 0);
-	atomic_store(&fake.done[0], 0);
-	atomic_store(&fake.done[1], 0);
+	atomic_store(&fake.dead, 0);
+	atomic_store(&fake.quiet, 0);
+	for (int i = 0; i < 3; i++)
+		atomic_store(&fake.done[i], 0);
 	atomic_store(&fake.ghosts, 0);
 }
 
@@ -109,6 +111,11 @@ static bool strikes(_Atomic int *times)
 	return true;
 }
 
+static bool has_bit(_Atomic unsigned int *bits, const struct tei_rail *rail)
+{
+	return atomic_load(bits) >> rail->index & 1;
+}
+
 /* ---- rails and regions ---- */
 
 static int fake_probe(const struct te_topo *topo, const void *config,
@@ -125,6 +132,16 @@ static int fake_probe(const struct te_topo *topo, const void *config,
 			       &b.address);
 	rc = found(&a, arg);
 	return rc ? rc : found(&b, arg);
+}
+
+static int spare_probe(const struct te_topo *topo, const void *config,
+		       tei_device_fn *found, void *arg)
+{
+	static const struct tei_device c = {.name = "c"};
+
+	(void)topo;
+	(void)config;
+	return found(&c, arg);
 }
 
 static int fake_rail_open(struct tei_rail *base)
@@ -218,7 +235,7 @@ static int fake_endpoint_connect(struct tei_endpoint *ep, const void *addr,
 		return -EPROTO;
 	if (ep->target)
 		return 0;
-	if (strikes(&fake.refuse_connects))
+	if (has_bit(&fake.dead, ep->rail) || strikes(&fake.refuse_connects))
 		return -ECONNREFUSED;
 	tei_mutex_lock(&mu);
 	rc = join(half_of(ep), id);
@@ -279,7 +296,8 @@ static int fake_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
 {
 	struct fake_rail *rail = rail_of(ep->rail);
 
-	if (half_of(ep)->broken || strikes(&fake.fail_posts))
+	if (half_of(ep)->broken || has_bit(&fake.dead, ep->rail) ||
+	    strikes(&fake.fail_posts))
 		return -ECONNRESET;
 	for (int i = 0; i < n; i++)
 		tei_list_add_tail(&rail->queue, &slices[i]->link);
@@ -404,13 +422,18 @@ static void break_half(struct fake_half *half)
 	tei_endpoint_down(half->base, -ECONNRESET);
 }
 
+static bool stands_still(const struct tei_rail *rail)
+{
+	return atomic_load(&fake.stall) || has_bit(&fake.quiet, rail);
+}
+
 static int move_slices(struct tei_rail *base, int budget)
 {
 	struct fake_rail *rail = rail_of(base);
 	int n = 0;
 
 	while (n < budget && !tei_list_empty(&rail->queue) &&
-	       !atomic_load(&fake.stall)) {
+	       !stands_still(base)) {
 		struct tei_slice *slice = tei_list_entry(
 			rail->queue.next, struct tei_slice, link);
 		struct fake_half *half = half_of(slice->ep);
@@ -479,7 +502,7 @@ static int fake_progress(struct tei_rail *base, int budget)
 	(void)got;
 	look_at_link(base);
 	n += move_slices(base, budget);
-	if (!tei_list_empty(&rail->queue) && !atomic_load(&fake.stall))
+	if (!tei_list_empty(&rail->queue) && !stands_still(base))
 		ring(rail->fd);
 	return n;
 }
@@ -489,27 +512,22 @@ static int fake_wait_fd(struct tei_rail *rail)
 	return rail_of(rail)->fd;
 }
 
+#define OPS                                                                 \
+	.abi = TEI_BACKEND_ABI, .caps = TEI_CAP_REMOTE,                     \
+	.rail_size = sizeof(struct fake_rail),                              \
+	.endpoint_size = sizeof(struct fake_half),                          \
+	.rail_open = fake_rail_open, .rail_close = fake_rail_close,         \
+	.region_add = fake_region_add, .region_remove = fake_region_remove, \
+	.endpoint_open = fake_endpoint_open,                                \
+	.endpoint_connect = fake_endpoint_connect,                          \
+	.endpoint_close = fake_endpoint_close, .post = fake_post,           \
+	.cancel = fake_cancel, .flush = fake_flush, .drop = fake_drop,      \
+	.progress = fake_progress, .wait_fd = fake_wait_fd
+
 static const struct tei_backend_ops ops = {
-	.name = "fake",
-	.abi = TEI_BACKEND_ABI,
-	.caps = TEI_CAP_REMOTE,
-	.rail_size = sizeof(struct fake_rail),
-	.endpoint_size = sizeof(struct fake_half),
-	.probe = fake_probe,
-	.rail_open = fake_rail_open,
-	.rail_close = fake_rail_close,
-	.region_add = fake_region_add,
-	.region_remove = fake_region_remove,
-	.endpoint_open = fake_endpoint_open,
-	.endpoint_connect = fake_endpoint_connect,
-	.endpoint_close = fake_endpoint_close,
-	.post = fake_post,
-	.cancel = fake_cancel,
-	.flush = fake_flush,
-	.drop = fake_drop,
-	.progress = fake_progress,
-	.wait_fd = fake_wait_fd,
-};
+	.name = "fake", .probe = fake_probe, OPS};
+static const struct tei_backend_ops spare = {
+	.name = "spare", .probe = spare_probe, OPS};
 
 /* Takes the place of the list that is linked into the library. */
-const struct tei_backend_ops *const tei_backends[] = {&ops, NULL};
+const struct tei_backend_ops *const tei_backends[] = {&ops, &spare, NULL};
