@@ -14,10 +14,34 @@
 static int bad_part(const char *program, const char *setting, const char *text)
 {
 	fprintf(stderr,
-		"%s: %s: \"%s\" is wrong, give up to %d sizes such as "
-		"4k,64k,1m\n",
+		"%s: %s: \"%s\" is wrong, give up to %d numbers such as "
+		"4k,64k or 4k..16m\n",
 		program, setting, text, TEI_SIZES_MAX);
 	return -EINVAL;
+}
+
+/* "4k" or "4k..1m", the latter doubling; how many have been put to @out. */
+static int parse_part(char *part, uint64_t max, uint64_t *out, int room)
+{
+	char *to = strstr(part, "..");
+	uint64_t first, last;
+	int n = 0;
+
+	if (to)
+		*to = 0;
+	if (tei_parse_size(part, &first) || !first)
+		return -EINVAL;
+	last = first;
+	if (to && tei_parse_size(to + 2, &last))
+		return -EINVAL;
+	if (last < first || last > max)
+		return -EINVAL;
+	for (; first <= last; first *= 2) {
+		if (n == room)
+			return -EINVAL;
+		out[n++] = first;
+	}
+	return n;
 }
 
 int tei_sizes_parse(const char *program, const char *setting, const char *text,
@@ -26,17 +50,18 @@ int tei_sizes_parse(const char *program, const char *setting, const char *text,
 	char part[PART_LEN];
 	const char *at = text;
 	size_t len;
-	int n = 0;
+	int n = 0, more;
 
 	do {
 		len = strcspn(at, ",");
-		if (len >= sizeof(part) || n == TEI_SIZES_MAX)
+		if (len >= sizeof(part))
 			return bad_part(program, setting, text);
 		memcpy(part, at, len);
 		part[len] = 0;
-		if (tei_parse_size(part, &out[n]) || !out[n] || out[n] > max)
+		more = parse_part(part, max, out + n, TEI_SIZES_MAX - n);
+		if (more < 0)
 			return bad_part(program, setting, text);
-		n++;
+		n += more;
 		at += len;
 	} while (*at++ == ',');
 	return n;

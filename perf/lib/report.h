@@ -11,11 +11,12 @@
 
 #include "base/conf.h"
 
-#define TEI_SIZES_MAX 16
+#define TEI_SIZES_MAX 32
 
 /*
- * "4k,64k,1m" into out[]; each within 1 .. @max. Returns how many, or -EINVAL
- * after a line on stderr that names @setting and the part that is wrong.
+ * "4k,64k,1m" or "4k..16m" (doubling) or both mixed into out[]; each within
+ * 1 .. @max. Returns how many, 1 or more, or -EINVAL after a line on stderr
+ * that names @setting and what is wrong.
  */
 int tei_sizes_parse(const char *program, const char *setting, const char *text,
 		    uint64_t max, uint64_t out[TEI_SIZES_MAX]);
