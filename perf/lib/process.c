@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -38,10 +39,14 @@ struct streams {
 static _Noreturn void become(char *const argv[], const struct streams *s,
 			     pid_t parent)
 {
+	sigset_t none;
+
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(127);
 	signal(SIGPIPE, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	dup2(s->in, STDIN_FILENO);
 	dup2(s->out, STDOUT_FILENO);
 	dup2(s->err, STDERR_FILENO);
@@ -131,6 +136,24 @@ close_pipes:
 	close_fd(&out[0]);
 	close_fd(&out[1]);
 	return rc;
+}
+
+int tei_process_start_session(struct tei_process *p, const char *what,
+			      char *const argv[], int fd)
+{
+	struct streams s = {
+		.in = fd, .out = fd, .err = STDERR_FILENO, .keep_fd = -1};
+
+	*p = TEI_PROCESS_NONE;
+	p->what = what;
+	return start(p, argv, &s);
+}
+
+void tei_process_adopt(struct tei_process *p, const char *what, int fd)
+{
+	*p = TEI_PROCESS_NONE;
+	p->what = what;
+	p->in = p->out = fd;
 }
 
 /* ---- servers ---- */
@@ -297,9 +320,11 @@ int tei_process_stop(struct tei_process *p, uint64_t timeout_ms)
 {
 	int status = 0;
 
+	if (p->out == p->in)
+		p->out = -1; /* adopted: one fd for both */
+	close_fd(&p->in);
 	if (!p->pid)
 		return 0;
-	close_fd(&p->in);
 	if (p->log >= 0)
 		kill(p->pid, SIGTERM);
 	if (!ends_within(p, timeout_ms)) {
@@ -315,6 +340,13 @@ int tei_process_stop(struct tei_process *p, uint64_t timeout_ms)
 	close_fd(&p->pidfd);
 	p->pid = 0;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int tei_process_terminate(struct tei_process *p, uint64_t timeout_ms)
+{
+	if (p->pid)
+		kill(p->pid, SIGTERM);
+	return tei_process_stop(p, timeout_ms);
 }
 
 int tei_process_path(const char *name, char out[PATH_MAX])
@@ -343,4 +375,21 @@ void tei_process_pin(unsigned int core)
 	CPU_ZERO(&set);
 	CPU_SET(core, &set);
 	(void)sched_setaffinity(0, sizeof(set), &set);
+}
+
+void tei_process_many_files(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+unsigned int tei_process_cores(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n > 0 ? (unsigned int)n : 1;
 }

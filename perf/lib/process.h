@@ -42,6 +42,12 @@ int tei_process_start_server(struct tei_process *p, const char *what,
 int tei_process_start_helper(struct tei_process *p, const char *what,
 			     char *const argv[], int keep_fd);
 
+/* Start one whose input and output are @fd; it ends when that does. */
+int tei_process_start_session(struct tei_process *p, const char *what,
+			      char *const argv[], int fd);
+/* Talk by lines over a socket, which is closed by stop(); no process. */
+void tei_process_adopt(struct tei_process *p, const char *what, int fd);
+
 /*
  * Wait until a server has logged a line with @text in it and copy what follows
  * @text on that line. -ETIMEDOUT, -ECHILD (it ended). On failure its log has
@@ -69,6 +75,9 @@ bool tei_process_alive(const struct tei_process *p);
  */
 int tei_process_stop(struct tei_process *p, uint64_t timeout_ms);
 
+/* The same, with SIGTERM for all of them. */
+int tei_process_terminate(struct tei_process *p, uint64_t timeout_ms);
+
 /*
  * Path of the file @name beside this program's own; NULL: the own one.
  * -ENAMETOOLONG or another negative errno.
@@ -76,6 +85,10 @@ int tei_process_stop(struct tei_process *p, uint64_t timeout_ms);
 int tei_process_path(const char *name, char out[PATH_MAX]);
 /* Bind the calling thread, and those it starts, to one core. Best effort. */
 void tei_process_pin(unsigned int core);
+/* Cores of this host, 1 or more. */
+unsigned int tei_process_cores(void);
+/* As many files as this process may open. */
+void tei_process_many_files(void);
 /* CPU time of this process, all threads. */
 uint64_t tei_process_own_cpu_ns(void);
 

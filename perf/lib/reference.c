@@ -72,12 +72,18 @@ static int read_line(const char *line, struct tei_bare_peer *peer)
 }
 
 int tei_reference_peer_start(struct tei_process *process,
-			     struct tei_bare_peer *peer, uint64_t len, bool pin)
+			     struct tei_bare_peer *peer, uint64_t len, bool pin,
+			     bool insecure)
 {
 	char exe[PATH_MAX], role[] = "--role=reference", pinned[] = "--pin";
-	char set[48], line[TEI_PROCESS_LINE];
-	char *argv[] = {exe, role, set, pin ? pinned : NULL, NULL};
-	int rc = tei_process_path(NULL, exe);
+	char opened[] = "--insecure", set[48], line[TEI_PROCESS_LINE];
+	char *argv[6] = {exe, role, set};
+	int n = 3, rc = tei_process_path(NULL, exe);
+
+	if (pin)
+		argv[n++] = pinned;
+	if (insecure)
+		argv[n++] = opened;
 
 	if (rc)
 		return rc;
@@ -128,7 +134,7 @@ int tei_reference_open(struct tei_reference_run *r, uint64_t working_set,
 	rc = tei_reference_memory(&r->peer, working_set);
 	if (!rc)
 		rc = tei_reference_peer_start(&r->process, &r->peer,
-					      working_set, pin);
+					      working_set, pin, false);
 	if (!rc)
 		return 0;
 	tei_reference_memory_free(&r->peer);

@@ -57,8 +57,8 @@ void tei_reference_close(struct tei_reference_run *r);
  * our own memory. @peer gets what is known. -errno.
  */
 int tei_reference_peer_start(struct tei_process *process,
-			     struct tei_bare_peer *peer, uint64_t len,
-			     bool pin);
+			     struct tei_bare_peer *peer, uint64_t len, bool pin,
+			     bool insecure);
 int tei_reference_memory(struct tei_bare_peer *peer, uint64_t len);
 void tei_reference_memory_free(struct tei_bare_peer *peer);
 

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_bare.c - raw exchanges move the bytes they say, in both directions
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "perf/lib/copy_rate.h"
+#include "perf/lib/exchange.h"
+#include "perf/lib/stream.h"
+#include "tests/lib/test.h"
+
+#define LEN (4u << 20)
+
+/* The other side: a thread of this process. */
+struct server {
+	int fd, rc;
+	pthread_t thread;
+	char *memory;
+};
+
+static struct server server;
+static struct tei_bare_peer peer;
+
+static void *serve(void *arg)
+{
+	int fd;
+
+	(void)arg;
+	while ((fd = accept(server.fd, NULL, NULL)) >= 0) {
+		server.rc = tei_bare_serve(fd, server.memory, LEN);
+		close(fd);
+	}
+	return NULL;
+}
+
+static char *filled(int byte)
+{
+	char *p = aligned_alloc(64, LEN);
+
+	assert_non_null(p);
+	memset(p, byte, LEN);
+	return p;
+}
+
+static int start(void **state)
+{
+	uint16_t port;
+
+	(void)state;
+	server.memory = filled('s');
+	peer.from = filled('f');
+	peer.to = filled('t');
+	peer.len = LEN;
+	peer.pid = getpid();
+	peer.remote = (uintptr_t)server.memory;
+	server.fd = tei_bare_listen(&port);
+	assert_true(server.fd >= 0);
+	/* tei_listen() has made it non-blocking. */
+	assert_int_equal(fcntl(server.fd, F_SETFL, 0), 0);
+	peer.n_at = 1;
+	assert_int_equal(tei_resolve("127.0.0.1", port, peer.at, 1), 1);
+	return pthread_create(&server.thread, NULL, serve, NULL);
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	shutdown(server.fd, SHUT_RDWR);
+	pthread_join(server.thread, NULL);
+	close(server.fd);
+	free(server.memory);
+	free(peer.from);
+	free(peer.to);
+	return 0;
+}
+
+static struct tei_bare_shape shape(bool read, bool spin)
+{
+	return (struct tei_bare_shape){
+		.read = read,
+		.spin = spin,
+		.batch = 8,
+		.size = 4096,
+		.seconds = 0.02,
+	};
+}
+
+static void a_stream_fills_the_other_side(void **state)
+{
+	struct tei_bare_shape s = shape(false, false);
+	struct tei_bare_figure figure;
+
+	(void)state;
+	memset(server.memory, 0, LEN);
+	s.seconds = 0.1;
+	assert_int_equal(tei_stream_run(&peer, &s, &figure), 0);
+	assert_true(figure.bytes >= LEN);
+	assert_true(figure.gb_per_s > 0);
+	assert_memory_equal(server.memory, peer.from, LEN);
+	s.read = s.spin = true;
+	memset(server.memory, 'r', LEN);
+	assert_int_equal(tei_stream_run(&peer, &s, &figure), 0);
+	assert_true(figure.bytes >= LEN);
+	assert_memory_equal(peer.to, server.memory, LEN);
+}
+
+static void a_hot_stream_stays_in_its_place(void **state)
+{
+	struct tei_bare_shape s = shape(false, false);
+	struct tei_bare_figure figure;
+
+	(void)state;
+	memset(server.memory, 0, LEN);
+	s.span = 65536;
+	assert_int_equal(tei_stream_run(&peer, &s, &figure), 0);
+	assert_int_equal(server.memory[65535], 'f');
+	assert_int_equal(server.memory[65536], 0);
+}
+
+static void an_exchange_moves_whole_batches(void **state)
+{
+	struct tei_bare_figure figure;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct tei_bare_shape s = shape(i & 1, i & 2);
+
+		memset(server.memory, i, LEN);
+		assert_int_equal(tei_exchange_run(&peer, &s, &figure), 0);
+		assert_true(figure.bytes > 0);
+		assert_int_equal(figure.bytes % (8 * 4096), 0);
+		assert_true(figure.p50_us > 0);
+		if (s.read)
+			assert_memory_equal(peer.to, server.memory, 8 * 4096);
+		else
+			assert_memory_equal(server.memory, peer.from, 8 * 4096);
+	}
+}
+
+static void a_ball_comes_back(void **state)
+{
+	struct tei_bare_shape s = shape(false, false);
+	struct tei_bare_figure figure;
+
+	(void)state;
+	assert_int_equal(tei_pingpong_run(&peer, &s, &figure), 0);
+	assert_true(figure.p50_us > 0);
+	s.spin = true;
+	s.pause_ns = 1000000;
+	assert_int_equal(tei_pingpong_run(&peer, &s, &figure), 0);
+	assert_true(figure.p50_us > 0);
+}
+
+static void the_better_of_two_ways_has_cpu_time(void **state)
+{
+	struct tei_bare_shape s = shape(false, false);
+	struct tei_bare_figure figure;
+	uint64_t before, after;
+
+	(void)state;
+	assert_int_equal(tei_bare_cpu_ns(&peer, &before), 0);
+	assert_int_equal(tei_bare_best(tei_stream_run, &peer, &s, &figure), 0);
+	assert_int_equal(tei_bare_cpu_ns(&peer, &after), 0);
+	assert_true(figure.gb_per_s > 0);
+	assert_true(figure.cpu_s_per_gb > 0);
+	assert_true(after > before);
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+	struct tei_bare_shape s = shape(false, false);
+	struct tei_bare_figure figure;
+	double rate;
+
+	(void)state;
+	s.size = LEN + 1;
+	assert_int_equal(tei_exchange_run(&peer, &s, &figure), -EINVAL);
+	assert_int_equal(tei_copy_rate(&peer, &s, TEI_MOVER_MEMCPY, 1, &rate),
+			 -EINVAL);
+	s.size = LEN / 2 + 64;
+	assert_int_equal(tei_copy_rate(&peer, &s, TEI_MOVER_MEMCPY, 2, &rate),
+			 -EINVAL);
+	s.size = 1;
+	s.batch = TEI_BARE_BATCH + 1;
+	assert_int_equal(tei_exchange_run(&peer, &s, &figure), -EINVAL);
+}
+
+static void a_peer_drops_what_it_does_not_know(void **state)
+{
+	static const struct tei_bare_work bad[] = {
+		{.kind = 99},
+		{.kind = TEI_BARE_EXCHANGE, .batch = 1},
+		{.kind = TEI_BARE_EXCHANGE, .batch = 1, .size = LEN + 1},
+		{.kind = TEI_BARE_EXCHANGE, .batch = ~0u, .size = 1},
+	};
+	char answer;
+	int fd;
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		assert_int_equal(
+			connect(fd, (void *)&peer.at[0].ss, peer.at[0].len), 0);
+		assert_int_equal(
+			tei_bare_send(fd, &bad[i], sizeof(bad[i]), false), 0);
+		assert_true(tei_bare_recv_some(fd, &answer, 1, false) <= 0);
+		close(fd);
+	}
+	/* And serves the next one. */
+	a_ball_comes_back(NULL);
+}
+
+static void copies_fill_their_part(void **state)
+{
+	struct tei_bare_shape s = shape(false, false);
+	double rate;
+
+	(void)state;
+	for (int mover = 0; mover < 2; mover++) {
+		s.seconds = 0.05;
+		memset(peer.to, 0, LEN);
+		assert_int_equal(tei_copy_rate(&peer, &s,
+					       mover ? TEI_MOVER_STREAMING
+						     : TEI_MOVER_MEMCPY,
+					       2, &rate),
+				 0);
+		assert_true(rate > 0);
+		assert_int_equal(peer.to[0], 'f');
+		assert_int_equal(peer.to[LEN / 2], 'f');
+	}
+	/* A hot copy of a few bytes. */
+	s.size = s.span = 8;
+	memset(peer.to, 0, LEN);
+	assert_int_equal(tei_copy_rate(&peer, &s, TEI_MOVER_MEMCPY, 1, &rate),
+			 0);
+	assert_int_equal(peer.to[7], 'f');
+	assert_int_equal(peer.to[64], 0);
+}
+
+static void process_vm_moves_between_the_peers(void **state)
+{
+	struct tei_bare_shape s = shape(true, false);
+	double rate;
+	int rc;
+
+	(void)state;
+	memset(server.memory, 'v', LEN);
+	rc = tei_copy_rate(&peer, &s, TEI_MOVER_VM_READ, 1, &rate);
+	if (rc == -EPERM || rc == -ENOSYS)
+		skip();
+	assert_int_equal(rc, 0);
+	assert_memory_equal(peer.to, server.memory, 8 * 4096);
+	assert_int_equal(tei_copy_rate(&peer, &s, TEI_MOVER_VM_WRITE, 1, &rate),
+			 0);
+	assert_memory_equal(server.memory, peer.from, 8 * 4096);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_stream_fills_the_other_side),
+		cmocka_unit_test(a_hot_stream_stays_in_its_place),
+		cmocka_unit_test(an_exchange_moves_whole_batches),
+		cmocka_unit_test(a_ball_comes_back),
+		cmocka_unit_test(the_better_of_two_ways_has_cpu_time),
+		cmocka_unit_test(what_does_not_fit_is_refused),
+		cmocka_unit_test(a_peer_drops_what_it_does_not_know),
+		cmocka_unit_test(copies_fill_their_part),
+		cmocka_unit_test(process_vm_moves_between_the_peers),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
