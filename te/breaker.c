@@ -62,5 +62,7 @@ bool tei_breaker_good(struct tei_breaker *b)
 
 void tei_breaker_reset(struct tei_breaker *b)
 {
-	*b = (struct tei_breaker){0};
+	b->state = TEI_BREAKER_CLOSED;
+	b->score = 0;
+	b->until = 0;
 }

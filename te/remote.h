@@ -14,8 +14,6 @@
 
 #include "te/backend.h"
 
-#define TEI_REMOTE_CONTROL_MAX 8
-
 struct Te__Description;
 
 struct tei_blob {
@@ -42,10 +40,8 @@ struct tei_remote {
 	_Atomic uint32_t refs;
 	uint32_t n_held; /* by requests, all under one reference. Token */
 	uint64_t version;
-	uint32_t n_rails, n_control;
+	uint32_t n_rails;
 	size_t n_regions;
-	/* Where else than by its name its control port is reached. */
-	struct tei_address control[TEI_REMOTE_CONTROL_MAX];
 	struct tei_remote_rail *rails;     /* rails[n_rails] */
 	struct tei_remote_region *regions; /* by address, not overlapping */
 	struct tei_blob *keys;
@@ -54,8 +50,7 @@ struct tei_remote {
 
 /*
  * Check and copy what came from outside; one reference. -EPROTO: columns of
- * different lengths, empty or overlapping regions, keys too long, addresses
- * that are none. -ENOMEM.
+ * different lengths, empty or overlapping regions, keys too long. -ENOMEM.
  */
 int tei_remote_make(const struct Te__Description *from,
 		    struct tei_remote **out);

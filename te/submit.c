@@ -208,9 +208,6 @@ int te_batch_submit(struct te_batch *batch, const struct te_request *reqs,
 	head->call.fn = tei_request_submitted;
 	atomic_store_explicit(&batch->n_submitted, first + (uint32_t)n,
 			      memory_order_release);
-	/* Who has waited for the last submission will wait for this one. */
-	tei_worker_submit(&engine->worker, &head->call,
-			  atomic_exchange_explicit(&batch->waited, false,
-						   memory_order_relaxed));
+	tei_worker_submit(&engine->worker, &head->call);
 	return 0;
 }

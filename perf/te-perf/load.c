@@ -10,87 +10,159 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "perf/lib/pattern.h"
 
-#define PRIME_LEN     (16u << 20) /* of one write */
-#define CHECK_SAMPLES 64
-#define CHECK_LEN     (64u << 10) /* bytes compared of one request */
+#define PROBE_EVERY_NS TEI_NS_PER_MS
+#define PROBE_LEN      8
+
+struct run;
 
 struct worker {
-	const struct load *load;
+	struct run *run;
 	pthread_t thread;
 	struct te_batch *batch;
 	struct te_request *requests; /* requests[load->batch] */
 	struct iovec *pieces;        /* pieces[load->batch] */
-	uint64_t base, span;         /* its part of the working set */
-	uint64_t at;                 /* of the next request, in the span */
-	uint64_t end_ns;             /* stop after the batch that is then on */
-	uint64_t n_done, last_ns;
-	int error;
+	uint32_t index;
+	uint64_t slot;           /* next */
+	uint64_t n_slots;        /* to walk over */
+	uint64_t n_used;         /* of them so far */
+	uint64_t pass;           /* for stamps */
+	_Atomic uint64_t n_done; /* written by its thread only */
+	uint64_t last_ns;
+	int64_t late_ns;
+	_Atomic int error;
+	struct load_error errors[LOAD_ERRORS];
 	struct tei_histogram latency;
 };
 
-/* From one request to the next: whole words, as patterns want it. */
-static uint64_t stride_of(const struct load *l)
+struct run {
+	const struct load *load;
+	struct series *series;
+	uint64_t end_ns; /* stop after the batch that is then on */
+	uint32_t n;
+	struct worker *workers;
+	struct worker *probe; /* or NULL */
+};
+
+static void rest(uint64_t ns)
 {
-	return (l->size + 7) & ~7ull;
+	struct timespec ts = {(time_t)(ns / TEI_NS_PER_S),
+			      (long)(ns % TEI_NS_PER_S)};
+
+	if (ns)
+		nanosleep(&ts, NULL);
+}
+
+/* Bytes that no earlier pass has written here. */
+static void stamp(struct worker *w, char *local, uint64_t size)
+{
+	uint64_t word = ++w->pass << 16 | w->index;
+
+	memcpy(local, &word, size < sizeof(word) ? size : sizeof(word));
+}
+
+static void prepare_one(struct worker *w, uint32_t i)
+{
+	const struct load *l = w->run->load;
+	uint64_t offset = load_offset(l, w->index, w->slot);
+	bool read = load_reads(l, w->slot);
+
+	w->pieces[i] = (struct iovec){l->local + offset, l->size};
+	w->requests[i] = (struct te_request){
+		.op = read ? TE_READ : TE_WRITE,
+		.segment = l->segment,
+		.remote = l->remote + offset,
+		.pieces = &w->pieces[i],
+		.n_pieces = 1,
+		.timeout_ms = l->timeout_ms,
+		.priority = l->probe ? TE_PRIORITY_BULK : TE_PRIORITY_NORMAL,
+	};
+	if (l->stamp && !read)
+		stamp(w, l->local + offset, l->size);
 }
 
 static void prepare(struct worker *w)
 {
-	const struct load *l = w->load;
-	uint64_t offset, stride = stride_of(l);
-
-	for (uint32_t i = 0; i < l->batch; i++) {
-		offset = w->base + w->at;
-		w->pieces[i] = (struct iovec){l->local + offset, l->size};
-		w->requests[i] = (struct te_request){
-			.op = l->op,
-			.segment = l->segment,
-			.remote = l->remote + offset,
-			.pieces = &w->pieces[i],
-			.n_pieces = 1,
-		};
-		w->at += stride;
-		if (w->at + stride > w->span)
-			w->at = 0;
+	for (uint32_t i = 0; i < w->run->load->batch; i++) {
+		prepare_one(w, i);
+		if (++w->slot > w->n_used)
+			w->n_used = w->slot;
+		if (w->slot == w->n_slots)
+			w->slot = 0;
 	}
 }
 
-/* Wait for all of a batch, and whether all of it succeeded. */
-static int finish(struct te_batch *batch, uint32_t n)
+static void count_error(struct worker *w, int error)
+{
+	struct load_error *e = w->errors;
+
+	while (e < w->errors + LOAD_ERRORS - 1 && e->n && e->error != error)
+		e++;
+	e->error = error;
+	e->n++;
+}
+
+/* Wait for all of a batch. *ok: requests that went well. */
+static int finish(struct worker *w, uint32_t n, uint32_t *ok)
 {
 	struct te_completion done;
-	int rc = te_batch_wait(batch, UINT32_MAX);
+	int rc = te_batch_wait(w->batch, UINT32_MAX);
 
+	*ok = 0;
 	for (uint32_t i = 0; !rc && i < n; i++) {
-		rc = te_batch_result(batch, i, &done);
-		if (!rc)
+		rc = te_batch_result(w->batch, i, &done);
+		if (rc)
+			break;
+		if (!done.error)
+			++*ok;
+		else if (w->run->load->keep_going)
+			count_error(w, done.error);
+		else
 			rc = done.error;
 	}
-	return rc ? rc : te_batch_reset(batch);
+	return rc ? rc : te_batch_reset(w->batch);
+}
+
+static void note_late(struct worker *w, uint64_t took_ns)
+{
+	int64_t late = (int64_t)took_ns -
+		       (int64_t)(w->run->load->timeout_ms * TEI_NS_PER_MS);
+
+	if (late > w->late_ns)
+		w->late_ns = late;
 }
 
 static int one_batch(struct worker *w)
 {
-	const struct load *l = w->load;
+	const struct load *l = w->run->load;
+	uint32_t ok;
 	uint64_t start;
 	int rc;
 
+	rest(l->pause_ns);
 	prepare(w);
 	start = tei_now_ns();
 	rc = te_batch_submit(w->batch, w->requests, l->batch);
 	if (!rc)
-		rc = finish(w->batch, l->batch);
+		rc = finish(w, l->batch, &ok);
+	w->last_ns = tei_now_ns();
 	if (rc)
 		return rc;
-	w->last_ns = tei_now_ns();
-	w->n_done += l->batch;
+	if (ok)
+		series_completed(w->run->series, w->last_ns);
+	if (ok < l->batch)
+		note_late(w, w->last_ns - start);
+	atomic_store_explicit(
+		&w->n_done,
+		atomic_load_explicit(&w->n_done, memory_order_relaxed) + ok,
+		memory_order_relaxed);
 	tei_histogram_add(&w->latency, w->last_ns - start);
 	return 0;
 }
@@ -100,10 +172,51 @@ static void *work(void *arg)
 	struct worker *w = arg;
 
 	w->last_ns = tei_now_ns();
-	while (!w->error && w->last_ns < w->end_ns)
+	while (!w->error && w->last_ns < w->run->end_ns)
 		w->error = one_batch(w);
 	return NULL;
 }
+
+/* ---- urgent requests beside ---- */
+
+static int one_probe(struct worker *w)
+{
+	const struct load *l = w->run->load;
+	uint64_t start;
+	uint32_t ok;
+	int rc;
+
+	rest(PROBE_EVERY_NS);
+	w->pieces[0] = (struct iovec){l->local + l->working_set, PROBE_LEN};
+	w->requests[0] = (struct te_request){
+		.op = TE_WRITE,
+		.segment = l->segment,
+		.remote = l->remote + l->working_set,
+		.pieces = w->pieces,
+		.n_pieces = 1,
+		.timeout_ms = l->timeout_ms,
+		.priority = TE_PRIORITY_URGENT,
+	};
+	start = tei_now_ns();
+	rc = te_batch_submit(w->batch, w->requests, 1);
+	if (!rc)
+		rc = finish(w, 1, &ok);
+	w->last_ns = tei_now_ns();
+	if (!rc)
+		tei_histogram_add(&w->latency, w->last_ns - start);
+	return rc;
+}
+
+static void *probe(void *arg)
+{
+	struct worker *w = arg;
+
+	while (!w->error && tei_now_ns() < w->run->end_ns)
+		w->error = one_probe(w);
+	return NULL;
+}
+
+/* ---- all together ---- */
 
 static void worker_fini(struct worker *w)
 {
@@ -112,159 +225,149 @@ static void worker_fini(struct worker *w)
 	tei_free(w->pieces);
 }
 
-static int worker_init(struct worker *w, const struct load *l, uint32_t index)
+static int worker_init(struct worker *w, struct run *run, uint32_t index,
+		       uint32_t batch)
 {
-	uint64_t stride = stride_of(l);
 	int rc;
 
-	w->load = l;
-	w->span = l->working_set / l->n_threads / stride * stride;
-	w->base = w->span * index;
-	w->requests = tei_calloc(l->batch, sizeof(*w->requests));
-	w->pieces = tei_calloc(l->batch, sizeof(*w->pieces));
+	w->run = run;
+	w->index = index;
+	w->n_slots = load_slots(run->load);
+	w->requests = tei_calloc(batch, sizeof(*w->requests));
+	w->pieces = tei_calloc(batch, sizeof(*w->pieces));
 	rc = w->requests && w->pieces
-		     ? te_batch_create(l->engine, l->batch, &w->batch)
+		     ? te_batch_create(run->load->engine, batch, &w->batch)
 		     : -ENOMEM;
 	if (rc)
 		worker_fini(w);
 	return rc;
 }
 
-static int start_and_join(struct worker *w, uint32_t n, uint64_t duration_ms)
+static uint64_t requests_done(const struct run *run)
 {
-	uint64_t end = tei_now_ns() + duration_ms * TEI_NS_PER_MS;
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < run->n; i++)
+		sum += atomic_load_explicit(&run->workers[i].n_done,
+					    memory_order_relaxed);
+	return sum;
+}
+
+static uint64_t count(void *arg)
+{
+	const struct run *run = arg;
+
+	for (uint32_t i = 0; i < run->n; i++)
+		if (run->workers[i].error)
+			return SERIES_STOP;
+	return requests_done(run);
+}
+
+static int start_and_join(struct run *run)
+{
 	uint32_t started = 0;
+	bool probing;
 	int rc = 0;
 
-	while (!rc && started < n) {
-		w[started].end_ns = end;
-		rc = tei_thread_start(&w[started].thread, "load", work,
-				      &w[started]);
+	while (!rc && started < run->n) {
+		rc = tei_thread_start(&run->workers[started].thread, "load",
+				      work, &run->workers[started]);
 		started += !rc;
 	}
+	probing = !rc && run->probe;
+	if (probing)
+		rc = tei_thread_start(&run->probe->thread, "probe", probe,
+				      run->probe);
+	if (!rc)
+		series_watch(run->series, run->end_ns, count, run);
 	for (uint32_t i = 0; i < started; i++) {
-		pthread_join(w[i].thread, NULL);
+		pthread_join(run->workers[i].thread, NULL);
 		if (!rc)
-			rc = w[i].error;
+			rc = run->workers[i].error;
 	}
-	return rc;
+	if (probing && run->probe->thread)
+		pthread_join(run->probe->thread, NULL);
+	return rc ? rc : probing ? run->probe->error : 0;
 }
 
-int load_run(const struct load *l, struct load_result *out)
+static void add_errors(struct load_result *out, const struct worker *w)
 {
-	struct worker *w = tei_calloc(l->n_threads, sizeof(*w));
-	uint64_t start, last = 0;
-	uint32_t n = 0;
-	int rc = w ? 0 : -ENOMEM;
+	size_t at;
 
-	memset(out, 0, sizeof(*out));
-	while (!rc && n < l->n_threads) {
-		rc = worker_init(&w[n], l, n);
-		n += !rc;
+	for (size_t i = 0; i < LOAD_ERRORS && w->errors[i].n; i++) {
+		for (at = 0; at < LOAD_ERRORS - 1; at++)
+			if (!out->errors[at].n ||
+			    out->errors[at].error == w->errors[i].error)
+				break;
+		out->errors[at].error = w->errors[i].error;
+		out->errors[at].n += w->errors[i].n;
 	}
-	start = tei_now_ns();
-	if (!rc)
-		rc = start_and_join(w, n, l->duration_ms);
-	for (uint32_t i = 0; i < n; i++) {
-		out->requests += w[i].n_done;
-		if (!i)
-			out->first_requests = w[i].n_done;
-		if (w[i].last_ns > last)
-			last = w[i].last_ns;
-		tei_histogram_merge(&out->latency, &w[i].latency);
-		worker_fini(&w[i]);
+}
+
+static void sum_up(struct run *run, uint64_t start, struct load_result *out)
+{
+	uint64_t last = start;
+
+	for (uint32_t i = 0; i < run->n; i++) {
+		struct worker *w = &run->workers[i];
+
+		if (w->last_ns > last)
+			last = w->last_ns;
+		if (w->late_ns > out->late_ns)
+			out->late_ns = w->late_ns;
+		out->slots[i] = w->n_used;
+		tei_histogram_merge(&out->latency, &w->latency);
+		add_errors(out, w);
 	}
+	if (run->probe)
+		tei_histogram_merge(&out->probe, &run->probe->latency);
+	out->requests = requests_done(run);
 	out->elapsed_ns = last - start;
-	tei_free(w);
-	return rc;
+	out->gap_ns = series_gap_ns(run->series, last);
 }
 
-/* ---- before and after ---- */
-
-/* Where sample @i begins: spread over what the first thread has moved. */
-static uint64_t sample_offset(const struct load *l,
-			      const struct load_result *result, unsigned int i)
+static int open_probe(struct run *run)
 {
-	uint64_t slots = l->working_set / l->n_threads / stride_of(l);
-
-	if (result->first_requests < slots)
-		slots = result->first_requests;
-	return (slots * i / CHECK_SAMPLES) * stride_of(l);
-}
-
-/* Move one contiguous piece and wait for it. */
-static int move(const struct load *l, struct te_batch *batch, uint32_t op,
-		uint64_t offset, void *local, uint64_t len)
-{
-	struct iovec piece = {local, len};
-	struct te_request r = {
-		.op = op,
-		.segment = l->segment,
-		.remote = l->remote + offset,
-		.pieces = &piece,
-		.n_pieces = 1,
-	};
-	int rc = te_batch_submit(batch, &r, 1);
-
-	return rc ? rc : finish(batch, 1);
-}
-
-int load_prime(const struct load *l)
-{
-	uint64_t at, len;
-	struct te_batch *batch;
-	int rc = te_batch_create(l->engine, 1, &batch);
-
-	if (rc)
-		return rc;
-	for (at = 0; !rc && at < l->working_set; at += len) {
-		len = l->working_set - at;
-		if (len > PRIME_LEN)
-			len = PRIME_LEN;
-		rc = move(l, batch, TE_WRITE, at, l->local + at, len);
-	}
-	te_batch_destroy(batch);
-	return rc;
-}
-
-static int check_sample(const struct load *l, struct te_batch *batch,
-			uint64_t offset, char *scratch, uint64_t seed,
-			uint64_t *wrong)
-{
-	uint64_t len = l->size < CHECK_LEN ? l->size : CHECK_LEN;
-	const char *bytes = l->local + offset;
-	int rc = 0;
-
-	if (l->op == TE_WRITE) {
-		memset(scratch, 0, CHECK_LEN);
-		rc = move(l, batch, TE_READ, offset, scratch, len);
-		bytes = scratch;
-	}
-	if (!rc)
-		*wrong += tei_pattern_wrong(bytes, len, seed, offset);
-	return rc;
-}
-
-int load_check(const struct load *l, const struct load_result *result,
-	       uint64_t seed, uint64_t *out_wrong)
-{
-	char *scratch = tei_malloc(CHECK_LEN);
-	struct te_batch *batch;
-	uint64_t wrong = 0;
 	int rc;
 
-	if (!scratch)
+	if (!run->load->probe)
+		return 0;
+	run->probe = tei_calloc(1, sizeof(*run->probe));
+	if (!run->probe)
 		return -ENOMEM;
-	rc = te_batch_create(l->engine, 1, &batch);
-	if (rc)
-		goto free_scratch;
-	for (unsigned int i = 0; !rc && i < CHECK_SAMPLES; i++)
-		rc = check_sample(l, batch, sample_offset(l, result, i),
-				  scratch, seed, &wrong);
+	rc = worker_init(run->probe, run, 0, 1);
+	if (rc) {
+		tei_free(run->probe);
+		run->probe = NULL;
+	}
+	return rc;
+}
+
+int load_run(const struct load *l, struct series *series,
+	     struct load_result *out)
+{
+	struct run run = {.load = l, .series = series};
+	uint64_t start;
+	int rc;
+
+	memset(out, 0, sizeof(*out));
+	run.workers = tei_calloc(l->n_threads, sizeof(*run.workers));
+	rc = run.workers ? open_probe(&run) : -ENOMEM;
+	while (!rc && run.n < l->n_threads) {
+		rc = worker_init(&run.workers[run.n], &run, run.n, l->batch);
+		run.n += !rc;
+	}
+	start = tei_now_ns();
+	run.end_ns = start + l->duration_ms * TEI_NS_PER_MS;
+	series_begin(series, start, l->size);
 	if (!rc)
-		*out_wrong = wrong;
-	te_batch_destroy(batch);
-free_scratch:
-	tei_free(scratch);
+		rc = start_and_join(&run);
+	sum_up(&run, start, out);
+	for (uint32_t i = 0; i < run.n; i++)
+		worker_fini(&run.workers[i]);
+	if (run.probe)
+		worker_fini(run.probe);
+	tei_free(run.probe);
+	tei_free(run.workers);
 	return rc;
 }

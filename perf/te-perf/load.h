@@ -5,44 +5,99 @@
 #ifndef PERF_TE_PERF_LOAD_H
 #define PERF_TE_PERF_LOAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <te/te.h>
 
 #include "perf/lib/histogram.h"
+#include "perf/te-perf/series.h"
+
+#define LOAD_ERRORS 8 /* kinds of error that are told apart */
+/* Bytes that a hot thread stays within; larger requests have one place. */
+#define LOAD_HOT_LEN (1u << 20)
 
 /*
- * Each thread walks over its own part of the working set, in steps of one
- * request, the same offsets on both sides; at the end it starts over.
+ * Each thread walks over its own part of the working set in slots, one a
+ * request, the same offsets on both sides; at the end it starts over. With
+ * @hot it stays within its first slots.
  */
 struct load {
 	struct te_engine *engine; /* not owned */
 	te_segment_id segment;
-	uint64_t remote;
+	uint64_t remote; /* address of the target's working set */
 	char *local;
 	uint64_t working_set; /* room for a batch of each thread */
-	uint32_t op;          /* TE_READ, TE_WRITE */
 	uint64_t size;
 	uint32_t batch, n_threads;
+	uint32_t read_share; /* percent of the requests: 0 write, 100 read */
+	uint32_t timeout_ms; /* of a request; 0: the engine's default */
 	uint64_t duration_ms;
+	uint64_t pause_ns; /* sleep before each batch */
+	bool hot;
+	bool stamp;      /* each write of a slot has other bytes */
+	bool keep_going; /* count requests that fail, and go on */
+	bool probe;      /* urgent 8-byte writes beside, behind the set */
+};
+
+struct load_error {
+	int error;
+	uint64_t n;
 };
 
 struct load_result {
-	uint64_t requests, elapsed_ns;
-	uint64_t first_requests;      /* those of the first thread */
+	uint64_t requests, elapsed_ns; /* requests: those that went well */
+	uint64_t gap_ns; /* longest time without a batch that went well */
+	int64_t late_ns; /* after the deadline, the latest that failed */
+	struct load_error errors[LOAD_ERRORS];
 	struct tei_histogram latency; /* ns from submit to the batch's end */
+	struct tei_histogram probe;   /* of urgent requests */
+	/* Slots used by each thread, for the comparison afterwards. */
+	uint64_t slots[256];
 };
 
-/* -errno of the first request that failed, or of threads and memory. */
-int load_run(const struct load *l, struct load_result *out);
-
-/* Write all of the local working set to the target. -errno. */
-int load_prime(const struct load *l);
-
 /*
- * Compare a sample of what was moved with the pattern of @seed: after writes
- * by reading it back. *out_wrong: bytes that differ. -errno.
+ * Run it; @series is filled while it runs. -errno of the first request that
+ * failed (unless keep_going), or of threads and memory.
  */
-int load_check(const struct load *l, const struct load_result *result,
-	       uint64_t seed, uint64_t *out_wrong);
+int load_run(const struct load *l, struct series *series,
+	     struct load_result *out);
+
+/* ---- the geometry of slots ---- */
+
+/* From one slot to the next: whole words, as patterns want it. */
+static inline uint64_t load_stride(const struct load *l)
+{
+	return (l->size + 7) & ~7ull;
+}
+
+/* Slots that a thread walks over. */
+static inline uint64_t load_slots(const struct load *l)
+{
+	uint64_t all = l->working_set / l->n_threads / load_stride(l);
+	uint64_t few = LOAD_HOT_LEN / load_stride(l);
+
+	if (!l->hot)
+		return all;
+	if (few > l->batch)
+		few = l->batch;
+	if (few > all)
+		few = all;
+	return few ? few : 1;
+}
+
+/* Where a slot of a thread begins. */
+static inline uint64_t load_offset(const struct load *l, uint32_t thread,
+				   uint64_t slot)
+{
+	uint64_t all = l->working_set / l->n_threads / load_stride(l);
+
+	return (all * thread + slot) * load_stride(l);
+}
+
+/* Whether a slot is read; the others are written. The same each time. */
+static inline bool load_reads(const struct load *l, uint64_t slot)
+{
+	return (slot + 1) * l->read_share / 100 != slot * l->read_share / 100;
+}
 
 #endif

@@ -5,10 +5,16 @@
 #include "perf/te-perf/options.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/mem.h"
+#include "perf/lib/pattern.h"
+#include "perf/lib/process.h"
+#include "perf/lib/reference.h"
+#include "perf/lib/table.h"
 
 static int set(struct te_config *config, const char *name, const char *value)
 {
@@ -43,9 +49,13 @@ static int set_each(struct te_config *config, char *list)
 
 static int fill_config(struct te_config *config, const struct options *o)
 {
-	int rc = set(config, "backends", o->backend);
 	char *list;
+	int rc = 0;
 
+	if (strcmp(o->backend, "auto"))
+		rc = set(config, "backends", o->backend);
+	if (!rc && o->insecure)
+		rc = set(config, "insecure", "true");
 	if (rc || !o->engine)
 		return rc;
 	list = tei_strdup(o->engine);
@@ -57,9 +67,9 @@ static int fill_config(struct te_config *config, const struct options *o)
 }
 
 static int create(const struct te_config *config, const struct options *o,
-		  struct te_engine **out)
+		  const char *host, struct te_engine **out)
 {
-	int rc = te_engine_create(config, "127.0.0.1", out);
+	int rc = te_engine_create(config, host, out);
 
 	if (rc == -ENODEV) {
 		fprintf(stderr, "te-perf: backend: \"%s\" is not to be had\n",
@@ -71,7 +81,8 @@ static int create(const struct te_config *config, const struct options *o,
 	return rc;
 }
 
-int engine_open(const struct options *o, struct te_engine **out)
+int engine_open(const struct options *o, const char *host,
+		struct te_engine **out)
 {
 	struct te_config *config;
 	int rc = te_config_create(&config);
@@ -81,7 +92,152 @@ int engine_open(const struct options *o, struct te_engine **out)
 	if (fill_config(config, o))
 		rc = -EINVAL;
 	else
-		rc = create(config, o, out);
+		rc = create(config, o, host, out);
 	te_config_destroy(config);
 	return rc;
+}
+
+/* ---- other roles ---- */
+
+int role_args(struct role_args *a, const struct options *o, const char *role)
+{
+	int n = 4, len = 0;
+
+	*a = (struct role_args){.pin = "--pin", .insecure = "--insecure"};
+	snprintf(a->role, sizeof(a->role), "--role=%s", role);
+	snprintf(a->backend, sizeof(a->backend), "--backend=%s", o->backend);
+	snprintf(a->set, sizeof(a->set), "--working-set=%" PRIu64,
+		 o->working_set);
+	a->argv[0] = a->exe;
+	a->argv[1] = a->role;
+	a->argv[2] = a->backend;
+	a->argv[3] = a->set;
+	if (o->engine) {
+		len = snprintf(a->engine, sizeof(a->engine), "--engine=%s",
+			       o->engine);
+		a->argv[n++] = a->engine;
+	}
+	if (o->pin)
+		a->argv[n++] = a->pin;
+	if (o->insecure)
+		a->argv[n++] = a->insecure;
+	if (len >= (int)sizeof(a->engine))
+		return -ENAMETOOLONG;
+	return tei_process_path(NULL, a->exe);
+}
+
+/* ---- memory ---- */
+
+int memory_open(const struct options *o, struct te_engine *engine, uint64_t len,
+		uint32_t access, void **memory, te_region_id *region)
+{
+	struct te_region r = {.length = len, .access = access};
+	int rc = 0;
+
+	if (o->foreign)
+		*memory = tei_map_touched(len);
+	else
+		rc = te_memory_alloc(engine, len, memory);
+	if (rc || !*memory)
+		return rc ? rc : -ENOMEM;
+	tei_pattern_fill(*memory, len, 0, 0);
+	r.addr = *memory;
+	rc = te_region_add(engine, &r, region);
+	if (rc)
+		memory_close(o, engine, len, *memory, 0);
+	return rc;
+}
+
+void memory_close(const struct options *o, struct te_engine *engine,
+		  uint64_t len, void *memory, te_region_id region)
+{
+	if (region)
+		te_region_remove(engine, region);
+	if (o->foreign)
+		munmap(memory, len);
+	else
+		te_memory_free(engine, memory);
+}
+
+/* ---- what follows from the settings ---- */
+
+static bool parse_list(const char *setting, const char *text, uint64_t max,
+		       struct list *out)
+{
+	out->n = tei_sizes_parse("te-perf", setting, text, max, out->v);
+	return out->n > 0;
+}
+
+static uint64_t greatest(const struct list *l)
+{
+	uint64_t max = 0;
+
+	for (int i = 0; i < l->n; i++)
+		if (l->v[i] > max)
+			max = l->v[i];
+	return max;
+}
+
+/* Batches of all threads without overlap; hot ones overlap on purpose. */
+static bool batches_fit(const struct options *o)
+{
+	uint64_t n = greatest(&o->batches) * greatest(&o->thread_counts);
+	uint64_t size = greatest(&o->sizes);
+	char text[24];
+
+	if (o->hot)
+		n = greatest(&o->thread_counts);
+	if (o->working_set / n >= size + 8)
+		return true;
+	fprintf(stderr,
+		"te-perf: working_set: a batch of requests of %s for each "
+		"thread does not fit, give more\n",
+		tei_text_bytes(size, text));
+	return false;
+}
+
+static bool rows_fit(const struct options *o)
+{
+	int n = o->sizes.n * o->batches.n * o->thread_counts.n;
+
+	if (n * 2 <= ROWS_MAX)
+		return true;
+	fprintf(stderr, "te-perf: size, batch, threads: %d rows are too many\n",
+		n);
+	return false;
+}
+
+bool options_in_process(const struct options *o)
+{
+	return !strcmp(o->backend, "loop") || !strcmp(o->backend, "sim");
+}
+
+static bool roles_fit(const struct options *o)
+{
+	const char *wrong = NULL;
+
+	if (o->listen && o->connect)
+		wrong = "listen: not together with connect";
+	else if (options_in_process(o) && (o->listen || o->connect))
+		wrong = "backend: this one does not leave a process";
+	else if (options_in_process(o) && (o->idle || o->connects))
+		wrong = "backend: this one has no peers to count";
+	else if (strcmp(o->fault, "none") &&
+		 (o->connect || options_in_process(o)))
+		wrong = "fault: needs a target of te-perf's own";
+	if (wrong)
+		fprintf(stderr, "te-perf: %s\n", wrong);
+	return !wrong;
+}
+
+bool options_derive(struct options *o)
+{
+	if (!roles_fit(o))
+		return false;
+	if (o->listen || o->idle || o->connects) /* no rows */
+		return true;
+	return parse_list("size", o->size, o->working_set, &o->sizes) &&
+	       parse_list("batch", o->batch, 65536, &o->batches) &&
+	       parse_list("threads", o->threads, 256, &o->thread_counts) &&
+	       batches_fit(o) && rows_fit(o);
 }

@@ -5,25 +5,59 @@
 #ifndef PERF_TE_PERF_OPTIONS_H
 #define PERF_TE_PERF_OPTIONS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <te/te.h>
 
 #include "perf/lib/report.h"
 
-struct options {
-	char *backend, *op, *size, *engine, *role;
-	uint64_t batch, threads, duration, working_set;
-	bool reference, json, pin;
-	/* What follows is derived from them. */
-	uint64_t sizes[TEI_SIZES_MAX];
-	int n_sizes;
+#define ROUNDS_MAX 64
+#define ROWS_MAX   240  /* of a report: a table has no more */
+#define PROBE_ROOM 4096 /* behind the working set, for urgent requests */
+
+struct list {
+	uint64_t v[TEI_SIZES_MAX];
+	int n;
 };
 
+struct options {
+	char *backend, *op, *size, *batch, *threads, *engine, *role;
+	char *connect, *listen, *svg, *congestion, *reference_at, *fault;
+	uint64_t duration, working_set, interval, rounds, pause, timeout;
+	uint64_t read_share, peers, connects;
+	double verify; /* percent */
+	bool reference, json, pin, hot, foreign, insecure, idle;
+	bool priority_probe, keep_going, spoil;
+	/* What follows is derived from them. */
+	struct list sizes, batches, thread_counts;
+};
+
+/* The command line of this program in another role. */
+struct role_args {
+	char exe[PATH_MAX], role[32], backend[64], set[48], engine[1024];
+	char pin[8], insecure[16];
+	char *argv[8];
+};
+/* 0, -ENAMETOOLONG. */
+int role_args(struct role_args *a, const struct options *o, const char *role);
+
+/* Derive and check; false: wrong, said on stderr. */
+bool options_derive(struct options *o);
+/* Whether the backend cannot leave a process. */
+bool options_in_process(const struct options *o);
+
 /*
- * An engine on loopback with only --backend, and with what --engine asks for.
- * -errno, said on stderr; -EINVAL: one of the two settings is wrong.
+ * An engine named @host with --backend, --insecure and what --engine asks for.
+ * -errno, said on stderr; -EINVAL: one of the settings is wrong.
  */
-int engine_open(const struct options *o, struct te_engine **out);
+int engine_open(const struct options *o, const char *host,
+		struct te_engine **out);
+
+/* Memory of the wanted kind, all of it touched. -errno. */
+int memory_open(const struct options *o, struct te_engine *engine, uint64_t len,
+		uint32_t access, void **memory, te_region_id *region);
+void memory_close(const struct options *o, struct te_engine *engine,
+		  uint64_t len, void *memory, te_region_id region);
 
 #endif

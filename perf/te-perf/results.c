@@ -1,19 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * results.c - the rows that te-perf has measured, for people and machines
+ * results.c - the rows that te-perf has measured
  */
 #include "perf/te-perf/results.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "perf/lib/report.h"
-#include "perf/lib/table.h"
+#include "perf/lib/reference.h"
 
-static uint64_t wrong_bytes(const struct results *r)
+const char *const figure_names[N_FIGURES] = {
+	[GB_PER_S] = "gb_per_s",
+	[OPS_PER_S] = "ops_per_s",
+	[P50_US] = "p50_us",
+	[P99_US] = "p99_us",
+	[P999_US] = "p999_us",
+	[CPU_S_PER_GB] = "cpu_s_per_gb",
+	[CPU_US_PER_REQUEST] = "cpu_us_per_request",
+	[GAP_MS] = "gap_ms",
+	[LATE_MS] = "late_ms",
+	[PROBE_P50_US] = "probe_p50_us",
+	[PROBE_P99_US] = "probe_p99_us",
+	[PROBE_P999_US] = "probe_p999_us",
+	[STREAM_GB_PER_S] = "stream_gb_per_s",
+	[STREAM_CPU_S_PER_GB] = "stream_cpu_s_per_gb",
+	[EXCHANGE_GB_PER_S] = "exchange_gb_per_s",
+	[EXCHANGE_CPU_S_PER_GB] = "exchange_cpu_s_per_gb",
+	[EXCHANGE_P50_US] = "exchange_p50_us",
+	[PINGPONG_SPINNING_US] = "pingpong_spinning_us",
+	[PINGPONG_BLOCKING_US] = "pingpong_blocking_us",
+	[MEMCPY_GB_PER_S] = "memcpy_gb_per_s",
+	[STREAMING_COPY_GB_PER_S] = "streaming_copy_gb_per_s",
+	[PROCESS_VM_GB_PER_S] = "process_vm_gb_per_s",
+	[RAW_GB_PER_S] = "raw_gb_per_s",
+	[BOUND_GB_PER_S] = "bound_gb_per_s",
+	[OF_RAW] = "of_raw",
+	[OF_BOUND] = "of_bound",
+	[OF_PINGPONG_SPINNING] = "of_pingpong_spinning",
+	[OF_PINGPONG_BLOCKING] = "of_pingpong_blocking",
+	[CPU_OF_STREAM] = "cpu_of_stream",
+	[P99_OF_IDEAL] = "p99_of_ideal",
+};
+
+/* The values that there are; returns how many. */
+static size_t values(const struct row *row, enum figure f, double v[ROUNDS_MAX])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < row->n_rounds; i++)
+		if (!isnan(row->v[i][f]))
+			v[n++] = row->v[i][f];
+	return n;
+}
+
+double row_median(const struct row *row, enum figure f)
+{
+	double v[ROUNDS_MAX];
+	size_t n = values(row, f, v);
+
+	return n ? tei_median(v, n) : NAN;
+}
+
+/* fmin() and fmax() pass over NAN. */
+double row_min(const struct row *row, enum figure f)
+{
+	double min = NAN;
+
+	for (size_t i = 0; i < row->n_rounds; i++)
+		min = fmin(min, row->v[i][f]);
+	return min;
+}
+
+double row_max(const struct row *row, enum figure f)
+{
+	double max = NAN;
+
+	for (size_t i = 0; i < row->n_rounds; i++)
+		max = fmax(max, row->v[i][f]);
+	return max;
+}
+
+uint64_t row_failed(const struct row *row)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < LOAD_ERRORS; i++)
+		n += row->errors[i].n;
+	return n;
+}
+
+uint64_t results_wrong_bytes(const struct results *r)
 {
 	uint64_t wrong = 0;
 
@@ -22,90 +101,31 @@ static uint64_t wrong_bytes(const struct results *r)
 	return wrong;
 }
 
-static json_t *row_json(const struct options *o, const struct row *row)
+void results_fini(struct results *r)
 {
-	return json_pack(
-		"{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I}",
-		"backend", o->backend, "op", row->op, "size",
-		(json_int_t)row->size, "batch", (json_int_t)o->batch, "threads",
-		(json_int_t)o->threads, "gb_per_s", row->gb_per_s, "ops_per_s",
-		row->ops_per_s, "p50_us", row->p50_us, "p99_us", row->p99_us,
-		"p999_us", row->p999_us, "cpu_s_per_gb", row->cpu_s_per_gb,
-		"wrong_bytes", (json_int_t)row->wrong_bytes);
-}
-
-static json_t *report_json(const struct results *r, const struct options *o)
-{
-	json_t *list = json_array(), *report;
-
 	for (size_t i = 0; i < r->n_rows; i++)
-		json_array_append_new(list, row_json(o, &r->row[i]));
-	report = json_pack("{s:o, s:I, s:b, s:I}", "rows", list, "working_set",
-			   (json_int_t)o->working_set, "pinned", o->pin,
-			   "wrong_bytes", (json_int_t)wrong_bytes(r));
-	if (o->reference)
-		json_object_set_new(report, "reference",
-				    tei_reference_json(&r->reference));
-	return report;
+		tei_free(r->row[i].points);
 }
 
-static void table_head(struct tei_table *t, bool reference)
+static void say_what_failed(const struct row *row)
 {
-	static const char *const names[] = {
-		"operation", "size",   "batch",  "threads", "GB/s",
-		"1000/s",    "p50 us", "p99 us", "p999 us", "CPU s/GB"};
-
-	tei_table_row(t);
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		tei_table_cell(t, "%s", names[i]);
-	if (reference)
-		tei_table_cell(t, "of stream");
-}
-
-static void table_row(struct tei_table *t, const struct results *r,
-		      const struct options *o, const struct row *row)
-{
-	char text[24];
-
-	tei_table_row(t);
-	tei_table_cell(t, "%s %s", o->backend, row->op);
-	tei_table_cell(t, "%s", tei_text_bytes(row->size, text));
-	tei_table_cell(t, "%d", (int)o->batch);
-	tei_table_cell(t, "%d", (int)o->threads);
-	tei_table_cell(t, "%.2f", row->gb_per_s);
-	tei_table_cell(t, "%.1f", row->ops_per_s / 1e3);
-	tei_table_cell(t, "%.1f", row->p50_us);
-	tei_table_cell(t, "%.1f", row->p99_us);
-	tei_table_cell(t, "%.1f", row->p999_us);
-	tei_table_cell(t, "%.3f", row->cpu_s_per_gb);
-	if (o->reference)
-		tei_table_cell(t, "%.0f %%",
-			       100 * row->gb_per_s /
-				       r->reference.stream_gb_per_s);
-}
-
-static int report_table(const struct results *r, const struct options *o)
-{
-	struct tei_table *t = tei_calloc(1, sizeof(*t));
-
-	if (!t)
-		return -ENOMEM;
-	table_head(t, o->reference);
-	for (size_t i = 0; i < r->n_rows; i++)
-		table_row(t, r, o, &r->row[i]);
-	tei_table_print(t, stdout);
-	tei_free(t);
-	if (o->reference)
-		tei_reference_print(&r->reference, stdout);
-	return 0;
+	for (size_t i = 0; i < LOAD_ERRORS; i++)
+		if (row->errors[i].n)
+			fprintf(stderr,
+				"te-perf: %" PRIu64 " requests failed: %s\n",
+				row->errors[i].n,
+				te_strerror(row->errors[i].error));
 }
 
 int results_report(const struct results *r, const struct options *o)
 {
-	uint64_t wrong = wrong_bytes(r);
-	int rc = o->json ? tei_report_json("te-perf", report_json(r, o))
-			 : report_table(r, o);
+	uint64_t wrong = results_wrong_bytes(r);
+	int rc = o->json ? results_json(r, o) : results_table(r, o);
 
+	if (!rc && o->svg && *o->svg)
+		rc = results_svg(r, o);
+	for (size_t i = 0; !o->json && i < r->n_rows; i++)
+		say_what_failed(&r->row[i]);
 	if (wrong)
 		fprintf(stderr, "te-perf: %" PRIu64 " wrong bytes\n", wrong);
 	return rc ? rc : wrong ? -EIO : 0;

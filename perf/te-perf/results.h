@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * results.h - the rows that te-perf has measured, for people and machines
+ * results.h - the rows that te-perf has measured
  */
 #ifndef PERF_TE_PERF_RESULTS_H
 #define PERF_TE_PERF_RESULTS_H
@@ -8,25 +8,96 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "perf/lib/reference.h"
+#include "perf/lib/bare.h"
+#include "perf/te-perf/load.h"
 #include "perf/te-perf/options.h"
+#include "perf/te-perf/rails.h"
+#include "perf/te-perf/series.h"
 
-#define ROWS_MAX (2 * TEI_SIZES_MAX)
+/* Each is measured once a round, or NAN. Names: figure_names[]. */
+enum figure {
+	/* ours */
+	GB_PER_S,
+	OPS_PER_S,
+	P50_US,
+	P99_US,
+	P999_US,
+	CPU_S_PER_GB,
+	CPU_US_PER_REQUEST,
+	GAP_MS,
+	LATE_MS,
+	PROBE_P50_US,
+	PROBE_P99_US,
+	PROBE_P999_US,
+	/* the bare system, from here on only with --reference */
+	STREAM_GB_PER_S,
+	STREAM_CPU_S_PER_GB,
+	EXCHANGE_GB_PER_S,
+	EXCHANGE_CPU_S_PER_GB,
+	EXCHANGE_P50_US,
+	PINGPONG_SPINNING_US,
+	PINGPONG_BLOCKING_US,
+	MEMCPY_GB_PER_S,
+	STREAMING_COPY_GB_PER_S,
+	PROCESS_VM_GB_PER_S,
+	RAW_GB_PER_S,   /* the same shape, done by hand */
+	BOUND_GB_PER_S, /* the most that this way of moving bytes allows */
+	/* ours by theirs, in the same round */
+	OF_RAW,
+	OF_BOUND,
+	OF_PINGPONG_SPINNING,
+	OF_PINGPONG_BLOCKING,
+	CPU_OF_STREAM,
+	P99_OF_IDEAL, /* a batch at the bound's rate is ideal */
+	N_FIGURES,
+};
+#define FIGURES_OURS STREAM_GB_PER_S /* those before it */
+
+extern const char *const figure_names[N_FIGURES];
 
 struct row {
-	const char *op; /* static */
+	const char *op; /* static: "write", "read", "mixed" */
 	uint64_t size;
-	double gb_per_s, ops_per_s, p50_us, p99_us, p999_us, cpu_s_per_gb;
-	uint64_t wrong_bytes;
+	uint32_t batch, threads, read_share;
+	char carrier[32];        /* backend that has moved the bytes */
+	const char *raw, *bound; /* static: "stream", "exchange"...; or NULL */
+	size_t n_rounds;
+	double v[ROUNDS_MAX][N_FIGURES];
+	struct rails rails; /* bytes of all rounds */
+	size_t n_points;    /* of the last round */
+	struct series_point *points;
+	struct rails point_rails; /* names of their columns */
+	struct load_error errors[LOAD_ERRORS];
+	uint64_t checked_bytes, wrong_bytes;
+	/* With --fault, after the load. */
+	bool fault_quiet;
+	uint64_t bystander_requests, bystander_errors;
 };
 
 struct results {
 	size_t n_rows;
 	struct row row[ROWS_MAX];
-	struct tei_reference reference; /* with --reference */
+	char congestion[TEI_CONGESTION]; /* of the raw sockets */
 };
 
-/* Print them to stdout. -EIO also when there are wrong bytes, said. */
+/* Over all rounds; NAN when there is no value. */
+double row_median(const struct row *row, enum figure f);
+double row_min(const struct row *row, enum figure f);
+double row_max(const struct row *row, enum figure f);
+uint64_t results_wrong_bytes(const struct results *r);
+/* Ends of requests that failed, for people: "3 x Connection reset". */
+uint64_t row_failed(const struct row *row);
+void results_fini(struct results *r);
+
+/*
+ * Print them to stdout, as asked for. -EIO also when there are wrong bytes,
+ * said on stderr.
+ */
 int results_report(const struct results *r, const struct options *o);
+/* The two ways; -ENOMEM, -EIO. */
+int results_json(const struct results *r, const struct options *o);
+int results_table(const struct results *r, const struct options *o);
+/* Draw the sweep to o->svg. -errno, said on stderr. */
+int results_svg(const struct results *r, const struct options *o);
 
 #endif

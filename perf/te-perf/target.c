@@ -1,78 +1,164 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * target.c - the side of te-perf whose memory is written and read
- *
- * The target says "ready NAME" and ends when its input does. It never looks at
- * its memory, which belongs to the initiator's requests.
+ * target.c - the initiator's view of the side that is written and read
  */
 #include "perf/te-perf/target.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-#include "perf/lib/pattern.h"
+#include "perf/te-perf/serve.h"
 
-#define READY_MS 60000 /* touching a large working set takes a while */
-#define STOP_MS  5000
-#define OPEN_MS  5000
+#define READY_MS  60000 /* touching a large working set takes a while */
+#define ANSWER_MS 10000
+#define STOP_MS   5000
+#define OPEN_MS   5000
 
-/* ---- memory that peers may reach ---- */
+/* ---- a process of our own ---- */
 
-static int memory_open(struct te_engine *engine, uint64_t len, void **memory,
-		       te_region_id *region)
+static int start_process(struct target *t, const struct options *o)
 {
-	struct te_region r = {
-		.length = len,
-		.access = TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE,
-	};
-	int rc = te_memory_alloc(engine, len, memory);
+	struct role_args args;
+	int rc = role_args(&args, o, "target");
 
-	if (rc)
-		return rc;
-	r.addr = *memory;
-	tei_pattern_fill(*memory, len, 0, 0);
-	rc = te_region_add(engine, &r, region);
-	if (rc)
-		te_memory_free(engine, *memory);
+	return rc ? rc
+		  : tei_process_start_helper(&t->process, "target", args.argv,
+					     -1);
+}
+
+/* ---- one on another host ---- */
+
+static int connect_any(const struct tei_address *at, int n,
+		       struct tei_address *out)
+{
+	int fd, rc = -EHOSTUNREACH;
+
+	for (int i = 0; i < n; i++) {
+		fd = socket(at[i].ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (fd < 0)
+			return -errno;
+		if (!connect(fd, (const struct sockaddr *)&at[i].ss,
+			     at[i].len)) {
+			*out = at[i];
+			return fd;
+		}
+		rc = -errno;
+		close(fd);
+	}
 	return rc;
 }
 
-static void memory_close(struct te_engine *engine, void *memory,
-			 te_region_id region)
+static int connect_to(struct target *t, const struct options *o)
 {
-	te_region_remove(engine, region);
-	te_memory_free(engine, memory);
+	struct tei_address found[4];
+	char host[TEI_HOST_LEN_MAX + 1];
+	uint16_t port;
+	int n, fd, rc = tei_name_split(o->connect, host, &port);
+
+	if (rc || !port) {
+		fprintf(stderr,
+			"te-perf: connect: \"%s\" is wrong, give "
+			"host:port\n",
+			o->connect);
+		return -EINVAL;
+	}
+	n = tei_resolve(host, port, found, 4);
+	fd = n > 0 ? connect_any(found, n, &t->at) : n;
+	if (fd < 0)
+		return fd;
+	t->remote_host = true;
+	tei_process_adopt(&t->process, "target", fd);
+	return serve_own_host(fd, t->host);
 }
 
-/* ---- the initiator's view ---- */
-
-static int start_process(struct target *t, const struct options *o,
-			 char name[TEI_PROCESS_LINE])
+int target_start(struct target *t, const struct options *o)
 {
-	char exe[PATH_MAX], role[] = "--role=target", pin[] = "--pin";
-	char backend[64], set[48], engine[1024], line[TEI_PROCESS_LINE];
-	char *argv[7] = {exe, role, backend, set};
-	int n = 4, rc = tei_process_path(NULL, exe);
+	int rc = 0;
 
-	snprintf(backend, sizeof(backend), "--backend=%s", o->backend);
-	snprintf(set, sizeof(set), "--working-set=%" PRIu64, t->len);
-	if (o->engine) {
-		snprintf(engine, sizeof(engine), "--engine=%s", o->engine);
-		argv[n++] = engine;
-	}
-	if (o->pin)
-		argv[n++] = pin;
+	*t = (struct target){.process = TEI_PROCESS_NONE, .options = o};
+	snprintf(t->host, sizeof(t->host), "127.0.0.1");
+	if (o->connect)
+		rc = connect_to(t, o);
 	if (!rc)
-		rc = tei_process_start_helper(&t->process, "target", argv, -1);
+		return 0;
+	if (rc != -EINVAL)
+		fprintf(stderr, "te-perf: target %s: %s\n", o->connect,
+			te_strerror(rc));
+	target_close(t);
+	return rc;
+}
+
+/* ---- talking to it ---- */
+
+/* Say @line and hear the answer, which must begin with @word. */
+static int ask(struct target *t, const char *line, const char *word,
+	       uint64_t timeout_ms, char answer[TEI_PROCESS_LINE])
+{
+	int rc = tei_process_say(&t->process, line);
+
 	if (!rc)
-		rc = tei_process_hear(&t->process, line, READY_MS);
-	if (!rc && sscanf(line, "ready %s", name) != 1)
+		rc = tei_process_hear(&t->process, answer, timeout_ms);
+	if (rc)
+		return rc;
+	if (!strncmp(answer, word, strlen(word)))
+		return 0;
+	fprintf(stderr, "te-perf: the target says: %s\n", answer);
+	return -ECONNREFUSED;
+}
+
+static int ask_open(struct target *t)
+{
+	char line[64], answer[TEI_PROCESS_LINE];
+	int rc;
+
+	snprintf(line, sizeof(line), "open %" PRIu64 " %d", t->len,
+		 t->options->foreign);
+	rc = ask(t, line, "ready ", READY_MS, answer);
+	if (!rc)
+		snprintf(t->name, sizeof(t->name), "%s", answer + 6);
+	return rc;
+}
+
+int target_usage(struct target *t, uint64_t *cpu_ns, uint64_t *rss)
+{
+	char answer[TEI_PROCESS_LINE];
+	int rc;
+
+	*cpu_ns = *rss = 0;
+	if (t->memory)
+		return 0;
+	rc = ask(t, "usage", "usage ", ANSWER_MS, answer);
+	if (!rc &&
+	    sscanf(answer, "usage %" SCNu64 " %" SCNu64, cpu_ns, rss) != 2)
 		rc = -EPROTO;
 	return rc;
 }
+
+int target_reference(struct target *t, uint64_t len, struct tei_bare_peer *peer)
+{
+	char line[64], answer[TEI_PROCESS_LINE];
+	unsigned int port;
+	int rc;
+
+	snprintf(line, sizeof(line), "reference %" PRIu64, len);
+	rc = ask(t, line, "reference ", READY_MS, answer);
+	if (rc)
+		return rc;
+	if (sscanf(answer, "reference %u", &port) != 1)
+		return -EPROTO;
+	/* A pid over there means nothing here: no process_vm_readv(). */
+	peer->pid = 0;
+	peer->at[0] = t->at;
+	tei_address_set_port(&peer->at[0], (uint16_t)port);
+	peer->n_at = 1;
+	return 0;
+}
+
+/* ---- its memory ---- */
 
 static int find_memory(struct target *t)
 {
@@ -88,45 +174,33 @@ static int find_memory(struct target *t)
 	return 0;
 }
 
-static int open_segment(struct target *t, const char *name)
+static int open_own(struct target *t)
 {
-	int rc = te_segment_open(t->engine, name, OPEN_MS, &t->segment);
-
-	if (rc)
-		return rc;
-	rc = find_memory(t);
-	if (rc)
-		te_segment_close(t->engine, t->segment);
-	return rc;
+	snprintf(t->name, sizeof(t->name), "%s", te_engine_name(t->engine));
+	return memory_open(t->options, t->engine, t->len,
+			   TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE,
+			   &t->memory, &t->region);
 }
 
-int target_open(struct target *t, const struct options *o,
-		struct te_engine *engine)
+int target_open(struct target *t, struct te_engine *engine, uint64_t len)
 {
-	char name[TEI_PROCESS_LINE];
-	int rc;
+	bool own = options_in_process(t->options);
+	int rc = 0;
 
-	*t = (struct target){.process = TEI_PROCESS_NONE,
-			     .engine = engine,
-			     .len = o->working_set};
-	if (!strcmp(o->backend, "loop")) {
-		rc = memory_open(engine, t->len, &t->memory, &t->region);
-		snprintf(name, sizeof(name), "%s", te_engine_name(engine));
-	} else {
-		rc = start_process(t, o, name);
-	}
+	t->engine = engine;
+	t->len = len;
+	/* Only now: what is wrong with the settings has been said once. */
+	if (!own && !t->remote_host)
+		rc = start_process(t, t->options);
 	if (!rc)
-		rc = open_segment(t, name);
-	if (rc) {
+		rc = own ? open_own(t) : ask_open(t);
+	if (!rc)
+		rc = te_segment_open(engine, t->name, OPEN_MS, &t->segment);
+	if (!rc)
+		rc = find_memory(t);
+	if (rc)
 		fprintf(stderr, "te-perf: target: %s\n", te_strerror(rc));
-		target_close(t);
-	}
 	return rc;
-}
-
-uint64_t target_cpu_ns(const struct target *t)
-{
-	return tei_process_cpu_ns(&t->process);
 }
 
 int target_close(struct target *t)
@@ -135,41 +209,11 @@ int target_close(struct target *t)
 
 	if (t->segment)
 		te_segment_close(t->engine, t->segment);
-	if (t->region)
-		memory_close(t->engine, t->memory, t->region);
+	if (t->memory)
+		memory_close(t->options, t->engine, t->len, t->memory,
+			     t->region);
 	code = tei_process_stop(&t->process, STOP_MS);
 	t->segment = t->region = 0;
+	t->memory = NULL;
 	return code ? -EIO : 0;
-}
-
-/* ---- the target itself ---- */
-
-static void await_end(void)
-{
-	while (getchar() != EOF)
-		;
-}
-
-int target_main(const struct options *o)
-{
-	struct te_engine *engine;
-	te_region_id region;
-	void *memory;
-	int rc;
-
-	if (o->pin)
-		tei_process_pin(1);
-	if (engine_open(o, &engine))
-		return 1;
-	rc = memory_open(engine, o->working_set, &memory, &region);
-	if (rc) {
-		fprintf(stderr, "te-perf: target: %s\n", te_strerror(rc));
-	} else {
-		printf("ready %s\n", te_engine_name(engine));
-		fflush(stdout);
-		await_end();
-		memory_close(engine, memory, region);
-	}
-	te_engine_destroy(engine);
-	return rc ? 1 : 0;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * target.h - the side of te-perf whose memory is written and read
+ * target.h - the initiator's view of the side that is written and read
  *
- * A process of its own (this program with --role target), except for backend
- * loop, which cannot leave a process: then the initiator's own engine serves.
+ * Three kinds: a process that we start (this program with --role target), one
+ * that a `te-perf --listen` starts for us on another host, and, for backends
+ * that cannot leave a process, our own engine. The first two are talked to by
+ * lines; serve.h has the words.
  */
 #ifndef PERF_TE_PERF_TARGET_H
 #define PERF_TE_PERF_TARGET_H
@@ -11,28 +13,38 @@
 #include <stdint.h>
 #include <te/te.h>
 
+#include "perf/lib/bare.h"
 #include "perf/lib/process.h"
 #include "perf/te-perf/options.h"
 
 struct target {
-	struct tei_process process; /* pid 0: we are the target ourselves */
-	struct te_engine *engine;   /* the initiator's; not owned */
+	const struct options *options; /* not owned */
+	struct tei_process process; /* pid 0: remote, or we are it ourselves */
+	bool remote_host;
+	struct tei_address at;           /* of a remote one */
+	char host[TEI_HOST_LEN_MAX + 1]; /* ours, as the target sees it */
+	struct te_engine *engine;        /* the initiator's; not owned */
 	uint64_t len;
 	void *memory; /* when it is ours */
 	te_region_id region;
+	char name[TEI_PROCESS_LINE];
 	te_segment_id segment; /* where to send to */
 	uint64_t remote;       /* first address of its memory */
 };
 
-/* -errno, said on stderr; nothing is left then. */
-int target_open(struct target *t, const struct options *o,
-		struct te_engine *engine);
-/* CPU time that it has used, 0 when it is this process. */
-uint64_t target_cpu_ns(const struct target *t);
-/* -EIO: its process did not end well. */
+/* Reach a remote one; t->host is known then. -errno, said on stderr. */
+int target_start(struct target *t, const struct options *o);
+/* Start it here, have @len bytes there, open its segment. -errno, said. */
+int target_open(struct target *t, struct te_engine *engine, uint64_t len);
+/* CPU time and resident bytes of its process so far, 0 when it is ours. */
+int target_usage(struct target *t, uint64_t *cpu_ns, uint64_t *rss);
+/*
+ * Have it start a peer for raw sockets with @len bytes; @peer gets where.
+ * Remote hosts only. -errno.
+ */
+int target_reference(struct target *t, uint64_t len,
+		     struct tei_bare_peer *peer);
+/* -EIO: its process did not end well. Also after a failure. */
 int target_close(struct target *t);
-
-/* What main() does in role "target". An exit code. */
-int target_main(const struct options *o);
 
 #endif

@@ -7,6 +7,8 @@ foreach(name te_perf store_perf te_replay)
 	string(REPLACE _ - tool ${name})
 	add_dependencies(test_integration_perf_${name} ${tool})
 endforeach()
+te_test(integration perf te_perf_modes te_test_perf te_test_all)
+add_dependencies(test_integration_perf_te_perf_modes te-perf)
 foreach(name store_perf te_replay)
 	add_dependencies(test_integration_perf_${name} mooncake_master
 		mooncake_client)

@@ -2,11 +2,13 @@
 /*
  * test_te_perf.c - te-perf measures, checks bytes and reports
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/integration/perf/tool.h"
 #include "tests/lib/test.h"
+#include "tests/lib/tmpdir.h"
 
 static const char *const columns[] = {
 	"size",   "batch",  "threads", "gb_per_s",     "ops_per_s",
@@ -28,6 +30,22 @@ static void assert_row(const json_t *report, size_t i, const char *backend,
 	assert_int_equal(integer(row, "wrong_bytes"), 0);
 }
 
+static const char *const points[] = {"end_s", "gb_per_s", "ops_per_s", "gap_ms",
+				     NULL};
+
+static const json_t *first_row(const json_t *report)
+{
+	return json_array_get(json_object_get(report, "rows"), 0);
+}
+
+static const char *text_of(const json_t *o, const char *name)
+{
+	const char *text = json_string_value(json_object_get(o, name));
+
+	assert_non_null(text);
+	return text;
+}
+
 static void both_directions_of_tcp_are_measured_with_right_bytes(void **state)
 {
 	const char *const args[] = {"--op=both",        "--size=4k,100",
@@ -43,7 +61,7 @@ static void both_directions_of_tcp_are_measured_with_right_bytes(void **state)
 	assert_row(report, 2, "tcp", "write", 100);
 	assert_row(report, 3, "tcp", "read", 100);
 	assert_int_equal(integer(report, "wrong_bytes"), 0);
-	assert_null(json_object_get(report, "reference"));
+	assert_null(json_object_get(report, "congestion"));
 	json_decref(report);
 }
 
@@ -64,22 +82,184 @@ static void loop_needs_no_second_process(void **state)
 	json_decref(report);
 }
 
-static void the_reference_has_four_figures(void **state)
+static void assert_sane(double v)
 {
-	static const char *const figures[] = {"stream_gb_per_s", "pingpong_us",
-					      "copy_gb_per_s",
-					      "stream_copy_gb_per_s", NULL};
-	const char *const args[] = {"--size=64k",       "--duration=50ms",
-				    "--working-set=4m", "--reference",
-				    "--json",           NULL};
+	assert_true(v > 0 && v < 1e12);
+}
+
+static void tcp_is_held_against_raw_sockets(void **state)
+{
+	static const char *const figures[] = {
+		"stream_gb_per_s",      "stream_cpu_s_per_gb",
+		"exchange_gb_per_s",    "exchange_p50_us",
+		"pingpong_spinning_us", "pingpong_blocking_us",
+		"of_pingpong_spinning", NULL};
+	const char *const args[] = {
+		"--size=64",        "--batch=1",  "--duration=100ms",
+		"--working-set=4m", "--rounds=2", "--reference",
+		"--op=read",        "--json",     NULL};
 	json_t *report = tool_json("te-perf", args);
-	const json_t *reference = json_object_get(report, "reference");
+	const json_t *row = first_row(report), *reference, *bound;
 
 	(void)state;
+	reference = json_object_get(row, "reference");
 	assert_numbers(reference, figures);
 	for (size_t i = 0; figures[i]; i++)
-		assert_true(number(reference, figures[i]) > 0);
+		assert_sane(number(reference, figures[i]));
+	bound = json_object_get(row, "bound");
+	assert_string_equal(text_of(bound, "kind"), "stream");
+	assert_sane(number(bound, "gb_per_s"));
+	assert_sane(number(bound, "share"));
+	bound = json_object_get(row, "raw");
+	assert_string_equal(text_of(bound, "kind"), "exchange");
+	assert_int_equal(integer(row, "rounds"), 2);
+	assert_non_null(json_object_get(report, "congestion"));
 	json_decref(report);
+}
+
+static void memory_is_held_against_copies(void **state)
+{
+	const char *const args[] = {
+		"--backend=loop",   "--size=64k",  "--duration=50ms", "--hot",
+		"--working-set=4m", "--reference", "--json",          NULL};
+	json_t *report = tool_json("te-perf", args);
+	const json_t *row = first_row(report), *reference;
+
+	(void)state;
+	reference = json_object_get(row, "reference");
+	assert_sane(number(reference, "memcpy_gb_per_s"));
+	assert_sane(number(reference, "streaming_copy_gb_per_s"));
+	assert_true(
+		json_is_null(json_object_get(reference, "stream_gb_per_s")));
+	assert_string_equal(text_of(json_object_get(row, "bound"), "kind"),
+			    "copy");
+	json_decref(report);
+}
+
+static void lists_make_a_row_each(void **state)
+{
+	static const struct {
+		json_int_t size, batch, threads;
+	} want[] = {{64, 1, 1},  {64, 1, 2},  {64, 4, 1},  {64, 4, 2},
+		    {128, 1, 1}, {128, 1, 2}, {128, 4, 1}, {128, 4, 2}};
+	const char *const args[] = {"--backend=loop",   "--size=64..128",
+				    "--batch=1,4",      "--threads=1,2",
+				    "--duration=5ms",   "--json",
+				    "--working-set=1m", NULL};
+	json_t *report = tool_json("te-perf", args);
+	const json_t *rows = json_object_get(report, "rows"), *row;
+
+	(void)state;
+	assert_int_equal(json_array_size(rows), TEST_COUNT(want));
+	for (size_t i = 0; i < TEST_COUNT(want); i++) {
+		row = json_array_get(rows, i);
+		assert_int_equal(integer(row, "size"), want[i].size);
+		assert_int_equal(integer(row, "batch"), want[i].batch);
+		assert_int_equal(integer(row, "threads"), want[i].threads);
+	}
+	json_decref(report);
+}
+
+static void mixed_requests_are_all_compared(void **state)
+{
+	const char *const args[] = {
+		"--op=mixed",       "--read-share=30", "--size=1000",
+		"--batch=10",       "--threads=2",     "--duration=50ms",
+		"--working-set=1m", "--verify=100",    "--priority-probe",
+		"--json",           "--foreign",       NULL};
+	json_t *report = tool_json("te-perf", args);
+	const json_t *row = first_row(report);
+
+	(void)state;
+	assert_string_equal(text_of(row, "op"), "mixed");
+	assert_true(integer(row, "checked_bytes") >= 2 * 10 * 1000);
+	assert_int_equal(integer(row, "wrong_bytes"), 0);
+	assert_sane(number(row, "probe_p50_us"));
+	json_decref(report);
+}
+
+static void assert_spoiled(const char *op)
+{
+	const char *const args[] = {
+		op,        "--size=4k", "--duration=20ms", "--working-set=1m",
+		"--spoil", NULL};
+	char *text = tool_output("te-perf", args, 1);
+
+	assert_non_null(strstr(text, "te-perf: 1 wrong bytes"));
+	free(text);
+}
+
+static void one_wrong_byte_is_found(void **state)
+{
+	(void)state;
+	assert_spoiled("--op=write");
+	assert_spoiled("--op=read");
+}
+
+static void rails_and_intervals_add_up(void **state)
+{
+	const char *const args[] = {
+		"--size=64k", "--duration=200ms", "--interval=50ms",
+		"--verify=0", "--working-set=4m", "--json",
+		NULL};
+	json_t *report = tool_json("te-perf", args);
+	const json_t *row = first_row(report), *rail, *series, *rails;
+	double share = 0;
+	size_t i;
+
+	(void)state;
+	rails = json_object_get(row, "rails");
+	json_array_foreach(rails, i, rail)
+	{
+		assert_non_null(text_of(rail, "name"));
+		share += number(rail, "share");
+	}
+	assert_float_equal(share, 1, 1e-3);
+	assert_string_equal(text_of(row, "carrier"), "tcp");
+	series = json_object_get(row, "series");
+	assert_true(json_array_size(series) >= 2);
+	assert_true(json_array_size(series) <= 4);
+	for (i = 0; i < json_array_size(series); i++)
+		assert_numbers(json_array_get(series, i), points);
+	assert_sane(number(row, "gap_ms"));
+	json_decref(report);
+}
+
+static void a_sweep_is_drawn(void **state)
+{
+	char dir[TEST_PATH_MAX], flag[TEST_PATH_MAX + 32], *text;
+	const char *const args[] = {
+		"--size=4k..64k",   "--duration=10ms", "--op=both", flag,
+		"--working-set=2m", "--reference",     NULL};
+	FILE *f;
+
+	(void)state;
+	test_tmpdir_create(dir);
+	snprintf(flag, sizeof(flag), "--svg=%s/sweep.svg", dir);
+	free(tool_output("te-perf", args, 0));
+	f = fopen(flag + strlen("--svg="), "r");
+	text = calloc(1, 1 << 18);
+	assert_non_null(f);
+	assert_non_null(text);
+	assert_true(fread(text, 1, (1 << 18) - 1, f) > 0);
+	fclose(f);
+	assert_non_null(strstr(text, ">tcp write<"));
+	assert_non_null(strstr(text, ">tcp read<"));
+	assert_non_null(strstr(text, ">bound: bare stream<"));
+	free(text);
+	test_tmpdir_remove(dir);
+}
+
+static void a_picture_that_cannot_be_written_is_an_error(void **state)
+{
+	const char *const args[] = {"--size=4k", "--duration=10ms",
+				    "--working-set=1m",
+				    "--svg=/nonexistent/sweep.svg", NULL};
+	char *text = tool_output("te-perf", args, 1);
+
+	(void)state;
+	assert_non_null(strstr(text, "/nonexistent/sweep.svg"));
+	free(text);
 }
 
 static void people_get_a_table(void **state)
@@ -106,6 +286,14 @@ static void what_cannot_be_is_refused_in_one_line(void **state)
 		{"--batch=60000", "working_set"},
 		{"--op=sideways", "op"},
 		{"--threads=0", "threads"},
+		{"--batch=0", "batch"},
+		{"--size=4k..1k", "size"},
+		{"--size=1..1k,1..1k,1..1k", "size"},
+		{"--verify=101", "verify"},
+		{"--rounds=0", "rounds"},
+		{"--connect=nonsense", "connect"},
+		{"--listen=a:b", "listen"},
+		{"--fault=flood", "fault"},
 		{"--engine=nonsense=1", "nonsense"},
 		{"--engine=tcp.lanes", "name=value"},
 		{"--no-such-flag", "no-such-flag"},
@@ -128,7 +316,14 @@ int main(void)
 		cmocka_unit_test(
 			both_directions_of_tcp_are_measured_with_right_bytes),
 		cmocka_unit_test(loop_needs_no_second_process),
-		cmocka_unit_test(the_reference_has_four_figures),
+		cmocka_unit_test(tcp_is_held_against_raw_sockets),
+		cmocka_unit_test(memory_is_held_against_copies),
+		cmocka_unit_test(lists_make_a_row_each),
+		cmocka_unit_test(mixed_requests_are_all_compared),
+		cmocka_unit_test(one_wrong_byte_is_found),
+		cmocka_unit_test(rails_and_intervals_add_up),
+		cmocka_unit_test(a_sweep_is_drawn),
+		cmocka_unit_test(a_picture_that_cannot_be_written_is_an_error),
 		cmocka_unit_test(people_get_a_table),
 		cmocka_unit_test(what_cannot_be_is_refused_in_one_line),
 	};

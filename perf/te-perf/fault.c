@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fault.c - kill or stop the target in mid-load, and see what it costs
+ */
+#include "perf/te-perf/fault.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/thread.h"
+
+#define BYSTANDER_SET  (4u << 20)
+#define BYSTANDER_SIZE (64u << 10)
+#define BYSTANDER_N    4
+#define LINGER_MS      200 /* for bytes that come too late */
+
+static void sleep_ms(uint64_t ms)
+{
+	struct timespec ts = {(time_t)(ms / 1000),
+			      (long)(ms % 1000 * TEI_NS_PER_MS)};
+
+	nanosleep(&ts, NULL);
+}
+
+/* ---- the bystander ---- */
+
+static void *stand_by(void *arg)
+{
+	struct bystander *b = arg;
+
+	b->error = load_run(&b->load, &b->series, &b->result);
+	return NULL;
+}
+
+static void bystander_close(struct bystander *b, struct te_engine *engine)
+{
+	target_close(&b->target);
+	if (b->local)
+		memory_close(b->target.options, engine, BYSTANDER_SET, b->local,
+			     b->region);
+	tei_free(b);
+}
+
+static int bystander_open(struct bystander *b, const struct options *o,
+			  struct te_engine *engine)
+{
+	int rc = target_start(&b->target, o);
+
+	if (!rc)
+		rc = target_open(&b->target, engine, BYSTANDER_SET);
+	if (!rc)
+		rc = memory_open(o, engine, BYSTANDER_SET, TE_ACCESS_LOCAL,
+				 &b->local, &b->region);
+	if (rc)
+		return rc;
+	b->load = (struct load){
+		.engine = engine,
+		.segment = b->target.segment,
+		.remote = b->target.remote,
+		.local = b->local,
+		.working_set = BYSTANDER_SET,
+		.size = BYSTANDER_SIZE,
+		.batch = BYSTANDER_N,
+		.n_threads = 1,
+		.duration_ms = o->duration,
+		.keep_going = true,
+	};
+	return tei_thread_start(&b->thread, "bystander", stand_by, b);
+}
+
+/* ---- the fault ---- */
+
+static void *strike(void *arg)
+{
+	const struct fault *f = arg;
+	bool kill_it = !strcmp(f->options->fault, "kill");
+
+	sleep_ms(f->options->duration / 2);
+	kill(f->target->process.pid, kill_it ? SIGKILL : SIGSTOP);
+	return NULL;
+}
+
+int fault_begin(struct fault *f, const struct options *o, struct target *target,
+		struct te_engine *engine)
+{
+	int rc;
+
+	*f = (struct fault){.target = target};
+	if (!strcmp(o->fault, "none"))
+		return 0;
+	f->bystander = tei_calloc(1, sizeof(*f->bystander));
+	if (!f->bystander)
+		return -ENOMEM;
+	rc = bystander_open(f->bystander, o, engine);
+	if (rc)
+		goto close_bystander;
+	f->options = o;
+	rc = tei_thread_start(&f->thread, "fault", strike, f);
+	if (!rc)
+		return 0;
+	f->options = NULL;
+	pthread_join(f->bystander->thread, NULL);
+close_bystander:
+	bystander_close(f->bystander, engine);
+	return rc;
+}
+
+/* Every request has ended, so nothing may touch our memory any more. */
+static bool stays_quiet(struct fault *f, const struct load *l)
+{
+	uint32_t before = te_crc32c(0, l->local, l->working_set);
+
+	if (!strcmp(f->options->fault, "stop"))
+		kill(f->target->process.pid, SIGCONT);
+	sleep_ms(LINGER_MS);
+	return te_crc32c(0, l->local, l->working_set) == before;
+}
+
+void fault_end(struct fault *f, const struct load *l, struct row *row)
+{
+	struct bystander *b = f->bystander;
+	uint64_t failed = 0;
+
+	if (!f->options)
+		return;
+	pthread_join(f->thread, NULL);
+	row->fault_quiet = stays_quiet(f, l);
+	pthread_join(b->thread, NULL);
+	for (size_t i = 0; i < LOAD_ERRORS; i++)
+		failed += b->result.errors[i].n;
+	row->bystander_requests += b->result.requests;
+	row->bystander_errors += failed + (b->error != 0);
+	bystander_close(b, l->engine);
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run.c - the initiator: measure all rows in rounds
+ *
+ * One row for each direction, size, batch and number of threads. A round
+ * measures each row once and, right after it, what the bare system does of the
+ * same work, so that a change of the machine's mood shows in both.
+ */
+#include "perf/te-perf/run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "perf/lib/table.h"
+#include "perf/te-perf/bound.h"
+#include "perf/te-perf/fault.h"
+#include "perf/te-perf/results.h"
+#include "perf/te-perf/target.h"
+#include "perf/te-perf/verify.h"
+
+struct run {
+	const struct options *options;
+	struct te_engine *engine;
+	struct target target;
+	struct bound bound;
+	struct series series;
+	struct tei_progress progress;
+	void *local;
+	te_region_id region; /* of local */
+	uint64_t seed;       /* of the last load's bytes */
+	struct results results;
+	bool misused; /* a setting is wrong that only the engine can judge */
+};
+
+/* ---- one load ---- */
+
+static struct load load_of(const struct run *run, const struct row *row)
+{
+	const struct options *o = run->options;
+
+	return (struct load){
+		.engine = run->engine,
+		.segment = run->target.segment,
+		.remote = run->target.remote,
+		.local = run->local,
+		.working_set = o->working_set,
+		.size = row->size,
+		.batch = row->batch,
+		.n_threads = row->threads,
+		.read_share = row->read_share,
+		.timeout_ms = (uint32_t)o->timeout,
+		.duration_ms = o->duration,
+		.pause_ns = o->pause * 1000000,
+		.hot = o->hot,
+		.stamp = o->verify >= 100,
+		.keep_going = o->keep_going || strcmp(o->fault, "none") != 0,
+		.probe = o->priority_probe,
+	};
+}
+
+static void fill_probe(double v[N_FIGURES], const struct tei_histogram *probe)
+{
+	if (!probe->n)
+		return;
+	v[PROBE_P50_US] = tei_histogram_us(probe, 0.5);
+	v[PROBE_P99_US] = tei_histogram_us(probe, 0.99);
+	v[PROBE_P999_US] = tei_histogram_us(probe, 0.999);
+}
+
+static void fill(double v[N_FIGURES], const struct row *row,
+		 const struct load_result *result, uint64_t cpu_ns)
+{
+	double ns = (double)result->elapsed_ns, n = (double)result->requests;
+	double bytes = n * (double)row->size;
+
+	v[GB_PER_S] = bytes / ns;
+	v[OPS_PER_S] = n / ns * 1e9;
+	v[P50_US] = tei_histogram_us(&result->latency, 0.5);
+	v[P99_US] = tei_histogram_us(&result->latency, 0.99);
+	v[P999_US] = tei_histogram_us(&result->latency, 0.999);
+	if (cpu_ns) {
+		v[CPU_S_PER_GB] = (double)cpu_ns / bytes;
+		v[CPU_US_PER_REQUEST] = (double)cpu_ns / n / 1e3;
+	}
+	v[GAP_MS] = (double)result->gap_ns / 1e6;
+	if (result->errors[0].n)
+		v[LATE_MS] = (double)result->late_ns / 1e6;
+	fill_probe(v, &result->probe);
+}
+
+static void add_rails(struct row *row, const struct rails *before,
+		      const struct rails *after)
+{
+	struct rails moved;
+
+	rails_since(before, after, &moved);
+	rails_add(&row->rails, &moved);
+	rails_carrier(&row->rails, row->carrier);
+}
+
+static void add_errors(struct row *row, const struct load_result *result)
+{
+	for (size_t i = 0; i < LOAD_ERRORS; i++) {
+		row->errors[i].error = result->errors[i].error;
+		row->errors[i].n += result->errors[i].n;
+	}
+}
+
+/* CPU time of both processes. */
+static int cpu_of(struct run *run, uint64_t *out)
+{
+	uint64_t rss;
+	int rc = target_usage(&run->target, out, &rss);
+
+	*out += tei_process_own_cpu_ns();
+	return rc;
+}
+
+static int load_with_cpu(struct run *run, const struct load *l,
+			 struct load_result *result, uint64_t *cpu_ns)
+{
+	bool faulty = strcmp(run->options->fault, "none") != 0;
+	uint64_t before, after;
+	int rc = cpu_of(run, &before);
+
+	if (rc)
+		return rc;
+	rc = load_run(l, &run->series, result);
+	/* A target that was killed has no answer. */
+	if (!faulty && !rc)
+		rc = cpu_of(run, &after);
+	*cpu_ns = !faulty && !rc ? after - before : 0;
+	return rc;
+}
+
+static int compare(struct run *run, struct row *row, const struct load *l,
+		   const struct load_result *result)
+{
+	const struct options *o = run->options;
+
+	if (o->verify <= 0 || row_failed(row))
+		return 0;
+	if (o->spoil) /* for tests: the first slot is always compared */
+		l->local[0] ^= 1;
+	return verify_check(l, result, run->seed, o->verify,
+			    &row->checked_bytes, &row->wrong_bytes);
+}
+
+static int measure(struct run *run, struct row *row, double v[N_FIGURES],
+		   struct load_result *result)
+{
+	struct load l = load_of(run, row);
+	struct rails before, after;
+	struct fault fault;
+	uint64_t cpu_ns;
+	int rc;
+
+	run->series.progress = &run->progress;
+	rc = verify_prepare(&l, ++run->seed);
+	if (rc)
+		return rc;
+	rails_read(run->engine, &before);
+	rc = fault_begin(&fault, run->options, &run->target, run->engine);
+	if (rc)
+		return rc;
+	rc = load_with_cpu(run, &l, result, &cpu_ns);
+	fault_end(&fault, &l, row);
+	if (rc)
+		return rc;
+	rails_read(run->engine, &after);
+	fill(v, row, result, cpu_ns);
+	add_rails(row, &before, &after);
+	add_errors(row, result);
+	return compare(run, row, &l, result);
+}
+
+/* ---- rows and rounds ---- */
+
+static void say_failed(const struct row *row, int rc)
+{
+	char text[24];
+
+	fprintf(stderr, "te-perf: %s of %s: %s\n", row->op,
+		tei_text_bytes(row->size, text), te_strerror(rc));
+}
+
+/* The points of the last round are the row's. */
+static int keep_points(struct run *run, struct row *row)
+{
+	size_t len = run->series.n * sizeof(*row->points);
+
+	tei_free(row->points);
+	row->points = NULL;
+	row->n_points = 0;
+	if (!len)
+		return 0;
+	row->points = tei_malloc(len);
+	if (!row->points)
+		return -ENOMEM;
+	memcpy(row->points, run->series.points, len);
+	row->n_points = run->series.n;
+	row->point_rails = run->series.rails;
+	return 0;
+}
+
+static int measure_row(struct run *run, struct row *row)
+{
+	struct load_result *result = tei_malloc(sizeof(*result));
+	double *v = row->v[row->n_rounds];
+	int rc;
+
+	if (!result)
+		return -ENOMEM;
+	for (enum figure f = 0; f < N_FIGURES; f++)
+		v[f] = NAN;
+	rc = measure(run, row, v, result);
+	tei_free(result);
+	if (!rc)
+		rc = keep_points(run, row);
+	if (rc) {
+		say_failed(row, rc);
+		return rc;
+	}
+	row->n_rounds++;
+	return run->options->reference ? bound_round(&run->bound, row, v) : 0;
+}
+
+static void add_row(struct run *run, const char *op, uint32_t read_share,
+		    uint64_t size, uint64_t batch, uint64_t threads)
+{
+	run->results.row[run->results.n_rows++] = (struct row){
+		.op = op,
+		.read_share = read_share,
+		.size = size,
+		.batch = (uint32_t)batch,
+		.threads = (uint32_t)threads,
+	};
+}
+
+static void add_directions(struct run *run, uint64_t size, uint64_t batch,
+			   uint64_t threads)
+{
+	const struct options *o = run->options;
+	bool both = !strcmp(o->op, "both");
+
+	if (both || !strcmp(o->op, "write"))
+		add_row(run, "write", 0, size, batch, threads);
+	if (both || !strcmp(o->op, "read"))
+		add_row(run, "read", 100, size, batch, threads);
+	if (!strcmp(o->op, "mixed"))
+		add_row(run, "mixed", (uint32_t)o->read_share, size, batch,
+			threads);
+}
+
+static void add_rows(struct run *run)
+{
+	const struct options *o = run->options;
+
+	for (int s = 0; s < o->sizes.n; s++)
+		for (int b = 0; b < o->batches.n; b++)
+			for (int t = 0; t < o->thread_counts.n; t++)
+				add_directions(run, o->sizes.v[s],
+					       o->batches.v[b],
+					       o->thread_counts.v[t]);
+}
+
+static int measure_all(struct run *run)
+{
+	const struct options *o = run->options;
+	size_t n = run->results.n_rows, done = 0;
+	int rc = 0;
+
+	tei_progress_begin(&run->progress, "measuring");
+	if (run->series.print) /* lines of its own */
+		run->progress.shown = false;
+	run->series.total_ms = n * o->rounds * o->duration;
+	for (uint64_t round = 0; !rc && round < o->rounds; round++) {
+		for (size_t i = 0; !rc && i < n; i++) {
+			run->series.done_ms = done++ * o->duration;
+			rc = measure_row(run, &run->results.row[i]);
+		}
+	}
+	tei_progress_end(&run->progress);
+	return rc;
+}
+
+/* ---- set-up ---- */
+
+/* Registered, as users' memory is. */
+static int open_local(struct run *run)
+{
+	const struct options *o = run->options;
+	int rc = memory_open(o, run->engine, o->working_set + PROBE_ROOM,
+			     TE_ACCESS_LOCAL, &run->local, &run->region);
+
+	if (rc)
+		fprintf(stderr, "te-perf: memory: %s\n", te_strerror(rc));
+	return rc;
+}
+
+static int initiate_with(struct run *run)
+{
+	const struct options *o = run->options;
+	int rc = target_open(&run->target, run->engine,
+			     o->working_set + PROBE_ROOM);
+
+	if (!rc)
+		rc = bound_open(&run->bound, o, &run->target);
+	if (rc)
+		return rc;
+	if (o->reference)
+		tei_bare_congestion(&run->bound.peer, run->results.congestion);
+	run->series.engine = run->engine;
+	run->series.interval_ns = o->interval * 1000000;
+	run->series.print = o->interval && !o->json;
+	add_rows(run);
+	rc = measure_all(run);
+	series_fini(&run->series);
+	bound_close(&run->bound);
+	return rc;
+}
+
+static int initiate(struct run *run)
+{
+	const struct options *o = run->options;
+	int rc = target_start(&run->target, o), closed;
+
+	run->misused = rc == -EINVAL;
+	if (rc)
+		return rc;
+	rc = engine_open(o, run->target.host, &run->engine);
+	run->misused = rc == -EINVAL;
+	if (rc)
+		goto close_target;
+	rc = open_local(run);
+	if (!rc)
+		rc = initiate_with(run);
+close_target:
+	closed = target_close(&run->target);
+	if (!rc && !strcmp(o->fault, "none"))
+		rc = closed;
+	if (run->local)
+		memory_close(o, run->engine, o->working_set + PROBE_ROOM,
+			     run->local, run->region);
+	te_engine_destroy(run->engine);
+	return rc;
+}
+
+int run_main(const struct options *o)
+{
+	struct run *run = tei_calloc(1, sizeof(*run));
+	int rc;
+
+	if (!run)
+		return 1;
+	run->options = o;
+	if (o->pin)
+		tei_process_pin(0);
+	rc = initiate(run);
+	if (!rc)
+		rc = results_report(&run->results, o);
+	if (rc)
+		rc = run->misused ? 2 : 1;
+	results_fini(&run->results);
+	tei_free(run);
+	return rc;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * serve.c - what a target does: it lends memory, and answers lines
+ */
+#include "perf/te-perf/serve.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "perf/lib/process.h"
+#include "perf/lib/reference.h"
+
+#define STOP_MS 5000
+
+struct server {
+	const struct options *options; /* working_set: the most it lends */
+	struct options kind;           /* with what the initiator asks for */
+	struct te_engine *engine;
+	uint64_t len;
+	void *memory; /* NULL: not open yet */
+	te_region_id region;
+	struct tei_process reference;
+};
+
+int serve_own_host(int fd, char host[TEI_HOST_LEN_MAX + 1])
+{
+	struct tei_address a = {.len = sizeof(a.ss)};
+	char text[TEI_NAME_LEN_MAX + 1];
+	uint16_t port;
+
+	if (getsockname(fd, (struct sockaddr *)&a.ss, &a.len))
+		return -errno;
+	tei_address_text(&a, text);
+	return tei_name_split(text, host, &port);
+}
+
+static void say_error(const char *what, int error)
+{
+	printf("error %s: %s\n", what, te_strerror(error));
+}
+
+/* ---- answers ---- */
+
+static void open_memory(struct server *s, const char *line)
+{
+	uint64_t len;
+	int foreign, rc;
+
+	if (s->memory ||
+	    sscanf(line, "open %" SCNu64 " %d", &len, &foreign) != 2) {
+		say_error("open", -EINVAL);
+		return;
+	}
+	if (len > s->options->working_set + PROBE_ROOM) {
+		printf("error the working set of this target is %" PRIu64
+		       " bytes, start it with more\n",
+		       s->options->working_set);
+		return;
+	}
+	s->len = len;
+	s->kind.foreign = foreign;
+	rc = memory_open(&s->kind, s->engine, len,
+			 TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE,
+			 &s->memory, &s->region);
+	if (rc)
+		say_error("memory", rc);
+	else
+		printf("ready %s\n", te_engine_name(s->engine));
+}
+
+static void open_reference(struct server *s, const char *line)
+{
+	struct tei_bare_peer peer = {0};
+	uint64_t len;
+	int rc = -EINVAL;
+
+	if (!s->reference.pid &&
+	    sscanf(line, "reference %" SCNu64, &len) == 1 && len &&
+	    len <= s->options->working_set)
+		rc = tei_reference_peer_start(&s->reference, &peer, len,
+					      s->options->pin,
+					      s->options->insecure);
+	if (rc)
+		say_error("reference", rc);
+	else
+		printf("reference %u\n", tei_address_port(&peer.at[0]));
+}
+
+static void tell_usage(void)
+{
+	struct tei_process self = {.pid = getpid()};
+
+	printf("usage %" PRIu64 " %" PRIu64 "\n", tei_process_own_cpu_ns(),
+	       tei_process_rss(&self));
+}
+
+static void answer(struct server *s, const char *line)
+{
+	if (!strncmp(line, "open ", 5))
+		open_memory(s, line);
+	else if (!strncmp(line, "usage", 5))
+		tell_usage();
+	else if (!strncmp(line, "reference ", 10))
+		open_reference(s, line);
+	else
+		say_error("command", -EINVAL);
+	fflush(stdout);
+}
+
+int serve_main(const struct options *o)
+{
+	struct server s = {
+		.options = o, .kind = *o, .reference = TEI_PROCESS_NONE};
+	char line[TEI_PROCESS_LINE], host[TEI_HOST_LEN_MAX + 1];
+
+	if (o->pin)
+		tei_process_pin(1);
+	tei_process_many_files();
+	if (serve_own_host(STDIN_FILENO, host)) /* a pipe: started by us */
+		snprintf(host, sizeof(host), "127.0.0.1");
+	if (engine_open(o, host, &s.engine))
+		return 1;
+	while (fgets(line, sizeof(line), stdin))
+		answer(&s, line);
+	tei_process_stop(&s.reference, STOP_MS);
+	if (s.memory)
+		memory_close(&s.kind, s.engine, s.len, s.memory, s.region);
+	te_engine_destroy(s.engine);
+	return 0;
+}

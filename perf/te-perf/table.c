@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * table.c - the rows for people
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "perf/lib/table.h"
+#include "perf/te-perf/results.h"
+
+#define SMALL 4096 /* requests below cost by number, not by bytes */
+
+/* @format: a digit for the decimals, then what follows the number. */
+static void cell(struct tei_table *t, const char *format, double v)
+{
+	char text[TEI_TABLE_CELL];
+
+	if (isnan(v) || isinf(v)) {
+		tei_table_cell(t, "-");
+		return;
+	}
+	snprintf(text, sizeof(text), "%.*f", *format - '0', v);
+	tei_table_cell(t, "%s%s", text, format + 1);
+}
+
+static void table_head(struct tei_table *t, const struct options *o)
+{
+	static const char *const names[] = {
+		"operation", "size",   "batch",  "threads", "GB/s",
+		"1000/s",    "p50 us", "p99 us", "p999 us", "CPU s/GB"};
+
+	tei_table_row(t);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		tei_table_cell(t, "%s", names[i]);
+	if (o->rounds > 1)
+		tei_table_cell(t, "GB/s min..max");
+	if (!o->reference)
+		return;
+	tei_table_cell(t, "raw");
+	tei_table_cell(t, "of raw");
+	tei_table_cell(t, "bound");
+	tei_table_cell(t, "of bound");
+}
+
+static void table_row(struct tei_table *t, const struct options *o,
+		      const struct row *row)
+{
+	char text[24];
+
+	tei_table_row(t);
+	tei_table_cell(t, "%s %s", row->carrier, row->op);
+	tei_table_cell(t, "%s", tei_text_bytes(row->size, text));
+	tei_table_cell(t, "%u", row->batch);
+	tei_table_cell(t, "%u", row->threads);
+	cell(t, "2", row_median(row, GB_PER_S));
+	cell(t, "1", row_median(row, OPS_PER_S) / 1e3);
+	cell(t, "1", row_median(row, P50_US));
+	cell(t, "1", row_median(row, P99_US));
+	cell(t, "1", row_median(row, P999_US));
+	if (row->size < SMALL)
+		cell(t, "1 us each", row_median(row, CPU_US_PER_REQUEST));
+	else
+		cell(t, "3", row_median(row, CPU_S_PER_GB));
+	if (o->rounds > 1)
+		tei_table_cell(t, "%.2f..%.2f", row_min(row, GB_PER_S),
+			       row_max(row, GB_PER_S));
+	if (!o->reference)
+		return;
+	cell(t, "2", row_median(row, RAW_GB_PER_S));
+	cell(t, "0 %", 100 * row_median(row, OF_RAW));
+	cell(t, "2", row_median(row, BOUND_GB_PER_S));
+	cell(t, "0 %", 100 * row_median(row, OF_BOUND));
+}
+
+/* ---- the bare system ---- */
+
+static const struct {
+	enum figure figure;
+	const char *name, *format;
+} columns[] = {
+	{STREAM_GB_PER_S, "stream GB/s", "2"},
+	{STREAM_CPU_S_PER_GB, "its CPU s/GB", "3"},
+	{CPU_OF_STREAM, "ours", "2 x"},
+	{EXCHANGE_GB_PER_S, "exchange GB/s", "2"},
+	{EXCHANGE_P50_US, "p50 us", "1"},
+	{PINGPONG_SPINNING_US, "ping-pong us", "1"},
+	{OF_PINGPONG_SPINNING, "ours", "2 x"},
+	{PINGPONG_BLOCKING_US, "blocking us", "1"},
+	{OF_PINGPONG_BLOCKING, "ours", "2 x"},
+	{MEMCPY_GB_PER_S, "memcpy GB/s", "2"},
+	{STREAMING_COPY_GB_PER_S, "streaming GB/s", "2"},
+	{PROCESS_VM_GB_PER_S, "process_vm GB/s", "2"},
+	{P99_OF_IDEAL, "p99 of ideal", "2 x"},
+};
+#define N_COLUMNS (sizeof(columns) / sizeof(*columns))
+
+static bool has(const struct results *r, enum figure f)
+{
+	for (size_t i = 0; i < r->n_rows; i++)
+		if (!isnan(row_median(&r->row[i], f)))
+			return true;
+	return false;
+}
+
+static void reference_row(struct tei_table *t, const struct results *r,
+			  const struct row *row)
+{
+	char text[24];
+
+	tei_table_row(t);
+	tei_table_cell(t, "%s %s, %s x %u, %u thr.", row->carrier, row->op,
+		       tei_text_bytes(row->size, text), row->batch,
+		       row->threads);
+	for (size_t c = 0; c < N_COLUMNS; c++)
+		if (has(r, columns[c].figure))
+			cell(t, columns[c].format,
+			     row_median(row, columns[c].figure));
+}
+
+static int print_reference(const struct results *r)
+{
+	struct tei_table *t = tei_calloc(1, sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	tei_table_row(t);
+	tei_table_cell(t, "bare system beside");
+	for (size_t c = 0; c < N_COLUMNS; c++)
+		if (has(r, columns[c].figure))
+			tei_table_cell(t, "%s", columns[c].name);
+	for (size_t i = 0; i < r->n_rows; i++)
+		reference_row(t, r, &r->row[i]);
+	putchar('\n');
+	tei_table_print(t, stdout);
+	tei_free(t);
+	return 0;
+}
+
+/* ---- what follows the tables ---- */
+
+static void print_name(const struct row *row)
+{
+	char text[24];
+
+	printf("%s %s, %s x %u: ", row->carrier, row->op,
+	       tei_text_bytes(row->size, text), row->batch);
+}
+
+/* Rails that have carried something. */
+static size_t count_rails(const struct rails *rails)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < rails->n; i++)
+		n += rails->v[i].bytes != 0;
+	return n;
+}
+
+static void list_rails(const struct rails *rails)
+{
+	uint64_t sum = rails_sum(rails);
+	const char *comma = "rails ";
+	char text[24];
+
+	for (size_t i = 0; i < rails->n; i++) {
+		if (!rails->v[i].bytes)
+			continue;
+		printf("%s%s %s (%.0f %%)", comma, rails->v[i].name,
+		       tei_text_bytes(rails->v[i].bytes, text),
+		       100 * (double)rails->v[i].bytes / (double)sum);
+		comma = ", ";
+	}
+	putchar('\n');
+}
+
+/* Each row that has used several, or else once for all. */
+static void print_rails(const struct results *r)
+{
+	struct rails all = r->row[0].rails;
+	bool several = false;
+
+	for (size_t i = 0; i < r->n_rows; i++) {
+		several |= count_rails(&r->row[i].rails) > 1;
+		if (i)
+			rails_add(&all, &r->row[i].rails);
+	}
+	if (!several && count_rails(&all) == 1)
+		list_rails(&all);
+	for (size_t i = 0; (several || count_rails(&all) > 1) && i < r->n_rows;
+	     i++) {
+		print_name(&r->row[i]);
+		list_rails(&r->row[i].rails);
+	}
+}
+
+static void print_probe(const struct row *row)
+{
+	double p50 = row_median(row, PROBE_P50_US);
+
+	if (isnan(p50))
+		return;
+	print_name(row);
+	printf("urgent 8 B beside: p50 %.1f us, p99 %.1f us, p999 %.1f us\n",
+	       p50, row_median(row, PROBE_P99_US),
+	       row_median(row, PROBE_P999_US));
+}
+
+static void print_fault(const struct row *row, const struct options *o)
+{
+	double late = row_median(row, LATE_MS);
+
+	if (strcmp(o->fault, "none") != 0) {
+		print_name(row);
+		printf("memory %s after the end, another peer had %" PRIu64
+		       " requests and %" PRIu64 " errors\n",
+		       row->fault_quiet ? "quiet" : "TOUCHED",
+		       row->bystander_requests, row->bystander_errors);
+	}
+	if (isnan(late))
+		return;
+	print_name(row);
+	printf("%" PRIu64 " requests failed, the latest %.1f ms %s its "
+	       "deadline\n",
+	       row_failed(row), fabs(late), late < 0 ? "before" : "after");
+}
+
+static void print_gap(const struct row *row)
+{
+	print_name(row);
+	printf("longest time without a completed batch %.1f ms\n",
+	       row_max(row, GAP_MS));
+}
+
+static void print_checked(const struct results *r)
+{
+	uint64_t checked = 0;
+	char text[24];
+
+	for (size_t i = 0; i < r->n_rows; i++)
+		checked += r->row[i].checked_bytes;
+	if (checked)
+		printf("%s compared, %" PRIu64 " wrong bytes\n",
+		       tei_text_bytes(checked, text), results_wrong_bytes(r));
+}
+
+static void print_notes(const struct results *r, const struct options *o)
+{
+	putchar('\n');
+	for (size_t i = 0; i < r->n_rows; i++) {
+		const struct row *row = &r->row[i];
+
+		print_probe(row);
+		print_fault(row, o);
+		if (o->interval || row_failed(row))
+			print_gap(row);
+	}
+	print_rails(r);
+	if (o->reference)
+		printf("raw sockets: congestion control %s\n",
+		       r->congestion[0] ? r->congestion : "unknown");
+	print_checked(r);
+}
+
+int results_table(const struct results *r, const struct options *o)
+{
+	struct tei_table *t = tei_calloc(1, sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	table_head(t, o);
+	for (size_t i = 0; i < r->n_rows; i++)
+		table_row(t, o, &r->row[i]);
+	tei_table_print(t, stdout);
+	tei_free(t);
+	if (o->reference && print_reference(r))
+		return -ENOMEM;
+	print_notes(r, o);
+	return 0;
+}

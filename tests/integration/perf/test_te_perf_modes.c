@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_te_perf_modes.c - two hosts, faults, idle peers, bursts of connects
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/integration/perf/tool.h"
+#include "tests/lib/process.h"
+#include "tests/lib/test.h"
+
+#define READY_MS 10000
+#define LIMIT_MS 30000
+
+static const json_t *first_row(const json_t *report)
+{
+	return json_array_get(json_object_get(report, "rows"), 0);
+}
+
+/* ---- a target that listens ---- */
+
+static struct test_process *listener(const char *const args[], char flag[64])
+{
+	struct test_process *p = test_process_start("te-perf", args);
+	const char *line = test_process_line(p, "listens on", READY_MS);
+	const char *port;
+
+	assert_non_null(line);
+	port = strrchr(line, ':');
+	assert_non_null(port);
+	snprintf(flag, 64, "--connect=127.0.0.1:%d", atoi(port + 1));
+	return p;
+}
+
+static void assert_ends_well(struct test_process *p)
+{
+	test_process_signal(p, SIGINT);
+	assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
+	test_process_end(p);
+}
+
+static void initiators_are_served_one_after_another(void **state)
+{
+	const char *const listen[] = {"--listen=127.0.0.1:0",
+				      "--working-set=4m", NULL};
+	char flag[64];
+	struct test_process *p = listener(listen, flag);
+	const char *const args[] = {flag,
+				    "--size=4k",
+				    "--op=both",
+				    "--duration=50ms",
+				    "--working-set=2m",
+				    "--verify=100",
+				    "--reference",
+				    "--json",
+				    NULL};
+	json_t *report;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		report = tool_json("te-perf", args);
+		assert_int_equal(integer(report, "wrong_bytes"), 0);
+		assert_true(number(first_row(report), "gb_per_s") > 0);
+		assert_true(number(json_object_get(first_row(report), "bound"),
+				   "gb_per_s") > 0);
+		assert_true(number(first_row(report), "cpu_s_per_gb") > 0);
+		json_decref(report);
+	}
+	assert_non_null(test_process_line(p, "session ended", READY_MS));
+	assert_ends_well(p);
+}
+
+static void a_target_lends_no_more_than_it_was_told(void **state)
+{
+	const char *const listen[] = {"--listen=127.0.0.1:0",
+				      "--working-set=1m", NULL};
+	char flag[64], *text;
+	struct test_process *p = listener(listen, flag);
+	const char *const args[] = {flag, "--size=4k", "--working-set=2m",
+				    NULL};
+
+	(void)state;
+	text = tool_output("te-perf", args, 1);
+	assert_non_null(strstr(text, "start it with more"));
+	free(text);
+	assert_ends_well(p);
+}
+
+static void an_interrupted_listener_takes_its_session_along(void **state)
+{
+	const char *const listen[] = {"--listen=127.0.0.1:0",
+				      "--working-set=2m", NULL};
+	char flag[64];
+	struct test_process *p = listener(listen, flag);
+	const char *const args[] = {flag,
+				    "--size=4k",
+				    "--working-set=1m",
+				    "--duration=60",
+				    "--timeout=500ms",
+				    NULL};
+	struct test_process *initiator = test_process_start("te-perf", args);
+
+	(void)state;
+	assert_non_null(test_process_line(p, "session with", READY_MS));
+	assert_ends_well(p);
+	assert_int_equal(test_process_wait(initiator, LIMIT_MS), 1);
+	test_process_end(initiator);
+}
+
+static void nobody_there_is_said(void **state)
+{
+	const char *const args[] = {"--connect=127.0.0.1:1", NULL};
+	char *text = tool_output("te-perf", args, 1);
+
+	(void)state;
+	assert_non_null(strstr(text, "127.0.0.1:1"));
+	free(text);
+}
+
+/* ---- faults ---- */
+
+static void assert_fault(const char *fault, const char *op)
+{
+	const char *const args[] = {fault,
+				    op,
+				    "--size=64k",
+				    "--duration=400ms",
+				    "--timeout=300ms",
+				    "--working-set=8m",
+				    "--json",
+				    NULL};
+	json_t *report = tool_json("te-perf", args);
+	const json_t *row = first_row(report), *bystander;
+
+	bystander = json_object_get(row, "bystander");
+	assert_true(integer(row, "failed") > 0);
+	assert_true(json_is_number(json_object_get(row, "late_ms")));
+	assert_true(json_is_true(json_object_get(row, "fault_quiet")));
+	assert_true(integer(bystander, "requests") > 0);
+	assert_int_equal(integer(bystander, "errors"), 0);
+	json_decref(report);
+}
+
+static void a_target_that_is_killed_costs_only_its_requests(void **state)
+{
+	(void)state;
+	assert_fault("--fault=kill", "--op=write");
+	assert_fault("--fault=kill", "--op=read");
+}
+
+static void a_target_that_stops_costs_only_its_requests(void **state)
+{
+	(void)state;
+	assert_fault("--fault=stop", "--op=write");
+	assert_fault("--fault=stop", "--op=read");
+}
+
+/* ---- peers ---- */
+
+static void idle_peers_are_weighed(void **state)
+{
+	static const char *const figures[] = {"target_cpu_share",
+					      "initiator_cpu_share",
+					      "target_bytes_per_peer", NULL};
+	const char *const args[] = {"--idle", "--peers=8", "--duration=100ms",
+				    "--json", NULL};
+	json_t *report = tool_json("te-perf", args);
+
+	(void)state;
+	assert_numbers(report, figures);
+	assert_int_equal(integer(report, "peers"), 8);
+	assert_int_equal(integer(report, "failed"), 0);
+	json_decref(report);
+}
+
+static void a_burst_of_connects_is_served(void **state)
+{
+	const char *const args[] = {"--connects=30", "--json", NULL};
+	json_t *report = tool_json("te-perf", args);
+
+	(void)state;
+	assert_int_equal(integer(report, "connects"), 30);
+	assert_int_equal(integer(report, "failed"), 0);
+	assert_true(number(report, "all_served_ms") > 0);
+	json_decref(report);
+}
+
+static void modes_that_exclude_each_other_are_refused(void **state)
+{
+	static const char *const bad[][3] = {
+		{"--listen=1", "--connect=a:1", "listen"},
+		{"--backend=loop", "--connects=3", "backend"},
+		{"--backend=loop", "--connect=a:1", "backend"},
+		{"--fault=kill", "--connect=a:1", "fault"},
+		{"--fault=kill", "--backend=loop", "fault"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+		const char *const args[] = {bad[i][0], bad[i][1], NULL};
+		char *text = tool_output("te-perf", args, 2);
+
+		assert_non_null(strstr(text, bad[i][2]));
+		free(text);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(initiators_are_served_one_after_another),
+		cmocka_unit_test(a_target_lends_no_more_than_it_was_told),
+		cmocka_unit_test(
+			an_interrupted_listener_takes_its_session_along),
+		cmocka_unit_test(nobody_there_is_said),
+		cmocka_unit_test(
+			a_target_that_is_killed_costs_only_its_requests),
+		cmocka_unit_test(a_target_that_stops_costs_only_its_requests),
+		cmocka_unit_test(idle_peers_are_weighed),
+		cmocka_unit_test(a_burst_of_connects_is_served),
+		cmocka_unit_test(modes_that_exclude_each_other_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
