@@ -104,7 +104,7 @@ static int by_place(const void *a, const void *b)
 	return order ? order : compare(x->nic, y->nic);
 }
 
-static uint64_t fastest(const struct te_topo *t)
+uint64_t tei_topo_fastest(const struct te_topo *t)
 {
 	uint64_t best = 0;
 	uint32_t i;
@@ -115,6 +115,12 @@ static uint64_t fastest(const struct te_topo *t)
 			best = t->nics[i].speed_bps;
 	}
 	return best;
+}
+
+bool tei_topo_is_minor(const struct tei_topo_nic *nic, uint64_t best)
+{
+	return nic->is_virtual ||
+	       (nic->speed_bps && nic->speed_bps < best / SLOW_SHARE);
 }
 
 /* Fills places[] with the NICs that are not down, best first. */
@@ -158,7 +164,7 @@ static int rank_one(const struct te_topo *t, struct tei_topo_memory *m,
 
 int tei_topo_rank(struct te_topo *t)
 {
-	uint64_t best = fastest(t);
+	uint64_t best = tei_topo_fastest(t);
 	struct place *places = tei_calloc(t->n_nics + 1, sizeof(*places));
 	int rc = places ? 0 : -ENOMEM;
 	uint32_t i;

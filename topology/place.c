@@ -4,28 +4,28 @@
  *
  * The cores of a NUMA node are dealt out in runs to the NICs of the node that
  * are not down, so that two drivers do not share a core, nor a core's cache,
- * unless there are more NICs than cores.
+ * unless there are more NICs than cores. Virtual and slow NICs take no share
+ * from the others; asked for, they get one as if they were the only one such.
  */
 #include <errno.h>
 
 #include "topology/topo.h"
-
-static bool works(const struct tei_topo_nic *nic)
-{
-	return nic->state != TE_TOPO_DOWN && !nic->is_virtual;
-}
 
 /* The place of @nic among those of its node, and how many they are. */
 static void share_of(const struct te_topo *t, uint32_t nic, uint32_t *place,
 		     uint32_t *n)
 {
 	const struct tei_topo_nic *own = &t->nics[nic];
+	uint64_t best = tei_topo_fastest(t);
 	uint32_t i;
 
 	*place = *n = 0;
 	for (i = 0; i < t->n_nics; i++) {
-		if (t->nics[i].numa_node != own->numa_node ||
-		    (i != nic && !works(&t->nics[i])))
+		const struct tei_topo_nic *other = &t->nics[i];
+
+		if (other->numa_node != own->numa_node ||
+		    (i != nic && (other->state == TE_TOPO_DOWN ||
+				  tei_topo_is_minor(other, best))))
 			continue;
 		if (i == nic)
 			*place = *n;

@@ -168,6 +168,10 @@ void tei_topo_pci_compare(const char *a, const char *b, uint32_t *common,
 void tei_topo_measure(const struct te_topo *t, const struct tei_topo_memory *m,
 		      const struct tei_topo_nic *nic,
 		      struct te_topo_distance *out);
+/* Rate of the fastest NIC that is not down. */
+uint64_t tei_topo_fastest(const struct te_topo *t);
+/* Virtual, or slow beside a NIC of rate @best: not preferred. */
+bool tei_topo_is_minor(const struct tei_topo_nic *nic, uint64_t best);
 /* Fill m->rails for every memory that was given none. -ENOMEM. */
 int tei_topo_rank(struct te_topo *t);
 

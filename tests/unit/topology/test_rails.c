@@ -175,6 +175,19 @@ static void nics_of_a_node_share_its_cores_without_overlap(void **state)
 	machine_close(&m);
 }
 
+static void a_slow_nic_takes_no_cores_from_the_fast_ones(void **state)
+{
+	uint32_t cpus[64];
+	struct machine m;
+
+	(void)state;
+	machine_open(&m, "eight-nics");
+	assert_int_equal(cpus_of(m.topo, "mlx5_3", cpus), 8);
+	assert_int_equal(cpus[0], 12); /* the last of four shares of sixteen */
+	assert_true(cpus_of(m.topo, "eno1", cpus) > 0);
+	machine_close(&m);
+}
+
 static void more_nics_than_cores_share_them_in_turn(void **state)
 {
 	static const char text[] =
@@ -221,6 +234,7 @@ int main(void)
 		cmocka_unit_test(what_does_not_exist_has_no_distance),
 		cmocka_unit_test(
 			nics_of_a_node_share_its_cores_without_overlap),
+		cmocka_unit_test(a_slow_nic_takes_no_cores_from_the_fast_ones),
 		cmocka_unit_test(more_nics_than_cores_share_them_in_turn),
 		cmocka_unit_test(a_nic_of_no_known_node_may_be_driven_anywhere),
 	};
