@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same work on this engine and on the peers that are installed.
+
+Rounds are interleaved: in each round every peer does a work once, one after
+the other, so that a change of the machine's mood meets them all. The table
+shows medians with (min..max) and how many times the peer's figure ours is;
+beyond 1 we are better, also for latencies. What is not installed is named.
+
+    python3 perf/compare --peers-python VENV/bin/python --rounds 5
+
+Exit codes: 0 measured, 1 nothing could be measured, 2 wrong usage.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from pathlib import Path
+
+if not __package__:  # run as `python3 perf/compare`
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    __package__ = "compare"
+
+from .peers import Peer, all_peers  # noqa: E402
+from .work import WORKING_SET, WORKS, Result, Skip, Work  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Cell:
+    """What one peer gave for one work."""
+
+    def __init__(self) -> None:
+        self.results: list[Result] = []
+        self.why = ""
+
+    def median(self) -> float | None:
+        values = [r.value for r in self.results]
+        return statistics.median(values) if values else None
+
+    def cpu(self) -> float | None:
+        values = [r.cpu_s_per_gb for r in self.results
+                  if r.cpu_s_per_gb is not None]
+        return statistics.median(values) if values else None
+
+    def text(self) -> str:
+        values = [r.value for r in self.results]
+        if not values:
+            return "-"
+        return (f"{statistics.median(values):.3g} "
+                f"({min(values):.3g}..{max(values):.3g})")
+
+    def as_json(self) -> dict[str, object]:
+        values = [r.value for r in self.results]
+        if not values:
+            return {"skipped": self.why}
+        return {"median": self.median(), "min": min(values),
+                "max": max(values), "rounds": values,
+                "cpu_s_per_gb": self.cpu()}
+
+
+def ratio(work: Work, ours: float | None, theirs: float | None) -> float | None:
+    """How much better ours is; None when one of the two is missing."""
+    if not ours or not theirs:
+        return None
+    return theirs / ours if work.unit == "us" else ours / theirs
+
+
+def machine() -> dict[str, object]:
+    cpu = "unknown"
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                cpu = line.split(":", 1)[1].strip()
+                break
+    return {"cpu": cpu, "cores": os.cpu_count(), "kernel": platform.release(),
+            "load": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d")}
+
+
+def measure(peer: Peer, work: Work, cell: Cell) -> None:
+    if cell.why and not cell.results:
+        return  # it has said that it cannot
+    try:
+        cell.results.append(peer.measure(work))
+    except Skip as why:
+        cell.why = str(why)
+    except (ValueError, KeyError, IndexError) as error:
+        cell.why = f"its output is not understood: {error}"
+
+
+def run_all(works: list[Work], peers: list[Peer], rounds: int,
+            cells: dict[tuple[str, str], Cell]) -> None:
+    total, n = rounds * len(works) * len(peers), 0
+    for r in range(rounds):
+        for work in works:
+            # Another one begins each round, so that nobody is always first.
+            for peer in peers[r % len(peers):] + peers[:r % len(peers)]:
+                n += 1
+                if sys.stderr.isatty():
+                    print(f"\r\033[K{n}/{total} {work.name}: {peer.name}",
+                          end="", file=sys.stderr, flush=True)
+                measure(peer, work, cells[work.name, peer.name])
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+
+
+def table_rows(works: list[Work], peers: list[Peer],
+               cells: dict[tuple[str, str], Cell]) -> list[list[str]]:
+    """A line for each peer that has done a work, the work named once."""
+    rows = []
+    for work in works:
+        ours = cells[work.name, peers[0].name].median()
+        name, unit = work.name, work.unit
+        for peer in peers:
+            cell = cells[work.name, peer.name]
+            if not cell.results and peer is not peers[0]:
+                continue
+            times = ratio(work, ours, cell.median())
+            cpu = cell.cpu()
+            rows.append([name, unit, peer.name, cell.text(),
+                         f"{times:.2f} x" if times and peer is not peers[0]
+                         else "", f"{cpu:.2f}" if cpu else ""])
+            name = unit = ""
+    return rows
+
+
+def print_table(rows: list[list[str]]) -> None:
+    head = ["work", "unit", "by", "median (min..max)", "ours is",
+            "CPU s/GB"]
+    widths = [max(len(row[i]) for row in [head, *rows])
+              for i in range(len(head))]
+    for k, row in enumerate([head, *rows]):
+        print("| " + " | ".join(text.ljust(width) for text, width
+                                in zip(row, widths)) + " |")
+        if not k:
+            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+
+
+def print_notes(works: list[Work], peers: list[Peer], away: dict[str, str],
+                cells: dict[tuple[str, str], Cell]) -> None:
+    for name, why in away.items():
+        print(f"not run: {name}: {why}")
+    for peer in peers:
+        whys: dict[str, list[str]] = {}
+        for work in works:
+            cell = cells[work.name, peer.name]
+            if cell.why:
+                whys.setdefault(cell.why, []).append(work.name)
+        for why, names in whys.items():
+            print(f"{peer.name}: {why}: {', '.join(names)}")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="compare", description=__doc__.split("\n\n")[0],
+        epilog="What a peer is run with stands in perf/compare/peers.py.")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0,
+                        help="of one measurement (default 2)")
+    parser.add_argument("--congestion", default="cubic",
+                        help="for all, where it can be chosen (default cubic)")
+    parser.add_argument("--peers-python", default=sys.executable,
+                        help="the Python that has the peers' wheels")
+    parser.add_argument("--bin", type=Path, metavar="DIR",
+                        default=ROOT / "build/release/bin",
+                        help="our programs (default build/release/bin)")
+    parser.add_argument("--only", default="", metavar="TEXT",
+                        help="works whose name contains TEXT")
+    parser.add_argument("--peers", default="", metavar="NAME,...",
+                        help="only these, besides ours")
+    parser.add_argument("--json", action="store_true",
+                        help="one JSON object instead of the table")
+    args = parser.parse_args()
+    if args.rounds < 1 or args.seconds <= 0:
+        parser.error("--rounds and --seconds must be positive")
+    return args
+
+
+def main() -> int:
+    args = parse()
+    works = [work for work in WORKS if args.only in work.name]
+    away: dict[str, str] = {}
+    peers: list[Peer] = []
+    chosen = {name.strip().lower() for name in args.peers.split(",")} - {""}
+    for peer in all_peers(args.seconds, args.congestion, args.peers_python,
+                          args.bin):
+        if chosen and peer.name.lower() not in chosen | {"ours"}:
+            continue
+        why = peer.missing()
+        if why:
+            away[peer.name] = why
+        else:
+            peers.append(peer)
+    if not works or not peers or peers[0].name != "ours":
+        print(f"compare: nothing to measure: {away or args.only}",
+              file=sys.stderr)
+        return 1
+    cells = {(work.name, peer.name): Cell()
+             for work in works for peer in peers}
+    about = {**machine(), "rounds": args.rounds, "seconds": args.seconds,
+             "congestion": args.congestion, "working_set": WORKING_SET,
+             "versions": {peer.name: peer.version() for peer in peers}}
+    run_all(works, peers, args.rounds, cells)
+    if args.json:
+        print(json.dumps({"about": about, "not_run": away, "works": [
+            {"name": work.name, "unit": work.unit,
+             "peers": {peer.name: cells[work.name, peer.name].as_json()
+                       for peer in peers}} for work in works]}, indent=1))
+        return 0
+    print(", ".join(f"{key} {value}" for key, value in about.items()
+                    if key != "versions"))
+    print(", ".join(f"{name} {version}" for name, version
+                    in about["versions"].items()) + "\n")
+    print_table(table_rows(works, peers, cells))
+    print()
+    print_notes(works, peers, away, cells)
+    return 0
+
+
+sys.exit(main())
