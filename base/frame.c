@@ -232,6 +232,7 @@ static void on_orphan(struct tei_loop_orphan *orphan)
 static void set_options(int fd)
 {
 	int on = 1, idle_s = 15, interval_s = 5, n = 3;
+	unsigned int unread_ms = 30000;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	/* A host that vanished is noticed in half a minute at the latest. */
@@ -240,6 +241,9 @@ static void set_options(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s,
 		   sizeof(interval_s));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &n, sizeof(n));
+	/* Also while something is on its way to it. */
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unread_ms,
+		   sizeof(unread_ms));
 }
 
 struct tei_frame_conn *
@@ -380,6 +384,14 @@ void tei_frame_expect(struct tei_frame_conn *conn, uint64_t ms)
 		return;
 	conn->step_ms = ms ? tei_frame_due_ms(ms) : TEI_FRAME_NEVER;
 	tei_frame_rearm(conn);
+}
+
+bool tei_frame_local(const struct tei_frame_conn *conn, struct tei_address *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->len = sizeof(out->ss);
+	return conn->fd >= 0 &&
+	       !getsockname(conn->fd, (struct sockaddr *)&out->ss, &out->len);
 }
 
 const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn)

@@ -111,6 +111,9 @@ void tei_frame_set_ops(struct tei_frame_conn *conn,
  * replies do not count.
  */
 void tei_frame_expect(struct tei_frame_conn *conn, uint64_t ms);
+/* Our end of it; false: it has ended, or has none yet. */
+bool tei_frame_local(const struct tei_frame_conn *conn,
+		     struct tei_address *out);
 const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn);
 /* Bytes queued and not yet taken by the kernel. */
 size_t tei_frame_backlog(const struct tei_frame_conn *conn);

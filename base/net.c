@@ -266,3 +266,54 @@ void tei_address_set_port(struct tei_address *a, uint16_t port)
 	else if (a->ss.ss_family == AF_INET6)
 		in6->sin6_port = htons(port);
 }
+
+size_t tei_address_bytes(const struct tei_address *a, uint8_t out[16])
+{
+	const struct sockaddr_in6 *in6 = (const void *)&a->ss;
+	const struct sockaddr_in *in = (const void *)&a->ss;
+	const void *from = &in->sin_addr;
+	size_t len = 4;
+
+	if (a->ss.ss_family == AF_INET6) {
+		from = mapped_v4(&in6->sin6_addr);
+		if (!from) {
+			from = &in6->sin6_addr;
+			len = 16;
+		}
+	} else if (a->ss.ss_family != AF_INET) {
+		return 0;
+	}
+	memcpy(out, from, len);
+	return len;
+}
+
+bool tei_address_from_bytes(const uint8_t *bytes, size_t len, uint16_t port,
+			    struct tei_address *out)
+{
+	struct sockaddr_in6 *in6 = (void *)&out->ss;
+	struct sockaddr_in *in = (void *)&out->ss;
+
+	memset(out, 0, sizeof(*out));
+	if (len == 4) {
+		in->sin_family = AF_INET;
+		memcpy(&in->sin_addr, bytes, len);
+		out->len = sizeof(*in);
+	} else if (len == 16) {
+		in6->sin6_family = AF_INET6;
+		memcpy(&in6->sin6_addr, bytes, len);
+		out->len = sizeof(*in6);
+	} else {
+		return false;
+	}
+	tei_address_set_port(out, port);
+	return true;
+}
+
+bool tei_address_same_host(const struct tei_address *a,
+			   const struct tei_address *b)
+{
+	uint8_t x[16], y[16];
+	size_t len = tei_address_bytes(a, x);
+
+	return len && len == tei_address_bytes(b, y) && !memcmp(x, y, len);
+}

@@ -52,6 +52,14 @@ int tei_listen(const char *host, uint16_t port, const char *what,
 void tei_address_text(const struct tei_address *a,
 		      char out[TEI_NAME_LEN_MAX + 1]);
 uint16_t tei_address_port(const struct tei_address *a);
+/* The same host, whatever the port; IPv4 in either form. */
+bool tei_address_same_host(const struct tei_address *a,
+			   const struct tei_address *b);
+/* The 4 or 16 bytes of its host; 0: neither IPv4 nor IPv6. */
+size_t tei_address_bytes(const struct tei_address *a, uint8_t out[16]);
+/* The reverse; false: @len is neither. */
+bool tei_address_from_bytes(const uint8_t *bytes, size_t len, uint16_t port,
+			    struct tei_address *out);
 void tei_address_set_port(struct tei_address *a, uint16_t port);
 
 /*

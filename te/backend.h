@@ -64,7 +64,7 @@ struct tei_rail {
 	/*
 	 * Set by the backend: progress() has work, such as copies, that no fd
 	 * announces. Drivers then do not sleep, and submitting leaves the rail
-	 * alone. Token.
+	 * alone unless very little was posted. Token.
 	 */
 	bool busy;
 	/* Counters that the backend keeps; read by te_engine_stats(). */

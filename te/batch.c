@@ -41,8 +41,7 @@ static struct te_batch *make(struct te_engine *engine, uint32_t capacity)
 	atomic_init(&batch->event, -1);
 	tei_list_init(&batch->chunks);
 	tei_list_init(&batch->dirty);
-	tei_mutex_init(&batch->mu);
-	tei_cond_init(&batch->cond);
+	tei_sleeper_init(&batch->sleeper);
 	return batch;
 }
 
@@ -79,8 +78,7 @@ void tei_batch_free(struct te_batch *batch)
 	if (event >= 0)
 		close(event);
 	tei_pieces_free(&batch->chunks);
-	tei_cond_fini(&batch->cond);
-	tei_mutex_fini(&batch->mu);
+	tei_sleeper_fini(&batch->sleeper);
 	tei_free(batch->order);
 	tei_free(batch->cohorts);
 	tei_free(batch->requests);
@@ -114,11 +112,9 @@ static void publish(struct te_batch *batch)
 	if (!polled)
 		tei_batch_call_back(batch);
 	atomic_store(&batch->n_done, batch->n_final);
-	if (atomic_load(&batch->waiting)) {
-		tei_mutex_lock(&batch->mu);
-		tei_cond_broadcast(&batch->cond);
-		tei_mutex_unlock(&batch->mu);
-	}
+	if (batch->n_final ==
+	    atomic_load_explicit(&batch->n_submitted, memory_order_relaxed))
+		tei_sleeper_rouse(&batch->engine->worker, &batch->sleeper);
 	event = atomic_load(&batch->event);
 	if (event >= 0 && polled)
 		ring(event);
@@ -150,26 +146,6 @@ static bool all_done(void *arg)
 	       atomic_load_explicit(&batch->n_submitted, memory_order_relaxed);
 }
 
-/* Somebody else drives: sleep until it has ended something of ours. */
-static void sleep_on(struct te_batch *batch, uint64_t until)
-{
-	tei_mutex_lock(&batch->mu);
-	atomic_store(&batch->waiting, true);
-	while (!all_done(batch) &&
-	       tei_cond_wait(&batch->cond, &batch->mu, until))
-		;
-	atomic_store(&batch->waiting, false);
-	tei_mutex_unlock(&batch->mu);
-}
-
-/* Without a worker thread nobody drives once the other waiter is content. */
-static uint64_t nap_end(const struct te_engine *engine, uint64_t until)
-{
-	uint64_t nap = tei_now_ns() + TEI_NS_PER_MS;
-
-	return engine->config.worker_thread || nap > until ? until : nap;
-}
-
 int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms)
 {
 	struct te_engine *engine = batch->engine;
@@ -187,11 +163,11 @@ int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms)
 	}
 	if (timeout_ms != UINT32_MAX)
 		until = tei_now_ns() + timeout_ms * TEI_NS_PER_MS;
-	while (!tei_worker_drive(&engine->worker, all_done, batch, until)) {
-		sleep_on(batch, nap_end(engine, until));
-		if (all_done(batch) || tei_now_ns() >= until)
-			break;
-	}
+	atomic_store_explicit(&batch->waited, true, memory_order_relaxed);
+	while (!tei_worker_drive(&engine->worker, all_done, batch, until) &&
+	       tei_sleeper_sleep(&engine->worker, &batch->sleeper, all_done,
+				 batch, until))
+		;
 	return all_done(batch) ? 0 : -ETIMEDOUT;
 }
 
@@ -326,7 +302,8 @@ void tei_batch_post_cancel_all(struct te_batch *batch)
 static void post_cancel(struct te_batch *batch)
 {
 	if (!atomic_exchange(&batch->cancel_posted, true))
-		tei_worker_submit(&batch->engine->worker, &batch->cancel);
+		tei_worker_submit(&batch->engine->worker, &batch->cancel,
+				  false);
 }
 
 int te_batch_cancel(struct te_batch *batch)

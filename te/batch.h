@@ -18,7 +18,6 @@
 
 #include "base/list.h"
 #include "base/loop.h"
-#include "base/thread.h"
 #include "te/cohort.h"
 #include "te/request.h"
 
@@ -37,8 +36,7 @@ struct te_batch {
 	uint32_t n_taken;       /* by poll; one thread at a time */
 
 	_Atomic uint32_t n_submitted; /* release by submit */
-	_Atomic uint32_t n_done;      /* seq_cst: pairs with waiting, event */
-	_Atomic bool waiting;         /* seq_cst */
+	_Atomic uint32_t n_done;      /* seq_cst: pairs with sleeper, event */
 	_Atomic bool touching;        /* release when the driver lets go */
 	_Atomic int event;            /* eventfd, -1: none; seq_cst */
 
@@ -51,8 +49,8 @@ struct te_batch {
 	_Atomic bool cancel_all, cancel_posted, cancel_running;
 	struct tei_call cancel;
 
-	struct tei_mutex mu; /* lock 11 */
-	struct tei_cond cond;
+	struct tei_sleeper sleeper; /* who waits; one at a time */
+	_Atomic bool waited;        /* for the last submission; relaxed */
 
 	/* Token. */
 	uint32_t n_final;

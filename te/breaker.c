@@ -62,7 +62,5 @@ bool tei_breaker_good(struct tei_breaker *b)
 
 void tei_breaker_reset(struct tei_breaker *b)
 {
-	b->state = TEI_BREAKER_CLOSED;
-	b->score = 0;
-	b->until = 0;
+	*b = (struct tei_breaker){0};
 }

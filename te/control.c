@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "te/control.pb-c.h"
 #include "te/engine.h"
+#include "te/remote.h"
 #include "te/visitor.h"
 
 #define VISITORS_MAX    4096u
@@ -83,10 +84,11 @@ static void listen_now(void *arg)
 {
 	struct listening *l = arg;
 	struct te_engine *engine = l->engine;
-	uint16_t port;
+	uint16_t port = 0;
 
 	l->rc = tei_frame_listen(engine->loop, &l->config, &port,
 				 &engine->server);
+	engine->port = port;
 	if (!l->rc) /* before the first visitor asks for it */
 		tei_name_join(engine->host, port, engine->name);
 }
@@ -190,6 +192,34 @@ static int fill_rail(struct te_engine *engine, uint32_t i,
 	return fill_match(rail, arena, m);
 }
 
+/* Where else our control port is reached: at the addresses of our rails. */
+static int fill_control(struct te_engine *engine, struct tei_arena *arena,
+			Te__Description *out)
+{
+	uint32_t i, n = 0;
+
+	if (engine->config.bind)
+		return 0; /* nowhere else */
+	out->control = tei_arena_calloc(arena, TEI_REMOTE_CONTROL_MAX,
+					sizeof(*out->control));
+	if (!out->control)
+		return -ENOMEM;
+	for (i = 0; i < engine->worker.n_rails && n < TEI_REMOTE_CONTROL_MAX;
+	     i++) {
+		struct tei_rail *rail = &engine->worker.rails[i]->rail;
+		ProtobufCBinaryData *to = &out->control[n];
+
+		to->data = tei_arena_alloc(arena, 16);
+		if (!to->data)
+			return -ENOMEM;
+		to->len = tei_address_bytes(&rail->device.address, to->data);
+		n += to->len > 0;
+	}
+	out->n_control = n;
+	out->control_port = engine->port;
+	return 0;
+}
+
 int tei_control_describe(struct te_engine *engine, tei_group_mask mask,
 			 struct tei_arena *arena, Te__Description *out)
 {
@@ -202,6 +232,8 @@ int tei_control_describe(struct te_engine *engine, tei_group_mask mask,
 	out->n_rails = n;
 	for (i = 0; !rc && i < n; i++)
 		rc = fill_rail(engine, i, arena, &out->rails[i]);
+	if (!rc)
+		rc = fill_control(engine, arena, out);
 	if (!rc)
 		rc = tei_regions_describe(engine, mask, arena, out);
 	return rc;

@@ -189,6 +189,7 @@ static void mark_posted(struct tei_link *link, int n)
 
 		work->state = TEI_WORK_POSTED;
 		work->posted_at = now;
+		link->rail->posted_bytes += work->slice.length;
 		tei_list_add_tail(&link->out.posted, &work->of_link);
 	}
 	link->out.n_ready -= (uint32_t)n;

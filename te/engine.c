@@ -15,6 +15,7 @@
 #include "te/link.h"
 #include "te/memory.h"
 #include "te/peer.h"
+#include "te/reroute.h"
 #include "te/segment.h"
 
 #define DEFAULT_NAME "127.0.0.1"
@@ -51,6 +52,7 @@ static void init(struct te_engine *engine)
 	tei_regions_init(&engine->regions);
 	tei_arena_init(&engine->arena, ARENA_MAX);
 	tei_names_init(&engine->names);
+	tei_reroute_init(engine);
 	tei_control_init(engine);
 }
 

@@ -67,7 +67,10 @@ struct te_engine {
 	struct tei_arena arena; /* of the frame being handled */
 	struct tei_guests guests;
 	struct tei_names names;
-	bool closed; /* connects nowhere any more */
+	bool closed;                /* connects nowhere any more */
+	uint16_t port;              /* of server */
+	struct tei_call links_lost; /* some rail's `lost` is set */
+	_Atomic bool links_lost_posted;
 };
 
 /* How often this process is a fork child of one that had engines. */

@@ -350,7 +350,7 @@ static void open_links(struct fill *f)
 	struct tei_peer *peer = f->peer;
 	uint64_t left;
 
-	if (!peer->w.up || tei_queue_empty(&peer->w.queue))
+	if (!peer->w.up)
 		return;
 	for (left = f->wanted; left; left &= left - 1) {
 		int i = __builtin_ctzll(left);
@@ -360,7 +360,7 @@ static void open_links(struct fill *f)
 		tei_link_open(peer, (uint32_t)i);
 		tei_health_lets(peer, (uint32_t)i, &f->paused_until);
 	}
-	if (f->paused_until != UINT64_MAX)
+	if (f->paused_until != UINT64_MAX && !tei_queue_empty(&peer->w.queue))
 		wake_at(f, f->paused_until);
 }
 

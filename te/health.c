@@ -74,6 +74,7 @@ static void blame_device(struct tei_link *link, int err)
 	if (++box->n_blamed < DEVICE_PEERS)
 		return;
 	tei_breaker_fail(&box->breaker, w->now, chance(w), &limits);
+	tei_rail_show(box);
 	TEI_COUNT(link->engine, device_pauses);
 	if (!box->breaker.told)
 		LOG_WARN("rail %s: paused, it reaches nobody: %s", box->name,
@@ -85,7 +86,7 @@ static void blame_device(struct tei_link *link, int err)
 static bool is_no_fault(const struct tei_link *link, int err)
 {
 	return err == -ESTALE || err == -ECANCELED || err == -ENOTCONN ||
-	       link->rail->down || link->rail->dead;
+	       err == -ENETDOWN || link->rail->down || link->rail->dead;
 }
 
 void tei_health_blame(struct tei_link *link, int err)
@@ -115,6 +116,7 @@ static void device_proven(struct tei_rail_box *box)
 {
 	if (!tei_breaker_good(&box->breaker))
 		return;
+	tei_rail_show(box);
 	LOG_WARN("rail %s: in use again", box->name);
 	box->breaker.told = false;
 }

@@ -12,6 +12,7 @@
 #include "te/control.h"
 #include "te/engine.h"
 #include "te/names.h"
+#include "te/reroute.h"
 
 #define BACKOFF_MS   10u
 #define BACKOFF_BITS 5u /* up to 320 ms, and a quarter of jitter */
@@ -166,6 +167,18 @@ int tei_peer_get(struct te_engine *engine, const char *name,
 	return 0;
 }
 
+struct tei_peer *tei_peer_next(struct te_engine *engine, struct tei_peer *peer)
+{
+	struct tei_list *at;
+
+	/* They are only ever added, at the end. */
+	tei_mutex_lock(&engine->mu);
+	at = peer ? peer->link.next : engine->peers.next;
+	tei_mutex_unlock(&engine->mu);
+	return at == &engine->peers ? NULL
+				    : tei_list_entry(at, struct tei_peer, link);
+}
+
 void tei_peer_free(struct tei_peer *peer)
 {
 	if (!peer)
@@ -246,18 +259,23 @@ static bool is_wanted(const struct tei_peer *peer)
 	       !tei_list_empty(&peer->c.drops) || atomic_load(&peer->want);
 }
 
-static void connect_next(struct tei_peer *peer)
+void tei_peer_connect(struct tei_peer *peer, const struct tei_address *to)
 {
 	struct te_engine *engine = peer->engine;
 	int rc;
 
 	tei_peer_move(peer, TEI_PEER_CONNECTING);
-	rc = tei_frame_connect(engine->loop, &tei_control_protocol,
-			       &peer->c.address[peer->c.next_address++],
-			       engine->config.connect_timeout,
-			       &tei_peer_frame_ops, peer, &peer->c.conn);
+	peer->c.at = *to;
+	rc = tei_frame_connect(engine->loop, &tei_control_protocol, to,
+			       tei_reroute_patience(peer), &tei_peer_frame_ops,
+			       peer, &peer->c.conn);
 	if (rc)
 		tei_peer_failed(peer, rc, false);
+}
+
+static void connect_next(struct tei_peer *peer)
+{
+	tei_peer_connect(peer, &peer->c.address[peer->c.next_address++]);
 }
 
 void tei_peer_found(struct tei_peer *peer, int n)
@@ -349,17 +367,21 @@ static void tell_failure(struct tei_peer *peer, int err)
 void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 {
 	struct tei_frame_conn *conn = peer->c.conn;
+	/* What somebody at another address says is not the peer's word. */
+	bool stray = peer->c.elsewhere && peer->c.state != TEI_PEER_UP;
 
 	peer->c.conn = NULL; /* answers to calls from in here are ignored */
 	if (conn)
 		tei_frame_close(conn);
 	peer->c.describing = peer->c.describe_again = false;
 	peer->c.proving = peer->c.prove_again = peer->c.probing = false;
+	if (tei_reroute(peer, err))
+		return;
 	TEI_COUNT(peer->engine, control_failed);
 	LOG_DEBUG("peer %s: %s", peer->name, te_strerror(err));
 	tell_failure(peer, err);
 	tei_peer_prune_drops(peer);
-	if (for_good)
+	if (for_good && !stray)
 		end_openers(peer, err);
 	back_off(peer);
 }

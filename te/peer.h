@@ -78,6 +78,9 @@ struct tei_peer_control {
 	uint32_t attempts;        /* in a row that failed */
 	struct tei_address address[TEI_PEER_ADDRESSES];
 	int n_address, next_address;
+	struct tei_address at; /* where the last attempt went to */
+	uint32_t tried;        /* of told.remote->control, see reroute.c */
+	bool elsewhere;        /* at is one of those, not of the name */
 	struct tei_group_challenge challenge;
 	uint64_t hello_epoch;
 	struct tei_list openers; /* struct tei_opener */
@@ -153,12 +156,16 @@ struct tei_opener {
 /* The peer of that name, made if new. -EINVAL, -ENOMEM. Takes mu. */
 int tei_peer_get(struct te_engine *engine, const char *name,
 		 struct tei_peer **out);
+/* The first (NULL) or the next one, without a lock held; NULL: none. */
+struct tei_peer *tei_peer_next(struct te_engine *engine, struct tei_peer *peer);
 /* Both threads have ended and every link is freed. */
 void tei_peer_free(struct tei_peer *peer);
 
 /* ---- control thread (peer.c, peer_talk.c) ---- */
 
 void tei_peer_move(struct tei_peer *peer, enum tei_peer_state to);
+/* In state RESOLVING: go to that address. */
+void tei_peer_connect(struct tei_peer *peer, const struct tei_address *to);
 /* Go on towards what is wanted: connect, send what waits. */
 void tei_peer_kick(struct tei_peer *peer);
 void tei_peer_open(struct tei_opener *opener);

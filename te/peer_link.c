@@ -10,6 +10,7 @@
 #include "te/engine.h"
 #include "te/link.h"
 #include "te/peer.h"
+#include "te/reroute.h"
 
 static void answer(struct tei_link *link, int err)
 {
@@ -103,12 +104,14 @@ static void drop_done(struct tei_frame_call *call, int err,
 	struct tei_peer *peer = link->out.peer;
 
 	link->out.in_rpc = false;
-	if (!err)
+	if (!err) {
+		tei_reroute_answered(peer);
 		drop_end(link, take_dropped(link, f));
-	else if (peer->c.conn && err == -ETIMEDOUT)
+	} else if (peer->c.conn && err == -ETIMEDOUT) {
 		tei_peer_failed(peer, err, false); /* asks again when up */
-	else if (!peer->c.conn && link->out.drop_until <= tei_now_ns())
+	} else if (!peer->c.conn && link->out.drop_until <= tei_now_ns()) {
 		drop_end(link, err);
+	}
 }
 
 static void send_drop(struct tei_peer *peer, struct tei_link *link)
@@ -120,7 +123,7 @@ static void send_drop(struct tei_peer *peer, struct tei_link *link)
 	link->out.rpc.done = drop_done;
 	rc = tei_frame_call(peer->c.conn, &link->out.rpc,
 			    TE__CONTROL_TYPE__CONTROL_DROP, &m.base,
-			    peer->engine->config.connect_timeout);
+			    tei_reroute_patience(peer));
 	link->out.in_rpc = !rc;
 	/* A connection that has just ended: asked again when the next is up. */
 	if (rc && rc != -ENOTCONN)

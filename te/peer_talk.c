@@ -9,6 +9,7 @@
 #include "te/control.pb-c.h"
 #include "te/engine.h"
 #include "te/peer.h"
+#include "te/reroute.h"
 
 /*
  * A call ended without an answer. When the connection is at fault, down()
@@ -55,6 +56,11 @@ static int check_hello(struct tei_peer *peer, Te__Hello *m)
 		LOG_WARN("peer %s: malformed hello", peer->name);
 		return -EPROTO;
 	}
+	/* Of a restart only the name itself can tell. */
+	if (peer->c.elsewhere &&
+	    memcmp(m->incarnation.data, peer->told.incarnation,
+		   TE_INCARNATION_LEN))
+		return -ESTALE;
 	return 0;
 }
 
@@ -314,10 +320,12 @@ static void probe_done(struct tei_frame_call *call, int err,
 
 	(void)f;
 	peer->c.probing = false;
-	if (err)
+	if (err) {
 		step_failed(peer, err);
-	else
-		tei_peer_probed(peer, tei_now_ns() - peer->c.probed_at);
+		return;
+	}
+	tei_reroute_answered(peer);
+	tei_peer_probed(peer, tei_now_ns() - peer->c.probed_at);
 }
 
 void tei_peer_probe(struct tei_peer *peer)
@@ -331,7 +339,7 @@ void tei_peer_probe(struct tei_peer *peer)
 	peer->c.probe.done = probe_done;
 	rc = tei_frame_call(peer->c.conn, &peer->c.probe,
 			    TE__CONTROL_TYPE__CONTROL_PROBE, &m.base,
-			    peer->engine->config.connect_timeout);
+			    tei_reroute_patience(peer));
 	if (rc)
 		tei_peer_failed(peer, rc, false);
 	else

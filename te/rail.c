@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -205,7 +206,7 @@ static int open_fds(struct tei_worker *w)
 		rc = watch(w->outer, w->kick);
 	if (!rc)
 		rc = watch(w->outer, w->inner);
-	w->armed = !rc;
+	atomic_store(&w->armed, !rc);
 	return rc;
 }
 
@@ -221,6 +222,11 @@ int tei_worker_open(struct tei_worker *w, struct te_engine *engine,
 	w->inner = w->outer = w->wake = w->kick = -1;
 	atomic_init(&w->idle, 1);
 	atomic_init(&w->sleep_until, UINT64_MAX);
+	tei_mutex_init(&w->mu);
+	tei_list_init(&w->sleepers);
+	if (!tei_clock_simulated()) /* it stands still while we are awake */
+		w->spin_max = engine->config.spin_us * TEI_NS_PER_US;
+	w->spin_waiting = w->spin_thread = w->spin_max;
 	tei_mpsc_init(&w->queue);
 	tei_heap_init(&w->dues);
 	tei_list_init(&w->runnable);
@@ -251,6 +257,7 @@ void tei_worker_close(struct tei_worker *w)
 	}
 	tei_free(w->rails);
 	tei_heap_fini(&w->dues);
+	tei_mutex_fini(&w->mu);
 	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (fds[i] >= 0)
 			close(fds[i]);

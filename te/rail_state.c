@@ -8,13 +8,28 @@
  */
 #include <errno.h>
 
+#include <te/te.h>
+
 #include "base/log.h"
 #include "te/engine.h"
 #include "te/link.h"
 #include "te/peer.h"
+#include "te/reroute.h"
+
+void tei_rail_show(struct tei_rail_box *box)
+{
+	uint32_t state = TE_RAIL_UP;
+
+	if (box->dead || box->down)
+		state = TE_RAIL_DOWN;
+	else if (box->breaker.state != TEI_BREAKER_CLOSED)
+		state = TE_RAIL_PAUSED;
+	atomic_store_explicit(&box->shown, state, memory_order_relaxed);
+}
 
 static void went_down(struct tei_rail_box *box)
 {
+	tei_reroute_rail_lost(box);
 	tei_list_for_each_safe (node, tmp, &box->links) {
 		tei_link_break(tei_list_entry(node, struct tei_link, of_rail),
 			       -ENETDOWN);
@@ -24,6 +39,7 @@ static void went_down(struct tei_rail_box *box)
 /* Nobody has to sit out a pause that the dead link has earned. */
 static void came_up(struct te_engine *engine, uint32_t rail)
 {
+	tei_breaker_reset(&engine->worker.rails[rail]->breaker);
 	tei_mutex_lock(&engine->mu);
 	tei_list_for_each (node, &engine->peers) {
 		struct tei_peer *peer =
@@ -49,4 +65,39 @@ void tei_rail_changed(struct tei_rail *rail, bool up)
 		came_up(engine, rail->index);
 	else
 		went_down(box);
+	tei_rail_show(box);
+}
+
+static struct te_rail_info look(struct tei_rail_box *box)
+{
+	struct tei_rail *rail = &box->rail;
+
+	return (struct te_rail_info){
+		.name = box->name,
+		.backend = rail->ops->name,
+		.speed_bps = rail->device.speed_bps,
+		.numa_node = rail->device.numa_node,
+		.state =
+			atomic_load_explicit(&box->shown, memory_order_relaxed),
+		.sent_bytes = atomic_load_explicit(&rail->sent_bytes,
+						   memory_order_relaxed),
+		.received_bytes = atomic_load_explicit(&rail->received_bytes,
+						       memory_order_relaxed),
+	};
+}
+
+int te_engine_rails(struct te_engine *engine, struct te_rail_info *out,
+		    size_t *n)
+{
+	size_t i, room;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (!n || (!out && *n))
+		return -EINVAL;
+	room = *n;
+	*n = engine->worker.n_rails;
+	for (i = 0; i < *n && i < room; i++)
+		out[i] = look(engine->worker.rails[i]);
+	return 0;
 }

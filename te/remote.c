@@ -39,6 +39,23 @@ static bool blobs_fit(const Te__Description *d, size_t *total)
 	return true;
 }
 
+/* Those beyond our room are left out; others have the same owner. */
+static bool fill_control(struct tei_remote *remote, const Te__Description *d)
+{
+	size_t i;
+
+	if (d->n_control && (!d->control_port || d->control_port > UINT16_MAX))
+		return false;
+	for (i = 0; i < d->n_control && i < TEI_REMOTE_CONTROL_MAX; i++) {
+		if (!tei_address_from_bytes(
+			    d->control[i].data, d->control[i].len,
+			    (uint16_t)d->control_port, &remote->control[i]))
+			return false;
+	}
+	remote->n_control = (uint32_t)i;
+	return true;
+}
+
 static void fill_rails(struct tei_remote *remote, const Te__Description *d)
 {
 	size_t i;
@@ -141,7 +158,7 @@ int tei_remote_make(const Te__Description *from, struct tei_remote **out)
 	qsort(remote->regions, remote->n_regions, sizeof(*remote->regions),
 	      by_address);
 	rc = -EPROTO;
-	if (!regions_are_right(remote))
+	if (!regions_are_right(remote) || !fill_control(remote, from))
 		goto put;
 	*out = remote;
 	return 0;

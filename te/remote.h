@@ -14,6 +14,8 @@
 
 #include "te/backend.h"
 
+#define TEI_REMOTE_CONTROL_MAX 8
+
 struct Te__Description;
 
 struct tei_blob {
@@ -40,8 +42,10 @@ struct tei_remote {
 	_Atomic uint32_t refs;
 	uint32_t n_held; /* by requests, all under one reference. Token */
 	uint64_t version;
-	uint32_t n_rails;
+	uint32_t n_rails, n_control;
 	size_t n_regions;
+	/* Where else than by its name its control port is reached. */
+	struct tei_address control[TEI_REMOTE_CONTROL_MAX];
 	struct tei_remote_rail *rails;     /* rails[n_rails] */
 	struct tei_remote_region *regions; /* by address, not overlapping */
 	struct tei_blob *keys;
@@ -50,7 +54,8 @@ struct tei_remote {
 
 /*
  * Check and copy what came from outside; one reference. -EPROTO: columns of
- * different lengths, empty or overlapping regions, keys too long. -ENOMEM.
+ * different lengths, empty or overlapping regions, keys too long, addresses
+ * that are none. -ENOMEM.
  */
 int tei_remote_make(const struct Te__Description *from,
 		    struct tei_remote **out);

@@ -250,23 +250,14 @@ int te_segment_epoch(struct te_engine *engine, te_segment_id id,
 static void prove_all(void *arg)
 {
 	struct te_engine *engine = arg;
-	struct tei_peer *peer;
-	struct tei_list *at;
+	struct tei_peer *peer = NULL;
 
-	/* Peers are only ever added, at the end: the list may be walked. */
-	tei_mutex_lock(&engine->mu);
-	at = engine->peers.next;
-	tei_mutex_unlock(&engine->mu);
-	while (at != &engine->peers) {
-		peer = tei_list_entry(at, struct tei_peer, link);
+	while ((peer = tei_peer_next(engine, peer))) {
 		if (peer->c.state == TEI_PEER_UP ||
 		    peer->c.state == TEI_PEER_DESCRIBING) {
 			tei_peer_prove(peer);
 			tei_peer_describe(peer);
 		}
-		tei_mutex_lock(&engine->mu);
-		at = at->next;
-		tei_mutex_unlock(&engine->mu);
 	}
 }
 

@@ -37,6 +37,7 @@
 	X(refused_pins, "te_slices_refused_total", "")                 \
 	X(control_up, "te_control_up_total", "")                       \
 	X(control_failed, "te_control_failed_total", "")               \
+	X(control_rerouted, "te_control_rerouted_total", "")           \
 	X(visitors, "te_visitors_total", "")                           \
 	X(refused_hello, "te_control_refused_total", "hello")          \
 	X(refused_proof, "te_control_refused_total", "proof")          \

@@ -45,6 +45,8 @@ static void close_half(struct tei_link *link)
 	ops->flush(&link->ep, link->why ? link->why : -ECANCELED);
 	ops->endpoint_close(&link->ep);
 	link->open = false;
+	if (!link->in.self_of)
+		link->engine->worker.n_guests--;
 	tei_list_del(&link->of_rail);
 	tei_list_del(&link->broken);
 	tei_due_clear(&link->engine->worker, &link->in.due);
@@ -63,6 +65,8 @@ int tei_target_open_half(struct tei_link *link)
 	if (rc)
 		return rc;
 	link->open = true;
+	if (!link->in.self_of)
+		link->engine->worker.n_guests++;
 	tei_list_add_tail(&link->rail->links, &link->of_rail);
 	rc = connect_half(link);
 	if (rc) {

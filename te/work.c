@@ -191,6 +191,7 @@ static void count_down(struct tei_work *work)
 	link->out.bytes -= work->slice.length;
 	link->out.moved_at = link->engine->worker.now;
 	link->rail->n_posted--;
+	link->rail->posted_bytes -= work->slice.length;
 	if (!link->out.n_posted)
 		link->rail->n_busy--;
 }

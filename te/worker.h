@@ -4,8 +4,9 @@
  *
  * A worker owns rails and everything that hangs on them. Whoever holds its
  * drive token drives: the worker's own thread, or a thread that waits for a
- * batch; only the latter when the setting worker_thread is off. One round takes the queue, fires what is due, pumps peers, lets the
- * rails progress, closes what broke and publishes completions.
+ * batch; only the latter when the setting worker_thread is off. One round takes
+ * the queue, fires what is due, pumps peers, lets the rails progress, closes
+ * what broke and publishes completions.
  *
  *            +-- outer epoll --+          the worker's thread sleeps here
  *            |  kick eventfd   |
@@ -14,8 +15,9 @@
  *
  * While a waiter drives, the inner fd is disarmed in the outer one, so that
  * what arrives does not wake the worker's thread too; it is armed again when
- * the waiter lets go. `idle` is 1 while nobody is sure to look at the queue:
- * who pushes and finds 1 must wake the driver.
+ * the waiter lets go, unless another one goes on (sleeper.h) or the thread
+ * naps (thread.c). `idle` is 1 while nobody is sure to look at the queue: who
+ * pushes and finds 1 must wake the driver.
  *
  * Threads: a function says "token" when its caller must hold it.
  */
@@ -35,6 +37,7 @@
 #include "base/thread.h"
 #include "te/backend.h"
 #include "te/breaker.h"
+#include "te/sleeper.h"
 
 struct te_engine;
 struct te_config;
@@ -57,15 +60,18 @@ struct tei_rail_box {
 	uint32_t n_posted;     /* slices at the backend. Token */
 	uint32_t n_busy;       /* links with any of these. Token */
 	uint32_t tier;         /* of its backend, 0: preferred. Fixed */
+	uint64_t posted_bytes; /* of them. Token */
 	int fd;                /* wait_fd(), -1: none */
 	bool dead;             /* progress() failed for good. Token */
 	bool down;             /* it has no link just now. Token */
+	_Atomic bool lost;     /* control has not heard that it went down */
 	/* See health.h. Token. */
 	struct tei_breaker breaker;
 	uint64_t good_at, blamed_at; /* ns */
 	const struct tei_peer *blamed_by;
 	uint32_t n_blamed;
-	struct tei_rail rail; /* ops->rail_size bytes follow */
+	_Atomic uint32_t shown; /* enum te_rail_state, for te_engine_rails() */
+	struct tei_rail rail;   /* ops->rail_size bytes follow */
 };
 
 struct tei_worker {
@@ -78,17 +84,29 @@ struct tei_worker {
 	bool started;
 	int inner, outer, wake, kick; /* fds; -1: not open */
 
-	_Atomic uint32_t token;  /* 1: held. acquire / release */
+	_Atomic uint32_t token;  /* enum tei_holder. acquire / release */
 	_Atomic uint32_t idle;   /* see above */
 	_Atomic uint32_t wanted; /* waiters that would like the token */
 	_Atomic uint32_t missed; /* the thread sleeps until the token is free */
 	_Atomic bool stop;
 	_Atomic uint64_t sleep_until; /* ns, of the worker's thread */
-	struct tei_mpsc queue;        /* of struct tei_call */
+	_Atomic uint64_t rounds;      /* relaxed; written with the token */
+	_Atomic bool napping;         /* by the thread; true to false only */
+				      /* when it then looks at the token */
+	_Atomic bool nap_asked;       /* of the thread */
+	_Atomic bool armed;    /* inner is watched by outer; with the token */
+	struct tei_mpsc queue; /* of struct tei_call */
+
+	struct tei_mutex mu; /* lock 11: sleepers */
+	struct tei_list sleepers;
+	_Atomic uint32_t n_sleepers; /* seq_cst: pairs with the token */
 
 	/* Token. */
-	bool armed; /* inner is watched by outer */
 	uint64_t now;
+	uint64_t let_go_at; /* ns, by the last waiter */
+	uint32_t n_hot;     /* waits that came soon after another */
+	uint32_t n_guests;  /* endpoints of other engines towards us */
+	uint64_t spin_max, spin_waiting, spin_thread; /* ns */
 	struct tei_heap dues;
 	struct tei_list runnable; /* peers with something to post */
 	struct tei_list broken;   /* links to be closed */
@@ -107,15 +125,23 @@ void tei_worker_stop(struct tei_worker *w);
 /* After stop(): every endpoint is closed, every region removed by now. */
 void tei_worker_close(struct tei_worker *w);
 
+/* rail_state.c: its state has changed, for those who ask. Token. */
+void tei_rail_show(struct tei_rail_box *box);
+
 /* Run @call's function with the token held, soon. Any thread. */
 void tei_worker_post(struct tei_worker *w, struct tei_call *call);
-/* As post(), and drive a round right here when nobody else does. */
-void tei_worker_submit(struct tei_worker *w, struct tei_call *call);
+/*
+ * As post(), and drive a round right here when nobody else does. Long copies
+ * that only progress() makes are left to the worker, or, when the caller is
+ * @patient and comes back to wait at once, to itself.
+ */
+void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
+		       bool patient);
 /* One round by the caller, when nobody else drives. True: it did something. */
 bool tei_worker_poke(struct tei_worker *w);
 /*
- * Drive until done(arg) or @deadline (ns). False: somebody else drives and
- * did not let go within a short spin; nothing was done.
+ * Drive until done(arg) or @deadline (ns). False: somebody else drives;
+ * nothing was done: tei_sleeper_sleep().
  */
 bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 		      uint64_t deadline);

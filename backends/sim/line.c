@@ -192,11 +192,11 @@ static uint64_t part_gone(struct sim_rail *rail, const struct tei_slice *slice)
 
 /* An endpoint breaks under this slice: what of it lands all the same? */
 static void give_up(struct sim_rail *rail, struct tei_slice *slice,
-		    uint64_t now)
+		    bool has_line, uint64_t now)
 {
 	bool lands = tei_sim_chance(rail) < 0.75;
 
-	if (lands && slice == first(&rail->queue))
+	if (lands && has_line)
 		haunt(rail, slice, part_gone(rail, slice),
 		      late(rail, now + rail->spec.latency));
 	else if (lands && sim_slice(slice)->stage == SIM_LANDING)
@@ -224,16 +224,18 @@ void tei_sim_cancel(struct tei_endpoint *ep, struct tei_slice *slice)
 }
 
 static void flush_list(struct sim_rail *rail, struct tei_list *list,
-		       const struct tei_endpoint *ep, struct tei_list *out,
-		       uint64_t now)
+		       const struct tei_endpoint *ep, struct tei_list *out)
 {
+	const struct tei_slice *head = first(&rail->queue);
+	uint64_t now = tei_now_ns();
+
 	tei_list_for_each_safe (node, tmp, list) {
 		struct tei_slice *slice =
 			tei_list_entry(node, struct tei_slice, link);
 
 		if (slice->ep != ep)
 			continue;
-		give_up(rail, slice, now);
+		give_up(rail, slice, slice == head, now);
 		tei_list_del(node);
 		tei_list_add_tail(out, node);
 	}
@@ -262,10 +264,10 @@ void tei_sim_flush(struct tei_endpoint *ep, int err)
 	tei_list_init(&out);
 	if (!ep->target) {
 		advance(rail, now);
-		flush_list(rail, &rail->queue, ep, &out, now);
-		flush_list(rail, &rail->landing, ep, &out, now);
-		flush_list(rail, &rail->acks, ep, &out, now);
-		flush_list(rail, &rail->stuck, ep, &out, now);
+		flush_list(rail, &rail->queue, ep, &out);
+		flush_list(rail, &rail->landing, ep, &out);
+		flush_list(rail, &rail->acks, ep, &out);
+		flush_list(rail, &rail->stuck, ep, &out);
 	}
 	if (head != first(&rail->queue))
 		begin(rail, now);

@@ -493,6 +493,32 @@ struct te_stat {
 TE_API int te_engine_stats(struct te_engine *engine, struct te_stat *out,
 			   size_t *n);
 
+enum te_rail_state {
+	TE_RAIL_UP = 0,
+	TE_RAIL_DOWN = 1,   /* its device is gone or has no link */
+	TE_RAIL_PAUSED = 2, /* it failed with several peers; tried in a while */
+};
+
+struct te_rail_info {
+	const char *name;    /* as te_rail_name() */
+	const char *backend; /* "tcp"; static */
+	uint64_t speed_bps;  /* of its device; 0: unknown */
+	int32_t numa_node;   /* -1: unknown */
+	uint32_t state;      /* enum te_rail_state */
+	uint64_t sent_bytes, received_bytes; /* payload; only grow */
+	uint64_t reserved[4];
+};
+
+/**
+ * te_engine_rails - the rails of the engine, most preferred backend first
+ * @out: out[*n]; *n in: room, out: how many there are
+ *
+ * Which rails there are never changes; place i is rail i of te_rail_name() and
+ * te_completion. Returns 0.
+ */
+TE_API int te_engine_rails(struct te_engine *engine, struct te_rail_info *out,
+			   size_t *n);
+
 /* "tcp/0"; "" for an unknown rail. Lives as long as @engine. */
 TE_API const char *te_rail_name(const struct te_engine *engine, uint32_t rail);
 

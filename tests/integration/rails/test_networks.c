@@ -33,6 +33,7 @@ struct hosts {
 	struct test_process *owner;
 	struct te_engine *engine;
 	te_segment_id segment;
+	char name[128]; /* of the owner */
 	uint64_t remote;
 	uint8_t *local;
 	struct te_batch *batch;
@@ -54,7 +55,7 @@ static void make_engine(struct hosts *h)
 
 static void open_hosts(struct hosts *h)
 {
-	char length[32], name[128];
+	char length[32];
 	const char *const args[] = {length, "peer0 peer1", NULL};
 	const char *line;
 	pid_t pid;
@@ -69,10 +70,10 @@ static void open_hosts(struct hosts *h)
 	make_engine(h);
 	line = test_process_line(h->owner, "owner ", WAIT_MS);
 	assert_non_null(line);
-	assert_int_equal(sscanf(line, "owner %127s %" SCNu64, name, &h->remote),
-			 2);
-	assert_int_equal(te_segment_open(h->engine, name, WAIT_MS, &h->segment),
-			 0);
+	assert_int_equal(
+		sscanf(line, "owner %127s %" SCNu64, h->name, &h->remote), 2);
+	assert_int_equal(
+		te_segment_open(h->engine, h->name, WAIT_MS, &h->segment), 0);
 	assert_int_equal(te_batch_create(h->engine, N_PIECES, &h->batch), 0);
 	h->local = malloc(REGION_LEN);
 	assert_non_null(h->local);
@@ -155,18 +156,23 @@ static void expect_all_bytes(struct hosts *h)
 	assert_non_null(strstr(line, want));
 }
 
-static uint64_t sent_by(struct hosts *h, const char *rail)
+static uint64_t stat_of(struct hosts *h, const char *name, const char *label)
 {
 	struct te_stat stats[256];
 	size_t i, n = 256;
 
 	assert_int_equal(te_engine_stats(h->engine, stats, &n), 0);
 	for (i = 0; i < n && i < 256; i++) {
-		if (!strcmp(stats[i].name, "te_rail_sent_bytes_total") &&
-		    !strcmp(stats[i].label, rail))
+		if (!strcmp(stats[i].name, name) &&
+		    !strcmp(stats[i].label, label))
 			return stats[i].value;
 	}
 	return 0;
+}
+
+static uint64_t sent_by(struct hosts *h, const char *rail)
+{
+	return stat_of(h, "te_rail_sent_bytes_total", rail);
 }
 
 /* ---- tests ---- */
@@ -213,6 +219,16 @@ static void link_that_goes_down_costs_no_byte_and_comes_back(void **state)
 }
 
 /* Frames go to an address that nobody has: no event tells of it. */
+static void silence(int network)
+{
+	assert_int_equal(test_netns_run(0,
+					"ip neigh replace 10.99.%d.2 lladdr "
+					"02:00:00:00:00:99 dev rail%d nud "
+					"permanent",
+					network, network),
+			 0);
+}
+
 static void silent_network_costs_no_byte(void **state)
 {
 	struct some some = {0};
@@ -221,10 +237,48 @@ static void silent_network_costs_no_byte(void **state)
 	submit_all(h);
 	some.batch = h->batch;
 	await(&some, N_PIECES / 8);
-	assert_int_equal(
-		test_netns_run(0, "ip neigh replace 10.99.1.2 lladdr "
-				  "02:00:00:00:00:99 dev rail1 nud permanent"),
-		0);
+	silence(1);
+	await(&some, N_PIECES);
+	expect_all_bytes(h);
+}
+
+/* The owner's name is an address of the first network. */
+static void control_follows_a_link_that_is_up(void **state)
+{
+	struct some some = {0};
+	struct hosts *h = *state;
+
+	submit_all(h);
+	some.batch = h->batch;
+	await(&some, N_PIECES / 8);
+	assert_int_equal(test_netns_run(0, "ip link set rail0 down"), 0);
+	await(&some, N_PIECES);
+	expect_all_bytes(h);
+	assert_true(stat_of(h, "te_control_rerouted_total", "") > 0);
+	assert_int_equal(test_netns_run(0, "ip link set rail0 up"), 0);
+}
+
+static void control_leaves_a_network_that_is_silent(void **state)
+{
+	struct hosts *h = *state;
+
+	assert_int_equal(te_peer_probe(h->engine, h->name, WAIT_MS, NULL), 0);
+	silence(0);
+	assert_int_equal(te_peer_probe(h->engine, h->name, WAIT_MS, NULL), 0);
+	assert_int_equal(stat_of(h, "te_control_rerouted_total", ""), 1);
+	assert_int_equal(te_peer_probe(h->engine, h->name, WAIT_MS, NULL), 0);
+	assert_int_equal(stat_of(h, "te_control_rerouted_total", ""), 1);
+}
+
+static void silent_network_that_control_uses_costs_no_byte(void **state)
+{
+	struct some some = {0};
+	struct hosts *h = *state;
+
+	submit_all(h);
+	some.batch = h->batch;
+	await(&some, N_PIECES / 8);
+	silence(0);
 	await(&some, N_PIECES);
 	expect_all_bytes(h);
 }
@@ -239,6 +293,14 @@ int main(void)
 			set_up, tear_down),
 		cmocka_unit_test_setup_teardown(silent_network_costs_no_byte,
 						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			control_follows_a_link_that_is_up, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			control_leaves_a_network_that_is_silent, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			silent_network_that_control_uses_costs_no_byte, set_up,
+			tear_down),
 	};
 	const char *why;
 

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * drive.h - what the files of a worker share: token, rounds, fds
+ *
+ *   drive.c   the token and one round
+ *   worker.c  who waits or submits drives
+ *   thread.c  the worker's own thread drives what nobody waits for
+ *
+ * No wake-up is lost because both sides exchange `idle`: a driver that goes
+ * to sleep or lets go writes 1 and then looks at the queue; who pushes writes
+ * 0 after pushing. Whichever exchange comes second sees the other's work.
+ */
+#ifndef TE_DRIVE_H
+#define TE_DRIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "te/worker.h"
+
+#define TEI_NEVER UINT64_MAX
+
+/* Values of `token`. */
+enum tei_holder {
+	TEI_FREE = 0,
+	TEI_SOON = 1,   /* who lets go within a round when others want it */
+	TEI_WAITER = 2, /* who drives until it has what it waits for */
+};
+
+static inline void tei_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#endif
+}
+
+#define TEI_SPIN_LEAST (2 * TEI_NS_PER_US)
+
+bool tei_drive_take(struct tei_worker *w, uint32_t holder);
+/*
+ * Somebody must know what is left to do: the next who waits, the thread, or
+ * @patient, a caller that will come back for it at once.
+ */
+void tei_drive_let_go(struct tei_worker *w, bool patient);
+
+/* What a round does for others beside posting and progress. */
+enum tei_drive_with {
+	TEI_WITH_A_LITTLE, /* short copies: of who only submits */
+	TEI_WITH_ALL,      /* any copies, and callbacks */
+};
+
+bool tei_worker_has_thread(const struct tei_worker *w);
+/* Token. True: something happened. */
+bool tei_drive_round(struct tei_worker *w, enum tei_drive_with with);
+/* Token: there is work that no fd announces. */
+bool tei_drive_must_go_on(const struct tei_worker *w);
+/* Whether the inner fd wakes the thread. Token. */
+void tei_drive_watch(struct tei_worker *w, bool on);
+/* Empty the wake eventfd if it has been rung, after @ms at most. Token. */
+void tei_drive_look(struct tei_worker *w, int ms);
+/* For epoll: rounded up, at most a minute; -1 for TEI_NEVER. */
+int tei_drive_ms_until(uint64_t at, uint64_t now);
+void tei_drive_ring(int fd);
+void tei_drive_unring(int fd);
+
+/*
+ * Spinning pays as long as what was waited for comes soon: after a longer
+ * sleep half as long is spun next time, and after a short one the full time.
+ */
+static inline void tei_spin_learn(struct tei_worker *w, uint64_t *spin,
+				  uint64_t slept)
+{
+	if (slept < w->spin_max)
+		*spin = w->spin_max;
+	else if (*spin > TEI_SPIN_LEAST)
+		*spin /= 2;
+	else
+		*spin = 0;
+}
+
+/* Once more round without work, @since ns after the last; others may run. */
+void tei_spin_once(uint64_t since);
+
+#endif
