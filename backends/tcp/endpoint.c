@@ -143,11 +143,12 @@ void tei_tcp_endpoint_break(struct tcp_endpoint *ep, int err)
 
 /* ---- slices ---- */
 
-static bool lane_has_room(const struct tcp_lane *lane)
+/* What is small or urgent is not kept out by the bytes of bulk. */
+static bool has_room(const struct tcp_lane *lane, bool express)
 {
 	return !lane->n_unanswered ||
 	       (lane->n_unanswered < TCP_WINDOW &&
-		lane->bytes_unanswered < TCP_WINDOW_BYTES);
+		(express || lane->bytes_unanswered < TCP_WINDOW_BYTES));
 }
 
 /* What must not wait behind megabytes in the kernel's buffers. */
@@ -166,16 +167,17 @@ static struct tcp_lane *choose_lane(const struct tcp_endpoint *ep,
 				    const struct tei_slice *slice)
 {
 	uint32_t from = 0, to = ep->n_lanes;
+	bool express = is_express(slice);
 	struct tcp_lane *best = NULL;
 
-	if (to > 1 && is_express(slice))
+	if (to > 1 && express)
 		from = to - 1;
 	else if (to > 1)
 		to--;
 	for (uint32_t i = from; i < to; i++) {
 		struct tcp_lane *lane = ep->lanes[i];
 
-		if (!lane_has_room(lane))
+		if (!has_room(lane, express))
 			continue;
 		if (!best || lane->bytes_unanswered < best->bytes_unanswered)
 			best = lane;

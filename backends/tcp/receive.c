@@ -20,7 +20,7 @@
 
 #define PIECES_MAX 512        /* local pieces of one readv() */
 #define READS_MAX  8          /* system calls of one turn, */
-#define BYTES_MAX  (4u << 20) /* and their bytes, so that all get a turn */
+#define BYTES_MAX  (1u << 20) /* and their bytes, so that all get a turn */
 #define READ_ON    (16u << 10)
 #define HOT_TRIES  4096
 
