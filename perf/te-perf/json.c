@@ -44,19 +44,24 @@ static json_t *spread_json(const struct row *row)
 	return o;
 }
 
+static json_t *rail_json(const struct rail_bytes *rail, uint64_t sum)
+{
+	double share = sum ? (double)rail->bytes / (double)sum : 0;
+
+	return json_pack("{s:s, s:s, s:I, s:s, s:I, s:f}", "name", rail->name,
+			 "backend", rail->backend, "speed_bps",
+			 (json_int_t)rail->speed_bps, "state",
+			 rail_state_name(rail->state), "bytes",
+			 (json_int_t)rail->bytes, "share", share);
+}
+
 static json_t *rails_json(const struct rails *rails)
 {
-	uint64_t sum = rails_sum(rails);
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < rails->n; i++)
 		json_array_append_new(
-			list,
-			json_pack("{s:s, s:I, s:f}", "name", rails->v[i].name,
-				  "bytes", (json_int_t)rails->v[i].bytes,
-				  "share",
-				  sum ? (double)rails->v[i].bytes / (double)sum
-				      : 0.0));
+			list, rail_json(&rails->v[i], rails_sum(rails)));
 	return list;
 }
 

@@ -12,25 +12,33 @@
 #define RAILS_MAX 16
 
 struct rail_bytes {
-	char name[32];  /* "tcp/0" */
+	char name[32];    /* "tcp/0" */
+	char backend[16]; /* "tcp" */
+	uint64_t speed_bps;
+	uint32_t state; /* enum te_rail_state */
 	uint64_t bytes; /* sent and received */
 };
 
+/* Rails of one engine, always in the same order. */
 struct rails {
 	size_t n;
 	struct rail_bytes v[RAILS_MAX];
 };
 
-/* From the counters of the engine; none when there is no memory. */
+/* As they are now; the first RAILS_MAX of them. */
 void rails_read(struct te_engine *engine, struct rails *out);
-/* Bytes that @rail has moved since @before was read. */
-uint64_t rails_moved(const struct rails *before, const struct rail_bytes *rail);
-/* The counters of @after less those of @before. */
+/* Bytes that rail @i has moved between two looks at the same engine. */
+uint64_t rails_moved(const struct rails *before, const struct rails *after,
+		     size_t i);
+/* What moved between two looks. */
 void rails_since(const struct rails *before, const struct rails *after,
 		 struct rails *out);
+/* Add bytes of the same engine's rails; an empty @to gets its rails. */
 void rails_add(struct rails *to, const struct rails *more);
 uint64_t rails_sum(const struct rails *r);
 /* Backend of the rail with the most bytes, "tcp"; "" when nothing moved. */
-void rails_carrier(const struct rails *r, char out[32]);
+const char *rails_carrier(const struct rails *r);
+/* "up", "down", "paused". */
+const char *rail_state_name(uint32_t state);
 
 #endif

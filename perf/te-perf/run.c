@@ -98,7 +98,8 @@ static void add_rails(struct row *row, const struct rails *before,
 
 	rails_since(before, after, &moved);
 	rails_add(&row->rails, &moved);
-	rails_carrier(&row->rails, row->carrier);
+	snprintf(row->carrier, sizeof(row->carrier), "%s",
+		 rails_carrier(&row->rails));
 }
 
 static void add_errors(struct row *row, const struct load_result *result)

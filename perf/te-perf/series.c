@@ -96,7 +96,7 @@ static void rails_of_point(struct series *s, struct series_point *p)
 		return;
 	rails_read(s->engine, &s->rails);
 	for (size_t i = 0; i < s->rails.n; i++)
-		p->rail_bytes[i] = rails_moved(&before, &s->rails.v[i]);
+		p->rail_bytes[i] = rails_moved(&before, &s->rails, i);
 }
 
 static void take_point(struct series *s, uint64_t begin_ns, uint64_t now_ns,

@@ -162,16 +162,18 @@ static size_t count_rails(const struct rails *rails)
 
 static void list_rails(const struct rails *rails)
 {
-	uint64_t sum = rails_sum(rails);
+	double sum = (double)rails_sum(rails);
 	const char *comma = "rails ";
 	char text[24];
 
 	for (size_t i = 0; i < rails->n; i++) {
-		if (!rails->v[i].bytes)
+		if (!rails->v[i].bytes && rails->v[i].state == TE_RAIL_UP)
 			continue;
 		printf("%s%s %s (%.0f %%)", comma, rails->v[i].name,
 		       tei_text_bytes(rails->v[i].bytes, text),
-		       100 * (double)rails->v[i].bytes / (double)sum);
+		       sum > 0 ? 100 * (double)rails->v[i].bytes / sum : 0);
+		if (rails->v[i].state != TE_RAIL_UP)
+			printf(" %s", rail_state_name(rails->v[i].state));
 		comma = ", ";
 	}
 	putchar('\n');

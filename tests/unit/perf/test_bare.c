@@ -4,11 +4,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "perf/lib/copy_rate.h"
@@ -18,33 +20,28 @@
 
 #define LEN (4u << 20)
 
-/* The other side: a thread of this process. */
-struct server {
-	int fd, rc;
-	pthread_t thread;
-	char *memory;
-};
-
-static struct server server;
+/* The other side: a child whose memory we share, to look at it. */
+static char *theirs;
 static struct tei_bare_peer peer;
 
-static void *serve(void *arg)
+static _Noreturn void serve(int listener)
 {
 	int fd;
 
-	(void)arg;
-	while ((fd = accept(server.fd, NULL, NULL)) >= 0) {
-		server.rc = tei_bare_serve(fd, server.memory, LEN);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while ((fd = accept(listener, NULL, NULL)) >= 0) {
+		(void)tei_bare_serve(fd, theirs, LEN);
 		close(fd);
 	}
-	return NULL;
+	_exit(1);
 }
 
 static char *filled(int byte)
 {
-	char *p = aligned_alloc(64, LEN);
+	char *p = mmap(NULL, LEN, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	assert_non_null(p);
+	assert_true(p != MAP_FAILED);
 	memset(p, byte, LEN);
 	return p;
 }
@@ -52,32 +49,35 @@ static char *filled(int byte)
 static int start(void **state)
 {
 	uint16_t port;
+	int fd = tei_bare_listen(&port);
 
 	(void)state;
-	server.memory = filled('s');
+	assert_true(fd >= 0);
+	/* tei_listen() has made it non-blocking. */
+	assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
+	theirs = filled('s');
 	peer.from = filled('f');
 	peer.to = filled('t');
 	peer.len = LEN;
-	peer.pid = getpid();
-	peer.remote = (uintptr_t)server.memory;
-	server.fd = tei_bare_listen(&port);
-	assert_true(server.fd >= 0);
-	/* tei_listen() has made it non-blocking. */
-	assert_int_equal(fcntl(server.fd, F_SETFL, 0), 0);
+	peer.remote = (uintptr_t)theirs;
 	peer.n_at = 1;
 	assert_int_equal(tei_resolve("127.0.0.1", port, peer.at, 1), 1);
-	return pthread_create(&server.thread, NULL, serve, NULL);
+	peer.pid = fork();
+	assert_true(peer.pid >= 0);
+	if (!peer.pid)
+		serve(fd);
+	close(fd);
+	return 0;
 }
 
 static int stop(void **state)
 {
 	(void)state;
-	shutdown(server.fd, SHUT_RDWR);
-	pthread_join(server.thread, NULL);
-	close(server.fd);
-	free(server.memory);
-	free(peer.from);
-	free(peer.to);
+	kill(peer.pid, SIGKILL);
+	waitpid(peer.pid, NULL, 0);
+	munmap(theirs, LEN);
+	munmap(peer.from, LEN);
+	munmap(peer.to, LEN);
 	return 0;
 }
 
@@ -98,17 +98,17 @@ static void a_stream_fills_the_other_side(void **state)
 	struct tei_bare_figure figure;
 
 	(void)state;
-	memset(server.memory, 0, LEN);
+	memset(theirs, 0, LEN);
 	s.seconds = 0.1;
 	assert_int_equal(tei_stream_run(&peer, &s, &figure), 0);
 	assert_true(figure.bytes >= LEN);
 	assert_true(figure.gb_per_s > 0);
-	assert_memory_equal(server.memory, peer.from, LEN);
+	assert_memory_equal(theirs, peer.from, LEN);
 	s.read = s.spin = true;
-	memset(server.memory, 'r', LEN);
+	memset(theirs, 'r', LEN);
 	assert_int_equal(tei_stream_run(&peer, &s, &figure), 0);
 	assert_true(figure.bytes >= LEN);
-	assert_memory_equal(peer.to, server.memory, LEN);
+	assert_memory_equal(peer.to, theirs, LEN);
 }
 
 static void a_hot_stream_stays_in_its_place(void **state)
@@ -117,11 +117,11 @@ static void a_hot_stream_stays_in_its_place(void **state)
 	struct tei_bare_figure figure;
 
 	(void)state;
-	memset(server.memory, 0, LEN);
+	memset(theirs, 0, LEN);
 	s.span = 65536;
 	assert_int_equal(tei_stream_run(&peer, &s, &figure), 0);
-	assert_int_equal(server.memory[65535], 'f');
-	assert_int_equal(server.memory[65536], 0);
+	assert_int_equal(theirs[65535], 'f');
+	assert_int_equal(theirs[65536], 0);
 }
 
 static void an_exchange_moves_whole_batches(void **state)
@@ -132,15 +132,15 @@ static void an_exchange_moves_whole_batches(void **state)
 	for (int i = 0; i < 4; i++) {
 		struct tei_bare_shape s = shape(i & 1, i & 2);
 
-		memset(server.memory, i, LEN);
+		memset(theirs, i, LEN);
 		assert_int_equal(tei_exchange_run(&peer, &s, &figure), 0);
 		assert_true(figure.bytes > 0);
 		assert_int_equal(figure.bytes % (8 * 4096), 0);
 		assert_true(figure.p50_us > 0);
 		if (s.read)
-			assert_memory_equal(peer.to, server.memory, 8 * 4096);
+			assert_memory_equal(peer.to, theirs, 8 * 4096);
 		else
-			assert_memory_equal(server.memory, peer.from, 8 * 4096);
+			assert_memory_equal(theirs, peer.from, 8 * 4096);
 	}
 }
 
@@ -251,15 +251,15 @@ static void process_vm_moves_between_the_peers(void **state)
 	int rc;
 
 	(void)state;
-	memset(server.memory, 'v', LEN);
+	memset(theirs, 'v', LEN);
 	rc = tei_copy_rate(&peer, &s, TEI_MOVER_VM_READ, 1, &rate);
 	if (rc == -EPERM || rc == -ENOSYS)
 		skip();
 	assert_int_equal(rc, 0);
-	assert_memory_equal(peer.to, server.memory, 8 * 4096);
+	assert_memory_equal(peer.to, theirs, 8 * 4096);
 	assert_int_equal(tei_copy_rate(&peer, &s, TEI_MOVER_VM_WRITE, 1, &rate),
 			 0);
-	assert_memory_equal(server.memory, peer.from, 8 * 4096);
+	assert_memory_equal(theirs, peer.from, 8 * 4096);
 }
 
 int main(void)
