@@ -37,13 +37,16 @@ static const char *const tiny[] = {
 
 static uint8_t remote[REGION_LEN], local[REGION_LEN], expected[REGION_LEN];
 
+/* By words: byte by byte it took most of the time under TSan. */
 static void fill(uint8_t *bytes, size_t len, unsigned int seed)
 {
-	uint32_t x = seed * 2654435761u + 1;
+	uint64_t x = seed * 2654435761u + 1;
 
-	for (size_t i = 0; i < len; i++) {
-		x = x * 1664525u + 1013904223u;
-		bytes[i] = (uint8_t)(x >> 24);
+	for (size_t i = 0; i < len; i += sizeof(x)) {
+		size_t n = len - i < sizeof(x) ? len - i : sizeof(x);
+
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		memcpy(bytes + i, &x, n);
 	}
 }
 
