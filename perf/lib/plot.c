@@ -169,13 +169,12 @@ static void grid_y(FILE *out, const struct frame *f, double v)
 static void draw_y(FILE *out, const struct frame *f)
 {
 	double step = nice_step(f->y_max);
+	double decades = round(log10(f->y_max / fmax(f->y_min, 1e-300)));
 
-	if (f->plot->log_y)
-		for (double v = f->y_min; v <= f->y_max * 1.001; v *= 10)
-			grid_y(out, f, v);
-	else
-		for (int i = 0; i * step <= f->y_max * 1.001; i++)
-			grid_y(out, f, i * step);
+	for (int i = 0; f->plot->log_y && i <= (int)decades; i++)
+		grid_y(out, f, f->y_min * pow(10, i));
+	for (int i = 0; !f->plot->log_y && i * step <= f->y_max * 1.001; i++)
+		grid_y(out, f, i * step);
 	fprintf(out,
 		"<text class=\"axis\" transform=\"translate(20 %.1f) "
 		"rotate(-90)\" text-anchor=\"middle\">%s</text>\n",
@@ -192,10 +191,13 @@ static double ratio_of(const struct frame *f)
 
 static void draw_x(FILE *out, const struct frame *f)
 {
-	double first = exp2(ceil(log2(f->x_min))), x;
+	double first = exp2(ceil(log2(f->x_min))), v, x;
 	char text[24];
 
-	for (double v = first; v <= f->x_max * 1.001; v *= ratio_of(f)) {
+	for (int i = 0;; i++) {
+		v = first * pow(ratio_of(f), i);
+		if (v > f->x_max * 1.001)
+			break;
 		x = at_x(f, v);
 		fprintf(out,
 			"<line class=\"mark\" x1=\"%.1f\" x2=\"%.1f\" "
@@ -296,8 +298,8 @@ static void place_names(const struct frame *f, double y[TEI_PLOT_LINES],
 
 static void draw_names(FILE *out, const struct frame *f)
 {
-	double y[TEI_PLOT_LINES];
-	size_t order[TEI_PLOT_LINES];
+	double y[TEI_PLOT_LINES] = {0};
+	size_t order[TEI_PLOT_LINES] = {0};
 
 	place_names(f, y, order);
 	for (size_t i = 0; i < f->plot->n; i++) {

@@ -187,7 +187,7 @@ static bool batches_fit(const struct options *o)
 
 	if (o->hot)
 		n = greatest(&o->thread_counts);
-	if (o->working_set / n >= size + 8)
+	if (n && o->working_set / n >= size + 8)
 		return true;
 	fprintf(stderr,
 		"te-perf: working_set: a batch of requests of %s for each "
