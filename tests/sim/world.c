@@ -180,6 +180,11 @@ static void watch(const struct sim_record *r, void *arg)
 	if (w->loud)
 		show(w, r);
 	digest(w, r);
+	if (r->kind == SIM_APPLIED) {
+		if (w->moved_at && r->at - w->moved_at > w->longest_gap)
+			w->longest_gap = r->at - w->moved_at;
+		w->moved_at = r->at;
+	}
 	w->n_applied += r->kind == SIM_APPLIED;
 	w->n_haunted += r->kind == SIM_HAUNTED;
 	if (r->op != TEI_WRITE)
@@ -215,6 +220,7 @@ static struct te_engine *engine(const struct world_config *c)
 	set(config, "sim.rails", c->rails);
 	set(config, "sim.schedule", c->schedule);
 	set(config, "sim.seed", seed);
+	set(config, "seed", seed);
 	for (; more && *more; more += 2)
 		set(config, more[0], more[1]);
 	assert_int_equal(te_engine_create(config, "127.0.0.1", &made), 0);
@@ -284,6 +290,11 @@ void world_close(struct world *w)
 	free(w->posts);
 	free(w->memory);
 	free(w->local);
+}
+
+struct tei_rail *world_rail(struct world *w, uint32_t i)
+{
+	return &w->user->worker.rails[i]->rail;
 }
 
 /* ---- requests ---- */

@@ -37,6 +37,7 @@ struct world_config {
 	const char *const *settings; /* more of them: name, value, ..., NULL */
 };
 
+struct tei_rail;
 struct world_post;
 
 struct world {
@@ -55,7 +56,8 @@ struct world {
 	size_t n_posts, room;
 	uint64_t first_endpoint, digest;
 	uint64_t n_applied, n_haunted, n_records;
-	bool loud;           /* prints what it sees */
+	uint64_t moved_at, longest_gap; /* ns: between two that landed */
+	bool loud;                      /* prints what it sees */
 	uint64_t idle_turns; /* in a row in which no time has passed */
 };
 
@@ -71,6 +73,9 @@ uint64_t world_now(const struct world *w);
 void world_pass(struct world *w, uint64_t ns);
 /* 0 .. n - 1, by the seed. */
 uint64_t world_random(struct world *w, uint64_t n);
+
+/* The user's; its counters are what a test may look at. */
+struct tei_rail *world_rail(struct world *w, uint32_t i);
 
 /* One request about place @i. */
 struct te_request world_request(struct world *w, uint32_t op, uint32_t i,
