@@ -169,16 +169,17 @@ static void begin_busy(struct tei_link *link)
 		tei_list_entry(link->out.posted.next, struct tei_work, of_link);
 	uint64_t now = link->engine->worker.now;
 
-	first->alone = true;
+	first->lone = true;
 	link->rail->n_busy++;
 	link->out.moved_at = now;
-	tei_meter_start(&link->out.pair->meter, now);
+	tei_meter_start(&link->out.pair->meter);
 	tei_link_watch(link);
 }
 
 static void mark_posted(struct tei_link *link, int n)
 {
 	uint64_t now = link->engine->worker.now;
+	uint64_t late = tei_link_late(link, now);
 	bool idle = !link->out.n_posted;
 	int i;
 
@@ -189,6 +190,7 @@ static void mark_posted(struct tei_link *link, int n)
 
 		work->state = TEI_WORK_POSTED;
 		work->posted_at = now;
+		work->late_at = late;
 		link->rail->posted_bytes += work->slice.length;
 		tei_list_add_tail(&link->out.posted, &work->of_link);
 	}

@@ -112,13 +112,16 @@ static void look_at_link(struct fill *f, int i, uint64_t prior)
 	const struct tei_link *link = link_at(f, i);
 	const struct tei_config *config = &link->engine->config;
 	struct tei_plan_rail *rail = &f->plan.rails[i];
+	struct tei_meter *meter = &link->out.pair->meter;
 	uint64_t shared = 2 * config->slice_max;
 
+	tei_meter_settle(meter);
 	rail->in_flight = link->out.bytes;
+	rail->idle = f->w->now - link->out.moved_at;
 	rail->full = link->out.full || link->out.n_ready >= READY_MAX;
-	rail->delay = link->out.pair->meter.delay;
+	rail->delay = meter->delay;
 	rail->rate = rate_now(link, f->w->now, prior);
-	tei_plan_size(rail, link->out.pair->meter.rate, &f->plan.limits);
+	tei_plan_size(rail, meter->rate, &f->plan.limits);
 	if (rail->window > config->window)
 		rail->window = config->window;
 	if (rail->in_flight >= rail->window)

@@ -89,8 +89,16 @@ static bool is_no_fault(const struct tei_link *link, int err)
 	       err == -ENETDOWN || link->rail->down || link->rail->dead;
 }
 
+static void tell_pause(struct tei_link *link, int err)
+{
+	LOG_WARN("rail %s: paused towards %s: %s", link->rail->name,
+		 link->out.peer->name, strerror(-err));
+	link->out.pair->breaker.told = true;
+}
+
 void tei_health_blame(struct tei_link *link, int err)
 {
+	static struct tei_log_limit limit = {.per_minute = 60};
 	struct tei_breaker *b = &link->out.pair->breaker;
 	struct tei_worker *w = &link->engine->worker;
 	struct tei_breaker_limits limits = limits_of(link->engine);
@@ -102,10 +110,8 @@ void tei_health_blame(struct tei_link *link, int err)
 	TEI_COUNT(link->engine, pair_pauses);
 	if (state == TEI_BREAKER_CLOSED)
 		b->state = state; /* it works again; only remember */
-	else if (!b->told)
-		LOG_WARN("rail %s: paused towards %s: %s", link->rail->name,
-			 link->out.peer->name, strerror(-err));
-	b->told |= state != TEI_BREAKER_CLOSED;
+	else if (!b->told && tei_log_allowed(&limit))
+		tell_pause(link, err);
 	if (!link->out.peer->self)
 		blame_device(link, err);
 }

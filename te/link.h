@@ -66,6 +66,7 @@ struct tei_link_out {
 	uint64_t bytes;        /* ready and posted */
 	uint64_t moved_at;     /* ns: last sign of life, while it owes */
 	uint64_t doubted_at;   /* ns: when it was first seen silent */
+	uint64_t late_since;   /* ns: the same, slow; 0: it is not */
 	uint64_t suspected_at; /* ns: when the peer was last probed for it */
 	struct tei_due due;    /* connect time-out, then the watch */
 
@@ -163,7 +164,9 @@ bool tei_links_close_broken(struct tei_worker *w);
 /* Give the backend the link's ready slices. */
 void tei_link_post(struct tei_link *link);
 
-/* watch.c: it owes something from now on. */
+/* watch.c: when what is posted @now, behind what is in flight, is late. */
+uint64_t tei_link_late(const struct tei_link *link, uint64_t now);
+/* It owes something from now on. */
 void tei_link_watch(struct tei_link *link);
 /* Another link to the peer is up, which is a reason to look more often. */
 void tei_links_watch_again(struct tei_peer *peer);

@@ -6,77 +6,117 @@
 
 #define SAMPLE     TEI_NS_PER_MS       /* at least, while it is busy */
 #define SAMPLE_MIN ((uint64_t)1 << 16) /* bytes; fewer say nothing */
-#define MEMORY     (4 * TEI_NS_PER_MS) /* of the average, while busy */
+#define MEMORY     (2 * TEI_NS_PER_MS) /* of the average, while busy */
 #define FORGET     (8 * TEI_NS_PER_S)  /* of disuse: nothing is known */
 #define DELAY_MAX  (100 * TEI_NS_PER_MS)
 
-void tei_meter_start(struct tei_meter *m, uint64_t now)
+void tei_meter_start(struct tei_meter *m)
 {
-	m->since = now;
-	m->bytes = 0;
-	m->cold = m->delay;
+	m->running = false;
+}
+
+static uint64_t time_of(uint64_t bytes, uint64_t rate)
+{
+	return (uint64_t)((double)bytes * (double)TEI_NS_PER_S / (double)rate);
 }
 
 /* The new value weighs by its share of the time that is remembered. */
-static uint64_t mix(uint64_t old, uint64_t seen, uint64_t elapsed)
+static void mix(struct tei_meter *m, uint64_t bytes, uint64_t elapsed,
+		bool guess)
 {
+	double seen =
+		(double)bytes * (double)TEI_NS_PER_S / (double)elapsed + 1;
 	double weight = (double)elapsed / (double)(elapsed + MEMORY);
+	double old = (double)m->rate;
 
-	if (!old)
-		return seen;
-	return (uint64_t)((double)old + ((double)seen - (double)old) * weight);
+	if (!m->rate || (m->guess && !guess))
+		weight = 1;
+	m->rate = (uint64_t)(old + (seen - old) * weight);
+	m->guess = guess;
 }
 
-static void take_sample(struct tei_meter *m, uint64_t elapsed)
+/* ---- delay ---- */
+
+static void tell_delay(struct tei_meter *m)
 {
-	double rate;
+	uint64_t moving = time_of(m->lone_bytes, m->rate);
+	uint64_t delay = m->lone_took > moving ? m->lone_took - moving : 0;
 
-	/* The first slice's delay is no part of the rate. */
-	elapsed -= m->cold < elapsed / 2 ? m->cold : elapsed / 2;
-	rate = (double)m->bytes * (double)TEI_NS_PER_S / (double)elapsed;
-	m->rate = mix(m->rate, rate < 1 ? 1 : (uint64_t)rate, elapsed);
-}
-
-void tei_meter_done(struct tei_meter *m, uint64_t now, uint64_t bytes,
-		    uint64_t in_flight)
-{
-	uint64_t elapsed = now - m->since;
-
-	m->bytes += bytes;
-	m->used_at = now;
-	if (elapsed < SAMPLE && in_flight)
-		return;
-	if (elapsed && (m->bytes >= SAMPLE_MIN || in_flight))
-		take_sample(m, elapsed);
-	m->since = now;
-	m->bytes = 0;
-	m->cold = 0;
-}
-
-void tei_meter_alone(struct tei_meter *m, uint64_t now, uint64_t posted,
-		     uint64_t bytes)
-{
-	uint64_t took = now - posted, moving = 0;
-
-	if (m->rate)
-		moving = (uint64_t)((double)bytes * (double)TEI_NS_PER_S /
-				    (double)m->rate);
-	else if (bytes > SAMPLE_MIN)
-		return; /* which part of it was delay? */
-	took = took > moving ? took - moving : 0;
-	if (took > DELAY_MAX)
-		took = DELAY_MAX;
+	m->lone_took = 0;
+	if (delay > DELAY_MAX)
+		delay = DELAY_MAX;
 	if (!m->delay)
-		m->delay = took;
+		m->delay = delay;
 	else
-		m->delay += took / 8 - m->delay / 8;
-	if (m->since == posted)
-		m->cold = m->delay;
+		m->delay += delay / 8 - m->delay / 8;
+}
+
+void tei_meter_lone(struct tei_meter *m, uint64_t now, uint64_t posted,
+		    uint64_t bytes)
+{
+	m->lone_took = now - posted;
+	m->lone_bytes = bytes;
+	if (!m->lone_took)
+		return;
+	if (m->rate && !m->guess)
+		tell_delay(m);
+	else if (bytes >= SAMPLE_MIN)
+		mix(m, bytes, m->lone_took, true);
+}
+
+/* ---- rate ---- */
+
+static void take_sample(struct tei_meter *m)
+{
+	if (m->bytes < SAMPLE_MIN || m->last == m->since)
+		return;
+	mix(m, m->bytes, m->last - m->since, false);
+	if (m->lone_took)
+		tell_delay(m);
+}
+
+static void begin_sample(struct tei_meter *m, uint64_t at)
+{
+	m->since = m->last = at;
+	m->bytes = 0;
+}
+
+void tei_meter_settle(struct tei_meter *m)
+{
+	if (!m->running || m->last - m->since < SAMPLE)
+		return;
+	take_sample(m);
+	begin_sample(m, m->last);
+}
+
+/*
+ * What is done at one instant was moved before it: it belongs to the sample
+ * that ends there, so that one is closed only when a later slice is done.
+ */
+void tei_meter_done(struct tei_meter *m, uint64_t now, uint64_t bytes,
+		    bool busy)
+{
+	m->used_at = now;
+	if (!m->running) {
+		begin_sample(m, now);
+		m->running = busy;
+		return;
+	}
+	if (now > m->last)
+		tei_meter_settle(m);
+	if (now > m->since)
+		m->bytes += bytes;
+	m->last = now;
+	if (!busy) {
+		take_sample(m);
+		m->running = false;
+	}
 }
 
 void tei_meter_stalled(struct tei_meter *m)
 {
 	m->rate = m->rate > 4 ? m->rate / 4 : 1;
+	m->running = false;
 }
 
 uint64_t tei_meter_rate(const struct tei_meter *m, uint64_t now, uint64_t prior)

@@ -2,38 +2,45 @@
 /*
  * meter.h - how fast a rail delivers to a peer, as it was seen
  *
- * The rate is bytes done over the time in which something was in flight,
- * averaged so that some milliseconds of work outweigh what was before. The
- * delay is what a slice takes beyond the time for its bytes, seen on slices
- * that found the rail empty. Both serve to order rails and to keep the end of
- * a transfer short; none of them decides who gets the next slice of a long
- * one, since rails that have room ask for it.
+ * The rate is what was done after a first slice, over the time since that one,
+ * while something was in flight all along: so the way there and back is no
+ * part of it. Some milliseconds of work outweigh what was before. The delay is
+ * what a slice takes beyond the time for its bytes, seen on slices that found
+ * the rail empty. Both serve to order rails and to keep the end of a transfer
+ * short; none of them decides who gets the next slice of a long one, since
+ * rails that have room ask for it.
  *
  * Pure: times are arguments, in ns.
  */
 #ifndef TE_METER_H
 #define TE_METER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Zeroed: nothing is known. */
 struct tei_meter {
-	uint64_t rate;    /* bytes a second, 0: unknown */
-	uint64_t delay;   /* ns */
-	uint64_t since;   /* when the running sample began */
-	uint64_t bytes;   /* done in it */
-	uint64_t used_at; /* when the last slice was done */
-	uint64_t cold;    /* delay that the sample contains, ns */
+	uint64_t rate;        /* bytes a second, 0: unknown */
+	uint64_t delay;       /* ns */
+	uint64_t since, last; /* the running sample */
+	uint64_t bytes;       /* done in it, after `since` */
+	uint64_t used_at;     /* when the last slice was done */
+	/* A slice that found the rail empty, until its delay can be told. */
+	uint64_t lone_took, lone_bytes;
+	bool running; /* the sample is */
+	bool guess;   /* the rate is from lone slices: too low, if anything */
 };
 
 /* A slice is posted, and nothing was in flight. */
-void tei_meter_start(struct tei_meter *m, uint64_t now);
+void tei_meter_start(struct tei_meter *m);
 /* Before done(): the slice was posted at @posted and found the rail empty. */
-void tei_meter_alone(struct tei_meter *m, uint64_t now, uint64_t posted,
-		     uint64_t bytes);
-/* A slice of @bytes is done, @in_flight bytes still are. */
+void tei_meter_lone(struct tei_meter *m, uint64_t now, uint64_t posted,
+		    uint64_t bytes);
+/* A slice of @bytes is done; @busy: others are in flight. */
 void tei_meter_done(struct tei_meter *m, uint64_t now, uint64_t bytes,
-		    uint64_t in_flight);
+		    bool busy);
+/* Nothing more will be done at the same instant. */
+void tei_meter_settle(struct tei_meter *m);
 /* It stands still though something is in flight: it is slower than thought. */
 void tei_meter_stalled(struct tei_meter *m);
 /*

@@ -9,14 +9,29 @@
 
 /* Of what is going on at the rails that may carry a request. */
 struct sums {
-	double rate, in_flight;
+	double rate, taken;
 };
 
-/* Seconds until @rail had moved what it has and @more, if nothing changes. */
+/*
+ * Bytes that could be done on @rail until what it has is: those, or on an idle
+ * rail as many as its delay is worth. What is under way in a long pipe is done
+ * at the rate at which it went in, so the delay counts once.
+ */
+static double taken(const struct tei_plan_rail *rail)
+{
+	double pipe = (double)rail->rate * (double)rail->delay / NS;
+	double moved = (double)rail->rate * (double)rail->idle / NS;
+	double left = (double)rail->in_flight;
+
+	/* Of the slice that it is moving now. */
+	left -= moved < (double)rail->slice ? moved : (double)rail->slice;
+	return left > pipe ? left : pipe;
+}
+
+/* Seconds until @rail had done what it has and @more, if nothing changes. */
 static double end_of(const struct tei_plan_rail *rail, uint64_t more)
 {
-	return (double)(rail->in_flight + more) / (double)rail->rate +
-	       (double)rail->delay / NS;
+	return (taken(rail) + (double)more) / (double)rail->rate;
 }
 
 static bool has_room(const struct tei_plan *plan, int i)
@@ -26,6 +41,16 @@ static bool has_room(const struct tei_plan *plan, int i)
 	return !rail->full && rail->in_flight < rail->window + plan->extra;
 }
 
+/* And no more over the window than half of it. */
+static bool has_room_for(const struct tei_plan *plan, int i, uint64_t part)
+{
+	const struct tei_plan_rail *rail = &plan->rails[i];
+
+	return has_room(plan, i) &&
+	       (!rail->in_flight ||
+		rail->in_flight + part / 2 <= rail->window + plan->extra);
+}
+
 void tei_plan_size(struct tei_plan_rail *rail, uint64_t rate,
 		   const struct tei_plan_limits *limits)
 {
@@ -33,7 +58,7 @@ void tei_plan_size(struct tei_plan_rail *rail, uint64_t rate,
 	double seconds = 3 * (double)rail->delay / NS + 500e-6;
 	uint64_t bytes = (uint64_t)((double)rate * seconds);
 
-	rail->slice = rate / SLICES_A_SECOND;
+	rail->slice = rate / SLICES_A_SECOND / PAGE * PAGE;
 	if (rail->slice < limits->slice_min)
 		rail->slice = limits->slice_min;
 	if (rail->slice > limits->slice_max)
@@ -64,8 +89,8 @@ static uint64_t part_of(const struct tei_plan *plan,
 			const struct sums *sums)
 {
 	const struct tei_plan_limits *limits = &plan->limits;
-	double all = (sums->in_flight + (double)plan->waiting) / sums->rate;
-	double share = all * (double)rail->rate - (double)rail->in_flight;
+	double all = (sums->taken + (double)plan->waiting) / sums->rate;
+	double share = all * (double)rail->rate - taken(rail);
 	uint64_t most = rail->slice;
 
 	if (rest < 2 * limits->slice_min)
@@ -87,7 +112,7 @@ static struct sums sum_up(const struct tei_plan *plan, uint64_t may)
 			&plan->rails[__builtin_ctzll(may)];
 
 		sums.rate += (double)rail->rate;
-		sums.in_flight += (double)rail->in_flight;
+		sums.taken += taken(rail);
 	}
 	return sums;
 }
@@ -100,7 +125,7 @@ static bool helps(const struct tei_plan *plan, uint64_t may, int rail,
 		  uint64_t length, const struct sums *sums)
 {
 	const struct tei_plan_rail *mine = &plan->rails[rail];
-	double others = sums->in_flight - (double)mine->in_flight;
+	double others = sums->taken - taken(mine);
 	double end = end_of(mine, length);
 	bool is_first = true;
 
@@ -119,10 +144,8 @@ static int one_alone(const struct tei_plan *plan, int rail, uint64_t rest,
 {
 	const struct tei_plan_limits *limits = &plan->limits;
 
-	if (!has_room(plan, rail))
-		return -1;
 	*length = cut(rest, limits->slice_max, limits->slice_min);
-	return rail;
+	return has_room_for(plan, rail, *length) ? rail : -1;
 }
 
 int tei_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
@@ -141,9 +164,9 @@ int tei_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
 		uint64_t part;
 		double end;
 
-		if (!has_room(plan, i))
-			continue;
 		part = part_of(plan, &plan->rails[i], rest, &sums);
+		if (!has_room_for(plan, i, part))
+			continue;
 		end = end_of(&plan->rails[i], part);
 		if (best >= 0 && end >= first)
 			continue;

@@ -27,6 +27,7 @@
 
 struct tei_plan_rail {
 	uint64_t in_flight; /* bytes given to it and not yet done */
+	uint64_t idle;      /* ns since anything of these was done */
 	uint64_t rate;      /* bytes a second, >= 1; where unknown: a hope */
 	uint64_t delay;     /* ns that a slice takes beyond its bytes */
 	uint64_t slice;     /* the largest it should get */

@@ -53,6 +53,7 @@ static void came_up(struct te_engine *engine, uint32_t rail)
 
 void tei_rail_changed(struct tei_rail *rail, bool up)
 {
+	static struct tei_log_limit limit = {.per_minute = 60};
 	struct tei_rail_box *box =
 		TEI_CONTAINER(rail, struct tei_rail_box, rail);
 	struct te_engine *engine = rail->core->engine;
@@ -60,7 +61,9 @@ void tei_rail_changed(struct tei_rail *rail, bool up)
 	if (box->dead || box->down == !up)
 		return;
 	box->down = !up;
-	LOG_WARN("rail %s: link is %s", box->name, up ? "up again" : "down");
+	if (tei_log_allowed(&limit))
+		LOG_WARN("rail %s: link is %s", box->name,
+			 up ? "up again" : "down");
 	if (up)
 		came_up(engine, rail->index);
 	else

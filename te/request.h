@@ -51,9 +51,10 @@ struct tei_work {
 	struct tei_rail_box *rail; /* whose slab it is from */
 	uint64_t offset;           /* in the request */
 	uint64_t posted_at;        /* ns */
+	uint64_t late_at;          /* ns: what to expect of it is long over */
 	uint8_t state;
 	bool canceled;
-	bool alone;             /* nothing else was posted to the link */
+	bool lone;              /* nothing else was posted to the link */
 	struct tei_slice slice; /* ops->slice_size bytes follow */
 };
 

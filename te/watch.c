@@ -23,9 +23,11 @@
 
 #define LOOK      (25 * TEI_NS_PER_MS) /* with others up: so often */
 #define GRACE     (10 * TEI_NS_PER_MS) /* for what is done but not seen yet */
-#define SLOW      (25 * TEI_NS_PER_MS) /* at least, to be called slow */
+#define SLOW      (10 * TEI_NS_PER_MS) /* at least, to be called slow */
 #define SLOW_BY   4u                   /* times what was to be expected */
 #define SLOW_WAIT TEI_NS_PER_S         /* between two such of a pair */
+
+#define GRACE_SLOW (2 * TEI_NS_PER_MS)
 
 /* Links to the same peer that work, with something posted or without. */
 static bool has_other(const struct tei_link *link, bool idle)
@@ -48,15 +50,35 @@ static bool has_other(const struct tei_link *link, bool idle)
 	return false;
 }
 
+uint64_t tei_link_late(const struct tei_link *link, uint64_t now)
+{
+	const struct tei_meter *m = &link->out.pair->meter;
+	uint64_t slow = 0;
+
+	if (link->out.peer->w.n_up < 2 || !m->rate)
+		return UINT64_MAX;
+	slow = SLOW_BY * ((uint64_t)((double)link->out.bytes *
+				     (double)TEI_NS_PER_S / (double)m->rate) +
+			  m->delay);
+	return now + (slow > SLOW ? slow : SLOW);
+}
+
+static const struct tei_work *oldest(const struct tei_link *link)
+{
+	return tei_list_entry(link->out.posted.next, struct tei_work, of_link);
+}
+
 static uint64_t next_look(const struct tei_link *link)
 {
 	const struct tei_config *config = &link->engine->config;
 	uint64_t reroute = config->reroute_after * TEI_NS_PER_MS;
-	uint64_t suspect = config->suspect_after * TEI_NS_PER_MS;
+	uint64_t now = link->engine->worker.now;
+	uint64_t next = now + (reroute < LOOK ? reroute : LOOK);
+	uint64_t late = oldest(link)->late_at;
 
 	if (link->out.peer->w.n_up < 2)
-		return suspect;
-	return reroute < LOOK ? reroute : LOOK;
+		return now + config->suspect_after * TEI_NS_PER_MS;
+	return late > now && late < next ? late : next;
 }
 
 void tei_link_watch(struct tei_link *link)
@@ -64,7 +86,7 @@ void tei_link_watch(struct tei_link *link)
 	struct tei_worker *w = &link->engine->worker;
 
 	if (!tei_heap_has(&link->out.due.node))
-		tei_due_set(w, &link->out.due, w->now + next_look(link));
+		tei_due_set(w, &link->out.due, next_look(link));
 }
 
 void tei_links_watch_again(struct tei_peer *peer)
@@ -77,8 +99,7 @@ void tei_links_watch_again(struct tei_peer *peer)
 
 		if (link && link->out.state == TEI_LINK_UP &&
 		    link->out.n_posted)
-			tei_due_set(w, &link->out.due,
-				    w->now + next_look(link));
+			tei_due_set(w, &link->out.due, next_look(link));
 	}
 }
 
@@ -116,31 +137,21 @@ static bool is_silent(struct tei_link *link, uint64_t now)
 
 /* ---- slow ---- */
 
-static uint64_t expected(const struct tei_link *link)
-{
-	const struct tei_meter *m = &link->out.pair->meter;
-
-	return (uint64_t)((double)link->out.bytes * (double)TEI_NS_PER_S /
-			  (double)m->rate) +
-	       m->delay;
-}
-
 /* Nothing waits, others have nothing to do, and its oldest slice is late. */
 static bool is_slow(struct tei_link *link, uint64_t now)
 {
 	const struct tei_pair *pair = link->out.pair;
-	const struct tei_work *oldest;
-	uint64_t age;
 
-	if (!tei_queue_empty(&link->out.peer->w.queue) || !pair->meter.rate ||
-	    now - pair->slow_at < SLOW_WAIT || !has_other(link, true))
+	if (now < oldest(link)->late_at ||
+	    (pair->slow_at && now - pair->slow_at < SLOW_WAIT) ||
+	    !tei_queue_empty(&link->out.peer->w.queue) ||
+	    !has_other(link, true)) {
+		link->out.late_since = 0;
 		return false;
-	oldest =
-		tei_list_entry(link->out.posted.next, struct tei_work, of_link);
-	age = now - oldest->posted_at;
-	/* Done lately: it is late because this process was. */
-	return age > SLOW && age > SLOW_BY * expected(link) &&
-	       now - link->out.moved_at > SLOW;
+	}
+	if (!link->out.late_since)
+		link->out.late_since = now;
+	return now - link->out.late_since >= GRACE_SLOW;
 }
 
 static void give_up(struct tei_link *link, uint64_t now, bool silent)
@@ -156,6 +167,15 @@ static void give_up(struct tei_link *link, uint64_t now, bool silent)
 	}
 	tei_meter_stalled(&link->out.pair->meter);
 	tei_link_break(link, -ETIMEDOUT);
+}
+
+static uint64_t look_again(const struct tei_link *link, uint64_t now)
+{
+	if (link->out.late_since)
+		return now + GRACE_SLOW;
+	if (link->out.doubted_at > link->out.moved_at)
+		return now + GRACE;
+	return next_look(link);
 }
 
 void tei_link_due(struct tei_due *due)
@@ -177,10 +197,7 @@ void tei_link_due(struct tei_due *due)
 		return;
 	}
 	suspect(link, w->now);
-	tei_due_set(w, due,
-		    w->now + (link->out.doubted_at > link->out.moved_at
-				      ? GRACE
-				      : next_look(link)));
+	tei_due_set(w, due, look_again(link, w->now));
 	/* What it has not moved by now may go by others. */
 	if (!tei_queue_empty(&link->out.peer->w.queue))
 		tei_peer_run(link->out.peer);

@@ -204,11 +204,11 @@ static void learn(const struct tei_work *work)
 	uint64_t now = link->engine->worker.now;
 
 	link->rail->good_at = now;
-	if (work->alone)
-		tei_meter_alone(&pair->meter, now, work->posted_at,
-				work->slice.length);
+	if (work->lone)
+		tei_meter_lone(&pair->meter, now, work->posted_at,
+			       work->slice.length);
 	tei_meter_done(&pair->meter, now, work->slice.length,
-		       link->out.n_posted);
+		       link->out.n_posted > 0);
 	if (pair->breaker.state | link->rail->breaker.state)
 		tei_health_proven(link);
 }

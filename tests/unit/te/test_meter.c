@@ -11,10 +11,10 @@
 /* @n slices of LEN, each done @gap after the one before. */
 static uint64_t move(struct tei_meter *m, uint64_t now, int n, uint64_t gap)
 {
-	tei_meter_start(m, now);
+	tei_meter_start(m);
 	for (int i = 1; i <= n; i++) {
 		now += gap;
-		tei_meter_done(m, now, LEN, i < n ? LEN : 0);
+		tei_meter_done(m, now, LEN, i < n);
 	}
 	return now;
 }
@@ -58,9 +58,9 @@ static void few_bytes_say_nothing_of_the_rate(void **state)
 
 	(void)state;
 	for (int i = 0; i < 1000; i++) {
-		tei_meter_start(&m, now);
+		tei_meter_start(&m);
 		now += MS / 10;
-		tei_meter_done(&m, now, 8, 0);
+		tei_meter_done(&m, now, 8, false);
 	}
 	assert_int_equal(m.rate, rate);
 }
@@ -72,10 +72,10 @@ static void delay_is_what_is_left_beside_the_bytes(void **state)
 
 	(void)state;
 	for (int i = 0; i < 100; i++) {
-		tei_meter_start(&m, now);
+		tei_meter_start(&m);
 		now += MS + MS / 4;
-		tei_meter_alone(&m, now, now - MS - MS / 4, LEN);
-		tei_meter_done(&m, now, LEN, 0);
+		tei_meter_lone(&m, now, now - MS - MS / 4, LEN);
+		tei_meter_done(&m, now, LEN, false);
 	}
 	assert_in_range(m.delay, MS / 5, MS / 3);
 	/* And is no part of the rate. */
@@ -100,6 +100,40 @@ static void disuse_brings_the_rate_back_to_what_others_do(void **state)
 	assert_int_equal(last, prior);
 }
 
+/* One at a time: the way there and back is in every one of them. */
+static void lone_slices_give_at_least_a_guess(void **state)
+{
+	struct tei_meter m = {0};
+	uint64_t now = 0;
+
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		tei_meter_start(&m);
+		now += 2 * MS;
+		tei_meter_lone(&m, now, now - 2 * MS, LEN);
+		tei_meter_done(&m, now, LEN, false);
+	}
+	assert_in_range(m.rate, LEN * 490, LEN * 510);
+	move(&m, now, 10, MS);
+	assert_in_range(m.rate, LEN * 990, LEN * 1010);
+}
+
+/* Answers come in clumps; all of one clump was moved before it. */
+static void clumps_do_not_deceive(void **state)
+{
+	struct tei_meter m = {0};
+	uint64_t now = 0;
+
+	(void)state;
+	tei_meter_start(&m);
+	for (int i = 1; i <= 20; i++) {
+		now += 4 * MS;
+		for (int k = 0; k < 4; k++)
+			tei_meter_done(&m, now, LEN, i < 20 || k < 3);
+	}
+	assert_in_range(m.rate, LEN * 980, LEN * 1020);
+}
+
 static void stall_lowers_the_rate(void **state)
 {
 	struct tei_meter m = {0};
@@ -120,6 +154,8 @@ int main(void)
 		cmocka_unit_test(few_bytes_say_nothing_of_the_rate),
 		cmocka_unit_test(delay_is_what_is_left_beside_the_bytes),
 		cmocka_unit_test(disuse_brings_the_rate_back_to_what_others_do),
+		cmocka_unit_test(lone_slices_give_at_least_a_guess),
+		cmocka_unit_test(clumps_do_not_deceive),
 		cmocka_unit_test(stall_lowers_the_rate),
 	};
 

@@ -32,7 +32,7 @@ struct slice {
 
 struct rail {
 	uint64_t rate, delay; /* the truth */
-	uint64_t free_at, moved;
+	uint64_t free_at, moved, done_at;
 	struct slice slices[DEPTH];
 	unsigned int first, n;
 	struct tei_meter meter;
@@ -61,7 +61,9 @@ static void know(struct race *race)
 		p->rate = tei_meter_rate(&r->meter, race->now,
 					 best ? best : GUESS);
 		p->delay = r->meter.delay;
+		tei_meter_settle(&r->meter);
 		p->full = r->n == DEPTH;
+		p->idle = race->now - r->done_at;
 		tei_plan_size(p, r->meter.rate, &limits);
 	}
 }
@@ -76,7 +78,9 @@ static void post(struct race *race, int i, uint64_t length)
 	r->free_at += (uint64_t)((double)length / (double)r->rate * 1e9) + 1;
 	*s = (struct slice){length, race->now, r->free_at + r->delay, !r->n};
 	if (!r->n)
-		tei_meter_start(&r->meter, race->now);
+		r->done_at = race->now;
+	if (!r->n)
+		tei_meter_start(&r->meter);
 	r->n++;
 	r->moved += length;
 	race->plan.rails[i].in_flight += length;
@@ -120,13 +124,13 @@ static bool step(struct race *race)
 		return false;
 	s = &next->slices[next->first];
 	in_flight = &race->plan.rails[next - race->rails].in_flight;
-	race->now = race->ended = s->done;
+	race->now = race->ended = next->done_at = s->done;
 	*in_flight -= s->length;
 	next->first = (next->first + 1) % DEPTH;
 	next->n--;
 	if (s->alone)
-		tei_meter_alone(&next->meter, race->now, s->posted, s->length);
-	tei_meter_done(&next->meter, race->now, s->length, *in_flight);
+		tei_meter_lone(&next->meter, race->now, s->posted, s->length);
+	tei_meter_done(&next->meter, race->now, s->length, *in_flight > 0);
 	return true;
 }
 
@@ -357,7 +361,7 @@ static void slow_rail_has_little_in_flight(void **state)
 	tei_plan_size(&slow, GUESS / 20, &limits);
 	assert_int_equal(slow.window, 2 * KIB(64));
 	tei_plan_size(&slow, GUESS / 2, &limits);
-	assert_int_equal(slow.window, GUESS / 1000);
+	assert_in_range(slow.window, GUESS / 1010, GUESS / 1000);
 	tei_plan_size(&slow, 0, &limits);
 	assert_int_equal(slow.window, 2 * KIB(64));
 }
