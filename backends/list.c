@@ -4,11 +4,13 @@
 
 extern const struct tei_backend_ops tei_backend_loop;
 extern const struct tei_backend_ops tei_backend_sim;
+extern const struct tei_backend_ops tei_backend_shm;
 extern const struct tei_backend_ops tei_backend_tcp;
 
 const struct tei_backend_ops *const tei_backends[] = {
 	&tei_backend_loop,
 	&tei_backend_sim,
+	&tei_backend_shm,
 	&tei_backend_tcp,
 	NULL,
 };

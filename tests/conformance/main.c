@@ -11,12 +11,14 @@
 #include "tests/conformance/rig.h"
 
 static const struct {
-	const char *name;
-	bool self, one_process;
+	const char *name, *backend;
+	bool self, one_process, arena;
 } backends[] = {
-	{"loop", true, true},
-	{"sim", false, true},
-	{"tcp", false, false},
+	{"loop", "loop", .self = true, .one_process = true},
+	{"sim", "sim", .one_process = true},
+	{"shm", "shm", .arena = true},
+	{"shm.foreign", "shm", .arena = false},
+	{"tcp", "tcp", .arena = false},
 };
 
 static bool choose(const char *name)
@@ -24,7 +26,9 @@ static bool choose(const char *name)
 	for (size_t i = 0; i < TEST_COUNT(backends); i++) {
 		if (strcmp(backends[i].name, name))
 			continue;
-		rig_backend = backends[i].name;
+		rig_name = backends[i].name;
+		rig_backend = backends[i].backend;
+		rig_arena = backends[i].arena;
 		rig_self = backends[i].self;
 		rig_one_process = backends[i].one_process;
 		return true;

@@ -9,11 +9,10 @@
 #define LEN 300000
 
 /* Memory of the owner's own, unlike the rig's. */
-static uint8_t *other_memory(void)
+static uint8_t *other_memory(const struct rig *r)
 {
-	uint8_t *p = malloc(LEN);
+	uint8_t *p = rig_memory(r->owner, LEN);
 
-	assert_non_null(p);
 	rig_fill(p, LEN, 77);
 	return p;
 }
@@ -41,7 +40,7 @@ static void region_is_reached_only_as_it_was_opened(void **state)
 	(void)state;
 	rig_open(&r);
 	for (unsigned int i = 0; i < TEST_COUNT(access); i++) {
-		uint8_t *p = other_memory();
+		uint8_t *p = other_memory(&r);
 		te_region_id id = rig_region(r.owner, p, LEN, access[i], NULL);
 
 		if (!(access[i] & TE_ACCESS_REMOTE_WRITE)) {
@@ -57,7 +56,7 @@ static void region_is_reached_only_as_it_was_opened(void **state)
 			assert_int_equal(
 				rig_move(&r, TE_WRITE, p, r.local, LEN), 0);
 		assert_int_equal(te_region_remove(r.owner, id), 0);
-		free(p);
+		rig_memory_free(r.owner, p);
 	}
 	rig_close(&r);
 }
@@ -69,7 +68,7 @@ static void nothing_outside_a_region_is_reached(void **state)
 
 	(void)state;
 	rig_open(&r);
-	stray = other_memory();
+	stray = other_memory(&r);
 	is_refused(&r, TE_WRITE, stray, LEN);
 	is_refused(&r, TE_READ, stray, LEN);
 	rig_check(stray, LEN, 77);
@@ -79,7 +78,7 @@ static void nothing_outside_a_region_is_reached(void **state)
 	is_refused(&r, TE_WRITE, (void *)(uintptr_t)0, 100);
 	is_refused(&r, TE_WRITE, (void *)UINTPTR_MAX, 1);
 	assert_int_equal(rig_move(&r, TE_READ, r.memory, r.local, 100), 0);
-	free(stray);
+	rig_memory_free(r.owner, stray);
 	rig_close(&r);
 }
 
@@ -117,13 +116,13 @@ static void range_over_two_regions_is_refused(void **state)
 
 	(void)state;
 	rig_open(&r);
-	p = other_memory();
+	p = other_memory(&r);
 	rig_region(r.owner, p, LEN / 2, RIG_ANY, NULL);
 	rig_region(r.owner, p + LEN / 2, LEN / 2, RIG_ANY, NULL);
 	is_refused(&r, TE_WRITE, p + LEN / 2 - 1, 2);
 	rig_check(p, LEN, 77);
 	rig_close(&r);
-	free(p);
+	rig_memory_free(NULL, p);
 }
 
 static void region_of_a_group_is_reached_by_members_only(void **state)
@@ -139,7 +138,7 @@ static void region_of_a_group_is_reached_by_members_only(void **state)
 	if (rig_self)
 		skip(); /* an engine knows the groups of its own regions */
 	rig_open(&r);
-	p = other_memory();
+	p = other_memory(&r);
 	rig_region(r.owner, p, LEN, RIG_ANY, secret);
 	is_refused(&r, TE_READ, p, LEN);
 	is_refused(&r, TE_WRITE, p, LEN);
@@ -151,7 +150,7 @@ static void region_of_a_group_is_reached_by_members_only(void **state)
 	assert_int_equal(rig_move(&r, TE_READ, p, r.local, LEN), 0);
 	rig_check(r.local, LEN, 77);
 	rig_close(&r);
-	free(p);
+	rig_memory_free(NULL, p);
 }
 
 /* As often as masters of a pool restart, and then some. */
@@ -166,7 +165,7 @@ static void groups_may_change_without_end(void **state)
 	if (rig_self)
 		skip(); /* an engine knows the groups of its own regions */
 	rig_open(&r);
-	p = other_memory();
+	p = other_memory(&r);
 	for (unsigned int i = 0; i < 200; i++) {
 		secret[TE_GROUP_SECRET_LEN - 1] = (uint8_t)i;
 		id = rig_region(r.owner, p, LEN, RIG_ANY, secret);
@@ -177,7 +176,7 @@ static void groups_may_change_without_end(void **state)
 	}
 	assert_int_equal(te_group_leave(r.user, secret), -ENOENT);
 	rig_close(&r);
-	free(p);
+	rig_memory_free(NULL, p);
 }
 
 static void
@@ -193,7 +192,7 @@ member_of_a_group_that_is_over_is_a_stranger_to_the_next(void **state)
 	if (rig_self)
 		skip();
 	rig_open(&r);
-	p = other_memory();
+	p = other_memory(&r);
 	assert_int_equal(te_group_join(r.user, first), 0);
 	id = rig_region(r.owner, p, LEN, RIG_ANY, first);
 	assert_int_equal(rig_move(&r, TE_READ, p, r.local, LEN), 0);
@@ -207,7 +206,7 @@ member_of_a_group_that_is_over_is_a_stranger_to_the_next(void **state)
 	assert_int_equal(rig_move(&r, TE_READ, p, r.local, LEN), 0);
 	rig_check(p, LEN, 77);
 	rig_close(&r);
-	free(p);
+	rig_memory_free(NULL, p);
 }
 
 static void groups_are_counted(void **state)
@@ -250,7 +249,7 @@ static void removed_region_is_gone_at_once(void **state)
 	(void)state;
 	rig_open(&r);
 	for (unsigned int i = 0; i < 30; i++) {
-		uint8_t *p = other_memory();
+		uint8_t *p = other_memory(&r);
 		te_region_id id = rig_region(r.owner, p, LEN, RIG_ANY, NULL);
 
 		assert_int_equal(rig_move(&r, TE_READ, p, r.local, LEN), 0);
@@ -259,7 +258,7 @@ static void removed_region_is_gone_at_once(void **state)
 		is_refused(&r, TE_READ, p, LEN);
 		is_refused(&r, TE_WRITE, p, LEN);
 		rig_check(p, LEN, 77);
-		free(p);
+		rig_memory_free(r.owner, p);
 	}
 	rig_close(&r);
 }
@@ -274,7 +273,7 @@ static void removal_in_flight_leaves_the_memory_alone(void **state)
 	(void)state;
 	rig_open(&r);
 	for (unsigned int round = 0; round < 20; round++) {
-		uint8_t *p = other_memory();
+		uint8_t *p = other_memory(&r);
 		te_region_id id = rig_region(r.owner, p, LEN, RIG_ANY, NULL);
 		struct te_completion done;
 		struct te_batch *batch;
@@ -300,7 +299,7 @@ static void removal_in_flight_leaves_the_memory_alone(void **state)
 			assert_true(!done.error || done.error == -EFAULT);
 		}
 		te_batch_destroy(batch);
-		free(p);
+		rig_memory_free(r.owner, p);
 	}
 	assert_int_equal(rig_move(&r, TE_READ, r.memory, r.local, 9000), 0);
 	rig_close(&r);

@@ -12,7 +12,8 @@
 #include "tests/lib/process.h"
 #include "tests/lib/wait.h"
 
-const char *rig_backend;
+const char *rig_name, *rig_backend;
+bool rig_arena;
 bool rig_self;
 bool rig_one_process;
 
@@ -44,15 +45,34 @@ te_region_id rig_region(struct te_engine *owner, void *addr, uint64_t length,
 	return id;
 }
 
+uint8_t *rig_memory(struct te_engine *owner, size_t len)
+{
+	void *memory;
+
+	if (rig_arena) {
+		assert_int_equal(te_memory_alloc(owner, len, &memory), 0);
+		return memory;
+	}
+	memory = calloc(1, len);
+	assert_non_null(memory);
+	return memory;
+}
+
+void rig_memory_free(struct te_engine *owner, uint8_t *memory)
+{
+	if (!rig_arena)
+		free(memory);
+	else if (owner)
+		te_memory_free(owner, memory);
+}
+
 void rig_open(struct rig *r)
 {
 	*r = (struct rig){0};
-	r->memory = malloc(RIG_LEN);
-	r->local = malloc(RIG_LEN);
-	assert_true(r->memory && r->local);
-	memset(r->memory, 0, RIG_LEN);
-	memset(r->local, 0, RIG_LEN);
 	r->owner = rig_engine("127.0.0.1");
+	r->memory = rig_memory(r->owner, RIG_LEN);
+	r->local = calloc(1, RIG_LEN);
+	assert_non_null(r->local);
 	r->user = rig_self ? r->owner : rig_engine("127.0.0.1");
 	r->region = rig_region(r->owner, r->memory, RIG_LEN, RIG_ANY, NULL);
 	assert_int_equal(te_segment_open(r->user, te_engine_name(r->owner), 0,
@@ -99,7 +119,7 @@ void rig_close(struct rig *r)
 	if (!rig_self)
 		te_engine_destroy(r->user);
 	te_engine_destroy(r->owner);
-	free(r->memory);
+	rig_memory_free(NULL, r->memory);
 	free(r->local);
 }
 
@@ -176,7 +196,7 @@ int rig_move(const struct rig *r, uint32_t op, const void *remote, void *local,
 
 void rig_peer_start(struct rig_peer *p, const char *name)
 {
-	const char *args[] = {"--peer", rig_backend, name ? name : "127.0.0.1",
+	const char *args[] = {"--peer", rig_name, name ? name : "127.0.0.1",
 			      NULL};
 	const char *line;
 
@@ -198,7 +218,7 @@ void rig_peer_kill(struct rig_peer *p)
 int rig_peer_main(const char *name)
 {
 	struct te_engine *engine = rig_engine(name);
-	uint8_t *memory = calloc(1, RIG_LEN);
+	uint8_t *memory = rig_memory(engine, RIG_LEN);
 
 	rig_region(engine, memory, RIG_LEN, RIG_ANY, NULL);
 	printf("serves %s %" PRIu64 "\n", te_engine_name(engine),

@@ -30,11 +30,19 @@ struct rig {
 	uint8_t *local; /* local[RIG_LEN] of the user, not registered */
 };
 
-extern const char *rig_backend; /* "tcp" */
+extern const char *rig_name;    /* of the test: "shm.foreign" */
+extern const char *rig_backend; /* "shm" */
+extern bool rig_arena;          /* what peers reach is te_memory_alloc()ed */
 extern bool rig_self;           /* it reaches only its own engine */
 extern bool rig_one_process;    /* it reaches only its own process */
 
 struct te_engine *rig_engine(const char *name);
+/*
+ * Zeroed memory for regions of @owner. Arenas are freed with their engine at
+ * the latest: then @owner is NULL.
+ */
+uint8_t *rig_memory(struct te_engine *owner, size_t len);
+void rig_memory_free(struct te_engine *owner, uint8_t *memory);
 void rig_open(struct rig *r);
 void rig_close(struct rig *r);
 

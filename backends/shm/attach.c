@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attach.c - the initiator's talk: welcome, asking for regions, views
+ *
+ * A region's view is made when the first slice names its key, and asked for at
+ * once; slices wait at the view until the owner has answered. A refusal ends
+ * them and the view; a region that the owner lets us use but that cannot be
+ * mapped or reached here is barred: the core takes another backend for it.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backends/shm/shm.h"
+#include "base/mem.h"
+#include <te/te.h>
+
+static uint64_t hash_of(uint64_t id)
+{
+	return id * 0x9e3779b97f4a7c15u;
+}
+
+/* ---- views ---- */
+
+static void view_free(struct shm_endpoint *ep, struct shm_view *view)
+{
+	if (view->base)
+		munmap(view->base, view->mapped);
+	if (ep->last == view)
+		ep->last = NULL;
+	tei_list_del(&view->link);
+	tei_free(view);
+}
+
+/* Nothing finds it any more; slices may still name it. */
+static void view_hide(struct shm_endpoint *ep, struct shm_view *view)
+{
+	if (view->state == SHM_VIEW_ASKED)
+		ep->n_asked--;
+	view->state = SHM_VIEW_GONE;
+	tei_hash_remove(&ep->views, &view->node);
+	tei_list_del(&view->link);
+	ep->n_views--;
+	if (ep->last == view)
+		ep->last = NULL;
+}
+
+void tei_shm_view_put(struct shm_endpoint *ep, struct shm_view *view)
+{
+	if (!--view->n_slices && view->state == SHM_VIEW_GONE)
+		view_free(ep, view);
+}
+
+void tei_shm_view_forget(struct shm_endpoint *ep, struct shm_view *view)
+{
+	if (view->state == SHM_VIEW_GONE)
+		return;
+	view->n_slices++;
+	view_hide(ep, view);
+	tei_shm_view_settled(ep, view);
+	tei_shm_view_put(ep, view);
+}
+
+void tei_shm_views_free(struct shm_endpoint *ep)
+{
+	struct tei_list *lists[] = {&ep->all_views, &ep->to_ask};
+
+	for (int i = 0; i < 2; i++) {
+		while (!tei_list_empty(lists[i])) {
+			struct shm_view *view = tei_list_entry(
+				lists[i]->next, struct shm_view, link);
+
+			view_hide(ep, view);
+			view_free(ep, view);
+		}
+	}
+}
+
+static struct shm_view *find(struct shm_endpoint *ep, uint64_t id)
+{
+	struct tei_hash_node *node = tei_hash_first(&ep->views, hash_of(id));
+
+	for (; node; node = tei_hash_next(node)) {
+		struct shm_view *view =
+			TEI_CONTAINER(node, struct shm_view, node);
+
+		if (view->key.id == id)
+			return view;
+	}
+	return NULL;
+}
+
+/* ---- asking ---- */
+
+/* Never more at once than the target's socket holds. */
+static int ask_some(struct shm_endpoint *ep)
+{
+	struct shm_message m = {.op = SHM_ASK};
+	struct tei_list *node;
+	int rc;
+
+	while (ep->up && ep->n_asked < SHM_ASKS_MAX &&
+	       (node = tei_list_pop(&ep->to_ask))) {
+		struct shm_view *view =
+			tei_list_entry(node, struct shm_view, link);
+
+		tei_list_add_tail(&ep->all_views, node);
+		view->state = SHM_VIEW_ASKED;
+		ep->n_asked++;
+		m.id = view->key.id;
+		memcpy(m.key, view->key_bytes, SHM_KEY_LEN);
+		rc = tei_shm_send(ep->socket.fd, &m, -1);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static struct shm_view *view_make(struct shm_endpoint *ep,
+				  const struct tei_slice *slice, int *err)
+{
+	struct shm_view *view;
+	struct shm_key key;
+	int rc;
+
+	*err = -EFAULT;
+	if (!tei_shm_key_decode(slice->key, slice->key_len, &key))
+		return NULL;
+	*err = -EOPNOTSUPP;
+	if (ep->n_views >= SHM_VIEWS_MAX ||
+	    (key.kind == SHM_FOREIGN && !ep->foreign))
+		return NULL;
+	*err = -ENOMEM;
+	view = tei_calloc(1, sizeof(*view));
+	if (!view)
+		return NULL;
+	view->key = key;
+	memcpy(view->key_bytes, slice->key, SHM_KEY_LEN);
+	tei_list_init(&view->waiting);
+	tei_list_add_tail(&ep->to_ask, &view->link);
+	tei_hash_insert(&ep->views, &view->node, hash_of(key.id));
+	ep->n_views++;
+	rc = ask_some(ep);
+	if (rc)
+		tei_shm_break(ep, rc);
+	return view;
+}
+
+/* The key says what the owner allows; it checks that itself when asked. */
+static int check(const struct shm_view *view, const struct tei_slice *slice)
+{
+	uint16_t access = slice->op == TEI_WRITE ? TE_ACCESS_REMOTE_WRITE
+						 : TE_ACCESS_REMOTE_READ;
+
+	if (slice->remote < view->key.addr ||
+	    slice->length > view->key.length ||
+	    slice->remote - view->key.addr > view->key.length - slice->length)
+		return -EFAULT;
+	return view->key.access & access ? 0 : -EACCES;
+}
+
+struct shm_view *tei_shm_view_get(struct shm_endpoint *ep,
+				  const struct tei_slice *slice, int *err)
+{
+	struct shm_view *view = ep->last;
+	uint64_t id;
+
+	*err = -EFAULT;
+	if (slice->key_len != SHM_KEY_LEN)
+		return NULL;
+	if (!view || memcmp(view->key_bytes, slice->key, SHM_KEY_LEN)) {
+		struct shm_key key;
+
+		if (!tei_shm_key_decode(slice->key, SHM_KEY_LEN, &key))
+			return NULL;
+		id = key.id;
+		view = find(ep, id);
+		if (view && memcmp(view->key_bytes, slice->key, SHM_KEY_LEN))
+			return NULL; /* one id, two keys: one is made up */
+		if (!view)
+			view = view_make(ep, slice, err);
+		if (!view)
+			return NULL;
+		ep->last = view;
+	}
+	*err = view->state == SHM_VIEW_BARRED ? -EOPNOTSUPP
+					      : check(view, slice);
+	if (*err)
+		return NULL;
+	view->n_slices++;
+	return view;
+}
+
+/* ---- messages ---- */
+
+static int take_welcome(struct shm_endpoint *ep, const struct shm_message *m,
+			int fd)
+{
+	const struct shm_rail *rail = shm_rail(ep->base->rail);
+	int rc;
+
+	if (ep->up || memcmp(m->token, ep->token, SHM_TOKEN_LEN))
+		return -EBADMSG;
+	if (fd < 0)
+		return -EMFILE;
+	rc = tei_shm_pages_map(fd, &ep->pages);
+	if (rc)
+		return rc;
+	ep->foreign =
+		shm_config(rail)->foreign && tei_shm_foreign_probe(ep, m->addr);
+	ep->up = true;
+	tei_endpoint_up(ep->base);
+	return 0;
+}
+
+static void refuse(struct shm_endpoint *ep, struct shm_view *view, int err)
+{
+	view->n_slices++;
+	view_hide(ep, view);
+	view->refused = err;
+	tei_shm_view_settled(ep, view);
+	tei_shm_view_put(ep, view);
+}
+
+static int open_view(struct shm_endpoint *ep, struct shm_view *view,
+		     const struct shm_message *m, int fd)
+{
+	int rc = 0;
+
+	if (m->slot >= SHM_SLOTS || !m->generation || m->kind != view->key.kind)
+		return -EBADMSG;
+	view->slot = m->slot;
+	view->generation = m->generation;
+	if (m->kind == SHM_ARENA)
+		rc = fd < 0 ? -EMFILE
+			    : tei_shm_arena_map(fd, &view->key, &view->base,
+						&view->mapped);
+	if (rc == -EPROTO)
+		return rc;
+	view->state = rc ? SHM_VIEW_BARRED : SHM_VIEW_READY;
+	tei_shm_view_settled(ep, view);
+	return 0;
+}
+
+static int take_grant(struct shm_endpoint *ep, const struct shm_message *m,
+		      int fd)
+{
+	struct shm_view *view = find(ep, m->id);
+	int err, rc = 0;
+
+	if (!view || view->state != SHM_VIEW_ASKED)
+		return -EBADMSG;
+	ep->n_asked--;
+	view->state = SHM_VIEW_NEW;
+	err = tei_status_to_errno(m->status);
+	if (err == -EOPNOTSUPP) {
+		view->state = SHM_VIEW_BARRED;
+		tei_shm_view_settled(ep, view);
+	} else if (err) {
+		refuse(ep, view, err);
+	} else {
+		rc = open_view(ep, view, m, fd);
+	}
+	return rc ? rc : ask_some(ep);
+}
+
+static int take_forget(struct shm_endpoint *ep, const struct shm_message *m)
+{
+	struct shm_view *view = find(ep, m->id);
+
+	/* Asked for, and gone before the answer: that one follows. */
+	if (view && view->state != SHM_VIEW_ASKED)
+		tei_shm_view_forget(ep, view);
+	return 0;
+}
+
+static int dispatch(struct shm_endpoint *ep, const struct shm_message *m,
+		    int fd)
+{
+	switch (m->op) {
+	case SHM_WELCOME:
+		return take_welcome(ep, m, fd);
+	case SHM_GRANT:
+		return ep->up ? take_grant(ep, m, fd) : -EBADMSG;
+	case SHM_FORGET:
+		return take_forget(ep, m);
+	default:
+		return -EBADMSG;
+	}
+}
+
+int tei_shm_attach_message(struct shm_endpoint *ep, const struct shm_message *m,
+			   int fd)
+{
+	int rc = dispatch(ep, m, fd);
+
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}

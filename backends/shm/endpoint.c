@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * endpoint.c - the ops of an endpoint, both halves
+ *
+ *   target:     WAITING --hello--> OPEN --fenced--> DRAINING --quiet--> down
+ *   initiator:  CONNECTING --welcome--> UP --any error--> down
+ *
+ * The initiator copies itself, so it is quiet whenever progress() is not
+ * running. The target has to be told by the marks, or by the end of the process.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "backends/shm/shm.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#define CLOSE_MS     200 /* close() waits no longer for a late chunk */
+#define MESSAGES_MAX 16  /* of one socket at once */
+
+static void init(struct shm_endpoint *ep, struct tei_endpoint *base)
+{
+	ep->base = base;
+	ep->socket = (struct shm_source){SHM_SOURCE_SOCKET, -1};
+	ep->process = (struct shm_source){SHM_SOURCE_PROCESS, -1};
+	tei_list_init(&ep->broken_link);
+	tei_list_init(&ep->waiting);
+	tei_list_init(&ep->draining);
+	tei_list_init(&ep->grants);
+	tei_list_init(&ep->active);
+	tei_list_init(&ep->urgent);
+	tei_list_init(&ep->queue);
+	tei_list_init(&ep->all_views);
+	tei_list_init(&ep->to_ask);
+}
+
+int tei_shm_endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
+{
+	struct shm_endpoint *ep = shm_endpoint(base);
+	struct shm_rail *rail = shm_rail(base->rail);
+	struct shm_address a = {.pid = rail->host.pid,
+				.uid = rail->host.uid,
+				.start = rail->host.start};
+	int rc;
+
+	if (*len < SHM_ADDRESS_MAX)
+		return -ENOBUFS;
+	if (getrandom(ep->token, SHM_TOKEN_LEN, 0) != SHM_TOKEN_LEN)
+		return -EIO;
+	init(ep, base);
+	rc = tei_hash_init(&ep->views);
+	if (rc)
+		return rc;
+	memcpy(a.token, ep->token, SHM_TOKEN_LEN);
+	if (base->target)
+		tei_shm_path(rail, a.path);
+	*len = tei_shm_address_encode(&a, addr);
+	if (base->target)
+		tei_list_add_tail(&rail->waiting, &ep->waiting);
+	return 0;
+}
+
+static int say_hello(struct shm_endpoint *ep)
+{
+	struct shm_message m = {.op = SHM_HELLO};
+
+	memcpy(m.token, ep->peer_token, SHM_TOKEN_LEN);
+	return tei_shm_send(ep->socket.fd, &m, -1);
+}
+
+static int attach(struct shm_endpoint *ep, const struct shm_address *to)
+{
+	struct shm_rail *rail = shm_rail(ep->base->rail);
+	int rc;
+
+	ep->pid = to->pid;
+	rc = tei_shm_connect(rail, to);
+	if (rc < 0)
+		return rc;
+	ep->socket.fd = rc;
+	rc = tei_shm_peer_process(ep->socket.fd, to->pid);
+	if (rc < 0)
+		return rc;
+	ep->process.fd = rc;
+	rc = tei_shm_watch(rail, &ep->socket);
+	if (!rc)
+		rc = tei_shm_watch(rail, &ep->process);
+	return rc ? rc : say_hello(ep);
+}
+
+/*
+ * A failure to attach says nothing about the peer, which other backends may
+ * well reach: none of the errors that stand for a lost one.
+ */
+int tei_shm_endpoint_connect(struct tei_endpoint *base, const void *addr,
+			     size_t len)
+{
+	struct shm_endpoint *ep = shm_endpoint(base);
+	const struct shm_rail *rail = shm_rail(base->rail);
+	struct shm_address a;
+	int rc;
+
+	if (!tei_shm_address_decode(addr, len, &a))
+		return -EPROTO;
+	memcpy(ep->peer_token, a.token, SHM_TOKEN_LEN);
+	if (base->target)
+		return -EINPROGRESS; /* until it says hello */
+	rc = attach(ep, &a);
+	if (!rc)
+		return -EINPROGRESS;
+	LOG_DEBUG("rail shm/0: attach to process %u: %s", a.pid, strerror(-rc));
+	tei_shm_source_close(rail, &ep->socket);
+	tei_shm_source_close(rail, &ep->process);
+	return -ENXIO;
+}
+
+/* ---- quiet ---- */
+
+/* Removals of regions look at both, from other threads. */
+static void close_sources(struct shm_endpoint *ep, bool dead)
+{
+	struct shm_rail *rail = shm_rail(ep->base->rail);
+
+	tei_mutex_lock(&rail->mu);
+	tei_shm_source_close(rail, &ep->socket);
+	if (dead) {
+		ep->dead = true;
+		tei_shm_source_close(rail, &ep->process);
+	}
+	tei_mutex_unlock(&rail->mu);
+}
+
+static void fence(struct shm_endpoint *ep)
+{
+	if (ep->fenced)
+		return;
+	ep->fenced = true;
+	if (!ep->pages)
+		return;
+	tei_shm_set_fence(ep->pages);
+	ep->seen = tei_shm_mark(ep->pages);
+}
+
+static bool is_quiet(const struct shm_endpoint *ep)
+{
+	return !ep->base->target || !ep->pages || ep->dead ||
+	       tei_shm_is_past(ep->pages, ep->seen);
+}
+
+static void to_broken(struct shm_endpoint *ep)
+{
+	struct shm_rail *rail = shm_rail(ep->base->rail);
+
+	tei_list_del(&ep->draining);
+	tei_list_add_tail(&rail->broken, &ep->broken_link);
+	tei_shm_kick(rail);
+	tei_shm_tick(rail);
+}
+
+void tei_shm_drained(struct shm_endpoint *ep)
+{
+	if (!tei_list_empty(&ep->draining) && is_quiet(ep))
+		to_broken(ep);
+}
+
+/* The rest of a life: what comes by it now is not heard any more. */
+static void start_end(struct shm_endpoint *ep, int err)
+{
+	struct shm_rail *rail = shm_rail(ep->base->rail);
+
+	ep->broken = err;
+	tei_list_del(&ep->waiting);
+	tei_list_del(&ep->active);
+	if (ep->base->target)
+		fence(ep);
+	close_sources(ep, false);
+	tei_list_add_tail(&rail->draining, &ep->draining);
+}
+
+/*
+ * What an initiator hears first of a revocation may be the end of the socket.
+ * And until it is up its end says nothing about the peer: see connect().
+ */
+static int reason(const struct shm_endpoint *ep, int err)
+{
+	if (ep->base->target || err != -ECONNRESET)
+		return err;
+	if (!ep->up)
+		return -ENXIO;
+	return tei_shm_is_fenced(ep->pages) ? -ESTALE : err;
+}
+
+void tei_shm_break(struct shm_endpoint *ep, int err)
+{
+	if (ep->broken)
+		return;
+	start_end(ep, reason(ep, err));
+	tei_shm_drained(ep);
+	tei_shm_tick(shm_rail(ep->base->rail));
+}
+
+int tei_shm_drop(struct tei_endpoint *base)
+{
+	struct shm_endpoint *ep = shm_endpoint(base);
+	struct shm_rail *rail = shm_rail(base->rail);
+
+	tei_list_del(&ep->broken_link); /* it is quiet, and says so below */
+	if (!ep->broken)
+		start_end(ep, -ESTALE);
+	ep->broken = -ESTALE;
+	if (!is_quiet(ep)) {
+		tei_shm_tick(rail);
+		return -EINPROGRESS;
+	}
+	tei_list_del(&ep->draining);
+	tei_shm_tick(rail);
+	return 0;
+}
+
+/* ---- events ---- */
+
+static int handle(struct shm_endpoint *ep, const struct shm_message *m, int fd)
+{
+	int rc;
+
+	if (!ep->base->target)
+		return tei_shm_attach_message(ep, m, fd);
+	rc = fd >= 0 ? -EBADMSG : tei_shm_owner_message(ep, m);
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static void socket_event(struct shm_endpoint *ep)
+{
+	struct shm_message m;
+	int i, fd, rc = 0;
+
+	for (i = 0; i < MESSAGES_MAX && !rc && ep->socket.fd >= 0; i++) {
+		rc = tei_shm_receive(ep->socket.fd, &m, &fd);
+		if (!rc)
+			rc = handle(ep, &m, fd);
+	}
+	if (!rc || rc == -EAGAIN)
+		return;
+	if (rc == -EBADMSG || rc == -EPROTO)
+		tei_shm_bad(shm_rail(ep->base->rail), "malformed message");
+	tei_shm_break(ep, rc);
+}
+
+void tei_shm_endpoint_event(struct shm_endpoint *ep, struct shm_source *source)
+{
+	if (source->kind == SHM_SOURCE_SOCKET) {
+		socket_event(ep);
+		return;
+	}
+	close_sources(ep, true);
+	if (ep->broken)
+		tei_shm_drained(ep);
+	else
+		tei_shm_break(ep, -ECONNRESET);
+}
+
+/* ---- the end ---- */
+
+static void end_list(struct tei_list *slices, int err)
+{
+	while (!tei_list_empty(slices)) {
+		struct tei_slice *slice =
+			tei_list_entry(slices->next, struct tei_slice, link);
+
+		tei_list_del(&slice->link);
+		tei_shm_slice_end(slice, err);
+	}
+}
+
+static void end_refused(struct shm_endpoint *ep, int err)
+{
+	struct shm_rail *rail = shm_rail(ep->base->rail);
+
+	tei_list_for_each_safe (node, tmp, &rail->refused) {
+		struct tei_slice *slice =
+			tei_list_entry(node, struct tei_slice, link);
+
+		if (slice->ep != ep->base)
+			continue;
+		tei_list_del(node);
+		tei_shm_slice_end(slice, err);
+	}
+}
+
+static void end_waiting(struct tei_list *views, int err)
+{
+	tei_list_for_each (node, views) {
+		struct shm_view *view =
+			tei_list_entry(node, struct shm_view, link);
+
+		view->n_slices++; /* ending the last one would free it */
+		end_list(&view->waiting, err);
+		view->n_slices--;
+	}
+}
+
+void tei_shm_flush(struct tei_endpoint *base, int err)
+{
+	struct shm_endpoint *ep = shm_endpoint(base);
+	struct shm_rail *rail = shm_rail(base->rail);
+
+	if (!ep->broken)
+		start_end(ep, err);
+	tei_list_del(&ep->broken_link);
+	tei_list_del(&ep->draining);
+	end_list(&ep->urgent, err);
+	end_list(&ep->queue, err);
+	end_waiting(&ep->all_views, err);
+	end_waiting(&ep->to_ask, err);
+	end_refused(ep, err);
+	base->rail->busy = !tei_list_empty(&rail->active);
+	tei_shm_tick(rail);
+}
+
+/*
+ * Only when the engine goes away while a process stands still in the middle of
+ * a chunk is there something to wait for.
+ */
+static void await_quiet(const struct shm_endpoint *ep)
+{
+	struct pollfd process = {.fd = ep->process.fd, .events = POLLIN};
+	uint64_t until = tei_now_ms() + CLOSE_MS;
+
+	while (!is_quiet(ep) && poll(&process, 1, 1) <= 0) {
+		if (tei_now_ms() < until)
+			continue;
+		LOG_WARN("rail shm/0: process %u, stopped in the middle of a "
+			 "copy, may still write one chunk",
+			 ep->pid);
+		return;
+	}
+}
+
+void tei_shm_endpoint_close(struct tei_endpoint *base)
+{
+	struct shm_endpoint *ep = shm_endpoint(base);
+
+	if (!ep->broken)
+		start_end(ep, -ECANCELED);
+	tei_list_del(&ep->draining);
+	tei_list_del(&ep->broken_link);
+	await_quiet(ep);
+	tei_shm_grants_free(ep);
+	tei_shm_views_free(ep);
+	tei_hash_fini(&ep->views);
+	close_sources(ep, true);
+	if (ep->pages)
+		tei_shm_pages_unmap(ep->pages);
+	ep->pages = NULL;
+	tei_shm_tick(shm_rail(base->rail));
+}

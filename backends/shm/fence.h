@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fence.h - the control pages of an endpoint: marks, slots and the fence
+ *
+ * The target makes them, both sides map them. Who touches the target's memory
+ * marks it first and then looks whether it may:
+ *
+ *   initiator                            target
+ *   mark = odd            (seq_cst)      fence = 1, or slot = 0  (seq_cst)
+ *   fence == 0, slot == generation?      mark is even, or has changed since?
+ *   copy one chunk                       then: quiet
+ *   mark = even           (release)
+ *
+ * Whichever comes second sees the other: a chunk that is begun after the fence
+ * was set is not copied, and one that was begun before is waited for. So at
+ * most one chunk is ever late, also of a process that was stopped in the middle
+ * of it; and one that is dead is quiet.
+ *
+ * What the other side writes here is not trusted: only `mark` is read by the
+ * target, and `fence` and the slots by the initiator, at indices it has checked.
+ */
+#ifndef SHM_FENCE_H
+#define SHM_FENCE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backends/shm/wire.h"
+
+#define SHM_PAGES_LEN 16384
+#define SHM_SLOTS     2024 /* regions that an initiator may use at once */
+
+struct shm_pages {
+	uint8_t token[SHM_TOKEN_LEN]; /* the target's; a probe looks for it */
+	_Alignas(64) _Atomic uint64_t mark;
+	_Alignas(64) _Atomic uint32_t fence;
+	_Alignas(64) _Atomic uint64_t slot[SHM_SLOTS]; /* generation; 0: none */
+};
+_Static_assert(sizeof(struct shm_pages) == SHM_PAGES_LEN, "on the wire");
+
+/* ---- initiator ---- */
+
+/* Nothing may be touched yet; *@mark is our copy of the word, even. */
+static inline void tei_shm_touch_begin(struct shm_pages *p, uint64_t *mark)
+{
+	atomic_store(&p->mark, ++*mark);
+}
+
+static inline void tei_shm_touch_end(struct shm_pages *p, uint64_t *mark)
+{
+	atomic_store_explicit(&p->mark, ++*mark, memory_order_release);
+}
+
+/* Only between begin and end. */
+static inline bool tei_shm_is_fenced(struct shm_pages *p)
+{
+	return atomic_load(&p->fence) != 0;
+}
+
+static inline bool tei_shm_is_granted(struct shm_pages *p, uint32_t slot,
+				      uint64_t generation)
+{
+	return atomic_load(&p->slot[slot]) == generation;
+}
+
+/* ---- target ---- */
+
+static inline void tei_shm_set_fence(struct shm_pages *p)
+{
+	atomic_store(&p->fence, 1);
+}
+
+static inline void tei_shm_grant(struct shm_pages *p, uint32_t slot,
+				 uint64_t generation)
+{
+	atomic_store(&p->slot[slot], generation);
+}
+
+static inline void tei_shm_revoke(struct shm_pages *p, uint32_t slot)
+{
+	atomic_store(&p->slot[slot], 0);
+}
+
+/* To be kept from right after fence or revoke, for is_past(). */
+static inline uint64_t tei_shm_mark(struct shm_pages *p)
+{
+	return atomic_load(&p->mark);
+}
+
+/* Whether the chunk that @seen was in the middle of, if any, is over. */
+static inline bool tei_shm_is_past(struct shm_pages *p, uint64_t seen)
+{
+	return !(seen & 1) || atomic_load(&p->mark) != seen;
+}
+
+#endif

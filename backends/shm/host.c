@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host.c - which host, namespaces, user and process this is */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backends/shm/shm.h"
+
+/* The whole of a small file as text; -ENOSYS: not to be had. */
+static int read_text(const char *path, char *out, size_t room)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -ENOSYS;
+	n = read(fd, out, room - 1);
+	close(fd);
+	if (n <= 0)
+		return -ENOSYS;
+	out[n] = 0;
+	return 0;
+}
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static int read_boot(uint8_t boot[16])
+{
+	unsigned int n = 0;
+	char text[64];
+	int rc;
+
+	rc = read_text("/proc/sys/kernel/random/boot_id", text, sizeof(text));
+	if (rc)
+		return rc;
+	for (const char *p = text; *p && n < 32; p++) {
+		int digit = hex(*p);
+
+		if (digit < 0)
+			continue;
+		boot[n / 2] = (uint8_t)(boot[n / 2] << 4 | digit);
+		n++;
+	}
+	return n == 32 ? 0 : -ENOSYS;
+}
+
+/* The 22nd field; the 2nd, in brackets, may hold anything. */
+static int read_start(uint64_t *start)
+{
+	char text[1024], *at;
+	int rc, field;
+
+	rc = read_text("/proc/self/stat", text, sizeof(text));
+	if (rc)
+		return rc;
+	at = strrchr(text, ')');
+	for (field = 2; at && field < 22; field++) {
+		at = strchr(at, ' ');
+		at += at != NULL;
+	}
+	if (!at)
+		return -ENOSYS;
+	*start = strtoull(at, NULL, 10);
+	return 0;
+}
+
+static int inode(const char *path, uint64_t *out)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return -ENOSYS;
+	*out = st.st_ino;
+	return 0;
+}
+
+int tei_shm_host_read(struct shm_host *host)
+{
+	int rc;
+
+	host->uid = geteuid();
+	host->pid = (uint32_t)getpid();
+	rc = read_boot(host->boot);
+	if (!rc)
+		rc = inode("/proc/self/ns/pid", &host->pid_ns);
+	if (!rc)
+		rc = inode("/proc/self/ns/user", &host->user_ns);
+	if (!rc)
+		rc = read_start(&host->start);
+	return rc;
+}
+
+bool tei_shm_host_is_same(const struct shm_host *a, const struct shm_host *b)
+{
+	return !memcmp(a->boot, b->boot, sizeof(a->boot)) &&
+	       a->pid_ns == b->pid_ns && a->user_ns == b->user_ns;
+}
+
+bool tei_shm_uid_is_allowed(const struct shm_rail *rail, uint32_t uid)
+{
+	uint32_t i;
+
+	if (uid == rail->host.uid)
+		return true;
+	for (i = 0; i < rail->n_uids; i++) {
+		if (rail->uids[i] == uid)
+			return true;
+	}
+	return false;
+}
+
+int tei_shm_uids_parse(struct shm_rail *rail, const char *list)
+{
+	char *end;
+
+	rail->n_uids = 0;
+	while (list && *list) {
+		unsigned long uid = strtoul(list, &end, 10);
+
+		if (end == list || *list < '0' || *list > '9' ||
+		    (*end && *end != ',') || uid >= UINT32_MAX ||
+		    rail->n_uids == SHM_UIDS_MAX)
+			return -EINVAL;
+		rail->uids[rail->n_uids++] = (uint32_t)uid;
+		list = *end ? end + 1 : end;
+	}
+	return 0;
+}

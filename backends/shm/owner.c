@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * owner.c - the target's talk, its regions and what it has granted of them
+ *
+ * A region is an arena when it is all of one te_memory_alloc(): handing out the
+ * descriptor of a part would hand out the rest. For readers the memfd is sealed
+ * against new writable mappings before the descriptor leaves; once that is so
+ * it stays so, and a later region for writers over the same memory is foreign.
+ * Who may write only gets no mapping either, since that could be read.
+ *
+ * A grant is recorded while the region is pinned, so that a removal, which
+ * comes once no pin is left, finds it.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "backends/shm/shm.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include <te/te.h>
+
+#define SPINS   2000 /* about as long as a chunk takes */
+#define WARN_MS 2000
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+/* ---- regions ---- */
+
+static uint64_t hash_of(uint64_t id)
+{
+	return id * 0x9e3779b97f4a7c15u;
+}
+
+static struct shm_region *find(struct shm_rail *rail, uint64_t id)
+	TEI_REQUIRES(rail->mu)
+{
+	struct tei_hash_node *node =
+		tei_hash_first(&rail->regions, hash_of(id));
+
+	for (; node; node = tei_hash_next(node)) {
+		struct shm_region *region =
+			TEI_CONTAINER(node, struct shm_region, node);
+
+		if (region->key.id == id)
+			return region;
+	}
+	return NULL;
+}
+
+/* A descriptor that gives no more than @access. -1: not to be shared. */
+static int share(const struct tei_backing *backing, uint32_t access)
+{
+	char path[40];
+	int seals, fd;
+
+	if (access & TE_ACCESS_REMOTE_WRITE) {
+		seals = fcntl(backing->fd, F_GET_SEALS);
+		if (seals < 0 || (seals & F_SEAL_FUTURE_WRITE))
+			return -1;
+		return fcntl(backing->fd, F_DUPFD_CLOEXEC, 3);
+	}
+	if (fcntl(backing->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE))
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", backing->fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? fcntl(backing->fd, F_DUPFD_CLOEXEC, 3) : fd;
+}
+
+static int share_whole(const struct shm_rail *rail, const void *addr,
+		       uint64_t length, uint32_t access)
+{
+	struct tei_backing backing;
+
+	if (!(access & TE_ACCESS_REMOTE_READ))
+		return -1;
+	if (tei_memory_backing(rail->base->core, addr, length, &backing))
+		return -1;
+	if (backing.offset || length < backing.asked)
+		return -1;
+	return share(&backing, access);
+}
+
+int tei_shm_region_add(struct tei_rail *base, uint64_t id, void *addr,
+		       uint64_t length, uint32_t access, void *key, size_t *len)
+{
+	struct shm_rail *rail = shm_rail(base);
+	struct shm_region *region;
+	int fd;
+
+	if (*len < SHM_KEY_LEN)
+		return -ENOBUFS;
+	fd = share_whole(rail, addr, length, access);
+	if (fd < 0 && !rail->foreign)
+		return -EOPNOTSUPP;
+	region = tei_calloc(1, sizeof(*region));
+	if (!region) {
+		if (fd >= 0)
+			close(fd);
+		return -ENOMEM;
+	}
+	region->key = (struct shm_key){
+		.id = id,
+		.addr = (uintptr_t)addr,
+		.length = length,
+		.access = (uint16_t)access,
+		.kind = fd < 0 ? SHM_FOREIGN : SHM_ARENA,
+	};
+	region->fd = fd;
+	tei_list_init(&region->grants);
+	tei_shm_key_encode(&region->key, key);
+	*len = SHM_KEY_LEN;
+	tei_mutex_lock(&rail->mu);
+	tei_hash_insert(&rail->regions, &region->node, hash_of(id));
+	tei_mutex_unlock(&rail->mu);
+	return 0;
+}
+
+/* ---- taking back ---- */
+
+static void grant_free(struct shm_grant *grant)
+{
+	grant->ep->taken[grant->slot / 64] &=
+		~((uint64_t)1 << grant->slot % 64);
+	tei_list_del(&grant->of_region);
+	tei_list_del(&grant->of_endpoint);
+	tei_free(grant);
+}
+
+void tei_shm_grants_free(struct shm_endpoint *ep)
+{
+	struct shm_rail *rail = shm_rail(ep->base->rail);
+
+	tei_mutex_lock(&rail->mu);
+	while (!tei_list_empty(&ep->grants))
+		grant_free(tei_list_entry(ep->grants.next, struct shm_grant,
+					  of_endpoint));
+	tei_mutex_unlock(&rail->mu);
+}
+
+static void revoke_all(struct shm_rail *rail, struct shm_region *region)
+	TEI_REQUIRES(rail->mu)
+{
+	(void)rail;
+	tei_list_for_each (node, &region->grants) {
+		struct shm_grant *grant =
+			tei_list_entry(node, struct shm_grant, of_region);
+
+		tei_shm_revoke(grant->ep->pages, grant->slot);
+		grant->seen = tei_shm_mark(grant->ep->pages);
+	}
+}
+
+static bool has_ended(const struct shm_endpoint *ep)
+{
+	struct pollfd fd = {.fd = ep->process.fd, .events = POLLIN};
+
+	return ep->dead || (fd.fd >= 0 && poll(&fd, 1, 0) > 0);
+}
+
+/* Free the grants that nobody can be using; the peer of one that is left. */
+static uint32_t free_past(struct shm_rail *rail, struct shm_region *region,
+			  bool look) TEI_REQUIRES(rail->mu)
+{
+	uint32_t pid = 0;
+
+	(void)rail;
+	tei_list_for_each_safe (node, tmp, &region->grants) {
+		struct shm_grant *grant =
+			tei_list_entry(node, struct shm_grant, of_region);
+		struct shm_endpoint *ep = grant->ep;
+
+		if (tei_shm_is_past(ep->pages, grant->seen) ||
+		    (look && has_ended(ep)))
+			grant_free(grant);
+		else
+			pid = ep->pid;
+	}
+	return pid;
+}
+
+/* Telling is only for the memory's sake: who does not hear finds out later. */
+static void tell_all(struct shm_rail *rail, const struct shm_region *region)
+	TEI_REQUIRES(rail->mu)
+{
+	struct shm_message m = {.op = SHM_FORGET, .id = region->key.id};
+
+	(void)rail;
+	tei_list_for_each (node, &region->grants) {
+		const struct shm_grant *grant =
+			tei_list_entry(node, struct shm_grant, of_region);
+
+		if (grant->ep->socket.fd >= 0)
+			(void)tei_shm_send(grant->ep->socket.fd, &m, -1);
+	}
+}
+
+static void pause_a_while(unsigned int turn)
+{
+	if (turn < SPINS) {
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#endif
+		return;
+	}
+	(void)poll(NULL, 0, 1);
+}
+
+/*
+ * Wait until nobody is in the middle of a chunk of it: microseconds, unless
+ * that process was stopped right there. Then there is no other way than to wait
+ * until it goes on or dies.
+ */
+static void await_past(struct shm_rail *rail, struct shm_region *region)
+{
+	uint64_t warn_ms = tei_now_ms() + WARN_MS;
+	unsigned int turn;
+	uint32_t pid;
+
+	for (turn = 0;; turn++) {
+		tei_mutex_lock(&rail->mu);
+		pid = free_past(rail, region, turn >= SPINS);
+		tei_mutex_unlock(&rail->mu);
+		if (!pid)
+			return;
+		if (turn >= SPINS && tei_now_ms() >= warn_ms) {
+			LOG_WARN(
+				"rail shm/0: a region cannot be removed before "
+				"process %u, stopped in the middle of a copy, "
+				"goes on or ends",
+				pid);
+			warn_ms = UINT64_MAX;
+		}
+		pause_a_while(turn);
+	}
+}
+
+void tei_shm_region_remove(struct tei_rail *base, uint64_t id)
+{
+	struct shm_rail *rail = shm_rail(base);
+	struct shm_region *region;
+
+	tei_mutex_lock(&rail->mu);
+	region = find(rail, id);
+	assert(region);
+	tell_all(rail, region);
+	revoke_all(rail, region);
+	tei_mutex_unlock(&rail->mu);
+
+	await_past(rail, region);
+	tei_mutex_lock(&rail->mu);
+	tei_hash_remove(&rail->regions, &region->node);
+	tei_mutex_unlock(&rail->mu);
+	if (region->fd >= 0)
+		close(region->fd);
+	tei_free(region);
+}
+
+/* ---- hello ---- */
+
+static struct shm_endpoint *claim(struct shm_rail *rail, const uint8_t *token)
+{
+	tei_list_for_each (node, &rail->waiting) {
+		struct shm_endpoint *ep =
+			tei_list_entry(node, struct shm_endpoint, waiting);
+
+		if (!CRYPTO_memcmp(ep->token, token, SHM_TOKEN_LEN))
+			return ep;
+	}
+	return NULL;
+}
+
+/* The socket changes its owner; who it is was checked at accept. */
+static int adopt(struct shm_endpoint *ep, int socket)
+{
+	struct shm_rail *rail = shm_rail(ep->base->rail);
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &ep->socket};
+	uint32_t uid;
+	int rc = tei_shm_peer(socket, &uid, &ep->pid);
+
+	if (rc)
+		return rc;
+	if (epoll_ctl(rail->epoll_fd, EPOLL_CTL_MOD, socket, &ev))
+		return -errno;
+	ep->socket.fd = socket;
+	rc = tei_shm_peer_process(socket, ep->pid);
+	if (rc < 0)
+		return rc;
+	ep->process.fd = rc;
+	return tei_shm_watch(rail, &ep->process);
+}
+
+static int welcome(struct shm_endpoint *ep)
+{
+	struct shm_message m = {.op = SHM_WELCOME};
+	int fd = tei_shm_pages_make(&ep->pages), rc;
+
+	if (fd < 0)
+		return fd;
+	memcpy(ep->pages->token, ep->token, SHM_TOKEN_LEN);
+	memcpy(m.token, ep->peer_token, SHM_TOKEN_LEN);
+	m.addr = (uintptr_t)ep->pages->token;
+	rc = tei_shm_send(ep->socket.fd, &m, fd);
+	close(fd);
+	return rc;
+}
+
+void tei_shm_hello(struct shm_rail *rail, struct shm_young *young,
+		   const struct shm_message *m)
+{
+	struct shm_endpoint *ep = NULL;
+	int rc;
+
+	if (m->op == SHM_HELLO)
+		ep = claim(rail, m->token);
+	if (!ep) {
+		tei_shm_bad(rail, "no such token");
+		tei_shm_source_close(rail, &young->source);
+		return;
+	}
+	tei_list_del(&ep->waiting);
+	rc = adopt(ep, young->source.fd);
+	if (ep->socket.fd < 0)
+		tei_shm_source_close(rail, &young->source);
+	young->source.fd = -1;
+	if (!rc)
+		rc = welcome(ep);
+	if (rc)
+		tei_shm_break(ep, rc);
+	else
+		tei_endpoint_up(ep->base);
+}
+
+/* ---- granting ---- */
+
+/* SHM_SLOTS: none is free. */
+static uint32_t free_slot(const struct shm_endpoint *ep)
+{
+	uint32_t i, slot;
+
+	for (i = 0; i < sizeof(ep->taken) / sizeof(ep->taken[0]); i++) {
+		if (!~ep->taken[i])
+			continue;
+		slot = i * 64 + (uint32_t)__builtin_ctzll(~ep->taken[i]);
+		return slot < SHM_SLOTS ? slot : SHM_SLOTS;
+	}
+	return SHM_SLOTS;
+}
+
+static struct shm_grant *grant_of(const struct shm_endpoint *ep,
+				  const struct shm_region *region)
+{
+	tei_list_for_each (node, &ep->grants) {
+		struct shm_grant *grant =
+			tei_list_entry(node, struct shm_grant, of_endpoint);
+
+		if (grant->region == region)
+			return grant;
+	}
+	return NULL;
+}
+
+/* Who asks for what it has been granted has lost count: malformed. */
+static int record(struct shm_endpoint *ep, uint64_t id, struct shm_message *m,
+		  int *fd) TEI_REQUIRES(shm_rail(ep->base->rail)->mu)
+{
+	struct shm_region *region = find(shm_rail(ep->base->rail), id);
+	struct shm_grant *grant;
+
+	assert(region); /* it is pinned */
+	if (grant_of(ep, region))
+		return -EBADMSG;
+	m->slot = free_slot(ep);
+	if (m->slot == SHM_SLOTS)
+		return -EOPNOTSUPP;
+	grant = tei_calloc(1, sizeof(*grant));
+	if (!grant)
+		return -ENOMEM;
+	*grant =
+		(struct shm_grant){.region = region, .ep = ep, .slot = m->slot};
+	tei_list_add_tail(&region->grants, &grant->of_region);
+	tei_list_add_tail(&ep->grants, &grant->of_endpoint);
+	ep->taken[m->slot / 64] |= (uint64_t)1 << m->slot % 64;
+	m->generation = ++ep->last_generation;
+	m->kind = region->key.kind;
+	tei_shm_grant(ep->pages, m->slot, m->generation);
+	*fd = region->fd;
+	return 0;
+}
+
+static int grant(struct shm_endpoint *ep, const struct shm_message *ask,
+		 struct shm_message *answer, int *fd, uint64_t *pin)
+{
+	struct shm_rail *rail = shm_rail(ep->base->rail);
+	struct shm_key key;
+	void *local;
+	int rc;
+
+	if (!tei_shm_key_decode(ask->key, SHM_KEY_LEN, &key))
+		return -EFAULT;
+	if (!key.access)
+		return -EACCES;
+	rc = tei_region_pin(ep->base, ask->key, SHM_KEY_LEN, key.addr,
+			    key.length, key.access, &local, pin);
+	if (rc)
+		return rc;
+	tei_mutex_lock(&rail->mu);
+	rc = record(ep, key.id, answer, fd);
+	tei_mutex_unlock(&rail->mu);
+	if (rc)
+		tei_region_unpin(ep->base, *pin);
+	return rc;
+}
+
+static int answer_ask(struct shm_endpoint *ep, const struct shm_message *ask)
+{
+	struct shm_message m = {.op = SHM_GRANT, .id = ask->id};
+	int fd = -1, rc, refused;
+	uint64_t pin = 0;
+
+	refused = grant(ep, ask, &m, &fd, &pin);
+	if (refused == -EBADMSG)
+		return refused;
+	if (refused)
+		ep->base->rail->refused_slices++;
+	m.status = (uint8_t)tei_status_from_errno(refused);
+	rc = tei_shm_send(ep->socket.fd, &m, fd);
+	if (!refused)
+		tei_region_unpin(ep->base, pin);
+	return rc == -EAGAIN ? -EBADMSG : rc; /* asks, but does not read */
+}
+
+int tei_shm_owner_message(struct shm_endpoint *ep, const struct shm_message *m)
+{
+	if (m->op != SHM_ASK)
+		return -EBADMSG;
+	return ep->fenced ? 0 : answer_ask(ep, m);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shm.h - what the files of the shm backend share
+ *
+ * shm.c       settings, probe, who reaches whom, the table of operations
+ * host.c      which host, namespaces, user and process this is
+ * dir.c       the directory of the sockets: made, checked, swept
+ * socket.c    the listening socket, connecting, who is at the other end
+ * rail.c      epoll, young connections, reports, progress
+ * endpoint.c  the ops of an endpoint: open, connect, close, drop
+ * attach.c    the initiator's talk: welcome, asking for regions, views
+ * owner.c     the target's talk: hello, granting; its table of regions
+ * map.c       memory made here to be shared, memory of others mapped here
+ * move.c      slices: queued, copied chunk by chunk, done
+ * slice.c     walking a slice's local pieces
+ * foreign.c   memory that cannot be mapped: process_vm_readv() and _writev()
+ * fence.h     the words that both sides see; copy.c: the copies themselves
+ * wire.c      blobs and messages
+ *
+ * The target does nothing while bytes move: it hands out its memory once, after
+ * the checks of tei_region_pin(), and takes it back by fence and slots. All
+ * belongs to the holder of the rail's drive token, but for the owner's regions
+ * and grants, which rail.mu guards.
+ */
+#ifndef SHM_SHM_H
+#define SHM_SHM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backends/shm/copy.h"
+#include "backends/shm/fence.h"
+#include "backends/shm/wire.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/thread.h"
+#include "te/backend.h"
+
+#define SHM_YOUNG_MAX  64   /* connections that have not said hello */
+#define SHM_QUEUE_MAX  1024 /* slices of an endpoint, taken and not done */
+#define SHM_ASKS_MAX   32   /* unanswered; what a socket holds in any case */
+#define SHM_VIEWS_MAX  4096 /* regions of a peer that are remembered */
+#define SHM_UIDS_MAX   16
+#define SHM_NAME_MAX   40 /* "te-PID-RANDOM" */
+#define SHM_DIR_MAX    (SHM_PATH_MAX - SHM_NAME_MAX)
+#define SHM_BATCH_MAX  64         /* slices in one marked chunk */
+#define SHM_TURN       (1u << 20) /* bytes of one progress() */
+#define SHM_CHUNK_MAX  (64u << 10)
+#define SHM_BOUNCE_LEN (16u << 10)
+
+struct shm_config {
+	bool enabled, foreign;
+	uint64_t stream_from, chunk, foreign_chunk;
+	uint64_t connect_timeout; /* ms */
+	char *dir, *allow_uids;
+};
+
+enum shm_source_kind {
+	SHM_SOURCE_LISTENER,
+	SHM_SOURCE_KICK,
+	SHM_SOURCE_TICK,
+	SHM_SOURCE_YOUNG,   /* a struct shm_young */
+	SHM_SOURCE_SOCKET,  /* of a struct shm_endpoint */
+	SHM_SOURCE_PROCESS, /* likewise: its peer has ended */
+};
+
+struct shm_source { /* what an epoll event points to */
+	enum shm_source_kind kind;
+	int fd; /* -1: closed */
+};
+
+struct shm_young { /* accepted, no hello yet */
+	struct shm_source source;
+	struct tei_list link; /* rail->young, oldest first, or rail->dead */
+	uint64_t deadline_ms;
+};
+
+/* ---- as target ---- */
+
+struct shm_region {
+	struct tei_hash_node node; /* rail->regions */
+	struct shm_key key;
+	int fd; /* to be handed out; -1: foreign */
+	struct tei_list grants;
+};
+
+struct shm_grant {
+	struct tei_list of_region, of_endpoint;
+	struct shm_region *region; /* not owned */
+	struct shm_endpoint *ep;   /* not owned */
+	uint32_t slot;
+	uint64_t seen; /* mark when it was revoked */
+};
+
+/* ---- as initiator ---- */
+
+enum shm_view_state {
+	SHM_VIEW_NEW,   /* still to be asked for */
+	SHM_VIEW_ASKED, /* slices wait for the answer */
+	SHM_VIEW_READY,
+	SHM_VIEW_BARRED, /* not to be reached by us: others must */
+	SHM_VIEW_GONE,   /* forgotten; freed when no slice names it any more */
+};
+
+/* A peer's region as we see it. */
+struct shm_view {
+	struct tei_hash_node node; /* ep->views, by id */
+	struct tei_list link;      /* ep->all_views, or ep->to_ask */
+	struct tei_list waiting;   /* slices, until it is ready */
+	struct shm_key key;
+	uint8_t key_bytes[SHM_KEY_LEN];
+	enum shm_view_state state;
+	uint32_t slot, n_slices;
+	int refused; /* gone, because the owner said that; 0: as it was removed */
+	uint64_t generation;
+	uint8_t *base; /* mapped; NULL: foreign */
+	size_t mapped;
+};
+
+struct shm_endpoint {
+	struct tei_endpoint *base;         /* not owned */
+	struct shm_source socket, process; /* target: closed under rail.mu */
+	struct shm_pages *pages;           /* NULL: not there yet */
+	uint8_t token[SHM_TOKEN_LEN], peer_token[SHM_TOKEN_LEN];
+	uint32_t pid;                /* of the peer */
+	struct tei_list broken_link; /* rail->broken: down() is due */
+	int broken;                  /* why, negative; 0: it is not */
+
+	/* Target. */
+	struct tei_list waiting;  /* rail->waiting: hello to come */
+	struct tei_list draining; /* rail->draining: one chunk may be late */
+	struct tei_list grants;   /* guarded by rail.mu */
+	uint64_t taken[(SHM_SLOTS + 63) / 64]; /* slots; guarded by rail.mu */
+	uint64_t last_generation;              /* guarded by rail.mu */
+	uint64_t seen;                         /* mark when it was fenced */
+	bool fenced, dead;                     /* dead: its process is */
+
+	/* Initiator. */
+	bool up, foreign;       /* foreign: process_vm_readv() is allowed */
+	struct tei_list active; /* rail->active: has a queue */
+	struct tei_list urgent, queue;     /* slices */
+	struct tei_list all_views, to_ask; /* views */
+	struct tei_hash views;
+	struct shm_view *last; /* looked up; not owned */
+	uint32_t n_slices, n_views, n_asked, n_turns;
+	uint64_t mark;
+};
+
+struct shm_slice {
+	struct shm_view *view; /* NULL: refused by post() */
+	uint64_t at;           /* bytes done */
+	uint32_t piece;
+	uint64_t offset; /* in that piece */
+	int err;         /* it is to end with */
+};
+
+struct shm_rail {
+	struct tei_rail *base; /* not owned */
+	struct shm_source listener, kick, tick;
+	int epoll_fd, dir_fd;
+	char dir[SHM_DIR_MAX], name[SHM_NAME_MAX]; /* of the socket */
+	struct shm_host host;
+	uint32_t uids[SHM_UIDS_MAX], n_uids; /* allowed beside our own */
+	bool listening, in_progress, foreign;
+	uint32_t n_young, unlooked; /* unlooked: copies since the last epoll */
+	uint64_t tick_ms;           /* 0: off */
+	struct tei_list young, dead;
+	struct tei_list waiting, draining; /* target endpoints */
+	struct tei_list active;            /* initiator endpoints, by turns */
+	struct tei_list broken;            /* endpoints */
+	struct tei_list refused;           /* slices */
+	shm_copy_fn *stream;
+	uint8_t *bounce; /* bounce[SHM_BOUNCE_LEN] */
+
+	struct tei_mutex mu;     /* lock 13 */
+	struct tei_hash regions; /* guarded by mu */
+};
+
+static inline struct shm_rail *shm_rail(const struct tei_rail *rail)
+{
+	return (struct shm_rail *)(uintptr_t)rail->priv;
+}
+
+static inline struct shm_endpoint *shm_endpoint(const struct tei_endpoint *ep)
+{
+	return (struct shm_endpoint *)(uintptr_t)ep->priv;
+}
+
+static inline struct shm_slice *shm_slice(const struct tei_slice *slice)
+{
+	return (struct shm_slice *)(uintptr_t)slice->priv;
+}
+
+static inline const struct shm_config *shm_config(const struct shm_rail *rail)
+{
+	return rail->base->config;
+}
+
+/* ---- host.c ---- */
+
+/* -ENOSYS: /proc does not say. */
+int tei_shm_host_read(struct shm_host *host);
+/* Ours and another's: same boot, same namespaces. */
+bool tei_shm_host_is_same(const struct shm_host *a, const struct shm_host *b);
+bool tei_shm_uid_is_allowed(const struct shm_rail *rail, uint32_t uid);
+/* "1000,1001" or NULL. -EINVAL. */
+int tei_shm_uids_parse(struct shm_rail *rail, const char *list);
+
+/* ---- dir.c ---- */
+
+/* Find or make the directory; fills dir_fd and dir. Logs the cause. */
+int tei_shm_dir_open(struct shm_rail *rail);
+/* Remove sockets of processes that are gone. */
+void tei_shm_dir_sweep(const struct shm_rail *rail);
+
+/* ---- socket.c ---- */
+
+/* In the rail's directory; fills listener.fd and name. */
+int tei_shm_listen(struct shm_rail *rail);
+void tei_shm_unlisten(struct shm_rail *rail);
+/* Where peers find it. */
+void tei_shm_path(const struct shm_rail *rail, char out[SHM_PATH_MAX]);
+/* Connect to the target at @to and see that it is it. The fd, or -errno. */
+int tei_shm_connect(const struct shm_rail *rail, const struct shm_address *to);
+/* Who is at the other end. -errno. */
+int tei_shm_peer(int socket, uint32_t *uid, uint32_t *pid);
+/* A pidfd of it; @pid as of tei_shm_peer(). -errno. */
+int tei_shm_peer_process(int socket, uint32_t pid);
+
+/* ---- rail.c ---- */
+
+int tei_shm_rail_open(struct tei_rail *rail);
+void tei_shm_rail_close(struct tei_rail *rail);
+int tei_shm_progress(struct tei_rail *rail, int budget);
+int tei_shm_wait_fd(struct tei_rail *rail);
+/* Have progress() called soon, for what is refused or broken. */
+void tei_shm_kick(struct shm_rail *rail);
+int tei_shm_watch(const struct shm_rail *rail, struct shm_source *source);
+void tei_shm_source_close(const struct shm_rail *rail,
+			  struct shm_source *source);
+/* Draining and young ones are looked at by the clock. */
+void tei_shm_tick(struct shm_rail *rail);
+/* Something unreadable came: counted, logged at a bounded rate. */
+void tei_shm_bad(struct shm_rail *rail, const char *what);
+
+/* ---- endpoint.c ---- */
+
+int tei_shm_endpoint_open(struct tei_endpoint *ep, void *addr, size_t *len);
+int tei_shm_endpoint_connect(struct tei_endpoint *ep, const void *addr,
+			     size_t len);
+void tei_shm_endpoint_close(struct tei_endpoint *ep);
+void tei_shm_flush(struct tei_endpoint *ep, int err);
+int tei_shm_drop(struct tei_endpoint *ep);
+/* An event of one of its descriptors. */
+void tei_shm_endpoint_event(struct shm_endpoint *ep, struct shm_source *source);
+/*
+ * It cannot go on: down(@err) follows from progress(), at a target once
+ * nothing can land any more.
+ */
+void tei_shm_break(struct shm_endpoint *ep, int err);
+/* Target: look whether draining is over. */
+void tei_shm_drained(struct shm_endpoint *ep);
+
+/* ---- attach.c ---- */
+
+/* The initiator's messages. 0 or why the endpoint breaks. */
+int tei_shm_attach_message(struct shm_endpoint *ep, const struct shm_message *m,
+			   int fd);
+/*
+ * The view of a key, asked for if it is new. NULL: *err says why the slice
+ * cannot be.
+ */
+struct shm_view *tei_shm_view_get(struct shm_endpoint *ep,
+				  const struct tei_slice *slice, int *err);
+/* A slice is done with it. */
+void tei_shm_view_put(struct shm_endpoint *ep, struct shm_view *view);
+/* The owner has taken it back. */
+void tei_shm_view_forget(struct shm_endpoint *ep, struct shm_view *view);
+void tei_shm_views_free(struct shm_endpoint *ep);
+
+/* ---- owner.c ---- */
+
+int tei_shm_region_add(struct tei_rail *rail, uint64_t id, void *addr,
+		       uint64_t length, uint32_t access, void *key,
+		       size_t *len);
+void tei_shm_region_remove(struct tei_rail *rail, uint64_t id);
+/* A young connection's first message. Takes its socket, or closes it. */
+void tei_shm_hello(struct shm_rail *rail, struct shm_young *young,
+		   const struct shm_message *m);
+/* The target's messages. 0 or why the endpoint breaks. */
+int tei_shm_owner_message(struct shm_endpoint *ep, const struct shm_message *m);
+/* Of an endpoint that is quiet. */
+void tei_shm_grants_free(struct shm_endpoint *ep);
+
+/* ---- map.c ---- */
+
+/* Control pages. The fd to hand out, or -errno. */
+int tei_shm_pages_make(struct shm_pages **out);
+/* -EPROTO: it is not what it should be. Both map functions take no fd. */
+int tei_shm_pages_map(int fd, struct shm_pages **out);
+void tei_shm_pages_unmap(struct shm_pages *pages);
+/*
+ * The arena of a key. -EPROTO: the descriptor is no memory of that size that
+ * cannot shrink. -ENOMEM.
+ */
+int tei_shm_arena_map(int fd, const struct shm_key *key, uint8_t **base,
+		      size_t *mapped);
+
+/* ---- move.c ---- */
+
+int tei_shm_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
+		 int n);
+void tei_shm_cancel(struct tei_endpoint *ep, struct tei_slice *slice);
+/* Copy for a while. Returns how much happened. */
+int tei_shm_move(struct shm_rail *rail);
+/* The view's slices can go on, or end. From inside progress() only. */
+void tei_shm_view_settled(struct shm_endpoint *ep, struct shm_view *view);
+/* done(): @slice is in no list any more. */
+void tei_shm_slice_end(struct tei_slice *slice, int err);
+
+/* ---- slice.c ---- */
+
+void tei_shm_slice_init(struct tei_slice *slice, struct shm_view *view);
+/* Where its next bytes are, and how many in one piece. */
+uint8_t *tei_shm_slice_at(const struct tei_slice *slice, uint64_t *room);
+/* The next @n bytes of that piece have passed; they are counted. */
+void tei_shm_slice_pass(struct tei_slice *slice, uint64_t n);
+/* The part of the next @n bytes that is under the checksum; 0: none. */
+uint64_t tei_shm_slice_crc(const struct tei_slice *slice, uint64_t n,
+			   uint64_t *from);
+
+/* ---- foreign.c ---- */
+
+/* Whether we may: looks for the token at @addr of the peer. */
+bool tei_shm_foreign_probe(const struct shm_endpoint *ep, uint64_t addr);
+/*
+ * Move one chunk of the slices at the head of @queue, of views of that kind.
+ * Those that are over are put into @ended with their err. 0, or why the endpoint
+ * breaks.
+ */
+int tei_shm_foreign_move(struct shm_endpoint *ep, struct tei_list *queue,
+			 struct tei_list *ended, uint64_t *moved);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slice.c - walking a slice's local pieces */
+#include "backends/shm/shm.h"
+
+/* Past pieces that are used up or empty. */
+static void settle(const struct tei_slice *slice, struct shm_slice *s)
+{
+	while (s->piece < slice->n_iov &&
+	       s->offset >= slice->iov[s->piece].iov_len) {
+		s->offset -= slice->iov[s->piece].iov_len;
+		s->piece++;
+	}
+}
+
+void tei_shm_slice_init(struct tei_slice *slice, struct shm_view *view)
+{
+	struct shm_slice *s = shm_slice(slice);
+
+	*s = (struct shm_slice){.view = view, .offset = slice->skip};
+	settle(slice, s);
+}
+
+uint8_t *tei_shm_slice_at(const struct tei_slice *slice, uint64_t *room)
+{
+	const struct shm_slice *s = shm_slice(slice);
+	const struct iovec *piece = &slice->iov[s->piece];
+
+	*room = piece->iov_len - s->offset;
+	if (*room > slice->length - s->at)
+		*room = slice->length - s->at;
+	return (uint8_t *)piece->iov_base + s->offset;
+}
+
+void tei_shm_slice_pass(struct tei_slice *slice, uint64_t n)
+{
+	struct tei_rail *rail = slice->ep->rail;
+	struct shm_slice *s = shm_slice(slice);
+
+	s->at += n;
+	s->offset += n;
+	settle(slice, s);
+	atomic_fetch_add_explicit(slice->op == TEI_WRITE
+					  ? &rail->sent_bytes
+					  : &rail->received_bytes,
+				  n, memory_order_relaxed);
+}
+
+uint64_t tei_shm_slice_crc(const struct tei_slice *slice, uint64_t n,
+			   uint64_t *from)
+{
+	uint64_t at = shm_slice(slice)->at;
+	uint64_t first = slice->crc_from > at ? slice->crc_from : at;
+	uint64_t end = slice->crc_from + slice->crc_len;
+
+	if (end > at + n)
+		end = at + n;
+	if (!slice->crc_len || first >= end)
+		return 0;
+	*from = first - at;
+	return end - first;
+}
