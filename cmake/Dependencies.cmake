@@ -23,7 +23,7 @@ foreach(need "HWLOC;hwloc>=2.0;libhwloc-dev" "NUMA;numa>=2.0;libnuma-dev")
 endforeach()
 
 add_library(te_deps INTERFACE)
-target_link_libraries(te_deps INTERFACE PkgConfig::LIBEVENT
+target_link_libraries(te_deps INTERFACE m PkgConfig::LIBEVENT
 	PkgConfig::PROTOBUF_C PkgConfig::JANSSON PkgConfig::XXHASH
 	PkgConfig::CRYPTO PkgConfig::ISAL PkgConfig::HWLOC
 	PkgConfig::NUMA)

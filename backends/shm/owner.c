@@ -370,10 +370,10 @@ static struct shm_grant *grant_of(const struct shm_endpoint *ep,
 }
 
 /* Who asks for what it has been granted has lost count: malformed. */
-static int record(struct shm_endpoint *ep, uint64_t id, struct shm_message *m,
-		  int *fd) TEI_REQUIRES(shm_rail(ep->base->rail)->mu)
+static int record(struct shm_rail *rail, struct shm_endpoint *ep, uint64_t id,
+		  struct shm_message *m, int *fd) TEI_REQUIRES(rail->mu)
 {
-	struct shm_region *region = find(shm_rail(ep->base->rail), id);
+	struct shm_region *region = find(rail, id);
 	struct shm_grant *grant;
 
 	assert(region); /* it is pinned */
@@ -414,7 +414,7 @@ static int grant(struct shm_endpoint *ep, const struct shm_message *ask,
 	if (rc)
 		return rc;
 	tei_mutex_lock(&rail->mu);
-	rc = record(ep, key.id, answer, fd);
+	rc = record(rail, ep, key.id, answer, fd);
 	tei_mutex_unlock(&rail->mu);
 	if (rc)
 		tei_region_unpin(ep->base, *pin);

@@ -84,8 +84,8 @@ static void what_is_no_xml_is_refused_and_named(void **state)
 		"",
 		"no xml\n",
 		"<?xml version=\"1.0\"?>\n<topology>",
-		"<?xml version=\"1.0\"?>\n<topology version=\"9.0\">"
-		"</topology>\n",
+		("<?xml version=\"1.0\"?>\n<topology version=\"9.0\">"
+		 "</topology>\n"),
 	};
 	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16], error[700];
 	struct te_topo_source source = {.hwloc_xml = path};
