@@ -115,6 +115,34 @@ static void numeric_hosts_resolve_and_print(void **state)
 	assert_int_equal(tei_resolve("no such host", 1, &a, 1), -EHOSTUNREACH);
 }
 
+static void hosts_are_the_same_in_either_form(void **state)
+{
+	static const char *const hosts[] = {"127.0.0.1", "10.1.2.3", "::1",
+					    "2001:db8::1"};
+	struct tei_address a, b;
+	uint8_t bytes[16];
+	size_t len;
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(hosts); i++) {
+		a = address(hosts[i], 9);
+		len = tei_address_bytes(&a, bytes);
+		assert_int_equal(len, i < 2 ? 4 : 16);
+		assert_true(tei_address_from_bytes(bytes, len, 10, &b));
+		assert_true(tei_address_same_host(&a, &b));
+		assert_int_equal(tei_address_port(&b), 10);
+		b = address(hosts[(i + 1) % TEST_COUNT(hosts)], 9);
+		assert_false(tei_address_same_host(&a, &b));
+	}
+	a = address("10.1.2.3", 1);
+	b = address("::ffff:10.1.2.3", 2);
+	assert_true(tei_address_same_host(&a, &b));
+	assert_false(tei_address_from_bytes(bytes, 5, 1, &a));
+	a = (struct tei_address){0};
+	assert_int_equal(tei_address_bytes(&a, bytes), 0);
+	assert_false(tei_address_same_host(&a, &a));
+}
+
 static void loopback_and_own_addresses_are_local(void **state)
 {
 	static const char *const local[] = {"127.0.0.1", "127.9.8.7", "::1",
@@ -196,6 +224,8 @@ int main(void)
 		cmocka_unit_test_setup(names_split_and_join, setup),
 		cmocka_unit_test_setup(malformed_names_are_refused, setup),
 		cmocka_unit_test_setup(numeric_hosts_resolve_and_print, setup),
+		cmocka_unit_test_setup(hosts_are_the_same_in_either_form,
+				       setup),
 		cmocka_unit_test_setup(loopback_and_own_addresses_are_local,
 				       setup),
 		cmocka_unit_test_setup(strangers_are_refused_unless_insecure,

@@ -17,6 +17,7 @@
 
 #include "base/bytes.h"
 #include "base/list.h"
+#include "base/net.h"
 #include "base/thread.h"
 #include "te/backend.h"
 
@@ -31,6 +32,7 @@ static uint64_t last_id;
 struct fake_rail {
 	struct tei_list link, queue; /* of slices; holder of the token */
 	int fd;
+	bool down; /* as was said */
 };
 
 struct fake_half {
@@ -81,11 +83,14 @@ void fake_reset(void)
 	atomic_store(&fake.hold_pins, false);
 	atomic_store(&fake.break_after, -1);
 	atomic_store(&fake.break_rail, -1);
+	atomic_store(&fake.down_rail, -1);
 	atomic_store(&fake.refuse_connects, 0);
 	atomic_store(&fake.fail_posts, 0);
 	atomic_store(&fake.busy, 0);
-	atomic_store(&fake.done[0], 0);
-	atomic_store(&fake.done[1], 0);
+	atomic_store(&fake.dead, 0);
+	atomic_store(&fake.quiet, 0);
+	for (int i = 0; i < 3; i++)
+		atomic_store(&fake.done[i], 0);
 	atomic_store(&fake.ghosts, 0);
 }
 
@@ -106,18 +111,37 @@ static bool strikes(_Atomic int *times)
 	return true;
 }
 
+static bool has_bit(_Atomic unsigned int *bits, const struct tei_rail *rail)
+{
+	return atomic_load(bits) >> rail->index & 1;
+}
+
 /* ---- rails and regions ---- */
 
 static int fake_probe(const struct te_topo *topo, const void *config,
 		      tei_device_fn *found, void *arg)
 {
-	static const struct tei_device a = {.name = "a"}, b = {.name = "b"};
+	struct tei_device a = {.name = "a"}, b = {.name = "b"};
 	int rc;
 
 	(void)topo;
 	(void)config;
+	tei_address_from_bytes((const uint8_t[]){127, 0, 0, 1}, 4, 0,
+			       &a.address);
+	tei_address_from_bytes((const uint8_t[]){127, 0, 0, 2}, 4, 0,
+			       &b.address);
 	rc = found(&a, arg);
 	return rc ? rc : found(&b, arg);
+}
+
+static int spare_probe(const struct te_topo *topo, const void *config,
+		       tei_device_fn *found, void *arg)
+{
+	static const struct tei_device c = {.name = "c"};
+
+	(void)topo;
+	(void)config;
+	return found(&c, arg);
 }
 
 static int fake_rail_open(struct tei_rail *base)
@@ -211,7 +235,7 @@ static int fake_endpoint_connect(struct tei_endpoint *ep, const void *addr,
 		return -EPROTO;
 	if (ep->target)
 		return 0;
-	if (strikes(&fake.refuse_connects))
+	if (has_bit(&fake.dead, ep->rail) || strikes(&fake.refuse_connects))
 		return -ECONNREFUSED;
 	tei_mutex_lock(&mu);
 	rc = join(half_of(ep), id);
@@ -272,7 +296,8 @@ static int fake_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
 {
 	struct fake_rail *rail = rail_of(ep->rail);
 
-	if (half_of(ep)->broken || strikes(&fake.fail_posts))
+	if (half_of(ep)->broken || has_bit(&fake.dead, ep->rail) ||
+	    strikes(&fake.fail_posts))
 		return -ECONNRESET;
 	for (int i = 0; i < n; i++)
 		tei_list_add_tail(&rail->queue, &slices[i]->link);
@@ -397,13 +422,18 @@ static void break_half(struct fake_half *half)
 	tei_endpoint_down(half->base, -ECONNRESET);
 }
 
+static bool stands_still(const struct tei_rail *rail)
+{
+	return atomic_load(&fake.stall) || has_bit(&fake.quiet, rail);
+}
+
 static int move_slices(struct tei_rail *base, int budget)
 {
 	struct fake_rail *rail = rail_of(base);
 	int n = 0;
 
 	while (n < budget && !tei_list_empty(&rail->queue) &&
-	       !atomic_load(&fake.stall)) {
+	       !stands_still(base)) {
 		struct tei_slice *slice = tei_list_entry(
 			rail->queue.next, struct tei_slice, link);
 		struct fake_half *half = half_of(slice->ep);
@@ -453,6 +483,15 @@ static int look_at_halves(struct tei_rail *base)
 	return n;
 }
 
+static void look_at_link(struct tei_rail *base)
+{
+	bool down = atomic_load(&fake.down_rail) == (int)base->index;
+
+	if (down != rail_of(base)->down)
+		tei_rail_changed(base, !down);
+	rail_of(base)->down = down;
+}
+
 static int fake_progress(struct tei_rail *base, int budget)
 {
 	struct fake_rail *rail = rail_of(base);
@@ -461,8 +500,9 @@ static int fake_progress(struct tei_rail *base, int budget)
 	int n = look_at_halves(base);
 
 	(void)got;
+	look_at_link(base);
 	n += move_slices(base, budget);
-	if (!tei_list_empty(&rail->queue) && !atomic_load(&fake.stall))
+	if (!tei_list_empty(&rail->queue) && !stands_still(base))
 		ring(rail->fd);
 	return n;
 }
@@ -472,27 +512,22 @@ static int fake_wait_fd(struct tei_rail *rail)
 	return rail_of(rail)->fd;
 }
 
+#define OPS                                                                 \
+	.abi = TEI_BACKEND_ABI, .caps = TEI_CAP_REMOTE,                     \
+	.rail_size = sizeof(struct fake_rail),                              \
+	.endpoint_size = sizeof(struct fake_half),                          \
+	.rail_open = fake_rail_open, .rail_close = fake_rail_close,         \
+	.region_add = fake_region_add, .region_remove = fake_region_remove, \
+	.endpoint_open = fake_endpoint_open,                                \
+	.endpoint_connect = fake_endpoint_connect,                          \
+	.endpoint_close = fake_endpoint_close, .post = fake_post,           \
+	.cancel = fake_cancel, .flush = fake_flush, .drop = fake_drop,      \
+	.progress = fake_progress, .wait_fd = fake_wait_fd
+
 static const struct tei_backend_ops ops = {
-	.name = "fake",
-	.abi = TEI_BACKEND_ABI,
-	.caps = TEI_CAP_REMOTE,
-	.rail_size = sizeof(struct fake_rail),
-	.endpoint_size = sizeof(struct fake_half),
-	.probe = fake_probe,
-	.rail_open = fake_rail_open,
-	.rail_close = fake_rail_close,
-	.region_add = fake_region_add,
-	.region_remove = fake_region_remove,
-	.endpoint_open = fake_endpoint_open,
-	.endpoint_connect = fake_endpoint_connect,
-	.endpoint_close = fake_endpoint_close,
-	.post = fake_post,
-	.cancel = fake_cancel,
-	.flush = fake_flush,
-	.drop = fake_drop,
-	.progress = fake_progress,
-	.wait_fd = fake_wait_fd,
-};
+	.name = "fake", .probe = fake_probe, OPS};
+static const struct tei_backend_ops spare = {
+	.name = "spare", .probe = spare_probe, OPS};
 
 /* Takes the place of the list that is linked into the library. */
-const struct tei_backend_ops *const tei_backends[] = {&ops, NULL};
+const struct tei_backend_ops *const tei_backends[] = {&ops, &spare, NULL};

@@ -2,7 +2,9 @@
 /*
  * fake.h - a backend that does what a test tells it to
  *
- * Moves bytes between engines of this process, over two rails, "a" and "b".
+ * Moves bytes between engines of this process, over two rails, "a" and "b",
+ * of devices at 127.0.0.1 and 127.0.0.2, and a third one of another backend
+ * that is less preferred, "spare/c".
  * The knobs below make it stall, break, refuse and answer late; they may be
  * turned at any time. A write that was in flight when its endpoint broke
  * leaves a ghost: other bytes, that land at the last moment at which they
@@ -20,11 +22,15 @@ struct fake_knobs {
 	_Atomic bool stall;     /* slices are taken, and nothing happens */
 	_Atomic bool hold_drop; /* drop() is confirmed once it is false */
 	_Atomic bool hold_pins; /* what is touched stays pinned */
+	/* A bit for each rail, by its index. */
+	_Atomic unsigned int dead;  /* connects and posts fail */
+	_Atomic unsigned int quiet; /* slices are taken, and nothing happens */
 	_Atomic int
 		break_after;    /* slices until an endpoint breaks; -1: never */
 	_Atomic int break_rail; /* only of this rail; -1: of any */
+	_Atomic int down_rail;  /* this one has no link; -1: none */
 	_Atomic int refuse_connects, fail_posts, busy; /* that many times */
-	_Atomic unsigned int done[2];                  /* slices, per rail */
+	_Atomic unsigned int done[3];                  /* slices, per rail */
 	_Atomic unsigned int ghosts;                   /* that landed */
 };
 

@@ -130,6 +130,39 @@ static void impossible_regions_are_refused(void **state)
 	refused(&f);
 }
 
+static void other_ways_must_be_addresses(void **state)
+{
+	uint8_t bytes[17] = {127, 0, 0, 1};
+	ProtobufCBinaryData ways[TEI_REMOTE_CONTROL_MAX + 1];
+	struct tei_remote *remote;
+	struct fixture f;
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(ways); i++)
+		ways[i] = (ProtobufCBinaryData){i % 2 ? 4 : 16, bytes};
+	make(&f);
+	f.d.control = ways;
+	f.d.n_control = TEST_COUNT(ways);
+	f.d.control_port = 65536;
+	refused(&f);
+	f.d.control = ways;
+	f.d.n_control = TEST_COUNT(ways);
+	refused(&f); /* no port */
+	f.d.control = ways;
+	f.d.n_control = TEST_COUNT(ways);
+	f.d.control_port = 7;
+	ways[3].len = 17;
+	refused(&f);
+	f.d.control = ways;
+	f.d.n_control = TEST_COUNT(ways);
+	f.d.control_port = 7;
+	ways[3].len = 4;
+	assert_int_equal(tei_remote_make(&f.d, &remote), 0);
+	assert_int_equal(remote->n_control, TEI_REMOTE_CONTROL_MAX);
+	assert_int_equal(tei_address_port(&remote->control[7]), 7);
+	tei_remote_put(remote);
+}
+
 static void lack_of_memory_is_said(void **state)
 {
 	struct tei_remote *remote;
@@ -155,6 +188,7 @@ int main(void)
 		cmocka_unit_test(empty_description_has_nothing_to_find),
 		cmocka_unit_test(columns_that_do_not_fit_are_refused),
 		cmocka_unit_test(impossible_regions_are_refused),
+		cmocka_unit_test(other_ways_must_be_addresses),
 		cmocka_unit_test(lack_of_memory_is_said),
 	};
 

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_reroute.c - control connections that go on at another address
+ *
+ * The rails of the fake backend are at 127.0.0.1, which is the owner's name,
+ * and at 127.0.0.2, where the owner listens as well.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/net.h"
+#include "tests/lib/wait.h"
+#include "tests/unit/te/fake.h"
+#include "tests/unit/te/rig.h"
+
+#define LEN ((size_t)8 << 20)
+
+static const char *const quick[] = {"connect_timeout", "300ms", "suspect_after",
+				    "100ms", NULL};
+static struct te_engine *owner, *user;
+static te_segment_id segment;
+static uint8_t *memory, *local;
+
+static int set_up(void **state)
+{
+	(void)state;
+	fake_reset();
+	memory = calloc(1, LEN);
+	local = malloc(LEN);
+	assert_true(memory && local);
+	memset(local, 0x5a, LEN);
+	owner = rig_engine(quick);
+	user = rig_engine(quick);
+	rig_region(owner, memory, LEN, RIG_ANY);
+	segment = rig_segment(user, owner);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	fake_reset();
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	free(memory);
+	free(local);
+	return 0;
+}
+
+static uint64_t n_rerouted(void)
+{
+	return rig_stat(user, "te_control_rerouted_total", NULL);
+}
+
+static uint64_t n_visits(void)
+{
+	return rig_stat(owner, "te_visitors_total", NULL);
+}
+
+static bool has_visited_again(void *arg)
+{
+	return n_visits() > *(uint64_t *)arg;
+}
+
+static void link_that_goes_takes_control_elsewhere(void **state)
+{
+	uint64_t visits = n_visits();
+
+	(void)state;
+	atomic_store(&fake.down_rail, 0);
+	fake_wake();
+	assert_true(test_wait_until(has_visited_again, &visits, RIG_WAIT_MS));
+	assert_int_equal(te_peer_probe(user, te_engine_name(owner), 0, NULL),
+			 0);
+	assert_int_equal(n_rerouted(), 1);
+	assert_int_equal(rig_move(user, segment, TE_WRITE, memory, local, LEN),
+			 0);
+	assert_memory_equal(memory, local, LEN);
+	assert_int_equal(rig_stat(user, "te_peer_restarts_total", NULL), 0);
+}
+
+static void link_of_another_rail_leaves_control_alone(void **state)
+{
+	(void)state;
+	atomic_store(&fake.down_rail, 1);
+	fake_wake();
+	assert_int_equal(rig_move(user, segment, TE_WRITE, memory, local, LEN),
+			 0);
+	assert_int_equal(n_rerouted(), 0);
+	assert_int_equal(n_visits(), 1);
+}
+
+static bool has_asked_for_a_drop(void *arg)
+{
+	(void)arg;
+	return rig_stat(user, "te_endpoint_drops_asked_total", NULL) > 0;
+}
+
+/* The answer to the first question can no longer arrive. */
+static void drop_is_asked_again_on_the_new_way(void **state)
+{
+	struct iovec piece = {local, LEN};
+	struct te_request r = rig_request(segment, TE_WRITE, memory, &piece);
+	uint64_t visits = n_visits();
+	struct te_completion c;
+	struct te_batch *batch;
+
+	(void)state;
+	atomic_store(&fake.hold_drop, true);
+	atomic_store(&fake.break_after, 1);
+	assert_int_equal(te_batch_create(user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &r, 1), 0);
+	assert_true(test_wait_until(has_asked_for_a_drop, NULL, RIG_WAIT_MS));
+	atomic_store(&fake.down_rail, 0);
+	fake_wake();
+	assert_true(test_wait_until(has_visited_again, &visits, RIG_WAIT_MS));
+	atomic_store(&fake.hold_drop, false);
+	fake_wake();
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, &c, 1), 1);
+	assert_int_equal(c.error, 0);
+	assert_memory_equal(memory, local, LEN);
+	assert_true(n_rerouted() >= 1);
+	te_batch_destroy(batch);
+}
+
+/* Epoch and groups hold on the new connection as they did on the old one. */
+static void revocation_reaches_the_peer_on_its_new_way(void **state)
+{
+	uint8_t who[TE_INCARNATION_LEN];
+	uint64_t epoch = 0, since, visits = n_visits();
+
+	(void)state;
+	te_engine_incarnation(user, who);
+	assert_int_equal(te_peer_revoke(owner, who, 0), 0);
+	atomic_store(&fake.down_rail, 0);
+	fake_wake();
+	assert_true(test_wait_until(has_visited_again, &visits, RIG_WAIT_MS));
+	assert_int_equal(te_peer_revoke(owner, who, 0), 0);
+	while (epoch != 3)
+		assert_int_equal(
+			te_segment_epoch(user, segment, &epoch, &since), 0);
+	assert_int_equal(rig_move(user, segment, TE_WRITE, memory, local, LEN),
+			 0);
+}
+
+static int silent_port(uint16_t port)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				 .sin_port = htons(port)};
+	int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 64), 0);
+	return fd;
+}
+
+static struct te_engine *engine_at(const char *bind_to, uint16_t port)
+{
+	char name[TEI_NAME_LEN_MAX + 1];
+	struct te_config *config;
+	struct te_engine *engine;
+
+	tei_name_join(bind_to, port, name);
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(te_config_set(config, "bind", bind_to, NULL, 0), 0);
+	assert_int_equal(te_engine_create(config, name, &engine), 0);
+	te_config_destroy(config);
+	return engine;
+}
+
+static bool has_visitor(void *arg)
+{
+	return rig_stat(arg, "te_visitors_total", NULL) > 0;
+}
+
+/* Nobody takes a peer's place but where the peer's name leads. */
+static void stranger_at_another_address_is_no_restart(void **state)
+{
+	uint8_t before[TE_INCARNATION_LEN], after[TE_INCARNATION_LEN];
+	char host[TEI_HOST_LEN_MAX + 1], name[TEI_NAME_LEN_MAX + 1];
+	struct te_engine *stranger;
+	uint16_t port;
+	int fd;
+
+	(void)state;
+	strcpy(name, te_engine_name(owner));
+	assert_int_equal(tei_name_split(name, host, &port), 0);
+	assert_int_equal(te_segment_incarnation(user, segment, before), 0);
+	te_engine_destroy(owner);
+	owner = NULL;
+	fd = silent_port(port);
+	stranger = engine_at("127.0.0.2", port);
+	assert_int_equal(te_peer_probe(user, name, 1500, NULL), -ETIMEDOUT);
+	assert_true(test_wait_until(has_visitor, stranger, RIG_WAIT_MS));
+	assert_int_equal(rig_stat(user, "te_peer_restarts_total", NULL), 0);
+	assert_int_equal(te_segment_incarnation(user, segment, after), 0);
+	assert_memory_equal(before, after, TE_INCARNATION_LEN);
+	close(fd);
+	te_engine_destroy(stranger);
+}
+
+#define WITH_ENGINES(test) \
+	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_ENGINES(link_that_goes_takes_control_elsewhere),
+		WITH_ENGINES(link_of_another_rail_leaves_control_alone),
+		WITH_ENGINES(drop_is_asked_again_on_the_new_way),
+		WITH_ENGINES(revocation_reaches_the_peer_on_its_new_way),
+		WITH_ENGINES(stranger_at_another_address_is_no_restart),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
