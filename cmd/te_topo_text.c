@@ -41,13 +41,14 @@ static void cell(struct table *t, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 static void cell(struct table *t, const char *format, ...)
 {
+	char *at = t->cell[t->n - 1][t->column];
 	va_list args;
 
-	if (t->column == COLUMNS)
-		return;
 	va_start(args, format);
-	(void)vsnprintf(t->cell[t->n - 1][t->column++], CELL, format, args);
+	(void)vsnprintf(at, CELL, format, args);
 	va_end(args);
+	if (t->column + 1 < COLUMNS)
+		t->column++;
 }
 
 static int width_of(const struct table *t, size_t column)

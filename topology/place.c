@@ -19,17 +19,17 @@ static void share_of(const struct te_topo *t, uint32_t nic, uint32_t *place,
 	uint64_t best = tei_topo_fastest(t);
 	uint32_t i;
 
-	*place = *n = 0;
+	*place = 0;
+	*n = 1;
 	for (i = 0; i < t->n_nics; i++) {
 		const struct tei_topo_nic *other = &t->nics[i];
 
-		if (other->numa_node != own->numa_node ||
-		    (i != nic && (other->state == TE_TOPO_DOWN ||
-				  tei_topo_is_minor(other, best))))
+		if (i == nic || other->numa_node != own->numa_node ||
+		    other->state == TE_TOPO_DOWN ||
+		    tei_topo_is_minor(other, best))
 			continue;
-		if (i == nic)
-			*place = *n;
 		++*n;
+		*place += i < nic;
 	}
 }
 
@@ -98,6 +98,10 @@ int te_topo_worker_cpus(const struct te_topo *t, uint32_t nic, uint32_t *cpus,
 	if (!n_cores) { /* none of its own node: any is better than none */
 		node = -1;
 		n_cores = number_cores(t, node, places);
+	}
+	if (!n_cores) {
+		*n = 0;
+		return 0;
 	}
 	if (node >= 0)
 		share_of(t, nic, &place, &n_shares);

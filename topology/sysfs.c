@@ -15,57 +15,50 @@
 
 /* ---- paths ---- */
 
-static bool path_of(const struct tei_sysfs *s, char out[PATH_MAX],
-		    const char *format, va_list args)
-	__attribute__((format(printf, 3, 0)));
-static bool path_of(const struct tei_sysfs *s, char out[PATH_MAX],
-		    const char *format, va_list args)
+static bool join(const struct tei_sysfs *s, const char *below, int len,
+		 char out[PATH_MAX])
 {
-	size_t n = strlen(s->root);
-	int len;
-
-	memcpy(out, s->root, n);
-	out[n++] = '/';
-	len = vsnprintf(out + n, PATH_MAX - n, format, args);
-	return len >= 0 && (size_t)len < PATH_MAX - n;
+	if (len < 0 || len >= PATH_MAX)
+		return false;
+	len = snprintf(out, PATH_MAX, "%s/%s", s->root, below);
+	return len >= 0 && len < PATH_MAX;
 }
 
 bool tei_sysfs_exists(const struct tei_sysfs *s, const char *format, ...)
 {
-	char path[PATH_MAX];
+	char below[PATH_MAX], path[PATH_MAX];
 	va_list args;
-	bool fits;
+	int len;
 
 	va_start(args, format);
-	fits = path_of(s, path, format, args);
+	len = vsnprintf(below, sizeof(below), format, args);
 	va_end(args);
-	return fits && access(path, F_OK) == 0;
+	return join(s, below, len, path) && access(path, F_OK) == 0;
 }
 
 bool tei_sysfs_device(const struct tei_sysfs *s, char out[TEI_TOPO_PATH_MAX],
 		      const char *format, ...)
 {
-	char path[PATH_MAX], real[PATH_MAX];
-	size_t root = strlen(s->root), len;
 	static const char inside[] = "/devices/";
-	const char *below;
+	char below[PATH_MAX], path[PATH_MAX], real[PATH_MAX];
+	size_t root = strlen(s->root);
+	const char *at;
 	va_list args;
-	bool fits;
+	int len;
 
 	out[0] = '\0';
 	va_start(args, format);
-	fits = path_of(s, path, format, args);
+	len = vsnprintf(below, sizeof(below), format, args);
 	va_end(args);
-	if (!fits || !realpath(path, real))
+	if (!join(s, below, len, path) || !realpath(path, real))
 		return false;
 	if (strncmp(real, s->root, root) != 0 ||
 	    strncmp(real + root, inside, sizeof(inside) - 1) != 0)
 		return false;
-	below = real + root + sizeof(inside) - 1;
-	len = strlen(below);
-	if (len >= TEI_TOPO_PATH_MAX)
+	at = real + root + sizeof(inside) - 1;
+	if (strlen(at) >= TEI_TOPO_PATH_MAX)
 		return false;
-	memcpy(out, below, len + 1);
+	memcpy(out, at, strlen(at) + 1);
 	return true;
 }
 
@@ -120,29 +113,31 @@ static int text_of(const char *path, char *out, size_t room)
 int tei_sysfs_text(const struct tei_sysfs *s, char *out, size_t room,
 		   const char *format, ...)
 {
-	char path[PATH_MAX];
+	char below[PATH_MAX], path[PATH_MAX];
 	va_list args;
-	bool fits;
+	int len;
 
 	out[0] = '\0';
 	va_start(args, format);
-	fits = path_of(s, path, format, args);
+	len = vsnprintf(below, sizeof(below), format, args);
 	va_end(args);
-	return fits ? text_of(path, out, room) : -ENAMETOOLONG;
+	if (!join(s, below, len, path))
+		return -ENAMETOOLONG;
+	return text_of(path, out, room);
 }
 
 int64_t tei_sysfs_number(const struct tei_sysfs *s, int64_t otherwise,
 			 const char *format, ...)
 {
-	char path[PATH_MAX], text[64], *end;
+	char below[PATH_MAX], path[PATH_MAX], text[64], *end;
 	long long value;
 	va_list args;
-	bool fits;
+	int len;
 
 	va_start(args, format);
-	fits = path_of(s, path, format, args);
+	len = vsnprintf(below, sizeof(below), format, args);
 	va_end(args);
-	if (!fits || text_of(path, text, sizeof(text)))
+	if (!join(s, below, len, path) || text_of(path, text, sizeof(text)))
 		return otherwise;
 	errno = 0;
 	value = strtoll(text, &end, strncmp(text, "0x", 2) ? 10 : 16);

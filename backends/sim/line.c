@@ -7,7 +7,6 @@
  * what follows an event is reckoned from the event's time.
  */
 #include <errno.h>
-#include <math.h>
 
 #include "backends/sim/sim.h"
 #include "base/clock.h"
@@ -90,6 +89,14 @@ static void advance(struct sim_rail *rail, uint64_t to)
 	rail->at = to;
 }
 
+/* As ceil(), for which one would have to link libm. */
+static uint64_t round_up(double value)
+{
+	uint64_t whole = (uint64_t)value;
+
+	return whole + ((double)whole < value);
+}
+
 /* When the first slice's last byte has left. */
 static uint64_t free_at(const struct sim_rail *rail)
 {
@@ -97,7 +104,7 @@ static uint64_t free_at(const struct sim_rail *rail)
 
 	if (tei_list_empty(&rail->queue) || speed <= 0)
 		return SIM_NEVER;
-	return rail->at + (uint64_t)ceil(rail->left / speed);
+	return rail->at + round_up(rail->left / speed);
 }
 
 static void leave_line(struct sim_rail *rail, uint64_t now)

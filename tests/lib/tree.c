@@ -80,7 +80,7 @@ static void unpack_line(const char *dir, char *line)
 		line[path - 1] = '\0';
 		join(full, dir, line);
 		/* With the newline that the kernel ends a line with. */
-		strcat(line + path, "\n");
+		memcpy(line + path + strlen(line + path), "\n", 2);
 		write_bytes(full, line + path + 1, strlen(line + path + 1));
 	} else if (!strncmp(line + path, " -> ", 4)) {
 		line[path] = '\0';
