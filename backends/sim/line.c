@@ -6,6 +6,7 @@
  * now. A line that was not looked at for a while catches up without an error:
  * what follows an event is reckoned from the event's time.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "backends/sim/sim.h"
@@ -217,6 +218,7 @@ void tei_sim_cancel(struct tei_endpoint *ep, struct tei_slice *slice)
 	bool has_line = slice == first(&rail->queue);
 	uint64_t now = tei_now_ns();
 
+	assert(slice); /* first() has none when nothing is queued */
 	/* What has begun to go out is sent to its end. */
 	if (has_line)
 		haunt(rail, slice, slice->length,

@@ -248,6 +248,7 @@ static void load_served(const struct tcp_lane *lane, struct tcp_plan *p,
 /* Memory of a READ cannot be had (any more): it will be answered with why. */
 static void note_refused(struct tcp_lane *lane, uint64_t id, int err)
 {
+	assert(lane->debts); /* a lane that is served has them */
 	for (uint32_t i = 0; i < lane->debts->n_reads; i++) {
 		struct tcp_served *served = tei_tcp_read_at(lane->debts, i);
 

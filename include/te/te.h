@@ -500,11 +500,11 @@ enum te_rail_state {
 };
 
 struct te_rail_info {
-	const char *name;    /* as te_rail_name() */
-	const char *backend; /* "tcp"; static */
-	uint64_t speed_bps;  /* of its device; 0: unknown */
-	int32_t numa_node;   /* -1: unknown */
-	uint32_t state;      /* enum te_rail_state */
+	const char *name;                    /* as te_rail_name() */
+	const char *backend;                 /* "tcp"; static */
+	uint64_t speed_bps;                  /* of its device; 0: unknown */
+	int32_t numa_node;                   /* -1: unknown */
+	uint32_t state;                      /* enum te_rail_state */
 	uint64_t sent_bytes, received_bytes; /* payload; only grow */
 	uint64_t reserved[4];
 };
