@@ -41,6 +41,7 @@ static struct te_batch *make(struct te_engine *engine, uint32_t capacity)
 	atomic_init(&batch->event, -1);
 	tei_list_init(&batch->chunks);
 	tei_list_init(&batch->dirty);
+	tei_list_init(&batch->notifies);
 	tei_sleeper_init(&batch->sleeper);
 	return batch;
 }
@@ -360,6 +361,7 @@ int te_batch_reset(struct te_batch *batch)
 	batch->n_taken = 0;
 	batch->n_called = 0;
 	batch->n_final = 0;
+	batch->well_peer = NULL;
 	atomic_store(&batch->n_done, 0);
 	atomic_store_explicit(&batch->n_submitted, 0, memory_order_release);
 	calm_event(batch);

@@ -54,7 +54,12 @@ struct te_batch {
 
 	/* Token. */
 	uint32_t n_final;
-	struct tei_list dirty; /* worker.dirty */
+	struct tei_list dirty;    /* worker.dirty */
+	struct tei_list notifies; /* the first one to each segment */
+	bool looking;             /* through notifies */
+	/* The first n_well requests to that segment have ended well. */
+	const struct tei_peer *well_peer; /* NULL: of none it is known */
+	uint32_t well_life, n_well;
 };
 
 /* The request is final: put it in order, to be published. Token. */

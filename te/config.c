@@ -75,6 +75,15 @@ const struct tei_setting tei_config_rows[] = {
 	{TEI_SETTING(struct tei_config, hugetlb), .type = TEI_CONF_BOOL,
 	 .def = "false",
 	 .help = "te_memory_alloc() takes reserved huge pages if it can"},
+	{TEI_SETTING(struct tei_config, notify_queue), .type = TEI_CONF_UINT,
+	 .def = "1024", .min = 1, .max = 1 << 20,
+	 .help = "notifications of one peer that wait to be taken"},
+	{TEI_SETTING(struct tei_config, notify_queue_bytes),
+	 .type = TEI_CONF_SIZE, .def = "4m", .min = 65536, .max = 1LL << 32,
+	 .help = "bytes of them"},
+	{TEI_SETTING(struct tei_config, notify_memory), .type = TEI_CONF_SIZE,
+	 .def = "64m", .min = 131072, .max = 1LL << 40,
+	 .help = "memory of the notifications of all peers"},
 };
 
 #define N_ROWS (sizeof(tei_config_rows) / sizeof(tei_config_rows[0]))

@@ -33,6 +33,8 @@ struct tei_config {
 	uint64_t spin_us;   /* stay awake after the last work */
 	bool worker_thread; /* off: only callers drive the rails */
 	uint64_t slice_min, slice_max, window; /* bytes */
+	/* Notifications not taken: of one peer, their bytes, memory of all. */
+	uint64_t notify_queue, notify_queue_bytes, notify_memory;
 	bool hugetlb; /* te_memory_alloc() takes reserved huge pages */
 };
 

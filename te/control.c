@@ -17,6 +17,7 @@
 #define PROVE_MAX       8192u
 #define SMALL_MAX       1024u
 #define DESCRIPTION_MAX (16u << 20)
+#define NOTIFY_MAX      (72u << 10)
 #define PUSH_AGAIN_MS   100u
 
 const struct tei_frame_protocol tei_control_protocol = {
@@ -32,6 +33,8 @@ const struct tei_frame_protocol tei_control_protocol = {
 			[TE__CONTROL_TYPE__CONTROL_PROBE] = SMALL_MAX,
 			[TE__CONTROL_TYPE__CONTROL_REGIONS] = DESCRIPTION_MAX,
 			[TE__CONTROL_TYPE__CONTROL_REVOKED] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_NOTIFY] = NOTIFY_MAX,
+			[TE__CONTROL_TYPE__CONTROL_ROOM] = SMALL_MAX,
 		},
 };
 

@@ -51,6 +51,7 @@ static void init(struct te_engine *engine)
 	tei_handles_init(&engine->segments);
 	tei_regions_init(&engine->regions);
 	tei_arena_init(&engine->arena, ARENA_MAX);
+	tei_inbox_init(&engine->inbox, engine);
 	tei_names_init(&engine->names);
 	tei_reroute_init(engine);
 	tei_control_init(engine);
@@ -61,6 +62,7 @@ static void fini(struct te_engine *engine)
 	tei_arena_fini(&engine->arena);
 	tei_regions_fini(&engine->regions);
 	tei_segments_free(engine);
+	tei_inbox_fini(&engine->inbox);
 	tei_mutex_fini(&engine->mu);
 }
 
@@ -218,6 +220,7 @@ static void free_all(struct te_engine *engine)
 {
 	struct tei_list *node;
 
+	tei_worker_poke(&engine->worker); /* what control has answered last */
 	tei_list_for_each (at, &engine->peers) {
 		tei_peer_close_links(tei_list_entry(at, struct tei_peer, link));
 	}

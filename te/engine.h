@@ -30,6 +30,7 @@
 #include "te/group.h"
 #include "te/guest.h"
 #include "te/handle.h"
+#include "te/inbox.h"
 #include "te/names.h"
 #include "te/region.h"
 #include "te/stats.h"
@@ -65,6 +66,7 @@ struct te_engine {
 	struct tei_loop *loop;
 	struct tei_frame_server *server;
 	struct tei_arena arena; /* of the frame being handled */
+	struct tei_inbox inbox;
 	struct tei_guests guests;
 	struct tei_names names;
 	bool closed;                /* connects nowhere any more */

@@ -24,6 +24,7 @@ static void guest_init(struct tei_guest *guest, const uint8_t *incarnation,
 	guest->told = epoch;
 	tei_list_init(&guest->links);
 	tei_list_init(&guest->visitors);
+	tei_list_init(&guest->absent);
 }
 
 int tei_guests_init(struct te_engine *engine)
@@ -32,6 +33,7 @@ int tei_guests_init(struct te_engine *engine)
 
 	g->floor = TEI_EPOCH_FIRST;
 	tei_list_init(&g->visitors);
+	tei_list_init(&g->absent);
 	tei_list_init(&g->revokes);
 	guest_init(&g->self, engine->incarnation, g->floor);
 	if (tei_random(&g->seed, sizeof(g->seed)))
@@ -67,7 +69,15 @@ struct tei_guest *tei_guest_find(struct te_engine *engine,
 
 static void guest_free(struct te_engine *engine, struct tei_guest *guest)
 {
-	tei_hash_remove(&engine->guests.table, &guest->node);
+	struct tei_guests *g = &engine->guests;
+
+	if (!tei_list_empty(&guest->absent))
+		g->n_absent--;
+	tei_list_del(&guest->absent);
+	if (guest->taken)
+		g->n_losses++;
+	tei_account_leave(&engine->inbox, guest->account);
+	tei_hash_remove(&g->table, &guest->node);
 	tei_free(guest);
 }
 
@@ -121,11 +131,37 @@ struct tei_guest *tei_guest_get(struct te_engine *engine,
 	return guest;
 }
 
+/* Strangers can make many: those who left first are forgotten then. */
+static void remember(struct te_engine *engine, struct tei_guest *guest)
+{
+	struct tei_guests *g = &engine->guests;
+
+	tei_list_add_tail(&g->absent, &guest->absent);
+	if (++g->n_absent > TEI_ABSENT_MAX)
+		guest_free(engine, tei_list_entry(g->absent.next,
+						  struct tei_guest, absent));
+}
+
 void tei_guest_release(struct te_engine *engine, struct tei_guest *guest)
 {
-	if (!is_here(guest) && guest != &engine->guests.self &&
-	    atomic_load(&guest->epoch) == engine->guests.floor)
+	if (is_here(guest) || guest == &engine->guests.self ||
+	    atomic_load(&guest->epoch) != engine->guests.floor ||
+	    !tei_list_empty(&guest->absent))
+		return;
+	if (guest->taken)
+		remember(engine, guest);
+	else
 		guest_free(engine, guest);
+}
+
+void tei_guest_came(struct tei_visitor *visitor, struct tei_guest *guest)
+{
+	visitor->guest = guest;
+	tei_list_add_tail(&guest->visitors, &visitor->of_guest);
+	if (tei_list_empty(&guest->absent))
+		return;
+	tei_list_del(&guest->absent);
+	visitor->engine->guests.n_absent--;
 }
 
 /* ---- links ---- */
@@ -350,4 +386,6 @@ void tei_guests_fini(struct te_engine *engine)
 			     engine))
 		;
 	tei_hash_fini(&engine->guests.table);
+	tei_account_leave(&engine->inbox, engine->guests.self.account);
+	engine->guests.self.account = NULL;
 }

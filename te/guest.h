@@ -11,6 +11,8 @@
  * An epoch that was never revoked equals `floor`, so guests that are not
  * connected need to be remembered only above it. When there are too many,
  * the floor is raised and they are forgotten: that revokes all, which is safe.
+ * Guests that have notified are remembered, too, as long as few others have
+ * left since.
  *
  * Threads: control, unless said otherwise.
  */
@@ -31,6 +33,7 @@
 
 #define TEI_GUESTS_MAX      65536u
 #define TEI_GUEST_LINKS_MAX 64u
+#define TEI_ABSENT_MAX      4096u
 #define TEI_EPOCH_FIRST     1u
 
 struct te_engine;
@@ -45,6 +48,10 @@ struct tei_guest {
 	struct tei_list links;    /* target links */
 	struct tei_list visitors; /* by of_guest */
 	uint32_t n_links;
+	/* Of its notifications; kept when it leaves, so that none comes twice. */
+	uint64_t taken;              /* number of the last one in the inbox */
+	struct tei_account *account; /* NULL: none yet */
+	struct tei_list absent;      /* guests.absent: kept only for that */
 };
 
 /* What a visitor has shown to know; kept for regions that are added later. */
@@ -61,7 +68,8 @@ struct tei_visitor {
 	struct tei_frame_conn *conn;
 	struct tei_guest *guest; /* NULL before hello */
 	struct tei_group_challenge challenge;
-	tei_group_mask groups; /* of regions.groups, proven */
+	char name[TE_NAME_LEN_MAX + 1]; /* that it gives itself; not proven */
+	tei_group_mask groups;          /* of regions.groups, proven */
 	unsigned int n_proofs;
 	struct tei_shown_proof *proofs; /* proofs[n_proofs]; owned */
 	uint64_t told_version;          /* of the regions; 0: never described */
@@ -79,6 +87,9 @@ struct tei_guests {
 	uint64_t seed; /* of the table */
 	uint64_t floor;
 	struct tei_list visitors;
+	struct tei_list absent; /* guests, who left longest ago first */
+	uint32_t n_absent;
+	uint64_t n_losses;       /* guests forgotten though they had notified */
 	struct tei_list revokes; /* struct revocation, on callers' stacks */
 	struct tei_guest self;   /* this engine; in no table */
 	_Atomic bool push_posted;
@@ -90,6 +101,8 @@ int tei_guests_init(struct te_engine *engine); /* -ENOMEM. Set-up */
 /* Both threads have ended: free all, links included. */
 void tei_guests_fini(struct te_engine *engine);
 
+/* The visitor is the guest's from now on. */
+void tei_guest_came(struct tei_visitor *visitor, struct tei_guest *guest);
 /* Found or made, with epoch >= floor. NULL: out of memory. */
 struct tei_guest *tei_guest_get(struct te_engine *engine,
 				const uint8_t incarnation[TE_INCARNATION_LEN]);

@@ -60,6 +60,7 @@ static void init(struct tei_peer *peer, struct te_engine *engine,
 	tei_list_init(&peer->c.openers);
 	tei_list_init(&peer->c.drops);
 	tei_list_init(&peer->c.of_names);
+	tei_notify_out_init(&peer->c.notify);
 	peer->asks_call.fn = asks_came;
 	tei_peer_work_init(peer);
 }
@@ -256,7 +257,8 @@ void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns)
 static bool is_wanted(const struct tei_peer *peer)
 {
 	return !tei_list_empty(&peer->c.openers) ||
-	       !tei_list_empty(&peer->c.drops) || atomic_load(&peer->want);
+	       !tei_list_empty(&peer->c.drops) || tei_notify_wants(peer) ||
+	       atomic_load(&peer->want);
 }
 
 void tei_peer_connect(struct tei_peer *peer, const struct tei_address *to)
@@ -315,6 +317,7 @@ void tei_peer_kick(struct tei_peer *peer)
 	if (asks & TEI_ASK_PROBE)
 		tei_peer_probe(peer);
 	tei_peer_send_drops(peer);
+	tei_notify_send(peer);
 	if (peer->c.state == TEI_PEER_UP)
 		serve_openers(peer);
 }
@@ -324,6 +327,7 @@ void tei_peer_is_up(struct tei_peer *peer)
 	tei_peer_move(peer, TEI_PEER_UP);
 	peer->c.attempts = 0;
 	peer->c.next_address = 0;
+	tei_notify_greeted(peer, peer->c.hello_taken, peer->c.hello_losses);
 	TEI_COUNT(peer->engine, control_up);
 	tei_peer_kick(peer);
 }
@@ -375,6 +379,7 @@ void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 		tei_frame_close(conn);
 	peer->c.describing = peer->c.describe_again = false;
 	peer->c.proving = peer->c.prove_again = peer->c.probing = false;
+	tei_notify_lost(peer);
 	if (tei_reroute(peer, err))
 		return;
 	TEI_COUNT(peer->engine, control_failed);
@@ -396,6 +401,7 @@ void tei_peer_close(struct tei_peer *peer)
 		tei_frame_close(conn);
 	tei_timer_stop(peer->c.timer);
 	peer->c.timer = NULL;
+	tei_notify_close(peer);
 	end_openers(peer, -ECANCELED);
 }
 

@@ -33,6 +33,7 @@
 #include "te/group.h"
 #include "te/link.h"
 #include "te/meter.h"
+#include "te/notify.h"
 #include "te/queue.h"
 #include "te/remote.h"
 #include "te/worker.h"
@@ -86,6 +87,8 @@ struct tei_peer_control {
 	struct tei_list openers; /* struct tei_opener */
 	struct tei_list drops;   /* links to be dropped, by out.asked */
 	struct tei_frame_call hello, prove, describe, probe;
+	struct tei_notify_out notify;
+	uint64_t hello_taken, hello_losses; /* for tei_notify_greeted() */
 	uint64_t question;  /* the last one before describe was sent */
 	uint64_t probed_at; /* ns */
 	bool describing, describe_again, proving, prove_again, probing;

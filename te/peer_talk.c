@@ -120,6 +120,8 @@ static void hello_done(struct tei_frame_call *call, int err,
 		memcpy(peer->c.challenge.owner_nonce, m->nonce.data,
 		       TEI_NONCE_LEN);
 		peer->c.hello_epoch = m->epoch;
+		peer->c.hello_taken = m->notify_taken;
+		peer->c.hello_losses = m->notify_losses;
 		rc = check_owner_proofs(peer, m);
 	}
 	if (rc) {
@@ -371,6 +373,12 @@ static void revoked(struct tei_peer *peer, const struct tei_frame *f)
 		peer->c.hello_epoch = m->epoch;
 }
 
+static void room_came(struct tei_peer *peer)
+{
+	peer->c.notify.full = false;
+	tei_notify_send(peer);
+}
+
 static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
 		       void *arg)
 {
@@ -384,6 +392,8 @@ static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
 		take_description(peer, f, 0);
 	else if (f->type == TE__CONTROL_TYPE__CONTROL_REVOKED)
 		revoked(peer, f);
+	else if (f->type == TE__CONTROL_TYPE__CONTROL_ROOM)
+		room_came(peer);
 }
 
 static void went_down(struct tei_frame_conn *conn, int err, const char *text,

@@ -100,6 +100,8 @@ static void each_active(struct tei_peer *peer, request_fn *fn, int err)
 
 static bool awaits_a_link(const struct tei_request *r)
 {
+	if (r->op == TE_NOTIFY)
+		return tei_notify_is_going(r->notify);
 	if (r->n_redo || r->parked)
 		return true;
 	tei_list_for_each (node, &r->works) {

@@ -10,6 +10,7 @@
 #include "te/crc.h"
 #include "te/engine.h"
 #include "te/link.h"
+#include "te/notify.h"
 #include "te/peer.h"
 #include "te/work.h"
 
@@ -26,6 +27,8 @@ static void count(struct te_engine *engine, const struct tei_request *r)
 		tei_stats_failed(engine, r->error);
 	else if (r->op == TE_READ)
 		TEI_COUNT_OWN(engine, bytes_read, r->bytes);
+	else if (r->op == TE_NOTIFY)
+		TEI_COUNT_OWN(engine, notifies_sent, 1);
 	else
 		TEI_COUNT_OWN(engine, bytes_written, r->bytes);
 }
@@ -38,11 +41,16 @@ static void finish(struct tei_request *r)
 		r->crc = final_crc(r);
 	tei_remote_release(r->held);
 	r->held = NULL;
-	r->region = NULL;
+	if (r->op != TE_NOTIFY)
+		r->region = NULL;
+	else
+		tei_notify_ended(r);
 	count(r->peer->engine, r);
 	atomic_store_explicit(&r->final, true, memory_order_release);
 	tei_batch_ended(r->batch, r);
 	tei_cohort_ended_one(r->cohort);
+	if (!tei_list_empty(&r->batch->notifies))
+		tei_notify_look(r->batch);
 }
 
 void tei_request_settle(struct tei_request *r)
@@ -189,8 +197,13 @@ struct tei_list *tei_request_class(const struct tei_request *r)
 void tei_request_admit(struct tei_request *r)
 {
 	struct tei_peer *peer = r->peer;
-	int rc = resolve(r);
+	int rc;
 
+	if (r->op == TE_NOTIFY) {
+		tei_notify_begin(r);
+		return;
+	}
+	rc = resolve(r);
 	tei_list_del(&r->queue);
 	r->parked = rc == -EAGAIN;
 	if (rc && rc != -EAGAIN) {

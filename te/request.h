@@ -32,6 +32,7 @@ struct te_batch;
 struct tei_cohort;
 struct tei_peer;
 struct tei_link;
+struct tei_notify;
 struct tei_remote;
 struct tei_remote_region;
 
@@ -81,7 +82,10 @@ struct tei_request {
 	uint32_t n_out;          /* works ready, posted or in limbo */
 	uint32_t n_redo;         /* works in redo */
 	struct tei_remote *held; /* keeps the region and its keys */
-	const struct tei_remote_region *region;
+	union {
+		const struct tei_remote_region *region;
+		struct tei_notify *notify; /* of a TE_NOTIFY */
+	};
 	uint64_t cursor;       /* bytes planned */
 	uint32_t cursor_piece; /* where the cursor is */
 	uint64_t cursor_skip;

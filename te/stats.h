@@ -38,6 +38,9 @@
 	X(control_up, "te_control_up_total", "")                       \
 	X(control_failed, "te_control_failed_total", "")               \
 	X(control_rerouted, "te_control_rerouted_total", "")           \
+	X(notifies_sent, "te_notifications_total", "sent")             \
+	X(notifies_received, "te_notifications_total", "received")     \
+	X(notifies_full, "te_notifications_held_up_total", "")         \
 	X(visitors, "te_visitors_total", "")                           \
 	X(refused_hello, "te_control_refused_total", "hello")          \
 	X(refused_proof, "te_control_refused_total", "proof")          \

@@ -45,7 +45,7 @@ static int check(const struct te_request *req, uint64_t *length)
 {
 	size_t i;
 
-	if (req->op != TE_READ && req->op != TE_WRITE)
+	if (req->op < TE_READ || req->op > TE_NOTIFY)
 		return -EINVAL;
 	if (req->flags & ~(uint32_t)(TE_FAIL_FAST | TE_CRC))
 		return -EINVAL;
@@ -56,6 +56,9 @@ static int check(const struct te_request *req, uint64_t *length)
 			return -EINVAL;
 	}
 	if (sum_pieces(req, length))
+		return -EINVAL;
+	if (req->op == TE_NOTIFY &&
+	    (req->remote || req->flags & TE_CRC || *length > TE_NOTIFY_MAX))
 		return -EINVAL;
 	if ((req->flags & TE_CRC) &&
 	    (req->crc_from > *length || req->crc_len > *length - req->crc_from))

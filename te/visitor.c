@@ -80,13 +80,27 @@ static int answer_hello(struct tei_visitor *v, const struct tei_frame *f)
 	m.nonce.data = v->challenge.owner_nonce;
 	m.nonce.len = TEI_NONCE_LEN;
 	m.epoch = v->guest->told;
+	m.notify_taken = v->guest->taken;
+	m.notify_losses = engine->guests.n_losses;
 	reply(v, f, &m.base);
 	return 0;
+}
+
+/* For the receiver of a notification to read, so no more than a name. */
+static void take_name(struct tei_visitor *v, const char *name)
+{
+	char host[TEI_HOST_LEN_MAX + 1];
+	uint16_t port;
+
+	if (strlen(name) < sizeof(v->name) &&
+	    !tei_name_split(name, host, &port))
+		memcpy(v->name, name, strlen(name) + 1);
 }
 
 static void hello(struct tei_visitor *v, const struct tei_frame *f)
 {
 	struct te_engine *engine = v->engine;
+	struct tei_guest *guest;
 	uint32_t status;
 	const char *why;
 	Te__Hello *m;
@@ -108,10 +122,11 @@ static void hello(struct tei_visitor *v, const struct tei_frame *f)
 		refuse_hello(v, f, TEI_STATUS_INTERNAL, "no random bytes");
 		return;
 	}
-	v->guest = tei_guest_get(engine, v->challenge.initiator);
-	if (v->guest)
-		tei_list_add_tail(&v->guest->visitors, &v->of_guest);
-	if (!v->guest || answer_hello(v, f))
+	take_name(v, m->name);
+	guest = tei_guest_get(engine, v->challenge.initiator);
+	if (guest)
+		tei_guest_came(v, guest);
+	if (!guest || answer_hello(v, f))
 		tei_frame_refuse(v->conn, "out of memory");
 }
 
@@ -447,6 +462,9 @@ static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
 		break;
 	case TE__CONTROL_TYPE__CONTROL_PROBE:
 		probe(v, f);
+		break;
+	case TE__CONTROL_TYPE__CONTROL_NOTIFY:
+		tei_visitor_notify(v, f);
 		break;
 	default:
 		tei_frame_bad(conn, "only an owner says that");

@@ -9,12 +9,15 @@
 
 #include "te/guest.h"
 
+struct tei_frame;
 struct tei_frame_conn;
 
 /* Serve a new connection. -ENOMEM: it stays the caller's. */
 int tei_visitor_came(struct te_engine *engine, struct tei_frame_conn *conn);
 /* Close its connection and forget it. Its guest's links live on. */
 void tei_visitor_leave(struct tei_visitor *visitor);
+/* visit_notify.c: it has sent a Notify. */
+void tei_visitor_notify(struct tei_visitor *visitor, const struct tei_frame *f);
 /*
  * Tell it of our regions, if it has asked before and they have changed. False:
  * not now, it has not read what was sent before.

@@ -40,6 +40,7 @@ typedef uint64_t te_segment_id; /* 0 is no segment */
 #define TE_GROUP_SECRET_LEN 32
 #define TE_PIECES_MAX       1024         /* local pieces of one request */
 #define TE_LENGTH_MAX       (1ull << 40) /* bytes of one request */
+#define TE_NOTIFY_MAX       65536        /* bytes of one message */
 #define TE_NAME_LEN_MAX     263          /* of an engine, without the 0 */
 
 /* ---- configuration ---- */
@@ -287,6 +288,19 @@ TE_API int te_peer_probe(struct te_engine *engine, const char *name,
 enum te_op {
 	TE_READ = 1,  /* remote to local */
 	TE_WRITE = 2, /* local to remote */
+	/*
+	 * The local pieces are a message, 1 .. TE_NOTIFY_MAX bytes, for the
+	 * engine of the segment: see te_notify_take(). `remote` is 0. It is
+	 * sent once every request before it in the batch to the same segment
+	 * has ended well, so what those have written is there when it is
+	 * taken; when one has not, it ends with -ECANCELED. Done: the other
+	 * engine has it, once. Messages of a batch arrive in the order in which
+	 * they were submitted, those of different batches in the order in which
+	 * they were free to go. While that engine's queue is full it waits,
+	 * until its deadline. Failed without TE_REMOTE_QUIET: the message may
+	 * have arrived, or may still arrive. The priority says nothing here.
+	 */
+	TE_NOTIFY = 3,
 };
 
 /*
@@ -308,7 +322,7 @@ enum te_request_flags {
 };
 
 struct te_request {
-	uint32_t op;           /* TE_READ or TE_WRITE */
+	uint32_t op;           /* enum te_op */
 	uint32_t flags;        /* TE_FAIL_FAST, TE_CRC */
 	te_segment_id segment; /* from te_segment_open() */
 	uint64_t remote;       /* address in the segment */
@@ -327,8 +341,8 @@ struct te_request {
 
 enum te_completion_flags {
 	/*
-	 * Nothing of the request can reach the target's memory any more. Always
-	 * set when error is 0 and for reads.
+	 * Nothing of the request can reach the target's memory, or its inbox,
+	 * any more. Always set when error is 0 and for reads.
 	 */
 	TE_REMOTE_QUIET = 1 << 0,
 };
@@ -340,7 +354,8 @@ struct te_completion {
 	/*
 	 * 0: done. Else why not:
 	 *   -ETIMEDOUT   its deadline passed
-	 *   -ECANCELED   cancelled, or its engine was destroyed
+	 *   -ECANCELED   cancelled, or its engine was destroyed; TE_NOTIFY:
+	 *                also when a request before it has failed
 	 *   -ESTALE      the peer restarted, or has revoked our access epoch
 	 *   -EACCES      the owner does not allow this access
 	 *   -EFAULT      the remote range is not inside one region of the segment
@@ -475,6 +490,41 @@ TE_API int te_request_cancel(struct te_batch *batch, uint32_t index);
  * -EDEADLK (called from a te_done_fn).
  */
 TE_API int te_batch_reset(struct te_batch *batch);
+
+/* ---- notifications ---- */
+
+struct te_notify {
+	/*
+	 * The name that the sender gives itself, which anybody may claim; ""
+	 * when it is malformed. Lives as long as the message.
+	 */
+	const char *from;
+	const void *bytes;                       /* bytes[length] */
+	uint32_t length;                         /* 1 .. TE_NOTIFY_MAX */
+	uint32_t reserved_0;                     /* 0 */
+	uint8_t incarnation[TE_INCARNATION_LEN]; /* of the sender's life */
+	uint64_t reserved_1[2];                  /* 0 */
+};
+
+/**
+ * te_notify_take - the next message that a peer has sent with TE_NOTIFY
+ *
+ * Messages of one sender come in its order. Those that are not taken wait, as
+ * many as the settings notify_queue, notify_queue_bytes and notify_memory say;
+ * then senders wait. Any peer that may connect may send.
+ *
+ * Blocks: never. Returns 0, -EAGAIN (there is none), -EINVAL.
+ */
+TE_API int te_notify_take(struct te_engine *engine, struct te_notify *out);
+/* Frees the message, also after its engine; NULL or all zero is fine. */
+TE_API void te_notify_free(struct te_notify *notify);
+/**
+ * te_notify_eventfd - an fd that is readable while there is a message to take
+ *
+ * Owned by the engine; for poll and epoll, not to be read. Returns the fd,
+ * -EMFILE.
+ */
+TE_API int te_notify_eventfd(struct te_engine *engine);
 
 /* ---- looking inside ---- */
 
