@@ -16,8 +16,9 @@
 #include "base/net.h"
 #include "tests/lib/test.h"
 
-#define HEADER     16
-#define PATIENCE_S 20
+#define HEADER      16
+#define PATIENCE_S  20
+#define MESSAGE_MAX 80000
 
 int visitor_connect(const struct te_engine *engine)
 {
@@ -70,7 +71,7 @@ size_t visitor_frame(uint8_t *out, size_t room, uint32_t claimed, uint16_t type,
 
 void visitor_say(int fd, uint16_t type, uint64_t id, const ProtobufCMessage *m)
 {
-	uint8_t body[8192], frame[8192 + HEADER];
+	static uint8_t body[MESSAGE_MAX], frame[MESSAGE_MAX + HEADER];
 	size_t len = protobuf_c_message_get_packed_size(m);
 
 	assert_true(len <= sizeof(body));

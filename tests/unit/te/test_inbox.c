@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_inbox.c - notifications as frames by hand, and to oneself */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "te/backend.h"
+#include "te/notify.h"
+#include "tests/unit/te/rig.h"
+#include "tests/unit/te/visitor.h"
+
+#define NOTIFY TE__CONTROL_TYPE__CONTROL_NOTIFY
+#define ROOM   TE__CONTROL_TYPE__CONTROL_ROOM
+
+static const char *const small[] = {
+	"notify_queue", "4", "notify_queue_bytes", "64k", "notify_memory",
+	"192k",         NULL};
+static struct te_engine *engine;
+static uint8_t me[16] = {42}, other[16] = {43}, body[65536], bytes[70000];
+
+static int set_up(void **state)
+{
+	(void)state;
+	te_log_set_level(0); /* refusals are warned of, which is right */
+	engine = rig_engine(small);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	te_engine_destroy(engine);
+	return 0;
+}
+
+struct frame {
+	Te__Notify m;
+	ProtobufCBinaryData message[300];
+};
+
+/* @n messages of @len bytes, each begins with its number. */
+static void fill(struct frame *f, uint64_t first, size_t n, size_t len)
+{
+	te__notify__init(&f->m);
+	f->m.first = first;
+	f->m.epoch = 1;
+	f->m.message = f->message;
+	f->m.n_message = n;
+	for (size_t i = 0; i < n; i++) {
+		uint8_t *at = bytes + (len <= 8 ? i * 8 : 0);
+
+		*at = (uint8_t)(first + i);
+		f->message[i] = (ProtobufCBinaryData){len, at};
+	}
+}
+
+static void hear_notified(int fd, uint32_t status, uint64_t taken)
+{
+	size_t len = sizeof(body);
+	Te__Notified *m;
+
+	assert_int_equal(visitor_hear(fd, body, &len), NOTIFY);
+	m = te__notified__unpack(NULL, len, body);
+	assert_non_null(m);
+	assert_int_equal(m->status, status);
+	assert_int_equal(m->taken, taken);
+	te__notified__free_unpacked(m, NULL);
+}
+
+static void tell(int fd, uint64_t first, size_t n, uint64_t taken)
+{
+	struct frame f;
+
+	fill(&f, first, n, 8);
+	visitor_say(fd, NOTIFY, 7, &f.m.base);
+	hear_notified(fd, 0, taken);
+}
+
+static void expect(uint8_t number)
+{
+	struct te_notify message;
+
+	assert_int_equal(te_notify_take(engine, &message), 0);
+	assert_int_equal(*(const uint8_t *)message.bytes, number);
+	te_notify_free(&message);
+}
+
+static void expect_none(void)
+{
+	struct te_notify message;
+
+	assert_int_equal(te_notify_take(engine, &message), -EAGAIN);
+}
+
+static void same_number_is_taken_once(void **state)
+{
+	int fd = visitor_greet(engine, me, NULL), again;
+
+	(void)state;
+	tell(fd, 1, 2, 2);
+	tell(fd, 1, 2, 2);
+	tell(fd, 2, 2, 3);
+	again = visitor_greet(engine, me, NULL);
+	tell(again, 1, 3, 3);
+	tell(again, 4, 1, 4);
+	tell(fd, 4, 1, 4); /* late, by the first connection */
+	close(fd);
+	close(again);
+	/* The guest has left, what it has told has not. */
+	fd = visitor_greet(engine, me, NULL);
+	tell(fd, 1, 4, 4);
+	for (uint8_t i = 1; i <= 4; i++)
+		expect(i);
+	expect_none();
+	tell(fd, 5, 1, 5);
+	expect(5);
+	expect_none();
+	close(fd);
+}
+
+static void numbers_are_each_ones_own(void **state)
+{
+	int fd = visitor_greet(engine, me, NULL);
+	int third = visitor_greet(engine, other, NULL);
+
+	(void)state;
+	tell(fd, 1, 1, 1);
+	tell(third, 1, 2, 2);
+	tell(fd, 2, 1, 2);
+	expect(1);
+	expect(1);
+	expect(2);
+	expect(2);
+	expect_none();
+	close(fd);
+	close(third);
+}
+
+static void full_inbox_says_when_it_has_room(void **state)
+{
+	int fd = visitor_greet(engine, me, NULL);
+	size_t len = sizeof(body);
+
+	(void)state;
+	tell(fd, 1, 6, 4);
+	tell(fd, 5, 2, 4);
+	expect(1);
+	tell(fd, 5, 2, 5); /* without having been told */
+	expect(2);
+	expect(3);
+	assert_int_equal(visitor_hear(fd, body, &len), ROOM);
+	tell(fd, 6, 1, 6);
+	expect(4);
+	expect(5);
+	expect(6);
+	expect_none();
+	close(fd);
+}
+
+static void memory_of_all_messages_is_bounded(void **state)
+{
+	uint8_t who[3][16] = {{1}, {2}, {3}};
+	struct te_notify message;
+	struct frame f;
+	size_t len = sizeof(body);
+	int fd[3];
+
+	(void)state;
+	fill(&f, 1, 1, TE_NOTIFY_MAX);
+	for (int i = 0; i < 3; i++) {
+		fd[i] = visitor_greet(engine, who[i], NULL);
+		visitor_say(fd[i], NOTIFY, 7, &f.m.base);
+		hear_notified(fd[i], 0, i < 2);
+	}
+	assert_int_equal(te_notify_take(engine, &message), 0);
+	te_notify_free(&message);
+	assert_int_equal(visitor_hear(fd[2], body, &len), ROOM);
+	visitor_say(fd[2], NOTIFY, 7, &f.m.base);
+	hear_notified(fd[2], 0, 1);
+	for (int i = 0; i < 3; i++)
+		close(fd[i]);
+}
+
+static void ended_epoch_is_refused(void **state)
+{
+	int fd = visitor_greet(engine, me, NULL);
+	struct frame f;
+
+	(void)state;
+	fill(&f, 1, 1, 8);
+	f.m.epoch = 2;
+	visitor_say(fd, NOTIFY, 7, &f.m.base);
+	hear_notified(fd, TEI_STATUS_STALE, 0);
+	expect_none();
+	close(fd);
+}
+
+static void refused(const struct frame *f)
+{
+	uint64_t before = rig_stat(engine, "te_control_refused_total", "body");
+	int fd = visitor_greet(engine, me, NULL);
+
+	visitor_say(fd, NOTIFY, 7, &f->m.base);
+	visitor_await_close(fd);
+	assert_int_equal(rig_stat(engine, "te_control_refused_total", "body"),
+			 before + 1);
+	expect_none();
+}
+
+static void malformed_notifications_are_refused(void **state)
+{
+	struct frame f;
+
+	(void)state;
+	fill(&f, 1, 0, 8);
+	refused(&f);
+	fill(&f, 1, TEI_NOTIFY_FRAME_MAX + 1, 8);
+	refused(&f);
+	fill(&f, 0, 1, 8);
+	refused(&f);
+	fill(&f, 2, 1, 8); /* where is the first one? */
+	refused(&f);
+	fill(&f, UINT64_MAX, 1, 8);
+	refused(&f);
+	fill(&f, 1, 1, TE_NOTIFY_MAX + 1);
+	refused(&f);
+	fill(&f, 1, 2, 8);
+	f.message[1].len = 0;
+	refused(&f);
+}
+
+static void stranger_without_hello_notifies_nobody(void **state)
+{
+	int fd = visitor_connect(engine);
+	struct frame f;
+
+	(void)state;
+	fill(&f, 1, 1, 8);
+	visitor_say(fd, NOTIFY, 7, &f.m.base);
+	visitor_await_close(fd);
+	expect_none();
+}
+
+static bool all_taken(struct te_batch *batch, uint32_t *n)
+{
+	struct te_notify message;
+
+	while (!te_notify_take(engine, &message)) {
+		assert_int_equal(*(const uint8_t *)message.bytes, ++*n);
+		assert_string_equal(message.from, te_engine_name(engine));
+		te_notify_free(&message);
+	}
+	return !te_batch_wait(batch, 1);
+}
+
+static void engine_notifies_itself(void **state)
+{
+	te_segment_id id = rig_segment(engine, engine);
+	struct te_batch *batch;
+	struct te_completion c;
+	uint8_t numbers[16];
+	uint32_t n = 0;
+
+	(void)state;
+	assert_int_equal(te_batch_create(engine, 16, &batch), 0);
+	for (uint8_t i = 0; i < 16; i++) {
+		struct iovec piece = {&numbers[i], 1};
+		struct te_request r = rig_request(id, TE_NOTIFY, NULL, &piece);
+
+		numbers[i] = i + 1;
+		assert_int_equal(te_batch_submit(batch, &r, 1), 0);
+	}
+	while (!all_taken(batch, &n))
+		;
+	all_taken(batch, &n); /* what came just before the end */
+	assert_int_equal(n, 16);
+	while (te_batch_poll(batch, &c, 1) == 1)
+		assert_int_equal(c.error, 0);
+	te_batch_destroy(batch);
+}
+
+#define WITH_ENGINE(test) \
+	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_ENGINE(same_number_is_taken_once),
+		WITH_ENGINE(numbers_are_each_ones_own),
+		WITH_ENGINE(full_inbox_says_when_it_has_room),
+		WITH_ENGINE(memory_of_all_messages_is_bounded),
+		WITH_ENGINE(ended_epoch_is_refused),
+		WITH_ENGINE(malformed_notifications_are_refused),
+		WITH_ENGINE(stranger_without_hello_notifies_nobody),
+		WITH_ENGINE(engine_notifies_itself),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
