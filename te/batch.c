@@ -27,10 +27,13 @@ static struct te_batch *make(struct te_engine *engine, uint32_t capacity)
 		return NULL;
 	batch->requests = tei_calloc(capacity, sizeof(*batch->requests));
 	batch->cohorts = tei_calloc(capacity, sizeof(*batch->cohorts));
+	batch->merged = tei_calloc(capacity, sizeof(*batch->merged));
 	batch->order = tei_calloc(capacity, sizeof(*batch->order));
-	if (!batch->requests || !batch->cohorts || !batch->order) {
+	if (!batch->requests || !batch->cohorts || !batch->merged ||
+	    !batch->order) {
 		tei_free(batch->requests);
 		tei_free(batch->cohorts);
+		tei_free(batch->merged);
 		tei_free(batch->order);
 		tei_free(batch);
 		return NULL;
@@ -38,6 +41,7 @@ static struct te_batch *make(struct te_engine *engine, uint32_t capacity)
 	batch->engine = engine;
 	batch->capacity = capacity;
 	batch->cancel.fn = cancel_came;
+	tei_mpsc_init(&batch->cancels);
 	atomic_init(&batch->event, -1);
 	tei_list_init(&batch->chunks);
 	tei_list_init(&batch->dirty);
@@ -81,6 +85,7 @@ void tei_batch_free(struct te_batch *batch)
 	tei_pieces_free(&batch->chunks);
 	tei_sleeper_fini(&batch->sleeper);
 	tei_free(batch->order);
+	tei_free(batch->merged);
 	tei_free(batch->cohorts);
 	tei_free(batch->requests);
 	tei_free(batch);
@@ -271,23 +276,37 @@ int te_batch_eventfd(struct te_batch *batch)
 
 /* ---- cancelling, reset, the end ---- */
 
+/* One that has not begun yet looks at `canceled` when it does. */
+static void abort_begun(struct tei_request *r)
+{
+	if (r->begun)
+		tei_request_abort(r, -ECANCELED);
+}
+
+static void abort_all(struct te_batch *batch)
+{
+	uint32_t i, n = atomic_load_explicit(&batch->n_submitted,
+					     memory_order_acquire);
+
+	for (i = 0; i < n; i++)
+		abort_begun(&batch->requests[i]);
+}
+
 /* Requests submitted before the cancellation have begun by now. Token. */
 static void cancel_came(struct tei_call *call)
 {
 	struct te_batch *batch = TEI_CONTAINER(call, struct te_batch, cancel);
-	uint32_t i, n = atomic_load_explicit(&batch->n_submitted,
-					     memory_order_acquire);
-	bool all;
+	struct tei_mpsc_node *node, *next;
 
 	/* Whoever cancels from now on posts again. */
 	atomic_store(&batch->cancel_running, true);
 	atomic_store(&batch->cancel_posted, false);
-	all = atomic_exchange(&batch->cancel_all, false);
-	for (i = 0; i < n; i++) {
-		struct tei_request *r = &batch->requests[i];
-
-		if (r->begun && (all || atomic_load(&r->canceled)))
-			tei_request_abort(r, -ECANCELED);
+	if (atomic_exchange(&batch->cancel_all, false))
+		abort_all(batch);
+	for (node = tei_mpsc_take_all(&batch->cancels); node; node = next) {
+		next = node->next;
+		abort_begun(
+			TEI_CONTAINER(node, struct tei_request, cancel_node));
 	}
 	atomic_store_explicit(&batch->cancel_running, false,
 			      memory_order_release);
@@ -330,7 +349,9 @@ int te_request_cancel(struct te_batch *batch, uint32_t index)
 	r = &batch->requests[index];
 	if (atomic_load_explicit(&r->final, memory_order_acquire))
 		return 0;
-	atomic_store(&r->canceled, true);
+	if (atomic_exchange(&r->canceled, true))
+		return 0;
+	tei_mpsc_push(&batch->cancels, &r->cancel_node);
 	post_cancel(batch);
 	return 0;
 }

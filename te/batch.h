@@ -31,6 +31,7 @@ struct te_batch {
 	struct tei_request *requests; /* requests[capacity] */
 	struct tei_cohort
 		*cohorts;       /* cohorts[capacity], by the first's index */
+	struct iovec *merged;   /* merged[capacity]: pieces of merged works */
 	uint32_t *order;        /* order[capacity]: as they ended */
 	struct tei_list chunks; /* of piece lists; one submitter */
 	uint32_t n_taken;       /* by poll; one thread at a time */
@@ -47,6 +48,7 @@ struct te_batch {
 	_Atomic bool closing; /* relaxed: takes no requests any more */
 
 	_Atomic bool cancel_all, cancel_posted, cancel_running;
+	struct tei_mpsc cancels; /* requests, by cancel_node */
 	struct tei_call cancel;
 
 	struct tei_sleeper sleeper; /* who waits; one at a time */

@@ -59,7 +59,8 @@ void tei_cohort_begin(struct tei_cohort *cohort)
 		r->begun = true;
 		if (rc)
 			refuse_for_memory(r, -EIO);
-		else if (closing)
+		else if (closing || atomic_load_explicit(&r->canceled,
+							 memory_order_relaxed))
 			tei_request_refuse(r, -ECANCELED);
 		else
 			tei_request_admit(r);

@@ -325,6 +325,7 @@ static void close_initiator(struct tei_link *link)
 	link->open = false;
 	tei_list_del(&link->of_rail);
 	tei_due_clear(w, &link->out.due);
+	tei_due_clear(w, &link->out.part);
 	if (pair->link == link)
 		pair->link = NULL;
 	assess(link, confirms);

@@ -13,6 +13,7 @@
 #include "te/engine.h"
 #include "te/health.h"
 #include "te/link.h"
+#include "te/merge.h"
 #include "te/peer.h"
 #include "te/plan.h"
 #include "te/work.h"
@@ -202,7 +203,9 @@ static void left_queue(struct tei_request *r)
 		tei_list_del(&r->queue);
 }
 
-static bool make(struct fill *f, struct tei_request *r, int i, uint64_t length)
+/* @together: bytes that it and those that follow may have in one slice. */
+static bool make(struct fill *f, struct tei_request *r, int i, uint64_t length,
+		 uint64_t together)
 {
 	struct tei_link *link = link_at(f, i);
 	struct tei_plan_rail *rail = &f->plan.rails[i];
@@ -211,8 +214,11 @@ static bool make(struct fill *f, struct tei_request *r, int i, uint64_t length)
 
 	if (!has_key(r, link))
 		return false;
-	made = r->n_redo ? tei_work_make_again(r, link)
-			 : tei_work_make(r, link, length);
+	if (r->n_redo)
+		made = tei_work_make_again(r, link);
+	else
+		made = tei_merge_make(r, link, together) ||
+		       tei_work_make(r, link, length);
 	if (!made)
 		return false;
 	left_queue(r);
@@ -227,7 +233,7 @@ static bool make(struct fill *f, struct tei_request *r, int i, uint64_t length)
 
 static bool offer(struct fill *f, struct tei_request *r, uint64_t may)
 {
-	uint64_t length = 0, rest = r->length - r->cursor;
+	uint64_t length = 0, together = 0, rest = r->length - r->cursor;
 	int i;
 
 	if (r->n_redo)
@@ -235,7 +241,11 @@ static bool offer(struct fill *f, struct tei_request *r, uint64_t may)
 	if (f->plan.waiting < rest)
 		f->plan.waiting = rest;
 	i = tei_plan_next(&f->plan, may, rest, &length);
-	return i >= 0 && make(f, r, i, length);
+	if (i < 0)
+		return false;
+	if (length == r->length && tei_merge_may(r))
+		together = tei_plan_part(&f->plan, may, i);
+	return make(f, r, i, length, together);
 }
 
 /*
@@ -299,7 +309,7 @@ static void try_pairs(struct fill *f)
 		length = r->length - r->cursor;
 		if (length >= 2 * f->plan.limits.slice_min)
 			length = f->plan.limits.slice_min;
-		make(f, r, i, length);
+		make(f, r, i, length, 0);
 	}
 }
 

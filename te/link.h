@@ -69,6 +69,7 @@ struct tei_link_out {
 	uint64_t late_since;   /* ns: the same, slow; 0: it is not */
 	uint64_t suspected_at; /* ns: when the peer was last probed for it */
 	struct tei_due due;    /* connect time-out, then the watch */
+	struct tei_due part;   /* a merged slice shall not wait longer */
 
 	/* Handed to control by ask, back by answer. */
 	struct tei_call ask, answer;

@@ -102,7 +102,8 @@ static bool awaits_a_link(const struct tei_request *r)
 {
 	if (r->op == TE_NOTIFY)
 		return tei_notify_is_going(r->notify);
-	if (r->n_redo || r->parked)
+	if (r->n_redo || r->parked ||
+	    (r->merged && r->merged->state == TEI_WORK_LIMBO))
 		return true;
 	tei_list_for_each (node, &r->works) {
 		if (tei_list_entry(node, struct tei_work, of_request)->state ==

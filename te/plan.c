@@ -148,6 +148,17 @@ static int one_alone(const struct tei_plan *plan, int rail, uint64_t rest,
 	return has_room_for(plan, rail, *length) ? rail : -1;
 }
 
+uint64_t tei_plan_part(const struct tei_plan *plan, uint64_t may, int rail)
+{
+	const struct tei_plan_rail *mine = &plan->rails[rail];
+	struct sums sums;
+
+	if (!(may & (may - 1)))
+		return mine->slice;
+	sums = sum_up(plan, may);
+	return part_of(plan, mine, plan->waiting, &sums);
+}
+
 int tei_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
 		  uint64_t *length)
 {

@@ -56,6 +56,12 @@ int tei_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
 		  uint64_t *length);
 
 /*
+ * As much as @rail, of @may, should get at once of what waits, were all that
+ * one request: how much of small ones it may carry together.
+ */
+uint64_t tei_plan_part(const struct tei_plan *plan, uint64_t may, int rail);
+
+/*
  * Set @rail's slice and window: enough to keep it busy, and no more. @rate: as
  * it was measured; 0: never, so begin with little.
  */

@@ -10,6 +10,7 @@
 #include "te/crc.h"
 #include "te/engine.h"
 #include "te/link.h"
+#include "te/merge.h"
 #include "te/notify.h"
 #include "te/peer.h"
 #include "te/work.h"
@@ -66,6 +67,8 @@ void tei_request_settle(struct tei_request *r)
 /* All that is not at a backend; a write in limbo may still land. */
 static void drop_unposted(struct tei_request *r)
 {
+	if (r->merged)
+		tei_merged_drop(r);
 	tei_list_for_each_safe (node, tmp, &r->works) {
 		struct tei_work *work =
 			tei_list_entry(node, struct tei_work, of_request);
@@ -112,6 +115,8 @@ void tei_request_abort(struct tei_request *r, int err)
 		r->error = err;
 	tei_list_del(&r->queue);
 	drop_unposted(r);
+	if (r->merged)
+		tei_merged_cancel(r);
 	while ((work = next_to_cancel(r))) {
 		struct tei_endpoint *ep = &work->link->ep;
 

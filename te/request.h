@@ -45,14 +45,15 @@ enum tei_work_state {
 
 /* A part of a request: what is posted to one endpoint at once. */
 struct tei_work {
-	struct tei_list of_request; /* request.works */
-	struct tei_list of_link;    /* link.out.ready, posted or limbo */
-	struct tei_request *request;
-	struct tei_link *link;     /* NULL in redo */
-	struct tei_rail_box *rail; /* whose slab it is from */
-	uint64_t offset;           /* in the request */
-	uint64_t posted_at;        /* ns */
-	uint64_t late_at;          /* ns: what to expect of it is long over */
+	struct tei_list of_request;  /* request.works */
+	struct tei_list of_link;     /* link.out.ready, posted or limbo */
+	struct tei_request *request; /* request[n] when merged */
+	struct tei_link *link;       /* NULL in redo */
+	struct tei_rail_box *rail;   /* whose slab it is from */
+	uint64_t offset;             /* in the request */
+	uint64_t posted_at;          /* ns */
+	uint64_t late_at;            /* ns: what to expect of it is long over */
+	uint32_t n, n_live; /* requests, see merge.h; 1 for a part of one */
 	uint8_t state;
 	bool canceled;
 	bool lone;              /* nothing else was posted to the link */
@@ -79,6 +80,7 @@ struct tei_request {
 	/* Token. */
 	struct tei_list queue; /* peer->w.queue or parked */
 	struct tei_list works;
+	struct tei_work *merged; /* with others, instead of works */
 	uint32_t n_out;          /* works ready, posted or in limbo */
 	uint32_t n_redo;         /* works in redo */
 	struct tei_remote *held; /* keeps the region and its keys */
@@ -95,14 +97,16 @@ struct tei_request {
 	bool doubted;   /* after that it has been asked; not another time */
 	int refusal;    /* the owner's word that was doubted */
 	bool loud;      /* something of it might still land */
+	bool alone;     /* not to be merged */
 	uint64_t reach; /* rails that have a key for its region, a bit each */
 	uint64_t avoid; /* rails that do not reach its region, a bit each */
 
 	uint64_t bytes;
 	uint32_t crc, retries, rail;
 	int32_t error, provider_code;
-	_Atomic bool final;    /* release: all of the above */
-	_Atomic bool canceled; /* relaxed; the call that follows orders it */
+	_Atomic bool final;               /* release: all of the above */
+	_Atomic bool canceled;            /* in batch.cancels, once */
+	struct tei_mpsc_node cancel_node; /* batch.cancels */
 };
 
 /* Token; for other threads `final` is to be read with acquire. */

@@ -10,6 +10,7 @@
 #include "te/engine.h"
 #include "te/health.h"
 #include "te/link.h"
+#include "te/merge.h"
 #include "te/peer.h"
 
 #define PAUSE_STEPS 6u /* of no room at the owner: 1 ms .. 64 ms */
@@ -64,8 +65,8 @@ static void overtake(struct tei_link *link, struct tei_work *work)
 	}
 }
 
-static struct tei_work *make(struct tei_request *r, struct tei_link *link,
-			     uint64_t offset, uint64_t length)
+struct tei_work *tei_work_new(struct tei_request *r, struct tei_link *link,
+			      uint64_t offset, uint64_t length)
 {
 	const struct tei_blob *key = &r->region->key[link->out.remote_pos];
 	struct tei_work *work = tei_slab_get(&link->rail->works);
@@ -76,6 +77,7 @@ static struct tei_work *make(struct tei_request *r, struct tei_link *link,
 	work->link = link;
 	work->rail = link->rail;
 	work->offset = offset;
+	work->n = work->n_live = 1;
 	work->state = TEI_WORK_READY;
 	tei_list_init(&work->slice.link);
 	work->slice.ep = &link->ep;
@@ -86,27 +88,33 @@ static struct tei_work *make(struct tei_request *r, struct tei_link *link,
 	work->slice.length = length;
 	work->slice.key = key->bytes;
 	work->slice.key_len = (uint32_t)key->len;
-	aim_crc(work);
-	tei_list_add_tail(&r->works, &work->of_request);
+	tei_list_init(&work->of_request);
 	tei_list_add_tail(&link->out.ready, &work->of_link);
 	if (r->priority == TE_PRIORITY_URGENT)
 		overtake(link, work);
-	r->n_out++;
-	r->rail = link->rail->rail.index;
 	link->out.n_ready++;
 	link->out.bytes += length;
 	return work;
 }
 
-void tei_work_free(struct tei_work *work)
+static struct tei_work *make(struct tei_request *r, struct tei_link *link,
+			     uint64_t offset, uint64_t length)
+{
+	struct tei_work *work = tei_work_new(r, link, offset, length);
+
+	if (!work)
+		return NULL;
+	aim_crc(work);
+	tei_list_add_tail(&r->works, &work->of_request);
+	r->n_out++;
+	r->rail = link->rail->rail.index;
+	return work;
+}
+
+void tei_work_release(struct tei_work *work)
 {
 	struct tei_link *link = work->link;
 
-	if (work->state == TEI_WORK_REDO) {
-		work->request->n_redo--;
-	} else {
-		work->request->n_out--;
-	}
 	if (work->state == TEI_WORK_READY) {
 		link->out.n_ready--;
 		link->out.bytes -= work->slice.length;
@@ -114,6 +122,15 @@ void tei_work_free(struct tei_work *work)
 	tei_list_del(&work->of_link);
 	tei_list_del(&work->of_request);
 	tei_slab_put(&work->rail->works, work);
+}
+
+void tei_work_free(struct tei_work *work)
+{
+	if (work->state == TEI_WORK_REDO)
+		work->request->n_redo--;
+	else
+		work->request->n_out--;
+	tei_work_release(work);
 }
 
 /* Where byte @offset of the request is. */
@@ -219,6 +236,10 @@ static void good(struct tei_work *work)
 	struct tei_slice *slice = &work->slice;
 	uint64_t after;
 
+	if (tei_work_is_merged(work)) {
+		tei_merged_good(work);
+		return;
+	}
 	r->bytes += slice->length;
 	if (slice->crc_len) {
 		after = r->crc_from + r->crc_len -
@@ -234,6 +255,10 @@ static void bad(struct tei_work *work, int err, bool loud)
 {
 	struct tei_request *r = work->request;
 
+	if (tei_work_is_merged(work)) {
+		tei_merged_bad(work, err, loud);
+		return;
+	}
 	if (loud && r->op == TE_WRITE)
 		r->loud = true;
 	if (!r->provider_code)
@@ -249,6 +274,10 @@ static void redo(struct tei_work *work)
 	struct tei_link *link = work->link;
 
 	assert(link); /* only those in state REDO have none */
+	if (tei_work_is_merged(work)) {
+		tei_merged_apart(work, false);
+		return;
+	}
 	if (work->state == TEI_WORK_READY) {
 		link->out.n_ready--;
 		link->out.bytes -= work->slice.length;
@@ -276,6 +305,10 @@ static void doubt(struct tei_work *work, int err)
 {
 	struct tei_request *r = work->request;
 
+	if (tei_work_is_merged(work)) {
+		tei_merged_apart(work, true);
+		return;
+	}
 	if (r->error || r->doubted || r->peer->self) {
 		bad(work, err, false);
 		return;
@@ -294,10 +327,12 @@ static void unsettled(struct tei_work *work)
 
 	if (!r->provider_code)
 		r->provider_code = work->slice.provider_code;
-	if (r->error) {
+	if (r->error && !tei_work_is_merged(work)) {
 		bad(work, r->error, !link->out.settled);
 	} else if (r->op == TE_READ || link->out.settled) {
 		redo(work);
+	} else if (tei_work_is_merged(work)) {
+		tei_merged_limbo(work);
 	} else {
 		work->state = TEI_WORK_LIMBO;
 		tei_list_add_tail(&link->out.limbo, &work->of_link);
@@ -311,7 +346,7 @@ static void busy(struct tei_work *work)
 	struct tei_peer *peer = r->peer;
 	uint32_t step = r->retries < PAUSE_STEPS ? r->retries : PAUSE_STEPS;
 
-	if (r->error || r->retries > BUSY_MAX) {
+	if ((r->error && !tei_work_is_merged(work)) || r->retries > BUSY_MAX) {
 		bad(work, r->error ? r->error : -EIO, false);
 		return;
 	}
@@ -324,9 +359,13 @@ static void busy(struct tei_work *work)
 static void elsewhere(struct tei_work *work)
 {
 	struct tei_request *r = work->request;
+	uint32_t i;
 
-	r->avoid |= (uint64_t)1 << work->rail->rail.index;
-	if (r->error || !(r->reach & ~r->avoid))
+	for (i = 0; i < work->n; i++)
+		r[i].avoid |= (uint64_t)1 << work->rail->rail.index;
+	if (tei_work_is_merged(work))
+		redo(work);
+	else if (r->error || !(r->reach & ~r->avoid))
 		bad(work, r->error ? r->error : -EIO, false);
 	else
 		redo(work);
@@ -355,6 +394,8 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 		elsewhere(work);
 	else if (work->canceled)
 		bad(work, -ECANCELED, !link->out.settled);
+	else if (tei_work_is_merged(work) && slice->op == TEI_READ)
+		tei_merged_apart(work, true);
 	else
 		bad(work, -EIO, true);
 	if (err == -ESTALE && link->out.state != TEI_LINK_BROKEN)

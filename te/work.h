@@ -24,6 +24,11 @@ void tei_works_of_broken(struct tei_link *link);
 void tei_works_quiet(struct tei_link *link);
 /* The owner will never confirm: the requests of what is in limbo end. */
 void tei_works_lost(struct tei_link *link);
+/* One for the link, ready and counted there, but not yet of the request. */
+struct tei_work *tei_work_new(struct tei_request *r, struct tei_link *link,
+			      uint64_t offset, uint64_t length);
+/* The reverse; it was of no request, or of none any more. */
+void tei_work_release(struct tei_work *work);
 /* Give it up: nobody will ask for it again. */
 void tei_work_free(struct tei_work *work);
 /* request.c: end the request if nothing of it is out and all is said. */

@@ -84,6 +84,7 @@ void fake_reset(void)
 	atomic_store(&fake.break_after, -1);
 	atomic_store(&fake.break_rail, -1);
 	atomic_store(&fake.down_rail, -1);
+	atomic_store(&fake.refuse_at, 0);
 	atomic_store(&fake.refuse_connects, 0);
 	atomic_store(&fake.fail_posts, 0);
 	atomic_store(&fake.busy, 0);
@@ -384,10 +385,12 @@ static int carry(struct tei_slice *slice)
 	uint32_t access = slice->op == TEI_WRITE ? TE_ACCESS_REMOTE_WRITE
 						 : TE_ACCESS_REMOTE_READ;
 	struct fake_half *half = half_of(slice->ep);
-	uint64_t pin;
+	uint64_t pin, bad = atomic_load(&fake.refuse_at);
 	void *remote;
 	int rc = -ECONNRESET;
 
+	if (bad >= slice->remote && bad - slice->remote < slice->length)
+		return -EFAULT;
 	tei_mutex_lock(&mu);
 	if (half->other)
 		rc = tei_region_pin(half->other->base, slice->key,

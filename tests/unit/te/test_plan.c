@@ -366,6 +366,27 @@ static void slow_rail_has_little_in_flight(void **state)
 	assert_int_equal(slow.window, 2 * KIB(64));
 }
 
+static void small_ones_that_go_together_are_shared_among_rails(void **state)
+{
+	static struct tei_plan plan;
+	uint64_t many, few;
+
+	(void)state;
+	plan = (struct tei_plan){.limits = limits};
+	for (int i = 0; i < 2; i++) {
+		plan.rails[i].rate = GUESS;
+		tei_plan_size(&plan.rails[i], GUESS, &limits);
+	}
+	plan.waiting = KIB(400);
+	many = tei_plan_part(&plan, 3, 0);
+	assert_true(many >= KIB(64) && many <= KIB(200));
+	plan.waiting = KIB(100);
+	few = tei_plan_part(&plan, 3, 0);
+	assert_int_equal(few, KIB(100));
+	plan.rails[1].slice = KIB(1024);
+	assert_int_equal(tei_plan_part(&plan, 2, 1), KIB(1024));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -385,6 +406,8 @@ int main(void)
 			rail_that_gets_slower_does_not_hold_up_the_end),
 		cmocka_unit_test(window_grows_until_a_long_way_is_full),
 		cmocka_unit_test(slow_rail_has_little_in_flight),
+		cmocka_unit_test(
+			small_ones_that_go_together_are_shared_among_rails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

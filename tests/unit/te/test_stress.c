@@ -57,6 +57,30 @@ static bool is_expected(const struct te_completion *c)
 	return !c->error || c->error == -ECANCELED || c->error == -ESTALE;
 }
 
+/* Side by side at the owner, one piece each: the engine may merge them. */
+static size_t fill_adjacent(struct mover *m, struct te_request *requests,
+			    struct iovec (*pieces)[3])
+{
+	size_t i, n = 2 + draw(&m->seed, N_BATCH - 1);
+	size_t len = 1 + draw(&m->seed, 5000), stride = len;
+	uint32_t op = draw(&m->seed, 2) ? TE_READ : TE_WRITE;
+
+	if (draw(&m->seed, 2))
+		stride += 64;
+	for (i = 0; i < n; i++) {
+		pieces[i][0] = (struct iovec){m->local + i * stride, len};
+		requests[i] = (struct te_request){
+			.op = op,
+			.segment = far,
+			.remote = (uintptr_t)memory + i * len,
+			.pieces = pieces[i],
+			.n_pieces = 1,
+			.timeout_ms = TIMEOUT_MS,
+		};
+	}
+	return n;
+}
+
 static size_t fill(struct mover *m, struct te_request *requests,
 		   struct iovec (*pieces)[3])
 {
@@ -147,7 +171,8 @@ static void move_once(struct mover *m, struct te_batch *batch)
 {
 	struct te_request requests[N_BATCH];
 	struct iovec pieces[N_BATCH][3];
-	size_t n = fill(m, requests, pieces);
+	size_t n = draw(&m->seed, 3) ? fill(m, requests, pieces)
+				     : fill_adjacent(m, requests, pieces);
 	int rc;
 
 	if (draw(&m->seed, 2)) /* or let the fd be made in flight */
