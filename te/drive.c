@@ -19,6 +19,10 @@
 #define LITTLE     (16u << 10) /* bytes to copy inside a submit */
 #define SPIN_ALONE (10 * TEI_NS_PER_US)
 
+#define YIELD_EVERY TEI_NS_PER_MS
+#define YIELD_LONG  (5 * TEI_NS_PER_US)
+#define CROWDED     TEI_NS_PER_MS
+
 bool tei_worker_has_thread(const struct tei_worker *w)
 {
 	return w->engine->config.worker_thread;
@@ -78,13 +82,32 @@ void tei_drive_look(struct tei_worker *w, int ms)
 	}
 }
 
-void tei_spin_once(uint64_t since)
+/*
+ * Whoever we wait for may need this very core: schedulers like to wake it where
+ * we have sent from. A yield that takes long tells so, and costs little where
+ * nobody else is there. So there is one soon after idleness, then one a
+ * millisecond, and all the time once what we wait for is late.
+ */
+static void yield(struct tei_worker *w)
 {
-	/* Where all cores are busy whoever we wait for may need this one. */
-	if (since > SPIN_ALONE)
-		sched_yield();
+	uint64_t from = tei_now_ns(), now;
+
+	sched_yield();
+	now = tei_now_ns();
+	w->yield_at = now + YIELD_EVERY;
+	if (now - from > YIELD_LONG)
+		w->crowded_until = now + CROWDED;
+}
+
+bool tei_spin_once(struct tei_worker *w, uint64_t since)
+{
+	if (w->now < w->crowded_until)
+		return false;
+	if (since > SPIN_ALONE || w->now >= w->yield_at)
+		yield(w);
 	else
 		tei_relax();
+	return true;
 }
 
 /* ---- token ---- */
@@ -272,7 +295,18 @@ static bool is_little(const struct tei_worker *w)
 	return bytes <= LITTLE;
 }
 
-static bool progress_rails(struct tei_worker *w, bool with_polled)
+static bool may_progress(const struct tei_worker *w,
+			 const struct tei_rail_box *box,
+			 enum tei_drive_with with)
+{
+	if (box->dead)
+		return false;
+	if (!is_polled(box))
+		return with != TEI_WITH_NEXT_TO_NOTHING;
+	return with == TEI_WITH_ALL || is_little(w);
+}
+
+static bool progress_rails(struct tei_worker *w, enum tei_drive_with with)
 {
 	bool any = false;
 	uint32_t i;
@@ -281,7 +315,7 @@ static bool progress_rails(struct tei_worker *w, bool with_polled)
 		struct tei_rail_box *box = w->rails[i];
 		int n;
 
-		if (box->dead || (!with_polled && is_polled(box)))
+		if (!may_progress(w, box, with))
 			continue;
 		n = box->rail.ops->progress(&box->rail, BUDGET);
 		if (n < 0)
@@ -305,7 +339,7 @@ bool tei_drive_round(struct tei_worker *w, enum tei_drive_with with)
 	any = run_queue(w);
 	any |= run_dues(w);
 	any |= pump_peers(w);
-	any |= progress_rails(w, with == TEI_WITH_ALL || is_little(w));
+	any |= progress_rails(w, with);
 	any |= tei_links_close_broken(w);
 	tei_batch_publish_dirty(w, with == TEI_WITH_ALL);
 	return any;

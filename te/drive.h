@@ -46,8 +46,9 @@ void tei_drive_let_go(struct tei_worker *w, bool patient);
 
 /* What a round does for others beside posting and progress. */
 enum tei_drive_with {
-	TEI_WITH_A_LITTLE, /* short copies: of who only submits */
-	TEI_WITH_ALL,      /* any copies, and callbacks */
+	TEI_WITH_NEXT_TO_NOTHING, /* of who comes back to wait at once */
+	TEI_WITH_A_LITTLE,        /* short copies: of who only submits */
+	TEI_WITH_ALL,             /* any copies, and callbacks */
 };
 
 bool tei_worker_has_thread(const struct tei_worker *w);
@@ -79,7 +80,10 @@ static inline void tei_spin_learn(struct tei_worker *w, uint64_t *spin,
 		*spin = 0;
 }
 
-/* Once more round without work, @since ns after the last; others may run. */
-void tei_spin_once(uint64_t since);
+/*
+ * Once more round without work, @since ns after the last one with some. False:
+ * others need this core, spinning would only keep them from it. Token.
+ */
+bool tei_spin_once(struct tei_worker *w, uint64_t since);
 
 #endif

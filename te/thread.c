@@ -42,9 +42,8 @@ static void drive_while_busy(struct tei_worker *w)
 			worked_at = w->now;
 		else if (tei_drive_must_go_on(w))
 			tei_relax();
-		else if (w->now - worked_at < w->spin_thread)
-			tei_spin_once(w->now - worked_at);
-		else
+		else if (w->now - worked_at >= w->spin_thread ||
+			 !tei_spin_once(w, w->now - worked_at))
 			break;
 	}
 }

@@ -88,9 +88,8 @@ bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 			worked_at = w->now;
 		} else if (w->now >= deadline) {
 			break;
-		} else if (w->now - worked_at < w->spin_waiting) {
-			tei_spin_once(w->now - worked_at);
-		} else {
+		} else if (w->now - worked_at >= w->spin_waiting ||
+			   !tei_spin_once(w, w->now - worked_at)) {
 			tei_spin_learn(w, &w->spin_waiting,
 				       sleep_driving(w, deadline));
 			worked_at = w->now;
@@ -166,12 +165,14 @@ void tei_worker_post(struct tei_worker *w, struct tei_call *call)
 void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
 		       bool patient)
 {
+	enum tei_drive_with with =
+		patient ? TEI_WITH_NEXT_TO_NOTHING : TEI_WITH_A_LITTLE;
 	int i = 0;
 
 	tei_mpsc_push(&w->queue, &call->node);
 	if (tei_drive_take(w, TEI_SOON)) {
 		do {
-			tei_drive_round(w, TEI_WITH_A_LITTLE);
+			tei_drive_round(w, with);
 		} while (!tei_mpsc_empty(&w->queue) && ++i < ROUNDS_MAX);
 		tei_drive_let_go(w, patient);
 		return;
