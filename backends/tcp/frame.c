@@ -21,9 +21,10 @@ static const char too_many[] = "more requests than the window";
 /* ---- answers ---- */
 
 /* Answers come in the order of ids, but for those that are over. */
-static struct tei_slice *find_slice(const struct tei_list *list, uint64_t id)
+static struct tei_slice *find_from(const struct tei_list *pos,
+				   const struct tei_list *list, uint64_t id)
 {
-	tei_list_for_each (pos, list) {
+	for (; pos != list; pos = pos->next) {
 		struct tei_slice *slice =
 			tei_list_entry(pos, struct tei_slice, link);
 
@@ -33,6 +34,26 @@ static struct tei_slice *find_slice(const struct tei_list *list, uint64_t id)
 			break;
 	}
 	return NULL;
+}
+
+static struct tei_slice *find_slice(const struct tei_list *list, uint64_t id)
+{
+	return find_from(list->next, list, id);
+}
+
+/* The READ of @id; it comes behind what the train before it is about. */
+static struct tei_slice *find_read(const struct tcp_lane *lane, uint64_t id)
+{
+	const struct tei_list *list = &lane->sent_reads, *from = list->next;
+	const struct tcp_car *car;
+
+	if (lane->in && lane->in->n) {
+		car = &lane->in->car[lane->in->n - 1];
+		if (car->stream == TCP_STREAM_SLICE &&
+		    tcp_slice(car->slice)->id <= id)
+			from = &car->slice->link;
+	}
+	return find_from(from, list, id);
 }
 
 /* Only the first one can have been announced in part. */
@@ -197,7 +218,7 @@ static bool was_asked_for(const struct tei_slice *slice,
 
 static void take_data(struct tcp_lane *lane, const struct tcp_frame *f)
 {
-	struct tei_slice *slice = find_slice(&lane->sent_reads, f->id);
+	struct tei_slice *slice = find_read(lane, f->id);
 	struct tcp_car *car = add_car(lane, f);
 
 	if (!car)

@@ -24,7 +24,8 @@
 #include "base/net.h"
 
 #define EVENTS_MAX  64
-#define UNASKED_MAX 8
+#define UNASKED_MAX 64
+#define BULK_WEIGHT 16 /* of a round with bulk, in or out, among these */
 
 int tei_tcp_watch(struct tcp_rail *rail, int fd, struct tcp_source *source,
 		  uint32_t events)
@@ -258,7 +259,7 @@ void tei_tcp_cool(struct tcp_lane *lane)
 /* How many brought something. *ask: epoll is to be asked, too. */
 static int read_hot(struct tcp_rail *rail, bool *ask)
 {
-	bool any = false, bulk = false;
+	bool any = false;
 	int n = 0;
 
 	for (int i = 0; i < TCP_HOT_MAX; i++) {
@@ -270,11 +271,12 @@ static int read_hot(struct tcp_rail *rail, bool *ask)
 		any = true;
 		got = tei_tcp_receive(lane);
 		n += got > 0;
-		bulk |= got >= TCP_BULK_LEN;
+		if (got >= TCP_BULK_LEN || lane->interest & EPOLLOUT)
+			rail->n_unasked += BULK_WEIGHT;
 		if (!lane->hot)
 			tei_tcp_cool(lane);
 	}
-	*ask = !any || bulk || ++rail->n_unasked == UNASKED_MAX;
+	*ask = !any || ++rail->n_unasked >= UNASKED_MAX;
 	return n;
 }
 

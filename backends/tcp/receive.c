@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include "base/fault.h"
 #include <te/te.h>
@@ -32,7 +33,8 @@ ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
 	if (tei_fault_check(TEI_FAULT_IO))
 		return -ECONNRESET;
 	do
-		got = readv(lane->fd, iov, (int)n);
+		got = n == 1 ? recv(lane->fd, iov->iov_base, iov->iov_len, 0)
+			     : readv(lane->fd, iov, (int)n);
 	while (got < 0 && errno == EINTR);
 	return got < 0 ? -errno : got;
 }
