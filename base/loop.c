@@ -227,6 +227,8 @@ void tei_loop_stop(struct tei_loop *loop)
 {
 	atomic_store(&loop->stopping, true);
 	wake(loop);
+	if (!tei_list_empty(&loop->turned))
+		drain(loop); /* as its thread would */
 	if (!loop->has_thread)
 		return;
 	assert(!tei_loop_is_mine(loop));
