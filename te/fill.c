@@ -249,17 +249,30 @@ static bool offer(struct fill *f, struct tei_request *r, uint64_t may)
 }
 
 /*
+ * By how much a slice may exceed the windows. Urgent ones do, so a window that
+ * they keep full never has room for others: what has been passed too often goes
+ * on top of them, even where it is a large slice. They wait for it then.
+ */
+static uint64_t extra_of(const struct fill *f, uint32_t class, bool overdue)
+{
+	if (overdue)
+		return 2 * f->plan.limits.slice_max;
+	return class == TEI_QUEUE_URGENT ? f->plan.limits.slice_max : 0;
+}
+
+/*
  * False: nothing of that class can be posted now. Where one request finds no
  * rail, others that may use the same ones would hardly do better.
  */
 static bool serve(struct fill *f, uint32_t class)
 {
-	struct tei_list *requests = &f->peer->w.queue.classes[class];
-	uint64_t barred = class == TEI_QUEUE_BULK ? f->lean : 0;
+	struct tei_queue *q = &f->peer->w.queue;
+	struct tei_list *requests = &q->classes[class];
+	bool overdue = tei_queue_is_overdue(q, class);
+	uint64_t barred = class == TEI_QUEUE_BULK && !overdue ? f->lean : 0;
 	uint32_t n = 0;
 
-	f->plan.extra =
-		class == TEI_QUEUE_URGENT ? f->plan.limits.slice_max : 0;
+	f->plan.extra = extra_of(f, class, overdue);
 	tei_list_for_each_safe (node, tmp, requests) {
 		struct tei_request *r =
 			tei_list_entry(node, struct tei_request, queue);

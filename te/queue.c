@@ -34,7 +34,7 @@ int tei_queue_turn(const struct tei_queue *q, uint32_t not )
 	for (i = 0; i < TEI_QUEUE_CLASSES; i++) {
 		if ((not >> i & 1) || tei_list_empty(&q->classes[i]))
 			continue;
-		if (q->passed[i] >= TEI_QUEUE_PASSED)
+		if (tei_queue_is_overdue(q, i))
 			return (int)i;
 		if (first < 0)
 			first = (int)i;

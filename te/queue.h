@@ -35,6 +35,12 @@ void tei_queue_init(struct tei_queue *q);
 uint32_t tei_queue_class(uint32_t priority);
 /* The class to be served next, but none of the bit set @not; -1: nothing. */
 int tei_queue_turn(const struct tei_queue *q, uint32_t not );
+/* It has been passed too often: its turn comes before that of more urgent. */
+static inline bool tei_queue_is_overdue(const struct tei_queue *q,
+					uint32_t class)
+{
+	return q->passed[class] >= TEI_QUEUE_PASSED;
+}
 /* A slice of that class has been made. */
 void tei_queue_served(struct tei_queue *q, uint32_t class);
 
