@@ -13,6 +13,7 @@
 void tei_meter_start(struct tei_meter *m)
 {
 	m->running = false;
+	m->busy_since = m->busy_bytes = 0;
 }
 
 static uint64_t time_of(uint64_t bytes, uint64_t rate)
@@ -56,6 +57,7 @@ void tei_meter_lone(struct tei_meter *m, uint64_t now, uint64_t posted,
 {
 	m->lone_took = now - posted;
 	m->lone_bytes = bytes;
+	m->busy_since = posted;
 	if (!m->lone_took)
 		return;
 	if (m->rate && !m->guess)
@@ -70,9 +72,24 @@ static void take_sample(struct tei_meter *m)
 {
 	if (m->bytes < SAMPLE_MIN || m->last == m->since)
 		return;
+	m->busy_since = 0;
 	mix(m, m->bytes, m->last - m->since, false);
 	if (m->lone_took)
 		tell_delay(m);
+}
+
+/*
+ * What was done all at one instant gives no sample, but it shows how fast the
+ * rail is at least. Without it a rate once taken too low would stay: a rail
+ * that is thought slow gets little, and has done it all at once.
+ */
+static void raise_rate(struct tei_meter *m)
+{
+	double least = (double)m->busy_bytes * (double)TEI_NS_PER_S /
+		       (double)(m->last - m->busy_since);
+
+	if (least > (double)m->rate)
+		m->rate = (uint64_t)least;
 }
 
 static void begin_sample(struct tei_meter *m, uint64_t at)
@@ -97,6 +114,7 @@ void tei_meter_done(struct tei_meter *m, uint64_t now, uint64_t bytes,
 		    bool busy)
 {
 	m->used_at = now;
+	m->busy_bytes += bytes;
 	if (!m->running) {
 		begin_sample(m, now);
 		m->running = busy;
@@ -107,10 +125,12 @@ void tei_meter_done(struct tei_meter *m, uint64_t now, uint64_t bytes,
 	if (now > m->since)
 		m->bytes += bytes;
 	m->last = now;
-	if (!busy) {
-		take_sample(m);
-		m->running = false;
-	}
+	if (busy)
+		return;
+	take_sample(m);
+	if (m->busy_since)
+		raise_rate(m);
+	m->running = false;
 }
 
 void tei_meter_stalled(struct tei_meter *m)

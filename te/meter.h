@@ -27,6 +27,8 @@ struct tei_meter {
 	uint64_t used_at;     /* when the last slice was done */
 	/* A slice that found the rail empty, until its delay can be told. */
 	uint64_t lone_took, lone_bytes;
+	/* Since the first slice was posted, as long as there is no sample. */
+	uint64_t busy_since, busy_bytes;
 	bool running; /* the sample is */
 	bool guess;   /* the rate is from lone slices: too low, if anything */
 };

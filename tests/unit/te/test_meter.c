@@ -134,6 +134,22 @@ static void clumps_do_not_deceive(void **state)
 	assert_in_range(m.rate, LEN * 980, LEN * 1020);
 }
 
+/* It had 20 ms for them, so a megabyte a millisecond is the least. */
+static void clump_of_a_rail_thought_slow_raises_its_rate(void **state)
+{
+	struct tei_meter m = {0};
+	uint64_t now = move(&m, 0, 20, 4 * MS);
+
+	(void)state;
+	assert_in_range(m.rate, LEN * 240, LEN * 260);
+	tei_meter_start(&m);
+	now += 20 * MS;
+	tei_meter_lone(&m, now, now - 20 * MS, LEN);
+	for (int i = 1; i <= 20; i++)
+		tei_meter_done(&m, now, LEN, i < 20);
+	assert_in_range(m.rate, LEN * 990, LEN * 1010);
+}
+
 static void stall_lowers_the_rate(void **state)
 {
 	struct tei_meter m = {0};
@@ -156,6 +172,7 @@ int main(void)
 		cmocka_unit_test(disuse_brings_the_rate_back_to_what_others_do),
 		cmocka_unit_test(lone_slices_give_at_least_a_guess),
 		cmocka_unit_test(clumps_do_not_deceive),
+		cmocka_unit_test(clump_of_a_rail_thought_slow_raises_its_rate),
 		cmocka_unit_test(stall_lowers_the_rate),
 	};
 
