@@ -26,6 +26,7 @@ te_test(unit te notify $<TARGET_OBJECTS:te_test_fake>)
 te_test(unit te notify_ends $<TARGET_OBJECTS:te_test_fake>)
 te_test(unit te rails $<TARGET_OBJECTS:te_test_fake>)
 te_test(unit te reroute $<TARGET_OBJECTS:te_test_fake>)
+te_test(unit te warm $<TARGET_OBJECTS:te_test_fake>)
 te_test(unit te merge $<TARGET_OBJECTS:te_test_fake>)
 
 add_library(te_test_visitor OBJECT te/visitor.c)
