@@ -35,5 +35,11 @@ add_dependencies(te_test_visitor te_proto_control)
 te_test(unit te control $<TARGET_OBJECTS:te_test_visitor>)
 te_test(unit te inbox $<TARGET_OBJECTS:te_test_visitor>)
 add_dependencies(test_unit_te_inbox te_proto_control)
-te_test(unit te silence $<TARGET_OBJECTS:te_test_visitor>)
+add_library(te_test_owner OBJECT te/owner.c)
+target_link_libraries(te_test_owner PRIVATE te_flags)
+add_dependencies(te_test_owner te_proto_control)
+te_test(unit te notify_owner $<TARGET_OBJECTS:te_test_visitor>
+	$<TARGET_OBJECTS:te_test_owner>)
+te_test(unit te silence $<TARGET_OBJECTS:te_test_visitor>
+	$<TARGET_OBJECTS:te_test_owner>)
 add_dependencies(test_unit_te_silence te_proto_control)
