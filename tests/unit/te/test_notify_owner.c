@@ -74,7 +74,7 @@ static void answer_that_cannot_be_is_not_believed(void **state)
 	expect(&wrap, -ETIMEDOUT, 0);
 }
 
-static void owner_does_not_take_back_what_it_took(void **state)
+static void message_without_room_ends_at_its_deadline(void **state)
 {
 	static const struct owner_script once = {.taken = 1, LAST};
 
@@ -156,7 +156,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(answer_that_cannot_be_is_not_believed),
-		cmocka_unit_test(owner_does_not_take_back_what_it_took),
+		cmocka_unit_test(message_without_room_ends_at_its_deadline),
 		cmocka_unit_test(unanswered_message_is_sent_again),
 		cmocka_unit_test(message_that_was_taken_is_not_sent_again),
 		cmocka_unit_test(
