@@ -277,7 +277,9 @@ static int read_hot(struct tcp_rail *rail, bool *ask)
 		if (!lane->hot)
 			tei_tcp_cool(lane);
 	}
-	*ask = !any || ++rail->n_unasked >= UNASKED_MAX;
+	*ask = !any || (!n && rail->base->woken) ||
+	       ++rail->n_unasked >= UNASKED_MAX;
+	rail->base->woken = false;
 	return n;
 }
 
