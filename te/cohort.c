@@ -34,6 +34,20 @@ static void refuse_for_memory(struct tei_request *r, int err)
 	tei_request_refuse(r, err);
 }
 
+/*
+ * Also without news: what submit has read under the lock is announced a moment
+ * after it was written there.
+ */
+static bool is_behind(const struct tei_request *r)
+{
+	const struct tei_peer *peer = r->peer;
+
+	return atomic_load_explicit(&peer->news, memory_order_acquire) !=
+		       peer->w.news ||
+	       r->life != peer->w.life ||
+	       (r->epoch && r->epoch != peer->w.epoch);
+}
+
 void tei_cohort_begin(struct tei_cohort *cohort)
 {
 	struct tei_request *first = cohort->first;
@@ -45,8 +59,7 @@ void tei_cohort_begin(struct tei_cohort *cohort)
 	int rc;
 
 	/* First: it ends the active ones that the news have made stale. */
-	if (atomic_load_explicit(&peer->news, memory_order_acquire) !=
-	    peer->w.news)
+	if (is_behind(first))
 		tei_peer_sync(peer);
 	if (peer->self)
 		tei_peer_sync_self(peer);

@@ -63,6 +63,8 @@ struct tei_told {
 	struct tei_remote *remote; /* NULL until described */
 	uint64_t fresh;            /* the last question that remote answers */
 	uint64_t epoch, epoch_since;
+	/* That epoch has ended, the owner says; the next is not known yet. */
+	uint64_t epoch_over;
 	uint64_t fails; /* attempts that failed */
 	int fail_err;
 	struct tei_address address; /* where the control connection leads */
@@ -110,7 +112,7 @@ struct tei_peer_work {
 	uint32_t life;
 	bool up, runnable;
 	struct tei_remote *remote;
-	uint64_t fresh, epoch, fails;
+	uint64_t fresh, epoch, epoch_over, fails;
 	uint64_t pause_until; /* ns: the owner has no room just now */
 	struct tei_address address;
 	struct tei_list active;  /* cohorts, by of_peer */
@@ -225,5 +227,12 @@ void tei_peer_abort_all(struct tei_peer *peer, int err);
 void tei_peer_close_links(struct tei_peer *peer);
 /* Requests with TE_FAIL_FAST that no endpoint carries end with @err. */
 void tei_peer_fail_fast(struct tei_peer *peer, int err);
+/*
+ * The owner has refused work of @epoch as stale. Requests submitted from now
+ * on belong to the next epoch and wait until it is known.
+ */
+void tei_peer_epoch_over(struct tei_peer *peer, uint64_t epoch);
+/* It has been asked since: the one that is known holds. */
+void tei_peer_epoch_goes_on(struct tei_peer *peer);
 
 #endif

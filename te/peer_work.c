@@ -136,7 +136,7 @@ static void end_if_stale(struct tei_request *r, int err)
 {
 	const struct tei_peer *peer = r->peer;
 
-	if (r->life != peer->w.life || r->epoch != peer->w.epoch)
+	if (r->life != peer->w.life || (r->epoch && r->epoch != peer->w.epoch))
 		tei_request_refuse(r, err);
 }
 
@@ -157,6 +157,26 @@ static void end_stale(struct tei_peer *peer, bool settled)
 		tei_link_break(link, -ESTALE);
 	}
 	each_active(peer, end_if_stale, -ESTALE);
+}
+
+static void set_epoch_over(struct tei_peer *peer, uint64_t epoch)
+{
+	peer->w.epoch_over = epoch;
+	tei_mutex_lock(&peer->engine->mu);
+	peer->told.epoch_over = epoch;
+	tei_mutex_unlock(&peer->engine->mu);
+}
+
+void tei_peer_epoch_over(struct tei_peer *peer, uint64_t epoch)
+{
+	if (epoch == peer->w.epoch && epoch != peer->w.epoch_over)
+		set_epoch_over(peer, epoch);
+}
+
+void tei_peer_epoch_goes_on(struct tei_peer *peer)
+{
+	if (peer->w.epoch == peer->w.epoch_over)
+		set_epoch_over(peer, 0);
 }
 
 /* ---- taking over what control has told ---- */

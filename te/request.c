@@ -151,6 +151,26 @@ static int ask_again(struct tei_request *r, int err)
 	return -EAGAIN;
 }
 
+/*
+ * Of a request submitted after its epoch was said to be over: it belongs to
+ * the next one. What the owner answers to a question asked since then comes
+ * after its word of that epoch.
+ */
+static int bind_epoch(struct tei_request *r)
+{
+	struct tei_peer *peer = r->peer;
+
+	if (r->epoch)
+		return 0;
+	if (peer->w.epoch == peer->w.epoch_over &&
+	    ask_again(r, -ESTALE) == -EAGAIN)
+		return -EAGAIN;
+	tei_peer_epoch_goes_on(peer);
+	r->epoch = peer->w.epoch;
+	r->question = 0;
+	return 0;
+}
+
 /* 0: may go. -EAGAIN: the peer must describe itself first. Else final. */
 static int resolve(struct tei_request *r)
 {
@@ -159,7 +179,11 @@ static int resolve(struct tei_request *r)
 	struct tei_peer *peer = r->peer;
 	const struct tei_remote_region *region;
 
-	if (r->life != peer->w.life || r->epoch != peer->w.epoch)
+	if (r->life != peer->w.life)
+		return -ESTALE;
+	if (bind_epoch(r))
+		return -EAGAIN;
+	if (r->epoch != peer->w.epoch)
 		return -ESTALE;
 	if (r->doubted && !is_answered(r))
 		return -EAGAIN;

@@ -80,6 +80,8 @@ static int find_target(struct te_engine *engine, te_segment_id id,
 	t->peer = segment->peer;
 	t->life = segment->life;
 	t->epoch = segment->peer->told.epoch;
+	if (t->epoch == segment->peer->told.epoch_over)
+		t->epoch = 0; /* bound when the next one is known */
 	return 0;
 }
 

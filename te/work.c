@@ -339,6 +339,13 @@ static void unsettled(struct tei_work *work)
 	}
 }
 
+/* Its epoch has ended, though the word of that has not come to us yet. */
+static void stale(struct tei_work *work)
+{
+	tei_peer_epoch_over(work->request->peer, work->request->epoch);
+	bad(work, -ESTALE, false);
+}
+
 /* The owner has no room: not an error, but not again at once either. */
 static void busy(struct tei_work *work)
 {
@@ -387,7 +394,7 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 	else if (err == -EACCES || err == -EFAULT)
 		doubt(work, err);
 	else if (err == -ESTALE)
-		bad(work, err, false);
+		stale(work);
 	else if (err == -EAGAIN || err == -ENOMEM)
 		busy(work);
 	else if (err == -EOPNOTSUPP && !work->canceled)
