@@ -127,8 +127,10 @@ static void publish(struct te_batch *batch)
 	atomic_store_explicit(&batch->touching, false, memory_order_release);
 }
 
-void tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks)
+bool tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks)
 {
+	bool any = false;
+
 	tei_list_for_each_safe (node, tmp, &w->dirty) {
 		struct te_batch *batch =
 			tei_list_entry(node, struct te_batch, dirty);
@@ -137,7 +139,9 @@ void tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks)
 			continue;
 		tei_list_del(node);
 		publish(batch);
+		any = true;
 	}
+	return any;
 }
 
 /* ---- waiting ---- */

@@ -68,9 +68,9 @@ struct te_batch {
 void tei_batch_ended(struct te_batch *batch, struct tei_request *r);
 /*
  * Tell those who wait, at the end of a round. Without @with_callbacks batches
- * that have one stay dirty. Token.
+ * that have one stay dirty. Whether any was told. Token.
  */
-void tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks);
+bool tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks);
 /* As te_batch_cancel(), but leaves the work to the worker's thread. */
 void tei_batch_post_cancel_all(struct te_batch *batch);
 void tei_batch_completion(struct tei_request *r, struct te_completion *out);

@@ -353,6 +353,7 @@ bool tei_drive_round(struct tei_worker *w, enum tei_drive_with with)
 	any |= pump_peers(w);
 	any |= progress_rails(w, with);
 	any |= tei_links_close_broken(w);
-	tei_batch_publish_dirty(w, with == TEI_WITH_ALL);
+	/* Also what an earlier round has left: a waiter looks before it sleeps. */
+	any |= tei_batch_publish_dirty(w, with == TEI_WITH_ALL);
 	return any;
 }
