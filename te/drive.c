@@ -98,7 +98,9 @@ void tei_drive_look(struct tei_worker *w, int ms)
  * Whoever we wait for may need this very core: schedulers like to wake it where
  * we have sent from. A yield that takes long tells so, and costs little where
  * nobody else is there. So there is one soon after idleness, then one a
- * millisecond, and all the time once what we wait for is late.
+ * millisecond, and all the time once what we wait for is late. One long yield
+ * may be the doing of a thread that just looks around, such as our own; two in
+ * a row are not.
  */
 static void yield(struct tei_worker *w)
 {
@@ -106,9 +108,12 @@ static void yield(struct tei_worker *w)
 
 	sched_yield();
 	now = tei_now_ns();
-	w->yield_at = now + YIELD_EVERY;
-	if (now - from > YIELD_LONG)
+	if (now - from < YIELD_LONG) {
+		w->n_long_yields = 0;
+		w->yield_at = now + YIELD_EVERY;
+	} else if (++w->n_long_yields > 1) {
 		w->crowded_until = now + CROWDED;
+	}
 }
 
 bool tei_spin_once(struct tei_worker *w, uint64_t since)

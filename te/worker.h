@@ -108,6 +108,7 @@ struct tei_worker {
 	uint32_t n_guests;  /* endpoints of other engines towards us */
 	uint64_t spin_max, spin_waiting, spin_thread; /* ns */
 	uint64_t yield_at;      /* ns: to be tried by who spins */
+	uint32_t n_long_yields; /* in a row */
 	uint64_t crowded_until; /* ns: others need the core */
 	struct tei_heap dues;
 	struct tei_list runnable; /* peers with something to post */
