@@ -93,6 +93,17 @@ bool tei_cond_wait(struct tei_cond *cond, struct tei_mutex *mu,
 	return true;
 }
 
+/* All but those that a thread causes itself: blocked ones of these kill. */
+static void all_but_faults(sigset_t *set)
+{
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+	size_t i;
+
+	sigfillset(set);
+	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		sigdelset(set, faults[i]);
+}
+
 int tei_thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
 		     void *arg)
 {
@@ -102,7 +113,7 @@ int tei_thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
 	if (tei_fault_check(TEI_FAULT_THREAD))
 		return -EAGAIN;
 	/* The thread inherits the mask; the host's handlers stay the host's. */
-	sigfillset(&all);
+	all_but_faults(&all);
 	must(pthread_sigmask(SIG_SETMASK, &all, &old));
 	rc = pthread_create(out, NULL, fn, arg);
 	must(pthread_sigmask(SIG_SETMASK, &old, NULL));

@@ -50,8 +50,8 @@ bool tei_cond_wait(struct tei_cond *cond, struct tei_mutex *mu,
 		   uint64_t deadline_ns) TEI_REQUIRES(*mu);
 
 /*
- * Start a joinable thread with all signals blocked. @name: at most 15 bytes,
- * shown by ps and gdb. -EAGAIN, -ENOMEM.
+ * Start a joinable thread with all signals blocked but those of faults. @name:
+ * at most 15 bytes, shown by ps and gdb. -EAGAIN, -ENOMEM.
  */
 int tei_thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
 		     void *arg);
