@@ -67,11 +67,6 @@ struct tei_rail {
 	 * alone unless very little was posted. Token.
 	 */
 	bool busy;
-	/*
-	 * Set by the core, cleared by the backend if it cares: wait_fd() has
-	 * been seen readable since the last progress(). Token.
-	 */
-	bool woken;
 	/* Counters that the backend keeps; read by te_engine_stats(). */
 	_Atomic uint64_t sent_bytes, received_bytes; /* payload */
 	_Atomic uint64_t bad_frames; /* unreadable input, connection closed */
@@ -173,7 +168,15 @@ struct tei_backend_ops {
 	int (*region_add)(struct tei_rail *rail, uint64_t id, void *addr,
 			  uint64_t length, uint32_t access, void *key,
 			  size_t *len);
-	/* Same threads as region_add(); no slice of the region is in flight. */
+	/*
+	 * Let nobody begin to touch it any more. 0: nobody does; -EBUSY: ask
+	 * again. NULL: by then nobody can. Same threads as region_add().
+	 */
+	int (*region_hide)(struct tei_rail *rail, uint64_t id);
+	/*
+	 * Same threads; no slice of the region is in flight, and region_hide()
+	 * has said 0 or every endpoint is closed.
+	 */
 	void (*region_remove)(struct tei_rail *rail, uint64_t id);
 
 	/*

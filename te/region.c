@@ -3,8 +3,10 @@
 #include "te/region.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -14,6 +16,8 @@
 #include "te/engine.h"
 #include "te/link.h"
 
+#define SPINS      2000 /* about as long as a chunk takes */
+#define WARN_MS    2000
 #define ACCESS_ALL (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
 
 void tei_regions_init(struct tei_regions *r)
@@ -324,11 +328,62 @@ static void await_unpinned(struct te_engine *engine, struct tei_region *region)
 	tei_mutex_unlock(&r->mu);
 }
 
-static void remove_hidden(struct te_engine *engine, struct tei_region *region)
+/* False: some rail's peers still touch it. */
+static bool hide(struct te_engine *engine, struct tei_region *region)
+{
+	struct tei_worker *w = &engine->worker;
+	bool quiet = true;
+	uint32_t i;
+
+	for (i = 0; i < w->n_rails; i++) {
+		struct tei_rail *rail = &w->rails[i]->rail;
+
+		if (region->key[i] && rail->ops->region_hide &&
+		    rail->ops->region_hide(rail, region->id))
+			quiet = false;
+	}
+	return quiet;
+}
+
+static void pause_a_while(unsigned int turn)
+{
+	struct timespec step = {.tv_nsec = (long)TEI_NS_PER_MS};
+
+	if (turn < SPINS)
+		(void)sched_yield();
+	else
+		nanosleep(&step, NULL);
+}
+
+/* A copy under way takes microseconds, or as long as its process stands still. */
+static int await_hidden(struct te_engine *engine, struct tei_region *region,
+			uint64_t until)
+{
+	uint64_t warn = tei_now_ns() + WARN_MS * TEI_NS_PER_MS;
+	unsigned int turn;
+
+	for (turn = 0; !hide(engine, region); turn++) {
+		uint64_t now = tei_now_ns();
+
+		if (now >= until)
+			return -ETIMEDOUT;
+		if (now >= warn) {
+			LOG_WARN(
+				"engine %s: a region cannot be removed before "
+				"a process of this host, stopped in the middle "
+				"of a copy, goes on or ends",
+				engine->name);
+			warn = UINT64_MAX;
+		}
+		pause_a_while(turn);
+	}
+	return 0;
+}
+
+static void remove_quiet(struct te_engine *engine, struct tei_region *region)
 {
 	struct tei_regions *r = &engine->regions;
 
-	await_unpinned(engine, region);
 	unregister(engine, region);
 	tei_mutex_lock(&r->mu);
 	take_out(r, region);
@@ -336,7 +391,35 @@ static void remove_hidden(struct te_engine *engine, struct tei_region *region)
 	discard(engine, region);
 }
 
-int te_region_remove(struct te_engine *engine, te_region_id id)
+/* Shown, or left by one that ran out of time. */
+static struct tei_region *claim(struct tei_regions *r, te_region_id id,
+				bool *visible)
+{
+	struct tei_region *region;
+
+	tei_mutex_lock(&r->mu);
+	region = tei_handle_get(&r->handles, id);
+	if (region && !region->shown && !region->left)
+		region = NULL;
+	if (region) {
+		*visible = region->shown && region->access != 0;
+		if (region->shown)
+			change(r, region);
+		region->shown = region->left = false;
+	}
+	tei_mutex_unlock(&r->mu);
+	return region;
+}
+
+static void leave(struct tei_regions *r, struct tei_region *region)
+{
+	tei_mutex_lock(&r->mu);
+	region->left = true;
+	tei_mutex_unlock(&r->mu);
+}
+
+static int remove_until(struct te_engine *engine, te_region_id id,
+			uint64_t until)
 {
 	struct tei_regions *r = &engine->regions;
 	struct tei_region *region;
@@ -344,23 +427,33 @@ int te_region_remove(struct te_engine *engine, te_region_id id)
 
 	if (!tei_engine_alive(engine))
 		return -ESTALE;
-	tei_mutex_lock(&r->mu);
-	region = tei_handle_get(&r->handles, id);
-	if (!region || !region->shown) {
-		tei_mutex_unlock(&r->mu);
+	region = claim(r, id, &visible);
+	if (!region)
 		return -ENOENT;
-	}
-	region->shown = false;
-	visible = region->access != 0;
-	change(r, region);
-	tei_mutex_unlock(&r->mu);
-
 	if (visible)
 		tei_control_push_regions(engine);
-	remove_hidden(engine, region);
+	await_unpinned(engine, region);
+	if (await_hidden(engine, region, until)) {
+		leave(r, region);
+		return -ETIMEDOUT;
+	}
+	remove_quiet(engine, region);
 	return 0;
 }
 
+int te_region_remove(struct te_engine *engine, te_region_id id)
+{
+	return remove_until(engine, id, UINT64_MAX);
+}
+
+int te_region_remove_within(struct te_engine *engine, te_region_id id,
+			    uint32_t timeout_ms)
+{
+	return remove_until(engine, id,
+			    tei_now_ns() + timeout_ms * TEI_NS_PER_MS);
+}
+
+/* Every endpoint is closed: nobody is left who touches anything. */
 void tei_regions_remove_all(struct te_engine *engine)
 {
 	struct tei_regions *r = &engine->regions;
@@ -369,7 +462,8 @@ void tei_regions_remove_all(struct te_engine *engine)
 		struct tei_region *last = r->sorted[r->n - 1];
 
 		last->shown = false;
-		remove_hidden(engine, last);
+		await_unpinned(engine, last);
+		remove_quiet(engine, last);
 	}
 }
 

@@ -40,6 +40,7 @@ struct tei_region {
 	uint32_t access;
 	int group; /* place in regions.groups, -1: every peer */
 	bool shown;
+	bool left;     /* hidden, but could not be removed in time */
 	uint32_t pins; /* by target endpoints that just touch it */
 	char location[32];
 	struct tei_key *key[]; /* key[n_rails] */

@@ -223,6 +223,12 @@ static void refuse(struct shm_endpoint *ep, struct shm_view *view, int err)
 	tei_shm_view_put(ep, view);
 }
 
+/* Out of memory or descriptors: later perhaps, and soon by another backend. */
+static void could_not_map(struct shm_endpoint *ep, struct shm_view *view)
+{
+	refuse(ep, view, ++ep->n_short < SHM_SHORT_MAX ? -ENOMEM : -EOPNOTSUPP);
+}
+
 static int open_view(struct shm_endpoint *ep, struct shm_view *view,
 		     const struct shm_message *m, int fd)
 {
@@ -238,7 +244,12 @@ static int open_view(struct shm_endpoint *ep, struct shm_view *view,
 						&view->mapped);
 	if (rc == -EPROTO)
 		return rc;
-	view->state = rc ? SHM_VIEW_BARRED : SHM_VIEW_READY;
+	if (rc) {
+		could_not_map(ep, view);
+		return 0;
+	}
+	ep->n_short = 0;
+	view->state = SHM_VIEW_READY;
 	tei_shm_view_settled(ep, view);
 	return 0;
 }

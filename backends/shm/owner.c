@@ -27,8 +27,7 @@
 #include "base/mem.h"
 #include <te/te.h>
 
-#define SPINS   2000 /* about as long as a chunk takes */
-#define WARN_MS 2000
+#define LOOKS_MIN 100 /* before one that is slow is looked at */
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -167,12 +166,10 @@ static bool has_ended(const struct shm_endpoint *ep)
 	return ep->dead || (fd.fd >= 0 && poll(&fd, 1, 0) > 0);
 }
 
-/* Free the grants that nobody can be using; the peer of one that is left. */
-static uint32_t free_past(struct shm_rail *rail, struct shm_region *region,
-			  bool look) TEI_REQUIRES(rail->mu)
+/* Free the grants that nobody can be using. Whether none is left. */
+static bool free_past(struct shm_rail *rail, struct shm_region *region,
+		      bool look) TEI_REQUIRES(rail->mu)
 {
-	uint32_t pid = 0;
-
 	(void)rail;
 	tei_list_for_each_safe (node, tmp, &region->grants) {
 		struct shm_grant *grant =
@@ -182,10 +179,8 @@ static uint32_t free_past(struct shm_rail *rail, struct shm_region *region,
 		if (tei_shm_is_past(ep->pages, grant->seen) ||
 		    (look && has_ended(ep)))
 			grant_free(grant);
-		else
-			pid = ep->pid;
 	}
-	return pid;
+	return tei_list_empty(&region->grants);
 }
 
 /* Telling is only for the memory's sake: who does not hear finds out later. */
@@ -204,44 +199,28 @@ static void tell_all(struct shm_rail *rail, const struct shm_region *region)
 	}
 }
 
-static void pause_a_while(unsigned int turn)
-{
-	if (turn < SPINS) {
-#if defined(__x86_64__)
-		__builtin_ia32_pause();
-#endif
-		return;
-	}
-	(void)poll(NULL, 0, 1);
-}
-
 /*
- * Wait until nobody is in the middle of a chunk of it: microseconds, unless
+ * Quiet when nobody is in the middle of a chunk of it: microseconds, unless
  * that process was stopped right there. Then there is no other way than to wait
  * until it goes on or dies.
  */
-static void await_past(struct shm_rail *rail, struct shm_region *region)
+int tei_shm_region_hide(struct tei_rail *base, uint64_t id)
 {
-	uint64_t warn_ms = tei_now_ms() + WARN_MS;
-	unsigned int turn;
-	uint32_t pid;
+	struct shm_rail *rail = shm_rail(base);
+	struct shm_region *region;
+	bool quiet;
 
-	for (turn = 0;; turn++) {
-		tei_mutex_lock(&rail->mu);
-		pid = free_past(rail, region, turn >= SPINS);
-		tei_mutex_unlock(&rail->mu);
-		if (!pid)
-			return;
-		if (turn >= SPINS && tei_now_ms() >= warn_ms) {
-			LOG_WARN(
-				"rail shm/0: a region cannot be removed before "
-				"process %u, stopped in the middle of a copy, "
-				"goes on or ends",
-				pid);
-			warn_ms = UINT64_MAX;
-		}
-		pause_a_while(turn);
+	tei_mutex_lock(&rail->mu);
+	region = find(rail, id);
+	assert(region);
+	if (!region->n_looks) {
+		tell_all(rail, region);
+		revoke_all(rail, region);
 	}
+	quiet = free_past(rail, region, region->n_looks >= LOOKS_MIN);
+	region->n_looks++;
+	tei_mutex_unlock(&rail->mu);
+	return quiet ? 0 : -EBUSY;
 }
 
 void tei_shm_region_remove(struct tei_rail *base, uint64_t id)
@@ -251,13 +230,7 @@ void tei_shm_region_remove(struct tei_rail *base, uint64_t id)
 
 	tei_mutex_lock(&rail->mu);
 	region = find(rail, id);
-	assert(region);
-	tell_all(rail, region);
-	revoke_all(rail, region);
-	tei_mutex_unlock(&rail->mu);
-
-	await_past(rail, region);
-	tei_mutex_lock(&rail->mu);
+	assert(region && tei_list_empty(&region->grants));
 	tei_hash_remove(&rail->regions, &region->node);
 	tei_mutex_unlock(&rail->mu);
 	if (region->fd >= 0)
@@ -369,30 +342,48 @@ static struct shm_grant *grant_of(const struct shm_endpoint *ep,
 	return NULL;
 }
 
-/* Who asks for what it has been granted has lost count: malformed. */
+static int make_grant(struct shm_rail *rail, struct shm_endpoint *ep,
+		      struct shm_region *region, struct shm_grant **out)
+	TEI_REQUIRES(rail->mu)
+{
+	uint32_t slot = free_slot(ep);
+	struct shm_grant *grant;
+
+	(void)rail;
+	if (slot == SHM_SLOTS)
+		return -EOPNOTSUPP;
+	grant = tei_calloc(1, sizeof(*grant));
+	if (!grant)
+		return -ENOMEM;
+	*grant = (struct shm_grant){.region = region,
+				    .ep = ep,
+				    .slot = slot,
+				    .generation = ++ep->last_generation};
+	tei_list_add_tail(&region->grants, &grant->of_region);
+	tei_list_add_tail(&ep->grants, &grant->of_endpoint);
+	ep->taken[slot / 64] |= (uint64_t)1 << slot % 64;
+	tei_shm_grant(ep->pages, slot, grant->generation);
+	*out = grant;
+	return 0;
+}
+
+/* Who asks again, because it had no room to map it, gets the same again. */
 static int record(struct shm_rail *rail, struct shm_endpoint *ep, uint64_t id,
 		  struct shm_message *m, int *fd) TEI_REQUIRES(rail->mu)
 {
 	struct shm_region *region = find(rail, id);
 	struct shm_grant *grant;
+	int rc = 0;
 
 	assert(region); /* it is pinned */
-	if (grant_of(ep, region))
-		return -EBADMSG;
-	m->slot = free_slot(ep);
-	if (m->slot == SHM_SLOTS)
-		return -EOPNOTSUPP;
-	grant = tei_calloc(1, sizeof(*grant));
+	grant = grant_of(ep, region);
 	if (!grant)
-		return -ENOMEM;
-	*grant =
-		(struct shm_grant){.region = region, .ep = ep, .slot = m->slot};
-	tei_list_add_tail(&region->grants, &grant->of_region);
-	tei_list_add_tail(&ep->grants, &grant->of_endpoint);
-	ep->taken[m->slot / 64] |= (uint64_t)1 << m->slot % 64;
-	m->generation = ++ep->last_generation;
+		rc = make_grant(rail, ep, region, &grant);
+	if (rc)
+		return rc;
+	m->slot = grant->slot;
+	m->generation = grant->generation;
 	m->kind = region->key.kind;
-	tei_shm_grant(ep->pages, m->slot, m->generation);
 	*fd = region->fd;
 	return 0;
 }
@@ -428,8 +419,6 @@ static int answer_ask(struct shm_endpoint *ep, const struct shm_message *ask)
 	uint64_t pin = 0;
 
 	refused = grant(ep, ask, &m, &fd, &pin);
-	if (refused == -EBADMSG)
-		return refused;
 	if (refused)
 		ep->base->rail->refused_slices++;
 	m.status = (uint8_t)tei_status_from_errno(refused);

@@ -74,8 +74,7 @@ extern const struct tei_backend_ops tei_backend_shm;
 const struct tei_backend_ops tei_backend_shm = {
 	.name = "shm",
 	.abi = TEI_BACKEND_ABI,
-	/* By name until it recovers from every fault that the tests inject. */
-	.caps = TEI_CAP_ONE_SIDED | TEI_CAP_BACKING | TEI_CAP_BY_NAME,
+	.caps = TEI_CAP_ONE_SIDED | TEI_CAP_BACKING,
 	.rail_size = sizeof(struct shm_rail),
 	.endpoint_size = sizeof(struct shm_endpoint),
 	.slice_size = sizeof(struct shm_slice),
@@ -88,6 +87,7 @@ const struct tei_backend_ops tei_backend_shm = {
 	.rail_describe = shm_describe,
 	.rail_match = shm_match,
 	.region_add = tei_shm_region_add,
+	.region_hide = tei_shm_region_hide,
 	.region_remove = tei_shm_region_remove,
 	.endpoint_open = tei_shm_endpoint_open,
 	.endpoint_connect = tei_shm_endpoint_connect,

@@ -42,6 +42,7 @@
 #define SHM_ASKS_MAX   32   /* unanswered; what a socket holds in any case */
 #define SHM_VIEWS_MAX  4096 /* regions of a peer that are remembered */
 #define SHM_UIDS_MAX   16
+#define SHM_SHORT_MAX  4  /* tries to map before others have to help */
 #define SHM_NAME_MAX   40 /* "te-PID-RANDOM" */
 #define SHM_DIR_MAX    (SHM_PATH_MAX - SHM_NAME_MAX)
 #define SHM_BATCH_MAX  64         /* slices in one marked chunk */
@@ -81,7 +82,8 @@ struct shm_young { /* accepted, no hello yet */
 struct shm_region {
 	struct tei_hash_node node; /* rail->regions */
 	struct shm_key key;
-	int fd; /* to be handed out; -1: foreign */
+	int fd;           /* to be handed out; -1: foreign */
+	uint32_t n_looks; /* since it is being removed */
 	struct tei_list grants;
 };
 
@@ -90,6 +92,7 @@ struct shm_grant {
 	struct shm_region *region; /* not owned */
 	struct shm_endpoint *ep;   /* not owned */
 	uint32_t slot;
+	uint64_t generation;
 	uint64_t seen; /* mark when it was revoked */
 };
 
@@ -144,6 +147,7 @@ struct shm_endpoint {
 	struct tei_hash views;
 	struct shm_view *last; /* looked up; not owned */
 	uint32_t n_slices, n_views, n_asked, n_turns;
+	uint32_t n_short; /* arenas in a row that could not be mapped */
 	uint64_t mark;
 };
 
@@ -173,7 +177,7 @@ struct shm_rail {
 	shm_copy_fn *stream;
 	uint8_t *bounce; /* bounce[SHM_BOUNCE_LEN] */
 
-	struct tei_mutex mu;     /* lock 13 */
+	struct tei_mutex mu;     /* lock 14 */
 	struct tei_hash regions; /* guarded by mu */
 };
 
@@ -284,6 +288,7 @@ void tei_shm_views_free(struct shm_endpoint *ep);
 int tei_shm_region_add(struct tei_rail *rail, uint64_t id, void *addr,
 		       uint64_t length, uint32_t access, void *key,
 		       size_t *len);
+int tei_shm_region_hide(struct tei_rail *rail, uint64_t id);
 void tei_shm_region_remove(struct tei_rail *rail, uint64_t id);
 /* A young connection's first message. Takes its socket, or closes it. */
 void tei_shm_hello(struct shm_rail *rail, struct shm_young *young,

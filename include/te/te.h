@@ -172,6 +172,18 @@ TE_API int te_region_add(struct te_engine *engine,
 TE_API int te_region_remove(struct te_engine *engine, te_region_id region);
 
 /**
+ * te_region_remove_within - the same, but do not wait for ever
+ *
+ * A process of this host that stands still in the middle of a copy may touch
+ * the memory once it goes on: how long that takes, nobody knows.
+ *
+ * Returns also -ETIMEDOUT: it is refused to all, but the memory must stay until
+ * this or te_region_remove() returns 0, or te_engine_destroy() has returned.
+ */
+TE_API int te_region_remove_within(struct te_engine *engine,
+				   te_region_id region, uint32_t timeout_ms);
+
+/**
  * te_memory_alloc - memory that every backend likes best
  * @length: bytes, rounded up to whole pages
  *
@@ -258,25 +270,6 @@ TE_API int te_segment_incarnation(struct te_engine *engine,
  */
 TE_API int te_segment_epoch(struct te_engine *engine, te_segment_id segment,
 			    uint64_t *epoch, uint64_t *since_ns);
-
-/**
- * te_segment_warm_up - open what requests to the segment would use
- * @timeout_ms: 0: as for te_segment_open()
- * @n_rails:    out, may be NULL: endpoints that are up, also on -ETIMEDOUT
- *
- * Otherwise the first requests open the control connection and the endpoints.
- * Waits until each is up or has failed; with 0 endpoints up, requests still go
- * on trying until their deadlines.
- *
- * Blocks: up to @timeout_ms. Returns 0, or:
- *   -ENOENT     no such segment
- *   -ESTALE     its engine has restarted
- *   -ETIMEDOUT  not each of them is up or has failed in time
- *   -EDEADLK    called by a te_done_fn
- *   and as te_segment_open()
- */
-TE_API int te_segment_warm_up(struct te_engine *engine, te_segment_id segment,
-			      uint32_t timeout_ms, uint32_t *n_rails);
 
 /**
  * te_peer_revoke - end the access epoch of a peer with us

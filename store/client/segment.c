@@ -19,6 +19,7 @@
 
 #define REVOKE_STEP_MS 100 /* so that closing need not wait for long */
 #define REVOKE_STEPS   20
+#define REMOVE_MS      500
 
 int tei_segment_init(struct te_store *store, uint64_t bytes)
 {
@@ -45,11 +46,15 @@ void tei_segment_fini(struct te_store *store)
 {
 	struct tei_segment *segment = &store->segment;
 
-	if (segment->region)
-		(void)te_region_remove(store->engine, segment->region);
-	segment->region = 0;
-	if (segment->memory)
+	/* Else a writer stands still in the middle of a copy. */
+	if (segment->region &&
+	    te_region_remove_within(store->engine, segment->region,
+				    REMOVE_MS) == -ETIMEDOUT)
+		LOG_WARN("segment: left to the engine: a process, stopped in "
+			 "the middle of a copy, may still write to it");
+	else if (segment->memory)
 		te_memory_free(store->engine, segment->memory);
+	segment->region = 0;
 	segment->memory = NULL;
 }
 

@@ -29,7 +29,7 @@ struct tei_segment {
 
 /* Takes the memory. 0 bytes: nothing. -EINVAL, -ENOMEM. */
 int tei_segment_init(struct te_store *store, uint64_t bytes);
-/* After the helper has ended. */
+/* After the helper has ended. What is still touched is the engine's then. */
 void tei_segment_fini(struct te_store *store);
 /*
  * Make the segment reachable for @group and for nobody who could write to it

@@ -140,6 +140,13 @@ int te_region_remove(struct te_engine *e, te_region_id id)
 	return rc;
 }
 
+int te_region_remove_within(struct te_engine *engine, te_region_id region,
+			    uint32_t timeout_ms)
+{
+	(void)timeout_ms;
+	return te_region_remove(engine, region);
+}
+
 int te_memory_alloc(struct te_engine *e, uint64_t length, void **out)
 {
 	(void)e;
