@@ -22,6 +22,7 @@ const struct tei_setting tei_config_rows[] = {
 	 .env = "MOONCAKE_INSECURE", .def = "false",
 	 .help = "serve peers on other hosts without a key"},
 	{TEI_SETTING(struct tei_config, backends), .type = TEI_CONF_STRING,
+	 .env = "TE_BACKENDS",
 	 .help = "backends to open, separated by commas (default: all)"},
 	{TEI_SETTING(struct tei_config, topology), .type = TEI_CONF_STRING,
 	 .env = "MC_CUSTOM_TOPO_JSON",

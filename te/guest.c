@@ -380,14 +380,11 @@ static void free_guest(struct tei_hash_node *node, void *arg)
 
 void tei_guests_fini(struct te_engine *engine)
 {
-	struct tei_hash *table = &engine->guests.table;
+	size_t cursor = 0;
 
-	/* A table that shrinks meanwhile shows some only to the next walk. */
-	while (table->n_nodes) {
-		size_t cursor = 0;
-
-		tei_hash_walk(table, &cursor, SIZE_MAX, free_guest, engine);
-	}
+	while (tei_hash_walk(&engine->guests.table, &cursor, 1024, free_guest,
+			     engine))
+		;
 	tei_hash_fini(&engine->guests.table);
 	tei_account_leave(&engine->inbox, engine->guests.self.account);
 	engine->guests.self.account = NULL;

@@ -91,7 +91,6 @@ static void init(struct tcp_rail *rail, struct tei_rail *base)
 	tei_list_init(&rail->broken);
 	tei_list_init(&rail->refused);
 	tei_list_init(&rail->stalled);
-	tei_list_init(&rail->holding);
 }
 
 /* A rail of one interface listens there and nowhere else. */
@@ -212,7 +211,7 @@ static void dispatch(struct tcp_rail *rail, struct tcp_source *source,
 static int report(struct tcp_rail *rail)
 {
 	struct tei_list *node;
-	int n = tei_tcp_zerocopy_release(rail);
+	int n = 0;
 
 	while ((node = tei_list_pop(&rail->refused))) {
 		struct tei_slice *slice =
@@ -277,9 +276,7 @@ static int read_hot(struct tcp_rail *rail, bool *ask)
 		if (!lane->hot)
 			tei_tcp_cool(lane);
 	}
-	*ask = !any || (!n && rail->base->woken) ||
-	       ++rail->n_unasked >= UNASKED_MAX;
-	rail->base->woken = false;
+	*ask = !any || ++rail->n_unasked >= UNASKED_MAX;
 	return n;
 }
 

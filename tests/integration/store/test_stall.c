@@ -2,8 +2,9 @@
 /*
  * test_stall.c - processes that are stopped or killed while bytes move
  *
- * An owner that is stopped takes no bytes, so that a writer is in the middle
- * of a value for as long as the test wants.
+ * By tcp an owner that is stopped takes no bytes, so that a writer is in the
+ * middle of a value for as long as the test wants. By shared memory the writer
+ * itself stands still there, with a chunk half copied.
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,6 +25,8 @@
 static const char *const hasty_puts[] = {"--put_start_discard_timeout_sec",
 					 "500ms", "--default_kv_lease_ttl",
 					 "100ms", NULL};
+
+static bool by_shm;
 
 struct stall {
 	struct pool pool;
@@ -58,16 +61,18 @@ static int tear_down(void **state)
 /* A writer with half a value on its way; the owner goes on reading. */
 static void stop_writer_midway(struct stall *s, int sig)
 {
-	const char *const args[] = {s->pool.address, "key", "3000000", "whole",
-				    NULL};
+	const char *const args[] = {s->pool.address, "key", "3000000",
+				    by_shm ? "halt" : "whole", NULL};
 
 	s->writer = test_process_start("store_writer", args);
 	assert_non_null(test_process_line(s->writer, "ready", POOL_START_MS));
-	test_process_signal(s->owner, SIGSTOP);
+	if (!by_shm)
+		test_process_signal(s->owner, SIGSTOP);
 	test_process_signal(s->writer, SIGUSR1);
 	assert_non_null(test_process_line(s->writer, "moving", POOL_START_MS));
 	test_process_signal(s->writer, sig);
-	test_process_signal(s->owner, SIGCONT);
+	if (!by_shm)
+		test_process_signal(s->owner, SIGCONT);
 }
 
 static bool nothing_used(void *arg)
@@ -248,6 +253,18 @@ static void a_get_from_a_stopped_owner_ends_at_its_deadline(void **state)
 	test_process_signal(s->owner, SIGCONT);
 }
 
+static void a_stopped_owner_is_read_all_the_same(void **state)
+{
+	struct stall *s = *state;
+	uint8_t room[8];
+
+	assert_int_equal(pool_put(s->client, "a", "x", 1), 0);
+	assert_int_equal(pool_get(s->client, "a", room, 8), 1);
+	test_process_signal(s->owner, SIGSTOP);
+	assert_int_equal(pool_get(s->client, "a", room, 8), 1);
+	test_process_signal(s->owner, SIGCONT);
+}
+
 /* Nobody answers: not the master, and not the writer with half a value. */
 static void an_owner_ends_in_time_when_nobody_answers(void **state)
 {
@@ -279,7 +296,7 @@ static void a_client_closes_in_time_when_nobody_answers(void **state)
 
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
+static int run_by_tcp(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(a_writer_killed_midway_leaves_key_and_space),
@@ -290,5 +307,28 @@ int main(void)
 		T(a_client_closes_in_time_when_nobody_answers),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	setenv("TE_BACKENDS", "loop,tcp", 1);
+	return cmocka_run_group_tests_name("by tcp", tests, NULL, NULL);
+}
+
+static int run_by_shm(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(a_writer_killed_midway_leaves_key_and_space),
+		T(late_writes_are_refused_20_times_of_20),
+		T(a_stopped_owner_is_read_all_the_same),
+		T(an_owner_ends_in_time_when_nobody_answers),
+		T(a_client_closes_in_time_when_nobody_answers),
+	};
+
+	by_shm = true;
+	unsetenv("TE_BACKENDS"); /* it is chosen by itself */
+	return cmocka_run_group_tests_name("by shm", tests, NULL, NULL);
+}
+
+int main(void)
+{
+	int failed = run_by_tcp();
+
+	return failed + run_by_shm();
 }

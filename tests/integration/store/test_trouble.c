@@ -309,7 +309,7 @@ static void masters_may_come_and_go(void **state)
 	pool_stop(&pool);
 }
 
-int main(void)
+static int run_by_tcp(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_killed_owner_takes_only_its_own_objects),
@@ -321,5 +321,27 @@ int main(void)
 		cmocka_unit_test(masters_may_come_and_go),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	setenv("TE_BACKENDS", "loop,tcp", 1);
+	return cmocka_run_group_tests_name("by tcp", tests, NULL, NULL);
+}
+
+static int run_by_shm(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_killed_owner_takes_only_its_own_objects),
+		cmocka_unit_test(a_killed_writer_leaves_key_and_space),
+		cmocka_unit_test(a_stopped_writer_cannot_write_to_others),
+		cmocka_unit_test(puts_go_on_while_writers_are_fenced),
+		cmocka_unit_test(masters_may_come_and_go),
+	};
+
+	unsetenv("TE_BACKENDS"); /* it is chosen by itself */
+	return cmocka_run_group_tests_name("by shm", tests, NULL, NULL);
+}
+
+int main(void)
+{
+	int failed = run_by_tcp();
+
+	return failed + run_by_shm();
 }

@@ -2,7 +2,7 @@
 /*
  * writer.c - a client that stops between the start of a put and its write
  *
- * usage: store_writer MASTER KEY SIZE [whole]
+ * usage: store_writer MASTER KEY SIZE [whole | halt]
  *
  * Starts a put, prints "started ADDRESS", waits for SIGUSR1, then writes as a
  * client does, prints "wrote ERROR" and ends. What a test does to it while it
@@ -11,12 +11,18 @@
  * "whole": prints "ready" once it knows the owner, waits for SIGUSR1, puts by
  * te_store_put(), prints "moving" once bytes have left, and "put CODE". The
  * bytes are those of WRITER_ID.
+ *
+ * "halt": the same, but it says "moving" when a copy has come to the middle of
+ * the value, and stands still there until it gets SIGCONT. Only where bytes are
+ * copied by the process itself: a page that cannot be read stops it.
  */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "store/client/client.h"
 #include "store/proto/extent.h"
@@ -25,6 +31,8 @@
 #include "tests/store/pool.h"
 
 #define MOVING_BYTES 8192u /* more than all that is not payload */
+#define PAGE         ((size_t)4096)
+#define PAGE_MASK    (PAGE - 1)
 
 struct put {
 	struct te_store *store;
@@ -186,33 +194,99 @@ static int meet_owner(struct put *put)
 	return code;
 }
 
-static int run_whole(struct put *put)
+/* Met the owner, and knows what to put. NULL: said why not. */
+static uint8_t *prepare(struct put *put)
 {
-	uint8_t *bytes = malloc(put->size);
-	struct movement m = {.store = put->store};
-	pthread_t watcher;
+	uint8_t *bytes = aligned_alloc(PAGE, (put->size + PAGE) & ~PAGE_MASK);
 	int code = meet_owner(put);
 
 	if (!bytes || code) {
 		printf("failed %d\n", code);
 		free(bytes);
-		return 1;
+		return NULL;
 	}
 	pool_fill(bytes, put->size, WRITER_ID);
 	printf("ready\n");
 	fflush(stdout);
 	wait_for_go();
+	return bytes;
+}
+
+static int put_it(struct put *put, uint8_t *bytes)
+{
+	printf("put %d\n", pool_put(put->store, put->key, bytes, put->size));
+	fflush(stdout);
+	free(bytes);
+	return 0;
+}
+
+static int run_whole(struct put *put)
+{
+	struct movement m = {.store = put->store};
+	uint8_t *bytes = prepare(put);
+	pthread_t watcher;
+	int rc;
+
+	if (!bytes)
+		return 1;
 	m.before = sent_bytes(put->store);
 	if (pthread_create(&watcher, NULL, watch, &m)) {
 		free(bytes);
 		return 1;
 	}
-	code = pool_put(put->store, put->key, bytes, put->size);
+	rc = put_it(put, bytes);
 	(void)pthread_join(watcher, NULL);
-	printf("put %d\n", code);
-	fflush(stdout);
-	free(bytes);
-	return 0;
+	return rc;
+}
+
+/* ---- a put that stands still in the middle of a copy ---- */
+
+static uint8_t *barrier; /* a page */
+static int gate[2];      /* a pipe: opened by SIGCONT */
+
+static void on_continue(int signal)
+{
+	(void)signal;
+	(void)!write(gate[1], "", 1);
+}
+
+static void on_barrier(int signal, siginfo_t *info, void *context)
+{
+	const uint8_t *at = info->si_addr;
+	char byte;
+
+	(void)signal;
+	(void)context;
+	if (at < barrier || at >= barrier + PAGE ||
+	    write(STDOUT_FILENO, "moving\n", 7) != 7)
+		abort();
+	while (read(gate[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	(void)mprotect(barrier, PAGE, PROT_READ | PROT_WRITE);
+}
+
+static int run_halting(struct put *put)
+{
+	struct sigaction on_cont = {.sa_handler = on_continue};
+	struct sigaction on_segv = {.sa_sigaction = on_barrier,
+				    .sa_flags = SA_SIGINFO};
+	uint8_t *bytes = prepare(put);
+
+	if (!bytes || pipe(gate))
+		return 1;
+	barrier = bytes + (put->size / 2 & ~PAGE_MASK);
+	sigaction(SIGCONT, &on_cont, NULL);
+	sigaction(SIGSEGV, &on_segv, NULL);
+	if (mprotect(barrier, PAGE, PROT_NONE))
+		return 1;
+	return put_it(put, bytes);
+}
+
+static int run_as_told(struct put *put, const char *how)
+{
+	if (!how)
+		return run(put);
+	return strcmp(how, "halt") ? run_whole(put) : run_halting(put);
 }
 
 int main(int argc, char **argv)
@@ -236,7 +310,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	tei_arena_init(&put.arena, 1u << 20);
-	code = argc == 5 ? run_whole(&put) : run(&put);
+	code = run_as_told(&put, argv[4]);
 	tei_arena_fini(&put.arena);
 	te_store_close(put.store);
 	return code;
