@@ -16,6 +16,7 @@
 #include "base/frame_private.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/net.h"
 #include "base/thread.h"
 
 #define N_ACCEPT_AT_ONCE 64
@@ -142,12 +143,6 @@ static void pause_accepting(struct tei_frame_server *server, int err)
 	event_add(&server->again, &pause);
 }
 
-static bool is_shortage(int err)
-{
-	return err == -EMFILE || err == -ENFILE || err == -ENOBUFS ||
-	       err == -ENOMEM;
-}
-
 static void on_acceptable(evutil_socket_t listener, short what, void *arg)
 {
 	struct tei_frame_server *server = arg;
@@ -161,7 +156,7 @@ static void on_acceptable(evutil_socket_t listener, short what, void *arg)
 
 		if (fd >= 0) {
 			let_in(server, fd, &peer);
-		} else if (is_shortage(fd)) {
+		} else if (tei_is_shortage(fd)) {
 			pause_accepting(server, fd);
 			break;
 		} else if (fd == -EAGAIN) {
@@ -227,6 +222,8 @@ void tei_frame_server_close(struct tei_frame_server *server)
 
 	event_del(&server->acceptable);
 	event_del(&server->again);
+	/* A forked child has it too, so close() alone would keep the port. */
+	(void)shutdown(server->fd, SHUT_RDWR);
 	close(server->fd);
 	while ((node = tei_list_pop(&server->conns)))
 		TEI_CONTAINER(node, struct tei_frame_conn, link)->server = NULL;

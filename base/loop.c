@@ -27,6 +27,8 @@
 #include "base/mem.h"
 #include "base/thread.h"
 
+#define BASE_FDS 4 /* of an event_base, and one more */
+
 struct tei_loop {
 	struct event_base *base;
 	struct event wake;
@@ -84,10 +86,29 @@ static void wake(struct tei_loop *loop)
 		assert(errno == EAGAIN || errno == EINTR);
 }
 
+static bool has_descriptors(void)
+{
+	int fds[BASE_FDS], n = 0;
+	bool enough;
+
+	while (n < BASE_FDS && (fds[n] = eventfd(0, EFD_CLOEXEC)) >= 0)
+		n++;
+	enough = n == BASE_FDS;
+	while (n)
+		close(fds[--n]);
+	return enough;
+}
+
+/*
+ * libevent ends the process when it gets an epoll but no pair of sockets for
+ * signals, so the descriptors must be seen to be there. That somebody else
+ * takes them in between is left to chance.
+ */
 static struct event_base *new_base(void)
 {
+	static struct tei_mutex mu = {PTHREAD_MUTEX_INITIALIZER}; /* 51 */
 	struct event_config *config;
-	struct event_base *base;
+	struct event_base *base = NULL;
 
 	if (tei_fault_check(TEI_FAULT_SOCKET))
 		return NULL;
@@ -96,7 +117,10 @@ static struct event_base *new_base(void)
 		return NULL;
 	event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK |
 					      EVENT_BASE_FLAG_IGNORE_ENV);
-	base = event_base_new_with_config(config);
+	tei_mutex_lock(&mu);
+	if (has_descriptors())
+		base = event_base_new_with_config(config);
+	tei_mutex_unlock(&mu);
 	event_config_free(config);
 	return base;
 }

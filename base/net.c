@@ -225,6 +225,12 @@ static const void *mapped_v4(const struct in6_addr *a6)
 	return IN6_IS_ADDR_V4MAPPED(a6) ? &a6->s6_addr[12] : NULL;
 }
 
+bool tei_is_shortage(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOBUFS ||
+	       err == -ENOMEM;
+}
+
 void tei_address_text(const struct tei_address *a,
 		      char out[TEI_NAME_LEN_MAX + 1])
 {

@@ -48,6 +48,9 @@ int tei_resolve(const char *host, uint16_t port, struct tei_address *out,
 int tei_listen(const char *host, uint16_t port, const char *what,
 	       uint16_t *out_port);
 
+/* This process or host lacks descriptors or memory; no fault of a peer's. */
+bool tei_is_shortage(int err);
+
 /* "1.2.3.4:567", v4-mapped addresses as IPv4. */
 void tei_address_text(const struct tei_address *a,
 		      char out[TEI_NAME_LEN_MAX + 1]);

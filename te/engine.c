@@ -148,6 +148,8 @@ int te_engine_create(const struct te_config *config, const char *name,
 		goto fini;
 	tei_topology_load(engine);
 	rc = start(engine, config, port);
+	if (rc && tei_is_shortage(rc)) /* else who failed has told */
+		LOG_ERROR("engine %s: %s", engine->host, te_strerror(rc));
 	if (rc)
 		goto fini_config;
 	LOG_INFO("engine %s: up, %u rails", engine->name,

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/net.h"
 #include "te/engine.h"
 #include "te/link.h"
 #include "te/peer.h"
@@ -112,7 +113,7 @@ void tei_health_blame(struct tei_link *link, int err)
 		b->state = state; /* it works again; only remember */
 	else if (!b->told && tei_log_allowed(&limit))
 		tell_pause(link, err);
-	if (!link->out.peer->self)
+	if (!link->out.peer->self && !tei_is_shortage(err))
 		blame_device(link, err);
 }
 

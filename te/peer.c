@@ -356,16 +356,38 @@ static void back_off(struct tei_peer *peer)
 	tei_peer_move(peer, peer->c.timer ? TEI_PEER_BACKOFF : TEI_PEER_IDLE);
 }
 
+/* What those who wait end with when their time is over. */
+static int openers_error(int err)
+{
+	if (!tei_is_shortage(err))
+		return -ETIMEDOUT;
+	return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
+}
+
 static void tell_failure(struct tei_peer *peer, int err)
 {
 	struct te_engine *engine = peer->engine;
 
 	tei_mutex_lock(&engine->mu);
+	tei_list_for_each (node, &peer->c.openers)
+		tei_list_entry(node, struct tei_opener, link)->err =
+			openers_error(err);
 	peer->told.up = false;
 	peer->told.fails++;
 	peer->told.fail_err = err;
 	tei_mutex_unlock(&engine->mu);
 	tei_peer_post_news(peer);
+}
+
+/* Peers come and go; that we lack something somebody should know. */
+static void say_why(const struct tei_peer *peer, int err)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_is_shortage(err) && tei_log_allowed(&limit))
+		LOG_WARN("peer %s: connect: %s", peer->name, te_strerror(err));
+	else
+		LOG_DEBUG("peer %s: %s", peer->name, te_strerror(err));
 }
 
 void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
@@ -383,7 +405,7 @@ void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 	if (tei_reroute(peer, err))
 		return;
 	TEI_COUNT(peer->engine, control_failed);
-	LOG_DEBUG("peer %s: %s", peer->name, te_strerror(err));
+	say_why(peer, err);
 	tell_failure(peer, err);
 	tei_peer_prune_drops(peer);
 	if (for_good && !stray)

@@ -36,7 +36,7 @@ static int await(struct tei_opener *opener, uint64_t timeout_ms)
 	tei_list_init(&opener->link);
 	tei_cond_init(&opener->cond);
 	opener->call.fn = open_on_loop;
-	opener->err = -ETIMEDOUT;
+	opener->err = -ETIMEDOUT; /* unless the last failure was of our own */
 	if (!tei_loop_post(engine->loop, &opener->call)) {
 		tei_cond_fini(&opener->cond);
 		return -ECANCELED;

@@ -9,15 +9,16 @@
 #include <unistd.h>
 
 #include "backends/shm/shm.h"
+#include "base/net.h"
 
-/* The whole of a small file as text; -ENOSYS: not to be had. */
+/* The whole of a small file as text; -ENOSYS: not to be had; -EMFILE. */
 static int read_text(const char *path, char *out, size_t room)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 
 	if (fd < 0)
-		return -ENOSYS;
+		return tei_is_shortage(-errno) ? -errno : -ENOSYS;
 	n = read(fd, out, room - 1);
 	close(fd);
 	if (n <= 0)

@@ -39,14 +39,16 @@ int tei_shm_watch(const struct shm_rail *rail, struct shm_source *source)
 }
 
 /*
- * Taken out of the epoll by hand: a forked child has the descriptor as well, and
- * events would go on coming.
+ * Taken out of the epoll and shut down by hand: a forked child has the
+ * descriptor as well, so events would go on coming, and the peer would not see
+ * the end.
  */
 void tei_shm_source_close(const struct shm_rail *rail,
 			  struct shm_source *source)
 {
 	if (source->fd >= 0) {
 		epoll_ctl(rail->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+		(void)shutdown(source->fd, SHUT_RDWR);
 		close(source->fd);
 	}
 	source->fd = -1;
@@ -152,7 +154,7 @@ static int open_dir(struct shm_rail *rail)
 	if (!rc)
 		rc = tei_shm_dir_open(rail);
 	if (rc)
-		return rc == -EINVAL ? rc : -ENODEV;
+		return rc == -EINVAL || tei_is_shortage(rc) ? rc : -ENODEV;
 	tei_shm_dir_sweep(rail);
 	return 0;
 }
