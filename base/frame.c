@@ -79,6 +79,8 @@ static void end_wire(struct tei_frame_conn *conn)
 {
 	event_del(&conn->readable);
 	event_del(&conn->writable);
+	/* A forked child has it too, so close() alone would not end it. */
+	(void)shutdown(conn->fd, SHUT_RDWR);
 	close(conn->fd);
 	conn->fd = -1;
 	tei_frame_drop_input(conn);

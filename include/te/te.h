@@ -14,7 +14,12 @@
  *
  * Functions return 0 or a negative errno unless they say otherwise. Arguments
  * are borrowed for the call; strings and arrays are copied. Threads: any,
- * unless a function says otherwise. In a fork child every handle is dead.
+ * unless a function says otherwise.
+ *
+ * An engine belongs to the process that created it. In a fork child its handles
+ * are dead: functions that can fail return -ESTALE, the others do nothing, and
+ * whatever the child does with them, or how long it lives, parent and peers
+ * notice nothing. What te_memory_alloc() returned is the same memory in both.
  */
 #ifndef TE_TE_H
 #define TE_TE_H
@@ -231,6 +236,7 @@ TE_API int te_group_leave(struct te_engine *engine,
  *   -ETIMEDOUT     not reached in time, retries included
  *   -EACCES        the peer refuses us (its words are logged)
  *   -EPROTO        whoever answers there is no engine, or of another version
+ *   -EMFILE        no descriptor was free for the last try, or any before
  *   -ENOMEM
  */
 TE_API int te_segment_open(struct te_engine *engine, const char *name,
