@@ -59,5 +59,6 @@ int main(int argc, char **argv)
 	failed += run("refusal", rig_refusal_tests, rig_n_refusal_tests);
 	failed += run("load", rig_load_tests, rig_n_load_tests);
 	failed += run("trouble", rig_trouble_tests, rig_n_trouble_tests);
+	failed += run("limits", rig_limits_tests, rig_n_limits_tests);
 	return failed ? 1 : 0;
 }

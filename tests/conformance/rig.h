@@ -90,8 +90,8 @@ int rig_peer_main(const char *name);
 /* ---- the groups of tests; main.c runs them ---- */
 
 extern const struct CMUnitTest rig_data_tests[], rig_refusal_tests[],
-	rig_load_tests[], rig_trouble_tests[];
+	rig_load_tests[], rig_trouble_tests[], rig_limits_tests[];
 extern const size_t rig_n_data_tests, rig_n_refusal_tests, rig_n_load_tests,
-	rig_n_trouble_tests;
+	rig_n_trouble_tests, rig_n_limits_tests;
 
 #endif
