@@ -36,6 +36,7 @@ static inline void tei_relax(void)
 }
 
 #define TEI_SPIN_LEAST (2 * TEI_NS_PER_US)
+#define TEI_WAKING_UP  (30 * TEI_NS_PER_US) /* takes about so long */
 
 bool tei_drive_take(struct tei_worker *w, uint32_t holder);
 /*
@@ -67,12 +68,13 @@ void tei_drive_unring(int fd);
 
 /*
  * Spinning pays as long as what was waited for comes soon: after a longer
- * sleep half as long is spun next time, and after a short one the full time.
+ * wait half as long is spun next time, and after a short one the full time.
+ * @waited, spinning and then asleep, is longer than it would have been awake.
  */
 static inline void tei_spin_learn(struct tei_worker *w, uint64_t *spin,
-				  uint64_t slept)
+				  uint64_t waited)
 {
-	if (slept < w->spin_max)
+	if (waited < w->spin_max + TEI_WAKING_UP)
 		*spin = w->spin_max;
 	else if (*spin > TEI_SPIN_LEAST)
 		*spin /= 2;

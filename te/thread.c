@@ -28,24 +28,32 @@ static bool is_wanted(struct tei_worker *w)
 	       atomic_load_explicit(&w->stop, memory_order_relaxed);
 }
 
-/* Drive until there was nothing to do for a while, or a waiter asks. */
-static void drive_while_busy(struct tei_worker *w)
+/*
+ * Drive until there was nothing to do for a while, or a waiter asks. Returns
+ * since when there is nothing, after some work; else 0.
+ */
+static uint64_t drive_while_busy(struct tei_worker *w)
 {
-	uint64_t worked_at = 0;
+	bool worked = tei_drive_round(w, TEI_WITH_ALL);
+	uint64_t idle_since = 0;
 
-	if (!tei_drive_round(w, TEI_WITH_ALL))
+	if (!worked)
 		tei_drive_look(w, 0);
-	else
-		worked_at = w->now;
 	while (!is_wanted(w)) {
-		if (tei_drive_round(w, TEI_WITH_ALL))
-			worked_at = w->now;
-		else if (tei_drive_must_go_on(w))
+		if (tei_drive_round(w, TEI_WITH_ALL)) {
+			worked = true;
+			idle_since = 0;
+			continue;
+		}
+		if (!idle_since) /* rounds with work may have taken long */
+			idle_since = w->now;
+		if (tei_drive_must_go_on(w))
 			tei_relax();
-		else if (w->now - worked_at >= w->spin_thread ||
-			 !tei_spin_once(w, w->now - worked_at))
+		else if (!worked || w->now - idle_since >= w->spin_thread ||
+			 !tei_spin_once(w, w->now - idle_since))
 			break;
 	}
+	return worked ? idle_since : 0;
 }
 
 /* Until an fd, a kick or @until. True: not for the time. */
@@ -76,9 +84,8 @@ static uint64_t next_look(const struct tei_worker *w)
 
 static void drive(struct tei_worker *w)
 {
-	uint64_t now, until;
+	uint64_t idle_since = drive_while_busy(w), until, now;
 
-	drive_while_busy(w);
 	until = next_look(w);
 	atomic_store(&w->sleep_until, until);
 	tei_drive_let_go(w, false);
@@ -86,7 +93,8 @@ static void drive(struct tei_worker *w)
 		return;
 	now = tei_now_ns();
 	sleep_outer(w, tei_drive_ms_until(until, now));
-	tei_spin_learn(w, &w->spin_thread, tei_now_ns() - now);
+	if (idle_since)
+		tei_spin_learn(w, &w->spin_thread, tei_now_ns() - idle_since);
 }
 
 /* True: others drive. False: what there is to do falls to the thread. */

@@ -11,14 +11,14 @@
 #define HOT_GAP      (200 * TEI_NS_PER_US)
 #define HOT_IN_A_ROW 8u
 
-/* Sleep as the driver until something happens or @until; returns how long. */
-static uint64_t sleep_driving(struct tei_worker *w, uint64_t until)
+/* Sleep as the driver until something happens or @until. False: not at all. */
+static bool sleep_driving(struct tei_worker *w, uint64_t until)
 {
 	struct tei_clock *clock = tei_clock_simulated();
-	uint64_t due = tei_worker_due(w), from = w->now;
+	uint64_t due = tei_worker_due(w);
 
 	if (tei_drive_must_go_on(w))
-		return 0;
+		return false;
 	if (due < until)
 		until = due;
 	atomic_exchange(&w->idle, 1);
@@ -27,10 +27,10 @@ static uint64_t sleep_driving(struct tei_worker *w, uint64_t until)
 	else if (clock)
 		clock->idle(clock, until);
 	else
-		tei_drive_look(w, tei_drive_ms_until(until, from));
+		tei_drive_look(w, tei_drive_ms_until(until, w->now));
 	atomic_exchange(&w->idle, 0);
 	w->now = tei_now_ns();
-	return w->now - from;
+	return true;
 }
 
 /*
@@ -76,24 +76,29 @@ static void ask_for_naps(struct tei_worker *w)
 bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 		      uint64_t deadline)
 {
-	uint64_t worked_at;
+	uint64_t idle_since = 0; /* 0: it is not */
 
 	if (!take_patiently(w, done, arg))
 		return false;
 	tei_drive_watch(w, false);
-	w->now = worked_at = tei_now_ns();
+	w->now = tei_now_ns();
 	ask_for_naps(w);
 	while (!done(arg)) {
 		if (tei_drive_round(w, TEI_WITH_ALL)) {
-			worked_at = w->now;
-		} else if (w->now >= deadline) {
-			break;
-		} else if (w->now - worked_at >= w->spin_waiting ||
-			   !tei_spin_once(w, w->now - worked_at)) {
-			tei_spin_learn(w, &w->spin_waiting,
-				       sleep_driving(w, deadline));
-			worked_at = w->now;
+			idle_since = 0;
+			continue;
 		}
+		if (w->now >= deadline)
+			break;
+		if (!idle_since) /* rounds with work may have taken long */
+			idle_since = w->now;
+		if (w->now - idle_since < w->spin_waiting &&
+		    tei_spin_once(w, w->now - idle_since))
+			continue;
+		if (sleep_driving(w, deadline))
+			tei_spin_learn(w, &w->spin_waiting,
+				       w->now - idle_since);
+		idle_since = 0;
 	}
 	w->let_go_at = tei_now_ns();
 	tei_drive_let_go(w, false);
