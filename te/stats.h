@@ -22,7 +22,7 @@
 	X(failed_range, "te_requests_failed_total", "range")           \
 	X(failed_connection, "te_requests_failed_total", "connection") \
 	X(failed_other, "te_requests_failed_total", "other")           \
-	X(merged, "te_requests_merged_total", "")                       \
+	X(merged, "te_requests_merged_total", "")                      \
 	X(slices, "te_slices_total", "")                               \
 	X(retries, "te_slice_retries_total", "")                       \
 	X(suspects, "te_peer_suspects_total", "")                      \
