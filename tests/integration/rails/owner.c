@@ -48,10 +48,11 @@ static int serve(struct te_engine *engine, uint64_t length, int signals)
 	struct signalfd_siginfo info;
 	te_region_id id;
 
-	if (te_memory_alloc(engine, length, &region.addr) ||
-	    te_region_add(engine, &region, &id))
+	if (te_memory_alloc(engine, length, &region.addr))
 		return 1;
-	memset(region.addr, 0, length);
+	memset(region.addr, 0, length); /* before others may write */
+	if (te_region_add(engine, &region, &id))
+		return 1;
 	printf("owner %s %" PRIu64 "\n", te_engine_name(engine),
 	       (uint64_t)(uintptr_t)region.addr);
 	fflush(stdout);
