@@ -13,7 +13,7 @@
 #include "te/peer.h"
 #include "te/work.h"
 
-#define POST_MAX 128
+#define POST_MAX 64
 
 struct tei_link *tei_link_make(struct te_engine *engine,
 			       struct tei_rail_box *rail)

@@ -18,7 +18,7 @@
 #include "te/plan.h"
 #include "te/work.h"
 
-#define READY_MAX   128u
+#define READY_MAX   64u /* the first half is on its way while the next is cut */
 #define TRIES       16u /* requests looked at for one slice */
 #define LOOK_AHEAD  128u
 #define STALLED     (5 * TEI_NS_PER_MS)
