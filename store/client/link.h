@@ -79,7 +79,10 @@ void tei_master_link_lose(struct tei_master_link *link, const char *why);
 /* The helper has published the segment (or not): mount it. */
 void tei_master_link_published(struct tei_master_link *link,
 			       uint64_t generation, int rc);
-/* The helper has ended a writer's access (or not): tell the master. */
+/*
+ * The helper has ended a writer's access (or not): tell the master. -EBUSY: not
+ * yet.
+ */
 void tei_master_link_fenced(struct tei_master_link *link, uint64_t generation,
 			    uint64_t fence, int rc);
 

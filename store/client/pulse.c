@@ -239,6 +239,7 @@ void tei_master_link_fenced(struct tei_master_link *link, uint64_t generation,
 		return;
 	msg.fence = fence;
 	msg.status = rc ? TE_STORE_INTERNAL_ERROR : 0;
+	msg.pending = rc == -EBUSY;
 	if (tei_frame_send(link->pulse, STORE__STORE_TYPE__STORE_FENCED, 0, 0,
 			   &msg.base))
 		tei_master_link_lose(link, "a fence could not be answered");

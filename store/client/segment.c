@@ -18,7 +18,9 @@
 #include "store/client/client.h"
 
 #define REVOKE_STEP_MS 100 /* so that closing need not wait for long */
-#define REVOKE_STEPS   20
+#define PUBLISH_STEPS  20
+#define FENCE_STEPS    5 /* the master wants to hear of it in 2 s */
+#define AGAIN_MS       20
 #define REMOVE_MS      500
 
 int tei_segment_init(struct te_store *store, uint64_t bytes)
@@ -58,11 +60,11 @@ void tei_segment_fini(struct te_store *store)
 	segment->memory = NULL;
 }
 
-static int revoke(struct te_store *store, const uint8_t *writer)
+static int revoke(struct te_store *store, const uint8_t *writer, int steps)
 {
 	int rc = -ETIMEDOUT, i;
 
-	for (i = 0; i < REVOKE_STEPS && rc == -ETIMEDOUT; i++) {
+	for (i = 0; i < steps && rc == -ETIMEDOUT; i++) {
 		if (atomic_load(&store->helper.stopping))
 			return -ECANCELED;
 		rc = te_peer_revoke(store->engine, writer, REVOKE_STEP_MS);
@@ -119,7 +121,7 @@ static int publish(struct te_store *store, const uint8_t *group)
 	int rc;
 
 	if (segment->published) {
-		rc = revoke(store, NULL);
+		rc = revoke(store, NULL, PUBLISH_STEPS);
 		if (rc)
 			return rc;
 	}
@@ -158,10 +160,11 @@ int tei_segment_publish(struct te_store *store, uint64_t generation,
 
 struct fence_job {
 	struct tei_job job;
-	struct tei_call post;
+	struct tei_call post, pending;
 	struct te_store *store;
 	uint64_t generation, fence;
 	uint8_t writer[TE_INCARNATION_LEN];
+	bool told; /* that it is pending */
 	int rc;
 };
 
@@ -174,11 +177,44 @@ static void on_fenced(struct tei_call *post)
 	tei_free(job);
 }
 
+static void on_pending(struct tei_call *post)
+{
+	struct fence_job *job = TEI_CONTAINER(post, struct fence_job, pending);
+
+	tei_master_link_fenced(&job->store->link, job->generation, job->fence,
+			       -EBUSY);
+}
+
+/*
+ * The writer stands still in the middle of a copy: others' fences come first,
+ * and then it is tried again, for as long as that takes.
+ */
+static void put_off(struct fence_job *job)
+{
+	if (!job->told) {
+		LOG_WARN("segment: a writer, stopped in the middle of a copy, "
+			 "may still write to what it had reserved");
+		(void)tei_loop_post(job->store->loop, &job->pending);
+	}
+	job->told = true;
+	tei_helper_add(&job->store->helper, &job->job);
+}
+
 static void run_fence(struct tei_job *base, bool stopping)
 {
 	struct fence_job *job = TEI_CONTAINER(base, struct fence_job, job);
 
-	job->rc = stopping ? -ECANCELED : revoke(job->store, job->writer);
+	if (stopping)
+		job->rc = -ECANCELED;
+	else if (job->told)
+		job->rc = te_peer_revoke(job->store->engine, job->writer,
+					 AGAIN_MS);
+	else
+		job->rc = revoke(job->store, job->writer, FENCE_STEPS);
+	if (job->rc == -ETIMEDOUT) {
+		put_off(job);
+		return;
+	}
 	if (job->rc && !stopping)
 		LOG_WARN("segment: a writer could not be fenced: %s",
 			 te_strerror(job->rc));
@@ -195,6 +231,7 @@ int tei_segment_fence(struct te_store *store, uint64_t generation,
 		return -ENOMEM;
 	job->job.run = run_fence;
 	job->post.fn = on_fenced;
+	job->pending.fn = on_pending;
 	job->store = store;
 	job->generation = generation;
 	job->fence = fence;

@@ -124,6 +124,7 @@ struct tei_event {
 		struct {
 			uint64_t fence;
 			bool confirmed;
+			bool pending; /* not confirmed: it will be */
 		} fenced;
 	} u;
 };

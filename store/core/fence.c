@@ -5,7 +5,9 @@
  * A writer that died or stalled may have bytes under way. Before its space is
  * used again the owner of that space ends the writer's access and confirms.
  * An owner that does not confirm in time is dropped with what it mounted: its
- * space is never used again.
+ * space is never used again. One that says in time that the writer may still
+ * write, since it was stopped in the middle of a copy, is given all the time it
+ * needs: that space is set aside, and nothing else is lost.
  */
 #include <errno.h>
 #include <string.h>
@@ -173,6 +175,8 @@ void tei_core_on_fenced(struct tei_core *core, const struct tei_event *ev,
 			continue;
 		if (ev->u.fenced.confirmed)
 			confirm(core, f);
+		else if (ev->u.fenced.pending)
+			tei_core_fence_cease(f);
 		else
 			fail(core, f);
 		return;

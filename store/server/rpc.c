@@ -229,6 +229,7 @@ static int decode_fenced(struct tei_arena *arena, const void *body, size_t len,
 		return malformed(why, "fenced does not decode");
 	out->u.fenced.fence = m->fence;
 	out->u.fenced.confirmed = m->status == 0;
+	out->u.fenced.pending = m->pending;
 	return 0;
 }
 

@@ -149,6 +149,41 @@ static void a_writer_stopped_midway_harms_nobody(void **state)
 		assert_true(is_right(s->client, "other", 5));
 }
 
+static bool small_put_and_there(void *arg)
+{
+	struct te_store *client = arg;
+	uint8_t bytes[10000];
+
+	pool_fill(bytes, sizeof(bytes), 7);
+	if (pool_put(client, "small", bytes, sizeof(bytes)))
+		return false;
+	memset(bytes, 0, sizeof(bytes));
+	if (pool_get(client, "small", bytes, sizeof(bytes)) != sizeof(bytes))
+		return false; /* room was made for others */
+	assert_true(pool_is_filled(bytes, sizeof(bytes), 7));
+	return true;
+}
+
+/* Its chunk may still land: what it had reserved is not given to others. */
+static void a_writer_stopped_in_a_chunk_keeps_only_its_space(void **state)
+{
+	struct stall *s = *state;
+	uint8_t *bytes = calloc(1, BIG);
+	int i;
+
+	assert_non_null(bytes);
+	stop_writer_midway(s, SIGSTOP);
+	for (i = 0; i < 40; i++) {
+		assert_int_not_equal(pool_put(s->client, "big", bytes, BIG), 0);
+		assert_true(test_wait_until(small_put_and_there, s->client,
+					    POOL_START_MS));
+	}
+	free(bytes);
+	test_process_signal(s->writer, SIGCONT);
+	assert_non_null(test_process_line(s->writer, "put ", POOL_START_MS));
+	await_put(s->client, "other", 5);
+}
+
 /* ---- many of them ---- */
 
 #define N_WRITERS 20
@@ -315,6 +350,7 @@ static int run_by_shm(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(a_writer_killed_midway_leaves_key_and_space),
+		T(a_writer_stopped_in_a_chunk_keeps_only_its_space),
 		T(late_writes_are_refused_20_times_of_20),
 		T(a_stopped_owner_is_read_all_the_same),
 		T(an_owner_ends_in_time_when_nobody_answers),

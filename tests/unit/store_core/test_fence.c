@@ -131,6 +131,28 @@ static void an_owner_that_cannot_fence_is_dropped(void **state)
 	rig_fini(&r);
 }
 
+static void a_fence_that_is_pending_keeps_its_space_and_no_more(void **state)
+{
+	struct tei_event ev = {.type = TEI_EVENT_FENCED, .session = 1};
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_start(&r, 2, "a", 100);
+	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	ev.u.fenced.fence = pass_to_fence(&r, rig_config.suspect_ms + 300, "1");
+	ev.u.fenced.pending = true;
+	assert_null(rig_step(&r, &ev));
+	rig_pass(&r, 3 * rig_config.fence_timeout_ms, "1");
+	assert_int_equal(rig_figures(&r).sessions, 1);
+	assert_int_equal(rig_figures(&r).fencing, 1);
+	rig_fenced(&r, 1, ev.u.fenced.fence, true);
+	assert_int_equal(rig_figures(&r).fencing, 0);
+	assert_int_equal(rig_figures(&r).used_bytes, 0);
+	rig_fini(&r);
+}
+
 static void a_fence_is_sent_again_on_the_owners_new_connection(void **state)
 {
 	const struct tei_action *a;
@@ -221,6 +243,8 @@ int main(void)
 			one_fence_covers_all_that_a_writer_left_at_an_owner),
 		cmocka_unit_test(an_owner_that_does_not_confirm_is_dropped),
 		cmocka_unit_test(an_owner_that_cannot_fence_is_dropped),
+		cmocka_unit_test(
+			a_fence_that_is_pending_keeps_its_space_and_no_more),
 		cmocka_unit_test(
 			a_fence_is_sent_again_on_the_owners_new_connection),
 		cmocka_unit_test(a_fence_waits_for_an_owner_that_has_left),
