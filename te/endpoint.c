@@ -59,6 +59,7 @@ static void set_up(struct tei_link *link, struct tei_peer *peer,
 	link->out.remote_pos = pair->remote_pos;
 	link->out.remote_rail = pair->remote_rail;
 	link->out.state = TEI_LINK_ASKING;
+	link->out.moved_at = w->now;
 	link->out.due.fn = tei_link_due;
 	link->out.ask.fn = tei_peer_ask_connect;
 	link->out.answer.fn = answered;

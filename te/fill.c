@@ -3,9 +3,9 @@
  * fill.c - which part of which request goes to which of a peer's links next
  *
  * Backends stand in tiers, in their order of preference. A request goes by the
- * first tier that reaches its region and has a pair in health; the tiers after
- * it stand by and are not even connected. Pairs that are on trial get one small
- * slice, and what they have shown decides.
+ * first tier that reaches its region and has a pair in health, connected or
+ * still about to be; the tiers after it stand by and are not even connected.
+ * Pairs that are on trial get one small slice, and what they have shown decides.
  */
 #include "te/fill.h"
 
@@ -29,15 +29,15 @@
 struct fill {
 	struct tei_peer *peer;
 	struct tei_worker *w;
-	uint64_t usable;  /* rails that may have a link to it */
-	uint64_t healthy; /* of these, without a trial */
-	uint64_t up;      /* of these, with a link that can take something */
-	uint64_t trial;   /* of usable, with a link that should be tried */
-	uint64_t lean;    /* of up, too busy for bulk */
-	uint64_t wanted;  /* of usable, which requests would like to use */
-	uint64_t paused_until;
-	uint64_t made; /* bytes */
-	bool more;     /* a link took as many as fit into one post */
+	uint64_t usable;   /* rails that may have a link to it */
+	uint64_t healthy;  /* of these, without a trial */
+	uint64_t up;       /* of these, with a link that can take something */
+	uint64_t trial;    /* of usable, with a link that should be tried */
+	uint64_t lean;     /* of up, too busy for bulk */
+	uint64_t wanted;   /* of usable, which requests would like to use */
+	uint64_t again_at; /* when a pause ends, or patience with a connect */
+	uint64_t made;     /* bytes */
+	bool more;         /* a link took as many as fit into one post */
 	struct tei_plan plan;
 };
 
@@ -48,6 +48,23 @@ static struct tei_link *link_at(const struct fill *f, int i)
 
 /* ---- what the rails look like ---- */
 
+/*
+ * A link that takes long to come up is not waited for where another backend
+ * could carry; if it comes up yet, it is used.
+ */
+static uint64_t patience_ends(const struct tei_link *link)
+{
+	uint64_t patience = link->engine->config.reroute_after;
+
+	return link->out.moved_at + patience * TEI_NS_PER_MS;
+}
+
+static bool is_overdue(const struct tei_link *link, uint64_t now)
+{
+	return link && link->out.state < TEI_LINK_UP &&
+	       now >= patience_ends(link);
+}
+
 static void look_at_pair(struct fill *f, uint32_t i)
 {
 	struct tei_pair *pair = &f->peer->w.pairs[i];
@@ -55,10 +72,11 @@ static void look_at_pair(struct fill *f, uint32_t i)
 	const struct tei_link *link = pair->link;
 
 	if (!pair->usable || box->dead || box->down ||
-	    !tei_health_lets(f->peer, i, &f->paused_until))
+	    !tei_health_lets(f->peer, i, &f->again_at))
 		return;
 	f->usable |= BIT(i);
-	if (pair->breaker.state == TEI_BREAKER_CLOSED)
+	if (pair->breaker.state == TEI_BREAKER_CLOSED &&
+	    !is_overdue(link, f->w->now))
 		f->healthy |= BIT(i);
 	if (!link || link->out.state != TEI_LINK_UP ||
 	    link->out.remote_pos != pair->remote_pos)
@@ -160,7 +178,7 @@ static void look(struct fill *f)
 	uint32_t i;
 
 	f->usable = f->healthy = f->up = f->trial = f->lean = 0;
-	f->paused_until = UINT64_MAX;
+	f->again_at = UINT64_MAX;
 	f->more = false;
 	f->plan.limits =
 		(struct tei_plan_limits){config->slice_min, config->slice_max};
@@ -370,6 +388,15 @@ static void wake_at(struct fill *f, uint64_t at)
 		tei_due_set(f->w, due, at);
 }
 
+static void await_link(struct fill *f, const struct tei_link *link)
+{
+	if (!link || link->out.state >= TEI_LINK_UP ||
+	    is_overdue(link, f->w->now))
+		return;
+	if (patience_ends(link) < f->again_at)
+		f->again_at = patience_ends(link);
+}
+
 /* Links for what waits; a pause that is in the way ends by itself. */
 static void open_links(struct fill *f)
 {
@@ -381,13 +408,14 @@ static void open_links(struct fill *f)
 	for (left = f->wanted; left; left &= left - 1) {
 		int i = __builtin_ctzll(left);
 
-		if (link_at(f, i))
-			continue;
-		tei_link_open(peer, (uint32_t)i);
-		tei_health_lets(peer, (uint32_t)i, &f->paused_until);
+		if (!link_at(f, i)) {
+			tei_link_open(peer, (uint32_t)i);
+			tei_health_lets(peer, (uint32_t)i, &f->again_at);
+		}
+		await_link(f, link_at(f, i));
 	}
-	if (f->paused_until != UINT64_MAX && !tei_queue_empty(&peer->w.queue))
-		wake_at(f, f->paused_until);
+	if (f->again_at != UINT64_MAX && !tei_queue_empty(&peer->w.queue))
+		wake_at(f, f->again_at);
 }
 
 bool tei_fill(struct tei_peer *peer, uint64_t quantum)

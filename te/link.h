@@ -63,10 +63,10 @@ struct tei_link_out {
 	struct tei_list posted; /* works at the backend */
 	struct tei_list limbo;  /* works of writes that might still land */
 	uint32_t n_ready, n_posted;
-	uint64_t bytes;        /* ready and posted */
-	uint64_t moved_at;     /* ns: last sign of life, while it owes */
-	uint64_t doubted_at;   /* ns: when it was first seen silent */
-	uint64_t late_since;   /* ns: the same, slow; 0: it is not */
+	uint64_t bytes;      /* ready and posted */
+	uint64_t moved_at;   /* ns: opened; last sign of life, while it owes */
+	uint64_t doubted_at; /* ns: when it was first seen silent */
+	uint64_t late_since; /* ns: the same, slow; 0: it is not */
 	uint64_t suspected_at; /* ns: when the peer was last probed for it */
 	struct tei_due due;    /* connect time-out, then the watch */
 	struct tei_due part;   /* a merged slice shall not wait longer */

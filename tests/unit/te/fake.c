@@ -90,6 +90,7 @@ void fake_reset(void)
 	atomic_store(&fake.busy, 0);
 	atomic_store(&fake.dead, 0);
 	atomic_store(&fake.quiet, 0);
+	atomic_store(&fake.hang, 0);
 	for (int i = 0; i < 3; i++)
 		atomic_store(&fake.done[i], 0);
 	atomic_store(&fake.ghosts, 0);
@@ -238,6 +239,8 @@ static int fake_endpoint_connect(struct tei_endpoint *ep, const void *addr,
 		return 0;
 	if (has_bit(&fake.dead, ep->rail) || strikes(&fake.refuse_connects))
 		return -ECONNREFUSED;
+	if (has_bit(&fake.hang, ep->rail))
+		return -EINPROGRESS;
 	tei_mutex_lock(&mu);
 	rc = join(half_of(ep), id);
 	tei_mutex_unlock(&mu);

@@ -26,6 +26,7 @@ struct fake_knobs {
 	/* A bit for each rail, by its index. */
 	_Atomic unsigned int dead;  /* connects and posts fail */
 	_Atomic unsigned int quiet; /* slices are taken, and nothing happens */
+	_Atomic unsigned int hang;  /* connects never end */
 	_Atomic int
 		break_after;    /* slices until an endpoint breaks; -1: never */
 	_Atomic int break_rail; /* only of this rail; -1: of any */

@@ -52,6 +52,15 @@ static int set_up(void **state)
 	return set_up_with(quick);
 }
 
+static int set_up_patient(void **state)
+{
+	static const char *const patient[] = {"connect_timeout", "1h",
+					      "reroute_after", "50ms", NULL};
+
+	(void)state;
+	return set_up_with(patient);
+}
+
 /* One slice in flight on each rail. */
 static int set_up_narrow(void **state)
 {
@@ -148,6 +157,16 @@ less_preferred_backend_helps_out_until_the_other_is_back(void **state)
 	before = atomic_load(&fake.done[2]);
 	assert_int_equal(move(0), 0);
 	assert_int_equal(atomic_load(&fake.done[2]), before);
+}
+
+static void
+connect_that_hangs_does_not_hold_up_what_others_can_carry(void **state)
+{
+	(void)state;
+	atomic_store(&fake.hang, 3);
+	assert_int_equal(move(0), 0);
+	assert_memory_equal(memory, local, LEN);
+	assert_true(atomic_load(&fake.done[2]) > 0);
 }
 
 /* ---- silent ---- */
@@ -346,6 +365,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH(set_up, rails_are_listed),
 		WITH(set_up, less_preferred_backend_is_not_even_connected),
+		WITH(set_up_patient,
+		     connect_that_hangs_does_not_hold_up_what_others_can_carry),
 		WITH(set_up,
 		     less_preferred_backend_helps_out_until_the_other_is_back),
 		WITH(set_up, silent_rail_gives_way_to_another),
