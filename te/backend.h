@@ -67,6 +67,11 @@ struct tei_rail {
 	 * alone unless very little was posted. Token.
 	 */
 	bool busy;
+	/*
+	 * Set by the core, cleared by the backend if it cares: wait_fd() has
+	 * been seen readable since the last progress(). Token.
+	 */
+	bool woken;
 	/* Counters that the backend keeps; read by te_engine_stats(). */
 	_Atomic uint64_t sent_bytes, received_bytes; /* payload */
 	_Atomic uint64_t bad_frames; /* unreadable input, connection closed */

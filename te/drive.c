@@ -71,6 +71,16 @@ int tei_drive_ms_until(uint64_t at, uint64_t now)
 	return ms > 60000 ? 60000 : (int)ms;
 }
 
+static void wake_rail(struct tei_worker *w, int fd)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->n_rails; i++) {
+		if (w->rails[i]->fd == fd)
+			w->rails[i]->rail.woken = true;
+	}
+}
+
 void tei_drive_look(struct tei_worker *w, int ms)
 {
 	struct epoll_event events[8];
@@ -79,6 +89,8 @@ void tei_drive_look(struct tei_worker *w, int ms)
 	for (i = 0; i < n; i++) {
 		if (events[i].data.fd == w->wake)
 			tei_drive_unring(w->wake);
+		else
+			wake_rail(w, events[i].data.fd);
 	}
 }
 

@@ -171,19 +171,25 @@ static uint64_t count_waiting(const struct tei_queue *q)
 	return sum;
 }
 
-static void look(struct fill *f)
+static void look_at_pairs(struct fill *f)
 {
-	const struct tei_config *config = &f->peer->engine->config;
-	uint64_t left, prior;
 	uint32_t i;
 
 	f->usable = f->healthy = f->up = f->trial = f->lean = 0;
 	f->again_at = UINT64_MAX;
+	for (i = 0; i < f->w->n_rails; i++)
+		look_at_pair(f, i);
+}
+
+static void look(struct fill *f)
+{
+	const struct tei_config *config = &f->peer->engine->config;
+	uint64_t left, prior;
+
 	f->more = false;
 	f->plan.limits =
 		(struct tei_plan_limits){config->slice_min, config->slice_max};
-	for (i = 0; i < f->w->n_rails; i++)
-		look_at_pair(f, i);
+	look_at_pairs(f);
 	prior = best_rate(f);
 	for (left = f->up; left; left &= left - 1)
 		look_at_link(f, __builtin_ctzll(left), prior);
@@ -199,12 +205,12 @@ static bool has_key(const struct tei_request *r, const struct tei_link *link)
 	       r->region->key[link->out.remote_pos].bytes;
 }
 
-/* The links that may carry it now. */
-static uint64_t carriers(struct fill *f, const struct tei_request *r)
+/* Those of the rails @reach whose links may carry something now. */
+static uint64_t carriers(struct fill *f, uint64_t reach)
 {
-	uint64_t reach = r->reach & ~r->avoid & f->usable;
 	uint32_t t;
 
+	reach &= f->usable;
 	for (t = 0; t < f->w->n_tiers && reach; t++) {
 		uint64_t able = reach & f->w->tiers[t];
 
@@ -294,7 +300,7 @@ static bool serve(struct fill *f, uint32_t class)
 	tei_list_for_each_safe (node, tmp, requests) {
 		struct tei_request *r =
 			tei_list_entry(node, struct tei_request, queue);
-		uint64_t may = carriers(f, r) & ~barred;
+		uint64_t may = carriers(f, r->reach & ~r->avoid) & ~barred;
 
 		if (may && offer(f, r, may))
 			return true;
@@ -431,4 +437,16 @@ bool tei_fill(struct tei_peer *peer, uint64_t quantum)
 	} while (f.more && !spent);
 	open_links(&f);
 	return spent;
+}
+
+uint64_t tei_fill_wants(struct tei_peer *peer, uint64_t reach)
+{
+	struct fill f; /* large; look_at_pairs() sets what is used */
+
+	f.peer = peer;
+	f.w = &peer->engine->worker;
+	f.wanted = 0;
+	look_at_pairs(&f);
+	carriers(&f, reach);
+	return f.wanted;
 }

@@ -13,5 +13,7 @@ struct tei_peer;
  * and open links that are missed. True: @quantum is used up.
  */
 bool tei_fill(struct tei_peer *peer, uint64_t quantum);
+/* Those rails, of the bit set @reach, over which requests would go now. */
+uint64_t tei_fill_wants(struct tei_peer *peer, uint64_t reach);
 
 #endif

@@ -380,11 +380,14 @@ static void free_guest(struct tei_hash_node *node, void *arg)
 
 void tei_guests_fini(struct te_engine *engine)
 {
-	size_t cursor = 0;
+	struct tei_hash *table = &engine->guests.table;
 
-	while (tei_hash_walk(&engine->guests.table, &cursor, 1024, free_guest,
-			     engine))
-		;
+	/* A table that shrinks meanwhile shows some only to the next walk. */
+	while (table->n_nodes) {
+		size_t cursor = 0;
+
+		tei_hash_walk(table, &cursor, SIZE_MAX, free_guest, engine);
+	}
 	tei_hash_fini(&engine->guests.table);
 	tei_account_leave(&engine->inbox, engine->guests.self.account);
 	engine->guests.self.account = NULL;

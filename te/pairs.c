@@ -106,3 +106,20 @@ void tei_pairs_match(struct tei_peer *peer)
 			peer->w.remote->rails[best.remote].index;
 	} while (best.rank);
 }
+
+uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
+			      const struct tei_remote_region *region)
+{
+	const struct tei_remote *remote = peer->w.remote;
+	uint64_t reach = 0;
+	uint32_t i;
+
+	for (i = 0; i < peer->engine->worker.n_rails; i++) {
+		const struct tei_pair *pair = &peer->w.pairs[i];
+
+		if (pair->usable && pair->remote_pos < remote->n_rails &&
+		    region->key[pair->remote_pos].bytes)
+			reach |= (uint64_t)1 << i;
+	}
+	return reach;
+}

@@ -10,9 +10,15 @@
 #ifndef TE_PAIRS_H
 #define TE_PAIRS_H
 
+#include <stdint.h>
+
 struct tei_peer;
+struct tei_remote_region;
 
 /* Set usable, remote_pos and remote_rail of peer->w.pairs. Token. */
 void tei_pairs_match(struct tei_peer *peer);
+/* A bit for each rail of ours by which @region of w.remote is reached. Token. */
+uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
+			      const struct tei_remote_region *region);
 
 #endif

@@ -115,14 +115,15 @@ struct tei_peer_work {
 	uint64_t fresh, epoch, epoch_over, fails;
 	uint64_t pause_until; /* ns: the owner has no room just now */
 	struct tei_address address;
-	struct tei_list active; /* cohorts, by of_peer */
-	struct tei_queue queue; /* requests with something to post */
-	struct tei_list parked; /* requests that await a description */
-	struct tei_list links;  /* every one not freed */
-	struct tei_list run;    /* in worker.runnable */
-	struct tei_due retry;   /* open links again */
-	struct tei_pair *pairs; /* pairs[n_rails] */
-	uint32_t n_up;          /* links */
+	struct tei_list active;  /* cohorts, by of_peer */
+	struct tei_queue queue;  /* requests with something to post */
+	struct tei_list parked;  /* requests that await a description */
+	struct tei_list warmers; /* struct tei_warmer */
+	struct tei_list links;   /* every one not freed */
+	struct tei_list run;     /* in worker.runnable */
+	struct tei_due retry;    /* open links again */
+	struct tei_pair *pairs;  /* pairs[n_rails] */
+	uint32_t n_up;           /* links */
 };
 
 struct tei_peer {
@@ -158,6 +159,11 @@ struct tei_opener {
 	struct tei_cond cond;
 };
 
+/*
+ * Until the peer is up, or has answered a probe; @opener is zeroed but for
+ * peer and probe. Errors as te_segment_open(). Blocks (segment.c).
+ */
+int tei_peer_await(struct tei_opener *opener, uint64_t timeout_ms);
 /* The peer of that name, made if new. -EINVAL, -ENOMEM. Takes mu. */
 int tei_peer_get(struct te_engine *engine, const char *name,
 		 struct tei_peer **out);

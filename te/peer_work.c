@@ -10,6 +10,7 @@
 #include "te/pairs.h"
 #include "te/peer.h"
 #include "te/request.h"
+#include "te/warm.h"
 #include "te/work.h"
 
 static void retry_due(struct tei_due *due)
@@ -32,6 +33,7 @@ void tei_peer_work_init(struct tei_peer *peer)
 	tei_list_init(&w->active);
 	tei_queue_init(&w->queue);
 	tei_list_init(&w->parked);
+	tei_list_init(&w->warmers);
 	tei_list_init(&w->links);
 	tei_list_init(&w->run);
 	w->retry.fn = retry_due;
@@ -68,6 +70,7 @@ void tei_peer_update_want(struct tei_peer *peer)
 
 	want = !peer->self && !peer->w.up &&
 	       (!tei_list_empty(&peer->w.parked) ||
+		!tei_list_empty(&peer->w.warmers) ||
 		(!tei_queue_empty(&peer->w.queue) && !peer->w.n_up));
 	if (want == atomic_load_explicit(&peer->want, memory_order_relaxed))
 		return;
@@ -243,6 +246,7 @@ bool tei_peer_pump(struct tei_peer *peer, uint64_t quantum)
 	if (atomic_load_explicit(&peer->news, memory_order_acquire) !=
 	    peer->w.news)
 		tei_peer_sync(peer);
+	tei_warm_look(peer);
 	if (w->now < peer->w.pause_until) {
 		tei_due_set(w, &peer->w.retry, peer->w.pause_until);
 		return false;

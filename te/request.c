@@ -12,6 +12,7 @@
 #include "te/link.h"
 #include "te/merge.h"
 #include "te/notify.h"
+#include "te/pairs.h"
 #include "te/peer.h"
 #include "te/work.h"
 
@@ -128,23 +129,6 @@ void tei_request_abort(struct tei_request *r, int err)
 
 /* ---- the start ---- */
 
-/* A bit for each rail of ours. */
-static uint64_t rails_that_reach(const struct tei_request *r)
-{
-	struct te_engine *engine = r->peer->engine;
-	uint64_t reach = 0;
-	uint32_t i;
-
-	for (i = 0; i < engine->worker.n_rails; i++) {
-		const struct tei_pair *pair = &r->peer->w.pairs[i];
-
-		if (pair->usable && pair->remote_pos < r->held->n_rails &&
-		    r->region->key[pair->remote_pos].bytes)
-			reach |= (uint64_t)1 << i;
-	}
-	return reach;
-}
-
 static bool is_answered(const struct tei_request *r)
 {
 	return r->question && r->peer->w.fresh >= r->question;
@@ -210,7 +194,7 @@ static int resolve(struct tei_request *r)
 		return ask_again(r, -EACCES);
 	r->held = tei_remote_hold(peer->w.remote);
 	r->region = region;
-	r->reach = rails_that_reach(r);
+	r->reach = tei_pairs_that_reach(peer, region);
 	if (!r->reach) {
 		r->provider_code = EOPNOTSUPP;
 		return -EIO;

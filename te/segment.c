@@ -26,8 +26,7 @@ static void withdraw(void *arg)
 	tei_list_del(&opener->link);
 }
 
-/* Until the peer is up, or has answered a probe. */
-static int await(struct tei_opener *opener, uint64_t timeout_ms)
+int tei_peer_await(struct tei_opener *opener, uint64_t timeout_ms)
 {
 	struct te_engine *engine = opener->peer->engine;
 	uint64_t until = tei_now_ns() + timeout_ms * TEI_NS_PER_MS;
@@ -62,8 +61,8 @@ static int contact(struct te_engine *engine, const char *name, bool probe,
 	rc = tei_peer_get(engine, name, &opener->peer);
 	if (rc || opener->peer->self)
 		return rc;
-	return await(opener,
-		     timeout_ms ? timeout_ms : engine->config.open_timeout);
+	return tei_peer_await(opener, timeout_ms ? timeout_ms
+						 : engine->config.open_timeout);
 }
 
 int te_peer_probe(struct te_engine *engine, const char *name,

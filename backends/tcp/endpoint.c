@@ -228,6 +228,7 @@ static void queue_slice(struct tcp_lane *lane, struct tei_slice *slice)
 	s->lane = lane;
 	s->id = 0;
 	s->sent = false;
+	s->lent = false;
 	tei_tcp_cursor_init(&s->passed, slice);
 	s->announced = s->passed;
 	insert(lane, slice->op == TEI_READ ? &lane->reads : &lane->writes,
@@ -339,12 +340,29 @@ void tei_tcp_slice_end(struct tei_slice *slice, int err, uint64_t bytes)
 	struct tcp_lane *lane = tcp_slice(slice)->lane;
 
 	if (err) {
+		if (!tei_tcp_is_quiet(slice))
+			tei_tcp_endpoint_break(lane->ep, err);
 		leave_lane(lane, slice);
 		slice->provider_code = -err;
 	}
 	tei_list_del(&slice->link);
 	lane->bytes_unanswered -= slice->length;
 	tei_slice_done(slice, err, bytes);
+}
+
+void tei_tcp_slice_answered(struct tei_slice *slice, int err)
+{
+	struct tcp_lane *lane = tcp_slice(slice)->lane;
+
+	if (!tei_tcp_is_quiet(slice))
+		tei_tcp_zerocopy_hear(lane);
+	if (tei_tcp_is_quiet(slice)) {
+		tei_tcp_slice_end(slice, err, err ? 0 : slice->length);
+		return;
+	}
+	if (err)
+		leave_lane(lane, slice);
+	tei_tcp_hold_back(slice, err);
 }
 
 void tei_tcp_cancel(struct tei_endpoint *base, struct tei_slice *slice)
@@ -357,6 +375,8 @@ void tei_tcp_cancel(struct tei_endpoint *base, struct tei_slice *slice)
 		tei_slice_done(slice, -ECANCELED, 0);
 		return;
 	}
+	if (!tei_tcp_is_quiet(slice))
+		tei_tcp_zerocopy_hear(lane);
 	if (!s->id)
 		lane->n_unanswered--; /* the peer never hears of it */
 	else if (!s->sent)
@@ -402,6 +422,7 @@ void tei_tcp_flush(struct tei_endpoint *base, int err)
 
 		if (!lane)
 			continue;
+		tei_tcp_zerocopy_end(lane);
 		end_all(&lane->sent_writes, err);
 		end_all(&lane->sent_reads, err);
 		end_all(&lane->writes, err);

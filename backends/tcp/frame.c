@@ -86,7 +86,7 @@ static void refused(struct tcp_lane *lane, uint64_t id, int err)
 	if (!slice)
 		slice = find_begun(lane, id);
 	if (slice)
-		tei_tcp_slice_end(slice, err, 0);
+		tei_tcp_slice_answered(slice, err);
 	else if (lane->abort_id == id)
 		lane->abort_id = 0;
 }
@@ -96,7 +96,7 @@ static void written(struct tcp_lane *lane, uint64_t id)
 	struct tei_slice *slice = find_slice(&lane->sent_writes, id);
 
 	if (slice && tcp_slice(slice)->passed.at == slice->length)
-		tei_tcp_slice_end(slice, 0, slice->length);
+		tei_tcp_slice_answered(slice, 0);
 	else if (slice || find_begun(lane, id) ||
 		 find_slice(&lane->sent_reads, id))
 		tei_tcp_lane_bad(lane, "answer before the end");

@@ -135,6 +135,7 @@ int tei_tcp_lane_connect(struct tcp_endpoint *ep, uint32_t index,
 	lane->ep = ep;
 	lane->index = index;
 	ep->lanes[index] = lane;
+	tei_tcp_zerocopy_open(lane);
 	tei_tcp_young_add(lane);
 	return 0;
 }
@@ -157,6 +158,7 @@ void tei_tcp_lane_close(struct tcp_lane *lane)
 	 * close() neither ends the connection nor takes it out of epoll.
 	 */
 	(void)epoll_ctl(lane->rail->epoll_fd, EPOLL_CTL_DEL, lane->fd, NULL);
+	tei_tcp_zerocopy_recall(lane);
 	(void)shutdown(lane->fd, SHUT_RDWR);
 	close(lane->fd);
 	lane->fd = -1;
@@ -176,6 +178,7 @@ static void lane_free(struct tcp_lane *lane)
 	tei_free(lane->in);
 	tei_free(lane->stub);
 	tei_free(lane->debts);
+	tei_free(lane->zerocopy);
 	tei_free(lane);
 }
 
@@ -351,6 +354,8 @@ void tei_tcp_lane_event(struct tcp_lane *lane, uint32_t events)
 		connected(lane);
 		return;
 	}
+	if (events & EPOLLERR)
+		tei_tcp_zerocopy_hear(lane);
 	if (events & ~(uint32_t)EPOLLOUT) {
 		if (lane->state == TCP_LANE_HELLO)
 			receive_hello(lane);

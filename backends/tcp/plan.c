@@ -6,7 +6,8 @@
  * before, and one new block: headers without payload, headers of a new train,
  * the train's payload. Nothing is changed here but the plan; it is up to the
  * kernel how much of it becomes true. The new block's headers go as a whole or
- * not at all (send.c keeps what is missing of them).
+ * not at all (send.c keeps what is missing of them). Payload that the kernel
+ * borrows goes alone.
  */
 #include "backends/tcp/tcp.h"
 
@@ -263,11 +264,18 @@ static void note_refused(struct tcp_lane *lane, uint64_t id, int err)
 static void plan_train(struct tcp_lane *lane, struct tcp_plan *p)
 {
 	struct layout l = {.train = &p->train, .is_new = true};
+	uint32_t n_iov = p->n_iov;
+	size_t bytes = p->bytes;
 
 	lay_out(lane, p, &l);
 	if (l.err)
 		note_refused(lane, p->train.car[l.whole].id, l.err);
 	p->train.n = l.whole + l.begun;
+	if (p->train.n && tei_tcp_may_lend(lane, &p->train)) {
+		p->n_iov = n_iov;
+		p->bytes = bytes;
+		p->headless = true;
+	}
 	for (uint32_t i = 0; i < p->train.n; i++) {
 		if (i + 1 < p->train.n)
 			p->frames[i].flags |= TCP_MORE;
@@ -275,17 +283,30 @@ static void plan_train(struct tcp_lane *lane, struct tcp_plan *p)
 	}
 }
 
+/* About how much is handed to the kernel at once. */
+static uint64_t chunk_of(const struct tcp_lane *lane)
+{
+	uint64_t chunk = tcp_config(lane->rail)->send_chunk;
+	const struct tei_slice *first;
+
+	if (tei_list_empty(&lane->writes))
+		return chunk;
+	first = tei_list_entry(lane->writes.next, struct tei_slice, link);
+	return first->crc_len && chunk > TCP_CRC_LEN ? TCP_CRC_LEN : chunk;
+}
+
 static void plan_block(struct tcp_lane *lane, struct tcp_plan *p)
 {
 	const struct tcp_config *config = tcp_config(lane->rail);
 	const struct tcp_train *out = lane->out;
+	uint64_t chunk = chunk_of(lane);
 	struct loading load = {.frame = config->frame, .room = TCP_TRAIN_MAX};
 	uint32_t heads = p->n_iov++;
 
 	if (out)
 		load.room -= out->n - out->at;
-	if (p->bytes < config->send_chunk)
-		load.bytes = config->send_chunk - p->bytes;
+	if (p->bytes < chunk)
+		load.bytes = chunk - p->bytes;
 	if (lane->debts) {
 		plan_answers(lane, p);
 		load_served(lane, p, &load);
@@ -303,18 +324,24 @@ int tei_tcp_plan(struct tcp_lane *lane)
 {
 	struct tcp_plan *p = lane->rail->plan;
 	struct layout old = {.train = lane->out};
+	bool lends;
 
 	p->n_iov = p->n_answers = p->n_asks = p->n_heads = 0;
 	p->train.at = p->train.n = 0;
 	p->bytes = p->abort_id = 0;
+	p->headless = p->lends = false;
+	lends = lane->out && tei_tcp_may_lend(lane, lane->out);
 	if (lane->stub_len)
 		plan_memory(p, lane->stub + lane->stub_at, lane->stub_len);
-	if (lane->out)
+	if (lends && lane->stub_len)
+		p->headless = true;
+	else if (lane->out)
 		lay_out(lane, p, &old);
 	p->old_bytes = p->bytes;
 	if (old.err)
 		return old.err;
-	if (lane->out && old.whole < lane->out->n)
+	p->lends = lends && !p->headless;
+	if (lends || (lane->out && old.whole < lane->out->n))
 		return 0;
 	if (p->n_iov + 2 <= TCP_IOV_MAX)
 		plan_block(lane, p);

@@ -91,6 +91,7 @@ static void init(struct tcp_rail *rail, struct tei_rail *base)
 	tei_list_init(&rail->broken);
 	tei_list_init(&rail->refused);
 	tei_list_init(&rail->stalled);
+	tei_list_init(&rail->holding);
 }
 
 /* A rail of one interface listens there and nowhere else. */
@@ -212,7 +213,7 @@ static void dispatch(struct tcp_rail *rail, struct tcp_source *source,
 static int report(struct tcp_rail *rail)
 {
 	struct tei_list *node;
-	int n = 0;
+	int n = tei_tcp_zerocopy_release(rail);
 
 	while ((node = tei_list_pop(&rail->refused))) {
 		struct tei_slice *slice =
@@ -277,7 +278,9 @@ static int read_hot(struct tcp_rail *rail, bool *ask)
 		if (!lane->hot)
 			tei_tcp_cool(lane);
 	}
-	*ask = !any || ++rail->n_unasked >= UNASKED_MAX;
+	*ask = !any || (!n && rail->base->woken) ||
+	       ++rail->n_unasked >= UNASKED_MAX;
+	rail->base->woken = false;
 	return n;
 }
 

@@ -191,6 +191,13 @@ static bool place_region(struct tcp_lane *lane, struct reading *r, uint32_t i)
 	return true;
 }
 
+/* Its checksum is to be taken while the cache still has what came before it. */
+static bool is_enough(const struct reading *r, const struct tcp_car *car)
+{
+	return car->stream == TCP_STREAM_SLICE && car->slice->crc_len &&
+	       r->in_place && r->in_place + car->left > TCP_CRC_LEN;
+}
+
 /* Where the train's payload goes. True: all of it, what follows may too. */
 static bool place_payload(struct tcp_lane *lane, struct reading *r)
 {
@@ -199,7 +206,7 @@ static bool place_payload(struct tcp_lane *lane, struct reading *r)
 	for (uint32_t i = in->at; i < in->n; i++) {
 		const struct tcp_car *car = &in->car[i];
 
-		if (r->n_iov == PIECES_MAX)
+		if (r->n_iov == PIECES_MAX || is_enough(r, car))
 			return false;
 		if (car->stream == TCP_STREAM_REGION &&
 		    !place_region(lane, r, i))

@@ -34,6 +34,11 @@ static void car_sent(struct tcp_lane *lane, struct tcp_car *car, uint64_t n)
 	car->left -= n;
 	switch (car->stream) {
 	case TCP_STREAM_SLICE:
+		if (lane->zerocopy && lane->zerocopy->sending) {
+			tcp_slice(car->slice)->lent = true;
+			tcp_slice(car->slice)->lent_by =
+				lane->zerocopy->next - 1;
+		}
 		tei_tcp_pass(car->slice, n);
 		break;
 	case TCP_STREAM_REGION:
@@ -177,18 +182,20 @@ static int took(struct tcp_lane *lane, const struct tcp_plan *p, size_t n)
 	return keep_stub(lane, (const uint8_t *)p->heads + part, heads - part);
 }
 
-static ssize_t transmit(const struct tcp_lane *lane, const struct tcp_plan *p)
+static ssize_t transmit(struct tcp_lane *lane, const struct tcp_plan *p)
 {
 	struct msghdr msg = {
 		.msg_iov = (struct iovec *)(uintptr_t)p->iov,
 		.msg_iovlen = p->n_iov,
 	};
+	int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (p->headless ? MSG_MORE : 0);
 	ssize_t n;
 
 	if (tei_fault_check(TEI_FAULT_IO))
 		return -ECONNRESET;
 	do
-		n = sendmsg(lane->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = p->lends ? tei_tcp_lend(lane, &msg)
+			     : sendmsg(lane->fd, &msg, flags);
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return n;
@@ -207,7 +214,7 @@ static int make_room(struct tcp_lane *lane, const struct tcp_plan *p)
 	return 0;
 }
 
-static int send_once(struct tcp_lane *lane)
+static int send_plan(struct tcp_lane *lane)
 {
 	struct tcp_plan *p = lane->rail->plan;
 	ssize_t n = 0;
@@ -222,7 +229,19 @@ static int send_once(struct tcp_lane *lane)
 		tei_tcp_holds_release(lane);
 	if (rc < 0 || n < 0)
 		return rc < 0 ? rc : (int)n;
-	return took(lane, p, (size_t)n);
+	rc = took(lane, p, (size_t)n);
+	if (lane->zerocopy)
+		lane->zerocopy->sending = false;
+	return rc;
+}
+
+static int send_once(struct tcp_lane *lane)
+{
+	int rc = send_plan(lane);
+
+	if (!rc && lane->rail->plan->headless && !lane->stub_len)
+		rc = send_plan(lane);
+	return rc;
 }
 
 void tei_tcp_send(struct tcp_lane *lane)

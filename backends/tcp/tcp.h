@@ -13,6 +13,7 @@
  * frame.c     what the frames among them mean
  * hold.c      a target's memory, pinned for the time of one call
  * slice.c     walking a slice's local pieces, with checksum
+ * zerocopy.c  payload that the kernel sends from where it lies
  * wire.c      frames to bytes and back
  * devices.c   which interfaces are rails, and which reach each other
  * netlink.c   whether a rail's interface has its link
@@ -35,9 +36,10 @@
 
 #define TCP_WINDOW_BYTES (8u << 20) /* unanswered; but one request at least */
 #define TCP_SCRATCH_LEN  (64u << 10)
-#define TCP_BULK_LEN     (16u << 10) /* from here on a system call less pays */
-#define TCP_EXPRESS_LEN  (16u << 10) /* up to here it is no bulk */
-#define TCP_OVERTAKE_MAX 16          /* then who has waited goes first */
+#define TCP_BULK_LEN     (16u << 10)  /* from here on a system call less pays */
+#define TCP_CRC_LEN      (256u << 10) /* read again while the cache has it */
+#define TCP_EXPRESS_LEN  (16u << 10)  /* up to here it is no bulk */
+#define TCP_OVERTAKE_MAX 16           /* then who has waited goes first */
 #define TCP_IOV_MAX      1024
 #define TCP_HEADS_MAX    512
 #define TCP_HOLDS_MAX    16
@@ -49,6 +51,7 @@ struct tcp_config {
 	uint64_t lanes, port, sndbuf, rcvbuf, frame, send_chunk;
 	uint64_t connect_timeout, stall_timeout; /* ms */
 	uint64_t busy_poll;                      /* us */
+	uint64_t zerocopy;                       /* bytes; 0: never */
 	char *congestion;
 	char *devices; /* NULL or "": one rail, and the kernel routes */
 };
@@ -117,6 +120,19 @@ struct tcp_served { /* a READ that is being answered */
 	int err;       /* refused in the middle: answered once it is first */
 };
 
+/*
+ * What was sent without a copy and is still the kernel's. It numbers such
+ * calls from 0 on and tells when it is through with each.
+ */
+struct tcp_zerocopy {
+	uint32_t next, upto;     /* all before @upto are over */
+	uint64_t over;           /* a bit for each from @upto on */
+	uint32_t n_copied;       /* in a row that it has copied after all */
+	bool sending;            /* what goes just now is number next - 1 */
+	struct tei_list held;    /* slices that end when it is through */
+	struct tei_list of_rail; /* rail->holding, while there are some */
+};
+
 /* A target's debts on one lane; TCP_WINDOW bounds both together. */
 struct tcp_debts {
 	uint32_t first_answer, n_answers;
@@ -162,7 +178,8 @@ struct tcp_lane {
 	uint64_t abort_id; /* WRITE given up half-way, peer not told yet */
 	uint64_t n_unanswered, bytes_unanswered;
 
-	struct tcp_debts *debts; /* owned; target, once open */
+	struct tcp_debts *debts;       /* owned; target, once open */
+	struct tcp_zerocopy *zerocopy; /* owned; NULL: every byte is copied */
 };
 
 struct tcp_endpoint {
@@ -188,6 +205,9 @@ struct tcp_slice {
 	struct tcp_cursor announced; /* by headers that have gone, or come */
 	struct tcp_cursor passed;    /* sent or received */
 	bool sent;                   /* wholly announced, or asked for */
+	bool lent; /* to the kernel, last by number @lent_by */
+	uint32_t lent_by;
+	int over; /* how it ended for the peer, while it is held */
 };
 
 /* One vectored write being put together; shared by the lanes of a rail. */
@@ -195,6 +215,8 @@ struct tcp_plan {
 	uint32_t n_iov;
 	size_t bytes;     /* in iov */
 	size_t old_bytes; /* of them, what was announced before */
+	bool lends;       /* all of it is payload, to be sent without a copy */
+	bool headless;    /* the payload follows at once, in another call */
 	/* What the new headers say, in this order. */
 	uint64_t abort_id;
 	uint32_t n_answers, n_asks, n_heads;
@@ -228,6 +250,7 @@ struct tcp_rail {
 	struct tei_list broken;  /* endpoints */
 	struct tei_list refused; /* slices */
 	struct tei_list stalled; /* lanes with orphans that go out */
+	struct tei_list holding; /* struct tcp_zerocopy with held slices */
 	struct tcp_plan *plan;
 	uint8_t *scratch; /* scratch[TCP_SCRATCH_LEN] */
 	/* Lanes that were busy just now: asked without epoll. */
@@ -350,6 +373,32 @@ struct tcp_endpoint *tei_tcp_endpoint_claim(struct tcp_rail *rail,
  * comes in for it is drained; without memory for the copy the endpoint breaks.
  */
 void tei_tcp_slice_end(struct tei_slice *slice, int err, uint64_t bytes);
+/*
+ * The peer has answered it. It ends now, or once the kernel has given its
+ * memory back.
+ */
+void tei_tcp_slice_answered(struct tei_slice *slice, int err);
+
+/* ---- zerocopy.c ---- */
+
+/* For a socket just made, when the settings want it; else nothing. */
+void tei_tcp_zerocopy_open(struct tcp_lane *lane);
+/* What is left of the train may be lent to the kernel, and is worth it. */
+bool tei_tcp_may_lend(const struct tcp_lane *lane,
+		      const struct tcp_train *train);
+/* sendmsg() by which the kernel borrows. As sendmsg(), with errno. */
+ssize_t tei_tcp_lend(struct tcp_lane *lane, const struct msghdr *msg);
+/* Ask the kernel first. The memory of the slice is not being sent any more. */
+bool tei_tcp_is_quiet(const struct tei_slice *slice);
+/* Hear what the kernel is through with. */
+void tei_tcp_zerocopy_hear(struct tcp_lane *lane);
+void tei_tcp_hold_back(struct tei_slice *slice, int err);
+/* End the held ones whose memory is quiet; how many. From progress(). */
+int tei_tcp_zerocopy_release(struct tcp_rail *rail);
+/* The lane is closed: end all of them. */
+void tei_tcp_zerocopy_end(struct tcp_lane *lane);
+/* Before close(): take back what the kernel still has to send. */
+void tei_tcp_zerocopy_recall(struct tcp_lane *lane);
 
 /* ---- debts.c ---- */
 

@@ -278,6 +278,25 @@ TE_API int te_segment_epoch(struct te_engine *engine, te_segment_id segment,
 			    uint64_t *epoch, uint64_t *since_ns);
 
 /**
+ * te_segment_warm_up - open what requests to the segment would use
+ * @timeout_ms: 0: as for te_segment_open()
+ * @n_rails:    out, may be NULL: endpoints that are up, also on -ETIMEDOUT
+ *
+ * Otherwise the first requests open the control connection and the endpoints.
+ * Waits until each is up or has failed; with 0 endpoints up, requests still go
+ * on trying until their deadlines.
+ *
+ * Blocks: up to @timeout_ms. Returns 0, or:
+ *   -ENOENT     no such segment
+ *   -ESTALE     its engine has restarted
+ *   -ETIMEDOUT  not each of them is up or has failed in time
+ *   -EDEADLK    called by a te_done_fn
+ *   and as te_segment_open()
+ */
+TE_API int te_segment_warm_up(struct te_engine *engine, te_segment_id segment,
+			      uint32_t timeout_ms, uint32_t *n_rails);
+
+/**
  * te_peer_revoke - end the access epoch of a peer with us
  * @incarnation: of the peer; NULL: every peer there is or was
  *

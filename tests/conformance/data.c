@@ -192,11 +192,77 @@ static void checksum_is_that_of_the_bytes_asked_for(void **state)
 	rig_close(&r);
 }
 
+/* ---- before and after ---- */
+
+static uint64_t n_opened(struct te_engine *engine)
+{
+	struct te_stat stats[128];
+	size_t n = TEST_COUNT(stats);
+
+	assert_int_equal(te_engine_stats(engine, stats, &n), 0);
+	for (size_t i = 0; i < n && i < TEST_COUNT(stats); i++) {
+		if (!strcmp(stats[i].name, "te_endpoints_up_total"))
+			return stats[i].value;
+	}
+	return 0;
+}
+
+static void endpoints_are_there_after_a_warm_up(void **state)
+{
+	uint64_t opened;
+	uint32_t n = 0;
+	struct rig r;
+
+	(void)state;
+	rig_open(&r);
+	assert_int_equal(te_segment_warm_up(r.user, r.segment, RIG_WAIT_MS, &n),
+			 0);
+	assert_true(n > 0);
+	opened = n_opened(r.user);
+	assert_int_equal(opened, n);
+	assert_int_equal(rig_move(&r, TE_WRITE, r.memory, r.local, RIG_LEN), 0);
+	assert_int_equal(n_opened(r.user), opened);
+	rig_close(&r);
+}
+
+/* What was written is there when the message is, whoever is asked first. */
+static void message_is_there_after_its_data_is(void **state)
+{
+	struct te_request requests[2];
+	struct iovec pieces[2];
+	struct te_notify message;
+	struct te_batch *batch;
+	struct rig r;
+
+	(void)state;
+	rig_open(&r);
+	for (unsigned int i = 0; i < 20; i++) {
+		rig_renew(&r);
+		rig_fill(r.local, RIG_LEN, i);
+		pieces[0] = (struct iovec){r.local, RIG_LEN};
+		pieces[1] = (struct iovec){r.local, 8};
+		requests[0] = rig_request(&r, TE_WRITE, r.memory, &pieces[0]);
+		requests[1] = rig_request(&r, TE_NOTIFY, NULL, &pieces[1]);
+		assert_int_equal(te_batch_create(r.user, 2, &batch), 0);
+		assert_int_equal(te_batch_submit(batch, requests, 2), 0);
+		while (te_notify_take(r.owner, &message))
+			te_batch_wait(batch, 1);
+		rig_check(r.memory, RIG_LEN, i);
+		assert_int_equal(message.length, 8);
+		te_notify_free(&message);
+		assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+		te_batch_destroy(batch);
+	}
+	rig_close(&r);
+}
+
 const struct CMUnitTest rig_data_tests[] = {
 	cmocka_unit_test(bytes_of_every_size_arrive),
 	cmocka_unit_test(request_without_bytes_is_refused),
 	cmocka_unit_test(offsets_above_4_gib_are_reached),
 	cmocka_unit_test(pieces_of_every_shape_fit_together),
 	cmocka_unit_test(checksum_is_that_of_the_bytes_asked_for),
+	cmocka_unit_test(endpoints_are_there_after_a_warm_up),
+	cmocka_unit_test(message_is_there_after_its_data_is),
 };
 const size_t rig_n_data_tests = TEST_COUNT(rig_data_tests);

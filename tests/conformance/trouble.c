@@ -12,7 +12,8 @@
 #include "tests/lib/process.h"
 #include "tests/lib/wait.h"
 
-#define N 48
+#define N      48
+#define FAR_MS 3600000
 
 /* A batch of requests to @p that are much for it to do. */
 static struct te_batch *submit_to(struct te_engine *user, te_segment_id segment,
@@ -135,6 +136,41 @@ static void requests_to_a_stopped_peer_end_at_their_deadline(void **state)
 	assert_int_equal(
 		end_of(submit_to(user, segment, &p, local, 30000), 0, 0), N);
 	rig_peer_kill(&p);
+	te_engine_destroy(user);
+	free(local);
+}
+
+/* Whoever cancels has his memory back; deadlines are far away. */
+static void cancelling_needs_no_answer_of_a_peer(void **state)
+{
+	struct te_engine *user;
+	uint8_t *local;
+	te_segment_id segment;
+	struct te_batch *batch;
+	struct rig_peer p;
+
+	(void)state;
+	if (rig_one_process)
+		skip();
+	local = malloc(RIG_LEN);
+	assert_non_null(local);
+	memset(local, 1, RIG_LEN);
+	rig_peer_start(&p, NULL);
+	user = rig_engine("127.0.0.1");
+	assert_int_equal(te_segment_open(user, p.name, 0, &segment), 0);
+	assert_int_equal(end_of(submit_to(user, segment, &p, local, 0), 0, 0),
+			 N);
+	test_process_signal(p.process, SIGSTOP);
+	batch = submit_to(user, segment, &p, local, FAR_MS);
+	assert_int_equal(te_batch_cancel(batch), 0);
+	end_of(batch, -ECANCELED, -ECANCELED);
+	memset(local, 2, RIG_LEN);
+	test_process_signal(p.process, SIGCONT);
+	batch = submit_to(user, segment, &p, local, FAR_MS);
+	rig_peer_kill(&p);
+	assert_int_equal(te_batch_cancel(batch), 0);
+	end_of(batch, -ECANCELED, -ESTALE);
+	memset(local, 3, RIG_LEN);
 	te_engine_destroy(user);
 	free(local);
 }
@@ -358,6 +394,7 @@ const struct CMUnitTest rig_trouble_tests[] = {
 	cmocka_unit_test(requests_to_a_killed_peer_end_in_time),
 	cmocka_unit_test(restarted_peer_is_another_one),
 	cmocka_unit_test(requests_to_a_stopped_peer_end_at_their_deadline),
+	cmocka_unit_test(cancelling_needs_no_answer_of_a_peer),
 	cmocka_unit_test(engine_may_be_destroyed_while_peers_use_it),
 	cmocka_unit_test(revoked_peer_alone_is_stale_and_goes_on),
 	cmocka_unit_test(request_of_an_ended_epoch_is_void),

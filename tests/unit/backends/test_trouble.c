@@ -356,6 +356,30 @@ static void greedy_peer_does_not_starve_others(void **state)
 	raw_close_half(modest.ep);
 }
 
+/* A lane that is busy is read without asking what else there is. */
+static void who_was_woken_looks_at_everything(void **state)
+{
+	struct tcp_frame f = frame(TCP_READ, 0, 1, 100);
+	const struct tcp_rail *rail = tcp_rail(raw_rail.rail);
+	uint8_t bytes[TCP_HEAD_LEN + 100];
+	struct known k;
+	int stranger;
+
+	(void)state;
+	know(&k);
+	tei_tcp_frame_encode(&f, bytes);
+	raw_put(k.fd, bytes, TCP_HEAD_LEN);
+	raw_get_all(k.fd, bytes, sizeof(bytes));
+	stranger = raw_dial(raw_port_of_rail());
+	assert_int_equal(rail->n_young, 0);
+	raw_rail.rail->woken = true;
+	raw_turn();
+	assert_int_equal(rail->n_young, 1);
+	close(stranger);
+	close(k.fd);
+	raw_close_half(k.ep);
+}
+
 static void without_descriptors_accepting_waits(void **state)
 {
 	struct rlimit before, tight;
@@ -421,6 +445,7 @@ int main(void)
 			cancelled_frame_that_nobody_reads_ends_the_endpoint,
 			set_up_impatient, tear_down),
 		TEST(greedy_peer_does_not_starve_others),
+		TEST(who_was_woken_looks_at_everything),
 		TEST(without_descriptors_accepting_waits),
 	};
 

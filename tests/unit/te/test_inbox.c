@@ -5,8 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "te/backend.h"
+#include "te/engine.h"
 #include "te/notify.h"
+#include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"
 #include "tests/unit/te/visitor.h"
 
@@ -182,6 +185,49 @@ static void memory_of_all_messages_is_bounded(void **state)
 		close(fd[i]);
 }
 
+static void count_losses(void *arg)
+{
+	*(uint64_t *)arg = engine->guests.n_losses;
+}
+
+static bool has_lost_one(void *arg)
+{
+	assert_true(tei_loop_do(engine->loop, count_losses, arg));
+	return *(uint64_t *)arg > 0;
+}
+
+/* Many may come and go: who left first is forgotten, and that is told. */
+static void guests_that_left_are_remembered_up_to_a_number(void **state)
+{
+	uint8_t who[16] = {44};
+	uint64_t losses = 0;
+	int fd;
+
+	(void)state;
+	for (uint32_t i = 0; i <= TEI_ABSENT_MAX; i++) {
+		memcpy(who + 1, &i, sizeof(i));
+		fd = visitor_greet(engine, who, NULL);
+		tell(fd, 1, 1, 1);
+		expect(1);
+		close(fd);
+	}
+	assert_true(test_wait_until(has_lost_one, &losses, RIG_WAIT_MS));
+	assert_int_equal(losses, 1);
+	fd = visitor_greet(engine, who, NULL); /* the last one is known */
+	tell(fd, 1, 1, 1);
+	expect_none();
+	close(fd);
+}
+
+static void no_event_where_there_are_no_descriptors(void **state)
+{
+	(void)state;
+	tei_fault_arm(TEI_FAULT_SOCKET, 1);
+	assert_int_equal(te_notify_eventfd(engine), -EMFILE);
+	tei_fault_disarm_all();
+	assert_true(te_notify_eventfd(engine) >= 0);
+}
+
 static void ended_epoch_is_refused(void **state)
 {
 	int fd = visitor_greet(engine, me, NULL);
@@ -290,6 +336,8 @@ int main(void)
 		WITH_ENGINE(numbers_are_each_ones_own),
 		WITH_ENGINE(full_inbox_says_when_it_has_room),
 		WITH_ENGINE(memory_of_all_messages_is_bounded),
+		WITH_ENGINE(guests_that_left_are_remembered_up_to_a_number),
+		WITH_ENGINE(no_event_where_there_are_no_descriptors),
 		WITH_ENGINE(ended_epoch_is_refused),
 		WITH_ENGINE(malformed_notifications_are_refused),
 		WITH_ENGINE(stranger_without_hello_notifies_nobody),

@@ -5,23 +5,17 @@
  * Sockets of the test's own speak the protocol: as a visitor that leaves
  * things behind, or as an owner that no longer answers.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backends/tcp/wire.h"
-#include "base/bytes.h"
-#include "base/frame.h"
 #include "te/control.h"
 #include "te/control.pb-c.h"
 #include "te/engine.h"
-#include "te/group.h"
 #include "te/guest.h"
 #include "tests/lib/wait.h"
+#include "tests/unit/te/owner.h"
 #include "tests/unit/te/rig.h"
 #include "tests/unit/te/visitor.h"
 
@@ -139,139 +133,13 @@ static void visitor_that_does_not_read_gets_the_last_word(void **state)
 
 /* ---- owners ---- */
 
-static void put_reply(int fd, uint16_t type, uint64_t id,
-		      const ProtobufCMessage *m)
-{
-	uint8_t bytes[FRAME_MAX];
-	size_t len = protobuf_c_message_get_packed_size(m);
-	struct tei_writer w;
-
-	assert_true(len + TEI_FRAME_HEADER_LEN <= sizeof(bytes));
-	tei_writer_init(&w, bytes, TEI_FRAME_HEADER_LEN);
-	tei_write_u32(&w, (uint32_t)len);
-	tei_write_u16(&w, type);
-	tei_write_u16(&w, TEI_FRAME_REPLY);
-	tei_write_u64(&w, id);
-	protobuf_c_message_pack(m, bytes + TEI_FRAME_HEADER_LEN);
-	len += TEI_FRAME_HEADER_LEN;
-	(void)!send(fd, bytes, len, MSG_NOSIGNAL);
-}
-
-/* The length of the next frame's body; its id. */
-static size_t get_frame(int fd, uint8_t *body, uint64_t *id)
-{
-	uint8_t head[TEI_FRAME_HEADER_LEN];
-	struct tei_reader r;
-	size_t len;
-
-	if (recv(fd, head, sizeof(head), MSG_WAITALL) != sizeof(head))
-		return SIZE_MAX;
-	tei_reader_init(&r, head, sizeof(head));
-	len = tei_read_u32(&r);
-	tei_read_u16(&r);
-	tei_read_u16(&r);
-	*id = tei_read_u64(&r);
-	assert_true(len <= FRAME_MAX);
-	if (len)
-		assert_int_equal(recv(fd, body, len, MSG_WAITALL), len);
-	return len;
-}
-
-struct owner {
-	char name[64];
-	int listener;
-	unsigned int n_answers; /* frames that it answers; then silence */
-	pthread_t thread;
-};
-
-static void answer_hello(int fd, uint64_t id)
-{
-	uint8_t who[TE_INCARNATION_LEN] = "an owner", nonce[TEI_NONCE_LEN];
-	Te__Hello m = TE__HELLO__INIT;
-
-	visitor_fill_hello(&m, who, nonce);
-	m.epoch = 1;
-	put_reply(fd, TE__CONTROL_TYPE__CONTROL_HELLO, id, &m.base);
-}
-
-/* One region of 4096 bytes at 4096, reached by a tcp rail. */
-static void answer_describe(int fd, uint64_t id)
-{
-	Te__Description m = TE__DESCRIPTION__INIT;
-	Te__Rail rail = TE__RAIL__INIT, *rails = &rail;
-	uint64_t number = 4096;
-	uint32_t access = RIG_ANY;
-	char *location = (char *)(uintptr_t) "cpu:0";
-	ProtobufCBinaryData key = {8, (uint8_t *)&number};
-
-	rail.backend = (char *)(uintptr_t) "tcp";
-	rail.device = (char *)(uintptr_t) "0";
-	m.version = 1;
-	m.rails = &rails;
-	m.id = m.addr = m.length = &number;
-	m.access = &access;
-	m.location = &location;
-	m.key = &key;
-	m.n_rails = m.n_id = m.n_addr = m.n_length = m.n_access = 1;
-	m.n_location = m.n_key = 1;
-	put_reply(fd, TE__CONTROL_TYPE__CONTROL_DESCRIBE, id, &m.base);
-}
-
-/* Each connection gets so many answers, until the listener is shut. */
-static void *own(void *arg)
-{
-	struct owner *o = arg;
-	uint8_t body[FRAME_MAX];
-	uint64_t id;
-	int fd;
-
-	while ((fd = accept(o->listener, NULL, NULL)) >= 0) {
-		for (unsigned int i = 0; get_frame(fd, body, &id) != SIZE_MAX;
-		     i++) {
-			if (i >= o->n_answers)
-				continue;
-			if (i == 0)
-				answer_hello(fd, id);
-			else
-				answer_describe(fd, id);
-		}
-		close(fd);
-	}
-	return NULL;
-}
-
-static void owner_start(struct owner *o, unsigned int n_answers)
-{
-	struct sockaddr_in at = {.sin_family = AF_INET,
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof(at);
-
-	o->n_answers = n_answers;
-	o->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_true(o->listener >= 0);
-	assert_int_equal(bind(o->listener, (struct sockaddr *)&at, len), 0);
-	assert_int_equal(listen(o->listener, 16), 0);
-	assert_int_equal(getsockname(o->listener, (struct sockaddr *)&at, &len),
-			 0);
-	snprintf(o->name, sizeof(o->name), "127.0.0.1:%u", ntohs(at.sin_port));
-	assert_int_equal(pthread_create(&o->thread, NULL, own, o), 0);
-}
-
-/* After the engine is gone, and with it the connections. */
-static void owner_stop(struct owner *o)
-{
-	shutdown(o->listener, SHUT_RDWR);
-	pthread_join(o->thread, NULL);
-	close(o->listener);
-}
-
 static void owner_that_never_answers_costs_only_time(void **state)
 {
 	te_segment_id id;
 	struct owner o;
 
 	set_up(state);
-	owner_start(&o, 0);
+	owner_start(&o, 0, NULL);
 	assert_int_equal(te_segment_open(engine, o.name, 500, &id), -ETIMEDOUT);
 	assert_int_equal(te_peer_probe(engine, o.name, 300, NULL), -ETIMEDOUT);
 	tear_down(state);
@@ -284,7 +152,7 @@ static void owner_that_says_only_hello_costs_only_time(void **state)
 	struct owner o;
 
 	set_up(state);
-	owner_start(&o, 1);
+	owner_start(&o, 1, NULL);
 	assert_int_equal(te_segment_open(engine, o.name, 500, &id), -ETIMEDOUT);
 	tear_down(state);
 	owner_stop(&o);
@@ -301,7 +169,7 @@ static void requests_to_a_silent_owner_end_at_their_deadline(void **state)
 	struct owner o;
 
 	set_up(state);
-	owner_start(&o, 2);
+	owner_start(&o, 2, NULL);
 	assert_int_equal(te_segment_open(engine, o.name, 2000, &id), 0);
 	request = rig_request(id, TE_WRITE, (void *)4096, &piece);
 	request.timeout_ms = 700;
