@@ -161,7 +161,8 @@ void tei_tcp_rail_close(struct tei_rail *base)
 						    struct tcp_lane, link));
 	tei_tcp_lanes_free(rail);
 	tei_tcp_netlink_close(rail);
-	(void)shutdown(rail->listen_fd, SHUT_RDWR); /* forked children have it */
+	(void)shutdown(rail->listen_fd,
+		       SHUT_RDWR); /* forked children have it */
 	close(rail->listen_fd);
 	tei_free(rail->plan);
 	tei_free(rail->scratch);
