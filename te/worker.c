@@ -179,6 +179,8 @@ void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
 		do {
 			tei_drive_round(w, with);
 		} while (!tei_mpsc_empty(&w->queue) && ++i < ROUNDS_MAX);
+		if (patient) /* sending may have taken long */
+			w->let_go_at = tei_now_ns();
 		tei_drive_let_go(w, patient);
 		return;
 	}
