@@ -203,10 +203,9 @@ void tei_drive_let_go(struct tei_worker *w, bool patient)
 		atomic_exchange(&w->idle, 0);
 		kick = true;
 	}
-	if (sleepers && tei_sleeper_call_one(w))
-		sleepers = false;
-	else if ((left.polled && !(patient && naps)) || sleepers ||
-		 due < atomic_load(&w->sleep_until))
+	if (!(sleepers && tei_sleeper_call_one(w)) &&
+	    (sleepers || (left.polled && !(patient && naps)) ||
+	     due < atomic_load(&w->sleep_until)))
 		kick = true;
 	if (atomic_load(&w->missed) && atomic_exchange(&w->missed, 0))
 		kick = true;

@@ -37,7 +37,7 @@ static int hex(char c)
 static int read_boot(uint8_t boot[16])
 {
 	unsigned int n = 0;
-	char text[64];
+	char text[64] = "";
 	int rc;
 
 	rc = read_text("/proc/sys/kernel/random/boot_id", text, sizeof(text));

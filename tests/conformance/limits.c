@@ -16,9 +16,9 @@
 /* ---- limits ---- */
 
 static struct rlimit before;
-static int limited = -1;
+static unsigned int limited = RLIM_NLIMITS; /* that: none */
 
-static void limit(int what, rlim_t most)
+static void limit(unsigned int what, rlim_t most)
 {
 	struct rlimit tight;
 
@@ -31,9 +31,9 @@ static void limit(int what, rlim_t most)
 
 static void unlimit(void)
 {
-	if (limited >= 0)
+	if (limited != RLIM_NLIMITS)
 		assert_int_equal(setrlimit(limited, &before), 0);
-	limited = -1;
+	limited = RLIM_NLIMITS;
 }
 
 static unsigned int count_fds(void)
