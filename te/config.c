@@ -59,7 +59,7 @@ const struct tei_setting tei_config_rows[] = {
 	 .def = "0", .min = 0, .max = 1LL << 53,
 	 .help = "of what is left to chance, for tests (0: by chance, too)"},
 	{TEI_SETTING(struct tei_config, spin_us), .type = TEI_CONF_UINT,
-	 .def = "50", .unit = "us", .min = 0, .max = 100000,
+	 .def = "100", .unit = "us", .min = 0, .max = 100000,
 	 .help = "time to stay awake after the last work"},
 	{TEI_SETTING(struct tei_config, worker_thread), .type = TEI_CONF_BOOL,
 	 .def = "true",
