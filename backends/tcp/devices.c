@@ -226,27 +226,37 @@ int tei_tcp_probe(const struct te_topo *topo, const void *config,
 
 /* ---- who reaches whom ---- */
 
-/* The interface that has the address says how wide its network is. */
-static void look_up(struct tcp_rail *rail, const struct sockaddr *address)
+/* Number of the interface that has @address, 0: none; *prefix: its network's */
+static unsigned int look_up(const struct sockaddr *address, uint8_t *prefix)
 {
 	const struct ifaddrs *ifa;
 	struct ifaddrs *all;
+	unsigned int index = 0;
 	const void *ip;
 	size_t len;
 
 	ip = ip_of(address, &len);
-	rail->network.prefix = (uint8_t)(8 * len);
+	*prefix = (uint8_t)(8 * len);
 	if (getifaddrs(&all))
-		return;
+		return 0;
 	for (ifa = all; ifa; ifa = ifa->ifa_next) {
 		if (!ifa->ifa_addr ||
 		    ifa->ifa_addr->sa_family != address->sa_family ||
 		    memcmp(ip_of(ifa->ifa_addr, &len), ip, len))
 			continue;
-		rail->network.prefix = prefix_of(ifa->ifa_netmask);
-		rail->ifindex = if_nametoindex(ifa->ifa_name);
+		*prefix = prefix_of(ifa->ifa_netmask);
+		index = if_nametoindex(ifa->ifa_name);
 	}
 	freeifaddrs(all);
+	return index;
+}
+
+unsigned int tei_tcp_ifindex(const struct tcp_rail *rail)
+{
+	const struct tei_address *address = &rail->base->device.address;
+	uint8_t prefix;
+
+	return look_up((const struct sockaddr *)&address->ss, &prefix);
 }
 
 void tei_tcp_identify(struct tcp_rail *rail)
@@ -262,7 +272,8 @@ void tei_tcp_identify(struct tcp_rail *rail)
 	ip = ip_of((const struct sockaddr *)&address->ss, &len);
 	net->family = len == 4 ? 4 : 6;
 	memcpy(net->ip, ip, len);
-	look_up(rail, (const struct sockaddr *)&address->ss);
+	rail->ifindex =
+		look_up((const struct sockaddr *)&address->ss, &net->prefix);
 }
 
 int tei_tcp_rail_describe(struct tei_rail *rail, void *blob, size_t *len)

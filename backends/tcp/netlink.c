@@ -22,22 +22,33 @@
 #include "base/fault.h"
 #include "base/log.h"
 
-/* An interface that is gone is down. */
-static bool is_up(const struct tcp_rail *rail)
+/*
+ * An interface that is gone is down, until another one has its address: a
+ * driver that was loaded again, a virtual one that was made again.
+ */
+static bool is_up(struct tcp_rail *rail)
 {
 	const unsigned int want = IFF_UP | IFF_RUNNING;
 	struct ifreq ifr = {0};
 
-	if (!if_indextoname(rail->ifindex, ifr.ifr_name) ||
-	    ioctl(rail->listen_fd, SIOCGIFFLAGS, &ifr))
+	if (!if_indextoname(rail->ifindex, ifr.ifr_name)) {
+		rail->ifindex = tei_tcp_ifindex(rail);
+		if (!if_indextoname(rail->ifindex, ifr.ifr_name))
+			return false;
+	}
+	if (ioctl(rail->listen_fd, SIOCGIFFLAGS, &ifr))
 		return false;
 	return ((unsigned short)ifr.ifr_flags & want) == want;
 }
 
 int tei_tcp_netlink_open(struct tcp_rail *rail)
 {
-	struct sockaddr_nl local = {.nl_family = AF_NETLINK,
-				    .nl_groups = RTMGRP_LINK};
+	/* A link that is made again is up before it has its address. */
+	struct sockaddr_nl local = {
+		.nl_family = AF_NETLINK,
+		.nl_groups =
+			RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+	};
 	int rc;
 
 	rail->link_fd = -1;

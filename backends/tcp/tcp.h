@@ -311,6 +311,8 @@ int tei_tcp_probe(const struct te_topo *topo, const void *config,
 		  tei_device_fn *found, void *arg);
 /* Fill rail->network and ->ifindex by the address of the rail's device. */
 void tei_tcp_identify(struct tcp_rail *rail);
+/* The interface that has the rail's address now; 0: none. */
+unsigned int tei_tcp_ifindex(const struct tcp_rail *rail);
 int tei_tcp_rail_describe(struct tei_rail *rail, void *blob, size_t *len);
 int tei_tcp_rail_match(struct tei_rail *rail, const struct tei_address *peer,
 		       const void *blob, size_t len);

@@ -32,14 +32,12 @@ static void start_owner(struct hosts *h)
 {
 	char length[32];
 	const char *const args[] = {length, "peer0 peer1", NULL};
-	pid_t pid;
 
 	snprintf(length, sizeof(length), "%zu", REGION_LEN);
 	h->owner = test_process_start("rails_owner", args);
 	assert_non_null(test_process_line(h->owner, "netns", WAIT_MS));
-	pid = test_process_pid(h->owner);
-	assert_true(test_netns_join(pid, 0, FAST_MBIT));
-	assert_true(test_netns_join(pid, 1, SLOW_MBIT));
+	hosts_join(h, 0);
+	hosts_join(h, 1);
 }
 
 static void open_segment(struct hosts *h)
@@ -207,6 +205,17 @@ void hosts_set_link(struct hosts *h, int network, bool ours, bool up)
 					ours ? "rail" : "peer", network,
 					up ? "up" : "down"),
 			 0);
+}
+
+void hosts_remove(int network)
+{
+	assert_int_equal(test_netns_run(0, "ip link del rail%d", network), 0);
+}
+
+void hosts_join(struct hosts *h, int network)
+{
+	assert_true(test_netns_join(test_process_pid(h->owner), network,
+				    network ? SLOW_MBIT : FAST_MBIT));
 }
 
 void hosts_silence(int network)

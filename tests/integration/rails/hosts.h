@@ -60,6 +60,10 @@ uint64_t hosts_stat(struct hosts *h, const char *name, const char *label);
 /* Bytes of payload that our @rail ("rail0") has sent. */
 uint64_t hosts_sent(struct hosts *h, const char *rail);
 
+/* Take both interfaces of a network away; make them again. */
+void hosts_remove(int network);
+void hosts_join(struct hosts *h, int network);
+
 /* Frames of ours go to an address that nobody has: no event tells of it. */
 void hosts_silence(int network);
 /*

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_networks.c - networks that go down, come back, or fall silent */
+#include "base/clock.h"
 #include "tests/integration/rails/hosts.h"
 #include "tests/lib/test.h"
 
@@ -19,8 +20,10 @@ static void finish(struct hosts *h)
 static void await_use_of(struct hosts *h, const char *rail)
 {
 	uint64_t before = hosts_sent(h, rail);
+	uint64_t until = tei_now_ms() + WAIT_MS;
 
 	while (hosts_sent(h, rail) == before) {
+		assert_true(tei_now_ms() < until);
 		hosts_again(h);
 		hosts_submit(h, N_PIECES);
 		hosts_await(h, N_PIECES);
@@ -79,6 +82,19 @@ static void link_that_goes_down_at_the_owner_costs_no_byte(void **state)
 	hosts_expect_bytes(h, N_PIECES);
 }
 
+/* The new ones have other numbers, but the addresses are the same. */
+static void interfaces_that_are_removed_may_come_back(void **state)
+{
+	struct hosts *h = *state;
+
+	begin(h);
+	hosts_remove(1);
+	finish(h);
+	hosts_join(h, 1);
+	await_use_of(h, "rail1");
+	hosts_expect_bytes(h, N_PIECES);
+}
+
 /* Requests have their deadlines, so they wait for a network. */
 static void no_network_at_all_is_waited_out(void **state)
 {
@@ -129,6 +145,7 @@ int main(void)
 		HOSTS_TEST(link_that_goes_down_costs_no_byte_and_comes_back),
 		HOSTS_TEST(first_network_may_go_down_too),
 		HOSTS_TEST(link_that_goes_down_at_the_owner_costs_no_byte),
+		HOSTS_TEST(interfaces_that_are_removed_may_come_back),
 		HOSTS_TEST(no_network_at_all_is_waited_out),
 		HOSTS_TEST(silent_network_costs_no_byte),
 		HOSTS_TEST(control_leaves_a_network_that_is_silent),
