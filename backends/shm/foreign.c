@@ -55,30 +55,26 @@ static bool gather(struct batch *b, const struct tei_slice *slice,
 		   uint64_t room)
 {
 	const struct shm_slice *s = shm_slice(slice);
-	uint64_t offset = s->offset, rest = slice->length - s->at, n;
+	uint64_t rest = slice->length - s->at, n;
+	struct iovec run = {s->start + s->offset, s->run - s->offset};
 	uint32_t piece = s->piece;
 	uint64_t before = b->bytes;
 
 	if (b->n_remote == PIECES_MAX)
 		return false;
 	while (rest && b->n_local < PIECES_MAX && b->bytes < room) {
-		const struct iovec *iov = &slice->iov[piece];
-
-		n = iov->iov_len - offset;
+		n = run.iov_len;
 		if (n > rest)
 			n = rest;
 		if (n > room - b->bytes)
 			n = room - b->bytes;
 		if (n)
-			b->local[b->n_local++] = (struct iovec){
-				(char *)iov->iov_base + offset, n};
+			b->local[b->n_local++] =
+				(struct iovec){run.iov_base, n};
 		b->bytes += n;
 		rest -= n;
-		offset += n;
-		if (offset == iov->iov_len) {
-			piece++;
-			offset = 0;
-		}
+		if (rest && n == run.iov_len)
+			run = slice->iov[piece++];
 	}
 	if (b->bytes > before)
 		b->remote[b->n_remote++] = (struct iovec){

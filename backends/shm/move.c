@@ -171,8 +171,29 @@ static void copy_checked(const struct shm_rail *rail, struct tei_slice *slice,
 	}
 }
 
+/*
+ * Whether the @n bytes at @to were written a moment ago, and so still lie in the
+ * caches; what goes on where the last copy ended is like that one.
+ */
+static bool is_hot(struct shm_rail *rail, const uint8_t *to, uint64_t n)
+{
+	uint64_t place = (uintptr_t)to >> SHM_HEAT_BITS;
+	struct shm_heat *h = &rail->heat;
+	struct shm_warmth *w = &h->at[place % SHM_HEAT_LEN];
+
+	if (w->place != place)
+		w->hot = false;
+	else if (w->end != to)
+		w->hot = h->clock - w->written < shm_config(rail)->hot;
+	h->clock += n;
+	w->place = place;
+	w->written = h->clock;
+	w->end = to + n;
+	return w->hot;
+}
+
 /* At most @most bytes of one piece. Returns how many. */
-static uint64_t copy_piece(const struct shm_rail *rail, struct tei_slice *slice,
+static uint64_t copy_piece(struct shm_rail *rail, struct tei_slice *slice,
 			   uint64_t most)
 {
 	struct shm_slice *s = shm_slice(slice);
@@ -184,7 +205,8 @@ static uint64_t copy_piece(const struct shm_rail *rail, struct tei_slice *slice,
 
 	if (n > most)
 		n = most;
-	streaming = slice->length >= shm_config(rail)->stream_from;
+	streaming = slice->length >= shm_config(rail)->stream_from &&
+		    !is_hot(rail, write ? remote : local, n);
 	if (tei_shm_slice_crc(slice, n, &skip)) {
 		copy_checked(rail, slice, streaming, write ? remote : local,
 			     write ? local : remote, n);
@@ -209,7 +231,7 @@ static void to_ended(struct tei_list *ended, struct tei_slice *slice, int err)
 static uint64_t copy_some(struct shm_endpoint *ep, struct tei_list *queue,
 			  struct tei_list *ended, uint64_t room)
 {
-	const struct shm_rail *rail = shm_rail(ep->base->rail);
+	struct shm_rail *rail = shm_rail(ep->base->rail);
 	uint64_t moved = 0, n;
 	int i;
 

@@ -30,6 +30,8 @@ static const struct tei_setting settings[] = {
 	    0),
 	ROW(stream_from, "stream_from", TEI_CONF_SIZE, "64k", "bytes",
 	    "from this length on copies go past the caches", 0, 1LL << 40),
+	ROW(hot, "hot", TEI_CONF_SIZE, "2m", "bytes",
+	    "but not to memory written this few bytes before", 0, 1LL << 40),
 	ROW(chunk, "chunk", TEI_CONF_SIZE, "64k", "bytes",
 	    "copied between two looks at the fence", 4096, SHM_CHUNK_MAX),
 	ROW(foreign_chunk, "foreign_chunk", TEI_CONF_SIZE, "256k", "bytes",

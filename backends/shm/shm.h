@@ -49,10 +49,12 @@
 #define SHM_TURN       (1u << 20) /* bytes of one progress() */
 #define SHM_CHUNK_MAX  (64u << 10)
 #define SHM_BOUNCE_LEN (16u << 10)
+#define SHM_HEAT_BITS  16 /* of the pieces of memory that heat is kept of */
+#define SHM_HEAT_LEN   64
 
 struct shm_config {
 	bool enabled, foreign;
-	uint64_t stream_from, chunk, foreign_chunk;
+	uint64_t stream_from, hot, chunk, foreign_chunk;
 	uint64_t connect_timeout; /* ms */
 	char *dir, *allow_uids;
 };
@@ -154,9 +156,21 @@ struct shm_endpoint {
 struct shm_slice {
 	struct shm_view *view; /* NULL: refused by post() */
 	uint64_t at;           /* bytes done */
-	uint32_t piece;
-	uint64_t offset; /* in that piece */
-	int err;         /* it is to end with */
+	uint8_t *start;        /* of the pieces that are one run */
+	uint64_t run, offset;  /* its length, and where in it we are */
+	uint32_t piece;        /* the first after it */
+	int err;               /* it is to end with */
+};
+
+/* Where was written lately, so that it lies in the caches. */
+struct shm_heat {
+	uint64_t clock; /* bytes copied so far */
+	struct shm_warmth {
+		uint64_t place;     /* address >> SHM_HEAT_BITS */
+		uint64_t written;   /* by that clock */
+		const uint8_t *end; /* of the last copy there */
+		bool hot;           /* that copy was */
+	} at[SHM_HEAT_LEN];
 };
 
 struct shm_rail {
@@ -175,6 +189,7 @@ struct shm_rail {
 	struct tei_list broken;            /* endpoints */
 	struct tei_list refused;           /* slices */
 	shm_copy_fn *stream;
+	struct shm_heat heat;
 	uint8_t *bounce; /* bounce[SHM_BOUNCE_LEN] */
 
 	struct tei_mutex mu;     /* lock 14 */

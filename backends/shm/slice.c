@@ -2,13 +2,26 @@
 /* slice.c - walking a slice's local pieces */
 #include "backends/shm/shm.h"
 
-/* Past pieces that are used up or empty. */
+#define RUN_MAX (256u << 10) /* no piece is looked at long before its turn */
+
+/*
+ * Past pieces that are used up or empty. Those that continue the one before, as
+ * merged requests do, are one run.
+ */
 static void settle(const struct tei_slice *slice, struct shm_slice *s)
 {
-	while (s->piece < slice->n_iov &&
-	       s->offset >= slice->iov[s->piece].iov_len) {
-		s->offset -= slice->iov[s->piece].iov_len;
+	const struct iovec *iov = slice->iov;
+
+	while (s->piece < slice->n_iov && s->offset >= s->run) {
+		s->offset -= s->run;
+		s->start = iov[s->piece].iov_base;
+		s->run = iov[s->piece].iov_len;
 		s->piece++;
+		while (s->piece < slice->n_iov && s->run < RUN_MAX &&
+		       iov[s->piece].iov_base == s->start + s->run) {
+			s->run += iov[s->piece].iov_len;
+			s->piece++;
+		}
 	}
 }
 
@@ -23,12 +36,11 @@ void tei_shm_slice_init(struct tei_slice *slice, struct shm_view *view)
 uint8_t *tei_shm_slice_at(const struct tei_slice *slice, uint64_t *room)
 {
 	const struct shm_slice *s = shm_slice(slice);
-	const struct iovec *piece = &slice->iov[s->piece];
 
-	*room = piece->iov_len - s->offset;
+	*room = s->run - s->offset;
 	if (*room > slice->length - s->at)
 		*room = slice->length - s->at;
-	return (uint8_t *)piece->iov_base + s->offset;
+	return s->start + s->offset;
 }
 
 void tei_shm_slice_pass(struct tei_slice *slice, uint64_t n)

@@ -26,6 +26,7 @@ static struct fake_region regions[REGIONS_MAX];
 static unsigned int n_held;
 
 uint64_t fake_epoch = 1;
+size_t fake_key_len = sizeof(uint64_t);
 unsigned int fake_n_pins;
 void (*fake_on_pin)(unsigned int n);
 
@@ -81,7 +82,7 @@ int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
 	assert(ep->target && length);
 	if (ep->epoch != fake_epoch)
 		return -ESTALE;
-	if (key_len < sizeof(id)) /* every key begins with it */
+	if (key_len != fake_key_len)
 		return -EFAULT;
 	memcpy(&id, key, sizeof(id));
 	if (id < 1 || id > REGIONS_MAX || !regions[id - 1].there)

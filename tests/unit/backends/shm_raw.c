@@ -85,6 +85,7 @@ int sraw_set_up(void **state)
 					       NULL};
 
 	(void)state;
+	fake_key_len = SHM_KEY_LEN;
 	fds_before = sraw_fds();
 	maps_before = sraw_maps();
 	arena_fd = sraw_sealed(SRAW_LEN);
