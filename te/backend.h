@@ -240,6 +240,12 @@ struct tei_backend_ops {
 	 * says 0 when that is over.
 	 */
 	int (*wait_fd)(struct tei_rail *rail);
+	/*
+	 * Nobody calls progress() for a while: from now to the next progress()
+	 * wait_fd() must tell. Before, it need not. Takes no time where nothing
+	 * is to be done. NULL: it always tells.
+	 */
+	void (*doze)(struct tei_rail *rail);
 };
 
 /*

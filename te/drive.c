@@ -46,6 +46,18 @@ void tei_drive_unring(int fd)
 	(void)n;
 }
 
+void tei_drive_doze(struct tei_worker *w)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->n_rails; i++) {
+		struct tei_rail_box *box = w->rails[i];
+
+		if (!box->dead && box->rail.ops->doze)
+			box->rail.ops->doze(&box->rail);
+	}
+}
+
 void tei_drive_watch(struct tei_worker *w, bool on)
 {
 	struct epoll_event event = {.events = on ? EPOLLIN : 0};
@@ -195,8 +207,10 @@ void tei_drive_let_go(struct tei_worker *w, bool patient)
 	bool kick = false;
 
 	/* A peer that wants something of us shall not wait for a nap's end. */
-	if (!sleepers && (!naps || w->n_guests || (left.any && !patient)))
+	if (!sleepers && (!naps || w->n_guests || (left.any && !patient))) {
+		tei_drive_doze(w);
 		tei_drive_watch(w, true);
+	}
 	atomic_store(&w->token, TEI_FREE);
 	atomic_exchange(&w->idle, 1);
 	if (!tei_mpsc_empty(&w->queue)) {

@@ -57,6 +57,8 @@ bool tei_worker_has_thread(const struct tei_worker *w);
 bool tei_drive_round(struct tei_worker *w, enum tei_drive_with with);
 /* Token: there is work that no fd announces. */
 bool tei_drive_must_go_on(const struct tei_worker *w);
+/* The inner fd is about to be relied on. Token. */
+void tei_drive_doze(struct tei_worker *w);
 /* Whether the inner fd wakes the thread. Token. */
 void tei_drive_watch(struct tei_worker *w, bool on);
 /* Empty the wake eventfd if it has been rung, after @ms at most. Token. */

@@ -21,6 +21,7 @@ static bool sleep_driving(struct tei_worker *w, uint64_t until)
 		return false;
 	if (due < until)
 		until = due;
+	tei_drive_doze(w);
 	atomic_exchange(&w->idle, 1);
 	if (!tei_mpsc_empty(&w->queue))
 		; /* not yet */

@@ -221,9 +221,8 @@ void tei_tcp_lane_bad(struct tcp_lane *lane, const char *what)
 	tei_tcp_lane_fail(lane, -EPROTO);
 }
 
-void tei_tcp_lane_want_out(struct tcp_lane *lane, bool want)
+static void set_interest(struct tcp_lane *lane, uint32_t interest)
 {
-	uint32_t interest = EPOLLIN | (want ? (uint32_t)EPOLLOUT : 0);
 	struct epoll_event ev = {.events = interest, .data.ptr = &lane->source};
 
 	if (lane->interest == interest)
@@ -231,6 +230,18 @@ void tei_tcp_lane_want_out(struct tcp_lane *lane, bool want)
 	lane->interest = interest;
 	if (epoll_ctl(lane->rail->epoll_fd, EPOLL_CTL_MOD, lane->fd, &ev) < 0)
 		tei_tcp_lane_fail(lane, -errno);
+}
+
+void tei_tcp_lane_want_out(struct tcp_lane *lane, bool want)
+{
+	set_interest(lane, (lane->unheard ? 0 : (uint32_t)EPOLLIN) |
+				   (want ? (uint32_t)EPOLLOUT : 0));
+}
+
+void tei_tcp_lane_listen(struct tcp_lane *lane, bool on)
+{
+	lane->unheard = !on;
+	tei_tcp_lane_want_out(lane, lane->interest & EPOLLOUT);
 }
 
 /* Put a hello of 64 bytes where the send path takes it first. */

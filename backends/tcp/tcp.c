@@ -103,4 +103,5 @@ const struct tei_backend_ops tei_backend_tcp = {
 	.drop = tei_tcp_drop,
 	.progress = tei_tcp_progress,
 	.wait_fd = tei_tcp_wait_fd,
+	.doze = tei_tcp_doze,
 };

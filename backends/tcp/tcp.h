@@ -152,7 +152,9 @@ struct tcp_lane {
 	struct tcp_endpoint *ep; /* not owned; NULL: accepted, no hello yet */
 	struct tei_list link;    /* rail->young, rail->dead or none */
 	uint64_t deadline_ms;    /* while young */
-	uint32_t hot; /* tries left until epoll has to tell; 0: cold */
+	uint32_t hot;    /* tries left until epoll has to tell; 0: cold */
+	uint32_t n_good; /* tries with success since somebody slept */
+	bool unheard;    /* epoll does not listen for what comes in */
 
 	/* Coming in. */
 	uint8_t head[TCP_HEAD_LEN];
@@ -287,6 +289,7 @@ int tei_tcp_rail_open(struct tei_rail *rail);
 void tei_tcp_rail_close(struct tei_rail *rail);
 int tei_tcp_progress(struct tei_rail *rail, int budget);
 int tei_tcp_wait_fd(struct tei_rail *rail);
+void tei_tcp_doze(struct tei_rail *rail);
 /* Have progress() called soon, for refused slices and broken endpoints. */
 void tei_tcp_kick(struct tcp_rail *rail);
 /* Ask this lane for bytes at each progress(), and no more. */
@@ -342,6 +345,8 @@ void tei_tcp_lanes_free(struct tcp_rail *rail);
 /* An event of its socket. */
 void tei_tcp_lane_event(struct tcp_lane *lane, uint32_t events);
 void tei_tcp_lane_want_out(struct tcp_lane *lane, bool want);
+/* Whether epoll listens for what comes in. */
+void tei_tcp_lane_listen(struct tcp_lane *lane, bool on);
 /*
  * The lane cannot go on. With it ends its endpoint, if it has one; that is
  * reported by progress().

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -380,6 +381,46 @@ static void who_was_woken_looks_at_everything(void **state)
 	raw_close_half(k.ep);
 }
 
+static bool is_readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static void read_once(const struct known *k, uint64_t id)
+{
+	struct tcp_frame f = frame(TCP_READ, 0, id, 100);
+	uint8_t bytes[TCP_HEAD_LEN + 100];
+
+	tei_tcp_frame_encode(&f, bytes);
+	raw_put(k->fd, bytes, TCP_HEAD_LEN);
+	raw_get_all(k->fd, bytes, sizeof(bytes));
+}
+
+static void who_dozes_off_hears_of_busy_lanes_again(void **state)
+{
+	const struct tcp_lane *lane;
+	int fd = ops->wait_fd(raw_rail.rail);
+	struct known k;
+	uint64_t id;
+
+	(void)state;
+	know(&k);
+	lane = tcp_endpoint(k.ep)->lanes[0];
+	for (id = 1; id < 500 && !lane->unheard; id++)
+		read_once(&k, id);
+	assert_true(lane->unheard);
+	raw_put(k.fd, "T", 1);
+	assert_false(is_readable(fd));
+	ops->doze(raw_rail.rail);
+	assert_true(is_readable(fd));
+	raw_turn();
+	assert_false(is_readable(fd));
+	close(k.fd);
+	raw_close_half(k.ep);
+}
+
 static void without_descriptors_accepting_waits(void **state)
 {
 	struct rlimit before, tight;
@@ -446,6 +487,7 @@ int main(void)
 			set_up_impatient, tear_down),
 		TEST(greedy_peer_does_not_starve_others),
 		TEST(who_was_woken_looks_at_everything),
+		TEST(who_dozes_off_hears_of_busy_lanes_again),
 		TEST(without_descriptors_accepting_waits),
 	};
 
