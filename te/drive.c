@@ -217,6 +217,8 @@ void tei_drive_let_go(struct tei_worker *w, bool patient)
 		atomic_exchange(&w->idle, 0);
 		kick = true;
 	}
+	/* Who has gone to sleep meanwhile has seen the token taken. */
+	sleepers |= atomic_load(&w->n_sleepers) != 0;
 	if (!(sleepers && tei_sleeper_call_one(w)) &&
 	    (sleepers || (left.polled && !(patient && naps)) ||
 	     due < atomic_load(&w->sleep_until)))

@@ -149,6 +149,51 @@ static void two_waiters_take_turns(void **state)
 	pthread_join(server, NULL);
 }
 
+#define TURNS 500
+
+static pthread_barrier_t barrier;
+
+/* A turn each, at the same time: one drives, the other goes to sleep. */
+static void *wait_often(void *arg)
+{
+	struct iovec piece = {local, 64};
+	struct te_request r = rig_request(segment, TE_WRITE, memory, &piece);
+	struct te_batch *batch;
+	int rc = 0;
+
+	if (te_batch_create(user, 1, &batch))
+		return arg;
+	for (int i = 0; i < TURNS; i++) {
+		pthread_barrier_wait(&barrier);
+		if (!rc)
+			rc = te_batch_reset(batch);
+		if (!rc)
+			rc = te_batch_submit(batch, &r, 1);
+		if (!rc)
+			rc = te_batch_wait(batch, RIG_WAIT_MS);
+	}
+	te_batch_destroy(batch);
+	return rc ? arg : NULL;
+}
+
+static void who_goes_to_sleep_as_the_other_leaves_is_called(void **state)
+{
+	atomic_bool stop = false;
+	pthread_t server, other;
+	void *result;
+
+	(void)state;
+	pthread_barrier_init(&barrier, NULL, 2);
+	assert_int_equal(pthread_create(&server, NULL, drive_owner, &stop), 0);
+	assert_int_equal(pthread_create(&other, NULL, wait_often, &stop), 0);
+	assert_null(wait_often(&stop));
+	pthread_join(other, &result);
+	assert_null(result);
+	atomic_store(&stop, true);
+	pthread_join(server, NULL);
+	pthread_barrier_destroy(&barrier);
+}
+
 static void revocation_drives_what_it_waits_for(void **state)
 {
 	uint8_t who[TE_INCARNATION_LEN];
@@ -171,6 +216,7 @@ int main(void)
 		WITH_ENGINES(waiter_sees_its_deadline),
 		WITH_ENGINES(driving_an_idle_engine_ends_in_time),
 		WITH_ENGINES(two_waiters_take_turns),
+		WITH_ENGINES(who_goes_to_sleep_as_the_other_leaves_is_called),
 		WITH_ENGINES(revocation_drives_what_it_waits_for),
 	};
 
