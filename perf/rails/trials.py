@@ -28,6 +28,7 @@ LOOK_S = 0.005  # interval of te-perf's series
 STILL_S = 0.1  # without a byte: the rail is away
 BEFORE_STILL_S = 0.05  # what moved last may hide that it has begun
 LOSS = 0.05
+LOSS_THREADS = 4  # batches in flight, for one alone waits for its last byte
 
 Figures = dict[str, float]
 
@@ -233,8 +234,9 @@ def loss(congestion: str) -> Trial:
         rails = range(len(tool.net.mbits))
         with tool.net.losing(rails, LOSS):
             row = tool.run(settings, "--size", "1m", "--batch", "16",
-                           "--duration", str(2 * tool.seconds), "--verify",
-                           "100", "--congestion", congestion,
+                           "--threads", str(LOSS_THREADS), "--duration",
+                           str(2 * tool.seconds), "--verify", "100",
+                           "--congestion", congestion,
                            *tool.references())[0]
         return {"GB/s": row["gb_per_s"],
                 "raw streams GB/s": row["bound"]["gb_per_s"],
