@@ -270,7 +270,7 @@ void tei_tcp_cool(struct tcp_lane *lane)
 }
 
 /*
- * Each packet that epoll hears of costs who sends it, on its way to us, half a
+ * Each packet that epoll hears of costs who sends it some tenths of a
  * microsecond: there are three of them nested. So it does not hear of lanes
  * that are read all the time.
  */
