@@ -5,7 +5,7 @@
 #define PAGE 4096u
 #define NS   1e9
 
-#define SLICES_A_SECOND 1000
+#define SLICES_A_SECOND 2000
 
 /* Of what is going on at the rails that may carry a request. */
 struct sums {
@@ -55,7 +55,7 @@ void tei_plan_size(struct tei_plan_rail *rail, uint64_t rate,
 		   const struct tei_plan_limits *limits)
 {
 	/* More than once the delay: a rate seen through it must be able to grow. */
-	double seconds = 3 * (double)rail->delay / NS + 500e-6;
+	double seconds = 3 * (double)rail->delay / NS + 250e-6;
 	uint64_t bytes = (uint64_t)((double)rate * seconds);
 
 	rail->slice = rate / SLICES_A_SECOND / PAGE * PAGE;

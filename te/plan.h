@@ -7,8 +7,8 @@
  * themselves. What was measured of them says only
  *
  *   - how little is enough to keep a rail busy: its window,
- *   - how large a slice may be: about a millisecond of the rail, so that the
- *     last one of a slow rail holds nobody up,
+ *   - how large a slice may be: about half a millisecond of the rail, so that
+ *     the last one of a slow rail holds nobody up,
  *   - who is offered a part first: who would end it first,
  *   - who is better left out near the end: whose part would end later than all
  *     the others were done with everything.

@@ -6,6 +6,7 @@
 
 #define SLICE       65536u
 #define PROBE_EVERY 100u
+#define DEPTH       1048576u /* of a rail's queue, in bytes */
 
 /* te/plan.c, built under other names: this file takes its place. */
 int our_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
@@ -73,7 +74,9 @@ int tei_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
 		rail = nth(may, turn / PROBE_EVERY);
 	else
 		rail = cheapest(plan, may, part);
-	if (plan->rails[rail].full) /* its turn it is, all the same */
+	if (plan->rails[rail].full ||
+	    plan->rails[rail].in_flight >=
+		    DEPTH) /* its turn it is, all the same */
 		return -1;
 	turn++;
 	*length = part;

@@ -357,11 +357,11 @@ static void slow_rail_has_little_in_flight(void **state)
 	struct tei_plan_rail slow = {.delay = 100000};
 
 	(void)state;
-	/* Two milliseconds of it, or two of the smallest slices. */
+	/* A millisecond of it, or two of the smallest slices. */
 	tei_plan_size(&slow, GUESS / 20, &limits);
 	assert_int_equal(slow.window, 2 * KIB(64));
 	tei_plan_size(&slow, GUESS / 2, &limits);
-	assert_in_range(slow.window, GUESS / 1010, GUESS / 1000);
+	assert_in_range(slow.window, GUESS / 2020, GUESS / 2000);
 	tei_plan_size(&slow, 0, &limits);
 	assert_int_equal(slow.window, 2 * KIB(64));
 }
