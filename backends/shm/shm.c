@@ -34,7 +34,7 @@ static const struct tei_setting settings[] = {
 	    "but not to memory written this few bytes before", 0, 1LL << 40),
 	ROW(chunk, "chunk", TEI_CONF_SIZE, "64k", "bytes",
 	    "copied between two looks at the fence", 4096, SHM_CHUNK_MAX),
-	ROW(foreign_chunk, "foreign_chunk", TEI_CONF_SIZE, "256k", "bytes",
+	ROW(foreign_chunk, "foreign_chunk", TEI_CONF_SIZE, "512k", "bytes",
 	    "moved by one system call", 4096, 16 << 20),
 	ROW(connect_timeout, "connect_timeout", TEI_CONF_DURATION, "2s", NULL,
 	    "for who connects to say hello", 10, 600000),
