@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/fake.h"
 #include "tests/unit/te/rig.h"
@@ -189,13 +190,17 @@ static void only_rail_is_not_given_up_for_its_silence(void **state)
 	struct iovec piece = {local, LEN};
 	struct te_request r =
 		rig_request(segments[0], TE_WRITE, memory, &piece);
+	uint64_t begun;
 
 	(void)state;
 	atomic_store(&fake.dead, 6);
 	assert_int_equal(move(0), 0);
 	atomic_store(&fake.quiet, 1);
 	r.timeout_ms = 400;
+	begun = tei_now_ms();
 	assert_int_equal(rig_run(user, &r).error, -ETIMEDOUT);
+	/* Suspected meanwhile, and not ended for that. */
+	assert_true(tei_now_ms() - begun >= 400);
 	assert_int_equal(
 		rig_stat(user, "te_endpoints_given_up_total", "silent"), 0);
 	assert_true(rig_stat(user, "te_peer_suspects_total", NULL) > 0);
