@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+te_test(integration shm fallback)
