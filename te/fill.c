@@ -32,6 +32,7 @@ struct fill {
 	uint64_t usable;   /* rails that may have a link to it */
 	uint64_t healthy;  /* of these, without a trial */
 	uint64_t up;       /* of these, with a link that can take something */
+	uint64_t coming;   /* of healthy, with a link that is about to be up */
 	uint64_t trial;    /* of usable, with a link that should be tried */
 	uint64_t lean;     /* of up, too busy for bulk */
 	uint64_t wanted;   /* of usable, which requests would like to use */
@@ -78,6 +79,8 @@ static void look_at_pair(struct fill *f, uint32_t i)
 	if (pair->breaker.state == TEI_BREAKER_CLOSED &&
 	    !is_overdue(link, f->w->now))
 		f->healthy |= BIT(i);
+	if (link && link->out.state < TEI_LINK_UP)
+		f->coming |= BIT(i) & f->healthy;
 	if (!link || link->out.state != TEI_LINK_UP ||
 	    link->out.remote_pos != pair->remote_pos)
 		return;
@@ -116,13 +119,15 @@ static uint64_t best_rate(const struct fill *f)
 
 static bool has_company(const struct fill *f, int i)
 {
-	uint64_t tier = f->up & f->w->tiers[f->w->rails[i]->tier];
+	uint64_t all = f->up | f->coming;
+	uint64_t tier = all & f->w->tiers[f->w->rails[i]->tier];
 
 	return tier & (tier - 1);
 }
 
 /*
- * Alone, a link may have all that is configured in flight; as one of several
+ * Alone, a link may have all that is configured in flight, unless others come
+ * up just now: they would find nothing left; as one of several
  * to the peer only what keeps it busy, and beside other peers on the same rail
  * not so much that they would wait long.
  */
@@ -175,7 +180,7 @@ static void look_at_pairs(struct fill *f)
 {
 	uint32_t i;
 
-	f->usable = f->healthy = f->up = f->trial = f->lean = 0;
+	f->usable = f->healthy = f->up = f->coming = f->trial = f->lean = 0;
 	f->again_at = UINT64_MAX;
 	for (i = 0; i < f->w->n_rails; i++)
 		look_at_pair(f, i);
