@@ -150,6 +150,7 @@ int tei_remote_make(const Te__Description *from, struct tei_remote **out)
 		return -ENOMEM;
 	atomic_init(&remote->refs, 1);
 	remote->version = from->version;
+	remote->epoch_ending = from->epoch_ending;
 	rc = take_room(remote, from, key_bytes);
 	if (rc)
 		goto put;

@@ -42,6 +42,7 @@ struct tei_remote {
 	_Atomic uint32_t refs;
 	uint32_t n_held; /* by requests, all under one reference. Token */
 	uint64_t version;
+	bool epoch_ending; /* the next one is to come */
 	uint32_t n_rails, n_control;
 	size_t n_regions;
 	/* Where else than by its name its control port is reached. */

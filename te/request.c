@@ -153,8 +153,8 @@ static int ask_again(struct tei_request *r, int err)
 
 /*
  * Of a request submitted after its epoch was said to be over: it belongs to
- * the next one. What the owner answers to a question asked since then comes
- * after its word of that epoch.
+ * the next one. What the owner answers to a question asked since then says
+ * whether there will be one, unless its word of that came before.
  */
 static int bind_epoch(struct tei_request *r)
 {
@@ -163,7 +163,7 @@ static int bind_epoch(struct tei_request *r)
 	if (r->epoch)
 		return 0;
 	if (peer->w.epoch == peer->w.epoch_over &&
-	    ask_again(r, -ESTALE) == -EAGAIN)
+	    (ask_again(r, -ESTALE) == -EAGAIN || peer->w.remote->epoch_ending))
 		return -EAGAIN;
 	tei_peer_epoch_goes_on(peer);
 	r->epoch = peer->w.epoch;

@@ -243,6 +243,7 @@ static void describe(struct tei_visitor *v, const struct tei_frame *to)
 	}
 	tei_arena_reset(&engine->arena);
 	rc = tei_control_describe(engine, v->groups, &engine->arena, &m);
+	m.epoch_ending = atomic_load(&v->guest->epoch) != v->guest->told;
 	if (!rc && to)
 		rc = tei_frame_reply(v->conn, to, &m.base);
 	else if (!rc)
