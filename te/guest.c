@@ -135,11 +135,18 @@ struct tei_guest *tei_guest_get(struct te_engine *engine,
 static void remember(struct te_engine *engine, struct tei_guest *guest)
 {
 	struct tei_guests *g = &engine->guests;
+	struct tei_guest *first;
 
 	tei_list_add_tail(&g->absent, &guest->absent);
-	if (++g->n_absent > TEI_ABSENT_MAX)
-		guest_free(engine, tei_list_entry(g->absent.next,
-						  struct tei_guest, absent));
+	if (++g->n_absent <= TEI_ABSENT_MAX)
+		return;
+	first = tei_list_entry(g->absent.next, struct tei_guest, absent);
+	if (atomic_load(&first->epoch) == g->floor) {
+		guest_free(engine, first);
+	} else { /* revoked since: that must not be forgotten */
+		tei_list_del(&first->absent);
+		g->n_absent--;
+	}
 }
 
 void tei_guest_release(struct te_engine *engine, struct tei_guest *guest)

@@ -219,6 +219,7 @@ static void tell_life(struct tei_peer *peer)
 		return;
 	told->epoch = peer->c.hello_epoch;
 	told->epoch_since = tei_now_ns();
+	told->epoch_over = 0;
 	if (same)
 		return;
 	if (told->life)

@@ -223,6 +223,7 @@ void tei_peer_sync(struct tei_peer *peer)
 	new_fails = told.fails != w->fails;
 	w->life = told.life;
 	w->epoch = told.epoch;
+	w->epoch_over = told.epoch_over;
 	w->fails = told.fails;
 	w->fresh = told.fresh;
 	w->address = told.address;

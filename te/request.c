@@ -212,11 +212,15 @@ void tei_request_admit(struct tei_request *r)
 	struct tei_peer *peer = r->peer;
 	int rc;
 
-	if (r->op == TE_NOTIFY) {
+	if (r->op != TE_NOTIFY) {
+		rc = resolve(r);
+	} else if (r->life != peer->w.life || !bind_epoch(r)) {
+		r->parked = false;
 		tei_notify_begin(r);
 		return;
+	} else {
+		rc = -EAGAIN;
 	}
-	rc = resolve(r);
 	tei_list_del(&r->queue);
 	r->parked = rc == -EAGAIN;
 	if (rc && rc != -EAGAIN) {

@@ -85,12 +85,14 @@ bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
 	w->now = tei_now_ns();
 	ask_for_naps(w);
 	while (!done(arg)) {
-		if (tei_drive_round(w, TEI_WITH_ALL)) {
+		bool any = tei_drive_round(w, TEI_WITH_ALL);
+
+		if (w->now >= deadline)
+			break;
+		if (any) {
 			idle_since = 0;
 			continue;
 		}
-		if (w->now >= deadline)
-			break;
 		if (!idle_since) /* rounds with work may have taken long */
 			idle_since = w->now;
 		if (w->now - idle_since < w->spin_waiting &&

@@ -278,7 +278,7 @@ void sraw_host_open(struct sraw_host *h)
 					  .uid = (uint32_t)geteuid()};
 	memset(h->address.token, 7, SHM_TOKEN_LEN);
 	snprintf(h->address.path, SHM_PATH_MAX, "%s/te-raw", h->dir);
-	strcpy(un.sun_path, h->address.path);
+	memcpy(un.sun_path, h->address.path, strlen(h->address.path) + 1);
 	h->listener = socket(AF_UNIX,
 			     SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	assert_int_equal(bind(h->listener, (struct sockaddr *)&un, sizeof(un)),
@@ -297,7 +297,7 @@ int sraw_meet(const struct sraw_host *h, struct tei_endpoint *ep)
 {
 	uint8_t bytes[SHM_ADDRESS_MAX];
 	size_t len = tei_shm_address_encode(&h->address, bytes);
-	struct shm_message m;
+	struct shm_message m = {0};
 	int fd, got;
 
 	assert_int_equal(ops->endpoint_connect(ep, bytes, len), -EINPROGRESS);

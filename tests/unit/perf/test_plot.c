@@ -66,8 +66,11 @@ static void lines_names_and_sizes_are_there(void **state)
 	(void)state;
 	snprintf(plots[0].title, sizeof(plots[0].title), "a title");
 	line = tei_plot_line(&plots[0], TEI_PLOT_OURS, "ours");
-	for (double x = 4096; x <= 1 << 20; x *= 2)
+	for (int size = 4096; size <= 1 << 20; size *= 2) {
+		double x = size;
+
 		tei_plot_point(line, x, x / 1e5, x / 2e5, x / 0.9e5);
+	}
 	line = tei_plot_line(&plots[0], TEI_PLOT_BOUND, "the bound");
 	tei_plot_point(line, 4096, 12, NAN, NAN);
 	tei_plot_point(line, 1 << 20, 12, NAN, NAN);

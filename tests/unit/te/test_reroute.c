@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -191,7 +192,7 @@ static void stranger_at_another_address_is_no_restart(void **state)
 	int fd;
 
 	(void)state;
-	strcpy(name, te_engine_name(owner));
+	snprintf(name, sizeof(name), "%s", te_engine_name(owner));
 	assert_int_equal(tei_name_split(name, host, &port), 0);
 	assert_int_equal(te_segment_incarnation(user, segment, before), 0);
 	te_engine_destroy(owner);
