@@ -21,7 +21,7 @@
 #include "perf/lib/reference.h"
 #include "perf/lib/stream.h"
 
-#define MEMORY_MAX (512ull << 20) /* more than any cache holds */
+#define MEMORY_MAX (1ull << 30) /* some caches hold half of that */
 #define SECONDS    1.0
 #define PINGPONG_S 0.2
 #define PAUSED_S   0.6 /* of a ping-pong with pauses */
