@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/chance.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/net.h"
@@ -25,23 +26,14 @@ static struct tei_breaker_limits limits_of(const struct te_engine *engine)
 	};
 }
 
-/* splitmix64: spread, and the same again from the same seed. */
-static uint64_t chance(struct tei_worker *w)
-{
-	uint64_t x = w->chance += 0x9e3779b97f4a7c15;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
-}
-
 void tei_health_hold(struct tei_link *link)
 {
 	struct te_engine *engine = link->engine;
 	struct tei_worker *w = &engine->worker;
 	struct tei_breaker_limits limits = limits_of(engine);
 
-	tei_breaker_hold(&link->out.pair->breaker, w->now, chance(w), &limits);
+	tei_breaker_hold(&link->out.pair->breaker, w->now,
+			 tei_chance(&w->chance), &limits);
 }
 
 void tei_health_refused(struct tei_peer *peer, uint32_t rail, int err)
@@ -51,8 +43,8 @@ void tei_health_refused(struct tei_peer *peer, uint32_t rail, int err)
 
 	LOG_WARN("rail %s: open an endpoint to %s: %s", w->rails[rail]->name,
 		 peer->name, strerror(-err));
-	tei_breaker_fail(&peer->w.pairs[rail].breaker, w->now, chance(w),
-			 &limits);
+	tei_breaker_fail(&peer->w.pairs[rail].breaker, w->now,
+			 tei_chance(&w->chance), &limits);
 }
 
 /* ---- blame ---- */
@@ -74,7 +66,8 @@ static void blame_device(struct tei_link *link, int err)
 	box->blamed_by = link->out.peer;
 	if (++box->n_blamed < DEVICE_PEERS)
 		return;
-	tei_breaker_fail(&box->breaker, w->now, chance(w), &limits);
+	tei_breaker_fail(&box->breaker, w->now, tei_chance(&w->chance),
+			 &limits);
 	tei_rail_show(box);
 	TEI_COUNT(link->engine, device_pauses);
 	if (!box->breaker.told)
@@ -107,7 +100,7 @@ void tei_health_blame(struct tei_link *link, int err)
 
 	if (is_no_fault(link, err))
 		return;
-	tei_breaker_fail(b, w->now, chance(w), &limits);
+	tei_breaker_fail(b, w->now, tei_chance(&w->chance), &limits);
 	TEI_COUNT(link->engine, pair_pauses);
 	if (state == TEI_BREAKER_CLOSED)
 		b->state = state; /* it works again; only remember */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/chance.h"
 #include "base/clock.h"
 #include "base/fault.h"
 
@@ -133,15 +134,9 @@ void tei_sim_arm(struct sim_rail *rail, uint64_t at)
 	timerfd_settime(rail->fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* splitmix64 */
 double tei_sim_chance(struct sim_rail *rail)
 {
-	uint64_t x = rail->chance += 0x9e3779b97f4a7c15;
-
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-	x ^= x >> 31;
-	return (double)(x >> 11) / (double)(1ull << 53);
+	return (double)(tei_chance(&rail->chance) >> 11) / (double)(1ull << 53);
 }
 
 uint64_t tei_sim_next(void)

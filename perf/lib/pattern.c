@@ -9,16 +9,11 @@
 
 #include <string.h>
 
-static uint64_t spread(uint64_t x)
-{
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-	return x ^ (x >> 31);
-}
+#include "base/chance.h"
 
 static inline uint64_t word_at(uint64_t base, uint64_t i)
 {
-	uint64_t x = base + i * 0x9e3779b97f4a7c15ull;
+	uint64_t x = base + i * TEI_CHANCE_STEP;
 
 	x ^= x >> 32;
 	return x ^ (x << 15);
@@ -26,7 +21,8 @@ static inline uint64_t word_at(uint64_t base, uint64_t i)
 
 void tei_pattern_fill(void *to, uint64_t len, uint64_t seed, uint64_t offset)
 {
-	uint64_t base = spread(seed + 1), first = offset / 8, n = len / 8;
+	uint64_t base = tei_chance_mix(seed + 1), first = offset / 8,
+		 n = len / 8;
 	char *at = to;
 	uint64_t word;
 
@@ -63,7 +59,8 @@ static uint64_t count_wrong(const char *at, uint64_t len, uint64_t base,
 uint64_t tei_pattern_wrong(const void *bytes, uint64_t len, uint64_t seed,
 			   uint64_t offset)
 {
-	uint64_t base = spread(seed + 1), first = offset / 8, n = len / 8;
+	uint64_t base = tei_chance_mix(seed + 1), first = offset / 8,
+		 n = len / 8;
 	uint64_t differ = 0, word;
 	const char *at = bytes;
 

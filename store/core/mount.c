@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/chance.h"
 #include "base/mem.h"
 #include "store/core/state.h"
 
@@ -269,16 +270,6 @@ void tei_core_drop_some(struct tei_core *core, unsigned int *budget)
 	}
 }
 
-/* splitmix64: placement only has to be spread, and the same every time. */
-static uint64_t next_random(struct tei_core *core)
-{
-	uint64_t x = core->random += 0x9e3779b97f4a7c15u;
-
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return x ^ (x >> 31);
-}
-
 struct tei_extent *tei_core_place_on(struct tei_core *core, struct tei_mount *m,
 				     uint64_t size, void *user)
 {
@@ -300,7 +291,8 @@ struct tei_extent *tei_core_place(struct tei_core *core, uint64_t size,
 
 	if (!core->n_mounts)
 		return NULL;
-	start = (size_t)(next_random(core) % core->n_mounts);
+	/* Only spread, and the same every time. */
+	start = (size_t)(tei_chance(&core->random) % core->n_mounts);
 	for (size_t i = 0; i < core->n_mounts; i++) {
 		e = tei_core_place_on(
 			core, core->mounts[(start + i) % core->n_mounts], size,

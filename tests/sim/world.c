@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backends/sim/sim.h"
+#include "base/chance.h"
 #include "base/loop.h"
 #include "te/engine.h"
 #include "te/worker.h"
@@ -83,11 +84,7 @@ void world_pass(struct world *w, uint64_t ns)
 
 uint64_t world_random(struct world *w, uint64_t n)
 {
-	uint64_t x = w->chance += 0x9e3779b97f4a7c15;
-
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-	return (x ^ (x >> 31)) % n;
+	return tei_chance(&w->chance) % n;
 }
 
 /* ---- watching the rails ---- */
