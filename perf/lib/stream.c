@@ -27,10 +27,18 @@ static struct walk walk_of(char *memory, uint64_t len)
 	};
 }
 
+/* Up to the end of the memory, also when parts of chunks have come. */
+static uint64_t next(const struct walk *w)
+{
+	uint64_t rest = w->len - w->at;
+
+	return rest < w->chunk ? rest : w->chunk;
+}
+
 static void step(struct walk *w, uint64_t done)
 {
 	w->at += done;
-	if (w->at + w->chunk > w->len)
+	if (w->at == w->len)
 		w->at = 0;
 }
 
@@ -39,7 +47,7 @@ static int receive_all(int fd, struct walk w, bool spin, uint64_t *bytes)
 	ssize_t n;
 
 	*bytes = 0;
-	while ((n = tei_bare_recv_some(fd, w.memory + w.at, w.chunk, spin)) >
+	while ((n = tei_bare_recv_some(fd, w.memory + w.at, next(&w), spin)) >
 	       0) {
 		*bytes += (uint64_t)n;
 		step(&w, (uint64_t)n);
@@ -50,12 +58,13 @@ static int receive_all(int fd, struct walk w, bool spin, uint64_t *bytes)
 static int send_for(int fd, struct walk w, bool spin, uint64_t duration_ns,
 		    uint64_t *bytes)
 {
-	uint64_t end = tei_now_ns() + duration_ns;
+	uint64_t end = tei_now_ns() + duration_ns, n;
 	int rc = 0;
 
-	for (*bytes = 0; !rc && tei_now_ns() < end; *bytes += w.chunk) {
-		rc = tei_bare_send(fd, w.memory + w.at, w.chunk, spin);
-		step(&w, w.chunk);
+	for (*bytes = 0; !rc && tei_now_ns() < end; *bytes += n) {
+		n = next(&w);
+		rc = tei_bare_send(fd, w.memory + w.at, n, spin);
+		step(&w, n);
 	}
 	shutdown(fd, SHUT_WR);
 	return rc;
