@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -48,8 +47,7 @@ void tei_regions_fini(struct tei_regions *r)
 	tei_mutex_fini(&r->mu);
 }
 
-/* The place of the first region that ends above @addr. */
-static size_t place_of(const struct tei_regions *r, uint64_t addr)
+size_t tei_regions_place(const struct tei_regions *r, uint64_t addr)
 {
 	size_t low = 0, high = r->n;
 
@@ -84,7 +82,7 @@ static int make_room(struct tei_regions *r)
 static int insert(struct tei_regions *r, struct tei_region *region)
 	TEI_REQUIRES(r->mu)
 {
-	size_t place = place_of(r, region->addr);
+	size_t place = tei_regions_place(r, region->addr);
 	struct tei_region *next = place < r->n ? r->sorted[place] : NULL;
 
 	if (next && next->addr == region->addr &&
@@ -107,7 +105,7 @@ static int insert(struct tei_regions *r, struct tei_region *region)
 static void take_out(struct tei_regions *r, struct tei_region *region)
 	TEI_REQUIRES(r->mu)
 {
-	size_t place = place_of(r, region->addr);
+	size_t place = tei_regions_place(r, region->addr);
 
 	memmove(&r->sorted[place], &r->sorted[place + 1],
 		(r->n - place - 1) * sizeof(struct tei_region *));
@@ -305,27 +303,42 @@ discard:
 	return rc;
 }
 
+static uint64_t patience(const struct te_engine *engine)
+{
+	return engine->config.suspect_after * TEI_NS_PER_MS;
+}
+
 /*
  * A peer that stopped in the middle of a slice holds its pin for ever: when
- * patience ends, the endpoints that pin something are dropped.
+ * patience ends, the endpoints that pin something are dropped. False: some
+ * still pin it at @until.
  */
-static void await_unpinned(struct te_engine *engine, struct tei_region *region)
+static bool await_unpinned(struct te_engine *engine, struct tei_region *region,
+			   uint64_t until)
 {
 	struct tei_regions *r = &engine->regions;
-	uint64_t patience = engine->config.suspect_after * TEI_NS_PER_MS;
-	uint64_t until = tei_now_ns() + patience;
+	uint64_t now = tei_now_ns();
+	bool unpinned;
 
 	tei_mutex_lock(&r->mu);
-	while (region->pins) {
-		if (tei_worker_await(&engine->worker, &r->unpinned, &r->mu,
-				     until))
-			continue;
-		tei_mutex_unlock(&r->mu);
-		tei_guests_drop_pinning(engine);
-		until = tei_now_ns() + patience;
-		tei_mutex_lock(&r->mu);
+	while (region->pins && now < until) {
+		uint64_t next =
+			region->drop_at < until ? region->drop_at : until;
+
+		if (now >= region->drop_at) {
+			region->drop_at = now + patience(engine);
+			tei_mutex_unlock(&r->mu);
+			tei_guests_drop_pinning(engine);
+			tei_mutex_lock(&r->mu);
+		} else {
+			tei_worker_await(&engine->worker, &r->unpinned, &r->mu,
+					 next);
+		}
+		now = tei_now_ns();
 	}
+	unpinned = !region->pins;
 	tei_mutex_unlock(&r->mu);
+	return unpinned;
 }
 
 /* False: some rail's peers still touch it. */
@@ -345,19 +358,27 @@ static bool hide(struct te_engine *engine, struct tei_region *region)
 	return quiet;
 }
 
-static void pause_a_while(unsigned int turn)
+/*
+ * What is awaited is a word that another process stores into shared memory:
+ * nobody here could signal it.
+ */
+static void pause_a_while(struct tei_regions *r, unsigned int turn)
 {
-	struct timespec step = {.tv_nsec = (long)TEI_NS_PER_MS};
-
-	if (turn < SPINS)
+	if (turn < SPINS) {
 		(void)sched_yield();
-	else
-		nanosleep(&step, NULL);
+		return;
+	}
+	tei_mutex_lock(&r->mu);
+	tei_cond_wait(&r->unpinned, &r->mu, tei_now_ns() + TEI_NS_PER_MS);
+	tei_mutex_unlock(&r->mu);
 }
 
-/* A copy under way takes microseconds, or as long as its process stands still. */
-static int await_hidden(struct te_engine *engine, struct tei_region *region,
-			uint64_t until)
+/*
+ * A copy under way takes microseconds, or as long as its process stands still.
+ * False: until after @until.
+ */
+static bool await_hidden(struct te_engine *engine, struct tei_region *region,
+			 uint64_t until)
 {
 	uint64_t warn = tei_now_ns() + WARN_MS * TEI_NS_PER_MS;
 	unsigned int turn;
@@ -366,7 +387,7 @@ static int await_hidden(struct te_engine *engine, struct tei_region *region,
 		uint64_t now = tei_now_ns();
 
 		if (now >= until)
-			return -ETIMEDOUT;
+			return false;
 		if (now >= warn) {
 			LOG_WARN(
 				"engine %s: a region cannot be removed before "
@@ -375,9 +396,9 @@ static int await_hidden(struct te_engine *engine, struct tei_region *region,
 				engine->name);
 			warn = UINT64_MAX;
 		}
-		pause_a_while(turn);
+		pause_a_while(&engine->regions, turn);
 	}
-	return 0;
+	return true;
 }
 
 static void remove_quiet(struct te_engine *engine, struct tei_region *region)
@@ -392,9 +413,10 @@ static void remove_quiet(struct te_engine *engine, struct tei_region *region)
 }
 
 /* Shown, or left by one that ran out of time. */
-static struct tei_region *claim(struct tei_regions *r, te_region_id id,
+static struct tei_region *claim(struct te_engine *engine, te_region_id id,
 				bool *visible)
 {
+	struct tei_regions *r = &engine->regions;
 	struct tei_region *region;
 
 	tei_mutex_lock(&r->mu);
@@ -403,8 +425,10 @@ static struct tei_region *claim(struct tei_regions *r, te_region_id id,
 		region = NULL;
 	if (region) {
 		*visible = region->shown && region->access != 0;
-		if (region->shown)
+		if (region->shown) {
 			change(r, region);
+			region->drop_at = tei_now_ns() + patience(engine);
+		}
 		region->shown = region->left = false;
 	}
 	tei_mutex_unlock(&r->mu);
@@ -421,20 +445,19 @@ static void leave(struct tei_regions *r, struct tei_region *region)
 static int remove_until(struct te_engine *engine, te_region_id id,
 			uint64_t until)
 {
-	struct tei_regions *r = &engine->regions;
 	struct tei_region *region;
 	bool visible;
 
 	if (!tei_engine_alive(engine))
 		return -ESTALE;
-	region = claim(r, id, &visible);
+	region = claim(engine, id, &visible);
 	if (!region)
 		return -ENOENT;
 	if (visible)
 		tei_control_push_regions(engine);
-	await_unpinned(engine, region);
-	if (await_hidden(engine, region, until)) {
-		leave(r, region);
+	if (!await_unpinned(engine, region, until) ||
+	    !await_hidden(engine, region, until)) {
+		leave(&engine->regions, region);
 		return -ETIMEDOUT;
 	}
 	remove_quiet(engine, region);
@@ -462,74 +485,9 @@ void tei_regions_remove_all(struct te_engine *engine)
 		struct tei_region *last = r->sorted[r->n - 1];
 
 		last->shown = false;
-		await_unpinned(engine, last);
+		await_unpinned(engine, last, UINT64_MAX);
 		remove_quiet(engine, last);
 	}
-}
-
-static int check_pin(const struct tei_region *region, struct tei_link *link,
-		     const void *key, size_t key_len, uint32_t access)
-{
-	const struct tei_key *right = region->key[link->rail->rail.index];
-
-	if (!right || key_len != right->len ||
-	    memcmp(key, right->bytes, key_len))
-		return -EFAULT;
-	if (region->group >= 0 &&
-	    !(atomic_load_explicit(&link->groups, memory_order_relaxed) >>
-		      region->group &
-	      1))
-		return -EACCES;
-	if (access & ~region->access)
-		return -EACCES;
-	if (!tei_link_epoch_holds(link))
-		return -ESTALE;
-	return 0;
-}
-
-int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
-		   uint64_t address, uint64_t length, uint32_t access,
-		   void **local, uint64_t *pin)
-{
-	struct tei_link *link = ep->link;
-	struct tei_regions *r = &link->engine->regions;
-	struct tei_region *region = NULL;
-	int rc = -EFAULT;
-	size_t place;
-
-	tei_mutex_lock(&r->mu);
-	place = place_of(r, address);
-	if (place < r->n)
-		region = r->sorted[place];
-	if (region && region->shown && address >= region->addr &&
-	    length <= region->length &&
-	    address - region->addr <= region->length - length)
-		rc = check_pin(region, link, key, key_len, access);
-	if (!rc) {
-		region->pins++;
-		link->n_pins++;
-		*local = (void *)(uintptr_t)address;
-		*pin = (uintptr_t)region;
-	}
-	tei_mutex_unlock(&r->mu);
-	if (rc)
-		TEI_COUNT(link->engine, refused_pins);
-	return rc;
-}
-
-void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin)
-{
-	struct tei_region *region = (struct tei_region *)(uintptr_t)pin;
-	struct tei_link *link = ep->link;
-	struct tei_regions *r = &link->engine->regions;
-
-	tei_mutex_lock(&r->mu);
-	assert(region->pins && link->n_pins);
-	region->pins--;
-	link->n_pins--;
-	if (!region->pins && !region->shown)
-		tei_cond_broadcast(&r->unpinned);
-	tei_mutex_unlock(&r->mu);
 }
 
 void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out)

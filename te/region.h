@@ -42,6 +42,8 @@ struct tei_region {
 	bool shown;
 	bool left;     /* hidden, but could not be removed in time */
 	uint32_t pins; /* by target endpoints that just touch it */
+	/* ns: when endpoints that pin it are dropped; of who removes it */
+	uint64_t drop_at;
 	char location[32];
 	struct tei_key *key[]; /* key[n_rails] */
 };
@@ -65,6 +67,9 @@ void tei_regions_init(struct tei_regions *r);
 void tei_regions_fini(struct tei_regions *r);
 /* Hide and unregister every region, with the rails still open. */
 void tei_regions_remove_all(struct te_engine *engine);
+
+/* With mu held: the place of the first region that ends above @addr. */
+size_t tei_regions_place(const struct tei_regions *r, uint64_t addr);
 
 /*
  * What a peer with the groups in @mask may see, in memory of @arena; the
