@@ -2,6 +2,8 @@
 /* worker.c - driving by those who submit and those who wait */
 #include "te/worker.h"
 
+#include <errno.h>
+
 #include "base/clock.h"
 #include "te/drive.h"
 #include "te/engine.h"
@@ -142,13 +144,18 @@ bool tei_worker_await(struct tei_worker *w, struct tei_cond *cond,
 		      struct tei_mutex *mu, uint64_t deadline)
 {
 	uint64_t until;
+	int rc;
 
 	if (tei_worker_has_thread(w) || tei_clock_simulated())
 		return tei_cond_wait(cond, mu, deadline);
 	tei_mutex_unlock(mu);
 	until = tei_now_ns() + TEI_NS_PER_MS;
-	tei_worker_turn(w, until < deadline ? until : deadline);
+	if (until > deadline)
+		until = deadline;
+	rc = tei_worker_turn(w, until);
 	tei_mutex_lock(mu);
+	if (rc == -EBUSY) /* who drives now may leave at any time */
+		tei_cond_wait(cond, mu, until);
 	return tei_now_ns() < deadline;
 }
 

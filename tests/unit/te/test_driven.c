@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "te/drive.h"
 #include "te/engine.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"
@@ -205,6 +206,28 @@ static void revocation_drives_what_it_waits_for(void **state)
 	assert_int_equal(te_region_remove(owner, region), 0);
 }
 
+static void waiting_beside_one_who_drives_is_no_spinning(void **state)
+{
+	struct tei_worker *w = &user->worker;
+	uint64_t until = tei_now_ns() + 50 * TEI_NS_PER_MS;
+	unsigned int turns = 0;
+	struct tei_mutex mu;
+	struct tei_cond cond;
+
+	(void)state;
+	tei_mutex_init(&mu);
+	tei_cond_init(&cond);
+	assert_true(tei_drive_take(w, TEI_WAITER));
+	tei_mutex_lock(&mu);
+	while (tei_worker_await(w, &cond, &mu, until))
+		turns++;
+	tei_mutex_unlock(&mu);
+	tei_drive_let_go(w, false);
+	assert_true(turns < 500); /* a turn takes a millisecond */
+	tei_cond_fini(&cond);
+	tei_mutex_fini(&mu);
+}
+
 #define WITH_ENGINES(test) \
 	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
@@ -218,6 +241,7 @@ int main(void)
 		WITH_ENGINES(two_waiters_take_turns),
 		WITH_ENGINES(who_goes_to_sleep_as_the_other_leaves_is_called),
 		WITH_ENGINES(revocation_drives_what_it_waits_for),
+		WITH_ENGINES(waiting_beside_one_who_drives_is_no_spinning),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
