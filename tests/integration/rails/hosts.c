@@ -28,10 +28,10 @@ static void make_engine(struct hosts *h)
 	te_config_destroy(config);
 }
 
-static void start_owner(struct hosts *h)
+static void start_owner(struct hosts *h, const char *thread)
 {
 	char length[32];
-	const char *const args[] = {length, "peer0 peer1", NULL};
+	const char *const args[] = {length, "peer0 peer1", thread, NULL};
 
 	snprintf(length, sizeof(length), "%zu", REGION_LEN);
 	h->owner = test_process_start("rails_owner", args);
@@ -51,14 +51,14 @@ static void open_segment(struct hosts *h)
 		te_segment_open(h->engine, h->name, WAIT_MS, &h->segment), 0);
 }
 
-int hosts_set_up(void **state)
+static int set_up(void **state, const char *thread)
 {
 	static struct hosts h;
 	size_t i;
 
 	h = (struct hosts){0};
 	*state = &h;
-	start_owner(&h);
+	start_owner(&h, thread);
 	make_engine(&h);
 	open_segment(&h);
 	assert_int_equal(te_batch_create(h.engine, N_PIECES, &h.batch), 0);
@@ -67,6 +67,16 @@ int hosts_set_up(void **state)
 	for (i = 0; i < REGION_LEN; i++)
 		h.local[i] = (uint8_t)(i * 2654435761u >> 13);
 	return 0;
+}
+
+int hosts_set_up(void **state)
+{
+	return set_up(state, "on");
+}
+
+int hosts_set_up_driven(void **state)
+{
+	return set_up(state, "off");
 }
 
 /* The interfaces go with the owner's namespace, but not at once. */
@@ -196,6 +206,11 @@ uint64_t hosts_sent(struct hosts *h, const char *rail)
 }
 
 /* ---- trouble ---- */
+
+void hosts_toggle(struct hosts *h)
+{
+	test_process_signal(h->owner, SIGUSR2);
+}
 
 void hosts_set_link(struct hosts *h, int network, bool ours, bool up)
 {

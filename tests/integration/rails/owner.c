@@ -2,16 +2,18 @@
 /*
  * owner.c - an engine with memory for others, on a host of its own
  *
- * rails_owner BYTES DEVICES: makes a network namespace and says "netns"; once
+ * rails_owner BYTES DEVICES THREAD: makes a network namespace and says "netns"; once
  * its interfaces (a list as tcp.devices has it) are there it serves a region
  * and says "owner NAME ADDRESS". SIGUSR1: says "crc" of the region. Ends with
- * SIGTERM.
+ * SIGTERM. THREAD off: its rails have no thread; with SIGUSR2 they stand still,
+ * with the next one they go on.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <net/if.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,8 @@
 #include "tests/lib/netns.h"
 #include "tests/lib/wait.h"
 
-#define COME_MS 20000
+#define COME_MS  20000
+#define DRIVE_MS 10
 
 static bool all_there(void *arg)
 {
@@ -40,12 +43,42 @@ static bool all_there(void *arg)
 	return true;
 }
 
-static int serve(struct te_engine *engine, uint64_t length, int signals)
+static void say_crc(const struct te_region *region)
+{
+	printf("crc %u\n", te_crc32c(0, region->addr, region->length));
+	fflush(stdout);
+}
+
+/* Until it may end. @driven: the rails stand still when it does not drive. */
+static int be_there(struct te_engine *engine, bool driven,
+		    const struct te_region *region, int signals)
+{
+	struct pollfd pfd = {.fd = signals, .events = POLLIN};
+	struct signalfd_siginfo info;
+	bool still = !driven;
+
+	for (;;) {
+		if (!still && te_engine_drive(engine, DRIVE_MS) < 0)
+			return 1;
+		if (poll(&pfd, 1, still ? -1 : 0) <= 0)
+			continue;
+		if (read(signals, &info, sizeof(info)) != sizeof(info))
+			return 1;
+		if (info.ssi_signo == SIGTERM)
+			return 0;
+		if (info.ssi_signo == SIGUSR1)
+			say_crc(region);
+		else
+			still = !still;
+	}
+}
+
+static int serve(struct te_engine *engine, bool driven, uint64_t length,
+		 int signals)
 {
 	struct te_region region = {.length = length,
 				   .access = TE_ACCESS_REMOTE_READ |
 					     TE_ACCESS_REMOTE_WRITE};
-	struct signalfd_siginfo info;
 	te_region_id id;
 
 	if (te_memory_alloc(engine, length, &region.addr))
@@ -56,16 +89,11 @@ static int serve(struct te_engine *engine, uint64_t length, int signals)
 	printf("owner %s %" PRIu64 "\n", te_engine_name(engine),
 	       (uint64_t)(uintptr_t)region.addr);
 	fflush(stdout);
-	while (read(signals, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo != SIGUSR1)
-			return 0;
-		printf("crc %u\n", te_crc32c(0, region.addr, length));
-		fflush(stdout);
-	}
-	return 1;
+	return be_there(engine, driven, &region, signals);
 }
 
-static int run(uint64_t length, const char *devices, int signals)
+static int run(uint64_t length, const char *devices, const char *thread,
+	       int signals)
 {
 	struct te_config *config;
 	struct te_engine *engine;
@@ -74,11 +102,12 @@ static int run(uint64_t length, const char *devices, int signals)
 	if (te_config_create(&config) ||
 	    te_config_set(config, "backends", "tcp", NULL, 0) ||
 	    te_config_set(config, "insecure", "true", NULL, 0) ||
+	    te_config_set(config, "worker_thread", thread, NULL, 0) ||
 	    te_config_set(config, "tcp.devices", devices, NULL, 0) ||
 	    te_engine_create(config, "10.99.0.2", &engine))
 		return 1;
 	te_config_destroy(config);
-	rc = serve(engine, length, signals);
+	rc = serve(engine, !strcmp(thread, "off"), length, signals);
 	te_engine_destroy(engine);
 	return rc;
 }
@@ -91,14 +120,15 @@ int main(int argc, char **argv)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
 	sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signals = signalfd(-1, &set, SFD_CLOEXEC);
-	if (argc != 3 || signals < 0 || test_netns_enter(&why))
+	if (argc != 4 || signals < 0 || test_netns_enter(&why))
 		return 1;
 	printf("netns\n");
 	fflush(stdout);
 	if (!test_wait_until(all_there, argv[2], COME_MS))
 		return 1;
-	return run(strtoull(argv[1], NULL, 10), argv[2], signals);
+	return run(strtoull(argv[1], NULL, 10), argv[2], argv[3], signals);
 }
