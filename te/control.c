@@ -128,6 +128,7 @@ void tei_control_close(struct te_engine *engine)
 	engine->server = NULL;
 	tei_timer_stop(engine->guests.push_timer);
 	engine->guests.push_timer = NULL;
+	tei_turns_close(&engine->inbox.turns);
 	while (!tei_list_empty(visitors))
 		tei_visitor_leave(tei_list_entry(visitors->next,
 						 struct tei_visitor, link));

@@ -19,117 +19,35 @@ struct message {
 	char data[]; /* the sender's name with its 0, then the bytes */
 };
 
-static void room_came(struct tei_call *call);
+/*
+ * Short messages must not cost more than their bytes say, nor those of many
+ * senders: each is charged as if it had its account alone.
+ */
+#define OVERHEAD (sizeof(struct message) + sizeof(struct tei_account))
+
+_Static_assert(OVERHEAD + TE_NAME_LEN_MAX + 1 + TE_NOTIFY_MAX <=
+		       TEI_MESSAGE_MEMORY,
+	       "a turn must do for the longest");
 
 void tei_inbox_init(struct tei_inbox *inbox, struct te_engine *engine)
 {
 	inbox->engine = engine;
 	inbox->event = -1;
-	inbox->room.fn = room_came;
 	tei_mutex_init(&inbox->mu);
 	tei_list_init(&inbox->messages);
-	tei_list_init(&inbox->wanting);
+	tei_turns_init(&inbox->turns);
 }
 
-/* ---- accounts ---- */
-
-struct tei_account *tei_account_make(struct tei_guest *guest, const char *name)
+static uint64_t memory_of(const struct message *m)
 {
-	struct tei_account *account = tei_calloc(1, sizeof(*account));
-
-	if (!account)
-		return NULL;
-	tei_list_init(&account->wanting);
-	account->guest = guest;
-	account->refs = 1;
-	memcpy(account->incarnation, guest->incarnation, TE_INCARNATION_LEN);
-	memcpy(account->name, name, strlen(name) + 1); /* fits: it is a name */
-	return account;
+	return OVERHEAD + strlen(m->data) + 1 + m->length;
 }
-
-static void put_ref(struct tei_account *account)
-{
-	if (!--account->refs)
-		tei_free(account);
-}
-
-void tei_account_leave(struct tei_inbox *inbox, struct tei_account *account)
-{
-	if (!account)
-		return;
-	tei_mutex_lock(&inbox->mu);
-	account->guest = NULL;
-	tei_list_del(&account->wanting);
-	put_ref(account);
-	tei_mutex_unlock(&inbox->mu);
-}
-
-/* ---- room ---- */
-
-/* Small messages must not cost more than their bytes say. */
-static size_t memory_of(const struct tei_account *account, size_t len)
-{
-	return sizeof(struct message) + strlen(account->name) + 1 + len;
-}
-
-static bool fits(const struct tei_inbox *inbox,
-		 const struct tei_account *account, size_t len)
-{
-	const struct tei_config *config = &inbox->engine->config;
-
-	return account->n < config->notify_queue &&
-	       account->bytes + len <= config->notify_queue_bytes &&
-	       inbox->memory + memory_of(account, len) <= config->notify_memory;
-}
-
-/* Enough to be worth telling: not for each message that is taken. */
-static bool has_room(const struct tei_inbox *inbox,
-		     const struct tei_account *account)
-{
-	const struct tei_config *config = &inbox->engine->config;
-
-	return account->n <= config->notify_queue / 2 &&
-	       account->bytes <= config->notify_queue_bytes / 2 &&
-	       inbox->memory <= config->notify_memory / 2;
-}
-
-static struct tei_guest *pop_with_room(struct tei_inbox *inbox)
-{
-	struct tei_guest *guest = NULL;
-
-	tei_mutex_lock(&inbox->mu);
-	tei_list_for_each (node, &inbox->wanting) {
-		struct tei_account *account =
-			tei_list_entry(node, struct tei_account, wanting);
-
-		if (!has_room(inbox, account))
-			continue;
-		tei_list_del(node);
-		guest = account->guest;
-		break;
-	}
-	tei_mutex_unlock(&inbox->mu);
-	return guest;
-}
-
-static void room_came(struct tei_call *call)
-{
-	struct tei_inbox *inbox = TEI_CONTAINER(call, struct tei_inbox, room);
-	struct tei_guest *guest;
-
-	tei_mutex_lock(&inbox->mu);
-	inbox->posted = false;
-	tei_mutex_unlock(&inbox->mu);
-	while ((guest = pop_with_room(inbox)))
-		tei_notify_room(inbox->engine, guest);
-}
-
-/* ---- messages ---- */
 
 static struct message *message_make(struct tei_account *account,
-				    const void *bytes, size_t len)
+				    const char *from, const void *bytes,
+				    size_t len)
 {
-	size_t name_len = strlen(account->name) + 1;
+	size_t name_len = strlen(from) + 1;
 	struct message *m = tei_malloc(sizeof(*m) + name_len + len);
 
 	if (!m)
@@ -138,7 +56,7 @@ static struct message *message_make(struct tei_account *account,
 	m->account = account;
 	memcpy(m->incarnation, account->incarnation, TE_INCARNATION_LEN);
 	m->length = (uint32_t)len;
-	memcpy(m->data, account->name, name_len);
+	memcpy(m->data, from, name_len);
 	memcpy(m->data + name_len, bytes, len);
 	return m;
 }
@@ -155,47 +73,23 @@ static void ring(const struct tei_inbox *inbox)
 }
 
 int tei_inbox_put(struct tei_inbox *inbox, struct tei_account *account,
-		  const void *bytes, size_t len)
+		  const char *from, const void *bytes, size_t len)
 {
-	struct message *m = message_make(account, bytes, len);
+	struct message *m = message_make(account, from, bytes, len);
 	bool taken;
 
 	if (!m)
 		return -ENOMEM;
 	tei_mutex_lock(&inbox->mu);
-	taken = fits(inbox, account, len);
+	taken = tei_account_admit(inbox, account, len, memory_of(m));
 	if (taken) {
-		account->refs++;
-		account->n++;
-		account->bytes += len;
-		inbox->memory += memory_of(account, len);
 		tei_list_add_tail(&inbox->messages, &m->link);
 		ring(inbox);
-	} else if (tei_list_empty(&account->wanting)) {
-		tei_list_add_tail(&inbox->wanting, &account->wanting);
 	}
 	tei_mutex_unlock(&inbox->mu);
 	if (!taken)
 		tei_free(m);
 	return taken ? 0 : -EAGAIN;
-}
-
-/* True: control is to be told of the room. */
-static bool settle_account(struct tei_inbox *inbox, const struct message *m)
-	TEI_REQUIRES(inbox->mu)
-{
-	struct tei_account *account = m->account;
-	bool tell;
-
-	account->n--;
-	account->bytes -= m->length;
-	inbox->memory -= memory_of(account, m->length);
-	tell = !inbox->posted && !tei_list_empty(&inbox->wanting) &&
-	       has_room(inbox, account);
-	if (tell)
-		inbox->posted = true;
-	put_ref(account);
-	return tell;
 }
 
 /* The event stays readable as long as there is something to take. */
@@ -225,14 +119,15 @@ int te_notify_take(struct te_engine *engine, struct te_notify *out)
 	node = tei_list_pop(&inbox->messages);
 	if (node) {
 		m = tei_list_entry(node, struct message, link);
-		tell = settle_account(inbox, m);
+		tell = tei_account_settle(inbox, m->account, m->length,
+					  memory_of(m));
 		calm_event(inbox);
 	}
 	tei_mutex_unlock(&inbox->mu);
 	if (!m)
 		return -EAGAIN;
 	if (tell)
-		tei_loop_post(engine->loop, &inbox->room);
+		tei_loop_post(engine->loop, &inbox->turns.call);
 	*out = (struct te_notify){.from = m->data,
 				  .bytes = m->data + strlen(m->data) + 1,
 				  .length = m->length};
@@ -276,7 +171,7 @@ void tei_inbox_fini(struct tei_inbox *inbox)
 	while ((node = tei_list_pop(&inbox->messages))) {
 		struct message *m = tei_list_entry(node, struct message, link);
 
-		put_ref(m->account);
+		tei_account_put(m->account);
 		tei_free(m);
 	}
 	if (inbox->event >= 0)

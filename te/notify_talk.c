@@ -163,6 +163,33 @@ static void put_back(struct tei_notify *n)
 	tei_notify_put(n);
 }
 
+/* -EAGAIN: no room yet; it stays in the queue. */
+static int deliver(struct tei_notify *n, struct tei_account *account)
+{
+	struct te_engine *engine = n->peer->engine;
+	uint8_t queued = TEI_NOTIFY_QUEUED;
+	int rc = -ENOMEM;
+
+	if (!atomic_compare_exchange_strong(&n->state, &queued,
+					    TEI_NOTIFY_SENT)) {
+		tei_list_del(&n->link); /* it has been withdrawn */
+		tei_notify_put(n);
+		return 0;
+	}
+	if (account)
+		rc = tei_inbox_put(&engine->inbox, account, engine->name,
+				   n->bytes, n->length);
+	if (rc == -EAGAIN) {
+		TEI_COUNT(engine, notifies_full);
+		put_back(n);
+		return rc;
+	}
+	if (!rc)
+		TEI_COUNT(engine, notifies_received);
+	answer(n, rc ? -EIO : 0, false);
+	return 0;
+}
+
 /* To ourselves there is no connection. */
 static void deliver_own(struct tei_peer *peer)
 {
@@ -172,26 +199,11 @@ static void deliver_own(struct tei_peer *peer)
 	int rc = 0;
 
 	if (!self->account)
-		self->account = tei_account_make(self, engine->name);
-	while (!rc && !tei_list_empty(&out->queue)) {
-		struct tei_notify *n = first_of(&out->queue);
-		uint8_t queued = TEI_NOTIFY_QUEUED;
-
-		if (!atomic_compare_exchange_strong(&n->state, &queued,
-						    TEI_NOTIFY_SENT)) {
-			tei_list_del(&n->link);
-			tei_notify_put(n);
-			continue;
-		}
-		rc = self->account
-			     ? tei_inbox_put(&engine->inbox, self->account,
-					     n->bytes, n->length)
-			     : -ENOMEM;
-		if (rc != -EAGAIN)
-			answer(n, rc ? -EIO : 0, false);
-		else
-			put_back(n);
-	}
+		self->account = tei_account_make(self);
+	while (!rc && !tei_list_empty(&out->queue))
+		rc = deliver(first_of(&out->queue), self->account);
+	if (self->account)
+		tei_account_rest(&engine->inbox, self->account);
 }
 
 void tei_notify_send(struct tei_peer *peer)

@@ -42,17 +42,18 @@ static int take(struct tei_visitor *v, const Te__Notify *m)
 	int rc = 0;
 
 	if (!guest->account)
-		guest->account = tei_account_make(guest, v->name);
+		guest->account = tei_account_make(guest);
 	if (!guest->account)
 		return -ENOMEM;
 	for (i = guest->taken + 1 - m->first; !rc && i < m->n_message; i++) {
-		rc = tei_inbox_put(&engine->inbox, guest->account,
+		rc = tei_inbox_put(&engine->inbox, guest->account, v->name,
 				   m->message[i].data, m->message[i].len);
 		if (!rc) {
 			guest->taken++;
 			TEI_COUNT(engine, notifies_received);
 		}
 	}
+	tei_account_rest(&engine->inbox, guest->account);
 	return rc;
 }
 

@@ -16,9 +16,11 @@
 #define NOTIFY TE__CONTROL_TYPE__CONTROL_NOTIFY
 #define ROOM   TE__CONTROL_TYPE__CONTROL_ROOM
 
-static const char *const small[] = {
-	"notify_queue", "4", "notify_queue_bytes", "64k", "notify_memory",
-	"192k",         NULL};
+#define SMALL                                                              \
+	"notify_queue", "4", "notify_queue_bytes", "64k", "notify_memory", \
+		"192k", "connect_timeout"
+static const char *const small[] = {SMALL, "60s", NULL};
+static const char *const hasty[] = {SMALL, "1s", NULL};
 static struct te_engine *engine;
 static uint8_t me[16] = {42}, other[16] = {43}, body[65536], bytes[70000];
 
@@ -161,28 +163,133 @@ static void full_inbox_says_when_it_has_room(void **state)
 	close(fd);
 }
 
-static void memory_of_all_messages_is_bounded(void **state)
+/* Two of these fit, of three senders. */
+static void say_long(int fd, uint64_t first, uint64_t taken)
+{
+	struct frame f;
+
+	fill(&f, first, 1, TE_NOTIFY_MAX);
+	visitor_say(fd, NOTIFY, 7, &f.m.base);
+	hear_notified(fd, 0, taken);
+}
+
+static void take_one(void)
+{
+	struct te_notify message;
+
+	assert_int_equal(te_notify_take(engine, &message), 0);
+	te_notify_free(&message);
+}
+
+static void hear_room(int fd)
+{
+	size_t len = sizeof(body);
+
+	assert_int_equal(visitor_hear(fd, body, &len), ROOM);
+}
+
+static void greet_three(int fd[3])
 {
 	uint8_t who[3][16] = {{1}, {2}, {3}};
-	struct te_notify message;
-	struct frame f;
-	size_t len = sizeof(body);
+
+	for (int i = 0; i < 3; i++) {
+		fd[i] = visitor_greet(engine, who[i], NULL);
+		say_long(fd[i], 1, i < 2);
+	}
+}
+
+static void close_three(const int fd[3])
+{
+	for (int i = 0; i < 3; i++)
+		close(fd[i]);
+}
+
+static void memory_of_all_messages_is_bounded(void **state)
+{
 	int fd[3];
 
 	(void)state;
-	fill(&f, 1, 1, TE_NOTIFY_MAX);
-	for (int i = 0; i < 3; i++) {
-		fd[i] = visitor_greet(engine, who[i], NULL);
-		visitor_say(fd[i], NOTIFY, 7, &f.m.base);
-		hear_notified(fd[i], 0, i < 2);
+	greet_three(fd);
+	take_one();
+	hear_room(fd[2]);
+	say_long(fd[2], 1, 1);
+	close_three(fd);
+}
+
+static void who_waits_for_memory_is_not_overtaken(void **state)
+{
+	int fd[3];
+
+	(void)state;
+	greet_three(fd);
+	take_one();
+	say_long(fd[0], 2, 1); /* it is the third one's turn */
+	hear_room(fd[2]);
+	say_long(fd[2], 1, 1);
+	take_one();
+	hear_room(fd[0]);
+	say_long(fd[0], 2, 2);
+	close_three(fd);
+}
+
+static uint64_t say_and_hear(int fd, uint64_t first)
+{
+	uint8_t answer[64];
+	size_t len = sizeof(answer);
+	Te__Notified *m;
+	struct frame f;
+	uint64_t taken;
+
+	fill(&f, first, 1, TE_NOTIFY_MAX);
+	visitor_say(fd, NOTIFY, 7, &f.m.base);
+	assert_int_equal(visitor_hear(fd, answer, &len), NOTIFY);
+	m = te__notified__unpack(NULL, len, answer);
+	assert_non_null(m);
+	taken = m->taken;
+	te__notified__free_unpacked(m, NULL);
+	return taken;
+}
+
+static void who_does_not_use_its_turn_holds_nobody_up_for_long(void **state)
+{
+	int fd[3];
+
+	(void)state;
+	te_engine_destroy(engine);
+	engine = rig_engine(hasty);
+	greet_three(fd);
+	take_one();
+	hear_room(fd[2]);
+	while (say_and_hear(fd[0], 2) != 2)
+		hear_room(fd[0]);
+	close_three(fd);
+}
+
+/* However short their messages: each has an account, too. */
+static void memory_of_many_senders_is_bounded(void **state)
+{
+	size_t most = 196608 / sizeof(struct tei_account), n = 0;
+	uint8_t who[16] = {45};
+	bool taken = true;
+
+	(void)state;
+	for (uint32_t i = 0; taken && n <= most; i++) {
+		uint8_t answer[64];
+		size_t len = sizeof(answer);
+		struct frame f;
+		int fd;
+
+		memcpy(who + 1, &i, sizeof(i));
+		fd = visitor_greet(engine, who, NULL);
+		fill(&f, 1, 1, 1);
+		visitor_say(fd, NOTIFY, 7, &f.m.base);
+		assert_int_equal(visitor_hear(fd, answer, &len), NOTIFY);
+		taken = len > 0; /* the number taken is 1, not 0 */
+		n += taken;
+		close(fd);
 	}
-	assert_int_equal(te_notify_take(engine, &message), 0);
-	te_notify_free(&message);
-	assert_int_equal(visitor_hear(fd[2], body, &len), ROOM);
-	visitor_say(fd[2], NOTIFY, 7, &f.m.base);
-	hear_notified(fd[2], 0, 1);
-	for (int i = 0; i < 3; i++)
-		close(fd[i]);
+	assert_false(taken);
+	assert_true(n > 100);
 }
 
 static void count_losses(void *arg)
@@ -324,6 +431,43 @@ static void engine_notifies_itself(void **state)
 	while (te_batch_poll(batch, &c, 1) == 1)
 		assert_int_equal(c.error, 0);
 	te_batch_destroy(batch);
+	assert_int_equal(rig_stat(engine, "te_notifications_total", "received"),
+			 16);
+	assert_true(rig_stat(engine, "te_notifications_held_up_total", NULL) >
+		    0);
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+/* It has room, though not for the next one: nothing is tried in vain. */
+static void long_message_to_oneself_waits_quietly(void **state)
+{
+	static const size_t lens[] = {1000, 1000, TE_NOTIFY_MAX};
+	te_segment_id id = rig_segment(engine, engine);
+	struct te_batch *batch[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct iovec piece = {bytes, lens[i]};
+		struct te_request r = rig_request(id, TE_NOTIFY, NULL, &piece);
+
+		assert_int_equal(te_batch_create(engine, 1, &batch[i]), 0);
+		assert_int_equal(te_batch_submit(batch[i], &r, 1), 0);
+		assert_int_equal(
+			te_batch_wait(batch[i], i < 2 ? RIG_WAIT_MS : 20),
+			i < 2 ? 0 : -ETIMEDOUT);
+	}
+	take_one();
+	assert_true(tei_loop_do(engine->loop, nothing, NULL));
+	assert_int_equal(te_batch_wait(batch[2], 20), -ETIMEDOUT);
+	take_one();
+	assert_int_equal(te_batch_wait(batch[2], RIG_WAIT_MS), 0);
+	take_one();
+	for (int i = 0; i < 3; i++)
+		te_batch_destroy(batch[i]);
 }
 
 #define WITH_ENGINE(test) \
@@ -336,12 +480,16 @@ int main(void)
 		WITH_ENGINE(numbers_are_each_ones_own),
 		WITH_ENGINE(full_inbox_says_when_it_has_room),
 		WITH_ENGINE(memory_of_all_messages_is_bounded),
+		WITH_ENGINE(who_waits_for_memory_is_not_overtaken),
+		WITH_ENGINE(who_does_not_use_its_turn_holds_nobody_up_for_long),
+		WITH_ENGINE(memory_of_many_senders_is_bounded),
 		WITH_ENGINE(guests_that_left_are_remembered_up_to_a_number),
 		WITH_ENGINE(no_event_where_there_are_no_descriptors),
 		WITH_ENGINE(ended_epoch_is_refused),
 		WITH_ENGINE(malformed_notifications_are_refused),
 		WITH_ENGINE(stranger_without_hello_notifies_nobody),
 		WITH_ENGINE(engine_notifies_itself),
+		WITH_ENGINE(long_message_to_oneself_waits_quietly),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
