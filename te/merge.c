@@ -213,6 +213,28 @@ void tei_merged_limbo(struct tei_work *work)
 	}
 }
 
+/*
+ * What of a write is on its way may land until the owner has dropped the
+ * endpoint, so there is no other way to have the right to try again.
+ */
+void tei_merged_failed(struct tei_work *work)
+{
+	struct tei_request *first = work->request;
+	struct tei_link *link = work->link;
+	uint32_t i, n = work->n;
+
+	if (first->op == TE_READ || link->out.settled) {
+		tei_merged_apart(work, true);
+		return;
+	}
+	for (i = 0; i < n; i++) {
+		if (first[i].merged == work)
+			first[i].alone = true;
+	}
+	tei_merged_limbo(work);
+	tei_link_break(link, -ECANCELED);
+}
+
 /* ---- one of them has failed ---- */
 
 void tei_merged_drop(struct tei_request *r)

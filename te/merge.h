@@ -4,7 +4,9 @@
  *
  * Requests of one cohort that stand side by side in the batch and in the queue
  * and touch one contiguous remote range become one work. Each still ends on its
- * own: what goes wrong takes the work apart, and the requests go on alone.
+ * own: what goes wrong with one of them takes the work apart, and the requests go
+ * on alone. Only what holds for each of them ends all: their access epoch is
+ * over, or the owner will never say what became of the work.
  *
  * A merged work is in no list of its requests; they point to it (merged) and
  * count it once (n_out). A request leaves it only by becoming final.
@@ -38,6 +40,8 @@ bool tei_merge_make(struct tei_request *first, struct tei_link *link,
 /* What became of it at the backend; @work is freed, but for limbo(). */
 void tei_merged_good(struct tei_work *work);
 void tei_merged_bad(struct tei_work *work, int err, bool loud);
+/* Nobody knows because of which: each is tried alone, as soon as it may be. */
+void tei_merged_failed(struct tei_work *work);
 /* Each goes back to the queue; @alone: and is not merged again. */
 void tei_merged_apart(struct tei_work *work, bool alone);
 /* It might still land: those that have failed leave, the others wait. */

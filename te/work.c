@@ -352,14 +352,18 @@ static void busy(struct tei_work *work)
 	struct tei_request *r = work->request;
 	struct tei_peer *peer = r->peer;
 	uint32_t step = r->retries < PAUSE_STEPS ? r->retries : PAUSE_STEPS;
+	bool enough = r->retries > BUSY_MAX;
 
-	if ((r->error && !tei_work_is_merged(work)) || r->retries > BUSY_MAX) {
+	if (!tei_work_is_merged(work) && (r->error || enough)) {
 		bad(work, r->error ? r->error : -EIO, false);
 		return;
 	}
 	peer->w.pause_until =
 		peer->engine->worker.now + (TEI_NS_PER_MS << step);
-	redo(work);
+	if (tei_work_is_merged(work))
+		tei_merged_apart(work, enough);
+	else
+		redo(work);
 }
 
 /* The rail does not reach the region, though it has a key for it. */
@@ -401,8 +405,8 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 		elsewhere(work);
 	else if (work->canceled)
 		bad(work, -ECANCELED, !link->out.settled);
-	else if (tei_work_is_merged(work) && slice->op == TEI_READ)
-		tei_merged_apart(work, true);
+	else if (tei_work_is_merged(work))
+		tei_merged_failed(work);
 	else
 		bad(work, -EIO, true);
 	if (err == -ESTALE && link->out.state != TEI_LINK_BROKEN)

@@ -85,6 +85,7 @@ void fake_reset(void)
 	atomic_store(&fake.break_rail, -1);
 	atomic_store(&fake.down_rail, -1);
 	atomic_store(&fake.refuse_at, 0);
+	atomic_store(&fake.fail_at, 0);
 	atomic_store(&fake.refuse_connects, 0);
 	atomic_store(&fake.fail_posts, 0);
 	atomic_store(&fake.busy, 0);
@@ -383,17 +384,28 @@ static void copy(struct tei_slice *slice, uint8_t *remote)
 	}
 }
 
+static bool touches(const struct tei_slice *slice, _Atomic uint64_t *at)
+{
+	uint64_t bad = atomic_load(at);
+
+	return bad >= slice->remote && bad - slice->remote < slice->length;
+}
+
 static int carry(struct tei_slice *slice)
 {
 	uint32_t access = slice->op == TEI_WRITE ? TE_ACCESS_REMOTE_WRITE
 						 : TE_ACCESS_REMOTE_READ;
 	struct fake_half *half = half_of(slice->ep);
-	uint64_t pin, bad = atomic_load(&fake.refuse_at);
+	uint64_t pin;
 	void *remote;
 	int rc = -ECONNRESET;
 
-	if (bad >= slice->remote && bad - slice->remote < slice->length)
+	if (touches(slice, &fake.refuse_at))
 		return -EFAULT;
+	if (touches(slice, &fake.fail_at)) {
+		leave_ghost(slice);
+		return -EIO;
+	}
 	tei_mutex_lock(&mu);
 	if (half->other)
 		rc = tei_region_pin(half->other->base, slice->key,

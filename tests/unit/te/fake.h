@@ -32,6 +32,7 @@ struct fake_knobs {
 	_Atomic int break_rail; /* only of this rail; -1: of any */
 	_Atomic int down_rail;  /* this one has no link; -1: none */
 	_Atomic uint64_t refuse_at; /* what touches it: -EFAULT; 0: nothing */
+	_Atomic uint64_t fail_at;   /* the same: -EIO, and leaves a ghost */
 	_Atomic int refuse_connects, fail_posts, busy; /* that many times */
 	_Atomic unsigned int done[3];                  /* slices, per rail */
 	_Atomic unsigned int ghosts;                   /* that landed */

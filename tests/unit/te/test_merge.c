@@ -296,6 +296,31 @@ static void refused_one_fails_alone(void **state)
 	all_are_right_but(7, STRIDE);
 }
 
+static void fail_one(uint32_t op)
+{
+	describe(op, STRIDE);
+	for (size_t i = 0; i < N * LEN; i++)
+		memory[i] = (uint8_t)(i >> 3);
+	atomic_store(&fake.fail_at, (uintptr_t)memory + 7 * LEN + 3);
+	submit_and_wait();
+	assert_int_equal(n_merged(), N);
+	assert_int_equal(error_of(7), -EIO);
+	all_are_right_but(7, STRIDE);
+}
+
+/* A ghost of all of them is left, that must not land on what comes after. */
+static void failed_write_fails_alone(void **state)
+{
+	(void)state;
+	fail_one(TE_WRITE);
+}
+
+static void failed_read_fails_alone(void **state)
+{
+	(void)state;
+	fail_one(TE_READ);
+}
+
 static void one_beyond_the_region_fails_alone(void **state)
 {
 	(void)state;
@@ -438,6 +463,8 @@ int main(void)
 		WITH_ENGINES(cancel_of_all_needs_no_new_endpoint),
 		WITH_ENGINES(all_time_out_together),
 		WITH_ENGINES(refused_one_fails_alone),
+		WITH_ENGINES(failed_write_fails_alone),
+		WITH_ENGINES(failed_read_fails_alone),
 		WITH_ENGINES(one_beyond_the_region_fails_alone),
 		WITH_ENGINES(each_has_its_own_callback_in_order),
 		WITH_ENGINES(revoked_ones_are_all_stale_and_quiet),
