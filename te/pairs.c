@@ -54,26 +54,32 @@ static uint32_t place(const struct tei_peer *peer, uint32_t mine)
 	return n;
 }
 
-static uint32_t remote_place(const struct tei_remote *remote, uint32_t pos)
-{
-	uint32_t i, n = 0;
+/* The peer's rails: place of each among those of its backend, and its use. */
+struct remotes {
+	uint32_t place[REMOTE_MAX], used[REMOTE_MAX];
+};
 
-	for (i = 0; i < pos; i++)
-		n += !strcmp(remote->rails[i].backend,
-			     remote->rails[pos].backend);
-	return n;
+static void place_remotes(const struct tei_remote *remote, struct remotes *out)
+{
+	uint32_t i, k;
+
+	for (k = 0; k < remote->n_rails; k++) {
+		out->place[k] = out->used[k] = 0;
+		for (i = 0; i < k; i++)
+			out->place[k] += !strcmp(remote->rails[i].backend,
+						 remote->rails[k].backend);
+	}
 }
 
 static void consider(const struct tei_peer *peer, uint32_t mine,
-		     const uint32_t *used, struct choice *best)
+		     const struct remotes *remotes, struct choice *best)
 {
-	const struct tei_remote *remote = peer->w.remote;
 	uint32_t k, p = place(peer, mine);
 
-	for (k = 0; k < remote->n_rails; k++) {
-		uint32_t q = remote_place(remote, k);
+	for (k = 0; k < peer->w.remote->n_rails; k++) {
+		uint32_t q = remotes->place[k];
 		struct choice c = {.rank = rank_of(peer, mine, k),
-				   .used = used[k],
+				   .used = remotes->used[k],
 				   .skew = p > q ? p - q : q - p,
 				   .mine = mine,
 				   .remote = k};
@@ -85,21 +91,23 @@ static void consider(const struct tei_peer *peer, uint32_t mine,
 
 void tei_pairs_match(struct tei_peer *peer)
 {
-	uint32_t used[REMOTE_MAX] = {0}, i, n = peer->engine->worker.n_rails;
+	uint32_t i, n = peer->engine->worker.n_rails;
 	struct tei_pair *pairs = peer->w.pairs;
+	struct remotes remotes;
 	struct choice best;
 
+	place_remotes(peer->w.remote, &remotes);
 	for (i = 0; i < n; i++)
 		pairs[i].usable = false;
 	do {
 		best = (struct choice){.rank = 0};
 		for (i = 0; i < n; i++) {
 			if (!pairs[i].usable)
-				consider(peer, i, used, &best);
+				consider(peer, i, &remotes, &best);
 		}
 		if (!best.rank)
 			break;
-		used[best.remote]++;
+		remotes.used[best.remote]++;
 		pairs[best.mine].usable = true;
 		pairs[best.mine].remote_pos = best.remote;
 		pairs[best.mine].remote_rail =

@@ -13,6 +13,21 @@
 #include "te/peer.h"
 #include "te/segment.h"
 
+/*
+ * A peer says what regions it has, and may say a million: so many are looked
+ * at, and so many ways to reach them are told apart. They are much alike.
+ */
+#define LOOK_MAX  1024u
+#define REACH_MAX 16u
+
+/* Of what a peer has described: sets of rails that reach a region of its. */
+struct reaches {
+	const struct tei_remote *remote; /* not kept; only to be compared */
+	uint64_t version;                /* of remote */
+	uint64_t sets[REACH_MAX];
+	uint32_t n;
+};
+
 /* On the stack of te_segment_warm_up(), which waits until it is done. */
 struct tei_warmer {
 	struct tei_list link; /* peer->w.warmers. Token, as all up to n_up */
@@ -22,6 +37,7 @@ struct tei_warmer {
 	uint32_t life;
 	uint64_t until; /* ns */
 	uint64_t tried; /* rails: none is tried twice */
+	struct reaches reaches;
 	uint32_t n_up;
 	bool done; /* guarded by engine->mu, as err */
 	int err;
@@ -50,23 +66,46 @@ static void too_late(struct tei_due *due)
 	finish(TEI_CONTAINER(due, struct tei_warmer, due), -ETIMEDOUT);
 }
 
-/* By which requests to any of its regions would go; if it has none, to all. */
-static uint64_t wanted_rails(struct tei_peer *peer)
+static void add_reach(struct reaches *reaches, uint64_t set)
 {
-	const struct tei_remote *remote = peer->w.remote;
-	uint64_t wanted = 0, last = 0;
-	size_t i;
+	uint32_t i;
 
-	if (!remote->n_regions)
-		return tei_fill_wants(peer, UINT64_MAX);
-	for (i = 0; i < remote->n_regions; i++) {
-		uint64_t reach =
-			tei_pairs_that_reach(peer, &remote->regions[i]);
-
-		if (reach != last) /* they are much alike */
-			wanted |= tei_fill_wants(peer, reach);
-		last = reach;
+	for (i = 0; i < reaches->n; i++) {
+		if (reaches->sets[i] == set)
+			return;
 	}
+	if (reaches->n < REACH_MAX)
+		reaches->sets[reaches->n++] = set;
+	else
+		reaches->sets[REACH_MAX - 1] |= set;
+}
+
+/* Once for each description: this is called whenever the peer is run. */
+static void find_reaches(struct tei_warmer *m)
+{
+	const struct tei_remote *remote = m->peer->w.remote;
+	size_t i, step = remote->n_regions / LOOK_MAX + 1;
+
+	if (m->reaches.remote == remote &&
+	    m->reaches.version == remote->version)
+		return;
+	m->reaches =
+		(struct reaches){.remote = remote, .version = remote->version};
+	for (i = 0; i < remote->n_regions; i += step)
+		add_reach(&m->reaches,
+			  tei_pairs_that_reach(m->peer, &remote->regions[i]));
+	if (!remote->n_regions)
+		add_reach(&m->reaches, UINT64_MAX);
+}
+
+/* By which requests to any of its regions would go; if it has none, to all. */
+static uint64_t wanted_rails(const struct tei_warmer *m)
+{
+	uint64_t wanted = 0;
+	uint32_t i;
+
+	for (i = 0; i < m->reaches.n; i++)
+		wanted |= tei_fill_wants(m->peer, m->reaches.sets[i]);
 	return wanted;
 }
 
@@ -91,11 +130,12 @@ static bool try_rails(struct tei_warmer *m)
 	uint64_t before, left;
 	bool open;
 
+	find_reaches(m);
 	do {
 		open = false;
 		before = m->tried;
 		m->n_up = 0;
-		for (left = wanted_rails(m->peer); left; left &= left - 1) {
+		for (left = wanted_rails(m); left; left &= left - 1) {
 			uint32_t rail = (uint32_t)__builtin_ctzll(left);
 
 			open = try_rail(m, rail) || open;

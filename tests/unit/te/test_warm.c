@@ -97,6 +97,22 @@ static void segment_without_regions_is_warmed_up(void **state)
 	te_engine_destroy(bare);
 }
 
+static void segment_of_many_regions_is_warmed_up(void **state)
+{
+	static uint8_t bytes[3000 * 16];
+	struct te_engine *rich = rig_engine(quick);
+	uint32_t n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 3000; i++)
+		rig_region(rich, bytes + i * 16, 8, RIG_ANY);
+	assert_int_equal(te_segment_warm_up(user, rig_segment(user, rich),
+					    RIG_WAIT_MS, &n),
+			 0);
+	assert_int_equal(n, 2);
+	te_engine_destroy(rich);
+}
+
 static void rail_that_fails_is_not_waited_for(void **state)
 {
 	uint32_t n;
@@ -254,6 +270,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_ENGINES(requests_find_every_endpoint_open),
 		WITH_ENGINES(segment_without_regions_is_warmed_up),
+		WITH_ENGINES(segment_of_many_regions_is_warmed_up),
 		WITH_ENGINES(rail_that_fails_is_not_waited_for),
 		WITH_ENGINES(next_backend_is_warmed_up_where_the_best_fails),
 		WITH_ENGINES(nothing_works_and_that_is_an_answer),
