@@ -210,6 +210,7 @@ uint64_t hosts_sent(struct hosts *h, const char *rail)
 void hosts_toggle(struct hosts *h)
 {
 	test_process_signal(h->owner, SIGUSR2);
+	assert_non_null(test_process_line(h->owner, "rails ", WAIT_MS));
 }
 
 void hosts_set_link(struct hosts *h, int network, bool ours, bool up)

@@ -42,7 +42,7 @@ struct hosts {
 
 /* For cmocka: *state is a struct hosts, all connected. */
 int hosts_set_up(void **state);
-/* With an owner whose rails hosts_toggle() stops, and starts again. */
+/* With an owner whose rails hosts_toggle() stops, and sets going again. */
 int hosts_set_up_driven(void **state);
 void hosts_toggle(struct hosts *h);
 int hosts_tear_down(void **state);

@@ -6,7 +6,7 @@
  * its interfaces (a list as tcp.devices has it) are there it serves a region
  * and says "owner NAME ADDRESS". SIGUSR1: says "crc" of the region. Ends with
  * SIGTERM. THREAD off: its rails have no thread; with SIGUSR2 they stand still,
- * with the next one they go on.
+ * with the next one they go on, which it says.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -49,6 +49,13 @@ static void say_crc(const struct te_region *region)
 	fflush(stdout);
 }
 
+static bool say_still(bool still)
+{
+	puts(still ? "rails stand still" : "rails go on");
+	fflush(stdout);
+	return still;
+}
+
 /* Until it may end. @driven: the rails stand still when it does not drive. */
 static int be_there(struct te_engine *engine, bool driven,
 		    const struct te_region *region, int signals)
@@ -69,7 +76,7 @@ static int be_there(struct te_engine *engine, bool driven,
 		if (info.ssi_signo == SIGUSR1)
 			say_crc(region);
 		else
-			still = !still;
+			still = say_still(!still);
 	}
 }
 
