@@ -6,14 +6,17 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
 
 #define STOP_MS 5000
+#define FIRST_S 3 /* an initiator says something at once, or holds up others */
 
 struct server {
 	const struct options *options; /* working_set: the most it lends */
@@ -97,8 +100,11 @@ static void tell_usage(void)
 	       tei_process_rss(&self));
 }
 
-static void answer(struct server *s, const char *line)
+/* False: no initiator says that. */
+static bool answer(struct server *s, const char *line)
 {
+	bool known = true;
+
 	if (!strncmp(line, "open ", 5))
 		open_memory(s, line);
 	else if (!strncmp(line, "usage", 5))
@@ -106,8 +112,28 @@ static void answer(struct server *s, const char *line)
 	else if (!strncmp(line, "reference ", 10))
 		open_reference(s, line);
 	else
+		known = false;
+	if (!known)
 		say_error("command", -EINVAL);
 	fflush(stdout);
+	return known;
+}
+
+/* ---- strangers ---- */
+
+static void hang_up(int sig)
+{
+	(void)sig;
+	shutdown(STDIN_FILENO, SHUT_RDWR);
+}
+
+/* Lines that begin and never end are no first line either. */
+static void expect_first_line(void)
+{
+	struct sigaction action = {.sa_handler = hang_up};
+
+	sigaction(SIGALRM, &action, NULL);
+	alarm(FIRST_S);
 }
 
 int serve_main(const struct options *o)
@@ -115,16 +141,19 @@ int serve_main(const struct options *o)
 	struct server s = {
 		.options = o, .kind = *o, .reference = TEI_PROCESS_NONE};
 	char line[TEI_PROCESS_LINE], host[TEI_HOST_LEN_MAX + 1];
+	bool remote = !serve_own_host(STDIN_FILENO, host);
 
 	if (o->pin)
 		tei_process_pin(1);
 	tei_process_many_files();
-	if (serve_own_host(STDIN_FILENO, host)) /* a pipe: started by us */
+	if (!remote) /* a pipe: started by us */
 		snprintf(host, sizeof(host), "127.0.0.1");
 	if (engine_open(o, host, &s.engine))
 		return 1;
-	while (fgets(line, sizeof(line), stdin))
-		answer(&s, line);
+	if (remote)
+		expect_first_line();
+	while (fgets(line, sizeof(line), stdin) && answer(&s, line))
+		alarm(0);
 	tei_process_stop(&s.reference, STOP_MS);
 	if (s.memory)
 		memory_close(&s.kind, s.engine, s.len, s.memory, s.region);

@@ -5,7 +5,8 @@
  * "open LEN FOREIGN" is answered by "ready NAME" (of its engine), "usage" by
  * "usage CPU_NS RSS", "reference LEN" by "reference PORT" (of a peer for raw
  * sockets); anything that cannot be by "error" and why. It ends when its input
- * does. It never looks at its memory, which belongs to the initiator.
+ * does, or is no such line; a connection that says nothing at first is closed.
+ * It never looks at its memory, which belongs to the initiator.
  */
 #ifndef PERF_TE_PERF_SERVE_H
 #define PERF_TE_PERF_SERVE_H

@@ -75,23 +75,6 @@ static int connect_to(struct target *t, const struct options *o)
 	return serve_own_host(fd, t->host);
 }
 
-int target_start(struct target *t, const struct options *o)
-{
-	int rc = 0;
-
-	*t = (struct target){.process = TEI_PROCESS_NONE, .options = o};
-	snprintf(t->host, sizeof(t->host), "127.0.0.1");
-	if (o->connect)
-		rc = connect_to(t, o);
-	if (!rc)
-		return 0;
-	if (rc != -EINVAL)
-		fprintf(stderr, "te-perf: target %s: %s\n", o->connect,
-			te_strerror(rc));
-	target_close(t);
-	return rc;
-}
-
 /* ---- talking to it ---- */
 
 /* Say @line and hear the answer, which must begin with @word. */
@@ -123,19 +106,30 @@ static int ask_open(struct target *t)
 	return rc;
 }
 
-int target_usage(struct target *t, uint64_t *cpu_ns, uint64_t *rss)
+static int ask_usage(struct target *t, uint64_t timeout_ms, uint64_t *cpu_ns,
+		     uint64_t *rss)
 {
 	char answer[TEI_PROCESS_LINE];
-	int rc;
+	int rc = ask(t, "usage", "usage ", timeout_ms, answer);
 
-	*cpu_ns = *rss = 0;
-	if (t->memory)
-		return 0;
-	rc = ask(t, "usage", "usage ", ANSWER_MS, answer);
 	if (!rc &&
 	    sscanf(answer, "usage %" SCNu64 " %" SCNu64, cpu_ns, rss) != 2)
 		rc = -EPROTO;
 	return rc;
+}
+
+int target_usage(struct target *t, uint64_t *cpu_ns, uint64_t *rss)
+{
+	*cpu_ns = *rss = 0;
+	return t->memory ? 0 : ask_usage(t, ANSWER_MS, cpu_ns, rss);
+}
+
+/* It waits for no stranger; and we may have to wait for other initiators. */
+static int greet(struct target *t)
+{
+	uint64_t cpu_ns, rss;
+
+	return ask_usage(t, READY_MS, &cpu_ns, &rss);
 }
 
 int target_reference(struct target *t, uint64_t len, struct tei_bare_peer *peer)
@@ -156,6 +150,25 @@ int target_reference(struct target *t, uint64_t len, struct tei_bare_peer *peer)
 	tei_address_set_port(&peer->at[0], (uint16_t)port);
 	peer->n_at = 1;
 	return 0;
+}
+
+int target_start(struct target *t, const struct options *o)
+{
+	int rc = 0;
+
+	*t = (struct target){.process = TEI_PROCESS_NONE, .options = o};
+	snprintf(t->host, sizeof(t->host), "127.0.0.1");
+	if (o->connect)
+		rc = connect_to(t, o);
+	if (!rc && t->remote_host)
+		rc = greet(t);
+	if (!rc)
+		return 0;
+	if (rc != -EINVAL)
+		fprintf(stderr, "te-perf: target %s: %s\n", o->connect,
+			te_strerror(rc));
+	target_close(t);
+	return rc;
 }
 
 /* ---- its memory ---- */

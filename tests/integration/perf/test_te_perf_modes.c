@@ -21,32 +21,12 @@ static const json_t *first_row(const json_t *report)
 
 /* ---- a target that listens ---- */
 
-static struct test_process *listener(const char *const args[], char flag[64])
-{
-	struct test_process *p = test_process_start("te-perf", args);
-	const char *line = test_process_line(p, "listens on", READY_MS);
-	const char *port;
-
-	assert_non_null(line);
-	port = strrchr(line, ':');
-	assert_non_null(port);
-	snprintf(flag, 64, "--connect=127.0.0.1:%d", atoi(port + 1));
-	return p;
-}
-
-static void assert_ends_well(struct test_process *p)
-{
-	test_process_signal(p, SIGINT);
-	assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
-	test_process_end(p);
-}
-
 static void initiators_are_served_one_after_another(void **state)
 {
 	const char *const listen[] = {"--listen=127.0.0.1:0",
 				      "--working-set=4m", NULL};
 	char flag[64];
-	struct test_process *p = listener(listen, flag);
+	struct test_process *p = tool_listener(listen, flag);
 	const char *const args[] = {flag,
 				    "--size=4k",
 				    "--op=both",
@@ -69,7 +49,7 @@ static void initiators_are_served_one_after_another(void **state)
 		json_decref(report);
 	}
 	assert_non_null(test_process_line(p, "session ended", READY_MS));
-	assert_ends_well(p);
+	tool_interrupt(p);
 }
 
 static void a_target_lends_no_more_than_it_was_told(void **state)
@@ -77,7 +57,7 @@ static void a_target_lends_no_more_than_it_was_told(void **state)
 	const char *const listen[] = {"--listen=127.0.0.1:0",
 				      "--working-set=1m", NULL};
 	char flag[64], *text;
-	struct test_process *p = listener(listen, flag);
+	struct test_process *p = tool_listener(listen, flag);
 	const char *const args[] = {flag, "--size=4k", "--working-set=2m",
 				    NULL};
 
@@ -85,7 +65,7 @@ static void a_target_lends_no_more_than_it_was_told(void **state)
 	text = tool_output("te-perf", args, 1);
 	assert_non_null(strstr(text, "start it with more"));
 	free(text);
-	assert_ends_well(p);
+	tool_interrupt(p);
 }
 
 static void an_interrupted_listener_takes_its_session_along(void **state)
@@ -93,7 +73,7 @@ static void an_interrupted_listener_takes_its_session_along(void **state)
 	const char *const listen[] = {"--listen=127.0.0.1:0",
 				      "--working-set=2m", NULL};
 	char flag[64];
-	struct test_process *p = listener(listen, flag);
+	struct test_process *p = tool_listener(listen, flag);
 	const char *const args[] = {flag,
 				    "--size=4k",
 				    "--working-set=1m",
@@ -104,7 +84,7 @@ static void an_interrupted_listener_takes_its_session_along(void **state)
 
 	(void)state;
 	assert_non_null(test_process_line(p, "session with", READY_MS));
-	assert_ends_well(p);
+	tool_interrupt(p);
 	assert_int_equal(test_process_wait(initiator, LIMIT_MS), 1);
 	test_process_end(initiator);
 }

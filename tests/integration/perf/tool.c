@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tool.c - run a benchmark to its end and look at what it says */
+/* tool.c - run a benchmark and look at what it says */
 #include "tests/integration/perf/tool.h"
 
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +38,26 @@ json_t *tool_json(const char *program, const char *const args[])
 	free(text);
 	assert_non_null(o);
 	return o;
+}
+
+struct test_process *tool_listener(const char *const args[], char flag[64])
+{
+	struct test_process *p = test_process_start("te-perf", args);
+	const char *line = test_process_line(p, "listens on", LIMIT_MS);
+	const char *port;
+
+	assert_non_null(line);
+	port = strrchr(line, ':');
+	assert_non_null(port);
+	snprintf(flag, 64, "--connect=127.0.0.1:%d", atoi(port + 1));
+	return p;
+}
+
+void tool_interrupt(struct test_process *p)
+{
+	test_process_signal(p, SIGINT);
+	assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
+	test_process_end(p);
 }
 
 void assert_numbers(const json_t *o, const char *const names[])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tool.h - run a benchmark to its end and look at what it says */
+/* tool.h - run a benchmark and look at what it says */
 #ifndef TESTS_INTEGRATION_PERF_TOOL_H
 #define TESTS_INTEGRATION_PERF_TOOL_H
 
@@ -12,6 +12,15 @@
 char *tool_output(const char *program, const char *const args[], int code);
 /* The same for one that ends well and prints a JSON object: a reference. */
 json_t *tool_json(const char *program, const char *const args[]);
+
+struct test_process;
+/*
+ * te-perf with args[], of which one is --listen; @flag: what its initiators
+ * are told, "--connect=127.0.0.1:PORT".
+ */
+struct test_process *tool_listener(const char *const args[], char flag[64]);
+/* SIGINT, with which it must end well. */
+void tool_interrupt(struct test_process *p);
 
 /* Fails the test unless each of names[], up to NULL, is a number in @o. */
 void assert_numbers(const json_t *o, const char *const names[]);
