@@ -98,6 +98,36 @@ static void magic_version_op_and_token_of_a_hello_matter(void **state)
 	sraw_close(ep);
 }
 
+static void a_hello_of_another_length_is_none(void **state)
+{
+	uint8_t bytes[SHM_MESSAGE_LEN + 8] = {0};
+	struct shm_message m = {.op = SHM_HELLO};
+	struct shm_pages *pages;
+	struct shm_address a;
+	struct tei_link link;
+	struct tei_endpoint *ep = sraw_open(&link, true, &a);
+
+	(void)state;
+	memcpy(m.token, a.token, SHM_TOKEN_LEN);
+	bytes_of(&m, bytes);
+	for (size_t len = 1; len <= sizeof(bytes); len++) {
+		uint64_t before = sraw_rail.rail->bad_frames;
+		int fd;
+
+		if (len == SHM_MESSAGE_LEN)
+			continue;
+		fd = sraw_dial();
+		assert_true(send(fd, bytes, len, 0) > 0);
+		assert_true(sraw_closed(fd));
+		close(fd);
+		assert_int_equal(sraw_rail.rail->bad_frames, before + 1);
+	}
+	assert_int_equal(link.n_up, 0);
+	close(sraw_attach(&a, &pages));
+	tei_shm_pages_unmap(pages);
+	sraw_close(ep);
+}
+
 static void a_token_admits_one_connection(void **state)
 {
 	struct shm_pages *pages;
@@ -493,6 +523,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(strangers_that_say_no_hello_are_closed_and_counted),
 		T(magic_version_op_and_token_of_a_hello_matter),
+		T(a_hello_of_another_length_is_none),
 		T(a_token_admits_one_connection),
 		T(the_token_of_a_dropped_endpoint_is_worth_nothing),
 		T(many_silent_strangers_are_closed_in_the_end),

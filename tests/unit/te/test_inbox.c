@@ -383,6 +383,56 @@ static void malformed_notifications_are_refused(void **state)
 	refused(&f);
 }
 
+/* What is taken of it has come whole. */
+static void take_whole_ones(void)
+{
+	struct te_notify message;
+
+	while (!te_notify_take(engine, &message)) {
+		assert_int_equal(message.length, 8);
+		te_notify_free(&message);
+	}
+}
+
+static void notification_cut_anywhere_brings_no_half_message(void **state)
+{
+	uint8_t packed[256], frame[512], who[16] = {9};
+	struct frame f;
+	size_t len, whole;
+	int fd;
+
+	(void)state;
+	fill(&f, 1, 3, 8);
+	len = te__notify__get_packed_size(&f.m);
+	assert_true(len <= sizeof(packed));
+	te__notify__pack(&f.m, packed);
+	whole = visitor_frame(frame, sizeof(frame), (uint32_t)len, NOTIFY, 7,
+			      packed, len);
+	for (size_t cut = 0; cut < whole; cut++) {
+		fd = visitor_greet(engine, who, NULL);
+		visitor_send(fd, frame, cut);
+		close(fd);
+	}
+	for (size_t cut = 0; cut < len; cut++) {
+		uint8_t again[512];
+		size_t room = sizeof(body);
+
+		fd = visitor_greet(engine, who, NULL);
+		visitor_send(fd, again,
+			     visitor_frame(again, sizeof(again), (uint32_t)cut,
+					   NOTIFY, 7, packed, cut));
+		(void)visitor_hear(fd, body, &room); /* or it is closed */
+		close(fd);
+		take_whole_ones();
+		who[1]++;
+	}
+	fd = visitor_greet(engine, me, NULL);
+	tell(fd, 1, 1, 1);
+	expect(1);
+	expect_none();
+	close(fd);
+}
+
 static void stranger_without_hello_notifies_nobody(void **state)
 {
 	int fd = visitor_connect(engine);
@@ -487,6 +537,7 @@ int main(void)
 		WITH_ENGINE(no_event_where_there_are_no_descriptors),
 		WITH_ENGINE(ended_epoch_is_refused),
 		WITH_ENGINE(malformed_notifications_are_refused),
+		WITH_ENGINE(notification_cut_anywhere_brings_no_half_message),
 		WITH_ENGINE(stranger_without_hello_notifies_nobody),
 		WITH_ENGINE(engine_notifies_itself),
 		WITH_ENGINE(long_message_to_oneself_waits_quietly),
