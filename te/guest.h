@@ -126,9 +126,6 @@ void tei_guest_update_groups(struct tei_visitor *visitor);
 /* Nobody has proven the group in that place. Any thread. */
 void tei_guests_forget_group(struct te_engine *engine, unsigned int place);
 
-/* As te_peer_revoke(). Any thread but ours. */
-int tei_guests_revoke(struct te_engine *engine, const uint8_t *incarnation,
-		      uint64_t timeout_ms);
 /* Drop target links that pin a region. Any thread but ours; waits for none. */
 void tei_guests_drop_pinning(struct te_engine *engine);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* revoke.c - te_peer_revoke() */
+/* revoke.c - te_peer_revoke(), te_peer_revoke_wait() */
 #include "te/revoke.h"
 
 #include <errno.h>
@@ -14,13 +14,14 @@
 
 #define DEFAULT_MS 2000u
 
-/* On the stack of te_peer_revoke(), in guests.revokes meanwhile. */
+/* On the stack of the call, in guests.revokes meanwhile. */
 struct revocation {
 	struct tei_list link;
 	struct tei_call start, own; /* to control, to the worker */
 	struct tei_call own_done;   /* back to control */
 	struct te_engine *engine;
 	const uint8_t *incarnation; /* NULL: all */
+	bool anew;        /* else what was revoked before is waited for */
 	bool own_pending; /* our own link to ourselves is being closed */
 	bool abandoned;   /* the caller waits only until nobody has it */
 	bool done;        /* guarded by engine->mu */
@@ -223,13 +224,11 @@ static void revoke_one(struct te_engine *engine, const uint8_t *incarnation)
 		tei_revoke_all(engine); /* no memory for just one */
 }
 
-static void start(struct tei_call *call)
+static void revoke(struct revocation *r)
 {
-	struct revocation *r = TEI_CONTAINER(call, struct revocation, start);
 	struct te_engine *engine = r->engine;
 
 	TEI_COUNT(engine, revocations);
-	tei_list_add_tail(&engine->guests.revokes, &r->link);
 	if (r->incarnation)
 		revoke_one(engine, r->incarnation);
 	else
@@ -238,7 +237,16 @@ static void start(struct tei_call *call)
 	if (!r->incarnation ||
 	    !memcmp(r->incarnation, engine->incarnation, TE_INCARNATION_LEN))
 		revoke_own(r);
-	tei_revokes_check(engine);
+}
+
+static void start(struct tei_call *call)
+{
+	struct revocation *r = TEI_CONTAINER(call, struct revocation, start);
+
+	tei_list_add_tail(&r->engine->guests.revokes, &r->link);
+	if (r->anew)
+		revoke(r);
+	tei_revokes_check(r->engine);
 }
 
 /* Time is over. The worker may still have a call of ours, but not for long. */
@@ -266,22 +274,22 @@ static bool await(struct revocation *r, uint64_t until)
 	return done;
 }
 
-int tei_guests_revoke(struct te_engine *engine, const uint8_t *incarnation,
-		      uint64_t timeout_ms)
+static int run(struct revocation *r, uint32_t timeout_ms)
 {
-	struct revocation r = {.engine = engine, .incarnation = incarnation};
+	struct te_engine *engine = r->engine;
+	uint64_t ms = timeout_ms ? timeout_ms : DEFAULT_MS;
 	bool done;
 
-	tei_list_init(&r.link);
-	tei_cond_init(&r.cond);
-	r.start.fn = start;
-	done = tei_loop_post(engine->loop, &r.start) &&
-	       await(&r, tei_now_ns() + timeout_ms * TEI_NS_PER_MS);
-	if (!done && tei_loop_do(engine->loop, abandon, &r)) {
-		await(&r, UINT64_MAX);
-		done = !r.abandoned;
+	tei_list_init(&r->link);
+	tei_cond_init(&r->cond);
+	r->start.fn = start;
+	done = tei_loop_post(engine->loop, &r->start) &&
+	       await(r, tei_now_ns() + ms * TEI_NS_PER_MS);
+	if (!done && tei_loop_do(engine->loop, abandon, r)) {
+		await(r, UINT64_MAX);
+		done = !r->abandoned;
 	}
-	tei_cond_fini(&r.cond);
+	tei_cond_fini(&r->cond);
 	return done ? 0 : -ETIMEDOUT;
 }
 
@@ -289,8 +297,20 @@ int te_peer_revoke(struct te_engine *engine,
 		   const uint8_t incarnation[TE_INCARNATION_LEN],
 		   uint32_t timeout_ms)
 {
-	if (!tei_engine_alive(engine))
-		return -ESTALE;
-	return tei_guests_revoke(engine, incarnation,
-				 timeout_ms ? timeout_ms : DEFAULT_MS);
+	struct revocation r = {
+		.engine = engine,
+		.incarnation = incarnation,
+		.anew = true,
+	};
+
+	return tei_engine_alive(engine) ? run(&r, timeout_ms) : -ESTALE;
+}
+
+int te_peer_revoke_wait(struct te_engine *engine,
+			const uint8_t incarnation[TE_INCARNATION_LEN],
+			uint32_t timeout_ms)
+{
+	struct revocation r = {.engine = engine, .incarnation = incarnation};
+
+	return tei_engine_alive(engine) ? run(&r, timeout_ms) : -ESTALE;
 }

@@ -311,6 +311,15 @@ TE_API int te_segment_warm_up(struct te_engine *engine, te_segment_id segment,
 TE_API int te_peer_revoke(struct te_engine *engine,
 			  const uint8_t incarnation[TE_INCARNATION_LEN],
 			  uint32_t timeout_ms);
+/**
+ * te_peer_revoke_wait - wait on for a te_peer_revoke() that ran out of time
+ *
+ * As that, but ends nothing anew: who has shaken hands since goes on. Returns 0
+ * also when nothing was revoked.
+ */
+TE_API int te_peer_revoke_wait(struct te_engine *engine,
+			       const uint8_t incarnation[TE_INCARNATION_LEN],
+			       uint32_t timeout_ms);
 
 /**
  * te_peer_probe - whether an engine answers under a name, and how fast

@@ -3,6 +3,7 @@
 #include "tests/store/fake_te.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ struct te_engine {
 	uint8_t incarnation[TE_INCARNATION_LEN];
 	struct region regions[N_REGIONS];
 	uint8_t groups[N_GROUPS][TE_GROUP_SECRET_LEN];
-	unsigned int n_groups, n_revokes;
+	unsigned int n_groups, n_revokes, n_revoke_waits;
 	uint64_t epochs[N_ENGINES]; /* in which we serve each peer */
 	struct opened opened[N_ENGINES];
 };
@@ -49,6 +50,8 @@ struct te_batch {
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t freed = PTHREAD_COND_INITIALIZER;
+static enum fake_te_hold held;
 static struct te_engine *engines[N_ENGINES];
 static unsigned int n_lives;
 static te_region_id last_region;
@@ -273,6 +276,28 @@ int te_segment_epoch(struct te_engine *e, te_segment_id id, uint64_t *epoch,
 	return 0;
 }
 
+void fake_te_hold_revokes(enum fake_te_hold hold)
+{
+	pthread_mutex_lock(&mu);
+	held = hold;
+	pthread_cond_broadcast(&freed);
+	pthread_mutex_unlock(&mu);
+}
+
+static int await_free(void)
+{
+	int rc;
+
+	pthread_mutex_lock(&mu);
+	while (held == FAKE_TE_STUCK)
+		pthread_cond_wait(&freed, &mu);
+	rc = held == FAKE_TE_LATE ? -ETIMEDOUT : 0;
+	pthread_mutex_unlock(&mu);
+	if (rc)
+		(void)poll(NULL, 0, 1);
+	return rc;
+}
+
 int te_peer_revoke(struct te_engine *e,
 		   const uint8_t incarnation[TE_INCARNATION_LEN],
 		   uint32_t timeout_ms)
@@ -288,7 +313,19 @@ int te_peer_revoke(struct te_engine *e,
 			e->epochs[i]++;
 	e->n_revokes++;
 	pthread_mutex_unlock(&mu);
-	return 0;
+	return await_free();
+}
+
+int te_peer_revoke_wait(struct te_engine *e,
+			const uint8_t incarnation[TE_INCARNATION_LEN],
+			uint32_t timeout_ms)
+{
+	(void)incarnation;
+	(void)timeout_ms;
+	pthread_mutex_lock(&mu);
+	e->n_revoke_waits++;
+	pthread_mutex_unlock(&mu);
+	return await_free();
 }
 
 /* ---- batches ---- */
@@ -492,6 +529,16 @@ unsigned int fake_te_n_revokes(struct te_engine *e)
 
 	pthread_mutex_lock(&mu);
 	n = e->n_revokes;
+	pthread_mutex_unlock(&mu);
+	return n;
+}
+
+unsigned int fake_te_n_revoke_waits(struct te_engine *e)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&mu);
+	n = e->n_revoke_waits;
 	pthread_mutex_unlock(&mu);
 	return n;
 }

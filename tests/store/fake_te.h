@@ -28,5 +28,12 @@ void fake_te_kill(struct te_engine *engine);
 /* @engine hears of its epochs now, as by a new handshake with each owner. */
 void fake_te_learn_epochs(struct te_engine *engine);
 unsigned int fake_te_n_revokes(struct te_engine *engine);
+unsigned int fake_te_n_revoke_waits(struct te_engine *engine);
+/*
+ * As if peers stood still in the middle of a copy: until they are free again,
+ * revocations time out, soon, or do not even that.
+ */
+enum fake_te_hold { FAKE_TE_FREE, FAKE_TE_LATE, FAKE_TE_STUCK };
+void fake_te_hold_revokes(enum fake_te_hold hold);
 
 #endif

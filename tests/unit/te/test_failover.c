@@ -426,6 +426,30 @@ static void revocation_without_confirmation_says_so(void **state)
 	assert_int_equal(te_peer_revoke(owner, NULL, RIG_WAIT_MS), 0);
 }
 
+/* Who has shaken hands again meanwhile keeps what it has. */
+static void waiting_on_for_a_revocation_ends_nothing_anew(void **state)
+{
+	uint64_t epoch = 0, since;
+	te_segment_id id = segment;
+
+	(void)state;
+	assert_int_equal(te_peer_revoke_wait(owner, NULL, 0), 0);
+	assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0);
+	atomic_store(&fake.hold_drop, true);
+	assert_int_equal(te_peer_revoke(owner, NULL, 30), -ETIMEDOUT);
+	assert_int_equal(te_peer_revoke_wait(owner, NULL, 30), -ETIMEDOUT);
+	assert_int_equal(te_peer_revoke_wait(owner, NULL, 30), -ETIMEDOUT);
+	atomic_store(&fake.hold_drop, false);
+	fake_wake();
+	assert_int_equal(te_peer_revoke_wait(owner, NULL, RIG_WAIT_MS), 0);
+	/* The answer comes behind the news of it. */
+	assert_int_equal(te_peer_probe(user, te_engine_name(owner), 0, NULL),
+			 0);
+	assert_int_equal(te_segment_epoch(user, id, &epoch, &since), 0);
+	assert_int_equal(epoch, 2);
+	assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0);
+}
+
 static void stranger_can_be_revoked_before_it_comes(void **state)
 {
 	struct te_engine *late = rig_engine(NULL);
@@ -488,6 +512,7 @@ int main(void)
 		WITH_ENGINES(write_whose_drop_never_comes_ends_loud),
 		WITH_ENGINES(revocation_ends_what_is_in_flight_quietly),
 		WITH_ENGINES(revocation_without_confirmation_says_so),
+		WITH_ENGINES(waiting_on_for_a_revocation_ends_nothing_anew),
 		WITH_ENGINES(revoked_write_is_not_called_quiet_too_early),
 		WITH_ENGINES(own_name_in_other_words_is_revoked_too),
 		WITH_ENGINES(stranger_can_be_revoked_before_it_comes),
