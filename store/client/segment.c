@@ -17,11 +17,10 @@
 #include "base/mem.h"
 #include "store/client/client.h"
 
-#define REVOKE_STEP_MS 100 /* so that closing need not wait for long */
-#define PUBLISH_STEPS  20
-#define FENCE_STEPS    5 /* the master wants to hear of it in 2 s */
-#define AGAIN_MS       20
-#define REMOVE_MS      500
+#define STEP_MS       20 /* so that closing need not wait for long */
+#define PUBLISH_STEPS 100
+#define PENDING_MS    500 /* the master wants to hear of it in 2 s */
+#define REMOVE_MS     500
 
 int tei_segment_init(struct te_store *store, uint64_t bytes)
 {
@@ -58,18 +57,6 @@ void tei_segment_fini(struct te_store *store)
 		te_memory_free(store->engine, segment->memory);
 	segment->region = 0;
 	segment->memory = NULL;
-}
-
-static int revoke(struct te_store *store, const uint8_t *writer, int steps)
-{
-	int rc = -ETIMEDOUT, i;
-
-	for (i = 0; i < steps && rc == -ETIMEDOUT; i++) {
-		if (atomic_load(&store->helper.stopping))
-			return -ECANCELED;
-		rc = te_peer_revoke(store->engine, writer, REVOKE_STEP_MS);
-	}
-	return rc;
 }
 
 /* ---- publishing ---- */
@@ -115,20 +102,38 @@ static int add_region(struct te_store *store, const uint8_t *group)
 	return rc;
 }
 
+/*
+ * Access that was ended once needs only to be waited for, in however many
+ * tries: nobody is told of places in the segment before it is mounted.
+ */
+static int end_access(struct te_store *store)
+{
+	struct tei_segment *segment = &store->segment;
+	int rc = -ETIMEDOUT, i;
+
+	if (!segment->ending)
+		rc = te_peer_revoke(store->engine, NULL, STEP_MS);
+	segment->ending = !rc || rc == -ETIMEDOUT;
+	for (i = 0; i < PUBLISH_STEPS && rc == -ETIMEDOUT; i++) {
+		if (atomic_load(&store->helper.stopping))
+			return -ECANCELED;
+		rc = te_peer_revoke_wait(store->engine, NULL, STEP_MS);
+	}
+	return rc;
+}
+
 static int publish(struct te_store *store, const uint8_t *group)
 {
 	struct tei_segment *segment = &store->segment;
-	int rc;
+	int rc = segment->published ? end_access(store) : 0;
 
-	if (segment->published) {
-		rc = revoke(store, NULL, PUBLISH_STEPS);
-		if (rc)
-			return rc;
-	}
-	rc = add_region(store, group);
 	if (!rc)
-		segment->published = true;
-	return rc;
+		rc = add_region(store, group);
+	if (rc)
+		return rc;
+	segment->published = true;
+	segment->ending = false;
+	return 0;
 }
 
 static void run_publish(struct tei_job *base, bool stopping)
@@ -158,13 +163,19 @@ int tei_segment_publish(struct te_store *store, uint64_t generation,
 
 /* ---- fencing ---- */
 
+/*
+ * One that is not over soon is answered as pending: the writer may stand still
+ * in the middle of a copy. It takes turns with what else the helper has to do,
+ * for as long as that takes.
+ */
 struct fence_job {
 	struct tei_job job;
-	struct tei_call post, pending;
+	struct tei_call post;
+	struct tei_alarm pending; /* the loop's */
 	struct te_store *store;
 	uint64_t generation, fence;
 	uint8_t writer[TE_INCARNATION_LEN];
-	bool told; /* that it is pending */
+	bool begun; /* the helper's */
 	int rc;
 };
 
@@ -172,32 +183,33 @@ static void on_fenced(struct tei_call *post)
 {
 	struct fence_job *job = TEI_CONTAINER(post, struct fence_job, post);
 
+	tei_alarm_clear(&job->pending);
 	tei_master_link_fenced(&job->store->link, job->generation, job->fence,
 			       job->rc);
 	tei_free(job);
 }
 
-static void on_pending(struct tei_call *post)
+static void on_pending(void *arg)
 {
-	struct fence_job *job = TEI_CONTAINER(post, struct fence_job, pending);
+	static struct tei_log_limit limit = {.per_minute = 6};
+	const struct fence_job *job = arg;
 
+	if (tei_log_allowed(&limit))
+		LOG_WARN("segment: a writer, perhaps stopped in the middle of "
+			 "a copy, may still write to what it had reserved");
 	tei_master_link_fenced(&job->store->link, job->generation, job->fence,
 			       -EBUSY);
 }
 
-/*
- * The writer stands still in the middle of a copy: others' fences come first,
- * and then it is tried again, for as long as that takes.
- */
-static void put_off(struct fence_job *job)
+static void end_writer(struct fence_job *job)
 {
-	if (!job->told) {
-		LOG_WARN("segment: a writer, stopped in the middle of a copy, "
-			 "may still write to what it had reserved");
-		(void)tei_loop_post(job->store->loop, &job->pending);
-	}
-	job->told = true;
-	tei_helper_add(&job->store->helper, &job->job);
+	struct te_engine *engine = job->store->engine;
+
+	if (job->begun)
+		job->rc = te_peer_revoke_wait(engine, job->writer, STEP_MS);
+	else
+		job->rc = te_peer_revoke(engine, job->writer, STEP_MS);
+	job->begun = true;
 }
 
 static void run_fence(struct tei_job *base, bool stopping)
@@ -206,13 +218,10 @@ static void run_fence(struct tei_job *base, bool stopping)
 
 	if (stopping)
 		job->rc = -ECANCELED;
-	else if (job->told)
-		job->rc = te_peer_revoke(job->store->engine, job->writer,
-					 AGAIN_MS);
 	else
-		job->rc = revoke(job->store, job->writer, FENCE_STEPS);
+		end_writer(job);
 	if (job->rc == -ETIMEDOUT) {
-		put_off(job);
+		tei_helper_add(&job->store->helper, &job->job);
 		return;
 	}
 	if (job->rc && !stopping)
@@ -231,11 +240,15 @@ int tei_segment_fence(struct te_store *store, uint64_t generation,
 		return -ENOMEM;
 	job->job.run = run_fence;
 	job->post.fn = on_fenced;
-	job->pending.fn = on_pending;
 	job->store = store;
 	job->generation = generation;
 	job->fence = fence;
 	memcpy(job->writer, writer, TE_INCARNATION_LEN);
+	tei_alarm_init(&job->pending, store->loop, on_pending, job);
+	if (tei_alarm_set(&job->pending, PENDING_MS)) {
+		tei_free(job);
+		return -ENOMEM;
+	}
 	tei_helper_add(&store->helper, &job->job);
 	return 0;
 }

@@ -23,8 +23,9 @@ struct tei_segment {
 	uint64_t bytes;
 	te_region_id region;                /* the helper's; 0: none */
 	uint8_t group[TEI_STORE_GROUP_LEN]; /* the helper's: of the region */
-	bool published;                     /* the helper's: once or more */
-	bool mounted;                       /* the loop's */
+	bool published; /* the helper's: there may be writers */
+	bool ending;    /* the helper's: of their access, which may go on */
+	bool mounted;   /* the loop's */
 };
 
 /* Takes the memory. 0 bytes: nothing. -EINVAL, -ENOMEM. */

@@ -186,6 +186,58 @@ static void a_writer_stopped_in_a_chunk_keeps_only_its_space(void **state)
 
 /* ---- many of them ---- */
 
+#define N_HALTED 8 /* their values are no room for a big one */
+
+static void halt_writers(struct stall *s, struct test_process *writers[])
+{
+	char key[32];
+	size_t i;
+
+	for (i = 0; i < N_HALTED; i++) {
+		const char *const args[] = {s->pool.address, key, "200000",
+					    "halt", NULL};
+
+		(void)snprintf(key, sizeof(key), "half/%zu", i);
+		writers[i] = test_process_start("store_writer", args);
+		/* One after the other: all put the same key first. */
+		assert_non_null(
+			test_process_line(writers[i], "ready", POOL_START_MS));
+	}
+	for (i = 0; i < N_HALTED; i++)
+		test_process_signal(writers[i], SIGUSR1);
+	for (i = 0; i < N_HALTED; i++) {
+		assert_non_null(
+			test_process_line(writers[i], "moving", POOL_START_MS));
+		test_process_signal(writers[i], SIGSTOP);
+	}
+}
+
+/* The owner has as many fences to answer for at once. */
+static void writers_stopped_in_a_chunk_keep_only_their_space(void **state)
+{
+	struct test_process *writers[N_HALTED];
+	struct stall *s = *state;
+	uint8_t *bytes = calloc(1, BIG);
+	int i;
+
+	assert_non_null(bytes);
+	halt_writers(s, writers);
+	for (i = 0; i < 6; i++) {
+		assert_int_not_equal(pool_put(s->client, "big", bytes, BIG), 0);
+		assert_true(test_wait_until(small_put_and_there, s->client,
+					    POOL_START_MS));
+	}
+	free(bytes);
+	for (i = 0; i < N_HALTED; i++)
+		test_process_signal(writers[i], SIGCONT);
+	for (i = 0; i < N_HALTED; i++) {
+		assert_non_null(
+			test_process_line(writers[i], "put ", POOL_START_MS));
+		test_process_end(writers[i]);
+	}
+	await_put(s->client, "other", 5);
+}
+
 #define N_WRITERS 20
 #define PART      150000
 #define N_PARTS   25 /* just under where eviction begins */
@@ -351,6 +403,7 @@ static int run_by_shm(void)
 	const struct CMUnitTest tests[] = {
 		T(a_writer_killed_midway_leaves_key_and_space),
 		T(a_writer_stopped_in_a_chunk_keeps_only_its_space),
+		T(writers_stopped_in_a_chunk_keep_only_their_space),
 		T(late_writes_are_refused_20_times_of_20),
 		T(a_stopped_owner_is_read_all_the_same),
 		T(an_owner_ends_in_time_when_nobody_answers),

@@ -65,6 +65,32 @@ static void clients_mount_again_at_a_new_master(void **state)
 	pool_stop(&pool);
 }
 
+static bool waits_on(void *arg)
+{
+	return fake_te_n_revoke_waits(te_store_engine(arg)) > 300;
+}
+
+/* Else it would break the connections of all others time and again. */
+static void access_is_ended_once_however_long_that_takes(void **state)
+{
+	struct te_store *owner;
+	struct pool pool;
+
+	(void)state;
+	pool_start(&pool, NULL);
+	owner = pool_client(&pool, 4 * MIB);
+	pool_kill(&pool);
+	fake_te_hold_revokes(FAKE_TE_LATE);
+	pool_restart(&pool, NULL);
+	assert_true(test_wait_until(waits_on, owner, POOL_START_MS));
+	assert_int_not_equal(te_store_health(owner), 0);
+	fake_te_hold_revokes(FAKE_TE_FREE);
+	assert_true(test_wait_until(healthy, owner, POOL_START_MS));
+	assert_int_equal(fake_te_n_revokes(te_store_engine(owner)), 1);
+	te_store_close(owner);
+	pool_stop(&pool);
+}
+
 static void a_stopped_master_costs_a_call_its_deadline(void **state)
 {
 	struct te_store *client;
@@ -211,6 +237,7 @@ static void configurations_out_of_range_are_refused(void **state)
 enum mood {
 	MOOD_SILENT,   /* answers nothing */
 	MOOD_IDLE,     /* answers hellos and heartbeats */
+	MOOD_FENCES,   /* asks for fences of many writers */
 	MOOD_OLD,      /* another version */
 	MOOD_NO_GROUP, /* a hello without group */
 	MOOD_NONSENSE, /* bytes that do not decode */
@@ -220,6 +247,8 @@ enum mood {
 	MOOD_REFUSES,  /* says so in words */
 };
 
+#define N_FENCES 40
+
 struct master {
 	struct tei_loop *loop;
 	struct tei_frame_server *server;
@@ -228,6 +257,8 @@ struct master {
 	uint16_t port;
 	enum mood mood;
 	int rc;
+	bool fencing;
+	atomic_uint n_pending, n_fenced;
 };
 
 static void send_nonsense(struct tei_frame_conn *conn,
@@ -300,6 +331,33 @@ static void answer_call(struct master *m, struct tei_frame_conn *conn,
 	}
 }
 
+static void ask_for_fences(struct master *m, struct tei_frame_conn *conn)
+{
+	Store__Fence msg = STORE__FENCE__INIT;
+	uint8_t writer[TE_INCARNATION_LEN] = {0};
+
+	msg.writer.data = writer;
+	msg.writer.len = sizeof(writer);
+	for (; !m->fencing && msg.fence < N_FENCES; msg.fence++) {
+		writer[0] = (uint8_t)msg.fence;
+		(void)tei_frame_send(conn, STORE__STORE_TYPE__STORE_FENCE, 0, 0,
+				     &msg.base);
+	}
+	m->fencing = true;
+}
+
+static void take_fenced(struct master *m, const struct tei_frame *f)
+{
+	Store__Fenced *msg = store__fenced__unpack(NULL, f->len, f->body);
+
+	assert_non_null(msg);
+	if (msg->pending)
+		atomic_fetch_add(&m->n_pending, 1);
+	else if (!msg->status)
+		atomic_fetch_add(&m->n_fenced, 1);
+	store__fenced__free_unpacked(msg, NULL);
+}
+
 static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 		     void *arg)
 {
@@ -313,6 +371,10 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 	} else if (f->type == STORE__STORE_TYPE__STORE_HEARTBEAT) {
 		beat.epoch = 7;
 		(void)tei_frame_reply(conn, f, &beat.base);
+		if (m->mood == MOOD_FENCES)
+			ask_for_fences(m, conn);
+	} else if (f->type == STORE__STORE_TYPE__STORE_FENCED) {
+		take_fenced(m, f);
 	} else if (m->mood == MOOD_DROPS) {
 		for (i = 0; m->conns[i] != conn;)
 			i++;
@@ -461,6 +523,56 @@ static void a_call_without_answer_times_out(void **state)
 	master_stop(&m);
 }
 
+static bool all_pending(void *arg)
+{
+	const struct master *m = arg;
+
+	return atomic_load(&m->n_pending) == N_FENCES;
+}
+
+static bool all_fenced(void *arg)
+{
+	const struct master *m = arg;
+
+	return atomic_load(&m->n_fenced) == N_FENCES;
+}
+
+/* The first one does not come back, the others wait behind it. */
+static void fences_are_answered_however_many_writers_stand_still(void **state)
+{
+	struct te_store *store;
+	struct master m;
+
+	(void)state;
+	fake_te_hold_revokes(FAKE_TE_STUCK);
+	master_start(&m, MOOD_FENCES);
+	assert_int_equal(join(&m, POOL_START_MS, &store), 0);
+	assert_true(test_wait_until(all_pending, &m, POOL_START_MS));
+	assert_int_equal(atomic_load(&m.n_fenced), 0);
+	fake_te_hold_revokes(FAKE_TE_FREE);
+	assert_true(test_wait_until(all_fenced, &m, POOL_START_MS));
+	assert_int_equal(atomic_load(&m.n_pending), N_FENCES);
+	assert_int_equal(fake_te_n_revokes(te_store_engine(store)), N_FENCES);
+	te_store_close(store);
+	master_stop(&m);
+}
+
+static void a_store_closes_while_writers_stand_still(void **state)
+{
+	struct te_store *store;
+	struct master m;
+
+	(void)state;
+	fake_te_hold_revokes(FAKE_TE_LATE);
+	master_start(&m, MOOD_FENCES);
+	assert_int_equal(join(&m, POOL_START_MS, &store), 0);
+	assert_true(test_wait_until(all_pending, &m, POOL_START_MS));
+	te_store_close(store);
+	fake_te_hold_revokes(FAKE_TE_FREE);
+	assert_int_equal(atomic_load(&m.n_fenced), 0);
+	master_stop(&m);
+}
+
 /* ---- memory that runs out ---- */
 
 /* Whatever happens, a result is one. */
@@ -513,6 +625,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(clients_mount_again_at_a_new_master),
+		cmocka_unit_test(access_is_ended_once_however_long_that_takes),
 		cmocka_unit_test(a_stopped_master_costs_a_call_its_deadline),
 		cmocka_unit_test(a_closed_owner_leaves_the_pool),
 		cmocka_unit_test(a_stalled_put_is_fenced_at_its_owner),
@@ -523,6 +636,9 @@ int main(void)
 		cmocka_unit_test(hellos_that_do_not_hold_are_no_pool),
 		cmocka_unit_test(replies_that_do_not_hold_fail_the_call),
 		cmocka_unit_test(a_call_without_answer_times_out),
+		cmocka_unit_test(
+			fences_are_answered_however_many_writers_stand_still),
+		cmocka_unit_test(a_store_closes_while_writers_stand_still),
 		cmocka_unit_test(any_failed_allocation_is_an_error_and_no_more),
 	};
 
