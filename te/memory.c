@@ -5,6 +5,11 @@
  * Where a rail can share memory (TEI_CAP_BACKING) each allocation is a memfd
  * of its own, sealed so that nobody can shrink it under those who map it.
  * Otherwise, and where that fails, it is anonymous memory.
+ *
+ * A memfd gets all its pages at once: they are paid for by who allocates, not
+ * by the peer that happens to touch them first, and a shortage is an error here
+ * and no signal there. Few kernels give memfds huge pages by default, so they
+ * are asked for one by one.
  */
 #include "te/memory.h"
 
@@ -17,6 +22,7 @@
 
 #include <te/te.h>
 
+#include "base/available.h"
 #include "base/fault.h"
 #include "base/mem.h"
 #include "te/backend.h"
@@ -24,6 +30,12 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
+#ifndef MADV_POPULATE_WRITE /* since Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE /* since Linux 6.1 */
+#define MADV_COLLAPSE 25
+#endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008u
 #endif
@@ -34,6 +46,11 @@ struct memory {
 	size_t length, asked; /* mapped; by the caller */
 	int fd;               /* -1: anonymous */
 };
+
+static size_t page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 static size_t round_up(size_t n, size_t unit)
 {
@@ -91,6 +108,30 @@ static int open_memfd(unsigned int flags)
 	return fd;
 }
 
+static int populate_plain(char *at, size_t length)
+{
+	if (!madvise(at, length, MADV_POPULATE_WRITE))
+		return 0;
+	/* An older kernel gives the pages when they are touched. */
+	return errno == EINVAL ? 0 : -ENOMEM;
+}
+
+/* A page of it must be there before the kernel makes a huge one of all. */
+static bool populate_huge(char *at)
+{
+	return !madvise(at, 1, MADV_POPULATE_WRITE) &&
+	       !madvise(at, HUGE_PAGE, MADV_COLLAPSE);
+}
+
+static int populate(const struct memory *memory)
+{
+	char *at = memory->addr, *end = at + memory->length;
+
+	while ((size_t)(end - at) >= HUGE_PAGE && populate_huge(at))
+		at += HUGE_PAGE;
+	return at < end ? populate_plain(at, (size_t)(end - at)) : 0;
+}
+
 /* One more seal may follow for readers only, so the set is left open. */
 static int map_memfd(struct memory *memory, unsigned int flags)
 {
@@ -118,37 +159,71 @@ static bool can_share(const struct te_engine *engine)
 	return false;
 }
 
-/* Reserved huge pages; mapping them fails when there are too few. */
+static void unmap(struct memory *memory)
+{
+	munmap(memory->addr, memory->length);
+	if (memory->fd >= 0)
+		close(memory->fd);
+	memory->fd = -1;
+}
+
+/* Reserved huge pages; there may be too few. */
 static int map_reserved(struct memory *memory)
 {
+	int rc;
+
 	memory->length = round_up(memory->asked, HUGE_PAGE);
-	return map_memfd(memory, MFD_HUGETLB);
+	rc = map_memfd(memory, MFD_HUGETLB);
+	if (!rc && populate_plain(memory->addr, memory->length)) {
+		unmap(memory);
+		rc = -ENOMEM;
+	}
+	return rc;
+}
+
+static int map_shared(struct memory *memory)
+{
+	int rc;
+
+	memory->length = round_up(memory->asked, page_size());
+	rc = map_memfd(memory, 0);
+	if (rc)
+		return rc;
+	/* Only a wish: other pages do as well. */
+	madvise(memory->addr, memory->length, MADV_HUGEPAGE);
+	/* Asking for more would have the kernel kill somebody. */
+	if (memory->length > tei_memory_available("") || populate(memory)) {
+		unmap(memory);
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+static int map_anonymous(struct memory *memory)
+{
+	int rc;
+
+	memory->length = round_up(memory->asked, page_size());
+	rc = map_at(memory, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+	if (!rc)
+		madvise(memory->addr, memory->length, MADV_HUGEPAGE);
+	return rc;
 }
 
 static int map(const struct te_engine *engine, struct memory *memory)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int rc = -ENOMEM;
 
 	if (tei_fault_check(TEI_FAULT_ALLOC))
 		return rc;
-	if (can_share(engine)) {
-		if (engine->config.hugetlb && memory->asked >= HUGE_PAGE)
-			rc = map_reserved(memory);
-		memory->length =
-			rc ? round_up(memory->asked, page) : memory->length;
-		if (rc)
-			rc = map_memfd(memory, 0);
-	}
-	if (rc) {
-		memory->length = round_up(memory->asked, page);
-		rc = map_at(memory,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-	}
-	/* Only a wish: other pages do as well. */
-	if (!rc && memory->length >= HUGE_PAGE)
-		madvise(memory->addr, memory->length, MADV_HUGEPAGE);
-	return rc;
+	if (!can_share(engine))
+		return map_anonymous(memory);
+	if (engine->config.hugetlb && memory->asked >= HUGE_PAGE)
+		rc = map_reserved(memory);
+	if (rc)
+		rc = map_shared(memory);
+	/* Without descriptors left it is not shared; without pages, not at all. */
+	return rc && rc != -ENOSPC ? map_anonymous(memory) : rc;
 }
 
 int te_memory_alloc(struct te_engine *engine, uint64_t length, void **out)
@@ -177,9 +252,7 @@ int te_memory_alloc(struct te_engine *engine, uint64_t length, void **out)
 
 static void memory_free(struct memory *memory)
 {
-	munmap(memory->addr, memory->length);
-	if (memory->fd >= 0)
-		close(memory->fd);
+	unmap(memory);
 	tei_free(memory);
 }
 
