@@ -73,15 +73,14 @@ void tei_drive_unring(int fd);
  * wait half as long is spun next time, and after a short one the full time.
  * @waited, spinning and then asleep, is longer than it would have been awake.
  */
-static inline void tei_spin_learn(struct tei_worker *w, uint64_t *spin,
-				  uint64_t waited)
+static inline void tei_spin_learn(struct tei_spin *spin, uint64_t waited)
 {
-	if (waited < w->spin_max + TEI_WAKING_UP)
-		*spin = w->spin_max;
-	else if (*spin > TEI_SPIN_LEAST)
-		*spin /= 2;
+	if (waited < spin->max + TEI_WAKING_UP)
+		spin->now = spin->max;
+	else if (spin->now > TEI_SPIN_LEAST)
+		spin->now /= 2;
 	else
-		*spin = 0;
+		spin->now = 0;
 }
 
 /*

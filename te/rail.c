@@ -18,6 +18,7 @@
 
 #define RAILS_MAX   64u
 #define WORKS_CHUNK 64u
+#define TAIL_SPINS  5u /* times the usual: te/worker.c says what for */
 
 struct probe {
 	struct tei_worker *w;
@@ -210,6 +211,15 @@ static int open_fds(struct tei_worker *w)
 	return rc;
 }
 
+static void init_spins(struct tei_worker *w, uint64_t max)
+{
+	struct tei_spin spin = {max, max};
+	struct tei_spin tail = {TAIL_SPINS * max, TAIL_SPINS * max};
+
+	w->spin_waiting = w->spin_thread = spin;
+	w->spin_tail = tail;
+}
+
 int tei_worker_open(struct tei_worker *w, struct te_engine *engine,
 		    const struct te_config *config)
 {
@@ -225,8 +235,7 @@ int tei_worker_open(struct tei_worker *w, struct te_engine *engine,
 	tei_mutex_init(&w->mu);
 	tei_list_init(&w->sleepers);
 	if (!tei_clock_simulated()) /* it stands still while we are awake */
-		w->spin_max = engine->config.spin_us * TEI_NS_PER_US;
-	w->spin_waiting = w->spin_thread = w->spin_max;
+		init_spins(w, engine->config.spin_us * TEI_NS_PER_US);
 	tei_mpsc_init(&w->queue);
 	tei_heap_init(&w->dues);
 	tei_list_init(&w->runnable);

@@ -49,7 +49,7 @@ static uint64_t drive_while_busy(struct tei_worker *w)
 			idle_since = w->now;
 		if (tei_drive_must_go_on(w))
 			tei_relax();
-		else if (!worked || w->now - idle_since >= w->spin_thread ||
+		else if (!worked || w->now - idle_since >= w->spin_thread.now ||
 			 !tei_spin_once(w, w->now - idle_since))
 			break;
 	}
@@ -94,7 +94,7 @@ static void drive(struct tei_worker *w)
 	now = tei_now_ns();
 	sleep_outer(w, tei_drive_ms_until(until, now));
 	if (idle_since)
-		tei_spin_learn(w, &w->spin_thread, tei_now_ns() - idle_since);
+		tei_spin_learn(&w->spin_thread, tei_now_ns() - idle_since);
 }
 
 /* True: others drive. False: what there is to do falls to the thread. */

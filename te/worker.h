@@ -51,6 +51,11 @@ struct tei_due {
 	void (*fn)(struct tei_due *due);
 };
 
+/* How long to stay awake without work before sleeping, ns. */
+struct tei_spin {
+	uint64_t now, max;
+};
+
 /* An open device, and what the core keeps about it. */
 struct tei_rail_box {
 	char name[64];         /* "tcp/0" */
@@ -106,7 +111,7 @@ struct tei_worker {
 	uint64_t let_go_at; /* ns, by the last waiter */
 	uint32_t n_hot;     /* waits that came soon after another */
 	uint32_t n_guests;  /* endpoints of other engines towards us */
-	uint64_t spin_max, spin_waiting, spin_thread; /* ns */
+	struct tei_spin spin_waiting, spin_tail, spin_thread;
 	uint64_t yield_at;      /* ns: to be tried by who spins */
 	uint32_t n_long_yields; /* in a row */
 	uint64_t crowded_until; /* ns: others need the core */
