@@ -200,15 +200,17 @@ void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
 {
 	enum tei_drive_with with =
 		patient ? TEI_WITH_NEXT_TO_NOTHING : TEI_WITH_A_LITTLE;
+	uint64_t from;
 	int i = 0;
 
 	tei_mpsc_push(&w->queue, &call->node);
 	if (tei_drive_take(w, TEI_SOON)) {
+		from = tei_now_ns();
 		do {
 			tei_drive_round(w, with);
 		} while (!tei_mpsc_empty(&w->queue) && ++i < ROUNDS_MAX);
-		if (patient) /* sending may have taken long */
-			w->let_go_at = tei_now_ns();
+		if (patient) /* sending is no gap between waits */
+			w->let_go_at += tei_now_ns() - from;
 		tei_drive_let_go(w, patient);
 		return;
 	}

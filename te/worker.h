@@ -108,7 +108,7 @@ struct tei_worker {
 
 	/* Token. */
 	uint64_t now;
-	uint64_t let_go_at; /* ns, by the last waiter */
+	uint64_t let_go_at; /* ns, by the last waiter, and submitting since */
 	uint32_t n_hot;     /* waits that came soon after another */
 	uint32_t n_guests;  /* endpoints of other engines towards us */
 	struct tei_spin spin_waiting, spin_tail, spin_thread;
