@@ -340,7 +340,8 @@ void tei_frame_close(struct tei_frame_conn *conn)
 	tei_frame_leave(conn);
 }
 
-void tei_frame_refuse(struct tei_frame_conn *conn, const char *text)
+static void refuse(struct tei_frame_conn *conn, uint16_t flags,
+		   const char *text)
 {
 	size_t len = strnlen(text, TEI_FRAME_TEXT_MAX);
 	int rc;
@@ -350,7 +351,7 @@ void tei_frame_refuse(struct tei_frame_conn *conn, const char *text)
 	tei_frame_enter(conn);
 	rc = conn->state == TEI_FRAME_CONNECTING
 		     ? -EPROTO
-		     : tei_frame_queue(conn, TEI_FRAME_REFUSED, 0, 0, text,
+		     : tei_frame_queue(conn, TEI_FRAME_REFUSED, flags, 0, text,
 				       len);
 	if (rc) {
 		tei_frame_end(conn, -EPROTO);
@@ -363,6 +364,16 @@ void tei_frame_refuse(struct tei_frame_conn *conn, const char *text)
 		tei_frame_tick_now(conn);
 	}
 	tei_frame_leave(conn);
+}
+
+void tei_frame_refuse(struct tei_frame_conn *conn, const char *text)
+{
+	refuse(conn, 0, text);
+}
+
+void tei_frame_refuse_for_now(struct tei_frame_conn *conn, const char *text)
+{
+	refuse(conn, TEI_FRAME_LATER, text);
 }
 
 void tei_frame_bad(struct tei_frame_conn *conn, const char *text)

@@ -10,7 +10,7 @@
  * A frame whose length exceeds the cap of its type is refused before anything
  * is allocated: the connection is closed and counted, as is one whose frame is
  * not whole 30 s after its first byte. Type 0 is "refused": a text for people,
- * after which the sender closes.
+ * after which the sender closes; a flag says whether to try again.
  *
  * Threads: everything here belongs to the connection's loop. Memory of an idle
  * connection: under 4 KiB of ours.
@@ -29,6 +29,7 @@
 #define TEI_FRAME_HEADER_LEN 16
 #define TEI_FRAME_REFUSED    0 /* type: body is UTF-8 text, sender closes */
 #define TEI_FRAME_REPLY      (1u << 0) /* flag: answers that request id */
+#define TEI_FRAME_LATER      (1u << 1) /* flag of "refused": only for now */
 #define TEI_FRAME_TYPES      64        /* types are 0 .. 63 */
 
 struct tei_loop;
@@ -67,9 +68,10 @@ struct tei_frame_ops {
 	/*
 	 * The connection has ended and all calls on it have been answered with
 	 * that error: -ECONNREFUSED (nobody there, or refused: then @text is
-	 * what the peer said, else NULL), -ECONNRESET (also when the peer just
-	 * closed), -ETIMEDOUT, -EPROTO (refused by us), -ENOMEM or what the
-	 * socket said. Once; the callee closes it, now or later.
+	 * what the peer said, else NULL), -EAGAIN (refused for now, @text as
+	 * well), -ECONNRESET (also when the peer just closed), -ETIMEDOUT,
+	 * -EPROTO (refused by us), -ENOMEM or what the socket said. Once; the
+	 * callee closes it, now or later.
 	 */
 	void (*down)(struct tei_frame_conn *conn, int err, const char *text,
 		     void *arg);
@@ -101,6 +103,8 @@ void tei_frame_close(struct tei_frame_conn *conn);
  * either close it at once, or down(-EPROTO) follows soon, not from inside.
  */
 void tei_frame_refuse(struct tei_frame_conn *conn, const char *text);
+/* The same, for want of memory or room: the peer may come again. */
+void tei_frame_refuse_for_now(struct tei_frame_conn *conn, const char *text);
 /* The peer's body did not decode: count TEI_FRAME_BAD_BODY, then refuse(). */
 void tei_frame_bad(struct tei_frame_conn *conn, const char *text);
 /* Replace ops and arg, e.g. once a stranger has said hello. */

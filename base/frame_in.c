@@ -49,6 +49,15 @@ static void refuse(struct tei_frame_conn *conn, enum tei_frame_fault fault,
 	tei_frame_refuse(conn, text);
 }
 
+static bool flags_are_known(const struct tei_frame *f)
+{
+	unsigned int known = TEI_FRAME_REPLY;
+
+	if (f->type == TEI_FRAME_REFUSED)
+		known = TEI_FRAME_LATER;
+	return !(f->flags & ~known);
+}
+
 /* Takes the header apart; false: the connection is being refused. */
 static bool take_header(struct tei_frame_conn *conn, const uint8_t *bytes)
 {
@@ -66,6 +75,8 @@ static bool take_header(struct tei_frame_conn *conn, const uint8_t *bytes)
 	else if (conn->in.len > cap ||
 		 (conn->hello_max && conn->in.len > conn->hello_max))
 		refuse(conn, TEI_FRAME_TOO_LONG, "frame too long");
+	else if (!flags_are_known(&conn->in))
+		refuse(conn, TEI_FRAME_BAD_TYPE, "unknown frame flag");
 	else
 		return true;
 	return false;
@@ -82,7 +93,8 @@ static void refused_by_peer(struct tei_frame_conn *conn,
 			memcpy(conn->text, f->body, len);
 		conn->text[len] = '\0';
 	}
-	tei_frame_end(conn, -ECONNREFUSED);
+	tei_frame_end(conn,
+		      f->flags & TEI_FRAME_LATER ? -EAGAIN : -ECONNREFUSED);
 }
 
 /* A whole frame with the header conn->in. */

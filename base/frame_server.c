@@ -86,7 +86,10 @@ static void turn_away(struct tei_frame_server *server, int fd,
 	conn->stranger = true;
 	server->n_conns--;
 	server->n_refused++;
-	tei_frame_refuse(conn, text);
+	if (fault == TEI_FRAME_CROWD)
+		tei_frame_refuse_for_now(conn, text);
+	else
+		tei_frame_refuse(conn, text);
 	tei_frame_close(conn);
 }
 

@@ -45,7 +45,7 @@ static void accepted(struct tei_frame_conn *conn, void *arg)
 	struct te_engine *engine = arg;
 
 	if (tei_visitor_came(engine, conn))
-		tei_frame_refuse(conn, "out of memory");
+		tei_frame_refuse_for_now(conn, "out of memory");
 }
 
 static void stray_down(struct tei_frame_conn *conn, int err, const char *text,

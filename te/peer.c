@@ -359,6 +359,8 @@ static void back_off(struct tei_peer *peer)
 /* What those who wait end with when their time is over. */
 static int openers_error(int err)
 {
+	if (err == -EAGAIN) /* it is the owner that is short of something */
+		return err;
 	if (!tei_is_shortage(err))
 		return -ETIMEDOUT;
 	return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
@@ -374,7 +376,7 @@ static void tell_failure(struct tei_peer *peer, int err)
 			openers_error(err);
 	peer->told.up = false;
 	peer->told.fails++;
-	peer->told.fail_err = err;
+	peer->told.fail_err = err == -EAGAIN ? -ECONNREFUSED : err;
 	tei_mutex_unlock(&engine->mu);
 	tei_peer_post_news(peer);
 }

@@ -45,7 +45,9 @@ static int check_hello(struct tei_peer *peer, Te__Hello *m)
 	if (rc) {
 		clean(m->why);
 		LOG_WARN("peer %s: refuses us: %s", peer->name, m->why);
-		return rc == -EPROTO ? -EPROTO : -EACCES;
+		if (rc == -ENOMEM)
+			rc = -EAGAIN;
+		return rc == -EPROTO || rc == -EAGAIN ? rc : -EACCES;
 	}
 	if (m->version != TEI_CONTROL_VERSION) {
 		LOG_WARN("peer %s: speaks version %u", peer->name, m->version);
@@ -125,7 +127,7 @@ static void hello_done(struct tei_frame_call *call, int err,
 		rc = check_owner_proofs(peer, m);
 	}
 	if (rc) {
-		tei_peer_failed(peer, rc, true);
+		tei_peer_failed(peer, rc, rc != -EAGAIN);
 		return;
 	}
 	tei_peer_move(peer, TEI_PEER_DESCRIBING);
@@ -402,6 +404,7 @@ static void went_down(struct tei_frame_conn *conn, int err, const char *text,
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
 	struct tei_peer *peer = arg;
+	bool refused = text && err != -EAGAIN; /* and not only for now */
 	char words[200];
 
 	(void)conn;
@@ -409,10 +412,12 @@ static void went_down(struct tei_frame_conn *conn, int err, const char *text,
 		snprintf(words, sizeof(words), "%s", text);
 		clean(words);
 		if (tei_log_allowed(&limit))
-			LOG_WARN("peer %s: refuses us: %s", peer->name, words);
-		err = -EACCES;
+			LOG_WARN("peer %s: refuses us%s: %s", peer->name,
+				 refused ? "" : " for now", words);
 	}
-	tei_peer_failed(peer, err, text || err == -EPROTO);
+	if (refused)
+		err = -EACCES;
+	tei_peer_failed(peer, err, refused || err == -EPROTO);
 }
 
 static void fault(enum tei_frame_fault kind, void *arg)

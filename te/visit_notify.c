@@ -74,7 +74,7 @@ void tei_visitor_notify(struct tei_visitor *v, const struct tei_frame *f)
 	}
 	rc = m->epoch == atomic_load(&guest->epoch) ? take(v, m) : -ESTALE;
 	if (rc == -ENOMEM) {
-		tei_frame_refuse(v->conn, "out of memory");
+		tei_frame_refuse_for_now(v->conn, "out of memory");
 		return;
 	}
 	if (rc == -EAGAIN)
@@ -82,7 +82,7 @@ void tei_visitor_notify(struct tei_visitor *v, const struct tei_frame *f)
 	answer.status = tei_status_from_errno(rc == -EAGAIN ? 0 : rc);
 	answer.taken = guest->taken;
 	if (tei_frame_reply(v->conn, f, &answer.base) == -ENOMEM)
-		tei_frame_refuse(v->conn, "out of memory");
+		tei_frame_refuse_for_now(v->conn, "out of memory");
 }
 
 static void send_own(struct te_engine *engine)
@@ -109,6 +109,6 @@ void tei_notify_room(struct te_engine *engine, struct tei_guest *guest)
 
 		if (tei_frame_send(v->conn, TE__CONTROL_TYPE__CONTROL_ROOM, 0,
 				   0, &m.base) == -ENOMEM)
-			tei_frame_refuse(v->conn, "out of memory");
+			tei_frame_refuse_for_now(v->conn, "out of memory");
 	}
 }

@@ -21,7 +21,7 @@ static void reply(struct tei_visitor *v, const struct tei_frame *to,
 {
 	/* A wire that is broken is told by down(); without memory, end it. */
 	if (tei_frame_reply(v->conn, to, m) == -ENOMEM)
-		tei_frame_refuse(v->conn, "out of memory");
+		tei_frame_refuse_for_now(v->conn, "out of memory");
 }
 
 /* ---- hello ---- */
@@ -41,7 +41,10 @@ static void refuse_hello(struct tei_visitor *v, const struct tei_frame *f,
 	m.status = status;
 	m.why = (char *)(uintptr_t)why; /* only read */
 	reply(v, f, &m.base);
-	tei_frame_refuse(v->conn, why);
+	if (status == TEI_STATUS_BUSY)
+		tei_frame_refuse_for_now(v->conn, why);
+	else
+		tei_frame_refuse(v->conn, why);
 }
 
 static const char *what_is_wrong(const struct tei_visitor *v,
@@ -119,7 +122,7 @@ static void hello(struct tei_visitor *v, const struct tei_frame *f)
 	memcpy(v->challenge.initiator_nonce, m->nonce.data, TEI_NONCE_LEN);
 	memcpy(v->challenge.owner, engine->incarnation, TE_INCARNATION_LEN);
 	if (tei_random(v->challenge.owner_nonce, TEI_NONCE_LEN)) {
-		refuse_hello(v, f, TEI_STATUS_INTERNAL, "no random bytes");
+		refuse_hello(v, f, TEI_STATUS_BUSY, "no random bytes");
 		return;
 	}
 	take_name(v, m->name);
@@ -127,7 +130,7 @@ static void hello(struct tei_visitor *v, const struct tei_frame *f)
 	if (guest)
 		tei_guest_came(v, guest);
 	if (!guest || answer_hello(v, f))
-		tei_frame_refuse(v->conn, "out of memory");
+		tei_frame_refuse_for_now(v->conn, "out of memory");
 }
 
 /* ---- prove ---- */
@@ -218,7 +221,7 @@ static void prove(struct tei_visitor *v, const struct tei_frame *f)
 		return;
 	}
 	if (keep_proofs(v, m)) {
-		tei_frame_refuse(v->conn, "out of memory");
+		tei_frame_refuse_for_now(v->conn, "out of memory");
 		return;
 	}
 	changed = update_groups(v);
@@ -238,7 +241,7 @@ static void describe(struct tei_visitor *v, const struct tei_frame *to)
 	int rc;
 
 	if (tei_frame_backlog(v->conn) > BACKLOG_MAX) {
-		tei_frame_refuse(v->conn, "answers are not being read");
+		tei_frame_refuse_for_now(v->conn, "answers are not being read");
 		return;
 	}
 	tei_arena_reset(&engine->arena);
@@ -249,7 +252,9 @@ static void describe(struct tei_visitor *v, const struct tei_frame *to)
 	else if (!rc)
 		rc = tei_frame_send(v->conn, TE__CONTROL_TYPE__CONTROL_REGIONS,
 				    0, 0, &m.base);
-	if (rc == -ENOMEM || rc == -EMSGSIZE)
+	if (rc == -ENOMEM)
+		tei_frame_refuse_for_now(v->conn, "out of memory");
+	else if (rc == -EMSGSIZE)
 		tei_frame_refuse(v->conn, "the description is too long");
 	v->told_version = m.version;
 }
@@ -405,7 +410,7 @@ static void drop_asked(struct tei_visitor *v, const struct tei_frame *f)
 	}
 	dropper = tei_calloc(1, sizeof(*dropper));
 	if (!dropper) {
-		tei_frame_refuse(v->conn, "out of memory");
+		tei_frame_refuse_for_now(v->conn, "out of memory");
 		return;
 	}
 	dropper->visitor = v;
@@ -428,7 +433,7 @@ void tei_control_revoked(struct tei_visitor *v, uint64_t epoch)
 	m.epoch = epoch;
 	if (tei_frame_send(v->conn, TE__CONTROL_TYPE__CONTROL_REVOKED, 0, 0,
 			   &m.base) == -ENOMEM)
-		tei_frame_refuse(v->conn, "out of memory");
+		tei_frame_refuse_for_now(v->conn, "out of memory");
 }
 
 /* ---- the connection ---- */

@@ -240,6 +240,8 @@ TE_API int te_group_leave(struct te_engine *engine,
  *   -EHOSTUNREACH  no such host
  *   -ETIMEDOUT     not reached in time, retries included
  *   -EACCES        the peer refuses us (its words are logged)
+ *   -EAGAIN        it has refused us for want of memory or of room for one more
+ *                  connection, for all that time (its words are logged)
  *   -EPROTO        whoever answers there is no engine, or of another version
  *   -EMFILE        no descriptor was free for the last try, or any before
  *   -ENOMEM

@@ -61,6 +61,7 @@ int tei_store_code(int error)
 	case -ECONNRESET:
 	case -EHOSTUNREACH:
 	case -EPROTO:
+	case -EAGAIN:
 	case -EIO:
 		return TE_STORE_TRANSFER_FAIL;
 	default:

@@ -42,6 +42,9 @@ target_link_libraries(te_test_owner PRIVATE te_flags)
 add_dependencies(te_test_owner te_proto_control)
 te_test(unit te notify_owner $<TARGET_OBJECTS:te_test_visitor>
 	$<TARGET_OBJECTS:te_test_owner>)
+te_test(unit te refusal $<TARGET_OBJECTS:te_test_visitor>
+	$<TARGET_OBJECTS:te_test_owner>)
+add_dependencies(test_unit_te_refusal te_proto_control)
 te_test(unit te silence $<TARGET_OBJECTS:te_test_visitor>
 	$<TARGET_OBJECTS:te_test_owner>)
 add_dependencies(test_unit_te_silence te_proto_control)

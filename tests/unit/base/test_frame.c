@@ -225,6 +225,16 @@ static void refusal_reaches_who_still_sends(void **state)
 	assert_string_equal(client.text, "go away");
 }
 
+static void refusal_for_now_is_told_from_others(void **state)
+{
+	(void)state;
+	connect_up();
+	tei_frame_refuse_for_now(client.conn, "later");
+	pump_until(server_is_empty, NULL);
+	assert_int_equal(server.err, -EAGAIN);
+	assert_string_equal(server.text, "later");
+}
+
 static void refused_connection_goes_down_if_its_user_keeps_it(void **state)
 {
 	(void)state;
@@ -377,6 +387,7 @@ int main(void)
 		T(connection_may_be_closed_in_any_callback),
 		T(nobody_there_is_told_later_by_down),
 		T(refusal_reaches_who_still_sends),
+		T(refusal_for_now_is_told_from_others),
 		T(refused_connection_goes_down_if_its_user_keeps_it),
 		T(crowd_is_told_and_counted),
 		T(connections_outlive_their_server),

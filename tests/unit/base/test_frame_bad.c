@@ -104,6 +104,24 @@ static void unknown_types_are_refused_and_counted(void **state)
 	assert_int_equal(server.n_frames, 0);
 }
 
+static void unknown_flags_are_refused_and_counted(void **state)
+{
+	static const uint8_t flags[] = {TEI_FRAME_LATER, 4, 128};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(flags); i++) {
+		uint8_t head[TEI_FRAME_HEADER_LEN];
+		int fd = raw_connect();
+
+		raw_header(head, 0, SILENT, 7);
+		head[6] = flags[i];
+		raw_send(fd, head, sizeof(head));
+		assert_string_equal(raw_refusal(fd), "unknown frame flag");
+		assert_int_equal(server.faults[TEI_FRAME_BAD_TYPE], i + 1);
+	}
+	assert_int_equal(server.n_frames, 0);
+}
+
 static void announced_body_takes_no_memory_before_it_comes(void **state)
 {
 	uint8_t head[TEI_FRAME_HEADER_LEN + 1] = {0};
@@ -305,6 +323,7 @@ int main(void)
 		T(pieces_of_any_size_make_the_same_frames),
 		T(lengths_above_the_cap_are_refused_and_counted),
 		T(unknown_types_are_refused_and_counted),
+		T(unknown_flags_are_refused_and_counted),
 		T(announced_body_takes_no_memory_before_it_comes),
 		T(bad_body_is_counted_and_refused),
 		T(refusal_of_a_stranger_is_only_text),

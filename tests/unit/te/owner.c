@@ -17,22 +17,40 @@
 
 #define FRAME_MAX 131072
 
+static void put_header(uint8_t *bytes, size_t len, uint16_t type,
+		       uint16_t flags, uint64_t id)
+{
+	struct tei_writer w;
+
+	assert_true(len + TEI_FRAME_HEADER_LEN <= FRAME_MAX);
+	tei_writer_init(&w, bytes, TEI_FRAME_HEADER_LEN);
+	tei_write_u32(&w, (uint32_t)len);
+	tei_write_u16(&w, type);
+	tei_write_u16(&w, flags);
+	tei_write_u64(&w, id);
+}
+
 static void put_reply(int fd, uint16_t type, uint64_t id,
 		      const ProtobufCMessage *m)
 {
 	uint8_t bytes[FRAME_MAX];
 	size_t len = protobuf_c_message_get_packed_size(m);
-	struct tei_writer w;
 
-	assert_true(len + TEI_FRAME_HEADER_LEN <= sizeof(bytes));
-	tei_writer_init(&w, bytes, TEI_FRAME_HEADER_LEN);
-	tei_write_u32(&w, (uint32_t)len);
-	tei_write_u16(&w, type);
-	tei_write_u16(&w, TEI_FRAME_REPLY);
-	tei_write_u64(&w, id);
+	put_header(bytes, len, type, TEI_FRAME_REPLY, id);
 	protobuf_c_message_pack(m, bytes + TEI_FRAME_HEADER_LEN);
 	len += TEI_FRAME_HEADER_LEN;
 	(void)!send(fd, bytes, len, MSG_NOSIGNAL);
+}
+
+static void refuse(int fd, const struct owner_script *script)
+{
+	uint8_t bytes[FRAME_MAX];
+	size_t len = strlen(script->refusal);
+
+	put_header(bytes, len, TEI_FRAME_REFUSED,
+		   script->for_now ? TEI_FRAME_LATER : 0, 0);
+	memcpy(bytes + TEI_FRAME_HEADER_LEN, script->refusal, len);
+	(void)!send(fd, bytes, TEI_FRAME_HEADER_LEN + len, MSG_NOSIGNAL);
 }
 
 /* The length of the next frame's body; its type and id. */
@@ -62,6 +80,7 @@ static void answer_hello(int fd, uint64_t id, const struct owner_script *script)
 
 	visitor_fill_hello(&m, who, nonce);
 	m.epoch = 1;
+	m.status = script->hello_status;
 	m.notify_taken = script->hello_taken;
 	m.notify_losses = script->hello_losses;
 	put_reply(fd, TE__CONTROL_TYPE__CONTROL_HELLO, id, &m.base);
@@ -113,6 +132,10 @@ static bool answer(struct owner *o, int fd, const struct owner_script *script)
 
 	if (get_frame(fd, body, &type, &id) == SIZE_MAX)
 		return false;
+	if (script->refusal) {
+		refuse(fd, script);
+		return false;
+	}
 	if (type == TE__CONTROL_TYPE__CONTROL_NOTIFY) {
 		atomic_fetch_add(&o->n_notified, 1);
 		if (!script->hangs_up)

@@ -12,8 +12,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What it says of notifications on one connection. */
+/* What it says on one connection. */
 struct owner_script {
+	const char *refusal; /* the answer to any frame, and hangs up */
+	bool for_now;        /* that refusal */
+	uint32_t hello_status;
 	uint64_t hello_taken, hello_losses;
 	bool hangs_up;   /* instead of an answer */
 	bool garbage;    /* as an answer */
