@@ -6,7 +6,11 @@
  *   initiator:  CONNECTING --welcome--> UP --any error--> down
  *
  * The initiator copies itself, so it is quiet whenever progress() is not
- * running. The target has to be told by the marks, or by the end of the process.
+ * running. The target has to be told by the marks, or by the end of the peer's
+ * memory: its process has ended, or it has executed another program. That is
+ * seen by the socket, which is closed only after all other threads and the old
+ * memory are gone, and which an initiator shuts down only while it is quiet. A
+ * forked child that still has it delays the sign, but never brings it early.
  */
 #include <errno.h>
 #include <poll.h>
@@ -14,6 +18,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backends/shm/shm.h"
@@ -146,10 +151,43 @@ static void fence(struct shm_endpoint *ep)
 	ep->seen = tei_shm_mark(ep->pages);
 }
 
+/* A socket that is closed, or shut down, at both ends. */
+static bool has_hung_up(const struct shm_endpoint *ep)
+{
+	struct pollfd fd = {.fd = ep->socket.fd};
+
+	return poll(&fd, 1, 0) > 0 && (fd.revents & POLLHUP);
+}
+
+bool tei_shm_has_left(const struct shm_endpoint *ep)
+{
+	struct pollfd fd = {.fd = ep->process.fd, .events = POLLIN};
+
+	return ep->dead || poll(&fd, 1, 0) > 0 || has_hung_up(ep);
+}
+
 static bool is_quiet(const struct shm_endpoint *ep)
 {
-	return !ep->base->target || !ep->pages || ep->dead ||
-	       tei_shm_is_past(ep->pages, ep->seen);
+	return !ep->base->target || !ep->pages ||
+	       tei_shm_is_past(ep->pages, ep->seen) || tei_shm_has_left(ep);
+}
+
+/*
+ * The peer hears the end. Our half stays open while it has to be seen whether
+ * the peer's is closed.
+ */
+static void close_socket(struct shm_endpoint *ep)
+{
+	const struct shm_rail *rail = shm_rail(ep->base->rail);
+
+	if (ep->socket.fd >= 0 && has_hung_up(ep)) {
+		close_sources(ep, true);
+	} else if (ep->socket.fd < 0 || is_quiet(ep)) {
+		close_sources(ep, false);
+	} else {
+		epoll_ctl(rail->epoll_fd, EPOLL_CTL_DEL, ep->socket.fd, NULL);
+		(void)shutdown(ep->socket.fd, SHUT_WR);
+	}
 }
 
 static void to_broken(struct shm_endpoint *ep)
@@ -178,7 +216,7 @@ static void start_end(struct shm_endpoint *ep, int err)
 	tei_list_del(&ep->active);
 	if (ep->base->target)
 		fence(ep);
-	close_sources(ep, false);
+	close_socket(ep);
 	tei_list_add_tail(&rail->draining, &ep->draining);
 }
 

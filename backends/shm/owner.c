@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -159,13 +158,6 @@ static void revoke_all(struct shm_rail *rail, struct shm_region *region)
 	}
 }
 
-static bool has_ended(const struct shm_endpoint *ep)
-{
-	struct pollfd fd = {.fd = ep->process.fd, .events = POLLIN};
-
-	return ep->dead || (fd.fd >= 0 && poll(&fd, 1, 0) > 0);
-}
-
 /* Free the grants that nobody can be using. Whether none is left. */
 static bool free_past(struct shm_rail *rail, struct shm_region *region,
 		      bool look) TEI_REQUIRES(rail->mu)
@@ -177,7 +169,7 @@ static bool free_past(struct shm_rail *rail, struct shm_region *region,
 		struct shm_endpoint *ep = grant->ep;
 
 		if (tei_shm_is_past(ep->pages, grant->seen) ||
-		    (look && has_ended(ep)))
+		    (look && tei_shm_has_left(ep)))
 			grant_free(grant);
 	}
 	return tei_list_empty(&region->grants);

@@ -139,7 +139,7 @@ struct shm_endpoint {
 	uint64_t taken[(SHM_SLOTS + 63) / 64]; /* slots; guarded by rail.mu */
 	uint64_t last_generation;              /* guarded by rail.mu */
 	uint64_t seen;                         /* mark when it was fenced */
-	bool fenced, dead;                     /* dead: its process is */
+	bool fenced, dead;                     /* dead: its memory is */
 
 	/* Initiator. */
 	bool up, foreign;       /* foreign: process_vm_readv() is allowed */
@@ -278,6 +278,11 @@ void tei_shm_endpoint_event(struct shm_endpoint *ep, struct shm_source *source);
  * nothing can land any more.
  */
 void tei_shm_break(struct shm_endpoint *ep, int err);
+/*
+ * Target: the peer's process has ended or has become another program; its
+ * memory is gone. Under rail.mu, or with the drive token.
+ */
+bool tei_shm_has_left(const struct shm_endpoint *ep);
 /* Target: look whether draining is over. */
 void tei_shm_drained(struct shm_endpoint *ep);
 

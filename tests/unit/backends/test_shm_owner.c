@@ -400,7 +400,10 @@ static void a_chunk_under_way_is_waited_for(void **state)
 
 /* ---- another process ---- */
 
-/* Attaches, is in the middle of a chunk, says so, and waits for a byte. */
+/*
+ * Attaches, is in the middle of a chunk, says so, and waits for a byte: to go
+ * on, or to become another program.
+ */
 static void be_midway(const struct shm_address *a, int tell, int go)
 {
 	struct shm_message m;
@@ -415,6 +418,8 @@ static void be_midway(const struct shm_address *a, int tell, int go)
 	atomic_store(&pages->mark, 7);
 	if (write(tell, "", 1) != 1 || read(go, &byte, 1) != 1)
 		_exit(1);
+	if (byte == 'x')
+		execl("/bin/sleep", "sleep", "60", (char *)NULL);
 	atomic_store(&pages->mark, 8);
 	(void)!read(go, &byte, 1);
 	_exit(0);
@@ -490,6 +495,51 @@ static void a_peer_that_stopped_midway_is_quiet_once_it_went_on(void **state)
 	child_end(&c);
 }
 
+/* Its memory is gone as if it had died, but the process lives on. */
+static void a_peer_that_becomes_another_program_midway_is_quiet(void **state)
+{
+	struct child c;
+
+	(void)state;
+	child_start(&c);
+	assert_int_equal(write(c.go, "x", 1), 1);
+	assert_true(sraw_turn_until(&c.link.n_down, 1));
+	assert_int_equal(c.link.down_err, -ECONNRESET);
+	child_end(&c);
+	child_start(&c);
+	assert_int_equal(ops->drop(c.ep), -EINPROGRESS);
+	for (int i = 0; i < 100; i++)
+		sraw_turn();
+	assert_int_equal(c.link.n_down, 0);
+	assert_int_equal(write(c.go, "x", 1), 1);
+	assert_true(sraw_turn_until(&c.link.n_down, 1));
+	assert_int_equal(c.link.down_err, -ESTALE);
+	child_end(&c);
+}
+
+static void a_region_is_free_once_its_user_is_another_program(void **state)
+{
+	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
+	uint8_t key[SHM_KEY_LEN];
+	uint64_t id = sraw_region(sraw_memory, SRAW_LEN, ANY, key);
+	struct shm_message m = {.op = SHM_ASK, .id = id};
+	struct child c;
+
+	(void)state;
+	child_start(&c);
+	memcpy(m.key, key, sizeof(key));
+	assert_int_equal(tei_shm_owner_message(shm_endpoint(c.ep), &m), 0);
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(ops->region_hide(sraw_rail.rail, id), -EBUSY);
+	assert_int_equal(write(c.go, "x", 1), 1);
+	while (ops->region_hide(sraw_rail.rail, id) && tei_now_ms() < end)
+		;
+	assert_int_equal(ops->region_hide(sraw_rail.rail, id), 0);
+	ops->region_remove(sraw_rail.rail, id);
+	fake_region_remove(id);
+	child_end(&c);
+}
+
 static void the_end_of_a_peer_is_heard(void **state)
 {
 	struct child c;
@@ -537,6 +587,8 @@ int main(void)
 		T(a_chunk_under_way_is_waited_for),
 		T(a_peer_that_dies_midway_is_quiet),
 		T(a_peer_that_stopped_midway_is_quiet_once_it_went_on),
+		T(a_peer_that_becomes_another_program_midway_is_quiet),
+		T(a_region_is_free_once_its_user_is_another_program),
 		T(the_end_of_a_peer_is_heard),
 		T(failing_allocations_leave_nothing),
 	};
