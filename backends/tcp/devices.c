@@ -21,6 +21,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/net.h"
 
 enum { RANK_NONE = 0, RANK_ANY = 1, RANK_ROUTED = 2, RANK_SAME_NET = 3 };
 
@@ -226,32 +227,39 @@ int tei_tcp_probe(const struct te_topo *topo, const void *config,
 
 /* ---- who reaches whom ---- */
 
-/* Number of the interface that has @address, 0: none; *prefix: its network's */
-static unsigned int look_up(const struct sockaddr *address, uint8_t *prefix)
+/*
+ * Number of the interface that has @address, 0: none; *prefix: its network's.
+ * -errno: it could not be asked for.
+ */
+static int look_up(const struct sockaddr *address, uint8_t *prefix)
 {
 	const struct ifaddrs *ifa;
 	struct ifaddrs *all;
-	unsigned int index = 0;
 	const void *ip;
 	size_t len;
+	int index = 0;
 
 	ip = ip_of(address, &len);
 	*prefix = (uint8_t)(8 * len);
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
 	if (getifaddrs(&all))
-		return 0;
+		return -errno;
 	for (ifa = all; ifa; ifa = ifa->ifa_next) {
 		if (!ifa->ifa_addr ||
 		    ifa->ifa_addr->sa_family != address->sa_family ||
 		    memcmp(ip_of(ifa->ifa_addr, &len), ip, len))
 			continue;
 		*prefix = prefix_of(ifa->ifa_netmask);
-		index = if_nametoindex(ifa->ifa_name);
+		index = (int)if_nametoindex(ifa->ifa_name);
+		if (!index && tei_is_shortage(-errno))
+			index = -errno;
 	}
 	freeifaddrs(all);
 	return index;
 }
 
-unsigned int tei_tcp_ifindex(const struct tcp_rail *rail)
+int tei_tcp_ifindex(const struct tcp_rail *rail)
 {
 	const struct tei_address *address = &rail->base->device.address;
 	uint8_t prefix;
@@ -259,21 +267,23 @@ unsigned int tei_tcp_ifindex(const struct tcp_rail *rail)
 	return look_up((const struct sockaddr *)&address->ss, &prefix);
 }
 
-void tei_tcp_identify(struct tcp_rail *rail)
+int tei_tcp_identify(struct tcp_rail *rail)
 {
 	const struct tei_address *address = &rail->base->device.address;
 	struct tcp_network *net = &rail->network;
 	const void *ip;
 	size_t len;
+	int rc;
 
 	memset(net, 0, sizeof(*net));
 	if (!address->ss.ss_family)
-		return;
+		return 0;
 	ip = ip_of((const struct sockaddr *)&address->ss, &len);
 	net->family = len == 4 ? 4 : 6;
 	memcpy(net->ip, ip, len);
-	rail->ifindex =
-		look_up((const struct sockaddr *)&address->ss, &net->prefix);
+	rc = look_up((const struct sockaddr *)&address->ss, &net->prefix);
+	rail->ifindex = rc > 0 ? rc : 0;
+	return tei_is_shortage(rc) ? rc : 0;
 }
 
 int tei_tcp_rail_describe(struct tei_rail *rail, void *blob, size_t *len)

@@ -22,23 +22,47 @@
 #include "base/fault.h"
 #include "base/log.h"
 
+enum link_state { LINK_DOWN, LINK_UP, LINK_UNKNOWN };
+
+/* By a socket that is open already: one more may not be to be had. */
+static int ask(const struct tcp_rail *rail, unsigned long what,
+	       struct ifreq *ifr)
+{
+	return ioctl(rail->listen_fd, what, ifr) ? -errno : 0;
+}
+
 /*
  * An interface that is gone is down, until another one has its address: a
  * driver that was loaded again, a virtual one that was made again.
  */
-static bool is_up(struct tcp_rail *rail)
+static int ask_name(struct tcp_rail *rail, struct ifreq *ifr)
+{
+	int rc, index;
+
+	ifr->ifr_ifindex = rail->ifindex;
+	rc = ask(rail, SIOCGIFNAME, ifr);
+	if (rc != -ENODEV)
+		return rc;
+	index = tei_tcp_ifindex(rail);
+	if (index <= 0)
+		return index ? index : -ENODEV;
+	ifr->ifr_ifindex = rail->ifindex = index;
+	return ask(rail, SIOCGIFNAME, ifr);
+}
+
+/* Only an answer counts, not that there was none. */
+static enum link_state link_state(struct tcp_rail *rail)
 {
 	const unsigned int want = IFF_UP | IFF_RUNNING;
 	struct ifreq ifr = {0};
+	int rc = ask_name(rail, &ifr);
 
-	if (!if_indextoname(rail->ifindex, ifr.ifr_name)) {
-		rail->ifindex = tei_tcp_ifindex(rail);
-		if (!if_indextoname(rail->ifindex, ifr.ifr_name))
-			return false;
-	}
-	if (ioctl(rail->listen_fd, SIOCGIFFLAGS, &ifr))
-		return false;
-	return ((unsigned short)ifr.ifr_flags & want) == want;
+	if (!rc)
+		rc = ask(rail, SIOCGIFFLAGS, &ifr);
+	if (rc)
+		return rc == -ENODEV ? LINK_DOWN : LINK_UNKNOWN;
+	return ((unsigned short)ifr.ifr_flags & want) == want ? LINK_UP
+							      : LINK_DOWN;
 }
 
 int tei_tcp_netlink_open(struct tcp_rail *rail)
@@ -68,7 +92,7 @@ int tei_tcp_netlink_open(struct tcp_rail *rail)
 		: tei_tcp_watch(rail, rail->link_fd, &rail->link, EPOLLIN);
 	if (rc)
 		tei_tcp_netlink_close(rail);
-	else if (!is_up(rail))
+	else if (link_state(rail) != LINK_UP)
 		tei_tcp_kick(rail); /* progress() finds out, and tells */
 	return rc;
 }
@@ -83,17 +107,20 @@ void tei_tcp_netlink_close(struct tcp_rail *rail)
 void tei_tcp_netlink_event(struct tcp_rail *rail)
 {
 	uint8_t message[8192];
+	enum link_state state;
 	ssize_t n;
-	bool up;
 
 	if (rail->link_fd < 0)
 		return;
 	do {
 		n = recv(rail->link_fd, message, sizeof(message), 0);
 	} while (n > 0 || (n < 0 && (errno == ENOBUFS || errno == EINTR)));
-	up = is_up(rail);
-	if (up == rail->link_up)
+	state = link_state(rail);
+	rail->link_unsure = state == LINK_UNKNOWN;
+	if (rail->link_unsure)
+		tei_tcp_tick_start(rail);
+	if (rail->link_unsure || (state == LINK_UP) == rail->link_up)
 		return;
-	rail->link_up = up;
-	tei_rail_changed(rail->base, up);
+	rail->link_up = state == LINK_UP;
+	tei_rail_changed(rail->base, rail->link_up);
 }

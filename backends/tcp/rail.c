@@ -127,8 +127,9 @@ int tei_tcp_rail_open(struct tei_rail *base)
 	rc = -ENOMEM;
 	if (!rail->scratch || !rail->plan)
 		goto free_memory;
-	tei_tcp_identify(rail);
-	rc = listen_at(rail);
+	rc = tei_tcp_identify(rail);
+	if (!rc)
+		rc = listen_at(rail);
 	if (rc < 0)
 		goto free_memory;
 	rail->listen_fd = rc;

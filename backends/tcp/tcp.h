@@ -238,9 +238,10 @@ struct tcp_rail {
 	struct tei_rail *base; /* not owned */
 	struct tcp_source listener, kick, tick, link;
 	int epoll_fd, listen_fd, kick_fd, tick_fd;
-	int link_fd;          /* rtnetlink, -1: stands for no interface */
-	unsigned int ifindex; /* 0: none */
-	bool link_up;         /* as the core was told last */
+	int link_fd;      /* rtnetlink, -1: stands for no interface */
+	int ifindex;      /* 0: none */
+	bool link_up;     /* as the core was told last */
+	bool link_unsure; /* there was no way to ask: to be asked again */
 	struct tcp_network network;
 	uint16_t port;
 	bool ticking, listening;
@@ -306,16 +307,21 @@ void tei_tcp_young_remove(struct tcp_lane *lane);
 /* It owes the peer payload of a slice that is over: not for ever. */
 void tei_tcp_stalled_add(struct tcp_lane *lane);
 void tei_tcp_accept(struct tcp_rail *rail);
+/* Have tick() called, now and then, for as long as it finds a reason. */
+void tei_tcp_tick_start(struct tcp_rail *rail);
 void tei_tcp_tick(struct tcp_rail *rail);
 
 /* ---- devices.c ---- */
 
 int tei_tcp_probe(const struct te_topo *topo, const void *config,
 		  tei_device_fn *found, void *arg);
-/* Fill rail->network and ->ifindex by the address of the rail's device. */
-void tei_tcp_identify(struct tcp_rail *rail);
-/* The interface that has the rail's address now; 0: none. */
-unsigned int tei_tcp_ifindex(const struct tcp_rail *rail);
+/*
+ * Fill rail->network and ->ifindex by the address of the rail's device. Fails
+ * for want of memory or descriptors only.
+ */
+int tei_tcp_identify(struct tcp_rail *rail);
+/* The interface that has the rail's address now; 0: none. -errno: unknown. */
+int tei_tcp_ifindex(const struct tcp_rail *rail);
 int tei_tcp_rail_describe(struct tei_rail *rail, void *blob, size_t *len);
 int tei_tcp_rail_match(struct tei_rail *rail, const struct tei_address *peer,
 		       const void *blob, size_t len);

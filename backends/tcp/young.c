@@ -4,7 +4,8 @@
  *
  * A connection is young until it is open as a lane; it has connect_timeout for
  * that. The timer behind this only runs while somebody is young, accepting is
- * paused, or a peer is to take the rest of a frame whose slice is over.
+ * paused, a peer is to take the rest of a frame whose slice is over, or the
+ * state of the link could not be asked for.
  */
 #include "backends/tcp/tcp.h"
 
@@ -34,6 +35,11 @@ static void tick_set(struct tcp_rail *rail, bool on)
 	}
 	(void)timerfd_settime(rail->tick_fd, 0, &spec, NULL);
 	rail->ticking = on;
+}
+
+void tei_tcp_tick_start(struct tcp_rail *rail)
+{
+	tick_set(rail, true);
 }
 
 void tei_tcp_young_add(struct tcp_lane *lane)
@@ -111,8 +117,10 @@ void tei_tcp_tick(struct tcp_rail *rail)
 		rail->listening = !tei_tcp_watch(rail, rail->listen_fd,
 						 &rail->listener, EPOLLIN);
 	end_stalls(rail, now_ms);
-	if (rail->listening && tei_list_empty(&rail->young) &&
-	    tei_list_empty(&rail->stalled))
+	if (rail->link_unsure)
+		tei_tcp_netlink_event(rail);
+	if (rail->listening && !rail->link_unsure &&
+	    tei_list_empty(&rail->young) && tei_list_empty(&rail->stalled))
 		tick_set(rail, false);
 }
 

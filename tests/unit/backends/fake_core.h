@@ -14,6 +14,8 @@
 
 #include "te/backend.h"
 
+extern unsigned int fake_n_downs; /* how often a rail lost its link */
+
 struct fake_rail {
 	struct tei_rail *rail;
 	struct tei_conf conf;

@@ -2,10 +2,13 @@
 /* test_devices.c - interfaces as rails of tcp: named, found, matched */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "backends/tcp/tcp.h"
+#include "base/clock.h"
 #include "tests/lib/test.h"
 #include "tests/unit/backends/fake_core.h"
 
@@ -156,6 +159,82 @@ static void garbage_matches_nothing(void **state)
 	assert_int_equal(tei_tcp_rail_match(rail, NULL, blob, sizeof(blob)), 0);
 }
 
+/* ---- links ---- */
+
+static struct rlimit limit;
+
+static void take_descriptors(void)
+{
+	struct rlimit none;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+}
+
+static void give_descriptors(void)
+{
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* A rail that stands for the loopback. */
+static struct tcp_rail *open_lo(struct fake_rail *r)
+{
+	struct tcp_rail *rail;
+	struct tei_address *a;
+
+	assert_int_equal(fake_rail_open(r, &tei_backend_tcp, NULL), 0);
+	rail = tcp_rail(r->rail);
+	a = &r->rail->device.address;
+	*a = (struct tei_address){.len = sizeof(struct sockaddr_in)};
+	((struct sockaddr_in *)(void *)&a->ss)->sin_family = AF_INET;
+	assert_int_equal(
+		inet_pton(AF_INET, "127.0.0.1",
+			  &((struct sockaddr_in *)(void *)&a->ss)->sin_addr),
+		1);
+	rail->ifindex = (int)if_nametoindex("lo");
+	assert_int_equal(tei_tcp_netlink_open(rail), 0);
+	fake_n_downs = 0;
+	return rail;
+}
+
+static void missing_descriptors_are_no_missing_link(void **state)
+{
+	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
+	struct fake_rail r;
+	struct tcp_rail *rail = open_lo(&r);
+
+	(void)state;
+	take_descriptors();
+	tei_tcp_netlink_event(rail);
+	assert_false(rail->link_unsure);
+	/* Another interface has its address now; which one? */
+	rail->ifindex = 0x7fffff;
+	tei_tcp_netlink_event(rail);
+	give_descriptors();
+	assert_int_equal(fake_n_downs, 0);
+	assert_true(rail->link_unsure);
+	while (rail->link_unsure && tei_now_ms() < end)
+		assert_true(tei_backend_tcp.progress(r.rail, 64) >= 0);
+	assert_int_equal(fake_n_downs, 0);
+	assert_int_equal(rail->ifindex, (int)if_nametoindex("lo"));
+	fake_rail_close(&r);
+}
+
+static void interface_that_is_gone_is_down(void **state)
+{
+	struct fake_rail r;
+	struct tcp_rail *rail = open_lo(&r);
+	struct sockaddr_in *in = (void *)&r.rail->device.address.ss;
+
+	(void)state;
+	assert_int_equal(inet_pton(AF_INET, "192.0.2.77", &in->sin_addr), 1);
+	rail->ifindex = 0x7fffff;
+	tei_tcp_netlink_event(rail);
+	assert_int_equal(fake_n_downs, 1);
+	fake_rail_close(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -167,6 +246,8 @@ int main(void)
 		cmocka_unit_test(same_network_is_the_best_match),
 		cmocka_unit_test(families_and_loopback_do_not_mix),
 		cmocka_unit_test(garbage_matches_nothing),
+		cmocka_unit_test(missing_descriptors_are_no_missing_link),
+		cmocka_unit_test(interface_that_is_gone_is_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
