@@ -179,16 +179,18 @@ bool tei_drive_must_go_on(const struct tei_worker *w)
 	return false;
 }
 
-/* What is at backends when a driver lets go. */
+/* What there is to do when a driver lets go. */
 struct left {
-	bool any;    /* that some fd may announce */
-	bool polled; /* that none will, or to be posted yet */
+	bool any;     /* at backends, that some fd may announce */
+	bool polled;  /* that none will, or to be posted yet */
+	uint64_t due; /* ns: and then */
 };
 
 static struct left look_what_is_left(const struct tei_worker *w)
 {
 	struct left left = {.polled = !tei_list_empty(&w->runnable) ||
-				      !tei_list_empty(&w->dirty)};
+				      !tei_list_empty(&w->dirty),
+			    .due = tei_worker_due(w)};
 	uint32_t i;
 
 	for (i = 0; i < w->n_rails; i++) {
@@ -198,10 +200,23 @@ static struct left look_what_is_left(const struct tei_worker *w)
 	return left;
 }
 
+/*
+ * The thread must look, for nobody else will. A sleeper drives on by itself;
+ * where there was one that is not asleep any more, no fd is watched.
+ */
+static bool falls_to_thread(struct tei_worker *w, const struct left *left,
+			    bool sleepers, bool comes_back)
+{
+	if (sleepers)
+		return !tei_sleeper_call_one(w);
+	if (left->polled && !comes_back)
+		return true;
+	return left->due < atomic_load(&w->sleep_until);
+}
+
 void tei_drive_let_go(struct tei_worker *w, bool patient)
 {
 	struct left left = look_what_is_left(w);
-	uint64_t due = tei_worker_due(w);
 	bool sleepers = atomic_load(&w->n_sleepers) != 0;
 	bool naps = atomic_load(&w->napping);
 	bool kick = false;
@@ -219,9 +234,7 @@ void tei_drive_let_go(struct tei_worker *w, bool patient)
 	}
 	/* Who has gone to sleep meanwhile has seen the token taken. */
 	sleepers |= atomic_load(&w->n_sleepers) != 0;
-	if (!(sleepers && tei_sleeper_call_one(w)) &&
-	    (sleepers || (left.polled && !(patient && naps)) ||
-	     due < atomic_load(&w->sleep_until)))
+	if (falls_to_thread(w, &left, sleepers, patient && naps))
 		kick = true;
 	if (atomic_load(&w->missed) && atomic_exchange(&w->missed, 0))
 		kick = true;

@@ -158,12 +158,13 @@ void tei_notify_begin(struct tei_request *r)
 		tei_request_refuse(r, -ESTALE);
 		return;
 	}
-	n = tei_calloc(1, sizeof(*n) + r->length);
+	n = tei_malloc(sizeof(*n) + r->length);
 	if (!n) {
 		r->provider_code = ENOMEM;
 		tei_request_refuse(r, -EIO);
 		return;
 	}
+	memset(n, 0, sizeof(*n)); /* not the bytes: gather() fills them */
 	atomic_init(&n->refs, 1);
 	n->peer = r->peer;
 	n->request = r;

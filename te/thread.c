@@ -56,8 +56,8 @@ static uint64_t drive_while_busy(struct tei_worker *w)
 	return worked ? idle_since : 0;
 }
 
-/* Until an fd, a kick or @until. True: not for the time. */
-static bool sleep_outer(struct tei_worker *w, int ms)
+/* On the outer fd, @ms at most. True: it was woken. */
+static bool sleep_on_outer(struct tei_worker *w, int ms)
 {
 	struct epoll_event events[2];
 	int i, n = epoll_wait(w->outer, events, 2, ms);
@@ -92,7 +92,7 @@ static void drive(struct tei_worker *w)
 	if (atomic_load(&w->napping))
 		return;
 	now = tei_now_ns();
-	sleep_outer(w, tei_drive_ms_until(until, now));
+	sleep_on_outer(w, tei_drive_ms_until(until, now));
 	if (idle_since)
 		tei_spin_learn(&w->spin_thread, tei_now_ns() - idle_since);
 }
@@ -104,7 +104,7 @@ static bool nap(struct tei_worker *w)
 		atomic_load_explicit(&w->rounds, memory_order_relaxed);
 
 	atomic_store(&w->sleep_until, tei_now_ns() + NAP_MS * TEI_NS_PER_MS);
-	if (sleep_outer(w, NAP_MS))
+	if (sleep_on_outer(w, NAP_MS))
 		return false;
 	if (atomic_load_explicit(&w->rounds, memory_order_relaxed) != rounds)
 		return true;
