@@ -81,8 +81,7 @@ void tei_visitor_notify(struct tei_visitor *v, const struct tei_frame *f)
 		TEI_COUNT(v->engine, notifies_full);
 	answer.status = tei_status_from_errno(rc == -EAGAIN ? 0 : rc);
 	answer.taken = guest->taken;
-	if (tei_frame_reply(v->conn, f, &answer.base) == -ENOMEM)
-		tei_frame_refuse_for_now(v->conn, "out of memory");
+	tei_visitor_reply(v, f, &answer.base);
 }
 
 static void send_own(struct te_engine *engine)

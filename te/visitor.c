@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* visitor.c - hello, prove, describe, connect, drop and probe, answered */
+/* visitor.c - hello, prove, describe and probe, answered */
 #include "te/visitor.h"
 
 #include <errno.h>
@@ -11,13 +11,12 @@
 #include "te/control.h"
 #include "te/control.pb-c.h"
 #include "te/engine.h"
-#include "te/link.h"
 
 #define BACKLOG_MAX      ((size_t)32 << 20) /* of what it does not read */
 #define PUSH_BACKLOG_MAX ((size_t)64 << 10)
 
-static void reply(struct tei_visitor *v, const struct tei_frame *to,
-		  const ProtobufCMessage *m)
+void tei_visitor_reply(struct tei_visitor *v, const struct tei_frame *to,
+		       const ProtobufCMessage *m)
 {
 	/* A wire that is broken is told by down(); without memory, end it. */
 	if (tei_frame_reply(v->conn, to, m) == -ENOMEM)
@@ -40,7 +39,7 @@ static void refuse_hello(struct tei_visitor *v, const struct tei_frame *f,
 	m.version = TEI_CONTROL_VERSION;
 	m.status = status;
 	m.why = (char *)(uintptr_t)why; /* only read */
-	reply(v, f, &m.base);
+	tei_visitor_reply(v, f, &m.base);
 	if (status == TEI_STATUS_BUSY)
 		tei_frame_refuse_for_now(v->conn, why);
 	else
@@ -85,7 +84,7 @@ static int answer_hello(struct tei_visitor *v, const struct tei_frame *f)
 	m.epoch = v->guest->told;
 	m.notify_taken = v->guest->taken;
 	m.notify_losses = engine->guests.n_losses;
-	reply(v, f, &m.base);
+	tei_visitor_reply(v, f, &m.base);
 	return 0;
 }
 
@@ -226,7 +225,7 @@ static void prove(struct tei_visitor *v, const struct tei_frame *f)
 	}
 	changed = update_groups(v);
 	answer.accepted = (uint32_t)__builtin_popcountll(v->groups);
-	reply(v, f, &answer.base);
+	tei_visitor_reply(v, f, &answer.base);
 	if (changed && v->told_version)
 		describe(v, NULL);
 }
@@ -275,155 +274,13 @@ bool tei_visitor_push(struct tei_visitor *v)
 	return true;
 }
 
-/* ---- connect, drop, probe ---- */
-
-static struct tei_rail_box *find_rail(struct te_engine *engine,
-				      const Te__Connect *m)
-{
-	struct tei_rail_box *box;
-
-	if (m->rail >= engine->worker.n_rails)
-		return NULL;
-	box = engine->worker.rails[m->rail];
-	if (strcmp(box->rail.ops->name, m->backend) ||
-	    (box->rail.ops->caps & TEI_CAP_SELF))
-		return NULL;
-	return box;
-}
-
-static struct tei_link *
-make_link(struct tei_visitor *v, struct tei_rail_box *box, const Te__Connect *m)
-{
-	struct tei_link *link = tei_link_make(v->engine, box);
-
-	if (!link)
-		return NULL;
-	link->number = m->endpoint;
-	link->ep.target = true;
-	link->ep.epoch = m->epoch;
-	atomic_init(&link->groups, v->groups);
-	link->in.guest = v->guest;
-	link->in.visitor = v;
-	link->in.open.fn = tei_target_open;
-	link->in.drop.fn = tei_target_drop;
-	link->in.done.fn = tei_guest_link_done;
-	link->in.gone.fn = tei_guest_link_gone;
-	link->in.late.fn = tei_guest_link_late;
-	link->in.address_len = m->address.len;
-	if (m->address.len)
-		memcpy(link->in.address, m->address.data, m->address.len);
-	return link;
-}
-
-static int check_connect(struct tei_visitor *v, const Te__Connect *m,
-			 struct tei_rail_box **box)
-{
-	*box = find_rail(v->engine, m);
-	if (!*box)
-		return -EOPNOTSUPP;
-	if (m->address.len > TEI_BLOB_MAX ||
-	    tei_guest_link(v->guest, m->endpoint))
-		return -EBADMSG;
-	if (m->epoch != atomic_load(&v->guest->epoch)) /* it is just ending? */
-		return m->epoch == v->guest->told ? -EAGAIN : -ESTALE;
-	if (v->guest->n_links >= TEI_GUEST_LINKS_MAX)
-		return -EAGAIN;
-	return 0;
-}
-
-static void connect_refused(struct tei_visitor *v, const struct tei_frame *f,
-			    int err)
-{
-	Te__Connected m = TE__CONNECTED__INIT;
-
-	m.status = tei_status_from_errno(err);
-	m.epoch = v->guest->told;
-	reply(v, f, &m.base);
-}
-
-static void connect_asked(struct tei_visitor *v, const struct tei_frame *f)
-{
-	struct tei_rail_box *box;
-	struct tei_link *link;
-	Te__Connect *m;
-	int rc;
-
-	m = te__connect__unpack(&v->engine->arena.pb, f->len, f->body);
-	if (!m) {
-		tei_frame_bad(v->conn, "unreadable connect");
-		return;
-	}
-	rc = check_connect(v, m, &box);
-	link = rc ? NULL : make_link(v, box, m);
-	if (!link) {
-		connect_refused(v, f, rc ? rc : -ENOMEM);
-		return;
-	}
-	link->in.connect_id = f->id;
-	tei_list_add_tail(&v->guest->links, &link->link);
-	v->guest->n_links++;
-	tei_worker_post(&v->engine->worker, &link->in.open);
-}
-
-void tei_control_connected(struct tei_link *link)
-{
-	struct tei_visitor *v = link->in.visitor;
-	struct tei_frame to = {.type = TE__CONTROL_TYPE__CONTROL_CONNECT,
-			       .id = link->in.connect_id};
-	Te__Connected m = TE__CONNECTED__INIT;
-
-	if (!v)
-		return;
-	m.status = tei_status_from_errno(link->in.err);
-	m.epoch = v->guest->told;
-	if (!link->in.err) {
-		m.address.data = link->in.address;
-		m.address.len = link->in.address_len;
-	}
-	reply(v, &to, &m.base);
-}
-
-void tei_control_dropped(struct tei_visitor *v, uint64_t id)
-{
-	struct tei_frame to = {.type = TE__CONTROL_TYPE__CONTROL_DROP,
-			       .id = id};
-	Te__Dropped m = TE__DROPPED__INIT;
-
-	reply(v, &to, &m.base);
-}
-
-static void drop_asked(struct tei_visitor *v, const struct tei_frame *f)
-{
-	struct tei_dropper *dropper;
-	struct tei_link *link;
-	Te__Drop *m;
-
-	m = te__drop__unpack(&v->engine->arena.pb, f->len, f->body);
-	if (!m) {
-		tei_frame_bad(v->conn, "unreadable drop");
-		return;
-	}
-	link = tei_guest_link(v->guest, m->endpoint);
-	if (!link) { /* gone already, or never made: quiet */
-		tei_control_dropped(v, f->id);
-		return;
-	}
-	dropper = tei_calloc(1, sizeof(*dropper));
-	if (!dropper) {
-		tei_frame_refuse_for_now(v->conn, "out of memory");
-		return;
-	}
-	dropper->visitor = v;
-	dropper->id = f->id;
-	tei_list_add_tail(&link->in.droppers, &dropper->link);
-	tei_guest_drop_link(link);
-}
+/* ---- probe, revoked ---- */
 
 static void probe(struct tei_visitor *v, const struct tei_frame *f)
 {
 	Te__Probe m = TE__PROBE__INIT;
 
-	reply(v, f, &m.base);
+	tei_visitor_reply(v, f, &m.base);
 }
 
 void tei_control_revoked(struct tei_visitor *v, uint64_t epoch)
@@ -461,10 +318,10 @@ static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
 		describe(v, f);
 		break;
 	case TE__CONTROL_TYPE__CONTROL_CONNECT:
-		connect_asked(v, f);
+		tei_visitor_connect(v, f);
 		break;
 	case TE__CONTROL_TYPE__CONTROL_DROP:
-		drop_asked(v, f);
+		tei_visitor_drop(v, f);
 		break;
 	case TE__CONTROL_TYPE__CONTROL_PROBE:
 		probe(v, f);
