@@ -22,7 +22,7 @@
 #define TEI_BARE_RAILS   8    /* addresses of one peer */
 #define TEI_BARE_BATCH   1024 /* pieces of one exchange, IOV_MAX */
 #define TEI_CONGESTION   16   /* TCP_CA_NAME_MAX */
-#define TEI_BARE_LIMIT_S 10   /* of silence: the other side is given up */
+#define TEI_BARE_LIMIT_S 60   /* of silence: the other side is given up */
 
 /* A peer as the measuring side sees it, and the memory on both sides. */
 struct tei_bare_peer {

@@ -14,9 +14,10 @@
 #include "base/clock.h"
 
 #define READY_TEXT    "Master service started on port "
-#define READY_MS      10000
-#define MOUNT_MS      30000 /* all owners, which may touch much memory */
-#define STOP_MS       5000
+#define READY_MS      60000
+#define MOUNT_MS      60000 /* all owners, which may touch much memory */
+#define STOP_MS       30000
+#define CALL_MS       30000 /* how long it takes is what is measured */
 #define LOOK_MS       2
 #define EXTENT_HEADER 64 /* bytes that every extent begins with */
 
@@ -111,6 +112,8 @@ int tei_pool_join(const char *master, const char *host, struct te_store **out)
 {
 	struct te_store_config config = {
 		.size = sizeof(config),
+		.call_timeout_ms = CALL_MS,
+		.replica_timeout_ms = CALL_MS,
 		.master = master,
 		.host = host,
 	};

@@ -98,10 +98,10 @@ static void *work(void *arg)
 	uint64_t start = tei_now_ns(), now = start;
 	uint64_t end = start + (uint64_t)(c->shape->seconds * 1e9);
 
-	while (!c->error && now < end) {
+	do {
 		c->error = some(c);
 		now = tei_now_ns();
-	}
+	} while (!c->error && now < end);
 	c->elapsed_ns = now - start;
 	return NULL;
 }

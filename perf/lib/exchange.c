@@ -136,15 +136,15 @@ static int loop(int fd, struct batch *b, const struct tei_bare_shape *s,
 {
 	uint64_t start = tei_now_ns(), now = start, sent;
 	uint64_t end = start + (uint64_t)(s->seconds * 1e9);
-	int rc = 0;
+	int rc;
 
-	while (!rc && now < end) {
+	do {
 		rest(s->pause_ns);
 		sent = s->pause_ns ? tei_now_ns() : now;
 		rc = b ? one_batch(fd, b, s) : one_ball(fd, s->spin);
 		now = tei_now_ns();
 		tei_histogram_add(rtt, now - sent);
-	}
+	} while (!rc && now < end);
 	*elapsed = now - start;
 	return rc;
 }

@@ -23,7 +23,7 @@
 #define COPY_S     0.15
 #define COPY_LEN   (1u << 20) /* bytes of one copy, as of one request */
 #define READY_MS   60000      /* the peer touches its working set first */
-#define STOP_MS    5000
+#define STOP_MS    30000
 
 /* ---- helpers of the benchmarks ---- */
 

@@ -59,13 +59,15 @@ static int send_for(int fd, struct walk w, bool spin, uint64_t duration_ns,
 		    uint64_t *bytes)
 {
 	uint64_t end = tei_now_ns() + duration_ns, n;
-	int rc = 0;
+	int rc;
 
-	for (*bytes = 0; !rc && tei_now_ns() < end; *bytes += n) {
+	*bytes = 0;
+	do {
 		n = next(&w);
 		rc = tei_bare_send(fd, w.memory + w.at, n, spin);
 		step(&w, n);
-	}
+		*bytes += n;
+	} while (!rc && tei_now_ns() < end);
 	shutdown(fd, SHUT_WR);
 	return rc;
 }

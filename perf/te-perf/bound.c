@@ -26,6 +26,7 @@
 #define PINGPONG_S 0.2
 #define PAUSED_S   0.6 /* of a ping-pong with pauses */
 #define COPY_S     0.2
+#define STOP_MS    30000
 #define BULK_MIN   65536 /* bytes in flight that are bulk */
 #define BALL_MAX   4096  /* requests up to here are held against a ping-pong */
 
@@ -92,7 +93,7 @@ int bound_open(struct bound *b, const struct options *o, struct target *t)
 
 void bound_close(struct bound *b)
 {
-	tei_process_stop(&b->process, 5000);
+	tei_process_stop(&b->process, STOP_MS);
 	tei_reference_memory_free(&b->peer);
 }
 

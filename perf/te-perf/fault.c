@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -77,11 +78,13 @@ static int bystander_open(struct bystander *b, const struct options *o,
 
 static void *strike(void *arg)
 {
-	const struct fault *f = arg;
+	struct fault *f = arg;
+	uint64_t half_ms = f->options->duration / 2;
 	bool kill_it = !strcmp(f->options->fault, "kill");
 
-	sleep_ms(f->options->duration / 2);
+	sleep_ms(half_ms);
 	kill(f->target->process.pid, kill_it ? SIGKILL : SIGSTOP);
+	atomic_store(&f->load_end_ns, tei_now_ns() + half_ms * TEI_NS_PER_MS);
 	return NULL;
 }
 
@@ -100,6 +103,7 @@ int fault_begin(struct fault *f, const struct options *o, struct target *target,
 	if (rc)
 		goto close_bystander;
 	f->options = o;
+	f->load_end_ns = UINT64_MAX;
 	rc = tei_thread_start(&f->thread, "fault", strike, f);
 	if (!rc)
 		return 0;

@@ -24,6 +24,7 @@ struct fault {
 	const struct options *options; /* NULL: nothing happens */
 	struct target *target;
 	pthread_t thread;
+	_Atomic uint64_t load_end_ns; /* not before; it strikes in mid-load */
 	struct bystander *bystander;
 };
 

@@ -167,13 +167,21 @@ static int one_batch(struct worker *w)
 	return 0;
 }
 
+static bool is_over(const struct run *run, uint64_t now)
+{
+	const _Atomic uint64_t *not_before = run->load->not_before_ns;
+
+	return now >= run->end_ns && (!not_before || now >= *not_before);
+}
+
 static void *work(void *arg)
 {
 	struct worker *w = arg;
 
-	w->last_ns = tei_now_ns();
-	while (!w->error && w->last_ns < w->run->end_ns)
+	/* One at least: a busy machine may begin with us when it is over. */
+	do
 		w->error = one_batch(w);
+	while (!w->error && !is_over(w->run, w->last_ns));
 	return NULL;
 }
 
@@ -211,8 +219,9 @@ static void *probe(void *arg)
 {
 	struct worker *w = arg;
 
-	while (!w->error && tei_now_ns() < w->run->end_ns)
+	do
 		w->error = one_probe(w);
+	while (!w->error && !is_over(w->run, w->last_ns));
 	return NULL;
 }
 

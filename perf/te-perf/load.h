@@ -32,6 +32,8 @@ struct load {
 	uint32_t read_share; /* percent of the requests: 0 write, 100 read */
 	uint32_t timeout_ms; /* of a request; 0: the engine's default */
 	uint64_t duration_ms;
+	/* And not before this time, which may change meanwhile; or NULL. */
+	const _Atomic uint64_t *not_before_ns;
 	uint64_t pause_ns; /* sleep before each batch */
 	bool hot;
 	bool stamp;      /* each write of a slot has other bytes */

@@ -167,6 +167,7 @@ static int measure(struct run *run, struct row *row, double v[N_FIGURES],
 	rc = fault_begin(&fault, run->options, &run->target, run->engine);
 	if (rc)
 		return rc;
+	l.not_before_ns = &fault.load_end_ns;
 	rc = load_with_cpu(run, &l, result, &cpu_ns);
 	fault_end(&fault, &l, row);
 	if (rc)

@@ -14,9 +14,9 @@
 #include "perf/te-perf/serve.h"
 
 #define READY_MS  60000 /* touching a large working set takes a while */
-#define ANSWER_MS 10000
-#define STOP_MS   5000
-#define OPEN_MS   5000
+#define ANSWER_MS 60000 /* a busy machine, not a slow target */
+#define STOP_MS   30000
+#define OPEN_MS   30000
 
 /* ---- a process of our own ---- */
 

@@ -18,8 +18,8 @@
 #include "perf/te-replay/figures.h"
 #include "perf/te-replay/share.h"
 
-#define READY_MS 30000 /* a client joins the pool */
-#define STOP_MS  5000
+#define READY_MS 60000 /* a client joins the pool */
+#define STOP_MS  30000
 #define LOOK_MS  100  /* between two looks at the progress */
 #define SAMPLES  1000 /* of the pool's use during a replay, about */
 

@@ -11,8 +11,8 @@
 #include "tests/lib/process.h"
 #include "tests/lib/test.h"
 
-#define READY_MS 10000
-#define LIMIT_MS 30000
+#define READY_MS 60000
+#define LIMIT_MS 60000
 
 static const json_t *first_row(const json_t *report)
 {

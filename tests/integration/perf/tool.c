@@ -10,7 +10,7 @@
 #include "tests/lib/process.h"
 #include "tests/lib/test.h"
 
-#define LIMIT_MS 90000
+#define LIMIT_MS 240000
 
 char *tool_output(const char *program, const char *const args[], int code)
 {

@@ -14,7 +14,7 @@
 
 #include "perf/lib/process.h"
 
-#define LIMIT_MS 20000
+#define LIMIT_MS 60000
 
 static int start_shell(struct tei_process *p, char *script, bool server)
 {
