@@ -148,7 +148,9 @@ static void rail_that_was_silent_is_used_again(void **state)
 	all_went_well(&w, &s);
 	world_pass(&w, MS(3000) - world_now(&w));
 	before = landed(&w, 0);
-	while (world_now(&w) < MS(5000)) { /* somebody has to want it */
+	/* Somebody has to want it. */
+	while (world_now(&w) < MS(5000) &&
+	       landed(&w, 0) <= before + 64 * PLACE) {
 		start(&w, &s, TE_WRITE, WORLD_PLACES, 10000);
 		all_went_well(&w, &s);
 	}

@@ -17,6 +17,18 @@
 #define LEN      (WORLD_PLACES * PLACE)
 #define START_AT MS(500) /* of what is measured; before, rails get known */
 
+/*
+ * Under ThreadSanitizer ours alone, for how others plan is arithmetic, and the
+ * other ways to move for every third shape only.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define N_MEASURED 1
+#define STRIDE     3
+#else
+#define N_MEASURED N_SCHEDULERS
+#define STRIDE     1
+#endif
+
 struct shape {
 	const char *name, *rails, *schedule;
 	double most; /* of the optimum */
@@ -145,7 +157,7 @@ static void makespan_is_near_the_optimum_on_unequal_rails(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(shapes); i++)
-		for (int k = 0; k < N_SCHEDULERS; k++)
+		for (int k = 0; k < N_MEASURED; k++)
 			measured[i][k] = measure(&shapes[i], (enum scheduler)k,
 						 TE_WRITE, false);
 	print_table();
@@ -160,7 +172,7 @@ static void no_other_scheduler_is_better(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(shapes); i++) {
-		for (int k = 0; k < N_SCHEDULERS; k++) {
+		for (int k = 0; k < N_MEASURED; k++) {
 			if (measured[i][SCHEDULER_OURS] >
 			    shapes[i].lose * measured[i][k])
 				fail_msg("%s: %s is better", shapes[i].name,
@@ -172,7 +184,7 @@ static void no_other_scheduler_is_better(void **state)
 static void reads_are_as_near(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < TEST_COUNT(shapes); i++) {
+	for (size_t i = 0; i < TEST_COUNT(shapes); i += STRIDE) {
 		double got =
 			measure(&shapes[i], SCHEDULER_OURS, TE_READ, false);
 
@@ -185,7 +197,7 @@ static void reads_are_as_near(void **state)
 static void rails_never_used_before_cost_little(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < TEST_COUNT(shapes); i++) {
+	for (size_t i = 0; i < TEST_COUNT(shapes); i += STRIDE) {
 		double got =
 			measure(&shapes[i], SCHEDULER_OURS, TE_WRITE, true);
 
