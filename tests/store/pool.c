@@ -10,7 +10,10 @@
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 
-#define N_ARGS_MAX 24
+#define N_ARGS_MAX  24
+#define PATIENCE_MS 30000
+
+const char *const pool_patient[] = {"--client_ttl", "100s", NULL};
 
 static void start(struct pool *pool, const char *port, const char *const *extra)
 {
@@ -59,8 +62,16 @@ void pool_stop(struct pool *pool)
 
 struct te_store *pool_client(const struct pool *pool, uint64_t bytes)
 {
+	return pool_hasty_client(pool, bytes, PATIENCE_MS, PATIENCE_MS);
+}
+
+struct te_store *pool_hasty_client(const struct pool *pool, uint64_t bytes,
+				   uint32_t call_ms, uint32_t replica_ms)
+{
 	const struct te_store_config config = {
 		.size = sizeof(config),
+		.call_timeout_ms = call_ms,
+		.replica_timeout_ms = replica_ms,
 		.setup_timeout_ms = POOL_START_MS,
 		.master = pool->address,
 		.segment_bytes = bytes,

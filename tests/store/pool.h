@@ -13,13 +13,16 @@
 
 #include "tests/lib/process.h"
 
-#define POOL_START_MS 20000
+#define POOL_START_MS 60000
 #define WRITER_ID     6 /* pool_fill() of what store_writer puts as a whole */
 
 struct pool {
 	struct test_process *master;
 	char address[32]; /* of the master */
 };
+
+/* For pools whose members only seem to be silent, on a crowded machine. */
+extern const char *const pool_patient[];
 
 /* @extra: more arguments of the master, ends with NULL; or NULL. */
 void pool_start(struct pool *pool, const char *const *extra);
@@ -28,8 +31,14 @@ void pool_restart(struct pool *pool, const char *const *extra);
 void pool_kill(struct pool *pool);
 void pool_stop(struct pool *pool);
 
-/* A client that lends @bytes; fails the test when it cannot join. */
+/*
+ * A client that lends @bytes; fails the test when it cannot join. Its calls
+ * wait as long as a crowded machine may want.
+ */
 struct te_store *pool_client(const struct pool *pool, uint64_t bytes);
+/* One that gives up the master and owners after so long. */
+struct te_store *pool_hasty_client(const struct pool *pool, uint64_t bytes,
+				   uint32_t call_ms, uint32_t replica_ms);
 /* An owner as a process of its own; @bytes as its flag takes them. */
 struct test_process *pool_owner(const struct pool *pool, const char *bytes);
 
@@ -42,7 +51,7 @@ int64_t pool_get(struct te_store *store, const char *key, void *room,
 void pool_fill(uint8_t *bytes, size_t len, uint64_t id);
 bool pool_is_filled(const uint8_t *bytes, size_t len, uint64_t id);
 uint64_t pool_capacity(struct te_store *store);
-/* Until the pool has exactly that capacity; fails the test after 20 s. */
+/* Until the pool has exactly that capacity; fails the test after a minute. */
 void pool_await_capacity(struct te_store *store, uint64_t bytes);
 
 #endif

@@ -13,7 +13,7 @@
 #include "tests/lib/wait.h"
 #include "tests/store/pool.h"
 
-#define END_MS 10000
+#define END_MS 60000
 
 static void ends_with_0(struct test_process *p, int sig)
 {

@@ -27,7 +27,7 @@ static int set_up(void **state)
 	struct world *w = calloc(1, sizeof(*w));
 
 	assert_non_null(w);
-	pool_start(&w->pool, NULL);
+	pool_start(&w->pool, pool_patient);
 	w->owner = pool_owner(&w->pool, "4 MB");
 	w->member = pool_client(&w->pool, 0);
 	assert_int_equal(te_engine_create(NULL, NULL, &w->stranger), 0);
@@ -226,7 +226,7 @@ static void a_stranger_with_a_stolen_key_is_refused_and_counted(void **state)
 	uint8_t bytes[1000], room[1000];
 	struct pool pool;
 
-	pool_start(&pool, NULL);
+	pool_start(&pool, pool_patient);
 	owner = pool_client(&pool, MIB);
 	member = pool_client(&pool, 0);
 	pool_fill(bytes, sizeof(bytes), 3);

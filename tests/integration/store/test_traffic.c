@@ -25,7 +25,7 @@ static int set_up(void **state)
 	struct world *w = calloc(1, sizeof(*w));
 
 	assert_non_null(w);
-	pool_start(&w->pool, NULL);
+	pool_start(&w->pool, pool_patient);
 	w->owners[0] = pool_owner(&w->pool, "8 MB");
 	w->owners[1] = pool_owner(&w->pool, "8 MB");
 	w->client = pool_client(&w->pool, 0);
@@ -282,7 +282,7 @@ static void a_client_reads_and_writes_its_own_segment(void **state)
 	uint8_t bytes[5000], room[5000];
 
 	(void)state;
-	pool_start(&pool, NULL);
+	pool_start(&pool, pool_patient);
 	both = pool_client(&pool, MIB);
 	pool_fill(bytes, sizeof(bytes), 9);
 	assert_int_equal(pool_put(both, "own", bytes, sizeof(bytes)), 0);

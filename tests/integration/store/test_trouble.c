@@ -15,13 +15,12 @@
 #define KIB 1024u
 #define MIB (1024u * KIB)
 
-static const char *const hasty[] = {"--client_ttl",
-				    "500ms",
-				    "--put_start_discard_timeout_sec",
-				    "500ms",
-				    "--default_kv_lease_ttl",
-				    "100ms",
-				    NULL};
+/* For what takes long because it must fail: of a call, of a replica. */
+#define CALL_MS    3000
+#define REPLICA_MS 1000
+
+static const char *const hasty[] = {"--put_start_discard_timeout_sec", "500ms",
+				    "--default_kv_lease_ttl", "100ms", NULL};
 
 /* ---- owners ---- */
 
@@ -113,9 +112,10 @@ static void a_stopped_owner_costs_a_get_its_deadline(void **state)
 	(void)state;
 	pool_start(&pool, NULL);
 	owner = pool_owner(&pool, "4 MB");
-	client = pool_client(&pool, 0);
+	client = pool_hasty_client(&pool, 0, POOL_START_MS, REPLICA_MS);
 	assert_int_equal(pool_put(client, "a", "x", 1), 0);
-	assert_int_equal(pool_get(client, "a", room, 8), 1);
+	assert_true(test_wait_until(get_is, &(struct wanted){client, "a", 1},
+				    POOL_START_MS));
 	test_process_signal(owner, SIGSTOP);
 	assert_int_equal(pool_get(client, "a", room, 8), -800);
 	test_process_signal(owner, SIGCONT);
@@ -261,20 +261,20 @@ static void puts_go_on_while_writers_are_fenced(void **state)
 static void a_killed_master_is_an_error_until_it_is_back(void **state)
 {
 	struct test_process *owner;
-	struct te_store *client;
+	struct te_store *client, *hurried;
 	struct pool pool;
 	uint8_t room[8];
-	int64_t code;
 
 	(void)state;
 	pool_start(&pool, NULL);
 	owner = pool_owner(&pool, "4 MB");
 	client = pool_client(&pool, 0);
+	hurried = pool_hasty_client(&pool, 0, CALL_MS, REPLICA_MS);
 	assert_int_equal(pool_put(client, "a", "x", 1), 0);
 	pool_kill(&pool);
-	code = pool_get(client, "a", room, 8);
-	assert_int_equal(code, -900);
-	assert_int_equal(pool_put(client, "b", "x", 1), -900);
+	assert_int_equal(pool_get(hurried, "a", room, 8), -900);
+	assert_int_equal(pool_put(hurried, "b", "x", 1), -900);
+	te_store_close(hurried);
 	pool_restart(&pool, NULL);
 	pool_await_capacity(client, 4 * MIB);
 	assert_int_equal(pool_put(client, "a", "y", 1), 0);

@@ -69,7 +69,7 @@ static int open_owner(struct put *put)
 {
 	uint64_t since;
 	int rc = te_segment_open(te_store_engine(put->store),
-				 put->start->segments[0]->engine, 0,
+				 put->start->segments[0]->engine, POOL_START_MS,
 				 &put->segment);
 
 	if (!rc)
@@ -291,7 +291,11 @@ static int run_as_told(struct put *put, const char *how)
 
 int main(int argc, char **argv)
 {
-	struct te_store_config config = {.size = sizeof(config)};
+	struct te_store_config config = {
+		.size = sizeof(config),
+		.call_timeout_ms = POOL_START_MS,
+		.setup_timeout_ms = POOL_START_MS,
+	};
 	struct put put = {0};
 	sigset_t go;
 	int code;

@@ -20,7 +20,8 @@
 #include "tests/store/fake_te.h"
 #include "tests/store/pool.h"
 
-#define MIB (1u << 20)
+#define MIB        (1u << 20)
+#define GIVE_UP_MS 1000 /* a call that must fail */
 
 /* ---- a real master that dies ---- */
 
@@ -36,7 +37,7 @@ static bool unhealthy(void *arg)
 
 static void clients_mount_again_at_a_new_master(void **state)
 {
-	struct te_store *owner, *client;
+	struct te_store *owner, *client, *hasty;
 	struct pool pool;
 	uint8_t room[8];
 
@@ -44,12 +45,15 @@ static void clients_mount_again_at_a_new_master(void **state)
 	pool_start(&pool, NULL);
 	owner = pool_client(&pool, 4 * MIB);
 	client = pool_client(&pool, 0);
+	hasty = pool_hasty_client(&pool, 0, GIVE_UP_MS, GIVE_UP_MS);
 	assert_int_equal(pool_put(client, "a", "x", 1), 0);
 	pool_kill(&pool);
 	assert_true(test_wait_until(unhealthy, client, POOL_START_MS));
 	assert_true(test_wait_until(unhealthy, owner, POOL_START_MS));
-	assert_int_equal(pool_get(client, "a", room, 8), -900);
-	assert_int_equal(pool_put(client, "b", "x", 1), -900);
+	assert_true(test_wait_until(unhealthy, hasty, POOL_START_MS));
+	assert_int_equal(pool_get(hasty, "a", room, 8), -900);
+	assert_int_equal(pool_put(hasty, "b", "x", 1), -900);
+	te_store_close(hasty);
 	pool_restart(&pool, NULL);
 	assert_true(test_wait_until(healthy, owner, POOL_START_MS));
 	assert_true(test_wait_until(healthy, client, POOL_START_MS));
@@ -100,7 +104,7 @@ static void a_stopped_master_costs_a_call_its_deadline(void **state)
 
 	(void)state;
 	pool_start(&pool, NULL);
-	client = pool_client(&pool, MIB);
+	client = pool_hasty_client(&pool, MIB, GIVE_UP_MS, GIVE_UP_MS);
 	test_process_signal(pool.master, SIGSTOP);
 	code = pool_get(client, "a", room, 8);
 	assert_true(code == -900 || code == -901);
@@ -143,6 +147,11 @@ static bool nothing_used(void *arg)
 	return te_store_pool(arg, &figures) == 0 && figures.used_bytes == 0;
 }
 
+static bool put_goes_well(void *arg)
+{
+	return pool_put(arg, "a", "y", 1) == 0;
+}
+
 static void a_stalled_put_is_fenced_at_its_owner(void **state)
 {
 	static const char *const hasty[] = {"--put_start_discard_timeout_sec",
@@ -161,7 +170,7 @@ static void a_stalled_put_is_fenced_at_its_owner(void **state)
 	assert_true(test_wait_until(nothing_used, client, POOL_START_MS));
 	assert_int_equal(fake_te_n_revokes(te_store_engine(owner)), 1);
 	/* Its epoch is over, and it goes on in the next. */
-	assert_int_equal(pool_put(client, "a", "y", 1), 0);
+	assert_true(test_wait_until(put_goes_well, client, POOL_START_MS));
 	assert_int_equal(pool_get(client, "a", room, 8), 1);
 	assert_int_equal(room[0], 'y');
 	fake_te_set_hook(NULL, NULL);
@@ -448,13 +457,14 @@ static void master_stop(struct master *m)
 	tei_loop_destroy(m->loop);
 }
 
-static int join(struct master *m, uint32_t setup_ms, struct te_store **out)
+static int join(struct master *m, uint32_t setup_ms, uint32_t call_ms,
+		struct te_store **out)
 {
 	char address[32];
 	const struct te_store_config config = {
 		.size = sizeof(config),
 		.setup_timeout_ms = setup_ms,
-		.call_timeout_ms = 300,
+		.call_timeout_ms = call_ms,
 		.master = address,
 	};
 
@@ -470,13 +480,13 @@ static void hellos_that_do_not_hold_are_no_pool(void **state)
 
 	(void)state;
 	master_start(&m, MOOD_OLD);
-	assert_int_equal(join(&m, POOL_START_MS, &store), -300);
+	assert_int_equal(join(&m, POOL_START_MS, GIVE_UP_MS, &store), -300);
 	master_stop(&m);
 	master_start(&m, MOOD_NO_GROUP);
-	assert_int_equal(join(&m, 300, &store), -900);
+	assert_int_equal(join(&m, 300, GIVE_UP_MS, &store), -900);
 	master_stop(&m);
 	master_start(&m, MOOD_SILENT);
-	assert_int_equal(join(&m, 300, &store), -900);
+	assert_int_equal(join(&m, 300, GIVE_UP_MS, &store), -900);
 	master_stop(&m);
 }
 
@@ -494,7 +504,8 @@ static void replies_that_do_not_hold_fail_the_call(void **state)
 	(void)state;
 	for (i = 0; i < TEST_COUNT(moods); i++) {
 		master_start(&m, moods[i]);
-		assert_int_equal(join(&m, POOL_START_MS, &store), 0);
+		assert_int_equal(join(&m, POOL_START_MS, POOL_START_MS, &store),
+				 0);
 		assert_int_equal(pool_get(store, "a", room, 8), -900);
 		if (moods[i] != MOOD_FAR) {
 			assert_int_equal(pool_put(store, "a", "x", 1), -900);
@@ -515,7 +526,7 @@ static void a_call_without_answer_times_out(void **state)
 
 	(void)state;
 	master_start(&m, MOOD_IDLE);
-	assert_int_equal(join(&m, POOL_START_MS, &store), 0);
+	assert_int_equal(join(&m, POOL_START_MS, GIVE_UP_MS, &store), 0);
 	assert_int_equal(pool_get(store, "a", room, 8), -901);
 	assert_int_equal(pool_put(store, "a", "x", 1), -901);
 	assert_int_equal(te_store_health(store), 0);
@@ -546,7 +557,7 @@ static void fences_are_answered_however_many_writers_stand_still(void **state)
 	(void)state;
 	fake_te_hold_revokes(FAKE_TE_STUCK);
 	master_start(&m, MOOD_FENCES);
-	assert_int_equal(join(&m, POOL_START_MS, &store), 0);
+	assert_int_equal(join(&m, POOL_START_MS, POOL_START_MS, &store), 0);
 	assert_true(test_wait_until(all_pending, &m, POOL_START_MS));
 	assert_int_equal(atomic_load(&m.n_fenced), 0);
 	fake_te_hold_revokes(FAKE_TE_FREE);
@@ -565,7 +576,7 @@ static void a_store_closes_while_writers_stand_still(void **state)
 	(void)state;
 	fake_te_hold_revokes(FAKE_TE_LATE);
 	master_start(&m, MOOD_FENCES);
-	assert_int_equal(join(&m, POOL_START_MS, &store), 0);
+	assert_int_equal(join(&m, POOL_START_MS, POOL_START_MS, &store), 0);
 	assert_true(test_wait_until(all_pending, &m, POOL_START_MS));
 	te_store_close(store);
 	fake_te_hold_revokes(FAKE_TE_FREE);
@@ -612,7 +623,7 @@ static void any_failed_allocation_is_an_error_and_no_more(void **state)
 			continue;
 		code = pool_put(store, "a", "x", 1);
 		assert_true(code == 0 || code == -1 || code == -900 ||
-			    code == -800);
+			    code == -901 || code == -800);
 		size = pool_get(store, "a", room, 8);
 		assert_true(size == 1 || size < 0);
 		check_exist(store);

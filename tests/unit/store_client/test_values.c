@@ -26,7 +26,7 @@ static int set_up(void **state)
 	struct two *t = calloc(1, sizeof(*t));
 
 	assert_non_null(t);
-	pool_start(&t->pool, NULL);
+	pool_start(&t->pool, pool_patient);
 	t->owner = pool_client(&t->pool, 4 * MIB);
 	t->client = pool_client(&t->pool, 0);
 	*state = t;
