@@ -10,7 +10,7 @@ set(tools ${PROJECT_SOURCE_DIR}/tools)
 function(te_check name)
 	add_test(NAME check.${name} COMMAND ${ARGN})
 	set_tests_properties(check.${name} PROPERTIES
-		TIMEOUT 120 SKIP_RETURN_CODE 77 LABELS check)
+		TIMEOUT ${TE_TEST_TIMEOUT} SKIP_RETURN_CODE 77 LABELS check)
 endfunction()
 
 te_check(includes ${Python3_EXECUTABLE} ${tools}/check-includes)

@@ -18,7 +18,7 @@
 #include "store/proto/store.pb-c.h"
 #include "tests/lib/process.h"
 
-#define SOON_MS 20000
+#define SOON_MS 60000
 
 struct master {
 	struct test_process *process;

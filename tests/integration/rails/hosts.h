@@ -25,7 +25,7 @@
 #endif
 #define PIECE     (256 * 1024)
 #define N_PIECES  (REGION_LEN / PIECE)
-#define WAIT_MS   40000
+#define WAIT_MS   60000
 #define FAST_MBIT 400u
 #define SLOW_MBIT 200u
 

@@ -25,7 +25,7 @@
 #include "tests/lib/netns.h"
 #include "tests/lib/wait.h"
 
-#define COME_MS  20000
+#define COME_MS  60000
 #define DRIVE_MS 10
 
 static bool all_there(void *arg)

@@ -15,7 +15,7 @@
 #include "tests/lib/tmpdir.h"
 
 #define LEN     ((size_t)1 << 20)
-#define WAIT_MS 20000
+#define WAIT_MS 60000
 #define ANY     (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
 
 struct pair {

@@ -11,7 +11,7 @@
 #include "tests/lib/tmpdir.h"
 #include "tests/lib/tree.h"
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 60000
 
 static char dir[TEST_PATH_MAX], sys[TEST_PATH_MAX + 8];
 

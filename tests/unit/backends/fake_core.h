@@ -42,7 +42,7 @@ struct fake_pair {
 	struct tei_link initiator_link, target_link;
 };
 
-#define FAKE_LIMIT_MS 20000 /* for everything that is waited for */
+#define FAKE_LIMIT_MS 60000 /* for everything that is waited for */
 
 /* "tcp.frame=4096" ...; NULL at the end. 0 or what the backend said. */
 int fake_rail_open(struct fake_rail *r, const struct tei_backend_ops *ops,

@@ -13,7 +13,7 @@
 #include "base/loop.h"
 #include "tests/lib/test.h"
 
-#define SOON_MS 20000
+#define SOON_MS 60000
 #define BIG_LEN (256 * 1024)
 #define CAP_BIG (16 * 1024 * 1024)
 

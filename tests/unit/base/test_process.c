@@ -9,7 +9,7 @@
 #include "tests/lib/test.h"
 #include "tests/lib/tmpdir.h"
 
-#define SOON_MS 20000
+#define SOON_MS 60000
 
 static struct test_process *shell(const char *script)
 {

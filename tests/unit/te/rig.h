@@ -14,7 +14,7 @@
 #include "tests/lib/test.h"
 
 #define RIG_ANY     (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
-#define RIG_WAIT_MS 30000
+#define RIG_WAIT_MS 60000
 
 /* @settings: name, value, ..., NULL. */
 static inline struct te_engine *rig_engine(const char *const settings[])

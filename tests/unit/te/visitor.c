@@ -17,7 +17,7 @@
 #include "tests/lib/test.h"
 
 #define HEADER      16
-#define PATIENCE_S  20
+#define PATIENCE_S  60
 #define MESSAGE_MAX 80000
 
 int visitor_connect(const struct te_engine *engine)
