@@ -5,7 +5,11 @@
  * A region's view is made when the first slice names its key, and asked for at
  * once; slices wait at the view until the owner has answered. A refusal ends
  * them and the view; a region that the owner lets us use but that cannot be
- * mapped or reached here is barred: the core takes another backend for it.
+ * mapped or reached here is barred for a while: the core takes another backend
+ * for it.
+ *
+ * A FORGET says that something was revoked: what that is the slots say, also
+ * for those whose FORGET found the socket full.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,8 +17,11 @@
 #include <unistd.h>
 
 #include "backends/shm/shm.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include <te/te.h>
+
+#define BARRED_MS 1000
 
 static uint64_t hash_of(uint64_t id)
 {
@@ -77,6 +84,53 @@ void tei_shm_views_free(struct shm_endpoint *ep)
 	}
 }
 
+static bool is_idle(const struct shm_view *view)
+{
+	return view->state == SHM_VIEW_BARRED && !view->n_slices;
+}
+
+static void view_drop(struct shm_endpoint *ep, struct shm_view *view)
+{
+	view_hide(ep, view);
+	view_free(ep, view);
+}
+
+/* The one that was barred first gives way. */
+static void make_room(struct shm_endpoint *ep)
+{
+	tei_list_for_each (node, &ep->all_views) {
+		struct shm_view *view =
+			tei_list_entry(node, struct shm_view, link);
+
+		if (!is_idle(view))
+			continue;
+		view_drop(ep, view);
+		return;
+	}
+}
+
+/* In two steps: what ends a slice may come back for another view. */
+void tei_shm_views_sweep(struct shm_endpoint *ep)
+{
+	struct tei_list revoked;
+
+	ep->to_sweep = false;
+	tei_list_init(&revoked);
+	tei_list_for_each_safe (node, tmp, &ep->all_views) {
+		const struct shm_view *view =
+			tei_list_entry(node, struct shm_view, link);
+
+		if (view->state != SHM_VIEW_READY ||
+		    tei_shm_is_granted(ep->pages, view->slot, view->generation))
+			continue;
+		tei_list_del(node);
+		tei_list_add_tail(&revoked, node);
+	}
+	while (!tei_list_empty(&revoked))
+		tei_shm_view_forget(ep, tei_list_entry(revoked.next,
+						       struct shm_view, link));
+}
+
 static struct shm_view *find(struct shm_endpoint *ep, uint64_t id)
 {
 	struct tei_hash_node *node = tei_hash_first(&ep->views, hash_of(id));
@@ -128,6 +182,8 @@ static struct shm_view *view_make(struct shm_endpoint *ep,
 	if (!tei_shm_key_decode(slice->key, slice->key_len, &key))
 		return NULL;
 	*err = -EOPNOTSUPP;
+	if (ep->n_views >= SHM_VIEWS_MAX)
+		make_room(ep);
 	if (ep->n_views >= SHM_VIEWS_MAX ||
 	    (key.kind == SHM_FOREIGN && !ep->foreign))
 		return NULL;
@@ -160,6 +216,17 @@ static int check(const struct shm_view *view, const struct tei_slice *slice)
 	return view->key.access & access ? 0 : -EACCES;
 }
 
+static bool may_ask_again(const struct shm_view *view)
+{
+	return is_idle(view) && tei_now_ms() - view->barred_ms >= BARRED_MS;
+}
+
+void tei_shm_view_bar(struct shm_view *view)
+{
+	view->state = SHM_VIEW_BARRED;
+	view->barred_ms = tei_now_ms();
+}
+
 struct shm_view *tei_shm_view_get(struct shm_endpoint *ep,
 				  const struct tei_slice *slice, int *err)
 {
@@ -169,7 +236,8 @@ struct shm_view *tei_shm_view_get(struct shm_endpoint *ep,
 	*err = -EFAULT;
 	if (slice->key_len != SHM_KEY_LEN)
 		return NULL;
-	if (!view || memcmp(view->key_bytes, slice->key, SHM_KEY_LEN)) {
+	if (!view || view->state == SHM_VIEW_BARRED ||
+	    memcmp(view->key_bytes, slice->key, SHM_KEY_LEN)) {
 		struct shm_key key;
 
 		if (!tei_shm_key_decode(slice->key, SHM_KEY_LEN, &key))
@@ -178,6 +246,10 @@ struct shm_view *tei_shm_view_get(struct shm_endpoint *ep,
 		view = find(ep, id);
 		if (view && memcmp(view->key_bytes, slice->key, SHM_KEY_LEN))
 			return NULL; /* one id, two keys: one is made up */
+		if (view && may_ask_again(view)) {
+			view_drop(ep, view);
+			view = NULL;
+		}
 		if (!view)
 			view = view_make(ep, slice, err);
 		if (!view)
@@ -266,7 +338,7 @@ static int take_grant(struct shm_endpoint *ep, const struct shm_message *m,
 	view->state = SHM_VIEW_NEW;
 	err = tei_status_to_errno(m->status);
 	if (err == -EOPNOTSUPP) {
-		view->state = SHM_VIEW_BARRED;
+		tei_shm_view_bar(view);
 		tei_shm_view_settled(ep, view);
 	} else if (err) {
 		refuse(ep, view, err);
@@ -274,16 +346,6 @@ static int take_grant(struct shm_endpoint *ep, const struct shm_message *m,
 		rc = open_view(ep, view, m, fd);
 	}
 	return rc ? rc : ask_some(ep);
-}
-
-static int take_forget(struct shm_endpoint *ep, const struct shm_message *m)
-{
-	struct shm_view *view = find(ep, m->id);
-
-	/* Asked for, and gone before the answer: that one follows. */
-	if (view && view->state != SHM_VIEW_ASKED)
-		tei_shm_view_forget(ep, view);
-	return 0;
 }
 
 static int dispatch(struct shm_endpoint *ep, const struct shm_message *m,
@@ -295,7 +357,8 @@ static int dispatch(struct shm_endpoint *ep, const struct shm_message *m,
 	case SHM_GRANT:
 		return ep->up ? take_grant(ep, m, fd) : -EBADMSG;
 	case SHM_FORGET:
-		return take_forget(ep, m);
+		ep->to_sweep = ep->up;
+		return 0;
 	default:
 		return -EBADMSG;
 	}

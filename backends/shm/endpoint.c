@@ -88,7 +88,7 @@ static int attach(struct shm_endpoint *ep, const struct shm_address *to)
 	if (rc < 0)
 		return rc;
 	ep->socket.fd = rc;
-	rc = tei_shm_peer_process(ep->socket.fd, to->pid);
+	rc = tei_shm_peer_process(ep->socket.fd, to->pid, to->start);
 	if (rc < 0)
 		return rc;
 	ep->process.fd = rc;
@@ -113,6 +113,7 @@ int tei_shm_endpoint_connect(struct tei_endpoint *base, const void *addr,
 	if (!tei_shm_address_decode(addr, len, &a))
 		return -EPROTO;
 	memcpy(ep->peer_token, a.token, SHM_TOKEN_LEN);
+	ep->start = a.start;
 	if (base->target)
 		return -EINPROGRESS; /* until it says hello */
 	rc = attach(ep, &a);
@@ -284,6 +285,8 @@ static void socket_event(struct shm_endpoint *ep)
 		if (!rc)
 			rc = handle(ep, &m, fd);
 	}
+	if (ep->to_sweep)
+		tei_shm_views_sweep(ep);
 	if (!rc || rc == -EAGAIN)
 		return;
 	if (rc == -EBADMSG || rc == -EPROTO)

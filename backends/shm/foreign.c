@@ -168,7 +168,7 @@ static int meaning(struct shm_endpoint *ep, const struct tei_slice *slice,
 	case -EPERM:
 	case -ENOSYS:
 		ep->foreign = false;
-		shm_slice(slice)->view->state = SHM_VIEW_BARRED;
+		tei_shm_view_bar(shm_slice(slice)->view);
 		return -EOPNOTSUPP;
 	case -ENOMEM:
 		return -ENOMEM;

@@ -55,12 +55,13 @@ static int read_boot(uint8_t boot[16])
 }
 
 /* The 22nd field; the 2nd, in brackets, may hold anything. */
-static int read_start(uint64_t *start)
+static int read_start(uint32_t pid, uint64_t *start)
 {
-	char text[1024], *at;
+	char path[32], text[1024], *at;
 	int rc, field;
 
-	rc = read_text("/proc/self/stat", text, sizeof(text));
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	rc = read_text(path, text, sizeof(text));
 	if (rc)
 		return rc;
 	at = strrchr(text, ')');
@@ -96,8 +97,15 @@ int tei_shm_host_read(struct shm_host *host)
 	if (!rc)
 		rc = inode("/proc/self/ns/user", &host->user_ns);
 	if (!rc)
-		rc = read_start(&host->start);
+		rc = read_start(host->pid, &host->start);
 	return rc;
+}
+
+bool tei_shm_is_process(uint32_t pid, uint64_t start)
+{
+	uint64_t now;
+
+	return read_start(pid, &now) || now == start;
 }
 
 bool tei_shm_host_is_same(const struct shm_host *a, const struct shm_host *b)

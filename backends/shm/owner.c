@@ -55,7 +55,10 @@ static struct shm_region *find(struct shm_rail *rail, uint64_t id)
 	return NULL;
 }
 
-/* A descriptor that gives no more than @access. -1: not to be shared. */
+/*
+ * A descriptor that gives no more than @access. -EOPNOTSUPP: not to be shared;
+ * others are no reason to do without for as long as the region lives.
+ */
 static int share(const struct tei_backing *backing, uint32_t access)
 {
 	char path[40];
@@ -64,14 +67,17 @@ static int share(const struct tei_backing *backing, uint32_t access)
 	if (access & TE_ACCESS_REMOTE_WRITE) {
 		seals = fcntl(backing->fd, F_GET_SEALS);
 		if (seals < 0 || (seals & F_SEAL_FUTURE_WRITE))
-			return -1;
-		return fcntl(backing->fd, F_DUPFD_CLOEXEC, 3);
+			return -EOPNOTSUPP;
+	} else if (fcntl(backing->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE)) {
+		return -EOPNOTSUPP;
+	} else {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", backing->fd);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0)
+			return fd;
 	}
-	if (fcntl(backing->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE))
-		return -1;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", backing->fd);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? fcntl(backing->fd, F_DUPFD_CLOEXEC, 3) : fd;
+	fd = fcntl(backing->fd, F_DUPFD_CLOEXEC, 3);
+	return fd < 0 ? -errno : fd;
 }
 
 static int share_whole(const struct shm_rail *rail, const void *addr,
@@ -80,11 +86,11 @@ static int share_whole(const struct shm_rail *rail, const void *addr,
 	struct tei_backing backing;
 
 	if (!(access & TE_ACCESS_REMOTE_READ))
-		return -1;
+		return -EOPNOTSUPP;
 	if (tei_memory_backing(rail->base->core, addr, length, &backing))
-		return -1;
+		return -EOPNOTSUPP;
 	if (backing.offset || length < backing.asked)
-		return -1;
+		return -EOPNOTSUPP;
 	return share(&backing, access);
 }
 
@@ -98,8 +104,8 @@ int tei_shm_region_add(struct tei_rail *base, uint64_t id, void *addr,
 	if (*len < SHM_KEY_LEN)
 		return -ENOBUFS;
 	fd = share_whole(rail, addr, length, access);
-	if (fd < 0 && !rail->foreign)
-		return -EOPNOTSUPP;
+	if (fd < 0 && (fd != -EOPNOTSUPP || !rail->foreign))
+		return fd;
 	region = tei_calloc(1, sizeof(*region));
 	if (!region) {
 		if (fd >= 0)
@@ -175,7 +181,10 @@ static bool free_past(struct shm_rail *rail, struct shm_region *region,
 	return tei_list_empty(&region->grants);
 }
 
-/* Telling is only for the memory's sake: who does not hear finds out later. */
+/*
+ * Telling is only for the memory's sake. Where the socket is full the initiator
+ * still has another FORGET to read, and looks at all slots then.
+ */
 static void tell_all(struct shm_rail *rail, const struct shm_region *region)
 	TEI_REQUIRES(rail->mu)
 {
@@ -206,8 +215,8 @@ int tei_shm_region_hide(struct tei_rail *base, uint64_t id)
 	region = find(rail, id);
 	assert(region);
 	if (!region->n_looks) {
-		tell_all(rail, region);
 		revoke_all(rail, region);
+		tell_all(rail, region);
 	}
 	quiet = free_past(rail, region, region->n_looks >= LOOKS_MIN);
 	region->n_looks++;
@@ -257,7 +266,7 @@ static int adopt(struct shm_endpoint *ep, int socket)
 	if (epoll_ctl(rail->epoll_fd, EPOLL_CTL_MOD, socket, &ev))
 		return -errno;
 	ep->socket.fd = socket;
-	rc = tei_shm_peer_process(socket, ep->pid);
+	rc = tei_shm_peer_process(socket, ep->pid, ep->start);
 	if (rc < 0)
 		return rc;
 	ep->process.fd = rc;

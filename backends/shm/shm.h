@@ -104,7 +104,7 @@ enum shm_view_state {
 	SHM_VIEW_NEW,   /* still to be asked for */
 	SHM_VIEW_ASKED, /* slices wait for the answer */
 	SHM_VIEW_READY,
-	SHM_VIEW_BARRED, /* not to be reached by us: others must */
+	SHM_VIEW_BARRED, /* not to be reached by us now: others must */
 	SHM_VIEW_GONE,   /* forgotten; freed when no slice names it any more */
 };
 
@@ -117,6 +117,7 @@ struct shm_view {
 	uint8_t key_bytes[SHM_KEY_LEN];
 	enum shm_view_state state;
 	uint32_t slot, n_slices;
+	uint64_t barred_ms;
 	int refused; /* gone, because the owner said that; 0: as it was removed */
 	uint64_t generation;
 	uint8_t *base; /* mapped; NULL: foreign */
@@ -129,6 +130,7 @@ struct shm_endpoint {
 	struct shm_pages *pages;           /* NULL: not there yet */
 	uint8_t token[SHM_TOKEN_LEN], peer_token[SHM_TOKEN_LEN];
 	uint32_t pid;                /* of the peer */
+	uint64_t start;              /* of the peer, as it says */
 	struct tei_list broken_link; /* rail->broken: down() is due */
 	int broken;                  /* why, negative; 0: it is not */
 
@@ -143,6 +145,7 @@ struct shm_endpoint {
 
 	/* Initiator. */
 	bool up, foreign;       /* foreign: process_vm_readv() is allowed */
+	bool to_sweep;          /* a FORGET has come */
 	struct tei_list active; /* rail->active: has a queue */
 	struct tei_list urgent, queue;     /* slices */
 	struct tei_list all_views, to_ask; /* views */
@@ -222,6 +225,8 @@ static inline const struct shm_config *shm_config(const struct shm_rail *rail)
 int tei_shm_host_read(struct shm_host *host);
 /* Ours and another's: same boot, same namespaces. */
 bool tei_shm_host_is_same(const struct shm_host *a, const struct shm_host *b);
+/* False: that number is another process by now. True also: unknown. */
+bool tei_shm_is_process(uint32_t pid, uint64_t start);
 bool tei_shm_uid_is_allowed(const struct shm_rail *rail, uint32_t uid);
 /* "1000,1001" or NULL. -EINVAL. */
 int tei_shm_uids_parse(struct shm_rail *rail, const char *list);
@@ -245,7 +250,7 @@ int tei_shm_connect(const struct shm_rail *rail, const struct shm_address *to);
 /* Who is at the other end. -errno. */
 int tei_shm_peer(int socket, uint32_t *uid, uint32_t *pid);
 /* A pidfd of it; @pid as of tei_shm_peer(). -errno. */
-int tei_shm_peer_process(int socket, uint32_t pid);
+int tei_shm_peer_process(int socket, uint32_t pid, uint64_t start);
 
 /* ---- rail.c ---- */
 
@@ -299,6 +304,10 @@ struct shm_view *tei_shm_view_get(struct shm_endpoint *ep,
 				  const struct tei_slice *slice, int *err);
 /* A slice is done with it. */
 void tei_shm_view_put(struct shm_endpoint *ep, struct shm_view *view);
+/* For a while it is for others to reach. */
+void tei_shm_view_bar(struct shm_view *view);
+/* Forget all that the owner has taken back. From inside progress() only. */
+void tei_shm_views_sweep(struct shm_endpoint *ep);
 /* The owner has taken it back. */
 void tei_shm_view_forget(struct shm_endpoint *ep, struct shm_view *view);
 void tei_shm_views_free(struct shm_endpoint *ep);

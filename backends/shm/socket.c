@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -23,6 +24,10 @@
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
+#endif
+
+#ifndef RESOLVE_CACHED /* since Linux 5.12 */
+#define RESOLVE_CACHED 0x20
 #endif
 
 #define BACKLOG 128
@@ -111,7 +116,28 @@ void tei_shm_path(const struct shm_rail *rail, char out[SHM_PATH_MAX])
 
 /* ---- connecting ---- */
 
-/* The path comes from outside: only into a directory of its own user. */
+/*
+ * The path comes from outside, and walking it must not take long: no network,
+ * no daemon is asked. What its owner has open is in the cache of names.
+ */
+static int open_at_once(const char *dir)
+{
+	const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	struct open_how how = {
+		.flags = (uint64_t)flags,
+		.resolve = RESOLVE_CACHED,
+	};
+	long fd = syscall(SYS_openat2, AT_FDCWD, dir, &how, sizeof(how));
+
+	if (fd >= 0)
+		return (int)fd;
+	if (errno != ENOSYS && errno != EINVAL && errno != EPERM)
+		return -errno;
+	fd = open(dir, flags); /* an older kernel, or a filter of calls */
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* Only into a directory of its own user. */
 static int open_dir(const struct shm_address *to, const char **name)
 {
 	char dir[SHM_PATH_MAX], *slash;
@@ -124,9 +150,9 @@ static int open_dir(const struct shm_address *to, const char **name)
 		return -EPROTO;
 	*name = to->path + (slash + 1 - dir);
 	*slash = 0;
-	fd = open(dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = open_at_once(dir);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (fstat(fd, &st) || st.st_uid != to->uid || (st.st_mode & 022)) {
 		close(fd);
 		return -EACCES;
@@ -134,26 +160,25 @@ static int open_dir(const struct shm_address *to, const char **name)
 	return fd;
 }
 
-static int check_peer(const struct shm_rail *rail, int fd,
-		      const struct shm_address *to)
+static int check_peer(int fd, const struct shm_address *to)
 {
 	uint32_t uid = 0, pid = 0;
 	int rc = tei_shm_peer(fd, &uid, &pid);
 
 	if (rc)
 		return rc;
-	if (uid != to->uid || pid != to->pid ||
-	    !tei_shm_uid_is_allowed(rail, uid))
-		return -EACCES;
-	return 0;
+	return uid == to->uid && pid == to->pid ? 0 : -EACCES;
 }
 
 int tei_shm_connect(const struct shm_rail *rail, const struct shm_address *to)
 {
 	struct sockaddr_un un;
 	const char *name;
-	int dir_fd = open_dir(to, &name), fd, rc;
+	int dir_fd, fd, rc;
 
+	if (!tei_shm_uid_is_allowed(rail, to->uid))
+		return -EACCES;
+	dir_fd = open_dir(to, &name);
 	if (dir_fd < 0)
 		return dir_fd;
 	fd = open_socket();
@@ -161,7 +186,7 @@ int tei_shm_connect(const struct shm_rail *rail, const struct shm_address *to)
 	if (!rc && connect(fd, (const struct sockaddr *)&un, sizeof(un)))
 		rc = -errno;
 	if (!rc)
-		rc = check_peer(rail, fd, to);
+		rc = check_peer(fd, to);
 	close(dir_fd);
 	if (!rc)
 		return fd;
@@ -184,9 +209,9 @@ int tei_shm_peer(int socket, uint32_t *uid, uint32_t *pid)
 
 /*
  * Where the kernel does not give one for the socket, the number might be
- * another process by now; then the token is not found in its memory.
+ * another process by now: one that has begun at another time.
  */
-int tei_shm_peer_process(int socket, uint32_t pid)
+int tei_shm_peer_process(int socket, uint32_t pid, uint64_t start)
 {
 	socklen_t len = sizeof(int);
 	int fd = -1;
@@ -196,5 +221,10 @@ int tei_shm_peer_process(int socket, uint32_t pid)
 	if (errno != ENOPROTOOPT)
 		return -errno;
 	fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	if (tei_shm_is_process(pid, start))
+		return fd;
+	close(fd);
+	return -ESRCH;
 }

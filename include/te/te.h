@@ -163,7 +163,7 @@ struct te_region {
  *   -EINVAL  it overlaps another region, wraps around, has length 0, an
  *            unknown access bit, or reserved fields that are not 0
  *   -ENOBUFS  64 other groups have regions
- *   -ENOMEM, -EOPNOTSUPP (no backend can reach this kind of memory)
+ *   -ENOMEM, -EMFILE, -EOPNOTSUPP (no backend can reach this kind of memory)
  */
 TE_API int te_region_add(struct te_engine *engine,
 			 const struct te_region *region, te_region_id *out);

@@ -16,6 +16,7 @@
 
 #include <te/te.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
 #include "tests/lib/test.h"
@@ -240,28 +241,50 @@ struct wish {                  /* a slice that names a region of the owner */
 	uint8_t bytes[4096];
 };
 
-/* Posted; the owner has been asked. */
-static void wish(struct wish *w, struct owner *o, uint32_t op, uint64_t length)
+/* Posted; whether the owner is asked is still to be seen. */
+static void wish_for(struct wish *w, struct owner *o, uint64_t id, uint32_t op,
+		     uint64_t length)
 {
-	const struct shm_key key = {.id = 9,
+	const struct shm_key key = {.id = id,
 				    .addr = FAR,
 				    .length = length,
 				    .access = ANY,
 				    .kind = SHM_ARENA};
-	struct shm_message m;
-	int got;
 
 	*w = (struct wish){.pair = {.ops = ops, .initiator = o->ep}};
 	w->iov = (struct iovec){w->bytes, sizeof(w->bytes)};
 	w->slice = fake_slice_create(
-		&w->pair, op, 9, FAR + length - sizeof(w->bytes), &w->iov, 1);
+		&w->pair, op, id, FAR + length - sizeof(w->bytes), &w->iov, 1);
 	tei_shm_key_encode(&key, w->slice->key);
 	w->slice->slice->key_len = SHM_KEY_LEN;
 	assert_int_equal(ops->post(o->ep, &w->slice->slice, 1), 1);
+}
+
+/* Posted; the owner has been asked. */
+static void wish(struct wish *w, struct owner *o, uint32_t op, uint64_t length)
+{
+	struct shm_message m;
+	int got;
+
+	wish_for(w, o, 9, op, length);
 	sraw_receive(o->fd, &m, &got);
 	assert_int_equal(m.op, SHM_ASK);
 	assert_int_equal(m.id, 9);
 	assert_memory_equal(m.key, w->slice->key, SHM_KEY_LEN);
+}
+
+/* The owner's answer: it has no room for one more. */
+static void bar(struct owner *o, struct wish *w, uint64_t id)
+{
+	const struct shm_message m = {
+		.op = SHM_GRANT,
+		.id = id,
+		.status = (uint8_t)tei_status_from_errno(-EOPNOTSUPP)};
+
+	assert_int_equal(tei_shm_send(o->fd, &m, -1), 0);
+	assert_true(sraw_turn_until(&w->slice->n_done, 1));
+	assert_int_equal(w->slice->err, -EOPNOTSUPP);
+	fake_slice_destroy(w->slice);
 }
 
 static void grant(struct owner *o, int fd)
@@ -447,6 +470,91 @@ static void mappings_that_fail_are_tried_again(void **state)
 	owner_close(&o);
 }
 
+/* The owner's socket may have been full when it wanted to tell of others. */
+static void one_forget_frees_all_that_is_revoked(void **state)
+{
+	const struct shm_message m = {.op = SHM_FORGET, .id = 77};
+	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
+	int fd = sraw_sealed(SRAW_LEN);
+	unsigned int before;
+	struct owner o;
+	struct wish w;
+
+	(void)state;
+	owner_open(&o);
+	before = sraw_maps();
+	wish(&w, &o, TEI_READ, SRAW_LEN);
+	grant(&o, fd);
+	assert_true(sraw_turn_until(&w.slice->n_done, 1));
+	assert_int_equal(w.slice->err, 0);
+	fake_slice_destroy(w.slice);
+	assert_int_equal(sraw_maps(), before + 1);
+	assert_int_equal(tei_shm_send(o.fd, &m, -1), 0);
+	for (int i = 0; i < 100; i++)
+		sraw_turn();
+	assert_int_equal(sraw_maps(), before + 1);
+	tei_shm_revoke(o.pages, SLOT);
+	assert_int_equal(tei_shm_send(o.fd, &m, -1), 0);
+	while (sraw_maps() > before && tei_now_ms() < end)
+		sraw_turn();
+	assert_int_equal(sraw_maps(), before);
+	close(fd);
+	owner_close(&o);
+}
+
+static void barred_regions_give_way_to_others(void **state)
+{
+	struct shm_message m;
+	struct owner o;
+	struct wish w;
+	uint64_t id;
+	int got;
+
+	(void)state;
+	owner_open(&o);
+	for (id = 1; id <= SHM_VIEWS_MAX + 10; id++) {
+		wish_for(&w, &o, id, TEI_READ, SRAW_LEN);
+		sraw_receive(o.fd, &m, &got);
+		assert_int_equal(m.op, SHM_ASK);
+		assert_int_equal(m.id, id);
+		bar(&o, &w, id);
+	}
+	owner_close(&o);
+}
+
+/* The owner may have room by then. */
+static void barred_regions_are_asked_for_again(void **state)
+{
+	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
+	int fd = sraw_sealed(SRAW_LEN), got, rc;
+	struct shm_message m;
+	struct owner o;
+	struct wish w;
+
+	(void)state;
+	owner_open(&o);
+	wish(&w, &o, TEI_READ, SRAW_LEN);
+	bar(&o, &w, 9);
+	for (;;) {
+		wish_for(&w, &o, 9, TEI_READ, SRAW_LEN);
+		sraw_turn();
+		rc = tei_shm_receive(o.fd, &m, &got);
+		if (!rc)
+			break;
+		assert_int_equal(rc, -EAGAIN);
+		assert_true(sraw_turn_until(&w.slice->n_done, 1));
+		assert_int_equal(w.slice->err, -EOPNOTSUPP);
+		fake_slice_destroy(w.slice);
+		assert_true(tei_now_ms() < end);
+	}
+	grant(&o, fd);
+	assert_true(sraw_turn_until(&w.slice->n_done, 1));
+	assert_int_equal(w.slice->err, 0);
+	fake_slice_destroy(w.slice);
+	close(fd);
+	owner_close(&o);
+}
+
 /* ---- whom it attaches to ---- */
 
 static int connect_to(struct shm_address a)
@@ -505,6 +613,9 @@ int main(void)
 		T(what_is_revoked_is_not_touched),
 		T(who_is_fenced_touches_nothing_more),
 		T(mappings_that_fail_are_tried_again),
+		T(one_forget_frees_all_that_is_revoked),
+		T(barred_regions_give_way_to_others),
+		T(barred_regions_are_asked_for_again),
 		T(sockets_of_others_are_not_attached_to),
 	};
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -341,6 +342,35 @@ static void a_part_of_an_arena_is_not_handed_out(void **state)
 	sraw_unregion(id);
 }
 
+static int add_without_descriptors(uint32_t access)
+{
+	uint8_t key[SHM_KEY_LEN];
+	size_t len = sizeof(key);
+	int rc, next = dup(0); /* the lowest that is free */
+	struct rlimit limit, none;
+
+	assert_true(next > 3);
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = (rlim_t)next;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	rc = ops->region_add(sraw_rail.rail, 5, sraw_memory, SRAW_LEN, access,
+			     key, &len);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	return rc;
+}
+
+/* It would be slow, or not to be reached, for as long as it lives. */
+static void a_region_without_a_descriptor_is_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(add_without_descriptors(ANY), -EMFILE);
+	sraw_serves_honest_peers();
+	assert_int_equal(add_without_descriptors(TE_ACCESS_REMOTE_READ),
+			 -EMFILE);
+}
+
 static void who_asks_and_does_not_read_is_closed(void **state)
 {
 	struct shm_message m = {.op = SHM_ASK};
@@ -540,6 +570,17 @@ static void a_region_is_free_once_its_user_is_another_program(void **state)
 	child_end(&c);
 }
 
+static void a_process_is_known_by_when_it_began(void **state)
+{
+	const struct shm_host *host = &shm_rail(sraw_rail.rail)->host;
+
+	(void)state;
+	assert_true(tei_shm_is_process(host->pid, host->start));
+	assert_false(tei_shm_is_process(host->pid, host->start + 1));
+	/* Where /proc does not tell. */
+	assert_true(tei_shm_is_process(0x7fffffff, 1));
+}
+
 static void the_end_of_a_peer_is_heard(void **state)
 {
 	struct child c;
@@ -582,6 +623,7 @@ int main(void)
 		T(keys_that_are_made_up_are_given_nothing),
 		T(a_region_for_readers_cannot_be_written),
 		T(a_part_of_an_arena_is_not_handed_out),
+		T(a_region_without_a_descriptor_is_refused),
 		T(who_asks_and_does_not_read_is_closed),
 		T(nonsense_in_the_shared_page_harms_nobody),
 		T(a_chunk_under_way_is_waited_for),
@@ -589,6 +631,7 @@ int main(void)
 		T(a_peer_that_stopped_midway_is_quiet_once_it_went_on),
 		T(a_peer_that_becomes_another_program_midway_is_quiet),
 		T(a_region_is_free_once_its_user_is_another_program),
+		T(a_process_is_known_by_when_it_began),
 		T(the_end_of_a_peer_is_heard),
 		T(failing_allocations_leave_nothing),
 	};
