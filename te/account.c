@@ -154,17 +154,29 @@ bool tei_account_settle(struct tei_inbox *inbox, struct tei_account *account,
 
 /* ---- control thread ---- */
 
-void tei_account_rest(struct tei_inbox *inbox, struct tei_account *account)
+/* What its turn leaves is for others. */
+static void end_waiting(struct tei_inbox *inbox, struct tei_account *account,
+			bool only_turn)
 {
 	bool post;
 
 	tei_mutex_lock(&inbox->mu);
-	if (account->state == TEI_ACCOUNT_TURN)
+	if (!only_turn || account->state == TEI_ACCOUNT_TURN)
 		become_idle(inbox, account);
-	post = must_post(inbox); /* what is left of it is for others */
+	post = must_post(inbox);
 	tei_mutex_unlock(&inbox->mu);
 	if (post)
 		tei_loop_post(inbox->engine->loop, &inbox->turns.call);
+}
+
+void tei_account_rest(struct tei_inbox *inbox, struct tei_account *account)
+{
+	end_waiting(inbox, account, true);
+}
+
+void tei_account_give_up(struct tei_inbox *inbox, struct tei_account *account)
+{
+	end_waiting(inbox, account, false);
 }
 
 /* Its turn, if it had one, is noticed when it would have ended. */

@@ -72,6 +72,8 @@ struct tei_account *tei_account_make(struct tei_guest *guest);
 void tei_account_leave(struct tei_inbox *inbox, struct tei_account *account);
 /* It has no more to send just now: its turn is over, if it was its. */
 void tei_account_rest(struct tei_inbox *inbox, struct tei_account *account);
+/* Nobody is connected whom to tell of room; who comes again sends again. */
+void tei_account_give_up(struct tei_inbox *inbox, struct tei_account *account);
 /* Nobody is told any more. */
 void tei_turns_close(struct tei_turns *turns);
 /* visit_notify.c: messages of @guest may be accepted again. */

@@ -377,6 +377,9 @@ void tei_visitor_leave(struct tei_visitor *v)
 	tei_list_del(&v->link);
 	tei_list_del(&v->of_guest);
 	if (v->guest) {
+		if (v->guest->account && tei_list_empty(&v->guest->visitors))
+			tei_account_give_up(&v->engine->inbox,
+					    v->guest->account);
 		tei_guest_visitor_left(v);
 		tei_guest_release(v->engine, v->guest);
 	}

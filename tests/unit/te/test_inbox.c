@@ -1,102 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_inbox.c - notifications as frames by hand, and to oneself */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/fault.h"
 #include "te/backend.h"
-#include "te/engine.h"
-#include "te/notify.h"
-#include "tests/lib/wait.h"
-#include "tests/unit/te/rig.h"
-#include "tests/unit/te/visitor.h"
+#include "tests/unit/te/told.h"
 
-#define NOTIFY TE__CONTROL_TYPE__CONTROL_NOTIFY
-#define ROOM   TE__CONTROL_TYPE__CONTROL_ROOM
-
-#define SMALL                                                              \
-	"notify_queue", "4", "notify_queue_bytes", "64k", "notify_memory", \
-		"192k", "connect_timeout"
-static const char *const small[] = {SMALL, "60s", NULL};
-static const char *const hasty[] = {SMALL, "1s", NULL};
-static struct te_engine *engine;
-static uint8_t me[16] = {42}, other[16] = {43}, body[65536], bytes[70000];
-
-static int set_up(void **state)
-{
-	(void)state;
-	te_log_set_level(0); /* refusals are warned of, which is right */
-	engine = rig_engine(small);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	te_engine_destroy(engine);
-	return 0;
-}
-
-struct frame {
-	Te__Notify m;
-	ProtobufCBinaryData message[300];
-};
-
-/* @n messages of @len bytes, each begins with its number. */
-static void fill(struct frame *f, uint64_t first, size_t n, size_t len)
-{
-	te__notify__init(&f->m);
-	f->m.first = first;
-	f->m.epoch = 1;
-	f->m.message = f->message;
-	f->m.n_message = n;
-	for (size_t i = 0; i < n; i++) {
-		uint8_t *at = bytes + (len <= 8 ? i * 8 : 0);
-
-		*at = (uint8_t)(first + i);
-		f->message[i] = (ProtobufCBinaryData){len, at};
-	}
-}
-
-static void hear_notified(int fd, uint32_t status, uint64_t taken)
-{
-	size_t len = sizeof(body);
-	Te__Notified *m;
-
-	assert_int_equal(visitor_hear(fd, body, &len), NOTIFY);
-	m = te__notified__unpack(NULL, len, body);
-	assert_non_null(m);
-	assert_int_equal(m->status, status);
-	assert_int_equal(m->taken, taken);
-	te__notified__free_unpacked(m, NULL);
-}
-
-static void tell(int fd, uint64_t first, size_t n, uint64_t taken)
-{
-	struct frame f;
-
-	fill(&f, first, n, 8);
-	visitor_say(fd, NOTIFY, 7, &f.m.base);
-	hear_notified(fd, 0, taken);
-}
-
-static void expect(uint8_t number)
-{
-	struct te_notify message;
-
-	assert_int_equal(te_notify_take(engine, &message), 0);
-	assert_int_equal(*(const uint8_t *)message.bytes, number);
-	te_notify_free(&message);
-}
-
-static void expect_none(void)
-{
-	struct te_notify message;
-
-	assert_int_equal(te_notify_take(engine, &message), -EAGAIN);
-}
+static uint8_t me[16] = {42}, other[16] = {43};
 
 static void same_number_is_taken_once(void **state)
 {
@@ -161,135 +69,6 @@ static void full_inbox_says_when_it_has_room(void **state)
 	expect(6);
 	expect_none();
 	close(fd);
-}
-
-/* Two of these fit, of three senders. */
-static void say_long(int fd, uint64_t first, uint64_t taken)
-{
-	struct frame f;
-
-	fill(&f, first, 1, TE_NOTIFY_MAX);
-	visitor_say(fd, NOTIFY, 7, &f.m.base);
-	hear_notified(fd, 0, taken);
-}
-
-static void take_one(void)
-{
-	struct te_notify message;
-
-	assert_int_equal(te_notify_take(engine, &message), 0);
-	te_notify_free(&message);
-}
-
-static void hear_room(int fd)
-{
-	size_t len = sizeof(body);
-
-	assert_int_equal(visitor_hear(fd, body, &len), ROOM);
-}
-
-static void greet_three(int fd[3])
-{
-	uint8_t who[3][16] = {{1}, {2}, {3}};
-
-	for (int i = 0; i < 3; i++) {
-		fd[i] = visitor_greet(engine, who[i], NULL);
-		say_long(fd[i], 1, i < 2);
-	}
-}
-
-static void close_three(const int fd[3])
-{
-	for (int i = 0; i < 3; i++)
-		close(fd[i]);
-}
-
-static void memory_of_all_messages_is_bounded(void **state)
-{
-	int fd[3];
-
-	(void)state;
-	greet_three(fd);
-	take_one();
-	hear_room(fd[2]);
-	say_long(fd[2], 1, 1);
-	close_three(fd);
-}
-
-static void who_waits_for_memory_is_not_overtaken(void **state)
-{
-	int fd[3];
-
-	(void)state;
-	greet_three(fd);
-	take_one();
-	say_long(fd[0], 2, 1); /* it is the third one's turn */
-	hear_room(fd[2]);
-	say_long(fd[2], 1, 1);
-	take_one();
-	hear_room(fd[0]);
-	say_long(fd[0], 2, 2);
-	close_three(fd);
-}
-
-static uint64_t say_and_hear(int fd, uint64_t first)
-{
-	uint8_t answer[64];
-	size_t len = sizeof(answer);
-	Te__Notified *m;
-	struct frame f;
-	uint64_t taken;
-
-	fill(&f, first, 1, TE_NOTIFY_MAX);
-	visitor_say(fd, NOTIFY, 7, &f.m.base);
-	assert_int_equal(visitor_hear(fd, answer, &len), NOTIFY);
-	m = te__notified__unpack(NULL, len, answer);
-	assert_non_null(m);
-	taken = m->taken;
-	te__notified__free_unpacked(m, NULL);
-	return taken;
-}
-
-static void who_does_not_use_its_turn_holds_nobody_up_for_long(void **state)
-{
-	int fd[3];
-
-	(void)state;
-	te_engine_destroy(engine);
-	engine = rig_engine(hasty);
-	greet_three(fd);
-	take_one();
-	hear_room(fd[2]);
-	while (say_and_hear(fd[0], 2) != 2)
-		hear_room(fd[0]);
-	close_three(fd);
-}
-
-/* However short their messages: each has an account, too. */
-static void memory_of_many_senders_is_bounded(void **state)
-{
-	size_t most = 196608 / sizeof(struct tei_account), n = 0;
-	uint8_t who[16] = {45};
-	bool taken = true;
-
-	(void)state;
-	for (uint32_t i = 0; taken && n <= most; i++) {
-		uint8_t answer[64];
-		size_t len = sizeof(answer);
-		struct frame f;
-		int fd;
-
-		memcpy(who + 1, &i, sizeof(i));
-		fd = visitor_greet(engine, who, NULL);
-		fill(&f, 1, 1, 1);
-		visitor_say(fd, NOTIFY, 7, &f.m.base);
-		assert_int_equal(visitor_hear(fd, answer, &len), NOTIFY);
-		taken = len > 0; /* the number taken is 1, not 0 */
-		n += taken;
-		close(fd);
-	}
-	assert_false(taken);
-	assert_true(n > 100);
 }
 
 static void count_losses(void *arg)
@@ -520,19 +299,12 @@ static void long_message_to_oneself_waits_quietly(void **state)
 		te_batch_destroy(batch[i]);
 }
 
-#define WITH_ENGINE(test) \
-	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_ENGINE(same_number_is_taken_once),
 		WITH_ENGINE(numbers_are_each_ones_own),
 		WITH_ENGINE(full_inbox_says_when_it_has_room),
-		WITH_ENGINE(memory_of_all_messages_is_bounded),
-		WITH_ENGINE(who_waits_for_memory_is_not_overtaken),
-		WITH_ENGINE(who_does_not_use_its_turn_holds_nobody_up_for_long),
-		WITH_ENGINE(memory_of_many_senders_is_bounded),
 		WITH_ENGINE(guests_that_left_are_remembered_up_to_a_number),
 		WITH_ENGINE(no_event_where_there_are_no_descriptors),
 		WITH_ENGINE(ended_epoch_is_refused),
