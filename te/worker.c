@@ -10,7 +10,6 @@
 
 #define SPIN_WAIT    1000 /* tries to get the token before sleeping */
 #define ROUNDS_MAX   4    /* of who submits, for others that submit */
-#define TAIL_LEAST   (64u << 10)
 #define TAIL_MOST    (2u << 20)
 #define HOT_GAP      (200 * TEI_NS_PER_US)
 #define HOT_IN_A_ROW 8u
@@ -80,8 +79,9 @@ static void ask_for_naps(struct tei_worker *w)
 
 /*
  * What is owed soon is waited for awake: at a few GB/s the last megabytes take
- * a fraction of a millisecond, and waking up is no small part of that. Ahead of
- * them the kernel's buffers bridge our sleep.
+ * a fraction of a millisecond, and so does waking up a peer that has been idle;
+ * our own waking up would come on top. Ahead of the last megabytes the kernel's
+ * buffers bridge our sleep.
  */
 static struct tei_spin *spin_of(struct tei_worker *w)
 {
@@ -89,8 +89,7 @@ static struct tei_spin *spin_of(struct tei_worker *w)
 
 	for (uint32_t i = 0; i < w->n_rails; i++)
 		owed += w->rails[i]->posted_bytes;
-	return owed > TAIL_LEAST && owed <= TAIL_MOST ? &w->spin_tail
-						      : &w->spin_waiting;
+	return owed <= TAIL_MOST ? &w->spin_tail : &w->spin_waiting;
 }
 
 bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
