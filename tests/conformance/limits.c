@@ -213,8 +213,9 @@ static void connections_without_descriptors_wait_for_some(void **state)
 	stranger = rig_engine("127.0.0.1");
 	memory = rig_memory(met, sizeof(bytes));
 	rig_region(met, memory, sizeof(bytes), RIG_ANY, NULL);
-	assert_int_equal(
-		te_segment_open(r.user, te_engine_name(met), 0, &segment), 0);
+	assert_int_equal(te_segment_open(r.user, te_engine_name(met),
+					 RIG_WAIT_MS, &segment),
+			 0);
 	assert_int_equal(te_batch_create(r.user, 1, &batch), 0);
 	request = rig_request(&r, TE_WRITE, memory, &piece);
 	request.segment = segment;
@@ -233,9 +234,9 @@ static void connections_without_descriptors_wait_for_some(void **state)
 	assert_int_equal(te_batch_result(batch, 0, &done), 0);
 	assert_int_equal(done.error, 0);
 	rig_check(memory, sizeof(bytes), 7);
-	assert_int_equal(
-		te_segment_open(r.user, te_engine_name(stranger), 0, &other),
-		0);
+	assert_int_equal(te_segment_open(r.user, te_engine_name(stranger),
+					 RIG_WAIT_MS, &other),
+			 0);
 	works(&r, 9);
 	te_batch_destroy(batch);
 	te_engine_destroy(met);
@@ -399,15 +400,6 @@ static void engine_ends_though_a_forked_child_lives(void **state)
 
 /* ---- engines that end in the middle ---- */
 
-static bool is_all(const uint8_t *bytes, uint8_t value)
-{
-	size_t n = 0;
-
-	while (n < RIG_LEN && bytes[n] == value)
-		n++;
-	return n == RIG_LEN;
-}
-
 static void *destroy(void *engine)
 {
 	te_engine_destroy(engine);
@@ -429,10 +421,10 @@ static void engine_may_be_destroyed_with_its_requests_in_flight(void **state)
 		memset(r.local, 0x77, RIG_LEN);
 		r.user = rig_engine("127.0.0.1");
 		assert_int_equal(te_segment_open(r.user,
-						 te_engine_name(r.owner), 0,
-						 &r.segment),
+						 te_engine_name(r.owner),
+						 RIG_WAIT_MS, &r.segment),
 				 0);
-		assert_true(is_all(r.local, 0x77));
+		assert_true(rig_is_all(r.local, 0x77));
 	}
 	works(&r, 4);
 	rig_close(&r);
@@ -456,7 +448,7 @@ static void both_ends_may_be_destroyed_at_once(void **state)
 		pthread_join(thread, NULL);
 		if (!rig_arena) /* arenas go with their engine */
 			memset(r.memory, 0x55, RIG_LEN);
-		assert_true(is_all(r.local, 0x77));
+		assert_true(rig_is_all(r.local, 0x77));
 		rig_memory_free(NULL, r.memory);
 		free(r.local);
 	}

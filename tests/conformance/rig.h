@@ -18,7 +18,7 @@
 #include "tests/lib/test.h"
 
 #define RIG_LEN     ((size_t)8 << 20) /* bytes of the owner's open region */
-#define RIG_WAIT_MS 60000
+#define RIG_WAIT_MS 200000
 #define RIG_ANY     (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
 
 struct rig {
@@ -58,6 +58,8 @@ te_region_id rig_region(struct te_engine *owner, void *addr, uint64_t length,
 /* Bytes that depend on @seed, and whether they are there. */
 void rig_fill(uint8_t *bytes, size_t len, unsigned int seed);
 void rig_check(const uint8_t *bytes, size_t len, unsigned int seed);
+/* Whether all RIG_LEN bytes are @value. */
+bool rig_is_all(const uint8_t *bytes, uint8_t value);
 
 /* A request of one piece. */
 struct te_request rig_request(const struct rig *r, uint32_t op,

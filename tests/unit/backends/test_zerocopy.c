@@ -45,11 +45,15 @@ static const struct tcp_zerocopy *lent_by(const struct tei_endpoint *ep)
 	return tcp_endpoint(ep)->lanes[0]->zerocopy;
 }
 
+/* Unlike secrets. */
 static void fill(void)
 {
-	raw_fill_random(local, BIG);
-	for (size_t i = 0; i < BIG; i++)
-		local[i] &= 0x7f; /* unlike secrets */
+	for (uint64_t i = 0; i < BIG / 8; i++) {
+		uint64_t word = (i + 1) * 0x9e3779b97f4a7c15;
+
+		word &= 0x7f7f7f7f7f7f7f7f;
+		memcpy(local + 8 * i, &word, 8);
+	}
 	memset(remote, 0, BIG);
 }
 
@@ -199,8 +203,8 @@ static void reads_no_secrets(struct met *m)
 
 	do {
 		n = recv(m->fd, bytes, sizeof(bytes), 0);
-		for (ssize_t i = 0; i < n; i++)
-			assert_int_not_equal(bytes[i], SECRETS);
+		if (n > 0)
+			assert_null(memchr(bytes, SECRETS, (size_t)n));
 		if (n < 0 && errno != EAGAIN)
 			return;
 		raw_turn();

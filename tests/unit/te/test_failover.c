@@ -32,8 +32,7 @@ static int set_up(void **state)
 	memory = calloc(1, LEN);
 	local = malloc(LEN);
 	assert_true(memory && local);
-	for (size_t i = 0; i < LEN; i++)
-		local[i] = (uint8_t)(i * 2654435761u >> 13);
+	rig_fill(local, LEN);
 	owner = rig_engine(quick);
 	user = rig_engine(quick);
 	region = rig_region(owner, memory, LEN, RIG_ANY);
@@ -257,7 +256,7 @@ static void stalled_request_ends_at_its_deadline(void **state)
 
 	(void)state;
 	atomic_store(&fake.stall, true);
-	c = run(TE_WRITE, LEN, 50, 0);
+	c = run(TE_WRITE, LEN, 1000, 0); /* long since on its way */
 	assert_int_equal(c.error, -ETIMEDOUT);
 	assert_int_equal(c.flags, 0);
 	c = run(TE_READ, LEN, 50, 0);
@@ -328,7 +327,7 @@ static void write_whose_drop_never_comes_ends_loud(void **state)
 	(void)state;
 	atomic_store(&fake.hold_drop, true);
 	atomic_store(&fake.break_after, 1);
-	c = run(TE_WRITE, LEN, 200, 0);
+	c = run(TE_WRITE, LEN, 1000, 0);
 	assert_int_equal(c.error, -ETIMEDOUT);
 	assert_int_equal(c.flags, 0);
 }
