@@ -17,7 +17,7 @@ static struct master master;
 static int start(void **state)
 {
 	(void)state;
-	master_start(&master, (const char *const[]){"-client_ttl=4", NULL});
+	master_start(&master, (const char *const[]){"-client_ttl=20", NULL});
 	return 0;
 }
 
@@ -50,8 +50,8 @@ static void hello_tells_what_a_member_needs(void **state)
 	assert_int_not_equal(reply->epoch, 0);
 	assert_int_equal(reply->group.len, TEI_STORE_GROUP_LEN);
 	assert_memory_not_equal(reply->group.data, none, sizeof(none));
-	assert_int_equal(reply->heartbeat_ms, 400);
-	assert_int_equal(reply->client_ttl_ms, 4000);
+	assert_int_equal(reply->heartbeat_ms, 2000);
+	assert_int_equal(reply->client_ttl_ms, 20000);
 	caller_free(reply);
 	caller_close(c);
 }

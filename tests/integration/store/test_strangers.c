@@ -84,12 +84,12 @@ static int attempt(struct te_engine *engine, const char *name, uint32_t op,
 		.remote = remote,
 		.pieces = &piece,
 		.n_pieces = 1,
-		.timeout_ms = 5000,
+		.timeout_ms = 30000,
 	};
 	struct te_completion done;
 	struct te_batch *batch;
 
-	assert_int_equal(te_segment_open(engine, name, 5000, &req.segment), 0);
+	assert_int_equal(te_segment_open(engine, name, 30000, &req.segment), 0);
 	assert_int_equal(te_batch_create(engine, 1, &batch), 0);
 	assert_int_equal(te_batch_submit(batch, &req, 1), 0);
 	assert_int_equal(te_batch_wait(batch, UINT32_MAX), 0);
@@ -170,7 +170,7 @@ static void a_stranger_sees_no_regions_of_the_pool(void **state)
 
 	assert_int_equal(pool_put(w->member, "b", "x", 1), 0);
 	(void)find(w->member, "b", engine, sizeof(engine));
-	assert_int_equal(te_segment_open(w->stranger, engine, 5000, &segment),
+	assert_int_equal(te_segment_open(w->stranger, engine, 30000, &segment),
 			 0);
 	assert_int_equal(te_segment_regions(w->stranger, segment, NULL, &n), 0);
 	assert_int_equal(n, 0);
@@ -210,7 +210,7 @@ static void try_stolen_key(struct world *w, struct te_store *owner,
 	uint64_t address = find(member, "a", engine, sizeof(engine)), before;
 	te_segment_id open;
 
-	assert_int_equal(te_segment_open(w->stranger, engine, 5000, &open), 0);
+	assert_int_equal(te_segment_open(w->stranger, engine, 30000, &open), 0);
 	leak_regions(te_store_engine(member), w->stranger, engine);
 	before = figure(te_store_engine(owner), counter);
 	assert_true(

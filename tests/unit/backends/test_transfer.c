@@ -18,6 +18,7 @@
 #include <cmocka.h>
 #include <te/te.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
 #include "tests/unit/backends/fake_core.h"
@@ -537,6 +538,7 @@ static void remove_victim(unsigned int n)
 static void region_may_go_in_the_middle(void **state)
 {
 	struct fake_pair p;
+	uint64_t end;
 	int err;
 
 	(void)state;
@@ -551,8 +553,9 @@ static void region_may_go_in_the_middle(void **state)
 		fake_on_pin = remove_victim;
 		s = fake_slice_create(&p, op, victim, at(0), &iov, 1);
 		assert_int_equal(fake_post(&p, s), 0);
-		for (int k = 0;
-		     k < 2000 && !s->n_done && !p.initiator_link.n_down; k++)
+		end = tei_now_ms() + FAKE_LIMIT_MS;
+		while (!s->n_done && !p.initiator_link.n_down &&
+		       tei_now_ms() < end)
 			fake_progress(&p);
 		fake_on_pin = NULL;
 		/* A read may be cut off where its frame cannot be finished. */

@@ -60,7 +60,7 @@ static void names_and_numbers_are_found(void **state)
 	assert_int_equal(s.rc, 0);
 	assert_true(tei_loop_do(s.loop, do_start, &t));
 	assert_int_equal(t.rc, 0);
-	assert_true(test_wait_until(all_found, &wanted, 20000));
+	assert_true(test_wait_until(all_found, &wanted, 60000));
 	assert_true(tei_loop_do(s.loop, do_stop, &s));
 	assert_true(tei_loop_do(s.loop, do_stop, &t));
 	tei_loop_stop(s.loop);

@@ -280,7 +280,7 @@ static void all_time_out_together(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < N; i++)
-		requests[i].timeout_ms = 300;
+		requests[i].timeout_ms = 1000; /* after they merged */
 	submit_stalled();
 	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
 	for (uint32_t i = 0; i < N; i++)

@@ -206,7 +206,7 @@ static void full_queue_holds_up_until_the_deadline(void **state)
 		submit_number(batch, &n[i], 0);
 	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
 	/* It has been sent, and may arrive; what comes after it has not. */
-	submit_number(batch, &n[8], 100);
+	submit_number(batch, &n[8], 1000);
 	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
 	assert_int_equal(error_of(batch, 8), -ETIMEDOUT);
 	assert_int_equal(flags_of(batch, 8), 0);

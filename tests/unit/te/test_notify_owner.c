@@ -15,14 +15,14 @@ static te_segment_id segment;
 
 static void start(const struct owner_script *scripts)
 {
-	static const char *const quick[] = {"connect_timeout", "300ms", NULL};
+	static const char *const quick[] = {"connect_timeout", "2s", NULL};
 
 	te_log_set_level(0);
 	memset(&owner, 0, sizeof(owner));
 	engine = rig_engine(quick);
 	owner_start(&owner, 2, scripts);
-	assert_int_equal(te_segment_open(engine, owner.name, 5000, &segment),
-			 0);
+	assert_int_equal(
+		te_segment_open(engine, owner.name, RIG_WAIT_MS, &segment), 0);
 }
 
 static void stop(void)
@@ -47,7 +47,7 @@ static void expect(const struct owner_script *scripts, int error,
 	struct te_completion c;
 
 	start(scripts);
-	c = notify(error == -ETIMEDOUT ? 300 : 60000);
+	c = notify(error == -ETIMEDOUT ? 1000 : 60000);
 	assert_int_equal(c.error, error);
 	assert_int_equal(c.flags, flags);
 	if (error == -ETIMEDOUT) /* it was not just left waiting */

@@ -170,7 +170,7 @@ static void requests_to_a_silent_owner_end_at_their_deadline(void **state)
 
 	set_up(state);
 	owner_start(&o, 2, NULL);
-	assert_int_equal(te_segment_open(engine, o.name, 2000, &id), 0);
+	assert_int_equal(te_segment_open(engine, o.name, RIG_WAIT_MS, &id), 0);
 	request = rig_request(id, TE_WRITE, (void *)4096, &piece);
 	request.timeout_ms = 700;
 	done = rig_run(engine, &request);

@@ -22,7 +22,7 @@
 #define N_MOVERS   6
 #define N_BATCH    24
 #define TIMEOUT_MS 60000
-#define LATE_MS    15000 /* sanitizers and busy machines included */
+#define LATE_MS    60000 /* sanitizers and busy machines included */
 
 static struct te_engine *owner, *user;
 static uint8_t *memory, *own_memory;
