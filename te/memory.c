@@ -28,7 +28,8 @@
 #include "te/backend.h"
 #include "te/engine.h"
 
-#define HUGE_PAGE ((size_t)2 << 20)
+#define HUGE_PAGE  ((size_t)2 << 20)
+#define FAILED_MAX 16 /* huge pages that were not to be had */
 
 #ifndef MADV_POPULATE_WRITE /* since Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
@@ -123,13 +124,17 @@ static bool populate_huge(char *at)
 	       !madvise(at, HUGE_PAGE, MADV_COLLAPSE);
 }
 
+/* Looking for each huge page takes long where memory is in pieces. */
 static int populate(const struct memory *memory)
 {
 	char *at = memory->addr, *end = at + memory->length;
+	int n_failed = 0;
 
-	while ((size_t)(end - at) >= HUGE_PAGE && populate_huge(at))
-		at += HUGE_PAGE;
-	return at < end ? populate_plain(at, (size_t)(end - at)) : 0;
+	for (; (size_t)(end - at) >= HUGE_PAGE; at += HUGE_PAGE) {
+		if (!populate_huge(at) && ++n_failed == FAILED_MAX)
+			break;
+	}
+	return populate_plain(memory->addr, memory->length);
 }
 
 /* One more seal may follow for readers only, so the set is left open. */
