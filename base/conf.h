@@ -94,6 +94,13 @@ void tei_conf_markdown(const struct tei_conf *c, FILE *out);
  * the exit code (0 after help and version, 2 after an error).
  */
 int tei_conf_main(struct tei_conf *c, int argc, char **argv, const char *about);
+/*
+ * The whole of a main(): tei_conf_init() with the rows and values that @c has,
+ * tei_conf_main(), and, unless that was all, @run. Returns the exit code: that
+ * of @run, or as tei_conf_main(), 1 when there is no memory.
+ */
+int tei_conf_program(struct tei_conf *c, int argc, char **argv,
+		     const char *about, int (*run)(const struct tei_conf *c));
 
 /* Parsers on their own. 0, -EINVAL, -ERANGE. */
 int tei_parse_size(const char *text, uint64_t *out);

@@ -131,3 +131,20 @@ int tei_conf_main(struct tei_conf *c, int argc, char **argv, const char *about)
 		printf("%s %s\n", program, TE_VERSION);
 	return 0;
 }
+
+int tei_conf_program(struct tei_conf *c, int argc, char **argv,
+		     const char *about, int (*run)(const struct tei_conf *c))
+{
+	int code;
+
+	if (tei_conf_init(c, c->rows, c->n, c->values)) {
+		fprintf(stderr, "%s: out of memory\n",
+			program_name(argc > 0 ? argv[0] : "te"));
+		return 1;
+	}
+	code = tei_conf_main(c, argc, argv, about);
+	if (code < 0)
+		code = run(c);
+	tei_conf_fini(c);
+	return code;
+}

@@ -261,17 +261,8 @@ static int run(const struct tei_conf *conf)
 int main(int argc, char **argv)
 {
 	struct settings settings;
-	struct tei_conf conf;
-	int code;
+	struct tei_conf conf = {rows, sizeof(rows) / sizeof(rows[0]),
+				&settings};
 
-	if (tei_conf_init(&conf, rows, sizeof(rows) / sizeof(rows[0]),
-			  &settings)) {
-		(void)fprintf(stderr, "mooncake_client: out of memory\n");
-		return 1;
-	}
-	code = tei_conf_main(&conf, argc, argv, ABOUT);
-	if (code < 0)
-		code = run(&conf);
-	tei_conf_fini(&conf);
-	return code;
+	return tei_conf_program(&conf, argc, argv, ABOUT, run);
 }

@@ -135,29 +135,24 @@ release:
 	return code;
 }
 
+static int run(const struct tei_conf *conf)
+{
+	struct tei_loop *loop;
+	int code;
+
+	if (tei_loop_create_bare(&loop) < 0) {
+		fprintf(stderr, "mooncake_master: cannot start a loop\n");
+		return 1;
+	}
+	code = serve(conf, loop);
+	tei_loop_destroy(loop);
+	return code;
+}
+
 int main(int argc, char **argv)
 {
 	struct tei_server_settings settings;
-	struct tei_loop *loop;
-	struct tei_conf conf;
-	int code;
+	struct tei_conf conf = {tei_server_rows, tei_server_n_rows, &settings};
 
-	if (tei_conf_init(&conf, tei_server_rows, tei_server_n_rows,
-			  &settings) < 0) {
-		fprintf(stderr, "mooncake_master: out of memory\n");
-		return 1;
-	}
-	code = tei_conf_main(&conf, argc, argv, ABOUT);
-	if (code >= 0)
-		goto fini;
-	code = 1;
-	if (tei_loop_create_bare(&loop) < 0) {
-		fprintf(stderr, "mooncake_master: cannot start a loop\n");
-		goto fini;
-	}
-	code = serve(&conf, loop);
-	tei_loop_destroy(loop);
-fini:
-	tei_conf_fini(&conf);
-	return code;
+	return tei_conf_program(&conf, argc, argv, ABOUT, run);
 }

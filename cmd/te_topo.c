@@ -97,8 +97,9 @@ static int show(const struct settings *s, const struct te_topo *topo)
 	return rc ? 1 : 0;
 }
 
-static int run(const struct settings *s)
+static int run(const struct tei_conf *conf)
 {
+	const struct settings *s = conf->values;
 	const struct te_topo_source source = {
 		.json = s->from,
 		.sysfs_root = s->sysfs,
@@ -126,17 +127,8 @@ static int run(const struct settings *s)
 int main(int argc, char **argv)
 {
 	struct settings settings;
-	struct tei_conf conf;
-	int code;
+	struct tei_conf conf = {rows, sizeof(rows) / sizeof(rows[0]),
+				&settings};
 
-	if (tei_conf_init(&conf, rows, sizeof(rows) / sizeof(rows[0]),
-			  &settings)) {
-		(void)fprintf(stderr, "te-topo: out of memory\n");
-		return 1;
-	}
-	code = tei_conf_main(&conf, argc, argv, ABOUT);
-	if (code < 0)
-		code = run(&settings);
-	tei_conf_fini(&conf);
-	return code;
+	return tei_conf_program(&conf, argc, argv, ABOUT, run);
 }

@@ -85,21 +85,9 @@ int tei_report_json(const char *program, json_t *object)
 	return 0;
 }
 
-int tei_tool_main(const struct tei_setting *rows, size_t n, void *options,
-		  int argc, char **argv, const char *about,
-		  int (*run)(void *options))
+int tei_tool_main(struct tei_conf *conf, int argc, char **argv,
+		  const char *about, int (*run)(const struct tei_conf *conf))
 {
-	struct tei_conf conf;
-	int code;
-
 	signal(SIGPIPE, SIG_IGN);
-	if (tei_conf_init(&conf, rows, n, options)) {
-		fprintf(stderr, "%s: out of memory\n", argv[0]);
-		return 1;
-	}
-	code = tei_conf_main(&conf, argc, argv, about);
-	if (code < 0)
-		code = run(options);
-	tei_conf_fini(&conf);
-	return code;
+	return tei_conf_program(conf, argc, argv, about, run);
 }

@@ -22,13 +22,11 @@ int tei_sizes_parse(const char *program, const char *setting, const char *text,
 		    uint64_t max, uint64_t out[TEI_SIZES_MAX]);
 
 /*
- * What every main() here does: read the settings rows[n] into @options and,
- * unless that was all, call @run with them. Returns the exit code. SIGPIPE is
- * ignored, so that a helper that died is an error and not our end.
+ * What every main() here does: as tei_conf_program(), but SIGPIPE is ignored,
+ * so that a helper that died is an error and not our end.
  */
-int tei_tool_main(const struct tei_setting *rows, size_t n, void *options,
-		  int argc, char **argv, const char *about,
-		  int (*run)(void *options));
+int tei_tool_main(struct tei_conf *conf, int argc, char **argv,
+		  const char *about, int (*run)(const struct tei_conf *conf));
 
 /*
  * Print an object to stdout and take the caller's reference. -ENOMEM when it

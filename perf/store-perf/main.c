@@ -401,9 +401,9 @@ static enum client_op op_of(const char *name)
 	return strcmp(name, "put") ? CLIENT_EXIST : CLIENT_PUT;
 }
 
-static int run_role(void *options)
+static int run_role(const struct tei_conf *conf)
 {
-	struct options *o = options;
+	struct options *o = conf->values;
 	struct run *run;
 	int rc;
 
@@ -426,7 +426,7 @@ static int run_role(void *options)
 int main(int argc, char **argv)
 {
 	static struct options options;
+	struct tei_conf conf = {rows, sizeof(rows) / sizeof(*rows), &options};
 
-	return tei_tool_main(rows, sizeof(rows) / sizeof(*rows), &options, argc,
-			     argv, about, run_role);
+	return tei_tool_main(&conf, argc, argv, about, run_role);
 }

@@ -106,9 +106,9 @@ static const struct tei_setting rows[] = {
 };
 /* clang-format on */
 
-static int run_role(void *options)
+static int run_role(const struct tei_conf *conf)
 {
-	struct options *o = options;
+	struct options *o = conf->values;
 
 	if (!strcmp(o->role, "reference"))
 		return tei_reference_peer_main(o->working_set, o->pin,
@@ -127,7 +127,7 @@ static int run_role(void *options)
 int main(int argc, char **argv)
 {
 	static struct options options;
+	struct tei_conf conf = {rows, sizeof(rows) / sizeof(*rows), &options};
 
-	return tei_tool_main(rows, sizeof(rows) / sizeof(*rows), &options, argc,
-			     argv, about, run_role);
+	return tei_tool_main(&conf, argc, argv, about, run_role);
 }

@@ -99,9 +99,9 @@ static int replay_file(const struct options *o, const char *path, double rate)
 	return code;
 }
 
-static int run(void *options)
+static int run(const struct tei_conf *conf)
 {
-	const struct options *o = options;
+	const struct options *o = conf->values;
 	char path[PATH_MAX];
 	double rate;
 
@@ -126,7 +126,7 @@ static int run(void *options)
 int main(int argc, char **argv)
 {
 	static struct options options;
+	struct tei_conf conf = {rows, sizeof(rows) / sizeof(*rows), &options};
 
-	return tei_tool_main(rows, sizeof(rows) / sizeof(*rows), &options, argc,
-			     argv, about, run);
+	return tei_tool_main(&conf, argc, argv, about, run);
 }
