@@ -8,14 +8,10 @@
 #ifndef TESTS_UNIT_TE_MESSAGES_H
 #define TESTS_UNIT_TE_MESSAGES_H
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/lib/wait.h"
-#include "tests/unit/te/fake.h"
-#include "tests/unit/te/rig.h"
 
 #define LEN ((size_t)1 << 20)
+#include "tests/unit/te/pair.h"
 
 static const char *const quick[] = {"connect_timeout",
 				    "300ms",
@@ -24,35 +20,11 @@ static const char *const quick[] = {"connect_timeout",
 				    "notify_queue",
 				    "8",
 				    NULL};
-static struct te_engine *owner, *user;
-static te_segment_id segment;
-static uint8_t *memory, *local;
 
 static inline int set_up(void **state)
 {
 	(void)state;
-	te_log_set_level(0);
-	fake_reset();
-	memory = calloc(1, LEN);
-	local = malloc(LEN);
-	assert_true(memory && local);
-	memset(local, 0x5a, LEN);
-	owner = rig_engine(quick);
-	user = rig_engine(quick);
-	rig_region(owner, memory, LEN, RIG_ANY);
-	segment = rig_segment(user, owner);
-	return 0;
-}
-
-static inline int tear_down(void **state)
-{
-	(void)state;
-	fake_reset();
-	te_engine_destroy(user);
-	te_engine_destroy(owner);
-	free(memory);
-	free(local);
-	return 0;
+	return pair_open(quick);
 }
 
 static inline struct te_batch *make_batch(uint32_t capacity)
@@ -128,6 +100,6 @@ static inline void expect_numbers(uint32_t n)
 }
 
 #define WITH_ENGINES(test) \
-	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	cmocka_unit_test_setup_teardown(test, set_up, pair_close)
 
 #endif

@@ -8,19 +8,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/wait.h"
-#include "tests/unit/te/fake.h"
-#include "tests/unit/te/rig.h"
 
 #define LEN ((size_t)8 << 20)
-
-static struct te_engine *owner, *user;
-static te_segment_id segment;
-static te_region_id region;
-static uint8_t *memory, *local;
+#include "tests/unit/te/pair.h"
 
 static int set_up(void **state)
 {
@@ -28,26 +21,8 @@ static int set_up(void **state)
 					    "suspect_after", "100ms", NULL};
 
 	(void)state;
-	fake_reset();
-	memory = calloc(1, LEN);
-	local = malloc(LEN);
-	assert_true(memory && local);
+	(void)pair_open(quick);
 	rig_fill(local, LEN);
-	owner = rig_engine(quick);
-	user = rig_engine(quick);
-	region = rig_region(owner, memory, LEN, RIG_ANY);
-	segment = rig_segment(user, owner);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	fake_reset();
-	te_engine_destroy(user);
-	te_engine_destroy(owner);
-	free(memory);
-	free(local);
 	return 0;
 }
 
@@ -489,7 +464,7 @@ static void engine_with_stalled_requests_is_destroyed(void **state)
 }
 
 #define WITH_ENGINES(test) \
-	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	cmocka_unit_test_setup_teardown(test, set_up, pair_close)
 
 int main(void)
 {

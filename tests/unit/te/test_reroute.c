@@ -8,48 +8,22 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/net.h"
 #include "tests/lib/wait.h"
-#include "tests/unit/te/fake.h"
-#include "tests/unit/te/rig.h"
 
 #define LEN ((size_t)8 << 20)
+#include "tests/unit/te/pair.h"
 
 static const char *const quick[] = {"connect_timeout", "300ms", "suspect_after",
 				    "100ms", NULL};
-static struct te_engine *owner, *user;
-static te_segment_id segment;
-static uint8_t *memory, *local;
 
 static int set_up(void **state)
 {
 	(void)state;
-	fake_reset();
-	memory = calloc(1, LEN);
-	local = malloc(LEN);
-	assert_true(memory && local);
-	memset(local, 0x5a, LEN);
-	owner = rig_engine(quick);
-	user = rig_engine(quick);
-	rig_region(owner, memory, LEN, RIG_ANY);
-	segment = rig_segment(user, owner);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	fake_reset();
-	te_engine_destroy(user);
-	te_engine_destroy(owner);
-	free(memory);
-	free(local);
-	return 0;
+	return pair_open(quick);
 }
 
 static uint64_t n_rerouted(void)
@@ -209,7 +183,7 @@ static void stranger_at_another_address_is_no_restart(void **state)
 }
 
 #define WITH_ENGINES(test) \
-	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	cmocka_unit_test_setup_teardown(test, set_up, pair_close)
 
 int main(void)
 {

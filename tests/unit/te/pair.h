@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pair.h - an owner and a user by fake rails, for the tests of one program
+ *
+ * Who includes it says before how many bytes LEN are: the owner's memory, all
+ * of it a region, and as many of the user's.
+ */
+#ifndef TESTS_UNIT_TE_PAIR_H
+#define TESTS_UNIT_TE_PAIR_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/te/fake.h"
+#include "tests/unit/te/rig.h"
+
+static struct te_engine *owner, *user;
+static te_segment_id segment;
+static te_region_id region;
+static uint8_t *memory, *local;
+
+/* @settings: as of rig_engine(). */
+static inline int pair_open(const char *const settings[])
+{
+	te_log_set_level(0);
+	fake_reset();
+	memory = calloc(1, LEN);
+	local = malloc(LEN);
+	assert_true(memory && local);
+	memset(local, 0x5a, LEN);
+	owner = rig_engine(settings);
+	user = rig_engine(settings);
+	region = rig_region(owner, memory, LEN, RIG_ANY);
+	segment = rig_segment(user, owner);
+	return 0;
+}
+
+static inline int pair_close(void **state)
+{
+	(void)state;
+	fake_reset();
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	free(memory);
+	free(local);
+	return 0;
+}
+
+#endif
