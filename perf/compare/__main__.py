@@ -3,8 +3,9 @@
 
 Rounds are interleaved: in each round every peer does a work once, one after
 the other, so that a change of the machine's mood meets them all. The table
-shows medians with (min..max) and how many times the peer's figure ours is;
-beyond 1 we are better, also for latencies. What is not installed is named.
+shows medians with (min..max) and how many times the peer's figure ours is,
+the median of the rounds; beyond 1 we are better, also for latencies. What is
+not installed is named.
 
     python3 perf/compare --peers-python VENV/bin/python --rounds 5
 
@@ -26,48 +27,69 @@ if not __package__:  # run as `python3 perf/compare`
     __package__ = "compare"
 
 from .peers import Peer, all_peers  # noqa: E402
-from .work import WORKING_SET, WORKS, Result, Skip, Work  # noqa: E402
+from .work import WORKING_SET, WORKS, Result, Skip, Unfit, Work  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 class Cell:
-    """What one peer gave for one work."""
+    """What one peer gave for one work, by round."""
 
     def __init__(self) -> None:
-        self.results: list[Result] = []
+        self.results: dict[int, Result] = {}
         self.why = ""
+        self.unfit = False
 
-    def median(self) -> float | None:
-        values = [r.value for r in self.results]
-        return statistics.median(values) if values else None
+    def values(self) -> list[float]:
+        return [r.value for r in self.results.values()]
 
     def cpu(self) -> float | None:
-        values = [r.cpu_s_per_gb for r in self.results
+        values = [r.cpu_s_per_gb for r in self.results.values()
                   if r.cpu_s_per_gb is not None]
         return statistics.median(values) if values else None
 
     def text(self) -> str:
-        values = [r.value for r in self.results]
+        values = self.values()
         if not values:
             return "-"
-        return (f"{statistics.median(values):.3g} "
-                f"({min(values):.3g}..{max(values):.3g})")
+        return (f"{digits(statistics.median(values))} "
+                f"({digits(min(values))}..{digits(max(values))})")
 
     def as_json(self) -> dict[str, object]:
-        values = [r.value for r in self.results]
+        values = self.values()
         if not values:
             return {"skipped": self.why}
-        return {"median": self.median(), "min": min(values),
+        return {"median": statistics.median(values), "min": min(values),
                 "max": max(values), "rounds": values,
                 "cpu_s_per_gb": self.cpu()}
 
 
-def ratio(work: Work, ours: float | None, theirs: float | None) -> float | None:
-    """How much better ours is; None when one of the two is missing."""
+Cells = dict[tuple[str, str], Cell]
+
+
+def ratio(unit: str, ours: Cell | None, theirs: Cell | None) -> float | None:
+    """How much better ours is: the median of the rounds that both have."""
     if not ours or not theirs:
         return None
-    return theirs / ours if work.unit == "us" else ours / theirs
+    ratios = [ours.results[r].value / theirs.results[r].value
+              for r in ours.results
+              if r in theirs.results and theirs.results[r].value > 0]
+    if not ratios or not min(ratios):
+        return None
+    median = statistics.median(ratios)
+    return 1 / median if unit == "us" else median
+
+
+def times_peer(work: Work, peer: Peer, cells: Cells) -> float | None:
+    """Ours by @peer's; for ourselves by the work that we shall not lose to."""
+    ours = cells[work.name, "ours"]
+    if peer.name != "ours":
+        return ratio(work.unit, ours, cells[work.name, peer.name])
+    return ratio(work.unit, ours, cells.get((work.than, "ours")))
 
 
 def machine() -> dict[str, object]:
@@ -78,22 +100,26 @@ def machine() -> dict[str, object]:
                 cpu = line.split(":", 1)[1].strip()
                 break
     return {"cpu": cpu, "cores": os.cpu_count(), "kernel": platform.release(),
-            "load": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d")}
+            "load": round(os.getloadavg()[0], 1),
+            "date": time.strftime("%Y-%m-%d")}
 
 
-def measure(peer: Peer, work: Work, cell: Cell) -> None:
+def measure(peer: Peer, work: Work, cell: Cell, r: int) -> None:
     if cell.why and not cell.results:
         return  # it has said that it cannot
     try:
-        cell.results.append(peer.measure(work))
+        if work.threads > 1 and not peer.has_threads:
+            raise Unfit("by one thread only")
+        cell.results[r] = peer.measure(work)
     except Skip as why:
         cell.why = str(why)
+        cell.unfit = isinstance(why, Unfit)
     except (ValueError, KeyError, IndexError) as error:
         cell.why = f"its output is not understood: {error}"
 
 
 def run_all(works: list[Work], peers: list[Peer], rounds: int,
-            cells: dict[tuple[str, str], Cell]) -> None:
+            cells: Cells) -> None:
     total, n = rounds * len(works) * len(peers), 0
     for r in range(rounds):
         for work in works:
@@ -103,33 +129,41 @@ def run_all(works: list[Work], peers: list[Peer], rounds: int,
                 if sys.stderr.isatty():
                     print(f"\r\033[K{n}/{total} {work.name}: {peer.name}",
                           end="", file=sys.stderr, flush=True)
-                measure(peer, work, cells[work.name, peer.name])
+                measure(peer, work, cells[work.name, peer.name], r)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
 
 
+def times_text(work: Work, peer: Peer, cells: Cells) -> str:
+    times = times_peer(work, peer, cells)
+    if times is None:
+        return ""
+    name = work.than if peer.name == "ours" else peer.name
+    goal = dict(work.goals).get(name)
+    return (f"{times:.2f} x" + (" one thread" if peer.name == "ours" else "")
+            + (f" [{goal:g}]" if goal else ""))
+
+
 def table_rows(works: list[Work], peers: list[Peer],
-               cells: dict[tuple[str, str], Cell]) -> list[list[str]]:
+               cells: Cells) -> list[list[str]]:
     """A line for each peer that has done a work, the work named once."""
     rows = []
     for work in works:
-        ours = cells[work.name, peers[0].name].median()
         name, unit = work.name, work.unit
         for peer in peers:
             cell = cells[work.name, peer.name]
             if not cell.results and peer is not peers[0]:
                 continue
-            times = ratio(work, ours, cell.median())
             cpu = cell.cpu()
             rows.append([name, unit, peer.name, cell.text(),
-                         f"{times:.2f} x" if times and peer is not peers[0]
-                         else "", f"{cpu:.2f}" if cpu else ""])
+                         times_text(work, peer, cells),
+                         f"{cpu:.2f}" if cpu else ""])
             name = unit = ""
     return rows
 
 
 def print_table(rows: list[list[str]]) -> None:
-    head = ["work", "unit", "by", "median (min..max)", "ours is",
+    head = ["work", "unit", "by", "median (min..max)", "ours is [goal]",
             "CPU s/GB"]
     widths = [max(len(row[i]) for row in [head, *rows])
               for i in range(len(head))]
@@ -141,17 +175,29 @@ def print_table(rows: list[list[str]]) -> None:
 
 
 def print_notes(works: list[Work], peers: list[Peer], away: dict[str, str],
-                cells: dict[tuple[str, str], Cell]) -> None:
+                cells: Cells) -> None:
+    """Who was not there, and what went wrong, as a list."""
     for name, why in away.items():
-        print(f"not run: {name}: {why}")
+        print(f"- not run: {name}: {why}")
     for peer in peers:
         whys: dict[str, list[str]] = {}
         for work in works:
             cell = cells[work.name, peer.name]
-            if cell.why:
+            if cell.why and not cell.unfit:
                 whys.setdefault(cell.why, []).append(work.name)
         for why, names in whys.items():
-            print(f"{peer.name}: {why}: {', '.join(names)}")
+            print(f"- {peer.name}: {', '.join(names)}: {why}")
+
+
+def report(about: dict[str, object], works: list[Work], peers: list[Peer],
+           away: dict[str, str], cells: Cells) -> dict[str, object]:
+    """Everything, for machines."""
+    return {"about": about, "not_run": away, "works": [
+        {"name": work.name, "unit": work.unit, "goals": dict(work.goals),
+         "peers": {peer.name: {
+             **cells[work.name, peer.name].as_json(),
+             "ours_is": times_peer(work, peer, cells)} for peer in peers}}
+        for work in works]}
 
 
 def parse() -> argparse.Namespace:
@@ -174,6 +220,8 @@ def parse() -> argparse.Namespace:
                         help="only these, besides ours")
     parser.add_argument("--json", action="store_true",
                         help="one JSON object instead of the table")
+    parser.add_argument("--save", type=Path, metavar="FILE",
+                        help="the JSON object, besides the table")
     args = parser.parse_args()
     if args.rounds < 1 or args.seconds <= 0:
         parser.error("--rounds and --seconds must be positive")
@@ -199,17 +247,17 @@ def main() -> int:
         print(f"compare: nothing to measure: {away or args.only}",
               file=sys.stderr)
         return 1
-    cells = {(work.name, peer.name): Cell()
-             for work in works for peer in peers}
+    cells: Cells = {(work.name, peer.name): Cell()
+                    for work in works for peer in peers}
     about = {**machine(), "rounds": args.rounds, "seconds": args.seconds,
              "congestion": args.congestion, "working_set": WORKING_SET,
              "versions": {peer.name: peer.version() for peer in peers}}
     run_all(works, peers, args.rounds, cells)
+    text = json.dumps(report(about, works, peers, away, cells), indent=1)
+    if args.save:
+        args.save.write_text(text + "\n", encoding="utf-8")
     if args.json:
-        print(json.dumps({"about": about, "not_run": away, "works": [
-            {"name": work.name, "unit": work.unit,
-             "peers": {peer.name: cells[work.name, peer.name].as_json()
-                       for peer in peers}} for work in works]}, indent=1))
+        print(text)
         return 0
     print(", ".join(f"{key} {value}" for key, value in about.items()
                     if key != "versions"))

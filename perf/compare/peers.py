@@ -14,8 +14,9 @@ from pathlib import Path
 
 from .process import (await_listening, await_port, free_port, run,
                       serving)
-from .work import WORKING_SET, Result, Skip, Work
+from .work import WORKING_SET, Result, Skip, Unfit, Work
 
+LATENCIES = 2000  # a second; some take a millisecond each
 SPARE_S = 40.0  # for a peer to start, connect and end
 
 
@@ -23,6 +24,7 @@ class Peer:
     """What they have in common; @python: where peers' wheels are."""
 
     name = ""
+    has_threads = False  # that submit side by side
 
     def __init__(self, seconds: float, congestion: str, python: str) -> None:
         self.seconds = seconds
@@ -72,6 +74,7 @@ class Ours(Peer):
     """This engine, by te-perf and store-perf of this build."""
 
     name = "ours"
+    has_threads = True
 
     def __init__(self, seconds: float, congestion: str, python: str,
                  bin_dir: Path) -> None:
@@ -93,6 +96,7 @@ class Ours(Peer):
         command = [str(self.bin_dir / "te-perf"), "--json",
                    f"--backend={work.way}", f"--op={work.op}",
                    f"--size={work.size}", f"--batch={work.batch}",
+                   f"--threads={work.threads}",
                    f"--duration={self.seconds}s",
                    f"--working-set={WORKING_SET}"]
         if work.way == "tcp":
@@ -119,6 +123,7 @@ class Mooncake(Wheel):
     """transfer_engine_bench of the wheel, two processes on loopback."""
 
     name = "Mooncake"
+    has_threads = True
     package = "mooncake-transfer-engine-non-cuda"
     module = "mooncake.engine"
 
@@ -129,9 +134,9 @@ class Mooncake(Wheel):
 
     def measure(self, work: Work) -> Result:
         if work.way != "tcp":
-            raise Skip("its TCP transport only")
+            raise Unfit("its TCP transport only")
         if work.hot:
-            raise Skip("walks over its buffer")
+            raise Unfit("walks over its buffer")
         bench = self._bench()
         common = [bench, "--protocol=tcp", "--metadata_server=P2PHANDSHAKE",
                   "--local_server_name=127.0.0.1",
@@ -143,7 +148,8 @@ class Mooncake(Wheel):
                         f"--segment_id=127.0.0.1:{port}",
                         f"--operation={work.op}",
                         f"--block_size={work.size}",
-                        f"--batch_size={work.batch}", "--threads=1",
+                        f"--batch_size={work.batch}",
+                        f"--threads={work.threads}",
                         f"--duration={max(1, round(self.seconds))}"],
                        self.limit)
         match = re.search(r"duration ([\d.]+), batch count (\d+)", text)
@@ -164,7 +170,7 @@ class Nixl(Wheel):
 
     def measure(self, work: Work) -> Result:
         if work.way == "store-tcp":
-            raise Skip("no key/value store")
+            raise Unfit("no key/value store")
         tls = "tcp,self" if work.way == "tcp" else "tcp,posix,cma,self"
         area = work.size * work.batch if work.hot else WORKING_SET
         side = Path(__file__).with_name("nixl_side.py")
@@ -192,7 +198,7 @@ class Ucx(Peer):
 
     def measure(self, work: Work) -> Result:
         if work.way == "store-tcp":
-            raise Skip("no key/value store")
+            raise Unfit("no key/value store")
         if work.op == "read":
             test = "ucp_get"
         else:
@@ -200,7 +206,8 @@ class Ucx(Peer):
         tls = "tcp,self" if work.way == "tcp" else "posix,cma,self"
         env = {"UCX_TLS": tls, "UCX_LOG_LEVEL": "error"}
         port = free_port()
-        n = int(self.seconds * 5e8 / max(work.size, 16384))
+        n = int(self.seconds * (LATENCIES if work.unit == "us"
+                                else 5e8 / max(work.size, 16384)))
         common = ["ucx_perftest", "-p", str(port), *self.options]
         with serving(common, env):
             await_listening(port)
@@ -247,11 +254,11 @@ class Libfabric(Peer):
 
     def measure(self, work: Work) -> Result:
         if work.way == "store-tcp":
-            raise Skip("no key/value store")
+            raise Unfit("no key/value store")
         if work.batch != 1 and not work.hot:
-            raise Skip("fi_pingpong sends one hot block at a time")
+            raise Unfit("fi_pingpong sends one hot block at a time")
         if work.op == "read":
-            raise Skip("fi_pingpong has messages only")
+            raise Unfit("fi_pingpong has messages only")
         provider = "tcp" if work.way == "tcp" else "shm"
         n = max(100, int(self.seconds * 1e9 / max(work.size, 65536)))
         port = str(free_port())
@@ -282,14 +289,15 @@ class Iperf3(Peer):
         return run(["iperf3", "--version"], self.limit).split()[1]
 
     def measure(self, work: Work) -> Result:
-        if not work.hot or work.way != "tcp" or work.op != "write":
-            raise Skip("a plain stream from one hot buffer")
+        if not work.hot or work.way != "tcp":
+            raise Unfit("a plain stream from one hot buffer")
         port = str(free_port())
         with serving(["iperf3", "-s", "-1", "-p", port]):
             await_listening(int(port))
             text = run(["iperf3", "-c", "127.0.0.1", "-p", port, "-l",
-                        str(work.size), "-t", str(max(1, round(self.seconds))), "-C",
-                        self.congestion, "-J"], self.limit)
+                        str(work.size), "-C", self.congestion, "-J",
+                        "-t", str(max(1, round(self.seconds))),
+                        *(["-R"] if work.op == "read" else [])], self.limit)
         end = json.loads(text)["end"]
         received = end["sum_received"]
         gb_per_s = received["bits_per_second"] / 8e9
@@ -314,7 +322,7 @@ class Redis(Peer):
 
     def measure(self, work: Work) -> Result:
         if work.way != "store-tcp":
-            raise Skip("a key/value server")
+            raise Unfit("a key/value server")
         port = str(free_port())
         keys = WORKING_SET // work.size
         n = max(keys, int(self.seconds * 3e9 / work.size))

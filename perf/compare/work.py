@@ -16,6 +16,9 @@ class Work:
     batch: int  # blocks submitted and awaited together
     hot: bool = False  # one buffer again and again, else 512 MiB walked over
     unit: str = "GB/s"  # or "us": latency of one block
+    threads: int = 1  # each submits batches of its own
+    than: str = ""  # a work that ours is to be compared with as well
+    goals: tuple[tuple[str, float], ...] = ()  # peer, or @than: times theirs
 
 
 @dataclass(frozen=True)
@@ -27,19 +30,34 @@ class Result:
 
 
 class Skip(Exception):
-    """This peer cannot do this work, and why, in a few words."""
+    """This peer has not done this work, and why, in a few words."""
+
+
+class Unfit(Skip):
+    """It never does such work, so that nothing is wrong."""
 
 
 KIB, MIB = 1 << 10, 1 << 20
 WORKING_SET = 512 * MIB
 
+MIB_WRITE = "tcp write 1 MiB x 16"
+
 WORKS = (
-    Work("tcp write 1 MiB x 16", "tcp", "write", MIB, 16),
-    Work("tcp read 1 MiB x 16", "tcp", "read", MIB, 16),
+    Work(MIB_WRITE, "tcp", "write", MIB, 16, goals=(("NIXL", 1.0),)),
+    Work("tcp read 1 MiB x 16", "tcp", "read", MIB, 16,
+         goals=(("NIXL", 4.0),)),
+    Work("tcp write 1 MiB x 16, 2 threads", "tcp", "write", MIB, 16,
+         threads=2, than=MIB_WRITE, goals=((MIB_WRITE, 1.0),)),
+    Work("tcp write 1 MiB x 16, 8 threads", "tcp", "write", MIB, 16,
+         threads=8, than=MIB_WRITE, goals=((MIB_WRITE, 1.0),)),
     Work("tcp write 64 KiB x 16", "tcp", "write", 64 * KIB, 16),
     Work("tcp read 64 KiB x 16", "tcp", "read", 64 * KIB, 16),
     Work("tcp write 4 KiB x 128", "tcp", "write", 4 * KIB, 128),
-    Work("tcp write 1 MiB, hot", "tcp", "write", MIB, 16, hot=True),
+    Work("tcp read 4 KiB x 128", "tcp", "read", 4 * KIB, 128),
+    Work("tcp write 1 MiB, hot", "tcp", "write", MIB, 16, hot=True,
+         goals=(("iperf3", 0.85),)),
+    Work("tcp read 1 MiB, hot", "tcp", "read", MIB, 16, hot=True,
+         goals=(("iperf3", 0.85),)),
     Work("tcp write 4 KiB, one by one", "tcp", "write", 4 * KIB, 1, unit="us"),
     Work("tcp read 4 KiB, one by one", "tcp", "read", 4 * KIB, 1, unit="us"),
     Work("shm write 1 MiB x 16", "shm", "write", MIB, 16),
