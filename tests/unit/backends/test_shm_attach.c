@@ -399,23 +399,36 @@ static void an_owner_cannot_cut_short_what_is_mapped(void **state)
 	owner_close(&o);
 }
 
+/* All of the arena @fd is to be written with 1, and may be. */
+static void write_all(struct wish *w, struct owner *o, int fd)
+{
+	wish(w, o, TEI_WRITE, SRAW_LEN);
+	memset(w->bytes, 1, sizeof(w->bytes));
+	grant(o, fd);
+}
+
+/* The end of it was not. */
+static void expect_no_end(int fd)
+{
+	char byte = 1;
+
+	assert_int_equal(pread(fd, &byte, 1, SRAW_LEN - 1), 1);
+	assert_int_equal(byte, 0);
+}
+
 static void what_is_revoked_is_not_touched(void **state)
 {
 	int fd = sraw_sealed(SRAW_LEN);
-	char byte = 1;
 	struct owner o;
 	struct wish w;
 
 	(void)state;
 	owner_open(&o);
-	wish(&w, &o, TEI_WRITE, SRAW_LEN);
-	memset(w.bytes, 1, sizeof(w.bytes));
-	grant(&o, fd);
+	write_all(&w, &o, fd);
 	tei_shm_revoke(o.pages, SLOT);
 	assert_true(sraw_turn_until(&w.slice->n_done, 1));
 	assert_int_equal(w.slice->err, -EFAULT);
-	assert_int_equal(pread(fd, &byte, 1, SRAW_LEN - 1), 1);
-	assert_int_equal(byte, 0);
+	expect_no_end(fd);
 	assert_int_equal(o.link.n_down, 0);
 	fake_slice_destroy(w.slice);
 	close(fd);
@@ -425,22 +438,18 @@ static void what_is_revoked_is_not_touched(void **state)
 static void who_is_fenced_touches_nothing_more(void **state)
 {
 	int fd = sraw_sealed(SRAW_LEN);
-	char byte = 1;
 	struct owner o;
 	struct wish w;
 
 	(void)state;
 	owner_open(&o);
-	wish(&w, &o, TEI_WRITE, SRAW_LEN);
-	memset(w.bytes, 1, sizeof(w.bytes));
-	grant(&o, fd);
+	write_all(&w, &o, fd);
 	memset((void *)o.pages, 0xff, SHM_PAGES_LEN); /* of all there is */
 	assert_true(sraw_turn_until(&o.link.n_down, 1));
 	assert_int_equal(o.link.down_err, -ESTALE);
 	ops->flush(o.ep, -ESTALE);
 	assert_int_equal(w.slice->n_done, 1);
-	assert_int_equal(pread(fd, &byte, 1, SRAW_LEN - 1), 1);
-	assert_int_equal(byte, 0);
+	expect_no_end(fd);
 	fake_slice_destroy(w.slice);
 	close(fd);
 	owner_close(&o);
