@@ -67,8 +67,8 @@ static void move(struct pair *p)
 	struct te_batch *batch;
 	int i;
 
-	assert_int_equal(te_segment_open(p->user, te_engine_name(p->owner), 0,
-					 &request.segment),
+	assert_int_equal(te_segment_open(p->user, te_engine_name(p->owner),
+					 WAIT_MS, &request.segment),
 			 0);
 	assert_int_equal(te_batch_create(p->user, 1, &batch), 0);
 	for (i = 1; i < 10; i++) {

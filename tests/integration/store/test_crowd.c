@@ -236,7 +236,7 @@ static void load_goes_on(struct load *l)
 static void masters_die_under_load_and_no_byte_is_wrong(void **state)
 {
 	static const char *const hasty[] = {"--put_start_discard_timeout_sec",
-					    "500ms", NULL};
+					    "2s", NULL};
 	struct test_process *owners[2];
 	static struct load load;
 	struct pool pool;

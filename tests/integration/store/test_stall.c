@@ -24,7 +24,7 @@
 #define GIVE_UP_MS 1000  /* a replica */
 
 static const char *const hasty_puts[] = {"--put_start_discard_timeout_sec",
-					 "500ms", "--default_kv_lease_ttl",
+					 "2s", "--default_kv_lease_ttl",
 					 "100ms", NULL};
 
 static bool by_shm;

@@ -19,7 +19,7 @@
 #define CALL_MS    3000
 #define REPLICA_MS 1000
 
-static const char *const hasty[] = {"--put_start_discard_timeout_sec", "500ms",
+static const char *const hasty[] = {"--put_start_discard_timeout_sec", "2s",
 				    "--default_kv_lease_ttl", "100ms", NULL};
 
 /* ---- owners ---- */
@@ -82,7 +82,7 @@ static void a_killed_owner_takes_only_its_own_objects(void **state)
 	int n_there;
 
 	(void)state;
-	pool_start(&pool, hasty);
+	pool_start(&pool, NULL);
 	owners[0] = pool_owner(&pool, "4 MB");
 	owners[1] = pool_owner(&pool, "4 MB");
 	client = pool_client(&pool, 0);
