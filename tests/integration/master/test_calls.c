@@ -50,7 +50,7 @@ static void hello_tells_what_a_member_needs(void **state)
 	assert_int_not_equal(reply->epoch, 0);
 	assert_int_equal(reply->group.len, TEI_STORE_GROUP_LEN);
 	assert_memory_not_equal(reply->group.data, none, sizeof(none));
-	assert_int_equal(reply->heartbeat_ms, 2000);
+	assert_int_equal(reply->heartbeat_ms, 1000);
 	assert_int_equal(reply->client_ttl_ms, 20000);
 	caller_free(reply);
 	caller_close(c);
