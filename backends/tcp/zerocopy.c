@@ -11,20 +11,26 @@
  * content would go out in place of the old. So a slice that the peer has
  * answered is held back until the kernel says it is through; mostly it has
  * said so by then. A slice that must end at once, as by cancel(), breaks its
- * connection: the kernel then forgets what it had to send.
+ * connection: the kernel then forgets what it had to send. What has left the
+ * socket already may lie in a queue below it, with our memory in it, and is
+ * sent all the same; so the notice is waited for, which comes after that.
  */
 #include "backends/tcp/tcp.h"
 
 #include <errno.h>
 #include <linux/errqueue.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 
-#define LENT_MAX   64 /* calls; as many as tcp_zerocopy.over has bits */
-#define COPIED_MAX 32 /* then it costs more than it gives */
+#define LENT_MAX   64  /* calls; as many as tcp_zerocopy.over has bits */
+#define COPIED_MAX 32  /* then it costs more than it gives */
+#define RECALL_MS  100 /* far longer than a device's queue should be */
 
 void tei_tcp_zerocopy_open(struct tcp_lane *lane)
 {
@@ -200,13 +206,32 @@ void tei_tcp_zerocopy_end(struct tcp_lane *lane)
 		release(lane->zerocopy);
 }
 
+/* Mostly there at once. poll() of the socket would not wait: it has hung up. */
+static void await_notices(struct tcp_lane *lane)
+{
+	const struct tcp_zerocopy *z = lane->zerocopy;
+	uint64_t until = tei_now_ms() + RECALL_MS;
+
+	tei_tcp_zerocopy_hear(lane);
+	while (z->next != z->upto && tei_now_ms() < until) {
+		(void)poll(NULL, 0, 1);
+		tei_tcp_zerocopy_hear(lane);
+	}
+	if (z->next != z->upto)
+		LOG_WARN("rail tcp/%s: packets of a request that is over still "
+			 "wait to be sent, with what its memory holds then",
+			 lane->rail->base->device.name);
+}
+
 void tei_tcp_zerocopy_recall(struct tcp_lane *lane)
 {
 	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-	struct tcp_zerocopy *z = lane->zerocopy;
+	const struct tcp_zerocopy *z = lane->zerocopy;
 
 	tei_tcp_zerocopy_hear(lane);
+	if (!z || z->next == z->upto)
+		return;
 	/* Even where a forked child has the socket, too. */
-	if (z && z->next != z->upto)
-		(void)connect(lane->fd, &nobody, sizeof(nobody));
+	(void)connect(lane->fd, &nobody, sizeof(nobody));
+	await_notices(lane);
 }
