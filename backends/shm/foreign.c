@@ -5,7 +5,11 @@
  * The kernel copies, page by page, so this is slower than an arena; it is for
  * memory that was not made by te_memory_alloc(). The calls name the peer by its
  * number, which may be another process's once the peer has died: so the peer is
- * looked at before and after each. One call moves as many slices as fit.
+ * looked at right before and after each. One call moves as many slices as fit.
+ *
+ * There is no such call by pidfd, so a gap is left: who is held up between look
+ * and call for as long as it takes the peer to end and all numbers to come round
+ * would touch another process that it may trace, at the peer's addresses.
  */
 #include <errno.h>
 #include <poll.h>
@@ -127,6 +131,8 @@ static ssize_t move(struct shm_endpoint *ep, const struct tei_list *queue)
 	ssize_t n;
 
 	fill(ep, queue, &b);
+	if (!is_alive(ep))
+		return -ESRCH;
 	if (b.op == TEI_WRITE)
 		n = process_vm_writev(pid, b.local, b.n_local, b.remote,
 				      b.n_remote, 0);
@@ -193,8 +199,6 @@ int tei_shm_foreign_move(struct shm_endpoint *ep, struct tei_list *queue,
 	ssize_t n = 0;
 	int rc = 0, err;
 
-	if (!is_alive(ep))
-		return -ECONNRESET;
 	tei_shm_touch_begin(ep->pages, &ep->mark);
 	if (tei_shm_is_fenced(ep->pages))
 		rc = -ESTALE;
