@@ -17,16 +17,12 @@
 #include <unistd.h>
 
 #include "backends/shm/shm.h"
+#include "base/chance.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include <te/te.h>
 
 #define BARRED_MS 1000
-
-static uint64_t hash_of(uint64_t id)
-{
-	return id * 0x9e3779b97f4a7c15u;
-}
 
 /* ---- views ---- */
 
@@ -133,7 +129,8 @@ void tei_shm_views_sweep(struct shm_endpoint *ep)
 
 static struct shm_view *find(struct shm_endpoint *ep, uint64_t id)
 {
-	struct tei_hash_node *node = tei_hash_first(&ep->views, hash_of(id));
+	struct tei_hash_node *node =
+		tei_hash_first(&ep->views, tei_chance_mix(id));
 
 	for (; node; node = tei_hash_next(node)) {
 		struct shm_view *view =
@@ -195,7 +192,7 @@ static struct shm_view *view_make(struct shm_endpoint *ep,
 	memcpy(view->key_bytes, slice->key, SHM_KEY_LEN);
 	tei_list_init(&view->waiting);
 	tei_list_add_tail(&ep->to_ask, &view->link);
-	tei_hash_insert(&ep->views, &view->node, hash_of(key.id));
+	tei_hash_insert(&ep->views, &view->node, tei_chance_mix(key.id));
 	ep->n_views++;
 	rc = ask_some(ep);
 	if (rc)

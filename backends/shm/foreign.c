@@ -86,13 +86,6 @@ static bool gather(struct batch *b, const struct tei_slice *slice,
 	return !rest;
 }
 
-static void to_ended(struct tei_list *ended, struct tei_slice *slice, int err)
-{
-	shm_slice(slice)->err = err;
-	tei_list_del(&slice->link);
-	tei_list_add_tail(ended, &slice->link);
-}
-
 static struct tei_slice *head(const struct tei_list *queue)
 {
 	return tei_list_empty(queue)
@@ -159,7 +152,7 @@ static void credit(struct tei_list *queue, struct tei_list *ended, uint64_t n)
 		tei_shm_slice_pass(slice, part);
 		n -= part;
 		if (shm_slice(slice)->at == slice->length)
-			to_ended(ended, slice, 0);
+			tei_shm_to_ended(ended, slice, 0);
 	}
 }
 
@@ -217,6 +210,6 @@ int tei_shm_foreign_move(struct shm_endpoint *ep, struct tei_list *queue,
 	err = meaning(ep, head(queue), n);
 	if (!err)
 		return -ECONNRESET;
-	to_ended(ended, head(queue), err);
+	tei_shm_to_ended(ended, head(queue), err);
 	return 0;
 }

@@ -220,13 +220,6 @@ static uint64_t copy_piece(struct shm_rail *rail, struct tei_slice *slice,
 
 /* ---- chunks ---- */
 
-static void to_ended(struct tei_list *ended, struct tei_slice *slice, int err)
-{
-	shm_slice(slice)->err = err;
-	tei_list_del(&slice->link);
-	tei_list_add_tail(ended, &slice->link);
-}
-
 /* What may not be copied (any more) is ended; the others have @room bytes. */
 static uint64_t copy_some(struct shm_endpoint *ep, struct tei_list *queue,
 			  struct tei_list *ended, uint64_t room)
@@ -243,7 +236,7 @@ static uint64_t copy_some(struct shm_endpoint *ep, struct tei_list *queue,
 		if (s->view->state != SHM_VIEW_READY ||
 		    !tei_shm_is_granted(ep->pages, s->view->slot,
 					s->view->generation)) {
-			to_ended(ended, slice, verdict(s->view));
+			tei_shm_to_ended(ended, slice, verdict(s->view));
 			continue;
 		}
 		if (!s->view->base)
@@ -252,7 +245,7 @@ static uint64_t copy_some(struct shm_endpoint *ep, struct tei_list *queue,
 			n = copy_piece(rail, slice, room - moved);
 		if (s->at < slice->length)
 			break;
-		to_ended(ended, slice, 0);
+		tei_shm_to_ended(ended, slice, 0);
 	}
 	return moved;
 }

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "backends/shm/shm.h"
+#include "base/chance.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -34,16 +35,11 @@
 
 /* ---- regions ---- */
 
-static uint64_t hash_of(uint64_t id)
-{
-	return id * 0x9e3779b97f4a7c15u;
-}
-
 static struct shm_region *find(struct shm_rail *rail, uint64_t id)
 	TEI_REQUIRES(rail->mu)
 {
 	struct tei_hash_node *node =
-		tei_hash_first(&rail->regions, hash_of(id));
+		tei_hash_first(&rail->regions, tei_chance_mix(id));
 
 	for (; node; node = tei_hash_next(node)) {
 		struct shm_region *region =
@@ -124,7 +120,7 @@ int tei_shm_region_add(struct tei_rail *base, uint64_t id, void *addr,
 	tei_shm_key_encode(&region->key, key);
 	*len = SHM_KEY_LEN;
 	tei_mutex_lock(&rail->mu);
-	tei_hash_insert(&rail->regions, &region->node, hash_of(id));
+	tei_hash_insert(&rail->regions, &region->node, tei_chance_mix(id));
 	tei_mutex_unlock(&rail->mu);
 	return 0;
 }

@@ -214,6 +214,15 @@ static inline struct shm_slice *shm_slice(const struct tei_slice *slice)
 	return (struct shm_slice *)(uintptr_t)slice->priv;
 }
 
+/* From the queue it is in to @ended; what ended it is kept in it. */
+static inline void tei_shm_to_ended(struct tei_list *ended,
+				    struct tei_slice *slice, int err)
+{
+	shm_slice(slice)->err = err;
+	tei_list_del(&slice->link);
+	tei_list_add_tail(ended, &slice->link);
+}
+
 static inline const struct shm_config *shm_config(const struct shm_rail *rail)
 {
 	return rail->base->config;

@@ -60,6 +60,25 @@ static unsigned int end_of(struct te_batch *batch, int err1, int err2)
 	return n;
 }
 
+static uint8_t *bytes_of_ours(void)
+{
+	uint8_t *local = malloc(RIG_LEN);
+
+	assert_non_null(local);
+	memset(local, 1, RIG_LEN);
+	return local;
+}
+
+static struct te_engine *user_of(const struct rig_peer *p,
+				 te_segment_id *segment)
+{
+	struct te_engine *user = rig_engine("127.0.0.1");
+
+	assert_int_equal(te_segment_open(user, p->name, RIG_WAIT_MS, segment),
+			 0);
+	return user;
+}
+
 static void requests_to_a_killed_peer_end_in_time(void **state)
 {
 	struct te_engine *user;
@@ -71,13 +90,9 @@ static void requests_to_a_killed_peer_end_in_time(void **state)
 	(void)state;
 	if (rig_one_process)
 		skip();
-	local = malloc(RIG_LEN);
-	assert_non_null(local);
-	memset(local, 1, RIG_LEN);
+	local = bytes_of_ours();
 	rig_peer_start(&p, NULL);
-	user = rig_engine("127.0.0.1");
-	assert_int_equal(te_segment_open(user, p.name, RIG_WAIT_MS, &segment),
-			 0);
+	user = user_of(&p, &segment);
 	batch = submit_to(user, segment, &p, local, 2000);
 	rig_peer_kill(&p);
 	/* What was quick has come before its end, but at last none does. */
@@ -99,12 +114,9 @@ static void restarted_peer_is_another_one(void **state)
 	(void)state;
 	if (rig_one_process)
 		skip();
-	local = malloc(RIG_LEN);
-	assert_non_null(local);
-	memset(local, 1, RIG_LEN);
+	local = bytes_of_ours();
 	rig_peer_start(&p, NULL);
-	user = rig_engine("127.0.0.1");
-	assert_int_equal(te_segment_open(user, p.name, RIG_WAIT_MS, &old), 0);
+	user = user_of(&p, &old);
 	assert_int_equal(end_of(submit_to(user, old, &p, local, 0), 0, 0), N);
 	rig_peer_kill(&p);
 	rig_peer_start(&q, p.name);
@@ -128,13 +140,9 @@ static void requests_to_a_stopped_peer_end_at_their_deadline(void **state)
 	(void)state;
 	if (rig_one_process)
 		skip();
-	local = malloc(RIG_LEN);
-	assert_non_null(local);
-	memset(local, 1, RIG_LEN);
+	local = bytes_of_ours();
 	rig_peer_start(&p, NULL);
-	user = rig_engine("127.0.0.1");
-	assert_int_equal(te_segment_open(user, p.name, RIG_WAIT_MS, &segment),
-			 0);
+	user = user_of(&p, &segment);
 	assert_int_equal(end_of(submit_to(user, segment, &p, local, 0), 0, 0),
 			 N);
 	test_process_signal(p.process, SIGSTOP);
@@ -161,13 +169,9 @@ static void cancelling_needs_no_answer_of_a_peer(void **state)
 	(void)state;
 	if (rig_one_process)
 		skip();
-	local = malloc(RIG_LEN);
-	assert_non_null(local);
-	memset(local, 1, RIG_LEN);
+	local = bytes_of_ours();
 	rig_peer_start(&p, NULL);
-	user = rig_engine("127.0.0.1");
-	assert_int_equal(te_segment_open(user, p.name, RIG_WAIT_MS, &segment),
-			 0);
+	user = user_of(&p, &segment);
 	assert_int_equal(end_of(submit_to(user, segment, &p, local, 0), 0, 0),
 			 N);
 	test_process_signal(p.process, SIGSTOP);
