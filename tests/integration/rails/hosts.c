@@ -121,7 +121,8 @@ void hosts_submit(struct hosts *h, uint32_t n)
 					 .segment = h->segment,
 					 .remote = h->remote + i * PIECE,
 					 .pieces = &piece,
-					 .n_pieces = 1};
+					 .n_pieces = 1,
+					 .timeout_ms = 2 * WAIT_MS};
 
 		assert_int_equal(te_batch_submit(h->batch, &req, 1), 0);
 	}

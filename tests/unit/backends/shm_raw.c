@@ -81,9 +81,6 @@ int sraw_sealed(size_t size)
 
 int sraw_set_up(void **state)
 {
-	static const char *const settings[] = {"shm.connect_timeout=200ms",
-					       NULL};
-
 	(void)state;
 	fake_key_len = SHM_KEY_LEN;
 	fds_before = sraw_fds();
@@ -93,7 +90,7 @@ int sraw_set_up(void **state)
 			   arena_fd, 0);
 	assert_true(sraw_memory != MAP_FAILED);
 	memset(sraw_memory, 0x5a, SRAW_LEN);
-	return fake_rail_open(&sraw_rail, ops, settings);
+	return fake_rail_open(&sraw_rail, ops, NULL);
 }
 
 int sraw_tear_down(void **state)
