@@ -100,9 +100,7 @@ static void a_malformed_trace_is_refused_with_its_line(void **state)
 
 static void what_cannot_be_is_refused_in_one_line(void **state)
 {
-	static const struct {
-		const char *arg, *names;
-	} bad[] = {
+	static const struct tool_mistake mistakes[] = {
 		{"--trace=/nonexistent", "/nonexistent"},
 		{"--rate=fast", "rate"},
 		{"--rate=0x", "rate"},
@@ -112,14 +110,7 @@ static void what_cannot_be_is_refused_in_one_line(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
-		const char *const args[] = {bad[i].arg, NULL};
-		char *text = tool_output("te-replay", args, 2);
-
-		assert_non_null(strstr(text, bad[i].names));
-		assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
-		free(text);
-	}
+	tool_refuses("te-replay", mistakes, TEST_COUNT(mistakes));
 }
 
 int main(void)

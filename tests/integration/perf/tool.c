@@ -40,6 +40,19 @@ json_t *tool_json(const char *program, const char *const args[])
 	return o;
 }
 
+void tool_refuses(const char *program, const struct tool_mistake *mistakes,
+		  size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char *const args[] = {mistakes[i].arg, NULL};
+		char *text = tool_output(program, args, 2);
+
+		assert_non_null(strstr(text, mistakes[i].names));
+		assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+		free(text);
+	}
+}
+
 struct test_process *tool_listener(const char *const args[], char flag[64])
 {
 	struct test_process *p = test_process_start("te-perf", args);

@@ -13,6 +13,13 @@ char *tool_output(const char *program, const char *const args[], int code);
 /* The same for one that ends well and prints a JSON object: a reference. */
 json_t *tool_json(const char *program, const char *const args[]);
 
+struct tool_mistake {
+	const char *arg, *names;
+};
+/* Each alone ends it with 2 and one line, which names what is wrong. */
+void tool_refuses(const char *program, const struct tool_mistake *mistakes,
+		  size_t n);
+
 struct test_process;
 /*
  * te-perf with args[], of which one is --listen; @flag: what its initiators
