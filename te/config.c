@@ -60,7 +60,7 @@ const struct tei_setting tei_config_rows[] = {
 	 .help = "of what is left to chance, for tests (0: by chance, too)"},
 	{TEI_SETTING(struct tei_config, spin_us), .type = TEI_CONF_UINT,
 	 .def = "100", .unit = "us", .min = 0, .max = 100000,
-	 .help = "time to stay awake after the last work"},
+	 .help = "time to stay awake after the last work; five times as long where little is owed"},
 	{TEI_SETTING(struct tei_config, worker_thread), .type = TEI_CONF_BOOL,
 	 .def = "true",
 	 .help = "off: rails move only while a thread waits, polls or drives"},
