@@ -95,7 +95,7 @@ static int some(struct copier *c)
 static void *work(void *arg)
 {
 	struct copier *c = arg;
-	uint64_t start = tei_now_ns(), now = start;
+	uint64_t start = tei_now_ns(), now;
 	uint64_t end = start + (uint64_t)(c->shape->seconds * 1e9);
 
 	do {
