@@ -123,17 +123,20 @@ static int cpu_of(struct run *run, uint64_t *out)
 static int load_with_cpu(struct run *run, const struct load *l,
 			 struct load_result *result, uint64_t *cpu_ns)
 {
-	bool faulty = strcmp(run->options->fault, "none") != 0;
 	uint64_t before, after;
-	int rc = cpu_of(run, &before);
+	int rc;
 
-	if (rc)
-		return rc;
-	rc = load_run(l, &run->series, result);
-	/* A target that was killed has no answer. */
-	if (!faulty && !rc)
+	*cpu_ns = 0;
+	/* A target that is killed, be it before we begin, has no answer. */
+	if (strcmp(run->options->fault, "none") != 0)
+		return load_run(l, &run->series, result);
+	rc = cpu_of(run, &before);
+	if (!rc)
+		rc = load_run(l, &run->series, result);
+	if (!rc)
 		rc = cpu_of(run, &after);
-	*cpu_ns = !faulty && !rc ? after - before : 0;
+	if (!rc)
+		*cpu_ns = after - before;
 	return rc;
 }
 
