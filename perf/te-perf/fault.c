@@ -84,7 +84,7 @@ static void *strike(void *arg)
 
 	sleep_ms(half_ms);
 	kill(f->target->process.pid, kill_it ? SIGKILL : SIGSTOP);
-	atomic_store(&f->load_end_ns, tei_now_ns() + half_ms * TEI_NS_PER_MS);
+	atomic_store(&f->struck_ns, tei_now_ns());
 	return NULL;
 }
 
@@ -103,7 +103,7 @@ int fault_begin(struct fault *f, const struct options *o, struct target *target,
 	if (rc)
 		goto close_bystander;
 	f->options = o;
-	f->load_end_ns = UINT64_MAX;
+	f->struck_ns = UINT64_MAX;
 	rc = tei_thread_start(&f->thread, "fault", strike, f);
 	if (!rc)
 		return 0;

@@ -24,7 +24,7 @@ struct fault {
 	const struct options *options; /* NULL: nothing happens */
 	struct target *target;
 	pthread_t thread;
-	_Atomic uint64_t load_end_ns; /* not before; it strikes in mid-load */
+	_Atomic uint64_t struck_ns; /* UINT64_MAX: not yet */
 	struct bystander *bystander;
 };
 

@@ -30,12 +30,12 @@ struct worker {
 	struct te_request *requests; /* requests[load->batch] */
 	struct iovec *pieces;        /* pieces[load->batch] */
 	uint32_t index;
-	uint64_t slot;           /* next */
-	uint64_t n_slots;        /* to walk over */
-	uint64_t n_used;         /* of them so far */
-	uint64_t pass;           /* for stamps */
-	_Atomic uint64_t n_done; /* written by its thread only */
-	uint64_t last_ns;
+	uint64_t slot;              /* next */
+	uint64_t n_slots;           /* to walk over */
+	uint64_t n_used;            /* of them so far */
+	uint64_t pass;              /* for stamps */
+	_Atomic uint64_t n_done;    /* written by its thread only */
+	uint64_t start_ns, last_ns; /* of the last batch */
 	int64_t late_ns;
 	_Atomic int error;
 	struct load_error errors[LOAD_ERRORS];
@@ -143,12 +143,11 @@ static int one_batch(struct worker *w)
 {
 	const struct load *l = w->run->load;
 	uint32_t ok;
-	uint64_t start;
 	int rc;
 
 	rest(l->pause_ns);
 	prepare(w);
-	start = tei_now_ns();
+	w->start_ns = tei_now_ns();
 	rc = te_batch_submit(w->batch, w->requests, l->batch);
 	if (!rc)
 		rc = finish(w, l->batch, &ok);
@@ -158,20 +157,24 @@ static int one_batch(struct worker *w)
 	if (ok)
 		series_completed(w->run->series, w->last_ns);
 	if (ok < l->batch)
-		note_late(w, w->last_ns - start);
+		note_late(w, w->last_ns - w->start_ns);
 	atomic_store_explicit(
 		&w->n_done,
 		atomic_load_explicit(&w->n_done, memory_order_relaxed) + ok,
 		memory_order_relaxed);
-	tei_histogram_add(&w->latency, w->last_ns - start);
+	tei_histogram_add(&w->latency, w->last_ns - w->start_ns);
 	return 0;
 }
 
-static bool is_over(const struct run *run, uint64_t now)
+static bool is_over(const struct worker *w)
 {
-	const _Atomic uint64_t *not_before = run->load->not_before_ns;
+	const struct load *l = w->run->load;
+	uint64_t event;
 
-	return now >= run->end_ns && (!not_before || now >= *not_before);
+	if (w->last_ns < w->run->end_ns || !l->event_ns)
+		return w->last_ns >= w->run->end_ns;
+	event = atomic_load(l->event_ns);
+	return w->start_ns >= event && w->last_ns - event >= l->after_event_ns;
 }
 
 static void *work(void *arg)
@@ -181,7 +184,7 @@ static void *work(void *arg)
 	/* One at least: a busy machine may begin with us when it is over. */
 	do
 		w->error = one_batch(w);
-	while (!w->error && !is_over(w->run, w->last_ns));
+	while (!w->error && !is_over(w));
 	return NULL;
 }
 
@@ -190,7 +193,6 @@ static void *work(void *arg)
 static int one_probe(struct worker *w)
 {
 	const struct load *l = w->run->load;
-	uint64_t start;
 	uint32_t ok;
 	int rc;
 
@@ -205,13 +207,13 @@ static int one_probe(struct worker *w)
 		.timeout_ms = l->timeout_ms,
 		.priority = TE_PRIORITY_URGENT,
 	};
-	start = tei_now_ns();
+	w->start_ns = tei_now_ns();
 	rc = te_batch_submit(w->batch, w->requests, 1);
 	if (!rc)
 		rc = finish(w, 1, &ok);
 	w->last_ns = tei_now_ns();
 	if (!rc)
-		tei_histogram_add(&w->latency, w->last_ns - start);
+		tei_histogram_add(&w->latency, w->last_ns - w->start_ns);
 	return rc;
 }
 
@@ -221,7 +223,7 @@ static void *probe(void *arg)
 
 	do
 		w->error = one_probe(w);
-	while (!w->error && !is_over(w->run, w->last_ns));
+	while (!w->error && !is_over(w));
 	return NULL;
 }
 

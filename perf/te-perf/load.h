@@ -32,8 +32,12 @@ struct load {
 	uint32_t read_share; /* percent of the requests: 0 write, 100 read */
 	uint32_t timeout_ms; /* of a request; 0: the engine's default */
 	uint64_t duration_ms;
-	/* And not before this time, which may change meanwhile; or NULL. */
-	const _Atomic uint64_t *not_before_ns;
+	/*
+	 * When something happens, UINT64_MAX as long as it has not, or NULL.
+	 * It goes on for so long after it, and begins a batch after it.
+	 */
+	const _Atomic uint64_t *event_ns;
+	uint64_t after_event_ns;
 	uint64_t pause_ns; /* sleep before each batch */
 	bool hot;
 	bool stamp;      /* each write of a slot has other bytes */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "perf/lib/table.h"
 #include "perf/te-perf/bound.h"
@@ -170,7 +171,8 @@ static int measure(struct run *run, struct row *row, double v[N_FIGURES],
 	rc = fault_begin(&fault, run->options, &run->target, run->engine);
 	if (rc)
 		return rc;
-	l.not_before_ns = &fault.load_end_ns;
+	l.event_ns = &fault.struck_ns;
+	l.after_event_ns = run->options->duration * TEI_NS_PER_MS / 2;
 	rc = load_with_cpu(run, &l, result, &cpu_ns);
 	fault_end(&fault, &l, row);
 	if (rc)
