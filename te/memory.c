@@ -6,10 +6,9 @@
  * of its own, sealed so that nobody can shrink it under those who map it.
  * Otherwise, and where that fails, it is anonymous memory.
  *
- * A memfd gets all its pages at once: they are paid for by who allocates, not
- * by the peer that happens to touch them first, and a shortage is an error here
- * and no signal there. Few kernels give memfds huge pages by default, so they
- * are asked for one by one.
+ * Pages come when they are touched, by us or by a peer that has mapped them, and
+ * are paid for by who that is. Reserved huge pages come at once: the mapping has
+ * them set aside, but a limit of the control group would be heard of by a signal.
  */
 #include "te/memory.h"
 
@@ -22,20 +21,15 @@
 
 #include <te/te.h>
 
-#include "base/available.h"
 #include "base/fault.h"
 #include "base/mem.h"
 #include "te/backend.h"
 #include "te/engine.h"
 
-#define HUGE_PAGE  ((size_t)2 << 20)
-#define FAILED_MAX 16 /* huge pages that were not to be had */
+#define HUGE_PAGE ((size_t)2 << 20)
 
 #ifndef MADV_POPULATE_WRITE /* since Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
-#endif
-#ifndef MADV_COLLAPSE /* since Linux 6.1 */
-#define MADV_COLLAPSE 25
 #endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008u
@@ -47,11 +41,6 @@ struct memory {
 	size_t length, asked; /* mapped; by the caller */
 	int fd;               /* -1: anonymous */
 };
-
-static size_t page_size(void)
-{
-	return (size_t)sysconf(_SC_PAGESIZE);
-}
 
 static size_t round_up(size_t n, size_t unit)
 {
@@ -109,34 +98,6 @@ static int open_memfd(unsigned int flags)
 	return fd;
 }
 
-static int populate_plain(char *at, size_t length)
-{
-	if (!madvise(at, length, MADV_POPULATE_WRITE))
-		return 0;
-	/* An older kernel gives the pages when they are touched. */
-	return errno == EINVAL ? 0 : -ENOMEM;
-}
-
-/* A page of it must be there before the kernel makes a huge one of all. */
-static bool populate_huge(char *at)
-{
-	return !madvise(at, 1, MADV_POPULATE_WRITE) &&
-	       !madvise(at, HUGE_PAGE, MADV_COLLAPSE);
-}
-
-/* Looking for each huge page takes long where memory is in pieces. */
-static int populate(const struct memory *memory)
-{
-	char *at = memory->addr, *end = at + memory->length;
-	int n_failed = 0;
-
-	for (; (size_t)(end - at) >= HUGE_PAGE; at += HUGE_PAGE) {
-		if (!populate_huge(at) && ++n_failed == FAILED_MAX)
-			break;
-	}
-	return populate_plain(memory->addr, memory->length);
-}
-
 /* One more seal may follow for readers only, so the set is left open. */
 static int map_memfd(struct memory *memory, unsigned int flags)
 {
@@ -172,6 +133,14 @@ static void unmap(struct memory *memory)
 	memory->fd = -1;
 }
 
+/* An older kernel gives the pages when they are touched. */
+static int populate(const struct memory *memory)
+{
+	if (!madvise(memory->addr, memory->length, MADV_POPULATE_WRITE))
+		return 0;
+	return errno == EINVAL ? 0 : -ENOMEM;
+}
+
 /* Reserved huge pages; there may be too few. */
 static int map_reserved(struct memory *memory)
 {
@@ -179,56 +148,37 @@ static int map_reserved(struct memory *memory)
 
 	memory->length = round_up(memory->asked, HUGE_PAGE);
 	rc = map_memfd(memory, MFD_HUGETLB);
-	if (!rc && populate_plain(memory->addr, memory->length)) {
+	if (!rc && populate(memory)) {
 		unmap(memory);
 		rc = -ENOMEM;
 	}
 	return rc;
 }
 
-static int map_shared(struct memory *memory)
-{
-	int rc;
-
-	memory->length = round_up(memory->asked, page_size());
-	rc = map_memfd(memory, 0);
-	if (rc)
-		return rc;
-	/* Only a wish: other pages do as well. */
-	madvise(memory->addr, memory->length, MADV_HUGEPAGE);
-	/* Asking for more would have the kernel kill somebody. */
-	if (memory->length > tei_memory_available("") || populate(memory)) {
-		unmap(memory);
-		return -ENOSPC;
-	}
-	return 0;
-}
-
-static int map_anonymous(struct memory *memory)
-{
-	int rc;
-
-	memory->length = round_up(memory->asked, page_size());
-	rc = map_at(memory, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-	if (!rc)
-		madvise(memory->addr, memory->length, MADV_HUGEPAGE);
-	return rc;
-}
-
 static int map(const struct te_engine *engine, struct memory *memory)
 {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int rc = -ENOMEM;
 
 	if (tei_fault_check(TEI_FAULT_ALLOC))
 		return rc;
-	if (!can_share(engine))
-		return map_anonymous(memory);
-	if (engine->config.hugetlb && memory->asked >= HUGE_PAGE)
-		rc = map_reserved(memory);
-	if (rc)
-		rc = map_shared(memory);
-	/* Without descriptors left it is not shared; without pages, not at all. */
-	return rc && rc != -ENOSPC ? map_anonymous(memory) : rc;
+	if (can_share(engine)) {
+		if (engine->config.hugetlb && memory->asked >= HUGE_PAGE)
+			rc = map_reserved(memory);
+		memory->length =
+			rc ? round_up(memory->asked, page) : memory->length;
+		if (rc)
+			rc = map_memfd(memory, 0);
+	}
+	if (rc) {
+		memory->length = round_up(memory->asked, page);
+		rc = map_at(memory,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+	}
+	/* Only a wish: other pages do as well. */
+	if (!rc && memory->length >= HUGE_PAGE)
+		madvise(memory->addr, memory->length, MADV_HUGEPAGE);
+	return rc;
 }
 
 int te_memory_alloc(struct te_engine *engine, uint64_t length, void **out)

@@ -192,13 +192,10 @@ TE_API int te_region_remove_within(struct te_engine *engine,
  * te_memory_alloc - memory that every backend likes best
  * @length: bytes, rounded up to whole pages
  *
- * Filled with zeros. Where an engine of this host may share it (backend shm)
- * all pages are there when this returns, huge ones if the kernel has them; that
- * takes some tenths of a second per GiB. Otherwise they come when touched.
- * Free with te_memory_free() after removing its region.
+ * Filled with zeros, and touched lazily; with the setting `hugetlb` all pages are
+ * there when this returns. Free with te_memory_free() after removing its region.
  *
- * Returns 0, -EINVAL (length 0), -ENOMEM (also: more than the machine or the
- * control group of the process has available).
+ * Returns 0, -EINVAL (length 0), -ENOMEM, -ESTALE (a fork child).
  */
 TE_API int te_memory_alloc(struct te_engine *engine, uint64_t length,
 			   void **out);
