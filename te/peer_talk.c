@@ -40,11 +40,13 @@ static void clean(char *text)
 
 static int check_hello(struct tei_peer *peer, Te__Hello *m)
 {
+	static struct tei_log_limit limit = {.per_minute = 6};
 	int rc = tei_status_to_errno(m->status);
 
 	if (rc) {
 		clean(m->why);
-		LOG_WARN("peer %s: refuses us: %s", peer->name, m->why);
+		if (tei_log_allowed(&limit))
+			LOG_WARN("peer %s: refuses us: %s", peer->name, m->why);
 		if (rc == -ENOMEM)
 			rc = -EAGAIN;
 		return rc == -EPROTO || rc == -EAGAIN ? rc : -EACCES;

@@ -63,6 +63,7 @@ static void open_memory(struct server *s, const char *line)
 		       s->options->working_set);
 		return;
 	}
+	alarm(0); /* it is at work */
 	s->len = len;
 	s->kind.foreign = foreign;
 	rc = memory_open(&s->kind, s->engine, len,
@@ -127,8 +128,8 @@ static void hang_up(int sig)
 	shutdown(STDIN_FILENO, SHUT_RDWR);
 }
 
-/* Lines that begin and never end are no first line either. */
-static void expect_first_line(void)
+/* Who has not asked for memory by then has come for something else. */
+static void expect_work(void)
 {
 	struct sigaction action = {.sa_handler = hang_up};
 
@@ -151,9 +152,9 @@ int serve_main(const struct options *o)
 	if (engine_open(o, host, &s.engine))
 		return 1;
 	if (remote)
-		expect_first_line();
+		expect_work();
 	while (fgets(line, sizeof(line), stdin) && answer(&s, line))
-		alarm(0);
+		;
 	tei_process_stop(&s.reference, STOP_MS);
 	if (s.memory)
 		memory_close(&s.kind, s.engine, s.len, s.memory, s.region);

@@ -124,12 +124,12 @@ static void on_down(struct tei_frame_conn *conn, int err, const char *text,
 	struct tei_master_link *link = arg;
 
 	(void)conn;
-	if (text) {
+	if (text && err != -EAGAIN) { /* for good */
 		tei_store_set_ready(link->store, false, TE_STORE_RPC_FAIL);
 		tei_master_link_lose(link, text);
 		return;
 	}
-	tei_master_link_lose(link, strerror(-err));
+	tei_master_link_lose(link, text ? text : strerror(-err));
 }
 
 static void flush_waiting(struct tei_master_link *link)

@@ -106,7 +106,8 @@ static void finish(struct columns *c, const ProtobufCMessage *m)
 	/* Nothing that a client could read: let it time out on a new one. */
 	LOG_ERROR("master: out of memory for a reply");
 	if (c->server->call.link)
-		tei_frame_refuse(c->server->call.link->conn, "out of memory");
+		tei_frame_refuse_for_now(c->server->call.link->conn,
+					 "out of memory");
 }
 
 static void reply_put_start(struct columns *c)

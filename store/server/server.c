@@ -101,7 +101,7 @@ static void on_orphan_frame(struct tei_frame_conn *conn,
 {
 	(void)f;
 	(void)arg;
-	tei_frame_refuse(conn, "out of memory");
+	tei_frame_refuse_for_now(conn, "out of memory");
 }
 
 static void on_orphan_down(struct tei_frame_conn *conn, int err,

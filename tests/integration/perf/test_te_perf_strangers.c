@@ -151,13 +151,15 @@ static void a_line_cut_anywhere_ends_its_session(void **state)
 
 static void who_says_nothing_is_not_waited_for(void **state)
 {
-	int silent = dial(), slow = dial();
+	int silent = dial(), slow = dial(), idle = dial();
 
 	(void)state;
 	say(slow, "ope", 3);
+	say(idle, "usage\n", 6);
 	initiators_are_served();
 	await_close(silent);
 	await_close(slow);
+	await_close(idle);
 }
 
 #define WITH_SERVER(test) \

@@ -254,6 +254,7 @@ enum mood {
 	MOOD_FAR,      /* names a segment that is not there */
 	MOOD_DROPS,    /* closes on the first call */
 	MOOD_REFUSES,  /* says so in words */
+	MOOD_FULL,     /* has no room for who comes first */
 };
 
 #define N_FENCES 40
@@ -266,7 +267,7 @@ struct master {
 	uint16_t port;
 	enum mood mood;
 	int rc;
-	bool fencing;
+	bool fencing, has_refused;
 	atomic_uint n_pending, n_fenced;
 };
 
@@ -374,7 +375,10 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 	Store__HeartbeatReply beat = STORE__HEARTBEAT_REPLY__INIT;
 	int i;
 
-	if (f->type == STORE__STORE_TYPE__STORE_HELLO) {
+	if (m->mood == MOOD_FULL && !m->has_refused) {
+		m->has_refused = true;
+		tei_frame_refuse_for_now(conn, "too many connections");
+	} else if (f->type == STORE__STORE_TYPE__STORE_HELLO) {
 		if (m->mood != MOOD_SILENT)
 			answer_hello(m, conn, f);
 	} else if (f->type == STORE__STORE_TYPE__STORE_HEARTBEAT) {
@@ -518,6 +522,19 @@ static void replies_that_do_not_hold_fail_the_call(void **state)
 	}
 }
 
+static void a_master_that_is_full_for_now_is_asked_again(void **state)
+{
+	struct te_store *store;
+	struct master m;
+
+	(void)state;
+	master_start(&m, MOOD_FULL);
+	assert_int_equal(join(&m, POOL_START_MS, POOL_START_MS, &store), 0);
+	assert_true(m.has_refused);
+	te_store_close(store);
+	master_stop(&m);
+}
+
 static void a_call_without_answer_times_out(void **state)
 {
 	struct te_store *store;
@@ -646,6 +663,7 @@ int main(void)
 		cmocka_unit_test(configurations_out_of_range_are_refused),
 		cmocka_unit_test(hellos_that_do_not_hold_are_no_pool),
 		cmocka_unit_test(replies_that_do_not_hold_fail_the_call),
+		cmocka_unit_test(a_master_that_is_full_for_now_is_asked_again),
 		cmocka_unit_test(a_call_without_answer_times_out),
 		cmocka_unit_test(
 			fences_are_answered_however_many_writers_stand_still),
