@@ -26,6 +26,7 @@ if not __package__:  # run as `python3 perf/compare`
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     __package__ = "compare"
 
+from .congestion import for_all  # noqa: E402
 from .peers import Peer, all_peers  # noqa: E402
 from .work import WORKING_SET, WORKS, Result, Skip, Unfit, Work  # noqa: E402
 
@@ -208,7 +209,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0,
                         help="of one measurement (default 2)")
     parser.add_argument("--congestion", default="cubic",
-                        help="for all, where it can be chosen (default cubic)")
+                        help="for all; the system's is changed meanwhile, by "
+                        "root, for peers that choose none (default cubic)")
     parser.add_argument("--peers-python", default=sys.executable,
                         help="the Python that has the peers' wheels")
     parser.add_argument("--bin", type=Path, metavar="DIR",
@@ -228,13 +230,13 @@ def parse() -> argparse.Namespace:
     return args
 
 
-def main() -> int:
-    args = parse()
+def compare(args: argparse.Namespace, congestion: str) -> int:
+    """Measure and print. The exit status."""
     works = [work for work in WORKS if args.only in work.name]
     away: dict[str, str] = {}
     peers: list[Peer] = []
     chosen = {name.strip().lower() for name in args.peers.split(",")} - {""}
-    for peer in all_peers(args.seconds, args.congestion, args.peers_python,
+    for peer in all_peers(args.seconds, congestion, args.peers_python,
                           args.bin):
         if chosen and peer.name.lower() not in chosen | {"ours"}:
             continue
@@ -250,7 +252,7 @@ def main() -> int:
     cells: Cells = {(work.name, peer.name): Cell()
                     for work in works for peer in peers}
     about = {**machine(), "rounds": args.rounds, "seconds": args.seconds,
-             "congestion": args.congestion, "working_set": WORKING_SET,
+             "congestion": congestion, "working_set": WORKING_SET,
              "versions": {peer.name: peer.version() for peer in peers}}
     run_all(works, peers, args.rounds, cells)
     text = json.dumps(report(about, works, peers, away, cells), indent=1)
@@ -267,6 +269,12 @@ def main() -> int:
     print()
     print_notes(works, peers, away, cells)
     return 0
+
+
+def main() -> int:
+    args = parse()
+    with for_all(args.congestion) as congestion:
+        return compare(args, congestion)
 
 
 sys.exit(main())
