@@ -28,9 +28,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define LENT_MAX   64  /* calls; as many as tcp_zerocopy.over has bits */
-#define COPIED_MAX 32  /* then it costs more than it gives */
-#define RECALL_MS  100 /* far longer than a device's queue should be */
+#define LENT_MAX   64 /* calls; as many as tcp_zerocopy.over has bits */
+#define COPIED_MAX 32 /* then it costs more than it gives */
+#define RECALL_MS  10 /* longer than a queue should be; nobody else moves */
 
 void tei_tcp_zerocopy_open(struct tcp_lane *lane)
 {
