@@ -226,7 +226,7 @@ TE_API int te_group_leave(struct te_engine *engine,
 /**
  * te_segment_open - what the engine of that name publishes to us
  * @name:       "host:port"; the engine's own name opens its own segment
- * @timeout_ms: for the first contact; 0: the default (2 s a step, retried)
+ * @timeout_ms: for the first contact; 0: the setting open_timeout
  *
  * Opening the same name twice gives the same segment, counted. When the peer
  * restarts, requests to the old one fail with -ESTALE and the next open by
@@ -310,7 +310,8 @@ TE_API int te_segment_warm_up(struct te_engine *engine, te_segment_id segment,
  * are untouched. Also valid for a peer that has never connected.
  *
  * Blocks: until confirmed, @timeout_ms at most (0: 2 s).
- * Returns 0, -ETIMEDOUT (not confirmed: treat the memory as still written to).
+ * Returns 0, -ETIMEDOUT (not confirmed: treat the memory as still written to),
+ * -ESTALE (a fork child).
  */
 TE_API int te_peer_revoke(struct te_engine *engine,
 			  const uint8_t incarnation[TE_INCARNATION_LEN],
