@@ -24,7 +24,7 @@ static const char *const quick[] = {"connect_timeout",
 static inline int set_up(void **state)
 {
 	(void)state;
-	return pair_open(quick);
+	return pair_open(quick, LEN);
 }
 
 static inline struct te_batch *make_batch(uint32_t capacity)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pair.h - an owner and a user by fake rails, for the tests of one program
- *
- * Who includes it says before how many bytes LEN are: the owner's memory, all
- * of it a region, and as many of the user's.
  */
 #ifndef TESTS_UNIT_TE_PAIR_H
 #define TESTS_UNIT_TE_PAIR_H
@@ -19,18 +16,21 @@ static te_segment_id segment;
 static te_region_id region;
 static uint8_t *memory, *local;
 
-/* @settings: as of rig_engine(). */
-static inline int pair_open(const char *const settings[])
+/*
+ * @settings: as of rig_engine(); @len: bytes of the owner's memory, all of it a
+ * region, and of the user's
+ */
+static inline int pair_open(const char *const settings[], size_t len)
 {
 	te_log_set_level(0);
 	fake_reset();
-	memory = calloc(1, LEN);
-	local = malloc(LEN);
+	memory = calloc(1, len);
+	local = malloc(len);
 	assert_true(memory && local);
-	memset(local, 0x5a, LEN);
+	memset(local, 0x5a, len);
 	owner = rig_engine(settings);
 	user = rig_engine(settings);
-	region = rig_region(owner, memory, LEN, RIG_ANY);
+	region = rig_region(owner, memory, len, RIG_ANY);
 	segment = rig_segment(user, owner);
 	return 0;
 }

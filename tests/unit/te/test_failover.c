@@ -21,7 +21,7 @@ static int set_up(void **state)
 					    "suspect_after", "100ms", NULL};
 
 	(void)state;
-	(void)pair_open(quick);
+	(void)pair_open(quick, LEN);
 	rig_fill(local, LEN);
 	return 0;
 }

@@ -23,7 +23,7 @@ static const char *const quick[] = {"connect_timeout", "300ms", "suspect_after",
 static int set_up(void **state)
 {
 	(void)state;
-	return pair_open(quick);
+	return pair_open(quick, LEN);
 }
 
 static uint64_t n_rerouted(void)
