@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_shm_copy.c - every way to copy moves the bytes it is told, and no more */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/shm/copy.h"
+#include "tests/lib/test.h"
+
+#define PAGE 4096
+#define ROOM ((size_t)40 * PAGE)
+#define EDGE ((size_t)128) /* around what is written */
+
+static uint8_t *from, *to;
+
+static int set_up(void **state)
+{
+	(void)state;
+	from = aligned_alloc(PAGE, ROOM + PAGE);
+	to = aligned_alloc(PAGE, ROOM + PAGE);
+	assert_true(from && to);
+	for (size_t i = 0; i < ROOM + PAGE; i++)
+		from[i] = (uint8_t)(i * 31 + i / 251 + 1);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	free(from);
+	free(to);
+	return 0;
+}
+
+static bool is_filled(const uint8_t *bytes, size_t len, uint8_t value)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (bytes[i] != value)
+			return false;
+	}
+	return true;
+}
+
+/* What lies @a and @b bytes behind the begin of a page. */
+static void try_copy(shm_copy_fn *copy, size_t a, size_t b, size_t len)
+{
+	uint8_t *at = to + EDGE + b;
+
+	memset(to, 0xee, EDGE + b + len + EDGE);
+	copy(at, from + a, len);
+	assert_true(is_filled(to, EDGE + b, 0xee));
+	assert_memory_equal(at, from + a, len);
+	assert_true(is_filled(at + len, EDGE, 0xee));
+}
+
+/* Lines are 64 bytes, and large copies go by four pages side by side. */
+static void each_way_moves_what_it_is_told(void **state)
+{
+	static const size_t shifts[] = {0, 1, 8, 31, 63, 64, PAGE - 1};
+	static const size_t lengths[] = {0,
+					 1,
+					 63,
+					 64,
+					 65,
+					 255,
+					 PAGE - 1,
+					 PAGE,
+					 4 * PAGE - 64,
+					 4 * PAGE,
+					 4 * PAGE + 1,
+					 9 * PAGE + 777,
+					 ROOM - PAGE - 2 * EDGE};
+	shm_copy_fn *copy;
+
+	(void)state;
+	for (unsigned int v = 0; (copy = tei_shm_copy_variant(v)); v++) {
+		for (size_t i = 0; i < TEST_COUNT(shifts); i++) {
+			for (size_t k = 0; k < TEST_COUNT(lengths); k++) {
+				try_copy(copy, shifts[i], 0, lengths[k]);
+				try_copy(copy, 0, shifts[i], lengths[k]);
+				try_copy(copy, shifts[i], 17, lengths[k]);
+			}
+		}
+	}
+}
+
+static void there_is_always_a_way(void **state)
+{
+	(void)state;
+	assert_non_null(tei_shm_copy_variant(0));
+	assert_ptr_equal(tei_shm_copy_streaming(), tei_shm_copy_variant(0));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_way_moves_what_it_is_told),
+		cmocka_unit_test(there_is_always_a_way),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
