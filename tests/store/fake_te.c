@@ -523,22 +523,22 @@ void fake_te_learn_epochs(struct te_engine *e)
 	pthread_mutex_unlock(&mu);
 }
 
-unsigned int fake_te_n_revokes(struct te_engine *e)
+static unsigned int count_of(const unsigned int *counter)
 {
 	unsigned int n;
 
 	pthread_mutex_lock(&mu);
-	n = e->n_revokes;
+	n = *counter;
 	pthread_mutex_unlock(&mu);
 	return n;
 }
 
+unsigned int fake_te_n_revokes(struct te_engine *e)
+{
+	return count_of(&e->n_revokes);
+}
+
 unsigned int fake_te_n_revoke_waits(struct te_engine *e)
 {
-	unsigned int n;
-
-	pthread_mutex_lock(&mu);
-	n = e->n_revoke_waits;
-	pthread_mutex_unlock(&mu);
-	return n;
+	return count_of(&e->n_revoke_waits);
 }

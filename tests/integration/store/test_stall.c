@@ -172,21 +172,28 @@ static bool small_put_and_there(void *arg)
 	return true;
 }
 
-/* Its chunk may still land: what it had reserved is not given to others. */
-static void a_writer_stopped_in_a_chunk_keeps_only_its_space(void **state)
+/* What is set aside makes no room for a big one; the rest is in use. */
+static void only_small_ones_fit(struct stall *s, int times)
 {
-	struct stall *s = *state;
 	uint8_t *bytes = calloc(1, BIG);
 	int i;
 
 	assert_non_null(bytes);
-	stop_writer_midway(s, SIGSTOP);
-	for (i = 0; i < 8; i++) {
+	for (i = 0; i < times; i++) {
 		assert_int_not_equal(pool_put(s->client, "big", bytes, BIG), 0);
 		assert_true(test_wait_until(small_put_and_there, s->client,
 					    POOL_START_MS));
 	}
 	free(bytes);
+}
+
+/* Its chunk may still land: what it had reserved is not given to others. */
+static void a_writer_stopped_in_a_chunk_keeps_only_its_space(void **state)
+{
+	struct stall *s = *state;
+
+	stop_writer_midway(s, SIGSTOP);
+	only_small_ones_fit(s, 8);
 	test_process_signal(s->writer, SIGCONT);
 	assert_non_null(test_process_line(s->writer, "put ", POOL_START_MS));
 	await_put(s->client, "other", 5);
@@ -225,17 +232,10 @@ static void writers_stopped_in_a_chunk_keep_only_their_space(void **state)
 {
 	struct test_process *writers[N_HALTED];
 	struct stall *s = *state;
-	uint8_t *bytes = calloc(1, BIG);
 	int i;
 
-	assert_non_null(bytes);
 	halt_writers(s, writers);
-	for (i = 0; i < 6; i++) {
-		assert_int_not_equal(pool_put(s->client, "big", bytes, BIG), 0);
-		assert_true(test_wait_until(small_put_and_there, s->client,
-					    POOL_START_MS));
-	}
-	free(bytes);
+	only_small_ones_fit(s, 6);
 	for (i = 0; i < N_HALTED; i++)
 		test_process_signal(writers[i], SIGCONT);
 	for (i = 0; i < N_HALTED; i++) {

@@ -273,6 +273,14 @@ static void wish(struct wish *w, struct owner *o, uint32_t op, uint64_t length)
 	assert_memory_equal(m.key, w->slice->key, SHM_KEY_LEN);
 }
 
+/* It ends so, and is destroyed. */
+static void expect_end(struct wish *w, int err)
+{
+	assert_true(sraw_turn_until(&w->slice->n_done, 1));
+	assert_int_equal(w->slice->err, err);
+	fake_slice_destroy(w->slice);
+}
+
 /* The owner's answer: it has no room for one more. */
 static void bar(struct owner *o, struct wish *w, uint64_t id)
 {
@@ -472,9 +480,7 @@ static void mappings_that_fail_are_tried_again(void **state)
 	fake_slice_destroy(w.slice);
 	wish(&w, &o, TEI_WRITE, SRAW_LEN);
 	grant(&o, fd);
-	assert_true(sraw_turn_until(&w.slice->n_done, 1));
-	assert_int_equal(w.slice->err, 0);
-	fake_slice_destroy(w.slice);
+	expect_end(&w, 0);
 	close(fd);
 	owner_close(&o);
 }
@@ -494,9 +500,7 @@ static void one_forget_frees_all_that_is_revoked(void **state)
 	before = sraw_maps();
 	wish(&w, &o, TEI_READ, SRAW_LEN);
 	grant(&o, fd);
-	assert_true(sraw_turn_until(&w.slice->n_done, 1));
-	assert_int_equal(w.slice->err, 0);
-	fake_slice_destroy(w.slice);
+	expect_end(&w, 0);
 	assert_int_equal(sraw_maps(), before + 1);
 	assert_int_equal(tei_shm_send(o.fd, &m, -1), 0);
 	for (int i = 0; i < 100; i++)
@@ -551,15 +555,11 @@ static void barred_regions_are_asked_for_again(void **state)
 		if (!rc)
 			break;
 		assert_int_equal(rc, -EAGAIN);
-		assert_true(sraw_turn_until(&w.slice->n_done, 1));
-		assert_int_equal(w.slice->err, -EOPNOTSUPP);
-		fake_slice_destroy(w.slice);
+		expect_end(&w, -EOPNOTSUPP);
 		assert_true(tei_now_ms() < end);
 	}
 	grant(&o, fd);
-	assert_true(sraw_turn_until(&w.slice->n_done, 1));
-	assert_int_equal(w.slice->err, 0);
-	fake_slice_destroy(w.slice);
+	expect_end(&w, 0);
 	close(fd);
 	owner_close(&o);
 }
