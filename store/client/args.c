@@ -18,6 +18,15 @@ bool tei_key_holds(const struct te_store_key *key)
 	       !key->reserved;
 }
 
+size_t tei_keys_bytes(const struct te_store_key *keys, size_t n)
+{
+	size_t bytes = 0, i;
+
+	for (i = 0; i < n; i++)
+		bytes += tei_key_holds(&keys[i]) ? keys[i].len : 0;
+	return bytes;
+}
+
 uint64_t tei_value_bytes(const struct te_store_value *value)
 {
 	uint64_t sum = 0;

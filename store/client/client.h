@@ -133,6 +133,8 @@ bool tei_keys_given(const struct te_store *store,
 		    const struct te_store_key *keys, size_t n,
 		    const void *results);
 bool tei_key_holds(const struct te_store_key *key);
+/* Bytes of those of @keys that hold. */
+size_t tei_keys_bytes(const struct te_store_key *keys, size_t n);
 /* Bytes of all pieces, or 0: malformed, empty or above TE_STORE_VALUE_MAX. */
 uint64_t tei_value_bytes(const struct te_store_value *value);
 /*

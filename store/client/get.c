@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "store/client/client.h"
+#include "store/proto/keys.h"
 #include "store/proto/store.pb-c.h"
 
 #define TRIES 2 /* look-ups of one key */
@@ -69,22 +70,25 @@ static int look_up(struct get *get)
 {
 	struct tei_arena *arena = &get->work->round;
 	Store__Lookup msg = STORE__LOOKUP__INIT;
+	struct tei_key_column column;
 	struct tei_reply reply;
 	size_t n = get->n_todo, i;
 	int code;
 
-	msg.n_keys = n;
-	msg.keys = tei_arena_alloc(arena, n * sizeof(msg.keys[0]));
 	get->entries = tei_arena_calloc(arena, n, sizeof(get->entries[0]));
-	if (!msg.keys || !get->entries)
+	if (!get->entries ||
+	    tei_key_column_init(&column, arena, n,
+				tei_keys_bytes(get->keys, get->n)))
 		return TE_STORE_INTERNAL_ERROR;
 	for (i = 0; i < n; i++) {
 		const struct te_store_key *key = &get->keys[get->todo[i]];
 
 		get->entries[i].item = get->todo[i];
-		msg.keys[i].data = (uint8_t *)(uintptr_t)key->bytes;
-		msg.keys[i].len = key->len;
+		tei_key_column_add(&column, key->bytes, key->len);
 	}
+	msg.keys = column.bytes;
+	msg.key_lens = column.lens;
+	msg.n_key_lens = column.n;
 	code = tei_store_call(
 		get->store, STORE__STORE_TYPE__STORE_LOOKUP, &msg.base, arena,
 		earlier(get->deadline_ns, tei_call_deadline(get->store)),

@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "store/client/client.h"
+#include "store/proto/keys.h"
 #include "store/proto/store.pb-c.h"
 
 #define TRIES         3                      /* rounds of one key */
@@ -107,24 +108,28 @@ static int start_round(struct put *put)
 {
 	struct tei_arena *arena = &put->work->round;
 	Store__PutStart msg = STORE__PUT_START__INIT;
+	struct tei_key_column column;
 	struct tei_reply reply;
 	size_t n = put->n_todo, i;
 	int code;
 
-	msg.n_keys = msg.n_sizes = n;
-	msg.keys = tei_arena_alloc(arena, n * sizeof(msg.keys[0]));
+	msg.n_sizes = n;
 	msg.sizes = tei_arena_alloc(arena, n * sizeof(msg.sizes[0]));
 	put->entries = tei_arena_calloc(arena, n, sizeof(put->entries[0]));
-	if (!msg.keys || !msg.sizes || !put->entries)
+	if (!msg.sizes || !put->entries ||
+	    tei_key_column_init(&column, arena, n,
+				tei_keys_bytes(put->keys, put->n)))
 		return TE_STORE_INTERNAL_ERROR;
 	for (i = 0; i < n; i++) {
 		const struct te_store_key *key = &put->keys[put->todo[i]];
 
 		put->entries[i].item = put->todo[i];
-		msg.keys[i].data = (uint8_t *)(uintptr_t)key->bytes;
-		msg.keys[i].len = key->len;
+		tei_key_column_add(&column, key->bytes, key->len);
 		msg.sizes[i] = put->items[put->todo[i]].size;
 	}
+	msg.keys = column.bytes;
+	msg.key_lens = column.lens;
+	msg.n_key_lens = column.n;
 	put->t0 = tei_now_ns();
 	code = tei_store_call(put->store, STORE__STORE_TYPE__STORE_PUT_START,
 			      &msg.base, arena, tei_call_deadline(put->store),
@@ -338,7 +343,7 @@ static void call_end(struct put *put, Store__PutEnd *msg, const uint32_t *which)
 	struct tei_arena *arena = &put->work->round;
 	Store__PutEndReply *end;
 	struct tei_reply reply;
-	size_t n = msg->n_keys, i;
+	size_t n = msg->n_key_lens, i;
 	int code;
 
 	code = tei_store_call(put->store, STORE__STORE_TYPE__STORE_PUT_END,
@@ -361,16 +366,17 @@ static void end_round(struct put *put)
 {
 	struct tei_arena *arena = &put->work->round;
 	Store__PutEnd msg = STORE__PUT_END__INIT;
+	struct tei_key_column column;
 	size_t room = put->n_todo, n = 0, i;
 	uint32_t *which = tei_arena_alloc(arena, room * sizeof(*which));
 
-	msg.keys = tei_arena_alloc(arena, room * sizeof(msg.keys[0]));
 	msg.generation =
 		tei_arena_alloc(arena, room * sizeof(msg.generation[0]));
 	msg.crc = tei_arena_alloc(arena, room * sizeof(msg.crc[0]));
 	msg.written = tei_arena_alloc(arena, room * sizeof(msg.written[0]));
-	if (!which || !msg.keys || !msg.generation || !msg.crc ||
-	    !msg.written) {
+	if (!which || !msg.generation || !msg.crc || !msg.written ||
+	    tei_key_column_init(&column, arena, room,
+				tei_keys_bytes(put->keys, put->n))) {
 		for (i = 0; i < room; i++)
 			if (put->entries[i].fate != FATE_NONE)
 				put->results[put->entries[i].item] =
@@ -384,14 +390,15 @@ static void end_round(struct put *put)
 		if (entry->fate == FATE_NONE || entry->fate == FATE_UNKNOWN)
 			continue;
 		which[n] = (uint32_t)i;
-		msg.keys[n].data = (uint8_t *)(uintptr_t)key->bytes;
-		msg.keys[n].len = key->len;
+		tei_key_column_add(&column, key->bytes, key->len);
 		msg.generation[n] = put->start->generation[i];
 		msg.crc[n] = entry->crc;
 		msg.written[n] = entry->fate == FATE_WRITTEN;
 		n++;
 	}
-	msg.n_keys = msg.n_generation = msg.n_crc = msg.n_written = n;
+	msg.keys = column.bytes;
+	msg.key_lens = column.lens;
+	msg.n_key_lens = msg.n_generation = msg.n_crc = msg.n_written = n;
 	msg.epoch = put->start->epoch;
 	if (n)
 		call_end(put, &msg, which);

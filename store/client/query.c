@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "store/client/client.h"
+#include "store/proto/keys.h"
 #include "store/proto/store.pb-c.h"
 
 /* exist, size and remove differ in the type, the flag and where results go. */
@@ -35,7 +36,7 @@ static int ask(const struct query *q, struct tei_arena *arena,
 {
 	Store__KeysReply *answer;
 	struct tei_reply reply;
-	size_t n = msg->n_keys, i;
+	size_t n = msg->n_key_lens, i;
 	int code;
 
 	code = tei_store_call(q->store, q->type, &msg->base, arena,
@@ -57,21 +58,24 @@ static int query_chunk(const struct query *q, struct tei_arena *arena,
 {
 	Store__Keys msg = STORE__KEYS__INIT;
 	uint32_t *which = tei_arena_alloc(arena, n * sizeof(*which));
+	struct tei_key_column column;
 	size_t i;
 
-	msg.keys = tei_arena_alloc(arena, n * sizeof(msg.keys[0]));
-	if (!which || !msg.keys)
+	if (!which || tei_key_column_init(&column, arena, n,
+					  tei_keys_bytes(keys + from, n)))
 		return TE_STORE_INTERNAL_ERROR;
 	msg.force = q->force;
 	for (i = from; i < from + n; i++) {
 		set_result(q, i, TE_STORE_INVALID_PARAMS, 0);
 		if (!tei_key_holds(&keys[i]))
 			continue;
-		which[msg.n_keys] = (uint32_t)i;
-		msg.keys[msg.n_keys].data = (uint8_t *)(uintptr_t)keys[i].bytes;
-		msg.keys[msg.n_keys++].len = keys[i].len;
+		which[column.n] = (uint32_t)i;
+		tei_key_column_add(&column, keys[i].bytes, keys[i].len);
 	}
-	return msg.n_keys ? ask(q, arena, &msg, which) : 0;
+	msg.keys = column.bytes;
+	msg.key_lens = column.lens;
+	msg.n_key_lens = column.n;
+	return column.n ? ask(q, arena, &msg, which) : 0;
 }
 
 static void fail_chunk(const struct query *q, const struct te_store_key *keys,

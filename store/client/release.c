@@ -10,37 +10,36 @@ struct tei_release {
 	struct tei_call post;
 	struct te_store *store;
 	Store__Release msg;
-	uint8_t *room; /* for the next key's bytes */
 };
 
 struct tei_release *tei_release_create(struct te_store *store, size_t n,
 				       size_t key_bytes)
 {
 	struct tei_release *r;
-	size_t size = sizeof(*r) +
-		      n * (sizeof(*r->msg.keys) + sizeof(uint64_t)) + key_bytes;
+	size_t size = sizeof(*r) + n * (sizeof(uint32_t) + sizeof(uint64_t)) +
+		      key_bytes;
 
 	r = tei_malloc(size);
 	if (!r)
 		return NULL;
 	store__release__init(&r->msg);
 	r->store = store;
-	r->msg.keys = (ProtobufCBinaryData *)(void *)(r + 1);
-	r->msg.generation = (uint64_t *)(void *)(r->msg.keys + n);
-	r->room = (uint8_t *)(r->msg.generation + n);
+	r->msg.generation = (uint64_t *)(void *)(r + 1);
+	r->msg.key_lens = (uint32_t *)(void *)(r->msg.generation + n);
+	r->msg.keys.data = (uint8_t *)(r->msg.key_lens + n);
 	return r;
 }
 
 void tei_release_add(struct tei_release *r, const struct te_store_key *key,
 		     uint64_t generation)
 {
-	size_t at = r->msg.n_keys;
+	size_t at = r->msg.n_key_lens;
 
-	r->msg.keys[at].data = memcpy(r->room, key->bytes, key->len);
-	r->msg.keys[at].len = key->len;
+	memcpy(r->msg.keys.data + r->msg.keys.len, key->bytes, key->len);
+	r->msg.keys.len += key->len;
+	r->msg.key_lens[at] = (uint32_t)key->len;
 	r->msg.generation[at] = generation;
-	r->room += key->len;
-	r->msg.n_keys = r->msg.n_generation = at + 1;
+	r->msg.n_key_lens = r->msg.n_generation = at + 1;
 }
 
 static void on_loop(struct tei_call *post)

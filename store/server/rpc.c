@@ -85,23 +85,30 @@ int tei_server_rpc_heartbeat(struct tei_arena *arena, const void *body,
 	return 0;
 }
 
-/* The key column of every batch. */
-static int take_keys(struct tei_arena *arena, const ProtobufCBinaryData *keys,
-		     size_t n, struct tei_event *out, const char **why)
+/* The key column of every batch: bytes of all keys, and @n lengths. */
+static int take_keys(struct tei_arena *arena, const ProtobufCBinaryData *bytes,
+		     const uint32_t *lens, size_t n, struct tei_event *out,
+		     const char **why)
 {
 	struct tei_core_key *to;
+	size_t at = 0;
 
 	if (n < 1 || n > TEI_CORE_BATCH_MAX)
 		return malformed(why, "a batch has 1 to 4096 keys");
-	to = tei_arena_calloc(arena, n, sizeof(*to));
+	to = tei_arena_alloc(arena, n * sizeof(*to));
 	if (!to)
 		return malformed(why, "batch too large");
 	for (size_t i = 0; i < n; i++) {
-		if (keys[i].len < 1 || keys[i].len > TEI_CORE_KEY_MAX)
+		if (lens[i] < 1 || lens[i] > TEI_CORE_KEY_MAX)
 			return malformed(why, "a key has 1 to 1024 bytes");
-		to[i].bytes = keys[i].data;
-		to[i].len = keys[i].len;
+		if (lens[i] > bytes->len - at)
+			return malformed(why, "keys are shorter than told");
+		to[i].bytes = bytes->data + at;
+		to[i].len = lens[i];
+		at += lens[i];
 	}
+	if (at != bytes->len)
+		return malformed(why, "keys are longer than told");
 	out->keys = to;
 	out->n = n;
 	return 0;
@@ -148,10 +155,10 @@ static int decode_put_start(struct tei_arena *arena, const void *body,
 
 	if (!m)
 		return malformed(why, "put start does not decode");
-	if (m->n_sizes != m->n_keys)
+	if (m->n_sizes != m->n_key_lens)
 		return malformed(why, "put start: columns differ in length");
 	out->u.put_start.sizes = m->sizes;
-	return take_keys(arena, m->keys, m->n_keys, out, why);
+	return take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
 }
 
 static int decode_put_end(struct tei_arena *arena, const void *body, size_t len,
@@ -164,10 +171,10 @@ static int decode_put_end(struct tei_arena *arena, const void *body, size_t len,
 
 	if (!m)
 		return malformed(why, "put end does not decode");
-	if (m->n_generation != m->n_keys || m->n_crc != m->n_keys ||
-	    m->n_written != m->n_keys)
+	if (m->n_generation != m->n_key_lens || m->n_crc != m->n_key_lens ||
+	    m->n_written != m->n_key_lens)
 		return malformed(why, "put end: columns differ in length");
-	rc = take_keys(arena, m->keys, m->n_keys, out, why);
+	rc = take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
 	if (rc)
 		return rc;
 	written = tei_arena_calloc(arena, out->n, sizeof(*written));
@@ -190,7 +197,7 @@ static int decode_lookup(struct tei_arena *arena, const void *body, size_t len,
 
 	if (!m)
 		return malformed(why, "look-up does not decode");
-	return take_keys(arena, m->keys, m->n_keys, out, why);
+	return take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
 }
 
 static int decode_release(struct tei_arena *arena, const void *body, size_t len,
@@ -201,10 +208,10 @@ static int decode_release(struct tei_arena *arena, const void *body, size_t len,
 
 	if (!m)
 		return malformed(why, "release does not decode");
-	if (m->n_generation != m->n_keys)
+	if (m->n_generation != m->n_key_lens)
 		return malformed(why, "release: columns differ in length");
 	out->u.release.generations = m->generation;
-	return take_keys(arena, m->keys, m->n_keys, out, why);
+	return take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
 }
 
 static int decode_keys(struct tei_arena *arena, const void *body, size_t len,
@@ -216,7 +223,7 @@ static int decode_keys(struct tei_arena *arena, const void *body, size_t len,
 	if (!m)
 		return malformed(why, "keys do not decode");
 	out->u.remove.force = m->force;
-	return take_keys(arena, m->keys, m->n_keys, out, why);
+	return take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
 }
 
 static int decode_fenced(struct tei_arena *arena, const void *body, size_t len,

@@ -235,13 +235,14 @@ static ProtobufCBinaryData key_of(const char *key)
 int32_t caller_put_start(struct caller *c, const char *key, uint64_t size,
 			 uint64_t *generation, uint64_t *epoch)
 {
-	ProtobufCBinaryData k = key_of(key);
+	uint32_t len = (uint32_t)strlen(key);
 	Store__PutStart m = STORE__PUT_START__INIT;
 	Store__PutStartReply *reply;
 	int32_t status;
 
-	m.n_keys = m.n_sizes = 1;
-	m.keys = &k;
+	m.n_key_lens = m.n_sizes = 1;
+	m.keys = key_of(key);
+	m.key_lens = &len;
 	m.sizes = &size;
 	reply = caller_call(c, STORE__STORE_TYPE__STORE_PUT_START, &m,
 			    &store__put_start_reply__descriptor);
@@ -264,15 +265,16 @@ int32_t caller_put_start(struct caller *c, const char *key, uint64_t size,
 int32_t caller_put_end(struct caller *c, const char *key, uint64_t generation,
 		       uint64_t epoch, bool written)
 {
-	ProtobufCBinaryData k = key_of(key);
+	uint32_t len = (uint32_t)strlen(key);
 	protobuf_c_boolean flag = written;
 	uint32_t crc = 0x12345678;
 	Store__PutEnd m = STORE__PUT_END__INIT;
 	Store__PutEndReply *reply;
 	int32_t status;
 
-	m.n_keys = m.n_generation = m.n_crc = m.n_written = 1;
-	m.keys = &k;
+	m.n_key_lens = m.n_generation = m.n_crc = m.n_written = 1;
+	m.keys = key_of(key);
+	m.key_lens = &len;
 	m.generation = &generation;
 	m.crc = &crc;
 	m.written = &flag;
@@ -288,13 +290,14 @@ int32_t caller_put_end(struct caller *c, const char *key, uint64_t generation,
 
 int32_t caller_lookup(struct caller *c, const char *key, uint64_t *size)
 {
-	ProtobufCBinaryData k = key_of(key);
+	uint32_t len = (uint32_t)strlen(key);
 	Store__Lookup m = STORE__LOOKUP__INIT;
 	Store__LookupReply *reply;
 	int32_t status;
 
-	m.n_keys = 1;
-	m.keys = &k;
+	m.n_key_lens = 1;
+	m.keys = key_of(key);
+	m.key_lens = &len;
 	reply = caller_call(c, STORE__STORE_TYPE__STORE_LOOKUP, &m,
 			    &store__lookup_reply__descriptor);
 	assert_non_null(reply);
@@ -311,13 +314,14 @@ int32_t caller_lookup(struct caller *c, const char *key, uint64_t *size)
 
 int32_t caller_remove(struct caller *c, const char *key, bool force)
 {
-	ProtobufCBinaryData k = key_of(key);
+	uint32_t len = (uint32_t)strlen(key);
 	Store__Keys m = STORE__KEYS__INIT;
 	Store__KeysReply *reply;
 	int32_t status;
 
-	m.n_keys = 1;
-	m.keys = &k;
+	m.n_key_lens = 1;
+	m.keys = key_of(key);
+	m.key_lens = &len;
 	m.force = force;
 	reply = caller_call(c, STORE__STORE_TYPE__STORE_REMOVE, &m,
 			    &store__keys_reply__descriptor);

@@ -132,9 +132,10 @@ static void an_owner_that_disconnects_takes_its_objects(void **state)
 static void a_batch_is_answered_key_by_key(void **state)
 {
 	struct caller *c = caller_join(&master, 14, false);
-	ProtobufCBinaryData keys[] = {{4, (uint8_t *)"here"},
-				      {7, (uint8_t *)"nowhere"},
-				      {4, (uint8_t *)"here"}};
+	ProtobufCBinaryData keys = {15, (uint8_t *)"here"
+						   "nowhere"
+						   "here"};
+	uint32_t lens[] = {4, 7, 4};
 	const char *partial =
 		"master_batch_get_replica_list_partial_successes_total";
 	uint64_t before = master_metric(&master, partial);
@@ -145,7 +146,8 @@ static void a_batch_is_answered_key_by_key(void **state)
 	assert_int_equal(caller_mount(c, 14, MIB), 0);
 	put(c, "here");
 	m.keys = keys;
-	m.n_keys = TEST_COUNT(keys);
+	m.key_lens = lens;
+	m.n_key_lens = TEST_COUNT(lens);
 	reply = caller_call(c, STORE__STORE_TYPE__STORE_LOOKUP, &m,
 			    &store__lookup_reply__descriptor);
 	assert_non_null(reply);

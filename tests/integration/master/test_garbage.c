@@ -191,6 +191,49 @@ static void members_that_send_noise_are_refused(void **state)
 	check_alive();
 }
 
+/* @n lengths of 4 for @bytes bytes of keys: to every request that has keys. */
+static void throw_columns(uint16_t type, size_t n, size_t bytes)
+{
+	struct caller *c = caller_join(&master, 3, false);
+	bool quiet = type == STORE__STORE_TYPE__STORE_RELEASE;
+	uint32_t lens[] = {4, 4, 4};
+	uint8_t keys[16] = "aaaabbbbccccddd";
+	Store__Keys m = STORE__KEYS__INIT;
+
+	m.keys.data = keys;
+	m.keys.len = bytes;
+	m.key_lens = lens;
+	m.n_key_lens = n;
+	caller_send(c, type, 0, quiet ? 0 : 7, &m);
+	assert_true(caller_wait_down(c));
+	assert_true(caller_text(c)[0]);
+	caller_close(c);
+}
+
+static void key_columns_that_do_not_fit_are_refused(void **state)
+{
+	static const uint16_t types[] = {
+		STORE__STORE_TYPE__STORE_PUT_START,
+		STORE__STORE_TYPE__STORE_PUT_END,
+		STORE__STORE_TYPE__STORE_LOOKUP,
+		STORE__STORE_TYPE__STORE_RELEASE,
+		STORE__STORE_TYPE__STORE_EXIST,
+		STORE__STORE_TYPE__STORE_SIZE,
+		STORE__STORE_TYPE__STORE_REMOVE,
+	};
+	uint64_t before = refused("rpc");
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(types); i++) {
+		throw_columns(types[i], 3, 11);
+		throw_columns(types[i], 3, 13);
+		throw_columns(types[i], 0, 4);
+		throw_columns(types[i], 1, 0);
+	}
+	assert_int_equal(refused("rpc"), before + 4 * TEST_COUNT(types));
+	check_alive();
+}
+
 static void throw_http(const void *bytes, size_t len, char *answer, size_t room)
 {
 	size_t n = master_throw(master.http, bytes, len, answer, room - 1);
@@ -313,6 +356,7 @@ int main(void)
 		cmocka_unit_test(lengths_beyond_the_cap_are_refused),
 		cmocka_unit_test(a_hello_cut_anywhere_is_no_hello),
 		cmocka_unit_test(members_that_send_noise_are_refused),
+		cmocka_unit_test(key_columns_that_do_not_fit_are_refused),
 		cmocka_unit_test(noise_at_the_http_port_is_refused),
 		cmocka_unit_test(a_request_cut_anywhere_is_none),
 		cmocka_unit_test(bad_requests_get_their_number),

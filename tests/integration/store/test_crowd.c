@@ -339,16 +339,18 @@ static void objects_of_a_killed_owner_are_soon_misses(void **state)
 static void lease(struct te_store *client, uint64_t id)
 {
 	Store__Lookup msg = STORE__LOOKUP__INIT;
-	ProtobufCBinaryData name;
 	Store__LookupReply *found;
 	struct tei_reply reply;
 	struct tei_arena arena;
+	uint32_t len;
 	char key[32];
 
 	name_key(key, id);
-	name = (ProtobufCBinaryData){strlen(key), (uint8_t *)key};
-	msg.n_keys = 1;
-	msg.keys = &name;
+	len = (uint32_t)strlen(key);
+	msg.n_key_lens = 1;
+	msg.key_lens = &len;
+	msg.keys.data = (uint8_t *)key;
+	msg.keys.len = len;
 	tei_arena_init(&arena, MIB);
 	assert_int_equal(tei_store_call(client, STORE__STORE_TYPE__STORE_LOOKUP,
 					&msg.base, &arena,

@@ -51,15 +51,17 @@ static int tear_down(void **state)
 static uint64_t find(struct te_store *store, const char *key, char *engine,
 		     size_t room)
 {
-	ProtobufCBinaryData name = {strlen(key), (uint8_t *)(uintptr_t)key};
+	uint32_t len = (uint32_t)strlen(key);
 	Store__Lookup msg = STORE__LOOKUP__INIT;
 	Store__LookupReply *found;
 	struct tei_reply reply;
 	struct tei_arena arena;
 	uint64_t address;
 
-	msg.n_keys = 1;
-	msg.keys = &name;
+	msg.n_key_lens = 1;
+	msg.key_lens = &len;
+	msg.keys.data = (uint8_t *)(uintptr_t)key;
+	msg.keys.len = len;
 	tei_arena_init(&arena, MIB);
 	assert_int_equal(tei_store_call(store, STORE__STORE_TYPE__STORE_LOOKUP,
 					&msg.base, &arena,

@@ -47,13 +47,14 @@ struct put {
 static int start(struct put *put)
 {
 	Store__PutStart msg = STORE__PUT_START__INIT;
-	ProtobufCBinaryData key = {strlen(put->key),
-				   (uint8_t *)(uintptr_t)put->key};
+	uint32_t len = (uint32_t)strlen(put->key);
 	struct tei_reply reply;
 	int code;
 
-	msg.n_keys = msg.n_sizes = 1;
-	msg.keys = &key;
+	msg.n_key_lens = msg.n_sizes = 1;
+	msg.keys.data = (uint8_t *)(uintptr_t)put->key;
+	msg.keys.len = len;
+	msg.key_lens = &len;
 	msg.sizes = &put->size;
 	code = tei_store_call(put->store, STORE__STORE_TYPE__STORE_PUT_START,
 			      &msg.base, &put->arena,

@@ -12,8 +12,8 @@
 
 static struct tei_arena arena;
 
-static uint8_t key_bytes[N_KEYS][8] = {"one", "two", "three"};
-static ProtobufCBinaryData keys[N_KEYS];
+static uint8_t key_bytes[] = "onetwothree";
+static uint32_t lens[N_KEYS] = {3, 3, 5};
 static uint64_t numbers[N_KEYS] = {1, 1ull << 40, UINT64_MAX};
 static uint32_t crcs[N_KEYS] = {0, 7, UINT32_MAX};
 static protobuf_c_boolean written[N_KEYS] = {1, 0, 1};
@@ -23,10 +23,6 @@ static int start(void **state)
 {
 	(void)state;
 	tei_arena_init(&arena, TEI_SERVER_RPC_ARENA_MAX);
-	for (size_t i = 0; i < N_KEYS; i++) {
-		keys[i].data = key_bytes[i];
-		keys[i].len = strlen((const char *)key_bytes[i]);
-	}
 	return 0;
 }
 
@@ -69,12 +65,23 @@ static int decode(const struct packed *p, size_t len, struct tei_event *ev)
 	return rc;
 }
 
+/* The bytes of the first @n keys. */
+static ProtobufCBinaryData keys(size_t n)
+{
+	ProtobufCBinaryData bytes = {0, key_bytes};
+
+	for (size_t i = 0; i < n; i++)
+		bytes.len += lens[i];
+	return bytes;
+}
+
 static struct packed put_start(size_t n_keys, size_t n_sizes)
 {
 	Store__PutStart m = STORE__PUT_START__INIT;
 
-	m.keys = keys;
-	m.n_keys = n_keys;
+	m.keys = keys(n_keys);
+	m.key_lens = lens;
+	m.n_key_lens = n_keys;
 	m.sizes = numbers;
 	m.n_sizes = n_sizes;
 	return pack(STORE__STORE_TYPE__STORE_PUT_START, &m);
@@ -85,8 +92,9 @@ static struct packed put_end(size_t n_keys, size_t n_gen, size_t n_crc,
 {
 	Store__PutEnd m = STORE__PUT_END__INIT;
 
-	m.keys = keys;
-	m.n_keys = n_keys;
+	m.keys = keys(n_keys);
+	m.key_lens = lens;
+	m.n_key_lens = n_keys;
 	m.generation = numbers;
 	m.n_generation = n_gen;
 	m.crc = crcs;
@@ -101,8 +109,9 @@ static struct packed release(size_t n_keys, size_t n_gen)
 {
 	Store__Release m = STORE__RELEASE__INIT;
 
-	m.keys = keys;
-	m.n_keys = n_keys;
+	m.keys = keys(n_keys);
+	m.key_lens = lens;
+	m.n_key_lens = n_keys;
 	m.generation = numbers;
 	m.n_generation = n_gen;
 	return pack(STORE__STORE_TYPE__STORE_RELEASE, &m);
@@ -112,8 +121,9 @@ static struct packed only_keys(uint16_t type, size_t n_keys)
 {
 	Store__Keys m = STORE__KEYS__INIT;
 
-	m.keys = keys;
-	m.n_keys = n_keys;
+	m.keys = keys(n_keys);
+	m.key_lens = lens;
+	m.n_key_lens = n_keys;
 	m.force = 1;
 	return pack(type, &m);
 }
@@ -141,9 +151,9 @@ static void columns_arrive_as_they_were_sent(void **state)
 	assert_int_equal(ev.n, N_KEYS);
 	assert_int_equal(ev.u.put_end.epoch, 99);
 	for (size_t i = 0; i < N_KEYS; i++) {
-		assert_int_equal(ev.keys[i].len, keys[i].len);
-		assert_memory_equal(ev.keys[i].bytes, keys[i].data,
-				    keys[i].len);
+		assert_int_equal(ev.keys[i].len, lens[i]);
+		assert_memory_equal(ev.keys[i].bytes, key_bytes + keys(i).len,
+				    lens[i]);
 		assert_int_equal(ev.u.put_end.generations[i], numbers[i]);
 		assert_int_equal(ev.u.put_end.crcs[i], crcs[i]);
 		assert_int_equal(ev.u.put_end.written[i], written[i]);
@@ -229,51 +239,73 @@ static void columns_of_different_length_are_refused(void **state)
 	refused(release(1, 3));
 }
 
+/* A look-up of @n keys with those lengths and @bytes bytes in all. */
+static struct packed look_up(const uint32_t *key_lens, size_t n, size_t bytes)
+{
+	Store__Lookup m = STORE__LOOKUP__INIT;
+	uint8_t *room = calloc(1, bytes + 1);
+	struct packed p;
+
+	assert_non_null(room);
+	m.keys.data = room;
+	m.keys.len = bytes;
+	m.key_lens = (uint32_t *)(uintptr_t)key_lens;
+	m.n_key_lens = n;
+	p = pack(STORE__STORE_TYPE__STORE_LOOKUP, &m);
+	free(room);
+	return p;
+}
+
+static void taken(struct packed p, size_t n, size_t last_len)
+{
+	struct tei_event ev;
+
+	assert_int_equal(decode(&p, p.len, &ev), 0);
+	assert_int_equal(ev.n, n);
+	assert_int_equal(ev.keys[n - 1].len, last_len);
+	tei_arena_reset(&arena);
+	free(p.bytes);
+}
+
 static void batches_have_1_to_4096_keys(void **state)
 {
 	const size_t n = TEI_CORE_BATCH_MAX + 1;
-	ProtobufCBinaryData *many = calloc(n, sizeof(*many));
-	Store__Lookup m = STORE__LOOKUP__INIT;
-	struct tei_event ev;
-	struct packed p;
+	uint32_t *many = calloc(n, sizeof(*many));
 
 	(void)state;
 	assert_non_null(many);
 	for (size_t i = 0; i < n; i++)
-		many[i] = keys[0];
-	m.keys = many;
-	m.n_keys = n;
-	refused(pack(STORE__STORE_TYPE__STORE_LOOKUP, &m));
-	m.n_keys = n - 1;
-	p = pack(STORE__STORE_TYPE__STORE_LOOKUP, &m);
-	assert_int_equal(decode(&p, p.len, &ev), 0);
-	assert_int_equal(ev.n, TEI_CORE_BATCH_MAX);
-	tei_arena_reset(&arena);
-	free(p.bytes);
+		many[i] = 2;
+	refused(look_up(many, n, 2 * n));
+	taken(look_up(many, n - 1, 2 * (n - 1)), n - 1, 2);
 	free(many);
 	refused(only_keys(STORE__STORE_TYPE__STORE_EXIST, 0));
 }
 
 static void keys_have_1_to_1024_bytes(void **state)
 {
-	uint8_t bytes[TEI_CORE_KEY_MAX + 1] = {0};
-	ProtobufCBinaryData key = {sizeof(bytes), bytes};
-	Store__Lookup m = STORE__LOOKUP__INIT;
-	struct tei_event ev;
-	struct packed p;
+	static const uint32_t sizes[] = {TEI_CORE_KEY_MAX + 1, 0,
+					 TEI_CORE_KEY_MAX};
 
 	(void)state;
-	m.keys = &key;
-	m.n_keys = 1;
-	refused(pack(STORE__STORE_TYPE__STORE_LOOKUP, &m));
-	key.len = 0;
-	refused(pack(STORE__STORE_TYPE__STORE_LOOKUP, &m));
-	key.len = TEI_CORE_KEY_MAX;
-	p = pack(STORE__STORE_TYPE__STORE_LOOKUP, &m);
-	assert_int_equal(decode(&p, p.len, &ev), 0);
-	assert_int_equal(ev.keys[0].len, TEI_CORE_KEY_MAX);
-	tei_arena_reset(&arena);
-	free(p.bytes);
+	refused(look_up(&sizes[0], 1, sizes[0]));
+	refused(look_up(&sizes[1], 1, sizes[1]));
+	taken(look_up(&sizes[2], 1, sizes[2]), 1, TEI_CORE_KEY_MAX);
+}
+
+static void lengths_that_do_not_add_up_are_refused(void **state)
+{
+	static const uint32_t some[] = {5, 3}, over[] = {5, UINT32_MAX},
+			      wrap[] = {UINT32_MAX, 6};
+
+	(void)state;
+	taken(look_up(some, 2, 8), 2, 3);
+	refused(look_up(some, 2, 7));
+	refused(look_up(some, 2, 9));
+	refused(look_up(some, 2, 0));
+	refused(look_up(some, 0, 8));
+	refused(look_up(over, 2, 8));
+	refused(look_up(wrap, 2, 5));
 }
 
 static void a_message_of_tiny_fields_does_not_grow_without_end(void **state)
@@ -361,6 +393,7 @@ int main(void)
 		cmocka_unit_test(columns_of_different_length_are_refused),
 		cmocka_unit_test(batches_have_1_to_4096_keys),
 		cmocka_unit_test(keys_have_1_to_1024_bytes),
+		cmocka_unit_test(lengths_that_do_not_add_up_are_refused),
 		cmocka_unit_test(
 			a_message_of_tiny_fields_does_not_grow_without_end),
 		cmocka_unit_test(names_and_ids_are_checked),
