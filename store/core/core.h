@@ -35,11 +35,14 @@
 
 #include "base/arena.h"
 
-#define TEI_CORE_ID_LEN     16
-#define TEI_CORE_HEADER_LEN 64 /* of an extent, before its data */
-#define TEI_CORE_KEY_MAX    1024
-#define TEI_CORE_BATCH_MAX  4096
-#define TEI_CORE_MOUNTS_MAX 4096 /* of all clients; each costs 12 KiB */
+#define TEI_CORE_ID_LEN        16
+#define TEI_CORE_HEADER_LEN    64 /* of an extent, before its data */
+#define TEI_CORE_KEY_MAX       1024
+#define TEI_CORE_BATCH_MAX     4096
+#define TEI_CORE_REPLICAS_MAX  32 /* of an object: a bit each */
+#define TEI_CORE_PREFERRED_MAX 32
+#define TEI_CORE_HOST_MAX      64
+#define TEI_CORE_MOUNTS_MAX    4096 /* of all clients; each costs 12 KiB */
 
 struct tei_core;
 
@@ -85,9 +88,27 @@ struct tei_core_key {
 	size_t len;
 };
 
+enum tei_core_soft_pin {
+	TEI_CORE_SOFT_PRESERVE,
+	TEI_CORE_SOFT_ENABLE,
+	TEI_CORE_SOFT_DISABLE,
+};
+
+/* How objects are to be kept; see Replicate in store.proto. */
+struct tei_core_replicate {
+	uint32_t replica_num;
+	uint32_t soft_pin; /* enum tei_core_soft_pin */
+	uint64_t soft_pin_ttl_ms;
+	uint32_t data_type;
+	bool hard_pin, same_node;
+	const char *const *preferred; /* preferred[n_preferred] */
+	size_t n_preferred;
+};
+
 /*
  * One event. Everything pointed to is borrowed for the step. Batches carry n
- * keys, 1 .. TEI_CORE_BATCH_MAX (the shell has checked n), and columns[n].
+ * keys, 1 .. TEI_CORE_BATCH_MAX (the shell has checked n), and columns[n]; a
+ * column that may be NULL says so. Entries are extents, as in store.proto.
  */
 struct tei_event {
 	enum tei_event_type type;
@@ -100,6 +121,8 @@ struct tei_event {
 			const uint8_t *client_id;   /* [TEI_CORE_ID_LEN] */
 			const uint8_t *incarnation; /* [TEI_CORE_ID_LEN] */
 			const char *engine;
+			const void *host; /* host[host_len], NULL: unknown */
+			size_t host_len;
 		} join;
 		struct {
 			const uint8_t *segment; /* [TEI_CORE_ID_LEN] */
@@ -108,11 +131,20 @@ struct tei_event {
 		} mount; /* unmount: segment only */
 		struct {
 			const uint64_t *sizes;
+			/* NULL: one replica, nothing special */
+			const struct tei_core_replicate *how;
+			const char *const *groups; /* groups[n_groups] */
+			size_t n_groups;
+			const uint32_t *group; /* 1 + index; 0: none; or NULL */
+			bool upsert;
 		} put_start;
 		struct {
 			const uint64_t *generations;
-			const uint32_t *crcs;
-			const bool *written;
+			const uint32_t *extents; /* NULL: one entry each */
+			const uint32_t *crcs;    /* entries; NULL: none */
+			const bool *no_crc;      /* NULL: as crcs say */
+			const uint32_t *written; /* masks of replicas */
+			const uint32_t *quiet;   /* masks; NULL: all are */
 			uint64_t epoch;
 		} put_end;
 		struct {
@@ -143,7 +175,8 @@ struct tei_core_segment_name {
 /*
  * Arrays are in the actions' arena and live until its reset; strings and
  * incarnations that they name are the core's and live until the next step.
- * Columns that the event's reply does not need are NULL.
+ * Columns that the event's reply does not need are NULL, and so are extents,
+ * replica and length when every key has one entry.
  */
 struct tei_action {
 	enum tei_action_type type;
@@ -156,9 +189,15 @@ struct tei_action {
 			size_t n;
 			int32_t *status; /* status[n] */
 			uint64_t *size;
+			uint64_t *generation, *gen_epoch;
+			bool *no_crc; /* NULL: all have one */
+			uint32_t *extents;
+			/* Per entry; n of them when extents is NULL. */
+			size_t n_entries;
 			uint32_t *segment; /* index into segments */
 			uint64_t *address; /* of the extent's header */
-			uint64_t *generation, *gen_epoch;
+			uint32_t *replica;
+			uint64_t *length;
 			uint32_t *crc;
 			const struct tei_core_segment_name *segments;
 			size_t n_segments;

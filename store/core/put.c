@@ -183,15 +183,22 @@ static int32_t check_end(const struct tei_session *s,
 	return o->generation == generation ? CODE_OK : CODE_NOT_FOUND;
 }
 
+static size_t entries_of(const struct tei_event *ev, size_t i)
+{
+	return ev->u.put_end.extents ? ev->u.put_end.extents[i] : 1;
+}
+
+/* @entry: the first of key @i. */
 static int32_t end_one(struct tei_core *core, const struct tei_event *ev,
-		       const struct tei_session *s, size_t i, uint64_t hash)
+		       const struct tei_session *s, size_t i, size_t entry,
+		       uint64_t hash)
 {
 	const struct tei_core_key *key = &ev->keys[i];
-	bool written = ev->u.put_end.written[i];
+	bool written = ev->u.put_end.written[i] & 1;
 	struct tei_object *o;
 	int32_t code;
 
-	if (!tei_core_key_valid(key))
+	if (!tei_core_key_valid(key) || entries_of(ev, i) != 1)
 		return CODE_ARGUMENT;
 	o = tei_core_object_find(core, key, hash);
 	code = check_end(s, o, ev->u.put_end.generations[i], written);
@@ -200,7 +207,8 @@ static int32_t end_one(struct tei_core *core, const struct tei_event *ev,
 	if (code)
 		core->figures.late_ends_total++;
 	else if (o->state == TEI_OBJECT_BUILDING && written)
-		make_ready(core, o, ev->u.put_end.crcs[i]);
+		make_ready(core, o,
+			   ev->u.put_end.crcs ? ev->u.put_end.crcs[entry] : 0);
 	else if (o->state == TEI_OBJECT_BUILDING)
 		tei_core_object_drop(core, o);
 	return code;
@@ -210,6 +218,7 @@ void tei_core_on_put_end(struct tei_core *core, const struct tei_event *ev,
 			 struct tei_session *s, struct tei_action *reply)
 {
 	uint64_t hashes[TEI_CORE_GROUP];
+	size_t entry = 0;
 
 	for (size_t i = 0; i < ev->n; i++) {
 		size_t at = i % TEI_CORE_GROUP;
@@ -217,6 +226,8 @@ void tei_core_on_put_end(struct tei_core *core, const struct tei_event *ev,
 		if (!at)
 			tei_core_objects_warm(core, &ev->keys[i], ev->n - i,
 					      hashes);
-		reply->u.reply.status[i] = end_one(core, ev, s, i, hashes[at]);
+		reply->u.reply.status[i] =
+			end_one(core, ev, s, i, entry, hashes[at]);
+		entry += entries_of(ev, i);
 	}
 }

@@ -166,6 +166,8 @@ static void hello_main(struct tei_server_link *link, const struct tei_frame *f,
 	ev.u.join.client_id = hello->client_id;
 	ev.u.join.incarnation = hello->incarnation;
 	ev.u.join.engine = hello->engine;
+	ev.u.join.host = hello->host;
+	ev.u.join.host_len = hello->host_len;
 	tei_server_step(s, &ev, link, f);
 }
 

@@ -55,6 +55,16 @@ static uint32_t *u32s(struct columns *c, uint32_t *column)
 	return column ? column : zeros(c, sizeof(*column));
 }
 
+/* NULL stays NULL. */
+static protobuf_c_boolean *booleans(struct columns *c, const bool *column)
+{
+	protobuf_c_boolean *b = column ? zeros(c, sizeof(*b)) : NULL;
+
+	for (size_t i = 0; b && i < c->n; i++)
+		b[i] = column[i];
+	return b;
+}
+
 static void columns_init(struct columns *c, struct tei_server *s,
 			 const struct tei_action *action)
 {
@@ -110,12 +120,26 @@ static void finish(struct columns *c, const ProtobufCMessage *m)
 					 "out of memory");
 }
 
+/* Entries when keys have several, else one a key. */
+static size_t n_entries(const struct columns *c)
+{
+	return c->action->u.reply.extents ? c->action->u.reply.n_entries : c->n;
+}
+
 static void reply_put_start(struct columns *c)
 {
 	Store__PutStartReply m = STORE__PUT_START_REPLY__INIT;
 
-	m.n_status = m.n_segment = m.n_address = m.n_generation = c->n;
+	m.n_status = m.n_generation = c->n;
+	m.n_segment = m.n_address = n_entries(c);
 	m.status = c->status;
+	m.extents = c->action->u.reply.extents;
+	m.replica = c->action->u.reply.replica;
+	m.length = c->action->u.reply.length;
+	if (m.extents) {
+		m.n_extents = c->n;
+		m.n_replica = m.n_length = m.n_segment;
+	}
 	m.segment = u32s(c, c->action->u.reply.segment);
 	m.address = u64s(c, c->action->u.reply.address);
 	m.generation = u64s(c, c->action->u.reply.generation);
@@ -138,9 +162,18 @@ static void reply_lookup(struct columns *c)
 {
 	Store__LookupReply m = STORE__LOOKUP_REPLY__INIT;
 
-	m.n_status = m.n_size = m.n_segment = m.n_address = c->n;
-	m.n_generation = m.n_gen_epoch = m.n_crc = c->n;
+	m.n_status = m.n_size = m.n_generation = m.n_gen_epoch = c->n;
+	m.n_segment = m.n_address = m.n_crc = n_entries(c);
 	m.status = c->status;
+	m.extents = c->action->u.reply.extents;
+	m.replica = c->action->u.reply.replica;
+	m.length = c->action->u.reply.length;
+	if (m.extents) {
+		m.n_extents = c->n;
+		m.n_replica = m.n_length = m.n_segment;
+	}
+	m.no_crc = booleans(c, c->action->u.reply.no_crc);
+	m.n_no_crc = m.no_crc ? c->n : 0;
 	m.size = u64s(c, c->action->u.reply.size);
 	m.segment = u32s(c, c->action->u.reply.segment);
 	m.address = u64s(c, c->action->u.reply.address);

@@ -62,6 +62,8 @@ int tei_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 		.client_id = id_of(&m->client_id),
 		.incarnation = id_of(&m->incarnation),
 		.engine = m->engine,
+		.host = m->host.data,
+		.host_len = m->host.len,
 		.heartbeat = m->heartbeat,
 	};
 	if (m->version != TEI_STORE_VERSION)
@@ -70,6 +72,8 @@ int tei_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 		return malformed(why, "hello: ids are 16 bytes");
 	if (!is_name(m->engine))
 		return malformed(why, "hello: no usable engine name");
+	if (m->host.len > TEI_CORE_HOST_MAX)
+		return malformed(why, "hello: a host has at most 64 bytes");
 	return 0;
 }
 
@@ -147,18 +151,103 @@ static int decode_unmount(struct tei_arena *arena, const void *body, size_t len,
 	return 0;
 }
 
+static bool are_names(char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!is_name(names[i]))
+			return false;
+	return true;
+}
+
+static int take_how(struct tei_arena *arena, const Store__Replicate *m,
+		    struct tei_event *out, const char **why)
+{
+	struct tei_core_replicate *how;
+
+	if (m->n_preferred > TEI_CORE_PREFERRED_MAX ||
+	    !are_names(m->preferred, m->n_preferred))
+		return malformed(why, "put start: no usable preferred segment");
+	how = tei_arena_calloc(arena, 1, sizeof(*how));
+	if (!how)
+		return malformed(why, "batch too large");
+	how->replica_num = m->replica_num;
+	how->soft_pin = m->soft_pin;
+	how->soft_pin_ttl_ms = m->soft_pin_ttl_ms;
+	how->data_type = m->data_type;
+	how->hard_pin = m->hard_pin != 0;
+	how->same_node = m->same_node != 0;
+	how->preferred = (const char *const *)m->preferred;
+	how->n_preferred = m->n_preferred;
+	out->u.put_start.how = how;
+	return 0;
+}
+
+static int take_groups(const Store__PutStart *m, struct tei_event *out,
+		       const char **why)
+{
+	if (m->n_group && m->n_group != m->n_key_lens)
+		return malformed(why, "put start: columns differ in length");
+	if (!are_names(m->groups, m->n_groups))
+		return malformed(why, "put start: no usable group");
+	for (size_t i = 0; i < m->n_group; i++)
+		if (m->group[i] > m->n_groups)
+			return malformed(why, "put start: no such group");
+	out->u.put_start.groups = (const char *const *)m->groups;
+	out->u.put_start.n_groups = m->n_groups;
+	out->u.put_start.group = m->n_group ? m->group : NULL;
+	return 0;
+}
+
 static int decode_put_start(struct tei_arena *arena, const void *body,
 			    size_t len, struct tei_event *out, const char **why)
 {
 	const Store__PutStart *m =
 		unpack(arena, &store__put_start__descriptor, body, len);
+	int rc = 0;
 
 	if (!m)
 		return malformed(why, "put start does not decode");
 	if (m->n_sizes != m->n_key_lens)
 		return malformed(why, "put start: columns differ in length");
+	if (m->how)
+		rc = take_how(arena, m->how, out, why);
+	if (!rc)
+		rc = take_groups(m, out, why);
+	if (rc)
+		return rc;
 	out->u.put_start.sizes = m->sizes;
+	out->u.put_start.upsert = m->upsert != 0;
 	return take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
+}
+
+/* Whether the columns of extents fit those of keys. */
+static bool entries_fit(const Store__PutEnd *m)
+{
+	size_t n = m->n_extents ? 0 : m->n_key_lens;
+
+	if (m->n_extents && m->n_extents != m->n_key_lens)
+		return false;
+	for (size_t i = 0; i < m->n_extents; i++)
+		n += m->extents[i];
+	return !m->n_crc || m->n_crc == n;
+}
+
+static int take_no_crc(struct tei_arena *arena, const Store__PutEnd *m,
+		       struct tei_event *out, const char **why)
+{
+	bool *no_crc;
+
+	if (!m->n_no_crc)
+		return 0;
+	if (m->n_no_crc != m->n_key_lens)
+		return malformed(why, "put end: columns differ in length");
+	no_crc = tei_arena_calloc(arena, m->n_no_crc, sizeof(*no_crc));
+	if (!no_crc)
+		return malformed(why, "batch too large");
+	for (size_t i = 0; i < m->n_no_crc; i++)
+		no_crc[i] = m->no_crc[i] != 0;
+	out->u.put_end.no_crc = no_crc;
+	return 0;
 }
 
 static int decode_put_end(struct tei_arena *arena, const void *body, size_t len,
@@ -166,25 +255,23 @@ static int decode_put_end(struct tei_arena *arena, const void *body, size_t len,
 {
 	const Store__PutEnd *m =
 		unpack(arena, &store__put_end__descriptor, body, len);
-	bool *written;
 	int rc;
 
 	if (!m)
 		return malformed(why, "put end does not decode");
-	if (m->n_generation != m->n_key_lens || m->n_crc != m->n_key_lens ||
-	    m->n_written != m->n_key_lens)
+	if (m->n_generation != m->n_key_lens || m->n_written != m->n_key_lens ||
+	    (m->n_quiet && m->n_quiet != m->n_key_lens) || !entries_fit(m))
 		return malformed(why, "put end: columns differ in length");
 	rc = take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
+	if (!rc)
+		rc = take_no_crc(arena, m, out, why);
 	if (rc)
 		return rc;
-	written = tei_arena_calloc(arena, out->n, sizeof(*written));
-	if (!written)
-		return malformed(why, "batch too large");
-	for (size_t i = 0; i < out->n; i++)
-		written[i] = m->written[i] != 0;
 	out->u.put_end.generations = m->generation;
-	out->u.put_end.crcs = m->crc;
-	out->u.put_end.written = written;
+	out->u.put_end.extents = m->n_extents ? m->extents : NULL;
+	out->u.put_end.crcs = m->n_crc ? m->crc : NULL;
+	out->u.put_end.written = m->written;
+	out->u.put_end.quiet = m->n_quiet ? m->quiet : NULL;
 	out->u.put_end.epoch = m->epoch;
 	return 0;
 }

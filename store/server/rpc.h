@@ -27,6 +27,8 @@ struct tei_server_rpc_hello {
 	const uint8_t *client_id;   /* [TEI_CORE_ID_LEN] */
 	const uint8_t *incarnation; /* [TEI_CORE_ID_LEN] */
 	const char *engine;
+	const uint8_t *host; /* host[host_len] */
+	size_t host_len;
 	bool heartbeat;
 };
 

@@ -266,7 +266,7 @@ int32_t caller_put_end(struct caller *c, const char *key, uint64_t generation,
 		       uint64_t epoch, bool written)
 {
 	uint32_t len = (uint32_t)strlen(key);
-	protobuf_c_boolean flag = written;
+	uint32_t mask = written;
 	uint32_t crc = 0x12345678;
 	Store__PutEnd m = STORE__PUT_END__INIT;
 	Store__PutEndReply *reply;
@@ -277,7 +277,7 @@ int32_t caller_put_end(struct caller *c, const char *key, uint64_t generation,
 	m.key_lens = &len;
 	m.generation = &generation;
 	m.crc = &crc;
-	m.written = &flag;
+	m.written = &mask;
 	m.epoch = epoch;
 	reply = caller_call(c, STORE__STORE_TYPE__STORE_PUT_END, &m,
 			    &store__put_end_reply__descriptor);

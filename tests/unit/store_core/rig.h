@@ -188,7 +188,8 @@ static MAYBE struct grant rig_start(struct rig *r, tei_session_id s,
 }
 
 static MAYBE int rig_end_as(struct rig *r, tei_session_id s, const char *key,
-			    uint64_t generation, uint64_t epoch, bool written)
+			    uint64_t generation, uint64_t epoch,
+			    uint32_t written)
 {
 	struct tei_core_key k = rig_key(key);
 	uint32_t crc = (uint32_t)generation * 3;

@@ -116,7 +116,7 @@ static void a_full_arena_leaves_the_state_as_it_was(void **state)
 	struct tei_core_key key = rig_key("a"), new_key = rig_key("new");
 	uint64_t size = 100, generation;
 	uint32_t crc = 0;
-	bool written = true;
+	uint32_t written = 1;
 	struct tei_event ev = {.type = TEI_EVENT_JOIN, .session = 9};
 	struct rig r;
 

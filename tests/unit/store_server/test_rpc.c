@@ -16,7 +16,7 @@ static uint8_t key_bytes[] = "onetwothree";
 static uint32_t lens[N_KEYS] = {3, 3, 5};
 static uint64_t numbers[N_KEYS] = {1, 1ull << 40, UINT64_MAX};
 static uint32_t crcs[N_KEYS] = {0, 7, UINT32_MAX};
-static protobuf_c_boolean written[N_KEYS] = {1, 0, 1};
+static uint32_t written[N_KEYS] = {1, 0, 1};
 static uint8_t id[16] = "0123456789abcde";
 
 static int start(void **state)
@@ -239,6 +239,83 @@ static void columns_of_different_length_are_refused(void **state)
 	refused(release(1, 3));
 }
 
+static void entries_of_extents_are_counted_by_key(void **state)
+{
+	static const struct {
+		uint32_t extents[N_KEYS];
+		size_t n_crc;
+		int rc;
+	} cases[] = {
+		{{1, 1, 1}, 3, 0},        {{0, 2, 1}, 3, 0},
+		{{0, 0, 0}, 0, 0},        {{5, 2, 1}, 0, 0},
+		{{0, 2, 1}, 2, -EBADMSG}, {{0, 2, 2}, 3, -EBADMSG},
+		{{0, 0, 0}, 1, -EBADMSG}, {{UINT32_MAX, 2, 2}, 3, -EBADMSG},
+	};
+	Store__PutEnd m = STORE__PUT_END__INIT;
+	struct tei_event ev;
+
+	(void)state;
+	m.keys = keys(N_KEYS);
+	m.key_lens = lens;
+	m.generation = numbers;
+	m.written = written;
+	m.n_key_lens = m.n_generation = m.n_written = m.n_extents = N_KEYS;
+	m.crc = crcs;
+	for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+		struct packed p;
+
+		m.extents = (uint32_t *)(uintptr_t)cases[i].extents;
+		m.n_crc = cases[i].n_crc;
+		p = pack(STORE__STORE_TYPE__STORE_PUT_END, &m);
+		assert_int_equal(decode(&p, p.len, &ev), cases[i].rc);
+		free(p.bytes);
+		tei_arena_reset(&arena);
+	}
+	m.n_extents = m.n_crc = 2;
+	refused(pack(STORE__STORE_TYPE__STORE_PUT_END, &m));
+}
+
+static void replicate_and_groups_are_checked(void **state)
+{
+	char good[] = "host:1", bad[] = "two words", *names[] = {good, bad};
+	uint32_t group[N_KEYS] = {0, 1, 1};
+	Store__Replicate how = STORE__REPLICATE__INIT;
+	Store__PutStart m = STORE__PUT_START__INIT;
+	struct tei_event ev;
+	struct packed p;
+
+	(void)state;
+	m.keys = keys(N_KEYS);
+	m.key_lens = lens;
+	m.sizes = numbers;
+	m.n_key_lens = m.n_sizes = m.n_group = N_KEYS;
+	m.group = group;
+	m.groups = how.preferred = names;
+	m.n_groups = how.n_preferred = 1;
+	m.how = &how;
+	how.replica_num = 2;
+	how.hard_pin = 1;
+	p = pack(STORE__STORE_TYPE__STORE_PUT_START, &m);
+	assert_int_equal(decode(&p, p.len, &ev), 0);
+	assert_int_equal(ev.u.put_start.how->replica_num, 2);
+	assert_true(ev.u.put_start.how->hard_pin);
+	assert_false(ev.u.put_start.how->same_node);
+	assert_int_equal(ev.u.put_start.n_groups, 1);
+	assert_int_equal(ev.u.put_start.group[2], 1);
+	free(p.bytes);
+	group[1] = 2;
+	refused(pack(STORE__STORE_TYPE__STORE_PUT_START, &m));
+	group[1] = 1;
+	m.n_group = 2;
+	refused(pack(STORE__STORE_TYPE__STORE_PUT_START, &m));
+	m.n_group = N_KEYS;
+	how.n_preferred = 2;
+	refused(pack(STORE__STORE_TYPE__STORE_PUT_START, &m));
+	how.n_preferred = 1;
+	m.n_groups = 2;
+	refused(pack(STORE__STORE_TYPE__STORE_PUT_START, &m));
+}
+
 /* A look-up of @n keys with those lengths and @bytes bytes in all. */
 static struct packed look_up(const uint32_t *key_lens, size_t n, size_t bytes)
 {
@@ -391,6 +468,8 @@ int main(void)
 		cmocka_unit_test(every_request_decodes_to_its_event),
 		cmocka_unit_test(a_message_cut_anywhere_is_harmless),
 		cmocka_unit_test(columns_of_different_length_are_refused),
+		cmocka_unit_test(entries_of_extents_are_counted_by_key),
+		cmocka_unit_test(replicate_and_groups_are_checked),
 		cmocka_unit_test(batches_have_1_to_4096_keys),
 		cmocka_unit_test(keys_have_1_to_1024_bytes),
 		cmocka_unit_test(lengths_that_do_not_add_up_are_refused),
