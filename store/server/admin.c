@@ -15,12 +15,16 @@
 #include <te/version.h>
 
 #include "base/clock.h"
-#include "store/server/http.h"
+#include "base/http.h"
 #include "store/server/metrics.h"
 #include "store/server/state.h"
 
-static void health(struct tei_server *s, struct tei_server_http_reply *reply)
+static int health(const struct tei_http_request *request,
+		  struct tei_http_reply *reply, void *arg)
 {
+	const struct tei_server *s = arg;
+
+	(void)request;
 	reply->type = "application/json";
 	evbuffer_add_printf(
 		reply->body,
@@ -29,38 +33,45 @@ static void health(struct tei_server *s, struct tei_server_http_reply *reply)
 		"\"version\":\"%s\",\"epoch\":%" PRIu64
 		",\"uptime_ms\":%" PRIu64 "}\n",
 		TE_VERSION, s->epoch, tei_now_ms() - s->started_ms);
+	return 200;
 }
 
-static void segment_names(struct tei_server *s, struct evbuffer *out)
+static int metrics(const struct tei_http_request *request,
+		   struct tei_http_reply *reply, void *arg)
 {
+	(void)request;
+	reply->type = "text/plain; version=0.0.4; charset=utf-8";
+	tei_server_metrics(arg, reply->body);
+	return 200;
+}
+
+static int summary(const struct tei_http_request *request,
+		   struct tei_http_reply *reply, void *arg)
+{
+	(void)request;
+	tei_server_summary(arg, reply->body);
+	return 200;
+}
+
+static int segment_names(const struct tei_http_request *request,
+			 struct tei_http_reply *reply, void *arg)
+{
+	const struct tei_server *s = arg;
 	struct tei_core_segment segment;
 	size_t cursor = 0;
 
+	(void)request;
 	while (tei_core_segment_next(s->core, &cursor, &segment))
 		if (!segment.suspect)
-			evbuffer_add_printf(out, "%s\n", segment.name);
-}
-
-int tei_server_admin_get(const char *path, struct tei_server_http_reply *reply,
-			 void *arg)
-{
-	struct tei_server *s = arg;
-
-	if (!strcmp(path, "/health")) {
-		health(s, reply);
-	} else if (!strcmp(path, "/metrics")) {
-		reply->type = "text/plain; version=0.0.4; charset=utf-8";
-		tei_server_metrics(s, reply->body);
-	} else if (!strcmp(path, "/metrics/summary")) {
-		tei_server_summary(s, reply->body);
-	} else if (!strcmp(path, "/get_all_segments")) {
-		segment_names(s, reply->body);
-	} else {
-		evbuffer_add_printf(reply->body, "no such page; there are "
-						 "/health, /metrics, "
-						 "/metrics/summary, "
-						 "/get_all_segments\n");
-		return 404;
-	}
+			evbuffer_add_printf(reply->body, "%s\n", segment.name);
 	return 200;
 }
+
+const struct tei_http_route tei_server_routes[] = {
+	{TEI_HTTP_GET, "/health", health},
+	{TEI_HTTP_GET, "/metrics", metrics},
+	{TEI_HTTP_GET, "/metrics/summary", summary},
+	{TEI_HTTP_GET, "/get_all_segments", segment_names},
+};
+const size_t tei_server_n_routes =
+	sizeof(tei_server_routes) / sizeof(tei_server_routes[0]);

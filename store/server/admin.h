@@ -10,11 +10,12 @@
 #ifndef STORE_SERVER_ADMIN_H
 #define STORE_SERVER_ADMIN_H
 
-struct tei_server;
-struct tei_server_http_reply;
+#include <stddef.h>
 
-/* For tei_server_http_config.get; @arg is the struct tei_server. */
-int tei_server_admin_get(const char *path, struct tei_server_http_reply *reply,
-			 void *arg);
+#include "base/http.h"
+
+/* Their arg is the struct tei_server. */
+extern const struct tei_http_route tei_server_routes[];
+extern const size_t tei_server_n_routes;
 
 #endif

@@ -15,8 +15,8 @@
 #include <event2/buffer.h>
 
 #include "base/clock.h"
+#include "base/http.h"
 #include "base/mem.h"
-#include "store/server/http.h"
 #include "store/server/state.h"
 
 struct segment_sum {
@@ -183,13 +183,13 @@ static void refusal_metrics(const struct tei_server *s, struct evbuffer *out)
 		[TEI_FRAME_STRANGER] = "protected mode",
 		[TEI_FRAME_CROWD] = "too many connections",
 	};
-	static const char *const http[TEI_SERVER_HTTP_REFUSALS] = {
-		[TEI_SERVER_HTTP_MALFORMED] = "malformed",
-		[TEI_SERVER_HTTP_TOO_LONG] = "too long",
-		[TEI_SERVER_HTTP_METHOD] = "method",
-		[TEI_SERVER_HTTP_LATE] = "late",
-		[TEI_SERVER_HTTP_STRANGER] = "protected mode",
-		[TEI_SERVER_HTTP_CROWD] = "too many connections",
+	static const char *const http[TEI_HTTP_REFUSALS] = {
+		[TEI_HTTP_MALFORMED] = "malformed",
+		[TEI_HTTP_TOO_LONG] = "too long",
+		[TEI_HTTP_METHOD] = "method",
+		[TEI_HTTP_LATE] = "late",
+		[TEI_HTTP_STRANGER] = "protected mode",
+		[TEI_HTTP_CROWD] = "too many connections",
 	};
 	const struct tei_server_counters *c = &s->counters;
 
@@ -201,7 +201,7 @@ static void refusal_metrics(const struct tei_server *s, struct evbuffer *out)
 	refused(out, "rpc", "version", c->refused_version);
 	refused(out, "rpc", "does not read", c->refused_slow);
 	refused(out, "rpc", "unknown client", c->refused_unknown);
-	for (int i = 0; i < TEI_SERVER_HTTP_REFUSALS; i++)
+	for (int i = 0; i < TEI_HTTP_REFUSALS; i++)
 		refused(out, "http", http[i], c->refused_http[i]);
 }
 

@@ -13,13 +13,13 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/http.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/net.h"
 #include "store/proto/store.pb-c.h"
 #include "store/server/admin.h"
-#include "store/server/http.h"
 #include "store/server/random.h"
 #include "store/server/rpc.h"
 #include "store/server/state.h"
@@ -191,16 +191,17 @@ static int open_rpc(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
 static int open_http(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
 {
 	const struct tei_server_settings *set = &s->settings;
-	struct tei_server_http_config config = {
+	struct tei_http_config config = {
+		.what = "HTTP metrics port",
 		.host = tei_server_host(set->metrics_host),
 		.port = (uint16_t)set->metrics_port,
 		.insecure = set->insecure,
-		.get = tei_server_admin_get,
+		.routes = tei_server_routes,
+		.n_routes = tei_server_n_routes,
 		.arg = s,
 		.refused = s->counters.refused_http,
 	};
-	int rc = tei_server_http_start(s->loop, &config, &s->http_port,
-				       &s->http);
+	int rc = tei_http_start(s->loop, &config, &s->http_port, &s->http);
 
 	if (rc)
 		say_listen(error, rc, "metrics_port", set->metrics_port,
@@ -259,7 +260,7 @@ int tei_server_create(struct tei_loop *loop,
 	return 0;
 
 stop_http:
-	tei_server_http_stop(s->http);
+	tei_http_stop(s->http);
 close_port:
 	tei_frame_server_close(s->port);
 destroy_core:
@@ -283,7 +284,7 @@ void tei_server_destroy(struct tei_server *s)
 	if (!s)
 		return;
 	tei_timer_stop(s->timer);
-	tei_server_http_stop(s->http);
+	tei_http_stop(s->http);
 	tei_frame_server_close(s->port);
 	tei_server_sessions_free(s);
 	tei_core_destroy(s->core);

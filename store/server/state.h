@@ -14,10 +14,10 @@
 #include "base/arena.h"
 #include "base/frame.h"
 #include "base/hash.h"
+#include "base/http.h"
 #include "base/list.h"
 #include "store/core/core.h"
 #include "store/proto/protocol.h"
-#include "store/server/http.h"
 #include "store/server/settings.h"
 
 /* What a client may leave unread of our answers before it is dropped. */
@@ -77,7 +77,7 @@ struct tei_server_counters {
 	struct tei_server_op_count op[TEI_SERVER_OPS];
 	uint64_t refused[TEI_FRAME_FAULTS]; /* at the RPC port */
 	uint64_t refused_version, refused_slow, refused_unknown;
-	uint64_t refused_http[TEI_SERVER_HTTP_REFUSALS];
+	uint64_t refused_http[TEI_HTTP_REFUSALS];
 	uint64_t lookup_keys, lookup_hits, lookup_hit_bytes;
 	uint64_t steps_failed; /* the core had no memory */
 };
@@ -95,7 +95,7 @@ struct tei_server {
 	struct tei_core *core;
 	struct tei_frame_server *port;
 	uint16_t rpc_port, http_port;
-	struct tei_server_http *http;
+	struct tei_http *http;
 	struct tei_timer *timer;
 	bool skip_tick; /* the last one was not */
 	bool stepping;  /* the core is at work */

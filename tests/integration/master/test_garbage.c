@@ -280,7 +280,11 @@ static void bad_requests_get_their_number(void **state)
 		const char *request, *status;
 	} cases[] = {
 		{"POST /metrics HTTP/1.1\r\n\r\n", " 405 "},
-		{"DELETE / HTTP/1.1\r\n\r\n", " 405 "},
+		{"BREW /metrics HTTP/1.1\r\n\r\n", " 405 "},
+		{"DELETE / HTTP/1.1\r\n\r\n", " 404 "},
+		{"GET /%6detrics HTTP/1.1\r\n\r\n", " 404 "},
+		{"GET /metrics?a=%zz HTTP/1.1\r\n\r\n", " 400 "},
+		{"GET /metrics?%4 HTTP/1.1\r\n\r\n", " 400 "},
 		{"GET /metrics\r\n\r\n", " 400 "}, /* HTTP/0.9 */
 		{"GET /metrics HTTP/2.0\r\n\r\n", " 400 "},
 		{"GET metrics HTTP/1.1\r\n\r\n", " 400 "},
@@ -290,9 +294,21 @@ static void bad_requests_get_their_number(void **state)
 		{"GET / HTTP/1.1\r\nno colon\r\n\r\n", " 400 "},
 		{"GET / HTTP/1.1\r\n: empty\r\n\r\n", " 400 "},
 		{"GET / HTTP/1.1\r\nA: b\r\n folded: c\r\n\r\n", " 400 "},
-		{"GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", " 413 "},
-		{"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+		{"GET /health HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
 		 " 413 "},
+		{"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+		 " 411 "},
+		{"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", " 400 "},
+		{"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", " 400 "},
+		{"GET / HTTP/1.1\r\nContent-Length:\r\n\r\n", " 400 "},
+		{"GET / HTTP/1.1\r\nContent-Length: 0\r\n"
+		 "Content-Length: 0\r\n\r\n",
+		 " 400 "},
+		{"GET / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n"
+		 "\r\n",
+		 " 413 "},
+		{"GET / HTTP/1.1\r\nContent-Length : 0\r\n\r\n", " 400 "},
+		{"GET / HTTP/1.1\r\nExpect: a miracle\r\n\r\n", " 417 "},
 		{"\r\n\r\n", " 400 "},
 		{"\x16\x03\x01\x02", " 400 "}, /* TLS */
 	};

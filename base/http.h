@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http.h - a small HTTP server: a table of routes, one request a connection
+ *
+ * For people, scrapers and small bodies. A head of 16 KiB at most, a body up to
+ * the server's cap (a longer one is refused before a byte of it is read), 10 s
+ * from accept to the last byte of the answer whatever the peer does, strangers
+ * refused at accept. Why not evhttp: docs/decisions/008-http-of-our-own.md.
+ *
+ * Handlers answer at once. A long answer is made in pieces, each when the peer
+ * has taken what was there before: struct tei_http_reply.
+ *
+ * Threads: the loop's.
+ */
+#ifndef BASE_HTTP_H
+#define BASE_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct evbuffer;
+struct tei_http;
+struct tei_loop;
+
+/* A HEAD is a GET whose body is not sent: routes have no HEAD. */
+enum tei_http_method {
+	TEI_HTTP_GET,
+	TEI_HTTP_PUT,
+	TEI_HTTP_POST,
+	TEI_HTTP_DELETE,
+	TEI_HTTP_METHODS,
+};
+
+enum tei_http_refusal {
+	TEI_HTTP_MALFORMED,
+	TEI_HTTP_TOO_LONG,
+	TEI_HTTP_METHOD, /* one that the path does not know */
+	TEI_HTTP_LATE,
+	TEI_HTTP_STRANGER, /* also a page of another site, in a browser */
+	TEI_HTTP_CROWD,
+	TEI_HTTP_REFUSALS,
+};
+
+#define TEI_HTTP_PARAMS_MAX 16
+#define TEI_HTTP_BODY_MAX   (1u << 20) /* unless the server says otherwise */
+
+/* name=value behind the '?', decoded; both also end with a 0 byte. */
+struct tei_http_param {
+	const char *name, *value;
+	size_t name_len, len;
+};
+
+struct tei_http_request {
+	enum tei_http_method method;
+	const char *path; /* as it came: never decoded */
+	const struct tei_http_param *params;
+	size_t n_params;
+	const void *body; /* NULL when len is 0 */
+	size_t len;
+};
+
+/*
+ * A handler fills in what it needs. With @more the answer goes on after @body:
+ * more() is called when the peer has taken what there was, adds the next piece
+ * (64 KiB or so, 1 ms of work at most; none is allowed) and returns 1, or 0
+ * with the last one, or a negative number to cut the connection. done() is
+ * called exactly once, at the end or when the peer has gone before.
+ */
+struct tei_http_reply {
+	struct evbuffer *body;
+	const char *type; /* static; text/plain unless set */
+	int (*more)(struct evbuffer *out, void *state);
+	void (*done)(void *state); /* may be NULL */
+	void *state;
+};
+
+struct tei_http_route {
+	enum tei_http_method method;
+	const char *path;
+	/* Returns the status; @request is borrowed for the call. */
+	int (*handle)(const struct tei_http_request *request,
+		      struct tei_http_reply *reply, void *arg);
+};
+
+struct tei_http_config {
+	const char *what; /* static: "HTTP metrics port", for the log */
+	const char *host; /* NULL: wildcard */
+	uint16_t port;    /* 0: kernel's choice */
+	bool insecure;
+	const struct tei_http_route *routes; /* routes[n_routes], static */
+	size_t n_routes;
+	void *arg;
+	size_t body_max;   /* 0: TEI_HTTP_BODY_MAX */
+	uint64_t *refused; /* refused[TEI_HTTP_REFUSALS], the user's */
+};
+
+/* As tei_listen(), or -ENOMEM. @config is copied. */
+int tei_http_start(struct tei_loop *loop, const struct tei_http_config *config,
+		   uint16_t *out_port, struct tei_http **out);
+/* Cuts all connections; NULL is fine. */
+void tei_http_stop(struct tei_http *http);
+
+/*
+ * The first value of parameter @name, NULL: there is none. It may hold any
+ * bytes, 0 too; *len says how many.
+ */
+const char *tei_http_query(const struct tei_http_request *request,
+			   const char *name, size_t *len);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http_request.c - the head of an HTTP request, parsed
+ *
+ * Nothing is guessed: what is not plainly right is refused, so that nobody
+ * between the peer and us can have read it in another way.
+ */
+#include <assert.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/http_private.h"
+#include "base/mem.h"
+
+#define LENGTH_DIGITS_MAX 18 /* of Content-Length: fits 64 bits */
+
+const char *tei_http_reason(int status)
+{
+	static const struct {
+		int status;
+		const char *reason;
+	} reasons[] = {
+		{200, "OK"},
+		{201, "Created"},
+		{202, "Accepted"},
+		{204, "No Content"},
+		{400, "Bad Request"},
+		{403, "Forbidden"},
+		{404, "Not Found"},
+		{405, "Method Not Allowed"},
+		{409, "Conflict"},
+		{411, "Length Required"},
+		{412, "Precondition Failed"},
+		{413, "Content Too Large"},
+		{414, "URI Too Long"},
+		{417, "Expectation Failed"},
+		{431, "Request Header Fields Too Large"},
+		{501, "Not Implemented"},
+		{503, "Service Unavailable"},
+		{507, "Insufficient Storage"},
+	};
+
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (reasons[i].status == status)
+			return reasons[i].reason;
+	return status < 500 ? "Error" : "Internal Server Error";
+}
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/*
+ * Decode [at, end) in place, as forms are: %xx and '+' for a blank. Returns the
+ * length, or -1: a '%' without two digits. There is room for a 0 at @end.
+ */
+static ptrdiff_t decode(char *at, const char *end)
+{
+	char *from = at, *to = at;
+
+	while (from < end) {
+		int high, low;
+
+		if (*from != '%') {
+			*to++ = (char)(*from == '+' ? ' ' : *from);
+			from++;
+			continue;
+		}
+		high = end - from > 2 ? hex(from[1]) : -1;
+		low = end - from > 2 ? hex(from[2]) : -1;
+		if (high < 0 || low < 0)
+			return -1;
+		*to++ = (char)(high << 4 | low);
+		from += 3;
+	}
+	*to = '\0';
+	return to - at;
+}
+
+/* "name=value" or "name" in [at, end); false: malformed. */
+static bool parse_param(struct tei_http_param *out, char *at, char *end)
+{
+	char *equals = memchr(at, '=', (size_t)(end - at));
+	ptrdiff_t len;
+
+	*out = (struct tei_http_param){.name = at, .value = ""};
+	len = decode(at, equals ? equals : end);
+	if (len < 0)
+		return false;
+	out->name_len = (size_t)len;
+	if (!equals)
+		return true;
+	out->value = equals + 1;
+	len = decode(equals + 1, end);
+	out->len = (size_t)len;
+	return len >= 0;
+}
+
+/* "a=b&c=d"; takes a copy, because decoding is done in place. */
+static int parse_query(struct tei_http_head *out, const char *query, size_t len)
+{
+	size_t *n = &out->request.n_params;
+	char *at, *end, *stop;
+
+	if (!len)
+		return 0;
+	out->query = tei_malloc(len + 1);
+	if (!out->query)
+		return 500;
+	memcpy(out->query, query, len);
+	end = out->query + len;
+	*end = '\0';
+	for (at = out->query; at < end; at = stop + 1) {
+		stop = memchr(at, '&', (size_t)(end - at));
+		if (!stop)
+			stop = end;
+		if (stop == at)
+			continue;
+		if (*n == TEI_HTTP_PARAMS_MAX)
+			return 400;
+		*stop = '\0';
+		if (!parse_param(&out->params[(*n)++], at, stop))
+			return 400;
+	}
+	return 0;
+}
+
+/* "/path?query" */
+static int parse_target(struct tei_http_head *out, const char *at,
+			const char *end)
+{
+	const char *mark = memchr(at, '?', (size_t)(end - at));
+	const char *stop = mark ? mark : end;
+	size_t n = (size_t)(stop - at);
+
+	for (const char *p = at; p < end; p++)
+		if (*p < '!' || *p > '~')
+			return 400;
+	if (n >= sizeof(out->path))
+		return 414;
+	memcpy(out->path, at, n);
+	out->path[n] = '\0';
+	return mark ? parse_query(out, mark + 1, (size_t)(end - mark - 1)) : 0;
+}
+
+static void parse_method(struct tei_http_head *out, const char *at, size_t len)
+{
+	static const char *const names[TEI_HTTP_METHODS] = {
+		[TEI_HTTP_GET] = "GET",
+		[TEI_HTTP_PUT] = "PUT",
+		[TEI_HTTP_POST] = "POST",
+		[TEI_HTTP_DELETE] = "DELETE",
+	};
+
+	out->head_only = len == 4 && !memcmp(at, "HEAD", 4);
+	out->known = out->head_only;
+	for (int i = 0; i < TEI_HTTP_METHODS; i++) {
+		if (len != strlen(names[i]) || memcmp(at, names[i], len))
+			continue;
+		out->request.method = (enum tei_http_method)i;
+		out->known = true;
+	}
+}
+
+static int parse_length(struct tei_http_head *out, const char *at, size_t len)
+{
+	if (!len || out->has_length)
+		return 400;
+	out->has_length = true;
+	for (size_t i = 0; i < len; i++)
+		if (at[i] < '0' || at[i] > '9')
+			return 400;
+	if (len > LENGTH_DIGITS_MAX)
+		return 413;
+	for (size_t i = 0; i < len; i++)
+		out->length = out->length * 10 + (uint64_t)(at[i] - '0');
+	return 0;
+}
+
+static bool is(const char *at, size_t len, const char *name)
+{
+	return len == strlen(name) && !strncasecmp(at, name, len);
+}
+
+static int parse_field(struct tei_http_head *out, const char *name,
+		       size_t name_len, const char *value, size_t len)
+{
+	if (is(name, name_len, "content-length"))
+		return parse_length(out, value, len);
+	/* A body whose length nobody knows: whoever sends it can tell it. */
+	if (is(name, name_len, "transfer-encoding"))
+		return 411;
+	if (is(name, name_len, "expect")) {
+		out->expects = is(value, len, "100-continue");
+		return out->expects ? 0 : 417;
+	}
+	if (is(name, name_len, "origin"))
+		out->foreign = true;
+	return 0;
+}
+
+/* "name: value" lines. */
+static int parse_fields(struct tei_http_head *out, const char *at,
+			const char *end)
+{
+	while (at < end) {
+		const char *eol = memmem(at, (size_t)(end - at), "\r\n", 2);
+		const char *colon, *value, *stop;
+		int status;
+
+		assert(eol); /* the head ends with one */
+		colon = memchr(at, ':', (size_t)(eol - at));
+		if (!colon || colon == at || colon[-1] == ' ' || *at == ' ' ||
+		    *at == '\t' || memchr(at, '\0', (size_t)(eol - at)))
+			return 400;
+		value = colon + 1;
+		stop = eol;
+		while (value < stop && (*value == ' ' || *value == '\t'))
+			value++;
+		while (stop > value && (stop[-1] == ' ' || stop[-1] == '\t'))
+			stop--;
+		status = parse_field(out, at, (size_t)(colon - at), value,
+				     (size_t)(stop - value));
+		if (status)
+			return status;
+		at = eol + 2;
+	}
+	return 0;
+}
+
+int tei_http_head_parse(struct tei_http_head *out, const char *head, size_t len)
+{
+	const char *eol = memmem(head, len, "\r\n", 2);
+	const char *target, *version;
+	int status;
+
+	*out = (struct tei_http_head){0};
+	out->request.path = out->path;
+	out->request.params = out->params;
+	assert(eol);
+	target = memchr(head, ' ', (size_t)(eol - head));
+	if (!target || target == head || target[1] != '/')
+		return 400;
+	parse_method(out, head, (size_t)(target - head));
+	target++;
+	version = memchr(target, ' ', (size_t)(eol - target));
+	if (!version || eol - version != 9)
+		return 400;
+	out->old = !memcmp(version, " HTTP/1.0", 9);
+	if (!out->old && memcmp(version, " HTTP/1.1", 9))
+		return 400;
+	status = parse_target(out, target, version);
+	return status ? status : parse_fields(out, eol + 2, head + len);
+}
+
+void tei_http_head_fini(struct tei_http_head *head)
+{
+	tei_free(head->query);
+	head->query = NULL;
+}
+
+const char *tei_http_query(const struct tei_http_request *request,
+			   const char *name, size_t *len)
+{
+	size_t name_len = strlen(name);
+
+	for (size_t i = 0; i < request->n_params; i++) {
+		const struct tei_http_param *p = &request->params[i];
+
+		if (p->name_len != name_len || memcmp(p->name, name, name_len))
+			continue;
+		*len = p->len;
+		return p->value;
+	}
+	return NULL;
+}
