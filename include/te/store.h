@@ -195,6 +195,16 @@ TE_API int te_store_remove(struct te_store *store,
 			   const struct te_store_key *keys, size_t n, int force,
 			   int *results);
 
+/*
+ * A value in memory of the client's: data[length], the caller's to read and
+ * write until free, which has to come before te_store_close(). free(NULL) is
+ * fine. Threads: any.
+ */
+struct te_store_buffer;
+TE_API void *te_store_buffer_data(const struct te_store_buffer *buffer);
+TE_API uint64_t te_store_buffer_length(const struct te_store_buffer *buffer);
+TE_API void te_store_buffer_free(struct te_store_buffer *buffer);
+
 /* Figures of the pool, from the master. */
 struct te_store_pool {
 	uint64_t capacity_bytes, used_bytes;

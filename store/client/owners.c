@@ -11,6 +11,7 @@
 
 #define N_MAX     4096 /* idle owners beyond it are closed */
 #define FAILED_NS (500 * TEI_NS_PER_MS)
+#define SHUN_NS   (2 * TEI_NS_PER_S)
 #define TRY_MS    100 /* a shorter try says nothing about the owner */
 
 void tei_owners_init(struct tei_owners *owners, struct te_engine *engine)
@@ -93,6 +94,13 @@ static void remember_failure(struct tei_owners *owners, const char *name,
 
 /* ---- what is open ---- */
 
+static bool is_life(const struct tei_owner *owner, const char *name,
+		    const uint8_t *incarnation)
+{
+	return !memcmp(owner->incarnation, incarnation, TE_INCARNATION_LEN) &&
+	       strcmp(owner->name, name) == 0;
+}
+
 static struct tei_owner *find(struct tei_owners *owners, const char *name,
 			      const uint8_t *incarnation)
 	TEI_REQUIRES(owners->mu)
@@ -101,9 +109,7 @@ static struct tei_owner *find(struct tei_owners *owners, const char *name,
 		struct tei_owner *owner =
 			tei_list_entry(node, struct tei_owner, link);
 
-		if (memcmp(owner->incarnation, incarnation,
-			   TE_INCARNATION_LEN) ||
-		    strcmp(owner->name, name) != 0)
+		if (!is_life(owner, name, incarnation))
 			continue;
 		tei_list_del(node);
 		tei_list_add_head(&owners->list, node);
@@ -244,4 +250,50 @@ void tei_owners_put(struct tei_owners *owners, struct tei_owner *owner)
 void tei_owners_drop(struct tei_owners *owners, struct tei_owner *owner)
 {
 	release(owners, owner, true);
+}
+
+void tei_owners_ref(struct tei_owners *owners, struct tei_owner *owner)
+{
+	tei_mutex_lock(&owners->mu);
+	owner->refs++;
+	tei_mutex_unlock(&owners->mu);
+}
+
+/* ---- whom readers shun ---- */
+
+/* Relaxed: a hint, with nothing behind it. */
+void tei_owner_failed(struct tei_owner *owner)
+{
+	atomic_store_explicit(&owner->shun_until_ns, tei_now_ns() + SHUN_NS,
+			      memory_order_relaxed);
+}
+
+void tei_owner_answered(struct tei_owner *owner)
+{
+	if (atomic_load_explicit(&owner->shun_until_ns, memory_order_relaxed))
+		atomic_store_explicit(&owner->shun_until_ns, 0,
+				      memory_order_relaxed);
+}
+
+bool tei_owners_shunned(struct tei_owners *owners, const char *name,
+			const uint8_t incarnation[TE_INCARNATION_LEN])
+{
+	uint64_t until = 0;
+	bool known = false, failed;
+
+	tei_mutex_lock(&owners->mu);
+	tei_list_for_each (node, &owners->list) {
+		struct tei_owner *owner =
+			tei_list_entry(node, struct tei_owner, link);
+
+		if (!is_life(owner, name, incarnation))
+			continue;
+		known = true;
+		until = atomic_load_explicit(&owner->shun_until_ns,
+					     memory_order_relaxed);
+		break;
+	}
+	failed = !known && recent_failure(owners, name);
+	tei_mutex_unlock(&owners->mu);
+	return failed || until > tei_now_ns();
 }

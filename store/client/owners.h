@@ -12,6 +12,7 @@
 #ifndef STORE_CLIENT_OWNERS_H
 #define STORE_CLIENT_OWNERS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,6 +27,7 @@ struct tei_owner {
 	uint8_t incarnation[TE_INCARNATION_LEN];
 	te_segment_id segment;
 	unsigned int refs; /* guarded by owners->mu; the list has one */
+	atomic_ullong shun_until_ns; /* it failed us; 0: it did not */
 };
 
 struct tei_owner_failure {
@@ -56,7 +58,19 @@ int tei_owners_get(struct tei_owners *owners, const char *name,
 		   const uint8_t incarnation[TE_INCARNATION_LEN],
 		   uint32_t timeout_ms, struct tei_owner **out);
 void tei_owners_put(struct tei_owners *owners, struct tei_owner *owner);
+/* One more reference to an owner that the caller holds. */
+void tei_owners_ref(struct tei_owners *owners, struct tei_owner *owner);
 /* It turned out to be gone: the next get() opens anew. */
 void tei_owners_drop(struct tei_owners *owners, struct tei_owner *owner);
+
+/*
+ * A breaker for readers, who have a choice: one that did not answer is shunned
+ * for a while, or until it answers somebody.
+ */
+void tei_owner_failed(struct tei_owner *owner);
+void tei_owner_answered(struct tei_owner *owner);
+/* Whether that life of that engine is shunned, or could not be opened. */
+bool tei_owners_shunned(struct tei_owners *owners, const char *name,
+			const uint8_t incarnation[TE_INCARNATION_LEN]);
 
 #endif

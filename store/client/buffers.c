@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buffers.c - memory for values that the client reads into on its own account
+ *
+ * Pieces lie in a list by address, free and taken ones, without gaps and
+ * without two free neighbours. A piece is cut where the last one was, first
+ * fit from there on.
+ */
+#include "store/client/buffers.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <te/store.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define ALIGN 4096u /* of pieces: no two values share a page */
+
+static struct te_store_buffer *create_piece(struct tei_buffers *b,
+					    uint8_t *data, uint64_t room)
+{
+	struct te_store_buffer *piece = tei_calloc(1, sizeof(*piece));
+
+	if (!piece)
+		return NULL;
+	tei_list_init(&piece->link);
+	piece->buffers = b;
+	piece->data = data;
+	piece->room = room;
+	return piece;
+}
+
+static int take_memory(struct tei_buffers *b, uint64_t bytes)
+{
+	struct te_region region = {.length = bytes, .access = TE_ACCESS_LOCAL};
+	int rc = te_memory_alloc(b->engine, bytes, &b->memory);
+
+	if (rc)
+		return rc;
+	region.addr = b->memory;
+	rc = te_region_add(b->engine, &region, &b->region);
+	if (rc) {
+		te_memory_free(b->engine, b->memory);
+		b->memory = NULL;
+	}
+	return rc;
+}
+
+int tei_buffers_init(struct tei_buffers *b, struct te_engine *engine,
+		     uint64_t bytes)
+{
+	struct te_store_buffer *all;
+	int rc;
+
+	memset(b, 0, sizeof(*b));
+	b->engine = engine;
+	tei_mutex_init(&b->mu);
+	tei_list_init(&b->pieces);
+	b->rover = &b->pieces;
+	b->bytes = bytes / ALIGN * ALIGN;
+	if (!b->bytes)
+		return 0;
+	all = create_piece(b, NULL, b->bytes);
+	rc = all ? take_memory(b, b->bytes) : -ENOMEM;
+	if (rc) {
+		LOG_ERROR("local buffer: %llu bytes: %s",
+			  (unsigned long long)bytes, te_strerror(rc));
+		tei_free(all);
+		tei_mutex_fini(&b->mu);
+		return rc;
+	}
+	all->data = b->memory;
+	tei_list_add_tail(&b->pieces, &all->link);
+	return 0;
+}
+
+void tei_buffers_fini(struct tei_buffers *b)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&b->pieces)))
+		tei_free(tei_list_entry(node, struct te_store_buffer, link));
+	if (b->memory) {
+		(void)te_region_remove(b->engine, b->region);
+		te_memory_free(b->engine, b->memory);
+	}
+	b->memory = NULL;
+	tei_mutex_fini(&b->mu);
+}
+
+/* ---- cutting ---- */
+
+static struct te_store_buffer *find_room(struct tei_buffers *b, uint64_t room)
+	TEI_REQUIRES(b->mu)
+{
+	struct tei_list *node = b->rover;
+
+	do {
+		if (node != &b->pieces) {
+			struct te_store_buffer *piece = tei_list_entry(
+				node, struct te_store_buffer, link);
+
+			if (!piece->taken && piece->room >= room)
+				return piece;
+		}
+		node = node->next;
+	} while (node != b->rover);
+	return NULL;
+}
+
+/* @rest becomes what is left of @piece, or is of no use: false. */
+static bool cut(struct tei_buffers *b, struct te_store_buffer *piece,
+		struct te_store_buffer *rest, uint64_t room) TEI_REQUIRES(b->mu)
+{
+	piece->taken = true;
+	b->rover = piece->link.next;
+	if (piece->room == room)
+		return false;
+	rest->data = piece->data + room;
+	rest->room = piece->room - room;
+	piece->room = room;
+	tei_list_insert(&piece->link, &rest->link);
+	b->rover = &rest->link;
+	return true;
+}
+
+static struct te_store_buffer *take_piece(struct tei_buffers *b,
+					  uint64_t length)
+{
+	uint64_t room = (length + ALIGN - 1) / ALIGN * ALIGN;
+	struct te_store_buffer *piece, *rest;
+	bool used = false;
+
+	if (length > b->bytes)
+		return NULL;
+	rest = create_piece(b, NULL, 0);
+	if (!rest)
+		return NULL;
+	tei_mutex_lock(&b->mu);
+	piece = find_room(b, room);
+	if (piece)
+		used = cut(b, piece, rest, room);
+	tei_mutex_unlock(&b->mu);
+	if (!used)
+		tei_free(rest);
+	return piece;
+}
+
+struct te_store_buffer *tei_buffer_create(struct tei_buffers *b,
+					  uint64_t length)
+{
+	struct te_store_buffer *buffer = take_piece(b, length);
+
+	if (!buffer) {
+		if (length > SIZE_MAX - sizeof(*buffer))
+			return NULL;
+		buffer = tei_malloc(sizeof(*buffer) + (size_t)length);
+		if (!buffer)
+			return NULL;
+		memset(buffer, 0, sizeof(*buffer));
+		tei_list_init(&buffer->link);
+		buffer->data = (uint8_t *)(buffer + 1);
+	}
+	buffer->length = length;
+	return buffer;
+}
+
+/* ---- giving back ---- */
+
+/* The piece behind @piece if both are free, taken out of the list; or NULL. */
+static struct te_store_buffer *join(struct tei_buffers *b,
+				    struct te_store_buffer *piece)
+	TEI_REQUIRES(b->mu)
+{
+	struct te_store_buffer *next;
+
+	if (piece->link.next == &b->pieces)
+		return NULL;
+	next = tei_list_entry(piece->link.next, struct te_store_buffer, link);
+	if (piece->taken || next->taken)
+		return NULL;
+	piece->room += next->room;
+	if (b->rover == &next->link)
+		b->rover = &piece->link;
+	tei_list_del(&next->link);
+	return next;
+}
+
+void tei_buffer_destroy(struct te_store_buffer *buffer)
+{
+	struct te_store_buffer *after, *self = NULL;
+	struct tei_buffers *b;
+
+	if (!buffer)
+		return;
+	b = buffer->buffers;
+	if (!b) {
+		tei_free(buffer);
+		return;
+	}
+	tei_mutex_lock(&b->mu);
+	buffer->taken = false;
+	after = join(b, buffer);
+	if (buffer->link.prev != &b->pieces)
+		self = join(b, tei_list_entry(buffer->link.prev,
+					      struct te_store_buffer, link));
+	tei_mutex_unlock(&b->mu);
+	tei_free(after);
+	tei_free(self);
+}
+
+void *te_store_buffer_data(const struct te_store_buffer *buffer)
+{
+	return buffer->data;
+}
+
+uint64_t te_store_buffer_length(const struct te_store_buffer *buffer)
+{
+	return buffer->length;
+}
+
+void te_store_buffer_free(struct te_store_buffer *buffer)
+{
+	tei_buffer_destroy(buffer);
+}

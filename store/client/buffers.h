@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buffers.h - memory for values that the client reads into on its own account
+ *
+ * One arena, registered with the engine once, cut into pieces. Where it is
+ * used up, or there is none, a buffer is plain memory: slower, never refused.
+ *
+ * Threads: any; init and fini set-up only.
+ */
+#ifndef STORE_CLIENT_BUFFERS_H
+#define STORE_CLIENT_BUFFERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <te/te.h>
+
+#include "base/list.h"
+#include "base/thread.h"
+
+struct tei_buffers;
+
+struct te_store_buffer {
+	struct tei_list link; /* in buffers->pieces by address; or in none */
+	struct tei_buffers *buffers; /* not owned */
+	uint8_t *data;
+	uint64_t length; /* that the user asked for */
+	uint64_t room;   /* of the piece; 0: plain memory */
+	bool taken;      /* guarded by buffers->mu */
+};
+
+struct tei_buffers {
+	struct te_engine *engine; /* not owned */
+	void *memory;             /* NULL: none */
+	uint64_t bytes;
+	te_region_id region;
+	struct tei_mutex mu;    /* lock 46 */
+	struct tei_list pieces; /* guarded by mu; by address, no gaps */
+	struct tei_list *rover; /* guarded by mu: where the last one was cut */
+};
+
+/* @bytes 0: no arena. -ENOMEM, -EINVAL and the errors of te_region_add(). */
+int tei_buffers_init(struct tei_buffers *buffers, struct te_engine *engine,
+		     uint64_t bytes);
+/* All buffers have been freed. */
+void tei_buffers_fini(struct tei_buffers *buffers);
+/* @length bytes, at least 1. NULL: out of memory. */
+struct te_store_buffer *tei_buffer_create(struct tei_buffers *buffers,
+					  uint64_t length);
+void tei_buffer_destroy(struct te_store_buffer *buffer); /* NULL is fine */
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * locations.c - where objects lay when we last read them
+ *
+ * The clock is an array without holes: who leaves is replaced by the last.
+ * What leaves the table is freed after the lock, with its last reference.
+ */
+#include "store/client/locations.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+int tei_locations_init(struct tei_locations *l, struct tei_owners *owners,
+		       uint32_t n_max)
+{
+	memset(l, 0, sizeof(*l));
+	l->owners = owners;
+	l->n_max = n_max;
+	tei_mutex_init(&l->mu);
+	if (!n_max)
+		return 0;
+	l->slots = tei_calloc(n_max, sizeof(l->slots[0]));
+	if (l->slots && !tei_hash_init(&l->table))
+		return 0;
+	tei_free(l->slots);
+	tei_mutex_fini(&l->mu);
+	return -ENOMEM;
+}
+
+static uint64_t size_of(const struct tei_location *e)
+{
+	return sizeof(*e) + e->n_extents * sizeof(e->extents[0]) + e->key_len;
+}
+
+void tei_location_put(struct tei_locations *l, struct tei_location *e)
+{
+	/* Release: our reads are over. Acquire: so are those of all others. */
+	if (!e ||
+	    atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	tei_owners_put(l->owners, e->owner);
+	tei_free(e);
+}
+
+/* ---- the table ---- */
+
+static void unlink_entry(struct tei_locations *l, struct tei_location *e)
+	TEI_REQUIRES(l->mu)
+{
+	struct tei_location *last = l->slots[--l->n];
+
+	last->slot = e->slot;
+	l->slots[last->slot] = last;
+	tei_hash_remove(&l->table, &e->node);
+	l->bytes -= size_of(e);
+}
+
+static void link_entry(struct tei_locations *l, struct tei_location *e,
+		       uint64_t digest) TEI_REQUIRES(l->mu)
+{
+	e->slot = l->n;
+	l->slots[l->n++] = e;
+	tei_hash_insert(&l->table, &e->node, digest);
+	l->bytes += size_of(e);
+}
+
+static struct tei_location *find(struct tei_locations *l, const void *key,
+				 size_t len, uint64_t digest)
+	TEI_REQUIRES(l->mu)
+{
+	struct tei_hash_node *node = tei_hash_first(&l->table, digest);
+
+	for (; node; node = tei_hash_next(node)) {
+		struct tei_location *e =
+			TEI_CONTAINER(node, struct tei_location, node);
+
+		if (e->key_len == len && memcmp(e->key, key, len) == 0)
+			return e;
+	}
+	return NULL;
+}
+
+/* The hand takes the mark of use from whom it passes; at most one turn. */
+static struct tei_location *take_victim(struct tei_locations *l)
+	TEI_REQUIRES(l->mu)
+{
+	struct tei_location *e;
+
+	for (;;) {
+		if (l->hand >= l->n)
+			l->hand = 0;
+		e = l->slots[l->hand];
+		if (!e->used)
+			break;
+		e->used = false;
+		l->hand++;
+	}
+	unlink_entry(l, e);
+	return e;
+}
+
+struct tei_location *tei_locations_get(struct tei_locations *l, const void *key,
+				       size_t len, uint64_t digest,
+				       uint64_t now_ns)
+{
+	struct tei_location *e, *over = NULL;
+
+	if (!l->n_max)
+		return NULL;
+	tei_mutex_lock(&l->mu);
+	e = find(l, key, len, digest);
+	if (e && e->expires_ns <= now_ns) {
+		unlink_entry(l, e);
+		over = e;
+		e = NULL;
+	}
+	if (e) {
+		e->used = true;
+		/* Relaxed: the table's own reference keeps it meanwhile. */
+		atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+	}
+	tei_mutex_unlock(&l->mu);
+	tei_location_put(l, over);
+	return e;
+}
+
+/* ---- filling ---- */
+
+static struct tei_location *
+create_entry(const void *key, size_t len, const struct tei_location *from,
+	     const struct tei_location_extent *extents)
+{
+	size_t extent_bytes = from->n_extents * sizeof(extents[0]);
+	struct tei_location *e = tei_malloc(sizeof(*e) + extent_bytes + len);
+
+	if (!e)
+		return NULL;
+	memset(e, 0, sizeof(*e));
+	atomic_init(&e->refs, 1);
+	e->no_crc = from->no_crc;
+	e->n_extents = from->n_extents;
+	e->key_len = (uint32_t)len;
+	e->generation = from->generation;
+	e->gen_epoch = from->gen_epoch;
+	e->size = from->size;
+	e->expires_ns = from->expires_ns;
+	e->owner = from->owner;
+	memcpy(e->extents, extents, extent_bytes);
+	e->key = memcpy((uint8_t *)e->extents + extent_bytes, key, len);
+	return e;
+}
+
+void tei_locations_add(struct tei_locations *l, const void *key, size_t len,
+		       uint64_t digest, const struct tei_location *from,
+		       const struct tei_location_extent *extents)
+{
+	struct tei_location *e, *old;
+
+	if (!l->n_max || from->n_extents > TEI_LOCATION_EXTENTS)
+		return;
+	e = create_entry(key, len, from, extents);
+	if (!e)
+		return;
+	tei_owners_ref(l->owners, e->owner);
+	tei_mutex_lock(&l->mu);
+	old = find(l, key, len, digest);
+	if (old)
+		unlink_entry(l, old);
+	else if (l->n == l->n_max)
+		old = take_victim(l);
+	link_entry(l, e, digest);
+	tei_mutex_unlock(&l->mu);
+	tei_location_put(l, old);
+}
+
+void tei_locations_drop(struct tei_locations *l, const void *key, size_t len,
+			uint64_t digest, uint64_t generation)
+{
+	struct tei_location *e;
+
+	if (!l->n_max)
+		return;
+	tei_mutex_lock(&l->mu);
+	e = find(l, key, len, digest);
+	if (e && generation && e->generation != generation)
+		e = NULL;
+	if (e)
+		unlink_entry(l, e);
+	tei_mutex_unlock(&l->mu);
+	tei_location_put(l, e);
+}
+
+void tei_locations_clear(struct tei_locations *l)
+{
+	struct tei_location *e;
+
+	if (!l->n_max)
+		return;
+	do {
+		tei_mutex_lock(&l->mu);
+		e = l->n ? l->slots[0] : NULL;
+		if (e)
+			unlink_entry(l, e);
+		tei_mutex_unlock(&l->mu);
+		tei_location_put(l, e);
+	} while (e);
+}
+
+void tei_locations_fini(struct tei_locations *l)
+{
+	tei_locations_clear(l);
+	if (l->n_max)
+		tei_hash_fini(&l->table);
+	tei_free(l->slots);
+	l->slots = NULL;
+	l->n_max = 0;
+	tei_mutex_fini(&l->mu);
+}
+
+uint64_t tei_locations_bytes(struct tei_locations *l)
+{
+	uint64_t bytes;
+
+	if (!l->n_max)
+		return 0;
+	tei_mutex_lock(&l->mu);
+	bytes = l->bytes + tei_hash_bytes(&l->table) +
+		(uint64_t)l->n_max * sizeof(l->slots[0]);
+	tei_mutex_unlock(&l->mu);
+	return bytes;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * locations.h - where objects lay when we last read them
+ *
+ * One replica of an object, as a look-up named it and a read has proved it.
+ * An entry is a hint: who reads by it checks the extent headers as always, and
+ * drops it when they are another object's. It ends with the lease that came
+ * with the look-up. Entries of an earlier master are never found, for digests
+ * are seeded by the master.
+ *
+ * At most n_max entries, replaced by CLOCK; each operation costs O(1).
+ *
+ * Threads: any.
+ */
+#ifndef STORE_CLIENT_LOCATIONS_H
+#define STORE_CLIENT_LOCATIONS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/thread.h"
+#include "store/client/owners.h"
+
+#define TEI_LOCATION_EXTENTS 16 /* more of one replica are not kept */
+
+struct tei_location_extent {
+	uint64_t address; /* of the header */
+	uint64_t length;  /* of the data in it */
+	uint32_t crc;
+};
+
+/* Never changes while it is referenced. */
+struct tei_location {
+	struct tei_hash_node node; /* hash: the key's digest */
+	atomic_uint refs;          /* the table has one */
+	uint32_t slot;             /* guarded by mu: its place on the clock */
+	bool used;                 /* guarded by mu: since the hand passed */
+	bool no_crc;
+	uint16_t n_extents;
+	uint32_t key_len;
+	uint64_t generation, gen_epoch;
+	uint64_t size; /* of the object */
+	uint64_t expires_ns;
+	struct tei_owner *owner; /* a reference */
+	const uint8_t *key;      /* key[key_len], behind extents */
+	struct tei_location_extent extents[];
+};
+
+struct tei_locations {
+	struct tei_owners *owners;   /* not owned */
+	uint32_t n_max;              /* 0: nothing is kept */
+	struct tei_mutex mu;         /* lock 42 */
+	struct tei_hash table;       /* guarded by mu */
+	struct tei_location **slots; /* guarded by mu: slots[n_max] */
+	uint32_t n, hand;            /* guarded by mu */
+	uint64_t bytes;              /* guarded by mu: entries and table */
+	/* Counted by who uses them: read by it; not there; there, but wrong. */
+	atomic_ullong n_hits, n_misses, n_stale;
+};
+
+/* -ENOMEM. */
+int tei_locations_init(struct tei_locations *l, struct tei_owners *owners,
+		       uint32_t n_max);
+/* Nobody holds an entry any more. */
+void tei_locations_fini(struct tei_locations *l);
+
+/* Give it back with put(). NULL: not there, or over by @now_ns. */
+struct tei_location *tei_locations_get(struct tei_locations *l, const void *key,
+				       size_t len, uint64_t digest,
+				       uint64_t now_ns);
+void tei_location_put(struct tei_locations *l, struct tei_location *location);
+
+/*
+ * Keep what @from says of a key, in place of what was there. @from->owner,
+ * generation, gen_epoch, size, expires_ns, no_crc and n_extents are copied, a
+ * reference to the owner is taken; @extents[@from->n_extents]. Without memory,
+ * or with more than TEI_LOCATION_EXTENTS, nothing is kept.
+ */
+void tei_locations_add(struct tei_locations *l, const void *key, size_t len,
+		       uint64_t digest, const struct tei_location *from,
+		       const struct tei_location_extent *extents);
+/* Forget a key, if it is still of @generation; 0: of any. */
+void tei_locations_drop(struct tei_locations *l, const void *key, size_t len,
+			uint64_t digest, uint64_t generation);
+void tei_locations_clear(struct tei_locations *l);
+/* Memory of entries and table. */
+uint64_t tei_locations_bytes(struct tei_locations *l);
+
+#endif
