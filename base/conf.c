@@ -2,21 +2,17 @@
 /*
  * conf.c - the registry of settings: values in, from all sources
  *
- * All sources end in assign(), which parses into a temporary, checks the
- * limits and only then touches the value.
+ * All sources end in tei_conf_assign(), which parses into a temporary, checks
+ * the limits and only then touches the value.
  */
 #include "base/conf.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/conf_private.h"
 #include "base/mem.h"
-
-#define NAME_LEN_MAX 80
 
 /* One value of any type; text is owned until stored. */
 struct value {
@@ -136,8 +132,8 @@ static void store(const struct tei_conf *c, const struct tei_setting *s,
 	}
 }
 
-static int assign(const struct tei_conf *c, const struct tei_setting *s,
-		  const char *text)
+int tei_conf_assign(const struct tei_conf *c, const struct tei_setting *s,
+		    const char *text)
 {
 	struct value v = {0};
 	int rc;
@@ -166,7 +162,7 @@ int tei_conf_init(struct tei_conf *c, const struct tei_setting *rows, size_t n,
 		int rc = 0;
 
 		if (rows[i].def)
-			rc = assign(c, &rows[i], rows[i].def);
+			rc = tei_conf_assign(c, &rows[i], rows[i].def);
 		else
 			store(c, &rows[i], &none);
 		if (rc == -ENOMEM) {
@@ -186,7 +182,7 @@ void tei_conf_fini(struct tei_conf *c)
 		store(c, &c->rows[i], &none);
 }
 
-/* ---- what was given without effect ---- */
+/* ---- what was asked for without effect ---- */
 
 static bool is_value(const struct tei_conf *c, const struct tei_setting *s,
 		     const struct value *v)
@@ -241,184 +237,4 @@ size_t tei_conf_ignored(const struct tei_conf *c, char *out, size_t room)
 		n++;
 	}
 	return n;
-}
-
-/* ---- names and arguments ---- */
-
-static char fold(char ch)
-{
-	return ch == '-' ? '_' : ch;
-}
-
-/* Whether a[len] is @b, with '-' and '_' equal. */
-static bool same_name(const char *a, size_t len, const char *b)
-{
-	size_t i;
-
-	for (i = 0; i < len && b[i]; i++)
-		if (fold(a[i]) != fold(b[i]))
-			return false;
-	return i == len && b[i] == '\0';
-}
-
-static const struct tei_setting *find(const struct tei_conf *c,
-				      const char *name, size_t len)
-{
-	for (size_t i = 0; i < c->n; i++) {
-		const struct tei_setting *s = &c->rows[i];
-
-		if (same_name(name, len, s->name) ||
-		    (s->alias && same_name(name, len, s->alias)))
-			return s;
-	}
-	return NULL;
-}
-
-static void say(char error[TEI_CONF_ERROR_LEN], const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void say(char error[TEI_CONF_ERROR_LEN], const char *format, ...)
-{
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(error, TEI_CONF_ERROR_LEN, format, ap);
-	va_end(ap);
-}
-
-/* As assign(), and says what was wrong. @from: where it stood, or "". */
-static int assign_said(const struct tei_conf *c, const struct tei_setting *s,
-		       const char *text, const char *from,
-		       char error[TEI_CONF_ERROR_LEN])
-{
-	int rc = assign(c, s, text);
-
-	if (rc == -EINVAL)
-		say(error, "setting %s%s: '%.80s' is not %s%s", s->name, from,
-		    text, s->type == TEI_CONF_CHOICE ? "one of " : "",
-		    tei_conf_hint(s));
-	else if (rc == -ERANGE && (s->min != 0 || s->max != 0))
-		say(error, "setting %s%s: '%.80s' is outside %.15g to %.15g",
-		    s->name, from, text, s->min, s->max);
-	else if (rc == -ERANGE)
-		say(error, "setting %s%s: '%.80s' is too large", s->name, from,
-		    text);
-	else if (rc)
-		say(error, "setting %s%s: out of memory", s->name, from);
-	return rc;
-}
-
-int tei_conf_set(struct tei_conf *c, const char *name, const char *value,
-		 char error[TEI_CONF_ERROR_LEN])
-{
-	const struct tei_setting *s = find(c, name, strlen(name));
-
-	if (!s) {
-		say(error, "setting %.*s: there is no such setting",
-		    NAME_LEN_MAX, name);
-		return -ENOENT;
-	}
-	return assign_said(c, s, value, "", error);
-}
-
-int tei_conf_env(struct tei_conf *c, char error[TEI_CONF_ERROR_LEN])
-{
-	char from[NAME_LEN_MAX];
-
-	for (size_t i = 0; i < c->n; i++) {
-		const struct tei_setting *s = &c->rows[i];
-		const char *text = s->env ? getenv(s->env) : NULL;
-		int rc;
-
-		if (!text || !*text)
-			continue;
-		snprintf(from, sizeof(from), " (environment %s)", s->env);
-		rc = assign_said(c, s, text, from, error);
-		if (rc)
-			return rc;
-	}
-	return 0;
-}
-
-/* --noflag and --no-flag of a boolean; NULL: it is none. */
-static const struct tei_setting *find_negated(const struct tei_conf *c,
-					      const char *name, size_t len)
-{
-	const struct tei_setting *s;
-	size_t skip = 2;
-
-	if (len <= 3 || strncmp(name, "no", 2) != 0)
-		return NULL;
-	if (fold(name[2]) == '_')
-		skip = 3;
-	s = find(c, name + skip, len - skip);
-	return s && s->type == TEI_CONF_BOOL ? s : NULL;
-}
-
-/* One argument and perhaps the next, @value. Returns how many were used. */
-static int one_arg(struct tei_conf *c, const char *arg, const char *value,
-		   char error[TEI_CONF_ERROR_LEN])
-{
-	const char *name = arg + strspn(arg, "-"), *equals = strchr(name, '=');
-	size_t len = equals ? (size_t)(equals - name) : strlen(name);
-	const struct tei_setting *s = find(c, name, len);
-	int rc;
-
-	if (!s && !equals) {
-		s = find_negated(c, name, len);
-		if (s)
-			return assign_said(c, s, "false", "", error) ? -EINVAL
-								     : 1;
-	}
-	if (!s) {
-		say(error, "setting %.*s: there is no such setting, see --help",
-		    NAME_LEN_MAX, arg);
-		return -ENOENT;
-	}
-	if (equals) {
-		rc = assign_said(c, s, equals + 1, "", error);
-		return rc ? rc : 1;
-	}
-	if (s->type == TEI_CONF_BOOL) {
-		rc = assign_said(c, s, "true", "", error);
-		return rc ? rc : 1;
-	}
-	if (!value) {
-		say(error, "setting %s: %s must follow", s->name,
-		    tei_conf_hint(s));
-		return -EINVAL;
-	}
-	rc = assign_said(c, s, value, "", error);
-	return rc ? rc : 2;
-}
-
-static bool is_arg(const char *arg, const char *name)
-{
-	return strcmp(arg + strspn(arg, "-"), name) == 0;
-}
-
-int tei_conf_args(struct tei_conf *c, int argc, char **argv,
-		  char error[TEI_CONF_ERROR_LEN])
-{
-	int i = 1, n;
-
-	while (i < argc) {
-		const char *arg = argv[i];
-		size_t dashes = strspn(arg, "-");
-
-		if (dashes == 0 || dashes > 2 || !arg[dashes]) {
-			say(error, "argument '%.*s': settings start with --",
-			    NAME_LEN_MAX, arg);
-			return -EINVAL;
-		}
-		if (is_arg(arg, "help") || is_arg(arg, "h"))
-			return 1;
-		if (is_arg(arg, "version"))
-			return 2;
-		n = one_arg(c, arg, i + 1 < argc ? argv[i + 1] : NULL, error);
-		if (n < 0)
-			return n;
-		i += n;
-	}
-	return 0;
 }

@@ -6,8 +6,8 @@
  * documentation all come from the rows, so they cannot disagree. A folder has
  * one table over one struct; values are written at the row's offset.
  *
- * Precedence: command line over environment over default. Names are compared
- * with '-' and '_' equal. Spellings: -name=v, --name=v, --name v, and for
+ * Precedence: command line over environment over file over default. Names are
+ * compared with '-' and '_' equal. Spellings: -name=v, --name=v, --name v, and for
  * booleans --name and --noname.
  */
 #ifndef BASE_CONF_H
@@ -28,10 +28,15 @@ enum tei_conf_type {
 	TEI_CONF_CHOICE, /* const char *: one of choices, "a|b|c"; owned too */
 };
 
+struct tei_conf;
+
+#define TEI_CONF_ERROR_LEN 256
+
 struct tei_setting {
 	const char *name;  /* snake_case, "." for groups: flag and key */
-	const char *alias; /* older spelling, or NULL */
+	const char *alias; /* other spellings, "a|b", or NULL */
 	const char *env;   /* environment name, or NULL */
+	const char *group; /* heading in --help; NULL: as the row before */
 	enum tei_conf_type type;
 	const char *def;  /* in the syntax of the type; NULL string = unset */
 	const char *unit; /* for --help; "s" makes a bare DURATION seconds */
@@ -39,7 +44,10 @@ struct tei_setting {
 	const char *help;    /* one line */
 	double min, max;     /* numbers; both 0: no limits but the type's */
 	size_t offset;
-	bool hidden; /* accepted, not shown (compatibility) */
+	bool hidden; /* accepted without effect; only --help-all shows it */
+	/* The value is the name of a file of settings, to be read by this. */
+	int (*file)(struct tei_conf *c, const char *path,
+		    char error[TEI_CONF_ERROR_LEN]);
 };
 
 #define TEI_SETTING(strct, field) \
@@ -50,8 +58,6 @@ struct tei_conf {
 	size_t n;
 	void *values; /* the struct that the offsets are into */
 };
-
-#define TEI_CONF_ERROR_LEN 256
 
 /* Write all defaults. -ENOMEM. */
 int tei_conf_init(struct tei_conf *c, const struct tei_setting *rows, size_t n,
@@ -69,8 +75,18 @@ int tei_conf_set(struct tei_conf *c, const char *name, const char *value,
 /* Apply every row's variable that is set and not empty; errors as set(). */
 int tei_conf_env(struct tei_conf *c, char error[TEI_CONF_ERROR_LEN]);
 /*
+ * Apply a file: flat YAML (.yaml, .yml) or JSON (.json), names as on the
+ * command line. What does not belong there is an error that names the file and,
+ * in YAML, the line: unknown names (and the one most like it), the same setting
+ * twice, values of a wrong type, lists and maps. Some settings may have been
+ * applied by then. -EINVAL, -ENOENT, -ENOMEM, or that of reading it.
+ */
+int tei_conf_file(struct tei_conf *c, const char *path,
+		  char error[TEI_CONF_ERROR_LEN]);
+/*
  * Apply argv[1 .. argc). Stops at the first error, which names the argument.
- * --help and --version are returned as 1 and 2 and left to the caller.
+ * --help, --version and --help-all are returned as 1, 2 and 3 and left to the
+ * caller.
  */
 int tei_conf_args(struct tei_conf *c, int argc, char **argv,
 		  char error[TEI_CONF_ERROR_LEN]);
@@ -82,15 +98,18 @@ int tei_conf_args(struct tei_conf *c, int argc, char **argv,
  */
 size_t tei_conf_ignored(const struct tei_conf *c, char *out, size_t room);
 
-/* "usage" line, @about, then a row a setting with default, unit and env. */
+/*
+ * "usage" line, @about, then a row a setting with default, unit and env, under
+ * the headings of their groups. @all: also those without effect.
+ */
 void tei_conf_help(const struct tei_conf *c, FILE *out, const char *program,
-		   const char *about);
+		   const char *about, bool all);
 /* The same rows as a Markdown table, for the documentation. */
 void tei_conf_markdown(const struct tei_conf *c, FILE *out);
 
 /*
  * The whole start of a main() after tei_conf_init(): environment, command
- * line; prints help, version or the one-line error. Returns -1 to go on, else
+ * line, and the file that one of them names; prints help, version or the one-line error. Returns -1 to go on, else
  * the exit code (0 after help and version, 2 after an error).
  */
 int tei_conf_main(struct tei_conf *c, int argc, char **argv, const char *about);

@@ -28,6 +28,18 @@ static const char *def_unit(const struct tei_setting *s)
 	return s->unit;
 }
 
+static void print_alias(const struct tei_setting *s, FILE *out)
+{
+	if (!s->alias)
+		return;
+	fputs(", also --", out);
+	for (const char *p = s->alias; *p; p++)
+		if (*p == '|')
+			fputs(", --", out);
+		else
+			fputc(*p, out);
+}
+
 static void print_row(const struct tei_setting *s, FILE *out)
 {
 	const char *unit = def_unit(s);
@@ -40,24 +52,84 @@ static void print_row(const struct tei_setting *s, FILE *out)
 		fputs("no default", out);
 	if (s->env)
 		fprintf(out, ", environment %s", s->env);
-	if (s->alias)
-		fprintf(out, ", also --%s", s->alias);
+	print_alias(s, out);
 	fputc('\n', out);
 }
 
+/* Returns whether there are headings. */
+static bool print_shown(const struct tei_conf *c, FILE *out)
+{
+	const char *group = NULL;
+	bool any = false;
+
+	for (size_t i = 0; i < c->n; i++) {
+		const struct tei_setting *s = &c->rows[i];
+
+		if (s->group)
+			group = s->group;
+		if (s->hidden)
+			continue;
+		if (group)
+			fprintf(out, "%s%s:\n\n", any ? "\n" : "", group);
+		any = any || group;
+		group = NULL; /* until another one begins */
+		print_row(s, out);
+	}
+	return any;
+}
+
+/* One line each: there is nothing to say about them. */
+static void print_hidden(const struct tei_conf *c, FILE *out)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < c->n; i++) {
+		const struct tei_setting *s = &c->rows[i];
+
+		if (!s->hidden)
+			continue;
+		if (!any)
+			fputs("\naccepted without effect, for existing command "
+			      "lines and files:\n\n",
+			      out);
+		any = true;
+		fprintf(out, "  --%s=%s", s->name, type_name(s));
+		if (s->def && *s->def)
+			fprintf(out, " (%s%s%s)", s->def,
+				*def_unit(s) ? " " : "", def_unit(s));
+		print_alias(s, out);
+		fputc('\n', out);
+	}
+}
+
+static bool has(const struct tei_conf *c, bool hidden)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (hidden ? c->rows[i].hidden : c->rows[i].file != NULL)
+			return true;
+	return false;
+}
+
 void tei_conf_help(const struct tei_conf *c, FILE *out, const char *program,
-		   const char *about)
+		   const char *about, bool all)
 {
 	fprintf(out, "usage: %s [--setting=value ...]\n\n%s\n\n", program,
 		about);
-	for (size_t i = 0; i < c->n; i++)
-		if (!c->rows[i].hidden)
-			print_row(&c->rows[i], out);
-	fputs("  --help\n        this text\n"
-	      "  --version\n        the version\n\n"
-	      "Command line before environment before default. --name value and "
-	      "-name=value\nwork too; for booleans --name and --noname.\n",
-	      out);
+	if (print_shown(c, out))
+		fputs("\nhelp:\n\n", out);
+	fputs("  --help\n        this text\n", out);
+	if (has(c, true))
+		fputs("  --help-all\n        also what is accepted without "
+		      "effect\n",
+		      out);
+	fputs("  --version\n        the version\n", out);
+	if (all)
+		print_hidden(c, out);
+	fprintf(out,
+		"\nCommand line before environment before %sdefault.\n"
+		"--name value and -name=value work too; for booleans --name "
+		"and --noname.\n",
+		has(c, false) ? "file before " : "");
 }
 
 /* A '|' would end the cell. */
@@ -97,19 +169,50 @@ static const char *program_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* A bad variable must not keep anybody from reading the help. */
+static int read_file(struct tei_conf *c, char error[TEI_CONF_ERROR_LEN],
+		     bool *any)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		const struct tei_setting *s = &c->rows[i];
+		const char *path;
+
+		if (!s->file)
+			continue;
+		path = *(char **)((char *)c->values + s->offset);
+		if (path && *path) {
+			*any = true;
+			return s->file(c, path, error);
+		}
+	}
+	return 0;
+}
+
+/*
+ * Only the command line and the environment say which file to read; because
+ * they go before it, they are applied again. A bad variable must not keep
+ * anybody from reading the help.
+ */
 static int apply(struct tei_conf *c, int argc, char **argv,
 		 char error[TEI_CONF_ERROR_LEN])
 {
 	char env_error[TEI_CONF_ERROR_LEN];
+	bool file = false;
 	int env_rc, rc;
 
 	env_rc = tei_conf_env(c, env_error);
 	rc = tei_conf_args(c, argc, argv, error);
-	if (!env_rc || rc > 0)
+	if (rc)
 		return rc;
-	memcpy(error, env_error, sizeof(env_error));
-	return env_rc;
+	if (env_rc) {
+		memcpy(error, env_error, sizeof(env_error));
+		return env_rc;
+	}
+	rc = read_file(c, error, &file);
+	if (!rc && file)
+		rc = tei_conf_env(c, error);
+	if (!rc && file)
+		rc = tei_conf_args(c, argc, argv, error);
+	return rc;
 }
 
 int tei_conf_main(struct tei_conf *c, int argc, char **argv, const char *about)
@@ -125,8 +228,8 @@ int tei_conf_main(struct tei_conf *c, int argc, char **argv, const char *about)
 	}
 	if (rc == 0)
 		return -1;
-	if (rc == 1)
-		tei_conf_help(c, stdout, program, about);
+	if (rc != 2)
+		tei_conf_help(c, stdout, program, about, rc == 3);
 	else
 		printf("%s %s\n", program, TE_VERSION);
 	return 0;

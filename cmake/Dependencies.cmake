@@ -7,6 +7,7 @@ pkg_check_modules(LIBEVENT REQUIRED IMPORTED_TARGET
 	libevent_core>=2.1 libevent_extra>=2.1 libevent_pthreads>=2.1)
 pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c>=1.3)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.13)
+pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1>=0.2)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash>=0.8)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto>=3.0)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal>=2.30)

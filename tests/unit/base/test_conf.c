@@ -23,12 +23,13 @@ struct values {
 #define F(field) .name = #field, .offset = offsetof(struct values, field)
 
 static const struct tei_setting rows[] = {
-	{F(insecure), .type = TEI_CONF_BOOL, .def = "false",
+	{F(insecure), .group = "tells", .type = TEI_CONF_BOOL, .def = "false",
 	 .env = "TEST_INSECURE", .help = "serve everybody"},
 	{F(node), .type = TEI_CONF_BOOL, .def = "true", .help = "a node"},
-	{F(port), .alias = "rpc_port", .env = "TEST_PORT",
+	{F(port), .alias = "rpc_port|older_port", .env = "TEST_PORT",
 	 .type = TEI_CONF_UINT, .def = "50051", .max = 65535, .help = "port"},
-	{F(pool_bytes), .type = TEI_CONF_SIZE, .def = "160m", .help = "pool"},
+	{F(pool_bytes), .group = "pool", .type = TEI_CONF_SIZE, .def = "160m",
+	 .help = "pool"},
 	{F(lease_ttl), .type = TEI_CONF_DURATION, .def = "5000", .unit = "ms",
 	 .help = "lease"},
 	{F(client_ttl), .type = TEI_CONF_DURATION, .def = "10", .unit = "s",
@@ -118,9 +119,12 @@ static void bad_arguments_are_named(void **state)
 		int rc;
 		const char *says;
 	} cases[] = {
-		{"--prot=1", NULL, -ENOENT, "setting --prot=1"},
-		{"--noport", NULL, -ENOENT, "--noport"},
-		{"--nothing", NULL, -ENOENT, "--nothing"},
+		{"--prot=1", NULL, -ENOENT, "setting prot: there is no such"},
+		{"--prot=1", NULL, -ENOENT, "did you mean port?"},
+		{"--pool-byte", "1", -ENOENT, "did you mean pool_bytes?"},
+		{"--older_prot", "1", -ENOENT, "did you mean older_port?"},
+		{"--noport", NULL, -ENOENT, "noport"},
+		{"--nothing", NULL, -ENOENT, "nothing: there is no such"},
 		{"--port", NULL, -EINVAL, "setting port"},
 		{"--port=", NULL, -EINVAL, "''"},
 		{"--port=x", NULL, -EINVAL, "'x' is not a whole number"},
@@ -180,6 +184,9 @@ static void set_takes_names_and_aliases(void **state)
 	(void)state;
 	assert_int_equal(tei_conf_set(&c, "rpc_port", "5", error), 0);
 	assert_int_equal(v.port, 5);
+	assert_int_equal(tei_conf_set(&c, "older-port", "6", error), 0);
+	assert_int_equal(v.port, 6);
+	assert_int_equal(tei_conf_set(&c, "older", "6", error), -ENOENT);
 	assert_int_equal(tei_conf_set(&c, "pool-bytes", "1.5k", error), 0);
 	assert_int_equal(v.pool_bytes, 1536);
 	assert_int_equal(tei_conf_set(&c, "host", "a", error), 0);
@@ -195,6 +202,7 @@ static void help_and_version_are_left_to_the_caller(void **state)
 	assert_int_equal(args("--port=3", "--help", "--nonsense"), 1);
 	assert_int_equal(args("-h", NULL, NULL), 1);
 	assert_int_equal(args("--version", NULL, NULL), 2);
+	assert_int_equal(args("--help-all", NULL, NULL), 3);
 }
 
 static char *captured(void (*print)(const struct tei_conf *, FILE *))
@@ -211,13 +219,19 @@ static char *captured(void (*print)(const struct tei_conf *, FILE *))
 
 static void print_help(const struct tei_conf *conf, FILE *f)
 {
-	tei_conf_help(conf, f, "prog", "Does things.");
+	tei_conf_help(conf, f, "prog", "Does things.", false);
+}
+
+static void print_all(const struct tei_conf *conf, FILE *f)
+{
+	tei_conf_help(conf, f, "prog", "Does things.", true);
 }
 
 static void help_shows_default_unit_and_environment(void **state)
 {
 	char *help = captured(print_help);
 	char *table = captured(tei_conf_markdown);
+	char *all = captured(print_all);
 
 	(void)state;
 	assert_non_null(strstr(help, "usage: prog "));
@@ -226,7 +240,12 @@ static void help_shows_default_unit_and_environment(void **state)
 	assert_non_null(strstr(help, "default 50051, environment TEST_PORT"));
 	assert_non_null(strstr(help, "default 10 s"));
 	assert_null(strstr(help, "--mode")); /* hidden */
+	assert_non_null(strstr(help, "tells:\n\n  --insecure=BOOL"));
+	assert_non_null(strstr(help, "\n\npool:\n\n  --pool_bytes=SIZE"));
+	assert_non_null(strstr(help, "also --rpc_port, --older_port\n"));
+	assert_non_null(strstr(all, "\n  --threads=N (1)\n"));
 	assert_non_null(strstr(table, "| `client_ttl` | TIME | 10 s |"));
+	free(all);
 	free(help);
 	free(table);
 }
