@@ -24,6 +24,7 @@
 	"until it is told to end."
 
 struct settings {
+	char *config_path;
 	char *host;
 	uint64_t port;
 	char *master_server_address;
@@ -42,7 +43,11 @@ struct settings {
 
 /* clang-format off */
 static const struct tei_setting rows[] = {
-	{ ROW(host), .type = TEI_CONF_STRING, .def = "0.0.0.0",
+	{ ROW(config_path), .type = TEI_CONF_STRING, .group = "file",
+	  .file = tei_conf_file,
+	  .help = "YAML or JSON file of settings, named as here" },
+
+	{ ROW(host), .group = "network", .type = TEI_CONF_STRING, .def = "0.0.0.0",
 	  .help = "name of this host for other clients; 0.0.0.0: 127.0.0.1" },
 	{ ROW(port), .type = TEI_CONF_UINT, .def = "50052", .max = 65535,
 	  .help = "port for other clients; 0: any free one" },
@@ -50,11 +55,13 @@ static const struct tei_setting rows[] = {
 	  .def = "127.0.0.1:50051", .help = "the master, host:port" },
 	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "tcp",
 	  .choices = "tcp", .help = "how bytes move" },
-	{ ROW(global_segment_size), .type = TEI_CONF_SIZE, .def = "4 GB",
-	  .min = 1, .max = 1099511627776.0, .help = "memory lent to the pool" },
 	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "serve other hosts too, without any key" },
-	{ ROW(v), .type = TEI_CONF_UINT, .def = "0", .max = 9,
+
+	{ ROW(global_segment_size), .group = "memory", .type = TEI_CONF_SIZE, .def = "4 GB",
+	  .min = 1, .max = 1099511627776.0, .help = "memory lent to the pool" },
+
+	{ ROW(v), .group = "observation", .type = TEI_CONF_UINT, .def = "0", .max = 9,
 	  .help = "verbosity: 0 a handful of lines, 1 a line per object" },
 
 	{ ROW(metadata_server), .type = TEI_CONF_STRING, .hidden = true,

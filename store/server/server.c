@@ -170,7 +170,7 @@ static int open_rpc(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
 	struct tei_frame_server_config config = {
 		.protocol = &tei_store_protocol,
 		.host = tei_server_host(set->rpc_address),
-		.port = (uint16_t)set->port,
+		.port = tei_server_wanted_port(set),
 		.insecure = set->insecure,
 		.n_max = TEI_SERVER_LINKS_MAX,
 		.hello_ms = TEI_SERVER_HELLO_MS,
@@ -183,8 +183,8 @@ static int open_rpc(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
 	int rc = tei_frame_listen(s->loop, &config, &s->rpc_port, &s->port);
 
 	if (rc)
-		say_listen(error, rc, "port", set->port, "rpc_address",
-			   config.host);
+		say_listen(error, rc, set->rpc_port ? "rpc_port" : "port",
+			   config.port, "rpc_address", config.host);
 	return rc;
 }
 

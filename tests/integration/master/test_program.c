@@ -8,6 +8,7 @@
 
 #include "tests/integration/master/caller.h"
 #include "tests/lib/test.h"
+#include "tests/lib/tmpdir.h"
 
 static void starts_says_where_and_ends_on(int sig)
 {
@@ -93,6 +94,9 @@ static void bad_settings_are_named_in_one_line(void **state)
 {
 	(void)state;
 	REFUSES("no_such_flag", "--no_such_flag=1");
+	REFUSES("did you mean cluster_id?", "--clusterid=1");
+	REFUSES("memory_allocator", "--memory_allocator=magic");
+	REFUSES("eviction_high", "--eviction_high_watermark_ratio=-1");
 	REFUSES("port", "-port=70000");
 	REFUSES("port", "-port=-1");
 	REFUSES("port", "--rpc_port=x");
@@ -103,6 +107,50 @@ static void bad_settings_are_named_in_one_line(void **state)
 	REFUSES("rpc_address", "--port=0", "--rpc_address=192.0.2.1");
 	REFUSES("metrics_host", "--port=0", "--metrics_port=0",
 		"--metrics_host=192.0.2.1");
+}
+
+static void write_text(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+/* The flags behind it go before what the file says. */
+static void a_file_of_settings_is_read(void **state)
+{
+	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16];
+	char flag[sizeof(path) + 16];
+	Store__HelloReply *reply;
+	struct master m;
+	struct caller *c;
+
+	(void)state;
+	test_tmpdir_create(dir);
+	snprintf(path, sizeof(path), "%s/master.yaml", dir);
+	snprintf(flag, sizeof(flag), "-config_path=%s", path);
+	write_text(path, "enable_ha: false\n"
+			 "port: 1\n"
+			 "metrics_port: 1\n"
+			 "rpc_thread_num: 4\n"
+			 "client_live_ttl_sec: 7\n");
+	master_start(&m, (const char *const[]){flag, NULL});
+	c = caller_open(&m);
+	reply = caller_hello(c, 1, false);
+	assert_int_equal(reply->client_ttl_ms, 7000);
+	caller_free(reply);
+	caller_close(c);
+	master_stop(&m);
+
+	write_text(path, "client_ttl: 7\nclient_live_ttl: 7\n");
+	REFUSES("did you mean client_live_ttl_sec?", flag);
+	REFUSES("master.yaml line 2", flag);
+	write_text(path, "rpc:\n  port: 1\n");
+	REFUSES("master.yaml line 2: one value is expected", flag);
+	test_tmpdir_remove(dir);
+	REFUSES("master.yaml", flag);
 }
 
 static void a_port_in_use_is_named_in_one_line(void **state)
@@ -187,6 +235,7 @@ int main(void)
 		cmocka_unit_test(ends_with_connections_open),
 		cmocka_unit_test(takes_the_descriptors_it_may_have),
 		cmocka_unit_test(bad_settings_are_named_in_one_line),
+		cmocka_unit_test(a_file_of_settings_is_read),
 		cmocka_unit_test(a_port_in_use_is_named_in_one_line),
 		cmocka_unit_test(
 			flags_of_mooncake_without_meaning_are_named_once),
