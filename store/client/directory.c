@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * directory.c - what an owner knows of the objects in a segment of its own
+ *
+ * One heap block an object: its extents, then its key. Extents are nodes of
+ * one treap by offset, whose priorities are a hash of the offset, so that
+ * balance costs no bytes. No two overlap, so that their ends are in order,
+ * too.
+ */
+#include "store/client/directory.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/chance.h"
+#include "base/mem.h"
+
+#define HEADER 64u
+
+static uint64_t end_of(const struct tei_directory_extent *e)
+{
+	uint64_t taken = HEADER + e->length;
+
+	return e->offset + (taken + TEI_DIRECTORY_UNIT - 1) /
+				   TEI_DIRECTORY_UNIT * TEI_DIRECTORY_UNIT;
+}
+
+static uint64_t priority(const struct tei_directory *d, uint64_t offset)
+{
+	return tei_chance_mix(offset ^ d->salt);
+}
+
+/* ---- the tree ---- */
+
+/* Everything below @at into what lies before @offset and what does not. */
+static void split(struct tei_directory_extent *at, uint64_t offset,
+		  struct tei_directory_extent **left,
+		  struct tei_directory_extent **right)
+{
+	while (at) {
+		if (at->offset < offset) {
+			*left = at;
+			left = &at->right;
+			at = at->right;
+		} else {
+			*right = at;
+			right = &at->left;
+			at = at->left;
+		}
+	}
+	*left = *right = NULL;
+}
+
+static void insert(struct tei_directory *d, struct tei_directory_extent *e)
+{
+	struct tei_directory_extent **at = &d->root;
+	uint64_t mine = priority(d, e->offset);
+
+	while (*at && priority(d, (*at)->offset) >= mine)
+		at = e->offset < (*at)->offset ? &(*at)->left : &(*at)->right;
+	split(*at, e->offset, &e->left, &e->right);
+	*at = e;
+	d->n_extents++;
+}
+
+static void take_out(struct tei_directory *d, struct tei_directory_extent *e)
+{
+	struct tei_directory_extent **at = &d->root;
+	struct tei_directory_extent *left = e->left, *right = e->right;
+
+	while (*at != e)
+		at = e->offset < (*at)->offset ? &(*at)->left : &(*at)->right;
+	while (left && right) {
+		if (priority(d, left->offset) >= priority(d, right->offset)) {
+			*at = left;
+			at = &left->right;
+			left = left->right;
+		} else {
+			*at = right;
+			at = &right->left;
+			right = right->left;
+		}
+	}
+	*at = left ? left : right;
+	d->n_extents--;
+}
+
+/* The first extent that ends behind @offset; NULL: none. */
+static struct tei_directory_extent *first_behind(const struct tei_directory *d,
+						 uint64_t offset)
+{
+	struct tei_directory_extent *at = d->root, *found = NULL;
+
+	while (at) {
+		if (end_of(at) > offset) {
+			found = at;
+			at = at->left;
+		} else {
+			at = at->right;
+		}
+	}
+	return found;
+}
+
+/* ---- objects ---- */
+
+static struct tei_directory_object *object_of(struct tei_directory_extent *e)
+{
+	char *first = (char *)(e - e->index);
+
+	return (void *)(first - offsetof(struct tei_directory_object, extents));
+}
+
+static size_t block_of(size_t n_extents, size_t key_len)
+{
+	return offsetof(struct tei_directory_object, extents) +
+	       n_extents * sizeof(struct tei_directory_extent) + key_len;
+}
+
+/* What malloc takes for a block: a word more, in steps of 16. */
+static uint64_t heap_of(const struct tei_directory_object *o)
+{
+	size_t block = block_of(o->n_extents, o->key_len);
+
+	return (block + sizeof(size_t) + 15) / 16 * 16 - o->key_len;
+}
+
+_Static_assert(sizeof(struct tei_directory_object) +
+			       sizeof(struct tei_directory_extent) +
+			       sizeof(size_t) + 15 <=
+		       TEI_DIRECTORY_OBJECT_MAX,
+	       "the directory's budget");
+
+const void *tei_directory_key(const struct tei_directory_object *o)
+{
+	return &o->extents[o->n_extents];
+}
+
+static void forget(struct tei_directory *d, struct tei_directory_object *o)
+{
+	for (size_t i = 0; i < o->n_extents; i++)
+		take_out(d, &o->extents[i]);
+	d->n_objects--;
+	d->heap_bytes -= heap_of(o);
+	d->key_bytes -= o->key_len;
+	tei_free(o);
+}
+
+static struct tei_directory_extent *find_extent(const struct tei_directory *d,
+						uint64_t offset,
+						uint64_t gen_epoch,
+						uint64_t generation)
+{
+	struct tei_directory_extent *e = first_behind(d, offset);
+	const struct tei_directory_object *o;
+
+	if (!e || e->offset != offset)
+		return NULL;
+	o = object_of(e);
+	return o->generation == generation && o->gen_epoch == gen_epoch ? e
+									: NULL;
+}
+
+const struct tei_directory_object *
+tei_directory_find(const struct tei_directory *d, uint64_t offset,
+		   uint64_t gen_epoch, uint64_t generation)
+{
+	struct tei_directory_extent *e =
+		find_extent(d, offset, gen_epoch, generation);
+
+	return e ? object_of(e) : NULL;
+}
+
+bool tei_directory_drop(struct tei_directory *d, uint64_t offset,
+			uint64_t gen_epoch, uint64_t generation)
+{
+	struct tei_directory_extent *e =
+		find_extent(d, offset, gen_epoch, generation);
+
+	if (e)
+		forget(d, object_of(e));
+	return e != NULL;
+}
+
+/* ---- adding ---- */
+
+static bool place_holds(const struct tei_directory *d,
+			const struct tei_directory_place *p)
+{
+	uint64_t room;
+
+	if (p->offset % TEI_DIRECTORY_UNIT || p->offset >= d->size ||
+	    !p->length)
+		return false;
+	room = d->size - p->offset;
+	return room > HEADER && p->length <= room - HEADER;
+}
+
+static bool places_meet(const struct tei_directory_place *a,
+			const struct tei_directory_place *b)
+{
+	return a->offset < b->offset + HEADER + b->length &&
+	       b->offset < a->offset + HEADER + a->length;
+}
+
+static bool holds(const struct tei_directory *d,
+		  const struct tei_directory_entry *entry)
+{
+	uint64_t sum = 0;
+
+	if (!entry->key_len || entry->key_len > TEI_DIRECTORY_KEY_MAX ||
+	    !entry->n_places || entry->n_places > TEI_DIRECTORY_EXTENTS_MAX)
+		return false;
+	for (size_t i = 0; i < entry->n_places; i++) {
+		if (!place_holds(d, &entry->places[i]))
+			return false;
+		sum += entry->places[i].length;
+		for (size_t j = 0; j < i; j++)
+			if (places_meet(&entry->places[i], &entry->places[j]))
+				return false;
+	}
+	return sum == entry->size;
+}
+
+static void forget_overlapped(struct tei_directory *d,
+			      const struct tei_directory_place *p)
+{
+	struct tei_directory_extent *e;
+
+	while ((e = first_behind(d, p->offset)) &&
+	       e->offset < p->offset + HEADER + p->length)
+		forget(d, object_of(e));
+}
+
+static struct tei_directory_object *
+new_object(const struct tei_directory_entry *entry)
+{
+	struct tei_directory_object *o =
+		tei_malloc(block_of(entry->n_places, entry->key_len));
+
+	if (!o)
+		return NULL;
+	o->generation = entry->generation;
+	o->gen_epoch = entry->gen_epoch;
+	o->size = entry->size;
+	o->key_len = (uint16_t)entry->key_len;
+	o->n_extents = (uint16_t)entry->n_places;
+	o->no_crc = entry->no_crc;
+	for (size_t i = 0; i < entry->n_places; i++)
+		o->extents[i] = (struct tei_directory_extent){
+			.offset = entry->places[i].offset,
+			.length = entry->places[i].length,
+			.crc = entry->places[i].crc,
+			.index = (uint16_t)i,
+		};
+	memcpy(&o->extents[o->n_extents], entry->key, entry->key_len);
+	return o;
+}
+
+int tei_directory_add(struct tei_directory *d,
+		      const struct tei_directory_entry *entry)
+{
+	struct tei_directory_object *o;
+
+	if (!holds(d, entry))
+		return -EINVAL;
+	for (size_t i = 0; i < entry->n_places; i++)
+		forget_overlapped(d, &entry->places[i]);
+	o = new_object(entry);
+	if (!o)
+		return -ENOMEM;
+	for (size_t i = 0; i < o->n_extents; i++)
+		insert(d, &o->extents[i]);
+	d->n_objects++;
+	d->heap_bytes += heap_of(o);
+	d->key_bytes += o->key_len;
+	return 0;
+}
+
+/* ---- all of it ---- */
+
+void tei_directory_init(struct tei_directory *d, uint64_t size, uint64_t salt)
+{
+	*d = (struct tei_directory){.size = size, .salt = salt};
+}
+
+void tei_directory_clear(struct tei_directory *d)
+{
+	while (d->root)
+		forget(d, object_of(d->root));
+	assert(!d->n_objects && !d->n_extents && !d->heap_bytes);
+}
+
+const struct tei_directory_object *
+tei_directory_next(const struct tei_directory *d, uint64_t *cursor)
+{
+	struct tei_directory_extent *e;
+
+	while ((e = first_behind(d, *cursor))) {
+		*cursor = end_of(e);
+		if (!e->index)
+			return object_of(e);
+	}
+	return NULL;
+}

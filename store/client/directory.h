@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * directory.h - what an owner knows of the objects in a segment of its own
+ *
+ * The master tells of each replica that was committed and of each that is to
+ * be buried. When it has lost its memory, this is where the pool's comes from.
+ * An object that is not told of any more goes when a newer one is committed to
+ * a part of its space. Places are offsets in the segment; an extent takes its
+ * header and its data, rounded up to TEI_DIRECTORY_UNIT.
+ *
+ * An object of one extent costs at most TEI_DIRECTORY_OBJECT_MAX bytes of heap
+ * beside its key, what malloc adds included.
+ *
+ * Threads: none of its own; one caller at a time.
+ */
+#ifndef STORE_CLIENT_DIRECTORY_H
+#define STORE_CLIENT_DIRECTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TEI_DIRECTORY_UNIT        64u
+#define TEI_DIRECTORY_OBJECT_MAX  100u
+#define TEI_DIRECTORY_KEY_MAX     1024u
+#define TEI_DIRECTORY_EXTENTS_MAX 64u /* of one object */
+
+struct tei_directory_extent {
+	struct tei_directory_extent *left, *right; /* by offset */
+	uint64_t offset;                           /* of the header */
+	uint64_t length;                           /* of the data behind it */
+	uint32_t crc;                              /* of that data */
+	uint16_t index;                            /* among the object's */
+};
+
+struct tei_directory_object {
+	uint64_t generation, gen_epoch;
+	uint64_t size; /* of the value */
+	uint16_t key_len, n_extents;
+	bool no_crc;
+	/* extents[n_extents], in order of the value; the key behind them. */
+	struct tei_directory_extent extents[];
+};
+
+struct tei_directory {
+	struct tei_directory_extent *root;
+	uint64_t size; /* of the segment */
+	uint64_t salt; /* of the tree's balance */
+	size_t n_objects, n_extents;
+	uint64_t heap_bytes; /* keys left out */
+	uint64_t key_bytes;
+};
+
+/* What to add. Everything is borrowed for the call. */
+struct tei_directory_place {
+	uint64_t offset, length;
+	uint32_t crc;
+};
+struct tei_directory_entry {
+	const void *key;
+	size_t key_len;
+	uint64_t generation, gen_epoch, size;
+	bool no_crc;
+	const struct tei_directory_place *places; /* in order of the value */
+	size_t n_places;
+};
+
+/* Empty, for a segment of @size bytes. Takes no memory. */
+void tei_directory_init(struct tei_directory *d, uint64_t size, uint64_t salt);
+/* Forget everything; it is as after init(). */
+void tei_directory_clear(struct tei_directory *d);
+
+/*
+ * Remember an object. Those that it overlaps are forgotten, also when there is
+ * no memory for it: their bytes are no more. -ENOMEM; -EINVAL (nothing
+ * changes): it has no key or too long a one, no extents or too many, one
+ * outside the segment, misplaced or over another, or they do not add up.
+ */
+int tei_directory_add(struct tei_directory *d,
+		      const struct tei_directory_entry *entry);
+/* The object with that generation that has an extent at @offset; or NULL. */
+const struct tei_directory_object *
+tei_directory_find(const struct tei_directory *d, uint64_t offset,
+		   uint64_t gen_epoch, uint64_t generation);
+/* Forget it. False: it is not there. */
+bool tei_directory_drop(struct tei_directory *d, uint64_t offset,
+			uint64_t gen_epoch, uint64_t generation);
+
+const void *tei_directory_key(const struct tei_directory_object *object);
+
+/*
+ * The next object in order of its first extent's place, or NULL at the end.
+ * *@cursor starts at 0. What is added or dropped meanwhile disturbs nothing
+ * but itself.
+ */
+const struct tei_directory_object *
+tei_directory_next(const struct tei_directory *d, uint64_t *cursor);
+
+#endif
