@@ -61,6 +61,8 @@ TE_API const char *te_store_strerror(int code);
 /* setup_timeout_ms: do not wait; te_store_health() says when we have joined. */
 #define TE_STORE_NO_WAIT UINT32_MAX
 
+#define TE_STORE_LOCATIONS_MAX (1u << 24)
+
 struct te_store;
 
 struct te_store_config {
@@ -75,8 +77,16 @@ struct te_store_config {
 	uint64_t segment_bytes;   /* memory lent to the pool; 0: none */
 	struct te_engine *engine; /* use this one (not owned); NULL: make one */
 	const struct te_config
-		*engine_config; /* for an own one; NULL: default */
-	uint64_t reserved[4];   /* must be 0 */
+		*engine_config;      /* for an own one; NULL: default */
+	uint64_t local_buffer_bytes; /* for te_store_get_buffers(); 0: none */
+	/*
+	 * Objects whose place is remembered for as long as its lease lasts, so
+	 * that reading them again asks the master nothing; 0: none. Until it
+	 * ends, a read may find a value that others have removed or replaced.
+	 */
+	uint32_t location_cache_entries; /* at most TE_STORE_LOCATIONS_MAX */
+	uint32_t reserved_0;             /* must be 0 */
+	uint64_t reserved[4];            /* must be 0 */
 };
 
 /**
@@ -135,14 +145,69 @@ struct te_store_value {
 	uint32_t reserved;          /* must be 0 */
 };
 
+/* ---- writing ---- */
+
+enum te_store_soft_pin {
+	TE_STORE_SOFT_PIN_PRESERVE = 0, /* as the value that is replaced */
+	TE_STORE_SOFT_PIN_ENABLE = 1,
+	TE_STORE_SOFT_PIN_DISABLE = 2,
+};
+
+/* What the values are; kept with them and shown, without any other effect. */
+enum te_store_data_type {
+	TE_STORE_DATA_UNKNOWN = 0,
+	TE_STORE_DATA_KVCACHE = 1,
+	TE_STORE_DATA_TENSOR = 2,
+	TE_STORE_DATA_WEIGHT = 3,
+	TE_STORE_DATA_SAMPLE = 4,
+	TE_STORE_DATA_ACTIVATION = 5,
+	TE_STORE_DATA_GRADIENT = 6,
+	TE_STORE_DATA_OPTIMIZER_STATE = 7,
+	TE_STORE_DATA_METADATA = 8,
+	TE_STORE_DATA_GENERAL = 9,
+};
+
+enum te_store_replicate_flags {
+	TE_STORE_HARD_PIN = 1 << 0, /* never evicted */
+	TE_STORE_SAME_NODE =
+		1 << 1, /* all of the call in one segment if it fits */
+	TE_STORE_REPLICATE_FLAGS = (1 << 2) - 1,
+};
+
+#define TE_STORE_REPLICAS_MAX    32u
+#define TE_STORE_PREFERRED_MAX   32u
+#define TE_STORE_SOFT_PIN_MAX_MS 86400000u
+
+/* How objects are to be kept. Names have no spaces and at most 263 bytes. */
+struct te_store_replicate {
+	uint32_t size;            /* sizeof(struct te_store_replicate) */
+	uint32_t replica_num;     /* 1 .. TE_STORE_REPLICAS_MAX; fewer are made
+			       * where there is no room for all */
+	uint32_t soft_pin_action; /* enum te_store_soft_pin */
+	uint32_t data_type;       /* enum te_store_data_type */
+	uint64_t flags;           /* enum te_store_replicate_flags */
+	/* With ENABLE: from when it can be read; 0: the master's default. */
+	uint64_t soft_pin_ttl_ms;
+	/* Owners' names (te_store_hostname()): hints, tried in this order. */
+	const char *const *preferred_segments;
+	size_t n_preferred_segments; /* at most TE_STORE_PREFERRED_MAX */
+	/* Objects of a group are evicted together. One for each key of the
+	 * call, or none; NULL or "": the key has no group. */
+	const char *const *group_ids;
+	size_t n_group_ids;
+	uint64_t reserved[4]; /* must be 0 */
+};
+
 /**
  * te_store_put - store n values
  * @keys:    keys[n]; a key twice in one call counts once, the first
  * @values:  values[n]; at least 1 byte each
+ * @how:     NULL: one replica of each, nothing special
  * @results: results[n]: 0 stored or already there (an existing object is left
  *           as it is), or a negative code per key
  *
- * An object that another put is just writing counts as there. Blocks: until
+ * A value is stored when one replica of it is; each is tried. An object that
+ * another put is just writing counts as there. Blocks: until
  * all are stored or have failed; for each TE_STORE_BATCH_MAX keys or 1 MiB of
  * keys bounded by the call timeout per step to the master, the wait for space
  * (1 s) and the transfer's deadline (30 s + 1 s per GiB; some 2 s for an owner
@@ -154,7 +219,9 @@ struct te_store_value {
  */
 TE_API int te_store_put(struct te_store *store, const struct te_store_key *keys,
 			const struct te_store_value *values, size_t n,
-			int *results);
+			const struct te_store_replicate *how, int *results);
+
+/* ---- reading ---- */
 
 /**
  * te_store_get - fetch n values into the caller's memory
@@ -170,6 +237,54 @@ TE_API int te_store_put(struct te_store *store, const struct te_store_key *keys,
 TE_API int te_store_get(struct te_store *store, const struct te_store_key *keys,
 			const struct te_store_value *values, size_t n,
 			int64_t *results);
+
+/*
+ * A value in memory of the client's: data[length], the caller's to read and
+ * write until free, which has to come before te_store_close(). free(NULL) is
+ * fine. Threads: any.
+ */
+struct te_store_buffer;
+TE_API void *te_store_buffer_data(const struct te_store_buffer *buffer);
+TE_API uint64_t te_store_buffer_length(const struct te_store_buffer *buffer);
+TE_API void te_store_buffer_free(struct te_store_buffer *buffer);
+
+/**
+ * te_store_get_buffers - fetch n values into memory of the client's
+ * @out:     out[n]: the value, to be freed; NULL where the result is negative
+ * @results: as of te_store_get(), but there is always room
+ *
+ * The memory comes from the local buffer (te_store_config.local_buffer_bytes),
+ * and from the heap where that has no room. As te_store_get() otherwise.
+ */
+TE_API int te_store_get_buffers(struct te_store *store,
+				const struct te_store_key *keys, size_t n,
+				struct te_store_buffer **out, int64_t *results);
+
+/* Part of a value, and where in local memory it lies or shall go. */
+struct te_store_range {
+	uint32_t key;      /* index into the call's keys */
+	uint32_t reserved; /* must be 0 */
+	uint64_t offset;   /* in the value */
+	void *addr;        /* addr[length] */
+	uint64_t length;   /* at least 1 */
+};
+#define TE_STORE_RANGES_MAX 65536u /* of one call */
+
+/**
+ * te_store_get_ranges - fetch parts of values
+ * @keys:    keys[n_keys]; named by ranges, which may come in any order
+ * @results: results[n_ranges]: its length, or a negative code
+ *
+ * All ranges of a key come from one value, which has not changed meanwhile;
+ * their bytes have no checksum. Blocks as te_store_get(). Returns how many have
+ * been fetched, or -600 with results untouched (too many ranges, a pointer that
+ * is NULL), or -1 (no memory). Codes: as te_store_get(); -600 also for a range
+ * that is empty or not inside the value, whose others are fetched.
+ */
+TE_API int te_store_get_ranges(struct te_store *store,
+			       const struct te_store_key *keys, size_t n_keys,
+			       const struct te_store_range *ranges,
+			       size_t n_ranges, int64_t *results);
 
 /**
  * te_store_exist - which of n keys are there
@@ -195,16 +310,6 @@ TE_API int te_store_remove(struct te_store *store,
 			   const struct te_store_key *keys, size_t n, int force,
 			   int *results);
 
-/*
- * A value in memory of the client's: data[length], the caller's to read and
- * write until free, which has to come before te_store_close(). free(NULL) is
- * fine. Threads: any.
- */
-struct te_store_buffer;
-TE_API void *te_store_buffer_data(const struct te_store_buffer *buffer);
-TE_API uint64_t te_store_buffer_length(const struct te_store_buffer *buffer);
-TE_API void te_store_buffer_free(struct te_store_buffer *buffer);
-
 /* Figures of the pool, from the master. */
 struct te_store_pool {
 	uint64_t capacity_bytes, used_bytes;
@@ -216,6 +321,17 @@ struct te_store_pool {
 };
 /* 0, -900, -901. */
 TE_API int te_store_pool(struct te_store *store, struct te_store_pool *out);
+
+/* Figures of this client; counters only grow. */
+struct te_store_stats {
+	/* Keys read from where they were remembered to be; not remembered; and
+	 * remembered, but not there any more. */
+	uint64_t location_hits, location_misses, location_stale;
+	uint64_t location_bytes; /* memory of what is remembered */
+	uint64_t reserved[8];
+};
+/* Blocks: never. */
+TE_API void te_store_stats(struct te_store *store, struct te_store_stats *out);
 
 #ifdef __cplusplus
 }

@@ -139,7 +139,8 @@ static void count(struct client *c, int64_t result, bool good)
 
 static void put(struct client *c, uint32_t n)
 {
-	int code = te_store_put(c->store, c->keys, c->values, n, c->codes);
+	int code =
+		te_store_put(c->store, c->keys, c->values, n, NULL, c->codes);
 
 	for (uint32_t i = 0; i < n; i++)
 		count(c, code == TE_STORE_INVALID_PARAMS ? code : c->codes[i],

@@ -155,7 +155,7 @@ static void put_rest(struct client *c, const uint64_t *ids, uint64_t at,
 		start = tei_now_ns();
 		memset(c->codes, 0, some * sizeof(*c->codes));
 		code = te_store_put(c->store, c->keys + at, c->values, some,
-				    c->codes);
+				    NULL, c->codes);
 		*spent_ns += tei_now_ns() - start;
 		if (code == TE_STORE_INVALID_PARAMS)
 			note_error(c, code);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* args.c - what callers give us, checked; batches cut for the master */
+#include <string.h>
+
+#include "base/net.h"
 #include "store/client/client.h"
 
 /* Bytes of keys in one call: it never keeps the master's thread for long. */
@@ -45,6 +48,58 @@ uint64_t tei_value_bytes(const struct te_store_value *value)
 		sum += piece->iov_len;
 	}
 	return sum;
+}
+
+/* The master takes names that fit a line of a list. */
+static bool name_holds(const char *name)
+{
+	size_t i;
+
+	for (i = 0; name[i]; i++)
+		if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f ||
+		    i >= TEI_NAME_LEN_MAX)
+			return false;
+	return true;
+}
+
+static bool names_hold(const char *const *names, size_t n, bool may_lack)
+{
+	size_t i;
+
+	if (n && !names)
+		return false;
+	for (i = 0; i < n; i++) {
+		if (!names[i] || !*names[i]) {
+			if (!may_lack)
+				return false;
+		} else if (!name_holds(names[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool tei_replicate_holds(const struct te_store_replicate *how, size_t n)
+{
+	size_t i;
+
+	if (!how)
+		return true;
+	if (how->size != sizeof(*how) || !how->replica_num ||
+	    how->replica_num > TE_STORE_REPLICAS_MAX ||
+	    how->soft_pin_action > TE_STORE_SOFT_PIN_DISABLE ||
+	    how->soft_pin_ttl_ms > TE_STORE_SOFT_PIN_MAX_MS ||
+	    how->data_type > TE_STORE_DATA_GENERAL ||
+	    (how->flags & ~(uint64_t)TE_STORE_REPLICATE_FLAGS) ||
+	    how->n_preferred_segments > TE_STORE_PREFERRED_MAX ||
+	    (how->n_group_ids && how->n_group_ids != n))
+		return false;
+	for (i = 0; i < sizeof(how->reserved) / sizeof(how->reserved[0]); i++)
+		if (how->reserved[i])
+			return false;
+	return names_hold(how->preferred_segments, how->n_preferred_segments,
+			  false) &&
+	       names_hold(how->group_ids, how->n_group_ids, true);
 }
 
 size_t tei_chunk(const struct te_store_key *keys, size_t from, size_t n)

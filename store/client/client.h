@@ -27,8 +27,10 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/thread.h"
+#include "store/client/buffers.h"
 #include "store/client/helper.h"
 #include "store/client/link.h"
+#include "store/client/locations.h"
 #include "store/client/owners.h"
 #include "store/client/segment.h"
 #include "store/client/work.h"
@@ -42,6 +44,7 @@ struct tei_registered {
 
 struct te_store {
 	uint64_t call_timeout_ms, replica_timeout_ms;
+	char host[TEI_STORE_HOST_MAX + 1]; /* names this machine */
 	struct te_engine *engine;
 	bool own_engine;
 	uint8_t client_id[TEI_STORE_CLIENT_ID_LEN];
@@ -53,6 +56,10 @@ struct te_store {
 	struct tei_segment segment;
 	struct tei_owners owners;
 	struct tei_works works;
+	struct tei_locations locations;
+	struct tei_buffers buffers;
+	atomic_ullong digest_seed; /* of the master we are with */
+	atomic_uint turn;          /* which of equal replicas is next */
 
 	struct tei_mutex mu;        /* lock 40 */
 	struct tei_cond changed;    /* of what follows */
@@ -137,6 +144,8 @@ bool tei_key_holds(const struct te_store_key *key);
 size_t tei_keys_bytes(const struct te_store_key *keys, size_t n);
 /* Bytes of all pieces, or 0: malformed, empty or above TE_STORE_VALUE_MAX. */
 uint64_t tei_value_bytes(const struct te_store_value *value);
+/* Whether put may take @how (NULL: it may) for a call of @n keys. */
+bool tei_replicate_holds(const struct te_store_replicate *how, size_t n);
 /*
  * How many of the keys from keys[from] on fit one call to the master: at least
  * one, TE_STORE_BATCH_MAX at most.

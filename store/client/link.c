@@ -171,8 +171,13 @@ static int enter(struct tei_master_link *link, const Store__HelloReply *reply)
 	rc = change_group(link, reply->group.data);
 	if (rc)
 		return rc;
+	if (link->digest_seed != reply->digest_seed)
+		tei_locations_clear(&link->store->locations);
 	link->epoch = reply->epoch;
 	link->digest_seed = reply->digest_seed;
+	/* Relaxed: a number that is looked up with it is proved by reading. */
+	atomic_store_explicit(&link->store->digest_seed, reply->digest_seed,
+			      memory_order_relaxed);
 	link->heartbeat_ms = reply->heartbeat_ms ? reply->heartbeat_ms : 1000;
 	link->state = TEI_MASTER_LINK_UP;
 	link->backoff_ms = BACKOFF_MIN_MS;

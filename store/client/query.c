@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "store/client/client.h"
+#include "store/proto/extent.h"
 #include "store/proto/keys.h"
 #include "store/proto/store.pb-c.h"
 
@@ -141,6 +142,25 @@ int te_store_size(struct te_store *store, const struct te_store_key *keys,
 	return query(&q, keys, n);
 }
 
+/* What we remember of them is void: they may be gone. */
+static void forget(struct te_store *store, const struct te_store_key *keys,
+		   size_t n)
+{
+	uint64_t seed =
+		atomic_load_explicit(&store->digest_seed, memory_order_relaxed);
+	size_t i;
+
+	if (!store->locations.n_max)
+		return;
+	for (i = 0; i < n; i++)
+		if (tei_key_holds(&keys[i]))
+			tei_locations_drop(&store->locations, keys[i].bytes,
+					   keys[i].len,
+					   tei_key_digest(keys[i].bytes,
+							  keys[i].len, seed),
+					   0);
+}
+
 int te_store_remove(struct te_store *store, const struct te_store_key *keys,
 		    size_t n, int force, int *results)
 {
@@ -150,10 +170,13 @@ int te_store_remove(struct te_store *store, const struct te_store_key *keys,
 		.force = force != 0,
 		.codes = results,
 	};
+	int code;
 
 	if (!tei_keys_given(store, keys, n, results))
 		return TE_STORE_INVALID_PARAMS;
-	return query(&q, keys, n);
+	code = query(&q, keys, n);
+	forget(store, keys, n);
+	return code;
 }
 
 static void copy_pool(struct te_store_pool *out, const Store__PoolReply *reply)

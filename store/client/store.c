@@ -2,6 +2,7 @@
 /* store.c - join a pool and leave it */
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <openssl/rand.h>
@@ -19,10 +20,13 @@
 #define TIMEOUT_MAX_MS (24u * 3600 * 1000)
 #define UNMOUNT_MS     250 /* of the 2 s that closing may take */
 
-_Static_assert(sizeof(struct te_store_config) == 88, "pinned");
+_Static_assert(sizeof(struct te_store_config) == 104, "pinned");
+_Static_assert(sizeof(struct te_store_range) == 32, "pinned");
+_Static_assert(sizeof(struct te_store_stats) == 96, "pinned");
 _Static_assert(sizeof(struct te_store_pool) == 136, "pinned");
 _Static_assert(sizeof(struct te_store_key) == 16, "pinned");
 _Static_assert(sizeof(struct te_store_value) == 16, "pinned");
+_Static_assert(sizeof(struct te_store_replicate) == 96, "pinned");
 
 /* ---- state that others wait for ---- */
 
@@ -58,6 +62,20 @@ const char *te_store_hostname(struct te_store *store)
 	return te_engine_name(store->engine);
 }
 
+void te_store_stats(struct te_store *store, struct te_store_stats *out)
+{
+	struct tei_locations *l = &store->locations;
+
+	memset(out, 0, sizeof(*out));
+	out->location_hits =
+		atomic_load_explicit(&l->n_hits, memory_order_relaxed);
+	out->location_misses =
+		atomic_load_explicit(&l->n_misses, memory_order_relaxed);
+	out->location_stale =
+		atomic_load_explicit(&l->n_stale, memory_order_relaxed);
+	out->location_bytes = tei_locations_bytes(l);
+}
+
 /* ---- setup ---- */
 
 static bool master_holds(const char *master)
@@ -76,7 +94,9 @@ static bool config_holds(const struct te_store_config *c)
 	    c->replica_timeout_ms > TIMEOUT_MAX_MS ||
 	    (c->setup_timeout_ms > TIMEOUT_MAX_MS &&
 	     c->setup_timeout_ms != TE_STORE_NO_WAIT) ||
-	    c->segment_bytes > TE_LENGTH_MAX)
+	    c->segment_bytes > TE_LENGTH_MAX ||
+	    c->local_buffer_bytes > TE_LENGTH_MAX ||
+	    c->location_cache_entries > TE_STORE_LOCATIONS_MAX || c->reserved_0)
 		return false;
 	for (i = 0; i < sizeof(c->reserved) / sizeof(c->reserved[0]); i++)
 		if (c->reserved[i])
@@ -136,6 +156,22 @@ static int wait_ready(struct te_store *store, uint64_t timeout_ms)
 	return code;
 }
 
+/*
+ * Any two clients of one machine find the same, also in containers, and those
+ * of two machines do not. Empty: the master takes us for a machine of our own.
+ */
+static void find_host(char *host)
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (!f)
+		return;
+	if (!fgets(host, TEI_STORE_HOST_MAX, f))
+		host[0] = 0;
+	(void)fclose(f);
+	host[strcspn(host, "\n")] = 0;
+}
+
 static struct te_store *create(const struct te_store_config *c)
 {
 	struct te_store *store = tei_calloc(1, sizeof(*store));
@@ -149,6 +185,7 @@ static struct te_store *create(const struct te_store_config *c)
 	tei_mutex_init(&store->mu);
 	tei_cond_init(&store->changed);
 	tei_list_init(&store->registered);
+	find_host(store->host);
 	return store;
 }
 
@@ -205,13 +242,15 @@ static void stop_threads(struct te_store *store)
 static void close_engine(struct te_store *store)
 {
 	tei_works_fini(&store->works);
+	tei_locations_fini(&store->locations);
 	tei_owners_fini(&store->owners);
 	tei_segment_fini(store);
 	if (store->own_engine)
 		te_engine_destroy(store->engine);
 }
 
-static int join(struct te_store *store, const struct te_store_config *c)
+/* What close_engine() undoes. */
+static int open_all(struct te_store *store, const struct te_store_config *c)
 {
 	int code = open_engine(store, c);
 
@@ -219,11 +258,30 @@ static int join(struct te_store *store, const struct te_store_config *c)
 		return code;
 	tei_owners_init(&store->owners, store->engine);
 	tei_works_init(&store->works, store->engine);
+	if (!tei_locations_init(&store->locations, &store->owners,
+				c->location_cache_entries))
+		return 0;
+	tei_works_fini(&store->works);
+	tei_owners_fini(&store->owners);
+	if (store->own_engine)
+		te_engine_destroy(store->engine);
+	return TE_STORE_INTERNAL_ERROR;
+}
+
+static int join(struct te_store *store, const struct te_store_config *c)
+{
+	int code = open_all(store, c);
+
+	if (code)
+		return code;
 	code = TE_STORE_INTERNAL_ERROR;
+	if (tei_buffers_init(&store->buffers, store->engine,
+			     c->local_buffer_bytes))
+		goto err_engine;
 	if (RAND_bytes(store->client_id, sizeof(store->client_id)) != 1 ||
 	    tei_segment_init(store, c->segment_bytes) ||
 	    start_threads(store, c))
-		goto err_engine;
+		goto err_buffers;
 	if (c->setup_timeout_ms == TE_STORE_NO_WAIT)
 		return 0;
 	code = wait_ready(store,
@@ -231,6 +289,8 @@ static int join(struct te_store *store, const struct te_store_config *c)
 	if (!code)
 		return 0;
 	stop_threads(store);
+err_buffers:
+	tei_buffers_fini(&store->buffers);
 err_engine:
 	close_engine(store);
 	return code;
@@ -301,6 +361,7 @@ void te_store_close(struct te_store *store)
 	unmount(store);
 	stop_threads(store);
 	forget_registered(store);
+	tei_buffers_fini(&store->buffers);
 	close_engine(store);
 	destroy(store);
 }

@@ -27,13 +27,21 @@ void tei_works_init(struct tei_works *works, struct te_engine *engine)
 	tei_list_init(&works->idle);
 }
 
-static void free_work(struct tei_work *work)
+static void give_room(struct tei_work *work)
 {
 	te_batch_destroy(work->batch);
-	tei_arena_fini(&work->round);
-	tei_arena_fini(&work->call);
 	tei_free(work->requests);
 	tei_free(work->headers);
+	work->batch = NULL;
+	work->requests = NULL;
+	work->headers = NULL;
+}
+
+static void free_work(struct tei_work *work)
+{
+	give_room(work);
+	tei_arena_fini(&work->round);
+	tei_arena_fini(&work->call);
 	tei_free(work);
 }
 
@@ -62,6 +70,24 @@ static struct tei_work *take_idle(struct tei_works *works, size_t n)
 	return NULL;
 }
 
+/* What was taken when something failed is free_work()'s. */
+static int take_room(struct tei_work *work, struct te_engine *engine, size_t n)
+{
+	uint32_t capacity = CAPACITY_MIN;
+
+	while (capacity < n)
+		capacity *= 2;
+	work->headers =
+		tei_aligned_calloc(TEI_EXTENT_HEADER_LEN,
+				   (size_t)capacity * TEI_EXTENT_HEADER_LEN);
+	work->requests = tei_calloc(capacity, sizeof(*work->requests));
+	if (!work->headers || !work->requests ||
+	    te_batch_create(engine, capacity, &work->batch))
+		return -ENOMEM;
+	work->capacity = capacity;
+	return 0;
+}
+
 static struct tei_work *create_work(struct te_engine *engine, size_t n)
 {
 	struct tei_work *work = tei_calloc(1, sizeof(*work));
@@ -69,16 +95,10 @@ static struct tei_work *create_work(struct te_engine *engine, size_t n)
 	if (!work)
 		return NULL;
 	tei_list_init(&work->link);
-	for (work->capacity = CAPACITY_MIN; work->capacity < n;)
-		work->capacity *= 2;
+	work->engine = engine;
 	tei_arena_init(&work->call, ARENA_CAP);
 	tei_arena_init(&work->round, ARENA_CAP);
-	work->headers = tei_aligned_calloc(TEI_EXTENT_HEADER_LEN,
-					   (size_t)work->capacity *
-						   TEI_EXTENT_HEADER_LEN);
-	work->requests = tei_calloc(work->capacity, sizeof(*work->requests));
-	if (!work->headers || !work->requests ||
-	    te_batch_create(engine, work->capacity, &work->batch)) {
+	if (take_room(work, engine, n)) {
 		free_work(work);
 		return NULL;
 	}
@@ -122,38 +142,88 @@ void tei_work_next_round(struct tei_work *work)
 	work->n = 0;
 }
 
+int tei_work_next_run(struct tei_work *work, size_t n)
+{
+	struct tei_work bigger = {.engine = work->engine};
+
+	work->n = 0;
+	if (n <= work->capacity)
+		return 0;
+	if (take_room(&bigger, work->engine, n)) {
+		give_room(&bigger);
+		return -ENOMEM;
+	}
+	give_room(work);
+	work->batch = bigger.batch;
+	work->requests = bigger.requests;
+	work->headers = bigger.headers;
+	work->capacity = bigger.capacity;
+	return 0;
+}
+
+/* Pieces of @value from @skip on, @bytes in all; returns how many. */
+static uint32_t cut(struct iovec *out, const struct te_store_value *value,
+		    uint64_t skip, uint64_t bytes)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < value->n_pieces && bytes; i++) {
+		const struct iovec *piece = &value->pieces[i];
+		uint64_t len = piece->iov_len;
+
+		if (skip >= len) {
+			skip -= len;
+			continue;
+		}
+		len -= skip;
+		if (len > bytes)
+			len = bytes;
+		out[n].iov_base = (uint8_t *)piece->iov_base + skip;
+		out[n++].iov_len = (size_t)len;
+		bytes -= len;
+		skip = 0;
+	}
+	assert(!bytes);
+	return n;
+}
+
 struct te_request *tei_work_add(struct tei_work *work, uint32_t op,
-				const struct iovec *pieces, uint32_t n_pieces,
-				uint64_t bytes)
+				const struct te_store_value *value,
+				uint64_t skip, uint64_t bytes)
 {
 	struct te_request *req = &work->requests[work->n];
-	struct iovec *iov =
-		tei_arena_alloc(&work->round, (n_pieces + 1) * sizeof(*iov));
-	uint64_t left = bytes;
-	uint32_t i, n = 0;
+	struct iovec *iov = tei_arena_alloc(
+		&work->round, (value->n_pieces + 1) * sizeof(*iov));
 
 	if (!iov)
 		return NULL;
-	iov[n].iov_base = work->headers[work->n];
-	iov[n++].iov_len = TEI_EXTENT_HEADER_LEN;
-	for (i = 0; i < n_pieces && left; i++) {
-		size_t len = pieces[i].iov_len < left ? pieces[i].iov_len
-						      : (size_t)left;
-
-		if (!len)
-			continue;
-		iov[n].iov_base = pieces[i].iov_base;
-		iov[n++].iov_len = len;
-		left -= len;
-	}
-	assert(!left);
+	iov[0].iov_base = work->headers[work->n];
+	iov[0].iov_len = TEI_EXTENT_HEADER_LEN;
 	memset(req, 0, sizeof(*req));
 	req->op = op;
 	req->flags = TE_CRC;
 	req->pieces = iov;
-	req->n_pieces = n;
+	req->n_pieces = 1 + cut(iov + 1, value, skip, bytes);
 	req->crc_from = TEI_EXTENT_HEADER_LEN;
 	req->crc_len = bytes;
+	req->user = work->n++;
+	return req;
+}
+
+struct te_request *tei_work_add_plain(struct tei_work *work, uint32_t op,
+				      void *local, uint64_t len)
+{
+	struct te_request *req = &work->requests[work->n];
+	struct iovec *iov = tei_arena_alloc(&work->round, sizeof(*iov));
+
+	if (!iov)
+		return NULL;
+	iov->iov_base = local;
+	iov->iov_len = (size_t)len;
+	memset(req, 0, sizeof(*req));
+	req->op = op;
+	req->pieces = iov;
+	req->n_pieces = 1;
 	req->user = work->n++;
 	return req;
 }
@@ -233,17 +303,86 @@ void tei_work_result(struct tei_work *work, uint32_t index,
 
 /* ---- owners of one reply ---- */
 
-int tei_places_init(struct tei_places *places, struct tei_owners *owners,
-		    struct tei_work *work, size_t n, uint32_t timeout_ms,
-		    uint64_t deadline_ns)
+void tei_places_init(struct tei_places *places, struct tei_owners *owners,
+		     struct tei_work *work, uint32_t timeout_ms,
+		     uint64_t deadline_ns)
 {
-	places->at =
-		tei_arena_calloc(&work->round, n + 1, sizeof(places->at[0]));
-	places->n = places->at ? n : 0;
+	memset(places, 0, sizeof(*places));
+	places->arena = &work->round;
 	places->owners = owners;
 	places->timeout_ms = timeout_ms;
 	places->deadline_ns = deadline_ns;
-	return places->at ? 0 : -ENOMEM;
+}
+
+static int reserve(struct tei_places *places, size_t n)
+{
+	size_t room = places->room ? places->room : 8;
+	struct tei_place *at;
+
+	if (n <= places->room)
+		return 0;
+	while (room < n)
+		room *= 2;
+	at = tei_arena_calloc(places->arena, room, sizeof(*at));
+	if (!at)
+		return -ENOMEM;
+	if (places->n)
+		memcpy(at, places->at, places->n * sizeof(*at));
+	places->at = at;
+	places->room = room;
+	return 0;
+}
+
+int tei_places_add(struct tei_places *places, Store__Segment *const *segments,
+		   size_t n)
+{
+	size_t i;
+
+	if (reserve(places, places->n + n))
+		return -ENOMEM;
+	for (i = 0; i < n; i++) {
+		struct tei_place *place = &places->at[places->n++];
+
+		place->name = segments[i]->engine;
+		if (segments[i]->incarnation.len == TE_INCARNATION_LEN)
+			place->incarnation = segments[i]->incarnation.data;
+	}
+	return 0;
+}
+
+static int learn_epoch(struct tei_places *places, struct tei_place *place)
+{
+	int rc = te_segment_epoch(places->owners->engine, place->owner->segment,
+				  &place->epoch, &place->since_ns);
+
+	if (rc)
+		place->gone = true;
+	return rc;
+}
+
+int tei_places_add_owner(struct tei_places *places, struct tei_owner *owner,
+			 uint32_t *index)
+{
+	struct tei_place *place;
+	size_t i;
+
+	/* Most recent first: neighbours mostly have the same owner. */
+	for (i = places->n; i > 0; i--)
+		if (places->at[i - 1].owner == owner) {
+			*index = (uint32_t)(i - 1);
+			return 0;
+		}
+	if (reserve(places, places->n + 1))
+		return -ENOMEM;
+	place = &places->at[places->n];
+	place->name = owner->name;
+	place->incarnation = owner->incarnation;
+	place->owner = owner;
+	place->tried = true;
+	tei_owners_ref(places->owners, owner);
+	*index = (uint32_t)places->n++;
+	place->error = learn_epoch(places, place);
+	return 0;
 }
 
 void tei_places_fini(struct tei_places *places)
@@ -289,38 +428,29 @@ void tei_places_await_epochs(struct tei_places *places)
 	}
 }
 
-static int open_place(struct tei_places *places, struct tei_place *place,
-		      const Store__Segment *segment)
+static int open_place(struct tei_places *places, struct tei_place *place)
 {
 	uint64_t now = tei_now_ns(), ms = 1;
 	int rc;
 
-	if (segment->incarnation.len != TE_INCARNATION_LEN)
+	if (!place->incarnation)
 		return -EPROTO;
 	if (now < places->deadline_ns)
 		ms += (places->deadline_ns - now) / TEI_NS_PER_MS;
 	if (ms > places->timeout_ms)
 		ms = places->timeout_ms;
-	rc = tei_owners_get(places->owners, segment->engine,
-			    segment->incarnation.data, (uint32_t)ms,
-			    &place->owner);
-	if (rc)
-		return rc;
-	rc = te_segment_epoch(places->owners->engine, place->owner->segment,
-			      &place->epoch, &place->since_ns);
-	if (rc)
-		place->gone = true;
-	return rc;
+	rc = tei_owners_get(places->owners, place->name, place->incarnation,
+			    (uint32_t)ms, &place->owner);
+	return rc ? rc : learn_epoch(places, place);
 }
 
-int tei_places_open(struct tei_places *places, size_t index,
-		    const Store__Segment *segment)
+int tei_places_open(struct tei_places *places, size_t index)
 {
 	struct tei_place *place = &places->at[index];
 
 	if (!place->tried) {
 		place->tried = true;
-		place->error = open_place(places, place, segment);
+		place->error = open_place(places, place);
 	}
 	return place->error;
 }

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <te/store.h>
 #include <te/te.h>
 
 #include "base/arena.h"
@@ -21,7 +22,8 @@
 #include "store/proto/store.pb-c.h"
 
 struct tei_work {
-	struct tei_list link; /* in works->idle, or in none */
+	struct tei_list link;     /* in works->idle, or in none */
+	struct te_engine *engine; /* not owned */
 	struct te_batch *batch;
 	uint32_t capacity; /* of batch, headers, requests */
 	uint32_t n;        /* requests of this round */
@@ -30,6 +32,8 @@ struct tei_work {
 	struct tei_arena call;  /* lives as long as the call */
 	struct tei_arena round; /* messages and pieces of one round */
 };
+
+#define TEI_WORK_MAX 8192u /* requests at a time; more go in several runs */
 
 struct tei_works {
 	struct te_engine *engine; /* not owned */
@@ -41,21 +45,25 @@ struct tei_works {
 void tei_works_init(struct tei_works *works, struct te_engine *engine);
 /* All works have been put back. */
 void tei_works_fini(struct tei_works *works);
-/* Room for @n requests, 1 .. TE_STORE_BATCH_MAX. NULL: out of memory. */
+/* Room for @n requests, 1 .. TEI_WORK_MAX. NULL: out of memory. */
 struct tei_work *tei_work_get(struct tei_works *works, size_t n);
 void tei_work_put(struct tei_works *works, struct tei_work *work);
 /* Empty: no requests, the round's memory is free again. */
 void tei_work_next_round(struct tei_work *work);
+/* No requests, and room for @n. -ENOMEM: as much room as before. */
+int tei_work_next_run(struct tei_work *work, size_t n);
 
 /*
  * Add a request for an extent: its header, then @bytes bytes of the value's
- * pieces. The CRC of the data is taken. NULL: out of memory.
+ * pieces from @skip on. The CRC of the data is taken. NULL: out of memory.
  */
-struct iovec;
 struct te_request *tei_work_add(struct tei_work *work, uint32_t op,
-				const struct iovec *pieces, uint32_t n_pieces,
-				uint64_t bytes);
+				const struct te_store_value *value,
+				uint64_t skip, uint64_t bytes);
 struct tei_places;
+/* The same without header and CRC, into or from @len bytes at @local. */
+struct te_request *tei_work_add_plain(struct tei_work *work, uint32_t op,
+				      void *local, uint64_t len);
 /*
  * Submit all and wait until they have ended. A negative errno: none began.
  * @places: owners that do not answer for a while lose their requests, long
@@ -66,34 +74,46 @@ int tei_work_run(struct tei_work *work, const struct tei_places *places);
 void tei_work_result(struct tei_work *work, uint32_t index,
 		     struct te_completion *out);
 
-/* The owners that one reply names, opened when the first key needs them. */
+/*
+ * The owners that one round deals with, opened when the first key needs them.
+ * Places are named by index; they may move when one is added.
+ */
 struct tei_places {
 	struct tei_place *at; /* at[n], in the round's arena */
-	size_t n;
+	size_t n, room;
+	struct tei_arena *arena;   /* not owned */
 	struct tei_owners *owners; /* not owned */
 	uint32_t timeout_ms;       /* of a first contact */
 	uint64_t deadline_ns;      /* of all of them */
 };
 struct tei_place {
-	struct tei_owner *owner; /* NULL: not open (yet) */
+	const char *name;           /* not owned */
+	const uint8_t *incarnation; /* not owned; NULL: malformed */
+	struct tei_owner *owner;    /* NULL: not open (yet) */
 	bool tried, gone;
 	bool stale;            /* a write under epoch was refused */
+	bool rank_known;       /* for readers: */
+	uint8_t rank;          /* 0 is best */
 	int error;             /* why it cannot be opened */
 	unsigned int n_silent; /* probes in a row without an answer */
 	uint64_t epoch, since_ns;
 };
-/* -ENOMEM. */
-int tei_places_init(struct tei_places *places, struct tei_owners *owners,
-		    struct tei_work *work, size_t n, uint32_t timeout_ms,
-		    uint64_t deadline_ns);
+void tei_places_init(struct tei_places *places, struct tei_owners *owners,
+		     struct tei_work *work, uint32_t timeout_ms,
+		     uint64_t deadline_ns);
 void tei_places_fini(struct tei_places *places);
+/* Those of a reply, in order; they get places from @places->n on. -ENOMEM. */
+int tei_places_add(struct tei_places *places, Store__Segment *const *segments,
+		   size_t n);
+/* One that is open already, *@index its place. -ENOMEM. */
+int tei_places_add_owner(struct tei_places *places, struct tei_owner *owner,
+			 uint32_t *index);
 /*
  * An owner that has ended our epoch tells us the next one. Wait for that, a
  * moment at most, so that the next try is not refused for the same reason.
  */
 void tei_places_await_epochs(struct tei_places *places);
 /* 0, or why that owner cannot be used. Blocks as tei_owners_get(). */
-int tei_places_open(struct tei_places *places, size_t index,
-		    const Store__Segment *segment);
+int tei_places_open(struct tei_places *places, size_t index);
 
 #endif

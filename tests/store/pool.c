@@ -109,7 +109,7 @@ int pool_put(struct te_store *store, const char *key, const void *bytes,
 	const struct te_store_value v = {.pieces = &piece, .n_pieces = 1};
 	int result = 1;
 
-	(void)te_store_put(store, &k, &v, 1, &result);
+	(void)te_store_put(store, &k, &v, 1, NULL, &result);
 	return result;
 }
 

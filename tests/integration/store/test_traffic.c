@@ -98,9 +98,9 @@ static void round_trip(struct world *w, struct batch *b)
 	size_t i;
 
 	batch_fill(b);
-	assert_int_equal(
-		te_store_put(w->client, b->keys, b->values, N_KEYS, results),
-		0);
+	assert_int_equal(te_store_put(w->client, b->keys, b->values, N_KEYS,
+				      NULL, results),
+			 0);
 	assert_int_equal(te_store_exist(w->client, b->keys, N_KEYS, results),
 			 0);
 	for (i = 0; i < N_KEYS; i++)

@@ -106,7 +106,8 @@ static void a_key_twice_in_a_call_counts_once(void **state)
 	for (i = 0; i < 3; i++)
 		values[i] = (struct te_store_value){.pieces = &pieces[i],
 						    .n_pieces = 1};
-	assert_int_equal(te_store_put(t->client, keys, values, 3, results), 0);
+	assert_int_equal(
+		te_store_put(t->client, keys, values, 3, NULL, results), 0);
 	for (i = 0; i < 3; i++)
 		pieces[i] = (struct iovec){room[i], 8};
 	assert_int_equal(te_store_get(t->client, keys, values, 3, sizes), 3);
@@ -139,13 +140,14 @@ static void the_first_of_a_key_decides_for_the_second(void **state)
 	int results[2];
 
 	fake_te_set_hook(fail_quietly, NULL);
-	assert_int_equal(te_store_put(t->client, keys, values, 2, results),
-			 -800);
+	assert_int_equal(
+		te_store_put(t->client, keys, values, 2, NULL, results), -800);
 	assert_int_equal(results[0], -800);
 	assert_int_equal(results[1], -800);
 	/* Revoked: the next one may put it at once. */
 	fake_te_set_hook(NULL, NULL);
-	assert_int_equal(te_store_put(t->client, keys, values, 2, results), 0);
+	assert_int_equal(
+		te_store_put(t->client, keys, values, 2, NULL, results), 0);
 }
 
 static void pieces_are_put_together(void **state)
@@ -163,7 +165,8 @@ static void pieces_are_put_together(void **state)
 	int64_t size;
 
 	pool_fill(in, sizeof(in), 3);
-	assert_int_equal(te_store_put(t->client, &key, &put, 1, &result), 0);
+	assert_int_equal(te_store_put(t->client, &key, &put, 1, NULL, &result),
+			 0);
 	assert_int_equal(te_store_get(t->client, &key, &get, 1, &size), 1);
 	assert_int_equal(size, 300);
 	assert_memory_equal(in, out, 300);
@@ -186,8 +189,8 @@ static void bad_keys_fail_alone(void **state)
 	int results[3];
 	int64_t sizes[3];
 
-	assert_int_equal(te_store_put(t->client, keys, values, 3, results),
-			 -600);
+	assert_int_equal(
+		te_store_put(t->client, keys, values, 3, NULL, results), -600);
 	assert_int_equal(results[0], 0);
 	assert_int_equal(results[1], -600);
 	assert_int_equal(results[2], -600);
@@ -198,11 +201,13 @@ static void bad_keys_fail_alone(void **state)
 	assert_int_equal(te_store_size(t->client, keys, 3, sizes), -600);
 	assert_int_equal(sizes[0], 1);
 	assert_int_equal(sizes[2], -704);
-	assert_int_equal(te_store_put(t->client, NULL, values, 3, results),
+	assert_int_equal(
+		te_store_put(t->client, NULL, values, 3, NULL, results), -600);
+	assert_int_equal(te_store_put(t->client, keys, NULL, 3, NULL, results),
 			 -600);
-	assert_int_equal(te_store_put(t->client, keys, NULL, 3, results), -600);
-	assert_int_equal(te_store_put(NULL, keys, values, 3, results), -600);
-	assert_int_equal(te_store_put(t->client, NULL, NULL, 0, NULL), 0);
+	assert_int_equal(te_store_put(NULL, keys, values, 3, NULL, results),
+			 -600);
+	assert_int_equal(te_store_put(t->client, NULL, NULL, 0, NULL, NULL), 0);
 	assert_int_equal(te_store_get(t->client, keys, values, 3, NULL), -600);
 }
 

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * get.h - the inside of a get: one chunk of keys, round by round
+ *
+ *   get.c  rounds: find -> read, again for keys that were not where they were
+ *          found
+ *   get_find.c  where objects lie: remembered, or from the master
+ *   get_read.c  one replica after the other, until one verifies
+ *   get_plan.c  the requests for a replica, and what they must have brought
+ */
+#ifndef STORE_CLIENT_GET_H
+#define STORE_CLIENT_GET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/client/client.h"
+#include "store/client/layout.h"
+
+enum tei_get_source {
+	TEI_GET_NOWHERE,  /* not found: the result says why */
+	TEI_GET_MASTER,   /* a look-up of this call, whose lease is ours */
+	TEI_GET_LOCATION, /* remembered: a hint */
+};
+
+/* A key of the round. */
+struct tei_get_entry {
+	uint32_t item;  /* of the chunk */
+	uint8_t source; /* enum tei_get_source */
+	bool open;      /* found, and neither read nor given up */
+	bool late;      /* read, but its headers are yet to be looked at */
+	bool no_crc;
+	uint64_t size, generation, gen_epoch, digest;
+	uint64_t lease_until_ns;
+	struct tei_layout layout;
+	uint32_t tried;   /* mask of replicas */
+	uint32_t first;   /* of layout: the replica that is being read */
+	uint32_t n;       /* extents of it; 0: none is chosen */
+	uint32_t request; /* the first one, of n_requests */
+	uint32_t n_requests;
+};
+
+/* The ranges of key k are those of order[starts[k] .. starts[k + 1] - 1]. */
+struct tei_get_ranges {
+	const struct te_store_range *all;
+	const uint32_t *order;
+	const uint32_t *starts;
+	int64_t *results; /* of all */
+};
+
+struct tei_get {
+	struct te_store *store;
+	struct tei_work *work;
+	const struct te_store_key *keys;     /* keys[n] */
+	const struct te_store_value *values; /* values[n]; NULL: see below */
+	int64_t *results;                    /* results[n] */
+	/* Instead of values: memory is made, or ranges are read. */
+	struct te_store_buffer **buffers;    /* buffers[n] or NULL */
+	const struct tei_get_ranges *ranges; /* or NULL */
+	size_t n;
+	uint64_t deadline_ns;
+	uint8_t *lookups;      /* lookups[n] of each key */
+	uint32_t *todo, *next; /* [n] */
+	size_t n_todo, n_next;
+
+	/* Of the round. */
+	struct tei_get_entry *entries; /* entries[n_todo] */
+	struct tei_places places;
+};
+
+/* ---- rounds (get.c) ---- */
+
+/* Runs a chunk whose first fields, up to n, are set. */
+void tei_get_chunk(struct tei_get *get);
+void tei_get_set_code(struct tei_get *get, uint32_t item, int code);
+
+/* ---- finding (get_find.c) ---- */
+
+/* Fills entries; a store code: of all that are not remembered. */
+void tei_get_find(struct tei_get *get);
+/* The entry has been read from where the master said: remember it. */
+void tei_get_remember(struct tei_get *get, const struct tei_get_entry *entry);
+/* It was not where we remembered it. */
+void tei_get_forget(struct tei_get *get, const struct tei_get_entry *entry);
+/* The leases of this round's look-up yield to eviction again. */
+void tei_get_release(struct tei_get *get);
+
+/* ---- reading (get_read.c) ---- */
+
+/* Read what was found. Keys that may be elsewhere by now are in next. */
+void tei_get_read(struct tei_get *get);
+
+/* ---- requests (get_plan.c) ---- */
+
+/* How many the chosen replica needs, headers that are read late included. */
+uint32_t tei_get_count(const struct tei_get *get,
+		       const struct tei_get_entry *entry);
+/* Add them. -ENOMEM. */
+int tei_get_plan(struct tei_get *get, struct tei_get_entry *entry,
+		 uint32_t timeout_ms);
+int tei_get_plan_headers(struct tei_get *get, struct tei_get_entry *entry,
+			 uint32_t timeout_ms);
+/*
+ * 0: all of it is there and right, as far as can be told by now; -EBADMSG: it
+ * is another object's; or why a request failed.
+ */
+int tei_get_check(struct tei_get *get, const struct tei_get_entry *entry);
+int tei_get_check_headers(struct tei_get *get,
+			  const struct tei_get_entry *entry);
+
+#endif

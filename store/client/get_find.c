@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* get_find.c - where objects lie: remembered, or from the master */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "store/client/get.h"
+#include "store/proto/extent.h"
+#include "store/proto/keys.h"
+
+/* ---- what is remembered ---- */
+
+static int take_location(struct tei_get *get, struct tei_get_entry *entry,
+			 const struct tei_location *location)
+{
+	struct tei_extent_at *x;
+	uint64_t offset = 0;
+	uint32_t place, k;
+
+	x = tei_arena_calloc(&get->work->round, location->n_extents,
+			     sizeof(*x));
+	if (!x || tei_places_add_owner(&get->places, location->owner, &place))
+		return -ENOMEM;
+	for (k = 0; k < location->n_extents; k++) {
+		const struct tei_location_extent *from = &location->extents[k];
+
+		x[k].address = from->address;
+		x[k].offset = offset;
+		x[k].length = from->length;
+		x[k].crc = from->crc;
+		x[k].place = place;
+		x[k].index = (uint16_t)k;
+		x[k].count = location->n_extents;
+		offset += from->length;
+	}
+	entry->source = TEI_GET_LOCATION;
+	entry->open = true;
+	entry->no_crc = location->no_crc;
+	entry->size = location->size;
+	entry->generation = location->generation;
+	entry->gen_epoch = location->gen_epoch;
+	entry->lease_until_ns = location->expires_ns;
+	entry->layout.extents = x;
+	entry->layout.n_extents = location->n_extents;
+	entry->layout.n_replicas = 1;
+	return 0;
+}
+
+static void recall(struct tei_get *get, struct tei_get_entry *entry,
+		   uint64_t digest_seed, uint64_t now_ns)
+{
+	struct tei_locations *l = &get->store->locations;
+	const struct te_store_key *key = &get->keys[entry->item];
+	struct tei_location *location;
+
+	entry->digest = tei_key_digest(key->bytes, key->len, digest_seed);
+	location = tei_locations_get(l, key->bytes, key->len, entry->digest,
+				     now_ns);
+	if (!location)
+		atomic_fetch_add_explicit(&l->n_misses, 1,
+					  memory_order_relaxed);
+	else
+		(void)take_location(get, entry, location);
+	tei_location_put(l, location);
+}
+
+static bool remembers(const struct tei_get *get)
+{
+	return get->store->locations.n_max > 0;
+}
+
+void tei_get_remember(struct tei_get *get, const struct tei_get_entry *entry)
+{
+	struct tei_location_extent extents[TEI_LOCATION_EXTENTS];
+	const struct tei_extent_at *x = &entry->layout.extents[entry->first];
+	const struct te_store_key *key = &get->keys[entry->item];
+	const struct tei_location from = {
+		.no_crc = entry->no_crc,
+		.n_extents = (uint16_t)entry->n,
+		.generation = entry->generation,
+		.gen_epoch = entry->gen_epoch,
+		.size = entry->size,
+		.expires_ns = entry->lease_until_ns,
+		.owner = get->places.at[x->place].owner,
+	};
+	uint32_t k;
+
+	if (!remembers(get) || entry->n > TEI_LOCATION_EXTENTS)
+		return;
+	for (k = 0; k < entry->n; k++) {
+		extents[k].address = x[k].address;
+		extents[k].length = x[k].length;
+		extents[k].crc = x[k].crc;
+	}
+	tei_locations_add(&get->store->locations, key->bytes, key->len,
+			  entry->digest, &from, extents);
+}
+
+void tei_get_forget(struct tei_get *get, const struct tei_get_entry *entry)
+{
+	struct tei_locations *l = &get->store->locations;
+	const struct te_store_key *key = &get->keys[entry->item];
+
+	atomic_fetch_add_explicit(&l->n_stale, 1, memory_order_relaxed);
+	tei_locations_drop(l, key->bytes, key->len, entry->digest,
+			   entry->generation);
+}
+
+/* ---- look-up ---- */
+
+static int take_found(struct tei_get *get, const uint32_t *which, size_t n,
+		      const Store__LookupReply *m)
+{
+	struct tei_arena *arena = &get->work->round;
+	const struct tei_columns columns = {
+		.n = n,
+		.status = m->status,
+		.n_status = m->n_status,
+		.size = m->size,
+		.n_size = m->n_size,
+		.generation = m->generation,
+		.n_generation = m->n_generation,
+		.extents = m->extents,
+		.n_extents = m->n_extents,
+		.segment = m->segment,
+		.n_segment = m->n_segment,
+		.replica = m->replica,
+		.n_replica = m->n_replica,
+		.crc = m->crc,
+		.n_crc = m->n_crc,
+		.address = m->address,
+		.n_address = m->n_address,
+		.length = m->length,
+		.n_length = m->n_length,
+		.n_segments = m->n_segments,
+	};
+	struct tei_layout *layouts =
+		tei_arena_alloc(arena, n * sizeof(*layouts));
+	size_t base = get->places.n, i;
+	int rc;
+
+	if (!layouts)
+		return -ENOMEM;
+	rc = tei_layouts_decode(&columns, arena, (uint32_t)base, layouts);
+	if (rc)
+		return rc;
+	for (i = 0; i < n; i++)
+		if (!m->status[i] &&
+		    (m->n_gen_epoch != n || (m->n_no_crc && m->n_no_crc != n) ||
+		     (!m->n_crc && (!m->n_no_crc || !m->no_crc[i]))))
+			return -EBADMSG;
+	if (tei_places_add(&get->places, m->segments, m->n_segments))
+		return -ENOMEM;
+	for (i = 0; i < n; i++)
+		get->entries[which[i]].layout = layouts[i];
+	return 0;
+}
+
+static void take_key(struct tei_get *get, struct tei_get_entry *entry,
+		     const Store__LookupReply *m, size_t i)
+{
+	int status = m->status[i];
+
+	if (status == TE_STORE_REPLICA_IS_NOT_READY)
+		status = TE_STORE_OBJECT_NOT_FOUND;
+	if (status) {
+		tei_get_set_code(get, entry->item, status);
+		return;
+	}
+	entry->source = TEI_GET_MASTER;
+	entry->open = true;
+	entry->no_crc = m->n_no_crc && m->no_crc[i];
+	entry->size = m->size[i];
+	entry->generation = m->generation[i];
+	entry->gen_epoch = m->gen_epoch[i];
+}
+
+static int ask(struct tei_get *get, const uint32_t *which, size_t n,
+	       struct tei_reply *reply)
+{
+	struct tei_arena *arena = &get->work->round;
+	Store__Lookup msg = STORE__LOOKUP__INIT;
+	uint64_t deadline = tei_call_deadline(get->store);
+	struct tei_key_column column;
+	size_t i;
+
+	if (tei_key_column_init(&column, arena, n,
+				tei_keys_bytes(get->keys, get->n)))
+		return TE_STORE_INTERNAL_ERROR;
+	for (i = 0; i < n; i++) {
+		const struct te_store_key *key =
+			&get->keys[get->entries[which[i]].item];
+
+		tei_key_column_add(&column, key->bytes, key->len);
+	}
+	msg.keys = column.bytes;
+	msg.key_lens = column.lens;
+	msg.n_key_lens = column.n;
+	if (deadline > get->deadline_ns)
+		deadline = get->deadline_ns;
+	return tei_store_call(get->store, STORE__STORE_TYPE__STORE_LOOKUP,
+			      &msg.base, arena, deadline, reply);
+}
+
+static int look_up(struct tei_get *get, const uint32_t *which, size_t n)
+{
+	uint64_t t0 = tei_now_ns();
+	struct tei_reply reply;
+	Store__LookupReply *m;
+	size_t i;
+	int rc = ask(get, which, n, &reply);
+
+	if (rc)
+		return rc;
+	m = store__lookup_reply__unpack(&get->work->round.pb, reply.len,
+					reply.body);
+	rc = m ? take_found(get, which, n, m) : -EBADMSG;
+	if (rc)
+		return rc == -EBADMSG ? tei_bad_reply("look-up")
+				      : TE_STORE_INTERNAL_ERROR;
+	for (i = 0; i < n; i++) {
+		struct tei_get_entry *entry = &get->entries[which[i]];
+		const struct te_store_key *key = &get->keys[entry->item];
+
+		get->lookups[entry->item]++;
+		entry->lease_until_ns = t0 + m->lease_ms * TEI_NS_PER_MS;
+		entry->digest =
+			tei_key_digest(key->bytes, key->len, reply.digest_seed);
+		take_key(get, entry, m, i);
+	}
+	return 0;
+}
+
+void tei_get_find(struct tei_get *get)
+{
+	uint64_t seed, now = tei_now_ns();
+	uint32_t *which = tei_arena_alloc(&get->work->round,
+					  get->n_todo * sizeof(*which));
+	size_t n = 0, i;
+	int code = TE_STORE_INTERNAL_ERROR;
+
+	seed = atomic_load_explicit(&get->store->digest_seed,
+				    memory_order_relaxed);
+	for (i = 0; i < get->n_todo; i++) {
+		struct tei_get_entry *entry = &get->entries[i];
+
+		entry->item = get->todo[i];
+		if (remembers(get) && !get->lookups[entry->item])
+			recall(get, entry, seed, now);
+		if (which && entry->source == TEI_GET_NOWHERE)
+			which[n++] = (uint32_t)i;
+	}
+	if (which)
+		code = n ? look_up(get, which, n) : 0;
+	for (i = 0; i < get->n_todo && code; i++)
+		if (get->entries[i].source == TEI_GET_NOWHERE)
+			tei_get_set_code(get, get->entries[i].item, code);
+}
+
+/* ---- releasing ---- */
+
+void tei_get_release(struct tei_get *get)
+{
+	struct tei_release *r;
+	size_t bytes = 0, n = 0, i;
+
+	for (i = 0; i < get->n_todo; i++) {
+		if (get->entries[i].source != TEI_GET_MASTER)
+			continue;
+		bytes += get->keys[get->entries[i].item].len;
+		n++;
+	}
+	r = n ? tei_release_create(get->store, n, bytes) : NULL;
+	if (!r)
+		return; /* leases end by themselves */
+	for (i = 0; i < get->n_todo; i++)
+		if (get->entries[i].source == TEI_GET_MASTER)
+			tei_release_add(r, &get->keys[get->entries[i].item],
+					get->entries[i].generation);
+	tei_release_send(r);
+}

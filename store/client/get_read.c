@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * get_read.c - read what was found: one replica after the other
+ *
+ * The nearest first, of equals another one each time; owners that failed
+ * somebody lately come last. Every replica has its share of the time that is
+ * left, so that a dead owner leaves some for the others.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/net.h"
+#include "store/client/buffers.h"
+#include "store/client/get.h"
+
+#define LOOKUPS 2 /* of one key */
+#define SHUNNED 4 /* added to a rank */
+
+/* Entries that are open, and those that are so after this run. */
+struct pending {
+	uint32_t *now, *next;
+	size_t n_now, n_next;
+};
+
+/* ---- which replica ---- */
+
+static bool on_this_host(const struct te_store *store, const char *name)
+{
+	char host[TEI_HOST_LEN_MAX + 1], own[TEI_HOST_LEN_MAX + 1];
+	uint16_t port;
+
+	return !tei_name_split(name, host, &port) &&
+	       !tei_name_split(te_engine_name(store->engine), own, &port) &&
+	       strcmp(host, own) == 0;
+}
+
+static uint8_t rank_of(const struct tei_get *get, struct tei_place *place)
+{
+	const struct te_store *store = get->store;
+
+	if (place->rank_known)
+		return place->rank;
+	place->rank_known = true;
+	place->rank = 2;
+	if (!place->incarnation)
+		place->rank += SHUNNED;
+	else if (!memcmp(place->incarnation, store->incarnation,
+			 TE_INCARNATION_LEN))
+		place->rank = 0;
+	else if (on_this_host(store, place->name))
+		place->rank = 1;
+	if (place->incarnation &&
+	    tei_owners_shunned(get->places.owners, place->name,
+			       place->incarnation))
+		place->rank += SHUNNED;
+	return place->rank;
+}
+
+static uint32_t n_untried(const struct tei_get_entry *entry)
+{
+	uint32_t all =
+		UINT32_MAX >> (TEI_REPLICAS_MAX - entry->layout.n_replicas);
+
+	return (uint32_t)__builtin_popcount(all & ~entry->tried);
+}
+
+/* One that has not been tried: there is one. */
+static void choose(struct tei_get *get, struct tei_get_entry *entry)
+{
+	const struct tei_layout *layout = &entry->layout;
+	uint32_t best = UINT32_MAX, turn, k;
+
+	turn = layout->n_replicas > 1
+		       ? atomic_fetch_add_explicit(&get->store->turn, 1,
+						   memory_order_relaxed)
+		       : 0;
+	for (k = 0; k < layout->n_extents; k += layout->extents[k].count) {
+		const struct tei_extent_at *x = &layout->extents[k];
+		uint32_t rank;
+
+		if (entry->tried & 1u << x->replica)
+			continue;
+		rank = (uint32_t)rank_of(get, &get->places.at[x->place]) *
+			       TEI_REPLICAS_MAX +
+		       (x->replica + turn) % layout->n_replicas;
+		if (rank >= best)
+			continue;
+		best = rank;
+		entry->first = k;
+		entry->n = x->count;
+	}
+	entry->tried |= 1u << layout->extents[entry->first].replica;
+}
+
+/* As if it had not been chosen. */
+static void unchoose(struct tei_get_entry *entry)
+{
+	entry->tried &= ~(1u << entry->layout.extents[entry->first].replica);
+}
+
+/* ---- how it ended ---- */
+
+static void done(struct tei_get *get, struct tei_get_entry *entry)
+{
+	struct tei_place *place =
+		&get->places.at[entry->layout.extents[entry->first].place];
+	const struct tei_get_ranges *r = get->ranges;
+	uint32_t i;
+
+	entry->open = false;
+	tei_owner_answered(place->owner);
+	get->results[entry->item] = (int64_t)entry->size;
+	for (i = r ? r->starts[entry->item] : 0;
+	     r && i < r->starts[entry->item + 1]; i++)
+		if (r->results[r->order[i]] != TE_STORE_INVALID_PARAMS)
+			r->results[r->order[i]] =
+				(int64_t)r->all[r->order[i]].length;
+	if (entry->source == TEI_GET_MASTER)
+		tei_get_remember(get, entry);
+	else
+		atomic_fetch_add_explicit(&get->store->locations.n_hits, 1,
+					  memory_order_relaxed);
+}
+
+/* The store's code for the last replica's failure; whether to ask again. */
+static int code_of(int error, bool *elsewhere)
+{
+	*elsewhere = false;
+	switch (error) {
+	case -ETIMEDOUT:
+	case -ECANCELED:
+	case -EIO:
+		return TE_STORE_TRANSFER_FAIL;
+	case -ENOMEM:
+	case -EMFILE:
+	case -EINVAL:
+	case -ENOBUFS:
+		return TE_STORE_INTERNAL_ERROR;
+	default:
+		/* Not this object, or not there any more: at last a miss. */
+		*elsewhere = true;
+		return TE_STORE_OBJECT_NOT_FOUND;
+	}
+}
+
+static void give_up(struct tei_get *get, struct tei_get_entry *entry, int error)
+{
+	bool elsewhere, recalled = entry->source == TEI_GET_LOCATION;
+
+	entry->open = false;
+	tei_get_set_code(get, entry->item, code_of(error, &elsewhere));
+	if (recalled)
+		tei_get_forget(get, entry);
+	/* What we remember is no reason to give up. */
+	if ((recalled || elsewhere) && get->lookups[entry->item] < LOOKUPS)
+		get->next[get->n_next++] = entry->item;
+}
+
+static void note_owner(struct tei_place *place, int error)
+{
+	if (error == -ESTALE || error == -ENOENT)
+		place->gone = true;
+	if (place->owner && (error == -ETIMEDOUT || error == -ECONNREFUSED ||
+			     error == -ECONNRESET || error == -EHOSTUNREACH)) {
+		tei_owner_failed(place->owner);
+		place->rank_known = false;
+	}
+}
+
+/* One replica failed: the next one, if there is any and time for it. */
+static void failed(struct tei_get *get, struct pending *p, uint32_t at,
+		   int error)
+{
+	struct tei_get_entry *entry = &get->entries[at];
+
+	entry->late = false;
+	note_owner(&get->places.at[entry->layout.extents[entry->first].place],
+		   error);
+	if (n_untried(entry) && tei_now_ns() < get->deadline_ns)
+		p->next[p->n_next++] = at;
+	else
+		give_up(get, entry, error);
+}
+
+/* ---- a run ---- */
+
+static uint32_t timeout_of(const struct tei_get *get,
+			   const struct tei_get_entry *entry)
+{
+	uint64_t now = tei_now_ns(), ms;
+
+	if (now >= get->deadline_ns)
+		return 1;
+	ms = (get->deadline_ns - now) / TEI_NS_PER_MS / (n_untried(entry) + 1);
+	if (ms > get->store->replica_timeout_ms)
+		ms = get->store->replica_timeout_ms;
+	return ms ? (uint32_t)ms : 1;
+}
+
+static int plan(struct tei_get *get, struct tei_get_entry *entry)
+{
+	uint32_t place = entry->layout.extents[entry->first].place;
+	int rc;
+
+	entry->n_requests = 0;
+	get->places.timeout_ms = timeout_of(get, entry);
+	rc = tei_places_open(&get->places, place);
+	return rc ? rc : tei_get_plan(get, entry, timeout_of(get, entry));
+}
+
+/* As many as fit; those without a request have failed. Returns how many. */
+static size_t start_run(struct tei_get *get, struct pending *p, size_t from)
+{
+	size_t n = 0, i;
+	int rc;
+
+	for (i = from; i < p->n_now; i++) {
+		struct tei_get_entry *entry = &get->entries[p->now[i]];
+		size_t more;
+
+		choose(get, entry);
+		more = tei_get_count(get, entry);
+		if (i > from && n + more > TEI_WORK_MAX) {
+			unchoose(entry); /* the next run's */
+			break;
+		}
+		n += more;
+	}
+	rc = tei_work_next_run(get->work, n);
+	for (n = from; n < i; n++) {
+		struct tei_get_entry *entry = &get->entries[p->now[n]];
+		int error = rc ? rc : plan(get, entry);
+
+		entry->late = !error && (get->ranges || entry->no_crc);
+		if (error) {
+			entry->n_requests = 0;
+			failed(get, p, p->now[n], error);
+			entry->n = 0;
+		}
+	}
+	return i - from;
+}
+
+static void end_run(struct tei_get *get, struct pending *p, size_t from,
+		    size_t n)
+{
+	int rc = tei_work_run(get->work, NULL);
+	size_t i;
+
+	for (i = from; i < from + n; i++) {
+		struct tei_get_entry *entry = &get->entries[p->now[i]];
+		int error = rc;
+
+		if (!entry->open || !entry->n)
+			continue;
+		if (!error)
+			error = tei_get_check(get, entry);
+		if (error)
+			failed(get, p, p->now[i], error);
+		else if (!entry->late)
+			done(get, entry);
+	}
+}
+
+/* Headers of what was read without a CRC to compare. */
+static void look_late(struct tei_get *get, struct pending *p, size_t from,
+		      size_t n)
+{
+	size_t n_headers = 0, i;
+	int rc;
+
+	for (i = from; i < from + n; i++)
+		if (get->entries[p->now[i]].late)
+			n_headers += get->entries[p->now[i]].n;
+	if (!n_headers)
+		return;
+	rc = tei_work_next_run(get->work, n_headers);
+	for (i = from; i < from + n && !rc; i++) {
+		struct tei_get_entry *entry = &get->entries[p->now[i]];
+
+		if (entry->late)
+			rc = tei_get_plan_headers(get, entry,
+						  timeout_of(get, entry));
+	}
+	if (!rc)
+		rc = tei_work_run(get->work, NULL);
+	for (i = from; i < from + n; i++) {
+		struct tei_get_entry *entry = &get->entries[p->now[i]];
+		int error = rc;
+
+		if (!entry->late)
+			continue;
+		if (!error)
+			error = tei_get_check_headers(get, entry);
+		if (error)
+			failed(get, p, p->now[i], error);
+		else
+			done(get, entry);
+		entry->late = false;
+	}
+}
+
+/* ---- all of it ---- */
+
+/* Whether there is room for the object: else its result is set. */
+static bool make_room(struct tei_get *get, struct tei_get_entry *entry)
+{
+	const struct tei_get_ranges *r = get->ranges;
+	uint32_t i;
+
+	if (get->values) {
+		if (entry->size <= tei_value_bytes(&get->values[entry->item]))
+			return true;
+		tei_get_set_code(get, entry->item, TE_STORE_BUFFER_OVERFLOW);
+		return false;
+	}
+	if (get->buffers) {
+		struct te_store_buffer **buffer = &get->buffers[entry->item];
+
+		tei_buffer_destroy(*buffer);
+		*buffer = tei_buffer_create(&get->store->buffers, entry->size);
+		if (*buffer)
+			return true;
+		tei_get_set_code(get, entry->item, TE_STORE_INTERNAL_ERROR);
+		return false;
+	}
+	for (i = r->starts[entry->item]; i < r->starts[entry->item + 1]; i++) {
+		const struct te_store_range *range = &r->all[r->order[i]];
+
+		if (range->offset > entry->size ||
+		    range->length > entry->size - range->offset)
+			r->results[r->order[i]] = TE_STORE_INVALID_PARAMS;
+	}
+	return true;
+}
+
+static void read_pending(struct tei_get *get, struct pending *p)
+{
+	uint32_t *old;
+	size_t from, n;
+
+	while (p->n_now) {
+		p->n_next = 0;
+		for (from = 0; from < p->n_now; from += n) {
+			n = start_run(get, p, from);
+			end_run(get, p, from, n);
+			look_late(get, p, from, n);
+		}
+		old = p->now;
+		p->now = p->next;
+		p->next = old;
+		p->n_now = p->n_next;
+	}
+}
+
+void tei_get_read(struct tei_get *get)
+{
+	struct tei_arena *arena = &get->work->round;
+	struct pending p = {
+		.now = tei_arena_alloc(arena, get->n_todo * sizeof(uint32_t)),
+		.next = tei_arena_alloc(arena, get->n_todo * sizeof(uint32_t)),
+	};
+	size_t i;
+
+	for (i = 0; i < get->n_todo; i++) {
+		struct tei_get_entry *entry = &get->entries[i];
+
+		if (!entry->open)
+			continue;
+		if (!p.now || !p.next) {
+			entry->open = false;
+			tei_get_set_code(get, entry->item,
+					 TE_STORE_INTERNAL_ERROR);
+		} else if (make_room(get, entry)) {
+			p.now[p.n_now++] = (uint32_t)i;
+		} else {
+			entry->open = false;
+		}
+	}
+	read_pending(get, &p);
+}

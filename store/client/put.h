@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * put.h - the inside of a put: one chunk of keys, round by round
+ *
+ *   put.c  rounds: start -> write -> end, again for keys that may yet succeed
+ *   put_start.c  asks the master for extents
+ *   put_write.c  writes them
+ *   put_end.c    tells the master what is there
+ */
+#ifndef STORE_CLIENT_PUT_H
+#define STORE_CLIENT_PUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/client/client.h"
+#include "store/client/layout.h"
+
+/* A key of the chunk. */
+struct tei_put_item {
+	uint64_t size, digest;
+	uint8_t tries;
+	uint32_t same; /* 1 + index of the same key before it; 0: none */
+};
+
+enum tei_put_fate {
+	TEI_PUT_NOT_SENT, /* nothing can arrive */
+	TEI_PUT_SENT,     /* a request of the batch */
+	TEI_PUT_WRITTEN,  /* in the owner's memory */
+	TEI_PUT_QUIET,    /* not written, nothing can arrive any more */
+	TEI_PUT_LOUD,     /* something may still arrive */
+};
+
+/* What becomes of one extent. */
+struct tei_put_extent {
+	uint32_t request; /* SENT: index in the batch */
+	uint8_t fate;     /* enum tei_put_fate */
+};
+
+/* A key of the round; its place is that of the reply's columns. */
+struct tei_put_entry {
+	uint32_t item;
+	bool accepted; /* we have extents and owe the master an end */
+	bool again;    /* not for good: worth another start */
+	bool no_crc;
+	uint32_t written, quiet; /* masks of replicas */
+	uint64_t generation;
+	struct tei_layout layout;
+	struct tei_put_extent *extents; /* as in layout */
+};
+
+struct tei_put {
+	struct te_store *store;
+	struct tei_work *work;
+	const struct te_store_key *keys;      /* keys[n] */
+	const struct te_store_value *values;  /* values[n] */
+	const struct te_store_replicate *how; /* NULL: nothing special */
+	const char *const *groups;            /* groups[n] or NULL */
+	bool upsert;
+	int *results; /* results[n] */
+	size_t n;
+	struct tei_put_item *items; /* items[n] */
+	uint32_t *todo, *next;      /* items of this round, of the next one */
+	size_t n_todo, n_next;
+	size_t n_full; /* of next: the pool was full */
+	uint32_t retry_ms;
+	uint64_t full_since_ns; /* 0: not full yet */
+
+	/* Of the round. */
+	struct tei_put_entry *entries; /* entries[n_todo] */
+	Store__PutStartReply *start;
+	uint64_t epoch; /* of the generations */
+	uint64_t t0;    /* before the start was sent */
+};
+
+/* Fills entries. A store code: nothing is ours. */
+int tei_put_start(struct tei_put *put);
+/*
+ * "There already" may mean that the same key stands earlier in this very
+ * call: then its outcome is ours too. Only worth asking when some keys of the
+ * round were accepted and others were there.
+ */
+void tei_put_find_same(struct tei_put *put);
+/* Write the extents of what was accepted and judge. */
+void tei_put_write(struct tei_put *put, struct tei_places *places);
+/* Sets the results of what was accepted; keys worth it are in next. */
+void tei_put_end(struct tei_put *put);
+
+/* The mask of all replicas of @layout, which has some. */
+static inline uint32_t tei_put_all(const struct tei_layout *layout)
+{
+	return UINT32_MAX >> (TEI_REPLICAS_MAX - layout->n_replicas);
+}
+
+static inline void tei_put_again(struct tei_put *put, uint32_t item)
+{
+	put->next[put->n_next++] = item;
+}
+
+#endif

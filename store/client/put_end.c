@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * put_end.c - tell the master which replicas are there
+ *
+ * One is enough. A key without any is revoked, unless something may still
+ * arrive.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "store/client/put.h"
+#include "store/proto/keys.h"
+
+#define TRIES 3 /* starts of one key */
+
+/* What travels, and whose it is. */
+struct ending {
+	Store__PutEnd msg;
+	uint32_t *which; /* which[n]: entries */
+	size_t n;
+};
+
+static void fail(struct tei_put *put, const struct ending *end, int code)
+{
+	size_t i;
+
+	for (i = 0; i < end->n; i++)
+		put->results[put->entries[end->which[i]].item] = code;
+}
+
+static void settle(struct tei_put *put, const struct tei_put_entry *entry,
+		   int status)
+{
+	uint32_t item = entry->item;
+
+	if (entry->written) {
+		/* Too late: the master has given the space to others. */
+		put->results[item] = status ? TE_STORE_TRANSFER_FAIL : 0;
+		if (status)
+			LOG_DEBUG("put: end refused: %s",
+				  te_store_strerror(status));
+	} else if (entry->again) {
+		put->results[item] = TE_STORE_TRANSFER_FAIL;
+		if (put->items[item].tries < TRIES)
+			tei_put_again(put, item);
+	}
+}
+
+static void call(struct tei_put *put, struct ending *end)
+{
+	struct tei_arena *arena = &put->work->round;
+	Store__PutEndReply *answer;
+	struct tei_reply reply;
+	size_t i;
+	int code;
+
+	code = tei_store_call(put->store, STORE__STORE_TYPE__STORE_PUT_END,
+			      &end->msg.base, arena,
+			      tei_call_deadline(put->store), &reply);
+	if (code) {
+		fail(put, end, code);
+		return;
+	}
+	answer =
+		store__put_end_reply__unpack(&arena->pb, reply.len, reply.body);
+	if (!answer || answer->n_status != end->n) {
+		fail(put, end, tei_bad_reply("put end"));
+		return;
+	}
+	for (i = 0; i < end->n; i++)
+		settle(put, &put->entries[end->which[i]], answer->status[i]);
+}
+
+/* ---- the message ---- */
+
+/*
+ * Whether the master is told of it now. Where nothing is there and something
+ * may still arrive it is not: when it hears nothing for long it fences us.
+ */
+static bool is_told(const struct tei_put_entry *entry)
+{
+	return entry->accepted &&
+	       (entry->written || entry->quiet == tei_put_all(&entry->layout));
+}
+
+static size_t count(const struct tei_put *put, struct ending *end)
+{
+	size_t n_entries = 0, i;
+
+	for (i = 0; i < put->n_todo; i++) {
+		const struct tei_put_entry *entry = &put->entries[i];
+
+		if (!is_told(entry))
+			continue;
+		end->which[end->n++] = (uint32_t)i;
+		n_entries += entry->layout.n_extents;
+	}
+	return n_entries;
+}
+
+static int take_columns(struct ending *end, struct tei_arena *arena,
+			size_t n_entries)
+{
+	Store__PutEnd *m = &end->msg;
+
+	m->generation = tei_arena_alloc(arena, end->n * sizeof(uint64_t));
+	m->written = tei_arena_alloc(arena, end->n * sizeof(uint32_t));
+	m->quiet = tei_arena_alloc(arena, end->n * sizeof(uint32_t));
+	m->extents = tei_arena_alloc(arena, end->n * sizeof(uint32_t));
+	m->no_crc = tei_arena_alloc(arena, end->n * sizeof(m->no_crc[0]));
+	m->crc = tei_arena_alloc(arena, n_entries * sizeof(uint32_t));
+	return m->generation && m->written && m->quiet && m->extents &&
+			       m->no_crc && m->crc
+		       ? 0
+		       : -ENOMEM;
+}
+
+/* Columns that say nothing are left out. */
+static void fill(const struct tei_put *put, struct ending *end)
+{
+	Store__PutEnd *m = &end->msg;
+	bool loud = false, several = false, no_crc = false;
+	size_t i;
+	uint32_t k;
+
+	for (i = 0; i < end->n; i++) {
+		const struct tei_put_entry *entry =
+			&put->entries[end->which[i]];
+		const struct tei_layout *layout = &entry->layout;
+
+		m->generation[i] = entry->generation;
+		m->written[i] = entry->written;
+		m->quiet[i] = entry->quiet;
+		m->extents[i] = layout->n_extents;
+		m->no_crc[i] = entry->no_crc;
+		for (k = 0; k < layout->n_extents; k++)
+			m->crc[m->n_crc++] = layout->extents[k].crc;
+		loud |= (entry->written | entry->quiet) != tei_put_all(layout);
+		several |= layout->n_extents != 1;
+		no_crc |= entry->no_crc;
+	}
+	m->n_generation = m->n_written = end->n;
+	m->n_quiet = loud ? end->n : 0;
+	m->n_extents = several ? end->n : 0;
+	m->n_no_crc = no_crc ? end->n : 0;
+	m->epoch = put->epoch;
+}
+
+static int prepare(struct tei_put *put, struct ending *end)
+{
+	struct tei_arena *arena = &put->work->round;
+	struct tei_key_column column;
+	size_t n_entries, i;
+
+	end->which = tei_arena_alloc(arena, put->n_todo * sizeof(uint32_t));
+	if (!end->which)
+		return -ENOMEM;
+	n_entries = count(put, end);
+	if (take_columns(end, arena, n_entries) ||
+	    tei_key_column_init(&column, arena, end->n,
+				tei_keys_bytes(put->keys, put->n)))
+		return -ENOMEM;
+	for (i = 0; i < end->n; i++) {
+		const struct te_store_key *key =
+			&put->keys[put->entries[end->which[i]].item];
+
+		tei_key_column_add(&column, key->bytes, key->len);
+	}
+	end->msg.keys = column.bytes;
+	end->msg.key_lens = column.lens;
+	end->msg.n_key_lens = column.n;
+	fill(put, end);
+	return 0;
+}
+
+void tei_put_end(struct tei_put *put)
+{
+	struct ending end = {.msg = STORE__PUT_END__INIT};
+	size_t i;
+
+	if (prepare(put, &end)) {
+		for (i = 0; i < put->n_todo; i++)
+			if (put->entries[i].accepted)
+				put->results[put->entries[i].item] =
+					TE_STORE_INTERNAL_ERROR;
+		return;
+	}
+	if (end.n)
+		call(put, &end);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ranges.c - parts of values: arguments checked and sorted by key */
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/client/get.h"
+#include "store/client/ranges.h"
+
+bool tei_range_holds(const struct te_store_range *range, size_t n_keys)
+{
+	return range->key < n_keys && !range->reserved && range->addr &&
+	       range->length && range->length <= TE_STORE_VALUE_MAX &&
+	       range->offset <= TE_STORE_VALUE_MAX;
+}
+
+int tei_ranges_sort(const struct te_store_range *ranges, size_t n_ranges,
+		    size_t n_keys, int64_t *results, struct tei_sorted *out)
+{
+	uint32_t *place;
+	size_t i;
+
+	out->starts = tei_calloc(n_keys + 2, sizeof(uint32_t));
+	out->order = tei_malloc((n_ranges + 1) * sizeof(uint32_t));
+	if (!out->starts || !out->order) {
+		tei_ranges_free(out);
+		return TE_STORE_INTERNAL_ERROR;
+	}
+	for (i = 0; i < n_ranges; i++) {
+		results[i] = 0;
+		if (tei_range_holds(&ranges[i], n_keys))
+			out->starts[ranges[i].key + 2]++;
+		else
+			results[i] = TE_STORE_INVALID_PARAMS;
+	}
+	/* Shifted by one, so that filling moves each start to its own end. */
+	for (i = 2; i < n_keys + 2; i++)
+		out->starts[i] += out->starts[i - 1];
+	place = out->starts + 1;
+	for (i = 0; i < n_ranges; i++)
+		if (!results[i])
+			out->order[place[ranges[i].key]++] = (uint32_t)i;
+	return 0;
+}
+
+void tei_ranges_free(struct tei_sorted *sorted)
+{
+	tei_free(sorted->starts);
+	tei_free(sorted->order);
+	sorted->starts = sorted->order = NULL;
+}
+
+static void get_ranges(struct te_store *store, const struct te_store_key *keys,
+		       size_t n_keys, const struct te_store_range *ranges,
+		       const struct tei_sorted *sorted, int64_t *by_key,
+		       int64_t *results)
+{
+	size_t from, len;
+
+	for (from = 0; from < n_keys; from += len) {
+		const struct tei_get_ranges part = {
+			.all = ranges,
+			.order = sorted->order,
+			.starts = sorted->starts + from,
+			.results = results,
+		};
+		struct tei_get get = {
+			.store = store,
+			.keys = keys + from,
+			.results = by_key + from,
+			.ranges = &part,
+			.n = tei_chunk(keys, from, n_keys),
+		};
+
+		len = get.n;
+		tei_get_chunk(&get);
+	}
+}
+
+int te_store_get_ranges(struct te_store *store, const struct te_store_key *keys,
+			size_t n_keys, const struct te_store_range *ranges,
+			size_t n_ranges, int64_t *results)
+{
+	struct tei_sorted sorted;
+	int64_t *by_key;
+	int n_read = 0;
+	size_t i;
+
+	if (!tei_keys_given(store, keys, n_keys, keys) ||
+	    (n_ranges && (!ranges || !results)) ||
+	    n_ranges > TE_STORE_RANGES_MAX)
+		return TE_STORE_INVALID_PARAMS;
+	by_key = tei_calloc(n_keys + 1, sizeof(*by_key));
+	if (!by_key)
+		return TE_STORE_INTERNAL_ERROR;
+	if (tei_ranges_sort(ranges, n_ranges, n_keys, results, &sorted)) {
+		tei_free(by_key);
+		return TE_STORE_INTERNAL_ERROR;
+	}
+	get_ranges(store, keys, n_keys, ranges, &sorted, by_key, results);
+	tei_ranges_free(&sorted);
+	tei_free(by_key);
+	for (i = 0; i < n_ranges; i++)
+		n_read += results[i] > 0;
+	return n_read;
+}

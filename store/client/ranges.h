@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ranges.h - parts of values: arguments checked and sorted by key */
+#ifndef STORE_CLIENT_RANGES_H
+#define STORE_CLIENT_RANGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <te/store.h>
+
+/* The ranges of key k are those of order[starts[k] .. starts[k + 1] - 1]. */
+struct tei_sorted {
+	uint32_t *starts, *order;
+};
+
+bool tei_range_holds(const struct te_store_range *range, size_t n_keys);
+/*
+ * Ranges that do not hold are in nobody's order and have result -600, the
+ * others 0. A store code.
+ */
+int tei_ranges_sort(const struct te_store_range *ranges, size_t n_ranges,
+		    size_t n_keys, int64_t *results, struct tei_sorted *out);
+void tei_ranges_free(struct tei_sorted *sorted);
+
+#endif
