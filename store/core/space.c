@@ -119,7 +119,11 @@ int tei_space_init(struct tei_space *s, struct tei_slab *nodes, uint64_t size)
 
 	assert(size && size % TEI_SPACE_UNIT == 0 && size <= TEI_SPACE_MAX);
 	*s = (struct tei_space){
-		.nodes = nodes, .size = size, .too_large = UINT64_MAX};
+		.nodes = nodes,
+		.size = size,
+		.too_large = UINT64_MAX,
+		.too_wide = UINT64_MAX,
+	};
 	tei_list_init(&s->order);
 	for (int l = 0; l < TEI_SPACE_LEVELS; l++)
 		for (int i = 0; i < TEI_SPACE_SUBS; i++)
@@ -173,6 +177,24 @@ static struct tei_extent *find_hole(struct tei_space *s, uint64_t size)
 	return e;
 }
 
+/* The first @size bytes of the hole @e. False: no node. */
+static bool take_from(struct tei_space *s, struct tei_extent *e, uint64_t size,
+		      void *user)
+{
+	bin_del(s, e);
+	if (!split(s, e, size)) {
+		bin_add(s, e);
+		return false;
+	}
+	e->next = NULL;
+	e->crc = 0;
+	e->replica = 0;
+	e->space = s;
+	e->user = user;
+	s->used += size;
+	return true;
+}
+
 struct tei_extent *tei_space_take(struct tei_space *s, uint64_t size,
 				  void *user)
 {
@@ -180,17 +202,77 @@ struct tei_extent *tei_space_take(struct tei_space *s, uint64_t size,
 
 	assert(size && size % TEI_SPACE_UNIT == 0);
 	e = find_hole(s, size);
-	if (!e)
-		return NULL;
-	bin_del(s, e);
-	if (!split(s, e, size)) {
-		bin_add(s, e);
-		return NULL;
+	return e && take_from(s, e, size, user) ? e : NULL;
+}
+
+/* The first bin below @b that has a hole, largest first; false: none. */
+static bool bin_below(const struct tei_space *s, struct bin *b)
+{
+	uint32_t subs = 0;
+	uint64_t levels;
+
+	if (b->level < TEI_SPACE_LEVELS)
+		subs = s->subs[b->level] & ((1u << b->sub) - 1);
+	if (!subs) {
+		levels = s->levels & (((uint64_t)1 << b->level) - 1);
+		if (!levels)
+			return false;
+		b->level = 63u - (unsigned int)__builtin_clzll(levels);
+		subs = s->subs[b->level];
 	}
-	e->space = s;
-	e->user = user;
-	s->used += size;
-	return e;
+	b->sub = 31u - (unsigned int)__builtin_clz(subs);
+	return true;
+}
+
+/* The largest holes that together have @size bytes besides their headers. */
+static size_t find_parts(struct tei_space *s, uint64_t size, uint64_t header,
+			 uint64_t floor,
+			 struct tei_extent *out[TEI_SPACE_PARTS])
+{
+	struct bin b = {TEI_SPACE_LEVELS, 0};
+	uint64_t found = 0;
+	size_t n = 0;
+
+	while (n < TEI_SPACE_PARTS && bin_below(s, &b)) {
+		tei_list_for_each (link, &s->bins[b.level][b.sub]) {
+			struct tei_extent *e = extent_of(link);
+
+			if (e->size < floor || n == TEI_SPACE_PARTS)
+				return 0;
+			out[n++] = e;
+			found += e->size - header;
+			if (found >= size)
+				return n;
+		}
+	}
+	return 0;
+}
+
+size_t tei_space_take_parts(struct tei_space *s, uint64_t size, uint64_t header,
+			    uint64_t floor, void *user,
+			    struct tei_extent *out[TEI_SPACE_PARTS])
+{
+	uint64_t rest = size, last;
+	size_t n;
+
+	assert(floor > header);
+	if (size >= s->too_wide || s->size - s->used <= size)
+		return 0;
+	n = find_parts(s, size, header, floor, out);
+	if (!n) {
+		s->too_wide = size;
+		return 0;
+	}
+	for (size_t i = 0; i + 1 < n; i++)
+		rest -= out[i]->size - header;
+	last = (header + rest + TEI_SPACE_UNIT - 1) / TEI_SPACE_UNIT *
+	       TEI_SPACE_UNIT;
+	/* The only one that can fail goes first. */
+	if (!take_from(s, out[n - 1], last, user))
+		return 0;
+	for (size_t i = 0; i + 1 < n; i++)
+		take_from(s, out[i], out[i]->size, user);
+	return n;
 }
 
 /* Let @e swallow its right neighbour if that is free. */
@@ -215,7 +297,7 @@ void tei_space_give(struct tei_space *s, struct tei_extent *e)
 
 	assert(e->space == s);
 	s->used -= e->size;
-	s->too_large = UINT64_MAX;
+	s->too_large = s->too_wide = UINT64_MAX;
 	join_right(s, e);
 	if (e->order.prev != &s->order) {
 		left = tei_list_entry(e->order.prev, struct tei_extent, order);
@@ -245,4 +327,12 @@ void tei_space_detach(struct tei_space *s, struct tei_extent *e)
 		bin_del(s, e);
 	tei_list_del(&e->order);
 	tei_slab_put(s->nodes, e);
+}
+
+void tei_space_lose(struct tei_space *s, struct tei_extent *e)
+{
+	assert(e->space == s);
+	s->used -= e->size;
+	tei_list_del(&e->order);
+	e->space = NULL;
 }

@@ -16,6 +16,7 @@
 #ifndef STORE_CORE_SPACE_H
 #define STORE_CORE_SPACE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -24,15 +25,23 @@
 #define TEI_SPACE_UNIT   64u
 #define TEI_SPACE_LEVELS 44
 #define TEI_SPACE_SUBS   16 /* bins a level: sizes within 1/16 of each other */
+#define TEI_SPACE_PARTS  16
 #define TEI_SPACE_MAX    ((uint64_t)1 << 52) /* bytes of one space */
 
 struct tei_space;
 
 struct tei_extent {
-	struct tei_list order;   /* in the space, by address */
-	struct tei_list link;    /* free: in its bin; taken: the user's */
+	struct tei_list order; /* in the space, by address */
+	union {
+		struct tei_list link; /* free: in its bin; taken: the user's */
+		struct {              /* taken by an object; zeroed at first */
+			struct tei_extent *next;
+			uint32_t crc;
+			uint8_t replica;
+		};
+	};
 	uint64_t offset, size;   /* bytes, multiples of TEI_SPACE_UNIT */
-	struct tei_space *space; /* NULL: free */
+	struct tei_space *space; /* NULL: free, or lost */
 	void *user;
 };
 
@@ -40,6 +49,7 @@ struct tei_space {
 	struct tei_slab *nodes; /* of struct tei_extent; not owned */
 	uint64_t size, used;    /* bytes */
 	uint64_t too_large;     /* no hole is known for this size and more */
+	uint64_t too_wide;      /* nor parts that hold so much and more */
 	struct tei_list order;
 	uint64_t levels; /* bit l: level l has a free extent */
 	uint32_t subs[TEI_SPACE_LEVELS];
@@ -57,6 +67,15 @@ void tei_space_fini(struct tei_space *s);
  */
 struct tei_extent *tei_space_take(struct tei_space *s, uint64_t size,
 				  void *user);
+/*
+ * Take room for @size bytes of data in at most TEI_SPACE_PARTS extents, the
+ * largest first, each of which begins with @header bytes; all but the last are
+ * full. Holes below @floor bytes are left alone. How many, in @out; 0: the
+ * holes are too small, or no node.
+ */
+size_t tei_space_take_parts(struct tei_space *s, uint64_t size, uint64_t header,
+			    uint64_t floor, void *user,
+			    struct tei_extent *out[TEI_SPACE_PARTS]);
 /* The caller has taken @e out of whatever list its link was in. */
 void tei_space_give(struct tei_space *s, struct tei_extent *e);
 
@@ -67,5 +86,10 @@ struct tei_extent *tei_space_first(const struct tei_space *s);
  * Nothing may be taken from it any more. As for give(), link is the caller's.
  */
 void tei_space_detach(struct tei_space *s, struct tei_extent *e);
+/*
+ * The same for a taken one, but the node is kept, without space and with the
+ * user's room as it is: the user gives it back with tei_slab_put().
+ */
+void tei_space_lose(struct tei_space *s, struct tei_extent *e);
 
 #endif

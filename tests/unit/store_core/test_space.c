@@ -303,6 +303,63 @@ static void churn_of_mixed_sizes_wastes_less_than_a_twentieth(void **state)
 	rig_fini(&m.rig);
 }
 
+/* Every second of @n pieces of @size bytes is free. */
+static void make_holes(struct rig *r, int n, uint64_t size)
+{
+	struct tei_extent *e[64];
+
+	assert_true(n <= 64);
+	rig_init(r, (uint64_t)n * size);
+	for (int i = 0; i < n; i++)
+		assert_non_null(e[i] = tei_space_take(&r->space, size, r));
+	for (int i = 0; i < n; i += 2)
+		tei_space_give(&r->space, e[i]);
+}
+
+static void parts_are_the_largest_holes_and_full_but_for_the_last(void **state)
+{
+	struct tei_extent *parts[TEI_SPACE_PARTS];
+	uint64_t used;
+	struct rig r;
+
+	(void)state;
+	make_holes(&r, 8, 100 * UNIT);
+	used = r.space.used;
+	assert_int_equal(
+		tei_space_take_parts(&r.space, 250 * UNIT, 64, 128, &r, parts),
+		3);
+	assert_int_equal(parts[0]->size, 100 * UNIT);
+	assert_int_equal(parts[1]->size, 100 * UNIT);
+	assert_int_equal(parts[2]->size, 53 * UNIT);
+	assert_int_equal(r.space.used, used + 253 * UNIT);
+	for (int i = 0; i < 3; i++)
+		tei_space_give(&r.space, parts[i]);
+	assert_int_equal(r.space.used, used);
+	rig_fini(&r);
+}
+
+static void parts_are_neither_too_small_nor_too_many(void **state)
+{
+	struct tei_extent *parts[TEI_SPACE_PARTS];
+	struct rig r;
+
+	(void)state;
+	make_holes(&r, 64, 100 * UNIT);
+	/* Holes below the floor. */
+	assert_int_equal(tei_space_take_parts(&r.space, 250 * UNIT, 64,
+					      101 * UNIT, &r, parts),
+			 0);
+	/* More than 16 would be needed. */
+	assert_int_equal(tei_space_take_parts(&r.space, 16 * 99 * UNIT + 1, 64,
+					      128, &r, parts),
+			 0);
+	tei_space_give(&r.space, tei_space_take(&r.space, UNIT, &r));
+	assert_int_equal(tei_space_take_parts(&r.space, 16 * 99 * UNIT, 64, 128,
+					      &r, parts),
+			 16);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -313,6 +370,9 @@ int main(void)
 			a_hole_of_the_same_bin_is_found_behind_smaller_ones),
 		cmocka_unit_test(the_largest_space_works),
 		cmocka_unit_test(a_take_without_memory_changes_nothing),
+		cmocka_unit_test(
+			parts_are_the_largest_holes_and_full_but_for_the_last),
+		cmocka_unit_test(parts_are_neither_too_small_nor_too_many),
 		cmocka_unit_test(random_use_agrees_with_a_map_of_units),
 		cmocka_unit_test(
 			churn_of_mixed_sizes_wastes_less_than_a_twentieth),
