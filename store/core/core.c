@@ -31,6 +31,7 @@ static void init_lists(struct tei_core *core)
 {
 	tei_list_init(&core->ring);
 	tei_list_init(&core->leased);
+	tei_list_init(&core->pinned);
 	tei_list_init(&core->building);
 	tei_list_init(&core->live);
 	tei_list_init(&core->silent);
@@ -65,9 +66,13 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 		goto fini_objects;
 	if (tei_hash_init(&core->clients) < 0)
 		goto fini_sessions;
+	if (tei_hash_init(&core->groups) < 0)
+		goto fini_clients;
 	*out = core;
 	return 0;
 
+fini_clients:
+	tei_hash_fini(&core->clients);
 fini_sessions:
 	tei_hash_fini(&core->sessions);
 fini_objects:
@@ -118,6 +123,7 @@ void tei_core_destroy(struct tei_core *core)
 	tei_hash_fini(&core->objects);
 	tei_hash_fini(&core->sessions);
 	tei_hash_fini(&core->clients);
+	tei_hash_fini(&core->groups);
 	tei_slab_fini(&core->extents);
 	tei_free(core->mounts);
 	tei_free(core);
@@ -186,19 +192,22 @@ static bool is_batch(enum tei_event_type type)
 	return type != TEI_EVENT_MOUNT && type != TEI_EVENT_UNMOUNT;
 }
 
-static int32_t refusal(const struct tei_event *ev, const struct tei_session *s)
+static int32_t refusal(const struct tei_core *core, const struct tei_event *ev,
+		       const struct tei_session *s)
 {
 	if (!s)
 		return CODE_NO_CLIENT;
 	if (is_batch(ev->type) &&
 	    (!ev->keys || !ev->n || ev->n > TEI_CORE_BATCH_MAX))
 		return CODE_ARGUMENT;
+	if (ev->type == TEI_EVENT_PUT_START)
+		return tei_core_how_valid(core, ev->u.put_start.how);
 	return CODE_OK;
 }
 
 static void apply(struct tei_core *core, const struct tei_event *ev,
 		  struct tei_session *s, struct tei_action *reply,
-		  struct tei_object **started)
+		  struct tei_starts *starts)
 {
 	switch (ev->type) {
 	case TEI_EVENT_MOUNT:
@@ -208,7 +217,7 @@ static void apply(struct tei_core *core, const struct tei_event *ev,
 		tei_core_on_unmount(core, ev, s, reply);
 		break;
 	case TEI_EVENT_PUT_START:
-		tei_core_on_put_start(core, ev, s, reply, started);
+		tei_core_on_put_start(core, ev, s, reply, starts);
 		break;
 	case TEI_EVENT_PUT_END:
 		tei_core_on_put_end(core, ev, s, reply);
@@ -233,23 +242,20 @@ static void apply(struct tei_core *core, const struct tei_event *ev,
 static int answer(struct tei_core *core, const struct tei_event *ev,
 		  struct tei_session *s, struct tei_actions *out)
 {
-	int32_t code = refusal(ev, s);
-	struct tei_object **started = NULL;
+	int32_t code = refusal(core, ev, s);
+	struct tei_starts starts;
 	struct tei_action *reply;
 
-	if (!code && ev->type == TEI_EVENT_PUT_START) {
-		started = tei_arena_alloc(out->arena,
-					  ev->n * sizeof(struct tei_object *));
-		if (!started)
-			return -ENOMEM;
-	}
+	if (!code && ev->type == TEI_EVENT_PUT_START &&
+	    tei_core_starts_init(core, &starts, ev, s, out->arena) < 0)
+		return -ENOMEM;
 	reply = tei_core_reply(core, ev, code, out);
 	if (!reply)
 		return -ENOMEM;
 	if (s)
 		tei_core_session_seen(core, s);
 	if (!code)
-		apply(core, ev, s, reply, started);
+		apply(core, ev, s, reply, &starts);
 	return 0;
 }
 
@@ -302,5 +308,6 @@ void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
 			      tei_slab_bytes(&core->extents) +
 			      tei_hash_bytes(&core->objects) +
 			      tei_hash_bytes(&core->sessions) +
-			      tei_hash_bytes(&core->clients);
+			      tei_hash_bytes(&core->clients) +
+			      tei_hash_bytes(&core->groups);
 }

@@ -46,6 +46,13 @@
 
 struct tei_core;
 
+/* How a segment is chosen when the writer prefers none. */
+enum tei_core_strategy {
+	TEI_CORE_RANDOM,
+	TEI_CORE_FREE_RATIO_FIRST,
+	TEI_CORE_LOCAL_FIRST, /* the writer's machine */
+};
+
 struct tei_core_config {
 	uint64_t epoch;            /* of this master's life, us since 1970 */
 	uint64_t hash_seed;        /* against chosen keys */
@@ -55,9 +62,13 @@ struct tei_core_config {
 	uint64_t put_discard_ms;   /* put_start_discard_timeout_sec */
 	uint64_t fence_timeout_ms; /* an owner that has not confirmed by then is
 				    * dropped with its segment */
-	double high_watermark;     /* eviction_high_watermark_ratio */
-	double eviction_ratio;     /* low watermark is high - this */
-	uint64_t seed;             /* placement among segments */
+	enum tei_core_strategy strategy;
+	uint64_t soft_pin_ttl_ms;     /* default_kv_soft_pin_ttl */
+	uint64_t soft_pin_ttl_max_ms; /* 0: a day */
+	bool evict_soft_pinned;       /* when nothing else can go */
+	double high_watermark;        /* eviction_high_watermark_ratio */
+	double eviction_ratio;        /* low watermark is high - this */
+	uint64_t seed;                /* placement among segments */
 	unsigned int step_objects; /* objects touched by one tick; 0: 1024. The
 				    * starts of one batch may look at 64 times
 				    * as many, or evict an eighth of that */
@@ -248,6 +259,8 @@ struct tei_core_figures {
 	uint64_t metadata_bytes, key_bytes;
 	uint64_t evicted_objects_total, evicted_bytes_total;
 	uint64_t dropped_objects_total; /* with their owner */
+	uint64_t lost_replicas_total;   /* of objects that have others */
+	uint64_t partial_puts_total;    /* fewer replicas than asked for */
 	uint64_t alloc_failures_total, fences_total, fences_failed_total;
 	uint64_t discarded_puts_total, late_ends_total;
 };

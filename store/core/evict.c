@@ -16,15 +16,47 @@
 
 /* Of an eviction, where looking at an object costs 1 (some 40 ns). */
 #define EVICT_COST 8
+/* Members of a group that go with the one that was chosen. */
+#define GROUP_MAX 32
+#define FREED_MAX 8
+/* Pinned ones that are looked at when nothing else is left. */
+#define PINNED_TRIES 64
 
 static struct tei_object *object_at(struct tei_list *link)
 {
 	return tei_list_entry(link, struct tei_object, link);
 }
 
+bool tei_core_pinned(const struct tei_core *core, const struct tei_object *o)
+{
+	const struct tei_extra *x = tei_core_object_extra(o);
+
+	return x && x->pin_until_ms > core->now_ms;
+}
+
 void tei_core_ring_add(struct tei_core *core, struct tei_object *o)
 {
-	tei_list_add_tail(&core->ring, &o->link);
+	if (o->flags & (TEI_OBJECT_HARD | TEI_OBJECT_SHELTERED))
+		return;
+	tei_list_add_tail(tei_core_pinned(core, o) ? &core->pinned
+						   : &core->ring,
+			  &o->link);
+}
+
+void tei_core_shelter(struct tei_object *o)
+{
+	o->flags |= TEI_OBJECT_SHELTERED;
+	if (!(o->flags & TEI_OBJECT_LEASED))
+		tei_list_del(&o->link);
+}
+
+void tei_core_unpark(struct tei_core *core, struct tei_object *o)
+{
+	o->flags &= (uint16_t)~TEI_OBJECT_SHELTERED;
+	if (o->flags & TEI_OBJECT_LEASED)
+		return;
+	tei_list_del(&o->link);
+	tei_core_ring_add(core, o);
 }
 
 void tei_core_lease(struct tei_core *core, struct tei_object *o)
@@ -45,10 +77,10 @@ void tei_core_lease(struct tei_core *core, struct tei_object *o)
 
 void tei_core_unlease(struct tei_core *core, struct tei_object *o)
 {
-	if (o->soft_until_ms < o->read_until_ms)
-		o->soft_until_ms = o->read_until_ms;
+	if (o->weak_until_ms < o->read_until_ms)
+		o->weak_until_ms = o->read_until_ms;
 	o->readers = 0;
-	o->flags &= (uint8_t)~TEI_OBJECT_LEASED;
+	o->flags &= (uint16_t)~TEI_OBJECT_LEASED;
 	tei_list_del(&o->link);
 	tei_core_ring_add(core, o);
 }
@@ -67,35 +99,119 @@ static void end_leases(struct tei_core *core, unsigned int *budget)
 	}
 }
 
-static void evict(struct tei_core *core, struct tei_object *o)
+/* Mounts on which an eviction has freed something. */
+struct freed {
+	struct tei_mount *mounts[FREED_MAX];
+	size_t n;
+	bool more; /* and on others */
+};
+
+static void note_freed(struct freed *f, const struct tei_object *o)
+{
+	for (const struct tei_extent *e = o->extents; e; e = e->next) {
+		struct tei_mount *m = tei_core_extent_mount(e);
+
+		if (f->n && f->mounts[f->n - 1] == m)
+			continue;
+		if (f->n < FREED_MAX)
+			f->mounts[f->n++] = m;
+		else
+			f->more = true;
+	}
+}
+
+static uint64_t bytes_of(const struct tei_object *o)
+{
+	uint64_t bytes = 0;
+
+	for (const struct tei_extent *e = o->extents; e; e = e->next)
+		bytes += e->size;
+	return bytes;
+}
+
+static void evict_one(struct tei_core *core, struct tei_object *o,
+		      struct freed *f)
 {
 	core->figures.evicted_objects_total++;
-	core->figures.evicted_bytes_total += o->extent->size;
+	core->figures.evicted_bytes_total += bytes_of(o);
+	note_freed(f, o);
 	tei_core_object_drop(core, o);
+}
+
+/* Of a group: whether it may go with another member. */
+static bool may_follow(const struct tei_core *core, const struct tei_object *o)
+{
+	return o->state == TEI_OBJECT_READY &&
+	       !(o->flags & (TEI_OBJECT_LEASED | TEI_OBJECT_HARD |
+			     TEI_OBJECT_SHELTERED)) &&
+	       !tei_core_pinned(core, o) && tei_core_object_live(o);
+}
+
+/* One object, and some of its group. */
+static void evict(struct tei_core *core, struct tei_object *o, struct freed *f)
+{
+	struct tei_extra *x = tei_core_object_extra(o);
+	struct tei_group *g = x ? x->group : NULL;
+	bool last = !g || g->members.next == g->members.prev;
+	unsigned int n = GROUP_MAX;
+
+	evict_one(core, o, f);
+	if (last)
+		return; /* the group went with it */
+	for (; n && g->members.next != g->members.prev; n--) {
+		x = tei_list_entry(g->members.next, struct tei_extra, link);
+		tei_list_del(&x->link);
+		tei_list_add_tail(&g->members, &x->link);
+		if (may_follow(core, x->object))
+			evict_one(core, x->object, f);
+	}
+	x = tei_list_entry(g->members.next, struct tei_extra, link);
+	if (n && may_follow(core, x->object))
+		evict_one(core, x->object, f);
 }
 
 /*
  * Deal with the object under the hand: park it, @spare it once more, or evict
- * it. The mount that it was evicted from, or NULL.
+ * it. False: nothing was freed.
  */
-static struct tei_mount *turn(struct tei_core *core, bool spare)
+static bool turn(struct tei_core *core, bool spare, struct freed *f)
 {
 	struct tei_object *o = object_at(core->ring.next);
-	struct tei_mount *m = tei_core_object_mount(o);
 
-	if (!tei_core_mount_live(m)) {
+	if (!tei_core_object_live(o)) {
 		tei_list_del(&o->link);
-		tei_list_add_tail(&m->parked, &o->link);
-		return NULL;
+		tei_list_add_tail(&tei_core_extent_mount(o->extents)->parked,
+				  &o->link);
+		return false;
 	}
 	if (spare && (o->flags & TEI_OBJECT_REF)) {
-		o->flags &= (uint8_t)~TEI_OBJECT_REF;
+		o->flags &= (uint16_t)~TEI_OBJECT_REF;
 		tei_list_del(&o->link);
 		tei_list_add_tail(&core->ring, &o->link);
-		return NULL;
+		return false;
 	}
-	evict(core, o);
-	return m;
+	evict(core, o, f);
+	return true;
+}
+
+/*
+ * When nothing else is left: one that is pinned softly, if that is allowed or
+ * its pin is over. False: nothing was freed.
+ */
+static bool turn_pinned(struct tei_core *core, struct freed *f)
+{
+	struct tei_object *o = object_at(core->pinned.next);
+
+	tei_list_del(&o->link);
+	if (!tei_core_pinned(core, o)) {
+		tei_core_ring_add(core, o);
+		return false;
+	}
+	tei_list_add_tail(&core->pinned, &o->link);
+	if (!core->config.evict_soft_pinned || !tei_core_object_live(o))
+		return false;
+	evict(core, o, f);
+	return true;
 }
 
 static void spend(unsigned int *budget, unsigned int cost)
@@ -108,44 +224,74 @@ void tei_core_evict_begin(struct tei_core *core)
 	core->effort = TEI_CORE_EFFORT * core->config.step_objects;
 }
 
+/* Those whose pin is over come back to the ring, @n of them at most. */
+static void end_pins(struct tei_core *core, unsigned int n)
+{
+	for (; n && !tei_list_empty(&core->pinned); n--) {
+		struct tei_object *o = object_at(core->pinned.next);
+
+		tei_list_del(&o->link);
+		tei_core_ring_add(core, o);
+	}
+}
+
 /*
- * Evict one for a start; NULL: nothing can go, or the step has done its share.
+ * Evict one for a start; false: nothing can go, or the step has done its share.
  * When half of that is spent nothing is spared any more, so that a pool in
  * which everything was asked for costs no step a whole turn.
  */
-static struct tei_mount *evict_any(struct tei_core *core)
+static bool evict_any(struct tei_core *core, struct freed *f)
 {
 	unsigned int half = TEI_CORE_EFFORT / 2 * core->config.step_objects;
-	struct tei_mount *m;
 	unsigned int some;
+	bool went;
 
+	*f = (struct freed){.n = 0};
 	do {
 		while (core->effort && !tei_list_empty(&core->ring)) {
-			m = turn(core, core->effort > half);
-			spend(&core->effort, m ? EVICT_COST : 1);
-			if (m)
-				return m;
+			went = turn(core, core->effort > half, f);
+			spend(&core->effort, went ? EVICT_COST : 1);
+			if (went)
+				return true;
 		}
 		some = 64;
 		end_leases(core, &some);
 	} while (core->effort && !tei_list_empty(&core->ring));
-	return NULL;
+	/* A whole round of the pinned at most: see when none of them can go. */
+	for (some = PINNED_TRIES; some && core->effort; some--) {
+		if (tei_list_empty(&core->pinned))
+			return false;
+		spend(&core->effort, EVICT_COST);
+		if (turn_pinned(core, f))
+			return true;
+		if (!tei_list_empty(&core->ring))
+			return evict_any(core, f);
+	}
+	return false;
 }
 
-struct tei_extent *tei_core_place_or_evict(struct tei_core *core, uint64_t size,
-					   void *user)
+static bool place_freed(struct tei_core *core, struct tei_wish *wish,
+			struct tei_object *o, const struct freed *f)
 {
-	struct tei_extent *e = tei_core_place(core, size, user);
-	struct tei_mount *m;
+	for (size_t i = 0; i < f->n; i++)
+		if (tei_core_place_on(core, f->mounts[i], o, 0))
+			return true;
+	return f->more && tei_core_place(core, wish, o, 0);
+}
 
-	if (e || !tei_core_mounts_hold(core, size))
-		return e;
-	while ((m = evict_any(core))) {
-		e = tei_core_place_on(core, m, size, user);
-		if (e)
-			return e;
-	}
-	return NULL;
+bool tei_core_place_or_evict(struct tei_core *core, struct tei_wish *wish,
+			     struct tei_object *o)
+{
+	struct freed f;
+
+	if (tei_core_place(core, wish, o, 0))
+		return true;
+	if (!tei_core_mounts_hold(core, tei_core_extent_size(o->size)))
+		return false;
+	while (evict_any(core, &f))
+		if (place_freed(core, wish, o, &f))
+			return true;
+	return false;
 }
 
 uint32_t tei_core_retry_ms(const struct tei_core *core)
@@ -178,13 +324,17 @@ static double low_watermark(const struct tei_core *core)
 
 void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 {
+	struct freed f = {.n = 0};
+
 	end_leases(core, budget);
+	end_pins(core, PINNED_TRIES);
 	if (above(core, core->config.high_watermark))
 		core->evicting = true;
 	while (core->evicting && *budget) {
 		if (above(core, low_watermark(core)) &&
 		    !tei_list_empty(&core->ring)) {
-			turn(core, true);
+			f.n = 0;
+			turn(core, true, &f);
 			--*budget;
 		} else {
 			core->evicting = false;

@@ -9,6 +9,7 @@
  * write, since it was stopped in the middle of a copy, is given all the time it
  * needs: that space is set aside, and nothing else is lost.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -38,7 +39,6 @@ static struct tei_fence *new_fence(struct tei_core *core,
 	tei_list_init(&f->unsent);
 	if (owner->beating)
 		tei_list_add_tail(&core->unsent, &f->unsent);
-	core->figures.fences_total++;
 	core->heap_bytes += sizeof(*f);
 	return f;
 }
@@ -123,22 +123,55 @@ static bool needs_no_fence(const struct tei_mount *m,
 	       (m->owner == writer && writer->state == TEI_SESSION_GONE);
 }
 
-int tei_core_discard(struct tei_core *core, struct tei_object *o)
+static bool has(uint32_t replicas, const struct tei_extent *e)
 {
-	struct tei_mount *m = tei_core_object_mount(o);
-	struct tei_extent *e = o->extent;
-	struct tei_fence *f;
+	return replicas >> e->replica & 1;
+}
 
-	if (needs_no_fence(m, o->writer)) {
-		tei_core_object_drop(core, o);
-	} else {
-		f = fence_for(core, m->owner, o->writer->incarnation);
-		if (!f)
+int tei_core_fences_reserve(struct tei_core *core, const struct tei_object *o,
+			    uint32_t replicas)
+{
+	for (const struct tei_extent *e = o->extents; e; e = e->next) {
+		struct tei_mount *m = tei_core_extent_mount(e);
+
+		if (m && has(replicas, e) && !needs_no_fence(m, o->writer) &&
+		    !fence_for(core, m->owner, o->writer->incarnation))
 			return -ENOMEM;
-		tei_core_object_forget(core, o);
-		tei_list_add_tail(&f->extents, &e->link);
+	}
+	return 0;
+}
+
+void tei_core_chain_fence(struct tei_core *core, struct tei_extent *chain,
+			  const struct tei_session *writer, uint32_t replicas)
+{
+	struct tei_extent *next;
+
+	for (; chain; chain = next) {
+		struct tei_mount *m = tei_core_extent_mount(chain);
+		struct tei_fence *f;
+
+		next = chain->next;
+		if (!m || !has(replicas, chain) || needs_no_fence(m, writer)) {
+			tei_core_extent_free(core, chain);
+			continue;
+		}
+		f = fence_for(core, m->owner, writer->incarnation);
+		assert(f); /* reserved */
+		core->figures.fences_total += tei_list_empty(&f->extents);
+		tei_list_init(&chain->link);
+		tei_list_add_tail(&f->extents, &chain->link);
 		core->figures.fencing++;
 	}
+}
+
+int tei_core_discard(struct tei_core *core, struct tei_object *o)
+{
+	const struct tei_session *writer = o->writer;
+
+	if (tei_core_fences_reserve(core, o, UINT32_MAX) < 0)
+		return -ENOMEM;
+	tei_core_chain_fence(core, tei_core_object_forget(core, o), writer,
+			     UINT32_MAX);
 	core->figures.discarded_puts_total++;
 	return 0;
 }
@@ -185,13 +218,12 @@ void tei_core_on_fenced(struct tei_core *core, const struct tei_event *ev,
 
 static void discard_late(struct tei_core *core, unsigned int *budget)
 {
-	struct tei_extent *e;
+	struct tei_object *o;
 
 	while (*budget && !tei_list_empty(&core->building)) {
-		e = tei_list_entry(core->building.next, struct tei_extent,
-				   link);
-		if (!tei_core_discard_due(core, e->user) ||
-		    tei_core_discard(core, e->user) < 0)
+		o = tei_list_entry(core->building.next, struct tei_object, age);
+		if (!tei_core_discard_due(core, o) ||
+		    tei_core_discard(core, o) < 0)
 			return;
 		--*budget;
 	}

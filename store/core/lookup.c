@@ -26,7 +26,7 @@ static struct tei_object *next(const struct tei_core *core,
 /* Whether readers may have it. */
 static int32_t readable(const struct tei_object *o)
 {
-	if (!o || !tei_core_mount_live(tei_core_object_mount(o)))
+	if (!o || !tei_core_object_live(o))
 		return CODE_NOT_FOUND;
 	return o->state == TEI_OBJECT_READY ? CODE_OK : CODE_NOT_READY;
 }
@@ -43,14 +43,16 @@ void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
 		struct tei_object *o = next(core, ev, i, &group);
 		int32_t code = readable(o);
 
+		if (!tei_core_reply_place(core, reply, ev, i, code ? NULL : o))
+			code = CODE_INTERNAL;
 		reply->u.reply.status[i] = code;
 		if (code)
 			continue;
 		o->flags |= TEI_OBJECT_REF;
 		tei_core_lease(core, o);
-		tei_core_reply_place(core, reply, i, o);
 		reply->u.reply.size[i] = o->size;
-		reply->u.reply.crc[i] = o->crc;
+		if (o->flags & TEI_OBJECT_NO_CRC)
+			reply->u.reply.no_crc[i] = true;
 	}
 }
 
@@ -82,8 +84,8 @@ void tei_core_on_exist(struct tei_core *core, const struct tei_event *ev,
 		if (readable(o) != CODE_OK)
 			continue;
 		reply->u.reply.status[i] = 1;
-		if (o->soft_until_ms < until)
-			o->soft_until_ms = until;
+		if (o->weak_until_ms < until)
+			o->weak_until_ms = until;
 	}
 }
 

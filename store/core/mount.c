@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mount.c - segments that owners lend to the pool, and placement on them
+ * mount.c - segments that owners lend to the pool
  */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
-#include "base/chance.h"
 #include "base/mem.h"
 #include "store/core/state.h"
 
@@ -230,18 +229,49 @@ bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
 	return true;
 }
 
-/* Free @e and the object that holds it, if one does. */
+/*
+ * A replica of @o went with its mount. (Here one day: have it made again from
+ * another one.)
+ */
+static void lose_replica(struct tei_core *core, struct tei_object *o,
+			 uint8_t replica)
+{
+	struct tei_extent *e = tei_core_replica_cut(o, replica), *next;
+
+	for (; e; e = next) {
+		next = e->next;
+		tei_space_detach(e->space, e);
+	}
+	if (o->extents) {
+		core->figures.lost_replicas_total++;
+		tei_core_unpark(core, o);
+	} else {
+		core->figures.dropped_objects_total++;
+		tei_core_object_forget(core, o);
+	}
+}
+
+/* Take @e out of the mount, and out of the object that holds it. */
 static void drop_extent(struct tei_core *core, struct tei_mount *m,
 			struct tei_extent *e)
 {
-	if (e->user) {
+	struct tei_object *o = e->user;
+
+	if (!o) {
+		if (e->space) {
+			tei_list_del(&e->link);
+			core->figures.fencing--;
+		}
+		tei_space_detach(&m->space, e);
+	} else if (o->state == TEI_OBJECT_READY) {
+		lose_replica(core, o, e->replica);
+	} else {
+		tei_space_lose(&m->space, e);
+		if (!tei_core_object_gone(o))
+			return;
 		core->figures.dropped_objects_total++;
-		tei_core_object_forget(core, e->user);
-	} else if (e->space) {
-		tei_list_del(&e->link);
-		core->figures.fencing--;
+		tei_core_object_drop(core, o);
 	}
-	tei_space_detach(&m->space, e);
 }
 
 static void free_mount(struct tei_core *core, struct tei_mount *m)
@@ -268,46 +298,4 @@ void tei_core_drop_some(struct tei_core *core, unsigned int *budget)
 			free_mount(core, m);
 		--*budget;
 	}
-}
-
-struct tei_extent *tei_core_place_on(struct tei_core *core, struct tei_mount *m,
-				     uint64_t size, void *user)
-{
-	struct tei_extent *e;
-
-	if (!tei_core_mount_live(m))
-		return NULL;
-	e = tei_space_take(&m->space, size, user);
-	if (e)
-		core->figures.used_bytes += size;
-	return e;
-}
-
-struct tei_extent *tei_core_place(struct tei_core *core, uint64_t size,
-				  void *user)
-{
-	struct tei_extent *e;
-	size_t start;
-
-	if (!core->n_mounts)
-		return NULL;
-	/* Only spread, and the same every time. */
-	start = (size_t)(tei_chance(&core->random) % core->n_mounts);
-	for (size_t i = 0; i < core->n_mounts; i++) {
-		e = tei_core_place_on(
-			core, core->mounts[(start + i) % core->n_mounts], size,
-			user);
-		if (e)
-			return e;
-	}
-	return NULL;
-}
-
-void tei_core_extent_free(struct tei_core *core, struct tei_extent *e)
-{
-	struct tei_mount *m = TEI_CONTAINER(e->space, struct tei_mount, space);
-
-	if (tei_core_mount_live(m))
-		core->figures.used_bytes -= e->size;
-	tei_space_give(&m->space, e);
 }

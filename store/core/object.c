@@ -24,24 +24,46 @@ bool tei_core_key_valid(const struct tei_core_key *key)
 	return key->bytes && key->len && key->len <= TEI_CORE_KEY_MAX;
 }
 
-struct tei_object *tei_core_object_find(const struct tei_core *core,
-					const struct tei_core_key *key,
-					uint64_t hash)
+static struct tei_object *find(const struct tei_core *core, const void *key,
+			       size_t len, uint64_t hash, bool successor)
 {
 	struct tei_hash_node *n;
 
-	if (!tei_core_key_valid(key))
-		return NULL;
 	for (n = tei_hash_first(&core->objects, hash); n;
 	     n = tei_hash_next(n)) {
 		struct tei_object *o =
 			TEI_CONTAINER(n, struct tei_object, node);
 
-		if (o->key_len == key->len &&
-		    memcmp(o->key, key->bytes, key->len) == 0)
+		if (o->key_len == len && memcmp(o->key, key, len) == 0 &&
+		    !(o->flags & TEI_OBJECT_SUCCESSOR) == !successor)
 			return o;
 	}
 	return NULL;
+}
+
+struct tei_object *tei_core_object_find(const struct tei_core *core,
+					const struct tei_core_key *key,
+					uint64_t hash)
+{
+	if (!tei_core_key_valid(key))
+		return NULL;
+	return find(core, key->bytes, key->len, hash, false);
+}
+
+struct tei_object *tei_core_successor_find(const struct tei_core *core,
+					   const struct tei_object *o)
+{
+	if (!(o->flags & TEI_OBJECT_SUCCEEDED))
+		return NULL;
+	return find(core, o->key, o->key_len, o->node.hash, true);
+}
+
+struct tei_object *tei_core_predecessor_find(const struct tei_core *core,
+					     const struct tei_object *o)
+{
+	if (!(o->flags & TEI_OBJECT_SUCCESSOR))
+		return NULL;
+	return find(core, o->key, o->key_len, o->node.hash, false);
 }
 
 size_t tei_core_objects_warm(const struct tei_core *core,
@@ -73,36 +95,68 @@ size_t tei_core_objects_find(const struct tei_core *core,
 		objects[i] = tei_core_object_find(core, &keys[i], hashes[i]);
 		if (!objects[i])
 			continue;
-		__builtin_prefetch(objects[i]->extent);
+		__builtin_prefetch(objects[i]->extents);
 		__builtin_prefetch(objects[i]->link.next, 1);
 		__builtin_prefetch(objects[i]->link.prev, 1);
 	}
 	return n;
 }
 
+/* Where the extra is in the block; without one, the block's end. */
+static size_t extra_at(size_t key_len)
+{
+	size_t align = _Alignof(struct tei_extra);
+
+	return (offsetof(struct tei_object, key) + key_len + align - 1) /
+	       align * align;
+}
+
+static size_t block_bytes(size_t key_len, bool with_extra)
+{
+	size_t size = offsetof(struct tei_object, key) + key_len;
+
+	if (with_extra)
+		return extra_at(key_len) + sizeof(struct tei_extra);
+	return size < sizeof(struct tei_object) ? sizeof(struct tei_object)
+						: size;
+}
+
 /* What malloc takes for an object, its key left out. */
 static uint64_t heap_bytes(const struct tei_object *o)
 {
-	size_t block = offsetof(struct tei_object, key) + o->key_len;
+	size_t block = block_bytes(o->key_len, o->flags & TEI_OBJECT_EXTRA);
 
 	return (block + sizeof(size_t) + 15) / 16 * 16 - o->key_len;
 }
 
-struct tei_object *tei_core_object_new(struct tei_core *core,
-				       const struct tei_core_key *key)
+struct tei_extra *tei_core_object_extra(const struct tei_object *o)
 {
-	size_t size = offsetof(struct tei_object, key) + key->len;
-	struct tei_object *o;
+	if (!(o->flags & TEI_OBJECT_EXTRA))
+		return NULL;
+	return (struct tei_extra *)(void *)((char *)(uintptr_t)o +
+					    extra_at(o->key_len));
+}
 
-	if (size < sizeof(*o))
-		size = sizeof(*o);
-	o = tei_malloc(size);
+struct tei_object *tei_core_object_new(struct tei_core *core,
+				       const struct tei_core_key *key,
+				       bool with_extra)
+{
+	struct tei_object *o = tei_malloc(block_bytes(key->len, with_extra));
+	struct tei_extra *x;
+
 	if (!o)
 		return NULL;
 	memset(o, 0, sizeof(*o));
 	tei_list_init(&o->link);
 	o->key_len = (uint16_t)key->len;
 	memcpy(o->key, key->bytes, key->len);
+	if (with_extra)
+		o->flags |= TEI_OBJECT_EXTRA;
+	x = tei_core_object_extra(o);
+	if (x) {
+		*x = (struct tei_extra){.object = o};
+		tei_list_init(&x->link);
+	}
 	core->heap_bytes += heap_bytes(o);
 	core->figures.key_bytes += key->len;
 	return o;
@@ -110,34 +164,63 @@ struct tei_object *tei_core_object_new(struct tei_core *core,
 
 void tei_core_object_free(struct tei_core *core, struct tei_object *o)
 {
+	struct tei_extra *x = tei_core_object_extra(o);
+
+	if (x)
+		tei_core_group_leave(core, x);
 	core->heap_bytes -= heap_bytes(o);
 	core->figures.key_bytes -= o->key_len;
 	tei_free(o);
 }
 
-void tei_core_object_forget(struct tei_core *core, struct tei_object *o)
+/* Whoever of the two of a key is left stands alone. */
+static void part(struct tei_core *core, struct tei_object *o)
 {
+	struct tei_object *successor = tei_core_successor_find(core, o);
+	struct tei_object *predecessor = tei_core_predecessor_find(core, o);
+
+	if (successor)
+		successor->flags &= (uint16_t)~TEI_OBJECT_SUCCESSOR;
+	if (predecessor)
+		predecessor->flags &= (uint16_t)~TEI_OBJECT_SUCCEEDED;
+}
+
+/* Its chain without those that were lost, and nobody's. */
+static struct tei_extent *strip(struct tei_core *core, struct tei_object *o)
+{
+	struct tei_extent **at = &o->extents, *e;
+
+	while ((e = *at)) {
+		e->user = NULL;
+		if (e->space) {
+			at = &e->next;
+		} else {
+			*at = e->next;
+			tei_slab_put(&core->extents, e);
+		}
+	}
+	return o->extents;
+}
+
+struct tei_extent *tei_core_object_forget(struct tei_core *core,
+					  struct tei_object *o)
+{
+	struct tei_extent *chain = strip(core, o);
+
 	if (o->state == TEI_OBJECT_BUILDING) {
-		tei_list_del(&o->extent->link);
+		tei_list_del(&o->age);
 		core->figures.building--;
 	} else {
 		core->figures.objects--;
 	}
 	tei_list_del(&o->link);
+	part(core, o);
 	tei_hash_remove(&core->objects, &o->node);
-	o->extent->user = NULL;
 	tei_core_object_free(core, o);
+	return chain;
 }
 
 void tei_core_object_drop(struct tei_core *core, struct tei_object *o)
 {
-	struct tei_extent *e = o->extent;
-
-	tei_core_object_forget(core, o);
-	tei_core_extent_free(core, e);
-}
-
-struct tei_mount *tei_core_object_mount(const struct tei_object *o)
-{
-	return TEI_CONTAINER(o->extent->space, struct tei_mount, space);
+	tei_core_chain_free(core, tei_core_object_forget(core, o));
 }

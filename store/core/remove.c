@@ -10,7 +10,7 @@
 
 static bool leased(const struct tei_core *core, const struct tei_object *o)
 {
-	return o->soft_until_ms > core->now_ms ||
+	return o->weak_until_ms > core->now_ms ||
 	       ((o->flags & TEI_OBJECT_LEASED) &&
 		o->read_until_ms > core->now_ms);
 }
@@ -23,7 +23,7 @@ static int32_t remove_one(struct tei_core *core, const struct tei_core_key *key,
 	if (!tei_core_key_valid(key))
 		return CODE_ARGUMENT;
 	o = tei_core_object_find(core, key, hash);
-	if (!o || tei_core_object_mount(o)->dropping)
+	if (!o || tei_core_object_gone(o))
 		return CODE_NOT_FOUND;
 	if (o->state == TEI_OBJECT_BUILDING)
 		return CODE_NOT_READY;

@@ -69,12 +69,14 @@ static bool place_columns(struct tei_core *core, struct tei_action *a,
 		core->figures.sessions < n ? (size_t)core->figures.sessions : n;
 	bool bad = false;
 
+	core->room = (struct tei_reply_room){arena, n, names + 1, NULL};
 	a->u.reply.segment = column(arena, n, sizeof(uint32_t), &bad);
 	a->u.reply.address = column(arena, n, sizeof(uint64_t), &bad);
 	a->u.reply.generation = column(arena, n, sizeof(uint64_t), &bad);
 	a->u.reply.gen_epoch = column(arena, n, sizeof(uint64_t), &bad);
-	core->names = column(arena, names + 1, sizeof(*core->names), &bad);
-	a->u.reply.segments = core->names;
+	core->room.segments =
+		column(arena, names + 1, sizeof(*core->room.segments), &bad);
+	a->u.reply.segments = core->room.segments;
 	return !bad;
 }
 
@@ -92,6 +94,8 @@ static bool columns(struct tei_core *core, const struct tei_event *ev,
 		a->u.reply.size = column(arena, n, sizeof(uint64_t), &bad);
 	if (ev->type == TEI_EVENT_LOOKUP)
 		a->u.reply.crc = column(arena, n, sizeof(uint32_t), &bad);
+	if (ev->type == TEI_EVENT_LOOKUP)
+		a->u.reply.no_crc = column(arena, n, sizeof(bool), &bad);
 	if (bad)
 		return false;
 	return !has_place(ev->type) || place_columns(core, a, arena, n);
@@ -116,28 +120,194 @@ struct tei_action *tei_core_reply(struct tei_core *core,
 	return &out->at[out->n++];
 }
 
+/* Column @*at of @n, grown to @room items. */
+static void grow(struct tei_arena *arena, void *at, size_t n, size_t room,
+		 size_t size, bool *bad)
+{
+	void *old, *grown = column(arena, room, size, bad);
+
+	memcpy(&old, at, sizeof(old));
+	if (!grown || !old)
+		return;
+	memcpy(grown, old, n * size);
+	memcpy(at, &grown, sizeof(grown));
+}
+
+static bool grow_entries(struct tei_core *core, struct tei_action *a,
+			 size_t need)
+{
+	struct tei_arena *arena = core->room.arena;
+	size_t n = a->u.reply.n_entries, room = core->room.entries;
+	bool bad = false;
+
+	if (need <= room)
+		return true;
+	while (room < need)
+		room *= 2;
+	grow(arena, &a->u.reply.segment, n, room, sizeof(uint32_t), &bad);
+	grow(arena, &a->u.reply.address, n, room, sizeof(uint64_t), &bad);
+	grow(arena, &a->u.reply.replica, n, room, sizeof(uint32_t), &bad);
+	grow(arena, &a->u.reply.length, n, room, sizeof(uint64_t), &bad);
+	grow(arena, &a->u.reply.crc, n, room, sizeof(uint32_t), &bad);
+	if (!bad)
+		core->room.entries = room;
+	return !bad;
+}
+
+static bool grow_names(struct tei_core *core, struct tei_action *a, size_t need)
+{
+	size_t room = core->room.names;
+	bool bad = false;
+
+	need += a->u.reply.n_segments;
+	if (need <= room)
+		return true;
+	grow(core->room.arena, &core->room.segments, a->u.reply.n_segments,
+	     need * 2, sizeof(*core->room.segments), &bad);
+	a->u.reply.segments = core->room.segments;
+	if (!bad)
+		core->room.names = need * 2;
+	return !bad;
+}
+
+/* From key @i on keys may have any number of entries. */
+static bool count_entries(struct tei_core *core, struct tei_action *a,
+			  const struct tei_event *ev, size_t i)
+{
+	struct tei_arena *arena = core->room.arena;
+	const uint64_t *size = a->u.reply.size;
+	uint32_t *extents, *replica;
+	uint64_t *length;
+	bool bad = false;
+
+	if (a->u.reply.extents)
+		return true;
+	extents = column(arena, ev->n, sizeof(*extents), &bad);
+	replica = column(arena, core->room.entries, sizeof(*replica), &bad);
+	length = column(arena, core->room.entries, sizeof(*length), &bad);
+	if (bad)
+		return false;
+	if (ev->type == TEI_EVENT_PUT_START)
+		size = ev->u.put_start.sizes;
+	for (size_t j = 0; j < i; j++) {
+		extents[j] = 1;
+		length[j] = a->u.reply.status[j] ? 0 : size[j];
+	}
+	a->u.reply.extents = extents;
+	a->u.reply.replica = replica;
+	a->u.reply.length = length;
+	return true;
+}
+
 /* The index of @s among the segments of the reply being made. */
 static uint32_t name_of(struct tei_core *core, struct tei_action *reply,
 			struct tei_session *s)
 {
+	struct tei_core_segment_name *names = core->room.segments;
+
 	if (s->named_by != core->reply_serial) {
 		s->named_by = core->reply_serial;
 		s->named_as = (uint32_t)reply->u.reply.n_segments++;
-		core->names[s->named_as].engine = s->engine;
-		core->names[s->named_as].incarnation = s->incarnation;
+		names[s->named_as].engine = s->engine;
+		names[s->named_as].incarnation = s->incarnation;
 	}
 	return s->named_as;
 }
 
-void tei_core_reply_place(struct tei_core *core, struct tei_action *reply,
-			  size_t i, const struct tei_object *o)
+/* Whether @e is told of: readers are told of what they can reach. */
+static bool told(const struct tei_action *a, const struct tei_extent *e)
 {
-	struct tei_mount *m = tei_core_object_mount(o);
+	const struct tei_mount *m = tei_core_extent_mount(e);
 
-	reply->u.reply.segment[i] = name_of(core, reply, m->owner);
-	reply->u.reply.address[i] = m->base + o->extent->offset;
-	reply->u.reply.generation[i] = o->generation;
-	reply->u.reply.gen_epoch[i] = core->config.epoch;
+	return m &&
+	       (a->u.reply.of == TEI_EVENT_PUT_START || tei_core_mount_live(m));
+}
+
+/* Entry @k: @e, of which @rest bytes of the object are left. */
+static void put_entry(struct tei_core *core, struct tei_action *a, size_t k,
+		      const struct tei_extent *e, uint32_t replica,
+		      uint64_t length)
+{
+	struct tei_mount *m = tei_core_extent_mount(e);
+
+	a->u.reply.segment[k] = name_of(core, a, m->owner);
+	a->u.reply.address[k] = m->base + e->offset;
+	if (a->u.reply.crc)
+		a->u.reply.crc[k] = e->crc;
+	if (!a->u.reply.extents)
+		return;
+	a->u.reply.replica[k] = replica;
+	a->u.reply.length[k] = length;
+}
+
+/* At most @n entries, whole replicas. */
+static size_t put_entries(struct tei_core *core, struct tei_action *a,
+			  const struct tei_object *o, size_t n)
+{
+	size_t from = a->u.reply.n_entries, k = from;
+	uint32_t replica = 0;
+	uint64_t rest = o->size, length;
+
+	for (const struct tei_extent *e = o->extents; e && k < from + n;
+	     e = e->next) {
+		bool last = !e->next || e->next->replica != e->replica;
+
+		length = tei_core_extent_length(e, rest);
+		if (told(a, e)) {
+			put_entry(core, a, k++, e, replica, length);
+			replica += last;
+		}
+		rest = last ? o->size : rest - length;
+	}
+	return k - from;
+}
+
+/* How many entries @o gets: only one replica once there are many. */
+static size_t entries_of(const struct tei_action *a, const struct tei_object *o)
+{
+	const struct tei_extent *first = NULL;
+	size_t n = 0;
+
+	for (const struct tei_extent *e = o->extents; e; e = e->next) {
+		if (!told(a, e))
+			continue;
+		if (!first)
+			first = e;
+		if (a->u.reply.n_entries >= TEI_CORE_ENTRIES_MANY &&
+		    e->replica != first->replica)
+			break;
+		n++;
+	}
+	return n;
+}
+
+bool tei_core_reply_place(struct tei_core *core, struct tei_action *a,
+			  const struct tei_event *ev, size_t i,
+			  const struct tei_object *o)
+{
+	size_t n = o ? entries_of(a, o) : 1;
+	size_t later = ev->n - i - 1;
+
+	if (n != 1 && !count_entries(core, a, ev, i))
+		goto nowhere;
+	if (!grow_entries(core, a, a->u.reply.n_entries + n + later) ||
+	    (o && !grow_names(core, a, n)))
+		goto nowhere;
+	if (o) {
+		put_entries(core, a, o, n);
+		a->u.reply.generation[i] = o->generation;
+		a->u.reply.gen_epoch[i] = core->config.epoch;
+	}
+	if (a->u.reply.extents)
+		a->u.reply.extents[i] = (uint32_t)n;
+	a->u.reply.n_entries += n;
+	return true;
+
+nowhere:
+	if (a->u.reply.extents)
+		a->u.reply.extents[i] = 1;
+	a->u.reply.n_entries++;
+	return false;
 }
 
 static void flush_fences(struct tei_core *core, struct tei_actions *out)

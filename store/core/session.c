@@ -145,6 +145,15 @@ static size_t session_bytes(const struct tei_session *s)
 	return sizeof(*s) + strlen(s->engine) + 1;
 }
 
+/* Of whom it is not known where he is: on a machine of his own. */
+static uint64_t host_of(const struct tei_core *core, const struct tei_event *ev)
+{
+	if (ev->u.join.host && ev->u.join.host_len)
+		return tei_core_hash(core, ev->u.join.host,
+				     ev->u.join.host_len);
+	return tei_core_hash(core, ev->u.join.client_id, TEI_CORE_ID_LEN);
+}
+
 static struct tei_session *new_session(struct tei_core *core,
 				       const struct tei_event *ev)
 {
@@ -162,6 +171,7 @@ static struct tei_session *new_session(struct tei_core *core,
 	memcpy(s->client_id, ev->u.join.client_id, TEI_CORE_ID_LEN);
 	memcpy(s->incarnation, ev->u.join.incarnation, TEI_CORE_ID_LEN);
 	memcpy(s->engine, engine, len + 1);
+	s->host = host_of(core, ev);
 	core->heap_bytes += session_bytes(s);
 	return s;
 }

@@ -1,21 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * put.c - reservations: start, end, revoke
+ * start.c - reservations: a put or an upsert begins
  */
+#include <errno.h>
+#include <string.h>
+
 #include "store/core/state.h"
 
-/* 0: no extent can have it. */
-static uint64_t extent_size(const struct tei_core *core, uint64_t size)
-{
-	uint64_t total;
+#define SOFT_PIN_TTL_MS     1800000u
+#define SOFT_PIN_TTL_MAX_MS 86400000u
 
+/* What a new object is to be like. */
+struct traits {
+	bool hard;
+	uint64_t pin_ms; /* from when it is READY */
+	bool preserve;   /* the pin of its predecessor: */
+	uint64_t pin_until_ms;
+	const char *group; /* group[group_len], NULL: none */
+	size_t group_len;
+	uint32_t data_type;
+};
+
+int32_t tei_core_how_valid(const struct tei_core *core,
+			   const struct tei_core_replicate *how)
+{
+	uint64_t most = core->config.soft_pin_ttl_max_ms;
+
+	if (!how)
+		return CODE_OK;
+	if (!most)
+		most = SOFT_PIN_TTL_MAX_MS;
+	if (!how->replica_num || how->replica_num > TEI_CORE_REPLICAS_MAX ||
+	    how->soft_pin > TEI_CORE_SOFT_DISABLE ||
+	    how->n_preferred > TEI_CORE_PREFERRED_MAX ||
+	    how->soft_pin_ttl_ms > most)
+		return CODE_ARGUMENT;
+	return CODE_OK;
+}
+
+int tei_core_starts_init(struct tei_core *core, struct tei_starts *starts,
+			 const struct tei_event *ev,
+			 const struct tei_session *s, struct tei_arena *arena)
+{
+	starts->started =
+		tei_arena_alloc(arena, ev->n * sizeof(struct tei_object *));
+	if (!starts->started)
+		return -ENOMEM;
+	return tei_core_wish_init(core, &starts->wish, ev, s, arena);
+}
+
+/* Whether an object of @size bytes could be, now or when owners are back. */
+static bool holds(const struct tei_core *core, uint64_t size)
+{
 	if (!size || size > TEI_SPACE_MAX)
-		return 0;
-	total = (TEI_CORE_HEADER_LEN + size + TEI_SPACE_UNIT - 1) /
-		TEI_SPACE_UNIT * TEI_SPACE_UNIT;
-	if (core->n_mounts && total > core->largest_mount)
-		return 0;
-	return total;
+		return false;
+	return !core->n_mounts ||
+	       tei_core_extent_size(size) <= core->largest_mount;
 }
 
 /*
@@ -29,83 +69,222 @@ static bool may_be_lost(const struct tei_object *o, const struct tei_session *s)
 	return o->writer == s && o->generation <= s->joined_generation;
 }
 
-/*
- * Whether @o leaves its key to a new put: CODE_OK, and *@o is gone. Else what
- * to answer.
- */
-static int32_t give_way(struct tei_core *core, struct tei_object *o,
-			const struct tei_session *s)
+/* Groups are for life: whether an upsert of @o asks for its own, or for none */
+static bool same_group(const struct tei_object *o, const struct traits *t)
 {
-	struct tei_mount *m = tei_core_object_mount(o);
+	const struct tei_extra *x = tei_core_object_extra(o);
+	const struct tei_group *g = x ? x->group : NULL;
 
-	if (o->flags & TEI_OBJECT_NAMED)
+	if (!t->group)
+		return true;
+	return g && g->name_len == t->group_len &&
+	       memcmp(g->name, t->group, t->group_len) == 0;
+}
+
+/*
+ * Whether @o, READY and there, may get a successor: CODE_OK, and it has none.
+ * What it is for life the successor inherits.
+ */
+static int32_t succeed(struct tei_core *core, struct tei_object *o,
+		       struct traits *t)
+{
+	struct tei_object *other = tei_core_successor_find(core, o);
+	const struct tei_extra *x = tei_core_object_extra(o);
+
+	if (!same_group(o, t))
+		return CODE_ARGUMENT;
+	if (other && (other->flags & TEI_OBJECT_NAMED))
 		return CODE_EXISTS;
-	if (m->dropping ||
-	    (o->state == TEI_OBJECT_READY && !tei_core_mount_live(m))) {
-		core->figures.dropped_objects_total++;
-		tei_core_object_drop(core, o);
-		return CODE_OK;
+	if (other && tei_core_discard(core, other) < 0)
+		return CODE_FULL;
+	t->hard = o->flags & TEI_OBJECT_HARD;
+	if (x && x->group) {
+		t->group = x->group->name;
+		t->group_len = x->group->name_len;
 	}
-	if (o->state == TEI_OBJECT_READY) {
-		o->flags |= TEI_OBJECT_REF;
-		return CODE_EXISTS;
-	}
-	if (!tei_core_discard_due(core, o) && !may_be_lost(o, s))
+	if (x && t->preserve)
+		t->pin_until_ms = x->pin_until_ms;
+	return CODE_OK;
+}
+
+/* Whether the BUILDING @o is given up for a new one. */
+static int32_t preempt(struct tei_core *core, struct tei_object *o,
+		       const struct tei_session *s, bool upsert)
+{
+	if (!upsert && !tei_core_discard_due(core, o) && !may_be_lost(o, s))
 		return CODE_EXISTS;
 	return tei_core_discard(core, o) < 0 ? CODE_FULL : CODE_OK;
 }
 
-static void begin(struct tei_core *core, struct tei_object *o,
-		  struct tei_session *s, uint64_t size, uint64_t hash)
+/*
+ * Make way for a new object. *@out: what is there and stays until then, or
+ * NULL. Not CODE_OK: what to answer.
+ */
+static int32_t make_way(struct tei_core *core, const struct tei_event *ev,
+			const struct tei_core_key *key, uint64_t hash,
+			const struct tei_session *s, struct traits *t,
+			struct tei_object **out)
 {
-	o->generation = ++core->generation;
-	o->size = size;
-	o->state = TEI_OBJECT_BUILDING;
-	o->writer = s;
-	o->started_ms = core->now_ms;
-	tei_hash_insert(&core->objects, &o->node, hash);
-	tei_list_add_tail(&s->builds, &o->link);
-	tei_list_add_tail(&core->building, &o->extent->link);
-	core->figures.building++;
+	bool upsert = ev->u.put_start.upsert;
+	struct tei_object *o;
+	int32_t code = CODE_OK;
+
+	*out = NULL;
+	while (!code && (o = tei_core_object_find(core, key, hash))) {
+		bool ready = o->state == TEI_OBJECT_READY;
+
+		if (o->flags & TEI_OBJECT_NAMED) {
+			code = CODE_EXISTS;
+		} else if (tei_core_object_gone(o) ||
+			   (ready && !tei_core_object_live(o))) {
+			core->figures.dropped_objects_total++;
+			tei_core_object_drop(core, o);
+		} else if (!ready) {
+			code = preempt(core, o, s, upsert);
+		} else if (!upsert) {
+			o->flags |= TEI_OBJECT_REF;
+			code = CODE_EXISTS;
+		} else {
+			*out = o;
+			return succeed(core, o, t);
+		}
+	}
+	return code;
 }
 
-/* NULL: no room or no memory. */
-static struct tei_object *
-reserve(struct tei_core *core, const struct tei_core_key *key, uint64_t total)
+static struct traits wanted(const struct tei_core *core,
+			    const struct tei_event *ev, size_t i,
+			    const struct tei_core_replicate *how)
 {
-	struct tei_object *o = tei_core_object_new(core, key);
+	struct traits t = {.hard = how->hard_pin, .data_type = how->data_type};
+	const uint32_t *group = ev->u.put_start.group;
 
-	if (!o)
-		return NULL;
-	if (tei_slab_reserve(&core->extents, 1) == 0)
-		o->extent = tei_core_place_or_evict(core, total, o);
-	if (!o->extent) {
+	if (group && group[i]) {
+		t.group = ev->u.put_start.groups[group[i] - 1];
+		t.group_len = strlen(t.group);
+	}
+	if (how->soft_pin == TEI_CORE_SOFT_ENABLE) {
+		t.pin_ms = how->soft_pin_ttl_ms;
+		if (!t.pin_ms)
+			t.pin_ms = core->config.soft_pin_ttl_ms;
+		if (!t.pin_ms)
+			t.pin_ms = SOFT_PIN_TTL_MS;
+	}
+	t.preserve = how->soft_pin == TEI_CORE_SOFT_PRESERVE;
+	return t;
+}
+
+static int dress(struct tei_core *core, struct tei_object *o,
+		 const struct traits *t)
+{
+	struct tei_extra *x = tei_core_object_extra(o);
+
+	if (t->hard)
+		o->flags |= TEI_OBJECT_HARD;
+	if (!x)
+		return 0;
+	x->pin_ms = t->pin_ms;
+	x->pin_until_ms = t->pin_until_ms;
+	x->data_type = t->data_type;
+	if (!t->group)
+		return 0;
+	return tei_core_group_join(core, x, t->group, t->group_len);
+}
+
+/* NULL: no memory. */
+static struct tei_object *create(struct tei_core *core,
+				 const struct tei_core_key *key,
+				 const struct traits *t)
+{
+	bool extra = t->group || t->pin_ms || t->pin_until_ms || t->data_type;
+	struct tei_object *o = tei_core_object_new(core, key, extra);
+
+	if (o && dress(core, o, t) < 0) {
 		tei_core_object_free(core, o);
 		return NULL;
 	}
 	return o;
 }
 
-static int32_t start_one(struct tei_core *core, struct tei_session *s,
-			 const struct tei_core_key *key, uint64_t hash,
-			 uint64_t size, struct tei_object **out)
+/* As many replicas as there is room for; false: none. */
+static bool place(struct tei_core *core, struct tei_wish *wish,
+		  struct tei_object *o, uint32_t n)
 {
-	uint64_t total = extent_size(core, size);
-	struct tei_object *o;
-	int32_t code = CODE_OK;
+	uint8_t made = 0;
 
-	if (!tei_core_key_valid(key) || !total)
+	if (tei_slab_reserve(&core->extents, 1) < 0 ||
+	    !tei_core_place_or_evict(core, wish, o))
+		return false;
+	while (++made < n)
+		if (tei_slab_reserve(&core->extents, 1) < 0 ||
+		    !tei_core_place(core, wish, o, made))
+			break;
+	if (wish->how->same_node)
+		wish->near = tei_core_extent_mount(o->extents);
+	core->figures.partial_puts_total += made < n;
+	return true;
+}
+
+static void begin(struct tei_core *core, struct tei_object *o,
+		  struct tei_session *s, struct tei_object *old, uint64_t hash)
+{
+	o->generation = ++core->generation;
+	o->state = TEI_OBJECT_BUILDING;
+	o->writer = s;
+	o->started_ms = core->now_ms;
+	o->flags |= TEI_OBJECT_NAMED;
+	if (old) {
+		o->flags |= TEI_OBJECT_SUCCESSOR;
+		old->flags |= TEI_OBJECT_SUCCEEDED;
+	}
+	tei_hash_insert(&core->objects, &o->node, hash);
+	tei_list_add_tail(&s->builds, &o->link);
+	tei_list_add_tail(&core->building, &o->age);
+	core->figures.building++;
+}
+
+/*
+ * What is to be succeeded yields to no eviction that makes room for its
+ * successor: a failed upsert would cost the old value.
+ */
+static bool reserve(struct tei_core *core, struct tei_wish *wish,
+		    struct tei_object *o, struct tei_object *old, uint32_t n)
+{
+	bool placed;
+
+	if (old)
+		tei_core_shelter(old);
+	placed = place(core, wish, o, n);
+	if (old)
+		tei_core_unpark(core, old);
+	return placed;
+}
+
+static int32_t start_one(struct tei_core *core, const struct tei_event *ev,
+			 size_t i, uint64_t hash, struct tei_session *s,
+			 struct tei_starts *starts, uint32_t n_replicas)
+{
+	const struct tei_core_key *key = &ev->keys[i];
+	struct tei_wish *wish = &starts->wish;
+	struct traits t = wanted(core, ev, i, wish->how);
+	struct tei_object *o, *old;
+	int32_t code;
+
+	if (!tei_core_key_valid(key) || !holds(core, ev->u.put_start.sizes[i]))
 		return CODE_ARGUMENT;
-	o = tei_core_object_find(core, key, hash);
-	if (o)
-		code = give_way(core, o, s);
+	code = make_way(core, ev, key, hash, s, &t, &old);
 	if (code)
 		return code;
-	o = reserve(core, key, total);
+	o = create(core, key, &t);
 	if (!o)
 		return CODE_FULL;
-	begin(core, o, s, size, hash);
-	*out = o;
+	o->size = ev->u.put_start.sizes[i];
+	if (!reserve(core, wish, o, old, n_replicas)) {
+		tei_core_object_free(core, o);
+		return CODE_FULL;
+	}
+	begin(core, o, s, old, hash);
+	starts->started[i] = o;
 	return CODE_OK;
 }
 
@@ -122,15 +301,23 @@ static void note_full(struct tei_core *core, struct tei_action *reply,
 		reply->u.reply.retry_ms = wait;
 }
 
+static uint32_t replicas_of(const struct tei_action *reply,
+			    const struct tei_wish *wish)
+{
+	if (reply->u.reply.n_entries >= TEI_CORE_ENTRIES_MANY)
+		return 1;
+	return wish->how->replica_num;
+}
+
 void tei_core_on_put_start(struct tei_core *core, const struct tei_event *ev,
 			   struct tei_session *s, struct tei_action *reply,
-			   struct tei_object **started)
+			   struct tei_starts *starts)
 {
+	struct tei_object **started = starts->started;
 	uint64_t hashes[TEI_CORE_GROUP];
 
 	tei_core_evict_begin(core);
 	for (size_t i = 0; i < ev->n; i++) {
-		uint64_t size = ev->u.put_start.sizes[i];
 		size_t at = i % TEI_CORE_GROUP;
 		int32_t code;
 
@@ -138,96 +325,18 @@ void tei_core_on_put_start(struct tei_core *core, const struct tei_event *ev,
 			tei_core_objects_warm(core, &ev->keys[i], ev->n - i,
 					      hashes);
 		started[i] = NULL;
-		code = start_one(core, s, &ev->keys[i], hashes[at], size,
-				 &started[i]);
-		reply->u.reply.status[i] = code;
+		code = start_one(core, ev, i, hashes[at], s, starts,
+				 replicas_of(reply, &starts->wish));
 		if (code == CODE_FULL)
-			note_full(core, reply, size);
-		if (!started[i])
-			continue;
-		started[i]->flags |= TEI_OBJECT_NAMED;
-		tei_core_reply_place(core, reply, i, started[i]);
+			note_full(core, reply, ev->u.put_start.sizes[i]);
+		if (!tei_core_reply_place(core, reply, ev, i, started[i])) {
+			tei_core_object_drop(core, started[i]);
+			started[i] = NULL;
+			code = CODE_INTERNAL;
+		}
+		reply->u.reply.status[i] = code;
 	}
 	for (size_t i = 0; i < ev->n; i++)
 		if (started[i])
-			started[i]->flags &= (uint8_t)~TEI_OBJECT_NAMED;
-}
-
-static void make_ready(struct tei_core *core, struct tei_object *o,
-		       uint32_t crc)
-{
-	tei_list_del(&o->extent->link);
-	tei_list_del(&o->link);
-	o->state = TEI_OBJECT_READY;
-	o->crc = crc;
-	o->readers = 0;
-	o->soft_until_ms = 0;
-	tei_core_ring_add(core, o);
-	core->figures.building--;
-	core->figures.objects++;
-}
-
-/* Of an end that is not what the core waits for; 0: it was done before. */
-static int32_t check_end(const struct tei_session *s,
-			 const struct tei_object *o, uint64_t generation,
-			 bool written)
-{
-	if (!o || tei_core_object_mount(o)->dropping)
-		return CODE_NOT_FOUND;
-	if (o->state == TEI_OBJECT_READY)
-		return written && o->generation == generation
-			       ? CODE_OK
-			       : CODE_NOT_BUILDING;
-	if (o->writer != s)
-		return CODE_NOT_YOURS;
-	return o->generation == generation ? CODE_OK : CODE_NOT_FOUND;
-}
-
-static size_t entries_of(const struct tei_event *ev, size_t i)
-{
-	return ev->u.put_end.extents ? ev->u.put_end.extents[i] : 1;
-}
-
-/* @entry: the first of key @i. */
-static int32_t end_one(struct tei_core *core, const struct tei_event *ev,
-		       const struct tei_session *s, size_t i, size_t entry,
-		       uint64_t hash)
-{
-	const struct tei_core_key *key = &ev->keys[i];
-	bool written = ev->u.put_end.written[i] & 1;
-	struct tei_object *o;
-	int32_t code;
-
-	if (!tei_core_key_valid(key) || entries_of(ev, i) != 1)
-		return CODE_ARGUMENT;
-	o = tei_core_object_find(core, key, hash);
-	code = check_end(s, o, ev->u.put_end.generations[i], written);
-	if (!code && ev->u.put_end.epoch != core->config.epoch)
-		code = CODE_NOT_FOUND;
-	if (code)
-		core->figures.late_ends_total++;
-	else if (o->state == TEI_OBJECT_BUILDING && written)
-		make_ready(core, o,
-			   ev->u.put_end.crcs ? ev->u.put_end.crcs[entry] : 0);
-	else if (o->state == TEI_OBJECT_BUILDING)
-		tei_core_object_drop(core, o);
-	return code;
-}
-
-void tei_core_on_put_end(struct tei_core *core, const struct tei_event *ev,
-			 struct tei_session *s, struct tei_action *reply)
-{
-	uint64_t hashes[TEI_CORE_GROUP];
-	size_t entry = 0;
-
-	for (size_t i = 0; i < ev->n; i++) {
-		size_t at = i % TEI_CORE_GROUP;
-
-		if (!at)
-			tei_core_objects_warm(core, &ev->keys[i], ev->n - i,
-					      hashes);
-		reply->u.reply.status[i] =
-			end_one(core, ev, s, i, entry, hashes[at]);
-		entry += entries_of(ev, i);
-	}
+			started[i]->flags &= (uint16_t)~TEI_OBJECT_NAMED;
 }

@@ -3,22 +3,32 @@
  * state.h - what the core remembers, shared by the files of store/core
  *
  * Who owns what: sessions own mounts (segments), mounts own their space and
- * with it every extent, objects hold exactly one taken extent. An extent whose
- * object is gone but whose writer may still write belongs to a fence.
+ * with it every extent. An object holds a chain of taken extents, by replica
+ * and then by offset; all extents of a replica are of one mount, replicas of
+ * one object are of distinct ones. A READY object has only replicas that are
+ * all there. An extent whose object is gone but whose writer may still write
+ * belongs to a fence.
+ *
+ * Of one key there may be two objects: what is there, and a BUILDING successor
+ * that takes its place at its end. find() passes over successors.
  *
  * An object's link is in exactly one list:
  *   BUILDING                        its writer's `builds`
  *   READY, read lease               core `leased`, earliest lease first
- *   READY, owner not live           its mount's `parked`
+ *   READY, pinned hard              none
+ *   READY, pinned softly            core `pinned`
+ *   READY, no owner live            `parked` of one of its mounts
  *   READY, else                     core `ring`, the clock hand at its front
- * and an extent's link: free, a bin; BUILDING, core `building`, oldest first;
- * FENCING, its fence; READY, none.
+ * and a BUILDING one's age in core `building`, oldest first. An extent's link:
+ * free, a bin; FENCING, its fence; an object's, the chain instead.
  *
  * A mount's death costs what it holds: `dropping` mounts are walked extent by
  * extent in ticks, gone sessions build by build.
  */
 #ifndef STORE_CORE_STATE_H
 #define STORE_CORE_STATE_H
+
+#include <stddef.h>
 
 #include "base/hash.h"
 #include "base/list.h"
@@ -51,38 +61,76 @@ enum {
 #define TEI_CORE_STALL_MIN_MS 250
 /* A -200 that a fence or another writer may cure: when to ask again. */
 #define TEI_CORE_RETRY_MS 20
+/* Entries of a reply; the keys after them get one replica each. */
+#define TEI_CORE_ENTRIES_MANY 65536
 /* What the starts of one event may spend on evicting, times step_objects. */
 #define TEI_CORE_EFFORT 64
 
 enum tei_object_state { TEI_OBJECT_BUILDING, TEI_OBJECT_READY };
 
-enum tei_object_flags {
-	TEI_OBJECT_REF = 1u << 0,    /* asked for since the hand went by */
-	TEI_OBJECT_LEASED = 1u << 1, /* in core `leased` */
-	TEI_OBJECT_NAMED = 1u << 2,  /* in this very batch already */
+enum tei_object_flags { /* 16 bits */
+			TEI_OBJECT_REF =
+				1u << 0, /* asked for since the hand went by */
+			TEI_OBJECT_LEASED = 1u << 1, /* in core `leased` */
+			TEI_OBJECT_NAMED =
+				1u << 2, /* in this very batch already */
+			TEI_OBJECT_SUCCESSOR =
+				1u << 3, /* BUILDING; find() passes over it */
+			TEI_OBJECT_SUCCEEDED = 1u << 4, /* has a successor */
+			TEI_OBJECT_NO_CRC = 1u << 5, /* its writer gave none */
+			TEI_OBJECT_HARD = 1u << 6,   /* never evicted */
+			TEI_OBJECT_EXTRA =
+				1u << 7, /* struct tei_extra behind the key */
+			TEI_OBJECT_SHELTERED = 1u << 8, /* of shelter() */
+};
+
+/* What few objects have. */
+struct tei_extra {
+	struct tei_list link; /* group's members */
+	struct tei_object *object;
+	struct tei_group *group; /* or NULL */
+	uint64_t pin_ms;         /* BUILDING: how long to pin softly; 0: not */
+	uint64_t pin_until_ms;
+	uint32_t data_type;
+};
+
+/* Objects that are evicted together; there as long as it has members. */
+struct tei_group {
+	struct tei_hash_node node;
+	struct tei_list members; /* struct tei_extra */
+	size_t name_len;
+	char name[];
 };
 
 struct tei_object {
 	struct tei_hash_node node;
 	struct tei_list link;
-	struct tei_extent *extent;
+	struct tei_extent *extents; /* the chain; never NULL in the table */
 	uint64_t generation;
 	uint64_t size; /* of the data, without header and rounding */
 	union {
-		struct tei_session *writer; /* BUILDING */
-		struct {
-			uint32_t crc, readers;
-		}; /* READY */
+		struct { /* BUILDING */
+			struct tei_session *writer;
+			uint64_t started_ms;
+			struct tei_list age;
+		};
+		struct {                        /* READY */
+			uint64_t weak_until_ms; /* refuses remove until then */
+			uint64_t read_until_ms; /* LEASED: eviction too */
+			uint32_t readers;
+		};
 	};
-	union {
-		uint64_t started_ms;    /* BUILDING */
-		uint64_t soft_until_ms; /* READY: refuses remove until then */
-	};
-	uint64_t read_until_ms; /* LEASED: refuses eviction too */
-	uint16_t key_len;
-	uint8_t state, flags;
+	uint16_t key_len, flags;
+	uint8_t state;
 	char key[]; /* key[key_len] */
 };
+
+/*
+ * What one object may cost besides its key, malloc's own included: 200 bytes
+ * with its extent, two slots of the table's directory and its share of holes.
+ */
+_Static_assert(offsetof(struct tei_object, key) <= 96, "200 bytes an object");
+_Static_assert(sizeof(struct tei_extent) <= 64, "200 bytes an object");
 
 struct tei_mount {
 	struct tei_space space;
@@ -119,6 +167,7 @@ struct tei_session {
 	uint64_t joined_generation; /* the counter at its last join */
 	uint64_t named_by;          /* reply serial */
 	uint32_t named_as;          /* index in that reply's segments */
+	uint64_t host;              /* a number for its machine */
 	char engine[];
 };
 
@@ -133,6 +182,13 @@ struct tei_fence {
 	uint8_t writer[TEI_CORE_ID_LEN];
 };
 
+/* What the columns of entries of a reply have room for. */
+struct tei_reply_room {
+	struct tei_arena *arena;
+	size_t entries, names;
+	struct tei_core_segment_name *segments;
+};
+
 struct tei_core {
 	struct tei_core_config config;
 	uint64_t last_ms;    /* the caller's clock at the last step */
@@ -141,10 +197,10 @@ struct tei_core {
 	uint64_t random;
 	uint64_t generation, mount_serial, fence_id, reply_serial; /* last */
 
-	struct tei_hash objects, sessions, clients;
+	struct tei_hash objects, sessions, clients, groups;
 	struct tei_slab extents;
-	struct tei_list ring, leased;
-	struct tei_list building; /* extents */
+	struct tei_list ring, leased, pinned;
+	struct tei_list building; /* objects, by age */
 	struct tei_list live, silent, left, gone;
 	struct tei_list closes;
 	struct tei_list fences, unsent;
@@ -158,7 +214,7 @@ struct tei_core {
 	bool evicting;          /* from high to low watermark */
 	unsigned int effort;    /* left to the starts of this event */
 
-	struct tei_core_segment_name *names; /* of the reply being made */
+	struct tei_reply_room room; /* of the reply being made */
 	uint64_t heap_bytes; /* objects, mounts, sessions, fences; no keys */
 	struct tei_core_figures figures; /* those kept by counting */
 };
@@ -168,10 +224,15 @@ uint64_t tei_core_hash(const struct tei_core *core, const void *bytes,
 		       size_t len);
 /* Not empty and not longer than a key may be. */
 bool tei_core_key_valid(const struct tei_core_key *key);
-/* NULL: not there, or the key is not valid. */
+/* NULL: not there, or the key is not valid. Successors are not found. */
 struct tei_object *tei_core_object_find(const struct tei_core *core,
 					const struct tei_core_key *key,
 					uint64_t hash);
+/* The successor of @o, what @o is the successor of; NULL: none. */
+struct tei_object *tei_core_successor_find(const struct tei_core *core,
+					   const struct tei_object *o);
+struct tei_object *tei_core_predecessor_find(const struct tei_core *core,
+					     const struct tei_object *o);
 /*
  * Hash up to TEI_CORE_GROUP keys and start to load what finding them touches,
  * so that the cache misses of one group overlap. Returns min(n, group).
@@ -183,16 +244,58 @@ size_t tei_core_objects_warm(const struct tei_core *core,
 size_t tei_core_objects_find(const struct tei_core *core,
 			     const struct tei_core_key *keys, size_t n,
 			     struct tei_object **objects);
-/* Not in the table, without extent. NULL: out of memory. */
+/* Not in the table, without extents. NULL: out of memory. */
 struct tei_object *tei_core_object_new(struct tei_core *core,
-				       const struct tei_core_key *key);
-/* Free one that is in no table and has no extent. */
+				       const struct tei_core_key *key,
+				       bool with_extra);
+/* Its rare attributes; NULL: it has none. */
+struct tei_extra *tei_core_object_extra(const struct tei_object *o);
+/* Free one that is in no table and has no extents. */
 void tei_core_object_free(struct tei_core *core, struct tei_object *o);
-/* Take @o out of table and lists and free it; its extent stays taken. */
-void tei_core_object_forget(struct tei_core *core, struct tei_object *o);
-/* The same, and its extent is free. */
+/*
+ * Take @o out of table and lists and free it. Its extents stay taken, without
+ * user: the chain, less those that were lost.
+ */
+struct tei_extent *tei_core_object_forget(struct tei_core *core,
+					  struct tei_object *o);
+/* The same, and its extents are free. */
 void tei_core_object_drop(struct tei_core *core, struct tei_object *o);
-struct tei_mount *tei_core_object_mount(const struct tei_object *o);
+/* Some replica lies on a live mount. */
+bool tei_core_object_live(const struct tei_object *o);
+/* Every replica lies on a mount that is being dropped: it is as good as not
+ * there. */
+bool tei_core_object_gone(const struct tei_object *o);
+size_t tei_core_object_entries(const struct tei_object *o);
+
+/* group.c */
+/* -ENOMEM. */
+int tei_core_group_join(struct tei_core *core, struct tei_extra *x,
+			const char *name, size_t len);
+/* Nothing when it is in none. The last one's leave is the group's end. */
+void tei_core_group_leave(struct tei_core *core, struct tei_extra *x);
+
+/* extent.c */
+/* NULL: it was lost with its mount. */
+struct tei_mount *tei_core_extent_mount(const struct tei_extent *e);
+/* Its mount is there, not being dropped. */
+bool tei_core_extent_there(const struct tei_extent *e);
+/* Of one that holds @size bytes of data. */
+static inline uint64_t tei_core_extent_size(uint64_t size)
+{
+	return (TEI_CORE_HEADER_LEN + size + TEI_SPACE_UNIT - 1) /
+	       TEI_SPACE_UNIT * TEI_SPACE_UNIT;
+}
+/* Bytes of data in @e, where @rest are left from its beginning. */
+uint64_t tei_core_extent_length(const struct tei_extent *e, uint64_t rest);
+/* One that is in no chain and no list; lost ones too. */
+void tei_core_extent_free(struct tei_core *core, struct tei_extent *e);
+/* All of a chain. */
+void tei_core_chain_free(struct tei_core *core, struct tei_extent *chain);
+/*
+ * Take replica @replica out of the chain of @o; returns it as a chain of its
+ * own, its extents without user.
+ */
+struct tei_extent *tei_core_replica_cut(struct tei_object *o, uint8_t replica);
 
 /* mount.c */
 void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
@@ -210,13 +313,31 @@ void tei_core_drop_some(struct tei_core *core, unsigned int *budget);
 /* Count @m's bytes as usable (@sign 1) or no longer so (-1). */
 void tei_core_mount_count(struct tei_core *core, const struct tei_mount *m,
 			  int sign);
-/* Room for @size bytes on some live mount; NULL: none. */
-struct tei_extent *tei_core_place(struct tei_core *core, uint64_t size,
-				  void *user);
+
+/* place.c */
+/* What the starts of one event want. */
+struct tei_wish {
+	const struct tei_core_replicate *how;
+	const struct tei_session *writer;
+	struct tei_mount **preferred; /* preferred[n_preferred] */
+	size_t n_preferred;
+	struct tei_mount *near; /* same_node: where the batch went so far */
+};
+
+/* @wish for the event's start. -ENOMEM: the arena is full. */
+int tei_core_wish_init(struct tei_core *core, struct tei_wish *wish,
+		       const struct tei_event *ev,
+		       const struct tei_session *writer,
+		       struct tei_arena *arena);
+/*
+ * Give @o, which has a size, one more replica, with number @replica. False:
+ * no room on any mount that it is not on yet.
+ */
+bool tei_core_place(struct tei_core *core, struct tei_wish *wish,
+		    struct tei_object *o, uint8_t replica);
 /* The same on @m only. */
-struct tei_extent *tei_core_place_on(struct tei_core *core, struct tei_mount *m,
-				     uint64_t size, void *user);
-void tei_core_extent_free(struct tei_core *core, struct tei_extent *e);
+bool tei_core_place_on(struct tei_core *core, struct tei_mount *m,
+		       struct tei_object *o, uint8_t replica);
 
 /* session.c */
 struct tei_session *tei_core_session_find(const struct tei_core *core,
@@ -233,10 +354,24 @@ void tei_core_session_free(struct tei_core *core, struct tei_session *s);
 /* Expire by time; settle what gone sessions left. */
 void tei_core_sessions_tick(struct tei_core *core, unsigned int *budget);
 
-/* put.c, lookup.c, remove.c: columns of @reply are there, zeroed. */
+/* start.c */
+struct tei_starts {
+	struct tei_wish wish;
+	struct tei_object **started; /* started[n]; NULL: not */
+};
+
+/* 0, or what to answer instead of starting anything. @how may be NULL. */
+int32_t tei_core_how_valid(const struct tei_core *core,
+			   const struct tei_core_replicate *how);
+/* -ENOMEM: the arena is full. */
+int tei_core_starts_init(struct tei_core *core, struct tei_starts *starts,
+			 const struct tei_event *ev,
+			 const struct tei_session *s, struct tei_arena *arena);
+
+/* start.c, end.c, lookup.c, remove.c: columns of @reply are there, zeroed. */
 void tei_core_on_put_start(struct tei_core *core, const struct tei_event *ev,
 			   struct tei_session *s, struct tei_action *reply,
-			   struct tei_object **started);
+			   struct tei_starts *starts);
 void tei_core_on_put_end(struct tei_core *core, const struct tei_event *ev,
 			 struct tei_session *s, struct tei_action *reply);
 void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
@@ -252,6 +387,12 @@ void tei_core_on_remove(struct tei_core *core, const struct tei_event *ev,
 /* evict.c */
 /* A READY object goes into the ring, behind the hand. */
 void tei_core_ring_add(struct tei_core *core, struct tei_object *o);
+/* @o is no longer parked, or need not be: a replica of it went. */
+void tei_core_unpark(struct tei_core *core, struct tei_object *o);
+/* Out of eviction's sight until unpark(); meanwhile nothing else happens. */
+void tei_core_shelter(struct tei_object *o);
+/* Softly pinned now. */
+bool tei_core_pinned(const struct tei_core *core, const struct tei_object *o);
 /* A read lease from now on. */
 void tei_core_lease(struct tei_core *core, struct tei_object *o);
 /* The last reader is done: what is left of the lease yields to eviction. */
@@ -259,8 +400,8 @@ void tei_core_unlease(struct tei_core *core, struct tei_object *o);
 /* Before the starts of an event: they share an effort. */
 void tei_core_evict_begin(struct tei_core *core);
 /* As place(), evicting until there is room, nothing can go or effort is out. */
-struct tei_extent *tei_core_place_or_evict(struct tei_core *core, uint64_t size,
-					   void *user);
+bool tei_core_place_or_evict(struct tei_core *core, struct tei_wish *wish,
+			     struct tei_object *o);
 /* After place_or_evict() failed: in how many ms to try again; 0: never. */
 uint32_t tei_core_retry_ms(const struct tei_core *core);
 void tei_core_evict_tick(struct tei_core *core, unsigned int *budget);
@@ -268,11 +409,23 @@ bool tei_core_evict_busy(const struct tei_core *core);
 
 /* fence.c */
 /*
- * Give up the BUILDING object @o: its key is free at once, its extent when
- * its owner has confirmed that the writer cannot write any more. -ENOMEM:
+ * Give up the BUILDING object @o: its key is free at once, its extents when
+ * their owners have confirmed that the writer cannot write any more. -ENOMEM:
  * nothing was changed, try later.
  */
 int tei_core_discard(struct tei_core *core, struct tei_object *o);
+/*
+ * Make sure that fences for these replicas (a mask) of @o can be had without
+ * memory, for tei_core_chain_fence() in the same step. -ENOMEM.
+ */
+int tei_core_fences_reserve(struct tei_core *core, const struct tei_object *o,
+			    uint32_t replicas);
+/*
+ * Free the extents of @chain: those of @replicas (a mask) when @writer cannot
+ * write to them any more, the others at once.
+ */
+void tei_core_chain_fence(struct tei_core *core, struct tei_extent *chain,
+			  const struct tei_session *writer, uint32_t replicas);
 bool tei_core_discard_due(const struct tei_core *core,
 			  const struct tei_object *o);
 void tei_core_on_fenced(struct tei_core *core, const struct tei_event *ev,
@@ -301,9 +454,13 @@ int tei_core_actions_reserve(struct tei_actions *out, size_t n);
 struct tei_action *tei_core_action_add(struct tei_actions *out,
 				       enum tei_action_type type,
 				       tei_session_id session);
-/* Where @o is, as columns i of @reply. */
-void tei_core_reply_place(struct tei_core *core, struct tei_action *reply,
-			  size_t i, const struct tei_object *o);
+/*
+ * Where key i, which is @o, lies; NULL: it is nowhere. To be called for every
+ * key, in order. False: the arena is full, and the key is nowhere.
+ */
+bool tei_core_reply_place(struct tei_core *core, struct tei_action *reply,
+			  const struct tei_event *ev, size_t i,
+			  const struct tei_object *o);
 /* Fences and closes that are due, as far as the arena has room. */
 void tei_core_flush(struct tei_core *core, struct tei_actions *out);
 

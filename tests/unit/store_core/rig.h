@@ -46,6 +46,9 @@ static const struct tei_core_config rig_config = {
 	.seed = 1,
 };
 
+/* Of the next joins and mounts: host (one byte) and name; NULL: as usual. */
+static MAYBE const char *rig_host, *rig_name;
+
 static MAYBE void rig_init(struct rig *r, const struct tei_core_config *c)
 {
 	*r = (struct rig){.now = 1000};
@@ -104,6 +107,8 @@ static MAYBE int rig_join(struct rig *r, tei_session_id s, char client,
 	ev.u.join.client_id = id;
 	ev.u.join.incarnation = life;
 	ev.u.join.engine = engine;
+	ev.u.join.host = rig_host;
+	ev.u.join.host_len = rig_host ? 1 : 0;
 	return rig_step(r, &ev)->u.reply.code;
 }
 
@@ -115,7 +120,7 @@ static MAYBE int rig_mount(struct rig *r, tei_session_id s, char id,
 
 	memset(segment, id, sizeof(segment));
 	ev.u.mount.segment = segment;
-	ev.u.mount.name = "name";
+	ev.u.mount.name = rig_name ? rig_name : "name";
 	ev.u.mount.base = base;
 	ev.u.mount.size = size;
 	return rig_step(r, &ev)->u.reply.code;

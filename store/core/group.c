@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * group.c - objects that their writers want to be evicted together
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/core/state.h"
+
+static struct tei_group *find(const struct tei_core *core, const char *name,
+			      size_t len, uint64_t hash)
+{
+	struct tei_hash_node *n = tei_hash_first(&core->groups, hash);
+
+	for (; n; n = tei_hash_next(n)) {
+		struct tei_group *g = TEI_CONTAINER(n, struct tei_group, node);
+
+		if (g->name_len == len && memcmp(g->name, name, len) == 0)
+			return g;
+	}
+	return NULL;
+}
+
+static size_t group_bytes(const struct tei_group *g)
+{
+	return sizeof(*g) + g->name_len;
+}
+
+static struct tei_group *create(struct tei_core *core, const char *name,
+				size_t len, uint64_t hash)
+{
+	struct tei_group *g = tei_malloc(sizeof(*g) + len);
+
+	if (!g)
+		return NULL;
+	tei_list_init(&g->members);
+	g->name_len = len;
+	memcpy(g->name, name, len);
+	tei_hash_insert(&core->groups, &g->node, hash);
+	core->heap_bytes += group_bytes(g);
+	return g;
+}
+
+int tei_core_group_join(struct tei_core *core, struct tei_extra *x,
+			const char *name, size_t len)
+{
+	uint64_t hash = tei_core_hash(core, name, len);
+	struct tei_group *g = find(core, name, len, hash);
+
+	if (!g)
+		g = create(core, name, len, hash);
+	if (!g)
+		return -ENOMEM;
+	x->group = g;
+	tei_list_add_tail(&g->members, &x->link);
+	return 0;
+}
+
+void tei_core_group_leave(struct tei_core *core, struct tei_extra *x)
+{
+	struct tei_group *g = x->group;
+
+	if (!g)
+		return;
+	x->group = NULL;
+	tei_list_del(&x->link);
+	if (!tei_list_empty(&g->members))
+		return;
+	tei_hash_remove(&core->groups, &g->node);
+	core->heap_bytes -= group_bytes(g);
+	tei_free(g);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * place.c - on which segment a replica goes
+ *
+ * Replicas of one object lie on distinct segments, and on distinct machines
+ * where there are several. Segments that the writer prefers come first, then
+ * those that the strategy names, then any. On one segment a single extent is
+ * better than several; but rather several here than one beside a replica that
+ * would go with the same machine.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/chance.h"
+#include "store/core/state.h"
+
+/* Below this a replica is not split: headers and requests would cost more. */
+#define PART_MIN 65536u
+/* Segments among which free_ratio_first chooses. */
+#define SAMPLES 6
+
+struct search {
+	struct tei_core *core;
+	struct tei_wish *wish;
+	struct tei_object *object;
+	uint8_t replica;
+	bool other_host; /* than those of the object's replicas */
+	bool split;
+};
+
+/* Link @n extents that were taken to the end of the chain of @o. */
+static void append(struct tei_core *core, struct tei_object *o, uint8_t replica,
+		   struct tei_extent *const *parts, size_t n)
+{
+	struct tei_extent **end = &o->extents;
+
+	while (*end)
+		end = &(*end)->next;
+	for (size_t i = 0; i < n; i++) {
+		parts[i]->replica = replica;
+		parts[i]->next = NULL;
+		core->figures.used_bytes += parts[i]->size;
+		*end = parts[i];
+		end = &parts[i]->next;
+	}
+}
+
+static bool place_whole(struct tei_core *core, struct tei_mount *m,
+			struct tei_object *o, uint8_t replica)
+{
+	uint64_t total = tei_core_extent_size(o->size);
+	struct tei_extent *e = tei_space_take(&m->space, total, o);
+
+	if (!e)
+		return false;
+	append(core, o, replica, &e, 1);
+	return true;
+}
+
+static bool place_split(struct tei_core *core, struct tei_mount *m,
+			struct tei_object *o, uint8_t replica)
+{
+	struct tei_extent *parts[TEI_SPACE_PARTS];
+	uint64_t floor = o->size / TEI_SPACE_PARTS;
+	size_t n;
+
+	if (o->size <= PART_MIN)
+		return false;
+	if (floor < PART_MIN)
+		floor = PART_MIN;
+	n = tei_space_take_parts(&m->space, o->size, TEI_CORE_HEADER_LEN, floor,
+				 o, parts);
+	append(core, o, replica, parts, n);
+	return n > 0;
+}
+
+bool tei_core_place_on(struct tei_core *core, struct tei_mount *m,
+		       struct tei_object *o, uint8_t replica)
+{
+	return tei_core_mount_live(m) && (place_whole(core, m, o, replica) ||
+					  place_split(core, m, o, replica));
+}
+
+static bool allowed(const struct search *s, const struct tei_mount *m)
+{
+	if (!tei_core_mount_live(m))
+		return false;
+	for (const struct tei_extent *e = s->object->extents; e; e = e->next) {
+		const struct tei_mount *at = tei_core_extent_mount(e);
+
+		if (at == m ||
+		    (s->other_host && at->owner->host == m->owner->host))
+			return false;
+	}
+	return true;
+}
+
+static bool try(const struct search *s, struct tei_mount *m)
+{
+	if (!allowed(s, m))
+		return false;
+	return s->split ? place_split(s->core, m, s->object, s->replica)
+			: place_whole(s->core, m, s->object, s->replica);
+}
+
+static bool try_wanted(const struct search *s)
+{
+	for (size_t i = 0; i < s->wish->n_preferred; i++)
+		if (try(s, s->wish->preferred[i]))
+			return true;
+	return s->wish->near && try(s, s->wish->near);
+}
+
+static double used_ratio(const struct tei_mount *m)
+{
+	return (double)m->space.used / (double)m->space.size;
+}
+
+/*
+ * A segment that has just come is the emptiest of all for long. It gets at most
+ * one and a half times its share, so that its machine is not flooded.
+ */
+static bool floods(struct tei_core *core, const struct tei_mount *m)
+{
+	double pool = (double)core->figures.used_bytes /
+		      (double)core->figures.capacity_bytes;
+	size_t n = core->n_mounts < SAMPLES ? core->n_mounts : SAMPLES;
+
+	return used_ratio(m) < pool / 2 &&
+	       tei_chance(&core->random) % (2 * n) >= 3;
+}
+
+/* The emptiest of some; NULL: none of them will do. */
+static struct tei_mount *emptiest(const struct search *s)
+{
+	struct tei_core *core = s->core;
+	struct tei_mount *best = NULL;
+
+	for (int i = 0; i < SAMPLES; i++) {
+		struct tei_mount *m = core->mounts[tei_chance(&core->random) %
+						   core->n_mounts];
+
+		if (m == best || !allowed(s, m) ||
+		    (best && used_ratio(m) >= used_ratio(best)) ||
+		    floods(core, m))
+			continue;
+		best = m;
+	}
+	return best;
+}
+
+/* Any, from one that @start says; @host: of this machine only, or NULL. */
+static bool try_all(const struct search *s, size_t start, const uint64_t *host)
+{
+	struct tei_core *core = s->core;
+
+	for (size_t i = 0; i < core->n_mounts; i++) {
+		struct tei_mount *m =
+			core->mounts[(start + i) % core->n_mounts];
+
+		if ((!host || m->owner->host == *host) && try(s, m))
+			return true;
+	}
+	return false;
+}
+
+static bool try_strategy(const struct search *s)
+{
+	struct tei_core *core = s->core;
+	struct tei_mount *best;
+	size_t start;
+
+	if (core->config.strategy == TEI_CORE_FREE_RATIO_FIRST) {
+		best = emptiest(s);
+		if (best && try(s, best))
+			return true;
+	}
+	/* Only spread, and the same every time. */
+	start = (size_t)(tei_chance(&core->random) % core->n_mounts);
+	if (core->config.strategy == TEI_CORE_LOCAL_FIRST &&
+	    try_all(s, start, &s->wish->writer->host))
+		return true;
+	return try_all(s, start, NULL);
+}
+
+static bool search(struct search *s)
+{
+	s->split = false;
+	if (try_wanted(s) || try_strategy(s))
+		return true;
+	s->split = s->object->size > PART_MIN;
+	return s->split && (try_wanted(s) || try_strategy(s));
+}
+
+bool tei_core_place(struct tei_core *core, struct tei_wish *wish,
+		    struct tei_object *o, uint8_t replica)
+{
+	struct search s = {
+		.core = core,
+		.wish = wish,
+		.object = o,
+		.replica = replica,
+		.other_host = o->extents != NULL,
+	};
+
+	if (!core->n_mounts)
+		return false;
+	if (search(&s))
+		return true;
+	if (!s.other_host)
+		return false;
+	s.other_host = false;
+	return search(&s);
+}
+
+static void find_preferred(const struct tei_core *core, struct tei_wish *wish)
+{
+	const struct tei_core_replicate *how = wish->how;
+
+	for (size_t n = 0; n < how->n_preferred; n++)
+		for (size_t i = 0;
+		     i < core->n_mounts && wish->n_preferred < core->n_mounts;
+		     i++)
+			if (strcmp(core->mounts[i]->name, how->preferred[n]) ==
+			    0)
+				wish->preferred[wish->n_preferred++] =
+					core->mounts[i];
+}
+
+int tei_core_wish_init(struct tei_core *core, struct tei_wish *wish,
+		       const struct tei_event *ev,
+		       const struct tei_session *writer,
+		       struct tei_arena *arena)
+{
+	static const struct tei_core_replicate one = {.replica_num = 1};
+	const struct tei_core_replicate *how = ev->u.put_start.how;
+
+	*wish = (struct tei_wish){
+		.how = how ? how : &one,
+		.writer = writer,
+	};
+	if (!wish->how->n_preferred || !core->n_mounts)
+		return 0;
+	wish->preferred = tei_arena_alloc(
+		arena, core->n_mounts * sizeof(struct tei_mount *));
+	if (!wish->preferred)
+		return -ENOMEM;
+	find_preferred(core, wish);
+	return 0;
+}
