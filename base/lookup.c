@@ -19,6 +19,8 @@ struct tei_lookup {
 	struct tei_loop *loop; /* not owned; not touched once stopped */
 	tei_lookup_fn *fn;
 	void *arg;
+	const struct tei_lookup_by *by; /* NULL: the system's resolver */
+	void *by_arg;
 	atomic_int refs;
 	struct tei_mutex mu; /* lock 50 */
 	bool stopped;        /* guarded by mu */
@@ -32,6 +34,8 @@ static void unref(struct tei_lookup *l)
 {
 	if (atomic_fetch_sub(&l->refs, 1) != 1)
 		return;
+	if (l->by)
+		l->by->free(l->by_arg);
 	tei_mutex_fini(&l->mu);
 	tei_free(l);
 }
@@ -54,7 +58,10 @@ static void *look_up(void *arg)
 	struct tei_lookup *l = arg;
 	bool posted = false;
 
-	l->n = tei_resolve(l->host, l->port, l->found, TEI_LOOKUP_MAX);
+	if (l->by)
+		l->n = l->by->find(l->by_arg, l->found, TEI_LOOKUP_MAX);
+	else
+		l->n = tei_resolve(l->host, l->port, l->found, TEI_LOOKUP_MAX);
 	/* Under the lock: the loop lives as long as nobody has stopped us. */
 	tei_mutex_lock(&l->mu);
 	if (!l->stopped)
@@ -65,44 +72,85 @@ static void *look_up(void *arg)
 	return NULL;
 }
 
-static int start(struct tei_lookup *l)
+static int start_thread(struct tei_lookup *l)
 {
-	struct tei_address number;
 	pthread_t thread;
-	int rc;
+	int rc = tei_thread_start(&thread, "te-lookup", look_up, l);
 
-	if (!tei_resolve_numeric(l->host, l->port, &number)) {
-		(void)look_up(l);
-		return 0;
-	}
-	rc = tei_thread_start(&thread, "te-lookup", look_up, l);
 	if (!rc)
 		(void)pthread_detach(thread);
 	return rc;
 }
 
-int tei_lookup_start(struct tei_loop *loop, const char *name, tei_lookup_fn *fn,
-		     void *arg, struct tei_lookup **out)
+static int start(struct tei_lookup *l)
+{
+	struct tei_address number;
+
+	if (!l->by && !tei_resolve_numeric(l->host, l->port, &number)) {
+		(void)look_up(l);
+		return 0;
+	}
+	return start_thread(l);
+}
+
+static struct tei_lookup *make(struct tei_loop *loop, tei_lookup_fn *fn,
+			       void *arg)
 {
 	struct tei_lookup *l = tei_calloc(1, sizeof(*l));
-	int rc;
 
 	if (!l)
-		return -ENOMEM;
+		return NULL;
 	l->post.fn = on_loop;
 	l->loop = loop;
 	l->fn = fn;
 	l->arg = arg;
 	atomic_init(&l->refs, 2);
 	tei_mutex_init(&l->mu);
+	return l;
+}
+
+/* It has not begun, and what it would look up by stays the caller's. */
+static void discard(struct tei_lookup *l)
+{
+	tei_mutex_fini(&l->mu);
+	tei_free(l);
+}
+
+int tei_lookup_start(struct tei_loop *loop, const char *name, tei_lookup_fn *fn,
+		     void *arg, struct tei_lookup **out)
+{
+	struct tei_lookup *l = make(loop, fn, arg);
+	int rc;
+
+	if (!l)
+		return -ENOMEM;
 	rc = tei_name_split(name, l->host, &l->port);
 	if (!rc && !l->port)
 		rc = -EINVAL;
 	if (!rc)
 		rc = start(l);
 	if (rc) {
-		tei_mutex_fini(&l->mu);
-		tei_free(l);
+		discard(l);
+		return rc;
+	}
+	*out = l;
+	return 0;
+}
+
+int tei_lookup_start_by(struct tei_loop *loop, const struct tei_lookup_by *by,
+			void *by_arg, tei_lookup_fn *fn, void *arg,
+			struct tei_lookup **out)
+{
+	struct tei_lookup *l = make(loop, fn, arg);
+	int rc;
+
+	if (!l)
+		return -ENOMEM;
+	l->by = by;
+	l->by_arg = by_arg;
+	rc = start(l);
+	if (rc) {
+		discard(l);
 		return rc;
 	}
 	*out = l;

@@ -23,6 +23,18 @@ typedef void tei_lookup_fn(void *arg, const struct tei_address *to, int n);
 /* @name: "host:port". Loop thread. -EINVAL (no name or port), -ENOMEM, -EAGAIN. */
 int tei_lookup_start(struct tei_loop *loop, const char *name, tei_lookup_fn *fn,
 		     void *arg, struct tei_lookup **out);
+
+/* Another way to find addresses than the system's resolver. */
+struct tei_lookup_by {
+	/* On the thread; may block. How many of @out[@max], or what is wrong. */
+	int (*find)(void *arg, struct tei_address *out, int max);
+	/* Nobody needs @arg any more; any thread. */
+	void (*free)(void *arg);
+};
+/* As start(), by @by with @by_arg, which it takes unless it fails. */
+int tei_lookup_start_by(struct tei_loop *loop, const struct tei_lookup_by *by,
+			void *by_arg, tei_lookup_fn *fn, void *arg,
+			struct tei_lookup **out);
 /*
  * Loop thread, or after it has ended: @fn is not called any more. Each one that
  * was started is stopped once, also when @fn has been called. NULL: fine.
