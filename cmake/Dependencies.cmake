@@ -11,6 +11,9 @@ pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1>=0.2)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash>=0.8)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto>=3.0)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal>=2.30)
+# Only of the modules that speak to directories.
+pkg_check_modules(LIBCURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
+pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis>=0.14)
 # Looking at the machine. These two are often missing: say what to install.
 foreach(need "HWLOC;hwloc>=2.0;libhwloc-dev" "NUMA;numa>=2.0;libnuma-dev")
 	list(GET need 0 prefix)

@@ -24,6 +24,8 @@ set_target_properties(te_store_shared PROPERTIES EXPORT_NAME store
 	INSTALL_RPATH "$ORIGIN")
 install(TARGETS te_shared te_store_shared EXPORT te LIBRARY)
 install(TARGETS te_static te_store_static ARCHIVE)
+install(TARGETS te_directory_curl te_directory_redis
+	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/te TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 
 # find_package(te): te::te and te::store.
