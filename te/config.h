@@ -21,6 +21,12 @@ struct tei_config {
 	bool insecure;  /* serve other hosts */
 	char *backends; /* comma list; NULL: all */
 	char *topology; /* file; NULL: look at the machine */
+	/* Directory, see te/directory/. */
+	char *metadata_server, *metadata_cluster_id; /* NULL: none */
+	uint64_t metadata_ttl, metadata_timeout;     /* ms */
+	char *redis_username, *redis_password;       /* NULL: none */
+	uint64_t redis_db_index;
+	char *module_path; /* NULL: the library's own folder */
 	/* Deadlines, ms. */
 	uint64_t connect_timeout;  /* a step of a connection or exchange */
 	uint64_t open_timeout;     /* te_segment_open() with retries */

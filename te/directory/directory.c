@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* directory.c - opening a directory, links to it, and its modules */
+#include "te/directory/directory.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "te/config.h"
+
+/* ---- modules ---- */
+
+/* Try "@dir[len]@more@name". NULL: it cannot be loaded, for a reason in @why. */
+static void *load_from(const char *dir, size_t len, const char *more,
+		       const char *name, char *why)
+{
+	char path[1024];
+	const char *error;
+	void *module;
+
+	(void)snprintf(path, sizeof(path), "%.*s%s%s.so", (int)len, dir, more,
+		       name);
+	/* Never unloaded: threads may still run in what it has loaded. */
+	module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	error = module ? NULL : dlerror();
+	if (error && (!*why || !strstr(error, "No such file")))
+		(void)snprintf(why, TEI_MODULE_ERROR_LEN, "%s", error);
+	return module;
+}
+
+/* Beside this library, or in ../lib of the program that it is part of. */
+static void *load_beside(const char *name, char *why)
+{
+	static const char *const more[] = {"/", "/../lib/"};
+	void *module = NULL;
+	const char *slash;
+	Dl_info self;
+
+	if (!dladdr((void *)(uintptr_t)&tei_directory_http, &self))
+		return NULL;
+	slash = strrchr(self.dli_fname, '/');
+	if (!slash)
+		return NULL;
+	for (size_t i = 0; !module && i < sizeof(more) / sizeof(more[0]); i++)
+		module = load_from(self.dli_fname,
+				   (size_t)(slash - self.dli_fname), more[i],
+				   name, why);
+	return module;
+}
+
+/* @path: folders separated by colons, or NULL: where this library is. */
+static void *load(const char *path, const char *name, char *why)
+{
+	void *module = NULL;
+
+	if (!path)
+		return load_beside(name, why);
+
+	while (!module && *path) {
+		size_t len = strcspn(path, ":");
+
+		module = load_from(path, len, "/", name, why);
+		path += len + (path[len] == ':');
+	}
+	return module;
+}
+
+/* NULL, and @why. */
+static const void *load_table(const char *path,
+			      const struct tei_directory_ops *ops, char *why)
+{
+	void *module = load(path, ops->module, why);
+	const struct tei_module *table =
+		module ? dlsym(module, ops->symbol) : NULL;
+
+	if (!module)
+		return NULL;
+	if (!table || table->abi != TEI_MODULE_ABI) {
+		(void)snprintf(why, TEI_MODULE_ERROR_LEN,
+			       "%s.so is of another version", ops->module);
+		return NULL;
+	}
+	if (table->start()) {
+		(void)snprintf(why, TEI_MODULE_ERROR_LEN, "%s.so cannot start",
+			       ops->module);
+		return NULL;
+	}
+	return table;
+}
+
+/* ---- opening ---- */
+
+static const struct tei_directory_ops *const kinds[] = {
+	[TEI_PLACE_HTTP] = &tei_directory_http,
+	[TEI_PLACE_ETCD] = &tei_directory_etcd,
+	[TEI_PLACE_REDIS] = &tei_directory_redis,
+};
+
+static void destroy(struct tei_directory *dir)
+{
+	tei_free(dir->text);
+	tei_free(dir->cluster);
+	tei_free(dir->user);
+	tei_free(dir->password);
+	tei_free(dir);
+}
+
+struct tei_directory *tei_directory_get(struct tei_directory *dir)
+{
+	atomic_fetch_add(&dir->refs, 1);
+	return dir;
+}
+
+void tei_directory_put(struct tei_directory *dir)
+{
+	if (dir && atomic_fetch_sub(&dir->refs, 1) == 1)
+		destroy(dir);
+}
+
+/* False: no memory. */
+static bool copy(char **to, const char *from)
+{
+	*to = from && *from ? tei_strdup(from) : NULL;
+	return *to || !from || !*from;
+}
+
+static struct tei_directory *make(const struct tei_config *config,
+				  const struct tei_place *place)
+{
+	struct tei_directory *dir = tei_calloc(1, sizeof(*dir));
+
+	if (!dir)
+		return NULL;
+	atomic_init(&dir->refs, 1);
+	dir->ops = kinds[place->kind];
+	dir->place = *place;
+	dir->db = config->redis_db_index;
+	dir->ttl_ms = config->metadata_ttl;
+	dir->timeout_ms = config->metadata_timeout;
+	if (copy(&dir->text, config->metadata_server) &&
+	    copy(&dir->cluster, config->metadata_cluster_id) &&
+	    copy(&dir->user, config->redis_username) &&
+	    copy(&dir->password, config->redis_password))
+		return dir;
+	destroy(dir);
+	return NULL;
+}
+
+int tei_directory_open(const struct tei_config *config,
+		       struct tei_directory **out)
+{
+	char error[TEI_PLACE_ERROR_LEN], why[TEI_MODULE_ERROR_LEN] = "";
+	struct tei_directory *dir;
+	struct tei_place place;
+	int rc;
+
+	*out = NULL;
+	rc = tei_place_parse(config->metadata_server, &place, error);
+	if (rc) {
+		LOG_ERROR("metadata_server: %s", error);
+		return rc;
+	}
+	if (place.kind == TEI_PLACE_NONE)
+		return 0;
+	dir = make(config, &place);
+	if (!dir)
+		return -ENOMEM;
+	dir->module = load_table(config->module_path, dir->ops, why);
+	if (!dir->module) {
+		LOG_WARN("directory %s: not used: %s; names host:port work "
+			 "without it",
+			 dir->text, why);
+		tei_directory_put(dir);
+		return 0;
+	}
+	*out = dir;
+	return 0;
+}
+
+/* ---- links ---- */
+
+void tei_dir_link_init(struct tei_dir_link *link,
+		       const struct tei_directory *dir)
+{
+	*link = (struct tei_dir_link){.dir = dir};
+}
+
+void tei_dir_link_close(struct tei_dir_link *link)
+{
+	if (link->client)
+		link->dir->ops->close(link);
+	link->client = NULL;
+}
+
+void tei_dir_link_begin(struct tei_dir_link *link)
+{
+	link->until = tei_now_ms() + link->dir->timeout_ms;
+	link->error[0] = '\0';
+}
+
+uint32_t tei_dir_link_left(const struct tei_dir_link *link, uint32_t parts)
+{
+	uint64_t now = tei_now_ms();
+	uint64_t left = now < link->until ? link->until - now : 0;
+
+	if (!left)
+		return 0;
+	return (uint32_t)(left / parts ? left / parts : 1);
+}
+
+int tei_dir_link_fail(struct tei_dir_link *link, int rc, const char *format,
+		      ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(link->error, sizeof(link->error), format, args);
+	va_end(args);
+	return rc;
+}
