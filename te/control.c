@@ -92,7 +92,11 @@ static void listen_now(void *arg)
 	l->rc = tei_frame_listen(engine->loop, &l->config, &port,
 				 &engine->server);
 	engine->port = port;
-	if (!l->rc) /* before the first visitor asks for it */
+	if (l->rc) /* the name before the first visitor asks for it */
+		return;
+	if (engine->is_bare)
+		memcpy(engine->name, engine->host, strlen(engine->host) + 1);
+	else
 		tei_name_join(engine->host, port, engine->name);
 }
 

@@ -10,8 +10,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "te/advertise.h"
 #include "te/batch.h"
 #include "te/control.h"
+#include "te/directory/directory.h"
+#include "te/directory/publish.h"
 #include "te/link.h"
 #include "te/memory.h"
 #include "te/peer.h"
@@ -21,6 +24,7 @@
 #define DEFAULT_NAME "127.0.0.1"
 #define ARENA_MAX    ((size_t)64 << 20)
 #define CANCEL_MS    1000u /* of the 2 s that destroying may take */
+#define LEAVE_MS     1000u /* from its beginning, for the directory */
 
 static _Atomic unsigned int forks;
 
@@ -120,6 +124,35 @@ fini_guests:
 	return rc;
 }
 
+/* Without a port a name that is no address is the directory's. */
+static int open_directory(struct te_engine *engine, const char *name)
+{
+	struct tei_address number;
+	int rc = tei_directory_open(&engine->config, &engine->directory);
+
+	if (!rc)
+		engine->is_bare = engine->directory && name &&
+				  !strchr(name, ':') &&
+				  tei_resolve_numeric(engine->host, 0, &number);
+	return rc;
+}
+
+/* An engine that cannot is one without a directory. */
+static void publish(struct te_engine *engine)
+{
+	struct tei_entry self;
+	int rc;
+
+	if (!engine->directory)
+		return;
+	tei_advertise(engine, &self);
+	rc = tei_publisher_start(engine->directory, engine->name, &self,
+				 &engine->publisher);
+	if (rc)
+		LOG_WARN("engine %s: not published: %s", engine->name,
+			 te_strerror(rc));
+}
+
 int te_engine_create(const struct te_config *config, const char *name,
 		     struct te_engine **out)
 {
@@ -146,19 +179,25 @@ int te_engine_create(const struct te_config *config, const char *name,
 	rc = tei_config_make(config, &engine->config);
 	if (rc)
 		goto fini;
+	rc = open_directory(engine, name);
+	if (rc)
+		goto fini_config;
 	tei_topology_load(engine);
 	rc = start(engine, config, port);
 	if (rc && tei_is_shortage(rc)) /* else who failed has told */
 		LOG_ERROR("engine %s: %s", engine->host, te_strerror(rc));
 	if (rc)
-		goto fini_config;
+		goto fini_topology;
+	publish(engine);
 	LOG_INFO("engine %s: up, %u rails", engine->name,
 		 engine->worker.n_rails);
 	*out = engine;
 	return 0;
 
-fini_config:
+fini_topology:
 	te_topo_destroy(engine->topo);
+	tei_directory_put(engine->directory);
+fini_config:
 	tei_config_fini(&engine->config);
 fini:
 	fini(engine);
@@ -239,6 +278,8 @@ static void free_all(struct te_engine *engine)
 
 void te_engine_destroy(struct te_engine *engine)
 {
+	uint64_t until;
+
 	if (!engine || !tei_engine_alive(engine))
 		return;
 	if (tei_in_callback()) {
@@ -246,12 +287,16 @@ void te_engine_destroy(struct te_engine *engine)
 			  engine->name);
 		return;
 	}
+	until = tei_now_ns() + LEAVE_MS * TEI_NS_PER_MS;
+	tei_publisher_leave(engine->publisher);
 	cancel_all(engine);
 	tei_loop_do(engine->loop, close_all, engine);
 	tei_loop_stop(engine->loop);
 	tei_worker_stop(&engine->worker);
 	free_all(engine);
 	tei_loop_destroy(engine->loop);
+	tei_publisher_stop(engine->publisher, until);
+	tei_directory_put(engine->directory);
 	te_topo_destroy(engine->topo);
 	tei_config_fini(&engine->config);
 	fini(engine);

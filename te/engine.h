@@ -50,7 +50,10 @@ struct te_engine {
 	uint8_t incarnation[TE_INCARNATION_LEN];
 	struct tei_config config;
 	struct tei_stats stats;
-	struct te_topo *topo; /* NULL: none; made before the rails */
+	struct te_topo *topo;            /* NULL: none; made before the rails */
+	struct tei_directory *directory; /* NULL: none */
+	struct tei_publisher *publisher; /* NULL: nothing is published */
+	bool is_bare; /* its name has no port and is the directory's */
 	struct tei_worker worker;
 	struct tei_regions regions;
 

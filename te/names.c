@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/lookup.h"
+#include "te/directory/directory.h"
 #include "te/engine.h"
 #include "te/peer.h"
 
@@ -45,8 +46,16 @@ static void found(void *arg, const struct tei_address *to, int n)
 
 static void start(struct tei_peer *peer)
 {
-	int rc = tei_lookup_start(peer->engine->loop, peer->name, found, peer,
-				  &peer->c.lookup);
+	struct te_engine *engine = peer->engine;
+	int rc;
+
+	if (peer->port)
+		rc = tei_lookup_start(engine->loop, peer->name, found, peer,
+				      &peer->c.lookup);
+	else
+		rc = tei_directory_look_up(engine->directory, engine->loop,
+					   peer->name, found, peer,
+					   &peer->c.lookup);
 
 	if (rc)
 		tei_peer_found(peer, rc);
@@ -58,7 +67,8 @@ void tei_names_look_up(struct tei_peer *peer)
 {
 	struct tei_names *names = &peer->engine->names;
 
-	if (!tei_resolve_numeric(peer->host, peer->port, peer->c.address))
+	if (peer->port &&
+	    !tei_resolve_numeric(peer->host, peer->port, peer->c.address))
 		tei_peer_found(peer, 1);
 	else if (names->n == TEI_NAMES_AT_ONCE)
 		tei_list_add_tail(&names->waiting, &peer->c.of_names);

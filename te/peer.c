@@ -135,18 +135,33 @@ free_peer:
 	return rc;
 }
 
+/* A name without a port means something only to a directory. */
+static int complete(const struct te_engine *engine, const char *name,
+		    char full[TEI_NAME_LEN_MAX + 1])
+{
+	char host[TEI_HOST_LEN_MAX + 1];
+	uint16_t port;
+
+	if (!name || tei_name_split(name, host, &port))
+		return -EINVAL;
+	if (port)
+		tei_name_join(host, port, full);
+	else if (engine->directory && !strchr(name, ':'))
+		memcpy(full, host, strlen(host) + 1);
+	else
+		return -EINVAL;
+	return 0;
+}
+
 int tei_peer_get(struct te_engine *engine, const char *name,
 		 struct tei_peer **out)
 {
-	char host[TEI_HOST_LEN_MAX + 1], full[TEI_NAME_LEN_MAX + 1];
 	struct tei_peer *made = NULL, *peer;
-	uint16_t port;
-	int rc;
+	char full[TEI_NAME_LEN_MAX + 1];
+	int rc = complete(engine, name, full);
 
-	if (!name || tei_name_split(name, host, &port) || !port)
-		return -EINVAL;
-	tei_name_join(host, port, full);
-
+	if (rc)
+		return rc;
 	tei_mutex_lock(&engine->mu);
 	peer = find(engine, full);
 	tei_mutex_unlock(&engine->mu);

@@ -131,7 +131,7 @@ struct tei_peer {
 	struct te_engine *engine;
 	char name[TEI_NAME_LEN_MAX + 1];
 	char host[TEI_HOST_LEN_MAX + 1];
-	uint16_t port;
+	uint16_t port; /* 0: the name is the directory's */
 	bool self;
 
 	struct tei_told told;        /* guarded by engine->mu */

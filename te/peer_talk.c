@@ -60,6 +60,11 @@ static int check_hello(struct tei_peer *peer, Te__Hello *m)
 		LOG_WARN("peer %s: malformed hello", peer->name);
 		return -EPROTO;
 	}
+	/* Who has taken over the address of a name is not that name. */
+	if (!peer->port && strcmp(m->name, peer->name) != 0) {
+		peer->c.n_address = 0;
+		return -ESTALE;
+	}
 	/* Of a restart only the name itself can tell. */
 	if (peer->c.elsewhere &&
 	    memcmp(m->incarnation.data, peer->told.incarnation,
@@ -129,7 +134,7 @@ static void hello_done(struct tei_frame_call *call, int err,
 		rc = check_owner_proofs(peer, m);
 	}
 	if (rc) {
-		tei_peer_failed(peer, rc, rc != -EAGAIN);
+		tei_peer_failed(peer, rc, rc != -EAGAIN && rc != -ESTALE);
 		return;
 	}
 	tei_peer_move(peer, TEI_PEER_DESCRIBING);

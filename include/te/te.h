@@ -81,14 +81,17 @@ TE_API int te_config_set(struct te_config *config, const char *name,
  * te_engine_create - open the backends, listen and start
  * @config: borrowed for the call; NULL: all defaults
  * @name:   "host", "host:port" or "[v6]:port" that peers will use to reach
- *          this engine; port absent or 0: the kernel chooses. NULL: "127.0.0.1"
+ *          this engine; port absent or 0: the kernel chooses. NULL: "127.0.0.1".
+ *          With a directory (setting metadata_server) and without ":port" any
+ *          other word is a name that peers find there, as "prefill-0"
  *
  * Listens on the wildcard address (setting "bind" narrows it), and without
  * setting "insecure" serves peers on this same host only.
  *
  * Blocks: for name look-up and opening of devices.
  * Returns 0, or *out is untouched, the cause is logged and:
- *   -EINVAL         the name or an environment setting is malformed
+ *   -EINVAL         the name, metadata_server or an environment setting is
+ *                   malformed
  *   -EADDRINUSE     the port is taken
  *   -EADDRNOTAVAIL  "bind" is no address of this host
  *   -EMFILE, -ENOMEM, -EAGAIN (threads)
@@ -120,7 +123,10 @@ TE_API void te_engine_destroy(struct te_engine *engine);
  */
 TE_API int te_engine_drive(struct te_engine *engine, uint32_t timeout_ms);
 
-/* The name with the port bound, "127.0.0.1:40123"; lives as long as @engine. */
+/*
+ * The name with the port bound, "127.0.0.1:40123", or as a directory knows it;
+ * lives as long as @engine.
+ */
 TE_API const char *te_engine_name(const struct te_engine *engine);
 TE_API void te_engine_incarnation(const struct te_engine *engine,
 				  uint8_t out[TE_INCARNATION_LEN]);
@@ -225,7 +231,8 @@ TE_API int te_group_leave(struct te_engine *engine,
 
 /**
  * te_segment_open - what the engine of that name publishes to us
- * @name:       "host:port"; the engine's own name opens its own segment
+ * @name:       "host:port", or a name that the directory knows; the engine's
+ *              own name opens its own segment
  * @timeout_ms: for the first contact; 0: the setting open_timeout
  *
  * Opening the same name twice gives the same segment, counted. When the peer
@@ -233,9 +240,11 @@ TE_API int te_group_leave(struct te_engine *engine,
  * the same name reaches the new one.
  *
  * Blocks: up to @timeout_ms. Returns 0, or *out is untouched and:
- *   -EINVAL        the name is malformed or has no port
+ *   -EINVAL        the name is malformed, or has no port and this engine no
+ *                  directory
  *   -EHOSTUNREACH  no such host
- *   -ETIMEDOUT     not reached in time, retries included
+ *   -ETIMEDOUT     not reached, or not in the directory, in time, retries
+ *                  included
  *   -EACCES        the peer refuses us (its words are logged)
  *   -EAGAIN        it has refused us for want of memory or of room for one more
  *                  connection, for all that time (its words are logged)

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# The same cases against each kind of directory, as processes of the test's own.
+add_executable(directory_owner directory/owner.c)
+add_executable(directory_names directory/test_names.c directory/service.c)
+foreach(program owner names)
+	target_link_libraries(directory_${program} PRIVATE te_test_all)
+	set_target_properties(directory_${program} PROPERTIES
+		RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endforeach()
+target_compile_definitions(directory_names PRIVATE
+	OWNER_DIR="${CMAKE_BINARY_DIR}/tests")
+add_dependencies(directory_names directory_owner te_directory_curl
+	te_directory_redis)
+foreach(kind etcd redis)
+	add_test(NAME integration.directory.${kind}
+		COMMAND directory_names ${kind})
+	set_tests_properties(integration.directory.${kind} PROPERTIES
+		TIMEOUT ${TE_TEST_TIMEOUT} SKIP_RETURN_CODE 77
+		LABELS integration ENVIRONMENT
+		TE_BACKEND_PATH=${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+endforeach()

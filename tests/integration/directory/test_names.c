@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_names.c - engines that find each other through a directory, by kind */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "te/directory/directory.h"
+#include "te/engine.h"
+#include "tests/integration/directory/service.h"
+#include "tests/lib/process.h"
+#include "tests/lib/wait.h"
+#include "tests/unit/te/rig.h"
+
+#define LONG  "600s" /* nothing of it ends in a test */
+#define BRIEF "500ms"
+
+static struct service service;
+static atomic_int warnings, taken;
+
+static void count_line(int level, const char *line, void *arg)
+{
+	(void)arg;
+	if (level <= TEI_LOG_WARN && strstr(line, "directory "))
+		atomic_fetch_add(&warnings, 1);
+	if (strstr(line, "the name of another engine"))
+		atomic_fetch_add(&taken, 1);
+	if (level <= TEI_LOG_INFO)
+		fprintf(stderr, "%s\n", line);
+}
+
+static struct te_engine *engine_named(const char *name, const char *ttl)
+{
+	struct te_config *config;
+	struct te_engine *engine;
+
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(
+		te_config_set(config, "metadata_server", service.url, NULL, 0),
+		0);
+	assert_int_equal(te_config_set(config, "metadata_ttl", ttl, NULL, 0),
+			 0);
+	assert_int_equal(te_engine_create(config, name, &engine), 0);
+	te_config_destroy(config);
+	return engine;
+}
+
+static struct test_process *owner_named(const char *name, const char *ttl,
+					char life[TEI_ENTRY_LIFE_LEN + 1])
+{
+	const char *const args[] = {name,        "metadata_server",
+				    service.url, "metadata_ttl",
+				    ttl,         NULL};
+	struct test_process *p;
+	const char *line;
+	char path[TEST_PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/directory_owner", OWNER_DIR);
+	p = test_process_start(path, args);
+	line = test_process_line(p, "owner ", RIG_WAIT_MS);
+	assert_non_null(line);
+	assert_int_equal(sscanf(line, "owner %32[0-9a-f]", life), 1);
+	return p;
+}
+
+/* What the directory says at this moment; its length or an error. */
+static int look(struct te_engine *engine, const char *name,
+		char value[TEI_ENTRY_MAX])
+{
+	char key[TEI_ENTRY_KEY_MAX];
+	struct tei_dir_link link;
+	int rc;
+
+	assert_int_equal(tei_entry_key(NULL, name, key), 0);
+	tei_dir_link_init(&link, engine->directory);
+	tei_dir_link_begin(&link);
+	rc = engine->directory->ops->get(&link, key, value);
+	tei_dir_link_close(&link);
+	return rc;
+}
+
+struct expected {
+	struct te_engine *engine;
+	const char *name;
+	const char *life; /* NULL: none */
+};
+
+static bool is_there(void *arg)
+{
+	const struct expected *e = arg;
+	char value[TEI_ENTRY_MAX];
+	struct tei_entry entry;
+	int rc = look(e->engine, e->name, value);
+
+	if (!e->life)
+		return rc == -ENOENT;
+	return rc > 0 && !tei_entry_decode(value, (size_t)rc, &entry) &&
+	       !strcmp(entry.life, e->life);
+}
+
+static void expect_entry(struct te_engine *engine, const char *name,
+			 const char *life)
+{
+	struct expected e = {engine, name, life};
+
+	if (!test_wait_until(is_there, &e, RIG_WAIT_MS))
+		fail_msg("%s is not %s", name, life ? life : "away");
+}
+
+static void life_of(const struct te_engine *engine,
+		    char out[TEI_ENTRY_LIFE_LEN + 1])
+{
+	uint8_t incarnation[TE_INCARNATION_LEN];
+
+	te_engine_incarnation(engine, incarnation);
+	tei_entry_life(incarnation, out);
+}
+
+/* Open @name and say whose life it is. */
+static void open_life(struct te_engine *engine, const char *name,
+		      char out[TEI_ENTRY_LIFE_LEN + 1])
+{
+	uint8_t incarnation[TE_INCARNATION_LEN];
+	te_segment_id id;
+
+	assert_int_equal(te_segment_open(engine, name, RIG_WAIT_MS, &id), 0);
+	assert_int_equal(te_segment_incarnation(engine, id, incarnation), 0);
+	tei_entry_life(incarnation, out);
+	te_segment_close(engine, id);
+}
+
+static void expect_life(struct te_engine *engine, const char *name,
+			const char *life)
+{
+	char found[TEI_ENTRY_LIFE_LEN + 1];
+
+	open_life(engine, name, found);
+	assert_string_equal(found, life);
+}
+
+static void two_engines_find_each_other_by_bare_name(void **state)
+{
+	struct te_engine *a = engine_named("prefill-0", LONG);
+	struct te_engine *b = engine_named("decode-0", LONG);
+	uint8_t memory[4096] = {0}, local[4096];
+	char life[TEI_ENTRY_LIFE_LEN + 1];
+	te_segment_id segment;
+
+	(void)state;
+	assert_string_equal(te_engine_name(a), "prefill-0");
+	rig_region(b, memory, sizeof(memory), RIG_ANY);
+	rig_fill(local, sizeof(local));
+	assert_int_equal(te_segment_open(a, "decode-0", RIG_WAIT_MS, &segment),
+			 0);
+	assert_int_equal(
+		rig_move(a, segment, TE_WRITE, memory, local, sizeof(local)),
+		0);
+	assert_memory_equal(memory, local, sizeof(local));
+	life_of(a, life);
+	expect_life(b, "prefill-0", life);
+	expect_life(a, "prefill-0", life); /* itself */
+	te_engine_destroy(a);
+	expect_entry(b, "prefill-0", NULL);
+	te_engine_destroy(b);
+}
+
+static void name_with_a_port_is_published_and_needs_no_directory(void **state)
+{
+	struct te_engine *a = engine_named("127.0.0.1", LONG);
+	struct te_engine *b = rig_engine(NULL);
+	char life[TEI_ENTRY_LIFE_LEN + 1], name[64];
+
+	(void)state;
+	life_of(a, life);
+	snprintf(name, sizeof(name), "%s", te_engine_name(a));
+	assert_non_null(strchr(name, ':'));
+	expect_entry(a, name, life);
+	expect_life(b, name, life);
+	te_engine_destroy(a);
+	te_engine_destroy(b);
+}
+
+static void successor_of_a_killed_owner_has_its_name_at_once(void **state)
+{
+	char first[TEI_ENTRY_LIFE_LEN + 1], second[TEI_ENTRY_LIFE_LEN + 1];
+	struct te_engine *engine = engine_named("reader", LONG);
+	struct test_process *owner = owner_named("kv-7", LONG, first);
+
+	(void)state;
+	expect_life(engine, "kv-7", first);
+	test_process_signal(owner, SIGKILL);
+	test_process_end(owner);
+	owner = owner_named("kv-7", LONG, second);
+	expect_entry(engine, "kv-7", second);
+	expect_life(engine, "kv-7", second);
+	test_process_signal(owner, SIGTERM);
+	assert_int_equal(test_process_wait(owner, RIG_WAIT_MS), 0);
+	expect_entry(engine, "kv-7", NULL);
+	test_process_end(owner);
+	te_engine_destroy(engine);
+}
+
+static void entry_of_a_killed_owner_vanishes(void **state)
+{
+	struct te_engine *engine = engine_named("reader", LONG);
+	char life[TEI_ENTRY_LIFE_LEN + 1];
+	struct test_process *owner = owner_named("kv-8", BRIEF, life);
+
+	(void)state;
+	expect_entry(engine, "kv-8", life);
+	test_process_signal(owner, SIGKILL);
+	test_process_end(owner);
+	expect_entry(engine, "kv-8", NULL);
+	te_engine_destroy(engine);
+}
+
+static bool is_taken(void *arg)
+{
+	(void)arg;
+	return atomic_load(&taken) > 0;
+}
+
+static void living_engine_keeps_its_name(void **state)
+{
+	struct te_engine *first = engine_named("twin", BRIEF), *second;
+	char life[TEI_ENTRY_LIFE_LEN + 1], other[TEI_ENTRY_LIFE_LEN + 1];
+	struct te_engine *reader = engine_named("reader", LONG);
+
+	(void)state;
+	life_of(first, life);
+	expect_entry(reader, "twin", life);
+	atomic_store(&taken, 0);
+	second = engine_named("twin", BRIEF);
+	assert_true(test_wait_until(is_taken, NULL, RIG_WAIT_MS));
+	expect_life(reader, "twin", life);
+	life_of(second, other);
+	te_engine_destroy(first);
+	/* It asks again and again, and says so once. */
+	expect_entry(reader, "twin", other);
+	assert_int_equal(taken, 1);
+	expect_life(reader, "twin", other);
+	te_engine_destroy(second);
+	te_engine_destroy(reader);
+}
+
+static bool are_warned(void *arg)
+{
+	(void)arg;
+	return atomic_load(&warnings) > 0;
+}
+
+static void directory_that_dies_and_forgets_is_told_again(void **state)
+{
+	struct te_engine *a = engine_named("left", BRIEF);
+	struct te_engine *b = engine_named("127.0.0.1", LONG);
+	struct te_engine *c;
+	char life[TEI_ENTRY_LIFE_LEN + 1];
+	uint8_t memory[64] = {0}, local[64] = {1};
+	te_segment_id segment;
+
+	(void)state;
+	rig_region(a, memory, sizeof(memory), RIG_ANY);
+	life_of(a, life);
+	expect_life(b, "left", life);
+	assert_int_equal(te_segment_open(b, "left", RIG_WAIT_MS, &segment), 0);
+	atomic_store(&warnings, 0);
+	service_kill(&service);
+	assert_true(test_wait_until(are_warned, NULL, RIG_WAIT_MS));
+	assert_int_equal(
+		rig_move(b, segment, TE_WRITE, memory, local, sizeof(local)),
+		0);
+	service_restart(&service);
+	expect_entry(b, "left", life);
+	assert_int_equal(warnings, 1);
+	c = engine_named("127.0.0.1", LONG);
+	expect_life(c, "left", life);
+	te_engine_destroy(a);
+	te_engine_destroy(b);
+	te_engine_destroy(c);
+}
+
+static int end_service(void **state)
+{
+	(void)state;
+	service_end(&service);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(two_engines_find_each_other_by_bare_name),
+		cmocka_unit_test(
+			name_with_a_port_is_published_and_needs_no_directory),
+		cmocka_unit_test(
+			successor_of_a_killed_owner_has_its_name_at_once),
+		cmocka_unit_test(entry_of_a_killed_owner_vanishes),
+		cmocka_unit_test(living_engine_keeps_its_name),
+		cmocka_unit_test(directory_that_dies_and_forgets_is_told_again),
+	};
+
+	if (argc != 2)
+		return 2;
+	if (!service_start(&service, argv[1])) {
+		printf("%s is not installed (tools/packages.txt)\n", argv[1]);
+		return 77;
+	}
+	tei_log_set_sink(count_line, NULL);
+	return cmocka_run_group_tests_name(argv[1], tests, NULL, end_service);
+}
