@@ -18,6 +18,7 @@
 #include "base/http.h"
 #include "store/server/metrics.h"
 #include "store/server/state.h"
+#include "store/server/summary.h"
 
 static int health(const struct tei_http_request *request,
 		  struct tei_http_reply *reply, void *arg)

@@ -2,21 +2,22 @@
 /*
  * metrics.c - the master's figures as text
  *
- * Names are those that Mooncake's dashboards ask for, so some are odd. Several
- * mounts may bear one name; their figures are added up, because one series may
+ * Names are those that Mooncake's dashboards ask for, so some are odd; what it
+ * has no name for begins with te_master_. docs/metrics.md is made from what is
+ * printed here. Several mounts may bear one name; their figures are added up, because one series may
  * appear only once.
  */
 #include "store/server/metrics.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <event2/buffer.h>
 
-#include "base/clock.h"
-#include "base/http.h"
 #include "base/mem.h"
+#include "store/proto/store.pb-c.h"
 #include "store/server/state.h"
 
 struct segment_sum {
@@ -24,23 +25,25 @@ struct segment_sum {
 	uint64_t used, size;
 };
 
-static void metric(struct evbuffer *out, const char *type, const char *name,
-		   const char *help, uint64_t value)
+static void head(struct evbuffer *out, const char *name, const char *type,
+		 const char *help)
 {
-	evbuffer_add_printf(out, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n",
-			    name, help, name, type, name, value);
+	evbuffer_add_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help,
+			    name, type);
 }
 
 static void gauge(struct evbuffer *out, const char *name, const char *help,
 		  uint64_t value)
 {
-	metric(out, "gauge", name, help, value);
+	head(out, name, "gauge", help);
+	evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
 static void counter(struct evbuffer *out, const char *name, const char *help,
 		    uint64_t value)
 {
-	metric(out, "counter", name, help, value);
+	head(out, name, "counter", help);
+	evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
 void tei_server_label(const char *value, char *out, size_t room)
@@ -94,73 +97,87 @@ static struct segment_sum *segments(const struct tei_server *s, size_t n_max,
 	return list;
 }
 
+static void segment_series(struct evbuffer *out, const char *name,
+			   const char *help, const struct segment_sum *list,
+			   size_t n, bool used)
+{
+	char label[TEI_SERVER_LABEL_ROOM];
+
+	head(out, name, "gauge", help);
+	for (size_t i = 0; i < n; i++) {
+		tei_server_label(list[i].name, label, sizeof(label));
+		evbuffer_add_printf(out, "%s{segment=\"%s\"} %" PRIu64 "\n",
+				    name, label,
+				    used ? list[i].used : list[i].size);
+	}
+}
+
 static void segment_metrics(const struct tei_server *s, struct evbuffer *out,
 			    size_t n_max)
 {
-	char label[TEI_SERVER_LABEL_ROOM];
 	struct segment_sum *list;
 	size_t n;
 
 	list = segments(s, n_max, &n);
-	evbuffer_add_printf(out, "# TYPE segment_allocated_bytes gauge\n");
-	for (size_t i = 0; i < n; i++) {
-		tei_server_label(list[i].name, label, sizeof(label));
-		evbuffer_add_printf(
-			out,
-			"segment_allocated_bytes{segment=\"%s\"} %" PRIu64 "\n",
-			label, list[i].used);
-	}
-	evbuffer_add_printf(out, "# TYPE segment_total_capacity_bytes gauge\n");
-	for (size_t i = 0; i < n; i++) {
-		tei_server_label(list[i].name, label, sizeof(label));
-		evbuffer_add_printf(
-			out,
-			"segment_total_capacity_bytes{segment=\"%s\"} %" PRIu64
-			"\n",
-			label, list[i].size);
-	}
+	segment_series(out, "segment_allocated_bytes",
+		       "memory of a segment in use", list, n, true);
+	segment_series(out, "segment_total_capacity_bytes",
+		       "memory of a segment", list, n, false);
 	tei_free(list);
 }
 
-static const char *const op_names[TEI_SERVER_OPS] = {
-	[TEI_SERVER_OP_MOUNT] = "mount_segment",
-	[TEI_SERVER_OP_UNMOUNT] = "unmount_segment",
-	[TEI_SERVER_OP_PUT_START] = "put_start",
-	[TEI_SERVER_OP_PUT_END] = "put_end",
-	[TEI_SERVER_OP_PUT_REVOKE] = "put_revoke",
-	[TEI_SERVER_OP_LOOKUP] = "get_replica_list",
-	[TEI_SERVER_OP_EXIST] = "exist_key",
-	[TEI_SERVER_OP_SIZE] = "get_size",
-	[TEI_SERVER_OP_REMOVE] = "remove",
-	[TEI_SERVER_OP_PING] = "ping",
+/* What Mooncake has no name for begins with te_. */
+static const struct op {
+	const char *single, *batch; /* NULL: never in batches */
+} ops[TEI_SERVER_OPS] = {
+	[TEI_SERVER_OP_MOUNT] = {"master_mount_segment", NULL},
+	[TEI_SERVER_OP_UNMOUNT] = {"master_unmount_segment", NULL},
+	[TEI_SERVER_OP_PUT_START] = {"master_put_start",
+				     "master_batch_put_start"},
+	[TEI_SERVER_OP_PUT_END] = {"master_put_end", "master_batch_put_end"},
+	[TEI_SERVER_OP_PUT_REVOKE] = {"master_put_revoke",
+				      "master_batch_put_revoke"},
+	[TEI_SERVER_OP_LOOKUP] = {"master_get_replica_list",
+				  "master_batch_get_replica_list"},
+	[TEI_SERVER_OP_EXIST] = {"master_exist_key", "master_batch_exist_key"},
+	[TEI_SERVER_OP_SIZE] = {"te_master_get_size",
+				"te_master_batch_get_size"},
+	[TEI_SERVER_OP_REMOVE] = {"master_remove", "te_master_batch_remove"},
+	[TEI_SERVER_OP_PING] = {"master_ping", NULL},
 };
 
-static void op_counter(struct evbuffer *out, const char *kind, const char *op,
-		       const char *what, uint64_t value)
+static void op_counter(struct evbuffer *out, const char *op, const char *what,
+		       const char *help, uint64_t value)
 {
-	evbuffer_add_printf(out, "# TYPE master_%s%s_%s_total counter\n", kind,
-			    op, what);
-	evbuffer_add_printf(out, "master_%s%s_%s_total %" PRIu64 "\n", kind, op,
-			    what, value);
+	char name[96];
+
+	snprintf(name, sizeof(name), "%s_%s_total", op, what);
+	counter(out, name, help, value);
 }
 
 static void op_metrics(const struct tei_server *s, struct evbuffer *out)
 {
 	for (int i = 0; i < TEI_SERVER_OPS; i++) {
 		const struct tei_server_op_count *c = &s->counters.op[i];
-		const char *op = op_names[i];
+		const struct op *op = &ops[i];
 
-		op_counter(out, "", op, "requests", c->requests);
-		op_counter(out, "", op, "failures", c->failures);
-		if (i == TEI_SERVER_OP_MOUNT || i == TEI_SERVER_OP_UNMOUNT ||
-		    i == TEI_SERVER_OP_PING)
-			continue; /* never in batches */
-		op_counter(out, "batch_", op, "requests", c->batches);
-		op_counter(out, "batch_", op, "failures", c->batch_failures);
-		op_counter(out, "batch_", op, "partial_successes",
-			   c->batch_partial);
-		op_counter(out, "batch_", op, "items", c->items);
-		op_counter(out, "batch_", op, "failed_items", c->items_failed);
+		op_counter(out, op->single, "requests",
+			   "calls, with one key where they have keys",
+			   c->requests);
+		op_counter(out, op->single, "failures", "of these, failed",
+			   c->failures);
+		if (!op->batch)
+			continue;
+		op_counter(out, op->batch, "requests",
+			   "calls with several keys", c->batches);
+		op_counter(out, op->batch, "failures",
+			   "of these, failed for every key", c->batch_failures);
+		op_counter(out, op->batch, "partial_successes",
+			   "of these, failed for some keys", c->batch_partial);
+		op_counter(out, op->batch, "items", "keys of these calls",
+			   c->items);
+		op_counter(out, op->batch, "failed_items",
+			   "of these keys, failed", c->items_failed);
 	}
 }
 
@@ -169,7 +186,8 @@ static void refused(struct evbuffer *out, const char *port, const char *why,
 {
 	evbuffer_add_printf(
 		out,
-		"master_refused_total{port=\"%s\",reason=\"%s\"} %" PRIu64 "\n",
+		"te_master_refused_total{port=\"%s\",reason=\"%s\"} %" PRIu64
+		"\n",
 		port, why, value);
 }
 
@@ -193,9 +211,9 @@ static void refusal_metrics(const struct tei_server *s, struct evbuffer *out)
 	};
 	const struct tei_server_counters *c = &s->counters;
 
-	evbuffer_add_printf(out, "# HELP master_refused_total connections and "
-				 "requests that were not served\n"
-				 "# TYPE master_refused_total counter\n");
+	head(out, "te_master_refused_total", "counter",
+	     "connections and requests that were not served, by port and "
+	     "reason");
 	for (int i = 0; i < TEI_FRAME_FAULTS; i++)
 		refused(out, "rpc", rpc[i], c->refused[i]);
 	refused(out, "rpc", "version", c->refused_version);
@@ -215,18 +233,19 @@ static void state_metrics(const struct tei_server *s,
 	      f->capacity_bytes);
 	gauge(out, "master_key_count", "objects, being put or readable",
 	      f->objects);
-	gauge(out, "master_building_count", "objects being put", f->building);
-	gauge(out, "master_fencing_count", "extents awaiting a fence",
+	gauge(out, "te_master_building_count", "objects being put",
+	      f->building);
+	gauge(out, "te_master_fencing_count", "extents awaiting a fence",
 	      f->fencing);
-	gauge(out, "master_segment_count", "mounted segments", f->segments);
+	gauge(out, "te_master_segment_count", "mounted segments", f->segments);
 	gauge(out, "master_active_clients", "sessions that are not suspect",
 	      f->sessions - f->suspects);
-	gauge(out, "master_suspect_clients", "sessions not heard of lately",
+	gauge(out, "te_master_suspect_clients", "sessions not heard of lately",
 	      f->suspects);
-	gauge(out, "master_connections", "open connections", s->n_links);
-	gauge(out, "master_metadata_bytes", "memory of the object tables",
+	gauge(out, "te_master_connections", "open connections", s->n_links);
+	gauge(out, "te_master_metadata_bytes", "memory of the object tables",
 	      f->metadata_bytes);
-	gauge(out, "master_key_bytes", "of it: the keys", f->key_bytes);
+	gauge(out, "te_master_key_bytes", "of it: the keys", f->key_bytes);
 }
 
 static void event_metrics(const struct tei_server *s,
@@ -239,16 +258,21 @@ static void event_metrics(const struct tei_server *s,
 		f->evicted_objects_total);
 	counter(out, "master_evicted_size_bytes", "bytes evicted",
 		f->evicted_bytes_total);
-	counter(out, "master_dropped_key_count", "objects lost with owners",
+	counter(out, "master_evicted_key_count_mem", "the same, from memory",
+		f->evicted_objects_total);
+	counter(out, "master_evicted_size_bytes_mem", "the same, from memory",
+		f->evicted_bytes_total);
+	counter(out, "te_master_dropped_key_count", "objects lost with owners",
 		f->dropped_objects_total);
 	counter(out, "master_put_start_alloc_failures_total",
 		"puts that found the pool full", f->alloc_failures_total);
 	counter(out, "master_put_start_discard_cnt", "puts that were given up",
 		f->discarded_puts_total);
-	counter(out, "master_late_put_end_total",
+	counter(out, "te_master_late_put_end_total",
 		"ends of puts that had been given up", f->late_ends_total);
-	counter(out, "master_fences_total", "writers fenced", f->fences_total);
-	counter(out, "master_fences_failed_total",
+	counter(out, "te_master_fences_total", "writers fenced",
+		f->fences_total);
+	counter(out, "te_master_fences_failed_total",
 		"fences that owners did not confirm", f->fences_failed_total);
 	counter(out, "total_get_nums_", "keys looked up", c->lookup_keys);
 	counter(out, "valid_get_nums_", "keys looked up and there",
@@ -257,8 +281,92 @@ static void event_metrics(const struct tei_server *s,
 		c->lookup_hits);
 	counter(out, "mem_cache_hit_bytes_total", "bytes of these",
 		c->lookup_hit_bytes);
-	counter(out, "master_steps_failed_total",
+	counter(out, "te_master_steps_failed_total",
 		"requests refused for want of memory", c->steps_failed);
+}
+
+static const char *const phases[TEI_SERVER_PHASES] = {
+	[TEI_SERVER_QUEUE] = "queue",
+	[TEI_SERVER_DECODE] = "decode",
+	[TEI_SERVER_STEP] = "step",
+	[TEI_SERVER_ENCODE] = "encode",
+};
+
+static const char *const types[TEI_FRAME_TYPES] = {
+	[STORE__STORE_TYPE__STORE_HELLO] = "hello",
+	[STORE__STORE_TYPE__STORE_HEARTBEAT] = "ping",
+	[STORE__STORE_TYPE__STORE_MOUNT] = "mount_segment",
+	[STORE__STORE_TYPE__STORE_UNMOUNT] = "unmount_segment",
+	[STORE__STORE_TYPE__STORE_PUT_START] = "put_start",
+	[STORE__STORE_TYPE__STORE_PUT_END] = "put_end",
+	[STORE__STORE_TYPE__STORE_LOOKUP] = "get_replica_list",
+	[STORE__STORE_TYPE__STORE_RELEASE] = "release",
+	[STORE__STORE_TYPE__STORE_EXIST] = "exist_key",
+	[STORE__STORE_TYPE__STORE_SIZE] = "get_size",
+	[STORE__STORE_TYPE__STORE_REMOVE] = "remove",
+	[STORE__STORE_TYPE__STORE_POOL] = "pool",
+	[STORE__STORE_TYPE__STORE_FENCED] = "fenced",
+	[STORE__STORE_TYPE__STORE_REMOVE_ALL] = "remove_all",
+	[STORE__STORE_TYPE__STORE_REPLICA_CLEAR] = "replica_clear",
+};
+
+/* @labels: "a=\"b\"" or "". */
+static void histogram(struct evbuffer *out, const char *name,
+		      const char *labels, const struct tei_histogram *h)
+{
+	const char *comma = *labels ? "," : "";
+	char braced[80] = "";
+	uint64_t sum = 0;
+
+	if (*labels)
+		snprintf(braced, sizeof(braced), "{%s}", labels);
+	for (unsigned int i = 0; i < TEI_HISTOGRAM_BUCKETS - 1; i++) {
+		sum += h->n[i];
+		evbuffer_add_printf(
+			out, "%s_bucket{%s%sle=\"%.9f\"} %" PRIu64 "\n", name,
+			labels, comma,
+			(double)(1ull << (TEI_HISTOGRAM_FIRST_BITS + i)) / 1e9,
+			sum);
+	}
+	sum += h->n[TEI_HISTOGRAM_BUCKETS - 1];
+	evbuffer_add_printf(out,
+			    "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n"
+			    "%s_sum%s %.9f\n%s_count%s %" PRIu64 "\n",
+			    name, labels, comma, sum, name, braced,
+			    (double)h->sum_ns / 1e9, name, braced, sum);
+}
+
+static bool is_empty(const struct tei_histogram *h)
+{
+	for (unsigned int i = 0; i < TEI_HISTOGRAM_BUCKETS; i++)
+		if (h->n[i])
+			return false;
+	return true;
+}
+
+static void timing_metrics(const struct tei_server_timing *t,
+			   struct evbuffer *out)
+{
+	char labels[64];
+
+	head(out, "te_master_phase_seconds", "histogram",
+	     "time of a request in queue, decode, step and encode, of a "
+	     "random share of all");
+	for (int i = 0; i < TEI_FRAME_TYPES; i++) {
+		for (int j = 0; types[i] && j < TEI_SERVER_PHASES; j++) {
+			if (is_empty(&t->phases[i][j]))
+				continue;
+			snprintf(labels, sizeof(labels),
+				 "type=\"%s\",phase=\"%s\"", types[i],
+				 phases[j]);
+			histogram(out, "te_master_phase_seconds", labels,
+				  &t->phases[i][j]);
+		}
+	}
+	head(out, "te_master_turn_seconds", "histogram",
+	     "what one wake-up of the loop brought, from its first request to "
+	     "its end, of a random share of all");
+	histogram(out, "te_master_turn_seconds", "", &t->turns);
 }
 
 void tei_server_metrics(const struct tei_server *s, struct evbuffer *out)
@@ -271,42 +379,5 @@ void tei_server_metrics(const struct tei_server *s, struct evbuffer *out)
 	op_metrics(s, out);
 	event_metrics(s, &figures, out);
 	refusal_metrics(s, out);
-}
-
-static double percent(uint64_t part, uint64_t whole)
-{
-	return whole ? 100.0 * (double)part / (double)whole : 0.0;
-}
-
-void tei_server_summary(const struct tei_server *s, struct evbuffer *out)
-{
-	const struct tei_server_counters *c = &s->counters;
-	struct tei_core_figures f;
-
-	tei_core_figures(s->core, &f);
-	evbuffer_add_printf(
-		out,
-		"Mem Storage: %" PRIu64 " / %" PRIu64 " bytes (%.1f%%) | "
-		"Keys: %" PRIu64 " | Clients: %" PRIu64 " | "
-		"Requests: PutStart=%" PRIu64 " PutEnd=%" PRIu64 " Get=%" PRIu64
-		" Exist=%" PRIu64 " Remove=%" PRIu64 " | ",
-		f.used_bytes, f.capacity_bytes,
-		percent(f.used_bytes, f.capacity_bytes), f.objects,
-		f.sessions - f.suspects,
-		c->op[TEI_SERVER_OP_PUT_START].requests +
-			c->op[TEI_SERVER_OP_PUT_START].items,
-		c->op[TEI_SERVER_OP_PUT_END].requests +
-			c->op[TEI_SERVER_OP_PUT_END].items,
-		c->lookup_keys,
-		c->op[TEI_SERVER_OP_EXIST].requests +
-			c->op[TEI_SERVER_OP_EXIST].items,
-		c->op[TEI_SERVER_OP_REMOVE].requests +
-			c->op[TEI_SERVER_OP_REMOVE].items);
-	evbuffer_add_printf(out,
-			    "Hits: %.1f%% | Eviction: AllocFail=%" PRIu64
-			    ", keys=%" PRIu64 ", size=%" PRIu64
-			    " | Discard: %" PRIu64 "\n",
-			    percent(c->lookup_hits, c->lookup_keys),
-			    f.alloc_failures_total, f.evicted_objects_total,
-			    f.evicted_bytes_total, f.discarded_puts_total);
+	timing_metrics(&s->timing, out);
 }

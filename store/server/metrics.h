@@ -14,8 +14,6 @@ struct tei_server;
 
 /* Prometheus text format. */
 void tei_server_metrics(const struct tei_server *s, struct evbuffer *out);
-/* One line for people. */
-void tei_server_summary(const struct tei_server *s, struct evbuffer *out);
 /*
  * @value as it may stand between the quotes of a label: backslash, quote and
  * newline escaped, cut at @room.

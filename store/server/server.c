@@ -13,16 +13,12 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/http.h"
-#include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
-#include "base/net.h"
-#include "store/proto/store.pb-c.h"
-#include "store/server/admin.h"
 #include "store/server/random.h"
 #include "store/server/rpc.h"
 #include "store/server/state.h"
+#include "store/server/summary.h"
 
 #define CODE_INTERNAL    (-1)
 #define OUT_ARENA_MAX    (32u << 20)
@@ -59,6 +55,7 @@ int tei_server_step(struct tei_server *s, struct tei_event *ev,
 	s->call = (struct tei_server_call){link, frame, ev};
 	ev->cookie = ++s->cookie;
 	rc = tei_core_step(s->core, ev, tei_now_ms(), &actions);
+	tei_server_timing_end(&s->timing, TEI_SERVER_STEP);
 	for (size_t i = 0; rc == 0 && i < actions.n; i++)
 		carry_out(s, &actions.at[i]);
 	if (rc < 0) {
@@ -66,6 +63,7 @@ int tei_server_step(struct tei_server *s, struct tei_event *ev,
 		if (link)
 			tei_server_reply_code(s, CODE_INTERNAL);
 	}
+	tei_server_timing_end(&s->timing, TEI_SERVER_ENCODE);
 	tei_arena_reset(&s->out);
 	s->call = (struct tei_server_call){0};
 	s->stepping = false;
@@ -87,37 +85,6 @@ static void on_tick(void *arg)
 		tei_server_step(s, &ev, NULL, NULL);
 	} while (tei_core_busy(s->core) && tei_now_ms() < end);
 }
-
-static void on_port_fault(enum tei_frame_fault fault, void *arg)
-{
-	struct tei_server *s = arg;
-
-	s->counters.refused[fault]++;
-}
-
-/* Connections get here only when there was no memory for their link. */
-static void on_orphan_frame(struct tei_frame_conn *conn,
-			    const struct tei_frame *f, void *arg)
-{
-	(void)f;
-	(void)arg;
-	tei_frame_refuse_for_now(conn, "out of memory");
-}
-
-static void on_orphan_down(struct tei_frame_conn *conn, int err,
-			   const char *text, void *arg)
-{
-	(void)err;
-	(void)text;
-	(void)arg;
-	tei_frame_close(conn);
-}
-
-static const struct tei_frame_ops port_ops = {
-	.frame = on_orphan_frame,
-	.down = on_orphan_down,
-	.fault = on_port_fault,
-};
 
 static int draw_secrets(struct tei_server *s)
 {
@@ -149,66 +116,6 @@ static int create_core(struct tei_server *s)
 	return rc ? rc : tei_core_create(&config, &s->core);
 }
 
-/* "port 50051: Address already in use", or the address when that is bad. */
-static void say_listen(char error[TEI_CONF_ERROR_LEN], int rc,
-		       const char *port_name, uint64_t port,
-		       const char *host_name, const char *host)
-{
-	bool port_is_it = rc == -EADDRINUSE || rc == -EACCES || !host;
-
-	if (port_is_it)
-		snprintf(error, TEI_CONF_ERROR_LEN, "%s %llu: %s", port_name,
-			 (unsigned long long)port, strerror(-rc));
-	else
-		snprintf(error, TEI_CONF_ERROR_LEN, "%s %.80s: %s", host_name,
-			 host, strerror(-rc));
-}
-
-static int open_rpc(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
-{
-	const struct tei_server_settings *set = &s->settings;
-	struct tei_frame_server_config config = {
-		.protocol = &tei_store_protocol,
-		.host = tei_server_host(set->rpc_address),
-		.port = tei_server_wanted_port(set),
-		.insecure = set->insecure,
-		.n_max = TEI_SERVER_LINKS_MAX,
-		.hello_ms = TEI_SERVER_HELLO_MS,
-		.hello_max =
-			tei_store_protocol.cap[STORE__STORE_TYPE__STORE_HELLO],
-		.ops = &port_ops,
-		.arg = s,
-		.accepted = tei_server_accepted,
-	};
-	int rc = tei_frame_listen(s->loop, &config, &s->rpc_port, &s->port);
-
-	if (rc)
-		say_listen(error, rc, set->rpc_port ? "rpc_port" : "port",
-			   config.port, "rpc_address", config.host);
-	return rc;
-}
-
-static int open_http(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
-{
-	const struct tei_server_settings *set = &s->settings;
-	struct tei_http_config config = {
-		.what = "HTTP metrics port",
-		.host = tei_server_host(set->metrics_host),
-		.port = (uint16_t)set->metrics_port,
-		.insecure = set->insecure,
-		.routes = tei_server_routes,
-		.n_routes = tei_server_n_routes,
-		.arg = s,
-		.refused = s->counters.refused_http,
-	};
-	int rc = tei_http_start(s->loop, &config, &s->http_port, &s->http);
-
-	if (rc)
-		say_listen(error, rc, "metrics_port", set->metrics_port,
-			   "metrics_host", config.host);
-	return rc;
-}
-
 static void init(struct tei_server *s, struct tei_loop *loop,
 		 const struct tei_server_settings *settings)
 {
@@ -223,6 +130,23 @@ static void init(struct tei_server *s, struct tei_loop *loop,
 	tei_list_init(&s->links);
 	tei_arena_init(&s->in, TEI_SERVER_RPC_ARENA_MAX);
 	tei_arena_init(&s->out, OUT_ARENA_MAX);
+}
+
+static int start_timers(struct tei_server *s)
+{
+	int rc = tei_server_timing_init(&s->timing, tei_loop_base(s->loop));
+
+	if (rc)
+		return rc;
+	s->timer = tei_timer_start(s->loop, TICK_MS, true, on_tick, s);
+	return s->timer ? tei_server_summary_start(s) : -ENOMEM;
+}
+
+static void stop_timers(struct tei_server *s)
+{
+	tei_timer_stop(s->reporter);
+	tei_timer_stop(s->timer);
+	tei_server_timing_fini(&s->timing);
 }
 
 int tei_server_create(struct tei_loop *loop,
@@ -246,20 +170,20 @@ int tei_server_create(struct tei_loop *loop,
 		rc = create_core(s);
 	if (rc)
 		goto free_by_client;
-	rc = open_rpc(s, error);
+	rc = tei_server_open_rpc(s, error);
 	if (rc)
 		goto destroy_core;
-	rc = open_http(s, error);
+	rc = tei_server_open_http(s, error);
 	if (rc)
 		goto close_port;
-	rc = -ENOMEM;
-	s->timer = tei_timer_start(loop, TICK_MS, true, on_tick, s);
-	if (!s->timer)
-		goto stop_http;
+	rc = start_timers(s);
+	if (rc)
+		goto stop_timers;
 	*out = s;
 	return 0;
 
-stop_http:
+stop_timers:
+	stop_timers(s);
 	tei_http_stop(s->http);
 close_port:
 	tei_frame_server_close(s->port);
@@ -283,7 +207,7 @@ void tei_server_destroy(struct tei_server *s)
 {
 	if (!s)
 		return;
-	tei_timer_stop(s->timer);
+	stop_timers(s);
 	tei_http_stop(s->http);
 	tei_frame_server_close(s->port);
 	tei_server_sessions_free(s);

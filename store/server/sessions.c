@@ -78,6 +78,7 @@ static void on_event(struct tei_server_link *link, const struct tei_frame *f)
 		return;
 	}
 	ev.session = link->session->id;
+	tei_server_timing_end(&s->timing, TEI_SERVER_DECODE);
 	tei_server_step(s, &ev, link, f);
 }
 
@@ -131,7 +132,9 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 		tei_server_link_drop(link);
 		return;
 	}
+	tei_server_timing_begin(&s->timing, f->type);
 	dispatch(link, f);
+	tei_server_timing_over(&s->timing);
 	tei_arena_reset(&s->in);
 }
 

@@ -19,6 +19,7 @@
 #include "store/core/core.h"
 #include "store/proto/protocol.h"
 #include "store/server/settings.h"
+#include "store/server/timing.h"
 
 /* What a client may leave unread of our answers before it is dropped. */
 #define TEI_SERVER_BACKLOG_MAX  (32u << 20)
@@ -82,6 +83,12 @@ struct tei_server_counters {
 	uint64_t steps_failed; /* the core had no memory */
 };
 
+/* Of the counters, to tell rates by. */
+struct tei_server_sample {
+	uint64_t ms;
+	struct tei_server_op_count op[TEI_SERVER_OPS];
+};
+
 /* The request that the core is working on. */
 struct tei_server_call {
 	struct tei_server_link *link; /* NULL once the connection is gone */
@@ -115,6 +122,9 @@ struct tei_server {
 	struct tei_server_call call;
 	uint64_t cookie; /* of the call */
 	struct tei_server_counters counters;
+	struct tei_server_sample samples[2]; /* the last one, the one before */
+	struct tei_timer *reporter;
+	struct tei_server_timing timing;
 };
 
 /* server.c */
@@ -126,6 +136,10 @@ struct tei_server {
 int tei_server_step(struct tei_server *s, struct tei_event *ev,
 		    struct tei_server_link *link,
 		    const struct tei_frame *frame);
+
+/* listen.c; on error @error is one line that names the setting */
+int tei_server_open_rpc(struct tei_server *s, char error[TEI_CONF_ERROR_LEN]);
+int tei_server_open_http(struct tei_server *s, char error[TEI_CONF_ERROR_LEN]);
 
 /* sessions.c */
 extern const struct tei_frame_ops tei_server_link_ops;

@@ -334,12 +334,12 @@ static void a_writer_that_vanishes_is_fenced_at_the_owner(void **state)
 	assert_memory_equal(incarnation, expected, sizeof(expected));
 	m.fence = fence;
 	caller_send(heart, STORE__STORE_TYPE__STORE_FENCED, 0, 0, &m);
-	while (master_metric(&master, "master_fencing_count") > 0) {
+	while (master_metric(&master, "te_master_fencing_count") > 0) {
 		caller_heartbeat(heart, 0, &remount);
 		assert_true(tei_now_ms() < end);
 	}
-	assert_int_equal(master_metric(&master, "master_fences_failed_total"),
-			 0);
+	assert_int_equal(
+		master_metric(&master, "te_master_fences_failed_total"), 0);
 	assert_int_equal(
 		caller_put_start(owner, "half", 100, &generation, &epoch), 0);
 	caller_close(owner);
@@ -414,6 +414,33 @@ static void admin_pages_answer(void **state)
 	assert_int_equal(status, 404);
 }
 
+/* About one request in 32 is, and none later than 48 after the one before. */
+static void where_requests_spend_their_time_is_told(void **state)
+{
+	static const char *const phases[] = {"queue", "decode", "step",
+					     "encode"};
+	struct caller *c = caller_join(&master, 14, false);
+	uint64_t size, first = 0, n;
+	char name[100];
+
+	(void)state;
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(caller_lookup(c, "nowhere", &size), -704);
+	for (size_t i = 0; i < TEST_COUNT(phases); i++) {
+		snprintf(name, sizeof(name),
+			 "te_master_phase_seconds_count{type=\"get_replica_list"
+			 "\",phase=\"%s\"}",
+			 phases[i]);
+		n = master_metric(&master, name);
+		assert_true(n >= 2);
+		first = first ? first : n;
+		assert_int_equal(n, first);
+	}
+	assert_true(master_metric(&master, "te_master_turn_seconds_count") >=
+		    2);
+	caller_close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -431,6 +458,7 @@ int main(void)
 		cmocka_unit_test(who_says_nothing_is_not_waited_for),
 		cmocka_unit_test(a_writer_that_vanishes_is_fenced_at_the_owner),
 		cmocka_unit_test(figures_follow_what_happens),
+		cmocka_unit_test(where_requests_spend_their_time_is_told),
 		cmocka_unit_test(admin_pages_answer),
 	};
 

@@ -65,7 +65,7 @@ static void check_alive(void)
 	uint64_t end = tei_now_ms() + SOON_MS;
 
 	assert_int_equal(caller_mount(c, 1, 1 << 20), 0);
-	while (master_metric(&master, "master_connections") > 1)
+	while (master_metric(&master, "te_master_connections") > 1)
 		assert_true(tei_now_ms() < end);
 	caller_close(c);
 }
@@ -74,7 +74,7 @@ static uint64_t refused(const char *port)
 {
 	char prefix[80];
 
-	snprintf(prefix, sizeof(prefix), "master_refused_total{port=\"%s\"",
+	snprintf(prefix, sizeof(prefix), "te_master_refused_total{port=\"%s\"",
 		 port);
 	return master_metric_sum(&master, prefix);
 }

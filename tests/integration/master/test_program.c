@@ -104,6 +104,7 @@ static void bad_settings_are_named_in_one_line(void **state)
 	REFUSES("eviction_ratio", "--eviction_ratio=1.5");
 	REFUSES("client_ttl", "--client_ttl=0");
 	REFUSES("client_ttl", "--client-ttl=99999999999999999999");
+	REFUSES("rpc_interface", "--port=0", "--rpc_interface=nowhere9");
 	REFUSES("rpc_address", "--port=0", "--rpc_address=192.0.2.1");
 	REFUSES("metrics_host", "--port=0", "--metrics_port=0",
 		"--metrics_host=192.0.2.1");
@@ -174,15 +175,14 @@ static void flags_of_mooncake_without_meaning_are_named_once(void **state)
 	const char *said;
 
 	(void)state;
-	master_start(&m, (const char *const[]){
-				 "--max_threads", "64", "-enable_ha=true",
-				 "--allocation_strategy=random",
-				 "--noenable_metric_reporting",
-				 "--cluster-id=x", "--enable_gc=false",
-				 "--rpc_enable_tcp_no_delay=true",
-				 "--root_fs_dir=/tmp", "--enable_offload",
-				 "--memory_allocator=offset",
-				 "--rpc_thread_num=4", NULL});
+	master_start(&m,
+		     (const char *const[]){
+			     "--max_threads", "64", "-enable_ha=true",
+			     "--allocation_strategy=random",
+			     "--norpc_enable_tcp_no_delay", "--cluster-id=x",
+			     "--enable_gc=false", "--root_fs_dir=/tmp",
+			     "--enable_offload", "--memory_allocator=offset",
+			     "--rpc_thread_num=4", NULL});
 	test_process_signal(m.process, SIGTERM);
 	assert_int_equal(test_process_wait(m.process, SOON_MS), 0);
 	said = strstr(test_process_output(m.process), "without effect");

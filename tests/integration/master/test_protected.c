@@ -147,12 +147,13 @@ static void strangers_are_told_why_and_counted(void **state)
 	assert_non_null(strstr(said, " 403 "));
 	assert_non_null(strstr(said, "--insecure or MOONCAKE_INSECURE=1"));
 	assert_int_equal(
-		master_metric(&m, "master_refused_total{port=\"rpc\",reason="
+		master_metric(&m, "te_master_refused_total{port=\"rpc\",reason="
 				  "\"protected mode\"}"),
 		1);
 	assert_int_equal(
-		master_metric(&m, "master_refused_total{port=\"http\",reason="
-				  "\"protected mode\"}"),
+		master_metric(&m,
+			      "te_master_refused_total{port=\"http\",reason="
+			      "\"protected mode\"}"),
 		1);
 	master_stop(&m);
 }

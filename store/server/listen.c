@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * listen.c - the master's two ports
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/net.h"
+#include "store/proto/store.pb-c.h"
+#include "store/server/admin.h"
+#include "store/server/state.h"
+
+static void on_port_fault(enum tei_frame_fault fault, void *arg)
+{
+	struct tei_server *s = arg;
+
+	s->counters.refused[fault]++;
+}
+
+/* Connections get here only when there was no memory for their link. */
+static void on_orphan_frame(struct tei_frame_conn *conn,
+			    const struct tei_frame *f, void *arg)
+{
+	(void)f;
+	(void)arg;
+	tei_frame_refuse_for_now(conn, "out of memory");
+}
+
+static void on_orphan_down(struct tei_frame_conn *conn, int err,
+			   const char *text, void *arg)
+{
+	(void)err;
+	(void)text;
+	(void)arg;
+	tei_frame_close(conn);
+}
+
+static const struct tei_frame_ops port_ops = {
+	.frame = on_orphan_frame,
+	.down = on_orphan_down,
+	.fault = on_port_fault,
+};
+
+/* The IPv4 address of @name as text. -ENODEV: it has none, or is not there. */
+static int interface_address(const char *name, char out[INET_ADDRSTRLEN],
+			     char error[TEI_CONF_ERROR_LEN])
+{
+	struct ifaddrs *all, *i;
+	int rc = -ENODEV;
+
+	if (getifaddrs(&all))
+		return -errno;
+	for (i = all; i && rc; i = i->ifa_next) {
+		const struct sockaddr_in *in = (const void *)i->ifa_addr;
+
+		if (!in || in->sin_family != AF_INET ||
+		    strcmp(i->ifa_name, name))
+			continue;
+		inet_ntop(AF_INET, &in->sin_addr, out, INET_ADDRSTRLEN);
+		rc = 0;
+	}
+	freeifaddrs(all);
+	if (rc)
+		snprintf(error, TEI_CONF_ERROR_LEN,
+			 "rpc_interface %.80s: has no IPv4 address", name);
+	return rc;
+}
+
+/* "port 50051: Address already in use", or the address when that is bad. */
+static void say_listen(char error[TEI_CONF_ERROR_LEN], int rc,
+		       const char *port_name, uint64_t port,
+		       const char *host_name, const char *host)
+{
+	bool port_is_it = rc == -EADDRINUSE || rc == -EACCES || !host;
+
+	if (port_is_it)
+		snprintf(error, TEI_CONF_ERROR_LEN, "%s %llu: %s", port_name,
+			 (unsigned long long)port, strerror(-rc));
+	else
+		snprintf(error, TEI_CONF_ERROR_LEN, "%s %.80s: %s", host_name,
+			 host, strerror(-rc));
+}
+
+int tei_server_open_rpc(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
+{
+	const struct tei_server_settings *set = &s->settings;
+	char address[INET_ADDRSTRLEN];
+	struct tei_frame_server_config config = {
+		.protocol = &tei_store_protocol,
+		.host = tei_server_host(set->rpc_address),
+		.port = tei_server_wanted_port(set),
+		.insecure = set->insecure,
+		.n_max = TEI_SERVER_LINKS_MAX,
+		.hello_ms = TEI_SERVER_HELLO_MS,
+		.hello_max =
+			tei_store_protocol.cap[STORE__STORE_TYPE__STORE_HELLO],
+		.ops = &port_ops,
+		.arg = s,
+		.accepted = tei_server_accepted,
+	};
+	int rc = 0;
+
+	if (*set->rpc_interface) {
+		rc = interface_address(set->rpc_interface, address, error);
+		config.host = address;
+	}
+	if (rc)
+		return rc;
+	rc = tei_frame_listen(s->loop, &config, &s->rpc_port, &s->port);
+	if (rc)
+		say_listen(error, rc, set->rpc_port ? "rpc_port" : "port",
+			   config.port, "rpc_address", config.host);
+	return rc;
+}
+
+int tei_server_open_http(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
+{
+	const struct tei_server_settings *set = &s->settings;
+	struct tei_http_config config = {
+		.what = "HTTP metrics port",
+		.host = tei_server_host(set->metrics_host),
+		.port = (uint16_t)set->metrics_port,
+		.insecure = set->insecure,
+		.routes = tei_server_routes,
+		.n_routes = tei_server_n_routes,
+		.arg = s,
+		.refused = s->counters.refused_http,
+	};
+	int rc = tei_http_start(s->loop, &config, &s->http_port, &s->http);
+
+	if (rc)
+		say_listen(error, rc, "metrics_port", set->metrics_port,
+			   "metrics_host", config.host);
+	return rc;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * summary.h - the master's figures in one line
+ */
+#ifndef STORE_SERVER_SUMMARY_H
+#define STORE_SERVER_SUMMARY_H
+
+struct evbuffer;
+struct tei_server;
+
+/* With the line's end. */
+void tei_server_summary(const struct tei_server *s, struct evbuffer *out);
+/* Log it every 10 s (enable_metric_reporting), from now on. -ENOMEM. */
+int tei_server_summary_start(struct tei_server *s);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * timing.c - where requests spend their time in the master
+ *
+ *   untimed --lot--> drawn --end of this turn--> (drawn) --request--> timed
+ *      ^                                                                |
+ *      +------------------------ end of that turn ----------------------+
+ *
+ * The end of a turn is seen by an event that is made active in it: libevent
+ * calls it after all that were active before.
+ */
+#include "store/server/timing.h"
+
+#include <errno.h>
+
+#include <event2/event.h>
+
+#include "base/clock.h"
+
+#define DRAW_MIN  16u /* requests to the next lot: 16 .. 47 */
+#define DRAW_MASK 31u
+
+static void wait_for_draw(struct tei_server_timing *t)
+{
+	/* By chance, so that no rhythm of clients hides from it. */
+	t->random = t->random * 6364136223846793005u + 1442695040888963407u;
+	t->until_draw = DRAW_MIN + (uint32_t)(t->random >> 33 & DRAW_MASK);
+	t->turn = TEI_SERVER_TURN_UNTIMED;
+}
+
+static void on_turn_end(evutil_socket_t fd, short what, void *arg)
+{
+	struct tei_server_timing *t = arg;
+
+	(void)fd;
+	(void)what;
+	if (t->turn != TEI_SERVER_TURN_TIMED) {
+		t->turn = TEI_SERVER_TURN_DRAWN;
+		return;
+	}
+	tei_histogram_add(&t->turns, tei_now_ns() - t->turn_ns);
+	wait_for_draw(t);
+}
+
+int tei_server_timing_init(struct tei_server_timing *t, struct event_base *base)
+{
+	*t = (struct tei_server_timing){.random = tei_now_ns()};
+	wait_for_draw(t);
+	t->turn_end = event_new(base, -1, 0, on_turn_end, t);
+	return t->turn_end ? 0 : -ENOMEM;
+}
+
+void tei_server_timing_fini(struct tei_server_timing *t)
+{
+	if (t->turn_end)
+		event_free(t->turn_end);
+	t->turn_end = NULL;
+}
+
+void tei_server_timing_draw(struct tei_server_timing *t)
+{
+	t->until_draw = UINT32_MAX; /* until the turn has ended */
+	event_active(t->turn_end, EV_TIMEOUT, 0);
+}
+
+void tei_server_timing_begin_timed(struct tei_server_timing *t, uint16_t type)
+{
+	uint64_t now = tei_now_ns();
+
+	if (t->turn == TEI_SERVER_TURN_DRAWN) {
+		t->turn = TEI_SERVER_TURN_TIMED;
+		t->turn_ns = now;
+		event_active(t->turn_end, EV_TIMEOUT, 0);
+	}
+	t->type = type % TEI_FRAME_TYPES;
+	t->at_ns = now;
+	tei_histogram_add(&t->phases[t->type][TEI_SERVER_QUEUE],
+			  now - t->turn_ns);
+}
+
+void tei_server_timing_end_timed(struct tei_server_timing *t,
+				 enum tei_server_phase phase)
+{
+	uint64_t now = tei_now_ns();
+
+	tei_histogram_add(&t->phases[t->type][phase], now - t->at_ns);
+	t->at_ns = now;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * timing.h - where requests spend their time in the master
+ *
+ * Turns of the loop are drawn by lot, about one for every 32 requests, and in
+ * these each request is timed: so reading clocks costs next to nothing, and
+ * what is seen is a fair picture of all. A turn is all that one wake-up of the
+ * loop brought; a request waits in it for those before it.
+ *
+ * Threads: the loop's.
+ */
+#ifndef STORE_SERVER_TIMING_H
+#define STORE_SERVER_TIMING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/frame.h"
+#include "store/server/histogram.h"
+
+struct event;
+struct event_base;
+
+enum tei_server_phase {
+	TEI_SERVER_QUEUE,  /* since the turn's first request */
+	TEI_SERVER_DECODE, /* bytes to event */
+	TEI_SERVER_STEP,   /* the core */
+	TEI_SERVER_ENCODE, /* replies and pushes to bytes */
+	TEI_SERVER_PHASES,
+};
+
+enum tei_server_turn {
+	TEI_SERVER_TURN_UNTIMED,
+	TEI_SERVER_TURN_DRAWN, /* the next one will be timed */
+	TEI_SERVER_TURN_TIMED,
+};
+
+struct tei_server_timing {
+	struct event *turn_end;
+	enum tei_server_turn turn;
+	uint32_t until_draw; /* requests */
+	uint64_t random;
+	uint64_t turn_ns; /* when its first request began */
+	uint64_t at_ns;   /* when the last phase ended; 0: no request */
+	uint16_t type;    /* of the request */
+	struct tei_histogram phases[TEI_FRAME_TYPES][TEI_SERVER_PHASES];
+	struct tei_histogram turns;
+};
+
+/* -ENOMEM. */
+int tei_server_timing_init(struct tei_server_timing *t,
+			   struct event_base *base);
+void tei_server_timing_fini(struct tei_server_timing *t);
+
+/* Only for what follows. */
+void tei_server_timing_draw(struct tei_server_timing *t);
+void tei_server_timing_begin_timed(struct tei_server_timing *t, uint16_t type);
+void tei_server_timing_end_timed(struct tei_server_timing *t,
+				 enum tei_server_phase phase);
+
+/* A request of frame type @type is there. */
+static inline void tei_server_timing_begin(struct tei_server_timing *t,
+					   uint16_t type)
+{
+	if (__builtin_expect(t->turn != TEI_SERVER_TURN_UNTIMED, 0))
+		tei_server_timing_begin_timed(t, type);
+	else if (__builtin_expect(--t->until_draw == 0, 0))
+		tei_server_timing_draw(t);
+}
+
+/* This phase of it is over. */
+static inline void tei_server_timing_end(struct tei_server_timing *t,
+					 enum tei_server_phase phase)
+{
+	if (__builtin_expect(t->at_ns != 0, 0))
+		tei_server_timing_end_timed(t, phase);
+}
+
+/* Nothing more belongs to it. */
+static inline void tei_server_timing_over(struct tei_server_timing *t)
+{
+	t->at_ns = 0;
+}
+
+#endif
