@@ -75,17 +75,27 @@ void tei_frame_count(struct tei_frame_conn *conn, enum tei_frame_fault fault)
 		conn->ops->fault(fault, conn->arg);
 }
 
-static void end_wire(struct tei_frame_conn *conn)
+/* No socket any more: it is returned. */
+static int leave_wire(struct tei_frame_conn *conn)
 {
+	int fd = conn->fd;
+
 	event_del(&conn->readable);
 	event_del(&conn->writable);
-	/* A forked child has it too, so close() alone would not end it. */
-	(void)shutdown(conn->fd, SHUT_RDWR);
-	close(conn->fd);
 	conn->fd = -1;
 	tei_frame_drop_input(conn);
 	tei_frame_drop_output(conn);
 	conn->state = TEI_FRAME_ENDED;
+	return fd;
+}
+
+static void end_wire(struct tei_frame_conn *conn)
+{
+	int fd = leave_wire(conn);
+
+	/* A forked child has it too, so close() alone would not end it. */
+	(void)shutdown(fd, SHUT_RDWR);
+	close(fd);
 }
 
 void tei_frame_end(struct tei_frame_conn *conn, int err)
@@ -338,6 +348,23 @@ void tei_frame_close(struct tei_frame_conn *conn)
 	else
 		tei_frame_end(conn, -ECANCELED);
 	tei_frame_leave(conn);
+}
+
+int tei_frame_detach(struct tei_frame_conn *conn)
+{
+	int fd;
+
+	if (!tei_frame_is_open(conn) || conn->state != TEI_FRAME_UP ||
+	    conn->broken)
+		return -ENOTCONN;
+	if (conn->n_out)
+		return -EBUSY;
+	tei_frame_enter(conn);
+	conn->closed = true;
+	fd = leave_wire(conn);
+	tei_frame_answer_all(conn, -ECANCELED);
+	tei_frame_leave(conn);
+	return fd;
 }
 
 static void refuse(struct tei_frame_conn *conn, uint16_t flags,

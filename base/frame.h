@@ -98,6 +98,13 @@ int tei_frame_connect(struct tei_loop *loop,
  */
 void tei_frame_close(struct tei_frame_conn *conn);
 /*
+ * As close(), but the socket goes on: returned, and the caller's from now on.
+ * What has been read behind the frame that is being delivered is lost, so only
+ * for who knows that nothing can follow it. -ENOTCONN, -EBUSY (something is
+ * still to be sent): @conn is as it was.
+ */
+int tei_frame_detach(struct tei_frame_conn *conn);
+/*
  * Send "refused" with @text; what the peer sends from now on is dropped. The
  * wire ends once the text is written (2 s at most). @conn stays the user's:
  * either close it at once, or down(-EPROTO) follows soon, not from inside.
