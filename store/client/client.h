@@ -28,6 +28,7 @@
 #include "base/loop.h"
 #include "base/thread.h"
 #include "store/client/buffers.h"
+#include "store/client/channel.h"
 #include "store/client/helper.h"
 #include "store/client/link.h"
 #include "store/client/locations.h"
@@ -53,6 +54,7 @@ struct te_store {
 	struct tei_loop *loop;
 	struct tei_helper helper;
 	struct tei_master_link link; /* the loop's */
+	struct tei_channel channel;  /* to the master, while the link is up */
 	struct tei_segment segment;
 	struct tei_owners owners;
 	struct tei_works works;
@@ -73,13 +75,6 @@ void tei_store_set_ready(struct te_store *store, bool ready, int verdict);
 
 /* ---- calls to the master (call.c) ---- */
 
-/* What came back. The body lies in the caller's arena. */
-struct tei_reply {
-	const uint8_t *body;
-	size_t len;
-	uint64_t digest_seed; /* of the master that answered */
-};
-
 struct ProtobufCMessage;
 
 /*
@@ -95,39 +90,18 @@ uint64_t tei_call_deadline(const struct te_store *store);
 /* The reply does not decode or its columns have the wrong length: -900. */
 int tei_bad_reply(const char *what);
 
-/* One call under way. Belongs to the loop from post to done. */
-struct tei_master_call {
-	struct tei_call post;        /* to the loop */
-	struct tei_frame_call frame; /* on the main connection */
-	struct tei_list waiting;     /* in link->waiting while not connected */
+/* Somebody who waits for the link to be up. Belongs to the loop until done. */
+struct tei_link_wait {
+	struct tei_call post;    /* to the loop */
+	struct tei_list waiting; /* in link->waiting while not connected */
 	struct te_store *store;
-	uint16_t type;
-	const struct ProtobufCMessage *msg;
-	struct tei_arena *arena;
-	uint64_t deadline_ns;
-	bool sent; /* the loop's: on the connection */
-	struct tei_reply reply;
-	struct tei_mutex mu; /* lock 45 */
+	struct tei_mutex mu; /* lock 47 */
 	struct tei_cond cond;
 	bool done; /* guarded by mu */
 	int code;  /* guarded by mu */
 };
-/* Loop thread: @call is over. */
-void tei_call_done(struct tei_master_call *call, int code);
-/* Loop thread: put @call on the main connection. */
-void tei_call_send(struct tei_master_call *call);
-
-/* ---- leases given back (release.c) ---- */
-
-/* A message that nobody waits for, so it carries copies of its keys. */
-struct tei_release;
-/* For @n keys of @key_bytes bytes in total. NULL: out of memory. */
-struct tei_release *tei_release_create(struct te_store *store, size_t n,
-				       size_t key_bytes);
-void tei_release_add(struct tei_release *release,
-		     const struct te_store_key *key, uint64_t generation);
-/* Takes @release. */
-void tei_release_send(struct tei_release *release);
+/* Loop thread: the link is up (0), or @wait is in vain. */
+void tei_link_wait_done(struct tei_link_wait *wait, int code);
 
 /* ---- codes (results.c) ---- */
 

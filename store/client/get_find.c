@@ -260,21 +260,31 @@ void tei_get_find(struct tei_get *get)
 
 void tei_get_release(struct tei_get *get)
 {
-	struct tei_release *r;
-	size_t bytes = 0, n = 0, i;
+	struct tei_arena *arena = &get->work->round;
+	Store__Release msg = STORE__RELEASE__INIT;
+	struct tei_key_column column;
+	size_t n = 0, i;
 
-	for (i = 0; i < get->n_todo; i++) {
-		if (get->entries[i].source != TEI_GET_MASTER)
-			continue;
-		bytes += get->keys[get->entries[i].item].len;
-		n++;
-	}
-	r = n ? tei_release_create(get->store, n, bytes) : NULL;
-	if (!r)
+	msg.generation =
+		tei_arena_alloc(arena, get->n_todo * sizeof(msg.generation[0]));
+	if (!msg.generation ||
+	    tei_key_column_init(&column, arena, get->n_todo,
+				tei_keys_bytes(get->keys, get->n)))
 		return; /* leases end by themselves */
-	for (i = 0; i < get->n_todo; i++)
-		if (get->entries[i].source == TEI_GET_MASTER)
-			tei_release_add(r, &get->keys[get->entries[i].item],
-					get->entries[i].generation);
-	tei_release_send(r);
+	for (i = 0; i < get->n_todo; i++) {
+		const struct tei_get_entry *entry = &get->entries[i];
+		const struct te_store_key *key = &get->keys[entry->item];
+
+		if (entry->source != TEI_GET_MASTER)
+			continue;
+		tei_key_column_add(&column, key->bytes, key->len);
+		msg.generation[n++] = entry->generation;
+	}
+	msg.keys = column.bytes;
+	msg.key_lens = column.lens;
+	msg.n_key_lens = msg.n_generation = n;
+	if (n)
+		tei_channel_tell(&get->store->channel,
+				 STORE__STORE_TYPE__STORE_RELEASE, &msg.base,
+				 arena);
 }

@@ -35,8 +35,8 @@ static void fail_waiting(struct tei_master_link *link)
 	struct tei_list *node;
 
 	while ((node = tei_list_pop(&link->waiting)))
-		tei_call_done(
-			tei_list_entry(node, struct tei_master_call, waiting),
+		tei_link_wait_done(
+			tei_list_entry(node, struct tei_link_wait, waiting),
 			TE_STORE_RPC_FAIL);
 }
 
@@ -98,6 +98,10 @@ static void close_both(struct tei_master_link *link)
 	/* First NULL: answers to cancelled calls must not use them. */
 	link->main = link->pulse = NULL;
 	link->generation++;
+	if (link->hangup)
+		event_free(link->hangup);
+	link->hangup = NULL;
+	tei_channel_close(&link->store->channel);
 	tei_lookup_stop(link->lookup);
 	link->lookup = NULL;
 	tei_pulse_stop(link);
@@ -107,7 +111,68 @@ static void close_both(struct tei_master_link *link)
 		tei_frame_close(pulse);
 }
 
-/* ---- the main connection ---- */
+/* ---- the main connection, as the channel's ---- */
+
+static void on_broke(struct tei_call *call)
+{
+	struct tei_master_link *link =
+		TEI_CONTAINER(call, struct tei_master_link, broke);
+	struct tei_channel *channel = &link->store->channel;
+	char why[TEI_CHANNEL_WHY_LEN];
+	bool late, for_good;
+
+	tei_mutex_lock(&channel->mu);
+	late = link->broke_generation != link->generation;
+	for_good = channel->for_good;
+	memcpy(why, channel->why, sizeof(why));
+	tei_mutex_unlock(&channel->mu);
+	if (late || link->stopped)
+		return;
+	if (for_good)
+		tei_store_set_ready(link->store, false, TE_STORE_RPC_FAIL);
+	tei_master_link_lose(link, why);
+}
+
+/* Any thread, with the channel's lock held: it is not closed meanwhile. */
+static void on_channel_broke(struct tei_channel *channel)
+{
+	struct te_store *store =
+		TEI_CONTAINER(channel, struct te_store, channel);
+
+	store->link.broke_generation = channel->generation;
+	store->link.broke.fn = on_broke;
+	(void)tei_loop_post(store->loop, &store->link.broke);
+}
+
+static void on_hangup(evutil_socket_t fd, short what, void *arg)
+{
+	struct tei_master_link *link = arg;
+
+	(void)fd;
+	(void)what;
+	tei_channel_look(&link->store->channel);
+}
+
+/* The greeted connection is the callers' from now on. */
+static int open_channel(struct tei_master_link *link)
+{
+	struct te_store *store = link->store;
+	int rc = tei_frame_detach(link->main), fd = rc;
+
+	if (rc < 0)
+		return rc;
+	link->main = NULL;
+	rc = tei_channel_open(&store->channel, fd, link->generation,
+			      link->digest_seed);
+	if (rc)
+		return rc;
+	/* Once: who drives then sees it, or nobody does and we look. */
+	link->hangup = event_new(tei_loop_base(store->loop), fd, EV_CLOSED,
+				 on_hangup, link);
+	return link->hangup && !event_add(link->hangup, NULL) ? 0 : -ENOMEM;
+}
+
+/* ---- the main connection, until it is greeted ---- */
 
 static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 		     void *arg)
@@ -139,8 +204,8 @@ static void flush_waiting(struct tei_master_link *link)
 	tei_list_init(&calls);
 	tei_list_splice_tail(&calls, &link->waiting);
 	while ((node = tei_list_pop(&calls)))
-		tei_call_send(
-			tei_list_entry(node, struct tei_master_call, waiting));
+		tei_link_wait_done(
+			tei_list_entry(node, struct tei_link_wait, waiting), 0);
 }
 
 /*
@@ -179,6 +244,9 @@ static int enter(struct tei_master_link *link, const Store__HelloReply *reply)
 	atomic_store_explicit(&link->store->digest_seed, reply->digest_seed,
 			      memory_order_relaxed);
 	link->heartbeat_ms = reply->heartbeat_ms ? reply->heartbeat_ms : 1000;
+	rc = open_channel(link);
+	if (rc)
+		return rc;
 	link->state = TEI_MASTER_LINK_UP;
 	link->backoff_ms = BACKOFF_MIN_MS;
 	if (link->complained)
@@ -298,12 +366,17 @@ int tei_master_link_init(struct tei_master_link *link, struct te_store *store,
 	tei_list_init(&link->waiting);
 	link->backoff_ms = BACKOFF_MIN_MS;
 	link->down_since_ns = tei_now_ns();
+	link->generation = 1; /* 0: any */
 	link->master = tei_strdup(master);
-	return link->master ? 0 : -ENOMEM;
+	if (!link->master)
+		return -ENOMEM;
+	tei_channel_init(&store->channel, on_channel_broke);
+	return 0;
 }
 
 void tei_master_link_fini(struct tei_master_link *link)
 {
+	tei_channel_fini(&link->store->channel);
 	tei_free(link->master);
 	link->master = NULL;
 }

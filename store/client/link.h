@@ -7,9 +7,10 @@
  *    +-------------------+------------+-----------------------+
  *              anything failed: both closed, back off 50 ms .. 1 s
  *
- * Calls go over the main connection from UP on. The heartbeat's is opened
- * then; its replies say whether our segment has to be mounted (again), and it
- * brings the fences. A new epoch is a new master.
+ * Calls go over the main connection from UP on: then its socket is the
+ * channel's (channel.h), and only its end is watched here. The heartbeat's is
+ * opened then; its replies say whether our segment has to be mounted (again),
+ * and it brings the fences. A new epoch is a new master.
  *
  * Threads: all on the loop's thread unless a function says otherwise.
  */
@@ -44,12 +45,15 @@ struct tei_master_link {
 	uint64_t generation; /* of the pair of connections; late answers of
 			      * helpers belong to an older one */
 	struct tei_lookup *lookup;
-	struct tei_address to; /* the one that was connected */
-	struct tei_frame_conn *main, *pulse;
-	struct tei_frame_call hello, pulse_hello, beat, mount;
-	bool beating, mounting; /* beat, mount are under way */
+	struct tei_address to;               /* the one that was connected */
+	struct tei_frame_conn *main, *pulse; /* main: until it is greeted */
+	struct tei_frame_call hello, pulse_hello, beat;
+	bool beating, mounting; /* beat, a mount are under way */
 	struct tei_call lost;   /* posted when the pair has to be closed */
 	bool losing;
+	struct tei_call broke;     /* posted by the channel, once each open */
+	uint64_t broke_generation; /* of the channel then; guarded by its mu */
+	struct event *hangup;      /* of the channel's socket; or NULL */
 	struct event *retry;
 	struct tei_timer *pulse_timer;
 	uint64_t backoff_ms;
@@ -62,7 +66,7 @@ struct tei_master_link {
 	uint8_t group[TEI_STORE_GROUP_LEN];
 	bool joined; /* the engine knows the group */
 
-	struct tei_list waiting; /* calls that came before UP */
+	struct tei_list waiting; /* struct tei_link_wait */
 };
 
 /* @master is copied. -ENOMEM. */
@@ -72,13 +76,21 @@ int tei_master_link_init(struct tei_master_link *link, struct te_store *store,
 void tei_master_link_fini(struct tei_master_link *link);
 /* -ENOMEM. */
 int tei_master_link_start(struct tei_master_link *link);
-/* Close both and never come back; calls that wait fail. */
+/* Close both and never come back; who waits for UP fails. */
 void tei_master_link_stop(struct tei_master_link *link);
 /* The pair is of no use any more: close it soon, and try again. */
 void tei_master_link_lose(struct tei_master_link *link, const char *why);
-/* The helper has published the segment (or not): mount it. */
-void tei_master_link_published(struct tei_master_link *link,
-			       uint64_t generation, int rc);
+/*
+ * The helper has published the segment and mounted it, or not: @rc is the
+ * engine's, then @code is that of the call, then the master's with @why.
+ */
+struct tei_mount_result {
+	uint64_t generation;
+	int rc, code, status;
+	char why[80];
+};
+void tei_master_link_mounted(struct tei_master_link *link,
+			     const struct tei_mount_result *result);
 /*
  * The helper has ended a writer's access (or not): tell the master. -EBUSY: not
  * yet.

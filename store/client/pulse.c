@@ -48,72 +48,24 @@ static void cannot_mount(const char *why, const char *words)
 			 *words ? ": " : "", words);
 }
 
-static void on_mounted(struct tei_frame_call *call, int err,
-		       const struct tei_frame *f)
+void tei_master_link_mounted(struct tei_master_link *link,
+			     const struct tei_mount_result *result)
 {
-	struct tei_master_link *link =
-		TEI_CONTAINER(call, struct tei_master_link, mount);
-	Store__Status *reply;
-	int status;
-
 	link->mounting = false;
-	if (err) {
-		if (link->main)
-			tei_master_link_lose(link, "does not answer our mount");
-		return;
-	}
-	reply = store__status__unpack(NULL, f->len, f->body);
-	if (!reply) {
-		tei_master_link_lose(link, "malformed answer to our mount");
-		return;
-	}
-	status = reply->status;
-	if (status && status != TE_STORE_SEGMENT_ALREADY_EXISTS) {
-		cannot_mount(te_store_strerror(status), reply->why);
+	if (result->generation != link->generation)
+		return; /* its master is gone; the next one asks again */
+	if (result->rc) {
+		cannot_mount(te_strerror(result->rc), "");
+	} else if (result->code) {
+		tei_master_link_lose(link, "does not answer our mount");
+	} else if (result->status &&
+		   result->status != TE_STORE_SEGMENT_ALREADY_EXISTS) {
+		cannot_mount(te_store_strerror(result->status), result->why);
 		tei_store_set_ready(link->store, false, TE_STORE_RPC_FAIL);
 	} else {
 		link->store->segment.mounted = true;
 		tei_store_set_ready(link->store, true, 0);
 	}
-	store__status__free_unpacked(reply, NULL);
-}
-
-static void send_mount(struct tei_master_link *link)
-{
-	struct te_store *store = link->store;
-	Store__Mount msg = STORE__MOUNT__INIT;
-	char name[TEI_NAME_LEN_MAX + 1];
-
-	(void)strncpy(name, te_engine_name(store->engine), sizeof(name) - 1);
-	name[sizeof(name) - 1] = 0;
-	msg.segment.data = store->segment.id;
-	msg.segment.len = sizeof(store->segment.id);
-	msg.name = name;
-	msg.address = (uint64_t)(uintptr_t)store->segment.memory;
-	msg.size = store->segment.bytes;
-	link->mount.done = on_mounted;
-	if (tei_frame_call(link->main, &link->mount,
-			   STORE__STORE_TYPE__STORE_MOUNT, &msg.base,
-			   STEP_MS)) {
-		link->mounting = false;
-		tei_master_link_lose(link, "no memory for a mount");
-	}
-}
-
-void tei_master_link_published(struct tei_master_link *link,
-			       uint64_t generation, int rc)
-{
-	if (generation != link->generation || !link->main) {
-		/* The master it was for is gone; the next one asks again. */
-		link->mounting = false;
-		return;
-	}
-	if (rc) {
-		link->mounting = false;
-		cannot_mount(te_strerror(rc), "");
-		return;
-	}
-	send_mount(link);
 }
 
 static void mount_again(struct tei_master_link *link)

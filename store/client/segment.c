@@ -9,18 +9,22 @@
 #include "store/client/segment.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <openssl/rand.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/client/client.h"
+#include "store/proto/store.pb-c.h"
 
 #define STEP_MS       20 /* so that closing need not wait for long */
 #define PUBLISH_STEPS 100
 #define PENDING_MS    500 /* the master wants to hear of it in 2 s */
 #define REMOVE_MS     500
+#define MOUNT_NS      (2 * TEI_NS_PER_S)
 
 int tei_segment_init(struct te_store *store, uint64_t bytes)
 {
@@ -65,16 +69,15 @@ struct publish_job {
 	struct tei_job job;
 	struct tei_call post;
 	struct te_store *store;
-	uint64_t generation;
 	uint8_t group[TEI_STORE_GROUP_LEN];
-	int rc;
+	struct tei_mount_result result;
 };
 
 static void on_published(struct tei_call *post)
 {
 	struct publish_job *job = TEI_CONTAINER(post, struct publish_job, post);
 
-	tei_master_link_published(&job->store->link, job->generation, job->rc);
+	tei_master_link_mounted(&job->store->link, &job->result);
 	tei_free(job);
 }
 
@@ -136,11 +139,49 @@ static int publish(struct te_store *store, const uint8_t *group)
 	return 0;
 }
 
+/* Only at the master that the segment was published for. */
+static int call_mount(struct te_store *store, struct tei_mount_result *result)
+{
+	Store__Mount msg = STORE__MOUNT__INIT;
+	char name[TEI_NAME_LEN_MAX + 1];
+	struct tei_arena arena;
+	struct tei_reply reply;
+	Store__Status *status;
+	int code;
+
+	(void)snprintf(name, sizeof(name), "%s", te_engine_name(store->engine));
+	msg.segment.data = store->segment.id;
+	msg.segment.len = sizeof(store->segment.id);
+	msg.name = name;
+	msg.address = (uint64_t)(uintptr_t)store->segment.memory;
+	msg.size = store->segment.bytes;
+	tei_arena_init(&arena, 64u << 10);
+	code = tei_channel_call(&store->channel, result->generation,
+				STORE__STORE_TYPE__STORE_MOUNT, &msg.base,
+				&arena, tei_now_ns() + MOUNT_NS, &reply);
+	if (code)
+		goto out;
+	status = store__status__unpack(&arena.pb, reply.len, reply.body);
+	if (status) {
+		result->status = status->status;
+		(void)snprintf(result->why, sizeof(result->why), "%s",
+			       status->why);
+	} else {
+		code = TE_STORE_RPC_FAIL;
+	}
+out:
+	tei_arena_fini(&arena);
+	return code;
+}
+
 static void run_publish(struct tei_job *base, bool stopping)
 {
 	struct publish_job *job = TEI_CONTAINER(base, struct publish_job, job);
+	struct tei_mount_result *result = &job->result;
 
-	job->rc = stopping ? -ECANCELED : publish(job->store, job->group);
+	result->rc = stopping ? -ECANCELED : publish(job->store, job->group);
+	if (!result->rc)
+		result->code = call_mount(job->store, result);
 	if (!tei_loop_post(job->store->loop, &job->post))
 		tei_free(job);
 }
@@ -155,7 +196,7 @@ int tei_segment_publish(struct te_store *store, uint64_t generation,
 	job->job.run = run_publish;
 	job->post.fn = on_published;
 	job->store = store;
-	job->generation = generation;
+	job->result.generation = generation;
 	memcpy(job->group, group, TEI_STORE_GROUP_LEN);
 	tei_helper_add(&store->helper, &job->job);
 	return 0;

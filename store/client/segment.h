@@ -34,7 +34,7 @@ int tei_segment_init(struct te_store *store, uint64_t bytes);
 void tei_segment_fini(struct te_store *store);
 /*
  * Make the segment reachable for @group and for nobody who could write to it
- * before; then tei_master_link_published(). Loop thread. -ENOMEM.
+ * before, and mount it; then tei_master_link_mounted(). Loop thread. -ENOMEM.
  */
 int tei_segment_publish(struct te_store *store, uint64_t generation,
 			const uint8_t group[TEI_STORE_GROUP_LEN]);

@@ -5,6 +5,7 @@ target_link_libraries(te_test_fake_te PRIVATE te_flags PkgConfig::CMOCKA)
 
 te_test(unit store_client basics)
 te_test(unit store_client buffers te_test_fake_te)
+te_test(unit store_client channel)
 te_test(unit store_client directory te_test_fake_te)
 te_test(unit store_client layout)
 te_test(unit store_client locations te_test_fake_te)

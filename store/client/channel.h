@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * channel.h - calls over the main connection, driven by who waits for them
+ *
+ * Once the master has greeted us, the loop hands the socket of the main
+ * connection over to this. A caller writes its own frame. Of those who wait
+ * for an answer one drives: it receives for all, wakes whose answer has come,
+ * and when it has its own it calls another one to drive on. So a call costs
+ * one system call to ask and one to hear, no other thread is woken for a
+ * caller that is alone, and many callers share what is read at once. Who
+ * writes while another one does so leaves its frame to that one.
+ *
+ * The loop opens and closes it, and watches for the other side's end while
+ * nobody waits.
+ */
+#ifndef STORE_CLIENT_CHANNEL_H
+#define STORE_CLIENT_CHANNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/frame.h"
+#include "base/list.h"
+#include "base/thread.h"
+
+#define TEI_CHANNEL_WHY_LEN 120
+
+struct ProtobufCMessage;
+
+/* Bytes at[from .. to) that have to go out. */
+struct tei_channel_out {
+	uint8_t *at;
+	size_t from, to, room;
+};
+
+struct tei_channel {
+	/*
+	 * The connection is of no use any more: said once for each open(), in
+	 * any thread, with the lock held.
+	 */
+	void (*broke)(struct tei_channel *channel);
+
+	struct tei_mutex mu;  /* lock 45; guards what follows */
+	struct tei_cond left; /* the driver or the sender has, while closing */
+	int fd;               /* -1: not open */
+	int kick;             /* eventfd: a driver that polls shall look up */
+	uint64_t generation;  /* as open() was given */
+	uint64_t digest_seed; /* of the master at the other end */
+	uint64_t last_id;
+	struct tei_list calls; /* unanswered, by id */
+	bool mute;             /* no more can be sent: its end will be read */
+	bool broken, closing;
+	bool for_good; /* broken: refused in words, and not for now */
+	char why[TEI_CHANNEL_WHY_LEN];
+
+	bool driving;                 /* somebody receives */
+	bool watching;                /* and polls for room to send as well */
+	bool sending;                 /* somebody sends */
+	struct tei_channel_out out;   /* of those who came meanwhile */
+	struct tei_channel_out going; /* the sender's; stays when it leaves */
+
+	uint8_t *in; /* the driver's: in[n_in], a frame begins at 0 */
+	size_t n_in, room_in;
+};
+
+/* What came back. The body lies in the caller's arena. */
+struct tei_reply {
+	const uint8_t *body;
+	size_t len;
+	uint64_t digest_seed; /* of the master that answered */
+};
+
+/* Not for others: one that waits. */
+struct tei_channel_call {
+	struct tei_list link; /* channel's calls */
+	struct tei_cond cond; /* with channel's mu */
+	uint64_t id, deadline_ns;
+	struct tei_arena *arena;
+	struct tei_reply reply;
+	bool asleep, done;
+	int code;
+};
+
+void tei_channel_init(struct tei_channel *channel,
+		      void (*broke)(struct tei_channel *channel));
+/* Closed before. */
+void tei_channel_fini(struct tei_channel *channel);
+
+/* Takes @fd, a connected socket. Loop thread. -ENOMEM, -EMFILE: closed. */
+int tei_channel_open(struct tei_channel *channel, int fd, uint64_t generation,
+		     uint64_t digest_seed);
+/* Fails all calls. Loop thread; a moment at most. Not open: fine. */
+void tei_channel_close(struct tei_channel *channel);
+/* The other side may have hung up: see, unless somebody does so anyway. */
+void tei_channel_look(struct tei_channel *channel);
+
+#define TEI_CHANNEL_SHUT 1 /* not open, or broken: nothing was sent */
+
+/*
+ * Ask and wait. @generation: only on that connection; 0: on any. Returns 0,
+ * TEI_CHANNEL_SHUT, -900 (it broke), -901 (no answer in time), -1 (no memory).
+ * Threads: any.
+ */
+int tei_channel_call(struct tei_channel *channel, uint64_t generation,
+		     uint16_t type, const struct ProtobufCMessage *msg,
+		     struct tei_arena *arena, uint64_t deadline_ns,
+		     struct tei_reply *out);
+/* Say what is not answered, if it can be said. Threads: any. */
+void tei_channel_tell(struct tei_channel *channel, uint16_t type,
+		      const struct ProtobufCMessage *msg,
+		      struct tei_arena *arena);
+
+/* ---- between channel.c and channel_wire.c ---- */
+
+/* It is over, for @why: all calls fail. */
+void tei_channel_break(struct tei_channel *channel, const char *why)
+	TEI_REQUIRES(channel->mu);
+/* The answer to a call that may still be there. */
+void tei_channel_answer(struct tei_channel *channel, const struct tei_frame *f)
+	TEI_REQUIRES(channel->mu);
+/* Send @bytes[len], or leave them to who sends or will. -ENOMEM. */
+int tei_channel_send(struct tei_channel *channel, const uint8_t *bytes,
+		     size_t len) TEI_REQUIRES(channel->mu);
+/*
+ * Receive once and hand out what came; nobody else drives. Waits for it, until
+ * @deadline_ns (0: not at all). False: nothing came.
+ */
+bool tei_channel_receive(struct tei_channel *channel, uint64_t deadline_ns)
+	TEI_REQUIRES(channel->mu);
+
+#endif
