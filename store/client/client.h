@@ -32,6 +32,7 @@
 #include "store/client/helper.h"
 #include "store/client/link.h"
 #include "store/client/locations.h"
+#include "store/client/ops.h"
 #include "store/client/owners.h"
 #include "store/client/segment.h"
 #include "store/client/work.h"
@@ -44,6 +45,7 @@ struct tei_registered {
 };
 
 struct te_store {
+	const struct tei_store_ops *ops;
 	uint64_t call_timeout_ms, replica_timeout_ms;
 	char host[TEI_STORE_HOST_MAX + 1]; /* names this machine */
 	struct te_engine *engine;

@@ -118,9 +118,9 @@ void tei_get_chunk(struct tei_get *get)
 	tei_work_put(&store->works, get->work);
 }
 
-int te_store_get(struct te_store *store, const struct te_store_key *keys,
-		 const struct te_store_value *values, size_t n,
-		 int64_t *results)
+int tei_direct_get(struct te_store *store, const struct te_store_key *keys,
+		   const struct te_store_value *values, size_t n,
+		   int64_t *results)
 {
 	size_t from, len, i;
 	int n_found = 0;
@@ -174,9 +174,9 @@ static int get_buffers(struct te_store *store, const struct te_store_key *keys,
 	return n_found;
 }
 
-int te_store_get_buffers(struct te_store *store,
-			 const struct te_store_key *keys, size_t n,
-			 struct te_store_buffer **out, int64_t *results)
+int tei_direct_get_buffers(struct te_store *store,
+			   const struct te_store_key *keys, size_t n,
+			   struct te_store_buffer **out, int64_t *results)
 {
 	size_t i;
 

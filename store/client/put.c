@@ -164,9 +164,9 @@ static void put_chunk(struct tei_put *put)
 	tei_work_put(&put->store->works, put->work);
 }
 
-int te_store_put(struct te_store *store, const struct te_store_key *keys,
-		 const struct te_store_value *values, size_t n,
-		 const struct te_store_replicate *how, int *results)
+int tei_direct_put(struct te_store *store, const struct te_store_key *keys,
+		   const struct te_store_value *values, size_t n,
+		   const struct te_store_replicate *how, int *results)
 {
 	size_t from, len, i;
 

@@ -113,8 +113,8 @@ static int query(const struct query *q, const struct te_store_key *keys,
 	return 0;
 }
 
-int te_store_exist(struct te_store *store, const struct te_store_key *keys,
-		   size_t n, int *results)
+int tei_direct_exist(struct te_store *store, const struct te_store_key *keys,
+		     size_t n, int *results)
 {
 	const struct query q = {
 		.store = store,
@@ -127,8 +127,8 @@ int te_store_exist(struct te_store *store, const struct te_store_key *keys,
 	return query(&q, keys, n);
 }
 
-int te_store_size(struct te_store *store, const struct te_store_key *keys,
-		  size_t n, int64_t *results)
+int tei_direct_size(struct te_store *store, const struct te_store_key *keys,
+		    size_t n, int64_t *results)
 {
 	const struct query q = {
 		.store = store,
@@ -161,8 +161,8 @@ static void forget(struct te_store *store, const struct te_store_key *keys,
 					   0);
 }
 
-int te_store_remove(struct te_store *store, const struct te_store_key *keys,
-		    size_t n, int force, int *results)
+int tei_direct_remove(struct te_store *store, const struct te_store_key *keys,
+		      size_t n, int force, int *results)
 {
 	const struct query q = {
 		.store = store,
@@ -193,7 +193,7 @@ static void copy_pool(struct te_store_pool *out, const Store__PoolReply *reply)
 	out->master_key_bytes = reply->key_bytes;
 }
 
-int te_store_pool(struct te_store *store, struct te_store_pool *out)
+int tei_direct_pool(struct te_store *store, struct te_store_pool *out)
 {
 	Store__Pool msg = STORE__POOL__INIT;
 	Store__PoolReply *answer;

@@ -76,9 +76,10 @@ static void get_ranges(struct te_store *store, const struct te_store_key *keys,
 	}
 }
 
-int te_store_get_ranges(struct te_store *store, const struct te_store_key *keys,
-			size_t n_keys, const struct te_store_range *ranges,
-			size_t n_ranges, int64_t *results)
+int tei_direct_get_ranges(struct te_store *store,
+			  const struct te_store_key *keys, size_t n_keys,
+			  const struct te_store_range *ranges, size_t n_ranges,
+			  int64_t *results)
 {
 	struct tei_sorted sorted;
 	int64_t *by_key;

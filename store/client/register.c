@@ -23,7 +23,7 @@ static struct tei_registered *take(struct te_store *store, const void *addr)
 	return found;
 }
 
-int te_store_register(struct te_store *store, void *addr, uint64_t length)
+int tei_direct_register(struct te_store *store, void *addr, uint64_t length)
 {
 	struct te_region region = {
 		.addr = addr,
@@ -50,7 +50,7 @@ int te_store_register(struct te_store *store, void *addr, uint64_t length)
 	return 0;
 }
 
-int te_store_unregister(struct te_store *store, void *addr)
+int tei_direct_unregister(struct te_store *store, void *addr)
 {
 	struct tei_registered *r;
 

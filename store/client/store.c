@@ -42,7 +42,7 @@ void tei_store_set_ready(struct te_store *store, bool ready, int verdict)
 	tei_mutex_unlock(&store->mu);
 }
 
-int te_store_health(struct te_store *store)
+int tei_direct_health(struct te_store *store)
 {
 	bool ready;
 
@@ -52,17 +52,17 @@ int te_store_health(struct te_store *store)
 	return ready ? 0 : TE_STORE_RPC_FAIL;
 }
 
-struct te_engine *te_store_engine(struct te_store *store)
+struct te_engine *tei_direct_engine(struct te_store *store)
 {
 	return store->engine;
 }
 
-const char *te_store_hostname(struct te_store *store)
+const char *tei_direct_hostname(struct te_store *store)
 {
 	return te_engine_name(store->engine);
 }
 
-void te_store_stats(struct te_store *store, struct te_store_stats *out)
+void tei_direct_stats(struct te_store *store, struct te_store_stats *out)
 {
 	struct tei_locations *l = &store->locations;
 
@@ -178,6 +178,7 @@ static struct te_store *create(const struct te_store_config *c)
 
 	if (!store)
 		return NULL;
+	store->ops = &tei_direct_ops;
 	store->call_timeout_ms =
 		c->call_timeout_ms ? c->call_timeout_ms : CALL_MS;
 	store->replica_timeout_ms =
@@ -296,7 +297,8 @@ err_engine:
 	return code;
 }
 
-int te_store_setup(const struct te_store_config *config, struct te_store **out)
+int tei_direct_setup(const struct te_store_config *config,
+		     struct te_store **out)
 {
 	struct te_store *store;
 	int code;
@@ -330,7 +332,7 @@ static void unmount(struct te_store *store)
 	struct tei_reply reply;
 
 	/* Only so that it is gone when we return: the connection ends too. */
-	if (!store->segment.bytes || te_store_health(store))
+	if (!store->segment.bytes || tei_direct_health(store))
 		return;
 	msg.segment.data = store->segment.id;
 	msg.segment.len = sizeof(store->segment.id);
@@ -354,7 +356,7 @@ static void forget_registered(struct te_store *store)
 	}
 }
 
-void te_store_close(struct te_store *store)
+void tei_direct_close(struct te_store *store)
 {
 	if (!store)
 		return;

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* api.c - the public functions: each goes the way that its store was set up */
+#include "store/client/client.h"
+
+const struct tei_store_ops tei_direct_ops = {
+	.close = tei_direct_close,
+	.engine = tei_direct_engine,
+	.hostname = tei_direct_hostname,
+	.health = tei_direct_health,
+	.reg = tei_direct_register,
+	.unreg = tei_direct_unregister,
+	.put = tei_direct_put,
+	.get = tei_direct_get,
+	.get_buffers = tei_direct_get_buffers,
+	.get_ranges = tei_direct_get_ranges,
+	.exist = tei_direct_exist,
+	.size = tei_direct_size,
+	.remove = tei_direct_remove,
+	.pool = tei_direct_pool,
+	.stats = tei_direct_stats,
+};
+
+int te_store_setup(const struct te_store_config *config, struct te_store **out)
+{
+	return tei_direct_setup(config, out);
+}
+
+void te_store_close(struct te_store *store)
+{
+	if (store)
+		store->ops->close(store);
+}
+
+struct te_engine *te_store_engine(struct te_store *store)
+{
+	return store->ops->engine(store);
+}
+
+const char *te_store_hostname(struct te_store *store)
+{
+	return store->ops->hostname(store);
+}
+
+int te_store_health(struct te_store *store)
+{
+	return store->ops->health(store);
+}
+
+int te_store_register(struct te_store *store, void *addr, uint64_t length)
+{
+	return store ? store->ops->reg(store, addr, length)
+		     : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_unregister(struct te_store *store, void *addr)
+{
+	return store ? store->ops->unreg(store, addr) : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_put(struct te_store *store, const struct te_store_key *keys,
+		 const struct te_store_value *values, size_t n,
+		 const struct te_store_replicate *how, int *results)
+{
+	return store ? store->ops->put(store, keys, values, n, how, results)
+		     : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_get(struct te_store *store, const struct te_store_key *keys,
+		 const struct te_store_value *values, size_t n,
+		 int64_t *results)
+{
+	return store ? store->ops->get(store, keys, values, n, results)
+		     : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_get_buffers(struct te_store *store,
+			 const struct te_store_key *keys, size_t n,
+			 struct te_store_buffer **out, int64_t *results)
+{
+	return store ? store->ops->get_buffers(store, keys, n, out, results)
+		     : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_get_ranges(struct te_store *store, const struct te_store_key *keys,
+			size_t n_keys, const struct te_store_range *ranges,
+			size_t n_ranges, int64_t *results)
+{
+	return store ? store->ops->get_ranges(store, keys, n_keys, ranges,
+					      n_ranges, results)
+		     : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_exist(struct te_store *store, const struct te_store_key *keys,
+		   size_t n, int *results)
+{
+	return store ? store->ops->exist(store, keys, n, results)
+		     : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_size(struct te_store *store, const struct te_store_key *keys,
+		  size_t n, int64_t *results)
+{
+	return store ? store->ops->size(store, keys, n, results)
+		     : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_remove(struct te_store *store, const struct te_store_key *keys,
+		    size_t n, int force, int *results)
+{
+	return store ? store->ops->remove(store, keys, n, force, results)
+		     : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_pool(struct te_store *store, struct te_store_pool *out)
+{
+	return store ? store->ops->pool(store, out) : TE_STORE_INVALID_PARAMS;
+}
+
+void te_store_stats(struct te_store *store, struct te_store_stats *out)
+{
+	store->ops->stats(store, out);
+}

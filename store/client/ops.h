@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ops.h - the two ways to be a client of the pool, behind one table
+ *
+ * Directly: with an engine of one's own (tei_direct_*). Or as a dummy: through
+ * the daemon of this host (tei_dummy_*). The public functions (api.c) check
+ * that there is a store at all and call what its table names; the contract of
+ * each is that of its te_store_* namesake in te/store.h. What a way has not is
+ * NULL there, and the public function says -600 or NULL.
+ */
+#ifndef STORE_CLIENT_OPS_H
+#define STORE_CLIENT_OPS_H
+
+#include <te/store.h>
+
+struct tei_store_ops {
+	void (*close)(struct te_store *store);
+	struct te_engine *(*engine)(struct te_store *store);
+	const char *(*hostname)(struct te_store *store);
+	int (*health)(struct te_store *store);
+	int (*reg)(struct te_store *store, void *addr, uint64_t length);
+	int (*unreg)(struct te_store *store, void *addr);
+	int (*put)(struct te_store *store, const struct te_store_key *keys,
+		   const struct te_store_value *values, size_t n,
+		   const struct te_store_replicate *how, int *results);
+	int (*get)(struct te_store *store, const struct te_store_key *keys,
+		   const struct te_store_value *values, size_t n,
+		   int64_t *results);
+	int (*get_buffers)(struct te_store *store,
+			   const struct te_store_key *keys, size_t n,
+			   struct te_store_buffer **out, int64_t *results);
+	int (*get_ranges)(struct te_store *store,
+			  const struct te_store_key *keys, size_t n_keys,
+			  const struct te_store_range *ranges, size_t n_ranges,
+			  int64_t *results);
+	int (*exist)(struct te_store *store, const struct te_store_key *keys,
+		     size_t n, int *results);
+	int (*size)(struct te_store *store, const struct te_store_key *keys,
+		    size_t n, int64_t *results);
+	int (*remove)(struct te_store *store, const struct te_store_key *keys,
+		      size_t n, int force, int *results);
+	int (*pool)(struct te_store *store, struct te_store_pool *out);
+	void (*stats)(struct te_store *store, struct te_store_stats *out);
+};
+
+/* Sets store->ops. */
+int tei_direct_setup(const struct te_store_config *config,
+		     struct te_store **out);
+void tei_direct_close(struct te_store *store);
+struct te_engine *tei_direct_engine(struct te_store *store);
+const char *tei_direct_hostname(struct te_store *store);
+int tei_direct_health(struct te_store *store);
+int tei_direct_register(struct te_store *store, void *addr, uint64_t length);
+int tei_direct_unregister(struct te_store *store, void *addr);
+int tei_direct_put(struct te_store *store, const struct te_store_key *keys,
+		   const struct te_store_value *values, size_t n,
+		   const struct te_store_replicate *how, int *results);
+int tei_direct_get(struct te_store *store, const struct te_store_key *keys,
+		   const struct te_store_value *values, size_t n,
+		   int64_t *results);
+int tei_direct_get_buffers(struct te_store *store,
+			   const struct te_store_key *keys, size_t n,
+			   struct te_store_buffer **out, int64_t *results);
+int tei_direct_get_ranges(struct te_store *store,
+			  const struct te_store_key *keys, size_t n_keys,
+			  const struct te_store_range *ranges, size_t n_ranges,
+			  int64_t *results);
+int tei_direct_exist(struct te_store *store, const struct te_store_key *keys,
+		     size_t n, int *results);
+int tei_direct_size(struct te_store *store, const struct te_store_key *keys,
+		    size_t n, int64_t *results);
+int tei_direct_remove(struct te_store *store, const struct te_store_key *keys,
+		      size_t n, int force, int *results);
+int tei_direct_pool(struct te_store *store, struct te_store_pool *out);
+void tei_direct_stats(struct te_store *store, struct te_store_stats *out);
+
+extern const struct tei_store_ops tei_direct_ops;
+
+#endif
