@@ -183,19 +183,47 @@ void tei_hash_prefetch_node(const struct tei_hash *h, uint64_t hash)
 	__builtin_prefetch(*bucket_of(h, hash));
 }
 
-bool tei_hash_walk(struct tei_hash *h, size_t *cursor, size_t n_buckets,
-		   tei_hash_fn *fn, void *arg)
+static void visit(struct tei_hash *h, size_t bucket, tei_hash_fn *fn, void *arg)
 {
 	struct tei_hash_node *node, *next;
 
-	for (; n_buckets > 0 && *cursor < h->n_buckets; n_buckets--) {
-		node = *bucket_at(h, (*cursor)++);
-		for (; node; node = next) {
-			next = node->next;
-			fn(node, arg);
-		}
+	for (node = *bucket_at(h, bucket); node; node = next) {
+		next = node->next;
+		fn(node, arg);
 	}
-	return *cursor < h->n_buckets;
+}
+
+/* Count @v up from its highest bit below @low. False: that was the last. */
+static bool next_class(size_t *v, size_t low)
+{
+	for (size_t bit = low / 2; bit; bit /= 2) {
+		*v ^= bit;
+		if (*v & bit)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Visits all nodes of equal low bits at a time, in the order of these bits read
+ * backwards: however the number of bits changes meanwhile, what was visited is
+ * what lies before the cursor. Of a bucket and its partner the upper one goes
+ * first, since a join puts its nodes behind those of the lower one.
+ */
+bool tei_hash_walk(struct tei_hash *h, size_t *cursor, size_t n_buckets,
+		   tei_hash_fn *fn, void *arg)
+{
+	for (; n_buckets > 0; n_buckets--) {
+		size_t low = floor_pow2(h->n_buckets);
+
+		*cursor &= low - 1;
+		if (*cursor + low < h->n_buckets)
+			visit(h, *cursor + low, fn, arg);
+		visit(h, *cursor, fn, arg);
+		if (!next_class(cursor, low))
+			return false;
+	}
+	return true;
 }
 
 size_t tei_hash_bytes(const struct tei_hash *h)

@@ -145,12 +145,46 @@ static void walk_may_remove_what_it_visits(void **state)
 	assert_int_equal(tei_hash_init(&h), 0);
 	for (size_t i = 0; i < N; i++)
 		toggle(&h, &items[i]);
-	/* Joins move nodes to buckets behind the cursor: walk until empty. */
-	while (h.n_nodes)
-		for (cursor = 0; tei_hash_walk(&h, &cursor, 3, remove_it, &h);)
-			;
+	for (cursor = 0; tei_hash_walk(&h, &cursor, 3, remove_it, &h);)
+		;
+	assert_int_equal(h.n_nodes, 0);
 	for (size_t i = 0; i < N; i++)
 		assert_false(items[i].in);
+	tei_hash_fini(&h);
+	free(items);
+}
+
+/* The first half stays; of the others some come and some go at every slice. */
+static void a_walk_sees_all_that_stays_whatever_comes_and_goes(void **state)
+{
+	struct item *items = new_items();
+	struct tei_hash h;
+
+	(void)state;
+	rand_state = 88172645463325252ull;
+	assert_int_equal(tei_hash_init(&h), 0);
+	for (size_t i = 0; i < N / 8; i++)
+		toggle(&h, &items[i]);
+	for (int round = 0; round < 20; round++) {
+		size_t cursor = 0, n = 0;
+		bool more = true;
+
+		while (more) {
+			more = tei_hash_walk(&h, &cursor, 1 + next_rand() % 9,
+					     count_visit, NULL);
+			for (n = next_rand() % 200; n; n--)
+				toggle(&h, &items[N / 8 +
+						  next_rand() % (N - N / 8)]);
+		}
+		/* And from time to time nearly all of them. */
+		for (size_t i = N / 8; round % 3 && i < N; i++)
+			if (items[i].in == (round % 3 == 1))
+				toggle(&h, &items[i]);
+		for (size_t i = 0; i < N / 8; i++)
+			assert_true(items[i].n_walked > 0);
+		for (size_t i = 0; i < N; i++)
+			items[i].n_walked = 0;
+	}
 	tei_hash_fini(&h);
 	free(items);
 }
@@ -184,6 +218,8 @@ int main(void)
 		cmocka_unit_test(table_agrees_with_a_plain_array),
 		cmocka_unit_test(empty_table_gives_its_memory_back),
 		cmocka_unit_test(walk_may_remove_what_it_visits),
+		cmocka_unit_test(
+			a_walk_sees_all_that_stays_whatever_comes_and_goes),
 		cmocka_unit_test(insert_works_without_memory_to_grow),
 	};
 
