@@ -41,6 +41,7 @@ static void init_lists(struct tei_core *core)
 	tei_list_init(&core->fences);
 	tei_list_init(&core->unsent);
 	tei_list_init(&core->dropping);
+	tei_list_init(&core->walks);
 }
 
 int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
@@ -108,6 +109,7 @@ void tei_core_destroy(struct tei_core *core)
 
 	if (!core)
 		return;
+	tei_core_walks_free(core);
 	lists[0] = &core->live;
 	lists[1] = &core->silent;
 	lists[2] = &core->left;
@@ -160,12 +162,13 @@ static void advance(struct tei_core *core, uint64_t now_ms)
 static void tick(struct tei_core *core)
 {
 	unsigned int drop = core->config.step_objects, settle = drop,
-		     discard = drop, evict = drop;
+		     discard = drop, evict = drop, walk = drop;
 
 	tei_core_fences_tick(core, &discard);
 	tei_core_drop_some(core, &drop);
 	tei_core_sessions_tick(core, &settle);
 	tei_core_evict_tick(core, &evict);
+	tei_core_walks_tick(core, &walk);
 }
 
 /* Events without a reply; those of sessions that are no more are late. */
@@ -231,6 +234,9 @@ static void apply(struct tei_core *core, const struct tei_event *ev,
 	case TEI_EVENT_SIZE:
 		tei_core_on_size(core, ev, reply);
 		break;
+	case TEI_EVENT_REPLICA_CLEAR:
+		tei_core_on_replica_clear(core, ev, reply);
+		break;
 	case TEI_EVENT_REMOVE:
 		tei_core_on_remove(core, ev, reply);
 		break;
@@ -268,6 +274,8 @@ static int handle(struct tei_core *core, const struct tei_event *ev,
 		return 0;
 	case TEI_EVENT_JOIN:
 		return tei_core_on_join(core, ev, out);
+	case TEI_EVENT_REMOVE_ALL:
+		return tei_core_on_remove_all(core, ev, out);
 	case TEI_EVENT_HEARTBEAT:
 	case TEI_EVENT_LEAVE:
 	case TEI_EVENT_RELEASE:
@@ -296,8 +304,8 @@ int tei_core_step(struct tei_core *core, const struct tei_event *ev,
 bool tei_core_busy(const struct tei_core *core)
 {
 	return !tei_list_empty(&core->dropping) ||
-	       !tei_list_empty(&core->gone) || !tei_list_empty(&core->unsent) ||
-	       tei_core_evict_busy(core);
+	       !tei_list_empty(&core->gone) || core->n_walks ||
+	       !tei_list_empty(&core->unsent) || tei_core_evict_busy(core);
 }
 
 void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)

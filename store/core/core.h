@@ -90,6 +90,8 @@ enum tei_event_type {
 	TEI_EVENT_EXIST,
 	TEI_EVENT_SIZE,
 	TEI_EVENT_REMOVE,
+	TEI_EVENT_REMOVE_ALL, /* the reply comes when the walk is through */
+	TEI_EVENT_REPLICA_CLEAR,
 	TEI_EVENT_FENCED, /* an owner has confirmed (or failed) a fence */
 	TEI_EVENT_TICK,   /* at least every 100 ms; bounded work */
 };
@@ -115,6 +117,9 @@ struct tei_core_replicate {
 	const char *const *preferred; /* preferred[n_preferred] */
 	size_t n_preferred;
 };
+
+/* Whether remove_all means this key. May take some us, not more. */
+typedef bool tei_core_match_fn(const void *key, size_t len, void *arg);
 
 /*
  * One event. Everything pointed to is borrowed for the step. Batches carry n
@@ -164,6 +169,15 @@ struct tei_event {
 		struct {
 			bool force;
 		} remove;
+		struct {
+			bool force;
+			/* NULL: all; else called until the reply has come */
+			tei_core_match_fn *match;
+			void *arg;
+		} remove_all;
+		struct {
+			const char *segment; /* "": any */
+		} replica_clear;
 		struct {
 			uint64_t fence;
 			bool confirmed;
@@ -216,6 +230,7 @@ struct tei_action {
 			/* With a -200: when space may be free; 0: never by
 			 * itself; 1 also when eviction has to go on. */
 			uint32_t retry_ms;
+			uint64_t removed; /* of remove_all */
 		} reply;
 		struct {
 			uint64_t fence;
@@ -237,7 +252,8 @@ void tei_core_destroy(struct tei_core *core);
 
 /*
  * Apply one event. Appends to @out (n is not reset). Every event but HEARTBEAT,
- * LEAVE, RELEASE, FENCED and TICK gets exactly one reply to its session. The
+ * LEAVE, RELEASE, FENCED and TICK gets exactly one reply to its session, in the
+ * same step but for REMOVE_ALL; that one comes even if the session has gone. The
  * event was refused as a whole when the reply's code is not 0: state is as it
  * was. -ENOMEM: the arena is full; state is as it was and nothing was appended.
  * A FENCE waits for the first HEARTBEAT of its owner's session, since it goes

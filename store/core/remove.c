@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * remove.c - objects that users take out
+ * remove.c - objects and replicas that users take out
  *
  * An object of a suspect owner is removed too, so that it does not come back
  * when the owner does. Readers that are still at work notice by generation
  * and checksum that the bytes are no longer theirs.
  */
+#include <string.h>
+
 #include "store/core/state.h"
 
-static bool leased(const struct tei_core *core, const struct tei_object *o)
+bool tei_core_leased(const struct tei_core *core, const struct tei_object *o)
 {
 	return o->weak_until_ms > core->now_ms ||
 	       ((o->flags & TEI_OBJECT_LEASED) &&
@@ -27,7 +29,7 @@ static int32_t remove_one(struct tei_core *core, const struct tei_core_key *key,
 		return CODE_NOT_FOUND;
 	if (o->state == TEI_OBJECT_BUILDING)
 		return CODE_NOT_READY;
-	if (!force && leased(core, o))
+	if (!force && tei_core_leased(core, o))
 		return CODE_LEASED;
 	tei_core_object_drop(core, o);
 	return CODE_OK;
@@ -46,5 +48,71 @@ void tei_core_on_remove(struct tei_core *core, const struct tei_event *ev,
 					      hashes);
 		reply->u.reply.status[i] = remove_one(
 			core, &ev->keys[i], hashes[at], ev->u.remove.force);
+	}
+}
+
+static bool named(const struct tei_extent *e, const char *segment)
+{
+	return !*segment ||
+	       strcmp(tei_core_extent_mount(e)->name, segment) == 0;
+}
+
+/* Free the replicas on @segment; false: there are none. */
+static bool clear(struct tei_core *core, struct tei_object *o,
+		  const char *segment)
+{
+	struct tei_extent *e = o->extents;
+	bool any = false;
+
+	while (e) {
+		uint8_t replica = e->replica;
+		bool it = named(e, segment);
+
+		while (e && e->replica == replica)
+			e = e->next;
+		if (it)
+			tei_core_chain_free(core,
+					    tei_core_replica_cut(o, replica));
+		any |= it;
+	}
+	if (!o->extents)
+		tei_core_object_drop(core, o);
+	else if (any)
+		tei_core_unpark(core, o);
+	return any;
+}
+
+static int32_t clear_one(struct tei_core *core, const struct tei_core_key *key,
+			 const char *segment, uint64_t hash)
+{
+	struct tei_object *o;
+
+	if (!tei_core_key_valid(key))
+		return CODE_ARGUMENT;
+	o = tei_core_object_find(core, key, hash);
+	if (!o || tei_core_object_gone(o))
+		return CODE_NOT_FOUND;
+	if (o->state == TEI_OBJECT_BUILDING)
+		return CODE_NOT_READY;
+	if (tei_core_leased(core, o))
+		return CODE_LEASED;
+	return clear(core, o, segment) ? CODE_OK : CODE_NO_REPLICA;
+}
+
+void tei_core_on_replica_clear(struct tei_core *core,
+			       const struct tei_event *ev,
+			       struct tei_action *reply)
+{
+	uint64_t hashes[TEI_CORE_GROUP];
+
+	for (size_t i = 0; i < ev->n; i++) {
+		size_t at = i % TEI_CORE_GROUP;
+
+		if (!at)
+			tei_core_objects_warm(core, &ev->keys[i], ev->n - i,
+					      hashes);
+		reply->u.reply.status[i] =
+			clear_one(core, &ev->keys[i],
+				  ev->u.replica_clear.segment, hashes[at]);
 	}
 }

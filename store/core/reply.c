@@ -49,7 +49,7 @@ static bool has_status(enum tei_event_type type)
 {
 	return has_place(type) || type == TEI_EVENT_PUT_END ||
 	       type == TEI_EVENT_EXIST || type == TEI_EVENT_SIZE ||
-	       type == TEI_EVENT_REMOVE;
+	       type == TEI_EVENT_REMOVE || type == TEI_EVENT_REPLICA_CLEAR;
 }
 
 /* calloc that remembers in *@bad that one of many failed. */
@@ -334,6 +334,7 @@ static void flush_fences(struct tei_core *core, struct tei_actions *out)
 void tei_core_flush(struct tei_core *core, struct tei_actions *out)
 {
 	flush_fences(core, out);
+	tei_core_walks_flush(core, out);
 	while (!tei_list_empty(&core->closes)) {
 		struct tei_session *s = tei_list_entry(
 			core->closes.next, struct tei_session, close);

@@ -51,6 +51,7 @@ enum {
 	CODE_NOT_FOUND = -704,
 	CODE_EXISTS = -705,
 	CODE_LEASED = -706,
+	CODE_NO_REPLICA = -710,
 };
 
 /* Keys of a batch that are looked up together. */
@@ -63,6 +64,8 @@ enum {
 #define TEI_CORE_RETRY_MS 20
 /* Entries of a reply; the keys after them get one replica each. */
 #define TEI_CORE_ENTRIES_MANY 65536
+/* Of remove_all; more at a time is not worth the memory. */
+#define TEI_CORE_WALKS_MAX 64
 /* What the starts of one event may spend on evicting, times step_objects. */
 #define TEI_CORE_EFFORT 64
 
@@ -171,6 +174,17 @@ struct tei_session {
 	char engine[];
 };
 
+/* A remove_all under way. */
+struct tei_walk {
+	struct tei_list link; /* core's walks */
+	tei_session_id session;
+	uint64_t cookie, removed;
+	size_t cursor;
+	bool force, done;
+	tei_core_match_fn *match;
+	void *arg;
+};
+
 struct tei_fence {
 	struct tei_session *owner;
 	struct tei_list link;    /* owner's fences */
@@ -204,7 +218,8 @@ struct tei_core {
 	struct tei_list live, silent, left, gone;
 	struct tei_list closes;
 	struct tei_list fences, unsent;
-	struct tei_list dropping;
+	struct tei_list dropping, walks;
+	size_t n_walks;
 
 	struct tei_mount **mounts; /* mounts[n_mounts], in mount order, usable
 				    * or suspect but not dropping */
@@ -383,6 +398,21 @@ void tei_core_on_size(struct tei_core *core, const struct tei_event *ev,
 		      struct tei_action *reply);
 void tei_core_on_remove(struct tei_core *core, const struct tei_event *ev,
 			struct tei_action *reply);
+
+void tei_core_on_replica_clear(struct tei_core *core,
+			       const struct tei_event *ev,
+			       struct tei_action *reply);
+/* Neither read nor asked for, for a remove without force. */
+bool tei_core_leased(const struct tei_core *core, const struct tei_object *o);
+
+/* walk.c */
+/* A walk begins, or is refused with a reply at once. -ENOMEM: of the arena. */
+int tei_core_on_remove_all(struct tei_core *core, const struct tei_event *ev,
+			   struct tei_actions *out);
+void tei_core_walks_tick(struct tei_core *core, unsigned int *budget);
+/* The replies of walks that are through. */
+void tei_core_walks_flush(struct tei_core *core, struct tei_actions *out);
+void tei_core_walks_free(struct tei_core *core);
 
 /* evict.c */
 /* A READY object goes into the ring, behind the hand. */

@@ -172,15 +172,25 @@ static MAYBE struct tei_core_key rig_key(const char *key)
 	return (struct tei_core_key){.bytes = key, .len = strlen(key)};
 }
 
-static MAYBE struct grant rig_start(struct rig *r, tei_session_id s,
-				    const char *key, uint64_t size)
+static MAYBE struct grant rig_start_as(struct rig *r, tei_session_id s,
+				       const char *key, uint64_t size,
+				       const struct tei_core_replicate *how,
+				       const char *group, bool upsert)
 {
 	struct tei_core_key k = rig_key(key);
 	struct tei_event ev = {
 		.type = TEI_EVENT_PUT_START, .session = s, .n = 1, .keys = &k};
 	const struct tei_action *a;
+	uint32_t first = 1;
 
 	ev.u.put_start.sizes = &size;
+	ev.u.put_start.how = how;
+	ev.u.put_start.upsert = upsert;
+	if (group) {
+		ev.u.put_start.groups = &group;
+		ev.u.put_start.n_groups = 1;
+		ev.u.put_start.group = &first;
+	}
 	a = rig_step(r, &ev);
 	if (a->u.reply.code)
 		return (struct grant){.status = a->u.reply.code};
@@ -190,6 +200,29 @@ static MAYBE struct grant rig_start(struct rig *r, tei_session_id s,
 		.generation = a->u.reply.generation[0],
 		.retry_ms = a->u.reply.retry_ms,
 	};
+}
+
+static MAYBE struct grant rig_start(struct rig *r, tei_session_id s,
+				    const char *key, uint64_t size)
+{
+	return rig_start_as(r, s, key, size, NULL, NULL, false);
+}
+
+/* The end of @n entries, without checksums; the others are not quiet. */
+static MAYBE int rig_end_all(struct rig *r, tei_session_id s, const char *key,
+			     uint64_t generation, uint32_t n, uint32_t written)
+{
+	struct tei_core_key k = rig_key(key);
+	struct tei_event ev = {
+		.type = TEI_EVENT_PUT_END, .session = s, .n = 1, .keys = &k};
+	uint32_t quiet = 0;
+
+	ev.u.put_end.generations = &generation;
+	ev.u.put_end.extents = &n;
+	ev.u.put_end.written = &written;
+	ev.u.put_end.quiet = &quiet;
+	ev.u.put_end.epoch = EPOCH;
+	return rig_step(r, &ev)->u.reply.status[0];
 }
 
 static MAYBE int rig_end_as(struct rig *r, tei_session_id s, const char *key,

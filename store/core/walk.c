@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * walk.c - removes that look at the whole table
+ *
+ * In slices, one a tick, so that nobody waits for them; what is put meanwhile
+ * may stay or go. The reply is an action of the tick that ends the walk.
+ */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "store/core/state.h"
+
+/* Of a match, where looking at an object costs 1. */
+#define MATCH_COST 32
+
+/* What one slice knows. */
+struct slice {
+	struct tei_core *core;
+	struct tei_walk *walk;
+	unsigned int spent;
+};
+
+static void spend(unsigned int *budget, unsigned int cost)
+{
+	*budget -= *budget < cost ? *budget : cost;
+}
+
+static void look_at(struct tei_hash_node *node, void *arg)
+{
+	struct slice *s = arg;
+	struct tei_walk *w = s->walk;
+	struct tei_object *o = TEI_CONTAINER(node, struct tei_object, node);
+
+	s->spent++;
+	if (o->state != TEI_OBJECT_READY || tei_core_object_gone(o) ||
+	    (!w->force && tei_core_leased(s->core, o)))
+		return;
+	if (w->match) {
+		s->spent += MATCH_COST;
+		if (!w->match(o->key, o->key_len, w->arg))
+			return;
+	}
+	w->removed++;
+	tei_core_object_drop(s->core, o);
+}
+
+/* Walks take turns, so that a long one does not keep the others. */
+void tei_core_walks_tick(struct tei_core *core, unsigned int *budget)
+{
+	for (size_t n = core->n_walks; n && *budget; n--) {
+		struct tei_walk *w =
+			tei_list_entry(core->walks.next, struct tei_walk, link);
+		unsigned int share = *budget / (unsigned int)n + 1;
+
+		tei_list_del(&w->link);
+		tei_list_add_tail(&core->walks, &w->link);
+		while (!w->done && share) {
+			struct slice s = {core, w, 1};
+
+			w->done = !tei_hash_walk(&core->objects, &w->cursor, 1,
+						 look_at, &s);
+			spend(&share, s.spent);
+			spend(budget, s.spent);
+		}
+	}
+}
+
+static void end_walk(struct tei_core *core, struct tei_walk *w)
+{
+	tei_list_del(&w->link);
+	core->n_walks--;
+	core->heap_bytes -= sizeof(*w);
+	tei_free(w);
+}
+
+void tei_core_walks_free(struct tei_core *core)
+{
+	while (!tei_list_empty(&core->walks))
+		end_walk(core, tei_list_entry(core->walks.next, struct tei_walk,
+					      link));
+}
+
+void tei_core_walks_flush(struct tei_core *core, struct tei_actions *out)
+{
+	tei_list_for_each_safe (link, next, &core->walks) {
+		struct tei_walk *w =
+			tei_list_entry(link, struct tei_walk, link);
+		struct tei_action *a;
+
+		if (!w->done)
+			continue;
+		if (tei_core_actions_reserve(out, 1) < 0)
+			return;
+		a = tei_core_action_add(out, TEI_ACTION_REPLY, w->session);
+		a->cookie = w->cookie;
+		a->u.reply.of = TEI_EVENT_REMOVE_ALL;
+		a->u.reply.removed = w->removed;
+		end_walk(core, w);
+	}
+}
+
+/* 0, or why there can be no walk of @session now. */
+static int32_t refusal(const struct tei_core *core, tei_session_id session)
+{
+	if (!tei_core_session_find(core, session))
+		return CODE_NO_CLIENT;
+	tei_list_for_each (link, &core->walks)
+		if (tei_list_entry(link, struct tei_walk, link)->session ==
+		    session)
+			return CODE_ARGUMENT;
+	return core->n_walks < TEI_CORE_WALKS_MAX ? CODE_OK : CODE_INTERNAL;
+}
+
+int tei_core_on_remove_all(struct tei_core *core, const struct tei_event *ev,
+			   struct tei_actions *out)
+{
+	int32_t code = refusal(core, ev->session);
+	struct tei_walk *w = NULL;
+
+	if (!code) {
+		w = tei_calloc(1, sizeof(*w));
+		code = w ? CODE_OK : CODE_INTERNAL;
+	}
+	if (code)
+		return tei_core_reply(core, ev, code, out) ? 0 : -ENOMEM;
+	tei_core_session_seen(core, tei_core_session_find(core, ev->session));
+	w->session = ev->session;
+	w->cookie = ev->cookie;
+	w->force = ev->u.remove_all.force;
+	w->match = ev->u.remove_all.match;
+	w->arg = ev->u.remove_all.arg;
+	tei_list_add_tail(&core->walks, &w->link);
+	core->n_walks++;
+	core->heap_bytes += sizeof(*w);
+	return 0;
+}
