@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * policy.c - which object is worth least: what eviction takes first
+ *
+ * For each queue and age the policy counts the bytes that had reached that age
+ * unused and those of them that were used at it; their quotient is the hazard
+ * of a use. What room is worth that an object of that age takes is the best
+ * ratio of (uses to expect) to (ticks of room to pay for them) over all times
+ * that one might keep it. Where use comes in humps, as when people read an
+ * answer before they ask on, that is not the hazard of the next tick.
+ *
+ * Of the eviction a queue sees only its oldest, so the worth within a queue is
+ * made to fall with age: then the oldest is the least. Before anything is known
+ * the hazard is taken to fall with age too and to grow with the touches, which
+ * is about LRU with some respect for what was used twice.
+ */
+#include "store/core/policy.h"
+
+#include <string.h>
+
+#define TICKS 16 /* of one capacity */
+#define AGES  TEI_POLICY_AGES
+
+/* What was seen counts half as much when two capacities more were added. */
+#define FADE 0.98
+/* Ghosts for each object that there is; what is added in AGES ticks is more. */
+#define GHOSTS 2
+/* The assumed hazard of queue q at age a: BEFORE * (1 + q) / (a + 2). It has
+ * the weight of this part of the capacity seen. */
+#define BEFORE        0.2
+#define BEFORE_WEIGHT 0.05
+/* Objects older than all ages against those of the last age. */
+#define BEYOND 0.5
+/* Neighbours on each side, each worth half of the one before it. */
+#define SMOOTH 3
+
+struct stretch {
+	double uses, ticks, left; /* left: the part still unused at its end */
+};
+
+static unsigned int queue_of(const struct tei_policy_node *node)
+{
+	unsigned int q = 31u - (unsigned int)__builtin_clz(node->touches);
+
+	return q < TEI_POLICY_QUEUES ? q : TEI_POLICY_QUEUES - 1;
+}
+
+static unsigned int age_of(const struct tei_policy *p, uint16_t tick)
+{
+	uint16_t age = (uint16_t)(p->now - tick);
+
+	return age < AGES ? age : AGES;
+}
+
+/* ---- what is learned ---- */
+
+static void enter(struct tei_policy *p, struct tei_policy_node *node)
+{
+	node->tick = p->now;
+	p->past[queue_of(node)].alive[p->now % AGES] += node->units;
+}
+
+static void leave(struct tei_policy *p, const struct tei_policy_node *node,
+		  bool used)
+{
+	struct tei_policy_past *past = &p->past[queue_of(node)];
+	unsigned int age = age_of(p, node->tick);
+	double *alive = &past->alive[node->tick % AGES];
+
+	if (age >= AGES)
+		return;
+	*alive = *alive > node->units ? *alive - node->units : 0;
+	if (used)
+		past->fresh[age] += node->units;
+}
+
+/* The tick is over: what was alive in it has been seen at its age. */
+static void learn(struct tei_policy_past *past, uint16_t now)
+{
+	for (unsigned int age = 0; age < AGES; age++) {
+		double seen = past->alive[(uint16_t)(now - age) % AGES] +
+			      past->fresh[age];
+
+		past->seen[age] =
+			past->seen[age] * FADE + (age ? seen : seen / 2);
+		past->used[age] = past->used[age] * FADE + past->fresh[age];
+		past->fresh[age] = 0;
+	}
+}
+
+static double hazard(const struct tei_policy_past *past, int age, double before,
+		     double weight)
+{
+	double used = past->used[age] + before * weight;
+	double seen = past->seen[age] + weight, part = 0.5;
+
+	for (int i = 1; i <= SMOOTH; i++, part /= 2) {
+		if (age - i >= 0) {
+			used += part * past->used[age - i];
+			seen += part * past->seen[age - i];
+		}
+		if (age + i < AGES) {
+			used += part * past->used[age + i];
+			seen += part * past->seen[age + i];
+		}
+	}
+	return used < 0.999 * seen ? used / seen : 0.999;
+}
+
+static bool better(const struct stretch *a, const struct stretch *b)
+{
+	return a->uses * b->ticks > b->uses * a->ticks;
+}
+
+static void lengthen(struct stretch *s, const struct stretch *by)
+{
+	s->uses += s->left * by->uses;
+	s->ticks += s->left * by->ticks;
+	s->left *= by->left;
+}
+
+/*
+ * From the last age down: a stretch of ages takes in the one that follows it
+ * as long as that has the better ratio. What remains is the best ratio of all
+ * stretches that begin at an age, at a constant cost each.
+ */
+static void appraise(struct tei_policy_past *past, unsigned int queue,
+		     double weight)
+{
+	struct stretch after[AGES];
+	int n = 0;
+
+	for (int age = AGES - 1; age >= 0; age--) {
+		double h = hazard(past, age, BEFORE * (1 + queue) / (age + 2),
+				  weight);
+		struct stretch s = {h, 1 - h / 2, 1 - h};
+
+		while (n && better(&after[n - 1], &s))
+			lengthen(&s, &after[--n]);
+		past->worth[age] = s.uses / s.ticks;
+		after[n++] = s;
+	}
+	for (int age = 1; age < AGES; age++)
+		if (past->worth[age] > past->worth[age - 1])
+			past->worth[age] = past->worth[age - 1];
+	past->worth[AGES] = past->worth[AGES - 1] * BEYOND;
+}
+
+static void appraise_all(struct tei_policy *p)
+{
+	double weight = BEFORE_WEIGHT * (double)p->capacity + 1;
+
+	for (unsigned int q = 0; q < TEI_POLICY_QUEUES; q++)
+		appraise(&p->past[q], q, weight);
+}
+
+static void end_tick(struct tei_policy *p)
+{
+	for (unsigned int q = 0; q < TEI_POLICY_QUEUES; q++)
+		learn(&p->past[q], p->now);
+	p->now++;
+	for (unsigned int q = 0; q < TEI_POLICY_QUEUES; q++)
+		p->past[q].alive[p->now % AGES] = 0;
+	appraise_all(p);
+}
+
+/* Time passes by what is added; after AGES ticks all is equally old. */
+static void pass(struct tei_policy *p, uint64_t units)
+{
+	p->filled += units;
+	for (int i = 0; i < AGES && p->filled >= p->tick_units; i++) {
+		p->filled -= p->tick_units;
+		end_tick(p);
+	}
+	p->filled %= p->tick_units;
+}
+
+/* ---- objects ---- */
+
+void tei_policy_init(struct tei_policy *p)
+{
+	memset(p, 0, sizeof(*p));
+	for (int i = 0; i < TEI_POLICY_QUEUES; i++)
+		tei_list_init(&p->queues[i]);
+	tei_ghosts_init(&p->ghosts);
+	tei_policy_set_capacity(p, 0);
+}
+
+void tei_policy_fini(struct tei_policy *p)
+{
+	tei_ghosts_fini(&p->ghosts);
+}
+
+void tei_policy_set_capacity(struct tei_policy *p, uint64_t bytes)
+{
+	p->capacity = bytes / TEI_POLICY_UNIT;
+	p->tick_units = p->capacity / TICKS + 1;
+	appraise_all(p);
+}
+
+static void count(struct tei_policy_node *node)
+{
+	if (node->touches < TEI_POLICY_TOUCHES)
+		node->touches++;
+}
+
+void tei_policy_add(struct tei_policy *p, struct tei_policy_node *node,
+		    uint64_t bytes, uint64_t hash)
+{
+	uint64_t units = (bytes + TEI_POLICY_UNIT - 1) / TEI_POLICY_UNIT;
+
+	tei_list_init(&node->link);
+	node->units = units < UINT32_MAX ? (uint32_t)units : UINT32_MAX;
+	node->queued = false;
+	if (tei_ghosts_take(&p->ghosts, hash, p->now, &node->tick,
+			    &node->touches)) {
+		leave(p, node, true);
+		count(node);
+	} else {
+		node->touches = 1;
+	}
+	pass(p, node->units);
+	enter(p, node);
+	p->n++;
+	tei_policy_release(p, node);
+}
+
+void tei_policy_touch(struct tei_policy *p, struct tei_policy_node *node)
+{
+	bool queued = node->queued;
+
+	leave(p, node, true);
+	count(node);
+	enter(p, node);
+	if (!queued)
+		return;
+	tei_list_del(&node->link);
+	tei_list_add_tail(&p->queues[queue_of(node)], &node->link);
+}
+
+void tei_policy_hold(struct tei_policy *p, struct tei_policy_node *node)
+{
+	(void)p;
+	if (!node->queued)
+		return;
+	node->queued = false;
+	tei_list_del(&node->link);
+}
+
+static struct tei_policy_node *node_at(struct tei_list *link)
+{
+	return tei_list_entry(link, struct tei_policy_node, link);
+}
+
+/* One that was held for long is older than the oldest there. */
+void tei_policy_release(struct tei_policy *p, struct tei_policy_node *node)
+{
+	struct tei_list *queue = &p->queues[queue_of(node)];
+
+	node->queued = true;
+	if (tei_list_empty(queue) ||
+	    age_of(p, node->tick) <= age_of(p, node_at(queue->next)->tick))
+		tei_list_add_tail(queue, &node->link);
+	else
+		tei_list_add_head(queue, &node->link);
+}
+
+/* Its age goes on to be counted: as a ghost it may be used yet. */
+void tei_policy_evicted(struct tei_policy *p, struct tei_policy_node *node,
+			uint64_t hash)
+{
+	if (age_of(p, node->tick) < AGES)
+		tei_ghosts_put(&p->ghosts, hash, node->tick, node->touches,
+			       p->now, p->n * GHOSTS);
+	tei_policy_hold(p, node);
+	p->n--;
+}
+
+void tei_policy_removed(struct tei_policy *p, struct tei_policy_node *node)
+{
+	leave(p, node, false);
+	tei_policy_hold(p, node);
+	p->n--;
+}
+
+/* Among those worth the same the one that was not used for longest. */
+struct tei_policy_node *tei_policy_victim(struct tei_policy *p)
+{
+	struct tei_policy_node *least = NULL;
+	double least_worth = 0;
+	unsigned int oldest = 0;
+
+	for (unsigned int q = 0; q < TEI_POLICY_QUEUES; q++) {
+		struct tei_policy_node *node = node_at(p->queues[q].next);
+		unsigned int age;
+		double worth;
+
+		if (tei_list_empty(&p->queues[q]))
+			continue;
+		age = age_of(p, node->tick);
+		worth = p->past[q].worth[age];
+		if (least && (worth > least_worth ||
+			      (worth == least_worth && age <= oldest)))
+			continue;
+		least = node;
+		least_worth = worth;
+		oldest = age;
+	}
+	return least;
+}
+
+bool tei_policy_empty(const struct tei_policy *p)
+{
+	for (int i = 0; i < TEI_POLICY_QUEUES; i++)
+		if (!tei_list_empty(&p->queues[i]))
+			return false;
+	return true;
+}
+
+size_t tei_policy_bytes(const struct tei_policy *p)
+{
+	return tei_ghosts_bytes(&p->ghosts);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * policy.h - which object is worth least: what eviction takes first
+ *
+ * Objects are queued by how often they were asked for (once, 2-3, 4-7, 8 times
+ * and more), each queue in order of last use; the oldest of some queue is the
+ * victim. Of which one follows from what was measured: for each queue, how
+ * probable a use of an object is that was last used so and so long ago. Ghosts
+ * of evicted objects keep that known beyond what there is room for.
+ *
+ * Time is counted in bytes added, not in seconds: a tick is 1/16 of the
+ * capacity. So an idle pool forgets nothing, and nothing here depends on how
+ * large objects are or how fast they come.
+ *
+ * A node is in a queue of the policy, or held: out of the queues and its link
+ * is the caller's. Both hold what is known of it.
+ *
+ * Threads: none of its own.
+ */
+#ifndef STORE_CORE_POLICY_H
+#define STORE_CORE_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "store/core/ghosts.h"
+
+#define TEI_POLICY_UNIT    64u
+#define TEI_POLICY_QUEUES  4
+#define TEI_POLICY_AGES    TEI_GHOSTS_AGES /* ticks that are told apart */
+#define TEI_POLICY_TOUCHES 8               /* more are not counted */
+
+/* In the object. 24 bytes. */
+struct tei_policy_node {
+	struct tei_list link; /* held: the caller's */
+	uint32_t units;       /* of TEI_POLICY_UNIT bytes; as many as fit */
+	uint16_t tick;        /* of its last use */
+	uint8_t touches;      /* 1 .. TEI_POLICY_TOUCHES */
+	bool queued;
+};
+
+/* What was seen of the objects of one queue, by age in ticks; in units. */
+struct tei_policy_past {
+	double alive[TEI_POLICY_AGES]; /* by tick of last use, modulo ages */
+	double fresh[TEI_POLICY_AGES]; /* used again in this tick */
+	double used[TEI_POLICY_AGES];  /* used again at that age ... */
+	double seen[TEI_POLICY_AGES];  /* ... of so many; both fade */
+	double worth[TEI_POLICY_AGES + 1];
+};
+
+struct tei_policy {
+	struct tei_list queues[TEI_POLICY_QUEUES]; /* oldest first */
+	struct tei_ghosts ghosts;
+	uint64_t capacity, tick_units, filled; /* units; filled of this tick */
+	size_t n;                              /* nodes, held ones too */
+	uint16_t now;                          /* tick */
+	struct tei_policy_past past[TEI_POLICY_QUEUES];
+};
+
+/* Allocates nothing; the capacity is 0. */
+void tei_policy_init(struct tei_policy *p);
+void tei_policy_fini(struct tei_policy *p);
+/* What the objects share, whenever it changes. */
+void tei_policy_set_capacity(struct tei_policy *p, uint64_t bytes);
+
+/* A new object, in a queue at once. @hash of its key: 64 good bits. */
+void tei_policy_add(struct tei_policy *p, struct tei_policy_node *node,
+		    uint64_t bytes, uint64_t hash);
+/* It was asked for; queued or held. */
+void tei_policy_touch(struct tei_policy *p, struct tei_policy_node *node);
+/* Out of its queue; nothing when it is held already. */
+void tei_policy_hold(struct tei_policy *p, struct tei_policy_node *node);
+/* Back into its queue; its link is in no list. */
+void tei_policy_release(struct tei_policy *p, struct tei_policy_node *node);
+/* The object is gone, by eviction or otherwise; queued or held. */
+void tei_policy_evicted(struct tei_policy *p, struct tei_policy_node *node,
+			uint64_t hash);
+void tei_policy_removed(struct tei_policy *p, struct tei_policy_node *node);
+
+/* The queued node that is worth least, NULL: none. It stays where it is. */
+struct tei_policy_node *tei_policy_victim(struct tei_policy *p);
+/* Nothing is queued. */
+bool tei_policy_empty(const struct tei_policy *p);
+
+/* Of the ghosts, for memory figures. */
+size_t tei_policy_bytes(const struct tei_policy *p);
+
+#endif
