@@ -132,6 +132,41 @@ TE_API int te_store_register(struct te_store *store, void *addr,
 /* 0, -600 (not registered with exactly this address). */
 TE_API int te_store_unregister(struct te_store *store, void *addr);
 
+#define TE_STORE_SEGMENT_ID_LEN 16
+
+/**
+ * te_store_mount - lend more memory to the pool
+ * @bytes: of fresh memory, 4096 at least
+ * @id:    out: names the segment for te_store_unmount()
+ *
+ * It lasts until it is unmounted or the store is closed, and is mounted again
+ * by itself when the master comes back. Blocks: call timeout. Returns 0, or
+ * nothing is mounted and -600 (@bytes), -900, -1.
+ */
+TE_API int te_store_mount(struct te_store *store, uint64_t bytes,
+			  uint8_t id[TE_STORE_SEGMENT_ID_LEN]);
+/**
+ * te_store_mount_shared - lend part of a file, as one in /dev/shm
+ * @offset, @bytes: whole pages, inside the file
+ *
+ * The file must not be made shorter while it is mounted. What it contains is
+ * overwritten. As te_store_mount(); -600 also when the file cannot be mapped,
+ * is too short, or this part of it is mounted already.
+ */
+TE_API int te_store_mount_shared(struct te_store *store, const char *path,
+				 uint64_t offset, uint64_t bytes,
+				 uint8_t id[TE_STORE_SEGMENT_ID_LEN]);
+/**
+ * te_store_unmount - take a segment back; replicas in it are gone
+ * @grace_ms: must be 0
+ *
+ * Also when the master is away: it is told when it is back. Blocks: call
+ * timeout + 0.5 s. Returns 0, -101 (no such segment of ours), -600.
+ */
+TE_API int te_store_unmount(struct te_store *store,
+			    const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
+			    uint64_t grace_ms);
+
 struct te_store_key {
 	const void *bytes;
 	uint32_t len;      /* 1 .. TE_STORE_KEY_MAX */

@@ -16,6 +16,9 @@ const struct tei_store_ops tei_direct_ops = {
 	.exist = tei_direct_exist,
 	.size = tei_direct_size,
 	.remove = tei_direct_remove,
+	.mount = tei_direct_mount,
+	.mount_shared = tei_direct_mount_shared,
+	.unmount = tei_direct_unmount,
 	.pool = tei_direct_pool,
 	.stats = tei_direct_stats,
 };
@@ -109,6 +112,32 @@ int te_store_remove(struct te_store *store, const struct te_store_key *keys,
 {
 	return store ? store->ops->remove(store, keys, n, force, results)
 		     : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_mount(struct te_store *store, uint64_t bytes,
+		   uint8_t id[TE_STORE_SEGMENT_ID_LEN])
+{
+	return store && store->ops->mount ? store->ops->mount(store, bytes, id)
+					  : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_mount_shared(struct te_store *store, const char *path,
+			  uint64_t offset, uint64_t bytes,
+			  uint8_t id[TE_STORE_SEGMENT_ID_LEN])
+{
+	return store && store->ops->mount_shared
+		       ? store->ops->mount_shared(store, path, offset, bytes,
+						  id)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_unmount(struct te_store *store,
+		     const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
+		     uint64_t grace_ms)
+{
+	return store && store->ops->unmount
+		       ? store->ops->unmount(store, id, grace_ms)
+		       : TE_STORE_INVALID_PARAMS;
 }
 
 int te_store_pool(struct te_store *store, struct te_store_pool *out)

@@ -57,7 +57,7 @@ struct te_store {
 	struct tei_helper helper;
 	struct tei_master_link link; /* the loop's */
 	struct tei_channel channel;  /* to the master, while the link is up */
-	struct tei_segment segment;
+	struct tei_segments segments;
 	struct tei_owners owners;
 	struct tei_works works;
 	struct tei_locations locations;
@@ -74,6 +74,9 @@ struct te_store {
 
 /* Tell who waits in setup, and health: ready, or why not. Any thread. */
 void tei_store_set_ready(struct te_store *store, bool ready, int verdict);
+
+/* Tell the master, as far as there is time (mount.c). Set-up only. */
+void tei_unmount_all(struct te_store *store, uint64_t deadline_ns);
 
 /* ---- calls to the master (call.c) ---- */
 

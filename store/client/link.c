@@ -102,6 +102,7 @@ static void close_both(struct tei_master_link *link)
 		event_free(link->hangup);
 	link->hangup = NULL;
 	tei_channel_close(&link->store->channel);
+	link->beaten = false;
 	tei_lookup_stop(link->lookup);
 	link->lookup = NULL;
 	tei_pulse_stop(link);

@@ -48,8 +48,11 @@ struct tei_master_link {
 	struct tei_address to;               /* the one that was connected */
 	struct tei_frame_conn *main, *pulse; /* main: until it is greeted */
 	struct tei_frame_call hello, pulse_hello, beat;
-	bool beating, mounting; /* beat, a mount are under way */
-	struct tei_call lost;   /* posted when the pair has to be closed */
+	bool beating;              /* beat is under way */
+	bool mounting, unmounting; /* and these, see mounting.c */
+	bool more;                 /* segments came while mounting */
+	bool beaten;               /* a heartbeat of this pair was answered */
+	struct tei_call lost;      /* posted when the pair has to be closed */
 	bool losing;
 	struct tei_call broke;     /* posted by the channel, once each open */
 	uint64_t broke_generation; /* of the channel then; guarded by its mu */
@@ -80,17 +83,6 @@ int tei_master_link_start(struct tei_master_link *link);
 void tei_master_link_stop(struct tei_master_link *link);
 /* The pair is of no use any more: close it soon, and try again. */
 void tei_master_link_lose(struct tei_master_link *link, const char *why);
-/*
- * The helper has published the segment and mounted it, or not: @rc is the
- * engine's, then @code is that of the call, then the master's with @why.
- */
-struct tei_mount_result {
-	uint64_t generation;
-	int rc, code, status;
-	char why[80];
-};
-void tei_master_link_mounted(struct tei_master_link *link,
-			     const struct tei_mount_result *result);
 /*
  * The helper has ended a writer's access (or not): tell the master. -EBUSY: not
  * yet.

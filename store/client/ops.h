@@ -39,6 +39,14 @@ struct tei_store_ops {
 		    size_t n, int64_t *results);
 	int (*remove)(struct te_store *store, const struct te_store_key *keys,
 		      size_t n, int force, int *results);
+	int (*mount)(struct te_store *store, uint64_t bytes,
+		     uint8_t id[TE_STORE_SEGMENT_ID_LEN]);
+	int (*mount_shared)(struct te_store *store, const char *path,
+			    uint64_t offset, uint64_t bytes,
+			    uint8_t id[TE_STORE_SEGMENT_ID_LEN]);
+	int (*unmount)(struct te_store *store,
+		       const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
+		       uint64_t grace_ms);
 	int (*pool)(struct te_store *store, struct te_store_pool *out);
 	void (*stats)(struct te_store *store, struct te_store_stats *out);
 };
@@ -71,6 +79,14 @@ int tei_direct_size(struct te_store *store, const struct te_store_key *keys,
 		    size_t n, int64_t *results);
 int tei_direct_remove(struct te_store *store, const struct te_store_key *keys,
 		      size_t n, int force, int *results);
+int tei_direct_mount(struct te_store *store, uint64_t bytes,
+		     uint8_t id[TE_STORE_SEGMENT_ID_LEN]);
+int tei_direct_mount_shared(struct te_store *store, const char *path,
+			    uint64_t offset, uint64_t bytes,
+			    uint8_t id[TE_STORE_SEGMENT_ID_LEN]);
+int tei_direct_unmount(struct te_store *store,
+		       const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
+		       uint64_t grace_ms);
 int tei_direct_pool(struct te_store *store, struct te_store_pool *out);
 void tei_direct_stats(struct te_store *store, struct te_store_stats *out);
 

@@ -36,67 +36,17 @@ int tei_pulse_hello(struct tei_master_link *link, struct tei_frame_conn *conn,
 			      &msg.base, STEP_MS);
 }
 
-/* ---- mounting ---- */
-
-/* The next heartbeat tries again, and may fail in the same way. */
-static void cannot_mount(const char *why, const char *words)
-{
-	static struct tei_log_limit limit = {.per_minute = 6};
-
-	if (tei_log_allowed(&limit))
-		LOG_WARN("segment: cannot be mounted: %s%s%s", why,
-			 *words ? ": " : "", words);
-}
-
-void tei_master_link_mounted(struct tei_master_link *link,
-			     const struct tei_mount_result *result)
-{
-	link->mounting = false;
-	if (result->generation != link->generation)
-		return; /* its master is gone; the next one asks again */
-	if (result->rc) {
-		cannot_mount(te_strerror(result->rc), "");
-	} else if (result->code) {
-		tei_master_link_lose(link, "does not answer our mount");
-	} else if (result->status &&
-		   result->status != TE_STORE_SEGMENT_ALREADY_EXISTS) {
-		cannot_mount(te_store_strerror(result->status), result->why);
-		tei_store_set_ready(link->store, false, TE_STORE_RPC_FAIL);
-	} else {
-		link->store->segment.mounted = true;
-		tei_store_set_ready(link->store, true, 0);
-	}
-}
-
-static void mount_again(struct tei_master_link *link)
-{
-	if (link->mounting)
-		return;
-	link->store->segment.mounted = false;
-	link->mounting = true;
-	if (tei_segment_publish(link->store, link->generation, link->group)) {
-		link->mounting = false;
-		LOG_ERROR("segment: no memory to publish it");
-	}
-}
-
 /* ---- heartbeats ---- */
 
 static void beaten(struct tei_master_link *link,
 		   const Store__HeartbeatReply *reply)
 {
-	struct tei_segment *segment = &link->store->segment;
-
 	if (reply->status || reply->epoch != link->epoch) {
 		tei_master_link_lose(link, "does not know us any more");
 		return;
 	}
-	if (!segment->bytes)
-		tei_store_set_ready(link->store, true, 0);
-	else if (reply->remount || !segment->mounted)
-		mount_again(link);
-	else
-		tei_store_set_ready(link->store, true, 0);
+	link->beaten = true;
+	tei_mounting_beaten(link, reply->remount != 0);
 }
 
 static void on_beat(struct tei_frame_call *call, int err,

@@ -9,8 +9,12 @@
 #include "store/client/segment.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <openssl/rand.h>
 
@@ -26,41 +30,239 @@
 #define REMOVE_MS     500
 #define MOUNT_NS      (2 * TEI_NS_PER_S)
 
-int tei_segment_init(struct te_store *store, uint64_t bytes)
+void tei_segments_init(struct te_store *store)
 {
-	struct tei_segment *segment = &store->segment;
-	int rc;
-
-	if (!bytes)
-		return 0;
-	if (bytes > TE_LENGTH_MAX)
-		return -EINVAL;
-	if (RAND_bytes(segment->id, sizeof(segment->id)) != 1)
-		return -EIO;
-	rc = te_memory_alloc(store->engine, bytes, &segment->memory);
-	if (rc) {
-		LOG_ERROR("segment: %llu bytes: %s", (unsigned long long)bytes,
-			  te_strerror(rc));
-		return rc;
-	}
-	segment->bytes = bytes;
-	return 0;
+	tei_list_init(&store->segments.list);
 }
 
-void tei_segment_fini(struct te_store *store)
+static void free_memory(struct te_store *store, struct tei_segment *segment)
 {
-	struct tei_segment *segment = &store->segment;
+	if (segment->mapping)
+		(void)munmap(segment->mapping, (size_t)segment->bytes);
+	else if (segment->memory)
+		te_memory_free(store->engine, segment->memory);
+	segment->mapping = NULL;
+	segment->memory = NULL;
+}
 
+void tei_segment_withdraw(struct te_store *store, struct tei_segment *segment)
+{
 	/* Else a writer stands still in the middle of a copy. */
 	if (segment->region &&
 	    te_region_remove_within(store->engine, segment->region,
 				    REMOVE_MS) == -ETIMEDOUT)
 		LOG_WARN("segment: left to the engine: a process, stopped in "
 			 "the middle of a copy, may still write to it");
-	else if (segment->memory)
-		te_memory_free(store->engine, segment->memory);
+	else
+		free_memory(store, segment);
 	segment->region = 0;
 	segment->memory = NULL;
+}
+
+void tei_segments_fini(struct te_store *store)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&store->segments.list))) {
+		struct tei_segment *segment =
+			tei_list_entry(node, struct tei_segment, link);
+
+		tei_segment_withdraw(store, segment);
+		tei_free(segment);
+	}
+}
+
+static struct tei_segment *new_segment(uint64_t bytes)
+{
+	struct tei_segment *segment = tei_calloc(1, sizeof(*segment));
+
+	if (!segment)
+		return NULL;
+	tei_list_init(&segment->link);
+	segment->bytes = bytes;
+	if (RAND_bytes(segment->id, sizeof(segment->id)) == 1)
+		return segment;
+	tei_free(segment);
+	return NULL;
+}
+
+int tei_segment_create(struct te_store *store, uint64_t bytes,
+		       struct tei_segment **out)
+{
+	struct tei_segment *segment;
+	int rc;
+
+	if (!bytes || bytes > TE_LENGTH_MAX)
+		return TE_STORE_INVALID_PARAMS;
+	segment = new_segment(bytes);
+	if (!segment)
+		return TE_STORE_INTERNAL_ERROR;
+	rc = te_memory_alloc(store->engine, bytes, &segment->memory);
+	if (rc) {
+		LOG_ERROR("segment: %llu bytes: %s", (unsigned long long)bytes,
+			  te_strerror(rc));
+		tei_free(segment);
+		return TE_STORE_INTERNAL_ERROR;
+	}
+	*out = segment;
+	return 0;
+}
+
+/* Of a file that has these bytes; else touching them would be a signal. */
+static int map_file(struct tei_segment *segment, int fd, uint64_t offset)
+{
+	struct stat st;
+	void *at;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (st.st_size < 0 || offset > (uint64_t)st.st_size ||
+	    segment->bytes > (uint64_t)st.st_size - offset)
+		return -ERANGE;
+	at = mmap(NULL, (size_t)segment->bytes, PROT_READ | PROT_WRITE,
+		  MAP_SHARED, fd, (off_t)offset);
+	if (at == MAP_FAILED)
+		return -errno;
+	segment->mapping = segment->memory = at;
+	segment->device = st.st_dev;
+	segment->inode = st.st_ino;
+	segment->offset = offset;
+	return 0;
+}
+
+int tei_segment_map(struct te_store *store, const char *path, uint64_t offset,
+		    uint64_t bytes, struct tei_segment **out)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct tei_segment *segment;
+	int fd, rc;
+
+	(void)store;
+	if (!bytes || bytes > TE_LENGTH_MAX || bytes % page || offset % page ||
+	    offset > INT64_MAX - bytes)
+		return TE_STORE_INVALID_PARAMS;
+	segment = new_segment(bytes);
+	if (!segment)
+		return TE_STORE_INTERNAL_ERROR;
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	rc = fd < 0 ? -errno : map_file(segment, fd, offset);
+	if (fd >= 0)
+		(void)close(fd);
+	if (rc) {
+		LOG_ERROR("segment: %s: %s", path,
+			  rc == -ERANGE ? "shorter than what is to be mounted"
+					: strerror(-rc));
+		tei_free(segment);
+		return TE_STORE_INVALID_PARAMS;
+	}
+	*out = segment;
+	return 0;
+}
+
+/* ---- leaving, by the helper ---- */
+
+/* @generation 0: whichever master there is. */
+static int call_unmount(struct te_store *store, uint64_t generation,
+			const uint8_t *id, uint64_t deadline_ns)
+{
+	Store__Unmount msg = STORE__UNMOUNT__INIT;
+	struct tei_arena arena;
+	struct tei_reply reply;
+	int code;
+
+	msg.segment.data = (uint8_t *)(uintptr_t)id;
+	msg.segment.len = TEI_STORE_SEGMENT_ID_LEN;
+	tei_arena_init(&arena, 64u << 10);
+	code = tei_channel_call(&store->channel, generation,
+				STORE__STORE_TYPE__STORE_UNMOUNT, &msg.base,
+				&arena, deadline_ns, &reply);
+	tei_arena_fini(&arena);
+	return code;
+}
+
+struct retire_job {
+	struct tei_job job;
+	struct te_store *store;
+	struct tei_segment *segment;
+	int code;
+	bool done; /* guarded by store->mu */
+};
+
+static void run_retire(struct tei_job *base, bool stopping)
+{
+	struct retire_job *job = TEI_CONTAINER(base, struct retire_job, job);
+	struct te_store *store = job->store;
+
+	if (!stopping)
+		job->code = call_unmount(store, 0, job->segment->id,
+					 tei_call_deadline(store));
+	tei_segment_withdraw(store, job->segment);
+	tei_mutex_lock(&store->mu);
+	job->done = true;
+	tei_cond_broadcast(&store->changed);
+	tei_mutex_unlock(&store->mu);
+}
+
+int tei_segment_retire(struct te_store *store, struct tei_segment *segment)
+{
+	struct retire_job job = {
+		.job.run = run_retire,
+		.store = store,
+		.segment = segment,
+		.code = TE_STORE_RPC_FAIL,
+	};
+
+	tei_helper_add(&store->helper, &job.job);
+	tei_mutex_lock(&store->mu);
+	while (!job.done)
+		(void)tei_cond_wait(&store->changed, &store->mu, UINT64_MAX);
+	tei_mutex_unlock(&store->mu);
+	return job.code;
+}
+
+struct unmount_job {
+	struct tei_job job;
+	struct tei_call post;
+	struct te_store *store;
+	uint64_t generation;
+	uint8_t id[TEI_STORE_SEGMENT_ID_LEN];
+	int code;
+};
+
+static void on_unmounted(struct tei_call *post)
+{
+	struct unmount_job *job = TEI_CONTAINER(post, struct unmount_job, post);
+
+	tei_mounting_left(&job->store->link, job->id, job->code);
+	tei_free(job);
+}
+
+static void run_unmount(struct tei_job *base, bool stopping)
+{
+	struct unmount_job *job = TEI_CONTAINER(base, struct unmount_job, job);
+
+	job->code = TE_STORE_RPC_FAIL;
+	if (!stopping)
+		job->code = call_unmount(job->store, job->generation, job->id,
+					 tei_now_ns() + MOUNT_NS);
+	if (!tei_loop_post(job->store->loop, &job->post))
+		tei_free(job);
+}
+
+int tei_segment_unmount(struct te_store *store, uint64_t generation,
+			const struct tei_segment *segment)
+{
+	struct unmount_job *job = tei_calloc(1, sizeof(*job));
+
+	if (!job)
+		return -ENOMEM;
+	job->job.run = run_unmount;
+	job->post.fn = on_unmounted;
+	job->store = store;
+	job->generation = generation;
+	memcpy(job->id, segment->id, sizeof(job->id));
+	tei_helper_add(&store->helper, &job->job);
+	return 0;
 }
 
 /* ---- publishing ---- */
@@ -70,6 +272,7 @@ struct publish_job {
 	struct tei_call post;
 	struct te_store *store;
 	uint8_t group[TEI_STORE_GROUP_LEN];
+	struct tei_segment **segments; /* segments[result.n], behind it */
 	struct tei_mount_result result;
 };
 
@@ -77,14 +280,14 @@ static void on_published(struct tei_call *post)
 {
 	struct publish_job *job = TEI_CONTAINER(post, struct publish_job, post);
 
-	tei_master_link_mounted(&job->store->link, &job->result);
+	tei_mounting_done(&job->store->link, &job->result);
 	tei_free(job);
 }
 
 /* A new master has a new group: members of the old one stay outside. */
-static int add_region(struct te_store *store, const uint8_t *group)
+static int add_region(struct te_store *store, struct tei_segment *segment,
+		      const uint8_t *group)
 {
-	struct tei_segment *segment = &store->segment;
 	struct te_region region = {
 		.addr = segment->memory,
 		.length = segment->bytes,
@@ -107,16 +310,16 @@ static int add_region(struct te_store *store, const uint8_t *group)
 
 /*
  * Access that was ended once needs only to be waited for, in however many
- * tries: nobody is told of places in the segment before it is mounted.
+ * tries: nobody is told of places in the segments before they are mounted.
  */
 static int end_access(struct te_store *store)
 {
-	struct tei_segment *segment = &store->segment;
+	struct tei_segments *segments = &store->segments;
 	int rc = -ETIMEDOUT, i;
 
-	if (!segment->ending)
+	if (!segments->ending)
 		rc = te_peer_revoke(store->engine, NULL, STEP_MS);
-	segment->ending = !rc || rc == -ETIMEDOUT;
+	segments->ending = !rc || rc == -ETIMEDOUT;
 	for (i = 0; i < PUBLISH_STEPS && rc == -ETIMEDOUT; i++) {
 		if (atomic_load(&store->helper.stopping))
 			return -ECANCELED;
@@ -125,23 +328,32 @@ static int end_access(struct te_store *store)
 	return rc;
 }
 
-static int publish(struct te_store *store, const uint8_t *group)
+static int publish(const struct publish_job *job)
 {
-	struct tei_segment *segment = &store->segment;
-	int rc = segment->published ? end_access(store) : 0;
+	struct te_store *store = job->store;
+	bool again = false;
+	size_t i;
+	int rc = 0;
 
-	if (!rc)
-		rc = add_region(store, group);
+	for (i = 0; i < job->result.n; i++)
+		again |= job->segments[i]->published;
+	if (again)
+		rc = end_access(store);
+	for (i = 0; i < job->result.n && !rc; i++)
+		rc = add_region(store, job->segments[i], job->group);
 	if (rc)
 		return rc;
-	segment->published = true;
-	segment->ending = false;
+	for (i = 0; i < job->result.n; i++)
+		job->segments[i]->published = true;
+	store->segments.ending = false;
 	return 0;
 }
 
 /* Only at the master that the segment was published for. */
-static int call_mount(struct te_store *store, struct tei_mount_result *result)
+static int call_mount(struct te_store *store, struct tei_mount_result *result,
+		      size_t i)
 {
+	const struct tei_segment *segment = result->of[i].segment;
 	Store__Mount msg = STORE__MOUNT__INIT;
 	char name[TEI_NAME_LEN_MAX + 1];
 	struct tei_arena arena;
@@ -150,11 +362,11 @@ static int call_mount(struct te_store *store, struct tei_mount_result *result)
 	int code;
 
 	(void)snprintf(name, sizeof(name), "%s", te_engine_name(store->engine));
-	msg.segment.data = store->segment.id;
-	msg.segment.len = sizeof(store->segment.id);
+	msg.segment.data = (uint8_t *)(uintptr_t)segment->id;
+	msg.segment.len = sizeof(segment->id);
 	msg.name = name;
-	msg.address = (uint64_t)(uintptr_t)store->segment.memory;
-	msg.size = store->segment.bytes;
+	msg.address = (uint64_t)(uintptr_t)segment->memory;
+	msg.size = segment->bytes;
 	tei_arena_init(&arena, 64u << 10);
 	code = tei_channel_call(&store->channel, result->generation,
 				STORE__STORE_TYPE__STORE_MOUNT, &msg.base,
@@ -163,9 +375,9 @@ static int call_mount(struct te_store *store, struct tei_mount_result *result)
 		goto out;
 	status = store__status__unpack(&arena.pb, reply.len, reply.body);
 	if (status) {
-		result->status = status->status;
-		(void)snprintf(result->why, sizeof(result->why), "%s",
-			       status->why);
+		result->of[i].status = status->status;
+		(void)snprintf(result->of[i].why, sizeof(result->of[i].why),
+			       "%s", status->why);
 	} else {
 		code = TE_STORE_RPC_FAIL;
 	}
@@ -178,21 +390,53 @@ static void run_publish(struct tei_job *base, bool stopping)
 {
 	struct publish_job *job = TEI_CONTAINER(base, struct publish_job, job);
 	struct tei_mount_result *result = &job->result;
+	size_t i;
 
-	result->rc = stopping ? -ECANCELED : publish(job->store, job->group);
-	if (!result->rc)
-		result->code = call_mount(job->store, result);
+	result->rc = stopping ? -ECANCELED : publish(job);
+	for (i = 0; i < result->n && !result->rc && !result->code; i++)
+		result->code = call_mount(job->store, result, i);
 	if (!tei_loop_post(job->store->loop, &job->post))
 		tei_free(job);
 }
 
-int tei_segment_publish(struct te_store *store, uint64_t generation,
-			const uint8_t group[TEI_STORE_GROUP_LEN])
+static bool is_wanted(const struct tei_segment *segment)
 {
-	struct publish_job *job = tei_calloc(1, sizeof(*job));
+	return !segment->mounted && !segment->leaving;
+}
 
+static struct publish_job *create_job(size_t n)
+{
+	size_t of = n * sizeof(((struct tei_mount_result *)0)->of[0]);
+	struct publish_job *job =
+		tei_calloc(1, sizeof(*job) + of + n * sizeof(job->segments[0]));
+
+	if (job)
+		job->segments =
+			(struct tei_segment **)(void *)((char *)(job + 1) + of);
+	return job;
+}
+
+int tei_segments_publish(struct te_store *store, uint64_t generation,
+			 const uint8_t group[TEI_STORE_GROUP_LEN])
+{
+	struct publish_job *job;
+	size_t n = 0;
+
+	tei_list_for_each (node, &store->segments.list)
+		n += is_wanted(tei_list_entry(node, struct tei_segment, link));
+	job = create_job(n);
 	if (!job)
 		return -ENOMEM;
+	tei_list_for_each (node, &store->segments.list) {
+		struct tei_segment *segment =
+			tei_list_entry(node, struct tei_segment, link);
+
+		if (!is_wanted(segment))
+			continue;
+		segment->publishing = true;
+		job->segments[job->result.n] = segment;
+		job->result.of[job->result.n++].segment = segment;
+	}
 	job->job.run = run_publish;
 	job->post.fn = on_published;
 	job->store = store;

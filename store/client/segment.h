@@ -2,44 +2,115 @@
 /*
  * segment.h - the memory that we lend to the pool, and fences of its writers
  *
+ *   segment.c   memory: publishing it, ending its writers' access
+ *   mounting.c  telling the master: after each heartbeat that finds a segment
+ *               that is not mounted
+ *   mount.c     what the caller asks for
+ *
  * Published for members of the pool's group only. What blocks is done by the
- * helper; the outcome comes back to the link on the loop.
+ * helper, one after the other, so a segment that was withdrawn by it is in no
+ * other job; the outcome comes back to the link on the loop.
  */
 #ifndef STORE_CLIENT_SEGMENT_H
 #define STORE_CLIENT_SEGMENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <te/te.h>
 
+#include "base/list.h"
 #include "store/proto/protocol.h"
 
 struct te_store;
+struct tei_master_link;
 
 struct tei_segment {
-	uint8_t id[16];
-	void *memory; /* memory[bytes]; NULL: nothing is lent */
+	struct tei_list link; /* the loop's: in segments->list, or in none */
+	uint8_t id[TEI_STORE_SEGMENT_ID_LEN];
+	void *memory; /* memory[bytes]; NULL: withdrawn */
 	uint64_t bytes;
-	te_region_id region;                /* the helper's; 0: none */
-	uint8_t group[TEI_STORE_GROUP_LEN]; /* the helper's: of the region */
-	bool published; /* the helper's: there may be writers */
-	bool ending;    /* the helper's: of their access, which may go on */
-	bool mounted;   /* the loop's */
+	/* Of a file: what was mapped. */
+	void *mapping; /* NULL: memory is the engine's */
+	uint64_t device, inode, offset;
+	/* The helper's. */
+	te_region_id region;                /* 0: none */
+	uint8_t group[TEI_STORE_GROUP_LEN]; /* of the region */
+	bool published;                     /* there may be writers */
+	/* The loop's. */
+	bool lasting;    /* comes back with every master; else one try */
+	bool publishing; /* the helper is at it */
+	bool leaving;    /* nothing but the master's memory of it is left */
+	bool mounted;
+	bool told; /* that it leaves, as the store closes */
+	/* Guarded by store->mu. */
+	bool settled; /* the one try is over */
+	int code;     /* and how: a store code */
 };
 
-/* Takes the memory. 0 bytes: nothing. -EINVAL, -ENOMEM. */
-int tei_segment_init(struct te_store *store, uint64_t bytes);
+struct tei_segments {
+	struct tei_list list; /* the loop's */
+	bool ending; /* the helper's: of writers' access, which may go on */
+};
+
+void tei_segments_init(struct te_store *store);
 /* After the helper has ended. What is still touched is the engine's then. */
-void tei_segment_fini(struct te_store *store);
+void tei_segments_fini(struct te_store *store);
+
+/* ---- memory (segment.c) ---- */
+
+/* Fresh memory. A store code. */
+int tei_segment_create(struct te_store *store, uint64_t bytes,
+		       struct tei_segment **out);
+/* Part of a file. A store code. */
+int tei_segment_map(struct te_store *store, const char *path, uint64_t offset,
+		    uint64_t bytes, struct tei_segment **out);
+/* Nobody reaches it any more, bar a warning. Helper's thread, or after it. */
+void tei_segment_withdraw(struct te_store *store, struct tei_segment *segment);
 /*
- * Make the segment reachable for @group and for nobody who could write to it
- * before, and mount it; then tei_master_link_mounted(). Loop thread. -ENOMEM.
+ * Unmount, wherever it is mounted, and withdraw: done by the helper; blocks.
+ * The code of telling the master.
  */
-int tei_segment_publish(struct te_store *store, uint64_t generation,
-			const uint8_t group[TEI_STORE_GROUP_LEN]);
+int tei_segment_retire(struct te_store *store, struct tei_segment *segment);
+/* Of a segment that has left, by the helper; then tei_mounting_left(). -ENOMEM. */
+int tei_segment_unmount(struct te_store *store, uint64_t generation,
+			const struct tei_segment *segment);
+/*
+ * Make all that are not mounted reachable for @group and for nobody who could
+ * write to them before, and mount them; then tei_mounting_done(). Loop thread.
+ * -ENOMEM.
+ */
+int tei_segments_publish(struct te_store *store, uint64_t generation,
+			 const uint8_t group[TEI_STORE_GROUP_LEN]);
 /* End the access of @writer; then tei_master_link_fenced(). Loop thread. -ENOMEM. */
 int tei_segment_fence(struct te_store *store, uint64_t generation,
 		      uint64_t fence, const uint8_t writer[TE_INCARNATION_LEN]);
+
+/* ---- at the master (mounting.c): loop thread ---- */
+
+/* How mounting several ended; of the later ones nothing is known. */
+struct tei_mount_result {
+	uint64_t generation; /* the link's */
+	int rc;              /* of the engine; then */
+	int code;            /* of the calls; then of each: */
+	size_t n;
+	struct {
+		const struct tei_segment *segment; /* it may be gone */
+		int status;
+		char why[80];
+	} of[];
+};
+
+/* A heartbeat was answered; @remount: the master has no segment of ours. */
+void tei_mounting_beaten(struct tei_master_link *link, bool remount);
+/* One was added. */
+void tei_mounting_wanted(struct tei_master_link *link);
+/* The helper is through with them. */
+void tei_mounting_done(struct tei_master_link *link,
+		       const struct tei_mount_result *result);
+/* The master has forgotten a segment, or could not be told. */
+void tei_mounting_left(struct tei_master_link *link,
+		       const uint8_t id[TEI_STORE_SEGMENT_ID_LEN], int code);
 
 #endif

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/client/client.h"
-#include "store/proto/store.pb-c.h"
 
 #define MASTER         "127.0.0.1:50051"
 #define CALL_MS        1000
@@ -186,6 +185,7 @@ static struct te_store *create(const struct te_store_config *c)
 	tei_mutex_init(&store->mu);
 	tei_cond_init(&store->changed);
 	tei_list_init(&store->registered);
+	tei_segments_init(store);
 	find_host(store->host);
 	return store;
 }
@@ -245,7 +245,7 @@ static void close_engine(struct te_store *store)
 	tei_works_fini(&store->works);
 	tei_locations_fini(&store->locations);
 	tei_owners_fini(&store->owners);
-	tei_segment_fini(store);
+	tei_segments_fini(store);
 	if (store->own_engine)
 		te_engine_destroy(store->engine);
 }
@@ -269,6 +269,19 @@ static int open_all(struct te_store *store, const struct te_store_config *c)
 	return TE_STORE_INTERNAL_ERROR;
 }
 
+/* Before there is a loop. */
+static int lend(struct te_store *store, uint64_t bytes)
+{
+	struct tei_segment *segment;
+	int code = tei_segment_create(store, bytes, &segment);
+
+	if (code)
+		return code;
+	segment->lasting = true;
+	tei_list_add_tail(&store->segments.list, &segment->link);
+	return 0;
+}
+
 static int join(struct te_store *store, const struct te_store_config *c)
 {
 	int code = open_all(store, c);
@@ -280,7 +293,7 @@ static int join(struct te_store *store, const struct te_store_config *c)
 			     c->local_buffer_bytes))
 		goto err_engine;
 	if (RAND_bytes(store->client_id, sizeof(store->client_id)) != 1 ||
-	    tei_segment_init(store, c->segment_bytes) ||
+	    (c->segment_bytes && lend(store, c->segment_bytes)) ||
 	    start_threads(store, c))
 		goto err_buffers;
 	if (c->setup_timeout_ms == TE_STORE_NO_WAIT)
@@ -325,24 +338,6 @@ int tei_direct_setup(const struct te_store_config *config,
 
 /* ---- closing ---- */
 
-static void unmount(struct te_store *store)
-{
-	Store__Unmount msg = STORE__UNMOUNT__INIT;
-	struct tei_arena arena;
-	struct tei_reply reply;
-
-	/* Only so that it is gone when we return: the connection ends too. */
-	if (!store->segment.bytes || tei_direct_health(store))
-		return;
-	msg.segment.data = store->segment.id;
-	msg.segment.len = sizeof(store->segment.id);
-	tei_arena_init(&arena, 64u << 10);
-	(void)tei_store_call(store, STORE__STORE_TYPE__STORE_UNMOUNT, &msg.base,
-			     &arena, tei_now_ns() + UNMOUNT_MS * TEI_NS_PER_MS,
-			     &reply);
-	tei_arena_fini(&arena);
-}
-
 static void forget_registered(struct te_store *store)
 {
 	struct tei_list *node;
@@ -360,7 +355,8 @@ void tei_direct_close(struct te_store *store)
 {
 	if (!store)
 		return;
-	unmount(store);
+	/* Only so that it is gone when we return: the connection ends too. */
+	tei_unmount_all(store, tei_now_ns() + UNMOUNT_MS * TEI_NS_PER_MS);
 	stop_threads(store);
 	forget_registered(store);
 	tei_buffers_fini(&store->buffers);

@@ -7,10 +7,11 @@
 
 #include "base/frame.h"
 
-#define TEI_STORE_VERSION       1 /* of Hello */
-#define TEI_STORE_CLIENT_ID_LEN 16
-#define TEI_STORE_GROUP_LEN     32
-#define TEI_STORE_HOST_MAX      64 /* bytes of Hello.host */
+#define TEI_STORE_VERSION        1 /* of Hello */
+#define TEI_STORE_CLIENT_ID_LEN  16
+#define TEI_STORE_GROUP_LEN      32
+#define TEI_STORE_SEGMENT_ID_LEN 16
+#define TEI_STORE_HOST_MAX       64 /* bytes of Hello.host */
 
 /* Caps of every type, for both directions. */
 extern const struct tei_frame_protocol tei_store_protocol;

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mount.c - segments that the caller lends and takes back */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/client/client.h"
+#include "store/proto/store.pb-c.h"
+
+_Static_assert(TE_STORE_SEGMENT_ID_LEN == TEI_STORE_SEGMENT_ID_LEN, "one id");
+
+/* ---- on the loop ---- */
+
+struct step {
+	struct te_store *store;
+	struct tei_segment *segment; /* in, or what was found */
+	const uint8_t *id;
+	bool taken;
+};
+
+static bool overlap(const struct tei_segment *a, const struct tei_segment *b)
+{
+	return a->mapping && b->mapping && a->device == b->device &&
+	       a->inode == b->inode && a->offset < b->offset + b->bytes &&
+	       b->offset < a->offset + a->bytes;
+}
+
+static void do_add(void *arg)
+{
+	struct step *step = arg;
+	struct te_store *store = step->store;
+
+	tei_list_for_each (node, &store->segments.list)
+		if (overlap(tei_list_entry(node, struct tei_segment, link),
+			    step->segment))
+			return;
+	tei_list_add_tail(&store->segments.list, &step->segment->link);
+	step->taken = true;
+	tei_mounting_wanted(&store->link);
+}
+
+/* Nobody mounts it any more, and the helper gets it in no further job. */
+static void do_take(void *arg)
+{
+	struct step *step = arg;
+	struct tei_segments *segments = &step->store->segments;
+
+	tei_list_for_each (node, &segments->list) {
+		struct tei_segment *segment =
+			tei_list_entry(node, struct tei_segment, link);
+
+		if (segment->leaving ||
+		    memcmp(segment->id, step->id, sizeof(segment->id)) != 0)
+			continue;
+		tei_list_del(node);
+		step->segment = segment;
+		step->taken = true;
+		return;
+	}
+}
+
+/* The master could not be told: it will be, when it is back. */
+static void do_leave(void *arg)
+{
+	struct step *step = arg;
+
+	step->segment->leaving = true;
+	tei_list_add_tail(&step->store->segments.list, &step->segment->link);
+	step->taken = true;
+}
+
+/* ---- unmounting ---- */
+
+/* @segment is in no list: tell the master, and let go of the memory. */
+static void leave(struct te_store *store, struct tei_segment *segment)
+{
+	struct step step = {.store = store, .segment = segment};
+	int code = tei_segment_retire(store, segment);
+
+	if (!code || !tei_loop_do(store->loop, do_leave, &step))
+		tei_free(segment);
+}
+
+int tei_direct_unmount(struct te_store *store,
+		       const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
+		       uint64_t grace_ms)
+{
+	struct step step = {.store = store, .id = id};
+
+	if (!store || !id || grace_ms)
+		return TE_STORE_INVALID_PARAMS;
+	(void)tei_loop_do(store->loop, do_take, &step);
+	if (!step.taken)
+		return TE_STORE_SEGMENT_NOT_FOUND;
+	leave(store, step.segment);
+	return 0;
+}
+
+/* Each once: the list is the loop's, so it is asked for the next one. */
+static void do_next(void *arg)
+{
+	struct step *step = arg;
+
+	step->taken = false;
+	tei_list_for_each (node, &step->store->segments.list) {
+		struct tei_segment *segment =
+			tei_list_entry(node, struct tei_segment, link);
+
+		if (segment->leaving || segment->told)
+			continue;
+		segment->told = step->taken = true;
+		step->segment = segment;
+		return;
+	}
+}
+
+static int tell(struct te_store *store, struct tei_segment *segment,
+		uint64_t deadline_ns)
+{
+	Store__Unmount msg = STORE__UNMOUNT__INIT;
+	struct tei_arena arena;
+	struct tei_reply reply;
+	int code;
+
+	msg.segment.data = segment->id;
+	msg.segment.len = sizeof(segment->id);
+	tei_arena_init(&arena, 64u << 10);
+	code = tei_store_call(store, STORE__STORE_TYPE__STORE_UNMOUNT,
+			      &msg.base, &arena, deadline_ns, &reply);
+	tei_arena_fini(&arena);
+	return code;
+}
+
+void tei_unmount_all(struct te_store *store, uint64_t deadline_ns)
+{
+	struct step step = {.store = store};
+
+	while (!tei_direct_health(store) && tei_now_ns() < deadline_ns) {
+		(void)tei_loop_do(store->loop, do_next, &step);
+		if (!step.taken)
+			return;
+		(void)tell(store, step.segment, deadline_ns);
+	}
+}
+
+/* ---- mounting ---- */
+
+static int await_settled(struct te_store *store, struct tei_segment *segment)
+{
+	uint64_t deadline = tei_call_deadline(store);
+	int code;
+
+	tei_mutex_lock(&store->mu);
+	while (!segment->settled)
+		if (!tei_cond_wait(&store->changed, &store->mu, deadline))
+			break;
+	code = segment->settled ? segment->code : TE_STORE_RPC_FAIL;
+	tei_mutex_unlock(&store->mu);
+	return code;
+}
+
+/* Takes @segment. */
+static int mount(struct te_store *store, struct tei_segment *segment,
+		 uint8_t *out)
+{
+	struct step step = {.store = store, .segment = segment};
+	struct step back = {.store = store, .id = segment->id};
+	uint8_t id[TE_STORE_SEGMENT_ID_LEN];
+	int code = TE_STORE_INVALID_PARAMS;
+
+	memcpy(id, segment->id, sizeof(id));
+	(void)tei_loop_do(store->loop, do_add, &step);
+	if (!step.taken) {
+		tei_segment_withdraw(store, segment);
+		tei_free(segment);
+		return code;
+	}
+	code = await_settled(store, segment);
+	if (!code) {
+		memcpy(out, id, sizeof(id));
+		return 0;
+	}
+	(void)tei_loop_do(store->loop, do_take, &back);
+	if (back.taken)
+		leave(store, segment);
+	return code;
+}
+
+int tei_direct_mount(struct te_store *store, uint64_t bytes,
+		     uint8_t id[TE_STORE_SEGMENT_ID_LEN])
+{
+	struct tei_segment *segment;
+	int code;
+
+	if (!store || !id)
+		return TE_STORE_INVALID_PARAMS;
+	code = tei_segment_create(store, bytes, &segment);
+	return code ? code : mount(store, segment, id);
+}
+
+int tei_direct_mount_shared(struct te_store *store, const char *path,
+			    uint64_t offset, uint64_t bytes,
+			    uint8_t id[TE_STORE_SEGMENT_ID_LEN])
+{
+	struct tei_segment *segment;
+	int code;
+
+	if (!store || !path || !id)
+		return TE_STORE_INVALID_PARAMS;
+	code = tei_segment_map(store, path, offset, bytes, &segment);
+	return code ? code : mount(store, segment, id);
+}
