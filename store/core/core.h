@@ -169,7 +169,7 @@ struct tei_event {
 		struct {
 			bool force;
 		} remove;
-		struct {
+		struct { /* session 0: the shell itself */
 			bool force;
 			/* NULL: all; else called until the reply has come */
 			tei_core_match_fn *match;
@@ -286,11 +286,43 @@ void tei_core_figures(const struct tei_core *core,
 /* Segments in mount order, for the admin API: resumable, *@cursor from 0. */
 struct tei_core_segment {
 	const char *name, *engine;
-	const uint8_t *id;
+	const uint8_t *id, *client_id; /* [TEI_CORE_ID_LEN] */
 	uint64_t base, size, used;
 	bool suspect;
 };
 bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
 			   struct tei_core_segment *out);
+
+/*
+ * Keys, for the admin API: nobody gets a lease, nothing counts as a use. What
+ * is told of here is what readers could read.
+ */
+
+/* An extent of an object. */
+struct tei_core_place {
+	const char *segment, *engine; /* the core's, until the next step */
+	uint64_t address, length;     /* of the data, behind the header */
+	uint32_t replica;
+};
+
+/*
+ * Where @key is: up to @room places, *n of them, and *size. 0, or the code that
+ * a look-up would answer.
+ */
+int32_t tei_core_key_query(const struct tei_core *core,
+			   const struct tei_core_key *key,
+			   struct tei_core_place *places, size_t room,
+			   size_t *n, uint64_t *size);
+
+/*
+ * Call @fn for the keys of the next @n_buckets buckets of the table, of which
+ * each holds about one; resumable: *@cursor starts at 0, steps may come in
+ * between. A key that is there all the time is shown, more than once only if
+ * the table shrinks meanwhile. Returns false when that was all.
+ */
+bool tei_core_keys(const struct tei_core *core, size_t *cursor,
+		   size_t n_buckets,
+		   void (*fn)(const struct tei_core_key *key, void *arg),
+		   void *arg);
 
 #endif

@@ -102,7 +102,7 @@ void tei_core_walks_flush(struct tei_core *core, struct tei_actions *out)
 /* 0, or why there can be no walk of @session now. */
 static int32_t refusal(const struct tei_core *core, tei_session_id session)
 {
-	if (!tei_core_session_find(core, session))
+	if (session && !tei_core_session_find(core, session))
 		return CODE_NO_CLIENT;
 	tei_list_for_each (link, &core->walks)
 		if (tei_list_entry(link, struct tei_walk, link)->session ==
@@ -123,7 +123,9 @@ int tei_core_on_remove_all(struct tei_core *core, const struct tei_event *ev,
 	}
 	if (code)
 		return tei_core_reply(core, ev, code, out) ? 0 : -ENOMEM;
-	tei_core_session_seen(core, tei_core_session_find(core, ev->session));
+	if (ev->session)
+		tei_core_session_seen(core,
+				      tei_core_session_find(core, ev->session));
 	w->session = ev->session;
 	w->cookie = ev->cookie;
 	w->force = ev->u.remove_all.force;

@@ -10,6 +10,7 @@ te_test(unit store_core trouble)
 te_test(unit store_core replicas)
 te_test(unit store_core upsert)
 te_test(unit store_core pin)
+te_test(unit store_core browse)
 te_test(unit store_core ghosts)
 te_test(unit store_core policy te_policy_simulation te_perf_lib te_test_objects)
 target_compile_definitions(test_unit_store_core_policy PRIVATE
