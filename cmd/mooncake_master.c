@@ -7,6 +7,7 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include <event2/event.h>
@@ -89,6 +90,10 @@ static void warn_about(const struct tei_conf *conf,
 
 	if (tei_conf_ignored(conf, names, sizeof(names)))
 		LOG_WARN("mooncake_master: accepted without effect: %s", names);
+	if (strstr("cxl|ssd_free_ratio_first", settings->allocation_strategy))
+		LOG_WARN("mooncake_master: allocation_strategy %s: as random, "
+			 "there is no such memory here",
+			 settings->allocation_strategy);
 	if (settings->insecure)
 		LOG_WARN("mooncake_master: insecure: every host is served");
 }

@@ -97,6 +97,16 @@ static int draw_secrets(struct tei_server *s)
 	return rc;
 }
 
+/* The strategies for memories that are not here place by chance. */
+static enum tei_core_strategy strategy(const char *name)
+{
+	if (!strcmp(name, "free_ratio_first"))
+		return TEI_CORE_FREE_RATIO_FIRST;
+	if (!strcmp(name, "local_first"))
+		return TEI_CORE_LOCAL_FIRST;
+	return TEI_CORE_RANDOM;
+}
+
 static int create_core(struct tei_server *s)
 {
 	const struct tei_server_settings *set = &s->settings;
@@ -108,6 +118,10 @@ static int create_core(struct tei_server *s)
 		.suspect_ms = (uint64_t)SUSPECT_BEATS * s->heartbeat_ms,
 		.put_discard_ms = set->put_start_discard_timeout_sec,
 		.fence_timeout_ms = FENCE_TIMEOUT_MS,
+		.strategy = strategy(set->allocation_strategy),
+		.soft_pin_ttl_ms = set->default_kv_soft_pin_ttl,
+		.soft_pin_ttl_max_ms = set->max_kv_soft_pin_ttl,
+		.evict_soft_pinned = set->allow_evict_soft_pinned_objects,
 		.high_watermark = set->eviction_high_watermark_ratio,
 		.eviction_ratio = set->eviction_ratio,
 	};
