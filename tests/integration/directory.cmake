@@ -10,8 +10,8 @@ endforeach()
 target_compile_definitions(directory_names PRIVATE
 	OWNER_DIR="${CMAKE_BINARY_DIR}/tests")
 add_dependencies(directory_names directory_owner te_directory_curl
-	te_directory_redis)
-foreach(kind etcd redis)
+	te_directory_redis te-metad)
+foreach(kind etcd http redis)
 	add_test(NAME integration.directory.${kind}
 		COMMAND directory_names ${kind})
 	set_tests_properties(integration.directory.${kind} PROPERTIES

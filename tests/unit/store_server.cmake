@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name create metadata rpc settings)
+foreach(name create metadata metadata_http rpc settings)
 	te_test(unit store_server ${name})
 endforeach()

@@ -22,7 +22,7 @@ static const struct program {
 } programs[] = {
 	{"etcd", "/usr/bin/etcd", "ready to serve client requests"},
 	{"redis", "/usr/bin/redis-server", "Ready to accept connections"},
-	{"http", "te-metad", "serving"},
+	{"http", "te-metad", "Metadata server started"},
 };
 
 static const struct program *program_of(const char *kind)

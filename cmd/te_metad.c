@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * te_metad.c - a metadata server of its own: a directory of engines over HTTP
+ *
+ * Prints where it serves, serves, ends on SIGTERM and SIGINT. Exit codes: 0
+ * ended as asked, 1 broke while running, 2 could not start as told.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include <event2/event.h>
+
+#include "base/conf.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "store/server/metadata_http.h"
+
+#define ABOUT                                                              \
+	"A directory of engines: keeps, in memory, under which address a " \
+	"name is reached. GET, PUT and DELETE of /metadata?key=, GET /health."
+
+struct settings {
+	char *host, *log_level;
+	uint64_t port, entries, value, bytes;
+	bool insecure;
+};
+
+#define ROW(field) TEI_SETTING(struct settings, field)
+
+/* clang-format off */
+static const struct tei_setting rows[] = {
+	{ ROW(port), .type = TEI_CONF_UINT, .def = "8080", .max = 65535,
+	  .help = "port to listen on; 0: any free one" },
+	{ ROW(host), .type = TEI_CONF_STRING, .def = "0.0.0.0",
+	  .help = "address to listen on; 0.0.0.0: all" },
+	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
+	  .def = "0", .help = "serve other hosts too, without any key" },
+	{ ROW(log_level), .type = TEI_CONF_STRING, .def = "INFO",
+	  .help = "error, warn, info, debug or trace" },
+	{ .name = "max_entries", .offset = offsetof(struct settings, entries),
+	  .type = TEI_CONF_UINT, .def = "1000000", .min = 1, .max = 1e9,
+	  .help = "entries kept" },
+	{ .name = "max_value", .offset = offsetof(struct settings, value),
+	  .type = TEI_CONF_SIZE, .def = "1m", .min = 1, .max = 1 << 30,
+	  .help = "bytes of one value" },
+	{ .name = "max_bytes", .offset = offsetof(struct settings, bytes),
+	  .type = TEI_CONF_SIZE, .def = "256m", .min = 1, .max = 1e15,
+	  .help = "memory of all entries" },
+};
+/* clang-format on */
+
+static const int signals[] = {SIGTERM, SIGINT};
+
+#define N_SIGNALS (sizeof(signals) / sizeof(signals[0]))
+
+static void on_signal(evutil_socket_t number, short what, void *arg)
+{
+	(void)number;
+	(void)what;
+	tei_loop_stop(arg);
+}
+
+static bool catch_signals(struct tei_loop *loop, struct event *out[N_SIGNALS])
+{
+	bool all = true;
+
+	for (size_t i = 0; i < N_SIGNALS; i++) {
+		out[i] = evsignal_new(tei_loop_base(loop), signals[i],
+				      on_signal, loop);
+		all = all && out[i] && event_add(out[i], NULL) == 0;
+	}
+	return all;
+}
+
+static void release_signals(struct event *events[N_SIGNALS])
+{
+	for (size_t i = 0; i < N_SIGNALS; i++)
+		if (events[i])
+			event_free(events[i]);
+}
+
+static int start(const struct settings *s, struct tei_loop *loop,
+		 struct tei_metadata_server **out)
+{
+	struct tei_metadata_config config = {
+		.host = strcmp(s->host, "0.0.0.0") != 0 ? s->host : NULL,
+		.port = (uint16_t)s->port,
+		.insecure = s->insecure,
+		.limits = {s->entries, s->value, s->bytes},
+	};
+	uint16_t port;
+	int rc = tei_metadata_server_start(loop, &config, &port, out);
+
+	if (rc)
+		return rc;
+	if (s->insecure)
+		LOG_WARN("te-metad: insecure: every host is served");
+	/* Scripts wait for this very line. */
+	printf("Metadata server started on port %u\n", (unsigned int)port);
+	(void)fflush(stdout);
+	return 0;
+}
+
+static int serve(const struct settings *s, struct tei_loop *loop)
+{
+	struct tei_metadata_server *server = NULL;
+	struct event *events[N_SIGNALS];
+	int code = 1;
+
+	if (!catch_signals(loop, events)) {
+		fprintf(stderr, "te-metad: cannot catch signals\n");
+	} else if (start(s, loop, &server)) {
+		code = 2; /* what it was has been logged */
+	} else {
+		code = tei_loop_run(loop) < 0 ? 1 : 0;
+		tei_metadata_server_stop(server);
+	}
+	release_signals(events);
+	return code;
+}
+
+/* Also the words that scripts of old use. */
+static int take_level(const char *text, int *out)
+{
+	if (!strcasecmp(text, "warning"))
+		text = "warn";
+	else if (!strcasecmp(text, "critical"))
+		text = "error";
+	return tei_log_level_parse(text, out);
+}
+
+static int run(const struct tei_conf *conf)
+{
+	const struct settings *s = conf->values;
+	struct tei_loop *loop;
+	int level, code;
+
+	if (take_level(s->log_level, &level)) {
+		fprintf(stderr,
+			"te-metad: --log_level %s: should be error, "
+			"warn, info, debug or trace\n",
+			s->log_level);
+		return 2;
+	}
+	tei_log_set_level(level);
+	if (tei_loop_create_bare(&loop) < 0) {
+		fprintf(stderr, "te-metad: cannot start a loop\n");
+		return 1;
+	}
+	code = serve(s, loop);
+	tei_loop_destroy(loop);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings settings;
+	struct tei_conf conf = {rows, sizeof(rows) / sizeof(rows[0]),
+				&settings};
+
+	return tei_conf_program(&conf, argc, argv, ABOUT, run);
+}

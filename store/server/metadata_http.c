@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* metadata_http.c - a metadata server's HTTP port */
+#include "store/server/metadata_http.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <event2/buffer.h>
+
+#include "base/clock.h"
+#include "base/conf.h"
+#include "base/http.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+struct tei_metadata_server {
+	struct tei_metadata *metadata;
+	struct tei_http *http;
+	uint64_t refused[TEI_HTTP_REFUSALS];
+};
+
+static int say(struct tei_http_reply *reply, int status, const char *words)
+{
+	evbuffer_add(reply->body, words, strlen(words));
+	return status;
+}
+
+static int say_no_key(struct tei_http_reply *reply)
+{
+	return say(reply, 400, "metadata key is required");
+}
+
+/* NULL: there is none. */
+static const char *key_of(const struct tei_http_request *request, size_t *len)
+{
+	const char *key = tei_http_query(request, "key", len);
+
+	return key && *len ? key : NULL;
+}
+
+static int get(const struct tei_http_request *request,
+	       struct tei_http_reply *reply, void *arg)
+{
+	struct tei_metadata_server *s = arg;
+	const char *key, *value;
+	size_t key_len, len;
+
+	key = key_of(request, &key_len);
+	if (!key)
+		return say_no_key(reply);
+	if (!tei_metadata_get(s->metadata, key, key_len, tei_now_ms(), &value,
+			      &len))
+		return say(reply, 404, "metadata not found");
+	reply->type = "application/json";
+	evbuffer_add(reply->body, value, len);
+	return 200;
+}
+
+/* ---- writing ---- */
+
+/* False: it is no number of milliseconds within the limit. */
+static bool take_ttl(const struct tei_http_request *request, uint64_t *out)
+{
+	size_t len;
+	const char *text = tei_http_query(request, "ttl_ms", &len);
+
+	*out = 0;
+	return !text || (strlen(text) == len && !tei_parse_uint(text, out) &&
+			 *out <= TEI_METADATA_TTL_MAX);
+}
+
+static void take_condition(const struct tei_http_request *request,
+			   struct tei_metadata_put *put)
+{
+	put->if_life = tei_http_query(request, "if_incarnation", &put->if_len);
+	if (!put->if_life)
+		put->condition = TEI_METADATA_ALWAYS;
+	else if (strcmp(put->if_life, "none") == 0)
+		put->condition = TEI_METADATA_IF_ABSENT;
+	else
+		put->condition = TEI_METADATA_IF_LIFE;
+}
+
+static int say_result(struct tei_http_reply *reply,
+		      enum tei_metadata_result result)
+{
+	switch (result) {
+	case TEI_METADATA_UPDATED:
+		return say(reply, 200, "metadata updated");
+	case TEI_METADATA_UNCHANGED:
+		return say(reply, 200, "metadata unchanged");
+	case TEI_METADATA_TAKEN:
+		return say(reply, 400, "Duplicate rpc_meta key not allowed");
+	case TEI_METADATA_CONFLICT:
+		return say(reply, 412, "incarnation does not match");
+	case TEI_METADATA_TOO_LONG:
+		return say(reply, 413, "key, value or incarnation too long");
+	case TEI_METADATA_FULL:
+		break;
+	}
+	return say(reply, 507, "no room for more metadata");
+}
+
+static int put(const struct tei_http_request *request,
+	       struct tei_http_reply *reply, void *arg)
+{
+	struct tei_metadata_server *s = arg;
+	struct tei_metadata_put p = {.value = request->body,
+				     .value_len = request->len};
+
+	p.key = key_of(request, &p.key_len);
+	if (!p.key)
+		return say_no_key(reply);
+	if (!take_ttl(request, &p.ttl_ms))
+		return say(reply, 400, "ttl_ms should be 0 .. 86400000");
+	p.life = tei_http_query(request, "incarnation", &p.life_len);
+	if (!p.life)
+		p.life_len = 0;
+	take_condition(request, &p);
+	return say_result(reply,
+			  tei_metadata_put(s->metadata, &p, tei_now_ms()));
+}
+
+static int remove_key(const struct tei_http_request *request,
+		      struct tei_http_reply *reply, void *arg)
+{
+	struct tei_metadata_server *s = arg;
+	const char *key, *life;
+	size_t key_len, life_len;
+	int rc;
+
+	key = key_of(request, &key_len);
+	if (!key)
+		return say_no_key(reply);
+	life = tei_http_query(request, "if_incarnation", &life_len);
+	rc = tei_metadata_remove(s->metadata, key, key_len, life, life_len,
+				 tei_now_ms());
+	if (rc == -ENOENT)
+		return say(reply, 404, "metadata not found");
+	if (rc)
+		return say_result(reply, TEI_METADATA_CONFLICT);
+	return say(reply, 200, "metadata deleted");
+}
+
+static int health(const struct tei_http_request *request,
+		  struct tei_http_reply *reply, void *arg)
+{
+	(void)request;
+	(void)arg;
+	return say(reply, 200, "OK");
+}
+
+static const struct tei_http_route routes[] = {
+	{TEI_HTTP_GET, "/metadata", get},
+	{TEI_HTTP_PUT, "/metadata", put},
+	{TEI_HTTP_DELETE, "/metadata", remove_key},
+	{TEI_HTTP_GET, "/health", health},
+};
+
+/* ---- start and end ---- */
+
+int tei_metadata_server_start(struct tei_loop *loop,
+			      const struct tei_metadata_config *config,
+			      uint16_t *out_port,
+			      struct tei_metadata_server **out)
+{
+	struct tei_metadata_server *s = tei_calloc(1, sizeof(*s));
+	struct tei_http_config http = {
+		.what = "metadata port",
+		.host = config->host,
+		.port = config->port,
+		.insecure = config->insecure,
+		.routes = routes,
+		.n_routes = sizeof(routes) / sizeof(routes[0]),
+		.arg = s,
+		.body_max = config->limits.value,
+	};
+	int rc;
+
+	if (!s)
+		return -ENOMEM;
+	http.refused = s->refused;
+	rc = tei_metadata_create(&config->limits, &s->metadata);
+	if (!rc)
+		rc = tei_http_start(loop, &http, out_port, &s->http);
+	if (rc) {
+		tei_metadata_server_stop(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+void tei_metadata_server_stop(struct tei_metadata_server *server)
+{
+	if (!server)
+		return;
+	tei_http_stop(server->http);
+	tei_metadata_destroy(server->metadata);
+	tei_free(server);
+}
+
+/* Those of its successor stay. */
+static void forget_key(struct tei_metadata *m, const char *key, size_t len,
+		       const char *life)
+{
+	if (tei_metadata_remove(m, key, len, life, strlen(life),
+				tei_now_ms()) == -EEXIST)
+		(void)tei_metadata_remove(m, key, len, "", 0, tei_now_ms());
+}
+
+void tei_metadata_server_forget(struct tei_metadata_server *server,
+				const char *name, const uint8_t incarnation[16])
+{
+	static const char *const kinds[] = {"ram", "rpc_meta"};
+	char key[TEI_METADATA_KEY_MAX], life[33];
+
+	if (!server)
+		return;
+	for (size_t i = 0; i < 16; i++)
+		(void)snprintf(life + 2 * i, 3, "%02x", incarnation[i]);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		int n = snprintf(key, sizeof(key), "mooncake/%s/%s", kinds[i],
+				 name);
+
+		if (n > 0 && (size_t)n < sizeof(key))
+			forget_key(server->metadata, key, (size_t)n, life);
+	}
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * metadata_http.h - a metadata server: its HTTP port and what it keeps
+ *
+ * GET, PUT and DELETE of /metadata?key=, GET /health; docs/directories.md.
+ *
+ * Threads: the loop's.
+ */
+#ifndef STORE_SERVER_METADATA_HTTP_H
+#define STORE_SERVER_METADATA_HTTP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/server/metadata.h"
+
+struct tei_loop;
+struct tei_metadata_server;
+
+struct tei_metadata_config {
+	const char *host; /* NULL: wildcard */
+	uint16_t port;    /* 0: kernel's choice */
+	bool insecure;
+	struct tei_metadata_limits limits;
+};
+
+#define TEI_METADATA_ENTRIES 1000000u
+#define TEI_METADATA_VALUE   (1u << 20)
+#define TEI_METADATA_BYTES   (256u << 20)
+
+/* As tei_http_start(). */
+int tei_metadata_server_start(struct tei_loop *loop,
+			      const struct tei_metadata_config *config,
+			      uint16_t *out_port,
+			      struct tei_metadata_server **out);
+/* NULL is fine. */
+void tei_metadata_server_stop(struct tei_metadata_server *server);
+/*
+ * An engine is gone for good: what it, or nobody in particular, has written under
+ * its name goes. NULL is fine.
+ */
+void tei_metadata_server_forget(struct tei_metadata_server *server,
+				const char *name,
+				const uint8_t incarnation[16]);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_metadata_http.c - a metadata server as those who speak HTTP see it */
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/loop.h"
+#include "store/server/metadata_http.h"
+#include "tests/lib/test.h"
+
+#define ROOM 65536
+
+static struct tei_loop *loop;
+static struct tei_metadata_server *server;
+static uint16_t port;
+static char answer[ROOM + 1];
+
+static void start(void *arg)
+{
+	const struct tei_metadata_config config = {
+		.host = "127.0.0.1", .limits = {100, 10000, 1 << 20}};
+
+	*(int *)arg = tei_metadata_server_start(loop, &config, &port, &server);
+}
+
+static void stop(void *arg)
+{
+	(void)arg;
+	tei_metadata_server_stop(server);
+}
+
+static int set_up(void **state)
+{
+	int rc = -1;
+
+	(void)state;
+	assert_int_equal(tei_loop_create("metadata", &loop), 0);
+	tei_loop_do(loop, start, &rc);
+	return rc;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	tei_loop_do(loop, stop, NULL);
+	tei_loop_stop(loop);
+	tei_loop_destroy(loop);
+	return 0;
+}
+
+/* Everything until the server closes, into `answer`. */
+static void exchange(const char *request)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET,
+				 .sin_port = htons(port),
+				 .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	size_t len = 0;
+	ssize_t n;
+
+	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL),
+			 strlen(request));
+	while ((n = recv(fd, answer + len, ROOM - len, 0)) > 0)
+		len += (size_t)n;
+	answer[len] = '\0';
+	close(fd);
+}
+
+/* @query: behind "/metadata". */
+static void expect(const char *method, const char *query, const char *body,
+		   int status, const char *words)
+{
+	char request[4096];
+	const char *found;
+
+	snprintf(request, sizeof(request),
+		 "%s /metadata%s HTTP/1.1\r\nHost: x\r\n"
+		 "Content-Length: %zu\r\n\r\n%s",
+		 method, query, strlen(body), body);
+	exchange(request);
+	if (atoi(answer + strlen("HTTP/1.1 ")) != status)
+		fail_msg("%s %s: %.200s", method, query, answer);
+	found = strstr(answer, "\r\n\r\n");
+	assert_non_null(found);
+	assert_string_equal(found + 4, words);
+}
+
+#define KEY "?key=mooncake%2Frpc_meta%2Fa"
+
+static void what_was_put_is_there_until_it_is_deleted(void **state)
+{
+	(void)state;
+	expect("GET", KEY, "", 404, "metadata not found");
+	expect("PUT", KEY, "{\"a\":1}", 200, "metadata updated");
+	expect("PUT", KEY, "{\"a\":1}", 200, "metadata unchanged");
+	expect("GET", KEY, "", 200, "{\"a\":1}");
+	expect("GET", "?key=mooncake/rpc_meta/a", "", 200, "{\"a\":1}");
+	expect("PUT", KEY, "{\"a\":2}", 200, "metadata updated");
+	expect("DELETE", KEY, "", 200, "metadata deleted");
+	expect("DELETE", KEY, "", 404, "metadata not found");
+}
+
+static void living_engine_keeps_its_key(void **state)
+{
+	(void)state;
+	expect("PUT", KEY "&incarnation=11&ttl_ms=80000000", "one", 200,
+	       "metadata updated");
+	expect("PUT", KEY "&incarnation=22&ttl_ms=80000000", "two", 400,
+	       "Duplicate rpc_meta key not allowed");
+	expect("PUT", KEY, "two", 400, "Duplicate rpc_meta key not allowed");
+	expect("PUT", KEY "&incarnation=22&if_incarnation=none", "two", 412,
+	       "incarnation does not match");
+	expect("DELETE", KEY "&if_incarnation=22", "", 412,
+	       "incarnation does not match");
+	expect("PUT", KEY "&incarnation=22&if_incarnation=11", "two", 200,
+	       "metadata updated");
+	expect("GET", KEY, "", 200, "two");
+	expect("DELETE", KEY "&if_incarnation=22", "", 200, "metadata deleted");
+}
+
+static void malformed_requests_are_refused_in_words(void **state)
+{
+	(void)state;
+	expect("GET", "", "", 400, "metadata key is required");
+	expect("GET", "?key=", "", 400, "metadata key is required");
+	expect("PUT", "", "x", 400, "metadata key is required");
+	expect("DELETE", "?k=1", "", 400, "metadata key is required");
+	expect("PUT", "?key=a&ttl_ms=x", "x", 400,
+	       "ttl_ms should be 0 .. 86400000");
+	expect("PUT", "?key=a&ttl_ms=86400001", "x", 400,
+	       "ttl_ms should be 0 .. 86400000");
+	expect("GET", "?key=a", "", 404, "metadata not found");
+	expect("POST", "?key=a", "x", 405, "Method Not Allowed\n");
+}
+
+static void value_that_is_too_long_is_not_read(void **state)
+{
+	(void)state;
+	exchange("PUT /metadata?key=a HTTP/1.1\r\nHost: x\r\n"
+		 "Content-Length: 1073741824\r\n\r\n");
+	assert_non_null(strstr(answer, " 413 "));
+}
+
+static void health_is_ok(void **state)
+{
+	(void)state;
+	exchange("GET /health HTTP/1.0\r\n\r\n");
+	assert_non_null(strstr(answer, " 200 "));
+	assert_non_null(strstr(answer, "\r\n\r\nOK"));
+}
+
+static void forget(void *arg)
+{
+	static const uint8_t incarnation[16] = {0xab, 1};
+
+	tei_metadata_server_forget(server, arg, incarnation);
+}
+
+static void what_a_dead_engine_has_written_is_forgotten(void **state)
+{
+	char name[] = "10.0.0.1:5";
+
+	(void)state;
+	expect("PUT",
+	       "?key=mooncake/rpc_meta/10.0.0.1:5"
+	       "&incarnation=ab010000000000000000000000000000",
+	       "r", 200, "metadata updated");
+	expect("PUT", "?key=mooncake/ram/10.0.0.1:5", "d", 200,
+	       "metadata updated");
+	expect("PUT", "?key=mooncake/ram/10.0.0.1:55", "d", 200,
+	       "metadata updated");
+	tei_loop_do(loop, forget, name);
+	expect("GET", "?key=mooncake/rpc_meta/10.0.0.1:5", "", 404,
+	       "metadata not found");
+	expect("GET", "?key=mooncake/ram/10.0.0.1:5", "", 404,
+	       "metadata not found");
+	expect("GET", "?key=mooncake/ram/10.0.0.1:55", "", 200, "d");
+	expect("PUT",
+	       "?key=mooncake/rpc_meta/10.0.0.1:5"
+	       "&incarnation=cc010000000000000000000000000000",
+	       "successor", 200, "metadata updated");
+	tei_loop_do(loop, forget, name);
+	expect("GET", "?key=mooncake/rpc_meta/10.0.0.1:5", "", 200,
+	       "successor");
+}
+
+#define WITH_ONE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_ONE(what_was_put_is_there_until_it_is_deleted),
+		WITH_ONE(living_engine_keeps_its_key),
+		WITH_ONE(malformed_requests_are_refused_in_words),
+		WITH_ONE(value_that_is_too_long_is_not_read),
+		WITH_ONE(health_is_ok),
+		WITH_ONE(what_a_dead_engine_has_written_is_forgotten),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
