@@ -5,7 +5,6 @@
 #include "perf/store-perf/client.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -47,7 +46,7 @@ static int make_room(struct client *c)
 }
 
 int client_open(struct client *c, const char *master, const char *host,
-		uint64_t memory_len, uint32_t batch)
+		uint64_t memory_len, uint32_t batch, const struct client *other)
 {
 	int rc;
 
@@ -56,8 +55,11 @@ int client_open(struct client *c, const char *master, const char *host,
 	c->memory_len = memory_len;
 	c->memory = tei_map_touched(memory_len);
 	rc = c->memory ? make_room(c) : -ENOMEM;
+	c->shares = other != NULL;
 	if (rc)
 		fprintf(stderr, "store-perf: memory: %s\n", strerror(-rc));
+	else if (other)
+		c->store = other->store;
 	else
 		rc = tei_pool_join(master, host, &c->store);
 	if (!rc && te_store_register(c->store, c->memory, memory_len)) {
@@ -73,7 +75,8 @@ void client_close(struct client *c)
 {
 	if (c->store)
 		te_store_unregister(c->store, c->memory);
-	te_store_close(c->store);
+	if (!c->shares)
+		te_store_close(c->store);
 	if (c->memory)
 		munmap(c->memory, c->memory_len);
 	free_room(c);
@@ -84,6 +87,7 @@ void client_close(struct client *c)
 void client_begin(struct client *c, const char *prefix, uint64_t value_size)
 {
 	snprintf(c->prefix, sizeof(c->prefix), "%s", prefix);
+	c->prefix_len = strlen(c->prefix);
 	c->value_size = value_size;
 	c->stride = (value_size + 7) & ~7ull;
 	c->n_slots = c->memory_len / c->stride;
@@ -110,14 +114,24 @@ static uint64_t slot_offset(const struct client *c, uint64_t key)
 	return key % c->n_slots * c->stride;
 }
 
+/* "prefix/" and 16 hex digits: printf() would cost more than asking does. */
+static uint32_t write_key(const struct client *c, uint64_t number, char *to)
+{
+	size_t len = c->prefix_len;
+
+	memcpy(to, c->prefix, len);
+	to[len++] = '/';
+	for (int shift = 60; shift >= 0; shift -= 4)
+		to[len++] = "0123456789abcdef"[number >> shift & 15];
+	return (uint32_t)len;
+}
+
 static void prepare(struct client *c, uint64_t first, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		int len = snprintf(c->key_text[i], sizeof(c->key_text[i]),
-				   "%s/%016" PRIx64, c->prefix, first + i);
-
-		c->keys[i] = (struct te_store_key){.bytes = c->key_text[i],
-						   .len = (uint32_t)len};
+		c->keys[i] = (struct te_store_key){
+			.bytes = c->key_text[i],
+			.len = write_key(c, first + i, c->key_text[i])};
 		c->pieces[i] = (struct iovec){
 			c->memory + slot_offset(c, first + i), c->value_size};
 		c->values[i] = (struct te_store_value){.pieces = &c->pieces[i],

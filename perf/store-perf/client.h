@@ -21,11 +21,13 @@ enum client_op { CLIENT_PUT, CLIENT_GET, CLIENT_EXIST };
 
 struct client {
 	struct te_store *store;
+	bool shares;  /* its store, which is another's */
 	char *memory; /* memory_len, registered */
 	uint64_t memory_len;
 	uint32_t batch;
 	/* Of the row that is on: */
 	char prefix[48];
+	size_t prefix_len;
 	uint64_t value_size, stride, n_slots;
 	uint64_t next_put; /* keys 0 .. next_put - 1 have been put */
 	uint64_t next_get; /* get and exist walk 0 .. n_slots - 1 */
@@ -42,9 +44,13 @@ struct client {
 	struct tei_histogram latency; /* ns of a batch */
 };
 
-/* Join the pool. -errno, said on stderr; nothing is left then. */
+/*
+ * Join the pool, or call through the store of @other, which is closed later.
+ * -errno, said on stderr; nothing is left then.
+ */
 int client_open(struct client *c, const char *master, const char *host,
-		uint64_t memory_len, uint32_t batch);
+		uint64_t memory_len, uint32_t batch,
+		const struct client *other);
 void client_close(struct client *c);
 
 /* Begin a row: other values and keys that were never used. */

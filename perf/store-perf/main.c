@@ -4,7 +4,7 @@
  *
  * Puts are of fresh keys into a pool that is full, so they evict. Gets and
  * existence checks walk over a set of keys larger than any cache. Each client
- * is a thread with a store of its own.
+ * is a thread, or several, with a store of its own.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,6 +29,7 @@
 #define PROGRAM     "store-perf"
 #define STREAM_S    1.0 /* of a reference stream, or the duration if shorter */
 #define CLIENTS_MAX 256
+#define THREADS_MAX 64
 
 static const char about[] =
 	"Puts, gets or checks batches of keys in a pool that it starts, or in "
@@ -45,7 +46,10 @@ static const struct tei_setting rows[] = {
 	  .help = "keys of one call" },
 	{ TEI_SETTING(struct options, clients), .type = TEI_CONF_UINT,
 	  .def = "1", .min = 1, .max = CLIENTS_MAX,
-	  .help = "clients, each a thread with its own engine" },
+	  .help = "clients, each with its own engine" },
+	{ TEI_SETTING(struct options, threads), .type = TEI_CONF_UINT,
+	  .def = "1", .min = 1, .max = THREADS_MAX,
+	  .help = "of each client: batches that it has under way at a time" },
 	{ TEI_SETTING(struct options, duration), .type = TEI_CONF_DURATION,
 	  .def = "3", .unit = "s", .min = 1, .max = 86400000,
 	  .help = "time of a row" },
@@ -324,16 +328,21 @@ static int open_pool(struct run *run)
 static int open_clients(struct run *run)
 {
 	const struct options *o = run->o;
-	uint64_t each = o->working_set / o->clients & ~4095ull;
+	uint64_t n = o->clients * o->threads;
+	uint64_t each = o->working_set / n & ~4095ull;
 	int rc = 0;
 
-	run->worker = tei_calloc(o->clients, sizeof(*run->worker));
+	run->worker = tei_calloc(n, sizeof(*run->worker));
 	if (!run->worker)
 		return -ENOMEM;
-	while (!rc && run->n_workers < o->clients) {
+	while (!rc && run->n_workers < n) {
+		size_t first = run->n_workers - run->n_workers % o->threads;
+
 		rc = client_open(&run->worker[run->n_workers].client,
-				 run->master, o->host, each,
-				 (uint32_t)o->batch);
+				 run->master, o->host, each, (uint32_t)o->batch,
+				 first == run->n_workers
+					 ? NULL
+					 : &run->worker[first].client);
 		run->n_workers += !rc;
 	}
 	if (!rc)
@@ -383,11 +392,12 @@ static int derive(struct options *o)
 		return n;
 	o->n_sizes = n;
 	for (int i = 0; i < n; i++) {
-		if (o->working_set / o->clients / o->batch >= o->sizes[i] + 8)
+		if (o->working_set / o->clients / o->threads / o->batch >=
+		    o->sizes[i] + 8)
 			continue;
 		fprintf(stderr,
 			PROGRAM ": working_set: a batch of values of %s for "
-				"each client does not fit, give more\n",
+				"each thread does not fit, give more\n",
 			tei_text_bytes(o->sizes[i], text));
 		return -EINVAL;
 	}

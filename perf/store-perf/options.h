@@ -12,7 +12,8 @@
 
 struct options {
 	char *op, *value_size, *master, *host, *role;
-	uint64_t batch, clients, owners, duration, working_set, pool_bytes;
+	uint64_t batch, clients, threads, owners, duration, working_set,
+		pool_bytes;
 	bool reference, json, pin;
 	/* What follows is derived from them. */
 	uint64_t sizes[TEI_SIZES_MAX];

@@ -27,13 +27,13 @@ static uint64_t wrong_bytes(const struct results *r)
 static json_t *row_json(const struct options *o, const struct row *row)
 {
 	return json_pack(
-		"{s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:o, s:I, s:I, "
-		"s:I}",
+		"{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:o, s:I, "
+		"s:I, s:I}",
 		"op", o->op, "value_size", (json_int_t)row->value_size, "batch",
 		(json_int_t)o->batch, "clients", (json_int_t)o->clients,
-		"gb_per_s", row->gb_per_s, "keys_per_s", row->keys_per_s,
-		"p50_us", row->p50_us, "p99_us", row->p99_us, "p999_us",
-		row->p999_us, "cpu_s_per_gb",
+		"threads", (json_int_t)o->threads, "gb_per_s", row->gb_per_s,
+		"keys_per_s", row->keys_per_s, "p50_us", row->p50_us, "p99_us",
+		row->p99_us, "p999_us", row->p999_us, "cpu_s_per_gb",
 		isnan(row->cpu_s_per_gb) ? json_null()
 					 : json_real(row->cpu_s_per_gb),
 		"missed", (json_int_t)row->missed, "failed",
@@ -59,9 +59,9 @@ static json_t *report_json(const struct results *r, const struct options *o)
 static void table_head(struct tei_table *t, bool reference)
 {
 	static const char *const names[] = {"operation", "value",   "batch",
-					    "clients",   "GB/s",    "keys/s",
-					    "p50 us",    "p99 us",  "p999 us",
-					    "missed",    "CPU s/GB"};
+					    "clients",   "threads", "GB/s",
+					    "keys/s",    "p50 us",  "p99 us",
+					    "p999 us",   "missed",  "CPU s/GB"};
 
 	tei_table_row(t);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -80,6 +80,7 @@ static void table_row(struct tei_table *t, const struct results *r,
 	tei_table_cell(t, "%s", tei_text_bytes(row->value_size, text));
 	tei_table_cell(t, "%d", (int)o->batch);
 	tei_table_cell(t, "%d", (int)o->clients);
+	tei_table_cell(t, "%d", (int)o->threads);
 	tei_table_cell(t, "%.2f", row->gb_per_s);
 	tei_table_cell(t, "%s",
 		       tei_text_count((uint64_t)row->keys_per_s, text));
