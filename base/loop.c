@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
+#include "base/spin.h"
 #include "base/thread.h"
 
 #define BASE_FDS 4 /* of an event_base, and one more */
@@ -40,6 +41,8 @@ struct tei_loop {
 	bool has_thread;             /* to be joined by stop() */
 	pthread_t thread;
 	struct tei_list orphans;
+	struct tei_spin spin;   /* max 0: sleeps at once */
+	struct tei_crowd crowd; /* while it spins */
 	/* Under a simulated clock. */
 	struct tei_list turned; /* in turned_loops */
 	struct tei_list alarms; /* struct tei_alarm that are set */
@@ -199,18 +202,54 @@ static void block_sigpipe(void)
 	pthread_sigmask(SIG_BLOCK, &pipe_only, NULL);
 }
 
+void tei_loop_spin(struct tei_loop *loop, uint64_t ns)
+{
+	loop->spin = (struct tei_spin){0, ns};
+}
+
+/* -1, or 0: something may have happened. */
+static int turn_or_sleep(struct tei_loop *loop)
+{
+	uint64_t noted = loop->n_noted, since = tei_now_ns(), now = since;
+	int flags = EVLOOP_NONBLOCK;
+
+	while (event_base_loop(loop->base, flags) == 0) {
+		if (flags == EVLOOP_NONBLOCK && loop->n_noted == noted &&
+		    !event_base_got_break(loop->base)) {
+			if (now - since >= loop->spin.now ||
+			    !tei_crowd_yield(&loop->crowd, &now))
+				flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
+			continue;
+		}
+		if (flags != EVLOOP_NONBLOCK)
+			now = tei_now_ns();
+		tei_spin_learn(&loop->spin, now - since);
+		return 0;
+	}
+	return -1;
+}
+
+static int run_awake(struct tei_loop *loop)
+{
+	do {
+		if (turn_or_sleep(loop) < 0)
+			return -1;
+	} while (!event_base_got_break(loop->base));
+	return 0;
+}
+
 int tei_loop_run(struct tei_loop *loop)
 {
 	int rc;
 
 	block_sigpipe();
 	atomic_store(&loop->owner, self());
-	rc = 0;
 	/* A stop() before run() has written to the eventfd, too. */
-	if (event_base_loop(loop->base, EVLOOP_NO_EXIT_ON_EMPTY) < 0)
-		rc = -EIO;
+	rc = loop->spin.max
+		     ? run_awake(loop)
+		     : event_base_loop(loop->base, EVLOOP_NO_EXIT_ON_EMPTY);
 	drain(loop);
-	return rc;
+	return rc < 0 ? -EIO : 0;
 }
 
 static void *thread_main(void *arg)

@@ -35,6 +35,11 @@ struct tei_call {
 int tei_loop_create(const char *name, struct tei_loop **out);
 /* As create, but no thread: the caller runs it by tei_loop_run(). */
 int tei_loop_create_bare(struct tei_loop **out);
+/*
+ * Before it runs: stay awake for up to @ns after work, as long as more tends to
+ * come within that and nobody else needs the core.
+ */
+void tei_loop_spin(struct tei_loop *loop, uint64_t ns);
 /* Runs until tei_loop_stop(); for programs whose main thread is the loop. */
 int tei_loop_run(struct tei_loop *loop);
 /*

@@ -12,12 +12,14 @@
 
 #include <event2/event.h>
 
+#include "base/clock.h"
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "store/server/server.h"
 #include "store/server/settings.h"
 
+#define SPIN_NS (50 * TEI_NS_PER_US) /* after work, under load */
 #define ABOUT                                                                 \
 	"The master of a key/value pool: knows which objects are where, and " \
 	"which memory the clients lend to the pool."
@@ -133,6 +135,7 @@ static int serve(const struct tei_conf *conf, struct tei_loop *loop)
 	}
 	warn_about(conf, settings);
 	announce(server);
+	tei_loop_spin(loop, SPIN_NS);
 	code = tei_loop_run(loop) < 0 ? 1 : 0;
 	tei_server_destroy(server);
 release:

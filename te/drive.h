@@ -35,9 +35,6 @@ static inline void tei_relax(void)
 #endif
 }
 
-#define TEI_SPIN_LEAST (2 * TEI_NS_PER_US)
-#define TEI_WAKING_UP  (30 * TEI_NS_PER_US) /* takes about so long */
-
 bool tei_drive_take(struct tei_worker *w, uint32_t holder);
 /*
  * Somebody must know what is left to do: the next who waits, the thread, or
@@ -67,21 +64,6 @@ void tei_drive_look(struct tei_worker *w, int ms);
 int tei_drive_ms_until(uint64_t at, uint64_t now);
 void tei_drive_ring(int fd);
 void tei_drive_unring(int fd);
-
-/*
- * Spinning pays as long as what was waited for comes soon: after a longer
- * wait half as long is spun next time, and after a short one the full time.
- * @waited, spinning and then asleep, is longer than it would have been awake.
- */
-static inline void tei_spin_learn(struct tei_spin *spin, uint64_t waited)
-{
-	if (waited < spin->max + TEI_WAKING_UP)
-		spin->now = spin->max;
-	else if (spin->now > TEI_SPIN_LEAST)
-		spin->now /= 2;
-	else
-		spin->now = 0;
-}
 
 /*
  * Once more round without work, @since ns after the last one with some. False:

@@ -34,6 +34,7 @@
 #include "base/loop.h"
 #include "base/mpsc.h"
 #include "base/slab.h"
+#include "base/spin.h"
 #include "base/thread.h"
 #include "te/backend.h"
 #include "te/breaker.h"
@@ -49,11 +50,6 @@ struct tei_peer;
 struct tei_due {
 	struct tei_heap_node node;
 	void (*fn)(struct tei_due *due);
-};
-
-/* How long to stay awake without work before sleeping, ns. */
-struct tei_spin {
-	uint64_t now, max;
 };
 
 /* An open device, and what the core keeps about it. */

@@ -24,6 +24,7 @@
 #include "store/proto/protocol.h"
 
 #define IN_ROOM (64u << 10)
+#define SPIN_NS (100 * TEI_NS_PER_US)
 
 /* ---- life ---- */
 
@@ -33,6 +34,7 @@ void tei_channel_init(struct tei_channel *ch,
 	memset(ch, 0, sizeof(*ch));
 	ch->broke = broke;
 	ch->fd = ch->kick = -1;
+	ch->spin = (struct tei_spin){SPIN_NS, SPIN_NS};
 	tei_mutex_init(&ch->mu);
 	tei_cond_init(&ch->left);
 	tei_list_init(&ch->calls);

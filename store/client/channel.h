@@ -23,6 +23,7 @@
 #include "base/arena.h"
 #include "base/frame.h"
 #include "base/list.h"
+#include "base/spin.h"
 #include "base/thread.h"
 
 #define TEI_CHANNEL_WHY_LEN 120
@@ -61,6 +62,8 @@ struct tei_channel {
 	struct tei_channel_out out;   /* of those who came meanwhile */
 	struct tei_channel_out going; /* the sender's; stays when it leaves */
 
+	struct tei_spin spin;   /* the driver's */
+	struct tei_crowd crowd; /* the driver's */
 	uint8_t *in; /* the driver's: in[n_in], a frame begins at 0 */
 	size_t n_in, room_in;
 };

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -326,22 +325,24 @@ static void doze(struct tei_channel *ch, uint64_t deadline_ns)
 	ch->watching = false;
 }
 
-/* The answer is often there before a thread could fall asleep. */
-static ssize_t spin(struct tei_channel *ch, uint64_t deadline_ns)
+/*
+ * The answer is often there before a thread could fall asleep. *since: when the
+ * waiting began, unless there is none.
+ */
+static ssize_t spin(struct tei_channel *ch, uint64_t *since)
 {
-	uint64_t until = 0;
-	ssize_t n;
+	ssize_t n = receive_bytes(ch);
+	uint64_t now;
 
-	for (;;) {
+	if (n != -EAGAIN)
+		return n;
+	now = tei_now_ns();
+	if (!*since)
+		*since = now;
+	while (n == -EAGAIN && now - *since < ch->spin.now &&
+	       tei_crowd_yield(&ch->crowd, &now))
 		n = receive_bytes(ch);
-		if (n != -EAGAIN || !deadline_ns)
-			return n;
-		if (!until)
-			until = tei_now_ns() + SPIN_NS;
-		else if (tei_now_ns() >= until)
-			return n;
-		(void)sched_yield();
-	}
+	return n;
 }
 
 static void came(struct tei_channel *ch, ssize_t n) TEI_REQUIRES(ch->mu)
@@ -358,19 +359,25 @@ static void came(struct tei_channel *ch, ssize_t n) TEI_REQUIRES(ch->mu)
 
 bool tei_channel_receive(struct tei_channel *ch, uint64_t deadline_ns)
 {
+	uint64_t since = 0;
 	ssize_t n;
 
 	if (ch->broken)
 		return false;
 	tei_mutex_unlock(&ch->mu);
-	n = spin(ch, deadline_ns);
+	n = deadline_ns ? spin(ch, &since) : receive_bytes(ch);
 	tei_mutex_lock(&ch->mu);
-	if (n != -EAGAIN && n != -EINTR) {
-		came(ch, n);
-		return n > 0 && !ch->broken;
+	if (n == -EAGAIN && deadline_ns && !ch->broken) {
+		if (tei_now_ns() >= deadline_ns)
+			return false;
+		doze(ch, deadline_ns);
+		tei_spin_learn(&ch->spin, tei_now_ns() - since);
+		return true; /* also when late: it may have come in time */
 	}
-	if (tei_now_ns() >= deadline_ns || ch->broken)
+	if (n == -EAGAIN || n == -EINTR)
 		return false;
-	doze(ch, deadline_ns);
-	return true;
+	if (since)
+		tei_spin_learn(&ch->spin, 0);
+	came(ch, n);
+	return n > 0 && !ch->broken;
 }

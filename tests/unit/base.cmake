@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name bytes clock conf conf_file hash heap http log lookup loop memory net process)
+foreach(name bytes clock conf conf_file hash heap http log lookup loop memory net process spin)
 	te_test(unit base ${name})
 endforeach()
 add_library(test_base_frame_peer STATIC base/frame_peer.c)

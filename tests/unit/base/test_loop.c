@@ -104,6 +104,39 @@ static void stop_neither_loses_nor_delays_an_accepted_closure(void **state)
 	}
 }
 
+struct spinner {
+	pthread_t thread;
+	int rc;
+};
+
+static void *run_spinning(void *arg)
+{
+	struct spinner *s = arg;
+
+	s->rc = tei_loop_run(loop);
+	return NULL;
+}
+
+static void a_loop_that_spins_runs_all_and_stops(void **state)
+{
+	pthread_t threads[N_THREADS];
+	struct spinner s = {.rc = -1};
+
+	(void)state;
+	assert_int_equal(tei_loop_create_bare(&loop), 0);
+	tei_loop_spin(loop, 50 * TEI_NS_PER_US);
+	assert_int_equal(
+		tei_thread_start(&s.thread, "spinner", run_spinning, &s), 0);
+	start_posters(threads);
+	for (int t = 0; t < N_THREADS; t++)
+		pthread_join(threads[t], NULL);
+	assert_true(test_wait_until(all_run, NULL, DEADLINE_MS));
+	tei_loop_stop(loop);
+	pthread_join(s.thread, NULL);
+	assert_int_equal(s.rc, 0);
+	tei_loop_destroy(loop);
+}
+
 static void note_thread(void *arg)
 {
 	assert_true(tei_loop_is_mine(loop));
@@ -260,6 +293,7 @@ static void condition_wait_ends_at_its_deadline(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_loop_that_spins_runs_all_and_stops),
 		cmocka_unit_test(closures_of_each_thread_run_in_order),
 		cmocka_unit_test(
 			stop_neither_loses_nor_delays_an_accepted_closure),

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spin.h - how long to stay awake for what may come soon
+ *
+ * Falling asleep and being woken costs tens of microseconds. Spinning for less
+ * than that pays as long as what was waited for comes soon: after a longer wait
+ * half as long is spun next time, and after a short one the full time. Nobody
+ * spins while others need the core.
+ *
+ * Threads: none of its own.
+ */
+#ifndef BASE_SPIN_H
+#define BASE_SPIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+#define TEI_SPIN_LEAST (2 * TEI_NS_PER_US)
+#define TEI_WAKING_UP  (30 * TEI_NS_PER_US) /* takes about so long */
+
+struct tei_spin {
+	uint64_t now, max; /* ns without work before sleeping */
+};
+
+/* @waited, spinning and then asleep, is longer than it would have been awake. */
+static inline void tei_spin_learn(struct tei_spin *spin, uint64_t waited)
+{
+	if (waited < spin->max + TEI_WAKING_UP)
+		spin->now = spin->max;
+	else if (spin->now > TEI_SPIN_LEAST)
+		spin->now /= 2;
+	else
+		spin->now = 0;
+}
+
+/* What yields have told of others on this core; zeroed at first. */
+struct tei_crowd {
+	uint32_t n_long; /* yields that took long, in a row */
+	uint64_t until;  /* ns: others need the core */
+};
+
+/*
+ * Once more round without work: let others run. @now, ns, is brought up to
+ * date. False: spinning would only keep others from the core.
+ */
+bool tei_crowd_yield(struct tei_crowd *crowd, uint64_t *now);
+
+#endif

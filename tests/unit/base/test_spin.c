@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_spin.c - how long to stay awake */
+#include "base/spin.h"
+#include "tests/lib/test.h"
+
+#define MAX (50 * TEI_NS_PER_US)
+
+static void what_comes_soon_is_waited_for_awake(void **state)
+{
+	struct tei_spin spin = {0, MAX};
+
+	(void)state;
+	tei_spin_learn(&spin, 3 * TEI_NS_PER_US);
+	assert_int_equal(spin.now, MAX);
+	tei_spin_learn(&spin, MAX + TEI_WAKING_UP - 1);
+	assert_int_equal(spin.now, MAX);
+}
+
+static void after_long_waits_nobody_spins(void **state)
+{
+	struct tei_spin spin = {MAX, MAX};
+
+	(void)state;
+	tei_spin_learn(&spin, TEI_NS_PER_S);
+	assert_int_equal(spin.now, MAX / 2);
+	for (int i = 0; i < 10; i++)
+		tei_spin_learn(&spin, TEI_NS_PER_S);
+	assert_int_equal(spin.now, 0);
+}
+
+static void nobody_spins_where_others_need_the_core(void **state)
+{
+	uint64_t now = tei_now_ns();
+	struct tei_crowd crowd = {.until = now + TEI_NS_PER_S};
+
+	(void)state;
+	assert_false(tei_crowd_yield(&crowd, &now));
+	now = crowd.until;
+	assert_true(tei_crowd_yield(&crowd, &now));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_comes_soon_is_waited_for_awake),
+		cmocka_unit_test(after_long_waits_nobody_spins),
+		cmocka_unit_test(nobody_spins_where_others_need_the_core),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
