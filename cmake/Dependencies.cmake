@@ -10,6 +10,7 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.13)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1>=0.2)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash>=0.8)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto>=3.0)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8>=10.30)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal>=2.30)
 # Only of the modules that speak to directories.
 pkg_check_modules(LIBCURL REQUIRED IMPORTED_TARGET libcurl>=7.85)

@@ -118,8 +118,12 @@ struct tei_core_replicate {
 	size_t n_preferred;
 };
 
-/* Whether remove_all means this key. May take some us, not more. */
-typedef bool tei_core_match_fn(const void *key, size_t len, void *arg);
+/*
+ * Whether remove_all means this key. Adds what it took to *@cost, where looking
+ * at an object is 1, some 40 ns; it may take a ms at most.
+ */
+typedef bool tei_core_match_fn(const void *key, size_t len, void *arg,
+			       unsigned int *cost);
 
 /*
  * One event. Everything pointed to is borrowed for the step. Batches carry n

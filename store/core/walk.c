@@ -10,9 +10,6 @@
 #include "base/mem.h"
 #include "store/core/state.h"
 
-/* Of a match, where looking at an object costs 1. */
-#define MATCH_COST 32
-
 /* What one slice knows. */
 struct slice {
 	struct tei_core *core;
@@ -35,11 +32,8 @@ static void look_at(struct tei_hash_node *node, void *arg)
 	if (o->state != TEI_OBJECT_READY || tei_core_object_gone(o) ||
 	    (!w->force && tei_core_leased(s->core, o)))
 		return;
-	if (w->match) {
-		s->spent += MATCH_COST;
-		if (!w->match(o->key, o->key_len, w->arg))
-			return;
-	}
+	if (w->match && !w->match(o->key, o->key_len, w->arg, &s->spent))
+		return;
 	w->removed++;
 	tei_core_object_drop(s->core, o);
 }

@@ -249,6 +249,7 @@ void tei_server_reply(struct tei_server *s, const struct tei_action *action)
 	case TEI_EVENT_EXIST:
 	case TEI_EVENT_SIZE:
 	case TEI_EVENT_REMOVE:
+	case TEI_EVENT_REPLICA_CLEAR:
 		reply_keys(&c, ev->type == TEI_EVENT_SIZE);
 		break;
 	default: /* the others get none */

@@ -313,6 +313,21 @@ static int decode_keys(struct tei_arena *arena, const void *body, size_t len,
 	return take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
 }
 
+static int decode_replica_clear(struct tei_arena *arena, const void *body,
+				size_t len, struct tei_event *out,
+				const char **why)
+{
+	const Store__ReplicaClear *m =
+		unpack(arena, &store__replica_clear__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "replica clear does not decode");
+	if (*m->segment && !is_name(m->segment))
+		return malformed(why, "replica clear: no usable segment name");
+	out->u.replica_clear.segment = m->segment;
+	return take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
+}
+
 static int decode_fenced(struct tei_arena *arena, const void *body, size_t len,
 			 struct tei_event *out, const char **why)
 {
@@ -347,6 +362,8 @@ static const struct {
 	[STORE__STORE_TYPE__STORE_EXIST] = {decode_keys, TEI_EVENT_EXIST},
 	[STORE__STORE_TYPE__STORE_SIZE] = {decode_keys, TEI_EVENT_SIZE},
 	[STORE__STORE_TYPE__STORE_REMOVE] = {decode_keys, TEI_EVENT_REMOVE},
+	[STORE__STORE_TYPE__STORE_REPLICA_CLEAR] = {decode_replica_clear,
+						    TEI_EVENT_REPLICA_CLEAR},
 	[STORE__STORE_TYPE__STORE_FENCED] = {decode_fenced, TEI_EVENT_FENCED},
 };
 

@@ -32,7 +32,9 @@ static void carry_out(struct tei_server *s, const struct tei_action *action)
 {
 	switch (action->type) {
 	case TEI_ACTION_REPLY:
-		if (s->call.link && action->cookie == s->cookie)
+		if (action->u.reply.of == TEI_EVENT_REMOVE_ALL)
+			tei_server_remove_all_done(s, action);
+		else if (s->call.link && action->cookie == s->cookie)
 			tei_server_reply(s, action);
 		break;
 	case TEI_ACTION_FENCE:
@@ -70,20 +72,26 @@ int tei_server_step(struct tei_server *s, struct tei_event *ev,
 	return rc;
 }
 
+/* A large owner's death is long work: several short steps of it. */
+void tei_server_hurry(struct tei_server *s)
+{
+	struct tei_event ev = {.type = TEI_EVENT_TICK};
+	uint64_t end = tei_now_ms() + BUSY_MS;
+
+	while (tei_core_busy(s->core) && tei_now_ms() < end)
+		tei_server_step(s, &ev, NULL, NULL);
+}
+
 static void on_tick(void *arg)
 {
 	struct tei_server *s = arg;
 	struct tei_event ev = {.type = TEI_EVENT_TICK};
 
-	uint64_t end = tei_now_ms() + BUSY_MS;
-
 	s->skip_tick = !s->skip_tick && !tei_core_busy(s->core);
 	if (s->skip_tick)
 		return;
-	/* A large owner's death is long work: several short steps of it. */
-	do {
-		tei_server_step(s, &ev, NULL, NULL);
-	} while (tei_core_busy(s->core) && tei_now_ms() < end);
+	tei_server_step(s, &ev, NULL, NULL);
+	tei_server_hurry(s);
 }
 
 static int draw_secrets(struct tei_server *s)
@@ -142,6 +150,7 @@ static void init(struct tei_server *s, struct tei_loop *loop,
 	s->heartbeat_ms =
 		(uint32_t)(beat < HEARTBEAT_MAX_MS ? beat : HEARTBEAT_MAX_MS);
 	tei_list_init(&s->links);
+	tei_list_init(&s->walks);
 	tei_arena_init(&s->in, TEI_SERVER_RPC_ARENA_MAX);
 	tei_arena_init(&s->out, OUT_ARENA_MAX);
 }
@@ -226,6 +235,7 @@ void tei_server_destroy(struct tei_server *s)
 	tei_frame_server_close(s->port);
 	tei_server_sessions_free(s);
 	tei_core_destroy(s->core);
+	tei_server_remove_all_free(s);
 	tei_hash_fini(&s->by_client);
 	tei_hash_fini(&s->by_id);
 	tei_arena_fini(&s->in);

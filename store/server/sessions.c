@@ -115,6 +115,8 @@ static void dispatch(struct tei_server_link *link, const struct tei_frame *f)
 		tei_frame_bad(link->conn, "this connection is for heartbeats");
 	else if (f->type == STORE__STORE_TYPE__STORE_POOL)
 		tei_server_reply_pool(link, f);
+	else if (f->type == STORE__STORE_TYPE__STORE_REMOVE_ALL)
+		tei_server_on_remove_all(link, f);
 	else
 		on_event(link, f);
 }

@@ -120,7 +120,8 @@ struct tei_server {
 
 	struct tei_arena in, out;
 	struct tei_server_call call;
-	uint64_t cookie; /* of the call */
+	struct tei_list walks; /* of remove_all.c */
+	uint64_t cookie;       /* of the call */
 	struct tei_server_counters counters;
 	struct tei_server_sample samples[2]; /* the last one, the one before */
 	struct tei_timer *reporter;
@@ -140,6 +141,16 @@ int tei_server_step(struct tei_server *s, struct tei_event *ev,
 /* listen.c; on error @error is one line that names the setting */
 int tei_server_open_rpc(struct tei_server *s, char error[TEI_CONF_ERROR_LEN]);
 int tei_server_open_http(struct tei_server *s, char error[TEI_CONF_ERROR_LEN]);
+
+/* Background work for some ms, when there is any. */
+void tei_server_hurry(struct tei_server *s);
+
+/* remove_all.c */
+void tei_server_on_remove_all(struct tei_server_link *link,
+			      const struct tei_frame *f);
+void tei_server_remove_all_done(struct tei_server *s,
+				const struct tei_action *action);
+void tei_server_remove_all_free(struct tei_server *s);
 
 /* sessions.c */
 extern const struct tei_frame_ops tei_server_link_ops;

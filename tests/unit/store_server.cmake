@@ -2,3 +2,4 @@
 foreach(name create metadata metadata_http rpc settings)
 	te_test(unit store_server ${name})
 endforeach()
+te_test(unit store_server match)

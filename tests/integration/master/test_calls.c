@@ -129,6 +129,48 @@ static void an_owner_that_disconnects_takes_its_objects(void **state)
 	caller_close(user);
 }
 
+static int32_t remove_all(struct caller *c, const char *pattern, bool force,
+			  uint64_t *removed)
+{
+	Store__RemoveAll m = STORE__REMOVE_ALL__INIT;
+	Store__RemoveAllReply *reply;
+	int32_t status;
+
+	m.pattern = (char *)(uintptr_t)pattern;
+	m.force = force;
+	reply = caller_call(c, STORE__STORE_TYPE__STORE_REMOVE_ALL, &m,
+			    &store__remove_all_reply__descriptor);
+	assert_non_null(reply);
+	status = reply->status;
+	*removed = reply->removed;
+	assert_int_equal(status != 0, strlen(reply->why) > 0);
+	caller_free(reply);
+	return status;
+}
+
+static void objects_are_removed_by_pattern(void **state)
+{
+	struct caller *c = caller_join(&master, 17, false);
+	uint64_t removed, size;
+	char key[16];
+
+	(void)state;
+	assert_int_equal(caller_mount(c, 17, MIB), 0);
+	for (int i = 0; i < 100; i++) {
+		snprintf(key, sizeof(key), "pattern-%d", i);
+		put(c, key);
+	}
+	assert_int_equal(caller_lookup(c, "pattern-7", &size), 0);
+	assert_int_equal(remove_all(c, "(", false, &removed), -600);
+	assert_int_equal(remove_all(c, "^pattern-[0-9]$", false, &removed), 0);
+	assert_int_equal(removed, 9); /* one is leased */
+	assert_int_equal(remove_all(c, "^pattern-.$", true, &removed), 0);
+	assert_int_equal(removed, 1);
+	assert_int_equal(remove_all(c, "^pattern-", true, &removed), 0);
+	assert_int_equal(removed, 90);
+	caller_close(c);
+}
+
 static void a_batch_is_answered_key_by_key(void **state)
 {
 	struct caller *c = caller_join(&master, 14, false);
@@ -449,6 +491,7 @@ int main(void)
 		cmocka_unit_test(an_object_is_there_from_end_to_remove),
 		cmocka_unit_test(a_pool_without_live_memory_is_full),
 		cmocka_unit_test(an_owner_that_disconnects_takes_its_objects),
+		cmocka_unit_test(objects_are_removed_by_pattern),
 		cmocka_unit_test(a_batch_is_answered_key_by_key),
 		cmocka_unit_test(an_unmounted_segment_takes_its_objects),
 		cmocka_unit_test(a_client_comes_back_to_its_session),

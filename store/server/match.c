@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * match.c - patterns of keys
+ *
+ * Interpreted, not compiled to machine code: a server needs no memory that is
+ * both written and run, and the limits count the same on every machine.
+ */
+#define PCRE2_CODE_UNIT_WIDTH 8
+
+#include "store/server/match.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include <pcre2.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#define STEPS_MAX 50000 /* of one match: about a ms */
+#define DEPTH_MAX 1000
+#define HEAP_KIB  1024
+#define COST_NS   40 /* of looking at an object, which costs 1 */
+
+struct tei_server_match {
+	pcre2_code *code;
+	pcre2_match_data *data;
+	pcre2_match_context *limits;
+	bool failed;
+};
+
+static int compile(struct tei_server_match *m, const char *pattern,
+		   char why[TEI_SERVER_MATCH_WHY_LEN])
+{
+	/* Bytes, not characters; and as ECMAScript has it where it differs. */
+	const uint32_t options =
+		PCRE2_NEVER_UTF | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C |
+		PCRE2_ALT_BSUX | PCRE2_ALLOW_EMPTY_CLASS |
+		PCRE2_MATCH_UNSET_BACKREF | PCRE2_DOLLAR_ENDONLY;
+	PCRE2_SIZE at = 0;
+	PCRE2_UCHAR text[100];
+	int error = 0;
+
+	m->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+				options, &error, &at, NULL);
+	if (m->code)
+		return 0;
+	text[0] = '\0';
+	pcre2_get_error_message(error, text, sizeof(text));
+	snprintf(why, TEI_SERVER_MATCH_WHY_LEN, "pattern, at %zu: %s", at,
+		 (const char *)text);
+	return -EINVAL;
+}
+
+int tei_server_match_create(const char *pattern, struct tei_server_match **out,
+			    char why[TEI_SERVER_MATCH_WHY_LEN])
+{
+	struct tei_server_match *m = tei_calloc(1, sizeof(*m));
+	int rc = -ENOMEM;
+
+	snprintf(why, TEI_SERVER_MATCH_WHY_LEN, "out of memory");
+	if (!m)
+		return rc;
+	rc = compile(m, pattern, why);
+	if (rc)
+		goto destroy;
+	rc = -ENOMEM;
+	m->data = pcre2_match_data_create(1, NULL);
+	m->limits = pcre2_match_context_create(NULL);
+	if (!m->data || !m->limits)
+		goto destroy;
+	pcre2_set_match_limit(m->limits, STEPS_MAX);
+	pcre2_set_depth_limit(m->limits, DEPTH_MAX);
+	pcre2_set_heap_limit(m->limits, HEAP_KIB);
+	*out = m;
+	return 0;
+
+destroy:
+	tei_server_match_destroy(m);
+	return rc;
+}
+
+void tei_server_match_destroy(struct tei_server_match *m)
+{
+	if (!m)
+		return;
+	pcre2_match_context_free(m->limits);
+	pcre2_match_data_free(m->data);
+	pcre2_code_free(m->code);
+	tei_free(m);
+}
+
+bool tei_server_match(const void *key, size_t len, void *match,
+		      unsigned int *cost)
+{
+	struct tei_server_match *m = match;
+	uint64_t start;
+	int rc;
+
+	if (m->failed)
+		return false;
+	start = tei_now_ns();
+	rc = pcre2_match(m->code, key, len, 0, 0, m->data, m->limits);
+	*cost += (unsigned int)((tei_now_ns() - start) / COST_NS);
+	m->failed = rc < 0 && rc != PCRE2_ERROR_NOMATCH;
+	return rc >= 0;
+}
+
+bool tei_server_match_failed(const struct tei_server_match *m)
+{
+	return m->failed;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * remove_all.c - removes that look at the whole table
+ *
+ * The core walks in ticks; its reply comes by the cookie of the event, and goes
+ * to the client's main connection if that is still the same session.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/proto/store.pb-c.h"
+#include "store/server/match.h"
+#include "store/server/state.h"
+
+#define CODE_INTERNAL (-1)
+#define CODE_ARGUMENT (-600)
+
+/* One that the core is at. */
+struct walk {
+	struct tei_list link; /* server's walks */
+	uint64_t cookie, request;
+	tei_session_id session;
+	struct tei_server_match *match; /* NULL: all keys */
+};
+
+static void answer(struct tei_server_link *link, uint64_t request, int32_t code,
+		   uint64_t removed, const char *why)
+{
+	Store__RemoveAllReply m = STORE__REMOVE_ALL_REPLY__INIT;
+
+	m.status = code;
+	m.removed = removed;
+	m.why = (char *)(uintptr_t)why; /* only read by packing */
+	tei_frame_send(link->conn, STORE__STORE_TYPE__STORE_REMOVE_ALL,
+		       TEI_FRAME_REPLY, request, &m.base);
+}
+
+static void free_walk(struct walk *w)
+{
+	tei_list_del(&w->link);
+	tei_server_match_destroy(w->match);
+	tei_free(w);
+}
+
+static void begin(struct tei_server_link *link, struct walk *w, bool force)
+{
+	struct tei_server *s = link->server;
+	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL};
+
+	ev.session = w->session = link->session->id;
+	ev.u.remove_all.force = force;
+	ev.u.remove_all.match = w->match ? tei_server_match : NULL;
+	ev.u.remove_all.arg = w->match;
+	w->cookie = s->cookie + 1; /* of the step */
+	tei_list_add_tail(&s->walks, &w->link);
+	if (tei_server_step(s, &ev, NULL, NULL)) {
+		answer(link, w->request, CODE_INTERNAL, 0, "out of memory");
+		free_walk(w);
+		return;
+	}
+	tei_server_hurry(s); /* most pools are small */
+}
+
+void tei_server_on_remove_all(struct tei_server_link *link,
+			      const struct tei_frame *f)
+{
+	struct tei_server *s = link->server;
+	const Store__RemoveAll *m = store__remove_all__unpack(
+		&s->in.pb, f->len, f->len ? f->body : (const uint8_t *)"");
+	char why[TEI_SERVER_MATCH_WHY_LEN];
+	struct walk *w;
+	int rc = 0;
+
+	if (!m) {
+		tei_frame_bad(link->conn, "remove all does not decode");
+		return;
+	}
+	w = tei_calloc(1, sizeof(*w));
+	if (!w) {
+		answer(link, f->id, CODE_INTERNAL, 0, "out of memory");
+		return;
+	}
+	tei_list_init(&w->link);
+	w->request = f->id;
+	if (*m->pattern)
+		rc = tei_server_match_create(m->pattern, &w->match, why);
+	if (!rc) {
+		begin(link, w, m->force != 0);
+		return;
+	}
+	answer(link, f->id, rc == -EINVAL ? CODE_ARGUMENT : CODE_INTERNAL, 0,
+	       why);
+	free_walk(w);
+}
+
+static struct walk *find(const struct tei_server *s, uint64_t cookie)
+{
+	tei_list_for_each (link, &s->walks) {
+		struct walk *w = tei_list_entry(link, struct walk, link);
+
+		if (w->cookie == cookie)
+			return w;
+	}
+	return NULL;
+}
+
+void tei_server_remove_all_done(struct tei_server *s,
+				const struct tei_action *action)
+{
+	struct walk *w = find(s, action->cookie);
+	struct tei_server_session *session;
+	int32_t code = action->u.reply.code;
+	const char *why = "";
+
+	if (!w)
+		return;
+	if (code == CODE_ARGUMENT)
+		why = "another one of this client is under way";
+	if (w->match && tei_server_match_failed(w->match)) {
+		code = CODE_ARGUMENT;
+		why = "the pattern takes too long";
+	}
+	session = tei_server_session_find(s, w->session);
+	if (session && session->main)
+		answer(session->main, w->request, code, action->u.reply.removed,
+		       why);
+	free_walk(w);
+}
+
+void tei_server_remove_all_free(struct tei_server *s)
+{
+	while (!tei_list_empty(&s->walks))
+		free_walk(tei_list_entry(s->walks.next, struct walk, link));
+}
