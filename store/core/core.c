@@ -29,7 +29,8 @@ static bool valid(const struct tei_core_config *c)
 
 static void init_lists(struct tei_core *core)
 {
-	tei_list_init(&core->ring);
+	tei_policy_init(&core->policy);
+	tei_list_init(&core->back);
 	tei_list_init(&core->leased);
 	tei_list_init(&core->pinned);
 	tei_list_init(&core->building);
@@ -126,6 +127,7 @@ void tei_core_destroy(struct tei_core *core)
 	tei_hash_fini(&core->sessions);
 	tei_hash_fini(&core->clients);
 	tei_hash_fini(&core->groups);
+	tei_policy_fini(&core->policy);
 	tei_slab_fini(&core->extents);
 	tei_free(core->mounts);
 	tei_free(core);
@@ -317,5 +319,6 @@ void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
 			      tei_hash_bytes(&core->objects) +
 			      tei_hash_bytes(&core->sessions) +
 			      tei_hash_bytes(&core->clients) +
-			      tei_hash_bytes(&core->groups);
+			      tei_hash_bytes(&core->groups) +
+			      tei_policy_bytes(&core->policy);
 }

@@ -84,7 +84,7 @@ static void make_ready(struct tei_core *core, struct tei_object *o)
 	o->weak_until_ms = o->read_until_ms = 0;
 	o->readers = 0;
 	start_pin(core, o);
-	tei_core_ring_add(core, o);
+	tei_core_evictable(core, o);
 	core->figures.building--;
 	core->figures.objects++;
 	if (old)

@@ -2,12 +2,11 @@
 /*
  * evict.c - which object goes when space is short
  *
- * CLOCK: the hand stands at the front of a ring; an object that was asked for
- * since the hand last came by goes round once more. Objects under a read lease
- * are not in the ring at all but wait in order of their lease's end and come
- * back behind the hand; so a pool full of leases is seen to be full at once.
- * Objects of suspect owners are parked beside the ring when the hand meets
- * them: evicting them would free nothing that can be used.
+ * The policy says which is worth least. Objects under a read lease are not in
+ * its queues but wait in order of their lease's end; so a pool full of leases is
+ * seen to be full at once. Objects of suspect owners are parked when their turn
+ * comes: evicting them would free nothing that can be used. They come back in
+ * steps.
  *
  * Nothing here takes longer than a few ms: ticks have a budget of objects, and
  * the starts of one batch share an effort; who needs more is asked again.
@@ -19,6 +18,8 @@
 /* Members of a group that go with the one that was chosen. */
 #define GROUP_MAX 32
 #define FREED_MAX 8
+/* Of those that may be evicted again: how many a start takes in at once. */
+#define TAKE_IN 64
 /* Pinned ones that are looked at when nothing else is left. */
 #define PINNED_TRIES 64
 
@@ -34,29 +35,65 @@ bool tei_core_pinned(const struct tei_core *core, const struct tei_object *o)
 	return x && x->pin_until_ms > core->now_ms;
 }
 
-void tei_core_ring_add(struct tei_core *core, struct tei_object *o)
+static uint64_t bytes_of(const struct tei_object *o)
+{
+	uint64_t bytes = 0;
+
+	for (const struct tei_extent *e = o->extents; e; e = e->next)
+		bytes += e->size;
+	return bytes;
+}
+
+/* Out of whatever list it is in. */
+static void take_out(struct tei_core *core, struct tei_object *o)
+{
+	tei_policy_hold(&core->policy, &o->policy);
+	tei_list_del(&o->link);
+}
+
+/* From no list to the one where it belongs. */
+static void put_back(struct tei_core *core, struct tei_object *o)
 {
 	if (o->flags & (TEI_OBJECT_HARD | TEI_OBJECT_SHELTERED))
 		return;
-	tei_list_add_tail(tei_core_pinned(core, o) ? &core->pinned
-						   : &core->ring,
-			  &o->link);
+	if (tei_core_pinned(core, o))
+		tei_list_add_tail(&core->pinned, &o->link);
+	else
+		tei_policy_release(&core->policy, &o->policy);
 }
 
-void tei_core_shelter(struct tei_object *o)
+void tei_core_evictable(struct tei_core *core, struct tei_object *o)
+{
+	tei_policy_add(&core->policy, &o->policy, bytes_of(o), o->node.hash);
+	take_out(core, o);
+	put_back(core, o);
+}
+
+void tei_core_unevictable(struct tei_core *core, struct tei_object *o)
+{
+	tei_policy_removed(&core->policy, &o->policy);
+	tei_list_del(&o->link);
+}
+
+void tei_core_touch(struct tei_core *core, struct tei_object *o)
+{
+	tei_policy_touch(&core->policy, &o->policy);
+}
+
+void tei_core_shelter(struct tei_core *core, struct tei_object *o)
 {
 	o->flags |= TEI_OBJECT_SHELTERED;
 	if (!(o->flags & TEI_OBJECT_LEASED))
-		tei_list_del(&o->link);
+		take_out(core, o);
 }
 
 void tei_core_unpark(struct tei_core *core, struct tei_object *o)
 {
 	o->flags &= (uint16_t)~TEI_OBJECT_SHELTERED;
-	if (o->flags & TEI_OBJECT_LEASED)
+	if ((o->flags & TEI_OBJECT_LEASED) || o->policy.queued)
 		return;
-	tei_list_del(&o->link);
-	tei_core_ring_add(core, o);
+	take_out(core, o);
+	put_back(core, o);
 }
 
 void tei_core_lease(struct tei_core *core, struct tei_object *o)
@@ -71,7 +108,7 @@ void tei_core_lease(struct tei_core *core, struct tei_object *o)
 		return;
 	o->flags |= TEI_OBJECT_LEASED;
 	o->read_until_ms = until;
-	tei_list_del(&o->link);
+	take_out(core, o);
 	tei_list_add_tail(&core->leased, &o->link);
 }
 
@@ -81,8 +118,8 @@ void tei_core_unlease(struct tei_core *core, struct tei_object *o)
 		o->weak_until_ms = o->read_until_ms;
 	o->readers = 0;
 	o->flags &= (uint16_t)~TEI_OBJECT_LEASED;
-	tei_list_del(&o->link);
-	tei_core_ring_add(core, o);
+	take_out(core, o);
+	put_back(core, o);
 }
 
 static bool lease_over(const struct tei_core *core)
@@ -97,6 +134,14 @@ static void end_leases(struct tei_core *core, unsigned int *budget)
 		tei_core_unlease(core, object_at(core->leased.next));
 		--*budget;
 	}
+}
+
+/* Those whose owner is back, and those whose lease is over. */
+static void take_in(struct tei_core *core, unsigned int *budget)
+{
+	for (; *budget && !tei_list_empty(&core->back); --*budget)
+		put_back(core, object_at(tei_list_pop(&core->back)));
+	end_leases(core, budget);
 }
 
 /* Mounts on which an eviction has freed something. */
@@ -120,21 +165,13 @@ static void note_freed(struct freed *f, const struct tei_object *o)
 	}
 }
 
-static uint64_t bytes_of(const struct tei_object *o)
-{
-	uint64_t bytes = 0;
-
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
-		bytes += e->size;
-	return bytes;
-}
-
 static void evict_one(struct tei_core *core, struct tei_object *o,
 		      struct freed *f)
 {
 	core->figures.evicted_objects_total++;
 	core->figures.evicted_bytes_total += bytes_of(o);
 	note_freed(f, o);
+	tei_policy_evicted(&core->policy, &o->policy, o->node.hash);
 	tei_core_object_drop(core, o);
 }
 
@@ -170,24 +207,16 @@ static void evict(struct tei_core *core, struct tei_object *o, struct freed *f)
 		evict_one(core, x->object, f);
 }
 
-/*
- * Deal with the object under the hand: park it, @spare it once more, or evict
- * it. False: nothing was freed.
- */
-static bool turn(struct tei_core *core, bool spare, struct freed *f)
+/* Evict the object that is worth least, or park it. False: nothing was freed. */
+static bool turn(struct tei_core *core, struct freed *f)
 {
-	struct tei_object *o = object_at(core->ring.next);
+	struct tei_policy_node *node = tei_policy_victim(&core->policy);
+	struct tei_object *o = TEI_CONTAINER(node, struct tei_object, policy);
 
 	if (!tei_core_object_live(o)) {
-		tei_list_del(&o->link);
+		take_out(core, o);
 		tei_list_add_tail(&tei_core_extent_mount(o->extents)->parked,
 				  &o->link);
-		return false;
-	}
-	if (spare && (o->flags & TEI_OBJECT_REF)) {
-		o->flags &= (uint16_t)~TEI_OBJECT_REF;
-		tei_list_del(&o->link);
-		tei_list_add_tail(&core->ring, &o->link);
 		return false;
 	}
 	evict(core, o, f);
@@ -204,7 +233,7 @@ static bool turn_pinned(struct tei_core *core, struct freed *f)
 
 	tei_list_del(&o->link);
 	if (!tei_core_pinned(core, o)) {
-		tei_core_ring_add(core, o);
+		put_back(core, o);
 		return false;
 	}
 	tei_list_add_tail(&core->pinned, &o->link);
@@ -221,42 +250,42 @@ static void spend(unsigned int *budget, unsigned int cost)
 
 void tei_core_evict_begin(struct tei_core *core)
 {
+	unsigned int some = TAKE_IN;
+
+	take_in(core, &some);
 	core->effort = TEI_CORE_EFFORT * core->config.step_objects;
 }
 
-/* Those whose pin is over come back to the ring, @n of them at most. */
+/* Those whose pin is over are as others again; @n are looked at. */
 static void end_pins(struct tei_core *core, unsigned int n)
 {
 	for (; n && !tei_list_empty(&core->pinned); n--) {
 		struct tei_object *o = object_at(core->pinned.next);
 
 		tei_list_del(&o->link);
-		tei_core_ring_add(core, o);
+		put_back(core, o);
 	}
 }
 
 /*
  * Evict one for a start; false: nothing can go, or the step has done its share.
- * When half of that is spent nothing is spared any more, so that a pool in
- * which everything was asked for costs no step a whole turn.
  */
 static bool evict_any(struct tei_core *core, struct freed *f)
 {
-	unsigned int half = TEI_CORE_EFFORT / 2 * core->config.step_objects;
 	unsigned int some;
 	bool went;
 
 	*f = (struct freed){.n = 0};
 	do {
-		while (core->effort && !tei_list_empty(&core->ring)) {
-			went = turn(core, core->effort > half, f);
+		while (core->effort && !tei_policy_empty(&core->policy)) {
+			went = turn(core, f);
 			spend(&core->effort, went ? EVICT_COST : 1);
 			if (went)
 				return true;
 		}
-		some = 64;
-		end_leases(core, &some);
-	} while (core->effort && !tei_list_empty(&core->ring));
+		some = TAKE_IN;
+		take_in(core, &some);
+	} while (core->effort && !tei_policy_empty(&core->policy));
 	/* A whole round of the pinned at most: see when none of them can go. */
 	for (some = PINNED_TRIES; some && core->effort; some--) {
 		if (tei_list_empty(&core->pinned))
@@ -264,7 +293,7 @@ static bool evict_any(struct tei_core *core, struct freed *f)
 		spend(&core->effort, EVICT_COST);
 		if (turn_pinned(core, f))
 			return true;
-		if (!tei_list_empty(&core->ring))
+		if (!tei_policy_empty(&core->policy))
 			return evict_any(core, f);
 	}
 	return false;
@@ -298,7 +327,7 @@ uint32_t tei_core_retry_ms(const struct tei_core *core)
 {
 	uint64_t wait = 0;
 
-	if (!core->effort && !tei_list_empty(&core->ring))
+	if (!core->effort && !tei_policy_empty(&core->policy))
 		return 1; /* the next step evicts more */
 	if (!tei_list_empty(&core->leased) && !lease_over(core))
 		wait = object_at(core->leased.next)->read_until_ms -
@@ -326,15 +355,15 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 {
 	struct freed f = {.n = 0};
 
-	end_leases(core, budget);
+	take_in(core, budget);
 	end_pins(core, PINNED_TRIES);
 	if (above(core, core->config.high_watermark))
 		core->evicting = true;
 	while (core->evicting && *budget) {
 		if (above(core, low_watermark(core)) &&
-		    !tei_list_empty(&core->ring)) {
+		    !tei_policy_empty(&core->policy)) {
 			f.n = 0;
-			turn(core, true, &f);
+			turn(core, &f);
 			--*budget;
 		} else {
 			core->evicting = false;
@@ -344,5 +373,6 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 
 bool tei_core_evict_busy(const struct tei_core *core)
 {
-	return core->evicting || lease_over(core);
+	return core->evicting || lease_over(core) ||
+	       !tei_list_empty(&core->back);
 }

@@ -48,8 +48,8 @@ void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
 		reply->u.reply.status[i] = code;
 		if (code)
 			continue;
-		o->flags |= TEI_OBJECT_REF;
 		tei_core_lease(core, o);
+		tei_core_touch(core, o);
 		reply->u.reply.size[i] = o->size;
 		if (o->flags & TEI_OBJECT_NO_CRC)
 			reply->u.reply.no_crc[i] = true;

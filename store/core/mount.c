@@ -119,6 +119,7 @@ void tei_core_mount_count(struct tei_core *core, const struct tei_mount *m,
 		core->figures.capacity_bytes -= m->space.size;
 		core->figures.used_bytes -= m->space.used;
 	}
+	tei_policy_set_capacity(&core->policy, core->figures.capacity_bytes);
 }
 
 void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,

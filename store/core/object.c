@@ -209,11 +209,12 @@ struct tei_extent *tei_core_object_forget(struct tei_core *core,
 
 	if (o->state == TEI_OBJECT_BUILDING) {
 		tei_list_del(&o->age);
+		tei_list_del(&o->link);
 		core->figures.building--;
 	} else {
+		tei_core_unevictable(core, o);
 		core->figures.objects--;
 	}
-	tei_list_del(&o->link);
 	part(core, o);
 	tei_hash_remove(&core->objects, &o->node);
 	tei_core_object_free(core, o);

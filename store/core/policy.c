@@ -273,13 +273,17 @@ void tei_policy_evicted(struct tei_policy *p, struct tei_policy_node *node,
 		tei_ghosts_put(&p->ghosts, hash, node->tick, node->touches,
 			       p->now, p->n * GHOSTS);
 	tei_policy_hold(p, node);
+	node->touches = 0;
 	p->n--;
 }
 
 void tei_policy_removed(struct tei_policy *p, struct tei_policy_node *node)
 {
+	if (!node->touches)
+		return;
 	leave(p, node, false);
 	tei_policy_hold(p, node);
+	node->touches = 0;
 	p->n--;
 }
 

@@ -37,7 +37,7 @@ struct tei_policy_node {
 	struct tei_list link; /* held: the caller's */
 	uint32_t units;       /* of TEI_POLICY_UNIT bytes; as many as fit */
 	uint16_t tick;        /* of its last use */
-	uint8_t touches;      /* 1 .. TEI_POLICY_TOUCHES */
+	uint8_t touches;      /* 1 .. TEI_POLICY_TOUCHES; 0: it has left */
 	bool queued;
 };
 
@@ -74,7 +74,7 @@ void tei_policy_touch(struct tei_policy *p, struct tei_policy_node *node);
 void tei_policy_hold(struct tei_policy *p, struct tei_policy_node *node);
 /* Back into its queue; its link is in no list. */
 void tei_policy_release(struct tei_policy *p, struct tei_policy_node *node);
-/* The object is gone, by eviction or otherwise; queued or held. */
+/* The object goes; queued or held. evicted() first where both are called. */
 void tei_policy_evicted(struct tei_policy *p, struct tei_policy_node *node,
 			uint64_t hash);
 void tei_policy_removed(struct tei_policy *p, struct tei_policy_node *node);

@@ -76,7 +76,7 @@ static void set_state(struct tei_core *core, struct tei_session *s,
 			continue;
 		tei_core_mount_count(core, m, is ? 1 : -1);
 		if (is)
-			tei_list_splice_tail(&core->ring, &m->parked);
+			tei_list_splice_tail(&core->back, &m->parked);
 	}
 }
 

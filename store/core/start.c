@@ -142,7 +142,7 @@ static int32_t make_way(struct tei_core *core, const struct tei_event *ev,
 		} else if (!ready) {
 			code = preempt(core, o, s, upsert);
 		} else if (!upsert) {
-			o->flags |= TEI_OBJECT_REF;
+			tei_core_touch(core, o);
 			code = CODE_EXISTS;
 		} else {
 			*out = o;
@@ -253,7 +253,7 @@ static bool reserve(struct tei_core *core, struct tei_wish *wish,
 	bool placed;
 
 	if (old)
-		tei_core_shelter(old);
+		tei_core_shelter(core, old);
 	placed = place(core, wish, o, n);
 	if (old)
 		tei_core_unpark(core, old);

@@ -17,8 +17,9 @@
  *   READY, read lease               core `leased`, earliest lease first
  *   READY, pinned hard              none
  *   READY, pinned softly            core `pinned`
- *   READY, no owner live            `parked` of one of its mounts
- *   READY, else                     core `ring`, the clock hand at its front
+ *   READY, no owner live            `parked` of one of its mounts, or core
+ *                                   `back` when the owner has come back
+ *   READY, else                     a queue of core `policy`
  * and a BUILDING one's age in core `building`, oldest first. An extent's link:
  * free, a bin; FENCING, its fence; an object's, the chain instead.
  *
@@ -34,6 +35,7 @@
 #include "base/list.h"
 #include "base/slab.h"
 #include "store/core/core.h"
+#include "store/core/policy.h"
 #include "store/core/space.h"
 
 /* Mooncake's numbers; include/te/store.h names them for users. */
@@ -71,20 +73,15 @@ enum {
 
 enum tei_object_state { TEI_OBJECT_BUILDING, TEI_OBJECT_READY };
 
-enum tei_object_flags { /* 16 bits */
-			TEI_OBJECT_REF =
-				1u << 0, /* asked for since the hand went by */
-			TEI_OBJECT_LEASED = 1u << 1, /* in core `leased` */
-			TEI_OBJECT_NAMED =
-				1u << 2, /* in this very batch already */
-			TEI_OBJECT_SUCCESSOR =
-				1u << 3, /* BUILDING; find() passes over it */
-			TEI_OBJECT_SUCCEEDED = 1u << 4, /* has a successor */
-			TEI_OBJECT_NO_CRC = 1u << 5, /* its writer gave none */
-			TEI_OBJECT_HARD = 1u << 6,   /* never evicted */
-			TEI_OBJECT_EXTRA =
-				1u << 7, /* struct tei_extra behind the key */
-			TEI_OBJECT_SHELTERED = 1u << 8, /* of shelter() */
+enum tei_object_flags {
+	TEI_OBJECT_LEASED = 1u << 0,    /* in core `leased` */
+	TEI_OBJECT_NAMED = 1u << 1,     /* in this very batch already */
+	TEI_OBJECT_SUCCESSOR = 1u << 2, /* BUILDING; find() passes over it */
+	TEI_OBJECT_SUCCEEDED = 1u << 3, /* has a successor */
+	TEI_OBJECT_NO_CRC = 1u << 4,    /* its writer gave none */
+	TEI_OBJECT_HARD = 1u << 5,      /* never evicted */
+	TEI_OBJECT_EXTRA = 1u << 6,     /* struct tei_extra behind the key */
+	TEI_OBJECT_SHELTERED = 1u << 7, /* of shelter() */
 };
 
 /* What few objects have. */
@@ -107,17 +104,19 @@ struct tei_group {
 
 struct tei_object {
 	struct tei_hash_node node;
-	struct tei_list link;
 	struct tei_extent *extents; /* the chain; never NULL in the table */
 	uint64_t generation;
 	uint64_t size; /* of the data, without header and rounding */
 	union {
-		struct { /* BUILDING */
+		struct tei_list link;           /* see above */
+		struct {                        /* BUILDING */
+			struct tei_list builds; /* is link */
 			struct tei_session *writer;
 			uint64_t started_ms;
 			struct tei_list age;
 		};
-		struct {                        /* READY */
+		struct {                               /* READY */
+			struct tei_policy_node policy; /* begins with link */
 			uint64_t weak_until_ms; /* refuses remove until then */
 			uint64_t read_until_ms; /* LEASED: eviction too */
 			uint32_t readers;
@@ -213,7 +212,8 @@ struct tei_core {
 
 	struct tei_hash objects, sessions, clients, groups;
 	struct tei_slab extents;
-	struct tei_list ring, leased, pinned;
+	struct tei_policy policy;
+	struct tei_list leased, pinned, back;
 	struct tei_list building; /* objects, by age */
 	struct tei_list live, silent, left, gone;
 	struct tei_list closes;
@@ -415,12 +415,16 @@ void tei_core_walks_flush(struct tei_core *core, struct tei_actions *out);
 void tei_core_walks_free(struct tei_core *core);
 
 /* evict.c */
-/* A READY object goes into the ring, behind the hand. */
-void tei_core_ring_add(struct tei_core *core, struct tei_object *o);
+/* @o has just become READY, without link: where it belongs. */
+void tei_core_evictable(struct tei_core *core, struct tei_object *o);
+/* @o goes: out of what eviction knows. */
+void tei_core_unevictable(struct tei_core *core, struct tei_object *o);
+/* It was asked for. */
+void tei_core_touch(struct tei_core *core, struct tei_object *o);
 /* @o is no longer parked, or need not be: a replica of it went. */
 void tei_core_unpark(struct tei_core *core, struct tei_object *o);
 /* Out of eviction's sight until unpark(); meanwhile nothing else happens. */
-void tei_core_shelter(struct tei_object *o);
+void tei_core_shelter(struct tei_core *core, struct tei_object *o);
 /* Softly pinned now. */
 bool tei_core_pinned(const struct tei_core *core, const struct tei_object *o);
 /* A read lease from now on. */

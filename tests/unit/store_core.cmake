@@ -12,6 +12,9 @@ te_test(unit store_core upsert)
 te_test(unit store_core pin)
 te_test(unit store_core browse)
 te_test(unit store_core ghosts)
-te_test(unit store_core policy te_policy_simulation te_perf_lib te_test_objects)
-target_compile_definitions(test_unit_store_core_policy PRIVATE
-	TE_TRACES="${PROJECT_SOURCE_DIR}/perf/traces")
+foreach(name policy hits)
+	te_test(unit store_core ${name}
+		te_policy_simulation te_perf_lib te_test_objects)
+	target_compile_definitions(test_unit_store_core_${name} PRIVATE
+		TE_TRACES="${PROJECT_SOURCE_DIR}/perf/traces")
+endforeach()

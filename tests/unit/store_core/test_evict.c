@@ -138,27 +138,6 @@ static void a_start_evicts_a_bounded_number_and_is_asked_again(void **state)
 	rig_fini(&r);
 }
 
-static void a_step_that_has_looked_long_evicts_what_it_finds(void **state)
-{
-	struct tei_core_config c = rig_config;
-	struct rig r;
-	char key[16];
-
-	(void)state;
-	c.step_objects = 1;
-	rig_init(&r, &c);
-	rig_pair(&r);
-	for (int i = 0; i < 512; i++) {
-		name(key, i);
-		assert_int_equal(rig_put(&r, 2, key, 64).status, 0);
-		assert_int_equal(rig_start(&r, 2, key, 64).status, -705);
-	}
-	assert_int_equal(rig_start(&r, 2, "new", 64).status, 0);
-	assert_true(there(&r, 0)); /* a whole turn would have met it */
-	assert_int_equal(rig_figures(&r).objects, 511);
-	rig_fini(&r);
-}
-
 static void what_is_being_built_is_not_evicted(void **state)
 {
 	struct grant g;
@@ -275,8 +254,6 @@ int main(void)
 		cmocka_unit_test(a_tick_evicts_a_bounded_number),
 		cmocka_unit_test(
 			a_start_evicts_a_bounded_number_and_is_asked_again),
-		cmocka_unit_test(
-			a_step_that_has_looked_long_evicts_what_it_finds),
 		cmocka_unit_test(what_is_being_built_is_not_evicted),
 		cmocka_unit_test(nothing_is_evicted_for_what_can_never_fit),
 		cmocka_unit_test(objects_of_a_suspect_owner_are_not_evicted),

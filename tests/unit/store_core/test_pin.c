@@ -13,17 +13,23 @@ static void put_as(struct rig *r, const char *key,
 	assert_int_equal(rig_end(r, 2, key, g.generation), 0);
 }
 
-/* Puts @n objects x0, x1, ...; how many succeed. */
-static int fill(struct rig *r, int n)
+/* Puts @n objects @name 0, 1, ...; how many are there then. */
+static int fill_with(struct rig *r, char name, int n)
 {
-	int good = 0;
+	int good = 0, status;
 	char key[16];
 
 	for (int i = 0; i < n; i++) {
-		snprintf(key, sizeof(key), "x%d", i);
-		good += rig_put(r, 2, key, PIECE).status == 0;
+		snprintf(key, sizeof(key), "%c%d", name, i);
+		status = rig_put(r, 2, key, PIECE).status;
+		good += status == 0 || status == -705;
 	}
 	return good;
+}
+
+static int fill(struct rig *r, int n)
+{
+	return fill_with(r, 'x', n);
 }
 
 static bool there(struct rig *r, const char *key)
@@ -88,7 +94,7 @@ static void a_soft_pin_holds_for_its_time(void **state)
 	assert_int_equal(fill(&r, 40), 40);
 	assert_true(there(&r, "a"));
 	rig_pass(&r, 1000, "12");
-	assert_int_equal(fill(&r, 40), 40);
+	assert_int_equal(fill_with(&r, 'y', 40), 40);
 	assert_false(there(&r, "a"));
 	rig_fini(&r);
 }
@@ -138,7 +144,7 @@ static void an_upsert_keeps_sets_or_ends_a_soft_pin(void **state)
 	how.soft_pin = TEI_CORE_SOFT_DISABLE;
 	rig_end(&r, 2, "a",
 		rig_start_as(&r, 2, "a", PIECE, &how, NULL, true).generation);
-	assert_int_equal(fill(&r, 40), 40);
+	assert_int_equal(fill_with(&r, 'y', 40), 40);
 	assert_false(there(&r, "a"));
 	rig_fini(&r);
 }
