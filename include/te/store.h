@@ -45,6 +45,8 @@ enum te_store_code {
 	TE_STORE_OBJECT_ALREADY_EXISTS = -705,
 	TE_STORE_OBJECT_HAS_LEASE = -706,
 	TE_STORE_LEASE_EXPIRED = -707,
+	TE_STORE_OBJECT_HAS_REPLICATION_TASK = -708,
+	TE_STORE_REPLICA_NOT_FOUND = -710,
 	TE_STORE_TRANSFER_FAIL = -800,
 	TE_STORE_CHECKSUM_MISMATCH = -801,
 	TE_STORE_RPC_FAIL = -900,    /* the master cannot be reached */
@@ -256,6 +258,20 @@ TE_API int te_store_put(struct te_store *store, const struct te_store_key *keys,
 			const struct te_store_value *values, size_t n,
 			const struct te_store_replicate *how, int *results);
 
+/**
+ * te_store_upsert - store n values, in place of those that are there
+ *
+ * The old value is readable until the new one takes its place, and stays when
+ * that fails. An unfinished put or upsert of the key by anybody else is given
+ * up. As te_store_put() otherwise, but 0 means stored; also -708 (the object
+ * is just being moved), -600 (its group would be another one, or it is pinned
+ * for good).
+ */
+TE_API int te_store_upsert(struct te_store *store,
+			   const struct te_store_key *keys,
+			   const struct te_store_value *values, size_t n,
+			   const struct te_store_replicate *how, int *results);
+
 /* ---- reading ---- */
 
 /**
@@ -344,6 +360,65 @@ TE_API int te_store_size(struct te_store *store,
 TE_API int te_store_remove(struct te_store *store,
 			   const struct te_store_key *keys, size_t n, int force,
 			   int *results);
+
+/**
+ * te_store_remove_all - remove every object
+ * @force:   also those under a lease; else they stay
+ * @removed: how many were removed; may be NULL
+ *
+ * Blocks: until the master has looked at all objects, 60 s at most. Returns 0,
+ * -600 (a call of this client is under way already), -900, -901, -1.
+ */
+TE_API int te_store_remove_all(struct te_store *store, int force,
+			       uint64_t *removed);
+/**
+ * te_store_remove_matching - remove the objects whose key matches somewhere
+ * @pattern: PCRE2, at most 2048 bytes
+ *
+ * As te_store_remove_all(); -600 also for a pattern that is malformed.
+ */
+TE_API int te_store_remove_matching(struct te_store *store, const char *pattern,
+				    int force, uint64_t *removed);
+/**
+ * te_store_replica_clear - give up the replicas of n keys in a segment
+ * @segment: name of its owner; NULL or "": in all segments
+ * @results: results[n]: 0, -704, -706 (leased), -703 (being put), -710 (no
+ *           replica of it is there)
+ *
+ * An object without any replica left is gone. Returns as te_store_remove().
+ */
+TE_API int te_store_replica_clear(struct te_store *store,
+				  const struct te_store_key *keys, size_t n,
+				  const char *segment, int *results);
+
+/* Mooncake's values. */
+enum te_store_replica_status {
+	TE_STORE_REPLICA_COMPLETE = 3,
+};
+
+/* Where a replica lies. */
+struct te_store_replica {
+	uint32_t status;    /* enum te_store_replica_status */
+	uint32_t n_extents; /* parts it lies in */
+	uint64_t address;   /* of the first part's data, in its owner */
+	uint64_t size;      /* of the object */
+	char segment[TE_NAME_LEN_MAX + 1]; /* name of its owner */
+	uint64_t reserved[2];
+};
+
+/**
+ * te_store_replicas - where n objects lie
+ * @results: results[n]: how many replicas, or a negative code
+ * @out:     out[*n_out]: those of the first key, of the second, and so on
+ * @n_out:   in: room; out: how many there are, which may exceed the room
+ *
+ * Takes a lease, as reading does. Returns the number of keys that were found,
+ * or -600 with nothing touched. Codes: -704, -900, -901, -600, -1.
+ */
+TE_API int te_store_replicas(struct te_store *store,
+			     const struct te_store_key *keys, size_t n,
+			     int *results, struct te_store_replica *out,
+			     size_t *n_out);
 
 /* Figures of the pool, from the master. */
 struct te_store_pool {

@@ -19,6 +19,11 @@ const struct tei_store_ops tei_direct_ops = {
 	.mount = tei_direct_mount,
 	.mount_shared = tei_direct_mount_shared,
 	.unmount = tei_direct_unmount,
+	.upsert = tei_direct_upsert,
+	.replicas = tei_direct_replicas,
+	.remove_all = tei_direct_remove_all,
+	.remove_matching = tei_direct_remove_matching,
+	.replica_clear = tei_direct_replica_clear,
 	.pool = tei_direct_pool,
 	.stats = tei_direct_stats,
 };
@@ -137,6 +142,52 @@ int te_store_unmount(struct te_store *store,
 {
 	return store && store->ops->unmount
 		       ? store->ops->unmount(store, id, grace_ms)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_upsert(struct te_store *store, const struct te_store_key *keys,
+		    const struct te_store_value *values, size_t n,
+		    const struct te_store_replicate *how, int *results)
+{
+	return store && store->ops->upsert
+		       ? store->ops->upsert(store, keys, values, n, how,
+					    results)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_replicas(struct te_store *store, const struct te_store_key *keys,
+		      size_t n, int *results, struct te_store_replica *out,
+		      size_t *n_out)
+{
+	return store && store->ops->replicas
+		       ? store->ops->replicas(store, keys, n, results, out,
+					      n_out)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_remove_all(struct te_store *store, int force, uint64_t *removed)
+{
+	return store && store->ops->remove_all
+		       ? store->ops->remove_all(store, force, removed)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_remove_matching(struct te_store *store, const char *pattern,
+			     int force, uint64_t *removed)
+{
+	return store && store->ops->remove_matching
+		       ? store->ops->remove_matching(store, pattern, force,
+						     removed)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_replica_clear(struct te_store *store,
+			   const struct te_store_key *keys, size_t n,
+			   const char *segment, int *results)
+{
+	return store && store->ops->replica_clear
+		       ? store->ops->replica_clear(store, keys, n, segment,
+						   results)
 		       : TE_STORE_INVALID_PARAMS;
 }
 

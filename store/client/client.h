@@ -108,6 +108,10 @@ struct tei_link_wait {
 /* Loop thread: the link is up (0), or @wait is in vain. */
 void tei_link_wait_done(struct tei_link_wait *wait, int code);
 
+/* What is remembered of them is void: they may be gone (query.c). */
+void tei_forget_keys(struct te_store *store, const struct te_store_key *keys,
+		     size_t n);
+
 /* ---- codes (results.c) ---- */
 
 /* The store's code for a negative errno of the engine. */

@@ -9,6 +9,7 @@
  */
 #include "store/client/get.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -39,21 +40,28 @@ void tei_get_set_code(struct tei_get *get, uint32_t item, int code)
 
 /* ---- rounds ---- */
 
-static void run_round(struct tei_get *get)
+int tei_get_begin_round(struct tei_get *get)
 {
 	get->entries = tei_arena_calloc(&get->work->round, get->n_todo,
 					sizeof(get->entries[0]));
-	if (!get->entries) {
-		size_t i;
+	if (!get->entries)
+		return -ENOMEM;
+	tei_places_init(&get->places, &get->store->owners, get->work,
+			(uint32_t)get->store->replica_timeout_ms,
+			get->deadline_ns);
+	return 0;
+}
 
+static void run_round(struct tei_get *get)
+{
+	size_t i;
+
+	if (tei_get_begin_round(get)) {
 		for (i = 0; i < get->n_todo; i++)
 			tei_get_set_code(get, get->todo[i],
 					 TE_STORE_INTERNAL_ERROR);
 		return;
 	}
-	tei_places_init(&get->places, &get->store->owners, get->work,
-			(uint32_t)get->store->replica_timeout_ms,
-			get->deadline_ns);
 	tei_get_find(get);
 	tei_get_read(get);
 	tei_places_fini(&get->places);
@@ -82,8 +90,9 @@ static bool has_room(const struct tei_get *get, size_t i)
 	return !get->values || tei_value_bytes(&get->values[i]);
 }
 
-static int prepare(struct tei_get *get)
+int tei_get_prepare(struct tei_get *get)
 {
+	const struct te_store *store = get->store;
 	struct tei_arena *arena = &get->work->call;
 	size_t i;
 
@@ -91,7 +100,9 @@ static int prepare(struct tei_get *get)
 	get->next = tei_arena_alloc(arena, get->n * sizeof(get->next[0]));
 	get->lookups = tei_arena_calloc(arena, get->n, 1);
 	if (!get->todo || !get->next || !get->lookups)
-		return TE_STORE_INTERNAL_ERROR;
+		return -ENOMEM;
+	get->deadline_ns = tei_call_deadline(store) +
+			   store->replica_timeout_ms * TEI_NS_PER_MS;
 	for (i = 0; i < get->n; i++) {
 		if (tei_key_holds(&get->keys[i]) && has_room(get, i))
 			get->todo[get->n_todo++] = (uint32_t)i;
@@ -107,10 +118,8 @@ void tei_get_chunk(struct tei_get *get)
 	struct te_store *store = get->store;
 	uint32_t i;
 
-	get->deadline_ns = tei_call_deadline(store) +
-			   store->replica_timeout_ms * TEI_NS_PER_MS;
 	get->work = tei_work_get(&store->works, get->n);
-	if (!get->work || prepare(get))
+	if (!get->work || tei_get_prepare(get))
 		for (i = 0; i < get->n; i++)
 			tei_get_set_code(get, i, TE_STORE_INTERNAL_ERROR);
 	else

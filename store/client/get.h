@@ -58,6 +58,7 @@ struct tei_get {
 	/* Instead of values: memory is made, or ranges are read. */
 	struct te_store_buffer **buffers;    /* buffers[n] or NULL */
 	const struct tei_get_ranges *ranges; /* or NULL */
+	bool fresh; /* what is remembered is not good enough */
 	size_t n;
 	uint64_t deadline_ns;
 	uint8_t *lookups;      /* lookups[n] of each key */
@@ -71,7 +72,11 @@ struct tei_get {
 
 /* ---- rounds (get.c) ---- */
 
-/* Runs a chunk whose first fields, up to n, are set. */
+/* Of a chunk whose first fields, up to n, are set. -ENOMEM. */
+int tei_get_prepare(struct tei_get *get);
+/* Entries and places, to be filled by find(). -ENOMEM. */
+int tei_get_begin_round(struct tei_get *get);
+/* All of it; takes and gives back a work. */
 void tei_get_chunk(struct tei_get *get);
 void tei_get_set_code(struct tei_get *get, uint32_t item, int code);
 

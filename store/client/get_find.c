@@ -65,7 +65,7 @@ static void recall(struct tei_get *get, struct tei_get_entry *entry,
 
 static bool remembers(const struct tei_get *get)
 {
-	return get->store->locations.n_max > 0;
+	return !get->fresh && get->store->locations.n_max > 0;
 }
 
 void tei_get_remember(struct tei_get *get, const struct tei_get_entry *entry)

@@ -47,6 +47,18 @@ struct tei_store_ops {
 	int (*unmount)(struct te_store *store,
 		       const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 		       uint64_t grace_ms);
+	int (*upsert)(struct te_store *store, const struct te_store_key *keys,
+		      const struct te_store_value *values, size_t n,
+		      const struct te_store_replicate *how, int *results);
+	int (*replicas)(struct te_store *store, const struct te_store_key *keys,
+			size_t n, int *results, struct te_store_replica *out,
+			size_t *n_out);
+	int (*remove_all)(struct te_store *store, int force, uint64_t *removed);
+	int (*remove_matching)(struct te_store *store, const char *pattern,
+			       int force, uint64_t *removed);
+	int (*replica_clear)(struct te_store *store,
+			     const struct te_store_key *keys, size_t n,
+			     const char *segment, int *results);
 	int (*pool)(struct te_store *store, struct te_store_pool *out);
 	void (*stats)(struct te_store *store, struct te_store_stats *out);
 };
@@ -87,6 +99,18 @@ int tei_direct_mount_shared(struct te_store *store, const char *path,
 int tei_direct_unmount(struct te_store *store,
 		       const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 		       uint64_t grace_ms);
+int tei_direct_upsert(struct te_store *store, const struct te_store_key *keys,
+		      const struct te_store_value *values, size_t n,
+		      const struct te_store_replicate *how, int *results);
+int tei_direct_replicas(struct te_store *store, const struct te_store_key *keys,
+			size_t n, int *results, struct te_store_replica *out,
+			size_t *n_out);
+int tei_direct_remove_all(struct te_store *store, int force, uint64_t *removed);
+int tei_direct_remove_matching(struct te_store *store, const char *pattern,
+			       int force, uint64_t *removed);
+int tei_direct_replica_clear(struct te_store *store,
+			     const struct te_store_key *keys, size_t n,
+			     const char *segment, int *results);
 int tei_direct_pool(struct te_store *store, struct te_store_pool *out);
 void tei_direct_stats(struct te_store *store, struct te_store_stats *out);
 

@@ -164,9 +164,10 @@ static void put_chunk(struct tei_put *put)
 	tei_work_put(&put->store->works, put->work);
 }
 
-int tei_direct_put(struct te_store *store, const struct te_store_key *keys,
+static int put_all(struct te_store *store, const struct te_store_key *keys,
 		   const struct te_store_value *values, size_t n,
-		   const struct te_store_replicate *how, int *results)
+		   const struct te_store_replicate *how, bool upsert,
+		   int *results)
 {
 	size_t from, len, i;
 
@@ -182,6 +183,7 @@ int tei_direct_put(struct te_store *store, const struct te_store_key *keys,
 			.groups = how && how->n_group_ids
 					  ? how->group_ids + from
 					  : NULL,
+			.upsert = upsert,
 			.results = results + from,
 			.n = tei_chunk(keys, from, n),
 		};
@@ -193,4 +195,22 @@ int tei_direct_put(struct te_store *store, const struct te_store_key *keys,
 		if (results[i])
 			return results[i];
 	return 0;
+}
+
+int tei_direct_put(struct te_store *store, const struct te_store_key *keys,
+		   const struct te_store_value *values, size_t n,
+		   const struct te_store_replicate *how, int *results)
+{
+	return put_all(store, keys, values, n, how, false, results);
+}
+
+int tei_direct_upsert(struct te_store *store, const struct te_store_key *keys,
+		      const struct te_store_value *values, size_t n,
+		      const struct te_store_replicate *how, int *results)
+{
+	int code = put_all(store, keys, values, n, how, true, results);
+
+	if (keys)
+		tei_forget_keys(store, keys, n);
+	return code;
 }

@@ -2,8 +2,8 @@
 /*
  * put_end.c - tell the master which replicas are there
  *
- * One is enough. A key without any is revoked, unless something may still
- * arrive.
+ * One is enough. A key without any is revoked; where something may still
+ * arrive the master has us fenced before it uses that space again.
  */
 #include <errno.h>
 
@@ -73,16 +73,6 @@ static void call(struct tei_put *put, struct ending *end)
 
 /* ---- the message ---- */
 
-/*
- * Whether the master is told of it now. Where nothing is there and something
- * may still arrive it is not: when it hears nothing for long it fences us.
- */
-static bool is_told(const struct tei_put_entry *entry)
-{
-	return entry->accepted &&
-	       (entry->written || entry->quiet == tei_put_all(&entry->layout));
-}
-
 static size_t count(const struct tei_put *put, struct ending *end)
 {
 	size_t n_entries = 0, i;
@@ -90,7 +80,7 @@ static size_t count(const struct tei_put *put, struct ending *end)
 	for (i = 0; i < put->n_todo; i++) {
 		const struct tei_put_entry *entry = &put->entries[i];
 
-		if (!is_told(entry))
+		if (!entry->accepted)
 			continue;
 		end->which[end->n++] = (uint32_t)i;
 		n_entries += entry->layout.n_extents;

@@ -142,9 +142,8 @@ int tei_direct_size(struct te_store *store, const struct te_store_key *keys,
 	return query(&q, keys, n);
 }
 
-/* What we remember of them is void: they may be gone. */
-static void forget(struct te_store *store, const struct te_store_key *keys,
-		   size_t n)
+void tei_forget_keys(struct te_store *store, const struct te_store_key *keys,
+		     size_t n)
 {
 	uint64_t seed =
 		atomic_load_explicit(&store->digest_seed, memory_order_relaxed);
@@ -175,7 +174,7 @@ int tei_direct_remove(struct te_store *store, const struct te_store_key *keys,
 	if (!tei_keys_given(store, keys, n, results))
 		return TE_STORE_INVALID_PARAMS;
 	code = query(&q, keys, n);
-	forget(store, keys, n);
+	tei_forget_keys(store, keys, n);
 	return code;
 }
 

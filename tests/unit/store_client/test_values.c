@@ -340,20 +340,65 @@ static void a_stale_write_starts_again(void **state)
 	assert_int_equal(pool_put(t->client, "q", "x", 1), -800);
 }
 
-static void a_write_that_may_still_arrive_is_not_revoked(void **state)
+static uint64_t used_bytes(struct te_store *store)
+{
+	struct te_store_pool figures;
+
+	assert_int_equal(te_store_pool(store, &figures), 0);
+	return figures.used_bytes;
+}
+
+struct use {
+	struct te_store *store;
+	uint64_t bytes;
+};
+
+static bool is_used(void *arg)
+{
+	const struct use *use = arg;
+
+	return used_bytes(use->store) == use->bytes;
+}
+
+static void a_write_that_may_still_arrive_is_fenced_first(void **state)
 {
 	struct two *t = *state;
 	struct ending e = {
 		.op = TE_WRITE, .error = -ETIMEDOUT, .left = 1, .loud = true};
-	struct te_store_pool figures;
+	struct use before = {t->client, used_bytes(t->client)};
 	uint8_t room[8];
 
+	fake_te_hold_revokes(FAKE_TE_LATE);
 	fake_te_set_hook(end_with, &e);
 	assert_int_equal(pool_put(t->client, "r", "x", 1), -800);
 	assert_int_equal(pool_get(t->client, "r", room, 8), -704);
-	/* The space is still the writer's. */
-	assert_int_equal(te_store_pool(t->client, &figures), 0);
-	assert_true(figures.used_bytes > 0);
+	/* The space is still the writer's, until its owner has ended it. */
+	assert_true(used_bytes(t->client) > before.bytes);
+	fake_te_hold_revokes(FAKE_TE_FREE);
+	assert_true(test_wait_until(is_used, &before, POOL_START_MS));
+}
+
+static void a_failed_upsert_leaves_what_is_there(void **state)
+{
+	struct two *t = *state;
+	const struct te_store_key key = {.bytes = "v", .len = 1};
+	const struct iovec piece = {"new", 3};
+	const struct te_store_value value = {.pieces = &piece, .n_pieces = 1};
+	struct ending e = {.op = TE_WRITE, .error = -EIO, .left = 1};
+	uint8_t room[8];
+	int result;
+
+	assert_int_equal(pool_put(t->client, "v", "old", 3), 0);
+	fake_te_set_hook(end_with, &e);
+	assert_int_equal(
+		te_store_upsert(t->client, &key, &value, 1, NULL, &result),
+		-800);
+	assert_int_equal(pool_get(t->client, "v", room, 8), 3);
+	assert_memory_equal(room, "old", 3);
+	assert_int_equal(
+		te_store_upsert(t->client, &key, &value, 1, NULL, &result), 0);
+	assert_int_equal(pool_get(t->client, "v", room, 8), 3);
+	assert_memory_equal(room, "new", 3);
 }
 
 /* ---- access epochs ---- */
@@ -381,23 +426,26 @@ static void writes_carry_the_epoch_they_were_started_under(void **state)
 	struct two *t = *state;
 	struct revoker r = {.t = t};
 	uint8_t incarnation[TE_INCARNATION_LEN];
+	uint64_t first;
 
+	/* Others have been fenced before: from here on it is known. */
+	assert_int_equal(pool_put(t->client, "s0", "x", 1), 0);
 	fake_te_set_hook(note_epoch, &r);
 	assert_int_equal(pool_put(t->client, "s", "x", 1), 0);
 	assert_int_equal(r.n, 1);
-	assert_int_equal(r.epochs[0], 1);
+	first = r.epochs[0];
 	te_engine_incarnation(te_store_engine(t->client), incarnation);
 	assert_int_equal(
 		te_peer_revoke(te_store_engine(t->owner), incarnation, 0), 0);
 	/* It hears of the revocation by its first write and starts again. */
 	assert_int_equal(pool_put(t->client, "t", "x", 1), 0);
 	assert_int_equal(r.n, 3);
-	assert_int_equal(r.epochs[1], 1);
-	assert_int_equal(r.epochs[2], 2);
+	assert_int_equal(r.epochs[1], first);
+	assert_int_equal(r.epochs[2], first + 1);
 	/* Known from before the start: at once. */
 	assert_int_equal(pool_put(t->client, "u", "x", 1), 0);
 	assert_int_equal(r.n, 4);
-	assert_int_equal(r.epochs[3], 2);
+	assert_int_equal(r.epochs[3], first + 1);
 }
 
 #define T(test) cmocka_unit_test_teardown(test, unbend)
@@ -419,7 +467,8 @@ int main(void)
 		T(a_read_that_times_out_is_a_failed_transfer),
 		T(a_refused_read_is_tried_again_and_then_a_miss),
 		T(a_stale_write_starts_again),
-		T(a_write_that_may_still_arrive_is_not_revoked),
+		T(a_write_that_may_still_arrive_is_fenced_first),
+		T(a_failed_upsert_leaves_what_is_there),
 		T(writes_carry_the_epoch_they_were_started_under),
 	};
 

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* describe.c - where objects lie, for people and for those who place work */
+#include <stdio.h>
+#include <string.h>
+
+#include "store/client/get.h"
+#include "store/proto/extent.h"
+
+_Static_assert(sizeof(struct te_store_replica) == 304, "pinned");
+
+struct output {
+	struct te_store_replica *out; /* out[room] */
+	size_t room, n;
+};
+
+static void add(struct output *o, const struct tei_get *get,
+		const struct tei_get_entry *entry,
+		const struct tei_extent_at *first)
+{
+	struct te_store_replica *r;
+
+	if (o->n++ >= o->room)
+		return;
+	r = &o->out[o->n - 1];
+	memset(r, 0, sizeof(*r));
+	r->status = TE_STORE_REPLICA_COMPLETE;
+	r->n_extents = first->count;
+	r->address = first->address + TEI_EXTENT_HEADER_LEN;
+	r->size = entry->size;
+	(void)snprintf(r->segment, sizeof(r->segment), "%s",
+		       get->places.at[first->place].name);
+}
+
+static void describe_key(const struct tei_get *get,
+			 const struct tei_get_entry *entry, int *results,
+			 struct output *o)
+{
+	const struct tei_layout *layout = &entry->layout;
+	uint32_t k;
+
+	if (!entry->open) {
+		results[entry->item] = (int)get->results[entry->item];
+		return;
+	}
+	results[entry->item] = (int)layout->n_replicas;
+	for (k = 0; k < layout->n_extents; k += layout->extents[k].count)
+		add(o, get, entry, &layout->extents[k]);
+}
+
+/* What could not be asked for has its result. */
+static int describe(struct tei_get *get, int *results, struct output *o)
+{
+	size_t i;
+
+	if (tei_get_prepare(get))
+		return TE_STORE_INTERNAL_ERROR;
+	for (i = 0; i < get->n; i++)
+		results[i] = TE_STORE_INVALID_PARAMS;
+	if (!get->n_todo)
+		return 0;
+	if (tei_get_begin_round(get))
+		return TE_STORE_INTERNAL_ERROR;
+	tei_get_find(get);
+	for (i = 0; i < get->n_todo; i++)
+		describe_key(get, &get->entries[i], results, o);
+	tei_places_fini(&get->places);
+	return 0;
+}
+
+static void describe_chunk(struct te_store *store,
+			   const struct te_store_key *keys, size_t n,
+			   int *results, struct output *o)
+{
+	struct tei_get get = {
+		.store = store,
+		.work = tei_work_get(&store->works, n),
+		.keys = keys,
+		.fresh = true,
+		.n = n,
+	};
+	size_t i;
+	int code = TE_STORE_INTERNAL_ERROR;
+
+	if (get.work)
+		get.results = tei_arena_calloc(&get.work->call, n,
+					       sizeof(get.results[0]));
+	if (get.results)
+		code = describe(&get, results, o);
+	for (i = 0; i < n && code; i++)
+		results[i] = code;
+	tei_work_put(&store->works, get.work);
+}
+
+int tei_direct_replicas(struct te_store *store, const struct te_store_key *keys,
+			size_t n, int *results, struct te_store_replica *out,
+			size_t *n_out)
+{
+	struct output o = {.out = out};
+	size_t from, len, i;
+	int n_found = 0;
+
+	if (!tei_keys_given(store, keys, n, results) || !n_out ||
+	    (*n_out && !out))
+		return TE_STORE_INVALID_PARAMS;
+	o.room = *n_out;
+	for (from = 0; from < n; from += len) {
+		len = tei_chunk(keys, from, n);
+		describe_chunk(store, keys + from, len, results + from, &o);
+	}
+	*n_out = o.n;
+	for (i = 0; i < n; i++)
+		n_found += results[i] > 0;
+	return n_found;
+}

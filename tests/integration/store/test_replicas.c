@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_replicas.c - several replicas, several extents, and owners that go
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/test.h"
+#include "tests/store/pool.h"
+
+#define KIB      1024u
+#define MIB      (1024u * KIB)
+#define N_OWNERS 3
+
+struct world {
+	struct pool pool;
+	struct test_process *owners[N_OWNERS];
+	struct te_store *client;
+};
+
+static int set_up(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	int i;
+
+	assert_non_null(w);
+	pool_start(&w->pool, pool_patient);
+	for (i = 0; i < N_OWNERS; i++)
+		w->owners[i] = pool_owner(&w->pool, "16 MB");
+	w->client = pool_client(&w->pool, 0);
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+	int i;
+
+	te_store_close(w->client);
+	for (i = 0; i < N_OWNERS; i++)
+		test_process_end(w->owners[i]);
+	pool_stop(&w->pool);
+	free(w);
+	return 0;
+}
+
+static struct te_store_key key_of(const char *name)
+{
+	return (struct te_store_key){.bytes = name,
+				     .len = (uint32_t)strlen(name)};
+}
+
+static int put_as(struct te_store *store, const char *name, const void *bytes,
+		  size_t len, const struct te_store_replicate *how)
+{
+	const struct te_store_key key = key_of(name);
+	const struct iovec piece = {(void *)(uintptr_t)bytes, len};
+	const struct te_store_value value = {.pieces = &piece, .n_pieces = 1};
+	int result = 1;
+
+	(void)te_store_put(store, &key, &value, 1, how, &result);
+	return result;
+}
+
+static struct te_store_replicate several(uint32_t n)
+{
+	return (struct te_store_replicate){
+		.size = sizeof(struct te_store_replicate), .replica_num = n};
+}
+
+/* Where @name lies; returns how many replicas it has. */
+static int replicas_of(struct te_store *store, const char *name,
+		       struct te_store_replica out[N_OWNERS])
+{
+	const struct te_store_key key = key_of(name);
+	size_t n = N_OWNERS;
+	int result;
+
+	(void)te_store_replicas(store, &key, 1, &result, out, &n);
+	assert_true(result < 0 || n == (size_t)result);
+	return result;
+}
+
+/* ---- where they lie ---- */
+
+static void replicas_lie_with_different_owners(void **state)
+{
+	const struct te_store_replicate how = several(3);
+	struct te_store_replica at[N_OWNERS];
+	struct world *w = *state;
+	uint8_t bytes[5000], room[5000];
+
+	pool_fill(bytes, sizeof(bytes), 1);
+	assert_int_equal(put_as(w->client, "a", bytes, sizeof(bytes), &how), 0);
+	assert_int_equal(replicas_of(w->client, "a", at), 3);
+	assert_string_not_equal(at[0].segment, at[1].segment);
+	assert_string_not_equal(at[0].segment, at[2].segment);
+	assert_string_not_equal(at[1].segment, at[2].segment);
+	assert_int_equal(at[2].size, 5000);
+	assert_int_equal(at[2].status, TE_STORE_REPLICA_COMPLETE);
+	assert_int_equal(at[2].n_extents, 1);
+	assert_int_equal(pool_get(w->client, "a", room, sizeof(room)), 5000);
+	assert_memory_equal(room, bytes, sizeof(room));
+	assert_int_equal(replicas_of(w->client, "missing", at), -704);
+}
+
+static void no_more_than_there_are_owners(void **state)
+{
+	const struct te_store_replicate how = several(32);
+	struct te_store_replica at[N_OWNERS];
+	struct world *w = *state;
+
+	assert_int_equal(put_as(w->client, "b", "x", 1, &how), 0);
+	assert_int_equal(replicas_of(w->client, "b", at), N_OWNERS);
+}
+
+static void preferred_segments_are_tried_first(void **state)
+{
+	struct te_store_replicate how = several(3);
+	struct te_store_replica at[N_OWNERS], there[N_OWNERS];
+	struct world *w = *state;
+	const char *preferred[1];
+	char name[32];
+	int i, k;
+
+	assert_int_equal(put_as(w->client, "c", "x", 1, &how), 0);
+	assert_int_equal(replicas_of(w->client, "c", at), 3);
+	how.replica_num = 1;
+	how.preferred_segments = preferred;
+	how.n_preferred_segments = 1;
+	for (i = 0; i < N_OWNERS; i++) {
+		preferred[0] = at[i].segment;
+		for (k = 0; k < 5; k++) {
+			(void)snprintf(name, sizeof(name), "c/%d/%d", i, k);
+			assert_int_equal(put_as(w->client, name, "x", 1, &how),
+					 0);
+			assert_int_equal(replicas_of(w->client, name, there),
+					 1);
+			assert_string_equal(there[0].segment, at[i].segment);
+		}
+	}
+}
+
+static void wrong_configs_store_nothing(void **state)
+{
+	const char *bad_name[] = {"two words"};
+	const char *groups[] = {"g", "h"};
+	struct world *w = *state;
+	struct te_store_replicate bad[12];
+	uint8_t room[8];
+	size_t i;
+
+	for (i = 0; i < TEST_COUNT(bad); i++)
+		bad[i] = several(1);
+	bad[0].size = 0;
+	bad[1].replica_num = 0;
+	bad[2].replica_num = 33;
+	bad[3].replica_num = 1u << 31;
+	bad[4].soft_pin_action = 3;
+	bad[5].soft_pin_ttl_ms = 86400001;
+	bad[6].flags = 4;
+	bad[7].reserved[3] = 1;
+	bad[8].preferred_segments = bad_name;
+	bad[8].n_preferred_segments = 1;
+	bad[9].n_preferred_segments = 1;
+	bad[10].group_ids = groups; /* for a call of one key */
+	bad[10].n_group_ids = 2;
+	bad[11].data_type = 10;
+	for (i = 0; i < TEST_COUNT(bad); i++) {
+		const struct te_store_key key = key_of("d");
+		const struct iovec piece = {"x", 1};
+		const struct te_store_value value = {.pieces = &piece,
+						     .n_pieces = 1};
+		int result = 7;
+
+		assert_int_equal(te_store_put(w->client, &key, &value, 1,
+					      &bad[i], &result),
+				 -600);
+		assert_int_equal(te_store_upsert(w->client, &key, &value, 1,
+						 &bad[i], &result),
+				 -600);
+		assert_int_equal(result, 7);
+	}
+	assert_int_equal(pool_get(w->client, "d", room, sizeof(room)), -704);
+}
+
+/* ---- several extents ---- */
+
+/* Fill a pool of one owner with pinned objects; every other one goes. */
+static void make_holes(struct te_store *store, size_t size)
+{
+	struct te_store_replicate how = several(1);
+	uint8_t *bytes = calloc(1, size);
+	char name[32];
+	int n = 0, i, result;
+
+	assert_non_null(bytes);
+	how.flags = TE_STORE_HARD_PIN;
+	do {
+		(void)snprintf(name, sizeof(name), "pinned/%d", n++);
+		result = put_as(store, name, bytes, size, &how);
+	} while (!result);
+	assert_int_equal(result, -200);
+	for (i = 0; i < n - 1; i += 2) {
+		struct te_store_key key;
+
+		(void)snprintf(name, sizeof(name), "pinned/%d", i);
+		key = key_of(name);
+		assert_int_equal(te_store_remove(store, &key, 1, 1, &result),
+				 0);
+	}
+	free(bytes);
+}
+
+static void
+a_value_lies_in_several_holes_when_none_is_large_enough(void **state)
+{
+	const struct te_store_key key = key_of("large");
+	struct te_store_replica at[N_OWNERS];
+	struct test_process *owner;
+	struct te_store_range range;
+	struct te_store *client;
+	struct pool pool;
+	uint8_t *bytes = malloc(MIB), *room = malloc(MIB);
+	int64_t result;
+
+	(void)state;
+	assert_non_null(bytes);
+	assert_non_null(room);
+	pool_start(&pool, pool_patient);
+	owner = pool_owner(&pool, "8 MB");
+	client = pool_client(&pool, 0);
+	make_holes(client, 256 * KIB - 64);
+	pool_fill(bytes, MIB, 5);
+	assert_int_equal(pool_put(client, "large", bytes, MIB), 0);
+	assert_int_equal(replicas_of(client, "large", at), 1);
+	assert_true(at[0].n_extents > 1);
+	assert_int_equal(pool_get(client, "large", room, MIB), MIB);
+	assert_memory_equal(room, bytes, MIB);
+	/* Over all borders, and a little at one end. */
+	memset(room, 0, MIB);
+	range = (struct te_store_range){
+		.offset = 1, .addr = room, .length = MIB - 2};
+	assert_int_equal(
+		te_store_get_ranges(client, &key, 1, &range, 1, &result), 1);
+	assert_int_equal(result, MIB - 2);
+	assert_memory_equal(room, bytes + 1, MIB - 2);
+	te_store_close(client);
+	test_process_end(owner);
+	pool_stop(&pool);
+	free(bytes);
+	free(room);
+}
+
+/* ---- owners that go ---- */
+
+#define N_KEYS 60
+
+static void put_replicated(struct te_store *store)
+{
+	const struct te_store_replicate how = several(2);
+	uint8_t bytes[5000];
+	char name[32];
+	uint64_t i;
+
+	for (i = 0; i < N_KEYS; i++) {
+		(void)snprintf(name, sizeof(name), "k/%d", (int)i);
+		pool_fill(bytes, sizeof(bytes), i);
+		assert_int_equal(
+			put_as(store, name, bytes, sizeof(bytes), &how), 0);
+	}
+}
+
+static void all_are_there(struct te_store *store)
+{
+	static uint8_t rooms[N_KEYS][5000];
+	static char names[N_KEYS][32];
+	struct te_store_key keys[N_KEYS];
+	struct te_store_value values[N_KEYS];
+	struct iovec pieces[N_KEYS];
+	int64_t results[N_KEYS];
+	uint64_t i;
+
+	memset(rooms, 0, sizeof(rooms));
+	for (i = 0; i < N_KEYS; i++) {
+		(void)snprintf(names[i], sizeof(names[i]), "k/%d", (int)i);
+		keys[i] = key_of(names[i]);
+		pieces[i] = (struct iovec){rooms[i], sizeof(rooms[i])};
+		values[i] = (struct te_store_value){.pieces = &pieces[i],
+						    .n_pieces = 1};
+	}
+	assert_int_equal(te_store_get(store, keys, values, N_KEYS, results),
+			 N_KEYS);
+	for (i = 0; i < N_KEYS; i++)
+		assert_true(pool_is_filled(rooms[i], sizeof(rooms[i]), i));
+}
+
+/* Two owners, replicas with both; @client has read them and knows both. */
+static void start_two(struct pool *pool, struct test_process *owners[2],
+		      struct te_store **client)
+{
+	pool_start(pool, pool_patient);
+	owners[0] = pool_owner(pool, "8 MB");
+	owners[1] = pool_owner(pool, "8 MB");
+	*client = pool_hasty_client(pool, 0, 30000, 500);
+	put_replicated(*client);
+	all_are_there(*client);
+}
+
+static void a_killed_owner_costs_no_object(void **state)
+{
+	struct test_process *owners[2];
+	struct te_store *client, *late;
+	struct pool pool;
+
+	(void)state;
+	start_two(&pool, owners, &client);
+	test_process_signal(owners[0], SIGKILL);
+	all_are_there(client);
+	late = pool_hasty_client(&pool, 0, 30000, 500);
+	all_are_there(late);
+	te_store_close(late);
+	te_store_close(client);
+	test_process_end(owners[0]);
+	test_process_end(owners[1]);
+	pool_stop(&pool);
+}
+
+static void a_stopped_owner_costs_no_object(void **state)
+{
+	struct test_process *owners[2];
+	struct te_store *client, *late;
+	struct pool pool;
+
+	(void)state;
+	start_two(&pool, owners, &client);
+	test_process_signal(owners[1], SIGSTOP);
+	all_are_there(client);
+	late = pool_hasty_client(&pool, 0, 30000, 500);
+	all_are_there(late);
+	test_process_signal(owners[1], SIGCONT);
+	all_are_there(client);
+	te_store_close(late);
+	te_store_close(client);
+	test_process_end(owners[0]);
+	test_process_end(owners[1]);
+	pool_stop(&pool);
+}
+
+/* ---- upsert ---- */
+
+static int upsert(struct te_store *store, const char *name, const void *bytes,
+		  size_t len)
+{
+	const struct te_store_key key = key_of(name);
+	const struct iovec piece = {(void *)(uintptr_t)bytes, len};
+	const struct te_store_value value = {.pieces = &piece, .n_pieces = 1};
+	int result = 1;
+
+	(void)te_store_upsert(store, &key, &value, 1, NULL, &result);
+	return result;
+}
+
+static void an_upsert_takes_the_place_of_what_is_there(void **state)
+{
+	struct world *w = *state;
+	uint8_t room[16];
+
+	assert_int_equal(upsert(w->client, "u", "first", 5), 0);
+	assert_int_equal(pool_get(w->client, "u", room, sizeof(room)), 5);
+	assert_int_equal(upsert(w->client, "u", "other", 5), 0);
+	assert_int_equal(pool_get(w->client, "u", room, sizeof(room)), 5);
+	assert_memory_equal(room, "other", 5);
+	assert_int_equal(upsert(w->client, "u", "longer!", 7), 0);
+	assert_int_equal(pool_get(w->client, "u", room, sizeof(room)), 7);
+	assert_memory_equal(room, "longer!", 7);
+	assert_int_equal(pool_put(w->client, "u", "no", 2), 0);
+	assert_int_equal(pool_get(w->client, "u", room, sizeof(room)), 7);
+}
+
+static void a_key_twice_in_an_upsert_counts_once(void **state)
+{
+	const struct te_store_key keys[2] = {key_of("v"), key_of("v")};
+	const struct iovec pieces[2] = {{"one", 3}, {"two!", 4}};
+	const struct te_store_value values[2] = {
+		{.pieces = &pieces[0], .n_pieces = 1},
+		{.pieces = &pieces[1], .n_pieces = 1},
+	};
+	struct world *w = *state;
+	uint8_t room[16];
+	int results[2];
+
+	assert_int_equal(pool_put(w->client, "v", "old", 3), 0);
+	assert_int_equal(
+		te_store_upsert(w->client, keys, values, 2, NULL, results), 0);
+	assert_int_equal(pool_get(w->client, "v", room, sizeof(room)), 3);
+	assert_memory_equal(room, "one", 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(replicas_lie_with_different_owners),
+		cmocka_unit_test(no_more_than_there_are_owners),
+		cmocka_unit_test(preferred_segments_are_tried_first),
+		cmocka_unit_test(wrong_configs_store_nothing),
+		cmocka_unit_test(
+			a_value_lies_in_several_holes_when_none_is_large_enough),
+		cmocka_unit_test(a_killed_owner_costs_no_object),
+		cmocka_unit_test(a_stopped_owner_costs_no_object),
+		cmocka_unit_test(an_upsert_takes_the_place_of_what_is_there),
+		cmocka_unit_test(a_key_twice_in_an_upsert_counts_once),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
