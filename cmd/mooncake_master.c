@@ -107,6 +107,9 @@ static void announce(const struct tei_server *server)
 	       (unsigned int)tei_server_rpc_port(server));
 	printf("HTTP metrics server started on port %u\n",
 	       (unsigned int)tei_server_http_port(server));
+	if (tei_server_metadata_port(server))
+		printf("HTTP metadata server started on port %u\n",
+		       (unsigned int)tei_server_metadata_port(server));
 	fflush(stdout);
 }
 

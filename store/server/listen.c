@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * listen.c - the master's two ports
+ * listen.c - the master's ports: clients, admin HTTP, metadata
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include "base/net.h"
 #include "store/proto/store.pb-c.h"
 #include "store/server/admin.h"
+#include "store/server/metadata_http.h"
 #include "store/server/state.h"
 
 static void on_port_fault(enum tei_frame_fault fault, void *arg)
@@ -135,5 +136,28 @@ int tei_server_open_http(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
 	if (rc)
 		say_listen(error, rc, "metrics_port", set->metrics_port,
 			   "metrics_host", config.host);
+	return rc;
+}
+
+int tei_server_open_metadata(struct tei_server *s,
+			     char error[TEI_CONF_ERROR_LEN])
+{
+	const struct tei_server_settings *set = &s->settings;
+	const struct tei_metadata_config config = {
+		.host = tei_server_host(set->http_metadata_server_host),
+		.port = (uint16_t)set->http_metadata_server_port,
+		.insecure = set->insecure,
+		.limits = {TEI_METADATA_ENTRIES, TEI_METADATA_VALUE,
+			   TEI_METADATA_BYTES},
+	};
+	int rc;
+
+	if (!set->enable_http_metadata_server)
+		return 0;
+	rc = tei_metadata_server_start(s->loop, &config, &s->metadata_port,
+				       &s->metadata);
+	if (rc)
+		say_listen(error, rc, "http_metadata_server_port", config.port,
+			   "http_metadata_server_host", config.host);
 	return rc;
 }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "store/server/metadata_http.h"
 #include "store/server/random.h"
 #include "store/server/rpc.h"
 #include "store/server/state.h"
@@ -199,6 +200,9 @@ int tei_server_create(struct tei_loop *loop,
 	rc = tei_server_open_http(s, error);
 	if (rc)
 		goto close_port;
+	rc = tei_server_open_metadata(s, error);
+	if (rc)
+		goto stop_http;
 	rc = start_timers(s);
 	if (rc)
 		goto stop_timers;
@@ -207,6 +211,8 @@ int tei_server_create(struct tei_loop *loop,
 
 stop_timers:
 	stop_timers(s);
+	tei_metadata_server_stop(s->metadata);
+stop_http:
 	tei_http_stop(s->http);
 close_port:
 	tei_frame_server_close(s->port);
@@ -231,6 +237,7 @@ void tei_server_destroy(struct tei_server *s)
 	if (!s)
 		return;
 	stop_timers(s);
+	tei_metadata_server_stop(s->metadata);
 	tei_http_stop(s->http);
 	tei_frame_server_close(s->port);
 	tei_server_sessions_free(s);
@@ -251,4 +258,9 @@ uint16_t tei_server_rpc_port(const struct tei_server *s)
 uint16_t tei_server_http_port(const struct tei_server *s)
 {
 	return s->http_port;
+}
+
+uint16_t tei_server_metadata_port(const struct tei_server *s)
+{
+	return s->metadata_port;
 }

@@ -19,7 +19,7 @@ struct tei_loop;
 struct tei_server;
 
 /*
- * Open both ports and serve as soon as @loop runs. @settings is borrowed while
+ * Open all ports and serve as soon as @loop runs. @settings is borrowed while
  * the server lives. On error everything is closed again and @error is one line
  * that names the setting: -EADDRINUSE, -EACCES, -EADDRNOTAVAIL, -EHOSTUNREACH
  * (an address or port), -EINVAL (settings that exclude each other), -ENOMEM,
@@ -34,5 +34,7 @@ void tei_server_destroy(struct tei_server *server);
 /* The ports that were bound. */
 uint16_t tei_server_rpc_port(const struct tei_server *server);
 uint16_t tei_server_http_port(const struct tei_server *server);
+/* 0: there is no metadata server. */
+uint16_t tei_server_metadata_port(const struct tei_server *server);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/proto/store.pb-c.h"
+#include "store/server/metadata_http.h"
 #include "store/server/rpc.h"
 #include "store/server/state.h"
 
@@ -197,6 +198,7 @@ static void session_free(struct tei_server *s,
 	tei_hash_remove(&s->by_id, &session->by_id);
 	if (session->named)
 		tei_hash_remove(&s->by_client, &session->by_client);
+	tei_free(session->engine);
 	tei_free(session);
 }
 
@@ -207,6 +209,9 @@ void tei_server_session_end(struct tei_server *s, tei_session_id id)
 	if (!session)
 		return;
 	LOG_INFO("master: session %llu has ended", (unsigned long long)id);
+	if (session->engine)
+		tei_metadata_server_forget(s->metadata, session->engine,
+					   session->incarnation);
 	session_free(s, session);
 }
 

@@ -48,7 +48,8 @@ struct tei_server_session {
 	tei_session_id id;
 	uint8_t client_id[TEI_CORE_ID_LEN];
 	uint8_t incarnation[TEI_CORE_ID_LEN];
-	bool named;                    /* is in by_client */
+	bool named;   /* is in by_client */
+	char *engine; /* its name, kept for the metadata server; or NULL */
 	struct tei_server_link *main;  /* or NULL */
 	struct tei_server_link *heart; /* or NULL */
 };
@@ -101,8 +102,9 @@ struct tei_server {
 	struct tei_server_settings settings; /* shallow: strings not owned */
 	struct tei_core *core;
 	struct tei_frame_server *port;
-	uint16_t rpc_port, http_port;
+	uint16_t rpc_port, http_port, metadata_port;
 	struct tei_http *http;
+	struct tei_metadata_server *metadata; /* NULL: not enabled */
 	struct tei_timer *timer;
 	bool skip_tick; /* the last one was not */
 	bool stepping;  /* the core is at work */
@@ -141,6 +143,9 @@ int tei_server_step(struct tei_server *s, struct tei_event *ev,
 /* listen.c; on error @error is one line that names the setting */
 int tei_server_open_rpc(struct tei_server *s, char error[TEI_CONF_ERROR_LEN]);
 int tei_server_open_http(struct tei_server *s, char error[TEI_CONF_ERROR_LEN]);
+/* Unless it is not enabled, which is fine. */
+int tei_server_open_metadata(struct tei_server *s,
+			     char error[TEI_CONF_ERROR_LEN]);
 
 /* Background work for some ms, when there is any. */
 void tei_server_hurry(struct tei_server *s);

@@ -11,6 +11,9 @@ target_compile_definitions(directory_names PRIVATE
 	OWNER_DIR="${CMAKE_BINARY_DIR}/tests")
 add_dependencies(directory_names directory_owner te_directory_curl
 	te_directory_redis te-metad)
+te_test(integration directory master te_test_master te_test_pool te_test_all)
+add_dependencies(test_integration_directory_master mooncake_master
+	mooncake_client te_directory_curl)
 foreach(kind etcd http redis)
 	add_test(NAME integration.directory.${kind}
 		COMMAND directory_names ${kind})
