@@ -27,14 +27,14 @@ struct settings {
 	char *config_path;
 	char *host;
 	uint64_t port;
-	char *master_server_address;
+	char *master_server_address, *metadata_server;
 	char *protocol;
 	uint64_t global_segment_size;
 	bool insecure;
 	uint64_t v;
 
 	/* Accepted: nothing here depends on them. */
-	char *device_names, *metadata_server, *tenant_id;
+	char *device_names, *tenant_id;
 	uint64_t local_buffer_size, threads, http_port;
 	bool enable_offload, start_offload_rpc_server, enable_http_server;
 };
@@ -53,6 +53,9 @@ static const struct tei_setting rows[] = {
 	  .help = "port for other clients; 0: any free one" },
 	{ ROW(master_server_address), .type = TEI_CONF_STRING,
 	  .def = "127.0.0.1:50051", .help = "the master, host:port" },
+	{ ROW(metadata_server), .type = TEI_CONF_STRING,
+	  .def = "http://127.0.0.1:8080/metadata",
+	  .help = "directory to publish the name in; P2PHANDSHAKE: none" },
 	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "tcp",
 	  .choices = "tcp", .help = "how bytes move" },
 	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
@@ -64,8 +67,6 @@ static const struct tei_setting rows[] = {
 	{ ROW(v), .group = "observation", .type = TEI_CONF_UINT, .def = "0", .max = 9,
 	  .help = "verbosity: 0 a handful of lines, 1 a line per object" },
 
-	{ ROW(metadata_server), .type = TEI_CONF_STRING, .hidden = true,
-	  .help = "accepted, no meaning here" },
 	{ ROW(device_names), .type = TEI_CONF_STRING, .def = "",
 	  .hidden = true, .help = "accepted, no meaning here" },
 	{ ROW(local_buffer_size), .type = TEI_CONF_SIZE, .def = "0",
@@ -87,9 +88,11 @@ static const struct tei_setting rows[] = {
 
 /* ---- starting ---- */
 
+#define DIRECTORY_WRONG "metadata_server: "
+
 /*
- * While the engine starts, its last line is kept for the one that we print;
- * later lines go to stderr.
+ * While the engine starts, its last error is kept for the line that we print;
+ * others go to stderr.
  */
 static atomic_bool starting = true;
 static char cause[256];
@@ -97,7 +100,7 @@ static char cause[256];
 static void on_line(int level, const char *line, void *arg)
 {
 	(void)arg;
-	if (atomic_load(&starting))
+	if (atomic_load(&starting) && level <= TEI_LOG_ERROR)
 		(void)snprintf(cause, sizeof(cause), "%s", line);
 	else
 		tei_log_line(level, line);
@@ -125,6 +128,9 @@ static int bad_engine(const struct settings *s, const char *name, int rc)
 		return complain("port", port, "the port is in use");
 	if (rc == -EACCES)
 		return complain("port", port, "no permission for this port");
+	if (!strncmp(cause, DIRECTORY_WRONG, strlen(DIRECTORY_WRONG)))
+		return complain("metadata_server", s->metadata_server,
+				cause + strlen(DIRECTORY_WRONG));
 	return complain("host", name, *cause ? cause : te_strerror(rc));
 }
 
@@ -155,6 +161,9 @@ static int open_engine(const struct settings *s, struct te_engine **out)
 	rc = te_config_create(&config);
 	if (!rc && s->insecure)
 		rc = te_config_set(config, "insecure", "true", NULL, 0);
+	if (!rc)
+		rc = te_config_set(config, "metadata_server",
+				   s->metadata_server, NULL, 0);
 	if (!rc) {
 		rc = te_engine_create(config, name, out);
 		te_config_destroy(config);

@@ -44,7 +44,8 @@ static int start_owner(struct tei_cluster *c, uint64_t bytes)
 {
 	char path[PATH_MAX], host[] = "--host=127.0.0.1", port[] = "--port=0";
 	char master[TE_NAME_LEN_MAX + 32], size[64];
-	char *argv[] = {path, host, port, master, size, NULL};
+	char directory[] = "--metadata_server=P2PHANDSHAKE";
+	char *argv[] = {path, host, port, directory, master, size, NULL};
 	int rc = tei_process_path("mooncake_client", path);
 
 	if (rc)

@@ -103,6 +103,24 @@ static bool config_holds(const struct te_store_config *c)
 	return master_holds(c->master ? c->master : MASTER);
 }
 
+/*
+ * With a port, if only "any free one": owners are reached at their hosts, and
+ * two on one host must not fight for its name in a directory.
+ */
+static int create_engine(struct te_store *store,
+			 const struct te_store_config *c)
+{
+	char host[TEI_HOST_LEN_MAX + 1], full[TEI_NAME_LEN_MAX + 1];
+	const char *name = c->host; /* the engine says what is wrong with it */
+	uint16_t port;
+
+	if (name && !tei_name_split(name, host, &port)) {
+		tei_name_join(host, port, full);
+		name = full;
+	}
+	return te_engine_create(c->engine_config, name, &store->engine);
+}
+
 static int open_engine(struct te_store *store, const struct te_store_config *c)
 {
 	int rc = 0;
@@ -110,8 +128,7 @@ static int open_engine(struct te_store *store, const struct te_store_config *c)
 	store->engine = c->engine;
 	store->own_engine = !c->engine;
 	if (store->own_engine)
-		rc = te_engine_create(c->engine_config, c->host,
-				      &store->engine);
+		rc = create_engine(store, c);
 	if (rc == -EINVAL)
 		return TE_STORE_INVALID_PARAMS;
 	if (rc)

@@ -88,6 +88,8 @@ struct test_process *pool_owner(const struct pool *pool, const char *bytes)
 				    "0",
 				    "--host",
 				    "127.0.0.1",
+				    "--metadata_server",
+				    "P2PHANDSHAKE",
 				    "--master_server_address",
 				    pool->address,
 				    "--global_segment_size",
