@@ -2,39 +2,107 @@
 /*
  * admin.c - what the admin HTTP port answers
  *
- * Nothing here tells who the clients are: figures only, and the names that
- * owners gave their segments.
+ * Here are the pages about the master itself, and the table of all.
  */
 #include "store/server/admin.h"
-
-#include <inttypes.h>
-#include <string.h>
 
 #include <event2/buffer.h>
 
 #include <te/version.h>
 
 #include "base/clock.h"
-#include "base/http.h"
+#include "base/net.h"
+#include "store/server/admin_reply.h"
 #include "store/server/metrics.h"
 #include "store/server/state.h"
 #include "store/server/summary.h"
 
+#define CODE_MODE (-1011)
+
+/* Where clients find this master, as it was told; HTTP is of no use to them. */
+static void leader_address(const struct tei_server *s,
+			   char out[TEI_NAME_LEN_MAX + 1])
+{
+	tei_name_join(s->settings.rpc_address, s->rpc_port, out);
+}
+
 static int health(const struct tei_http_request *request,
 		  struct tei_http_reply *reply, void *arg)
 {
+	char address[TEI_NAME_LEN_MAX + 1];
 	const struct tei_server *s = arg;
 
 	(void)request;
-	reply->type = "application/json";
-	evbuffer_add_printf(
-		reply->body,
-		"{\"status\":\"ok\",\"role\":\"leader\",\"ha_state\":"
-		"\"disabled\",\"service_ready\":true,\"view_version\":0,"
-		"\"version\":\"%s\",\"epoch\":%" PRIu64
-		",\"uptime_ms\":%" PRIu64 "}\n",
-		TE_VERSION, s->epoch, tei_now_ms() - s->started_ms);
+	leader_address(s, address);
+	return tei_server_admin_json(
+		reply, 200,
+		json_pack("{s:s,s:s,s:s,s:b,s:o,s:i,s:s,s:I,s:I}", "status",
+			  "ok", "role", "leader", "ha_state", "disabled",
+			  "service_ready", 1, "leader_address",
+			  tei_server_admin_string(address), "view_version", 0,
+			  "version", TE_VERSION, "epoch", (json_int_t)s->epoch,
+			  "uptime_ms",
+			  (json_int_t)(tei_now_ms() - s->started_ms)));
+}
+
+static int role(const struct tei_http_request *request,
+		struct tei_http_reply *reply, void *arg)
+{
+	(void)request;
+	(void)arg;
+	evbuffer_add_printf(reply->body, "leader\n");
 	return 200;
+}
+
+static int ha_status(const struct tei_http_request *request,
+		     struct tei_http_reply *reply, void *arg)
+{
+	(void)request;
+	(void)arg;
+	evbuffer_add_printf(reply->body, "disabled\n");
+	return 200;
+}
+
+static int leader(const struct tei_http_request *request,
+		  struct tei_http_reply *reply, void *arg)
+{
+	char address[TEI_NAME_LEN_MAX + 1];
+
+	(void)request;
+	leader_address(arg, address);
+	evbuffer_add_printf(reply->body, "%s\n", address);
+	return 200;
+}
+
+static int kv_events(const struct tei_http_request *request,
+		     struct tei_http_reply *reply, void *arg)
+{
+	(void)request;
+	(void)arg;
+	return tei_server_admin_json(
+		reply, 200,
+		json_pack("{s:b,s:i,s:i,s:i,s:i}", "enabled", 0,
+			  "published_batches", 0, "published_events", 0,
+			  "dropped_events", 0, "skipped_unparsed_keys", 0));
+}
+
+/* Pages of parts that are not there: the reason, in the usual form. */
+static int no_drains(const struct tei_http_request *request,
+		     struct tei_http_reply *reply, void *arg)
+{
+	(void)request;
+	(void)arg;
+	return tei_server_admin_error(reply, 501, CODE_MODE,
+				      "drain jobs are not implemented");
+}
+
+static int no_tenants(const struct tei_http_request *request,
+		      struct tei_http_reply *reply, void *arg)
+{
+	(void)request;
+	(void)arg;
+	return tei_server_admin_error(reply, 409, CODE_MODE,
+				      "tenants are not enabled");
 }
 
 static int metrics(const struct tei_http_request *request,
@@ -54,25 +122,30 @@ static int summary(const struct tei_http_request *request,
 	return 200;
 }
 
-static int segment_names(const struct tei_http_request *request,
-			 struct tei_http_reply *reply, void *arg)
-{
-	const struct tei_server *s = arg;
-	struct tei_core_segment segment;
-	size_t cursor = 0;
-
-	(void)request;
-	while (tei_core_segment_next(s->core, &cursor, &segment))
-		if (!segment.suspect)
-			evbuffer_add_printf(reply->body, "%s\n", segment.name);
-	return 200;
-}
-
 const struct tei_http_route tei_server_routes[] = {
 	{TEI_HTTP_GET, "/health", health},
+	{TEI_HTTP_GET, "/role", role},
+	{TEI_HTTP_GET, "/ha_status", ha_status},
+	{TEI_HTTP_GET, "/leader", leader},
 	{TEI_HTTP_GET, "/metrics", metrics},
 	{TEI_HTTP_GET, "/metrics/summary", summary},
-	{TEI_HTTP_GET, "/get_all_segments", segment_names},
+	{TEI_HTTP_GET, "/kv_events/status", kv_events},
+	{TEI_HTTP_GET, "/query_key", tei_server_admin_query_key},
+	{TEI_HTTP_GET, "/batch_query_keys", tei_server_admin_query_keys},
+	{TEI_HTTP_GET, "/get_all_keys", tei_server_admin_all_keys},
+	{TEI_HTTP_GET, "/get_all_segments", tei_server_admin_segment_names},
+	{TEI_HTTP_GET, "/get_segments_detail",
+	 tei_server_admin_segments_detail},
+	{TEI_HTTP_GET, "/query_segment", tei_server_admin_segment},
+	{TEI_HTTP_GET, "/api/v1/segments/status",
+	 tei_server_admin_segment_status},
+	{TEI_HTTP_POST, "/api/v1/remove_all", tei_server_admin_remove_all},
+	{TEI_HTTP_POST, "/api/v1/drain_jobs", no_drains},
+	{TEI_HTTP_GET, "/api/v1/drain_jobs/query", no_drains},
+	{TEI_HTTP_POST, "/api/v1/drain_jobs/cancel", no_drains},
+	{TEI_HTTP_GET, "/api/v1/tenant_quotas", no_tenants},
+	{TEI_HTTP_PUT, "/api/v1/tenant_quotas", no_tenants},
+	{TEI_HTTP_DELETE, "/api/v1/tenant_quotas", no_tenants},
 };
 const size_t tei_server_n_routes =
 	sizeof(tei_server_routes) / sizeof(tei_server_routes[0]);

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admin.h - what the admin HTTP port answers
- *
- *   /health            JSON: is it serving, since when
- *   /metrics           Prometheus text; Mooncake's names where they apply
- *   /metrics/summary   the same for people, in one line
- *   /get_all_segments  names of mounted segments, one a line
+ * admin.h - what the admin HTTP port answers; docs/admin.md lists the pages
  */
 #ifndef STORE_SERVER_ADMIN_H
 #define STORE_SERVER_ADMIN_H
@@ -14,8 +9,30 @@
 
 #include "base/http.h"
 
+struct tei_action;
+struct tei_server;
+
 /* Their arg is the struct tei_server. */
 extern const struct tei_http_route tei_server_routes[];
 extern const size_t tei_server_n_routes;
+
+/* admin_keys.c: the core has answered a removal of the shell's own. */
+void tei_server_admin_removed(struct tei_server *s,
+			      const struct tei_action *action);
+
+/* Handlers, for the table. */
+#define TEI_SERVER_PAGE(name)                                        \
+	int tei_server_admin_##name(const struct tei_http_request *, \
+				    struct tei_http_reply *, void *)
+/* admin_keys.c */
+TEI_SERVER_PAGE(query_key);
+TEI_SERVER_PAGE(query_keys);
+TEI_SERVER_PAGE(all_keys);
+TEI_SERVER_PAGE(remove_all);
+/* admin_segments.c */
+TEI_SERVER_PAGE(segment_names);
+TEI_SERVER_PAGE(segments_detail);
+TEI_SERVER_PAGE(segment);
+TEI_SERVER_PAGE(segment_status);
 
 #endif

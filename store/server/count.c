@@ -36,6 +36,8 @@ static int op_of(const struct tei_event *ev)
 		return TEI_SERVER_OP_SIZE;
 	case TEI_EVENT_REMOVE:
 		return TEI_SERVER_OP_REMOVE;
+	case TEI_EVENT_REPLICA_CLEAR:
+		return TEI_SERVER_OP_REPLICA_CLEAR;
 	case TEI_EVENT_HEARTBEAT:
 		return TEI_SERVER_OP_PING;
 	default:

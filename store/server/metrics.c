@@ -143,6 +143,10 @@ static const struct op {
 	[TEI_SERVER_OP_SIZE] = {"te_master_get_size",
 				"te_master_batch_get_size"},
 	[TEI_SERVER_OP_REMOVE] = {"master_remove", "te_master_batch_remove"},
+	[TEI_SERVER_OP_REMOVE_ALL] = {"master_remove_all", NULL},
+	[TEI_SERVER_OP_REMOVE_BY_REGEX] = {"master_remove_by_regex", NULL},
+	[TEI_SERVER_OP_REPLICA_CLEAR] = {"te_master_replica_clear",
+					 "master_batch_replica_clear"},
 	[TEI_SERVER_OP_PING] = {"master_ping", NULL},
 };
 
@@ -266,6 +270,12 @@ static void event_metrics(const struct tei_server *s,
 		f->dropped_objects_total);
 	counter(out, "master_put_start_alloc_failures_total",
 		"puts that found the pool full", f->alloc_failures_total);
+	counter(out, "master_put_start_partial_allocations_total",
+		"puts that got fewer replicas than asked for",
+		f->partial_puts_total);
+	counter(out, "te_master_lost_replicas_total",
+		"replicas lost with owners, of objects that have others",
+		f->lost_replicas_total);
 	counter(out, "master_put_start_discard_cnt", "puts that were given up",
 		f->discarded_puts_total);
 	counter(out, "te_master_late_put_end_total",

@@ -94,6 +94,15 @@ void tei_server_on_remove_all(struct tei_server_link *link,
 	free_walk(w);
 }
 
+static void count(struct tei_server *s, const struct walk *w, int32_t code)
+{
+	enum tei_server_op op = w->match ? TEI_SERVER_OP_REMOVE_BY_REGEX
+					 : TEI_SERVER_OP_REMOVE_ALL;
+
+	s->counters.op[op].requests++;
+	s->counters.op[op].failures += code != 0;
+}
+
 static struct walk *find(const struct tei_server *s, uint64_t cookie)
 {
 	tei_list_for_each (link, &s->walks) {
@@ -121,6 +130,7 @@ void tei_server_remove_all_done(struct tei_server *s,
 		code = CODE_ARGUMENT;
 		why = "the pattern takes too long";
 	}
+	count(s, w, code);
 	session = tei_server_session_find(s, w->session);
 	if (session && session->main)
 		answer(session->main, w->request, code, action->u.reply.removed,

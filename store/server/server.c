@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "store/server/admin.h"
 #include "store/server/metadata_http.h"
 #include "store/server/random.h"
 #include "store/server/rpc.h"
@@ -33,7 +34,9 @@ static void carry_out(struct tei_server *s, const struct tei_action *action)
 {
 	switch (action->type) {
 	case TEI_ACTION_REPLY:
-		if (action->u.reply.of == TEI_EVENT_REMOVE_ALL)
+		if (!action->session)
+			tei_server_admin_removed(s, action);
+		else if (action->u.reply.of == TEI_EVENT_REMOVE_ALL)
 			tei_server_remove_all_done(s, action);
 		else if (s->call.link && action->cookie == s->cookie)
 			tei_server_reply(s, action);

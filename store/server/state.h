@@ -33,6 +33,7 @@ enum tei_server_role {
 	TEI_SERVER_HEART,
 };
 
+struct tei_server_removal;
 struct tei_server_session;
 
 struct tei_server_link {
@@ -65,6 +66,9 @@ enum tei_server_op {
 	TEI_SERVER_OP_EXIST,
 	TEI_SERVER_OP_SIZE,
 	TEI_SERVER_OP_REMOVE,
+	TEI_SERVER_OP_REMOVE_ALL,
+	TEI_SERVER_OP_REMOVE_BY_REGEX,
+	TEI_SERVER_OP_REPLICA_CLEAR,
 	TEI_SERVER_OP_PING,
 	TEI_SERVER_OPS,
 };
@@ -105,6 +109,7 @@ struct tei_server {
 	uint16_t rpc_port, http_port, metadata_port;
 	struct tei_http *http;
 	struct tei_metadata_server *metadata; /* NULL: not enabled */
+	struct tei_server_removal *removal;   /* of all keys, or NULL */
 	struct tei_timer *timer;
 	bool skip_tick; /* the last one was not */
 	bool stepping;  /* the core is at work */

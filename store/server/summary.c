@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "store/server/admin_reply.h"
 #include "store/server/state.h"
 
 #define PERIOD_MS 10000
@@ -27,16 +28,10 @@ static double percent(uint64_t part, uint64_t whole)
 
 static void bytes(struct evbuffer *out, uint64_t n)
 {
-	static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
-	double value = (double)n;
-	size_t unit = 0;
+	char text[TEI_SERVER_BYTES_ROOM];
 
-	while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-		value /= 1024;
-		unit++;
-	}
-	evbuffer_add_printf(out, unit ? "%.2f %s" : "%.0f %s", value,
-			    units[unit]);
+	tei_server_bytes(n, text);
+	evbuffer_add_printf(out, "%s", text);
 }
 
 static const struct tei_server_sample *before(const struct tei_server *s,
@@ -57,10 +52,12 @@ static const struct op {
 	{TEI_SERVER_OP_LOOKUP, "Get"},
 	{TEI_SERVER_OP_EXIST, "Exist"},
 	{TEI_SERVER_OP_REMOVE, "Del"},
+	{TEI_SERVER_OP_REMOVE_ALL, "DelAll"},
 	{TEI_SERVER_OP_PING, "Ping"},
 };
 
-#define N_OPS (sizeof(ops) / sizeof(ops[0]))
+#define N_OPS       (sizeof(ops) / sizeof(ops[0]))
+#define N_BATCH_OPS (N_OPS - 2) /* not of the last two */
 
 /* "PutStart=12.0/12.5": succeeded and all, a second. */
 static void singles(struct evbuffer *out, const struct tei_server *s,
@@ -88,7 +85,7 @@ static void batches(struct evbuffer *out, const struct tei_server *s,
 	evbuffer_add_printf(out,
 			    " | Batch Requests (Req=Success/PartialSuccess/"
 			    "Total, Item=Success/Total per sec):");
-	for (size_t i = 0; i + 1 < N_OPS; i++) { /* none of pings */
+	for (size_t i = 0; i < N_BATCH_OPS; i++) {
 		const struct tei_server_op_count *now, *old;
 		double all, bad, part, items, lost;
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name create metadata metadata_http rpc settings)
+foreach(name admin create metadata metadata_http rpc settings)
 	te_test(unit store_server ${name})
 endforeach()
 te_test(unit store_server match)

@@ -40,6 +40,8 @@ size_t master_throw(uint16_t port, const void *bytes, size_t len, char *answer,
 		    size_t room);
 /* Body of GET @path, freed by the caller with free(); *status is HTTP's. */
 char *master_get(const struct master *m, const char *path, int *status);
+/* The same for any request line but the version, "POST /path?a=b". */
+char *master_ask(const struct master *m, const char *request, int *status);
 /* The value of the metric whose line begins with @name; fails if absent. */
 uint64_t master_metric(const struct master *m, const char *name);
 /* The sum of all metrics whose lines begin with @prefix. */

@@ -110,20 +110,29 @@ size_t master_throw(uint16_t port, const void *bytes, size_t len, char *answer,
 	return n;
 }
 
-char *master_get(const struct master *m, const char *path, int *status)
+char *master_ask(const struct master *m, const char *request, int *status)
 {
-	char request[256], *all = calloc(1, ANSWER_MAX + 1), *body;
+	char text[1024], *all = calloc(1, ANSWER_MAX + 1), *body;
 	int len;
 
 	assert_non_null(all);
-	len = snprintf(request, sizeof(request),
-		       "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
-	master_throw(m->http, request, (size_t)len, all, ANSWER_MAX);
+	len = snprintf(text, sizeof(text), "%s HTTP/1.0\r\nHost: x\r\n\r\n",
+		       request);
+	assert_true(len < (int)sizeof(text));
+	master_throw(m->http, text, (size_t)len, all, ANSWER_MAX);
 	assert_int_equal(sscanf(all, "HTTP/1.1 %d ", status), 1);
 	body = strstr(all, "\r\n\r\n");
 	assert_non_null(body);
 	memmove(all, body + 4, strlen(body + 4) + 1);
 	return all;
+}
+
+char *master_get(const struct master *m, const char *path, int *status)
+{
+	char request[256];
+
+	snprintf(request, sizeof(request), "GET %s", path);
+	return master_ask(m, request, status);
 }
 
 uint64_t master_metric_sum(const struct master *m, const char *prefix)

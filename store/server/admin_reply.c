@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * admin_reply.c - answers of the admin HTTP port as JSON
+ */
+#include "store/server/admin_reply.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <event2/buffer.h>
+
+#include "base/mem.h"
+
+#define CODE_ARGUMENT (-600)
+
+static int add(const char *bytes, size_t len, void *out)
+{
+	return evbuffer_add(out, bytes, len);
+}
+
+int tei_server_admin_json(struct tei_http_reply *reply, int status,
+			  json_t *root)
+{
+	int rc;
+
+	if (!root)
+		return 500;
+	reply->type = "application/json";
+	rc = json_dump_callback(root, add, reply->body, JSON_COMPACT);
+	json_decref(root);
+	evbuffer_add(reply->body, "\n", 1);
+	return rc ? 500 : status;
+}
+
+int tei_server_admin_error(struct tei_http_reply *reply, int status,
+			   int32_t code, const char *message)
+{
+	return tei_server_admin_json(reply, status,
+				     json_pack("{s:b,s:i,s:s}", "success", 0,
+					       "error_code", code,
+					       "error_message", message));
+}
+
+const char *tei_server_code_name(int32_t code)
+{
+	switch (code) {
+	case -101:
+		return "SEGMENT_NOT_FOUND";
+	case -600:
+		return "INVALID_PARAMS";
+	case -703:
+		return "REPLICA_IS_NOT_READY";
+	case -704:
+		return "OBJECT_NOT_FOUND";
+	case -1011:
+		return "UNAVAILABLE_IN_CURRENT_MODE";
+	default:
+		return "INTERNAL_ERROR";
+	}
+}
+
+int tei_server_admin_code(struct tei_http_reply *reply, int32_t code)
+{
+	return tei_server_admin_error(reply, code == CODE_ARGUMENT ? 400 : 404,
+				      code, tei_server_code_name(code));
+}
+
+const char *tei_server_admin_text(const struct tei_http_request *request,
+				  const char *name,
+				  struct tei_http_reply *reply)
+{
+	char message[80];
+	size_t len;
+	const char *value = tei_http_query(request, name, &len);
+
+	if (value && len && strlen(value) == len)
+		return value;
+	snprintf(message, sizeof(message), "parameter %s is %s", name,
+		 value ? "empty, or has a 0 byte" : "missing");
+	tei_server_admin_error(reply, 400, CODE_ARGUMENT, message);
+	return NULL;
+}
+
+json_t *tei_server_admin_string(const char *text)
+{
+	json_t *string = json_string(text);
+	char *copy;
+
+	if (string)
+		return string;
+	copy = tei_strdup(text);
+	if (!copy)
+		return NULL;
+	for (char *p = copy; *p; p++)
+		if (*p & 0x80)
+			*p = '?';
+	string = json_string(copy);
+	tei_free(copy);
+	return string;
+}
+
+void tei_server_bytes(uint64_t n, char out[TEI_SERVER_BYTES_ROOM])
+{
+	static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+	double value = (double)n;
+	size_t unit = 0;
+
+	while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+		value /= 1024;
+		unit++;
+	}
+	snprintf(out, TEI_SERVER_BYTES_ROOM, unit ? "%.2f %s" : "%.0f %s",
+		 value, units[unit]);
+}

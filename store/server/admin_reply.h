@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * admin_reply.h - answers of the admin HTTP port as JSON
+ *
+ * Each returns the status, for a handler to return.
+ */
+#ifndef STORE_SERVER_ADMIN_REPLY_H
+#define STORE_SERVER_ADMIN_REPLY_H
+
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/http.h"
+
+/* Print @root and free it; NULL (out of memory): 500. */
+int tei_server_admin_json(struct tei_http_reply *reply, int status,
+			  json_t *root);
+/* {"success":false,"error_code":..,"error_message":".."} */
+int tei_server_admin_error(struct tei_http_reply *reply, int status,
+			   int32_t code, const char *message);
+/* The same, worded for a code of the store; 404 or 400. */
+int tei_server_admin_code(struct tei_http_reply *reply, int32_t code);
+/*
+ * The parameter @name as text, or NULL after an answer that says that it is
+ * missing or holds a 0 byte.
+ */
+const char *tei_server_admin_text(const struct tei_http_request *request,
+				  const char *name,
+				  struct tei_http_reply *reply);
+/* @text from outside as JSON; bytes that are no UTF-8 become '?'. */
+json_t *tei_server_admin_string(const char *text);
+/* The words of a code, "OBJECT_NOT_FOUND". */
+const char *tei_server_code_name(int32_t code);
+
+#define TEI_SERVER_BYTES_ROOM 24
+/* "1.50 GB" */
+void tei_server_bytes(uint64_t n, char out[TEI_SERVER_BYTES_ROOM]);
+
+#endif

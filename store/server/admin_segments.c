@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * admin_segments.c - the admin pages about segments
+ *
+ * Several mounts may bear one name: lists have them all, sums add them up.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <event2/buffer.h>
+
+#include "store/server/admin.h"
+#include "store/server/admin_reply.h"
+#include "store/server/state.h"
+
+#define ID_ROOM         37
+#define CODE_NO_SEGMENT (-101)
+
+/* 8-4-4-4-12 hex digits. */
+static void id_text(const uint8_t id[TEI_CORE_ID_LEN], char out[ID_ROOM])
+{
+	for (size_t i = 0; i < TEI_CORE_ID_LEN; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*out++ = '-';
+		snprintf(out, 3, "%02x", id[i]);
+		out += 2;
+	}
+}
+
+static const char *status_of(const struct tei_core_segment *segment)
+{
+	return segment->suspect ? "SUSPECT" : "OK";
+}
+
+int tei_server_admin_segment_names(const struct tei_http_request *request,
+				   struct tei_http_reply *reply, void *arg)
+{
+	const struct tei_server *s = arg;
+	struct tei_core_segment segment;
+	size_t cursor = 0;
+
+	(void)request;
+	while (tei_core_segment_next(s->core, &cursor, &segment))
+		if (!segment.suspect)
+			evbuffer_add_printf(reply->body, "%s\n", segment.name);
+	return 200;
+}
+
+static json_t *detail(const struct tei_core_segment *segment)
+{
+	char id[ID_ROOM], client[ID_ROOM], size[TEI_SERVER_BYTES_ROOM];
+
+	id_text(segment->id, id);
+	id_text(segment->client_id, client);
+	tei_server_bytes(segment->size, size);
+	return json_pack(
+		"{s:o,s:s,s:s,s:I,s:I,s:s,s:o,s:s,s:s,s:I,s:I,s:f}",
+		"segment_name", tei_server_admin_string(segment->name),
+		"segment_id", id, "client_id", client, "base_address",
+		(json_int_t)segment->base, "size_bytes",
+		(json_int_t)segment->size, "size_human", size, "te_endpoint",
+		tei_server_admin_string(segment->engine), "protocol", "tcp",
+		"status", status_of(segment), "allocator_used_bytes",
+		(json_int_t)segment->used, "allocator_capacity_bytes",
+		(json_int_t)segment->size, "allocator_usage_percent",
+		100.0 * (double)segment->used / (double)segment->size);
+}
+
+int tei_server_admin_segments_detail(const struct tei_http_request *request,
+				     struct tei_http_reply *reply, void *arg)
+{
+	const struct tei_server *s = arg;
+	struct tei_core_segment segment;
+	json_t *list = json_array();
+	size_t cursor = 0;
+
+	(void)request;
+	while (tei_core_segment_next(s->core, &cursor, &segment))
+		if (json_array_append_new(list, detail(&segment))) {
+			json_decref(list);
+			return 500;
+		}
+	return tei_server_admin_json(
+		reply, 200,
+		json_pack("{s:I,s:o}", "total_segments",
+			  (json_int_t)json_array_size(list), "segments", list));
+}
+
+/* Mounts called @name, added up; suspect if one is. False: none. */
+static bool sum_of(const struct tei_server *s, const char *name,
+		   struct tei_core_segment *sum)
+{
+	struct tei_core_segment segment;
+	size_t cursor = 0;
+	bool any = false;
+
+	*sum = (struct tei_core_segment){.name = name};
+	while (tei_core_segment_next(s->core, &cursor, &segment)) {
+		if (strcmp(segment.name, name))
+			continue;
+		any = true;
+		sum->used += segment.used;
+		sum->size += segment.size;
+		sum->suspect = sum->suspect || segment.suspect;
+	}
+	return any;
+}
+
+int tei_server_admin_segment(const struct tei_http_request *request,
+			     struct tei_http_reply *reply, void *arg)
+{
+	const char *name = tei_server_admin_text(request, "segment", reply);
+	struct tei_core_segment sum;
+
+	if (!name)
+		return 400;
+	if (!sum_of(arg, name, &sum))
+		return tei_server_admin_code(reply, CODE_NO_SEGMENT);
+	evbuffer_add_printf(reply->body,
+			    "%s\nUsed(bytes): %" PRIu64
+			    "\nCapacity(bytes): %" PRIu64 "\n",
+			    name, sum.used, sum.size);
+	return 200;
+}
+
+int tei_server_admin_segment_status(const struct tei_http_request *request,
+				    struct tei_http_reply *reply, void *arg)
+{
+	const char *name = tei_server_admin_text(request, "segment", reply);
+	struct tei_core_segment sum;
+
+	if (!name)
+		return 400;
+	if (!sum_of(arg, name, &sum))
+		return tei_server_admin_code(reply, CODE_NO_SEGMENT);
+	return tei_server_admin_json(reply, 200,
+				     json_pack("{s:b,s:{s:o,s:s}}", "success",
+					       1, "data", "segment",
+					       tei_server_admin_string(name),
+					       "status", status_of(&sum)));
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_admin.c - removals of all keys that overlap, and whose asker goes
+ *
+ * The server's loop does not run: its handlers are called as HTTP would.
+ */
+#include <string.h>
+
+#include <event2/buffer.h>
+
+#include "base/loop.h"
+#include "store/server/admin.h"
+#include "store/server/server.h"
+#include "store/server/state.h"
+#include "tests/lib/test.h"
+
+static struct tei_server_settings settings;
+static struct tei_conf conf;
+static struct tei_loop *loop;
+static struct tei_server *server;
+static struct evbuffer *body;
+
+static int start(void **state)
+{
+	char error[TEI_CONF_ERROR_LEN];
+
+	(void)state;
+	body = evbuffer_new();
+	if (!body || tei_loop_create_bare(&loop) ||
+	    tei_conf_init(&conf, tei_server_rows, tei_server_n_rows, &settings))
+		return -1;
+	return tei_conf_set(&conf, "port", "0", error) ||
+	       tei_conf_set(&conf, "metrics_port", "0", error) ||
+	       tei_server_create(loop, &settings, &server, error);
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	tei_server_destroy(server);
+	tei_conf_fini(&conf);
+	tei_loop_destroy(loop);
+	evbuffer_free(body);
+	return 0;
+}
+
+static int ask(struct tei_http_reply *reply)
+{
+	const struct tei_http_request request = {.method = TEI_HTTP_POST,
+						 .path = "/api/v1/remove_all"};
+
+	*reply = (struct tei_http_reply){.body = body};
+	return tei_server_admin_remove_all(&request, reply, server);
+}
+
+static void finish(struct tei_http_reply *reply)
+{
+	while (reply->more(body, reply->state) > 0)
+		;
+	reply->done(reply->state);
+}
+
+static void tick(void)
+{
+	struct tei_event ev = {.type = TEI_EVENT_TICK};
+
+	assert_int_equal(tei_server_step(server, &ev, NULL, NULL), 0);
+}
+
+static void one_removal_at_a_time(void **state)
+{
+	struct tei_http_reply first, second;
+
+	(void)state;
+	assert_int_equal(ask(&first), 200);
+	assert_int_equal(ask(&second), 503);
+	assert_null(second.more);
+	finish(&first);
+	assert_int_equal(ask(&second), 200);
+	finish(&second);
+}
+
+/* It goes on, and only then there can be another one. */
+static void a_removal_outlives_who_asked_for_it(void **state)
+{
+	struct tei_http_reply first, second;
+
+	(void)state;
+	assert_int_equal(ask(&first), 200);
+	first.done(first.state);
+	assert_int_equal(ask(&second), 503);
+	tick();
+	assert_int_equal(ask(&second), 200);
+	finish(&second);
+}
+
+static void the_end_of_one_is_seen_by_whoever_waits(void **state)
+{
+	struct tei_http_reply reply;
+
+	(void)state;
+	assert_int_equal(ask(&reply), 200);
+	tick(); /* the server's own */
+	evbuffer_drain(body, evbuffer_get_length(body));
+	assert_int_equal(reply.more(body, reply.state), 0);
+	assert_true(evbuffer_get_length(body) > 0);
+	reply.done(reply.state);
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(one_removal_at_a_time),
+		T(a_removal_outlives_who_asked_for_it),
+		T(the_end_of_one_is_seen_by_whoever_waits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
