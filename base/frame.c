@@ -335,6 +335,28 @@ int tei_frame_connect(struct tei_loop *loop,
 	return 0;
 }
 
+int tei_frame_adopt(struct tei_loop *loop,
+		    const struct tei_frame_protocol *protocol, int fd,
+		    const struct tei_frame_ops *ops, void *arg,
+		    struct tei_frame_conn **out)
+{
+	const struct tei_address nobody = {.len = 0};
+	struct tei_frame_conn *conn;
+
+	TEI_DEBUG_ASSERT(tei_loop_is_mine(loop));
+	(void)evutil_make_socket_nonblocking(fd);
+	conn = tei_frame_conn_create(loop, protocol, fd, &nobody, ops, arg);
+	if (!conn)
+		return -ENOMEM;
+	conn->state = TEI_FRAME_UP;
+	if (event_add(&conn->readable, NULL)) {
+		tei_frame_close(conn);
+		return -ENOMEM;
+	}
+	*out = conn;
+	return 0;
+}
+
 void tei_frame_close(struct tei_frame_conn *conn)
 {
 	assert(!conn->closed);

@@ -92,6 +92,16 @@ int tei_frame_connect(struct tei_loop *loop,
 		      struct tei_frame_conn **out);
 
 /*
+ * Speak frames on @fd from now on, a connected stream socket that the caller
+ * has accepted himself, as one of a unix socket. Takes @fd, also on failure; it
+ * becomes non-blocking. up() is not called. -ENOMEM.
+ */
+int tei_frame_adopt(struct tei_loop *loop,
+		    const struct tei_frame_protocol *protocol, int fd,
+		    const struct tei_frame_ops *ops, void *arg,
+		    struct tei_frame_conn **out);
+
+/*
  * Any time, also inside its own callbacks. Frees @conn: no callback after it,
  * but calls in flight are answered -ECANCELED first, inside this call. What
  * was sent is offered to the kernel once more; a refusal is still delivered.
