@@ -3,8 +3,9 @@
  * mooncake_client.c - an owner of its own: lends memory to the pool
  *
  * Joins, prints where it serves, stays, comes back by itself when the master
- * restarts, ends on SIGTERM and SIGINT. Exit codes: 0 ended as asked, 1 broke
- * while starting, 2 could not start as told.
+ * restarts, ends on SIGTERM and SIGINT. Serves dummy clients, processes of this
+ * host that have no engine. Exit codes: 0 ended as asked, 1 broke while starting,
+ * 2 could not start as told.
  */
 #include <errno.h>
 #include <signal.h>
@@ -12,16 +13,21 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <te/store.h>
 
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/net.h"
+#include "store/agent/agent.h"
 
 #define ABOUT                                                               \
 	"An owner of the key/value pool: lends memory of this host to it, " \
 	"until it is told to end."
+
+#define THREADS_MIN 4
+#define STOP_MS     1000 /* of the 2 s that ending may take */
 
 struct settings {
 	char *config_path;
@@ -30,13 +36,17 @@ struct settings {
 	char *master_server_address, *metadata_server;
 	char *protocol;
 	uint64_t global_segment_size;
+	char *socket_path, *socket_group;
+	uint64_t threads, dummy_memory_max;
+	bool enable_http_server;
+	uint64_t http_port;
 	bool insecure;
 	uint64_t v;
 
 	/* Accepted: nothing here depends on them. */
 	char *device_names, *tenant_id;
-	uint64_t local_buffer_size, threads, http_port;
-	bool enable_offload, start_offload_rpc_server, enable_http_server;
+	uint64_t local_buffer_size;
+	bool enable_offload, start_offload_rpc_server;
 };
 
 #define ROW(field) TEI_SETTING(struct settings, field)
@@ -58,6 +68,21 @@ static const struct tei_setting rows[] = {
 	  .help = "directory to publish the name in; P2PHANDSHAKE: none" },
 	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "tcp",
 	  .choices = "tcp", .help = "how bytes move" },
+	{ ROW(socket_path), .env = "MOONCAKE_CLIENT_SOCKET",
+	  .type = TEI_CONF_STRING, .def = "",
+	  .help = "unix socket for dummy clients; empty: client-PORT.sock in "
+		  "the user's runtime directory" },
+	{ ROW(socket_group), .type = TEI_CONF_STRING, .def = "",
+	  .help = "members of this group are served too; empty: only this user" },
+	{ ROW(threads), .type = TEI_CONF_UINT, .def = "1", .min = 1, .max = 64,
+	  .help = "calls of dummy clients at a time; 1: as many as there are "
+		  "CPUs, 4 at least" },
+	{ ROW(dummy_memory_max), .type = TEI_CONF_SIZE, .def = "1 TB",
+	  .help = "memory of all dummy clients together" },
+	{ ROW(enable_http_server), .type = TEI_CONF_BOOL, .def = "0",
+	  .help = "serve /health, /metrics and /metrics/summary" },
+	{ ROW(http_port), .type = TEI_CONF_UINT, .def = "9300", .max = 65535,
+	  .help = "where; 0: any free port" },
 	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "serve other hosts too, without any key" },
 
@@ -71,13 +96,7 @@ static const struct tei_setting rows[] = {
 	  .hidden = true, .help = "accepted, no meaning here" },
 	{ ROW(local_buffer_size), .type = TEI_CONF_SIZE, .def = "0",
 	  .hidden = true, .help = "accepted, no meaning here" },
-	{ ROW(threads), .type = TEI_CONF_UINT, .def = "1", .hidden = true,
-	  .help = "accepted, no meaning here" },
 	{ ROW(tenant_id), .type = TEI_CONF_STRING, .def = "default",
-	  .hidden = true, .help = "accepted, no meaning here" },
-	{ ROW(http_port), .type = TEI_CONF_UINT, .def = "9300", .max = 65535,
-	  .hidden = true, .help = "accepted, no meaning here" },
-	{ ROW(enable_http_server), .type = TEI_CONF_BOOL, .def = "0",
 	  .hidden = true, .help = "accepted, no meaning here" },
 	{ ROW(enable_offload), .type = TEI_CONF_BOOL, .def = "0",
 	  .hidden = true, .help = "accepted, no meaning here" },
@@ -218,8 +237,72 @@ static bool wait_mounted(struct te_store *store, const sigset_t *set)
 	return false;
 }
 
-static void serve(const struct settings *s, struct te_store *store,
-		  const sigset_t *set)
+/* ---- dummy clients ---- */
+
+static unsigned int n_threads(const struct settings *s)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (s->threads > 1)
+		return (unsigned int)s->threads;
+	return n > THREADS_MIN ? (unsigned int)n : THREADS_MIN;
+}
+
+static int start_http(const struct settings *s, struct tei_agent *agent)
+{
+	const char *host = is_wildcard(s->host) ? NULL : s->host;
+	uint16_t port;
+	int rc;
+
+	if (!s->enable_http_server)
+		return 0;
+	rc = tei_agent_http(agent, host, (uint16_t)s->http_port, s->insecure,
+			    &port);
+	if (rc < 0)
+		return rc; /* it has said why */
+	LOG_INFO("mooncake_client: HTTP on port %u", (unsigned int)port);
+	return 0;
+}
+
+/* Whoever only lends memory needs no socket: then *out is NULL. */
+static int start_agent(const struct settings *s, struct te_store *store,
+		       struct tei_agent **out)
+{
+	struct tei_agent_config config = {
+		.store = store,
+		.socket_path = s->socket_path,
+		.socket_group = s->socket_group,
+		.n_threads = n_threads(s),
+		.memory_max = s->dummy_memory_max,
+	};
+	char host[TEI_HOST_LEN_MAX + 1];
+	bool asked =
+		*s->socket_path || *s->socket_group || s->enable_http_server;
+
+	*out = NULL;
+	(void)tei_name_split(te_store_hostname(store), host, &config.port);
+	if (tei_agent_start(&config, out)) {
+		LOG_WARN("mooncake_client: dummy clients are not served");
+		return asked ? 2 : 0;
+	}
+	if (!start_http(s, *out))
+		return 0;
+	(void)tei_agent_stop(*out, STOP_MS);
+	return 2;
+}
+
+/* Calls that do not end in time end with the process. */
+static void stop_agent(struct tei_agent *agent)
+{
+	if (!agent || tei_agent_stop(agent, STOP_MS))
+		return;
+	LOG_WARN("mooncake_client: calls of dummy clients are cut off");
+	(void)fflush(stdout);
+	_exit(0);
+}
+
+static void serve_pool(const struct settings *s, struct te_store *store,
+		       const sigset_t *set)
 {
 	if (wait_mounted(store, set))
 		return;
@@ -229,6 +312,19 @@ static void serve(const struct settings *s, struct te_store *store,
 	(void)fflush(stdout);
 	while (sigwaitinfo(set, NULL) < 0 && errno == EINTR)
 		;
+}
+
+static int serve(const struct settings *s, struct te_store *store,
+		 const sigset_t *set)
+{
+	struct tei_agent *agent;
+	int code = start_agent(s, store, &agent);
+
+	if (code)
+		return code;
+	serve_pool(s, store, set);
+	stop_agent(agent);
+	return 0;
 }
 
 static void warn_about(const struct tei_conf *conf)
@@ -259,7 +355,7 @@ static int run(const struct tei_conf *conf)
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 	te_log_set(on_line, NULL);
 	te_log_set_level(s->v ? TEI_LOG_DEBUG : TEI_LOG_INFO);
-	tei_log_set_level(TEI_LOG_DEBUG);
+	tei_log_set_level(s->v ? TEI_LOG_DEBUG : TEI_LOG_INFO);
 	code = open_engine(s, &engine);
 	if (code)
 		return code;
@@ -267,7 +363,7 @@ static int run(const struct tei_conf *conf)
 	warn_about(conf);
 	code = join(s, engine, &store);
 	if (!code) {
-		serve(s, store, &set);
+		code = serve(s, store, &set);
 		te_store_close(store);
 	}
 	te_engine_destroy(engine);

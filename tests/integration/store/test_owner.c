@@ -134,7 +134,7 @@ static void flags_without_meaning_are_named_once(void **state)
 			      NULL,
 			      "--global_segment_size",
 			      "1MB",
-			      "--threads=4",
+			      "--device_names=mlx5_0",
 			      "--metadata_server=P2PHANDSHAKE",
 			      "--enable_offload=true",
 			      "--tenant_id=default",
@@ -150,7 +150,7 @@ static void flags_without_meaning_are_named_once(void **state)
 	assert_non_null(test_process_line(owner, " serves ", POOL_START_MS));
 	said = strstr(test_process_output(owner), "without effect");
 	assert_non_null(said);
-	assert_non_null(strstr(said, "threads"));
+	assert_non_null(strstr(said, "device_names"));
 	assert_null(strstr(said, "metadata_server")); /* it has one */
 	assert_non_null(strstr(said, "enable_offload"));
 	assert_null(strstr(said, "tenant_id")); /* was given its default */

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent.c - life of the agent: start, stop */
+#include <assert.h>
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/http.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/agent/agent_private.h"
+
+_Static_assert(TEI_HTTP_REFUSALS <= 8, "they fit agent->http_refused");
+
+struct open {
+	struct tei_agent *agent;
+	int rc;
+};
+
+static void open_door(void *arg)
+{
+	struct open *open = arg;
+
+	open->rc = tei_door_open(open->agent);
+}
+
+static void shut(void *arg)
+{
+	struct tei_agent *agent = arg;
+
+	tei_door_close(agent);
+	tei_http_stop(agent->http);
+	agent->http = NULL;
+}
+
+static void end_sessions(void *arg)
+{
+	struct tei_agent *agent = arg;
+
+	tei_list_for_each_safe (pos, tmp, &agent->sessions)
+		tei_session_end(
+			tei_list_entry(pos, struct tei_agent_session, link));
+}
+
+const char *tei_agent_socket(const struct tei_agent *agent)
+{
+	return agent->path;
+}
+
+static void destroy(struct tei_agent *agent)
+{
+	tei_cond_fini(&agent->work);
+	tei_mutex_fini(&agent->mu);
+	tei_free(agent);
+}
+
+static int start(struct tei_agent *agent, const struct tei_agent_config *config)
+{
+	struct open open = {.agent = agent};
+	int rc = tei_door_find(agent, config);
+
+	if (rc)
+		return rc;
+	rc = tei_loop_create("te-agent-loop", &agent->loop);
+	if (rc)
+		return rc;
+	rc = tei_workers_start(agent, config->n_threads);
+	if (rc)
+		goto err_loop;
+	(void)tei_loop_do(agent->loop, open_door, &open);
+	rc = open.rc;
+	if (!rc)
+		return 0;
+	(void)tei_workers_quiet(agent, UINT64_MAX);
+	tei_workers_join(agent);
+err_loop:
+	tei_loop_stop(agent->loop);
+	tei_loop_destroy(agent->loop);
+	assert(rc < 0);
+	return rc;
+}
+
+int tei_agent_start(const struct tei_agent_config *config,
+		    struct tei_agent **out)
+{
+	struct tei_agent *agent = tei_calloc(1, sizeof(*agent));
+	int rc;
+
+	if (!agent)
+		return -ENOMEM;
+	agent->store = config->store;
+	agent->memory_max = config->memory_max;
+	agent->listener = -1;
+	tei_list_init(&agent->greeters);
+	tei_list_init(&agent->sessions);
+	tei_list_init(&agent->turns);
+	tei_mutex_init(&agent->mu);
+	tei_cond_init(&agent->work);
+	rc = start(agent, config);
+	if (rc) {
+		destroy(agent);
+		return rc;
+	}
+	LOG_INFO("dummies: served at %s", agent->path);
+	*out = agent;
+	return 0;
+}
+
+bool tei_agent_stop(struct tei_agent *agent, uint64_t wait_ms)
+{
+	uint64_t deadline = tei_now_ns() + wait_ms * TEI_NS_PER_MS;
+
+	(void)tei_loop_do(agent->loop, shut, agent);
+	if (!tei_workers_quiet(agent, deadline))
+		return false;
+	tei_workers_join(agent);
+	/* Answers that are posted go out before the connections end. */
+	(void)tei_loop_do(agent->loop, end_sessions, agent);
+	tei_loop_stop(agent->loop);
+	assert(tei_list_empty(&agent->sessions));
+	tei_loop_destroy(agent->loop);
+	destroy(agent);
+	return true;
+}

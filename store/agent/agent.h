@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agent.h - serve dummy clients: processes of this host without an engine
+ *
+ * A dummy shares memory with us and names places in it; we put and get for it
+ * with our own client of the pool. Sockets live on a loop of the agent's own;
+ * calls, which block, run on a bounded number of workers, which the dummies
+ * share in turns. docs/wire.md has the protocol.
+ */
+#ifndef STORE_AGENT_AGENT_H
+#define STORE_AGENT_AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <te/store.h>
+
+struct tei_agent;
+
+struct tei_agent_config {
+	struct te_store *store; /* not owned; outlives the agent */
+	uint16_t port;          /* names the socket, unless there is a path */
+	/* "": in the user's runtime directory, client-PORT.sock. */
+	const char *socket_path;
+	/* "": the same user only; else members of this group as well. */
+	const char *socket_group;
+	unsigned int n_threads; /* calls at a time, at least 1 */
+	uint64_t memory_max;    /* bytes of all dummies' memory together */
+};
+
+/*
+ * 0, or a negative errno, and the cause is logged: -EADDRINUSE (another daemon
+ * serves there), -EACCES, -EPERM (the directory is not ours alone), -ENOENT (no
+ * such group, no such directory), -ENAMETOOLONG, -ENOMEM, -EMFILE, -EAGAIN.
+ */
+int tei_agent_start(const struct tei_agent_config *config,
+		    struct tei_agent **out);
+/*
+ * No new calls; waits for those under way for up to @wait_ms, then everything
+ * is freed. False: some are still under way, and nothing has been freed. Then
+ * the process has to end; its memory must not go before it does.
+ */
+bool tei_agent_stop(struct tei_agent *agent, uint64_t wait_ms);
+/* Where it listens. */
+const char *tei_agent_socket(const struct tei_agent *agent);
+
+/* GET /health, /metrics, /metrics/summary. As tei_http_start(). */
+int tei_agent_http(struct tei_agent *agent, const char *host, uint16_t port,
+		   bool insecure, uint16_t *out_port);
+
+#endif

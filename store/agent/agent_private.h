@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agent_private.h - the inside of the agent, as its files share it
+ *
+ *   dummy --> greeting (door.c) --> session with memory (session.c)
+ *                                      |  frames: jobs
+ *                                      v
+ *             reply <-- loop <-- worker (workers.c, serve.c) --> te_store
+ *
+ * The loop owns sessions, connections and jobs; a job is its worker's while it
+ * runs. A session whose dummy has gone lives on until its last job is over:
+ * only then is its memory unmapped.
+ */
+#ifndef STORE_AGENT_AGENT_PRIVATE_H
+#define STORE_AGENT_AGENT_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include <event2/event_struct.h>
+
+#include "base/arena.h"
+#include "base/frame.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/thread.h"
+#include "store/agent/agent.h"
+#include "store/proto/agent.h"
+#include "store/proto/agent.pb-c.h"
+
+#define TEI_AGENT_SESSIONS_MAX 64
+#define TEI_AGENT_THREADS_MAX  64
+#define TEI_AGENT_JOBS_MAX     4 /* of a connection, at a time */
+/* Bodies that wait, of a session and of all. */
+#define TEI_AGENT_QUEUE_MAX     (16u << 20)
+#define TEI_AGENT_QUEUE_ALL_MAX (128u << 20)
+
+/* A dummy's memory, as we have mapped it. */
+struct tei_agent_memory {
+	uint64_t id; /* never used twice */
+	uint8_t *base;
+	uint64_t length;
+};
+
+struct tei_agent_session {
+	struct tei_agent *agent;
+	struct tei_list link; /* in agent->sessions */
+	uint64_t id;
+	uint8_t token[TEI_AGENT_TOKEN_LEN];
+	struct tei_agent_memory memory;
+	pid_t pid; /* 0: of another name space, not seen from here */
+	int pidfd; /* -1: none */
+	struct event died;
+	struct tei_list conns;
+	unsigned int n_conns, n_jobs;
+	size_t queued_bytes; /* of its jobs' bodies */
+	bool ended;          /* nobody is there any more */
+
+	struct tei_list queue;  /* guarded by agent->mu: jobs */
+	struct tei_list turn;   /* guarded by agent->mu: in agent->turns */
+	unsigned int n_running; /* guarded by agent->mu */
+};
+
+struct tei_agent_conn {
+	struct tei_agent_session *session;
+	struct tei_list link; /* in session->conns */
+	struct tei_frame_conn *frames;
+	struct tei_list jobs;
+	unsigned int n_jobs;
+};
+
+struct tei_agent_job {
+	struct tei_agent_session *session;
+	struct tei_agent_conn *conn; /* the loop's; NULL: has gone */
+	struct tei_list of_conn;     /* the loop's: in conn->jobs */
+	struct tei_list of_queue;    /* guarded by agent->mu */
+	struct tei_call post;        /* back to the loop */
+	struct tei_frame frame;      /* type and id of the request */
+	uint64_t since_ns;           /* when it came */
+	struct tei_arena arena;      /* of request and answer */
+	const ProtobufCMessage *answer;
+	uint8_t *body;
+	size_t len;
+};
+
+struct tei_agent_stats {
+	_Atomic uint64_t calls[9]; /* by type; relaxed, as all of these */
+	_Atomic uint64_t keys, failed_keys, put_bytes, got_bytes, late;
+	uint64_t sessions_total, died, refused[16]; /* the loop's */
+	uint64_t faults[TEI_FRAME_FAULTS];          /* the loop's */
+};
+
+struct tei_http;
+
+struct tei_agent {
+	struct tei_loop *loop;
+	struct te_store *store;
+	char path[TEI_AGENT_PATH_MAX];
+	gid_t group;
+	bool has_group;
+	int listener;
+	struct event acceptable;
+	struct tei_alarm again; /* accept once more, after a shortage */
+	struct tei_list greeters;
+	unsigned int n_greeters;
+	struct tei_list sessions;
+	unsigned int n_sessions;
+	uint64_t last_session, last_memory;
+	uint64_t memory_bytes, memory_max;
+	size_t queued_bytes;
+	struct tei_http *http;
+	uint64_t http_refused[8];
+	struct tei_agent_stats stats;
+
+	pthread_t threads[TEI_AGENT_THREADS_MAX];
+	unsigned int n_threads;
+	struct tei_mutex mu;    /* lock 38 */
+	struct tei_cond work;   /* of turns, stopping */
+	struct tei_list turns;  /* guarded by mu: sessions with jobs */
+	unsigned int n_running; /* guarded by mu */
+	bool stopping;          /* guarded by mu */
+};
+
+/* ---- door.c: who comes, and the greeting ---- */
+
+/* Path and group, from the configuration. 0 or -errno, logged. */
+int tei_door_find(struct tei_agent *agent,
+		  const struct tei_agent_config *config);
+/* Loop thread. 0 or -errno, logged. */
+int tei_door_open(struct tei_agent *agent);
+void tei_door_close(struct tei_agent *agent);
+
+/* ---- memory.c ---- */
+
+/*
+ * Check and map what @fd is; it stays the caller's. 0, -EINVAL (not what it
+ * should be), -ENOMEM.
+ */
+int tei_agent_memory_map(struct te_store *store, int fd, uint64_t length,
+			 struct tei_agent_memory *out);
+void tei_agent_memory_unmap(struct te_store *store,
+			    struct tei_agent_memory *memory);
+/* The place, or NULL: not wholly within. */
+void *tei_agent_memory_at(const struct tei_agent_memory *memory,
+			  uint64_t offset, uint64_t length);
+
+/* ---- session.c; the loop's ---- */
+
+/*
+ * Status of a greeting. @fd is memory, stays the caller's; @pid 0: not known.
+ * On TEI_GREETED the session waits for its first connection.
+ */
+enum tei_greeting_status tei_session_open(struct tei_agent *agent, int fd,
+					  uint64_t length, pid_t pid,
+					  struct tei_agent_session **out);
+enum tei_greeting_status tei_session_find(struct tei_agent *agent,
+					  const struct tei_greeting *g,
+					  pid_t pid,
+					  struct tei_agent_session **out);
+/* One more connection; takes @socket. A session without any is ended. */
+void tei_session_connect(struct tei_agent_session *session, int socket);
+/* The dummy is gone: what waits is dropped, what runs is waited for. */
+void tei_session_end(struct tei_agent_session *session);
+/* @job is over, by its worker or because it was dropped. */
+void tei_session_job_over(struct tei_agent_job *job);
+
+/* ---- workers.c ---- */
+
+/* 0, -EAGAIN, -ENOMEM. */
+int tei_workers_start(struct tei_agent *agent, unsigned int n);
+/* Nothing new begins. False: some still run at @deadline_ns. */
+bool tei_workers_quiet(struct tei_agent *agent, uint64_t deadline_ns);
+/* All are quiet. */
+void tei_workers_join(struct tei_agent *agent);
+void tei_workers_add(struct tei_agent_job *job);
+/* False: a worker has it already. */
+bool tei_workers_take_back(struct tei_agent_job *job);
+
+/* ---- serve.c ---- */
+
+/* Do what @job asks; its answer lies in its arena, NULL: out of memory. */
+void tei_agent_serve(struct tei_agent *agent, struct tei_agent_job *job);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http.c - the daemon's HTTP port: is it well, and what has it done */
+#include "base/http.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <event2/buffer.h>
+
+#include "store/agent/agent_private.h"
+
+#define PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
+
+static const char *const type_names[] = {
+	[AGENT__AGENT_TYPE__AGENT_PUT] = "put",
+	[AGENT__AGENT_TYPE__AGENT_GET] = "get",
+	[AGENT__AGENT_TYPE__AGENT_EXIST] = "exist",
+	[AGENT__AGENT_TYPE__AGENT_SIZE] = "size",
+	[AGENT__AGENT_TYPE__AGENT_REMOVE] = "remove",
+	[AGENT__AGENT_TYPE__AGENT_STATUS] = "status",
+	[AGENT__AGENT_TYPE__AGENT_POOL] = "pool",
+	[AGENT__AGENT_TYPE__AGENT_RANGES] = "get_ranges",
+};
+
+static uint64_t read_counter(_Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static int health(const struct tei_http_request *request,
+		  struct tei_http_reply *reply, void *arg)
+{
+	struct tei_agent *agent = arg;
+	bool well = te_store_health(agent->store) == 0;
+
+	(void)request;
+	(void)evbuffer_add_printf(reply->body, "%s\n",
+				  well ? "OK" : "the master is not reached");
+	return well ? 200 : 503;
+}
+
+static void metric(struct evbuffer *out, const char *name, const char *type,
+		   const char *help, uint64_t value)
+{
+	(void)evbuffer_add_printf(
+		out, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n", name, help,
+		name, type, name, value);
+}
+
+static void calls(struct evbuffer *out, struct tei_agent *agent)
+{
+	static const char name[] = "te_agent_calls_total";
+
+	(void)evbuffer_add_printf(out,
+				  "# HELP %s calls of dummy clients\n"
+				  "# TYPE %s counter\n",
+				  name, name);
+	for (size_t i = 1; i < sizeof(type_names) / sizeof(type_names[0]); i++)
+		(void)evbuffer_add_printf(out, "%s{call=\"%s\"} %" PRIu64 "\n",
+					  name, type_names[i],
+					  read_counter(&agent->stats.calls[i]));
+}
+
+static int metrics(const struct tei_http_request *request,
+		   struct tei_http_reply *reply, void *arg)
+{
+	struct tei_agent *agent = arg;
+	struct tei_agent_stats *stats = &agent->stats;
+	struct evbuffer *out = reply->body;
+
+	(void)request;
+	reply->type = PROMETHEUS;
+	calls(out, agent);
+	metric(out, "te_agent_keys_total", "counter", "keys of those calls",
+	       read_counter(&stats->keys));
+	metric(out, "te_agent_failed_keys_total", "counter",
+	       "keys with a negative result, misses too",
+	       read_counter(&stats->failed_keys));
+	metric(out, "te_agent_put_bytes_total", "counter",
+	       "bytes of values put", read_counter(&stats->put_bytes));
+	metric(out, "te_agent_get_bytes_total", "counter",
+	       "bytes of values got", read_counter(&stats->got_bytes));
+	metric(out, "te_agent_late_calls_total", "counter",
+	       "calls that waited too long to be begun",
+	       read_counter(&stats->late));
+	metric(out, "te_agent_dummies", "gauge", "dummy clients now",
+	       agent->n_sessions);
+	metric(out, "te_agent_dummies_total", "counter",
+	       "dummy clients since the start", stats->sessions_total);
+	metric(out, "te_agent_died_dummies_total", "counter",
+	       "of them, processes that died", stats->died);
+	metric(out, "te_agent_memory_bytes", "gauge",
+	       "memory of dummies that is mapped", agent->memory_bytes);
+	metric(out, "te_agent_waiting_bytes", "gauge",
+	       "bodies of calls that wait or run", agent->queued_bytes);
+	metric(out, "te_agent_healthy", "gauge", "1: in the pool",
+	       te_store_health(agent->store) == 0);
+	return 200;
+}
+
+static int summary(const struct tei_http_request *request,
+		   struct tei_http_reply *reply, void *arg)
+{
+	struct tei_agent *agent = arg;
+	struct tei_agent_stats *stats = &agent->stats;
+
+	(void)request;
+	(void)evbuffer_add_printf(
+		reply->body,
+		"Client Metrics: %s | Dummies: %u | Memory: %" PRIu64
+		" bytes | Keys: %" PRIu64 ", failed %" PRIu64 " | Put: %" PRIu64
+		" bytes | Get: %" PRIu64 " bytes\n",
+		te_store_health(agent->store) ? "not in the pool" : "healthy",
+		agent->n_sessions, agent->memory_bytes,
+		read_counter(&stats->keys), read_counter(&stats->failed_keys),
+		read_counter(&stats->put_bytes),
+		read_counter(&stats->got_bytes));
+	return 200;
+}
+
+static const struct tei_http_route routes[] = {
+	{TEI_HTTP_GET, "/health", health},
+	{TEI_HTTP_GET, "/metrics", metrics},
+	{TEI_HTTP_GET, "/metrics/summary", summary},
+};
+
+struct start {
+	struct tei_agent *agent;
+	struct tei_http_config config;
+	uint16_t *out_port;
+	int rc;
+};
+
+static void start(void *arg)
+{
+	struct start *s = arg;
+
+	s->rc = tei_http_start(s->agent->loop, &s->config, s->out_port,
+			       &s->agent->http);
+}
+
+int tei_agent_http(struct tei_agent *agent, const char *host, uint16_t port,
+		   bool insecure, uint16_t *out_port)
+{
+	struct start s = {
+		.agent = agent,
+		.config =
+			{
+				.what = "HTTP port of the client",
+				.host = host,
+				.port = port,
+				.insecure = insecure,
+				.routes = routes,
+				.n_routes = sizeof(routes) / sizeof(routes[0]),
+				.arg = agent,
+				.refused = agent->http_refused,
+			},
+		.out_port = out_port,
+	};
+
+	(void)tei_loop_do(agent->loop, start, &s);
+	return s.rc;
+}
