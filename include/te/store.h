@@ -88,7 +88,16 @@ struct te_store_config {
 	 */
 	uint32_t location_cache_entries; /* at most TE_STORE_LOCATIONS_MAX */
 	uint32_t reserved_0;             /* must be 0 */
-	uint64_t reserved[4];            /* must be 0 */
+	/*
+	 * "127.0.0.1:50052", or the path of its socket: be a dummy, a client
+	 * without an engine, for whom the daemon of this host (mooncake_client)
+	 * does the work. Master, host, engine and segment are its then, and are
+	 * left out here; local_buffer_bytes is what values are copied through
+	 * that do not lie in the memory that the two share. NULL: no dummy.
+	 */
+	const char *daemon;
+	uint64_t pool_bytes;  /* of te_store_pool_alloc(), a dummy's */
+	uint64_t reserved[4]; /* must be 0 */
 };
 
 /**
@@ -419,6 +428,21 @@ TE_API int te_store_replicas(struct te_store *store,
 			     const struct te_store_key *keys, size_t n,
 			     int *results, struct te_store_replica *out,
 			     size_t *n_out);
+
+/**
+ * te_store_pool_alloc - memory that a dummy shares with its daemon
+ *
+ * Values that lie in it are not copied on their way to the daemon. It is the
+ * caller's until te_store_pool_free() or te_store_close(), whole pages, zeroed
+ * when it is first used. Two values that are read at the same time should not
+ * share a page of 4096 bytes: when the daemon stands still and one of the calls
+ * is given up, the other may fail as well.
+ *
+ * NULL: no room in te_store_config.pool_bytes, or @store is no dummy.
+ */
+TE_API void *te_store_pool_alloc(struct te_store *store, uint64_t length);
+/* 0, -600 (not from te_store_pool_alloc()). No call may be using it. */
+TE_API int te_store_pool_free(struct te_store *store, void *addr);
 
 /* Figures of the pool, from the master. */
 struct te_store_pool {

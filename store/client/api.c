@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* api.c - the public functions: each goes the way that its store was set up */
 #include "store/client/client.h"
+#include "store/client/dummy.h"
 
 const struct tei_store_ops tei_direct_ops = {
 	.close = tei_direct_close,
@@ -30,6 +31,8 @@ const struct tei_store_ops tei_direct_ops = {
 
 int te_store_setup(const struct te_store_config *config, struct te_store **out)
 {
+	if (config && out && config->size == sizeof(*config) && config->daemon)
+		return tei_dummy_setup(config, out);
 	return tei_direct_setup(config, out);
 }
 
@@ -199,4 +202,18 @@ int te_store_pool(struct te_store *store, struct te_store_pool *out)
 void te_store_stats(struct te_store *store, struct te_store_stats *out)
 {
 	store->ops->stats(store, out);
+}
+
+void *te_store_pool_alloc(struct te_store *store, uint64_t length)
+{
+	return store && store->ops->pool_alloc
+		       ? store->ops->pool_alloc(store, length)
+		       : NULL;
+}
+
+int te_store_pool_free(struct te_store *store, void *addr)
+{
+	return store && store->ops->pool_free
+		       ? store->ops->pool_free(store, addr)
+		       : TE_STORE_INVALID_PARAMS;
 }

@@ -76,13 +76,34 @@ int tei_buffers_init(struct tei_buffers *b, struct te_engine *engine,
 	return 0;
 }
 
+int tei_buffers_init_over(struct tei_buffers *b, void *memory, uint64_t bytes)
+{
+	struct te_store_buffer *all = NULL;
+
+	memset(b, 0, sizeof(*b));
+	if (bytes) {
+		all = create_piece(b, memory, bytes);
+		if (!all)
+			return -ENOMEM;
+	}
+	tei_mutex_init(&b->mu);
+	tei_list_init(&b->pieces);
+	b->rover = &b->pieces;
+	b->lowest = true;
+	b->bytes = bytes;
+	b->memory = memory;
+	if (all)
+		tei_list_add_tail(&b->pieces, &all->link);
+	return 0;
+}
+
 void tei_buffers_fini(struct tei_buffers *b)
 {
 	struct tei_list *node;
 
 	while ((node = tei_list_pop(&b->pieces)))
 		tei_free(tei_list_entry(node, struct te_store_buffer, link));
-	if (b->memory) {
+	if (b->memory && b->engine) {
 		(void)te_region_remove(b->engine, b->region);
 		te_memory_free(b->engine, b->memory);
 	}
@@ -95,8 +116,11 @@ void tei_buffers_fini(struct tei_buffers *b)
 static struct te_store_buffer *find_room(struct tei_buffers *b, uint64_t room)
 	TEI_REQUIRES(b->mu)
 {
-	struct tei_list *node = b->rover;
+	struct tei_list *node;
 
+	if (b->lowest)
+		b->rover = &b->pieces;
+	node = b->rover;
 	do {
 		if (node != &b->pieces) {
 			struct te_store_buffer *piece = tei_list_entry(
@@ -146,6 +170,33 @@ static struct te_store_buffer *take_piece(struct tei_buffers *b,
 	if (!used)
 		tei_free(rest);
 	return piece;
+}
+
+struct te_store_buffer *tei_buffer_take(struct tei_buffers *b, uint64_t length)
+{
+	struct te_store_buffer *buffer = take_piece(b, length);
+
+	if (buffer)
+		buffer->length = length;
+	return buffer;
+}
+
+struct te_store_buffer *tei_buffer_find(struct tei_buffers *b, const void *data)
+{
+	struct te_store_buffer *found = NULL;
+
+	tei_mutex_lock(&b->mu);
+	tei_list_for_each (pos, &b->pieces) {
+		struct te_store_buffer *piece =
+			tei_list_entry(pos, struct te_store_buffer, link);
+
+		if (piece->data == data && piece->taken)
+			found = piece;
+		if (piece->data >= (const uint8_t *)data)
+			break;
+	}
+	tei_mutex_unlock(&b->mu);
+	return found;
 }
 
 struct te_store_buffer *tei_buffer_create(struct tei_buffers *b,

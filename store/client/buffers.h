@@ -30,7 +30,8 @@ struct te_store_buffer {
 };
 
 struct tei_buffers {
-	struct te_engine *engine; /* not owned */
+	struct te_engine *engine; /* not owned; NULL: memory neither */
+	bool lowest;              /* a piece is cut as low as one fits */
 	void *memory;             /* NULL: none */
 	uint64_t bytes;
 	te_region_id region;
@@ -42,11 +43,23 @@ struct tei_buffers {
 /* @bytes 0: no arena. -ENOMEM, -EINVAL and the errors of te_region_add(). */
 int tei_buffers_init(struct tei_buffers *buffers, struct te_engine *engine,
 		     uint64_t bytes);
+/*
+ * Over memory of the caller's: @bytes, a multiple of 4096. Pieces lie as low as
+ * they fit, so that what is used now and then stays small. -ENOMEM.
+ */
+int tei_buffers_init_over(struct tei_buffers *buffers, void *memory,
+			  uint64_t bytes);
 /* All buffers have been freed. */
 void tei_buffers_fini(struct tei_buffers *buffers);
 /* @length bytes, at least 1. NULL: out of memory. */
 struct te_store_buffer *tei_buffer_create(struct tei_buffers *buffers,
 					  uint64_t length);
+/* The same, but never plain memory. NULL: no room, or out of memory. */
+struct te_store_buffer *tei_buffer_take(struct tei_buffers *buffers,
+					uint64_t length);
+/* The taken piece that begins at @data, or NULL. */
+struct te_store_buffer *tei_buffer_find(struct tei_buffers *buffers,
+					const void *data);
 void tei_buffer_destroy(struct te_store_buffer *buffer); /* NULL is fine */
 
 #endif

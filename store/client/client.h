@@ -38,6 +38,8 @@
 #include "store/client/work.h"
 #include "store/proto/protocol.h"
 
+struct tei_dummy;
+
 struct tei_registered {
 	struct tei_list link;
 	void *addr;
@@ -46,6 +48,7 @@ struct tei_registered {
 
 struct te_store {
 	const struct tei_store_ops *ops;
+	struct tei_dummy *dummy; /* NULL: direct; else all that there is */
 	uint64_t call_timeout_ms, replica_timeout_ms;
 	char host[TEI_STORE_HOST_MAX + 1]; /* names this machine */
 	struct te_engine *engine;
@@ -77,6 +80,8 @@ void tei_store_set_ready(struct te_store *store, bool ready, int verdict);
 
 /* Tell the master, as far as there is time (mount.c). Set-up only. */
 void tei_unmount_all(struct te_store *store, uint64_t deadline_ns);
+/* Whatever kind of store it is for. */
+bool tei_config_holds(const struct te_store_config *config);
 
 /* ---- calls to the master (call.c) ---- */
 

@@ -61,6 +61,8 @@ struct tei_store_ops {
 			     const char *segment, int *results);
 	int (*pool)(struct te_store *store, struct te_store_pool *out);
 	void (*stats)(struct te_store *store, struct te_store_stats *out);
+	void *(*pool_alloc)(struct te_store *store, uint64_t length);
+	int (*pool_free)(struct te_store *store, void *addr);
 };
 
 /* Sets store->ops. */

@@ -19,7 +19,7 @@
 #define TIMEOUT_MAX_MS (24u * 3600 * 1000)
 #define UNMOUNT_MS     250 /* of the 2 s that closing may take */
 
-_Static_assert(sizeof(struct te_store_config) == 104, "pinned");
+_Static_assert(sizeof(struct te_store_config) == 120, "pinned");
 _Static_assert(sizeof(struct te_store_range) == 32, "pinned");
 _Static_assert(sizeof(struct te_store_stats) == 96, "pinned");
 _Static_assert(sizeof(struct te_store_pool) == 136, "pinned");
@@ -85,7 +85,7 @@ static bool master_holds(const char *master)
 	return !tei_name_split(master, host, &port) && port;
 }
 
-static bool config_holds(const struct te_store_config *c)
+bool tei_config_holds(const struct te_store_config *c)
 {
 	size_t i;
 
@@ -333,7 +333,7 @@ int tei_direct_setup(const struct te_store_config *config,
 	struct te_store *store;
 	int code;
 
-	if (!config || !out || !config_holds(config)) {
+	if (!config || !out || !tei_config_holds(config)) {
 		LOG_ERROR("store: a field of the configuration is out of range "
 			  "or a name malformed");
 		return TE_STORE_INVALID_PARAMS;

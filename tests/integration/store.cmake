@@ -6,9 +6,12 @@ target_link_libraries(te_test_pool PRIVATE te_flags PkgConfig::CMOCKA)
 add_executable(store_writer store/writer.c)
 target_link_libraries(store_writer PRIVATE te_test_all te_test_pool)
 
-foreach(name crowd mounts owner replicas stall strangers traffic trouble)
+add_executable(store_dummy store/dummy.c)
+target_link_libraries(store_dummy PRIVATE te_test_all te_test_pool)
+
+foreach(name crowd dummy mounts owner replicas stall strangers traffic trouble)
 	te_test(integration store ${name} te_test_pool)
 	add_dependencies(test_integration_store_${name} mooncake_master
-		mooncake_client store_writer)
+		mooncake_client store_dummy store_writer)
 endforeach()
 target_sources(test_integration_store_strangers PRIVATE store/leak.c)

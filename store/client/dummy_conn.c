@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dummy_conn.c - connections to the daemon: made, kept, used by one at a time
+ *
+ * The first one tells the daemon our memory and opens a session, the others
+ * join it. A daemon that has been restarted knows nothing of the session: then
+ * the next connection opens another one, with the same memory.
+ *
+ * A connection whose call has ended without the daemon's word is kept, late,
+ * until there is one: only then is what was lent on it free.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/client/dummy.h"
+
+/* ---- bytes, with a deadline ---- */
+
+/* 0, -ETIMEDOUT. */
+static int await(int fd, short events, uint64_t deadline_ns)
+{
+	for (;;) {
+		struct pollfd pfd = {.fd = fd, .events = events};
+		uint64_t now = tei_now_ns(), left;
+		struct timespec limit;
+
+		left = deadline_ns > now ? deadline_ns - now : 0;
+		limit.tv_sec = (time_t)(left / TEI_NS_PER_S);
+		limit.tv_nsec = (long)(left % TEI_NS_PER_S);
+		if (ppoll(&pfd, 1, &limit, NULL) > 0)
+			return 0;
+		if (!left)
+			return -ETIMEDOUT;
+	}
+}
+
+static int send_all(int fd, const uint8_t *bytes, size_t len,
+		    uint64_t deadline_ns)
+{
+	while (len) {
+		ssize_t n = send(fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n > 0) {
+			bytes += n;
+			len -= (size_t)n;
+		} else if (errno == EAGAIN) {
+			if (await(fd, POLLOUT, deadline_ns))
+				return -ETIMEDOUT;
+		} else if (errno != EINTR) {
+			return -ECONNRESET;
+		}
+	}
+	return 0;
+}
+
+static int receive_all(int fd, uint8_t *bytes, size_t len, uint64_t deadline_ns)
+{
+	while (len) {
+		ssize_t n = recv(fd, bytes, len, MSG_DONTWAIT);
+
+		if (n > 0) {
+			bytes += n;
+			len -= (size_t)n;
+		} else if (n == 0) {
+			return -ECONNRESET;
+		} else if (errno == EAGAIN) {
+			if (await(fd, POLLIN, deadline_ns))
+				return -ETIMEDOUT;
+		} else if (errno != EINTR) {
+			return -ECONNRESET;
+		}
+	}
+	return 0;
+}
+
+/* ---- the way to the daemon ---- */
+
+/* The daemon is ours, or root's, or where we were told it is. */
+static bool is_trusted(const struct tei_dummy *dummy, int fd)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (dummy->path)
+		return true;
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) &&
+	       (cred.uid == geteuid() || cred.uid == 0);
+}
+
+static int open_path(const char *path)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	int fd, rc;
+
+	memcpy(un.sun_path, path, strlen(path) + 1);
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	if (!connect(fd, (const struct sockaddr *)&un, sizeof(un)))
+		return fd;
+	rc = -errno;
+	(void)close(fd);
+	return rc;
+}
+
+static int open_socket(const struct tei_dummy *dummy)
+{
+	char dir[TEI_AGENT_PATH_MAX], path[TEI_AGENT_PATH_MAX];
+	int fd = -ENOENT;
+
+	if (dummy->path)
+		return open_path(dummy->path);
+	for (unsigned int i = 0; fd < 0 && i < TEI_AGENT_DIRS; i++)
+		if (!tei_agent_dir(i, dir) && !tei_agent_dir_check(dir) &&
+		    !tei_agent_path(dir, dummy->port, path))
+			fd = open_path(path);
+	if (fd >= 0 && !is_trusted(dummy, fd)) {
+		(void)close(fd);
+		return -EPERM;
+	}
+	return fd;
+}
+
+static void say_refused(unsigned int status)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_log_allowed(&limit))
+		LOG_WARN("daemon: refused us: status %u", status);
+}
+
+/* The daemon's status, or -ETIMEDOUT, -ECONNRESET. */
+static int greet(struct tei_dummy *dummy, int fd,
+		 struct tei_dummy_session *session, uint64_t deadline_ns)
+{
+	struct tei_greeting g = {
+		.version = TEI_AGENT_VERSION,
+		.word = session->known ? TEI_GREETING_JOIN : TEI_GREETING_NEW,
+		.length = session->known ? 0 : dummy->bytes,
+		.session = session->id,
+	};
+	unsigned int n_fds;
+	int stray, rc;
+
+	memcpy(g.token, session->token, sizeof(g.token));
+	rc = tei_greeting_send(fd, &g, session->known ? -1 : dummy->memfd);
+	if (!rc)
+		rc = await(fd, POLLIN, deadline_ns);
+	if (!rc) {
+		rc = tei_greeting_receive(fd, &g, &stray, &n_fds);
+		if (stray >= 0)
+			(void)close(stray);
+	}
+	if (rc)
+		return rc == -ETIMEDOUT ? rc : -ECONNRESET;
+	if (g.word == TEI_GREETED && g.version == TEI_AGENT_VERSION) {
+		session->known = true;
+		session->id = g.session;
+		session->region = g.region;
+		memcpy(session->token, g.token, sizeof(g.token));
+	}
+	return g.word;
+}
+
+/* One try: the daemon's status, or -errno. *out_fd is set on TEI_GREETED. */
+static int try_open(struct tei_dummy *dummy, struct tei_dummy_session *session,
+		    uint64_t deadline_ns, int *out_fd)
+{
+	int fd = open_socket(dummy), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = greet(dummy, fd, session, deadline_ns);
+	if (rc == TEI_GREETED)
+		*out_fd = fd;
+	else
+		(void)close(fd);
+	return rc;
+}
+
+/* 0, or a store's code. */
+static int open_conn(struct tei_dummy *dummy, struct tei_dummy_session *session,
+		     uint64_t deadline_ns, struct tei_dummy_conn **out)
+{
+	struct tei_dummy_conn *conn = tei_calloc(1, sizeof(*conn));
+	int rc;
+
+	if (!conn)
+		return TE_STORE_INTERNAL_ERROR;
+	rc = try_open(dummy, session, deadline_ns, &conn->fd);
+	if (session->known && rc == TEI_GREETING_NO_SESSION) {
+		memset(session, 0, sizeof(*session));
+		rc = try_open(dummy, session, deadline_ns, &conn->fd);
+	}
+	if (rc == TEI_GREETED) {
+		tei_list_init(&conn->link);
+		conn->region = session->region;
+		*out = conn;
+		return 0;
+	}
+	tei_free(conn);
+	if (rc > 0)
+		say_refused((unsigned int)rc);
+	/* A backlog that is full is one that nobody empties. */
+	return rc == -ETIMEDOUT || rc == -EAGAIN ? TE_STORE_RPC_TIMEOUT
+						 : TE_STORE_RPC_FAIL;
+}
+
+/* ---- connections kept ---- */
+
+static void close_conn(struct tei_dummy *dummy, struct tei_dummy_conn *conn)
+	TEI_REQUIRES(dummy->mu)
+{
+	(void)close(conn->fd);
+	tei_free(conn);
+	dummy->n_conns--;
+	tei_cond_broadcast(&dummy->freed);
+}
+
+/* Something came that nobody has asked for: its end, or a late answer. */
+static bool has_news(const struct tei_dummy_conn *conn)
+{
+	struct pollfd pfd = {.fd = conn->fd, .events = POLLIN};
+
+	return poll(&pfd, 1, 0) > 0;
+}
+
+/* Late ones on which the daemon has said its word by now. */
+static void sweep(struct tei_dummy *dummy) TEI_REQUIRES(dummy->mu)
+{
+	tei_list_for_each_safe (pos, tmp, &dummy->late) {
+		struct tei_dummy_conn *conn =
+			tei_list_entry(pos, struct tei_dummy_conn, link);
+
+		if (!has_news(conn))
+			continue;
+		tei_list_del(&conn->link);
+		tei_buffer_destroy(conn->lent);
+		close_conn(dummy, conn);
+	}
+}
+
+static struct tei_dummy_conn *take_idle(struct tei_dummy *dummy)
+	TEI_REQUIRES(dummy->mu)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&dummy->idle))) {
+		struct tei_dummy_conn *conn =
+			tei_list_entry(node, struct tei_dummy_conn, link);
+
+		if (!has_news(conn))
+			return conn;
+		close_conn(dummy, conn);
+	}
+	return NULL;
+}
+
+static int connect_one(struct tei_dummy *dummy, uint64_t deadline_ns,
+		       struct tei_dummy_conn **out) TEI_REQUIRES(dummy->mu)
+{
+	struct tei_dummy_session session = dummy->session;
+	int code;
+
+	dummy->connecting = true;
+	dummy->n_conns++;
+	tei_mutex_unlock(&dummy->mu);
+	code = open_conn(dummy, &session, deadline_ns, out);
+	tei_mutex_lock(&dummy->mu);
+	dummy->connecting = false;
+	dummy->session = session;
+	if (code)
+		dummy->n_conns--;
+	tei_cond_broadcast(&dummy->freed);
+	return code;
+}
+
+int tei_dummy_connect(struct tei_dummy *dummy, uint64_t deadline_ns,
+		      struct tei_dummy_conn **out)
+{
+	int code = TE_STORE_RPC_TIMEOUT;
+
+	if (getpid() != dummy->pid)
+		return TE_STORE_INTERNAL_ERROR;
+	tei_mutex_lock(&dummy->mu);
+	sweep(dummy);
+	do {
+		struct tei_dummy_conn *conn = take_idle(dummy);
+
+		if (conn) {
+			*out = conn;
+			code = 0;
+			break;
+		}
+		if (!dummy->connecting &&
+		    dummy->n_conns < TEI_DUMMY_CONNS_MAX) {
+			code = connect_one(dummy, deadline_ns, out);
+			break;
+		}
+	} while (tei_cond_wait(&dummy->freed, &dummy->mu, deadline_ns));
+	tei_mutex_unlock(&dummy->mu);
+	return code;
+}
+
+void tei_dummy_release(struct tei_dummy *dummy, struct tei_dummy_conn *conn,
+		       int code, struct te_store_buffer *lent)
+{
+	tei_mutex_lock(&dummy->mu);
+	if (!code) {
+		tei_list_add_head(&dummy->idle, &conn->link);
+		tei_cond_broadcast(&dummy->freed);
+	} else if (code == TE_STORE_RPC_TIMEOUT) {
+		conn->lent = lent;
+		tei_list_add_tail(&dummy->late, &conn->link);
+	} else {
+		close_conn(dummy, conn);
+	}
+	tei_mutex_unlock(&dummy->mu);
+}
+
+void tei_dummy_disconnect(struct tei_dummy *dummy)
+{
+	struct tei_list *node;
+
+	tei_mutex_lock(&dummy->mu);
+	tei_list_splice_tail(&dummy->idle, &dummy->late);
+	while ((node = tei_list_pop(&dummy->idle))) {
+		struct tei_dummy_conn *conn =
+			tei_list_entry(node, struct tei_dummy_conn, link);
+
+		tei_buffer_destroy(conn->lent);
+		close_conn(dummy, conn);
+	}
+	tei_mutex_unlock(&dummy->mu);
+}
+
+/* ---- a call ---- */
+
+static uint8_t *pack(struct tei_arena *arena, uint16_t type, uint64_t id,
+		     const ProtobufCMessage *msg, size_t *len)
+{
+	size_t body = msg ? protobuf_c_message_get_packed_size(msg) : 0;
+	struct tei_writer w;
+	uint8_t *bytes;
+
+	if (body > tei_agent_protocol.cap[type])
+		return NULL;
+	*len = TEI_FRAME_HEADER_LEN + body;
+	bytes = tei_arena_alloc(arena, *len);
+	if (!bytes)
+		return NULL;
+	tei_writer_init(&w, bytes, TEI_FRAME_HEADER_LEN);
+	tei_write_u32(&w, (uint32_t)body);
+	tei_write_u16(&w, type);
+	tei_write_u16(&w, 0);
+	tei_write_u64(&w, id);
+	if (body)
+		(void)protobuf_c_message_pack(msg,
+					      bytes + TEI_FRAME_HEADER_LEN);
+	return bytes;
+}
+
+/* Only the answer that we wait for may come. 0, -EPROTO. */
+static int take_header(const uint8_t head[TEI_FRAME_HEADER_LEN], uint16_t type,
+		       uint64_t id, size_t *len)
+{
+	struct tei_reader r;
+	uint16_t its_type, flags;
+	uint32_t length;
+
+	tei_reader_init(&r, head, TEI_FRAME_HEADER_LEN);
+	length = tei_read_u32(&r);
+	its_type = tei_read_u16(&r);
+	flags = tei_read_u16(&r);
+	if (its_type != type || flags != TEI_FRAME_REPLY ||
+	    tei_read_u64(&r) != id || length > tei_agent_protocol.cap[type])
+		return -EPROTO;
+	*len = length;
+	return 0;
+}
+
+static int receive(struct tei_dummy_conn *conn, uint16_t type,
+		   struct tei_arena *arena, uint64_t deadline_ns,
+		   const uint8_t **body, size_t *len)
+{
+	uint8_t head[TEI_FRAME_HEADER_LEN], *bytes;
+	int rc = receive_all(conn->fd, head, sizeof(head), deadline_ns);
+
+	if (!rc)
+		rc = take_header(head, type, conn->last_id, len);
+	if (rc)
+		return rc;
+	/* An answer has begun: the daemon has let go. */
+	bytes = tei_arena_alloc(arena, *len + 1);
+	if (!bytes)
+		return -ENOMEM;
+	rc = receive_all(conn->fd, bytes, *len, deadline_ns);
+	*body = bytes;
+	return rc == -ETIMEDOUT ? -EPROTO : rc;
+}
+
+int tei_dummy_exchange(struct tei_dummy_conn *conn, uint16_t type,
+		       const ProtobufCMessage *msg, struct tei_arena *arena,
+		       uint64_t deadline_ns, const uint8_t **body, size_t *len)
+{
+	size_t n;
+	uint8_t *bytes = pack(arena, type, ++conn->last_id, msg, &n);
+	int rc;
+
+	if (!bytes)
+		return TE_STORE_INTERNAL_ERROR;
+	rc = send_all(conn->fd, bytes, n, deadline_ns);
+	if (!rc)
+		rc = receive(conn, type, arena, deadline_ns, body, len);
+	if (rc == -ETIMEDOUT)
+		return TE_STORE_RPC_TIMEOUT;
+	return rc ? TE_STORE_RPC_FAIL : 0;
+}
