@@ -347,6 +347,25 @@ TE_API int te_store_get_ranges(struct te_store *store,
 			       size_t n_ranges, int64_t *results);
 
 /**
+ * te_store_get_open - keep where n objects lie, so that te_store_get(),
+ * te_store_get_buffers() and te_store_get_ranges() of them need not ask
+ * @results: results[n]: 0, -704 (not there), -800 (no owner can be reached),
+ *           -900, -901, -600, -1
+ *
+ * They are leased for as long as the master grants; a read after that asks
+ * again, and keeps what it learns. A value that others replace meanwhile may
+ * be read as it was. A key may be opened several times. Returns 0 or the first
+ * result that is not. Lasts until te_store_get_close(), or until another
+ * master takes over.
+ */
+TE_API int te_store_get_open(struct te_store *store,
+			     const struct te_store_key *keys, size_t n,
+			     int *results);
+/* Undo one te_store_get_open() of each key; others are fine. 0, -600. */
+TE_API int te_store_get_close(struct te_store *store,
+			      const struct te_store_key *keys, size_t n);
+
+/**
  * te_store_exist - which of n keys are there
  * @results: results[n]: 1 there, 0 not, negative code
  *

@@ -25,6 +25,8 @@ const struct tei_store_ops tei_direct_ops = {
 	.remove_all = tei_direct_remove_all,
 	.remove_matching = tei_direct_remove_matching,
 	.replica_clear = tei_direct_replica_clear,
+	.get_open = tei_direct_get_open,
+	.get_close = tei_direct_get_close,
 	.pool = tei_direct_pool,
 	.stats = tei_direct_stats,
 };
@@ -191,6 +193,22 @@ int te_store_replica_clear(struct te_store *store,
 	return store && store->ops->replica_clear
 		       ? store->ops->replica_clear(store, keys, n, segment,
 						   results)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_get_open(struct te_store *store, const struct te_store_key *keys,
+		      size_t n, int *results)
+{
+	return store && store->ops->get_open
+		       ? store->ops->get_open(store, keys, n, results)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_get_close(struct te_store *store, const struct te_store_key *keys,
+		       size_t n)
+{
+	return store && store->ops->get_close
+		       ? store->ops->get_close(store, keys, n)
 		       : TE_STORE_INVALID_PARAMS;
 }
 

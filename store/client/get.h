@@ -31,6 +31,7 @@ struct tei_get_entry {
 	bool open;      /* found, and neither read nor given up */
 	bool late;      /* read, but its headers are yet to be looked at */
 	bool no_crc;
+	bool held; /* its lease is to stay: somebody has pinned it */
 	uint64_t size, generation, gen_epoch, digest;
 	uint64_t lease_until_ns;
 	struct tei_layout layout;
@@ -85,7 +86,9 @@ void tei_get_set_code(struct tei_get *get, uint32_t item, int code);
 /* Fills entries; a store code: of all that are not remembered. */
 void tei_get_find(struct tei_get *get);
 /* The entry has been read from where the master said: remember it. */
-void tei_get_remember(struct tei_get *get, const struct tei_get_entry *entry);
+void tei_get_remember(struct tei_get *get, struct tei_get_entry *entry);
+/* Pin where it lies, by the replica that was chosen. -ENOMEM. */
+int tei_get_hold(struct tei_get *get, struct tei_get_entry *entry);
 /* It was not where we remembered it. */
 void tei_get_forget(struct tei_get *get, const struct tei_get_entry *entry);
 /* The leases of this round's look-up yield to eviction again. */
@@ -95,6 +98,8 @@ void tei_get_release(struct tei_get *get);
 
 /* Read what was found. Keys that may be elsewhere by now are in next. */
 void tei_get_read(struct tei_get *get);
+/* Choose a replica whose owner can be reached. -EHOSTUNREACH: there is none. */
+int tei_get_reach(struct tei_get *get, struct tei_get_entry *entry);
 
 /* ---- requests (get_plan.c) ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* get_find.c - where objects lie: remembered, or from the master */
 #include <errno.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "store/client/get.h"
@@ -65,34 +66,61 @@ static void recall(struct tei_get *get, struct tei_get_entry *entry,
 
 static bool remembers(const struct tei_get *get)
 {
-	return !get->fresh && get->store->locations.n_max > 0;
+	return !get->fresh && tei_locations_on(&get->store->locations);
 }
 
-void tei_get_remember(struct tei_get *get, const struct tei_get_entry *entry)
+/* The chosen replica of @entry, as it is remembered. */
+static void describe(const struct tei_get *get,
+		     const struct tei_get_entry *entry,
+		     struct tei_location *out,
+		     struct tei_location_extent *extents)
 {
-	struct tei_location_extent extents[TEI_LOCATION_EXTENTS];
 	const struct tei_extent_at *x = &entry->layout.extents[entry->first];
-	const struct te_store_key *key = &get->keys[entry->item];
-	const struct tei_location from = {
-		.no_crc = entry->no_crc,
-		.n_extents = (uint16_t)entry->n,
-		.generation = entry->generation,
-		.gen_epoch = entry->gen_epoch,
-		.size = entry->size,
-		.expires_ns = entry->lease_until_ns,
-		.owner = get->places.at[x->place].owner,
-	};
 	uint32_t k;
 
-	if (!remembers(get) || entry->n > TEI_LOCATION_EXTENTS)
-		return;
+	memset(out, 0, sizeof(*out));
+	out->no_crc = entry->no_crc;
+	out->n_extents = (uint16_t)entry->n;
+	out->generation = entry->generation;
+	out->gen_epoch = entry->gen_epoch;
+	out->size = entry->size;
+	out->expires_ns = entry->lease_until_ns;
+	out->owner = get->places.at[x->place].owner;
 	for (k = 0; k < entry->n; k++) {
 		extents[k].address = x[k].address;
 		extents[k].length = x[k].length;
 		extents[k].crc = x[k].crc;
 	}
-	tei_locations_add(&get->store->locations, key->bytes, key->len,
-			  entry->digest, &from, extents);
+}
+
+void tei_get_remember(struct tei_get *get, struct tei_get_entry *entry)
+{
+	struct tei_location_extent extents[TEI_LOCATION_EXTENTS];
+	const struct te_store_key *key = &get->keys[entry->item];
+	struct tei_location from;
+
+	if (!remembers(get) || entry->n > TEI_LOCATION_EXTENTS)
+		return;
+	describe(get, entry, &from, extents);
+	entry->held =
+		tei_locations_add(&get->store->locations, key->bytes, key->len,
+				  entry->digest, &from, extents);
+}
+
+int tei_get_hold(struct tei_get *get, struct tei_get_entry *entry)
+{
+	struct tei_location_extent extents[TEI_LOCATION_EXTENTS];
+	const struct te_store_key *key = &get->keys[entry->item];
+	struct tei_location from;
+	int rc;
+
+	if (entry->n > TEI_LOCATION_EXTENTS)
+		return -ENOMEM;
+	describe(get, entry, &from, extents);
+	rc = tei_locations_pin(&get->store->locations, key->bytes, key->len,
+			       entry->digest, &from, extents);
+	entry->held = !rc;
+	return rc;
 }
 
 void tei_get_forget(struct tei_get *get, const struct tei_get_entry *entry)
@@ -275,7 +303,7 @@ void tei_get_release(struct tei_get *get)
 		const struct tei_get_entry *entry = &get->entries[i];
 		const struct te_store_key *key = &get->keys[entry->item];
 
-		if (entry->source != TEI_GET_MASTER)
+		if (entry->source != TEI_GET_MASTER || entry->held)
 			continue;
 		tei_key_column_add(&column, key->bytes, key->len);
 		msg.generation[n++] = entry->generation;

@@ -209,6 +209,18 @@ static int plan(struct tei_get *get, struct tei_get_entry *entry)
 	return rc ? rc : tei_get_plan(get, entry, timeout_of(get, entry));
 }
 
+int tei_get_reach(struct tei_get *get, struct tei_get_entry *entry)
+{
+	while (n_untried(entry)) {
+		choose(get, entry);
+		get->places.timeout_ms = timeout_of(get, entry);
+		if (!tei_places_open(&get->places,
+				     entry->layout.extents[entry->first].place))
+			return 0;
+	}
+	return -EHOSTUNREACH;
+}
+
 /* As many as fit; those without a request have failed. Returns how many. */
 static size_t start_run(struct tei_get *get, struct pending *p, size_t from)
 {

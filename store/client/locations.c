@@ -3,6 +3,7 @@
  * locations.c - where objects lay when we last read them
  *
  * The clock is an array without holes: who leaves is replaced by the last.
+ * Pinned entries are in the table, but not on the clock.
  * What leaves the table is freed after the lock, with its last reference.
  */
 #include "store/client/locations.h"
@@ -19,9 +20,7 @@ int tei_locations_init(struct tei_locations *l, struct tei_owners *owners,
 	l->owners = owners;
 	l->n_max = n_max;
 	tei_mutex_init(&l->mu);
-	if (!n_max)
-		return 0;
-	l->slots = tei_calloc(n_max, sizeof(l->slots[0]));
+	l->slots = tei_calloc((size_t)n_max + 1, sizeof(l->slots[0]));
 	if (l->slots && !tei_hash_init(&l->table))
 		return 0;
 	tei_free(l->slots);
@@ -49,10 +48,17 @@ void tei_location_put(struct tei_locations *l, struct tei_location *e)
 static void unlink_entry(struct tei_locations *l, struct tei_location *e)
 	TEI_REQUIRES(l->mu)
 {
-	struct tei_location *last = l->slots[--l->n];
+	struct tei_location *last;
 
-	last->slot = e->slot;
-	l->slots[last->slot] = last;
+	if (e->pins) {
+		/* Relaxed: see tei_locations_on(). */
+		atomic_fetch_sub_explicit(&l->n_pinned, 1,
+					  memory_order_relaxed);
+	} else {
+		last = l->slots[--l->n];
+		last->slot = e->slot;
+		l->slots[last->slot] = last;
+	}
 	tei_hash_remove(&l->table, &e->node);
 	l->bytes -= size_of(e);
 }
@@ -60,8 +66,13 @@ static void unlink_entry(struct tei_locations *l, struct tei_location *e)
 static void link_entry(struct tei_locations *l, struct tei_location *e,
 		       uint64_t digest) TEI_REQUIRES(l->mu)
 {
-	e->slot = l->n;
-	l->slots[l->n++] = e;
+	if (e->pins) {
+		atomic_fetch_add_explicit(&l->n_pinned, 1,
+					  memory_order_relaxed);
+	} else {
+		e->slot = l->n;
+		l->slots[l->n++] = e;
+	}
 	tei_hash_insert(&l->table, &e->node, digest);
 	l->bytes += size_of(e);
 }
@@ -101,19 +112,31 @@ static struct tei_location *take_victim(struct tei_locations *l)
 	return e;
 }
 
+/* What it says is over: out of the table, or kept for its pins. */
+static struct tei_location *end_entry(struct tei_locations *l,
+				      struct tei_location *e)
+	TEI_REQUIRES(l->mu)
+{
+	if (e->pins) {
+		e->expires_ns = 0;
+		return NULL;
+	}
+	unlink_entry(l, e);
+	return e;
+}
+
 struct tei_location *tei_locations_get(struct tei_locations *l, const void *key,
 				       size_t len, uint64_t digest,
 				       uint64_t now_ns)
 {
 	struct tei_location *e, *over = NULL;
 
-	if (!l->n_max)
+	if (!tei_locations_on(l))
 		return NULL;
 	tei_mutex_lock(&l->mu);
 	e = find(l, key, len, digest);
 	if (e && e->expires_ns <= now_ns) {
-		unlink_entry(l, e);
-		over = e;
+		over = end_entry(l, e);
 		e = NULL;
 	}
 	if (e) {
@@ -152,27 +175,87 @@ create_entry(const void *key, size_t len, const struct tei_location *from,
 	return e;
 }
 
-void tei_locations_add(struct tei_locations *l, const void *key, size_t len,
+/* @e takes the place of what there is; that, or @e, is what is to be put. */
+static struct tei_location *replace(struct tei_locations *l,
+				    struct tei_location *e, uint64_t digest,
+				    uint32_t more_pins) TEI_REQUIRES(l->mu)
+{
+	struct tei_location *old = find(l, e->key, e->key_len, digest);
+
+	e->pins = more_pins + (old ? old->pins : 0);
+	if (!e->pins && !l->n_max)
+		return e;
+	if (old)
+		unlink_entry(l, old);
+	else if (!e->pins && l->n == l->n_max)
+		old = take_victim(l);
+	link_entry(l, e, digest);
+	return old;
+}
+
+bool tei_locations_add(struct tei_locations *l, const void *key, size_t len,
 		       uint64_t digest, const struct tei_location *from,
 		       const struct tei_location_extent *extents)
 {
 	struct tei_location *e, *old;
+	bool pinned;
 
-	if (!l->n_max || from->n_extents > TEI_LOCATION_EXTENTS)
-		return;
+	if (!tei_locations_on(l) || from->n_extents > TEI_LOCATION_EXTENTS)
+		return false;
 	e = create_entry(key, len, from, extents);
 	if (!e)
-		return;
+		return false;
 	tei_owners_ref(l->owners, e->owner);
 	tei_mutex_lock(&l->mu);
-	old = find(l, key, len, digest);
-	if (old)
-		unlink_entry(l, old);
-	else if (l->n == l->n_max)
-		old = take_victim(l);
-	link_entry(l, e, digest);
+	old = replace(l, e, digest, 0);
+	pinned = e->pins > 0;
 	tei_mutex_unlock(&l->mu);
 	tei_location_put(l, old);
+	return pinned;
+}
+
+int tei_locations_pin(struct tei_locations *l, const void *key, size_t len,
+		      uint64_t digest, const struct tei_location *from,
+		      const struct tei_location_extent *extents)
+{
+	struct tei_location *e, *old;
+
+	if (from->n_extents > TEI_LOCATION_EXTENTS)
+		return -ENOMEM;
+	e = create_entry(key, len, from, extents);
+	if (!e)
+		return -ENOMEM;
+	tei_owners_ref(l->owners, e->owner);
+	tei_mutex_lock(&l->mu);
+	old = replace(l, e, digest, 1);
+	tei_mutex_unlock(&l->mu);
+	tei_location_put(l, old);
+	return 0;
+}
+
+uint64_t tei_locations_unpin(struct tei_locations *l, const void *key,
+			     size_t len, uint64_t digest, uint64_t now_ns)
+{
+	struct tei_location *e;
+	uint64_t generation = 0;
+
+	if (!tei_locations_on(l))
+		return 0;
+	tei_mutex_lock(&l->mu);
+	e = find(l, key, len, digest);
+	if (!e || !e->pins) {
+		e = NULL;
+	} else if (e->pins > 1) {
+		e->pins--;
+		e = NULL;
+	} else {
+		unlink_entry(l, e);
+		if (e->expires_ns > now_ns)
+			generation = e->generation;
+	}
+	tei_mutex_unlock(&l->mu);
+	tei_location_put(l, e);
+	return generation;
 }
 
 void tei_locations_drop(struct tei_locations *l, const void *key, size_t len,
@@ -180,29 +263,49 @@ void tei_locations_drop(struct tei_locations *l, const void *key, size_t len,
 {
 	struct tei_location *e;
 
-	if (!l->n_max)
+	if (!tei_locations_on(l))
 		return;
 	tei_mutex_lock(&l->mu);
 	e = find(l, key, len, digest);
 	if (e && generation && e->generation != generation)
 		e = NULL;
 	if (e)
-		unlink_entry(l, e);
+		e = end_entry(l, e);
 	tei_mutex_unlock(&l->mu);
 	tei_location_put(l, e);
+}
+
+static void take_first(struct tei_hash_node *node, void *arg)
+{
+	struct tei_location **first = arg;
+
+	if (!*first)
+		*first = TEI_CONTAINER(node, struct tei_location, node);
+}
+
+/* Some entry, out of the table; NULL: it is empty. */
+static struct tei_location *take_any(struct tei_locations *l)
+	TEI_REQUIRES(l->mu)
+{
+	struct tei_location *e = l->n ? l->slots[l->n - 1] : NULL;
+	size_t cursor = 0;
+
+	while (!e && tei_hash_walk(&l->table, &cursor, 1, take_first, &e))
+		;
+	if (e)
+		unlink_entry(l, e);
+	return e;
 }
 
 void tei_locations_clear(struct tei_locations *l)
 {
 	struct tei_location *e;
 
-	if (!l->n_max)
+	if (!tei_locations_on(l))
 		return;
 	do {
 		tei_mutex_lock(&l->mu);
-		e = l->n ? l->slots[0] : NULL;
-		if (e)
-			unlink_entry(l, e);
+		e = take_any(l);
 		tei_mutex_unlock(&l->mu);
 		tei_location_put(l, e);
 	} while (e);
@@ -211,8 +314,7 @@ void tei_locations_clear(struct tei_locations *l)
 void tei_locations_fini(struct tei_locations *l)
 {
 	tei_locations_clear(l);
-	if (l->n_max)
-		tei_hash_fini(&l->table);
+	tei_hash_fini(&l->table);
 	tei_free(l->slots);
 	l->slots = NULL;
 	l->n_max = 0;
@@ -223,7 +325,7 @@ uint64_t tei_locations_bytes(struct tei_locations *l)
 {
 	uint64_t bytes;
 
-	if (!l->n_max)
+	if (!tei_locations_on(l))
 		return 0;
 	tei_mutex_lock(&l->mu);
 	bytes = l->bytes + tei_hash_bytes(&l->table) +

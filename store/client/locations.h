@@ -8,7 +8,9 @@
  * with the look-up. Entries of an earlier master are never found, for digests
  * are seeded by the master.
  *
- * At most n_max entries, replaced by CLOCK; each operation costs O(1).
+ * At most n_max entries, replaced by CLOCK; each operation costs O(1). Pinned
+ * ones are on top of that: they stay for as long as they are pinned, though what
+ * they say may be over.
  *
  * Threads: any.
  */
@@ -37,13 +39,14 @@ struct tei_location {
 	struct tei_hash_node node; /* hash: the key's digest */
 	atomic_uint refs;          /* the table has one */
 	uint32_t slot;             /* guarded by mu: its place on the clock */
+	uint32_t pins;             /* guarded by mu; with some it has no slot */
 	bool used;                 /* guarded by mu: since the hand passed */
 	bool no_crc;
 	uint16_t n_extents;
 	uint32_t key_len;
 	uint64_t generation, gen_epoch;
-	uint64_t size; /* of the object */
-	uint64_t expires_ns;
+	uint64_t size;           /* of the object */
+	uint64_t expires_ns;     /* of pinned ones guarded by mu */
 	struct tei_owner *owner; /* a reference */
 	const uint8_t *key;      /* key[key_len], behind extents */
 	struct tei_location_extent extents[];
@@ -51,7 +54,8 @@ struct tei_location {
 
 struct tei_locations {
 	struct tei_owners *owners;   /* not owned */
-	uint32_t n_max;              /* 0: nothing is kept */
+	uint32_t n_max;              /* 0: only what is pinned is kept */
+	atomic_uint n_pinned;        /* entries */
 	struct tei_mutex mu;         /* lock 42 */
 	struct tei_hash table;       /* guarded by mu */
 	struct tei_location **slots; /* guarded by mu: slots[n_max] */
@@ -77,11 +81,28 @@ void tei_location_put(struct tei_locations *l, struct tei_location *location);
  * Keep what @from says of a key, in place of what was there. @from->owner,
  * generation, gen_epoch, size, expires_ns, no_crc and n_extents are copied, a
  * reference to the owner is taken; @extents[@from->n_extents]. Without memory,
- * or with more than TEI_LOCATION_EXTENTS, nothing is kept.
+ * or with more than TEI_LOCATION_EXTENTS, nothing is kept. True: it is pinned.
  */
-void tei_locations_add(struct tei_locations *l, const void *key, size_t len,
+bool tei_locations_add(struct tei_locations *l, const void *key, size_t len,
 		       uint64_t digest, const struct tei_location *from,
 		       const struct tei_location_extent *extents);
+/* The same, and pin it once more. -ENOMEM. */
+int tei_locations_pin(struct tei_locations *l, const void *key, size_t len,
+		      uint64_t digest, const struct tei_location *from,
+		      const struct tei_location_extent *extents);
+/*
+ * Undo one pin. Returns the generation whose lease is nobody's any more, or 0:
+ * still pinned, not pinned at all, or over by @now_ns.
+ */
+uint64_t tei_locations_unpin(struct tei_locations *l, const void *key,
+			     size_t len, uint64_t digest, uint64_t now_ns);
+/* Whether there may be anything at all. */
+static inline bool tei_locations_on(struct tei_locations *l)
+{
+	/* Relaxed: who has pinned knows that by other means. */
+	return l->n_max ||
+	       atomic_load_explicit(&l->n_pinned, memory_order_relaxed);
+}
 /* Forget a key, if it is still of @generation; 0: of any. */
 void tei_locations_drop(struct tei_locations *l, const void *key, size_t len,
 			uint64_t digest, uint64_t generation);

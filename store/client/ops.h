@@ -59,6 +59,10 @@ struct tei_store_ops {
 	int (*replica_clear)(struct te_store *store,
 			     const struct te_store_key *keys, size_t n,
 			     const char *segment, int *results);
+	int (*get_open)(struct te_store *store, const struct te_store_key *keys,
+			size_t n, int *results);
+	int (*get_close)(struct te_store *store,
+			 const struct te_store_key *keys, size_t n);
 	int (*pool)(struct te_store *store, struct te_store_pool *out);
 	void (*stats)(struct te_store *store, struct te_store_stats *out);
 	void *(*pool_alloc)(struct te_store *store, uint64_t length);
@@ -113,6 +117,10 @@ int tei_direct_remove_matching(struct te_store *store, const char *pattern,
 int tei_direct_replica_clear(struct te_store *store,
 			     const struct te_store_key *keys, size_t n,
 			     const char *segment, int *results);
+int tei_direct_get_open(struct te_store *store, const struct te_store_key *keys,
+			size_t n, int *results);
+int tei_direct_get_close(struct te_store *store,
+			 const struct te_store_key *keys, size_t n);
 int tei_direct_pool(struct te_store *store, struct te_store_pool *out);
 void tei_direct_stats(struct te_store *store, struct te_store_stats *out);
 

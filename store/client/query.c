@@ -149,7 +149,7 @@ void tei_forget_keys(struct te_store *store, const struct te_store_key *keys,
 		atomic_load_explicit(&store->digest_seed, memory_order_relaxed);
 	size_t i;
 
-	if (!store->locations.n_max)
+	if (!tei_locations_on(&store->locations))
 		return;
 	for (i = 0; i < n; i++)
 		if (tei_key_holds(&keys[i]))

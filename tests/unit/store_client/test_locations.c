@@ -177,6 +177,75 @@ static void switched_off_it_keeps_nothing(void **state)
 	table_fini(&t);
 }
 
+static void pin(struct table *t, const char *key, uint64_t digest,
+		uint64_t generation, uint64_t expires_ns)
+{
+	const struct tei_location_extent extents[2] = {
+		{.address = generation * 100, .length = 6, .crc = 1},
+		{.address = generation * 200, .length = 4, .crc = 2},
+	};
+	const struct tei_location from = {
+		.owner = &t->owner,
+		.generation = generation,
+		.size = 10,
+		.n_extents = 2,
+		.expires_ns = expires_ns,
+	};
+
+	assert_int_equal(tei_locations_pin(&t->l, key, strlen(key), digest,
+					   &from, extents),
+			 0);
+}
+
+static void pinned_ones_are_on_top_and_stay(void **state)
+{
+	char key[2] = "b";
+	struct table t;
+	uint64_t i;
+
+	(void)state;
+	table_init(&t, N_MAX);
+	pin(&t, "a", 0, 1, 100);
+	for (i = 1; i < 4 * N_MAX; i++, key[0]++)
+		add(&t, key, i, i + 1, 100);
+	assert_int_equal(t.l.n, N_MAX);
+	assert_int_equal(look(&t, "a", 0, 1), 1);
+	/* Dropped it waits for what is learned next. */
+	tei_locations_drop(&t.l, "a", 1, 0, 1);
+	assert_int_equal(look(&t, "a", 0, 1), 0);
+	add(&t, "a", 0, 5, 100);
+	assert_int_equal(look(&t, "a", 0, 1), 5);
+	assert_int_equal(t.l.n, N_MAX);
+	pin(&t, "a", 0, 6, 100);
+	assert_int_equal(tei_locations_unpin(&t.l, "a", 1, 0, 1), 0);
+	assert_int_equal(look(&t, "a", 0, 1), 6);
+	assert_int_equal(tei_locations_unpin(&t.l, "a", 1, 0, 1), 6);
+	assert_int_equal(look(&t, "a", 0, 1), 0);
+	assert_int_equal(tei_locations_unpin(&t.l, "a", 1, 0, 1), 0);
+	pin(&t, "a", 0, 7, 100);
+	assert_int_equal(tei_locations_unpin(&t.l, "a", 1, 0, 100), 0);
+	pin(&t, "a", 0, 7, 100); /* and with another master it is gone */
+	tei_locations_clear(&t.l);
+	assert_int_equal(look(&t, "a", 0, 1), 0);
+	table_fini(&t);
+}
+
+static void pinned_ones_are_kept_where_nothing_else_is(void **state)
+{
+	struct table t;
+
+	(void)state;
+	table_init(&t, 0);
+	pin(&t, "a", 0, 1, 100);
+	add(&t, "b", 1, 2, 100);
+	assert_int_equal(look(&t, "a", 0, 1), 1);
+	assert_int_equal(look(&t, "b", 1, 1), 0);
+	assert_int_equal(tei_locations_unpin(&t.l, "a", 1, 0, 1), 1);
+	assert_int_equal(tei_locations_bytes(&t.l), 0);
+	pin(&t, "c", 2, 3, 100);
+	table_fini(&t);
+}
+
 static void without_memory_it_forgets(void **state)
 {
 	struct test_faults f = {.kind = TEI_FAULT_ALLOC};
@@ -234,6 +303,8 @@ int main(void)
 		cmocka_unit_test(what_a_reader_holds_outlives_the_table),
 		cmocka_unit_test(its_memory_is_counted),
 		cmocka_unit_test(switched_off_it_keeps_nothing),
+		cmocka_unit_test(pinned_ones_are_on_top_and_stay),
+		cmocka_unit_test(pinned_ones_are_kept_where_nothing_else_is),
 		cmocka_unit_test(without_memory_it_forgets),
 		cmocka_unit_test(threads_share_it),
 	};

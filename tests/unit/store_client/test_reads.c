@@ -36,12 +36,16 @@ static struct te_store *mindful_client(const struct pool *pool)
 	return store;
 }
 
+/* Leases outlast every test. */
+static const char *const lasting[] = {"--client_ttl", "100s",
+				      "--default_kv_lease_ttl", "600s", NULL};
+
 static int set_up(void **state)
 {
 	struct two *t = calloc(1, sizeof(*t));
 
 	assert_non_null(t);
-	pool_start(&t->pool, pool_patient);
+	pool_start(&t->pool, lasting);
 	t->owner = pool_client(&t->pool, 4 * MIB);
 	t->client = mindful_client(&t->pool);
 	*state = t;
@@ -305,6 +309,90 @@ static void what_one_removed_oneself_is_a_miss(void **state)
 	assert_int_equal(pool_get(t->client, "h", room, sizeof(room)), -704);
 }
 
+/* ---- look-ups that are kept ---- */
+
+static void open_keys_are_read_without_the_master(void **state)
+{
+	struct two *t = *state;
+	const struct te_store_key keys[2] = {
+		{.bytes = "o", .len = 1},
+		{.bytes = "missing", .len = 7},
+	};
+	struct te_store *plain = pool_client(&t->pool, 0);
+	struct te_store_range one;
+	uint8_t bytes[100], room[100];
+	struct te_store_stats stats;
+	int64_t result;
+	int results[2];
+
+	pool_fill(bytes, sizeof(bytes), 1);
+	assert_int_equal(pool_put(plain, "o", bytes, sizeof(bytes)), 0);
+	assert_int_equal(te_store_get_open(plain, keys, 2, results), -704);
+	assert_int_equal(results[0], 0);
+	assert_int_equal(results[1], -704);
+	assert_int_equal(pool_get(plain, "o", room, sizeof(room)), 100);
+	assert_memory_equal(room, bytes, sizeof(room));
+	one = range(0, 20, room, 10);
+	assert_int_equal(te_store_get_ranges(plain, keys, 1, &one, 1, &result),
+			 1);
+	assert_memory_equal(room, bytes + 20, 10);
+	assert_int_equal(stats_of(plain).location_hits, 2);
+	/* Opened twice, so once is not enough; others are nobody's. */
+	assert_int_equal(te_store_get_open(plain, keys, 1, results), 0);
+	assert_int_equal(te_store_get_close(plain, keys, 2), 0);
+	assert_int_equal(pool_get(plain, "o", room, sizeof(room)), 100);
+	assert_int_equal(stats_of(plain).location_hits, 3);
+	assert_int_equal(te_store_get_close(plain, keys, 2), 0);
+	assert_int_equal(pool_get(plain, "o", room, sizeof(room)), 100);
+	stats = stats_of(plain);
+	assert_int_equal(stats.location_hits, 3);
+	assert_int_equal(stats.location_bytes, 0);
+	te_store_close(plain);
+}
+
+static void open_keys_are_not_evicted(void **state)
+{
+	struct two *t = *state;
+	const struct te_store_key key = {.bytes = "p", .len = 1};
+	uint8_t *bytes = calloc(1, 64u << 10), room[100];
+	char name[32];
+	int result, i;
+
+	assert_non_null(bytes);
+	assert_int_equal(pool_put(t->client, "p", "x", 1), 0);
+	assert_int_equal(te_store_get_open(t->client, &key, 1, &result), 0);
+	/* More than the pool has, three times. */
+	for (i = 0; i < 200; i++) {
+		(void)snprintf(name, sizeof(name), "fill/%d", i);
+		assert_int_equal(pool_put(t->client, name, bytes, 64u << 10),
+				 0);
+	}
+	assert_int_equal(pool_get(t->owner, "p", room, sizeof(room)), 1);
+	assert_int_equal(pool_get(t->client, "p", room, sizeof(room)), 1);
+	assert_int_equal(te_store_get_close(t->client, &key, 1), 0);
+	free(bytes);
+}
+
+static void an_open_key_that_moved_is_looked_up_and_kept(void **state)
+{
+	struct two *t = *state;
+	const struct te_store_key key = {.bytes = "q", .len = 1};
+	struct te_store_stats before;
+	uint8_t room[100];
+	int left = 2, result;
+
+	assert_int_equal(pool_put(t->client, "q", "here", 4), 0);
+	assert_int_equal(te_store_get_open(t->client, &key, 1, &result), 0);
+	fake_te_set_hook(spoil_twice, &left);
+	assert_int_equal(pool_get(t->client, "q", room, sizeof(room)), 4);
+	fake_te_set_hook(NULL, NULL);
+	before = stats_of(t->client);
+	assert_int_equal(pool_get(t->client, "q", room, sizeof(room)), 4);
+	assert_int_equal(stats_of(t->client).location_hits,
+			 before.location_hits + 1);
+	assert_int_equal(te_store_get_close(t->client, &key, 1), 0);
+}
+
 static void a_warm_get_needs_no_master(void **state)
 {
 	struct two *t = *state;
@@ -330,6 +418,9 @@ int main(void)
 		cmocka_unit_test(a_warm_get_asks_nobody_but_the_owner),
 		cmocka_unit_test(what_is_not_there_any_more_is_looked_up),
 		cmocka_unit_test(what_one_removed_oneself_is_a_miss),
+		cmocka_unit_test(open_keys_are_read_without_the_master),
+		cmocka_unit_test(open_keys_are_not_evicted),
+		cmocka_unit_test(an_open_key_that_moved_is_looked_up_and_kept),
 		cmocka_unit_test(a_warm_get_needs_no_master), /* the last */
 	};
 

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hold.c - look-ups that are kept, so that reading asks the master nothing
+ *
+ * They are pinned locations. One that is over, or did not hold, is looked up by
+ * the read that finds out, which pins what it finds; its lease is kept, too.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "store/client/get.h"
+#include "store/proto/extent.h"
+#include "store/proto/keys.h"
+
+static int hold_key(struct tei_get *get, struct tei_get_entry *entry)
+{
+	int rc = tei_get_reach(get, entry);
+
+	if (rc)
+		return TE_STORE_TRANSFER_FAIL;
+	return tei_get_hold(get, entry) ? TE_STORE_INTERNAL_ERROR : 0;
+}
+
+static int hold_keys(struct tei_get *get, int *results)
+{
+	size_t i;
+
+	if (tei_get_prepare(get) || tei_get_begin_round(get))
+		return TE_STORE_INTERNAL_ERROR;
+	for (i = 0; i < get->n; i++)
+		results[i] = (int)get->results[i];
+	tei_get_find(get);
+	for (i = 0; i < get->n_todo; i++) {
+		struct tei_get_entry *entry = &get->entries[i];
+
+		results[entry->item] = entry->open
+					       ? hold_key(get, entry)
+					       : (int)get->results[entry->item];
+	}
+	tei_places_fini(&get->places);
+	tei_get_release(get);
+	return 0;
+}
+
+static void open_chunk(struct te_store *store, const struct te_store_key *keys,
+		       size_t n, int *results)
+{
+	struct tei_get get = {
+		.store = store,
+		.work = tei_work_get(&store->works, n),
+		.keys = keys,
+		.fresh = true,
+		.n = n,
+	};
+	int code = TE_STORE_INTERNAL_ERROR;
+	size_t i;
+
+	if (get.work)
+		get.results = tei_arena_calloc(&get.work->call, n,
+					       sizeof(get.results[0]));
+	if (get.results)
+		code = hold_keys(&get, results);
+	for (i = 0; i < n && code; i++)
+		results[i] = code;
+	tei_work_put(&store->works, get.work);
+}
+
+int tei_direct_get_open(struct te_store *store, const struct te_store_key *keys,
+			size_t n, int *results)
+{
+	size_t from, len, i;
+
+	if (!tei_keys_given(store, keys, n, results))
+		return TE_STORE_INVALID_PARAMS;
+	for (from = 0; from < n; from += len) {
+		len = tei_chunk(keys, from, n);
+		open_chunk(store, keys + from, len, results + from);
+	}
+	for (i = 0; i < n; i++)
+		if (results[i])
+			return results[i];
+	return 0;
+}
+
+/* ---- closing ---- */
+
+static uint64_t unpin(struct te_store *store, const struct te_store_key *key,
+		      uint64_t now)
+{
+	uint64_t seed =
+		atomic_load_explicit(&store->digest_seed, memory_order_relaxed);
+
+	return tei_locations_unpin(&store->locations, key->bytes, key->len,
+				   tei_key_digest(key->bytes, key->len, seed),
+				   now);
+}
+
+static void close_chunk(struct te_store *store, const struct te_store_key *keys,
+			size_t n, struct tei_arena *arena)
+{
+	Store__Release msg = STORE__RELEASE__INIT;
+	uint64_t now = tei_now_ns(), generation;
+	struct tei_key_column column;
+	bool can_tell;
+	size_t i;
+
+	msg.generation = tei_arena_alloc(arena, n * sizeof(msg.generation[0]));
+	can_tell =
+		msg.generation && !tei_key_column_init(&column, arena, n,
+						       tei_keys_bytes(keys, n));
+	for (i = 0; i < n; i++) {
+		generation = tei_key_holds(&keys[i])
+				     ? unpin(store, &keys[i], now)
+				     : 0;
+		if (!generation || !can_tell)
+			continue;
+		msg.generation[msg.n_generation++] = generation;
+		tei_key_column_add(&column, keys[i].bytes, keys[i].len);
+	}
+	if (!msg.n_generation)
+		return; /* leases end by themselves */
+	msg.keys = column.bytes;
+	msg.key_lens = column.lens;
+	msg.n_key_lens = column.n;
+	tei_channel_tell(&store->channel, STORE__STORE_TYPE__STORE_RELEASE,
+			 &msg.base, arena);
+}
+
+int tei_direct_get_close(struct te_store *store,
+			 const struct te_store_key *keys, size_t n)
+{
+	struct tei_arena arena;
+	size_t from, len;
+
+	if (!tei_keys_given(store, keys, n, keys))
+		return TE_STORE_INVALID_PARAMS;
+	tei_arena_init(&arena, 64u << 20);
+	for (from = 0; from < n; from += len) {
+		len = tei_chunk(keys, from, n);
+		close_chunk(store, keys + from, len, &arena);
+		tei_arena_reset(&arena);
+	}
+	tei_arena_fini(&arena);
+	return 0;
+}
