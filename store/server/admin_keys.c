@@ -16,11 +16,12 @@
 #include "store/server/admin_reply.h"
 #include "store/server/state.h"
 
-#define PLACES_MAX    (TEI_CORE_REPLICAS_MAX * 64)
-#define KEYS_MAX      1024 /* of one batch_query_keys */
+#define PLACES_MAX (TEI_CORE_REPLICAS_MAX * 64)
+#define KEYS_MAX   1024 /* of one batch_query_keys */
+/* Of one piece: some 500 keys, each of which costs several cache misses. */
 #define PIECE         (64u << 10)
-#define WALK_BUCKETS  256u
-#define WALKS_MAX     8 /* in one piece: some 2000 keys */
+#define WALK_BUCKETS  64u
+#define WALKS_MAX     8
 #define CODE_ARGUMENT (-600)
 #define CODE_BUSY     (-1011)
 

@@ -17,14 +17,17 @@
 
 #include "base/clock.h"
 
-#define DRAW_MIN  16u /* requests to the next lot: 16 .. 47 */
+/* Requests to the next lot, for each one of the last timed turn: 16 .. 47. */
+#define DRAW_MIN  16u
 #define DRAW_MASK 31u
+#define TIMED_MAX 65536u
 
 static void wait_for_draw(struct tei_server_timing *t)
 {
 	/* By chance, so that no rhythm of clients hides from it. */
 	t->random = t->random * 6364136223846793005u + 1442695040888963407u;
 	t->until_draw = DRAW_MIN + (uint32_t)(t->random >> 33 & DRAW_MASK);
+	t->until_draw *= t->n_timed;
 	t->turn = TEI_SERVER_TURN_UNTIMED;
 }
 
@@ -44,7 +47,7 @@ static void on_turn_end(evutil_socket_t fd, short what, void *arg)
 
 int tei_server_timing_init(struct tei_server_timing *t, struct event_base *base)
 {
-	*t = (struct tei_server_timing){.random = tei_now_ns()};
+	*t = (struct tei_server_timing){.random = tei_now_ns(), .n_timed = 1};
 	wait_for_draw(t);
 	t->turn_end = event_new(base, -1, 0, on_turn_end, t);
 	return t->turn_end ? 0 : -ENOMEM;
@@ -70,8 +73,11 @@ void tei_server_timing_begin_timed(struct tei_server_timing *t, uint16_t type)
 	if (t->turn == TEI_SERVER_TURN_DRAWN) {
 		t->turn = TEI_SERVER_TURN_TIMED;
 		t->turn_ns = now;
+		t->n_timed = 0;
 		event_active(t->turn_end, EV_TIMEOUT, 0);
 	}
+	if (t->n_timed < TIMED_MAX)
+		t->n_timed++;
 	t->type = type % TEI_FRAME_TYPES;
 	t->at_ns = now;
 	tei_histogram_add(&t->phases[t->type][TEI_SERVER_QUEUE],

@@ -2,10 +2,10 @@
 /*
  * timing.h - where requests spend their time in the master
  *
- * Turns of the loop are drawn by lot, about one for every 32 requests, and in
- * these each request is timed: so reading clocks costs next to nothing, and
- * what is seen is a fair picture of all. A turn is all that one wake-up of the
- * loop brought; a request waits in it for those before it.
+ * Turns of the loop are drawn by lot, and in these each request is timed, about
+ * one in 32 of all: so reading clocks costs next to nothing, and what is seen is
+ * a fair picture of all. A turn is all that one wake-up of the loop brought; a
+ * request waits in it for those before it.
  *
  * Threads: the loop's.
  */
@@ -39,6 +39,7 @@ struct tei_server_timing {
 	struct event *turn_end;
 	enum tei_server_turn turn;
 	uint32_t until_draw; /* requests */
+	uint32_t n_timed;    /* in this or the last timed turn */
 	uint64_t random;
 	uint64_t turn_ns; /* when its first request began */
 	uint64_t at_ns;   /* when the last phase ended; 0: no request */

@@ -152,7 +152,7 @@ static void objects_are_removed_by_pattern(void **state)
 {
 	struct caller *c = caller_join(&master, 17, false);
 	uint64_t removed, size;
-	char key[16];
+	char key[32];
 
 	(void)state;
 	assert_int_equal(caller_mount(c, 17, MIB), 0);
