@@ -31,6 +31,7 @@ static void init_lists(struct tei_core *core)
 {
 	tei_policy_init(&core->policy);
 	tei_list_init(&core->back);
+	tei_list_init(&core->parked);
 	tei_list_init(&core->leased);
 	tei_list_init(&core->pinned);
 	tei_list_init(&core->building);

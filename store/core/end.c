@@ -9,13 +9,15 @@ static struct tei_object *meant(const struct tei_core *core,
 				const struct tei_core_key *key, uint64_t hash,
 				uint64_t generation)
 {
-	struct tei_object *o = tei_core_object_find(core, key, hash);
+	struct tei_object *o = tei_core_object_now(
+		core, tei_core_object_find(core, key, hash));
 	struct tei_object *successor;
 
 	if (!o || o->generation == generation)
 		return o;
 	successor = tei_core_successor_find(core, o);
-	if (successor && successor->generation == generation)
+	if (successor && successor->generation == generation &&
+	    !tei_core_object_gone(successor))
 		return successor;
 	return o;
 }

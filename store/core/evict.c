@@ -207,6 +207,18 @@ static void evict(struct tei_core *core, struct tei_object *o, struct freed *f)
 		evict_one(core, x->object, f);
 }
 
+/* Beside its mount; any owner may bring back one that has several. */
+static void park(struct tei_core *core, struct tei_object *o)
+{
+	const struct tei_extent *e = o->extents;
+	struct tei_mount *m = tei_core_extent_mount(e);
+
+	while (e && tei_core_extent_mount(e) == m)
+		e = e->next;
+	take_out(core, o);
+	tei_list_add_tail(e ? &core->parked : &m->parked, &o->link);
+}
+
 /* Evict the object that is worth least, or park it. False: nothing was freed. */
 static bool turn(struct tei_core *core, struct freed *f)
 {
@@ -214,9 +226,7 @@ static bool turn(struct tei_core *core, struct freed *f)
 	struct tei_object *o = TEI_CONTAINER(node, struct tei_object, policy);
 
 	if (!tei_core_object_live(o)) {
-		take_out(core, o);
-		tei_list_add_tail(&tei_core_extent_mount(o->extents)->parked,
-				  &o->link);
+		park(core, o);
 		return false;
 	}
 	evict(core, o, f);

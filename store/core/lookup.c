@@ -20,7 +20,7 @@ static struct tei_object *next(const struct tei_core *core,
 	if (i % TEI_CORE_GROUP == 0)
 		tei_core_objects_find(core, &ev->keys[i], ev->n - i,
 				      g->objects);
-	return g->objects[i % TEI_CORE_GROUP];
+	return tei_core_object_now(core, g->objects[i % TEI_CORE_GROUP]);
 }
 
 /* Whether readers may have it. */

@@ -58,6 +58,15 @@ struct tei_object *tei_core_successor_find(const struct tei_core *core,
 	return find(core, o->key, o->key_len, o->node.hash, true);
 }
 
+struct tei_object *tei_core_object_now(const struct tei_core *core,
+				       struct tei_object *o)
+{
+	if (!o || !(o->flags & TEI_OBJECT_SUCCEEDED) ||
+	    !tei_core_object_gone(o))
+		return o;
+	return tei_core_successor_find(core, o);
+}
+
 struct tei_object *tei_core_predecessor_find(const struct tei_core *core,
 					     const struct tei_object *o)
 {

@@ -24,7 +24,7 @@ static int32_t remove_one(struct tei_core *core, const struct tei_core_key *key,
 
 	if (!tei_core_key_valid(key))
 		return CODE_ARGUMENT;
-	o = tei_core_object_find(core, key, hash);
+	o = tei_core_object_now(core, tei_core_object_find(core, key, hash));
 	if (!o || tei_core_object_gone(o))
 		return CODE_NOT_FOUND;
 	if (o->state == TEI_OBJECT_BUILDING)
@@ -89,7 +89,7 @@ static int32_t clear_one(struct tei_core *core, const struct tei_core_key *key,
 
 	if (!tei_core_key_valid(key))
 		return CODE_ARGUMENT;
-	o = tei_core_object_find(core, key, hash);
+	o = tei_core_object_now(core, tei_core_object_find(core, key, hash));
 	if (!o || tei_core_object_gone(o))
 		return CODE_NOT_FOUND;
 	if (o->state == TEI_OBJECT_BUILDING)

@@ -78,6 +78,8 @@ static void set_state(struct tei_core *core, struct tei_session *s,
 		if (is)
 			tei_list_splice_tail(&core->back, &m->parked);
 	}
+	if (is)
+		tei_list_splice_tail(&core->back, &core->parked);
 }
 
 static void move_to(struct tei_list *list, struct tei_session *s)

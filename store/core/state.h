@@ -17,8 +17,9 @@
  *   READY, read lease               core `leased`, earliest lease first
  *   READY, pinned hard              none
  *   READY, pinned softly            core `pinned`
- *   READY, no owner live            `parked` of one of its mounts, or core
- *                                   `back` when the owner has come back
+ *   READY, no owner live            `parked` of its mount, or of the core when
+ *                                   it has several, or core `back` when an
+ *                                   owner has come back
  *   READY, else                     a queue of core `policy`
  * and a BUILDING one's age in core `building`, oldest first. An extent's link:
  * free, a bin; FENCING, its fence; an object's, the chain instead.
@@ -213,7 +214,7 @@ struct tei_core {
 	struct tei_hash objects, sessions, clients, groups;
 	struct tei_slab extents;
 	struct tei_policy policy;
-	struct tei_list leased, pinned, back;
+	struct tei_list leased, pinned, parked, back;
 	struct tei_list building; /* objects, by age */
 	struct tei_list live, silent, left, gone;
 	struct tei_list closes;
@@ -248,6 +249,10 @@ struct tei_object *tei_core_successor_find(const struct tei_core *core,
 					   const struct tei_object *o);
 struct tei_object *tei_core_predecessor_find(const struct tei_core *core,
 					     const struct tei_object *o);
+/* What stands at the key of @o (or NULL), which find() has found: its successor
+ * when it is as good as gone. */
+struct tei_object *tei_core_object_now(const struct tei_core *core,
+				       struct tei_object *o);
 /*
  * Hash up to TEI_CORE_GROUP keys and start to load what finding them touches,
  * so that the cache misses of one group overlap. Returns min(n, group).

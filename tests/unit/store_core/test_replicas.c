@@ -431,6 +431,34 @@ static void an_empty_segment_is_not_flooded(void **state)
 	rig_fini(&r);
 }
 
+static void any_owner_that_comes_back_brings_objects_to_evict(void **state)
+{
+	const struct tei_action *a;
+	char key[16];
+
+	(void)state;
+	for (tei_session_id back = 1; back <= 3; back++) {
+		struct rig r;
+
+		rig_init(&r, NULL);
+		owners(&r, "xyz", 8192);
+		a = start_replicas(&r, 8192 - 64, 3);
+		end(&r, a->u.reply.generation[0], 3, 7, 0);
+		assert_int_equal(rig_join(&r, 4, 'd', 'D'), 0);
+		rig_pass(&r, rig_config.suspect_ms, "4");
+		/* Nobody is there who has it: others go in its place. */
+		assert_int_equal(rig_mount(&r, 4, 'v', (uint64_t)9 << 32, 4096),
+				 0);
+		for (int i = 0; i < 5; i++) {
+			snprintf(key, sizeof(key), "%d", i);
+			assert_int_equal(rig_put(&r, 4, key, 4032).status, 0);
+		}
+		rig_plain(&r, TEI_EVENT_HEARTBEAT, back);
+		assert_int_equal(rig_put(&r, 4, "b", 8192 - 64).status, 0);
+		rig_fini(&r);
+	}
+}
+
 static void metadata_of_an_object_is_at_most_200_bytes(void **state)
 {
 	enum { N = 100000, KEY = 64 };
@@ -472,6 +500,8 @@ int main(void)
 		cmocka_unit_test(the_preferred_segment_comes_first),
 		cmocka_unit_test(local_first_is_the_writers_machine),
 		cmocka_unit_test(an_empty_segment_is_not_flooded),
+		cmocka_unit_test(
+			any_owner_that_comes_back_brings_objects_to_evict),
 		cmocka_unit_test(metadata_of_an_object_is_at_most_200_bytes),
 	};
 
