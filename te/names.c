@@ -40,6 +40,10 @@ static void found(void *arg, const struct tei_address *to, int n)
 	stop(peer);
 	if (n > 0)
 		memcpy(peer->c.address, to, (size_t)n * sizeof(*to));
+	if (!peer->port && n > 0)
+		TEI_COUNT(peer->engine, directory_found);
+	else if (!peer->port)
+		TEI_COUNT(peer->engine, directory_failed);
 	start_waiting(&peer->engine->names);
 	tei_peer_found(peer, n);
 }

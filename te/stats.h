@@ -38,6 +38,8 @@
 	X(refused_pins, "te_slices_refused_total", "")                 \
 	X(control_up, "te_control_up_total", "")                       \
 	X(control_failed, "te_control_failed_total", "")               \
+	X(directory_found, "te_directory_look_ups_total", "found")     \
+	X(directory_failed, "te_directory_look_ups_total", "failed")   \
 	X(control_rerouted, "te_control_rerouted_total", "")           \
 	X(notifies_sent, "te_notifications_total", "sent")             \
 	X(notifies_received, "te_notifications_total", "received")     \

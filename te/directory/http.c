@@ -144,10 +144,16 @@ static int put(struct tei_dir_link *link, const char *key, const char *value,
 	return odd(link, status);
 }
 
+/* A server that knows no conditions may refuse what it has already. */
 static int refresh(struct tei_dir_link *link, const char *key,
 		   const char *value)
 {
-	return put(link, key, value, value);
+	char found[TEI_ENTRY_MAX];
+	int rc = put(link, key, value, value);
+
+	if (rc == -EEXIST && get(link, key, found) > 0 && !strcmp(found, value))
+		return 0;
+	return rc;
 }
 
 static int remove_key(struct tei_dir_link *link, const char *key,

@@ -26,8 +26,8 @@ struct tei_publisher {
 	atomic_int refs;
 	struct tei_mutex mu; /* lock 52 */
 	struct tei_cond changed;
-	bool leaving, abandoned; /* guarded by mu: the engine's wishes */
-	bool ended;              /* guarded by mu */
+	bool leaving; /* guarded by mu: the engine's wish */
+	bool ended;   /* guarded by mu */
 
 	struct tei_directory *dir; /* a reference */
 	struct tei_dir_link link;
@@ -187,16 +187,6 @@ static bool wait_for(struct tei_publisher *p, uint64_t ms)
 	return !leaving;
 }
 
-static bool is_abandoned(struct tei_publisher *p)
-{
-	bool abandoned;
-
-	tei_mutex_lock(&p->mu);
-	abandoned = p->abandoned;
-	tei_mutex_unlock(&p->mu);
-	return abandoned;
-}
-
 static void withdraw(struct tei_publisher *p)
 {
 	int rc;
@@ -214,7 +204,7 @@ static void *publish(void *arg)
 
 	while (wait_for(p, turn(p)))
 		;
-	if (p->published && !is_abandoned(p))
+	if (p->published)
 		withdraw(p);
 	tei_dir_link_close(&p->link);
 	tei_mutex_lock(&p->mu);
@@ -290,7 +280,6 @@ void tei_publisher_stop(struct tei_publisher *p, uint64_t until_ns)
 	while (!p->ended && !atomic_load(&p->hopeless) &&
 	       tei_cond_wait(&p->changed, &p->mu, until_ns))
 		;
-	p->abandoned = true;
 	tei_mutex_unlock(&p->mu);
 	unref(p);
 }

@@ -29,7 +29,7 @@ int tei_publisher_start(struct tei_directory *dir, const char *name,
 void tei_publisher_leave(struct tei_publisher *p);
 /*
  * Wait until it is removed, at most until @until_ns; then the thread is left to
- * itself, and ends with the call that it is in. Frees.
+ * itself, and ends after the call that it is in and one that removes. Frees.
  */
 void tei_publisher_stop(struct tei_publisher *p, uint64_t until_ns);
 

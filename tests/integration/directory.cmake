@@ -14,6 +14,10 @@ add_dependencies(directory_names directory_owner te_directory_curl
 te_test(integration directory master te_test_master te_test_pool te_test_all)
 add_dependencies(test_integration_directory_master mooncake_master
 	mooncake_client te_directory_curl)
+te_test(integration directory redis_login te_test_all)
+target_sources(test_integration_directory_redis_login PRIVATE
+	directory/service.c)
+add_dependencies(test_integration_directory_redis_login te_directory_redis)
 foreach(kind etcd http redis)
 	add_test(NAME integration.directory.${kind}
 		COMMAND directory_names ${kind})

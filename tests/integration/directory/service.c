@@ -90,9 +90,19 @@ static struct test_process *run_etcd(const struct service *s)
 static struct test_process *run_redis(const struct service *s)
 {
 	char port[8];
-	const char *const args[] = {
-		"--port",       port, "--bind", "127.0.0.1", "--save", "",
-		"--appendonly", "no", "--dir",  s->files,    NULL};
+	const char *const args[] = {"--port",
+				    port,
+				    "--bind",
+				    "127.0.0.1",
+				    "--save",
+				    "",
+				    "--appendonly",
+				    "no",
+				    "--dir",
+				    s->files,
+				    "--requirepass",
+				    s->password ? s->password : "",
+				    NULL};
 
 	snprintf(port, sizeof(port), "%u", s->port);
 	return test_process_start("/usr/bin/redis-server", args);
@@ -123,13 +133,13 @@ static bool run(struct service *s)
 	return false;
 }
 
-bool service_start(struct service *s, const char *kind)
+static bool start(struct service *s, const char *kind, const char *password)
 {
 	const char *path = program_of(kind)->path;
 
 	if (*path == '/' && access(path, X_OK))
 		return false;
-	*s = (struct service){.kind = kind};
+	*s = (struct service){.kind = kind, .password = password};
 	test_tmpdir_create(s->files);
 	for (int i = 0; i < TRIES; i++) {
 		s->port = free_port();
@@ -142,6 +152,16 @@ bool service_start(struct service *s, const char *kind)
 	}
 	fail_msg("%s does not start", kind);
 	return false;
+}
+
+bool service_start(struct service *s, const char *kind)
+{
+	return start(s, kind, NULL);
+}
+
+bool service_start_locked(struct service *s, const char *password)
+{
+	return start(s, "redis", password);
 }
 
 void service_kill(struct service *s)

@@ -18,7 +18,8 @@
 struct test_process;
 
 struct service {
-	const char *kind; /* "http", "etcd", "redis" */
+	const char *kind;     /* "http", "etcd", "redis" */
+	const char *password; /* of redis; NULL: none */
 	uint16_t port;
 	struct test_process *process; /* NULL: it is not running */
 	char files[TEST_PATH_MAX];
@@ -27,6 +28,7 @@ struct service {
 
 /* False: the program is not installed. Serves once this returns. */
 bool service_start(struct service *s, const char *kind);
+bool service_start_locked(struct service *s, const char *password);
 /* Kill it: connections break, the port refuses. */
 void service_kill(struct service *s);
 void service_restart(struct service *s);

@@ -16,6 +16,7 @@
 
 #define LONG  "600s" /* nothing of it ends in a test */
 #define BRIEF "500ms"
+#define CALL  "30s" /* of a crowded machine */
 
 static struct service service;
 static atomic_int warnings, taken;
@@ -42,6 +43,8 @@ static struct te_engine *engine_named(const char *name, const char *ttl)
 		0);
 	assert_int_equal(te_config_set(config, "metadata_ttl", ttl, NULL, 0),
 			 0);
+	assert_int_equal(
+		te_config_set(config, "metadata_timeout", CALL, NULL, 0), 0);
 	assert_int_equal(te_engine_create(config, name, &engine), 0);
 	te_config_destroy(config);
 	return engine;
@@ -50,9 +53,9 @@ static struct te_engine *engine_named(const char *name, const char *ttl)
 static struct test_process *owner_named(const char *name, const char *ttl,
 					char life[TEI_ENTRY_LIFE_LEN + 1])
 {
-	const char *const args[] = {name,        "metadata_server",
-				    service.url, "metadata_ttl",
-				    ttl,         NULL};
+	const char *const args[] = {
+		name, "metadata_server",  service.url, "metadata_ttl",
+		ttl,  "metadata_timeout", CALL,        NULL};
 	struct test_process *p;
 	const char *line;
 	char path[TEST_PATH_MAX];
@@ -192,7 +195,7 @@ static void successor_of_a_killed_owner_has_its_name_at_once(void **state)
 	expect_life(engine, "kv-7", first);
 	test_process_signal(owner, SIGKILL);
 	test_process_end(owner);
-	owner = owner_named("kv-7", LONG, second);
+	owner = owner_named("kv-7", BRIEF, second);
 	expect_entry(engine, "kv-7", second);
 	expect_life(engine, "kv-7", second);
 	test_process_signal(owner, SIGTERM);
@@ -281,6 +284,72 @@ static void directory_that_dies_and_forgets_is_told_again(void **state)
 	te_engine_destroy(c);
 }
 
+/* Write an entry of that name by hand: where @engine is, of life @life. */
+static void write_entry(struct te_engine *reader, const char *name,
+			const struct te_engine *engine, const char *life,
+			const char *old)
+{
+	struct tei_entry entry = {0};
+	char key[TEI_ENTRY_KEY_MAX], value[TEI_ENTRY_MAX];
+	struct tei_dir_link link;
+
+	assert_int_equal(
+		tei_name_split(te_engine_name(engine), entry.host, &entry.port),
+		0);
+	snprintf(entry.life, sizeof(entry.life), "%s", life);
+	assert_true(tei_entry_encode(&entry, value) > 0);
+	assert_int_equal(tei_entry_key(NULL, name, key), 0);
+	tei_dir_link_init(&link, reader->directory);
+	tei_dir_link_begin(&link);
+	assert_int_equal(reader->directory->ops->put(&link, key, value, old),
+			 0);
+	tei_dir_link_close(&link);
+}
+
+/* What a look-up finds is a hint: the engine there has another name. */
+static void entry_that_leads_elsewhere_opens_nobody(void **state)
+{
+	static const char life[] = "00112233445566778899aabbccddeeff";
+	struct te_engine *reader = engine_named("127.0.0.1", LONG);
+	struct te_engine *other = rig_engine(NULL), *ghost;
+	char of_ghost[TEI_ENTRY_LIFE_LEN + 1], old[TEI_ENTRY_MAX];
+	te_segment_id id;
+
+	(void)state;
+	write_entry(reader, "ghost", other, life, NULL);
+	assert_int_equal(te_segment_open(reader, "ghost", 300, &id),
+			 -ETIMEDOUT);
+	assert_true(look(reader, "ghost", old) > 0);
+	te_engine_destroy(other); /* now it refuses */
+	ghost = engine_named("ghost", BRIEF);
+	life_of(ghost, of_ghost);
+	expect_entry(reader, "ghost", of_ghost);
+	expect_life(reader, "ghost", of_ghost);
+	te_engine_destroy(ghost);
+	te_engine_destroy(reader);
+}
+
+/* The first of its hosts is not there. */
+static void etcd_is_found_at_its_second_host(void **state)
+{
+	char url[sizeof(service.url)], life[TEI_ENTRY_LIFE_LEN + 1];
+	struct te_engine *a, *b;
+
+	(void)state;
+	if (strcmp(service.kind, "etcd") != 0)
+		skip();
+	memcpy(url, service.url, sizeof(url));
+	snprintf(service.url, sizeof(service.url),
+		 "etcd://127.0.0.1:1;127.0.0.1:%u", service.port);
+	a = engine_named("second", LONG);
+	b = engine_named("reader", LONG);
+	memcpy(service.url, url, sizeof(url));
+	life_of(a, life);
+	expect_life(b, "second", life);
+	te_engine_destroy(a);
+	te_engine_destroy(b);
+}
+
 static int end_service(void **state)
 {
 	(void)state;
@@ -298,6 +367,8 @@ int main(int argc, char **argv)
 			successor_of_a_killed_owner_has_its_name_at_once),
 		cmocka_unit_test(entry_of_a_killed_owner_vanishes),
 		cmocka_unit_test(living_engine_keeps_its_name),
+		cmocka_unit_test(entry_that_leads_elsewhere_opens_nobody),
+		cmocka_unit_test(etcd_is_found_at_its_second_host),
 		cmocka_unit_test(directory_that_dies_and_forgets_is_told_again),
 	};
 

@@ -22,7 +22,7 @@
 #include "te/engine.h"
 #include "tests/unit/te/rig.h"
 
-#define TIMEOUT_MS 100
+#define TIMEOUT_MS 50
 #define DRIP_MS    10
 
 struct server {
@@ -185,7 +185,7 @@ static void expect_engine_works(const struct server *s)
 	const char *const settings[] = {"metadata_server",
 					url,
 					"metadata_timeout",
-					"100ms",
+					"50ms",
 					"metadata_ttl",
 					"100ms",
 					NULL};
@@ -206,7 +206,8 @@ static void try(struct server *s)
 {
 	server_start(s);
 	expect_errors(s);
-	expect_engine_works(s);
+	if (s->stays || s->drips || s->padding) /* the worse ones */
+		expect_engine_works(s);
 	server_stop(s);
 }
 
