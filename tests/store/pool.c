@@ -102,24 +102,52 @@ struct test_process *pool_owner(const struct pool *pool, const char *bytes)
 	return owner;
 }
 
-int pool_put(struct te_store *store, const char *key, const void *bytes,
-	     size_t len)
+struct te_store_key pool_key(const char *name)
 {
-	const struct te_store_key k = {.bytes = key,
-				       .len = (uint32_t)strlen(key)};
+	return (struct te_store_key){.bytes = name,
+				     .len = (uint32_t)strlen(name)};
+}
+
+int pool_put_as(struct te_store *store, const char *key, const void *bytes,
+		size_t len, const struct te_store_replicate *how)
+{
+	const struct te_store_key k = pool_key(key);
 	const struct iovec piece = {(void *)(uintptr_t)bytes, len};
 	const struct te_store_value v = {.pieces = &piece, .n_pieces = 1};
 	int result = 1;
 
-	(void)te_store_put(store, &k, &v, 1, NULL, &result);
+	(void)te_store_put(store, &k, &v, 1, how, &result);
+	return result;
+}
+
+int pool_put(struct te_store *store, const char *key, const void *bytes,
+	     size_t len)
+{
+	return pool_put_as(store, key, bytes, len, NULL);
+}
+
+struct te_store_replicate pool_several(uint32_t n)
+{
+	return (struct te_store_replicate){
+		.size = sizeof(struct te_store_replicate), .replica_num = n};
+}
+
+int pool_replicas(struct te_store *store, const char *key,
+		  struct te_store_replica out[POOL_REPLICAS])
+{
+	const struct te_store_key k = pool_key(key);
+	size_t n = POOL_REPLICAS;
+	int result;
+
+	(void)te_store_replicas(store, &k, 1, &result, out, &n);
+	assert_true(result < 0 || n == (size_t)result);
 	return result;
 }
 
 int64_t pool_get(struct te_store *store, const char *key, void *room,
 		 size_t len)
 {
-	const struct te_store_key k = {.bytes = key,
-				       .len = (uint32_t)strlen(key)};
+	const struct te_store_key k = pool_key(key);
 	const struct iovec piece = {room, len};
 	const struct te_store_value v = {.pieces = &piece, .n_pieces = 1};
 	int64_t result = 0;

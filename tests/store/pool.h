@@ -47,6 +47,15 @@ int pool_put(struct te_store *store, const char *key, const void *bytes,
 	     size_t len);
 int64_t pool_get(struct te_store *store, const char *key, void *room,
 		 size_t len);
+struct te_store_key pool_key(const char *name);
+int pool_put_as(struct te_store *store, const char *key, const void *bytes,
+		size_t len, const struct te_store_replicate *how);
+/* A config that only asks for so many replicas. */
+struct te_store_replicate pool_several(uint32_t n);
+/* Where @key lies; returns how many replicas it has, or a code. */
+#define POOL_REPLICAS 3
+int pool_replicas(struct te_store *store, const char *key,
+		  struct te_store_replica out[POOL_REPLICAS]);
 /* Bytes that only this id has. */
 void pool_fill(uint8_t *bytes, size_t len, uint64_t id);
 bool pool_is_filled(const uint8_t *bytes, size_t len, uint64_t id);

@@ -47,55 +47,19 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static struct te_store_key key_of(const char *name)
-{
-	return (struct te_store_key){.bytes = name,
-				     .len = (uint32_t)strlen(name)};
-}
-
-static int put_as(struct te_store *store, const char *name, const void *bytes,
-		  size_t len, const struct te_store_replicate *how)
-{
-	const struct te_store_key key = key_of(name);
-	const struct iovec piece = {(void *)(uintptr_t)bytes, len};
-	const struct te_store_value value = {.pieces = &piece, .n_pieces = 1};
-	int result = 1;
-
-	(void)te_store_put(store, &key, &value, 1, how, &result);
-	return result;
-}
-
-static struct te_store_replicate several(uint32_t n)
-{
-	return (struct te_store_replicate){
-		.size = sizeof(struct te_store_replicate), .replica_num = n};
-}
-
-/* Where @name lies; returns how many replicas it has. */
-static int replicas_of(struct te_store *store, const char *name,
-		       struct te_store_replica out[N_OWNERS])
-{
-	const struct te_store_key key = key_of(name);
-	size_t n = N_OWNERS;
-	int result;
-
-	(void)te_store_replicas(store, &key, 1, &result, out, &n);
-	assert_true(result < 0 || n == (size_t)result);
-	return result;
-}
-
 /* ---- where they lie ---- */
 
 static void replicas_lie_with_different_owners(void **state)
 {
-	const struct te_store_replicate how = several(3);
-	struct te_store_replica at[N_OWNERS];
+	const struct te_store_replicate how = pool_several(3);
+	struct te_store_replica at[POOL_REPLICAS];
 	struct world *w = *state;
 	uint8_t bytes[5000], room[5000];
 
 	pool_fill(bytes, sizeof(bytes), 1);
-	assert_int_equal(put_as(w->client, "a", bytes, sizeof(bytes), &how), 0);
-	assert_int_equal(replicas_of(w->client, "a", at), 3);
+	assert_int_equal(
+		pool_put_as(w->client, "a", bytes, sizeof(bytes), &how), 0);
+	assert_int_equal(pool_replicas(w->client, "a", at), 3);
 	assert_string_not_equal(at[0].segment, at[1].segment);
 	assert_string_not_equal(at[0].segment, at[2].segment);
 	assert_string_not_equal(at[1].segment, at[2].segment);
@@ -104,30 +68,30 @@ static void replicas_lie_with_different_owners(void **state)
 	assert_int_equal(at[2].n_extents, 1);
 	assert_int_equal(pool_get(w->client, "a", room, sizeof(room)), 5000);
 	assert_memory_equal(room, bytes, sizeof(room));
-	assert_int_equal(replicas_of(w->client, "missing", at), -704);
+	assert_int_equal(pool_replicas(w->client, "missing", at), -704);
 }
 
 static void no_more_than_there_are_owners(void **state)
 {
-	const struct te_store_replicate how = several(32);
-	struct te_store_replica at[N_OWNERS];
+	const struct te_store_replicate how = pool_several(32);
+	struct te_store_replica at[POOL_REPLICAS];
 	struct world *w = *state;
 
-	assert_int_equal(put_as(w->client, "b", "x", 1, &how), 0);
-	assert_int_equal(replicas_of(w->client, "b", at), N_OWNERS);
+	assert_int_equal(pool_put_as(w->client, "b", "x", 1, &how), 0);
+	assert_int_equal(pool_replicas(w->client, "b", at), N_OWNERS);
 }
 
 static void preferred_segments_are_tried_first(void **state)
 {
-	struct te_store_replicate how = several(3);
-	struct te_store_replica at[N_OWNERS], there[N_OWNERS];
+	struct te_store_replicate how = pool_several(3);
+	struct te_store_replica at[POOL_REPLICAS], there[POOL_REPLICAS];
 	struct world *w = *state;
 	const char *preferred[1];
 	char name[32];
 	int i, k;
 
-	assert_int_equal(put_as(w->client, "c", "x", 1, &how), 0);
-	assert_int_equal(replicas_of(w->client, "c", at), 3);
+	assert_int_equal(pool_put_as(w->client, "c", "x", 1, &how), 0);
+	assert_int_equal(pool_replicas(w->client, "c", at), 3);
 	how.replica_num = 1;
 	how.preferred_segments = preferred;
 	how.n_preferred_segments = 1;
@@ -135,9 +99,9 @@ static void preferred_segments_are_tried_first(void **state)
 		preferred[0] = at[i].segment;
 		for (k = 0; k < 5; k++) {
 			(void)snprintf(name, sizeof(name), "c/%d/%d", i, k);
-			assert_int_equal(put_as(w->client, name, "x", 1, &how),
-					 0);
-			assert_int_equal(replicas_of(w->client, name, there),
+			assert_int_equal(
+				pool_put_as(w->client, name, "x", 1, &how), 0);
+			assert_int_equal(pool_replicas(w->client, name, there),
 					 1);
 			assert_string_equal(there[0].segment, at[i].segment);
 		}
@@ -154,7 +118,7 @@ static void wrong_configs_store_nothing(void **state)
 	size_t i;
 
 	for (i = 0; i < TEST_COUNT(bad); i++)
-		bad[i] = several(1);
+		bad[i] = pool_several(1);
 	bad[0].size = 0;
 	bad[1].replica_num = 0;
 	bad[2].replica_num = 33;
@@ -170,7 +134,7 @@ static void wrong_configs_store_nothing(void **state)
 	bad[10].n_group_ids = 2;
 	bad[11].data_type = 10;
 	for (i = 0; i < TEST_COUNT(bad); i++) {
-		const struct te_store_key key = key_of("d");
+		const struct te_store_key key = pool_key("d");
 		const struct iovec piece = {"x", 1};
 		const struct te_store_value value = {.pieces = &piece,
 						     .n_pieces = 1};
@@ -192,7 +156,7 @@ static void wrong_configs_store_nothing(void **state)
 /* Fill a pool of one owner with pinned objects; every other one goes. */
 static void make_holes(struct te_store *store, size_t size)
 {
-	struct te_store_replicate how = several(1);
+	struct te_store_replicate how = pool_several(1);
 	uint8_t *bytes = calloc(1, size);
 	char name[32];
 	int n = 0, i, result;
@@ -201,14 +165,14 @@ static void make_holes(struct te_store *store, size_t size)
 	how.flags = TE_STORE_HARD_PIN;
 	do {
 		(void)snprintf(name, sizeof(name), "pinned/%d", n++);
-		result = put_as(store, name, bytes, size, &how);
+		result = pool_put_as(store, name, bytes, size, &how);
 	} while (!result);
 	assert_int_equal(result, -200);
 	for (i = 0; i < n - 1; i += 2) {
 		struct te_store_key key;
 
 		(void)snprintf(name, sizeof(name), "pinned/%d", i);
-		key = key_of(name);
+		key = pool_key(name);
 		assert_int_equal(te_store_remove(store, &key, 1, 1, &result),
 				 0);
 	}
@@ -218,8 +182,8 @@ static void make_holes(struct te_store *store, size_t size)
 static void
 a_value_lies_in_several_holes_when_none_is_large_enough(void **state)
 {
-	const struct te_store_key key = key_of("large");
-	struct te_store_replica at[N_OWNERS];
+	const struct te_store_key key = pool_key("large");
+	struct te_store_replica at[POOL_REPLICAS];
 	struct test_process *owner;
 	struct te_store_range range;
 	struct te_store *client;
@@ -236,7 +200,7 @@ a_value_lies_in_several_holes_when_none_is_large_enough(void **state)
 	make_holes(client, 256 * KIB - 64);
 	pool_fill(bytes, MIB, 5);
 	assert_int_equal(pool_put(client, "large", bytes, MIB), 0);
-	assert_int_equal(replicas_of(client, "large", at), 1);
+	assert_int_equal(pool_replicas(client, "large", at), 1);
 	assert_true(at[0].n_extents > 1);
 	assert_int_equal(pool_get(client, "large", room, MIB), MIB);
 	assert_memory_equal(room, bytes, MIB);
@@ -261,7 +225,7 @@ a_value_lies_in_several_holes_when_none_is_large_enough(void **state)
 
 static void put_replicated(struct te_store *store)
 {
-	const struct te_store_replicate how = several(2);
+	const struct te_store_replicate how = pool_several(2);
 	uint8_t bytes[5000];
 	char name[32];
 	uint64_t i;
@@ -270,7 +234,8 @@ static void put_replicated(struct te_store *store)
 		(void)snprintf(name, sizeof(name), "k/%d", (int)i);
 		pool_fill(bytes, sizeof(bytes), i);
 		assert_int_equal(
-			put_as(store, name, bytes, sizeof(bytes), &how), 0);
+			pool_put_as(store, name, bytes, sizeof(bytes), &how),
+			0);
 	}
 }
 
@@ -287,7 +252,7 @@ static void all_are_there(struct te_store *store)
 	memset(rooms, 0, sizeof(rooms));
 	for (i = 0; i < N_KEYS; i++) {
 		(void)snprintf(names[i], sizeof(names[i]), "k/%d", (int)i);
-		keys[i] = key_of(names[i]);
+		keys[i] = pool_key(names[i]);
 		pieces[i] = (struct iovec){rooms[i], sizeof(rooms[i])};
 		values[i] = (struct te_store_value){.pieces = &pieces[i],
 						    .n_pieces = 1};
@@ -350,56 +315,6 @@ static void a_stopped_owner_costs_no_object(void **state)
 	pool_stop(&pool);
 }
 
-/* ---- upsert ---- */
-
-static int upsert(struct te_store *store, const char *name, const void *bytes,
-		  size_t len)
-{
-	const struct te_store_key key = key_of(name);
-	const struct iovec piece = {(void *)(uintptr_t)bytes, len};
-	const struct te_store_value value = {.pieces = &piece, .n_pieces = 1};
-	int result = 1;
-
-	(void)te_store_upsert(store, &key, &value, 1, NULL, &result);
-	return result;
-}
-
-static void an_upsert_takes_the_place_of_what_is_there(void **state)
-{
-	struct world *w = *state;
-	uint8_t room[16];
-
-	assert_int_equal(upsert(w->client, "u", "first", 5), 0);
-	assert_int_equal(pool_get(w->client, "u", room, sizeof(room)), 5);
-	assert_int_equal(upsert(w->client, "u", "other", 5), 0);
-	assert_int_equal(pool_get(w->client, "u", room, sizeof(room)), 5);
-	assert_memory_equal(room, "other", 5);
-	assert_int_equal(upsert(w->client, "u", "longer!", 7), 0);
-	assert_int_equal(pool_get(w->client, "u", room, sizeof(room)), 7);
-	assert_memory_equal(room, "longer!", 7);
-	assert_int_equal(pool_put(w->client, "u", "no", 2), 0);
-	assert_int_equal(pool_get(w->client, "u", room, sizeof(room)), 7);
-}
-
-static void a_key_twice_in_an_upsert_counts_once(void **state)
-{
-	const struct te_store_key keys[2] = {key_of("v"), key_of("v")};
-	const struct iovec pieces[2] = {{"one", 3}, {"two!", 4}};
-	const struct te_store_value values[2] = {
-		{.pieces = &pieces[0], .n_pieces = 1},
-		{.pieces = &pieces[1], .n_pieces = 1},
-	};
-	struct world *w = *state;
-	uint8_t room[16];
-	int results[2];
-
-	assert_int_equal(pool_put(w->client, "v", "old", 3), 0);
-	assert_int_equal(
-		te_store_upsert(w->client, keys, values, 2, NULL, results), 0);
-	assert_int_equal(pool_get(w->client, "v", room, sizeof(room)), 3);
-	assert_memory_equal(room, "one", 3);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -411,8 +326,6 @@ int main(void)
 			a_value_lies_in_several_holes_when_none_is_large_enough),
 		cmocka_unit_test(a_killed_owner_costs_no_object),
 		cmocka_unit_test(a_stopped_owner_costs_no_object),
-		cmocka_unit_test(an_upsert_takes_the_place_of_what_is_there),
-		cmocka_unit_test(a_key_twice_in_an_upsert_counts_once),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
