@@ -281,6 +281,64 @@ TE_API int te_store_upsert(struct te_store *store,
 			   const struct te_store_value *values, size_t n,
 			   const struct te_store_replicate *how, int *results);
 
+/* Part of a value, and where in local memory it lies or shall go. */
+struct te_store_range {
+	uint32_t key;      /* index into the call's keys */
+	uint32_t reserved; /* must be 0 */
+	uint64_t offset;   /* in the value */
+	void *addr;        /* addr[length] */
+	uint64_t length;   /* at least 1 */
+};
+#define TE_STORE_RANGES_MAX 65536u /* of one call */
+
+/**
+ * te_store_put_open - begin to put n values in parts
+ * @sizes:   sizes[n]: of the values, 1 .. TE_STORE_VALUE_MAX
+ * @results: results[n]: 0 begun, -705 (there already, or being put), or as of
+ *           te_store_put()
+ *
+ * Then te_store_put_ranges() until all bytes are there, and
+ * te_store_put_commit(); nobody sees the object before. The master waits for
+ * that as long as its setting put_start_discard_timeout_sec says. Blocks and
+ * returns as te_store_put().
+ */
+TE_API int te_store_put_open(struct te_store *store,
+			     const struct te_store_key *keys,
+			     const uint64_t *sizes, size_t n,
+			     const struct te_store_replicate *how,
+			     int *results);
+/**
+ * te_store_put_ranges - write parts of values that were begun
+ * @ranges:  ranges[n_ranges]: memory to read from; in any order, also again
+ * @results: results[n_ranges]: its length, or a negative code
+ *
+ * Blocks: the transfer's deadline. Returns how many were written, or -600 with
+ * results untouched, or -1. Codes: -704 (this key was not begun), -600 (empty,
+ * or not inside the value), -800 (no replica is left), -1.
+ */
+TE_API int te_store_put_ranges(struct te_store *store,
+			       const struct te_store_key *keys, size_t n_keys,
+			       const struct te_store_range *ranges,
+			       size_t n_ranges, int64_t *results);
+/**
+ * te_store_put_commit - make n values visible that were put in parts
+ * @results: results[n]: 0, -704 (it was not begun, or has ended), -700 (bytes
+ *           are missing: write them, or give up), -703 (parts are just being
+ *           written), -800 (no replica is left, or it came too late), -900,
+ *           -901, -600, -1
+ *
+ * After -700 and -703 the key is still open, after all others not. Objects put
+ * in parts have no checksum; readers prove them by their headers and the lease.
+ * Returns 0 or the first result that is not.
+ */
+TE_API int te_store_put_commit(struct te_store *store,
+			       const struct te_store_key *keys, size_t n,
+			       int *results);
+/* Give up: nothing is stored. As te_store_put_commit(), but never -700, -800. */
+TE_API int te_store_put_abort(struct te_store *store,
+			      const struct te_store_key *keys, size_t n,
+			      int *results);
+
 /* ---- reading ---- */
 
 /**
@@ -319,16 +377,6 @@ TE_API void te_store_buffer_free(struct te_store_buffer *buffer);
 TE_API int te_store_get_buffers(struct te_store *store,
 				const struct te_store_key *keys, size_t n,
 				struct te_store_buffer **out, int64_t *results);
-
-/* Part of a value, and where in local memory it lies or shall go. */
-struct te_store_range {
-	uint32_t key;      /* index into the call's keys */
-	uint32_t reserved; /* must be 0 */
-	uint64_t offset;   /* in the value */
-	void *addr;        /* addr[length] */
-	uint64_t length;   /* at least 1 */
-};
-#define TE_STORE_RANGES_MAX 65536u /* of one call */
 
 /**
  * te_store_get_ranges - fetch parts of values

@@ -27,6 +27,10 @@ const struct tei_store_ops tei_direct_ops = {
 	.replica_clear = tei_direct_replica_clear,
 	.get_open = tei_direct_get_open,
 	.get_close = tei_direct_get_close,
+	.put_open = tei_direct_put_open,
+	.put_ranges = tei_direct_put_ranges,
+	.put_commit = tei_direct_put_commit,
+	.put_abort = tei_direct_put_abort,
 	.pool = tei_direct_pool,
 	.stats = tei_direct_stats,
 };
@@ -209,6 +213,42 @@ int te_store_get_close(struct te_store *store, const struct te_store_key *keys,
 {
 	return store && store->ops->get_close
 		       ? store->ops->get_close(store, keys, n)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_put_open(struct te_store *store, const struct te_store_key *keys,
+		      const uint64_t *sizes, size_t n,
+		      const struct te_store_replicate *how, int *results)
+{
+	return store && store->ops->put_open
+		       ? store->ops->put_open(store, keys, sizes, n, how,
+					      results)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_put_ranges(struct te_store *store, const struct te_store_key *keys,
+			size_t n_keys, const struct te_store_range *ranges,
+			size_t n_ranges, int64_t *results)
+{
+	return store && store->ops->put_ranges
+		       ? store->ops->put_ranges(store, keys, n_keys, ranges,
+						n_ranges, results)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_put_commit(struct te_store *store, const struct te_store_key *keys,
+			size_t n, int *results)
+{
+	return store && store->ops->put_commit
+		       ? store->ops->put_commit(store, keys, n, results)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_put_abort(struct te_store *store, const struct te_store_key *keys,
+		       size_t n, int *results)
+{
+	return store && store->ops->put_abort
+		       ? store->ops->put_abort(store, keys, n, results)
 		       : TE_STORE_INVALID_PARAMS;
 }
 

@@ -29,6 +29,7 @@
 #include "base/thread.h"
 #include "store/client/buffers.h"
 #include "store/client/channel.h"
+#include "store/client/draft.h"
 #include "store/client/helper.h"
 #include "store/client/link.h"
 #include "store/client/locations.h"
@@ -65,6 +66,7 @@ struct te_store {
 	struct tei_works works;
 	struct tei_locations locations;
 	struct tei_buffers buffers;
+	struct tei_drafts drafts;
 	atomic_ullong digest_seed; /* of the master we are with */
 	atomic_uint turn;          /* which of equal replicas is next */
 

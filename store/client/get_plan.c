@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "store/client/buffers.h"
 #include "store/client/get.h"
+#include "store/client/ranges.h"
 #include "store/proto/extent.h"
 
 static const struct tei_extent_at *chosen(const struct tei_get_entry *entry)
@@ -22,18 +23,6 @@ static const struct tei_extent_at *chosen(const struct tei_get_entry *entry)
 }
 
 /* ---- counting ---- */
-
-/* Bytes that @range and @x have in common; *@from of the value. */
-static uint64_t common(const struct te_store_range *range,
-		       const struct tei_extent_at *x, uint64_t *from)
-{
-	uint64_t end = range->offset + range->length;
-
-	*from = range->offset > x->offset ? range->offset : x->offset;
-	if (end > x->offset + x->length)
-		end = x->offset + x->length;
-	return *from < end ? end - *from : 0;
-}
 
 /* Those that are not inside the object have their result and are left out. */
 static bool wanted(const struct tei_get_ranges *r, uint32_t i)
@@ -50,8 +39,8 @@ static uint32_t count_ranges(const struct tei_get *get,
 
 	for (i = r->starts[entry->item]; i < r->starts[entry->item + 1]; i++)
 		for (k = 0; k < entry->n && wanted(r, i); k++)
-			n += common(&r->all[r->order[i]], &chosen(entry)[k],
-				    &from) > 0;
+			n += tei_range_common(&r->all[r->order[i]],
+					      &chosen(entry)[k], &from) > 0;
 	return n;
 }
 
@@ -85,7 +74,7 @@ static int plan_range(struct tei_get *get, const struct te_store_range *range,
 	for (k = 0; k < entry->n; k++) {
 		const struct tei_extent_at *x = &chosen(entry)[k];
 
-		len = common(range, x, &from);
+		len = tei_range_common(range, x, &from);
 		if (!len)
 			continue;
 		req = tei_work_add_plain(

@@ -63,6 +63,19 @@ struct tei_store_ops {
 			size_t n, int *results);
 	int (*get_close)(struct te_store *store,
 			 const struct te_store_key *keys, size_t n);
+	int (*put_open)(struct te_store *store, const struct te_store_key *keys,
+			const uint64_t *sizes, size_t n,
+			const struct te_store_replicate *how, int *results);
+	int (*put_ranges)(struct te_store *store,
+			  const struct te_store_key *keys, size_t n_keys,
+			  const struct te_store_range *ranges, size_t n_ranges,
+			  int64_t *results);
+	int (*put_commit)(struct te_store *store,
+			  const struct te_store_key *keys, size_t n,
+			  int *results);
+	int (*put_abort)(struct te_store *store,
+			 const struct te_store_key *keys, size_t n,
+			 int *results);
 	int (*pool)(struct te_store *store, struct te_store_pool *out);
 	void (*stats)(struct te_store *store, struct te_store_stats *out);
 	void *(*pool_alloc)(struct te_store *store, uint64_t length);
@@ -121,6 +134,19 @@ int tei_direct_get_open(struct te_store *store, const struct te_store_key *keys,
 			size_t n, int *results);
 int tei_direct_get_close(struct te_store *store,
 			 const struct te_store_key *keys, size_t n);
+int tei_direct_put_open(struct te_store *store, const struct te_store_key *keys,
+			const uint64_t *sizes, size_t n,
+			const struct te_store_replicate *how, int *results);
+int tei_direct_put_ranges(struct te_store *store,
+			  const struct te_store_key *keys, size_t n_keys,
+			  const struct te_store_range *ranges, size_t n_ranges,
+			  int64_t *results);
+int tei_direct_put_commit(struct te_store *store,
+			  const struct te_store_key *keys, size_t n,
+			  int *results);
+int tei_direct_put_abort(struct te_store *store,
+			 const struct te_store_key *keys, size_t n,
+			 int *results);
 int tei_direct_pool(struct te_store *store, struct te_store_pool *out);
 void tei_direct_stats(struct te_store *store, struct te_store_stats *out);
 

@@ -39,6 +39,13 @@ static void fail_round(struct tei_put *put, int code)
 	put->n_next = 0;
 }
 
+static int result_of(const struct tei_put *put, int status)
+{
+	if (status == TE_STORE_OBJECT_ALREADY_EXISTS && put->values)
+		return 0;
+	return status;
+}
+
 /* Those that were not accepted have their result, or try again. */
 static void sort_out(struct tei_put *put)
 {
@@ -51,16 +58,13 @@ static void sort_out(struct tei_put *put)
 		n_accepted += !status;
 		n_there += status == TE_STORE_OBJECT_ALREADY_EXISTS;
 		if (status)
-			put->results[item] =
-				status == TE_STORE_OBJECT_ALREADY_EXISTS
-					? 0
-					: status;
+			put->results[item] = result_of(put, status);
 		if (status == TE_STORE_NO_AVAILABLE_HANDLE) {
 			put->n_full++;
 			tei_put_again(put, item);
 		}
 	}
-	if (n_accepted && n_there)
+	if (n_accepted && n_there && put->values)
 		tei_put_find_same(put);
 }
 
@@ -80,6 +84,8 @@ static void run_round(struct tei_put *put)
 	}
 	sort_out(put);
 	tei_put_write(put, &places);
+	if (!put->values)
+		tei_put_keep(put, &places);
 	tei_put_end(put);
 	tei_places_await_epochs(&places);
 	tei_places_fini(&places);
@@ -127,6 +133,14 @@ static void put_items(struct tei_put *put)
 	}
 }
 
+/* 0: it does not hold. */
+static uint64_t size_of(const struct tei_put *put, size_t i)
+{
+	if (put->values)
+		return tei_value_bytes(&put->values[i]);
+	return put->sizes[i] <= TE_STORE_VALUE_MAX ? put->sizes[i] : 0;
+}
+
 static int prepare(struct tei_put *put)
 {
 	struct tei_arena *arena = &put->work->call;
@@ -138,7 +152,7 @@ static int prepare(struct tei_put *put)
 	if (!put->items || !put->todo || !put->next)
 		return TE_STORE_INTERNAL_ERROR;
 	for (i = 0; i < put->n; i++) {
-		put->items[i].size = tei_value_bytes(&put->values[i]);
+		put->items[i].size = size_of(put, i);
 		put->results[i] = TE_STORE_INVALID_PARAMS;
 		if (tei_key_holds(&put->keys[i]) && put->items[i].size)
 			put->todo[put->n_todo++] = (uint32_t)i;
@@ -146,7 +160,7 @@ static int prepare(struct tei_put *put)
 	return 0;
 }
 
-static void put_chunk(struct tei_put *put)
+void tei_put_chunk(struct tei_put *put)
 {
 	size_t i;
 
@@ -189,7 +203,7 @@ static int put_all(struct te_store *store, const struct te_store_key *keys,
 		};
 
 		len = put.n;
-		put_chunk(&put);
+		tei_put_chunk(&put);
 	}
 	for (i = 0; i < n; i++)
 		if (results[i])

@@ -54,7 +54,10 @@ struct tei_put {
 	struct te_store *store;
 	struct tei_work *work;
 	const struct te_store_key *keys;      /* keys[n] */
-	const struct te_store_value *values;  /* values[n] */
+	const struct te_store_value *values;  /* values[n]; NULL: only the
+						* headers are written, and
+						* drafts are made */
+	const uint64_t *sizes;                /* then: sizes[n] */
 	const struct te_store_replicate *how; /* NULL: nothing special */
 	const char *const *groups;            /* groups[n] or NULL */
 	bool upsert;
@@ -92,6 +95,16 @@ static inline uint32_t tei_put_all(const struct tei_layout *layout)
 {
 	return UINT32_MAX >> (TEI_REPLICAS_MAX - layout->n_replicas);
 }
+
+/* ---- drafts (put_open.c) ---- */
+
+/* What was accepted and has its headers becomes a draft, and owes no end. */
+void tei_put_keep(struct tei_put *put, const struct tei_places *places);
+
+/* ---- rounds (put.c) ---- */
+
+/* Runs a chunk whose first fields, up to n, are set. */
+void tei_put_chunk(struct tei_put *put);
 
 static inline void tei_put_again(struct tei_put *put, uint32_t item)
 {

@@ -29,13 +29,18 @@ static int add_extent(struct tei_put *put, struct tei_put_entry *entry,
 	};
 	struct tei_work *work = put->work;
 	struct te_request *req;
+	uint8_t *room = work->headers[work->n];
 
 	entry->extents[k].request = work->n;
-	req = tei_work_add(work, TE_WRITE, &put->values[entry->item], x->offset,
-			   x->length);
+	if (put->values)
+		req = tei_work_add(work, TE_WRITE, &put->values[entry->item],
+				   x->offset, x->length);
+	else
+		req = tei_work_add_plain(work, TE_WRITE, room,
+					 TEI_EXTENT_HEADER_LEN);
 	if (!req)
 		return TE_STORE_INTERNAL_ERROR;
-	tei_extent_encode(&header, work->headers[entry->extents[k].request]);
+	tei_extent_encode(&header, room);
 	req->segment = place->owner->segment;
 	req->remote = x->address;
 	req->epoch = place->epoch;

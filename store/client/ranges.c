@@ -6,6 +6,17 @@
 #include "store/client/get.h"
 #include "store/client/ranges.h"
 
+uint64_t tei_range_common(const struct te_store_range *range,
+			  const struct tei_extent_at *x, uint64_t *from)
+{
+	uint64_t end = range->offset + range->length;
+
+	*from = range->offset > x->offset ? range->offset : x->offset;
+	if (end > x->offset + x->length)
+		end = x->offset + x->length;
+	return *from < end ? end - *from : 0;
+}
+
 bool tei_range_holds(const struct te_store_range *range, size_t n_keys)
 {
 	return range->key < n_keys && !range->reserved && range->addr &&

@@ -14,6 +14,11 @@ struct tei_sorted {
 	uint32_t *starts, *order;
 };
 
+struct tei_extent_at;
+
+/* Bytes that @range and @x have in common; *@from of the value. */
+uint64_t tei_range_common(const struct te_store_range *range,
+			  const struct tei_extent_at *x, uint64_t *from);
 bool tei_range_holds(const struct te_store_range *range, size_t n_keys);
 /*
  * Ranges that do not hold are in nobody's order and have result -600, the

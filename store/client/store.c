@@ -260,6 +260,7 @@ static void stop_threads(struct te_store *store)
 static void close_engine(struct te_store *store)
 {
 	tei_works_fini(&store->works);
+	tei_drafts_fini(&store->drafts);
 	tei_locations_fini(&store->locations);
 	tei_owners_fini(&store->owners);
 	tei_segments_fini(store);
@@ -276,9 +277,13 @@ static int open_all(struct te_store *store, const struct te_store_config *c)
 		return code;
 	tei_owners_init(&store->owners, store->engine);
 	tei_works_init(&store->works, store->engine);
-	if (!tei_locations_init(&store->locations, &store->owners,
-				c->location_cache_entries))
+	if (tei_locations_init(&store->locations, &store->owners,
+			       c->location_cache_entries))
+		goto err_works;
+	if (!tei_drafts_init(&store->drafts, &store->owners))
 		return 0;
+	tei_locations_fini(&store->locations);
+err_works:
 	tei_works_fini(&store->works);
 	tei_owners_fini(&store->owners);
 	if (store->own_engine)

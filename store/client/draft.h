@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * draft.h - objects that are being put in parts
+ *
+ * A draft has extents at owners, and a generation, but is no object yet: the
+ * master waits for its end. Parts are written in any order; which bytes are
+ * there is kept here, so that nothing with holes, in which another object's
+ * bytes would be, is ever committed. A replica to which a write has failed gets
+ * no more; one that is left suffices.
+ *
+ * Threads: any. One commit or abort of a draft at a time, and none while its
+ * parts are written.
+ */
+#ifndef STORE_CLIENT_DRAFT_H
+#define STORE_CLIENT_DRAFT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/thread.h"
+#include "store/client/layout.h"
+#include "store/client/owners.h"
+
+/* Where an owner's extents of a draft are reached. */
+struct tei_draft_place {
+	struct tei_owner *owner; /* a reference */
+	uint64_t epoch;          /* under which all is written */
+};
+
+/* Bytes from .. to - 1 are there. */
+struct tei_draft_part {
+	uint64_t from, to;
+};
+
+struct tei_draft {
+	struct tei_hash_node node; /* hash: the key's, with seed 0 */
+	uint8_t *key;              /* key[key_len] */
+	uint32_t key_len;
+	uint64_t generation, epoch, size;
+	/* Extents' places are indices into places. */
+	struct tei_layout layout;
+	struct tei_draft_place *places; /* places[n_places] */
+	uint32_t n_places;
+	/* Guarded by drafts->mu. */
+	unsigned int n_writers;
+	uint32_t alive; /* mask of replicas that have got everything */
+	uint32_t loud;  /* of those that something may still reach */
+	struct tei_draft_part *parts; /* parts[n_parts], apart, in order */
+	size_t n_parts, room;
+};
+
+struct tei_drafts {
+	struct tei_owners *owners; /* not owned */
+	struct tei_mutex mu;       /* lock 48 */
+	struct tei_hash table;     /* guarded by mu */
+};
+
+/* -ENOMEM. */
+int tei_drafts_init(struct tei_drafts *drafts, struct tei_owners *owners);
+void tei_drafts_fini(struct tei_drafts *drafts);
+
+/*
+ * A draft of @layout's extents, whose places are indices into @places. It is in
+ * no table. References to the owners are taken. NULL: no memory.
+ */
+struct tei_draft *tei_draft_create(struct tei_drafts *drafts, const void *key,
+				   size_t key_len,
+				   const struct tei_layout *layout,
+				   const struct tei_draft_place *places,
+				   uint32_t n_places);
+void tei_draft_destroy(struct tei_drafts *drafts, struct tei_draft *draft);
+
+/* -EEXIST: the key has one. */
+int tei_drafts_add(struct tei_drafts *drafts, struct tei_draft *draft);
+/* To write to it, until leave(). NULL: there is none. */
+struct tei_draft *tei_drafts_enter(struct tei_drafts *drafts, const void *key,
+				   size_t key_len);
+void tei_drafts_leave(struct tei_drafts *drafts, struct tei_draft *draft);
+/*
+ * Out of the table: it is the caller's. -ENOENT, -EBUSY (somebody writes),
+ * -ENODATA (@whole, and bytes are missing).
+ */
+int tei_drafts_take(struct tei_drafts *drafts, const void *key, size_t key_len,
+		    bool whole, struct tei_draft **out);
+
+/* These bytes are there with all replicas that are alive. -ENOMEM. */
+int tei_draft_note(struct tei_drafts *drafts, struct tei_draft *draft,
+		   uint64_t from, uint64_t to);
+/* A write to @replica has failed. */
+void tei_draft_fail(struct tei_drafts *drafts, struct tei_draft *draft,
+		    uint8_t replica, bool loud);
+/* The mask of replicas to write to. */
+uint32_t tei_draft_alive(struct tei_drafts *drafts, struct tei_draft *draft);
+
+#endif

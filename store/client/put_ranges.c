@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* put_ranges.c - write parts of drafts, to all replicas that are still alive */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/client/client.h"
+#include "store/client/ranges.h"
+#include "store/proto/extent.h"
+
+/* Whose a request is. */
+struct sent {
+	struct tei_draft *draft;
+	uint32_t range;
+	uint8_t replica;
+};
+
+struct writing {
+	struct te_store *store;
+	struct tei_work *work;
+	const struct te_store_range *ranges;
+	int64_t *results;
+	struct tei_draft **drafts; /* of each key; NULL: it has none */
+	/* Of the run. */
+	struct sent *sent;     /* sent[work->n] */
+	const uint32_t *order; /* order[from .. to - 1] are its ranges */
+	size_t from, to;
+	struct tei_places places;
+};
+
+static int plan_extent(struct writing *w, uint32_t range,
+		       struct tei_draft *draft, const struct tei_extent_at *x)
+{
+	const struct te_store_range *r = &w->ranges[range];
+	const struct tei_draft_place *place = &draft->places[x->place];
+	struct te_request *req;
+	uint64_t from, len = tei_range_common(r, x, &from);
+	uint32_t index;
+
+	if (!len)
+		return 0;
+	if (tei_places_add_owner(&w->places, place->owner, &index))
+		return -ENOMEM;
+	w->sent[w->work->n] = (struct sent){draft, range, x->replica};
+	req = tei_work_add_plain(w->work, TE_WRITE,
+				 (uint8_t *)r->addr + (from - r->offset), len);
+	if (!req)
+		return -ENOMEM;
+	req->segment = place->owner->segment;
+	req->remote = x->address + TEI_EXTENT_HEADER_LEN + from - x->offset;
+	req->epoch = place->epoch;
+	return 0;
+}
+
+static void plan_range(struct writing *w, uint32_t range)
+{
+	struct tei_draft *draft = w->drafts[w->ranges[range].key];
+	uint32_t alive = tei_draft_alive(&w->store->drafts, draft), k;
+
+	for (k = 0; k < draft->layout.n_extents; k++) {
+		const struct tei_extent_at *x = &draft->layout.extents[k];
+
+		if (alive & 1u << x->replica && plan_extent(w, range, draft, x))
+			tei_draft_fail(&w->store->drafts, draft, x->replica,
+				       false);
+	}
+}
+
+/* ---- a run ---- */
+
+static bool inside(const struct te_store_range *range,
+		   const struct tei_draft *draft)
+{
+	return range->offset <= draft->size &&
+	       range->length <= draft->size - range->offset;
+}
+
+/* What cannot be written has its result. */
+static bool is_wanted(struct writing *w, uint32_t range)
+{
+	const struct tei_draft *draft = w->drafts[w->ranges[range].key];
+
+	if (w->results[range])
+		return false;
+	if (!draft)
+		w->results[range] = TE_STORE_OBJECT_NOT_FOUND;
+	else if (!inside(&w->ranges[range], draft))
+		w->results[range] = TE_STORE_INVALID_PARAMS;
+	else
+		return true;
+	return false;
+}
+
+/* Ranges from @w->from on that fit; returns how many requests at most. */
+static size_t measure(struct writing *w, size_t end)
+{
+	size_t n = 0;
+
+	for (w->to = w->from; w->to < end; w->to++) {
+		uint32_t range = w->order[w->to];
+		size_t more = 0;
+
+		if (is_wanted(w, range))
+			more = w->drafts[w->ranges[range].key]
+				       ->layout.n_extents;
+		if (w->to > w->from && n + more > TEI_WORK_MAX)
+			break;
+		n += more;
+	}
+	return n;
+}
+
+static void judge(struct writing *w, int rc)
+{
+	struct te_completion done;
+	uint32_t i;
+
+	for (i = 0; i < w->work->n; i++) {
+		const struct sent *sent = &w->sent[i];
+
+		if (!rc)
+			tei_work_result(w->work, i, &done);
+		if (rc || done.error)
+			tei_draft_fail(&w->store->drafts, sent->draft,
+				       sent->replica,
+				       !rc && !(done.flags & TE_REMOTE_QUIET));
+	}
+}
+
+static void set_result(struct writing *w, uint32_t range)
+{
+	const struct te_store_range *r = &w->ranges[range];
+	struct tei_drafts *drafts = &w->store->drafts;
+	struct tei_draft *draft = w->drafts[r->key];
+
+	if (!tei_draft_alive(drafts, draft))
+		w->results[range] = TE_STORE_TRANSFER_FAIL;
+	else if (tei_draft_note(drafts, draft, r->offset,
+				r->offset + r->length))
+		w->results[range] = TE_STORE_INTERNAL_ERROR;
+	else
+		w->results[range] = (int64_t)r->length;
+}
+
+static int run(struct writing *w, size_t n)
+{
+	size_t i;
+	int rc;
+
+	w->sent = tei_arena_alloc(&w->work->round, (n + 1) * sizeof(*w->sent));
+	if (!w->sent || tei_work_next_run(w->work, n))
+		return -ENOMEM;
+	tei_places_init(&w->places, &w->store->owners, w->work, 0, 0);
+	for (i = w->from; i < w->to; i++)
+		if (!w->results[w->order[i]])
+			plan_range(w, w->order[i]);
+	rc = tei_work_run(w->work, &w->places);
+	tei_places_fini(&w->places);
+	judge(w, rc);
+	return 0;
+}
+
+static void write_ranges(struct writing *w, size_t n_ranges)
+{
+	size_t n, i;
+	int rc;
+
+	for (w->from = 0; w->from < n_ranges; w->from = w->to) {
+		n = measure(w, n_ranges);
+		rc = n ? run(w, n) : 0;
+		for (i = w->from; i < w->to; i++) {
+			if (w->results[w->order[i]])
+				continue;
+			if (rc)
+				w->results[w->order[i]] =
+					TE_STORE_INTERNAL_ERROR;
+			else
+				set_result(w, w->order[i]);
+		}
+		tei_work_next_round(w->work);
+	}
+}
+
+/* ---- all of it ---- */
+
+static void enter(struct writing *w, const struct te_store_key *keys,
+		  size_t n_keys, const struct tei_sorted *sorted)
+{
+	size_t i;
+
+	for (i = 0; i < n_keys; i++)
+		if (sorted->starts[i] < sorted->starts[i + 1] &&
+		    tei_key_holds(&keys[i]))
+			w->drafts[i] = tei_drafts_enter(
+				&w->store->drafts, keys[i].bytes, keys[i].len);
+}
+
+static void leave(struct writing *w, size_t n_keys)
+{
+	size_t i;
+
+	for (i = 0; i < n_keys; i++)
+		if (w->drafts[i])
+			tei_drafts_leave(&w->store->drafts, w->drafts[i]);
+}
+
+static int put_ranges(struct writing *w, const struct te_store_key *keys,
+		      size_t n_keys, size_t n_ranges)
+{
+	struct tei_sorted sorted;
+	int n_written = 0;
+	size_t i;
+
+	if (tei_ranges_sort(w->ranges, n_ranges, n_keys, w->results, &sorted))
+		return TE_STORE_INTERNAL_ERROR;
+	for (i = 0; i < n_ranges; i++) /* of keys that are none */
+		if (!w->results[i] && !tei_key_holds(&keys[w->ranges[i].key]))
+			w->results[i] = TE_STORE_INVALID_PARAMS;
+	w->order = sorted.order;
+	enter(w, keys, n_keys, &sorted);
+	write_ranges(w, sorted.starts[n_keys]);
+	leave(w, n_keys);
+	tei_ranges_free(&sorted);
+	for (i = 0; i < n_ranges; i++)
+		n_written += w->results[i] > 0;
+	return n_written;
+}
+
+int tei_direct_put_ranges(struct te_store *store,
+			  const struct te_store_key *keys, size_t n_keys,
+			  const struct te_store_range *ranges, size_t n_ranges,
+			  int64_t *results)
+{
+	struct writing w = {
+		.store = store,
+		.ranges = ranges,
+		.results = results,
+	};
+	int rc = TE_STORE_INTERNAL_ERROR;
+
+	if (!tei_keys_given(store, keys, n_keys, keys) ||
+	    (n_ranges && (!ranges || !results)) ||
+	    n_ranges > TE_STORE_RANGES_MAX)
+		return TE_STORE_INVALID_PARAMS;
+	w.drafts = tei_calloc(n_keys + 1, sizeof(struct tei_draft *));
+	w.work = tei_work_get(&store->works, 1);
+	if (w.drafts && w.work)
+		rc = put_ranges(&w, keys, n_keys, n_ranges);
+	tei_work_put(&store->works, w.work);
+	tei_free(w.drafts);
+	return rc;
+}
