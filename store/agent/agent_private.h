@@ -85,7 +85,7 @@ struct tei_agent_job {
 };
 
 struct tei_agent_stats {
-	_Atomic uint64_t calls[9]; /* by type; relaxed, as all of these */
+	_Atomic uint64_t calls[12]; /* by type; relaxed, as all of these */
 	_Atomic uint64_t keys, failed_keys, put_bytes, got_bytes, late;
 	uint64_t sessions_total, died, refused[16]; /* the loop's */
 	uint64_t faults[TEI_FRAME_FAULTS];          /* the loop's */
@@ -179,6 +179,18 @@ bool tei_workers_take_back(struct tei_agent_job *job);
 
 /* ---- serve.c ---- */
 
+/* For calls that are no batches (serve_admin.c). */
+void tei_agent_serve_status(struct tei_agent *agent, struct tei_agent_job *job);
+void tei_agent_serve_remove_all(struct tei_agent *agent,
+				struct tei_agent_job *job);
+/* Replicas of keys[n]. */
+void tei_agent_serve_replicas(struct tei_agent *agent,
+			      struct tei_agent_job *job,
+			      const struct te_store_key *keys, size_t n,
+			      int code);
+/* It waited longer than @wait_ms (0: 1000) for its turn; counted. */
+bool tei_agent_is_late(struct tei_agent *agent, const struct tei_agent_job *job,
+		       uint32_t wait_ms);
 /* Do what @job asks; its answer lies in its arena, NULL: out of memory. */
 void tei_agent_serve(struct tei_agent *agent, struct tei_agent_job *job);
 

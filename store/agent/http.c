@@ -20,6 +20,9 @@ static const char *const type_names[] = {
 	[AGENT__AGENT_TYPE__AGENT_STATUS] = "status",
 	[AGENT__AGENT_TYPE__AGENT_POOL] = "pool",
 	[AGENT__AGENT_TYPE__AGENT_RANGES] = "get_ranges",
+	[AGENT__AGENT_TYPE__AGENT_UPSERT] = "upsert",
+	[AGENT__AGENT_TYPE__AGENT_REPLICAS] = "replicas",
+	[AGENT__AGENT_TYPE__AGENT_REMOVE_ALL] = "remove_all",
 };
 
 static uint64_t read_counter(_Atomic uint64_t *counter)

@@ -8,10 +8,7 @@
  */
 #include <string.h>
 
-#include "base/clock.h"
 #include "store/agent/agent_private.h"
-
-#define WAIT_MS 1000 /* unless the dummy says otherwise */
 
 struct batch {
 	Agent__Batch *msg;
@@ -108,10 +105,15 @@ static int take_values(struct tei_agent_job *job, struct batch *b)
 	return 0;
 }
 
-static bool has_pieces(const struct tei_agent_job *job)
+static bool is_put(const struct tei_agent_job *job)
 {
 	return job->frame.type == AGENT__AGENT_TYPE__AGENT_PUT ||
-	       job->frame.type == AGENT__AGENT_TYPE__AGENT_GET ||
+	       job->frame.type == AGENT__AGENT_TYPE__AGENT_UPSERT;
+}
+
+static bool has_pieces(const struct tei_agent_job *job)
+{
+	return is_put(job) || job->frame.type == AGENT__AGENT_TYPE__AGENT_GET ||
 	       job->frame.type == AGENT__AGENT_TYPE__AGENT_RANGES;
 }
 
@@ -130,13 +132,6 @@ static int take_batch(struct tei_agent_job *job, struct batch *b)
 	if (job->frame.type == AGENT__AGENT_TYPE__AGENT_RANGES)
 		return ranges_hold(b->msg) ? 0 : TE_STORE_INVALID_PARAMS;
 	return take_values(job, b);
-}
-
-static bool is_late(const struct tei_agent_job *job, const struct batch *b)
-{
-	uint64_t ms = b->msg->wait_ms ? b->msg->wait_ms : WAIT_MS;
-
-	return tei_now_ns() - job->since_ns > ms * TEI_NS_PER_MS;
 }
 
 /* ---- doing it ---- */
@@ -159,7 +154,7 @@ static void count(struct tei_agent *agent, const struct tei_agent_job *job,
 	    job->frame.type == AGENT__AGENT_TYPE__AGENT_RANGES)
 		atomic_fetch_add_explicit(&stats->got_bytes, got,
 					  memory_order_relaxed);
-	if (job->frame.type == AGENT__AGENT_TYPE__AGENT_PUT)
+	if (is_put(job))
 		atomic_fetch_add_explicit(&stats->put_bytes, b->bytes,
 					  memory_order_relaxed);
 }
@@ -198,9 +193,14 @@ static int put(struct te_store *store, struct tei_agent_job *job,
 	int code = 0;
 
 	how = take_keeping(job, b, &code);
-	if (!code)
+	if (code)
+		return code;
+	if (job->frame.type == AGENT__AGENT_TYPE__AGENT_UPSERT)
+		(void)te_store_upsert(store, b->keys, b->values, b->n, how,
+				      ints);
+	else
 		(void)te_store_put(store, b->keys, b->values, b->n, how, ints);
-	return code;
+	return 0;
 }
 
 /* Calls that give an int a key. */
@@ -216,7 +216,7 @@ static int call_ints(struct te_store *store, struct tei_agent_job *job,
 	/* What a call leaves untouched it has refused. */
 	for (i = 0; i < b->n; i++)
 		ints[i] = TE_STORE_INVALID_PARAMS;
-	if (job->frame.type == AGENT__AGENT_TYPE__AGENT_PUT)
+	if (is_put(job))
 		code = put(store, job, b, ints);
 	else if (job->frame.type == AGENT__AGENT_TYPE__AGENT_EXIST)
 		(void)te_store_exist(store, b->keys, b->n, ints);
@@ -281,55 +281,21 @@ static void serve_batch(struct tei_agent *agent, struct tei_agent_job *job)
 {
 	Agent__Results *out = tei_arena_alloc(&job->arena, sizeof(*out));
 	struct batch b = {.n = 0};
+	int code;
 
 	if (!out)
 		return;
 	agent__results__init(out);
-	out->code = take_batch(job, &b);
-	if (!out->code && is_late(job, &b)) {
-		atomic_fetch_add_explicit(&agent->stats.late, 1,
-					  memory_order_relaxed);
-		out->code = TE_STORE_RPC_TIMEOUT;
+	code = take_batch(job, &b);
+	if (!code && tei_agent_is_late(agent, job, b.msg->wait_ms))
+		code = TE_STORE_RPC_TIMEOUT;
+	if (job->frame.type == AGENT__AGENT_TYPE__AGENT_REPLICAS) {
+		tei_agent_serve_replicas(agent, job, b.keys, b.n, code);
+		return;
 	}
-	if (!out->code)
-		out->code = run(agent, job, &b, out);
-	job->answer = &out->base;
-}
-
-/* ---- figures ---- */
-
-static void fill_pool(Agent__StatusReply *out, struct te_store *store)
-{
-	struct te_store_pool pool = {0};
-
-	out->pool_code = te_store_pool(store, &pool);
-	if (out->pool_code)
-		return;
-	out->capacity_bytes = pool.capacity_bytes;
-	out->used_bytes = pool.used_bytes;
-	out->objects = pool.objects;
-	out->owners = pool.owners;
-	out->clients = pool.clients;
-	out->evicted_objects = pool.evicted_objects;
-	out->evicted_bytes = pool.evicted_bytes;
-	out->master_metadata_bytes = pool.master_metadata_bytes;
-	out->master_key_bytes = pool.master_key_bytes;
-}
-
-static void serve_status(struct tei_agent *agent, struct tei_agent_job *job)
-{
-	Agent__StatusReply *out = tei_arena_alloc(&job->arena, sizeof(*out));
-	const char *name = te_store_hostname(agent->store);
-	char *hostname = tei_arena_alloc(&job->arena, strlen(name) + 1);
-
-	if (!out || !hostname)
-		return;
-	agent__status_reply__init(out);
-	memcpy(hostname, name, strlen(name) + 1);
-	out->hostname = hostname;
-	out->health = te_store_health(agent->store);
-	if (job->frame.type == AGENT__AGENT_TYPE__AGENT_POOL)
-		fill_pool(out, agent->store);
+	if (!code)
+		code = run(agent, job, &b, out);
+	out->code = code;
 	job->answer = &out->base;
 }
 
@@ -337,9 +303,16 @@ void tei_agent_serve(struct tei_agent *agent, struct tei_agent_job *job)
 {
 	atomic_fetch_add_explicit(&agent->stats.calls[job->frame.type], 1,
 				  memory_order_relaxed);
-	if (job->frame.type == AGENT__AGENT_TYPE__AGENT_STATUS ||
-	    job->frame.type == AGENT__AGENT_TYPE__AGENT_POOL)
-		serve_status(agent, job);
-	else
+	switch (job->frame.type) {
+	case AGENT__AGENT_TYPE__AGENT_STATUS:
+	case AGENT__AGENT_TYPE__AGENT_POOL:
+		tei_agent_serve_status(agent, job);
+		break;
+	case AGENT__AGENT_TYPE__AGENT_REMOVE_ALL:
+		tei_agent_serve_remove_all(agent, job);
+		break;
+	default:
 		serve_batch(agent, job);
+		break;
+	}
 }

@@ -20,14 +20,14 @@ static struct tei_agent_job *next_job(struct tei_agent *agent)
 	tei_list_for_each (pos, &agent->turns) {
 		struct tei_agent_session *s =
 			tei_list_entry(pos, struct tei_agent_session, turn);
+		struct tei_list *node;
 
 		if (s->n_running >= most_of_one(agent))
 			continue;
 		tei_list_del(&s->turn);
 		s->n_running++;
 		agent->n_running++;
-		struct tei_list *node = tei_list_pop(&s->queue);
-
+		node = tei_list_pop(&s->queue);
 		if (!tei_list_empty(&s->queue))
 			tei_list_add_tail(&agent->turns, &s->turn);
 		return tei_list_entry(node, struct tei_agent_job, of_queue);
@@ -59,7 +59,7 @@ static void finish(struct tei_agent *agent, struct tei_agent_job *job)
 static void *run(void *arg)
 {
 	struct tei_agent *agent = arg;
-	struct tei_agent_job *job;
+	struct tei_agent_job *job = NULL;
 
 	for (;;) {
 		tei_mutex_lock(&agent->mu);

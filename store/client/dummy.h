@@ -160,4 +160,17 @@ int tei_dummy_size(struct te_store *store, const struct te_store_key *keys,
 int tei_dummy_remove(struct te_store *store, const struct te_store_key *keys,
 		     size_t n, int force, int *results);
 
+int tei_dummy_upsert(struct te_store *store, const struct te_store_key *keys,
+		     const struct te_store_value *values, size_t n,
+		     const struct te_store_replicate *how, int *results);
+
+/* ---- dummy_admin.c ---- */
+
+int tei_dummy_remove_all(struct te_store *store, int force, uint64_t *removed);
+int tei_dummy_remove_matching(struct te_store *store, const char *pattern,
+			      int force, uint64_t *removed);
+int tei_dummy_replicas(struct te_store *store, const struct te_store_key *keys,
+		       size_t n, int *results, struct te_store_replica *out,
+		       size_t *n_out);
+
 #endif

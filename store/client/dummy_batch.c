@@ -25,6 +25,7 @@ static uint64_t service_ms(const struct tei_dummy_batch *b)
 
 	switch (b->type) {
 	case AGENT__AGENT_TYPE__AGENT_PUT:
+	case AGENT__AGENT_TYPE__AGENT_UPSERT:
 		for (i = 0; i < b->loan.n; i++)
 			bytes += b->loan.items[i].bytes;
 		return ms + b->dummy->call_ms + PUT_MS + (bytes >> 20);
@@ -82,7 +83,8 @@ static uint64_t patience(const struct tei_dummy *dummy)
 
 int tei_batch_ask(struct tei_dummy_batch *b)
 {
-	bool put = b->type == AGENT__AGENT_TYPE__AGENT_PUT;
+	bool put = b->type == AGENT__AGENT_TYPE__AGENT_PUT ||
+		   b->type == AGENT__AGENT_TYPE__AGENT_UPSERT;
 	struct tei_dummy_conn *conn;
 	int code = tei_loan_make(&b->loan, put, patience(b->dummy));
 	size_t at = 0;
@@ -338,13 +340,14 @@ static int run_ints(struct call *call, size_t n, int *results)
 
 /* ---- the functions ---- */
 
-int tei_dummy_put(struct te_store *store, const struct te_store_key *keys,
-		  const struct te_store_value *values, size_t n,
-		  const struct te_store_replicate *how, int *results)
+static int put(struct te_store *store, uint16_t type,
+	       const struct te_store_key *keys,
+	       const struct te_store_value *values, size_t n,
+	       const struct te_store_replicate *how, int *results)
 {
 	struct call call = {
 		.dummy = store->dummy,
-		.type = AGENT__AGENT_TYPE__AGENT_PUT,
+		.type = type,
 		.keys = keys,
 		.values = values,
 		.how = how,
@@ -354,6 +357,22 @@ int tei_dummy_put(struct te_store *store, const struct te_store_key *keys,
 	    !tei_replicate_holds(how, n))
 		return TE_STORE_INVALID_PARAMS;
 	return run_ints(&call, n, results);
+}
+
+int tei_dummy_put(struct te_store *store, const struct te_store_key *keys,
+		  const struct te_store_value *values, size_t n,
+		  const struct te_store_replicate *how, int *results)
+{
+	return put(store, AGENT__AGENT_TYPE__AGENT_PUT, keys, values, n, how,
+		   results);
+}
+
+int tei_dummy_upsert(struct te_store *store, const struct te_store_key *keys,
+		     const struct te_store_value *values, size_t n,
+		     const struct te_store_replicate *how, int *results)
+{
+	return put(store, AGENT__AGENT_TYPE__AGENT_UPSERT, keys, values, n, how,
+		   results);
 }
 
 int tei_dummy_get(struct te_store *store, const struct te_store_key *keys,

@@ -11,8 +11,9 @@
 #include "store/proto/agent.pb-c.h"
 
 /* Keys, groups' names, and columns of at most 10 bytes a number. */
-#define BATCH_CAP (8u << 20)
-#define SMALL_CAP (1u << 10)
+#define BATCH_CAP   (8u << 20)
+#define PATTERN_CAP (4u << 10)
+#define SMALL_CAP   (1u << 10)
 
 _Static_assert(TEI_AGENT_KEY_BYTES_MAX + (10u + 270u) * TEI_AGENT_KEYS_MAX +
 			       40u * TEI_AGENT_PIECES_MAX + 16384u <
@@ -32,6 +33,9 @@ const struct tei_frame_protocol tei_agent_protocol = {
 			[AGENT__AGENT_TYPE__AGENT_STATUS] = SMALL_CAP,
 			[AGENT__AGENT_TYPE__AGENT_POOL] = SMALL_CAP,
 			[AGENT__AGENT_TYPE__AGENT_RANGES] = BATCH_CAP,
+			[AGENT__AGENT_TYPE__AGENT_UPSERT] = BATCH_CAP,
+			[AGENT__AGENT_TYPE__AGENT_REPLICAS] = BATCH_CAP,
+			[AGENT__AGENT_TYPE__AGENT_REMOVE_ALL] = PATTERN_CAP,
 		},
 };
 

@@ -27,11 +27,13 @@
 #define TEI_AGENT_TOKEN_LEN 16
 #define TEI_AGENT_PATH_MAX  sizeof(((struct sockaddr_un *)NULL)->sun_path)
 /* Of one batch: keys, bytes of keys, pieces. A dummy cuts larger calls. */
-#define TEI_AGENT_KEYS_MAX      4096u
-#define TEI_AGENT_KEY_BYTES_MAX ((1u << 20) + 1024u)
-#define TEI_AGENT_PIECES_MAX    65536u
-#define TEI_AGENT_CONNS_MAX     64u /* of a session */
-#define TEI_AGENT_REGION_MIN    4096u
+#define TEI_AGENT_KEYS_MAX          4096u
+#define TEI_AGENT_KEY_BYTES_MAX     ((1u << 20) + 1024u)
+#define TEI_AGENT_PIECES_MAX        65536u
+#define TEI_AGENT_REPLICAS_KEYS_MAX 256u /* of one call for replicas */
+#define TEI_AGENT_PATTERN_MAX       2048u
+#define TEI_AGENT_CONNS_MAX         64u /* of a session */
+#define TEI_AGENT_REGION_MIN        4096u
 
 enum tei_greeting_kind {
 	TEI_GREETING_NEW = 1,  /* with a descriptor */

@@ -342,6 +342,50 @@ static void how_values_are_kept_reaches_the_master(void **state)
 	stop(&d);
 }
 
+static void objects_are_replaced_found_and_removed(void **state)
+{
+	const struct te_store_key keys[2] = {{.bytes = "it", .len = 2},
+					     {.bytes = "none", .len = 4}};
+	struct te_store_replica replicas[2];
+	struct te_store *store;
+	uint8_t bytes[1000];
+	struct iovec piece = {bytes, sizeof(bytes)};
+	const struct te_store_value value = {.pieces = &piece, .n_pieces = 1};
+	int result = 1, results[2];
+	uint64_t removed = 0;
+	struct daemon d;
+	size_t n = 2;
+
+	(void)state;
+	start(&d);
+	store = dummy(&d, END_MS);
+	pool_fill(bytes, sizeof(bytes), 1);
+	assert_int_equal(pool_put(store, "it", bytes, sizeof(bytes)), 0);
+	pool_fill(bytes, sizeof(bytes), 2);
+	(void)te_store_upsert(store, keys, &value, 1, NULL, &result);
+	assert_int_equal(result, 0);
+	memset(bytes, 0, sizeof(bytes));
+	assert_int_equal(pool_get(store, "it", bytes, sizeof(bytes)), 1000);
+	assert_true(pool_is_filled(bytes, sizeof(bytes), 2));
+	assert_int_equal(
+		te_store_replicas(store, keys, 2, results, replicas, &n), 1);
+	assert_int_equal(n, 1);
+	assert_int_equal(results[0], 1);
+	assert_int_equal(results[1], -704);
+	assert_string_equal(replicas[0].segment, te_store_hostname(store));
+	assert_int_equal(replicas[0].size, 1000);
+	assert_int_equal(te_store_remove_matching(store, "(", 1, &removed),
+			 -600);
+	assert_int_equal(te_store_remove_matching(store, "^no", 1, &removed),
+			 0);
+	assert_int_equal(removed, 0);
+	assert_int_equal(te_store_remove_all(store, 1, &removed), 0);
+	assert_int_equal(removed, 1);
+	assert_int_equal(pool_get(store, "it", bytes, sizeof(bytes)), -704);
+	te_store_close(store);
+	stop(&d);
+}
+
 static void figures_are_those_of_the_daemon_and_the_pool(void **state)
 {
 	struct te_store_pool pool;
@@ -539,6 +583,7 @@ int main(void)
 		cmocka_unit_test(many_keys_in_a_call),
 		cmocka_unit_test(parts_of_values),
 		cmocka_unit_test(how_values_are_kept_reaches_the_master),
+		cmocka_unit_test(objects_are_replaced_found_and_removed),
 		cmocka_unit_test(figures_are_those_of_the_daemon_and_the_pool),
 		cmocka_unit_test(nothing_is_left_of_dummies_that_are_killed),
 		cmocka_unit_test(

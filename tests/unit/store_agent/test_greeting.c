@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_greeting.c - who says what to the daemon first, and with which memory
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/lib/faults.h"
+#include "tests/lib/test.h"
+#include "tests/lib/wait.h"
+#include "tests/unit/store_agent/play.h"
+
+#define NEW(len)                                                        \
+	{                                                               \
+		.version = TEI_AGENT_VERSION, .word = TEI_GREETING_NEW, \
+		.length = (len)                                         \
+	}
+
+static unsigned int n_fds_open(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static bool has_fds_open(void *arg)
+{
+	return n_fds_open() == *(unsigned int *)arg;
+}
+
+/* The status for memory @fd; it is closed. */
+static int greet_with(const struct play *play, int fd, uint64_t length)
+{
+	struct tei_greeting g = NEW(length);
+	int socket = play_connect(play), status;
+
+	assert_true(fd >= 0);
+	status = play_greet(socket, &g, &fd, 1);
+	assert_true(status == TEI_GREETED || play_ends(socket));
+	(void)close(socket);
+	(void)close(fd);
+	return status;
+}
+
+static int memfd(uint64_t size, int seals, unsigned int flags)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+
+	if (fd < 0 || ftruncate(fd, (off_t)size)) {
+		if (fd >= 0)
+			(void)close(fd);
+		return -1;
+	}
+	assert_true(!seals || !fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
+}
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+static int read_only(uint64_t size)
+{
+	int fd = memfd(size, SEALS, 0), other;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	other = open(path, O_RDONLY | O_CLOEXEC);
+	(void)close(fd);
+	return other;
+}
+
+static int file(const struct play *play, uint64_t size)
+{
+	char path[TEST_PATH_MAX + 16];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/file", play->dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0 && !ftruncate(fd, (off_t)size));
+	return fd;
+}
+
+static int one_end(void)
+{
+	int fds[2];
+
+	assert_int_equal(pipe(fds), 0);
+	(void)close(fds[1]);
+	return fds[0];
+}
+
+static void memory_that_cannot_be_trusted_is_refused(void **state)
+{
+	const int bad = TEI_GREETING_MEMORY;
+	struct play play;
+	int huge;
+
+	(void)state;
+	play_start(&play, 1);
+#define GREET(fd, len) greet_with(&play, fd, len)
+	assert_int_equal(GREET(memfd(PLAY_SIZE, 0, 0), PLAY_SIZE), bad);
+	assert_int_equal(GREET(memfd(PLAY_SIZE, F_SEAL_SHRINK, 0), PLAY_SIZE),
+			 bad);
+	assert_int_equal(GREET(memfd(PLAY_SIZE, F_SEAL_GROW, 0), PLAY_SIZE),
+			 bad);
+	assert_int_equal(
+		GREET(memfd(PLAY_SIZE, SEALS | F_SEAL_WRITE, 0), PLAY_SIZE),
+		bad);
+	assert_int_equal(GREET(memfd(PLAY_SIZE, SEALS, 0), PLAY_SIZE / 2), bad);
+	assert_int_equal(GREET(memfd(PLAY_SIZE, SEALS, 0), PLAY_SIZE * 2), bad);
+	assert_int_equal(GREET(memfd(0, SEALS, 0), 0), bad);
+	assert_int_equal(GREET(memfd(100, SEALS, 0), 100), bad);
+	assert_int_equal(GREET(memfd(0, SEALS, 0), 1ull << 63),
+			 TEI_GREETING_NO_MEMORY);
+	assert_int_equal(GREET(read_only(PLAY_SIZE), PLAY_SIZE), bad);
+	assert_int_equal(GREET(file(&play, PLAY_SIZE), PLAY_SIZE), bad);
+	assert_int_equal(GREET(one_end(), PLAY_SIZE), bad);
+	huge = memfd(2u << 20, SEALS, MFD_HUGETLB);
+	if (huge >= 0)
+		assert_int_not_equal(GREET(huge, 2u << 20), TEI_GREETED);
+	assert_int_equal(GREET(memfd(PLAY_SIZE, SEALS, 0), PLAY_SIZE),
+			 TEI_GREETED);
+	play_stop(&play);
+}
+
+static void descriptors_come_alone_and_only_where_one_is_due(void **state)
+{
+	int fds[20], fd = memfd(PLAY_SIZE, SEALS, 0);
+	struct tei_greeting g;
+	unsigned int before;
+	struct play play;
+	int socket;
+
+	(void)state;
+	play_start(&play, 1);
+	before = n_fds_open();
+	for (size_t i = 0; i < TEST_COUNT(fds); i++)
+		fds[i] = fd;
+	for (size_t n = 0; n <= TEST_COUNT(fds); n++) {
+		if (n == 1)
+			continue;
+		g = (struct tei_greeting)NEW(PLAY_SIZE);
+		socket = play_connect(&play);
+		assert_int_equal(play_greet(socket, &g, fds, n),
+				 n ? TEI_GREETING_FDS : TEI_GREETING_NO_FD);
+		assert_true(play_ends(socket));
+		(void)close(socket);
+	}
+	g = (struct tei_greeting)NEW(0);
+	g.word = TEI_GREETING_JOIN;
+	socket = play_connect(&play);
+	assert_int_equal(play_greet(socket, &g, fds, 1), TEI_GREETING_FDS);
+	assert_true(play_ends(socket));
+	(void)close(socket);
+	assert_true(test_wait_until(has_fds_open, &before, PLAY_MS));
+	(void)close(fd);
+	play_stop(&play);
+}
+
+static void what_is_no_greeting_is_refused(void **state)
+{
+	const struct tei_greeting good = NEW(PLAY_SIZE);
+	uint8_t bytes[TEI_GREETING_LEN];
+	static const size_t flips[] = {0, 3, 48, 63};
+	struct tei_greeting g;
+	struct play play;
+	int socket;
+
+	(void)state;
+	play_start(&play, 1);
+	for (size_t i = 0; i < TEST_COUNT(flips); i++) {
+		tei_greeting_encode(&good, bytes);
+		bytes[flips[i]] ^= 1;
+		socket = play_connect(&play);
+		play_send(socket, bytes, sizeof(bytes), NULL, 0);
+		assert_true(play_ends(socket));
+		(void)close(socket);
+	}
+	socket = play_connect(&play); /* not whole */
+	play_send(socket, bytes, 10, NULL, 0);
+	assert_true(play_ends(socket));
+	(void)close(socket);
+	socket = play_connect(&play);
+	g = good;
+	g.version = 2;
+	assert_int_equal(play_greet(socket, &g, NULL, 0), TEI_GREETING_VERSION);
+	(void)close(socket);
+	socket = play_connect(&play);
+	g = good;
+	g.word = 3;
+	assert_int_equal(play_greet(socket, &g, NULL, 0), TEI_GREETING_BAD);
+	(void)close(socket);
+	play_stop(&play);
+}
+
+static void who_says_nothing_is_hung_up_on(void **state)
+{
+	struct play play;
+	int socket;
+
+	(void)state;
+	play_start(&play, 1);
+	socket = play_connect(&play);
+	assert_true(play_ends(socket));
+	(void)close(socket);
+	play_stop(&play);
+}
+
+static void a_session_is_joined_by_who_knows_it(void **state)
+{
+	struct play_dummy dummy;
+	struct tei_greeting g;
+	struct play play;
+	int socket;
+
+	(void)state;
+	play_start(&play, 1);
+	play_attach(&play, &dummy);
+	for (int i = 0; i < 3; i++) {
+		g = dummy.session;
+		g.word = TEI_GREETING_JOIN;
+		g.token[0] ^= i == 1;
+		g.session += i == 2;
+		socket = play_connect(&play);
+		assert_int_equal(play_greet(socket, &g, NULL, 0),
+				 i ? TEI_GREETING_NO_SESSION : TEI_GREETED);
+		(void)close(socket);
+	}
+	play_leave(&dummy);
+	play_await(&play_store.n_registered, 0);
+	/* It is over: what was right is of no use any more. */
+	g = dummy.session;
+	g.word = TEI_GREETING_JOIN;
+	socket = play_connect(&play);
+	assert_int_equal(play_greet(socket, &g, NULL, 0),
+			 TEI_GREETING_NO_SESSION);
+	(void)close(socket);
+	play_stop(&play);
+}
+
+static void memory_is_bounded(void **state)
+{
+	struct play_dummy dummies[16];
+	struct tei_greeting g = NEW(PLAY_SIZE);
+	struct play play;
+	int socket, fd;
+
+	(void)state;
+	play_start(&play, 1);
+	for (size_t i = 0; i < TEST_COUNT(dummies); i++)
+		play_attach(&play, &dummies[i]);
+	fd = memfd(PLAY_SIZE, SEALS, 0);
+	socket = play_connect(&play);
+	assert_int_equal(play_greet(socket, &g, &fd, 1),
+			 TEI_GREETING_NO_MEMORY);
+	(void)close(socket);
+	(void)close(fd);
+	for (size_t i = 0; i < TEST_COUNT(dummies); i++)
+		play_leave(&dummies[i]);
+	play_await(&play_store.n_registered, 0);
+	play_attach(&play, &dummies[0]);
+	play_leave(&dummies[0]);
+	play_stop(&play);
+}
+
+static void memory_that_is_taken_cannot_shrink(void **state)
+{
+	struct play_dummy dummy;
+	struct play play;
+
+	(void)state;
+	play_start(&play, 1);
+	play_attach(&play, &dummy);
+	assert_int_equal(ftruncate(dummy.fd, 4096), -1);
+	assert_int_equal(ftruncate(dummy.fd, 2 * PLAY_SIZE), -1);
+	/* What can be taken away reads as zeros. */
+	memset(dummy.memory, 1, PLAY_SIZE);
+	assert_int_equal(fallocate(dummy.fd,
+				   FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				   4096, PLAY_SIZE - 4096),
+			 0);
+	play_ask_piece(&dummy, AGENT__AGENT_TYPE__AGENT_PUT,
+		       dummy.session.region, 0, PLAY_SIZE, 0);
+	assert_int_equal(play_result(&dummy), 0);
+	assert_int_equal(atomic_load(&play_store.sum), 4096);
+	play_leave(&dummy);
+	play_stop(&play);
+}
+
+static void starting_fails_cleanly(void **state)
+{
+	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16];
+	struct tei_agent_config config = {
+		.n_threads = 2, .socket_path = path, .memory_max = PLAY_SIZE};
+	static const enum tei_fault kinds[] = {
+		TEI_FAULT_ALLOC, TEI_FAULT_SOCKET, TEI_FAULT_THREAD};
+
+	(void)state;
+	test_tmpdir_create(dir);
+	(void)snprintf(path, sizeof(path), "%s/socket", dir);
+	for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
+		struct test_faults f = {.kind = kinds[i]};
+
+		while (test_faults_next(&f)) {
+			struct tei_agent *agent = NULL;
+			int rc = tei_agent_start(&config, &agent);
+
+			assert_int_equal(rc == 0, agent != NULL);
+			if (!rc)
+				assert_true(tei_agent_stop(agent, PLAY_MS));
+		}
+	}
+	config.socket_group = "no such group";
+	{
+		struct tei_agent *agent = NULL;
+
+		assert_int_equal(tei_agent_start(&config, &agent), -ENOENT);
+	}
+	test_tmpdir_remove(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_that_cannot_be_trusted_is_refused),
+		cmocka_unit_test(
+			descriptors_come_alone_and_only_where_one_is_due),
+		cmocka_unit_test(what_is_no_greeting_is_refused),
+		cmocka_unit_test(who_says_nothing_is_hung_up_on),
+		cmocka_unit_test(a_session_is_joined_by_who_knows_it),
+		cmocka_unit_test(memory_is_bounded),
+		cmocka_unit_test(memory_that_is_taken_cannot_shrink),
+		cmocka_unit_test(starting_fails_cleanly),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
