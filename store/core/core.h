@@ -277,6 +277,8 @@ struct tei_core_figures {
 	uint64_t capacity_bytes, used_bytes; /* fencing extents count as used */
 	uint64_t objects, building, fencing, segments, sessions, suspects;
 	uint64_t metadata_bytes, key_bytes;
+	/* For a start that found no room, or from a watermark to the other. */
+	uint64_t evictions_attempted_total, evictions_successful_total;
 	uint64_t evicted_objects_total, evicted_bytes_total;
 	uint64_t dropped_objects_total; /* with their owner */
 	uint64_t lost_replicas_total;   /* of objects that have others */

@@ -327,9 +327,13 @@ bool tei_core_place_or_evict(struct tei_core *core, struct tei_wish *wish,
 		return true;
 	if (!tei_core_mounts_hold(core, tei_core_extent_size(o->size)))
 		return false;
-	while (evict_any(core, &f))
-		if (place_freed(core, wish, o, &f))
+	core->figures.evictions_attempted_total++;
+	while (evict_any(core, &f)) {
+		if (place_freed(core, wish, o, &f)) {
+			core->figures.evictions_successful_total++;
 			return true;
+		}
+	}
 	return false;
 }
 
@@ -367,8 +371,10 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 
 	take_in(core, budget);
 	end_pins(core, PINNED_TRIES);
-	if (above(core, core->config.high_watermark))
+	if (!core->evicting && above(core, core->config.high_watermark)) {
 		core->evicting = true;
+		core->figures.evictions_attempted_total++;
+	}
 	while (core->evicting && *budget) {
 		if (above(core, low_watermark(core)) &&
 		    !tei_policy_empty(&core->policy)) {
@@ -377,6 +383,8 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 			--*budget;
 		} else {
 			core->evicting = false;
+			core->figures.evictions_successful_total +=
+				!above(core, low_watermark(core));
 		}
 	}
 }

@@ -4,6 +4,7 @@
  */
 #include "store/server/admin_reply.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +19,14 @@ static int add(const char *bytes, size_t len, void *out)
 	return evbuffer_add(out, bytes, len);
 }
 
+int tei_server_admin_print(struct evbuffer *out, json_t *root)
+{
+	int rc = json_dump_callback(root, add, out, JSON_COMPACT);
+
+	json_decref(root);
+	return rc ? -ENOMEM : 0;
+}
+
 int tei_server_admin_json(struct tei_http_reply *reply, int status,
 			  json_t *root)
 {
@@ -26,8 +35,7 @@ int tei_server_admin_json(struct tei_http_reply *reply, int status,
 	if (!root)
 		return 500;
 	reply->type = "application/json";
-	rc = json_dump_callback(root, add, reply->body, JSON_COMPACT);
-	json_decref(root);
+	rc = tei_server_admin_print(reply->body, root);
 	evbuffer_add(reply->body, "\n", 1);
 	return rc ? 500 : status;
 }

@@ -4,12 +4,14 @@
  *
  * Several mounts may bear one name: lists have them all, sums add them up.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <event2/buffer.h>
 
+#include "base/mem.h"
 #include "store/server/admin.h"
 #include "store/server/admin_reply.h"
 #include "store/server/state.h"
@@ -33,17 +35,48 @@ static const char *status_of(const struct tei_core_segment *segment)
 	return segment->suspect ? "SUSPECT" : "OK";
 }
 
+/* Lists are made in pieces: there may be thousands. */
+#define PIECE 64
+
+struct listing {
+	const struct tei_server *server;
+	size_t cursor;
+	uint64_t n; /* so far */
+};
+
+static void *listing_new(const struct tei_server *s)
+{
+	struct listing *l = tei_calloc(1, sizeof(*l));
+
+	if (l)
+		l->server = s;
+	return l;
+}
+
+static int more_names(struct evbuffer *out, void *state)
+{
+	struct tei_core_segment segment;
+	struct listing *l = state;
+
+	for (int i = 0; i < PIECE; i++) {
+		if (!tei_core_segment_next(l->server->core, &l->cursor,
+					   &segment))
+			return 0;
+		if (!segment.suspect)
+			evbuffer_add_printf(out, "%s\n", segment.name);
+	}
+	return 1;
+}
+
 int tei_server_admin_segment_names(const struct tei_http_request *request,
 				   struct tei_http_reply *reply, void *arg)
 {
-	const struct tei_server *s = arg;
-	struct tei_core_segment segment;
-	size_t cursor = 0;
-
 	(void)request;
-	while (tei_core_segment_next(s->core, &cursor, &segment))
-		if (!segment.suspect)
-			evbuffer_add_printf(reply->body, "%s\n", segment.name);
+	reply->state = listing_new(arg);
+	if (!reply->state)
+		return 500;
+	reply->more = more_names;
+	reply->done = tei_free;
 	return 200;
 }
 
@@ -67,24 +100,44 @@ static json_t *detail(const struct tei_core_segment *segment)
 		100.0 * (double)segment->used / (double)segment->size);
 }
 
+static int more_details(struct evbuffer *out, void *state)
+{
+	struct tei_core_segment segment;
+	struct listing *l = state;
+
+	for (int i = 0; i < PIECE; i++) {
+		json_t *one;
+
+		if (!tei_core_segment_next(l->server->core, &l->cursor,
+					   &segment)) {
+			evbuffer_add_printf(
+				out, "],\"total_segments\":%" PRIu64 "}\n",
+				l->n);
+			return 0;
+		}
+		one = detail(&segment);
+		if (!one)
+			return -ENOMEM;
+		if (l->n++)
+			evbuffer_add(out, ",", 1);
+		if (tei_server_admin_print(out, one))
+			return -ENOMEM;
+	}
+	return 1;
+}
+
 int tei_server_admin_segments_detail(const struct tei_http_request *request,
 				     struct tei_http_reply *reply, void *arg)
 {
-	const struct tei_server *s = arg;
-	struct tei_core_segment segment;
-	json_t *list = json_array();
-	size_t cursor = 0;
-
 	(void)request;
-	while (tei_core_segment_next(s->core, &cursor, &segment))
-		if (json_array_append_new(list, detail(&segment))) {
-			json_decref(list);
-			return 500;
-		}
-	return tei_server_admin_json(
-		reply, 200,
-		json_pack("{s:I,s:o}", "total_segments",
-			  (json_int_t)json_array_size(list), "segments", list));
+	reply->state = listing_new(arg);
+	if (!reply->state)
+		return 500;
+	reply->type = "application/json";
+	evbuffer_add_printf(reply->body, "{\"segments\":[");
+	reply->more = more_details;
+	reply->done = tei_free;
+	return 200;
 }
 
 /* Mounts called @name, added up; suspect if one is. False: none. */

@@ -258,6 +258,10 @@ static void event_metrics(const struct tei_server *s,
 {
 	const struct tei_server_counters *c = &s->counters;
 
+	counter(out, "master_attempted_evictions_total",
+		"times that room was to be made", f->evictions_attempted_total);
+	counter(out, "master_successful_evictions_total", "of these, it was",
+		f->evictions_successful_total);
 	counter(out, "master_evicted_key_count", "objects evicted",
 		f->evicted_objects_total);
 	counter(out, "master_evicted_size_bytes", "bytes evicted",

@@ -123,11 +123,13 @@ void tei_server_summary(const struct tei_server *s, struct evbuffer *out)
 			    f.sessions - f.suspects);
 	singles(out, s, then, seconds);
 	batches(out, s, then, seconds);
-	evbuffer_add_printf(out,
-			    " | Hits: %.1f%% | Eviction: AllocFail=%" PRIu64
-			    ", keys=%" PRIu64 ", size=",
-			    percent(c->lookup_hits, c->lookup_keys),
-			    f.alloc_failures_total, f.evicted_objects_total);
+	evbuffer_add_printf(
+		out,
+		" | Hits: %.1f%% | Eviction: Success/Attempts=%" PRIu64
+		"/%" PRIu64 ", AllocFail=%" PRIu64 ", keys=%" PRIu64 ", size=",
+		percent(c->lookup_hits, c->lookup_keys),
+		f.evictions_successful_total, f.evictions_attempted_total,
+		f.alloc_failures_total, f.evicted_objects_total);
 	bytes(out, f.evicted_bytes_total);
 	evbuffer_add_printf(out, " | Discard: %" PRIu64 "\n",
 			    f.discarded_puts_total);

@@ -41,6 +41,8 @@ static void a_full_pool_makes_room_for_the_new(void **state)
 		assert_int_equal(there(&r, i), i >= 84);
 	assert_int_equal(rig_figures(&r).evicted_objects_total, 84);
 	assert_int_equal(rig_figures(&r).evicted_bytes_total, 84 * 4096);
+	assert_int_equal(rig_figures(&r).evictions_attempted_total, 84);
+	assert_int_equal(rig_figures(&r).evictions_successful_total, 84);
 	assert_int_equal(rig_figures(&r).used_bytes, 0x10000);
 	rig_fini(&r);
 }
@@ -78,9 +80,11 @@ static void ticks_evict_from_high_to_low_watermark(void **state)
 	put_many(&r, 0, 12);
 	rig_tick(&r);
 	assert_int_equal(rig_figures(&r).objects, 12); /* at, not above */
+	assert_int_equal(rig_figures(&r).evictions_attempted_total, 0);
 	put_many(&r, 12, 13);
 	rig_tick(&r);
 	assert_int_equal(rig_figures(&r).objects, 8);
+	assert_int_equal(rig_figures(&r).evictions_attempted_total, 1);
 	assert_false(tei_core_busy(r.core));
 	rig_fini(&r);
 }
