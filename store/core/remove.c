@@ -53,6 +53,8 @@ void tei_core_on_remove(struct tei_core *core, const struct tei_event *ev,
 
 static bool named(const struct tei_extent *e, const char *segment)
 {
+	if (!tei_core_extent_there(e))
+		return false;
 	return !*segment ||
 	       strcmp(tei_core_extent_mount(e)->name, segment) == 0;
 }
@@ -75,7 +77,7 @@ static bool clear(struct tei_core *core, struct tei_object *o,
 					    tei_core_replica_cut(o, replica));
 		any |= it;
 	}
-	if (!o->extents)
+	if (tei_core_object_gone(o))
 		tei_core_object_drop(core, o);
 	else if (any)
 		tei_core_unpark(core, o);

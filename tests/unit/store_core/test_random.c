@@ -458,7 +458,9 @@ static void roll_start(struct model *m, struct start *b)
 		b->names[i] = key_of(b->key[i]);
 		b->size[i] = any_size(m);
 		b->group[i] = grouped ? roll(m, N_GROUPS + 1) : 0;
-		if (m->keys[b->key[i]].vague || m->next[b->key[i]].vague)
+		/* Nor where it is unsure which group the old value had. */
+		if (m->keys[b->key[i]].vague || m->next[b->key[i]].vague ||
+		    (b->upsert && in_batch(b->key, i, b->key[i])))
 			b->group[i] = 0;
 	}
 	roll_how(m, &b->how);
