@@ -286,7 +286,8 @@ static void serve(struct tei_http *http, int fd, const struct tei_address *peer)
 {
 	const struct tei_http_config *config = &http->config;
 	bool welcome = tei_peer_allowed(peer, config->insecure, config->what);
-	bool crowd = welcome ? http->n_conns >= CONNS_MAX
+	unsigned int most = config->conns_max ? config->conns_max : CONNS_MAX;
+	bool crowd = welcome ? http->n_conns >= most
 			     : http->n_refused >= REFUSED_MAX;
 	struct tei_http_conn *c;
 

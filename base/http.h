@@ -91,8 +91,9 @@ struct tei_http_config {
 	const struct tei_http_route *routes; /* routes[n_routes], static */
 	size_t n_routes;
 	void *arg;
-	size_t body_max;   /* 0: TEI_HTTP_BODY_MAX */
-	uint64_t *refused; /* refused[TEI_HTTP_REFUSALS], the user's */
+	size_t body_max;        /* 0: TEI_HTTP_BODY_MAX */
+	unsigned int conns_max; /* at a time; 0: 128 */
+	uint64_t *refused;      /* refused[TEI_HTTP_REFUSALS], the user's */
 };
 
 /* As tei_listen(), or -ENOMEM. @config is copied. */

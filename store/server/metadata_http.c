@@ -14,6 +14,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+/* Many engines may start at once; shells give 1024 descriptors in all. */
+#define CONNS_MAX 768
+
 struct tei_metadata_server {
 	struct tei_metadata *metadata;
 	struct tei_http *http;
@@ -175,6 +178,7 @@ int tei_metadata_server_start(struct tei_loop *loop,
 		.n_routes = sizeof(routes) / sizeof(routes[0]),
 		.arg = s,
 		.body_max = config->limits.value,
+		.conns_max = CONNS_MAX,
 	};
 	int rc;
 

@@ -221,8 +221,8 @@ static int call_conn(void *conn, struct tei_redis_call *call)
 	rc = send_all(c, until, call->error);
 	if (!rc)
 		rc = receive(c, until, &reply, call->error);
-	if (rc)
-		return rc;
+	if (rc || !reply)
+		return rc ? rc : -EPROTO;
 	rc = take(reply, call);
 	freeReplyObject(reply);
 	return rc;

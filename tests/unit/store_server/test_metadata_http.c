@@ -11,7 +11,8 @@
 #include "store/server/metadata_http.h"
 #include "tests/lib/test.h"
 
-#define ROOM 65536
+#define ROOM  65536
+#define CROWD 300
 
 static struct tei_loop *loop;
 static struct tei_metadata_server *server;
@@ -51,17 +52,24 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Everything until the server closes, into `answer`. */
-static void exchange(const char *request)
+static int connect_to_server(void)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET,
 				 .sin_port = htons(port),
 				 .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
+/* Everything until the server closes, into `answer`. */
+static void exchange(const char *request)
+{
+	int fd = connect_to_server();
 	size_t len = 0;
 	ssize_t n;
 
-	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL),
 			 strlen(request));
 	while ((n = recv(fd, answer + len, ROOM - len, 0)) > 0)
@@ -145,6 +153,20 @@ static void value_that_is_too_long_is_not_read(void **state)
 	assert_non_null(strstr(answer, " 413 "));
 }
 
+/* As engines that start together, each about to say something. */
+static void crowd_does_not_shut_others_out(void **state)
+{
+	int fd[CROWD];
+
+	(void)state;
+	for (int i = 0; i < CROWD; i++)
+		fd[i] = connect_to_server();
+	expect("PUT", KEY, "v", 200, "metadata updated");
+	for (int i = 0; i < CROWD; i++)
+		close(fd[i]);
+	expect("GET", KEY, "", 200, "v");
+}
+
 static void health_is_ok(void **state)
 {
 	(void)state;
@@ -197,6 +219,7 @@ int main(void)
 		WITH_ONE(living_engine_keeps_its_key),
 		WITH_ONE(malformed_requests_are_refused_in_words),
 		WITH_ONE(value_that_is_too_long_is_not_read),
+		WITH_ONE(crowd_does_not_shut_others_out),
 		WITH_ONE(health_is_ok),
 		WITH_ONE(what_a_dead_engine_has_written_is_forgotten),
 	};

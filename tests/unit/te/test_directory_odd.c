@@ -326,6 +326,39 @@ static void answers_that_drip_end_in_time(void **state)
 	}
 }
 
+/* Its calls would take ten minutes; nobody waits for them. */
+static void silent_directory_holds_up_nobody(void **state)
+{
+	static const char *const kinds[] = {"http", "etcd", "redis"};
+	uint64_t begun;
+	char url[64];
+	const char *const settings[] = {"metadata_server", url,
+					"metadata_timeout", "600s", NULL};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
+		struct server s = {.bytes = "", .stays = true};
+		struct te_engine *a, *b;
+		te_segment_id id;
+
+		kind = kinds[i];
+		server_start(&s);
+		url_of(&s, url);
+		begun = tei_now_ms();
+		a = rig_engine(settings);
+		b = rig_engine(NULL);
+		assert_int_equal(te_segment_open(a, "nobody", 50, &id),
+				 -ETIMEDOUT);
+		assert_int_equal(
+			te_segment_open(a, te_engine_name(b), RIG_WAIT_MS, &id),
+			0);
+		te_engine_destroy(a);
+		te_engine_destroy(b);
+		assert_true(tei_now_ms() - begun < 300000);
+		server_stop(&s);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +367,7 @@ int main(void)
 		cmocka_unit_test(answers_that_are_not_of_redis),
 		cmocka_unit_test(answers_without_end_are_cut),
 		cmocka_unit_test(answers_that_drip_end_in_time),
+		cmocka_unit_test(silent_directory_holds_up_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
