@@ -275,13 +275,12 @@ static void start_two(struct pool *pool, struct test_process *owners[2],
 	all_are_there(*client);
 }
 
-static void a_killed_owner_costs_no_object(void **state)
+static void kill_one(void)
 {
 	struct test_process *owners[2];
 	struct te_store *client, *late;
 	struct pool pool;
 
-	(void)state;
 	start_two(&pool, owners, &client);
 	test_process_signal(owners[0], SIGKILL);
 	all_are_there(client);
@@ -294,13 +293,12 @@ static void a_killed_owner_costs_no_object(void **state)
 	pool_stop(&pool);
 }
 
-static void a_stopped_owner_costs_no_object(void **state)
+static void stop_one(void)
 {
 	struct test_process *owners[2];
 	struct te_store *client, *late;
 	struct pool pool;
 
-	(void)state;
 	start_two(&pool, owners, &client);
 	test_process_signal(owners[1], SIGSTOP);
 	all_are_there(client);
@@ -315,6 +313,44 @@ static void a_stopped_owner_costs_no_object(void **state)
 	pool_stop(&pool);
 }
 
+/* Processes that are started from here on, and we, have only this backend. */
+static void only_over(const char *backend)
+{
+	assert_int_equal(setenv("TE_BACKENDS", backend, 1), 0);
+}
+
+static int over_all(void **state)
+{
+	(void)state;
+	return unsetenv("TE_BACKENDS");
+}
+
+static void a_killed_owner_costs_no_object(void **state)
+{
+	(void)state;
+	kill_one();
+}
+
+static void a_killed_owner_costs_no_object_over_tcp(void **state)
+{
+	(void)state;
+	only_over("tcp");
+	kill_one();
+}
+
+static void a_stopped_owner_costs_no_object(void **state)
+{
+	(void)state;
+	stop_one();
+}
+
+static void a_stopped_owner_costs_no_object_over_tcp(void **state)
+{
+	(void)state;
+	only_over("tcp");
+	stop_one();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -326,6 +362,10 @@ int main(void)
 			a_value_lies_in_several_holes_when_none_is_large_enough),
 		cmocka_unit_test(a_killed_owner_costs_no_object),
 		cmocka_unit_test(a_stopped_owner_costs_no_object),
+		cmocka_unit_test_teardown(
+			a_killed_owner_costs_no_object_over_tcp, over_all),
+		cmocka_unit_test_teardown(
+			a_stopped_owner_costs_no_object_over_tcp, over_all),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "store/proto/extent.h"
+#include "tests/lib/faults.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 #include "tests/store/fake_te.h"
@@ -350,6 +351,63 @@ static void another_master_takes_no_draft_of_the_last(void **state)
 	pool_stop(&pool);
 }
 
+/* ---- without memory ---- */
+
+static void get_in_all_ways(struct te_store *store, const char *name,
+			    const uint8_t bytes[100])
+{
+	const struct te_store_key key = pool_key(name);
+	struct te_store_buffer *buffer = NULL;
+	struct te_store_replica replica;
+	struct te_store_range range;
+	uint8_t room[100];
+	size_t n = 1;
+	int64_t size;
+	int result;
+
+	range = (struct te_store_range){
+		.offset = 10, .addr = room, .length = 20};
+	if (te_store_get_ranges(store, &key, 1, &range, 1, &size) == 1)
+		assert_memory_equal(room, bytes + 10, 20);
+	if (te_store_get_buffers(store, &key, 1, &buffer, &size) == 1)
+		assert_memory_equal(te_store_buffer_data(buffer), bytes, 100);
+	te_store_buffer_free(buffer);
+	(void)te_store_get_open(store, &key, 1, &result);
+	if (pool_get(store, name, room, sizeof(room)) == 100)
+		assert_memory_equal(room, bytes, 100);
+	(void)te_store_get_close(store, &key, 1);
+	(void)te_store_replicas(store, &key, 1, &result, &replica, &n);
+}
+
+static void any_failed_allocation_is_an_error_and_no_more(void **state)
+{
+	struct two *t = *state;
+	struct test_faults f = {.kind = TEI_FAULT_ALLOC};
+	const struct te_store_key key = pool_key("m");
+	uint8_t bytes[100], room[100];
+	const struct iovec piece = {bytes, sizeof(bytes)};
+	const struct te_store_value value = {.pieces = &piece, .n_pieces = 1};
+	int result;
+
+	pool_fill(bytes, sizeof(bytes), 7);
+	while (test_faults_next(&f)) {
+		(void)te_store_remove(t->client, &key, 1, 1, &result);
+		(void)begin(t->client, "m", sizeof(bytes));
+		(void)put_part(t->client, "m", 50, bytes + 50, 50);
+		(void)put_part(t->client, "m", 0, bytes, 50);
+		if (commit(t->client, "m"))
+			(void)give_up(t->client, "m");
+		get_in_all_ways(t->client, "m", bytes);
+		(void)te_store_upsert(t->client, &key, &value, 1, NULL,
+				      &result);
+		get_in_all_ways(t->client, "m", bytes);
+	}
+	assert_true(test_wait_until(healthy, t->client, POOL_START_MS));
+	assert_true(test_wait_until(healthy, t->owner, POOL_START_MS));
+	assert_int_equal(pool_put(t->client, "n", bytes, sizeof(bytes)), 0);
+	assert_int_equal(pool_get(t->client, "n", room, sizeof(room)), 100);
+}
+
 #define T(test) cmocka_unit_test_teardown(test, unbend)
 
 int main(void)
@@ -365,6 +423,7 @@ int main(void)
 		T(without_headers_nothing_is_begun),
 		T(without_a_checksum_the_header_is_looked_at_again),
 		T(another_master_takes_no_draft_of_the_last),
+		T(any_failed_allocation_is_an_error_and_no_more),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
