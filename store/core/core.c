@@ -63,6 +63,7 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 	core->random = config->seed;
 	init_lists(core);
 	tei_slab_init(&core->extents, sizeof(struct tei_extent), 1024);
+	tei_core_blocks_init(core);
 	if (tei_hash_init(&core->objects) < 0)
 		goto free_core;
 	if (tei_hash_init(&core->sessions) < 0)
@@ -130,6 +131,7 @@ void tei_core_destroy(struct tei_core *core)
 	tei_hash_fini(&core->groups);
 	tei_policy_fini(&core->policy);
 	tei_slab_fini(&core->extents);
+	tei_core_blocks_fini(core);
 	tei_free(core->mounts);
 	tei_free(core);
 }

@@ -219,12 +219,46 @@ static void park(struct tei_core *core, struct tei_object *o)
 	tei_list_add_tail(e ? &core->parked : &m->parked, &o->link);
 }
 
+static struct tei_object *after(struct tei_core *core, struct tei_object *o)
+{
+	struct tei_policy_node *node =
+		tei_policy_after(&core->policy, &o->policy);
+
+	return node ? TEI_CONTAINER(node, struct tei_object, policy) : NULL;
+}
+
+/*
+ * Start to load what evicting those after @o will touch, so that their cache
+ * misses overlap with other work: of each what can be seen of it by now.
+ */
+static void prefetch_next(struct tei_core *core, struct tei_object *o)
+{
+	o = after(core, o);
+	if (!o)
+		return;
+	tei_hash_prefetch_node(&core->objects, o->node.hash);
+	__builtin_prefetch(o->extents->order.next, 1);
+	__builtin_prefetch(o->extents->order.prev, 1);
+	o = after(core, o);
+	if (!o)
+		return;
+	tei_hash_prefetch_bucket(&core->objects, o->node.hash);
+	tei_policy_prefetch(&core->policy, o->node.hash);
+	__builtin_prefetch(o->extents, 1);
+	o = after(core, o);
+	if (o) {
+		__builtin_prefetch(o, 1);
+		__builtin_prefetch((const char *)o + 64, 1);
+	}
+}
+
 /* Evict the object that is worth least, or park it. False: nothing was freed. */
 static bool turn(struct tei_core *core, struct freed *f)
 {
 	struct tei_policy_node *node = tei_policy_victim(&core->policy);
 	struct tei_object *o = TEI_CONTAINER(node, struct tei_object, policy);
 
+	prefetch_next(core, o);
 	if (!tei_core_object_live(o)) {
 		park(core, o);
 		return false;

@@ -2,8 +2,8 @@
 /*
  * ghosts.c - what is remembered of keys that were evicted
  *
- * Linear hashing over buckets of one cache line: the table grows by a bucket
- * when it is too full, so no eviction costs more than two buckets, and memory
+ * Linear hashing over buckets of two cache lines: the table grows by a bucket
+ * when it, or a bucket that is wanted, is too full, so no eviction costs more than two buckets, and memory
  * comes in chunks. The table never shrinks; each put sweeps one bucket of
  * ghosts that have become too old.
  */
@@ -13,10 +13,10 @@
 
 #include "base/mem.h"
 
-#define WAYS          8u    /* ghosts of a bucket */
-#define FULL          4u    /* of them used, on average, before it grows */
-#define CHUNK_BUCKETS 1024u /* 64 KiB */
-#define FIRST_BUCKETS 16u
+#define WAYS          16u  /* ghosts of a bucket */
+#define FULL          12u  /* of them used, on average, before it grows */
+#define CHUNK_BUCKETS 512u /* 64 KiB */
+#define FIRST_BUCKETS 8u
 
 struct ghost {
 	uint32_t tag;
@@ -69,6 +69,17 @@ static struct tei_ghost_bucket *bucket_of(const struct tei_ghosts *g,
 	size_t low = level(g), i = tag & (2 * low - 1);
 
 	return bucket_at(g, i < g->n_buckets ? i : i - low);
+}
+
+void tei_ghosts_prefetch(const struct tei_ghosts *g, uint64_t hash)
+{
+	const char *b;
+
+	if (!g->n_buckets)
+		return;
+	b = (const char *)bucket_of(g, tag_of(hash));
+	__builtin_prefetch(b, 1);
+	__builtin_prefetch(b + 64, 1);
 }
 
 static bool too_old(const struct ghost *e, uint16_t now)
@@ -160,9 +171,12 @@ void tei_ghosts_put(struct tei_ghosts *g, uint64_t hash, uint16_t tick,
 		return;
 	g->swept = g->swept + 1 < g->n_buckets ? g->swept + 1 : 0;
 	sweep(g, bucket_at(g, g->swept), now);
-	if (g->n >= g->n_buckets * FULL && g->n < limit)
-		split(g);
 	e = place(bucket_of(g, tag_of(hash)), now);
+	if ((e->touches || g->n >= g->n_buckets * FULL) &&
+	    g->n_buckets * FULL < limit) {
+		split(g);
+		e = place(bucket_of(g, tag_of(hash)), now);
+	}
 	if (!e->touches)
 		g->n++;
 	*e = (struct ghost){tag_of(hash), tick, touches};

@@ -3,7 +3,7 @@
  * ghosts.h - what is remembered of keys that were evicted
  *
  * A hash of the key, when it was last asked for and how often: 8 bytes each,
- * in buckets of eight of which half are used, so about 16 bytes a ghost.
+ * in buckets of 16 of which three quarters are used, so about 11 bytes a ghost.
  * A ghost is a hint: one may be lost (memory is short, its bucket is full of
  * younger ones) or belong to another key with the same 32 bits.
  *
@@ -43,6 +43,8 @@ void tei_ghosts_put(struct tei_ghosts *g, uint64_t hash, uint16_t tick,
 /* Forget @hash; false: it was not remembered. */
 bool tei_ghosts_take(struct tei_ghosts *g, uint64_t hash, uint16_t now,
 		     uint16_t *tick, uint8_t *touches);
+/* Start to load what put() and take() of @hash touch. */
+void tei_ghosts_prefetch(const struct tei_ghosts *g, uint64_t hash);
 size_t tei_ghosts_bytes(const struct tei_ghosts *g);
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * object.c - the table of objects
  *
- * One heap block an object, its key behind it. Keys come from outside, so the
+ * One block an object, its key behind it. Blocks come from slabs by size, which
+ * cost neither malloc's header nor its time. Keys come from outside, so the
  * table's hash is seeded.
  */
 #include <stddef.h>
@@ -12,6 +13,8 @@
 
 #include "base/mem.h"
 #include "store/core/state.h"
+
+#define CHUNK_BYTES 65536 /* of a slab */
 
 uint64_t tei_core_hash(const struct tei_core *core, const void *bytes,
 		       size_t len)
@@ -75,6 +78,18 @@ struct tei_object *tei_core_predecessor_find(const struct tei_core *core,
 	return find(core, o->key, o->key_len, o->node.hash, false);
 }
 
+/* A key lies over three cache lines. */
+static void prefetch_rest(const struct tei_core *core, uint64_t hash)
+{
+	struct tei_hash_node *n = tei_hash_first(&core->objects, hash);
+
+	if (!n)
+		return;
+	__builtin_prefetch((const char *)n + 64);
+	__builtin_prefetch((const char *)n + 128);
+	__builtin_prefetch(TEI_CONTAINER(n, struct tei_object, node)->extents);
+}
+
 size_t tei_core_objects_warm(const struct tei_core *core,
 			     const struct tei_core_key *keys, size_t n,
 			     uint64_t *hashes)
@@ -90,6 +105,8 @@ size_t tei_core_objects_warm(const struct tei_core *core,
 	}
 	for (size_t i = 0; i < n; i++)
 		tei_hash_prefetch_node(&core->objects, hashes[i]);
+	for (size_t i = 0; i < n; i++)
+		prefetch_rest(core, hashes[i]);
 	return n;
 }
 
@@ -104,7 +121,6 @@ size_t tei_core_objects_find(const struct tei_core *core,
 		objects[i] = tei_core_object_find(core, &keys[i], hashes[i]);
 		if (!objects[i])
 			continue;
-		__builtin_prefetch(objects[i]->extents);
 		__builtin_prefetch(objects[i]->link.next, 1);
 		__builtin_prefetch(objects[i]->link.prev, 1);
 	}
@@ -130,12 +146,57 @@ static size_t block_bytes(size_t key_len, bool with_extra)
 						: size;
 }
 
-/* What malloc takes for an object, its key left out. */
+/* The slab of blocks of @size; NULL: it has none and is malloc's. */
+static struct tei_slab *slab_of(struct tei_core *core, size_t size)
+{
+	size_t i = (size - 1) / TEI_CORE_BLOCK_STEP;
+
+	return i < TEI_CORE_BLOCK_SLABS ? &core->blocks[i] : NULL;
+}
+
+void tei_core_blocks_init(struct tei_core *core)
+{
+	for (size_t i = 0; i < TEI_CORE_BLOCK_SLABS; i++) {
+		size_t size = (i + 1) * TEI_CORE_BLOCK_STEP;
+
+		tei_slab_init(&core->blocks[i], size, CHUNK_BYTES / size);
+	}
+}
+
+void tei_core_blocks_fini(struct tei_core *core)
+{
+	for (size_t i = 0; i < TEI_CORE_BLOCK_SLABS; i++)
+		tei_slab_fini(&core->blocks[i]);
+}
+
+static void *block_new(struct tei_core *core, size_t size)
+{
+	struct tei_slab *slab = slab_of(core, size);
+
+	return slab ? tei_slab_get(slab) : tei_calloc(1, size);
+}
+
+static void block_free(struct tei_core *core, void *block, size_t size)
+{
+	struct tei_slab *slab = slab_of(core, size);
+
+	if (slab)
+		tei_slab_put(slab, block);
+	else
+		tei_free(block);
+}
+
+static size_t size_of(const struct tei_object *o)
+{
+	return block_bytes(o->key_len, o->flags & TEI_OBJECT_EXTRA);
+}
+
+/* What an object takes, its key left out. */
 static uint64_t heap_bytes(const struct tei_object *o)
 {
-	size_t block = block_bytes(o->key_len, o->flags & TEI_OBJECT_EXTRA);
+	size_t step = TEI_CORE_BLOCK_STEP;
 
-	return (block + sizeof(size_t) + 15) / 16 * 16 - o->key_len;
+	return (size_of(o) + step - 1) / step * step - o->key_len;
 }
 
 struct tei_extra *tei_core_object_extra(const struct tei_object *o)
@@ -150,12 +211,12 @@ struct tei_object *tei_core_object_new(struct tei_core *core,
 				       const struct tei_core_key *key,
 				       bool with_extra)
 {
-	struct tei_object *o = tei_malloc(block_bytes(key->len, with_extra));
+	struct tei_object *o =
+		block_new(core, block_bytes(key->len, with_extra));
 	struct tei_extra *x;
 
 	if (!o)
 		return NULL;
-	memset(o, 0, sizeof(*o));
 	tei_list_init(&o->link);
 	o->key_len = (uint16_t)key->len;
 	memcpy(o->key, key->bytes, key->len);
@@ -179,7 +240,7 @@ void tei_core_object_free(struct tei_core *core, struct tei_object *o)
 		tei_core_group_leave(core, x);
 	core->heap_bytes -= heap_bytes(o);
 	core->figures.key_bytes -= o->key_len;
-	tei_free(o);
+	block_free(core, o, size_of(o));
 }
 
 /* Whoever of the two of a key is left stands alone. */

@@ -313,6 +313,19 @@ struct tei_policy_node *tei_policy_victim(struct tei_policy *p)
 	return least;
 }
 
+struct tei_policy_node *tei_policy_after(struct tei_policy *p,
+					 struct tei_policy_node *node)
+{
+	struct tei_list *next = node->link.next;
+
+	return next == &p->queues[queue_of(node)] ? NULL : node_at(next);
+}
+
+void tei_policy_prefetch(const struct tei_policy *p, uint64_t hash)
+{
+	tei_ghosts_prefetch(&p->ghosts, hash);
+}
+
 bool tei_policy_empty(const struct tei_policy *p)
 {
 	for (int i = 0; i < TEI_POLICY_QUEUES; i++)

@@ -81,6 +81,11 @@ void tei_policy_removed(struct tei_policy *p, struct tei_policy_node *node);
 
 /* The queued node that is worth least, NULL: none. It stays where it is. */
 struct tei_policy_node *tei_policy_victim(struct tei_policy *p);
+/* What would follow @node in its queue; NULL: nothing. */
+struct tei_policy_node *tei_policy_after(struct tei_policy *p,
+					 struct tei_policy_node *node);
+/* Start to load what add() and evicted() of @hash touch. */
+void tei_policy_prefetch(const struct tei_policy *p, uint64_t hash);
 /* Nothing is queued. */
 bool tei_policy_empty(const struct tei_policy *p);
 

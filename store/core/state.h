@@ -65,6 +65,9 @@ enum {
 #define TEI_CORE_STALL_MIN_MS 250
 /* A -200 that a fence or another writer may cure: when to ask again. */
 #define TEI_CORE_RETRY_MS 20
+/* Objects of up to 512 bytes, with their keys, come from slabs. */
+#define TEI_CORE_BLOCK_STEP  16
+#define TEI_CORE_BLOCK_SLABS 32
 /* Entries of a reply; the keys after them get one replica each. */
 #define TEI_CORE_ENTRIES_MANY 65536
 /* Of remove_all; more at a time is not worth the memory. */
@@ -213,6 +216,7 @@ struct tei_core {
 
 	struct tei_hash objects, sessions, clients, groups;
 	struct tei_slab extents;
+	struct tei_slab blocks[TEI_CORE_BLOCK_SLABS]; /* of objects */
 	struct tei_policy policy;
 	struct tei_list leased, pinned, parked, back;
 	struct tei_list building; /* objects, by age */
@@ -264,6 +268,8 @@ size_t tei_core_objects_warm(const struct tei_core *core,
 size_t tei_core_objects_find(const struct tei_core *core,
 			     const struct tei_core_key *keys, size_t n,
 			     struct tei_object **objects);
+void tei_core_blocks_init(struct tei_core *core);
+void tei_core_blocks_fini(struct tei_core *core);
 /* Not in the table, without extents. NULL: out of memory. */
 struct tei_object *tei_core_object_new(struct tei_core *core,
 				       const struct tei_core_key *key,
