@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * touch.c - what the policy adds to a look-up, and what a ghost costs
+ */
+#include <errno.h>
+
+#include "base/chance.h"
+#include "base/mem.h"
+#include "perf/core-perf/driver.h"
+#include "perf/core-perf/parts.h"
+#include "store/core/policy.h"
+
+#define GROUP 16 /* are loaded together, as the core does */
+
+struct touched {
+	struct tei_policy policy;
+	struct tei_policy_node *node;
+	uint64_t n, size;
+};
+
+static void touch_group(struct touched *t, uint64_t *chance)
+{
+	struct tei_policy_node *group[GROUP];
+
+	for (size_t i = 0; i < GROUP; i++) {
+		group[i] = &t->node[tei_chance(chance) % t->n];
+		__builtin_prefetch(group[i], 1);
+	}
+	for (size_t i = 0; i < GROUP; i++) {
+		__builtin_prefetch(group[i]->link.next, 1);
+		__builtin_prefetch(group[i]->link.prev, 1);
+	}
+	for (size_t i = 0; i < GROUP; i++)
+		tei_policy_touch(&t->policy, group[i]);
+}
+
+/* The same without the touch. */
+static uint64_t load_group(struct touched *t, uint64_t *chance)
+{
+	struct tei_policy_node *group[GROUP];
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < GROUP; i++) {
+		group[i] = &t->node[tei_chance(chance) % t->n];
+		__builtin_prefetch(group[i], 1);
+	}
+	for (size_t i = 0; i < GROUP; i++)
+		sum += group[i]->units;
+	return sum;
+}
+
+static volatile uint64_t sink;
+
+static void time_touches(struct touched *t, uint64_t n, struct figures *f)
+{
+	uint64_t chance = 1, start = driver_cpu_ns(), ns, sum = 0;
+	struct figure *r;
+
+	for (uint64_t i = 0; i < n; i += GROUP)
+		touch_group(t, &chance);
+	ns = driver_cpu_ns() - start;
+	r = figures_add(f, "ns", (double)ns / (double)n, "a touch, %ju objects",
+			(uintmax_t)t->n);
+	r->most = 50;
+	start = driver_cpu_ns();
+	for (uint64_t i = 0; i < n; i += GROUP)
+		sum += load_group(t, &chance);
+	sink = sum;
+	r->beside = "only finding the object";
+	r->raw = (double)(driver_cpu_ns() - start) / (double)n;
+}
+
+static void time_evictions(struct touched *t, struct figures *f)
+{
+	uint64_t start = driver_cpu_ns();
+	size_t ghosts;
+
+	for (uint64_t i = 0; i < t->n; i++) {
+		struct tei_policy_node *node = tei_policy_victim(&t->policy);
+		uint64_t at = (uint64_t)(node - t->node);
+
+		tei_policy_evicted(&t->policy, node, tei_chance_mix(at));
+		tei_policy_add(&t->policy, node, t->size,
+			       tei_chance_mix(at + t->n));
+	}
+	figures_add(f, "ns", (double)(driver_cpu_ns() - start) / (double)t->n,
+		    "victim, its ghost, a new one");
+	ghosts = t->policy.ghosts.n;
+	figures_add(f, "bytes",
+		    ghosts ? (double)tei_policy_bytes(&t->policy) /
+				     (double)ghosts
+			   : 0,
+		    "a ghost, of %zu", ghosts)
+		->most = 30;
+}
+
+static int measure(const struct options *o, uint64_t n, struct figures *f)
+{
+	struct touched t = {.n = n, .size = o->value_size};
+
+	t.node = tei_calloc(n, sizeof(*t.node));
+	if (!t.node)
+		return -ENOMEM;
+	tei_policy_init(&t.policy);
+	tei_policy_set_capacity(&t.policy, n * o->value_size);
+	for (uint64_t i = 0; i < n; i++)
+		tei_policy_add(&t.policy, &t.node[i], t.size,
+			       tei_chance_mix(i));
+	time_touches(&t, o->asked, f);
+	time_evictions(&t, f);
+	tei_policy_fini(&t.policy);
+	tei_free(t.node);
+	return 0;
+}
+
+int measure_touch(const struct options *o, struct figures *f)
+{
+	int rc = measure(o, 100000, f);
+
+	return rc ? rc : measure(o, o->objects, f);
+}
