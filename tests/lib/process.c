@@ -3,6 +3,7 @@
 #include "tests/lib/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -69,6 +70,8 @@ struct test_process *test_process_start(const char *program,
 	argv[n] = NULL;
 	p->out_fd = memfd_create("output", MFD_CLOEXEC);
 	assert_true(p->out_fd >= 0);
+	/* A memfd's offset has no lock: two threads would write at one place. */
+	assert_int_equal(fcntl(p->out_fd, F_SETFL, O_APPEND), 0);
 	p->pid = fork();
 	assert_true(p->pid >= 0);
 	if (p->pid == 0)
