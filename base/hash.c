@@ -219,6 +219,8 @@ bool tei_hash_walk(struct tei_hash *h, size_t *cursor, size_t n_buckets,
 		*cursor &= low - 1;
 		if (*cursor + low < h->n_buckets)
 			visit(h, *cursor + low, fn, arg);
+		if (*cursor >= h->n_buckets)
+			continue; /* many went: once more, with fewer bits */
 		visit(h, *cursor, fn, arg);
 		if (!next_class(cursor, low))
 			return false;

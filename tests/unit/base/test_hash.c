@@ -139,18 +139,20 @@ static void walk_may_remove_what_it_visits(void **state)
 {
 	struct item *items = new_items();
 	struct tei_hash h;
-	size_t cursor;
 
 	(void)state;
-	assert_int_equal(tei_hash_init(&h), 0);
-	for (size_t i = 0; i < N; i++)
-		toggle(&h, &items[i]);
-	for (cursor = 0; tei_hash_walk(&h, &cursor, 3, remove_it, &h);)
-		;
-	assert_int_equal(h.n_nodes, 0);
-	for (size_t i = 0; i < N; i++)
-		assert_false(items[i].in);
-	tei_hash_fini(&h);
+	for (size_t n = 1; n <= N; n += 1 + n / 3) {
+		size_t cursor = 0;
+
+		assert_int_equal(tei_hash_init(&h), 0);
+		for (size_t i = 0; i < n; i++)
+			toggle(&h, &items[i]);
+		while (tei_hash_walk(&h, &cursor, 3, remove_it, &h))
+			;
+		assert_int_equal(h.n_nodes, 0);
+		assert_int_equal(h.n_buckets, 64);
+		tei_hash_fini(&h);
+	}
 	free(items);
 }
 
@@ -189,6 +191,27 @@ static void a_walk_sees_all_that_stays_whatever_comes_and_goes(void **state)
 	free(items);
 }
 
+/* All nodes in one bucket, whose partner is gone when they are. */
+static void a_visit_may_shrink_the_table_below_its_own_bucket(void **state)
+{
+	struct item *items = new_items();
+	size_t cursor = 0;
+	struct tei_hash h;
+
+	(void)state;
+	assert_int_equal(tei_hash_init(&h), 0);
+	for (size_t i = 0; i < 1600; i++) {
+		items[i].in = true;
+		tei_hash_insert(&h, &items[i].node, 1535 + 2048 * i);
+	}
+	assert_int_equal(h.n_buckets, 1600);
+	while (tei_hash_walk(&h, &cursor, 1, remove_it, &h))
+		;
+	assert_int_equal(h.n_nodes, 0);
+	tei_hash_fini(&h);
+	free(items);
+}
+
 static void insert_works_without_memory_to_grow(void **state)
 {
 	struct item *items = new_items();
@@ -218,6 +241,8 @@ int main(void)
 		cmocka_unit_test(table_agrees_with_a_plain_array),
 		cmocka_unit_test(empty_table_gives_its_memory_back),
 		cmocka_unit_test(walk_may_remove_what_it_visits),
+		cmocka_unit_test(
+			a_visit_may_shrink_the_table_below_its_own_bucket),
 		cmocka_unit_test(
 			a_walk_sees_all_that_stays_whatever_comes_and_goes),
 		cmocka_unit_test(insert_works_without_memory_to_grow),
