@@ -183,6 +183,11 @@ void tei_hash_prefetch_node(const struct tei_hash *h, uint64_t hash)
 	__builtin_prefetch(*bucket_of(h, hash));
 }
 
+struct tei_hash_node *tei_hash_chain(const struct tei_hash *h, uint64_t hash)
+{
+	return *bucket_of(h, hash);
+}
+
 static void visit(struct tei_hash *h, size_t bucket, tei_hash_fn *fn, void *arg)
 {
 	struct tei_hash_node *node, *next;

@@ -58,6 +58,8 @@ struct tei_hash_node *tei_hash_next(const struct tei_hash_node *node);
  */
 void tei_hash_prefetch_bucket(const struct tei_hash *h, uint64_t hash);
 void tei_hash_prefetch_node(const struct tei_hash *h, uint64_t hash);
+/* Or take the chain and walk it oneself: nodes may have other hashes too. */
+struct tei_hash_node *tei_hash_chain(const struct tei_hash *h, uint64_t hash);
 
 /*
  * Walk, resumable: *@cursor starts at 0. Calls @fn on each node of at most

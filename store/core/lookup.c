@@ -9,6 +9,7 @@
 #include "store/core/state.h"
 
 struct group {
+	bool lists; /* they will be moved from one to another */
 	struct tei_object *objects[TEI_CORE_GROUP];
 };
 
@@ -18,7 +19,7 @@ static struct tei_object *next(const struct tei_core *core,
 			       struct group *g)
 {
 	if (i % TEI_CORE_GROUP == 0)
-		tei_core_objects_find(core, &ev->keys[i], ev->n - i,
+		tei_core_objects_find(core, &ev->keys[i], ev->n - i, g->lists,
 				      g->objects);
 	return tei_core_object_now(core, g->objects[i % TEI_CORE_GROUP]);
 }
@@ -34,7 +35,7 @@ static int32_t readable(const struct tei_object *o)
 void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
 			struct tei_action *reply)
 {
-	struct group group;
+	struct group group = {.lists = true};
 
 	reply->u.reply.lease_ms = core->config.lease_ttl_ms > UINT32_MAX
 					  ? UINT32_MAX
@@ -58,7 +59,7 @@ void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
 
 void tei_core_on_release(struct tei_core *core, const struct tei_event *ev)
 {
-	struct group group;
+	struct group group = {.lists = true};
 
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tei_object *o = next(core, ev, i, &group);
@@ -76,7 +77,7 @@ void tei_core_on_exist(struct tei_core *core, const struct tei_event *ev,
 		       struct tei_action *reply)
 {
 	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
-	struct group group;
+	struct group group = {.lists = false};
 
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tei_object *o = next(core, ev, i, &group);
@@ -92,7 +93,7 @@ void tei_core_on_exist(struct tei_core *core, const struct tei_event *ev,
 void tei_core_on_size(struct tei_core *core, const struct tei_event *ev,
 		      struct tei_action *reply)
 {
-	struct group group;
+	struct group group = {.lists = false};
 
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tei_object *o = next(core, ev, i, &group);

@@ -15,6 +15,7 @@
 #include "store/core/state.h"
 
 #define CHUNK_BYTES 65536 /* of a slab */
+#define LINE        64    /* of the cache; a guess does no harm */
 
 uint64_t tei_core_hash(const struct tei_core *core, const void *bytes,
 		       size_t len)
@@ -27,21 +28,31 @@ bool tei_core_key_valid(const struct tei_core_key *key)
 	return key->bytes && key->len && key->len <= TEI_CORE_KEY_MAX;
 }
 
-static struct tei_object *find(const struct tei_core *core, const void *key,
-			       size_t len, uint64_t hash, bool successor)
+static struct tei_object *object_of(struct tei_hash_node *n)
 {
-	struct tei_hash_node *n;
+	return TEI_CONTAINER(n, struct tei_object, node);
+}
 
-	for (n = tei_hash_first(&core->objects, hash); n;
-	     n = tei_hash_next(n)) {
-		struct tei_object *o =
-			TEI_CONTAINER(n, struct tei_object, node);
+/* The object of @key from node @n of a chain on. */
+static struct tei_object *find_from(struct tei_hash_node *n, const void *key,
+				    size_t len, uint64_t hash, bool successor)
+{
+	for (; n; n = n->next) {
+		struct tei_object *o = object_of(n);
 
-		if (o->key_len == len && memcmp(o->key, key, len) == 0 &&
+		if (n->hash == hash && o->key_len == len &&
+		    memcmp(o->key, key, len) == 0 &&
 		    !(o->flags & TEI_OBJECT_SUCCESSOR) == !successor)
 			return o;
 	}
 	return NULL;
+}
+
+static struct tei_object *find(const struct tei_core *core, const void *key,
+			       size_t len, uint64_t hash, bool successor)
+{
+	return find_from(tei_hash_chain(&core->objects, hash), key, len, hash,
+			 successor);
 }
 
 struct tei_object *tei_core_object_find(const struct tei_core *core,
@@ -78,24 +89,23 @@ struct tei_object *tei_core_predecessor_find(const struct tei_core *core,
 	return find(core, o->key, o->key_len, o->node.hash, false);
 }
 
-/* A key lies over three cache lines. */
-static void prefetch_rest(const struct tei_core *core, uint64_t hash)
+/* The head of an object and a key of usual length. */
+static void prefetch_object(const struct tei_hash_node *n, size_t key_len)
 {
-	struct tei_hash_node *n = tei_hash_first(&core->objects, hash);
+	const struct tei_object *o = TEI_CONTAINER(n, struct tei_object, node);
 
 	if (!n)
 		return;
-	__builtin_prefetch((const char *)n + 64);
-	__builtin_prefetch((const char *)n + 128);
-	__builtin_prefetch(TEI_CONTAINER(n, struct tei_object, node)->extents);
+	__builtin_prefetch(o);
+	__builtin_prefetch(o->key);
+	if (key_len > LINE / 2)
+		__builtin_prefetch(o->key + key_len - 1);
 }
 
-size_t tei_core_objects_warm(const struct tei_core *core,
-			     const struct tei_core_key *keys, size_t n,
-			     uint64_t *hashes)
+/* Where to begin in the chain of each: mostly at the object itself. */
+static void warm(const struct tei_core *core, const struct tei_core_key *keys,
+		 size_t n, uint64_t *hashes, struct tei_hash_node **nodes)
 {
-	if (n > TEI_CORE_GROUP)
-		n = TEI_CORE_GROUP;
 	for (size_t i = 0; i < n; i++) {
 		hashes[i] = 0;
 		if (tei_core_key_valid(&keys[i]))
@@ -103,26 +113,61 @@ size_t tei_core_objects_warm(const struct tei_core *core,
 				tei_core_hash(core, keys[i].bytes, keys[i].len);
 		tei_hash_prefetch_bucket(&core->objects, hashes[i]);
 	}
-	for (size_t i = 0; i < n; i++)
-		tei_hash_prefetch_node(&core->objects, hashes[i]);
-	for (size_t i = 0; i < n; i++)
-		prefetch_rest(core, hashes[i]);
+	for (size_t i = 0; i < n; i++) {
+		nodes[i] = tei_hash_chain(&core->objects, hashes[i]);
+		prefetch_object(nodes[i], keys[i].len);
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!nodes[i])
+			continue;
+		if (nodes[i]->hash == hashes[i]) {
+			__builtin_prefetch(object_of(nodes[i])->extents);
+			continue;
+		}
+		nodes[i] = nodes[i]->next;
+		prefetch_object(nodes[i], keys[i].len);
+	}
+}
+
+static size_t group_of(size_t n)
+{
+	return n < TEI_CORE_GROUP ? n : TEI_CORE_GROUP;
+}
+
+size_t tei_core_objects_warm(const struct tei_core *core,
+			     const struct tei_core_key *keys, size_t n,
+			     uint64_t *hashes)
+{
+	struct tei_hash_node *nodes[TEI_CORE_GROUP];
+
+	n = group_of(n);
+	warm(core, keys, n, hashes, nodes);
 	return n;
 }
 
 size_t tei_core_objects_find(const struct tei_core *core,
 			     const struct tei_core_key *keys, size_t n,
-			     struct tei_object **objects)
+			     bool lists, struct tei_object **objects)
 {
+	struct tei_hash_node *nodes[TEI_CORE_GROUP];
 	uint64_t hashes[TEI_CORE_GROUP];
 
-	n = tei_core_objects_warm(core, keys, n, hashes);
+	n = group_of(n);
+	warm(core, keys, n, hashes, nodes);
 	for (size_t i = 0; i < n; i++) {
-		objects[i] = tei_core_object_find(core, &keys[i], hashes[i]);
-		if (!objects[i])
+		struct tei_object *o = NULL;
+
+		if (tei_core_key_valid(&keys[i]))
+			o = find_from(nodes[i], keys[i].bytes, keys[i].len,
+				      hashes[i], false);
+		objects[i] = o;
+		if (!o)
 			continue;
-		__builtin_prefetch(objects[i]->link.next, 1);
-		__builtin_prefetch(objects[i]->link.prev, 1);
+		__builtin_prefetch(o->extents);
+		if (lists) {
+			__builtin_prefetch(o->link.next, 1);
+			__builtin_prefetch(o->link.prev, 1);
+		}
 	}
 	return n;
 }

@@ -58,7 +58,7 @@ enum {
 };
 
 /* Keys of a batch that are looked up together. */
-#define TEI_CORE_GROUP 16
+#define TEI_CORE_GROUP 32
 /* A step this long after the one before: this master was stalled itself; less
  * when suspect_ms is short. */
 #define TEI_CORE_STALL_MS     1000
@@ -264,10 +264,13 @@ struct tei_object *tei_core_object_now(const struct tei_core *core,
 size_t tei_core_objects_warm(const struct tei_core *core,
 			     const struct tei_core_key *keys, size_t n,
 			     uint64_t *hashes);
-/* The same, and find them; for events that free no object. */
+/*
+ * The same, and find them; for events that free no object. @lists: they will
+ * be moved from one list to another.
+ */
 size_t tei_core_objects_find(const struct tei_core *core,
 			     const struct tei_core_key *keys, size_t n,
-			     struct tei_object **objects);
+			     bool lists, struct tei_object **objects);
 void tei_core_blocks_init(struct tei_core *core);
 void tei_core_blocks_fini(struct tei_core *core);
 /* Not in the table, without extents. NULL: out of memory. */
