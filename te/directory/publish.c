@@ -35,6 +35,7 @@ struct tei_publisher {
 	char name[TEI_HOST_LEN_MAX + 9];
 	char key[TEI_ENTRY_KEY_MAX], value[TEI_ENTRY_MAX];
 	bool published, complained, taken;
+	bool was_published;   /* ever */
 	uint32_t failures;    /* in a row */
 	atomic_bool hopeless; /* failures > 0: waiting for it is in vain */
 };
@@ -51,10 +52,15 @@ static void unref(struct tei_publisher *p)
 
 /* ---- one attempt ---- */
 
+/*
+ * Before we have published anything that was the engine whose port we have now.
+ * Later it is one of the same name on another host, as two that call themselves
+ * 127.0.0.1: they must not replace each other for ever.
+ */
 static bool is_at_our_place(const struct tei_publisher *p,
 			    const struct tei_entry *other)
 {
-	if (other->port != p->self.port)
+	if (other->port != p->self.port || p->was_published)
 		return false;
 	for (uint32_t i = 0; i < other->n; i++) {
 		for (uint32_t j = 0; j < p->self.n; j++) {
@@ -157,6 +163,7 @@ static uint64_t turn(struct tei_publisher *p)
 	say(p, rc);
 	if (!rc || rc == -EBUSY) {
 		p->published = !rc;
+		p->was_published = p->was_published || !rc;
 		p->complained = false;
 		p->taken = rc != 0;
 		p->failures = 0;

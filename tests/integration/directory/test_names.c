@@ -329,6 +329,26 @@ static void entry_that_leads_elsewhere_opens_nobody(void **state)
 	te_engine_destroy(reader);
 }
 
+/* It would be wrong to win each time: the other one does the same. */
+static void name_that_another_host_has_too_is_not_fought_over(void **state)
+{
+	static const char life[] = "00112233445566778899aabbccddeeff";
+	struct te_engine *reader = engine_named("127.0.0.1", LONG);
+	struct te_engine *a = engine_named("127.0.0.1", BRIEF);
+	char own[TEI_ENTRY_LIFE_LEN + 1], old[TEI_ENTRY_MAX];
+
+	(void)state;
+	life_of(a, own);
+	expect_entry(reader, te_engine_name(a), own);
+	assert_true(look(reader, te_engine_name(a), old) > 0);
+	atomic_store(&taken, 0);
+	write_entry(reader, te_engine_name(a), a, life, old);
+	assert_true(test_wait_until(is_taken, NULL, RIG_WAIT_MS));
+	expect_entry(reader, te_engine_name(a), life);
+	te_engine_destroy(a);
+	te_engine_destroy(reader);
+}
+
 /* The first of its hosts is not there. */
 static void etcd_is_found_at_its_second_host(void **state)
 {
@@ -368,6 +388,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(entry_of_a_killed_owner_vanishes),
 		cmocka_unit_test(living_engine_keeps_its_name),
 		cmocka_unit_test(entry_that_leads_elsewhere_opens_nobody),
+		cmocka_unit_test(
+			name_that_another_host_has_too_is_not_fought_over),
 		cmocka_unit_test(etcd_is_found_at_its_second_host),
 		cmocka_unit_test(directory_that_dies_and_forgets_is_told_again),
 	};
