@@ -3,6 +3,7 @@
 #include "store/server/metadata_http.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,9 +18,20 @@
 /* Many engines may start at once; shells give 1024 descriptors in all. */
 #define CONNS_MAX 768
 
+enum request {
+	GOT,
+	NOT_FOUND,
+	UPDATED,
+	UNCHANGED,
+	DELETED,
+	REFUSED, /* in words; what HTTP refuses is not here */
+	REQUESTS,
+};
+
 struct tei_metadata_server {
 	struct tei_metadata *metadata;
 	struct tei_http *http;
+	uint64_t n[REQUESTS];
 	uint64_t refused[TEI_HTTP_REFUSALS];
 };
 
@@ -42,8 +54,8 @@ static const char *key_of(const struct tei_http_request *request, size_t *len)
 	return key && *len ? key : NULL;
 }
 
-static int get(const struct tei_http_request *request,
-	       struct tei_http_reply *reply, void *arg)
+static int get_key(const struct tei_http_request *request,
+		   struct tei_http_reply *reply, void *arg)
 {
 	struct tei_metadata_server *s = arg;
 	const char *key, *value;
@@ -105,12 +117,13 @@ static int say_result(struct tei_http_reply *reply,
 	return say(reply, 507, "no room for more metadata");
 }
 
-static int put(const struct tei_http_request *request,
-	       struct tei_http_reply *reply, void *arg)
+static int put_key(const struct tei_http_request *request,
+		   struct tei_http_reply *reply, void *arg)
 {
 	struct tei_metadata_server *s = arg;
 	struct tei_metadata_put p = {.value = request->body,
 				     .value_len = request->len};
+	enum tei_metadata_result result;
 
 	p.key = key_of(request, &p.key_len);
 	if (!p.key)
@@ -121,8 +134,12 @@ static int put(const struct tei_http_request *request,
 	if (!p.life)
 		p.life_len = 0;
 	take_condition(request, &p);
-	return say_result(reply,
-			  tei_metadata_put(s->metadata, &p, tei_now_ms()));
+	result = tei_metadata_put(s->metadata, &p, tei_now_ms());
+	if (result == TEI_METADATA_UPDATED)
+		s->n[UPDATED]++;
+	else if (result == TEI_METADATA_UNCHANGED)
+		s->n[UNCHANGED]++;
+	return say_result(reply, result);
 }
 
 static int remove_key(const struct tei_http_request *request,
@@ -146,6 +163,67 @@ static int remove_key(const struct tei_http_request *request,
 	return say(reply, 200, "metadata deleted");
 }
 
+/* ---- what is counted ---- */
+
+static int get(const struct tei_http_request *request,
+	       struct tei_http_reply *reply, void *arg)
+{
+	struct tei_metadata_server *s = arg;
+	int status = get_key(request, reply, arg);
+
+	s->n[status == 200 ? GOT : status == 404 ? NOT_FOUND : REFUSED]++;
+	return status;
+}
+
+static int put(const struct tei_http_request *request,
+	       struct tei_http_reply *reply, void *arg)
+{
+	struct tei_metadata_server *s = arg;
+	int status = put_key(request, reply, arg);
+
+	if (status != 200)
+		s->n[REFUSED]++;
+	return status;
+}
+
+static int delete_key(const struct tei_http_request *request,
+		      struct tei_http_reply *reply, void *arg)
+{
+	struct tei_metadata_server *s = arg;
+	int status = remove_key(request, reply, arg);
+
+	s->n[status == 200 ? DELETED : status == 404 ? NOT_FOUND : REFUSED]++;
+	return status;
+}
+
+static int metrics(const struct tei_http_request *request,
+		   struct tei_http_reply *reply, void *arg)
+{
+	static const char *const names[REQUESTS] = {
+		[GOT] = "found",       [NOT_FOUND] = "not_found",
+		[UPDATED] = "updated", [UNCHANGED] = "unchanged",
+		[DELETED] = "deleted", [REFUSED] = "refused",
+	};
+	const struct tei_metadata_server *s = arg;
+
+	(void)request;
+	reply->type = "text/plain; version=0.0.4; charset=utf-8";
+	evbuffer_add_printf(reply->body,
+			    "# TYPE te_metadata_entries gauge\n"
+			    "te_metadata_entries %zu\n"
+			    "# TYPE te_metadata_bytes gauge\n"
+			    "te_metadata_bytes %" PRIu64 "\n"
+			    "# TYPE te_metadata_requests_total counter\n",
+			    tei_metadata_count(s->metadata),
+			    tei_metadata_bytes(s->metadata));
+	for (int i = 0; i < REQUESTS; i++)
+		evbuffer_add_printf(reply->body,
+				    "te_metadata_requests_total{result=\"%s\"}"
+				    " %" PRIu64 "\n",
+				    names[i], s->n[i]);
+	return 200;
+}
+
 static int health(const struct tei_http_request *request,
 		  struct tei_http_reply *reply, void *arg)
 {
@@ -157,8 +235,9 @@ static int health(const struct tei_http_request *request,
 static const struct tei_http_route routes[] = {
 	{TEI_HTTP_GET, "/metadata", get},
 	{TEI_HTTP_PUT, "/metadata", put},
-	{TEI_HTTP_DELETE, "/metadata", remove_key},
+	{TEI_HTTP_DELETE, "/metadata", delete_key},
 	{TEI_HTTP_GET, "/health", health},
+	{TEI_HTTP_GET, "/metrics", metrics},
 };
 
 /* ---- start and end ---- */

@@ -2,7 +2,8 @@
 /*
  * metadata_http.h - a metadata server: its HTTP port and what it keeps
  *
- * GET, PUT and DELETE of /metadata?key=, GET /health; docs/directories.md.
+ * GET, PUT and DELETE of /metadata?key=, GET /health and /metrics;
+ * docs/directories.md.
  *
  * Threads: the loop's.
  */

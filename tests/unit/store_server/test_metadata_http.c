@@ -175,6 +175,24 @@ static void health_is_ok(void **state)
 	assert_non_null(strstr(answer, "\r\n\r\nOK"));
 }
 
+static void figures_count_what_was_asked(void **state)
+{
+	(void)state;
+	expect("PUT", KEY, "v", 200, "metadata updated");
+	expect("PUT", KEY, "v", 200, "metadata unchanged");
+	expect("GET", KEY, "", 200, "v");
+	expect("GET", "?key=b", "", 404, "metadata not found");
+	expect("PUT", "", "v", 400, "metadata key is required");
+	exchange("GET /metrics HTTP/1.0\r\n\r\n");
+	assert_non_null(strstr(answer, "\nte_metadata_entries 1\n"));
+	assert_non_null(strstr(answer, "{result=\"updated\"} 1\n"));
+	assert_non_null(strstr(answer, "{result=\"unchanged\"} 1\n"));
+	assert_non_null(strstr(answer, "{result=\"found\"} 1\n"));
+	assert_non_null(strstr(answer, "{result=\"not_found\"} 1\n"));
+	assert_non_null(strstr(answer, "{result=\"refused\"} 1\n"));
+	assert_non_null(strstr(answer, "{result=\"deleted\"} 0\n"));
+}
+
 static void forget(void *arg)
 {
 	static const uint8_t incarnation[16] = {0xab, 1};
@@ -221,6 +239,7 @@ int main(void)
 		WITH_ONE(value_that_is_too_long_is_not_read),
 		WITH_ONE(crowd_does_not_shut_others_out),
 		WITH_ONE(health_is_ok),
+		WITH_ONE(figures_count_what_was_asked),
 		WITH_ONE(what_a_dead_engine_has_written_is_forgotten),
 	};
 
