@@ -402,6 +402,7 @@ static void any_failed_allocation_is_an_error_and_no_more(void **state)
 				      &result);
 		get_in_all_ways(t->client, "m", bytes);
 	}
+	assert_true(f.n > 10); /* all this takes memory */
 	assert_true(test_wait_until(healthy, t->client, POOL_START_MS));
 	assert_true(test_wait_until(healthy, t->owner, POOL_START_MS));
 	assert_int_equal(pool_put(t->client, "n", bytes, sizeof(bytes)), 0);
