@@ -327,8 +327,9 @@ TE_API int te_store_put_ranges(struct te_store *store,
  *           written), -800 (no replica is left, or it came too late), -900,
  *           -901, -600, -1
  *
- * After -700 and -703 the key is still open, after all others not. Objects put
- * in parts have no checksum; readers prove them by their headers and the lease.
+ * After -700 and -703 the key is still open, after all others not. Objects whose
+ * parts came in order, each once, have a checksum; the others are proved to
+ * readers by their headers and the lease.
  * Returns 0 or the first result that is not.
  */
 TE_API int te_store_put_commit(struct te_store *store,

@@ -32,6 +32,7 @@ void tei_draft_destroy(struct tei_drafts *drafts, struct tei_draft *draft)
 	tei_free(draft->parts);
 	tei_free(draft->places);
 	tei_free(draft->layout.extents);
+	tei_free(draft->crc_to);
 	tei_free(draft->key);
 	tei_free(draft);
 }
@@ -61,7 +62,9 @@ struct tei_draft *tei_draft_create(struct tei_drafts *drafts, const void *key,
 		copy_of(layout->extents,
 			layout->n_extents * sizeof(layout->extents[0]));
 	draft->places = copy_of(places, n_places * sizeof(places[0]));
-	if (!draft->key || !draft->layout.extents || !draft->places) {
+	draft->crc_to = tei_calloc(layout->n_extents, sizeof(*draft->crc_to));
+	if (!draft->key || !draft->layout.extents || !draft->places ||
+	    !draft->crc_to) {
 		tei_draft_destroy(drafts, draft);
 		return NULL;
 	}
@@ -246,4 +249,33 @@ uint32_t tei_draft_alive(struct tei_drafts *drafts, struct tei_draft *draft)
 	alive = draft->alive;
 	tei_mutex_unlock(&drafts->mu);
 	return alive;
+}
+
+void tei_draft_sum(struct tei_drafts *drafts, struct tei_draft *draft,
+		   uint32_t k, uint64_t from, uint64_t len, uint32_t crc)
+{
+	struct tei_extent_at *x = &draft->layout.extents[k];
+
+	tei_mutex_lock(&drafts->mu);
+	if (from == draft->crc_to[k]) {
+		x->crc = te_crc32c_combine(x->crc, crc, len);
+		draft->crc_to[k] += len;
+	} else {
+		draft->no_crc = true;
+	}
+	tei_mutex_unlock(&drafts->mu);
+}
+
+bool tei_draft_has_crc(const struct tei_draft *draft)
+{
+	uint32_t k;
+
+	for (k = 0; k < draft->layout.n_extents && !draft->no_crc; k++) {
+		const struct tei_extent_at *x = &draft->layout.extents[k];
+
+		if (draft->alive & 1u << x->replica &&
+		    draft->crc_to[k] != x->length)
+			return false;
+	}
+	return !draft->no_crc;
 }

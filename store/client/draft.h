@@ -47,6 +47,9 @@ struct tei_draft {
 	unsigned int n_writers;
 	uint32_t alive; /* mask of replicas that have got everything */
 	uint32_t loud;  /* of those that something may still reach */
+	bool no_crc;    /* some parts came out of order, or again */
+	/* Bytes of each extent that its crc is of; crc_to[n_extents]. */
+	uint64_t *crc_to;
 	struct tei_draft_part *parts; /* parts[n_parts], apart, in order */
 	size_t n_parts, room;
 };
@@ -91,6 +94,14 @@ int tei_draft_note(struct tei_drafts *drafts, struct tei_draft *draft,
 /* A write to @replica has failed. */
 void tei_draft_fail(struct tei_drafts *drafts, struct tei_draft *draft,
 		    uint8_t replica, bool loud);
+/*
+ * @len bytes with this CRC are in extent @k from @from on: parts that come in
+ * order make up the extent's.
+ */
+void tei_draft_sum(struct tei_drafts *drafts, struct tei_draft *draft,
+		   uint32_t k, uint64_t from, uint64_t len, uint32_t crc);
+/* Whether every extent that is to be committed has its CRC. The caller's. */
+bool tei_draft_has_crc(const struct tei_draft *draft);
 /* The mask of replicas to write to. */
 uint32_t tei_draft_alive(struct tei_drafts *drafts, struct tei_draft *draft);
 

@@ -152,7 +152,7 @@ static void set_entry(struct tei_put_entry *entry, uint32_t item,
 	memset(entry, 0, sizeof(*entry));
 	entry->item = item;
 	entry->accepted = true;
-	entry->no_crc = true;
+	entry->no_crc = !tei_draft_has_crc(draft);
 	entry->generation = draft->generation;
 	entry->layout = draft->layout;
 	entry->written = commit ? draft->alive : 0;

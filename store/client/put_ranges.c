@@ -12,8 +12,8 @@
 /* Whose a request is. */
 struct sent {
 	struct tei_draft *draft;
-	uint32_t range;
-	uint8_t replica;
+	uint32_t extent;    /* of its layout */
+	uint64_t from, len; /* of the extent's data */
 };
 
 struct writing {
@@ -29,10 +29,10 @@ struct writing {
 	struct tei_places places;
 };
 
-static int plan_extent(struct writing *w, uint32_t range,
-		       struct tei_draft *draft, const struct tei_extent_at *x)
+static int plan_extent(struct writing *w, const struct te_store_range *r,
+		       struct tei_draft *draft, uint32_t k)
 {
-	const struct te_store_range *r = &w->ranges[range];
+	const struct tei_extent_at *x = &draft->layout.extents[k];
 	const struct tei_draft_place *place = &draft->places[x->place];
 	struct te_request *req;
 	uint64_t from, len = tei_range_common(r, x, &from);
@@ -42,11 +42,13 @@ static int plan_extent(struct writing *w, uint32_t range,
 		return 0;
 	if (tei_places_add_owner(&w->places, place->owner, &index))
 		return -ENOMEM;
-	w->sent[w->work->n] = (struct sent){draft, range, x->replica};
+	w->sent[w->work->n] = (struct sent){draft, k, from - x->offset, len};
 	req = tei_work_add_plain(w->work, TE_WRITE,
 				 (uint8_t *)r->addr + (from - r->offset), len);
 	if (!req)
 		return -ENOMEM;
+	req->flags = TE_CRC;
+	req->crc_len = len;
 	req->segment = place->owner->segment;
 	req->remote = x->address + TEI_EXTENT_HEADER_LEN + from - x->offset;
 	req->epoch = place->epoch;
@@ -61,7 +63,8 @@ static void plan_range(struct writing *w, uint32_t range)
 	for (k = 0; k < draft->layout.n_extents; k++) {
 		const struct tei_extent_at *x = &draft->layout.extents[k];
 
-		if (alive & 1u << x->replica && plan_extent(w, range, draft, x))
+		if (alive & 1u << x->replica &&
+		    plan_extent(w, &w->ranges[range], draft, k))
 			tei_draft_fail(&w->store->drafts, draft, x->replica,
 				       false);
 	}
@@ -113,6 +116,7 @@ static size_t measure(struct writing *w, size_t end)
 
 static void judge(struct writing *w, int rc)
 {
+	struct tei_drafts *drafts = &w->store->drafts;
 	struct te_completion done;
 	uint32_t i;
 
@@ -122,9 +126,13 @@ static void judge(struct writing *w, int rc)
 		if (!rc)
 			tei_work_result(w->work, i, &done);
 		if (rc || done.error)
-			tei_draft_fail(&w->store->drafts, sent->draft,
-				       sent->replica,
+			tei_draft_fail(drafts, sent->draft,
+				       sent->draft->layout.extents[sent->extent]
+					       .replica,
 				       !rc && !(done.flags & TE_REMOTE_QUIET));
+		else
+			tei_draft_sum(drafts, sent->draft, sent->extent,
+				      sent->from, sent->len, done.crc);
 	}
 }
 

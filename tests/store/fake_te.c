@@ -494,6 +494,23 @@ uint32_t te_crc32c(uint32_t crc, const void *bytes, size_t len)
 	return ~crc32_iscsi((unsigned char *)(uintptr_t)bytes, (int)len, ~crc);
 }
 
+/* What comes first adds the same, whatever comes behind it: zeros will do. */
+uint32_t te_crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t len_b)
+{
+	static const uint8_t zeros[4096];
+	uint32_t nothing = 0;
+
+	while (len_b) {
+		size_t len =
+			len_b < sizeof(zeros) ? (size_t)len_b : sizeof(zeros);
+
+		crc_a = te_crc32c(crc_a, zeros, len);
+		nothing = te_crc32c(nothing, zeros, len);
+		len_b -= len;
+	}
+	return crc_a ^ nothing ^ crc_b;
+}
+
 const char *te_strerror(int error)
 {
 	return strerror(-error);

@@ -307,11 +307,41 @@ static void without_a_checksum_the_header_is_looked_at_again(void **state)
 	int left = 1;
 
 	assert_int_equal(begin(t->client, "j", 4), 0);
-	assert_int_equal(put_part(t->client, "j", 0, "abcd", 4), 4);
+	assert_int_equal(put_part(t->client, "j", 2, "cd", 2), 2);
+	assert_int_equal(put_part(t->client, "j", 0, "ab", 2), 2);
 	assert_int_equal(commit(t->client, "j"), 0);
 	assert_int_equal(pool_get(t->client, "j", room, 8), 4);
 	fake_te_set_hook(spoil_headers, &left);
 	assert_int_equal(pool_get(t->client, "j", room, 8), -704);
+}
+
+/* Change a byte of the data, so that only a checksum can tell. */
+static void spoil_data(const struct te_request *req, struct te_completion *done,
+		       void *arg)
+{
+	int *left = arg;
+
+	(void)done;
+	if (req->op == TE_READ && (*left)-- > 0)
+		((uint8_t *)(uintptr_t)
+			 req->remote)[TEI_EXTENT_HEADER_LEN + 1] ^= 1;
+}
+
+static void parts_in_order_have_a_checksum(void **state)
+{
+	struct two *t = *state;
+	uint8_t room[8];
+	int left = 1;
+
+	assert_int_equal(begin(t->client, "o", 6), 0);
+	assert_int_equal(put_part(t->client, "o", 0, "ab", 2), 2);
+	assert_int_equal(put_part(t->client, "o", 2, "cde", 3), 3);
+	assert_int_equal(put_part(t->client, "o", 5, "f", 1), 1);
+	assert_int_equal(commit(t->client, "o"), 0);
+	assert_int_equal(pool_get(t->client, "o", room, 8), 6);
+	assert_memory_equal(room, "abcdef", 6);
+	fake_te_set_hook(spoil_data, &left);
+	assert_int_equal(pool_get(t->client, "o", room, 8), -704);
 }
 
 static bool healthy(void *arg)
@@ -423,6 +453,7 @@ int main(void)
 		T(a_failed_part_fails_the_value),
 		T(without_headers_nothing_is_begun),
 		T(without_a_checksum_the_header_is_looked_at_again),
+		T(parts_in_order_have_a_checksum),
 		T(another_master_takes_no_draft_of_the_last),
 		T(any_failed_allocation_is_an_error_and_no_more),
 	};
