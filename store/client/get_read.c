@@ -123,10 +123,13 @@ static void done(struct tei_get *get, struct tei_get_entry *entry)
 					  memory_order_relaxed);
 }
 
-/* The store's code for the last replica's failure; whether to ask again. */
-static int code_of(int error, bool *elsewhere)
+/*
+ * The store's code for the last replica's failure; whether to ask again. Where
+ * one owner does not answer the master knows of no better; of several it may.
+ */
+static int code_of(int error, uint32_t n_replicas, bool *elsewhere)
 {
-	*elsewhere = false;
+	*elsewhere = n_replicas > 1;
 	switch (error) {
 	case -ETIMEDOUT:
 	case -ECANCELED:
@@ -136,6 +139,7 @@ static int code_of(int error, bool *elsewhere)
 	case -EMFILE:
 	case -EINVAL:
 	case -ENOBUFS:
+		*elsewhere = false;
 		return TE_STORE_INTERNAL_ERROR;
 	default:
 		/* Not this object, or not there any more: at last a miss. */
@@ -149,7 +153,8 @@ static void give_up(struct tei_get *get, struct tei_get_entry *entry, int error)
 	bool elsewhere, recalled = entry->source == TEI_GET_LOCATION;
 
 	entry->open = false;
-	tei_get_set_code(get, entry->item, code_of(error, &elsewhere));
+	tei_get_set_code(get, entry->item,
+			 code_of(error, entry->layout.n_replicas, &elsewhere));
 	if (recalled)
 		tei_get_forget(get, entry);
 	/* What we remember is no reason to give up. */
