@@ -109,7 +109,8 @@ int tei_cluster_stop(struct tei_cluster *c)
 	return bad ? -EIO : 0;
 }
 
-int tei_pool_join(const char *master, const char *host, struct te_store **out)
+int tei_pool_join(const char *master, const char *host, const char *backends,
+		  struct te_store **out)
 {
 	struct te_store_config config = {
 		.size = sizeof(config),
@@ -118,10 +119,19 @@ int tei_pool_join(const char *master, const char *host, struct te_store **out)
 		.master = master,
 		.host = host,
 	};
-	int code = te_store_setup(&config, out);
+	struct te_config *engine;
+	int code = TE_STORE_INTERNAL_ERROR;
 
+	if (te_config_create(&engine))
+		goto say;
+	config.engine_config = engine;
+	code = TE_STORE_INVALID_PARAMS;
+	if (!backends || !te_config_set(engine, "backends", backends, NULL, 0))
+		code = te_store_setup(&config, out);
+	te_config_destroy(engine);
 	if (!code)
 		return 0;
+say:
 	fprintf(stderr, "pool %s: cannot join: %s\n", master,
 		te_store_strerror(code));
 	return -ECONNREFUSED;

@@ -41,7 +41,8 @@ int tei_cluster_stop(struct tei_cluster *c);
  * Join the pool of master @master as a client that lends nothing. -errno, said
  * on stderr.
  */
-int tei_pool_join(const char *master, const char *host, struct te_store **out);
+int tei_pool_join(const char *master, const char *host, const char *backends,
+		  struct te_store **out);
 /* Bytes of a block's extent in the pool, header included. */
 uint64_t tei_pool_extent_bytes(uint64_t block_bytes);
 

@@ -45,7 +45,7 @@ static int make_room(struct client *c)
 	return 0;
 }
 
-int client_open(struct client *c, const char *master, const char *host,
+int client_open(struct client *c, const struct client_place *place,
 		uint64_t memory_len, uint32_t batch, const struct client *other)
 {
 	int rc;
@@ -61,7 +61,8 @@ int client_open(struct client *c, const char *master, const char *host,
 	else if (other)
 		c->store = other->store;
 	else
-		rc = tei_pool_join(master, host, &c->store);
+		rc = tei_pool_join(place->master, place->host, place->backends,
+				   &c->store);
 	if (!rc && te_store_register(c->store, c->memory, memory_len)) {
 		fprintf(stderr, "store-perf: memory cannot be registered\n");
 		rc = -ENOMEM;

@@ -44,11 +44,16 @@ struct client {
 	struct tei_histogram latency; /* ns of a batch */
 };
 
+struct client_place {
+	const char *master, *host;
+	const char *backends; /* of its engine; NULL: all */
+};
+
 /*
  * Join the pool, or call through the store of @other, which is closed later.
  * -errno, said on stderr; nothing is left then.
  */
-int client_open(struct client *c, const char *master, const char *host,
+int client_open(struct client *c, const struct client_place *place,
 		uint64_t memory_len, uint32_t batch,
 		const struct client *other);
 void client_close(struct client *c);

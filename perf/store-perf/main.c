@@ -67,6 +67,8 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, host), .type = TEI_CONF_STRING,
 	  .def = "127.0.0.1",
 	  .help = "this host's name for the owners of a running pool" },
+	{ TEI_SETTING(struct options, backends), .type = TEI_CONF_STRING,
+	  .help = "of the clients' engines, as \"tcp\" (default: all)" },
 	{ TEI_SETTING(struct options, reference), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "also measure the bare system in this run" },
 	{ TEI_SETTING(struct options, pin), .type = TEI_CONF_BOOL,
@@ -330,6 +332,7 @@ static int open_clients(struct run *run)
 	const struct options *o = run->o;
 	uint64_t n = o->clients * o->threads;
 	uint64_t each = o->working_set / n & ~4095ull;
+	const struct client_place place = {run->master, o->host, o->backends};
 	int rc = 0;
 
 	run->worker = tei_calloc(n, sizeof(*run->worker));
@@ -338,8 +341,8 @@ static int open_clients(struct run *run)
 	while (!rc && run->n_workers < n) {
 		size_t first = run->n_workers - run->n_workers % o->threads;
 
-		rc = client_open(&run->worker[run->n_workers].client,
-				 run->master, o->host, each, (uint32_t)o->batch,
+		rc = client_open(&run->worker[run->n_workers].client, &place,
+				 each, (uint32_t)o->batch,
 				 first == run->n_workers
 					 ? NULL
 					 : &run->worker[first].client);

@@ -11,7 +11,7 @@
 #include "perf/lib/report.h"
 
 struct options {
-	char *op, *value_size, *master, *host, *role;
+	char *op, *value_size, *master, *host, *backends, *role;
 	uint64_t batch, clients, threads, owners, duration, working_set,
 		pool_bytes;
 	bool reference, json, pin;

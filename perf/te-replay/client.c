@@ -299,7 +299,7 @@ static int client_init(struct client *c, const struct options *o)
 	c->tally = &s->tally[o->index];
 	rc = allocate(c);
 	if (!rc)
-		rc = tei_pool_join(s->master, s->host, &c->store);
+		rc = tei_pool_join(s->master, s->host, NULL, &c->store);
 	if (!rc &&
 	    te_store_register(c->store, c->buffer, c->batch * s->block_bytes))
 		rc = -ENOMEM;

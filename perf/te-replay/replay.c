@@ -116,7 +116,7 @@ static int start_clients(struct replay *r)
 /* The parent joins last: what it starts shall not inherit from a store. */
 static int join_pool(struct replay *r)
 {
-	int rc = tei_pool_join(r->master, r->options->host, &r->store);
+	int rc = tei_pool_join(r->master, r->options->host, NULL, &r->store);
 
 	if (!rc)
 		rc = tei_cluster_await(&r->cluster, r->store);
