@@ -32,6 +32,7 @@ static void init_lists(struct tei_core *core)
 	tei_policy_init(&core->policy);
 	tei_list_init(&core->back);
 	tei_list_init(&core->parked);
+	tei_core_loosen_all(core);
 	tei_list_init(&core->leased);
 	tei_list_init(&core->pinned);
 	tei_list_init(&core->building);

@@ -39,6 +39,8 @@ void tei_core_extent_free(struct tei_core *core, struct tei_extent *e)
 	if (tei_core_mount_live(m))
 		core->figures.used_bytes -= e->size;
 	tei_space_give(&m->space, e);
+	if (!m->dropping)
+		tei_core_loosen(core, m);
 }
 
 void tei_core_chain_free(struct tei_core *core, struct tei_extent *chain)

@@ -140,6 +140,7 @@ void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
 	m->owner = s;
 	tei_list_add_tail(&s->mounts, &m->link);
 	core->mounts[core->n_mounts++] = m;
+	tei_core_loosen_all(core);
 	if (m->space.size > core->largest_mount)
 		core->largest_mount = m->space.size;
 	if (tei_core_mount_live(m))
@@ -199,6 +200,7 @@ void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m)
 	if (tei_core_mount_live(m))
 		tei_core_mount_count(core, m, -1);
 	m->dropping = true;
+	tei_core_loosen_all(core);
 	tei_list_add_tail(&core->dropping, &m->drop_link);
 	i = place_of(core, m->serial);
 	assert(core->mounts[i] == m);

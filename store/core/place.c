@@ -164,7 +164,40 @@ static bool try_all(const struct search *s, size_t start, const uint64_t *host)
 	return false;
 }
 
-static bool try_strategy(const struct search *s)
+void tei_core_loosen(struct tei_core *core, struct tei_mount *m)
+{
+	for (size_t k = 0; k < 2; k++) {
+		struct tei_tight *t = &core->tight[k];
+		size_t i = 0;
+
+		if (t->size == UINT64_MAX)
+			continue;
+		while (i < t->n && t->loose[i] != m)
+			i++;
+		if (i == sizeof(t->loose) / sizeof(t->loose[0]))
+			t->size = UINT64_MAX;
+		else if (i == t->n)
+			t->loose[t->n++] = m;
+	}
+}
+
+void tei_core_loosen_all(struct tei_core *core)
+{
+	for (size_t k = 0; k < 2; k++)
+		core->tight[k].size = UINT64_MAX;
+}
+
+static bool try_loose(const struct search *s, struct tei_tight *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (try(s, t->loose[i]))
+			return true;
+	if (s->object->size == t->size)
+		t->n = 0;
+	return false;
+}
+
+static bool try_mounts(const struct search *s)
 {
 	struct tei_core *core = s->core;
 	struct tei_mount *best;
@@ -181,6 +214,22 @@ static bool try_strategy(const struct search *s)
 	    try_all(s, start, &s->wish->writer->host))
 		return true;
 	return try_all(s, start, NULL);
+}
+
+static bool try_strategy(const struct search *s)
+{
+	struct tei_tight *t = &s->core->tight[s->split];
+
+	if (s->object
+		    ->extents) /* other replicas: some mounts are not allowed */
+		return try_mounts(s);
+	if (s->object->size >= t->size)
+		return try_loose(s, t);
+	if (try_mounts(s))
+		return true;
+	t->size = s->object->size;
+	t->n = 0;
+	return false;
 }
 
 static bool search(struct search *s)

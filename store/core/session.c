@@ -78,8 +78,10 @@ static void set_state(struct tei_core *core, struct tei_session *s,
 		if (is)
 			tei_list_splice_tail(&core->back, &m->parked);
 	}
-	if (is)
-		tei_list_splice_tail(&core->back, &core->parked);
+	if (!is)
+		return;
+	tei_list_splice_tail(&core->back, &core->parked);
+	tei_core_loosen_all(core);
 }
 
 static void move_to(struct tei_list *list, struct tei_session *s)

@@ -199,6 +199,16 @@ struct tei_fence {
 	uint8_t writer[TEI_CORE_ID_LEN];
 };
 
+/*
+ * Objects of @size and more have no room on any live mount but on those in
+ * @loose, perhaps: so a full pool of many mounts is not searched at every put.
+ */
+struct tei_tight {
+	uint64_t size;
+	struct tei_mount *loose[8];
+	size_t n;
+};
+
 /* What the columns of entries of a reply have room for. */
 struct tei_reply_room {
 	struct tei_arena *arena;
@@ -229,10 +239,11 @@ struct tei_core {
 	struct tei_mount **mounts; /* mounts[n_mounts], in mount order, usable
 				    * or suspect but not dropping */
 	size_t n_mounts, mounts_room;
-	size_t n_all_mounts;    /* with those that are being dropped */
-	uint64_t largest_mount; /* an upper bound of its extents */
-	bool evicting;          /* from high to low watermark */
-	unsigned int effort;    /* left to the starts of this event */
+	size_t n_all_mounts;       /* with those that are being dropped */
+	uint64_t largest_mount;    /* an upper bound of its extents */
+	struct tei_tight tight[2]; /* in one extent, in several */
+	bool evicting;             /* from high to low watermark */
+	unsigned int effort;       /* left to the starts of this event */
 
 	struct tei_reply_room room; /* of the reply being made */
 	uint64_t heap_bytes; /* objects, mounts, sessions, fences; no keys */
@@ -367,6 +378,10 @@ bool tei_core_place(struct tei_core *core, struct tei_wish *wish,
 /* The same on @m only. */
 bool tei_core_place_on(struct tei_core *core, struct tei_mount *m,
 		       struct tei_object *o, uint8_t replica);
+/* Something has become free on @m. */
+void tei_core_loosen(struct tei_core *core, struct tei_mount *m);
+/* There are other live mounts than before. */
+void tei_core_loosen_all(struct tei_core *core);
 
 /* session.c */
 struct tei_session *tei_core_session_find(const struct tei_core *core,

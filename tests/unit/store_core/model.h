@@ -502,4 +502,60 @@ static void check_figures(struct model *m)
 	CHECK(m, f.fencing == fencing);
 }
 
+struct gaps { /* what is taken of one mount */
+	int mount;
+	size_t n;
+	const struct part *taken[512];
+};
+
+static void note_taken(struct model *m, struct gaps *g, const struct part *p)
+{
+	if (p->mount != g->mount || p->lost)
+		return;
+	CHECK(m, g->n < sizeof(g->taken) / sizeof(g->taken[0]));
+	g->taken[g->n++] = p;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct part *x = *(const struct part *const *)a;
+	const struct part *y = *(const struct part *const *)b;
+
+	return (x->address > y->address) - (x->address < y->address);
+}
+
+/* The largest hole of mount @i. */
+static uint64_t largest_hole(struct model *m, int i)
+{
+	struct gaps g = {.mount = i};
+	uint64_t at = m->mounts[i].base, best = 0;
+
+	for (int k = 0; k < 2 * N_KEYS; k++) {
+		const struct thing *t =
+			k < N_KEYS ? &m->keys[k] : &m->next[k - N_KEYS];
+
+		for (int j = 0; t->state != ABSENT && j < t->n; j++)
+			note_taken(m, &g, &t->parts[j]);
+	}
+	for (int f = 0; f < m->n_fencing; f++)
+		if (m->fencing[f].there)
+			note_taken(m, &g, &m->fencing[f].part);
+	qsort(g.taken, g.n, sizeof(g.taken[0]), by_address);
+	for (size_t j = 0; j < g.n; j++) {
+		if (g.taken[j]->address - at > best)
+			best = g.taken[j]->address - at;
+		at = g.taken[j]->address + g.taken[j]->total;
+	}
+	at = m->mounts[i].base + m->mounts[i].size - at;
+	return at > best ? at : best;
+}
+
+/* No live mount has a hole of @total bytes. */
+static void check_no_hole(struct model *m, uint64_t total)
+{
+	for (int i = 0; i < m->n_mounts; i++)
+		if (mount_live(m, i))
+			CHECK(m, largest_hole(m, i) < total);
+}
+
 #endif

@@ -501,6 +501,9 @@ static void do_start(struct model *m)
 	take_evictions(m, b.key, b.n);
 	if (!b.struck)
 		check_full(m, &b, a->u.reply.status);
+	/* Later keys would have made holes. */
+	if (!b.struck && a->u.reply.status[b.n - 1] == -200 && !roll(m, 4))
+		check_no_hole(m, total_of(b.size[b.n - 1]));
 	for (size_t i = 0; i < b.n; i++) {
 		check_no_overlap(m, &m->keys[b.key[i]]);
 		check_no_overlap(m, &m->next[b.key[i]]);
