@@ -91,6 +91,9 @@ static void split(struct tei_hash *h)
 					     sizeof(struct tei_hash_node *));
 		if (!h->chunk[chunk])
 			return; /* longer chains until a later insert */
+		tei_huge_want(h->chunk[chunk],
+			      chunk_buckets(chunk) *
+				      sizeof(struct tei_hash_node *));
 	}
 	from = bucket_at(h, h->n_buckets - low);
 	to = &h->chunk[chunk][at];

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/fault.h"
 
@@ -43,5 +44,28 @@ void *tei_aligned_calloc(size_t align, size_t size)
 	p = aligned_alloc(align, size);
 	if (p)
 		memset(p, 0, size);
+	return p;
+}
+
+void tei_huge_want(void *p, size_t size)
+{
+	uintptr_t mask = TEI_HUGE_LEN - 1;
+	uintptr_t from = ((uintptr_t)p + mask) & ~mask;
+	uintptr_t to = ((uintptr_t)p + size) & ~mask;
+
+	if (from < to)
+		(void)madvise((char *)p + (from - (uintptr_t)p), to - from,
+			      MADV_HUGEPAGE);
+}
+
+void *tei_huge_alloc(void)
+{
+	void *p;
+
+	if (tei_fault_check(TEI_FAULT_ALLOC))
+		return NULL;
+	p = aligned_alloc(TEI_HUGE_LEN, TEI_HUGE_LEN);
+	if (p)
+		tei_huge_want(p, TEI_HUGE_LEN);
 	return p;
 }

@@ -2,7 +2,7 @@
 /*
  * slab.c - equal-sized items from growing chunks, with a free list
  *
- * A chunk is a 16-byte header and chunk_items items. A free item holds the
+ * A chunk is a 16-byte header (the next chunk, how many items) and its items. A free item holds the
  * pointer to the next free one in its first bytes, unpoisoned only while the
  * list is touched.
  */
@@ -32,10 +32,19 @@
 
 #define ALIGN      16
 #define HEADER_LEN ALIGN
+/* From so many bytes on it grows by huge pages. */
+#define MANY_BYTES TEI_HUGE_LEN
 
-static size_t chunk_len(const struct tei_slab *s)
+struct header {
+	struct header *next;
+	size_t n_items;
+};
+
+_Static_assert(sizeof(struct header) == HEADER_LEN, "items are aligned");
+
+static size_t chunk_len(const struct tei_slab *s, size_t n_items)
 {
-	return HEADER_LEN + s->item_size * s->chunk_items;
+	return HEADER_LEN + s->item_size * n_items;
 }
 
 void tei_slab_init(struct tei_slab *s, size_t item_size, size_t chunk_items)
@@ -48,15 +57,16 @@ void tei_slab_init(struct tei_slab *s, size_t item_size, size_t chunk_items)
 
 void tei_slab_fini(struct tei_slab *s)
 {
-	void *chunk, *next;
+	struct header *chunk, *next;
 
 	for (chunk = s->chunks; chunk; chunk = next) {
-		memcpy(&next, chunk, sizeof(next));
-		ASAN_UNPOISON_MEMORY_REGION(chunk, chunk_len(s));
+		next = chunk->next;
+		ASAN_UNPOISON_MEMORY_REGION(chunk,
+					    chunk_len(s, chunk->n_items));
 		tei_free(chunk);
 	}
 	s->free = s->chunks = NULL;
-	s->n_used = s->n_total = 0;
+	s->n_used = s->n_total = s->n_bytes = 0;
 }
 
 static void push(struct tei_slab *s, void *item)
@@ -68,19 +78,28 @@ static void push(struct tei_slab *s, void *item)
 
 static int grow(struct tei_slab *s)
 {
-	char *chunk, *items;
+	size_t n = s->chunk_items, in_huge;
+	struct header *chunk;
+	char *items;
 
-	if (s->chunk_items > (SIZE_MAX - HEADER_LEN) / s->item_size)
+	if (n > (SIZE_MAX - HEADER_LEN) / s->item_size)
 		return -ENOMEM;
-	chunk = tei_malloc(chunk_len(s));
+	in_huge = (TEI_HUGE_LEN - HEADER_LEN) / s->item_size;
+	if (s->n_bytes >= MANY_BYTES && n < in_huge) {
+		n = in_huge;
+		chunk = tei_huge_alloc();
+	} else {
+		chunk = tei_malloc(chunk_len(s, n));
+	}
 	if (!chunk)
 		return -ENOMEM;
-	memcpy(chunk, &s->chunks, sizeof(s->chunks));
+	*chunk = (struct header){s->chunks, n};
 	s->chunks = chunk;
-	items = chunk + HEADER_LEN;
-	for (size_t i = s->chunk_items; i-- > 0;) /* taken in address order */
+	items = (char *)chunk + HEADER_LEN;
+	for (size_t i = n; i-- > 0;) /* taken in address order */
 		push(s, items + i * s->item_size);
-	s->n_total += s->chunk_items;
+	s->n_total += n;
+	s->n_bytes += chunk_len(s, n);
 	return 0;
 }
 
@@ -119,5 +138,5 @@ void tei_slab_put(struct tei_slab *s, void *item)
 
 size_t tei_slab_bytes(const struct tei_slab *s)
 {
-	return s->n_total / s->chunk_items * chunk_len(s);
+	return s->n_bytes;
 }

@@ -16,11 +16,15 @@ struct tei_slab {
 	size_t item_size; /* rounded up to 16 */
 	size_t chunk_items;
 	size_t n_used, n_total;
-	void *free;   /* first free item */
-	void *chunks; /* list of chunks, for fini() */
+	size_t n_bytes; /* of all chunks */
+	void *free;     /* first free item */
+	void *chunks;   /* list of chunks, for fini() */
 };
 
-/* Allocates nothing. @chunk_items: how many items one growth adds, >= 1. */
+/*
+ * Allocates nothing. @chunk_items: how many items one growth adds, >= 1; once
+ * there are some MiB, a huge page of them.
+ */
 void tei_slab_init(struct tei_slab *s, size_t item_size, size_t chunk_items);
 void tei_slab_fini(struct tei_slab *s);
 /* Grow until @n items can be taken without allocation. -ENOMEM. */

@@ -82,6 +82,32 @@ static void slab_items_are_zeroed_aligned_and_reused(void **state)
 	assert_int_equal(tei_slab_bytes(&s), 0);
 }
 
+/* From some MiB on it grows by huge pages. */
+static void many_slab_items_do_not_overlap(void **state)
+{
+	const size_t n = 200000;
+	struct tei_slab s;
+	size_t **item = tei_calloc(n, sizeof(*item));
+
+	(void)state;
+	assert_non_null(item);
+	tei_slab_init(&s, 48, 100);
+	for (size_t i = 0; i < n; i++) {
+		item[i] = tei_slab_get(&s);
+		assert_non_null(item[i]);
+		for (size_t j = 0; j < 48 / sizeof(size_t); j++) {
+			assert_int_equal(item[i][j], 0);
+			item[i][j] = i;
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < 48 / sizeof(size_t); j++)
+			assert_int_equal(item[i][j], i);
+	assert_in_range(tei_slab_bytes(&s), n * 48, n * 48 + 2 * TEI_HUGE_LEN);
+	tei_slab_fini(&s);
+	tei_free(item);
+}
+
 static void reserved_slab_items_need_no_memory(void **state)
 {
 	struct tei_slab s;
@@ -167,6 +193,7 @@ int main(void)
 		cmocka_unit_test(every_way_to_allocate_can_fail),
 		cmocka_unit_test(aligned_memory_is_aligned_and_zero),
 		cmocka_unit_test(slab_items_are_zeroed_aligned_and_reused),
+		cmocka_unit_test(many_slab_items_do_not_overlap),
 		cmocka_unit_test(reserved_slab_items_need_no_memory),
 		cmocka_unit_test(arena_pieces_do_not_overlap),
 		cmocka_unit_test(arena_never_takes_more_than_its_cap),
