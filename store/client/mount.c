@@ -171,7 +171,7 @@ static int mount(struct te_store *store, struct tei_segment *segment,
 	memcpy(id, segment->id, sizeof(id));
 	(void)tei_loop_do(store->loop, do_add, &step);
 	if (!step.taken) {
-		tei_segment_withdraw(store, segment);
+		tei_segment_withdraw(store, segment, 1); /* nobody knew it */
 		tei_free(segment);
 		return code;
 	}

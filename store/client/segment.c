@@ -45,12 +45,13 @@ static void free_memory(struct te_store *store, struct tei_segment *segment)
 	segment->memory = NULL;
 }
 
-void tei_segment_withdraw(struct te_store *store, struct tei_segment *segment)
+void tei_segment_withdraw(struct te_store *store, struct tei_segment *segment,
+			  uint32_t ms)
 {
 	/* Else a writer stands still in the middle of a copy. */
 	if (segment->region &&
-	    te_region_remove_within(store->engine, segment->region,
-				    REMOVE_MS) == -ETIMEDOUT)
+	    te_region_remove_within(store->engine, segment->region, ms) ==
+		    -ETIMEDOUT)
 		LOG_WARN("segment: left to the engine: a process, stopped in "
 			 "the middle of a copy, may still write to it");
 	else
@@ -59,15 +60,22 @@ void tei_segment_withdraw(struct te_store *store, struct tei_segment *segment)
 	segment->memory = NULL;
 }
 
+/* All of them together take as long as one may. */
 void tei_segments_fini(struct te_store *store)
 {
+	uint64_t until = tei_now_ns() + REMOVE_MS * TEI_NS_PER_MS, now;
 	struct tei_list *node;
 
 	while ((node = tei_list_pop(&store->segments.list))) {
 		struct tei_segment *segment =
 			tei_list_entry(node, struct tei_segment, link);
 
-		tei_segment_withdraw(store, segment);
+		now = tei_now_ns();
+		tei_segment_withdraw(
+			store, segment,
+			now < until
+				? (uint32_t)((until - now) / TEI_NS_PER_MS) + 1
+				: 1);
 		tei_free(segment);
 	}
 }
@@ -196,7 +204,7 @@ static void run_retire(struct tei_job *base, bool stopping)
 	if (!stopping)
 		job->code = call_unmount(store, 0, job->segment->id,
 					 tei_call_deadline(store));
-	tei_segment_withdraw(store, job->segment);
+	tei_segment_withdraw(store, job->segment, REMOVE_MS);
 	tei_mutex_lock(&store->mu);
 	job->done = true;
 	tei_cond_broadcast(&store->changed);

@@ -66,8 +66,12 @@ int tei_segment_create(struct te_store *store, uint64_t bytes,
 /* Part of a file. A store code. */
 int tei_segment_map(struct te_store *store, const char *path, uint64_t offset,
 		    uint64_t bytes, struct tei_segment **out);
-/* Nobody reaches it any more, bar a warning. Helper's thread, or after it. */
-void tei_segment_withdraw(struct te_store *store, struct tei_segment *segment);
+/*
+ * Nobody reaches it any more, bar a warning; blocks @ms at most. Helper's
+ * thread, or after it.
+ */
+void tei_segment_withdraw(struct te_store *store, struct tei_segment *segment,
+			  uint32_t ms);
 /*
  * Unmount, wherever it is mounted, and withdraw: done by the helper; blocks.
  * The code of telling the master.
