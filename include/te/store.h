@@ -443,7 +443,8 @@ TE_API int te_store_remove(struct te_store *store,
  * @force:   also those under a lease; else they stay
  * @removed: how many were removed; may be NULL
  *
- * Blocks: until the master has looked at all objects, 60 s at most. Returns 0,
+ * Blocks: until the master has looked at all objects, 60 s at most; when it is
+ * away, until that is noticed and the call timeout has passed. Returns 0,
  * -600 (a call of this client is under way already), -900, -901, -1.
  */
 TE_API int te_store_remove_all(struct te_store *store, int force,

@@ -98,8 +98,10 @@ static int wait_done(struct tei_link_wait *wait, uint64_t deadline_ns)
 	return code;
 }
 
+/* For the call timeout at most, also where an answer may take longer. */
 static int wait_for_link(struct te_store *store, uint64_t deadline_ns)
 {
+	uint64_t patience_ns = tei_call_deadline(store);
 	struct tei_link_wait wait;
 	int code = TE_STORE_RPC_FAIL;
 
@@ -110,7 +112,9 @@ static int wait_for_link(struct te_store *store, uint64_t deadline_ns)
 	tei_mutex_init(&wait.mu);
 	tei_cond_init(&wait.cond);
 	if (tei_loop_post(store->loop, &wait.post))
-		code = wait_done(&wait, deadline_ns);
+		code = wait_done(&wait, deadline_ns < patience_ns
+						? deadline_ns
+						: patience_ns);
 	tei_cond_fini(&wait.cond);
 	tei_mutex_fini(&wait.mu);
 	return code;
