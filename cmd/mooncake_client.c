@@ -350,6 +350,10 @@ static int run(const struct tei_conf *conf)
 		return complain("master_server_address",
 				s->master_server_address,
 				"should be host:port");
+	if (*s->socket_group && !*s->socket_path)
+		return complain("socket_group", s->socket_group,
+				"needs a socket_path that its members can "
+				"reach");
 	signals_that_end(&set);
 	/* Before there are threads, so that none of them takes one. */
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);

@@ -6,13 +6,14 @@
  * kernel says. A socket that lies there already is somebody's who serves, or
  * was left by one who was killed; only then is it taken away.
  */
-#include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <grp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -28,6 +29,8 @@
 #define AT_ONCE      16
 #define PAUSE_MS     100
 #define GROUPS_MAX   256
+#define SWEEP_MAX    1024
+#define YOUNG_S      60 /* by the wall clock: a file's age, no more */
 
 /* Somebody who has connected and not yet said what he wants. */
 struct greeter {
@@ -245,6 +248,34 @@ static bool is_left(const struct sockaddr_un *un)
 	return err == ECONNREFUSED;
 }
 
+/*
+ * Sockets of daemons that were killed, whose port may never come again. Young
+ * ones are let alone: their daemon may not listen yet.
+ */
+static void sweep(const char *dir)
+{
+	DIR *entries = opendir(dir);
+	struct dirent *entry;
+
+	for (int i = 0; entries && i < SWEEP_MAX && (entry = readdir(entries));
+	     i++) {
+		struct sockaddr_un un = {.sun_family = AF_UNIX};
+		struct stat st;
+		int n;
+
+		if (strncmp(entry->d_name, "client-", 7))
+			continue;
+		n = snprintf(un.sun_path, sizeof(un.sun_path), "%s/%s", dir,
+			     entry->d_name);
+		if (n > 0 && (size_t)n < sizeof(un.sun_path) &&
+		    !lstat(un.sun_path, &st) && S_ISSOCK(st.st_mode) &&
+		    st.st_ctime + YOUNG_S < time(NULL) && is_left(&un))
+			(void)unlink(un.sun_path);
+	}
+	if (entries)
+		(void)closedir(entries);
+}
+
 static int bind_path(struct tei_agent *agent, int fd)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
@@ -281,7 +312,10 @@ static int find_path(struct tei_agent *agent,
 		return 0;
 	}
 	rc = own_dir(dir);
-	return rc ? rc : tei_agent_path(dir, config->port, agent->path);
+	if (rc)
+		return rc;
+	sweep(dir);
+	return tei_agent_path(dir, config->port, agent->path);
 }
 
 static int find_group(struct tei_agent *agent, const char *name)

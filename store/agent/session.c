@@ -62,9 +62,9 @@ void tei_session_job_over(struct tei_agent_job *job)
 {
 	struct tei_agent_conn *conn = job->conn;
 
-	if (conn && job->answer)
-		(void)tei_frame_reply(conn->frames, &job->frame, job->answer);
-	else if (conn)
+	/* Who gets no answer must not wait for it. */
+	if (conn && (!job->answer ||
+		     tei_frame_reply(conn->frames, &job->frame, job->answer)))
 		tei_frame_refuse_for_now(conn->frames, "out of memory");
 	forget_job(job);
 }

@@ -101,6 +101,14 @@ int tei_dummy_exchange(struct tei_dummy_conn *conn, uint16_t type,
  */
 void tei_dummy_release(struct tei_dummy *dummy, struct tei_dummy_conn *conn,
 		       int code, struct te_store_buffer *lent);
+/* Late connections on which the daemon has said its word: free what it had. */
+void tei_dummy_sweep(struct tei_dummy *dummy) TEI_REQUIRES(dummy->mu);
+/*
+ * Wait for a connection or room to be given back; nobody says when a late call
+ * is over, so it returns now and then. False: @deadline_ns has passed.
+ */
+bool tei_dummy_wait_freed(struct tei_dummy *dummy, uint64_t deadline_ns)
+	TEI_REQUIRES(dummy->mu);
 /* All connections; nothing is under way. */
 void tei_dummy_disconnect(struct tei_dummy *dummy);
 

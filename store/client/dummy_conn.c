@@ -22,6 +22,8 @@
 #include "base/mem.h"
 #include "store/client/dummy.h"
 
+#define ASK_AGAIN_NS (20 * TEI_NS_PER_MS)
+
 /* ---- bytes, with a deadline ---- */
 
 /* 0, -ETIMEDOUT. */
@@ -235,8 +237,7 @@ static bool has_news(const struct tei_dummy_conn *conn)
 	return poll(&pfd, 1, 0) > 0;
 }
 
-/* Late ones on which the daemon has said its word by now. */
-static void sweep(struct tei_dummy *dummy) TEI_REQUIRES(dummy->mu)
+void tei_dummy_sweep(struct tei_dummy *dummy)
 {
 	tei_list_for_each_safe (pos, tmp, &dummy->late) {
 		struct tei_dummy_conn *conn =
@@ -248,6 +249,17 @@ static void sweep(struct tei_dummy *dummy) TEI_REQUIRES(dummy->mu)
 		tei_buffer_destroy(conn->lent);
 		close_conn(dummy, conn);
 	}
+}
+
+bool tei_dummy_wait_freed(struct tei_dummy *dummy, uint64_t deadline_ns)
+{
+	uint64_t now = tei_now_ns(), next = now + ASK_AGAIN_NS;
+
+	if (now >= deadline_ns)
+		return false;
+	(void)tei_cond_wait(&dummy->freed, &dummy->mu,
+			    next < deadline_ns ? next : deadline_ns);
+	return true;
 }
 
 static struct tei_dummy_conn *take_idle(struct tei_dummy *dummy)
@@ -293,10 +305,11 @@ int tei_dummy_connect(struct tei_dummy *dummy, uint64_t deadline_ns,
 	if (getpid() != dummy->pid)
 		return TE_STORE_INTERNAL_ERROR;
 	tei_mutex_lock(&dummy->mu);
-	sweep(dummy);
 	do {
-		struct tei_dummy_conn *conn = take_idle(dummy);
+		struct tei_dummy_conn *conn;
 
+		tei_dummy_sweep(dummy);
+		conn = take_idle(dummy);
 		if (conn) {
 			*out = conn;
 			code = 0;
@@ -307,7 +320,7 @@ int tei_dummy_connect(struct tei_dummy *dummy, uint64_t deadline_ns,
 			code = connect_one(dummy, deadline_ns, out);
 			break;
 		}
-	} while (tei_cond_wait(&dummy->freed, &dummy->mu, deadline_ns));
+	} while (tei_dummy_wait_freed(dummy, deadline_ns));
 	tei_mutex_unlock(&dummy->mu);
 	return code;
 }

@@ -90,13 +90,13 @@ static struct te_store_buffer *wait_room(struct tei_dummy *dummy,
 
 	tei_mutex_lock(&dummy->mu);
 	do {
+		tei_dummy_sweep(dummy);
 		room = tei_buffer_take(&dummy->copies, bytes);
 		/* Where pages were replaced, the daemon would not see it. */
 		if (!room && !atomic_load_explicit(&dummy->n_replaced,
 						   memory_order_relaxed))
 			room = tei_buffer_take(&dummy->user, bytes);
-	} while (!room &&
-		 tei_cond_wait(&dummy->freed, &dummy->mu, deadline_ns));
+	} while (!room && tei_dummy_wait_freed(dummy, deadline_ns));
 	tei_mutex_unlock(&dummy->mu);
 	return room;
 }

@@ -85,6 +85,8 @@ static void bad_arguments_are_one_line_and_2(void **state)
 		{"--protocol", "pigeon", NULL},
 		{"--master_server_address", "nowhere", NULL},
 		{"--host", "no..host", NULL},
+		{"--socket_group", "root", NULL},
+		{"--threads", "0", NULL},
 	};
 	size_t i;
 

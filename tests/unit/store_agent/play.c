@@ -189,18 +189,22 @@ int te_store_unregister(struct te_store *store, void *addr)
 
 /* ---- the agent ---- */
 
-void play_start(struct play *play, unsigned int n_threads)
+void play_start(struct play *play, unsigned int n_threads, uint64_t memory_max)
 {
-	struct tei_agent_config config = {
-		.n_threads = n_threads,
-		.memory_max = 16 * PLAY_SIZE,
-	};
-
 	memset(&play_store, 0, sizeof(play_store));
 	test_tmpdir_create(play->dir);
 	(void)snprintf(play->path, sizeof(play->path), "%s/socket", play->dir);
-	config.socket_path = play->path;
-	assert_int_equal(tei_agent_start(&config, &play->agent), 0);
+	play->config = (struct tei_agent_config){
+		.n_threads = n_threads,
+		.memory_max = memory_max ? memory_max : 16 * PLAY_SIZE,
+		.socket_path = play->path,
+	};
+	assert_int_equal(tei_agent_start(&play->config, &play->agent), 0);
+}
+
+void play_restart(struct play *play)
+{
+	assert_int_equal(tei_agent_start(&play->config, &play->agent), 0);
 }
 
 void play_stop(struct play *play)

@@ -24,6 +24,7 @@
 
 struct play {
 	struct tei_agent *agent;
+	struct tei_agent_config config;
 	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16];
 };
 
@@ -35,7 +36,10 @@ struct play_store {
 };
 extern struct play_store play_store;
 
-void play_start(struct play *play, unsigned int n_threads);
+/* @memory_max: PLAY_SIZE for each of 16 dummies, when 0. */
+void play_start(struct play *play, unsigned int n_threads, uint64_t memory_max);
+/* Another agent in the same place. */
+void play_restart(struct play *play);
 void play_stop(struct play *play);
 /* Fails the test unless *value becomes @wanted. */
 void play_await(_Atomic unsigned int *value, unsigned int wanted);

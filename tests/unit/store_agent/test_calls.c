@@ -21,7 +21,7 @@ static void values_are_where_the_dummy_says(void **state)
 	struct play play;
 
 	(void)state;
-	play_start(&play, 2);
+	play_start(&play, 2, 0);
 	play_attach(&play, &d);
 	memset(d.memory + 100, 2, 50);
 	play_ask_piece(&d, PUT, d.session.region, 99, 100, 0);
@@ -46,7 +46,7 @@ static void places_outside_the_memory_are_refused(void **state)
 	struct play play;
 
 	(void)state;
-	play_start(&play, 2);
+	play_start(&play, 2, 0);
 	play_attach(&play, &d);
 	play_attach(&play, &other);
 	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
@@ -88,7 +88,7 @@ static void columns_that_do_not_add_up_are_refused(void **state)
 	struct play play;
 
 	(void)state;
-	play_start(&play, 2);
+	play_start(&play, 2, 0);
 	play_attach(&play, &d);
 	msg.region = d.session.region;
 	msg.keys.data = (uint8_t *)(uintptr_t) "abc";
@@ -132,7 +132,7 @@ static void bytes_that_are_no_message_are_refused(void **state)
 	struct play play;
 
 	(void)state;
-	play_start(&play, 2);
+	play_start(&play, 2, 0);
 	play_attach(&play, &d);
 	play_send(d.socket, frame, sizeof(frame), NULL, 0);
 	d.last_id = 1;
@@ -152,7 +152,7 @@ static void frames_that_are_no_calls_end_the_connection(void **state)
 	struct play play;
 
 	(void)state;
-	play_start(&play, 2);
+	play_start(&play, 2, 0);
 	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
 		struct play_dummy d;
 
@@ -171,7 +171,7 @@ static void a_connection_has_few_calls_at_a_time(void **state)
 	struct play play;
 
 	(void)state;
-	play_start(&play, 2);
+	play_start(&play, 2, 0);
 	play_attach(&play, &d);
 	atomic_store(&play_store.shut, true);
 	play_ask_piece(&d, PUT, d.session.region, 0, 1, 60000);
@@ -193,7 +193,7 @@ static void memory_outlives_its_dummy_until_the_call_is_over(void **state)
 	struct play play;
 
 	(void)state;
-	play_start(&play, 2);
+	play_start(&play, 2, 0);
 	for (int i = 0; i < 2; i++) {
 		play_attach(&play, &d);
 		memset(d.memory, 3, PLAY_SIZE);
@@ -225,7 +225,7 @@ static void one_dummy_does_not_keep_others_waiting(void **state)
 	int more[3];
 
 	(void)state;
-	play_start(&play, 3);
+	play_start(&play, 3, 0);
 	play_attach(&play, &slow);
 	play_attach(&play, &quick);
 	atomic_store(&play_store.shut, true);
@@ -265,7 +265,7 @@ static void a_call_that_waited_too_long_is_not_begun(void **state)
 	uint64_t then;
 
 	(void)state;
-	play_start(&play, 1);
+	play_start(&play, 1, 0);
 	play_attach(&play, &slow);
 	play_attach(&play, &late);
 	atomic_store(&play_store.shut, true);
@@ -292,7 +292,7 @@ static void stopping_is_bounded(void **state)
 	struct play play;
 
 	(void)state;
-	play_start(&play, 2);
+	play_start(&play, 2, 0);
 	play_attach(&play, &d);
 	atomic_store(&play_store.shut, true);
 	play_ask_piece(&d, PUT, d.session.region, 0, 1, 60000);

@@ -106,7 +106,7 @@ static void memory_that_cannot_be_trusted_is_refused(void **state)
 	int huge;
 
 	(void)state;
-	play_start(&play, 1);
+	play_start(&play, 1, 0);
 #define GREET(fd, len) greet_with(&play, fd, len)
 	assert_int_equal(GREET(memfd(PLAY_SIZE, 0, 0), PLAY_SIZE), bad);
 	assert_int_equal(GREET(memfd(PLAY_SIZE, F_SEAL_SHRINK, 0), PLAY_SIZE),
@@ -142,7 +142,7 @@ static void descriptors_come_alone_and_only_where_one_is_due(void **state)
 	int socket;
 
 	(void)state;
-	play_start(&play, 1);
+	play_start(&play, 1, 0);
 	before = n_fds_open();
 	for (size_t i = 0; i < TEST_COUNT(fds); i++)
 		fds[i] = fd;
@@ -177,7 +177,7 @@ static void what_is_no_greeting_is_refused(void **state)
 	int socket;
 
 	(void)state;
-	play_start(&play, 1);
+	play_start(&play, 1, 0);
 	for (size_t i = 0; i < TEST_COUNT(flips); i++) {
 		tei_greeting_encode(&good, bytes);
 		bytes[flips[i]] ^= 1;
@@ -209,7 +209,7 @@ static void who_says_nothing_is_hung_up_on(void **state)
 	int socket;
 
 	(void)state;
-	play_start(&play, 1);
+	play_start(&play, 1, 0);
 	socket = play_connect(&play);
 	assert_true(play_ends(socket));
 	(void)close(socket);
@@ -224,7 +224,7 @@ static void a_session_is_joined_by_who_knows_it(void **state)
 	int socket;
 
 	(void)state;
-	play_start(&play, 1);
+	play_start(&play, 1, 0);
 	play_attach(&play, &dummy);
 	for (int i = 0; i < 3; i++) {
 		g = dummy.session;
@@ -256,7 +256,7 @@ static void memory_is_bounded(void **state)
 	int socket, fd;
 
 	(void)state;
-	play_start(&play, 1);
+	play_start(&play, 1, 0);
 	for (size_t i = 0; i < TEST_COUNT(dummies); i++)
 		play_attach(&play, &dummies[i]);
 	fd = memfd(PLAY_SIZE, SEALS, 0);
@@ -279,7 +279,7 @@ static void memory_that_is_taken_cannot_shrink(void **state)
 	struct play play;
 
 	(void)state;
-	play_start(&play, 1);
+	play_start(&play, 1, 0);
 	play_attach(&play, &dummy);
 	assert_int_equal(ftruncate(dummy.fd, 4096), -1);
 	assert_int_equal(ftruncate(dummy.fd, 2 * PLAY_SIZE), -1);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* direct.c - the table of clients that have an engine of their own */
+#include "store/client/client.h"
+
+const struct tei_store_ops tei_direct_ops = {
+	.close = tei_direct_close,
+	.engine = tei_direct_engine,
+	.hostname = tei_direct_hostname,
+	.health = tei_direct_health,
+	.reg = tei_direct_register,
+	.unreg = tei_direct_unregister,
+	.put = tei_direct_put,
+	.get = tei_direct_get,
+	.get_buffers = tei_direct_get_buffers,
+	.get_ranges = tei_direct_get_ranges,
+	.exist = tei_direct_exist,
+	.size = tei_direct_size,
+	.remove = tei_direct_remove,
+	.mount = tei_direct_mount,
+	.mount_shared = tei_direct_mount_shared,
+	.unmount = tei_direct_unmount,
+	.upsert = tei_direct_upsert,
+	.replicas = tei_direct_replicas,
+	.remove_all = tei_direct_remove_all,
+	.remove_matching = tei_direct_remove_matching,
+	.replica_clear = tei_direct_replica_clear,
+	.get_open = tei_direct_get_open,
+	.get_close = tei_direct_get_close,
+	.put_open = tei_direct_put_open,
+	.put_ranges = tei_direct_put_ranges,
+	.put_commit = tei_direct_put_commit,
+	.put_abort = tei_direct_put_abort,
+	.pool = tei_direct_pool,
+	.stats = tei_direct_stats,
+};
