@@ -268,7 +268,7 @@ struct master {
 	enum mood mood;
 	int rc;
 	bool fencing, has_refused;
-	atomic_uint n_pending, n_fenced;
+	atomic_uint n_pending, n_fenced, n_hellos;
 };
 
 static void send_nonsense(struct tei_frame_conn *conn,
@@ -379,6 +379,7 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 		m->has_refused = true;
 		tei_frame_refuse_for_now(conn, "too many connections");
 	} else if (f->type == STORE__STORE_TYPE__STORE_HELLO) {
+		atomic_fetch_add(&m->n_hellos, 1);
 		if (m->mood != MOOD_SILENT)
 			answer_hello(m, conn, f);
 	} else if (f->type == STORE__STORE_TYPE__STORE_HEARTBEAT) {
@@ -551,6 +552,37 @@ static void a_call_without_answer_times_out(void **state)
 	master_stop(&m);
 }
 
+/* The first is the main one; the other one lives. */
+static void drop_first(void *arg)
+{
+	struct master *m = arg;
+
+	atomic_store(&m->n_hellos, 0);
+	tei_frame_close(m->conns[0]);
+	m->conns[0] = m->conns[--m->n_conns];
+}
+
+static bool greeted_twice(void *arg)
+{
+	const struct master *m = arg;
+
+	return atomic_load(&m->n_hellos) >= 2;
+}
+
+static void a_connection_lost_while_nobody_calls_is_made_anew(void **state)
+{
+	struct te_store *store;
+	struct master m;
+
+	(void)state;
+	master_start(&m, MOOD_IDLE);
+	assert_int_equal(join(&m, POOL_START_MS, GIVE_UP_MS, &store), 0);
+	assert_true(tei_loop_do(m.loop, drop_first, &m));
+	assert_true(test_wait_until(greeted_twice, &m, POOL_START_MS));
+	te_store_close(store);
+	master_stop(&m);
+}
+
 static bool all_pending(void *arg)
 {
 	const struct master *m = arg;
@@ -665,6 +697,8 @@ int main(void)
 		cmocka_unit_test(replies_that_do_not_hold_fail_the_call),
 		cmocka_unit_test(a_master_that_is_full_for_now_is_asked_again),
 		cmocka_unit_test(a_call_without_answer_times_out),
+		cmocka_unit_test(
+			a_connection_lost_while_nobody_calls_is_made_anew),
 		cmocka_unit_test(
 			fences_are_answered_however_many_writers_stand_still),
 		cmocka_unit_test(a_store_closes_while_writers_stand_still),
