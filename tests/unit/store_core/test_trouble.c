@@ -6,6 +6,28 @@
  */
 #include "tests/unit/store_core/rig.h"
 
+/* Replicas, an upsert, a group, a pin and a walk. */
+static void use_replicas(struct rig *r)
+{
+	struct tei_core_replicate how = {.replica_num = 2,
+					 .soft_pin = TEI_CORE_SOFT_ENABLE};
+	struct tei_event all = {.type = TEI_EVENT_REMOVE_ALL, .session = 2};
+	struct tei_event tick = {.type = TEI_EVENT_TICK};
+	struct grant g;
+
+	rig_mount(r, 2, 'n', 0x90000, 0x10000);
+	g = rig_start_as(r, 2, "r", 1000, &how, "group", false);
+	/* One is there, the other may be on its way: it is fenced. */
+	if (!g.status)
+		rig_end_all(r, 2, "r", g.generation, 2, 1);
+	g = rig_start_as(r, 2, "r", 2000, &how, NULL, true);
+	if (!g.status)
+		rig_end_all(r, 2, "r", g.generation, 2, 3);
+	rig_start_as(r, 2, "r", 500, &how, NULL, true);
+	assert_int_equal(rig_try(r, &all), 0);
+	assert_int_equal(rig_try(r, &tick), 0); /* its reply comes here */
+}
+
 /* One of everything, ignoring what it answers. */
 static void use_everything(struct rig *r)
 {
@@ -18,6 +40,7 @@ static void use_everything(struct rig *r)
 	if (!g.status)
 		rig_end(r, 2, "a", g.generation);
 	rig_lookup(r, 2, "a");
+	use_replicas(r);
 	rig_start(r, 2, "b", 1000);
 	rig_plain(r, TEI_EVENT_LEAVE, 2);
 	rig_pass(r, 5000, "1");

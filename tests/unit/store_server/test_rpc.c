@@ -128,6 +128,17 @@ static struct packed only_keys(uint16_t type, size_t n_keys)
 	return pack(type, &m);
 }
 
+static struct packed replica_clear(const char *segment)
+{
+	Store__ReplicaClear m = STORE__REPLICA_CLEAR__INIT;
+
+	m.keys = keys(N_KEYS);
+	m.key_lens = lens;
+	m.n_key_lens = N_KEYS;
+	m.segment = (char *)(uintptr_t)segment;
+	return pack(STORE__STORE_TYPE__STORE_REPLICA_CLEAR, &m);
+}
+
 static struct packed mount(const char *name, size_t id_len)
 {
 	Store__Mount m = STORE__MOUNT__INIT;
@@ -179,6 +190,8 @@ static void every_request_decodes_to_its_event(void **state)
 		{only_keys(STORE__STORE_TYPE__STORE_REMOVE, N_KEYS),
 		 TEI_EVENT_REMOVE},
 		{mount("host:1", 16), TEI_EVENT_MOUNT},
+		{replica_clear("host:1"), TEI_EVENT_REPLICA_CLEAR},
+		{replica_clear(""), TEI_EVENT_REPLICA_CLEAR},
 	};
 	struct tei_event ev;
 
@@ -420,6 +433,7 @@ static void names_and_ids_are_checked(void **state)
 	refused(mount("two\nlines", 16));
 	refused(mount("host:1", 15));
 	refused(mount("host:1", 0));
+	refused(replica_clear("two words"));
 }
 
 static void unknown_requests_are_refused(void **state)
