@@ -10,15 +10,20 @@
  * passes between two steps the master itself was stalled: no deadline of
  * others runs in that time.
  *
- * Objects live in extents of segments that owners mounted. Every reservation
+ * An object has replicas, each in extents of one segment that an owner
+ * mounted; it can be read while one replica's owner is live. Every reservation
  * gets a new generation; space that a writer may still write to is fenced at
  * its owner before it is used again.
  *
  *   put:  absent --start--> BUILDING --end--> READY --evict, remove--> freed
  *                              |
  *                              +-- revoke: freed at once
- *                              +-- writer gone or late: extent FENCING, freed
- *                                  when the owner has confirmed
+ *                              +-- writer gone or late, or (per replica) end
+ *                                  says that it is not quiet: extents FENCING,
+ *                                  freed when the owner has confirmed
+ *
+ *   upsert: as put; what is READY at the key stays until the end, which takes
+ *   its place. It preempts what is BUILDING there.
  *
  *   session: LIVE --closed, heartbeat missed--> SUSPECT --ttl--> GONE
  *            SUSPECT --heartbeat--> LIVE. Suspect owners get no new objects and
