@@ -276,7 +276,8 @@ static void directory_that_dies_and_forgets_is_told_again(void **state)
 		0);
 	service_restart(&service);
 	expect_entry(b, "left", life);
-	assert_int_equal(warnings, 1);
+	/* Once an engine: b may have been about to be published, too. */
+	assert_in_range(warnings, 1, 2);
 	c = engine_named("127.0.0.1", LONG);
 	expect_life(c, "left", life);
 	te_engine_destroy(a);
