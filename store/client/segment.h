@@ -2,7 +2,8 @@
 /*
  * segment.h - the memory that we lend to the pool, and fences of its writers
  *
- *   segment.c   memory: publishing it, ending its writers' access
+ *   lend.c      memory: where it comes from
+ *   segment.c   publishing it, ending its writers' access
  *   mounting.c  telling the master: after each heartbeat that finds a segment
  *               that is not mounted
  *   mount.c     what the caller asks for
@@ -58,7 +59,7 @@ void tei_segments_init(struct te_store *store);
 /* After the helper has ended. What is still touched is the engine's then. */
 void tei_segments_fini(struct te_store *store);
 
-/* ---- memory (segment.c) ---- */
+/* ---- memory (lend.c) ---- */
 
 /* Fresh memory. A store code. */
 int tei_segment_create(struct te_store *store, uint64_t bytes,
@@ -72,6 +73,8 @@ int tei_segment_map(struct te_store *store, const char *path, uint64_t offset,
  */
 void tei_segment_withdraw(struct te_store *store, struct tei_segment *segment,
 			  uint32_t ms);
+/* ---- publishing (segment.c) ---- */
+
 /*
  * Unmount, wherever it is mounted, and withdraw: done by the helper; blocks.
  * The code of telling the master.
