@@ -51,23 +51,25 @@ static uint64_t load_group(struct touched *t, uint64_t *chance)
 
 static volatile uint64_t sink;
 
+/* The core has found the object anyway: that is not the touch's. */
 static void time_touches(struct touched *t, uint64_t n, struct figures *f)
 {
-	uint64_t chance = 1, start = driver_cpu_ns(), ns, sum = 0;
+	uint64_t chance = 1, start = driver_cpu_ns(), sum = 0, all, found;
 	struct figure *r;
 
 	for (uint64_t i = 0; i < n; i += GROUP)
 		touch_group(t, &chance);
-	ns = driver_cpu_ns() - start;
-	r = figures_add(f, "ns", (double)ns / (double)n, "a touch, %ju objects",
-			(uintmax_t)t->n);
-	r->most = 50;
+	all = driver_cpu_ns() - start;
 	start = driver_cpu_ns();
 	for (uint64_t i = 0; i < n; i += GROUP)
 		sum += load_group(t, &chance);
+	found = driver_cpu_ns() - start;
 	sink = sum;
-	r->beside = "only finding the object";
-	r->raw = (double)(driver_cpu_ns() - start) / (double)n;
+	r = figures_add(f, "ns", ((double)all - (double)found) / (double)n,
+			"a touch, %ju objects", (uintmax_t)t->n);
+	r->most = 50;
+	r->beside = "finding the object before it";
+	r->raw = (double)found / (double)n;
 }
 
 static void time_evictions(struct touched *t, struct figures *f)
