@@ -72,6 +72,7 @@ int tei_channel_open(struct tei_channel *ch, int fd, uint64_t generation,
 	ch->kick = kick;
 	ch->in = in;
 	ch->n_in = 0;
+	ch->part_ns = 0;
 	ch->room_in = IN_ROOM;
 	ch->generation = generation;
 	ch->digest_seed = digest_seed;

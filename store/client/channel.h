@@ -66,6 +66,7 @@ struct tei_channel {
 	struct tei_crowd crowd; /* the driver's */
 	uint8_t *in; /* the driver's: in[n_in], a frame begins at 0 */
 	size_t n_in, room_in;
+	uint64_t part_ns; /* a frame began to come then; 0: none has */
 };
 
 /* What came back. The body lies in the caller's arena. */

@@ -22,8 +22,9 @@
 
 #define IN_ROOM   (64u << 10)
 #define OUT_LEAST 4096u
-#define OUT_KEEP  (256u << 10) /* of a queue that has become empty */
-#define OUT_MAX   (64u << 20)  /* a master that does not read so much is gone */
+#define OUT_KEEP  (256u << 10)        /* of a queue that has become empty */
+#define PART_NS   (30 * TEI_NS_PER_S) /* for a frame from its first byte on */
+#define OUT_MAX   (64u << 20) /* a master that does not read so much is gone */
 #define SPIN_NS   (20 * TEI_NS_PER_US)
 
 /* ---- sending ---- */
@@ -279,6 +280,10 @@ static void take_apart(struct tei_channel *ch) TEI_REQUIRES(ch->mu)
 		whole = 0;
 	}
 	ch->n_in -= at;
+	if (!ch->n_in)
+		ch->part_ns = 0;
+	else if (at || !ch->part_ns)
+		ch->part_ns = tei_now_ns();
 	if (at && ch->n_in)
 		memmove(ch->in, ch->in + at, ch->n_in);
 	make_room(ch, whole);
@@ -368,7 +373,11 @@ bool tei_channel_receive(struct tei_channel *ch, uint64_t deadline_ns)
 	n = deadline_ns ? spin(ch, &since) : receive_bytes(ch);
 	tei_mutex_lock(&ch->mu);
 	if (n == -EAGAIN && deadline_ns && !ch->broken) {
-		if (tei_now_ns() >= deadline_ns)
+		uint64_t now = tei_now_ns();
+
+		if (ch->part_ns && now - ch->part_ns > PART_NS)
+			tei_channel_break(ch, "the rest of a frame is late");
+		if (ch->broken || now >= deadline_ns)
 			return false;
 		doze(ch, deadline_ns);
 		tei_spin_learn(&ch->spin, tei_now_ns() - since);

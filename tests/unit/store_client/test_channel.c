@@ -488,6 +488,23 @@ static void frames_that_do_not_hold_end_it(void **state)
 	}
 }
 
+static void a_frame_that_stays_half_ends_it(void **state)
+{
+	static const uint8_t half[TEI_FRAME_HEADER_LEN / 2] = {1};
+	struct rig r;
+
+	(void)state;
+	rig_init(&r);
+	write_all(r.peer, half, sizeof(half));
+	assert_int_equal(ask(&r, 1, 10, LATE_NS), TE_STORE_RPC_TIMEOUT);
+	assert_int_equal(atomic_load(&r.n_broke), 0);
+	assert_int_not_equal(r.channel.part_ns, 0);
+	r.channel.part_ns = 1; /* long ago */
+	assert_int_equal(ask(&r, 1, 10, SOON_NS), TE_STORE_RPC_FAIL);
+	assert_int_equal(atomic_load(&r.n_broke), 1);
+	rig_fini(&r);
+}
+
 static void pushes_are_passed_over(void **state)
 {
 	struct frame f = {.len = 0};
@@ -548,6 +565,7 @@ int main(void)
 		cmocka_unit_test(closing_fails_who_waits),
 		cmocka_unit_test(calls_for_another_connection_are_not_made),
 		cmocka_unit_test(frames_that_do_not_hold_end_it),
+		cmocka_unit_test(a_frame_that_stays_half_ends_it),
 		cmocka_unit_test(pushes_are_passed_over),
 		cmocka_unit_test(any_failure_fails_the_call_and_no_more),
 	};
