@@ -281,7 +281,7 @@ static void run_batch(const struct call *call, size_t from, size_t n)
 	if (!b.which)
 		for (i = 0; i < n; i++)
 			results[i] = code;
-	for (i = 0; i < b.n; i++)
+	for (i = 0; b.which && i < b.n; i++)
 		results[b.which[i]] = code ? code : settle(&b, i);
 	tei_loan_end(&b.loan);
 	tei_arena_fini(&arena);
