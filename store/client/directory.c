@@ -272,6 +272,7 @@ int tei_directory_add(struct tei_directory *d,
 		return -ENOMEM;
 	for (size_t i = 0; i < o->n_extents; i++)
 		insert(d, &o->extents[i]);
+	o->round = d->round;
 	d->n_objects++;
 	d->heap_bytes += heap_of(o);
 	d->key_bytes += o->key_len;
@@ -290,6 +291,25 @@ void tei_directory_clear(struct tei_directory *d)
 	while (d->root)
 		forget(d, object_of(d->root));
 	assert(!d->n_objects && !d->n_extents && !d->heap_bytes);
+}
+
+void tei_directory_begin(struct tei_directory *d)
+{
+	d->round++;
+}
+
+void tei_directory_sweep(struct tei_directory *d)
+{
+	struct tei_directory_extent *e;
+	uint64_t cursor = 0;
+
+	while ((e = first_behind(d, cursor))) {
+		struct tei_directory_object *o = object_of(e);
+
+		cursor = end_of(e);
+		if (o->round != d->round)
+			forget(d, o);
+	}
 }
 
 const struct tei_directory_object *

@@ -23,7 +23,7 @@
 #define TEI_DIRECTORY_UNIT        64u
 #define TEI_DIRECTORY_OBJECT_MAX  100u
 #define TEI_DIRECTORY_KEY_MAX     1024u
-#define TEI_DIRECTORY_EXTENTS_MAX 64u /* of one object */
+#define TEI_DIRECTORY_EXTENTS_MAX 16u /* of one object */
 
 struct tei_directory_extent {
 	struct tei_directory_extent *left, *right; /* by offset */
@@ -38,6 +38,7 @@ struct tei_directory_object {
 	uint64_t size; /* of the value */
 	uint16_t key_len, n_extents;
 	bool no_crc;
+	uint8_t round; /* the directory's when it was added */
 	/* extents[n_extents], in order of the value; the key behind them. */
 	struct tei_directory_extent extents[];
 };
@@ -49,6 +50,7 @@ struct tei_directory {
 	size_t n_objects, n_extents;
 	uint64_t heap_bytes; /* keys left out */
 	uint64_t key_bytes;
+	uint8_t round;
 };
 
 /* What to add. Everything is borrowed for the call. */
@@ -85,6 +87,13 @@ tei_directory_find(const struct tei_directory *d, uint64_t offset,
 /* Forget it. False: it is not there. */
 bool tei_directory_drop(struct tei_directory *d, uint64_t offset,
 			uint64_t gen_epoch, uint64_t generation);
+
+/*
+ * Between begin and sweep everything is added once more; sweep forgets what was
+ * not. A begin whose sweep never came counts for nothing.
+ */
+void tei_directory_begin(struct tei_directory *d);
+void tei_directory_sweep(struct tei_directory *d);
 
 const void *tei_directory_key(const struct tei_directory_object *object);
 

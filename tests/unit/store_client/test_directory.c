@@ -214,6 +214,24 @@ static void a_walk_shows_each_object_once_in_order_of_place(void **state)
 	tei_directory_clear(&d);
 }
 
+static void a_sweep_forgets_what_was_not_told_again(void **state)
+{
+	struct tei_directory d;
+
+	(void)state;
+	tei_directory_init(&d, SIZE, 1);
+	assert_int_equal(add(&d, "a", 1, 0, 100), 0);
+	assert_int_equal(add(&d, "b", 2, 1024, 100), 0);
+	assert_int_equal(add(&d, "c", 3, 2048, 100), 0);
+	tei_directory_begin(&d); /* cut off */
+	assert_int_equal(add(&d, "c", 3, 2048, 100), 0);
+	tei_directory_begin(&d);
+	assert_int_equal(add(&d, "b", 2, 1024, 100), 0);
+	tei_directory_sweep(&d);
+	assert_true(!has(&d, 0, 1) && has(&d, 1024, 2) && !has(&d, 2048, 3));
+	tei_directory_clear(&d);
+}
+
 /* malloc is asked: what we count is what it gave, or more. */
 static void an_object_costs_at_most_100_bytes_beside_its_key(void **state)
 {
@@ -345,6 +363,7 @@ int main(void)
 			without_memory_the_overlapped_are_forgotten_all_the_same),
 		cmocka_unit_test(
 			a_walk_shows_each_object_once_in_order_of_place),
+		cmocka_unit_test(a_sweep_forgets_what_was_not_told_again),
 		cmocka_unit_test(
 			an_object_costs_at_most_100_bytes_beside_its_key),
 		cmocka_unit_test(random_additions_agree_with_an_array),
