@@ -99,6 +99,13 @@ static struct tei_extent *find_above(struct tei_space *s, uint64_t size)
 	return extent_of(s->bins[b.level][b.sub].next);
 }
 
+static void order_del(struct tei_space *s, struct tei_extent *e)
+{
+	if (s->at == &e->order)
+		s->at = e->order.next;
+	tei_list_del(&e->order);
+}
+
 static struct tei_extent *new_node(struct tei_space *s, uint64_t offset,
 				   uint64_t size)
 {
@@ -125,6 +132,7 @@ int tei_space_init(struct tei_space *s, struct tei_slab *nodes, uint64_t size)
 		.too_wide = UINT64_MAX,
 	};
 	tei_list_init(&s->order);
+	s->at = &s->order;
 	for (int l = 0; l < TEI_SPACE_LEVELS; l++)
 		for (int i = 0; i < TEI_SPACE_SUBS; i++)
 			tei_list_init(&s->bins[l][i]);
@@ -287,7 +295,7 @@ static void join_right(struct tei_space *s, struct tei_extent *e)
 		return;
 	bin_del(s, right);
 	e->size += right->size;
-	tei_list_del(&right->order);
+	order_del(s, right);
 	tei_slab_put(s->nodes, right);
 }
 
@@ -304,7 +312,7 @@ void tei_space_give(struct tei_space *s, struct tei_extent *e)
 		if (!left->space) {
 			bin_del(s, left);
 			left->size += e->size;
-			tei_list_del(&e->order);
+			order_del(s, e);
 			tei_slab_put(s->nodes, e);
 			e = left;
 		}
@@ -325,7 +333,7 @@ void tei_space_detach(struct tei_space *s, struct tei_extent *e)
 		s->used -= e->size;
 	else
 		bin_del(s, e);
-	tei_list_del(&e->order);
+	order_del(s, e);
 	tei_slab_put(s->nodes, e);
 }
 
@@ -333,6 +341,64 @@ void tei_space_lose(struct tei_space *s, struct tei_extent *e)
 {
 	assert(e->space == s);
 	s->used -= e->size;
-	tei_list_del(&e->order);
+	order_del(s, e);
 	e->space = NULL;
+}
+
+/* ---- by address ---- */
+
+static struct tei_extent *in_order(struct tei_list *order)
+{
+	return tei_list_entry(order, struct tei_extent, order);
+}
+
+/* The extent that @offset is in, from the cursor; it is the cursor then. */
+static struct tei_extent *seek(struct tei_space *s, uint64_t offset)
+{
+	struct tei_list *at = s->at == &s->order ? s->order.next : s->at;
+
+	while (in_order(at)->offset > offset)
+		at = at->prev;
+	while (in_order(at)->offset + in_order(at)->size <= offset)
+		at = at->next;
+	s->at = at;
+	return in_order(at);
+}
+
+struct tei_extent *tei_space_take_at(struct tei_space *s, uint64_t offset,
+				     uint64_t size, void *user)
+{
+	struct tei_extent *e;
+
+	assert(offset % TEI_SPACE_UNIT == 0 && size % TEI_SPACE_UNIT == 0);
+	if (!size || offset >= s->size || size > s->size - offset ||
+	    tei_slab_reserve(s->nodes, 2) < 0)
+		return NULL;
+	e = seek(s, offset);
+	if (e->space || e->offset + e->size < offset + size)
+		return NULL;
+	if (e->offset < offset) {
+		bin_del(s, e);
+		(void)split(s, e, offset - e->offset); /* reserved */
+		bin_add(s, e);
+		e = in_order(e->order.next);
+	}
+	(void)take_from(s, e, size, user);
+	s->at = &e->order;
+	return e;
+}
+
+void tei_space_rewind(struct tei_space *s)
+{
+	s->at = s->order.next;
+}
+
+struct tei_extent *tei_space_next(struct tei_space *s)
+{
+	struct tei_list *at = s->at;
+
+	if (at == &s->order)
+		return NULL;
+	s->at = at->next;
+	return in_order(at);
 }

@@ -51,7 +51,8 @@ struct tei_space {
 	uint64_t too_large;     /* no hole is known for this size and more */
 	uint64_t too_wide;      /* nor parts that hold so much and more */
 	struct tei_list order;
-	uint64_t levels; /* bit l: level l has a free extent */
+	struct tei_list *at; /* the cursor, in order; it survives changes */
+	uint64_t levels;     /* bit l: level l has a free extent */
 	uint32_t subs[TEI_SPACE_LEVELS];
 	struct tei_list bins[TEI_SPACE_LEVELS][TEI_SPACE_SUBS];
 };
@@ -76,6 +77,13 @@ struct tei_extent *tei_space_take(struct tei_space *s, uint64_t size,
 size_t tei_space_take_parts(struct tei_space *s, uint64_t size, uint64_t header,
 			    uint64_t floor, void *user,
 			    struct tei_extent *out[TEI_SPACE_PARTS]);
+/*
+ * Take the @size bytes at @offset, both multiples of TEI_SPACE_UNIT. NULL: they
+ * are not all free, or no node. Cheap when @offset is near that of the call
+ * before.
+ */
+struct tei_extent *tei_space_take_at(struct tei_space *s, uint64_t offset,
+				     uint64_t size, void *user);
 /* The caller has taken @e out of whatever list its link was in. */
 void tei_space_give(struct tei_space *s, struct tei_extent *e);
 
@@ -91,5 +99,12 @@ void tei_space_detach(struct tei_space *s, struct tei_extent *e);
  * user's room as it is: the user gives it back with tei_slab_put().
  */
 void tei_space_lose(struct tei_space *s, struct tei_extent *e);
+
+/*
+ * Walk: rewind, then all extents by address, free ones too; NULL at the end.
+ * Taking and giving meanwhile does no harm, but take_at() moves the place.
+ */
+void tei_space_rewind(struct tei_space *s);
+struct tei_extent *tei_space_next(struct tei_space *s);
 
 #endif
