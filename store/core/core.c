@@ -43,6 +43,10 @@ static void init_lists(struct tei_core *core)
 	tei_list_init(&core->closes);
 	tei_list_init(&core->fences);
 	tei_list_init(&core->unsent);
+	tei_list_init(&core->burials);
+	tei_list_init(&core->notices);
+	tei_list_init(&core->syncs);
+	tei_list_init(&core->answers);
 	tei_list_init(&core->dropping);
 	tei_list_init(&core->walks);
 }
@@ -73,9 +77,16 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 		goto fini_sessions;
 	if (tei_hash_init(&core->groups) < 0)
 		goto fini_clients;
+	core->epochs = tei_malloc(sizeof(*core->epochs));
+	if (!core->epochs)
+		goto fini_groups;
+	core->epochs[0] = config->epoch;
+	core->n_epochs = 1;
 	*out = core;
 	return 0;
 
+fini_groups:
+	tei_hash_fini(&core->groups);
 fini_clients:
 	tei_hash_fini(&core->clients);
 fini_sessions:
@@ -113,7 +124,6 @@ void tei_core_destroy(struct tei_core *core)
 
 	if (!core)
 		return;
-	tei_core_walks_free(core);
 	lists[0] = &core->live;
 	lists[1] = &core->silent;
 	lists[2] = &core->left;
@@ -132,6 +142,9 @@ void tei_core_destroy(struct tei_core *core)
 	tei_hash_fini(&core->groups);
 	tei_policy_fini(&core->policy);
 	tei_slab_fini(&core->extents);
+	tei_core_walks_free(core);
+	tei_core_bury_fini(core);
+	tei_free(core->epochs);
 	tei_core_blocks_fini(core);
 	tei_free(core->mounts);
 	tei_free(core);
@@ -165,16 +178,18 @@ static void advance(struct tei_core *core, uint64_t now_ms)
 	core->now_ms = now_ms - core->stalled_ms;
 }
 
-static void tick(struct tei_core *core)
+static void tick(struct tei_core *core, struct tei_actions *out)
 {
 	unsigned int drop = core->config.step_objects, settle = drop,
 		     discard = drop, evict = drop, walk = drop;
 
+	tei_core_burials_tick(core);
 	tei_core_fences_tick(core, &discard);
 	tei_core_drop_some(core, &drop);
 	tei_core_sessions_tick(core, &settle);
 	tei_core_evict_tick(core, &evict);
 	tei_core_walks_tick(core, &walk);
+	tei_core_sync_some(core, out);
 }
 
 /* Events without a reply; those of sessions that are no more are late. */
@@ -189,7 +204,7 @@ static void note(struct tei_core *core, const struct tei_event *ev,
 	}
 	tei_core_session_seen(core, s);
 	if (ev->type == TEI_EVENT_HEARTBEAT)
-		tei_core_session_beat(core, s);
+		tei_core_session_beat(core, s, ev->u.heartbeat.fresh);
 	else if (ev->type == TEI_EVENT_RELEASE)
 		tei_core_on_release(core, ev);
 	else if (ev->type == TEI_EVENT_FENCED)
@@ -206,6 +221,8 @@ static int32_t refusal(const struct tei_core *core, const struct tei_event *ev,
 {
 	if (!s)
 		return CODE_NO_CLIENT;
+	if (ev->type == TEI_EVENT_OFFER && !ev->n)
+		return CODE_OK; /* only to say that it was the last */
 	if (is_batch(ev->type) &&
 	    (!ev->keys || !ev->n || ev->n > TEI_CORE_BATCH_MAX))
 		return CODE_ARGUMENT;
@@ -246,9 +263,19 @@ static void apply(struct tei_core *core, const struct tei_event *ev,
 	case TEI_EVENT_REMOVE:
 		tei_core_on_remove(core, ev, reply);
 		break;
+	case TEI_EVENT_OFFER:
+		tei_core_on_offer(core, ev, s, reply);
+		break;
 	default:
 		assert(!"an event without reply");
 	}
+}
+
+/* Whether its reply may have to wait for burials. */
+static bool may_wait(enum tei_event_type type)
+{
+	return type == TEI_EVENT_PUT_END || type == TEI_EVENT_REMOVE ||
+	       type == TEI_EVENT_REPLICA_CLEAR;
 }
 
 static int answer(struct tei_core *core, const struct tei_event *ev,
@@ -261,13 +288,23 @@ static int answer(struct tei_core *core, const struct tei_event *ev,
 	if (!code && ev->type == TEI_EVENT_PUT_START &&
 	    tei_core_starts_init(core, &starts, ev, s, out->arena) < 0)
 		return -ENOMEM;
+	if (!code && ev->type == TEI_EVENT_PUT_END) {
+		core->committed = tei_arena_alloc(
+			out->arena, ev->n * sizeof(struct tei_object *));
+		if (!core->committed)
+			return -ENOMEM;
+	}
 	reply = tei_core_reply(core, ev, code, out);
 	if (!reply)
 		return -ENOMEM;
 	if (s)
 		tei_core_session_seen(core, s);
-	if (!code)
-		apply(core, ev, s, reply, &starts);
+	if (code)
+		return 0;
+	if (may_wait(ev->type))
+		core->waiting = ev;
+	apply(core, ev, s, reply, &starts);
+	tei_core_waiter_end(core, out);
 	return 0;
 }
 
@@ -276,7 +313,7 @@ static int handle(struct tei_core *core, const struct tei_event *ev,
 {
 	switch (ev->type) {
 	case TEI_EVENT_TICK:
-		tick(core);
+		tick(core, out);
 		return 0;
 	case TEI_EVENT_JOIN:
 		return tei_core_on_join(core, ev, out);
@@ -311,7 +348,8 @@ bool tei_core_busy(const struct tei_core *core)
 {
 	return !tei_list_empty(&core->dropping) ||
 	       !tei_list_empty(&core->gone) || core->n_walks ||
-	       !tei_list_empty(&core->unsent) || tei_core_evict_busy(core);
+	       !tei_list_empty(&core->unsent) ||
+	       !tei_list_empty(&core->syncs) || tei_core_evict_busy(core);
 }
 
 void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)

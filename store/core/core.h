@@ -97,7 +97,9 @@ enum tei_event_type {
 	TEI_EVENT_REMOVE,
 	TEI_EVENT_REMOVE_ALL, /* the reply comes when the walk is through */
 	TEI_EVENT_REPLICA_CLEAR,
-	TEI_EVENT_FENCED, /* an owner has confirmed (or failed) a fence */
+	TEI_EVENT_FENCED, /* an owner has confirmed (or failed) a fence, or
+			   * confirmed a burial */
+	TEI_EVENT_OFFER,  /* what an owner has from before; n may be 0 */
 	TEI_EVENT_TICK,   /* at least every 100 ms; bounded work */
 };
 
@@ -131,6 +133,22 @@ typedef bool tei_core_match_fn(const void *key, size_t len, void *arg,
 			       unsigned int *cost);
 
 /*
+ * Columns of objects that lie whole in one owner's memory: objects[n], and
+ * entries[n_entries], an object's in order of the value.
+ */
+struct tei_core_objects {
+	size_t n, n_entries;
+	struct tei_core_key *keys;
+	uint64_t *generation, *gen_epoch;
+	uint64_t *size;    /* of the value */
+	uint32_t *extents; /* entries of an object; NULL: one each */
+	uint64_t *address; /* of the extent's header */
+	uint64_t *length;  /* of the value's part in it */
+	uint32_t *crc;
+	bool *no_crc; /* NULL: all have one */
+};
+
+/*
  * One event. Everything pointed to is borrowed for the step. Batches carry n
  * keys, 1 .. TEI_CORE_BATCH_MAX (the shell has checked n), and columns[n]; a
  * column that may be NULL says so. Entries are extents, as in store.proto.
@@ -148,12 +166,15 @@ struct tei_event {
 			const char *engine;
 			const void *host; /* host[host_len], NULL: unknown */
 			size_t host_len;
+			bool buries; /* it wants to be told of commits and
+				      * burials, and confirms them */
 		} join;
 		struct {
 			const uint8_t *segment; /* [TEI_CORE_ID_LEN] */
 			const char *name;
 			uint64_t base, size;
-		} mount; /* unmount: segment only */
+			bool offering; /* its objects follow in offers */
+		} mount;               /* unmount: segment only */
 		struct {
 			const uint64_t *sizes;
 			/* NULL: one replica, nothing special */
@@ -176,6 +197,10 @@ struct tei_event {
 			const uint64_t *generations;
 		} release;
 		struct {
+			bool fresh; /* on a connection of its own: pushes to
+				     * the one before may be lost */
+		} heartbeat;
+		struct {
 			bool force;
 		} remove;
 		struct { /* session 0: the shell itself */
@@ -191,7 +216,13 @@ struct tei_event {
 			uint64_t fence;
 			bool confirmed;
 			bool pending; /* not confirmed: it will be */
+			bool burial;  /* it is the number of one */
 		} fenced;
+		struct {
+			const uint8_t *segment; /* [TEI_CORE_ID_LEN] */
+			const struct tei_core_objects *objects; /* event's n */
+			bool last;
+		} offer;
 	} u;
 };
 
@@ -199,6 +230,10 @@ enum tei_action_type {
 	TEI_ACTION_REPLY, /* to the event: columns below */
 	TEI_ACTION_FENCE, /* tell the owner's session to revoke a writer */
 	TEI_ACTION_CLOSE, /* drop this session's connections: it is gone */
+	TEI_ACTION_BURY,  /* tell the owner's session to void headers */
+	/* Tell the owner's session what it has. To be sent before the replies
+	 * of the step: what was acknowledged is known to its owner. */
+	TEI_ACTION_COMMITTED,
 };
 
 struct tei_core_segment_name {
@@ -224,7 +259,8 @@ struct tei_action {
 			int32_t *status; /* status[n] */
 			uint64_t *size;
 			uint64_t *generation, *gen_epoch;
-			bool *no_crc; /* NULL: all have one */
+			bool *no_crc;     /* NULL: all have one */
+			bool *unverified; /* NULL: none is */
 			uint32_t *extents;
 			/* Per entry; n of them when extents is NULL. */
 			size_t n_entries;
@@ -239,12 +275,24 @@ struct tei_action {
 			/* With a -200: when space may be free; 0: never by
 			 * itself; 1 also when eviction has to go on. */
 			uint32_t retry_ms;
+			bool kept;        /* of a mount: it was there */
 			uint64_t removed; /* of remove_all */
 		} reply;
 		struct {
 			uint64_t fence;
 			const uint8_t *writer; /* incarnation */
 		} fence;
+		struct {
+			uint64_t burial; /* 0: no answer is wanted */
+			size_t n;
+			uint64_t *address, *generation, *gen_epoch;
+		} bury;
+		struct {
+			struct tei_core_objects objects;
+			/* All that this segment has is told: */
+			const uint8_t *segment; /* [TEI_CORE_ID_LEN] or NULL */
+			bool begins, ends;
+		} committed;
 	} u;
 };
 
@@ -261,8 +309,10 @@ void tei_core_destroy(struct tei_core *core);
 
 /*
  * Apply one event. Appends to @out (n is not reset). Every event but HEARTBEAT,
- * LEAVE, RELEASE, FENCED and TICK gets exactly one reply to its session, in the
- * same step but for REMOVE_ALL; that one comes even if the session has gone. The
+ * LEAVE, RELEASE, FENCED and TICK gets exactly one reply to its session: with
+ * this step, or with a later one and the event's cookie, where an owner has to
+ * bury something before and for REMOVE_ALL; that comes even if the session has
+ * gone. The
  * event was refused as a whole when the reply's code is not 0: state is as it
  * was. -ENOMEM: the arena is full; state is as it was and nothing was appended.
  * A FENCE waits for the first HEARTBEAT of its owner's session, since it goes
@@ -290,6 +340,8 @@ struct tei_core_figures {
 	uint64_t partial_puts_total;    /* fewer replicas than asked for */
 	uint64_t alloc_failures_total, fences_total, fences_failed_total;
 	uint64_t discarded_puts_total, late_ends_total;
+	uint64_t burials_total; /* objects that owners had to confirm */
+	uint64_t offered_total, offers_refused_total; /* objects */
 };
 void tei_core_figures(const struct tei_core *core,
 		      struct tei_core_figures *out);

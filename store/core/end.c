@@ -89,8 +89,9 @@ static void make_ready(struct tei_core *core, struct tei_object *o)
 	tei_core_evictable(core, o);
 	core->figures.building--;
 	core->figures.objects++;
+	tei_core_committed(core, o);
 	if (old)
-		tei_core_object_drop(core, old);
+		tei_core_bury(core, old);
 }
 
 /* Keep the replicas @good, settle the others. */
@@ -116,10 +117,12 @@ static int32_t finish(struct tei_core *core, struct tei_object *o,
 	uint32_t good = written & replicas_there(o);
 	uint32_t loud = ~(quiet | written);
 	const struct tei_session *writer = o->writer;
+	struct tei_object *old = tei_core_predecessor_find(core, o);
 
 	if (entries_of(ev, i) != tei_core_object_entries(o))
 		return CODE_ARGUMENT;
-	if (tei_core_fences_reserve(core, o, loud) < 0)
+	if (tei_core_fences_reserve(core, o, loud) < 0 ||
+	    (good && old && tei_core_bury_reserve(core, old) < 0))
 		return CODE_INTERNAL;
 	if (good) {
 		set_crcs(o, ev, i, entry);

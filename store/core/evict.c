@@ -148,7 +148,8 @@ static void take_in(struct tei_core *core, unsigned int *budget)
 struct freed {
 	struct tei_mount *mounts[FREED_MAX];
 	size_t n;
-	bool more; /* and on others */
+	bool more;      /* and on others */
+	uint64_t later; /* bytes that owners have to confirm before */
 };
 
 static void note_freed(struct freed *f, const struct tei_object *o)
@@ -170,8 +171,16 @@ static void evict_one(struct tei_core *core, struct tei_object *o,
 {
 	core->figures.evicted_objects_total++;
 	core->figures.evicted_bytes_total += bytes_of(o);
-	note_freed(f, o);
 	tei_policy_evicted(&core->policy, &o->policy, o->node.hash);
+	/* Without a checksum readers could not tell what took its place. */
+	if ((o->flags & TEI_OBJECT_NO_CRC) && tei_core_may_bury(o) &&
+	    tei_core_bury_reserve(core, o) == 0) {
+		f->later += bytes_of(o);
+		tei_core_bury(core, o);
+		return;
+	}
+	tei_core_notice(core, o);
+	note_freed(f, o);
 	tei_core_object_drop(core, o);
 }
 
@@ -355,18 +364,20 @@ static bool place_freed(struct tei_core *core, struct tei_wish *wish,
 bool tei_core_place_or_evict(struct tei_core *core, struct tei_wish *wish,
 			     struct tei_object *o)
 {
+	uint64_t total = tei_core_extent_size(o->size), later = 0;
 	struct freed f;
 
 	if (tei_core_place(core, wish, o, 0))
 		return true;
-	if (!tei_core_mounts_hold(core, tei_core_extent_size(o->size)))
+	if (!tei_core_mounts_hold(core, total))
 		return false;
 	core->figures.evictions_attempted_total++;
-	while (evict_any(core, &f)) {
+	while (later < total && evict_any(core, &f)) {
 		if (place_freed(core, wish, o, &f)) {
 			core->figures.evictions_successful_total++;
 			return true;
 		}
+		later += f.later;
 	}
 	return false;
 }
@@ -386,9 +397,10 @@ uint32_t tei_core_retry_ms(const struct tei_core *core)
 	return wait > UINT32_MAX ? UINT32_MAX : (uint32_t)wait;
 }
 
-static bool above(const struct tei_core *core, double ratio)
+/* @later of the bytes in use are as good as free. */
+static bool above(const struct tei_core *core, double ratio, uint64_t later)
 {
-	return (double)core->figures.used_bytes >
+	return (double)core->figures.used_bytes - (double)later >
 	       (double)core->figures.capacity_bytes * ratio;
 }
 
@@ -405,12 +417,12 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 
 	take_in(core, budget);
 	end_pins(core, PINNED_TRIES);
-	if (!core->evicting && above(core, core->config.high_watermark)) {
+	if (!core->evicting && above(core, core->config.high_watermark, 0)) {
 		core->evicting = true;
 		core->figures.evictions_attempted_total++;
 	}
 	while (core->evicting && *budget) {
-		if (above(core, low_watermark(core)) &&
+		if (above(core, low_watermark(core), f.later) &&
 		    !tei_policy_empty(&core->policy)) {
 			f.n = 0;
 			turn(core, &f);
@@ -418,7 +430,7 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 		} else {
 			core->evicting = false;
 			core->figures.evictions_successful_total +=
-				!above(core, low_watermark(core));
+				!above(core, low_watermark(core), f.later);
 		}
 	}
 }

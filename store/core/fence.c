@@ -55,7 +55,8 @@ static struct tei_fence *fence_for(struct tei_core *core,
 
 		if (f->sent)
 			break;
-		if (memcmp(f->writer, writer, sizeof(f->writer)) == 0)
+		if (!f->burial &&
+		    memcmp(f->writer, writer, sizeof(f->writer)) == 0)
 			return f;
 	}
 	return new_fence(core, owner, writer);
@@ -70,6 +71,8 @@ void tei_core_fence_cease(struct tei_fence *f)
 void tei_core_fence_free(struct tei_core *core, struct tei_fence *f)
 {
 	tei_core_fence_cease(f);
+	tei_core_waiter_leave(core, f);
+	tei_core_graves_free(core, &f->graves);
 	tei_list_del(&f->link);
 	core->heap_bytes -= sizeof(*f);
 	tei_free(f);
@@ -82,7 +85,8 @@ void tei_core_fences_restart(struct tei_core *core, struct tei_session *owner)
 
 		f->created_ms = core->now_ms;
 		tei_list_del(&f->age);
-		tei_list_add_tail(&core->fences, &f->age);
+		tei_list_add_tail(f->burial ? &core->burials : &core->fences,
+				  &f->age);
 	}
 }
 
@@ -204,7 +208,8 @@ void tei_core_on_fenced(struct tei_core *core, const struct tei_event *ev,
 	tei_list_for_each (link, &owner->fences) {
 		struct tei_fence *f = fence_at(link);
 
-		if (f->id != ev->u.fenced.fence || !f->sent)
+		if (f->id != ev->u.fenced.fence || !f->sent ||
+		    f->burial != ev->u.fenced.burial)
 			continue;
 		if (ev->u.fenced.confirmed)
 			confirm(core, f);

@@ -54,6 +54,8 @@ void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
 		reply->u.reply.size[i] = o->size;
 		if (o->flags & TEI_OBJECT_NO_CRC)
 			reply->u.reply.no_crc[i] = true;
+		if (o->flags & TEI_OBJECT_UNVERIFIED)
+			reply->u.reply.unverified[i] = true;
 	}
 }
 

@@ -11,7 +11,8 @@
 
 #define SEGMENT_MIN 4096u
 
-static struct tei_mount *find(const struct tei_core *core, const uint8_t *id)
+struct tei_mount *tei_core_mount_find(const struct tei_core *core,
+				      const uint8_t *id)
 {
 	for (size_t i = 0; i < core->n_mounts; i++)
 		if (memcmp(core->mounts[i]->id, id, TEI_CORE_ID_LEN) == 0)
@@ -41,7 +42,7 @@ static int32_t check(const struct tei_core *core, const struct tei_event *ev,
 	if (!ev->u.mount.segment || !ev->u.mount.name || size < SEGMENT_MIN ||
 	    size > TEI_SPACE_MAX || base % TEI_SPACE_UNIT || base + size < base)
 		return CODE_ARGUMENT;
-	m = find(core, ev->u.mount.segment);
+	m = tei_core_mount_find(core, ev->u.mount.segment);
 	if (m && m->owner == s && m->base == base && m->size == size)
 		return CODE_OK;
 	if (m)
@@ -85,6 +86,7 @@ static struct tei_mount *new_mount(struct tei_core *core,
 	}
 	tei_list_init(&m->drop_link);
 	tei_list_init(&m->parked);
+	tei_list_init(&m->syncs);
 	m->serial = ++core->mount_serial;
 	m->base = ev->u.mount.base;
 	m->size = ev->u.mount.size;
@@ -128,9 +130,15 @@ void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
 	struct tei_mount *m;
 
 	reply->u.reply.code = check(core, ev, s);
-	if (reply->u.reply.code || find(core, ev->u.mount.segment))
+	if (reply->u.reply.code)
 		return;
-	m = NULL;
+	m = tei_core_mount_find(core, ev->u.mount.segment);
+	if (m) {
+		m->offering = ev->u.mount.offering;
+		tei_core_loosen_all(core);
+		reply->u.reply.kept = true;
+		return;
+	}
 	if (core->n_all_mounts < TEI_CORE_MOUNTS_MAX && !make_room(core))
 		m = new_mount(core, ev);
 	if (!m) {
@@ -138,6 +146,7 @@ void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
 		return;
 	}
 	m->owner = s;
+	m->offering = ev->u.mount.offering;
 	tei_list_add_tail(&s->mounts, &m->link);
 	core->mounts[core->n_mounts++] = m;
 	tei_core_loosen_all(core);
@@ -153,7 +162,7 @@ void tei_core_on_unmount(struct tei_core *core, const struct tei_event *ev,
 	struct tei_mount *m = NULL;
 
 	if (ev->u.mount.segment)
-		m = find(core, ev->u.mount.segment);
+		m = tei_core_mount_find(core, ev->u.mount.segment);
 	if (!m)
 		reply->u.reply.code = CODE_NO_SEGMENT;
 	else if (m->owner != s)
@@ -201,6 +210,7 @@ void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m)
 		tei_core_mount_count(core, m, -1);
 	m->dropping = true;
 	tei_core_loosen_all(core);
+	tei_list_del(&m->syncs);
 	tei_list_add_tail(&core->dropping, &m->drop_link);
 	i = place_of(core, m->serial);
 	assert(core->mounts[i] == m);

@@ -4,7 +4,8 @@
  *
  * An object of a suspect owner is removed too, so that it does not come back
  * when the owner does. Readers that are still at work notice by generation
- * and checksum that the bytes are no longer theirs.
+ * and checksum that the bytes are no longer theirs; who asks an owner later
+ * finds no header (bury.c).
  */
 #include <string.h>
 
@@ -31,7 +32,9 @@ static int32_t remove_one(struct tei_core *core, const struct tei_core_key *key,
 		return CODE_NOT_READY;
 	if (!force && tei_core_leased(core, o))
 		return CODE_LEASED;
-	tei_core_object_drop(core, o);
+	if (tei_core_bury_reserve(core, o) < 0)
+		return CODE_INTERNAL;
+	tei_core_bury(core, o);
 	return CODE_OK;
 }
 
@@ -73,8 +76,7 @@ static bool clear(struct tei_core *core, struct tei_object *o,
 		while (e && e->replica == replica)
 			e = e->next;
 		if (it)
-			tei_core_chain_free(core,
-					    tei_core_replica_cut(o, replica));
+			tei_core_bury_replica(core, o, replica);
 		any |= it;
 	}
 	if (tei_core_object_gone(o))
@@ -98,6 +100,8 @@ static int32_t clear_one(struct tei_core *core, const struct tei_core_key *key,
 		return CODE_NOT_READY;
 	if (tei_core_leased(core, o))
 		return CODE_LEASED;
+	if (tei_core_bury_reserve(core, o) < 0)
+		return CODE_INTERNAL;
 	return clear(core, o, segment) ? CODE_OK : CODE_NO_REPLICA;
 }
 

@@ -49,7 +49,8 @@ static bool has_status(enum tei_event_type type)
 {
 	return has_place(type) || type == TEI_EVENT_PUT_END ||
 	       type == TEI_EVENT_EXIST || type == TEI_EVENT_SIZE ||
-	       type == TEI_EVENT_REMOVE || type == TEI_EVENT_REPLICA_CLEAR;
+	       type == TEI_EVENT_REMOVE || type == TEI_EVENT_REPLICA_CLEAR ||
+	       type == TEI_EVENT_OFFER;
 }
 
 /* calloc that remembers in *@bad that one of many failed. */
@@ -96,6 +97,8 @@ static bool columns(struct tei_core *core, const struct tei_event *ev,
 		a->u.reply.crc = column(arena, n, sizeof(uint32_t), &bad);
 	if (ev->type == TEI_EVENT_LOOKUP)
 		a->u.reply.no_crc = column(arena, n, sizeof(bool), &bad);
+	if (ev->type == TEI_EVENT_LOOKUP && core->n_epochs > 1)
+		a->u.reply.unverified = column(arena, n, sizeof(bool), &bad);
 	if (bad)
 		return false;
 	return !has_place(ev->type) || place_columns(core, a, arena, n);
@@ -296,7 +299,7 @@ bool tei_core_reply_place(struct tei_core *core, struct tei_action *a,
 	if (o) {
 		put_entries(core, a, o, n);
 		a->u.reply.generation[i] = o->generation;
-		a->u.reply.gen_epoch[i] = core->config.epoch;
+		a->u.reply.gen_epoch[i] = core->epochs[o->epoch];
 	}
 	if (a->u.reply.extents)
 		a->u.reply.extents[i] = (uint32_t)n;
@@ -308,6 +311,20 @@ nowhere:
 		a->u.reply.extents[i] = 1;
 	a->u.reply.n_entries++;
 	return false;
+}
+
+static int fence_put(struct tei_action *a, const struct tei_fence *f,
+		     struct tei_arena *arena)
+{
+	if (!f->burial) {
+		a->u.fence.fence = f->id;
+		a->u.fence.writer = f->writer;
+		return 0;
+	}
+	if (tei_core_graves_put(a, &f->graves, arena) < 0)
+		return -ENOMEM;
+	a->u.bury.burial = f->id;
+	return 0;
 }
 
 static void flush_fences(struct tei_core *core, struct tei_actions *out)
@@ -324,8 +341,10 @@ static void flush_fences(struct tei_core *core, struct tei_actions *out)
 		if (tei_core_actions_reserve(out, 1) < 0)
 			return;
 		a = tei_core_action_add(out, TEI_ACTION_FENCE, f->owner->id);
-		a->u.fence.fence = f->id;
-		a->u.fence.writer = f->writer;
+		if (fence_put(a, f, out->arena) < 0) {
+			out->n--;
+			return;
+		}
 		f->sent = true;
 		tei_list_del(&f->unsent);
 	}
@@ -333,8 +352,11 @@ static void flush_fences(struct tei_core *core, struct tei_actions *out)
 
 void tei_core_flush(struct tei_core *core, struct tei_actions *out)
 {
+	tei_core_tell_flush(core, out);
+	tei_core_notices_flush(core, out);
 	flush_fences(core, out);
 	tei_core_walks_flush(core, out);
+	tei_core_answers_flush(core, out);
 	while (!tei_list_empty(&core->closes)) {
 		struct tei_session *s = tei_list_entry(
 			core->closes.next, struct tei_session, close);

@@ -95,6 +95,7 @@ static void suspect(struct tei_core *core, struct tei_session *s)
 	if (s->state == TEI_SESSION_LIVE)
 		core->figures.suspects++;
 	set_state(core, s, TEI_SESSION_SUSPECT);
+	tei_core_bury_excuse(core, s);
 }
 
 static void revive(struct tei_core *core, struct tei_session *s)
@@ -115,13 +116,18 @@ void tei_core_session_seen(struct tei_core *core, struct tei_session *s)
 }
 
 /* Fences travel where heartbeats come from; before that they are lost. */
-void tei_core_session_beat(struct tei_core *core, struct tei_session *s)
+void tei_core_session_beat(struct tei_core *core, struct tei_session *s,
+			   bool fresh)
 {
 	tei_core_session_seen(core, s);
-	if (s->left || s->beating)
+	if (s->left || (s->beating && !fresh))
 		return;
+	s->evicted.n = 0;
 	s->beating = true;
 	tei_core_fences_resend(core, s);
+	tei_list_for_each (link, &s->mounts)
+		tei_core_sync(core,
+			      tei_list_entry(link, struct tei_mount, link));
 }
 
 void tei_core_session_leave(struct tei_core *core, struct tei_session *s)
@@ -131,6 +137,7 @@ void tei_core_session_leave(struct tei_core *core, struct tei_session *s)
 	suspect(core, s);
 	s->left = true;
 	s->beating = false;
+	s->evicted.n = 0; /* it will be told all again */
 	s->seen_ms = core->now_ms;
 	move_to(&core->left, s);
 }
@@ -169,9 +176,11 @@ static struct tei_session *new_session(struct tei_core *core,
 		return NULL;
 	tei_list_init(&s->age);
 	tei_list_init(&s->close);
+	tei_list_init(&s->notices);
 	tei_list_init(&s->mounts);
 	tei_list_init(&s->builds);
 	tei_list_init(&s->fences);
+	s->buries = ev->u.join.buries;
 	memcpy(s->client_id, ev->u.join.client_id, TEI_CORE_ID_LEN);
 	memcpy(s->incarnation, ev->u.join.incarnation, TEI_CORE_ID_LEN);
 	memcpy(s->engine, engine, len + 1);
@@ -200,6 +209,7 @@ static void take_over(struct tei_core *core, struct tei_session *s,
 	number(core, s, id);
 	revive(core, s);
 	s->beating = false;
+	s->evicted.n = 0;
 	tei_core_fences_restart(core, s);
 }
 
@@ -255,6 +265,7 @@ void tei_core_session_end(struct tei_core *core, struct tei_session *s)
 	tei_list_for_each (link, &s->fences)
 		tei_core_fence_cease(
 			tei_list_entry(link, struct tei_fence, link));
+	tei_core_bury_excuse(core, s);
 }
 
 void tei_core_session_free(struct tei_core *core, struct tei_session *s)
@@ -266,6 +277,8 @@ void tei_core_session_free(struct tei_core *core, struct tei_session *s)
 			core, tei_list_entry(link, struct tei_fence, link));
 	tei_list_del(&s->age);
 	tei_list_del(&s->close);
+	tei_list_del(&s->notices);
+	tei_core_graves_free(core, &s->evicted);
 	core->heap_bytes -= session_bytes(s);
 	tei_free(s);
 }

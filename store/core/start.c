@@ -135,10 +135,14 @@ static int32_t make_way(struct tei_core *core, const struct tei_event *ev,
 
 		if (o->flags & TEI_OBJECT_NAMED) {
 			code = CODE_EXISTS;
-		} else if (tei_core_object_gone(o) ||
-			   (ready && !tei_core_object_live(o))) {
+		} else if (tei_core_object_gone(o)) {
 			core->figures.dropped_objects_total++;
 			tei_core_object_drop(core, o);
+		} else if (ready && !tei_core_object_live(o)) {
+			if (tei_core_bury_reserve(core, o) < 0)
+				return CODE_FULL;
+			core->figures.dropped_objects_total++;
+			tei_core_bury(core, o);
 		} else if (!ready) {
 			code = preempt(core, o, s, upsert);
 		} else if (!upsert) {

@@ -78,14 +78,15 @@ enum {
 enum tei_object_state { TEI_OBJECT_BUILDING, TEI_OBJECT_READY };
 
 enum tei_object_flags {
-	TEI_OBJECT_LEASED = 1u << 0,    /* in core `leased` */
-	TEI_OBJECT_NAMED = 1u << 1,     /* in this very batch already */
-	TEI_OBJECT_SUCCESSOR = 1u << 2, /* BUILDING; find() passes over it */
-	TEI_OBJECT_SUCCEEDED = 1u << 3, /* has a successor */
-	TEI_OBJECT_NO_CRC = 1u << 4,    /* its writer gave none */
-	TEI_OBJECT_HARD = 1u << 5,      /* never evicted */
-	TEI_OBJECT_EXTRA = 1u << 6,     /* struct tei_extra behind the key */
-	TEI_OBJECT_SHELTERED = 1u << 7, /* of shelter() */
+	TEI_OBJECT_LEASED = 1u << 0,     /* in core `leased` */
+	TEI_OBJECT_NAMED = 1u << 1,      /* in this very batch already */
+	TEI_OBJECT_SUCCESSOR = 1u << 2,  /* BUILDING; find() passes over it */
+	TEI_OBJECT_SUCCEEDED = 1u << 3,  /* has a successor */
+	TEI_OBJECT_NO_CRC = 1u << 4,     /* its writer gave none */
+	TEI_OBJECT_HARD = 1u << 5,       /* never evicted */
+	TEI_OBJECT_EXTRA = 1u << 6,      /* struct tei_extra behind the key */
+	TEI_OBJECT_SHELTERED = 1u << 7,  /* of shelter() */
+	TEI_OBJECT_UNVERIFIED = 1u << 8, /* offered; nobody looked at it */
 };
 
 /* What few objects have. */
@@ -127,6 +128,7 @@ struct tei_object {
 		};
 	};
 	uint16_t key_len, flags;
+	uint16_t epoch; /* of the generation: index into core's epochs */
 	uint8_t state;
 	char key[]; /* key[key_len] */
 };
@@ -148,8 +150,35 @@ struct tei_mount {
 	uint64_t base, size;       /* as mounted */
 	uint8_t id[TEI_CORE_ID_LEN];
 	bool dropping;
+	bool offering;         /* what it holds is not all known yet */
+	bool sync_begun;       /* of it a part was told again */
+	struct tei_list syncs; /* core's syncs: it is due */
 	char name[];
 };
+
+/* Where headers are to be voided. */
+struct tei_grave {
+	uint64_t address, generation, gen_epoch;
+};
+struct tei_graves {
+	struct tei_grave *at; /* at[n] */
+	size_t n, room;
+};
+
+/* A reply that waits for burials. */
+struct tei_waiter {
+	struct tei_list link; /* core's answers, once nothing is left */
+	tei_session_id session;
+	uint64_t cookie;
+	enum tei_event_type of;
+	unsigned int left; /* burials that are not confirmed */
+	bool armed;        /* the event is over */
+	size_t n;
+	int32_t status[]; /* status[n] */
+};
+
+/* What one owner is told of one step's commits. */
+struct tei_telling;
 
 enum tei_session_state {
 	TEI_SESSION_LIVE,
@@ -163,17 +192,22 @@ struct tei_session {
 	uint8_t state;
 	bool left;    /* its main connection closed */
 	bool beating; /* a heartbeat came since it joined: fences may go out */
+	bool buries;  /* it is told what it has, and buries it */
 	uint8_t client_id[TEI_CORE_ID_LEN];
 	uint8_t incarnation[TEI_CORE_ID_LEN];
 	struct tei_list age;   /* core's live, silent, left or gone */
 	struct tei_list close; /* core's closes: an action is due */
 	struct tei_list mounts, builds;
-	struct tei_list fences;     /* as owner */
-	uint64_t seen_ms;           /* left: when it left */
-	uint64_t joined_generation; /* the counter at its last join */
-	uint64_t named_by;          /* reply serial */
-	uint32_t named_as;          /* index in that reply's segments */
-	uint64_t host;              /* a number for its machine */
+	struct tei_list fences;      /* as owner */
+	uint64_t seen_ms;            /* left: when it left */
+	uint64_t joined_generation;  /* the counter at its last join */
+	uint64_t named_by;           /* reply serial */
+	uint32_t named_as;           /* index in that reply's segments */
+	uint64_t host;               /* a number for its machine */
+	struct tei_graves evicted;   /* to tell it, without an answer */
+	struct tei_list notices;     /* core's notices: evicted is not empty */
+	struct tei_telling *telling; /* of told_by */
+	uint64_t told_by;            /* telling's serial */
 	char engine[];
 };
 
@@ -184,6 +218,7 @@ struct tei_walk {
 	uint64_t cookie, removed;
 	size_t cursor;
 	bool force, done;
+	struct tei_waiter *waiter; /* counts what is to be buried */
 	tei_core_match_fn *match;
 	void *arg;
 };
@@ -197,6 +232,10 @@ struct tei_fence {
 	uint64_t id, created_ms;
 	bool sent; /* once sent it covers no further extents */
 	uint8_t writer[TEI_CORE_ID_LEN];
+	/* A burial is one, too, without writer: */
+	bool burial;
+	struct tei_graves graves;
+	struct tei_waiter *waiter; /* not owned; or NULL */
 };
 
 /*
@@ -233,6 +272,9 @@ struct tei_core {
 	struct tei_list live, silent, left, gone;
 	struct tei_list closes;
 	struct tei_list fences, unsent;
+	struct tei_list burials; /* fences of that kind, oldest first */
+	struct tei_list notices, syncs;
+	struct tei_list answers; /* waiters that wait no more */
 	struct tei_list dropping, walks;
 	size_t n_walks;
 
@@ -245,7 +287,15 @@ struct tei_core {
 	bool evicting;             /* from high to low watermark */
 	unsigned int effort;       /* left to the starts of this event */
 
-	struct tei_reply_room room; /* of the reply being made */
+	struct tei_reply_room room;      /* of the reply being made */
+	const struct tei_event *waiting; /* whose reply may wait; or NULL */
+	struct tei_waiter *waiter;       /* its, once it has to */
+	struct tei_object **committed;   /* committed[n_committed], a put end's,
+					  * in its arena */
+	size_t n_committed;
+	uint64_t telling; /* serial of the last */
+	uint64_t *epochs; /* epochs[n_epochs]; the first is our own */
+	size_t n_epochs;
 	uint64_t heap_bytes; /* objects, mounts, sessions, fences; no keys */
 	struct tei_core_figures figures; /* those kept by counting */
 };
@@ -338,6 +388,9 @@ void tei_core_chain_free(struct tei_core *core, struct tei_extent *chain);
 struct tei_extent *tei_core_replica_cut(struct tei_object *o, uint8_t replica);
 
 /* mount.c */
+/* Not one that is being dropped; NULL: none. */
+struct tei_mount *tei_core_mount_find(const struct tei_core *core,
+				      const uint8_t *id);
 void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
 		       struct tei_session *s, struct tei_action *reply);
 void tei_core_on_unmount(struct tei_core *core, const struct tei_event *ev,
@@ -390,7 +443,9 @@ int tei_core_on_join(struct tei_core *core, const struct tei_event *ev,
 		     struct tei_actions *out);
 /* A sign of life. */
 void tei_core_session_seen(struct tei_core *core, struct tei_session *s);
-void tei_core_session_beat(struct tei_core *core, struct tei_session *s);
+/* @fresh: what was pushed to it before may be lost. */
+void tei_core_session_beat(struct tei_core *core, struct tei_session *s,
+			   bool fresh);
 void tei_core_session_leave(struct tei_core *core, struct tei_session *s);
 /* GONE: out of the tables at once, its mounts and builds in ticks. */
 void tei_core_session_end(struct tei_core *core, struct tei_session *s);
@@ -503,6 +558,55 @@ void tei_core_fence_free(struct tei_core *core, struct tei_fence *f);
 void tei_core_fences_restart(struct tei_core *core, struct tei_session *owner);
 /* They are due (again): @owner can be reached. */
 void tei_core_fences_resend(struct tei_core *core, struct tei_session *owner);
+
+/* bury.c */
+/* Whether some owner of @o has to void headers. */
+bool tei_core_may_bury(const struct tei_object *o);
+/*
+ * Make sure that @o, which is READY, can be buried without memory in the same
+ * step. -ENOMEM.
+ */
+int tei_core_bury_reserve(struct tei_core *core, const struct tei_object *o);
+/*
+ * Forget @o; its extents are free when their owners have voided the headers.
+ * The reply of the event under way, if it may wait, waits for those owners that
+ * are live.
+ */
+void tei_core_bury(struct tei_core *core, struct tei_object *o);
+/* The same with one replica of it. */
+void tei_core_bury_replica(struct tei_core *core, struct tei_object *o,
+			   uint8_t replica);
+/* Its owners will be told, no matter when, that @o is forgotten. */
+void tei_core_notice(struct tei_core *core, const struct tei_object *o);
+/* @owner is not live any more: nobody waits for what it has to bury. */
+void tei_core_bury_excuse(struct tei_core *core, struct tei_session *owner);
+/* For a reply with @n statuses. NULL: no memory. */
+struct tei_waiter *tei_core_waiter_new(const struct tei_event *ev, size_t n);
+void tei_core_waiter_leave(struct tei_core *core, struct tei_fence *f);
+/* The event is over: its reply, the last in @out, goes or waits. */
+void tei_core_waiter_end(struct tei_core *core, struct tei_actions *out);
+void tei_core_burials_tick(struct tei_core *core);
+/* Into the action for the owner. -ENOMEM: the arena is full. */
+int tei_core_graves_put(struct tei_action *a, const struct tei_graves *graves,
+			struct tei_arena *arena);
+void tei_core_graves_free(struct tei_core *core, struct tei_graves *graves);
+/* What is due, as far as the arena has room. */
+void tei_core_notices_flush(struct tei_core *core, struct tei_actions *out);
+void tei_core_answers_flush(struct tei_core *core, struct tei_actions *out);
+void tei_core_bury_fini(struct tei_core *core);
+
+/* tell.c */
+/* @o has become READY: its owners will be told at the end of the step. */
+void tei_core_committed(struct tei_core *core, struct tei_object *o);
+/* All that @m holds has to be told again. */
+void tei_core_sync(struct tei_core *core, struct tei_mount *m);
+void tei_core_tell_flush(struct tei_core *core, struct tei_actions *out);
+/* Tell some of what is to be told again. */
+void tei_core_sync_some(struct tei_core *core, struct tei_actions *out);
+
+/* offer.c */
+void tei_core_on_offer(struct tei_core *core, const struct tei_event *ev,
+		       const struct tei_session *s, struct tei_action *reply);
 
 /* reply.c */
 /*

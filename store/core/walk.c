@@ -3,7 +3,8 @@
  * walk.c - removes that look at the whole table
  *
  * In slices, one a tick, so that nobody waits for them; what is put meanwhile
- * may stay or go. The reply is an action of the tick that ends the walk.
+ * may stay or go. The reply comes when the walk is through and owners have
+ * buried what it took out.
  */
 #include <errno.h>
 
@@ -34,8 +35,12 @@ static void look_at(struct tei_hash_node *node, void *arg)
 		return;
 	if (w->match && !w->match(o->key, o->key_len, w->arg, &s->spent))
 		return;
-	w->removed++;
-	tei_core_object_drop(s->core, o);
+	s->core->waiter = w->waiter;
+	if (tei_core_bury_reserve(s->core, o) == 0) {
+		w->removed++;
+		tei_core_bury(s->core, o);
+	}
+	s->core->waiter = NULL;
 }
 
 /* Walks take turns, so that a long one does not keep the others. */
@@ -64,6 +69,7 @@ static void end_walk(struct tei_core *core, struct tei_walk *w)
 	tei_list_del(&w->link);
 	core->n_walks--;
 	core->heap_bytes -= sizeof(*w);
+	tei_free(w->waiter);
 	tei_free(w);
 }
 
@@ -81,7 +87,7 @@ void tei_core_walks_flush(struct tei_core *core, struct tei_actions *out)
 			tei_list_entry(link, struct tei_walk, link);
 		struct tei_action *a;
 
-		if (!w->done)
+		if (!w->done || w->waiter->left)
 			continue;
 		if (tei_core_actions_reserve(out, 1) < 0)
 			return;
@@ -113,8 +119,12 @@ int tei_core_on_remove_all(struct tei_core *core, const struct tei_event *ev,
 
 	if (!code) {
 		w = tei_calloc(1, sizeof(*w));
-		code = w ? CODE_OK : CODE_INTERNAL;
+		if (w)
+			w->waiter = tei_core_waiter_new(ev, 0);
+		code = w && w->waiter ? CODE_OK : CODE_INTERNAL;
 	}
+	if (code)
+		tei_free(w);
 	if (code)
 		return tei_core_reply(core, ev, code, out) ? 0 : -ENOMEM;
 	if (ev->session)

@@ -127,6 +127,7 @@ static void hello_heart(struct tei_server_link *link, const struct tei_frame *f,
 	}
 	adopt(link, session, TEI_SERVER_HEART);
 	ev.session = session->id;
+	ev.u.heartbeat.fresh = true;
 	send_hello(s, link, f, 0, "");
 	tei_server_step(s, &ev, NULL, NULL);
 }
@@ -171,6 +172,7 @@ static void hello_main(struct tei_server_link *link, const struct tei_frame *f,
 	ev.u.join.engine = hello->engine;
 	ev.u.join.host = hello->host;
 	ev.u.join.host_len = hello->host_len;
+	ev.u.join.buries = hello->features & TEI_STORE_BURIES;
 	tei_server_step(s, &ev, link, f);
 }
 

@@ -174,6 +174,8 @@ static void reply_lookup(struct columns *c)
 	}
 	m.no_crc = booleans(c, c->action->u.reply.no_crc);
 	m.n_no_crc = m.no_crc ? c->n : 0;
+	m.unverified = booleans(c, c->action->u.reply.unverified);
+	m.n_unverified = m.unverified ? c->n : 0;
 	m.size = u64s(c, c->action->u.reply.size);
 	m.segment = u32s(c, c->action->u.reply.segment);
 	m.address = u64s(c, c->action->u.reply.address);
@@ -198,11 +200,22 @@ static void reply_keys(struct columns *c, bool sizes)
 	finish(c, &m.base);
 }
 
-static void reply_status(struct tei_server *s, int32_t code)
+static void reply_offer(struct columns *c)
+{
+	Store__OfferReply m = STORE__OFFER_REPLY__INIT;
+
+	m.status = c->action->u.reply.code;
+	m.n_object = c->n;
+	m.object = c->status;
+	finish(c, &m.base);
+}
+
+static void reply_status(struct tei_server *s, const struct tei_action *action)
 {
 	Store__Status m = STORE__STATUS__INIT;
 
-	m.status = code;
+	m.status = action->u.reply.code;
+	m.kept = action->u.reply.kept;
 	send_reply(s, &m.base);
 }
 
@@ -226,6 +239,7 @@ void tei_server_reply(struct tei_server *s, const struct tei_action *action)
 	int32_t code = action->u.reply.code;
 	struct columns c;
 
+	s->replied = true;
 	columns_init(&c, s, action);
 	tei_server_count(s, ev, code, action->u.reply.status, c.n);
 	switch (ev->type) {
@@ -234,7 +248,7 @@ void tei_server_reply(struct tei_server *s, const struct tei_action *action)
 		break;
 	case TEI_EVENT_MOUNT:
 	case TEI_EVENT_UNMOUNT:
-		reply_status(s, code);
+		reply_status(s, action);
 		break;
 	case TEI_EVENT_PUT_START:
 		reply_put_start(&c);
@@ -251,6 +265,9 @@ void tei_server_reply(struct tei_server *s, const struct tei_action *action)
 	case TEI_EVENT_REMOVE:
 	case TEI_EVENT_REPLICA_CLEAR:
 		reply_keys(&c, ev->type == TEI_EVENT_SIZE);
+		break;
+	case TEI_EVENT_OFFER:
+		reply_offer(&c);
 		break;
 	default: /* the others get none */
 		break;
@@ -284,25 +301,4 @@ void tei_server_reply_pool(struct tei_server_link *link,
 	m.metadata_bytes = figures.metadata_bytes;
 	m.key_bytes = figures.key_bytes;
 	tei_frame_reply(link->conn, f, &m.base);
-}
-
-void tei_server_push_fence(struct tei_server *s,
-			   const struct tei_action *action)
-{
-	struct tei_server_session *session =
-		tei_server_session_find(s, action->session);
-	struct tei_server_link *link;
-	Store__Fence m = STORE__FENCE__INIT;
-
-	/* Not sent is not confirmed: the core waits and drops the owner. */
-	if (!session)
-		return;
-	link = session->heart ? session->heart : session->main;
-	if (!link)
-		return;
-	m.fence = action->u.fence.fence;
-	m.writer.data = (uint8_t *)(uintptr_t)action->u.fence.writer;
-	m.writer.len = TEI_CORE_ID_LEN;
-	tei_frame_send(link->conn, STORE__STORE_TYPE__STORE_FENCE, 0, 0,
-		       &m.base);
 }

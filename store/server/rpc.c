@@ -134,6 +134,7 @@ static int decode_mount(struct tei_arena *arena, const void *body, size_t len,
 	out->u.mount.name = m->name;
 	out->u.mount.base = m->address;
 	out->u.mount.size = m->size;
+	out->u.mount.offering = m->offering != 0;
 	return 0;
 }
 
@@ -342,6 +343,85 @@ static int decode_fenced(struct tei_arena *arena, const void *body, size_t len,
 	return 0;
 }
 
+static int decode_buried(struct tei_arena *arena, const void *body, size_t len,
+			 struct tei_event *out, const char **why)
+{
+	const Store__Buried *m =
+		unpack(arena, &store__buried__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "buried does not decode");
+	out->u.fenced.fence = m->burial;
+	out->u.fenced.confirmed = out->u.fenced.burial = true;
+	return 0;
+}
+
+/* Whether the columns of objects, and those of their extents, fit. */
+static bool objects_fit(const Store__Objects *m)
+{
+	size_t n = m->n_extents ? 0 : m->n_key_lens;
+
+	for (size_t i = 0; i < m->n_extents; i++)
+		n += m->extents[i];
+	return m->n_generation == m->n_key_lens &&
+	       m->n_gen_epoch == m->n_key_lens && m->n_size == m->n_key_lens &&
+	       (!m->n_extents || m->n_extents == m->n_key_lens) &&
+	       (!m->n_no_crc || m->n_no_crc == m->n_key_lens) &&
+	       m->n_address == n && m->n_length == n && m->n_crc == n;
+}
+
+static int take_objects(struct tei_arena *arena, const Store__Objects *m,
+			struct tei_event *out,
+			struct tei_core_objects **objects, const char **why)
+{
+	struct tei_core_objects *c = tei_arena_calloc(arena, 1, sizeof(*c));
+	bool *no_crc = tei_arena_calloc(arena, m->n_key_lens, sizeof(*no_crc));
+
+	if (!c || !no_crc)
+		return malformed(why, "batch too large");
+	if (!objects_fit(m))
+		return malformed(why, "objects: columns differ in length");
+	if (m->n_key_lens &&
+	    take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why))
+		return -EBADMSG;
+	for (size_t i = 0; i < m->n_no_crc; i++)
+		no_crc[i] = m->no_crc[i] != 0;
+	c->n = m->n_key_lens;
+	c->n_entries = m->n_address;
+	c->keys = (struct tei_core_key *)(uintptr_t)out->keys;
+	c->generation = m->generation;
+	c->gen_epoch = m->gen_epoch;
+	c->size = m->size;
+	c->extents = m->n_extents ? m->extents : NULL;
+	c->address = m->address;
+	c->length = m->length;
+	c->crc = m->crc;
+	c->no_crc = no_crc;
+	*objects = c;
+	return 0;
+}
+
+static int decode_offer(struct tei_arena *arena, const void *body, size_t len,
+			struct tei_event *out, const char **why)
+{
+	static const Store__Objects none = STORE__OBJECTS__INIT;
+	const Store__Offer *m =
+		unpack(arena, &store__offer__descriptor, body, len);
+	struct tei_core_objects *objects;
+
+	if (!m)
+		return malformed(why, "offer does not decode");
+	if (!id_of(&m->segment))
+		return malformed(why, "offer: a segment's id is 16 bytes");
+	if (take_objects(arena, m->objects ? m->objects : &none, out, &objects,
+			 why))
+		return -EBADMSG;
+	out->u.offer.objects = objects;
+	out->u.offer.segment = m->segment.data;
+	out->u.offer.last = m->last != 0;
+	return 0;
+}
+
 typedef int decode_fn(struct tei_arena *arena, const void *body, size_t len,
 		      struct tei_event *out, const char **why);
 
@@ -365,6 +445,8 @@ static const struct {
 	[STORE__STORE_TYPE__STORE_REPLICA_CLEAR] = {decode_replica_clear,
 						    TEI_EVENT_REPLICA_CLEAR},
 	[STORE__STORE_TYPE__STORE_FENCED] = {decode_fenced, TEI_EVENT_FENCED},
+	[STORE__STORE_TYPE__STORE_BURIED] = {decode_buried, TEI_EVENT_FENCED},
+	[STORE__STORE_TYPE__STORE_OFFER] = {decode_offer, TEI_EVENT_OFFER},
 };
 
 int tei_server_rpc_event(struct tei_arena *arena, uint16_t type,

@@ -38,7 +38,9 @@ static void carry_out(struct tei_server *s, const struct tei_action *action)
 			tei_server_admin_removed(s, action);
 		else if (action->u.reply.of == TEI_EVENT_REMOVE_ALL)
 			tei_server_remove_all_done(s, action);
-		else if (s->call.link && action->cookie == s->cookie)
+		else if (action->cookie != s->cookie)
+			tei_server_reply_later(s, action);
+		else if (s->call.link)
 			tei_server_reply(s, action);
 		break;
 	case TEI_ACTION_FENCE:
@@ -47,7 +49,27 @@ static void carry_out(struct tei_server *s, const struct tei_action *action)
 	case TEI_ACTION_CLOSE:
 		tei_server_session_end(s, action->session);
 		break;
+	case TEI_ACTION_BURY:
+		tei_server_push_bury(s, action);
+		break;
+	case TEI_ACTION_COMMITTED: /* done before */
+		break;
 	}
+}
+
+static void carry_out_all(struct tei_server *s,
+			  const struct tei_actions *actions)
+{
+	const struct tei_action *at = actions->at;
+
+	for (size_t i = 0; i < actions->n; i++)
+		if (at[i].type == TEI_ACTION_COMMITTED)
+			tei_server_push_committed(s, &at[i]);
+	s->replied = false;
+	for (size_t i = 0; i < actions->n; i++)
+		carry_out(s, &at[i]);
+	if (s->call.link && s->call.frame->id && !s->replied)
+		tei_server_later(s);
 }
 
 int tei_server_step(struct tei_server *s, struct tei_event *ev,
@@ -62,8 +84,8 @@ int tei_server_step(struct tei_server *s, struct tei_event *ev,
 	ev->cookie = ++s->cookie;
 	rc = tei_core_step(s->core, ev, tei_now_ms(), &actions);
 	tei_server_timing_end(&s->timing, TEI_SERVER_STEP);
-	for (size_t i = 0; rc == 0 && i < actions.n; i++)
-		carry_out(s, &actions.at[i]);
+	if (rc == 0)
+		carry_out_all(s, &actions);
 	if (rc < 0) {
 		s->counters.steps_failed++;
 		if (link)
@@ -192,11 +214,13 @@ int tei_server_create(struct tei_loop *loop,
 		goto free_server;
 	if (tei_hash_init(&s->by_client))
 		goto free_by_id;
+	if (tei_hash_init(&s->laters))
+		goto free_by_client;
 	rc = draw_secrets(s);
 	if (!rc)
 		rc = create_core(s);
 	if (rc)
-		goto free_by_client;
+		goto free_laters;
 	rc = tei_server_open_rpc(s, error);
 	if (rc)
 		goto destroy_core;
@@ -221,6 +245,8 @@ close_port:
 	tei_frame_server_close(s->port);
 destroy_core:
 	tei_core_destroy(s->core);
+free_laters:
+	tei_hash_fini(&s->laters);
 free_by_client:
 	tei_hash_fini(&s->by_client);
 free_by_id:
@@ -246,6 +272,7 @@ void tei_server_destroy(struct tei_server *s)
 	tei_server_sessions_free(s);
 	tei_core_destroy(s->core);
 	tei_server_remove_all_free(s);
+	tei_hash_fini(&s->laters);
 	tei_hash_fini(&s->by_client);
 	tei_hash_fini(&s->by_id);
 	tei_arena_fini(&s->in);

@@ -26,6 +26,7 @@ static void link_free(struct tei_server_link *link)
 		link->session->main = NULL;
 	if (link->session && link->session->heart == link)
 		link->session->heart = NULL;
+	tei_server_laters_drop(link);
 	tei_list_del(&link->link);
 	s->n_links--;
 	tei_frame_close(link->conn);
@@ -83,9 +84,11 @@ static void on_event(struct tei_server_link *link, const struct tei_frame *f)
 	tei_server_step(s, &ev, link, f);
 }
 
+/* The owners' answers to what is pushed. */
 static bool is_fenced(const struct tei_frame *f)
 {
-	return f->type == STORE__STORE_TYPE__STORE_FENCED;
+	return f->type == STORE__STORE_TYPE__STORE_FENCED ||
+	       f->type == STORE__STORE_TYPE__STORE_BURIED;
 }
 
 /* Frames without an answer bear no id, all others do. */
@@ -175,6 +178,7 @@ void tei_server_accepted(struct tei_frame_conn *conn, void *server)
 		return;
 	link->server = s;
 	link->conn = conn;
+	tei_list_init(&link->laters);
 	tei_list_add_tail(&s->links, &link->link);
 	s->n_links++;
 	tei_frame_set_ops(conn, &tei_server_link_ops, link);

@@ -42,6 +42,7 @@ struct tei_server_link {
 	struct tei_frame_conn *conn;
 	enum tei_server_role role;
 	struct tei_server_session *session; /* not for strangers */
+	struct tei_list laters; /* requests whose reply comes later */
 };
 
 struct tei_server_session {
@@ -113,6 +114,7 @@ struct tei_server {
 	struct tei_timer *timer;
 	bool skip_tick; /* the last one was not */
 	bool stepping;  /* the core is at work */
+	bool replied;   /* to the call */
 	uint64_t started_ms;
 
 	uint64_t epoch; /* of this life: wall clock in us at the start */
@@ -122,6 +124,7 @@ struct tei_server {
 
 	struct tei_list links;
 	struct tei_hash by_id, by_client; /* sessions */
+	struct tei_hash laters;           /* by cookie */
 	tei_session_id last_session;
 	unsigned int n_links;
 
@@ -191,8 +194,23 @@ void tei_server_reply(struct tei_server *s, const struct tei_action *action);
 void tei_server_reply_code(struct tei_server *s, int32_t code);
 void tei_server_reply_pool(struct tei_server_link *link,
 			   const struct tei_frame *f);
+
+/* later.c */
+/* The call is answered with a later step. */
+void tei_server_later(struct tei_server *s);
+/* The core's reply to a call of an earlier step. */
+void tei_server_reply_later(struct tei_server *s,
+			    const struct tei_action *action);
+/* Nobody is left to answer. */
+void tei_server_laters_drop(struct tei_server_link *link);
+
+/* push.c */
 void tei_server_push_fence(struct tei_server *s,
 			   const struct tei_action *action);
+void tei_server_push_bury(struct tei_server *s,
+			  const struct tei_action *action);
+void tei_server_push_committed(struct tei_server *s,
+			       const struct tei_action *action);
 
 /* count.c */
 /* Count @ev and its outcome: status[n], or @code when it is not 0. */

@@ -31,6 +31,8 @@ struct rig {
 	struct tei_actions out;
 	uint64_t now;
 	uint64_t cookie;
+	uint64_t late[64]; /* cookies of replies to events of earlier steps */
+	size_t n_late;
 };
 
 static const struct tei_core_config rig_config = {
@@ -48,6 +50,8 @@ static const struct tei_core_config rig_config = {
 
 /* Of the next joins and mounts: host (one byte) and name; NULL: as usual. */
 static MAYBE const char *rig_host, *rig_name;
+/* Of all joins: whether they keep a directory, and bury. */
+static MAYBE bool rig_buries;
 
 static MAYBE void rig_init(struct rig *r, const struct tei_core_config *c)
 {
@@ -65,10 +69,17 @@ static MAYBE void rig_fini(struct rig *r)
 
 static MAYBE int rig_try(struct rig *r, struct tei_event *ev)
 {
+	int rc;
+
 	tei_arena_reset(&r->arena);
 	r->out = (struct tei_actions){.arena = &r->arena};
 	ev->cookie = ++r->cookie;
-	return tei_core_step(r->core, ev, r->now, &r->out);
+	rc = tei_core_step(r->core, ev, r->now, &r->out);
+	for (size_t i = 0; i < r->out.n; i++)
+		if (r->out.at[i].type == TEI_ACTION_REPLY &&
+		    r->out.at[i].cookie != r->cookie && r->n_late < 64)
+			r->late[r->n_late++] = r->out.at[i].cookie;
+	return rc;
 }
 
 /* The reply of the step; NULL when the event has none. */
@@ -76,7 +87,8 @@ static MAYBE const struct tei_action *rig_step(struct rig *r,
 					       struct tei_event *ev)
 {
 	assert_int_equal(rig_try(r, ev), 0);
-	if (!r->out.n || r->out.at[0].type != TEI_ACTION_REPLY)
+	if (!r->out.n || r->out.at[0].type != TEI_ACTION_REPLY ||
+	    r->out.at[0].cookie != r->cookie)
 		return NULL;
 	assert_int_equal(r->out.at[0].cookie, r->cookie);
 	assert_int_equal(r->out.at[0].session, ev->session);
@@ -93,6 +105,68 @@ static MAYBE const struct tei_action *rig_find(const struct rig *r,
 	return NULL;
 }
 
+struct rig_burial {
+	tei_session_id owner;
+	uint64_t number;
+};
+
+/* Burials of the last step that want an answer, at most @room. */
+static MAYBE size_t rig_burials(const struct rig *r, struct rig_burial *out,
+				size_t room)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->out.n && n < room; i++) {
+		const struct tei_action *a = &r->out.at[i];
+
+		if (a->type == TEI_ACTION_BURY && a->u.bury.burial)
+			out[n++] = (struct rig_burial){a->session,
+						       a->u.bury.burial};
+	}
+	return n;
+}
+
+static MAYBE void rig_buried(struct rig *r, tei_session_id s, uint64_t burial)
+{
+	struct tei_event ev = {.type = TEI_EVENT_FENCED, .session = s};
+
+	ev.u.fenced.fence = burial;
+	ev.u.fenced.confirmed = ev.u.fenced.burial = true;
+	assert_int_equal(rig_try(r, &ev), 0);
+}
+
+/*
+ * Owners do what the last step wanted buried. A reply of that step, or of one
+ * of theirs; NULL: none.
+ */
+static MAYBE const struct tei_action *rig_bury(struct rig *r)
+{
+	struct rig_burial burials[16];
+	size_t n = rig_burials(r, burials, 16);
+	const struct tei_action *reply = rig_find(r, TEI_ACTION_REPLY);
+
+	for (size_t i = 0; i < n && !reply; i++) {
+		rig_buried(r, burials[i].owner, burials[i].number);
+		reply = rig_find(r, TEI_ACTION_REPLY);
+	}
+	return reply;
+}
+
+/* The same where owners may have to bury something first, and do. */
+static MAYBE const struct tei_action *rig_settle(struct rig *r,
+						 struct tei_event *ev)
+{
+	const struct tei_action *reply = rig_step(r, ev);
+	uint64_t cookie = r->cookie;
+
+	if (reply)
+		return reply;
+	reply = rig_bury(r);
+	assert_non_null(reply);
+	assert_int_equal(reply->cookie, cookie);
+	return reply;
+}
+
 /* Client and incarnation are 16 bytes of the given letters. */
 static MAYBE int rig_join(struct rig *r, tei_session_id s, char client,
 			  char incarnation)
@@ -107,6 +181,7 @@ static MAYBE int rig_join(struct rig *r, tei_session_id s, char client,
 	ev.u.join.client_id = id;
 	ev.u.join.incarnation = life;
 	ev.u.join.engine = engine;
+	ev.u.join.buries = rig_buries;
 	ev.u.join.host = rig_host;
 	ev.u.join.host_len = rig_host ? 1 : 0;
 	return rig_step(r, &ev)->u.reply.code;
@@ -239,7 +314,7 @@ static MAYBE int rig_end_as(struct rig *r, tei_session_id s, const char *key,
 	ev.u.put_end.crcs = &crc;
 	ev.u.put_end.written = &written;
 	ev.u.put_end.epoch = epoch;
-	a = rig_step(r, &ev);
+	a = rig_settle(r, &ev);
 	return a->u.reply.code ? a->u.reply.code : a->u.reply.status[0];
 }
 
@@ -269,7 +344,7 @@ static MAYBE const struct tei_action *rig_ask(struct rig *r,
 
 	if (type == TEI_EVENT_REMOVE)
 		ev.u.remove.force = force;
-	return rig_step(r, &ev);
+	return rig_settle(r, &ev);
 }
 
 static MAYBE struct grant rig_lookup(struct rig *r, tei_session_id s,

@@ -221,7 +221,7 @@ static uint64_t walked(struct rig *r, tei_session_id s)
 
 		assert_true(tei_core_busy(r->core));
 		assert_int_equal(rig_try(r, &tick), 0);
-		a = rig_find(r, TEI_ACTION_REPLY);
+		a = rig_bury(r);
 		if (!a)
 			continue;
 		assert_int_equal(a->session, s);
@@ -295,6 +295,7 @@ static void a_walk_takes_small_steps_and_others_go_on(void **state)
 	while (rig_figures(&r).objects > 1000) {
 		assert_int_equal(rig_try(&r, &tick), 0);
 		assert_true(before - rig_figures(&r).objects <= 64);
+		assert_null(rig_bury(&r));
 		before = rig_figures(&r).objects;
 	}
 	rig_plain(&r, TEI_EVENT_LEAVE, 2);
@@ -303,7 +304,7 @@ static void a_walk_takes_small_steps_and_others_go_on(void **state)
 		const struct tei_action *a;
 
 		assert_int_equal(rig_try(&r, &tick), 0);
-		a = rig_find(&r, TEI_ACTION_REPLY);
+		a = rig_bury(&r);
 		if (!a)
 			continue;
 		assert_int_equal(a->cookie, cookie);
@@ -323,7 +324,7 @@ static int clear(struct rig *r, const char *key, const char *segment)
 			       .keys = &k};
 
 	ev.u.replica_clear.segment = segment;
-	return rig_step(r, &ev)->u.reply.status[0];
+	return rig_settle(r, &ev)->u.reply.status[0];
 }
 
 static void a_replica_can_be_given_up(void **state)

@@ -183,6 +183,7 @@ static void what_is_removed_while_suspect_stays_removed(void **state)
 	struct rig r;
 
 	(void)state;
+	rig_buries = true;
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_put(&r, 2, "a", 100);
@@ -190,7 +191,12 @@ static void what_is_removed_while_suspect_stays_removed(void **state)
 	assert_int_equal(rig_remove(&r, 2, "a", false), 0);
 	assert_int_equal(rig_join(&r, 5, 'o', 'O'), 0);
 	assert_int_equal(rig_lookup(&r, 2, "a").status, -704);
+	/* It was answered, but the owner has still to bury it. */
+	assert_int_equal(rig_figures(&r).fencing, 1);
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 5);
+	rig_bury(&r);
 	assert_int_equal(rig_figures(&r).used_bytes, 0);
+	rig_buries = false;
 	rig_fini(&r);
 }
 

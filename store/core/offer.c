@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * offer.c - what owners have from a life of the master before this one
+ *
+ * An offered object is committed as it stands. Of several generations of one
+ * key the highest counts, {epoch, counter}; the same one at another owner is
+ * another replica. A put that is under way yields to what was acknowledged
+ * before. Nobody has looked at the bytes: space that was given to a put which
+ * never ended is still the older object's by the owner's directory.
+ */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "store/core/state.h"
+
+#define EPOCHS_MAX UINT16_MAX
+
+/* One object of an offer. */
+struct offered {
+	const struct tei_core_key *key;
+	uint64_t hash, generation, size;
+	uint16_t epoch; /* its index */
+	bool no_crc;
+	size_t n; /* entries */
+	const uint64_t *address, *length;
+	const uint32_t *crc;
+};
+
+/* ---- epochs ---- */
+
+/* The index of @epoch; 0: it is our own, 0, or there are too many. */
+static uint16_t epoch_index(struct tei_core *core, uint64_t epoch)
+{
+	uint64_t *grown;
+
+	for (size_t i = 0; i < core->n_epochs; i++)
+		if (core->epochs[i] == epoch)
+			return (uint16_t)i;
+	if (!epoch || core->n_epochs > EPOCHS_MAX)
+		return 0;
+	grown = tei_realloc(core->epochs,
+			    (core->n_epochs + 1) * sizeof(*grown));
+	if (!grown)
+		return 0;
+	core->heap_bytes += sizeof(*grown);
+	core->epochs = grown;
+	core->epochs[core->n_epochs] = epoch;
+	return (uint16_t)core->n_epochs++;
+}
+
+/* Below 0: @o is older than what is offered; 0: the same. */
+static int compare(const struct tei_core *core, const struct tei_object *o,
+		   const struct offered *it)
+{
+	uint64_t mine = core->epochs[o->epoch];
+	uint64_t its = core->epochs[it->epoch];
+
+	if (mine != its)
+		return mine < its ? -1 : 1;
+	if (o->generation != it->generation)
+		return o->generation < it->generation ? -1 : 1;
+	return 0;
+}
+
+/* ---- its place ---- */
+
+/* As placement would have laid it out: all parts but the last are full. */
+static bool fits(const struct tei_mount *m, const struct offered *it)
+{
+	uint64_t rest = it->size;
+
+	if (!it->n || it->n > TEI_SPACE_PARTS)
+		return false;
+	for (size_t i = 0; i < it->n; i++) {
+		uint64_t at = it->address[i] - m->base, length = it->length[i];
+
+		if (it->address[i] < m->base || at % TEI_SPACE_UNIT ||
+		    at >= m->space.size || !length || length > rest ||
+		    (i + 1 < it->n && length % TEI_SPACE_UNIT) ||
+		    tei_core_extent_size(length) > m->space.size - at)
+			return false;
+		rest -= length;
+	}
+	return !rest;
+}
+
+/* Its extents, as a chain of @o; NULL: not all of them are free. */
+static struct tei_extent *take(struct tei_core *core, struct tei_mount *m,
+			       struct tei_object *o, const struct offered *it,
+			       uint8_t replica)
+{
+	struct tei_extent *chain = NULL, **end = &chain;
+
+	for (size_t i = 0; i < it->n; i++) {
+		struct tei_extent *e = tei_space_take_at(
+			&m->space, it->address[i] - m->base,
+			tei_core_extent_size(it->length[i]), o);
+
+		if (!e) {
+			tei_core_chain_free(core, chain);
+			return NULL;
+		}
+		if (tei_core_mount_live(m))
+			core->figures.used_bytes += e->size;
+		e->replica = replica;
+		e->crc = it->crc[i];
+		*end = e;
+		end = &e->next;
+	}
+	return chain;
+}
+
+/* ---- deciding ---- */
+
+/* The lowest number that no replica of @o has; TEI_CORE_REPLICAS_MAX: none. */
+static uint8_t free_replica(const struct tei_object *o)
+{
+	uint32_t taken = 0;
+	uint8_t r = 0;
+
+	for (const struct tei_extent *e = o->extents; e; e = e->next)
+		taken |= (uint32_t)1 << e->replica;
+	while (r < TEI_CORE_REPLICAS_MAX && taken >> r & 1)
+		r++;
+	return r;
+}
+
+/* @o is the same object: it gets one more replica, unless it is this one. */
+static int32_t join(struct tei_core *core, struct tei_mount *m,
+		    struct tei_object *o, const struct offered *it)
+{
+	struct tei_extent **at, *chain, *last;
+	uint8_t replica = free_replica(o);
+
+	for (const struct tei_extent *e = o->extents; e; e = e->next)
+		if (tei_core_extent_mount(e) == m)
+			return m->base + e->offset == it->address[0]
+				       ? CODE_OK
+				       : CODE_EXISTS;
+	if (o->size != it->size || replica == TEI_CORE_REPLICAS_MAX)
+		return CODE_EXISTS;
+	chain = take(core, m, o, it, replica);
+	if (!chain)
+		return CODE_EXISTS;
+	for (at = &o->extents; *at && (*at)->replica < replica;)
+		at = &(*at)->next;
+	for (last = chain; last->next;)
+		last = last->next;
+	last->next = *at;
+	*at = chain;
+	tei_core_unpark(core, o);
+	return CODE_OK;
+}
+
+/* Make way. CODE_OK: the key is free. *@same: it is there already. */
+static int32_t displace(struct tei_core *core, const struct offered *it,
+			struct tei_object **same)
+{
+	struct tei_object *o;
+
+	*same = NULL;
+	while ((o = tei_core_object_find(core, it->key, it->hash))) {
+		if (o->state == TEI_OBJECT_BUILDING) {
+			if (tei_core_discard(core, o) < 0)
+				return CODE_INTERNAL;
+		} else if (tei_core_object_gone(o)) {
+			tei_core_object_drop(core, o);
+		} else if (compare(core, o, it) < 0) {
+			if (tei_core_bury_reserve(core, o) < 0)
+				return CODE_INTERNAL;
+			tei_core_bury(core, o);
+		} else if (compare(core, o, it) == 0) {
+			*same = o;
+			return CODE_OK;
+		} else {
+			return CODE_EXISTS;
+		}
+	}
+	return CODE_OK;
+}
+
+static int32_t settle(struct tei_core *core, struct tei_mount *m,
+		      const struct offered *it)
+{
+	struct tei_object *o;
+
+	o = tei_core_object_new(core, it->key, false);
+	if (!o)
+		return CODE_INTERNAL;
+	o->size = it->size;
+	o->extents = take(core, m, o, it, 0);
+	if (!o->extents) {
+		tei_core_object_free(core, o);
+		return CODE_EXISTS;
+	}
+	o->generation = it->generation;
+	o->epoch = it->epoch;
+	o->state = TEI_OBJECT_READY;
+	o->flags |= TEI_OBJECT_UNVERIFIED;
+	if (it->no_crc)
+		o->flags |= TEI_OBJECT_NO_CRC;
+	tei_hash_insert(&core->objects, &o->node, it->hash);
+	tei_core_evictable(core, o);
+	core->figures.objects++;
+	return CODE_OK;
+}
+
+static int32_t offer_one(struct tei_core *core, struct tei_mount *m,
+			 const struct offered *it)
+{
+	struct tei_object *same;
+	int32_t code;
+
+	if (!tei_core_key_valid(it->key) || !it->generation ||
+	    it->generation > INT64_MAX || !it->epoch || !fits(m, it))
+		return CODE_ARGUMENT;
+	code = displace(core, it, &same);
+	if (code)
+		return code;
+	if (core->generation < it->generation)
+		core->generation = it->generation;
+	return same ? join(core, m, same, it) : settle(core, m, it);
+}
+
+static struct offered offered_of(struct tei_core *core,
+				 const struct tei_core_objects *c, size_t i,
+				 size_t entry)
+{
+	return (struct offered){
+		.key = &c->keys[i],
+		.hash = tei_core_hash(core, c->keys[i].bytes, c->keys[i].len),
+		.generation = c->generation[i],
+		.size = c->size[i],
+		.epoch = epoch_index(core, c->gen_epoch[i]),
+		.no_crc = c->no_crc && c->no_crc[i],
+		.n = c->extents ? c->extents[i] : 1,
+		.address = &c->address[entry],
+		.length = &c->length[entry],
+		.crc = &c->crc[entry],
+	};
+}
+
+void tei_core_on_offer(struct tei_core *core, const struct tei_event *ev,
+		       const struct tei_session *s, struct tei_action *reply)
+{
+	const struct tei_core_objects *c = ev->u.offer.objects;
+	struct tei_mount *m = NULL;
+	size_t entry = 0;
+
+	if (ev->u.offer.segment)
+		m = tei_core_mount_find(core, ev->u.offer.segment);
+	if (!m || m->owner != s || !m->offering) {
+		reply->u.reply.code =
+			m && m->owner != s ? CODE_NOT_YOURS : CODE_NO_SEGMENT;
+		return;
+	}
+	for (size_t i = 0; i < ev->n; i++) {
+		struct offered it = offered_of(core, c, i, entry);
+		int32_t code = offer_one(core, m, &it);
+
+		reply->u.reply.status[i] = code;
+		core->figures.offered_total += !code;
+		core->figures.offers_refused_total += code != CODE_OK;
+		entry += it.n;
+	}
+	if (!ev->u.offer.last)
+		return;
+	m->offering = false;
+	tei_core_loosen_all(core);
+}

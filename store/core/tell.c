@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tell.c - owners are told what was committed to their memory
+ *
+ * What one step commits goes to each owner as one batch of columns, which
+ * nobody answers. Who may have missed some (its connection was lost, or memory
+ * was short) is told all that its segment holds again, in steps.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "store/core/state.h"
+
+/* Extents of one step that are told again. */
+#define SYNC_STEP 1024u
+
+struct tei_telling {
+	struct tei_telling *next;
+	struct tei_session *owner;
+	size_t n, n_entries;
+	struct tei_core_objects objects;
+};
+
+/* The extents that follow @e in its replica, and itself. */
+static size_t replica_entries(const struct tei_extent *e)
+{
+	size_t n = 1;
+
+	for (; e->next && e->next->replica == e->replica; e = e->next)
+		n++;
+	return n;
+}
+
+static bool begins_replica(const struct tei_object *o,
+			   const struct tei_extent *e)
+{
+	const struct tei_extent *at = o->extents;
+
+	while (at->replica != e->replica)
+		at = at->next;
+	return at == e;
+}
+
+/* ---- columns ---- */
+
+static int objects_init(struct tei_core_objects *c, size_t n, size_t n_entries,
+			struct tei_arena *arena)
+{
+	*c = (struct tei_core_objects){
+		.keys = tei_arena_alloc(arena, n * sizeof(c->keys[0])),
+		.generation =
+			tei_arena_alloc(arena, n * sizeof(c->generation[0])),
+		.gen_epoch =
+			tei_arena_alloc(arena, n * sizeof(c->gen_epoch[0])),
+		.size = tei_arena_alloc(arena, n * sizeof(c->size[0])),
+		.extents = tei_arena_alloc(arena, n * sizeof(c->extents[0])),
+		.no_crc = tei_arena_alloc(arena, n * sizeof(c->no_crc[0])),
+		.address = tei_arena_alloc(arena,
+					   n_entries * sizeof(c->address[0])),
+		.length = tei_arena_alloc(arena,
+					  n_entries * sizeof(c->length[0])),
+		.crc = tei_arena_alloc(arena, n_entries * sizeof(c->crc[0])),
+	};
+	return c->keys && c->generation && c->gen_epoch && c->size &&
+			       c->extents && c->no_crc && c->address &&
+			       c->length && c->crc
+		       ? 0
+		       : -ENOMEM;
+}
+
+/* The replica of @o that begins at @e, whose columns have room. */
+static void objects_add(const struct tei_core *core, struct tei_core_objects *c,
+			const struct tei_object *o, const struct tei_extent *e)
+{
+	const struct tei_mount *m = tei_core_extent_mount(e);
+	size_t i = c->n++, n = replica_entries(e);
+	uint64_t rest = o->size;
+
+	c->keys[i] = (struct tei_core_key){o->key, o->key_len};
+	c->generation[i] = o->generation;
+	c->gen_epoch[i] = core->epochs[o->epoch];
+	c->size[i] = o->size;
+	c->extents[i] = (uint32_t)n;
+	c->no_crc[i] = o->flags & TEI_OBJECT_NO_CRC;
+	for (; n; n--, e = e->next) {
+		size_t k = c->n_entries++;
+
+		c->address[k] = m->base + e->offset;
+		c->length[k] = tei_core_extent_length(e, rest);
+		c->crc[k] = e->crc;
+		rest -= c->length[k];
+	}
+}
+
+/* ---- what a step has committed ---- */
+
+static void sync_all(struct tei_core *core, const struct tei_object *o)
+{
+	for (const struct tei_extent *e = o->extents; e; e = e->next)
+		if (tei_core_extent_there(e))
+			tei_core_sync(core, tei_core_extent_mount(e));
+}
+
+void tei_core_committed(struct tei_core *core, struct tei_object *o)
+{
+	core->committed[core->n_committed++] = o;
+}
+
+/* Whom the replica that begins at @e is told to; NULL: nobody listens. */
+static struct tei_session *listener(const struct tei_object *o,
+				    const struct tei_extent *e)
+{
+	struct tei_session *s;
+
+	if (!tei_core_extent_there(e) || !begins_replica(o, e))
+		return NULL;
+	s = tei_core_extent_mount(e)->owner;
+	return s->buries && s->beating ? s : NULL;
+}
+
+/* Count what each owner will be told. -ENOMEM. */
+static int count(struct tei_core *core, const struct tei_object *o,
+		 struct tei_telling **all, struct tei_arena *arena)
+{
+	for (const struct tei_extent *e = o->extents; e; e = e->next) {
+		struct tei_session *s = listener(o, e);
+
+		if (!s)
+			continue;
+		if (s->told_by != core->telling) {
+			s->telling =
+				tei_arena_calloc(arena, 1, sizeof(*s->telling));
+			if (!s->telling)
+				return -ENOMEM;
+			s->told_by = core->telling;
+			s->telling->owner = s;
+			s->telling->next = *all;
+			*all = s->telling;
+		}
+		s->telling->n++;
+		s->telling->n_entries += replica_entries(e);
+	}
+	return 0;
+}
+
+static int tell(struct tei_core *core, struct tei_actions *out)
+{
+	struct tei_telling *all = NULL;
+	size_t n = 0;
+
+	core->telling++;
+	for (size_t i = 0; i < core->n_committed; i++)
+		if (count(core, core->committed[i], &all, out->arena) < 0)
+			return -ENOMEM;
+	for (struct tei_telling *t = all; t; t = t->next, n++)
+		if (objects_init(&t->objects, t->n, t->n_entries, out->arena))
+			return -ENOMEM;
+	if (tei_core_actions_reserve(out, n) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < core->n_committed; i++) {
+		const struct tei_object *o = core->committed[i];
+
+		for (const struct tei_extent *e = o->extents; e; e = e->next) {
+			struct tei_session *s = listener(o, e);
+
+			if (s)
+				objects_add(core, &s->telling->objects, o, e);
+		}
+	}
+	for (struct tei_telling *t = all; t; t = t->next)
+		tei_core_action_add(out, TEI_ACTION_COMMITTED, t->owner->id)
+			->u.committed.objects = t->objects;
+	return 0;
+}
+
+void tei_core_tell_flush(struct tei_core *core, struct tei_actions *out)
+{
+	if (core->n_committed && tell(core, out) < 0)
+		for (size_t i = 0; i < core->n_committed; i++)
+			sync_all(core, core->committed[i]);
+	core->n_committed = 0;
+}
+
+/* ---- all again ---- */
+
+void tei_core_sync(struct tei_core *core, struct tei_mount *m)
+{
+	if (m->dropping || m->offering || !m->owner->buries)
+		return;
+	m->sync_begun = false;
+	tei_space_rewind(&m->space);
+	if (tei_list_empty(&m->syncs))
+		tei_list_add_tail(&core->syncs, &m->syncs);
+}
+
+/* The object whose replica begins at @e; NULL: nothing to tell of. */
+static const struct tei_object *told_at(const struct tei_extent *e)
+{
+	const struct tei_object *o = e->space ? e->user : NULL;
+
+	if (!o || o->state != TEI_OBJECT_READY || !begins_replica(o, e))
+		return NULL;
+	return o;
+}
+
+/* The next part of @m. -ENOMEM: nothing changed. */
+static int sync_part(struct tei_core *core, struct tei_mount *m,
+		     struct tei_actions *out)
+{
+	struct tei_core_objects objects;
+	struct tei_extent *e = NULL;
+	struct tei_action *a;
+	size_t n = 0, n_extents = SYNC_STEP * TEI_SPACE_PARTS;
+
+	if (tei_core_actions_reserve(out, 1) < 0 ||
+	    objects_init(&objects, SYNC_STEP, n_extents, out->arena) < 0)
+		return -ENOMEM;
+	while (n++ < SYNC_STEP && (e = tei_space_next(&m->space)))
+		if (told_at(e))
+			objects_add(core, &objects, e->user, e);
+	a = tei_core_action_add(out, TEI_ACTION_COMMITTED, m->owner->id);
+	a->u.committed.objects = objects;
+	a->u.committed.segment = m->id;
+	a->u.committed.begins = !m->sync_begun;
+	a->u.committed.ends = !e;
+	m->sync_begun = true;
+	if (!e)
+		tei_list_del(&m->syncs);
+	return 0;
+}
+
+void tei_core_sync_some(struct tei_core *core, struct tei_actions *out)
+{
+	struct tei_mount *m;
+
+	if (tei_list_empty(&core->syncs))
+		return;
+	m = tei_list_entry(core->syncs.next, struct tei_mount, syncs);
+	if (!m->owner->beating)
+		tei_list_del(&m->syncs); /* its first heartbeat is due */
+	else
+		(void)sync_part(core, m, out);
+}

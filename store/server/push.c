@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * push.c - what the master tells owners unasked: fences, burials, commits
+ *
+ * It goes to the heartbeat connection. One that is lost there comes again: the
+ * core waits for answers, or tells all once more.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "store/proto/keys.h"
+#include "store/proto/store.pb-c.h"
+#include "store/server/state.h"
+
+static struct tei_server_link *link_to(const struct tei_server *s,
+				       tei_session_id id)
+{
+	struct tei_server_session *session = tei_server_session_find(s, id);
+
+	if (!session)
+		return NULL;
+	return session->heart ? session->heart : session->main;
+}
+
+static void push(const struct tei_server *s, tei_session_id to, uint16_t type,
+		 const ProtobufCMessage *m)
+{
+	struct tei_server_link *link = link_to(s, to);
+	int rc;
+
+	if (!link)
+		return;
+	if (tei_frame_backlog(link->conn) > TEI_SERVER_BACKLOG_MAX)
+		rc = -1;
+	else
+		rc = tei_frame_send(link->conn, type, 0, 0, m);
+	/* It comes back, and hears all again. */
+	if (rc < 0)
+		tei_frame_refuse_for_now(link->conn, "a push was lost");
+}
+
+void tei_server_push_fence(struct tei_server *s,
+			   const struct tei_action *action)
+{
+	Store__Fence m = STORE__FENCE__INIT;
+
+	m.fence = action->u.fence.fence;
+	m.writer.data = (uint8_t *)(uintptr_t)action->u.fence.writer;
+	m.writer.len = TEI_CORE_ID_LEN;
+	push(s, action->session, STORE__STORE_TYPE__STORE_FENCE, &m.base);
+}
+
+void tei_server_push_bury(struct tei_server *s, const struct tei_action *action)
+{
+	Store__Bury m = STORE__BURY__INIT;
+
+	m.burial = action->u.bury.burial;
+	m.n_address = m.n_generation = m.n_gen_epoch = action->u.bury.n;
+	m.address = action->u.bury.address;
+	m.generation = action->u.bury.generation;
+	m.gen_epoch = action->u.bury.gen_epoch;
+	push(s, action->session, STORE__STORE_TYPE__STORE_BURY, &m.base);
+}
+
+static protobuf_c_boolean *booleans(struct tei_arena *arena, const bool *from,
+				    size_t n)
+{
+	protobuf_c_boolean *to = tei_arena_alloc(arena, n * sizeof(*to));
+
+	for (size_t i = 0; to && i < n; i++)
+		to[i] = from[i];
+	return to;
+}
+
+static int fill(Store__Objects *m, const struct tei_core_objects *c,
+		struct tei_arena *arena)
+{
+	struct tei_key_column column;
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		bytes += c->keys[i].len;
+	if (tei_key_column_init(&column, arena, c->n, bytes))
+		return -1;
+	for (size_t i = 0; i < c->n; i++)
+		tei_key_column_add(&column, c->keys[i].bytes, c->keys[i].len);
+	m->keys = column.bytes;
+	m->key_lens = column.lens;
+	m->n_key_lens = m->n_generation = m->n_gen_epoch = m->n_size =
+		m->n_extents = m->n_no_crc = c->n;
+	m->n_address = m->n_length = m->n_crc = c->n_entries;
+	m->generation = c->generation;
+	m->gen_epoch = c->gen_epoch;
+	m->size = c->size;
+	m->extents = c->extents;
+	m->address = c->address;
+	m->length = c->length;
+	m->crc = c->crc;
+	m->no_crc = booleans(arena, c->no_crc, c->n);
+	return m->no_crc ? 0 : -1;
+}
+
+void tei_server_push_committed(struct tei_server *s,
+			       const struct tei_action *action)
+{
+	struct tei_server_link *link = link_to(s, action->session);
+	Store__Committed m = STORE__COMMITTED__INIT;
+	Store__Objects objects = STORE__OBJECTS__INIT;
+	const uint8_t *segment = action->u.committed.segment;
+
+	if (!link)
+		return;
+	if (fill(&objects, &action->u.committed.objects, &s->out)) {
+		LOG_ERROR("master: out of memory to tell an owner");
+		tei_frame_refuse_for_now(link->conn, "out of memory");
+		return;
+	}
+	m.objects = &objects;
+	if (segment) {
+		m.segment.data = (uint8_t *)(uintptr_t)segment;
+		m.segment.len = TEI_CORE_ID_LEN;
+	}
+	m.begins = action->u.committed.begins;
+	m.ends = action->u.committed.ends;
+	push(s, action->session, STORE__STORE_TYPE__STORE_COMMITTED, &m.base);
+}
