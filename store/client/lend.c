@@ -62,8 +62,14 @@ void tei_segments_fini(struct te_store *store)
 			now < until
 				? (uint32_t)((until - now) / TEI_NS_PER_MS) + 1
 				: 1);
-		tei_free(segment);
+		tei_segment_free(segment);
 	}
+}
+
+void tei_segment_free(struct tei_segment *segment)
+{
+	tei_keep_fini(&segment->keep);
+	tei_free(segment);
 }
 
 static struct tei_segment *new_segment(uint64_t bytes)
@@ -74,9 +80,10 @@ static struct tei_segment *new_segment(uint64_t bytes)
 		return NULL;
 	tei_list_init(&segment->link);
 	segment->bytes = bytes;
+	tei_keep_init(&segment->keep, bytes);
 	if (RAND_bytes(segment->id, sizeof(segment->id)) == 1)
 		return segment;
-	tei_free(segment);
+	tei_segment_free(segment);
 	return NULL;
 }
 
@@ -95,7 +102,7 @@ int tei_segment_create(struct te_store *store, uint64_t bytes,
 	if (rc) {
 		LOG_ERROR("segment: %llu bytes: %s", (unsigned long long)bytes,
 			  te_strerror(rc));
-		tei_free(segment);
+		tei_segment_free(segment);
 		return TE_STORE_INTERNAL_ERROR;
 	}
 	*out = segment;
@@ -146,7 +153,7 @@ int tei_segment_map(struct te_store *store, const char *path, uint64_t offset,
 		LOG_ERROR("segment: %s: %s", path,
 			  rc == -ERANGE ? "shorter than what is to be mounted"
 					: strerror(-rc));
-		tei_free(segment);
+		tei_segment_free(segment);
 		return TE_STORE_INVALID_PARAMS;
 	}
 	*out = segment;

@@ -78,7 +78,7 @@ static void leave(struct te_store *store, struct tei_segment *segment)
 	int code = tei_segment_retire(store, segment);
 
 	if (!code || !tei_loop_do(store->loop, do_leave, &step))
-		tei_free(segment);
+		tei_segment_free(segment);
 }
 
 int tei_direct_unmount(struct te_store *store,
@@ -172,7 +172,7 @@ static int mount(struct te_store *store, struct tei_segment *segment,
 	(void)tei_loop_do(store->loop, do_add, &step);
 	if (!step.taken) {
 		tei_segment_withdraw(store, segment, 1); /* nobody knew it */
-		tei_free(segment);
+		tei_segment_free(segment);
 		return code;
 	}
 	code = await_settled(store, segment);

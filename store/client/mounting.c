@@ -143,7 +143,7 @@ void tei_mounting_left(struct tei_master_link *link,
 		if (memcmp(segment->id, id, sizeof(segment->id)) != 0)
 			continue;
 		tei_list_del(node);
-		tei_free(segment);
+		tei_segment_free(segment);
 		return;
 	}
 }

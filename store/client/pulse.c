@@ -24,6 +24,7 @@ int tei_pulse_hello(struct tei_master_link *link, struct tei_frame_conn *conn,
 	(void)strncpy(name, te_engine_name(store->engine), sizeof(name) - 1);
 	name[sizeof(name) - 1] = 0;
 	msg.version = TEI_STORE_VERSION;
+	msg.features = TEI_STORE_BURIES;
 	msg.client_id.data = store->client_id;
 	msg.client_id.len = sizeof(store->client_id);
 	msg.engine = name;
@@ -155,6 +156,10 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 	(void)conn;
 	if (f->type == STORE__STORE_TYPE__STORE_FENCE)
 		on_fence(arg, f);
+	else if (f->type == STORE__STORE_TYPE__STORE_COMMITTED)
+		tei_keep_on_committed(arg, f);
+	else if (f->type == STORE__STORE_TYPE__STORE_BURY)
+		tei_keep_on_bury(arg, f);
 	else
 		LOG_DEBUG("master: unexpected push of type %u", f->type);
 }

@@ -136,6 +136,7 @@ struct publish_job {
 	struct tei_job job;
 	struct tei_call post;
 	struct te_store *store;
+	uint64_t epoch; /* of the master */
 	uint8_t group[TEI_STORE_GROUP_LEN];
 	struct tei_segment **segments; /* segments[result.n], behind it */
 	struct tei_mount_result result;
@@ -214,10 +215,25 @@ static int publish(const struct publish_job *job)
 	return 0;
 }
 
-/* Only at the master that the segment was published for. */
-static int call_mount(struct te_store *store, struct tei_mount_result *result,
-		      size_t i)
+/* It is mounted: now for what is in it. */
+static int settle_in(const struct publish_job *job, size_t i, bool kept,
+		     uint64_t digest_seed)
 {
+	const struct tei_keep_master master = {
+		.generation = job->result.generation,
+		.epoch = job->epoch,
+		.digest_seed = digest_seed,
+		.kept = kept,
+	};
+
+	return tei_keep_mounted(job->store, job->segments[i], &master);
+}
+
+/* Only at the master that the segment was published for. */
+static int call_mount(struct publish_job *job, size_t i)
+{
+	struct te_store *store = job->store;
+	struct tei_mount_result *result = &job->result;
 	const struct tei_segment *segment = result->of[i].segment;
 	Store__Mount msg = STORE__MOUNT__INIT;
 	char name[TEI_NAME_LEN_MAX + 1];
@@ -232,6 +248,7 @@ static int call_mount(struct te_store *store, struct tei_mount_result *result,
 	msg.name = name;
 	msg.address = (uint64_t)(uintptr_t)segment->memory;
 	msg.size = segment->bytes;
+	msg.offering = tei_keep_offers(segment);
 	tei_arena_init(&arena, 64u << 10);
 	code = tei_channel_call(&store->channel, result->generation,
 				STORE__STORE_TYPE__STORE_MOUNT, &msg.base,
@@ -243,6 +260,9 @@ static int call_mount(struct te_store *store, struct tei_mount_result *result,
 		result->of[i].status = status->status;
 		(void)snprintf(result->of[i].why, sizeof(result->of[i].why),
 			       "%s", status->why);
+		if (!status->status)
+			code = settle_in(job, i, status->kept,
+					 reply.digest_seed);
 	} else {
 		code = TE_STORE_RPC_FAIL;
 	}
@@ -259,7 +279,7 @@ static void run_publish(struct tei_job *base, bool stopping)
 
 	result->rc = stopping ? -ECANCELED : publish(job);
 	for (i = 0; i < result->n && !result->rc && !result->code; i++)
-		result->code = call_mount(job->store, result, i);
+		result->code = call_mount(job, i);
 	if (!tei_loop_post(job->store->loop, &job->post))
 		tei_free(job);
 }
@@ -306,6 +326,7 @@ int tei_segments_publish(struct te_store *store, uint64_t generation,
 	job->post.fn = on_published;
 	job->store = store;
 	job->result.generation = generation;
+	job->epoch = store->link.epoch;
 	memcpy(job->group, group, TEI_STORE_GROUP_LEN);
 	tei_helper_add(&store->helper, &job->job);
 	return 0;

@@ -22,6 +22,7 @@
 #include <te/te.h>
 
 #include "base/list.h"
+#include "store/client/keep.h"
 #include "store/proto/protocol.h"
 
 struct te_store;
@@ -39,6 +40,7 @@ struct tei_segment {
 	te_region_id region;                /* 0: none */
 	uint8_t group[TEI_STORE_GROUP_LEN]; /* of the region */
 	bool published;                     /* there may be writers */
+	struct tei_keep keep;               /* of what lies in it */
 	/* The loop's. */
 	bool lasting;    /* comes back with every master; else one try */
 	bool publishing; /* the helper is at it */
@@ -67,6 +69,8 @@ int tei_segment_create(struct te_store *store, uint64_t bytes,
 /* Part of a file. A store code. */
 int tei_segment_map(struct te_store *store, const char *path, uint64_t offset,
 		    uint64_t bytes, struct tei_segment **out);
+/* It is in no list and its memory has been let go of. */
+void tei_segment_free(struct tei_segment *segment);
 /*
  * Nobody reaches it any more, bar a warning; blocks @ms at most. Helper's
  * thread, or after it.
