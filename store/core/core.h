@@ -23,7 +23,8 @@
  *                                  freed when the owner has confirmed
  *
  *   upsert: as put; what is READY at the key stays until the end, which takes
- *   its place. It preempts what is BUILDING there.
+ *   its place. It preempts what is BUILDING there. So is a put of what only
+ *   SUSPECT owners have, which they may bring back; but it preempts nothing.
  *
  *   session: LIVE --closed, heartbeat missed--> SUSPECT --ttl--> GONE
  *            SUSPECT --heartbeat--> LIVE. Suspect owners get no new objects and

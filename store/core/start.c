@@ -2,6 +2,7 @@
 /*
  * start.c - reservations: a put or an upsert begins
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -81,22 +82,53 @@ static bool same_group(const struct tei_object *o, const struct traits *t)
 	       memcmp(g->name, t->group, t->group_len) == 0;
 }
 
+/* What a new object takes the place of. */
+struct place {
+	struct tei_object *old;   /* stays until the new one is READY */
+	struct tei_object *loser; /* BUILDING: given up for it */
+};
+
 /*
- * Whether @o, READY and there, may get a successor: CODE_OK, and it has none.
- * What it is for life the successor inherits.
+ * Whether the BUILDING @o is given up for a new one, which can be done then
+ * without memory.
+ */
+static int32_t preempt(struct tei_core *core, struct tei_object *o,
+		       const struct tei_session *s, bool upsert,
+		       struct place *at)
+{
+	if (o->flags & TEI_OBJECT_NAMED)
+		return CODE_EXISTS;
+	if (!upsert && !tei_core_object_gone(o) &&
+	    !tei_core_discard_due(core, o) && !may_be_lost(o, s))
+		return CODE_EXISTS;
+	if (tei_core_fences_reserve(core, o, UINT32_MAX) < 0)
+		return CODE_FULL;
+	at->loser = o;
+	return CODE_OK;
+}
+
+/*
+ * Whether @o, READY and there, may get a successor. What it is for life that
+ * one inherits, unless @o counts as absent.
  */
 static int32_t succeed(struct tei_core *core, struct tei_object *o,
-		       struct traits *t)
+		       const struct tei_session *s, bool upsert,
+		       struct traits *t, struct place *at)
 {
 	struct tei_object *other = tei_core_successor_find(core, o);
 	const struct tei_extra *x = tei_core_object_extra(o);
+	bool live = tei_core_object_live(o);
+	int32_t code = CODE_OK;
 
-	if (!same_group(o, t))
+	if (live && !same_group(o, t))
 		return CODE_ARGUMENT;
-	if (other && (other->flags & TEI_OBJECT_NAMED))
-		return CODE_EXISTS;
-	if (other && tei_core_discard(core, other) < 0)
-		return CODE_FULL;
+	if (other)
+		code = preempt(core, other, s, upsert, at);
+	if (code)
+		return code;
+	at->old = o;
+	if (!live)
+		return CODE_OK;
 	t->hard = o->flags & TEI_OBJECT_HARD;
 	if (x && x->group) {
 		t->group = x->group->name;
@@ -107,53 +139,36 @@ static int32_t succeed(struct tei_core *core, struct tei_object *o,
 	return CODE_OK;
 }
 
-/* Whether the BUILDING @o is given up for a new one. */
-static int32_t preempt(struct tei_core *core, struct tei_object *o,
-		       const struct tei_session *s, bool upsert)
-{
-	if (!upsert && !tei_core_discard_due(core, o) && !may_be_lost(o, s))
-		return CODE_EXISTS;
-	return tei_core_discard(core, o) < 0 ? CODE_FULL : CODE_OK;
-}
-
 /*
- * Make way for a new object. *@out: what is there and stays until then, or
- * NULL. Not CODE_OK: what to answer.
+ * Whether a new object may stand at @key; not CODE_OK: what to answer. What is
+ * as good as gone goes; but a value whose owners are silent stays, since they
+ * may come back, and nobody's put is given up before the new one has room.
  */
-static int32_t make_way(struct tei_core *core, const struct tei_event *ev,
-			const struct tei_core_key *key, uint64_t hash,
-			const struct tei_session *s, struct traits *t,
-			struct tei_object **out)
+static int32_t find_place(struct tei_core *core, const struct tei_event *ev,
+			  const struct tei_core_key *key, uint64_t hash,
+			  const struct tei_session *s, struct traits *t,
+			  struct place *at)
 {
 	bool upsert = ev->u.put_start.upsert;
 	struct tei_object *o;
-	int32_t code = CODE_OK;
 
-	*out = NULL;
-	while (!code && (o = tei_core_object_find(core, key, hash))) {
-		bool ready = o->state == TEI_OBJECT_READY;
-
-		if (o->flags & TEI_OBJECT_NAMED) {
-			code = CODE_EXISTS;
-		} else if (tei_core_object_gone(o)) {
-			core->figures.dropped_objects_total++;
-			tei_core_object_drop(core, o);
-		} else if (ready && !tei_core_object_live(o)) {
-			if (tei_core_bury_reserve(core, o) < 0)
-				return CODE_FULL;
-			core->figures.dropped_objects_total++;
-			tei_core_bury(core, o);
-		} else if (!ready) {
-			code = preempt(core, o, s, upsert);
-		} else if (!upsert) {
-			tei_core_touch(core, o);
-			code = CODE_EXISTS;
-		} else {
-			*out = o;
-			return succeed(core, o, t);
-		}
+	*at = (struct place){.old = NULL};
+	while ((o = tei_core_object_find(core, key, hash))) {
+		if (o->flags & TEI_OBJECT_NAMED)
+			return CODE_EXISTS;
+		if (!tei_core_object_gone(o))
+			break;
+		core->figures.dropped_objects_total++;
+		tei_core_object_drop(core, o);
 	}
-	return code;
+	if (!o)
+		return CODE_OK;
+	if (o->state == TEI_OBJECT_BUILDING)
+		return preempt(core, o, s, upsert, at);
+	if (upsert || !tei_core_object_live(o))
+		return succeed(core, o, s, upsert, t, at);
+	tei_core_touch(core, o);
+	return CODE_EXISTS;
 }
 
 static struct traits wanted(const struct tei_core *core,
@@ -229,17 +244,22 @@ static bool place(struct tei_core *core, struct tei_wish *wish,
 	return true;
 }
 
+/* @o begins, with room, at the place @at. */
 static void begin(struct tei_core *core, struct tei_object *o,
-		  struct tei_session *s, struct tei_object *old, uint64_t hash)
+		  struct tei_session *s, const struct place *at, uint64_t hash)
 {
+	int rc = at->loser ? tei_core_discard(core, at->loser) : 0;
+
+	assert(!rc); /* reserved */
+	(void)rc;
 	o->generation = ++core->generation;
 	o->state = TEI_OBJECT_BUILDING;
 	o->writer = s;
 	o->started_ms = core->now_ms;
 	o->flags |= TEI_OBJECT_NAMED;
-	if (old) {
+	if (at->old) {
 		o->flags |= TEI_OBJECT_SUCCESSOR;
-		old->flags |= TEI_OBJECT_SUCCEEDED;
+		at->old->flags |= TEI_OBJECT_SUCCEEDED;
 	}
 	tei_hash_insert(&core->objects, &o->node, hash);
 	tei_list_add_tail(&s->builds, &o->link);
@@ -271,23 +291,24 @@ static int32_t start_one(struct tei_core *core, const struct tei_event *ev,
 	const struct tei_core_key *key = &ev->keys[i];
 	struct tei_wish *wish = &starts->wish;
 	struct traits t = wanted(core, ev, i, wish->how);
-	struct tei_object *o, *old;
+	struct tei_object *o;
+	struct place at;
 	int32_t code;
 
 	if (!tei_core_key_valid(key) || !holds(core, ev->u.put_start.sizes[i]))
 		return CODE_ARGUMENT;
-	code = make_way(core, ev, key, hash, s, &t, &old);
+	code = find_place(core, ev, key, hash, s, &t, &at);
 	if (code)
 		return code;
 	o = create(core, key, &t);
 	if (!o)
 		return CODE_FULL;
 	o->size = ev->u.put_start.sizes[i];
-	if (!reserve(core, wish, o, old, n_replicas)) {
+	if (!reserve(core, wish, o, at.old, n_replicas)) {
 		tei_core_object_free(core, o);
 		return CODE_FULL;
 	}
-	begin(core, o, s, old, hash);
+	begin(core, o, s, &at, hash);
 	starts->started[i] = o;
 	return CODE_OK;
 }

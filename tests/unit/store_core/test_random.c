@@ -206,7 +206,7 @@ struct start {
 	size_t n;
 	int session;
 	bool upsert, struck;
-	uint64_t discards; /* STRUCK: how many there were */
+	struct thing *loser; /* of the key looked at: given up with a grant */
 };
 
 static uint64_t total_of(uint64_t length)
@@ -214,14 +214,13 @@ static uint64_t total_of(uint64_t length)
 	return (64 + length + 63) / 64 * 64;
 }
 
-/* Give @t up, unless there was no memory for that. */
-static bool give_up(struct model *m, struct start *b, struct thing *t)
+/* Whether a start takes the place of @t, which is unfinished. */
+static bool preempts(const struct model *m, const struct start *b,
+		     const struct thing *t)
 {
-	if (b->struck && !b->discards)
-		return false;
-	b->discards -= b->struck;
-	discard(m, t);
-	return true;
+	return b->upsert || discard_due(m, t) ||
+	       (t->writer == b->session &&
+		t->generation <= m->sessions[b->session].joined_generation);
 }
 
 /* A successor of key @k, which is READY. */
@@ -229,13 +228,13 @@ static int expect_succession(struct model *m, struct start *b, size_t i, int k)
 {
 	struct thing *t = &m->keys[k], *next = &m->next[k];
 
-	if (b->group[i] && !t->vague && (int)b->group[i] != t->group)
+	if (thing_live(m, t) && b->group[i] && !t->vague &&
+	    (int)b->group[i] != t->group)
 		return -600;
 	if (next->state == BUILDING) {
-		if (next->named)
+		if (next->named || !preempts(m, b, next))
 			return -705;
-		if (!give_up(m, b, next))
-			return -200;
+		b->loser = next;
 	}
 	return 2;
 }
@@ -245,27 +244,21 @@ static int expect_succession(struct model *m, struct start *b, size_t i, int k)
 static int expect_start(struct model *m, struct start *b, size_t i)
 {
 	struct thing *t = &m->keys[b->key[i]];
-	int s = b->session;
 
+	b->loser = NULL;
 	if (largest(m, false) && total_of(b->size[i]) > largest(m, false))
 		return -600;
-	while (t->state != ABSENT) {
-		if (t->named)
-			return -705;
-		if (t->state == READY && thing_live(m, t))
-			return b->upsert ? expect_succession(m, b, i, b->key[i])
-					 : -705;
-		if (t->state == READY) {
-			vanish(m, t);
-			continue;
-		}
-		if (!b->upsert && !discard_due(m, t) &&
-		    (t->writer != s ||
-		     t->generation > m->sessions[s].joined_generation))
-			return -705;
-		if (!give_up(m, b, t))
-			return -200;
-	}
+	if (t->state == ABSENT)
+		return 1;
+	if (t->named)
+		return -705;
+	if (t->state == READY)
+		return thing_live(m, t) && !b->upsert
+			       ? -705
+			       : expect_succession(m, b, i, b->key[i]);
+	if (!preempts(m, b, t))
+		return -705;
+	b->loser = t;
 	return 1;
 }
 
@@ -390,10 +383,12 @@ static void take_start(struct model *m, struct start *b, size_t i, size_t e,
 	CHECK(m, got == 0 || got == -200 || (b->struck && got == -1));
 	if (got == -1)
 		m->generation++; /* begun, and taken back */
+	if (got != -200 && b->loser)
+		discard(m, b->loser);
 	if (got)
 		return;
 	new = new_thing(m, b, i);
-	if (want == 2)
+	if (want == 2 && thing_live(m, &old))
 		inherit(&new, &old, b, true);
 	else if (went && b->upsert)
 		inherit(&new, &old, b, false);
@@ -471,7 +466,6 @@ static void do_start(struct model *m)
 	static const char *const groups[N_GROUPS] = {"g1", "g2", "g3"};
 	struct tei_event ev = {.type = TEI_EVENT_PUT_START};
 	struct start b = {.session = any_session(m)};
-	uint64_t before = rig_figures(&m->rig).discarded_puts_total;
 	const struct tei_action *a;
 	size_t e = 0;
 
@@ -490,7 +484,6 @@ static void do_start(struct model *m)
 	a = try_step(m, &ev, &b.struck);
 	if (!a)
 		return;
-	b.discards = rig_figures(&m->rig).discarded_puts_total - before;
 	CHECK(m, a->u.reply.code == 0 && a->u.reply.n == b.n);
 	seen(m, b.session);
 	for (size_t i = 0; i < b.n; i++) {

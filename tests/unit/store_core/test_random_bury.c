@@ -58,6 +58,9 @@ struct fence {
 	bool open, burial;
 };
 
+/* Over all seeds: how many silent owners' objects were replaced. */
+static uint64_t all_successions;
+
 struct model {
 	struct rig rig;
 	struct tei_core_config config;
@@ -66,7 +69,7 @@ struct model {
 	tei_session_id numbers;
 	struct session sessions[N_SESSIONS];
 	struct mount mounts[N_MOUNTS];
-	struct thing keys[N_KEYS];
+	struct thing keys[N_KEYS], next[N_KEYS]; /* next: successors */
 	struct thing fencing[N_FENCES];
 	struct fence fences[N_FENCES];
 	int n_sessions, n_mounts, n_fencing, n_fences;
@@ -108,14 +111,28 @@ static bool evictable(const struct model *m, const struct thing *k)
 	return k->state == READY && mount_live(m, k->mount) && !lease_on(m, k);
 }
 
+/* What is of a key goes: its successor stands alone. */
+static void vanish(struct model *m, struct thing *t)
+{
+	t->state = ABSENT;
+	for (int k = 0; k < N_KEYS; k++)
+		if (t == &m->keys[k] && m->next[k].state != ABSENT) {
+			m->keys[k] = m->next[k];
+			m->next[k].state = ABSENT;
+		}
+}
+
 /* What a session's end takes with it at once. */
 
 static void unmount(struct model *m, int i)
 {
 	m->mounts[i].there = false;
-	for (int k = 0; k < N_KEYS; k++)
+	for (int k = 0; k < N_KEYS; k++) {
+		if (m->next[k].state != ABSENT && m->next[k].mount == i)
+			vanish(m, &m->next[k]);
 		if (m->keys[k].state != ABSENT && m->keys[k].mount == i)
-			m->keys[k].state = ABSENT;
+			vanish(m, &m->keys[k]);
+	}
 	for (int k = 0; k < m->n_fencing; k++)
 		if (m->fencing[k].mount == i)
 			m->fencing[k].state = ABSENT;
@@ -154,7 +171,7 @@ static void discard(struct model *m, struct thing *k)
 		f->since = now_of(m);
 		m->n_fencing++;
 	}
-	k->state = ABSENT;
+	vanish(m, k);
 }
 
 /* The same for what was acknowledged: the owner voids its header. */
@@ -171,7 +188,7 @@ static void bury(struct model *m, struct thing *k, uint64_t cookie)
 	f->fence = 0;
 	f->since = now_of(m);
 	m->n_fencing++;
-	k->state = ABSENT;
+	vanish(m, k);
 }
 
 static bool discard_due(const struct model *m, const struct thing *k)
@@ -250,10 +267,24 @@ static void take_evictions(struct model *m)
 	for (int k = 0; k < N_KEYS && m->evicted < total; k++) {
 		if (!evictable(m, &m->keys[k]) || key_there(m, k))
 			continue;
-		m->keys[k].state = ABSENT;
+		vanish(m, &m->keys[k]);
 		m->evicted++;
 	}
 	CHECK(m, m->evicted == total);
+}
+
+/* All that takes space: keys, their successors, and what is under a fence. */
+static int n_things(const struct model *m)
+{
+	return 2 * N_KEYS + m->n_fencing;
+}
+
+static const struct thing *thing_at(const struct model *m, int i)
+{
+	if (i < N_KEYS)
+		return &m->keys[i];
+	return i < 2 * N_KEYS ? &m->next[i - N_KEYS]
+			      : &m->fencing[i - 2 * N_KEYS];
 }
 
 static void check_no_overlap(const struct model *m, const struct thing *a)
@@ -262,9 +293,8 @@ static void check_no_overlap(const struct model *m, const struct thing *a)
 
 	CHECK(m, a->address >= at->base &&
 			 a->address + a->total <= at->base + at->size);
-	for (int i = 0; i < N_KEYS + m->n_fencing; i++) {
-		const struct thing *b =
-			i < N_KEYS ? &m->keys[i] : &m->fencing[i - N_KEYS];
+	for (int i = 0; i < n_things(m); i++) {
+		const struct thing *b = thing_at(m, i);
 
 		if (a == b || b->state == ABSENT)
 			continue;
@@ -301,9 +331,8 @@ static void check_figures(struct model *m)
 	struct tei_core_figures f = rig_figures(&m->rig);
 	uint64_t used = 0, capacity = 0, n[4] = {0};
 
-	for (int i = 0; i < N_KEYS + m->n_fencing; i++) {
-		const struct thing *t =
-			i < N_KEYS ? &m->keys[i] : &m->fencing[i - N_KEYS];
+	for (int i = 0; i < n_things(m); i++) {
+		const struct thing *t = thing_at(m, i);
 
 		n[t->state]++;
 		if (t->state != ABSENT && mount_live(m, t->mount))
@@ -486,27 +515,29 @@ static uint64_t largest(const struct model *m, bool live_only)
 	return best;
 }
 
-/* What start must answer for @k; 1: a grant or -200, as room allows. */
-static int expect_start(struct model *m, struct thing *k, int s, uint64_t total)
+/* Where a put of @k would stand: beside what a silent owner has. */
+static struct thing *place_of(struct model *m, int k)
+{
+	struct thing *t = &m->keys[k];
+
+	return t->state == READY && !mount_live(m, t->mount) ? &m->next[k] : t;
+}
+
+/* What start must answer for what is at its place, @k; 1: a grant or -200, as
+ * room allows. */
+static int expect_start(struct model *m, const struct thing *k, int s,
+			uint64_t total)
 {
 	if (largest(m, false) && total > largest(m, false))
 		return -600;
 	if (k->state == ABSENT)
 		return 1;
-	if (k->named)
+	if (k->named || k->state == READY)
 		return -705;
-	if (k->state == READY) {
-		if (mount_live(m, k->mount))
-			return -705;
-		bury(m, k, 0);
-		return 1;
-	}
 	if (discard_due(m, k) ||
 	    (k->writer == s &&
-	     k->generation <= m->sessions[s].joined_generation)) {
-		discard(m, k);
+	     k->generation <= m->sessions[s].joined_generation))
 		return 1;
-	}
 	return -705;
 }
 
@@ -546,17 +577,21 @@ static void take_start(struct model *m, const struct start *b, size_t i, int s,
 
 	/* Another key of this batch may have evicted it. */
 	if (evictable(m, k) && (got == 0 || got == -200)) {
-		k->state = ABSENT;
+		vanish(m, k);
 		m->evicted++;
 	}
+	k = place_of(m, b->key[i]);
 	want = expect_start(m, k, s, b->total[i]);
 	if (want < 0) {
 		CHECK(m, got == want);
 		return;
 	}
 	CHECK(m, got == 0 || got == -200);
-	if (!got)
-		take_grant(m, k, s, b->size[i], b->total[i], a, i);
+	if (got)
+		return;
+	if (k->state == BUILDING)
+		discard(m, k);
+	take_grant(m, k, s, b->size[i], b->total[i], a, i);
 }
 
 static void check_full(struct model *m, const struct start *b,
@@ -602,7 +637,9 @@ static void do_start(struct model *m)
 	for (size_t i = 0; i < b.n; i++) {
 		if (m->keys[b.key[i]].state != ABSENT)
 			check_no_overlap(m, &m->keys[b.key[i]]);
-		m->keys[b.key[i]].named = false;
+		if (m->next[b.key[i]].state != ABSENT)
+			check_no_overlap(m, &m->next[b.key[i]]);
+		m->keys[b.key[i]].named = m->next[b.key[i]].named = false;
 	}
 }
 
@@ -618,16 +655,50 @@ static int expect_end(const struct thing *k, int s, uint64_t generation,
 	return k->generation == generation && epoch == EPOCH ? 0 : -704;
 }
 
+/* What is READY now takes the place of what it succeeds. */
+static void take_end(struct model *m, int i, struct thing *k, bool answered)
+{
+	k->state = READY;
+	k->leased = false;
+	k->readers = 0;
+	k->read_until = k->soft_until = 0;
+	if (k == &m->keys[i])
+		return;
+	/* Who is not live buries later. */
+	CHECK(m, answered == !mount_live(m, m->keys[i].mount));
+	bury(m, &m->keys[i], answered ? 0 : m->rig.cookie);
+	all_successions++;
+}
+
+static const struct tei_action *send_end(struct model *m, int i, int s,
+					 uint64_t generation, uint64_t epoch,
+					 uint32_t written)
+{
+	struct tei_core_key key = key_of(i);
+	uint32_t crc = (uint32_t)generation * 3;
+	struct tei_event ev = {.type = TEI_EVENT_PUT_END, .n = 1, .keys = &key};
+
+	ev.session = m->sessions[s].number;
+	ev.u.put_end.generations = &generation;
+	ev.u.put_end.crcs = &crc;
+	ev.u.put_end.written = &written;
+	ev.u.put_end.epoch = epoch;
+	return step(m, &ev);
+}
+
 static void do_end(struct model *m)
 {
-	int i = (int)roll(m, N_KEYS), s = any_session(m), want;
+	int i = (int)roll(m, N_KEYS), s = any_session(m), want, got = 0;
 	uint64_t generation, epoch = EPOCH;
 	bool written = roll(m, 8) > 0;
+	const struct tei_action *a;
 	struct thing *k;
 
-	for (int tries = 0; m->keys[i].state != BUILDING && tries < 8; tries++)
+	for (int tries = 0; m->keys[i].state != BUILDING &&
+			    m->next[i].state != BUILDING && tries < 8;
+	     tries++)
 		i = (int)roll(m, N_KEYS);
-	k = &m->keys[i];
+	k = m->next[i].state == BUILDING ? &m->next[i] : &m->keys[i];
 	generation = k->generation;
 
 	if (k->state == BUILDING && roll(m, 10))
@@ -638,18 +709,21 @@ static void do_end(struct model *m)
 		generation++;
 	if (!roll(m, 20))
 		epoch--;
+	if (k->generation != generation)
+		k = &m->keys[i];
 	want = m->sessions[s].life == GONE
 		       ? -103
 		       : expect_end(k, s, generation, epoch, written);
-	CHECK(m, rig_end_as(&m->rig, m->sessions[s].number, key_of(i).bytes,
-			    generation, epoch, written) == want);
+	a = send_end(m, i, s, generation, epoch, written);
+	if (a)
+		got = a->u.reply.code ? a->u.reply.code : a->u.reply.status[0];
+	CHECK(m, got == want);
 	seen(m, s);
-	if (want || k->state == READY)
-		return;
-	k->state = written ? READY : ABSENT;
-	k->leased = false;
-	k->readers = 0;
-	k->read_until = k->soft_until = 0;
+	if (!want && k->state == BUILDING && written)
+		take_end(m, i, k, a != NULL);
+	else if (!want && k->state == BUILDING)
+		vanish(m, k);
+	take_fences(m);
 }
 
 static int expect_read(const struct model *m, const struct thing *k)
@@ -840,6 +914,16 @@ static void age_sessions(struct model *m)
 	}
 }
 
+static void discard_late(struct model *m)
+{
+	for (int k = 0; k < N_KEYS; k++) {
+		if (m->next[k].state == BUILDING && discard_due(m, &m->next[k]))
+			discard(m, &m->next[k]);
+		if (m->keys[k].state == BUILDING && discard_due(m, &m->keys[k]))
+			discard(m, &m->keys[k]);
+	}
+}
+
 static void do_tick(struct model *m)
 {
 	struct tei_event ev = {.type = TEI_EVENT_TICK};
@@ -857,13 +941,9 @@ static void do_tick(struct model *m)
 					     : m->config.fence_timeout_ms) <=
 			    now_of(m))
 			end_session(m, m->mounts[m->fencing[f].mount].owner);
-	for (int k = 0; k < N_KEYS; k++)
-		if (m->keys[k].state == BUILDING && discard_due(m, &m->keys[k]))
-			discard(m, &m->keys[k]);
+	discard_late(m);
 	age_sessions(m);
-	for (int k = 0; k < N_KEYS; k++)
-		if (m->keys[k].state == BUILDING && discard_due(m, &m->keys[k]))
-			discard(m, &m->keys[k]);
+	discard_late(m);
 	take_fences(m);
 	take_evictions(m);
 }
@@ -971,7 +1051,7 @@ static void random_schedules_agree_with_the_model(void **state)
 	assert_true(all.evicted_objects_total && all.dropped_objects_total &&
 		    all.alloc_failures_total && all.fences_total &&
 		    all.fences_failed_total && all.discarded_puts_total &&
-		    all.burials_total);
+		    all.burials_total && all_successions);
 }
 
 static void the_same_events_give_the_same_actions(void **state)

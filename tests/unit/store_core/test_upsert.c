@@ -181,6 +181,116 @@ static void groups_are_for_life(void **state)
 	rig_fini(&r);
 }
 
+/* Its owner (1) is silent; a second one (3) has room. */
+static void fall_silent(struct rig *r)
+{
+	assert_int_equal(rig_join(r, 3, 'x', 'X'), 0);
+	assert_int_equal(rig_mount(r, 3, 'n', 0x10000, 0x1000), 0);
+	rig_pass(r, rig_config.suspect_ms + 100, "23");
+	assert_int_equal(rig_figures(r).suspects, 1);
+}
+
+static void a_refused_put_leaves_what_a_silent_owner_has(void **state)
+{
+	struct grant old;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	old = rig_put(&r, 2, "a", 100);
+	fall_silent(&r);
+	assert_int_equal(rig_start(&r, 2, "a", 0x2000).status, -200);
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 1);
+	assert_int_equal(rig_lookup(&r, 2, "a").generation, old.generation);
+	rig_fini(&r);
+}
+
+static void a_put_takes_the_place_of_what_a_silent_owner_has(void **state)
+{
+	struct grant old, new;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	old = rig_put(&r, 2, "a", 100);
+	fall_silent(&r);
+	new = rig_start(&r, 2, "a", 200);
+	assert_int_equal(new.status, 0);
+	/* Another put meets the one under way. */
+	assert_int_equal(rig_start(&r, 3, "a", 300).status, -705);
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 1);
+	assert_int_equal(rig_lookup(&r, 2, "a").generation, old.generation);
+	assert_int_equal(rig_end(&r, 2, "a", new.generation), 0);
+	assert_int_equal(rig_lookup(&r, 2, "a").size, 200);
+	assert_int_equal(rig_figures(&r).objects, 1);
+	rig_fini(&r);
+}
+
+static void a_revoked_put_leaves_what_a_silent_owner_has(void **state)
+{
+	struct grant old, new;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	old = rig_put(&r, 2, "a", 100);
+	fall_silent(&r);
+	new = rig_start(&r, 2, "a", 200);
+	assert_int_equal(new.status, 0);
+	assert_int_equal(rig_end_as(&r, 2, "a", new.generation, EPOCH, 0), 0);
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 1);
+	assert_int_equal(rig_lookup(&r, 2, "a").generation, old.generation);
+	rig_fini(&r);
+}
+
+static void a_refused_upsert_leaves_the_put_under_way(void **state)
+{
+	struct grant put, first;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	put = rig_start(&r, 2, "a", 0x8000);
+	assert_int_equal(upsert(&r, 1, "a", 0x9000).status, -200);
+	assert_null(rig_find(&r, TEI_ACTION_FENCE));
+	assert_int_equal(rig_end(&r, 2, "a", put.generation), 0);
+	/* And the upsert under way. */
+	first = upsert(&r, 2, "a", 0x1000);
+	assert_int_equal(upsert(&r, 1, "a", 0x9000).status, -200);
+	assert_int_equal(rig_end(&r, 2, "a", first.generation), 0);
+	assert_int_equal(rig_lookup(&r, 1, "a").size, 0x1000);
+	assert_int_equal(rig_figures(&r).discarded_puts_total, 0);
+	rig_fini(&r);
+}
+
+static void an_upsert_without_memory_leaves_the_put_under_way(void **state)
+{
+	unsigned int n = 0;
+	struct grant put;
+	bool struck;
+	struct rig r;
+	int status;
+
+	(void)state;
+	do {
+		rig_init(&r, NULL);
+		rig_pair(&r);
+		put = rig_start(&r, 2, "a", 100);
+		tei_fault_arm(TEI_FAULT_ALLOC, ++n);
+		status = upsert(&r, 1, "a", 100).status;
+		struck = tei_fault_struck(TEI_FAULT_ALLOC);
+		tei_fault_disarm_all();
+		assert_int_equal(rig_end(&r, 2, "a", put.generation),
+				 status ? 0 : -601);
+		rig_fini(&r);
+	} while (struck);
+	assert_true(n > 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +303,13 @@ int main(void)
 		cmocka_unit_test(a_dead_writers_successor_leaves_the_old_value),
 		cmocka_unit_test(room_for_a_successor_costs_others_first),
 		cmocka_unit_test(groups_are_for_life),
+		cmocka_unit_test(a_refused_put_leaves_what_a_silent_owner_has),
+		cmocka_unit_test(
+			a_put_takes_the_place_of_what_a_silent_owner_has),
+		cmocka_unit_test(a_revoked_put_leaves_what_a_silent_owner_has),
+		cmocka_unit_test(a_refused_upsert_leaves_the_put_under_way),
+		cmocka_unit_test(
+			an_upsert_without_memory_leaves_the_put_under_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
