@@ -9,7 +9,7 @@ target_link_libraries(store_writer PRIVATE te_test_all te_test_pool)
 add_executable(store_dummy store/dummy.c)
 target_link_libraries(store_dummy PRIVATE te_test_all te_test_pool)
 
-foreach(name changes crowd dummy mistakes mounts owner parts replicas stall
+foreach(name buried changes crowd dummy mistakes mounts owner parts replicas restart stall
 		strangers traffic trouble)
 	te_test(integration store ${name} te_test_pool)
 	add_dependencies(test_integration_store_${name} mooncake_master
