@@ -100,8 +100,8 @@ void tei_core_lease(struct tei_core *core, struct tei_object *o)
 {
 	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
 
-	if (o->read_until_ms <= core->now_ms)
-		o->readers = 0; /* those before did not release in time */
+	if (o->read_until_ms + core->config.lease_ttl_ms <= core->now_ms)
+		o->readers = 0; /* those before will not release any more */
 	if (o->readers < UINT32_MAX)
 		o->readers++;
 	if ((o->flags & TEI_OBJECT_LEASED) && o->read_until_ms == until)
@@ -116,7 +116,6 @@ void tei_core_unlease(struct tei_core *core, struct tei_object *o)
 {
 	if (o->weak_until_ms < o->read_until_ms)
 		o->weak_until_ms = o->read_until_ms;
-	o->readers = 0;
 	o->flags &= (uint16_t)~TEI_OBJECT_LEASED;
 	take_out(core, o);
 	put_back(core, o);

@@ -5,6 +5,10 @@
  * A look-up grants a read lease: until it ends, or its readers have released
  * it, the object is neither removed nor evicted. A mere existence check
  * refuses remove for as long, but yields to eviction.
+ *
+ * A release names no reader. So that a late one does not end somebody else's
+ * lease, readers are counted until they have released, even if their lease has
+ * ended meanwhile; who has not for a whole lease more is forgotten.
  */
 #include "store/core/state.h"
 
@@ -66,11 +70,10 @@ void tei_core_on_release(struct tei_core *core, const struct tei_event *ev)
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tei_object *o = next(core, ev, i, &group);
 
-		if (!o || o->state != TEI_OBJECT_READY ||
-		    !(o->flags & TEI_OBJECT_LEASED) ||
+		if (!o || o->state != TEI_OBJECT_READY || !o->readers ||
 		    o->generation != ev->u.release.generations[i])
 			continue;
-		if (--o->readers == 0)
+		if (--o->readers == 0 && (o->flags & TEI_OBJECT_LEASED))
 			tei_core_unlease(core, o);
 	}
 }

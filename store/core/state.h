@@ -124,7 +124,7 @@ struct tei_object {
 			struct tei_policy_node policy; /* begins with link */
 			uint64_t weak_until_ms; /* refuses remove until then */
 			uint64_t read_until_ms; /* LEASED: eviction too */
-			uint32_t readers;
+			uint32_t readers; /* that have not released */
 		};
 	};
 	uint16_t key_len, flags;
@@ -513,7 +513,7 @@ void tei_core_shelter(struct tei_core *core, struct tei_object *o);
 bool tei_core_pinned(const struct tei_core *core, const struct tei_object *o);
 /* A read lease from now on. */
 void tei_core_lease(struct tei_core *core, struct tei_object *o);
-/* The last reader is done: what is left of the lease yields to eviction. */
+/* It is over, or its readers are done: what is left yields to eviction. */
 void tei_core_unlease(struct tei_core *core, struct tei_object *o);
 /* Before the starts of an event: they share an effort. */
 void tei_core_evict_begin(struct tei_core *core);

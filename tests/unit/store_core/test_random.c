@@ -704,7 +704,7 @@ static size_t take_lookup(struct model *m, struct thing *k,
 	CHECK(m, a->u.reply.gen_epoch[i] == EPOCH);
 	CHECK(m, a->u.reply.no_crc[i] == k->no_crc);
 	n = check_entries(m, k, a, i, e);
-	if (!lease_on(m, k))
+	if (k->read_until + m->config.lease_ttl_ms <= now_of(m))
 		k->readers = 0;
 	k->leased = true;
 	k->readers++;
@@ -757,8 +757,8 @@ static void do_release(struct model *m)
 	rig_release(&m->rig, m->sessions[s].number, key_of(i).bytes,
 		    generation);
 	seen(m, s);
-	if (k->state != READY || k->generation != generation || !k->leased ||
-	    !lease_on(m, k) || --k->readers)
+	if (k->state != READY || k->generation != generation || !k->readers ||
+	    --k->readers || !lease_on(m, k))
 		return;
 	k->leased = false;
 	if (k->weak_until < k->read_until)

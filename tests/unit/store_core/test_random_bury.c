@@ -748,7 +748,7 @@ static void take_lookup(struct model *m, struct thing *k,
 	CHECK(m, a->u.reply.gen_epoch[i] == EPOCH);
 	CHECK(m, a->u.reply.segments[a->u.reply.segment[i]].incarnation[0] ==
 			 m->sessions[m->mounts[k->mount].owner].incarnation);
-	if (!lease_on(m, k))
+	if (k->read_until + m->config.lease_ttl_ms <= now_of(m))
 		k->readers = 0;
 	k->leased = true;
 	k->readers++;
@@ -798,8 +798,8 @@ static void do_release(struct model *m)
 	rig_release(&m->rig, m->sessions[s].number, key_of(i).bytes,
 		    generation);
 	seen(m, s);
-	if (k->state != READY || k->generation != generation || !k->leased ||
-	    !lease_on(m, k) || --k->readers)
+	if (k->state != READY || k->generation != generation || !k->readers ||
+	    --k->readers || !lease_on(m, k))
 		return;
 	k->leased = false;
 	if (k->soft_until < k->read_until)

@@ -118,6 +118,44 @@ a_read_lease_holds_off_eviction_until_all_readers_are_done(void **state)
 	rig_fini(&r);
 }
 
+static void a_late_release_ends_nobody_elses_lease(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	g = rig_put(&r, 2, "a", 10);
+	rig_lookup(&r, 1, "a");
+	rig_pass(&r, rig_config.lease_ttl_ms, "12");
+	rig_lookup(&r, 2, "a");
+	rig_release(&r, 1, "a", g.generation);
+	assert_false(all_can_go(&r));
+	rig_release(&r, 2, "a", g.generation);
+	assert_true(all_can_go(&r));
+	rig_fini(&r);
+}
+
+static void a_reader_who_never_releases_is_forgotten(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	g = rig_put(&r, 2, "a", 10);
+	rig_lookup(&r, 1, "a");
+	/* Its lease, and as long again. */
+	rig_pass(&r, 2 * rig_config.lease_ttl_ms, "12");
+	rig_lookup(&r, 2, "a");
+	assert_false(all_can_go(&r));
+	rig_release(&r, 2, "a", g.generation);
+	assert_true(all_can_go(&r));
+	rig_fini(&r);
+}
+
 static void an_existence_check_does_not_hold_off_eviction(void **state)
 {
 	struct rig r;
@@ -209,6 +247,8 @@ int main(void)
 		cmocka_unit_test(a_released_lease_still_refuses_remove),
 		cmocka_unit_test(
 			a_read_lease_holds_off_eviction_until_all_readers_are_done),
+		cmocka_unit_test(a_late_release_ends_nobody_elses_lease),
+		cmocka_unit_test(a_reader_who_never_releases_is_forgotten),
 		cmocka_unit_test(an_existence_check_does_not_hold_off_eviction),
 		cmocka_unit_test(a_full_pool_says_when_a_lease_ends),
 		cmocka_unit_test(
