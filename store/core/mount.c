@@ -121,7 +121,16 @@ void tei_core_mount_count(struct tei_core *core, const struct tei_mount *m,
 		core->figures.capacity_bytes -= m->space.size;
 		core->figures.used_bytes -= m->space.used;
 	}
-	tei_policy_set_capacity(&core->policy, core->figures.capacity_bytes);
+}
+
+/*
+ * Mounts of suspect owners belong to it, since what is on them does: else an
+ * object would seem to fill the pool many times over while they are away.
+ */
+static void set_pool(struct tei_core *core, uint64_t bytes)
+{
+	core->pool_bytes = bytes;
+	tei_policy_set_capacity(&core->policy, bytes);
 }
 
 void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
@@ -152,6 +161,7 @@ void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
 	tei_core_loosen_all(core);
 	if (m->space.size > core->largest_mount)
 		core->largest_mount = m->space.size;
+	set_pool(core, core->pool_bytes + m->space.size);
 	if (tei_core_mount_live(m))
 		tei_core_mount_count(core, m, 1);
 }
@@ -209,6 +219,7 @@ void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m)
 	if (tei_core_mount_live(m))
 		tei_core_mount_count(core, m, -1);
 	m->dropping = true;
+	set_pool(core, core->pool_bytes - m->space.size);
 	tei_core_loosen_all(core);
 	tei_list_del(&m->syncs);
 	tei_list_add_tail(&core->dropping, &m->drop_link);

@@ -152,6 +152,7 @@ static void appraise_all(struct tei_policy *p)
 
 	for (unsigned int q = 0; q < TEI_POLICY_QUEUES; q++)
 		appraise(&p->past[q], q, weight);
+	p->stale = false;
 }
 
 static void end_tick(struct tei_policy *p)
@@ -161,7 +162,7 @@ static void end_tick(struct tei_policy *p)
 	p->now++;
 	for (unsigned int q = 0; q < TEI_POLICY_QUEUES; q++)
 		p->past[q].alive[p->now % AGES] = 0;
-	appraise_all(p);
+	p->stale = true;
 }
 
 /* Time passes by what is added; after AGES ticks all is equally old. */
@@ -195,7 +196,7 @@ void tei_policy_set_capacity(struct tei_policy *p, uint64_t bytes)
 {
 	p->capacity = bytes / TEI_POLICY_UNIT;
 	p->tick_units = p->capacity / TICKS + 1;
-	appraise_all(p);
+	p->stale = true;
 }
 
 static void count(struct tei_policy_node *node)
@@ -294,6 +295,8 @@ struct tei_policy_node *tei_policy_victim(struct tei_policy *p)
 	double least_worth = 0;
 	unsigned int oldest = 0;
 
+	if (p->stale)
+		appraise_all(p);
 	for (unsigned int q = 0; q < TEI_POLICY_QUEUES; q++) {
 		struct tei_policy_node *node = node_at(p->queues[q].next);
 		unsigned int age;

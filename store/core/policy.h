@@ -56,6 +56,7 @@ struct tei_policy {
 	uint64_t capacity, tick_units, filled; /* units; filled of this tick */
 	size_t n;                              /* nodes, held ones too */
 	uint16_t now;                          /* tick */
+	bool stale; /* worth: to be told anew before it is asked for */
 	struct tei_policy_past past[TEI_POLICY_QUEUES];
 };
 

@@ -124,7 +124,7 @@ struct tei_object {
 			struct tei_policy_node policy; /* begins with link */
 			uint64_t weak_until_ms; /* refuses remove until then */
 			uint64_t read_until_ms; /* LEASED: eviction too */
-			uint32_t readers; /* that have not released */
+			uint32_t readers;       /* that have not released */
 		};
 	};
 	uint16_t key_len, flags;
@@ -281,6 +281,7 @@ struct tei_core {
 	struct tei_mount **mounts; /* mounts[n_mounts], in mount order, usable
 				    * or suspect but not dropping */
 	size_t n_mounts, mounts_room;
+	uint64_t pool_bytes;       /* of all of them, suspect ones too */
 	size_t n_all_mounts;       /* with those that are being dropped */
 	uint64_t largest_mount;    /* an upper bound of its extents */
 	struct tei_tight tight[2]; /* in one extent, in several */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_session.c - who is there, and what goes with them */
+#include "store/core/state.h"
 #include "tests/unit/store_core/rig.h"
 
 static void an_owner_that_left_makes_its_objects_misses_at_once(void **state)
@@ -248,9 +249,37 @@ static void an_end_on_a_dropped_segment_is_late(void **state)
 	rig_fini(&r);
 }
 
+static void
+what_the_policy_takes_for_time_goes_on_while_owners_are_away(void **state)
+{
+	struct grant g[32];
+	char key[32][8];
+	struct rig r;
+	uint16_t then;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	for (int i = 0; i < 32; i++) {
+		snprintf(key[i], sizeof(key[i]), "%d", i);
+		g[i] = rig_start(&r, 2, key[i], 1024 - 64);
+		assert_int_equal(g[i].status, 0);
+	}
+	rig_pass(&r, rig_config.suspect_ms + 100, "2");
+	assert_int_equal(rig_figures(&r).capacity_bytes, 0);
+	then = r.core->policy.now;
+	for (int i = 0; i < 32; i++)
+		assert_int_equal(rig_end(&r, 2, key[i], g[i].generation), 0);
+	/* Half of the pool: half of what passes in the time of all of it. */
+	assert_in_range(r.core->policy.now - then, 7, 8);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			what_the_policy_takes_for_time_goes_on_while_owners_are_away),
 		cmocka_unit_test(
 			an_owner_that_left_makes_its_objects_misses_at_once),
 		cmocka_unit_test(
