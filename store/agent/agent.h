@@ -30,8 +30,9 @@ struct tei_agent_config {
 
 /*
  * 0, or a negative errno, and the cause is logged: -EADDRINUSE (another daemon
- * serves there), -EACCES, -EPERM (the directory is not ours alone), -ENOENT (no
- * such group, no such directory), -ENAMETOOLONG, -ENOMEM, -EMFILE, -EAGAIN.
+ * serves there), -EEXIST (what lies there is no socket), -EACCES, -EPERM (the
+ * directory is not ours alone), -ENOENT (no such group, no such directory),
+ * -ENAMETOOLONG, -ENOMEM, -EMFILE, -EAGAIN.
  */
 int tei_agent_start(const struct tei_agent_config *config,
 		    struct tei_agent **out);

@@ -97,6 +97,8 @@ struct tei_agent {
 	struct tei_loop *loop;
 	struct te_store *store;
 	char path[TEI_AGENT_PATH_MAX];
+	dev_t path_dev; /* of the socket that we have made there */
+	ino_t path_ino; /* 0: none */
 	gid_t group;
 	bool has_group;
 	int listener;

@@ -221,11 +221,10 @@ static int own_dir(char dir[TEI_AGENT_PATH_MAX])
 	for (unsigned int i = 0; i < TEI_AGENT_DIRS; i++) {
 		if (tei_agent_dir(i, dir))
 			continue;
-		if (mkdir(dir, 0700) && errno != EEXIST) {
+		if (mkdir(dir, 0700) && errno != EEXIST)
 			rc = -errno;
-			continue;
-		}
-		rc = tei_agent_dir_check(dir);
+		else
+			rc = tei_agent_dir_check(dir);
 		if (!rc)
 			return 0;
 		LOG_WARN("dummies: directory %s: %s", dir,
@@ -234,7 +233,10 @@ static int own_dir(char dir[TEI_AGENT_PATH_MAX])
 	return rc;
 }
 
-/* Nobody listens there: what a killed daemon has left. */
+/*
+ * Nobody listens there: what a killed daemon has left. Only of a socket, a
+ * plain file refuses in the same way.
+ */
 static bool is_left(const struct sockaddr_un *un)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -276,26 +278,58 @@ static void sweep(const char *dir)
 		(void)closedir(entries);
 }
 
+/* 0, -EADDRINUSE, -EEXIST: that is no socket, and not ours to remove. */
+static int take_away(const struct sockaddr_un *un)
+{
+	struct stat st;
+
+	if (lstat(un->sun_path, &st))
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	if (!is_left(un))
+		return -EADDRINUSE;
+	return unlink(un->sun_path) ? -errno : 0;
+}
+
 static int bind_path(struct tei_agent *agent, int fd)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	const struct sockaddr *addr = (const struct sockaddr *)&un;
+	struct stat st;
+	int rc;
 
 	memcpy(un.sun_path, agent->path, sizeof(un.sun_path));
 	if (bind(fd, addr, sizeof(un))) {
 		if (errno != EADDRINUSE)
 			return -errno;
-		if (!is_left(&un))
-			return -EADDRINUSE;
-		if (unlink(agent->path) || bind(fd, addr, sizeof(un)))
+		rc = take_away(&un);
+		if (rc)
+			return rc;
+		if (bind(fd, addr, sizeof(un)))
 			return -errno;
 	}
+	if (lstat(agent->path, &st))
+		return -errno;
+	agent->path_dev = st.st_dev;
+	agent->path_ino = st.st_ino;
 	if (agent->has_group && chown(agent->path, (uid_t)-1, agent->group))
 		return -errno;
 	if (chmod(agent->path, agent->has_group ? 0660 : 0600) ||
 	    listen(fd, GREETERS_MAX))
 		return -errno;
 	return 0;
+}
+
+/* Not what somebody else has put in its place. */
+static void unlink_ours(struct tei_agent *agent)
+{
+	struct stat st;
+
+	if (agent->path_ino && !lstat(agent->path, &st) &&
+	    st.st_dev == agent->path_dev && st.st_ino == agent->path_ino)
+		(void)unlink(agent->path);
+	agent->path_ino = 0;
 }
 
 static int find_path(struct tei_agent *agent,
@@ -339,7 +373,10 @@ int tei_door_find(struct tei_agent *agent,
 {
 	int rc = find_path(agent, config);
 
-	return rc ? rc : find_group(agent, config->socket_group);
+	if (!rc)
+		return find_group(agent, config->socket_group);
+	LOG_ERROR("dummies: no place for the socket: %s", strerror(-rc));
+	return rc;
 }
 
 int tei_door_open(struct tei_agent *agent)
@@ -356,7 +393,10 @@ int tei_door_open(struct tei_agent *agent)
 	if (!rc)
 		rc = bind_path(agent, agent->listener);
 	if (rc) {
-		LOG_ERROR("dummies: socket %s: %s", agent->path, strerror(-rc));
+		LOG_ERROR("dummies: socket %s: %s", agent->path,
+			  rc == -EEXIST ? "this file is no socket"
+					: strerror(-rc));
+		unlink_ours(agent);
 		if (agent->listener >= 0)
 			(void)close(agent->listener);
 		agent->listener = -1;
@@ -378,7 +418,7 @@ void tei_door_close(struct tei_agent *agent)
 		return;
 	(void)event_del(&agent->acceptable);
 	tei_alarm_clear(&agent->again);
-	(void)unlink(agent->path);
+	unlink_ours(agent);
 	(void)close(agent->listener);
 	agent->listener = -1;
 	while (!tei_list_empty(&agent->greeters))

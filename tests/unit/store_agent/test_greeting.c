@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/lib/faults.h"
@@ -329,6 +330,64 @@ static void starting_fails_cleanly(void **state)
 	test_tmpdir_remove(dir);
 }
 
+static int start_at(const char *path)
+{
+	struct tei_agent_config config = {
+		.n_threads = 1, .socket_path = path, .memory_max = PLAY_SIZE};
+	struct tei_agent *agent = NULL;
+	int rc = tei_agent_start(&config, &agent);
+
+	if (!rc)
+		assert_true(tei_agent_stop(agent, PLAY_MS));
+	return rc;
+}
+
+static void only_a_socket_that_was_left_is_taken_away(void **state)
+{
+	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16], *long_path;
+	char link[TEST_PATH_MAX + 16];
+	struct stat st;
+	int fd;
+
+	(void)state;
+	test_tmpdir_create(dir);
+	(void)snprintf(path, sizeof(path), "%s/file", dir);
+	(void)snprintf(link, sizeof(link), "%s/link", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "mine", 4), 4);
+	(void)close(fd);
+	assert_int_equal(symlink("file", link), 0);
+	assert_int_equal(start_at(path), -EEXIST);
+	assert_int_equal(start_at(link), -EEXIST);
+	assert_true(!lstat(path, &st) && S_ISREG(st.st_mode));
+	assert_int_equal(st.st_size, 4);
+	assert_true(!lstat(link, &st) && S_ISLNK(st.st_mode));
+	long_path = calloc(1, 200);
+	assert_non_null(long_path);
+	memset(long_path, 'a', 199);
+	assert_int_equal(start_at(long_path), -ENAMETOOLONG);
+	free(long_path);
+	test_tmpdir_remove(dir);
+}
+
+static void what_took_the_place_of_a_socket_stays(void **state)
+{
+	struct play play;
+	struct stat st;
+	int fd;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	assert_int_equal(unlink(play.path), 0);
+	fd = open(play.path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	(void)close(fd);
+	assert_true(tei_agent_stop(play.agent, PLAY_MS));
+	assert_int_equal(stat(play.path, &st), 0);
+	test_tmpdir_remove(play.dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -341,6 +400,8 @@ int main(void)
 		cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(memory_that_is_taken_cannot_shrink),
 		cmocka_unit_test(starting_fails_cleanly),
+		cmocka_unit_test(only_a_socket_that_was_left_is_taken_away),
+		cmocka_unit_test(what_took_the_place_of_a_socket_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
