@@ -15,6 +15,8 @@
 
 /* Of an eviction, where looking at an object costs 1 (some 40 ns). */
 #define EVICT_COST 8
+/* Of each extent but the first that goes with it. */
+#define EXTENT_COST 3
 /* Members of a group that go with the one that was chosen. */
 #define GROUP_MAX 32
 #define FREED_MAX 8
@@ -147,8 +149,9 @@ static void take_in(struct tei_core *core, unsigned int *budget)
 struct freed {
 	struct tei_mount *mounts[FREED_MAX];
 	size_t n;
-	bool more;      /* and on others */
-	uint64_t later; /* bytes that owners have to confirm before */
+	bool more;         /* and on others */
+	uint64_t later;    /* bytes that owners have to confirm before */
+	unsigned int cost; /* of all that went */
 };
 
 static void note_freed(struct freed *f, const struct tei_object *o)
@@ -165,9 +168,19 @@ static void note_freed(struct freed *f, const struct tei_object *o)
 	}
 }
 
+static unsigned int cost_of(const struct tei_object *o)
+{
+	unsigned int cost = EVICT_COST;
+
+	for (const struct tei_extent *e = o->extents->next; e; e = e->next)
+		cost += EXTENT_COST;
+	return cost;
+}
+
 static void evict_one(struct tei_core *core, struct tei_object *o,
 		      struct freed *f)
 {
+	f->cost += cost_of(o);
 	core->figures.evicted_objects_total++;
 	core->figures.evicted_bytes_total += bytes_of(o);
 	tei_policy_evicted(&core->policy, &o->policy, o->node.hash);
@@ -203,7 +216,7 @@ static void evict(struct tei_core *core, struct tei_object *o, struct freed *f)
 	evict_one(core, o, f);
 	if (last)
 		return; /* the group went with it */
-	for (; n && g->members.next != g->members.prev; n--) {
+	for (; n && g->members.next != g->members.prev; n--, f->cost++) {
 		x = tei_list_entry(g->members.next, struct tei_extra, link);
 		tei_list_del(&x->link);
 		tei_list_add_tail(&g->members, &x->link);
@@ -331,7 +344,7 @@ static bool evict_any(struct tei_core *core, struct freed *f)
 	do {
 		while (core->effort && !tei_policy_empty(&core->policy)) {
 			went = turn(core, f);
-			spend(&core->effort, went ? EVICT_COST : 1);
+			spend(&core->effort, went ? f->cost : 1);
 			if (went)
 				return true;
 		}
@@ -343,8 +356,10 @@ static bool evict_any(struct tei_core *core, struct freed *f)
 		if (tei_list_empty(&core->pinned))
 			return false;
 		spend(&core->effort, EVICT_COST);
-		if (turn_pinned(core, f))
+		if (turn_pinned(core, f)) {
+			spend(&core->effort, f->cost);
 			return true;
+		}
 		if (!tei_policy_empty(&core->policy))
 			return evict_any(core, f);
 	}
@@ -423,9 +438,9 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 	while (core->evicting && *budget) {
 		if (above(core, low_watermark(core), f.later) &&
 		    !tei_policy_empty(&core->policy)) {
-			f.n = 0;
+			f.n = f.cost = 0;
 			turn(core, &f);
-			--*budget;
+			spend(budget, f.cost ? f.cost / EVICT_COST : 1);
 		} else {
 			core->evicting = false;
 			core->figures.evictions_successful_total +=

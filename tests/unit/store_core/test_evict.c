@@ -249,9 +249,39 @@ static void an_object_costs_at_most_200_bytes_beside_its_key(void **state)
 	rig_fini(&r);
 }
 
+static void what_goes_with_its_group_is_counted(void **state)
+{
+	struct tei_core_config c = rig_config;
+	char key[16], group[16];
+	struct rig r;
+
+	(void)state;
+	c.step_objects = 8;
+	c.high_watermark = 0.9;
+	c.eviction_ratio = 0.9;
+	rig_init(&r, &c);
+	rig_pair(&r);
+	for (int i = 0; i < 240; i++) {
+		struct grant g;
+
+		snprintf(key, sizeof(key), "%d", i);
+		snprintf(group, sizeof(group), "g%d", i % 8);
+		g = rig_start_as(&r, 2, key, 256 - 64, NULL, group, false);
+		assert_int_equal(g.status, 0);
+		assert_int_equal(rig_end(&r, 2, key, g.generation), 0);
+	}
+	r.now += 10;
+	rig_tick(&r);
+	/* One group at most beyond the eight of a step. */
+	assert_in_range(rig_figures(&r).evicted_objects_total, 8, 8 + 30);
+	assert_true(tei_core_busy(r.core));
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_goes_with_its_group_is_counted),
 		cmocka_unit_test(a_full_pool_makes_room_for_the_new),
 		cmocka_unit_test(what_was_asked_for_stays_longer),
 		cmocka_unit_test(ticks_evict_from_high_to_low_watermark),
