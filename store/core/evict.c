@@ -145,8 +145,10 @@ static void take_in(struct tei_core *core, unsigned int *budget)
 	end_leases(core, budget);
 }
 
-/* Mounts on which an eviction has freed something. */
+/* For whom to evict, and mounts on which that has freed something. */
 struct freed {
+	uint64_t need;         /* bytes in a row; 0: any are welcome */
+	struct tei_list aside; /* objects that lie on smaller mounts only */
 	struct tei_mount *mounts[FREED_MAX];
 	size_t n;
 	bool more;         /* and on others */
@@ -273,7 +275,38 @@ static void prefetch_next(struct tei_core *core, struct tei_object *o)
 	}
 }
 
-/* Evict the object that is worth least, or park it. False: nothing was freed. */
+/* Whether without @o there could be room for what is needed: it is not only on
+ * mounts that could not hold it if they were empty. */
+static bool helps(const struct freed *f, const struct tei_object *o)
+{
+	for (const struct tei_extent *e = o->extents; e; e = e->next) {
+		const struct tei_mount *m = tei_core_extent_mount(e);
+
+		if (m && tei_core_mount_live(m) && m->space.size >= f->need)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Where those set aside were. When the effort is out the next start is to see
+ * others first, so they come back in steps.
+ */
+static void give_back(struct tei_core *core, struct freed *f)
+{
+	if (!core->effort) {
+		tei_list_splice_tail(&core->back, &f->aside);
+		return;
+	}
+	while (!tei_list_empty(&f->aside)) {
+		struct tei_object *o = object_at(f->aside.prev);
+
+		tei_list_del(&o->link);
+		tei_policy_restore(&core->policy, &o->policy);
+	}
+}
+
+/* Evict the object that is worth least, or put it by. False: nothing went. */
 static bool turn(struct tei_core *core, struct freed *f)
 {
 	struct tei_policy_node *node = tei_policy_victim(&core->policy);
@@ -282,6 +315,11 @@ static bool turn(struct tei_core *core, struct freed *f)
 	prefetch_next(core, o);
 	if (!tei_core_object_live(o)) {
 		park(core, o);
+		return false;
+	}
+	if (f->need && !helps(f, o)) {
+		take_out(core, o);
+		tei_list_add_tail(&f->aside, &o->link);
 		return false;
 	}
 	evict(core, o, f);
@@ -302,7 +340,7 @@ static bool turn_pinned(struct tei_core *core, struct freed *f)
 		return false;
 	}
 	tei_list_add_tail(&core->pinned, &o->link);
-	if (!core->config.evict_soft_pinned || !tei_core_object_live(o))
+	if (!core->config.evict_soft_pinned || !helps(f, o))
 		return false;
 	evict(core, o, f);
 	return true;
@@ -340,7 +378,9 @@ static bool evict_any(struct tei_core *core, struct freed *f)
 	unsigned int some;
 	bool went;
 
-	*f = (struct freed){.n = 0};
+	f->n = f->cost = 0;
+	f->more = false;
+	f->later = 0;
 	do {
 		while (core->effort && !tei_policy_empty(&core->policy)) {
 			went = turn(core, f);
@@ -379,28 +419,30 @@ bool tei_core_place_or_evict(struct tei_core *core, struct tei_wish *wish,
 			     struct tei_object *o)
 {
 	uint64_t total = tei_core_extent_size(o->size), later = 0;
-	struct freed f;
+	struct freed f = {.need = total};
+	bool placed = false;
 
 	if (tei_core_place(core, wish, o, 0))
 		return true;
 	if (!tei_core_mounts_hold(core, total))
 		return false;
+	tei_list_init(&f.aside);
 	core->figures.evictions_attempted_total++;
-	while (later < total && evict_any(core, &f)) {
-		if (place_freed(core, wish, o, &f)) {
-			core->figures.evictions_successful_total++;
-			return true;
-		}
+	while (!placed && later < total && evict_any(core, &f)) {
+		placed = place_freed(core, wish, o, &f);
 		later += f.later;
 	}
-	return false;
+	core->figures.evictions_successful_total += placed;
+	give_back(core, &f);
+	return placed;
 }
 
 uint32_t tei_core_retry_ms(const struct tei_core *core)
 {
 	uint64_t wait = 0;
 
-	if (!core->effort && !tei_policy_empty(&core->policy))
+	if (!core->effort &&
+	    (!tei_policy_empty(&core->policy) || !tei_list_empty(&core->back)))
 		return 1; /* the next step evicts more */
 	if (!tei_list_empty(&core->leased) && !lease_over(core))
 		wait = object_at(core->leased.next)->read_until_ms -

@@ -266,6 +266,12 @@ void tei_policy_release(struct tei_policy *p, struct tei_policy_node *node)
 		tei_list_add_head(queue, &node->link);
 }
 
+void tei_policy_restore(struct tei_policy *p, struct tei_policy_node *node)
+{
+	node->queued = true;
+	tei_list_add_head(&p->queues[queue_of(node)], &node->link);
+}
+
 /* Its age goes on to be counted: as a ghost it may be used yet. */
 void tei_policy_evicted(struct tei_policy *p, struct tei_policy_node *node,
 			uint64_t hash)

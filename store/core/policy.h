@@ -75,6 +75,8 @@ void tei_policy_touch(struct tei_policy *p, struct tei_policy_node *node);
 void tei_policy_hold(struct tei_policy *p, struct tei_policy_node *node);
 /* Back into its queue; its link is in no list. */
 void tei_policy_release(struct tei_policy *p, struct tei_policy_node *node);
+/* The same, to where it was as the victim; the last one taken first. */
+void tei_policy_restore(struct tei_policy *p, struct tei_policy_node *node);
 /* The object goes; queued or held. evicted() first where both are called. */
 void tei_policy_evicted(struct tei_policy *p, struct tei_policy_node *node,
 			uint64_t hash);

@@ -394,20 +394,32 @@ static void check_group(struct model *m, int group, const int *batch, size_t n)
 	}
 }
 
-/* Those that are pinned softly go when no others are left. */
-static void check_passes(struct model *m, const int *batch, size_t n)
+/* Without it there could be room for @total bytes in a row. */
+static bool helps(const struct model *m, const struct thing *t, uint64_t total)
+{
+	for (int i = 0; i < t->n; i++)
+		if (part_live(m, &t->parts[i]) &&
+		    m->mounts[t->parts[i].mount].size >= total)
+			return true;
+	return false;
+}
+
+/* Those that are pinned softly go when no others are left that help. */
+static void check_passes(struct model *m, const int *batch, size_t n,
+			 uint64_t most)
 {
 	for (int k = 0; k < N_KEYS; k++)
 		if (!m->keys[k].vague && !pin_on(m, &m->keys[k]) &&
-		    !in_batch(batch, n, k))
+		    !in_batch(batch, n, k) && helps(m, &m->keys[k], most))
 			CHECK(m, !evictable(m, &m->keys[k]));
 }
 
 /*
- * Which READY objects has this step evicted? Those of @batch may have been
- * spared for a moment.
+ * Which READY objects has this step evicted, for objects of @most bytes or
+ * less? Those of @batch may have been spared for a moment.
  */
-static void take_evictions(struct model *m, const int *batch, size_t n)
+static void take_evictions(struct model *m, const int *batch, size_t n,
+			   uint64_t most)
 {
 	uint64_t total = rig_figures(&m->rig).evicted_objects_total;
 	bool groups[N_GROUPS + 1] = {false}, pinned = false;
@@ -431,7 +443,7 @@ static void take_evictions(struct model *m, const int *batch, size_t n)
 		}
 	met.pinned += pinned;
 	if (pinned)
-		check_passes(m, batch, n);
+		check_passes(m, batch, n, most);
 }
 
 static bool apart(const struct part *a, const struct part *b)

@@ -249,6 +249,44 @@ static void an_object_costs_at_most_200_bytes_beside_its_key(void **state)
 	rig_fini(&r);
 }
 
+/* Fifteen small segments, each full of one object. */
+static void fill_small_segments(struct rig *r)
+{
+	char key[16];
+
+	for (int i = 0; i < 15; i++) {
+		rig_mount(r, 1, (char)('A' + i),
+			  0x1000000 + 0x10000 * (uint64_t)i, 0x2000);
+		snprintf(key, sizeof(key), "small%d", i);
+		assert_int_equal(rig_put(r, 2, key, 0x2000 - 64).status, 0);
+	}
+}
+
+static void what_frees_no_room_for_a_put_stays(void **state)
+{
+	struct tei_core_replicate how = {.replica_num = 1, .hard_pin = true};
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	g = rig_start_as(&r, 2, "hard", 0xc000 - 64, &how, NULL, false);
+	assert_int_equal(rig_end(&r, 2, "hard", g.generation), 0);
+	assert_int_equal(rig_put(&r, 2, "fill", 0x4000 - 64).status, 0);
+	fill_small_segments(&r);
+	/* Not even where there is something that can go. */
+	assert_int_equal(rig_start(&r, 2, "big", 0x8000).status, -200);
+	assert_int_equal(rig_figures(&r).evicted_objects_total, 1);
+	assert_int_equal(rig_figures(&r).objects, 16);
+	/* And those that stayed go in their turn, the oldest first. */
+	assert_int_equal(rig_start(&r, 2, "mid", 0x4000 - 64).status, 0);
+	assert_int_equal(rig_start(&r, 2, "next", 0x2000 - 64).status, 0);
+	assert_int_equal(rig_lookup(&r, 2, "small0").status, -704);
+	assert_int_equal(rig_lookup(&r, 2, "small1").status, 0);
+	rig_fini(&r);
+}
+
 static void what_goes_with_its_group_is_counted(void **state)
 {
 	struct tei_core_config c = rig_config;
@@ -281,6 +319,7 @@ static void what_goes_with_its_group_is_counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_frees_no_room_for_a_put_stays),
 		cmocka_unit_test(what_goes_with_its_group_is_counted),
 		cmocka_unit_test(a_full_pool_makes_room_for_the_new),
 		cmocka_unit_test(what_was_asked_for_stays_longer),

@@ -409,7 +409,9 @@ static void check_full(struct model *m, const struct start *b,
 			continue;
 		for (int k = 0; k < N_KEYS; k++)
 			CHECK(m, k == b->key[i] || m->keys[k].vague ||
-					 !evictable(m, &m->keys[k]));
+					 !evictable(m, &m->keys[k]) ||
+					 !helps(m, &m->keys[k],
+						total_of(b->size[i])));
 	}
 }
 
@@ -466,6 +468,7 @@ static void do_start(struct model *m)
 	static const char *const groups[N_GROUPS] = {"g1", "g2", "g3"};
 	struct tei_event ev = {.type = TEI_EVENT_PUT_START};
 	struct start b = {.session = any_session(m)};
+	uint64_t most = 0;
 	const struct tei_action *a;
 	size_t e = 0;
 
@@ -487,11 +490,13 @@ static void do_start(struct model *m)
 	CHECK(m, a->u.reply.code == 0 && a->u.reply.n == b.n);
 	seen(m, b.session);
 	for (size_t i = 0; i < b.n; i++) {
+		if (most < total_of(b.size[i]))
+			most = total_of(b.size[i]);
 		take_start(m, &b, i, e, a->u.reply.status[i], a);
 		e += a->u.reply.extents ? a->u.reply.extents[i] : 1;
 	}
 	take_fences(m);
-	take_evictions(m, b.key, b.n);
+	take_evictions(m, b.key, b.n, most);
 	if (!b.struck)
 		check_full(m, &b, a->u.reply.status);
 	/* Later keys would have made holes. */
@@ -974,7 +979,7 @@ static void do_tick(struct model *m)
 	if (reply)
 		take_walk(m, reply);
 	else
-		take_evictions(m, NULL, 0);
+		take_evictions(m, NULL, 0, 0);
 }
 
 static void do_something(struct model *m)

@@ -601,7 +601,9 @@ static void check_full(struct model *m, const struct start *b,
 		if (status[i] != -200 || b->total[i] > largest(m, true))
 			continue;
 		for (int k = 0; k < N_KEYS; k++)
-			CHECK(m, !evictable(m, &m->keys[k]));
+			CHECK(m, !evictable(m, &m->keys[k]) ||
+					 m->mounts[m->keys[k].mount].size <
+						 b->total[i]);
 	}
 }
 
