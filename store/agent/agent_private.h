@@ -28,6 +28,7 @@
 #include "store/agent/agent.h"
 #include "store/proto/agent.h"
 #include "store/proto/agent.pb-c.h"
+#include "store/proto/strings.h"
 
 #define TEI_AGENT_SESSIONS_MAX 64
 #define TEI_AGENT_THREADS_MAX  64

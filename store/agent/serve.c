@@ -121,6 +121,8 @@ static int take_batch(struct tei_agent_job *job, struct batch *b)
 {
 	int code;
 
+	if (!tei_strings_whole(&agent__batch__descriptor, job->body, job->len))
+		return TE_STORE_INVALID_PARAMS;
 	b->msg = agent__batch__unpack(&job->arena.pb, job->len, job->body);
 	if (!b->msg)
 		return TE_STORE_INVALID_PARAMS;

@@ -61,7 +61,8 @@ static int remove_all(struct tei_agent *agent, struct tei_agent_job *job,
 	Agent__RemoveAll *msg =
 		agent__remove_all__unpack(&job->arena.pb, job->len, job->body);
 
-	if (!msg)
+	if (!msg || !tei_strings_whole(&agent__remove_all__descriptor,
+				       job->body, job->len))
 		return TE_STORE_INVALID_PARAMS;
 	if (tei_agent_is_late(agent, job, msg->wait_ms))
 		return TE_STORE_RPC_TIMEOUT;

@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "store/proto/store.pb-c.h"
+#include "store/proto/strings.h"
 #include "store/server/match.h"
 #include "store/server/state.h"
 
@@ -72,7 +73,8 @@ void tei_server_on_remove_all(struct tei_server_link *link,
 	struct walk *w;
 	int rc = 0;
 
-	if (!m) {
+	if (!m || !tei_strings_whole(&store__remove_all__descriptor, f->body,
+				     f->len)) {
 		tei_frame_bad(link->conn, "remove all does not decode");
 		return;
 	}

@@ -14,6 +14,7 @@
 #include "base/net.h"
 #include "store/proto/protocol.h"
 #include "store/proto/store.pb-c.h"
+#include "store/proto/strings.h"
 
 static int malformed(const char **why, const char *text)
 {
@@ -27,6 +28,8 @@ static void *unpack(struct tei_arena *arena,
 {
 	static const uint8_t empty[1];
 
+	if (!tei_strings_whole(type, body, len))
+		return NULL;
 	return protobuf_c_message_unpack(type, &arena->pb, len,
 					 len ? body : empty);
 }

@@ -234,6 +234,22 @@ static void key_columns_that_do_not_fit_are_refused(void **state)
 	check_alive();
 }
 
+static void a_pattern_with_a_0_removes_nothing(void **state)
+{
+	static const uint8_t body[] = {0x08, 1, 0x12, 2, 0, 'x'};
+	uint64_t before = refused("rpc");
+	uint8_t bytes[1024];
+	size_t at = hello(bytes, 4);
+
+	(void)state;
+	at += header(bytes + at, sizeof(body),
+		     STORE__STORE_TYPE__STORE_REMOVE_ALL, 2);
+	memcpy(bytes + at, body, sizeof(body));
+	throw_rpc(bytes, at + sizeof(body));
+	assert_int_equal(refused("rpc"), before + 1);
+	check_alive();
+}
+
 static void throw_http(const void *bytes, size_t len, char *answer, size_t room)
 {
 	size_t n = master_throw(master.http, bytes, len, answer, room - 1);
@@ -373,6 +389,7 @@ int main(void)
 		cmocka_unit_test(a_hello_cut_anywhere_is_no_hello),
 		cmocka_unit_test(members_that_send_noise_are_refused),
 		cmocka_unit_test(key_columns_that_do_not_fit_are_refused),
+		cmocka_unit_test(a_pattern_with_a_0_removes_nothing),
 		cmocka_unit_test(noise_at_the_http_port_is_refused),
 		cmocka_unit_test(a_request_cut_anywhere_is_none),
 		cmocka_unit_test(bad_requests_get_their_number),

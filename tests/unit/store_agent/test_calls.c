@@ -286,6 +286,32 @@ static void a_call_that_waited_too_long_is_not_begun(void **state)
 	play_stop(&play);
 }
 
+static void a_pattern_with_a_0_removes_nothing(void **state)
+{
+	static const uint8_t frame[] = {
+		6, 0,  0, 0,    AGENT__AGENT_TYPE__AGENT_REMOVE_ALL,
+		0, 0,  0, 1,    0,
+		0, 0,  0, 0,    0,
+		0, 8,  1, 0x12, 2,
+		0, 'x'};
+	struct play_dummy d;
+	struct play play;
+	struct tei_arena arena;
+	Agent__Results *answer;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	play_attach(&play, &d);
+	d.last_id = 1;
+	play_send(d.socket, frame, sizeof(frame), NULL, 0);
+	/* Codes have the same number in every answer. */
+	answer = play_answer(&d, &arena);
+	assert_int_equal(answer->code, TE_STORE_INVALID_PARAMS);
+	tei_arena_fini(&arena);
+	play_leave(&d);
+	play_stop(&play);
+}
+
 static void stopping_is_bounded(void **state)
 {
 	struct play_dummy d;
@@ -316,6 +342,7 @@ int main(void)
 			memory_outlives_its_dummy_until_the_call_is_over),
 		cmocka_unit_test(one_dummy_does_not_keep_others_waiting),
 		cmocka_unit_test(a_call_that_waited_too_long_is_not_begun),
+		cmocka_unit_test(a_pattern_with_a_0_removes_nothing),
 		cmocka_unit_test(stopping_is_bounded),
 	};
 

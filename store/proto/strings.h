@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * strings.h - strings of messages hold no 0 byte
+ *
+ * What a string becomes here ends at its first 0: with bytes behind it, it
+ * would be read as another one, an empty pattern, say, that means everything.
+ */
+#ifndef STORE_PROTO_STRINGS_H
+#define STORE_PROTO_STRINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <protobuf-c/protobuf-c.h>
+
+/*
+ * Whether no string in the message, nor in those that it holds, has a 0 byte;
+ * false also for what is no message. @body may be NULL when @len is 0.
+ */
+bool tei_strings_whole(const ProtobufCMessageDescriptor *type, const void *body,
+		       size_t len);
+
+#endif

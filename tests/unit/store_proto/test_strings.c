@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_strings.c - strings of messages, whole and with a 0 byte in them */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/proto/store.pb-c.h"
+#include "store/proto/strings.h"
+#include "tests/lib/test.h"
+
+static bool whole(const ProtobufCMessageDescriptor *type, const void *bytes,
+		  size_t len)
+{
+	uint8_t *copy = malloc(len ? len : 1);
+	bool yes;
+
+	assert_non_null(copy);
+	memcpy(copy, bytes, len); /* exactly, so that ASan sees a read beyond */
+	yes = tei_strings_whole(type, copy, len);
+	free(copy);
+	return yes;
+}
+
+#define WHOLE(type, bytes) \
+	whole(&store__##type##__descriptor, bytes, sizeof(bytes) - 1)
+
+static void a_string_with_a_0_is_not_whole(void **state)
+{
+	(void)state;
+	assert_true(tei_strings_whole(&store__remove_all__descriptor, NULL, 0));
+	assert_true(WHOLE(remove_all, "\x08\x01\x12\x02"
+				      "ab"));
+	assert_true(WHOLE(remove_all, "\x12\x00"));
+	assert_false(WHOLE(remove_all, "\x12\x01\x00"));
+	assert_false(WHOLE(remove_all, "\x12\x03"
+				       "a\0b"));
+	/* Again later, and with its tag and length in more bytes than due. */
+	assert_false(WHOLE(remove_all, "\x12\x01"
+				       "a\x12\x01\x00"));
+	assert_false(WHOLE(remove_all, "\x92\x80\x00\x81\x00\x00"));
+}
+
+static void strings_are_looked_for_within_messages(void **state)
+{
+	Store__Replicate how = STORE__REPLICATE__INIT;
+	char *names[] = {"name-of-a-segment"};
+	Store__PutStart m = STORE__PUT_START__INIT;
+	uint8_t bytes[64], *at;
+	size_t len;
+
+	(void)state;
+	how.preferred = names;
+	how.n_preferred = 1;
+	m.how = &how;
+	len = store__put_start__pack(&m, bytes);
+	assert_true(whole(&store__put_start__descriptor, bytes, len));
+	at = memmem(bytes, len, "of", 2);
+	assert_non_null(at);
+	*at = 0;
+	assert_false(whole(&store__put_start__descriptor, bytes, len));
+}
+
+static void zeros_elsewhere_are_fine(void **state)
+{
+	(void)state;
+	assert_true(WHOLE(remove_all, "\x08\x00"));
+	/* Bytes; and fields that nobody knows, of every kind. */
+	assert_true(WHOLE(keys, "\x0a\x02\x00\x00"));
+	assert_true(WHOLE(remove_all, "\xf8\x06\x00\xf9\x06\0\0\0\0\0\0\0\0"
+				      "\xfd\x06\0\0\0\0\xfa\x06\x01\x00"));
+}
+
+static void what_is_no_message_is_not_whole(void **state)
+{
+	(void)state;
+	assert_false(WHOLE(remove_all, "\x12"));
+	assert_false(WHOLE(remove_all, "\x12\x02"
+				       "a"));
+	assert_false(WHOLE(remove_all, "\x08"));
+	assert_false(WHOLE(remove_all, "\x09\x00"));
+	assert_false(WHOLE(remove_all, "\x0b"));
+	assert_false(WHOLE(remove_all, "\x12\xff\xff\xff\xff\xff\xff\xff"
+				       "\xff\xff\x01"));
+	/* A tag that is the string's once its upper bits are dropped. */
+	assert_false(WHOLE(remove_all, "\x92\x80\x80\x80\x10\x01\x00"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_string_with_a_0_is_not_whole),
+		cmocka_unit_test(strings_are_looked_for_within_messages),
+		cmocka_unit_test(zeros_elsewhere_are_fine),
+		cmocka_unit_test(what_is_no_message_is_not_whole),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
