@@ -4,6 +4,10 @@
  *
  * Interpreted, not compiled to machine code: a server needs no memory that is
  * both written and run, and the limits count the same on every machine.
+ *
+ * PCRE2's own limits begin anew at every place of the key where a match could
+ * begin. Ours is of the whole key: the pattern is compiled with a callout
+ * before each of its items, and those count.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 
@@ -17,7 +21,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-#define STEPS_MAX 50000 /* of one match: about a ms */
+#define STEPS_MAX 100000 /* of one key: some ms */
+#define STRIDE    16     /* bytes that a step goes over for the price of one */
 #define DEPTH_MAX 1000
 #define HEAP_KIB  1024
 #define COST_NS   40 /* of looking at an object, which costs 1 */
@@ -26,17 +31,36 @@ struct tei_server_match {
 	pcre2_code *code;
 	pcre2_match_data *data;
 	pcre2_match_context *limits;
+	bool repeats; /* has back references: an item may compare a whole key */
+	uint64_t steps;  /* of this key */
+	PCRE2_SIZE seen; /* where the last step was */
 	bool failed;
 };
+
+/* Before each item; what lies between has cost time as well. */
+static int count(pcre2_callout_block *at, void *arg)
+{
+	struct tei_server_match *m = arg;
+	PCRE2_SIZE way = at->current_position > m->seen
+				 ? at->current_position - m->seen
+				 : m->seen - at->current_position;
+
+	if (m->repeats)
+		way = at->subject_length;
+	m->seen = at->current_position;
+	m->steps += 1 + way / STRIDE;
+	return m->steps > STEPS_MAX ? PCRE2_ERROR_MATCHLIMIT : 0;
+}
 
 static int compile(struct tei_server_match *m, const char *pattern,
 		   char why[TEI_SERVER_MATCH_WHY_LEN])
 {
 	/* Bytes, not characters; and as ECMAScript has it where it differs. */
-	const uint32_t options =
-		PCRE2_NEVER_UTF | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C |
-		PCRE2_ALT_BSUX | PCRE2_ALLOW_EMPTY_CLASS |
-		PCRE2_MATCH_UNSET_BACKREF | PCRE2_DOLLAR_ENDONLY;
+	const uint32_t options = PCRE2_NEVER_UTF | PCRE2_NEVER_UCP |
+				 PCRE2_NEVER_BACKSLASH_C | PCRE2_ALT_BSUX |
+				 PCRE2_ALLOW_EMPTY_CLASS |
+				 PCRE2_MATCH_UNSET_BACKREF |
+				 PCRE2_DOLLAR_ENDONLY | PCRE2_AUTO_CALLOUT;
 	PCRE2_SIZE at = 0;
 	PCRE2_UCHAR text[100];
 	int error = 0;
@@ -56,6 +80,7 @@ int tei_server_match_create(const char *pattern, struct tei_server_match **out,
 			    char why[TEI_SERVER_MATCH_WHY_LEN])
 {
 	struct tei_server_match *m = tei_calloc(1, sizeof(*m));
+	uint32_t references = 0;
 	int rc = -ENOMEM;
 
 	snprintf(why, TEI_SERVER_MATCH_WHY_LEN, "out of memory");
@@ -64,11 +89,14 @@ int tei_server_match_create(const char *pattern, struct tei_server_match **out,
 	rc = compile(m, pattern, why);
 	if (rc)
 		goto destroy;
+	(void)pcre2_pattern_info(m->code, PCRE2_INFO_BACKREFMAX, &references);
+	m->repeats = references != 0;
 	rc = -ENOMEM;
 	m->data = pcre2_match_data_create(1, NULL);
 	m->limits = pcre2_match_context_create(NULL);
 	if (!m->data || !m->limits)
 		goto destroy;
+	(void)pcre2_set_callout(m->limits, count, m);
 	pcre2_set_match_limit(m->limits, STEPS_MAX);
 	pcre2_set_depth_limit(m->limits, DEPTH_MAX);
 	pcre2_set_heap_limit(m->limits, HEAP_KIB);
@@ -99,11 +127,17 @@ bool tei_server_match(const void *key, size_t len, void *match,
 
 	if (m->failed)
 		return false;
+	m->steps = m->seen = 0;
 	start = tei_now_ns();
 	rc = pcre2_match(m->code, key, len, 0, 0, m->data, m->limits);
 	*cost += (unsigned int)((tei_now_ns() - start) / COST_NS);
 	m->failed = rc < 0 && rc != PCRE2_ERROR_NOMATCH;
 	return rc >= 0;
+}
+
+void tei_server_match_stop(struct tei_server_match *m)
+{
+	m->failed = true;
 }
 
 bool tei_server_match_failed(const struct tei_server_match *m)

@@ -23,6 +23,8 @@ void tei_server_match_destroy(struct tei_server_match *m); /* NULL is fine */
 /* A tei_core_match_fn. */
 bool tei_server_match(const void *key, size_t len, void *match,
 		      unsigned int *cost);
+/* Nothing matches from now on, as if it had taken too long. */
+void tei_server_match_stop(struct tei_server_match *m);
 /* It took too long for some key. */
 bool tei_server_match_failed(const struct tei_server_match *m);
 

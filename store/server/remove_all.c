@@ -23,6 +23,7 @@ struct walk {
 	uint64_t cookie, request;
 	tei_session_id session;
 	struct tei_server_match *match; /* NULL: all keys */
+	bool left; /* nobody waits for the answer any more */
 };
 
 static void answer(struct tei_server_link *link, uint64_t request, int32_t code,
@@ -134,10 +135,23 @@ void tei_server_remove_all_done(struct tei_server *s,
 	}
 	count(s, w, code);
 	session = tei_server_session_find(s, w->session);
-	if (session && session->main)
+	if (session && session->main && !w->left)
 		answer(session->main, w->request, code, action->u.reply.removed,
 		       why);
 	free_walk(w);
+}
+
+void tei_server_remove_all_left(struct tei_server *s, tei_session_id session)
+{
+	tei_list_for_each (link, &s->walks) {
+		struct walk *w = tei_list_entry(link, struct walk, link);
+
+		if (w->session != session)
+			continue;
+		w->left = true;
+		if (w->match)
+			tei_server_match_stop(w->match);
+	}
 }
 
 void tei_server_remove_all_free(struct tei_server *s)

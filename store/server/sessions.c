@@ -44,6 +44,7 @@ void tei_server_link_drop(struct tei_server_link *link)
 	if (!left)
 		return;
 	ev.session = session->id;
+	tei_server_remove_all_left(s, ev.session);
 	tei_server_step(s, &ev, NULL, NULL);
 }
 

@@ -163,6 +163,11 @@ void tei_server_on_remove_all(struct tei_server_link *link,
 			      const struct tei_frame *f);
 void tei_server_remove_all_done(struct tei_server *s,
 				const struct tei_action *action);
+/*
+ * The main connection of @session has gone: what is left to match is let be,
+ * removes of everything go on, and no answer is sent.
+ */
+void tei_server_remove_all_left(struct tei_server *s, tei_session_id session);
 void tei_server_remove_all_free(struct tei_server *s);
 
 /* sessions.c */

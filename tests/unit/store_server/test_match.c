@@ -90,6 +90,49 @@ static void an_evil_pattern_ends_early_and_matches_nothing(void **state)
 	tei_server_match_destroy(NULL);
 }
 
+static bool fails(const char *pattern)
+{
+	char key[1024], why[TEI_SERVER_MATCH_WHY_LEN];
+	struct tei_server_match *m;
+	unsigned int cost = 0;
+	bool failed;
+
+	memset(key, 'a', sizeof(key));
+	assert_int_equal(tei_server_match_create(pattern, &m, why), 0);
+	assert_false(tei_server_match(key, sizeof(key), m, &cost));
+	failed = tei_server_match_failed(m);
+	tei_server_match_destroy(m);
+	return failed;
+}
+
+/* Each ends well before the limit of one place, at each of 1024 places. */
+static void what_a_whole_key_takes_is_bounded(void **state)
+{
+	(void)state;
+	assert_true(fails("(a?){14}[bc]"));
+	assert_true(fails("(a|a){12}[bc]"));
+	assert_true(fails("[^b]*[^c]*[bc]"));
+	assert_true(fails("(a*).*?\\1[bc]"));
+	assert_false(fails("^[a-z]+_[0-9]+$"));
+	assert_false(fails("a{20}_(tp|pp)"));
+	assert_false(fails("[b-z]+"));
+}
+
+static void a_match_that_is_stopped_matches_nothing(void **state)
+{
+	char why[TEI_SERVER_MATCH_WHY_LEN];
+	struct tei_server_match *m;
+	unsigned int cost = 0;
+
+	(void)state;
+	assert_int_equal(tei_server_match_create("a", &m, why), 0);
+	assert_true(tei_server_match("a", 1, m, &cost));
+	tei_server_match_stop(m);
+	assert_false(tei_server_match("a", 1, m, &cost));
+	assert_true(tei_server_match_failed(m));
+	tei_server_match_destroy(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -98,6 +141,8 @@ int main(void)
 		cmocka_unit_test(bad_patterns_are_named),
 		cmocka_unit_test(
 			an_evil_pattern_ends_early_and_matches_nothing),
+		cmocka_unit_test(what_a_whole_key_takes_is_bounded),
+		cmocka_unit_test(a_match_that_is_stopped_matches_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
