@@ -31,7 +31,8 @@ struct tei_get_entry {
 	bool open;      /* found, and neither read nor given up */
 	bool late;      /* read, but its headers are yet to be looked at */
 	bool no_crc;
-	bool held; /* its lease is to stay: somebody has pinned it */
+	bool unverified; /* its bytes may be another's in parts */
+	bool held;       /* its lease is to stay: somebody has pinned it */
 	uint64_t size, generation, gen_epoch, digest;
 	uint64_t lease_until_ns;
 	struct tei_layout layout;
@@ -70,6 +71,12 @@ struct tei_get {
 	struct tei_get_entry *entries; /* entries[n_todo] */
 	struct tei_places places;
 };
+
+/*
+ * A code within the client: ranges of this object are good only when all of it
+ * is read and its CRC holds.
+ */
+#define TEI_GET_WHOLE (-1000000)
 
 /* ---- rounds (get.c) ---- */
 

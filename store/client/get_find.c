@@ -36,6 +36,7 @@ static int take_location(struct tei_get *get, struct tei_get_entry *entry,
 	entry->source = TEI_GET_LOCATION;
 	entry->open = true;
 	entry->no_crc = location->no_crc;
+	entry->unverified = location->unverified;
 	entry->size = location->size;
 	entry->generation = location->generation;
 	entry->gen_epoch = location->gen_epoch;
@@ -80,6 +81,7 @@ static void describe(const struct tei_get *get,
 
 	memset(out, 0, sizeof(*out));
 	out->no_crc = entry->no_crc;
+	out->unverified = entry->unverified;
 	out->n_extents = (uint16_t)entry->n;
 	out->generation = entry->generation;
 	out->gen_epoch = entry->gen_epoch;
@@ -174,6 +176,7 @@ static int take_found(struct tei_get *get, const uint32_t *which, size_t n,
 	for (i = 0; i < n; i++)
 		if (!m->status[i] &&
 		    (m->n_gen_epoch != n || (m->n_no_crc && m->n_no_crc != n) ||
+		     (m->n_unverified && m->n_unverified != n) ||
 		     (!m->n_crc && (!m->n_no_crc || !m->no_crc[i]))))
 			return -EBADMSG;
 	if (tei_places_add(&get->places, m->segments, m->n_segments))
@@ -197,6 +200,7 @@ static void take_key(struct tei_get *get, struct tei_get_entry *entry,
 	entry->source = TEI_GET_MASTER;
 	entry->open = true;
 	entry->no_crc = m->n_no_crc && m->no_crc[i];
+	entry->unverified = m->n_unverified && m->unverified[i];
 	entry->size = m->size[i];
 	entry->generation = m->generation[i];
 	entry->gen_epoch = m->gen_epoch[i];

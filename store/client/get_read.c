@@ -109,6 +109,9 @@ static void done(struct tei_get *get, struct tei_get_entry *entry)
 	uint32_t i;
 
 	entry->open = false;
+	/* All of it was read, and its CRC holds. */
+	if (!get->ranges && !entry->no_crc)
+		entry->unverified = false;
 	tei_owner_answered(place->owner);
 	get->results[entry->item] = (int64_t)entry->size;
 	for (i = r ? r->starts[entry->item] : 0;
@@ -349,7 +352,10 @@ static bool make_room(struct tei_get *get, struct tei_get_entry *entry)
 		    range->length > entry->size - range->offset)
 			r->results[r->order[i]] = TE_STORE_INVALID_PARAMS;
 	}
-	return true;
+	if (!entry->unverified || entry->no_crc)
+		return true;
+	tei_get_set_code(get, entry->item, TEI_GET_WHOLE);
+	return false;
 }
 
 static void read_pending(struct tei_get *get, struct pending *p)

@@ -163,6 +163,7 @@ create_entry(const void *key, size_t len, const struct tei_location *from,
 	memset(e, 0, sizeof(*e));
 	atomic_init(&e->refs, 1);
 	e->no_crc = from->no_crc;
+	e->unverified = from->unverified;
 	e->n_extents = from->n_extents;
 	e->key_len = (uint32_t)len;
 	e->generation = from->generation;

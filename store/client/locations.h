@@ -42,6 +42,7 @@ struct tei_location {
 	uint32_t pins;             /* guarded by mu; with some it has no slot */
 	bool used;                 /* guarded by mu: since the hand passed */
 	bool no_crc;
+	bool unverified; /* ranges alone prove nothing */
 	uint16_t n_extents;
 	uint32_t key_len;
 	uint64_t generation, gen_epoch;
@@ -79,9 +80,10 @@ void tei_location_put(struct tei_locations *l, struct tei_location *location);
 
 /*
  * Keep what @from says of a key, in place of what was there. @from->owner,
- * generation, gen_epoch, size, expires_ns, no_crc and n_extents are copied, a
- * reference to the owner is taken; @extents[@from->n_extents]. Without memory,
- * or with more than TEI_LOCATION_EXTENTS, nothing is kept. True: it is pinned.
+ * generation, gen_epoch, size, expires_ns, no_crc, unverified and n_extents are
+ * copied, a reference to the owner is taken; @extents[@from->n_extents].
+ * Without memory, or with more than TEI_LOCATION_EXTENTS, nothing is kept.
+ * True: it is pinned.
  */
 bool tei_locations_add(struct tei_locations *l, const void *key, size_t len,
 		       uint64_t digest, const struct tei_location *from,

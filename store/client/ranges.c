@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/client/buffers.h"
 #include "store/client/get.h"
 #include "store/client/ranges.h"
 
@@ -60,6 +61,35 @@ void tei_ranges_free(struct tei_sorted *sorted)
 	sorted->starts = sorted->order = NULL;
 }
 
+/* Key @key in memory of ours, and the ranges from there. */
+static void get_whole(struct te_store *store, const struct te_store_key *keys,
+		      size_t key, const struct te_store_range *ranges,
+		      const struct tei_sorted *sorted, int64_t *results)
+{
+	struct te_store_buffer *buffer;
+	int64_t size;
+	uint32_t i;
+
+	(void)tei_direct_get_buffers(store, &keys[key], 1, &buffer, &size);
+	for (i = sorted->starts[key]; i < sorted->starts[key + 1]; i++) {
+		const struct te_store_range *range = &ranges[sorted->order[i]];
+		int64_t *result = &results[sorted->order[i]];
+		uint64_t have = buffer ? buffer->length : 0;
+
+		if (!buffer) {
+			*result = size;
+		} else if (range->offset > have ||
+			   range->length > have - range->offset) {
+			*result = TE_STORE_INVALID_PARAMS;
+		} else {
+			memcpy(range->addr, buffer->data + range->offset,
+			       range->length);
+			*result = (int64_t)range->length;
+		}
+	}
+	tei_buffer_destroy(buffer);
+}
+
 static void get_ranges(struct te_store *store, const struct te_store_key *keys,
 		       size_t n_keys, const struct te_store_range *ranges,
 		       const struct tei_sorted *sorted, int64_t *by_key,
@@ -109,6 +139,9 @@ int tei_direct_get_ranges(struct te_store *store,
 		return TE_STORE_INTERNAL_ERROR;
 	}
 	get_ranges(store, keys, n_keys, ranges, &sorted, by_key, results);
+	for (i = 0; i < n_keys; i++)
+		if (by_key[i] == TEI_GET_WHOLE)
+			get_whole(store, keys, i, ranges, &sorted, results);
 	tei_ranges_free(&sorted);
 	tei_free(by_key);
 	for (i = 0; i < n_ranges; i++)

@@ -411,6 +411,58 @@ static void restarts_in_a_row_and_during_the_offers_lose_nothing(void **state)
 	free(r);
 }
 
+/* Reads the first bytes of "whole" as a range. */
+static int64_t get_start(struct te_store *client, uint8_t out[16])
+{
+	const struct te_store_key key = pool_key("whole");
+	const struct te_store_range range = {.addr = out, .length = 16};
+	int64_t result = 0;
+
+	(void)te_store_get_ranges(client, &key, 1, &range, 1, &result);
+	return result;
+}
+
+static bool start_is_there(void *client)
+{
+	uint8_t out[16];
+
+	return get_start(client, out) == 16;
+}
+
+/*
+ * Who evicted an object, and was killed before it told, has offered what others
+ * may have written over by now: all of it is read before a part is believed.
+ */
+static void a_range_of_what_was_offered_is_read_with_the_whole(void **state)
+{
+	uint8_t value[VALUE_MAX], out[16] = {0};
+	struct te_store_replica where[POOL_REPLICAS];
+	struct te_store *owner, *reader;
+	struct pool pool;
+	uint8_t *last;
+
+	(void)state;
+	pool_start(&pool, pool_patient);
+	owner = pool_client(&pool, MIB);
+	reader = pool_client(&pool, 0);
+	pool_fill(value, sizeof(value), 1);
+	assert_int_equal(pool_put(reader, "whole", value, sizeof(value)), 0);
+	pool_kill(&pool);
+	pool_restart(&pool, pool_patient);
+	assert_true(test_wait_until(start_is_there, reader, POOL_START_MS));
+	assert_int_equal(get_start(reader, out), 16);
+	assert_memory_equal(out, value, sizeof(out));
+	assert_int_equal(pool_replicas(reader, "whole", where), 1);
+	last = (uint8_t *)(uintptr_t)where[0].address + sizeof(value) - 1;
+	*last ^= 1;
+	assert_true(get_start(reader, out) < 0);
+	*last ^= 1;
+	assert_int_equal(get_start(reader, out), 16);
+	te_store_close(reader);
+	te_store_close(owner);
+	pool_stop(&pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -421,6 +473,8 @@ int main(void)
 			an_owner_killed_over_the_restart_takes_only_its_own),
 		cmocka_unit_test(
 			restarts_in_a_row_and_during_the_offers_lose_nothing),
+		cmocka_unit_test(
+			a_range_of_what_was_offered_is_read_with_the_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
