@@ -14,6 +14,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -52,9 +53,21 @@ void tei_http_conn_free(struct tei_http_conn *c)
 
 /* ---- requests ---- */
 
+/* "a body has at most 1 MiB" */
+static void word_cap(size_t cap, char *out, size_t room)
+{
+	if (cap % (1u << 20))
+		(void)snprintf(out, room, "a body has at most %zu bytes", cap);
+	else
+		(void)snprintf(out, room, "a body has at most %zu MiB",
+			       cap >> 20);
+}
+
 static void refuse(struct tei_http_conn *c, int status)
 {
 	enum tei_http_refusal why = TEI_HTTP_TOO_LONG;
+	const char *words = c->head.why;
+	char cap[64];
 
 	if (status == 405)
 		why = TEI_HTTP_METHOD;
@@ -63,7 +76,12 @@ static void refuse(struct tei_http_conn *c, int status)
 	else if (status == 400 || status == 411 || status == 417)
 		why = TEI_HTTP_MALFORMED;
 	tei_http_count(c, why);
-	tei_http_answer_text(c, status, tei_http_reason(status));
+	if (!words && status == 413) {
+		word_cap(c->http->config.body_max, cap, sizeof(cap));
+		words = cap;
+	}
+	tei_http_answer_text(c, status,
+			     words ? words : tei_http_reason(status));
 }
 
 static void serve_request(struct tei_http_conn *c)
@@ -99,7 +117,7 @@ static void serve_request(struct tei_http_conn *c)
 static int find_route(struct tei_http_conn *c)
 {
 	const struct tei_http_config *config = &c->http->config;
-	const struct tei_http_head *head = &c->head;
+	struct tei_http_head *head = &c->head;
 	bool path = false;
 
 	for (size_t i = 0; i < config->n_routes; i++) {
@@ -114,10 +132,14 @@ static int find_route(struct tei_http_conn *c)
 	if (!c->route)
 		return path ? 405 : 404;
 	/* Whoever is local may change things, a page in his browser may not. */
-	if (head->foreign && head->request.method != TEI_HTTP_GET)
+	if (head->foreign && head->request.method != TEI_HTTP_GET) {
+		head->why = "a page of another site may change nothing";
 		return 403;
-	if (head->length && head->request.method == TEI_HTTP_GET)
-		return 413;
+	}
+	if (head->length && head->request.method == TEI_HTTP_GET) {
+		head->why = "no body expected";
+		return 400;
+	}
 	return head->length > config->body_max ? 413 : 0;
 }
 

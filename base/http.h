@@ -58,6 +58,7 @@ struct tei_http_request {
 	size_t n_params;
 	const void *body; /* NULL when len is 0 */
 	size_t len;
+	bool has_length; /* the peer has said how long the body is, also 0 */
 };
 
 /*
@@ -94,6 +95,12 @@ struct tei_http_config {
 	size_t body_max;        /* 0: TEI_HTTP_BODY_MAX */
 	unsigned int conns_max; /* at a time; 0: 128 */
 	uint64_t *refused;      /* refused[TEI_HTTP_REFUSALS], the user's */
+	/*
+	 * The answer to what no handler sees, from words for people: fill in
+	 * @reply's body and type. NULL: the words, as a line of text.
+	 */
+	void (*refusal)(int status, const char *words,
+			struct tei_http_reply *reply);
 };
 
 /* As tei_listen(), or -ENOMEM. @config is copied. */

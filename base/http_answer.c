@@ -97,21 +97,26 @@ void tei_http_answer(struct tei_http_conn *c, int status, const char *type,
 
 void tei_http_answer_text(struct tei_http_conn *c, int status, const char *text)
 {
-	struct evbuffer *body = evbuffer_new();
+	struct tei_http_reply reply = {.type = TEI_HTTP_TEXT};
 
-	if (!body) {
+	reply.body = evbuffer_new();
+	if (!reply.body) {
 		tei_http_conn_free(c);
 		return;
 	}
-	evbuffer_add_printf(body, "%s\n", text);
-	tei_http_answer(c, status, TEI_HTTP_TEXT, body);
-	evbuffer_free(body);
+	if (c->http->config.refusal)
+		c->http->config.refusal(status, text, &reply);
+	else
+		evbuffer_add_printf(reply.body, "%s\n", text);
+	tei_http_answer(c, status, reply.type, reply.body);
+	evbuffer_free(reply.body);
 }
 
 void tei_http_answer_index(struct tei_http_conn *c)
 {
 	const struct tei_http_config *config = &c->http->config;
 	struct evbuffer *body = evbuffer_new();
+	const char *text;
 
 	if (!body) {
 		tei_http_conn_free(c);
@@ -123,8 +128,9 @@ void tei_http_answer_index(struct tei_http_conn *c)
 		    strcmp(config->routes[i].path, config->routes[i - 1].path))
 			evbuffer_add_printf(body, "%s %s", i ? "," : "",
 					    config->routes[i].path);
-	evbuffer_add_printf(body, "\n");
-	tei_http_answer(c, 404, TEI_HTTP_TEXT, body);
+	evbuffer_add(body, "", 1);
+	text = (const char *)evbuffer_pullup(body, -1);
+	tei_http_answer_text(c, 404, text ? text : "no such page");
 	evbuffer_free(body);
 }
 

@@ -21,9 +21,9 @@ struct tei_http_head {
 	struct tei_http_request request; /* but for the body */
 	struct tei_http_param params[TEI_HTTP_PARAMS_MAX];
 	char path[TEI_HTTP_PATH_ROOM];
-	char *query; /* owned: decoded in place, or NULL */
+	char *query;     /* owned: decoded in place, or NULL */
+	const char *why; /* static: words for a refusal, or NULL */
 	uint64_t length;
-	bool has_length;
 	bool known; /* the method is one of ours */
 	bool head_only;
 	bool old;     /* HTTP/1.0 */
@@ -77,6 +77,7 @@ void tei_http_conn_free(struct tei_http_conn *c);
 /* Head and @body (drained); pieces or lingering follow once it is written. */
 void tei_http_answer(struct tei_http_conn *c, int status, const char *type,
 		     struct evbuffer *body);
+/* A refusal in @text's words, as the server words them. */
 void tei_http_answer_text(struct tei_http_conn *c, int status,
 			  const char *text);
 /* 404, with a list of what there is. */

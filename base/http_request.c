@@ -100,6 +100,12 @@ static bool parse_param(struct tei_http_param *out, char *at, char *end)
 	return len >= 0;
 }
 
+static int refused(struct tei_http_head *out, int status, const char *why)
+{
+	out->why = why;
+	return status;
+}
+
 /* "a=b&c=d"; takes a copy, because decoding is done in place. */
 static int parse_query(struct tei_http_head *out, const char *query, size_t len)
 {
@@ -121,10 +127,11 @@ static int parse_query(struct tei_http_head *out, const char *query, size_t len)
 		if (stop == at)
 			continue;
 		if (*n == TEI_HTTP_PARAMS_MAX)
-			return 400;
+			return refused(out, 400, "too many parameters");
 		*stop = '\0';
 		if (!parse_param(&out->params[(*n)++], at, stop))
-			return 400;
+			return refused(out, 400,
+				       "a parameter has % without two digits");
 	}
 	return 0;
 }
@@ -139,7 +146,9 @@ static int parse_target(struct tei_http_head *out, const char *at,
 
 	for (const char *p = at; p < end; p++)
 		if (*p < '!' || *p > '~')
-			return 400;
+			return refused(out, 400,
+				       "the path has a byte that "
+				       "should be written as %xx");
 	if (n >= sizeof(out->path))
 		return 414;
 	memcpy(out->path, at, n);
@@ -168,12 +177,14 @@ static void parse_method(struct tei_http_head *out, const char *at, size_t len)
 
 static int parse_length(struct tei_http_head *out, const char *at, size_t len)
 {
-	if (!len || out->has_length)
-		return 400;
-	out->has_length = true;
+	static const char why[] = "Content-Length should be one number";
+
+	if (!len || out->request.has_length)
+		return refused(out, 400, why);
+	out->request.has_length = true;
 	for (size_t i = 0; i < len; i++)
 		if (at[i] < '0' || at[i] > '9')
-			return 400;
+			return refused(out, 400, why);
 	if (len > LENGTH_DIGITS_MAX)
 		return 413;
 	for (size_t i = 0; i < len; i++)
@@ -193,7 +204,7 @@ static int parse_field(struct tei_http_head *out, const char *name,
 		return parse_length(out, value, len);
 	/* A body whose length nobody knows: whoever sends it can tell it. */
 	if (is(name, name_len, "transfer-encoding"))
-		return 411;
+		return refused(out, 411, "a body needs a Content-Length");
 	if (is(name, name_len, "expect")) {
 		out->expects = is(value, len, "100-continue");
 		return out->expects ? 0 : 417;
@@ -216,7 +227,7 @@ static int parse_fields(struct tei_http_head *out, const char *at,
 		colon = memchr(at, ':', (size_t)(eol - at));
 		if (!colon || colon == at || colon[-1] == ' ' || *at == ' ' ||
 		    *at == '\t' || memchr(at, '\0', (size_t)(eol - at)))
-			return 400;
+			return refused(out, 400, "a field is malformed");
 		value = colon + 1;
 		stop = eol;
 		while (value < stop && (*value == ' ' || *value == '\t'))

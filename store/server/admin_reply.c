@@ -49,6 +49,12 @@ int tei_server_admin_error(struct tei_http_reply *reply, int status,
 					       "error_message", message));
 }
 
+void tei_server_admin_refusal(int status, const char *words,
+			      struct tei_http_reply *reply)
+{
+	(void)tei_server_admin_error(reply, status, CODE_ARGUMENT, words);
+}
+
 const char *tei_server_code_name(int32_t code)
 {
 	switch (code) {

@@ -12,6 +12,7 @@
 #include "base/net.h"
 #include "store/proto/store.pb-c.h"
 #include "store/server/admin.h"
+#include "store/server/admin_reply.h"
 #include "store/server/metadata_http.h"
 #include "store/server/state.h"
 
@@ -130,6 +131,7 @@ int tei_server_open_http(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
 		.n_routes = tei_server_n_routes,
 		.arg = s,
 		.refused = s->counters.refused_http,
+		.refusal = tei_server_admin_refusal,
 	};
 	int rc = tei_http_start(s->loop, &config, &s->http_port, &s->http);
 

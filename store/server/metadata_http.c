@@ -91,7 +91,7 @@ static void take_condition(const struct tei_http_request *request,
 	put->if_life = tei_http_query(request, "if_incarnation", &put->if_len);
 	if (!put->if_life)
 		put->condition = TEI_METADATA_ALWAYS;
-	else if (strcmp(put->if_life, "none") == 0)
+	else if (put->if_len == 4 && memcmp(put->if_life, "none", 4) == 0)
 		put->condition = TEI_METADATA_IF_ABSENT;
 	else
 		put->condition = TEI_METADATA_IF_LIFE;
@@ -128,6 +128,8 @@ static int put_key(const struct tei_http_request *request,
 	p.key = key_of(request, &p.key_len);
 	if (!p.key)
 		return say_no_key(reply);
+	if (!request->has_length)
+		return say(reply, 411, "a value needs a Content-Length");
 	if (!take_ttl(request, &p.ttl_ms))
 		return say(reply, 400, "ttl_ms should be 0 .. 86400000");
 	p.life = tei_http_query(request, "incarnation", &p.life_len);

@@ -328,6 +328,30 @@ static void bad_escapes_are_refused(void **state)
 	assert_int_equal(count(TEI_HTTP_MALFORMED), before + TEST_COUNT(bad));
 }
 
+static void refusals_say_what_is_wrong(void **state)
+{
+	static const struct {
+		const char *text, *words;
+	} cases[] = {
+		{"GET /echo?%4 HTTP/1.1\r\n\r\n",
+		 "\r\n\r\na parameter has % without two digits\n"},
+		{"GET /echo HTTP/1.1\r\nContent-Length: 1\r\n\r\nx",
+		 "\r\n\r\nno body expected\n"},
+		{"PUT /echo HTTP/1.1\r\nContent-Length: 1073741824\r\n\r\n",
+		 "\r\n\r\na body has at most 100000 bytes\n"},
+		{"PUT /echo HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+		 "\r\n\r\nContent-Length should be one number\n"},
+		{"PUT /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+		 "\r\n\r\na body needs a Content-Length\n"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+		assert_true(status_of(cases[i].text) >= 400);
+		assert_non_null(strstr(answer, cases[i].words));
+	}
+}
+
 static void too_many_parameters_are_refused(void **state)
 {
 	char text[200] = "GET /echo?";
@@ -592,6 +616,7 @@ int main(void)
 		cmocka_unit_test(parameters_are_decoded),
 		cmocka_unit_test(a_value_may_hold_any_byte),
 		cmocka_unit_test(bad_escapes_are_refused),
+		cmocka_unit_test(refusals_say_what_is_wrong),
 		cmocka_unit_test(too_many_parameters_are_refused),
 		cmocka_unit_test(bodies_up_to_the_cap_arrive_whole),
 		cmocka_unit_test(a_body_that_comes_byte_by_byte_is_waited_for),

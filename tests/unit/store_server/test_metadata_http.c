@@ -153,6 +153,24 @@ static void value_that_is_too_long_is_not_read(void **state)
 	assert_non_null(strstr(answer, " 413 "));
 }
 
+static void value_of_unknown_length_is_refused(void **state)
+{
+	(void)state;
+	expect("PUT", KEY, "v", 200, "metadata updated");
+	exchange("PUT /metadata" KEY " HTTP/1.1\r\nHost: x\r\n\r\n");
+	assert_non_null(strstr(answer, " 411 "));
+	expect("GET", KEY, "", 200, "v");
+	expect("DELETE", KEY, "", 200, "metadata deleted");
+}
+
+static void incarnation_none_and_a_0_is_not_none(void **state)
+{
+	(void)state;
+	expect("PUT", KEY "&if_incarnation=none%00", "v", 412,
+	       "incarnation does not match");
+	expect("GET", KEY, "", 404, "metadata not found");
+}
+
 /* As engines that start together, each about to say something. */
 static void crowd_does_not_shut_others_out(void **state)
 {
@@ -237,6 +255,8 @@ int main(void)
 		WITH_ONE(living_engine_keeps_its_key),
 		WITH_ONE(malformed_requests_are_refused_in_words),
 		WITH_ONE(value_that_is_too_long_is_not_read),
+		WITH_ONE(value_of_unknown_length_is_refused),
+		WITH_ONE(incarnation_none_and_a_0_is_not_none),
 		WITH_ONE(crowd_does_not_shut_others_out),
 		WITH_ONE(health_is_ok),
 		WITH_ONE(figures_count_what_was_asked),
