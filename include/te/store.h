@@ -259,9 +259,9 @@ struct te_store_replicate {
  * (1 s) and the transfer's deadline (30 s + 1 s per GiB; some 2 s for an owner
  * that does not answer at all). Returns 0 when every result is 0, else the
  * first result that is not, or -600 with results untouched when an argument is
- * out of range. Codes: -200 (pool full, eviction could not help), -800
- * (transfer failed), -900, -901, -600 (this key or value; also a value larger
- * than the largest segment of the pool), -1.
+ * out of range. Codes: -200 (pool full, eviction could not help; also a value
+ * larger than the largest segment of the pool), -800 (transfer failed), -900,
+ * -901, -600 (this key or value), -1.
  */
 TE_API int te_store_put(struct te_store *store, const struct te_store_key *keys,
 			const struct te_store_value *values, size_t n,

@@ -53,8 +53,6 @@ int tei_core_starts_init(struct tei_core *core, struct tei_starts *starts,
 /* Whether an object of @size bytes could be, now or when owners are back. */
 static bool holds(const struct tei_core *core, uint64_t size)
 {
-	if (!size || size > TEI_SPACE_MAX)
-		return false;
 	return !core->n_mounts ||
 	       tei_core_extent_size(size) <= core->largest_mount;
 }
@@ -291,19 +289,22 @@ static int32_t start_one(struct tei_core *core, const struct tei_event *ev,
 	const struct tei_core_key *key = &ev->keys[i];
 	struct tei_wish *wish = &starts->wish;
 	struct traits t = wanted(core, ev, i, wish->how);
+	uint64_t size = ev->u.put_start.sizes[i];
 	struct tei_object *o;
 	struct place at;
 	int32_t code;
 
-	if (!tei_core_key_valid(key) || !holds(core, ev->u.put_start.sizes[i]))
+	if (!tei_core_key_valid(key) || !size || size > TEI_SPACE_MAX)
 		return CODE_ARGUMENT;
 	code = find_place(core, ev, key, hash, s, &t, &at);
 	if (code)
 		return code;
+	if (!holds(core, size))
+		return CODE_FULL;
 	o = create(core, key, &t);
 	if (!o)
 		return CODE_FULL;
-	o->size = ev->u.put_start.sizes[i];
+	o->size = size;
 	if (!reserve(core, wish, o, at.old, n_replicas)) {
 		tei_core_object_free(core, o);
 		return CODE_FULL;
@@ -319,7 +320,7 @@ static void note_full(struct tei_core *core, struct tei_action *reply,
 	uint32_t wait = 0;
 
 	core->figures.alloc_failures_total++;
-	if (tei_core_mounts_hold(core, size))
+	if (tei_core_mounts_hold(core, tei_core_extent_size(size)))
 		wait = tei_core_retry_ms(core);
 	if (wait &&
 	    (!reply->u.reply.retry_ms || wait < reply->u.reply.retry_ms))

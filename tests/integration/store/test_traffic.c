@@ -178,7 +178,7 @@ static void what_no_segment_can_hold_is_refused(void **state)
 	uint8_t *bytes = calloc(1, 9 * MIB);
 
 	assert_non_null(bytes);
-	assert_int_equal(pool_put(w->client, "too big", bytes, 9 * MIB), -600);
+	assert_int_equal(pool_put(w->client, "too big", bytes, 9 * MIB), -200);
 	free(bytes);
 }
 

@@ -239,15 +239,12 @@ static int expect_succession(struct model *m, struct start *b, size_t i, int k)
 	return 2;
 }
 
-/* What start must answer; 1, 2: a grant or -200, as room allows, for the key
- * itself or for a successor. */
-static int expect_start(struct model *m, struct start *b, size_t i)
+/* What start must answer if there is room; 1, 2: a grant. */
+static int expect_place(struct model *m, struct start *b, size_t i)
 {
 	struct thing *t = &m->keys[b->key[i]];
 
 	b->loser = NULL;
-	if (largest(m, false) && total_of(b->size[i]) > largest(m, false))
-		return -600;
 	if (t->state == ABSENT)
 		return 1;
 	if (t->named)
@@ -260,6 +257,18 @@ static int expect_start(struct model *m, struct start *b, size_t i)
 		return -705;
 	b->loser = t;
 	return 1;
+}
+
+/* What start must answer; 1, 2: a grant or -200, as room allows, for the key
+ * itself or for a successor. */
+static int expect_start(struct model *m, struct start *b, size_t i)
+{
+	int want = expect_place(m, b, i);
+
+	if (want > 0 && largest(m, false) &&
+	    total_of(b->size[i]) > largest(m, false))
+		return -200;
+	return want;
 }
 
 static void take_part(struct model *m, struct part *p,

@@ -528,17 +528,13 @@ static struct thing *place_of(struct model *m, int k)
 static int expect_start(struct model *m, const struct thing *k, int s,
 			uint64_t total)
 {
-	if (largest(m, false) && total > largest(m, false))
-		return -600;
-	if (k->state == ABSENT)
-		return 1;
-	if (k->named || k->state == READY)
+	if (k->state != ABSENT &&
+	    (k->named || k->state == READY ||
+	     !(discard_due(m, k) ||
+	       (k->writer == s &&
+		k->generation <= m->sessions[s].joined_generation))))
 		return -705;
-	if (discard_due(m, k) ||
-	    (k->writer == s &&
-	     k->generation <= m->sessions[s].joined_generation))
-		return 1;
-	return -705;
+	return largest(m, false) && total > largest(m, false) ? -200 : 1;
 }
 
 static void take_grant(struct model *m, struct thing *k, int s, uint64_t size,
