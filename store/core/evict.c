@@ -441,9 +441,8 @@ uint32_t tei_core_retry_ms(const struct tei_core *core)
 {
 	uint64_t wait = 0;
 
-	if (!core->effort &&
-	    (!tei_policy_empty(&core->policy) || !tei_list_empty(&core->back)))
-		return 1; /* the next step evicts more */
+	if (!core->effort)
+		return 1; /* the next step looks on */
 	if (!tei_list_empty(&core->leased) && !lease_over(core))
 		wait = object_at(core->leased.next)->read_until_ms -
 		       core->now_ms;

@@ -18,6 +18,8 @@
 #define PART_MIN 65536u
 /* Segments among which free_ratio_first chooses. */
 #define SAMPLES 6
+/* Looked at in one search before it is charged to the starts of the event. */
+#define LOOKS_FREE 16
 
 struct search {
 	struct tei_core *core;
@@ -150,7 +152,10 @@ static struct tei_mount *emptiest(const struct search *s)
 	return best;
 }
 
-/* Any, from one that @start says; @host: of this machine only, or NULL. */
+/*
+ * Any, from one that @start says; @host: of this machine only, or NULL. False
+ * with effort left: none of them.
+ */
 static bool try_all(const struct search *s, size_t start, const uint64_t *host)
 {
 	struct tei_core *core = s->core;
@@ -159,6 +164,9 @@ static bool try_all(const struct search *s, size_t start, const uint64_t *host)
 		struct tei_mount *m =
 			core->mounts[(start + i) % core->n_mounts];
 
+		if (i >= LOOKS_FREE && !core->effort)
+			return false;
+		core->effort -= i >= LOOKS_FREE;
 		if ((!host || m->owner->host == *host) && try(s, m))
 			return true;
 	}
@@ -193,9 +201,32 @@ static bool try_loose(const struct search *s, struct tei_tight *t)
 	for (size_t i = 0; i < t->n; i++)
 		if (try(s, t->loose[i]))
 			return true;
-	if (s->object->size == t->size)
+	if (s->object->size == t->size && !s->object->extents)
 		t->n = 0;
 	return false;
+}
+
+/* No mount had room for @s; those that it has replicas on were not asked. */
+static void note_tight(const struct search *s, struct tei_tight *t)
+{
+	const size_t room = sizeof(t->loose) / sizeof(t->loose[0]);
+	const struct tei_extent *e = s->object->extents;
+
+	if (s->other_host || !s->core->effort)
+		return; /* nor were others */
+	t->size = s->object->size;
+	t->n = 0;
+	for (; e; e = e->next) {
+		struct tei_mount *m = tei_core_extent_mount(e);
+
+		if (t->n && t->loose[t->n - 1] == m)
+			continue;
+		if (t->n == room) {
+			t->size = UINT64_MAX;
+			return;
+		}
+		t->loose[t->n++] = m;
+	}
 }
 
 static bool try_mounts(const struct search *s)
@@ -221,15 +252,11 @@ static bool try_strategy(const struct search *s)
 {
 	struct tei_tight *t = &s->core->tight[s->split];
 
-	if (s->object
-		    ->extents) /* other replicas: some mounts are not allowed */
-		return try_mounts(s);
 	if (s->object->size >= t->size)
 		return try_loose(s, t);
 	if (try_mounts(s))
 		return true;
-	t->size = s->object->size;
-	t->n = 0;
+	note_tight(s, t);
 	return false;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_replicas.c - several replicas of an object, several extents of one */
+#include "store/core/state.h"
 #include "tests/unit/store_core/rig.h"
 
 #define KIB ((uint64_t)1024)
@@ -366,6 +367,63 @@ static void a_writer_that_stalls_is_fenced_at_every_owner(void **state)
 	rig_fini(&r);
 }
 
+#define TIGHT_MOUNTS 200
+#define TIGHT_KEYS   50
+
+static void mount_many(struct rig *r, size_t n)
+{
+	uint8_t segment[TEI_CORE_ID_LEN] = {0};
+	struct tei_event ev = {.type = TEI_EVENT_MOUNT, .session = 1};
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(segment, &i, sizeof(i));
+		ev.u.mount.segment = segment;
+		ev.u.mount.name = "name";
+		ev.u.mount.base = MIB + i * 4096;
+		ev.u.mount.size = 4096;
+		assert_int_equal(rig_step(r, &ev)->u.reply.code, 0);
+	}
+}
+
+static void a_full_pool_is_not_searched_for_every_replica(void **state)
+{
+	struct tei_core_replicate how = {.replica_num = 2};
+	struct tei_core_key keys[TIGHT_KEYS];
+	struct tei_event ev = {.type = TEI_EVENT_PUT_START,
+			       .session = 1,
+			       .n = TIGHT_KEYS,
+			       .keys = keys};
+	char names[TIGHT_MOUNTS][8];
+	uint64_t sizes[TIGHT_KEYS];
+	unsigned int effort;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	assert_int_equal(rig_join(&r, 1, 'a', 'A'), 0);
+	mount_many(&r, TIGHT_MOUNTS);
+	for (size_t i = 0; i < TIGHT_MOUNTS; i++) {
+		snprintf(names[i], sizeof(names[i]), "%zu", i);
+		assert_int_equal(rig_put(&r, 1, names[i], 4096 - 64).status, 0);
+	}
+	for (size_t i = 0; i < TIGHT_KEYS; i++) {
+		names[i][0] = 'n';
+		names[i][1] = (char)('A' + i);
+		names[i][2] = 0;
+		keys[i] = rig_key(names[i]);
+		sizes[i] = 4096 - 64;
+	}
+	ev.u.put_start.sizes = sizes;
+	ev.u.put_start.how = &how;
+	assert_int_equal(rig_step(&r, &ev)->u.reply.status[0], 0);
+	assert_int_equal(rig_figures(&r).partial_puts_total, TIGHT_KEYS);
+	effort = TEI_CORE_EFFORT * r.core->config.step_objects - r.core->effort;
+	/* An eviction of 8 for each, and one search or two. */
+	assert_in_range(effort, 8 * TIGHT_KEYS + TIGHT_MOUNTS / 2,
+			8 * TIGHT_KEYS + 2 * TIGHT_MOUNTS);
+	rig_fini(&r);
+}
+
 static void the_preferred_segment_comes_first(void **state)
 {
 	const char *names[] = {"none", "second"};
@@ -497,6 +555,7 @@ int main(void)
 		cmocka_unit_test(a_replica_is_split_when_no_hole_fits),
 		cmocka_unit_test(small_replicas_are_not_split),
 		cmocka_unit_test(a_writer_that_stalls_is_fenced_at_every_owner),
+		cmocka_unit_test(a_full_pool_is_not_searched_for_every_replica),
 		cmocka_unit_test(the_preferred_segment_comes_first),
 		cmocka_unit_test(local_first_is_the_writers_machine),
 		cmocka_unit_test(an_empty_segment_is_not_flooded),
