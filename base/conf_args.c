@@ -142,15 +142,31 @@ int tei_conf_assign_said(const struct tei_conf *c, const struct tei_setting *s,
 	return rc;
 }
 
+/* @name[len] as it may stand in a line of a log; cut where it is too long. */
+static void printable(const char *name, size_t len, char *out, size_t room)
+{
+	size_t n = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < len && n + 5 <= room; i++) {
+		unsigned char c = (unsigned char)name[i];
+		bool control = c < ' ' || c == 0x7f;
+
+		n += (size_t)snprintf(out + n, room - n,
+				      control ? "\\x%02x" : "%c", c);
+	}
+}
+
 int tei_conf_unknown(const struct tei_conf *c, const char *name, size_t len,
 		     const char *from, char error[TEI_CONF_ERROR_LEN])
 {
-	char like[NAME_LEN_MAX + 1];
+	char like[NAME_LEN_MAX + 1], shown[NAME_LEN_MAX + 5];
 
 	nearest(c, name, len, like, sizeof(like));
-	tei_conf_say(error, "setting %.*s%s: there is no such setting%s%s%s",
-		     len < NAME_LEN_MAX ? (int)len : NAME_LEN_MAX, name, from,
-		     *like ? "; did you mean " : "", like, *like ? "?" : "");
+	printable(name, len, shown, sizeof(shown));
+	tei_conf_say(error, "setting %s%s: there is no such setting%s%s%s",
+		     shown, from, *like ? "; did you mean " : "", like,
+		     *like ? "?" : "");
 	return -ENOENT;
 }
 

@@ -210,6 +210,8 @@ static void bad_json_is_named_with_its_file(void **state)
 {
 	static const struct bad bad[] = {
 		{"{\"prot\": 1}", "did you mean port?", -ENOENT},
+		{"{\"a\\u001b[1m\\nb\\u007f\": 1}",
+		 "setting a\\x1b[1m\\x0ab\\x7f (", -ENOENT},
 		{"{\"port\": 1, \"port\": 1}", "duplicate", -EINVAL},
 		{"{\"port\": 1, \"rpc_port\": 1}", "given twice", -EINVAL},
 		{"{\"port\": \"1\"}", "a whole number is expected", -EINVAL},
