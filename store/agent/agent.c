@@ -11,6 +11,8 @@
 
 _Static_assert(TEI_HTTP_REFUSALS <= 8, "they fit agent->http_refused");
 
+#define REFUSALS_A_MINUTE 6 /* lines of the log */
+
 struct open {
 	struct tei_agent *agent;
 	int rc;
@@ -90,6 +92,7 @@ int tei_agent_start(const struct tei_agent_config *config,
 	agent->store = config->store;
 	agent->memory_max = config->memory_max;
 	agent->listener = -1;
+	agent->refusals.per_minute = REFUSALS_A_MINUTE;
 	tei_list_init(&agent->greeters);
 	tei_list_init(&agent->sessions);
 	tei_list_init(&agent->turns);

@@ -23,6 +23,7 @@
 #include "base/arena.h"
 #include "base/frame.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "base/thread.h"
 #include "store/agent/agent.h"
@@ -88,8 +89,9 @@ struct tei_agent_job {
 struct tei_agent_stats {
 	_Atomic uint64_t calls[12]; /* by type; relaxed, as all of these */
 	_Atomic uint64_t keys, failed_keys, put_bytes, got_bytes, late;
-	uint64_t sessions_total, died, refused[16]; /* the loop's */
-	uint64_t faults[TEI_FRAME_FAULTS];          /* the loop's */
+	uint64_t sessions_total, died,
+		refused[TEI_GREETING_STATUSES]; /* the loop's */
+	uint64_t faults[TEI_FRAME_FAULTS];      /* the loop's */
 };
 
 struct tei_http;
@@ -115,6 +117,7 @@ struct tei_agent {
 	struct tei_http *http;
 	uint64_t http_refused[8];
 	struct tei_agent_stats stats;
+	struct tei_log_limit refusals; /* lines about them */
 
 	pthread_t threads[TEI_AGENT_THREADS_MAX];
 	unsigned int n_threads;

@@ -101,6 +101,16 @@ static enum tei_greeting_status judge(struct greeter *greeter,
 	return tei_session_open(agent, fd, g->length, greeter->cred.pid, out);
 }
 
+static void warn_refused(const struct greeter *greeter,
+			 enum tei_greeting_status status)
+{
+	if (tei_log_allowed(&greeter->agent->refusals))
+		LOG_WARN("dummies: refused: %s (pid %d, uid %u)",
+			 tei_greeting_status_name(status),
+			 (int)greeter->cred.pid,
+			 (unsigned int)greeter->cred.uid);
+}
+
 static void answer(struct greeter *greeter, enum tei_greeting_status status,
 		   struct tei_agent_session *session)
 {
@@ -109,9 +119,12 @@ static void answer(struct greeter *greeter, enum tei_greeting_status status,
 		.version = TEI_AGENT_VERSION,
 		.word = (uint16_t)status,
 	};
-	int fd = leave(greeter);
+	int fd;
 
+	if (status != TEI_GREETED)
+		warn_refused(greeter, status);
 	agent->stats.refused[status]++;
+	fd = leave(greeter);
 	if (session) {
 		g.session = session->id;
 		g.region = session->memory.id;

@@ -64,6 +64,21 @@ static void calls(struct evbuffer *out, struct tei_agent *agent)
 					  read_counter(&agent->stats.calls[i]));
 }
 
+static void refusals(struct evbuffer *out, const struct tei_agent *agent)
+{
+	static const char name[] = "te_agent_refused_total";
+
+	(void)evbuffer_add_printf(out,
+				  "# HELP %s dummy clients turned away\n"
+				  "# TYPE %s counter\n",
+				  name, name);
+	for (int i = TEI_GREETED + 1; i < TEI_GREETING_STATUSES; i++)
+		(void)evbuffer_add_printf(
+			out, "%s{reason=\"%s\"} %" PRIu64 "\n", name,
+			tei_greeting_status_name((enum tei_greeting_status)i),
+			agent->stats.refused[i]);
+}
+
 static int metrics(const struct tei_http_request *request,
 		   struct tei_http_reply *reply, void *arg)
 {
@@ -74,6 +89,7 @@ static int metrics(const struct tei_http_request *request,
 	(void)request;
 	reply->type = PROMETHEUS;
 	calls(out, agent);
+	refusals(out, agent);
 	metric(out, "te_agent_keys_total", "counter", "keys of those calls",
 	       read_counter(&stats->keys));
 	metric(out, "te_agent_failed_keys_total", "counter",

@@ -52,7 +52,11 @@ enum tei_greeting_status {
 	TEI_GREETING_CROWD = 7,       /* too many sessions or connections */
 	TEI_GREETING_NOT_ALLOWED = 8, /* this user is not served */
 	TEI_GREETING_NO_MEMORY = 9,   /* the daemon cannot map it */
+	TEI_GREETING_STATUSES
 };
+
+/* "not_allowed"; "greeted" is none. For logs and metrics. */
+const char *tei_greeting_status_name(enum tei_greeting_status status);
 
 struct tei_greeting {
 	uint16_t version;

@@ -136,3 +136,22 @@ int tei_greeting_receive(int socket, struct tei_greeting *g, int *fd,
 		return -EBADMSG;
 	return 0;
 }
+
+const char *tei_greeting_status_name(enum tei_greeting_status status)
+{
+	static const char *const names[TEI_GREETING_STATUSES] = {
+		[TEI_GREETED] = "greeted",
+		[TEI_GREETING_BAD] = "bad_greeting",
+		[TEI_GREETING_VERSION] = "version",
+		[TEI_GREETING_NO_FD] = "no_memory_sent",
+		[TEI_GREETING_FDS] = "descriptors",
+		[TEI_GREETING_MEMORY] = "bad_memory",
+		[TEI_GREETING_NO_SESSION] = "no_session",
+		[TEI_GREETING_CROWD] = "crowd",
+		[TEI_GREETING_NOT_ALLOWED] = "not_allowed",
+		[TEI_GREETING_NO_MEMORY] = "no_memory",
+	};
+
+	return (unsigned int)status < TEI_GREETING_STATUSES ? names[status]
+							    : "unknown";
+}

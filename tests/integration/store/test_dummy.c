@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/net.h"
+#include "store/proto/agent.h"
 #include "tests/lib/test.h"
 #include "tests/lib/tmpdir.h"
 #include "tests/lib/wait.h"
@@ -127,6 +129,20 @@ static void await_metric(const struct daemon *d, const char *line)
 	struct wanted wanted = {d, line};
 
 	assert_true(test_wait_until(metrics_say, &wanted, END_MS));
+}
+
+static void greet_badly(const struct daemon *d)
+{
+	static const uint8_t zeros[TEI_GREETING_LEN];
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_true(strlen(d->socket) < sizeof(un.sun_path));
+	memcpy(un.sun_path, d->socket, strlen(d->socket) + 1);
+	assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	assert_int_equal(send(fd, zeros, sizeof(zeros), 0), sizeof(zeros));
+	(void)close(fd);
 }
 
 /* ---- what it can do ---- */
@@ -405,6 +421,8 @@ static void figures_are_those_of_the_daemon_and_the_pool(void **state)
 	assert_non_null(strstr(text, " 200 "));
 	http_get(&d, "/metrics/summary", text, sizeof(text));
 	assert_non_null(strstr(text, "Dummies: 1"));
+	greet_badly(&d);
+	await_metric(&d, "te_agent_refused_total{reason=\"bad_greeting\"} 1");
 	te_store_close(store);
 	stop(&d);
 }

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
@@ -202,6 +203,40 @@ static void what_is_no_greeting_is_refused(void **state)
 	assert_int_equal(play_greet(socket, &g, NULL, 0), TEI_GREETING_BAD);
 	(void)close(socket);
 	play_stop(&play);
+}
+
+static char warned[1024]; /* lines that name a refusal */
+
+static void keep_refusal(int level, const char *line, void *arg)
+{
+	size_t len = strlen(warned);
+
+	(void)arg;
+	if (level == TEI_LOG_WARN && strstr(line, "refused"))
+		(void)snprintf(warned + len, sizeof(warned) - len, "%s;", line);
+}
+
+static void a_refusal_is_told_with_who_it_was(void **state)
+{
+	struct tei_greeting g = NEW(PLAY_SIZE);
+	struct play play;
+	char wanted[128];
+	int socket;
+
+	(void)state;
+	warned[0] = '\0';
+	tei_log_set_sink(keep_refusal, NULL);
+	play_start(&play, 1, 0);
+	socket = play_connect(&play);
+	g.version = 2;
+	assert_int_equal(play_greet(socket, &g, NULL, 0), TEI_GREETING_VERSION);
+	(void)close(socket);
+	play_stop(&play);
+	tei_log_set_sink(NULL, NULL);
+	(void)snprintf(wanted, sizeof(wanted),
+		       "dummies: refused: version (pid %d, uid %u);",
+		       (int)getpid(), (unsigned int)getuid());
+	assert_string_equal(warned, wanted);
 }
 
 static void who_says_nothing_is_hung_up_on(void **state)
@@ -395,6 +430,7 @@ int main(void)
 		cmocka_unit_test(
 			descriptors_come_alone_and_only_where_one_is_due),
 		cmocka_unit_test(what_is_no_greeting_is_refused),
+		cmocka_unit_test(a_refusal_is_told_with_who_it_was),
 		cmocka_unit_test(who_says_nothing_is_hung_up_on),
 		cmocka_unit_test(a_session_is_joined_by_who_knows_it),
 		cmocka_unit_test(memory_is_bounded),
