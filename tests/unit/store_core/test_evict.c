@@ -252,7 +252,7 @@ static void an_object_costs_at_most_200_bytes_beside_its_key(void **state)
 /* Fifteen small segments, each full of one object. */
 static void fill_small_segments(struct rig *r)
 {
-	char key[16];
+	char key[24];
 
 	for (int i = 0; i < 15; i++) {
 		rig_mount(r, 1, (char)('A' + i),
@@ -290,7 +290,7 @@ static void what_frees_no_room_for_a_put_stays(void **state)
 static void what_goes_with_its_group_is_counted(void **state)
 {
 	struct tei_core_config c = rig_config;
-	char key[16], group[16];
+	char key[24], group[24];
 	struct rig r;
 
 	(void)state;

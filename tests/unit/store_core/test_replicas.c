@@ -393,7 +393,7 @@ static void a_full_pool_is_not_searched_for_every_replica(void **state)
 			       .session = 1,
 			       .n = TIGHT_KEYS,
 			       .keys = keys};
-	char names[TIGHT_MOUNTS][8];
+	char names[TIGHT_MOUNTS][24];
 	uint64_t sizes[TIGHT_KEYS];
 	unsigned int effort;
 	struct rig r;

@@ -253,7 +253,7 @@ static void
 what_the_policy_takes_for_time_goes_on_while_owners_are_away(void **state)
 {
 	struct grant g[32];
-	char key[32][8];
+	char key[32][16];
 	struct rig r;
 	uint16_t then;
 
