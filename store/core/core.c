@@ -34,7 +34,7 @@ static void init_lists(struct tei_core *core)
 	tei_list_init(&core->parked);
 	tei_core_loosen_all(core);
 	tei_list_init(&core->leased);
-	tei_list_init(&core->pinned);
+	tei_heap_init(&core->pins);
 	tei_list_init(&core->building);
 	tei_list_init(&core->live);
 	tei_list_init(&core->silent);
@@ -136,6 +136,7 @@ void tei_core_destroy(struct tei_core *core)
 			free_session(
 				core,
 				tei_list_entry(link, struct tei_session, age));
+	tei_heap_fini(&core->pins);
 	tei_hash_fini(&core->objects);
 	tei_hash_fini(&core->sessions);
 	tei_hash_fini(&core->clients);
@@ -357,6 +358,7 @@ void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
 	*out = core->figures;
 	out->segments = core->n_mounts;
 	out->metadata_bytes = sizeof(*core) + core->heap_bytes +
+			      core->n_extras * sizeof(*core->pins.node) +
 			      tei_slab_bytes(&core->extents) +
 			      tei_hash_bytes(&core->objects) +
 			      tei_hash_bytes(&core->sessions) +

@@ -11,6 +11,8 @@
  * Nothing here takes longer than a few ms: ticks have a budget of objects, and
  * the starts of one batch share an effort; who needs more is asked again.
  */
+#include <assert.h>
+
 #include "store/core/state.h"
 
 /* Of an eviction, where looking at an object costs 1 (some 40 ns). */
@@ -22,8 +24,8 @@
 #define FREED_MAX 8
 /* Of those that may be evicted again: how many a start takes in at once. */
 #define TAKE_IN 64
-/* Pinned ones that are looked at when nothing else is left. */
-#define PINNED_TRIES 64
+/* Of those whose pin is over: how many a tick takes in. */
+#define END_PINS 64
 
 static struct tei_object *object_at(struct tei_list *link)
 {
@@ -46,11 +48,22 @@ static uint64_t bytes_of(const struct tei_object *o)
 	return bytes;
 }
 
+/* One is pinned. */
+static struct tei_object *first_pinned(const struct tei_core *core)
+{
+	return TEI_CONTAINER(tei_heap_top(&core->pins), struct tei_extra, pin)
+		->object;
+}
+
 /* Out of whatever list it is in. */
 static void take_out(struct tei_core *core, struct tei_object *o)
 {
+	struct tei_extra *x = tei_core_object_extra(o);
+
 	tei_policy_hold(&core->policy, &o->policy);
 	tei_list_del(&o->link);
+	if (x)
+		tei_heap_remove(&core->pins, &x->pin);
 }
 
 /* From no list to the one where it belongs. */
@@ -58,10 +71,15 @@ static void put_back(struct tei_core *core, struct tei_object *o)
 {
 	if (o->flags & (TEI_OBJECT_HARD | TEI_OBJECT_SHELTERED))
 		return;
-	if (tei_core_pinned(core, o))
-		tei_list_add_tail(&core->pinned, &o->link);
-	else
+	if (tei_core_pinned(core, o)) {
+		struct tei_extra *x = tei_core_object_extra(o);
+		int rc = tei_heap_add(&core->pins, &x->pin, x->pin_until_ms);
+
+		assert(!rc); /* it has a place as long as there is the extra */
+		(void)rc;
+	} else {
 		tei_policy_release(&core->policy, &o->policy);
+	}
 }
 
 void tei_core_evictable(struct tei_core *core, struct tei_object *o)
@@ -74,7 +92,7 @@ void tei_core_evictable(struct tei_core *core, struct tei_object *o)
 void tei_core_unevictable(struct tei_core *core, struct tei_object *o)
 {
 	tei_policy_removed(&core->policy, &o->policy);
-	tei_list_del(&o->link);
+	take_out(core, o);
 }
 
 void tei_core_touch(struct tei_core *core, struct tei_object *o)
@@ -147,8 +165,9 @@ static void take_in(struct tei_core *core, unsigned int *budget)
 
 /* For whom to evict, and mounts on which that has freed something. */
 struct freed {
-	uint64_t need;         /* bytes in a row; 0: any are welcome */
-	struct tei_list aside; /* objects that lie on smaller mounts only */
+	uint64_t need; /* bytes in a row; 0: any are welcome */
+	/* Objects that lie on smaller mounts only, unpinned and pinned. */
+	struct tei_list aside, pinned;
 	struct tei_mount *mounts[FREED_MAX];
 	size_t n;
 	bool more;         /* and on others */
@@ -296,8 +315,11 @@ static void give_back(struct tei_core *core, struct freed *f)
 {
 	if (!core->effort) {
 		tei_list_splice_tail(&core->back, &f->aside);
+		tei_list_splice_tail(&core->back, &f->pinned);
 		return;
 	}
+	while (!tei_list_empty(&f->pinned))
+		put_back(core, object_at(tei_list_pop(&f->pinned)));
 	while (!tei_list_empty(&f->aside)) {
 		struct tei_object *o = object_at(f->aside.prev);
 
@@ -326,22 +348,17 @@ static bool turn(struct tei_core *core, struct freed *f)
 	return true;
 }
 
-/*
- * When nothing else is left: one that is pinned softly, if that is allowed or
- * its pin is over. False: nothing was freed.
- */
+/* When nothing else is left: one that is pinned softly, whose pin ends first.
+ * False: nothing was freed. */
 static bool turn_pinned(struct tei_core *core, struct freed *f)
 {
-	struct tei_object *o = object_at(core->pinned.next);
+	struct tei_object *o = first_pinned(core);
 
-	tei_list_del(&o->link);
-	if (!tei_core_pinned(core, o)) {
-		put_back(core, o);
+	if (!helps(f, o)) {
+		take_out(core, o);
+		tei_list_add_tail(&f->pinned, &o->link);
 		return false;
 	}
-	tei_list_add_tail(&core->pinned, &o->link);
-	if (!core->config.evict_soft_pinned || !helps(f, o))
-		return false;
 	evict(core, o, f);
 	return true;
 }
@@ -359,28 +376,28 @@ void tei_core_evict_begin(struct tei_core *core)
 	core->effort = TEI_CORE_EFFORT * core->config.step_objects;
 }
 
-/* Those whose pin is over are as others again; @n are looked at. */
-static void end_pins(struct tei_core *core, unsigned int n)
+/* At most @n whose pin is over are as others again; how many. */
+static unsigned int end_pins(struct tei_core *core, unsigned int n)
 {
-	for (; n && !tei_list_empty(&core->pinned); n--) {
-		struct tei_object *o = object_at(core->pinned.next);
+	unsigned int i = 0;
 
-		tei_list_del(&o->link);
+	while (i < n && core->pins.n &&
+	       !tei_core_pinned(core, first_pinned(core))) {
+		struct tei_object *o = first_pinned(core);
+
+		take_out(core, o);
 		put_back(core, o);
+		i++;
 	}
+	return i;
 }
 
-/*
- * Evict one for a start; false: nothing can go, or the step has done its share.
- */
-static bool evict_any(struct tei_core *core, struct freed *f)
+/* Evict one that is not pinned. */
+static bool evict_free(struct tei_core *core, struct freed *f)
 {
 	unsigned int some;
 	bool went;
 
-	f->n = f->cost = 0;
-	f->more = false;
-	f->later = 0;
 	do {
 		while (core->effort && !tei_policy_empty(&core->policy)) {
 			went = turn(core, f);
@@ -391,17 +408,27 @@ static bool evict_any(struct tei_core *core, struct freed *f)
 		some = TAKE_IN;
 		take_in(core, &some);
 	} while (core->effort && !tei_policy_empty(&core->policy));
-	/* A whole round of the pinned at most: see when none of them can go. */
-	for (some = PINNED_TRIES; some && core->effort; some--) {
-		if (tei_list_empty(&core->pinned))
-			return false;
+	return false;
+}
+
+/*
+ * Evict one for a start; false: nothing can go, or the step has done its share.
+ */
+static bool evict_any(struct tei_core *core, struct freed *f)
+{
+	f->n = f->cost = 0;
+	f->more = false;
+	f->later = 0;
+	do
+		if (evict_free(core, f))
+			return true;
+	while (core->effort && end_pins(core, TAKE_IN));
+	while (core->config.evict_soft_pinned && core->effort && core->pins.n) {
 		spend(&core->effort, EVICT_COST);
 		if (turn_pinned(core, f)) {
 			spend(&core->effort, f->cost);
 			return true;
 		}
-		if (!tei_policy_empty(&core->policy))
-			return evict_any(core, f);
 	}
 	return false;
 }
@@ -427,6 +454,7 @@ bool tei_core_place_or_evict(struct tei_core *core, struct tei_wish *wish,
 	if (!tei_core_mounts_hold(core, total))
 		return false;
 	tei_list_init(&f.aside);
+	tei_list_init(&f.pinned);
 	core->figures.evictions_attempted_total++;
 	while (!placed && later < total && evict_any(core, &f)) {
 		placed = place_freed(core, wish, o, &f);
@@ -446,6 +474,11 @@ uint32_t tei_core_retry_ms(const struct tei_core *core)
 	if (!tei_list_empty(&core->leased) && !lease_over(core))
 		wait = object_at(core->leased.next)->read_until_ms -
 		       core->now_ms;
+	if (core->pins.n &&
+	    (!wait || tei_heap_top(&core->pins)->at < core->now_ms + wait))
+		wait = tei_heap_top(&core->pins)->at > core->now_ms
+			       ? tei_heap_top(&core->pins)->at - core->now_ms
+			       : 1;
 	if (core->figures.building || core->figures.fencing)
 		if (!wait || wait > TEI_CORE_RETRY_MS)
 			wait = TEI_CORE_RETRY_MS;
@@ -471,7 +504,7 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 	struct freed f = {.n = 0};
 
 	take_in(core, budget);
-	end_pins(core, PINNED_TRIES);
+	(void)end_pins(core, END_PINS);
 	if (!core->evicting && above(core, core->config.high_watermark, 0)) {
 		core->evicting = true;
 		core->figures.evictions_attempted_total++;

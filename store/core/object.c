@@ -256,10 +256,12 @@ struct tei_object *tei_core_object_new(struct tei_core *core,
 				       const struct tei_core_key *key,
 				       bool with_extra)
 {
-	struct tei_object *o =
-		block_new(core, block_bytes(key->len, with_extra));
+	struct tei_object *o;
 	struct tei_extra *x;
 
+	if (with_extra && tei_heap_reserve(&core->pins, core->n_extras + 1) < 0)
+		return NULL;
+	o = block_new(core, block_bytes(key->len, with_extra));
 	if (!o)
 		return NULL;
 	tei_list_init(&o->link);
@@ -270,6 +272,7 @@ struct tei_object *tei_core_object_new(struct tei_core *core,
 	x = tei_core_object_extra(o);
 	if (x) {
 		*x = (struct tei_extra){.object = o};
+		core->n_extras++;
 		tei_list_init(&x->link);
 	}
 	core->heap_bytes += heap_bytes(o);
@@ -281,8 +284,10 @@ void tei_core_object_free(struct tei_core *core, struct tei_object *o)
 {
 	struct tei_extra *x = tei_core_object_extra(o);
 
-	if (x)
+	if (x) {
 		tei_core_group_leave(core, x);
+		core->n_extras--;
+	}
 	core->heap_bytes -= heap_bytes(o);
 	core->figures.key_bytes -= o->key_len;
 	block_free(core, o, size_of(o));

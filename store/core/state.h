@@ -16,7 +16,7 @@
  *   BUILDING                        its writer's `builds`
  *   READY, read lease               core `leased`, earliest lease first
  *   READY, pinned hard              none
- *   READY, pinned softly            core `pinned`
+ *   READY, pinned softly            none, but its pin core `pins`
  *   READY, no owner live            `parked` of its mount, or of the core when
  *                                   it has several, or core `back` when an
  *                                   owner has come back
@@ -33,6 +33,7 @@
 #include <stddef.h>
 
 #include "base/hash.h"
+#include "base/heap.h"
 #include "base/list.h"
 #include "base/slab.h"
 #include "store/core/core.h"
@@ -94,7 +95,8 @@ struct tei_extra {
 	struct tei_list link; /* group's members */
 	struct tei_object *object;
 	struct tei_group *group; /* or NULL */
-	uint64_t pin_ms;         /* BUILDING: how long to pin softly; 0: not */
+	struct tei_heap_node pin;
+	uint64_t pin_ms; /* BUILDING: how long to pin softly; 0: not */
 	uint64_t pin_until_ms;
 	uint32_t data_type;
 };
@@ -267,7 +269,9 @@ struct tei_core {
 	struct tei_slab extents;
 	struct tei_slab blocks[TEI_CORE_BLOCK_SLABS]; /* of objects */
 	struct tei_policy policy;
-	struct tei_list leased, pinned, parked, back;
+	struct tei_list leased, parked, back;
+	struct tei_heap pins;     /* by their end */
+	size_t n_extras;          /* each has a place there */
 	struct tei_list building; /* objects, by age */
 	struct tei_list live, silent, left, gone;
 	struct tei_list closes;

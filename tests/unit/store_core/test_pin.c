@@ -356,9 +356,44 @@ static void a_replica_can_be_given_up(void **state)
 	rig_fini(&r);
 }
 
+static void pins_end_in_their_order(void **state)
+{
+	struct tei_core_replicate how = {.replica_num = 1,
+					 .soft_pin = TEI_CORE_SOFT_ENABLE,
+					 .soft_pin_ttl_ms = 60000};
+	struct grant g;
+	char key[16];
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	for (int i = 0; i < 256; i++) {
+		if (i == 250)
+			how.soft_pin_ttl_ms = 1000;
+		snprintf(key, sizeof(key), "%d", i);
+		g = rig_start_as(&r, 2, key, 256 - 64, &how, NULL, false);
+		assert_int_equal(rig_end(&r, 2, key, g.generation), 0);
+	}
+	g = rig_start(&r, 2, "new", 256 - 64);
+	assert_int_equal(g.status, -200);
+	assert_int_equal(g.retry_ms, 1000);
+	r.now += 1000;
+	/* Those that are over go at once, whatever is pinned beside them. */
+	for (int i = 0; i < 6; i++) {
+		snprintf(key, sizeof(key), "n%d", i);
+		assert_int_equal(rig_put(&r, 2, key, 256 - 64).status, 0);
+		rig_lookup(&r, 2, key);
+	}
+	assert_int_equal(rig_lookup(&r, 2, "0").status, 0);
+	assert_int_equal(rig_lookup(&r, 2, "255").status, -704);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pins_end_in_their_order),
 		cmocka_unit_test(a_hard_pin_is_never_evicted),
 		cmocka_unit_test(a_pool_of_hard_pins_is_full),
 		cmocka_unit_test(a_soft_pin_holds_for_its_time),
