@@ -167,7 +167,7 @@ static void waiting_messages_are_cancelled_however_many(void **state)
 static void engine_ends_with_messages_on_their_way(void **state)
 {
 	struct te_batch *batch = make_batch(64), *stuck = make_batch(64);
-	uint32_t zero = 0;
+	static uint32_t zero; /* read until the engine ends, after this */
 
 	(void)state;
 	atomic_store(&fake.stall, true);
