@@ -94,7 +94,7 @@ static double hazard(const struct tei_policy_past *past, int age, double before,
 	double used = past->used[age] + before * weight;
 	double seen = past->seen[age] + weight, part = 0.5;
 
-	for (int i = 1; i <= SMOOTH; i++, part /= 2) {
+	for (int i = 1; i <= SMOOTH; i++) {
 		if (age - i >= 0) {
 			used += part * past->used[age - i];
 			seen += part * past->seen[age - i];
@@ -103,6 +103,7 @@ static double hazard(const struct tei_policy_past *past, int age, double before,
 			used += part * past->used[age + i];
 			seen += part * past->seen[age + i];
 		}
+		part /= 2;
 	}
 	return used < 0.999 * seen ? used / seen : 0.999;
 }

@@ -61,5 +61,6 @@ int main(int argc, char **argv)
 		(void)fflush(stdout);
 	}
 	printf("failed\n");
+	free(memory[1]);
 	return 1;
 }

@@ -248,7 +248,7 @@ static void what_is_nested_deep_is_refused(void **state)
 
 	(void)state;
 	assert_non_null(text);
-	strcpy(text, "{\"host\":");
+	memcpy(text, "{\"host\":", 8);
 	memset(text + 8, '[', n);
 	text[n + 8] = '\0';
 	for (size_t i = 0; i < 2; i++)
@@ -291,12 +291,15 @@ static void noise_is_refused_or_read(void **state)
 
 	(void)state;
 	for (int i = 0; i < N_NOISE; i++) {
-		char text[400] = "";
+		char text[400];
+		size_t at = 0;
 
 		for (int j = 0; j < 40; j++) {
 			seed = seed * 6364136223846793005u +
 			       1442695040888963407u;
-			strcat(text, words[(seed >> 33) % TEST_COUNT(words)]);
+			at += (size_t)snprintf(
+				text + at, sizeof(text) - at, "%s",
+				words[(seed >> 33) % TEST_COUNT(words)]);
 		}
 		(void)read_as(i & 1 ? "noise.yaml" : "noise.json", text);
 		assert_null(strchr(error, '\n'));

@@ -130,6 +130,15 @@ static bool take_frame(int fd, struct frame *f)
 	return false;
 }
 
+/* One must come. */
+static void expect_frame(int fd, struct frame *f)
+{
+	if (take_frame(fd, f))
+		return;
+	fail_msg("the other side has closed");
+	abort();
+}
+
 static void answer(int fd, struct frame *f)
 {
 	f->flags = TEI_FRAME_REPLY;
@@ -311,8 +320,8 @@ static void an_answer_that_is_late_is_nobodys(void **state)
 	rig_init(&r);
 	assert_int_equal(ask(&r, 1, 10, LATE_NS), TE_STORE_RPC_TIMEOUT);
 	assert_int_equal(ask(&r, 2, 10, LATE_NS), TE_STORE_RPC_TIMEOUT);
-	assert_true(take_frame(r.peer, &f));
-	assert_true(take_frame(r.peer, &g));
+	expect_frame(r.peer, &f);
+	expect_frame(r.peer, &g);
 	assert_int_equal(g.id, f.id + 1);
 	answer(r.peer, &f);
 	g.id++; /* that of the next call */
@@ -335,9 +344,9 @@ static void who_gives_up_leaves_the_driving_to_others(void **state)
 	rig_init(&r);
 	hasty.rig = patient.rig = &r;
 	start(&hasty);
-	assert_true(take_frame(r.peer, &f));
+	expect_frame(r.peer, &f);
 	start(&patient);
-	assert_true(take_frame(r.peer, &g));
+	expect_frame(r.peer, &g);
 	pthread_join(hasty.thread, NULL);
 	assert_int_equal(hasty.code, TE_STORE_RPC_TIMEOUT);
 	answer(r.peer, &g);
@@ -360,9 +369,9 @@ static void what_is_not_read_waits_and_then_goes(void **state)
 	/* Given up half sent: what follows comes behind the rest of it. */
 	assert_int_equal(ask(&r, 9, 3 * MIB, LATE_NS), TE_STORE_RPC_TIMEOUT);
 	start(&c);
-	assert_true(take_frame(r.peer, &f));
+	expect_frame(r.peer, &f);
 	answer(r.peer, &f);
-	assert_true(take_frame(r.peer, &f));
+	expect_frame(r.peer, &f);
 	answer(r.peer, &f);
 	pthread_join(c.thread, NULL);
 	assert_int_equal(c.code, 0);

@@ -189,7 +189,7 @@ static void a_walk_shows_each_object_once_in_order_of_place(void **state)
 	const uint64_t at[3] = {4096, 0, 8192};
 	const struct tei_directory_object *o;
 	struct tei_directory d;
-	uint64_t cursor = 0, seen[4];
+	uint64_t cursor = 0, seen[4] = {0};
 	size_t n = 0;
 
 	(void)state;

@@ -155,9 +155,15 @@ static void commits_are_told_and_told_again_on_a_new_connection(void **state)
 
 /* ---- offers ---- */
 
+struct spot {
+	uint64_t generation, epoch, address, size;
+};
+
+#define AT(generation, epoch, address, size) \
+	((struct spot){generation, epoch, address, size})
+
 static int offer(struct rig *r, tei_session_id s, char segment, const char *key,
-		 uint64_t generation, uint64_t epoch, uint64_t address,
-		 uint64_t size, bool last)
+		 struct spot at, bool last)
 {
 	uint8_t id[TEI_CORE_ID_LEN];
 	struct tei_core_key k = key ? rig_key(key) : (struct tei_core_key){0};
@@ -166,11 +172,11 @@ static int offer(struct rig *r, tei_session_id s, char segment, const char *key,
 		.n = key != NULL,
 		.n_entries = key != NULL,
 		.keys = &k,
-		.generation = &generation,
-		.gen_epoch = &epoch,
-		.size = &size,
-		.address = &address,
-		.length = &size,
+		.generation = &at.generation,
+		.gen_epoch = &at.epoch,
+		.size = &at.size,
+		.address = &at.address,
+		.length = &at.size,
 		.crc = &crc,
 	};
 	struct tei_event ev = {.type = TEI_EVENT_OFFER,
@@ -226,10 +232,12 @@ static void what_is_offered_is_there(void **state)
 	(void)state;
 	start_anew(&r);
 	assert_int_equal(
-		offer(&r, 1, 'm', "a", 50, OLDER, BASE + 128, 1000, false), 0);
+		offer(&r, 1, 'm', "a", AT(50, OLDER, BASE + 128, 1000), false),
+		0);
 	/* The same again is no other. */
 	assert_int_equal(
-		offer(&r, 1, 'm', "a", 50, OLDER, BASE + 128, 1000, false), 0);
+		offer(&r, 1, 'm', "a", AT(50, OLDER, BASE + 128, 1000), false),
+		0);
 	g = rig_lookup(&r, 2, "a");
 	assert_int_equal(g.status, 0);
 	assert_int_equal(g.address, BASE + 128);
@@ -240,13 +248,14 @@ static void what_is_offered_is_there(void **state)
 	assert_int_equal(rig_figures(&r).used_bytes, 1088);
 	/* Nothing new before the last offer. */
 	assert_int_equal(rig_start(&r, 2, "b", 100).status, -200);
-	assert_int_equal(offer(&r, 1, 'm', NULL, 0, 0, 0, 0, true), 0);
+	assert_int_equal(offer(&r, 1, 'm', NULL, AT(0, 0, 0, 0), true), 0);
 	g = rig_put(&r, 2, "b", 100);
 	assert_int_equal(g.status, 0);
 	assert_true(g.generation > 50);
 	assert_true(g.address + 192 <= BASE + 128 || g.address >= BASE + 1216);
 	assert_int_equal(
-		offer(&r, 1, 'm', "c", 51, OLDER, BASE + 4096, 10, true), -101);
+		offer(&r, 1, 'm', "c", AT(51, OLDER, BASE + 4096, 10), true),
+		-101);
 	rig_fini(&r);
 }
 
@@ -256,23 +265,30 @@ static void what_does_not_fit_is_refused(void **state)
 
 	(void)state;
 	start_anew(&r);
-	assert_int_equal(offer(&r, 1, 'm', "a", 1, OLDER, BASE, 100, false), 0);
+	assert_int_equal(offer(&r, 1, 'm', "a", AT(1, OLDER, BASE, 100), false),
+			 0);
 	/* Taken, outside, askew, empty, of this very master. */
 	assert_int_equal(
-		offer(&r, 1, 'm', "b", 2, OLDER, BASE + 128, 100, false), -705);
+		offer(&r, 1, 'm', "b", AT(2, OLDER, BASE + 128, 100), false),
+		-705);
 	assert_int_equal(
-		offer(&r, 1, 'm', "b", 2, OLDER, BASE - 64, 100, false), -600);
-	assert_int_equal(
-		offer(&r, 1, 'm', "b", 2, OLDER, 2 * BASE - 64, 1, false),
+		offer(&r, 1, 'm', "b", AT(2, OLDER, BASE - 64, 100), false),
 		-600);
 	assert_int_equal(
-		offer(&r, 1, 'm', "b", 2, OLDER, BASE + 513, 100, false), -600);
-	assert_int_equal(offer(&r, 1, 'm', "b", 2, OLDER, BASE + 512, 0, false),
-			 -600);
+		offer(&r, 1, 'm', "b", AT(2, OLDER, 2 * BASE - 64, 1), false),
+		-600);
 	assert_int_equal(
-		offer(&r, 1, 'm', "b", 2, EPOCH, BASE + 512, 100, false), -600);
+		offer(&r, 1, 'm', "b", AT(2, OLDER, BASE + 513, 100), false),
+		-600);
 	assert_int_equal(
-		offer(&r, 3, 'm', "b", 2, OLDER, BASE + 512, 100, false), -601);
+		offer(&r, 1, 'm', "b", AT(2, OLDER, BASE + 512, 0), false),
+		-600);
+	assert_int_equal(
+		offer(&r, 1, 'm', "b", AT(2, EPOCH, BASE + 512, 100), false),
+		-600);
+	assert_int_equal(
+		offer(&r, 3, 'm', "b", AT(2, OLDER, BASE + 512, 100), false),
+		-601);
 	assert_int_equal(rig_figures(&r).objects, 1);
 	assert_int_equal(rig_figures(&r).used_bytes, 192);
 	rig_fini(&r);
@@ -285,17 +301,19 @@ static void the_newest_of_a_key_counts_and_its_equals_are_replicas(void **state)
 
 	(void)state;
 	start_anew(&r);
-	assert_int_equal(offer(&r, 1, 'm', "a", 5, OLDER, BASE, 100, false), 0);
-	assert_int_equal(offer(&r, 3, 'n', "a", 4, OLDER, 2 * BASE, 100, false),
-			 -705);
-	assert_int_equal(offer(&r, 3, 'n', "a", 5, OLDER, 2 * BASE, 100, false),
+	assert_int_equal(offer(&r, 1, 'm', "a", AT(5, OLDER, BASE, 100), false),
 			 0);
+	assert_int_equal(
+		offer(&r, 3, 'n', "a", AT(4, OLDER, 2 * BASE, 100), false),
+		-705);
+	assert_int_equal(
+		offer(&r, 3, 'n', "a", AT(5, OLDER, 2 * BASE, 100), false), 0);
 	(void)rig_lookup(&r, 2, "a");
 	assert_int_equal(r.out.at[0].u.reply.n_entries, 2);
 	/* A later epoch is newer, whatever the counter; the old one goes. */
-	assert_int_equal(
-		offer(&r, 3, 'n', "a", 1, OLDER + 1, 2 * BASE + 512, 70, false),
-		0);
+	assert_int_equal(offer(&r, 3, 'n', "a",
+			       AT(1, OLDER + 1, 2 * BASE + 512, 70), false),
+			 0);
 	assert_non_null(rig_find(&r, TEI_ACTION_BURY));
 	g = rig_lookup(&r, 2, "a");
 	assert_int_equal(g.generation, 1);
@@ -311,10 +329,11 @@ static void a_put_under_way_yields_to_what_was_there(void **state)
 
 	(void)state;
 	start_anew(&r);
-	assert_int_equal(offer(&r, 3, 'n', NULL, 0, 0, 0, 0, true), 0);
+	assert_int_equal(offer(&r, 3, 'n', NULL, AT(0, 0, 0, 0), true), 0);
 	g = rig_start(&r, 2, "a", 100);
 	assert_int_equal(g.status, 0);
-	assert_int_equal(offer(&r, 1, 'm', "a", 5, OLDER, BASE, 100, true), 0);
+	assert_int_equal(offer(&r, 1, 'm', "a", AT(5, OLDER, BASE, 100), true),
+			 0);
 	assert_int_equal(rig_lookup(&r, 2, "a").generation, 5);
 	assert_int_equal(rig_end(&r, 2, "a", g.generation), -700);
 	rig_fini(&r);

@@ -756,7 +756,7 @@ static void take_lookup(struct model *m, struct thing *k,
 static void do_lookup(struct model *m, enum tei_event_type type)
 {
 	struct tei_event ev = {.type = type};
-	int s = any_session(m), key[BATCH];
+	int s = any_session(m), key[BATCH] = {0};
 	struct tei_core_key names[BATCH];
 	const struct tei_action *a;
 	uint64_t until;
