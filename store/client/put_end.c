@@ -33,7 +33,16 @@ static void settle(struct tei_put *put, const struct tei_put_entry *entry,
 {
 	uint32_t item = entry->item;
 
-	if (entry->written) {
+	if (entry->written && status == TE_STORE_INVALID_WRITE) {
+		/*
+		 * Another value of this key is there by now, perhaps offered
+		 * by its owner to a new master: a put leaves it, an upsert
+		 * replaces that one as well.
+		 */
+		put->results[item] = put->upsert ? TE_STORE_TRANSFER_FAIL : 0;
+		if (put->upsert && put->items[item].tries < TRIES)
+			tei_put_again(put, item);
+	} else if (entry->written) {
 		/* Too late: the master has given the space to others. */
 		put->results[item] = status ? TE_STORE_TRANSFER_FAIL : 0;
 		if (status)

@@ -106,6 +106,16 @@ bool tei_core_mounts_hold(const struct tei_core *core, uint64_t size)
 	return false;
 }
 
+bool tei_core_mounts_offering(const struct tei_core *core, uint64_t size)
+{
+	for (size_t i = 0; i < core->n_mounts; i++)
+		if (tei_core_mount_live(core->mounts[i]) &&
+		    core->mounts[i]->offering &&
+		    core->mounts[i]->space.size >= size)
+			return true;
+	return false;
+}
+
 bool tei_core_mount_live(const struct tei_mount *m)
 {
 	return !m->dropping && m->owner->state == TEI_SESSION_LIVE;

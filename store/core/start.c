@@ -317,11 +317,15 @@ static int32_t start_one(struct tei_core *core, const struct tei_event *ev,
 static void note_full(struct tei_core *core, struct tei_action *reply,
 		      uint64_t size)
 {
+	uint64_t extent = tei_core_extent_size(size);
 	uint32_t wait = 0;
 
 	core->figures.alloc_failures_total++;
-	if (tei_core_mounts_hold(core, tei_core_extent_size(size)))
+	if (tei_core_mounts_hold(core, extent))
 		wait = tei_core_retry_ms(core);
+	if ((!wait || wait > TEI_CORE_RETRY_MS) &&
+	    tei_core_mounts_offering(core, extent))
+		wait = TEI_CORE_RETRY_MS;
 	if (wait &&
 	    (!reply->u.reply.retry_ms || wait < reply->u.reply.retry_ms))
 		reply->u.reply.retry_ms = wait;

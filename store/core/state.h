@@ -404,6 +404,8 @@ void tei_core_on_unmount(struct tei_core *core, const struct tei_event *ev,
 bool tei_core_mount_live(const struct tei_mount *m);
 /* Some live mount would have room for @size bytes if it were empty. */
 bool tei_core_mounts_hold(const struct tei_core *core, uint64_t size);
+/* Some would, but its owner has not yet offered all that it has. */
+bool tei_core_mounts_offering(const struct tei_core *core, uint64_t size);
 /* Start to drop @m: absent from now on, its extents go in ticks. */
 void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m);
 /* Drop extents of dropping mounts, at most *@budget of them. */

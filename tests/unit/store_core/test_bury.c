@@ -259,6 +259,24 @@ static void what_is_offered_is_there(void **state)
 	rig_fini(&r);
 }
 
+static void a_put_is_to_wait_while_owners_offer(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	start_anew(&r);
+	g = rig_start(&r, 2, "a", 100);
+	assert_int_equal(g.status, -200);
+	assert_in_range(g.retry_ms, 1, 100);
+	g = rig_start(&r, 2, "too large for any", 0x20000);
+	assert_int_equal(g.status, -200);
+	assert_int_equal(g.retry_ms, 0);
+	assert_int_equal(offer(&r, 1, 'm', NULL, AT(0, 0, 0, 0), true), 0);
+	assert_int_equal(rig_start(&r, 2, "a", 100).status, 0);
+	rig_fini(&r);
+}
+
 static void what_does_not_fit_is_refused(void **state)
 {
 	struct rig r;
@@ -350,6 +368,7 @@ int main(void)
 		cmocka_unit_test(
 			commits_are_told_and_told_again_on_a_new_connection),
 		cmocka_unit_test(what_is_offered_is_there),
+		cmocka_unit_test(a_put_is_to_wait_while_owners_offer),
 		cmocka_unit_test(what_does_not_fit_is_refused),
 		cmocka_unit_test(
 			the_newest_of_a_key_counts_and_its_equals_are_replicas),
