@@ -5,17 +5,15 @@
  * Prints where it serves, serves, ends on SIGTERM and SIGINT. Exit codes: 0
  * ended as asked, 1 broke while running, 2 could not start as told.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-
-#include <event2/event.h>
 
 #include "base/clock.h"
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "cmd/stop.h"
 #include "store/server/server.h"
 #include "store/server/settings.h"
 
@@ -25,37 +23,6 @@
 	"which memory the clients lend to the pool."
 
 #define FILES_WANTED 8192u
-
-static const int signals[] = {SIGTERM, SIGINT};
-
-#define N_SIGNALS (sizeof(signals) / sizeof(signals[0]))
-
-static void on_signal(evutil_socket_t number, short what, void *arg)
-{
-	(void)number;
-	(void)what;
-	tei_loop_stop(arg);
-}
-
-/* NULL in @out on failure; the loop goes on without. */
-static bool catch_signals(struct tei_loop *loop, struct event *out[N_SIGNALS])
-{
-	bool all = true;
-
-	for (size_t i = 0; i < N_SIGNALS; i++) {
-		out[i] = evsignal_new(tei_loop_base(loop), signals[i],
-				      on_signal, loop);
-		all = all && out[i] && event_add(out[i], NULL) == 0;
-	}
-	return all;
-}
-
-static void release_signals(struct event *events[N_SIGNALS])
-{
-	for (size_t i = 0; i < N_SIGNALS; i++)
-		if (events[i])
-			event_free(events[i]);
-}
 
 /* Every client has two connections; shells give 1024 descriptors in all. */
 static void take_descriptors(void)
@@ -117,11 +84,11 @@ static int serve(const struct tei_conf *conf, struct tei_loop *loop)
 {
 	const struct tei_server_settings *settings = conf->values;
 	char error[TEI_CONF_ERROR_LEN];
-	struct event *events[N_SIGNALS];
+	struct stop stop;
 	struct tei_server *server;
 	int rc, code = 1;
 
-	if (!catch_signals(loop, events)) {
+	if (!stop_catch(&stop, loop)) {
 		fprintf(stderr, "mooncake_master: cannot catch signals\n");
 		goto release;
 	}
@@ -142,7 +109,7 @@ static int serve(const struct tei_conf *conf, struct tei_loop *loop)
 	code = tei_loop_run(loop) < 0 ? 1 : 0;
 	tei_server_destroy(server);
 release:
-	release_signals(events);
+	stop_release(&stop);
 	return code;
 }
 

@@ -5,16 +5,14 @@
  * Prints where it serves, serves, ends on SIGTERM and SIGINT. Exit codes: 0
  * ended as asked, 1 broke while running, 2 could not start as told.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include <event2/event.h>
-
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "cmd/stop.h"
 #include "store/server/metadata_http.h"
 
 #define ABOUT                                                              \
@@ -51,36 +49,6 @@ static const struct tei_setting rows[] = {
 };
 /* clang-format on */
 
-static const int signals[] = {SIGTERM, SIGINT};
-
-#define N_SIGNALS (sizeof(signals) / sizeof(signals[0]))
-
-static void on_signal(evutil_socket_t number, short what, void *arg)
-{
-	(void)number;
-	(void)what;
-	tei_loop_stop(arg);
-}
-
-static bool catch_signals(struct tei_loop *loop, struct event *out[N_SIGNALS])
-{
-	bool all = true;
-
-	for (size_t i = 0; i < N_SIGNALS; i++) {
-		out[i] = evsignal_new(tei_loop_base(loop), signals[i],
-				      on_signal, loop);
-		all = all && out[i] && event_add(out[i], NULL) == 0;
-	}
-	return all;
-}
-
-static void release_signals(struct event *events[N_SIGNALS])
-{
-	for (size_t i = 0; i < N_SIGNALS; i++)
-		if (events[i])
-			event_free(events[i]);
-}
-
 static int start(const struct settings *s, struct tei_loop *loop,
 		 struct tei_metadata_server **out)
 {
@@ -106,10 +74,10 @@ static int start(const struct settings *s, struct tei_loop *loop,
 static int serve(const struct settings *s, struct tei_loop *loop)
 {
 	struct tei_metadata_server *server = NULL;
-	struct event *events[N_SIGNALS];
+	struct stop stop;
 	int code = 1;
 
-	if (!catch_signals(loop, events)) {
+	if (!stop_catch(&stop, loop)) {
 		fprintf(stderr, "te-metad: cannot catch signals\n");
 	} else if (start(s, loop, &server)) {
 		code = 2; /* what it was has been logged */
@@ -117,7 +85,7 @@ static int serve(const struct settings *s, struct tei_loop *loop)
 		code = tei_loop_run(loop) < 0 ? 1 : 0;
 		tei_metadata_server_stop(server);
 	}
-	release_signals(events);
+	stop_release(&stop);
 	return code;
 }
 
