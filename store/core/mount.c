@@ -97,23 +97,27 @@ static struct tei_mount *new_mount(struct tei_core *core,
 	return m;
 }
 
+static bool some_live(const struct tei_core *core, uint64_t size,
+		      bool only_offering)
+{
+	for (size_t i = 0; i < core->n_mounts; i++) {
+		const struct tei_mount *m = core->mounts[i];
+
+		if (tei_core_mount_live(m) && m->space.size >= size &&
+		    (m->offering || !only_offering))
+			return true;
+	}
+	return false;
+}
+
 bool tei_core_mounts_hold(const struct tei_core *core, uint64_t size)
 {
-	for (size_t i = 0; i < core->n_mounts; i++)
-		if (tei_core_mount_live(core->mounts[i]) &&
-		    core->mounts[i]->space.size >= size)
-			return true;
-	return false;
+	return some_live(core, size, false);
 }
 
 bool tei_core_mounts_offering(const struct tei_core *core, uint64_t size)
 {
-	for (size_t i = 0; i < core->n_mounts; i++)
-		if (tei_core_mount_live(core->mounts[i]) &&
-		    core->mounts[i]->offering &&
-		    core->mounts[i]->space.size >= size)
-			return true;
-	return false;
+	return some_live(core, size, true);
 }
 
 bool tei_core_mount_live(const struct tei_mount *m)
