@@ -37,7 +37,7 @@ struct settings {
 	char *protocol;
 	uint64_t global_segment_size;
 	char *socket_path, *socket_group;
-	uint64_t threads, dummy_memory_max;
+	uint64_t threads, dummy_memory_max, dummy_memory_each_max;
 	bool enable_http_server;
 	uint64_t http_port;
 	bool insecure;
@@ -79,6 +79,8 @@ static const struct tei_setting rows[] = {
 		  "CPUs, 4 at least" },
 	{ ROW(dummy_memory_max), .type = TEI_CONF_SIZE, .def = "1 TB",
 	  .help = "memory of all dummy clients together" },
+	{ ROW(dummy_memory_each_max), .type = TEI_CONF_SIZE, .def = "256 GB",
+	  .help = "memory of one dummy client, touched or not" },
 	{ ROW(enable_http_server), .type = TEI_CONF_BOOL, .def = "0",
 	  .help = "serve /health, /metrics and /metrics/summary" },
 	{ ROW(http_port), .type = TEI_CONF_UINT, .def = "9300", .max = 65535,
@@ -274,6 +276,7 @@ static int start_agent(const struct settings *s, struct te_store *store,
 		.socket_group = s->socket_group,
 		.n_threads = n_threads(s),
 		.memory_max = s->dummy_memory_max,
+		.memory_each_max = s->dummy_memory_each_max,
 	};
 	char host[TEI_HOST_LEN_MAX + 1];
 	bool asked =

@@ -36,11 +36,7 @@ static void shut(void *arg)
 
 static void end_sessions(void *arg)
 {
-	struct tei_agent *agent = arg;
-
-	tei_list_for_each_safe (pos, tmp, &agent->sessions)
-		tei_session_end(
-			tei_list_entry(pos, struct tei_agent_session, link));
+	tei_sessions_clear(arg);
 }
 
 const char *tei_agent_socket(const struct tei_agent *agent)
@@ -91,11 +87,15 @@ int tei_agent_start(const struct tei_agent_config *config,
 		return -ENOMEM;
 	agent->store = config->store;
 	agent->memory_max = config->memory_max;
+	agent->memory_each_max = config->memory_each_max
+					 ? config->memory_each_max
+					 : config->memory_max;
 	agent->listener = -1;
 	agent->refusals.per_minute = REFUSALS_A_MINUTE;
 	tei_list_init(&agent->greeters);
 	tei_list_init(&agent->sessions);
 	tei_list_init(&agent->turns);
+	tei_list_init(&agent->gone);
 	tei_mutex_init(&agent->mu);
 	tei_cond_init(&agent->work);
 	rc = start(agent, config);

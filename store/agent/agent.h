@@ -26,6 +26,8 @@ struct tei_agent_config {
 	const char *socket_group;
 	unsigned int n_threads; /* calls at a time, at least 1 */
 	uint64_t memory_max;    /* bytes of all dummies' memory together */
+	/* Of one dummy's; what it announces counts. 0: memory_max. */
+	uint64_t memory_each_max;
 };
 
 /*

@@ -56,11 +56,12 @@ struct tei_agent_session {
 	struct event died;
 	struct tei_list conns;
 	unsigned int n_conns, n_jobs;
-	size_t queued_bytes; /* of its jobs' bodies */
-	bool ended;          /* nobody is there any more */
+	size_t queued_bytes;  /* of its jobs' bodies */
+	bool ended;           /* nobody is there any more */
+	struct tei_call post; /* memory is unmapped: back to the loop */
 
-	struct tei_list queue;  /* guarded by agent->mu: jobs */
-	struct tei_list turn;   /* guarded by agent->mu: in agent->turns */
+	struct tei_list queue; /* guarded by agent->mu: jobs */
+	struct tei_list turn;  /* guarded by agent->mu: in agent->turns, gone */
 	unsigned int n_running; /* guarded by agent->mu */
 };
 
@@ -89,7 +90,7 @@ struct tei_agent_job {
 struct tei_agent_stats {
 	_Atomic uint64_t calls[12]; /* by type; relaxed, as all of these */
 	_Atomic uint64_t keys, failed_keys, put_bytes, got_bytes, late;
-	uint64_t sessions_total, died,
+	uint64_t sessions_total, died, silent,
 		refused[TEI_GREETING_STATUSES]; /* the loop's */
 	uint64_t faults[TEI_FRAME_FAULTS];      /* the loop's */
 };
@@ -112,7 +113,7 @@ struct tei_agent {
 	struct tei_list sessions;
 	unsigned int n_sessions;
 	uint64_t last_session, last_memory;
-	uint64_t memory_bytes, memory_max;
+	uint64_t memory_bytes, memory_max, memory_each_max;
 	size_t queued_bytes;
 	struct tei_http *http;
 	uint64_t http_refused[8];
@@ -124,6 +125,8 @@ struct tei_agent {
 	struct tei_mutex mu;    /* lock 38 */
 	struct tei_cond work;   /* of turns, stopping */
 	struct tei_list turns;  /* guarded by mu: sessions with jobs */
+	struct tei_list gone;   /* guarded by mu: sessions to be unmapped */
+	bool walking;           /* guarded by mu: a job walks the whole table */
 	unsigned int n_running; /* guarded by mu */
 	bool stopping;          /* guarded by mu */
 };
@@ -168,6 +171,10 @@ enum tei_greeting_status tei_session_find(struct tei_agent *agent,
 void tei_session_connect(struct tei_agent_session *session, int socket);
 /* The dummy is gone: what waits is dropped, what runs is waited for. */
 void tei_session_end(struct tei_agent_session *session);
+/* Its memory is: nothing is left of it. */
+void tei_session_unmapped(struct tei_agent_session *session);
+/* Those that nobody will unmap any more: workers have ended. */
+void tei_sessions_clear(struct tei_agent *agent);
 /* @job is over, by its worker or because it was dropped. */
 void tei_session_job_over(struct tei_agent_job *job);
 
@@ -180,6 +187,8 @@ bool tei_workers_quiet(struct tei_agent *agent, uint64_t deadline_ns);
 /* All are quiet. */
 void tei_workers_join(struct tei_agent *agent);
 void tei_workers_add(struct tei_agent_job *job);
+/* Unmap the memory of a session that is over. False: workers are stopping. */
+bool tei_workers_unmap(struct tei_agent_session *session);
 /* False: a worker has it already. */
 bool tei_workers_take_back(struct tei_agent_job *job);
 

@@ -24,13 +24,14 @@
 #include "base/net.h"
 #include "store/agent/agent_private.h"
 
-#define GREETERS_MAX 64
-#define GREETING_S   2
-#define AT_ONCE      16
-#define PAUSE_MS     100
-#define GROUPS_MAX   256
-#define SWEEP_MAX    1024
-#define YOUNG_S      60 /* by the wall clock: a file's age, no more */
+#define GREETERS_MAX  64
+#define GREETERS_EACH 32 /* of one user */
+#define GREETING_S    2
+#define AT_ONCE       16
+#define PAUSE_MS      100
+#define GROUPS_MAX    256
+#define SWEEP_MAX     1024
+#define YOUNG_S       60 /* by the wall clock: a file's age, no more */
 
 /* Somebody who has connected and not yet said what he wants. */
 struct greeter {
@@ -101,14 +102,29 @@ static enum tei_greeting_status judge(struct greeter *greeter,
 	return tei_session_open(agent, fd, g->length, greeter->cred.pid, out);
 }
 
+/* What whoever runs the daemon may want to change. */
+static const char *way_out(enum tei_greeting_status status)
+{
+	switch (status) {
+	case TEI_GREETING_NOT_ALLOWED:
+		return "; neither our user nor in --socket_group";
+	case TEI_GREETING_TOO_LARGE:
+		return "; more than --dummy_memory_each_max";
+	case TEI_GREETING_NO_MEMORY:
+		return "; no room in --dummy_memory_max, or none to map";
+	default:
+		return "";
+	}
+}
+
 static void warn_refused(const struct greeter *greeter,
 			 enum tei_greeting_status status)
 {
 	if (tei_log_allowed(&greeter->agent->refusals))
-		LOG_WARN("dummies: refused: %s (pid %d, uid %u)",
+		LOG_WARN("dummies: refused: %s (pid %d, uid %u)%s",
 			 tei_greeting_status_name(status),
 			 (int)greeter->cred.pid,
-			 (unsigned int)greeter->cred.uid);
+			 (unsigned int)greeter->cred.uid, way_out(status));
 }
 
 static void answer(struct greeter *greeter, enum tei_greeting_status status,
@@ -151,6 +167,7 @@ static void on_greeting(evutil_socket_t socket, short what, void *arg)
 	(void)socket;
 	tei_loop_note(greeter->agent->loop);
 	if (what & EV_TIMEOUT) {
+		greeter->agent->stats.silent++;
 		(void)close(leave(greeter));
 		return;
 	}
@@ -169,26 +186,56 @@ static void on_greeting(evutil_socket_t socket, short what, void *arg)
 		(void)close(fd); /* a mapping needs it no more */
 }
 
+/*
+ * Who greets does so at once. When there are too many, of all or of one user,
+ * the one that has been silent for longest makes room: nobody who means it is
+ * shut out by those who only connect.
+ */
+static void make_room(struct tei_agent *agent, uid_t uid)
+{
+	struct greeter *oldest = NULL;
+	unsigned int n = 0;
+
+	tei_list_for_each (pos, &agent->greeters) {
+		struct greeter *g = tei_list_entry(pos, struct greeter, link);
+
+		if (g->cred.uid != uid)
+			continue;
+		if (!n++)
+			oldest = g;
+	}
+	if (n < GREETERS_EACH && agent->n_greeters < GREETERS_MAX)
+		return;
+	if (!oldest)
+		oldest = tei_list_entry(agent->greeters.next, struct greeter,
+					link);
+	agent->stats.silent++;
+	(void)close(leave(oldest));
+}
+
 static void greet(struct tei_agent *agent, int fd)
 {
 	const struct timeval limit = {.tv_sec = GREETING_S};
 	struct greeter *greeter = NULL;
-	socklen_t len = sizeof(greeter->cred);
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
 
-	if (agent->n_greeters < GREETERS_MAX)
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len)) {
+		make_room(agent, cred.uid);
 		greeter = tei_calloc(1, sizeof(*greeter));
+	}
 	if (!greeter) {
 		(void)close(fd);
 		return;
 	}
 	greeter->agent = agent;
 	greeter->fd = fd;
+	greeter->cred = cred;
 	tei_list_add_tail(&agent->greeters, &greeter->link);
 	agent->n_greeters++;
 	(void)event_assign(&greeter->readable, tei_loop_base(agent->loop), fd,
 			   EV_READ | EV_PERSIST, on_greeting, greeter);
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &greeter->cred, &len) ||
-	    event_add(&greeter->readable, &limit))
+	if (event_add(&greeter->readable, &limit))
 		(void)close(leave(greeter));
 }
 

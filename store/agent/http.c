@@ -90,6 +90,9 @@ static int metrics(const struct tei_http_request *request,
 	reply->type = PROMETHEUS;
 	calls(out, agent);
 	refusals(out, agent);
+	metric(out, "te_agent_silent_total", "counter",
+	       "connections hung up on before they said who they are",
+	       stats->silent);
 	metric(out, "te_agent_keys_total", "counter", "keys of those calls",
 	       read_counter(&stats->keys));
 	metric(out, "te_agent_failed_keys_total", "counter",

@@ -27,7 +27,8 @@ static int take_keys(struct tei_agent_job *job, struct batch *b)
 	size_t at = 0, i;
 
 	b->n = msg->n_key_lens;
-	if (b->n > TEI_AGENT_KEYS_MAX)
+	if (b->n > TEI_AGENT_KEYS_MAX ||
+	    msg->keys.len > TEI_AGENT_KEY_BYTES_MAX)
 		return TE_STORE_INVALID_PARAMS;
 	b->keys = tei_arena_calloc(&job->arena, b->n + 1, sizeof(b->keys[0]));
 	if (!b->keys)

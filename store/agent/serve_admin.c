@@ -60,11 +60,16 @@ static int remove_all(struct tei_agent *agent, struct tei_agent_job *job,
 {
 	Agent__RemoveAll *msg =
 		agent__remove_all__unpack(&job->arena.pb, job->len, job->body);
+	uint32_t wait_ms;
 
 	if (!msg || !tei_strings_whole(&agent__remove_all__descriptor,
 				       job->body, job->len))
 		return TE_STORE_INVALID_PARAMS;
-	if (tei_agent_is_late(agent, job, msg->wait_ms))
+	/* It may have stood behind another one. */
+	wait_ms = msg->wait_ms ? msg->wait_ms : WAIT_MS;
+	if (wait_ms <= UINT32_MAX - TEI_AGENT_WALK_MS)
+		wait_ms += TEI_AGENT_WALK_MS;
+	if (tei_agent_is_late(agent, job, wait_ms))
 		return TE_STORE_RPC_TIMEOUT;
 	if (*msg->pattern)
 		return te_store_remove_matching(agent->store, msg->pattern,

@@ -31,15 +31,40 @@ static void free_job(struct tei_agent_job *job)
 	tei_free(job);
 }
 
-static void free_session(struct tei_agent_session *s)
+void tei_session_unmapped(struct tei_agent_session *s)
 {
 	struct tei_agent *agent = s->agent;
 
 	agent->memory_bytes -= s->memory.length;
 	agent->n_sessions--;
 	tei_list_del(&s->link);
-	tei_agent_memory_unmap(agent->store, &s->memory);
 	tei_free(s);
+}
+
+/* It counts until its memory is unmapped, which is not for the loop to do. */
+static void free_session(struct tei_agent_session *s)
+{
+	if (tei_workers_unmap(s))
+		return;
+	tei_agent_memory_unmap(s->agent->store, &s->memory);
+	tei_session_unmapped(s);
+}
+
+void tei_sessions_clear(struct tei_agent *agent)
+{
+	tei_list_for_each_safe (pos, tmp, &agent->sessions) {
+		struct tei_agent_session *s =
+			tei_list_entry(pos, struct tei_agent_session, link);
+
+		if (!s->ended) {
+			tei_session_end(s);
+			continue;
+		}
+		/* The workers were told of it, and have ended before. */
+		tei_list_del(&s->turn);
+		tei_agent_memory_unmap(agent->store, &s->memory);
+		tei_session_unmapped(s);
+	}
 }
 
 static void forget_job(struct tei_agent_job *job)
@@ -259,6 +284,8 @@ enum tei_greeting_status tei_session_open(struct tei_agent *agent, int fd,
 
 	if (agent->n_sessions >= TEI_AGENT_SESSIONS_MAX)
 		return TEI_GREETING_CROWD;
+	if (length > agent->memory_each_max)
+		return TEI_GREETING_TOO_LARGE;
 	if (length > agent->memory_max - agent->memory_bytes)
 		return TEI_GREETING_NO_MEMORY;
 	s = create(agent, pid);

@@ -4,7 +4,9 @@
  *
  * Sessions with calls that wait stand in a ring and take turns, a call each.
  * One session never has all the threads, so that a dummy whose calls wait for
- * a silent owner does not keep the others from theirs.
+ * a silent owner does not keep the others from theirs. Calls that look at the
+ * whole table of the master go one at a time, for it takes one of a client.
+ * Memory of dummies that have gone is unmapped here, too: gigabytes take long.
  */
 #include "base/clock.h"
 #include "store/agent/agent_private.h"
@@ -14,23 +16,46 @@ static unsigned int most_of_one(const struct tei_agent *agent)
 	return agent->n_threads > 1 ? agent->n_threads - 1 : 1;
 }
 
+static bool is_walk(const struct tei_agent_job *job)
+{
+	return job->frame.type == AGENT__AGENT_TYPE__AGENT_REMOVE_ALL;
+}
+
+/* The first that may begin; walks wait for each other, and for nobody else. */
+static struct tei_agent_job *first_of(struct tei_agent_session *s)
+	TEI_REQUIRES(s->agent->mu)
+{
+	tei_list_for_each (pos, &s->queue) {
+		struct tei_agent_job *job =
+			tei_list_entry(pos, struct tei_agent_job, of_queue);
+
+		if (!s->agent->walking || !is_walk(job))
+			return job;
+	}
+	return NULL;
+}
+
 static struct tei_agent_job *next_job(struct tei_agent *agent)
 	TEI_REQUIRES(agent->mu)
 {
 	tei_list_for_each (pos, &agent->turns) {
 		struct tei_agent_session *s =
 			tei_list_entry(pos, struct tei_agent_session, turn);
-		struct tei_list *node;
+		struct tei_agent_job *job;
 
 		if (s->n_running >= most_of_one(agent))
+			continue;
+		job = first_of(s);
+		if (!job)
 			continue;
 		tei_list_del(&s->turn);
 		s->n_running++;
 		agent->n_running++;
-		node = tei_list_pop(&s->queue);
+		agent->walking = agent->walking || is_walk(job);
+		tei_list_del(&job->of_queue);
 		if (!tei_list_empty(&s->queue))
 			tei_list_add_tail(&agent->turns, &s->turn);
-		return tei_list_entry(node, struct tei_agent_job, of_queue);
+		return job;
 	}
 	return NULL;
 }
@@ -46,6 +71,8 @@ static void finish(struct tei_agent *agent, struct tei_agent_job *job)
 
 	tei_mutex_lock(&agent->mu);
 	s->n_running--;
+	if (is_walk(job))
+		agent->walking = false;
 	tei_mutex_unlock(&agent->mu);
 	job->post.fn = on_done;
 	(void)tei_loop_post(agent->loop, &job->post);
@@ -56,24 +83,66 @@ static void finish(struct tei_agent *agent, struct tei_agent_job *job)
 	tei_mutex_unlock(&agent->mu);
 }
 
+static struct tei_agent_session *next_gone(struct tei_agent *agent)
+	TEI_REQUIRES(agent->mu)
+{
+	struct tei_list *node = tei_list_pop(&agent->gone);
+
+	if (!node)
+		return NULL;
+	agent->n_running++;
+	return tei_list_entry(node, struct tei_agent_session, turn);
+}
+
+static void on_unmapped(struct tei_call *call)
+{
+	tei_session_unmapped(
+		TEI_CONTAINER(call, struct tei_agent_session, post));
+}
+
+static void unmap(struct tei_agent *agent, struct tei_agent_session *s)
+{
+	tei_agent_memory_unmap(agent->store, &s->memory);
+	s->post.fn = on_unmapped;
+	(void)tei_loop_post(agent->loop, &s->post);
+	tei_mutex_lock(&agent->mu);
+	agent->n_running--;
+	tei_cond_broadcast(&agent->work);
+	tei_mutex_unlock(&agent->mu);
+}
+
+/* False: there is nothing more to do, ever. */
+static bool next(struct tei_agent *agent, struct tei_agent_job **job,
+		 struct tei_agent_session **gone)
+{
+	bool stopping;
+
+	*job = NULL;
+	*gone = NULL;
+	tei_mutex_lock(&agent->mu);
+	while (!agent->stopping && !(*gone = next_gone(agent)) &&
+	       !(*job = next_job(agent)))
+		(void)tei_cond_wait(&agent->work, &agent->mu, UINT64_MAX);
+	stopping = agent->stopping;
+	tei_mutex_unlock(&agent->mu);
+	return !stopping;
+}
+
 static void *run(void *arg)
 {
 	struct tei_agent *agent = arg;
-	struct tei_agent_job *job = NULL;
+	struct tei_agent_session *gone;
+	struct tei_agent_job *job;
 
-	for (;;) {
-		tei_mutex_lock(&agent->mu);
-		while (!agent->stopping && !(job = next_job(agent)))
-			(void)tei_cond_wait(&agent->work, &agent->mu,
-					    UINT64_MAX);
-		if (agent->stopping) {
-			tei_mutex_unlock(&agent->mu);
-			return NULL;
+	while (next(agent, &job, &gone)) {
+		if (gone) {
+			unmap(agent, gone);
+			continue;
 		}
-		tei_mutex_unlock(&agent->mu);
 		tei_agent_serve(agent, job);
 		finish(agent, job);
 	}
+	return NULL;
 }
 
 int tei_workers_start(struct tei_agent *agent, unsigned int n)
@@ -130,6 +199,21 @@ void tei_workers_add(struct tei_agent_job *job)
 		tei_list_add_tail(&agent->turns, &s->turn);
 	tei_cond_signal(&agent->work);
 	tei_mutex_unlock(&agent->mu);
+}
+
+bool tei_workers_unmap(struct tei_agent_session *s)
+{
+	struct tei_agent *agent = s->agent;
+	bool taken;
+
+	tei_mutex_lock(&agent->mu);
+	taken = !agent->stopping;
+	if (taken) {
+		tei_list_add_tail(&agent->gone, &s->turn);
+		tei_cond_signal(&agent->work);
+	}
+	tei_mutex_unlock(&agent->mu);
+	return taken;
 }
 
 bool tei_workers_take_back(struct tei_agent_job *job)

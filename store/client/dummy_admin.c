@@ -7,7 +7,6 @@
 #include "store/client/client.h"
 #include "store/client/dummy_batch.h"
 
-#define WALK_MS  60000 /* the master looks at all objects */
 #define SLACK_MS 500
 
 /* ---- removing all ---- */
@@ -24,7 +23,9 @@ static int ask_remove_all(struct tei_dummy *dummy, Agent__RemoveAll *msg,
 
 	if (code)
 		return code;
-	deadline += (dummy->call_ms + WALK_MS + SLACK_MS) * TEI_NS_PER_MS;
+	/* Ours, and before it that of another dummy. */
+	deadline += (dummy->call_ms + 2 * TEI_AGENT_WALK_MS + SLACK_MS) *
+		    TEI_NS_PER_MS;
 	code = tei_dummy_exchange(conn, AGENT__AGENT_TYPE__AGENT_REMOVE_ALL,
 				  &msg->base, arena, deadline, &body, &len);
 	tei_dummy_release(dummy, conn, code, NULL);

@@ -138,7 +138,9 @@ static void say_refused(unsigned int status)
 	static struct tei_log_limit limit = {.per_minute = 6};
 
 	if (tei_log_allowed(&limit))
-		LOG_WARN("daemon: refused us: status %u", status);
+		LOG_WARN("daemon: refused us: %s",
+			 tei_greeting_status_name(
+				 (enum tei_greeting_status)status));
 }
 
 /* The daemon's status, or -ETIMEDOUT, -ECONNRESET. */

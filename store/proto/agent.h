@@ -32,8 +32,10 @@
 #define TEI_AGENT_PIECES_MAX        65536u
 #define TEI_AGENT_REPLICAS_KEYS_MAX 256u /* of one call for replicas */
 #define TEI_AGENT_PATTERN_MAX       2048u
-#define TEI_AGENT_CONNS_MAX         64u /* of a session */
-#define TEI_AGENT_REGION_MIN        4096u
+/* What a walk through the whole table may take, and waiting for another's. */
+#define TEI_AGENT_WALK_MS    60000u
+#define TEI_AGENT_CONNS_MAX  64u /* of a session */
+#define TEI_AGENT_REGION_MIN 4096u
 
 enum tei_greeting_kind {
 	TEI_GREETING_NEW = 1,  /* with a descriptor */
@@ -52,6 +54,7 @@ enum tei_greeting_status {
 	TEI_GREETING_CROWD = 7,       /* too many sessions or connections */
 	TEI_GREETING_NOT_ALLOWED = 8, /* this user is not served */
 	TEI_GREETING_NO_MEMORY = 9,   /* the daemon cannot map it */
+	TEI_GREETING_TOO_LARGE = 10,  /* more memory than one may have */
 	TEI_GREETING_STATUSES
 };
 

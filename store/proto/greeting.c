@@ -150,6 +150,7 @@ const char *tei_greeting_status_name(enum tei_greeting_status status)
 		[TEI_GREETING_CROWD] = "crowd",
 		[TEI_GREETING_NOT_ALLOWED] = "not_allowed",
 		[TEI_GREETING_NO_MEMORY] = "no_memory",
+		[TEI_GREETING_TOO_LARGE] = "too_large",
 	};
 
 	return (unsigned int)status < TEI_GREETING_STATUSES ? names[status]

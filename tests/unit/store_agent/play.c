@@ -124,6 +124,13 @@ int te_store_remove_all(struct te_store *store, int force, uint64_t *removed)
 {
 	(void)store;
 	(void)force;
+	/* As the master has it: one of a client at a time. */
+	if (atomic_fetch_add(&play_store.n_walks, 1)) {
+		atomic_fetch_sub(&play_store.n_walks, 1);
+		return TE_STORE_INVALID_PARAMS;
+	}
+	pass_gate();
+	atomic_fetch_sub(&play_store.n_walks, 1);
 	*removed = 7;
 	return 0;
 }
@@ -346,7 +353,7 @@ void play_leave(struct play_dummy *dummy)
 
 void play_ask(struct play_dummy *dummy, uint16_t type, const void *msg)
 {
-	static uint8_t bytes[1u << 20];
+	static uint8_t bytes[2u << 20];
 	const ProtobufCMessage *m = msg;
 	size_t len = m ? protobuf_c_message_get_packed_size(m) : 0;
 	uint64_t id = ++dummy->last_id;

@@ -30,7 +30,7 @@ struct play {
 
 /* What the store has seen. */
 struct play_store {
-	_Atomic unsigned int n_calls, n_registered, n_waiting;
+	_Atomic unsigned int n_calls, n_registered, n_waiting, n_walks;
 	_Atomic uint64_t sum; /* of the bytes that were put */
 	_Atomic bool shut;    /* the gate */
 };

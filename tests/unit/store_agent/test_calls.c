@@ -123,6 +123,27 @@ static void columns_that_do_not_add_up_are_refused(void **state)
 	play_stop(&play);
 }
 
+static void more_bytes_of_keys_than_a_batch_may_have_are_refused(void **state)
+{
+	static uint8_t keys[TEI_AGENT_KEY_BYTES_MAX + 1];
+	static uint32_t lens[2] = {TEI_AGENT_KEY_BYTES_MAX, 1};
+	Agent__Batch msg = AGENT__BATCH__INIT;
+	struct play_dummy d;
+	struct play play;
+
+	(void)state;
+	play_start(&play, 2, 0);
+	play_attach(&play, &d);
+	msg.keys.data = keys;
+	msg.keys.len = sizeof(keys);
+	msg.key_lens = lens;
+	msg.n_key_lens = 2;
+	assert_int_equal(refused(&d, EXIST, &msg), -600);
+	assert_int_equal(atomic_load(&play_store.n_calls), 0);
+	play_leave(&d);
+	play_stop(&play);
+}
+
 static void bytes_that_are_no_message_are_refused(void **state)
 {
 	uint8_t frame[TEI_FRAME_HEADER_LEN + 4] = {
@@ -312,6 +333,38 @@ static void a_pattern_with_a_0_removes_nothing(void **state)
 	play_stop(&play);
 }
 
+#define N_WALKERS 3
+
+static void removes_of_all_wait_for_each_other_and_for_nobody_else(void **state)
+{
+	struct play_dummy walkers[N_WALKERS], other;
+	struct play play;
+
+	(void)state;
+	play_start(&play, 4, 0);
+	play_attach(&play, &other);
+	atomic_store(&play_store.shut, true);
+	for (size_t i = 0; i < N_WALKERS; i++) {
+		play_attach(&play, &walkers[i]);
+		play_ask(&walkers[i], AGENT__AGENT_TYPE__AGENT_REMOVE_ALL,
+			 NULL);
+	}
+	play_await(&play_store.n_waiting, 1);
+	play_ask_piece(&other, EXIST, 0, 0, 0, 60000);
+	assert_int_equal(play_result(&other), 1);
+	assert_int_equal(atomic_load(&play_store.n_waiting), 1);
+	atomic_store(&play_store.shut, false);
+	for (size_t i = 0; i < N_WALKERS; i++) {
+		struct tei_arena arena;
+
+		assert_int_equal(play_answer(&walkers[i], &arena)->code, 0);
+		tei_arena_fini(&arena);
+		play_leave(&walkers[i]);
+	}
+	play_leave(&other);
+	play_stop(&play);
+}
+
 static void stopping_is_bounded(void **state)
 {
 	struct play_dummy d;
@@ -335,6 +388,8 @@ int main(void)
 		cmocka_unit_test(values_are_where_the_dummy_says),
 		cmocka_unit_test(places_outside_the_memory_are_refused),
 		cmocka_unit_test(columns_that_do_not_add_up_are_refused),
+		cmocka_unit_test(
+			more_bytes_of_keys_than_a_batch_may_have_are_refused),
 		cmocka_unit_test(bytes_that_are_no_message_are_refused),
 		cmocka_unit_test(frames_that_are_no_calls_end_the_connection),
 		cmocka_unit_test(a_connection_has_few_calls_at_a_time),
@@ -343,6 +398,8 @@ int main(void)
 		cmocka_unit_test(one_dummy_does_not_keep_others_waiting),
 		cmocka_unit_test(a_call_that_waited_too_long_is_not_begun),
 		cmocka_unit_test(a_pattern_with_a_0_removes_nothing),
+		cmocka_unit_test(
+			removes_of_all_wait_for_each_other_and_for_nobody_else),
 		cmocka_unit_test(stopping_is_bounded),
 	};
 

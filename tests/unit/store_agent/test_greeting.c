@@ -123,7 +123,7 @@ static void memory_that_cannot_be_trusted_is_refused(void **state)
 	assert_int_equal(GREET(memfd(0, SEALS, 0), 0), bad);
 	assert_int_equal(GREET(memfd(100, SEALS, 0), 100), bad);
 	assert_int_equal(GREET(memfd(0, SEALS, 0), 1ull << 63),
-			 TEI_GREETING_NO_MEMORY);
+			 TEI_GREETING_TOO_LARGE);
 	assert_int_equal(GREET(read_only(PLAY_SIZE), PLAY_SIZE), bad);
 	assert_int_equal(GREET(file(&play, PLAY_SIZE), PLAY_SIZE), bad);
 	assert_int_equal(GREET(one_end(), PLAY_SIZE), bad);
@@ -309,6 +309,55 @@ static void memory_is_bounded(void **state)
 	play_stop(&play);
 }
 
+static void no_dummy_takes_what_is_there_for_all(void **state)
+{
+	/* Not a byte of it is used, yet all of it is announced. */
+	const uint64_t sparse = 8 * (uint64_t)PLAY_SIZE;
+	struct tei_greeting g = NEW(sparse);
+	struct play_dummy dummy;
+	struct play play;
+	int socket, fd;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	assert_true(tei_agent_stop(play.agent, PLAY_MS));
+	play.config.memory_each_max = sparse - 4096;
+	play_restart(&play);
+	fd = memfd(sparse, SEALS, 0);
+	socket = play_connect(&play);
+	assert_int_equal(play_greet(socket, &g, &fd, 1),
+			 TEI_GREETING_TOO_LARGE);
+	(void)close(socket);
+	(void)close(fd);
+	play_attach(&play, &dummy);
+	play_leave(&dummy);
+	play_stop(&play);
+}
+
+#define N_SILENT 100
+
+static void who_says_nothing_shuts_nobody_out(void **state)
+{
+	struct play_dummy dummy;
+	int sockets[N_SILENT];
+	struct play play;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	for (size_t i = 0; i < N_SILENT; i++)
+		sockets[i] = play_connect(&play);
+	play_attach(&play, &dummy);
+	/* The first had to make room, and the others have their time. */
+	for (size_t i = 0; i < N_SILENT; i++) {
+		assert_true(play_ends(sockets[i]));
+		(void)close(sockets[i]);
+	}
+	play_ask_piece(&dummy, AGENT__AGENT_TYPE__AGENT_EXIST, 0, 0, 0, 0);
+	assert_int_equal(play_result(&dummy), 1);
+	play_leave(&dummy);
+	play_stop(&play);
+}
+
 static void memory_that_is_taken_cannot_shrink(void **state)
 {
 	struct play_dummy dummy;
@@ -434,6 +483,8 @@ int main(void)
 		cmocka_unit_test(who_says_nothing_is_hung_up_on),
 		cmocka_unit_test(a_session_is_joined_by_who_knows_it),
 		cmocka_unit_test(memory_is_bounded),
+		cmocka_unit_test(no_dummy_takes_what_is_there_for_all),
+		cmocka_unit_test(who_says_nothing_shuts_nobody_out),
 		cmocka_unit_test(memory_that_is_taken_cannot_shrink),
 		cmocka_unit_test(starting_fails_cleanly),
 		cmocka_unit_test(only_a_socket_that_was_left_is_taken_away),
