@@ -167,12 +167,17 @@ TE_API int te_store_mount(struct te_store *store, uint64_t bytes,
 TE_API int te_store_mount_shared(struct te_store *store, const char *path,
 				 uint64_t offset, uint64_t bytes,
 				 uint8_t id[TE_STORE_SEGMENT_ID_LEN]);
+#define TE_STORE_GRACE_MAX_MS 86400000u
+
 /**
  * te_store_unmount - take a segment back; replicas in it are gone
- * @grace_ms: must be 0
+ * @grace_ms: 0: at once; else it goes by itself after that long, and until then
+ *            it can be read, but gets nothing new
  *
- * Also when the master is away: it is told when it is back. Blocks: call
- * timeout + 0.5 s. Returns 0, -101 (no such segment of ours), -600.
+ * Unmounting it once more is fine while it has a grace: the earlier end holds,
+ * and with 0 it goes at once. Also when the master is away: it is told when it
+ * is back. Blocks: call timeout + 0.5 s, whatever the grace. Returns 0, -101
+ * (no such segment of ours, or it has gone), -600, -1 (no memory: it stays).
  */
 TE_API int te_store_unmount(struct te_store *store,
 			    const uint8_t id[TE_STORE_SEGMENT_ID_LEN],

@@ -43,20 +43,14 @@ static void do_add(void *arg)
 static void do_take(void *arg)
 {
 	struct step *step = arg;
-	struct tei_segments *segments = &step->store->segments;
+	struct tei_segment *segment = tei_segment_find(step->store, step->id);
 
-	tei_list_for_each (node, &segments->list) {
-		struct tei_segment *segment =
-			tei_list_entry(node, struct tei_segment, link);
-
-		if (segment->leaving ||
-		    memcmp(segment->id, step->id, sizeof(segment->id)) != 0)
-			continue;
-		tei_list_del(node);
-		step->segment = segment;
-		step->taken = true;
+	if (!segment)
 		return;
-	}
+	tei_segment_ungrace(segment);
+	tei_list_del(&segment->link);
+	step->segment = segment;
+	step->taken = true;
 }
 
 /* The master could not be told: it will be, when it is back. */
@@ -87,8 +81,10 @@ int tei_direct_unmount(struct te_store *store,
 {
 	struct step step = {.store = store, .id = id};
 
-	if (!store || !id || grace_ms)
+	if (!store || !id || grace_ms > TE_STORE_GRACE_MAX_MS)
 		return TE_STORE_INVALID_PARAMS;
+	if (grace_ms)
+		return tei_unmount_later(store, id, grace_ms);
 	(void)tei_loop_do(store->loop, do_take, &step);
 	if (!step.taken)
 		return TE_STORE_SEGMENT_NOT_FOUND;

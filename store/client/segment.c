@@ -24,11 +24,24 @@
 #define REMOVE_MS     500
 #define MOUNT_NS      (2 * TEI_NS_PER_S)
 
-/* ---- leaving, by the helper ---- */
+/* ---- leaving ---- */
 
-/* @generation 0: whichever master there is. */
-static int call_unmount(struct te_store *store, uint64_t generation,
-			const uint8_t *id, uint64_t deadline_ns)
+struct tei_segment *tei_segment_find(struct te_store *store, const uint8_t *id)
+{
+	tei_list_for_each (node, &store->segments.list) {
+		struct tei_segment *segment =
+			tei_list_entry(node, struct tei_segment, link);
+
+		if (!segment->leaving &&
+		    memcmp(segment->id, id, sizeof(segment->id)) == 0)
+			return segment;
+	}
+	return NULL;
+}
+
+int tei_segment_tell_unmount(struct te_store *store, uint64_t generation,
+			     const uint8_t *id, uint64_t grace_ms,
+			     uint64_t deadline_ns)
 {
 	Store__Unmount msg = STORE__UNMOUNT__INIT;
 	struct tei_arena arena;
@@ -37,6 +50,7 @@ static int call_unmount(struct te_store *store, uint64_t generation,
 
 	msg.segment.data = (uint8_t *)(uintptr_t)id;
 	msg.segment.len = TEI_STORE_SEGMENT_ID_LEN;
+	msg.grace_ms = grace_ms;
 	tei_arena_init(&arena, 64u << 10);
 	code = tei_channel_call(&store->channel, generation,
 				STORE__STORE_TYPE__STORE_UNMOUNT, &msg.base,
@@ -59,8 +73,9 @@ static void run_retire(struct tei_job *base, bool stopping)
 	struct te_store *store = job->store;
 
 	if (!stopping)
-		job->code = call_unmount(store, 0, job->segment->id,
-					 tei_call_deadline(store));
+		job->code =
+			tei_segment_tell_unmount(store, 0, job->segment->id, 0,
+						 tei_call_deadline(store));
 	tei_segment_withdraw(store, job->segment, REMOVE_MS);
 	tei_mutex_lock(&store->mu);
 	job->done = true;
@@ -108,8 +123,9 @@ static void run_unmount(struct tei_job *base, bool stopping)
 
 	job->code = TE_STORE_RPC_FAIL;
 	if (!stopping)
-		job->code = call_unmount(job->store, job->generation, job->id,
-					 tei_now_ns() + MOUNT_NS);
+		job->code = tei_segment_tell_unmount(
+			job->store, job->generation, job->id, 0,
+			tei_now_ns() + MOUNT_NS);
 	if (!tei_loop_post(job->store->loop, &job->post))
 		tei_free(job);
 }
@@ -215,10 +231,11 @@ static int publish(const struct publish_job *job)
 	return 0;
 }
 
-/* It is mounted: now for what is in it. */
+/* It is mounted: now for what is in it, and how long it stays. */
 static int settle_in(const struct publish_job *job, size_t i, bool kept,
 		     uint64_t digest_seed)
 {
+	const struct tei_segment *segment = job->segments[i];
 	const struct tei_keep_master master = {
 		.generation = job->result.generation,
 		.epoch = job->epoch,
@@ -226,6 +243,15 @@ static int settle_in(const struct publish_job *job, size_t i, bool kept,
 		.kept = kept,
 	};
 
+	uint64_t grace_ms = tei_segment_grace_ms(segment);
+	int code = 0;
+
+	if (grace_ms)
+		code = tei_segment_tell_unmount(
+			job->store, job->result.generation, segment->id,
+			grace_ms, tei_now_ns() + MOUNT_NS);
+	if (code)
+		return code;
 	return tei_keep_mounted(job->store, job->segments[i], &master);
 }
 

@@ -7,6 +7,7 @@
  *   mounting.c  telling the master: after each heartbeat that finds a segment
  *               that is not mounted
  *   mount.c     what the caller asks for
+ *   leave.c     and what is to happen later
  *
  * Published for members of the pool's group only. What blocks is done by the
  * helper, one after the other, so a segment that was withdrawn by it is in no
@@ -15,6 +16,7 @@
 #ifndef STORE_CLIENT_SEGMENT_H
 #define STORE_CLIENT_SEGMENT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,11 +24,24 @@
 #include <te/te.h>
 
 #include "base/list.h"
+#include "base/loop.h"
+#include "store/client/helper.h"
 #include "store/client/keep.h"
 #include "store/proto/protocol.h"
 
 struct te_store;
 struct tei_master_link;
+
+/* It leaves by itself; the loop's but for until_ns. */
+struct tei_grace {
+	atomic_ullong until_ns; /* 0: it stays */
+	struct te_store *store;
+	struct tei_alarm over;
+	/* Then: */
+	struct tei_job job;
+	struct tei_call left;
+	int code;
+};
 
 struct tei_segment {
 	struct tei_list link; /* the loop's: in segments->list, or in none */
@@ -47,6 +62,7 @@ struct tei_segment {
 	bool leaving;    /* nothing but the master's memory of it is left */
 	bool mounted;
 	bool told; /* that it leaves, as the store closes */
+	struct tei_grace grace;
 	/* Guarded by store->mu. */
 	bool settled; /* the one try is over */
 	int code;     /* and how: a store code */
@@ -77,7 +93,30 @@ void tei_segment_free(struct tei_segment *segment);
  */
 void tei_segment_withdraw(struct te_store *store, struct tei_segment *segment,
 			  uint32_t ms);
+
+/* ---- leaving later (leave.c) ---- */
+
+/* It stays, or goes otherwise. Loop thread. */
+void tei_segment_ungrace(struct tei_segment *segment);
+void tei_segments_ungrace(struct te_store *store);
+/* What is left of its grace; 0: it has none. */
+uint64_t tei_segment_grace_ms(const struct tei_segment *segment);
+/* It goes after @grace_ms, 1 or more. A store code. */
+int tei_unmount_later(struct te_store *store,
+		      const uint8_t id[TEI_STORE_SEGMENT_ID_LEN],
+		      uint64_t grace_ms);
+
 /* ---- publishing (segment.c) ---- */
+
+/* One of ours that has not left, or NULL. Loop thread. */
+struct tei_segment *tei_segment_find(struct te_store *store, const uint8_t *id);
+/*
+ * The code of telling the master, not that of its answer. @generation 0:
+ * whichever master there is. Any thread but the loop's.
+ */
+int tei_segment_tell_unmount(struct te_store *store, uint64_t generation,
+			     const uint8_t *id, uint64_t grace_ms,
+			     uint64_t deadline_ns);
 
 /*
  * Unmount, wherever it is mounted, and withdraw: done by the helper; blocks.

@@ -154,6 +154,7 @@ static void stop_link(void *arg)
 	struct te_store *store = arg;
 
 	tei_master_link_stop(&store->link);
+	tei_segments_ungrace(store);
 }
 
 static int wait_ready(struct te_store *store, uint64_t timeout_ms)

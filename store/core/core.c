@@ -48,6 +48,7 @@ static void init_lists(struct tei_core *core)
 	tei_list_init(&core->syncs);
 	tei_list_init(&core->answers);
 	tei_list_init(&core->dropping);
+	tei_list_init(&core->graces);
 	tei_list_init(&core->walks);
 }
 
@@ -184,6 +185,7 @@ static void tick(struct tei_core *core, struct tei_actions *out)
 	unsigned int drop = core->config.step_objects, settle = drop,
 		     discard = drop, evict = drop, walk = drop;
 
+	tei_core_graces_tick(core);
 	tei_core_burials_tick(core);
 	tei_core_fences_tick(core, &discard);
 	tei_core_drop_some(core, &drop);

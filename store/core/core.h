@@ -52,6 +52,15 @@
 
 struct tei_core;
 
+/* What a segment is there for; Mooncake's numbers. Only OK gets new objects. */
+enum tei_core_segment_status {
+	TEI_CORE_SEGMENT_OK = 1,
+	TEI_CORE_SEGMENT_DRAINING,
+	TEI_CORE_SEGMENT_DRAINED,
+	TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING, /* readable until it goes */
+	TEI_CORE_SEGMENT_UNMOUNTING,
+};
+
 /* How a segment is chosen when the writer prefers none. */
 enum tei_core_strategy {
 	TEI_CORE_RANDOM,
@@ -174,8 +183,9 @@ struct tei_event {
 			const uint8_t *segment; /* [TEI_CORE_ID_LEN] */
 			const char *name;
 			uint64_t base, size;
-			bool offering; /* its objects follow in offers */
-		} mount;               /* unmount: segment only */
+			bool offering;     /* its objects follow in offers */
+			uint64_t grace_ms; /* of an unmount; 0: at once */
+		} mount;                   /* unmount: segment and grace_ms */
 		struct {
 			const uint64_t *sizes;
 			/* NULL: one replica, nothing special */
@@ -353,6 +363,7 @@ struct tei_core_segment {
 	const uint8_t *id, *client_id; /* [TEI_CORE_ID_LEN] */
 	uint64_t base, size, used;
 	bool suspect;
+	enum tei_core_segment_status status;
 };
 bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
 			   struct tei_core_segment *out);

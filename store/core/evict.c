@@ -301,7 +301,7 @@ static bool helps(const struct freed *f, const struct tei_object *o)
 	for (const struct tei_extent *e = o->extents; e; e = e->next) {
 		const struct tei_mount *m = tei_core_extent_mount(e);
 
-		if (m && tei_core_mount_live(m) && m->space.size >= f->need)
+		if (m && tei_core_mount_takes(m) && m->space.size >= f->need)
 			return true;
 	}
 	return false;

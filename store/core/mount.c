@@ -87,6 +87,8 @@ static struct tei_mount *new_mount(struct tei_core *core,
 	tei_list_init(&m->drop_link);
 	tei_list_init(&m->parked);
 	tei_list_init(&m->syncs);
+	tei_list_init(&m->grace);
+	m->status = TEI_CORE_SEGMENT_OK;
 	m->serial = ++core->mount_serial;
 	m->base = ev->u.mount.base;
 	m->size = ev->u.mount.size;
@@ -103,7 +105,8 @@ static bool some_live(const struct tei_core *core, uint64_t size,
 	for (size_t i = 0; i < core->n_mounts; i++) {
 		const struct tei_mount *m = core->mounts[i];
 
-		if (tei_core_mount_live(m) && m->space.size >= size &&
+		if (tei_core_mount_live(m) &&
+		    m->status == TEI_CORE_SEGMENT_OK && m->space.size >= size &&
 		    (m->offering || !only_offering))
 			return true;
 	}
@@ -123,6 +126,12 @@ bool tei_core_mounts_offering(const struct tei_core *core, uint64_t size)
 bool tei_core_mount_live(const struct tei_mount *m)
 {
 	return !m->dropping && m->owner->state == TEI_SESSION_LIVE;
+}
+
+bool tei_core_mount_takes(const struct tei_mount *m)
+{
+	return tei_core_mount_live(m) && !m->offering &&
+	       m->status == TEI_CORE_SEGMENT_OK;
 }
 
 void tei_core_mount_count(struct tei_core *core, const struct tei_mount *m,
@@ -180,6 +189,34 @@ void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
 		tei_core_mount_count(core, m, 1);
 }
 
+/* It is readable until then, or until an earlier end that it had. */
+static void leave_later(struct tei_core *core, struct tei_mount *m,
+			uint64_t grace_ms)
+{
+	uint64_t until = core->now_ms + grace_ms;
+
+	if (until < core->now_ms)
+		until = UINT64_MAX;
+	if (tei_list_empty(&m->grace)) {
+		tei_list_add_tail(&core->graces, &m->grace);
+		m->leave_ms = UINT64_MAX;
+	}
+	if (until < m->leave_ms)
+		m->leave_ms = until;
+	m->status = TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING;
+}
+
+void tei_core_graces_tick(struct tei_core *core)
+{
+	tei_list_for_each_safe (link, next, &core->graces) {
+		struct tei_mount *m =
+			tei_list_entry(link, struct tei_mount, grace);
+
+		if (m->leave_ms <= core->now_ms)
+			tei_core_mount_drop(core, m);
+	}
+}
+
 void tei_core_on_unmount(struct tei_core *core, const struct tei_event *ev,
 			 struct tei_session *s, struct tei_action *reply)
 {
@@ -191,6 +228,8 @@ void tei_core_on_unmount(struct tei_core *core, const struct tei_event *ev,
 		reply->u.reply.code = CODE_NO_SEGMENT;
 	else if (m->owner != s)
 		reply->u.reply.code = CODE_NOT_YOURS;
+	else if (ev->u.mount.grace_ms)
+		leave_later(core, m, ev->u.mount.grace_ms);
 	else
 		tei_core_mount_drop(core, m);
 }
@@ -233,6 +272,8 @@ void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m)
 	if (tei_core_mount_live(m))
 		tei_core_mount_count(core, m, -1);
 	m->dropping = true;
+	m->status = TEI_CORE_SEGMENT_UNMOUNTING;
+	tei_list_del(&m->grace);
 	set_pool(core, core->pool_bytes - m->space.size);
 	tei_core_loosen_all(core);
 	tei_list_del(&m->syncs);
@@ -264,6 +305,7 @@ bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
 		.size = m->size,
 		.used = m->space.used,
 		.suspect = m->owner->state != TEI_SESSION_LIVE,
+		.status = m->status,
 	};
 	return true;
 }

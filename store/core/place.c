@@ -79,14 +79,13 @@ static bool place_split(struct tei_core *core, struct tei_mount *m,
 bool tei_core_place_on(struct tei_core *core, struct tei_mount *m,
 		       struct tei_object *o, uint8_t replica)
 {
-	return tei_core_mount_live(m) && !m->offering &&
-	       (place_whole(core, m, o, replica) ||
-		place_split(core, m, o, replica));
+	return tei_core_mount_takes(m) && (place_whole(core, m, o, replica) ||
+					   place_split(core, m, o, replica));
 }
 
 static bool allowed(const struct search *s, const struct tei_mount *m)
 {
-	if (!tei_core_mount_live(m) || m->offering)
+	if (!tei_core_mount_takes(m))
 		return false;
 	for (const struct tei_extent *e = s->object->extents; e; e = e->next) {
 		const struct tei_mount *at = tei_core_extent_mount(e);

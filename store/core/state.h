@@ -152,9 +152,12 @@ struct tei_mount {
 	uint64_t base, size;       /* as mounted */
 	uint8_t id[TEI_CORE_ID_LEN];
 	bool dropping;
+	uint8_t status;        /* enum tei_core_segment_status */
 	bool offering;         /* what it holds is not all known yet */
 	bool sync_begun;       /* of it a part was told again */
 	struct tei_list syncs; /* core's syncs: it is due */
+	struct tei_list grace; /* core's graces: it goes at leave_ms */
+	uint64_t leave_ms;
 	char name[];
 };
 
@@ -280,6 +283,7 @@ struct tei_core {
 	struct tei_list notices, syncs;
 	struct tei_list answers; /* waiters that wait no more */
 	struct tei_list dropping, walks;
+	struct tei_list graces; /* mounts, in no order: they are few */
 	size_t n_walks;
 
 	struct tei_mount **mounts; /* mounts[n_mounts], in mount order, usable
@@ -402,7 +406,11 @@ void tei_core_on_unmount(struct tei_core *core, const struct tei_event *ev,
 			 struct tei_session *s, struct tei_action *reply);
 /* Its owner is LIVE and it is not being dropped. */
 bool tei_core_mount_live(const struct tei_mount *m);
-/* Some live mount would have room for @size bytes if it were empty. */
+/* Something new may be placed there. */
+bool tei_core_mount_takes(const struct tei_mount *m);
+/* Those whose grace is over go. */
+void tei_core_graces_tick(struct tei_core *core);
+/* Some mount that takes something has room for @size bytes when empty. */
 bool tei_core_mounts_hold(const struct tei_core *core, uint64_t size);
 /* Some would, but its owner has not yet offered all that it has. */
 bool tei_core_mounts_offering(const struct tei_core *core, uint64_t size);

@@ -32,7 +32,16 @@ static void id_text(const uint8_t id[TEI_CORE_ID_LEN], char out[ID_ROOM])
 
 static const char *status_of(const struct tei_core_segment *segment)
 {
-	return segment->suspect ? "SUSPECT" : "OK";
+	static const char *const names[] = {
+		[TEI_CORE_SEGMENT_OK] = "OK",
+		[TEI_CORE_SEGMENT_DRAINING] = "DRAINING",
+		[TEI_CORE_SEGMENT_DRAINED] = "DRAINED",
+		[TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING] =
+			"GRACEFULLY_UNMOUNTING",
+		[TEI_CORE_SEGMENT_UNMOUNTING] = "UNMOUNTING",
+	};
+
+	return segment->suspect ? "SUSPECT" : names[segment->status];
 }
 
 /* Lists are made in pieces: there may be thousands. */
@@ -148,7 +157,10 @@ static bool sum_of(const struct tei_server *s, const char *name,
 	size_t cursor = 0;
 	bool any = false;
 
-	*sum = (struct tei_core_segment){.name = name};
+	*sum = (struct tei_core_segment){
+		.name = name,
+		.status = TEI_CORE_SEGMENT_OK,
+	};
 	while (tei_core_segment_next(s->core, &cursor, &segment)) {
 		if (strcmp(segment.name, name))
 			continue;
@@ -156,6 +168,9 @@ static bool sum_of(const struct tei_server *s, const char *name,
 		sum->used += segment.used;
 		sum->size += segment.size;
 		sum->suspect = sum->suspect || segment.suspect;
+		/* What is furthest from OK says most. */
+		if (segment.status > sum->status)
+			sum->status = segment.status;
 	}
 	return any;
 }

@@ -152,6 +152,7 @@ static int decode_unmount(struct tei_arena *arena, const void *body, size_t len,
 	if (!id_of(&m->segment))
 		return malformed(why, "unmount: a segment's id is 16 bytes");
 	out->u.mount.segment = m->segment.data;
+	out->u.mount.grace_ms = m->grace_ms;
 	return 0;
 }
 

@@ -72,7 +72,8 @@ static void mistakes_mount_nothing(void **state)
 	assert_int_equal(te_store_mount(NULL, MIB, id), -600);
 	assert_int_equal(te_store_mount(store, MIB, NULL), -600);
 	assert_int_equal(te_store_unmount(store, id, 0), -101);
-	assert_int_equal(te_store_unmount(store, id, 1), -600);
+	assert_int_equal(te_store_unmount(store, id, 1), -101);
+	assert_int_equal(te_store_unmount(store, id, UINT64_MAX), -600);
 	assert_int_equal(te_store_unmount(store, NULL, 0), -600);
 	assert_int_equal(pool_capacity(store), 0);
 	te_store_close(store);
@@ -204,6 +205,57 @@ static void what_left_meanwhile_is_unmounted_later(void **state)
 	te_store_close(witness);
 }
 
+static void a_segment_is_read_until_its_grace_is_over(void **state)
+{
+	uint8_t first[TE_STORE_SEGMENT_ID_LEN], second[TE_STORE_SEGMENT_ID_LEN];
+	struct te_store *store = pool_client(*state, 0);
+	uint8_t bytes[5000], room[5000];
+
+	pool_fill(bytes, sizeof(bytes), 1);
+	assert_int_equal(te_store_mount(store, MIB, first), 0);
+	assert_int_equal(pool_put(store, "a", bytes, sizeof(bytes)), 0);
+	assert_int_equal(te_store_unmount(store, first, 3600000), 0);
+	assert_int_equal(pool_put(store, "b", bytes, sizeof(bytes)), -200);
+	assert_int_equal(te_store_mount(store, MIB, second), 0);
+	assert_int_equal(pool_put(store, "b", bytes, sizeof(bytes)), 0);
+	assert_int_equal(pool_get(store, "a", room, sizeof(room)), 5000);
+	assert_memory_equal(room, bytes, sizeof(room));
+	assert_int_equal(te_store_unmount(store, first, 3600000), 0);
+	/* Shorter than before: it goes without a further word. */
+	assert_int_equal(te_store_unmount(store, first, 1), 0);
+	pool_await_capacity(store, MIB);
+	assert_int_equal(pool_get(store, "a", room, sizeof(room)), -704);
+	assert_int_equal(pool_get(store, "b", room, sizeof(room)), 5000);
+	assert_int_equal(te_store_unmount(store, second, 3600000), 0);
+	assert_int_equal(te_store_unmount(store, second, 0), 0);
+	pool_await_capacity(store, 0);
+	assert_int_equal(te_store_unmount(store, second, 0), -101);
+	te_store_close(store);
+}
+
+static void a_new_master_hears_of_a_grace(void **state)
+{
+	uint8_t id[TE_STORE_SEGMENT_ID_LEN];
+	struct te_store *store;
+	struct pool pool;
+
+	(void)state;
+	pool_start(&pool, pool_patient);
+	store = pool_client(&pool, 0);
+	assert_int_equal(te_store_mount(store, MIB, id), 0);
+	assert_int_equal(te_store_unmount(store, id, 3600000), 0);
+	pool_kill(&pool);
+	assert_true(test_wait_until(unhealthy, store, POOL_START_MS));
+	pool_restart(&pool, pool_patient);
+	pool_await_capacity(store, MIB);
+	assert_true(test_wait_until(healthy, store, POOL_START_MS));
+	assert_int_equal(pool_put(store, "a", "a", 1), -200);
+	assert_int_equal(te_store_unmount(store, id, 1), 0);
+	pool_await_capacity(store, 0);
+	te_store_close(store);
+	pool_stop(&pool);
+}
+
 static void a_store_closes_while_the_master_stands_still(void **state)
 {
 	uint8_t id[TE_STORE_SEGMENT_ID_LEN];
@@ -226,6 +278,8 @@ int main(void)
 		cmocka_unit_test(files_that_do_not_fit_are_refused),
 		cmocka_unit_test(all_are_mounted_again_at_a_new_master),
 		cmocka_unit_test(what_left_meanwhile_is_unmounted_later),
+		cmocka_unit_test(a_segment_is_read_until_its_grace_is_over),
+		cmocka_unit_test(a_new_master_hears_of_a_grace),
 		cmocka_unit_test(a_store_closes_while_the_master_stands_still),
 	};
 

@@ -211,6 +211,18 @@ static MAYBE int rig_unmount(struct rig *r, tei_session_id s, char id)
 	return rig_step(r, &ev)->u.reply.code;
 }
 
+static MAYBE int rig_unmount_later(struct rig *r, tei_session_id s, char id,
+				   uint64_t grace_ms)
+{
+	uint8_t segment[TEI_CORE_ID_LEN];
+	struct tei_event ev = {.type = TEI_EVENT_UNMOUNT, .session = s};
+
+	memset(segment, id, sizeof(segment));
+	ev.u.mount.segment = segment;
+	ev.u.mount.grace_ms = grace_ms;
+	return rig_step(r, &ev)->u.reply.code;
+}
+
 static MAYBE void rig_plain(struct rig *r, enum tei_event_type type,
 			    tei_session_id s)
 {

@@ -275,6 +275,64 @@ what_the_policy_takes_for_time_goes_on_while_owners_are_away(void **state)
 	rig_fini(&r);
 }
 
+static enum tei_core_segment_status status_of_first(const struct rig *r)
+{
+	struct tei_core_segment segment = {.status = 0};
+	size_t cursor = 0;
+
+	(void)tei_core_segment_next(r->core, &cursor, &segment);
+	return segment.status;
+}
+
+static void
+during_its_grace_a_segment_is_read_but_gets_nothing_new(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 100);
+	assert_int_equal(status_of_first(&r), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(rig_unmount_later(&r, 2, 'm', 3000), -601);
+	assert_int_equal(rig_unmount_later(&r, 1, 'z', 3000), -101);
+	assert_int_equal(rig_unmount_later(&r, 1, 'm', 3000), 0);
+	assert_int_equal(status_of_first(&r),
+			 TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING);
+	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
+	/* Not even eviction makes room there. */
+	assert_int_equal(rig_start(&r, 2, "b", 100).status, -200);
+	assert_int_equal(rig_figures(&r).evicted_objects_total, 0);
+	/* The earlier end holds. */
+	assert_int_equal(rig_unmount_later(&r, 1, 'm', UINT64_MAX), 0);
+	rig_pass(&r, 2900, "12");
+	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
+	rig_pass(&r, 200, "12");
+	assert_int_equal(rig_lookup(&r, 2, "a").status, -704);
+	assert_int_equal(rig_figures(&r).segments, 0);
+	assert_int_equal(rig_unmount_later(&r, 1, 'm', 3000), -101);
+	rig_fini(&r);
+}
+
+static void a_grace_can_be_cut_short(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	assert_int_equal(rig_mount(&r, 1, 'n', 0x20000, 0x10000), 0);
+	rig_put(&r, 2, "a", 100);
+	assert_int_equal(rig_unmount_later(&r, 1, 'm', 60000), 0);
+	assert_int_equal(rig_unmount_later(&r, 1, 'n', 60000), 0);
+	assert_int_equal(rig_unmount_later(&r, 1, 'm', 500), 0);
+	rig_pass(&r, 600, "12");
+	assert_int_equal(rig_figures(&r).segments, 1);
+	assert_int_equal(rig_unmount(&r, 1, 'n'), 0);
+	assert_int_equal(rig_figures(&r).segments, 0);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +354,9 @@ int main(void)
 		cmocka_unit_test(what_is_removed_while_suspect_stays_removed),
 		cmocka_unit_test(an_unmount_drops_its_objects_in_steps),
 		cmocka_unit_test(an_end_on_a_dropped_segment_is_late),
+		cmocka_unit_test(
+			during_its_grace_a_segment_is_read_but_gets_nothing_new),
+		cmocka_unit_test(a_grace_can_be_cut_short),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
