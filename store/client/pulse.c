@@ -24,7 +24,7 @@ int tei_pulse_hello(struct tei_master_link *link, struct tei_frame_conn *conn,
 	(void)strncpy(name, te_engine_name(store->engine), sizeof(name) - 1);
 	name[sizeof(name) - 1] = 0;
 	msg.version = TEI_STORE_VERSION;
-	msg.features = TEI_STORE_BURIES;
+	msg.features = TEI_STORE_BURIES | TEI_STORE_PROBES;
 	msg.client_id.data = store->client_id;
 	msg.client_id.len = sizeof(store->client_id);
 	msg.engine = name;
@@ -120,6 +120,22 @@ out:
 
 /* ---- the connection ---- */
 
+static void on_probe(struct tei_master_link *link, const struct tei_frame *f)
+{
+	Store__Probe *probe = store__probe__unpack(NULL, f->len, f->body);
+	Store__Probed msg = STORE__PROBED__INIT;
+
+	if (!probe) {
+		tei_frame_bad(link->pulse, "malformed probe");
+		return;
+	}
+	msg.n = probe->n;
+	store__probe__free_unpacked(probe, NULL);
+	if (tei_frame_send(link->pulse, STORE__STORE_TYPE__STORE_PROBED, 0, 0,
+			   &msg.base))
+		tei_master_link_lose(link, "a probe could not be answered");
+}
+
 static void on_fence(struct tei_master_link *link, const struct tei_frame *f)
 {
 	Store__Fence *msg = store__fence__unpack(NULL, f->len, f->body);
@@ -156,6 +172,8 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 	(void)conn;
 	if (f->type == STORE__STORE_TYPE__STORE_FENCE)
 		on_fence(arg, f);
+	else if (f->type == STORE__STORE_TYPE__STORE_PROBE)
+		on_probe(arg, f);
 	else if (f->type == STORE__STORE_TYPE__STORE_COMMITTED)
 		tei_keep_on_committed(arg, f);
 	else if (f->type == STORE__STORE_TYPE__STORE_BURY)

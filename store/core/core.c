@@ -41,6 +41,8 @@ static void init_lists(struct tei_core *core)
 	tei_list_init(&core->left);
 	tei_list_init(&core->gone);
 	tei_list_init(&core->closes);
+	tei_list_init(&core->unprobed);
+	tei_list_init(&core->probed);
 	tei_list_init(&core->fences);
 	tei_list_init(&core->unsent);
 	tei_list_init(&core->burials);
@@ -78,14 +80,18 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 		goto fini_sessions;
 	if (tei_hash_init(&core->groups) < 0)
 		goto fini_clients;
+	if (tei_hash_init(&core->lives) < 0)
+		goto fini_groups;
 	core->epochs = tei_malloc(sizeof(*core->epochs));
 	if (!core->epochs)
-		goto fini_groups;
+		goto fini_lives;
 	core->epochs[0] = config->epoch;
 	core->n_epochs = 1;
 	*out = core;
 	return 0;
 
+fini_lives:
+	tei_hash_fini(&core->lives);
 fini_groups:
 	tei_hash_fini(&core->groups);
 fini_clients:
@@ -142,6 +148,7 @@ void tei_core_destroy(struct tei_core *core)
 	tei_hash_fini(&core->sessions);
 	tei_hash_fini(&core->clients);
 	tei_hash_fini(&core->groups);
+	tei_hash_fini(&core->lives);
 	tei_policy_fini(&core->policy);
 	tei_slab_fini(&core->extents);
 	tei_core_walks_free(core);
@@ -178,6 +185,7 @@ static void advance(struct tei_core *core, uint64_t now_ms)
 		core->stalled_ms += passed;
 	core->last_ms = now_ms;
 	core->now_ms = now_ms - core->stalled_ms;
+	tei_core_probes_gap(core, passed);
 }
 
 static void tick(struct tei_core *core, struct tei_actions *out)
@@ -189,6 +197,7 @@ static void tick(struct tei_core *core, struct tei_actions *out)
 	tei_core_burials_tick(core);
 	tei_core_fences_tick(core, &discard);
 	tei_core_drop_some(core, &drop);
+	tei_core_probes_tick(core);
 	tei_core_sessions_tick(core, &settle);
 	tei_core_evict_tick(core, &evict);
 	tei_core_walks_tick(core, &walk);
@@ -212,6 +221,10 @@ static void note(struct tei_core *core, const struct tei_event *ev,
 		tei_core_on_release(core, ev);
 	else if (ev->type == TEI_EVENT_FENCED)
 		tei_core_on_fenced(core, ev, s);
+	else if (ev->type == TEI_EVENT_REPORT)
+		tei_core_on_report(core, ev);
+	else if (ev->type == TEI_EVENT_PROBED)
+		tei_core_on_probed(s, ev->u.probed.probe);
 }
 
 static bool is_batch(enum tei_event_type type)
@@ -326,6 +339,8 @@ static int handle(struct tei_core *core, const struct tei_event *ev,
 	case TEI_EVENT_LEAVE:
 	case TEI_EVENT_RELEASE:
 	case TEI_EVENT_FENCED:
+	case TEI_EVENT_REPORT:
+	case TEI_EVENT_PROBED:
 		note(core, ev, tei_core_session_find(core, ev->session));
 		return 0;
 	default:
@@ -359,12 +374,12 @@ void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
 {
 	*out = core->figures;
 	out->segments = core->n_mounts;
-	out->metadata_bytes = sizeof(*core) + core->heap_bytes +
-			      core->n_extras * sizeof(*core->pins.node) +
-			      tei_slab_bytes(&core->extents) +
-			      tei_hash_bytes(&core->objects) +
-			      tei_hash_bytes(&core->sessions) +
-			      tei_hash_bytes(&core->clients) +
-			      tei_hash_bytes(&core->groups) +
-			      tei_policy_bytes(&core->policy);
+	out->metadata_bytes =
+		sizeof(*core) + core->heap_bytes +
+		core->n_extras * sizeof(*core->pins.node) +
+		tei_slab_bytes(&core->extents) +
+		tei_hash_bytes(&core->objects) +
+		tei_hash_bytes(&core->sessions) +
+		tei_hash_bytes(&core->clients) + tei_hash_bytes(&core->groups) +
+		tei_hash_bytes(&core->lives) + tei_policy_bytes(&core->policy);
 }

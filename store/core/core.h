@@ -27,6 +27,7 @@
  *   SUSPECT owners have, which they may bring back; but it preempts nothing.
  *
  *   session: LIVE --closed, heartbeat missed--> SUSPECT --ttl--> GONE
+ *            LIVE --reported silent, and a probe not answered--> SUSPECT
  *            SUSPECT --heartbeat--> LIVE. Suspect owners get no new objects and
  *            theirs count as absent; gone ones are removed in steps.
  *
@@ -110,6 +111,8 @@ enum tei_event_type {
 	TEI_EVENT_FENCED, /* an owner has confirmed (or failed) a fence, or
 			   * confirmed a burial */
 	TEI_EVENT_OFFER,  /* what an owner has from before; n may be 0 */
+	TEI_EVENT_REPORT, /* a client finds that an owner does not answer */
+	TEI_EVENT_PROBED, /* an owner answers a probe */
 	TEI_EVENT_TICK,   /* at least every 100 ms; bounded work */
 };
 
@@ -178,6 +181,7 @@ struct tei_event {
 			size_t host_len;
 			bool buries; /* it wants to be told of commits and
 				      * burials, and confirms them */
+			bool probes; /* it answers probes */
 		} join;
 		struct {
 			const uint8_t *segment; /* [TEI_CORE_ID_LEN] */
@@ -234,6 +238,12 @@ struct tei_event {
 			const struct tei_core_objects *objects; /* event's n */
 			bool last;
 		} offer;
+		struct {
+			const uint8_t *incarnation; /* [TEI_CORE_ID_LEN] */
+		} report;
+		struct {
+			uint64_t probe;
+		} probed;
 	} u;
 };
 
@@ -242,6 +252,7 @@ enum tei_action_type {
 	TEI_ACTION_FENCE, /* tell the owner's session to revoke a writer */
 	TEI_ACTION_CLOSE, /* drop this session's connections: it is gone */
 	TEI_ACTION_BURY,  /* tell the owner's session to void headers */
+	TEI_ACTION_PROBE, /* ask the owner's session whether it is there */
 	/* Tell the owner's session what it has. To be sent before the replies
 	 * of the step: what was acknowledged is known to its owner. */
 	TEI_ACTION_COMMITTED,
@@ -304,6 +315,7 @@ struct tei_action {
 			const uint8_t *segment; /* [TEI_CORE_ID_LEN] or NULL */
 			bool begins, ends;
 		} committed;
+		uint64_t probe;
 	} u;
 };
 
@@ -320,7 +332,7 @@ void tei_core_destroy(struct tei_core *core);
 
 /*
  * Apply one event. Appends to @out (n is not reset). Every event but HEARTBEAT,
- * LEAVE, RELEASE, FENCED and TICK gets exactly one reply to its session: with
+ * LEAVE, RELEASE, FENCED, REPORT, PROBED and TICK gets exactly one reply to its session: with
  * this step, or with a later one and the event's cookie, where an owner has to
  * bury something before and for REMOVE_ALL; that comes even if the session has
  * gone. The
@@ -353,6 +365,7 @@ struct tei_core_figures {
 	uint64_t discarded_puts_total, late_ends_total;
 	uint64_t burials_total; /* objects that owners had to confirm */
 	uint64_t offered_total, offers_refused_total; /* objects */
+	uint64_t reports_total, probes_total, probes_failed_total;
 };
 void tei_core_figures(const struct tei_core *core,
 		      struct tei_core_figures *out);

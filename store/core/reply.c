@@ -355,6 +355,7 @@ void tei_core_flush(struct tei_core *core, struct tei_actions *out)
 	tei_core_tell_flush(core, out);
 	tei_core_notices_flush(core, out);
 	flush_fences(core, out);
+	tei_core_probes_flush(core, out);
 	tei_core_walks_flush(core, out);
 	tei_core_answers_flush(core, out);
 	while (!tei_list_empty(&core->closes)) {

@@ -2,8 +2,9 @@
 /*
  * session.c - which clients are there
  *
- * A session's list says how it can end: `live` by silence of suspect_ms,
- * `silent` by silence of client_ttl_ms, `left` (its connection closed) when
+ * A session's list says how it can end: `live` by silence of suspect_ms (when
+ * it did not answer a probe it is suspect even before that), `silent` by
+ * silence of client_ttl_ms, `left` (its connection closed) when
  * nobody has taken it over for suspect_ms. Each list is in order of time, so
  * expiring looks at its head only.
  */
@@ -90,7 +91,7 @@ static void move_to(struct tei_list *list, struct tei_session *s)
 	tei_list_add_tail(list, &s->age);
 }
 
-static void suspect(struct tei_core *core, struct tei_session *s)
+void tei_core_session_suspect(struct tei_core *core, struct tei_session *s)
 {
 	if (s->state == TEI_SESSION_LIVE)
 		core->figures.suspects++;
@@ -120,6 +121,7 @@ void tei_core_session_beat(struct tei_core *core, struct tei_session *s,
 			   bool fresh)
 {
 	tei_core_session_seen(core, s);
+	tei_core_probe_cease(s);
 	if (s->left || (s->beating && !fresh))
 		return;
 	s->evicted.n = 0;
@@ -134,7 +136,8 @@ void tei_core_session_leave(struct tei_core *core, struct tei_session *s)
 {
 	if (s->left)
 		return;
-	suspect(core, s);
+	tei_core_session_suspect(core, s);
+	tei_core_probe_cease(s);
 	s->left = true;
 	s->beating = false;
 	s->evicted.n = 0; /* it will be told all again */
@@ -180,7 +183,9 @@ static struct tei_session *new_session(struct tei_core *core,
 	tei_list_init(&s->mounts);
 	tei_list_init(&s->builds);
 	tei_list_init(&s->fences);
+	tei_list_init(&s->probing);
 	s->buries = ev->u.join.buries;
+	s->probes = ev->u.join.probes;
 	memcpy(s->client_id, ev->u.join.client_id, TEI_CORE_ID_LEN);
 	memcpy(s->incarnation, ev->u.join.incarnation, TEI_CORE_ID_LEN);
 	memcpy(s->engine, engine, len + 1);
@@ -195,6 +200,8 @@ static void add_session(struct tei_core *core, struct tei_session *s,
 	number(core, s, id);
 	tei_hash_insert(&core->clients, &s->by_client,
 			tei_core_hash(core, s->client_id, TEI_CORE_ID_LEN));
+	tei_hash_insert(&core->lives, &s->by_life,
+			tei_core_hash(core, s->incarnation, TEI_CORE_ID_LEN));
 	core->figures.sessions++;
 	revive(core, s);
 }
@@ -208,6 +215,7 @@ static void take_over(struct tei_core *core, struct tei_session *s,
 	tei_hash_remove(&core->sessions, &s->by_id);
 	number(core, s, id);
 	revive(core, s);
+	tei_core_probe_cease(s);
 	s->beating = false;
 	s->evicted.n = 0;
 	tei_core_fences_restart(core, s);
@@ -257,6 +265,8 @@ void tei_core_session_end(struct tei_core *core, struct tei_session *s)
 	core->figures.sessions--;
 	tei_hash_remove(&core->sessions, &s->by_id);
 	tei_hash_remove(&core->clients, &s->by_client);
+	tei_hash_remove(&core->lives, &s->by_life);
+	tei_core_probe_cease(s);
 	move_to(&core->gone, s);
 	tei_list_add_tail(&core->closes, &s->close);
 	tei_list_for_each (link, &s->mounts)
@@ -297,7 +307,7 @@ static void expire(struct tei_core *core)
 	struct tei_session *s;
 
 	while ((s = oldest(&core->live)) && s->seen_ms + c->suspect_ms <= now) {
-		suspect(core, s);
+		tei_core_session_suspect(core, s);
 		move_to(&core->silent, s);
 	}
 	while ((s = oldest(&core->silent)) &&

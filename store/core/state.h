@@ -64,6 +64,12 @@ enum {
  * when suspect_ms is short. */
 #define TEI_CORE_STALL_MS     1000
 #define TEI_CORE_STALL_MIN_MS 250
+/*
+ * Who was asked and has not answered for so long is suspect; how often one is
+ * asked.
+ */
+#define TEI_CORE_PROBE_MS       300
+#define TEI_CORE_PROBE_EVERY_MS 250
 /* A -200 that a fence or another writer may cure: when to ask again. */
 #define TEI_CORE_RETRY_MS 20
 /* Objects of up to 512 bytes, with their keys, come from slabs. */
@@ -192,12 +198,13 @@ enum tei_session_state {
 };
 
 struct tei_session {
-	struct tei_hash_node by_id, by_client;
+	struct tei_hash_node by_id, by_client, by_life;
 	tei_session_id id;
 	uint8_t state;
 	bool left;    /* its main connection closed */
 	bool beating; /* a heartbeat came since it joined: fences may go out */
 	bool buries;  /* it is told what it has, and buries it */
+	bool probes;  /* it answers when it is asked */
 	uint8_t client_id[TEI_CORE_ID_LEN];
 	uint8_t incarnation[TEI_CORE_ID_LEN];
 	struct tei_list age;   /* core's live, silent, left or gone */
@@ -211,6 +218,8 @@ struct tei_session {
 	uint64_t host;               /* a number for its machine */
 	struct tei_graves evicted;   /* to tell it, without an answer */
 	struct tei_list notices;     /* core's notices: evicted is not empty */
+	struct tei_list probing;     /* core's unprobed or probed, or none */
+	uint64_t probe, probe_ms;    /* the last one, and when it was sent */
 	struct tei_telling *telling; /* of told_by */
 	uint64_t told_by;            /* telling's serial */
 	char engine[];
@@ -269,6 +278,7 @@ struct tei_core {
 	uint64_t generation, mount_serial, fence_id, reply_serial; /* last */
 
 	struct tei_hash objects, sessions, clients, groups;
+	struct tei_hash lives; /* sessions, by incarnation */
 	struct tei_slab extents;
 	struct tei_slab blocks[TEI_CORE_BLOCK_SLABS]; /* of objects */
 	struct tei_policy policy;
@@ -278,6 +288,9 @@ struct tei_core {
 	struct tei_list building; /* objects, by age */
 	struct tei_list live, silent, left, gone;
 	struct tei_list closes;
+	struct tei_list unprobed; /* sessions that are to be asked */
+	struct tei_list probed;   /* that have been, longest first */
+	uint64_t gap_ms;          /* when we had not looked for a while */
 	struct tei_list fences, unsent;
 	struct tei_list burials; /* fences of that kind, oldest first */
 	struct tei_list notices, syncs;
@@ -462,11 +475,25 @@ void tei_core_session_seen(struct tei_core *core, struct tei_session *s);
 void tei_core_session_beat(struct tei_core *core, struct tei_session *s,
 			   bool fresh);
 void tei_core_session_leave(struct tei_core *core, struct tei_session *s);
+/* SUSPECT, until the next sign of life. */
+void tei_core_session_suspect(struct tei_core *core, struct tei_session *s);
 /* GONE: out of the tables at once, its mounts and builds in ticks. */
 void tei_core_session_end(struct tei_core *core, struct tei_session *s);
 void tei_core_session_free(struct tei_core *core, struct tei_session *s);
 /* Expire by time; settle what gone sessions left. */
 void tei_core_sessions_tick(struct tei_core *core, unsigned int *budget);
+
+/* probe.c */
+void tei_core_on_report(struct tei_core *core, const struct tei_event *ev);
+void tei_core_on_probed(struct tei_session *s, uint64_t probe);
+/* It has shown that it lives, or cannot be asked any more. */
+void tei_core_probe_cease(struct tei_session *s);
+/* So long since the last step; core->now_ms is set. */
+void tei_core_probes_gap(struct tei_core *core, uint64_t passed_ms);
+/* Who has not answered in time is suspect. */
+void tei_core_probes_tick(struct tei_core *core);
+/* Probes that are due, as far as the arena has room. */
+void tei_core_probes_flush(struct tei_core *core, struct tei_actions *out);
 
 /* start.c */
 struct tei_starts {

@@ -288,6 +288,13 @@ static void event_metrics(const struct tei_server *s,
 		f->fences_total);
 	counter(out, "te_master_fences_failed_total",
 		"fences that owners did not confirm", f->fences_failed_total);
+	counter(out, "te_master_reports_total",
+		"owners said by clients not to answer", f->reports_total);
+	counter(out, "te_master_probes_total", "owners asked for that reason",
+		f->probes_total);
+	counter(out, "te_master_probes_failed_total",
+		"that did not answer the master either",
+		f->probes_failed_total);
 	counter(out, "total_get_nums_", "keys looked up", c->lookup_keys);
 	counter(out, "valid_get_nums_", "keys looked up and there",
 		c->lookup_hits);

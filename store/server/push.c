@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * push.c - what the master tells owners unasked: fences, burials, commits
+ * push.c - what the master tells owners unasked: fences, burials, commits,
+ * probes
  *
  * It goes to the heartbeat connection. One that is lost there comes again: the
  * core waits for answers, or tells all once more.
@@ -60,6 +61,15 @@ void tei_server_push_bury(struct tei_server *s, const struct tei_action *action)
 	m.generation = action->u.bury.generation;
 	m.gen_epoch = action->u.bury.gen_epoch;
 	push(s, action->session, STORE__STORE_TYPE__STORE_BURY, &m.base);
+}
+
+void tei_server_push_probe(struct tei_server *s,
+			   const struct tei_action *action)
+{
+	Store__Probe m = STORE__PROBE__INIT;
+
+	m.n = action->u.probe;
+	push(s, action->session, STORE__STORE_TYPE__STORE_PROBE, &m.base);
 }
 
 static protobuf_c_boolean *booleans(struct tei_arena *arena, const bool *from,

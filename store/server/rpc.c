@@ -360,6 +360,30 @@ static int decode_buried(struct tei_arena *arena, const void *body, size_t len,
 	return 0;
 }
 
+static int decode_report(struct tei_arena *arena, const void *body, size_t len,
+			 struct tei_event *out, const char **why)
+{
+	const Store__Report *m =
+		unpack(arena, &store__report__descriptor, body, len);
+
+	if (!m || !id_of(&m->incarnation))
+		return malformed(why, "report does not decode");
+	out->u.report.incarnation = m->incarnation.data;
+	return 0;
+}
+
+static int decode_probed(struct tei_arena *arena, const void *body, size_t len,
+			 struct tei_event *out, const char **why)
+{
+	const Store__Probed *m =
+		unpack(arena, &store__probed__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "probed does not decode");
+	out->u.probed.probe = m->n;
+	return 0;
+}
+
 /* Whether the columns of objects, and those of their extents, fit. */
 static bool objects_fit(const Store__Objects *m)
 {
@@ -451,6 +475,8 @@ static const struct {
 	[STORE__STORE_TYPE__STORE_FENCED] = {decode_fenced, TEI_EVENT_FENCED},
 	[STORE__STORE_TYPE__STORE_BURIED] = {decode_buried, TEI_EVENT_FENCED},
 	[STORE__STORE_TYPE__STORE_OFFER] = {decode_offer, TEI_EVENT_OFFER},
+	[STORE__STORE_TYPE__STORE_REPORT] = {decode_report, TEI_EVENT_REPORT},
+	[STORE__STORE_TYPE__STORE_PROBED] = {decode_probed, TEI_EVENT_PROBED},
 };
 
 int tei_server_rpc_event(struct tei_arena *arena, uint16_t type,

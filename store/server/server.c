@@ -52,6 +52,9 @@ static void carry_out(struct tei_server *s, const struct tei_action *action)
 	case TEI_ACTION_BURY:
 		tei_server_push_bury(s, action);
 		break;
+	case TEI_ACTION_PROBE:
+		tei_server_push_probe(s, action);
+		break;
 	case TEI_ACTION_COMMITTED: /* done before */
 		break;
 	}

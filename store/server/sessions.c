@@ -89,14 +89,16 @@ static void on_event(struct tei_server_link *link, const struct tei_frame *f)
 static bool is_fenced(const struct tei_frame *f)
 {
 	return f->type == STORE__STORE_TYPE__STORE_FENCED ||
-	       f->type == STORE__STORE_TYPE__STORE_BURIED;
+	       f->type == STORE__STORE_TYPE__STORE_BURIED ||
+	       f->type == STORE__STORE_TYPE__STORE_PROBED;
 }
 
 /* Frames without an answer bear no id, all others do. */
 static bool id_fits(const struct tei_frame *f)
 {
-	bool quiet =
-		is_fenced(f) || f->type == STORE__STORE_TYPE__STORE_RELEASE;
+	bool quiet = is_fenced(f) ||
+		     f->type == STORE__STORE_TYPE__STORE_RELEASE ||
+		     f->type == STORE__STORE_TYPE__STORE_REPORT;
 
 	return quiet || f->id != 0;
 }

@@ -214,6 +214,8 @@ void tei_server_push_fence(struct tei_server *s,
 			   const struct tei_action *action);
 void tei_server_push_bury(struct tei_server *s,
 			  const struct tei_action *action);
+void tei_server_push_probe(struct tei_server *s,
+			   const struct tei_action *action);
 void tei_server_push_committed(struct tei_server *s,
 			       const struct tei_action *action);
 

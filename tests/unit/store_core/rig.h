@@ -52,6 +52,8 @@ static const struct tei_core_config rig_config = {
 static MAYBE const char *rig_host, *rig_name;
 /* Of all joins: whether they keep a directory, and bury. */
 static MAYBE bool rig_buries;
+/* And whether they answer probes. */
+static MAYBE bool rig_probes;
 
 static MAYBE void rig_init(struct rig *r, const struct tei_core_config *c)
 {
@@ -182,6 +184,7 @@ static MAYBE int rig_join(struct rig *r, tei_session_id s, char client,
 	ev.u.join.incarnation = life;
 	ev.u.join.engine = engine;
 	ev.u.join.buries = rig_buries;
+	ev.u.join.probes = rig_probes;
 	ev.u.join.host = rig_host;
 	ev.u.join.host_len = rig_host ? 1 : 0;
 	return rig_step(r, &ev)->u.reply.code;

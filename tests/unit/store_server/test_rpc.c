@@ -139,6 +139,23 @@ static struct packed replica_clear(const char *segment)
 	return pack(STORE__STORE_TYPE__STORE_REPLICA_CLEAR, &m);
 }
 
+static struct packed report(size_t id_len)
+{
+	Store__Report m = STORE__REPORT__INIT;
+
+	m.incarnation.data = id;
+	m.incarnation.len = id_len;
+	return pack(STORE__STORE_TYPE__STORE_REPORT, &m);
+}
+
+static struct packed probed(void)
+{
+	Store__Probed m = STORE__PROBED__INIT;
+
+	m.n = 7;
+	return pack(STORE__STORE_TYPE__STORE_PROBED, &m);
+}
+
 static struct packed mount(const char *name, size_t id_len)
 {
 	Store__Mount m = STORE__MOUNT__INIT;
@@ -192,6 +209,8 @@ static void every_request_decodes_to_its_event(void **state)
 		{mount("host:1", 16), TEI_EVENT_MOUNT},
 		{replica_clear("host:1"), TEI_EVENT_REPLICA_CLEAR},
 		{replica_clear(""), TEI_EVENT_REPLICA_CLEAR},
+		{report(16), TEI_EVENT_REPORT},
+		{probed(), TEI_EVENT_PROBED},
 	};
 	struct tei_event ev;
 
@@ -434,6 +453,8 @@ static void names_and_ids_are_checked(void **state)
 	refused(mount("host:1", 15));
 	refused(mount("host:1", 0));
 	refused(replica_clear("two words"));
+	refused(report(15));
+	refused(report(0));
 }
 
 static void unknown_requests_are_refused(void **state)
