@@ -536,7 +536,9 @@ struct te_store_stats {
 	 * remembered, but not there any more. */
 	uint64_t location_hits, location_misses, location_stale;
 	uint64_t location_bytes; /* memory of what is remembered */
-	uint64_t reserved[8];
+	/* Keys of puts that were tried again, for want of space mostly. */
+	uint64_t put_retries;
+	uint64_t reserved[7];
 };
 /* Blocks: never. */
 TE_API void te_store_stats(struct te_store *store, struct te_store_stats *out);

@@ -69,6 +69,7 @@ struct te_store {
 	struct tei_drafts drafts;
 	atomic_ullong digest_seed; /* of the master we are with */
 	atomic_uint turn;          /* which of equal replicas is next */
+	atomic_ullong n_put_retries;
 
 	struct tei_mutex mu;        /* lock 40 */
 	struct tei_cond changed;    /* of what follows */

@@ -73,6 +73,8 @@ void tei_direct_stats(struct te_store *store, struct te_store_stats *out)
 	out->location_stale =
 		atomic_load_explicit(&l->n_stale, memory_order_relaxed);
 	out->location_bytes = tei_locations_bytes(l);
+	out->put_retries = atomic_load_explicit(&store->n_put_retries,
+						memory_order_relaxed);
 }
 
 /* ---- setup ---- */
