@@ -109,32 +109,37 @@ int tei_cluster_stop(struct tei_cluster *c)
 	return bad ? -EIO : 0;
 }
 
-int tei_pool_join(const char *master, const char *host, const char *backends,
-		  struct te_store **out)
+int tei_pool_join_as(struct te_store_config *config, const char *backends,
+		     struct te_store **out)
 {
-	struct te_store_config config = {
-		.size = sizeof(config),
-		.call_timeout_ms = CALL_MS,
-		.replica_timeout_ms = CALL_MS,
-		.master = master,
-		.host = host,
-	};
 	struct te_config *engine;
 	int code = TE_STORE_INTERNAL_ERROR;
 
+	config->size = sizeof(*config);
+	config->call_timeout_ms = CALL_MS;
+	config->replica_timeout_ms = CALL_MS;
 	if (te_config_create(&engine))
 		goto say;
-	config.engine_config = engine;
+	config->engine_config = engine;
 	code = TE_STORE_INVALID_PARAMS;
 	if (!backends || !te_config_set(engine, "backends", backends, NULL, 0))
-		code = te_store_setup(&config, out);
+		code = te_store_setup(config, out);
 	te_config_destroy(engine);
+	config->engine_config = NULL;
 	if (!code)
 		return 0;
 say:
-	fprintf(stderr, "pool %s: cannot join: %s\n", master,
+	fprintf(stderr, "pool %s: cannot join: %s\n", config->master,
 		te_store_strerror(code));
 	return -ECONNREFUSED;
+}
+
+int tei_pool_join(const char *master, const char *host, const char *backends,
+		  struct te_store **out)
+{
+	struct te_store_config config = {.master = master, .host = host};
+
+	return tei_pool_join_as(&config, backends, out);
 }
 
 uint64_t tei_pool_extent_bytes(uint64_t block_bytes)

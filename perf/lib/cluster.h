@@ -43,6 +43,12 @@ int tei_cluster_stop(struct tei_cluster *c);
  */
 int tei_pool_join(const char *master, const char *host, const char *backends,
 		  struct te_store **out);
+/*
+ * The same as @config says, whose size and timeouts are set here, with the
+ * engine's @backends (NULL: all).
+ */
+int tei_pool_join_as(struct te_store_config *config, const char *backends,
+		     struct te_store **out);
 /* Bytes of a block's extent in the pool, header included. */
 uint64_t tei_pool_extent_bytes(uint64_t block_bytes);
 

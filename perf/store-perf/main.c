@@ -5,6 +5,8 @@
  * Puts are of fresh keys into a pool that is full, so they evict. Gets and
  * existence checks walk over a set of keys larger than any cache. Each client
  * is a thread, or several, with a store of its own.
+ *
+ * A mixed load (mix.h) is another program behind the same options.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,13 +25,15 @@
 #include "perf/lib/report.h"
 #include "perf/lib/table.h"
 #include "perf/store-perf/client.h"
+#include "perf/store-perf/mix.h"
 #include "perf/store-perf/options.h"
 #include "perf/store-perf/results.h"
 
 #define PROGRAM     "store-perf"
 #define STREAM_S    1.0 /* of a reference stream, or the duration if shorter */
 #define CLIENTS_MAX 256
-#define THREADS_MAX 64
+#define THREADS_MAX 1024
+#define KEYS_MAX    (1ll << 39)
 
 static const char about[] =
 	"Puts, gets or checks batches of keys in a pool that it starts, or in "
@@ -37,10 +41,15 @@ static const char about[] =
 
 /* clang-format off */
 static const struct tei_setting rows[] = {
+	{ .group = "What to do",
+	  TEI_SETTING(struct options, mix), .type = TEI_CONF_STRING,
+	  .help = "shares of calls, as get:80,put:15,exist:5,upsert:1,remove:1"
+		  "; default: --op" },
 	{ TEI_SETTING(struct options, op), .type = TEI_CONF_CHOICE,
-	  .def = "put", .choices = "put|get|exist", .help = "what to do" },
+	  .def = "put", .choices = "put|get|exist", .help = "one kind of call, walking over keys that none shares" },
 	{ TEI_SETTING(struct options, value_size), .type = TEI_CONF_STRING,
-	  .def = "1m", .help = "bytes of a value, or several: 4k,64k,1m" },
+	  .def = "1m", .help = "bytes of a value, or rows of several: 4k,64k,1m; of a mix: "
+		  "shares, 4k:70,256k:30" },
 	{ TEI_SETTING(struct options, batch), .type = TEI_CONF_UINT,
 	  .def = "32", .min = 1, .max = TE_STORE_BATCH_MAX,
 	  .help = "keys of one call" },
@@ -53,8 +62,41 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, duration), .type = TEI_CONF_DURATION,
 	  .def = "3", .unit = "s", .min = 1, .max = 86400000,
 	  .help = "time of a row" },
+	{ TEI_SETTING(struct options, processes), .type = TEI_CONF_UINT,
+	  .def = "1", .min = 1, .max = MIX_PROCESSES_MAX,
+	  .group = "Mixed load (--mix)",
+	  .help = "that the clients are dealt to, at least one each" },
+	{ TEI_SETTING(struct options, keys), .type = TEI_CONF_UINT,
+	  .def = "0", .max = (double)KEYS_MAX,
+	  .help = "that all calls but put draw from; 0: half as many again as "
+		  "the pool has room for" },
+	{ TEI_SETTING(struct options, popularity), .type = TEI_CONF_CHOICE,
+	  .def = "zipf", .choices = "uniform|zipf",
+	  .help = "how often each of them is drawn" },
+	{ TEI_SETTING(struct options, theta), .type = TEI_CONF_RATIO,
+	  .def = "0.99", .min = 0.01, .max = 5, .help = "of zipf" },
+	{ TEI_SETTING(struct options, seed), .type = TEI_CONF_UINT,
+	  .def = "1", .help = "of what is drawn" },
+	{ TEI_SETTING(struct options, prefill), .type = TEI_CONF_BOOL,
+	  .def = "1", .help = "first put all keys" },
+	{ TEI_SETTING(struct options, fill), .type = TEI_CONF_BOOL,
+	  .def = "1", .help = "put what a get has missed" },
+	{ TEI_SETTING(struct options, verify), .type = TEI_CONF_BOOL,
+	  .def = "1", .help = "compare every byte that is got" },
+	{ TEI_SETTING(struct options, retries), .type = TEI_CONF_UINT,
+	  .def = "0", .max = 1000,
+	  .help = "of keys put without room, 1, 2, 4 .. 64 ms later" },
+	{ TEI_SETTING(struct options, count), .type = TEI_CONF_UINT,
+	  .def = "0", .help = "calls after which it is over; 0: by time" },
+	{ TEI_SETTING(struct options, warm_up), .type = TEI_CONF_DURATION,
+	  .def = "0", .unit = "s", .max = 86400000,
+	  .help = "time before anything is counted" },
+	{ TEI_SETTING(struct options, location_cache), .type = TEI_CONF_UINT,
+	  .def = "0", .max = TE_STORE_LOCATIONS_MAX,
+	  .help = "objects whose place each client remembers" },
 	{ TEI_SETTING(struct options, working_set), .type = TEI_CONF_SIZE,
 	  .def = "1g", .min = 1048576, .max = 1LL << 40,
+	  .group = "The pool and the report",
 	  .help = "memory of all clients together, walked over" },
 	{ TEI_SETTING(struct options, owners), .type = TEI_CONF_UINT,
 	  .def = "1", .min = 1, .max = TEI_CLUSTER_OWNERS_MAX,
@@ -76,8 +118,12 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, json), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "report as one JSON object" },
 	{ TEI_SETTING(struct options, role), .type = TEI_CONF_CHOICE,
-	  .def = "client", .choices = "client|reference", .hidden = true,
+	  .def = "client", .choices = "client|worker|reference", .hidden = true,
 	  .help = "which of its processes this is" },
+	{ TEI_SETTING(struct options, share_fd), .type = TEI_CONF_UINT,
+	  .def = "0", .hidden = true, .help = "memory shared with the parent" },
+	{ TEI_SETTING(struct options, index), .type = TEI_CONF_UINT,
+	  .def = "0", .hidden = true, .help = "which worker this is" },
 };
 /* clang-format on */
 
@@ -422,6 +468,10 @@ static int run_role(const struct tei_conf *conf)
 
 	if (!strcmp(o->role, "reference"))
 		return tei_reference_peer_main(o->working_set, o->pin, false);
+	if (!strcmp(o->role, "worker"))
+		return crew_main(o);
+	if (o->mix)
+		return mixed_run(o);
 	if (derive(o))
 		return 2;
 	run = tei_calloc(1, sizeof(*run));

@@ -10,11 +10,20 @@
 
 #include "perf/lib/report.h"
 
+#define OPTIONS_VALUE_MAX (1ull << 34) /* bytes of a value of a mix */
+
 struct options {
 	char *op, *value_size, *master, *host, *backends, *role;
 	uint64_t batch, clients, threads, owners, duration, working_set,
 		pool_bytes;
 	bool reference, json, pin;
+	/* Of a mixed load. */
+	char *mix, *popularity;
+	double theta;
+	uint64_t processes, keys, seed, count, warm_up, retries;
+	uint64_t location_cache;
+	bool prefill, fill, verify;
+	uint64_t share_fd, index; /* of a worker process */
 	/* What follows is derived from them. */
 	uint64_t sizes[TEI_SIZES_MAX];
 	int n_sizes;

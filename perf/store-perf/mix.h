@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mix.h - mixed load: what all its processes know and count
+ *
+ * Everything lies in one memfd. The parent writes the plan before it starts
+ * processes; from then on it is constant. Each worker, a thread of one of
+ * them, alone writes its tally; the parent reads it when the process has said
+ * that it is done.
+ *
+ * Keys are numbers. Those below n_keys are what gets, checks and replacements
+ * draw from; puts are of numbers that no other has used. Size and bytes of a
+ * value follow from the number, so every byte that comes back can be compared.
+ */
+#ifndef PERF_STORE_PERF_MIX_H
+#define PERF_STORE_PERF_MIX_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <te/te.h>
+
+#include "perf/lib/histogram.h"
+#include "perf/lib/popularity.h"
+#include "perf/lib/report.h"
+#include "perf/lib/weights.h"
+#include "perf/store-perf/options.h"
+
+#define MIX_WORKERS_MAX   4096
+#define MIX_PROCESSES_MAX 64
+#define MIX_CODES         8 /* different ones of an operation */
+
+enum mix_op {
+	MIX_GET,
+	MIX_PUT,
+	MIX_EXIST,
+	MIX_UPSERT,
+	MIX_REMOVE,
+	MIX_FILL, /* puts of what gets have missed; not to be asked for */
+	MIX_OPS,
+};
+
+/* "get", as in --mix. */
+const char *mix_op_name(enum mix_op op);
+
+struct mix_plan {
+	char master[TE_NAME_LEN_MAX + 1], host[TE_NAME_LEN_MAX + 1];
+	char backends[64]; /* "": all */
+	uint64_t run;      /* part of every key */
+	uint64_t n_keys, seed, batch, clients, threads, processes;
+	uint64_t retries;
+	uint64_t count; /* calls of all workers; 0: until the time is over */
+	uint64_t warm_up_ns, duration_ns;
+	bool prefill, fill, verify;
+	struct tei_weights ops; /* of op_of[], by the same index */
+	enum mix_op op_of[TEI_WEIGHTS_MAX];
+	struct tei_weights sizes; /* of size[], by the same index */
+	uint64_t size[TEI_WEIGHTS_MAX], max_size;
+	struct tei_popularity popularity;
+};
+
+struct mix_code {
+	int code;
+	uint64_t n;
+};
+
+/* What came of one operation. keys = good + missed + failed. */
+struct mix_figures {
+	uint64_t calls, keys, good, missed, failed;
+	uint64_t bytes;                  /* of good gets and puts */
+	struct mix_code code[MIX_CODES]; /* the last also has all that follow */
+	struct tei_histogram latency;    /* ns of a call */
+};
+
+struct mix_tally {
+	struct mix_figures op[MIX_OPS];
+	uint64_t wrong_bytes;
+	uint64_t retried;          /* keys that were put again by us */
+	uint64_t start_ns, end_ns; /* of what is counted */
+};
+
+struct mix_share {
+	uint64_t len; /* of the whole mapping */
+	struct mix_plan plan;
+	uint64_t start_ns; /* set before "go" */
+	/* Sums over the processes' clients, said at the end. */
+	_Atomic uint64_t put_retries, location_hits, location_misses;
+	_Alignas(64) _Atomic uint64_t next_call;
+	_Alignas(64) struct mix_tally tally[]; /* of clients * threads */
+};
+
+/*
+ * What the options say, but for master, run and n_keys 0. -EINVAL after a line
+ * on stderr that names the setting.
+ */
+int mix_plan_make(const struct options *o, struct mix_plan *out);
+/* Bytes of the value of key @number. */
+uint64_t mix_value_size(const struct mix_plan *plan, uint64_t number);
+/* The mean of it. */
+double mix_mean_size(const struct mix_plan *plan);
+static inline uint64_t mix_workers(const struct mix_plan *plan)
+{
+	return plan->clients * plan->threads;
+}
+
+/* A mapping with the plan in it. *out_fd: its memfd. -errno. */
+int mix_share_create(const struct mix_plan *plan, struct mix_share **out,
+		     int *out_fd);
+/* Map that of another process. -errno. */
+int mix_share_open(int fd, struct mix_share **out);
+void mix_share_close(struct mix_share *s); /* NULL is fine */
+
+void mix_count_code(struct mix_figures *f, int code, uint64_t n);
+/* Add what one worker counted to a sum. */
+void mix_tally_add(struct mix_tally *sum, const struct mix_tally *t);
+
+/*
+ * What main() does in role "worker": run clients @o->index, @o->index +
+ * processes, ... of the plan. Says "ready"; hears "fill", says "filled"; hears
+ * "go", says "done"; ends with its input. An exit code.
+ */
+int crew_main(const struct options *o);
+
+/* Run a mixed load as @o says and report. An exit code; errors are said. */
+int mixed_run(const struct options *o);
+
+#endif
