@@ -9,6 +9,21 @@ target_link_libraries(store_writer PRIVATE te_test_all te_test_pool)
 add_executable(store_dummy store/dummy.c)
 target_link_libraries(store_dummy PRIVATE te_test_all te_test_pool)
 
+# Stands still where it is told to.
+add_executable(store_halter store/halter.c store/halt.c)
+target_link_libraries(store_halter PRIVATE te_test_all te_test_pool)
+foreach(symbol tei_put_write tei_put_end tei_get_read sendmsg recv readv
+		process_vm_readv process_vm_writev)
+	target_link_options(store_halter PRIVATE -Wl,--wrap=${symbol})
+endforeach()
+
+foreach(name fence)
+	te_test(integration store ${name} te_test_pool)
+	target_sources(test_integration_store_${name} PRIVATE store/cram.c)
+	add_dependencies(test_integration_store_${name} mooncake_master
+		store_halter)
+endforeach()
+
 foreach(name buried changes crowd dummy mistakes mounts owner parts replicas restart stall
 		strangers traffic trouble)
 	te_test(integration store ${name} te_test_pool)

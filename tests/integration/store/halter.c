@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * halter.c - a client that stands still in the middle of a put or a get
+ *
+ * usage: store_halter MASTER WHAT KEY SIZE POINT [page]
+ *
+ * WHAT is put, get, ranges, session, cached or buffers, POINT start, middle or
+ * end. Prints "ready" once it knows the owner (cached, session: and where KEY
+ * is), waits for SIGUSR1, does it, "halted" at the point, and after SIGCONT
+ * "done CODE BYTES STALE": CODE is the call's result; BYTES is "old" when all
+ * of them are those of WRITER_ID, "none" when there are none, else "other";
+ * STALE counts requests that owners refused as late. With "page" the middle is
+ * where the process itself touches half of the value.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/integration/store/halt.h"
+#include "tests/store/pool.h"
+
+#define N_RANGES 8u
+
+struct halter {
+	struct te_store *store;
+	const char *key;
+	uint8_t *bytes; /* bytes[size], whole pages; not where it is a buffer */
+	uint64_t size;
+	struct te_store_buffer *buffer;
+};
+
+static uint64_t n_stale(struct te_store *store)
+{
+	struct te_stat stats[96];
+	size_t n = sizeof(stats) / sizeof(stats[0]), i;
+	uint64_t sum = 0;
+
+	if (te_engine_stats(te_store_engine(store), stats, &n))
+		return 0;
+	for (i = 0; i < n && i < sizeof(stats) / sizeof(stats[0]); i++)
+		if (!strcmp(stats[i].name, "te_requests_failed_total") &&
+		    !strcmp(stats[i].label, "stale"))
+			sum += stats[i].value;
+	return sum;
+}
+
+/* An object of our own: then the owner's connection is there. */
+static int meet_owner(const struct halter *h)
+{
+	struct te_store_key key;
+	char name[64];
+	int code;
+
+	(void)snprintf(name, sizeof(name), "meet/%s", h->key);
+	key = pool_key(name);
+	code = pool_put(h->store, name, "x", 1);
+	if (!code)
+		(void)te_store_remove(h->store, &key, 1, 1, &code);
+	return code;
+}
+
+/* ---- what it does ---- */
+
+static int64_t put(struct halter *h)
+{
+	return pool_put(h->store, h->key, h->bytes, h->size);
+}
+
+static int64_t get(struct halter *h)
+{
+	return pool_get(h->store, h->key, h->bytes, h->size);
+}
+
+static int64_t get_ranges(struct halter *h)
+{
+	const struct te_store_key key = pool_key(h->key);
+	struct te_store_range ranges[N_RANGES];
+	int64_t results[N_RANGES], sum = 0;
+	uint64_t part = h->size / N_RANGES;
+
+	for (uint32_t i = 0; i < N_RANGES; i++)
+		ranges[i] = (struct te_store_range){
+			.offset = i * part,
+			.addr = h->bytes + i * part,
+			.length = i + 1 < N_RANGES ? part : h->size - i * part,
+		};
+	(void)te_store_get_ranges(h->store, &key, 1, ranges, N_RANGES, results);
+	for (uint32_t i = 0; i < N_RANGES; i++) {
+		if (results[i] < 0)
+			return results[i];
+		sum += results[i];
+	}
+	return sum;
+}
+
+static int64_t get_buffer(struct halter *h)
+{
+	const struct te_store_key key = pool_key(h->key);
+	int64_t result = 0;
+
+	(void)te_store_get_buffers(h->store, &key, 1, &h->buffer, &result);
+	return result;
+}
+
+static int open_session(struct halter *h)
+{
+	const struct te_store_key key = pool_key(h->key);
+	int result = 1;
+
+	(void)te_store_get_open(h->store, &key, 1, &result);
+	return result;
+}
+
+static int read_once(struct halter *h)
+{
+	int64_t got = get(h);
+
+	memset(h->bytes, 0, h->size);
+	return got == (int64_t)h->size ? 0 : (int)got - 1;
+}
+
+static const struct kind {
+	const char *name;
+	int (*prepare)(struct halter *h); /* 0: fine; or NULL */
+	int64_t (*run)(struct halter *h);
+} kinds[] = {
+	{"put", NULL, put},           {"get", NULL, get},
+	{"ranges", NULL, get_ranges}, {"session", open_session, get},
+	{"cached", read_once, get},   {"buffers", NULL, get_buffer},
+};
+
+static const struct kind *kind_named(const char *name)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strcmp(kinds[i].name, name))
+			return &kinds[i];
+	return NULL;
+}
+
+/* ---- the program ---- */
+
+static enum halt_point point_named(const char *name)
+{
+	if (!strcmp(name, "start"))
+		return HALT_START;
+	return strcmp(name, "middle") ? HALT_END : HALT_MIDDLE;
+}
+
+static const char *judge(const struct halter *h, int64_t got)
+{
+	const uint8_t *bytes = h->bytes;
+
+	if (got < 0)
+		return "none";
+	if (h->buffer)
+		bytes = te_store_buffer_data(h->buffer);
+	return (uint64_t)got == h->size &&
+			       pool_is_filled(bytes, h->size, WRITER_ID)
+		       ? "old"
+		       : "other";
+}
+
+static int run(struct halter *h, const struct kind *kind, const char *point,
+	       bool page)
+{
+	int code = meet_owner(h);
+	int64_t got;
+
+	if (!code && kind->prepare)
+		code = kind->prepare(h);
+	if (code) {
+		printf("failed %d\n", code);
+		return 1;
+	}
+	if (kind->run == put)
+		pool_fill(h->bytes, h->size, WRITER_ID);
+	printf("ready\n");
+	fflush(stdout);
+	halt_await(SIGUSR1);
+	halt_at(point_named(point));
+	if (page)
+		halt_at_page(h->bytes + h->size / 2 / HALT_PAGE * HALT_PAGE);
+	got = kind->run(h);
+	printf("done %lld %s %llu\n", (long long)got,
+	       kind->run == put ? "none" : judge(h, got),
+	       (unsigned long long)n_stale(h->store));
+	fflush(stdout);
+	te_store_buffer_free(h->buffer);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct te_store_config config = {
+		.size = sizeof(config),
+		.call_timeout_ms = POOL_START_MS,
+		.replica_timeout_ms = POOL_START_MS,
+		.setup_timeout_ms = POOL_START_MS,
+	};
+	const struct kind *kind = argc < 6 ? NULL : kind_named(argv[2]);
+	struct halter h = {0};
+	int code;
+
+	if (!kind)
+		return 2;
+	halt_init();
+	config.master = argv[1];
+	if (!strcmp(kind->name, "cached"))
+		config.location_cache_entries = 16;
+	h.key = argv[3];
+	h.size = strtoull(argv[4], NULL, 10);
+	h.bytes =
+		aligned_alloc(HALT_PAGE, (h.size / HALT_PAGE + 1) * HALT_PAGE);
+	code = h.bytes ? te_store_setup(&config, &h.store) : -1;
+	if (code) {
+		printf("failed %d\n", code);
+		free(h.bytes);
+		return 1;
+	}
+	code = run(&h, kind, argv[5], argc > 6);
+	te_store_close(h.store);
+	free(h.bytes);
+	return code;
+}
