@@ -17,7 +17,7 @@ foreach(symbol tei_put_write tei_put_end tei_get_read sendmsg recv readv
 	target_link_options(store_halter PRIVATE -Wl,--wrap=${symbol})
 endforeach()
 
-foreach(name fence)
+foreach(name fence late_reads)
 	te_test(integration store ${name} te_test_pool)
 	target_sources(test_integration_store_${name} PRIVATE store/cram.c)
 	add_dependencies(test_integration_store_${name} mooncake_master

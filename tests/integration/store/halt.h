@@ -20,7 +20,8 @@ enum halt_point {
 	HALT_END,    /* put: all is written, the master does not know */
 };
 
-#define HALT_PAGE 4096u
+#define HALT_PAGE     4096u
+#define HALTER_NEW_ID 7 /* pool_fill() of what replaces a value */
 
 /* Before any other thread is there. */
 void halt_init(void);

@@ -8,7 +8,8 @@
  * end. Prints "ready" once it knows the owner (cached, session: and where KEY
  * is), waits for SIGUSR1, does it, "halted" at the point, and after SIGCONT
  * "done CODE BYTES STALE": CODE is the call's result; BYTES is "old" when all
- * of them are those of WRITER_ID, "none" when there are none, else "other";
+ * of them are those of WRITER_ID, "new" when of HALTER_NEW_ID, "none" when there
+ * are none, else "other";
  * STALE counts requests that owners refused as late. With "page" the middle is
  * where the process itself touches half of the value.
  */
@@ -155,10 +156,11 @@ static const char *judge(const struct halter *h, int64_t got)
 		return "none";
 	if (h->buffer)
 		bytes = te_store_buffer_data(h->buffer);
-	return (uint64_t)got == h->size &&
-			       pool_is_filled(bytes, h->size, WRITER_ID)
-		       ? "old"
-		       : "other";
+	if ((uint64_t)got != h->size)
+		return "other";
+	if (pool_is_filled(bytes, h->size, WRITER_ID))
+		return "old";
+	return pool_is_filled(bytes, h->size, HALTER_NEW_ID) ? "new" : "other";
 }
 
 static int run(struct halter *h, const struct kind *kind, const char *point,
