@@ -40,18 +40,22 @@ static size_t places_of(const struct tei_object *o,
 	return n;
 }
 
-int32_t tei_core_key_query(const struct tei_core *core,
+int32_t tei_core_key_query(const struct tei_core *core, const char *tenant,
 			   const struct tei_core_key *key,
 			   struct tei_core_place *places, size_t room,
 			   size_t *n, uint64_t *size)
 {
+	const struct tei_tenant *t = tei_core_tenant_find(core, tenant);
 	const struct tei_object *o;
 	int32_t code;
 
 	if (!tei_core_key_valid(key))
 		return CODE_ARGUMENT;
-	o = tei_core_object_find(core, key,
-				 tei_core_hash(core, key->bytes, key->len));
+	if (!t)
+		return CODE_NO_TENANT;
+	o = tei_core_object_find(
+		core, t->index, key,
+		tei_core_hash_of(core, t->index, key->bytes, key->len));
 	code = readable(o);
 	if (code)
 		return code;
@@ -61,6 +65,7 @@ int32_t tei_core_key_query(const struct tei_core *core,
 }
 
 struct shown {
+	const struct tei_tenant *tenant;
 	void (*fn)(const struct tei_core_key *key, void *arg);
 	void *arg;
 };
@@ -72,18 +77,20 @@ static void show(struct tei_hash_node *node, void *arg)
 	const struct tei_core_key key = {o->key, o->key_len};
 	struct shown *to = arg;
 
-	if (readable(o) == CODE_OK)
+	if (o->tenant == to->tenant->index && readable(o) == CODE_OK)
 		to->fn(&key, to->arg);
 }
 
-bool tei_core_keys(const struct tei_core *core, size_t *cursor,
-		   size_t n_buckets,
+bool tei_core_keys(const struct tei_core *core, const char *tenant,
+		   size_t *cursor, size_t n_buckets,
 		   void (*fn)(const struct tei_core_key *key, void *arg),
 		   void *arg)
 {
 	/* The walk is for readers and writers alike; this one only reads. */
 	struct tei_hash *table = &((struct tei_core *)(uintptr_t)core)->objects;
-	struct shown to = {fn, arg};
+	struct shown to = {tei_core_tenant_find(core, tenant), fn, arg};
 
+	if (!to.tenant)
+		return false;
 	return tei_hash_walk(table, cursor, n_buckets, show, &to);
 }

@@ -260,7 +260,7 @@ void tei_core_bury(struct tei_core *core, struct tei_object *o)
 void tei_core_bury_replica(struct tei_core *core, struct tei_object *o,
 			   uint8_t replica)
 {
-	bury_chain(core, tei_core_replica_cut(o, replica), o->generation,
+	bury_chain(core, tei_core_replica_cut(core, o, replica), o->generation,
 		   core->epochs[o->epoch]);
 }
 

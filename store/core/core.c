@@ -29,7 +29,6 @@ static bool valid(const struct tei_core_config *c)
 
 static void init_lists(struct tei_core *core)
 {
-	tei_policy_init(&core->policy);
 	tei_list_init(&core->back);
 	tei_list_init(&core->parked);
 	tei_core_loosen_all(core);
@@ -87,9 +86,13 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 		goto fini_lives;
 	core->epochs[0] = config->epoch;
 	core->n_epochs = 1;
+	if (tei_core_tenants_init(core) < 0)
+		goto free_epochs;
 	*out = core;
 	return 0;
 
+free_epochs:
+	tei_free(core->epochs);
 fini_lives:
 	tei_hash_fini(&core->lives);
 fini_groups:
@@ -149,9 +152,9 @@ void tei_core_destroy(struct tei_core *core)
 	tei_hash_fini(&core->clients);
 	tei_hash_fini(&core->groups);
 	tei_hash_fini(&core->lives);
-	tei_policy_fini(&core->policy);
 	tei_slab_fini(&core->extents);
 	tei_core_walks_free(core);
+	tei_core_tenants_free(core);
 	tei_core_bury_fini(core);
 	tei_free(core->epochs);
 	tei_core_blocks_fini(core);
@@ -202,6 +205,7 @@ static void tick(struct tei_core *core, struct tei_actions *out)
 	tei_core_evict_tick(core, &evict);
 	tei_core_walks_tick(core, &walk);
 	tei_core_sync_some(core, out);
+	tei_core_tenants_tick(core);
 }
 
 /* Events without a reply; those of sessions that are no more are late. */
@@ -218,7 +222,7 @@ static void note(struct tei_core *core, const struct tei_event *ev,
 	if (ev->type == TEI_EVENT_HEARTBEAT)
 		tei_core_session_beat(core, s, ev->u.heartbeat.fresh);
 	else if (ev->type == TEI_EVENT_RELEASE)
-		tei_core_on_release(core, ev);
+		tei_core_on_release(core, ev, s);
 	else if (ev->type == TEI_EVENT_FENCED)
 		tei_core_on_fenced(core, ev, s);
 	else if (ev->type == TEI_EVENT_REPORT)
@@ -232,6 +236,13 @@ static bool is_batch(enum tei_event_type type)
 	return type != TEI_EVENT_MOUNT && type != TEI_EVENT_UNMOUNT;
 }
 
+/* Of the tenant's. What it has begun it may end, whatever became of it. */
+static bool names_keys(enum tei_event_type type)
+{
+	return is_batch(type) && type != TEI_EVENT_PUT_END &&
+	       type != TEI_EVENT_OFFER;
+}
+
 static int32_t refusal(const struct tei_core *core, const struct tei_event *ev,
 		       const struct tei_session *s)
 {
@@ -242,6 +253,8 @@ static int32_t refusal(const struct tei_core *core, const struct tei_event *ev,
 	if (is_batch(ev->type) &&
 	    (!ev->keys || !ev->n || ev->n > TEI_CORE_BATCH_MAX))
 		return CODE_ARGUMENT;
+	if (names_keys(ev->type) && !s->tenant->registered)
+		return CODE_NO_TENANT;
 	if (ev->type == TEI_EVENT_PUT_START)
 		return tei_core_how_valid(core, ev->u.put_start.how);
 	return CODE_OK;
@@ -265,19 +278,19 @@ static void apply(struct tei_core *core, const struct tei_event *ev,
 		tei_core_on_put_end(core, ev, s, reply);
 		break;
 	case TEI_EVENT_LOOKUP:
-		tei_core_on_lookup(core, ev, reply);
+		tei_core_on_lookup(core, ev, s, reply);
 		break;
 	case TEI_EVENT_EXIST:
-		tei_core_on_exist(core, ev, reply);
+		tei_core_on_exist(core, ev, s, reply);
 		break;
 	case TEI_EVENT_SIZE:
-		tei_core_on_size(core, ev, reply);
+		tei_core_on_size(core, ev, s, reply);
 		break;
 	case TEI_EVENT_REPLICA_CLEAR:
-		tei_core_on_replica_clear(core, ev, reply);
+		tei_core_on_replica_clear(core, ev, s, reply);
 		break;
 	case TEI_EVENT_REMOVE:
-		tei_core_on_remove(core, ev, reply);
+		tei_core_on_remove(core, ev, s, reply);
 		break;
 	case TEI_EVENT_OFFER:
 		tei_core_on_offer(core, ev, s, reply);
@@ -381,5 +394,5 @@ void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
 		tei_hash_bytes(&core->objects) +
 		tei_hash_bytes(&core->sessions) +
 		tei_hash_bytes(&core->clients) + tei_hash_bytes(&core->groups) +
-		tei_hash_bytes(&core->lives) + tei_policy_bytes(&core->policy);
+		tei_hash_bytes(&core->lives) + tei_core_tenants_bytes(core);
 }

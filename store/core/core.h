@@ -49,6 +49,8 @@
 #define TEI_CORE_REPLICAS_MAX  32 /* of an object: a bit each */
 #define TEI_CORE_PREFERRED_MAX 32
 #define TEI_CORE_HOST_MAX      64
+#define TEI_CORE_TENANT_MAX    64   /* of a tenant's name */
+#define TEI_CORE_TENANTS_MAX   4096 /* each costs 10 KiB */
 #define TEI_CORE_MOUNTS_MAX    4096 /* of all clients; each costs 12 KiB */
 
 struct tei_core;
@@ -85,6 +87,8 @@ struct tei_core_config {
 	double high_watermark;        /* eviction_high_watermark_ratio */
 	double eviction_ratio;        /* low watermark is high - this */
 	uint64_t seed;                /* placement among segments */
+	bool tenants; /* each has its own keys, and none without a quota; else
+		       * all have the same and names of tenants mean nothing */
 	unsigned int step_objects; /* objects touched by one tick; 0: 1024. The
 				    * starts of one batch may look at 64 times
 				    * as many, or evict an eighth of that */
@@ -159,6 +163,10 @@ struct tei_core_objects {
 	uint64_t *length;  /* of the value's part in it */
 	uint32_t *crc;
 	bool *no_crc; /* NULL: all have one */
+	/* Whose: 1 + index into tenants[n_tenants]; 0, or NULL: `default`. */
+	uint32_t *tenant;
+	const char **tenants;
+	size_t n_tenants;
 };
 
 /*
@@ -182,6 +190,7 @@ struct tei_event {
 			bool buries; /* it wants to be told of commits and
 				      * burials, and confirms them */
 			bool probes; /* it answers probes */
+			const char *tenant; /* NULL or "": `default` */
 		} join;
 		struct {
 			const uint8_t *segment; /* [TEI_CORE_ID_LEN] */
@@ -220,6 +229,7 @@ struct tei_event {
 		} remove;
 		struct { /* session 0: the shell itself */
 			bool force;
+			const char *tenant; /* the shell's: as of a join */
 			/* NULL: all; else called until the reply has come */
 			tei_core_match_fn *match;
 			void *arg;
@@ -394,23 +404,55 @@ struct tei_core_place {
 };
 
 /*
- * Where @key is: up to @room places, *n of them, and *size. 0, or the code that
- * a look-up would answer.
+ * Where @key of @tenant is: up to @room places, *n of them, and *size. 0, or
+ * the code that a look-up would answer.
  */
-int32_t tei_core_key_query(const struct tei_core *core,
+int32_t tei_core_key_query(const struct tei_core *core, const char *tenant,
 			   const struct tei_core_key *key,
 			   struct tei_core_place *places, size_t room,
 			   size_t *n, uint64_t *size);
 
 /*
- * Call @fn for the keys of the next @n_buckets buckets of the table, of which
+ * Call @fn for @tenant's keys of the next @n_buckets buckets of the table, of which
  * each holds about one; resumable: *@cursor starts at 0, steps may come in
  * between. A key that is there all the time is shown, more than once only if
  * the table shrinks meanwhile. Returns false when that was all.
  */
-bool tei_core_keys(const struct tei_core *core, size_t *cursor,
-		   size_t n_buckets,
+bool tei_core_keys(const struct tei_core *core, const char *tenant,
+		   size_t *cursor, size_t n_buckets,
 		   void (*fn)(const struct tei_core_key *key, void *arg),
 		   void *arg);
+
+/*
+ * Tenants, when they are on. Who has no quota has no keys: its calls are
+ * answered with -1701. Together they get what there is: when the quotas are
+ * more than the pool, each the same part of its own.
+ */
+struct tei_core_tenant {
+	const char *name; /* the core's, until the next step */
+	uint64_t requested, effective, charged; /* bytes */
+	uint64_t objects;                       /* unfinished ones too */
+	/* To make room for its own; what it was refused. */
+	uint64_t evicted_bytes_total, rejects_total;
+	bool registered; /* it has a quota */
+};
+
+/* Resumable, *@cursor from 0; those that have a quota, or objects. */
+bool tei_core_tenant_next(const struct tei_core *core, size_t *cursor,
+			  struct tei_core_tenant *out);
+/* False: nothing is known of @name. */
+bool tei_core_tenant_query(const struct tei_core *core, const char *name,
+			   struct tei_core_tenant *out);
+/*
+ * Give @name a quota, or another one. -EINVAL: no usable name, or 0 bytes;
+ * -ENOSPC: there are too many; -ENOMEM; -ENOTSUP: tenants are off.
+ */
+int tei_core_tenant_set(struct tei_core *core, const char *name,
+			uint64_t bytes);
+/* Take it away. -ENOENT: it has none; -EBUSY: it has objects; -ENOTSUP. */
+int tei_core_tenant_unset(struct tei_core *core, const char *name);
+/* Fit to be one's name: 1 .. TEI_CORE_TENANT_MAX bytes, none of them a control
+ * character, and no '_' at the beginning. */
+bool tei_core_tenant_name_valid(const char *name);
 
 #endif

@@ -5,12 +5,12 @@
 #include "store/core/state.h"
 
 /* The object that an end with @generation means; NULL: no such key. */
-static struct tei_object *meant(const struct tei_core *core,
+static struct tei_object *meant(const struct tei_core *core, uint16_t tenant,
 				const struct tei_core_key *key, uint64_t hash,
 				uint64_t generation)
 {
 	struct tei_object *o = tei_core_object_now(
-		core, tei_core_object_find(core, key, hash));
+		core, tei_core_object_find(core, tenant, key, hash));
 	struct tei_object *successor;
 
 	if (!o || o->generation == generation)
@@ -102,7 +102,8 @@ static void keep(struct tei_core *core, struct tei_object *o, uint32_t good,
 
 	for (uint8_t r = 0; r < TEI_CORE_REPLICAS_MAX; r++)
 		if (!(good >> r & 1))
-			tei_core_chain_fence(core, tei_core_replica_cut(o, r),
+			tei_core_chain_fence(core,
+					     tei_core_replica_cut(core, o, r),
 					     writer, loud);
 	make_ready(core, o);
 }
@@ -146,7 +147,7 @@ static int32_t end_one(struct tei_core *core, const struct tei_event *ev,
 
 	if (!tei_core_key_valid(key))
 		return CODE_ARGUMENT;
-	o = meant(core, key, hash, generation);
+	o = meant(core, s->tenant->index, key, hash, generation);
 	code = check_end(s, o, generation, ev->u.put_end.written[i]);
 	if (!code && ev->u.put_end.epoch != core->config.epoch)
 		code = CODE_NOT_FOUND;
@@ -166,8 +167,8 @@ void tei_core_on_put_end(struct tei_core *core, const struct tei_event *ev,
 		size_t at = i % TEI_CORE_GROUP;
 
 		if (!at)
-			tei_core_objects_warm(core, &ev->keys[i], ev->n - i,
-					      hashes);
+			tei_core_objects_warm(core, s->tenant->index,
+					      &ev->keys[i], ev->n - i, hashes);
 		reply->u.reply.status[i] =
 			end_one(core, ev, s, i, entry, hashes[at]);
 		entry += entries_of(ev, i);

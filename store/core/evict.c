@@ -39,6 +39,12 @@ bool tei_core_pinned(const struct tei_core *core, const struct tei_object *o)
 	return x && x->pin_until_ms > core->now_ms;
 }
 
+static struct tei_policy *policy_of(const struct tei_core *core,
+				    const struct tei_object *o)
+{
+	return &tei_core_tenant_of(core, o)->policy;
+}
+
 static uint64_t bytes_of(const struct tei_object *o)
 {
 	uint64_t bytes = 0;
@@ -60,7 +66,7 @@ static void take_out(struct tei_core *core, struct tei_object *o)
 {
 	struct tei_extra *x = tei_core_object_extra(o);
 
-	tei_policy_hold(&core->policy, &o->policy);
+	tei_policy_hold(policy_of(core, o), &o->policy);
 	tei_list_del(&o->link);
 	if (x)
 		tei_heap_remove(&core->pins, &x->pin);
@@ -78,26 +84,27 @@ static void put_back(struct tei_core *core, struct tei_object *o)
 		assert(!rc); /* it has a place as long as there is the extra */
 		(void)rc;
 	} else {
-		tei_policy_release(&core->policy, &o->policy);
+		tei_policy_release(policy_of(core, o), &o->policy);
 	}
 }
 
 void tei_core_evictable(struct tei_core *core, struct tei_object *o)
 {
-	tei_policy_add(&core->policy, &o->policy, bytes_of(o), o->node.hash);
+	tei_policy_add(policy_of(core, o), &o->policy, bytes_of(o),
+		       o->node.hash);
 	take_out(core, o);
 	put_back(core, o);
 }
 
 void tei_core_unevictable(struct tei_core *core, struct tei_object *o)
 {
-	tei_policy_removed(&core->policy, &o->policy);
+	tei_policy_removed(policy_of(core, o), &o->policy);
 	take_out(core, o);
 }
 
 void tei_core_touch(struct tei_core *core, struct tei_object *o)
 {
-	tei_policy_touch(&core->policy, &o->policy);
+	tei_policy_touch(policy_of(core, o), &o->policy);
 }
 
 void tei_core_shelter(struct tei_core *core, struct tei_object *o)
@@ -165,7 +172,8 @@ static void take_in(struct tei_core *core, unsigned int *budget)
 
 /* For whom to evict, and mounts on which that has freed something. */
 struct freed {
-	uint64_t need; /* bytes in a row; 0: any are welcome */
+	uint64_t need;         /* bytes in a row; 0: any are welcome */
+	struct tei_tenant *of; /* of its objects only; NULL: of all */
 	/* Objects that lie on smaller mounts only, unpinned and pinned. */
 	struct tei_list aside, pinned;
 	struct tei_mount *mounts[FREED_MAX];
@@ -204,7 +212,7 @@ static void evict_one(struct tei_core *core, struct tei_object *o,
 	f->cost += cost_of(o);
 	core->figures.evicted_objects_total++;
 	core->figures.evicted_bytes_total += bytes_of(o);
-	tei_policy_evicted(&core->policy, &o->policy, o->node.hash);
+	tei_policy_evicted(policy_of(core, o), &o->policy, o->node.hash);
 	/* Without a checksum readers could not tell what took its place. */
 	if ((o->flags & TEI_OBJECT_NO_CRC) && tei_core_may_bury(o) &&
 	    tei_core_bury_reserve(core, o) == 0) {
@@ -264,7 +272,7 @@ static void park(struct tei_core *core, struct tei_object *o)
 static struct tei_object *after(struct tei_core *core, struct tei_object *o)
 {
 	struct tei_policy_node *node =
-		tei_policy_after(&core->policy, &o->policy);
+		tei_policy_after(policy_of(core, o), &o->policy);
 
 	return node ? TEI_CONTAINER(node, struct tei_object, policy) : NULL;
 }
@@ -285,7 +293,7 @@ static void prefetch_next(struct tei_core *core, struct tei_object *o)
 	if (!o)
 		return;
 	tei_hash_prefetch_bucket(&core->objects, o->node.hash);
-	tei_policy_prefetch(&core->policy, o->node.hash);
+	tei_policy_prefetch(policy_of(core, o), o->node.hash);
 	__builtin_prefetch(o->extents, 1);
 	o = after(core, o);
 	if (o) {
@@ -324,14 +332,23 @@ static void give_back(struct tei_core *core, struct freed *f)
 		struct tei_object *o = object_at(f->aside.prev);
 
 		tei_list_del(&o->link);
-		tei_policy_restore(&core->policy, &o->policy);
+		tei_policy_restore(policy_of(core, o), &o->policy);
 	}
 }
 
-/* Evict the object that is worth least, or put it by. False: nothing went. */
-static bool turn(struct tei_core *core, struct freed *f)
+/* Whose objects go now; NULL: nothing is left. */
+static struct tei_tenant *payer(struct tei_core *core, const struct freed *f)
 {
-	struct tei_policy_node *node = tei_policy_victim(&core->policy);
+	if (!f->of)
+		return tei_core_tenant_payer(core);
+	return tei_policy_empty(&f->of->policy) ? NULL : f->of;
+}
+
+/* Evict the object of @t that is worth least, or put it by. False: nothing
+ * went. */
+static bool turn(struct tei_core *core, struct tei_tenant *t, struct freed *f)
+{
+	struct tei_policy_node *node = tei_policy_victim(&t->policy);
 	struct tei_object *o = TEI_CONTAINER(node, struct tei_object, policy);
 
 	prefetch_next(core, o);
@@ -354,7 +371,7 @@ static bool turn_pinned(struct tei_core *core, struct freed *f)
 {
 	struct tei_object *o = first_pinned(core);
 
-	if (!helps(f, o)) {
+	if ((f->of && f->of->index != o->tenant) || !helps(f, o)) {
 		take_out(core, o);
 		tei_list_add_tail(&f->pinned, &o->link);
 		return false;
@@ -395,19 +412,20 @@ static unsigned int end_pins(struct tei_core *core, unsigned int n)
 /* Evict one that is not pinned. */
 static bool evict_free(struct tei_core *core, struct freed *f)
 {
+	struct tei_tenant *t;
 	unsigned int some;
 	bool went;
 
 	do {
-		while (core->effort && !tei_policy_empty(&core->policy)) {
-			went = turn(core, f);
+		while (core->effort && (t = payer(core, f))) {
+			went = turn(core, t, f);
 			spend(&core->effort, went ? f->cost : 1);
 			if (went)
 				return true;
 		}
 		some = TAKE_IN;
 		take_in(core, &some);
-	} while (core->effort && !tei_policy_empty(&core->policy));
+	} while (core->effort && payer(core, f));
 	return false;
 }
 
@@ -465,6 +483,34 @@ bool tei_core_place_or_evict(struct tei_core *core, struct tei_wish *wish,
 	return placed;
 }
 
+int32_t tei_core_afford(struct tei_core *core, struct tei_tenant *t,
+			uint64_t bytes)
+{
+	struct freed f = {.of = t};
+	uint64_t had;
+
+	/* Without a pool it is not the quota that is in the way. */
+	if (tei_core_tenant_has_room(t, bytes) || !core->pool_bytes)
+		return CODE_OK;
+	tei_list_init(&f.aside);
+	tei_list_init(&f.pinned);
+	core->figures.evictions_attempted_total++;
+	had = t->charged;
+	while (bytes <= t->effective && !tei_core_tenant_has_room(t, bytes) &&
+	       evict_any(core, &f))
+		;
+	t->evicted_bytes_total += had - t->charged;
+	give_back(core, &f);
+	if (tei_core_tenant_has_room(t, bytes)) {
+		core->figures.evictions_successful_total++;
+		return CODE_OK;
+	}
+	if (bytes <= t->effective && !core->effort)
+		return CODE_FULL;
+	t->rejects_total++;
+	return CODE_QUOTA;
+}
+
 uint32_t tei_core_retry_ms(const struct tei_core *core)
 {
 	uint64_t wait = 0;
@@ -502,6 +548,7 @@ static double low_watermark(const struct tei_core *core)
 void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 {
 	struct freed f = {.n = 0};
+	struct tei_tenant *t;
 
 	take_in(core, budget);
 	(void)end_pins(core, END_PINS);
@@ -511,9 +558,9 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 	}
 	while (core->evicting && *budget) {
 		if (above(core, low_watermark(core), f.later) &&
-		    !tei_policy_empty(&core->policy)) {
+		    (t = payer(core, &f))) {
 			f.n = f.cost = 0;
-			turn(core, &f);
+			turn(core, t, &f);
 			spend(budget, f.cost ? f.cost / EVICT_COST : 1);
 		} else {
 			core->evicting = false;

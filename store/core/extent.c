@@ -28,10 +28,27 @@ uint64_t tei_core_extent_length(const struct tei_extent *e, uint64_t rest)
 	return rest < room ? rest : room;
 }
 
+void tei_core_extent_own(struct tei_core *core, struct tei_extent *e,
+			 struct tei_object *o)
+{
+	e->user = o;
+	tei_core_tenant_of(core, o)->charged += e->size;
+}
+
+void tei_core_extent_disown(struct tei_core *core, struct tei_extent *e)
+{
+	const struct tei_object *o = e->user;
+
+	if (o && e->space)
+		tei_core_tenant_of(core, o)->charged -= e->size;
+	e->user = NULL;
+}
+
 void tei_core_extent_free(struct tei_core *core, struct tei_extent *e)
 {
 	struct tei_mount *m = tei_core_extent_mount(e);
 
+	tei_core_extent_disown(core, e);
 	if (!m) {
 		tei_slab_put(&core->extents, e);
 		return;
@@ -53,14 +70,15 @@ void tei_core_chain_free(struct tei_core *core, struct tei_extent *chain)
 	}
 }
 
-struct tei_extent *tei_core_replica_cut(struct tei_object *o, uint8_t replica)
+struct tei_extent *tei_core_replica_cut(struct tei_core *core,
+					struct tei_object *o, uint8_t replica)
 {
 	struct tei_extent **from = &o->extents, *cut, **to = &cut;
 
 	while (*from && (*from)->replica != replica)
 		from = &(*from)->next;
 	while (*from && (*from)->replica == replica) {
-		(*from)->user = NULL;
+		tei_core_extent_disown(core, *from);
 		*to = *from;
 		to = &(*from)->next;
 		*from = *to;

@@ -8,15 +8,16 @@
 #include "base/mem.h"
 #include "store/core/state.h"
 
-static struct tei_group *find(const struct tei_core *core, const char *name,
-			      size_t len, uint64_t hash)
+static struct tei_group *find(const struct tei_core *core, uint16_t tenant,
+			      const char *name, size_t len, uint64_t hash)
 {
 	struct tei_hash_node *n = tei_hash_first(&core->groups, hash);
 
 	for (; n; n = tei_hash_next(n)) {
 		struct tei_group *g = TEI_CONTAINER(n, struct tei_group, node);
 
-		if (g->name_len == len && memcmp(g->name, name, len) == 0)
+		if (g->tenant == tenant && g->name_len == len &&
+		    memcmp(g->name, name, len) == 0)
 			return g;
 	}
 	return NULL;
@@ -27,14 +28,15 @@ static size_t group_bytes(const struct tei_group *g)
 	return sizeof(*g) + g->name_len;
 }
 
-static struct tei_group *create(struct tei_core *core, const char *name,
-				size_t len, uint64_t hash)
+static struct tei_group *create(struct tei_core *core, uint16_t tenant,
+				const char *name, size_t len, uint64_t hash)
 {
 	struct tei_group *g = tei_malloc(sizeof(*g) + len);
 
 	if (!g)
 		return NULL;
 	tei_list_init(&g->members);
+	g->tenant = tenant;
 	g->name_len = len;
 	memcpy(g->name, name, len);
 	tei_hash_insert(&core->groups, &g->node, hash);
@@ -45,11 +47,12 @@ static struct tei_group *create(struct tei_core *core, const char *name,
 int tei_core_group_join(struct tei_core *core, struct tei_extra *x,
 			const char *name, size_t len)
 {
-	uint64_t hash = tei_core_hash(core, name, len);
-	struct tei_group *g = find(core, name, len, hash);
+	uint16_t tenant = x->object->tenant;
+	uint64_t hash = tei_core_hash_of(core, tenant, name, len);
+	struct tei_group *g = find(core, tenant, name, len, hash);
 
 	if (!g)
-		g = create(core, name, len, hash);
+		g = create(core, tenant, name, len, hash);
 	if (!g)
 		return -ENOMEM;
 	x->group = g;

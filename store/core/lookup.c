@@ -13,6 +13,7 @@
 #include "store/core/state.h"
 
 struct group {
+	uint16_t tenant;
 	bool lists; /* they will be moved from one to another */
 	struct tei_object *objects[TEI_CORE_GROUP];
 };
@@ -23,8 +24,8 @@ static struct tei_object *next(const struct tei_core *core,
 			       struct group *g)
 {
 	if (i % TEI_CORE_GROUP == 0)
-		tei_core_objects_find(core, &ev->keys[i], ev->n - i, g->lists,
-				      g->objects);
+		tei_core_objects_find(core, g->tenant, &ev->keys[i], ev->n - i,
+				      g->lists, g->objects);
 	return tei_core_object_now(core, g->objects[i % TEI_CORE_GROUP]);
 }
 
@@ -37,9 +38,9 @@ static int32_t readable(const struct tei_object *o)
 }
 
 void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
-			struct tei_action *reply)
+			const struct tei_session *s, struct tei_action *reply)
 {
-	struct group group = {.lists = true};
+	struct group group = {.tenant = s->tenant->index, .lists = true};
 
 	reply->u.reply.lease_ms = core->config.lease_ttl_ms > UINT32_MAX
 					  ? UINT32_MAX
@@ -63,9 +64,10 @@ void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
 	}
 }
 
-void tei_core_on_release(struct tei_core *core, const struct tei_event *ev)
+void tei_core_on_release(struct tei_core *core, const struct tei_event *ev,
+			 const struct tei_session *s)
 {
-	struct group group = {.lists = true};
+	struct group group = {.tenant = s->tenant->index, .lists = true};
 
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tei_object *o = next(core, ev, i, &group);
@@ -79,10 +81,10 @@ void tei_core_on_release(struct tei_core *core, const struct tei_event *ev)
 }
 
 void tei_core_on_exist(struct tei_core *core, const struct tei_event *ev,
-		       struct tei_action *reply)
+		       const struct tei_session *s, struct tei_action *reply)
 {
 	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
-	struct group group = {.lists = false};
+	struct group group = {.tenant = s->tenant->index};
 
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tei_object *o = next(core, ev, i, &group);
@@ -96,9 +98,9 @@ void tei_core_on_exist(struct tei_core *core, const struct tei_event *ev,
 }
 
 void tei_core_on_size(struct tei_core *core, const struct tei_event *ev,
-		      struct tei_action *reply)
+		      const struct tei_session *s, struct tei_action *reply)
 {
-	struct group group = {.lists = false};
+	struct group group = {.tenant = s->tenant->index};
 
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tei_object *o = next(core, ev, i, &group);

@@ -153,7 +153,7 @@ void tei_core_mount_count(struct tei_core *core, const struct tei_mount *m,
 static void set_pool(struct tei_core *core, uint64_t bytes)
 {
 	core->pool_bytes = bytes;
-	tei_policy_set_capacity(&core->policy, bytes);
+	tei_core_tenants_share(core);
 }
 
 void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
@@ -317,7 +317,7 @@ bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
 static void lose_replica(struct tei_core *core, struct tei_object *o,
 			 uint8_t replica)
 {
-	struct tei_extent *e = tei_core_replica_cut(o, replica), *next;
+	struct tei_extent *e = tei_core_replica_cut(core, o, replica), *next;
 
 	for (; e; e = next) {
 		next = e->next;
@@ -347,6 +347,7 @@ static void drop_extent(struct tei_core *core, struct tei_mount *m,
 	} else if (o->state == TEI_OBJECT_READY) {
 		lose_replica(core, o, e->replica);
 	} else {
+		tei_core_extent_disown(core, e);
 		tei_space_lose(&m->space, e);
 		if (!tei_core_object_gone(o))
 			return;

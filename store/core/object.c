@@ -14,13 +14,21 @@
 #include "base/mem.h"
 #include "store/core/state.h"
 
-#define CHUNK_BYTES 65536 /* of a slab */
-#define LINE        64    /* of the cache; a guess does no harm */
+#define CHUNK_BYTES 65536               /* of a slab */
+#define LINE        64                  /* of the cache; a guess does no harm */
+#define SPREAD      0x9e3779b97f4a7c15u /* of tenants' seeds; odd */
 
 uint64_t tei_core_hash(const struct tei_core *core, const void *bytes,
 		       size_t len)
 {
 	return XXH3_64bits_withSeed(bytes, len, core->config.hash_seed);
+}
+
+uint64_t tei_core_hash_of(const struct tei_core *core, uint16_t tenant,
+			  const void *bytes, size_t len)
+{
+	return XXH3_64bits_withSeed(bytes, len,
+				    core->config.hash_seed + tenant * SPREAD);
 }
 
 bool tei_core_key_valid(const struct tei_core_key *key)
@@ -33,35 +41,52 @@ static struct tei_object *object_of(struct tei_hash_node *n)
 	return TEI_CONTAINER(n, struct tei_object, node);
 }
 
-/* The object of @key from node @n of a chain on. */
-static struct tei_object *find_from(struct tei_hash_node *n, const void *key,
-				    size_t len, uint64_t hash, bool successor)
+/* What an object is found by. */
+struct name {
+	const void *key;
+	size_t len;
+	uint64_t hash;
+	uint16_t tenant;
+};
+
+static struct name name_of(const struct tei_object *o)
+{
+	return (struct name){o->key, o->key_len, o->node.hash, o->tenant};
+}
+
+/* The object of that name from node @n of a chain on. */
+static struct tei_object *find_from(struct tei_hash_node *n,
+				    const struct name *name, bool successor)
 {
 	for (; n; n = n->next) {
 		struct tei_object *o = object_of(n);
 
-		if (n->hash == hash && o->key_len == len &&
-		    memcmp(o->key, key, len) == 0 &&
+		if (n->hash == name->hash && o->key_len == name->len &&
+		    o->tenant == name->tenant &&
+		    memcmp(o->key, name->key, name->len) == 0 &&
 		    !(o->flags & TEI_OBJECT_SUCCESSOR) == !successor)
 			return o;
 	}
 	return NULL;
 }
 
-static struct tei_object *find(const struct tei_core *core, const void *key,
-			       size_t len, uint64_t hash, bool successor)
+static struct tei_object *find(const struct tei_core *core, struct name name,
+			       bool successor)
 {
-	return find_from(tei_hash_chain(&core->objects, hash), key, len, hash,
+	return find_from(tei_hash_chain(&core->objects, name.hash), &name,
 			 successor);
 }
 
 struct tei_object *tei_core_object_find(const struct tei_core *core,
+					uint16_t tenant,
 					const struct tei_core_key *key,
 					uint64_t hash)
 {
+	struct name name = {key->bytes, key->len, hash, tenant};
+
 	if (!tei_core_key_valid(key))
 		return NULL;
-	return find(core, key->bytes, key->len, hash, false);
+	return find(core, name, false);
 }
 
 struct tei_object *tei_core_successor_find(const struct tei_core *core,
@@ -69,7 +94,7 @@ struct tei_object *tei_core_successor_find(const struct tei_core *core,
 {
 	if (!(o->flags & TEI_OBJECT_SUCCEEDED))
 		return NULL;
-	return find(core, o->key, o->key_len, o->node.hash, true);
+	return find(core, name_of(o), true);
 }
 
 struct tei_object *tei_core_object_now(const struct tei_core *core,
@@ -86,7 +111,7 @@ struct tei_object *tei_core_predecessor_find(const struct tei_core *core,
 {
 	if (!(o->flags & TEI_OBJECT_SUCCESSOR))
 		return NULL;
-	return find(core, o->key, o->key_len, o->node.hash, false);
+	return find(core, name_of(o), false);
 }
 
 /* The head of an object and a key of usual length. */
@@ -103,14 +128,15 @@ static void prefetch_object(const struct tei_hash_node *n, size_t key_len)
 }
 
 /* Where to begin in the chain of each: mostly at the object itself. */
-static void warm(const struct tei_core *core, const struct tei_core_key *keys,
-		 size_t n, uint64_t *hashes, struct tei_hash_node **nodes)
+static void warm(const struct tei_core *core, uint16_t tenant,
+		 const struct tei_core_key *keys, size_t n, uint64_t *hashes,
+		 struct tei_hash_node **nodes)
 {
 	for (size_t i = 0; i < n; i++) {
 		hashes[i] = 0;
 		if (tei_core_key_valid(&keys[i]))
-			hashes[i] =
-				tei_core_hash(core, keys[i].bytes, keys[i].len);
+			hashes[i] = tei_core_hash_of(
+				core, tenant, keys[i].bytes, keys[i].len);
 		tei_hash_prefetch_bucket(&core->objects, hashes[i]);
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -134,18 +160,18 @@ static size_t group_of(size_t n)
 	return n < TEI_CORE_GROUP ? n : TEI_CORE_GROUP;
 }
 
-size_t tei_core_objects_warm(const struct tei_core *core,
+size_t tei_core_objects_warm(const struct tei_core *core, uint16_t tenant,
 			     const struct tei_core_key *keys, size_t n,
 			     uint64_t *hashes)
 {
 	struct tei_hash_node *nodes[TEI_CORE_GROUP];
 
 	n = group_of(n);
-	warm(core, keys, n, hashes, nodes);
+	warm(core, tenant, keys, n, hashes, nodes);
 	return n;
 }
 
-size_t tei_core_objects_find(const struct tei_core *core,
+size_t tei_core_objects_find(const struct tei_core *core, uint16_t tenant,
 			     const struct tei_core_key *keys, size_t n,
 			     bool lists, struct tei_object **objects)
 {
@@ -153,13 +179,14 @@ size_t tei_core_objects_find(const struct tei_core *core,
 	uint64_t hashes[TEI_CORE_GROUP];
 
 	n = group_of(n);
-	warm(core, keys, n, hashes, nodes);
+	warm(core, tenant, keys, n, hashes, nodes);
 	for (size_t i = 0; i < n; i++) {
+		const struct name name = {keys[i].bytes, keys[i].len, hashes[i],
+					  tenant};
 		struct tei_object *o = NULL;
 
 		if (tei_core_key_valid(&keys[i]))
-			o = find_from(nodes[i], keys[i].bytes, keys[i].len,
-				      hashes[i], false);
+			o = find_from(nodes[i], &name, false);
 		objects[i] = o;
 		if (!o)
 			continue;
@@ -252,7 +279,7 @@ struct tei_extra *tei_core_object_extra(const struct tei_object *o)
 					    extra_at(o->key_len));
 }
 
-struct tei_object *tei_core_object_new(struct tei_core *core,
+struct tei_object *tei_core_object_new(struct tei_core *core, uint16_t tenant,
 				       const struct tei_core_key *key,
 				       bool with_extra)
 {
@@ -265,7 +292,9 @@ struct tei_object *tei_core_object_new(struct tei_core *core,
 	if (!o)
 		return NULL;
 	tei_list_init(&o->link);
-	o->key_len = (uint16_t)key->len;
+	o->key_len = key->len & 0x7fffu;
+	o->tenant = tenant;
+	core->tenants[tenant]->objects++;
 	memcpy(o->key, key->bytes, key->len);
 	if (with_extra)
 		o->flags |= TEI_OBJECT_EXTRA;
@@ -288,6 +317,8 @@ void tei_core_object_free(struct tei_core *core, struct tei_object *o)
 		tei_core_group_leave(core, x);
 		core->n_extras--;
 	}
+	if (--core->tenants[o->tenant]->objects == 0)
+		core->idle_tenants = true;
 	core->heap_bytes -= heap_bytes(o);
 	core->figures.key_bytes -= o->key_len;
 	block_free(core, o, size_of(o));
@@ -311,7 +342,7 @@ static struct tei_extent *strip(struct tei_core *core, struct tei_object *o)
 	struct tei_extent **at = &o->extents, *e;
 
 	while ((e = *at)) {
-		e->user = NULL;
+		tei_core_extent_disown(core, e);
 		if (e->space) {
 			at = &e->next;
 		} else {

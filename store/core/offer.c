@@ -19,7 +19,8 @@
 struct offered {
 	const struct tei_core_key *key;
 	uint64_t hash, generation, size;
-	uint16_t epoch; /* its index */
+	struct tei_tenant *tenant; /* NULL: that cannot be here */
+	uint16_t epoch;            /* its index */
 	bool no_crc;
 	size_t n; /* entries */
 	const uint64_t *address, *length;
@@ -94,12 +95,13 @@ static struct tei_extent *take(struct tei_core *core, struct tei_mount *m,
 	for (size_t i = 0; i < it->n; i++) {
 		struct tei_extent *e = tei_space_take_at(
 			&m->space, it->address[i] - m->base,
-			tei_core_extent_size(it->length[i]), o);
+			tei_core_extent_size(it->length[i]), NULL);
 
 		if (!e) {
 			tei_core_chain_free(core, chain);
 			return NULL;
 		}
+		tei_core_extent_own(core, e, o);
 		if (tei_core_mount_live(m))
 			core->figures.used_bytes += e->size;
 		e->replica = replica;
@@ -159,7 +161,8 @@ static int32_t displace(struct tei_core *core, const struct offered *it,
 	struct tei_object *o;
 
 	*same = NULL;
-	while ((o = tei_core_object_find(core, it->key, it->hash))) {
+	while ((o = tei_core_object_find(core, it->tenant->index, it->key,
+					 it->hash))) {
 		if (o->state == TEI_OBJECT_BUILDING) {
 			if (tei_core_discard(core, o) < 0)
 				return CODE_INTERNAL;
@@ -184,7 +187,7 @@ static int32_t settle(struct tei_core *core, struct tei_mount *m,
 {
 	struct tei_object *o;
 
-	o = tei_core_object_new(core, it->key, false);
+	o = tei_core_object_new(core, it->tenant->index, it->key, false);
 	if (!o)
 		return CODE_INTERNAL;
 	o->size = it->size;
@@ -214,6 +217,8 @@ static int32_t offer_one(struct tei_core *core, struct tei_mount *m,
 	if (!tei_core_key_valid(it->key) || !it->generation ||
 	    it->generation > INT64_MAX || !it->epoch || !fits(m, it))
 		return CODE_ARGUMENT;
+	if (!it->tenant)
+		return CODE_NO_TENANT;
 	code = displace(core, it, &same);
 	if (code)
 		return code;
@@ -222,13 +227,32 @@ static int32_t offer_one(struct tei_core *core, struct tei_mount *m,
 	return same ? join(core, m, same, it) : settle(core, m, it);
 }
 
+/*
+ * Whose object @i is; NULL: there is no place for it. With tenants off nobody
+ * may have what another tenant put: its owner buries it.
+ */
+static struct tei_tenant *tenant_of(struct tei_core *core,
+				    const struct tei_core_objects *c, size_t i)
+{
+	if (!c->tenant || !c->tenant[i])
+		return tei_core_tenant_get(core, NULL);
+	if (!core->config.tenants)
+		return NULL;
+	return tei_core_tenant_get(core, c->tenants[c->tenant[i] - 1]);
+}
+
 static struct offered offered_of(struct tei_core *core,
 				 const struct tei_core_objects *c, size_t i,
 				 size_t entry)
 {
+	const struct tei_core_key *key = &c->keys[i];
+	struct tei_tenant *tenant = tenant_of(core, c, i);
+
 	return (struct offered){
-		.key = &c->keys[i],
-		.hash = tei_core_hash(core, c->keys[i].bytes, c->keys[i].len),
+		.key = key,
+		.hash = tei_core_hash_of(core, tenant ? tenant->index : 0,
+					 key->bytes, key->len),
+		.tenant = tenant,
 		.generation = c->generation[i],
 		.size = c->size[i],
 		.epoch = epoch_index(core, c->gen_epoch[i]),

@@ -39,6 +39,7 @@ static void append(struct tei_core *core, struct tei_object *o, uint8_t replica,
 	while (*end)
 		end = &(*end)->next;
 	for (size_t i = 0; i < n; i++) {
+		tei_core_extent_own(core, parts[i], o);
 		parts[i]->replica = replica;
 		parts[i]->next = NULL;
 		core->figures.used_bytes += parts[i]->size;
@@ -51,7 +52,7 @@ static bool place_whole(struct tei_core *core, struct tei_mount *m,
 			struct tei_object *o, uint8_t replica)
 {
 	uint64_t total = tei_core_extent_size(o->size);
-	struct tei_extent *e = tei_space_take(&m->space, total, o);
+	struct tei_extent *e = tei_space_take(&m->space, total, NULL);
 
 	if (!e)
 		return false;
@@ -71,7 +72,7 @@ static bool place_split(struct tei_core *core, struct tei_mount *m,
 	if (floor < PART_MIN)
 		floor = PART_MIN;
 	n = tei_space_take_parts(&m->space, o->size, TEI_CORE_HEADER_LEN, floor,
-				 o, parts);
+				 NULL, parts);
 	append(core, o, replica, parts, n);
 	return n > 0;
 }

@@ -18,14 +18,16 @@ bool tei_core_leased(const struct tei_core *core, const struct tei_object *o)
 		o->read_until_ms > core->now_ms);
 }
 
-static int32_t remove_one(struct tei_core *core, const struct tei_core_key *key,
-			  uint64_t hash, bool force)
+static int32_t remove_one(struct tei_core *core, uint16_t tenant,
+			  const struct tei_core_key *key, uint64_t hash,
+			  bool force)
 {
 	struct tei_object *o;
 
 	if (!tei_core_key_valid(key))
 		return CODE_ARGUMENT;
-	o = tei_core_object_now(core, tei_core_object_find(core, key, hash));
+	o = tei_core_object_now(core,
+				tei_core_object_find(core, tenant, key, hash));
 	if (!o || tei_core_object_gone(o))
 		return CODE_NOT_FOUND;
 	if (o->state == TEI_OBJECT_BUILDING)
@@ -39,18 +41,20 @@ static int32_t remove_one(struct tei_core *core, const struct tei_core_key *key,
 }
 
 void tei_core_on_remove(struct tei_core *core, const struct tei_event *ev,
-			struct tei_action *reply)
+			const struct tei_session *s, struct tei_action *reply)
 {
+	uint16_t tenant = s->tenant->index;
 	uint64_t hashes[TEI_CORE_GROUP];
 
 	for (size_t i = 0; i < ev->n; i++) {
 		size_t at = i % TEI_CORE_GROUP;
 
 		if (!at)
-			tei_core_objects_warm(core, &ev->keys[i], ev->n - i,
-					      hashes);
-		reply->u.reply.status[i] = remove_one(
-			core, &ev->keys[i], hashes[at], ev->u.remove.force);
+			tei_core_objects_warm(core, tenant, &ev->keys[i],
+					      ev->n - i, hashes);
+		reply->u.reply.status[i] =
+			remove_one(core, tenant, &ev->keys[i], hashes[at],
+				   ev->u.remove.force);
 	}
 }
 
@@ -86,14 +90,16 @@ static bool clear(struct tei_core *core, struct tei_object *o,
 	return any;
 }
 
-static int32_t clear_one(struct tei_core *core, const struct tei_core_key *key,
-			 const char *segment, uint64_t hash)
+static int32_t clear_one(struct tei_core *core, uint16_t tenant,
+			 const struct tei_core_key *key, const char *segment,
+			 uint64_t hash)
 {
 	struct tei_object *o;
 
 	if (!tei_core_key_valid(key))
 		return CODE_ARGUMENT;
-	o = tei_core_object_now(core, tei_core_object_find(core, key, hash));
+	o = tei_core_object_now(core,
+				tei_core_object_find(core, tenant, key, hash));
 	if (!o || tei_core_object_gone(o))
 		return CODE_NOT_FOUND;
 	if (o->state == TEI_OBJECT_BUILDING)
@@ -107,18 +113,20 @@ static int32_t clear_one(struct tei_core *core, const struct tei_core_key *key,
 
 void tei_core_on_replica_clear(struct tei_core *core,
 			       const struct tei_event *ev,
+			       const struct tei_session *s,
 			       struct tei_action *reply)
 {
+	uint16_t tenant = s->tenant->index;
 	uint64_t hashes[TEI_CORE_GROUP];
 
 	for (size_t i = 0; i < ev->n; i++) {
 		size_t at = i % TEI_CORE_GROUP;
 
 		if (!at)
-			tei_core_objects_warm(core, &ev->keys[i], ev->n - i,
-					      hashes);
+			tei_core_objects_warm(core, tenant, &ev->keys[i],
+					      ev->n - i, hashes);
 		reply->u.reply.status[i] =
-			clear_one(core, &ev->keys[i],
+			clear_one(core, tenant, &ev->keys[i],
 				  ev->u.replica_clear.segment, hashes[at]);
 	}
 }

@@ -169,7 +169,8 @@ static uint64_t host_of(const struct tei_core *core, const struct tei_event *ev)
 }
 
 static struct tei_session *new_session(struct tei_core *core,
-				       const struct tei_event *ev)
+				       const struct tei_event *ev,
+				       struct tei_tenant *tenant)
 {
 	const char *engine = ev->u.join.engine ? ev->u.join.engine : "";
 	size_t len = strlen(engine);
@@ -190,6 +191,8 @@ static struct tei_session *new_session(struct tei_core *core,
 	memcpy(s->incarnation, ev->u.join.incarnation, TEI_CORE_ID_LEN);
 	memcpy(s->engine, engine, len + 1);
 	s->host = host_of(core, ev);
+	s->tenant = tenant;
+	tenant->users++;
 	core->heap_bytes += session_bytes(s);
 	return s;
 }
@@ -206,10 +209,20 @@ static void add_session(struct tei_core *core, struct tei_session *s,
 	revive(core, s);
 }
 
+static void leave_tenant(struct tei_core *core, struct tei_session *s)
+{
+	s->tenant->users--;
+	core->idle_tenants = true;
+}
+
 /* The same process on a new connection: it keeps what it had. */
 static void take_over(struct tei_core *core, struct tei_session *s,
-		      tei_session_id id, struct tei_actions *out)
+		      tei_session_id id, struct tei_tenant *tenant,
+		      struct tei_actions *out)
 {
+	tenant->users++;
+	leave_tenant(core, s);
+	s->tenant = tenant;
 	if (!s->left)
 		tei_core_action_add(out, TEI_ACTION_CLOSE, s->id);
 	tei_hash_remove(&core->sessions, &s->by_id);
@@ -225,6 +238,7 @@ int tei_core_on_join(struct tei_core *core, const struct tei_event *ev,
 		     struct tei_actions *out)
 {
 	struct tei_session *old, *s;
+	struct tei_tenant *tenant;
 	struct tei_action *reply;
 	int rc = tei_core_actions_reserve(out, 2);
 
@@ -238,13 +252,18 @@ int tei_core_on_join(struct tei_core *core, const struct tei_event *ev,
 		reply->u.reply.code = CODE_ARGUMENT;
 		return 0;
 	}
+	tenant = tei_core_tenant_get(core, ev->u.join.tenant);
+	if (!tenant) {
+		reply->u.reply.code = CODE_INTERNAL;
+		return 0;
+	}
 	old = find_client(core, ev->u.join.client_id);
 	if (old && memcmp(old->incarnation, ev->u.join.incarnation,
 			  TEI_CORE_ID_LEN) == 0) {
-		take_over(core, old, ev->session, out);
+		take_over(core, old, ev->session, tenant, out);
 		return 0;
 	}
-	s = new_session(core, ev);
+	s = new_session(core, ev, tenant);
 	if (!s) {
 		reply->u.reply.code = CODE_INTERNAL;
 		return 0;
@@ -288,6 +307,7 @@ void tei_core_session_free(struct tei_core *core, struct tei_session *s)
 	tei_list_del(&s->age);
 	tei_list_del(&s->close);
 	tei_list_del(&s->notices);
+	leave_tenant(core, s);
 	tei_core_graves_free(core, &s->evicted);
 	core->heap_bytes -= session_bytes(s);
 	tei_free(s);

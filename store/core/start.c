@@ -151,7 +151,7 @@ static int32_t find_place(struct tei_core *core, const struct tei_event *ev,
 	struct tei_object *o;
 
 	*at = (struct place){.old = NULL};
-	while ((o = tei_core_object_find(core, key, hash))) {
+	while ((o = tei_core_object_find(core, s->tenant->index, key, hash))) {
 		if (o->flags & TEI_OBJECT_NAMED)
 			return CODE_EXISTS;
 		if (!tei_core_object_gone(o))
@@ -210,11 +210,13 @@ static int dress(struct tei_core *core, struct tei_object *o,
 
 /* NULL: no memory. */
 static struct tei_object *create(struct tei_core *core,
+				 const struct tei_session *s,
 				 const struct tei_core_key *key,
 				 const struct traits *t)
 {
 	bool extra = t->group || t->pin_ms || t->pin_until_ms || t->data_type;
-	struct tei_object *o = tei_core_object_new(core, key, extra);
+	struct tei_object *o =
+		tei_core_object_new(core, s->tenant->index, key, extra);
 
 	if (o && dress(core, o, t) < 0) {
 		tei_core_object_free(core, o);
@@ -227,13 +229,16 @@ static struct tei_object *create(struct tei_core *core,
 static bool place(struct tei_core *core, struct tei_wish *wish,
 		  struct tei_object *o, uint32_t n)
 {
+	const struct tei_tenant *t = wish->writer->tenant;
+	uint64_t total = tei_core_extent_size(o->size);
 	uint8_t made = 0;
 
 	if (tei_slab_reserve(&core->extents, 1) < 0 ||
 	    !tei_core_place_or_evict(core, wish, o))
 		return false;
 	while (++made < n)
-		if (tei_slab_reserve(&core->extents, 1) < 0 ||
+		if (!tei_core_tenant_has_room(t, total) ||
+		    tei_slab_reserve(&core->extents, 1) < 0 ||
 		    !tei_core_place(core, wish, o, made))
 			break;
 	if (wish->how->same_node)
@@ -269,17 +274,23 @@ static void begin(struct tei_core *core, struct tei_object *o,
  * What is to be succeeded yields to no eviction that makes room for its
  * successor: a failed upsert would cost the old value.
  */
-static bool reserve(struct tei_core *core, struct tei_wish *wish,
-		    struct tei_object *o, struct tei_object *old, uint32_t n)
+static int32_t reserve(struct tei_core *core, struct tei_wish *wish,
+		       struct tei_object *o, struct tei_object *old, uint32_t n)
 {
-	bool placed;
+	struct tei_tenant *t = wish->writer->tenant;
+	int32_t code;
 
 	if (old)
 		tei_core_shelter(core, old);
-	placed = place(core, wish, o, n);
+	code = tei_core_afford(core, t, tei_core_extent_size(o->size));
+	if (!code && !place(core, wish, o, n))
+		code = CODE_FULL;
+	/* Several extents take a little more than one. */
+	if (!code)
+		code = tei_core_afford(core, t, 0);
 	if (old)
 		tei_core_unpark(core, old);
-	return placed;
+	return code;
 }
 
 static int32_t start_one(struct tei_core *core, const struct tei_event *ev,
@@ -301,13 +312,15 @@ static int32_t start_one(struct tei_core *core, const struct tei_event *ev,
 		return code;
 	if (!holds(core, size))
 		return CODE_FULL;
-	o = create(core, key, &t);
+	o = create(core, s, key, &t);
 	if (!o)
 		return CODE_FULL;
 	o->size = size;
-	if (!reserve(core, wish, o, at.old, n_replicas)) {
+	code = reserve(core, wish, o, at.old, n_replicas);
+	if (code) {
+		tei_core_chain_free(core, o->extents);
 		tei_core_object_free(core, o);
-		return CODE_FULL;
+		return code;
 	}
 	begin(core, o, s, &at, hash);
 	starts->started[i] = o;
@@ -352,8 +365,8 @@ void tei_core_on_put_start(struct tei_core *core, const struct tei_event *ev,
 		int32_t code;
 
 		if (!at)
-			tei_core_objects_warm(core, &ev->keys[i], ev->n - i,
-					      hashes);
+			tei_core_objects_warm(core, s->tenant->index,
+					      &ev->keys[i], ev->n - i, hashes);
 		started[i] = NULL;
 		code = start_one(core, ev, i, hashes[at], s, starts,
 				 replicas_of(reply, &starts->wish));

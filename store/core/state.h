@@ -24,6 +24,10 @@
  * and a BUILDING one's age in core `building`, oldest first. An extent's link:
  * free, a bin; FENCING, its fence; an object's, the chain instead.
  *
+ * A tenant is charged for the extents of its objects, READY or BUILDING, from
+ * tei_core_extent_own() to tei_core_extent_disown(): not for what is lost or
+ * belongs to a fence. Each tenant has an eviction policy of its own.
+ *
  * A mount's death costs what it holds: `dropping` mounts are walked extent by
  * extent in ticks, gone sessions build by build.
  */
@@ -56,6 +60,8 @@ enum {
 	CODE_EXISTS = -705,
 	CODE_LEASED = -706,
 	CODE_NO_REPLICA = -710,
+	CODE_QUOTA = -1700,
+	CODE_NO_TENANT = -1701,
 };
 
 /* Keys of a batch that are looked up together. */
@@ -110,6 +116,7 @@ struct tei_extra {
 /* Objects that are evicted together; there as long as it has members. */
 struct tei_group {
 	struct tei_hash_node node;
+	uint16_t tenant;         /* of all of them */
 	struct tei_list members; /* struct tei_extra */
 	size_t name_len;
 	char name[];
@@ -135,10 +142,12 @@ struct tei_object {
 			uint32_t readers;       /* that have not released */
 		};
 	};
-	uint16_t key_len, flags;
-	uint16_t epoch; /* of the generation: index into core's epochs */
-	uint8_t state;
-	char key[]; /* key[key_len] */
+	uint16_t key_len : 15;
+	uint16_t state : 1; /* enum tei_object_state */
+	uint16_t flags;
+	uint16_t epoch;  /* of the generation: index into core's epochs */
+	uint16_t tenant; /* index into core's tenants */
+	char key[];      /* key[key_len] */
 };
 
 /*
@@ -147,6 +156,19 @@ struct tei_object {
  */
 _Static_assert(offsetof(struct tei_object, key) <= 96, "200 bytes an object");
 _Static_assert(sizeof(struct tei_extent) <= 64, "200 bytes an object");
+_Static_assert(TEI_CORE_KEY_MAX < 1 << 15, "key_len");
+
+/* Whose key space an object is in. The first is `default`. */
+struct tei_tenant {
+	struct tei_policy policy;      /* of its objects */
+	uint64_t requested, effective; /* bytes; effective: of what there is */
+	uint64_t charged;
+	uint64_t evicted_bytes_total, rejects_total;
+	size_t objects, users; /* users: sessions and walks */
+	uint16_t index;
+	bool registered; /* it has a quota, or nobody needs one */
+	char name[];
+};
 
 struct tei_mount {
 	struct tei_space space;
@@ -216,6 +238,7 @@ struct tei_session {
 	uint64_t named_by;           /* reply serial */
 	uint32_t named_as;           /* index in that reply's segments */
 	uint64_t host;               /* a number for its machine */
+	struct tei_tenant *tenant;   /* whose keys it means */
 	struct tei_graves evicted;   /* to tell it, without an answer */
 	struct tei_list notices;     /* core's notices: evicted is not empty */
 	struct tei_list probing;     /* core's unprobed or probed, or none */
@@ -231,6 +254,7 @@ struct tei_walk {
 	tei_session_id session;
 	uint64_t cookie, removed;
 	size_t cursor;
+	struct tei_tenant *tenant;
 	bool force, done;
 	struct tei_waiter *waiter; /* counts what is to be buried */
 	tei_core_match_fn *match;
@@ -281,7 +305,12 @@ struct tei_core {
 	struct tei_hash lives; /* sessions, by incarnation */
 	struct tei_slab extents;
 	struct tei_slab blocks[TEI_CORE_BLOCK_SLABS]; /* of objects */
-	struct tei_policy policy;
+	/* tenants[n_tenants]; NULL: a place that is free */
+	struct tei_tenant **tenants;
+	size_t n_tenants;
+	bool idle_tenants;        /* there may be some that nobody needs */
+	uint16_t payer;           /* who pays for room that all need ... */
+	unsigned int payer_turns; /* ... for so many objects more */
 	struct tei_list leased, parked, back;
 	struct tei_heap pins;     /* by their end */
 	size_t n_extras;          /* each has a place there */
@@ -322,13 +351,46 @@ struct tei_core {
 	struct tei_core_figures figures; /* those kept by counting */
 };
 
+/* tenant.c */
+/* -ENOMEM. */
+int tei_core_tenants_init(struct tei_core *core);
+void tei_core_tenants_free(struct tei_core *core);
+/* NULL: there is none of that name. Names mean nothing when tenants are off. */
+struct tei_tenant *tei_core_tenant_find(const struct tei_core *core,
+					const char *name);
+/* The same, made if need be; NULL: no memory, or too many. */
+struct tei_tenant *tei_core_tenant_get(struct tei_core *core, const char *name);
+static inline struct tei_tenant *tei_core_tenant_of(const struct tei_core *core,
+						    const struct tei_object *o)
+{
+	return core->tenants[o->tenant];
+}
+/* Its quota leaves it so many bytes more. */
+static inline bool tei_core_tenant_has_room(const struct tei_tenant *t,
+					    uint64_t bytes)
+{
+	return t->charged <= t->effective && t->effective - t->charged >= bytes;
+}
+/* The pool is as large as core says now. */
+void tei_core_tenants_share(struct tei_core *core);
+/* Of those who have something to evict, who has most of what is its; NULL:
+ * nobody has anything. */
+struct tei_tenant *tei_core_tenant_payer(struct tei_core *core);
+/* Forget those that nobody needs. */
+void tei_core_tenants_tick(struct tei_core *core);
+size_t tei_core_tenants_bytes(const struct tei_core *core);
+
 /* object.c */
 uint64_t tei_core_hash(const struct tei_core *core, const void *bytes,
 		       size_t len);
+/* Of names that each tenant has for itself. */
+uint64_t tei_core_hash_of(const struct tei_core *core, uint16_t tenant,
+			  const void *bytes, size_t len);
 /* Not empty and not longer than a key may be. */
 bool tei_core_key_valid(const struct tei_core_key *key);
 /* NULL: not there, or the key is not valid. Successors are not found. */
 struct tei_object *tei_core_object_find(const struct tei_core *core,
+					uint16_t tenant,
 					const struct tei_core_key *key,
 					uint64_t hash);
 /* The successor of @o, what @o is the successor of; NULL: none. */
@@ -344,20 +406,20 @@ struct tei_object *tei_core_object_now(const struct tei_core *core,
  * Hash up to TEI_CORE_GROUP keys and start to load what finding them touches,
  * so that the cache misses of one group overlap. Returns min(n, group).
  */
-size_t tei_core_objects_warm(const struct tei_core *core,
+size_t tei_core_objects_warm(const struct tei_core *core, uint16_t tenant,
 			     const struct tei_core_key *keys, size_t n,
 			     uint64_t *hashes);
 /*
  * The same, and find them; for events that free no object. @lists: they will
  * be moved from one list to another.
  */
-size_t tei_core_objects_find(const struct tei_core *core,
+size_t tei_core_objects_find(const struct tei_core *core, uint16_t tenant,
 			     const struct tei_core_key *keys, size_t n,
 			     bool lists, struct tei_object **objects);
 void tei_core_blocks_init(struct tei_core *core);
 void tei_core_blocks_fini(struct tei_core *core);
 /* Not in the table, without extents. NULL: out of memory. */
-struct tei_object *tei_core_object_new(struct tei_core *core,
+struct tei_object *tei_core_object_new(struct tei_core *core, uint16_t tenant,
 				       const struct tei_core_key *key,
 				       bool with_extra);
 /* Its rare attributes; NULL: it has none. */
@@ -399,6 +461,11 @@ static inline uint64_t tei_core_extent_size(uint64_t size)
 }
 /* Bytes of data in @e, where @rest are left from its beginning. */
 uint64_t tei_core_extent_length(const struct tei_extent *e, uint64_t rest);
+/* @e is a part of @o now, or no longer one of anything: its tenant is charged
+ * for it until then. Before @e is lost, too. */
+void tei_core_extent_own(struct tei_core *core, struct tei_extent *e,
+			 struct tei_object *o);
+void tei_core_extent_disown(struct tei_core *core, struct tei_extent *e);
 /* One that is in no chain and no list; lost ones too. */
 void tei_core_extent_free(struct tei_core *core, struct tei_extent *e);
 /* All of a chain. */
@@ -407,7 +474,8 @@ void tei_core_chain_free(struct tei_core *core, struct tei_extent *chain);
  * Take replica @replica out of the chain of @o; returns it as a chain of its
  * own, its extents without user.
  */
-struct tei_extent *tei_core_replica_cut(struct tei_object *o, uint8_t replica);
+struct tei_extent *tei_core_replica_cut(struct tei_core *core,
+					struct tei_object *o, uint8_t replica);
 
 /* mount.c */
 /* Not one that is being dropped; NULL: none. */
@@ -516,17 +584,19 @@ void tei_core_on_put_start(struct tei_core *core, const struct tei_event *ev,
 void tei_core_on_put_end(struct tei_core *core, const struct tei_event *ev,
 			 struct tei_session *s, struct tei_action *reply);
 void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
-			struct tei_action *reply);
-void tei_core_on_release(struct tei_core *core, const struct tei_event *ev);
+			const struct tei_session *s, struct tei_action *reply);
+void tei_core_on_release(struct tei_core *core, const struct tei_event *ev,
+			 const struct tei_session *s);
 void tei_core_on_exist(struct tei_core *core, const struct tei_event *ev,
-		       struct tei_action *reply);
+		       const struct tei_session *s, struct tei_action *reply);
 void tei_core_on_size(struct tei_core *core, const struct tei_event *ev,
-		      struct tei_action *reply);
+		      const struct tei_session *s, struct tei_action *reply);
 void tei_core_on_remove(struct tei_core *core, const struct tei_event *ev,
-			struct tei_action *reply);
+			const struct tei_session *s, struct tei_action *reply);
 
 void tei_core_on_replica_clear(struct tei_core *core,
 			       const struct tei_event *ev,
+			       const struct tei_session *s,
 			       struct tei_action *reply);
 /* Neither read nor asked for, for a remove without force. */
 bool tei_core_leased(const struct tei_core *core, const struct tei_object *o);
@@ -562,6 +632,12 @@ void tei_core_evict_begin(struct tei_core *core);
 /* As place(), evicting until there is room, nothing can go or effort is out. */
 bool tei_core_place_or_evict(struct tei_core *core, struct tei_wish *wish,
 			     struct tei_object *o);
+/*
+ * Make sure that @t may have @bytes more, evicting what it has. CODE_QUOTA: it
+ * may not; CODE_FULL: the step has done its share.
+ */
+int32_t tei_core_afford(struct tei_core *core, struct tei_tenant *t,
+			uint64_t bytes);
 /* After place_or_evict() failed: in how many ms to try again; 0: never. */
 uint32_t tei_core_retry_ms(const struct tei_core *core);
 void tei_core_evict_tick(struct tei_core *core, unsigned int *budget);

@@ -55,6 +55,8 @@ static int objects_init(struct tei_core_objects *c, size_t n, size_t n_entries,
 		.size = tei_arena_alloc(arena, n * sizeof(c->size[0])),
 		.extents = tei_arena_alloc(arena, n * sizeof(c->extents[0])),
 		.no_crc = tei_arena_alloc(arena, n * sizeof(c->no_crc[0])),
+		.tenant = tei_arena_alloc(arena, n * sizeof(c->tenant[0])),
+		.tenants = tei_arena_alloc(arena, n * sizeof(c->tenants[0])),
 		.address = tei_arena_alloc(arena,
 					   n_entries * sizeof(c->address[0])),
 		.length = tei_arena_alloc(arena,
@@ -62,10 +64,26 @@ static int objects_init(struct tei_core_objects *c, size_t n, size_t n_entries,
 		.crc = tei_arena_alloc(arena, n_entries * sizeof(c->crc[0])),
 	};
 	return c->keys && c->generation && c->gen_epoch && c->size &&
-			       c->extents && c->no_crc && c->address &&
-			       c->length && c->crc
+			       c->extents && c->no_crc && c->tenant &&
+			       c->tenants && c->address && c->length && c->crc
 		       ? 0
 		       : -ENOMEM;
+}
+
+/* What the column says for one of @t's; mostly the one before was, too. */
+static uint32_t tenant_column(struct tei_core_objects *c,
+			      const struct tei_tenant *t)
+{
+	size_t i = c->n_tenants;
+
+	if (!t->index)
+		return 0;
+	while (i && c->tenants[i - 1] != t->name)
+		i--;
+	if (i)
+		return (uint32_t)i;
+	c->tenants[c->n_tenants++] = t->name;
+	return (uint32_t)c->n_tenants;
 }
 
 /* The replica of @o that begins at @e, whose columns have room. */
@@ -82,6 +100,7 @@ static void objects_add(const struct tei_core *core, struct tei_core_objects *c,
 	c->size[i] = o->size;
 	c->extents[i] = (uint32_t)n;
 	c->no_crc[i] = o->flags & TEI_OBJECT_NO_CRC;
+	c->tenant[i] = tenant_column(c, tei_core_tenant_of(core, o));
 	for (; n; n--, e = e->next) {
 		size_t k = c->n_entries++;
 

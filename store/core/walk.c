@@ -30,7 +30,8 @@ static void look_at(struct tei_hash_node *node, void *arg)
 	struct tei_object *o = TEI_CONTAINER(node, struct tei_object, node);
 
 	s->spent++;
-	if (o->state != TEI_OBJECT_READY || tei_core_object_gone(o) ||
+	if (o->tenant != w->tenant->index || o->state != TEI_OBJECT_READY ||
+	    tei_core_object_gone(o) ||
 	    (!w->force && tei_core_leased(s->core, o)))
 		return;
 	if (w->match && !w->match(o->key, o->key_len, w->arg, &s->spent))
@@ -68,6 +69,8 @@ static void end_walk(struct tei_core *core, struct tei_walk *w)
 {
 	tei_list_del(&w->link);
 	core->n_walks--;
+	w->tenant->users--;
+	core->idle_tenants = true;
 	core->heap_bytes -= sizeof(*w);
 	tei_free(w->waiter);
 	tei_free(w);
@@ -99,11 +102,27 @@ void tei_core_walks_flush(struct tei_core *core, struct tei_actions *out)
 	}
 }
 
+/* Whose objects it is about; NULL: there is no such tenant. An operator may
+ * remove what is left of one that has no quota any more. */
+static struct tei_tenant *tenant_of(const struct tei_core *core,
+				    const struct tei_event *ev)
+{
+	const struct tei_session *s;
+
+	if (!ev->session)
+		return tei_core_tenant_find(core, ev->u.remove_all.tenant);
+	s = tei_core_session_find(core, ev->session);
+	return s && s->tenant->registered ? s->tenant : NULL;
+}
+
 /* 0, or why there can be no walk of @session now. */
-static int32_t refusal(const struct tei_core *core, tei_session_id session)
+static int32_t refusal(const struct tei_core *core, tei_session_id session,
+		       const struct tei_tenant *tenant)
 {
 	if (session && !tei_core_session_find(core, session))
 		return CODE_NO_CLIENT;
+	if (!tenant)
+		return CODE_NO_TENANT;
 	tei_list_for_each (link, &core->walks)
 		if (tei_list_entry(link, struct tei_walk, link)->session ==
 		    session)
@@ -114,7 +133,8 @@ static int32_t refusal(const struct tei_core *core, tei_session_id session)
 int tei_core_on_remove_all(struct tei_core *core, const struct tei_event *ev,
 			   struct tei_actions *out)
 {
-	int32_t code = refusal(core, ev->session);
+	struct tei_tenant *tenant = tenant_of(core, ev);
+	int32_t code = refusal(core, ev->session, tenant);
 	struct tei_walk *w = NULL;
 
 	if (!code) {
@@ -131,6 +151,8 @@ int tei_core_on_remove_all(struct tei_core *core, const struct tei_event *ev,
 		tei_core_session_seen(core,
 				      tei_core_session_find(core, ev->session));
 	w->session = ev->session;
+	w->tenant = tenant;
+	tenant->users++;
 	w->cookie = ev->cookie;
 	w->force = ev->u.remove_all.force;
 	w->match = ev->u.remove_all.match;

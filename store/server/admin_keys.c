@@ -64,7 +64,8 @@ static json_t *query(const struct tei_server *s, const char *key, size_t len,
 	*code = 0;
 	if (!places)
 		return NULL;
-	*code = tei_core_key_query(s->core, &k, places, PLACES_MAX, &n, &size);
+	*code = tei_core_key_query(s->core, NULL, &k, places, PLACES_MAX, &n,
+				   &size);
 	if (!*code)
 		list = places_json(places, n);
 	tei_free(places);
@@ -188,8 +189,8 @@ static int more_keys(struct evbuffer *out, void *state)
 	struct listing *l = state;
 
 	for (int i = 0; i < WALKS_MAX && evbuffer_get_length(out) < PIECE; i++)
-		if (!tei_core_keys(l->server->core, &l->cursor, WALK_BUCKETS,
-				   add_key, out))
+		if (!tei_core_keys(l->server->core, NULL, &l->cursor,
+				   WALK_BUCKETS, add_key, out))
 			return 0;
 	return 1;
 }

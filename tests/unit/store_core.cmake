@@ -14,6 +14,7 @@ te_test(unit store_core replicas)
 te_test(unit store_core upsert)
 te_test(unit store_core pin)
 te_test(unit store_core browse)
+te_test(unit store_core tenant)
 te_test(unit store_core ghosts)
 foreach(name policy hits)
 	te_test(unit store_core ${name}

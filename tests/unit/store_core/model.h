@@ -9,6 +9,7 @@
 #ifndef TESTS_UNIT_STORE_CORE_MODEL_H
 #define TESTS_UNIT_STORE_CORE_MODEL_H
 
+#include "tests/unit/store_core/charges.h"
 #include "tests/unit/store_core/rig.h"
 
 #define N_KEYS     40
@@ -507,6 +508,7 @@ static void check_figures(struct model *m)
 			capacity += m->mounts[i].size;
 	CHECK(m, f.used_bytes == used);
 	CHECK(m, f.capacity_bytes == capacity);
+	CHECK(m, charges_exact(m->rig.core));
 	if (tei_core_busy(m->rig.core))
 		return;
 	CHECK(m, f.objects == n[READY]);

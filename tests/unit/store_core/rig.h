@@ -54,6 +54,8 @@ static MAYBE const char *rig_host, *rig_name;
 static MAYBE bool rig_buries;
 /* And whether they answer probes. */
 static MAYBE bool rig_probes;
+/* Of the next joins: whose keys they mean; NULL: `default`. */
+static MAYBE const char *rig_tenant;
 
 static MAYBE void rig_init(struct rig *r, const struct tei_core_config *c)
 {
@@ -185,6 +187,7 @@ static MAYBE int rig_join(struct rig *r, tei_session_id s, char client,
 	ev.u.join.engine = engine;
 	ev.u.join.buries = rig_buries;
 	ev.u.join.probes = rig_probes;
+	ev.u.join.tenant = rig_tenant;
 	ev.u.join.host = rig_host;
 	ev.u.join.host_len = rig_host ? 1 : 0;
 	return rig_step(r, &ev)->u.reply.code;
@@ -381,13 +384,18 @@ static MAYBE struct grant rig_lookup(struct rig *r, tei_session_id s,
 
 static MAYBE int rig_exist(struct rig *r, tei_session_id s, const char *key)
 {
-	return rig_ask(r, TEI_EVENT_EXIST, s, key, false)->u.reply.status[0];
+	const struct tei_action *a = rig_ask(r, TEI_EVENT_EXIST, s, key, false);
+
+	return a->u.reply.code ? a->u.reply.code : a->u.reply.status[0];
 }
 
 static MAYBE int rig_remove(struct rig *r, tei_session_id s, const char *key,
 			    bool force)
 {
-	return rig_ask(r, TEI_EVENT_REMOVE, s, key, force)->u.reply.status[0];
+	const struct tei_action *a =
+		rig_ask(r, TEI_EVENT_REMOVE, s, key, force);
+
+	return a->u.reply.code ? a->u.reply.code : a->u.reply.status[0];
 }
 
 static MAYBE void rig_release(struct rig *r, tei_session_id s, const char *key,

@@ -62,7 +62,7 @@ static void every_key_is_shown_once_in_pieces(void **state)
 	put_all();
 	do {
 		before = seen.all;
-		more = tei_core_keys(rig.core, &cursor, 20, note, &seen);
+		more = tei_core_keys(rig.core, NULL, &cursor, 20, note, &seen);
 		assert_true(seen.all - before < N_KEYS / 2);
 		/* Others come meanwhile. */
 		rig_put(&rig, 2, (const char[]){'x', (char)('a' + pieces), 0},
@@ -70,7 +70,7 @@ static void every_key_is_shown_once_in_pieces(void **state)
 		pieces++;
 	} while (more && pieces < 20);
 	while (more)
-		more = tei_core_keys(rig.core, &cursor, 20, note, &seen);
+		more = tei_core_keys(rig.core, NULL, &cursor, 20, note, &seen);
 	assert_true(pieces > 3);
 	for (unsigned int i = 0; i < N_KEYS; i++)
 		assert_int_equal(seen.n[i], 1);
@@ -84,13 +84,13 @@ static void only_what_is_readable_is_shown(void **state)
 	(void)state;
 	assert_int_equal(rig_start(&rig, 2, "k001", 10).status, 0);
 	assert_int_equal(rig_put(&rig, 2, "k002", 10).status, 0);
-	while (tei_core_keys(rig.core, &cursor, 1, note, &seen))
+	while (tei_core_keys(rig.core, NULL, &cursor, 1, note, &seen))
 		;
 	assert_int_equal(seen.all, 1);
 	assert_int_equal(seen.n[2], 1);
 	rig_plain(&rig, TEI_EVENT_LEAVE, 1); /* the owner is suspect */
 	cursor = 0;
-	while (tei_core_keys(rig.core, &cursor, 1000, note, &seen))
+	while (tei_core_keys(rig.core, NULL, &cursor, 1000, note, &seen))
 		;
 	assert_int_equal(seen.all, 1);
 }
@@ -100,7 +100,7 @@ static int32_t query(const char *key, struct tei_core_place *place, size_t *n,
 {
 	const struct tei_core_key k = rig_key(key);
 
-	return tei_core_key_query(rig.core, &k, place, 1, n, size);
+	return tei_core_key_query(rig.core, NULL, &k, place, 1, n, size);
 }
 
 static void a_query_tells_where_and_grants_nothing(void **state)

@@ -10,6 +10,7 @@
  *
  * Prints the seed of a failure; TE_TEST_SEED=<seed> runs only that one.
  */
+#include "tests/unit/store_core/charges.h"
 #include "tests/unit/store_core/rig.h"
 
 #define N_KEYS     48
@@ -331,6 +332,7 @@ static void check_figures(struct model *m)
 	struct tei_core_figures f = rig_figures(&m->rig);
 	uint64_t used = 0, capacity = 0, n[4] = {0};
 
+	CHECK(m, charges_exact(m->rig.core));
 	for (int i = 0; i < n_things(m); i++) {
 		const struct thing *t = thing_at(m, i);
 

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tenant.c - whose objects are whose, and how much of the pool each may have
+ *
+ * A tenant is there as long as something needs it: a quota, a session, an
+ * object. Only then its number is given to another one. The first, `default`,
+ * always is; while tenants are off it is everybody, without a limit.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/core/state.h"
+
+/* So many objects of one are evicted before it is asked again who is next. */
+#define TURNS 32u
+
+static const char default_name[] = "default";
+
+bool tei_core_tenant_name_valid(const char *name)
+{
+	size_t len = 0;
+
+	if (!*name || *name == '_')
+		return false;
+	for (; name[len]; len++)
+		if ((unsigned char)name[len] < ' ' || name[len] == 0x7f ||
+		    len == TEI_CORE_TENANT_MAX)
+			return false;
+	return true;
+}
+
+static size_t tenant_bytes(const struct tei_tenant *t)
+{
+	return sizeof(*t) + strlen(t->name) + 1;
+}
+
+static struct tei_tenant *new_tenant(struct tei_core *core, const char *name,
+				     size_t index)
+{
+	size_t len = strlen(name);
+	struct tei_tenant *t = tei_calloc(1, sizeof(*t) + len + 1);
+
+	if (!t)
+		return NULL;
+	t->index = (uint16_t)index;
+	memcpy(t->name, name, len + 1);
+	tei_policy_init(&t->policy);
+	core->heap_bytes += tenant_bytes(t);
+	core->tenants[index] = t;
+	if (index >= core->n_tenants)
+		core->n_tenants = index + 1;
+	tei_core_tenants_share(core);
+	return t;
+}
+
+int tei_core_tenants_init(struct tei_core *core)
+{
+	size_t room = core->config.tenants ? TEI_CORE_TENANTS_MAX : 1;
+	struct tei_tenant *t;
+
+	core->tenants = tei_calloc(room, sizeof(*core->tenants));
+	if (!core->tenants)
+		return -ENOMEM;
+	core->heap_bytes += room * sizeof(*core->tenants);
+	t = new_tenant(core, default_name, 0);
+	if (!t) {
+		tei_free(core->tenants);
+		return -ENOMEM;
+	}
+	t->registered = !core->config.tenants;
+	tei_core_tenants_share(core);
+	return 0;
+}
+
+static void free_tenant(struct tei_core *core, struct tei_tenant *t)
+{
+	assert(!t->charged && !t->objects && !t->users);
+	core->heap_bytes -= tenant_bytes(t);
+	core->tenants[t->index] = NULL;
+	tei_policy_fini(&t->policy);
+	tei_free(t);
+}
+
+void tei_core_tenants_free(struct tei_core *core)
+{
+	for (size_t i = 0; i < core->n_tenants; i++) {
+		if (!core->tenants[i])
+			continue;
+		tei_policy_fini(&core->tenants[i]->policy);
+		tei_free(core->tenants[i]);
+	}
+	tei_free(core->tenants);
+}
+
+struct tei_tenant *tei_core_tenant_find(const struct tei_core *core,
+					const char *name)
+{
+	if (!core->config.tenants || !name || !*name)
+		return core->tenants[0];
+	for (size_t i = 0; i < core->n_tenants; i++)
+		if (core->tenants[i] &&
+		    strcmp(core->tenants[i]->name, name) == 0)
+			return core->tenants[i];
+	return NULL;
+}
+
+struct tei_tenant *tei_core_tenant_get(struct tei_core *core, const char *name)
+{
+	struct tei_tenant *t = tei_core_tenant_find(core, name);
+	size_t i = 1;
+
+	if (t)
+		return t;
+	while (i < core->n_tenants && core->tenants[i])
+		i++;
+	if (i == TEI_CORE_TENANTS_MAX || strlen(name) > TEI_CORE_TENANT_MAX)
+		return NULL;
+	core->idle_tenants = true; /* perhaps nothing comes of it */
+	return new_tenant(core, name, i);
+}
+
+/* ---- what each may have ---- */
+
+__extension__ typedef unsigned __int128 wide;
+
+static uint64_t share_of(const struct tei_core *core,
+			 const struct tei_tenant *t, wide sum)
+{
+	if (!core->config.tenants)
+		return UINT64_MAX;
+	if (!t->registered)
+		return 0;
+	if (sum <= core->pool_bytes)
+		return t->requested;
+	return (uint64_t)((wide)t->requested * core->pool_bytes / sum);
+}
+
+void tei_core_tenants_share(struct tei_core *core)
+{
+	wide sum = 0;
+
+	for (size_t i = 0; i < core->n_tenants; i++)
+		if (core->tenants[i] && core->tenants[i]->registered)
+			sum += core->tenants[i]->requested;
+	for (size_t i = 0; i < core->n_tenants; i++) {
+		struct tei_tenant *t = core->tenants[i];
+
+		if (!t)
+			continue;
+		t->effective = share_of(core, t, sum);
+		tei_policy_set_capacity(&t->policy,
+					t->effective && t->effective <
+								core->pool_bytes
+						? t->effective
+						: core->pool_bytes);
+	}
+}
+
+/* The part of its share that it has. */
+static double fullness(const struct tei_tenant *t)
+{
+	return (double)t->charged / (t->effective ? (double)t->effective : 0.5);
+}
+
+struct tei_tenant *tei_core_tenant_payer(struct tei_core *core)
+{
+	struct tei_tenant *best = core->tenants[core->payer];
+
+	if (core->payer_turns && best && !tei_policy_empty(&best->policy)) {
+		core->payer_turns--;
+		return best;
+	}
+	best = NULL;
+	for (size_t i = 0; i < core->n_tenants; i++) {
+		struct tei_tenant *t = core->tenants[i];
+
+		if (t && !tei_policy_empty(&t->policy) &&
+		    (!best || fullness(t) > fullness(best)))
+			best = t;
+	}
+	core->payer = best ? best->index : 0;
+	core->payer_turns = TURNS;
+	return best;
+}
+
+/* ---- who is there ---- */
+
+void tei_core_tenants_tick(struct tei_core *core)
+{
+	if (!core->idle_tenants)
+		return;
+	core->idle_tenants = false;
+	for (size_t i = 1; i < core->n_tenants; i++) {
+		struct tei_tenant *t = core->tenants[i];
+
+		if (t && !t->registered && !t->objects && !t->users)
+			free_tenant(core, t);
+	}
+	while (core->n_tenants > 1 && !core->tenants[core->n_tenants - 1])
+		core->n_tenants--;
+	if (core->payer >= core->n_tenants)
+		core->payer = 0;
+}
+
+size_t tei_core_tenants_bytes(const struct tei_core *core)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < core->n_tenants; i++)
+		if (core->tenants[i])
+			bytes += tei_policy_bytes(&core->tenants[i]->policy);
+	return bytes;
+}
+
+static void show(const struct tei_tenant *t, struct tei_core_tenant *out)
+{
+	*out = (struct tei_core_tenant){
+		.name = t->name,
+		.requested = t->requested,
+		.effective = t->effective,
+		.charged = t->charged,
+		.objects = t->objects,
+		.evicted_bytes_total = t->evicted_bytes_total,
+		.rejects_total = t->rejects_total,
+		.registered = t->registered,
+	};
+}
+
+bool tei_core_tenant_next(const struct tei_core *core, size_t *cursor,
+			  struct tei_core_tenant *out)
+{
+	while (*cursor < core->n_tenants) {
+		const struct tei_tenant *t = core->tenants[(*cursor)++];
+
+		if (!t || (!t->registered && !t->objects))
+			continue;
+		show(t, out);
+		return true;
+	}
+	return false;
+}
+
+bool tei_core_tenant_query(const struct tei_core *core, const char *name,
+			   struct tei_core_tenant *out)
+{
+	const struct tei_tenant *t = tei_core_tenant_find(core, name);
+
+	if (!t || (!t->registered && !t->objects))
+		return false;
+	show(t, out);
+	return true;
+}
+
+static size_t n_registered(const struct tei_core *core)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < core->n_tenants; i++)
+		n += core->tenants[i] && core->tenants[i]->registered;
+	return n;
+}
+
+int tei_core_tenant_set(struct tei_core *core, const char *name, uint64_t bytes)
+{
+	struct tei_tenant *t;
+
+	if (!core->config.tenants)
+		return -ENOTSUP;
+	if (!tei_core_tenant_name_valid(name) || !bytes)
+		return -EINVAL;
+	t = tei_core_tenant_find(core, name);
+	if (!t && n_registered(core) >= TEI_CORE_TENANTS_MAX / 2)
+		return -ENOSPC;
+	if (!t)
+		t = tei_core_tenant_get(core, name);
+	if (!t)
+		return -ENOMEM;
+	t->requested = bytes;
+	t->registered = true;
+	tei_core_tenants_share(core);
+	return 0;
+}
+
+int tei_core_tenant_unset(struct tei_core *core, const char *name)
+{
+	struct tei_tenant *t = tei_core_tenant_find(core, name);
+
+	if (!core->config.tenants)
+		return -ENOTSUP;
+	if (!t || !t->registered)
+		return -ENOENT;
+	if (t->objects)
+		return -EBUSY;
+	t->registered = false;
+	t->requested = 0;
+	core->idle_tenants = true;
+	tei_core_tenants_share(core);
+	return 0;
+}
