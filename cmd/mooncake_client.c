@@ -38,6 +38,8 @@ struct settings {
 	uint64_t global_segment_size;
 	char *socket_path, *socket_group;
 	uint64_t threads, dummy_memory_max, dummy_memory_each_max;
+	uint64_t local_hot_cache_size, local_hot_block_size;
+	uint64_t local_hot_admission_threshold;
 	bool enable_http_server;
 	uint64_t http_port;
 	bool insecure;
@@ -90,6 +92,17 @@ static const struct tei_setting rows[] = {
 
 	{ ROW(global_segment_size), .group = "memory", .type = TEI_CONF_SIZE, .def = "4 GB",
 	  .min = 1, .max = 1099511627776.0, .help = "memory lent to the pool" },
+
+	{ ROW(local_hot_cache_size), .env = "MC_STORE_LOCAL_HOT_CACHE_SIZE",
+	  .type = TEI_CONF_SIZE, .def = "0",
+	  .help = "memory for what is read often from other owners; 0: none" },
+	{ ROW(local_hot_block_size), .env = "MC_STORE_LOCAL_HOT_BLOCK_SIZE",
+	  .type = TEI_CONF_SIZE, .def = "16 MB", .min = 1, .max = 1099511627776.0,
+	  .help = "larger values are not kept there" },
+	{ ROW(local_hot_admission_threshold),
+	  .env = "MC_STORE_LOCAL_HOT_ADMISSION_THRESHOLD",
+	  .type = TEI_CONF_UINT, .def = "2", .min = 1, .max = 255,
+	  .help = "how often a key is to be asked for before it is kept there" },
 
 	{ ROW(v), .group = "observation", .type = TEI_CONF_UINT, .def = "0", .max = 9,
 	  .help = "verbosity: 0 a handful of lines, 1 a line per object" },
@@ -200,6 +213,10 @@ static int join(const struct settings *s, struct te_engine *engine,
 		.setup_timeout_ms = TE_STORE_NO_WAIT,
 		.master = s->master_server_address,
 		.segment_bytes = s->global_segment_size,
+		.hot_cache_bytes = s->local_hot_cache_size,
+		.hot_cache_value_bytes = s->local_hot_block_size,
+		.hot_cache_threshold =
+			(uint32_t)s->local_hot_admission_threshold,
 		.engine = engine,
 	};
 	int code = te_store_setup(&config, out);

@@ -87,7 +87,9 @@ struct te_store_config {
 	 * ends, a read may find a value that others have removed or replaced.
 	 */
 	uint32_t location_cache_entries; /* at most TE_STORE_LOCATIONS_MAX */
-	uint32_t reserved_0;             /* must be 0 */
+	/* How often of late a key is to be asked for, before its value is kept
+	 * in the hot cache; at most 255; 0: 2. */
+	uint32_t hot_cache_threshold;
 	/*
 	 * "127.0.0.1:50052", or the path of its socket: be a dummy, a client
 	 * without an engine, for whom the daemon of this host (mooncake_client)
@@ -96,8 +98,17 @@ struct te_store_config {
 	 * that do not lie in the memory that the two share. NULL: no dummy.
 	 */
 	const char *daemon;
-	uint64_t pool_bytes;  /* of te_store_pool_alloc(), a dummy's */
-	uint64_t reserved[4]; /* must be 0 */
+	uint64_t pool_bytes; /* of te_store_pool_alloc(), a dummy's */
+	/*
+	 * Keep the bytes of others' objects that are read again and again, in
+	 * so much memory; 0: none. A get still proves which value the key has,
+	 * by the master or by the owner, but the bytes come from here: what was
+	 * removed or replaced is never read.
+	 */
+	uint64_t hot_cache_bytes;
+	uint64_t
+		hot_cache_value_bytes; /* larger ones are not kept; 0: 16 MiB */
+	uint64_t reserved[2];          /* must be 0 */
 };
 
 /**
@@ -538,7 +549,11 @@ struct te_store_stats {
 	uint64_t location_bytes; /* memory of what is remembered */
 	/* Keys of puts that were tried again, for want of space mostly. */
 	uint64_t put_retries;
-	uint64_t reserved[7];
+	/* Keys whose bytes came from the hot cache, and that were not there;
+	 * values that came into it, and that had to go for others. */
+	uint64_t hot_hits, hot_misses, hot_added, hot_evicted;
+	uint64_t hot_bytes; /* memory of the hot cache */
+	uint64_t reserved[2];
 };
 /* Blocks: never. */
 TE_API void te_store_stats(struct te_store *store, struct te_store_stats *out);

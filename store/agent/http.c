@@ -79,6 +79,24 @@ static void refusals(struct evbuffer *out, const struct tei_agent *agent)
 			agent->stats.refused[i]);
 }
 
+/* What is read often from other owners, and kept here. */
+static void hot_cache(struct evbuffer *out, struct te_store *store)
+{
+	struct te_store_stats stats;
+
+	te_store_stats(store, &stats);
+	metric(out, "te_store_hot_hits_total", "counter",
+	       "keys whose bytes came from the hot cache", stats.hot_hits);
+	metric(out, "te_store_hot_misses_total", "counter",
+	       "keys of other owners that were not in it", stats.hot_misses);
+	metric(out, "te_store_hot_added_total", "counter",
+	       "values that came into it", stats.hot_added);
+	metric(out, "te_store_hot_evicted_total", "counter",
+	       "values that had to go for others", stats.hot_evicted);
+	metric(out, "te_store_hot_bytes", "gauge", "memory of the hot cache",
+	       stats.hot_bytes);
+}
+
 static int metrics(const struct tei_http_request *request,
 		   struct tei_http_reply *reply, void *arg)
 {
@@ -117,6 +135,7 @@ static int metrics(const struct tei_http_request *request,
 	       "bodies of calls that wait or run", agent->queued_bytes);
 	metric(out, "te_agent_healthy", "gauge", "1: in the pool",
 	       te_store_health(agent->store) == 0);
+	hot_cache(out, agent->store);
 	return 200;
 }
 

@@ -34,6 +34,7 @@ static int remove_walk(struct te_store *store, const char *pattern, bool force,
 		*removed = answer->removed;
 out:
 	tei_locations_clear(&store->locations);
+	tei_hot_clear(&store->hot);
 	tei_arena_fini(&arena);
 	return code;
 }

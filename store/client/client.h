@@ -31,6 +31,7 @@
 #include "store/client/channel.h"
 #include "store/client/draft.h"
 #include "store/client/helper.h"
+#include "store/client/hot.h"
 #include "store/client/link.h"
 #include "store/client/locations.h"
 #include "store/client/ops.h"
@@ -65,6 +66,7 @@ struct te_store {
 	struct tei_owners owners;
 	struct tei_works works;
 	struct tei_locations locations;
+	struct tei_hot hot;
 	struct tei_buffers buffers;
 	struct tei_drafts drafts;
 	atomic_ullong digest_seed; /* of the master we are with */

@@ -7,6 +7,7 @@
  *   get_find.c  where objects lie: remembered, or from the master
  *   get_read.c  one replica after the other, until one verifies
  *   get_plan.c  the requests for a replica, and what they must have brought
+ *   get_hot.c  bytes that we have already
  */
 #ifndef STORE_CLIENT_GET_H
 #define STORE_CLIENT_GET_H
@@ -41,6 +42,7 @@ struct tei_get_entry {
 	uint32_t n;       /* extents of it; 0: none is chosen */
 	uint32_t request; /* the first one, of n_requests */
 	uint32_t n_requests;
+	struct tei_hot_value *hot; /* a reference: its bytes; or NULL */
 };
 
 /* The ranges of key k are those of order[starts[k] .. starts[k + 1] - 1]. */
@@ -107,6 +109,17 @@ void tei_get_release(struct tei_get *get);
 void tei_get_read(struct tei_get *get);
 /* Choose a replica whose owner can be reached. -EHOSTUNREACH: there is none. */
 int tei_get_reach(struct tei_get *get, struct tei_get_entry *entry);
+
+/* ---- bytes that we have (get_hot.c) ---- */
+
+/* Its key is asked for: entry->hot, if its bytes are there. */
+void tei_get_warm(struct tei_get *get, struct tei_get_entry *entry);
+/* They are not wanted. */
+void tei_get_cool(struct tei_get *get, struct tei_get_entry *entry);
+/* Copy them where they shall go; there is room. */
+void tei_get_copy(struct tei_get *get, struct tei_get_entry *entry);
+/* All of it was just read from elsewhere: keep it, if it is worth that. */
+void tei_get_keep(struct tei_get *get, const struct tei_get_entry *entry);
 
 /* ---- requests (get_plan.c) ---- */
 

@@ -47,7 +47,8 @@ static uint32_t count_ranges(const struct tei_get *get,
 uint32_t tei_get_count(const struct tei_get *get,
 		       const struct tei_get_entry *entry)
 {
-	uint32_t n = get->ranges ? count_ranges(get, entry) : entry->n;
+	uint32_t n = get->ranges && !entry->hot ? count_ranges(get, entry)
+						: entry->n;
 
 	return n > entry->n ? n : entry->n;
 }

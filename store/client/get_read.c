@@ -101,24 +101,34 @@ static void unchoose(struct tei_get_entry *entry)
 
 /* ---- how it ended ---- */
 
-static void done(struct tei_get *get, struct tei_get_entry *entry)
+static void set_found(struct tei_get *get, struct tei_get_entry *entry)
 {
-	struct tei_place *place =
-		&get->places.at[entry->layout.extents[entry->first].place];
 	const struct tei_get_ranges *r = get->ranges;
 	uint32_t i;
 
 	entry->open = false;
-	/* All of it was read, and its CRC holds. */
-	if (!get->ranges && !entry->no_crc)
-		entry->unverified = false;
-	tei_owner_answered(place->owner);
 	get->results[entry->item] = (int64_t)entry->size;
 	for (i = r ? r->starts[entry->item] : 0;
 	     r && i < r->starts[entry->item + 1]; i++)
 		if (r->results[r->order[i]] != TE_STORE_INVALID_PARAMS)
 			r->results[r->order[i]] =
 				(int64_t)r->all[r->order[i]].length;
+}
+
+static void done(struct tei_get *get, struct tei_get_entry *entry)
+{
+	struct tei_place *place =
+		&get->places.at[entry->layout.extents[entry->first].place];
+
+	set_found(get, entry);
+	/* All of it was read, and its CRC holds. */
+	if (!get->ranges && !entry->no_crc)
+		entry->unverified = false;
+	tei_owner_answered(place->owner);
+	if (entry->hot)
+		tei_get_copy(get, entry);
+	else if (rank_of(get, place))
+		tei_get_keep(get, entry);
 	if (entry->source == TEI_GET_MASTER)
 		tei_get_remember(get, entry);
 	else
@@ -183,6 +193,7 @@ static void failed(struct tei_get *get, struct pending *p, uint32_t at,
 	struct tei_get_entry *entry = &get->entries[at];
 
 	entry->late = false;
+	tei_get_cool(get, entry);
 	note_owner(&get->places.at[entry->layout.extents[entry->first].place],
 		   error);
 	if (n_untried(entry) && tei_now_ns() < get->deadline_ns)
@@ -214,7 +225,11 @@ static int plan(struct tei_get *get, struct tei_get_entry *entry)
 	entry->n_requests = 0;
 	get->places.timeout_ms = timeout_of(get, entry);
 	rc = tei_places_open(&get->places, place);
-	return rc ? rc : tei_get_plan(get, entry, timeout_of(get, entry));
+	if (rc)
+		return rc;
+	return entry->hot ? tei_get_plan_headers(get, entry,
+						 timeout_of(get, entry))
+			  : tei_get_plan(get, entry, timeout_of(get, entry));
 }
 
 int tei_get_reach(struct tei_get *get, struct tei_get_entry *entry)
@@ -252,7 +267,8 @@ static size_t start_run(struct tei_get *get, struct pending *p, size_t from)
 		struct tei_get_entry *entry = &get->entries[p->now[n]];
 		int error = rc ? rc : plan(get, entry);
 
-		entry->late = !error && (get->ranges || entry->no_crc);
+		entry->late =
+			!error && !entry->hot && (get->ranges || entry->no_crc);
 		if (error) {
 			entry->n_requests = 0;
 			failed(get, p, p->now[n], error);
@@ -275,7 +291,8 @@ static void end_run(struct tei_get *get, struct pending *p, size_t from,
 		if (!entry->open || !entry->n)
 			continue;
 		if (!error)
-			error = tei_get_check(get, entry);
+			error = entry->hot ? tei_get_check_headers(get, entry)
+					   : tei_get_check(get, entry);
 		if (error)
 			failed(get, p, p->now[i], error);
 		else if (!entry->late)
@@ -352,10 +369,26 @@ static bool make_room(struct tei_get *get, struct tei_get_entry *entry)
 		    range->length > entry->size - range->offset)
 			r->results[r->order[i]] = TE_STORE_INVALID_PARAMS;
 	}
-	if (!entry->unverified || entry->no_crc)
+	if (!entry->unverified || entry->no_crc || entry->hot)
 		return true;
 	tei_get_set_code(get, entry->item, TEI_GET_WHOLE);
 	return false;
+}
+
+/* Whether it was read from memory of ours: nobody else's is in it. */
+static bool is_local(struct tei_get *get, const struct tei_get_entry *entry)
+{
+	return !rank_of(get, &get->places.at[entry->layout.extents[0].place]);
+}
+
+/* The master has just said which value it is, and we have that. */
+static void serve_hot(struct tei_get *get, struct tei_get_entry *entry)
+{
+	set_found(get, entry);
+	tei_get_copy(get, entry);
+	if (tei_locations_on(&get->store->locations) &&
+	    !tei_get_reach(get, entry))
+		tei_get_remember(get, entry);
 }
 
 static void read_pending(struct tei_get *get, struct pending *p)
@@ -395,10 +428,17 @@ void tei_get_read(struct tei_get *get)
 			entry->open = false;
 			tei_get_set_code(get, entry->item,
 					 TE_STORE_INTERNAL_ERROR);
-		} else if (make_room(get, entry)) {
-			p.now[p.n_now++] = (uint32_t)i;
-		} else {
+			continue;
+		}
+		if (!is_local(get, entry))
+			tei_get_warm(get, entry);
+		if (!make_room(get, entry)) {
 			entry->open = false;
+			tei_get_cool(get, entry);
+		} else if (entry->hot && entry->source == TEI_GET_MASTER) {
+			serve_hot(get, entry);
+		} else {
+			p.now[p.n_now++] = (uint32_t)i;
 		}
 	}
 	read_pending(get, &p);

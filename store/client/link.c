@@ -237,8 +237,10 @@ static int enter(struct tei_master_link *link, const Store__HelloReply *reply)
 	rc = change_group(link, reply->group.data);
 	if (rc)
 		return rc;
-	if (link->digest_seed != reply->digest_seed)
+	if (link->digest_seed != reply->digest_seed) {
 		tei_locations_clear(&link->store->locations);
+		tei_hot_clear(&link->store->hot);
+	}
 	link->epoch = reply->epoch;
 	link->digest_seed = reply->digest_seed;
 	/* Relaxed: a number that is looked up with it is proved by reading. */

@@ -147,17 +147,19 @@ void tei_forget_keys(struct te_store *store, const struct te_store_key *keys,
 {
 	uint64_t seed =
 		atomic_load_explicit(&store->digest_seed, memory_order_relaxed);
+	uint64_t digest;
 	size_t i;
 
-	if (!tei_locations_on(&store->locations))
+	if (!tei_locations_on(&store->locations) && !tei_hot_on(&store->hot))
 		return;
-	for (i = 0; i < n; i++)
-		if (tei_key_holds(&keys[i]))
-			tei_locations_drop(&store->locations, keys[i].bytes,
-					   keys[i].len,
-					   tei_key_digest(keys[i].bytes,
-							  keys[i].len, seed),
-					   0);
+	for (i = 0; i < n; i++) {
+		if (!tei_key_holds(&keys[i]))
+			continue;
+		digest = tei_key_digest(keys[i].bytes, keys[i].len, seed);
+		tei_locations_drop(&store->locations, keys[i].bytes,
+				   keys[i].len, digest, 0);
+		tei_hot_drop(&store->hot, keys[i].bytes, keys[i].len, digest);
+	}
 }
 
 int tei_direct_remove(struct te_store *store, const struct te_store_key *keys,

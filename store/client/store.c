@@ -64,6 +64,7 @@ const char *tei_direct_hostname(struct te_store *store)
 void tei_direct_stats(struct te_store *store, struct te_store_stats *out)
 {
 	struct tei_locations *l = &store->locations;
+	struct tei_hot *hot = &store->hot;
 
 	memset(out, 0, sizeof(*out));
 	out->location_hits =
@@ -75,6 +76,15 @@ void tei_direct_stats(struct te_store *store, struct te_store_stats *out)
 	out->location_bytes = tei_locations_bytes(l);
 	out->put_retries = atomic_load_explicit(&store->n_put_retries,
 						memory_order_relaxed);
+	out->hot_hits =
+		atomic_load_explicit(&hot->n_hits, memory_order_relaxed);
+	out->hot_misses =
+		atomic_load_explicit(&hot->n_misses, memory_order_relaxed);
+	out->hot_added =
+		atomic_load_explicit(&hot->n_added, memory_order_relaxed);
+	out->hot_evicted =
+		atomic_load_explicit(&hot->n_evicted, memory_order_relaxed);
+	out->hot_bytes = tei_hot_bytes(hot);
 }
 
 /* ---- setup ---- */
@@ -97,7 +107,8 @@ bool tei_config_holds(const struct te_store_config *c)
 	     c->setup_timeout_ms != TE_STORE_NO_WAIT) ||
 	    c->segment_bytes > TE_LENGTH_MAX ||
 	    c->local_buffer_bytes > TE_LENGTH_MAX ||
-	    c->location_cache_entries > TE_STORE_LOCATIONS_MAX || c->reserved_0)
+	    c->location_cache_entries > TE_STORE_LOCATIONS_MAX ||
+	    c->hot_cache_bytes > TE_LENGTH_MAX || c->hot_cache_threshold > 255)
 		return false;
 	for (i = 0; i < sizeof(c->reserved) / sizeof(c->reserved[0]); i++)
 		if (c->reserved[i])
@@ -264,6 +275,7 @@ static void close_engine(struct te_store *store)
 {
 	tei_works_fini(&store->works);
 	tei_drafts_fini(&store->drafts);
+	tei_hot_fini(&store->hot);
 	tei_locations_fini(&store->locations);
 	tei_owners_fini(&store->owners);
 	tei_segments_fini(store);
@@ -283,8 +295,13 @@ static int open_all(struct te_store *store, const struct te_store_config *c)
 	if (tei_locations_init(&store->locations, &store->owners,
 			       c->location_cache_entries))
 		goto err_works;
+	if (tei_hot_init(&store->hot, c->hot_cache_bytes,
+			 c->hot_cache_value_bytes, c->hot_cache_threshold))
+		goto err_locations;
 	if (!tei_drafts_init(&store->drafts, &store->owners))
 		return 0;
+	tei_hot_fini(&store->hot);
+err_locations:
 	tei_locations_fini(&store->locations);
 err_works:
 	tei_works_fini(&store->works);

@@ -165,6 +165,12 @@ int te_store_pool(struct te_store *store, struct te_store_pool *out)
 	return 0;
 }
 
+void te_store_stats(struct te_store *store, struct te_store_stats *out)
+{
+	(void)store;
+	memset(out, 0, sizeof(*out));
+}
+
 int te_store_health(struct te_store *store)
 {
 	(void)store;

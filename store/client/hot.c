@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hot.c - bytes of objects of other owners that are read again and again
+ *
+ * Memory is reserved before a value is filled and given back when its last
+ * reader has let go, so that the bound holds for what is alive. Values are
+ * filled, copied from and freed without the lock.
+ */
+#include "store/client/hot.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define VALUE_BYTES 16384u /* of an average one: for the size of the sketch */
+#define VICTIMS_MAX 256    /* that go for one value */
+
+int tei_hot_init(struct tei_hot *hot, uint64_t bytes, uint64_t value_max,
+		 unsigned int threshold)
+{
+	memset(hot, 0, sizeof(*hot));
+	hot->bytes_max = bytes;
+	hot->value_max = value_max ? value_max : TEI_HOT_VALUE_MAX;
+	hot->threshold = threshold ? threshold : TEI_HOT_THRESHOLD;
+	tei_mutex_init(&hot->mu);
+	tei_list_init(&hot->recent);
+	if (!bytes)
+		return 0;
+	if (tei_sketch_init(&hot->sketch, 4 * (bytes / VALUE_BYTES)))
+		goto err_mutex;
+	if (!tei_hash_init(&hot->table))
+		return 0;
+	tei_sketch_fini(&hot->sketch);
+err_mutex:
+	tei_mutex_fini(&hot->mu);
+	return -ENOMEM;
+}
+
+static uint64_t size_of(const struct tei_hot_value *v)
+{
+	return sizeof(*v) + v->size + v->key_len;
+}
+
+void tei_hot_put(struct tei_hot *hot, struct tei_hot_value *v)
+{
+	/* Release: our reads are over. Acquire: so are those of all others. */
+	if (!v ||
+	    atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	tei_mutex_lock(&hot->mu);
+	hot->bytes -= size_of(v);
+	tei_mutex_unlock(&hot->mu);
+	tei_free(v);
+}
+
+/* ---- the table ---- */
+
+static struct tei_hot_value *find(struct tei_hot *hot, const void *key,
+				  size_t len, uint64_t digest)
+	TEI_REQUIRES(hot->mu)
+{
+	struct tei_hash_node *node = tei_hash_first(&hot->table, digest);
+
+	for (; node; node = tei_hash_next(node)) {
+		struct tei_hot_value *v =
+			TEI_CONTAINER(node, struct tei_hot_value, node);
+
+		if (v->key_len == len && memcmp(v->key, key, len) == 0)
+			return v;
+	}
+	return NULL;
+}
+
+/* Whoever calls has its reference now. */
+static void unlink_value(struct tei_hot *hot, struct tei_hot_value *v)
+	TEI_REQUIRES(hot->mu)
+{
+	tei_hash_remove(&hot->table, &v->node);
+	tei_list_del(&v->link);
+}
+
+void tei_hot_note(struct tei_hot *hot, uint64_t digest)
+{
+	tei_mutex_lock(&hot->mu);
+	tei_sketch_add(&hot->sketch, digest);
+	tei_mutex_unlock(&hot->mu);
+}
+
+struct tei_hot_value *tei_hot_get(struct tei_hot *hot,
+				  const struct tei_hot_name *name)
+{
+	struct tei_hot_value *v, *old = NULL;
+
+	tei_mutex_lock(&hot->mu);
+	v = find(hot, name->key, name->key_len, name->digest);
+	if (v && (v->generation != name->generation ||
+		  v->gen_epoch != name->gen_epoch)) {
+		unlink_value(hot, v);
+		old = v;
+		v = NULL;
+	}
+	if (v) {
+		tei_list_del(&v->link);
+		tei_list_add_head(&hot->recent, &v->link);
+		/* Relaxed: the table's own reference keeps it meanwhile. */
+		atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
+	}
+	tei_mutex_unlock(&hot->mu);
+	tei_hot_put(hot, old);
+	return v;
+}
+
+/* ---- coming in ---- */
+
+/*
+ * Move those that would have to go to @victims, least recently used first.
+ * False: one of them was asked for more often; then none goes.
+ */
+static bool choose_victims(struct tei_hot *hot, uint64_t need,
+			   unsigned int count, struct tei_list *victims)
+	TEI_REQUIRES(hot->mu)
+{
+	struct tei_list *last = hot->recent.prev;
+	uint64_t left = hot->bytes;
+	int n = 0;
+
+	for (; left + need > hot->bytes_max; last = last->prev) {
+		struct tei_hot_value *v =
+			tei_list_entry(last, struct tei_hot_value, link);
+
+		if (last == &hot->recent || n++ == VICTIMS_MAX ||
+		    tei_sketch_count(&hot->sketch, v->node.hash) > count)
+			return false;
+		left -= size_of(v);
+	}
+	while (hot->recent.prev != last) {
+		struct tei_hot_value *v = tei_list_entry(
+			hot->recent.prev, struct tei_hot_value, link);
+
+		unlink_value(hot, v);
+		tei_list_add_tail(victims, &v->link);
+	}
+	return true;
+}
+
+static void put_all(struct tei_hot *hot, struct tei_list *values)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(values))) {
+		/* Relaxed: a number for people. */
+		atomic_fetch_add_explicit(&hot->n_evicted, 1,
+					  memory_order_relaxed);
+		tei_hot_put(hot,
+			    tei_list_entry(node, struct tei_hot_value, link));
+	}
+}
+
+static bool reserve(struct tei_hot *hot, uint64_t digest, uint64_t need)
+{
+	struct tei_list victims;
+	unsigned int count;
+	bool fits;
+
+	tei_list_init(&victims);
+	tei_mutex_lock(&hot->mu);
+	count = tei_sketch_count(&hot->sketch, digest);
+	fits = count >= hot->threshold &&
+	       choose_victims(hot, need, count, &victims);
+	tei_mutex_unlock(&hot->mu);
+	put_all(hot, &victims);
+	if (!fits)
+		return false;
+	tei_mutex_lock(&hot->mu);
+	/* Somebody may still read from what has gone. */
+	fits = hot->bytes + need <= hot->bytes_max;
+	if (fits)
+		hot->bytes += need;
+	tei_mutex_unlock(&hot->mu);
+	return fits;
+}
+
+struct tei_hot_value *tei_hot_begin(struct tei_hot *hot,
+				    const struct tei_hot_name *name,
+				    uint64_t size)
+{
+	struct tei_hot_value *v;
+	uint64_t need = sizeof(*v) + size + name->key_len;
+
+	if (size > hot->value_max || need > hot->bytes_max ||
+	    !reserve(hot, name->digest, need))
+		return NULL;
+	v = tei_malloc((size_t)need);
+	if (!v) {
+		tei_mutex_lock(&hot->mu);
+		hot->bytes -= need;
+		tei_mutex_unlock(&hot->mu);
+		return NULL;
+	}
+	memset(v, 0, sizeof(*v));
+	tei_list_init(&v->link);
+	atomic_init(&v->refs, 1);
+	v->key_len = (uint32_t)name->key_len;
+	v->gen_epoch = name->gen_epoch;
+	v->generation = name->generation;
+	v->size = size;
+	v->key = v->bytes + size;
+	memcpy(v->key, name->key, name->key_len);
+	return v;
+}
+
+void tei_hot_add(struct tei_hot *hot, struct tei_hot_value *v, uint64_t digest)
+{
+	struct tei_hot_value *old;
+
+	tei_mutex_lock(&hot->mu);
+	old = find(hot, v->key, v->key_len, digest);
+	if (old)
+		unlink_value(hot, old);
+	tei_hash_insert(&hot->table, &v->node, digest);
+	tei_list_add_head(&hot->recent, &v->link);
+	tei_mutex_unlock(&hot->mu);
+	/* Relaxed: a number for people. */
+	atomic_fetch_add_explicit(&hot->n_added, 1, memory_order_relaxed);
+	tei_hot_put(hot, old);
+}
+
+/* ---- going ---- */
+
+void tei_hot_drop(struct tei_hot *hot, const void *key, size_t len,
+		  uint64_t digest)
+{
+	struct tei_hot_value *v;
+
+	if (!tei_hot_on(hot))
+		return;
+	tei_mutex_lock(&hot->mu);
+	v = find(hot, key, len, digest);
+	if (v)
+		unlink_value(hot, v);
+	tei_mutex_unlock(&hot->mu);
+	tei_hot_put(hot, v);
+}
+
+void tei_hot_clear(struct tei_hot *hot)
+{
+	struct tei_hot_value *v;
+
+	if (!tei_hot_on(hot))
+		return;
+	do {
+		v = NULL;
+		tei_mutex_lock(&hot->mu);
+		if (!tei_list_empty(&hot->recent)) {
+			v = tei_list_entry(hot->recent.next,
+					   struct tei_hot_value, link);
+			unlink_value(hot, v);
+		}
+		tei_mutex_unlock(&hot->mu);
+		tei_hot_put(hot, v);
+	} while (v);
+}
+
+void tei_hot_fini(struct tei_hot *hot)
+{
+	tei_hot_clear(hot);
+	if (tei_hot_on(hot)) {
+		tei_hash_fini(&hot->table);
+		tei_sketch_fini(&hot->sketch);
+	}
+	hot->bytes_max = 0;
+	tei_mutex_fini(&hot->mu);
+}
+
+uint64_t tei_hot_bytes(struct tei_hot *hot)
+{
+	uint64_t bytes;
+
+	if (!tei_hot_on(hot))
+		return 0;
+	tei_mutex_lock(&hot->mu);
+	bytes = hot->bytes + tei_hash_bytes(&hot->table) +
+		(uint64_t)TEI_SKETCH_ROWS * (hot->sketch.mask + 1);
+	tei_mutex_unlock(&hot->mu);
+	return bytes;
+}
