@@ -31,3 +31,4 @@ foreach(name buried changes crowd dummy mistakes mounts owner parts replicas res
 		mooncake_client store_dummy store_writer)
 endforeach()
 target_sources(test_integration_store_strangers PRIVATE store/leak.c)
+target_sources(test_integration_store_dummy PRIVATE store/daemon.c)

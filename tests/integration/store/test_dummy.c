@@ -10,126 +10,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/net.h"
 #include "store/proto/agent.h"
+#include "tests/integration/store/daemon.h"
 #include "tests/lib/test.h"
-#include "tests/lib/tmpdir.h"
 #include "tests/lib/wait.h"
-#include "tests/store/pool.h"
 
-#define END_MS    60000
-#define MIB       (1u << 20)
-#define N_KILLS   20
-#define SEGMENT   "256 MB"
-#define POOL_SIZE (16u * MIB)
-
-struct daemon {
-	struct pool pool;
-	struct test_process *process;
-	char dir[TEST_PATH_MAX], socket[TEST_PATH_MAX + 16];
-	uint16_t http;
-};
-
-static void start_daemon(struct daemon *d)
-{
-	const char *const args[] = {"--port",
-				    "0",
-				    "--host",
-				    "127.0.0.1",
-				    "--master_server_address",
-				    d->pool.address,
-				    "--global_segment_size",
-				    SEGMENT,
-				    "--socket_path",
-				    d->socket,
-				    "--enable_http_server",
-				    "--http_port",
-				    "0",
-				    NULL};
-	const char *line;
-
-	d->process = test_process_start("mooncake_client", args);
-	line = test_process_line(d->process, "HTTP on port", POOL_START_MS);
-	assert_non_null(line);
-	d->http = (uint16_t)atoi(strstr(line, "port ") + 5);
-	assert_non_null(
-		test_process_line(d->process, " serves ", POOL_START_MS));
-}
-
-static void start(struct daemon *d)
-{
-	pool_start(&d->pool, pool_patient);
-	test_tmpdir_create(d->dir);
-	(void)snprintf(d->socket, sizeof(d->socket), "%s/socket", d->dir);
-	start_daemon(d);
-}
-
-static void stop(struct daemon *d)
-{
-	test_process_end(d->process);
-	test_tmpdir_remove(d->dir);
-	pool_stop(&d->pool);
-}
-
-static struct te_store *dummy(const struct daemon *d, uint32_t call_ms)
-{
-	const struct te_store_config config = {
-		.size = sizeof(config),
-		.call_timeout_ms = call_ms,
-		.replica_timeout_ms = call_ms,
-		.setup_timeout_ms = POOL_START_MS,
-		.daemon = d->socket,
-		.pool_bytes = POOL_SIZE,
-	};
-	struct te_store *store = NULL;
-
-	assert_int_equal(te_store_setup(&config, &store), 0);
-	return store;
-}
-
-/* The answer to GET @path, with its head. */
-static void http_get(const struct daemon *d, const char *path, char *out,
-		     size_t room)
-{
-	struct tei_address to;
-	char request[128];
-	size_t n = 0;
-	ssize_t got;
-	int fd, len;
-
-	assert_int_equal(tei_resolve_numeric("127.0.0.1", d->http, &to), 0);
-	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_true(fd >= 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to.ss, to.len), 0);
-	len = snprintf(request, sizeof(request),
-		       "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
-	assert_int_equal(send(fd, request, (size_t)len, 0), len);
-	while (n < room - 1 && (got = recv(fd, out + n, room - 1 - n, 0)) > 0)
-		n += (size_t)got;
-	out[n] = 0;
-	(void)close(fd);
-}
-
-struct wanted {
-	const struct daemon *d;
-	const char *line;
-};
-
-static bool metrics_say(void *arg)
-{
-	const struct wanted *wanted = arg;
-	char text[16384];
-
-	http_get(wanted->d, "/metrics", text, sizeof(text));
-	return strstr(text, wanted->line) != NULL;
-}
-
-static void await_metric(const struct daemon *d, const char *line)
-{
-	struct wanted wanted = {d, line};
-
-	assert_true(test_wait_until(metrics_say, &wanted, END_MS));
-}
+#define END_MS  DAEMON_END_MS
+#define MIB     (1u << 20)
+#define N_KILLS 20
 
 static void greet_badly(const struct daemon *d)
 {
@@ -147,51 +35,37 @@ static void greet_badly(const struct daemon *d)
 
 /* ---- what it can do ---- */
 
-static void put_and_get(struct te_store *store, uint8_t *from, uint8_t *to,
-			size_t len)
-{
-	static unsigned int id = 100;
-	char key[32];
-
-	(void)snprintf(key, sizeof(key), "value-%u", ++id);
-	pool_fill(from, len, id);
-	assert_int_equal(pool_put(store, key, from, len), 0);
-	memset(to, 0, len);
-	assert_int_equal(pool_get(store, key, to, len), (int64_t)len);
-	assert_true(pool_is_filled(to, len, id));
-}
-
 static void values_go_from_and_to_any_memory(void **state)
 {
 	static const size_t sizes[] = {1, 4095, 4096, 65536, 3 * MIB + 7};
 	struct te_store *store;
 	uint8_t *shared[2], *own[2];
-	struct daemon d;
+	struct daemon d = {.http = 0};
 
 	(void)state;
-	start(&d);
-	store = dummy(&d, END_MS);
+	daemon_start(&d);
+	store = daemon_dummy(&d, END_MS);
 	for (int i = 0; i < 2; i++) {
 		shared[i] = te_store_pool_alloc(store, 4 * MIB);
 		own[i] = malloc(4 * MIB);
 		assert_true(shared[i] && own[i]);
 	}
 	for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
-		put_and_get(store, shared[0], shared[1], sizes[i]);
-		put_and_get(store, shared[0], own[1], sizes[i]);
-		put_and_get(store, own[0], shared[1], sizes[i]);
-		put_and_get(store, own[0], own[1], sizes[i]);
+		daemon_put_and_get(store, shared[0], shared[1], sizes[i]);
+		daemon_put_and_get(store, shared[0], own[1], sizes[i]);
+		daemon_put_and_get(store, own[0], shared[1], sizes[i]);
+		daemon_put_and_get(store, own[0], own[1], sizes[i]);
 	}
-	assert_null(te_store_pool_alloc(store, POOL_SIZE));
+	assert_null(te_store_pool_alloc(store, DAEMON_POOL));
 	assert_int_equal(te_store_pool_free(store, shared[0] + 1), -600);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(te_store_pool_free(store, shared[i]), 0);
 		free(own[i]);
 	}
-	assert_non_null(te_store_pool_alloc(store, POOL_SIZE));
+	assert_non_null(te_store_pool_alloc(store, DAEMON_POOL));
 	te_store_close(store);
-	await_metric(&d, "te_agent_memory_bytes 0\n");
-	stop(&d);
+	daemon_await(&d, "te_agent_memory_bytes 0\n");
+	daemon_stop(&d);
 }
 
 static void values_larger_than_what_is_copied_through(void **state)
@@ -199,11 +73,11 @@ static void values_larger_than_what_is_copied_through(void **state)
 	const size_t len = 66u * MIB;
 	uint8_t *bytes = malloc(len);
 	struct te_store *store;
-	struct daemon d;
+	struct daemon d = {.http = 0};
 
 	(void)state;
-	start(&d);
-	store = dummy(&d, END_MS);
+	daemon_start(&d);
+	store = daemon_dummy(&d, END_MS);
 	assert_non_null(bytes);
 	memset(bytes, 1, len);
 	assert_int_equal(pool_put(store, "large", bytes, len),
@@ -212,7 +86,7 @@ static void values_larger_than_what_is_copied_through(void **state)
 			 TE_STORE_BUFFER_OVERFLOW);
 	free(bytes);
 	te_store_close(store);
-	stop(&d);
+	daemon_stop(&d);
 }
 
 #define N_MANY 300
@@ -229,12 +103,12 @@ static void many_keys_in_a_call(void **state)
 	const size_t half = 128 * 1024;
 	uint8_t *bytes = malloc(2 * half * N_MANY);
 	struct te_store *store;
-	struct daemon d;
+	struct daemon d = {.http = 0};
 	size_t i;
 
 	(void)state;
-	start(&d);
-	store = dummy(&d, END_MS);
+	daemon_start(&d);
+	store = daemon_dummy(&d, END_MS);
 	assert_non_null(bytes);
 	for (i = 0; i < N_MANY; i++) {
 		(void)snprintf(names[i], sizeof(names[i]), "many-%zu", i);
@@ -283,7 +157,7 @@ static void many_keys_in_a_call(void **state)
 	assert_int_equal(results[8], -704);
 	free(bytes);
 	te_store_close(store);
-	stop(&d);
+	daemon_stop(&d);
 }
 
 static void parts_of_values(void **state)
@@ -294,11 +168,11 @@ static void parts_of_values(void **state)
 	struct te_store *store;
 	uint8_t *shared, whole[10000], part[3000];
 	int64_t results[4];
-	struct daemon d;
+	struct daemon d = {.http = 0};
 
 	(void)state;
-	start(&d);
-	store = dummy(&d, END_MS);
+	daemon_start(&d);
+	store = daemon_dummy(&d, END_MS);
 	shared = te_store_pool_alloc(store, sizeof(part));
 	assert_non_null(shared);
 	pool_fill(whole, sizeof(whole), 5);
@@ -321,7 +195,7 @@ static void parts_of_values(void **state)
 	assert_memory_equal(part, whole + 7000, 3000);
 	assert_memory_equal(shared, whole + 1, 2999);
 	te_store_close(store);
-	stop(&d);
+	daemon_stop(&d);
 }
 
 static void how_values_are_kept_reaches_the_master(void **state)
@@ -340,12 +214,12 @@ static void how_values_are_kept_reaches_the_master(void **state)
 		.n_group_ids = 1,
 	};
 	struct te_store *store;
-	struct daemon d;
+	struct daemon d = {.http = 0};
 	int result = 1;
 
 	(void)state;
-	start(&d);
-	store = dummy(&d, END_MS);
+	daemon_start(&d);
+	store = daemon_dummy(&d, END_MS);
 	assert_int_equal(te_store_put(store, &key, &value, 1, &how, &result),
 			 0);
 	assert_int_equal(result, 0);
@@ -355,7 +229,7 @@ static void how_values_are_kept_reaches_the_master(void **state)
 			 -600);
 	assert_int_equal(result, 1);
 	te_store_close(store);
-	stop(&d);
+	daemon_stop(&d);
 }
 
 static void objects_are_replaced_found_and_removed(void **state)
@@ -369,12 +243,12 @@ static void objects_are_replaced_found_and_removed(void **state)
 	const struct te_store_value value = {.pieces = &piece, .n_pieces = 1};
 	int result = 1, results[2];
 	uint64_t removed = 0;
-	struct daemon d;
+	struct daemon d = {.http = 0};
 	size_t n = 2;
 
 	(void)state;
-	start(&d);
-	store = dummy(&d, END_MS);
+	daemon_start(&d);
+	store = daemon_dummy(&d, END_MS);
 	pool_fill(bytes, sizeof(bytes), 1);
 	assert_int_equal(pool_put(store, "it", bytes, sizeof(bytes)), 0);
 	pool_fill(bytes, sizeof(bytes), 2);
@@ -399,7 +273,7 @@ static void objects_are_replaced_found_and_removed(void **state)
 	assert_int_equal(removed, 1);
 	assert_int_equal(pool_get(store, "it", bytes, sizeof(bytes)), -704);
 	te_store_close(store);
-	stop(&d);
+	daemon_stop(&d);
 }
 
 static void figures_are_those_of_the_daemon_and_the_pool(void **state)
@@ -407,24 +281,24 @@ static void figures_are_those_of_the_daemon_and_the_pool(void **state)
 	struct te_store_pool pool;
 	struct te_store *store;
 	char text[4096];
-	struct daemon d;
+	struct daemon d = {.http = 0};
 
 	(void)state;
-	start(&d);
-	store = dummy(&d, END_MS);
+	daemon_start(&d);
+	store = daemon_dummy(&d, END_MS);
 	assert_int_equal(te_store_health(store), 0);
 	assert_non_null(strstr(te_store_hostname(store), "127.0.0.1:"));
 	assert_null(te_store_engine(store));
 	assert_int_equal(te_store_pool(store, &pool), 0);
 	assert_int_equal(pool.capacity_bytes, 256 * MIB);
-	http_get(&d, "/health", text, sizeof(text));
+	daemon_http(&d, "/health", text, sizeof(text));
 	assert_non_null(strstr(text, " 200 "));
-	http_get(&d, "/metrics/summary", text, sizeof(text));
+	daemon_http(&d, "/metrics/summary", text, sizeof(text));
 	assert_non_null(strstr(text, "Dummies: 1"));
 	greet_badly(&d);
-	await_metric(&d, "te_agent_refused_total{reason=\"bad_greeting\"} 1");
+	daemon_await(&d, "te_agent_refused_total{reason=\"bad_greeting\"} 1");
 	te_store_close(store);
-	stop(&d);
+	daemon_stop(&d);
 }
 
 /* ---- who dies ---- */
@@ -463,27 +337,27 @@ static void check_keys(struct te_store *store, uint8_t *room, int id)
 static void nothing_is_left_of_dummies_that_are_killed(void **state)
 {
 	struct te_store *store;
-	struct daemon d;
+	struct daemon d = {.http = 0};
 	uint8_t *room;
 
 	(void)state;
-	start(&d);
-	store = dummy(&d, END_MS);
+	daemon_start(&d);
+	store = daemon_dummy(&d, END_MS);
 	room = te_store_pool_alloc(store, 4 * MIB);
 	assert_non_null(room);
 	pool_fill(room, 4 * MIB, 1);
 	assert_int_equal(pool_put(store, "common", room, 4 * MIB), 0);
 	for (int i = 0; i < N_KILLS; i++)
 		kill_one(&d, i % 2 ? "get" : "put", 10 + i);
-	await_metric(&d, "te_agent_dummies 1\n");
-	await_metric(&d, "te_agent_waiting_bytes 0\n");
+	daemon_await(&d, "te_agent_dummies 1\n");
+	daemon_await(&d, "te_agent_waiting_bytes 0\n");
 	for (int i = 0; i < N_KILLS; i += 2)
 		check_keys(store, room, 10 + i);
 	assert_int_equal(pool_get(store, "common", room, 4 * MIB), 4 * MIB);
 	assert_true(pool_is_filled(room, 4 * MIB, 1));
 	te_store_close(store);
-	await_metric(&d, "te_agent_memory_bytes 0\n");
-	stop(&d);
+	daemon_await(&d, "te_agent_memory_bytes 0\n");
+	daemon_stop(&d);
 }
 
 static bool is_well(void *arg)
@@ -495,36 +369,36 @@ static void a_daemon_that_dies_is_noticed_and_its_heir_found(void **state)
 {
 	struct te_store *store;
 	uint8_t *shared;
-	struct daemon d;
+	struct daemon d = {.http = 0};
 
 	(void)state;
-	start(&d);
-	store = dummy(&d, END_MS);
+	daemon_start(&d);
+	store = daemon_dummy(&d, END_MS);
 	shared = te_store_pool_alloc(store, MIB);
 	assert_non_null(shared);
-	put_and_get(store, shared, shared, MIB);
+	daemon_put_and_get(store, shared, shared, MIB);
 	test_process_signal(d.process, SIGKILL);
 	test_process_end(d.process);
 	assert_int_equal(pool_put(store, "gone", shared, MIB), -900);
 	assert_int_equal(pool_get(store, "gone", shared, MIB), -900);
 	assert_int_equal(te_store_health(store), -900);
-	start_daemon(&d);
+	daemon_again(&d);
 	assert_true(test_wait_until(is_well, store, END_MS));
-	put_and_get(store, shared, shared, MIB);
+	daemon_put_and_get(store, shared, shared, MIB);
 	te_store_close(store);
-	stop(&d);
+	daemon_stop(&d);
 }
 
 static void a_daemon_that_stands_still_has_no_hand_on_our_memory(void **state)
 {
 	struct te_store *store, *patient;
 	uint8_t *shared, *own;
-	struct daemon d;
+	struct daemon d = {.http = 0};
 
 	(void)state;
-	start(&d);
-	patient = dummy(&d, END_MS);
-	store = dummy(&d, 200);
+	daemon_start(&d);
+	patient = daemon_dummy(&d, END_MS);
+	store = daemon_dummy(&d, 200);
 	shared = te_store_pool_alloc(store, 2 * MIB);
 	own = malloc(MIB);
 	assert_true(shared && own);
@@ -538,7 +412,7 @@ static void a_daemon_that_stands_still_has_no_hand_on_our_memory(void **state)
 	test_process_signal(d.process, SIGCONT);
 	assert_true(test_wait_until(is_well, store, END_MS));
 	/* By then the daemon has done all that it had been asked for. */
-	await_metric(&d, "te_agent_waiting_bytes 0\n");
+	daemon_await(&d, "te_agent_waiting_bytes 0\n");
 	assert_true(pool_is_filled(shared, 2 * MIB, 78));
 	assert_true(pool_is_filled(own, MIB, 79));
 	/* What was replaced still does. */
@@ -548,29 +422,29 @@ static void a_daemon_that_stands_still_has_no_hand_on_our_memory(void **state)
 	te_store_close(store);
 	te_store_close(patient);
 	free(own);
-	stop(&d);
+	daemon_stop(&d);
 }
 
 static void a_daemon_that_is_told_ends_though_dummies_are_there(void **state)
 {
 	struct te_store *store;
-	struct daemon d;
+	struct daemon d = {.http = 0};
 
 	(void)state;
-	start(&d);
-	store = dummy(&d, END_MS);
+	daemon_start(&d);
+	store = daemon_dummy(&d, END_MS);
 	test_process_signal(d.process, SIGTERM);
 	assert_int_equal(test_process_wait(d.process, END_MS), 0);
 	assert_int_not_equal(access(d.socket, F_OK), 0);
 	assert_int_equal(te_store_health(store), -900);
 	te_store_close(store);
-	stop(&d);
+	daemon_stop(&d);
 }
 
 static void two_daemons_do_not_share_a_socket(void **state)
 {
 	struct test_process *other;
-	struct daemon d;
+	struct daemon d = {.http = 0};
 	const char *args[] = {"--port",
 			      "0",
 			      "--master_server_address",
@@ -582,15 +456,15 @@ static void two_daemons_do_not_share_a_socket(void **state)
 			      NULL};
 
 	(void)state;
-	start(&d);
+	daemon_start(&d);
 	args[3] = d.pool.address;
 	args[7] = d.socket;
 	other = test_process_start("mooncake_client", args);
 	assert_int_equal(test_process_wait(other, END_MS), 2);
 	assert_non_null(strstr(test_process_output(other), d.socket));
 	test_process_end(other);
-	te_store_close(dummy(&d, END_MS));
-	stop(&d);
+	te_store_close(daemon_dummy(&d, END_MS));
+	daemon_stop(&d);
 }
 
 int main(void)
