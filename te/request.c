@@ -5,9 +5,9 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "base/crc.h"
 #include "te/batch.h"
 #include "te/cohort.h"
-#include "te/crc.h"
 #include "te/engine.h"
 #include "te/link.h"
 #include "te/merge.h"

@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "te/crc.h"
+#include "base/crc.h"
 #include "te/engine.h"
 #include "te/health.h"
 #include "te/link.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_crc.c - CRC32C and the sum of parts */
-#include "te/crc.h"
+#include "base/crc.h"
 
 #include <stdlib.h>
 #include <te/te.h>
