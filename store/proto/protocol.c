@@ -12,6 +12,7 @@
 #define BATCH_CAP (8u << 20)
 #define HELLO_CAP (4u << 10)
 #define SMALL_CAP (1u << 10)
+#define TASK_CAP  (16u << 10) /* a key and 33 names */
 
 const struct tei_frame_protocol tei_store_protocol = {
 	.name = "master",
@@ -39,6 +40,10 @@ const struct tei_frame_protocol tei_store_protocol = {
 			[STORE__STORE_TYPE__STORE_BURIED] = SMALL_CAP,
 			[STORE__STORE_TYPE__STORE_OFFER] = BATCH_CAP,
 			[STORE__STORE_TYPE__STORE_TAIL] = BATCH_CAP,
+			[STORE__STORE_TYPE__STORE_TASK] = HELLO_CAP,
+			[STORE__STORE_TYPE__STORE_TASK_DONE] = SMALL_CAP,
+			[STORE__STORE_TYPE__STORE_TASK_CREATE] = TASK_CAP,
+			[STORE__STORE_TYPE__STORE_TASK_QUERY] = SMALL_CAP,
 			[STORE__STORE_TYPE__STORE_REPORT] = SMALL_CAP,
 			[STORE__STORE_TYPE__STORE_PROBE] = SMALL_CAP,
 			[STORE__STORE_TYPE__STORE_PROBED] = SMALL_CAP,
