@@ -81,9 +81,11 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 		goto fini_clients;
 	if (tei_hash_init(&core->lives) < 0)
 		goto fini_groups;
+	if (tei_core_tasks_init(core) < 0)
+		goto fini_lives;
 	core->epochs = tei_malloc(sizeof(*core->epochs));
 	if (!core->epochs)
-		goto fini_lives;
+		goto fini_tasks;
 	core->epochs[0] = config->epoch;
 	core->n_epochs = 1;
 	if (tei_core_tenants_init(core) < 0)
@@ -93,6 +95,8 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 
 free_epochs:
 	tei_free(core->epochs);
+fini_tasks:
+	tei_core_tasks_fini(core);
 fini_lives:
 	tei_hash_fini(&core->lives);
 fini_groups:
@@ -134,6 +138,7 @@ void tei_core_destroy(struct tei_core *core)
 
 	if (!core)
 		return;
+	tei_core_tasks_fini(core);
 	lists[0] = &core->live;
 	lists[1] = &core->silent;
 	lists[2] = &core->left;
@@ -194,7 +199,7 @@ static void advance(struct tei_core *core, uint64_t now_ms)
 static void tick(struct tei_core *core, struct tei_actions *out)
 {
 	unsigned int drop = core->config.step_objects, settle = drop,
-		     discard = drop, evict = drop, walk = drop;
+		     discard = drop, evict = drop, walk = drop, task = drop;
 
 	tei_core_graces_tick(core);
 	tei_core_burials_tick(core);
@@ -204,6 +209,7 @@ static void tick(struct tei_core *core, struct tei_actions *out)
 	tei_core_sessions_tick(core, &settle);
 	tei_core_evict_tick(core, &evict);
 	tei_core_walks_tick(core, &walk);
+	tei_core_tasks_tick(core, &task);
 	tei_core_sync_some(core, out);
 	tei_core_tenants_tick(core);
 }
@@ -229,11 +235,14 @@ static void note(struct tei_core *core, const struct tei_event *ev,
 		tei_core_on_report(core, ev);
 	else if (ev->type == TEI_EVENT_PROBED)
 		tei_core_on_probed(s, ev->u.probed.probe);
+	else if (ev->type == TEI_EVENT_TASK_DONE)
+		tei_core_on_task_done(core, ev, s);
 }
 
 static bool is_batch(enum tei_event_type type)
 {
-	return type != TEI_EVENT_MOUNT && type != TEI_EVENT_UNMOUNT;
+	return type != TEI_EVENT_MOUNT && type != TEI_EVENT_UNMOUNT &&
+	       type != TEI_EVENT_TASK_QUERY;
 }
 
 /* Of the tenant's. What it has begun it may end, whatever became of it. */
@@ -294,6 +303,12 @@ static void apply(struct tei_core *core, const struct tei_event *ev,
 		break;
 	case TEI_EVENT_OFFER:
 		tei_core_on_offer(core, ev, s, reply);
+		break;
+	case TEI_EVENT_TASK_CREATE:
+		tei_core_on_task_create(core, ev, s, reply);
+		break;
+	case TEI_EVENT_TASK_QUERY:
+		tei_core_on_task_query(core, ev, s, reply);
 		break;
 	default:
 		assert(!"an event without reply");
@@ -356,6 +371,12 @@ static int handle(struct tei_core *core, const struct tei_event *ev,
 	case TEI_EVENT_PROBED:
 		note(core, ev, tei_core_session_find(core, ev->session));
 		return 0;
+	case TEI_EVENT_TASK_DONE:
+		/* Without room for it its owner is told all again. */
+		core->committed = tei_arena_alloc(out->arena,
+						  sizeof(struct tei_object *));
+		note(core, ev, tei_core_session_find(core, ev->session));
+		return 0;
 	default:
 		return answer(core, ev,
 			      tei_core_session_find(core, ev->session), out);
@@ -387,12 +408,18 @@ void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
 {
 	*out = core->figures;
 	out->segments = core->n_mounts;
-	out->metadata_bytes =
-		sizeof(*core) + core->heap_bytes +
-		core->n_extras * sizeof(*core->pins.node) +
-		tei_slab_bytes(&core->extents) +
-		tei_hash_bytes(&core->objects) +
-		tei_hash_bytes(&core->sessions) +
-		tei_hash_bytes(&core->clients) + tei_hash_bytes(&core->groups) +
-		tei_hash_bytes(&core->lives) + tei_core_tenants_bytes(core);
+	out->tasks_pending =
+		core->tasks.n_pending[0] + core->tasks.n_pending[1];
+	out->tasks_processing = core->tasks.n_processing;
+	out->metadata_bytes = sizeof(*core) + core->heap_bytes +
+			      core->n_extras * sizeof(*core->pins.node) +
+			      tei_slab_bytes(&core->extents) +
+			      tei_hash_bytes(&core->objects) +
+			      tei_hash_bytes(&core->sessions) +
+			      tei_hash_bytes(&core->clients) +
+			      tei_hash_bytes(&core->groups) +
+			      tei_hash_bytes(&core->lives) +
+			      tei_hash_bytes(&core->tasks.by_number) +
+			      tei_hash_bytes(&core->tasks.by_object) +
+			      tei_core_tenants_bytes(core);
 }

@@ -26,6 +26,12 @@
  *   its place. It preempts what is BUILDING there. So is a put of what only
  *   SUSPECT owners have, which they may bring back; but it preempts nothing.
  *
+ *   task: PENDING --place, executor free--> PROCESSING --done--> SUCCESS
+ *            ^                                   |
+ *            +------ executor gone, no room -----+--failed--> FAILED
+ *   Its copy is BUILDING, with the executor for writer, and so fenced, dropped
+ *   and lost as one; in no table until it joins its object as a replica.
+ *
  *   session: LIVE --closed, heartbeat missed--> SUSPECT --ttl--> GONE
  *            LIVE --reported silent, and a probe not answered--> SUSPECT
  *            SUSPECT --heartbeat--> LIVE. Suspect owners get no new objects and
@@ -51,6 +57,8 @@
 #define TEI_CORE_HOST_MAX      64
 #define TEI_CORE_TENANT_MAX    64   /* of a tenant's name */
 #define TEI_CORE_TENANTS_MAX   4096 /* each costs 10 KiB */
+#define TEI_CORE_TARGETS_MAX   32   /* of a task */
+#define TEI_CORE_MESSAGE_MAX   96   /* of a task, with the 0 at its end */
 #define TEI_CORE_MOUNTS_MAX    4096 /* of all clients; each costs 12 KiB */
 
 struct tei_core;
@@ -92,6 +100,10 @@ struct tei_core_config {
 	unsigned int step_objects; /* objects touched by one tick; 0: 1024. The
 				    * starts of one batch may look at 64 times
 				    * as many, or evict an eighth of that */
+	/* Tasks: how many at most wait, are under way, are remembered; how long
+	 * (0: for ever); how often one without room is tried again. */
+	uint64_t tasks_pending_max, tasks_processing_max, tasks_finished_max;
+	uint64_t task_pending_ms, task_processing_ms, task_retries;
 };
 
 /* A session number is the shell's handle of one client, never reused, not 0. */
@@ -112,12 +124,15 @@ enum tei_event_type {
 	TEI_EVENT_REMOVE,
 	TEI_EVENT_REMOVE_ALL, /* the reply comes when the walk is through */
 	TEI_EVENT_REPLICA_CLEAR,
-	TEI_EVENT_FENCED, /* an owner has confirmed (or failed) a fence, or
+	TEI_EVENT_FENCED,      /* an owner has confirmed (or failed) a fence, or
 			   * confirmed a burial */
-	TEI_EVENT_OFFER,  /* what an owner has from before; n may be 0 */
-	TEI_EVENT_REPORT, /* a client finds that an owner does not answer */
-	TEI_EVENT_PROBED, /* an owner answers a probe */
-	TEI_EVENT_TICK,   /* at least every 100 ms; bounded work */
+	TEI_EVENT_TASK_CREATE, /* one key: a copy or a move of it */
+	TEI_EVENT_TASK_QUERY,
+	TEI_EVENT_TASK_DONE, /* an executor's answer to an attempt */
+	TEI_EVENT_OFFER,     /* what an owner has from before; n may be 0 */
+	TEI_EVENT_REPORT,    /* a client finds that an owner does not answer */
+	TEI_EVENT_PROBED,    /* an owner answers a probe */
+	TEI_EVENT_TICK,      /* at least every 100 ms; bounded work */
 };
 
 struct tei_core_key {
@@ -187,9 +202,10 @@ struct tei_event {
 			const char *engine;
 			const void *host; /* host[host_len], NULL: unknown */
 			size_t host_len;
-			bool buries; /* it wants to be told of commits and
+			bool buries;   /* it wants to be told of commits and
 				      * burials, and confirms them */
-			bool probes; /* it answers probes */
+			bool probes;   /* it answers probes */
+			bool executes; /* tasks */
 			const char *tenant; /* NULL or "": `default` */
 		} join;
 		struct {
@@ -254,13 +270,51 @@ struct tei_event {
 		struct {
 			uint64_t probe;
 		} probed;
+		struct {
+			bool move;
+			const char *const *targets; /* targets[n_targets] */
+			size_t n_targets;
+			const char *source; /* of a move */
+		} task_create;
+		struct {
+			const uint8_t *id; /* [TEI_CORE_ID_LEN] */
+		} task_query;
+		struct {
+			const uint8_t *id; /* [TEI_CORE_ID_LEN] */
+			int32_t status;
+			bool quiet;           /* with a status not 0 */
+			const uint32_t *crcs; /* crcs[n_crcs]: extents */
+			size_t n_crcs;
+			bool no_crc;
+			const char *message; /* or NULL */
+		} task_done;
 	} u;
+};
+
+enum tei_task_state {
+	TEI_TASK_PENDING,
+	TEI_TASK_PROCESSING,
+	TEI_TASK_SUCCESS,
+	TEI_TASK_FAILED,
+};
+
+/* What can be asked about a task. Times are those of tei_core_step(). */
+struct tei_core_task {
+	uint8_t id[TEI_CORE_ID_LEN];
+	bool move;
+	enum tei_task_state state;
+	int32_t code; /* FAILED: why */
+	uint64_t created_ms, updated_ms;
+	bool assigned;
+	uint8_t client[TEI_CORE_ID_LEN]; /* who executes it, or did */
+	char message[TEI_CORE_MESSAGE_MAX];
 };
 
 enum tei_action_type {
 	TEI_ACTION_REPLY, /* to the event: columns below */
 	TEI_ACTION_FENCE, /* tell the owner's session to revoke a writer */
 	TEI_ACTION_CLOSE, /* drop this session's connections: it is gone */
+	TEI_ACTION_TASK,  /* tell an owner's session to copy an object */
 	TEI_ACTION_BURY,  /* tell the owner's session to void headers */
 	TEI_ACTION_PROBE, /* ask the owner's session whether it is there */
 	/* Tell the owner's session what it has. To be sent before the replies
@@ -309,11 +363,21 @@ struct tei_action {
 			uint32_t retry_ms;
 			bool kept;        /* of a mount: it was there */
 			uint64_t removed; /* of remove_all */
+			/* Of TASK_*: of a create only its id. */
+			struct tei_core_task *task;
 		} reply;
 		struct {
 			uint64_t fence;
 			const uint8_t *writer; /* incarnation */
 		} fence;
+		struct {
+			uint8_t id[TEI_CORE_ID_LEN];    /* of this attempt */
+			struct tei_core_objects source; /* one */
+			struct tei_core_segment_name target;
+			size_t n; /* extents there */
+			uint64_t *address, *length;
+			uint64_t timeout_ms; /* 0: none */
+		} task;
 		struct {
 			uint64_t burial; /* 0: no answer is wanted */
 			size_t n;
@@ -342,15 +406,14 @@ void tei_core_destroy(struct tei_core *core);
 
 /*
  * Apply one event. Appends to @out (n is not reset). Every event but HEARTBEAT,
- * LEAVE, RELEASE, FENCED, REPORT, PROBED and TICK gets exactly one reply to its session: with
- * this step, or with a later one and the event's cookie, where an owner has to
- * bury something before and for REMOVE_ALL; that comes even if the session has
- * gone. The
- * event was refused as a whole when the reply's code is not 0: state is as it
+ * LEAVE, RELEASE, FENCED, REPORT, PROBED, TASK_DONE and TICK gets exactly one
+ * reply to its session: with this step, or with a later one and the event's
+ * cookie, where an owner has to bury something before and for REMOVE_ALL; that
+ * comes even if the session has gone. The event was refused as a whole when the reply's code is not 0: state is as it
  * was. -ENOMEM: the arena is full; state is as it was and nothing was appended.
- * A FENCE waits for the first HEARTBEAT of its owner's session, since it goes
- * to that connection; one without an answer comes again on the first HEARTBEAT
- * after the owner has joined anew.
+ * A FENCE or a TASK waits for the first HEARTBEAT of its owner's session, since
+ * it goes to that connection; one without an answer comes again on the first
+ * HEARTBEAT after the owner has joined anew.
  */
 int tei_core_step(struct tei_core *core, const struct tei_event *event,
 		  uint64_t now_ms, struct tei_actions *out);
@@ -376,6 +439,10 @@ struct tei_core_figures {
 	uint64_t burials_total; /* objects that owners had to confirm */
 	uint64_t offered_total, offers_refused_total; /* objects */
 	uint64_t reports_total, probes_total, probes_failed_total;
+	uint64_t tasks_pending, tasks_processing;
+	uint64_t tasks_succeeded_total, tasks_failed_total, tasks_late_total;
+	/* Of lost_replicas_total; others wait for their turn. */
+	uint64_t replicas_remade_total, replicas_given_up_total;
 };
 void tei_core_figures(const struct tei_core *core,
 		      struct tei_core_figures *out);

@@ -90,8 +90,10 @@ static void make_ready(struct tei_core *core, struct tei_object *o)
 	core->figures.building--;
 	core->figures.objects++;
 	tei_core_committed(core, o);
-	if (old)
-		tei_core_bury(core, old);
+	if (!old)
+		return;
+	tei_core_task_inherit(core, old, o);
+	tei_core_bury(core, old);
 }
 
 /* Keep the replicas @good, settle the others. */

@@ -75,7 +75,8 @@ static void take_out(struct tei_core *core, struct tei_object *o)
 /* From no list to the one where it belongs. */
 static void put_back(struct tei_core *core, struct tei_object *o)
 {
-	if (o->flags & (TEI_OBJECT_HARD | TEI_OBJECT_SHELTERED))
+	if (o->flags &
+	    (TEI_OBJECT_HARD | TEI_OBJECT_SHELTERED | TEI_OBJECT_BUSY))
 		return;
 	if (tei_core_pinned(core, o)) {
 		struct tei_extra *x = tei_core_object_extra(o);
@@ -110,6 +111,13 @@ void tei_core_touch(struct tei_core *core, struct tei_object *o)
 void tei_core_shelter(struct tei_core *core, struct tei_object *o)
 {
 	o->flags |= TEI_OBJECT_SHELTERED;
+	if (!(o->flags & TEI_OBJECT_LEASED))
+		take_out(core, o);
+}
+
+void tei_core_hold(struct tei_core *core, struct tei_object *o)
+{
+	o->flags |= TEI_OBJECT_BUSY;
 	if (!(o->flags & TEI_OBJECT_LEASED))
 		take_out(core, o);
 }
@@ -230,7 +238,7 @@ static bool may_follow(const struct tei_core *core, const struct tei_object *o)
 {
 	return o->state == TEI_OBJECT_READY &&
 	       !(o->flags & (TEI_OBJECT_LEASED | TEI_OBJECT_HARD |
-			     TEI_OBJECT_SHELTERED)) &&
+			     TEI_OBJECT_SHELTERED | TEI_OBJECT_BUSY)) &&
 	       !tei_core_pinned(core, o) && tei_core_object_live(o);
 }
 

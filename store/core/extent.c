@@ -103,6 +103,41 @@ bool tei_core_object_gone(const struct tei_object *o)
 	return true;
 }
 
+uint8_t tei_core_replica_free(const struct tei_object *o)
+{
+	uint32_t taken = 0;
+	uint8_t r = 0;
+
+	for (const struct tei_extent *e = o->extents; e; e = e->next)
+		taken |= (uint32_t)1 << e->replica;
+	while (r < TEI_CORE_REPLICAS_MAX && taken >> r & 1)
+		r++;
+	return r;
+}
+
+void tei_core_replica_join(struct tei_object *o, struct tei_extent *chain,
+			   uint8_t replica)
+{
+	struct tei_extent **at = &o->extents, *last = chain;
+
+	while (*at && (*at)->replica < replica)
+		at = &(*at)->next;
+	for (struct tei_extent *e = chain; e; e = e->next) {
+		e->replica = replica;
+		last = e;
+	}
+	last->next = *at;
+	*at = chain;
+}
+
+bool tei_core_object_on(const struct tei_object *o, const struct tei_mount *m)
+{
+	for (const struct tei_extent *e = o->extents; e; e = e->next)
+		if (tei_core_extent_mount(e) == m)
+			return true;
+	return false;
+}
+
 size_t tei_core_object_entries(const struct tei_object *o)
 {
 	size_t n = 0;

@@ -171,12 +171,13 @@ void tei_core_chain_fence(struct tei_core *core, struct tei_extent *chain,
 int tei_core_discard(struct tei_core *core, struct tei_object *o)
 {
 	const struct tei_session *writer = o->writer;
+	bool put = !(o->flags & TEI_OBJECT_COPY);
 
 	if (tei_core_fences_reserve(core, o, UINT32_MAX) < 0)
 		return -ENOMEM;
 	tei_core_chain_fence(core, tei_core_object_forget(core, o), writer,
 			     UINT32_MAX);
-	core->figures.discarded_puts_total++;
+	core->figures.discarded_puts_total += put;
 	return 0;
 }
 

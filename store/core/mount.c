@@ -263,6 +263,16 @@ static size_t place_of(const struct tei_core *core, uint64_t serial)
 	return from;
 }
 
+struct tei_mount *tei_core_mount_of(const struct tei_core *core,
+				    uint64_t serial)
+{
+	size_t i = place_of(core, serial);
+
+	return i < core->n_mounts && core->mounts[i]->serial == serial
+		       ? core->mounts[i]
+		       : NULL;
+}
+
 void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m)
 {
 	size_t i;
@@ -310,10 +320,7 @@ bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
 	return true;
 }
 
-/*
- * A replica of @o went with its mount. (Here one day: have it made again from
- * another one.)
- */
+/* A replica of @o went with its mount: it is made again from another one. */
 static void lose_replica(struct tei_core *core, struct tei_object *o,
 			 uint8_t replica)
 {
@@ -326,6 +333,7 @@ static void lose_replica(struct tei_core *core, struct tei_object *o,
 	if (o->extents) {
 		core->figures.lost_replicas_total++;
 		tei_core_unpark(core, o);
+		tei_core_repair(core, o);
 	} else {
 		core->figures.dropped_objects_total++;
 		tei_core_object_forget(core, o);
@@ -351,7 +359,8 @@ static void drop_extent(struct tei_core *core, struct tei_mount *m,
 		tei_space_lose(&m->space, e);
 		if (!tei_core_object_gone(o))
 			return;
-		core->figures.dropped_objects_total++;
+		core->figures.dropped_objects_total +=
+			!(o->flags & TEI_OBJECT_COPY);
 		tei_core_object_drop(core, o);
 	}
 }

@@ -362,7 +362,14 @@ struct tei_extent *tei_core_object_forget(struct tei_core *core,
 		tei_list_del(&o->age);
 		tei_list_del(&o->link);
 		core->figures.building--;
+		if (o->flags & TEI_OBJECT_COPY) {
+			tei_core_task_unbuilt(core, o);
+			tei_core_object_free(core, o);
+			return chain;
+		}
 	} else {
+		if (o->flags & (TEI_OBJECT_TASKED | TEI_OBJECT_SHORT))
+			tei_core_task_orphan(core, o);
 		tei_core_unevictable(core, o);
 		core->figures.objects--;
 	}

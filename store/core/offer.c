@@ -114,25 +114,12 @@ static struct tei_extent *take(struct tei_core *core, struct tei_mount *m,
 
 /* ---- deciding ---- */
 
-/* The lowest number that no replica of @o has; TEI_CORE_REPLICAS_MAX: none. */
-static uint8_t free_replica(const struct tei_object *o)
-{
-	uint32_t taken = 0;
-	uint8_t r = 0;
-
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
-		taken |= (uint32_t)1 << e->replica;
-	while (r < TEI_CORE_REPLICAS_MAX && taken >> r & 1)
-		r++;
-	return r;
-}
-
 /* @o is the same object: it gets one more replica, unless it is this one. */
 static int32_t join(struct tei_core *core, struct tei_mount *m,
 		    struct tei_object *o, const struct offered *it)
 {
-	struct tei_extent **at, *chain, *last;
-	uint8_t replica = free_replica(o);
+	uint8_t replica = tei_core_replica_free(o);
+	struct tei_extent *chain;
 
 	for (const struct tei_extent *e = o->extents; e; e = e->next)
 		if (tei_core_extent_mount(e) == m)
@@ -144,12 +131,7 @@ static int32_t join(struct tei_core *core, struct tei_mount *m,
 	chain = take(core, m, o, it, replica);
 	if (!chain)
 		return CODE_EXISTS;
-	for (at = &o->extents; *at && (*at)->replica < replica;)
-		at = &(*at)->next;
-	for (last = chain; last->next;)
-		last = last->next;
-	last->next = *at;
-	*at = chain;
+	tei_core_replica_join(o, chain, replica);
 	tei_core_unpark(core, o);
 	return CODE_OK;
 }

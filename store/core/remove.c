@@ -32,6 +32,8 @@ static int32_t remove_one(struct tei_core *core, uint16_t tenant,
 		return CODE_NOT_FOUND;
 	if (o->state == TEI_OBJECT_BUILDING)
 		return CODE_NOT_READY;
+	if (o->flags & TEI_OBJECT_BUSY)
+		return CODE_TASK;
 	if (!force && tei_core_leased(core, o))
 		return CODE_LEASED;
 	if (tei_core_bury_reserve(core, o) < 0)
@@ -104,6 +106,8 @@ static int32_t clear_one(struct tei_core *core, uint16_t tenant,
 		return CODE_NOT_FOUND;
 	if (o->state == TEI_OBJECT_BUILDING)
 		return CODE_NOT_READY;
+	if (o->flags & TEI_OBJECT_BUSY)
+		return CODE_TASK;
 	if (tei_core_leased(core, o))
 		return CODE_LEASED;
 	if (tei_core_bury_reserve(core, o) < 0)

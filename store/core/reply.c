@@ -87,6 +87,12 @@ static bool columns(struct tei_core *core, const struct tei_event *ev,
 	size_t n = ev->n;
 	bool bad = false;
 
+	if (ev->type == TEI_EVENT_TASK_CREATE ||
+	    ev->type == TEI_EVENT_TASK_QUERY) {
+		a->u.reply.task =
+			column(arena, 1, sizeof(*a->u.reply.task), &bad);
+		return !bad;
+	}
 	if (!has_status(ev->type))
 		return true;
 	a->u.reply.n = n;
@@ -356,6 +362,7 @@ void tei_core_flush(struct tei_core *core, struct tei_actions *out)
 	tei_core_notices_flush(core, out);
 	flush_fences(core, out);
 	tei_core_probes_flush(core, out);
+	tei_core_tasks_flush(core, out);
 	tei_core_walks_flush(core, out);
 	tei_core_answers_flush(core, out);
 	while (!tei_list_empty(&core->closes)) {

@@ -127,6 +127,7 @@ void tei_core_session_beat(struct tei_core *core, struct tei_session *s,
 	s->evicted.n = 0;
 	s->beating = true;
 	tei_core_fences_resend(core, s);
+	tei_core_tasks_resend(core, s);
 	tei_list_for_each (link, &s->mounts)
 		tei_core_sync(core,
 			      tei_list_entry(link, struct tei_mount, link));
@@ -185,6 +186,8 @@ static struct tei_session *new_session(struct tei_core *core,
 	tei_list_init(&s->builds);
 	tei_list_init(&s->fences);
 	tei_list_init(&s->probing);
+	tei_list_init(&s->tasks);
+	s->executes = ev->u.join.executes;
 	s->buries = ev->u.join.buries;
 	s->probes = ev->u.join.probes;
 	memcpy(s->client_id, ev->u.join.client_id, TEI_CORE_ID_LEN);

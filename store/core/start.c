@@ -118,10 +118,15 @@ static int32_t succeed(struct tei_core *core, struct tei_object *o,
 	bool live = tei_core_object_live(o);
 	int32_t code = CODE_OK;
 
+	if (live && (o->flags & TEI_OBJECT_BUSY))
+		return CODE_TASK;
 	if (live && !same_group(o, t))
 		return CODE_ARGUMENT;
 	if (other)
 		code = preempt(core, other, s, upsert, at);
+	if (!code && (o->flags & TEI_OBJECT_BUSY) &&
+	    tei_core_task_abort(core, o) < 0)
+		code = CODE_FULL;
 	if (code)
 		return code;
 	at->old = o;

@@ -59,7 +59,14 @@ enum {
 	CODE_NOT_FOUND = -704,
 	CODE_EXISTS = -705,
 	CODE_LEASED = -706,
+	CODE_TASK = -708,
 	CODE_NO_REPLICA = -710,
+	CODE_REPLICA_EXISTS = -711,
+	CODE_TRANSFER = -800,
+	CODE_CHECKSUM = -801,
+	CODE_TIMEOUT = -901,
+	CODE_NO_TASK = -1400,
+	CODE_TASKS_FULL = -1401,
 	CODE_QUOTA = -1700,
 	CODE_NO_TENANT = -1701,
 };
@@ -87,6 +94,8 @@ enum {
 #define TEI_CORE_WALKS_MAX 64
 /* What the starts of one event may spend on evicting, times step_objects. */
 #define TEI_CORE_EFFORT 64
+/* Tasks that one owner works on at a time. */
+#define TEI_CORE_TASKS_EACH 4
 
 enum tei_object_state { TEI_OBJECT_BUILDING, TEI_OBJECT_READY };
 
@@ -100,6 +109,10 @@ enum tei_object_flags {
 	TEI_OBJECT_EXTRA = 1u << 6,      /* struct tei_extra behind the key */
 	TEI_OBJECT_SHELTERED = 1u << 7,  /* of shelter() */
 	TEI_OBJECT_UNVERIFIED = 1u << 8, /* offered; nobody looked at it */
+	TEI_OBJECT_TASKED = 1u << 9,     /* has a task */
+	TEI_OBJECT_BUSY = 1u << 10,      /* which is under way */
+	TEI_OBJECT_COPY = 1u << 11,      /* BUILDING: a task's, in no table */
+	TEI_OBJECT_SHORT = 1u << 12,     /* of a replica: it had no task yet */
 };
 
 /* What few objects have. */
@@ -227,6 +240,9 @@ struct tei_session {
 	bool beating; /* a heartbeat came since it joined: fences may go out */
 	bool buries;  /* it is told what it has, and buries it */
 	bool probes;  /* it answers when it is asked */
+	bool executes;
+	unsigned int n_tasks;  /* it works on, at most TEI_CORE_TASKS_EACH */
+	struct tei_list tasks; /* these */
 	uint8_t client_id[TEI_CORE_ID_LEN];
 	uint8_t incarnation[TEI_CORE_ID_LEN];
 	struct tei_list age;   /* core's live, silent, left or gone */
@@ -293,6 +309,55 @@ struct tei_reply_room {
 	struct tei_core_segment_name *segments;
 };
 
+/* Where a copy goes, or what is moved: one mount, any of a name, any at all. */
+struct tei_task_place {
+	uint64_t serial;  /* of a mount, or 0 */
+	const char *name; /* the task's own; or NULL */
+};
+
+struct tei_task {
+	struct tei_hash_node by_number, by_object;
+	struct tei_list link;      /* a list of tei_tasks, by state */
+	struct tei_list at;        /* executor's tasks */
+	struct tei_list unsent;    /* tei_tasks' */
+	struct tei_object *object; /* NULL: it is no more */
+	struct tei_object *copy;   /* there while an executor works on it */
+	struct tei_session *executor;
+	uint64_t number, cookie;
+	uint64_t since_ms, not_before_ms;
+	uint64_t created_ms, updated_ms; /* by the caller's clock */
+	uint16_t attempt;
+	uint8_t kind, state; /* enum tei_task_kind, enum tei_task_state */
+	bool move, assigned;
+	uint16_t tenant; /* who may ask about it */
+	uint8_t lost;    /* more replicas that its object lost meanwhile */
+	uint8_t failed;  /* attempts */
+	uint64_t tries;  /* to find room */
+	int32_t code;
+	uint8_t client[TEI_CORE_ID_LEN];
+	char message[TEI_CORE_MESSAGE_MAX];
+	size_t bytes; /* of all this */
+	struct tei_task_place source;
+	size_t n_targets, next; /* those before next are done */
+	struct tei_task_place targets[];
+};
+
+struct tei_tasks {
+	struct tei_hash by_number, by_object; /* of objects that have one */
+	struct tei_list pending[2]; /* the second are repairs, which yield */
+	size_t n_pending[2];
+	struct tei_list processing; /* in order of time */
+	struct tei_list broken;     /* PROCESSING: to be given up */
+	struct tei_list leaving;    /* PROCESSING: moved, its readers remain */
+	size_t n_processing;        /* of these three */
+	struct tei_list finished;   /* oldest first */
+	size_t n_finished;
+	struct tei_list unsent;
+	uint64_t number; /* of the last */
+	size_t n_short;  /* objects of that flag */
+	size_t cursor;   /* of the walk that looks for them */
+};
+
 struct tei_core {
 	struct tei_core_config config;
 	uint64_t last_ms;    /* the caller's clock at the last step */
@@ -327,6 +392,7 @@ struct tei_core {
 	struct tei_list dropping, walks;
 	struct tei_list graces; /* mounts, in no order: they are few */
 	size_t n_walks;
+	struct tei_tasks tasks;
 
 	struct tei_mount **mounts; /* mounts[n_mounts], in mount order, usable
 				    * or suspect but not dropping */
@@ -449,6 +515,8 @@ int tei_core_group_join(struct tei_core *core, struct tei_extra *x,
 void tei_core_group_leave(struct tei_core *core, struct tei_extra *x);
 
 /* extent.c */
+/* Some of its replicas is there. */
+bool tei_core_object_on(const struct tei_object *o, const struct tei_mount *m);
 /* NULL: it was lost with its mount. */
 struct tei_mount *tei_core_extent_mount(const struct tei_extent *e);
 /* Its mount is there, not being dropped. */
@@ -476,6 +544,11 @@ void tei_core_chain_free(struct tei_core *core, struct tei_extent *chain);
  */
 struct tei_extent *tei_core_replica_cut(struct tei_core *core,
 					struct tei_object *o, uint8_t replica);
+/* The lowest number that no replica of @o has; TEI_CORE_REPLICAS_MAX: none. */
+uint8_t tei_core_replica_free(const struct tei_object *o);
+/* @chain, which @o owns, is replica @replica of it, which it has not yet. */
+void tei_core_replica_join(struct tei_object *o, struct tei_extent *chain,
+			   uint8_t replica);
 
 /* mount.c */
 /* Not one that is being dropped; NULL: none. */
@@ -495,6 +568,9 @@ void tei_core_graces_tick(struct tei_core *core);
 bool tei_core_mounts_hold(const struct tei_core *core, uint64_t size);
 /* Some would, but its owner has not yet offered all that it has. */
 bool tei_core_mounts_offering(const struct tei_core *core, uint64_t size);
+/* NULL: it is gone, or going. */
+struct tei_mount *tei_core_mount_of(const struct tei_core *core,
+				    uint64_t serial);
 /* Start to drop @m: absent from now on, its extents go in ticks. */
 void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m);
 /* Drop extents of dropping mounts, at most *@budget of them. */
@@ -621,6 +697,8 @@ void tei_core_touch(struct tei_core *core, struct tei_object *o);
 void tei_core_unpark(struct tei_core *core, struct tei_object *o);
 /* Out of eviction's sight until unpark(); meanwhile nothing else happens. */
 void tei_core_shelter(struct tei_core *core, struct tei_object *o);
+/* A task begins: out of sight as long as it is BUSY. Then unpark(). */
+void tei_core_hold(struct tei_core *core, struct tei_object *o);
 /* Softly pinned now. */
 bool tei_core_pinned(const struct tei_core *core, const struct tei_object *o);
 /* A read lease from now on. */
@@ -719,8 +797,71 @@ void tei_core_committed(struct tei_core *core, struct tei_object *o);
 /* All that @m holds has to be told again. */
 void tei_core_sync(struct tei_core *core, struct tei_mount *m);
 void tei_core_tell_flush(struct tei_core *core, struct tei_actions *out);
+/*
+ * The replica of @o that lies at @owner, as columns of one object. *@out->n is
+ * 0: there is none. -ENOMEM: the arena is full.
+ */
+int tei_core_objects_one(const struct tei_core *core,
+			 const struct tei_object *o,
+			 const struct tei_session *owner,
+			 struct tei_core_objects *out, struct tei_arena *arena);
 /* Tell some of what is to be told again. */
 void tei_core_sync_some(struct tei_core *core, struct tei_actions *out);
+
+/* task.c; see task.h, too */
+int tei_core_tasks_init(struct tei_core *core);
+void tei_core_tasks_fini(struct tei_core *core);
+/* The task of @o; NULL: it has none. */
+struct tei_task *tei_core_task_of(const struct tei_core *core,
+				  const struct tei_object *o);
+/* NULL: no such number. */
+struct tei_task *tei_core_task_find(const struct tei_core *core,
+				    const uint8_t *id, uint16_t *attempt);
+/* Of an attempt; 0: what the task is known as. */
+void tei_core_task_id(const struct tei_core *core, const struct tei_task *t,
+		      uint16_t attempt, uint8_t *id);
+/* It waits (again): to be tried, and not before @wait_ms. */
+void tei_core_task_wait(struct tei_core *core, struct tei_task *t,
+			uint64_t wait_ms);
+/* PROCESSING, in @list of tei_tasks. */
+void tei_core_task_work(struct tei_core *core, struct tei_task *t,
+			struct tei_list *list);
+/* It is over. It has no copy any more, and may be no more itself. */
+void tei_core_task_end(struct tei_core *core, struct tei_task *t, int32_t code);
+/* @o, which is TASKED or SHORT, is being forgotten. */
+void tei_core_task_orphan(struct tei_core *core, struct tei_object *o);
+/* A COPY is being forgotten: no matter why, its task waits again. */
+void tei_core_task_unbuilt(struct tei_core *core,
+			   const struct tei_object *copy);
+/* READY @o takes the place of @old, whose task may be about its key. */
+void tei_core_task_inherit(struct tei_core *core, struct tei_object *old,
+			   struct tei_object *o);
+void tei_core_on_task_create(struct tei_core *core, const struct tei_event *ev,
+			     const struct tei_session *s,
+			     struct tei_action *reply);
+void tei_core_on_task_query(struct tei_core *core, const struct tei_event *ev,
+			    const struct tei_session *s,
+			    struct tei_action *reply);
+
+/* copy.c */
+/* Begin with some of those that wait. */
+void tei_core_tasks_choose(struct tei_core *core);
+void tei_core_on_task_done(struct tei_core *core, const struct tei_event *ev,
+			   struct tei_session *s);
+/* Begin, time out and settle tasks. */
+void tei_core_tasks_tick(struct tei_core *core, unsigned int *budget);
+void tei_core_tasks_flush(struct tei_core *core, struct tei_actions *out);
+/* All that @s works on is to be sent (again). */
+void tei_core_tasks_resend(struct tei_core *core, struct tei_session *s);
+/* Give up what @o, which is BUSY, is copied to. -ENOMEM: nothing changed. */
+int tei_core_task_abort(struct tei_core *core, struct tei_object *o);
+
+/* repair.c */
+/* @o has lost a replica and has others. */
+void tei_core_repair(struct tei_core *core, struct tei_object *o);
+void tei_core_repair_over(struct tei_core *core, int32_t code);
+/* Queue some of those that found no place in the queue. */
+void tei_core_repair_some(struct tei_core *core, unsigned int *budget);
 
 /* offer.c */
 void tei_core_on_offer(struct tei_core *core, const struct tei_event *ev,

@@ -111,6 +111,33 @@ static void objects_add(const struct tei_core *core, struct tei_core_objects *c,
 	}
 }
 
+/* Where a replica begins that lies at @owner; NULL: none does. */
+static const struct tei_extent *replica_at(const struct tei_object *o,
+					   const struct tei_session *owner)
+{
+	for (const struct tei_extent *e = o->extents; e; e = e->next)
+		if (tei_core_extent_there(e) &&
+		    tei_core_extent_mount(e)->owner == owner)
+			return e;
+	return NULL;
+}
+
+int tei_core_objects_one(const struct tei_core *core,
+			 const struct tei_object *o,
+			 const struct tei_session *owner,
+			 struct tei_core_objects *out, struct tei_arena *arena)
+{
+	const struct tei_extent *e = replica_at(o, owner);
+
+	*out = (struct tei_core_objects){.n = 0};
+	if (!e)
+		return 0;
+	if (objects_init(out, 1, replica_entries(e), arena) < 0)
+		return -ENOMEM;
+	objects_add(core, out, o, e);
+	return 0;
+}
+
 /* ---- what a step has committed ---- */
 
 static void sync_all(struct tei_core *core, const struct tei_object *o)

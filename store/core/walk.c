@@ -31,7 +31,7 @@ static void look_at(struct tei_hash_node *node, void *arg)
 
 	s->spent++;
 	if (o->tenant != w->tenant->index || o->state != TEI_OBJECT_READY ||
-	    tei_core_object_gone(o) ||
+	    tei_core_object_gone(o) || (o->flags & TEI_OBJECT_BUSY) ||
 	    (!w->force && tei_core_leased(s->core, o)))
 		return;
 	if (w->match && !w->match(o->key, o->key_len, w->arg, &s->spent))

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * repair.c - replicas that were lost with their mount are made again
+ *
+ * As tasks, of which a bounded number waits at a time. Objects that find no
+ * place are marked; a walk over the table finds them when there is room again.
+ * An object that was put with fewer replicas than asked for, since space was
+ * short, is as it is: what counts is what it had.
+ */
+#include "store/core/state.h"
+#include "store/core/task.h"
+
+/* That wait; the walk looks for others below half of it. */
+#define WAITING_MAX 1024u
+
+static bool add(struct tei_core *core, struct tei_object *o)
+{
+	struct tei_core_task_want want = {.object = o, .kind = TEI_TASK_REPAIR};
+
+	return core->tasks.n_pending[1] < WAITING_MAX &&
+	       tei_core_task_add(core, &want) == CODE_OK;
+}
+
+void tei_core_repair(struct tei_core *core, struct tei_object *o)
+{
+	struct tei_task *t = tei_core_task_of(core, o);
+
+	if (t && t->lost < TEI_CORE_REPLICAS_MAX) {
+		t->lost++;
+		return;
+	}
+	if (t || add(core, o) || (o->flags & TEI_OBJECT_SHORT))
+		return;
+	o->flags |= TEI_OBJECT_SHORT;
+	core->tasks.n_short++;
+}
+
+void tei_core_repair_over(struct tei_core *core, int32_t code)
+{
+	core->figures.replicas_remade_total += !code;
+	core->figures.replicas_given_up_total += code && code != CODE_TASK;
+}
+
+static void look_at(struct tei_hash_node *node, void *arg)
+{
+	struct tei_core *core = arg;
+	struct tei_object *o = TEI_CONTAINER(node, struct tei_object, node);
+
+	if (!(o->flags & TEI_OBJECT_SHORT) || (o->flags & TEI_OBJECT_TASKED) ||
+	    !add(core, o))
+		return;
+	o->flags &= (uint16_t)~TEI_OBJECT_SHORT;
+	core->tasks.n_short--;
+}
+
+void tei_core_repair_some(struct tei_core *core, unsigned int *budget)
+{
+	struct tei_tasks *all = &core->tasks;
+
+	if (!core->config.tasks_pending_max)
+		return;
+	while (*budget && all->n_short && all->n_pending[1] < WAITING_MAX / 2) {
+		if (!tei_hash_walk(&core->objects, &all->cursor, 1, look_at,
+				   core))
+			all->cursor = 0;
+		--*budget;
+	}
+}
