@@ -38,6 +38,13 @@ static int op_of(const struct tei_event *ev)
 		return TEI_SERVER_OP_REMOVE;
 	case TEI_EVENT_REPLICA_CLEAR:
 		return TEI_SERVER_OP_REPLICA_CLEAR;
+	case TEI_EVENT_TASK_CREATE:
+		return ev->u.task_create.move ? TEI_SERVER_OP_CREATE_MOVE
+					      : TEI_SERVER_OP_CREATE_COPY;
+	case TEI_EVENT_TASK_QUERY:
+		return TEI_SERVER_OP_QUERY_TASK;
+	case TEI_EVENT_TASK_DONE:
+		return TEI_SERVER_OP_UPDATE_TASK;
 	case TEI_EVENT_HEARTBEAT:
 		return TEI_SERVER_OP_PING;
 	default:

@@ -174,6 +174,7 @@ static void hello_main(struct tei_server_link *link, const struct tei_frame *f,
 	ev.u.join.host_len = hello->host_len;
 	ev.u.join.buries = hello->features & TEI_STORE_BURIES;
 	ev.u.join.probes = hello->features & TEI_STORE_PROBES;
+	ev.u.join.executes = hello->features & TEI_STORE_EXECUTES;
 	tei_server_step(s, &ev, link, f);
 }
 

@@ -147,6 +147,10 @@ static const struct op {
 	[TEI_SERVER_OP_REMOVE_BY_REGEX] = {"master_remove_by_regex", NULL},
 	[TEI_SERVER_OP_REPLICA_CLEAR] = {"te_master_replica_clear",
 					 "master_batch_replica_clear"},
+	[TEI_SERVER_OP_CREATE_COPY] = {"master_create_copy_task", NULL},
+	[TEI_SERVER_OP_CREATE_MOVE] = {"master_create_move_task", NULL},
+	[TEI_SERVER_OP_QUERY_TASK] = {"master_query_task", NULL},
+	[TEI_SERVER_OP_UPDATE_TASK] = {"master_update_task", NULL},
 	[TEI_SERVER_OP_PING] = {"master_ping", NULL},
 };
 
@@ -241,6 +245,10 @@ static void state_metrics(const struct tei_server *s,
 	      f->building);
 	gauge(out, "te_master_fencing_count", "extents awaiting a fence",
 	      f->fencing);
+	gauge(out, "te_master_pending_tasks", "copies and moves that wait",
+	      f->tasks_pending);
+	gauge(out, "te_master_processing_tasks",
+	      "copies and moves that owners work on", f->tasks_processing);
 	gauge(out, "te_master_segment_count", "mounted segments", f->segments);
 	gauge(out, "master_active_clients", "sessions that are not suspect",
 	      f->sessions - f->suspects);
@@ -280,6 +288,17 @@ static void event_metrics(const struct tei_server *s,
 	counter(out, "te_master_lost_replicas_total",
 		"replicas lost with owners, of objects that have others",
 		f->lost_replicas_total);
+	counter(out, "te_master_remade_replicas_total", "of these, made again",
+		f->replicas_remade_total);
+	counter(out, "te_master_given_up_replicas_total",
+		"of these, not made again: no room, or no owner to copy from",
+		f->replicas_given_up_total);
+	counter(out, "te_master_succeeded_tasks_total",
+		"copies and moves that are done", f->tasks_succeeded_total);
+	counter(out, "te_master_failed_tasks_total", "those that failed",
+		f->tasks_failed_total);
+	counter(out, "te_master_late_tasks_total",
+		"answers to tasks that had been given up", f->tasks_late_total);
 	counter(out, "master_put_start_discard_cnt", "puts that were given up",
 		f->discarded_puts_total);
 	counter(out, "te_master_late_put_end_total",
@@ -329,6 +348,9 @@ static const char *const types[TEI_FRAME_TYPES] = {
 	[STORE__STORE_TYPE__STORE_FENCED] = "fenced",
 	[STORE__STORE_TYPE__STORE_REMOVE_ALL] = "remove_all",
 	[STORE__STORE_TYPE__STORE_REPLICA_CLEAR] = "replica_clear",
+	[STORE__STORE_TYPE__STORE_TASK_DONE] = "update_task",
+	[STORE__STORE_TYPE__STORE_TASK_CREATE] = "create_task",
+	[STORE__STORE_TYPE__STORE_TASK_QUERY] = "query_task",
 };
 
 /* @labels: "a=\"b\"" or "". */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * push.c - what the master tells owners unasked: fences, burials, commits,
- * probes
+ * probes, tasks
  *
  * It goes to the heartbeat connection. One that is lost there comes again: the
  * core waits for answers, or tells all once more.
@@ -108,6 +108,36 @@ static int fill(Store__Objects *m, const struct tei_core_objects *c,
 	m->crc = c->crc;
 	m->no_crc = booleans(arena, c->no_crc, c->n);
 	return m->no_crc ? 0 : -1;
+}
+
+void tei_server_push_task(struct tei_server *s, const struct tei_action *action)
+{
+	struct tei_server_link *link = link_to(s, action->session);
+	Store__Task m = STORE__TASK__INIT;
+	Store__Objects source = STORE__OBJECTS__INIT;
+	Store__Segment target = STORE__SEGMENT__INIT;
+
+	if (!link)
+		return;
+	if (fill(&source, &action->u.task.source, &s->out)) {
+		LOG_ERROR("master: out of memory for a task");
+		tei_frame_refuse_for_now(link->conn, "out of memory");
+		return;
+	}
+	m.id.data = (uint8_t *)(uintptr_t)action->u.task.id;
+	m.id.len = TEI_CORE_ID_LEN;
+	m.source = &source;
+	target.engine = (char *)(uintptr_t)action->u.task.target.engine;
+	target.incarnation.data =
+		(uint8_t *)(uintptr_t)action->u.task.target.incarnation;
+	target.incarnation.len = TEI_CORE_ID_LEN;
+	m.target = &target;
+	m.n_address = m.n_length = action->u.task.n;
+	m.address = action->u.task.address;
+	m.length = action->u.task.length;
+	m.epoch = s->epoch;
+	m.timeout_ms = action->u.task.timeout_ms;
+	push(s, action->session, STORE__STORE_TYPE__STORE_TASK, &m.base);
 }
 
 void tei_server_push_committed(struct tei_server *s,

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "store/proto/store.pb-c.h"
 #include "store/server/state.h"
@@ -219,6 +220,47 @@ static void reply_status(struct tei_server *s, const struct tei_action *action)
 	send_reply(s, &m.base);
 }
 
+static void reply_task_create(struct tei_server *s,
+			      const struct tei_action *action)
+{
+	Store__TaskCreateReply m = STORE__TASK_CREATE_REPLY__INIT;
+
+	m.status = action->u.reply.code;
+	if (!m.status) {
+		m.id.data = action->u.reply.task->id;
+		m.id.len = TEI_CORE_ID_LEN;
+	}
+	send_reply(s, &m.base);
+}
+
+/* As wall clock time what is @ms on ours. */
+static uint64_t wall_ms(uint64_t ms)
+{
+	uint64_t ago = tei_now_ms() - ms;
+
+	return tei_wall_us() / 1000 - ago;
+}
+
+static void reply_task_query(struct tei_server *s,
+			     const struct tei_action *action)
+{
+	Store__TaskQueryReply m = STORE__TASK_QUERY_REPLY__INIT;
+	struct tei_core_task *task = action->u.reply.task;
+
+	m.status = action->u.reply.code;
+	if (!m.status) {
+		m.type = task->move ? STORE__TASK_TYPE__TASK_MOVE
+				    : STORE__TASK_TYPE__TASK_COPY;
+		m.task_status = task->state; /* the same numbers */
+		m.created_ms = wall_ms(task->created_ms);
+		m.updated_ms = wall_ms(task->updated_ms);
+		m.assigned_client.data = task->client;
+		m.assigned_client.len = task->assigned ? TEI_CORE_ID_LEN : 0;
+		m.message = task->message;
+	}
+	send_reply(s, &m.base);
+}
+
 /* @hits and their bytes, for the hit ratio that people watch. */
 static void note_lookup(struct tei_server *s, const struct columns *c)
 {
@@ -268,6 +310,12 @@ void tei_server_reply(struct tei_server *s, const struct tei_action *action)
 		break;
 	case TEI_EVENT_OFFER:
 		reply_offer(&c);
+		break;
+	case TEI_EVENT_TASK_CREATE:
+		reply_task_create(s, action);
+		break;
+	case TEI_EVENT_TASK_QUERY:
+		reply_task_query(s, action);
 		break;
 	default: /* the others get none */
 		break;

@@ -450,6 +450,66 @@ static int decode_offer(struct tei_arena *arena, const void *body, size_t len,
 	return 0;
 }
 
+static int decode_task_create(struct tei_arena *arena, const void *body,
+			      size_t len, struct tei_event *out,
+			      const char **why)
+{
+	const Store__TaskCreate *m =
+		unpack(arena, &store__task_create__descriptor, body, len);
+	struct tei_core_key *key;
+
+	if (!m)
+		return malformed(why, "task create does not decode");
+	if (m->key.len < 1 || m->key.len > TEI_CORE_KEY_MAX)
+		return malformed(why, "a key has 1 to 1024 bytes");
+	if (m->n_targets > TEI_CORE_TARGETS_MAX ||
+	    !are_names(m->targets, m->n_targets) ||
+	    (*m->source && !is_name(m->source)))
+		return malformed(why, "task create: no usable segment name");
+	key = tei_arena_alloc(arena, sizeof(*key));
+	if (!key)
+		return malformed(why, "batch too large");
+	*key = (struct tei_core_key){m->key.data, m->key.len};
+	out->keys = key;
+	out->n = 1;
+	out->u.task_create.move = m->type == STORE__TASK_TYPE__TASK_MOVE;
+	out->u.task_create.targets = (const char *const *)m->targets;
+	out->u.task_create.n_targets = m->n_targets;
+	out->u.task_create.source = *m->source ? m->source : NULL;
+	return 0;
+}
+
+static int decode_task_query(struct tei_arena *arena, const void *body,
+			     size_t len, struct tei_event *out,
+			     const char **why)
+{
+	const Store__TaskQuery *m =
+		unpack(arena, &store__task_query__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "task query does not decode");
+	out->u.task_query.id = id_of(&m->id);
+	return 0;
+}
+
+static int decode_task_done(struct tei_arena *arena, const void *body,
+			    size_t len, struct tei_event *out, const char **why)
+{
+	const Store__TaskDone *m =
+		unpack(arena, &store__task_done__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "task done does not decode");
+	out->u.task_done.id = id_of(&m->id);
+	out->u.task_done.status = m->status;
+	out->u.task_done.quiet = m->quiet != 0;
+	out->u.task_done.crcs = m->crc;
+	out->u.task_done.n_crcs = m->n_crc;
+	out->u.task_done.no_crc = m->no_crc != 0;
+	out->u.task_done.message = *m->message ? m->message : NULL;
+	return 0;
+}
+
 typedef int decode_fn(struct tei_arena *arena, const void *body, size_t len,
 		      struct tei_event *out, const char **why);
 
@@ -477,6 +537,12 @@ static const struct {
 	[STORE__STORE_TYPE__STORE_OFFER] = {decode_offer, TEI_EVENT_OFFER},
 	[STORE__STORE_TYPE__STORE_REPORT] = {decode_report, TEI_EVENT_REPORT},
 	[STORE__STORE_TYPE__STORE_PROBED] = {decode_probed, TEI_EVENT_PROBED},
+	[STORE__STORE_TYPE__STORE_TASK_CREATE] = {decode_task_create,
+						  TEI_EVENT_TASK_CREATE},
+	[STORE__STORE_TYPE__STORE_TASK_QUERY] = {decode_task_query,
+						 TEI_EVENT_TASK_QUERY},
+	[STORE__STORE_TYPE__STORE_TASK_DONE] = {decode_task_done,
+						TEI_EVENT_TASK_DONE},
 };
 
 int tei_server_rpc_event(struct tei_arena *arena, uint16_t type,

@@ -55,6 +55,9 @@ static void carry_out(struct tei_server *s, const struct tei_action *action)
 	case TEI_ACTION_PROBE:
 		tei_server_push_probe(s, action);
 		break;
+	case TEI_ACTION_TASK:
+		tei_server_push_task(s, action);
+		break;
 	case TEI_ACTION_COMMITTED: /* done before */
 		break;
 	}
@@ -161,6 +164,12 @@ static int create_core(struct tei_server *s)
 		.evict_soft_pinned = set->allow_evict_soft_pinned_objects,
 		.high_watermark = set->eviction_high_watermark_ratio,
 		.eviction_ratio = set->eviction_ratio,
+		.tasks_pending_max = set->max_total_pending_tasks,
+		.tasks_processing_max = set->max_total_processing_tasks,
+		.tasks_finished_max = set->max_total_finished_tasks,
+		.task_pending_ms = set->pending_task_timeout_sec,
+		.task_processing_ms = set->processing_task_timeout_sec,
+		.task_retries = set->max_retry_attempts,
 	};
 	int rc = tei_server_random(&config.seed, sizeof(config.seed));
 

@@ -81,14 +81,17 @@ static void on_event(struct tei_server_link *link, const struct tei_frame *f)
 		return;
 	}
 	ev.session = link->session->id;
+	if (ev.type == TEI_EVENT_TASK_DONE)
+		tei_server_count(s, &ev, ev.u.task_done.status, NULL, 0);
 	tei_server_timing_end(&s->timing, TEI_SERVER_DECODE);
 	tei_server_step(s, &ev, link, f);
 }
 
 /* The owners' answers to what is pushed. */
-static bool is_fenced(const struct tei_frame *f)
+static bool is_answer(const struct tei_frame *f)
 {
 	return f->type == STORE__STORE_TYPE__STORE_FENCED ||
+	       f->type == STORE__STORE_TYPE__STORE_TASK_DONE ||
 	       f->type == STORE__STORE_TYPE__STORE_BURIED ||
 	       f->type == STORE__STORE_TYPE__STORE_PROBED;
 }
@@ -96,7 +99,7 @@ static bool is_fenced(const struct tei_frame *f)
 /* Frames without an answer bear no id, all others do. */
 static bool id_fits(const struct tei_frame *f)
 {
-	bool quiet = is_fenced(f) ||
+	bool quiet = is_answer(f) ||
 		     f->type == STORE__STORE_TYPE__STORE_RELEASE ||
 		     f->type == STORE__STORE_TYPE__STORE_REPORT;
 
@@ -118,7 +121,7 @@ static void dispatch(struct tei_server_link *link, const struct tei_frame *f)
 		tei_frame_bad(link->conn, "hello is said once");
 	else if (link->role == TEI_SERVER_HEART && heartbeat)
 		on_heartbeat(link, f);
-	else if (link->role == TEI_SERVER_HEART && !is_fenced(f))
+	else if (link->role == TEI_SERVER_HEART && !is_answer(f))
 		tei_frame_bad(link->conn, "this connection is for heartbeats");
 	else if (f->type == STORE__STORE_TYPE__STORE_POOL)
 		tei_server_reply_pool(link, f);

@@ -70,6 +70,10 @@ enum tei_server_op {
 	TEI_SERVER_OP_REMOVE_ALL,
 	TEI_SERVER_OP_REMOVE_BY_REGEX,
 	TEI_SERVER_OP_REPLICA_CLEAR,
+	TEI_SERVER_OP_CREATE_COPY,
+	TEI_SERVER_OP_CREATE_MOVE,
+	TEI_SERVER_OP_QUERY_TASK,
+	TEI_SERVER_OP_UPDATE_TASK,
 	TEI_SERVER_OP_PING,
 	TEI_SERVER_OPS,
 };
@@ -216,6 +220,8 @@ void tei_server_push_bury(struct tei_server *s,
 			  const struct tei_action *action);
 void tei_server_push_probe(struct tei_server *s,
 			   const struct tei_action *action);
+void tei_server_push_task(struct tei_server *s,
+			  const struct tei_action *action);
 void tei_server_push_committed(struct tei_server *s,
 			       const struct tei_action *action);
 
