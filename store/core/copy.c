@@ -50,7 +50,9 @@ static int32_t place_on(struct tei_core *core, const struct tei_task *t,
 {
 	if (tei_core_object_on(t->object, m))
 		return CODE_REPLICA_EXISTS;
-	if (!tei_core_mount_live(m) || m->offering)
+	if (m->status != TEI_CORE_SEGMENT_OK)
+		return CODE_NO_SEGMENT;
+	if (!tei_core_mount_takes(m))
 		return LATER;
 	return tei_core_place_on(core, m, copy, replica) ? CODE_OK : CODE_FULL;
 }
