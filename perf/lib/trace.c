@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/chance.h"
 #include "base/mem.h"
 
 struct parser {
@@ -187,4 +188,32 @@ void tei_trace_free(struct tei_trace *t)
 	tei_free(t->requests);
 	tei_free(t->ids);
 	memset(t, 0, sizeof(*t));
+}
+
+/* ---- what follows from one ---- */
+
+uint64_t tei_trace_tokens(const struct tei_trace_request *r, uint64_t n)
+{
+	uint64_t tokens = n * TEI_TRACE_BLOCK_TOKENS;
+
+	return n == r->n_blocks || tokens > r->input_tokens ? r->input_tokens
+							    : tokens;
+}
+
+uint64_t tei_trace_tenant_id(uint64_t id, uint64_t tenant)
+{
+	return tenant ? tei_chance_mix(id + tei_chance_mix(tenant)) : id;
+}
+
+uint64_t *tei_trace_deal(const struct tei_trace *t, uint64_t n)
+{
+	uint64_t *ids = tei_calloc(t->n_ids ? t->n_ids : 1, sizeof(*ids));
+
+	for (size_t i = 0; ids && i < t->n_requests; i++) {
+		const struct tei_trace_request *r = &t->requests[i];
+
+		for (uint64_t k = r->first; k < r->first + r->n_blocks; k++)
+			ids[k] = tei_trace_tenant_id(t->ids[k], i % n);
+	}
+	return ids;
 }

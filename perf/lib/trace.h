@@ -35,4 +35,18 @@ int tei_trace_load(const char *path, uint64_t limit, struct tei_trace *out,
 		   char error[TEI_TRACE_ERROR_LEN]);
 void tei_trace_free(struct tei_trace *t);
 
+#define TEI_TRACE_BLOCK_TOKENS 512u
+
+/* Tokens of the request's first @n blocks; its last block may be partial. */
+uint64_t tei_trace_tokens(const struct tei_trace_request *r, uint64_t n);
+
+/*
+ * Requests are dealt to tenants in turn: request i to tenant i modulo their
+ * number. The block @id of one is another block than that of another; 0 keeps
+ * ids as they are.
+ */
+uint64_t tei_trace_tenant_id(uint64_t id, uint64_t tenant);
+/* The ids of all requests dealt to @n tenants; tei_free(). NULL: no memory. */
+uint64_t *tei_trace_deal(const struct tei_trace *t, uint64_t n);
+
 #endif

@@ -30,6 +30,7 @@ struct client {
 	struct share *share;
 	struct tally *tally; /* in share */
 	struct te_store *store;
+	uint64_t tenant;
 	uint64_t batch;                /* blocks of one get or put */
 	char *buffer;                  /* batch * block_bytes, registered */
 	struct iovec *pieces;          /* pieces[batch], into buffer */
@@ -52,8 +53,9 @@ static void make_keys(struct client *c, const uint64_t *ids, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++) {
 		int len = snprintf(c->key_text[i], KEY_LEN,
-				   "llama-3.1-8b@tp1@%" PRIu64 "@%016" PRIx64,
-				   c->share->block_bytes, ids[i]);
+				   "llama-3.1-8b@t%" PRIu64 "@%" PRIu64
+				   "@%016" PRIx64,
+				   c->tenant, c->share->block_bytes, ids[i]);
 
 		c->keys[i] = (struct te_store_key){.bytes = c->key_text[i],
 						   .len = (uint32_t)len};
@@ -97,8 +99,9 @@ static bool accept_block(struct client *c, uint64_t i, uint64_t id)
 	if ((uint64_t)c->sizes[i] != block)
 		c->tally->wrong_bytes += block;
 	else if (c->share->value_check)
-		c->tally->wrong_bytes +=
-			tei_pattern_wrong(c->buffer + i * block, block, id, 0);
+		c->tally->wrong_bytes += tei_pattern_wrong(
+			c->buffer + i * block, block,
+			tei_trace_tenant_id(id, c->tenant), 0);
 	return true;
 }
 
@@ -135,7 +138,9 @@ static void count_put(struct client *c, const int *codes, uint64_t n)
 			continue;
 		}
 		c->tally->put_failed++;
-		if (codes[i] != TE_STORE_NO_AVAILABLE_HANDLE)
+		if (codes[i] == TE_STORE_NO_AVAILABLE_HANDLE)
+			c->tally->no_room++;
+		else
 			note_error(c, codes[i]);
 	}
 }
@@ -150,8 +155,9 @@ static void put_rest(struct client *c, const uint64_t *ids, uint64_t at,
 	for (; at < n; at += some) {
 		some = n - at < c->batch ? n - at : c->batch;
 		for (uint64_t i = 0; i < some; i++)
-			tei_pattern_fill(c->buffer + i * block, block,
-					 ids[at + i], 0);
+			tei_pattern_fill(
+				c->buffer + i * block, block,
+				tei_trace_tenant_id(ids[at + i], c->tenant), 0);
 		start = tei_now_ns();
 		memset(c->codes, 0, some * sizeof(*c->codes));
 		code = te_store_put(c->store, c->keys + at, c->values, some,
@@ -189,6 +195,8 @@ static void replay_request(struct client *c, const struct tei_trace_request *r)
 	t->requests++;
 	t->blocks += n;
 	t->got += got;
+	t->tokens += tei_trace_tokens(r, n);
+	t->got_tokens += tei_trace_tokens(r, got);
 }
 
 /* ---- all of them ---- */
@@ -219,14 +227,25 @@ static void sample_pool(struct client *c)
 	c->tally->sampled_used += pool.used_bytes;
 }
 
+static void note_stats(struct client *c)
+{
+	struct te_store_stats stats;
+
+	te_store_stats(c->store, &stats);
+	c->tally->put_retries = stats.put_retries;
+}
+
 static void replay(struct client *c)
 {
 	struct share *s = c->share;
 	uint64_t i;
 
+	c->tally->start_ns = tei_now_ns();
 	for (;;) {
-		i = atomic_fetch_add_explicit(&s->next, 1,
-					      memory_order_relaxed);
+		i = atomic_fetch_add_explicit(&s->next[c->tenant], 1,
+					      memory_order_relaxed) *
+			    s->n_tenants +
+		    c->tenant;
 		if (i >= s->n_requests)
 			break;
 		await_time(s, share_request(s, i));
@@ -236,6 +255,7 @@ static void replay(struct client *c)
 			sample_pool(c);
 	}
 	c->tally->end_ns = tei_now_ns();
+	note_stats(c);
 }
 
 /* ---- set-up ---- */
@@ -297,6 +317,7 @@ static int client_init(struct client *c, const struct options *o)
 		return rc;
 	s = c->share;
 	c->tally = &s->tally[o->index];
+	c->tenant = o->index % s->n_tenants;
 	rc = allocate(c);
 	if (!rc)
 		rc = tei_pool_join(s->master, s->host, NULL, &c->store);

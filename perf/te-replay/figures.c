@@ -34,17 +34,24 @@ static double ratio(double a, double b)
 int figures_derive(struct figures *f, const struct tei_trace *t)
 {
 	uint64_t used = f->pool.used_bytes, ideal, lru;
+	struct tei_trace dealt = *t;
 	double n = (double)t->n_ids;
 	int rc;
 
 	if (f->sum->n_samples)
 		used = f->sum->sampled_used / f->sum->n_samples;
 	f->kept_blocks = used / tei_pool_extent_bytes(f->block_bytes);
-	rc = tei_lru_hits(t, TEI_LRU_UNLIMITED, &ideal);
+	dealt.ids = tei_trace_deal(t, f->n_tenants);
+	if (!dealt.ids)
+		return -ENOMEM;
+	rc = tei_lru_hits(&dealt, TEI_LRU_UNLIMITED, &ideal);
 	if (!rc)
-		rc = tei_lru_hits(t, f->kept_blocks, &lru);
+		rc = tei_lru_hits(&dealt, f->kept_blocks, &lru);
+	tei_free(dealt.ids);
 	if (rc)
 		return rc;
+	f->token_hit_ratio =
+		ratio((double)f->sum->got_tokens, (double)f->sum->tokens);
 	f->hit_ratio = ratio((double)f->sum->got, n);
 	f->ideal_hit_ratio = ratio((double)ideal, n);
 	f->lru_hit_ratio = ratio((double)lru, n);
@@ -113,9 +120,13 @@ static int add_counts(json_t *o, const struct figures *f)
 	bad |= add_int(o, "lost_blocks", t->lost);
 	bad |= add_int(o, "put_blocks", t->put);
 	bad |= add_int(o, "put_failed", t->put_failed);
+	bad |= add_int(o, "no_room", t->no_room);
+	bad |= add_int(o, "put_retries", t->put_retries);
+	bad |= add_int(o, "tenants", f->n_tenants);
 	bad |= add_int(o, "errors", t->errors);
 	bad |= add_int(o, "wrong_bytes", t->wrong_bytes);
 	bad |= add_real(o, "hit_ratio", f->hit_ratio);
+	bad |= add_real(o, "token_hit_ratio", f->token_hit_ratio);
 	bad |= add_real(o, "lru_hit_ratio", f->lru_hit_ratio);
 	bad |= add_real(o, "ideal_hit_ratio", f->ideal_hit_ratio);
 	bad |= add_int(o, "lru_blocks", f->kept_blocks);
@@ -142,6 +153,47 @@ static int add_pool(json_t *o, const struct figures *f)
 	return bad;
 }
 
+static json_t *client_json(const struct figures *f, uint64_t i)
+{
+	const struct tally *t = &f->each[i];
+	json_t *o = json_object();
+	int bad = 0;
+
+	bad |= add_int(o, "tenant", i % f->n_tenants);
+	bad |= add_int(o, "requests", t->requests);
+	bad |= add_int(o, "blocks", t->blocks);
+	bad |= add_int(o, "got_blocks", t->got);
+	bad |= add_int(o, "put_blocks", t->put);
+	bad |= add_int(o, "no_room", t->no_room);
+	bad |= add_int(o, "put_retries", t->put_retries);
+	bad |= add_int(o, "errors", t->errors);
+	bad |= add_int(o, "wrong_bytes", t->wrong_bytes);
+	bad |= add_real(o, "hit_ratio",
+			ratio((double)t->got, (double)t->blocks));
+	bad |= add_real(o, "token_hit_ratio",
+			ratio((double)t->got_tokens, (double)t->tokens));
+	bad |= add_real(o, "seconds", (double)(t->end_ns - t->start_ns) / 1e9);
+	bad |= add_latency(o, "lookup", &t->lookup);
+	bad |= add_latency(o, "get", &t->get);
+	bad |= add_latency(o, "put", &t->put_time);
+	if (!bad)
+		return o;
+	json_decref(o);
+	return NULL;
+}
+
+static json_t *clients_json(const struct figures *f)
+{
+	json_t *list = json_array();
+
+	for (uint64_t i = 0; list && i < f->n_clients; i++)
+		if (json_array_append_new(list, client_json(f, i))) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
+}
+
 static json_t *to_json(const struct figures *f)
 {
 	const struct tally *t = f->sum;
@@ -156,6 +208,7 @@ static json_t *to_json(const struct figures *f)
 	bad |= add_latency(o, "get", &t->get);
 	bad |= add_latency(o, "put", &t->put_time);
 	bad |= add_pool(o, f);
+	bad |= json_object_set_new(o, "clients", clients_json(f));
 	if (bad) {
 		json_decref(o);
 		return NULL;
@@ -185,8 +238,10 @@ static void print_work(const struct figures *f, const struct options *o,
 	char a[32], b[32], c[24];
 
 	printf("replay of %s\n", trace);
-	line("requests", "%s in %.1f s, by %" PRIu64 " clients",
-	     tei_text_count(f->sum->requests, a), f->seconds, f->n_clients);
+	line("requests",
+	     "%s in %.1f s, by %" PRIu64 " clients of %" PRIu64 " tenants",
+	     tei_text_count(f->sum->requests, a), f->seconds, f->n_clients,
+	     f->n_tenants);
 	line("blocks", "%s of %s, value check %s",
 	     tei_text_count(f->sum->blocks, b),
 	     tei_text_bytes(f->block_bytes, c), o->value_check ? "on" : "off");
@@ -199,7 +254,8 @@ static void print_hits(const struct figures *f)
 {
 	char a[32];
 
-	line("hit ratio", "%6.2f %%", 100 * f->hit_ratio);
+	line("hit ratio", "%6.2f %%  of blocks, %.2f %% of tokens",
+	     100 * f->hit_ratio, 100 * f->token_hit_ratio);
 	line("LRU", "%6.2f %%  (%s blocks, the bytes really kept)",
 	     100 * f->lru_hit_ratio, tei_text_count(f->kept_blocks, a));
 	line("ideal", "%6.2f %%  (a pool without limit)",
@@ -251,6 +307,46 @@ static int print_calls(const struct figures *f)
 	return 0;
 }
 
+static void client_row(struct tei_table *t, const struct figures *f, uint64_t i)
+{
+	const struct tally *c = &f->each[i];
+	double bytes = (double)(c->got + c->put) * (double)f->block_bytes;
+	char text[32];
+
+	tei_table_row(t);
+	tei_table_cell(t, "  client %d", (int)i);
+	tei_table_cell(t, "%d", (int)(i % f->n_tenants));
+	tei_table_cell(t, "%s", tei_text_count(c->requests, text));
+	tei_table_cell(t, "%.2f %%",
+		       100 * ratio((double)c->got, (double)c->blocks));
+	tei_table_cell(t, "%.1f", tei_histogram_us(&c->get, 0.5));
+	tei_table_cell(t, "%.1f", tei_histogram_us(&c->get, 0.99));
+	tei_table_cell(t, "%.1f", tei_histogram_us(&c->put_time, 0.5));
+	tei_table_cell(t, "%.1f", tei_histogram_us(&c->put_time, 0.99));
+	tei_table_cell(t, "%.3f", bytes / 1e9);
+	tei_table_cell(t, "%s", tei_text_count(c->no_room, text));
+}
+
+static int print_clients(const struct figures *f)
+{
+	static const char *const head[] = {
+		"  each", "tenant",  "requests", "hit ratio", "get p50",
+		"p99 us", "put p50", "p99 us",   "GB",        "no room"};
+	struct tei_table *t = tei_calloc(1, sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	tei_table_row(t);
+	for (size_t i = 0; i < sizeof(head) / sizeof(*head); i++)
+		tei_table_cell(t, "%s", head[i]);
+	for (uint64_t i = 0; i < f->n_clients; i++)
+		client_row(t, f, i);
+	tei_table_print(t, stdout);
+	tei_free(t);
+	putchar('\n');
+	return 0;
+}
+
 static void print_pool(const struct figures *f)
 {
 	const struct te_store_pool *p = &f->pool;
@@ -263,7 +359,11 @@ static void print_pool(const struct figures *f)
 	     tei_text_count(p->objects, (char[32]){0}));
 	line("evicted", "%s objects, %s", tei_text_count(f->evicted_objects, a),
 	     tei_text_bytes(f->evicted_bytes, b));
-	line("put failed", "%s blocks", tei_text_count(f->sum->put_failed, a));
+	line("put failed", "%s blocks, %s for want of room (-200)",
+	     tei_text_count(f->sum->put_failed, a),
+	     tei_text_count(f->sum->no_room, b));
+	line("put again", "%s blocks, when there was no room at once",
+	     tei_text_count(f->sum->put_retries, a));
 	line("master", "%.0f bytes an object, %.0f of them its key",
 	     bytes_per_object(f, p->master_metadata_bytes),
 	     bytes_per_object(f, p->master_key_bytes));
@@ -284,6 +384,8 @@ int figures_report(const struct figures *f, const struct options *o,
 	print_work(f, o, trace);
 	print_hits(f);
 	rc = print_calls(f);
+	if (!rc && f->n_clients > 1)
+		rc = print_clients(f);
 	print_pool(f);
 	return rc;
 }

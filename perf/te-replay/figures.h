@@ -12,10 +12,12 @@
 #include "perf/te-replay/share.h"
 
 struct figures {
-	const struct tally *sum; /* of all clients; not owned */
+	const struct tally *sum;  /* of all clients; not owned */
+	const struct tally *each; /* each[n_clients]; not owned */
 	double seconds;
-	uint64_t block_bytes, n_clients;
-	double hit_ratio, lru_hit_ratio, ideal_hit_ratio;
+	uint64_t block_bytes, n_clients, n_tenants;
+	double hit_ratio, lru_hit_ratio, ideal_hit_ratio; /* of blocks */
+	double token_hit_ratio;
 	uint64_t kept_blocks; /* size of that LRU */
 	struct te_store_pool pool;
 	uint64_t evicted_objects, evicted_bytes; /* during the replay */
@@ -24,8 +26,7 @@ struct figures {
 };
 
 /*
- * Derive all ratios. sum, seconds, block_bytes, n_clients, pool and evicted_*
- * are set before. -ENOMEM.
+ * Derive all ratios. All else is set before. -ENOMEM.
  */
 int figures_derive(struct figures *f, const struct tei_trace *t);
 /* Print to stdout. -ENOMEM, -EIO. */

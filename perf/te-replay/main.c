@@ -37,6 +37,10 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, clients), .type = TEI_CONF_UINT,
 	  .def = "2", .min = 1, .max = CLIENTS_MAX,
 	  .help = "client processes" },
+	{ TEI_SETTING(struct options, tenants), .type = TEI_CONF_UINT,
+	  .def = "1", .min = 1, .max = CLIENTS_MAX,
+	  .help = "that requests and clients are dealt to in turn, each with "
+		  "keys of its own" },
 	{ TEI_SETTING(struct options, owners), .type = TEI_CONF_UINT,
 	  .def = "2", .min = 1, .max = TEI_CLUSTER_OWNERS_MAX,
 	  .help = "processes that lend memory to the pool" },
@@ -107,6 +111,12 @@ static int run(const struct tei_conf *conf)
 
 	if (!strcmp(o->role, "client"))
 		return client_main(o);
+	if (o->tenants > o->clients) {
+		fprintf(stderr,
+			PROGRAM ": tenants: %d are more than the %d clients\n",
+			(int)o->tenants, (int)o->clients);
+		return 2;
+	}
 	if (!parse_rate(o->rate, &rate)) {
 		fprintf(stderr,
 			PROGRAM ": rate: \"%s\" is wrong, give max, 1x, "

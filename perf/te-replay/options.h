@@ -10,7 +10,7 @@
 
 struct options {
 	char *trace, *rate, *master, *host, *role;
-	uint64_t block_bytes, clients, owners, pool_bytes, limit, idle;
+	uint64_t block_bytes, clients, owners, pool_bytes, limit, idle, tenants;
 	uint64_t share_fd, index; /* of a client process */
 	bool value_check, json;
 };

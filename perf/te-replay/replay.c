@@ -70,6 +70,7 @@ static int make_share(struct replay *r, double rate)
 	snprintf(s->host, sizeof(s->host), "%s", o->host);
 	s->block_bytes = o->block_bytes;
 	s->rate = rate;
+	s->n_tenants = o->tenants;
 	s->value_check = o->value_check;
 	s->sample_every = r->trace->n_requests / SAMPLES + 1;
 	return 0;
@@ -156,25 +157,44 @@ static void show(struct replay *r, struct tei_progress *bar)
 		r->share->n_requests);
 }
 
+/* Whether client @i has said that it is done: 0, -EAGAIN, or its end. */
+static int hear_done(struct replay *r, unsigned int i)
+{
+	char line[TEI_PROCESS_LINE];
+	int rc = tei_process_hear(&r->client[i], line, 0);
+
+	if (rc == -ETIMEDOUT)
+		return -EAGAIN;
+	if (rc)
+		fprintf(stderr,
+			"te-replay: client %u (pid %d) ended early: %s\n", i,
+			(int)r->client[i].pid, strerror(-rc));
+	return rc;
+}
+
 /* Every call of a client is bounded in time, so this ends. */
 static int await_done(struct replay *r)
 {
-	char line[TEI_PROCESS_LINE];
+	bool done[CLIENTS_MAX] = {false};
 	struct tei_progress bar;
+	unsigned int n = 0;
 	int rc = 0;
 
 	tei_progress_begin(&bar, "replay");
-	for (unsigned int i = 0; !rc && i < r->n_clients; i++) {
-		do {
-			show(r, &bar);
-			rc = tei_process_hear(&r->client[i], line, LOOK_MS);
-		} while (rc == -ETIMEDOUT);
+	while (n < r->n_clients && (!rc || rc == -EAGAIN)) {
+		for (unsigned int i = 0; i < r->n_clients; i++) {
+			rc = done[i] ? -EAGAIN : hear_done(r, i);
+			if (rc && rc != -EAGAIN)
+				break;
+			done[i] |= !rc;
+			n += !rc;
+		}
+		show(r, &bar);
+		if (n < r->n_clients)
+			poll(NULL, 0, LOOK_MS);
 	}
 	tei_progress_end(&bar);
-	if (rc)
-		fprintf(stderr, "te-replay: a client ended early: %s\n",
-			strerror(-rc));
-	return rc;
+	return n == r->n_clients ? 0 : rc;
 }
 
 /* ---- afterwards ---- */
@@ -217,6 +237,10 @@ static void add_tally(struct tally *sum, const struct tally *t)
 	sum->blocks += t->blocks;
 	sum->got += t->got;
 	sum->lost += t->lost;
+	sum->tokens += t->tokens;
+	sum->got_tokens += t->got_tokens;
+	sum->no_room += t->no_room;
+	sum->put_retries += t->put_retries;
 	sum->put += t->put;
 	sum->put_failed += t->put_failed;
 	sum->errors += t->errors;
@@ -239,9 +263,11 @@ static int report(struct replay *r, const char *trace_path)
 {
 	struct figures f = {
 		.sum = &r->sum,
+		.each = r->share->tally,
 		.seconds = (double)(r->sum.end_ns - r->share->start_ns) / 1e9,
 		.block_bytes = r->options->block_bytes,
 		.n_clients = r->n_clients,
+		.n_tenants = r->options->tenants,
 		.pool = r->after,
 		.evicted_objects =
 			r->after.evicted_objects - r->before.evicted_objects,
@@ -289,10 +315,12 @@ static int replay(struct replay *r, const char *trace_path)
 }
 
 /* -EIO when a process did not end well: then its figures prove nothing. */
-static int stop(struct replay *r)
+static int stop(struct replay *r, bool early)
 {
 	int bad = 0;
 
+	for (unsigned int i = 0; early && i < r->n_clients; i++)
+		(void)tei_process_terminate(&r->client[i], STOP_MS);
 	while (r->n_clients)
 		bad |= tei_process_stop(&r->client[--r->n_clients], STOP_MS);
 	te_store_close(r->store);
@@ -325,7 +353,7 @@ int replay_run(const struct options *o, const struct tei_trace *t,
 		rc = join_pool(r);
 	if (!rc)
 		rc = replay(r, trace_path);
-	if (stop(r))
+	if (stop(r, rc != 0))
 		rc = -EIO;
 	tei_free(r);
 	return rc ? 1 : 0;

@@ -3,8 +3,8 @@
  * share.h - what te-replay's processes have in common, in one memfd
  *
  * The parent writes the plan and the trace before it starts clients; from then
- * on they are constant. Clients take requests from one cursor, so that the
- * order stays that of the trace except among those in flight at once. Each
+ * on they are constant. Clients take requests from one cursor a tenant, so that
+ * the order stays that of the trace except among those in flight at once. Each
  * client alone writes its tally; the parent reads it after the client has said
  * that it is done.
  */
@@ -24,12 +24,15 @@
 struct tally {
 	uint64_t requests, blocks;
 	uint64_t got, lost; /* lost: there when looked up, then a miss */
+	uint64_t tokens, got_tokens;
 	uint64_t put, put_failed;
-	uint64_t errors; /* calls or keys that failed for other reasons */
-	int last_error;  /* of those, a store code */
+	uint64_t no_room;     /* of those that failed: -200 */
+	uint64_t put_retries; /* blocks that the store asked for room again */
+	uint64_t errors;      /* calls or keys that failed for other reasons */
+	int last_error;       /* of those, a store code */
 	uint64_t wrong_bytes;
 	uint64_t lookup_ns, get_ns, put_ns;
-	uint64_t end_ns; /* when it found no more request */
+	uint64_t start_ns, end_ns; /* until it found no more request */
 	/* Samples of the pool's use since it first evicted. */
 	uint64_t n_samples, sampled_used;
 	/* Per request, ns. */
@@ -42,13 +45,15 @@ struct share {
 	uint64_t block_bytes;
 	double rate; /* times the trace's own speed; 0: as fast as possible */
 	bool value_check;
-	uint64_t sample_every;                  /* requests */
+	uint64_t n_tenants;    /* client i is tenant i mod it */
+	uint64_t sample_every; /* requests */
 	uint64_t n_requests, n_ids, max_blocks; /* max: of one request */
 	uint64_t requests_at, ids_at;           /* offsets into the mapping */
 	uint64_t evicted_before; /* set before "go", as start_ns */
 	uint64_t start_ns;
 	/* Plain counts: nothing else is published by them, so relaxed. */
-	_Alignas(64) _Atomic uint64_t next; /* request to be taken */
+	/* Of each tenant: how many of its requests have been taken. */
+	_Alignas(64) _Atomic uint64_t next[CLIENTS_MAX];
 	_Alignas(64) _Atomic uint64_t done;
 	_Alignas(64) struct tally tally[CLIENTS_MAX];
 };

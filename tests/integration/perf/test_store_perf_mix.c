@@ -2,8 +2,6 @@
 /*
  * test_store_perf_mix.c - mixed loads of store-perf: what they report
  */
-#include <dirent.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +9,6 @@
 #include "tests/integration/perf/tool.h"
 #include "tests/lib/process.h"
 #include "tests/lib/test.h"
-#include "tests/lib/wait.h"
 
 #define LIMIT_MS 120000
 
@@ -130,56 +127,6 @@ static void people_get_a_table(void **state)
 
 /* ---- a worker that dies ---- */
 
-static bool is_worker(int pid, int parent)
-{
-	char path[64], text[512];
-	int ppid = 0;
-	size_t n;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	if (fscanf(f, "%*d (%*[^)]) %*c %d", &ppid) != 1)
-		ppid = 0;
-	fclose(f);
-	if (ppid != parent)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	n = fread(text, 1, sizeof(text) - 1, f);
-	fclose(f);
-	for (size_t i = 0; i < n; i++)
-		if (!text[i])
-			text[i] = ' ';
-	text[n] = 0;
-	return strstr(text, "--role=worker") != NULL;
-}
-
-static int find_worker(int parent)
-{
-	DIR *proc = opendir("/proc");
-	const struct dirent *entry;
-	int found = 0, pid;
-
-	assert_non_null(proc);
-	while (!found && (entry = readdir(proc))) {
-		pid = atoi(entry->d_name);
-		if (pid > 0 && is_worker(pid, parent))
-			found = pid;
-	}
-	closedir(proc);
-	return found;
-}
-
-static bool has_worker(void *arg)
-{
-	return find_worker(test_process_pid(arg)) != 0;
-}
-
 static void a_worker_that_is_killed_ends_it_with_an_error(void **state)
 {
 	const char *const args[] = {"--mix=get:1",      "--processes=2",
@@ -188,8 +135,7 @@ static void a_worker_that_is_killed_ends_it_with_an_error(void **state)
 	struct test_process *p = test_process_start("store-perf", args);
 
 	(void)state;
-	assert_true(test_wait_until(has_worker, p, LIMIT_MS));
-	assert_int_equal(kill(find_worker(test_process_pid(p)), SIGKILL), 0);
+	tool_kill_child(p, "--role=worker");
 	assert_int_equal(test_process_wait(p, LIMIT_MS), 1);
 	assert_non_null(strstr(test_process_output(p), "ended early"));
 	test_process_end(p);

@@ -7,22 +7,19 @@
 #include <string.h>
 
 #include "tests/integration/perf/tool.h"
+#include "tests/lib/process.h"
 #include "tests/lib/test.h"
 #include "tests/lib/tmpdir.h"
 
-static const char *const fields[] = {"requests",
-				     "blocks",
-				     "hit_ratio",
-				     "lru_hit_ratio",
-				     "ideal_hit_ratio",
-				     "wrong_bytes",
-				     "put_gb_per_s",
-				     "get_gb_per_s",
-				     "get_p50_us",
-				     "get_p99_us",
-				     "master_bytes_per_object",
-				     "evicted_objects",
-				     NULL};
+static const char *const fields[] = {
+	"requests",        "blocks",
+	"hit_ratio",       "token_hit_ratio",
+	"no_room",         "put_retries",
+	"lru_hit_ratio",   "ideal_hit_ratio",
+	"wrong_bytes",     "put_gb_per_s",
+	"get_gb_per_s",    "get_p50_us",
+	"get_p99_us",      "master_bytes_per_object",
+	"evicted_objects", NULL};
 
 static void a_pool_that_is_too_small_evicts_and_stays_right(void **state)
 {
@@ -59,6 +56,59 @@ static void a_pool_with_room_for_all_is_ideal_for_one_client(void **state)
 	assert_float_equal((float)number(o, "lru_hit_ratio"),
 			   (float)number(o, "ideal_hit_ratio"), 1e-6f);
 	json_decref(o);
+}
+
+static void tenants_share_nothing_and_each_client_is_told_of(void **state)
+{
+	const char *const args[] = {
+		"--limit=200", "--block-bytes=1k", "--pool-bytes=64m",
+		"--owners=1",  "--clients=4",      "--tenants=2",
+		"--idle=0",    "--json",           NULL};
+	json_t *o = tool_json("te-replay", args);
+	const json_t *each = json_object_get(o, "clients");
+	json_int_t requests = 0;
+
+	(void)state;
+	assert_int_equal(integer(o, "wrong_bytes"), 0);
+	assert_int_equal(integer(o, "errors"), 0);
+	assert_int_equal(json_array_size(each), 4);
+	for (size_t i = 0; i < 4; i++) {
+		const json_t *client = json_array_get(each, i);
+
+		assert_int_equal(integer(client, "tenant"), i % 2);
+		assert_int_equal(integer(client, "wrong_bytes"), 0);
+		assert_true(number(client, "hit_ratio") <= 1);
+		requests += integer(client, "requests");
+	}
+	assert_int_equal(requests, 200);
+	/* Two clients of one tenant may both put what neither has found. */
+	assert_true(number(o, "hit_ratio") <=
+		    number(o, "ideal_hit_ratio") + 1e-9);
+	json_decref(o);
+}
+
+static void a_client_that_is_killed_ends_it_with_an_error(void **state)
+{
+	const char *const args[] = {"--rate=0.001x", "--clients=2",
+				    "--pool-bytes=4m", "--block-bytes=1k",
+				    NULL};
+	struct test_process *p = test_process_start("te-replay", args);
+
+	(void)state;
+	tool_kill_child(p, "--role=client");
+	assert_int_equal(test_process_wait(p, 120000), 1);
+	assert_non_null(strstr(test_process_output(p), "client"));
+	test_process_end(p);
+}
+
+static void more_tenants_than_clients_are_refused(void **state)
+{
+	const char *const args[] = {"--clients=2", "--tenants=3", NULL};
+	char *text = tool_output("te-replay", args, 2);
+
+	(void)state;
+	assert_non_null(strstr(text, "tenants"));
+	free(text);
 }
 
 static void people_get_a_closing_table(void **state)
@@ -105,6 +155,7 @@ static void what_cannot_be_is_refused_in_one_line(void **state)
 		{"--rate=fast", "rate"},
 		{"--rate=0x", "rate"},
 		{"--clients=0", "clients"},
+		{"--tenants=0", "tenants"},
 		{"--owners=65", "owners"},
 		{"--block-bytes=0", "block"},
 	};
@@ -120,6 +171,10 @@ int main(void)
 			a_pool_that_is_too_small_evicts_and_stays_right),
 		cmocka_unit_test(
 			a_pool_with_room_for_all_is_ideal_for_one_client),
+		cmocka_unit_test(
+			tenants_share_nothing_and_each_client_is_told_of),
+		cmocka_unit_test(a_client_that_is_killed_ends_it_with_an_error),
+		cmocka_unit_test(more_tenants_than_clients_are_refused),
 		cmocka_unit_test(people_get_a_closing_table),
 		cmocka_unit_test(a_malformed_trace_is_refused_with_its_line),
 		cmocka_unit_test(what_cannot_be_is_refused_in_one_line),

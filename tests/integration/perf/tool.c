@@ -2,6 +2,7 @@
 /* tool.c - run a benchmark and look at what it says */
 #include "tests/integration/perf/tool.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "tests/lib/process.h"
 #include "tests/lib/test.h"
+#include "tests/lib/wait.h"
 
 #define LIMIT_MS 240000
 
@@ -64,6 +66,75 @@ struct test_process *tool_listener(const char *const args[], char flag[64])
 	assert_non_null(port);
 	snprintf(flag, 64, "--connect=127.0.0.1:%d", atoi(port + 1));
 	return p;
+}
+
+/* ---- children of it ---- */
+
+struct search {
+	int parent, found;
+	const char *text;
+};
+
+static int parent_of(int pid)
+{
+	char path[64];
+	int ppid = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	if (fscanf(f, "%*d (%*[^)]) %*c %d", &ppid) != 1)
+		ppid = 0;
+	fclose(f);
+	return ppid;
+}
+
+static bool command_has(int pid, const char *text)
+{
+	char path[64], line[512];
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	n = fread(line, 1, sizeof(line) - 1, f);
+	fclose(f);
+	for (size_t i = 0; i < n; i++)
+		if (!line[i])
+			line[i] = ' ';
+	line[n] = 0;
+	return strstr(line, text) != NULL;
+}
+
+static bool find_child(void *arg)
+{
+	struct search *s = arg;
+	DIR *proc = opendir("/proc");
+	const struct dirent *entry;
+	int pid;
+
+	assert_non_null(proc);
+	s->found = 0;
+	while (!s->found && (entry = readdir(proc))) {
+		pid = atoi(entry->d_name);
+		if (pid > 0 && parent_of(pid) == s->parent &&
+		    command_has(pid, s->text))
+			s->found = pid;
+	}
+	closedir(proc);
+	return s->found != 0;
+}
+
+void tool_kill_child(struct test_process *p, const char *text)
+{
+	struct search s = {.parent = test_process_pid(p), .text = text};
+
+	assert_true(test_wait_until(find_child, &s, LIMIT_MS));
+	assert_int_equal(kill(s.found, SIGKILL), 0);
 }
 
 void tool_interrupt(struct test_process *p)

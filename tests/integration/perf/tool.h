@@ -26,6 +26,11 @@ struct test_process;
  * are told, "--connect=127.0.0.1:PORT".
  */
 struct test_process *tool_listener(const char *const args[], char flag[64]);
+/*
+ * SIGKILL for one of its children, whose command line has @text in it, as soon
+ * as there is one.
+ */
+void tool_kill_child(struct test_process *p, const char *text);
 /* SIGINT, with which it must end well. */
 void tool_interrupt(struct test_process *p);
 

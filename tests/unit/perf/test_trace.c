@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "perf/lib/trace.h"
 
 #define GOOD                                          \
@@ -117,9 +118,44 @@ static void a_missing_file_is_named(void **state)
 	assert_non_null(strstr(error, "/nonexistent/t"));
 }
 
+static void the_last_block_of_a_request_may_be_partial(void **state)
+{
+	const struct tei_trace_request r = {.input_tokens = 1100,
+					    .n_blocks = 3};
+
+	(void)state;
+	assert_int_equal(tei_trace_tokens(&r, 0), 0);
+	assert_int_equal(tei_trace_tokens(&r, 2), 1024);
+	assert_int_equal(tei_trace_tokens(&r, 3), 1100);
+}
+
+static void tenants_have_blocks_of_their_own(void **state)
+{
+	uint64_t ids[] = {1, 2, 1, 2, 1};
+	struct tei_trace_request requests[] = {
+		{.first = 0, .n_blocks = 2},
+		{.first = 2, .n_blocks = 2},
+		{.first = 4, .n_blocks = 1},
+	};
+	const struct tei_trace t = {
+		.n_requests = 3, .n_ids = 5, .requests = requests, .ids = ids};
+	uint64_t *dealt = tei_trace_deal(&t, 2);
+
+	(void)state;
+	assert_non_null(dealt);
+	assert_int_equal(dealt[0], 1);
+	assert_int_not_equal(dealt[2], 1);
+	assert_int_not_equal(dealt[3], 2);
+	assert_int_not_equal(dealt[2], dealt[3]);
+	assert_int_equal(dealt[4], 1);
+	tei_free(dealt);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_last_block_of_a_request_may_be_partial),
+		cmocka_unit_test(tenants_have_blocks_of_their_own),
 		cmocka_unit_test(requests_and_their_blocks_are_read_in_order),
 		cmocka_unit_test(no_more_than_the_limit_is_read),
 		cmocka_unit_test(a_malformed_line_is_named),
