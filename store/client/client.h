@@ -118,6 +118,10 @@ struct tei_link_wait {
 /* Loop thread: the link is up (0), or @wait is in vain. */
 void tei_link_wait_done(struct tei_link_wait *wait, int code);
 
+/* For owners->silent, @arg a store: tell the master (report.c). Any thread. */
+void tei_report_silent(void *arg,
+		       const uint8_t incarnation[TE_INCARNATION_LEN]);
+
 /* What is remembered of them is void: they may be gone (query.c). */
 void tei_forget_keys(struct te_store *store, const struct te_store_key *keys,
 		     size_t n);

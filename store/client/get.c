@@ -49,6 +49,7 @@ int tei_get_begin_round(struct tei_get *get)
 	tei_places_init(&get->places, &get->store->owners, get->work,
 			(uint32_t)get->store->replica_timeout_ms,
 			get->deadline_ns);
+	get->places.only_tell = true;
 	return 0;
 }
 

@@ -3,7 +3,8 @@
  * get_read.c - read what was found: one replica after the other
  *
  * The nearest first, of equals another one each time; owners that failed
- * somebody lately come last. Every replica has its share of the time that is
+ * somebody lately come last, and are read only once they answer again. Every
+ * replica has its share of the time that is
  * left, so that a dead owner leaves some for the others.
  */
 #include <errno.h>
@@ -145,6 +146,7 @@ static int code_of(int error, uint32_t n_replicas, bool *elsewhere)
 	*elsewhere = n_replicas > 1;
 	switch (error) {
 	case -ETIMEDOUT:
+	case -EHOSTDOWN:
 	case -ECANCELED:
 	case -EIO:
 		return TE_STORE_TRANSFER_FAIL;
@@ -175,13 +177,14 @@ static void give_up(struct tei_get *get, struct tei_get_entry *entry, int error)
 		get->next[get->n_next++] = entry->item;
 }
 
-static void note_owner(struct tei_place *place, int error)
+static void note_owner(const struct tei_get *get, struct tei_place *place,
+		       int error)
 {
 	if (error == -ESTALE || error == -ENOENT)
 		place->gone = true;
 	if (place->owner && (error == -ETIMEDOUT || error == -ECONNREFUSED ||
 			     error == -ECONNRESET || error == -EHOSTUNREACH)) {
-		tei_owner_failed(place->owner);
+		tei_owners_failed(get->places.owners, place->owner);
 		place->rank_known = false;
 	}
 }
@@ -194,7 +197,8 @@ static void failed(struct tei_get *get, struct pending *p, uint32_t at,
 
 	entry->late = false;
 	tei_get_cool(get, entry);
-	note_owner(&get->places.at[entry->layout.extents[entry->first].place],
+	note_owner(get,
+		   &get->places.at[entry->layout.extents[entry->first].place],
 		   error);
 	if (n_untried(entry) && tei_now_ns() < get->deadline_ns)
 		p->next[p->n_next++] = at;
@@ -225,6 +229,10 @@ static int plan(struct tei_get *get, struct tei_get_entry *entry)
 	entry->n_requests = 0;
 	get->places.timeout_ms = timeout_of(get, entry);
 	rc = tei_places_open(&get->places, place);
+	if (!rc &&
+	    !tei_owners_try(get->places.owners, get->places.at[place].owner,
+			    timeout_of(get, entry)))
+		rc = -EHOSTDOWN;
 	if (rc)
 		return rc;
 	return entry->hot ? tei_get_plan_headers(get, entry,
@@ -281,7 +289,7 @@ static size_t start_run(struct tei_get *get, struct pending *p, size_t from)
 static void end_run(struct tei_get *get, struct pending *p, size_t from,
 		    size_t n)
 {
-	int rc = tei_work_run(get->work, NULL);
+	int rc = tei_work_run(get->work, &get->places);
 	size_t i;
 
 	for (i = from; i < from + n; i++) {
@@ -321,7 +329,7 @@ static void look_late(struct tei_get *get, struct pending *p, size_t from,
 						  timeout_of(get, entry));
 	}
 	if (!rc)
-		rc = tei_work_run(get->work, NULL);
+		rc = tei_work_run(get->work, &get->places);
 	for (i = from; i < from + n; i++) {
 		struct tei_get_entry *entry = &get->entries[p->now[i]];
 		int error = rc;

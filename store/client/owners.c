@@ -11,7 +11,11 @@
 
 #define N_MAX     4096 /* idle owners beyond it are closed */
 #define FAILED_NS (500 * TEI_NS_PER_MS)
+#define DOUBT_NS  (4 * TEI_NS_PER_S)
 #define SHUN_NS   (2 * TEI_NS_PER_S)
+#define ASK_NS    (250 * TEI_NS_PER_MS) /* between two who ask a shunned one */
+#define TELL_NS   (200 * TEI_NS_PER_MS) /* between two calls of silent() */
+#define SILENT_MS 250                   /* opening: then it is called silent */
 #define TRY_MS    100 /* a shorter try says nothing about the owner */
 
 void tei_owners_init(struct tei_owners *owners, struct te_engine *engine)
@@ -51,31 +55,67 @@ void tei_owners_fini(struct tei_owners *owners)
 
 /* ---- what could not be reached ---- */
 
-static int recent_failure(struct tei_owners *owners, const char *name)
-	TEI_REQUIRES(owners->mu)
+/* Not to be tried: why. 0: it may be; *@doubt: but briefly. */
+static int recent_failure(struct tei_owners *owners, const char *name,
+			  bool *doubt) TEI_REQUIRES(owners->mu)
 {
 	uint64_t now = tei_now_ns();
 	int error = 0;
+
+	*doubt = false;
 
 	tei_list_for_each_safe (node, tmp, &owners->failures) {
 		struct tei_owner_failure *failure =
 			tei_list_entry(node, struct tei_owner_failure, link);
 
-		if (failure->until_ns <= now) {
+		if (failure->doubt_ns <= now) {
 			tei_list_del(node);
 			owners->n_failures--;
 			free_failure(failure);
 		} else if (strcmp(failure->name, name) == 0) {
-			error = failure->error;
+			if (failure->until_ns > now)
+				error = failure->error;
+			*doubt = true;
 		}
 	}
 	return error;
 }
 
+static struct tei_owner_failure *take_failure(struct tei_owners *owners,
+					      const char *name)
+	TEI_REQUIRES(owners->mu)
+{
+	tei_list_for_each (node, &owners->failures) {
+		struct tei_owner_failure *failure =
+			tei_list_entry(node, struct tei_owner_failure, link);
+
+		if (strcmp(failure->name, name) != 0)
+			continue;
+		tei_list_del(node);
+		owners->n_failures--;
+		return failure;
+	}
+	return NULL;
+}
+
+static void forget_failure(struct tei_owners *owners, const char *name)
+{
+	struct tei_owner_failure *failure;
+
+	tei_mutex_lock(&owners->mu);
+	failure = owners->n_failures ? take_failure(owners, name) : NULL;
+	tei_mutex_unlock(&owners->mu);
+	if (failure)
+		free_failure(failure);
+}
+
+/* @doubted: it was not given all the time. */
 static void remember_failure(struct tei_owners *owners, const char *name,
-			     int error)
+			     int error, bool doubted)
 {
 	struct tei_owner_failure *failure = tei_calloc(1, sizeof(*failure));
+	struct tei_owner_failure *old;
+	uint64_t now = tei_now_ns();
 
 	if (!failure)
 		return;
@@ -85,11 +125,18 @@ static void remember_failure(struct tei_owners *owners, const char *name,
 		return;
 	}
 	failure->error = error;
-	failure->until_ns = tei_now_ns() + FAILED_NS;
+	failure->until_ns = failure->doubt_ns = now + FAILED_NS;
+	if (error == -ETIMEDOUT && !doubted)
+		failure->doubt_ns = now + DOUBT_NS;
 	tei_mutex_lock(&owners->mu);
+	old = take_failure(owners, name);
+	if (old && failure->doubt_ns < old->doubt_ns)
+		failure->doubt_ns = old->doubt_ns;
 	tei_list_add_tail(&owners->failures, &failure->link);
 	owners->n_failures++;
 	tei_mutex_unlock(&owners->mu);
+	if (old)
+		free_failure(old);
 }
 
 /* ---- what is open ---- */
@@ -194,16 +241,48 @@ err_free:
 	return rc;
 }
 
+static void tell(const struct tei_owners *owners, const uint8_t *incarnation)
+{
+	if (owners->silent)
+		owners->silent(owners->silent_arg, incarnation);
+}
+
+/*
+ * In two tries, where there is time, so that a silent one is told of early;
+ * the first is all that one in doubt gets.
+ */
+static int open_patiently(struct tei_owners *owners, const char *name,
+			  const uint8_t *incarnation, uint32_t timeout_ms,
+			  bool doubt, struct tei_owner **out)
+{
+	uint32_t first = doubt ? TRY_MS : SILENT_MS;
+	int rc;
+
+	if (first > timeout_ms)
+		first = timeout_ms;
+	rc = open_fresh(owners, name, first, out);
+	if (rc && rc != -ENOMEM && rc != -EMFILE)
+		tell(owners, incarnation);
+	if (rc == -ETIMEDOUT && !doubt && first < timeout_ms)
+		rc = open_fresh(owners, name, timeout_ms - first, out);
+	if (!rc)
+		forget_failure(owners, name);
+	else if (rc != -ETIMEDOUT || timeout_ms >= TRY_MS)
+		remember_failure(owners, name, rc, doubt);
+	return rc;
+}
+
 int tei_owners_get(struct tei_owners *owners, const char *name,
 		   const uint8_t incarnation[TE_INCARNATION_LEN],
 		   uint32_t timeout_ms, struct tei_owner **out)
 {
 	struct tei_owner *owner;
+	bool doubt;
 	int rc;
 
 	tei_mutex_lock(&owners->mu);
 	owner = find(owners, name, incarnation);
-	rc = owner ? 0 : recent_failure(owners, name);
+	rc = owner ? 0 : recent_failure(owners, name, &doubt);
 	tei_mutex_unlock(&owners->mu);
 	if (owner) {
 		*out = owner;
@@ -211,12 +290,10 @@ int tei_owners_get(struct tei_owners *owners, const char *name,
 	}
 	if (rc)
 		return rc;
-	rc = open_fresh(owners, name, timeout_ms, &owner);
-	if (rc) {
-		if (rc != -ETIMEDOUT || timeout_ms >= TRY_MS)
-			remember_failure(owners, name, rc);
+	rc = open_patiently(owners, name, incarnation, timeout_ms, doubt,
+			    &owner);
+	if (rc)
 		return rc;
-	}
 	if (memcmp(owner->incarnation, incarnation, TE_INCARNATION_LEN)) {
 		free_owner(owners, owner);
 		return -ESTALE;
@@ -261,11 +338,62 @@ void tei_owners_ref(struct tei_owners *owners, struct tei_owner *owner)
 
 /* ---- whom readers shun ---- */
 
-/* Relaxed: a hint, with nothing behind it. */
-void tei_owner_failed(struct tei_owner *owner)
+/*
+ * Whether @next is reached: then it is @after later, and the others will see
+ * that. Relaxed, here and below: hints, with nothing behind them.
+ */
+static bool is_turn(atomic_ullong *next, uint64_t now, uint64_t after)
 {
-	atomic_store_explicit(&owner->shun_until_ns, tei_now_ns() + SHUN_NS,
+	unsigned long long was =
+		atomic_load_explicit(next, memory_order_relaxed);
+
+	return was <= now &&
+	       atomic_compare_exchange_strong_explicit(next, &was, now + after,
+						       memory_order_relaxed,
+						       memory_order_relaxed);
+}
+
+void tei_owners_tell(struct tei_owners *owners, struct tei_owner *owner)
+{
+	if (is_turn(&owner->told_ns, tei_now_ns(), TELL_NS))
+		tell(owners, owner->incarnation);
+}
+
+static void shun(struct tei_owner *owner, uint64_t ask_after_ns)
+{
+	uint64_t now = tei_now_ns();
+
+	atomic_store_explicit(&owner->ask_ns, now + ask_after_ns,
 			      memory_order_relaxed);
+	atomic_store_explicit(&owner->shun_until_ns, now + SHUN_NS,
+			      memory_order_relaxed);
+}
+
+/* That was one request: whoever is next asks. */
+void tei_owners_failed(struct tei_owners *owners, struct tei_owner *owner)
+{
+	shun(owner, 0);
+	tei_owners_tell(owners, owner);
+}
+
+bool tei_owners_try(struct tei_owners *owners, struct tei_owner *owner,
+		    uint32_t timeout_ms)
+{
+	uint64_t now = tei_now_ns();
+
+	if (atomic_load_explicit(&owner->shun_until_ns, memory_order_relaxed) <=
+	    now)
+		return true;
+	tei_owners_tell(owners, owner);
+	if (!is_turn(&owner->ask_ns, now, ASK_NS))
+		return false;
+	if (te_peer_probe(owners->engine, owner->name,
+			  timeout_ms < TRY_MS ? timeout_ms : TRY_MS, NULL)) {
+		shun(owner, ASK_NS);
+		return false;
+	}
+	tei_owner_answered(owner);
+	return true;
 }
 
 void tei_owner_answered(struct tei_owner *owner)
@@ -279,7 +407,7 @@ bool tei_owners_shunned(struct tei_owners *owners, const char *name,
 			const uint8_t incarnation[TE_INCARNATION_LEN])
 {
 	uint64_t until = 0;
-	bool known = false, failed;
+	bool known = false, failed, doubt = false;
 
 	tei_mutex_lock(&owners->mu);
 	tei_list_for_each (node, &owners->list) {
@@ -293,7 +421,7 @@ bool tei_owners_shunned(struct tei_owners *owners, const char *name,
 					     memory_order_relaxed);
 		break;
 	}
-	failed = !known && recent_failure(owners, name);
+	failed = !known && recent_failure(owners, name, &doubt);
 	tei_mutex_unlock(&owners->mu);
-	return failed || until > tei_now_ns();
+	return failed || doubt || until > tei_now_ns();
 }

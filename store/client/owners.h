@@ -5,7 +5,8 @@
  * The master names the owner of an extent by its engine's name and the
  * incarnation that mounted it; only that very life has the bytes. Opening is
  * done once and kept. An owner that could not be reached is not tried again
- * for a moment, so that one dead owner costs its timeout once.
+ * for a moment, and then for a while only shortly, so that one dead owner costs
+ * its timeout once. Whoever is found silent is told of: see silent.
  *
  * Threads: any.
  */
@@ -28,17 +29,27 @@ struct tei_owner {
 	te_segment_id segment;
 	unsigned int refs; /* guarded by owners->mu; the list has one */
 	atomic_ullong shun_until_ns; /* it failed us; 0: it did not */
+	atomic_ullong ask_ns;        /* shunned: not asked before */
+	atomic_ullong told_ns;       /* silent() was called */
 };
 
 struct tei_owner_failure {
 	struct tei_list link;
 	char *name;
-	uint64_t until_ns;
+	uint64_t until_ns; /* it is not tried before, */
+	uint64_t doubt_ns; /* nor with patience before */
 	int error;
 };
 
 struct tei_owners {
 	struct te_engine *engine; /* not owned */
+	/*
+	 * That life of an engine does not answer; called a few times a second
+	 * at most, in any thread, without locks. May be NULL.
+	 */
+	void (*silent)(void *arg,
+		       const uint8_t incarnation[TE_INCARNATION_LEN]);
+	void *silent_arg;
 	struct tei_mutex mu;      /* lock 43 */
 	struct tei_list list;     /* guarded by mu; most recently used first */
 	struct tei_list failures; /* guarded by mu */
@@ -64,11 +75,19 @@ void tei_owners_ref(struct tei_owners *owners, struct tei_owner *owner);
 void tei_owners_drop(struct tei_owners *owners, struct tei_owner *owner);
 
 /*
- * A breaker for readers, who have a choice: one that did not answer is shunned
- * for a while, or until it answers somebody.
+ * A breaker for readers: one that did not answer is shunned for a while, or
+ * until it answers somebody.
  */
-void tei_owner_failed(struct tei_owner *owner);
+void tei_owners_failed(struct tei_owners *owners, struct tei_owner *owner);
 void tei_owner_answered(struct tei_owner *owner);
+/* It owes us something and nothing comes: silent() is called, now and then. */
+void tei_owners_tell(struct tei_owners *owners, struct tei_owner *owner);
+/*
+ * Whether to read from it. Of a shunned one now and then somebody finds out,
+ * which blocks for @timeout_ms at most, and for 100 ms; to all others it is no.
+ */
+bool tei_owners_try(struct tei_owners *owners, struct tei_owner *owner,
+		    uint32_t timeout_ms);
 /* Whether that life of that engine is shunned, or could not be opened. */
 bool tei_owners_shunned(struct tei_owners *owners, const char *name,
 			const uint8_t incarnation[TE_INCARNATION_LEN]);

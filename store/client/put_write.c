@@ -94,6 +94,9 @@ static void judge_extent(struct tei_put *put, struct tei_put_entry *entry,
 	/* Fenced, or the owner is new. */
 	if (done.error == -ESTALE && extent->fate == TEI_PUT_QUIET)
 		entry->again = true;
+	/* Its owner was silent: once more, the master will choose another. */
+	if (done.error == -ECANCELED && put->items[entry->item].tries == 1)
+		entry->again = true;
 }
 
 /* Sums the fates of extents up to those of replicas. */

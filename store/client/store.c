@@ -291,6 +291,8 @@ static int open_all(struct te_store *store, const struct te_store_config *c)
 	if (code)
 		return code;
 	tei_owners_init(&store->owners, store->engine);
+	store->owners.silent = tei_report_silent;
+	store->owners.silent_arg = store;
 	tei_works_init(&store->works, store->engine);
 	if (tei_locations_init(&store->locations, &store->owners,
 			       c->location_cache_entries))

@@ -16,8 +16,10 @@
 /* A batch of 4096 keys with pieces and messages is some 2 MiB a round. */
 #define ARENA_CAP     (256u << 20)
 #define EPOCH_WAIT_NS (100 * TEI_NS_PER_MS)
-#define PATIENCE_MS   500 /* without an end; of a probe */
-#define SILENT_MAX    2   /* probes; then the owner is given up */
+#define PATIENCE_MS   250 /* without an end */
+#define PROBE_MIN_MS  100
+#define PROBE_MAX_MS  400
+#define SILENT_MAX    4 /* probes; then the owner is given up */
 
 void tei_works_init(struct tei_works *works, struct te_engine *engine)
 {
@@ -230,52 +232,81 @@ struct te_request *tei_work_add_plain(struct tei_work *work, uint32_t op,
 
 /* ---- running ---- */
 
-/* Cancel all to @place, or only look whether there is any. */
-static bool in_flight(struct tei_work *work, const struct tei_place *place,
-		      bool cancel)
+/* Whether some to @place have not ended; *@n_done: how many have. */
+static bool in_flight(const struct tei_work *work,
+		      const struct tei_place *place, uint32_t *n_done)
 {
 	struct te_completion done;
 	bool any = false;
 	uint32_t i;
 
+	*n_done = 0;
 	for (i = 0; i < work->n; i++) {
-		if (work->requests[i].segment != place->owner->segment ||
-		    te_batch_result(work->batch, i, &done) != -EAGAIN)
+		if (work->requests[i].segment != place->owner->segment)
 			continue;
-		if (!cancel)
-			return true;
-		(void)te_request_cancel(work->batch, i);
-		any = true;
+		if (te_batch_result(work->batch, i, &done) == -EAGAIN)
+			any = true;
+		else
+			++*n_done;
 	}
 	return any;
 }
 
-/*
- * A request to an owner that has died would be tried again until its deadline,
- * which is long because values may be large, and keep its whole batch waiting.
- */
-static void give_up_silent(struct tei_work *work,
-			   const struct tei_places *places)
+static void cancel_all(const struct tei_work *work,
+		       const struct tei_place *place)
 {
-	struct te_engine *engine = places->owners->engine;
+	struct te_completion done;
+	uint32_t i;
+
+	for (i = 0; i < work->n; i++)
+		if (work->requests[i].segment == place->owner->segment &&
+		    te_batch_result(work->batch, i, &done) == -EAGAIN)
+			(void)te_request_cancel(work->batch, i);
+}
+
+static void probe(const struct tei_work *work, struct tei_owners *owners,
+		  struct tei_place *place)
+{
+	uint32_t ms = PROBE_MIN_MS << place->n_silent;
+
+	if (ms > PROBE_MAX_MS)
+		ms = PROBE_MAX_MS;
+	if (!te_peer_probe(owners->engine, place->owner->name, ms, NULL)) {
+		place->n_silent = 0;
+		return;
+	}
+	tei_owners_tell(owners, place->owner);
+	if (++place->n_silent >= SILENT_MAX)
+		cancel_all(work, place);
+}
+
+/*
+ * A write to an owner that has died would be tried again until its deadline,
+ * which is long because values may be large, and keep its whole batch waiting.
+ * Reads have short deadlines; there is no time to ask anybody.
+ */
+static void look_for_silent(const struct tei_work *work,
+			    struct tei_places *places)
+{
+	uint32_t n_done;
 	size_t i;
 
 	for (i = 0; i < places->n; i++) {
 		struct tei_place *place = &places->at[i];
 
-		if (!place->owner || !in_flight(work, place, false))
+		if (!place->owner || !in_flight(work, place, &n_done))
 			continue;
-		if (!te_peer_probe(engine, place->owner->name, PATIENCE_MS,
-				   NULL))
-			place->n_silent = 0;
-		else if (++place->n_silent >= SILENT_MAX)
-			(void)in_flight(work, place, true);
+		if (!places->only_tell)
+			probe(work, places->owners, place);
+		else if (n_done == place->n_done)
+			tei_owners_tell(places->owners, place->owner);
+		place->n_done = n_done;
 	}
 }
 
-int tei_work_run(struct tei_work *work, const struct tei_places *places)
+int tei_work_run(struct tei_work *work, struct tei_places *places)
 {
-	uint32_t step_ms = places ? PATIENCE_MS : UINT32_MAX;
+	size_t i;
 	int rc;
 
 	if (!work->n)
@@ -285,9 +316,10 @@ int tei_work_run(struct tei_work *work, const struct tei_places *places)
 		rc = te_batch_submit(work->batch, work->requests, work->n);
 	if (rc)
 		return rc;
-	while ((rc = te_batch_wait(work->batch, step_ms)) == -ETIMEDOUT)
-		if (places)
-			give_up_silent(work, places);
+	for (i = 0; i < places->n; i++)
+		places->at[i].n_done = 0;
+	while ((rc = te_batch_wait(work->batch, PATIENCE_MS)) == -ETIMEDOUT)
+		look_for_silent(work, places);
 	return rc;
 }
 

@@ -66,10 +66,10 @@ struct te_request *tei_work_add_plain(struct tei_work *work, uint32_t op,
 				      void *local, uint64_t len);
 /*
  * Submit all and wait until they have ended. A negative errno: none began.
- * @places: owners that do not answer for a while lose their requests, long
- * before these time out; NULL: all have their time.
+ * Owners that do not answer for a while are told of as silent; unless @places
+ * are only_tell they lose their requests, long before these time out.
  */
-int tei_work_run(struct tei_work *work, const struct tei_places *places);
+int tei_work_run(struct tei_work *work, struct tei_places *places);
 /* How request @index ended. */
 void tei_work_result(struct tei_work *work, uint32_t index,
 		     struct te_completion *out);
@@ -85,6 +85,7 @@ struct tei_places {
 	struct tei_owners *owners; /* not owned */
 	uint32_t timeout_ms;       /* of a first contact */
 	uint64_t deadline_ns;      /* of all of them */
+	bool only_tell;            /* see tei_work_run() */
 };
 struct tei_place {
 	const char *name;           /* not owned */
@@ -96,6 +97,7 @@ struct tei_place {
 	uint8_t rank;          /* 0 is best */
 	int error;             /* why it cannot be opened */
 	unsigned int n_silent; /* probes in a row without an answer */
+	uint32_t n_done;       /* requests, when we looked last */
 	uint64_t epoch, since_ns;
 };
 void tei_places_init(struct tei_places *places, struct tei_owners *owners,

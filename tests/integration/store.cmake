@@ -32,3 +32,6 @@ foreach(name buried changes crowd dummy mistakes mounts owner parts replicas res
 endforeach()
 target_sources(test_integration_store_strangers PRIVATE store/leak.c)
 target_sources(test_integration_store_dummy PRIVATE store/daemon.c)
+
+te_test(integration store silent te_test_pool te_test_master)
+add_dependencies(test_integration_store_silent mooncake_master mooncake_client)
