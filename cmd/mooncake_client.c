@@ -32,7 +32,7 @@
 struct settings {
 	char *config_path;
 	char *host;
-	uint64_t port;
+	uint64_t port, engine_port;
 	char *master_server_address, *metadata_server;
 	char *protocol;
 	uint64_t global_segment_size;
@@ -62,6 +62,8 @@ static const struct tei_setting rows[] = {
 	{ ROW(host), .group = "network", .type = TEI_CONF_STRING, .def = "0.0.0.0",
 	  .help = "name of this host for other clients; 0.0.0.0: 127.0.0.1" },
 	{ ROW(port), .type = TEI_CONF_UINT, .def = "50052", .max = 65535,
+	  .help = "where dummy clients ask for their socket; 0: any free one" },
+	{ ROW(engine_port), .type = TEI_CONF_UINT, .def = "0", .max = 65535,
 	  .help = "port for other clients; 0: any free one" },
 	{ ROW(master_server_address), .type = TEI_CONF_STRING,
 	  .def = "127.0.0.1:50051", .help = "the master, host:port" },
@@ -157,11 +159,12 @@ static int bad_engine(const struct settings *s, const char *name, int rc)
 {
 	char port[16];
 
-	(void)snprintf(port, sizeof(port), "%u", (unsigned int)s->port);
+	(void)snprintf(port, sizeof(port), "%u", (unsigned int)s->engine_port);
 	if (rc == -EADDRINUSE)
-		return complain("port", port, "the port is in use");
+		return complain("engine_port", port, "the port is in use");
 	if (rc == -EACCES)
-		return complain("port", port, "no permission for this port");
+		return complain("engine_port", port,
+				"no permission for this port");
 	if (!strncmp(cause, DIRECTORY_WRONG, strlen(DIRECTORY_WRONG)))
 		return complain("metadata_server", s->metadata_server,
 				cause + strlen(DIRECTORY_WRONG));
@@ -187,11 +190,9 @@ static int open_engine(const struct settings *s, struct te_engine **out)
 	const char *host = is_wildcard(s->host) ? "127.0.0.1" : s->host;
 	char name[TEI_NAME_LEN_MAX + 1];
 	struct te_config *config;
-	int rc = check_host(host);
+	int rc;
 
-	if (rc)
-		return rc;
-	tei_name_join(host, (uint16_t)s->port, name);
+	tei_name_join(host, (uint16_t)s->engine_port, name);
 	rc = te_config_create(&config);
 	if (!rc && s->insecure)
 		rc = te_config_set(config, "insecure", "true", NULL, 0);
@@ -258,6 +259,22 @@ static bool wait_mounted(struct te_store *store, const sigset_t *set)
 
 /* ---- dummy clients ---- */
 
+/* While nothing has begun yet; what is wrong has been said. */
+static int check_port(const struct settings *s)
+{
+	uint16_t port;
+	int fd;
+
+	if (!s->port)
+		return 0;
+	fd = tei_listen(is_wildcard(s->host) ? NULL : s->host,
+			(uint16_t)s->port, "port", &port);
+	if (fd < 0)
+		return 2;
+	(void)close(fd);
+	return 0;
+}
+
 static unsigned int n_threads(const struct settings *s)
 {
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
@@ -289,18 +306,19 @@ static int start_agent(const struct settings *s, struct te_store *store,
 {
 	struct tei_agent_config config = {
 		.store = store,
+		.port = (uint16_t)s->port,
+		.host = is_wildcard(s->host) ? NULL : s->host,
+		.insecure = s->insecure,
 		.socket_path = s->socket_path,
 		.socket_group = s->socket_group,
 		.n_threads = n_threads(s),
 		.memory_max = s->dummy_memory_max,
 		.memory_each_max = s->dummy_memory_each_max,
 	};
-	char host[TEI_HOST_LEN_MAX + 1];
 	bool asked =
 		*s->socket_path || *s->socket_group || s->enable_http_server;
 
 	*out = NULL;
-	(void)tei_name_split(te_store_hostname(store), host, &config.port);
 	if (tei_agent_start(&config, out)) {
 		LOG_WARN("mooncake_client: dummy clients are not served");
 		return asked ? 2 : 0;
@@ -380,7 +398,11 @@ static int run(const struct tei_conf *conf)
 	te_log_set(on_line, NULL);
 	te_log_set_level(s->v ? TEI_LOG_DEBUG : TEI_LOG_INFO);
 	tei_log_set_level(s->v ? TEI_LOG_DEBUG : TEI_LOG_INFO);
-	code = open_engine(s, &engine);
+	code = check_host(is_wildcard(s->host) ? "127.0.0.1" : s->host);
+	if (!code)
+		code = check_port(s);
+	if (!code)
+		code = open_engine(s, &engine);
 	if (code)
 		return code;
 	atomic_store(&starting, false);

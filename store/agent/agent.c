@@ -15,20 +15,30 @@ _Static_assert(TEI_HTTP_REFUSALS <= 8, "they fit agent->http_refused");
 
 struct open {
 	struct tei_agent *agent;
+	const struct tei_agent_config *config;
 	int rc;
 };
 
-static void open_door(void *arg)
+/* The port first: the socket is named after it. */
+static void open_all(void *arg)
 {
 	struct open *open = arg;
 
-	open->rc = tei_door_open(open->agent);
+	open->rc = tei_where_open(open->agent, open->config);
+	if (open->rc)
+		return;
+	open->rc = tei_door_find(open->agent, open->config);
+	if (!open->rc)
+		open->rc = tei_door_open(open->agent);
+	if (open->rc)
+		tei_where_close(open->agent);
 }
 
 static void shut(void *arg)
 {
 	struct tei_agent *agent = arg;
 
+	tei_where_close(agent);
 	tei_door_close(agent);
 	tei_http_stop(agent->http);
 	agent->http = NULL;
@@ -44,6 +54,11 @@ const char *tei_agent_socket(const struct tei_agent *agent)
 	return agent->path;
 }
 
+uint16_t tei_agent_port(const struct tei_agent *agent)
+{
+	return agent->port;
+}
+
 static void destroy(struct tei_agent *agent)
 {
 	tei_cond_fini(&agent->work);
@@ -53,18 +68,15 @@ static void destroy(struct tei_agent *agent)
 
 static int start(struct tei_agent *agent, const struct tei_agent_config *config)
 {
-	struct open open = {.agent = agent};
-	int rc = tei_door_find(agent, config);
+	struct open open = {.agent = agent, .config = config};
+	int rc = tei_loop_create("te-agent-loop", &agent->loop);
 
-	if (rc)
-		return rc;
-	rc = tei_loop_create("te-agent-loop", &agent->loop);
 	if (rc)
 		return rc;
 	rc = tei_workers_start(agent, config->n_threads);
 	if (rc)
 		goto err_loop;
-	(void)tei_loop_do(agent->loop, open_door, &open);
+	(void)tei_loop_do(agent->loop, open_all, &open);
 	rc = open.rc;
 	if (!rc)
 		return 0;
@@ -93,6 +105,7 @@ int tei_agent_start(const struct tei_agent_config *config,
 	agent->listener = -1;
 	agent->refusals.per_minute = REFUSALS_A_MINUTE;
 	tei_list_init(&agent->greeters);
+	tei_list_init(&agent->askers);
 	tei_list_init(&agent->sessions);
 	tei_list_init(&agent->turns);
 	tei_list_init(&agent->gone);
@@ -103,7 +116,8 @@ int tei_agent_start(const struct tei_agent_config *config,
 		destroy(agent);
 		return rc;
 	}
-	LOG_INFO("dummies: served at %s", agent->path);
+	LOG_INFO("dummies: served at %s, which port %u tells", agent->path,
+		 (unsigned int)agent->port);
 	*out = agent;
 	return 0;
 }

@@ -19,7 +19,11 @@ struct tei_agent;
 
 struct tei_agent_config {
 	struct te_store *store; /* not owned; outlives the agent */
-	uint16_t port;          /* names the socket, unless there is a path */
+	/* Where dummies ask for the socket; names it, too, unless there is a
+	 * path. 0: any free one. */
+	uint16_t port;
+	const char *host; /* of that port; NULL: all addresses */
+	bool insecure;    /* tell other hosts, too */
 	/* "": in the user's runtime directory, client-PORT.sock. */
 	const char *socket_path;
 	/* "": the same user only; else members of this group as well. */
@@ -46,6 +50,7 @@ int tei_agent_start(const struct tei_agent_config *config,
 bool tei_agent_stop(struct tei_agent *agent, uint64_t wait_ms);
 /* Where it listens. */
 const char *tei_agent_socket(const struct tei_agent *agent);
+uint16_t tei_agent_port(const struct tei_agent *agent);
 
 /* GET /health, /metrics, /metrics/summary. As tei_http_start(). */
 int tei_agent_http(struct tei_agent *agent, const char *host, uint16_t port,

@@ -33,6 +33,7 @@
 
 #define TEI_AGENT_SESSIONS_MAX 64
 #define TEI_AGENT_THREADS_MAX  64
+#define TEI_AGENT_TYPES        16
 #define TEI_AGENT_JOBS_MAX     4 /* of a connection, at a time */
 /* Bodies that wait, of a session and of all. */
 #define TEI_AGENT_QUEUE_MAX     (16u << 20)
@@ -88,11 +89,12 @@ struct tei_agent_job {
 };
 
 struct tei_agent_stats {
-	_Atomic uint64_t calls[12]; /* by type; relaxed, as all of these */
+	_Atomic uint64_t calls[TEI_AGENT_TYPES]; /* relaxed, as all of these */
 	_Atomic uint64_t keys, failed_keys, put_bytes, got_bytes, late;
 	uint64_t sessions_total, died, silent,
 		refused[TEI_GREETING_STATUSES]; /* the loop's */
 	uint64_t faults[TEI_FRAME_FAULTS];      /* the loop's */
+	uint64_t asked;                         /* where we are; the loop's */
 };
 
 struct tei_http;
@@ -108,6 +110,9 @@ struct tei_agent {
 	int listener;
 	struct event acceptable;
 	struct tei_alarm again; /* accept once more, after a shortage */
+	struct tei_frame_server *port_server;
+	uint16_t port;
+	struct tei_list askers;
 	struct tei_list greeters;
 	unsigned int n_greeters;
 	struct tei_list sessions;
@@ -139,6 +144,13 @@ int tei_door_find(struct tei_agent *agent,
 /* Loop thread. 0 or -errno, logged. */
 int tei_door_open(struct tei_agent *agent);
 void tei_door_close(struct tei_agent *agent);
+
+/* ---- where.c: where dummies are served, asked over TCP ---- */
+
+/* Loop thread. 0 or -errno, logged. */
+int tei_where_open(struct tei_agent *agent,
+		   const struct tei_agent_config *config);
+void tei_where_close(struct tei_agent *agent);
 
 /* ---- memory.c ---- */
 

@@ -409,7 +409,7 @@ static int find_path(struct tei_agent *agent,
 	if (rc)
 		return rc;
 	sweep(dir);
-	return tei_agent_path(dir, config->port, agent->path);
+	return tei_agent_path(dir, agent->port, agent->path);
 }
 
 static int find_group(struct tei_agent *agent, const char *name)

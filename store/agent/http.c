@@ -108,6 +108,8 @@ static int metrics(const struct tei_http_request *request,
 	reply->type = PROMETHEUS;
 	calls(out, agent);
 	refusals(out, agent);
+	metric(out, "te_agent_asked_total", "counter",
+	       "dummy clients that asked where they are served", stats->asked);
 	metric(out, "te_agent_silent_total", "counter",
 	       "connections hung up on before they said who they are",
 	       stats->silent);
@@ -119,6 +121,11 @@ static int metrics(const struct tei_http_request *request,
 	metric(out, "te_agent_put_bytes_total", "counter",
 	       "bytes of values put", read_counter(&stats->put_bytes));
 	metric(out, "te_agent_get_bytes_total", "counter",
+	       "bytes of values got", read_counter(&stats->got_bytes));
+	/* As dashboards know them. */
+	metric(out, "mooncake_transfer_write_bytes", "counter",
+	       "bytes of values put", read_counter(&stats->put_bytes));
+	metric(out, "mooncake_transfer_read_bytes", "counter",
 	       "bytes of values got", read_counter(&stats->got_bytes));
 	metric(out, "te_agent_late_calls_total", "counter",
 	       "calls that waited too long to be begun",

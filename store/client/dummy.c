@@ -240,8 +240,10 @@ static int find_daemon(struct tei_dummy *dummy, const char *daemon)
 		return TE_STORE_INVALID_PARAMS;
 	n = tei_resolve(host, dummy->port, at, N_ADDRESSES);
 	for (int i = 0; i < n; i++)
-		if (tei_address_is_local(&at[i]))
+		if (tei_address_is_local(&at[i])) {
+			dummy->at = at[i];
 			return 0;
+		}
 	LOG_ERROR("store: daemon %s: not on this host", daemon);
 	return TE_STORE_INVALID_PARAMS;
 }

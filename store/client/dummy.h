@@ -55,6 +55,9 @@ struct tei_dummy {
 	pid_t pid;     /* who set it up: a forked child has no part in it */
 	char *path;    /* of the daemon's socket, or NULL */
 	uint16_t port; /* then its port, which the path is made of */
+	struct tei_address at; /* and where it can be asked for it */
+	/* What it last answered, or empty; of whoever is connecting. */
+	char told[TEI_AGENT_PATH_MAX];
 	char hostname[TEI_NAME_LEN_MAX + 1]; /* of the daemon's engine */
 
 	/* Shared: memory[0, user_bytes) for users, then what is copied. */
@@ -111,6 +114,16 @@ bool tei_dummy_wait_freed(struct tei_dummy *dummy, uint64_t deadline_ns)
 	TEI_REQUIRES(dummy->mu);
 /* All connections; nothing is under way. */
 void tei_dummy_disconnect(struct tei_dummy *dummy);
+
+/* ---- dummy_where.c ---- */
+
+/*
+ * A socket that is connected to the daemon's, wherever that is. Or -errno, of
+ * the last place that was tried; -EPERM: somebody else serves there.
+ */
+int tei_dummy_find(struct tei_dummy *dummy, uint64_t deadline_ns);
+/* Wait for @events on @fd. 0, -ETIMEDOUT. */
+int tei_dummy_await(int fd, short events, uint64_t deadline_ns);
 
 /* ---- dummy_loan.c ---- */
 

@@ -26,24 +26,6 @@
 
 /* ---- bytes, with a deadline ---- */
 
-/* 0, -ETIMEDOUT. */
-static int await(int fd, short events, uint64_t deadline_ns)
-{
-	for (;;) {
-		struct pollfd pfd = {.fd = fd, .events = events};
-		uint64_t now = tei_now_ns(), left;
-		struct timespec limit;
-
-		left = deadline_ns > now ? deadline_ns - now : 0;
-		limit.tv_sec = (time_t)(left / TEI_NS_PER_S);
-		limit.tv_nsec = (long)(left % TEI_NS_PER_S);
-		if (ppoll(&pfd, 1, &limit, NULL) > 0)
-			return 0;
-		if (!left)
-			return -ETIMEDOUT;
-	}
-}
-
 static int send_all(int fd, const uint8_t *bytes, size_t len,
 		    uint64_t deadline_ns)
 {
@@ -54,7 +36,7 @@ static int send_all(int fd, const uint8_t *bytes, size_t len,
 			bytes += n;
 			len -= (size_t)n;
 		} else if (errno == EAGAIN) {
-			if (await(fd, POLLOUT, deadline_ns))
+			if (tei_dummy_await(fd, POLLOUT, deadline_ns))
 				return -ETIMEDOUT;
 		} else if (errno != EINTR) {
 			return -ECONNRESET;
@@ -74,7 +56,7 @@ static int receive_all(int fd, uint8_t *bytes, size_t len, uint64_t deadline_ns)
 		} else if (n == 0) {
 			return -ECONNRESET;
 		} else if (errno == EAGAIN) {
-			if (await(fd, POLLIN, deadline_ns))
+			if (tei_dummy_await(fd, POLLIN, deadline_ns))
 				return -ETIMEDOUT;
 		} else if (errno != EINTR) {
 			return -ECONNRESET;
@@ -84,54 +66,6 @@ static int receive_all(int fd, uint8_t *bytes, size_t len, uint64_t deadline_ns)
 }
 
 /* ---- the way to the daemon ---- */
-
-/* The daemon is ours, or root's, or where we were told it is. */
-static bool is_trusted(const struct tei_dummy *dummy, int fd)
-{
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-
-	if (dummy->path)
-		return true;
-	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) &&
-	       (cred.uid == geteuid() || cred.uid == 0);
-}
-
-static int open_path(const char *path)
-{
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	int fd, rc;
-
-	memcpy(un.sun_path, path, strlen(path) + 1);
-	if (tei_fault_check(TEI_FAULT_SOCKET))
-		return -EMFILE;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	if (!connect(fd, (const struct sockaddr *)&un, sizeof(un)))
-		return fd;
-	rc = -errno;
-	(void)close(fd);
-	return rc;
-}
-
-static int open_socket(const struct tei_dummy *dummy)
-{
-	char dir[TEI_AGENT_PATH_MAX], path[TEI_AGENT_PATH_MAX];
-	int fd = -ENOENT;
-
-	if (dummy->path)
-		return open_path(dummy->path);
-	for (unsigned int i = 0; fd < 0 && i < TEI_AGENT_DIRS; i++)
-		if (!tei_agent_dir(i, dir) && !tei_agent_dir_check(dir) &&
-		    !tei_agent_path(dir, dummy->port, path))
-			fd = open_path(path);
-	if (fd >= 0 && !is_trusted(dummy, fd)) {
-		(void)close(fd);
-		return -EPERM;
-	}
-	return fd;
-}
 
 static void say_refused(unsigned int status)
 {
@@ -159,7 +93,7 @@ static int greet(struct tei_dummy *dummy, int fd,
 	memcpy(g.token, session->token, sizeof(g.token));
 	rc = tei_greeting_send(fd, &g, session->known ? -1 : dummy->memfd);
 	if (!rc)
-		rc = await(fd, POLLIN, deadline_ns);
+		rc = tei_dummy_await(fd, POLLIN, deadline_ns);
 	if (!rc) {
 		rc = tei_greeting_receive(fd, &g, &stray, &n_fds);
 		if (stray >= 0)
@@ -180,7 +114,7 @@ static int greet(struct tei_dummy *dummy, int fd,
 static int try_open(struct tei_dummy *dummy, struct tei_dummy_session *session,
 		    uint64_t deadline_ns, int *out_fd)
 {
-	int fd = open_socket(dummy), rc;
+	int fd = tei_dummy_find(dummy, deadline_ns), rc;
 
 	if (fd < 0)
 		return fd;

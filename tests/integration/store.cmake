@@ -24,13 +24,14 @@ foreach(name fence late_reads)
 		store_halter)
 endforeach()
 
-foreach(name buried changes crowd dummy mistakes mounts owner parts replicas restart stall
+foreach(name buried changes crowd daemon dummy mistakes mounts owner parts replicas restart stall
 		strangers traffic trouble)
 	te_test(integration store ${name} te_test_pool)
 	add_dependencies(test_integration_store_${name} mooncake_master
 		mooncake_client store_dummy store_writer)
 endforeach()
 target_sources(test_integration_store_strangers PRIVATE store/leak.c)
+target_sources(test_integration_store_daemon PRIVATE store/daemon.c)
 target_sources(test_integration_store_dummy PRIVATE store/daemon.c)
 
 te_test(integration store silent te_test_pool te_test_master)

@@ -18,7 +18,7 @@ struct daemon {
 	struct pool pool;
 	struct test_process *process;
 	char dir[TEST_PATH_MAX], socket[TEST_PATH_MAX + 16];
-	uint16_t http, port;
+	uint16_t http, port;           /* port: that tells the socket */
 	const char *more[DAEMON_MORE]; /* arguments, ends with NULL */
 };
 

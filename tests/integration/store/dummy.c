@@ -5,8 +5,9 @@
  * usage: store_dummy SOCKET put|get ID SIZE
  *
  * Puts values of its own, or gets the one that pool_fill() makes of ID 1 under
- * "common", in turns from shared memory and from its own, until it is killed.
- * Says "round" with each one that has succeeded.
+ * "common", in turns from shared memory and from its own, until it is killed or
+ * one fails.
+ * Says "round" with each one that has succeeded, and "failed" at the end.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +62,8 @@ int main(int argc, char **argv)
 		(void)fflush(stdout);
 	}
 	printf("failed\n");
+	(void)fflush(stdout);
 	free(memory[1]);
+	te_store_close(store);
 	return 1;
 }

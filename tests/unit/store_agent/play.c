@@ -211,6 +211,7 @@ void play_start(struct play *play, unsigned int n_threads, uint64_t memory_max)
 		.n_threads = n_threads,
 		.memory_max = memory_max ? memory_max : 16 * PLAY_SIZE,
 		.socket_path = play->path,
+		.host = "127.0.0.1",
 	};
 	assert_int_equal(tei_agent_start(&play->config, &play->agent), 0);
 }

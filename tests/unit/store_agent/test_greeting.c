@@ -5,11 +5,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -239,6 +242,91 @@ static void a_refusal_is_told_with_who_it_was(void **state)
 	assert_string_equal(warned, wanted);
 }
 
+#define STRANGER 64999 /* a user and group that nobody has */
+
+/* What a process of that user and group is answered; 255: it cannot connect. */
+static int greet_as(const struct play *play, uid_t uid, gid_t gid)
+{
+	struct tei_greeting g = NEW(PLAY_SIZE);
+	int status = 0;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		struct sockaddr_un un = {.sun_family = AF_UNIX};
+		uint8_t bytes[TEI_GREETING_LEN];
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		memcpy(un.sun_path, play->path, strlen(play->path) + 1);
+		tei_greeting_encode(&g, bytes);
+		if (setgroups(0, NULL) || setgid(gid) || setuid(uid) ||
+		    connect(fd, (struct sockaddr *)&un, sizeof(un)) ||
+		    send(fd, bytes, sizeof(bytes), 0) != sizeof(bytes) ||
+		    recv(fd, bytes, sizeof(bytes), MSG_WAITALL) !=
+			    sizeof(bytes) ||
+		    !tei_greeting_decode(bytes, &g))
+			_exit(255);
+		_exit(g.word);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void another_user_is_let_in_by_the_group_alone(void **state)
+{
+	struct play play;
+	struct stat st;
+
+	(void)state;
+	if (geteuid())
+		skip(); /* only root can be somebody else */
+	warned[0] = '\0';
+	tei_log_set_sink(keep_refusal, NULL);
+	play_start(&play, 1, 0);
+	assert_int_equal(chmod(play.dir, 0755), 0);
+	assert_true(!stat(play.path, &st) && (st.st_mode & 0777) == 0600);
+	assert_int_equal(greet_as(&play, STRANGER, STRANGER), 255);
+	/* Nor when he can come to the socket. */
+	assert_int_equal(chmod(play.path, 0666), 0);
+	assert_int_equal(greet_as(&play, STRANGER, STRANGER),
+			 TEI_GREETING_NOT_ALLOWED);
+	assert_non_null(strstr(warned, "refused: not_allowed (pid "));
+	assert_non_null(strstr(warned, "uid 64999"));
+	assert_non_null(strstr(warned, "--socket_group"));
+	assert_true(tei_agent_stop(play.agent, PLAY_MS));
+	play.config.socket_group = "daemon";
+	play_restart(&play);
+	assert_true(!stat(play.path, &st) && (st.st_mode & 0777) == 0660);
+	assert_int_equal(greet_as(&play, STRANGER, st.st_gid),
+			 TEI_GREETING_NO_FD); /* he is in */
+	assert_int_equal(chmod(play.path, 0666), 0);
+	assert_int_equal(greet_as(&play, STRANGER, STRANGER),
+			 TEI_GREETING_NOT_ALLOWED);
+	play_stop(&play);
+	tei_log_set_sink(NULL, NULL);
+}
+
+static void the_directory_is_nobody_elses(void **state)
+{
+	char dir[TEST_PATH_MAX];
+
+	(void)state;
+	test_tmpdir_create(dir);
+	assert_int_equal(chmod(dir, 0700), 0);
+	assert_int_equal(tei_agent_dir_check(dir), 0);
+	assert_int_equal(chmod(dir, 0710), 0);
+	assert_int_equal(tei_agent_dir_check(dir), -EPERM);
+	assert_int_equal(chmod(dir, 0701), 0);
+	assert_int_equal(tei_agent_dir_check(dir), -EPERM);
+	assert_int_equal(chmod(dir, 0700), 0);
+	if (!geteuid()) {
+		assert_int_equal(chown(dir, STRANGER, STRANGER), 0);
+		assert_int_equal(tei_agent_dir_check(dir), -EPERM);
+	}
+	test_tmpdir_remove(dir);
+}
+
 static void who_says_nothing_is_hung_up_on(void **state)
 {
 	struct play play;
@@ -385,8 +473,10 @@ static void memory_that_is_taken_cannot_shrink(void **state)
 static void starting_fails_cleanly(void **state)
 {
 	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16];
-	struct tei_agent_config config = {
-		.n_threads = 2, .socket_path = path, .memory_max = PLAY_SIZE};
+	struct tei_agent_config config = {.n_threads = 2,
+					  .socket_path = path,
+					  .memory_max = PLAY_SIZE,
+					  .host = "127.0.0.1"};
 	static const enum tei_fault kinds[] = {
 		TEI_FAULT_ALLOC, TEI_FAULT_SOCKET, TEI_FAULT_THREAD};
 
@@ -416,8 +506,10 @@ static void starting_fails_cleanly(void **state)
 
 static int start_at(const char *path)
 {
-	struct tei_agent_config config = {
-		.n_threads = 1, .socket_path = path, .memory_max = PLAY_SIZE};
+	struct tei_agent_config config = {.n_threads = 1,
+					  .socket_path = path,
+					  .memory_max = PLAY_SIZE,
+					  .host = "127.0.0.1"};
 	struct tei_agent *agent = NULL;
 	int rc = tei_agent_start(&config, &agent);
 
@@ -480,6 +572,8 @@ int main(void)
 			descriptors_come_alone_and_only_where_one_is_due),
 		cmocka_unit_test(what_is_no_greeting_is_refused),
 		cmocka_unit_test(a_refusal_is_told_with_who_it_was),
+		cmocka_unit_test(another_user_is_let_in_by_the_group_alone),
+		cmocka_unit_test(the_directory_is_nobody_elses),
 		cmocka_unit_test(who_says_nothing_is_hung_up_on),
 		cmocka_unit_test(a_session_is_joined_by_who_knows_it),
 		cmocka_unit_test(memory_is_bounded),
