@@ -54,6 +54,8 @@ static MAYBE const char *rig_host, *rig_name;
 static MAYBE bool rig_buries;
 /* And whether they answer probes. */
 static MAYBE bool rig_probes;
+/* And execute tasks. */
+static MAYBE bool rig_executes;
 /* Of the next joins: whose keys they mean; NULL: `default`. */
 static MAYBE const char *rig_tenant;
 
@@ -187,6 +189,7 @@ static MAYBE int rig_join(struct rig *r, tei_session_id s, char client,
 	ev.u.join.engine = engine;
 	ev.u.join.buries = rig_buries;
 	ev.u.join.probes = rig_probes;
+	ev.u.join.executes = rig_executes;
 	ev.u.join.tenant = rig_tenant;
 	ev.u.join.host = rig_host;
 	ev.u.join.host_len = rig_host ? 1 : 0;

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_task_end.c - tasks that do not go as they should */
+#include "tests/unit/store_core/tasks.h"
+
+#define A 1u
+#define B 2u
+#define C 4u
+
+/* "k" on "a" is being copied to "b"; session @writer creates. */
+static struct order begun(struct rig *r, tei_session_id writer, uint8_t *id)
+{
+	struct order o;
+
+	tasks_put(r, writer, "k", "a");
+	assert_int_equal(tasks_copy(r, writer, "k", "b", id), 0);
+	o = tasks_order(r);
+	assert_true(o.there);
+	return o;
+}
+
+static void check_failed(struct rig *r, tei_session_id s, const uint8_t *id,
+			 int32_t code)
+{
+	struct tei_core_task t = tasks_query(r, s, id);
+
+	assert_int_equal(t.state, TEI_TASK_FAILED);
+	assert_int_equal(t.code, code);
+	assert_true(*t.message);
+	assert_int_equal(rig_figures(r).tasks_processing, 0);
+	assert_int_equal(rig_figures(r).tasks_pending, 0);
+	assert_int_equal(rig_figures(r).building, 0);
+}
+
+static void a_copy_that_does_not_agree_does_not_count(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct order o;
+	uint64_t used;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	o = begun(&r, 3, id);
+	used = rig_figures(&r).used_bytes;
+	tasks_answer(&r, &o, 0, false, 1);
+	assert_null(rig_find(&r, TEI_ACTION_FENCE)); /* all of it is there */
+	check_failed(&r, 3, id, -801);
+	assert_int_equal(tasks_at(&r, "k"), A);
+	assert_true(rig_figures(&r).used_bytes < used);
+	assert_int_equal(rig_remove(&r, 3, "k", false), 0);
+	rig_fini(&r);
+}
+
+static void a_failed_copy_that_is_not_quiet_is_fenced(void **state)
+{
+	const struct tei_action *fence;
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct order o;
+	uint64_t used;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	o = begun(&r, 3, id);
+	used = rig_figures(&r).used_bytes;
+	tasks_answer(&r, &o, -800, false, 0);
+	fence = rig_find(&r, TEI_ACTION_FENCE);
+	assert_non_null(fence);
+	assert_int_equal(fence->session, 2);
+	assert_int_equal(fence->u.fence.writer[0], 'A');
+	assert_int_equal(rig_figures(&r).used_bytes, used);
+	rig_fenced(&r, 2, 1, true);
+	assert_true(rig_figures(&r).used_bytes < used);
+	check_failed(&r, 3, id, -800);
+	rig_fini(&r);
+}
+
+static void a_failed_copy_that_is_quiet_is_free_at_once(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct order o;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	o = begun(&r, 3, id);
+	tasks_answer(&r, &o, -800, true, 0);
+	assert_null(rig_find(&r, TEI_ACTION_FENCE));
+	check_failed(&r, 3, id, -800);
+	assert_int_equal(rig_figures(&r).fencing, 0);
+	rig_fini(&r);
+}
+
+static void what_is_removed_before_has_no_copy(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	rig_executes = false;
+	tasks_owner(&r, 3, SEGMENT); /* "d" executes nothing */
+	tasks_put(&r, 3, "k", "d");
+	assert_int_equal(tasks_copy(&r, 3, "k", "b", id), 0);
+	assert_false(tasks_order(&r).there);
+	assert_int_equal(rig_remove(&r, 3, "k", false), 0);
+	rig_tick(&r);
+	check_failed(&r, 3, id, -704);
+	rig_fini(&r);
+}
+
+static void an_executor_that_goes_is_replaced(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	const struct tei_action *fence;
+	struct order o, again;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 3);
+	tasks_put(&r, 4, "k", "ab");
+	assert_int_equal(tasks_copy(&r, 4, "k", "c", id), 0);
+	o = tasks_order(&r);
+	assert_true(o.there);
+	rig_plain(&r, TEI_EVENT_LEAVE, o.executor);
+	/* What it may have written to is fenced, another one begins anew. */
+	rig_pass(&r, 2900, "34");
+	assert_int_equal(tasks_query(&r, 4, id).state, TEI_TASK_PROCESSING);
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 3 - o.executor);
+	again = (struct order){.there = false};
+	fence = NULL;
+	for (int i = 0; i < 10 && !again.there; i++) {
+		r.now += 100;
+		rig_plain(&r, TEI_EVENT_HEARTBEAT, 3 - o.executor);
+		rig_tick(&r);
+		if (!fence)
+			fence = rig_find(&r, TEI_ACTION_FENCE);
+		if (fence && fence->session != 3)
+			fence = NULL;
+		again = tasks_order(&r);
+	}
+	assert_true(again.there);
+	assert_int_equal(again.executor, 3 - o.executor);
+	assert_int_not_equal(again.address[0], o.address[0]);
+	assert_true(rig_figures(&r).fencing > 0);
+	tasks_answer(&r, &again, 0, false, 0);
+	assert_int_equal(tasks_query(&r, 4, id).state, TEI_TASK_SUCCESS);
+	assert_int_equal(tasks_at(&r, "k") & C, C);
+	rig_fini(&r);
+}
+
+static void an_executor_that_comes_back_is_told_again(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct order o, again;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	o = begun(&r, 3, id);
+	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_name = "a";
+	assert_int_equal(rig_join(&r, 9, 'a', 'A'), 0);
+	rig_name = NULL;
+	assert_false(tasks_order(&r).there);
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 9);
+	again = tasks_order(&r);
+	assert_true(again.there);
+	assert_int_equal(again.executor, 9);
+	assert_memory_equal(again.id, o.id, sizeof(o.id));
+	assert_int_equal(again.address[0], o.address[0]);
+	tasks_done(&r, &again);
+	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_SUCCESS);
+	tasks_done(&r, &again); /* it cannot know that we heard it */
+	assert_int_equal(rig_figures(&r).tasks_late_total, 1);
+	assert_int_equal(tasks_at(&r, "k"), A | B);
+	rig_fini(&r);
+}
+
+static void an_owner_that_was_restarted_has_no_task_any_more(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct order o;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	o = begun(&r, 3, id);
+	assert_int_equal(rig_join(&r, 9, 'a', 'X'), 0);
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 9);
+	rig_tick(&r);
+	rig_tick(&r);
+	/* Its memory was all there was of the object. */
+	check_failed(&r, 3, id, -704);
+	o.executor = 9;
+	tasks_done(&r, &o);
+	assert_int_equal(rig_figures(&r).tasks_late_total, 1);
+	assert_int_equal(rig_figures(&r).fencing, 1);
+	rig_fini(&r);
+}
+
+static void a_target_that_goes_ends_the_task(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct order o;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	o = begun(&r, 3, id);
+	assert_int_equal(rig_unmount(&r, 2, 'n'), 0);
+	tasks_done(&r, &o);
+	check_failed(&r, 3, id, -101);
+	rig_tick(&r);
+	assert_int_equal(tasks_at(&r, "k"), A);
+	assert_int_equal(rig_figures(&r).dropped_objects_total, 0);
+	rig_fini(&r);
+}
+
+static void a_target_that_went_before_the_answer_ends_it_too(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct order o;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	o = begun(&r, 3, id);
+	assert_int_equal(rig_unmount(&r, 2, 'n'), 0);
+	rig_tick(&r);
+	check_failed(&r, 3, id, -101);
+	tasks_done(&r, &o);
+	assert_int_equal(rig_figures(&r).tasks_late_total, 1);
+	assert_int_equal(tasks_at(&r, "k"), A);
+	rig_fini(&r);
+}
+
+static void an_object_that_goes_meanwhile_takes_its_copy_along(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	begun(&r, 3, id);
+	assert_int_equal(rig_unmount(&r, 1, 'm'), 0);
+	rig_tick(&r);
+	/* The executor lives, and may still write. */
+	assert_non_null(rig_find(&r, TEI_ACTION_FENCE));
+	check_failed(&r, 3, id, -704);
+	assert_int_equal(tasks_at(&r, "k"), 0);
+	rig_fini(&r);
+}
+
+static void a_put_does_not_wait_for_a_task_of_silent_owners(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	begun(&r, 3, id);
+	rig_pass(&r, 3100, "23");
+	g = rig_start(&r, 3, "k", 100);
+	assert_int_equal(g.status, 0);
+	assert_non_null(rig_find(&r, TEI_ACTION_FENCE));
+	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_PENDING);
+	assert_int_equal(rig_end(&r, 3, "k", g.generation), 0);
+	assert_int_equal(tasks_at(&r, "k"), B);
+	rig_fini(&r);
+}
+
+static void a_full_target_is_tried_again_for_a_while(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 1);
+	tasks_owner(&r, 2, 4096);
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 3);
+	tasks_put(&r, 2, "k", "a");
+	tasks_put(&r, 2, "x", "c");
+	tasks_put(&r, 2, "y", "c");
+	tasks_put(&r, 2, "z", "c");
+	assert_int_equal(tasks_copy(&r, 2, "k", "c", id), 0);
+	assert_int_equal(tasks_query(&r, 2, id).state, TEI_TASK_PENDING);
+	r.now += 40;
+	rig_tick(&r);
+	assert_int_equal(tasks_query(&r, 2, id).state, TEI_TASK_PENDING);
+	rig_pass(&r, 1000, "123");
+	check_failed(&r, 2, id, -200);
+
+	/* And begins when there is room. */
+	assert_int_equal(tasks_copy(&r, 2, "k", "c", id), 0);
+	assert_int_equal(rig_remove(&r, 2, "x", true), 0);
+	r.now += 60;
+	rig_tick(&r);
+	assert_true(tasks_order(&r).there);
+	rig_fini(&r);
+}
+
+static void who_waits_too_long_is_given_up(void **state)
+{
+	struct tei_core_config c = tasks_config();
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct rig r;
+
+	(void)state;
+	c.task_pending_ms = 1000;
+	tasks_init(&r, &c, 2);
+	rig_executes = false;
+	tasks_owner(&r, 3, SEGMENT);
+	tasks_put(&r, 3, "k", "d");
+	assert_int_equal(tasks_copy(&r, 3, "k", "b", id), 0);
+	rig_pass(&r, 900, "1234");
+	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_PENDING);
+	rig_pass(&r, 200, "1234");
+	check_failed(&r, 3, id, -901);
+	assert_int_equal(tasks_copy(&r, 3, "k", "b", id), 0);
+	rig_fini(&r);
+}
+
+static void who_works_too_long_is_given_up(void **state)
+{
+	struct tei_core_config c = tasks_config();
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct order o;
+	struct rig r;
+
+	(void)state;
+	c.task_processing_ms = 1000;
+	tasks_init(&r, &c, 2);
+	o = begun(&r, 3, id);
+	rig_pass(&r, 1000, "123");
+	assert_non_null(rig_find(&r, TEI_ACTION_FENCE));
+	check_failed(&r, 3, id, -901);
+	tasks_done(&r, &o);
+	assert_int_equal(rig_figures(&r).tasks_late_total, 1);
+	assert_int_equal(tasks_at(&r, "k"), A);
+	rig_fini(&r);
+}
+
+/* What a task can come across, ending well. */
+static void use_tasks(struct rig *r)
+{
+	struct tei_event ev = {.type = TEI_EVENT_TASK_CREATE, .session = 4};
+	struct tei_event done = {.type = TEI_EVENT_TASK_DONE};
+	const char *targets[] = {"b", "c"}, *b = "b";
+	struct tei_core_key k = rig_key("k"), gone = rig_key("gone");
+	uint32_t crc;
+	struct order o;
+
+	ev.n = 1;
+	ev.keys = &k;
+	ev.u.task_create.targets = targets;
+	ev.u.task_create.n_targets = 2;
+	if (rig_try(r, &ev))
+		return;
+	for (int i = 0; i < 3; i++) {
+		o = tasks_order(r);
+		if (o.there) {
+			crc = (uint32_t)o.generation * 3;
+			done.session = o.executor;
+			done.u.task_done.id = o.id;
+			done.u.task_done.crcs = &crc;
+			done.u.task_done.n_crcs = 1;
+			done.u.task_done.status = i ? 0 : -800;
+			assert_int_equal(rig_try(r, &done), 0);
+		}
+		rig_tick(r);
+	}
+	ev.keys = &gone;
+	ev.u.task_create.move = true;
+	ev.u.task_create.source = "a";
+	ev.u.task_create.targets = &b;
+	ev.u.task_create.n_targets = 1;
+	if (rig_try(r, &ev))
+		return;
+	assert_int_equal(rig_unmount(r, 1, 'm'), 0);
+	rig_tick(r);
+	rig_tick(r);
+}
+
+static void no_allocation_that_fails_leaves_a_task_behind(void **state)
+{
+	struct tei_core_figures f;
+	unsigned int n = 0;
+	bool struck;
+
+	(void)state;
+	do {
+		struct rig r;
+
+		tasks_init(&r, NULL, 3);
+		tasks_put(&r, 4, "k", "ab");
+		tasks_put(&r, 4, "gone", "a");
+		assert_non_null(tei_arena_alloc(&r.arena, 60000));
+		tei_arena_reset(&r.arena);
+		tei_fault_arm(TEI_FAULT_ALLOC, ++n);
+		use_tasks(&r);
+		struck = tei_fault_struck(TEI_FAULT_ALLOC);
+		tei_fault_disarm_all();
+		rig_pass(&r, 1000, "1234");
+		/* What is left are its last order, and fences. */
+		for (int i = 0; i < 8; i++) {
+			f = rig_figures(&r);
+			if (!f.tasks_processing && !f.tasks_pending)
+				break;
+			rig_plain(&r, TEI_EVENT_LEAVE, 1);
+			rig_plain(&r, TEI_EVENT_LEAVE, 2);
+			rig_pass(&r, 4000, "34");
+		}
+		f = rig_figures(&r);
+		assert_int_equal(f.tasks_processing, 0);
+		assert_int_equal(f.tasks_pending, 0);
+		assert_int_equal(f.building, 0);
+		rig_fini(&r);
+	} while (struck);
+	assert_true(n > 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_copy_that_does_not_agree_does_not_count),
+		cmocka_unit_test(a_failed_copy_that_is_not_quiet_is_fenced),
+		cmocka_unit_test(a_failed_copy_that_is_quiet_is_free_at_once),
+		cmocka_unit_test(what_is_removed_before_has_no_copy),
+		cmocka_unit_test(an_executor_that_goes_is_replaced),
+		cmocka_unit_test(an_executor_that_comes_back_is_told_again),
+		cmocka_unit_test(
+			an_owner_that_was_restarted_has_no_task_any_more),
+		cmocka_unit_test(a_target_that_goes_ends_the_task),
+		cmocka_unit_test(
+			a_target_that_went_before_the_answer_ends_it_too),
+		cmocka_unit_test(
+			an_object_that_goes_meanwhile_takes_its_copy_along),
+		cmocka_unit_test(
+			a_put_does_not_wait_for_a_task_of_silent_owners),
+		cmocka_unit_test(a_full_target_is_tried_again_for_a_while),
+		cmocka_unit_test(who_waits_too_long_is_given_up),
+		cmocka_unit_test(who_works_too_long_is_given_up),
+		cmocka_unit_test(no_allocation_that_fails_leaves_a_task_behind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
