@@ -4,8 +4,8 @@
  *
  * The nearest first, of equals another one each time; owners that failed
  * somebody lately come last, and are read only once they answer again. Every
- * replica has its share of the time that is
- * left, so that a dead owner leaves some for the others.
+ * replica has its share of the time that is left, so that a dead owner leaves
+ * some for the others.
  */
 #include <errno.h>
 #include <string.h>

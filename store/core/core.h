@@ -85,6 +85,8 @@ struct tei_core_config {
 	uint64_t lease_ttl_ms;     /* default_kv_lease_ttl */
 	uint64_t client_ttl_ms;    /* client_ttl */
 	uint64_t suspect_ms;       /* silence before SUSPECT; 3 heartbeats */
+	uint64_t left_ms;          /* for a client whose connection closed to be
+				    * back; 0: suspect_ms */
 	uint64_t put_discard_ms;   /* put_start_discard_timeout_sec */
 	uint64_t fence_timeout_ms; /* an owner that has not confirmed by then is
 				    * dropped with its segment */

@@ -4,9 +4,10 @@
  *
  * A session's list says how it can end: `live` by silence of suspect_ms (when
  * it did not answer a probe it is suspect even before that), `silent` by
- * silence of client_ttl_ms, `left` (its connection closed) when
- * nobody has taken it over for suspect_ms. Each list is in order of time, so
- * expiring looks at its head only.
+ * silence of client_ttl_ms, `left` (its connection closed) when nobody has
+ * taken it over for a while, in which a client that gave up a master that stood
+ * still is back. Each list is in order of time, so expiring looks at its head
+ * only.
  */
 #include <errno.h>
 #include <string.h>
@@ -327,6 +328,7 @@ static void expire(struct tei_core *core)
 {
 	const struct tei_core_config *c = &core->config;
 	uint64_t now = core->now_ms;
+	uint64_t left_ms = c->left_ms ? c->left_ms : c->suspect_ms;
 	struct tei_session *s;
 
 	while ((s = oldest(&core->live)) && s->seen_ms + c->suspect_ms <= now) {
@@ -336,7 +338,7 @@ static void expire(struct tei_core *core)
 	while ((s = oldest(&core->silent)) &&
 	       s->seen_ms + c->client_ttl_ms <= now)
 		tei_core_session_end(core, s);
-	while ((s = oldest(&core->left)) && s->seen_ms + c->suspect_ms <= now)
+	while ((s = oldest(&core->left)) && s->seen_ms + left_ms <= now)
 		tei_core_session_end(core, s);
 }
 

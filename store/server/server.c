@@ -29,6 +29,11 @@
 #define FENCE_TIMEOUT_MS 2000
 #define HEARTBEAT_MAX_MS 1000
 #define SUSPECT_BEATS    3
+/*
+ * A client that gives up a master that stands still tries again within a second,
+ * and if it has to say hello once more within three.
+ */
+#define LEFT_MS 5000
 
 static void carry_out(struct tei_server *s, const struct tei_action *action)
 {
@@ -147,6 +152,13 @@ static enum tei_core_strategy strategy(const char *name)
 	return TEI_CORE_RANDOM;
 }
 
+static uint64_t left_ms(const struct tei_server *s, uint64_t suspect_ms)
+{
+	uint64_t ms = suspect_ms < LEFT_MS ? LEFT_MS : suspect_ms;
+
+	return ms < s->settings.client_ttl ? ms : s->settings.client_ttl;
+}
+
 static int create_core(struct tei_server *s)
 {
 	const struct tei_server_settings *set = &s->settings;
@@ -156,6 +168,8 @@ static int create_core(struct tei_server *s)
 		.lease_ttl_ms = set->default_kv_lease_ttl,
 		.client_ttl_ms = set->client_ttl,
 		.suspect_ms = (uint64_t)SUSPECT_BEATS * s->heartbeat_ms,
+		.left_ms =
+			left_ms(s, (uint64_t)SUSPECT_BEATS * s->heartbeat_ms),
 		.put_discard_ms = set->put_start_discard_timeout_sec,
 		.fence_timeout_ms = FENCE_TIMEOUT_MS,
 		.strategy = strategy(set->allocation_strategy),

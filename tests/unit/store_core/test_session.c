@@ -42,6 +42,27 @@ static void an_owner_that_left_is_not_revived_by_heartbeats(void **state)
 	rig_fini(&r);
 }
 
+static void who_left_has_its_own_time_to_be_back(void **state)
+{
+	struct tei_core_config c = rig_config;
+	struct rig r;
+
+	(void)state;
+	c.left_ms = 5000;
+	rig_init(&r, &c);
+	rig_pair(&r);
+	rig_put(&r, 2, "a", 100);
+	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_pass(&r, c.left_ms - 100, "2");
+	assert_int_equal(rig_exist(&r, 2, "a"), 0);
+	assert_int_equal(rig_join(&r, 5, 'o', 'O'), 0);
+	assert_int_equal(rig_exist(&r, 2, "a"), 1);
+	rig_plain(&r, TEI_EVENT_LEAVE, 5);
+	rig_pass(&r, c.left_ms + 100, "2");
+	assert_int_equal(rig_figures(&r).objects, 0);
+	rig_fini(&r);
+}
+
 static void a_new_connection_of_the_same_process_keeps_everything(void **state)
 {
 	struct rig r;
@@ -344,6 +365,7 @@ int main(void)
 			an_owner_that_left_is_not_revived_by_heartbeats),
 		cmocka_unit_test(
 			a_new_connection_of_the_same_process_keeps_everything),
+		cmocka_unit_test(who_left_has_its_own_time_to_be_back),
 		cmocka_unit_test(a_restarted_process_loses_what_it_had),
 		cmocka_unit_test(a_session_number_is_not_used_twice),
 		cmocka_unit_test(
