@@ -34,5 +34,8 @@ target_sources(test_integration_store_strangers PRIVATE store/leak.c)
 target_sources(test_integration_store_daemon PRIVATE store/daemon.c)
 target_sources(test_integration_store_dummy PRIVATE store/daemon.c)
 
-te_test(integration store silent te_test_pool te_test_master)
-add_dependencies(test_integration_store_silent mooncake_master mooncake_client)
+foreach(name away silent)
+	te_test(integration store ${name} te_test_pool te_test_master)
+	add_dependencies(test_integration_store_${name} mooncake_master
+		mooncake_client)
+endforeach()
