@@ -118,10 +118,40 @@ static size_t block_of(size_t n_extents, size_t key_len)
 	       n_extents * sizeof(struct tei_directory_extent) + key_len;
 }
 
+const void *tei_directory_key(const struct tei_directory_object *o)
+{
+	return &o->extents[o->n_extents];
+}
+
+/* What is behind the key. */
+static size_t rare_len(const struct tei_directory_object *o)
+{
+	struct tei_directory_rare rare;
+
+	if (!(o->flags & TEI_DIRECTORY_RARE))
+		return 0;
+	(void)tei_directory_rare(o, &rare);
+	return sizeof(rare) + rare.group_len;
+}
+
+const char *tei_directory_rare(const struct tei_directory_object *o,
+			       struct tei_directory_rare *out)
+{
+	const char *at = (const char *)tei_directory_key(o) + o->key_len;
+
+	*out = (struct tei_directory_rare){
+		.attributes = (uint32_t)(o->flags >> TEI_DIRECTORY_TYPE) << 8 |
+			      !!(o->flags & TEI_DIRECTORY_PINNED)};
+	if (!(o->flags & TEI_DIRECTORY_RARE))
+		return NULL;
+	memcpy(out, at, sizeof(*out));
+	return at + sizeof(*out);
+}
+
 /* What malloc takes for a block: a word more, in steps of 16. */
 static uint64_t heap_of(const struct tei_directory_object *o)
 {
-	size_t block = block_of(o->n_extents, o->key_len);
+	size_t block = block_of(o->n_extents, o->key_len) + rare_len(o);
 
 	return (block + sizeof(size_t) + 15) / 16 * 16 - o->key_len;
 }
@@ -131,11 +161,6 @@ _Static_assert(sizeof(struct tei_directory_object) +
 			       sizeof(size_t) + 15 <=
 		       TEI_DIRECTORY_OBJECT_MAX,
 	       "the directory's budget");
-
-const void *tei_directory_key(const struct tei_directory_object *o)
-{
-	return &o->extents[o->n_extents];
-}
 
 static void forget(struct tei_directory *d, struct tei_directory_object *o)
 {
@@ -233,11 +258,36 @@ static void forget_overlapped(struct tei_directory *d,
 		forget(d, object_of(e));
 }
 
+static bool is_rare(const struct tei_directory_entry *entry)
+{
+	const struct tei_directory_rare *r = &entry->rare;
+
+	return r->pin_until_ms || r->group_len ||
+	       r->attributes >> 8 > TEI_DIRECTORY_TYPE_MAX;
+}
+
+static uint8_t flags_of(const struct tei_directory_entry *entry)
+{
+	uint32_t attributes = entry->rare.attributes, flags = 0;
+
+	if (entry->no_crc)
+		flags |= TEI_DIRECTORY_NO_CRC;
+	if (is_rare(entry))
+		return (uint8_t)(flags | TEI_DIRECTORY_RARE);
+	if (attributes & 1)
+		flags |= TEI_DIRECTORY_PINNED;
+	return (uint8_t)(flags | attributes >> 8 << TEI_DIRECTORY_TYPE);
+}
+
 static struct tei_directory_object *
 new_object(const struct tei_directory_entry *entry)
 {
+	size_t aside = is_rare(entry)
+			       ? sizeof(entry->rare) + entry->rare.group_len
+			       : 0;
 	struct tei_directory_object *o =
-		tei_malloc(block_of(entry->n_places, entry->key_len));
+		tei_malloc(block_of(entry->n_places, entry->key_len) + aside);
+	char *at;
 
 	if (!o)
 		return NULL;
@@ -246,7 +296,7 @@ new_object(const struct tei_directory_entry *entry)
 	o->size = entry->size;
 	o->key_len = (uint16_t)entry->key_len;
 	o->n_extents = (uint16_t)entry->n_places;
-	o->no_crc = entry->no_crc;
+	o->flags = flags_of(entry);
 	for (size_t i = 0; i < entry->n_places; i++)
 		o->extents[i] = (struct tei_directory_extent){
 			.offset = entry->places[i].offset,
@@ -254,7 +304,15 @@ new_object(const struct tei_directory_entry *entry)
 			.crc = entry->places[i].crc,
 			.index = (uint16_t)i,
 		};
-	memcpy(&o->extents[o->n_extents], entry->key, entry->key_len);
+	at = (char *)&o->extents[o->n_extents];
+	memcpy(at, entry->key, entry->key_len);
+	if (!aside)
+		return o;
+	at += entry->key_len;
+	memcpy(at, &entry->rare, sizeof(entry->rare));
+	if (entry->rare.group_len)
+		memcpy(at + sizeof(entry->rare), entry->group,
+		       entry->rare.group_len);
 	return o;
 }
 

@@ -9,7 +9,8 @@
  * header and its data, rounded up to TEI_DIRECTORY_UNIT.
  *
  * An object of one extent costs at most TEI_DIRECTORY_OBJECT_MAX bytes of heap
- * beside its key, what malloc adds included.
+ * beside its key, what malloc adds included, and what few objects have: a soft
+ * pin, a group, a type above TEI_DIRECTORY_TYPE_MAX.
  *
  * Threads: none of its own; one caller at a time.
  */
@@ -33,13 +34,30 @@ struct tei_directory_extent {
 	uint16_t index;                            /* among the object's */
 };
 
+#define TEI_DIRECTORY_TYPE_MAX 15u
+
+enum tei_directory_flags {
+	TEI_DIRECTORY_NO_CRC = 1u << 0,
+	TEI_DIRECTORY_PINNED = 1u << 1, /* for good */
+	TEI_DIRECTORY_RARE = 1u << 2,
+	TEI_DIRECTORY_TYPE = 4, /* from this bit on, its data type */
+};
+
+/* How an object is to be kept. */
+struct tei_directory_rare {
+	uint64_t pin_until_ms; /* softly; 0: not */
+	uint32_t attributes;   /* bit 0: for good; from bit 8 on: data type */
+	uint16_t group_len;    /* 0: none */
+};
+
 struct tei_directory_object {
 	uint64_t generation, gen_epoch;
 	uint64_t size; /* of the value */
 	uint16_t key_len, n_extents;
-	bool no_crc;
+	uint8_t flags; /* enum tei_directory_flags */
 	uint8_t round; /* the directory's when it was added */
-	/* extents[n_extents], in order of the value; the key behind them. */
+	/* extents[n_extents], in order of the value; behind them the key, and
+	 * behind that, with TEI_DIRECTORY_RARE, struct tei_directory_rare. */
 	struct tei_directory_extent extents[];
 };
 
@@ -63,6 +81,8 @@ struct tei_directory_entry {
 	size_t key_len;
 	uint64_t generation, gen_epoch, size;
 	bool no_crc;
+	struct tei_directory_rare rare;
+	const char *group;                        /* group[rare.group_len] */
 	const struct tei_directory_place *places; /* in order of the value */
 	size_t n_places;
 };
@@ -96,6 +116,9 @@ void tei_directory_begin(struct tei_directory *d);
 void tei_directory_sweep(struct tei_directory *d);
 
 const void *tei_directory_key(const struct tei_directory_object *object);
+/* How it is to be kept. Returns the group's name, which has no 0 at its end. */
+const char *tei_directory_rare(const struct tei_directory_object *object,
+			       struct tei_directory_rare *out);
 
 /*
  * The next object in order of its first extent's place, or NULL at the end.

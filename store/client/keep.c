@@ -130,8 +130,30 @@ static bool columns_fit(const Store__Objects *m)
 	       m->n_gen_epoch == m->n_key_lens && m->n_size == m->n_key_lens &&
 	       (!m->n_extents || m->n_extents == m->n_key_lens) &&
 	       (!m->n_no_crc || m->n_no_crc == m->n_key_lens) &&
+	       (!m->n_attributes || m->n_attributes == m->n_key_lens) &&
+	       (!m->n_soft_pin_ms || m->n_soft_pin_ms == m->n_key_lens) &&
+	       (!m->n_group || m->n_group == m->n_key_lens) &&
 	       m->n_address == n && m->n_length == n && m->n_crc == n &&
 	       m->keys.len == bytes;
+}
+
+/* How it is to be kept. */
+static void take_rare(const Store__Objects *m, size_t i,
+		      struct tei_directory_entry *e)
+{
+	uint32_t group = m->n_group ? m->group[i] : 0;
+	size_t len = 0;
+
+	if (m->n_attributes)
+		e->rare.attributes = m->attributes[i];
+	if (m->n_soft_pin_ms && m->soft_pin_ms[i])
+		e->rare.pin_until_ms = tei_now_ms() + m->soft_pin_ms[i];
+	if (group && group <= m->n_groups)
+		len = strlen(m->groups[group - 1]);
+	if (!len || len > TEI_NAME_LEN_MAX)
+		return;
+	e->group = m->groups[group - 1];
+	e->rare.group_len = (uint16_t)len;
 }
 
 /* Object @i, whose first entry is @entry and whose key is @key. */
@@ -152,6 +174,7 @@ static void add(struct te_store *store, const Store__Objects *m, size_t i,
 	};
 	struct tei_segment *segment = NULL;
 
+	take_rare(m, i, &e);
 	if (!n || n > TEI_DIRECTORY_EXTENTS_MAX)
 		return;
 	for (size_t k = 0; k < n; k++) {
@@ -306,6 +329,7 @@ struct offer {
 	Store__Objects objects;
 	struct tei_key_column keys;
 	bool last;
+	bool rare; /* some object is to be kept in a special way */
 };
 
 static int offer_init(struct offer *o)
@@ -323,10 +347,40 @@ static int offer_init(struct offer *o)
 	m->address = tei_arena_alloc(arena, e * sizeof(m->address[0]));
 	m->length = tei_arena_alloc(arena, e * sizeof(m->length[0]));
 	m->crc = tei_arena_alloc(arena, e * sizeof(m->crc[0]));
+	m->attributes = tei_arena_alloc(arena, n * sizeof(m->attributes[0]));
+	m->soft_pin_ms = tei_arena_alloc(arena, n * sizeof(m->soft_pin_ms[0]));
+	m->group = tei_arena_alloc(arena, n * sizeof(m->group[0]));
+	m->groups = tei_arena_alloc(arena, n * sizeof(m->groups[0]));
+	if (!m->attributes || !m->soft_pin_ms || !m->group || !m->groups)
+		return -ENOMEM;
 	if (!m->generation || !m->gen_epoch || !m->size || !m->extents ||
 	    !m->no_crc || !m->address || !m->length || !m->crc)
 		return -ENOMEM;
 	return tei_key_column_init(&o->keys, arena, n, OFFER_KEY_BYTES);
+}
+
+/* As it was told, less the time since. */
+static void add_rare(struct offer *o, const struct tei_directory_object *it,
+		     size_t i)
+{
+	Store__Objects *m = &o->objects;
+	struct tei_directory_rare rare;
+	const char *group = tei_directory_rare(it, &rare);
+	uint64_t now = tei_now_ms();
+	char *name = NULL;
+
+	m->attributes[i] = rare.attributes;
+	m->soft_pin_ms[i] =
+		rare.pin_until_ms > now ? rare.pin_until_ms - now : 0;
+	m->group[i] = 0;
+	o->rare |= rare.attributes || m->soft_pin_ms[i] || rare.group_len;
+	if (rare.group_len)
+		name = tei_arena_calloc(&o->arena, rare.group_len + 1u, 1);
+	if (!name)
+		return; /* it has none, or stays alone */
+	memcpy(name, group, rare.group_len);
+	m->groups[m->n_groups++] = name;
+	m->group[i] = (uint32_t)m->n_groups;
 }
 
 static void offer_add(struct offer *o, const struct tei_directory_object *it)
@@ -340,7 +394,8 @@ static void offer_add(struct offer *o, const struct tei_directory_object *it)
 	m->gen_epoch[i] = it->gen_epoch;
 	m->size[i] = it->size;
 	m->extents[i] = it->n_extents;
-	m->no_crc[i] = it->no_crc;
+	m->no_crc[i] = it->flags & TEI_DIRECTORY_NO_CRC;
+	add_rare(o, it, i);
 	for (size_t j = 0; j < it->n_extents; j++, k++) {
 		m->address[k] = base + it->extents[j].offset;
 		m->length[k] = it->extents[j].length;
@@ -378,6 +433,8 @@ static void offer_fill(struct offer *o)
 		o->objects.n_gen_epoch = o->objects.n_size =
 			o->objects.n_extents = o->objects.n_no_crc = o->keys.n;
 	o->objects.n_length = o->objects.n_crc = o->objects.n_address;
+	o->objects.n_attributes = o->objects.n_soft_pin_ms =
+		o->objects.n_group = o->rare ? o->keys.n : 0;
 }
 
 /* Refused ones have been replaced, or are not what they were. */
@@ -415,6 +472,7 @@ static int offer_some(struct offer *o)
 	int code;
 
 	tei_arena_reset(&o->arena);
+	o->rare = false;
 	if (offer_init(o))
 		return TE_STORE_INTERNAL_ERROR;
 	offer_fill(o);

@@ -31,6 +31,7 @@ int tei_pulse_hello(struct tei_master_link *link, struct tei_frame_conn *conn,
 	msg.incarnation.data = store->incarnation;
 	msg.incarnation.len = sizeof(store->incarnation);
 	msg.heartbeat = heartbeat;
+	msg.epoch = link->epoch;
 	msg.host.data = (uint8_t *)store->host;
 	msg.host.len = strlen(store->host);
 	return tei_frame_call(conn, call, STORE__STORE_TYPE__STORE_HELLO,

@@ -83,11 +83,8 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 		goto fini_groups;
 	if (tei_core_tasks_init(core) < 0)
 		goto fini_lives;
-	core->epochs = tei_malloc(sizeof(*core->epochs));
-	if (!core->epochs)
+	if (tei_core_epochs_init(core) < 0)
 		goto fini_tasks;
-	core->epochs[0] = config->epoch;
-	core->n_epochs = 1;
 	if (tei_core_tenants_init(core) < 0)
 		goto free_epochs;
 	*out = core;

@@ -184,7 +184,14 @@ struct tei_core_objects {
 	uint32_t *tenant;
 	const char **tenants;
 	size_t n_tenants;
+	/* How they are to be kept; NULL: in no special way. */
+	uint32_t *attributes; /* TEI_CORE_PINNED | data type << TYPE_SHIFT */
+	uint64_t *pin_ms;     /* pinned softly, for so long; 0: not */
+	struct tei_core_key *groups; /* len 0: none */
 };
+
+#define TEI_CORE_PINNED     1u /* for good */
+#define TEI_CORE_TYPE_SHIFT 8
 
 /*
  * One event. Everything pointed to is borrowed for the step. Batches carry n
@@ -204,10 +211,11 @@ struct tei_event {
 			const char *engine;
 			const void *host; /* host[host_len], NULL: unknown */
 			size_t host_len;
-			bool buries;   /* it wants to be told of commits and
+			uint64_t epoch; /* that it knows of; 0: none */
+			bool buries;    /* it wants to be told of commits and
 				      * burials, and confirms them */
-			bool probes;   /* it answers probes */
-			bool executes; /* tasks */
+			bool probes;    /* it answers probes */
+			bool executes;  /* tasks */
 			const char *tenant; /* NULL or "": `default` */
 		} join;
 		struct {
@@ -420,6 +428,9 @@ void tei_core_destroy(struct tei_core *core);
  */
 int tei_core_step(struct tei_core *core, const struct tei_event *event,
 		  uint64_t now_ms, struct tei_actions *out);
+
+/* Of this master's life: as configured, or later if somebody knew a later one. */
+uint64_t tei_core_epoch(const struct tei_core *core);
 
 /* Whether @session has a segment in the pool. */
 bool tei_core_mounted(const struct tei_core *core, tei_session_id session);

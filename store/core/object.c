@@ -295,6 +295,7 @@ struct tei_object *tei_core_object_new(struct tei_core *core, uint16_t tenant,
 	o->key_len = key->len & 0x7fffu;
 	o->tenant = tenant;
 	core->tenants[tenant]->objects++;
+	o->epoch = core->own_epoch;
 	memcpy(o->key, key->bytes, key->len);
 	if (with_extra)
 		o->flags |= TEI_OBJECT_EXTRA;

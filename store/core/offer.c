@@ -13,8 +13,6 @@
 #include "base/mem.h"
 #include "store/core/state.h"
 
-#define EPOCHS_MAX UINT16_MAX
-
 /* One object of an offer. */
 struct offered {
 	const struct tei_core_key *key;
@@ -22,32 +20,13 @@ struct offered {
 	struct tei_tenant *tenant; /* NULL: that cannot be here */
 	uint16_t epoch;            /* its index */
 	bool no_crc;
+	uint32_t attributes;
+	uint64_t pin_ms;
+	struct tei_core_key group;
 	size_t n; /* entries */
 	const uint64_t *address, *length;
 	const uint32_t *crc;
 };
-
-/* ---- epochs ---- */
-
-/* The index of @epoch; 0: it is our own, 0, or there are too many. */
-static uint16_t epoch_index(struct tei_core *core, uint64_t epoch)
-{
-	uint64_t *grown;
-
-	for (size_t i = 0; i < core->n_epochs; i++)
-		if (core->epochs[i] == epoch)
-			return (uint16_t)i;
-	if (!epoch || core->n_epochs > EPOCHS_MAX)
-		return 0;
-	grown = tei_realloc(core->epochs,
-			    (core->n_epochs + 1) * sizeof(*grown));
-	if (!grown)
-		return 0;
-	core->heap_bytes += sizeof(*grown);
-	core->epochs = grown;
-	core->epochs[core->n_epochs] = epoch;
-	return (uint16_t)core->n_epochs++;
-}
 
 /* Below 0: @o is older than what is offered; 0: the same. */
 static int compare(const struct tei_core *core, const struct tei_object *o,
@@ -164,12 +143,47 @@ static int32_t displace(struct tei_core *core, const struct offered *it,
 	return CODE_OK;
 }
 
+/* How long it is pinned softly, from now. */
+static uint64_t pin_of(const struct tei_core *core, const struct offered *it)
+{
+	uint64_t most = core->config.soft_pin_ttl_max_ms;
+
+	if (!most)
+		most = TEI_CORE_PIN_MAX_MS;
+	return it->pin_ms < most ? it->pin_ms : most;
+}
+
+/* NULL: no memory. */
+static struct tei_object *create(struct tei_core *core,
+				 const struct offered *it)
+{
+	uint32_t type = it->attributes >> TEI_CORE_TYPE_SHIFT;
+	bool extra = type || it->pin_ms || it->group.len;
+	struct tei_object *o =
+		tei_core_object_new(core, it->tenant->index, it->key, extra);
+	struct tei_extra *x = o ? tei_core_object_extra(o) : NULL;
+
+	if (o && it->attributes & TEI_CORE_PINNED)
+		o->flags |= TEI_OBJECT_HARD;
+	if (!x)
+		return o;
+	x->data_type = type;
+	if (it->pin_ms)
+		x->pin_until_ms = core->now_ms + pin_of(core, it);
+	if (it->group.len &&
+	    tei_core_group_join(core, x, it->group.bytes, it->group.len) < 0) {
+		tei_core_object_free(core, o);
+		return NULL;
+	}
+	return o;
+}
+
 static int32_t settle(struct tei_core *core, struct tei_mount *m,
 		      const struct offered *it)
 {
 	struct tei_object *o;
 
-	o = tei_core_object_new(core, it->tenant->index, it->key, false);
+	o = create(core, it);
 	if (!o)
 		return CODE_INTERNAL;
 	o->size = it->size;
@@ -197,7 +211,8 @@ static int32_t offer_one(struct tei_core *core, struct tei_mount *m,
 	int32_t code;
 
 	if (!tei_core_key_valid(it->key) || !it->generation ||
-	    it->generation > INT64_MAX || !it->epoch || !fits(m, it))
+	    it->generation > INT64_MAX || !it->epoch ||
+	    it->epoch == core->own_epoch || !fits(m, it))
 		return CODE_ARGUMENT;
 	if (!it->tenant)
 		return CODE_NO_TENANT;
@@ -227,9 +242,11 @@ static struct offered offered_of(struct tei_core *core,
 				 const struct tei_core_objects *c, size_t i,
 				 size_t entry)
 {
+	static const struct tei_core_key no_group;
 	const struct tei_core_key *key = &c->keys[i];
 	struct tei_tenant *tenant = tenant_of(core, c, i);
 
+	tei_core_epoch_exceed(core, c->gen_epoch[i]);
 	return (struct offered){
 		.key = key,
 		.hash = tei_core_hash_of(core, tenant ? tenant->index : 0,
@@ -237,8 +254,11 @@ static struct offered offered_of(struct tei_core *core,
 		.tenant = tenant,
 		.generation = c->generation[i],
 		.size = c->size[i],
-		.epoch = epoch_index(core, c->gen_epoch[i]),
+		.epoch = tei_core_epoch_index(core, c->gen_epoch[i]),
 		.no_crc = c->no_crc && c->no_crc[i],
+		.attributes = c->attributes ? c->attributes[i] : 0,
+		.pin_ms = c->pin_ms ? c->pin_ms[i] : 0,
+		.group = c->groups ? c->groups[i] : no_group,
 		.n = c->extents ? c->extents[i] : 1,
 		.address = &c->address[entry],
 		.length = &c->length[entry],

@@ -103,7 +103,7 @@ static bool columns(struct tei_core *core, const struct tei_event *ev,
 		a->u.reply.crc = column(arena, n, sizeof(uint32_t), &bad);
 	if (ev->type == TEI_EVENT_LOOKUP)
 		a->u.reply.no_crc = column(arena, n, sizeof(bool), &bad);
-	if (ev->type == TEI_EVENT_LOOKUP && core->n_epochs > 1)
+	if (ev->type == TEI_EVENT_LOOKUP && core->n_epochs > 2)
 		a->u.reply.unverified = column(arena, n, sizeof(bool), &bad);
 	if (bad)
 		return false;

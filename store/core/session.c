@@ -261,6 +261,7 @@ int tei_core_on_join(struct tei_core *core, const struct tei_event *ev,
 		reply->u.reply.code = CODE_INTERNAL;
 		return 0;
 	}
+	tei_core_epoch_exceed(core, ev->u.join.epoch);
 	old = find_client(core, ev->u.join.client_id);
 	if (old && memcmp(old->incarnation, ev->u.join.incarnation,
 			  TEI_CORE_ID_LEN) == 0) {

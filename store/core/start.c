@@ -8,8 +8,7 @@
 
 #include "store/core/state.h"
 
-#define SOFT_PIN_TTL_MS     1800000u
-#define SOFT_PIN_TTL_MAX_MS 86400000u
+#define SOFT_PIN_TTL_MS 1800000u
 
 /* What a new object is to be like. */
 struct traits {
@@ -30,7 +29,7 @@ int32_t tei_core_how_valid(const struct tei_core *core,
 	if (!how)
 		return CODE_OK;
 	if (!most)
-		most = SOFT_PIN_TTL_MAX_MS;
+		most = TEI_CORE_PIN_MAX_MS;
 	if (!how->replica_num || how->replica_num > TEI_CORE_REPLICAS_MAX ||
 	    how->soft_pin > TEI_CORE_SOFT_DISABLE ||
 	    how->n_preferred > TEI_CORE_PREFERRED_MAX ||

@@ -90,6 +90,8 @@ enum {
 #define TEI_CORE_BLOCK_SLABS 32
 /* Entries of a reply; the keys after them get one replica each. */
 #define TEI_CORE_ENTRIES_MANY 65536
+/* Softly, when the configuration says nothing. */
+#define TEI_CORE_PIN_MAX_MS 86400000u
 /* Of remove_all; more at a time is not worth the memory. */
 #define TEI_CORE_WALKS_MAX 64
 /* What the starts of one event may spend on evicting, times step_objects. */
@@ -411,8 +413,9 @@ struct tei_core {
 					  * in its arena */
 	size_t n_committed;
 	uint64_t telling; /* serial of the last */
-	uint64_t *epochs; /* epochs[n_epochs]; the first is our own */
+	uint64_t *epochs; /* epochs[n_epochs]; the first is nobody's */
 	size_t n_epochs;
+	uint16_t own_epoch;  /* index */
 	uint64_t heap_bytes; /* objects, mounts, sessions, fences; no keys */
 	struct tei_core_figures figures; /* those kept by counting */
 };
@@ -866,6 +869,16 @@ void tei_core_repair_some(struct tei_core *core, unsigned int *budget);
 /* offer.c */
 void tei_core_on_offer(struct tei_core *core, const struct tei_event *ev,
 		       const struct tei_session *s, struct tei_action *reply);
+
+/* epoch.c */
+/* The index of @epoch; 0: there are too many, or no memory. */
+uint16_t tei_core_epoch_index(struct tei_core *core, uint64_t epoch);
+/*
+ * Somebody knows of @epoch: ours is later. What was put under ours stays, but
+ * ends of puts that were begun under it come too late.
+ */
+void tei_core_epoch_exceed(struct tei_core *core, uint64_t epoch);
+int tei_core_epochs_init(struct tei_core *core);
 
 /* reply.c */
 /*

@@ -43,8 +43,19 @@ static bool begins_replica(const struct tei_object *o,
 
 /* ---- columns ---- */
 
-static int objects_init(struct tei_core_objects *c, size_t n, size_t n_entries,
-			struct tei_arena *arena)
+/* What few objects have: only where some do. */
+static int extras_init(const struct tei_core *core, struct tei_core_objects *c,
+		       size_t n, struct tei_arena *arena)
+{
+	if (!core->n_extras)
+		return 0;
+	c->pin_ms = tei_arena_calloc(arena, n, sizeof(c->pin_ms[0]));
+	c->groups = tei_arena_calloc(arena, n, sizeof(c->groups[0]));
+	return c->pin_ms && c->groups ? 0 : -ENOMEM;
+}
+
+static int objects_init(const struct tei_core *core, struct tei_core_objects *c,
+			size_t n, size_t n_entries, struct tei_arena *arena)
 {
 	*c = (struct tei_core_objects){
 		.keys = tei_arena_alloc(arena, n * sizeof(c->keys[0])),
@@ -62,11 +73,14 @@ static int objects_init(struct tei_core_objects *c, size_t n, size_t n_entries,
 		.length = tei_arena_alloc(arena,
 					  n_entries * sizeof(c->length[0])),
 		.crc = tei_arena_alloc(arena, n_entries * sizeof(c->crc[0])),
+		.attributes =
+			tei_arena_alloc(arena, n * sizeof(c->attributes[0])),
 	};
 	return c->keys && c->generation && c->gen_epoch && c->size &&
 			       c->extents && c->no_crc && c->tenant &&
-			       c->tenants && c->address && c->length && c->crc
-		       ? 0
+			       c->tenants && c->address && c->length &&
+			       c->crc && c->attributes
+		       ? extras_init(core, c, n, arena)
 		       : -ENOMEM;
 }
 
@@ -86,6 +100,28 @@ static uint32_t tenant_column(struct tei_core_objects *c,
 	return (uint32_t)c->n_tenants;
 }
 
+static uint32_t attributes_of(const struct tei_object *o)
+{
+	const struct tei_extra *x = tei_core_object_extra(o);
+	uint32_t all = x ? x->data_type << TEI_CORE_TYPE_SHIFT : 0;
+
+	return o->flags & TEI_OBJECT_HARD ? all | TEI_CORE_PINNED : all;
+}
+
+static void add_extra(const struct tei_core *core, struct tei_core_objects *c,
+		      size_t i, const struct tei_object *o)
+{
+	const struct tei_extra *x = tei_core_object_extra(o);
+
+	if (!x || !c->pin_ms || !c->groups)
+		return;
+	if (x->pin_until_ms > core->now_ms)
+		c->pin_ms[i] = x->pin_until_ms - core->now_ms;
+	if (x->group)
+		c->groups[i] = (struct tei_core_key){x->group->name,
+						     x->group->name_len};
+}
+
 /* The replica of @o that begins at @e, whose columns have room. */
 static void objects_add(const struct tei_core *core, struct tei_core_objects *c,
 			const struct tei_object *o, const struct tei_extent *e)
@@ -101,6 +137,8 @@ static void objects_add(const struct tei_core *core, struct tei_core_objects *c,
 	c->extents[i] = (uint32_t)n;
 	c->no_crc[i] = o->flags & TEI_OBJECT_NO_CRC;
 	c->tenant[i] = tenant_column(c, tei_core_tenant_of(core, o));
+	c->attributes[i] = attributes_of(o);
+	add_extra(core, c, i, o);
 	for (; n; n--, e = e->next) {
 		size_t k = c->n_entries++;
 
@@ -132,7 +170,7 @@ int tei_core_objects_one(const struct tei_core *core,
 	*out = (struct tei_core_objects){.n = 0};
 	if (!e)
 		return 0;
-	if (objects_init(out, 1, replica_entries(e), arena) < 0)
+	if (objects_init(core, out, 1, replica_entries(e), arena) < 0)
 		return -ENOMEM;
 	objects_add(core, out, o, e);
 	return 0;
@@ -199,7 +237,8 @@ static int tell(struct tei_core *core, struct tei_actions *out)
 		if (count(core, core->committed[i], &all, out->arena) < 0)
 			return -ENOMEM;
 	for (struct tei_telling *t = all; t; t = t->next, n++)
-		if (objects_init(&t->objects, t->n, t->n_entries, out->arena))
+		if (objects_init(core, &t->objects, t->n, t->n_entries,
+				 out->arena))
 			return -ENOMEM;
 	if (tei_core_actions_reserve(out, n) < 0)
 		return -ENOMEM;
@@ -259,7 +298,7 @@ static int sync_part(struct tei_core *core, struct tei_mount *m,
 	size_t n = 0, n_extents = SYNC_STEP * TEI_SPACE_PARTS;
 
 	if (tei_core_actions_reserve(out, 1) < 0 ||
-	    objects_init(&objects, SYNC_STEP, n_extents, out->arena) < 0)
+	    objects_init(core, &objects, SYNC_STEP, n_extents, out->arena) < 0)
 		return -ENOMEM;
 	while (n++ < SYNC_STEP && (e = tei_space_next(&m->space)))
 		if (told_at(e))

@@ -172,6 +172,7 @@ static void hello_main(struct tei_server_link *link, const struct tei_frame *f,
 	ev.u.join.engine = hello->engine;
 	ev.u.join.host = hello->host;
 	ev.u.join.host_len = hello->host_len;
+	ev.u.join.epoch = hello->epoch;
 	ev.u.join.buries = hello->features & TEI_STORE_BURIES;
 	ev.u.join.probes = hello->features & TEI_STORE_PROBES;
 	ev.u.join.executes = hello->features & TEI_STORE_EXECUTES;

@@ -82,6 +82,44 @@ static protobuf_c_boolean *booleans(struct tei_arena *arena, const bool *from,
 	return to;
 }
 
+static bool are_all_0(const uint32_t *column, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (column[i])
+			return false;
+	return true;
+}
+
+/* The names as strings, each once where it comes several times in a row. */
+static int fill_groups(Store__Objects *m, const struct tei_core_objects *c,
+		       struct tei_arena *arena)
+{
+	const void *last = NULL;
+
+	m->group = tei_arena_calloc(arena, c->n, sizeof(m->group[0]));
+	m->groups = tei_arena_alloc(arena, c->n * sizeof(m->groups[0]));
+	if (!m->group || !m->groups)
+		return -1;
+	for (size_t i = 0; i < c->n; i++) {
+		const struct tei_core_key *name = &c->groups[i];
+		char *copy;
+
+		if (!name->len)
+			continue;
+		if (name->bytes != last) {
+			copy = tei_arena_calloc(arena, name->len + 1, 1);
+			if (!copy)
+				return -1;
+			memcpy(copy, name->bytes, name->len);
+			m->groups[m->n_groups++] = copy;
+			last = name->bytes;
+		}
+		m->group[i] = (uint32_t)m->n_groups;
+	}
+	m->n_group = m->n_groups ? c->n : 0;
+	return 0;
+}
+
 static int fill(Store__Objects *m, const struct tei_core_objects *c,
 		struct tei_arena *arena)
 {
@@ -107,6 +145,12 @@ static int fill(Store__Objects *m, const struct tei_core_objects *c,
 	m->length = c->length;
 	m->crc = c->crc;
 	m->no_crc = booleans(arena, c->no_crc, c->n);
+	m->attributes = c->attributes;
+	m->n_attributes = are_all_0(c->attributes, c->n) ? 0 : c->n;
+	m->soft_pin_ms = c->pin_ms;
+	m->n_soft_pin_ms = c->pin_ms ? c->n : 0;
+	if (c->groups && fill_groups(m, c, arena))
+		return -1;
 	return m->no_crc ? 0 : -1;
 }
 

@@ -68,6 +68,7 @@ int tei_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 		.host = m->host.data,
 		.host_len = m->host.len,
 		.heartbeat = m->heartbeat,
+		.epoch = m->epoch,
 	};
 	if (m->version != TEI_STORE_VERSION)
 		return 0;
@@ -395,7 +396,31 @@ static bool objects_fit(const Store__Objects *m)
 	       m->n_gen_epoch == m->n_key_lens && m->n_size == m->n_key_lens &&
 	       (!m->n_extents || m->n_extents == m->n_key_lens) &&
 	       (!m->n_no_crc || m->n_no_crc == m->n_key_lens) &&
+	       (!m->n_attributes || m->n_attributes == m->n_key_lens) &&
+	       (!m->n_soft_pin_ms || m->n_soft_pin_ms == m->n_key_lens) &&
+	       (!m->n_group || m->n_group == m->n_key_lens) &&
 	       m->n_address == n && m->n_length == n && m->n_crc == n;
+}
+
+static int take_object_groups(struct tei_arena *arena, const Store__Objects *m,
+			      struct tei_core_objects *c, const char **why)
+{
+	if (!are_names(m->groups, m->n_groups))
+		return malformed(why, "objects: no usable group");
+	c->groups = tei_arena_calloc(arena, m->n_group, sizeof(*c->groups));
+	if (!c->groups)
+		return malformed(why, "batch too large");
+	for (size_t i = 0; i < m->n_group; i++) {
+		const char *name;
+
+		if (m->group[i] > m->n_groups)
+			return malformed(why, "objects: no such group");
+		if (!m->group[i])
+			continue;
+		name = m->groups[m->group[i] - 1];
+		c->groups[i] = (struct tei_core_key){name, strlen(name)};
+	}
+	return 0;
 }
 
 static int take_objects(struct tei_arena *arena, const Store__Objects *m,
@@ -425,8 +450,10 @@ static int take_objects(struct tei_arena *arena, const Store__Objects *m,
 	c->length = m->length;
 	c->crc = m->crc;
 	c->no_crc = no_crc;
+	c->attributes = m->n_attributes ? m->attributes : NULL;
+	c->pin_ms = m->n_soft_pin_ms ? m->soft_pin_ms : NULL;
 	*objects = c;
-	return 0;
+	return m->n_group ? take_object_groups(arena, m, c, why) : 0;
 }
 
 static int decode_offer(struct tei_arena *arena, const void *body, size_t len,

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "store/server/admin.h"
@@ -83,6 +84,18 @@ static void carry_out_all(struct tei_server *s,
 		tei_server_later(s);
 }
 
+static void take_epoch(struct tei_server *s)
+{
+	uint64_t epoch = tei_core_epoch(s->core);
+
+	if (epoch == s->epoch)
+		return;
+	LOG_WARN("master: the clock was later once: its life is not %llu, but "
+		 "%llu",
+		 (unsigned long long)s->epoch, (unsigned long long)epoch);
+	s->epoch = epoch;
+}
+
 int tei_server_step(struct tei_server *s, struct tei_event *ev,
 		    struct tei_server_link *link, const struct tei_frame *frame)
 {
@@ -94,6 +107,7 @@ int tei_server_step(struct tei_server *s, struct tei_event *ev,
 	s->call = (struct tei_server_call){link, frame, ev};
 	ev->cookie = ++s->cookie;
 	rc = tei_core_step(s->core, ev, tei_now_ms(), &actions);
+	take_epoch(s);
 	tei_server_timing_end(&s->timing, TEI_SERVER_STEP);
 	if (rc == 0)
 		carry_out_all(s, &actions);

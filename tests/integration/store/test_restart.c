@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "store/client/client.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 #include "tests/store/pool.h"
@@ -463,6 +464,89 @@ static void a_range_of_what_was_offered_is_read_with_the_whole(void **state)
 	pool_stop(&pool);
 }
 
+/* An object that is there and right, once the owner is back. */
+static bool kept_is_there(void *client)
+{
+	uint8_t room[VALUE_MAX];
+
+	return pool_get(client, "kept", room, VALUE_MAX) == VALUE_MAX;
+}
+
+static void what_is_pinned_for_good_is_so_after_a_restart(void **state)
+{
+	struct te_store_replicate how = pool_several(1);
+	uint8_t value[VALUE_MAX];
+	struct te_store *owner;
+	struct pool pool;
+	char key[32];
+
+	(void)state;
+	how.flags = TE_STORE_HARD_PIN;
+	pool_start(&pool, pool_patient);
+	owner = pool_client(&pool, MIB);
+	pool_fill(value, VALUE_MAX, 1);
+	assert_int_equal(pool_put_as(owner, "kept", value, VALUE_MAX, &how), 0);
+	pool_kill(&pool);
+	pool_restart(&pool, pool_patient);
+	assert_true(test_wait_until(kept_is_there, owner, POOL_START_MS));
+	/* More than twice what there is room for. */
+	for (int i = 0; i < 300; i++) {
+		(void)snprintf(key, sizeof(key), "other/%d", i);
+		assert_int_equal(pool_put(owner, key, value, VALUE_MAX), 0);
+	}
+	assert_true(kept_is_there(owner));
+	assert_true(pool_get(owner, "other/0", value, VALUE_MAX) < 0);
+	te_store_close(owner);
+	pool_stop(&pool);
+}
+
+/* Sets what the client believes to have known, on its loop. */
+static void know_the_future(void *arg)
+{
+	struct te_store *store = arg;
+
+	store->link.epoch += UINT64_C(1) << 40;
+}
+
+/* Each reads what the other puts: they are with the same life of the master. */
+static bool pass_on(void *arg)
+{
+	struct te_store *const *both = arg;
+	uint8_t room[8];
+
+	return !pool_put(both[0], "new", "x", 1) &&
+	       pool_get(both[1], "new", room, 8) == 1 &&
+	       !pool_put(both[1], "newer", "yz", 2) &&
+	       pool_get(both[0], "newer", room, 8) == 2;
+}
+
+static void a_master_whose_clock_went_back_goes_on_above(void **state)
+{
+	struct te_store *owner, *other, *both[2];
+	uint8_t value[VALUE_MAX];
+	struct pool pool;
+	uint64_t before;
+
+	(void)state;
+	pool_start(&pool, pool_patient);
+	owner = pool_client(&pool, MIB);
+	other = pool_client(&pool, 0);
+	both[0] = owner;
+	both[1] = other;
+	pool_fill(value, VALUE_MAX, 1);
+	assert_int_equal(pool_put(owner, "kept", value, VALUE_MAX), 0);
+	before = atomic_load(&owner->digest_seed);
+	pool_kill(&pool);
+	assert_true(tei_loop_do(owner->loop, know_the_future, owner));
+	pool_restart(&pool, pool_patient);
+	assert_true(test_wait_until(kept_is_there, other, POOL_START_MS));
+	assert_int_not_equal(atomic_load(&owner->digest_seed), before);
+	assert_true(test_wait_until(pass_on, both, POOL_START_MS));
+	te_store_close(other);
+	te_store_close(owner);
+	pool_stop(&pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -475,6 +559,8 @@ int main(void)
 			restarts_in_a_row_and_during_the_offers_lose_nothing),
 		cmocka_unit_test(
 			a_range_of_what_was_offered_is_read_with_the_whole),
+		cmocka_unit_test(what_is_pinned_for_good_is_so_after_a_restart),
+		cmocka_unit_test(a_master_whose_clock_went_back_goes_on_above),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,7 +79,7 @@ static void an_object_is_found_by_any_of_its_places(void **state)
 		assert_int_equal(o->extents[i].offset, at[i]);
 		assert_int_equal(o->extents[i].length, 1000);
 		assert_int_equal(o->extents[i].crc, 7);
-		assert_true(o->no_crc);
+		assert_true(o->flags & TEI_DIRECTORY_NO_CRC);
 		assert_int_equal(o->key_len, 3);
 		assert_memory_equal(tei_directory_key(o), "abc", 3);
 	}
@@ -350,9 +350,60 @@ static void random_additions_agree_with_an_array(void **state)
 	}
 }
 
+static void how_an_object_is_kept_is_remembered(void **state)
+{
+	const struct tei_directory_place place = {.offset = 0, .length = 10};
+	const struct tei_directory_rare kept[] = {
+		{.attributes = 0},
+		{.attributes = 1},
+		{.attributes = 1 | 9u << 8},
+		{.attributes = 16u << 8},
+		{.attributes = 3u << 8, .pin_until_ms = 77},
+		{.attributes = 1 | 1000u << 8, .group_len = 5},
+	};
+	struct tei_directory_entry entry = {
+		.key = "key",
+		.key_len = 3,
+		.gen_epoch = EPOCH,
+		.size = 10,
+		.no_crc = true,
+		.group = "group that is longer",
+		.places = &place,
+		.n_places = 1,
+	};
+	struct tei_directory d;
+
+	(void)state;
+	tei_directory_init(&d, SIZE, 1);
+	for (size_t i = 0; i < TEST_COUNT(kept); i++) {
+		const struct tei_directory_object *o;
+		struct tei_directory_rare got;
+		const char *group;
+
+		entry.generation = i + 1;
+		entry.rare = kept[i];
+		assert_int_equal(tei_directory_add(&d, &entry), 0);
+		o = tei_directory_find(&d, 0, EPOCH, i + 1);
+		assert_non_null(o);
+		assert_memory_equal(tei_directory_key(o), "key", 3);
+		assert_true(o->flags & TEI_DIRECTORY_NO_CRC);
+		group = tei_directory_rare(o, &got);
+		assert_int_equal(got.attributes, kept[i].attributes);
+		assert_int_equal(got.pin_until_ms, kept[i].pin_until_ms);
+		assert_int_equal(got.group_len, kept[i].group_len);
+		if (got.group_len)
+			assert_memory_equal(group, "group", 5);
+		/* The first ones cost nothing. */
+		assert_int_equal(d.heap_bytes > TEI_DIRECTORY_OBJECT_MAX,
+				 i >= 3);
+	}
+	tei_directory_clear(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(how_an_object_is_kept_is_remembered),
 		cmocka_unit_test(an_object_is_found_by_any_of_its_places),
 		cmocka_unit_test(a_dropped_object_leaves_nothing_behind),
 		cmocka_unit_test(what_a_newer_object_overlaps_is_forgotten),

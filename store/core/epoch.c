@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * epoch.c - lives of the master
+ *
+ * Generations are told apart by the life that gave them, so lives only grow:
+ * ours began with the clock, which may have gone back since the life before.
+ * Who joins or offers tells what he has seen.
+ */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "store/core/state.h"
+
+#define EPOCHS_MAX UINT16_MAX
+
+static uint16_t add(struct tei_core *core, uint64_t epoch)
+{
+	uint64_t *grown;
+
+	if (core->n_epochs > EPOCHS_MAX)
+		return 0;
+	grown = tei_realloc(core->epochs,
+			    (core->n_epochs + 1) * sizeof(*grown));
+	if (!grown)
+		return 0;
+	core->heap_bytes += sizeof(*grown);
+	core->epochs = grown;
+	core->epochs[core->n_epochs] = epoch;
+	return (uint16_t)core->n_epochs++;
+}
+
+uint16_t tei_core_epoch_index(struct tei_core *core, uint64_t epoch)
+{
+	for (size_t i = 1; i < core->n_epochs; i++)
+		if (core->epochs[i] == epoch)
+			return (uint16_t)i;
+	return epoch ? add(core, epoch) : 0;
+}
+
+void tei_core_epoch_exceed(struct tei_core *core, uint64_t epoch)
+{
+	uint16_t own;
+
+	if (epoch <= core->config.epoch || epoch >= INT64_MAX)
+		return;
+	own = tei_core_epoch_index(core, epoch + 1);
+	if (!own)
+		return;
+	core->own_epoch = own;
+	core->config.epoch = epoch + 1;
+}
+
+int tei_core_epochs_init(struct tei_core *core)
+{
+	core->epochs = tei_malloc(2 * sizeof(*core->epochs));
+	if (!core->epochs)
+		return -ENOMEM;
+	core->epochs[0] = 0;
+	core->epochs[1] = core->config.epoch;
+	core->n_epochs = 2;
+	core->own_epoch = 1;
+	return 0;
+}
+
+uint64_t tei_core_epoch(const struct tei_core *core)
+{
+	return core->config.epoch;
+}

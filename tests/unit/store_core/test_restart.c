@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_restart.c - what one life of the master leaves to the next */
+#include "tests/unit/store_core/rig.h"
+
+#define BASE  0x10000u
+#define SIZE  0x10000u
+#define LATER (EPOCH + 1000u)
+
+static void start(struct rig *r, uint64_t epoch)
+{
+	struct tei_core_config config = rig_config;
+
+	rig_buries = true;
+	config.epoch = epoch;
+	rig_init(r, &config);
+}
+
+static void mount_offering(struct rig *r, tei_session_id s, char segment,
+			   uint64_t base)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct tei_event ev = {.type = TEI_EVENT_MOUNT, .session = s};
+
+	memset(id, segment, sizeof(id));
+	ev.u.mount.segment = id;
+	ev.u.mount.name = "name";
+	ev.u.mount.base = base;
+	ev.u.mount.size = SIZE;
+	ev.u.mount.offering = true;
+	assert_int_equal(rig_step(r, &ev)->u.reply.code, 0);
+}
+
+/* An owner (session 1) that offers, and a client (session 2). */
+static void start_anew(struct rig *r, uint64_t epoch)
+{
+	start(r, epoch);
+	for (tei_session_id s = 1; s <= 2; s++) {
+		assert_int_equal(rig_join(r, s, (char)('n' + s), 'O'), 0);
+		rig_plain(r, TEI_EVENT_HEARTBEAT, s);
+	}
+	mount_offering(r, 1, 'm', BASE);
+}
+
+/* The last offer; the first object's status. */
+static int offer(struct rig *r, tei_session_id s, char segment,
+		 const struct tei_core_objects *objects)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct tei_event ev = {.type = TEI_EVENT_OFFER,
+			       .session = s,
+			       .n = objects->n,
+			       .keys = objects->keys};
+	const struct tei_action *a;
+
+	memset(id, segment, sizeof(id));
+	ev.u.offer.segment = id;
+	ev.u.offer.objects = objects;
+	ev.u.offer.last = true;
+	a = rig_step(r, &ev);
+	assert_non_null(a);
+	return a->u.reply.code || !objects->n ? a->u.reply.code
+					      : a->u.reply.status[0];
+}
+
+static const struct tei_core_objects *told(const struct rig *r)
+{
+	const struct tei_action *a = rig_find(r, TEI_ACTION_COMMITTED);
+
+	assert_non_null(a);
+	return &a->u.committed.objects;
+}
+
+static void put_as(struct rig *r, const char *key,
+		   const struct tei_core_replicate *how, const char *group)
+{
+	struct grant g = rig_start_as(r, 2, key, 1000, how, group, false);
+
+	assert_int_equal(g.status, 0);
+	assert_int_equal(rig_end(r, 2, key, g.generation), 0);
+}
+
+/* ---- how objects are to be kept ---- */
+
+static void how_an_object_is_kept_goes_with_it_to_another_master(void **state)
+{
+	const struct tei_core_replicate how = {
+		.replica_num = 1,
+		.soft_pin = TEI_CORE_SOFT_ENABLE,
+		.soft_pin_ttl_ms = 5000,
+		.data_type = 7,
+		.hard_pin = true,
+	};
+	struct tei_event beat = {.type = TEI_EVENT_HEARTBEAT, .session = 1};
+	struct tei_event tick = {.type = TEI_EVENT_TICK};
+	const struct tei_core_objects *o;
+	struct rig before, after;
+
+	(void)state;
+	start(&before, EPOCH);
+	rig_pair(&before);
+	put_as(&before, "a", &how, "group");
+	start_anew(&after, LATER);
+	beat.u.heartbeat.fresh = true;
+	for (int times = 0; times < 2; times++) {
+		o = told(times ? &after : &before);
+		assert_int_equal(o->n, 1);
+		assert_int_equal(o->attributes[0],
+				 TEI_CORE_PINNED | 7u << TEI_CORE_TYPE_SHIFT);
+		assert_int_equal(o->pin_ms[0], 5000);
+		assert_int_equal(o->groups[0].len, 5);
+		assert_memory_equal(o->groups[0].bytes, "group", 5);
+		if (times)
+			break;
+		assert_int_equal(offer(&after, 1, 'm', o), 0);
+		/* Told again to its owner, which has a new connection. */
+		assert_int_equal(rig_try(&after, &beat), 0);
+		assert_int_equal(rig_try(&after, &tick), 0);
+	}
+	rig_fini(&before);
+	rig_fini(&after);
+}
+
+static void what_was_pinned_for_good_is_so_at_another_master(void **state)
+{
+	const struct tei_core_replicate how = {.replica_num = 1,
+					       .hard_pin = true};
+	struct rig before, after;
+	struct grant g;
+
+	(void)state;
+	start(&before, EPOCH);
+	rig_pair(&before);
+	g = rig_start_as(&before, 2, "a", 40000, &how, NULL, false);
+	assert_int_equal(rig_end(&before, 2, "a", g.generation), 0);
+	start_anew(&after, LATER);
+	assert_int_equal(offer(&after, 1, 'm', told(&before)), 0);
+	assert_int_equal(rig_start(&after, 2, "b", 40000).status, -200);
+	assert_int_equal(rig_exist(&after, 2, "a"), 1);
+	rig_fini(&before);
+	rig_fini(&after);
+}
+
+static void what_is_not_pinned_gives_way_at_another_master(void **state)
+{
+	struct rig before, after;
+
+	(void)state;
+	start(&before, EPOCH);
+	rig_pair(&before);
+	rig_put(&before, 2, "a", 40000);
+	assert_null(told(&before)->pin_ms);
+	assert_int_equal(told(&before)->attributes[0], 0);
+	start_anew(&after, LATER);
+	assert_int_equal(offer(&after, 1, 'm', told(&before)), 0);
+	assert_int_equal(rig_start(&after, 2, "b", 40000).status, 0);
+	assert_int_equal(rig_exist(&after, 2, "a"), 0);
+	rig_fini(&before);
+	rig_fini(&after);
+}
+
+/* ---- lives ---- */
+
+static int join_knowing(struct rig *r, tei_session_id s, uint64_t epoch)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct tei_event ev = {.type = TEI_EVENT_JOIN, .session = s};
+
+	memset(id, (int)s, sizeof(id));
+	ev.u.join.client_id = ev.u.join.incarnation = id;
+	ev.u.join.engine = "k:1";
+	ev.u.join.buries = true;
+	ev.u.join.epoch = epoch;
+	return rig_step(r, &ev)->u.reply.code;
+}
+
+static void
+a_master_whose_clock_went_back_is_later_than_what_was_known(void **state)
+{
+	struct grant before, g;
+	struct rig r;
+
+	(void)state;
+	start(&r, EPOCH);
+	rig_pair(&r);
+	before = rig_put(&r, 2, "a", 1000);
+	g = rig_start(&r, 2, "b", 1000);
+	assert_int_equal(join_knowing(&r, 7, EPOCH), 0);
+	assert_int_equal(join_knowing(&r, 8, EPOCH - 1), 0);
+	assert_int_equal(tei_core_epoch(r.core), EPOCH);
+	assert_int_equal(join_knowing(&r, 9, LATER), 0);
+	assert_int_equal(tei_core_epoch(r.core), LATER + 1);
+	/* What was put stays what it was; what was begun is over. */
+	assert_int_equal(rig_lookup(&r, 2, "a").generation, before.generation);
+	assert_int_equal(r.out.at[0].u.reply.gen_epoch[0], EPOCH);
+	assert_int_equal(rig_end(&r, 2, "b", g.generation), -704);
+	g = rig_start(&r, 2, "c", 1000);
+	assert_int_equal(rig_end_as(&r, 2, "c", g.generation, LATER + 1, true),
+			 0);
+	assert_int_equal(rig_lookup(&r, 2, "c").status, 0);
+	assert_int_equal(r.out.at[0].u.reply.gen_epoch[0], LATER + 1);
+	rig_fini(&r);
+}
+
+static void a_life_that_nobody_can_have_known_changes_nothing(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	start(&r, EPOCH);
+	assert_int_equal(join_knowing(&r, 1, UINT64_MAX), 0);
+	assert_int_equal(join_knowing(&r, 2, INT64_MAX), 0);
+	assert_int_equal(tei_core_epoch(r.core), EPOCH);
+	rig_fini(&r);
+}
+
+static void what_a_later_life_left_is_taken_and_exceeded(void **state)
+{
+	struct rig before, after;
+	struct grant g;
+
+	(void)state;
+	start(&before, LATER);
+	rig_pair(&before);
+	g = rig_start(&before, 2, "a", 1000);
+	assert_int_equal(rig_end_as(&before, 2, "a", g.generation, LATER, true),
+			 0);
+	start_anew(&after, EPOCH);
+	assert_int_equal(offer(&after, 1, 'm', told(&before)), 0);
+	assert_int_equal(tei_core_epoch(after.core), LATER + 1);
+	assert_int_equal(rig_lookup(&after, 2, "a").status, 0);
+	rig_fini(&before);
+	rig_fini(&after);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			how_an_object_is_kept_goes_with_it_to_another_master),
+		cmocka_unit_test(
+			what_was_pinned_for_good_is_so_at_another_master),
+		cmocka_unit_test(
+			what_is_not_pinned_gives_way_at_another_master),
+		cmocka_unit_test(
+			a_master_whose_clock_went_back_is_later_than_what_was_known),
+		cmocka_unit_test(
+			a_life_that_nobody_can_have_known_changes_nothing),
+		cmocka_unit_test(what_a_later_life_left_is_taken_and_exceeded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
