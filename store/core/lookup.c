@@ -14,7 +14,7 @@
 
 struct group {
 	uint16_t tenant;
-	bool lists; /* they will be moved from one to another */
+	enum tei_core_touch touch;
 	struct tei_object *objects[TEI_CORE_GROUP];
 };
 
@@ -25,14 +25,33 @@ static struct tei_object *next(const struct tei_core *core,
 {
 	if (i % TEI_CORE_GROUP == 0)
 		tei_core_objects_find(core, g->tenant, &ev->keys[i], ev->n - i,
-				      g->lists, g->objects);
+				      g->touch, g->objects);
 	return tei_core_object_now(core, g->objects[i % TEI_CORE_GROUP]);
 }
 
-/* Whether readers may have it. */
-static int32_t readable(const struct tei_object *o)
+/* Nobody is away: what is READY can be read, whatever its extents say. */
+static bool all_live(const struct tei_core *core)
 {
-	if (!o || !tei_core_object_live(o))
+	return core->n_live_mounts == core->n_all_mounts;
+}
+
+/* For who asks whether objects can be read, and no more. */
+static struct group heads(const struct tei_core *core,
+			  const struct tei_session *s)
+{
+	return (struct group){.tenant = s->tenant->index,
+			      .touch = all_live(core) ? TEI_CORE_TOUCH_HEAD
+						      : TEI_CORE_TOUCH_EXTENTS};
+}
+
+/* Whether readers may have it. */
+static int32_t readable(const struct tei_core *core, const struct tei_object *o)
+{
+	if (!o)
+		return CODE_NOT_FOUND;
+	if (o->state == TEI_OBJECT_READY && all_live(core))
+		return CODE_OK;
+	if (!tei_core_object_live(o))
 		return CODE_NOT_FOUND;
 	return o->state == TEI_OBJECT_READY ? CODE_OK : CODE_NOT_READY;
 }
@@ -40,14 +59,15 @@ static int32_t readable(const struct tei_object *o)
 void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
 			const struct tei_session *s, struct tei_action *reply)
 {
-	struct group group = {.tenant = s->tenant->index, .lists = true};
+	struct group group = {.tenant = s->tenant->index,
+			      .touch = TEI_CORE_TOUCH_LISTS};
 
 	reply->u.reply.lease_ms = core->config.lease_ttl_ms > UINT32_MAX
 					  ? UINT32_MAX
 					  : (uint32_t)core->config.lease_ttl_ms;
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tei_object *o = next(core, ev, i, &group);
-		int32_t code = readable(o);
+		int32_t code = readable(core, o);
 
 		if (!tei_core_reply_place(core, reply, ev, i, code ? NULL : o))
 			code = CODE_INTERNAL;
@@ -67,7 +87,8 @@ void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
 void tei_core_on_release(struct tei_core *core, const struct tei_event *ev,
 			 const struct tei_session *s)
 {
-	struct group group = {.tenant = s->tenant->index, .lists = true};
+	struct group group = {.tenant = s->tenant->index,
+			      .touch = TEI_CORE_TOUCH_LISTS};
 
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tei_object *o = next(core, ev, i, &group);
@@ -84,12 +105,12 @@ void tei_core_on_exist(struct tei_core *core, const struct tei_event *ev,
 		       const struct tei_session *s, struct tei_action *reply)
 {
 	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
-	struct group group = {.tenant = s->tenant->index};
+	struct group group = heads(core, s);
 
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tei_object *o = next(core, ev, i, &group);
 
-		if (readable(o) != CODE_OK)
+		if (readable(core, o) != CODE_OK)
 			continue;
 		reply->u.reply.status[i] = 1;
 		if (o->weak_until_ms < until)
@@ -100,11 +121,11 @@ void tei_core_on_exist(struct tei_core *core, const struct tei_event *ev,
 void tei_core_on_size(struct tei_core *core, const struct tei_event *ev,
 		      const struct tei_session *s, struct tei_action *reply)
 {
-	struct group group = {.tenant = s->tenant->index};
+	struct group group = heads(core, s);
 
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tei_object *o = next(core, ev, i, &group);
-		int32_t code = readable(o);
+		int32_t code = readable(core, o);
 
 		reply->u.reply.status[i] = code;
 		if (!code)

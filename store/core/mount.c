@@ -140,9 +140,11 @@ void tei_core_mount_count(struct tei_core *core, const struct tei_mount *m,
 	if (sign > 0) {
 		core->figures.capacity_bytes += m->space.size;
 		core->figures.used_bytes += m->space.used;
+		core->n_live_mounts++;
 	} else {
 		core->figures.capacity_bytes -= m->space.size;
 		core->figures.used_bytes -= m->space.used;
+		core->n_live_mounts--;
 	}
 }
 

@@ -129,7 +129,8 @@ static void prefetch_object(const struct tei_hash_node *n, size_t key_len)
 
 /* Where to begin in the chain of each: mostly at the object itself. */
 static void warm(const struct tei_core *core, uint16_t tenant,
-		 const struct tei_core_key *keys, size_t n, uint64_t *hashes,
+		 const struct tei_core_key *keys, size_t n,
+		 enum tei_core_touch touch, uint64_t *hashes,
 		 struct tei_hash_node **nodes)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -147,7 +148,9 @@ static void warm(const struct tei_core *core, uint16_t tenant,
 		if (!nodes[i])
 			continue;
 		if (nodes[i]->hash == hashes[i]) {
-			__builtin_prefetch(object_of(nodes[i])->extents);
+			if (touch != TEI_CORE_TOUCH_HEAD)
+				__builtin_prefetch(
+					object_of(nodes[i])->extents);
 			continue;
 		}
 		nodes[i] = nodes[i]->next;
@@ -167,19 +170,20 @@ size_t tei_core_objects_warm(const struct tei_core *core, uint16_t tenant,
 	struct tei_hash_node *nodes[TEI_CORE_GROUP];
 
 	n = group_of(n);
-	warm(core, tenant, keys, n, hashes, nodes);
+	warm(core, tenant, keys, n, TEI_CORE_TOUCH_EXTENTS, hashes, nodes);
 	return n;
 }
 
 size_t tei_core_objects_find(const struct tei_core *core, uint16_t tenant,
 			     const struct tei_core_key *keys, size_t n,
-			     bool lists, struct tei_object **objects)
+			     enum tei_core_touch touch,
+			     struct tei_object **objects)
 {
 	struct tei_hash_node *nodes[TEI_CORE_GROUP];
 	uint64_t hashes[TEI_CORE_GROUP];
 
 	n = group_of(n);
-	warm(core, tenant, keys, n, hashes, nodes);
+	warm(core, tenant, keys, n, touch, hashes, nodes);
 	for (size_t i = 0; i < n; i++) {
 		const struct name name = {keys[i].bytes, keys[i].len, hashes[i],
 					  tenant};
@@ -188,10 +192,10 @@ size_t tei_core_objects_find(const struct tei_core *core, uint16_t tenant,
 		if (tei_core_key_valid(&keys[i]))
 			o = find_from(nodes[i], &name, false);
 		objects[i] = o;
-		if (!o)
+		if (!o || touch == TEI_CORE_TOUCH_HEAD)
 			continue;
 		__builtin_prefetch(o->extents);
-		if (lists) {
+		if (touch == TEI_CORE_TOUCH_LISTS) {
 			__builtin_prefetch(o->link.next, 1);
 			__builtin_prefetch(o->link.prev, 1);
 		}

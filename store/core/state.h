@@ -401,6 +401,7 @@ struct tei_core {
 	size_t n_mounts, mounts_room;
 	uint64_t pool_bytes;       /* of all of them, suspect ones too */
 	size_t n_all_mounts;       /* with those that are being dropped */
+	size_t n_live_mounts;      /* all: every READY object can be read */
 	uint64_t largest_mount;    /* an upper bound of its extents */
 	struct tei_tight tight[2]; /* in one extent, in several */
 	bool evicting;             /* from high to low watermark */
@@ -478,13 +479,17 @@ struct tei_object *tei_core_object_now(const struct tei_core *core,
 size_t tei_core_objects_warm(const struct tei_core *core, uint16_t tenant,
 			     const struct tei_core_key *keys, size_t n,
 			     uint64_t *hashes);
-/*
- * The same, and find them; for events that free no object. @lists: they will
- * be moved from one list to another.
- */
+/* What of an object an event is going to touch besides its head and key. */
+enum tei_core_touch {
+	TEI_CORE_TOUCH_HEAD,
+	TEI_CORE_TOUCH_EXTENTS,
+	TEI_CORE_TOUCH_LISTS, /* extents, and its neighbours: it will move */
+};
+/* The same, and find them; for events that free no object. */
 size_t tei_core_objects_find(const struct tei_core *core, uint16_t tenant,
 			     const struct tei_core_key *keys, size_t n,
-			     bool lists, struct tei_object **objects);
+			     enum tei_core_touch touch,
+			     struct tei_object **objects);
 void tei_core_blocks_init(struct tei_core *core);
 void tei_core_blocks_fini(struct tei_core *core);
 /* Not in the table, without extents. NULL: out of memory. */
