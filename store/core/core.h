@@ -79,6 +79,27 @@ enum tei_core_strategy {
 	TEI_CORE_LOCAL_FIRST, /* the writer's machine */
 };
 
+struct tei_core_key {
+	const void *bytes; /* bytes[len]; borrowed for the step */
+	size_t len;
+};
+
+/*
+ * What those who watch are told: an object is READY, or is no more, whatever
+ * the reason; a replaced one first is no more. Replicas that come and go, and
+ * owners that are silent for a while, are no news.
+ */
+enum tei_core_news { TEI_CORE_STORED, TEI_CORE_REMOVED };
+
+struct tei_core_item {
+	struct tei_core_key key, tenant;
+	struct tei_core_key group; /* len 0: none */
+};
+
+/* @item is borrowed for the call, which comes from inside a step. */
+typedef void tei_core_watch_fn(enum tei_core_news news,
+			       const struct tei_core_item *item, void *arg);
+
 struct tei_core_config {
 	uint64_t epoch;            /* of this master's life, us since 1970 */
 	uint64_t hash_seed;        /* against chosen keys */
@@ -106,6 +127,8 @@ struct tei_core_config {
 	 * (0: for ever); how often one without room is tried again. */
 	uint64_t tasks_pending_max, tasks_processing_max, tasks_finished_max;
 	uint64_t task_pending_ms, task_processing_ms, task_retries;
+	tei_core_watch_fn *watch; /* NULL: nobody watches */
+	void *watch_arg;
 };
 
 /* A session number is the shell's handle of one client, never reused, not 0. */
@@ -135,11 +158,6 @@ enum tei_event_type {
 	TEI_EVENT_REPORT,    /* a client finds that an owner does not answer */
 	TEI_EVENT_PROBED,    /* an owner answers a probe */
 	TEI_EVENT_TICK,      /* at least every 100 ms; bounded work */
-};
-
-struct tei_core_key {
-	const void *bytes; /* bytes[len]; borrowed for the step */
-	size_t len;
 };
 
 enum tei_core_soft_pin {

@@ -90,10 +90,11 @@ static void make_ready(struct tei_core *core, struct tei_object *o)
 	core->figures.building--;
 	core->figures.objects++;
 	tei_core_committed(core, o);
-	if (!old)
-		return;
-	tei_core_task_inherit(core, old, o);
-	tei_core_bury(core, old);
+	if (old) {
+		tei_core_task_inherit(core, old, o);
+		tei_core_bury(core, old);
+	}
+	tei_core_tell(core, o, TEI_CORE_STORED);
 }
 
 /* Keep the replicas @good, settle the others. */

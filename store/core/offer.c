@@ -201,6 +201,7 @@ static int32_t settle(struct tei_core *core, struct tei_mount *m,
 	tei_hash_insert(&core->objects, &o->node, it->hash);
 	tei_core_evictable(core, o);
 	core->figures.objects++;
+	tei_core_tell(core, o, TEI_CORE_STORED);
 	return CODE_OK;
 }
 

@@ -515,6 +515,18 @@ bool tei_core_object_live(const struct tei_object *o);
 bool tei_core_object_gone(const struct tei_object *o);
 size_t tei_core_object_entries(const struct tei_object *o);
 
+/* watch.c */
+/* @o, which is READY, has become so or is about to go. */
+void tei_core_told(const struct tei_core *core, const struct tei_object *o,
+		   enum tei_core_news news);
+static inline void tei_core_tell(const struct tei_core *core,
+				 const struct tei_object *o,
+				 enum tei_core_news news)
+{
+	if (core->config.watch)
+		tei_core_told(core, o, news);
+}
+
 /* group.c */
 /* -ENOMEM. */
 int tei_core_group_join(struct tei_core *core, struct tei_extra *x,

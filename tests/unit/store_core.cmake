@@ -20,6 +20,7 @@ te_test(unit store_core pin)
 te_test(unit store_core browse)
 te_test(unit store_core tenant)
 te_test(unit store_core ghosts)
+te_test(unit store_core watch)
 foreach(name policy hits)
 	te_test(unit store_core ${name}
 		te_policy_simulation te_perf_lib te_test_objects)

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* watch.c - those who watch learn what is there and what is no more */
+#include <string.h>
+
+#include "store/core/state.h"
+
+void tei_core_told(const struct tei_core *core, const struct tei_object *o,
+		   enum tei_core_news news)
+{
+	const char *tenant = tei_core_tenant_of(core, o)->name;
+	const struct tei_extra *x = tei_core_object_extra(o);
+	struct tei_core_item item = {
+		.key = {o->key, o->key_len},
+		.tenant = {tenant, strlen(tenant)},
+	};
+
+	if (x && x->group)
+		item.group = (struct tei_core_key){x->group->name,
+						   x->group->name_len};
+	core->config.watch(news, &item, core->config.watch_arg);
+}
