@@ -12,6 +12,10 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash>=0.8)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto>=3.0)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8>=10.30)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal>=2.30)
+# Events of the master; only their headers, and of tests the libraries.
+pkg_search_module(MSGPACK REQUIRED IMPORTED_TARGET msgpack-c msgpack)
+pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq>=4.2)
+pkg_get_variable(ZMQ_HEADERS libzmq includedir)
 # Only of the modules that speak to directories.
 pkg_check_modules(LIBCURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
 pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis>=0.14)

@@ -63,12 +63,20 @@ static void warn_about(const struct tei_conf *conf,
 		LOG_WARN("mooncake_master: allocation_strategy %s: as random, "
 			 "there is no such memory here",
 			 settings->allocation_strategy);
+	if (settings->enable_kv_events && (!*settings->kv_events_backend_id ||
+					   !*settings->kv_events_bind_endpoint))
+		LOG_WARN("mooncake_master: enable_kv_events: nothing is "
+			 "published without kv_events_bind_endpoint and "
+			 "kv_events_backend_id");
 	if (settings->insecure)
 		LOG_WARN("mooncake_master: insecure: every host is served");
 }
 
-static void announce(const struct tei_server *server)
+static void announce(const struct tei_server *server,
+		     const struct tei_server_settings *settings)
 {
+	const char *events = tei_server_events_endpoint(server);
+
 	/* Scripts wait for these very lines. */
 	printf("Master service started on port %u\n",
 	       (unsigned int)tei_server_rpc_port(server));
@@ -77,6 +85,9 @@ static void announce(const struct tei_server *server)
 	if (tei_server_metadata_port(server))
 		printf("HTTP metadata server started on port %u\n",
 		       (unsigned int)tei_server_metadata_port(server));
+	if (events)
+		printf("kv_events publisher enabled on %s backend_id=%s\n",
+		       events, settings->kv_events_backend_id);
 	fflush(stdout);
 }
 
@@ -104,7 +115,7 @@ static int serve(const struct tei_conf *conf, struct tei_loop *loop)
 		goto release;
 	}
 	warn_about(conf, settings);
-	announce(server);
+	announce(server, settings);
 	tei_loop_spin(loop, SPIN_NS);
 	code = tei_loop_run(loop) < 0 ? 1 : 0;
 	tei_server_destroy(server);

@@ -77,13 +77,20 @@ static int leader(const struct tei_http_request *request,
 static int kv_events(const struct tei_http_request *request,
 		     struct tei_http_reply *reply, void *arg)
 {
+	const struct tei_server *s = arg;
+	struct tei_events_figures f;
+
 	(void)request;
-	(void)arg;
+	tei_events_figures(s->events, &f);
 	return tei_server_admin_json(
 		reply, 200,
-		json_pack("{s:b,s:i,s:i,s:i,s:i}", "enabled", 0,
-			  "published_batches", 0, "published_events", 0,
-			  "dropped_events", 0, "skipped_unparsed_keys", 0));
+		json_pack("{s:b,s:I,s:I,s:I,s:I,s:I,s:I}", "enabled", f.enabled,
+			  "published_batches", (json_int_t)f.batches,
+			  "published_events", (json_int_t)f.events,
+			  "dropped_events", (json_int_t)f.dropped,
+			  "skipped_unparsed_keys", (json_int_t)f.unparsed,
+			  "last_sequence", (json_int_t)f.sequence,
+			  "queued_events", (json_int_t)f.queued));
 }
 
 /* Pages of parts that are not there: the reason, in the usual form. */

@@ -198,6 +198,8 @@ static int create_core(struct tei_server *s)
 		.task_pending_ms = set->pending_task_timeout_sec,
 		.task_processing_ms = set->processing_task_timeout_sec,
 		.task_retries = set->max_retry_attempts,
+		.watch = s->events ? tei_events_note : NULL,
+		.watch_arg = s->events,
 	};
 	int rc = tei_server_random(&config.seed, sizeof(config.seed));
 
@@ -258,9 +260,11 @@ int tei_server_create(struct tei_loop *loop,
 		goto free_by_client;
 	rc = draw_secrets(s);
 	if (!rc)
+		rc = tei_events_start(&s->settings, &s->events, error);
+	if (!rc)
 		rc = create_core(s);
 	if (rc)
-		goto free_laters;
+		goto stop_events;
 	rc = tei_server_open_rpc(s, error);
 	if (rc)
 		goto destroy_core;
@@ -285,7 +289,8 @@ close_port:
 	tei_frame_server_close(s->port);
 destroy_core:
 	tei_core_destroy(s->core);
-free_laters:
+stop_events:
+	tei_events_stop(s->events);
 	tei_hash_fini(&s->laters);
 free_by_client:
 	tei_hash_fini(&s->by_client);
@@ -311,6 +316,7 @@ void tei_server_destroy(struct tei_server *s)
 	tei_frame_server_close(s->port);
 	tei_server_sessions_free(s);
 	tei_core_destroy(s->core);
+	tei_events_stop(s->events);
 	tei_server_remove_all_free(s);
 	tei_hash_fini(&s->laters);
 	tei_hash_fini(&s->by_client);
@@ -333,4 +339,9 @@ uint16_t tei_server_http_port(const struct tei_server *s)
 uint16_t tei_server_metadata_port(const struct tei_server *s)
 {
 	return s->metadata_port;
+}
+
+const char *tei_server_events_endpoint(const struct tei_server *s)
+{
+	return tei_events_endpoint(s->events);
 }

@@ -36,5 +36,7 @@ uint16_t tei_server_rpc_port(const struct tei_server *server);
 uint16_t tei_server_http_port(const struct tei_server *server);
 /* 0: there is no metadata server. */
 uint16_t tei_server_metadata_port(const struct tei_server *server);
+/* Where events are published; NULL: nowhere. */
+const char *tei_server_events_endpoint(const struct tei_server *server);
 
 #endif

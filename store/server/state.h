@@ -18,6 +18,7 @@
 #include "base/list.h"
 #include "store/core/core.h"
 #include "store/proto/protocol.h"
+#include "store/server/events.h"
 #include "store/server/settings.h"
 #include "store/server/timing.h"
 
@@ -114,6 +115,7 @@ struct tei_server {
 	uint16_t rpc_port, http_port, metadata_port;
 	struct tei_http *http;
 	struct tei_metadata_server *metadata; /* NULL: not enabled */
+	struct tei_events *events;            /* NULL: not published */
 	struct tei_server_removal *removal;   /* of all keys, or NULL */
 	struct tei_timer *timer;
 	bool skip_tick; /* the last one was not */

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* events_zmq.c - a PUB socket of ZeroMQ, which is loaded when it is wanted */
+#include "store/server/events_zmq.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zmq.h>
+
+#include "base/mem.h"
+
+#define LIBRARY   "libzmq.so.5"
+#define LINGER_MS 200
+#define INPUT_MAX 1024 /* of a subscription; others send nothing else */
+
+/* What of libzmq is used, by its own declarations. */
+struct library {
+	__typeof__(zmq_ctx_new) *ctx_new;
+	__typeof__(zmq_ctx_term) *ctx_term;
+	__typeof__(zmq_socket) *socket;
+	__typeof__(zmq_setsockopt) *setsockopt;
+	__typeof__(zmq_getsockopt) *getsockopt;
+	__typeof__(zmq_bind) *bind;
+	__typeof__(zmq_send) *send;
+	__typeof__(zmq_close) *close;
+	__typeof__(zmq_errno) *last_errno;
+	__typeof__(zmq_strerror) *strerror;
+};
+
+struct tei_events_socket {
+	struct library zmq;
+	void *context, *socket;
+	char endpoint[TEI_EVENTS_ENDPOINT_LEN];
+};
+
+/* POSIX has functions fit into what dlsym() returns. */
+static bool find(void *handle, const char *name, void *out)
+{
+	void *at = dlsym(handle, name);
+
+	memcpy(out, &at, sizeof(at));
+	return at;
+}
+
+static int load(struct library *zmq, char why[TEI_EVENTS_WHY_LEN])
+{
+	void *h = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+
+	if (!h) {
+		(void)snprintf(why, TEI_EVENTS_WHY_LEN, "%s", dlerror());
+		return -ENOPKG;
+	}
+	if (find(h, "zmq_ctx_new", &zmq->ctx_new) &&
+	    find(h, "zmq_ctx_term", &zmq->ctx_term) &&
+	    find(h, "zmq_socket", &zmq->socket) &&
+	    find(h, "zmq_setsockopt", &zmq->setsockopt) &&
+	    find(h, "zmq_getsockopt", &zmq->getsockopt) &&
+	    find(h, "zmq_bind", &zmq->bind) &&
+	    find(h, "zmq_send", &zmq->send) &&
+	    find(h, "zmq_close", &zmq->close) &&
+	    find(h, "zmq_errno", &zmq->last_errno) &&
+	    find(h, "zmq_strerror", &zmq->strerror))
+		return 0;
+	(void)snprintf(why, TEI_EVENTS_WHY_LEN, LIBRARY ": too old");
+	return -ENOPKG;
+}
+
+static int fail(const struct tei_events_socket *s, char *why)
+{
+	int err = s->zmq.last_errno();
+
+	(void)snprintf(why, TEI_EVENTS_WHY_LEN, "%s", s->zmq.strerror(err));
+	return err > 0 ? -err : -EIO;
+}
+
+static int set(struct tei_events_socket *s, int option, int value)
+{
+	return s->zmq.setsockopt(s->socket, option, &value, sizeof(value));
+}
+
+static int accept_from(struct tei_events_socket *s, const char *address)
+{
+	return s->zmq.setsockopt(s->socket, ZMQ_TCP_ACCEPT_FILTER, address,
+				 strlen(address));
+}
+
+/* Who comes from one of this host's addresses is on this host. Those that it
+ * gets later are not known to ZeroMQ: their peers are refused. */
+static int accept_own(struct tei_events_socket *s)
+{
+	int rc = accept_from(s, "127.0.0.0/8");
+	char address[INET_ADDRSTRLEN];
+	struct ifaddrs *all;
+
+	if (rc || getifaddrs(&all))
+		return rc;
+	for (struct ifaddrs *i = all; i && !rc; i = i->ifa_next) {
+		const struct sockaddr_in *in = (const void *)i->ifa_addr;
+
+		if (in && in->sin_family == AF_INET &&
+		    inet_ntop(AF_INET, &in->sin_addr, address, sizeof(address)))
+			rc = accept_from(s, address);
+	}
+	freeifaddrs(all);
+	return rc;
+}
+
+static int set_up(struct tei_events_socket *s, int n_waiting, bool insecure)
+{
+	int64_t most = INPUT_MAX;
+	int rc = set(s, ZMQ_SNDHWM, n_waiting);
+
+	if (!rc)
+		rc = set(s, ZMQ_LINGER, LINGER_MS);
+	if (!rc)
+		rc = s->zmq.setsockopt(s->socket, ZMQ_MAXMSGSIZE, &most,
+				       sizeof(most));
+	if (!rc && !insecure)
+		rc = accept_own(s);
+	return rc;
+}
+
+static int open_socket(struct tei_events_socket *s, const char *endpoint,
+		       int n_waiting, bool insecure)
+{
+	size_t len = sizeof(s->endpoint);
+
+	s->context = s->zmq.ctx_new();
+	if (!s->context)
+		return -1;
+	s->socket = s->zmq.socket(s->context, ZMQ_PUB);
+	if (!s->socket || set_up(s, n_waiting, insecure))
+		return -1;
+	if (s->zmq.bind(s->socket, endpoint))
+		return -1;
+	return s->zmq.getsockopt(s->socket, ZMQ_LAST_ENDPOINT, s->endpoint,
+				 &len);
+}
+
+int tei_events_socket_open(const char *endpoint, int n_waiting, bool insecure,
+			   struct tei_events_socket **out,
+			   char why[TEI_EVENTS_WHY_LEN])
+{
+	struct tei_events_socket *s = tei_calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s) {
+		(void)snprintf(why, TEI_EVENTS_WHY_LEN, "no memory");
+		return -ENOMEM;
+	}
+	rc = load(&s->zmq, why);
+	if (!rc && open_socket(s, endpoint, n_waiting, insecure))
+		rc = fail(s, why);
+	if (rc) {
+		tei_events_socket_close(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+void tei_events_socket_close(struct tei_events_socket *s)
+{
+	if (!s)
+		return;
+	if (s->socket)
+		s->zmq.close(s->socket);
+	if (s->context)
+		s->zmq.ctx_term(s->context);
+	tei_free(s);
+}
+
+const char *tei_events_socket_endpoint(const struct tei_events_socket *s)
+{
+	return s->endpoint;
+}
+
+int tei_events_socket_send(struct tei_events_socket *s,
+			   const struct tei_events_part *parts, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int flags = ZMQ_DONTWAIT | (i + 1 < n ? ZMQ_SNDMORE : 0);
+
+		if (s->zmq.send(s->socket, parts[i].bytes, parts[i].len,
+				flags) < 0)
+			return -s->zmq.last_errno();
+	}
+	return 0;
+}
