@@ -219,7 +219,7 @@ static void note_tight(const struct search *s, struct tei_tight *t)
 	for (; e; e = e->next) {
 		struct tei_mount *m = tei_core_extent_mount(e);
 
-		if (t->n && t->loose[t->n - 1] == m)
+		if (m->dropping || (t->n && t->loose[t->n - 1] == m))
 			continue;
 		if (t->n == room) {
 			t->size = UINT64_MAX;
