@@ -33,7 +33,7 @@ struct settings {
 	char *config_path;
 	char *host;
 	uint64_t port, engine_port;
-	char *master_server_address, *metadata_server;
+	char *master_server_address, *metadata_server, *tenant_id;
 	char *protocol;
 	uint64_t global_segment_size;
 	char *socket_path, *socket_group;
@@ -46,7 +46,7 @@ struct settings {
 	uint64_t v;
 
 	/* Accepted: nothing here depends on them. */
-	char *device_names, *tenant_id;
+	char *device_names;
 	uint64_t local_buffer_size;
 	bool enable_offload, start_offload_rpc_server;
 };
@@ -70,6 +70,8 @@ static const struct tei_setting rows[] = {
 	{ ROW(metadata_server), .type = TEI_CONF_STRING,
 	  .def = "http://127.0.0.1:8080/metadata",
 	  .help = "directory to publish the name in; P2PHANDSHAKE: none" },
+	{ ROW(tenant_id), .type = TEI_CONF_STRING, .def = "default",
+	  .help = "whose keys its dummy clients mean" },
 	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "tcp",
 	  .choices = "tcp", .help = "how bytes move" },
 	{ ROW(socket_path), .env = "MOONCAKE_CLIENT_SOCKET",
@@ -112,8 +114,6 @@ static const struct tei_setting rows[] = {
 	{ ROW(device_names), .type = TEI_CONF_STRING, .def = "",
 	  .hidden = true, .help = "accepted, no meaning here" },
 	{ ROW(local_buffer_size), .type = TEI_CONF_SIZE, .def = "0",
-	  .hidden = true, .help = "accepted, no meaning here" },
-	{ ROW(tenant_id), .type = TEI_CONF_STRING, .def = "default",
 	  .hidden = true, .help = "accepted, no meaning here" },
 	{ ROW(enable_offload), .type = TEI_CONF_BOOL, .def = "0",
 	  .hidden = true, .help = "accepted, no meaning here" },
@@ -213,6 +213,7 @@ static int join(const struct settings *s, struct te_engine *engine,
 		.size = sizeof(config),
 		.setup_timeout_ms = TE_STORE_NO_WAIT,
 		.master = s->master_server_address,
+		.tenant = s->tenant_id,
 		.segment_bytes = s->global_segment_size,
 		.hot_cache_bytes = s->local_hot_cache_size,
 		.hot_cache_value_bytes = s->local_hot_block_size,

@@ -51,6 +51,10 @@ enum te_store_code {
 	TE_STORE_CHECKSUM_MISMATCH = -801,
 	TE_STORE_RPC_FAIL = -900,    /* the master cannot be reached */
 	TE_STORE_RPC_TIMEOUT = -901, /* it did not answer in time */
+	TE_STORE_TENANT_QUOTA_EXCEEDED = -1700, /* and nothing of it can go */
+	TE_STORE_TENANT_NOT_REGISTERED =
+		-1701, /* it has no quota, so no keys */
+	TE_STORE_TENANT_NOT_EMPTY = -1702,
 };
 
 /* "OBJECT_NOT_FOUND", static; "UNKNOWN" for other numbers. */
@@ -108,7 +112,15 @@ struct te_store_config {
 	uint64_t hot_cache_bytes;
 	uint64_t
 		hot_cache_value_bytes; /* larger ones are not kept; 0: 16 MiB */
-	uint64_t reserved[2];          /* must be 0 */
+	/*
+	 * Whose keys this client means: 1 .. 64 bytes, no control characters,
+	 * not beginning with '_'; NULL or "": "default". Each tenant of the
+	 * master has keys of its own and a quota; who has none is answered with
+	 * -1701. A master without tenants takes all for one, which is warned
+	 * of. A dummy's is its daemon's: NULL.
+	 */
+	const char *tenant;
+	uint64_t reserved[1]; /* must be 0 */
 };
 
 /**
@@ -276,7 +288,8 @@ struct te_store_replicate {
  * that does not answer at all). Returns 0 when every result is 0, else the
  * first result that is not, or -600 with results untouched when an argument is
  * out of range. Codes: -200 (pool full, eviction could not help; also a value
- * larger than the largest segment of the pool), -800 (transfer failed), -900,
+ * larger than the largest segment of the pool), -1700 (beyond the quota of our
+ * tenant, and nothing of it could be evicted), -800 (transfer failed), -900,
  * -901, -600 (this key or value), -1.
  */
 TE_API int te_store_put(struct te_store *store, const struct te_store_key *keys,

@@ -52,7 +52,8 @@ struct te_store {
 	const struct tei_store_ops *ops;
 	struct tei_dummy *dummy; /* NULL: direct; else all that there is */
 	uint64_t call_timeout_ms, replica_timeout_ms;
-	char host[TEI_STORE_HOST_MAX + 1]; /* names this machine */
+	char host[TEI_STORE_HOST_MAX + 1];     /* names this machine */
+	char tenant[TEI_STORE_TENANT_MAX + 1]; /* "": `default` */
 	struct te_engine *engine;
 	bool own_engine;
 	uint8_t client_id[TEI_STORE_CLIENT_ID_LEN];

@@ -162,6 +162,12 @@ _Static_assert(sizeof(struct tei_directory_object) +
 		       TEI_DIRECTORY_OBJECT_MAX,
 	       "the directory's budget");
 
+const char *tei_directory_tenant(const struct tei_directory *d,
+				 const struct tei_directory_object *o)
+{
+	return o->tenant ? d->tenants[o->tenant - 1] : NULL;
+}
+
 static void forget(struct tei_directory *d, struct tei_directory_object *o)
 {
 	for (size_t i = 0; i < o->n_extents; i++)
@@ -279,6 +285,40 @@ static uint8_t flags_of(const struct tei_directory_entry *entry)
 	return (uint8_t)(flags | attributes >> 8 << TEI_DIRECTORY_TYPE);
 }
 
+static int tenant_add(struct tei_directory *d, const char *name)
+{
+	char **grown;
+
+	if (d->n_tenants == UINT16_MAX)
+		return -ENOMEM;
+	grown = tei_realloc(d->tenants, (d->n_tenants + 1u) * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	d->tenants = grown;
+	grown[d->n_tenants] = tei_strdup(name);
+	if (!grown[d->n_tenants])
+		return -ENOMEM;
+	d->n_tenants++;
+	return 0;
+}
+
+/* The number of @name, mostly of those that came last. -ENOMEM. */
+static int tenant_number(struct tei_directory *d, const char *name,
+			 uint16_t *out)
+{
+	uint16_t i = d->n_tenants;
+
+	*out = 0;
+	if (!name)
+		return 0;
+	while (i && strcmp(d->tenants[i - 1], name) != 0)
+		i--;
+	if (!i && tenant_add(d, name) < 0)
+		return -ENOMEM;
+	*out = i ? i : d->n_tenants;
+	return 0;
+}
+
 static struct tei_directory_object *
 new_object(const struct tei_directory_entry *entry)
 {
@@ -320,14 +360,18 @@ int tei_directory_add(struct tei_directory *d,
 		      const struct tei_directory_entry *entry)
 {
 	struct tei_directory_object *o;
+	uint16_t tenant;
 
 	if (!holds(d, entry))
 		return -EINVAL;
 	for (size_t i = 0; i < entry->n_places; i++)
 		forget_overlapped(d, &entry->places[i]);
+	if (tenant_number(d, entry->tenant, &tenant) < 0)
+		return -ENOMEM;
 	o = new_object(entry);
 	if (!o)
 		return -ENOMEM;
+	o->tenant = tenant;
 	for (size_t i = 0; i < o->n_extents; i++)
 		insert(d, &o->extents[i]);
 	o->round = d->round;
@@ -348,6 +392,10 @@ void tei_directory_clear(struct tei_directory *d)
 {
 	while (d->root)
 		forget(d, object_of(d->root));
+	while (d->n_tenants)
+		tei_free(d->tenants[--d->n_tenants]);
+	tei_free(d->tenants);
+	d->tenants = NULL;
 	assert(!d->n_objects && !d->n_extents && !d->heap_bytes);
 }
 

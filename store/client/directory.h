@@ -54,8 +54,9 @@ struct tei_directory_object {
 	uint64_t generation, gen_epoch;
 	uint64_t size; /* of the value */
 	uint16_t key_len, n_extents;
-	uint8_t flags; /* enum tei_directory_flags */
-	uint8_t round; /* the directory's when it was added */
+	uint8_t flags;   /* enum tei_directory_flags */
+	uint8_t round;   /* the directory's when it was added */
+	uint16_t tenant; /* 0: `default`; else see tei_directory_tenant() */
 	/* extents[n_extents], in order of the value; behind them the key, and
 	 * behind that, with TEI_DIRECTORY_RARE, struct tei_directory_rare. */
 	struct tei_directory_extent extents[];
@@ -68,6 +69,8 @@ struct tei_directory {
 	size_t n_objects, n_extents;
 	uint64_t heap_bytes; /* keys left out */
 	uint64_t key_bytes;
+	char **tenants; /* tenants[n_tenants]; whoever was named */
+	uint16_t n_tenants;
 	uint8_t round;
 };
 
@@ -83,6 +86,7 @@ struct tei_directory_entry {
 	bool no_crc;
 	struct tei_directory_rare rare;
 	const char *group;                        /* group[rare.group_len] */
+	const char *tenant;                       /* NULL: `default` */
 	const struct tei_directory_place *places; /* in order of the value */
 	size_t n_places;
 };
@@ -119,6 +123,9 @@ const void *tei_directory_key(const struct tei_directory_object *object);
 /* How it is to be kept. Returns the group's name, which has no 0 at its end. */
 const char *tei_directory_rare(const struct tei_directory_object *object,
 			       struct tei_directory_rare *out);
+/* Whose it is, until clear(); NULL: `default`. */
+const char *tei_directory_tenant(const struct tei_directory *d,
+				 const struct tei_directory_object *object);
 
 /*
  * The next object in order of its first extent's place, or NULL at the end.

@@ -263,7 +263,7 @@ static bool config_holds(const struct te_store_config *c)
 {
 	return tei_config_holds(c) && c->pool_bytes <= TE_LENGTH_MAX / 4 &&
 	       c->local_buffer_bytes <= TE_LENGTH_MAX / 4 && !c->engine &&
-	       !c->segment_bytes && !c->master && !c->host;
+	       !c->segment_bytes && !c->master && !c->host && !c->tenant;
 }
 
 static int start(struct tei_dummy *dummy, const struct te_store_config *c)
@@ -313,7 +313,7 @@ int tei_dummy_setup(const struct te_store_config *config, struct te_store **out)
 
 	if (!config_holds(config)) {
 		LOG_ERROR("store: a daemon's client has neither engine nor "
-			  "segment nor master of its own");
+			  "segment nor master nor tenant of its own");
 		return TE_STORE_INVALID_PARAMS;
 	}
 	store = tei_calloc(1, sizeof(*store));

@@ -133,6 +133,7 @@ static bool columns_fit(const Store__Objects *m)
 	       (!m->n_attributes || m->n_attributes == m->n_key_lens) &&
 	       (!m->n_soft_pin_ms || m->n_soft_pin_ms == m->n_key_lens) &&
 	       (!m->n_group || m->n_group == m->n_key_lens) &&
+	       (!m->n_tenant || m->n_tenant == m->n_key_lens) &&
 	       m->n_address == n && m->n_length == n && m->n_crc == n &&
 	       m->keys.len == bytes;
 }
@@ -156,6 +157,14 @@ static void take_rare(const Store__Objects *m, size_t i,
 	e->rare.group_len = (uint16_t)len;
 }
 
+/* Whose object @i is; NULL: `default`. */
+static const char *tenant_of(const Store__Objects *m, size_t i)
+{
+	if (!m->n_tenant || !m->tenant[i] || m->tenant[i] > m->n_tenants)
+		return NULL;
+	return m->tenants[m->tenant[i] - 1];
+}
+
 /* Object @i, whose first entry is @entry and whose key is @key. */
 static void add(struct te_store *store, const Store__Objects *m, size_t i,
 		size_t entry, const uint8_t *key)
@@ -169,6 +178,7 @@ static void add(struct te_store *store, const Store__Objects *m, size_t i,
 		.gen_epoch = m->gen_epoch[i],
 		.size = m->size[i],
 		.no_crc = m->n_no_crc && m->no_crc[i],
+		.tenant = tenant_of(m, i),
 		.places = places,
 		.n_places = n,
 	};
@@ -328,8 +338,8 @@ struct offer {
 	struct tei_arena arena;
 	Store__Objects objects;
 	struct tei_key_column keys;
-	bool last;
-	bool rare; /* some object is to be kept in a special way */
+	bool last, failed; /* failed: no memory */
+	bool rare;         /* some object is to be kept in a special way */
 };
 
 static int offer_init(struct offer *o)
@@ -353,8 +363,11 @@ static int offer_init(struct offer *o)
 	m->groups = tei_arena_alloc(arena, n * sizeof(m->groups[0]));
 	if (!m->attributes || !m->soft_pin_ms || !m->group || !m->groups)
 		return -ENOMEM;
+	m->tenant = tei_arena_alloc(arena, n * sizeof(m->tenant[0]));
+	m->tenants = tei_arena_alloc(arena, n * sizeof(m->tenants[0]));
 	if (!m->generation || !m->gen_epoch || !m->size || !m->extents ||
-	    !m->no_crc || !m->address || !m->length || !m->crc)
+	    !m->no_crc || !m->address || !m->length || !m->crc || !m->tenant ||
+	    !m->tenants)
 		return -ENOMEM;
 	return tei_key_column_init(&o->keys, arena, n, OFFER_KEY_BYTES);
 }
@@ -383,6 +396,39 @@ static void add_rare(struct offer *o, const struct tei_directory_object *it,
 	m->group[i] = (uint32_t)m->n_groups;
 }
 
+/* A copy: the directory may be cleared before the message goes. */
+static int copy_name(struct offer *o, const char *name)
+{
+	size_t len = strlen(name) + 1;
+	char *copy = tei_arena_alloc(&o->arena, len);
+
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, name, len);
+	o->objects.tenants[o->objects.n_tenants++] = copy;
+	return 0;
+}
+
+/* What the column says of @it. -ENOMEM. */
+static int tenant_column(struct offer *o, const struct tei_directory_object *it,
+			 uint32_t *out)
+{
+	const char *name =
+		tei_directory_tenant(&o->segment->keep.directory, it);
+	Store__Objects *m = &o->objects;
+	size_t i = m->n_tenants;
+
+	*out = 0;
+	if (!name)
+		return 0;
+	while (i && strcmp(m->tenants[i - 1], name) != 0)
+		i--;
+	if (!i && copy_name(o, name))
+		return -ENOMEM;
+	*out = (uint32_t)(i ? i : m->n_tenants);
+	return 0;
+}
+
 static void offer_add(struct offer *o, const struct tei_directory_object *it)
 {
 	uint64_t base = (uint64_t)(uintptr_t)o->segment->memory;
@@ -396,6 +442,7 @@ static void offer_add(struct offer *o, const struct tei_directory_object *it)
 	m->extents[i] = it->n_extents;
 	m->no_crc[i] = it->flags & TEI_DIRECTORY_NO_CRC;
 	add_rare(o, it, i);
+	o->failed |= tenant_column(o, it, &m->tenant[i]) != 0;
 	for (size_t j = 0; j < it->n_extents; j++, k++) {
 		m->address[k] = base + it->extents[j].offset;
 		m->length[k] = it->extents[j].length;
@@ -431,7 +478,8 @@ static void offer_fill(struct offer *o)
 	o->objects.key_lens = o->keys.lens;
 	o->objects.n_key_lens = o->objects.n_generation =
 		o->objects.n_gen_epoch = o->objects.n_size =
-			o->objects.n_extents = o->objects.n_no_crc = o->keys.n;
+			o->objects.n_extents = o->objects.n_no_crc =
+				o->objects.n_tenant = o->keys.n;
 	o->objects.n_length = o->objects.n_crc = o->objects.n_address;
 	o->objects.n_attributes = o->objects.n_soft_pin_ms =
 		o->objects.n_group = o->rare ? o->keys.n : 0;
@@ -476,6 +524,8 @@ static int offer_some(struct offer *o)
 	if (offer_init(o))
 		return TE_STORE_INTERNAL_ERROR;
 	offer_fill(o);
+	if (o->failed)
+		return TE_STORE_INTERNAL_ERROR;
 	msg.segment.data = o->segment->id;
 	msg.segment.len = sizeof(o->segment->id);
 	msg.objects = &o->objects;

@@ -230,10 +230,26 @@ static int change_group(struct tei_master_link *link, const uint8_t *group)
 	return 0;
 }
 
+static void note_tenant(struct tei_master_link *link,
+			const Store__HelloReply *reply)
+{
+	const char *tenant = link->store->tenant;
+
+	if ((reply->features & TEI_STORE_TENANTS) || link->told || !*tenant ||
+	    strcmp(tenant, "default") == 0)
+		return;
+	link->told = true;
+	LOG_WARN(
+		"master %s: tenant '%s' shares its keys with all others, since "
+		"tenants are off there (--enable_multi_tenants)",
+		link->master, tenant);
+}
+
 static int enter(struct tei_master_link *link, const Store__HelloReply *reply)
 {
 	int rc;
 
+	note_tenant(link, reply);
 	rc = change_group(link, reply->group.data);
 	if (rc)
 		return rc;

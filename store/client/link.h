@@ -62,6 +62,7 @@ struct tei_master_link {
 	uint64_t backoff_ms;
 	uint64_t down_since_ns;
 	bool complained; /* one warning a time away */
+	bool told;       /* that its tenant is nobody's there */
 	bool stopped;
 
 	/* From the hello of the master we are with. */

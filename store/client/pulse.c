@@ -34,6 +34,7 @@ int tei_pulse_hello(struct tei_master_link *link, struct tei_frame_conn *conn,
 	msg.epoch = link->epoch;
 	msg.host.data = (uint8_t *)store->host;
 	msg.host.len = strlen(store->host);
+	msg.tenant = store->tenant;
 	return tei_frame_call(conn, call, STORE__STORE_TYPE__STORE_HELLO,
 			      &msg.base, STEP_MS);
 }

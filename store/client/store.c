@@ -97,6 +97,17 @@ static bool master_holds(const char *master)
 	return !tei_name_split(master, host, &port) && port;
 }
 
+static bool tenant_holds(const char *name)
+{
+	size_t len = 0;
+
+	for (; name[len]; len++)
+		if ((unsigned char)name[len] < ' ' || name[len] == 0x7f ||
+		    len == TEI_STORE_TENANT_MAX)
+			return false;
+	return *name != '_';
+}
+
 bool tei_config_holds(const struct te_store_config *c)
 {
 	size_t i;
@@ -109,6 +120,8 @@ bool tei_config_holds(const struct te_store_config *c)
 	    c->local_buffer_bytes > TE_LENGTH_MAX ||
 	    c->location_cache_entries > TE_STORE_LOCATIONS_MAX ||
 	    c->hot_cache_bytes > TE_LENGTH_MAX || c->hot_cache_threshold > 255)
+		return false;
+	if (c->tenant && !tenant_holds(c->tenant))
 		return false;
 	for (i = 0; i < sizeof(c->reserved) / sizeof(c->reserved[0]); i++)
 		if (c->reserved[i])
@@ -218,6 +231,8 @@ static struct te_store *create(const struct te_store_config *c)
 	tei_list_init(&store->registered);
 	tei_segments_init(store);
 	find_host(store->host);
+	if (c->tenant)
+		memcpy(store->tenant, c->tenant, strlen(c->tenant) + 1);
 	return store;
 }
 

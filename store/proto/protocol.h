@@ -7,10 +7,12 @@
 
 #include "base/frame.h"
 
-#define TEI_STORE_VERSION        1 /* of Hello */
-#define TEI_STORE_BURIES         1 /* feature of a client: see Hello */
-#define TEI_STORE_EXECUTES       2 /* another one */
-#define TEI_STORE_PROBES         4 /* another one */
+#define TEI_STORE_VERSION        1  /* of Hello */
+#define TEI_STORE_BURIES         1  /* feature of a client: see Hello */
+#define TEI_STORE_EXECUTES       2  /* another one */
+#define TEI_STORE_PROBES         4  /* another one */
+#define TEI_STORE_TENANTS        8  /* one of the master's: see HelloReply */
+#define TEI_STORE_TENANT_MAX     64 /* bytes of Hello.tenant */
 #define TEI_STORE_CLIENT_ID_LEN  16
 #define TEI_STORE_GROUP_LEN      32
 #define TEI_STORE_SEGMENT_ID_LEN 16

@@ -85,6 +85,8 @@ static void send_hello(struct tei_server *s, struct tei_server_link *link,
 	m.why = (char *)(uintptr_t)why; /* only read by packing */
 	m.version = TEI_STORE_VERSION;
 	if (!code) {
+		if (s->settings.enable_multi_tenants)
+			m.features = TEI_STORE_TENANTS;
 		m.epoch = s->epoch;
 		m.group.data = s->group;
 		m.group.len = sizeof(s->group);
@@ -154,6 +156,18 @@ session_for(struct tei_server *s, const struct tei_server_rpc_hello *hello)
 	return session_new(s, hello);
 }
 
+/* Whose keys are everybody's is to be said, once. */
+static void note_tenant(struct tei_server *s, const char *tenant)
+{
+	if (s->settings.enable_multi_tenants || s->tenants_told || !*tenant ||
+	    strcmp(tenant, "default") == 0)
+		return;
+	s->tenants_told = true;
+	LOG_WARN("master: a client is of tenant '%s', but shares its keys with "
+		 "all others: --enable_multi_tenants is off",
+		 tenant);
+}
+
 static void hello_main(struct tei_server_link *link, const struct tei_frame *f,
 		       const struct tei_server_rpc_hello *hello)
 {
@@ -174,6 +188,8 @@ static void hello_main(struct tei_server_link *link, const struct tei_frame *f,
 	ev.u.join.host_len = hello->host_len;
 	ev.u.join.epoch = hello->epoch;
 	ev.u.join.buries = hello->features & TEI_STORE_BURIES;
+	ev.u.join.tenant = hello->tenant;
+	note_tenant(s, hello->tenant);
 	ev.u.join.probes = hello->features & TEI_STORE_PROBES;
 	ev.u.join.executes = hello->features & TEI_STORE_EXECUTES;
 	tei_server_step(s, &ev, link, f);

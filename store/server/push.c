@@ -151,6 +151,12 @@ static int fill(Store__Objects *m, const struct tei_core_objects *c,
 	m->n_soft_pin_ms = c->pin_ms ? c->n : 0;
 	if (c->groups && fill_groups(m, c, arena))
 		return -1;
+	if (c->n_tenants) {
+		m->n_tenant = c->n;
+		m->tenant = c->tenant;
+		m->n_tenants = c->n_tenants;
+		m->tenants = (char **)(uintptr_t)c->tenants; /* only read */
+	}
 	return m->no_crc ? 0 : -1;
 }
 

@@ -46,6 +46,12 @@ static bool is_name(const char *name)
 	return len > 0;
 }
 
+/* Whether anybody may call himself so; another question is who has a quota. */
+static bool is_tenant(const char *name)
+{
+	return !*name || tei_core_tenant_name_valid(name);
+}
+
 static const uint8_t *id_of(const ProtobufCBinaryData *id)
 {
 	return id->len == TEI_CORE_ID_LEN ? id->data : NULL;
@@ -67,6 +73,7 @@ int tei_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 		.engine = m->engine,
 		.host = m->host.data,
 		.host_len = m->host.len,
+		.tenant = m->tenant,
 		.heartbeat = m->heartbeat,
 		.epoch = m->epoch,
 	};
@@ -78,6 +85,8 @@ int tei_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 		return malformed(why, "hello: no usable engine name");
 	if (m->host.len > TEI_CORE_HOST_MAX)
 		return malformed(why, "hello: a host has at most 64 bytes");
+	if (!is_tenant(m->tenant))
+		return malformed(why, "hello: no usable tenant");
 	return 0;
 }
 
@@ -399,6 +408,7 @@ static bool objects_fit(const Store__Objects *m)
 	       (!m->n_attributes || m->n_attributes == m->n_key_lens) &&
 	       (!m->n_soft_pin_ms || m->n_soft_pin_ms == m->n_key_lens) &&
 	       (!m->n_group || m->n_group == m->n_key_lens) &&
+	       (!m->n_tenant || m->n_tenant == m->n_key_lens) &&
 	       m->n_address == n && m->n_length == n && m->n_crc == n;
 }
 
@@ -423,6 +433,17 @@ static int take_object_groups(struct tei_arena *arena, const Store__Objects *m,
 	return 0;
 }
 
+static bool tenants_hold(const Store__Objects *m)
+{
+	for (size_t i = 0; i < m->n_tenants; i++)
+		if (!tei_core_tenant_name_valid(m->tenants[i]))
+			return false;
+	for (size_t i = 0; i < m->n_tenant; i++)
+		if (m->tenant[i] > m->n_tenants)
+			return false;
+	return true;
+}
+
 static int take_objects(struct tei_arena *arena, const Store__Objects *m,
 			struct tei_event *out,
 			struct tei_core_objects **objects, const char **why)
@@ -434,6 +455,8 @@ static int take_objects(struct tei_arena *arena, const Store__Objects *m,
 		return malformed(why, "batch too large");
 	if (!objects_fit(m))
 		return malformed(why, "objects: columns differ in length");
+	if (!tenants_hold(m))
+		return malformed(why, "objects: no usable tenant");
 	if (m->n_key_lens &&
 	    take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why))
 		return -EBADMSG;
@@ -452,6 +475,9 @@ static int take_objects(struct tei_arena *arena, const Store__Objects *m,
 	c->no_crc = no_crc;
 	c->attributes = m->n_attributes ? m->attributes : NULL;
 	c->pin_ms = m->n_soft_pin_ms ? m->soft_pin_ms : NULL;
+	c->tenant = m->n_tenant ? m->tenant : NULL;
+	c->tenants = (const char **)m->tenants;
+	c->n_tenants = m->n_tenants;
 	*objects = c;
 	return m->n_group ? take_object_groups(arena, m, c, why) : 0;
 }

@@ -200,6 +200,7 @@ static int create_core(struct tei_server *s)
 		.task_retries = set->max_retry_attempts,
 		.watch = s->events ? tei_events_note : NULL,
 		.watch_arg = s->events,
+		.tenants = set->enable_multi_tenants,
 	};
 	int rc = tei_server_random(&config.seed, sizeof(config.seed));
 

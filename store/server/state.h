@@ -118,9 +118,10 @@ struct tei_server {
 	struct tei_events *events;            /* NULL: not published */
 	struct tei_server_removal *removal;   /* of all keys, or NULL */
 	struct tei_timer *timer;
-	bool skip_tick; /* the last one was not */
-	bool stepping;  /* the core is at work */
-	bool replied;   /* to the call */
+	bool skip_tick;    /* the last one was not */
+	bool stepping;     /* the core is at work */
+	bool replied;      /* to the call */
+	bool tenants_told; /* that they mean nothing here */
 	uint64_t started_ms;
 
 	uint64_t epoch; /* of this life: wall clock in us at the start */

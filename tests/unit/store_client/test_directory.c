@@ -105,6 +105,41 @@ static void a_dropped_object_leaves_nothing_behind(void **state)
 	assert_null(d.root);
 }
 
+static void an_object_is_the_tenants_that_put_it(void **state)
+{
+	static const char *const tenants[] = {"red", "blue", NULL, "red"};
+	const struct tei_directory_object *o;
+	struct tei_directory_place place = {.length = 100};
+	struct tei_directory_entry entry = {.key = "k",
+					    .key_len = 1,
+					    .gen_epoch = EPOCH,
+					    .size = 100,
+					    .places = &place,
+					    .n_places = 1};
+	struct tei_directory d;
+
+	(void)state;
+	tei_directory_init(&d, SIZE, 1);
+	for (uint64_t i = 0; i < 4; i++) {
+		place.offset = i * 1024;
+		entry.generation = i + 1;
+		entry.tenant = tenants[i];
+		assert_int_equal(tei_directory_add(&d, &entry), 0);
+	}
+	assert_int_equal(d.n_tenants, 2);
+	for (uint64_t i = 0; i < 4; i++) {
+		o = tei_directory_find(&d, i * 1024, EPOCH, i + 1);
+		assert_non_null(o);
+		if (tenants[i])
+			assert_string_equal(tei_directory_tenant(&d, o),
+					    tenants[i]);
+		else
+			assert_null(tei_directory_tenant(&d, o));
+	}
+	tei_directory_clear(&d);
+	assert_int_equal(d.n_tenants, 0);
+}
+
 static void what_a_newer_object_overlaps_is_forgotten(void **state)
 {
 	const uint64_t at[3] = {1024, 4096, 16384};
@@ -406,6 +441,7 @@ int main(void)
 		cmocka_unit_test(how_an_object_is_kept_is_remembered),
 		cmocka_unit_test(an_object_is_found_by_any_of_its_places),
 		cmocka_unit_test(a_dropped_object_leaves_nothing_behind),
+		cmocka_unit_test(an_object_is_the_tenants_that_put_it),
 		cmocka_unit_test(what_a_newer_object_overlaps_is_forgotten),
 		cmocka_unit_test(the_same_commit_twice_is_one),
 		cmocka_unit_test(
