@@ -236,17 +236,23 @@ void tei_core_on_unmount(struct tei_core *core, const struct tei_event *ev,
 		tei_core_mount_drop(core, m);
 }
 
-/* After @size went; many are of one size, so this is short. */
-static void find_largest(struct tei_core *core, uint64_t size)
+/* The largest goes: once for all that go together, and not before it matters. */
+static void find_largest(struct tei_core *core)
 {
 	uint64_t largest = 0;
 
-	if (size < core->largest_mount)
-		return;
-	for (size_t i = 0; i < core->n_mounts && largest < size; i++)
+	for (size_t i = 0; i < core->n_mounts; i++)
 		if (core->mounts[i]->space.size > largest)
 			largest = core->mounts[i]->space.size;
 	core->largest_mount = largest;
+	core->largest_went = false;
+}
+
+bool tei_core_mounts_fit(struct tei_core *core, uint64_t size)
+{
+	if (core->largest_went && size <= core->largest_mount)
+		find_largest(core);
+	return size <= core->largest_mount;
 }
 
 /* The place of the first mount whose serial is not below @serial. */
@@ -295,7 +301,7 @@ void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m)
 	core->n_mounts--;
 	memmove(&core->mounts[i], &core->mounts[i + 1],
 		(core->n_mounts - i) * sizeof(core->mounts[0]));
-	find_largest(core, m->space.size);
+	core->largest_went |= m->space.size >= core->largest_mount;
 }
 
 bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,

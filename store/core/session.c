@@ -281,6 +281,8 @@ int tei_core_on_join(struct tei_core *core, const struct tei_event *ev,
 
 void tei_core_session_end(struct tei_core *core, struct tei_session *s)
 {
+	struct tei_list *link;
+
 	if (s->state == TEI_SESSION_GONE)
 		return;
 	if (s->state == TEI_SESSION_SUSPECT)
@@ -293,12 +295,13 @@ void tei_core_session_end(struct tei_core *core, struct tei_session *s)
 	tei_core_probe_cease(s);
 	move_to(&core->gone, s);
 	tei_list_add_tail(&core->closes, &s->close);
-	tei_list_for_each (link, &s->mounts)
+	/* The last first: so nothing behind it has to move up. */
+	for (link = s->mounts.prev; link != &s->mounts; link = link->prev)
 		tei_core_mount_drop(
 			core, tei_list_entry(link, struct tei_mount, link));
-	tei_list_for_each (link, &s->fences)
+	tei_list_for_each (fence, &s->fences)
 		tei_core_fence_cease(
-			tei_list_entry(link, struct tei_fence, link));
+			tei_list_entry(fence, struct tei_fence, link));
 	tei_core_bury_excuse(core, s);
 }
 

@@ -50,10 +50,10 @@ int tei_core_starts_init(struct tei_core *core, struct tei_starts *starts,
 }
 
 /* Whether an object of @size bytes could be, now or when owners are back. */
-static bool holds(const struct tei_core *core, uint64_t size)
+static bool holds(struct tei_core *core, uint64_t size)
 {
 	return !core->n_mounts ||
-	       tei_core_extent_size(size) <= core->largest_mount;
+	       tei_core_mounts_fit(core, tei_core_extent_size(size));
 }
 
 /*

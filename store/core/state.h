@@ -403,6 +403,7 @@ struct tei_core {
 	size_t n_all_mounts;       /* with those that are being dropped */
 	size_t n_live_mounts;      /* all: every READY object can be read */
 	uint64_t largest_mount;    /* an upper bound of its extents */
+	bool largest_went;         /* it may be less by now */
 	struct tei_tight tight[2]; /* in one extent, in several */
 	bool evicting;             /* from high to low watermark */
 	unsigned int effort;       /* left to the starts of this event */
@@ -591,6 +592,8 @@ bool tei_core_mounts_offering(const struct tei_core *core, uint64_t size);
 /* NULL: it is gone, or going. */
 struct tei_mount *tei_core_mount_of(const struct tei_core *core,
 				    uint64_t serial);
+/* Some mount, if it were empty, would have room for an extent of @size. */
+bool tei_core_mounts_fit(struct tei_core *core, uint64_t size);
 /* Start to drop @m: absent from now on, its extents go in ticks. */
 void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m);
 /* Drop extents of dropping mounts, at most *@budget of them. */
