@@ -159,6 +159,20 @@ static void unmount_one(struct tei_master_link *link,
 
 /* ---- heartbeats ---- */
 
+uint32_t tei_mounting_count(const struct tei_master_link *link)
+{
+	uint32_t n = 0;
+
+	tei_list_for_each (node, &link->store->segments.list) {
+		const struct tei_segment *segment =
+			tei_list_entry(node, struct tei_segment, link);
+
+		n += segment->mounted && !segment->leaving &&
+		     !tei_segment_grace_ms(segment);
+	}
+	return n;
+}
+
 void tei_mounting_beaten(struct tei_master_link *link, bool remount)
 {
 	bool missing = false;

@@ -84,6 +84,7 @@ static void beat(void *arg)
 		return;
 	msg.epoch = link->epoch;
 	msg.n = ++link->n_beats;
+	msg.mounts = tei_mounting_count(link);
 	link->beat.done = on_beat;
 	link->beating = true;
 	if (tei_frame_call(link->pulse, &link->beat,

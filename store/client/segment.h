@@ -154,6 +154,8 @@ struct tei_mount_result {
 
 /* A heartbeat was answered; @remount: the master has no segment of ours. */
 void tei_mounting_beaten(struct tei_master_link *link, bool remount);
+/* Segments that the master ought to have. Loop thread. */
+uint32_t tei_mounting_count(const struct tei_master_link *link);
 /* One was added. */
 void tei_mounting_wanted(struct tei_master_link *link);
 /* The helper is through with them. */

@@ -450,8 +450,8 @@ int tei_core_step(struct tei_core *core, const struct tei_event *event,
 /* Of this master's life: as configured, or later if somebody knew a later one. */
 uint64_t tei_core_epoch(const struct tei_core *core);
 
-/* Whether @session has a segment in the pool. */
-bool tei_core_mounted(const struct tei_core *core, tei_session_id session);
+/* How many segments @session has in the pool. */
+size_t tei_core_mounted(const struct tei_core *core, tei_session_id session);
 
 /* Whether work is left that ticks should hurry with (dropping, evicting). */
 bool tei_core_busy(const struct tei_core *core);

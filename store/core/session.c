@@ -31,16 +31,16 @@ struct tei_session *tei_core_session_find(const struct tei_core *core,
 	return NULL;
 }
 
-bool tei_core_mounted(const struct tei_core *core, tei_session_id session)
+size_t tei_core_mounted(const struct tei_core *core, tei_session_id session)
 {
 	struct tei_session *s = tei_core_session_find(core, session);
+	size_t n = 0;
 
 	if (!s)
-		return false;
+		return 0;
 	tei_list_for_each (link, &s->mounts)
-		if (!tei_list_entry(link, struct tei_mount, link)->dropping)
-			return true;
-	return false;
+		n += !tei_list_entry(link, struct tei_mount, link)->dropping;
+	return n;
 }
 
 static struct tei_session *find_client(const struct tei_core *core,

@@ -91,7 +91,8 @@ int tei_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 }
 
 int tei_server_rpc_heartbeat(struct tei_arena *arena, const void *body,
-			     size_t len, uint64_t *epoch, const char **why)
+			     size_t len, uint64_t *epoch, uint32_t *mounts,
+			     const char **why)
 {
 	const Store__Heartbeat *m =
 		unpack(arena, &store__heartbeat__descriptor, body, len);
@@ -99,6 +100,7 @@ int tei_server_rpc_heartbeat(struct tei_arena *arena, const void *body,
 	if (!m)
 		return malformed(why, "heartbeat does not decode");
 	*epoch = m->epoch;
+	*mounts = m->mounts;
 	return 0;
 }
 

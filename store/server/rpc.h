@@ -41,9 +41,13 @@ struct tei_server_rpc_hello {
 int tei_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 			 struct tei_server_rpc_hello *out, const char **why);
 
-/* Decode Heartbeat; *epoch is what the client believes in. 0, -EBADMSG. */
+/*
+ * Decode Heartbeat; *epoch is what the client believes in, *mounts how many
+ * segments it takes for mounted. 0, -EBADMSG.
+ */
 int tei_server_rpc_heartbeat(struct tei_arena *arena, const void *body,
-			     size_t len, uint64_t *epoch, const char **why);
+			     size_t len, uint64_t *epoch, uint32_t *mounts,
+			     const char **why);
 
 /*
  * Decode a request of frame type @type, STORE_MOUNT .. STORE_REMOVE or

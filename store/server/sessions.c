@@ -55,15 +55,19 @@ static void on_heartbeat(struct tei_server_link *link,
 	struct tei_event ev = {.type = TEI_EVENT_HEARTBEAT};
 	Store__HeartbeatReply m = STORE__HEARTBEAT_REPLY__INIT;
 	const char *why;
+	size_t n_mounts;
+	uint32_t claimed;
 	uint64_t epoch;
 
-	if (tei_server_rpc_heartbeat(&s->in, f->body, f->len, &epoch, &why)) {
+	if (tei_server_rpc_heartbeat(&s->in, f->body, f->len, &epoch, &claimed,
+				     &why)) {
 		tei_frame_bad(link->conn, why);
 		return;
 	}
 	ev.session = link->session->id;
 	m.epoch = s->epoch;
-	m.remount = epoch != s->epoch || !tei_core_mounted(s->core, ev.session);
+	n_mounts = tei_core_mounted(s->core, ev.session);
+	m.remount = epoch != s->epoch || !n_mounts || n_mounts < claimed;
 	tei_server_count(s, &ev, 0, NULL, 0);
 	tei_frame_reply(link->conn, f, &m.base);
 	tei_server_step(s, &ev, NULL, NULL);
@@ -254,8 +258,8 @@ static void count_owner(struct tei_hash_node *node, void *arg)
 		TEI_CONTAINER(node, struct tei_server_session, by_id);
 	struct owners *owners = arg;
 
-	owners->n +=
-		session->main && tei_core_mounted(owners->core, session->id);
+	owners->n += session->main &&
+		     tei_core_mounted(owners->core, session->id) > 0;
 }
 
 uint64_t tei_server_owners(const struct tei_server *s)

@@ -214,10 +214,17 @@ int32_t caller_mount(struct caller *c, uint8_t id, uint64_t size)
 
 void caller_heartbeat(struct caller *c, uint64_t epoch, bool *remount)
 {
+	caller_heartbeat_of(c, epoch, 0, remount);
+}
+
+void caller_heartbeat_of(struct caller *c, uint64_t epoch, uint32_t mounts,
+			 bool *remount)
+{
 	Store__Heartbeat m = STORE__HEARTBEAT__INIT;
 	Store__HeartbeatReply *reply;
 
 	m.epoch = epoch;
+	m.mounts = mounts;
 	reply = caller_call(c, STORE__STORE_TYPE__STORE_HEARTBEAT, &m,
 			    &store__heartbeat_reply__descriptor);
 	assert_non_null(reply);

@@ -75,6 +75,9 @@ struct caller *caller_join(const struct master *m, uint8_t who, bool heartbeat);
 /* Mount a segment of @size bytes with number @id; returns the status. */
 int32_t caller_mount(struct caller *c, uint8_t id, uint64_t size);
 void caller_heartbeat(struct caller *c, uint64_t epoch, bool *remount);
+/* Of one that believes to have so many segments mounted. */
+void caller_heartbeat_of(struct caller *c, uint64_t epoch, uint32_t mounts,
+			 bool *remount);
 
 /* Batches of one, on key @key; each returns the status. */
 int32_t caller_put_start(struct caller *c, const char *key, uint64_t size,

@@ -287,6 +287,10 @@ static void heartbeats_belong_to_a_session(void **state)
 	assert_false(remount);
 	caller_heartbeat(heart, epoch + 1, &remount);
 	assert_true(remount);
+	caller_heartbeat_of(heart, epoch, 1, &remount);
+	assert_false(remount);
+	caller_heartbeat_of(heart, epoch, 2, &remount); /* it lost one */
+	assert_true(remount);
 	caller_close(heart);
 	caller_close(c);
 }
