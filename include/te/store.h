@@ -47,10 +47,13 @@ enum te_store_code {
 	TE_STORE_LEASE_EXPIRED = -707,
 	TE_STORE_OBJECT_HAS_REPLICATION_TASK = -708,
 	TE_STORE_REPLICA_NOT_FOUND = -710,
+	TE_STORE_REPLICA_ALREADY_EXISTS = -711,
 	TE_STORE_TRANSFER_FAIL = -800,
 	TE_STORE_CHECKSUM_MISMATCH = -801,
 	TE_STORE_RPC_FAIL = -900,    /* the master cannot be reached */
 	TE_STORE_RPC_TIMEOUT = -901, /* it did not answer in time */
+	TE_STORE_TASK_NOT_FOUND = -1400,
+	TE_STORE_TASK_PENDING_LIMIT_EXCEEDED = -1401,
 	TE_STORE_TENANT_QUOTA_EXCEEDED = -1700, /* and nothing of it can go */
 	TE_STORE_TENANT_NOT_REGISTERED =
 		-1701, /* it has no quota, so no keys */
@@ -526,6 +529,61 @@ TE_API int te_store_replicas(struct te_store *store,
 			     const struct te_store_key *keys, size_t n,
 			     int *results, struct te_store_replica *out,
 			     size_t *n_out);
+
+/* ---- copying and moving ---- */
+
+#define TE_STORE_TASK_ID_LEN 16
+
+/**
+ * te_store_copy - have further replicas of an object made
+ * @targets: targets[n]: names of owners (te_store_hostname()), n of them, each
+ *           gets one; at most TE_STORE_REPLICAS_MAX
+ * @id:      out: to ask by, with te_store_task()
+ *
+ * An owner that has the object copies it. Until then it cannot be removed or
+ * replaced (-708). Blocks: call timeout, but not for the copy. Returns 0, -704
+ * (no such key), -703 (it is being put), -708 (it has a task already), -101 (no
+ * such target), -711 (it is there already), -1401 (too many tasks wait), -900,
+ * -901, -600, -1. A dummy answers -600.
+ */
+TE_API int te_store_copy(struct te_store *store, const struct te_store_key *key,
+			 const char *const *targets, size_t n,
+			 uint8_t id[TE_STORE_TASK_ID_LEN]);
+/**
+ * te_store_move - have a replica of an object moved
+ * @source, @target: names of owners
+ *
+ * As te_store_copy(); the source's replica is given up once the target has
+ * one, and its readers are done. Also -710: there is none at the source.
+ */
+TE_API int te_store_move(struct te_store *store, const struct te_store_key *key,
+			 const char *source, const char *target,
+			 uint8_t id[TE_STORE_TASK_ID_LEN]);
+
+/* Mooncake's values. */
+enum te_store_task_type {
+	TE_STORE_TASK_COPY = 0,
+	TE_STORE_TASK_MOVE = 1,
+};
+enum te_store_task_status {
+	TE_STORE_TASK_PENDING = 0,
+	TE_STORE_TASK_PROCESSING = 1,
+	TE_STORE_TASK_SUCCESS = 2,
+	TE_STORE_TASK_FAILED = 3,
+};
+
+struct te_store_task {
+	uint32_t type;                   /* enum te_store_task_type */
+	uint32_t status;                 /* enum te_store_task_status */
+	uint64_t created_ms, updated_ms; /* since 1970, by the master's clock */
+	uint8_t client[16]; /* who executes it, or did; zeros: nobody yet */
+	char message[96];   /* FAILED: why, for people */
+	uint64_t reserved[4];
+};
+/* 0, -1400 (no such task, or it is forgotten), -900, -901, -600, -1. */
+TE_API int te_store_task(struct te_store *store,
+			 const uint8_t id[TE_STORE_TASK_ID_LEN],
+			 struct te_store_task *out);
 
 /**
  * te_store_pool_alloc - memory that a dummy shares with its daemon

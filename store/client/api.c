@@ -243,3 +243,29 @@ int te_store_pool_free(struct te_store *store, void *addr)
 		       ? store->ops->pool_free(store, addr)
 		       : TE_STORE_INVALID_PARAMS;
 }
+
+int te_store_copy(struct te_store *store, const struct te_store_key *key,
+		  const char *const *targets, size_t n,
+		  uint8_t id[TE_STORE_TASK_ID_LEN])
+{
+	return store && store->ops->copy
+		       ? store->ops->copy(store, key, targets, n, id)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_move(struct te_store *store, const struct te_store_key *key,
+		  const char *source, const char *target,
+		  uint8_t id[TE_STORE_TASK_ID_LEN])
+{
+	return store && store->ops->move
+		       ? store->ops->move(store, key, source, target, id)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
+int te_store_task(struct te_store *store,
+		  const uint8_t id[TE_STORE_TASK_ID_LEN],
+		  struct te_store_task *out)
+{
+	return store && store->ops->task ? store->ops->task(store, id, out)
+					 : TE_STORE_INVALID_PARAMS;
+}

@@ -30,6 +30,7 @@
 #include "store/client/buffers.h"
 #include "store/client/channel.h"
 #include "store/client/draft.h"
+#include "store/client/executor.h"
 #include "store/client/helper.h"
 #include "store/client/hot.h"
 #include "store/client/link.h"
@@ -64,6 +65,7 @@ struct te_store {
 	struct tei_master_link link; /* the loop's */
 	struct tei_channel channel;  /* to the master, while the link is up */
 	struct tei_segments segments;
+	struct tei_executor executor;
 	struct tei_owners owners;
 	struct tei_works works;
 	struct tei_locations locations;

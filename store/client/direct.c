@@ -30,6 +30,9 @@ const struct tei_store_ops tei_direct_ops = {
 	.put_ranges = tei_direct_put_ranges,
 	.put_commit = tei_direct_put_commit,
 	.put_abort = tei_direct_put_abort,
+	.copy = tei_direct_copy,
+	.move = tei_direct_move,
+	.task = tei_direct_task,
 	.pool = tei_direct_pool,
 	.stats = tei_direct_stats,
 };

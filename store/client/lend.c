@@ -34,12 +34,17 @@ static void free_memory(struct te_store *store, struct tei_segment *segment)
 void tei_segment_withdraw(struct te_store *store, struct tei_segment *segment,
 			  uint32_t ms)
 {
+	bool released = tei_executor_release(&store->executor, segment, ms);
+
 	/* Else a writer stands still in the middle of a copy. */
 	if (segment->region &&
 	    te_region_remove_within(store->engine, segment->region, ms) ==
 		    -ETIMEDOUT)
 		LOG_WARN("segment: left to the engine: a process, stopped in "
 			 "the middle of a copy, may still write to it");
+	else if (!released)
+		LOG_WARN("segment: its memory is kept: a copy to another owner "
+			 "does not end");
 	else
 		free_memory(store, segment);
 	segment->region = 0;

@@ -78,6 +78,15 @@ struct tei_store_ops {
 			 int *results);
 	int (*pool)(struct te_store *store, struct te_store_pool *out);
 	void (*stats)(struct te_store *store, struct te_store_stats *out);
+	int (*copy)(struct te_store *store, const struct te_store_key *key,
+		    const char *const *targets, size_t n,
+		    uint8_t id[TE_STORE_TASK_ID_LEN]);
+	int (*move)(struct te_store *store, const struct te_store_key *key,
+		    const char *source, const char *target,
+		    uint8_t id[TE_STORE_TASK_ID_LEN]);
+	int (*task)(struct te_store *store,
+		    const uint8_t id[TE_STORE_TASK_ID_LEN],
+		    struct te_store_task *out);
 	void *(*pool_alloc)(struct te_store *store, uint64_t length);
 	int (*pool_free)(struct te_store *store, void *addr);
 };
@@ -149,6 +158,16 @@ int tei_direct_put_abort(struct te_store *store,
 			 int *results);
 int tei_direct_pool(struct te_store *store, struct te_store_pool *out);
 void tei_direct_stats(struct te_store *store, struct te_store_stats *out);
+
+int tei_direct_copy(struct te_store *store, const struct te_store_key *key,
+		    const char *const *targets, size_t n,
+		    uint8_t id[TE_STORE_TASK_ID_LEN]);
+int tei_direct_move(struct te_store *store, const struct te_store_key *key,
+		    const char *source, const char *target,
+		    uint8_t id[TE_STORE_TASK_ID_LEN]);
+int tei_direct_task(struct te_store *store,
+		    const uint8_t id[TE_STORE_TASK_ID_LEN],
+		    struct te_store_task *out);
 
 extern const struct tei_store_ops tei_direct_ops;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pulse.c - the heartbeat connection: we live, we are mounted, we fence
+ * pulse.c - the heartbeat connection: we live, and hear what owners have to do
  */
 #include "store/client/pulse.h"
 
@@ -24,7 +24,7 @@ int tei_pulse_hello(struct tei_master_link *link, struct tei_frame_conn *conn,
 	(void)strncpy(name, te_engine_name(store->engine), sizeof(name) - 1);
 	name[sizeof(name) - 1] = 0;
 	msg.version = TEI_STORE_VERSION;
-	msg.features = TEI_STORE_BURIES | TEI_STORE_PROBES;
+	msg.features = TEI_STORE_BURIES | TEI_STORE_EXECUTES | TEI_STORE_PROBES;
 	msg.client_id.data = store->client_id;
 	msg.client_id.len = sizeof(store->client_id);
 	msg.engine = name;
@@ -181,6 +181,8 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 		tei_keep_on_committed(arg, f);
 	else if (f->type == STORE__STORE_TYPE__STORE_BURY)
 		tei_keep_on_bury(arg, f);
+	else if (f->type == STORE__STORE_TYPE__STORE_TASK)
+		tei_executor_on_task(arg, f);
 	else
 		LOG_DEBUG("master: unexpected push of type %u", f->type);
 }

@@ -181,6 +181,7 @@ static void stop_link(void *arg)
 
 	tei_master_link_stop(&store->link);
 	tei_segments_ungrace(store);
+	store->executor.ended = true;
 }
 
 static int wait_ready(struct te_store *store, uint64_t timeout_ms)
@@ -230,6 +231,7 @@ static struct te_store *create(const struct te_store_config *c)
 	tei_cond_init(&store->changed);
 	tei_list_init(&store->registered);
 	tei_segments_init(store);
+	tei_executor_init(&store->executor);
 	find_host(store->host);
 	if (c->tenant)
 		memcpy(store->tenant, c->tenant, strlen(c->tenant) + 1);
@@ -238,6 +240,7 @@ static struct te_store *create(const struct te_store_config *c)
 
 static void destroy(struct te_store *store)
 {
+	tei_executor_fini(&store->executor);
 	tei_cond_fini(&store->changed);
 	tei_mutex_fini(&store->mu);
 	tei_free(store);
@@ -280,6 +283,7 @@ err_link:
 static void stop_threads(struct te_store *store)
 {
 	(void)tei_loop_do(store->loop, stop_link, store);
+	tei_executor_stop(&store->executor);
 	tei_helper_fini(&store->helper);
 	tei_loop_stop(store->loop);
 	tei_loop_destroy(store->loop);

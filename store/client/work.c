@@ -17,6 +17,7 @@
 #define ARENA_CAP     (256u << 20)
 #define EPOCH_WAIT_NS (100 * TEI_NS_PER_MS)
 #define PATIENCE_MS   250 /* without an end */
+#define OVER_MS       50  /* how often over() is asked */
 #define PROBE_MIN_MS  100
 #define PROBE_MAX_MS  400
 #define SILENT_MAX    4 /* probes; then the owner is given up */
@@ -304,22 +305,45 @@ static void look_for_silent(const struct tei_work *work,
 	}
 }
 
-int tei_work_run(struct tei_work *work, struct tei_places *places)
+static int submit(const struct tei_work *work, struct tei_places *places)
 {
 	size_t i;
-	int rc;
+	int rc = te_batch_reset(work->batch);
 
-	if (!work->n)
-		return 0;
-	rc = te_batch_reset(work->batch);
-	if (!rc)
-		rc = te_batch_submit(work->batch, work->requests, work->n);
-	if (rc)
-		return rc;
 	for (i = 0; i < places->n; i++)
 		places->at[i].n_done = 0;
+	return rc ? rc : te_batch_submit(work->batch, work->requests, work->n);
+}
+
+int tei_work_run(struct tei_work *work, struct tei_places *places)
+{
+	int rc = work->n ? submit(work, places) : 0;
+
+	if (rc || !work->n)
+		return rc;
 	while ((rc = te_batch_wait(work->batch, PATIENCE_MS)) == -ETIMEDOUT)
 		look_for_silent(work, places);
+	return rc;
+}
+
+int tei_work_run_until(struct tei_work *work, struct tei_places *places,
+		       bool (*over)(void *arg), void *arg)
+{
+	int rc = work->n ? submit(work, places) : 0;
+	uint32_t n = 0;
+	size_t i;
+
+	if (rc || !work->n)
+		return rc;
+	while ((rc = te_batch_wait(work->batch, OVER_MS)) == -ETIMEDOUT) {
+		if (++n % (PATIENCE_MS / OVER_MS) == 0)
+			look_for_silent(work, places);
+		if (!over(arg))
+			continue;
+		for (i = 0; i < places->n; i++)
+			if (places->at[i].owner)
+				cancel_all(work, &places->at[i]);
+	}
 	return rc;
 }
 

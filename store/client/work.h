@@ -70,6 +70,10 @@ struct te_request *tei_work_add_plain(struct tei_work *work, uint32_t op,
  * are only_tell they lose their requests, long before these time out.
  */
 int tei_work_run(struct tei_work *work, struct tei_places *places);
+/* The same; once @over, asked now and then, says so, what has not ended is
+ * cancelled. */
+int tei_work_run_until(struct tei_work *work, struct tei_places *places,
+		       bool (*over)(void *arg), void *arg);
 /* How request @index ended. */
 void tei_work_result(struct tei_work *work, uint32_t index,
 		     struct te_completion *out);
