@@ -536,15 +536,15 @@ TE_API int te_store_replicas(struct te_store *store,
 
 /**
  * te_store_copy - have further replicas of an object made
- * @targets: targets[n]: names of owners (te_store_hostname()), n of them, each
- *           gets one; at most TE_STORE_REPLICAS_MAX
+ * @targets: targets[n]: names of owners (te_store_hostname()); each gets one
+ *           unless it has one; 1 .. TE_STORE_REPLICAS_MAX
  * @id:      out: to ask by, with te_store_task()
  *
- * An owner that has the object copies it. Until then it cannot be removed or
+ * An owner that has the object copies it; meanwhile it cannot be removed or
  * replaced (-708). Blocks: call timeout, but not for the copy. Returns 0, -704
  * (no such key), -703 (it is being put), -708 (it has a task already), -101 (no
- * such target), -711 (it is there already), -1401 (too many tasks wait), -900,
- * -901, -600, -1. A dummy answers -600.
+ * such target), -1401 (too many tasks wait), -900, -901, -600, -1. A dummy
+ * answers -600.
  */
 TE_API int te_store_copy(struct te_store *store, const struct te_store_key *key,
 			 const char *const *targets, size_t n,
@@ -554,7 +554,8 @@ TE_API int te_store_copy(struct te_store *store, const struct te_store_key *key,
  * @source, @target: names of owners
  *
  * As te_store_copy(); the source's replica is given up once the target has
- * one, and its readers are done. Also -710: there is none at the source.
+ * one, and its readers are done. Also -710: there is none at the source; the
+ * task fails where the target has one already.
  */
 TE_API int te_store_move(struct te_store *store, const struct te_store_key *key,
 			 const char *source, const char *target,

@@ -8,6 +8,7 @@
 #ifndef STORE_CLIENT_WORK_H
 #define STORE_CLIENT_WORK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
