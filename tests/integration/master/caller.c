@@ -24,6 +24,8 @@ struct caller {
 	bool answered, down, fenced;
 	uint64_t fence;
 	uint8_t writer[16];
+	bool tasked;
+	Store__Task *task; /* the last one */
 	char text[256];
 };
 
@@ -34,6 +36,14 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 	Store__Fence *m;
 
 	(void)conn;
+	if (f->type == STORE__STORE_TYPE__STORE_TASK) {
+		caller_free(c->task);
+		c->task = (Store__Task *)store__task__unpack(NULL, f->len,
+							     f->body);
+		assert_non_null(c->task);
+		c->tasked = true;
+		return;
+	}
 	assert_int_equal(f->type, STORE__STORE_TYPE__STORE_FENCE);
 	m = store__fence__unpack(NULL, f->len, f->body);
 	assert_non_null(m);
@@ -95,6 +105,7 @@ void caller_close(struct caller *c)
 	if (c->conn)
 		tei_frame_close(c->conn);
 	tei_loop_destroy(c->loop);
+	caller_free(c->task);
 	free(c);
 }
 
@@ -158,6 +169,20 @@ bool caller_take_fence(struct caller *c, uint64_t *fence, uint8_t writer[16])
 	return true;
 }
 
+Store__Task *caller_wait_task(struct caller *c)
+{
+	Store__Task *task;
+
+	assert_true(run_until(c, &c->tasked));
+	task = c->task;
+	assert_non_null(task);
+	c->tasked = false;
+	c->task = NULL;
+	return task;
+}
+
+uint64_t caller_features;
+
 Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat)
 {
 	Store__Hello m = STORE__HELLO__INIT;
@@ -173,6 +198,7 @@ Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat)
 	m.incarnation.data = incarnation;
 	m.incarnation.len = sizeof(incarnation);
 	m.engine = engine;
+	m.features = caller_features;
 	m.heartbeat = heartbeat;
 	return caller_call(c, STORE__STORE_TYPE__STORE_HELLO, &m,
 			   &store__hello_reply__descriptor);

@@ -68,6 +68,11 @@ const char *caller_text(const struct caller *c);
 /* Whether a fence was pushed to us, as seen by the calls so far. */
 bool caller_take_fence(struct caller *c, uint64_t *fence, uint8_t writer[16]);
 
+/* The next task that is pushed to us; to be freed with caller_free(). */
+Store__Task *caller_wait_task(struct caller *c);
+
+/* Of all hellos from now on: Hello.features. */
+extern uint64_t caller_features;
 /* Say hello as client @who, an arbitrary small number. */
 Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat);
 /* The same, and it must be accepted. */

@@ -93,7 +93,7 @@ struct world {
 /* How often what only some schedules meet was met. */
 static struct {
 	uint64_t copies, moves, orders, done, failed, late_lands, faults;
-	uint64_t busy, checked;
+	uint64_t busy, checked, wrong;
 } met;
 
 #define CHECK(w, cond)                                                     \
@@ -765,7 +765,7 @@ static void do_answer(struct world *w)
 {
 	struct tei_event ev = {.type = TEI_EVENT_TASK_DONE};
 	struct flight *f = any_flight(w, true);
-	bool ok = roll(w, 8), all = true;
+	bool ok = roll(w, 8), all = true, wrong = !roll(w, 12);
 	uint32_t crcs[PARTS];
 
 	if (!f || f->done || f->life != w->clients[f->client].life ||
@@ -774,6 +774,9 @@ static void do_answer(struct world *w)
 	for (int p = 0; p < f->n; p++) {
 		land(w, f, &f->parts[p], ok);
 		all &= can_land(w, &f->parts[p]);
+		/* Read wrong, and copied so. */
+		if (wrong && can_land(w, &f->parts[p]))
+			*unit_at(w, f->parts[p].address + UNIT) ^= 1u << 19;
 		crcs[p] = crc_of(w, f, &f->parts[p]);
 	}
 	if (!ok || !all)
@@ -784,6 +787,7 @@ static void do_answer(struct world *w)
 	ev.u.task_done.crcs = crcs;
 	ev.u.task_done.n_crcs = (size_t)f->n;
 	met.done += !ev.u.task_done.status;
+	met.wrong += wrong && !ev.u.task_done.status;
 	met.failed += ev.u.task_done.status != 0;
 	f->done = true;
 	if (!ev.u.task_done.status || ev.u.task_done.quiet)
@@ -983,13 +987,13 @@ static void what_is_there_is_whole_whatever_tasks_do(void **state)
 	print_message(
 		"copies %llu moves %llu orders %llu done %llu failed "
 		"%llu late bytes %llu faults %llu busy %llu checked "
-		"%llu\n",
+		"%llu wrong %llu\n",
 		(unsigned long long)met.copies, (unsigned long long)met.moves,
 		(unsigned long long)met.orders, (unsigned long long)met.done,
 		(unsigned long long)met.failed,
 		(unsigned long long)met.late_lands,
 		(unsigned long long)met.faults, (unsigned long long)met.busy,
-		(unsigned long long)met.checked);
+		(unsigned long long)met.checked, (unsigned long long)met.wrong);
 	print_message("succeeded %llu failed %llu late %llu remade %llu "
 		      "evicted %llu fences %llu burials %llu\n",
 		      (unsigned long long)all.tasks_succeeded_total,
@@ -1003,7 +1007,7 @@ static void what_is_there_is_whole_whatever_tasks_do(void **state)
 		return;
 	assert_true(met.copies && met.moves && met.orders && met.done &&
 		    met.failed && met.late_lands && met.faults && met.busy &&
-		    met.checked);
+		    met.checked && met.wrong);
 	assert_true(all.tasks_succeeded_total && all.tasks_failed_total &&
 		    all.tasks_late_total && all.replicas_remade_total &&
 		    all.evicted_objects_total && all.fences_total &&

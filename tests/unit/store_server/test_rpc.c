@@ -156,6 +156,44 @@ static struct packed probed(void)
 	return pack(STORE__STORE_TYPE__STORE_PROBED, &m);
 }
 
+static struct packed task_create(char *const *targets, size_t n, char *source,
+				 size_t key_len)
+{
+	Store__TaskCreate m = STORE__TASK_CREATE__INIT;
+
+	m.key.data = key_bytes;
+	m.key.len = key_len;
+	m.targets = (char **)(uintptr_t)targets;
+	m.n_targets = n;
+	m.source = source;
+	m.type = *source ? STORE__TASK_TYPE__TASK_MOVE
+			 : STORE__TASK_TYPE__TASK_COPY;
+	return pack(STORE__STORE_TYPE__STORE_TASK_CREATE, &m);
+}
+
+static struct packed task_query(size_t id_len)
+{
+	Store__TaskQuery m = STORE__TASK_QUERY__INIT;
+
+	m.id.data = id;
+	m.id.len = id_len;
+	return pack(STORE__STORE_TYPE__STORE_TASK_QUERY, &m);
+}
+
+static struct packed task_done(void)
+{
+	Store__TaskDone m = STORE__TASK_DONE__INIT;
+	static char why[] = "why";
+
+	m.id.data = id;
+	m.id.len = sizeof(id);
+	m.status = -800;
+	m.n_crc = N_KEYS;
+	m.crc = crcs;
+	m.message = why;
+	return pack(STORE__STORE_TYPE__STORE_TASK_DONE, &m);
+}
+
 static struct packed mount(const char *name, size_t id_len)
 {
 	Store__Mount m = STORE__MOUNT__INIT;
@@ -192,6 +230,7 @@ static void columns_arrive_as_they_were_sent(void **state)
 
 static void every_request_decodes_to_its_event(void **state)
 {
+	char name[] = "host:1", none[] = "", *target = name;
 	const struct {
 		struct packed p;
 		enum tei_event_type type;
@@ -210,6 +249,10 @@ static void every_request_decodes_to_its_event(void **state)
 		{replica_clear("host:1"), TEI_EVENT_REPLICA_CLEAR},
 		{replica_clear(""), TEI_EVENT_REPLICA_CLEAR},
 		{report(16), TEI_EVENT_REPORT},
+		{task_create(&target, 1, none, 3), TEI_EVENT_TASK_CREATE},
+		{task_query(16), TEI_EVENT_TASK_QUERY},
+		{task_query(0), TEI_EVENT_TASK_QUERY}, /* none such */
+		{task_done(), TEI_EVENT_TASK_DONE},
 		{probed(), TEI_EVENT_PROBED},
 	};
 	struct tei_event ev;
@@ -457,6 +500,42 @@ static void names_and_ids_are_checked(void **state)
 	refused(report(0));
 }
 
+static void a_task_says_what_and_where(void **state)
+{
+	char a[] = "a", b[] = "b", bad[] = "two words", none[] = "";
+	char *targets[] = {a, b}, *wrong[] = {bad}, *many[33];
+	struct packed p = task_create(targets, 1, b, 3);
+	struct tei_event ev;
+
+	(void)state;
+	assert_int_equal(decode(&p, p.len, &ev), 0);
+	assert_int_equal(ev.n, 1);
+	assert_int_equal(ev.keys[0].len, 3);
+	assert_true(ev.u.task_create.move);
+	assert_string_equal(ev.u.task_create.source, "b");
+	assert_int_equal(ev.u.task_create.n_targets, 1);
+	assert_string_equal(ev.u.task_create.targets[0], "a");
+	free(p.bytes);
+	tei_arena_reset(&arena);
+
+	p = task_done();
+	assert_int_equal(decode(&p, p.len, &ev), 0);
+	assert_int_equal(ev.u.task_done.status, -800);
+	assert_false(ev.u.task_done.quiet);
+	assert_int_equal(ev.u.task_done.n_crcs, N_KEYS);
+	assert_memory_equal(ev.u.task_done.id, id, sizeof(id));
+	assert_string_equal(ev.u.task_done.message, "why");
+	free(p.bytes);
+	tei_arena_reset(&arena);
+
+	for (size_t i = 0; i < 33; i++)
+		many[i] = a;
+	refused(task_create(many, 33, none, 3));
+	refused(task_create(wrong, 1, none, 3));
+	refused(task_create(targets, 2, bad, 3));
+	refused(task_create(targets, 2, none, 0));
+}
+
 static void unknown_requests_are_refused(void **state)
 {
 	static const uint16_t types[] = {
@@ -511,6 +590,7 @@ int main(void)
 		cmocka_unit_test(
 			a_message_of_tiny_fields_does_not_grow_without_end),
 		cmocka_unit_test(names_and_ids_are_checked),
+		cmocka_unit_test(a_task_says_what_and_where),
 		cmocka_unit_test(unknown_requests_are_refused),
 		cmocka_unit_test(hello_of_another_version_is_no_garbage),
 	};
