@@ -103,15 +103,6 @@ static int no_drains(const struct tei_http_request *request,
 				      "drain jobs are not implemented");
 }
 
-static int no_tenants(const struct tei_http_request *request,
-		      struct tei_http_reply *reply, void *arg)
-{
-	(void)request;
-	(void)arg;
-	return tei_server_admin_error(reply, 409, CODE_MODE,
-				      "tenants are not enabled");
-}
-
 static int metrics(const struct tei_http_request *request,
 		   struct tei_http_reply *reply, void *arg)
 {
@@ -150,9 +141,10 @@ const struct tei_http_route tei_server_routes[] = {
 	{TEI_HTTP_POST, "/api/v1/drain_jobs", no_drains},
 	{TEI_HTTP_GET, "/api/v1/drain_jobs/query", no_drains},
 	{TEI_HTTP_POST, "/api/v1/drain_jobs/cancel", no_drains},
-	{TEI_HTTP_GET, "/api/v1/tenant_quotas", no_tenants},
-	{TEI_HTTP_PUT, "/api/v1/tenant_quotas", no_tenants},
-	{TEI_HTTP_DELETE, "/api/v1/tenant_quotas", no_tenants},
+	{TEI_HTTP_GET, "/api/v1/tenant_quotas", tei_server_admin_quotas},
+	{TEI_HTTP_PUT, "/api/v1/tenant_quotas", tei_server_admin_set_quota},
+	{TEI_HTTP_DELETE, "/api/v1/tenant_quotas",
+	 tei_server_admin_unset_quota},
 };
 const size_t tei_server_n_routes =
 	sizeof(tei_server_routes) / sizeof(tei_server_routes[0]);

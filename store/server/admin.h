@@ -20,6 +20,15 @@ extern const size_t tei_server_n_routes;
 void tei_server_admin_removed(struct tei_server *s,
 			      const struct tei_action *action);
 
+/*
+ * admin_tenants.c: whose keys a request is about, by its parameter tenant_id;
+ * NULL with *status 0: nobody was named, which means `default`; else *status
+ * is that of an answer which says what is wrong.
+ */
+const char *tei_server_admin_tenant(const struct tei_server *s,
+				    const struct tei_http_request *request,
+				    struct tei_http_reply *reply, int *status);
+
 /* Handlers, for the table. */
 #define TEI_SERVER_PAGE(name)                                        \
 	int tei_server_admin_##name(const struct tei_http_request *, \
@@ -29,6 +38,10 @@ TEI_SERVER_PAGE(query_key);
 TEI_SERVER_PAGE(query_keys);
 TEI_SERVER_PAGE(all_keys);
 TEI_SERVER_PAGE(remove_all);
+/* admin_tenants.c */
+TEI_SERVER_PAGE(quotas);
+TEI_SERVER_PAGE(set_quota);
+TEI_SERVER_PAGE(unset_quota);
 /* admin_segments.c */
 TEI_SERVER_PAGE(segment_names);
 TEI_SERVER_PAGE(segments_detail);

@@ -6,6 +6,7 @@
  * done in pieces, one a turn of the loop, so that the pool's clients do not
  * wait for it.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include <event2/buffer.h>
@@ -50,9 +51,9 @@ static json_t *places_json(const struct tei_core_place *places, size_t n)
 	return list;
 }
 
-/* Where @key is, as JSON; NULL with *code 0: out of memory. */
-static json_t *query(const struct tei_server *s, const char *key, size_t len,
-		     int32_t *code)
+/* Where @tenant's @key is, as JSON; NULL with *code 0: out of memory. */
+static json_t *query(const struct tei_server *s, const char *tenant,
+		     const char *key, size_t len, int32_t *code)
 {
 	struct tei_core_place *places =
 		tei_malloc(PLACES_MAX * sizeof(*places));
@@ -64,7 +65,7 @@ static json_t *query(const struct tei_server *s, const char *key, size_t len,
 	*code = 0;
 	if (!places)
 		return NULL;
-	*code = tei_core_key_query(s->core, NULL, &k, places, PLACES_MAX, &n,
+	*code = tei_core_key_query(s->core, tenant, &k, places, PLACES_MAX, &n,
 				   &size);
 	if (!*code)
 		list = places_json(places, n);
@@ -75,16 +76,20 @@ static json_t *query(const struct tei_server *s, const char *key, size_t len,
 int tei_server_admin_query_key(const struct tei_http_request *request,
 			       struct tei_http_reply *reply, void *arg)
 {
+	const char *key, *tenant;
 	json_t *places;
-	const char *key;
 	int32_t code;
 	size_t len;
+	int status;
 
+	tenant = tei_server_admin_tenant(arg, request, reply, &status);
+	if (status)
+		return status;
 	key = tei_http_query(request, "key", &len);
 	if (!key || !len)
 		return tei_server_admin_error(reply, 400, CODE_ARGUMENT,
 					      "parameter key is missing");
-	places = query(arg, key, len, &code);
+	places = query(arg, tenant, key, len, &code);
 	if (code)
 		return tei_server_admin_code(reply, code);
 	return tei_server_admin_json(
@@ -94,10 +99,11 @@ int tei_server_admin_query_key(const struct tei_http_request *request,
 }
 
 /* {"ok":true,"values":[..],...} or {"ok":false,"error":".."} */
-static json_t *key_json(const struct tei_server *s, const char *key, size_t len)
+static json_t *key_json(const struct tei_server *s, const char *tenant,
+			const char *key)
 {
 	int32_t code;
-	json_t *places = query(s, key, len, &code);
+	json_t *places = query(s, tenant, key, strlen(key), &code);
 
 	if (code)
 		return json_pack("{s:b,s:i,s:s}", "ok", 0, "error_code", code,
@@ -109,8 +115,8 @@ static json_t *key_json(const struct tei_server *s, const char *key, size_t len)
 }
 
 /* 0, or the status of an answer that has been made. */
-static int add_keys(const struct tei_server *s, char *keys, json_t *all,
-		    struct tei_http_reply *reply)
+static int add_keys(const struct tei_server *s, const char *tenant, char *keys,
+		    json_t *all, struct tei_http_reply *reply)
 {
 	size_t n = 0;
 
@@ -130,7 +136,7 @@ static int add_keys(const struct tei_server *s, char *keys, json_t *all,
 				reply, 400, CODE_ARGUMENT,
 				"a key is not UTF-8, see /query_key");
 		json_decref(key);
-		if (json_object_set_new(all, at, key_json(s, at, strlen(at))))
+		if (json_object_set_new(all, at, key_json(s, tenant, at)))
 			return 500;
 	}
 	return 0;
@@ -139,17 +145,21 @@ static int add_keys(const struct tei_server *s, char *keys, json_t *all,
 int tei_server_admin_query_keys(const struct tei_http_request *request,
 				struct tei_http_reply *reply, void *arg)
 {
-	const char *keys = tei_server_admin_text(request, "keys", reply);
+	const char *keys, *tenant;
 	json_t *all = NULL;
 	char *copy;
 	int status;
 
+	tenant = tei_server_admin_tenant(arg, request, reply, &status);
+	if (status)
+		return status;
+	keys = tei_server_admin_text(request, "keys", reply);
 	if (!keys)
 		return 400;
 	copy = tei_strdup(keys);
 	if (copy)
 		all = json_object();
-	status = all ? add_keys(arg, copy, all, reply) : 500;
+	status = all ? add_keys(arg, tenant, copy, all, reply) : 500;
 	tei_free(copy);
 	if (status) {
 		json_decref(all);
@@ -163,6 +173,7 @@ int tei_server_admin_query_keys(const struct tei_http_request *request,
 
 struct listing {
 	const struct tei_server *server;
+	char tenant[TEI_CORE_TENANT_MAX + 1];
 	size_t cursor;
 };
 
@@ -189,7 +200,7 @@ static int more_keys(struct evbuffer *out, void *state)
 	struct listing *l = state;
 
 	for (int i = 0; i < WALKS_MAX && evbuffer_get_length(out) < PIECE; i++)
-		if (!tei_core_keys(l->server->core, NULL, &l->cursor,
+		if (!tei_core_keys(l->server->core, l->tenant, &l->cursor,
 				   WALK_BUCKETS, add_key, out))
 			return 0;
 	return 1;
@@ -198,12 +209,19 @@ static int more_keys(struct evbuffer *out, void *state)
 int tei_server_admin_all_keys(const struct tei_http_request *request,
 			      struct tei_http_reply *reply, void *arg)
 {
-	struct listing *l = tei_calloc(1, sizeof(*l));
+	struct listing *l;
+	const char *tenant;
+	int status;
 
-	(void)request;
+	tenant = tei_server_admin_tenant(arg, request, reply, &status);
+	if (status)
+		return status;
+	l = tei_calloc(1, sizeof(*l));
 	if (!l)
 		return 500;
 	l->server = arg;
+	if (tenant) /* one that is there, so it fits */
+		snprintf(l->tenant, sizeof(l->tenant), "%s", tenant);
 	reply->more = more_keys;
 	reply->done = tei_free;
 	reply->state = l;
@@ -256,7 +274,7 @@ static void removal_done(void *state)
 	tei_free(r);
 }
 
-static int start_removal(struct tei_server *s, bool force)
+static int start_removal(struct tei_server *s, const char *tenant, bool force)
 {
 	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL};
 
@@ -265,6 +283,7 @@ static int start_removal(struct tei_server *s, bool force)
 		return 500;
 	s->removal->server = s;
 	ev.u.remove_all.force = force;
+	ev.u.remove_all.tenant = tenant;
 	if (!tei_server_step(s, &ev, NULL, NULL) && !s->removal->code)
 		return 200;
 	tei_free(s->removal);
@@ -277,10 +296,13 @@ int tei_server_admin_remove_all(const struct tei_http_request *request,
 {
 	struct tei_server *s = arg;
 	bool force = false;
-	const char *text;
+	const char *text, *tenant;
 	size_t len;
 	int status;
 
+	tenant = tei_server_admin_tenant(s, request, reply, &status);
+	if (status)
+		return status;
 	text = tei_http_query(request, "force", &len);
 	if (text && len && tei_parse_bool(text, &force))
 		return tei_server_admin_error(reply, 400, CODE_ARGUMENT,
@@ -289,7 +311,7 @@ int tei_server_admin_remove_all(const struct tei_http_request *request,
 		return tei_server_admin_error(reply, 400, CODE_ARGUMENT,
 					      "no body is expected");
 	s->counters.op[TEI_SERVER_OP_REMOVE_ALL].requests++;
-	status = s->removal ? 503 : start_removal(s, force);
+	status = s->removal ? 503 : start_removal(s, tenant, force);
 	if (status != 200)
 		s->counters.op[TEI_SERVER_OP_REMOVE_ALL].failures++;
 	if (status == 503)

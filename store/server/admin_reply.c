@@ -66,6 +66,8 @@ const char *tei_server_code_name(int32_t code)
 		return "REPLICA_IS_NOT_READY";
 	case -704:
 		return "OBJECT_NOT_FOUND";
+	case -1701:
+		return "TENANT_NOT_REGISTERED";
 	case -1011:
 		return "UNAVAILABLE_IN_CURRENT_MODE";
 	default:

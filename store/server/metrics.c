@@ -379,6 +379,46 @@ static void histogram(struct evbuffer *out, const char *name,
 			    (double)h->sum_ns / 1e9, name, braced, sum);
 }
 
+static void tenant_series(const struct tei_server *s, struct evbuffer *out,
+			  const char *name, size_t at)
+{
+	char label[TEI_SERVER_LABEL_ROOM];
+	struct tei_core_tenant t;
+	size_t cursor = 0;
+
+	while (tei_core_tenant_next(s->core, &cursor, &t)) {
+		const uint64_t values[] = {t.charged, t.effective,
+					   t.evicted_bytes_total,
+					   t.rejects_total};
+
+		tei_server_label(t.name, label, sizeof(label));
+		evbuffer_add_printf(out, "%s{tenant=\"%s\"} %" PRIu64 "\n",
+				    name, label, values[at]);
+	}
+}
+
+static void tenant_metrics(const struct tei_server *s, struct evbuffer *out)
+{
+	static const struct {
+		const char *name, *type, *help;
+	} series[] = {
+		{"te_master_tenant_charged_bytes", "gauge",
+		 "memory that a tenant's objects take"},
+		{"te_master_tenant_quota_bytes", "gauge",
+		 "memory that they may take"},
+		{"mooncake_tenant_evict_bytes_total", "counter",
+		 "evicted because of a tenant's quota"},
+		{"mooncake_tenant_quota_reject_total", "counter",
+		 "puts refused because of it"},
+	};
+
+	for (size_t i = 0; i < sizeof(series) / sizeof(series[0]); i++) {
+		head(out, series[i].name, series[i].type, series[i].help);
+		if (s->settings.enable_multi_tenants)
+			tenant_series(s, out, series[i].name, i);
+	}
+}
+
 static bool is_empty(const struct tei_histogram *h)
 {
 	for (unsigned int i = 0; i < TEI_HISTOGRAM_BUCKETS; i++)
@@ -419,6 +459,7 @@ void tei_server_metrics(const struct tei_server *s, struct evbuffer *out)
 	tei_core_figures(s->core, &figures);
 	state_metrics(s, &figures, out);
 	segment_metrics(s, out, (size_t)figures.segments);
+	tenant_metrics(s, out);
 	op_metrics(s, out);
 	event_metrics(s, &figures, out);
 	refusal_metrics(s, out);

@@ -266,6 +266,9 @@ int tei_server_create(struct tei_loop *loop,
 		rc = create_core(s);
 	if (rc)
 		goto stop_events;
+	rc = tei_server_tenants_start(s, error);
+	if (rc)
+		goto destroy_core;
 	rc = tei_server_open_rpc(s, error);
 	if (rc)
 		goto destroy_core;

@@ -127,13 +127,13 @@ const struct tei_setting tei_server_rows[] = {
 	  .help = "how often a task that found no space is tried again" },
 
 	{ ROW(enable_multi_tenants), .group = "tenants",
-	  .type = TEI_CONF_BOOL, .def = "0", .hidden = true,
+	  .type = TEI_CONF_BOOL, .def = "0",
 	  .help = "tenants have keys and quotas of their own" },
 	{ ROW(tenant_quota_connector_type), .type = TEI_CONF_CHOICE,
-	  .def = "file", .choices = "file|etcd", .hidden = true,
-	  .help = "where the policy of quotas is kept" },
+	  .def = "file", .choices = "file|etcd",
+	  .help = "where the quotas are kept; etcd is not here yet" },
 	{ ROW(tenant_quota_connector_uri), .type = TEI_CONF_STRING, .def = "",
-	  .hidden = true, .help = "its path or address" },
+	  .help = "path of that file; empty: they last until the end" },
 
 	{ ROW(enable_http_metadata_server), .group = "metadata server",
 	  .type = TEI_CONF_BOOL, .def = "0",

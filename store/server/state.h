@@ -155,6 +155,10 @@ int tei_server_step(struct tei_server *s, struct tei_event *ev,
 		    struct tei_server_link *link,
 		    const struct tei_frame *frame);
 
+/* admin_tenants.c: quotas from their file; @error names the setting */
+int tei_server_tenants_start(struct tei_server *s,
+			     char error[TEI_CONF_ERROR_LEN]);
+
 /* listen.c; on error @error is one line that names the setting */
 int tei_server_open_rpc(struct tei_server *s, char error[TEI_CONF_ERROR_LEN]);
 int tei_server_open_http(struct tei_server *s, char error[TEI_CONF_ERROR_LEN]);

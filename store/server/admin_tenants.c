@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * admin_tenants.c - tenants and their quotas: at the start, and the admin pages
+ *
+ * A change counts when it is in the file; before that nobody is told of it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <event2/buffer.h>
+
+#include "base/log.h"
+#include "store/server/admin.h"
+#include "store/server/admin_reply.h"
+#include "store/server/quotas.h"
+#include "store/server/state.h"
+
+#define CODE_INTERNAL  (-1)
+#define CODE_ARGUMENT  (-600)
+#define CODE_MODE      (-1011)
+#define CODE_NO_TENANT (-1701)
+#define CODE_NOT_EMPTY (-1702)
+
+/* ---- the file ---- */
+
+/* NULL: there is none. */
+static const char *path_of(const struct tei_server *s)
+{
+	const char *uri = s->settings.tenant_quota_connector_uri;
+
+	if (!uri || !*uri)
+		return NULL;
+	return strncmp(uri, "file://", 7) == 0 ? uri + 7 : uri;
+}
+
+static int load(struct tei_server *s, const char *path,
+		char error[TEI_CONF_ERROR_LEN])
+{
+	struct tei_quotas q;
+	char why[TEI_CONF_ERROR_LEN];
+	int rc = tei_quotas_read(path, &q, why);
+
+	for (size_t i = 0; !rc && i < q.n; i++)
+		rc = tei_core_tenant_set(s->core, q.at[i].name, q.at[i].bytes);
+	if (rc)
+		snprintf(error, TEI_CONF_ERROR_LEN,
+			 "--tenant_quota_connector_uri: %.200s",
+			 rc == -ENOMEM ? "out of memory" : why);
+	tei_quotas_free(&q);
+	return rc;
+}
+
+int tei_server_tenants_start(struct tei_server *s,
+			     char error[TEI_CONF_ERROR_LEN])
+{
+	const char *path = path_of(s);
+
+	if (!s->settings.enable_multi_tenants) {
+		if (path)
+			LOG_WARN("master: --tenant_quota_connector_uri means "
+				 "nothing without --enable_multi_tenants");
+		return 0;
+	}
+	if (strcmp(s->settings.tenant_quota_connector_type, "file") != 0) {
+		snprintf(error, TEI_CONF_ERROR_LEN,
+			 "--tenant_quota_connector_type: only file is here");
+		return -ENOTSUP;
+	}
+	if (path)
+		return load(s, path, error);
+	LOG_WARN("master: quotas of tenants are forgotten at the end, there is "
+		 "no --tenant_quota_connector_uri");
+	return 0;
+}
+
+static int save(const struct tei_server *s)
+{
+	const char *path = path_of(s);
+	struct tei_quotas q = {.n = 0};
+	struct tei_core_tenant t;
+	size_t cursor = 0;
+	int rc = 0;
+
+	if (!path)
+		return 0;
+	while (!rc && tei_core_tenant_next(s->core, &cursor, &t))
+		if (t.registered)
+			rc = tei_quotas_add(&q, t.name, t.requested);
+	if (!rc)
+		rc = tei_quotas_write(path, &q);
+	if (rc)
+		LOG_ERROR("master: %s could not be written: %s", path,
+			  strerror(-rc));
+	tei_quotas_free(&q);
+	return rc;
+}
+
+/* ---- what all pages share ---- */
+
+const char *tei_server_admin_tenant(const struct tei_server *s,
+				    const struct tei_http_request *request,
+				    struct tei_http_reply *reply, int *status)
+{
+	struct tei_core_tenant t;
+	const char *name;
+	size_t len;
+
+	*status = 0;
+	if (!tei_http_query(request, "tenant_id", &len))
+		return NULL;
+	name = tei_server_admin_text(request, "tenant_id", reply);
+	if (!name) {
+		*status = 400;
+		return NULL;
+	}
+	if (tei_core_tenant_query(s->core, name, &t))
+		return name;
+	*status = tei_server_admin_code(reply, CODE_NO_TENANT);
+	return NULL;
+}
+
+static json_t *tenant_json(const struct tei_core_tenant *t)
+{
+	return json_pack("{s:o,s:I,s:I,s:I,s:b,s:b,s:b}", "tenant_id",
+			 tei_server_admin_string(t->name),
+			 "requested_quota_bytes", (json_int_t)t->requested,
+			 "effective_quota_bytes", (json_int_t)t->effective,
+			 "charged_bytes", (json_int_t)t->charged,
+			 "admission_closed", !t->effective, "over_quota",
+			 t->charged > t->effective, "has_explicit_policy",
+			 (int)t->registered);
+}
+
+/* False: an answer was made that says why not. */
+static bool enabled(const struct tei_server *s, struct tei_http_reply *reply,
+		    int *status)
+{
+	if (s->settings.enable_multi_tenants)
+		return true;
+	*status = tei_server_admin_error(
+		reply, 409, CODE_MODE,
+		"tenants are not enabled (--enable_multi_tenants)");
+	return false;
+}
+
+static int one(const struct tei_server *s, const char *name,
+	       struct tei_http_reply *reply)
+{
+	struct tei_core_tenant t;
+
+	if (!tei_core_tenant_query(s->core, name, &t))
+		return tei_server_admin_code(reply, CODE_NO_TENANT);
+	return tei_server_admin_json(reply, 200, tenant_json(&t));
+}
+
+/* The parameter tenant_id as a name that may be one's; or NULL, answered. */
+static const char *name_of(const struct tei_http_request *request,
+			   struct tei_http_reply *reply)
+{
+	const char *name = tei_server_admin_text(request, "tenant_id", reply);
+	json_t *text = NULL;
+
+	if (!name)
+		return NULL;
+	if (tei_core_tenant_name_valid(name))
+		text = json_string(name); /* NULL also when it is no UTF-8 */
+	json_decref(text);
+	if (text)
+		return name;
+	tei_server_admin_error(reply, 400, CODE_ARGUMENT,
+			       "a tenant's name has 1 to 64 bytes of UTF-8, no "
+			       "control characters and no _ at the beginning");
+	return NULL;
+}
+
+/* ---- pages ---- */
+
+int tei_server_admin_quotas(const struct tei_http_request *request,
+			    struct tei_http_reply *reply, void *arg)
+{
+	const struct tei_server *s = arg;
+	struct tei_core_tenant t;
+	size_t cursor = 0, len;
+	const char *name;
+	json_t *list;
+	int status;
+
+	if (!enabled(s, reply, &status))
+		return status;
+	if (tei_http_query(request, "tenant_id", &len)) {
+		name = tei_server_admin_text(request, "tenant_id", reply);
+		return name ? one(s, name, reply) : 400;
+	}
+	list = json_array();
+	while (list && tei_core_tenant_next(s->core, &cursor, &t))
+		if (json_array_append_new(list, tenant_json(&t))) {
+			json_decref(list);
+			list = NULL;
+		}
+	return tei_server_admin_json(reply, 200, list);
+}
+
+/* What the body asks for; 0: nothing that can be had. */
+static uint64_t wanted(const struct tei_http_request *request)
+{
+	json_t *root = json_loadb(request->len ? request->body : "",
+				  request->len, JSON_REJECT_DUPLICATES, NULL);
+	const json_t *value = json_object_get(root, "requested_quota_bytes");
+	json_int_t bytes = json_is_integer(value) && json_object_size(root) == 1
+				   ? json_integer_value(value)
+				   : 0;
+
+	json_decref(root);
+	return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+/* As it was before a change that could not be written down. */
+static int undo(struct tei_server *s, const char *name,
+		const struct tei_core_tenant *before,
+		struct tei_http_reply *reply)
+{
+	if (before->registered)
+		(void)tei_core_tenant_set(s->core, name, before->requested);
+	else
+		(void)tei_core_tenant_unset(s->core, name);
+	return tei_server_admin_error(reply, 500, CODE_INTERNAL,
+				      "the file of quotas cannot be written; "
+				      "nothing was changed");
+}
+
+int tei_server_admin_set_quota(const struct tei_http_request *request,
+			       struct tei_http_reply *reply, void *arg)
+{
+	struct tei_core_tenant before = {.registered = false};
+	struct tei_server *s = arg;
+	const char *name;
+	uint64_t bytes;
+	int status, rc;
+
+	if (!enabled(s, reply, &status))
+		return status;
+	name = name_of(request, reply);
+	if (!name)
+		return 400;
+	bytes = wanted(request);
+	if (!bytes)
+		return tei_server_admin_error(
+			reply, 400, CODE_ARGUMENT,
+			"the body is {\"requested_quota_bytes\":n}, n a whole "
+			"number above 0");
+	(void)tei_core_tenant_query(s->core, name, &before);
+	rc = tei_core_tenant_set(s->core, name, bytes);
+	if (rc == -ENOSPC)
+		return tei_server_admin_error(reply, 409, CODE_MODE,
+					      "there are too many tenants");
+	if (rc)
+		return 500;
+	if (save(s))
+		return undo(s, name, &before, reply);
+	LOG_INFO("master: tenant '%s' has a quota of %llu bytes now", name,
+		 (unsigned long long)bytes);
+	return one(s, name, reply);
+}
+
+int tei_server_admin_unset_quota(const struct tei_http_request *request,
+				 struct tei_http_reply *reply, void *arg)
+{
+	struct tei_core_tenant before = {.registered = false};
+	struct tei_server *s = arg;
+	const char *name;
+	int status, rc;
+
+	if (!enabled(s, reply, &status))
+		return status;
+	name = name_of(request, reply);
+	if (!name)
+		return 400;
+	if (request->len)
+		return tei_server_admin_error(reply, 400, CODE_ARGUMENT,
+					      "no body is expected");
+	(void)tei_core_tenant_query(s->core, name, &before);
+	rc = tei_core_tenant_unset(s->core, name);
+	if (rc == -ENOENT)
+		return tei_server_admin_code(reply, CODE_NO_TENANT);
+	if (rc)
+		return tei_server_admin_error(
+			reply, 409, CODE_NOT_EMPTY,
+			"TENANT_NOT_EMPTY: remove its objects first");
+	if (save(s))
+		return undo(s, name, &before, reply);
+	LOG_INFO("master: tenant '%s' has no quota any more", name);
+	return tei_server_admin_json(reply, 200,
+				     json_pack("{s:b}", "success", 1));
+}

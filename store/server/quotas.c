@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quotas.c - the file of tenants' quotas: reading
+ */
+#include "store/server/quotas.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <yaml.h>
+
+#include "base/mem.h"
+
+#define FILE_MAX (1 << 20)
+
+int tei_quotas_add(struct tei_quotas *q, const char *name, uint64_t bytes)
+{
+	size_t len = strlen(name);
+
+	if (q->n == q->room) {
+		size_t room = q->room ? 2 * q->room : 8;
+		struct tei_quota *grown =
+			tei_realloc(q->at, room * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		q->at = grown;
+		q->room = room;
+	}
+	memcpy(q->at[q->n].name, name, len + 1);
+	q->at[q->n++].bytes = bytes;
+	return 0;
+}
+
+void tei_quotas_free(struct tei_quotas *q)
+{
+	tei_free(q->at);
+	*q = (struct tei_quotas){.n = 0};
+}
+
+struct reader {
+	yaml_parser_t parser;
+	const char *path;
+	char *error;
+	struct tei_quotas *out;
+	bool version, tenants; /* were there */
+};
+
+static int bad_line(struct reader *r, size_t line, const char *why)
+{
+	snprintf(r->error, TEI_CONF_ERROR_LEN, "%.120s line %zu: %.80s",
+		 r->path, line + 1, why);
+	return -EINVAL;
+}
+
+static int bad(struct reader *r, const yaml_event_t *event, const char *why)
+{
+	return bad_line(r, event->start_mark.line, why);
+}
+
+static int next(struct reader *r, yaml_event_t *event)
+{
+	if (yaml_parser_parse(&r->parser, event))
+		return 0;
+	if (r->parser.error == YAML_MEMORY_ERROR) {
+		snprintf(r->error, TEI_CONF_ERROR_LEN, "%.120s: out of memory",
+			 r->path);
+		return -ENOMEM;
+	}
+	return bad_line(r, r->parser.problem_mark.line,
+			r->parser.problem ? r->parser.problem : "not YAML");
+}
+
+/* A text without a 0 byte; NULL: it is something else. */
+static const char *text_of(const yaml_event_t *event)
+{
+	const char *text;
+
+	if (event->type != YAML_SCALAR_EVENT)
+		return NULL;
+	text = (const char *)event->data.scalar.value;
+	return strlen(text) == event->data.scalar.length ? text : NULL;
+}
+
+static bool is_null(const yaml_event_t *event)
+{
+	const char *text = text_of(event);
+
+	return text && event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+	       (!*text || !strcmp(text, "~") || !strcasecmp(text, "null"));
+}
+
+static bool is(const yaml_event_t *event, const char *word)
+{
+	const char *text = text_of(event);
+
+	return text && strcmp(text, word) == 0;
+}
+
+/* ---- a tenant ---- */
+
+static int take_name(struct reader *r, const yaml_event_t *event,
+		     struct tei_quota *to)
+{
+	const char *text = text_of(event);
+
+	if (*to->name)
+		return bad(r, event, "name is given twice");
+	if (!text || is_null(event) || !tei_core_tenant_name_valid(text))
+		return bad(r, event,
+			   "a tenant's name has 1 to 64 bytes, no control "
+			   "characters and no _ at the beginning");
+	for (size_t i = 0; i < r->out->n; i++)
+		if (strcmp(r->out->at[i].name, text) == 0)
+			return bad(r, event, "a tenant of this name is there");
+	memcpy(to->name, text, strlen(text) + 1);
+	return 0;
+}
+
+static int take_quota(struct reader *r, const yaml_event_t *event,
+		      struct tei_quota *to)
+{
+	const char *text = text_of(event);
+
+	if (to->bytes)
+		return bad(r, event, "quota is given twice");
+	if (!text || strchr(text, '.') || tei_parse_size(text, &to->bytes) ||
+	    !to->bytes)
+		return bad(r, event,
+			   "a quota is a whole number above 0, with B, KB, MB, "
+			   "GB or TB");
+	return 0;
+}
+
+static int take_field(struct reader *r, const yaml_event_t *name,
+		      struct tei_quota *to)
+{
+	yaml_event_t value;
+	int rc;
+
+	if (!is(name, "name") && !is(name, "quota"))
+		return bad(r, name, "a tenant has name and quota");
+	rc = next(r, &value);
+	if (rc)
+		return rc;
+	rc = is(name, "name") ? take_name(r, &value, to)
+			      : take_quota(r, &value, to);
+	yaml_event_delete(&value);
+	return rc;
+}
+
+/* From behind the beginning of a tenant's map, on line @line. */
+static int take_tenant(struct reader *r, size_t line)
+{
+	struct tei_quota quota = {.bytes = 0};
+	yaml_event_t event;
+	bool end = false;
+	int rc;
+
+	do {
+		rc = next(r, &event);
+		if (rc)
+			return rc;
+		end = event.type == YAML_MAPPING_END_EVENT;
+		if (!end)
+			rc = take_field(r, &event, &quota);
+		yaml_event_delete(&event);
+	} while (!rc && !end);
+	if (rc)
+		return rc;
+	if (!*quota.name || !quota.bytes)
+		return bad_line(r, line, "a tenant has name and quota");
+	if (r->out->n == TEI_CORE_TENANTS_MAX / 2)
+		return bad_line(r, line, "too many tenants");
+	rc = tei_quotas_add(r->out, quota.name, quota.bytes);
+	if (rc)
+		snprintf(r->error, TEI_CONF_ERROR_LEN, "%.120s: out of memory",
+			 r->path);
+	return rc;
+}
+
+/* The value of `tenants`: a list; nothing is an empty one. */
+static int take_tenants(struct reader *r, const yaml_event_t *value)
+{
+	yaml_event_t event;
+	bool end = false;
+	int rc;
+
+	if (is_null(value))
+		return 0;
+	if (value->type != YAML_SEQUENCE_START_EVENT)
+		return bad(r, value, "tenants is a list");
+	do {
+		rc = next(r, &event);
+		if (rc)
+			return rc;
+		end = event.type == YAML_SEQUENCE_END_EVENT;
+		if (!end && event.type != YAML_MAPPING_START_EVENT)
+			rc = bad(r, &event, "a tenant has name and quota");
+		else if (!end)
+			rc = take_tenant(r, event.start_mark.line);
+		yaml_event_delete(&event);
+	} while (!rc && !end);
+	return rc;
+}
+
+/* ---- the file ---- */
+
+static int take_version(struct reader *r, const yaml_event_t *value)
+{
+	return is(value, "1") ? 0 : bad(r, value, "version is 1");
+}
+
+static int take_pair(struct reader *r, const yaml_event_t *name)
+{
+	bool version = is(name, "version");
+	bool *seen = version ? &r->version : &r->tenants;
+	yaml_event_t value;
+	int rc;
+
+	if (!version && !is(name, "tenants"))
+		return bad(r, name, "version and tenants are expected");
+	if (*seen)
+		return bad(r, name, "given twice");
+	*seen = true;
+	rc = next(r, &value);
+	if (rc)
+		return rc;
+	rc = version ? take_version(r, &value) : take_tenants(r, &value);
+	yaml_event_delete(&value);
+	return rc;
+}
+
+static int take_map(struct reader *r)
+{
+	yaml_event_t event;
+	bool end = false;
+	int rc;
+
+	do {
+		rc = next(r, &event);
+		if (rc)
+			return rc;
+		end = event.type == YAML_MAPPING_END_EVENT;
+		if (!end)
+			rc = take_pair(r, &event);
+		yaml_event_delete(&event);
+	} while (!rc && !end);
+	return rc;
+}
+
+/* One document, which is a map. */
+static int take_stream(struct reader *r)
+{
+	yaml_event_type_t type = YAML_NO_EVENT;
+	bool map = false;
+	int rc = 0;
+
+	while (!rc && type != YAML_STREAM_END_EVENT) {
+		yaml_event_t event;
+
+		rc = next(r, &event);
+		if (rc)
+			return rc;
+		type = event.type;
+		if (type == YAML_MAPPING_START_EVENT && !map) {
+			map = true;
+			rc = take_map(r);
+		} else if (type == YAML_DOCUMENT_START_EVENT && map) {
+			rc = bad(r, &event, "one document is expected");
+		} else if (type != YAML_STREAM_START_EVENT &&
+			   type != YAML_STREAM_END_EVENT &&
+			   type != YAML_DOCUMENT_START_EVENT &&
+			   type != YAML_DOCUMENT_END_EVENT) {
+			rc = bad(r, &event, "version and tenants are expected");
+		}
+		yaml_event_delete(&event);
+	}
+	if (!rc && (!r->version || !r->tenants))
+		return bad_line(r, 0, "version and tenants are expected");
+	return rc;
+}
+
+static int parse(struct reader *r, FILE *f)
+{
+	int rc;
+
+	if (!yaml_parser_initialize(&r->parser)) {
+		snprintf(r->error, TEI_CONF_ERROR_LEN, "out of memory");
+		return -ENOMEM;
+	}
+	yaml_parser_set_input_file(&r->parser, f);
+	rc = take_stream(r);
+	yaml_parser_delete(&r->parser);
+	return rc;
+}
+
+/* A plain file, and not a huge one. */
+static int check(FILE *f)
+{
+	struct stat st;
+
+	if (fstat(fileno(f), &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	return st.st_size > FILE_MAX ? -EFBIG : 0;
+}
+
+int tei_quotas_read(const char *path, struct tei_quotas *out,
+		    char error[TEI_CONF_ERROR_LEN])
+{
+	struct reader r = {.path = path, .error = error, .out = out};
+	/* What is no file is not waited for. */
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
+	int rc = f ? check(f) : -errno;
+
+	*out = (struct tei_quotas){.n = 0};
+	if (rc)
+		snprintf(error, TEI_CONF_ERROR_LEN, "%.120s: %s", path,
+			 rc == -EINVAL ? "not a plain file" : strerror(-rc));
+	else
+		rc = parse(&r, f);
+	if (f)
+		(void)fclose(f);
+	else if (fd >= 0)
+		(void)close(fd);
+	if (rc)
+		tei_quotas_free(out);
+	return rc;
+}

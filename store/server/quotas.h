@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quotas.h - the file that says which tenants there are, and how much each may
+ * have
+ *
+ *   version: 1
+ *   tenants:
+ *     - name: team-a
+ *       quota: 64GB
+ *
+ * YAML; what does not belong there is an error that names its line. It is read
+ * when the master starts, and written anew as a whole when a quota is changed.
+ */
+#ifndef STORE_SERVER_QUOTAS_H
+#define STORE_SERVER_QUOTAS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+#include "store/core/core.h"
+
+struct tei_quota {
+	char name[TEI_CORE_TENANT_MAX + 1];
+	uint64_t bytes;
+};
+
+struct tei_quotas {
+	struct tei_quota *at; /* at[n] */
+	size_t n, room;
+};
+
+/* A copy at the end. -ENOMEM; @name fits. */
+int tei_quotas_add(struct tei_quotas *q, const char *name, uint64_t bytes);
+void tei_quotas_free(struct tei_quotas *q);
+
+/* 0 and *out is the caller's; -EINVAL, -ENOMEM, or what reading said. */
+int tei_quotas_read(const char *path, struct tei_quotas *out,
+		    char error[TEI_CONF_ERROR_LEN]);
+/*
+ * Either all of it is there afterwards, also after a loss of power, or the file
+ * is as it was: -errno. A link is followed. Blocks: for the disk.
+ */
+int tei_quotas_write(const char *path, const struct tei_quotas *q);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quotas_write.c - the file of tenants' quotas: writing
+ *
+ * A new file beside the old one, which takes its place when it is on the disk.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/server/quotas.h"
+
+#define HEAD                                                                \
+	"# Written by mooncake_master when a quota was changed; read when " \
+	"it starts.\n"
+
+/* With the largest unit that leaves it whole. */
+static void print_bytes(FILE *f, uint64_t bytes)
+{
+	static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+	size_t unit = 0;
+
+	while (bytes % 1024 == 0 &&
+	       unit + 1 < sizeof(units) / sizeof(units[0])) {
+		bytes /= 1024;
+		unit++;
+	}
+	(void)fprintf(f, "%" PRIu64 "%s", bytes, units[unit]);
+}
+
+static void print_name(FILE *f, const char *name)
+{
+	(void)fputc('"', f);
+	for (; *name; name++) {
+		if (*name == '"' || *name == '\\')
+			(void)fputc('\\', f);
+		(void)fputc(*name, f);
+	}
+	(void)fputc('"', f);
+}
+
+/* Every error shows in ferror(). */
+static void print(FILE *f, const struct tei_quotas *q)
+{
+	(void)fprintf(f, HEAD "version: 1\ntenants:%s\n", q->n ? "" : " []");
+	for (size_t i = 0; i < q->n; i++) {
+		(void)fprintf(f, "  - name: ");
+		print_name(f, q->at[i].name);
+		(void)fprintf(f, "\n    quota: ");
+		print_bytes(f, q->at[i].bytes);
+		(void)fputc('\n', f);
+	}
+}
+
+static int fill(int fd, mode_t mode, const struct tei_quotas *q)
+{
+	FILE *f = fdopen(fd, "wb");
+	int rc = 0;
+
+	if (!f) {
+		rc = -errno;
+		(void)close(fd);
+		return rc;
+	}
+	print(f, q);
+	if (ferror(f) || fflush(f) || fchmod(fd, mode) || fsync(fd))
+		rc = errno ? -errno : -EIO;
+	if (fclose(f) && !rc)
+		rc = -errno;
+	return rc;
+}
+
+/* That the new name is on the disk, too. */
+static int sync_folder(const char *path)
+{
+	char folder[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	size_t len = slash ? (size_t)(slash - path) + 1 : 0;
+	int fd, rc = 0;
+
+	memcpy(folder, path, len);
+	folder[len] = '\0';
+	fd = open(len ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fsync(fd))
+		rc = -errno;
+	(void)close(fd);
+	return rc;
+}
+
+static int replace(const char *path, mode_t mode, const struct tei_quotas *q)
+{
+	char beside[PATH_MAX + 16];
+	int fd, rc;
+
+	(void)snprintf(beside, sizeof(beside), "%s.XXXXXX", path);
+	fd = mkostemp(beside, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	rc = fill(fd, mode, q);
+	if (!rc && rename(beside, path))
+		rc = -errno;
+	if (rc)
+		(void)unlink(beside);
+	return rc ? rc : sync_folder(path);
+}
+
+int tei_quotas_write(const char *path, const struct tei_quotas *q)
+{
+	char real[PATH_MAX];
+	struct stat st;
+
+	if (!realpath(path, real) || stat(real, &st))
+		return -errno;
+	return replace(real, st.st_mode & 0777, q);
+}
