@@ -97,6 +97,10 @@ static const struct tei_setting rows[] = {
 	{ ROW(global_segment_size), .group = "memory", .type = TEI_CONF_SIZE, .def = "4 GB",
 	  .min = 1, .max = 1099511627776.0, .help = "memory lent to the pool" },
 
+	{ ROW(local_buffer_size), .type = TEI_CONF_SIZE, .def = "0",
+	  .max = 1099511627776.0,
+	  .help = "memory for values that dummy clients get without giving any; "
+		  "0: they take theirs" },
 	{ ROW(local_hot_cache_size), .env = "MC_STORE_LOCAL_HOT_CACHE_SIZE",
 	  .type = TEI_CONF_SIZE, .def = "0",
 	  .help = "memory for what is read often from other owners; 0: none" },
@@ -112,8 +116,6 @@ static const struct tei_setting rows[] = {
 	  .help = "verbosity: 0 a handful of lines, 1 a line per object" },
 
 	{ ROW(device_names), .type = TEI_CONF_STRING, .def = "",
-	  .hidden = true, .help = "accepted, no meaning here" },
-	{ ROW(local_buffer_size), .type = TEI_CONF_SIZE, .def = "0",
 	  .hidden = true, .help = "accepted, no meaning here" },
 	{ ROW(enable_offload), .type = TEI_CONF_BOOL, .def = "0",
 	  .hidden = true, .help = "accepted, no meaning here" },
@@ -315,6 +317,7 @@ static int start_agent(const struct settings *s, struct te_store *store,
 		.n_threads = n_threads(s),
 		.memory_max = s->dummy_memory_max,
 		.memory_each_max = s->dummy_memory_each_max,
+		.buffers_max = s->local_buffer_size,
 	};
 	bool asked =
 		*s->socket_path || *s->socket_group || s->enable_http_server;

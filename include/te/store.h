@@ -391,8 +391,9 @@ TE_API int te_store_get(struct te_store *store, const struct te_store_key *keys,
 
 /*
  * A value in memory of the client's: data[length], the caller's to read and
- * write until free, which has to come before te_store_close(). free(NULL) is
- * fine. Threads: any.
+ * write until free, which has to come before te_store_close(). A dummy's may
+ * lie in memory of its daemon's, which can only be read. free(NULL) is fine.
+ * Threads: any.
  */
 struct te_store_buffer;
 TE_API void *te_store_buffer_data(const struct te_store_buffer *buffer);

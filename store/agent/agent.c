@@ -99,6 +99,7 @@ int tei_agent_start(const struct tei_agent_config *config,
 		return -ENOMEM;
 	agent->store = config->store;
 	agent->memory_max = config->memory_max;
+	agent->budget.max = config->buffers_max;
 	agent->memory_each_max = config->memory_each_max
 					 ? config->memory_each_max
 					 : config->memory_max;

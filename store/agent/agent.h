@@ -32,6 +32,8 @@ struct tei_agent_config {
 	uint64_t memory_max;    /* bytes of all dummies' memory together */
 	/* Of one dummy's; what it announces counts. 0: memory_max. */
 	uint64_t memory_each_max;
+	/* Of our own, that dummies read values from; 0: none. */
+	uint64_t buffers_max;
 };
 
 /*

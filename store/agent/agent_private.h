@@ -27,6 +27,7 @@
 #include "base/loop.h"
 #include "base/thread.h"
 #include "store/agent/agent.h"
+#include "store/agent/buffers.h"
 #include "store/proto/agent.h"
 #include "store/proto/agent.pb-c.h"
 #include "store/proto/strings.h"
@@ -52,6 +53,8 @@ struct tei_agent_session {
 	uint64_t id;
 	uint8_t token[TEI_AGENT_TOKEN_LEN];
 	struct tei_agent_memory memory;
+	/* Made by the loop when they are asked for, never changed; NULL. */
+	struct tei_agent_buffers *buffers;
 	pid_t pid; /* 0: of another name space, not seen from here */
 	int pidfd; /* -1: none */
 	struct event died;
@@ -86,6 +89,9 @@ struct tei_agent_job {
 	const ProtobufCMessage *answer;
 	uint8_t *body;
 	size_t len;
+	struct tei_agent_buffers *buffers; /* the session's, when it came */
+	const uint64_t *cut; /* cut[n_cut]: buffers that the answer hands out */
+	size_t n_cut;
 };
 
 struct tei_agent_stats {
@@ -94,7 +100,6 @@ struct tei_agent_stats {
 	uint64_t sessions_total, died, silent,
 		refused[TEI_GREETING_STATUSES]; /* the loop's */
 	uint64_t faults[TEI_FRAME_FAULTS];      /* the loop's */
-	uint64_t asked;                         /* where we are; the loop's */
 };
 
 struct tei_http;
@@ -119,6 +124,7 @@ struct tei_agent {
 	unsigned int n_sessions;
 	uint64_t last_session, last_memory;
 	uint64_t memory_bytes, memory_max, memory_each_max;
+	struct tei_agent_budget budget; /* of buffers */
 	size_t queued_bytes;
 	struct tei_http *http;
 	uint64_t http_refused[8];
@@ -183,7 +189,9 @@ enum tei_greeting_status tei_session_find(struct tei_agent *agent,
 void tei_session_connect(struct tei_agent_session *session, int socket);
 /* The dummy is gone: what waits is dropped, what runs is waited for. */
 void tei_session_end(struct tei_agent_session *session);
-/* Its memory is: nothing is left of it. */
+/* Let go of its memory; nobody uses it any more. Any thread. */
+void tei_session_unmap(struct tei_agent_session *session);
+/* That is done: nothing is left of it. */
 void tei_session_unmapped(struct tei_agent_session *session);
 /* Those that nobody will unmap any more: workers have ended. */
 void tei_sessions_clear(struct tei_agent *agent);
@@ -215,6 +223,11 @@ void tei_agent_serve_replicas(struct tei_agent *agent,
 			      struct tei_agent_job *job,
 			      const struct te_store_key *keys, size_t n,
 			      int code);
+/* Values into buffers; @msg NULL: it does not decode. */
+void tei_agent_serve_buffers(struct tei_agent *agent, struct tei_agent_job *job,
+			     const Agent__Batch *msg,
+			     const struct te_store_key *keys, size_t n,
+			     int code);
 /* It waited longer than @wait_ms (0: 1000) for its turn; counted. */
 bool tei_agent_is_late(struct tei_agent *agent, const struct tei_agent_job *job,
 		       uint32_t wait_ms);

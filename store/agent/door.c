@@ -91,7 +91,7 @@ static enum tei_greeting_status judge(struct greeter *greeter,
 		return TEI_GREETING_VERSION;
 	if (!is_allowed(agent, greeter->fd, &greeter->cred))
 		return TEI_GREETING_NOT_ALLOWED;
-	if (g->word == TEI_GREETING_JOIN)
+	if (g->word == TEI_GREETING_JOIN || g->word == TEI_GREETING_BUFFERS)
 		return n_fds ? TEI_GREETING_FDS
 			     : tei_session_find(agent, g, greeter->cred.pid,
 						out);
@@ -137,7 +137,7 @@ static void answer(struct greeter *greeter, enum tei_greeting_status status,
 	};
 	int fd;
 
-	if (status != TEI_GREETED)
+	if (status != TEI_GREETED && status != TEI_GREETING_NO_BUFFERS)
 		warn_refused(greeter, status);
 	agent->stats.refused[status]++;
 	fd = leave(greeter);
@@ -153,6 +153,27 @@ static void answer(struct greeter *greeter, enum tei_greeting_status status,
 	(void)close(fd);
 	if (session && !session->n_conns)
 		tei_session_end(session);
+}
+
+/* The memory that its values may lie in; then the connection ends. */
+static void hand_out_buffers(struct greeter *greeter,
+			     struct tei_agent_session *session)
+{
+	struct tei_agent *agent = greeter->agent;
+	struct tei_greeting g = {.version = TEI_AGENT_VERSION};
+	int fd;
+
+	if (!session->buffers &&
+	    tei_agent_buffers_create(agent->store, &agent->budget,
+				     &session->buffers)) {
+		answer(greeter, TEI_GREETING_NO_BUFFERS, NULL);
+		return;
+	}
+	g.length = session->buffers->length;
+	agent->stats.refused[TEI_GREETED]++;
+	fd = leave(greeter);
+	(void)tei_greeting_send(fd, &g, session->buffers->fd);
+	(void)close(fd);
 }
 
 static void on_greeting(evutil_socket_t socket, short what, void *arg)
@@ -180,7 +201,10 @@ static void on_greeting(evutil_socket_t socket, short what, void *arg)
 		(void)close(leave(greeter));
 	if (!rc) {
 		status = judge(greeter, &g, fd, n_fds, &session);
-		answer(greeter, status, session);
+		if (session && g.word == TEI_GREETING_BUFFERS)
+			hand_out_buffers(greeter, session);
+		else
+			answer(greeter, status, session);
 	}
 	if (fd >= 0)
 		(void)close(fd); /* a mapping needs it no more */

@@ -23,6 +23,8 @@ static const char *const type_names[] = {
 	[AGENT__AGENT_TYPE__AGENT_UPSERT] = "upsert",
 	[AGENT__AGENT_TYPE__AGENT_REPLICAS] = "replicas",
 	[AGENT__AGENT_TYPE__AGENT_REMOVE_ALL] = "remove_all",
+	[AGENT__AGENT_TYPE__AGENT_WHERE] = "where",
+	[AGENT__AGENT_TYPE__AGENT_BUFFERS] = "get_buffers",
 };
 
 static uint64_t read_counter(_Atomic uint64_t *counter)
@@ -108,8 +110,6 @@ static int metrics(const struct tei_http_request *request,
 	reply->type = PROMETHEUS;
 	calls(out, agent);
 	refusals(out, agent);
-	metric(out, "te_agent_asked_total", "counter",
-	       "dummy clients that asked where they are served", stats->asked);
 	metric(out, "te_agent_silent_total", "counter",
 	       "connections hung up on before they said who they are",
 	       stats->silent);
@@ -138,6 +138,9 @@ static int metrics(const struct tei_http_request *request,
 	       "of them, processes that died", stats->died);
 	metric(out, "te_agent_memory_bytes", "gauge",
 	       "memory of dummies that is mapped", agent->memory_bytes);
+	metric(out, "te_agent_buffer_bytes", "gauge",
+	       "memory of ours that dummies read values from",
+	       read_counter(&agent->budget.used));
 	metric(out, "te_agent_waiting_bytes", "gauge",
 	       "bodies of calls that wait or run", agent->queued_bytes);
 	metric(out, "te_agent_healthy", "gauge", "1: in the pool",

@@ -296,6 +296,10 @@ static void serve_batch(struct tei_agent *agent, struct tei_agent_job *job)
 		tei_agent_serve_replicas(agent, job, b.keys, b.n, code);
 		return;
 	}
+	if (job->frame.type == AGENT__AGENT_TYPE__AGENT_BUFFERS) {
+		tei_agent_serve_buffers(agent, job, b.msg, b.keys, b.n, code);
+		return;
+	}
 	if (!code)
 		code = run(agent, job, &b, out);
 	out->code = code;

@@ -31,6 +31,13 @@ static void free_job(struct tei_agent_job *job)
 	tei_free(job);
 }
 
+void tei_session_unmap(struct tei_agent_session *s)
+{
+	tei_agent_memory_unmap(s->agent->store, &s->memory);
+	tei_agent_buffers_destroy(s->buffers);
+	s->buffers = NULL;
+}
+
 void tei_session_unmapped(struct tei_agent_session *s)
 {
 	struct tei_agent *agent = s->agent;
@@ -46,7 +53,7 @@ static void free_session(struct tei_agent_session *s)
 {
 	if (tei_workers_unmap(s))
 		return;
-	tei_agent_memory_unmap(s->agent->store, &s->memory);
+	tei_session_unmap(s);
 	tei_session_unmapped(s);
 }
 
@@ -62,7 +69,7 @@ void tei_sessions_clear(struct tei_agent *agent)
 		}
 		/* The workers were told of it, and have ended before. */
 		tei_list_del(&s->turn);
-		tei_agent_memory_unmap(agent->store, &s->memory);
+		tei_session_unmap(s);
 		tei_session_unmapped(s);
 	}
 }
@@ -87,10 +94,15 @@ void tei_session_job_over(struct tei_agent_job *job)
 {
 	struct tei_agent_conn *conn = job->conn;
 
+	bool sent;
+
+	sent = conn && job->answer &&
+	       !tei_frame_reply(conn->frames, &job->frame, job->answer);
 	/* Who gets no answer must not wait for it. */
-	if (conn && (!job->answer ||
-		     tei_frame_reply(conn->frames, &job->frame, job->answer)))
+	if (conn && !sent)
 		tei_frame_refuse_for_now(conn->frames, "out of memory");
+	if (!sent && job->n_cut)
+		tei_agent_buffers_give_back(job->buffers, job->cut, job->n_cut);
 	forget_job(job);
 }
 
@@ -110,6 +122,7 @@ static struct tei_agent_job *create_job(struct tei_agent_conn *conn,
 		memcpy(job->body, f->body, f->len);
 	job->len = f->len;
 	job->session = conn->session;
+	job->buffers = conn->session->buffers;
 	job->conn = conn;
 	job->frame.type = f->type;
 	job->frame.id = f->id;

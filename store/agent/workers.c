@@ -102,7 +102,7 @@ static void on_unmapped(struct tei_call *call)
 
 static void unmap(struct tei_agent *agent, struct tei_agent_session *s)
 {
-	tei_agent_memory_unmap(agent->store, &s->memory);
+	tei_session_unmap(s);
 	s->post.fn = on_unmapped;
 	(void)tei_loop_post(agent->loop, &s->post);
 	tei_mutex_lock(&agent->mu);

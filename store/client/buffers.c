@@ -246,6 +246,10 @@ void tei_buffer_destroy(struct te_store_buffer *buffer)
 
 	if (!buffer)
 		return;
+	if (buffer->release) {
+		buffer->release(buffer);
+		return;
+	}
 	b = buffer->buffers;
 	if (!b) {
 		tei_free(buffer);

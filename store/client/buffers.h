@@ -27,6 +27,8 @@ struct te_store_buffer {
 	uint64_t length; /* that the user asked for */
 	uint64_t room;   /* of the piece; 0: plain memory */
 	bool taken;      /* guarded by buffers->mu */
+	/* It is somebody else's: how it is freed. NULL: as above. */
+	void (*release)(struct te_store_buffer *buffer);
 };
 
 struct tei_buffers {

@@ -32,6 +32,8 @@
 #include "store/proto/agent.h"
 #include "store/proto/agent.pb-c.h"
 
+struct tei_shelf;
+
 #define TEI_DUMMY_CONNS_MAX 32 /* calls at a time */
 #define TEI_DUMMY_PAGE      4096u
 
@@ -40,7 +42,10 @@ struct tei_dummy_conn {
 	int fd;
 	uint64_t region; /* what our memory is called on it */
 	uint64_t last_id;
+	/* Of its session; ids begin anew in the next daemon. */
+	uint8_t token[TEI_AGENT_TOKEN_LEN];
 	struct te_store_buffer *lent; /* late: until the daemon lets go */
+	struct tei_shelf *shelf;      /* late: what it may yet hand out */
 };
 
 /* Who the daemon takes us for. */
@@ -72,6 +77,7 @@ struct tei_dummy {
 	unsigned int n_conns;             /* guarded by mu: also in use */
 	bool connecting;                  /* guarded by mu: somebody is */
 	struct tei_dummy_session session; /* guarded by mu */
+	struct tei_shelf *shelf;          /* guarded by mu: or NULL */
 	uint8_t *replaced;                /* guarded by mu: a bit a page */
 	_Atomic uint64_t n_replaced;      /* pages; relaxed, only grows */
 };
@@ -98,6 +104,10 @@ int tei_dummy_connect(struct tei_dummy *dummy, uint64_t deadline_ns,
 int tei_dummy_exchange(struct tei_dummy_conn *conn, uint16_t type,
 		       const ProtobufCMessage *msg, struct tei_arena *arena,
 		       uint64_t deadline_ns, const uint8_t **body, size_t *len);
+/* The answer to the call asked last. As exchange(), but a negative errno. */
+int tei_dummy_receive(struct tei_dummy_conn *conn, uint16_t type,
+		      struct tei_arena *arena, uint64_t deadline_ns,
+		      const uint8_t **body, size_t *len);
 /*
  * Give it back. @code: of exchange; @lent: what has to stay lent after -901
  * (taken then).
@@ -170,6 +180,10 @@ int tei_dummy_get(struct te_store *store, const struct te_store_key *keys,
 int tei_dummy_get_buffers(struct te_store *store,
 			  const struct te_store_key *keys, size_t n,
 			  struct te_store_buffer **out, int64_t *results);
+/* The same, into memory of ours; of keys that were checked. */
+void tei_dummy_read_own(struct te_store *store, const struct te_store_key *keys,
+			size_t n, struct te_store_buffer **out,
+			int64_t *results);
 int tei_dummy_get_ranges(struct te_store *store,
 			 const struct te_store_key *keys, size_t n_keys,
 			 const struct te_store_range *ranges, size_t n_ranges,

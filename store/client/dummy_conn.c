@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/client/dummy.h"
+#include "store/client/dummy_shelf.h"
 
 #define ASK_AGAIN_NS (20 * TEI_NS_PER_MS)
 
@@ -143,6 +144,7 @@ static int open_conn(struct tei_dummy *dummy, struct tei_dummy_session *session,
 	if (rc == TEI_GREETED) {
 		tei_list_init(&conn->link);
 		conn->region = session->region;
+		memcpy(conn->token, session->token, sizeof(conn->token));
 		*out = conn;
 		return 0;
 	}
@@ -173,17 +175,41 @@ static bool has_news(const struct tei_dummy_conn *conn)
 	return poll(&pfd, 1, 0) > 0;
 }
 
-void tei_dummy_sweep(struct tei_dummy *dummy)
+/* References that are let go of go when the lock has been given back. */
+static void let_go(struct tei_dummy *dummy, struct tei_dummy_conn *conn)
+	TEI_REQUIRES(dummy->mu)
 {
-	tei_list_for_each_safe (pos, tmp, &dummy->late) {
+	struct tei_shelf *shelf = conn->shelf;
+
+	tei_buffer_destroy(conn->lent);
+	close_conn(dummy, conn);
+	if (!shelf)
+		return;
+	tei_mutex_unlock(&dummy->mu);
+	tei_shelf_put(shelf);
+	tei_mutex_lock(&dummy->mu);
+}
+
+static struct tei_dummy_conn *settled(struct tei_dummy *dummy)
+	TEI_REQUIRES(dummy->mu)
+{
+	tei_list_for_each (pos, &dummy->late) {
 		struct tei_dummy_conn *conn =
 			tei_list_entry(pos, struct tei_dummy_conn, link);
 
-		if (!has_news(conn))
-			continue;
+		if (conn->shelf ? tei_shelf_late(dummy, conn) : has_news(conn))
+			return conn;
+	}
+	return NULL;
+}
+
+void tei_dummy_sweep(struct tei_dummy *dummy)
+{
+	struct tei_dummy_conn *conn;
+
+	while ((conn = settled(dummy))) {
 		tei_list_del(&conn->link);
-		tei_buffer_destroy(conn->lent);
-		close_conn(dummy, conn);
+		let_go(dummy, conn);
 	}
 }
 
@@ -279,18 +305,18 @@ void tei_dummy_release(struct tei_dummy *dummy, struct tei_dummy_conn *conn,
 
 void tei_dummy_disconnect(struct tei_dummy *dummy)
 {
+	struct tei_shelf *shelf;
 	struct tei_list *node;
 
 	tei_mutex_lock(&dummy->mu);
 	tei_list_splice_tail(&dummy->idle, &dummy->late);
-	while ((node = tei_list_pop(&dummy->idle))) {
-		struct tei_dummy_conn *conn =
-			tei_list_entry(node, struct tei_dummy_conn, link);
-
-		tei_buffer_destroy(conn->lent);
-		close_conn(dummy, conn);
-	}
+	while ((node = tei_list_pop(&dummy->idle)))
+		let_go(dummy,
+		       tei_list_entry(node, struct tei_dummy_conn, link));
+	shelf = dummy->shelf;
+	dummy->shelf = NULL;
 	tei_mutex_unlock(&dummy->mu);
+	tei_shelf_put(shelf);
 }
 
 /* ---- a call ---- */
@@ -338,9 +364,9 @@ static int take_header(const uint8_t head[TEI_FRAME_HEADER_LEN], uint16_t type,
 	return 0;
 }
 
-static int receive(struct tei_dummy_conn *conn, uint16_t type,
-		   struct tei_arena *arena, uint64_t deadline_ns,
-		   const uint8_t **body, size_t *len)
+int tei_dummy_receive(struct tei_dummy_conn *conn, uint16_t type,
+		      struct tei_arena *arena, uint64_t deadline_ns,
+		      const uint8_t **body, size_t *len)
 {
 	uint8_t head[TEI_FRAME_HEADER_LEN], *bytes;
 	int rc = receive_all(conn->fd, head, sizeof(head), deadline_ns);
@@ -370,7 +396,8 @@ int tei_dummy_exchange(struct tei_dummy_conn *conn, uint16_t type,
 		return TE_STORE_INTERNAL_ERROR;
 	rc = send_all(conn->fd, bytes, n, deadline_ns);
 	if (!rc)
-		rc = receive(conn, type, arena, deadline_ns, body, len);
+		rc = tei_dummy_receive(conn, type, arena, deadline_ns, body,
+				       len);
 	if (rc == -ETIMEDOUT)
 		return TE_STORE_RPC_TIMEOUT;
 	return rc ? TE_STORE_RPC_FAIL : 0;

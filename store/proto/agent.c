@@ -37,6 +37,7 @@ const struct tei_frame_protocol tei_agent_protocol = {
 			[AGENT__AGENT_TYPE__AGENT_REPLICAS] = BATCH_CAP,
 			[AGENT__AGENT_TYPE__AGENT_REMOVE_ALL] = PATTERN_CAP,
 			[AGENT__AGENT_TYPE__AGENT_WHERE] = SMALL_CAP,
+			[AGENT__AGENT_TYPE__AGENT_BUFFERS] = BATCH_CAP,
 		},
 };
 

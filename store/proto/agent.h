@@ -40,6 +40,9 @@
 enum tei_greeting_kind {
 	TEI_GREETING_NEW = 1,  /* with a descriptor */
 	TEI_GREETING_JOIN = 2, /* with session and token, without descriptor */
+	/* The same, but for the memory of its buffers: the answer comes with a
+	 * descriptor and with its length, and is the last word. */
+	TEI_GREETING_BUFFERS = 3,
 };
 
 /* What the daemon answers; on the wire. */
@@ -55,6 +58,7 @@ enum tei_greeting_status {
 	TEI_GREETING_NOT_ALLOWED = 8, /* this user is not served */
 	TEI_GREETING_NO_MEMORY = 9,   /* the daemon cannot map it */
 	TEI_GREETING_TOO_LARGE = 10,  /* more memory than one may have */
+	TEI_GREETING_NO_BUFFERS = 11, /* the daemon lends none */
 	TEI_GREETING_STATUSES
 };
 
@@ -64,7 +68,7 @@ const char *tei_greeting_status_name(enum tei_greeting_status status);
 struct tei_greeting {
 	uint16_t version;
 	uint16_t word;   /* kind, or status in an answer */
-	uint64_t length; /* new: of the memory, a multiple of 4096 */
+	uint64_t length; /* of memory that is sent, a multiple of 4096 */
 	uint64_t session;
 	uint8_t token[TEI_AGENT_TOKEN_LEN];
 	uint64_t region; /* answer to new: what batches name it by */
@@ -91,6 +95,12 @@ int tei_greeting_receive(int socket, struct tei_greeting *g, int *fd,
 
 /* A memfd of exactly @length bytes, its size sealed. An fd or -errno. */
 int tei_sealed_create(uint64_t length);
+/*
+ * The same, but to be written to by its maker alone: create, map, close to all
+ * later writers. -EOPNOTSUPP: the kernel cannot.
+ */
+int tei_sealed_create_open(uint64_t length);
+int tei_sealed_close(int fd);
 /*
  * Whether @fd is memory that can be mapped without fear: a memfd of ordinary
  * pages, of @length bytes, that can neither shrink nor grow any more. 0,

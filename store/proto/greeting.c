@@ -151,6 +151,7 @@ const char *tei_greeting_status_name(enum tei_greeting_status status)
 		[TEI_GREETING_NOT_ALLOWED] = "not_allowed",
 		[TEI_GREETING_NO_MEMORY] = "no_memory",
 		[TEI_GREETING_TOO_LARGE] = "too_large",
+		[TEI_GREETING_NO_BUFFERS] = "no_buffers",
 	};
 
 	return (unsigned int)status < TEI_GREETING_STATUSES ? names[status]

@@ -19,7 +19,7 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-int tei_sealed_create(uint64_t length)
+static int create(uint64_t length, int seals)
 {
 	int fd, rc;
 
@@ -30,12 +30,28 @@ int tei_sealed_create(uint64_t length)
 	fd = memfd_create("te-dummy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	if (!ftruncate(fd, (off_t)length) &&
-	    !fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL))
+	if (!ftruncate(fd, (off_t)length) && !fcntl(fd, F_ADD_SEALS, seals))
 		return fd;
 	rc = -errno;
 	close(fd);
 	return rc;
+}
+
+int tei_sealed_create(uint64_t length)
+{
+	return create(length, SEALS | F_SEAL_SEAL);
+}
+
+int tei_sealed_create_open(uint64_t length)
+{
+	return create(length, SEALS);
+}
+
+int tei_sealed_close(int fd)
+{
+	if (!fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL))
+		return 0;
+	return errno == EINVAL ? -EOPNOTSUPP : -errno;
 }
 
 int tei_sealed_check(int fd, uint64_t length)

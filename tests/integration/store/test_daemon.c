@@ -59,9 +59,9 @@ static void a_socket_anywhere_is_found_by_the_port(void **state)
 	(void)state;
 	daemon_start(&d);
 	is_served_at(port_name(&d, name));
-	daemon_await(&d, "te_agent_asked_total 1\n");
+	daemon_await(&d, "te_agent_calls_total{call=\"where\"} 1\n");
 	is_served_at(d.socket);
-	daemon_await(&d, "te_agent_asked_total 1\n");
+	daemon_await(&d, "te_agent_calls_total{call=\"where\"} 1\n");
 	daemon_stop(&d);
 }
 
@@ -91,13 +91,11 @@ static void nothing_else_is_to_be_had_at_the_port(void **state)
 	daemon_start(&d);
 	for (size_t i = 0; i < TEST_COUNT(frames); i++) {
 		int fd = connect_port(&d);
-		ssize_t n;
-
 		assert_int_equal(
 			send(fd, frames[i], sizeof(frames[i]), MSG_NOSIGNAL),
 			sizeof(frames[i]));
 		/* A refusal in words at most, then the end. */
-		while ((n = recv(fd, answer, sizeof(answer), 0)) > 0)
+		while (recv(fd, answer, sizeof(answer), 0) > 0)
 			assert_int_not_equal(answer[4], 12);
 		(void)close(fd);
 	}
@@ -231,6 +229,46 @@ static void what_its_dummies_read_often_is_kept_for_all_of_them(void **state)
 	daemon_stop(&d);
 }
 
+static void buffers_of_dummies_that_are_killed_come_back(void **state)
+{
+	struct daemon d = {.http = 0,
+			   .more = {"--local_buffer_size=64MB", NULL}};
+	const char *const args[] = {d.socket, "buffer", "1", "4194304", NULL};
+	uint8_t *bytes = malloc(4u << 20);
+	struct te_store_buffer *buffer;
+	struct te_store_key key = pool_key("common");
+	struct te_store *store;
+	int64_t result;
+
+	(void)state;
+	assert_non_null(bytes);
+	daemon_start(&d);
+	store = dummy_at(d.socket);
+	pool_fill(bytes, 4u << 20, 1);
+	assert_int_equal(pool_put(store, "common", bytes, 4u << 20), 0);
+	/* Each has 8 MiB: what the dead had is given out anew. */
+	for (int i = 0; i < 10; i++) {
+		struct test_process *p =
+			test_process_start("store_dummy", args);
+
+		for (int k = 0; k < 3; k++)
+			assert_non_null(
+				test_process_line(p, "round", POOL_START_MS));
+		test_process_signal(p, SIGKILL);
+		test_process_end(p);
+	}
+	daemon_await(&d, "te_agent_buffer_bytes 0\n");
+	assert_int_equal(te_store_get_buffers(store, &key, 1, &buffer, &result),
+			 1);
+	assert_true(pool_is_filled(te_store_buffer_data(buffer), 4u << 20, 1));
+	daemon_await(&d, "te_agent_buffer_bytes 4194304\n");
+	te_store_buffer_free(buffer);
+	te_store_close(store);
+	daemon_await(&d, "te_agent_buffer_bytes 0\n");
+	free(bytes);
+	daemon_stop(&d);
+}
+
 /* ---- HTTP ---- */
 
 static void its_http_port_answers_what_it_knows(void **state)
@@ -276,6 +314,7 @@ int main(void)
 			dummies_are_told_when_it_ends_in_the_middle_of_calls),
 		cmocka_unit_test(
 			what_its_dummies_read_often_is_kept_for_all_of_them),
+		cmocka_unit_test(buffers_of_dummies_that_are_killed_come_back),
 		cmocka_unit_test(its_http_port_answers_what_it_knows),
 	};
 

@@ -98,7 +98,7 @@ int te_store_size(struct te_store *store, const struct te_store_key *keys,
 	(void)store;
 	(void)keys;
 	for (size_t i = 0; i < n; i++)
-		results[i] = 1;
+		results[i] = play_store.size ? (int64_t)play_store.size : 1;
 	return 0;
 }
 

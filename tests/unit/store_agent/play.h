@@ -31,8 +31,9 @@ struct play {
 /* What the store has seen. */
 struct play_store {
 	_Atomic unsigned int n_calls, n_registered, n_waiting, n_walks;
-	_Atomic uint64_t sum; /* of the bytes that were put */
-	_Atomic bool shut;    /* the gate */
+	_Atomic uint64_t sum;  /* of the bytes that were put */
+	_Atomic uint64_t size; /* of all values; 0: 1 */
+	_Atomic bool shut;     /* the gate */
 };
 extern struct play_store play_store;
 

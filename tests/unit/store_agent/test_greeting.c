@@ -202,7 +202,7 @@ static void what_is_no_greeting_is_refused(void **state)
 	(void)close(socket);
 	socket = play_connect(&play);
 	g = good;
-	g.word = 3;
+	g.word = 9;
 	assert_int_equal(play_greet(socket, &g, NULL, 0), TEI_GREETING_BAD);
 	(void)close(socket);
 	play_stop(&play);
