@@ -22,14 +22,15 @@ static bool is_walk(const struct tei_agent_job *job)
 }
 
 /* The first that may begin; walks wait for each other, and for nobody else. */
-static struct tei_agent_job *first_of(struct tei_agent_session *s)
-	TEI_REQUIRES(s->agent->mu)
+static struct tei_agent_job *first_of(const struct tei_agent *agent,
+				      struct tei_agent_session *s)
+	TEI_REQUIRES(agent->mu)
 {
 	tei_list_for_each (pos, &s->queue) {
 		struct tei_agent_job *job =
 			tei_list_entry(pos, struct tei_agent_job, of_queue);
 
-		if (!s->agent->walking || !is_walk(job))
+		if (!agent->walking || !is_walk(job))
 			return job;
 	}
 	return NULL;
@@ -45,7 +46,7 @@ static struct tei_agent_job *next_job(struct tei_agent *agent)
 
 		if (s->n_running >= most_of_one(agent))
 			continue;
-		job = first_of(s);
+		job = first_of(agent, s);
 		if (!job)
 			continue;
 		tei_list_del(&s->turn);

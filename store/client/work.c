@@ -268,7 +268,7 @@ static void cancel_all(const struct tei_work *work,
 static void probe(const struct tei_work *work, struct tei_owners *owners,
 		  struct tei_place *place)
 {
-	uint32_t ms = PROBE_MIN_MS << place->n_silent;
+	uint32_t ms = (uint32_t)PROBE_MIN_MS << place->n_silent;
 
 	if (ms > PROBE_MAX_MS)
 		ms = PROBE_MAX_MS;
