@@ -22,6 +22,8 @@ static bool is_ratio(double x)
 
 static bool valid(const struct tei_core_config *c)
 {
+	if (c->heat && (!c->heat_window_ms || !c->heat_replicas))
+		return false;
 	return c->lease_ttl_ms && c->client_ttl_ms && c->suspect_ms &&
 	       c->put_discard_ms && c->fence_timeout_ms &&
 	       is_ratio(c->high_watermark) && is_ratio(c->eviction_ratio);
@@ -87,9 +89,13 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 		goto fini_tasks;
 	if (tei_core_tenants_init(core) < 0)
 		goto free_epochs;
+	if (tei_core_heat_init(core) < 0)
+		goto free_tenants;
 	*out = core;
 	return 0;
 
+free_tenants:
+	tei_core_tenants_free(core);
 free_epochs:
 	tei_free(core->epochs);
 fini_tasks:
@@ -135,6 +141,7 @@ void tei_core_destroy(struct tei_core *core)
 
 	if (!core)
 		return;
+	tei_core_heat_fini(core);
 	tei_core_tasks_fini(core);
 	lists[0] = &core->live;
 	lists[1] = &core->silent;
@@ -207,6 +214,7 @@ static void tick(struct tei_core *core, struct tei_actions *out)
 	tei_core_evict_tick(core, &evict);
 	tei_core_walks_tick(core, &walk);
 	tei_core_tasks_tick(core, &task);
+	tei_core_heat_tick(core);
 	tei_core_sync_some(core, out);
 	tei_core_tenants_tick(core);
 }
@@ -408,15 +416,15 @@ void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
 	out->tasks_pending =
 		core->tasks.n_pending[0] + core->tasks.n_pending[1];
 	out->tasks_processing = core->tasks.n_processing;
-	out->metadata_bytes = sizeof(*core) + core->heap_bytes +
-			      core->n_extras * sizeof(*core->pins.node) +
-			      tei_slab_bytes(&core->extents) +
-			      tei_hash_bytes(&core->objects) +
-			      tei_hash_bytes(&core->sessions) +
-			      tei_hash_bytes(&core->clients) +
-			      tei_hash_bytes(&core->groups) +
-			      tei_hash_bytes(&core->lives) +
-			      tei_hash_bytes(&core->tasks.by_number) +
-			      tei_hash_bytes(&core->tasks.by_object) +
-			      tei_core_tenants_bytes(core);
+	out->metadata_bytes =
+		sizeof(*core) + core->heap_bytes +
+		core->n_extras * sizeof(*core->pins.node) +
+		tei_slab_bytes(&core->extents) +
+		tei_hash_bytes(&core->objects) +
+		tei_hash_bytes(&core->sessions) +
+		tei_hash_bytes(&core->clients) + tei_hash_bytes(&core->groups) +
+		tei_hash_bytes(&core->lives) +
+		tei_hash_bytes(&core->tasks.by_number) +
+		tei_hash_bytes(&core->tasks.by_object) +
+		tei_core_heat_bytes(core) + tei_core_tenants_bytes(core);
 }

@@ -100,6 +100,13 @@ struct tei_core_item {
 typedef void tei_core_watch_fn(enum tei_core_news news,
 			       const struct tei_core_item *item, void *arg);
 
+/* What becomes of objects that are read much. */
+enum tei_core_heat {
+	TEI_CORE_HEAT_OFF,
+	TEI_CORE_HEAT_OBSERVE, /* they are counted */
+	TEI_CORE_HEAT_ENFORCE, /* they get further replicas */
+};
+
 struct tei_core_config {
 	uint64_t epoch;            /* of this master's life, us since 1970 */
 	uint64_t hash_seed;        /* against chosen keys */
@@ -127,6 +134,12 @@ struct tei_core_config {
 	 * (0: for ever); how often one without room is tried again. */
 	uint64_t tasks_pending_max, tasks_processing_max, tasks_finished_max;
 	uint64_t task_pending_ms, task_processing_ms, task_retries;
+	/* Dynamic replication: of what is looked up heat_qps times a second
+	 * over a window, up to so many replicas. */
+	enum tei_core_heat heat;
+	uint64_t heat_window_ms;
+	double heat_qps;
+	uint64_t heat_replicas;
 	tei_core_watch_fn *watch; /* NULL: nobody watches */
 	void *watch_arg;
 };
@@ -481,6 +494,10 @@ void tei_core_figures(const struct tei_core *core,
 
 /* Segments in mount order, for the admin API: resumable, *@cursor from 0. */
 struct tei_core_segment {
+	/* Dynamic replication: objects that were worth a replica; of these,
+	 * not made for want of room or a task; made; failed; given back. */
+	uint64_t heat_proposed_total, heat_refused_total, heat_made_total;
+	uint64_t heat_failed_total, heat_given_back_total;
 	const char *name, *engine;
 	const uint8_t *id, *client_id; /* [TEI_CORE_ID_LEN] */
 	uint64_t base, size, used;

@@ -76,6 +76,8 @@ void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
 			continue;
 		tei_core_lease(core, o);
 		tei_core_touch(core, o);
+		if (core->heat.slots)
+			tei_core_heat_touch(core, o);
 		reply->u.reply.size[i] = o->size;
 		if (o->flags & TEI_OBJECT_NO_CRC)
 			reply->u.reply.no_crc[i] = true;

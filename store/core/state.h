@@ -41,6 +41,7 @@
 #include "base/list.h"
 #include "base/slab.h"
 #include "store/core/core.h"
+#include "store/core/heat.h"
 #include "store/core/policy.h"
 #include "store/core/space.h"
 
@@ -396,6 +397,7 @@ struct tei_core {
 	size_t n_walks;
 	struct tei_tasks tasks;
 
+	struct tei_heat heat;
 	struct tei_mount **mounts; /* mounts[n_mounts], in mount order, usable
 				    * or suspect but not dropping */
 	size_t n_mounts, mounts_room;

@@ -287,14 +287,15 @@ void tei_core_task_over(struct tei_core *core, enum tei_task_kind kind,
 			int32_t code)
 {
 	(void)cookie;
-	(void)object;
 	switch (kind) {
 	case TEI_TASK_REPAIR:
 		tei_core_repair_over(core, code);
 		break;
 	case TEI_TASK_USER: /* asks */
 	case TEI_TASK_DRAIN:
+		break;
 	case TEI_TASK_HEAT:
+		tei_core_heat_over(core, object, code);
 		break;
 	}
 }

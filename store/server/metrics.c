@@ -301,6 +301,19 @@ static void event_metrics(const struct tei_server *s,
 		"answers to tasks that had been given up", f->tasks_late_total);
 	counter(out, "master_put_start_discard_cnt", "puts that were given up",
 		f->discarded_puts_total);
+	counter(out, "te_master_heat_proposed_total",
+		"objects that are read so much that a replica is worth it",
+		f->heat_proposed_total);
+	counter(out, "te_master_heat_refused_total",
+		"of these, for which there was no room or no task",
+		f->heat_refused_total);
+	counter(out, "te_master_heat_made_total", "replicas made for them",
+		f->heat_made_total);
+	counter(out, "te_master_heat_failed_total",
+		"replicas that could not be made", f->heat_failed_total);
+	counter(out, "te_master_heat_given_back_total",
+		"replicas given back because nobody read them any more",
+		f->heat_given_back_total);
 	counter(out, "te_master_late_put_end_total",
 		"ends of puts that had been given up", f->late_ends_total);
 	counter(out, "te_master_fences_total", "writers fenced",

@@ -173,6 +173,14 @@ static uint64_t left_ms(const struct tei_server *s, uint64_t suspect_ms)
 	return ms < s->settings.client_ttl ? ms : s->settings.client_ttl;
 }
 
+static enum tei_core_heat heat(const char *mode)
+{
+	if (!strcmp(mode, "enforce"))
+		return TEI_CORE_HEAT_ENFORCE;
+	return strcmp(mode, "observe") ? TEI_CORE_HEAT_OFF
+				       : TEI_CORE_HEAT_OBSERVE;
+}
+
 static int create_core(struct tei_server *s)
 {
 	const struct tei_server_settings *set = &s->settings;
@@ -198,6 +206,10 @@ static int create_core(struct tei_server *s)
 		.task_pending_ms = set->pending_task_timeout_sec,
 		.task_processing_ms = set->processing_task_timeout_sec,
 		.task_retries = set->max_retry_attempts,
+		.heat = heat(set->dynamic_replication_mode),
+		.heat_window_ms = set->dynamic_replication_heat_window_seconds,
+		.heat_qps = set->dynamic_replication_admission_qps_threshold,
+		.heat_replicas = set->dynamic_replication_max_memory_replicas,
 		.watch = s->events ? tei_events_note : NULL,
 		.watch_arg = s->events,
 		.tenants = set->enable_multi_tenants,

@@ -22,6 +22,7 @@ te_test(unit store_core browse)
 te_test(unit store_core tenant)
 te_test(unit store_core ghosts)
 te_test(unit store_core watch)
+te_test(unit store_core heat)
 foreach(name policy hits)
 	te_test(unit store_core ${name}
 		te_policy_simulation te_perf_lib te_test_objects)

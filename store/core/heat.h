@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * heat.h - dynamic replication: what is read much gets further replicas
+ *
+ * Look-ups are counted per object in a table of fixed size, in windows of time.
+ * An object that is looked up as often as the threshold says is proposed; when
+ * replicas are to be made (ENFORCE) a tick makes a task of it, as long as the
+ * pool has room. Objects that the table has no place for are not seen: those
+ * that are looked up least go first.
+ *
+ * A replica that was made so and is no longer asked for is given back when the
+ * pool fills; eviction comes later, and takes objects as a whole.
+ */
+#ifndef STORE_CORE_HEAT_H
+#define STORE_CORE_HEAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tei_core;
+struct tei_object;
+
+#define TEI_HEAT_WAYS  4u
+#define TEI_HEAT_SETS  16384u
+#define TEI_HEAT_QUEUE 8192u  /* proposals that wait */
+#define TEI_HEAT_MADE  65536u /* replicas that are remembered */
+
+/* What is known of the look-ups of one object. */
+struct tei_heat_slot {
+	uint32_t tag;     /* of its hash; 0 count and tag: free */
+	uint32_t quiet_s; /* not proposed before, in s of the core's clock */
+	uint16_t window;  /* in which `count` were */
+	uint16_t count, last; /* in the window before it */
+};
+
+/* An object that may be gone by now. */
+struct tei_heat_name {
+	uint64_t hash, generation;
+};
+
+/* One that got a replica. */
+struct tei_heat_made {
+	struct tei_heat_name name;
+	uint64_t until_ms; /* it keeps it */
+};
+
+struct tei_heat {
+	struct tei_heat_slot *slots; /* NULL: off */
+	uint16_t threshold;          /* look-ups of a window */
+	uint16_t window;             /* the one that is now */
+	uint64_t window_end_ms;
+	struct tei_heat_name *queue; /* queue[TEI_HEAT_QUEUE], a ring */
+	size_t first, n;
+	struct tei_heat_made *made; /* made[n_made], in no order */
+	size_t n_made, cursor;
+};
+
+/* As the configuration says. -ENOMEM. */
+int tei_core_heat_init(struct tei_core *core);
+void tei_core_heat_fini(struct tei_core *core);
+size_t tei_core_heat_bytes(const struct tei_core *core);
+
+/* @o was looked up; only when there are slots. */
+void tei_core_heat_touch(struct tei_core *core, const struct tei_object *o);
+void tei_core_heat_tick(struct tei_core *core);
+/* A task has ended, whose cookie is the generation. @o: or NULL. */
+void tei_core_heat_over(struct tei_core *core, const struct tei_object *o,
+			int32_t code);
+
+#endif
