@@ -469,10 +469,18 @@ size_t tei_core_mounted(const struct tei_core *core, tei_session_id session);
 /* Whether work is left that ticks should hurry with (dropping, evicting). */
 bool tei_core_busy(const struct tei_core *core);
 
+/* The k-th counts values of up to TEI_CORE_SIZE_FIRST * 4^k bytes, the last all
+ * that are larger. */
+#define TEI_CORE_SIZES      9
+#define TEI_CORE_SIZE_FIRST 4096u
+
 struct tei_core_figures {
 	uint64_t capacity_bytes, used_bytes; /* fencing extents count as used */
 	uint64_t objects, building, fencing, segments, sessions, suspects;
 	uint64_t metadata_bytes, key_bytes;
+	uint64_t soft_pinned;           /* objects */
+	uint64_t sizes[TEI_CORE_SIZES]; /* of values that were stored */
+	uint64_t stored_bytes_total;
 	/* For a start that found no room, or from a watermark to the other. */
 	uint64_t evictions_attempted_total, evictions_successful_total;
 	uint64_t evicted_objects_total, evicted_bytes_total;
@@ -486,6 +494,10 @@ struct tei_core_figures {
 	uint64_t reports_total, probes_total, probes_failed_total;
 	uint64_t tasks_pending, tasks_processing;
 	uint64_t tasks_succeeded_total, tasks_failed_total, tasks_late_total;
+	/* Dynamic replication: objects that were worth a replica; of these,
+	 * not made for want of room or a task; made; failed; given back. */
+	uint64_t heat_proposed_total, heat_refused_total, heat_made_total;
+	uint64_t heat_failed_total, heat_given_back_total;
 	/* Of lost_replicas_total; others wait for their turn. */
 	uint64_t replicas_remade_total, replicas_given_up_total;
 };
@@ -494,10 +506,6 @@ void tei_core_figures(const struct tei_core *core,
 
 /* Segments in mount order, for the admin API: resumable, *@cursor from 0. */
 struct tei_core_segment {
-	/* Dynamic replication: objects that were worth a replica; of these,
-	 * not made for want of room or a task; made; failed; given back. */
-	uint64_t heat_proposed_total, heat_refused_total, heat_made_total;
-	uint64_t heat_failed_total, heat_given_back_total;
 	const char *name, *engine;
 	const uint8_t *id, *client_id; /* [TEI_CORE_ID_LEN] */
 	uint64_t base, size, used;

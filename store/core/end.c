@@ -75,6 +75,18 @@ static void start_pin(const struct tei_core *core, struct tei_object *o)
 		x->pin_until_ms = core->now_ms + x->pin_ms;
 }
 
+/* A value of @size bytes is stored. */
+static void count_size(struct tei_core_figures *f, uint64_t size)
+{
+	unsigned int k = 0;
+
+	while (k + 1 < TEI_CORE_SIZES && size > (uint64_t)TEI_CORE_SIZE_FIRST
+							 << 2 * k)
+		k++;
+	f->sizes[k]++;
+	f->stored_bytes_total += size;
+}
+
 /* In the place of what it succeeds, if that is still there. */
 static void make_ready(struct tei_core *core, struct tei_object *o)
 {
@@ -89,6 +101,7 @@ static void make_ready(struct tei_core *core, struct tei_object *o)
 	tei_core_evictable(core, o);
 	core->figures.building--;
 	core->figures.objects++;
+	count_size(&core->figures, o->size);
 	tei_core_committed(core, o);
 	if (old) {
 		tei_core_task_inherit(core, old, o);

@@ -86,6 +86,8 @@ static void put_back(struct tei_core *core, struct tei_object *o)
 		(void)rc;
 	} else {
 		tei_policy_release(policy_of(core, o), &o->policy);
+		if (o->flags & TEI_OBJECT_EXTRA)
+			tei_core_object_unpin(core, tei_core_object_extra(o));
 	}
 }
 
@@ -94,6 +96,10 @@ void tei_core_evictable(struct tei_core *core, struct tei_object *o)
 	tei_policy_add(policy_of(core, o), &o->policy, bytes_of(o),
 		       o->node.hash);
 	take_out(core, o);
+	if (tei_core_pinned(core, o)) {
+		tei_core_object_extra(o)->pinned = true;
+		core->figures.soft_pinned++;
+	}
 	put_back(core, o);
 }
 

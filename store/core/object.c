@@ -314,11 +314,18 @@ struct tei_object *tei_core_object_new(struct tei_core *core, uint16_t tenant,
 	return o;
 }
 
+void tei_core_object_unpin(struct tei_core *core, struct tei_extra *x)
+{
+	core->figures.soft_pinned -= x->pinned;
+	x->pinned = false;
+}
+
 void tei_core_object_free(struct tei_core *core, struct tei_object *o)
 {
 	struct tei_extra *x = tei_core_object_extra(o);
 
 	if (x) {
+		tei_core_object_unpin(core, x);
 		tei_core_group_leave(core, x);
 		core->n_extras--;
 	}

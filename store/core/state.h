@@ -127,6 +127,7 @@ struct tei_extra {
 	uint64_t pin_ms; /* BUILDING: how long to pin softly; 0: not */
 	uint64_t pin_until_ms;
 	uint32_t data_type;
+	bool pinned; /* counted as such, which may end late */
 };
 
 /* Objects that are evicted together; there as long as it has members. */
@@ -396,8 +397,8 @@ struct tei_core {
 	struct tei_list graces; /* mounts, in no order: they are few */
 	size_t n_walks;
 	struct tei_tasks tasks;
-
 	struct tei_heat heat;
+
 	struct tei_mount **mounts; /* mounts[n_mounts], in mount order, usable
 				    * or suspect but not dropping */
 	size_t n_mounts, mounts_room;
@@ -499,6 +500,8 @@ void tei_core_blocks_fini(struct tei_core *core);
 struct tei_object *tei_core_object_new(struct tei_core *core, uint16_t tenant,
 				       const struct tei_core_key *key,
 				       bool with_extra);
+/* It is no longer softly pinned. */
+void tei_core_object_unpin(struct tei_core *core, struct tei_extra *x);
 /* Its rare attributes; NULL: it has none. */
 struct tei_extra *tei_core_object_extra(const struct tei_object *o);
 /* Free one that is in no table and has no extents. */

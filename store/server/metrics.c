@@ -241,6 +241,8 @@ static void state_metrics(const struct tei_server *s,
 	      f->capacity_bytes);
 	gauge(out, "master_key_count", "objects, being put or readable",
 	      f->objects);
+	gauge(out, "master_soft_pin_key_count",
+	      "objects that are softly pinned", f->soft_pinned);
 	gauge(out, "te_master_building_count", "objects being put",
 	      f->building);
 	gauge(out, "te_master_fencing_count", "extents awaiting a fence",
@@ -299,8 +301,6 @@ static void event_metrics(const struct tei_server *s,
 		f->tasks_failed_total);
 	counter(out, "te_master_late_tasks_total",
 		"answers to tasks that had been given up", f->tasks_late_total);
-	counter(out, "master_put_start_discard_cnt", "puts that were given up",
-		f->discarded_puts_total);
 	counter(out, "te_master_heat_proposed_total",
 		"objects that are read so much that a replica is worth it",
 		f->heat_proposed_total);
@@ -314,6 +314,8 @@ static void event_metrics(const struct tei_server *s,
 	counter(out, "te_master_heat_given_back_total",
 		"replicas given back because nobody read them any more",
 		f->heat_given_back_total);
+	counter(out, "master_put_start_discard_cnt", "puts that were given up",
+		f->discarded_puts_total);
 	counter(out, "te_master_late_put_end_total",
 		"ends of puts that had been given up", f->late_ends_total);
 	counter(out, "te_master_fences_total", "writers fenced",
@@ -336,6 +338,37 @@ static void event_metrics(const struct tei_server *s,
 		c->lookup_hit_bytes);
 	counter(out, "te_master_steps_failed_total",
 		"requests refused for want of memory", c->steps_failed);
+}
+
+static void size_metrics(const struct tei_core_figures *f, struct evbuffer *out)
+{
+	static const char name[] = "master_value_size_bytes";
+	uint64_t sum = 0;
+
+	head(out, name, "histogram", "sizes of the values that were stored");
+	for (unsigned int i = 0; i < TEI_CORE_SIZES - 1; i++) {
+		sum += f->sizes[i];
+		evbuffer_add_printf(
+			out, "%s_bucket{le=\"%" PRIu64 "\"} %" PRIu64 "\n",
+			name, (uint64_t)TEI_CORE_SIZE_FIRST << 2 * i, sum);
+	}
+	sum += f->sizes[TEI_CORE_SIZES - 1];
+	evbuffer_add_printf(out,
+			    "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n"
+			    "%s_sum %" PRIu64 "\n%s_count %" PRIu64 "\n",
+			    name, sum, name, f->stored_bytes_total, name, sum);
+}
+
+static void published_metrics(const struct tei_server *s, struct evbuffer *out)
+{
+	struct tei_events_figures f;
+
+	tei_events_figures(s->events, &f);
+	counter(out, "te_master_kv_events_published_total",
+		"key/value events that were published", f.events);
+	counter(out, "te_master_kv_events_dropped_total",
+		"of those that were not, for want of room or memory",
+		f.dropped);
 }
 
 static const char *const phases[TEI_SERVER_PHASES] = {
@@ -475,6 +508,8 @@ void tei_server_metrics(const struct tei_server *s, struct evbuffer *out)
 	tenant_metrics(s, out);
 	op_metrics(s, out);
 	event_metrics(s, &figures, out);
+	size_metrics(&figures, out);
+	published_metrics(s, out);
 	refusal_metrics(s, out);
 	timing_metrics(&s->timing, out);
 }

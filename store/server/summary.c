@@ -118,9 +118,10 @@ void tei_server_summary(const struct tei_server *s, struct evbuffer *out)
 	evbuffer_add_printf(out, " / ");
 	bytes(out, f.capacity_bytes);
 	evbuffer_add_printf(out,
-			    " (%.1f%%) | Keys: %" PRIu64 " | Clients: %" PRIu64,
+			    " (%.1f%%) | Keys: %" PRIu64
+			    " (soft-pinned: %" PRIu64 ") | Clients: %" PRIu64,
 			    percent(f.used_bytes, f.capacity_bytes), f.objects,
-			    f.sessions - f.suspects);
+			    f.soft_pinned, f.sessions - f.suspects);
 	singles(out, s, then, seconds);
 	batches(out, s, then, seconds);
 	evbuffer_add_printf(

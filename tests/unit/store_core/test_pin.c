@@ -149,6 +149,55 @@ static void an_upsert_keeps_sets_or_ends_a_soft_pin(void **state)
 	rig_fini(&r);
 }
 
+static void soft_pins_are_counted_while_they_hold(void **state)
+{
+	struct tei_core_replicate how = {.replica_num = 1,
+					 .soft_pin = TEI_CORE_SOFT_ENABLE,
+					 .soft_pin_ttl_ms = 60000};
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	assert_int_equal(fill(&r, 1), 1);
+	assert_int_equal(rig_figures(&r).soft_pinned, 0);
+	put_as(&r, "a", &how, NULL);
+	put_as(&r, "b", &how, NULL);
+	assert_int_equal(rig_figures(&r).soft_pinned, 2);
+	assert_int_equal(rig_remove(&r, 2, "b", true), 0);
+	assert_int_equal(rig_figures(&r).soft_pinned, 1);
+	rig_pass(&r, 59000, "12");
+	rig_lookup(&r, 2, "a"); /* its lease outlives the pin */
+	assert_int_equal(rig_figures(&r).soft_pinned, 1);
+	rig_pass(&r, 1000 + 2 * rig_config.lease_ttl_ms, "12");
+	assert_int_equal(rig_figures(&r).soft_pinned, 0);
+	put_as(&r, "c", &how, NULL);
+	how.soft_pin = TEI_CORE_SOFT_DISABLE;
+	rig_end(&r, 2, "c",
+		rig_start_as(&r, 2, "c", PIECE, &how, NULL, true).generation);
+	assert_int_equal(rig_figures(&r).soft_pinned, 0);
+	rig_fini(&r);
+}
+
+static void sizes_of_values_are_counted(void **state)
+{
+	struct tei_core_figures f;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	assert_int_equal(rig_put(&r, 2, "a", 4096).status, 0);
+	assert_int_equal(rig_put(&r, 2, "b", 4097).status, 0);
+	assert_int_equal(rig_put(&r, 2, "c", 20000).status, 0);
+	f = rig_figures(&r);
+	assert_int_equal(f.sizes[0], 1);
+	assert_int_equal(f.sizes[1], 1);
+	assert_int_equal(f.sizes[2], 1);
+	assert_int_equal(f.stored_bytes_total, 28193);
+	rig_fini(&r);
+}
+
 static void a_group_is_evicted_together(void **state)
 {
 	struct rig r;
@@ -399,6 +448,8 @@ int main(void)
 		cmocka_unit_test(a_soft_pin_holds_for_its_time),
 		cmocka_unit_test(soft_pins_go_last_and_only_when_allowed),
 		cmocka_unit_test(an_upsert_keeps_sets_or_ends_a_soft_pin),
+		cmocka_unit_test(soft_pins_are_counted_while_they_hold),
+		cmocka_unit_test(sizes_of_values_are_counted),
 		cmocka_unit_test(a_group_is_evicted_together),
 		cmocka_unit_test(metadata_of_emptied_cores_is_as_before),
 		cmocka_unit_test(remove_all_spares_what_is_read_or_asked_for),
