@@ -122,10 +122,9 @@ void tei_core_replica_join(struct tei_object *o, struct tei_extent *chain,
 
 	while (*at && (*at)->replica < replica)
 		at = &(*at)->next;
-	for (struct tei_extent *e = chain; e; e = e->next) {
-		e->replica = replica;
-		last = e;
-	}
+	for (; last->next; last = last->next)
+		last->replica = replica;
+	last->replica = replica;
 	last->next = *at;
 	*at = chain;
 }
