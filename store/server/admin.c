@@ -107,8 +107,12 @@ static int metrics(const struct tei_http_request *request,
 		   struct tei_http_reply *reply, void *arg)
 {
 	(void)request;
+	reply->state = tei_server_metrics_new(arg);
+	if (!reply->state)
+		return 500;
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
-	tei_server_metrics(arg, reply->body);
+	reply->more = tei_server_metrics_more;
+	reply->done = tei_server_metrics_free;
 	return 200;
 }
 

@@ -16,7 +16,7 @@ struct tei_server;
 extern const struct tei_http_route tei_server_routes[];
 extern const size_t tei_server_n_routes;
 
-/* admin_keys.c: the core has answered a removal of the shell's own. */
+/* admin_all.c: the core has answered a removal of the shell's own. */
 void tei_server_admin_removed(struct tei_server *s,
 			      const struct tei_action *action);
 
@@ -36,6 +36,7 @@ const char *tei_server_admin_tenant(const struct tei_server *s,
 /* admin_keys.c */
 TEI_SERVER_PAGE(query_key);
 TEI_SERVER_PAGE(query_keys);
+/* admin_all.c */
 TEI_SERVER_PAGE(all_keys);
 TEI_SERVER_PAGE(remove_all);
 /* admin_tenants.c */

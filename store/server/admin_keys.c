@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admin_keys.c - the admin pages about keys
+ * admin_keys.c - the admin pages about single keys
  *
- * Nobody gets a lease and nothing is counted as read. What concerns all keys is
- * done in pieces, one a turn of the loop, so that the pool's clients do not
- * wait for it.
+ * Nobody gets a lease and nothing is counted as read.
  */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <event2/buffer.h>
 
-#include "base/conf.h"
 #include "base/mem.h"
 #include "store/server/admin.h"
 #include "store/server/admin_reply.h"
@@ -19,14 +18,10 @@
 
 #define PLACES_MAX (TEI_CORE_REPLICAS_MAX * 64)
 #define KEYS_MAX   1024 /* of one batch_query_keys */
-/* Of one piece: some 500 keys, each of which costs several cache misses. */
-#define PIECE         (64u << 10)
-#define WALK_BUCKETS  64u
-#define WALKS_MAX     8
+/* A piece of an answer about many: until this is full, or so many are told. */
+#define PIECE         (32u << 10)
+#define PIECE_KEYS    128
 #define CODE_ARGUMENT (-600)
-#define CODE_BUSY     (-1011)
-
-/* ---- where keys are ---- */
 
 static json_t *places_json(const struct tei_core_place *places, size_t n)
 {
@@ -114,40 +109,120 @@ static json_t *key_json(const struct tei_server *s, const char *tenant,
 			 "disk_values", "local_disk_values", "nof_values");
 }
 
-/* 0, or the status of an answer that has been made. */
-static int add_keys(const struct tei_server *s, const char *tenant, char *keys,
-		    json_t *all, struct tei_http_reply *reply)
+/* ---- many keys ---- */
+
+/* Told in pieces, one a turn of the loop: a key may be in very many places. */
+struct queries {
+	const struct tei_server *server;
+	char tenant[TEI_CORE_TENANT_MAX + 1];
+	char *text;      /* what the keys point into */
+	const char **at; /* at[n], sorted, no two alike */
+	size_t n, told;
+};
+
+static void queries_free(void *state)
+{
+	struct queries *q = state;
+
+	tei_free(q->text);
+	tei_free(q->at);
+	tei_free(q);
+}
+
+static struct queries *queries_new(const struct tei_server *s,
+				   const char *tenant, const char *text)
+{
+	struct queries *q = tei_calloc(1, sizeof(*q));
+
+	if (!q)
+		return NULL;
+	q->server = s;
+	if (tenant) /* one that is there, so it fits */
+		snprintf(q->tenant, sizeof(q->tenant), "%s", tenant);
+	q->text = tei_strdup(text);
+	q->at = tei_calloc(KEYS_MAX, sizeof(*q->at));
+	if (q->text && q->at)
+		return q;
+	queries_free(q);
+	return NULL;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	const char *const *x = a, *const *y = b;
+
+	return strcmp(*x, *y);
+}
+
+static void sort(struct queries *q)
 {
 	size_t n = 0;
 
-	for (char *at = keys, *stop; at; at = stop) {
-		json_t *key;
+	qsort(q->at, q->n, sizeof(*q->at), by_text);
+	for (size_t i = 0; i < q->n; i++)
+		if (!n || strcmp(q->at[n - 1], q->at[i]) != 0)
+			q->at[n++] = q->at[i];
+	q->n = n;
+}
 
+static bool is_utf8(const char *text)
+{
+	json_t *string = json_string(text);
+
+	json_decref(string);
+	return string != NULL;
+}
+
+/* Cut "a,b,c" into keys; NULL, or what is wrong. */
+static const char *split(struct queries *q)
+{
+	for (char *at = q->text, *stop; at; at = stop) {
 		stop = strchr(at, ',');
 		if (stop)
 			*stop++ = '\0';
-		if (!*at || ++n > KEYS_MAX)
-			return tei_server_admin_error(
-				reply, 400, CODE_ARGUMENT,
-				"keys is a list of up to 1024 keys: a,b,c");
-		key = json_string(at); /* NULL also when it is no UTF-8 */
-		if (!key)
-			return tei_server_admin_error(
-				reply, 400, CODE_ARGUMENT,
-				"a key is not UTF-8, see /query_key");
-		json_decref(key);
-		if (json_object_set_new(all, at, key_json(s, tenant, at)))
-			return 500;
+		if (!*at || q->n == KEYS_MAX)
+			return "keys is a list of up to 1024 keys: a,b,c";
+		if (!is_utf8(at))
+			return "a key is not UTF-8, see /query_key";
+		q->at[q->n++] = at;
 	}
+	sort(q);
+	return NULL;
+}
+
+/* "key":{..} */
+static int add_query(const struct queries *q, const char *key,
+		     struct evbuffer *out)
+{
+	if (tei_server_admin_print(out, json_string(key)))
+		return -ENOMEM;
+	evbuffer_add(out, ":", 1);
+	return tei_server_admin_print(out, key_json(q->server, q->tenant, key));
+}
+
+static int more_queries(struct evbuffer *out, void *state)
+{
+	struct queries *q = state;
+
+	for (int i = 0; i < PIECE_KEYS && q->told < q->n &&
+			evbuffer_get_length(out) < PIECE;
+	     i++) {
+		if (q->told)
+			evbuffer_add(out, ",", 1);
+		if (add_query(q, q->at[q->told++], out))
+			return -ENOMEM;
+	}
+	if (q->told < q->n)
+		return 1;
+	evbuffer_add_printf(out, "}}\n");
 	return 0;
 }
 
 int tei_server_admin_query_keys(const struct tei_http_request *request,
 				struct tei_http_reply *reply, void *arg)
 {
-	const char *keys, *tenant;
-	json_t *all = NULL;
-	char *copy;
+	const char *keys, *tenant, *why;
+	struct queries *q;
 	int status;
 
 	tenant = tei_server_admin_tenant(arg, request, reply, &status);
@@ -156,172 +231,18 @@ int tei_server_admin_query_keys(const struct tei_http_request *request,
 	keys = tei_server_admin_text(request, "keys", reply);
 	if (!keys)
 		return 400;
-	copy = tei_strdup(keys);
-	if (copy)
-		all = json_object();
-	status = all ? add_keys(arg, tenant, copy, all, reply) : 500;
-	tei_free(copy);
-	if (status) {
-		json_decref(all);
-		return status;
-	}
-	return tei_server_admin_json(
-		reply, 200, json_pack("{s:b,s:o}", "success", 1, "data", all));
-}
-
-/* ---- all keys ---- */
-
-struct listing {
-	const struct tei_server *server;
-	char tenant[TEI_CORE_TENANT_MAX + 1];
-	size_t cursor;
-};
-
-/* Keys may hold any bytes; those that are no text are written %xx. */
-static void add_key(const struct tei_core_key *key, void *arg)
-{
-	const unsigned char *at = key->bytes;
-	struct evbuffer *out = arg;
-	size_t from = 0;
-
-	for (size_t i = 0; i < key->len; i++) {
-		if (at[i] >= ' ' && at[i] != 0x7f)
-			continue;
-		evbuffer_add(out, at + from, i - from);
-		evbuffer_add_printf(out, "%%%02X", at[i]);
-		from = i + 1;
-	}
-	evbuffer_add(out, at + from, key->len - from);
-	evbuffer_add(out, "\n", 1);
-}
-
-static int more_keys(struct evbuffer *out, void *state)
-{
-	struct listing *l = state;
-
-	for (int i = 0; i < WALKS_MAX && evbuffer_get_length(out) < PIECE; i++)
-		if (!tei_core_keys(l->server->core, l->tenant, &l->cursor,
-				   WALK_BUCKETS, add_key, out))
-			return 0;
-	return 1;
-}
-
-int tei_server_admin_all_keys(const struct tei_http_request *request,
-			      struct tei_http_reply *reply, void *arg)
-{
-	struct listing *l;
-	const char *tenant;
-	int status;
-
-	tenant = tei_server_admin_tenant(arg, request, reply, &status);
-	if (status)
-		return status;
-	l = tei_calloc(1, sizeof(*l));
-	if (!l)
+	q = queries_new(arg, tenant, keys);
+	if (!q)
 		return 500;
-	l->server = arg;
-	if (tenant) /* one that is there, so it fits */
-		snprintf(l->tenant, sizeof(l->tenant), "%s", tenant);
-	reply->more = more_keys;
-	reply->done = tei_free;
-	reply->state = l;
-	return 200;
-}
-
-/* ---- remove all ---- */
-
-/* One at a time, so that what the core answers is known to be its. */
-struct tei_server_removal {
-	struct tei_server *server;
-	bool over;
-	int32_t code;
-	uint64_t removed;
-};
-
-void tei_server_admin_removed(struct tei_server *s,
-			      const struct tei_action *action)
-{
-	struct tei_server_removal *r = s->removal;
-
-	if (!r)
-		return; /* whoever asked for it has gone */
-	r->over = true;
-	r->code = action->u.reply.code;
-	r->removed = action->u.reply.removed;
-}
-
-/* Its slices go with ticks: hurry, somebody waits. */
-static int more_removed(struct evbuffer *out, void *state)
-{
-	struct tei_event tick = {.type = TEI_EVENT_TICK};
-	struct tei_server_removal *r = state;
-
-	if (!r->over)
-		tei_server_step(r->server, &tick, NULL, NULL);
-	if (!r->over)
-		return 1;
-	evbuffer_add_printf(out, "{\"success\":%s,\"removed_count\":%llu}\n",
-			    r->code ? "false" : "true",
-			    (unsigned long long)r->removed);
-	return 0;
-}
-
-static void removal_done(void *state)
-{
-	struct tei_server_removal *r = state;
-
-	r->server->removal = NULL;
-	tei_free(r);
-}
-
-static int start_removal(struct tei_server *s, const char *tenant, bool force)
-{
-	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL};
-
-	s->removal = tei_calloc(1, sizeof(*s->removal));
-	if (!s->removal)
-		return 500;
-	s->removal->server = s;
-	ev.u.remove_all.force = force;
-	ev.u.remove_all.tenant = tenant;
-	if (!tei_server_step(s, &ev, NULL, NULL) && !s->removal->code)
-		return 200;
-	tei_free(s->removal);
-	s->removal = NULL;
-	return 503;
-}
-
-int tei_server_admin_remove_all(const struct tei_http_request *request,
-				struct tei_http_reply *reply, void *arg)
-{
-	struct tei_server *s = arg;
-	bool force = false;
-	const char *text, *tenant;
-	size_t len;
-	int status;
-
-	tenant = tei_server_admin_tenant(s, request, reply, &status);
-	if (status)
-		return status;
-	text = tei_http_query(request, "force", &len);
-	if (text && len && tei_parse_bool(text, &force))
-		return tei_server_admin_error(reply, 400, CODE_ARGUMENT,
-					      "force is true or false");
-	if (request->len)
-		return tei_server_admin_error(reply, 400, CODE_ARGUMENT,
-					      "no body is expected");
-	s->counters.op[TEI_SERVER_OP_REMOVE_ALL].requests++;
-	status = s->removal ? 503 : start_removal(s, tenant, force);
-	if (status != 200)
-		s->counters.op[TEI_SERVER_OP_REMOVE_ALL].failures++;
-	if (status == 503)
-		return tei_server_admin_error(reply, 503, CODE_BUSY,
-					      "keys are being removed already");
-	if (status != 200)
-		return status;
+	why = split(q);
+	if (why) {
+		queries_free(q);
+		return tei_server_admin_error(reply, 400, CODE_ARGUMENT, why);
+	}
 	reply->type = "application/json";
-	reply->more = more_removed;
-	reply->done = removal_done;
-	reply->state = s->removal;
+	evbuffer_add_printf(reply->body, "{\"success\":true,\"data\":{");
+	reply->more = more_queries;
+	reply->done = queries_free;
+	reply->state = q;
 	return 200;
 }

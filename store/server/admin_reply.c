@@ -21,7 +21,8 @@ static int add(const char *bytes, size_t len, void *out)
 
 int tei_server_admin_print(struct evbuffer *out, json_t *root)
 {
-	int rc = json_dump_callback(root, add, out, JSON_COMPACT);
+	int rc = json_dump_callback(root, add, out,
+				    JSON_COMPACT | JSON_ENCODE_ANY);
 
 	json_decref(root);
 	return rc ? -ENOMEM : 0;

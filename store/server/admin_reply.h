@@ -16,7 +16,7 @@
 /* Print @root and free it; NULL (out of memory): 500. */
 int tei_server_admin_json(struct tei_http_reply *reply, int status,
 			  json_t *root);
-/* Print @root and free it. -ENOMEM. */
+/* Print @root, of any kind, and free it. -ENOMEM, also for NULL. */
 int tei_server_admin_print(struct evbuffer *out, json_t *root);
 /* {"success":false,"error_code":..,"error_message":".."} */
 int tei_server_admin_error(struct tei_http_reply *reply, int status,

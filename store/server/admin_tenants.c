@@ -11,6 +11,7 @@
 #include <event2/buffer.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "store/server/admin.h"
 #include "store/server/admin_reply.h"
 #include "store/server/quotas.h"
@@ -176,29 +177,63 @@ static const char *name_of(const struct tei_http_request *request,
 
 /* ---- pages ---- */
 
+/* In pieces: there may be thousands. */
+#define PIECE 64
+
+struct listing {
+	const struct tei_server *server;
+	size_t cursor;
+	bool any;
+};
+
+static int more_tenants(struct evbuffer *out, void *state)
+{
+	struct listing *l = state;
+	struct tei_core_tenant t;
+
+	for (int i = 0; i < PIECE; i++) {
+		if (!tei_core_tenant_next(l->server->core, &l->cursor, &t)) {
+			evbuffer_add_printf(out, "]\n");
+			return 0;
+		}
+		if (l->any)
+			evbuffer_add(out, ",", 1);
+		l->any = true;
+		if (tei_server_admin_print(out, tenant_json(&t)))
+			return -ENOMEM;
+	}
+	return 1;
+}
+
+static int all(const struct tei_server *s, struct tei_http_reply *reply)
+{
+	struct listing *l = tei_calloc(1, sizeof(*l));
+
+	if (!l)
+		return 500;
+	l->server = s;
+	reply->type = "application/json";
+	evbuffer_add(reply->body, "[", 1);
+	reply->more = more_tenants;
+	reply->done = tei_free;
+	reply->state = l;
+	return 200;
+}
+
 int tei_server_admin_quotas(const struct tei_http_request *request,
 			    struct tei_http_reply *reply, void *arg)
 {
 	const struct tei_server *s = arg;
-	struct tei_core_tenant t;
-	size_t cursor = 0, len;
 	const char *name;
-	json_t *list;
+	size_t len;
 	int status;
 
 	if (!enabled(s, reply, &status))
 		return status;
-	if (tei_http_query(request, "tenant_id", &len)) {
-		name = tei_server_admin_text(request, "tenant_id", reply);
-		return name ? one(s, name, reply) : 400;
-	}
-	list = json_array();
-	while (list && tei_core_tenant_next(s->core, &cursor, &t))
-		if (json_array_append_new(list, tenant_json(&t))) {
-			json_decref(list);
-			list = NULL;
-		}
-	return tei_server_admin_json(reply, 200, list);
+	if (!tei_http_query(request, "tenant_id", &len))
+		return all(s, reply);
+	name = tei_server_admin_text(request, "tenant_id", reply);
+	return name ? one(s, name, reply) : 400;
 }
 
 /* What the body asks for; 0: nothing that can be had. */

@@ -1,32 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metrics.c - the master's figures as text
+ * metrics.c - the master's figures as text: the page, and single figures
  *
  * Names are those that Mooncake's dashboards ask for, so some are odd; what it
  * has no name for begins with te_master_. docs/metrics.md is made from what is
- * printed here. Several mounts may bear one name; their figures are added up, because one series may
- * appear only once.
+ * printed here.
  */
 #include "store/server/metrics.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <event2/buffer.h>
 
 #include "base/mem.h"
-#include "store/proto/store.pb-c.h"
+#include "store/server/metrics_parts.h"
 #include "store/server/state.h"
 
-struct segment_sum {
-	const char *name;
-	uint64_t used, size;
-};
-
-static void head(struct evbuffer *out, const char *name, const char *type,
-		 const char *help)
+void tei_server_metric_head(struct evbuffer *out, const char *name,
+			    const char *type, const char *help)
 {
 	evbuffer_add_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help,
 			    name, type);
@@ -35,95 +27,15 @@ static void head(struct evbuffer *out, const char *name, const char *type,
 static void gauge(struct evbuffer *out, const char *name, const char *help,
 		  uint64_t value)
 {
-	head(out, name, "gauge", help);
+	tei_server_metric_head(out, name, "gauge", help);
 	evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
 static void counter(struct evbuffer *out, const char *name, const char *help,
 		    uint64_t value)
 {
-	head(out, name, "counter", help);
+	tei_server_metric_head(out, name, "counter", help);
 	evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
-}
-
-void tei_server_label(const char *value, char *out, size_t room)
-{
-	size_t n = 0;
-
-	for (; *value && n + 3 <= room; value++) {
-		if (*value == '\\' || *value == '"' || *value == '\n')
-			out[n++] = '\\';
-		out[n++] = (char)(*value == '\n' ? 'n' : *value);
-	}
-	out[n] = '\0';
-}
-
-static int by_name(const void *a, const void *b)
-{
-	const struct segment_sum *x = a, *y = b;
-
-	return strcmp(x->name, y->name);
-}
-
-/* Live segments, added up by name. NULL with *n 0: none, or no memory. */
-static struct segment_sum *segments(const struct tei_server *s, size_t n_max,
-				    size_t *n)
-{
-	struct segment_sum *list = tei_calloc(n_max + 1, sizeof(*list));
-	struct tei_core_segment segment;
-	size_t cursor = 0, count = 0, sums = 0;
-
-	*n = 0;
-	if (!list)
-		return NULL;
-	while (count < n_max &&
-	       tei_core_segment_next(s->core, &cursor, &segment)) {
-		if (segment.suspect)
-			continue;
-		list[count].name = segment.name;
-		list[count].used = segment.used;
-		list[count++].size = segment.size;
-	}
-	qsort(list, count, sizeof(*list), by_name);
-	for (size_t i = 0; i < count; i++) {
-		if (sums && !strcmp(list[sums - 1].name, list[i].name)) {
-			list[sums - 1].used += list[i].used;
-			list[sums - 1].size += list[i].size;
-		} else {
-			list[sums++] = list[i];
-		}
-	}
-	*n = sums;
-	return list;
-}
-
-static void segment_series(struct evbuffer *out, const char *name,
-			   const char *help, const struct segment_sum *list,
-			   size_t n, bool used)
-{
-	char label[TEI_SERVER_LABEL_ROOM];
-
-	head(out, name, "gauge", help);
-	for (size_t i = 0; i < n; i++) {
-		tei_server_label(list[i].name, label, sizeof(label));
-		evbuffer_add_printf(out, "%s{segment=\"%s\"} %" PRIu64 "\n",
-				    name, label,
-				    used ? list[i].used : list[i].size);
-	}
-}
-
-static void segment_metrics(const struct tei_server *s, struct evbuffer *out,
-			    size_t n_max)
-{
-	struct segment_sum *list;
-	size_t n;
-
-	list = segments(s, n_max, &n);
-	segment_series(out, "segment_allocated_bytes",
-		       "memory of a segment in use", list, n, true);
-	segment_series(out, "segment_total_capacity_bytes",
-		       "memory of a segment", list, n, false);
-	tei_free(list);
 }
 
 /* What Mooncake has no name for begins with te_. */
@@ -219,9 +131,10 @@ static void refusal_metrics(const struct tei_server *s, struct evbuffer *out)
 	};
 	const struct tei_server_counters *c = &s->counters;
 
-	head(out, "te_master_refused_total", "counter",
-	     "connections and requests that were not served, by port and "
-	     "reason");
+	tei_server_metric_head(
+		out, "te_master_refused_total", "counter",
+		"connections and requests that were not served, by port and "
+		"reason");
 	for (int i = 0; i < TEI_FRAME_FAULTS; i++)
 		refused(out, "rpc", rpc[i], c->refused[i]);
 	refused(out, "rpc", "version", c->refused_version);
@@ -345,7 +258,8 @@ static void size_metrics(const struct tei_core_figures *f, struct evbuffer *out)
 	static const char name[] = "master_value_size_bytes";
 	uint64_t sum = 0;
 
-	head(out, name, "histogram", "sizes of the values that were stored");
+	tei_server_metric_head(out, name, "histogram",
+			       "sizes of the values that were stored");
 	for (unsigned int i = 0; i < TEI_CORE_SIZES - 1; i++) {
 		sum += f->sizes[i];
 		evbuffer_add_printf(
@@ -371,145 +285,66 @@ static void published_metrics(const struct tei_server *s, struct evbuffer *out)
 		f.dropped);
 }
 
-static const char *const phases[TEI_SERVER_PHASES] = {
-	[TEI_SERVER_QUEUE] = "queue",
-	[TEI_SERVER_DECODE] = "decode",
-	[TEI_SERVER_STEP] = "step",
-	[TEI_SERVER_ENCODE] = "encode",
-};
-
-static const char *const types[TEI_FRAME_TYPES] = {
-	[STORE__STORE_TYPE__STORE_HELLO] = "hello",
-	[STORE__STORE_TYPE__STORE_HEARTBEAT] = "ping",
-	[STORE__STORE_TYPE__STORE_MOUNT] = "mount_segment",
-	[STORE__STORE_TYPE__STORE_UNMOUNT] = "unmount_segment",
-	[STORE__STORE_TYPE__STORE_PUT_START] = "put_start",
-	[STORE__STORE_TYPE__STORE_PUT_END] = "put_end",
-	[STORE__STORE_TYPE__STORE_LOOKUP] = "get_replica_list",
-	[STORE__STORE_TYPE__STORE_RELEASE] = "release",
-	[STORE__STORE_TYPE__STORE_EXIST] = "exist_key",
-	[STORE__STORE_TYPE__STORE_SIZE] = "get_size",
-	[STORE__STORE_TYPE__STORE_REMOVE] = "remove",
-	[STORE__STORE_TYPE__STORE_POOL] = "pool",
-	[STORE__STORE_TYPE__STORE_FENCED] = "fenced",
-	[STORE__STORE_TYPE__STORE_REMOVE_ALL] = "remove_all",
-	[STORE__STORE_TYPE__STORE_REPLICA_CLEAR] = "replica_clear",
-	[STORE__STORE_TYPE__STORE_TASK_DONE] = "update_task",
-	[STORE__STORE_TYPE__STORE_TASK_CREATE] = "create_task",
-	[STORE__STORE_TYPE__STORE_TASK_QUERY] = "query_task",
-};
-
-/* @labels: "a=\"b\"" or "". */
-static void histogram(struct evbuffer *out, const char *name,
-		      const char *labels, const struct tei_histogram *h)
-{
-	const char *comma = *labels ? "," : "";
-	char braced[80] = "";
-	uint64_t sum = 0;
-
-	if (*labels)
-		snprintf(braced, sizeof(braced), "{%s}", labels);
-	for (unsigned int i = 0; i < TEI_HISTOGRAM_BUCKETS - 1; i++) {
-		sum += h->n[i];
-		evbuffer_add_printf(
-			out, "%s_bucket{%s%sle=\"%.9f\"} %" PRIu64 "\n", name,
-			labels, comma,
-			(double)(1ull << (TEI_HISTOGRAM_FIRST_BITS + i)) / 1e9,
-			sum);
-	}
-	sum += h->n[TEI_HISTOGRAM_BUCKETS - 1];
-	evbuffer_add_printf(out,
-			    "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n"
-			    "%s_sum%s %.9f\n%s_count%s %" PRIu64 "\n",
-			    name, labels, comma, sum, name, braced,
-			    (double)h->sum_ns / 1e9, name, braced, sum);
-}
-
-static void tenant_series(const struct tei_server *s, struct evbuffer *out,
-			  const char *name, size_t at)
-{
-	char label[TEI_SERVER_LABEL_ROOM];
-	struct tei_core_tenant t;
-	size_t cursor = 0;
-
-	while (tei_core_tenant_next(s->core, &cursor, &t)) {
-		const uint64_t values[] = {t.charged, t.effective,
-					   t.evicted_bytes_total,
-					   t.rejects_total};
-
-		tei_server_label(t.name, label, sizeof(label));
-		evbuffer_add_printf(out, "%s{tenant=\"%s\"} %" PRIu64 "\n",
-				    name, label, values[at]);
-	}
-}
-
-static void tenant_metrics(const struct tei_server *s, struct evbuffer *out)
-{
-	static const struct {
-		const char *name, *type, *help;
-	} series[] = {
-		{"te_master_tenant_charged_bytes", "gauge",
-		 "memory that a tenant's objects take"},
-		{"te_master_tenant_quota_bytes", "gauge",
-		 "memory that they may take"},
-		{"mooncake_tenant_evict_bytes_total", "counter",
-		 "evicted because of a tenant's quota"},
-		{"mooncake_tenant_quota_reject_total", "counter",
-		 "puts refused because of it"},
-	};
-
-	for (size_t i = 0; i < sizeof(series) / sizeof(series[0]); i++) {
-		head(out, series[i].name, series[i].type, series[i].help);
-		if (s->settings.enable_multi_tenants)
-			tenant_series(s, out, series[i].name, i);
-	}
-}
-
-static bool is_empty(const struct tei_histogram *h)
-{
-	for (unsigned int i = 0; i < TEI_HISTOGRAM_BUCKETS; i++)
-		if (h->n[i])
-			return false;
-	return true;
-}
-
-static void timing_metrics(const struct tei_server_timing *t,
-			   struct evbuffer *out)
-{
-	char labels[64];
-
-	head(out, "te_master_phase_seconds", "histogram",
-	     "time of a request in queue, decode, step and encode, of a "
-	     "random share of all");
-	for (int i = 0; i < TEI_FRAME_TYPES; i++) {
-		for (int j = 0; types[i] && j < TEI_SERVER_PHASES; j++) {
-			if (is_empty(&t->phases[i][j]))
-				continue;
-			snprintf(labels, sizeof(labels),
-				 "type=\"%s\",phase=\"%s\"", types[i],
-				 phases[j]);
-			histogram(out, "te_master_phase_seconds", labels,
-				  &t->phases[i][j]);
-		}
-	}
-	head(out, "te_master_turn_seconds", "histogram",
-	     "what one wake-up of the loop brought, from its first request to "
-	     "its end, of a random share of all");
-	histogram(out, "te_master_turn_seconds", "", &t->turns);
-}
-
-void tei_server_metrics(const struct tei_server *s, struct evbuffer *out)
+static int state_part(struct tei_server_metrics *m, struct evbuffer *out)
 {
 	struct tei_core_figures figures;
 
-	tei_core_figures(s->core, &figures);
-	state_metrics(s, &figures, out);
-	segment_metrics(s, out, (size_t)figures.segments);
-	tenant_metrics(s, out);
-	op_metrics(s, out);
-	event_metrics(s, &figures, out);
+	tei_core_figures(m->server->core, &figures);
+	state_metrics(m->server, &figures, out);
+	return 0;
+}
+
+static int event_part(struct tei_server_metrics *m, struct evbuffer *out)
+{
+	struct tei_core_figures figures;
+
+	tei_core_figures(m->server->core, &figures);
+	op_metrics(m->server, out);
+	event_metrics(m->server, &figures, out);
 	size_metrics(&figures, out);
-	published_metrics(s, out);
-	refusal_metrics(s, out);
-	timing_metrics(&s->timing, out);
+	published_metrics(m->server, out);
+	refusal_metrics(m->server, out);
+	return 0;
+}
+
+static tei_server_metrics_part *const parts[] = {
+	state_part,
+	tei_server_metrics_collect,
+	tei_server_metrics_sum,
+	tei_server_metrics_segments,
+	tei_server_metrics_tenants,
+	event_part,
+	tei_server_metrics_timing,
+};
+
+struct tei_server_metrics *tei_server_metrics_new(const struct tei_server *s)
+{
+	struct tei_server_metrics *m = tei_calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->server = s;
+	tei_arena_init(&m->names, TEI_SERVER_METRICS_NAMES_MAX);
+	return m;
+}
+
+void tei_server_metrics_free(void *page)
+{
+	struct tei_server_metrics *m = page;
+
+	tei_arena_fini(&m->names);
+	tei_free(m->sums);
+	tei_free(m);
+}
+
+int tei_server_metrics_more(struct evbuffer *out, void *page)
+{
+	struct tei_server_metrics *m = page;
+	int rc = parts[m->part](m, out);
+
+	if (rc)
+		return rc;
+	m->series = 0;
+	m->at = 0;
+	return ++m->part < sizeof(parts) / sizeof(parts[0]);
 }

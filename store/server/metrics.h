@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metrics.h - the master's figures as text
+ * metrics.h - the master's figures as text, in the format of Prometheus
+ *
+ * Made in pieces, because there may be thousands of segments and tenants: each
+ * takes well below a millisecond, and clients are served in between.
  */
 #ifndef STORE_SERVER_METRICS_H
 #define STORE_SERVER_METRICS_H
@@ -9,11 +12,16 @@
 
 struct evbuffer;
 struct tei_server;
+struct tei_server_metrics;
 
 #define TEI_SERVER_LABEL_ROOM 1024
 
-/* Prometheus text format. */
-void tei_server_metrics(const struct tei_server *s, struct evbuffer *out);
+/* NULL: out of memory. */
+struct tei_server_metrics *tei_server_metrics_new(const struct tei_server *s);
+/* As more() and done() of struct tei_http_reply. */
+int tei_server_metrics_more(struct evbuffer *out, void *page);
+void tei_server_metrics_free(void *page);
+
 /*
  * @value as it may stand between the quotes of a label: backslash, quote and
  * newline escaped, cut at @room.

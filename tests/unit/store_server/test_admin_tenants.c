@@ -99,6 +99,10 @@ static int ask(enum tei_http_method method, const char *name, const char *put)
 		status = tei_server_admin_set_quota(&request, &reply, server);
 	else
 		status = tei_server_admin_unset_quota(&request, &reply, server);
+	while (reply.more && reply.more(body, reply.state) > 0)
+		;
+	if (reply.done)
+		reply.done(reply.state);
 	n = evbuffer_remove(body, text, sizeof(text) - 1);
 	text[n > 0 ? n : 0] = '\0';
 	return status;
