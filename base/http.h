@@ -65,9 +65,12 @@ struct tei_http_request {
  * A handler fills in what it needs. With @more the answer goes on after @body:
  * more() is called when the peer has taken what there was, adds the next piece
  * (64 KiB or so, 1 ms of work at most; none is allowed) and returns 1, or 0
- * with the last one, or a negative number to cut the connection. done() is
- * called exactly once, at the end or when the peer has gone before.
+ * with the last one, or TEI_HTTP_NOT_YET to be called again in a ms, or a
+ * negative number to cut the connection. done() is called exactly once, at the
+ * end or when the peer has gone before.
  */
+#define TEI_HTTP_NOT_YET 2
+
 struct tei_http_reply {
 	struct evbuffer *body;
 	const char *type; /* static; text/plain unless set */

@@ -158,7 +158,7 @@ static int add_piece(struct tei_http_conn *c, struct evbuffer *add)
 /* Called when all that was there has been written. */
 static void pump(struct tei_http_conn *c)
 {
-	struct timeval limit = {.tv_sec = TEI_HTTP_DEADLINE_S}, now = {0};
+	struct timeval limit = {.tv_sec = TEI_HTTP_DEADLINE_S}, soon = {0};
 	struct evbuffer *add = evbuffer_new();
 	int rc = -ENOMEM;
 
@@ -183,7 +183,9 @@ static void pump(struct tei_http_conn *c)
 		return;
 	}
 	event_add(c->deadline, &limit); /* the peer is not what is slow */
-	event_add(c->turn, &now);
+	if (rc == TEI_HTTP_NOT_YET)
+		soon.tv_usec = 1000;
+	event_add(c->turn, &soon);
 }
 
 void tei_http_turn(evutil_socket_t fd, short what, void *arg)

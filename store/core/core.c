@@ -404,7 +404,7 @@ int tei_core_step(struct tei_core *core, const struct tei_event *ev,
 bool tei_core_busy(const struct tei_core *core)
 {
 	return !tei_list_empty(&core->dropping) ||
-	       !tei_list_empty(&core->gone) || core->n_walks ||
+	       !tei_list_empty(&core->gone) || tei_core_walking(core) ||
 	       !tei_list_empty(&core->unsent) ||
 	       !tei_list_empty(&core->syncs) || tei_core_evict_busy(core);
 }

@@ -712,6 +712,8 @@ int tei_core_on_remove_all(struct tei_core *core, const struct tei_event *ev,
 void tei_core_walks_tick(struct tei_core *core, unsigned int *budget);
 /* The replies of walks that are through. */
 void tei_core_walks_flush(struct tei_core *core, struct tei_actions *out);
+/* Whether one has not seen all yet: others wait for owners. */
+bool tei_core_walking(const struct tei_core *core);
 void tei_core_walks_free(struct tei_core *core);
 
 /* evict.c */

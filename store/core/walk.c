@@ -65,6 +65,14 @@ void tei_core_walks_tick(struct tei_core *core, unsigned int *budget)
 	}
 }
 
+bool tei_core_walking(const struct tei_core *core)
+{
+	tei_list_for_each (link, &core->walks)
+		if (!tei_list_entry(link, struct tei_walk, link)->done)
+			return true;
+	return false;
+}
+
 static void end_walk(struct tei_core *core, struct tei_walk *w)
 {
 	tei_list_del(&w->link);

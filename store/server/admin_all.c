@@ -106,16 +106,17 @@ void tei_server_admin_removed(struct tei_server *s,
 	r->removed = action->u.reply.removed;
 }
 
-/* Its slices go with ticks: hurry, somebody waits. */
+/* Its slices go with ticks: hurry, somebody waits, but not for owners. */
 static int more_removed(struct evbuffer *out, void *state)
 {
 	struct tei_event tick = {.type = TEI_EVENT_TICK};
 	struct tei_server_removal *r = state;
+	bool busy = tei_core_busy(r->server->core);
 
-	if (!r->over)
+	if (!r->over && busy)
 		tei_server_step(r->server, &tick, NULL, NULL);
 	if (!r->over)
-		return 1;
+		return busy ? 1 : TEI_HTTP_NOT_YET;
 	evbuffer_add_printf(out, "{\"success\":%s,\"removed_count\":%llu}\n",
 			    r->code ? "false" : "true",
 			    (unsigned long long)r->removed);

@@ -26,7 +26,8 @@
 #define CODE_INTERNAL    (-1)
 #define OUT_ARENA_MAX    (32u << 20)
 #define TICK_MS          50 /* every second one is skipped when idle */
-#define BUSY_MS          3  /* of a tick, at most, plus one step */
+#define BUSY_NS          (TEI_NS_PER_MS / 2) /* in one go, plus one step */
+#define BUSY_PAUSE_MS    8
 #define FENCE_TIMEOUT_MS 2000
 #define HEARTBEAT_MAX_MS 1000
 #define SUSPECT_BEATS    3
@@ -123,14 +124,26 @@ int tei_server_step(struct tei_server *s, struct tei_event *ev,
 	return rc;
 }
 
-/* A large owner's death is long work: several short steps of it. */
+/*
+ * A large owner's death is long work. A little of it at a time, so that no call
+ * waits for more; at once again when somebody waits for it, too.
+ */
 void tei_server_hurry(struct tei_server *s)
 {
 	struct tei_event ev = {.type = TEI_EVENT_TICK};
-	uint64_t end = tei_now_ms() + BUSY_MS;
+	uint64_t end = tei_now_ns() + BUSY_NS;
 
-	while (tei_core_busy(s->core) && tei_now_ms() < end)
+	while (tei_core_busy(s->core) && tei_now_ns() < end)
 		tei_server_step(s, &ev, NULL, NULL);
+	if (tei_core_busy(s->core)) /* without memory: with the next tick */
+		(void)tei_alarm_set(&s->hurry, tei_list_empty(&s->walks)
+						       ? BUSY_PAUSE_MS
+						       : 0);
+}
+
+static void on_hurry(void *arg)
+{
+	tei_server_hurry(arg);
 }
 
 static void on_tick(void *arg)
@@ -230,6 +243,7 @@ static void init(struct tei_server *s, struct tei_loop *loop,
 	s->started_ms = tei_now_ms();
 	s->heartbeat_ms =
 		(uint32_t)(beat < HEARTBEAT_MAX_MS ? beat : HEARTBEAT_MAX_MS);
+	tei_alarm_init(&s->hurry, loop, on_hurry, s);
 	tei_list_init(&s->links);
 	tei_list_init(&s->walks);
 	tei_arena_init(&s->in, TEI_SERVER_RPC_ARENA_MAX);
@@ -248,6 +262,7 @@ static int start_timers(struct tei_server *s)
 
 static void stop_timers(struct tei_server *s)
 {
+	tei_alarm_clear(&s->hurry);
 	tei_timer_stop(s->reporter);
 	tei_timer_stop(s->timer);
 	tei_server_timing_fini(&s->timing);

@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/http.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "store/core/core.h"
 #include "store/proto/protocol.h"
 #include "store/server/events.h"
@@ -118,6 +119,7 @@ struct tei_server {
 	struct tei_events *events;            /* NULL: not published */
 	struct tei_server_removal *removal;   /* of all keys, or NULL */
 	struct tei_timer *timer;
+	struct tei_alarm hurry; /* set: background work goes on */
 	bool skip_tick;    /* the last one was not */
 	bool stepping;     /* the core is at work */
 	bool replied;      /* to the call */
@@ -166,7 +168,7 @@ int tei_server_open_http(struct tei_server *s, char error[TEI_CONF_ERROR_LEN]);
 int tei_server_open_metadata(struct tei_server *s,
 			     char error[TEI_CONF_ERROR_LEN]);
 
-/* Background work for some ms, when there is any. */
+/* Background work for half a ms, when there is any; the rest of it later. */
 void tei_server_hurry(struct tei_server *s);
 
 /* remove_all.c */

@@ -68,7 +68,7 @@ static int query(const struct tei_http_request *r, struct tei_http_reply *reply,
 	return 200;
 }
 
-/* Every second piece is empty, as if there was nothing to say in it. */
+/* Every second piece is empty, as if there was nothing to say in it, or yet. */
 static int next_piece(struct evbuffer *out, void *state)
 {
 	unsigned int *i = state;
@@ -76,7 +76,7 @@ static int next_piece(struct evbuffer *out, void *state)
 
 	atomic_fetch_add(&n_pieces, 1);
 	if ((*i)++ % 2 == 0)
-		return 1;
+		return *i % 4 == 1 ? 1 : TEI_HTTP_NOT_YET;
 	memset(piece, 'a' + (int)(*i / 2 % 26), sizeof(piece));
 	evbuffer_add(out, piece, sizeof(piece));
 	return *i < 2 * PIECES;

@@ -62,6 +62,24 @@ static void a_remove_is_answered_when_the_owner_has_buried(void **state)
 	rig_fini(&r);
 }
 
+static void a_walk_that_waits_for_owners_is_no_work(void **state)
+{
+	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL, .session = 2};
+	struct rig r;
+
+	(void)state;
+	start(&r);
+	rig_put(&r, 2, "a", 1000);
+	ev.u.remove_all.force = true;
+	assert_null(rig_step(&r, &ev));
+	assert_true(tei_core_busy(r.core));
+	for (int i = 0; i < 64 && tei_core_busy(r.core); i++)
+		rig_tick(&r);
+	assert_false(tei_core_busy(r.core));
+	assert_int_equal(r.n_late, 0);
+	rig_fini(&r);
+}
+
 static void an_owner_that_is_lost_holds_up_no_answer(void **state)
 {
 	struct tei_event leave = {.type = TEI_EVENT_LEAVE, .session = 1};
@@ -362,6 +380,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			a_remove_is_answered_when_the_owner_has_buried),
+		cmocka_unit_test(a_walk_that_waits_for_owners_is_no_work),
 		cmocka_unit_test(an_owner_that_is_lost_holds_up_no_answer),
 		cmocka_unit_test(one_that_lives_and_never_buries_is_dropped),
 		cmocka_unit_test(evicted_ones_are_told_and_not_waited_for),
