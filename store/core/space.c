@@ -101,8 +101,9 @@ static struct tei_extent *find_above(struct tei_space *s, uint64_t size)
 
 static void order_del(struct tei_space *s, struct tei_extent *e)
 {
-	if (s->at == &e->order)
-		s->at = e->order.next;
+	for (int i = 0; i < TEI_SPACE_WALKS; i++)
+		if (s->at[i] == &e->order)
+			s->at[i] = e->order.next;
 	tei_list_del(&e->order);
 }
 
@@ -132,7 +133,8 @@ int tei_space_init(struct tei_space *s, struct tei_slab *nodes, uint64_t size)
 		.too_wide = UINT64_MAX,
 	};
 	tei_list_init(&s->order);
-	s->at = &s->order;
+	for (int i = 0; i < TEI_SPACE_WALKS; i++)
+		s->at[i] = &s->order;
 	for (int l = 0; l < TEI_SPACE_LEVELS; l++)
 		for (int i = 0; i < TEI_SPACE_SUBS; i++)
 			tei_list_init(&s->bins[l][i]);
@@ -197,6 +199,7 @@ static bool take_from(struct tei_space *s, struct tei_extent *e, uint64_t size,
 	e->next = NULL;
 	e->crc = 0;
 	e->replica = 0;
+	e->tries = 0;
 	e->space = s;
 	e->user = user;
 	s->used += size;
@@ -355,13 +358,15 @@ static struct tei_extent *in_order(struct tei_list *order)
 /* The extent that @offset is in, from the cursor; it is the cursor then. */
 static struct tei_extent *seek(struct tei_space *s, uint64_t offset)
 {
-	struct tei_list *at = s->at == &s->order ? s->order.next : s->at;
+	struct tei_list *at = s->at[TEI_SPACE_SYNC];
 
+	if (at == &s->order)
+		at = s->order.next;
 	while (in_order(at)->offset > offset)
 		at = at->prev;
 	while (in_order(at)->offset + in_order(at)->size <= offset)
 		at = at->next;
-	s->at = at;
+	s->at[TEI_SPACE_SYNC] = at;
 	return in_order(at);
 }
 
@@ -384,21 +389,21 @@ struct tei_extent *tei_space_take_at(struct tei_space *s, uint64_t offset,
 		e = in_order(e->order.next);
 	}
 	(void)take_from(s, e, size, user);
-	s->at = &e->order;
+	s->at[TEI_SPACE_SYNC] = &e->order;
 	return e;
 }
 
-void tei_space_rewind(struct tei_space *s)
+void tei_space_rewind(struct tei_space *s, enum tei_space_walk walk)
 {
-	s->at = s->order.next;
+	s->at[walk] = s->order.next;
 }
 
-struct tei_extent *tei_space_next(struct tei_space *s)
+struct tei_extent *tei_space_next(struct tei_space *s, enum tei_space_walk walk)
 {
-	struct tei_list *at = s->at;
+	struct tei_list *at = s->at[walk];
 
 	if (at == &s->order)
 		return NULL;
-	s->at = at->next;
+	s->at[walk] = at->next;
 	return in_order(at);
 }

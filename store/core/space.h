@@ -38,11 +38,19 @@ struct tei_extent {
 			struct tei_extent *next;
 			uint32_t crc;
 			uint8_t replica;
+			uint8_t tries; /* of drain.c, that failed */
 		};
 	};
 	uint64_t offset, size;   /* bytes, multiples of TEI_SPACE_UNIT */
 	struct tei_space *space; /* NULL: free, or lost */
 	void *user;
+};
+
+/* Whose walk; they do not mind each other. */
+enum tei_space_walk {
+	TEI_SPACE_SYNC, /* take_at() moves its place */
+	TEI_SPACE_DRAIN,
+	TEI_SPACE_WALKS,
 };
 
 struct tei_space {
@@ -51,8 +59,8 @@ struct tei_space {
 	uint64_t too_large;     /* no hole is known for this size and more */
 	uint64_t too_wide;      /* nor parts that hold so much and more */
 	struct tei_list order;
-	struct tei_list *at; /* the cursor, in order; it survives changes */
-	uint64_t levels;     /* bit l: level l has a free extent */
+	struct tei_list *at[TEI_SPACE_WALKS]; /* in order; survive changes */
+	uint64_t levels; /* bit l: level l has a free extent */
 	uint32_t subs[TEI_SPACE_LEVELS];
 	struct tei_list bins[TEI_SPACE_LEVELS][TEI_SPACE_SUBS];
 };
@@ -102,9 +110,10 @@ void tei_space_lose(struct tei_space *s, struct tei_extent *e);
 
 /*
  * Walk: rewind, then all extents by address, free ones too; NULL at the end.
- * Taking and giving meanwhile does no harm, but take_at() moves the place.
+ * Taking and giving meanwhile does no harm.
  */
-void tei_space_rewind(struct tei_space *s);
-struct tei_extent *tei_space_next(struct tei_space *s);
+void tei_space_rewind(struct tei_space *s, enum tei_space_walk walk);
+struct tei_extent *tei_space_next(struct tei_space *s,
+				  enum tei_space_walk walk);
 
 #endif

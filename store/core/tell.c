@@ -273,7 +273,7 @@ void tei_core_sync(struct tei_core *core, struct tei_mount *m)
 	if (m->dropping || m->offering || !m->owner->buries)
 		return;
 	m->sync_begun = false;
-	tei_space_rewind(&m->space);
+	tei_space_rewind(&m->space, TEI_SPACE_SYNC);
 	if (tei_list_empty(&m->syncs))
 		tei_list_add_tail(&core->syncs, &m->syncs);
 }
@@ -300,7 +300,8 @@ static int sync_part(struct tei_core *core, struct tei_mount *m,
 	if (tei_core_actions_reserve(out, 1) < 0 ||
 	    objects_init(core, &objects, SYNC_STEP, n_extents, out->arena) < 0)
 		return -ENOMEM;
-	while (n++ < SYNC_STEP && (e = tei_space_next(&m->space)))
+	while (n++ < SYNC_STEP &&
+	       (e = tei_space_next(&m->space, TEI_SPACE_SYNC)))
 		if (told_at(e))
 			objects_add(core, &objects, e->user, e);
 	a = tei_core_action_add(out, TEI_ACTION_COMMITTED, m->owner->id);
