@@ -19,7 +19,8 @@
 #include "store/core/state.h"
 #include "store/core/task.h"
 
-/* Of tries to find room; and of attempts that failed, save those for users. */
+/* Of tries to find room; and of attempts that failed, save those for users and
+ * drains, which try again themselves. */
 #define RETRY_MS     50u
 #define FAILURES_MAX 3
 /* Waiting ones looked at when one was added or is done; they take turns. */
@@ -52,8 +53,8 @@ static int32_t place_on(struct tei_core *core, const struct tei_task *t,
 		return CODE_REPLICA_EXISTS;
 	if (m->status != TEI_CORE_SEGMENT_OK)
 		return CODE_NO_SEGMENT;
-	if (!tei_core_mount_takes(m))
-		return LATER;
+	if (!tei_core_mount_takes(m)) /* a drain finds another one */
+		return t->kind == TEI_TASK_DRAIN ? CODE_NO_SEGMENT : LATER;
 	return tei_core_place_on(core, m, copy, replica) ? CODE_OK : CODE_FULL;
 }
 
@@ -177,7 +178,8 @@ static void begin(struct tei_core *core, struct tei_task *t,
 
 static int32_t no_room(struct tei_core *core, struct tei_task *t)
 {
-	if (t->tries++ >= core->config.task_retries)
+	if (t->kind == TEI_TASK_DRAIN ||
+	    t->tries++ >= core->config.task_retries)
 		return CODE_FULL;
 	tei_core_task_wait(core, t, RETRY_MS * t->tries);
 	return LATER;
@@ -246,6 +248,13 @@ static bool live_elsewhere(const struct tei_object *o, uint8_t replica)
 	return false;
 }
 
+/* What it frees may be used again: not so when its mount is to go. */
+static bool keeps_leases(const struct tei_extent *e)
+{
+	return tei_core_extent_mount(e)->status !=
+	       TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING;
+}
+
 /* Give up what was moved, if it may go now. */
 static void let_go(struct tei_core *core, struct tei_task *t)
 {
@@ -261,7 +270,7 @@ static void let_go(struct tei_core *core, struct tei_task *t)
 			tei_core_task_end(core, t, CODE_NO_SEGMENT);
 		return;
 	}
-	if (tei_core_leased(core, o) &&
+	if (tei_core_leased(core, o) && keeps_leases(e) &&
 	    !is_past(core, t->since_ms, core->config.lease_ttl_ms))
 		return;
 	if (tei_core_bury_reserve(core, o) < 0)
@@ -330,7 +339,8 @@ void tei_core_tasks_choose(struct tei_core *core)
 /* It waits since its attempt has ended with @code. */
 static void failed(struct tei_core *core, struct tei_task *t, int32_t code)
 {
-	bool again = t->kind != TEI_TASK_USER || code == CODE_NO_REPLICA;
+	bool again = code == CODE_NO_REPLICA || t->kind == TEI_TASK_REPAIR ||
+		     t->kind == TEI_TASK_HEAT;
 
 	if (!t->object)
 		code = CODE_NOT_FOUND;

@@ -53,6 +53,7 @@ static void init_lists(struct tei_core *core)
 	tei_list_init(&core->dropping);
 	tei_list_init(&core->graces);
 	tei_list_init(&core->walks);
+	tei_core_drains_init(core);
 }
 
 int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
@@ -142,6 +143,7 @@ void tei_core_destroy(struct tei_core *core)
 	if (!core)
 		return;
 	tei_core_heat_fini(core);
+	tei_core_drains_free(core);
 	tei_core_tasks_fini(core);
 	lists[0] = &core->live;
 	lists[1] = &core->silent;
@@ -203,7 +205,8 @@ static void advance(struct tei_core *core, uint64_t now_ms)
 static void tick(struct tei_core *core, struct tei_actions *out)
 {
 	unsigned int drop = core->config.step_objects, settle = drop,
-		     discard = drop, evict = drop, walk = drop, task = drop;
+		     discard = drop, evict = drop, walk = drop, task = drop,
+		     drain = drop;
 
 	tei_core_graces_tick(core);
 	tei_core_burials_tick(core);
@@ -213,6 +216,7 @@ static void tick(struct tei_core *core, struct tei_actions *out)
 	tei_core_sessions_tick(core, &settle);
 	tei_core_evict_tick(core, &evict);
 	tei_core_walks_tick(core, &walk);
+	tei_core_drains_tick(core, &drain);
 	tei_core_tasks_tick(core, &task);
 	tei_core_heat_tick(core);
 	tei_core_sync_some(core, out);
@@ -368,6 +372,11 @@ static int handle(struct tei_core *core, const struct tei_event *ev,
 		return tei_core_on_join(core, ev, out);
 	case TEI_EVENT_REMOVE_ALL:
 		return tei_core_on_remove_all(core, ev, out);
+	case TEI_EVENT_DRAIN_CREATE:
+	case TEI_EVENT_DRAIN_QUERY:
+	case TEI_EVENT_DRAIN_CANCEL:
+	case TEI_EVENT_DRAIN_LEAVE:
+		return tei_core_on_drain(core, ev, out);
 	case TEI_EVENT_HEARTBEAT:
 	case TEI_EVENT_LEAVE:
 	case TEI_EVENT_RELEASE:
@@ -406,7 +415,8 @@ bool tei_core_busy(const struct tei_core *core)
 	return !tei_list_empty(&core->dropping) ||
 	       !tei_list_empty(&core->gone) || tei_core_walking(core) ||
 	       !tei_list_empty(&core->unsent) ||
-	       !tei_list_empty(&core->syncs) || tei_core_evict_busy(core);
+	       !tei_list_empty(&core->syncs) || tei_core_evict_busy(core) ||
+	       tei_core_drains_busy(core);
 }
 
 void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
@@ -416,6 +426,7 @@ void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
 	out->tasks_pending =
 		core->tasks.n_pending[0] + core->tasks.n_pending[1];
 	out->tasks_processing = core->tasks.n_processing;
+	out->drains_active = core->drains.n_active;
 	out->metadata_bytes =
 		sizeof(*core) + core->heap_bytes +
 		core->n_extras * sizeof(*core->pins.node) +

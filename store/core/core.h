@@ -32,6 +32,10 @@
  *   Its copy is BUILDING, with the executor for writer, and so fenced, dropped
  *   and lost as one; in no table until it joins its object as a replica.
  *
+ *   drain: CREATED --> PLANNING --all counted--> RUNNING --all moved--> SUCCEEDED
+ *   or, when all that is left was given up, FAILED; or CANCELED. Its segments
+ *   are DRAINING and get nothing new; then DRAINED, or OK again.
+ *
  *   session: LIVE --closed, heartbeat missed--> SUSPECT --ttl--> GONE
  *            LIVE --reported silent, and a probe not answered--> SUSPECT
  *            SUSPECT --heartbeat--> LIVE. Suspect owners get no new objects and
@@ -60,6 +64,8 @@
 #define TEI_CORE_TARGETS_MAX   32   /* of a task */
 #define TEI_CORE_MESSAGE_MAX   96   /* of a task, with the 0 at its end */
 #define TEI_CORE_MOUNTS_MAX    4096 /* of all clients; each costs 12 KiB */
+#define TEI_CORE_DRAIN_MAX     64   /* segments of a drain job, and targets */
+#define TEI_CORE_AT_A_TIME_MAX 1024 /* tasks of a drain job */
 
 struct tei_core;
 
@@ -166,11 +172,17 @@ enum tei_event_type {
 			   * confirmed a burial */
 	TEI_EVENT_TASK_CREATE, /* one key: a copy or a move of it */
 	TEI_EVENT_TASK_QUERY,
-	TEI_EVENT_TASK_DONE, /* an executor's answer to an attempt */
-	TEI_EVENT_OFFER,     /* what an owner has from before; n may be 0 */
-	TEI_EVENT_REPORT,    /* a client finds that an owner does not answer */
-	TEI_EVENT_PROBED,    /* an owner answers a probe */
-	TEI_EVENT_TICK,      /* at least every 100 ms; bounded work */
+	TEI_EVENT_TASK_DONE,    /* an executor's answer to an attempt */
+	TEI_EVENT_DRAIN_CREATE, /* segments are to be emptied; of any session */
+	TEI_EVENT_DRAIN_QUERY,
+	TEI_EVENT_DRAIN_CANCEL,
+	/* An owner is about to leave: the reply comes when its segments are
+	 * empty, as far as that can be, or the time is over. */
+	TEI_EVENT_DRAIN_LEAVE,
+	TEI_EVENT_OFFER,  /* what an owner has from before; n may be 0 */
+	TEI_EVENT_REPORT, /* a client finds that an owner does not answer */
+	TEI_EVENT_PROBED, /* an owner answers a probe */
+	TEI_EVENT_TICK,   /* at least every 100 ms; bounded work */
 };
 
 enum tei_core_soft_pin {
@@ -329,6 +341,20 @@ struct tei_event {
 			bool no_crc;
 			const char *message; /* or NULL */
 		} task_done;
+		struct {
+			const char *const *segments; /* segments[n_segments] */
+			size_t n_segments;
+			const char *const *targets; /* n_targets 0: any */
+			size_t n_targets;
+			uint32_t at_a_time; /* tasks; 0: 4 */
+		} drain_create;
+		struct {
+			const uint8_t *id; /* [TEI_CORE_ID_LEN] */
+		} drain;                   /* query and cancel */
+		struct {
+			const uint8_t *segment; /* NULL: all of the session */
+			uint64_t timeout_ms;
+		} drain_leave;
 	} u;
 };
 
@@ -348,6 +374,37 @@ struct tei_core_task {
 	uint64_t created_ms, updated_ms;
 	bool assigned;
 	uint8_t client[TEI_CORE_ID_LEN]; /* who executes it, or did */
+	char message[TEI_CORE_MESSAGE_MAX];
+};
+
+/* Mooncake's numbers. */
+enum tei_drain_state {
+	TEI_DRAIN_CREATED,
+	TEI_DRAIN_PLANNING, /* what is there is being counted */
+	TEI_DRAIN_RUNNING,
+	TEI_DRAIN_SUCCEEDED,
+	TEI_DRAIN_FAILED,
+	TEI_DRAIN_CANCELED,
+};
+
+/*
+ * What can be asked about a drain. It counts replicas; one that is blocked (has
+ * a lease, is pinned hard, unfinished, in other hands) is tried again and again,
+ * one that could not be moved three times more before it is given up. Times are
+ * those of tei_core_step().
+ */
+struct tei_core_drain {
+	uint8_t id[TEI_CORE_ID_LEN]; /* zeros: of one that leaves */
+	enum tei_drain_state state;
+	int32_t code; /* FAILED: why */
+	uint64_t created_ms, updated_ms;
+	uint64_t total; /* when they were counted */
+	uint64_t moved, moved_bytes;
+	uint64_t active; /* waiting for their task or being moved */
+	/* When last looked at: given up, blocked, still there at all. */
+	uint64_t failed, blocked, left;
+	const char *const *segments; /* the core's, until the next step */
+	size_t n_segments;           /* of one that leaves: 0 */
 	char message[TEI_CORE_MESSAGE_MAX];
 };
 
@@ -406,6 +463,7 @@ struct tei_action {
 			uint64_t removed; /* of remove_all */
 			/* Of TASK_*: of a create only its id. */
 			struct tei_core_task *task;
+			struct tei_core_drain *drain; /* of DRAIN_* */
 		} reply;
 		struct {
 			uint64_t fence;
@@ -449,8 +507,8 @@ void tei_core_destroy(struct tei_core *core);
  * Apply one event. Appends to @out (n is not reset). Every event but HEARTBEAT,
  * LEAVE, RELEASE, FENCED, REPORT, PROBED, TASK_DONE and TICK gets exactly one
  * reply to its session: with this step, or with a later one and the event's
- * cookie, where an owner has to bury something before and for REMOVE_ALL; that
- * comes even if the session has gone. The event was refused as a whole when the
+ * cookie, where an owner has to bury something before, for REMOVE_ALL and for
+ * DRAIN_LEAVE; that comes even if the session has gone. The event was refused as a whole when the
  * reply's code is not 0: state is as it was. -ENOMEM: the arena is full; state
  * is as it was and nothing was appended.
  * A FENCE or a TASK waits for the first HEARTBEAT of its owner's session, since
@@ -498,6 +556,9 @@ struct tei_core_figures {
 	 * not made for want of room or a task; made; failed; given back. */
 	uint64_t heat_proposed_total, heat_refused_total, heat_made_total;
 	uint64_t heat_failed_total, heat_given_back_total;
+	uint64_t drains_active, drains_succeeded_total, drains_failed_total;
+	uint64_t drains_canceled_total;
+	uint64_t drained_objects_total, drained_bytes_total; /* replicas */
 	/* Of lost_replicas_total; others wait for their turn. */
 	uint64_t replicas_remade_total, replicas_given_up_total;
 };

@@ -16,6 +16,16 @@ struct tei_mount *tei_core_extent_mount(const struct tei_extent *e)
 	return TEI_CONTAINER(e->space, struct tei_mount, space);
 }
 
+bool tei_core_extent_begins(const struct tei_object *o,
+			    const struct tei_extent *e)
+{
+	const struct tei_extent *at = o->extents;
+
+	while (at->replica != e->replica)
+		at = at->next;
+	return at == e;
+}
+
 bool tei_core_extent_there(const struct tei_extent *e)
 {
 	return e->space && !tei_core_extent_mount(e)->dropping;

@@ -84,6 +84,16 @@ bool tei_core_place_on(struct tei_core *core, struct tei_mount *m,
 					   place_split(core, m, o, replica));
 }
 
+bool tei_core_mount_may_fit(const struct tei_mount *m, uint64_t size)
+{
+	const struct tei_space *s = &m->space;
+	uint64_t total = tei_core_extent_size(size);
+
+	return s->size - s->used >= total &&
+	       (total < s->too_large ||
+		(size > PART_MIN && size < s->too_wide));
+}
+
 static bool allowed(const struct search *s, const struct tei_mount *m)
 {
 	if (!tei_core_mount_takes(m))

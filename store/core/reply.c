@@ -53,6 +53,12 @@ static bool has_status(enum tei_event_type type)
 	       type == TEI_EVENT_OFFER;
 }
 
+static bool is_drain(enum tei_event_type type)
+{
+	return type == TEI_EVENT_DRAIN_CREATE ||
+	       type == TEI_EVENT_DRAIN_QUERY || type == TEI_EVENT_DRAIN_CANCEL;
+}
+
 /* calloc that remembers in *@bad that one of many failed. */
 static void *column(struct tei_arena *arena, size_t n, size_t size, bool *bad)
 {
@@ -91,6 +97,11 @@ static bool columns(struct tei_core *core, const struct tei_event *ev,
 	    ev->type == TEI_EVENT_TASK_QUERY) {
 		a->u.reply.task =
 			column(arena, 1, sizeof(*a->u.reply.task), &bad);
+		return !bad;
+	}
+	if (is_drain(ev->type)) {
+		a->u.reply.drain =
+			column(arena, 1, sizeof(*a->u.reply.drain), &bad);
 		return !bad;
 	}
 	if (!has_status(ev->type))
@@ -364,6 +375,7 @@ void tei_core_flush(struct tei_core *core, struct tei_actions *out)
 	tei_core_probes_flush(core, out);
 	tei_core_tasks_flush(core, out);
 	tei_core_walks_flush(core, out);
+	tei_core_drains_flush(core, out);
 	tei_core_answers_flush(core, out);
 	while (!tei_list_empty(&core->closes)) {
 		struct tei_session *s = tei_list_entry(

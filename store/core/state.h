@@ -41,6 +41,7 @@
 #include "base/list.h"
 #include "base/slab.h"
 #include "store/core/core.h"
+#include "store/core/drain.h"
 #include "store/core/heat.h"
 #include "store/core/policy.h"
 #include "store/core/space.h"
@@ -66,8 +67,10 @@ enum {
 	CODE_TRANSFER = -800,
 	CODE_CHECKSUM = -801,
 	CODE_TIMEOUT = -901,
+	CODE_NOT_NOW = -1010,
 	CODE_NO_TASK = -1400,
 	CODE_TASKS_FULL = -1401,
+	CODE_NO_JOB = -1402,
 	CODE_QUOTA = -1700,
 	CODE_NO_TENANT = -1701,
 };
@@ -203,6 +206,7 @@ struct tei_mount {
 	struct tei_list syncs; /* core's syncs: it is due */
 	struct tei_list grace; /* core's graces: it goes at leave_ms */
 	uint64_t leave_ms;
+	struct tei_drain *drain; /* that empties it; or NULL */
 	char name[];
 };
 
@@ -397,6 +401,7 @@ struct tei_core {
 	struct tei_list graces; /* mounts, in no order: they are few */
 	size_t n_walks;
 	struct tei_tasks tasks;
+	struct tei_drains drains;
 	struct tei_heat heat;
 
 	struct tei_mount **mounts; /* mounts[n_mounts], in mount order, usable
@@ -541,6 +546,9 @@ int tei_core_group_join(struct tei_core *core, struct tei_extra *x,
 void tei_core_group_leave(struct tei_core *core, struct tei_extra *x);
 
 /* extent.c */
+/* @e, of @o, is the first one of its replica. */
+bool tei_core_extent_begins(const struct tei_object *o,
+			    const struct tei_extent *e);
 /* Some of its replicas is there. */
 bool tei_core_object_on(const struct tei_object *o, const struct tei_mount *m);
 /* NULL: it was lost with its mount. */
@@ -631,6 +639,8 @@ bool tei_core_place(struct tei_core *core, struct tei_wish *wish,
 /* The same on @m only. */
 bool tei_core_place_on(struct tei_core *core, struct tei_mount *m,
 		       struct tei_object *o, uint8_t replica);
+/* Nothing is known that keeps @size bytes from being placed on @m. */
+bool tei_core_mount_may_fit(const struct tei_mount *m, uint64_t size);
 /* Something has become free on @m. */
 void tei_core_loosen(struct tei_core *core, struct tei_mount *m);
 /* There are other live mounts than before. */
@@ -841,6 +851,11 @@ void tei_core_sync_some(struct tei_core *core, struct tei_actions *out);
 /* task.c; see task.h, too */
 int tei_core_tasks_init(struct tei_core *core);
 void tei_core_tasks_fini(struct tei_core *core);
+/* @number, of something of this master's life, as others know it. */
+void tei_core_id_of(const struct tei_core *core, uint64_t number, uint8_t *id);
+/* False: @id is of another life. */
+bool tei_core_id_number(const struct tei_core *core, const uint8_t *id,
+			uint64_t *number);
 /* The task of @o; NULL: it has none. */
 struct tei_task *tei_core_task_of(const struct tei_core *core,
 				  const struct tei_object *o);

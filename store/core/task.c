@@ -105,19 +105,31 @@ static uint64_t get_be64(const uint8_t *from)
 	return x;
 }
 
+void tei_core_id_of(const struct tei_core *core, uint64_t number, uint8_t *id)
+{
+	put_be64(id, core->config.epoch);
+	put_be64(id + 8, number);
+}
+
+bool tei_core_id_number(const struct tei_core *core, const uint8_t *id,
+			uint64_t *number)
+{
+	*number = get_be64(id + 8);
+	return get_be64(id) == core->config.epoch;
+}
+
 void tei_core_task_id(const struct tei_core *core, const struct tei_task *t,
 		      uint16_t attempt, uint8_t *id)
 {
-	put_be64(id, core->config.epoch);
-	put_be64(id + 8, (uint64_t)attempt << NUMBER_BITS | t->number);
+	tei_core_id_of(core, (uint64_t)attempt << NUMBER_BITS | t->number, id);
 }
 
 struct tei_task *tei_core_task_find(const struct tei_core *core,
 				    const uint8_t *id, uint16_t *attempt)
 {
-	uint64_t low = get_be64(id + 8);
+	uint64_t low;
 
-	if (get_be64(id) != core->config.epoch)
+	if (!tei_core_id_number(core, id, &low))
 		return NULL;
 	*attempt = (uint16_t)(low >> NUMBER_BITS);
 	return by_number(core, low & (((uint64_t)1 << NUMBER_BITS) - 1));
@@ -286,13 +298,14 @@ void tei_core_task_over(struct tei_core *core, enum tei_task_kind kind,
 			uint64_t cookie, struct tei_object *object,
 			int32_t code)
 {
-	(void)cookie;
 	switch (kind) {
 	case TEI_TASK_REPAIR:
 		tei_core_repair_over(core, code);
 		break;
-	case TEI_TASK_USER: /* asks */
 	case TEI_TASK_DRAIN:
+		tei_core_drain_over(core, cookie, object, code);
+		break;
+	case TEI_TASK_USER: /* asks */
 		break;
 	case TEI_TASK_HEAT:
 		tei_core_heat_over(core, object, code);

@@ -31,16 +31,6 @@ static size_t replica_entries(const struct tei_extent *e)
 	return n;
 }
 
-static bool begins_replica(const struct tei_object *o,
-			   const struct tei_extent *e)
-{
-	const struct tei_extent *at = o->extents;
-
-	while (at->replica != e->replica)
-		at = at->next;
-	return at == e;
-}
-
 /* ---- columns ---- */
 
 /* What few objects have: only where some do. */
@@ -196,7 +186,7 @@ static struct tei_session *listener(const struct tei_object *o,
 {
 	struct tei_session *s;
 
-	if (!tei_core_extent_there(e) || !begins_replica(o, e))
+	if (!tei_core_extent_there(e) || !tei_core_extent_begins(o, e))
 		return NULL;
 	s = tei_core_extent_mount(e)->owner;
 	return s->buries && s->beating ? s : NULL;
@@ -283,7 +273,7 @@ static const struct tei_object *told_at(const struct tei_extent *e)
 {
 	const struct tei_object *o = e->space ? e->user : NULL;
 
-	if (!o || o->state != TEI_OBJECT_READY || !begins_replica(o, e))
+	if (!o || o->state != TEI_OBJECT_READY || !tei_core_extent_begins(o, e))
 		return NULL;
 	return o;
 }

@@ -88,12 +88,13 @@ struct world {
 	struct entry entries[N_ENTRIES];
 	int key_of[N_GENS]; /* 1 + key of a generation; 0: none */
 	int n_mounts, n_fences;
+	uint8_t job[TEI_CORE_ID_LEN]; /* the last one */
 };
 
 /* How often what only some schedules meet was met. */
 static struct {
 	uint64_t copies, moves, orders, done, failed, late_lands, faults;
-	uint64_t busy, checked, wrong;
+	uint64_t busy, checked, wrong, drains, cancels, leaves;
 } met;
 
 #define CHECK(w, cond)                                                     \
@@ -807,6 +808,60 @@ static void do_land(struct world *w)
 	met.late_lands += f->done || f->life != w->clients[f->client].life;
 }
 
+/* ---- drains ---- */
+
+static void do_job(struct world *w)
+{
+	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CREATE};
+	unsigned int first = roll(w, N_CLIENTS), second = first + 1;
+	const struct tei_action *a;
+	const char *names[2];
+
+	names[0] = segment_name((int)first);
+	names[1] = segment_name((int)(second % N_CLIENTS));
+	ev.u.drain_create.segments = names;
+	ev.u.drain_create.n_segments = 1 + !roll(w, 4);
+	ev.u.drain_create.at_a_time = roll(w, 4);
+	a = step(w, &ev);
+	if (!a)
+		return;
+	met.drains++;
+	memcpy(w->job, a->u.reply.drain->id, sizeof(w->job));
+}
+
+static void do_cancel(struct world *w)
+{
+	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CANCEL};
+
+	ev.u.drain.id = w->job;
+	met.cancels += step(w, &ev) != NULL;
+}
+
+static void do_leave(struct world *w)
+{
+	struct tei_event ev = {.type = TEI_EVENT_DRAIN_LEAVE};
+	int c = any_client(w);
+
+	if (c < 0)
+		return;
+	ev.session = w->clients[c].number;
+	ev.u.drain_leave.timeout_ms = roll(w, 1000);
+	step(w, &ev); /* most are answered late, or not: it goes on or not */
+	met.leaves++;
+}
+
+static void do_drain(struct world *w)
+{
+	unsigned int what = roll(w, 8);
+
+	if (what < 4)
+		do_job(w);
+	else if (what < 7)
+		do_cancel(w);
+	else
+		do_leave(w);
+}
+
 static void do_something(struct world *w)
 {
 	unsigned int what = roll(w, 100);
@@ -817,6 +872,8 @@ static void do_something(struct world *w)
 		do_mount(w);
 	else if (what < 7)
 		do_unmount(w);
+	else if (what < 8)
+		do_drain(w);
 	else if (what < 22)
 		do_start(w);
 	else if (what < 40)
@@ -930,6 +987,7 @@ static void empty(struct world *w)
 	f = rig_figures(&w->rig);
 	CHECK(w, !f.objects && !f.building && !f.fencing && !f.used_bytes);
 	CHECK(w, !f.tasks_pending && !f.tasks_processing && !f.sessions);
+	CHECK(w, !f.drains_active);
 	CHECK(w, !f.key_bytes);
 }
 
@@ -970,6 +1028,9 @@ static void run_seed(uint64_t seed)
 	all.evicted_objects_total += f.evicted_objects_total;
 	all.fences_total += f.fences_total;
 	all.burials_total += f.burials_total;
+	all.drained_objects_total += f.drained_objects_total;
+	all.drains_succeeded_total += f.drains_succeeded_total;
+	all.drains_failed_total += f.drains_failed_total;
 	empty(w);
 	rig_fini(&w->rig);
 	free(w);
@@ -1003,8 +1064,19 @@ static void what_is_there_is_whole_whatever_tasks_do(void **state)
 		      (unsigned long long)all.evicted_objects_total,
 		      (unsigned long long)all.fences_total,
 		      (unsigned long long)all.burials_total);
+	print_message("jobs %llu cancelled %llu leaves %llu moved %llu "
+		      "emptied %llu not %llu\n",
+		      (unsigned long long)met.drains,
+		      (unsigned long long)met.cancels,
+		      (unsigned long long)met.leaves,
+		      (unsigned long long)all.drained_objects_total,
+		      (unsigned long long)all.drains_succeeded_total,
+		      (unsigned long long)all.drains_failed_total);
 	if (one)
 		return;
+	assert_true(met.drains && met.cancels && met.leaves &&
+		    all.drained_objects_total && all.drains_succeeded_total &&
+		    all.drains_failed_total);
 	assert_true(met.copies && met.moves && met.orders && met.done &&
 		    met.failed && met.late_lands && met.faults && met.busy &&
 		    met.checked && met.wrong);

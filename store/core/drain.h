@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * drain.h - mounts that are to be emptied: jobs, and owners that leave
+ *
+ * What lies on the mounts of a drain is moved to others by tasks, a few at a
+ * time. It is found by walks over the mounts' extents, in ticks and when a task
+ * is over:
+ *
+ *   CREATED --tick--> PLANNING --all counted--> RUNNING --nothing left-->
+ *   SUCCEEDED; or only what was given up --> FAILED; CANCELED by its user
+ *
+ * What cannot be moved now is blocked, and looked at again by the next walk. A
+ * drain ends without waiting for the copies that are under way: each ends as a
+ * task does, and counts.
+ *
+ * Of an owner that leaves (`leaving`) everything is moved that can be: the mount
+ * goes, and with it what is still there, whatever its lease or pin.
+ */
+#ifndef STORE_CORE_DRAIN_H
+#define STORE_CORE_DRAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+
+struct tei_core;
+struct tei_core_drain;
+struct tei_event;
+struct tei_actions;
+struct tei_mount;
+struct tei_object;
+
+#define TEI_DRAINS_MAX   256u /* at a time */
+#define TEI_DRAINS_ENDED 256u /* jobs that are remembered */
+#define TEI_DRAIN_TRIES  4u   /* of a replica: the first, and three more */
+
+/* What a walk has seen so far. */
+struct tei_drain_pass {
+	bool under_way;
+	bool started, hurt; /* a task was begun; one failed */
+	size_t at;          /* index into sources */
+	uint64_t left, blocked, failed;
+};
+
+struct tei_drain {
+	struct tei_list link; /* a list of tei_drains */
+	uint64_t number;
+	uint8_t state; /* enum tei_drain_state */
+	bool leaving;
+	bool lost;            /* a mount went before it was empty */
+	int32_t code;         /* FAILED: why; before: of the last failure */
+	uint64_t session;     /* leaving: whose; to be answered ... */
+	uint64_t cookie;      /* ... with this ... */
+	uint64_t deadline_ms; /* ... by then */
+	unsigned int at_a_time;
+	uint64_t created_ms, updated_ms; /* by the caller's clock */
+	uint64_t total, moved, failed, blocked, active, left, moved_bytes;
+	struct tei_drain_pass pass;
+	uint64_t next_ms; /* not before that: the next walk */
+	size_t bytes;     /* of all this */
+	size_t n_sources, n_targets, n_names;
+	uint64_t *sources; /* serials of mounts; these three are behind it */
+	uint64_t *targets; /* none: any mount */
+	const char **names;
+};
+
+struct tei_drains {
+	struct tei_list active;
+	struct tei_list ended;    /* jobs, oldest first */
+	struct tei_list answers;  /* leaving ones that have ended */
+	size_t n_active, n_ended; /* n_active: with answers */
+	uint64_t number;          /* of the last */
+};
+
+/* drain.c */
+void tei_core_drains_init(struct tei_core *core);
+void tei_core_drains_free(struct tei_core *core);
+/* NULL: it is none any more. */
+struct tei_drain *tei_core_drain_find(const struct tei_core *core,
+				      uint64_t number);
+/* It is over; its mounts are OK again, or empty, or about to go. */
+void tei_core_drain_end(struct tei_core *core, struct tei_drain *d,
+			uint8_t state, int32_t code);
+/* The replies to owners that may go now. */
+void tei_core_drains_flush(struct tei_core *core, struct tei_actions *out);
+
+void tei_core_drain_describe(const struct tei_core *core,
+			     const struct tei_drain *d,
+			     struct tei_core_drain *out);
+
+/* drain_ask.c */
+/* All events about drains. -ENOMEM: the arena is full. */
+int tei_core_on_drain(struct tei_core *core, const struct tei_event *ev,
+		      struct tei_actions *out);
+
+/* drain_walk.c */
+/* One of its mounts; NULL: it is gone, or not its any more. */
+struct tei_mount *tei_core_drain_source(const struct tei_core *core,
+					const struct tei_drain *d, size_t i);
+/* A task of a drain has ended; @object: NULL when it is no more. */
+void tei_core_drain_over(struct tei_core *core, uint64_t cookie,
+			 struct tei_object *object, int32_t code);
+/* The drain that a task of that kind is of. */
+uint64_t tei_core_drain_number(uint64_t cookie);
+void tei_core_drains_tick(struct tei_core *core, unsigned int *budget);
+bool tei_core_drains_busy(const struct tei_core *core);
+
+#endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * drain_ask.c - what is asked of drains: how they come, and are cancelled
+ *
+ * A mount belongs to one drain at most; an owner that leaves takes its mounts
+ * over from a job, which goes on with the others. drain_walk.c does the work.
+ */
+#include "store/core/drain.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/core/state.h"
+
+#define AT_A_TIME         4u
+#define LEAVING_AT_A_TIME 16u
+
+/* NULL: there is no such job. */
+static struct tei_drain *job_of(const struct tei_core *core, const uint8_t *id)
+{
+	struct tei_drain *d = NULL;
+	uint64_t number;
+
+	if (id && tei_core_id_number(core, id, &number))
+		d = tei_core_drain_find(core, number);
+	return d && !d->leaving ? d : NULL;
+}
+
+static int32_t query(const struct tei_core *core, const struct tei_event *ev,
+		     struct tei_core_drain *out)
+{
+	const struct tei_drain *d = job_of(core, ev->u.drain.id);
+
+	if (!d)
+		return CODE_NO_JOB;
+	tei_core_drain_describe(core, d, out);
+	return CODE_OK;
+}
+
+/* Copies that are under way are not stopped: they would only be thrown away. */
+static int32_t cancel(struct tei_core *core, const struct tei_event *ev,
+		      struct tei_core_drain *out)
+{
+	struct tei_drain *d = job_of(core, ev->u.drain.id);
+
+	if (!d)
+		return CODE_NO_JOB;
+	if (d->state > TEI_DRAIN_RUNNING)
+		return CODE_NOT_NOW;
+	tei_core_drain_end(core, d, TEI_DRAIN_CANCELED, CODE_OK);
+	tei_core_drain_describe(core, d, out);
+	return CODE_OK;
+}
+
+/* ---- the beginning ---- */
+
+static bool has(const char *const *names, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+static int32_t check_segment(const struct tei_core *core, const char *name)
+{
+	int32_t code = CODE_NO_SEGMENT;
+
+	for (size_t i = 0; i < core->n_mounts; i++) {
+		const struct tei_mount *m = core->mounts[i];
+
+		if (strcmp(m->name, name) != 0)
+			continue;
+		if (!tei_core_mount_live(m) || m->status != TEI_CORE_SEGMENT_OK)
+			return CODE_NOT_NOW;
+		code = CODE_OK;
+	}
+	return code;
+}
+
+static int32_t check_target(const struct tei_core *core, const char *name)
+{
+	int32_t code = CODE_NO_SEGMENT;
+
+	for (size_t i = 0; i < core->n_mounts; i++) {
+		if (strcmp(core->mounts[i]->name, name) != 0)
+			continue;
+		if (tei_core_mount_takes(core->mounts[i]))
+			return CODE_OK;
+		code = CODE_NOT_NOW;
+	}
+	return code;
+}
+
+static int32_t check(const struct tei_core *core, const struct tei_event *ev)
+{
+	const char *const *segments = ev->u.drain_create.segments;
+	const char *const *targets = ev->u.drain_create.targets;
+	size_t n = ev->u.drain_create.n_segments;
+	size_t n_targets = ev->u.drain_create.n_targets;
+	int32_t code = CODE_OK;
+
+	if (!n || n > TEI_CORE_DRAIN_MAX || n_targets > TEI_CORE_DRAIN_MAX ||
+	    ev->u.drain_create.at_a_time > TEI_CORE_AT_A_TIME_MAX)
+		return CODE_ARGUMENT;
+	for (size_t i = 0; i < n; i++)
+		if (has(segments, i, segments[i]))
+			return CODE_ARGUMENT;
+	for (size_t i = 0; i < n_targets; i++)
+		if (has(segments, n, targets[i]) || has(targets, i, targets[i]))
+			return CODE_ARGUMENT;
+	for (size_t i = 0; i < n && !code; i++)
+		code = check_segment(core, segments[i]);
+	for (size_t i = 0; i < n_targets && !code; i++)
+		code = check_target(core, targets[i]);
+	return code;
+}
+
+/* Which mounts a drain is about. */
+struct wanted {
+	const char *const *names; /* names[n_names], of segments */
+	const char *const *targets;
+	size_t n_names, n_targets;
+	const struct tei_session *leaving; /* or NULL; then no names */
+	const uint8_t *segment;            /* one of its; NULL: all */
+};
+
+static bool is_source(const struct wanted *w, const struct tei_mount *m)
+{
+	if (!w->leaving)
+		return has(w->names, w->n_names, m->name);
+	return m->owner == w->leaving &&
+	       (!w->segment || memcmp(m->id, w->segment, TEI_CORE_ID_LEN) == 0);
+}
+
+static size_t names_room(const struct wanted *w)
+{
+	size_t room = 0;
+
+	for (size_t i = 0; i < w->n_names; i++)
+		room += strlen(w->names[i]) + 1;
+	return room;
+}
+
+static void fill(const struct tei_core *core, struct tei_drain *d,
+		 const struct wanted *w)
+{
+	char *at = (char *)&d->names[w->n_names];
+
+	for (size_t i = 0; i < core->n_mounts; i++) {
+		const struct tei_mount *m = core->mounts[i];
+
+		if (is_source(w, m))
+			d->sources[d->n_sources++] = m->serial;
+		else if (has(w->targets, w->n_targets, m->name))
+			d->targets[d->n_targets++] = m->serial;
+	}
+	for (size_t i = 0; i < w->n_names; i++) {
+		size_t room = strlen(w->names[i]) + 1;
+
+		memcpy(at, w->names[i], room);
+		d->names[d->n_names++] = at;
+		at += room;
+	}
+}
+
+/* NULL: no memory. */
+static struct tei_drain *create(struct tei_core *core, const struct wanted *w)
+{
+	size_t n_sources = 0, n_targets = 0, bytes;
+	struct tei_drain *d;
+
+	for (size_t i = 0; i < core->n_mounts; i++) {
+		const struct tei_mount *m = core->mounts[i];
+
+		n_sources += is_source(w, m);
+		n_targets += has(w->targets, w->n_targets, m->name);
+	}
+	bytes = sizeof(*d) + (n_sources + n_targets) * sizeof(uint64_t) +
+		w->n_names * sizeof(char *) + names_room(w);
+	d = tei_calloc(1, bytes);
+	if (!d)
+		return NULL;
+	d->bytes = bytes;
+	d->sources = (uint64_t *)(d + 1);
+	d->targets = d->sources + n_sources;
+	d->names = (const char **)(d->targets + n_targets);
+	fill(core, d, w);
+	return d;
+}
+
+static void begin(struct tei_core *core, struct tei_drain *d,
+		  enum tei_core_segment_status status)
+{
+	struct tei_drains *all = &core->drains;
+
+	for (size_t i = 0; i < d->n_sources; i++) {
+		struct tei_mount *m = tei_core_mount_of(core, d->sources[i]);
+
+		m->drain = d;
+		m->status = (uint8_t)status;
+	}
+	d->number = ++all->number;
+	d->created_ms = d->updated_ms = core->last_ms;
+	core->heap_bytes += d->bytes;
+	tei_list_add_tail(&all->active, &d->link);
+	all->n_active++;
+}
+
+static int32_t create_job(struct tei_core *core, const struct tei_event *ev,
+			  struct tei_core_drain *out)
+{
+	const struct wanted w = {
+		.names = ev->u.drain_create.segments,
+		.n_names = ev->u.drain_create.n_segments,
+		.targets = ev->u.drain_create.targets,
+		.n_targets = ev->u.drain_create.n_targets,
+	};
+	int32_t code = check(core, ev);
+	struct tei_drain *d;
+
+	if (code)
+		return code;
+	if (core->drains.n_active >= TEI_DRAINS_MAX)
+		return CODE_TASKS_FULL;
+	d = create(core, &w);
+	if (!d)
+		return CODE_INTERNAL;
+	d->at_a_time = ev->u.drain_create.at_a_time;
+	if (!d->at_a_time)
+		d->at_a_time = AT_A_TIME;
+	begin(core, d, TEI_CORE_SEGMENT_DRAINING);
+	tei_core_drain_describe(core, d, out);
+	return CODE_OK;
+}
+
+/* ---- owners that leave ---- */
+
+static int32_t check_leave(const struct tei_core *core,
+			   const struct tei_session *s, const uint8_t *segment)
+{
+	const struct tei_mount *m;
+
+	if (!s)
+		return CODE_NO_CLIENT;
+	if (segment) {
+		m = tei_core_mount_find(core, segment);
+		if (!m)
+			return CODE_NO_SEGMENT;
+		if (m->owner != s)
+			return CODE_NOT_YOURS;
+		return m->drain && m->drain->leaving ? CODE_NOT_NOW : CODE_OK;
+	}
+	tei_list_for_each (link, &s->mounts) {
+		m = tei_list_entry(link, struct tei_mount, link);
+		if (!m->dropping && m->drain && m->drain->leaving)
+			return CODE_NOT_NOW;
+	}
+	return tei_core_mounted(core, s->id) ? CODE_OK : CODE_NO_SEGMENT;
+}
+
+static int32_t leave(struct tei_core *core, const struct tei_event *ev,
+		     struct tei_session *s)
+{
+	const struct wanted w = {.leaving = s,
+				 .segment = ev->u.drain_leave.segment};
+	uint64_t until = core->now_ms + ev->u.drain_leave.timeout_ms;
+	int32_t code = check_leave(core, s, w.segment);
+	struct tei_drain *d;
+
+	if (code)
+		return code;
+	if (core->drains.n_active >= TEI_DRAINS_MAX)
+		return CODE_TASKS_FULL;
+	d = create(core, &w);
+	if (!d)
+		return CODE_INTERNAL;
+	d->leaving = true;
+	d->session = ev->session;
+	d->cookie = ev->cookie;
+	d->deadline_ms = until < core->now_ms ? UINT64_MAX : until;
+	d->at_a_time = LEAVING_AT_A_TIME;
+	begin(core, d, TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING);
+	return CODE_OK;
+}
+
+/* The reply comes later unless it is refused. */
+static int on_leave(struct tei_core *core, const struct tei_event *ev,
+		    struct tei_actions *out)
+{
+	struct tei_session *s = tei_core_session_find(core, ev->session);
+	int32_t code;
+
+	if (tei_core_actions_reserve(out, 1) < 0)
+		return -ENOMEM;
+	code = leave(core, ev, s);
+	if (s)
+		tei_core_session_seen(core, s);
+	if (code)
+		(void)tei_core_reply(core, ev, code, out); /* reserved */
+	return 0;
+}
+
+int tei_core_on_drain(struct tei_core *core, const struct tei_event *ev,
+		      struct tei_actions *out)
+{
+	struct tei_action *reply;
+	int32_t code;
+
+	if (ev->type == TEI_EVENT_DRAIN_LEAVE)
+		return on_leave(core, ev, out);
+	reply = tei_core_reply(core, ev, CODE_OK, out);
+	if (!reply)
+		return -ENOMEM;
+	if (ev->type == TEI_EVENT_DRAIN_CREATE)
+		code = create_job(core, ev, reply->u.reply.drain);
+	else if (ev->type == TEI_EVENT_DRAIN_QUERY)
+		code = query(core, ev, reply->u.reply.drain);
+	else
+		code = cancel(core, ev, reply->u.reply.drain);
+	reply->u.reply.code = code;
+	return 0;
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * drain_walk.c - drains at work: what is moved next, and to where
+ *
+ * A walk looks at the extents of one mount after the other, by address. It
+ * stands still while as many tasks as may be are under way, and goes on when one
+ * is over; so a drain costs what its mounts hold, not what the pool does. When
+ * nothing of a walk failed the next one begins as soon as its tasks are over,
+ * else after a pause.
+ */
+#include "store/core/drain.h"
+
+#include "store/core/state.h"
+#include "store/core/task.h"
+
+/* Between two walks when one was in vain, of a job and of who leaves. */
+#define JOB_PAUSE_MS     500u
+#define LEAVING_PAUSE_MS 50u
+/* Extents that are looked at when a task is over. */
+#define LOOKS 64u
+/* Targets that cost as much as an extent to look at. */
+#define TARGETS_EACH 8u
+/* A task's cookie: the drain's number, and the index of the source. */
+#define SOURCE_BITS 16
+
+_Static_assert(TEI_CORE_MOUNTS_MAX <= 1u << SOURCE_BITS, "sources of a drain");
+
+uint64_t tei_core_drain_number(uint64_t cookie)
+{
+	return cookie >> SOURCE_BITS;
+}
+
+struct tei_mount *tei_core_drain_source(const struct tei_core *core,
+					const struct tei_drain *d, size_t i)
+{
+	struct tei_mount *m = tei_core_mount_of(core, d->sources[i]);
+
+	return m && m->drain == d ? m : NULL;
+}
+
+/* ---- where to ---- */
+
+/* Another replica than that on @source is on the machine of @m. */
+static bool shares_host(const struct tei_object *o,
+			const struct tei_mount *source,
+			const struct tei_mount *m)
+{
+	for (const struct tei_extent *e = o->extents; e; e = e->next) {
+		const struct tei_mount *at = tei_core_extent_mount(e);
+
+		if (at && at != source && at->owner->host == m->owner->host)
+			return true;
+	}
+	return false;
+}
+
+struct choice {
+	struct tei_mount *best; /* NULL: none so far */
+	double rank;            /* its; the least wins */
+};
+
+/* The least used one; one on a machine with another replica only if it must. */
+static void consider(struct choice *c, const struct tei_object *o,
+		     const struct tei_mount *source, struct tei_mount *m)
+{
+	double rank;
+
+	if (!m || !tei_core_mount_takes(m) || tei_core_object_on(o, m) ||
+	    !tei_core_mount_may_fit(m, o->size))
+		return;
+	rank = (double)m->space.used / (double)m->space.size +
+	       (shares_host(o, source, m) ? 1 : 0);
+	if (c->best && rank >= c->rank)
+		return;
+	c->best = m;
+	c->rank = rank;
+}
+
+static void spend(unsigned int *budget, size_t cost)
+{
+	*budget -= *budget < cost ? *budget : (unsigned int)cost;
+}
+
+static struct tei_mount *target_for(struct tei_core *core,
+				    const struct tei_drain *d,
+				    const struct tei_object *o,
+				    const struct tei_mount *source,
+				    unsigned int *budget)
+{
+	size_t n = d->n_targets ? d->n_targets : core->n_mounts;
+	struct choice c = {.best = NULL};
+
+	for (size_t i = 0; i < n; i++)
+		consider(&c, o, source,
+			 d->n_targets ? tei_core_mount_of(core, d->targets[i])
+				      : core->mounts[i]);
+	spend(budget, n / TARGETS_EACH);
+	return c.best;
+}
+
+/* Something could be moved to somewhere. */
+static bool has_target(const struct tei_core *core)
+{
+	for (size_t i = 0; i < core->n_mounts; i++)
+		if (tei_core_mount_takes(core->mounts[i]))
+			return true;
+	return false;
+}
+
+/* ---- one replica ---- */
+
+static void note_failure(struct tei_drain *d, struct tei_extent *e,
+			 int32_t code)
+{
+	d->pass.hurt = true;
+	d->code = code;
+	/* Who leaves does not wait for room. */
+	if (d->leaving && code == CODE_FULL)
+		e->tries = TEI_DRAIN_TRIES;
+	else if (e->tries < TEI_DRAIN_TRIES)
+		e->tries++;
+}
+
+static void note_moved(struct tei_core *core, struct tei_drain *d,
+		       const struct tei_object *o)
+{
+	d->moved++;
+	d->moved_bytes += o->size;
+	core->figures.drained_objects_total++;
+	core->figures.drained_bytes_total += o->size;
+}
+
+static bool is_ours(const struct tei_core *core, const struct tei_drain *d,
+		    const struct tei_object *o)
+{
+	const struct tei_task *t = tei_core_task_of(core, o);
+
+	return t && t->kind == TEI_TASK_DRAIN &&
+	       tei_core_drain_number(t->cookie) == d->number;
+}
+
+static bool is_blocked(const struct tei_core *core, const struct tei_drain *d,
+		       const struct tei_object *o)
+{
+	if (o->state != TEI_OBJECT_READY || !tei_core_object_live(o) ||
+	    (o->flags & TEI_OBJECT_SUCCEEDED))
+		return true;
+	return !d->leaving &&
+	       ((o->flags & TEI_OBJECT_HARD) || tei_core_leased(core, o));
+}
+
+/* Begin to move the replica that begins with @e; false: not now. */
+static bool start(struct tei_core *core, struct tei_drain *d,
+		  struct tei_mount *m, struct tei_extent *e,
+		  unsigned int *budget)
+{
+	struct tei_core_task_want want = {
+		.object = e->user,
+		.kind = TEI_TASK_DRAIN,
+		.source = m,
+		.cookie = d->number << SOURCE_BITS | d->pass.at,
+	};
+
+	want.target = target_for(core, d, e->user, m, budget);
+	if (!want.target) {
+		note_failure(d, e, CODE_FULL);
+		return e->tries < TEI_DRAIN_TRIES;
+	}
+	if (tei_core_task_add(core, &want)) {
+		d->pass.blocked++;
+		return true;
+	}
+	d->pass.started = true;
+	d->active++;
+	return true;
+}
+
+static void look_at(struct tei_core *core, struct tei_drain *d,
+		    struct tei_mount *m, struct tei_extent *e,
+		    unsigned int *budget)
+{
+	struct tei_object *o = e->space ? e->user : NULL;
+
+	if (!o || !tei_core_extent_begins(o, e))
+		return;
+	if (d->state == TEI_DRAIN_PLANNING) {
+		d->total++;
+		e->tries = 0;
+		return;
+	}
+	d->pass.left++;
+	if (is_ours(core, d, o))
+		return;
+	if (e->tries >= TEI_DRAIN_TRIES)
+		d->pass.failed++;
+	else if (is_blocked(core, d, o))
+		d->pass.blocked++;
+	else if (!start(core, d, m, e, budget))
+		d->pass.failed++;
+}
+
+/* ---- a walk ---- */
+
+static void enter(struct tei_core *core, struct tei_drain *d, size_t at)
+{
+	struct tei_mount *m = tei_core_drain_source(core, d, at);
+
+	d->pass.at = at;
+	if (m)
+		tei_space_rewind(&m->space, TEI_SPACE_DRAIN);
+}
+
+static void begin_pass(struct tei_core *core, struct tei_drain *d)
+{
+	if (d->state == TEI_DRAIN_CREATED)
+		d->state = TEI_DRAIN_PLANNING;
+	d->pass = (struct tei_drain_pass){.under_way = true};
+	enter(core, d, 0);
+}
+
+static bool is_offering(const struct tei_core *core, const struct tei_drain *d)
+{
+	for (size_t i = 0; i < d->n_sources; i++) {
+		const struct tei_mount *m = tei_core_drain_source(core, d, i);
+
+		if (m && m->offering)
+			return true;
+	}
+	return false;
+}
+
+static void planned(struct tei_core *core, struct tei_drain *d)
+{
+	d->state = TEI_DRAIN_RUNNING;
+	d->left = d->total;
+	d->next_ms = core->now_ms;
+	if (d->leaving && d->left && !has_target(core))
+		tei_core_drain_end(core, d, TEI_DRAIN_FAILED, CODE_FULL);
+}
+
+static void end_pass(struct tei_core *core, struct tei_drain *d)
+{
+	struct tei_drain_pass *p = &d->pass;
+
+	p->under_way = false;
+	d->updated_ms = core->last_ms;
+	if (d->state == TEI_DRAIN_PLANNING) {
+		planned(core, d);
+		return;
+	}
+	d->next_ms =
+		core->now_ms + (d->leaving ? LEAVING_PAUSE_MS : JOB_PAUSE_MS);
+	d->left = p->left;
+	d->blocked = p->blocked;
+	d->failed = p->failed;
+	if (d->left != d->failed || is_offering(core, d))
+		return;
+	if (d->failed)
+		tei_core_drain_end(core, d, TEI_DRAIN_FAILED, d->code);
+	else if (d->lost)
+		tei_core_drain_end(core, d, TEI_DRAIN_FAILED, CODE_NO_SEGMENT);
+	else
+		tei_core_drain_end(core, d, TEI_DRAIN_SUCCEEDED, CODE_OK);
+}
+
+static bool is_over(const struct tei_drain *d)
+{
+	return d->state > TEI_DRAIN_RUNNING;
+}
+
+/* It could go on at once. */
+static bool may_go_on(const struct tei_core *core, const struct tei_drain *d)
+{
+	if (is_over(d))
+		return false;
+	if (d->pass.under_way)
+		return d->state == TEI_DRAIN_PLANNING ||
+		       d->active < d->at_a_time;
+	return d->next_ms <= core->now_ms ||
+	       (d->pass.started && !d->pass.hurt && !d->active);
+}
+
+static void go_on(struct tei_core *core, struct tei_drain *d,
+		  unsigned int *budget)
+{
+	while (*budget && may_go_on(core, d)) {
+		struct tei_extent *e = NULL;
+		struct tei_mount *m;
+
+		if (!d->pass.under_way)
+			begin_pass(core, d);
+		m = tei_core_drain_source(core, d, d->pass.at);
+		if (m)
+			e = tei_space_next(&m->space, TEI_SPACE_DRAIN);
+		else
+			d->lost = true;
+		--*budget;
+		if (e)
+			look_at(core, d, m, e, budget);
+		else if (d->pass.at + 1 < d->n_sources)
+			enter(core, d, d->pass.at + 1);
+		else
+			end_pass(core, d);
+	}
+}
+
+/* ---- in time ---- */
+
+/* The extent with which the replica of @o on that source begins; or NULL. */
+static struct tei_extent *unit_of(const struct tei_core *core,
+				  const struct tei_drain *d,
+				  const struct tei_object *o, size_t i)
+{
+	const struct tei_mount *m = tei_core_drain_source(core, d, i);
+
+	if (!o || !m)
+		return NULL;
+	for (struct tei_extent *e = o->extents; e; e = e->next)
+		if (tei_core_extent_mount(e) == m)
+			return e;
+	return NULL;
+}
+
+void tei_core_drain_over(struct tei_core *core, uint64_t cookie,
+			 struct tei_object *object, int32_t code)
+{
+	struct tei_drain *d =
+		tei_core_drain_find(core, tei_core_drain_number(cookie));
+	size_t i = cookie & (((size_t)1 << SOURCE_BITS) - 1);
+	unsigned int budget = LOOKS;
+	struct tei_extent *e;
+
+	if (!d)
+		return;
+	d->active--;
+	d->updated_ms = core->last_ms;
+	if (d->left && (!code || !object))
+		d->left--;
+	e = unit_of(core, d, object, i);
+	if (!code)
+		note_moved(core, d, object);
+	else if (e)
+		note_failure(d, e, code);
+	go_on(core, d, &budget);
+}
+
+static void end_late(struct tei_core *core)
+{
+	tei_list_for_each_safe (link, next, &core->drains.active) {
+		struct tei_drain *d =
+			tei_list_entry(link, struct tei_drain, link);
+
+		if (d->leaving && d->deadline_ms <= core->now_ms)
+			tei_core_drain_end(core, d, TEI_DRAIN_FAILED,
+					   CODE_TIMEOUT);
+	}
+}
+
+/* Drains take turns, so that a large one does not keep the others. */
+void tei_core_drains_tick(struct tei_core *core, unsigned int *budget)
+{
+	struct tei_drains *all = &core->drains;
+
+	end_late(core);
+	for (size_t n = all->n_active; n && *budget; n--) {
+		unsigned int share = *budget / (unsigned int)n + 1, left;
+		struct tei_list *link = all->active.next;
+
+		if (tei_list_empty(&all->active))
+			return;
+		tei_list_del(link);
+		tei_list_add_tail(&all->active, link);
+		left = share;
+		go_on(core, tei_list_entry(link, struct tei_drain, link),
+		      &left);
+		spend(budget, share - left);
+	}
+}
+
+bool tei_core_drains_busy(const struct tei_core *core)
+{
+	tei_list_for_each (link, &core->drains.active)
+		if (may_go_on(core,
+			      tei_list_entry(link, struct tei_drain, link)))
+			return true;
+	return false;
+}

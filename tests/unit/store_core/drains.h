@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * drains.h - a core whose owners do what it asks of them, while it drains
+ */
+#ifndef TESTS_UNIT_STORE_CORE_DRAINS_H
+#define TESTS_UNIT_STORE_CORE_DRAINS_H
+
+#include "tests/unit/store_core/tasks.h"
+
+/* What owners have yet to do. */
+struct work {
+	struct order orders[256];
+	struct rig_burial burials[256];
+	size_t n_orders, n_burials;
+	int32_t refuse; /* every copy, with this code; 0: none */
+	size_t done;    /* orders */
+};
+
+/* What the last step asked for. */
+static MAYBE void work_take(const struct rig *r, struct work *w)
+{
+	w->n_orders +=
+		tasks_orders(r, &w->orders[w->n_orders], 256 - w->n_orders);
+	w->n_burials +=
+		rig_burials(r, &w->burials[w->n_burials], 256 - w->n_burials);
+}
+
+/* All of it, and what comes of it. */
+static MAYBE void work_do(struct rig *r, struct work *w)
+{
+	while (w->n_orders || w->n_burials) {
+		if (w->n_burials) {
+			struct rig_burial b = w->burials[--w->n_burials];
+
+			rig_buried(r, b.owner, b.number);
+		} else {
+			struct order o = w->orders[--w->n_orders];
+
+			tasks_answer(r, &o, w->refuse, true,
+				     (uint32_t)o.generation * 3);
+			w->done++;
+		}
+		work_take(r, w);
+	}
+}
+
+/* Let @ms pass in ticks of 100 ms, the listed sessions being alive. */
+static MAYBE void work_pass(struct rig *r, struct work *w, const char *alive,
+			    uint64_t ms)
+{
+	for (uint64_t end = r->now + ms; r->now < end;) {
+		r->now += 100;
+		for (const char *s = alive; *s; s++) {
+			rig_plain(r, TEI_EVENT_HEARTBEAT,
+				  (tei_session_id)(*s - '0'));
+			work_take(r, w);
+		}
+		rig_tick(r);
+		work_take(r, w);
+		work_do(r, w);
+	}
+}
+
+/* The same from what the last step asked for on, and nothing fails. */
+static MAYBE void drains_work(struct rig *r, const char *alive, uint64_t ms)
+{
+	struct work w = {.n_orders = 0};
+
+	work_take(r, &w);
+	work_do(r, &w);
+	work_pass(r, &w, alive, ms);
+}
+
+/* Each letter of @segments and @targets names one. */
+static MAYBE int32_t drains_create(struct rig *r, const char *segments,
+				   const char *targets, uint32_t at_a_time,
+				   uint8_t *id)
+{
+	const char *sources[8], *others[8];
+	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CREATE};
+	const struct tei_action *a;
+	size_t n = 0, m = 0;
+
+	for (; segments[n]; n++)
+		sources[n] = owner_name((unsigned int)(segments[n] - 'a'));
+	for (; targets[m]; m++)
+		others[m] = owner_name((unsigned int)(targets[m] - 'a'));
+	ev.u.drain_create.segments = sources;
+	ev.u.drain_create.n_segments = n;
+	ev.u.drain_create.targets = others;
+	ev.u.drain_create.n_targets = m;
+	ev.u.drain_create.at_a_time = at_a_time;
+	a = rig_step(r, &ev);
+	if (!a->u.reply.code && id)
+		memcpy(id, a->u.reply.drain->id, TEI_CORE_ID_LEN);
+	return a->u.reply.code;
+}
+
+/* The code alone when there is none. */
+static MAYBE struct tei_core_drain drains_query(struct rig *r,
+						const uint8_t *id)
+{
+	struct tei_event ev = {.type = TEI_EVENT_DRAIN_QUERY};
+	const struct tei_action *a;
+
+	ev.u.drain.id = id;
+	a = rig_step(r, &ev);
+	if (a->u.reply.code)
+		return (struct tei_core_drain){.code = a->u.reply.code};
+	assert_memory_equal(a->u.reply.drain->id, id, TEI_CORE_ID_LEN);
+	return *a->u.reply.drain;
+}
+
+static MAYBE int32_t drains_cancel(struct rig *r, const uint8_t *id)
+{
+	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CANCEL};
+
+	ev.u.drain.id = id;
+	return rig_step(r, &ev)->u.reply.code;
+}
+
+/* Of the segment called @name; 0: there is none. */
+static MAYBE int drains_status(const struct rig *r, const char *name)
+{
+	struct tei_core_segment segment;
+	size_t cursor = 0;
+
+	while (tei_core_segment_next(r->core, &cursor, &segment))
+		if (strcmp(segment.name, name) == 0)
+			return (int)segment.status;
+	return 0;
+}
+
+/* An owner wants to leave with segment @id, or with all (0). The code when it
+ * is refused; 0: the answer comes later. */
+static MAYBE int32_t drains_leave(struct rig *r, tei_session_id s, char id,
+				  uint64_t timeout_ms)
+{
+	struct tei_event ev = {.type = TEI_EVENT_DRAIN_LEAVE, .session = s};
+	uint8_t segment[TEI_CORE_ID_LEN];
+	const struct tei_action *a;
+
+	memset(segment, id, sizeof(segment));
+	ev.u.drain_leave.segment = id ? segment : NULL;
+	ev.u.drain_leave.timeout_ms = timeout_ms;
+	a = rig_step(r, &ev);
+	return a ? a->u.reply.code : 0;
+}
+
+#endif

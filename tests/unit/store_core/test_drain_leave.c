@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_drain_leave.c - segments are emptied: owners that leave */
+#include <te/te.h>
+
+#include "tests/unit/store_core/drains.h"
+
+#define A 1u
+#define B 2u
+#define C 4u
+
+/* The answer, which comes with a step while owners work; NULL: none by @ms. */
+static const struct tei_core_drain *answer(struct rig *r, const char *alive,
+					   uint64_t ms,
+					   struct tei_core_drain *out)
+{
+	struct work w = {.n_orders = 0};
+
+	r->n_late = 0;
+	for (uint64_t end = r->now + ms; r->now < end;) {
+		work_take(r, &w);
+		for (size_t i = 0; i < r->out.n; i++) {
+			const struct tei_action *a = &r->out.at[i];
+
+			if (a->type != TEI_ACTION_REPLY ||
+			    a->u.reply.of != TEI_EVENT_DRAIN_LEAVE)
+				continue;
+			assert_int_equal(a->u.reply.code, 0);
+			*out = *a->u.reply.drain;
+			return out;
+		}
+		if (w.n_burials) {
+			struct rig_burial b = w.burials[--w.n_burials];
+
+			rig_buried(r, b.owner, b.number);
+		} else if (w.n_orders) {
+			struct order o = w.orders[--w.n_orders];
+
+			tasks_done(r, &o);
+		} else if (*alive) {
+			r->now += 100;
+			for (const char *s = alive; *s; s++) {
+				rig_plain(r, TEI_EVENT_HEARTBEAT,
+					  (tei_session_id)(*s - '0'));
+				work_take(r, &w);
+			}
+			rig_tick(r);
+		}
+	}
+	return NULL;
+}
+
+static void all_its_segments_are_emptied(void **state)
+{
+	const char *name = "a";
+	const struct tei_core_replicate hard = {.replica_num = 1,
+						.hard_pin = true,
+						.preferred = &name,
+						.n_preferred = 1};
+	struct tei_core_drain d;
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 3);
+	rig_name = "e";
+	assert_int_equal(rig_mount(&r, 1, 'x', base_of(4), SEGMENT), 0);
+	rig_name = NULL;
+	g = rig_start_as(&r, 4, "hard", 1000, &hard, NULL, false);
+	assert_int_equal(rig_end(&r, 4, "hard", g.generation), 0);
+	tasks_put(&r, 4, "leased", "a");
+	tasks_put(&r, 4, "k", "e");
+	assert_int_equal(rig_lookup(&r, 4, "leased").status, 0);
+
+	assert_int_equal(drains_leave(&r, 1, 0, 3000), 0);
+	assert_int_equal(drains_status(&r, "a"),
+			 TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING);
+	assert_non_null(answer(&r, "1234", 3000, &d));
+	assert_int_equal(d.state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(d.total, 3);
+	assert_int_equal(d.moved, 3);
+	assert_int_equal(d.left, 0);
+	assert_int_equal(rig_unmount(&r, 1, 'm'), 0);
+	assert_int_equal(rig_unmount(&r, 1, 'x'), 0);
+	rig_pass(&r, 300, "1234");
+	/* Each once: nothing was lost that would have to be made again. */
+	assert_int_equal(rig_figures(&r).lost_replicas_total, 0);
+	assert_int_equal(rig_figures(&r).dropped_objects_total, 0);
+	assert_true(tasks_at(&r, "hard") == B || tasks_at(&r, "hard") == C);
+	assert_true(tasks_at(&r, "leased") == B || tasks_at(&r, "leased") == C);
+	assert_true(tasks_at(&r, "k") == B || tasks_at(&r, "k") == C);
+	rig_fini(&r);
+}
+
+static void one_of_its_segments_goes_to_the_other(void **state)
+{
+	struct tei_core_drain d;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 1);
+	rig_name = "b";
+	assert_int_equal(rig_mount(&r, 1, 'n', base_of(1), SEGMENT), 0);
+	rig_name = NULL;
+	tasks_put(&r, 2, "k", "a");
+	assert_int_equal(drains_leave(&r, 1, 'm', 3000), 0);
+	assert_non_null(answer(&r, "12", 3000, &d));
+	assert_int_equal(d.moved, 1);
+	assert_int_equal(tasks_at(&r, "k"), B);
+	assert_int_equal(drains_status(&r, "b"), TEI_CORE_SEGMENT_OK);
+	rig_fini(&r);
+}
+
+static void without_others_it_leaves_at_once(void **state)
+{
+	struct tei_core_drain d;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 1);
+	tasks_put(&r, 2, "k1", "a");
+	tasks_put(&r, 2, "k2", "a");
+	assert_int_equal(drains_leave(&r, 1, 0, 60000), 0);
+	rig_tick(&r);
+	assert_non_null(answer(&r, "", 1, &d));
+	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.code, -200);
+	assert_int_equal(d.left, 2);
+	rig_fini(&r);
+}
+
+static void without_room_it_leaves_at_once(void **state)
+{
+	struct tei_core_drain d;
+	struct rig r;
+	uint64_t begun;
+
+	(void)state;
+	tasks_init(&r, NULL, 1);
+	tasks_owner(&r, 2, 4096);
+	for (char k = '1'; k < '7'; k++)
+		tasks_put(&r, 2, (char[]){k, 0}, "a");
+	begun = r.now;
+	assert_int_equal(drains_leave(&r, 1, 0, 60000), 0);
+	assert_non_null(answer(&r, "123", 60000, &d));
+	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.code, -200);
+	assert_int_equal(d.moved, 3);
+	assert_int_equal(d.left, 3);
+	assert_in_range(r.now - begun, 0, 500);
+	rig_fini(&r);
+}
+
+static void it_does_not_wait_longer_than_it_wants(void **state)
+{
+	struct tei_core_drain d;
+	struct order o[4];
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	for (char k = '1'; k < '8'; k++)
+		tasks_put(&r, 3, (char[]){k, 0}, "a");
+	assert_int_equal(drains_leave(&r, 1, 0, 1000), 0);
+	rig_tick(&r);
+	assert_int_equal(tasks_orders(&r, o, 4), 4);
+	tasks_done(&r, &o[0]);
+	r.now += 999;
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 1);
+	rig_tick(&r);
+	assert_null(rig_find(&r, TEI_ACTION_REPLY));
+	r.now += 1;
+	rig_tick(&r);
+	assert_non_null(answer(&r, "", 1, &d));
+	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.code, -901);
+	assert_int_equal(d.moved, 1);
+	assert_int_equal(d.left, 6);
+	assert_int_equal(rig_figures(&r).tasks_pending, 0);
+	tasks_done(&r, &o[1]); /* too late to be counted, but it is moved */
+	assert_int_equal(rig_figures(&r).drains_active, 0);
+	rig_fini(&r);
+}
+
+static void wrong_ones_are_refused(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	tasks_put(&r, 3, "k", "a");
+	assert_int_equal(drains_leave(&r, 9, 0, 1000), -103);
+	assert_int_equal(drains_leave(&r, 3, 0, 1000), -101);
+	assert_int_equal(drains_leave(&r, 1, 'z', 1000), -101);
+	assert_int_equal(drains_leave(&r, 1, 'n', 1000), -601);
+	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(drains_leave(&r, 1, 0, 1000), 0);
+	assert_int_equal(drains_leave(&r, 1, 0, 1000), -1010);
+	assert_int_equal(drains_leave(&r, 1, 'm', 1000), -1010);
+	rig_fini(&r);
+}
+
+static void it_takes_its_segment_over_from_a_job(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct tei_core_drain d;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 3);
+	tasks_put(&r, 4, "k1", "a");
+	tasks_put(&r, 4, "k2", "b");
+	assert_int_equal(rig_lookup(&r, 4, "k1").status, 0); /* blocked */
+	assert_int_equal(drains_create(&r, "ab", "", 0, id), 0);
+	drains_work(&r, "1234", 300);
+	assert_int_equal(tasks_at(&r, "k1"), A);
+	assert_int_equal(drains_leave(&r, 1, 0, 3000), 0);
+	assert_non_null(answer(&r, "1234", 3000, &d));
+	assert_int_equal(d.state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(tasks_at(&r, "k1"), C);
+	drains_work(&r, "1234", 1000);
+	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_FAILED);
+	assert_int_equal(drains_query(&r, id).code, -101);
+	assert_int_equal(drains_status(&r, "b"), TEI_CORE_SEGMENT_OK);
+	rig_fini(&r);
+}
+
+static void an_owner_that_dies_is_answered(void **state)
+{
+	struct tei_core_drain d;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	tasks_put(&r, 3, "k", "a");
+	assert_int_equal(drains_leave(&r, 1, 0, 60000), 0);
+	rig_tick(&r);
+	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	assert_non_null(answer(&r, "23", 60000, &d));
+	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.code, -101);
+	assert_int_equal(rig_figures(&r).drains_active, 0);
+	rig_fini(&r);
+}
+
+static void a_leave_without_memory_changes_nothing(void **state)
+{
+	struct tei_event ev = {.type = TEI_EVENT_DRAIN_LEAVE, .session = 1};
+	struct tei_arena small;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	tei_fault_arm(TEI_FAULT_ALLOC, 1);
+	assert_int_equal(drains_leave(&r, 1, 0, 1000), -1);
+	assert_true(tei_fault_struck(TEI_FAULT_ALLOC));
+	tei_fault_disarm_all();
+	tei_arena_init(&small, 1);
+	r.out = (struct tei_actions){.arena = &small};
+	assert_int_equal(tei_core_step(r.core, &ev, r.now, &r.out), -ENOMEM);
+	tei_arena_fini(&small);
+	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(rig_figures(&r).drains_active, 0);
+	rig_fini(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_its_segments_are_emptied),
+		cmocka_unit_test(one_of_its_segments_goes_to_the_other),
+		cmocka_unit_test(without_others_it_leaves_at_once),
+		cmocka_unit_test(without_room_it_leaves_at_once),
+		cmocka_unit_test(it_does_not_wait_longer_than_it_wants),
+		cmocka_unit_test(wrong_ones_are_refused),
+		cmocka_unit_test(it_takes_its_segment_over_from_a_job),
+		cmocka_unit_test(an_owner_that_dies_is_answered),
+		cmocka_unit_test(a_leave_without_memory_changes_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
