@@ -10,7 +10,8 @@
  * middle may have marked a chunk: then its space alone stays set aside until it
  * is through.
  *
- * TE_TEST_FENCES says how often, for each way to move bytes.
+ * TE_TEST_FENCES says how often, for each way to move bytes. What was counted is
+ * printed: what an assertion refuses ends the test.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -35,16 +36,25 @@ static const char *const points[N_POINTS] = {
 	[START] = "start", [MIDDLE] = "middle", [END] = "end"};
 
 struct way {
+	const char *name;
 	const char *backends; /* NULL: by itself, which is shm */
 	bool mapped;          /* the memory, by writers */
 	bool by_itself;       /* the process copies: a page can stop it */
 	bool marked;          /* the middle is in a marked chunk */
 };
 
+struct tally {
+	unsigned long rounds, writers, refused;
+	unsigned long set_aside; /* chunks that were under way: space kept */
+	unsigned long late;      /* requests that the owner refused as late */
+	unsigned long objects;   /* of others, compared when all had gone on */
+};
+
 struct rig {
 	const struct way *way;
 	struct pool pool;
 	struct cram cram;
+	struct tally tally;
 	struct test_process *writers[N_POINTS];
 };
 
@@ -124,6 +134,9 @@ static void continue_writer(struct rig *r, size_t i)
 		take_away(r);
 	else
 		assert_true(code < 0);
+	r->tally.writers++;
+	r->tally.refused += code < 0;
+	r->tally.late += stale;
 	if (i == MIDDLE && !r->way->marked)
 		assert_true(stale > 0);
 	if (i == END)
@@ -144,6 +157,9 @@ static void run_round(struct rig *r)
 	for (size_t i = 0; i < N_POINTS; i++)
 		continue_writer(r, i);
 	cram_check(&r->cram);
+	r->tally.rounds++;
+	r->tally.objects += r->cram.n;
+	r->tally.set_aside += r->way->marked;
 	/* What was set aside is free now. */
 	cram_fill(&r->cram, CRAM_PARTS);
 	cram_check(&r->cram);
@@ -155,6 +171,18 @@ static unsigned long n_rounds(void)
 	const char *times = getenv("TE_TEST_FENCES");
 
 	return times ? strtoul(times, NULL, 10) : 1;
+}
+
+static void print_tally(const struct rig *r)
+{
+	const struct tally *t = &r->tally;
+
+	print_message("%s: %lu rounds: of %lu late writers %lu were refused "
+		      "(%lu late requests counted), the space of %lu was set "
+		      "aside until they were through; %lu objects compared, "
+		      "0 touched\n",
+		      r->way->name, t->rounds, t->writers, t->refused, t->late,
+		      t->set_aside, t->objects);
 }
 
 static void run(const struct way *way)
@@ -169,13 +197,15 @@ static void run(const struct way *way)
 	r.cram.store = cram_owner(r.pool.address, way->mapped);
 	for (unsigned long i = n_rounds(); i; i--)
 		run_round(&r);
+	print_tally(&r);
 	te_store_close(r.cram.store);
 	pool_stop(&r.pool);
 }
 
 static void late_writes_by_tcp_are_refused_and_touch_no_object(void **state)
 {
-	const struct way tcp = {.backends = "loop,tcp", .mapped = true};
+	const struct way tcp = {
+		.name = "tcp", .backends = "loop,tcp", .mapped = true};
 
 	(void)state;
 	run(&tcp);
@@ -183,8 +213,10 @@ static void late_writes_by_tcp_are_refused_and_touch_no_object(void **state)
 
 static void late_writes_to_mapped_memory_touch_no_object(void **state)
 {
-	const struct way shm = {
-		.mapped = true, .by_itself = true, .marked = true};
+	const struct way shm = {.name = "shm, mapped",
+				.mapped = true,
+				.by_itself = true,
+				.marked = true};
 
 	(void)state;
 	run(&shm);
@@ -192,7 +224,8 @@ static void late_writes_to_mapped_memory_touch_no_object(void **state)
 
 static void late_writes_to_foreign_memory_touch_no_object(void **state)
 {
-	const struct way foreign = {.marked = true};
+	const struct way foreign = {.name = "shm, by process copy",
+				    .marked = true};
 
 	(void)state;
 	run(&foreign);

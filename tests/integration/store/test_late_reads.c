@@ -9,7 +9,8 @@
  * an error, a miss or the value as it was, and where the value was replaced the
  * whole new one: never bytes of others.
  *
- * TE_TEST_FENCES says how often, for each way to move bytes.
+ * TE_TEST_FENCES says how often, for each way to move bytes. What was counted is
+ * printed: what an assertion refuses ends the test.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -41,15 +42,22 @@ static const struct reading {
 #define N_READERS (sizeof(readings) / sizeof(readings[0]))
 
 struct way {
+	const char *name;
 	const char *backends; /* NULL: by itself, which is shm */
 	bool mapped;          /* the memory, by readers */
 	bool by_itself;       /* the process copies: a page can stop it */
+};
+
+struct tally {
+	unsigned long rounds, readers;
+	unsigned long none, old, new; /* what they got */
 };
 
 struct rig {
 	const struct way *way;
 	struct pool pool;
 	struct cram cram;
+	struct tally tally;
 	struct test_process *readers[N_READERS];
 	enum fate fate;
 };
@@ -163,6 +171,10 @@ static void continue_reader(struct rig *r, size_t i)
 		assert_true(!strcmp(bytes, "old") || !strcmp(bytes, "new"));
 	else
 		assert_string_equal(bytes, "old");
+	r->tally.readers++;
+	r->tally.none += code < 0;
+	r->tally.old += !strcmp(bytes, "old");
+	r->tally.new += !strcmp(bytes, "new");
 	assert_int_equal(test_process_wait(r->readers[i], POOL_START_MS), 0);
 	test_process_end(r->readers[i]);
 	r->readers[i] = NULL;
@@ -179,6 +191,7 @@ static void run_round(struct rig *r)
 		continue_reader(r, i);
 	cram_check(&r->cram);
 	cram_empty(&r->cram);
+	r->tally.rounds++;
 	r->fate = (r->fate + 1) % N_FATES;
 }
 
@@ -187,6 +200,17 @@ static unsigned long n_rounds(void)
 	const char *times = getenv("TE_TEST_FENCES");
 
 	return times ? strtoul(times, NULL, 10) : N_FATES;
+}
+
+static void print_tally(const struct rig *r)
+{
+	const struct tally *t = &r->tally;
+
+	print_message("%s: %lu rounds: of %lu late readers %lu got nothing, "
+		      "%lu the value as it was, %lu the whole new one, 0 bytes "
+		      "of others\n",
+		      r->way->name, t->rounds, t->readers, t->none, t->old,
+		      t->new);
 }
 
 static void run(const struct way *way)
@@ -201,13 +225,15 @@ static void run(const struct way *way)
 	r.cram.store = cram_owner(r.pool.address, way->mapped);
 	for (unsigned long i = n_rounds(); i; i--)
 		run_round(&r);
+	print_tally(&r);
 	te_store_close(r.cram.store);
 	pool_stop(&r.pool);
 }
 
 static void late_reads_by_tcp_never_see_bytes_of_others(void **state)
 {
-	const struct way tcp = {.backends = "loop,tcp", .mapped = true};
+	const struct way tcp = {
+		.name = "tcp", .backends = "loop,tcp", .mapped = true};
 
 	(void)state;
 	run(&tcp);
@@ -215,7 +241,8 @@ static void late_reads_by_tcp_never_see_bytes_of_others(void **state)
 
 static void late_reads_of_mapped_memory_never_see_bytes_of_others(void **state)
 {
-	const struct way shm = {.mapped = true, .by_itself = true};
+	const struct way shm = {
+		.name = "shm, mapped", .mapped = true, .by_itself = true};
 
 	(void)state;
 	run(&shm);
@@ -223,7 +250,7 @@ static void late_reads_of_mapped_memory_never_see_bytes_of_others(void **state)
 
 static void late_reads_of_foreign_memory_never_see_bytes_of_others(void **state)
 {
-	const struct way foreign = {.mapped = false};
+	const struct way foreign = {.name = "shm, by process copy"};
 
 	(void)state;
 	run(&foreign);
