@@ -221,6 +221,41 @@ static void a_million_keys_are_only_many(void **state)
 	free(results);
 }
 
+/* Another one puts it in parts: who puts it too is done at once. */
+static void what_another_builds_is_left_alone(void **state)
+{
+	struct world *w = *state;
+	struct te_store *other = pool_client(&w->pool, 0);
+	const struct te_store_key key = pool_key("built");
+	const struct te_store_range all = {.addr = (char[]){"theirs"},
+					   .length = 6};
+	const uint64_t size = 6;
+	struct te_store_pool before, after;
+	uint8_t room[8];
+	int64_t written;
+	int code = 1;
+
+	assert_int_equal(te_store_put_open(other, &key, &size, 1, NULL, &code),
+			 0);
+	assert_int_equal(te_store_pool(w->client, &before), 0);
+	assert_int_equal(pool_put(w->client, "built", "ours", 4), 0);
+	assert_int_equal(
+		te_store_put_open(w->client, &key, &size, 1, NULL, &code),
+		-705);
+	assert_int_equal(te_store_remove(w->client, &key, 1, 1, &code), -703);
+	assert_int_equal(te_store_pool(w->client, &after), 0);
+	assert_int_equal(after.used_bytes, before.used_bytes);
+	assert_int_equal(after.objects, before.objects);
+	assert_int_equal(pool_get(w->client, "built", room, 8), -704);
+	assert_int_equal(te_store_put_ranges(other, &key, 1, &all, 1, &written),
+			 1);
+	assert_int_equal(te_store_put_commit(other, &key, 1, &code), 0);
+	assert_int_equal(pool_get(w->client, "built", room, 8), 6);
+	assert_memory_equal(room, "theirs", 6);
+	assert_int_equal(te_store_remove(w->client, &key, 1, 1, &code), 0);
+	te_store_close(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -229,6 +264,7 @@ int main(void)
 		cmocka_unit_test(a_nul_in_a_key_counts),
 		cmocka_unit_test(sizes_that_are_none_are_refused),
 		cmocka_unit_test(a_million_keys_are_only_many),
+		cmocka_unit_test(what_another_builds_is_left_alone),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
