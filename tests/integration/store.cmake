@@ -39,3 +39,12 @@ foreach(name away expiry silent)
 	add_dependencies(test_integration_store_${name} mooncake_master
 		mooncake_client)
 endforeach()
+
+# A library that is loaded before a master's own, and moves its wall clock.
+add_library(te_test_wall_step MODULE ../lib/wall_step.c)
+target_link_libraries(te_test_wall_step PRIVATE te_flags)
+te_test(integration store clock te_test_pool)
+target_sources(test_integration_store_clock PRIVATE ../lib/wall.c)
+target_compile_definitions(test_integration_store_clock PRIVATE
+	TEST_WALL_LIBRARY="$<TARGET_FILE:te_test_wall_step>")
+add_dependencies(test_integration_store_clock mooncake_master te_test_wall_step)
