@@ -24,7 +24,7 @@ foreach(name fence late_reads)
 		store_halter)
 endforeach()
 
-foreach(name buried changes crowd daemon dummy mistakes mounts owner parts
+foreach(name buried changes crowd daemon dummy large mistakes mounts owner parts
 		replicas restart stall strangers tasks tenants traffic trouble)
 	te_test(integration store ${name} te_test_pool)
 	add_dependencies(test_integration_store_${name} mooncake_master
