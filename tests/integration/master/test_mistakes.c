@@ -487,6 +487,33 @@ static void a_revoke_said_again_takes_nothing_else(void **state)
 	check_unchanged(w);
 }
 
+/* In one message: what went with the first is not there for the second. */
+static void a_key_removed_twice_in_a_batch_goes_once(void **state)
+{
+	struct world *w = *state;
+	uint32_t lens[] = {5, 5};
+	Store__Keys m = STORE__KEYS__INIT;
+	uint64_t generation, epoch;
+	Store__KeysReply *reply;
+
+	assert_int_equal(
+		caller_put_start(w->user, "twice", 10, &generation, &epoch), 0);
+	assert_int_equal(
+		caller_put_end(w->user, "twice", generation, epoch, true), 0);
+	m.keys = (ProtobufCBinaryData){10, (uint8_t *)"twicetwice"};
+	m.key_lens = lens;
+	m.n_key_lens = 2;
+	m.force = true;
+	reply = caller_call(w->user, STORE__STORE_TYPE__STORE_REMOVE, &m,
+			    &store__keys_reply__descriptor);
+	assert_non_null(reply);
+	assert_int_equal(reply->n_status, 2);
+	assert_int_equal(reply->status[0], 0);
+	assert_int_equal(reply->status[1], -704);
+	caller_free(reply);
+	check_unchanged(w);
+}
+
 static bool is_unmounted(void *arg)
 {
 	return unmount(arg, PROBE) == -101;
@@ -523,6 +550,7 @@ int main(void)
 		cmocka_unit_test(what_is_anothers_is_not_unmounted),
 		cmocka_unit_test(an_end_said_again_changes_nothing),
 		cmocka_unit_test(a_revoke_said_again_takes_nothing_else),
+		cmocka_unit_test(a_key_removed_twice_in_a_batch_goes_once),
 		cmocka_unit_test(an_unmount_said_again_finds_nothing),
 		/* The last: its puts end with its connection. */
 		cmocka_unit_test(any_bytes_make_a_key),
