@@ -217,6 +217,12 @@ struct caller *caller_join(const struct master *m, uint8_t who, bool heartbeat)
 
 int32_t caller_mount(struct caller *c, uint8_t id, uint64_t size)
 {
+	return caller_mount_at(c, id, CALLER_BASE, size);
+}
+
+int32_t caller_mount_at(struct caller *c, uint8_t id, uint64_t address,
+			uint64_t size)
+{
 	Store__Mount m = STORE__MOUNT__INIT;
 	Store__Status *reply;
 	uint8_t segment[16];
@@ -228,9 +234,27 @@ int32_t caller_mount(struct caller *c, uint8_t id, uint64_t size)
 	m.segment.data = segment;
 	m.segment.len = sizeof(segment);
 	m.name = name;
-	m.address = 1ull << 32;
+	m.address = address;
 	m.size = size;
 	reply = caller_call(c, STORE__STORE_TYPE__STORE_MOUNT, &m,
+			    &store__status__descriptor);
+	assert_non_null(reply);
+	status = reply->status;
+	caller_free(reply);
+	return status;
+}
+
+int32_t caller_unmount(struct caller *c, uint8_t id)
+{
+	Store__Unmount m = STORE__UNMOUNT__INIT;
+	Store__Status *reply;
+	uint8_t segment[16];
+	int32_t status;
+
+	memset(segment, id, sizeof(segment));
+	m.segment.data = segment;
+	m.segment.len = sizeof(segment);
+	reply = caller_call(c, STORE__STORE_TYPE__STORE_UNMOUNT, &m,
 			    &store__status__descriptor);
 	assert_non_null(reply);
 	status = reply->status;

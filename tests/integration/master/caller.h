@@ -78,7 +78,11 @@ Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat);
 /* The same, and it must be accepted. */
 struct caller *caller_join(const struct master *m, uint8_t who, bool heartbeat);
 /* Mount a segment of @size bytes with number @id; returns the status. */
+#define CALLER_BASE (1ull << 32) /* its address, unless one is given */
 int32_t caller_mount(struct caller *c, uint8_t id, uint64_t size);
+int32_t caller_mount_at(struct caller *c, uint8_t id, uint64_t address,
+			uint64_t size);
+int32_t caller_unmount(struct caller *c, uint8_t id);
 void caller_heartbeat(struct caller *c, uint64_t epoch, bool *remount);
 /* Of one that believes to have so many segments mounted. */
 void caller_heartbeat_of(struct caller *c, uint64_t epoch, uint32_t mounts,

@@ -207,24 +207,6 @@ static void a_batch_is_answered_key_by_key(void **state)
 	caller_close(c);
 }
 
-static int32_t unmount(struct caller *c, uint8_t id)
-{
-	Store__Unmount m = STORE__UNMOUNT__INIT;
-	Store__Status *reply;
-	uint8_t segment[16];
-	int32_t status;
-
-	memset(segment, id, sizeof(segment));
-	m.segment.data = segment;
-	m.segment.len = sizeof(segment);
-	reply = caller_call(c, STORE__STORE_TYPE__STORE_UNMOUNT, &m,
-			    &store__status__descriptor);
-	assert_non_null(reply);
-	status = reply->status;
-	caller_free(reply);
-	return status;
-}
-
 static void an_unmounted_segment_takes_its_objects(void **state)
 {
 	struct caller *owner = caller_join(&master, 15, false);
@@ -235,8 +217,8 @@ static void an_unmounted_segment_takes_its_objects(void **state)
 	assert_int_equal(caller_mount(owner, 15, MIB), 0);
 	put(owner, "mine");
 	/* Nobody else may, whatever the payload says. */
-	assert_int_equal(unmount(other, 15), -601);
-	assert_int_equal(unmount(owner, 15), 0);
+	assert_int_equal(caller_unmount(other, 15), -601);
+	assert_int_equal(caller_unmount(owner, 15), 0);
 	assert_int_equal(caller_lookup(other, "mine", &size), -704);
 	caller_close(owner);
 	caller_close(other);
@@ -307,7 +289,7 @@ static void a_mount_said_twice_is_one_mount(void **state)
 	heart = caller_join(&master, 11, true);
 	assert_int_equal(caller_mount(c, 11, MIB), 0);
 	assert_int_equal(caller_mount(c, 11, MIB), 0); /* the reply was lost */
-	assert_int_equal(unmount(c, 11), 0);
+	assert_int_equal(caller_unmount(c, 11), 0);
 	caller_heartbeat(heart, epoch, &remount);
 	assert_true(remount);
 	caller_close(heart);
