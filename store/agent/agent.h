@@ -24,7 +24,7 @@ struct tei_agent_config {
 	uint16_t port;
 	const char *host; /* of that port; NULL: all addresses */
 	bool insecure;    /* tell other hosts, too */
-	/* "": in the user's runtime directory, client-PORT.sock. */
+	/* Absolute; "": in the user's runtime directory, client-PORT.sock. */
 	const char *socket_path;
 	/* "": the same user only; else members of this group as well. */
 	const char *socket_group;

@@ -66,6 +66,13 @@ static void calls(struct evbuffer *out, struct tei_agent *agent)
 					  read_counter(&agent->stats.calls[i]));
 }
 
+static void refused(struct evbuffer *out, const char *name, const char *reason,
+		    uint64_t value)
+{
+	(void)evbuffer_add_printf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", name,
+				  reason, value);
+}
+
 static void refusals(struct evbuffer *out, const struct tei_agent *agent)
 {
 	static const char name[] = "te_agent_refused_total";
@@ -75,10 +82,30 @@ static void refusals(struct evbuffer *out, const struct tei_agent *agent)
 				  "# TYPE %s counter\n",
 				  name, name);
 	for (int i = TEI_GREETED + 1; i < TEI_GREETING_STATUSES; i++)
-		(void)evbuffer_add_printf(
-			out, "%s{reason=\"%s\"} %" PRIu64 "\n", name,
+		refused(out, name,
 			tei_greeting_status_name((enum tei_greeting_status)i),
 			agent->stats.refused[i]);
+}
+
+static void faults(struct evbuffer *out, const struct tei_agent *agent)
+{
+	static const char name[] = "te_agent_faults_total";
+	static const char *const reasons[TEI_FRAME_FAULTS] = {
+		[TEI_FRAME_BAD_TYPE] = "bad_type",
+		[TEI_FRAME_TOO_LONG] = "too_long",
+		[TEI_FRAME_BAD_BODY] = "malformed",
+		[TEI_FRAME_LATE] = "late",
+		[TEI_FRAME_STRANGER] = "protected_mode",
+		[TEI_FRAME_CROWD] = "too_many_connections",
+	};
+
+	(void)evbuffer_add_printf(
+		out,
+		"# HELP %s connections hung up on for what they sent\n"
+		"# TYPE %s counter\n",
+		name, name);
+	for (int i = 0; i < TEI_FRAME_FAULTS; i++)
+		refused(out, name, reasons[i], agent->stats.faults[i]);
 }
 
 /* What is read often from other owners, and kept here. */
@@ -110,6 +137,7 @@ static int metrics(const struct tei_http_request *request,
 	reply->type = PROMETHEUS;
 	calls(out, agent);
 	refusals(out, agent);
+	faults(out, agent);
 	metric(out, "te_agent_silent_total", "counter",
 	       "connections hung up on before they said who they are",
 	       stats->silent);
@@ -135,7 +163,7 @@ static int metrics(const struct tei_http_request *request,
 	metric(out, "te_agent_dummies_total", "counter",
 	       "dummy clients since the start", stats->sessions_total);
 	metric(out, "te_agent_died_dummies_total", "counter",
-	       "of them, processes that died", stats->died);
+	       "of them, processes that ended without leaving", stats->died);
 	metric(out, "te_agent_memory_bytes", "gauge",
 	       "memory of dummies that is mapped", agent->memory_bytes);
 	metric(out, "te_agent_buffer_bytes", "gauge",

@@ -7,6 +7,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #include "store/agent/agent_private.h"
 
 #define ARENA_MAX (16u << 20) /* of a job: request, columns and answer */
+#define EXITING   0x4u        /* PF_EXITING, of the flags in /proc/PID/stat */
 
 /* ---- jobs ---- */
 
@@ -93,7 +95,6 @@ static void forget_job(struct tei_agent_job *job)
 void tei_session_job_over(struct tei_agent_job *job)
 {
 	struct tei_agent_conn *conn = job->conn;
-
 	bool sent;
 
 	sent = conn && job->answer &&
@@ -186,6 +187,31 @@ static void close_conn(struct tei_agent_conn *conn)
 	tei_free(conn);
 }
 
+/*
+ * Its process ends, or has ended: its sockets are closed before its pidfd says
+ * so. For a figure only, so that what cannot be read counts as alive.
+ */
+static bool is_ending(const struct tei_agent_session *s)
+{
+	unsigned int flags = 0;
+	char text[512], *at;
+	FILE *stat;
+	size_t n;
+
+	if (s->pidfd < 0)
+		return false;
+	(void)snprintf(text, sizeof(text), "/proc/%d/stat", (int)s->pid);
+	stat = fopen(text, "re");
+	if (!stat)
+		return errno == ENOENT;
+	n = fread(text, 1, sizeof(text) - 1, stat);
+	(void)fclose(stat);
+	text[n] = 0;
+	at = strrchr(text, ')'); /* its name may have any other */
+	return at && sscanf(at, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+	       (flags & EXITING);
+}
+
 static void on_down(struct tei_frame_conn *frames, int err, const char *text,
 		    void *arg)
 {
@@ -199,10 +225,12 @@ static void on_down(struct tei_frame_conn *frames, int err, const char *text,
 	s->n_jobs++; /* it stays until we are through with it */
 	close_conn(conn);
 	s->n_jobs--;
-	if (!s->n_conns && !s->ended)
+	if (!s->n_conns && !s->ended) {
+		s->agent->stats.died += is_ending(s);
 		tei_session_end(s);
-	else if (s->ended && !s->n_jobs)
+	} else if (s->ended && !s->n_jobs) {
 		free_session(s);
+	}
 }
 
 static void on_fault(enum tei_frame_fault fault, void *arg)

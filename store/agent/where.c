@@ -55,9 +55,24 @@ static void on_end(struct tei_frame_conn *conn, int err, const char *text,
 	leave(arg);
 }
 
+static void on_fault(enum tei_frame_fault fault, void *arg)
+{
+	struct tei_agent *agent = arg;
+
+	agent->stats.faults[fault]++;
+}
+
+static void on_asker_fault(enum tei_frame_fault fault, void *arg)
+{
+	const struct asker *asker = arg;
+
+	on_fault(fault, asker->agent);
+}
+
 static const struct tei_frame_ops ask_ops = {
 	.frame = on_question,
 	.down = on_end,
+	.fault = on_asker_fault,
 };
 
 /* Those that have got no asker, for want of memory. */
@@ -76,13 +91,6 @@ static void on_orphan_end(struct tei_frame_conn *conn, int err,
 	(void)text;
 	(void)arg;
 	tei_frame_close(conn);
-}
-
-static void on_fault(enum tei_frame_fault fault, void *arg)
-{
-	struct tei_agent *agent = arg;
-
-	agent->stats.faults[fault]++;
 }
 
 static const struct tei_frame_ops port_ops = {

@@ -99,6 +99,9 @@ static void nothing_else_is_to_be_had_at_the_port(void **state)
 			assert_int_not_equal(answer[4], 12);
 		(void)close(fd);
 	}
+	daemon_await(&d, "te_agent_faults_total{reason=\"malformed\"} 1\n");
+	daemon_await(&d, "te_agent_faults_total{reason=\"too_long\"} 1\n");
+	daemon_await(&d, "te_agent_faults_total{reason=\"bad_type\"} 1\n");
 	is_served_at(port_name(&d, name));
 	daemon_stop(&d);
 }
@@ -265,6 +268,9 @@ static void buffers_of_dummies_that_are_killed_come_back(void **state)
 	te_store_buffer_free(buffer);
 	te_store_close(store);
 	daemon_await(&d, "te_agent_buffer_bytes 0\n");
+	daemon_await(&d, "te_agent_dummies 0\n");
+	/* Who leaves has not died. */
+	daemon_await(&d, "te_agent_died_dummies_total 10\n");
 	free(bytes);
 	daemon_stop(&d);
 }
