@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,6 +29,9 @@
 
 #define THREADS_MIN 4
 #define STOP_MS     1000 /* of the 2 s that ending may take */
+#define TENANT_MAX  64   /* bytes */
+
+#define SOCKET_PATH_MAX sizeof(((struct sockaddr_un *)NULL)->sun_path)
 
 struct settings {
 	char *config_path;
@@ -102,7 +106,7 @@ static const struct tei_setting rows[] = {
 	  .help = "memory for values that dummy clients get without giving any; "
 		  "0: they take theirs" },
 	{ ROW(local_hot_cache_size), .env = "MC_STORE_LOCAL_HOT_CACHE_SIZE",
-	  .type = TEI_CONF_SIZE, .def = "0",
+	  .type = TEI_CONF_SIZE, .def = "0", .max = 1099511627776.0,
 	  .help = "memory for what is read often from other owners; 0: none" },
 	{ ROW(local_hot_block_size), .env = "MC_STORE_LOCAL_HOT_BLOCK_SIZE",
 	  .type = TEI_CONF_SIZE, .def = "16 MB", .min = 1, .max = 1099511627776.0,
@@ -238,6 +242,42 @@ static bool master_holds(const char *master)
 	uint16_t port;
 
 	return !tei_name_split(master, host, &port) && port;
+}
+
+/* As te_store_config.tenant. */
+static bool tenant_holds(const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
+			return false;
+	return len <= TENANT_MAX && *name != '_';
+}
+
+/* What the rows cannot say. */
+static int check(const struct settings *s)
+{
+	if (!master_holds(s->master_server_address))
+		return complain("master_server_address",
+				s->master_server_address,
+				"should be host:port");
+	if (!tenant_holds(s->tenant_id))
+		return complain("tenant_id", s->tenant_id,
+				"should be at most 64 bytes, without control "
+				"characters, and not begin with _");
+	/* Dummy clients are told it, wherever they run. */
+	if (*s->socket_path && *s->socket_path != '/')
+		return complain("socket_path", s->socket_path,
+				"should be an absolute path");
+	if (strlen(s->socket_path) >= SOCKET_PATH_MAX)
+		return complain("socket_path", s->socket_path,
+				"is longer than a socket's path can be");
+	if (*s->socket_group && !*s->socket_path)
+		return complain("socket_group", s->socket_group,
+				"needs a socket_path that its members can "
+				"reach");
+	return 0;
 }
 
 /* ---- serving ---- */
@@ -386,16 +426,10 @@ static int run(const struct tei_conf *conf)
 	struct te_engine *engine;
 	struct te_store *store;
 	sigset_t set;
-	int code;
+	int code = check(s);
 
-	if (!master_holds(s->master_server_address))
-		return complain("master_server_address",
-				s->master_server_address,
-				"should be host:port");
-	if (*s->socket_group && !*s->socket_path)
-		return complain("socket_group", s->socket_group,
-				"needs a socket_path that its members can "
-				"reach");
+	if (code)
+		return code;
 	signals_that_end(&set);
 	/* Before there are threads, so that none of them takes one. */
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);

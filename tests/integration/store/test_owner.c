@@ -77,7 +77,8 @@ static void it_waits_for_a_master_that_is_not_there_yet(void **state)
 
 static void bad_arguments_are_one_line_and_2(void **state)
 {
-	static const char *const bad[][3] = {
+	char too_long[200] = "/tmp/";
+	const char *const bad[][3] = {
 		{"--no_such_flag", "1", NULL},
 		{"--port", "70000", NULL},
 		{"--global_segment_size", "much", NULL},
@@ -87,10 +88,15 @@ static void bad_arguments_are_one_line_and_2(void **state)
 		{"--host", "no..host", NULL},
 		{"--socket_group", "root", NULL},
 		{"--threads", "0", NULL},
+		{"--local_hot_cache_size", "2TB", NULL},
+		{"--tenant_id", "_system", NULL},
+		{"--socket_path", "here.sock", NULL},
+		{"--socket_path", too_long, NULL},
 	};
 	size_t i;
 
 	(void)state;
+	memset(too_long + 5, 'x', sizeof(too_long) - 6);
 	for (i = 0; i < TEST_COUNT(bad); i++) {
 		struct test_process *p =
 			test_process_start("mooncake_client", bad[i]);
