@@ -138,6 +138,16 @@ static bool columns_fit(const Store__Objects *m)
 	       m->keys.len == bytes;
 }
 
+/* The directory keeps those that it is told of. */
+static bool tenants_fit(const Store__Objects *m)
+{
+	for (size_t i = 0; i < m->n_tenants; i++)
+		if (strnlen(m->tenants[i], TEI_STORE_TENANT_MAX + 1) >
+		    TEI_STORE_TENANT_MAX)
+			return false;
+	return true;
+}
+
 /* How it is to be kept. */
 static void take_rare(const Store__Objects *m, size_t i,
 		      struct tei_directory_entry *e)
@@ -249,7 +259,8 @@ void tei_keep_on_committed(struct tei_master_link *link,
 
 	tei_arena_init(&arena, OFFER_ARENA_MAX);
 	m = store__committed__unpack(&arena.pb, f->len, f->body);
-	if (!m || !m->objects || !columns_fit(m->objects))
+	if (!m || !m->objects || !columns_fit(m->objects) ||
+	    !tenants_fit(m->objects))
 		tei_frame_bad(link->pulse, "malformed commits");
 	else
 		committed(link->store, m);

@@ -539,6 +539,32 @@ static void tasks_that_do_not_hold_cost_the_connection(void **state)
 	assert_int_equal(atomic_load(&m.n_answers), 0);
 }
 
+static void do_commit(void *arg)
+{
+	Store__Committed msg = STORE__COMMITTED__INIT;
+	Store__Objects objects = STORE__OBJECTS__INIT;
+	char *tenant = arg;
+
+	objects.tenants = &tenant;
+	objects.n_tenants = 1;
+	msg.objects = &objects;
+	(void)tei_frame_send(m.owners[0].heart,
+			     STORE__STORE_TYPE__STORE_COMMITTED, 0, 0,
+			     &msg.base);
+}
+
+static void tenants_of_commits_cost_an_owner_little(void **state)
+{
+	int hearts = atomic_load(&m.n_hearts);
+	char name[66];
+
+	(void)state;
+	memset(name, 'x', sizeof(name));
+	name[65] = 0;
+	assert_true(tei_loop_do(m.loop, do_commit, name));
+	assert_true(test_wait_until(came_back, &hearts, POOL_START_MS));
+}
+
 static void a_segment_that_left_is_no_source(void **state)
 {
 	uint8_t id[TE_STORE_SEGMENT_ID_LEN];
@@ -569,6 +595,7 @@ int main(void)
 		TEST(what_is_asked_twice_is_done_once),
 		TEST(many_are_carried_out),
 		TEST(tasks_that_do_not_hold_cost_the_connection),
+		TEST(tenants_of_commits_cost_an_owner_little),
 		TEST(a_segment_that_left_is_no_source),
 	};
 
