@@ -17,7 +17,7 @@
 #include "perf/lib/progress.h"
 
 #define STOP_MS 30000
-#define LOOK_MS 50                  /* between two looks at the workers */
+#define LOOK_MS 5                   /* between two looks at the workers */
 #define LATE_NS (60 * TEI_NS_PER_S) /* a stage that ought to be over */
 
 /* Keys of which half as many again as there is room for are asked for. */
@@ -168,7 +168,7 @@ static int await_all(struct mixed *m, const char *word, uint64_t limit_ns)
 			return -ETIMEDOUT;
 		}
 		if (n < m->n_workers)
-			usleep(LOOK_MS * 1000 / 10);
+			usleep(LOOK_MS * 1000);
 	}
 	return 0;
 }

@@ -130,6 +130,7 @@ static void put_items(struct tei_put *put)
 		put->todo = put->next;
 		put->next = old;
 		put->n_todo = put->n_next;
+		/* Relaxed: a number for people. */
 		if (put->n_todo)
 			atomic_fetch_add_explicit(&put->store->n_put_retries,
 						  put->n_todo,

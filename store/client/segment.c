@@ -242,7 +242,6 @@ static int settle_in(const struct publish_job *job, size_t i, bool kept,
 		.digest_seed = digest_seed,
 		.kept = kept,
 	};
-
 	uint64_t grace_ms = tei_segment_grace_ms(segment);
 	int code = 0;
 
