@@ -26,11 +26,11 @@
 extern "C" {
 #endif
 
-/* Mooncake's values; those that this version never returns are left out. */
+/* Mooncake's values. */
 enum te_store_code {
 	TE_STORE_OK = 0,
 	TE_STORE_INTERNAL_ERROR = -1,
-	TE_STORE_BUFFER_OVERFLOW = -10,
+	TE_STORE_BUFFER_OVERFLOW = -10, /* returned by no call */
 	TE_STORE_SEGMENT_NOT_FOUND = -101,
 	TE_STORE_SEGMENT_ALREADY_EXISTS = -102,
 	TE_STORE_CLIENT_NOT_FOUND = -103,
@@ -382,8 +382,9 @@ TE_API int te_store_put_abort(struct te_store *store,
  * The bytes are verified. After a negative result the room's content is
  * undefined. Blocks: call timeout + replica timeout, for each
  * TE_STORE_BATCH_MAX keys or 1 MiB of keys. Returns the number of keys with a
- * size, or -600 with results untouched. Codes: -704 (miss), -10 (object larger
- * than the room), -800 (owner did not answer in time), -900, -901, -600, -1.
+ * size, or -600 with results untouched. Codes: -704 (miss), -600 (object larger
+ * than the room, or this key), -800 (owner did not answer in time), -900, -901,
+ * -1.
  */
 TE_API int te_store_get(struct te_store *store, const struct te_store_key *keys,
 			const struct te_store_value *values, size_t n,

@@ -90,8 +90,9 @@ static void take_results(struct reading *r)
 			continue;
 		}
 		tei_agent_buffers_give_back(r->buffers, &r->cut[i].id, 1);
-		if (r->results[i] != TE_STORE_BUFFER_OVERFLOW)
+		if (r->results[i] != TE_STORE_INVALID_PARAMS)
 			continue;
+		out->result[k] = TE_STORE_BUFFER_OVERFLOW;
 		r->keys[r->n] = r->keys[i];
 		r->which[r->n++] = k;
 	}

@@ -157,7 +157,7 @@ bool tei_loan_is_shared(struct tei_dummy *dummy, const struct iovec *pieces,
 			uint32_t n);
 /*
  * Find room for the items with `copied` set, and copy them there if @put. 0,
- * -10 (larger than all room there is), -1 (no room by @deadline_ns).
+ * -600 (larger than all room there is), -1 (no room by @deadline_ns).
  */
 int tei_loan_make(struct tei_loan *loan, bool put, uint64_t deadline_ns);
 /* Copy the first @bytes of item @i back to where they belong. */

@@ -115,7 +115,7 @@ int tei_loan_make(struct tei_loan *loan, bool put, uint64_t deadline_ns)
 	if (!sum)
 		return 0;
 	if (sum > dummy->copies.bytes && sum > dummy->user.bytes)
-		return TE_STORE_BUFFER_OVERFLOW;
+		return TE_STORE_INVALID_PARAMS;
 	loan->room = wait_room(dummy, sum, deadline_ns);
 	if (!loan->room)
 		return TE_STORE_INTERNAL_ERROR;

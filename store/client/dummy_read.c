@@ -88,7 +88,7 @@ static void take_results(struct reading *r, struct te_store_buffer **out,
 		}
 		tei_buffer_destroy(out[k]);
 		out[k] = NULL;
-		if (results[k] != TE_STORE_BUFFER_OVERFLOW)
+		if (results[k] != TE_STORE_INVALID_PARAMS)
 			continue;
 		r->keys[r->n] = r->keys[i];
 		r->which[r->n++] = k;

@@ -357,7 +357,7 @@ static bool make_room(struct tei_get *get, struct tei_get_entry *entry)
 	if (get->values) {
 		if (entry->size <= tei_value_bytes(&get->values[entry->item]))
 			return true;
-		tei_get_set_code(get, entry->item, TE_STORE_BUFFER_OVERFLOW);
+		tei_get_set_code(get, entry->item, TE_STORE_INVALID_PARAMS);
 		return false;
 	}
 	if (get->buffers) {

@@ -390,7 +390,7 @@ static void ranges_and_buffers_come_from_here_too(void **state)
 		assert_int_equal(hits_of(store), before + 2);
 		/* No room for it: nothing is written. */
 		assert_int_equal(pool_get(store, "parts", part, sizeof(part)),
-				 TE_STORE_BUFFER_OVERFLOW);
+				 TE_STORE_INVALID_PARAMS);
 	}
 }
 
