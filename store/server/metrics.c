@@ -152,8 +152,7 @@ static void state_metrics(const struct tei_server *s,
 	      f->used_bytes);
 	gauge(out, "master_total_capacity_bytes", "memory of the pool",
 	      f->capacity_bytes);
-	gauge(out, "master_key_count", "objects, being put or readable",
-	      f->objects);
+	gauge(out, "master_key_count", "objects that can be read", f->objects);
 	gauge(out, "master_soft_pin_key_count",
 	      "objects that are softly pinned", f->soft_pinned);
 	gauge(out, "te_master_building_count", "objects being put",
@@ -193,6 +192,10 @@ static void event_metrics(const struct tei_server *s,
 		f->evicted_objects_total);
 	counter(out, "master_evicted_size_bytes_mem", "the same, from memory",
 		f->evicted_bytes_total);
+	counter(out, "master_attempted_evictions_mem", "the same, from memory",
+		f->evictions_attempted_total);
+	counter(out, "master_successful_evictions_mem", "the same, from memory",
+		f->evictions_successful_total);
 	counter(out, "te_master_dropped_key_count", "objects lost with owners",
 		f->dropped_objects_total);
 	counter(out, "master_put_start_alloc_failures_total",
@@ -253,6 +256,21 @@ static void event_metrics(const struct tei_server *s,
 		"requests refused for want of memory", c->steps_failed);
 }
 
+/* No files hold values here; but dashboards add them to what memory holds. */
+static void file_metrics(const struct tei_core_figures *f, struct evbuffer *out)
+{
+	gauge(out, "mem_cache_nums_", "objects in memory that can be read",
+	      f->objects);
+	gauge(out, "file_cache_nums_", "objects in files: none here", 0);
+	counter(out, "file_cache_hit_nums_", "keys found in files: none here",
+		0);
+	counter(out, "file_cache_hit_bytes_total", "bytes of these", 0);
+	gauge(out, "master_allocated_file_size_bytes",
+	      "bytes in files: none here", 0);
+	gauge(out, "master_total_file_capacity_bytes",
+	      "room in files: none here", 0);
+}
+
 static void size_metrics(const struct tei_core_figures *f, struct evbuffer *out)
 {
 	static const char name[] = "master_value_size_bytes";
@@ -301,6 +319,7 @@ static int event_part(struct tei_server_metrics *m, struct evbuffer *out)
 	tei_core_figures(m->server->core, &figures);
 	op_metrics(m->server, out);
 	event_metrics(m->server, &figures, out);
+	file_metrics(&figures, out);
 	size_metrics(&figures, out);
 	published_metrics(m->server, out);
 	refusal_metrics(m->server, out);

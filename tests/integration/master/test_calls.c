@@ -406,6 +406,9 @@ static void figures_follow_what_happens(void **state)
 						"segment=\"owner-13\"}"),
 			 MIB);
 	assert_int_equal(master_metric(&master, "master_key_count"), 1);
+	/* Sums of dashboards take these in. */
+	assert_int_equal(master_metric(&master, "mem_cache_nums_"), 1);
+	assert_int_equal(master_metric(&master, "file_cache_hit_nums_"), 0);
 
 	reply = caller_call(owner, STORE__STORE_TYPE__STORE_POOL, &pool,
 			    &store__pool_reply__descriptor);
