@@ -305,8 +305,8 @@ TE_API int te_store_put(struct te_store *store, const struct te_store_key *keys,
  * The old value is readable until the new one takes its place, and stays when
  * that fails. An unfinished put or upsert of the key by anybody else is given
  * up. As te_store_put() otherwise, but 0 means stored; also -708 (the object
- * is just being moved), -600 (its group would be another one, or it is pinned
- * for good).
+ * is just being moved), -600 (its group would be another one). Whether it is
+ * pinned for good stays as it was.
  */
 TE_API int te_store_upsert(struct te_store *store,
 			   const struct te_store_key *keys,
