@@ -77,7 +77,8 @@ static const struct tei_setting rows[] = {
 	{ ROW(tenant_id), .type = TEI_CONF_STRING, .def = "default",
 	  .help = "whose keys its dummy clients mean" },
 	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "tcp",
-	  .choices = "tcp", .help = "how bytes move" },
+	  .choices = "tcp|rdma",
+	  .help = "how bytes move; rdma: as tcp, with a warning" },
 	{ ROW(socket_path), .env = "MOONCAKE_CLIENT_SOCKET",
 	  .type = TEI_CONF_STRING, .def = "",
 	  .help = "unix socket for dummy clients; empty: client-PORT.sock in "
@@ -119,7 +120,7 @@ static const struct tei_setting rows[] = {
 	{ ROW(v), .group = "observation", .type = TEI_CONF_UINT, .def = "0", .max = 9,
 	  .help = "verbosity: 0 a handful of lines, 1 a line per object" },
 
-	{ ROW(device_names), .type = TEI_CONF_STRING, .def = "",
+	{ ROW(device_names), .alias = "device_name", .type = TEI_CONF_STRING, .def = "",
 	  .hidden = true, .help = "accepted, no meaning here" },
 	{ ROW(enable_offload), .type = TEI_CONF_BOOL, .def = "0",
 	  .hidden = true, .help = "accepted, no meaning here" },
@@ -416,6 +417,9 @@ static void warn_about(const struct tei_conf *conf)
 
 	if (tei_conf_ignored(conf, names, sizeof(names)))
 		LOG_WARN("mooncake_client: accepted without effect: %s", names);
+	if (!strcmp(s->protocol, "rdma"))
+		LOG_WARN("mooncake_client: protocol rdma: as tcp, there is no "
+			 "RDMA here");
 	if (s->insecure)
 		LOG_WARN("mooncake_client: insecure: every host is served");
 }

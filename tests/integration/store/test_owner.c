@@ -142,7 +142,8 @@ static void flags_without_meaning_are_named_once(void **state)
 			      NULL,
 			      "--global_segment_size",
 			      "1MB",
-			      "--device_names=mlx5_0",
+			      "--device_name=mlx5_0", /* so SGLang's guide */
+			      "--protocol=rdma",
 			      "--metadata_server=P2PHANDSHAKE",
 			      "--enable_offload=true",
 			      "--tenant_id=default",
@@ -156,6 +157,7 @@ static void flags_without_meaning_are_named_once(void **state)
 	args[3] = pool.address;
 	owner = test_process_start("mooncake_client", args);
 	assert_non_null(test_process_line(owner, " serves ", POOL_START_MS));
+	assert_non_null(strstr(test_process_output(owner), "as tcp"));
 	said = strstr(test_process_output(owner), "without effect");
 	assert_non_null(said);
 	assert_non_null(strstr(said, "device_names"));
