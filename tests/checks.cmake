@@ -23,6 +23,7 @@ if(TE_CXX)
 else() # exit code 77: skipped
 	te_check(headers_cxx sh -c "echo no C++ compiler found; exit 77")
 endif()
+te_check(compatibility ${Python3_EXECUTABLE} ${tools}/check-compatibility)
 te_check(itself ${Python3_EXECUTABLE}
 	${CMAKE_CURRENT_SOURCE_DIR}/tools/test_checks.py)
 te_check(symbols ${Python3_EXECUTABLE} ${tools}/check-symbols

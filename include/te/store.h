@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-/* Mooncake's values. */
+/* Mooncake's values; docs/compatibility/codes.md says who returns which. */
 enum te_store_code {
 	TE_STORE_OK = 0,
 	TE_STORE_INTERNAL_ERROR = -1,

@@ -18,7 +18,7 @@ TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
 SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
 
 
-class Checks(unittest.TestCase):
+class Tree(unittest.TestCase):
     def setUp(self) -> None:
         self.top = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.top)
@@ -26,9 +26,6 @@ class Checks(unittest.TestCase):
         for tool in TOOLS.glob("*"):
             if tool.is_file():
                 shutil.copy(tool, self.top / "tools")
-        for header in ("te/engine.h", "te/backend.h", "base/list.h",
-                       "base/clock.h", "store/client/client.h"):
-            self.write(header, SPDX)
 
     def write(self, path: str, text: str) -> None:
         file = self.top / path
@@ -49,6 +46,15 @@ class Checks(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn(path, said)
         self.assertIn(why, said)
+
+
+
+class Checks(Tree):
+    def setUp(self) -> None:
+        super().setUp()
+        for header in ("te/engine.h", "te/backend.h", "base/list.h",
+                       "base/clock.h", "store/client/client.h"):
+            self.write(header, SPDX)
 
     def includes(self, path: str, name: str, why: str = "not allowed") -> None:
         text = SPDX + f"#include {name}\n"
@@ -100,6 +106,159 @@ class Checks(unittest.TestCase):
 
     def test_links_lead_somewhere(self) -> None:
         self.refused("check-tree", "a.md", "[x](docs/gone.md)\n", "not there")
+
+
+# What docs/compatibility is held against, and tables that agree with it.
+THERE = {
+    "store/store.symbols": "te_store_put\n",
+    "store/proto/store.proto": "  STORE_PUT = 1;\n",
+    "store/proto/agent.proto": "",
+    "docs/settings.md": """
+## mooncake_master
+
+network:
+
+  --port=N
+        port of clients
+        default 50051
+  --quick=BOOL
+        do not wait
+        default 0, environment MC_QUICK
+
+accepted without effect, for existing command lines and files:
+
+  --slow=BOOL (1), also --sluggish
+
+## mooncake_client
+
+  --host=TEXT
+        name
+        no default
+
+accepted without effect, for existing command lines and files:
+
+  --idle=N (3)
+
+""",
+    "docs/metrics.md": "| `master_put_requests_total` | counter | puts |\n",
+    "store/server/admin.c": '{TEI_HTTP_GET, "/role",\n role},\n'
+                            '{TEI_HTTP_POST, "/drain", no_drain},\n',
+    "store/server/metadata_http.c": "",
+    "store/agent/http.c": '{TEI_HTTP_GET, "/health", health},\n'
+                          'metric(out, "mooncake_read_bytes")\n',
+    "include/te/store.h": "enum te_store_code {\n\tTE_STORE_OK = 0,\n};\n",
+    "docs/compatibility/methods.md":
+        "| method | call | here |\n|---|---|---|\n"
+        "| `put` | `te_store_put()` | works in C |\n"
+        "| `get` |  | absent (later) |\n",
+    "docs/compatibility/rpcs.md":
+        "| RPC | message | here |\n|---|---|---|\n"
+        "| `Put` | `STORE_PUT` | works |\n",
+    "docs/compatibility/flags.md":
+        "# Flags\n## `mooncake_master`\n"
+        "| flag | default | here |\n|---|---|---|\n"
+        "| `port` | `50051` | works |\n| `quick` | `false` | works |\n"
+        "| `slow`, `sluggish` | `true` | accepted, no effect |\n"
+        "\n## `mooncake_client`\n"
+        "| flag | default | here |\n|---|---|---|\n"
+        "| `host` |  | works |\n| `idle` | `3` | accepted, no effect |\n"
+        "\n## Environment\n| variable | here |\n|---|---|\n"
+        "| `MC_QUICK` | works |\n| `MC_FILES_*` | absent (no files) |\n",
+    "docs/compatibility/http.md":
+        "# Paths\n## master, port 9003\n| request | here |\n|---|---|\n"
+        "| `GET /role` | works |\n| `POST /drain` | absent (501) |\n"
+        "\n## client, port 9300\n| request | here |\n|---|---|\n"
+        "| `GET /health` | works |\n",
+    "docs/compatibility/metrics.md":
+        "# Metrics\n## Calls: `master_OP_requests_total`\n"
+        "| OP | here |\n|---|---|\n| `put` | works |\n"
+        "| `get` | absent (none) |\n"
+        "\n## `mooncake_client`\n| metric | here |\n|---|---|\n"
+        "| `mooncake_read_bytes` | works |\n",
+    "docs/compatibility/codes.md":
+        "| code | name | here | returned by, and for |\n|---|---|---|---|\n"
+        "| 0 | `OK` | works | all |\n| -9 | `LATE` | absent (never) |  |\n",
+}
+
+
+class Compatibility(Tree):
+    def setUp(self) -> None:
+        super().setUp()
+        for path, text in THERE.items():
+            self.write(path, text)
+
+    def says(self, path: str, old: str, new: str, why: str) -> None:
+        """With @new in the place of @old in @path the check says @why."""
+        self.assertIn(old, THERE[path])
+        self.write(path, THERE[path].replace(old, new))
+        code, said = self.run_check("check-compatibility")
+        self.assertEqual(code, 1)
+        self.assertIn(why, said)
+
+    def table(self, page: str, old: str, new: str, why: str) -> None:
+        self.says(f"docs/compatibility/{page}.md", old, new, why)
+
+    def test_tables_that_agree_pass(self) -> None:
+        self.assertEqual(self.run_check("check-compatibility"), (0, ""))
+
+    def test_a_row_has_one_of_three_states(self) -> None:
+        self.table("rpcs", "| works |", "| works a bit |", "none of works")
+
+    def test_what_is_absent_has_a_reason(self) -> None:
+        self.table("methods", "absent (later)", "absent", "why")
+
+    def test_a_call_is_exported(self) -> None:
+        self.table("methods", "te_store_put()", "te_store_set()", "not exported")
+
+    def test_what_is_exported_is_named(self) -> None:
+        self.says("store/store.symbols", "te_store_put\n",
+                  "te_store_put\nte_store_get\n", "te_store_get() is not in it")
+
+    def test_what_works_names_its_call(self) -> None:
+        self.table("methods", "|  | absent (later)", "|  | works in C",
+                   "by which call")
+
+    def test_a_message_is_in_a_schema(self) -> None:
+        self.table("rpcs", "STORE_PUT", "STORE_SET", "there is no STORE_SET")
+
+    def test_a_flag_without_effect_does_not_work(self) -> None:
+        self.table("flags", "| `true` | accepted, no effect", "| `true` | works",
+                   "slow: it says 'works'")
+
+    def test_a_flag_has_its_row(self) -> None:
+        self.table("flags", "| `quick` | `false` | works |\n", "",
+                   "quick is not in it")
+
+    def test_a_flag_has_its_default(self) -> None:
+        self.table("flags", "50051", "50050", "default of port is '50051'")
+
+    def test_a_variable_that_is_looked_at_works(self) -> None:
+        self.table("flags", "| `MC_QUICK` | works", "| `MC_SLOW` | works",
+                   "MC_SLOW: it says 'works', but it is 'absent'")
+
+    def test_a_family_is_absent_as_a_whole(self) -> None:
+        self.says("docs/settings.md", "MC_QUICK", "MC_FILES_MAX",
+                  "MC_FILES_*: it says 'absent'")
+
+    def test_a_path_is_routed(self) -> None:
+        self.table("http", "GET /role", "PUT /role", "PUT /role: it says 'works'")
+
+    def test_a_path_that_says_no_is_absent(self) -> None:
+        self.table("http", "absent (501)", "works", "POST /drain: it says")
+
+    def test_a_metric_is_printed(self) -> None:
+        self.table("metrics", "absent (none)", "works",
+                   "master_get_requests_total: it says 'works'")
+
+    def test_a_metric_of_the_client_is_printed(self) -> None:
+        self.table("metrics", "mooncake_read_bytes", "mooncake_bytes",
+                   "mooncake_read_bytes is not in it")
+
+    def test_a_code_has_its_number(self) -> None:
+        self.table("codes", "| 0 | `OK`", "| 1 | `OK`", "OK is 0")
+
+    def test_a_code_that_works_is_in_the_header(self) -> None:
+        self.table("codes", "absent (never)", "works", "LATE is not in")
 
 
 if __name__ == "__main__":
