@@ -148,6 +148,14 @@ struct ProtobufCMessage;
  */
 int tei_frame_send(struct tei_frame_conn *conn, uint16_t type, uint16_t flags,
 		   uint64_t id, const struct ProtobufCMessage *msg);
+/*
+ * A push of no hurry: it goes out with the next message, or with hurry(), which
+ * is for the caller to remember. Returns like send().
+ */
+int tei_frame_send_lazily(struct tei_frame_conn *conn, uint16_t type,
+			  const struct ProtobufCMessage *msg);
+/* Offer all that was sent to the kernel. */
+void tei_frame_hurry(struct tei_frame_conn *conn);
 /* Answer @to with @msg: its type, its id, TEI_FRAME_REPLY. */
 int tei_frame_reply(struct tei_frame_conn *conn, const struct tei_frame *to,
 		    const struct ProtobufCMessage *msg);

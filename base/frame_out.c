@@ -3,7 +3,8 @@
  * frame_out.c - from messages to bytes
  *
  * A message is packed into the send queue and offered to the kernel at once,
- * unless it is one of several answers to what one read has brought. What the
+ * unless it is one of several small answers to what one read has brought, or of
+ * no hurry. What the
  * kernel does not take waits for the socket to become writable. A peer that
  * asks but does not read is not read from either, once much waits for it.
  */
@@ -19,8 +20,9 @@
 #include "base/mem.h"
 #include "base/thread.h"
 
-#define PIECE_LEN  8192        /* shared by small frames that have to wait */
-#define CORK_LEN   (64 * 1024) /* corked, but this much goes out at once */
+#define PIECE_LEN 8192 /* shared by small frames that have to wait */
+/* Corked, but this much goes out at once: its asker goes on while we work. */
+#define CORK_LEN   256
 #define N_IOV      16
 #define PAUSE_LEN  (4 * 1024 * 1024)
 #define RESUME_LEN (1024 * 1024)
@@ -199,8 +201,10 @@ void tei_frame_flush(struct tei_frame_conn *conn)
 		shutdown(conn->fd, SHUT_WR); /* the peer's end follows */
 }
 
-int tei_frame_send(struct tei_frame_conn *conn, uint16_t type, uint16_t flags,
-		   uint64_t id, const struct ProtobufCMessage *msg)
+/* -ENOMEM, -EMSGSIZE, -ENOTCONN. */
+static int add_message(struct tei_frame_conn *conn, uint16_t type,
+		       uint16_t flags, uint64_t id,
+		       const struct ProtobufCMessage *msg)
 {
 	size_t len = msg ? protobuf_c_message_get_packed_size(msg) : 0;
 	uint8_t *at;
@@ -214,14 +218,32 @@ int tei_frame_send(struct tei_frame_conn *conn, uint16_t type, uint16_t flags,
 		return -ENOMEM;
 	if (len)
 		protobuf_c_message_pack(msg, at);
+	return 0;
+}
+
+int tei_frame_send(struct tei_frame_conn *conn, uint16_t type, uint16_t flags,
+		   uint64_t id, const struct ProtobufCMessage *msg)
+{
+	int rc = add_message(conn, type, flags, id, msg);
+
+	if (!rc && !(conn->corked && conn->n_out < CORK_LEN))
+		tei_frame_hurry(conn);
+	return rc;
+}
+
+int tei_frame_send_lazily(struct tei_frame_conn *conn, uint16_t type,
+			  const struct ProtobufCMessage *msg)
+{
+	return add_message(conn, type, 0, 0, msg);
+}
+
+void tei_frame_hurry(struct tei_frame_conn *conn)
+{
 	if (conn->state != TEI_FRAME_UP)
-		return 0;
-	if (conn->corked && conn->n_out < CORK_LEN)
-		return 0;
+		return;
 	tei_frame_enter(conn);
 	tei_frame_flush(conn);
 	tei_frame_leave(conn);
-	return 0;
 }
 
 int tei_frame_reply(struct tei_frame_conn *conn, const struct tei_frame *to,

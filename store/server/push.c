@@ -23,21 +23,56 @@ static struct tei_server_link *link_to(const struct tei_server *s,
 	return session->heart ? session->heart : session->main;
 }
 
+static bool has_room(const struct tei_server_link *link)
+{
+	return tei_frame_backlog(link->conn) <= TEI_SERVER_BACKLOG_MAX;
+}
+
+/* It comes back, and hears all again. */
+static void lost(struct tei_server_link *link)
+{
+	tei_frame_refuse_for_now(link->conn, "a push was lost");
+}
+
 static void push(const struct tei_server *s, tei_session_id to, uint16_t type,
 		 const ProtobufCMessage *m)
 {
 	struct tei_server_link *link = link_to(s, to);
-	int rc;
+
+	if (link &&
+	    (!has_room(link) || tei_frame_send(link->conn, type, 0, 0, m)))
+		lost(link);
+}
+
+/* With the next push, or the next tick. */
+static void push_lazily(struct tei_server *s, tei_session_id to, uint16_t type,
+			const ProtobufCMessage *m)
+{
+	struct tei_server_link *link = link_to(s, to);
 
 	if (!link)
 		return;
-	if (tei_frame_backlog(link->conn) > TEI_SERVER_BACKLOG_MAX)
-		rc = -1;
-	else
-		rc = tei_frame_send(link->conn, type, 0, 0, m);
-	/* It comes back, and hears all again. */
-	if (rc < 0)
-		tei_frame_refuse_for_now(link->conn, "a push was lost");
+	if (!has_room(link) || tei_frame_send_lazily(link->conn, type, m)) {
+		lost(link);
+		return;
+	}
+	s->lazy = link->lazy = true;
+}
+
+void tei_server_push_waiting(struct tei_server *s)
+{
+	if (!s->lazy)
+		return;
+	s->lazy = false;
+	tei_list_for_each_safe (node, tmp, &s->links) {
+		struct tei_server_link *link =
+			tei_list_entry(node, struct tei_server_link, link);
+
+		if (!link->lazy)
+			continue;
+		link->lazy = false;
+		tei_frame_hurry(link->conn);
+	}
 }
 
 void tei_server_push_fence(struct tei_server *s,
@@ -60,7 +95,12 @@ void tei_server_push_bury(struct tei_server *s, const struct tei_action *action)
 	m.address = action->u.bury.address;
 	m.generation = action->u.bury.generation;
 	m.gen_epoch = action->u.bury.gen_epoch;
-	push(s, action->session, STORE__STORE_TYPE__STORE_BURY, &m.base);
+	if (m.burial)
+		push(s, action->session, STORE__STORE_TYPE__STORE_BURY,
+		     &m.base);
+	else /* evicted: nobody waits */
+		push_lazily(s, action->session, STORE__STORE_TYPE__STORE_BURY,
+			    &m.base);
 }
 
 void tei_server_push_probe(struct tei_server *s,

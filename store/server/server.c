@@ -156,6 +156,7 @@ static void on_tick(void *arg)
 		return;
 	tei_server_step(s, &ev, NULL, NULL);
 	tei_server_hurry(s);
+	tei_server_push_waiting(s);
 }
 
 static int draw_secrets(struct tei_server *s)

@@ -45,6 +45,7 @@ struct tei_server_link {
 	enum tei_server_role role;
 	struct tei_server_session *session; /* not for strangers */
 	struct tei_list laters; /* requests whose reply comes later */
+	bool lazy;              /* pushes may wait in it */
 };
 
 struct tei_server_session {
@@ -123,6 +124,7 @@ struct tei_server {
 	bool skip_tick;    /* the last one was not */
 	bool stepping;     /* the core is at work */
 	bool replied;      /* to the call */
+	bool lazy;         /* some link is */
 	bool tenants_told; /* that they mean nothing here */
 	uint64_t started_ms;
 
@@ -223,6 +225,8 @@ void tei_server_reply_later(struct tei_server *s,
 void tei_server_laters_drop(struct tei_server_link *link);
 
 /* push.c */
+/* Pushes of no hurry that nothing has followed. */
+void tei_server_push_waiting(struct tei_server *s);
 void tei_server_push_fence(struct tei_server *s,
 			   const struct tei_action *action);
 void tei_server_push_bury(struct tei_server *s,

@@ -50,6 +50,30 @@ static void frames_sent_before_up_go_out_once_connected(void **state)
 	assert_int_equal(tei_frame_backlog(client.conn), 0);
 }
 
+static bool two_have_come(void *arg)
+{
+	(void)arg;
+	return server.n_frames == 2;
+}
+
+static void lazy_pushes_go_with_the_next_message_or_when_hurried(void **state)
+{
+	(void)state;
+	connect_up();
+	assert_int_equal(tei_frame_send_lazily(client.conn, SILENT, NULL), 0);
+	pump();
+	assert_int_equal(server.n_frames, 0);
+	assert_int_equal(tei_frame_backlog(client.conn), TEI_FRAME_HEADER_LEN);
+	assert_int_equal(client_send(SILENT, 0, 10), 0);
+	pump_until(two_have_come, NULL);
+	server.n_frames = 0;
+	assert_int_equal(tei_frame_send_lazily(client.conn, SILENT, NULL), 0);
+	tei_frame_hurry(client.conn);
+	assert_int_equal(tei_frame_backlog(client.conn), 0);
+	pump_until(int_is_set, &server.n_frames);
+	assert_int_equal(server.n_frames, 1);
+}
+
 static void large_bodies_arrive_whole_in_both_directions(void **state)
 {
 	struct asked a = {0}, b = {0}, c = {0};
@@ -378,6 +402,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(call_gets_its_answer_and_ids_start_at_1),
 		T(frames_sent_before_up_go_out_once_connected),
+		T(lazy_pushes_go_with_the_next_message_or_when_hurried),
 		T(large_bodies_arrive_whole_in_both_directions),
 		T(body_above_the_cap_is_not_sent),
 		T(silent_peer_costs_the_timeout_and_a_late_answer_nothing),
