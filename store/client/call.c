@@ -120,20 +120,45 @@ static int wait_for_link(struct te_store *store, uint64_t deadline_ns)
 	return code;
 }
 
+void tei_store_ask(struct te_store *store, uint16_t type,
+		   const struct ProtobufCMessage *msg, struct tei_arena *arena,
+		   uint64_t deadline_ns, struct tei_store_asked *asked)
+{
+	asked->type = type;
+	asked->msg = msg;
+	asked->call.arena = arena;
+	asked->call.deadline_ns = deadline_ns;
+	asked->code =
+		tei_channel_begin(&store->channel, 0, type, msg, &asked->call);
+}
+
+int tei_store_answered(struct te_store *store, struct tei_store_asked *asked,
+		       struct tei_reply *out)
+{
+	const struct tei_channel_call *call = &asked->call;
+	int code = asked->code;
+
+	if (!code)
+		code = tei_channel_await(&store->channel, &asked->call, out);
+	while (code == TEI_CHANNEL_SHUT) {
+		code = wait_for_link(store, call->deadline_ns);
+		if (!code)
+			code = tei_channel_call(&store->channel, 0, asked->type,
+						asked->msg, call->arena,
+						call->deadline_ns, out);
+		if (code == TEI_CHANNEL_SHUT &&
+		    tei_now_ns() >= call->deadline_ns)
+			code = TE_STORE_RPC_FAIL;
+	}
+	return code;
+}
+
 int tei_store_call(struct te_store *store, uint16_t type,
 		   const struct ProtobufCMessage *msg, struct tei_arena *arena,
 		   uint64_t deadline_ns, struct tei_reply *out)
 {
-	int code = tei_channel_call(&store->channel, 0, type, msg, arena,
-				    deadline_ns, out);
+	struct tei_store_asked asked;
 
-	while (code == TEI_CHANNEL_SHUT) {
-		code = wait_for_link(store, deadline_ns);
-		if (!code)
-			code = tei_channel_call(&store->channel, 0, type, msg,
-						arena, deadline_ns, out);
-		if (code == TEI_CHANNEL_SHUT && tei_now_ns() >= deadline_ns)
-			code = TE_STORE_RPC_FAIL;
-	}
-	return code;
+	tei_store_ask(store, type, msg, arena, deadline_ns, &asked);
+	return tei_store_answered(store, &asked, out);
 }

@@ -264,11 +264,44 @@ static int ask(struct tei_channel *ch, struct tei_channel_call *call,
 	call->id = ++ch->last_id;
 	number(frame, call->id);
 	tei_list_add_tail(&ch->calls, &call->link);
-	if (tei_channel_send(ch, frame, len)) {
-		tei_list_del(&call->link);
+	if (!tei_channel_send(ch, frame, len))
+		return 0;
+	tei_list_del(&call->link);
+	return TE_STORE_INTERNAL_ERROR;
+}
+
+int tei_channel_begin(struct tei_channel *ch, uint64_t generation,
+		      uint16_t type, const struct ProtobufCMessage *msg,
+		      struct tei_channel_call *call)
+{
+	int code = TEI_CHANNEL_SHUT;
+	uint8_t *frame;
+	size_t len;
+
+	frame = pack(type, msg, call->arena, &len);
+	if (!frame)
 		return TE_STORE_INTERNAL_ERROR;
-	}
+	call->asleep = call->done = false;
+	tei_list_init(&call->link);
+	tei_cond_init(&call->cond);
+	tei_mutex_lock(&ch->mu);
+	if (usable(ch, generation))
+		code = ask(ch, call, frame, len);
+	tei_mutex_unlock(&ch->mu);
+	if (code)
+		tei_cond_fini(&call->cond);
+	return code;
+}
+
+int tei_channel_await(struct tei_channel *ch, struct tei_channel_call *call,
+		      struct tei_reply *out)
+{
+	tei_mutex_lock(&ch->mu);
 	await(ch, call);
+	tei_mutex_unlock(&ch->mu);
+	tei_cond_fini(&call->cond);
+	if (!call->code)
+		*out = call->reply;
 	return call->code;
 }
 
@@ -277,27 +310,11 @@ int tei_channel_call(struct tei_channel *ch, uint64_t generation, uint16_t type,
 		     struct tei_arena *arena, uint64_t deadline_ns,
 		     struct tei_reply *out)
 {
-	struct tei_channel_call call;
-	int code = TEI_CHANNEL_SHUT;
-	uint8_t *frame;
-	size_t len;
+	struct tei_channel_call call = {.arena = arena,
+					.deadline_ns = deadline_ns};
+	int code = tei_channel_begin(ch, generation, type, msg, &call);
 
-	frame = pack(type, msg, arena, &len);
-	if (!frame)
-		return TE_STORE_INTERNAL_ERROR;
-	memset(&call, 0, sizeof(call));
-	tei_list_init(&call.link);
-	tei_cond_init(&call.cond);
-	call.deadline_ns = deadline_ns;
-	call.arena = arena;
-	tei_mutex_lock(&ch->mu);
-	if (usable(ch, generation))
-		code = ask(ch, &call, frame, len);
-	tei_mutex_unlock(&ch->mu);
-	tei_cond_fini(&call.cond);
-	if (!code)
-		*out = call.reply;
-	return code;
+	return code ? code : tei_channel_await(ch, &call, out);
 }
 
 void tei_channel_tell(struct tei_channel *ch, uint16_t type,

@@ -76,12 +76,16 @@ struct tei_reply {
 	uint64_t digest_seed; /* of the master that answered */
 };
 
-/* Not for others: one that waits. */
+/* A call under way, in its caller's memory. */
 struct tei_channel_call {
-	struct tei_list link; /* channel's calls */
-	struct tei_cond cond; /* with channel's mu */
-	uint64_t id, deadline_ns;
-	struct tei_arena *arena;
+	/* The caller's, before it begins. */
+	struct tei_arena *arena; /* for the reply */
+	uint64_t deadline_ns;
+
+	/* The channel's. */
+	struct tei_list link; /* in its calls */
+	struct tei_cond cond; /* with its mu */
+	uint64_t id;
 	struct tei_reply reply;
 	bool asleep, done;
 	int code;
@@ -103,10 +107,21 @@ void tei_channel_look(struct tei_channel *channel);
 #define TEI_CHANNEL_SHUT 1 /* not open, or broken: nothing was sent */
 
 /*
- * Ask and wait. @generation: only on that connection; 0: on any. Returns 0,
- * TEI_CHANNEL_SHUT, -900 (it broke), -901 (no answer in time), -1 (no memory).
- * Threads: any.
+ * Ask, and do something else meanwhile: until await() has returned @call, its
+ * arena included, is the channel's. @generation: only on that connection; 0: on
+ * any. Returns 0, or nothing was asked, and there is nothing to await:
+ * TEI_CHANNEL_SHUT, -1 (no memory). Threads: any.
  */
+int tei_channel_begin(struct tei_channel *channel, uint64_t generation,
+		      uint16_t type, const struct ProtobufCMessage *msg,
+		      struct tei_channel_call *call);
+/*
+ * Wait for the answer to what has begun. Returns 0, -900 (it broke), -901 (no
+ * answer in time), -1 (no memory). Threads: any, one a call.
+ */
+int tei_channel_await(struct tei_channel *channel,
+		      struct tei_channel_call *call, struct tei_reply *out);
+/* Ask and wait: what begin() and await() return. Threads: any. */
 int tei_channel_call(struct tei_channel *channel, uint64_t generation,
 		     uint16_t type, const struct ProtobufCMessage *msg,
 		     struct tei_arena *arena, uint64_t deadline_ns,

@@ -103,6 +103,22 @@ struct ProtobufCMessage;
 int tei_store_call(struct te_store *store, uint16_t type,
 		   const struct ProtobufCMessage *msg, struct tei_arena *arena,
 		   uint64_t deadline_ns, struct tei_reply *out);
+/* A call that is answered while its caller does something else. */
+struct tei_store_asked {
+	struct tei_channel_call call;
+	uint16_t type;
+	const struct ProtobufCMessage *msg; /* borrowed until answered */
+	int code;                           /* not 0: it has not begun */
+};
+/*
+ * The two halves of tei_store_call(); between them @msg and @arena are not the
+ * caller's. The second must follow, and returns what the whole would have.
+ */
+void tei_store_ask(struct te_store *store, uint16_t type,
+		   const struct ProtobufCMessage *msg, struct tei_arena *arena,
+		   uint64_t deadline_ns, struct tei_store_asked *asked);
+int tei_store_answered(struct te_store *store, struct tei_store_asked *asked,
+		       struct tei_reply *out);
 /* now + call timeout, in ns. */
 uint64_t tei_call_deadline(const struct te_store *store);
 /* The reply does not decode or its columns have the wrong length: -900. */

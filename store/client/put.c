@@ -16,6 +16,10 @@
  *
  * What has failed is revoked only when nothing of it can arrive any more.
  * Else the master keeps the space until it has fenced us.
+ *
+ * Lanes. The three steps need three processes, one after the other. So a round
+ * of many keys goes in lanes: while the bytes of one are written, the master
+ * starts the next and ends the one before.
  */
 #include "store/client/put.h"
 
@@ -29,14 +33,15 @@
 #define SPACE_WAIT_NS (1000 * TEI_NS_PER_MS) /* then the pool is full */
 #define CONTACT_MS    2000                   /* of an owner, at most */
 #define CONTACTS_NS   (5 * TEI_NS_PER_S)     /* of all owners of a round */
+#define LANES_MAX     2u  /* more cost the master more than they hide */
+#define LANE_KEYS     32u /* fewer are not worth a lane of their own */
 
-static void fail_round(struct tei_put *put, int code)
+static void fail_round(struct tei_put *put)
 {
 	size_t i;
 
 	for (i = 0; i < put->n_todo; i++)
-		put->results[put->todo[i]] = code;
-	put->n_next = 0;
+		put->results[put->todo[i]] = put->code;
 }
 
 static int result_of(const struct tei_put *put, int status)
@@ -49,14 +54,14 @@ static int result_of(const struct tei_put *put, int status)
 /* Those that were not accepted have their result, or try again. */
 static void sort_out(struct tei_put *put)
 {
-	size_t i, n_accepted = 0, n_there = 0;
+	size_t i;
 
 	for (i = 0; i < put->n_todo; i++) {
 		int status = put->start->status[i];
 		uint32_t item = put->entries[i].item;
 
-		n_accepted += !status;
-		n_there += status == TE_STORE_OBJECT_ALREADY_EXISTS;
+		put->n_accepted += !status;
+		put->n_there += status == TE_STORE_OBJECT_ALREADY_EXISTS;
 		if (status)
 			put->results[item] = result_of(put, status);
 		if (status == TE_STORE_NO_AVAILABLE_HANDLE) {
@@ -64,31 +69,135 @@ static void sort_out(struct tei_put *put)
 			tei_put_again(put, item);
 		}
 	}
+}
+
+/* ---- a lane ---- */
+
+static void begin_writing(struct tei_put *put)
+{
+	struct tei_places *places = &put->places;
+
+	tei_put_started(put);
+	tei_places_init(places, &put->store->owners, put->work, CONTACT_MS,
+			tei_now_ns() + CONTACTS_NS);
+	if (!put->code && tei_places_add(places, put->start->segments,
+					 put->start->n_segments))
+		put->code = TE_STORE_INTERNAL_ERROR;
+	if (put->code) {
+		fail_round(put);
+		return;
+	}
+	sort_out(put);
+	tei_put_write(put, places);
+}
+
+static void begin_ending(struct tei_put *put)
+{
+	if (put->code)
+		return;
+	tei_put_written(put, &put->places);
+	if (!put->values)
+		tei_put_keep(put, &put->places);
+	tei_put_end(put);
+}
+
+static void finish(struct tei_put *put)
+{
+	if (!put->code)
+		tei_put_ended(put);
+	tei_places_await_epochs(&put->places);
+	tei_places_fini(&put->places);
+}
+
+/* ---- a round ---- */
+
+static void run_lanes(struct tei_put *lanes, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		tei_put_start(&lanes[i]);
+	for (i = 0; i < n; i++) {
+		begin_writing(&lanes[i]);
+		if (i)
+			begin_ending(&lanes[i - 1]);
+	}
+	begin_ending(&lanes[n - 1]);
+	for (i = 0; i < n; i++)
+		finish(&lanes[i]);
+}
+
+/*
+ * Lane @i of @n has its share of the items, and a work of its own, but for the
+ * first, which has the chunk's.
+ */
+static bool open_lane(const struct tei_put *put, size_t i, size_t n,
+		      struct tei_put *lane)
+{
+	size_t from = put->n_todo * i / n, to = put->n_todo * (i + 1) / n;
+
+	*lane = *put;
+	lane->todo = put->todo + from;
+	lane->next = put->next + from;
+	lane->n_todo = to - from;
+	lane->n_next = lane->n_full = lane->n_accepted = lane->n_there = 0;
+	lane->retry_ms = 0;
+	if (i)
+		lane->work = tei_work_get(&put->store->works, to - from);
+	return lane->work != NULL;
+}
+
+/*
+ * One, when there is no memory for more. Upserts have one: a key that stands
+ * twice in a call is one upsert to the master only within one message.
+ */
+static size_t open_lanes(const struct tei_put *put, struct tei_put *lanes)
+{
+	size_t n = put->upsert ? 1 : put->n_todo / LANE_KEYS, i;
+
+	if (n > LANES_MAX)
+		n = LANES_MAX;
+	for (i = 0; i < n && open_lane(put, i, n, &lanes[i]); i++)
+		;
+	if (n && i == n)
+		return n;
+	while (i > 1)
+		tei_work_put(&put->store->works, lanes[--i].work);
+	(void)open_lane(put, 0, 1, lanes);
+	return 1;
+}
+
+/* What the lanes leave to do; the others' works are given back. */
+static void close_lanes(struct tei_put *put, const struct tei_put *lanes,
+			size_t n)
+{
+	size_t n_accepted = 0, n_there = 0, i;
+
+	for (i = 0; i < n; i++) {
+		n_accepted += lanes[i].n_accepted;
+		n_there += lanes[i].n_there;
+		put->n_full += lanes[i].n_full;
+		memmove(put->next + put->n_next, lanes[i].next,
+			lanes[i].n_next * sizeof(put->next[0]));
+		put->n_next += lanes[i].n_next;
+		if (lanes[i].retry_ms > put->retry_ms)
+			put->retry_ms = lanes[i].retry_ms;
+	}
 	if (n_accepted && n_there && put->values)
-		tei_put_find_same(put);
+		tei_put_find_same(lanes, n);
+	for (i = 1; i < n; i++)
+		tei_work_put(&put->store->works, lanes[i].work);
+	tei_work_next_round(put->work);
 }
 
 static void run_round(struct tei_put *put)
 {
-	struct tei_places places;
-	int code = tei_put_start(put);
+	struct tei_put lanes[LANES_MAX];
+	size_t n = open_lanes(put, lanes);
 
-	tei_places_init(&places, &put->store->owners, put->work, CONTACT_MS,
-			tei_now_ns() + CONTACTS_NS);
-	if (!code && tei_places_add(&places, put->start->segments,
-				    put->start->n_segments))
-		code = TE_STORE_INTERNAL_ERROR;
-	if (code) {
-		fail_round(put, code);
-		return;
-	}
-	sort_out(put);
-	tei_put_write(put, &places);
-	if (!put->values)
-		tei_put_keep(put, &places);
-	tei_put_end(put);
-	tei_places_await_epochs(&places);
-	tei_places_fini(&places);
+	put->n_next = put->n_full = put->retry_ms = 0;
+	run_lanes(lanes, n);
+	close_lanes(put, lanes, n);
 }
 
 /*
@@ -120,9 +229,7 @@ static void put_items(struct tei_put *put)
 	uint32_t *old;
 
 	while (put->n_todo) {
-		put->n_next = put->n_full = 0;
 		run_round(put);
-		tei_work_next_round(put->work);
 		if (put->n_full && put->n_full == put->n_next &&
 		    !wait_for_space(put))
 			break;

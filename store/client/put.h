@@ -6,6 +6,9 @@
  *   put_start.c  asks the master for extents
  *   put_write.c  writes them
  *   put_end.c    tells the master what is there
+ *
+ * Each of the three steps is begun and then ended, so that several lanes of a
+ * round can be under way.
  */
 #ifndef STORE_CLIENT_PUT_H
 #define STORE_CLIENT_PUT_H
@@ -66,29 +69,43 @@ struct tei_put {
 	struct tei_put_item *items; /* items[n] */
 	uint32_t *todo, *next;      /* items of this round, of the next one */
 	size_t n_todo, n_next;
-	size_t n_full; /* of next: the pool was full */
+	size_t n_full;              /* of next: the pool was full */
+	size_t n_accepted, n_there; /* of this round */
 	uint32_t retry_ms;
 	uint64_t full_since_ns; /* 0: not full yet */
 
 	/* Of the round. */
 	struct tei_put_entry *entries; /* entries[n_todo] */
+	struct tei_places places;
+	struct tei_store_asked asked; /* the call under way */
+	Store__PutStart *ask;         /* as it was sent */
 	Store__PutStartReply *start;
-	uint64_t epoch; /* of the generations */
-	uint64_t t0;    /* before the start was sent */
+	struct tei_put_ending *ending; /* put_end.c's; NULL: none is asked */
+	uint64_t epoch;                /* of the generations */
+	uint64_t t0;                   /* before the start was sent */
+	int code;                      /* the start failed; nothing is ours */
+	int posted;                    /* a negative errno: no write began */
+	bool in_parts;                 /* more writes than begin at a time */
 };
 
-/* Fills entries. A store code: nothing is ours. */
-int tei_put_start(struct tei_put *put);
+/* Between these two the memory of the round is not ours. */
+void tei_put_start(struct tei_put *put);
+/* Fills entries, or sets code. */
+void tei_put_started(struct tei_put *put);
 /*
  * "There already" may mean that the same key stands earlier in this very
  * call: then its outcome is ours too. Only worth asking when some keys of the
  * round were accepted and others were there.
  */
-void tei_put_find_same(struct tei_put *put);
-/* Write the extents of what was accepted and judge. */
+void tei_put_find_same(const struct tei_put *lanes, size_t n_lanes);
+/* Write the extents of what was accepted. */
 void tei_put_write(struct tei_put *put, struct tei_places *places);
-/* Sets the results of what was accepted; keys worth it are in next. */
+/* Wait for that, and judge. */
+void tei_put_written(struct tei_put *put, struct tei_places *places);
+/* Between these two the memory of the round is not ours. */
 void tei_put_end(struct tei_put *put);
+/* Sets the results of what was accepted; keys worth it are in next. */
+void tei_put_ended(struct tei_put *put);
 
 /* The mask of all replicas of @layout, which has some. */
 static inline uint32_t tei_put_all(const struct tei_layout *layout)

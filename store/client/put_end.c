@@ -14,13 +14,14 @@
 #define TRIES 3 /* starts of one key */
 
 /* What travels, and whose it is. */
-struct ending {
+struct tei_put_ending {
 	Store__PutEnd msg;
 	uint32_t *which; /* which[n]: entries */
 	size_t n;
 };
 
-static void fail(struct tei_put *put, const struct ending *end, int code)
+static void fail(struct tei_put *put, const struct tei_put_ending *end,
+		 int code)
 {
 	size_t i;
 
@@ -55,34 +56,9 @@ static void settle(struct tei_put *put, const struct tei_put_entry *entry,
 	}
 }
 
-static void call(struct tei_put *put, struct ending *end)
-{
-	struct tei_arena *arena = &put->work->round;
-	Store__PutEndReply *answer;
-	struct tei_reply reply;
-	size_t i;
-	int code;
-
-	code = tei_store_call(put->store, STORE__STORE_TYPE__STORE_PUT_END,
-			      &end->msg.base, arena,
-			      tei_call_deadline(put->store), &reply);
-	if (code) {
-		fail(put, end, code);
-		return;
-	}
-	answer =
-		store__put_end_reply__unpack(&arena->pb, reply.len, reply.body);
-	if (!answer || answer->n_status != end->n) {
-		fail(put, end, tei_bad_reply("put end"));
-		return;
-	}
-	for (i = 0; i < end->n; i++)
-		settle(put, &put->entries[end->which[i]], answer->status[i]);
-}
-
 /* ---- the message ---- */
 
-static size_t count(const struct tei_put *put, struct ending *end)
+static size_t count(const struct tei_put *put, struct tei_put_ending *end)
 {
 	size_t n_entries = 0, i;
 
@@ -97,7 +73,7 @@ static size_t count(const struct tei_put *put, struct ending *end)
 	return n_entries;
 }
 
-static int take_columns(struct ending *end, struct tei_arena *arena,
+static int take_columns(struct tei_put_ending *end, struct tei_arena *arena,
 			size_t n_entries)
 {
 	Store__PutEnd *m = &end->msg;
@@ -115,7 +91,7 @@ static int take_columns(struct ending *end, struct tei_arena *arena,
 }
 
 /* Columns that say nothing are left out. */
-static void fill(const struct tei_put *put, struct ending *end)
+static void fill(const struct tei_put *put, struct tei_put_ending *end)
 {
 	Store__PutEnd *m = &end->msg;
 	bool loud = false, several = false, no_crc = false;
@@ -145,23 +121,30 @@ static void fill(const struct tei_put *put, struct ending *end)
 	m->epoch = put->epoch;
 }
 
-static int prepare(struct tei_put *put, struct ending *end)
+static const struct te_store_key *
+key_at(const struct tei_put *put, const struct tei_put_ending *end, size_t i)
+{
+	return &put->keys[put->entries[end->which[i]].item];
+}
+
+static int prepare(struct tei_put *put, struct tei_put_ending *end)
 {
 	struct tei_arena *arena = &put->work->round;
 	struct tei_key_column column;
-	size_t n_entries, i;
+	size_t n_entries, bytes = 0, i;
 
+	store__put_end__init(&end->msg);
 	end->which = tei_arena_alloc(arena, put->n_todo * sizeof(uint32_t));
 	if (!end->which)
 		return -ENOMEM;
 	n_entries = count(put, end);
+	for (i = 0; i < end->n; i++)
+		bytes += key_at(put, end, i)->len;
 	if (take_columns(end, arena, n_entries) ||
-	    tei_key_column_init(&column, arena, end->n,
-				tei_keys_bytes(put->keys, put->n)))
+	    tei_key_column_init(&column, arena, end->n, bytes))
 		return -ENOMEM;
 	for (i = 0; i < end->n; i++) {
-		const struct te_store_key *key =
-			&put->keys[put->entries[end->which[i]].item];
+		const struct te_store_key *key = key_at(put, end, i);
 
 		tei_key_column_add(&column, key->bytes, key->len);
 	}
@@ -172,18 +155,51 @@ static int prepare(struct tei_put *put, struct ending *end)
 	return 0;
 }
 
+/* ---- the call ---- */
+
 void tei_put_end(struct tei_put *put)
 {
-	struct ending end = {.msg = STORE__PUT_END__INIT};
+	struct tei_arena *arena = &put->work->round;
+	struct tei_put_ending *end = tei_arena_calloc(arena, 1, sizeof(*end));
 	size_t i;
 
-	if (prepare(put, &end)) {
+	put->ending = NULL;
+	if (!end || prepare(put, end)) {
 		for (i = 0; i < put->n_todo; i++)
 			if (put->entries[i].accepted)
 				put->results[put->entries[i].item] =
 					TE_STORE_INTERNAL_ERROR;
 		return;
 	}
-	if (end.n)
-		call(put, &end);
+	if (!end->n)
+		return;
+	put->ending = end;
+	tei_store_ask(put->store, STORE__STORE_TYPE__STORE_PUT_END,
+		      &end->msg.base, arena, tei_call_deadline(put->store),
+		      &put->asked);
+}
+
+void tei_put_ended(struct tei_put *put)
+{
+	struct tei_put_ending *end = put->ending;
+	Store__PutEndReply *answer;
+	struct tei_reply reply;
+	size_t i;
+	int code;
+
+	if (!end)
+		return;
+	code = tei_store_answered(put->store, &put->asked, &reply);
+	if (code) {
+		fail(put, end, code);
+		return;
+	}
+	answer = store__put_end_reply__unpack(&put->work->round.pb, reply.len,
+					      reply.body);
+	if (!answer || answer->n_status != end->n) {
+		fail(put, end, tei_bad_reply("put end"));
+		return;
+	}
+	for (i = 0; i < end->n; i++)
+		settle(put, &put->entries[end->which[i]], answer->status[i]);
 }

@@ -176,8 +176,10 @@ static void end_some(struct tei_put *put, struct tei_draft **drafts,
 		put->epoch = first->epoch;
 		set_entry(&put->entries[put->n_todo++], i, drafts[i], commit);
 	}
-	if (put->n_todo)
+	if (put->n_todo) {
 		tei_put_end(put);
+		tei_put_ended(put);
+	}
 	for (i = 0; i < put->n_todo; i++) {
 		uint32_t item = put->entries[i].item;
 

@@ -49,6 +49,15 @@ static int set_groups(struct tei_put *put, Store__PutStart *msg)
 	return 0;
 }
 
+static size_t bytes_todo(const struct tei_put *put)
+{
+	size_t bytes = 0, i;
+
+	for (i = 0; i < put->n_todo; i++)
+		bytes += put->keys[put->todo[i]].len;
+	return bytes;
+}
+
 static int fill(struct tei_put *put, Store__PutStart *msg)
 {
 	struct tei_arena *arena = &put->work->round;
@@ -57,8 +66,7 @@ static int fill(struct tei_put *put, Store__PutStart *msg)
 
 	msg->sizes = tei_arena_alloc(arena, n * sizeof(msg->sizes[0]));
 	if (!msg->sizes || set_groups(put, msg) ||
-	    tei_key_column_init(&column, arena, n,
-				tei_keys_bytes(put->keys, put->n)))
+	    tei_key_column_init(&column, arena, n, bytes_todo(put)))
 		return -ENOMEM;
 	for (i = 0; i < n; i++) {
 		const struct te_store_key *key = &put->keys[put->todo[i]];
@@ -140,38 +148,70 @@ static int take_entries(struct tei_put *put, uint64_t digest_seed)
 	return 0;
 }
 
-int tei_put_start(struct tei_put *put)
+static int take_how(struct tei_put *put)
+{
+	Store__Replicate *how;
+
+	if (!put->how)
+		return 0;
+	how = tei_arena_alloc(&put->work->round, sizeof(*how));
+	if (!how)
+		return -ENOMEM;
+	store__replicate__init(how);
+	set_how(put->how, how);
+	put->ask->how = how;
+	return 0;
+}
+
+static int prepare(struct tei_put *put)
 {
 	struct tei_arena *arena = &put->work->round;
-	Store__PutStart msg = STORE__PUT_START__INIT;
-	Store__Replicate how = STORE__REPLICATE__INIT;
-	struct tei_reply reply;
-	int code;
 
 	put->entries =
 		tei_arena_calloc(arena, put->n_todo, sizeof(put->entries[0]));
-	if (!put->entries || fill(put, &msg))
-		return TE_STORE_INTERNAL_ERROR;
-	if (put->how) {
-		set_how(put->how, &how);
-		msg.how = &how;
-	}
+	put->ask = tei_arena_alloc(arena, sizeof(*put->ask));
+	if (!put->entries || !put->ask)
+		return -ENOMEM;
+	store__put_start__init(put->ask);
+	return fill(put, put->ask) || take_how(put) ? -ENOMEM : 0;
+}
+
+void tei_put_start(struct tei_put *put)
+{
+	put->code = prepare(put) ? TE_STORE_INTERNAL_ERROR : 0;
+	if (put->code)
+		return;
 	put->t0 = tei_now_ns();
-	code = tei_store_call(put->store, STORE__STORE_TYPE__STORE_PUT_START,
-			      &msg.base, arena, tei_call_deadline(put->store),
-			      &reply);
-	if (code)
-		return code;
-	put->start = store__put_start_reply__unpack(&arena->pb, reply.len,
-						    reply.body);
+	tei_store_ask(put->store, STORE__STORE_TYPE__STORE_PUT_START,
+		      &put->ask->base, &put->work->round,
+		      tei_call_deadline(put->store), &put->asked);
+}
+
+static int take_answer(struct tei_put *put, const struct tei_reply *reply)
+{
+	int rc;
+
+	put->start = store__put_start_reply__unpack(&put->work->round.pb,
+						    reply->len, reply->body);
 	if (!put->start)
 		return tei_bad_reply("put start");
-	code = take_layouts(put, msg.sizes);
-	if (!code)
-		code = take_entries(put, reply.digest_seed);
-	if (code == -EBADMSG)
+	rc = take_layouts(put, put->ask->sizes);
+	if (!rc)
+		rc = take_entries(put, reply->digest_seed);
+	if (rc == -EBADMSG)
 		return tei_bad_reply("put start");
-	return code ? TE_STORE_INTERNAL_ERROR : 0;
+	return rc ? TE_STORE_INTERNAL_ERROR : 0;
+}
+
+void tei_put_started(struct tei_put *put)
+{
+	struct tei_reply reply;
+
+	if (put->code)
+		return;
+	put->code = tei_store_answered(put->store, &put->asked, &reply);
+	if (!put->code)
+		put->code = take_answer(put, &reply);
 }
 
 /* ---- a key twice in one call ---- */
@@ -183,28 +223,44 @@ static bool same_key(const struct tei_put *put, uint32_t a, uint32_t b)
 	return x->len == y->len && memcmp(x->bytes, y->bytes, x->len) == 0;
 }
 
-void tei_put_find_same(struct tei_put *put)
-{
-	size_t room = 64, i, at;
-	uint32_t *table;
+/* Items that were accepted, each 1 + its index, by digest. */
+struct seen {
+	uint32_t *at; /* at[room], a power of two */
+	size_t room;
+};
 
-	while (room < 2 * put->n_todo)
-		room *= 2;
-	table = tei_arena_calloc(&put->work->round, room, sizeof(*table));
-	if (!table)
-		return;
+static void find_same(const struct tei_put *put, const struct seen *seen)
+{
+	size_t i, at;
+
 	for (i = 0; i < put->n_todo; i++) {
 		uint32_t item = put->entries[i].item;
 		int status = put->start->status[i];
 
 		if (status && status != TE_STORE_OBJECT_ALREADY_EXISTS)
 			continue;
-		at = put->items[item].digest & (room - 1);
-		while (table[at] && !same_key(put, table[at] - 1, item))
-			at = (at + 1) & (room - 1);
+		at = put->items[item].digest & (seen->room - 1);
+		while (seen->at[at] && !same_key(put, seen->at[at] - 1, item))
+			at = (at + 1) & (seen->room - 1);
 		if (!status)
-			table[at] = item + 1;
-		else if (table[at])
-			put->items[item].same = table[at];
+			seen->at[at] = item + 1;
+		else if (seen->at[at])
+			put->items[item].same = seen->at[at];
 	}
+}
+
+void tei_put_find_same(const struct tei_put *lanes, size_t n_lanes)
+{
+	struct seen seen = {.room = 64};
+	size_t n = 0, i;
+
+	for (i = 0; i < n_lanes; i++)
+		n += lanes[i].n_todo;
+	while (seen.room < 2 * n)
+		seen.room *= 2;
+	seen.at = tei_arena_calloc(&lanes->work->round, seen.room,
+				   sizeof(*seen.at));
+	for (i = 0; seen.at && i < n_lanes; i++)
+		if (!lanes[i].code)
+			find_same(&lanes[i], &seen);
 }

@@ -155,17 +155,26 @@ static size_t find_end(const struct tei_put *put, size_t from, size_t *n)
 	return i;
 }
 
-static void run(struct tei_put *put, struct tei_places *places, size_t from,
-		size_t to, size_t n)
+/* Of @n requests in all. */
+static void post(struct tei_put *put, struct tei_places *places, size_t from,
+		 size_t to, size_t n)
 {
-	int rc = tei_work_next_run(put->work, n);
 	size_t i;
 
-	for (i = from; i < to && !rc; i++)
+	put->posted = tei_work_next_run(put->work, n);
+	for (i = from; i < to && !put->posted; i++)
 		if (put->entries[i].accepted)
 			plan_entry(put, &put->entries[i], places);
-	if (!rc)
-		rc = tei_work_run(put->work, places);
+	if (!put->posted)
+		put->posted = tei_work_post(put->work, places);
+}
+
+static void await(struct tei_put *put, struct tei_places *places, size_t from,
+		  size_t to)
+{
+	int rc = put->posted ? put->posted : tei_work_await(put->work, places);
+	size_t i;
+
 	for (i = from; i < to; i++) {
 		if (!put->entries[i].accepted)
 			continue;
@@ -177,11 +186,24 @@ static void run(struct tei_put *put, struct tei_places *places, size_t from,
 
 void tei_put_write(struct tei_put *put, struct tei_places *places)
 {
+	size_t n;
+
+	put->in_parts = find_end(put, 0, &n) < put->n_todo;
+	if (!put->in_parts)
+		post(put, places, 0, put->n_todo, n);
+}
+
+void tei_put_written(struct tei_put *put, struct tei_places *places)
+{
 	size_t from, to, n;
 
+	if (!put->in_parts) {
+		await(put, places, 0, put->n_todo);
+		return;
+	}
 	for (from = 0; from < put->n_todo; from = to) {
 		to = find_end(put, from, &n);
-		if (n)
-			run(put, places, from, to, n);
+		post(put, places, from, to, n);
+		await(put, places, from, to);
 	}
 }

@@ -315,15 +315,27 @@ static int submit(const struct tei_work *work, struct tei_places *places)
 	return rc ? rc : te_batch_submit(work->batch, work->requests, work->n);
 }
 
-int tei_work_run(struct tei_work *work, struct tei_places *places)
+int tei_work_post(struct tei_work *work, struct tei_places *places)
 {
-	int rc = work->n ? submit(work, places) : 0;
+	return work->n ? submit(work, places) : 0;
+}
 
-	if (rc || !work->n)
-		return rc;
+int tei_work_await(struct tei_work *work, struct tei_places *places)
+{
+	int rc = 0;
+
+	if (!work->n)
+		return 0;
 	while ((rc = te_batch_wait(work->batch, PATIENCE_MS)) == -ETIMEDOUT)
 		look_for_silent(work, places);
 	return rc;
+}
+
+int tei_work_run(struct tei_work *work, struct tei_places *places)
+{
+	int rc = tei_work_post(work, places);
+
+	return rc ? rc : tei_work_await(work, places);
 }
 
 int tei_work_run_until(struct tei_work *work, struct tei_places *places,

@@ -75,6 +75,9 @@ int tei_work_run(struct tei_work *work, struct tei_places *places);
  * cancelled. */
 int tei_work_run_until(struct tei_work *work, struct tei_places *places,
 		       bool (*over)(void *arg), void *arg);
+/* The two halves of tei_work_run(): begin, and wait for all that has begun. */
+int tei_work_post(struct tei_work *work, struct tei_places *places);
+int tei_work_await(struct tei_work *work, struct tei_places *places);
 /* How request @index ended. */
 void tei_work_result(struct tei_work *work, uint32_t index,
 		     struct te_completion *out);

@@ -2,11 +2,14 @@
 /*
  * test_changes.c - values that are replaced, objects and replicas taken out
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/test.h"
 #include "tests/store/pool.h"
+
+#define LONG 300u
 
 struct world {
 	struct pool pool;
@@ -85,6 +88,38 @@ static void a_key_twice_in_an_upsert_counts_once(void **state)
 		te_store_upsert(w->client, keys, values, 2, NULL, results), 0);
 	assert_int_equal(pool_get(w->client, "v", room, sizeof(room)), 3);
 	assert_memory_equal(room, "one", 3);
+}
+
+/* More keys than the client puts at one go; the two are far apart. */
+static void a_key_twice_in_a_long_put_counts_once(void **state)
+{
+	struct te_store_value values[LONG];
+	struct te_store_key keys[LONG];
+	const struct world *w = *state;
+	struct iovec pieces[LONG];
+	char names[LONG][8];
+	uint8_t room[16];
+	int results[LONG];
+
+	for (size_t i = 0; i < LONG; i++) {
+		/* The last one is the first once more. */
+		(void)snprintf(names[i], sizeof(names[i]), "l%zu",
+			       i % (LONG - 1));
+		keys[i] = pool_key(names[i]);
+		pieces[i] = (struct iovec){i ? "other" : "first", 5};
+		values[i] = (struct te_store_value){.pieces = &pieces[i],
+						    .n_pieces = 1};
+		results[i] = 1;
+	}
+	assert_int_equal(
+		te_store_put(w->client, keys, values, LONG, NULL, results), 0);
+	for (size_t i = 0; i < LONG; i++) {
+		assert_int_equal(results[i], 0);
+		assert_int_equal(
+			pool_get(w->client, names[i], room, sizeof(room)), 5);
+		assert_memory_equal(room, i % (LONG - 1) ? "other" : "first",
+				    5);
+	}
 }
 
 /* ---- taking out ---- */
@@ -189,6 +224,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_upsert_takes_the_place_of_what_is_there),
 		cmocka_unit_test(a_key_twice_in_an_upsert_counts_once),
+		cmocka_unit_test(a_key_twice_in_a_long_put_counts_once),
 		cmocka_unit_test(all_or_what_matches_is_removed),
 		cmocka_unit_test(replicas_can_be_given_up_one_by_one),
 	};

@@ -405,6 +405,82 @@ static void its_end_fails_all_who_wait_and_is_told_once(void **state)
 	rig_fini(&r);
 }
 
+/* Answers to two, the later one first. */
+static void answer_backwards(int fd)
+{
+	struct frame first, second;
+
+	expect_frame(fd, &first);
+	expect_frame(fd, &second);
+	answer(fd, &second);
+	answer(fd, &first);
+}
+
+static void calls_go_on_while_their_caller_does_other_things(void **state)
+{
+	Store__Keys msg = STORE__KEYS__INIT;
+	struct tei_channel_call calls[2];
+	struct tei_arena arenas[2];
+	struct tei_reply reply;
+	uint8_t byte;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r);
+	msg.keys.data = &byte;
+	msg.keys.len = 1;
+	for (size_t i = 0; i < 2; i++) {
+		tei_arena_init(&arenas[i], MIB);
+		calls[i] = (struct tei_channel_call){
+			.arena = &arenas[i],
+			.deadline_ns = tei_now_ns() + SOON_NS};
+		byte = (uint8_t)('a' + i);
+		assert_int_equal(tei_channel_begin(&r.channel, 0, TYPE,
+						   &msg.base, &calls[i]),
+				 0);
+	}
+	assert_true(two_wait(&r));
+	answer_backwards(r.peer);
+	for (size_t i = 0; i < 2; i++) {
+		Store__Keys *back;
+
+		assert_int_equal(
+			tei_channel_await(&r.channel, &calls[i], &reply), 0);
+		back = store__keys__unpack(NULL, reply.len, reply.body);
+		assert_non_null(back);
+		assert_int_equal(back->keys.data[0], 'a' + i);
+		store__keys__free_unpacked(back, NULL);
+		tei_arena_fini(&arenas[i]);
+	}
+	rig_fini(&r);
+}
+
+static void
+a_call_that_nobody_awaits_yet_fails_with_the_connection(void **state)
+{
+	Store__Keys msg = STORE__KEYS__INIT;
+	struct tei_channel_call call = {.deadline_ns = tei_now_ns() + SOON_NS};
+	struct tei_arena arena;
+	struct tei_reply reply;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r);
+	tei_arena_init(&arena, MIB);
+	call.arena = &arena;
+	assert_int_equal(
+		tei_channel_begin(&r.channel, 0, TYPE, &msg.base, &call), 0);
+	tei_channel_close(&r.channel);
+	assert_int_equal(n_waiting(&r), 0);
+	assert_int_equal(tei_channel_await(&r.channel, &call, &reply),
+			 TE_STORE_RPC_FAIL);
+	assert_int_equal(
+		tei_channel_begin(&r.channel, 0, TYPE, &msg.base, &call),
+		TEI_CHANNEL_SHUT);
+	tei_arena_fini(&arena);
+	rig_fini(&r);
+}
+
 static void who_looks_sees_the_end(void **state)
 {
 	struct rig r;
@@ -570,6 +646,10 @@ int main(void)
 		cmocka_unit_test(who_gives_up_leaves_the_driving_to_others),
 		cmocka_unit_test(what_is_not_read_waits_and_then_goes),
 		cmocka_unit_test(its_end_fails_all_who_wait_and_is_told_once),
+		cmocka_unit_test(
+			calls_go_on_while_their_caller_does_other_things),
+		cmocka_unit_test(
+			a_call_that_nobody_awaits_yet_fails_with_the_connection),
 		cmocka_unit_test(who_looks_sees_the_end),
 		cmocka_unit_test(closing_fails_who_waits),
 		cmocka_unit_test(calls_for_another_connection_are_not_made),
