@@ -435,9 +435,10 @@ TE_API int te_store_get_ranges(struct te_store *store,
  * @results: results[n]: 0, -704 (not there), -800 (no owner can be reached),
  *           -900, -901, -600, -1
  *
- * They are leased for as long as the master grants; a read after that asks
- * again, and keeps what it learns. A value that others replace meanwhile may
- * be read as it was. A key may be opened several times. Returns 0 or the first
+ * They are leased, and their leases renewed, for as long as they are open: none
+ * of them is evicted, nor removed without force. A lease that ends all the same,
+ * as while the master is away, is asked for by the next read, which keeps what
+ * it learns. A value that others replace meanwhile may be read as it was. A key may be opened several times. Returns 0 or the first
  * result that is not. Lasts until te_store_get_close(), or until another
  * master takes over.
  */

@@ -37,6 +37,7 @@
 #include "store/client/locations.h"
 #include "store/client/ops.h"
 #include "store/client/owners.h"
+#include "store/client/renewal.h"
 #include "store/client/segment.h"
 #include "store/client/work.h"
 #include "store/proto/protocol.h"
@@ -69,6 +70,7 @@ struct te_store {
 	struct tei_owners owners;
 	struct tei_works works;
 	struct tei_locations locations;
+	struct tei_renewal renewal;
 	struct tei_hot hot;
 	struct tei_buffers buffers;
 	struct tei_drafts drafts;

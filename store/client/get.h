@@ -65,6 +65,7 @@ struct tei_get {
 	bool fresh; /* what is remembered is not good enough */
 	size_t n;
 	uint64_t deadline_ns;
+	uint32_t lease_ms;     /* as the last look-up said */
 	uint8_t *lookups;      /* lookups[n] of each key */
 	uint32_t *todo, *next; /* [n] */
 	size_t n_todo, n_next;

@@ -40,7 +40,9 @@ static int take_location(struct tei_get *get, struct tei_get_entry *entry,
 	entry->size = location->size;
 	entry->generation = location->generation;
 	entry->gen_epoch = location->gen_epoch;
-	entry->lease_until_ns = location->expires_ns;
+	/* Relaxed: it holds at least until then, whatever is written now. */
+	entry->lease_until_ns = atomic_load_explicit(&location->expires_ns,
+						     memory_order_relaxed);
 	entry->layout.extents = x;
 	entry->layout.n_extents = location->n_extents;
 	entry->layout.n_replicas = 1;
@@ -249,6 +251,7 @@ static int look_up(struct tei_get *get, const uint32_t *which, size_t n)
 	if (rc)
 		return rc == -EBADMSG ? tei_bad_reply("look-up")
 				      : TE_STORE_INTERNAL_ERROR;
+	get->lease_ms = m->lease_ms;
 	for (i = 0; i < n; i++) {
 		struct tei_get_entry *entry = &get->entries[which[i]];
 		const struct te_store_key *key = &get->keys[entry->item];

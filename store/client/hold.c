@@ -2,8 +2,9 @@
 /*
  * hold.c - look-ups that are kept, so that reading asks the master nothing
  *
- * They are pinned locations. One that is over, or did not hold, is looked up by
- * the read that finds out, which pins what it finds; its lease is kept, too.
+ * They are pinned locations, whose leases are renewed (renewal.h). One that is
+ * over, or did not hold, is looked up by the read that finds out, which pins what
+ * it finds; its lease is kept, too.
  */
 #include <errno.h>
 #include <string.h>
@@ -40,6 +41,8 @@ static int hold_keys(struct tei_get *get, int *results)
 	}
 	tei_places_fini(&get->places);
 	tei_get_release(get);
+	if (get->lease_ms)
+		tei_renewal_ask(get->store, get->lease_ms);
 	return 0;
 }
 

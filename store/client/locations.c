@@ -19,6 +19,7 @@ int tei_locations_init(struct tei_locations *l, struct tei_owners *owners,
 	memset(l, 0, sizeof(*l));
 	l->owners = owners;
 	l->n_max = n_max;
+	tei_list_init(&l->pinned);
 	tei_mutex_init(&l->mu);
 	l->slots = tei_calloc((size_t)n_max + 1, sizeof(l->slots[0]));
 	if (l->slots && !tei_hash_init(&l->table))
@@ -51,6 +52,7 @@ static void unlink_entry(struct tei_locations *l, struct tei_location *e)
 	struct tei_location *last;
 
 	if (e->pins) {
+		tei_list_del(&e->lease);
 		/* Relaxed: see tei_locations_on(). */
 		atomic_fetch_sub_explicit(&l->n_pinned, 1,
 					  memory_order_relaxed);
@@ -67,6 +69,7 @@ static void link_entry(struct tei_locations *l, struct tei_location *e,
 		       uint64_t digest) TEI_REQUIRES(l->mu)
 {
 	if (e->pins) {
+		tei_list_add_tail(&l->pinned, &e->lease);
 		atomic_fetch_add_explicit(&l->n_pinned, 1,
 					  memory_order_relaxed);
 	} else {
@@ -118,7 +121,9 @@ static struct tei_location *end_entry(struct tei_locations *l,
 	TEI_REQUIRES(l->mu)
 {
 	if (e->pins) {
-		e->expires_ns = 0;
+		/* Relaxed: who has it already may as well have been first. */
+		atomic_store_explicit(&e->expires_ns, 0, memory_order_relaxed);
+		tei_list_del(&e->lease);
 		return NULL;
 	}
 	unlink_entry(l, e);
@@ -149,6 +154,83 @@ struct tei_location *tei_locations_get(struct tei_locations *l, const void *key,
 	return e;
 }
 
+/* ---- renewing ---- */
+
+bool tei_locations_pinned(struct tei_locations *l)
+{
+	bool some;
+
+	tei_mutex_lock(&l->mu);
+	some = atomic_load_explicit(&l->n_pinned, memory_order_relaxed) > 0;
+	tei_mutex_unlock(&l->mu);
+	return some;
+}
+
+/* The first of those that are not over; NULL: none. */
+static struct tei_location *first_pinned(struct tei_locations *l,
+					 uint64_t now_ns) TEI_REQUIRES(l->mu)
+{
+	while (!tei_list_empty(&l->pinned)) {
+		struct tei_location *e = TEI_CONTAINER(
+			l->pinned.next, struct tei_location, lease);
+
+		if (atomic_load_explicit(&e->expires_ns, memory_order_relaxed) >
+		    now_ns)
+			return e;
+		(void)end_entry(l, e);
+	}
+	return NULL;
+}
+
+static bool copy_key(struct tei_arena *arena, const struct tei_location *e,
+		     struct te_store_key *out)
+{
+	void *copy = tei_arena_alloc(arena, e->key_len);
+
+	if (!copy)
+		return false;
+	memcpy(copy, e->key, e->key_len);
+	*out = (struct te_store_key){.bytes = copy, .len = e->key_len};
+	return true;
+}
+
+size_t tei_locations_due(struct tei_locations *l, uint64_t now_ns,
+			 uint64_t before_ns, struct tei_arena *arena,
+			 struct te_store_key *keys, size_t max)
+{
+	struct tei_list *node;
+	size_t n = 0;
+
+	tei_mutex_lock(&l->mu);
+	(void)first_pinned(l, now_ns);
+	for (node = l->pinned.next; node != &l->pinned && n < max;
+	     node = node->next) {
+		const struct tei_location *e =
+			TEI_CONTAINER(node, struct tei_location, lease);
+
+		if (atomic_load_explicit(&e->expires_ns,
+					 memory_order_relaxed) >= before_ns ||
+		    !copy_key(arena, e, &keys[n]))
+			break;
+		n++;
+	}
+	tei_mutex_unlock(&l->mu);
+	return n;
+}
+
+void tei_locations_extend(struct tei_locations *l, struct tei_location *e,
+			  uint64_t expires_ns)
+{
+	tei_mutex_lock(&l->mu);
+	if (!tei_list_empty(&e->lease)) {
+		atomic_store_explicit(&e->expires_ns, expires_ns,
+				      memory_order_relaxed);
+		tei_list_del(&e->lease);
+		tei_list_add_tail(&l->pinned, &e->lease);
+	}
+	tei_mutex_unlock(&l->mu);
+}
+
 /* ---- filling ---- */
 
 static struct tei_location *
@@ -162,6 +244,7 @@ create_entry(const void *key, size_t len, const struct tei_location *from,
 		return NULL;
 	memset(e, 0, sizeof(*e));
 	atomic_init(&e->refs, 1);
+	tei_list_init(&e->lease);
 	e->no_crc = from->no_crc;
 	e->unverified = from->unverified;
 	e->n_extents = from->n_extents;

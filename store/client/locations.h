@@ -10,7 +10,7 @@
  *
  * At most n_max entries, replaced by CLOCK; each operation costs O(1). Pinned
  * ones are on top of that: they stay for as long as they are pinned, though what
- * they say may be over.
+ * they say may be over. Until then their leases are renewed (renewal.c).
  *
  * Threads: any.
  */
@@ -22,7 +22,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <te/store.h>
+
+#include "base/arena.h"
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/thread.h"
 #include "store/client/owners.h"
 
@@ -34,9 +38,10 @@ struct tei_location_extent {
 	uint32_t crc;
 };
 
-/* Never changes while it is referenced. */
+/* Never changes while it is referenced, but for when it ends. */
 struct tei_location {
 	struct tei_hash_node node; /* hash: the key's digest */
+	struct tei_list lease;     /* guarded by mu: in pinned, or none */
 	atomic_uint refs;          /* the table has one */
 	uint32_t slot;             /* guarded by mu: its place on the clock */
 	uint32_t pins;             /* guarded by mu; with some it has no slot */
@@ -46,18 +51,20 @@ struct tei_location {
 	uint16_t n_extents;
 	uint32_t key_len;
 	uint64_t generation, gen_epoch;
-	uint64_t size;           /* of the object */
-	uint64_t expires_ns;     /* of pinned ones guarded by mu */
-	struct tei_owner *owner; /* a reference */
-	const uint8_t *key;      /* key[key_len], behind extents */
+	uint64_t size;            /* of the object */
+	atomic_ullong expires_ns; /* written under mu once it is in the table */
+	struct tei_owner *owner;  /* a reference */
+	const uint8_t *key;       /* key[key_len], behind extents */
 	struct tei_location_extent extents[];
 };
 
 struct tei_locations {
 	struct tei_owners *owners;   /* not owned */
 	uint32_t n_max;              /* 0: only what is pinned is kept */
-	atomic_uint n_pinned;        /* entries */
+	atomic_uint n_pinned;        /* entries; changed under mu */
 	struct tei_mutex mu;         /* lock 42 */
+	struct tei_list pinned;      /* guarded by mu: that are not over, those
+				      * that end first in front */
 	struct tei_hash table;       /* guarded by mu */
 	struct tei_location **slots; /* guarded by mu: slots[n_max] */
 	uint32_t n, hand;            /* guarded by mu */
@@ -98,6 +105,18 @@ int tei_locations_pin(struct tei_locations *l, const void *key, size_t len,
  */
 uint64_t tei_locations_unpin(struct tei_locations *l, const void *key,
 			     size_t len, uint64_t digest, uint64_t now_ns);
+/* Whether any entry is pinned. */
+bool tei_locations_pinned(struct tei_locations *l);
+/*
+ * Keys of pinned entries that end before @before_ns, up to @max, copied to
+ * @arena. What is over by @now_ns is left to who reads it. Returns how many.
+ */
+size_t tei_locations_due(struct tei_locations *l, uint64_t now_ns,
+			 uint64_t before_ns, struct tei_arena *arena,
+			 struct te_store_key *keys, size_t max);
+/* @location, which get() gave, holds until then if it is still in the table. */
+void tei_locations_extend(struct tei_locations *l,
+			  struct tei_location *location, uint64_t expires_ns);
 /* Whether there may be anything at all. */
 static inline bool tei_locations_on(struct tei_locations *l)
 {

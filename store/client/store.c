@@ -172,6 +172,7 @@ static void start_link(void *arg)
 {
 	struct start *start = arg;
 
+	tei_renewal_start(start->store);
 	start->rc = tei_master_link_start(&start->store->link);
 }
 
@@ -179,6 +180,7 @@ static void stop_link(void *arg)
 {
 	struct te_store *store = arg;
 
+	tei_renewal_stop(store);
 	tei_master_link_stop(&store->link);
 	tei_segments_ungrace(store);
 	store->executor.ended = true;

@@ -24,9 +24,9 @@ foreach(name fence late_reads)
 		store_halter)
 endforeach()
 
-foreach(name buried changes crowd daemon dummy large mistakes mounts owner parts
-		replicas restart stall strangers survivor tasks tenants traffic
-		trouble)
+foreach(name buried changes crowd daemon dummy large mistakes mounts open owner
+		parts replicas restart stall strangers survivor tasks tenants
+		traffic trouble)
 	te_test(integration store ${name} te_test_pool)
 	add_dependencies(test_integration_store_${name} mooncake_master
 		mooncake_client store_dummy store_writer)

@@ -246,6 +246,72 @@ static void pinned_ones_are_kept_where_nothing_else_is(void **state)
 	table_fini(&t);
 }
 
+static void extend(struct table *t, const char *key, uint64_t digest,
+		   uint64_t now_ns, uint64_t expires_ns)
+{
+	struct tei_location *e =
+		tei_locations_get(&t->l, key, strlen(key), digest, now_ns);
+
+	assert_non_null(e);
+	tei_locations_extend(&t->l, e, expires_ns);
+	tei_location_put(&t->l, e);
+}
+
+/* Keys of one letter that are due, as a string. */
+static const char *due(struct table *t, uint64_t now_ns, uint64_t before_ns,
+		       size_t max)
+{
+	static char names[8];
+	struct te_store_key keys[7];
+	struct tei_arena arena;
+	size_t n;
+
+	assert_true(max <= TEST_COUNT(keys));
+	memset(names, 0, sizeof(names));
+	tei_arena_init(&arena, 4096);
+	n = tei_locations_due(&t->l, now_ns, before_ns, &arena, keys, max);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(keys[i].len, 1);
+		names[i] = *(const char *)keys[i].bytes;
+	}
+	tei_arena_fini(&arena);
+	return names;
+}
+
+static void pinned_ones_are_due_before_they_end(void **state)
+{
+	struct table t;
+
+	(void)state;
+	table_init(&t, N_MAX);
+	add(&t, "z", 9, 9, 50); /* not pinned, so nobody renews it */
+	assert_false(tei_locations_pinned(&t.l));
+	pin(&t, "a", 1, 1, 100);
+	pin(&t, "b", 2, 2, 200);
+	pin(&t, "c", 3, 3, 300);
+	assert_true(tei_locations_pinned(&t.l));
+	assert_string_equal(due(&t, 10, 100, 7), "");
+	assert_string_equal(due(&t, 10, 250, 7), "ab");
+	assert_string_equal(due(&t, 10, 250, 1), "a");
+	extend(&t, "a", 1, 10, 400);
+	assert_string_equal(due(&t, 10, 350, 7), "bc");
+	assert_string_equal(due(&t, 10, 450, 7), "bca");
+	/* What is over is looked up by who reads it; what went is nobody's. */
+	assert_string_equal(due(&t, 200, 450, 7), "ca");
+	assert_int_equal(look(&t, "b", 2, 10), 0);
+	tei_locations_drop(&t.l, "c", 1, 3, 3);
+	assert_string_equal(due(&t, 10, 450, 7), "a");
+	pin(&t, "b", 2, 4, 500);
+	assert_string_equal(due(&t, 10, 600, 7), "ab");
+	assert_int_equal(tei_locations_unpin(&t.l, "a", 1, 1, 10), 1);
+	assert_string_equal(due(&t, 10, 600, 7), "b");
+	assert_int_equal(tei_locations_unpin(&t.l, "b", 1, 2, 10), 0);
+	assert_int_equal(tei_locations_unpin(&t.l, "b", 1, 2, 10), 4);
+	assert_int_equal(tei_locations_unpin(&t.l, "c", 1, 3, 10), 0);
+	assert_false(tei_locations_pinned(&t.l));
+	table_fini(&t);
+}
+
 static void without_memory_it_forgets(void **state)
 {
 	struct test_faults f = {.kind = TEI_FAULT_ALLOC};
@@ -305,6 +371,7 @@ int main(void)
 		cmocka_unit_test(switched_off_it_keeps_nothing),
 		cmocka_unit_test(pinned_ones_are_on_top_and_stay),
 		cmocka_unit_test(pinned_ones_are_kept_where_nothing_else_is),
+		cmocka_unit_test(pinned_ones_are_due_before_they_end),
 		cmocka_unit_test(without_memory_it_forgets),
 		cmocka_unit_test(threads_share_it),
 	};

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* renewal.c - leases of open keys are asked for again before they end */
+#include "store/client/renewal.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "store/client/get.h"
+
+#define KEYS_MAX  1024u /* of one look-up */
+#define ARENA_MAX (4u << 20)
+
+/* ---- one look-up ---- */
+
+/* Whether the replica that we remember is one of those that are there. */
+static bool is_there(const struct tei_get *get,
+		     const struct tei_get_entry *entry,
+		     const struct tei_location *location)
+{
+	const struct tei_layout *layout = &entry->layout;
+
+	if (entry->generation != location->generation ||
+	    entry->gen_epoch != location->gen_epoch)
+		return false;
+	for (uint32_t k = 0; k < layout->n_extents;
+	     k += layout->extents[k].count) {
+		const struct tei_extent_at *x = &layout->extents[k];
+		const uint8_t *owner = get->places.at[x->place].incarnation;
+
+		if (owner && x->address == location->extents[0].address &&
+		    memcmp(owner, location->owner->incarnation,
+			   TE_INCARNATION_LEN) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void renew_key(struct tei_get *get, const struct tei_get_entry *entry)
+{
+	struct tei_locations *l = &get->store->locations;
+	const struct te_store_key *key = &get->keys[entry->item];
+	struct tei_location *location;
+
+	if (!entry->open &&
+	    get->results[entry->item] != TE_STORE_OBJECT_NOT_FOUND)
+		return; /* nobody knows */
+	location = tei_locations_get(l, key->bytes, key->len, entry->digest,
+				     tei_now_ns());
+	if (!location)
+		return; /* closed, or over meanwhile */
+	if (entry->open && is_there(get, entry, location))
+		tei_locations_extend(l, location, entry->lease_until_ns);
+	else
+		tei_locations_drop(l, key->bytes, key->len, entry->digest,
+				   location->generation);
+	tei_location_put(l, location);
+}
+
+static bool renew_keys(struct tei_get *get)
+{
+	size_t n = 0;
+
+	if (tei_get_prepare(get) || tei_get_begin_round(get))
+		return false;
+	tei_get_find(get);
+	for (size_t i = 0; i < get->n_todo; i++) {
+		renew_key(get, &get->entries[i]);
+		n += get->entries[i].open;
+	}
+	tei_places_fini(&get->places);
+	tei_get_release(get);
+	return n > 0;
+}
+
+/* False: it was in vain. */
+static bool renew_some(struct te_store *store, const struct te_store_key *keys,
+		       size_t n)
+{
+	struct tei_get get = {
+		.store = store,
+		.work = tei_work_get(&store->works, n),
+		.keys = keys,
+		.fresh = true,
+		.n = n,
+	};
+	bool done = false;
+
+	if (get.work)
+		get.results = tei_arena_calloc(&get.work->call, n,
+					       sizeof(get.results[0]));
+	if (get.results)
+		done = renew_keys(&get);
+	tei_work_put(&store->works, get.work);
+	return done;
+}
+
+/* ---- all that are due ---- */
+
+static void renew_due(struct te_store *store)
+{
+	struct tei_renewal *r = &store->renewal;
+	/* Relaxed: any value that it ever had will do. */
+	uint64_t lease_ns =
+		atomic_load_explicit(&r->lease_ms, memory_order_relaxed) *
+		TEI_NS_PER_MS;
+	uint64_t before_ns = tei_now_ns() + lease_ns / 3 * 2;
+	struct te_store_key *keys;
+	struct tei_arena arena;
+	bool more;
+
+	tei_arena_init(&arena, ARENA_MAX);
+	do {
+		size_t n = 0;
+
+		tei_arena_reset(&arena);
+		keys = tei_arena_calloc(&arena, KEYS_MAX, sizeof(*keys));
+		if (keys)
+			n = tei_locations_due(&store->locations, tei_now_ns(),
+					      before_ns, &arena, keys,
+					      KEYS_MAX);
+		more = n && renew_some(store, keys, n) && n == KEYS_MAX &&
+		       !atomic_load(&store->helper.stopping);
+	} while (more);
+	tei_arena_fini(&arena);
+}
+
+static void run_job(struct tei_job *job, bool stopping)
+{
+	struct tei_renewal *r = TEI_CONTAINER(job, struct tei_renewal, job);
+
+	if (!stopping)
+		renew_due(TEI_CONTAINER(r, struct te_store, renewal));
+	/* Release: the job is the loop's again. */
+	atomic_store_explicit(&r->busy, false, memory_order_release);
+}
+
+/* ---- when ---- */
+
+static void set_alarm(struct tei_renewal *r)
+{
+	unsigned int lease_ms =
+		atomic_load_explicit(&r->lease_ms, memory_order_relaxed);
+
+	/* Without memory the next open tries again; until then leases end. */
+	if (tei_alarm_set(&r->alarm, lease_ms / 3 + 1))
+		atomic_store(&r->asked, false);
+}
+
+/*
+ * Who opens pins first and then asks. If it pins after we have looked under the
+ * same lock, it finds that nobody has asked.
+ */
+static bool is_needed(struct te_store *store)
+{
+	struct tei_renewal *r = &store->renewal;
+
+	if (tei_locations_pinned(&store->locations))
+		return true;
+	atomic_store(&r->asked, false);
+	return tei_locations_pinned(&store->locations) &&
+	       !atomic_exchange(&r->asked, true);
+}
+
+static void on_alarm(void *arg)
+{
+	struct te_store *store = arg;
+	struct tei_renewal *r = &store->renewal;
+
+	if (!is_needed(store))
+		return;
+	/* Acquire: its callee has done with the job. */
+	if (store->link.state == TEI_MASTER_LINK_UP &&
+	    !atomic_exchange_explicit(&r->busy, true, memory_order_acquire))
+		tei_helper_add(&store->helper, &r->job);
+	set_alarm(r);
+}
+
+static void begin(struct tei_call *call)
+{
+	struct tei_renewal *r = TEI_CONTAINER(call, struct tei_renewal, begin);
+
+	if (!r->ended)
+		set_alarm(r);
+}
+
+void tei_renewal_ask(struct te_store *store, uint32_t lease_ms)
+{
+	struct tei_renewal *r = &store->renewal;
+
+	atomic_store_explicit(&r->lease_ms, lease_ms, memory_order_relaxed);
+	if (!atomic_exchange(&r->asked, true))
+		(void)tei_loop_post(store->loop, &r->begin);
+}
+
+void tei_renewal_start(struct te_store *store)
+{
+	struct tei_renewal *r = &store->renewal;
+
+	r->begin.fn = begin;
+	r->job.run = run_job;
+	tei_alarm_init(&r->alarm, store->loop, on_alarm, store);
+}
+
+void tei_renewal_stop(struct te_store *store)
+{
+	store->renewal.ended = true;
+	tei_alarm_clear(&store->renewal.alarm);
+}
