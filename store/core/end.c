@@ -96,7 +96,7 @@ static void make_ready(struct tei_core *core, struct tei_object *o)
 	tei_list_del(&o->link);
 	o->state = TEI_OBJECT_READY;
 	o->weak_until_ms = o->read_until_ms = 0;
-	o->readers = 0;
+	tei_core_readers_clear(&o->readers);
 	start_pin(core, o);
 	tei_core_evictable(core, o);
 	core->figures.building--;

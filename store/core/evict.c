@@ -137,14 +137,15 @@ void tei_core_unpark(struct tei_core *core, struct tei_object *o)
 	put_back(core, o);
 }
 
-void tei_core_lease(struct tei_core *core, struct tei_object *o)
+void tei_core_lease(struct tei_core *core, struct tei_object *o,
+		    const struct tei_session *s)
 {
 	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
 
+	/* Those before will not release any more. */
 	if (o->read_until_ms + core->config.lease_ttl_ms <= core->now_ms)
-		o->readers = 0; /* those before will not release any more */
-	if (o->readers < UINT32_MAX)
-		o->readers++;
+		tei_core_readers_clear(&o->readers);
+	tei_core_readers_add(&o->readers, s);
 	if ((o->flags & TEI_OBJECT_LEASED) && o->read_until_ms == until)
 		return;
 	o->flags |= TEI_OBJECT_LEASED;

@@ -6,9 +6,10 @@
  * it, the object is neither removed nor evicted. A mere existence check
  * refuses remove for as long, but yields to eviction.
  *
- * A release names no reader. So that a late one does not end somebody else's
- * lease, readers are counted until they have released, even if their lease has
- * ended meanwhile; who has not for a whole lease more is forgotten.
+ * A release is its session's, and ends no lease of another's, however often it
+ * is said. Nor does a late one: readers are counted until they have released,
+ * even if their lease has ended meanwhile; who has not for a whole lease more is
+ * forgotten.
  */
 #include "store/core/state.h"
 
@@ -74,7 +75,7 @@ void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
 		reply->u.reply.status[i] = code;
 		if (code)
 			continue;
-		tei_core_lease(core, o);
+		tei_core_lease(core, o, s);
 		tei_core_touch(core, o);
 		if (core->heat.slots)
 			tei_core_heat_touch(core, o);
@@ -95,10 +96,11 @@ void tei_core_on_release(struct tei_core *core, const struct tei_event *ev,
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tei_object *o = next(core, ev, i, &group);
 
-		if (!o || o->state != TEI_OBJECT_READY || !o->readers ||
+		if (!o || o->state != TEI_OBJECT_READY ||
 		    o->generation != ev->u.release.generations[i])
 			continue;
-		if (--o->readers == 0 && (o->flags & TEI_OBJECT_LEASED))
+		if (tei_core_readers_take(&o->readers, s) &&
+		    (o->flags & TEI_OBJECT_LEASED))
 			tei_core_unlease(core, o);
 	}
 }

@@ -142,6 +142,19 @@ struct tei_group {
 	char name[];
 };
 
+/*
+ * Look-ups that have not been released, by who made them: of two sessions, or of
+ * more, who then are one and release nothing. A session is a number within 16
+ * bits; two that have the same are one, too.
+ */
+#define TEI_CORE_READERS      2
+#define TEI_CORE_READERS_MANY UINT16_MAX
+struct tei_readers {
+	struct {
+		uint16_t who, n; /* n: 0: free; UINT16_MAX: or more */
+	} at[TEI_CORE_READERS];
+};
+
 struct tei_object {
 	struct tei_hash_node node;
 	struct tei_extent *extents; /* the chain; never NULL in the table */
@@ -159,7 +172,7 @@ struct tei_object {
 			struct tei_policy_node policy; /* begins with link */
 			uint64_t weak_until_ms; /* refuses remove until then */
 			uint64_t read_until_ms; /* LEASED: eviction too */
-			uint32_t readers;       /* that have not released */
+			struct tei_readers readers;
 		};
 	};
 	uint16_t key_len : 15;
@@ -742,7 +755,14 @@ void tei_core_hold(struct tei_core *core, struct tei_object *o);
 /* Softly pinned now. */
 bool tei_core_pinned(const struct tei_core *core, const struct tei_object *o);
 /* A read lease from now on. */
-void tei_core_lease(struct tei_core *core, struct tei_object *o);
+void tei_core_readers_clear(struct tei_readers *readers);
+void tei_core_readers_add(struct tei_readers *readers,
+			  const struct tei_session *s);
+/* Whether that was the last one. */
+bool tei_core_readers_take(struct tei_readers *readers,
+			   const struct tei_session *s);
+void tei_core_lease(struct tei_core *core, struct tei_object *o,
+		    const struct tei_session *s);
 /* It is over, or its readers are done: what is left yields to eviction. */
 void tei_core_unlease(struct tei_core *core, struct tei_object *o);
 /* Before the starts of an event: they share an effort. */

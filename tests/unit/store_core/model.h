@@ -10,6 +10,7 @@
 #define TESTS_UNIT_STORE_CORE_MODEL_H
 
 #include "tests/unit/store_core/charges.h"
+#include "tests/unit/store_core/readers.h"
 #include "tests/unit/store_core/rig.h"
 
 #define N_KEYS     40
@@ -52,7 +53,7 @@ struct thing { /* an object */
 	int writer, n, group; /* group 0: none */
 	uint64_t size, generation, started;
 	uint64_t read_until, weak_until, pin_ms, pin_until;
-	unsigned int readers;
+	struct readers readers;
 	bool leased, named, hard, no_crc;
 	bool vague; /* its pin and its group are not known */
 	struct part parts[PARTS];

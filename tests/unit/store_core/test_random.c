@@ -629,7 +629,7 @@ static void take_end(struct model *m, const struct end *e)
 	t->state = READY;
 	t->no_crc = e->no_crc;
 	t->leased = false;
-	t->readers = 0;
+	t->readers = (struct readers){.many = false};
 	t->read_until = t->weak_until = 0;
 	if (t->pin_ms)
 		t->pin_until = now_of(m) + t->pin_ms;
@@ -705,7 +705,8 @@ static size_t check_entries(struct model *m, const struct thing *k,
 }
 
 static size_t take_lookup(struct model *m, struct thing *k,
-			  const struct tei_action *a, size_t i, size_t e)
+			  tei_session_id reader, const struct tei_action *a,
+			  size_t i, size_t e)
 {
 	int want = expect_read(m, k);
 	size_t n;
@@ -719,9 +720,9 @@ static size_t take_lookup(struct model *m, struct thing *k,
 	CHECK(m, a->u.reply.no_crc[i] == k->no_crc);
 	n = check_entries(m, k, a, i, e);
 	if (k->read_until + m->config.lease_ttl_ms <= now_of(m))
-		k->readers = 0;
+		k->readers = (struct readers){.many = false};
 	k->leased = true;
-	k->readers++;
+	add_reader(&k->readers, reader);
 	k->read_until = now_of(m) + m->config.lease_ttl_ms;
 	return n;
 }
@@ -751,7 +752,7 @@ static void do_lookup(struct model *m, enum tei_event_type type)
 		struct thing *k = &m->keys[key[i]];
 
 		if (type == TEI_EVENT_LOOKUP) {
-			e += take_lookup(m, k, a, i, e);
+			e += take_lookup(m, k, ev.session, a, i, e);
 			continue;
 		}
 		CHECK(m, a->u.reply.status[i] == (expect_read(m, k) == 0));
@@ -771,8 +772,8 @@ static void do_release(struct model *m)
 	rig_release(&m->rig, m->sessions[s].number, key_of(i).bytes,
 		    generation);
 	seen(m, s);
-	if (k->state != READY || k->generation != generation || !k->readers ||
-	    --k->readers || !lease_on(m, k))
+	if (k->state != READY || k->generation != generation ||
+	    !take_reader(&k->readers, m->sessions[s].number) || !lease_on(m, k))
 		return;
 	k->leased = false;
 	if (k->weak_until < k->read_until)

@@ -11,6 +11,7 @@
  * Prints the seed of a failure; TE_TEST_SEED=<seed> runs only that one.
  */
 #include "tests/unit/store_core/charges.h"
+#include "tests/unit/store_core/readers.h"
 #include "tests/unit/store_core/rig.h"
 
 #define N_KEYS     48
@@ -44,7 +45,7 @@ struct thing { /* a key, or an extent under a fence */
 	int mount, writer;
 	uint64_t address, total, size, generation, started;
 	uint64_t read_until, soft_until;
-	unsigned int readers;
+	struct readers readers;
 	bool leased, named;
 	uint64_t fence; /* FENCING: its id, 0 until it was sent */
 	uint64_t since; /* FENCING: when the owner began to owe an answer */
@@ -660,7 +661,7 @@ static void take_end(struct model *m, int i, struct thing *k, bool answered)
 {
 	k->state = READY;
 	k->leased = false;
-	k->readers = 0;
+	k->readers = (struct readers){.many = false};
 	k->read_until = k->soft_until = 0;
 	if (k == &m->keys[i])
 		return;
@@ -733,7 +734,7 @@ static int expect_read(const struct model *m, const struct thing *k)
 	return k->state == READY ? 0 : -703;
 }
 
-static void take_lookup(struct model *m, struct thing *k,
+static void take_lookup(struct model *m, struct thing *k, tei_session_id reader,
 			const struct tei_action *a, size_t i)
 {
 	int want = expect_read(m, k);
@@ -749,9 +750,9 @@ static void take_lookup(struct model *m, struct thing *k,
 	CHECK(m, a->u.reply.segments[a->u.reply.segment[i]].incarnation[0] ==
 			 m->sessions[m->mounts[k->mount].owner].incarnation);
 	if (k->read_until + m->config.lease_ttl_ms <= now_of(m))
-		k->readers = 0;
+		k->readers = (struct readers){.many = false};
 	k->leased = true;
-	k->readers++;
+	add_reader(&k->readers, reader);
 	k->read_until = now_of(m) + m->config.lease_ttl_ms;
 }
 
@@ -778,7 +779,7 @@ static void do_lookup(struct model *m, enum tei_event_type type)
 		struct thing *k = &m->keys[key[i]];
 
 		if (type == TEI_EVENT_LOOKUP) {
-			take_lookup(m, k, a, i);
+			take_lookup(m, k, ev.session, a, i);
 			continue;
 		}
 		CHECK(m, a->u.reply.status[i] == (expect_read(m, k) == 0));
@@ -798,8 +799,8 @@ static void do_release(struct model *m)
 	rig_release(&m->rig, m->sessions[s].number, key_of(i).bytes,
 		    generation);
 	seen(m, s);
-	if (k->state != READY || k->generation != generation || !k->readers ||
-	    --k->readers || !lease_on(m, k))
+	if (k->state != READY || k->generation != generation ||
+	    !take_reader(&k->readers, m->sessions[s].number) || !lease_on(m, k))
 		return;
 	k->leased = false;
 	if (k->soft_until < k->read_until)

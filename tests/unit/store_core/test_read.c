@@ -137,6 +137,69 @@ static void a_late_release_ends_nobody_elses_lease(void **state)
 	rig_fini(&r);
 }
 
+static void a_release_said_twice_ends_nobody_elses_lease(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	g = rig_put(&r, 2, "a", 10);
+	rig_lookup(&r, 1, "a");
+	rig_release(&r, 2, "a", g.generation);
+	assert_false(all_can_go(&r));
+	rig_lookup(&r, 1, "a");
+	rig_lookup(&r, 2, "a");
+	for (int i = 0; i < 4; i++)
+		rig_release(&r, 2, "a", g.generation);
+	rig_release(&r, 1, "a", g.generation);
+	assert_false(all_can_go(&r));
+	rig_release(&r, 1, "a", g.generation);
+	assert_true(all_can_go(&r));
+	rig_fini(&r);
+}
+
+static void leases_of_three_readers_end_by_time(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	assert_int_equal(rig_join(&r, 3, 'x', 'X'), 0);
+	g = rig_put(&r, 2, "a", 10);
+	for (tei_session_id s = 1; s <= 3; s++)
+		rig_lookup(&r, s, "a");
+	for (tei_session_id s = 1; s <= 3; s++)
+		rig_release(&r, s, "a", g.generation);
+	assert_false(all_can_go(&r));
+	rig_pass(&r, rig_config.lease_ttl_ms, "12");
+	assert_true(all_can_go(&r));
+	rig_fini(&r);
+}
+
+static void readers_are_told_apart_again_when_all_are_forgotten(void **state)
+{
+	struct grant g;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, NULL);
+	rig_pair(&r);
+	assert_int_equal(rig_join(&r, 3, 'x', 'X'), 0);
+	g = rig_put(&r, 2, "a", 10);
+	for (tei_session_id s = 1; s <= 3; s++)
+		rig_lookup(&r, s, "a");
+	rig_pass(&r, 2 * rig_config.lease_ttl_ms, "12");
+	rig_lookup(&r, 1, "a");
+	assert_false(all_can_go(&r));
+	rig_release(&r, 1, "a", g.generation);
+	assert_true(all_can_go(&r));
+	rig_fini(&r);
+}
+
 static void a_reader_who_never_releases_is_forgotten(void **state)
 {
 	struct grant g;
@@ -248,6 +311,10 @@ int main(void)
 		cmocka_unit_test(
 			a_read_lease_holds_off_eviction_until_all_readers_are_done),
 		cmocka_unit_test(a_late_release_ends_nobody_elses_lease),
+		cmocka_unit_test(a_release_said_twice_ends_nobody_elses_lease),
+		cmocka_unit_test(leases_of_three_readers_end_by_time),
+		cmocka_unit_test(
+			readers_are_told_apart_again_when_all_are_forgotten),
 		cmocka_unit_test(a_reader_who_never_releases_is_forgotten),
 		cmocka_unit_test(an_existence_check_does_not_hold_off_eviction),
 		cmocka_unit_test(a_full_pool_says_when_a_lease_ends),

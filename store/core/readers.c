@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * readers.c - who reads an object: look-ups that have not been released
+ *
+ * Few objects are read by three sessions at once, and those that are will hardly
+ * be evicted soon, so their leases may end by time alone.
+ */
+#include <string.h>
+
+#include "store/core/state.h"
+
+/* 1 .. 65534 */
+static uint16_t number_of(const struct tei_session *s)
+{
+	return (uint16_t)(1 + s->id % (TEI_CORE_READERS_MANY - 1));
+}
+
+void tei_core_readers_clear(struct tei_readers *readers)
+{
+	memset(readers, 0, sizeof(*readers));
+}
+
+/* The place of @who, or a free one; NULL: all are others'. */
+static uint16_t *place_of(struct tei_readers *readers, uint16_t who)
+{
+	uint16_t *free = NULL;
+
+	for (size_t i = 0; i < TEI_CORE_READERS; i++) {
+		if (readers->at[i].n && readers->at[i].who == who)
+			return &readers->at[i].n;
+		if (!readers->at[i].n && !free) {
+			readers->at[i].who = who;
+			free = &readers->at[i].n;
+		}
+	}
+	return free;
+}
+
+void tei_core_readers_add(struct tei_readers *readers,
+			  const struct tei_session *s)
+{
+	uint16_t *n;
+
+	if (readers->at[0].who == TEI_CORE_READERS_MANY)
+		return;
+	n = place_of(readers, number_of(s));
+	if (!n) {
+		tei_core_readers_clear(readers);
+		readers->at[0].who = TEI_CORE_READERS_MANY;
+		readers->at[0].n = 1;
+	} else if (*n < UINT16_MAX) {
+		++*n;
+	}
+}
+
+bool tei_core_readers_take(struct tei_readers *readers,
+			   const struct tei_session *s)
+{
+	uint16_t who = number_of(s);
+	bool taken = false, left = false;
+
+	for (size_t i = 0; i < TEI_CORE_READERS; i++) {
+		uint16_t *n = &readers->at[i].n;
+
+		/* More than can be counted end by time. */
+		if (*n && *n < UINT16_MAX && readers->at[i].who == who) {
+			--*n;
+			taken = true;
+		}
+		left |= *n > 0;
+	}
+	return taken && !left;
+}
