@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * batch.c - batches: transfers that are submitted, asked about and forgotten
+ *
+ * A task is a request of the batch; notifications are requests between them, and
+ * no tasks. One that is still under way when its batch is given back goes on:
+ * the batch leaves when it has ended.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "compat/engine/engine.h"
+#include "compat/engine/handle.h"
+
+#define NOTIFIES   8 /* of a batch */
+#define CAPACITY   65536
+#define ON_STACK   32   /* entries of one submission */
+#define LEAVING_MS 1000 /* for what is under way when its engine goes */
+
+struct mc_batch {
+	struct mc_engine *engine;
+	uint64_t handle;
+	pthread_mutex_t mutex; /* of all that follows */
+	struct te_batch *te;
+	size_t size, n_tasks;
+	uint32_t n_notifies;
+	struct {
+		size_t tasks; /* that were submitted before it */
+		struct iovec bytes;
+	} notifies[NOTIFIES];
+	struct mc_batch *next; /* that leave; with the engine's mutex */
+};
+
+/* What one submission needs. */
+struct submission {
+	struct te_request *requests; /* requests[n + 1]: the notification */
+	struct iovec *pieces;
+	size_t n;
+	struct iovec notify;
+	struct te_request few[ON_STACK + 1];
+	struct iovec few_pieces[ON_STACK];
+};
+
+static struct mc_table batches = MC_TABLE_INIT;
+
+static void destroy(struct mc_batch *b)
+{
+	te_batch_destroy(b->te);
+	for (uint32_t i = 0; i < b->n_notifies; i++)
+		free(b->notifies[i].bytes.iov_base);
+	(void)pthread_mutex_destroy(&b->mutex);
+	free(b);
+}
+
+/* Those that have ended in the meantime go. */
+static void see_off(struct mc_engine *e)
+{
+	struct mc_batch *gone = NULL, **link = &e->leaving, *b;
+
+	(void)pthread_mutex_lock(&e->mutex);
+	while ((b = *link)) {
+		if (te_batch_wait(b->te, 0) == -ETIMEDOUT) {
+			link = &b->next;
+			continue;
+		}
+		*link = b->next;
+		b->next = gone;
+		gone = b;
+		e->n_batches--;
+	}
+	(void)pthread_mutex_unlock(&e->mutex);
+	while ((b = gone)) {
+		gone = b->next;
+		destroy(b);
+	}
+}
+
+/* Whose engine it is may end as soon as this was the last pin. */
+static void unpin(struct mc_batch *b)
+{
+	struct mc_batch *last = mc_table_unpin(&batches, b->handle);
+	struct mc_engine *e;
+
+	if (!last)
+		return;
+	e = last->engine;
+	(void)pthread_mutex_lock(&e->mutex);
+	last->next = e->leaving;
+	e->leaving = last;
+	(void)pthread_cond_signal(&e->left);
+	(void)pthread_mutex_unlock(&e->mutex);
+}
+
+/* A batch of this engine, or NULL, which is logged. */
+static struct mc_batch *pin(struct mc_engine *e, batch_id_t id,
+			    const char *function)
+{
+	struct mc_batch *b = mc_table_pin(&batches, id);
+
+	if (b && b->engine != e) {
+		unpin(b);
+		b = NULL;
+	}
+	if (!b)
+		mc_warn(function, "%llx is no batch of this engine (any more)",
+			(unsigned long long)id);
+	return b;
+}
+
+static struct mc_batch *make(struct mc_engine *e, size_t size)
+{
+	struct mc_batch *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->engine = e;
+	b->size = size;
+	if (te_batch_create(e->te, (uint32_t)(size + NOTIFIES), &b->te)) {
+		free(b);
+		return NULL;
+	}
+	(void)pthread_mutex_init(&b->mutex, NULL);
+	(void)pthread_mutex_lock(&e->mutex);
+	b->handle = mc_table_add(&batches, b);
+	e->n_batches += b->handle != 0;
+	(void)pthread_mutex_unlock(&e->mutex);
+	if (!b->handle) {
+		destroy(b);
+		return NULL;
+	}
+	return b;
+}
+
+batch_id_t allocateBatchID(transfer_engine_t engine, size_t batch_size)
+{
+	struct mc_engine *e = mc_engine_pin(engine, __func__);
+	batch_id_t id = INVALID_BATCH;
+	struct mc_batch *b = NULL;
+
+	if (!e)
+		return id;
+	if (!batch_size || batch_size > CAPACITY - NOTIFIES) {
+		mc_warn(__func__, "batch_size %zu is not in 1 .. %d",
+			batch_size, CAPACITY - NOTIFIES);
+	} else {
+		b = make(e, batch_size);
+		if (!b)
+			mc_warn(__func__, "no memory for %zu transfers",
+				batch_size);
+	}
+	if (b)
+		id = b->handle;
+	mc_engine_unpin(e);
+	return id;
+}
+
+/* Memory for @n entries; 0, or MC_STATUS_MEMORY. */
+static int make_room(struct submission *s, size_t n)
+{
+	s->n = n;
+	s->requests = s->few;
+	s->pieces = s->few_pieces;
+	if (n <= ON_STACK)
+		return 0;
+	s->requests = malloc((n + 1) * sizeof(*s->requests));
+	s->pieces = malloc(n * sizeof(*s->pieces));
+	return s->requests && s->pieces ? 0 : MC_STATUS_MEMORY;
+}
+
+static void free_room(struct submission *s)
+{
+	if (s->requests != s->few) {
+		free(s->requests);
+		free(s->pieces);
+	}
+	free(s->notify.iov_base);
+}
+
+/* What is wrong with an entry, or NULL. */
+static const char *fault(const struct transfer_request *entry)
+{
+	if (entry->opcode != OPCODE_READ && entry->opcode != OPCODE_WRITE)
+		return "opcode is neither OPCODE_READ nor OPCODE_WRITE";
+	if (!entry->source)
+		return "source is NULL";
+	if (!entry->length || entry->length > TE_LENGTH_MAX)
+		return "length is 0 or too large";
+	return NULL;
+}
+
+static int translate(struct mc_engine *e, const char *function,
+		     const struct transfer_request *entries,
+		     struct submission *s)
+{
+	int64_t number = -1;
+	te_segment_id id = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		const struct transfer_request *entry = &entries[i];
+		const char *why = fault(entry);
+
+		if (!why && entry->target_id != number) {
+			int rc = mc_segment_find(e, entry->target_id, &id);
+
+			number = entry->target_id;
+			why = rc ? te_strerror(rc) : NULL;
+		}
+		if (why) {
+			mc_warn(function, "entry %zu, to segment %d: %s", i,
+				entry->target_id, why);
+			return MC_STATUS_INVALID;
+		}
+		s->pieces[i] = (struct iovec){entry->source, entry->length};
+		s->requests[i] = (struct te_request){
+			.op = entry->opcode == OPCODE_READ ? TE_READ : TE_WRITE,
+			.segment = id,
+			.remote = entry->target_offset,
+			.pieces = &s->pieces[i],
+			.n_pieces = 1,
+		};
+	}
+	return 0;
+}
+
+static int start(struct mc_batch *b, const char *function, struct submission *s)
+{
+	bool notify = s->notify.iov_base != NULL;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&b->mutex);
+	if (s->n > b->size - b->n_tasks ||
+	    (notify && b->n_notifies == NOTIFIES)) {
+		mc_warn(function, "%zu more than the batch's %zu", s->n,
+			b->size);
+		rc = MC_STATUS_TOO_MANY;
+		goto out;
+	}
+	switch (te_batch_submit(b->te, s->requests, s->n + notify)) {
+	case 0:
+		b->n_tasks += s->n;
+		if (notify) {
+			b->notifies[b->n_notifies].tasks = b->n_tasks;
+			b->notifies[b->n_notifies++].bytes = s->notify;
+			s->notify.iov_base = NULL; /* the batch's now */
+		}
+		break;
+	case -ENOMEM:
+		rc = MC_STATUS_MEMORY;
+		break;
+	default:
+		mc_warn(function, "an entry is out of range");
+		rc = MC_STATUS_INVALID;
+	}
+out:
+	(void)pthread_mutex_unlock(&b->mutex);
+	return rc;
+}
+
+/* @msg: NULL: nobody is told. */
+static int submit(struct mc_engine *e, const char *function, batch_id_t id,
+		  const struct transfer_request *entries, size_t count,
+		  const notify_msg_t *msg)
+{
+	struct mc_batch *b = pin(e, id, function);
+	struct submission s = {.n = 0};
+	int rc;
+
+	if (!b)
+		return MC_STATUS_INVALID;
+	if (!count && !msg) {
+		rc = 0;
+		goto out;
+	}
+	if (!entries || !count) {
+		mc_warn(function, "no entries");
+		rc = MC_STATUS_INVALID;
+		goto out;
+	}
+	rc = count > b->size ? MC_STATUS_TOO_MANY : make_room(&s, count);
+	if (!rc)
+		rc = translate(e, function, entries, &s);
+	if (!rc && msg) {
+		s.notify.iov_base =
+			mc_notify_pack(function, msg, &s.notify.iov_len);
+		s.requests[count] = (struct te_request){
+			.op = TE_NOTIFY,
+			.segment = s.requests[0].segment,
+			.pieces = &s.notify,
+			.n_pieces = 1,
+		};
+		rc = s.notify.iov_base ? 0 : MC_STATUS_INVALID;
+	}
+	if (!rc)
+		rc = start(b, function, &s);
+	free_room(&s);
+out:
+	unpin(b);
+	return rc;
+}
+
+int submitTransfer(transfer_engine_t engine, batch_id_t batch_id,
+		   struct transfer_request *entries, size_t count)
+{
+	struct mc_engine *e = mc_engine_pin(engine, __func__);
+	int rc;
+
+	if (!e)
+		return MC_STATUS_INVALID;
+	rc = submit(e, __func__, batch_id, entries, count, NULL);
+	mc_engine_unpin(e);
+	return rc;
+}
+
+int submitTransferWithNotify(transfer_engine_t engine, batch_id_t batch_id,
+			     struct transfer_request *entries, size_t count,
+			     notify_msg_t notify_msg)
+{
+	struct mc_engine *e = mc_engine_pin(engine, __func__);
+	int rc;
+
+	if (!e)
+		return MC_STATUS_INVALID;
+	rc = submit(e, __func__, batch_id, entries, count, &notify_msg);
+	mc_engine_unpin(e);
+	return rc;
+}
+
+/* Which request of the batch task @task is. */
+static uint32_t index_of(const struct mc_batch *b, size_t task)
+{
+	size_t index = task;
+
+	for (uint32_t i = 0; i < b->n_notifies; i++)
+		index += b->notifies[i].tasks <= task;
+	return (uint32_t)index;
+}
+
+static int ask(struct mc_batch *b, size_t task, struct transfer_status *status)
+{
+	struct te_completion c;
+	int rc;
+
+	if (task >= b->n_tasks)
+		return MC_ERROR_INVALID;
+	rc = te_batch_result(b->te, index_of(b, task), &c);
+	if (rc) {
+		*status = (struct transfer_status){.status = STATUS_WAITING};
+	} else {
+		status->status = c.error ? STATUS_FAILED : STATUS_COMPLETED;
+		status->transferred_bytes = c.bytes;
+	}
+	return 0;
+}
+
+int getTransferStatus(transfer_engine_t engine, batch_id_t batch_id,
+		      size_t task_id, struct transfer_status *status)
+{
+	struct mc_engine *e = mc_engine_pin(engine, __func__);
+	int rc = MC_ERROR_INVALID;
+	struct mc_batch *b;
+
+	if (!e)
+		return rc;
+	b = status ? pin(e, batch_id, __func__) : NULL;
+	if (b) {
+		/* Who asks again and again is the one to do the work. */
+		(void)te_engine_drive(e->te, 0);
+		(void)pthread_mutex_lock(&b->mutex);
+		rc = ask(b, task_id, status);
+		(void)pthread_mutex_unlock(&b->mutex);
+		if (rc)
+			mc_warn(__func__, "there is no task %zu", task_id);
+		unpin(b);
+	}
+	mc_engine_unpin(e);
+	return rc;
+}
+
+static bool is_busy(struct mc_batch *b)
+{
+	struct transfer_status status;
+	bool busy = false;
+
+	(void)pthread_mutex_lock(&b->mutex);
+	if (te_batch_wait(b->te, 0) == -ETIMEDOUT)
+		for (size_t i = 0; !busy && i < b->n_tasks; i++)
+			busy = !ask(b, i, &status) &&
+			       status.status == STATUS_WAITING;
+	(void)pthread_mutex_unlock(&b->mutex);
+	return busy;
+}
+
+int freeBatchID(transfer_engine_t engine, batch_id_t batch_id)
+{
+	struct mc_engine *e = mc_engine_pin(engine, __func__);
+	int rc = MC_STATUS_INVALID;
+	struct mc_batch *b;
+
+	if (!e)
+		return rc;
+	b = pin(e, batch_id, __func__);
+	if (b) {
+		rc = is_busy(b) ? MC_STATUS_BUSY : 0;
+		if (!rc)
+			(void)mc_table_give_back(&batches, b->handle);
+		unpin(b);
+	}
+	see_off(e);
+	mc_engine_unpin(e);
+	return rc;
+}
+
+/* Nothing of them goes on but notifications of those that were leaving. */
+static void give_all_back(struct mc_engine *e)
+{
+	struct mc_batch *b;
+	uint64_t id = 0;
+
+	while ((id = mc_table_next(&batches, id))) {
+		b = mc_table_pin(&batches, id);
+		if (!b)
+			continue;
+		if (b->engine == e) {
+			(void)te_batch_cancel(b->te);
+			(void)mc_table_give_back(&batches, id);
+		}
+		unpin(b);
+	}
+}
+
+static size_t count(const struct mc_batch *b)
+{
+	size_t n = 0;
+
+	for (; b; b = b->next)
+		n++;
+	return n;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+void mc_batches_end(struct mc_engine *engine)
+{
+	uint64_t end = now_ms() + LEAVING_MS, now;
+	struct mc_batch *b, *next;
+
+	give_all_back(engine);
+	(void)pthread_mutex_lock(&engine->mutex);
+	while (count(engine->leaving) < engine->n_batches)
+		(void)pthread_cond_wait(&engine->left, &engine->mutex);
+	(void)pthread_mutex_unlock(&engine->mutex);
+	for (b = engine->leaving; b; b = next) {
+		next = b->next;
+		now = now_ms();
+		(void)te_batch_wait(b->te,
+				    now < end ? (uint32_t)(end - now) : 0);
+		destroy(b);
+	}
+	engine->leaving = NULL;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * links.c - what the engine moves bytes by
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "compat/engine/engine.h"
+
+/* rails[*n], the caller's to free; NULL: no memory. */
+static struct te_rail_info *rails_of(const struct mc_engine *e, size_t *n)
+{
+	struct te_rail_info *rails;
+
+	*n = 0;
+	(void)te_engine_rails(e->te, NULL, n);
+	rails = calloc(*n + 1, sizeof(*rails));
+	if (rails)
+		(void)te_engine_rails(e->te, rails, n);
+	return rails;
+}
+
+/* By what a protocol of Mooncake's goes here; NULL: by nothing. */
+static const char *backend_of(const char *proto)
+{
+	static const struct {
+		const char *proto, *backend;
+	} table[] = {
+		{"tcp", "tcp"},     {"rdma", "verbs"},  {"efa", "ofi"},
+		{"shm", "shm"},     {"barex", "verbs"}, {"cuda", "cuda"},
+		{"nvlink", "cuda"},
+	};
+
+	for (size_t i = 0; proto && i < sizeof(table) / sizeof(table[0]); i++)
+		if (!strcmp(proto, table[i].proto))
+			return table[i].backend;
+	return NULL;
+}
+
+transport_t installTransport(transfer_engine_t engine, const char *proto,
+			     void **args)
+{
+	struct mc_engine *e = mc_engine_pin(engine, __func__);
+	const char *backend = backend_of(proto);
+	struct te_rail_info *rails;
+	bool there = false;
+	size_t n;
+
+	(void)args;
+	if (!e)
+		return NULL;
+	rails = rails_of(e, &n);
+	for (size_t i = 0; rails && backend && i < n; i++)
+		there = there || !strcmp(rails[i].backend, backend);
+	free(rails);
+	if (!backend)
+		mc_warn(__func__, "\"%s\" is no protocol that is known here",
+			proto ? proto : "");
+	else if (!there)
+		mc_warn(__func__, "no device for %s: going by what there is",
+			proto);
+	mc_engine_unpin(e);
+	return backend ? (transport_t)(uintptr_t)backend : NULL;
+}
+
+int uninstallTransport(transfer_engine_t engine, const char *proto)
+{
+	struct mc_engine *e = mc_engine_pin(engine, __func__);
+
+	(void)proto;
+	if (!e)
+		return MC_ERROR_INVALID;
+	mc_engine_unpin(e);
+	return 0;
+}
+
+int getNicLoadStats(transfer_engine_t engine, nic_load_stat_t *stats,
+		    size_t *count)
+{
+	struct mc_engine *e = mc_engine_pin(engine, __func__);
+
+	(void)stats;
+	if (!e)
+		return MC_ERROR_INVALID;
+	if (count)
+		*count = 0;
+	mc_engine_unpin(e);
+	return count ? 0 : MC_ERROR_INVALID;
+}
+
+static const char *state_name(uint32_t state)
+{
+	switch (state) {
+	case TE_RAIL_UP:
+		return "up";
+	case TE_RAIL_DOWN:
+		return "down";
+	case TE_RAIL_PAUSED:
+		return "paused";
+	default:
+		return "unknown";
+	}
+}
+
+static void print_text(FILE *out, const struct mc_engine *e,
+		       const struct te_rail_info *rails, size_t n)
+{
+	fprintf(out, "%s\n", te_engine_name(e->te));
+	for (size_t i = 0; i < n; i++)
+		fprintf(out,
+			"%s %s, %" PRIu64 " Mbit/s, node %" PRId32
+			", sent %" PRIu64 ", received %" PRIu64 "\n",
+			rails[i].name, state_name(rails[i].state),
+			rails[i].speed_bps / 1000000, rails[i].numa_node,
+			rails[i].sent_bytes, rails[i].received_bytes);
+}
+
+static int print_json(FILE *out, const struct mc_engine *e,
+		      const struct te_rail_info *rails, size_t n)
+{
+	json_t *list = json_array(), *top;
+	int rc;
+
+	for (size_t i = 0; list && i < n; i++)
+		(void)json_array_append_new(
+			list,
+			json_pack("{ss, ss, ss, sI, si, sI, sI}", "name",
+				  rails[i].name, "backend", rails[i].backend,
+				  "state", state_name(rails[i].state),
+				  "speed_bps", (json_int_t)rails[i].speed_bps,
+				  "numa_node", (int)rails[i].numa_node,
+				  "sent_bytes", (json_int_t)rails[i].sent_bytes,
+				  "received_bytes",
+				  (json_int_t)rails[i].received_bytes));
+	top = json_pack("{ss, so}", "name", te_engine_name(e->te), "rails",
+			list);
+	rc = top ? json_dumpf(top, out, 0) : -1;
+	json_decref(top);
+	return rc;
+}
+
+int showLinks(transfer_engine_t engine, char *buf, size_t len, int json)
+{
+	struct mc_engine *e = mc_engine_pin(engine, __func__);
+	struct te_rail_info *rails = NULL;
+	int rc = MC_ERROR_INVALID;
+	FILE *out;
+	size_t n;
+
+	if (!e)
+		return rc;
+	if (buf && len)
+		rails = rails_of(e, &n);
+	out = rails ? fmemopen(buf, len, "w") : NULL;
+	if (out) {
+		rc = 0;
+		if (!json)
+			print_text(out, e, rails, n);
+		else if (print_json(out, e, rails, n))
+			rc = MC_ERROR_MEMORY;
+		(void)fclose(out);
+		buf[len - 1] = '\0';
+	}
+	free(rails);
+	mc_engine_unpin(e);
+	return rc;
+}
