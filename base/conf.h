@@ -44,7 +44,8 @@ struct tei_setting {
 	const char *help;    /* one line */
 	double min, max;     /* numbers; both 0: no limits but the type's */
 	size_t offset;
-	bool hidden; /* accepted without effect; only --help-all shows it */
+	bool hidden;   /* accepted without effect; only --help-all shows it */
+	bool internal; /* between processes of one program; nothing shows it */
 	/* The value is the name of a file of settings, to be read by this. */
 	int (*file)(struct tei_conf *c, const char *path,
 		    char error[TEI_CONF_ERROR_LEN]);

@@ -28,6 +28,18 @@ static const char *def_unit(const struct tei_setting *s)
 	return s->unit;
 }
 
+/* Words for a switch, whichever spelling the row has. */
+static void print_default(const struct tei_setting *s, FILE *out)
+{
+	const char *unit = def_unit(s);
+	bool on;
+
+	if (s->type == TEI_CONF_BOOL && !tei_parse_bool(s->def, &on))
+		fputs(on ? "true" : "false", out);
+	else
+		fprintf(out, "%s%s%s", s->def, *unit ? " " : "", unit);
+}
+
 static void print_alias(const struct tei_setting *s, FILE *out)
 {
 	if (!s->alias)
@@ -42,14 +54,11 @@ static void print_alias(const struct tei_setting *s, FILE *out)
 
 static void print_row(const struct tei_setting *s, FILE *out)
 {
-	const char *unit = def_unit(s);
-
 	fprintf(out, "  --%s=%s\n", s->name, type_name(s));
 	fprintf(out, "        %s\n        ", s->help);
+	fputs(s->def && *s->def ? "default " : "no default", out);
 	if (s->def && *s->def)
-		fprintf(out, "default %s%s%s", s->def, *unit ? " " : "", unit);
-	else
-		fputs("no default", out);
+		print_default(s, out);
 	if (s->env)
 		fprintf(out, ", environment %s", s->env);
 	print_alias(s, out);
@@ -67,7 +76,7 @@ static bool print_shown(const struct tei_conf *c, FILE *out)
 
 		if (s->group)
 			group = s->group;
-		if (s->hidden)
+		if (s->hidden || s->internal)
 			continue;
 		if (group)
 			fprintf(out, "%s%s:\n\n", any ? "\n" : "", group);
@@ -94,9 +103,11 @@ static void print_hidden(const struct tei_conf *c, FILE *out)
 			      out);
 		any = true;
 		fprintf(out, "  --%s=%s", s->name, type_name(s));
-		if (s->def && *s->def)
-			fprintf(out, " (%s%s%s)", s->def,
-				*def_unit(s) ? " " : "", def_unit(s));
+		if (s->def && *s->def) {
+			fputs(" (", out);
+			print_default(s, out);
+			fputc(')', out);
+		}
 		print_alias(s, out);
 		fputc('\n', out);
 	}
@@ -151,12 +162,13 @@ void tei_conf_markdown(const struct tei_conf *c, FILE *out)
 	for (size_t i = 0; i < c->n; i++) {
 		const struct tei_setting *s = &c->rows[i];
 
-		if (s->hidden)
+		if (s->hidden || s->internal)
 			continue;
 		fprintf(out, "| `%s` | ", s->name);
 		print_cell(out, type_name(s));
-		fprintf(out, "%s%s%s | ", s->def ? s->def : "",
-			*def_unit(s) ? " " : "", def_unit(s));
+		if (s->def)
+			print_default(s, out);
+		fputs(" | ", out);
 		print_cell(out, s->env ? s->env : "");
 		fprintf(out, "%s |\n", s->help);
 	}

@@ -23,9 +23,10 @@
 #include "base/net.h"
 #include "store/agent/agent.h"
 
-#define ABOUT                                                               \
-	"An owner of the key/value pool: lends memory of this host to it, " \
-	"until it is told to end."
+#define ABOUT                                                                \
+	"An owner of the key/value pool: lends memory of this host to it, "  \
+	"and serves processes here that have no engine of their own (dummy " \
+	"clients), until it is told to end."
 
 #define THREADS_MIN 4
 #define STOP_MS     1000 /* of the 2 s that ending may take */
@@ -64,7 +65,8 @@ static const struct tei_setting rows[] = {
 	  .help = "YAML or JSON file of settings, named as here" },
 
 	{ ROW(host), .group = "network", .type = TEI_CONF_STRING, .def = "0.0.0.0",
-	  .help = "name of this host for other clients; 0.0.0.0: 127.0.0.1" },
+	  .help = "name by which others reach this host; 0.0.0.0: 127.0.0.1, so that "
+		  "only processes here do" },
 	{ ROW(port), .type = TEI_CONF_UINT, .def = "50052", .max = 65535,
 	  .help = "where dummy clients ask for their socket; 0: any free one" },
 	{ ROW(engine_port), .type = TEI_CONF_UINT, .def = "0", .max = 65535,

@@ -46,7 +46,7 @@ static const struct tei_setting rows[] = {
 	  .def = "1g", .min = 1048576, .max = 1LL << 40,
 	  .help = "memory walked over on each side" },
 	{ TEI_SETTING(struct options, hot), .type = TEI_CONF_BOOL,
-	  .def = "0", .help = "stay within 1 MiB a thread instead" },
+	  .def = "0", .help = "walk over 1 MiB a thread instead, which caches hold" },
 	{ TEI_SETTING(struct options, foreign), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "memory of malloc's kind, not te_memory_alloc()" },
 	{ TEI_SETTING(struct options, pause), .type = TEI_CONF_DURATION,
@@ -99,10 +99,10 @@ static const struct tei_setting rows[] = {
 	  .def = "0", .help = "report as one JSON object" },
 	{ TEI_SETTING(struct options, role), .type = TEI_CONF_CHOICE,
 	  .def = "initiator", .choices = "initiator|target|reference",
-	  .help = "which of its processes this is", .hidden = true },
+	  .help = "which of its processes this is", .internal = true },
 	{ TEI_SETTING(struct options, spoil), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "make one byte wrong, for tests",
-	  .hidden = true },
+	  .internal = true },
 };
 /* clang-format on */
 

@@ -65,12 +65,12 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, json), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "report as one JSON object" },
 	{ TEI_SETTING(struct options, role), .type = TEI_CONF_CHOICE,
-	  .def = "parent", .choices = "parent|client", .hidden = true,
+	  .def = "parent", .choices = "parent|client", .internal = true,
 	  .help = "which of its processes this is" },
 	{ TEI_SETTING(struct options, share_fd), .type = TEI_CONF_UINT,
-	  .def = "0", .hidden = true, .help = "memory shared with the parent" },
+	  .def = "0", .internal = true, .help = "memory shared with the parent" },
 	{ TEI_SETTING(struct options, index), .type = TEI_CONF_UINT,
-	  .def = "0", .hidden = true, .help = "which client this is" },
+	  .def = "0", .internal = true, .help = "which client this is" },
 };
 /* clang-format on */
 

@@ -55,7 +55,7 @@ const struct tei_setting tei_server_rows[] = {
 	{ ROW(enable_metric_reporting), .type = TEI_CONF_BOOL, .def = "1",
 	  .help = "log the figures every 10 s in one line" },
 	{ ROW(v), .type = TEI_CONF_UINT, .def = "0", .max = 9,
-	  .help = "verbosity: 0 a handful of lines, 1 a line per object" },
+	  .help = "verbosity: 0 a handful of lines, 1 a line per object, 2 all" },
 
 	{ ROW(default_kv_lease_ttl), .group = "leases and clients",
 	  .type = TEI_CONF_DURATION,
@@ -95,7 +95,7 @@ const struct tei_setting tei_server_rows[] = {
 	  .choices = "offset|cachelib", .hidden = true, .help = NONE },
 	{ ROW(dynamic_replication_mode), .type = TEI_CONF_CHOICE,
 	  .def = "off", .choices = "off|observe|enforce",
-	  .help = "more replicas of what is read much: not, counted only, yes" },
+	  .help = "replicas for what is read much: observe counts, enforce makes" },
 	{ ROW(dynamic_replication_heat_window_seconds),
 	  .type = TEI_CONF_DURATION, .def = "10", .unit = "s", .min = 1000,
 	  .max = TTL_MAX_MS,

@@ -123,11 +123,11 @@ network:
         default 50051
   --quick=BOOL
         do not wait
-        default 0, environment MC_QUICK
+        default false, environment MC_QUICK
 
 accepted without effect, for existing command lines and files:
 
-  --slow=BOOL (1), also --sluggish
+  --slow=BOOL (true), also --sluggish
 
 ## mooncake_client
 

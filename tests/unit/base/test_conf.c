@@ -17,6 +17,7 @@ struct values {
 	uint64_t threads, port, pool_bytes, lease_ttl, client_ttl;
 	double ratio;
 	char *host, *color;
+	uint64_t child;
 	const char *mode;
 };
 
@@ -44,6 +45,7 @@ static const struct tei_setting rows[] = {
 	 .hidden = true},
 	{F(offload), .type = TEI_CONF_BOOL, .def = "yes", .help = "offload",
 	 .hidden = true},
+	{F(child), .type = TEI_CONF_UINT, .help = "child", .internal = true},
 };
 
 static struct values v;
@@ -244,6 +246,10 @@ static void help_shows_default_unit_and_environment(void **state)
 	assert_non_null(strstr(help, "\n\npool:\n\n  --pool_bytes=SIZE"));
 	assert_non_null(strstr(help, "also --rpc_port, --older_port\n"));
 	assert_non_null(strstr(all, "\n  --threads=N (1)\n"));
+	assert_non_null(strstr(all, "\n  --offload=BOOL (true)\n"));
+	assert_null(strstr(help, "child"));
+	assert_null(strstr(all, "child"));
+	assert_null(strstr(table, "child"));
 	assert_non_null(strstr(table, "| `client_ttl` | TIME | 10 s |"));
 	free(all);
 	free(help);
