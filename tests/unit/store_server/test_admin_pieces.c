@@ -166,8 +166,11 @@ static void many_keys_are_told_in_pieces(void **state)
 	json_t *root, *data;
 
 	(void)state;
-	for (int i = 1; i < 1024; i++)
-		snprintf(keys + strlen(keys), 8, ",%d", i);
+	for (int i = 1; i < 1024; i++) {
+		size_t len = strlen(keys);
+
+		snprintf(keys + len, sizeof(keys) - len, ",%d", i);
+	}
 	root = ask_json("/batch_query_keys", "keys", keys);
 	assert_true(json_is_true(json_object_get(root, "success")));
 	data = json_object_get(root, "data");
