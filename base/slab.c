@@ -2,9 +2,9 @@
 /*
  * slab.c - equal-sized items from growing chunks, with a free list
  *
- * A chunk is a 16-byte header (the next chunk, how many items) and its items. A free item holds the
- * pointer to the next free one in its first bytes, unpoisoned only while the
- * list is touched.
+ * A chunk is a header (the next chunk, how many items) and its items. A free
+ * item holds the pointer to the next free one in its first bytes, unpoisoned
+ * only while the list is touched.
  */
 #include "base/slab.h"
 
@@ -31,7 +31,7 @@
 #endif
 
 #define ALIGN      16
-#define HEADER_LEN ALIGN
+#define HEADER_LEN 64 /* a line of the cache, so that items begin with one */
 /* From so many bytes on it grows by huge pages. */
 #define MANY_BYTES TEI_HUGE_LEN
 
@@ -40,7 +40,7 @@ struct header {
 	size_t n_items;
 };
 
-_Static_assert(sizeof(struct header) == HEADER_LEN, "items are aligned");
+_Static_assert(sizeof(struct header) <= HEADER_LEN, "it has room");
 
 static size_t chunk_len(const struct tei_slab *s, size_t n_items)
 {

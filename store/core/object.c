@@ -15,7 +15,6 @@
 #include "store/core/state.h"
 
 #define CHUNK_BYTES 65536               /* of a slab */
-#define LINE        64                  /* of the cache; a guess does no harm */
 #define SPREAD      0x9e3779b97f4a7c15u /* of tenants' seeds; odd */
 
 uint64_t tei_core_hash(const struct tei_core *core, const void *bytes,
@@ -114,17 +113,18 @@ struct tei_object *tei_core_predecessor_find(const struct tei_core *core,
 	return find(core, name_of(o), false);
 }
 
-/* The head of an object and a key of usual length. */
-static void prefetch_object(const struct tei_hash_node *n, size_t key_len)
+/* What tells whether it is the one: from its node to the end of its key. */
+static void prefetch_object(const struct tei_hash_node *n, size_t key_len,
+			    enum tei_core_touch touch)
 {
 	const struct tei_object *o = TEI_CONTAINER(n, struct tei_object, node);
 
 	if (!n)
 		return;
-	__builtin_prefetch(o);
-	__builtin_prefetch(o->key);
-	if (key_len > LINE / 2)
-		__builtin_prefetch(o->key + key_len - 1);
+	if (touch != TEI_CORE_TOUCH_HEAD)
+		__builtin_prefetch(o);
+	__builtin_prefetch(n);
+	__builtin_prefetch(o->key + key_len - 1);
 }
 
 /* Where to begin in the chain of each: mostly at the object itself. */
@@ -142,7 +142,7 @@ static void warm(const struct tei_core *core, uint16_t tenant,
 	}
 	for (size_t i = 0; i < n; i++) {
 		nodes[i] = tei_hash_chain(&core->objects, hashes[i]);
-		prefetch_object(nodes[i], keys[i].len);
+		prefetch_object(nodes[i], keys[i].len, touch);
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (!nodes[i])
@@ -154,7 +154,7 @@ static void warm(const struct tei_core *core, uint16_t tenant,
 			continue;
 		}
 		nodes[i] = nodes[i]->next;
-		prefetch_object(nodes[i], keys[i].len);
+		prefetch_object(nodes[i], keys[i].len, touch);
 	}
 }
 

@@ -156,7 +156,6 @@ struct tei_readers {
 };
 
 struct tei_object {
-	struct tei_hash_node node;
 	struct tei_extent *extents; /* the chain; never NULL in the table */
 	uint64_t generation;
 	uint64_t size; /* of the data, without header and rounding */
@@ -165,15 +164,19 @@ struct tei_object {
 		struct {                        /* BUILDING */
 			struct tei_list builds; /* is link */
 			struct tei_session *writer;
-			uint64_t started_ms;
 			struct tei_list age;
 		};
 		struct {                               /* READY */
 			struct tei_policy_node policy; /* begins with link */
-			uint64_t weak_until_ms; /* refuses remove until then */
-			uint64_t read_until_ms; /* LEASED: eviction too */
+			uint64_t read_until_ms; /* LEASED: not evicted */
 			struct tei_readers readers;
 		};
+	};
+	/* From here on what an existence check touches: two lines of cache. */
+	struct tei_hash_node node;
+	union {
+		uint64_t started_ms;    /* BUILDING */
+		uint64_t weak_until_ms; /* READY: refuses remove until then */
 	};
 	uint16_t key_len : 15;
 	uint16_t state : 1; /* enum tei_object_state */
