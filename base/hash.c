@@ -5,8 +5,13 @@
  * Linear hashing. With 2^k <= n_buckets < 2^(k+1), a hash belongs to the
  * bucket of its low k+1 bits if that one exists, else of its low k bits. To
  * grow by one, the nodes of bucket n - 2^k are shared out between it and the
- * new bucket n. Split above one node a bucket, join below one in two: the
+ * new bucket n. Split above LOAD nodes a bucket, join below half of that: the
  * distance keeps a table of steady size from splitting and joining in turn.
+ *
+ * A slot is a pointer with the TAG of the node's hash in the 16 bits that
+ * addresses of processes leave free. The last one is for those that find no room:
+ * a chain by `next`, with a mark of each node's hash in place of the tag. So
+ * mostly it can be seen that what is looked for is not in the chain.
  */
 #include "base/hash.h"
 
@@ -16,7 +21,46 @@
 
 #include "base/mem.h"
 
-#define FIRST 64 /* buckets in chunk 0, and the least there are */
+#define FIRST 8 /* buckets in chunk 0, and the least there are */
+#define SLOTS 8
+#define CHAIN (SLOTS - 1) /* the slot that begins a chain */
+#define LOAD  6
+#define LINE  64
+
+#define TAG_SHIFT 16 /* the bits of a hash from there on */
+#define TAG_BITS  16
+#define PTR_BITS  48
+#define TAG       (~(uint64_t)0 << PTR_BITS)
+
+struct tei_hash_bucket {
+	uint64_t slot[SLOTS]; /* 0: empty, and all after it but the chain */
+};
+
+_Static_assert(sizeof(struct tei_hash_bucket) == LINE, "a line");
+_Static_assert(sizeof(uintptr_t) == sizeof(uint64_t), "room for the tag");
+
+static uint64_t tag_of(uint64_t hash)
+{
+	return hash << (PTR_BITS - TAG_SHIFT) & TAG;
+}
+
+/* One of the bits of TAG, by none of those of the tag. */
+static uint64_t mark_of(uint64_t hash)
+{
+	return (uint64_t)1 << (PTR_BITS + (hash >> 60));
+}
+
+static uint64_t slot_of(struct tei_hash_node *node)
+{
+	return (uint64_t)(uintptr_t)node | tag_of(node->hash);
+}
+
+static struct tei_hash_node *node_of(uint64_t slot)
+{
+	return (struct tei_hash_node *)(uintptr_t)(slot & ~TAG);
+}
+
+/* ---- buckets ---- */
 
 /* Largest power of two <= @n, n >= 1. */
 static size_t floor_pow2(size_t n)
@@ -27,6 +71,12 @@ static size_t floor_pow2(size_t n)
 static size_t chunk_buckets(unsigned int chunk)
 {
 	return chunk ? (size_t)FIRST << (chunk - 1) : FIRST;
+}
+
+/* With room to begin at a line. */
+static size_t chunk_bytes(unsigned int chunk)
+{
+	return chunk_buckets(chunk) * sizeof(struct tei_hash_bucket) + LINE;
 }
 
 /* In which chunk @bucket is; *at: where in it. */
@@ -43,15 +93,19 @@ static unsigned int chunk_of(size_t bucket, size_t *at)
 	return chunk;
 }
 
-static struct tei_hash_node **bucket_at(const struct tei_hash *h, size_t bucket)
+static struct tei_hash_bucket *bucket_at(const struct tei_hash *h,
+					 size_t bucket)
 {
 	size_t at;
 	unsigned int chunk = chunk_of(bucket, &at);
+	uintptr_t first = (uintptr_t)h->chunk[chunk];
 
-	return &h->chunk[chunk][at];
+	first = (first + LINE - 1) / LINE * LINE;
+	return (struct tei_hash_bucket *)first + at;
 }
 
-static struct tei_hash_node **bucket_of(const struct tei_hash *h, uint64_t hash)
+static struct tei_hash_bucket *bucket_of(const struct tei_hash *h,
+					 uint64_t hash)
 {
 	size_t low = floor_pow2(h->n_buckets);
 	size_t bucket = hash & (2 * low - 1);
@@ -61,11 +115,20 @@ static struct tei_hash_node **bucket_of(const struct tei_hash *h, uint64_t hash)
 	return bucket_at(h, bucket);
 }
 
+static int chunk_add(struct tei_hash *h, unsigned int chunk)
+{
+	/* Not aligned by the allocator: it would have to be zeroed by hand. */
+	h->chunk[chunk] = tei_calloc(1, chunk_bytes(chunk));
+	if (!h->chunk[chunk])
+		return -ENOMEM;
+	tei_huge_want(h->chunk[chunk], chunk_bytes(chunk));
+	return 0;
+}
+
 int tei_hash_init(struct tei_hash *h)
 {
 	memset(h, 0, sizeof(*h));
-	h->chunk[0] = tei_calloc(FIRST, sizeof(struct tei_hash_node *));
-	if (!h->chunk[0])
+	if (chunk_add(h, 0))
 		return -ENOMEM;
 	h->n_buckets = FIRST;
 	return 0;
@@ -78,51 +141,117 @@ void tei_hash_fini(struct tei_hash *h)
 	memset(h, 0, sizeof(*h));
 }
 
+/* ---- to put and take ---- */
+
+/* @slot of a node whose hash belongs to @b, and which is in no chain. */
+static void put(struct tei_hash_bucket *b, uint64_t slot)
+{
+	uint64_t *chain = &b->slot[CHAIN];
+	struct tei_hash_node *node = node_of(slot);
+
+	for (size_t i = 0; i < CHAIN; i++)
+		if (!b->slot[i]) {
+			b->slot[i] = slot;
+			return;
+		}
+	node->next = node_of(*chain);
+	*chain = (uint64_t)(uintptr_t)node | (*chain & TAG) |
+		 mark_of(node->hash);
+}
+
+static void set_chain(struct tei_hash_bucket *b, struct tei_hash_node *first)
+{
+	b->slot[CHAIN] = (uint64_t)(uintptr_t)first;
+	for (struct tei_hash_node *n = first; n; n = n->next)
+		b->slot[CHAIN] |= mark_of(n->hash);
+}
+
+static void take_slot(struct tei_hash_bucket *b, size_t i)
+{
+	size_t last = i;
+
+	while (last + 1 < CHAIN && b->slot[last + 1])
+		last++;
+	b->slot[i] = b->slot[last];
+	b->slot[last] = 0;
+}
+
+static void take(struct tei_hash_bucket *b, struct tei_hash_node *node)
+{
+	struct tei_hash_node *first = node_of(b->slot[CHAIN]), **at = &first;
+
+	for (size_t i = 0; i < CHAIN; i++)
+		if (node_of(b->slot[i]) == node) {
+			take_slot(b, i);
+			return;
+		}
+	while (*at != node) {
+		assert(*at); /* not in the table */
+		at = &(*at)->next;
+	}
+	*at = node->next;
+	node->next = NULL;
+	set_chain(b, first);
+}
+
+/* ---- to grow and shrink ---- */
+
+/* Bit @low of the hash of a node. */
+static bool is_upper(uint64_t slot, size_t low)
+{
+	uint64_t first = (uint64_t)1 << TAG_SHIFT;
+
+	if (low >= first && low < first << TAG_BITS)
+		return slot & tag_of(low);
+	return node_of(slot)->hash & low;
+}
+
+/* The nodes of what was a bucket to where they belong, by bit @low. */
+static void share(const struct tei_hash_bucket *old, size_t low,
+		  struct tei_hash_bucket *lower, struct tei_hash_bucket *upper)
+{
+	struct tei_hash_node *node, *next;
+
+	for (size_t i = 0; i < CHAIN && old->slot[i]; i++)
+		put(is_upper(old->slot[i], low) ? upper : lower, old->slot[i]);
+	for (node = node_of(old->slot[CHAIN]); node; node = next) {
+		next = node->next;
+		node->next = NULL;
+		put(node->hash & low ? upper : lower, slot_of(node));
+	}
+}
+
 static void split(struct tei_hash *h)
 {
 	size_t low = floor_pow2(h->n_buckets), at;
 	unsigned int chunk = chunk_of(h->n_buckets, &at);
-	struct tei_hash_node **from, **to, *node;
+	struct tei_hash_bucket *from, *to, old;
 
 	if (chunk >= TEI_HASH_CHUNKS)
 		return;
-	if (!h->chunk[chunk]) {
-		h->chunk[chunk] = tei_calloc(chunk_buckets(chunk),
-					     sizeof(struct tei_hash_node *));
-		if (!h->chunk[chunk])
-			return; /* longer chains until a later insert */
-		tei_huge_want(h->chunk[chunk],
-			      chunk_buckets(chunk) *
-				      sizeof(struct tei_hash_node *));
-	}
+	if (!h->chunk[chunk] && chunk_add(h, chunk))
+		return; /* longer chains until a later insert */
 	from = bucket_at(h, h->n_buckets - low);
-	to = &h->chunk[chunk][at];
+	to = bucket_at(h, h->n_buckets);
 	h->n_buckets++;
-	while ((node = *from)) {
-		if (node->hash & low) {
-			*from = node->next;
-			node->next = *to;
-			*to = node;
-		} else {
-			from = &node->next;
-		}
-	}
+	old = *from;
+	memset(from, 0, sizeof(*from));
+	share(&old, low, from, to);
+	/* What the next ones will touch. */
+	__builtin_prefetch(from + 1, 1);
+	__builtin_prefetch(to + 1, 1);
 }
 
-/*
- * The last bucket's chain goes behind its partner's. A walk that stands in
- * either chain goes on to the other's nodes at worst.
- */
+/* The last bucket's nodes go to its partner. */
 static void join(struct tei_hash *h)
 {
 	size_t last = h->n_buckets - 1, low = floor_pow2(last), at;
 	unsigned int chunk = chunk_of(last, &at);
-	struct tei_hash_node **tail = bucket_at(h, last - low);
+	struct tei_hash_bucket *from = bucket_at(h, last);
+	struct tei_hash_bucket *to = bucket_at(h, last - low);
 
-	while (*tail)
-		tail = &(*tail)->next;
-	*tail = h->chunk[chunk][at];
-	h->chunk[chunk][at] = NULL;
+	share(from, low, to, to);
+	memset(from, 0, sizeof(*from));
 	h->n_buckets = last;
 	if (at == 0) { /* chunk 0 never gets here: FIRST buckets stay */
 		tei_free(h->chunk[chunk]);
@@ -130,75 +259,109 @@ static void join(struct tei_hash *h)
 	}
 }
 
+/* After @n removes; one each keeps up with them. */
+static void join_some(struct tei_hash *h, size_t n)
+{
+	while (n-- && h->n_nodes < h->n_buckets * LOAD / 2 &&
+	       h->n_buckets > FIRST)
+		join(h);
+}
+
 void tei_hash_insert(struct tei_hash *h, struct tei_hash_node *node,
 		     uint64_t hash)
 {
-	struct tei_hash_node **bucket = bucket_of(h, hash);
-
+	assert(!((uintptr_t)node & TAG));
 	node->hash = hash;
-	node->next = *bucket;
-	*bucket = node;
-	if (++h->n_nodes > h->n_buckets)
+	node->next = NULL;
+	put(bucket_of(h, hash), slot_of(node));
+	if (++h->n_nodes > h->n_buckets * LOAD)
 		split(h);
 }
 
 void tei_hash_remove(struct tei_hash *h, struct tei_hash_node *node)
 {
-	struct tei_hash_node **link = bucket_of(h, node->hash);
-
-	while (*link != node) {
-		assert(*link); /* not in the table */
-		link = &(*link)->next;
-	}
-	*link = node->next;
-	node->next = NULL;
+	take(bucket_of(h, node->hash), node);
 	h->n_nodes--;
-	for (int i = 0; i < 2; i++) /* two, to keep up with the removes */
-		if (h->n_nodes < h->n_buckets / 2 && h->n_buckets > FIRST)
-			join(h);
+	if (!h->walking)
+		join_some(h, 1);
 }
 
-static struct tei_hash_node *with_hash(struct tei_hash_node *node,
-				       uint64_t hash)
+/* ---- to find ---- */
+
+/* The first with @hash from @node on, along its chain. */
+static struct tei_hash_node *along(struct tei_hash_node *node, uint64_t hash)
 {
 	while (node && node->hash != hash)
 		node = node->next;
 	return node;
 }
 
+/* The first with @hash from slot @i of @b on. */
+static struct tei_hash_node *from_slot(const struct tei_hash_bucket *b,
+				       size_t i, uint64_t hash)
+{
+	uint64_t tag = tag_of(hash);
+
+	for (; i < CHAIN; i++)
+		if ((b->slot[i] & TAG) == tag && b->slot[i] &&
+		    node_of(b->slot[i])->hash == hash)
+			return node_of(b->slot[i]);
+	if (b->slot[CHAIN] & mark_of(hash))
+		return along(node_of(b->slot[CHAIN]), hash);
+	return NULL;
+}
+
 struct tei_hash_node *tei_hash_first(const struct tei_hash *h, uint64_t hash)
 {
-	return with_hash(*bucket_of(h, hash), hash);
+	return from_slot(bucket_of(h, hash), 0, hash);
 }
 
-struct tei_hash_node *tei_hash_next(const struct tei_hash_node *node)
+struct tei_hash_node *tei_hash_next(const struct tei_hash *h,
+				    const struct tei_hash_node *node)
 {
-	return with_hash(node->next, node->hash);
+	const struct tei_hash_bucket *b = bucket_of(h, node->hash);
+
+	for (size_t i = 0; i < CHAIN; i++)
+		if (node_of(b->slot[i]) == node)
+			return from_slot(b, i + 1, node->hash);
+	return along(node->next, node->hash);
 }
 
-void tei_hash_prefetch_bucket(const struct tei_hash *h, uint64_t hash)
+void tei_hash_prefetch(const struct tei_hash *h, uint64_t hash)
 {
 	__builtin_prefetch(bucket_of(h, hash));
 }
 
-void tei_hash_prefetch_node(const struct tei_hash *h, uint64_t hash)
+struct tei_hash_node *tei_hash_likely(const struct tei_hash *h, uint64_t hash)
 {
-	__builtin_prefetch(*bucket_of(h, hash));
+	const struct tei_hash_bucket *b = bucket_of(h, hash);
+	uint64_t tag = tag_of(hash);
+
+	for (size_t i = 0; i < CHAIN; i++)
+		if ((b->slot[i] & TAG) == tag && b->slot[i])
+			return node_of(b->slot[i]);
+	if (b->slot[CHAIN] & mark_of(hash))
+		return node_of(b->slot[CHAIN]);
+	return NULL;
 }
 
-struct tei_hash_node *tei_hash_chain(const struct tei_hash *h, uint64_t hash)
-{
-	return *bucket_of(h, hash);
-}
+/* ---- to walk ---- */
 
+/* From the last to the first: a remove moves what was visited. */
 static void visit(struct tei_hash *h, size_t bucket, tei_hash_fn *fn, void *arg)
 {
+	struct tei_hash_bucket *b = bucket_at(h, bucket);
 	struct tei_hash_node *node, *next;
 
-	for (node = *bucket_at(h, bucket); node; node = next) {
+	for (size_t i = 0; i < SLOTS; i++)
+		__builtin_prefetch(node_of(b->slot[i]));
+	for (node = node_of(b->slot[CHAIN]); node; node = next) {
 		next = node->next;
 		fn(node, arg);
 	}
+	for (size_t i = CHAIN; i-- > 0;)
+		if (b->slot[i])
+			fn(node_of(b->slot[i]), arg);
 }
 
 /* Count @v up from its highest bit below @low. False: that was the last. */
@@ -215,21 +378,22 @@ static bool next_class(size_t *v, size_t low)
 /*
  * Visits all nodes of equal low bits at a time, in the order of these bits read
  * backwards: however the number of bits changes meanwhile, what was visited is
- * what lies before the cursor. Of a bucket and its partner the upper one goes
- * first, since a join puts its nodes behind those of the lower one.
+ * what lies before the cursor. Joins wait until all of these were visited.
  */
 bool tei_hash_walk(struct tei_hash *h, size_t *cursor, size_t n_buckets,
 		   tei_hash_fn *fn, void *arg)
 {
 	for (; n_buckets > 0; n_buckets--) {
-		size_t low = floor_pow2(h->n_buckets);
+		size_t low = floor_pow2(h->n_buckets), n = h->n_nodes;
 
 		*cursor &= low - 1;
+		h->walking = true;
 		if (*cursor + low < h->n_buckets)
 			visit(h, *cursor + low, fn, arg);
-		if (*cursor >= h->n_buckets)
-			continue; /* many went: once more, with fewer bits */
 		visit(h, *cursor, fn, arg);
+		h->walking = false;
+		if (h->n_nodes < n)
+			join_some(h, n - h->n_nodes);
 		if (!next_class(cursor, low))
 			return false;
 	}
@@ -238,10 +402,5 @@ bool tei_hash_walk(struct tei_hash *h, size_t *cursor, size_t n_buckets,
 
 size_t tei_hash_bytes(const struct tei_hash *h)
 {
-	size_t bytes = 0;
-
-	for (unsigned int i = 0; i < TEI_HASH_CHUNKS; i++)
-		if (h->chunk[i])
-			bytes += chunk_buckets(i) * sizeof(h->chunk[i][0]);
-	return bytes;
+	return h->n_buckets * sizeof(struct tei_hash_bucket);
 }

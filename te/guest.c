@@ -56,7 +56,7 @@ struct tei_guest *tei_guest_find(struct te_engine *engine,
 
 	node = tei_hash_first(&engine->guests.table,
 			      hash_of(engine, incarnation));
-	for (; node; node = tei_hash_next(node)) {
+	for (; node; node = tei_hash_next(&engine->guests.table, node)) {
 		struct tei_guest *guest =
 			TEI_CONTAINER(node, struct tei_guest, node);
 

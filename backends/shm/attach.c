@@ -132,7 +132,7 @@ static struct shm_view *find(struct shm_endpoint *ep, uint64_t id)
 	struct tei_hash_node *node =
 		tei_hash_first(&ep->views, tei_chance_mix(id));
 
-	for (; node; node = tei_hash_next(node)) {
+	for (; node; node = tei_hash_next(&ep->views, node)) {
 		struct shm_view *view =
 			TEI_CONTAINER(node, struct shm_view, node);
 

@@ -41,7 +41,7 @@ static struct shm_region *find(struct shm_rail *rail, uint64_t id)
 	struct tei_hash_node *node =
 		tei_hash_first(&rail->regions, tei_chance_mix(id));
 
-	for (; node; node = tei_hash_next(node)) {
+	for (; node; node = tei_hash_next(&rail->regions, node)) {
 		struct shm_region *region =
 			TEI_CONTAINER(node, struct shm_region, node);
 

@@ -88,7 +88,7 @@ static struct tei_draft *find(struct tei_drafts *drafts, const void *key,
 	struct tei_hash_node *node =
 		tei_hash_first(&drafts->table, hash_of(key, len));
 
-	for (; node; node = tei_hash_next(node)) {
+	for (; node; node = tei_hash_next(&drafts->table, node)) {
 		struct tei_draft *draft =
 			TEI_CONTAINER(node, struct tei_draft, node);
 

@@ -62,7 +62,7 @@ static struct tei_hot_value *find(struct tei_hot *hot, const void *key,
 {
 	struct tei_hash_node *node = tei_hash_first(&hot->table, digest);
 
-	for (; node; node = tei_hash_next(node)) {
+	for (; node; node = tei_hash_next(&hot->table, node)) {
 		struct tei_hot_value *v =
 			TEI_CONTAINER(node, struct tei_hot_value, node);
 

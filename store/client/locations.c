@@ -86,7 +86,7 @@ static struct tei_location *find(struct tei_locations *l, const void *key,
 {
 	struct tei_hash_node *node = tei_hash_first(&l->table, digest);
 
-	for (; node; node = tei_hash_next(node)) {
+	for (; node; node = tei_hash_next(&l->table, node)) {
 		struct tei_location *e =
 			TEI_CONTAINER(node, struct tei_location, node);
 

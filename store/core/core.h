@@ -598,8 +598,8 @@ int32_t tei_core_key_query(const struct tei_core *core, const char *tenant,
 			   size_t *n, uint64_t *size);
 
 /*
- * Call @fn for @tenant's keys of the next @n_buckets buckets of the table, of which
- * each holds about one; resumable: *@cursor starts at 0, steps may come in
+ * Call @fn for @tenant's keys of the next @n_buckets buckets of the table, each
+ * of which holds about five; resumable: *@cursor starts at 0, steps may come in
  * between. A key that is there all the time is shown, more than once only if
  * the table shrinks meanwhile. Returns false when that was all.
  */

@@ -301,13 +301,12 @@ static void prefetch_next(struct tei_core *core, struct tei_object *o)
 	o = after(core, o);
 	if (!o)
 		return;
-	tei_hash_prefetch_node(&core->objects, o->node.hash);
 	__builtin_prefetch(o->extents->order.next, 1);
 	__builtin_prefetch(o->extents->order.prev, 1);
 	o = after(core, o);
 	if (!o)
 		return;
-	tei_hash_prefetch_bucket(&core->objects, o->node.hash);
+	tei_hash_prefetch(&core->objects, o->node.hash);
 	tei_policy_prefetch(policy_of(core, o), o->node.hash);
 	__builtin_prefetch(o->extents, 1);
 	o = after(core, o);

@@ -13,7 +13,7 @@ static struct tei_group *find(const struct tei_core *core, uint16_t tenant,
 {
 	struct tei_hash_node *n = tei_hash_first(&core->groups, hash);
 
-	for (; n; n = tei_hash_next(n)) {
+	for (; n; n = tei_hash_next(&core->groups, n)) {
 		struct tei_group *g = TEI_CONTAINER(n, struct tei_group, node);
 
 		if (g->tenant == tenant && g->name_len == len &&

@@ -190,7 +190,7 @@ static struct tei_object *named(const struct tei_core *core,
 {
 	struct tei_hash_node *n = tei_hash_first(&core->objects, name->hash);
 
-	for (; n; n = tei_hash_next(n)) {
+	for (; n; n = tei_hash_next(&core->objects, n)) {
 		struct tei_object *o =
 			TEI_CONTAINER(n, struct tei_object, node);
 

@@ -53,27 +53,25 @@ static struct name name_of(const struct tei_object *o)
 	return (struct name){o->key, o->key_len, o->node.hash, o->tenant};
 }
 
-/* The object of that name from node @n of a chain on. */
-static struct tei_object *find_from(struct tei_hash_node *n,
-				    const struct name *name, bool successor)
+static bool is_named(const struct tei_object *o, const struct name *name,
+		     bool successor)
 {
-	for (; n; n = n->next) {
-		struct tei_object *o = object_of(n);
-
-		if (n->hash == name->hash && o->key_len == name->len &&
-		    o->tenant == name->tenant &&
-		    memcmp(o->key, name->key, name->len) == 0 &&
-		    !(o->flags & TEI_OBJECT_SUCCESSOR) == !successor)
-			return o;
-	}
-	return NULL;
+	return o->node.hash == name->hash && o->key_len == name->len &&
+	       o->tenant == name->tenant &&
+	       memcmp(o->key, name->key, name->len) == 0 &&
+	       !(o->flags & TEI_OBJECT_SUCCESSOR) == !successor;
 }
 
-static struct tei_object *find(const struct tei_core *core, struct name name,
-			       bool successor)
+static struct tei_object *find(const struct tei_core *core,
+			       const struct name *name, bool successor)
 {
-	return find_from(tei_hash_chain(&core->objects, name.hash), &name,
-			 successor);
+	const struct tei_hash *table = &core->objects;
+	struct tei_hash_node *n = tei_hash_first(table, name->hash);
+
+	for (; n; n = tei_hash_next(table, n))
+		if (is_named(object_of(n), name, successor))
+			return object_of(n);
+	return NULL;
 }
 
 struct tei_object *tei_core_object_find(const struct tei_core *core,
@@ -85,15 +83,17 @@ struct tei_object *tei_core_object_find(const struct tei_core *core,
 
 	if (!tei_core_key_valid(key))
 		return NULL;
-	return find(core, name, false);
+	return find(core, &name, false);
 }
 
 struct tei_object *tei_core_successor_find(const struct tei_core *core,
 					   const struct tei_object *o)
 {
+	struct name name = name_of(o);
+
 	if (!(o->flags & TEI_OBJECT_SUCCEEDED))
 		return NULL;
-	return find(core, name_of(o), true);
+	return find(core, &name, true);
 }
 
 struct tei_object *tei_core_object_now(const struct tei_core *core,
@@ -108,54 +108,47 @@ struct tei_object *tei_core_object_now(const struct tei_core *core,
 struct tei_object *tei_core_predecessor_find(const struct tei_core *core,
 					     const struct tei_object *o)
 {
+	struct name name = name_of(o);
+
 	if (!(o->flags & TEI_OBJECT_SUCCESSOR))
 		return NULL;
-	return find(core, name_of(o), false);
+	return find(core, &name, false);
 }
 
 /* What tells whether it is the one: from its node to the end of its key. */
-static void prefetch_object(const struct tei_hash_node *n, size_t key_len,
+static void prefetch_object(const struct tei_object *o, size_t key_len,
 			    enum tei_core_touch touch)
 {
-	const struct tei_object *o = TEI_CONTAINER(n, struct tei_object, node);
-
-	if (!n)
-		return;
 	if (touch != TEI_CORE_TOUCH_HEAD)
 		__builtin_prefetch(o);
-	__builtin_prefetch(n);
+	__builtin_prefetch(&o->node);
 	__builtin_prefetch(o->key + key_len - 1);
 }
 
-/* Where to begin in the chain of each: mostly at the object itself. */
+/* What each most likely is, and a NULL for what is not there. */
 static void warm(const struct tei_core *core, uint16_t tenant,
 		 const struct tei_core_key *keys, size_t n,
 		 enum tei_core_touch touch, uint64_t *hashes,
-		 struct tei_hash_node **nodes)
+		 struct tei_object **likely)
 {
 	for (size_t i = 0; i < n; i++) {
 		hashes[i] = 0;
 		if (tei_core_key_valid(&keys[i]))
 			hashes[i] = tei_core_hash_of(
 				core, tenant, keys[i].bytes, keys[i].len);
-		tei_hash_prefetch_bucket(&core->objects, hashes[i]);
+		tei_hash_prefetch(&core->objects, hashes[i]);
 	}
 	for (size_t i = 0; i < n; i++) {
-		nodes[i] = tei_hash_chain(&core->objects, hashes[i]);
-		prefetch_object(nodes[i], keys[i].len, touch);
+		struct tei_hash_node *node =
+			tei_hash_likely(&core->objects, hashes[i]);
+
+		likely[i] = node ? object_of(node) : NULL;
+		if (node)
+			prefetch_object(likely[i], keys[i].len, touch);
 	}
-	for (size_t i = 0; i < n; i++) {
-		if (!nodes[i])
-			continue;
-		if (nodes[i]->hash == hashes[i]) {
-			if (touch != TEI_CORE_TOUCH_HEAD)
-				__builtin_prefetch(
-					object_of(nodes[i])->extents);
-			continue;
-		}
-		nodes[i] = nodes[i]->next;
-		prefetch_object(nodes[i], keys[i].len, touch);
-	}
+	for (size_t i = 0; i < n && touch != TEI_CORE_TOUCH_HEAD; i++)
+		if (likely[i])
+			__builtin_prefetch(likely[i]->extents);
 }
 
 static size_t group_of(size_t n)
@@ -167,10 +160,10 @@ size_t tei_core_objects_warm(const struct tei_core *core, uint16_t tenant,
 			     const struct tei_core_key *keys, size_t n,
 			     uint64_t *hashes)
 {
-	struct tei_hash_node *nodes[TEI_CORE_GROUP];
+	struct tei_object *likely[TEI_CORE_GROUP];
 
 	n = group_of(n);
-	warm(core, tenant, keys, n, TEI_CORE_TOUCH_EXTENTS, hashes, nodes);
+	warm(core, tenant, keys, n, TEI_CORE_TOUCH_EXTENTS, hashes, likely);
 	return n;
 }
 
@@ -179,18 +172,19 @@ size_t tei_core_objects_find(const struct tei_core *core, uint16_t tenant,
 			     enum tei_core_touch touch,
 			     struct tei_object **objects)
 {
-	struct tei_hash_node *nodes[TEI_CORE_GROUP];
 	uint64_t hashes[TEI_CORE_GROUP];
 
 	n = group_of(n);
-	warm(core, tenant, keys, n, touch, hashes, nodes);
+	warm(core, tenant, keys, n, touch, hashes, objects);
 	for (size_t i = 0; i < n; i++) {
 		const struct name name = {keys[i].bytes, keys[i].len, hashes[i],
 					  tenant};
-		struct tei_object *o = NULL;
+		struct tei_object *o = objects[i];
 
-		if (tei_core_key_valid(&keys[i]))
-			o = find_from(nodes[i], &name, false);
+		if (o && !tei_core_key_valid(&keys[i]))
+			o = NULL;
+		if (o && !is_named(o, &name, false))
+			o = find(core, &name, false);
 		objects[i] = o;
 		if (!o || touch == TEI_CORE_TOUCH_HEAD)
 			continue;

@@ -41,7 +41,7 @@ void tei_core_on_report(struct tei_core *core, const struct tei_event *ev)
 		return;
 	n = tei_hash_first(&core->lives,
 			   tei_core_hash(core, life, TEI_CORE_ID_LEN));
-	for (; n; n = tei_hash_next(n)) {
+	for (; n; n = tei_hash_next(&core->lives, n)) {
 		struct tei_session *s =
 			TEI_CONTAINER(n, struct tei_session, by_life);
 

@@ -21,7 +21,7 @@ struct tei_session *tei_core_session_find(const struct tei_core *core,
 	struct tei_hash_node *n = tei_hash_first(
 		&core->sessions, tei_core_hash(core, &id, sizeof(id)));
 
-	for (; n; n = tei_hash_next(n)) {
+	for (; n; n = tei_hash_next(&core->sessions, n)) {
 		struct tei_session *s =
 			TEI_CONTAINER(n, struct tei_session, by_id);
 
@@ -50,7 +50,7 @@ static struct tei_session *find_client(const struct tei_core *core,
 		tei_hash_first(&core->clients,
 			       tei_core_hash(core, client_id, TEI_CORE_ID_LEN));
 
-	for (; n; n = tei_hash_next(n)) {
+	for (; n; n = tei_hash_next(&core->clients, n)) {
 		struct tei_session *s =
 			TEI_CONTAINER(n, struct tei_session, by_client);
 

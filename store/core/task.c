@@ -72,7 +72,7 @@ struct tei_task *tei_core_task_of(const struct tei_core *core,
 	if (!(o->flags & TEI_OBJECT_TASKED))
 		return NULL;
 	n = tei_hash_first(&core->tasks.by_object, o->node.hash);
-	for (; n; n = tei_hash_next(n)) {
+	for (; n; n = tei_hash_next(&core->tasks.by_object, n)) {
 		struct tei_task *t =
 			TEI_CONTAINER(n, struct tei_task, by_object);
 

@@ -17,7 +17,7 @@
 
 /* A piece: until this is full, some 500 keys, or so many buckets are seen. */
 #define PIECE         (32u << 10)
-#define WALK_BUCKETS  8u
+#define WALK_BUCKETS  2u
 #define WALKS_MAX     64
 #define CODE_ARGUMENT (-600)
 #define CODE_BUSY     (-1011)

@@ -36,7 +36,8 @@ static struct tei_server_session *find_client(const struct tei_server *s,
 	uint64_t hash = client_hash(s, client_id);
 	struct tei_hash_node *n;
 
-	for (n = tei_hash_first(&s->by_client, hash); n; n = tei_hash_next(n)) {
+	for (n = tei_hash_first(&s->by_client, hash); n;
+	     n = tei_hash_next(&s->by_client, n)) {
 		struct tei_server_session *session =
 			TEI_CONTAINER(n, struct tei_server_session, by_client);
 

@@ -122,7 +122,7 @@ static struct entry *find(struct tei_metadata *m, const char *key, size_t len,
 
 	expire(m, now, EXPIRE_AT_ONCE);
 	for (node = tei_hash_first(&m->by_key, hash(m, key, len)); node;
-	     node = tei_hash_next(node)) {
+	     node = tei_hash_next(&m->by_key, node)) {
 		struct entry *e = TEI_CONTAINER(node, struct entry, node);
 
 		if (e->key_len != len || memcmp(e->bytes, key, len) != 0)

@@ -62,7 +62,7 @@ static void every_key_is_shown_once_in_pieces(void **state)
 	put_all();
 	do {
 		before = seen.all;
-		more = tei_core_keys(rig.core, NULL, &cursor, 20, note, &seen);
+		more = tei_core_keys(rig.core, NULL, &cursor, 4, note, &seen);
 		assert_true(seen.all - before < N_KEYS / 2);
 		/* Others come meanwhile. */
 		rig_put(&rig, 2, (const char[]){'x', (char)('a' + pieces), 0},
@@ -70,7 +70,7 @@ static void every_key_is_shown_once_in_pieces(void **state)
 		pieces++;
 	} while (more && pieces < 20);
 	while (more)
-		more = tei_core_keys(rig.core, NULL, &cursor, 20, note, &seen);
+		more = tei_core_keys(rig.core, NULL, &cursor, 4, note, &seen);
 	assert_true(pieces > 3);
 	for (unsigned int i = 0; i < N_KEYS; i++)
 		assert_int_equal(seen.n[i], 1);
