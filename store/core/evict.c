@@ -2,17 +2,13 @@
 /*
  * evict.c - which object goes when space is short
  *
- * The policy says which is worth least. Objects under a read lease are not in
- * its queues but wait in order of their lease's end; so a pool full of leases is
- * seen to be full at once. Objects of suspect owners are parked when their turn
- * comes: evicting them would free nothing that can be used. They come back in
- * steps.
+ * The policy says which is worth least. Objects of suspect owners are parked
+ * when their turn comes: evicting them would free nothing that can be used. They
+ * come back in steps.
  *
  * Nothing here takes longer than a few ms: ticks have a budget of objects, and
  * the starts of one batch share an effort; who needs more is asked again.
  */
-#include <assert.h>
-
 #include "store/core/state.h"
 
 /* Of an eviction, where looking at an object costs 1 (some 40 ns). */
@@ -26,164 +22,6 @@
 #define TAKE_IN 64
 /* Of those whose pin is over: how many a tick takes in. */
 #define END_PINS 64
-
-static struct tei_object *object_at(struct tei_list *link)
-{
-	return tei_list_entry(link, struct tei_object, link);
-}
-
-bool tei_core_pinned(const struct tei_core *core, const struct tei_object *o)
-{
-	const struct tei_extra *x = tei_core_object_extra(o);
-
-	return x && x->pin_until_ms > core->now_ms;
-}
-
-static struct tei_policy *policy_of(const struct tei_core *core,
-				    const struct tei_object *o)
-{
-	return &tei_core_tenant_of(core, o)->policy;
-}
-
-static uint64_t bytes_of(const struct tei_object *o)
-{
-	uint64_t bytes = 0;
-
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
-		bytes += e->size;
-	return bytes;
-}
-
-/* One is pinned. */
-static struct tei_object *first_pinned(const struct tei_core *core)
-{
-	return TEI_CONTAINER(tei_heap_top(&core->pins), struct tei_extra, pin)
-		->object;
-}
-
-/* Out of whatever list it is in. */
-static void take_out(struct tei_core *core, struct tei_object *o)
-{
-	struct tei_extra *x = tei_core_object_extra(o);
-
-	tei_policy_hold(policy_of(core, o), &o->policy);
-	tei_list_del(&o->link);
-	if (x)
-		tei_heap_remove(&core->pins, &x->pin);
-}
-
-/* From no list to the one where it belongs. */
-static void put_back(struct tei_core *core, struct tei_object *o)
-{
-	if (o->flags &
-	    (TEI_OBJECT_HARD | TEI_OBJECT_SHELTERED | TEI_OBJECT_BUSY))
-		return;
-	if (tei_core_pinned(core, o)) {
-		struct tei_extra *x = tei_core_object_extra(o);
-		int rc = tei_heap_add(&core->pins, &x->pin, x->pin_until_ms);
-
-		assert(!rc); /* it has a place as long as there is the extra */
-		(void)rc;
-	} else {
-		tei_policy_release(policy_of(core, o), &o->policy);
-		if (o->flags & TEI_OBJECT_EXTRA)
-			tei_core_object_unpin(core, tei_core_object_extra(o));
-	}
-}
-
-void tei_core_evictable(struct tei_core *core, struct tei_object *o)
-{
-	tei_policy_add(policy_of(core, o), &o->policy, bytes_of(o),
-		       o->node.hash);
-	take_out(core, o);
-	if (tei_core_pinned(core, o)) {
-		tei_core_object_extra(o)->pinned = true;
-		core->figures.soft_pinned++;
-	}
-	put_back(core, o);
-}
-
-void tei_core_unevictable(struct tei_core *core, struct tei_object *o)
-{
-	tei_policy_removed(policy_of(core, o), &o->policy);
-	take_out(core, o);
-}
-
-void tei_core_touch(struct tei_core *core, struct tei_object *o)
-{
-	tei_policy_touch(policy_of(core, o), &o->policy);
-}
-
-void tei_core_shelter(struct tei_core *core, struct tei_object *o)
-{
-	o->flags |= TEI_OBJECT_SHELTERED;
-	if (!(o->flags & TEI_OBJECT_LEASED))
-		take_out(core, o);
-}
-
-void tei_core_hold(struct tei_core *core, struct tei_object *o)
-{
-	o->flags |= TEI_OBJECT_BUSY;
-	if (!(o->flags & TEI_OBJECT_LEASED))
-		take_out(core, o);
-}
-
-void tei_core_unpark(struct tei_core *core, struct tei_object *o)
-{
-	o->flags &= (uint16_t)~TEI_OBJECT_SHELTERED;
-	if ((o->flags & TEI_OBJECT_LEASED) || o->policy.queued)
-		return;
-	take_out(core, o);
-	put_back(core, o);
-}
-
-void tei_core_lease(struct tei_core *core, struct tei_object *o,
-		    const struct tei_session *s)
-{
-	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
-
-	/* Those before will not release any more. */
-	if (o->read_until_ms + core->config.lease_ttl_ms <= core->now_ms)
-		tei_core_readers_clear(&o->readers);
-	tei_core_readers_add(&o->readers, s);
-	if ((o->flags & TEI_OBJECT_LEASED) && o->read_until_ms == until)
-		return;
-	o->flags |= TEI_OBJECT_LEASED;
-	o->read_until_ms = until;
-	take_out(core, o);
-	tei_list_add_tail(&core->leased, &o->link);
-}
-
-void tei_core_unlease(struct tei_core *core, struct tei_object *o)
-{
-	if (o->weak_until_ms < o->read_until_ms)
-		o->weak_until_ms = o->read_until_ms;
-	o->flags &= (uint16_t)~TEI_OBJECT_LEASED;
-	take_out(core, o);
-	put_back(core, o);
-}
-
-static bool lease_over(const struct tei_core *core)
-{
-	return !tei_list_empty(&core->leased) &&
-	       object_at(core->leased.next)->read_until_ms <= core->now_ms;
-}
-
-static void end_leases(struct tei_core *core, unsigned int *budget)
-{
-	while (*budget && lease_over(core)) {
-		tei_core_unlease(core, object_at(core->leased.next));
-		--*budget;
-	}
-}
-
-/* Those whose owner is back, and those whose lease is over. */
-static void take_in(struct tei_core *core, unsigned int *budget)
-{
-	for (; *budget && !tei_list_empty(&core->back); --*budget)
-		put_back(core, object_at(tei_list_pop(&core->back)));
-	end_leases(core, budget);
-}
 
 /* For whom to evict, and mounts on which that has freed something. */
 struct freed {
@@ -226,12 +64,13 @@ static void evict_one(struct tei_core *core, struct tei_object *o,
 {
 	f->cost += cost_of(o);
 	core->figures.evicted_objects_total++;
-	core->figures.evicted_bytes_total += bytes_of(o);
-	tei_policy_evicted(policy_of(core, o), &o->policy, o->node.hash);
+	core->figures.evicted_bytes_total += tei_core_object_room(o);
+	tei_policy_evicted(tei_core_policy_of(core, o), &o->policy,
+			   o->node.hash);
 	/* Without a checksum readers could not tell what took its place. */
 	if ((o->flags & TEI_OBJECT_NO_CRC) && tei_core_may_bury(o) &&
 	    tei_core_bury_reserve(core, o) == 0) {
-		f->later += bytes_of(o);
+		f->later += tei_core_object_room(o);
 		tei_core_bury(core, o);
 		return;
 	}
@@ -280,14 +119,14 @@ static void park(struct tei_core *core, struct tei_object *o)
 
 	while (e && tei_core_extent_mount(e) == m)
 		e = e->next;
-	take_out(core, o);
+	tei_core_take_out(core, o);
 	tei_list_add_tail(e ? &core->parked : &m->parked, &o->link);
 }
 
 static struct tei_object *after(struct tei_core *core, struct tei_object *o)
 {
 	struct tei_policy_node *node =
-		tei_policy_after(policy_of(core, o), &o->policy);
+		tei_policy_after(tei_core_policy_of(core, o), &o->policy);
 
 	return node ? TEI_CONTAINER(node, struct tei_object, policy) : NULL;
 }
@@ -307,7 +146,7 @@ static void prefetch_next(struct tei_core *core, struct tei_object *o)
 	if (!o)
 		return;
 	tei_hash_prefetch(&core->objects, o->node.hash);
-	tei_policy_prefetch(policy_of(core, o), o->node.hash);
+	tei_policy_prefetch(tei_core_policy_of(core, o), o->node.hash);
 	__builtin_prefetch(o->extents, 1);
 	o = after(core, o);
 	if (o) {
@@ -341,12 +180,13 @@ static void give_back(struct tei_core *core, struct freed *f)
 		return;
 	}
 	while (!tei_list_empty(&f->pinned))
-		put_back(core, object_at(tei_list_pop(&f->pinned)));
+		tei_core_put_back(core,
+				  tei_core_object_at(tei_list_pop(&f->pinned)));
 	while (!tei_list_empty(&f->aside)) {
-		struct tei_object *o = object_at(f->aside.prev);
+		struct tei_object *o = tei_core_object_at(f->aside.prev);
 
 		tei_list_del(&o->link);
-		tei_policy_restore(policy_of(core, o), &o->policy);
+		tei_policy_restore(tei_core_policy_of(core, o), &o->policy);
 	}
 }
 
@@ -371,7 +211,7 @@ static bool turn(struct tei_core *core, struct tei_tenant *t, struct freed *f)
 		return false;
 	}
 	if (f->need && !helps(f, o)) {
-		take_out(core, o);
+		tei_core_take_out(core, o);
 		tei_list_add_tail(&f->aside, &o->link);
 		return false;
 	}
@@ -383,10 +223,10 @@ static bool turn(struct tei_core *core, struct tei_tenant *t, struct freed *f)
  * False: nothing was freed. */
 static bool turn_pinned(struct tei_core *core, struct freed *f)
 {
-	struct tei_object *o = first_pinned(core);
+	struct tei_object *o = tei_core_first_pinned(core);
 
 	if ((f->of && f->of->index != o->tenant) || !helps(f, o)) {
-		take_out(core, o);
+		tei_core_take_out(core, o);
 		tei_list_add_tail(&f->pinned, &o->link);
 		return false;
 	}
@@ -403,24 +243,8 @@ void tei_core_evict_begin(struct tei_core *core)
 {
 	unsigned int some = TAKE_IN;
 
-	take_in(core, &some);
+	tei_core_take_in(core, &some);
 	core->effort = TEI_CORE_EFFORT * core->config.step_objects;
-}
-
-/* At most @n whose pin is over are as others again; how many. */
-static unsigned int end_pins(struct tei_core *core, unsigned int n)
-{
-	unsigned int i = 0;
-
-	while (i < n && core->pins.n &&
-	       !tei_core_pinned(core, first_pinned(core))) {
-		struct tei_object *o = first_pinned(core);
-
-		take_out(core, o);
-		put_back(core, o);
-		i++;
-	}
-	return i;
 }
 
 /* Evict one that is not pinned. */
@@ -438,7 +262,7 @@ static bool evict_free(struct tei_core *core, struct freed *f)
 				return true;
 		}
 		some = TAKE_IN;
-		take_in(core, &some);
+		tei_core_take_in(core, &some);
 	} while (core->effort && payer(core, f));
 	return false;
 }
@@ -454,7 +278,7 @@ static bool evict_any(struct tei_core *core, struct freed *f)
 	do
 		if (evict_free(core, f))
 			return true;
-	while (core->effort && end_pins(core, TAKE_IN));
+	while (core->effort && tei_core_end_pins(core, TAKE_IN));
 	while (core->config.evict_soft_pinned && core->effort && core->pins.n) {
 		spend(&core->effort, EVICT_COST);
 		if (turn_pinned(core, f)) {
@@ -531,8 +355,8 @@ uint32_t tei_core_retry_ms(const struct tei_core *core)
 
 	if (!core->effort)
 		return 1; /* the next step looks on */
-	if (!tei_list_empty(&core->leased) && !lease_over(core))
-		wait = object_at(core->leased.next)->read_until_ms -
+	if (!tei_list_empty(&core->leased) && !tei_core_lease_over(core))
+		wait = tei_core_object_at(core->leased.next)->read_until_ms -
 		       core->now_ms;
 	if (core->pins.n &&
 	    (!wait || tei_heap_top(&core->pins)->at < core->now_ms + wait))
@@ -564,8 +388,8 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 	struct freed f = {.n = 0};
 	struct tei_tenant *t;
 
-	take_in(core, budget);
-	(void)end_pins(core, END_PINS);
+	tei_core_take_in(core, budget);
+	(void)tei_core_end_pins(core, END_PINS);
 	if (!core->evicting && above(core, core->config.high_watermark, 0)) {
 		core->evicting = true;
 		core->figures.evictions_attempted_total++;
@@ -586,6 +410,6 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 
 bool tei_core_evict_busy(const struct tei_core *core)
 {
-	return core->evicting || lease_over(core) ||
+	return core->evicting || tei_core_lease_over(core) ||
 	       !tei_list_empty(&core->back);
 }

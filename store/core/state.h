@@ -168,7 +168,7 @@ struct tei_object {
 		};
 		struct {                               /* READY */
 			struct tei_policy_node policy; /* begins with link */
-			uint64_t read_until_ms; /* LEASED: not evicted */
+			uint64_t read_until_ms;        /* LEASED: not evicted */
 			struct tei_readers readers;
 		};
 	};
@@ -742,7 +742,21 @@ void tei_core_walks_flush(struct tei_core *core, struct tei_actions *out);
 bool tei_core_walking(const struct tei_core *core);
 void tei_core_walks_free(struct tei_core *core);
 
-/* evict.c */
+/* evictable.c */
+static inline struct tei_object *tei_core_object_at(struct tei_list *link)
+{
+	return tei_list_entry(link, struct tei_object, link);
+}
+static inline struct tei_policy *tei_core_policy_of(const struct tei_core *core,
+						    const struct tei_object *o)
+{
+	return &tei_core_tenant_of(core, o)->policy;
+}
+/* What its extents take. */
+uint64_t tei_core_object_room(const struct tei_object *o);
+/* Out of whatever list its link is in; from none to the one where it belongs. */
+void tei_core_take_out(struct tei_core *core, struct tei_object *o);
+void tei_core_put_back(struct tei_core *core, struct tei_object *o);
 /* @o has just become READY, without link: where it belongs. */
 void tei_core_evictable(struct tei_core *core, struct tei_object *o);
 /* @o goes: out of what eviction knows. */
@@ -768,6 +782,16 @@ void tei_core_lease(struct tei_core *core, struct tei_object *o,
 		    const struct tei_session *s);
 /* It is over, or its readers are done: what is left yields to eviction. */
 void tei_core_unlease(struct tei_core *core, struct tei_object *o);
+/* The first of the leases is over. */
+bool tei_core_lease_over(const struct tei_core *core);
+/* Whose pin ends first; some object is pinned. */
+struct tei_object *tei_core_first_pinned(const struct tei_core *core);
+/* Those whose owner is back, and those whose lease is over. */
+void tei_core_take_in(struct tei_core *core, unsigned int *budget);
+/* At most @n whose pin is over are as others again; how many. */
+unsigned int tei_core_end_pins(struct tei_core *core, unsigned int n);
+
+/* evict.c */
 /* Before the starts of an event: they share an effort. */
 void tei_core_evict_begin(struct tei_core *core);
 /* As place(), evicting until there is room, nothing can go or effort is out. */
