@@ -173,6 +173,15 @@ static int32_t end_one(struct tei_core *core, const struct tei_event *ev,
 	return code;
 }
 
+/* Hash the next keys and start to load what making them READY touches. */
+static void warm(const struct tei_core *core, const struct tei_session *s,
+		 const struct tei_core_key *keys, size_t n, uint64_t *hashes)
+{
+	n = tei_core_objects_warm(core, s->tenant->index, keys, n, hashes);
+	for (size_t i = 0; i < n; i++)
+		tei_policy_prefetch(&s->tenant->policy, hashes[i]);
+}
+
 void tei_core_on_put_end(struct tei_core *core, const struct tei_event *ev,
 			 struct tei_session *s, struct tei_action *reply)
 {
@@ -183,8 +192,7 @@ void tei_core_on_put_end(struct tei_core *core, const struct tei_event *ev,
 		size_t at = i % TEI_CORE_GROUP;
 
 		if (!at)
-			tei_core_objects_warm(core, s->tenant->index,
-					      &ev->keys[i], ev->n - i, hashes);
+			warm(core, s, &ev->keys[i], ev->n - i, hashes);
 		reply->u.reply.status[i] =
 			end_one(core, ev, s, i, entry, hashes[at]);
 		entry += entries_of(ev, i);
