@@ -912,6 +912,9 @@ struct tei_task *tei_core_task_find(const struct tei_core *core,
 /* Of an attempt; 0: what the task is known as. */
 void tei_core_task_id(const struct tei_core *core, const struct tei_task *t,
 		      uint16_t attempt, uint8_t *id);
+/* A new one, about @o: it waits. */
+void tei_core_task_enter(struct tei_core *core, struct tei_task *t,
+			 struct tei_object *o);
 /* It waits (again): to be tried, and not before @wait_ms. */
 void tei_core_task_wait(struct tei_core *core, struct tei_task *t,
 			uint64_t wait_ms);
@@ -928,6 +931,8 @@ void tei_core_task_unbuilt(struct tei_core *core,
 /* READY @o takes the place of @old, whose task may be about its key. */
 void tei_core_task_inherit(struct tei_core *core, struct tei_object *old,
 			   struct tei_object *o);
+
+/* want.c; see task.h, too */
 void tei_core_on_task_create(struct tei_core *core, const struct tei_event *ev,
 			     const struct tei_session *s,
 			     struct tei_action *reply);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * task.c - tasks: how they come, how they end, what is known about them
+ * task.c - tasks: in which state they are, and how they end
  *
  * A task is in one list of struct tei_tasks, by its state, and in the table of
  * tasked objects as long as its object is there. When an object or a copy is
  * forgotten its task only changes its list; it ends in a tick or with an answer,
- * where whoever wanted it may be called. copy.c does the work.
+ * where whoever wanted it may be called. want.c makes them, copy.c and copied.c
+ * do the work.
  */
 #include "store/core/task.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "store/core/state.h"
@@ -190,6 +190,17 @@ static void attach(struct tei_core *core, struct tei_task *t,
 	tei_hash_insert(&core->tasks.by_object, &t->by_object, o->node.hash);
 }
 
+void tei_core_task_enter(struct tei_core *core, struct tei_task *t,
+			 struct tei_object *o)
+{
+	t->number = ++core->tasks.number;
+	t->created_ms = t->updated_ms = core->last_ms;
+	core->heap_bytes += t->bytes;
+	tei_hash_insert(&core->tasks.by_number, &t->by_number, t->number);
+	attach(core, t, o);
+	enter_pending(core, t);
+}
+
 static void detach(struct tei_core *core, struct tei_task *t)
 {
 	tei_hash_remove(&core->tasks.by_object, &t->by_object);
@@ -338,229 +349,4 @@ void tei_core_task_end(struct tei_core *core, struct tei_task *t, int32_t code)
 	while (o && lost--)
 		tei_core_repair(core, o);
 	tei_core_task_over(core, kind, cookie, o, code);
-}
-
-/* ---- the beginning ---- */
-
-struct plan {
-	struct tei_object *object;
-	enum tei_task_kind kind;
-	uint64_t cookie;
-	bool move;
-	struct tei_task_place source, targets[TEI_CORE_TARGETS_MAX];
-	size_t n_targets;
-};
-
-static size_t name_room(const struct tei_task_place *p)
-{
-	return p->name ? strlen(p->name) + 1 : 0;
-}
-
-/* A copy of @p, whose name is put at *@at. */
-static struct tei_task_place keep(const struct tei_task_place *p, char **at)
-{
-	size_t len = name_room(p);
-	struct tei_task_place kept = *p;
-
-	if (!len)
-		return kept;
-	memcpy(*at, p->name, len);
-	kept.name = *at;
-	*at += len;
-	return kept;
-}
-
-/* NULL: no memory. */
-static struct tei_task *create(const struct plan *plan)
-{
-	size_t targets = plan->n_targets * sizeof(plan->targets[0]);
-	size_t bytes =
-		sizeof(struct tei_task) + targets + name_room(&plan->source);
-	struct tei_task *t;
-	char *names;
-
-	for (size_t i = 0; i < plan->n_targets; i++)
-		bytes += name_room(&plan->targets[i]);
-	t = tei_calloc(1, bytes);
-	if (!t)
-		return NULL;
-	t->bytes = bytes;
-	t->kind = (uint8_t)plan->kind;
-	t->cookie = plan->cookie;
-	t->move = plan->move;
-	t->tenant = plan->object->tenant;
-	names = (char *)t + sizeof(*t) + targets;
-	t->source = keep(&plan->source, &names);
-	for (size_t i = 0; i < plan->n_targets; i++)
-		t->targets[i] = keep(&plan->targets[i], &names);
-	t->n_targets = plan->n_targets;
-	tei_list_init(&t->link);
-	tei_list_init(&t->at);
-	tei_list_init(&t->unsent);
-	return t;
-}
-
-static bool yields(const struct tei_task *t, enum tei_task_kind to)
-{
-	return t->state == TEI_TASK_PENDING &&
-	       (t->kind == TEI_TASK_REPAIR || t->kind == TEI_TASK_HEAT) &&
-	       (to == TEI_TASK_USER || to == TEI_TASK_DRAIN);
-}
-
-size_t tei_core_task_slots(const struct tei_core *core)
-{
-	const struct tei_tasks *all = &core->tasks;
-	size_t n = all->n_pending[0] + all->n_pending[1];
-	uint64_t most = core->config.tasks_pending_max;
-
-	return n < most ? (size_t)(most - n) : 0;
-}
-
-static int32_t begin(struct tei_core *core, const struct plan *plan,
-		     struct tei_task **out)
-{
-	struct tei_task *old = tei_core_task_of(core, plan->object), *t;
-
-	if (old && !yields(old, plan->kind))
-		return CODE_TASK;
-	if (!old && !tei_core_task_slots(core))
-		return CODE_TASKS_FULL;
-	t = create(plan);
-	if (!t)
-		return CODE_INTERNAL;
-	if (old) {
-		t->lost = (uint8_t)(old->lost + (old->kind == TEI_TASK_REPAIR));
-		old->lost = 0;
-		tei_core_task_end(core, old, CODE_TASK);
-	}
-	t->number = ++core->tasks.number;
-	t->created_ms = t->updated_ms = core->last_ms;
-	core->heap_bytes += t->bytes;
-	tei_hash_insert(&core->tasks.by_number, &t->by_number, t->number);
-	attach(core, t, plan->object);
-	enter_pending(core, t);
-	*out = t;
-	return CODE_OK;
-}
-
-int32_t tei_core_task_add(struct tei_core *core,
-			  const struct tei_core_task_want *want)
-{
-	struct plan plan = {
-		.object = want->object,
-		.kind = want->kind,
-		.cookie = want->cookie,
-		.move = want->source != NULL,
-		.n_targets = 1,
-	};
-	struct tei_task *t;
-
-	if (want->source && !tei_core_object_on(want->object, want->source))
-		return CODE_NO_REPLICA;
-	if (want->target && tei_core_object_on(want->object, want->target))
-		return CODE_REPLICA_EXISTS;
-	if (want->source)
-		plan.source.serial = want->source->serial;
-	if (want->target)
-		plan.targets[0].serial = want->target->serial;
-	return begin(core, &plan, &t);
-}
-
-/* ---- what clients ask ---- */
-
-/* Some mount is called @name, and has a replica of @o unless that is NULL. */
-static bool named(const struct tei_core *core, const char *name,
-		  const struct tei_object *o)
-{
-	for (size_t i = 0; i < core->n_mounts; i++)
-		if (strcmp(core->mounts[i]->name, name) == 0 &&
-		    (!o || tei_core_object_on(o, core->mounts[i])))
-			return true;
-	return false;
-}
-
-static int32_t check(const struct tei_core *core, const struct tei_event *ev,
-		     const struct tei_object *o)
-{
-	const char *const *targets = ev->u.task_create.targets;
-	const char *source = ev->u.task_create.source;
-	size_t n = ev->u.task_create.n_targets;
-
-	if (!n || n > TEI_CORE_TARGETS_MAX ||
-	    (ev->u.task_create.move && (n != 1 || !source)))
-		return CODE_ARGUMENT;
-	if (!o || !tei_core_object_live(o))
-		return CODE_NOT_FOUND;
-	if (o->state == TEI_OBJECT_BUILDING)
-		return CODE_NOT_READY;
-	for (size_t i = 0; i < n; i++)
-		if (!named(core, targets[i], NULL))
-			return CODE_NO_SEGMENT;
-	if (!ev->u.task_create.move)
-		return CODE_OK;
-	if (!named(core, source, NULL))
-		return CODE_NO_SEGMENT;
-	if (strcmp(source, targets[0]) == 0)
-		return CODE_ARGUMENT;
-	return named(core, source, o) ? CODE_OK : CODE_NO_REPLICA;
-}
-
-void tei_core_on_task_create(struct tei_core *core, const struct tei_event *ev,
-			     const struct tei_session *s,
-			     struct tei_action *reply)
-{
-	struct plan plan = {.kind = TEI_TASK_USER};
-	struct tei_object *o = NULL;
-	struct tei_task *t;
-	int32_t code = CODE_ARGUMENT;
-
-	if (ev->n == 1 && tei_core_key_valid(&ev->keys[0])) {
-		o = tei_core_object_find(
-			core, s->tenant->index, &ev->keys[0],
-			tei_core_hash_of(core, s->tenant->index,
-					 ev->keys[0].bytes, ev->keys[0].len));
-		o = tei_core_object_now(core, o);
-		code = check(core, ev, o);
-	}
-	if (!code) {
-		plan.object = o;
-		plan.move = ev->u.task_create.move;
-		if (plan.move)
-			plan.source.name = ev->u.task_create.source;
-		plan.n_targets = ev->u.task_create.n_targets;
-		for (size_t i = 0; i < plan.n_targets; i++)
-			plan.targets[i].name = ev->u.task_create.targets[i];
-		code = begin(core, &plan, &t);
-	}
-	reply->u.reply.code = code;
-	if (code)
-		return;
-	tei_core_task_id(core, t, 0, reply->u.reply.task->id);
-	tei_core_tasks_choose(core);
-}
-
-void tei_core_on_task_query(struct tei_core *core, const struct tei_event *ev,
-			    const struct tei_session *s,
-			    struct tei_action *reply)
-{
-	struct tei_core_task *out = reply->u.reply.task;
-	const struct tei_task *t = NULL;
-	uint16_t attempt = 0;
-
-	if (ev->u.task_query.id)
-		t = tei_core_task_find(core, ev->u.task_query.id, &attempt);
-	if (!t || attempt || t->kind != TEI_TASK_USER ||
-	    t->tenant != s->tenant->index) {
-		reply->u.reply.code = CODE_NO_TASK;
-		return;
-	}
-	tei_core_task_id(core, t, 0, out->id);
-	out->move = t->move;
-	out->state = t->state;
-	out->code = t->code;
-	out->created_ms = t->created_ms;
-	out->updated_ms = t->updated_ms;
-	out->assigned = t->assigned;
-	memcpy(out->client, t->client, sizeof(out->client));
-	snprintf(out->message, sizeof(out->message), "%s", t->message);
 }
