@@ -1,49 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copy.c - tasks at work: who copies what to where, and what comes of it
+ * copy.c - tasks at work: who copies what to where
  *
  * An attempt reserves its extents as a BUILDING object of its own, with the
  * executor as writer: whatever ends a put ends it, too, with the same care about
- * bytes that may still arrive. When the executor is done and its checksums are
- * the object's, the extents join the object as a replica.
- *
- * A moved replica is buried when the readers that may be at it have had a lease's
- * time, and never while it is the only one that is there.
+ * bytes that may still arrive. copied.c settles what comes of it.
  */
-#include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/crc.h"
 #include "store/core/state.h"
 #include "store/core/task.h"
 
-/* Of tries to find room; and of attempts that failed, save those for users and
- * drains, which try again themselves. */
-#define RETRY_MS     50u
-#define FAILURES_MAX 3
+/* Of tries to find room. */
+#define RETRY_MS 50u
 /* Waiting ones looked at when one was added or is done; they take turns. */
 #define LOOKS 16u
 #define LATER 1 /* besides codes: try again */
 
 /* ---- where to ---- */
-
-static bool is_source(const struct tei_task *t, const struct tei_mount *m)
-{
-	return t->source.name ? strcmp(m->name, t->source.name) == 0
-			      : m->serial == t->source.serial;
-}
-
-/* The extent with which the replica begins that is to be moved. */
-static struct tei_extent *moved(const struct tei_task *t)
-{
-	for (struct tei_extent *e = t->object->extents; e; e = e->next)
-		if (tei_core_extent_there(e) &&
-		    is_source(t, tei_core_extent_mount(e)))
-			return e;
-	return NULL;
-}
 
 static int32_t place_on(struct tei_core *core, const struct tei_task *t,
 			struct tei_object *copy, uint8_t replica,
@@ -211,12 +186,6 @@ static int32_t reserve(struct tei_core *core, struct tei_task *t,
 	return code == CODE_FULL ? no_room(core, t) : code;
 }
 
-/* The time @since is @ms ago; 0: that is never. */
-static bool is_past(const struct tei_core *core, uint64_t since, uint64_t ms)
-{
-	return ms && since + ms <= core->now_ms;
-}
-
 /* Begin with @t; LATER, or the code that ends it. */
 static int32_t try_begin(struct tei_core *core, struct tei_task *t)
 {
@@ -225,73 +194,16 @@ static int32_t try_begin(struct tei_core *core, struct tei_task *t)
 
 	if (!o || tei_core_object_gone(o))
 		return CODE_NOT_FOUND;
-	if (is_past(core, t->since_ms, core->config.task_pending_ms))
+	if (tei_core_is_past(core, t->since_ms, core->config.task_pending_ms))
 		return CODE_TIMEOUT;
 	if (t->not_before_ms > core->now_ms ||
 	    core->tasks.n_processing >= core->config.tasks_processing_max ||
 	    (o->flags & TEI_OBJECT_SUCCEEDED) || !tei_core_object_live(o))
 		return LATER;
-	if (t->move && !moved(t))
+	if (t->move && !tei_core_task_source(t))
 		return CODE_NO_REPLICA;
 	executor = executor_for(o);
 	return executor ? reserve(core, t, executor) : LATER;
-}
-
-/* ---- the end of a move ---- */
-
-static bool live_elsewhere(const struct tei_object *o, uint8_t replica)
-{
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
-		if (e->replica != replica &&
-		    tei_core_mount_live(tei_core_extent_mount(e)))
-			return true;
-	return false;
-}
-
-/* What it frees may be used again: not so when its mount is to go. */
-static bool keeps_leases(const struct tei_extent *e)
-{
-	return tei_core_extent_mount(e)->status !=
-	       TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING;
-}
-
-/* Give up what was moved, if it may go now. */
-static void let_go(struct tei_core *core, struct tei_task *t)
-{
-	struct tei_object *o = t->object;
-	struct tei_extent *e = o ? moved(t) : NULL;
-
-	if (!e) {
-		tei_core_task_end(core, t, o ? CODE_OK : CODE_NOT_FOUND);
-		return;
-	}
-	if (!live_elsewhere(o, e->replica)) {
-		if (is_past(core, t->since_ms, core->config.client_ttl_ms))
-			tei_core_task_end(core, t, CODE_NO_SEGMENT);
-		return;
-	}
-	if (tei_core_leased(core, o) && keeps_leases(e) &&
-	    !is_past(core, t->since_ms, core->config.lease_ttl_ms))
-		return;
-	if (tei_core_bury_reserve(core, o) < 0)
-		return;
-	tei_core_bury_replica(core, o, e->replica);
-	tei_core_task_end(core, t, CODE_OK);
-}
-
-/* One target has its copy. */
-static void step_done(struct tei_core *core, struct tei_task *t)
-{
-	t->tries = t->failed = 0;
-	if (++t->next < t->n_targets)
-		return;
-	if (!t->move) {
-		tei_core_task_end(core, t, CODE_OK);
-		return;
-	}
-	tei_core_hold(core, t->object);
-	tei_core_task_work(core, t, &core->tasks.leaving);
-	let_go(core, t);
 }
 
 /* ---- to choose ---- */
@@ -303,7 +215,7 @@ static void look_at(struct tei_core *core, struct tei_task *t)
 	if (code == CODE_OK || code == LATER)
 		return;
 	if (code == CODE_REPLICA_EXISTS && !t->move)
-		step_done(core, t);
+		tei_core_task_copied(core, t);
 	else
 		tei_core_task_end(core, t, code);
 }
@@ -334,204 +246,10 @@ void tei_core_tasks_choose(struct tei_core *core)
 	choose(core, LOOKS);
 }
 
-/* ---- failure ---- */
-
-/* It waits since its attempt has ended with @code. */
-static void failed(struct tei_core *core, struct tei_task *t, int32_t code)
-{
-	bool again = code == CODE_NO_REPLICA || t->kind == TEI_TASK_REPAIR ||
-		     t->kind == TEI_TASK_HEAT;
-
-	if (!t->object)
-		code = CODE_NOT_FOUND;
-	else if (again && ++t->failed < FAILURES_MAX) {
-		tei_core_task_wait(core, t, RETRY_MS * t->failed);
-		return;
-	}
-	tei_core_task_end(core, t, code);
-}
-
-/* The attempt has failed; @quiet: nothing of it can arrive any more. Without
- * memory for fences it is tried again in ticks. */
-static void give_up(struct tei_core *core, struct tei_task *t, int32_t code,
-		    bool quiet)
-{
-	const struct tei_session *writer = t->executor;
-	struct tei_extent *chain;
-
-	if (!quiet && tei_core_fences_reserve(core, t->copy, UINT32_MAX) < 0) {
-		t->code = code;
-		tei_list_del(&t->unsent);
-		tei_core_task_work(core, t, &core->tasks.broken);
-		return;
-	}
-	chain = tei_core_object_forget(core, t->copy);
-	tei_core_chain_fence(core, chain, writer, quiet ? 0 : UINT32_MAX);
-	failed(core, t, code);
-}
-
-int tei_core_task_abort(struct tei_core *core, struct tei_object *o)
-{
-	struct tei_task *t = tei_core_task_of(core, o);
-
-	if (!t->copy) {
-		o->flags &= (uint16_t)~TEI_OBJECT_BUSY;
-		tei_core_unpark(core, o);
-		return 0;
-	}
-	return tei_core_discard(core, t->copy);
-}
-
-/* ---- success ---- */
-
-/* CRC of the value whose replica @chain begins with; by @crcs, or its own. */
-static uint32_t whole_crc(const struct tei_extent *chain, const uint32_t *crcs,
-			  uint64_t rest)
-{
-	uint32_t crc = 0;
-
-	for (const struct tei_extent *e = chain;
-	     e && e->replica == chain->replica; e = e->next) {
-		uint64_t length = tei_core_extent_length(e, rest);
-		uint32_t part = crcs ? *crcs++ : e->crc;
-
-		crc = tei_crc32c_join(crc, part, length);
-		rest -= length;
-	}
-	return crc;
-}
-
-static bool agrees(const struct tei_object *o, const struct tei_object *copy,
-		   const uint32_t *crcs)
-{
-	return whole_crc(o->extents, NULL, o->size) ==
-	       whole_crc(copy->extents, crcs, o->size);
-}
-
-static int32_t check(const struct tei_task *t, const struct tei_event *ev)
-{
-	const struct tei_object *o = t->object;
-
-	if (!o)
-		return CODE_NOT_FOUND;
-	if (tei_core_object_gone(t->copy))
-		return CODE_NO_SEGMENT;
-	if (o->flags & TEI_OBJECT_NO_CRC)
-		return CODE_OK;
-	if (ev->u.task_done.no_crc ||
-	    ev->u.task_done.n_crcs != tei_core_object_entries(t->copy) ||
-	    !agrees(o, t->copy, ev->u.task_done.crcs))
-		return CODE_CHECKSUM;
-	return CODE_OK;
-}
-
-/* The copy is one more replica. */
-static void splice(struct tei_core *core, struct tei_task *t,
-		   const struct tei_event *ev)
-{
-	bool bare = t->object->flags & TEI_OBJECT_NO_CRC;
-	const uint32_t *crcs = ev->u.task_done.crcs;
-	struct tei_object *o = t->object;
-	struct tei_extent *chain =
-		tei_core_replica_cut(core, t->copy, t->copy->extents->replica);
-
-	for (struct tei_extent *e = chain; e; e = e->next) {
-		tei_core_extent_own(core, e, o);
-		if (!bare)
-			e->crc = *crcs++;
-	}
-	(void)tei_core_object_forget(core, t->copy);
-	tei_core_replica_join(o, chain, tei_core_replica_free(o));
-	tei_core_unpark(core, o);
-	if (core->committed)
-		tei_core_committed(core, o);
-	else
-		tei_core_sync(core, tei_core_extent_mount(chain));
-}
-
-void tei_core_on_task_done(struct tei_core *core, const struct tei_event *ev,
-			   struct tei_session *s)
-{
-	uint16_t attempt = 0;
-	struct tei_task *t = NULL;
-	int32_t code = ev->u.task_done.status;
-	bool quiet = !code || ev->u.task_done.quiet;
-
-	if (ev->u.task_done.id)
-		t = tei_core_task_find(core, ev->u.task_done.id, &attempt);
-	if (!t || t->attempt != attempt || t->executor != s) {
-		core->figures.tasks_late_total++;
-		return;
-	}
-	if (!code)
-		code = check(t, ev);
-	if (!code && tei_core_replica_free(t->object) == TEI_CORE_REPLICAS_MAX)
-		code = CODE_REPLICA_EXISTS;
-	if (!code) {
-		splice(core, t, ev);
-		step_done(core, t);
-	} else {
-		if (ev->u.task_done.status && ev->u.task_done.message)
-			snprintf(t->message, sizeof(t->message), "%s",
-				 ev->u.task_done.message);
-		give_up(core, t, code, quiet);
-	}
-	choose(core, LOOKS);
-}
-
-/* ---- in time ---- */
-
-/* What was found broken, or could not be given up for want of memory. */
-static void settle(struct tei_core *core, unsigned int *budget)
-{
-	size_t n = core->tasks.n_processing;
-
-	for (; n && *budget && !tei_list_empty(&core->tasks.broken); n--) {
-		struct tei_task *t = tei_list_entry(core->tasks.broken.next,
-						    struct tei_task, link);
-
-		give_up(core, t, t->code ? t->code : CODE_NO_REPLICA, false);
-		--*budget;
-	}
-}
-
-static void time_out(struct tei_core *core, unsigned int *budget)
-{
-	while (*budget && !tei_list_empty(&core->tasks.processing)) {
-		struct tei_task *t = tei_list_entry(core->tasks.processing.next,
-						    struct tei_task, link);
-
-		if (!is_past(core, t->since_ms,
-			     core->config.task_processing_ms))
-			return;
-		give_up(core, t, CODE_TIMEOUT, false);
-		--*budget;
-	}
-}
-
-static void let_some_go(struct tei_core *core, unsigned int *budget)
-{
-	struct tei_list *list = &core->tasks.leaving, turn;
-
-	tei_list_init(&turn);
-	tei_list_splice_tail(&turn, list);
-	while (*budget && !tei_list_empty(&turn)) {
-		struct tei_list *link = tei_list_pop(&turn);
-
-		tei_list_add_tail(list, link);
-		let_go(core, tei_list_entry(link, struct tei_task, link));
-		--*budget;
-	}
-	tei_list_splice_tail(&turn, list);
-	tei_list_splice_tail(list, &turn);
-}
-
 void tei_core_tasks_tick(struct tei_core *core, unsigned int *budget)
 {
 	tei_core_repair_some(core, budget);
-	settle(core, budget);
-	time_out(core, budget);
-	let_some_go(core, budget);
+	tei_core_copies_tick(core, budget);
 	if (core->tasks.n_pending[0] || core->tasks.n_pending[1])
 		choose(core, core->config.step_objects);
 }

@@ -943,15 +943,29 @@ void tei_core_on_task_query(struct tei_core *core, const struct tei_event *ev,
 /* copy.c */
 /* Begin with some of those that wait. */
 void tei_core_tasks_choose(struct tei_core *core);
-void tei_core_on_task_done(struct tei_core *core, const struct tei_event *ev,
-			   struct tei_session *s);
 /* Begin, time out and settle tasks. */
 void tei_core_tasks_tick(struct tei_core *core, unsigned int *budget);
 void tei_core_tasks_flush(struct tei_core *core, struct tei_actions *out);
 /* All that @s works on is to be sent (again). */
 void tei_core_tasks_resend(struct tei_core *core, struct tei_session *s);
+
+/* copied.c */
+/* The extent with which the replica begins that is to be moved; NULL: none. */
+struct tei_extent *tei_core_task_source(const struct tei_task *t);
+/* One target of @t has its copy. */
+void tei_core_task_copied(struct tei_core *core, struct tei_task *t);
+void tei_core_on_task_done(struct tei_core *core, const struct tei_event *ev,
+			   struct tei_session *s);
+/* Time out and settle. */
+void tei_core_copies_tick(struct tei_core *core, unsigned int *budget);
 /* Give up what @o, which is BUSY, is copied to. -ENOMEM: nothing changed. */
 int tei_core_task_abort(struct tei_core *core, struct tei_object *o);
+/* The time @since is @ms ago; 0: that is never. */
+static inline bool tei_core_is_past(const struct tei_core *core, uint64_t since,
+				    uint64_t ms)
+{
+	return ms && since + ms <= core->now_ms;
+}
 
 /* repair.c */
 /* @o has lost a replica and has others. */
