@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* readers.h - what the models know of who reads */
-#ifndef TESTS_UNIT_STORE_CORE_READERS_H
-#define TESTS_UNIT_STORE_CORE_READERS_H
+/* readers.h - what the model knows of who reads */
+#ifndef TESTS_UNIT_STORE_CORE_MODEL_READERS_H
+#define TESTS_UNIT_STORE_CORE_MODEL_READERS_H
 
 #include <stdbool.h>
 
