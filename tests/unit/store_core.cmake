@@ -20,7 +20,17 @@ add_library(te_core_model STATIC
 target_link_libraries(te_core_model PRIVATE te_test_all)
 te_test(unit store_core random te_core_model)
 te_test(unit store_core random_bury te_core_model)
-te_test(unit store_core random_task)
+# Owners' memory, as the master's decisions leave it.
+add_library(te_core_memory STATIC
+	store_core/memory/action.c
+	store_core/memory/check.c
+	store_core/memory/client.c
+	store_core/memory/flight.c
+	store_core/memory/put.c
+	store_core/memory/task.c
+	store_core/memory/world.c)
+target_link_libraries(te_core_memory PRIVATE te_test_all)
+te_test(unit store_core random_task te_core_memory)
 te_test(unit store_core bury)
 te_test(unit store_core restart)
 te_test(unit store_core trouble)
