@@ -13,6 +13,7 @@
 #include "perf/lib/cluster.h"
 #include "perf/lib/pattern.h"
 #include "perf/lib/reference.h"
+#include "perf/lib/worker.h"
 #include "perf/store-perf/mixer.h"
 
 #define SPARE_BYTES (4u << 20) /* places of values in the source differ by it */
@@ -133,39 +134,25 @@ static void add_stats(struct crew *c)
 	}
 }
 
-static bool hear(const char *word)
-{
-	char line[64];
-
-	return fgets(line, sizeof(line), stdin) &&
-	       !strncmp(line, word, strlen(word));
-}
-
-static void say(const char *word)
-{
-	puts(word);
-	fflush(stdout);
-}
-
 static int work(struct crew *c)
 {
 	int rc;
 
-	say("ready");
-	if (!hear("fill"))
+	tei_worker_say("ready");
+	if (!tei_worker_hear("fill"))
 		return 0;
 	rc = c->share->plan.prefill ? on_all(c, mixer_fill) : 0;
 	if (rc)
 		return rc;
-	say("filled");
-	if (!hear("go"))
+	tei_worker_say("filled");
+	if (!tei_worker_hear("go"))
 		return 0;
 	rc = on_all(c, mixer_run);
 	if (rc)
 		return rc;
 	add_stats(c);
-	say("done");
-	(void)hear("end"); /* or the end of the input */
+	tei_worker_say("done");
+	(void)tei_worker_hear("end"); /* or the end of the input */
 	return 0;
 }
 

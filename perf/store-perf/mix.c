@@ -9,12 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/chance.h"
 #include "base/clock.h"
 #include "perf/lib/cluster.h"
+#include "perf/lib/worker.h"
 
 static const char *const names[MIX_OPS] = {
 	[MIX_GET] = "get",       [MIX_PUT] = "put",       [MIX_EXIST] = "exist",
@@ -145,45 +144,30 @@ double mix_mean_size(const struct mix_plan *plan)
 
 /* ---- sharing ---- */
 
-static int map(int fd, uint64_t len, struct mix_share **out)
-{
-	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (p == MAP_FAILED)
-		return -errno;
-	*out = p;
-	return 0;
-}
-
 int mix_share_create(const struct mix_plan *plan, struct mix_share **out,
 		     int *out_fd)
 {
 	uint64_t len =
 		sizeof(**out) + mix_workers(plan) * sizeof((*out)->tally[0]);
-	int fd = memfd_create("store-perf", MFD_CLOEXEC), rc;
+	void *at;
+	int rc = tei_shared_create("store-perf", len, &at, out_fd);
 
-	if (fd < 0)
-		return -errno;
-	rc = ftruncate(fd, (off_t)len) ? -errno : map(fd, len, out);
-	if (rc) {
-		close(fd);
+	if (rc)
 		return rc;
-	}
+	*out = at;
 	(*out)->len = len;
 	(*out)->plan = *plan;
-	*out_fd = fd;
 	return 0;
 }
 
 int mix_share_open(int fd, struct mix_share **out)
 {
-	struct stat st;
+	void *at;
+	int rc = tei_shared_open(fd, sizeof(**out), &at);
 
-	if (fstat(fd, &st))
-		return -errno;
-	if ((uint64_t)st.st_size < sizeof(**out))
-		return -EINVAL;
-	return map(fd, (uint64_t)st.st_size, out);
+	if (!rc)
+		*out = at;
+	return rc;
 }
 
 void mix_share_close(struct mix_share *s)

@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "perf/lib/cluster.h"
 #include "perf/lib/pattern.h"
+#include "perf/lib/worker.h"
 #include "perf/te-replay/share.h"
 
 #define KEY_LEN      64
@@ -327,20 +328,6 @@ static int client_init(struct client *c, const struct options *o)
 	return rc;
 }
 
-static bool hear(const char *word)
-{
-	char line[64];
-
-	return fgets(line, sizeof(line), stdin) &&
-	       !strncmp(line, word, strlen(word));
-}
-
-static void say(const char *word)
-{
-	puts(word);
-	fflush(stdout);
-}
-
 int client_main(const struct options *o)
 {
 	struct client c;
@@ -350,11 +337,12 @@ int client_main(const struct options *o)
 		fprintf(stderr, "te-replay: client %" PRIu64 ": %s\n", o->index,
 			strerror(-rc));
 	} else {
-		say("ready");
-		if (hear("go")) {
+		tei_worker_say("ready");
+		if (tei_worker_hear("go")) {
 			replay(&c);
-			say("done");
-			(void)hear("end"); /* or the end of the input */
+			tei_worker_say("done");
+			(void)tei_worker_hear(
+				"end"); /* or the end of the input */
 		}
 	}
 	client_fini(&c);

@@ -4,21 +4,10 @@
  */
 #include "perf/te-replay/share.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-static int map(int fd, uint64_t len, struct share **out)
-{
-	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (p == MAP_FAILED)
-		return -errno;
-	*out = p;
-	return 0;
-}
+#include "perf/lib/worker.h"
 
 static void copy_trace(struct share *s, const struct tei_trace *t)
 {
@@ -40,32 +29,27 @@ int share_create(const struct tei_trace *t, struct share **out, int *out_fd)
 	uint64_t requests_at = sizeof(**out);
 	uint64_t ids_at = requests_at + t->n_requests * sizeof(*t->requests);
 	uint64_t len = ids_at + t->n_ids * sizeof(*t->ids);
-	int fd = memfd_create("te-replay", MFD_CLOEXEC), rc;
+	void *at;
+	int rc = tei_shared_create("te-replay", len, &at, out_fd);
 
-	if (fd < 0)
-		return -errno;
-	rc = ftruncate(fd, (off_t)len) ? -errno : map(fd, len, out);
-	if (rc) {
-		close(fd);
+	if (rc)
 		return rc;
-	}
+	*out = at;
 	(*out)->len = len;
 	(*out)->requests_at = requests_at;
 	(*out)->ids_at = ids_at;
 	copy_trace(*out, t);
-	*out_fd = fd;
 	return 0;
 }
 
 int share_open(int fd, struct share **out)
 {
-	struct stat st;
+	void *at;
+	int rc = tei_shared_open(fd, sizeof(**out), &at);
 
-	if (fstat(fd, &st))
-		return -errno;
-	if ((uint64_t)st.st_size < sizeof(**out))
-		return -EINVAL;
-	return map(fd, (uint64_t)st.st_size, out);
+	if (!rc)
+		*out = at;
+	return rc;
 }
 
 void share_close(struct share *s)
