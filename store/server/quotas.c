@@ -137,9 +137,31 @@ static int take_quota(struct reader *r, const yaml_event_t *event,
 	return 0;
 }
 
-static int take_field(struct reader *r, const yaml_event_t *name,
-		      struct tei_quota *to)
+/* What @take is told of comes one after the other until an @end. */
+static int take_all(struct reader *r, yaml_event_type_t end,
+		    int (*take)(struct reader *r, const yaml_event_t *event,
+				void *arg),
+		    void *arg)
 {
+	yaml_event_t event;
+	bool over = false;
+	int rc;
+
+	do {
+		rc = next(r, &event);
+		if (rc)
+			return rc;
+		over = event.type == end;
+		if (!over)
+			rc = take(r, &event, arg);
+		yaml_event_delete(&event);
+	} while (!rc && !over);
+	return rc;
+}
+
+static int take_field(struct reader *r, const yaml_event_t *name, void *quota)
+{
+	struct tei_quota *to = quota;
 	yaml_event_t value;
 	int rc;
 
@@ -158,19 +180,8 @@ static int take_field(struct reader *r, const yaml_event_t *name,
 static int take_tenant(struct reader *r, size_t line)
 {
 	struct tei_quota quota = {.bytes = 0};
-	yaml_event_t event;
-	bool end = false;
-	int rc;
+	int rc = take_all(r, YAML_MAPPING_END_EVENT, take_field, &quota);
 
-	do {
-		rc = next(r, &event);
-		if (rc)
-			return rc;
-		end = event.type == YAML_MAPPING_END_EVENT;
-		if (!end)
-			rc = take_field(r, &event, &quota);
-		yaml_event_delete(&event);
-	} while (!rc && !end);
 	if (rc)
 		return rc;
 	if (!*quota.name || !quota.bytes)
@@ -184,29 +195,22 @@ static int take_tenant(struct reader *r, size_t line)
 	return rc;
 }
 
+static int take_entry(struct reader *r, const yaml_event_t *entry, void *arg)
+{
+	(void)arg;
+	if (entry->type != YAML_MAPPING_START_EVENT)
+		return bad(r, entry, "a tenant has name and quota");
+	return take_tenant(r, entry->start_mark.line);
+}
+
 /* The value of `tenants`: a list; nothing is an empty one. */
 static int take_tenants(struct reader *r, const yaml_event_t *value)
 {
-	yaml_event_t event;
-	bool end = false;
-	int rc;
-
 	if (is_null(value))
 		return 0;
 	if (value->type != YAML_SEQUENCE_START_EVENT)
 		return bad(r, value, "tenants is a list");
-	do {
-		rc = next(r, &event);
-		if (rc)
-			return rc;
-		end = event.type == YAML_SEQUENCE_END_EVENT;
-		if (!end && event.type != YAML_MAPPING_START_EVENT)
-			rc = bad(r, &event, "a tenant has name and quota");
-		else if (!end)
-			rc = take_tenant(r, event.start_mark.line);
-		yaml_event_delete(&event);
-	} while (!rc && !end);
-	return rc;
+	return take_all(r, YAML_SEQUENCE_END_EVENT, take_entry, NULL);
 }
 
 /* ---- the file ---- */
@@ -216,13 +220,14 @@ static int take_version(struct reader *r, const yaml_event_t *value)
 	return is(value, "1") ? 0 : bad(r, value, "version is 1");
 }
 
-static int take_pair(struct reader *r, const yaml_event_t *name)
+static int take_pair(struct reader *r, const yaml_event_t *name, void *arg)
 {
 	bool version = is(name, "version");
 	bool *seen = version ? &r->version : &r->tenants;
 	yaml_event_t value;
 	int rc;
 
+	(void)arg;
 	if (!version && !is(name, "tenants"))
 		return bad(r, name, "version and tenants are expected");
 	if (*seen)
@@ -233,24 +238,6 @@ static int take_pair(struct reader *r, const yaml_event_t *name)
 		return rc;
 	rc = version ? take_version(r, &value) : take_tenants(r, &value);
 	yaml_event_delete(&value);
-	return rc;
-}
-
-static int take_map(struct reader *r)
-{
-	yaml_event_t event;
-	bool end = false;
-	int rc;
-
-	do {
-		rc = next(r, &event);
-		if (rc)
-			return rc;
-		end = event.type == YAML_MAPPING_END_EVENT;
-		if (!end)
-			rc = take_pair(r, &event);
-		yaml_event_delete(&event);
-	} while (!rc && !end);
 	return rc;
 }
 
@@ -270,7 +257,8 @@ static int take_stream(struct reader *r)
 		type = event.type;
 		if (type == YAML_MAPPING_START_EVENT && !map) {
 			map = true;
-			rc = take_map(r);
+			rc = take_all(r, YAML_MAPPING_END_EVENT, take_pair,
+				      NULL);
 		} else if (type == YAML_DOCUMENT_START_EVENT && map) {
 			rc = bad(r, &event, "one document is expected");
 		} else if (type != YAML_STREAM_START_EVENT &&
