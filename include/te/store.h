@@ -52,6 +52,7 @@ enum te_store_code {
 	TE_STORE_CHECKSUM_MISMATCH = -801,
 	TE_STORE_RPC_FAIL = -900,    /* the master cannot be reached */
 	TE_STORE_RPC_TIMEOUT = -901, /* it did not answer in time */
+	TE_STORE_UNAVAILABLE_IN_CURRENT_STATUS = -1010,
 	TE_STORE_TASK_NOT_FOUND = -1400,
 	TE_STORE_TASK_PENDING_LIMIT_EXCEEDED = -1401,
 	TE_STORE_TENANT_QUOTA_EXCEEDED = -1700, /* and nothing of it can go */
@@ -123,7 +124,13 @@ struct te_store_config {
 	 * of. A dummy's is its daemon's: NULL.
 	 */
 	const char *tenant;
-	uint64_t reserved[1]; /* must be 0 */
+	/*
+	 * For how long te_store_close() has what lies in our segments moved to
+	 * others first, as te_store_drain() does; 0: not at all. At most 10
+	 * minutes.
+	 */
+	uint32_t drain_timeout_ms;
+	uint32_t reserved[1]; /* must be 0 */
 };
 
 /**
@@ -147,7 +154,8 @@ TE_API int te_store_setup(const struct te_store_config *config,
  * te_store_close - leave: unmount, close, free
  *
  * NULL is fine. Threads: set-up only. Blocks: 2 s at most, also when the
- * master is dead. What lies in our own segment is gone for the others.
+ * master is dead, and before that for drain_timeout_ms of the configuration.
+ * What still lies in our own segments is gone for the others.
  */
 TE_API void te_store_close(struct te_store *store);
 
@@ -208,6 +216,36 @@ TE_API int te_store_mount_shared(struct te_store *store, const char *path,
 TE_API int te_store_unmount(struct te_store *store,
 			    const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 			    uint64_t grace_ms);
+
+/* What became of the values (replicas, to be exact) in segments that leave. */
+struct te_store_drained {
+	uint64_t total; /* that were there */
+	uint64_t moved, moved_bytes;
+	uint64_t left; /* still there; they go with their segment */
+};
+
+/**
+ * te_store_drain - have what lies in our segments moved to others
+ * @id:         one segment; NULL: all that we have
+ * @timeout_ms: at most 10 minutes
+ * @out:        what became of it, as far as the master has said; or NULL
+ *
+ * To be called before te_store_unmount() or te_store_close(): from now on the
+ * segment gets nothing new, whatever comes of this, though until it is unmounted
+ * it can be read. Values are moved whatever leases and pins they have. Ends
+ * early when all is moved or nothing more can be: without others to move to, or
+ * without room there, at once. A master that is started anew meanwhile knows
+ * nothing of it.
+ *
+ * Blocks: timeout + call timeout. Returns 0 (all is moved), -101 (no such
+ * segment, none at all, or it went meanwhile), -200 (no room for what is left),
+ * -600, -800 or -801 (copies failed), -900 (the master is away, or went), -901
+ * (the time is over), -1010 (a drain of it is under way), -1401 (too many are),
+ * -1 (no memory).
+ */
+TE_API int te_store_drain(struct te_store *store,
+			  const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
+			  uint32_t timeout_ms, struct te_store_drained *out);
 
 struct te_store_key {
 	const void *bytes;

@@ -122,6 +122,15 @@ int te_store_unmount(struct te_store *store,
 		       : TE_STORE_INVALID_PARAMS;
 }
 
+int te_store_drain(struct te_store *store,
+		   const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
+		   uint32_t timeout_ms, struct te_store_drained *out)
+{
+	return store && store->ops->drain
+		       ? store->ops->drain(store, id, timeout_ms, out)
+		       : TE_STORE_INVALID_PARAMS;
+}
+
 int te_store_upsert(struct te_store *store, const struct te_store_key *keys,
 		    const struct te_store_value *values, size_t n,
 		    const struct te_store_replicate *how, int *results)

@@ -54,6 +54,7 @@ struct te_store {
 	const struct tei_store_ops *ops;
 	struct tei_dummy *dummy; /* NULL: direct; else all that there is */
 	uint64_t call_timeout_ms, replica_timeout_ms;
+	uint32_t drain_timeout_ms;             /* of a close; 0: none */
 	char host[TEI_STORE_HOST_MAX + 1];     /* names this machine */
 	char tenant[TEI_STORE_TENANT_MAX + 1]; /* "": `default` */
 	struct te_engine *engine;
@@ -87,6 +88,8 @@ struct te_store {
 
 /* Tell who waits in setup, and health: ready, or why not. Any thread. */
 void tei_store_set_ready(struct te_store *store, bool ready, int verdict);
+
+#define TEI_DRAIN_MAX_MS 600000u
 
 /* Tell the master, as far as there is time (mount.c). Set-up only. */
 void tei_unmount_all(struct te_store *store, uint64_t deadline_ns);

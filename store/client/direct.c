@@ -19,6 +19,7 @@ const struct tei_store_ops tei_direct_ops = {
 	.mount = tei_direct_mount,
 	.mount_shared = tei_direct_mount_shared,
 	.unmount = tei_direct_unmount,
+	.drain = tei_direct_drain,
 	.upsert = tei_direct_upsert,
 	.replicas = tei_direct_replicas,
 	.remove_all = tei_direct_remove_all,

@@ -47,6 +47,9 @@ struct tei_store_ops {
 	int (*unmount)(struct te_store *store,
 		       const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 		       uint64_t grace_ms);
+	int (*drain)(struct te_store *store,
+		     const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
+		     uint32_t timeout_ms, struct te_store_drained *out);
 	int (*upsert)(struct te_store *store, const struct te_store_key *keys,
 		      const struct te_store_value *values, size_t n,
 		      const struct te_store_replicate *how, int *results);
@@ -127,6 +130,9 @@ int tei_direct_mount_shared(struct te_store *store, const char *path,
 int tei_direct_unmount(struct te_store *store,
 		       const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 		       uint64_t grace_ms);
+int tei_direct_drain(struct te_store *store,
+		     const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
+		     uint32_t timeout_ms, struct te_store_drained *out);
 int tei_direct_upsert(struct te_store *store, const struct te_store_key *keys,
 		      const struct te_store_value *values, size_t n,
 		      const struct te_store_replicate *how, int *results);

@@ -119,7 +119,9 @@ bool tei_config_holds(const struct te_store_config *c)
 	    c->segment_bytes > TE_LENGTH_MAX ||
 	    c->local_buffer_bytes > TE_LENGTH_MAX ||
 	    c->location_cache_entries > TE_STORE_LOCATIONS_MAX ||
-	    c->hot_cache_bytes > TE_LENGTH_MAX || c->hot_cache_threshold > 255)
+	    c->hot_cache_bytes > TE_LENGTH_MAX ||
+	    c->hot_cache_threshold > 255 ||
+	    c->drain_timeout_ms > TEI_DRAIN_MAX_MS)
 		return false;
 	if (c->tenant && !tenant_holds(c->tenant))
 		return false;
@@ -229,6 +231,7 @@ static struct te_store *create(const struct te_store_config *c)
 		c->call_timeout_ms ? c->call_timeout_ms : CALL_MS;
 	store->replica_timeout_ms =
 		c->replica_timeout_ms ? c->replica_timeout_ms : REPLICA_MS;
+	store->drain_timeout_ms = c->drain_timeout_ms;
 	tei_mutex_init(&store->mu);
 	tei_cond_init(&store->changed);
 	tei_list_init(&store->registered);
@@ -420,6 +423,9 @@ void tei_direct_close(struct te_store *store)
 {
 	if (!store)
 		return;
+	if (store->drain_timeout_ms)
+		(void)tei_direct_drain(store, NULL, store->drain_timeout_ms,
+				       NULL);
 	/* Only so that it is gone when we return: the connection ends too. */
 	tei_unmount_all(store, tei_now_ns() + UNMOUNT_MS * TEI_NS_PER_MS);
 	stop_threads(store);

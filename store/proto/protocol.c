@@ -47,5 +47,6 @@ const struct tei_frame_protocol tei_store_protocol = {
 			[STORE__STORE_TYPE__STORE_REPORT] = SMALL_CAP,
 			[STORE__STORE_TYPE__STORE_PROBE] = SMALL_CAP,
 			[STORE__STORE_TYPE__STORE_PROBED] = SMALL_CAP,
+			[STORE__STORE_TYPE__STORE_DRAIN] = SMALL_CAP,
 		},
 };

@@ -37,6 +37,7 @@ static const char *const types[TEI_FRAME_TYPES] = {
 	[STORE__STORE_TYPE__STORE_TASK_DONE] = "update_task",
 	[STORE__STORE_TYPE__STORE_TASK_CREATE] = "create_task",
 	[STORE__STORE_TYPE__STORE_TASK_QUERY] = "query_task",
+	[STORE__STORE_TYPE__STORE_DRAIN] = "drain",
 };
 
 /* @labels: "a=\"b\"" or "". */

@@ -261,6 +261,38 @@ static void reply_task_query(struct tei_server *s,
 	send_reply(s, &m.base);
 }
 
+static void log_drain(const struct tei_server *s,
+		      const struct tei_core_drain *d)
+{
+	const struct tei_server_link *link = s->call.link;
+	const char *engine =
+		link && link->session ? link->session->engine : NULL;
+
+	LOG_INFO("master: %s leaves: %llu of %llu replicas moved to others, "
+		 "%llu left%s%s",
+		 engine ? engine : "an owner", (unsigned long long)d->moved,
+		 (unsigned long long)d->total, (unsigned long long)d->left,
+		 *d->message ? ": " : "", d->message);
+}
+
+static void reply_drain(struct tei_server *s, const struct tei_action *action)
+{
+	Store__DrainReply m = STORE__DRAIN_REPLY__INIT;
+	struct tei_core_drain *d = action->u.reply.drain;
+
+	m.status = action->u.reply.code;
+	if (!m.status) {
+		m.status = d->code;
+		m.why = d->message;
+		m.total = d->total;
+		m.moved = d->moved;
+		m.moved_bytes = d->moved_bytes;
+		m.left = d->left;
+		log_drain(s, d);
+	}
+	send_reply(s, &m.base);
+}
+
 /* @hits and their bytes, for the hit ratio that people watch. */
 static void note_lookup(struct tei_server *s, const struct columns *c)
 {
@@ -316,6 +348,9 @@ void tei_server_reply(struct tei_server *s, const struct tei_action *action)
 		break;
 	case TEI_EVENT_TASK_QUERY:
 		reply_task_query(s, action);
+		break;
+	case TEI_EVENT_DRAIN_LEAVE:
+		reply_drain(s, action);
 		break;
 	default: /* the others get none */
 		break;

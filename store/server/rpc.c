@@ -396,6 +396,21 @@ static int decode_probed(struct tei_arena *arena, const void *body, size_t len,
 	return 0;
 }
 
+static int decode_drain(struct tei_arena *arena, const void *body, size_t len,
+			struct tei_event *out, const char **why)
+{
+	const Store__Drain *m =
+		unpack(arena, &store__drain__descriptor, body, len);
+
+	if (!m)
+		return malformed(why, "drain does not decode");
+	if (m->segment.len && !id_of(&m->segment))
+		return malformed(why, "drain: a segment's id is 16 bytes");
+	out->u.drain_leave.segment = id_of(&m->segment);
+	out->u.drain_leave.timeout_ms = m->timeout_ms;
+	return 0;
+}
+
 /* Whether the columns of objects, and those of their extents, fit. */
 static bool objects_fit(const Store__Objects *m)
 {
@@ -575,6 +590,8 @@ static const struct {
 	[STORE__STORE_TYPE__STORE_MOUNT] = {decode_mount, TEI_EVENT_MOUNT},
 	[STORE__STORE_TYPE__STORE_UNMOUNT] = {decode_unmount,
 					      TEI_EVENT_UNMOUNT},
+	[STORE__STORE_TYPE__STORE_DRAIN] = {decode_drain,
+					    TEI_EVENT_DRAIN_LEAVE},
 	[STORE__STORE_TYPE__STORE_PUT_START] = {decode_put_start,
 						TEI_EVENT_PUT_START},
 	[STORE__STORE_TYPE__STORE_PUT_END] = {decode_put_end,
