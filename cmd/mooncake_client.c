@@ -3,11 +3,13 @@
  * mooncake_client.c - an owner of its own: lends memory to the pool
  *
  * Joins, prints where it serves, stays, comes back by itself when the master
- * restarts, ends on SIGTERM and SIGINT. Serves dummy clients, processes of this
+ * restarts. On SIGTERM and SIGINT it has what it holds moved to others, for a
+ * while, and ends; at once when told so again. Serves dummy clients, processes of this
  * host that have no engine. Exit codes: 0 ended as asked, 1 broke while starting,
  * 2 could not start as told.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,6 +23,7 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/net.h"
+#include "base/thread.h"
 #include "store/agent/agent.h"
 
 #define ABOUT                                                                \
@@ -48,6 +51,7 @@ struct settings {
 	bool enable_http_server;
 	uint64_t http_port;
 	bool insecure;
+	uint64_t drain_timeout; /* ms */
 	uint64_t v;
 
 	/* Accepted: nothing here depends on them. */
@@ -118,6 +122,11 @@ static const struct tei_setting rows[] = {
 	  .env = "MC_STORE_LOCAL_HOT_ADMISSION_THRESHOLD",
 	  .type = TEI_CONF_UINT, .def = "2", .min = 1, .max = 255,
 	  .help = "how often a key is to be asked for before it is kept there" },
+
+	{ ROW(drain_timeout), .type = TEI_CONF_DURATION, .def = "10",
+	  .unit = "s", .max = 600000,
+	  .help = "when told to end: for how long, at most, what is here is moved "
+		  "to others; 0: not at all" },
 
 	{ ROW(v), .group = "observation", .type = TEI_CONF_UINT, .def = "0", .max = 9,
 	  .help = "verbosity: 0 a handful of lines, 1 a line per object" },
@@ -376,14 +385,59 @@ static int start_agent(const struct settings *s, struct te_store *store,
 	return 2;
 }
 
+/* ---- leaving ---- */
+
+/* The process is told to end once more, or cannot wait: it ends as it is. */
+static void end_at_once(const char *why)
+{
+	LOG_WARN("mooncake_client: %s", why);
+	(void)fflush(stdout);
+	_exit(0);
+}
+
+struct drain {
+	struct te_store *store;
+	uint32_t timeout_ms;
+	atomic_bool over;
+};
+
+static void *run_drain(void *arg)
+{
+	struct drain *d = arg;
+
+	(void)te_store_drain(d->store, NULL, d->timeout_ms, NULL);
+	atomic_store(&d->over, true);
+	return NULL;
+}
+
+/* What is here goes to others, unless we are told once more to end. */
+static void drain(const struct settings *s, struct te_store *store,
+		  const sigset_t *set)
+{
+	const struct timespec step = {.tv_nsec = 10 * 1000 * 1000};
+	struct drain d = {.store = store,
+			  .timeout_ms = (uint32_t)s->drain_timeout};
+	pthread_t thread;
+
+	if (!s->drain_timeout || te_store_health(store) ||
+	    tei_thread_start(&thread, "drain", run_drain, &d))
+		return;
+	LOG_INFO("mooncake_client: what is here is moved to others, for at "
+		 "most %llu ms",
+		 (unsigned long long)s->drain_timeout);
+	while (!atomic_load(&d.over))
+		if (sigtimedwait(set, NULL, &step) > 0)
+			end_at_once("told to end twice: what was not moved to "
+				    "others is lost");
+	(void)pthread_join(thread, NULL);
+}
+
 /* Calls that do not end in time end with the process. */
 static void stop_agent(struct tei_agent *agent)
 {
 	if (!agent || tei_agent_stop(agent, STOP_MS))
 		return;
-	LOG_WARN("mooncake_client: calls of dummy clients are cut off");
-	(void)fflush(stdout);
-	_exit(0);
+	end_at_once("calls of dummy clients are cut off");
 }
 
 static void serve_pool(const struct settings *s, struct te_store *store,
@@ -409,6 +463,7 @@ static int serve(const struct settings *s, struct te_store *store,
 		return code;
 	serve_pool(s, store, set);
 	stop_agent(agent);
+	drain(s, store, set);
 	return 0;
 }
 

@@ -24,8 +24,8 @@ foreach(name fence late_reads)
 		store_halter)
 endforeach()
 
-foreach(name buried changes crowd daemon dummy large mistakes mounts open owner
-		parts replicas restart stall strangers survivor tasks tenants
+foreach(name buried changes crowd daemon drain dummy large mistakes mounts open
+		owner parts replicas restart stall strangers survivor tasks tenants
 		traffic trouble)
 	te_test(integration store ${name} te_test_pool)
 	add_dependencies(test_integration_store_${name} mooncake_master
