@@ -131,8 +131,10 @@ int tei_conf_assign_said(const struct tei_conf *c, const struct tei_setting *s,
 			     tei_conf_hint(s));
 	else if (rc == -ERANGE && (s->min != 0 || s->max != 0))
 		tei_conf_say(error,
-			     "setting %s%s: '%.80s' is outside %.15g to %.15g",
-			     s->name, from, text, s->min, s->max);
+			     "setting %s%s: '%.80s' is outside %.15g to "
+			     "%.15g%s",
+			     s->name, from, text, s->min, s->max,
+			     s->type == TEI_CONF_DURATION ? " ms" : "");
 	else if (rc == -ERANGE)
 		tei_conf_say(error, "setting %s%s: '%.80s' is too large",
 			     s->name, from, text);
