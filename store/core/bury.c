@@ -251,7 +251,7 @@ static void bury_chain(struct tei_core *core, struct tei_extent *chain,
 void tei_core_bury(struct tei_core *core, struct tei_object *o)
 {
 	uint64_t generation = o->generation;
-	uint64_t gen_epoch = core->epochs[o->epoch];
+	uint64_t gen_epoch = core->epochs[o->epoch].number;
 
 	bury_chain(core, tei_core_object_forget(core, o), generation,
 		   gen_epoch);
@@ -261,7 +261,7 @@ void tei_core_bury_replica(struct tei_core *core, struct tei_object *o,
 			   uint8_t replica)
 {
 	bury_chain(core, tei_core_replica_cut(core, o, replica), o->generation,
-		   core->epochs[o->epoch]);
+		   core->epochs[o->epoch].number);
 }
 
 void tei_core_burials_tick(struct tei_core *core)
@@ -302,7 +302,7 @@ static void notice(struct tei_core *core, struct tei_mount *m,
 
 void tei_core_notice(struct tei_core *core, const struct tei_object *o)
 {
-	uint64_t gen_epoch = core->epochs[o->epoch];
+	uint64_t gen_epoch = core->epochs[o->epoch].number;
 	const struct tei_extent *last = NULL;
 
 	/* One place tells all of a replica. */

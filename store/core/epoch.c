@@ -4,7 +4,8 @@
  *
  * Generations are told apart by the life that gave them, so lives only grow:
  * ours began with the clock, which may have gone back since the life before.
- * Who joins or offers tells what he has seen.
+ * Who joins or offers tells what he has seen. What was put in this life, under
+ * whatever number, is newer than all that comes from others.
  */
 #include <errno.h>
 
@@ -15,7 +16,7 @@
 
 static uint16_t add(struct tei_core *core, uint64_t epoch)
 {
-	uint64_t *grown;
+	struct tei_epoch *grown;
 
 	if (core->n_epochs > EPOCHS_MAX)
 		return 0;
@@ -25,27 +26,28 @@ static uint16_t add(struct tei_core *core, uint64_t epoch)
 		return 0;
 	core->heap_bytes += sizeof(*grown);
 	core->epochs = grown;
-	core->epochs[core->n_epochs] = epoch;
+	core->epochs[core->n_epochs] = (struct tei_epoch){.number = epoch};
 	return (uint16_t)core->n_epochs++;
 }
 
 uint16_t tei_core_epoch_index(struct tei_core *core, uint64_t epoch)
 {
 	for (size_t i = 1; i < core->n_epochs; i++)
-		if (core->epochs[i] == epoch)
+		if (core->epochs[i].number == epoch)
 			return (uint16_t)i;
-	return epoch ? add(core, epoch) : 0;
+	return epoch && epoch < INT64_MAX ? add(core, epoch) : 0;
 }
 
 void tei_core_epoch_exceed(struct tei_core *core, uint64_t epoch)
 {
 	uint16_t own;
 
-	if (epoch <= core->config.epoch || epoch >= INT64_MAX)
+	if (epoch <= core->config.epoch || epoch >= INT64_MAX - 1)
 		return;
 	own = tei_core_epoch_index(core, epoch + 1);
 	if (!own)
 		return;
+	core->epochs[own].ours = true;
 	core->own_epoch = own;
 	core->config.epoch = epoch + 1;
 }
@@ -55,8 +57,8 @@ int tei_core_epochs_init(struct tei_core *core)
 	core->epochs = tei_malloc(2 * sizeof(*core->epochs));
 	if (!core->epochs)
 		return -ENOMEM;
-	core->epochs[0] = 0;
-	core->epochs[1] = core->config.epoch;
+	core->epochs[0] = (struct tei_epoch){.number = 0};
+	core->epochs[1] = (struct tei_epoch){core->config.epoch, true};
 	core->n_epochs = 2;
 	core->own_epoch = 1;
 	return 0;

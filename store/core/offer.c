@@ -5,8 +5,10 @@
  * An offered object is committed as it stands. Of several generations of one
  * key the highest counts, {epoch, counter}; the same one at another owner is
  * another replica. A put that is under way yields to what was acknowledged
- * before. Nobody has looked at the bytes: space that was given to a put which
- * never ended is still the older object's by the owner's directory.
+ * before. What was put in this life is known here better than to its owner: it
+ * is newer than all that is offered, and what is not here any more was given up.
+ * Nobody has looked at the bytes: space that was given to a put which never
+ * ended is still the older object's by the owner's directory.
  */
 #include <errno.h>
 
@@ -32,9 +34,11 @@ struct offered {
 static int compare(const struct tei_core *core, const struct tei_object *o,
 		   const struct offered *it)
 {
-	uint64_t mine = core->epochs[o->epoch];
-	uint64_t its = core->epochs[it->epoch];
+	uint64_t mine = core->epochs[o->epoch].number;
+	uint64_t its = core->epochs[it->epoch].number;
 
+	if (core->epochs[o->epoch].ours != core->epochs[it->epoch].ours)
+		return core->epochs[o->epoch].ours ? 1 : -1;
 	if (mine != its)
 		return mine < its ? -1 : 1;
 	if (o->generation != it->generation)
@@ -56,6 +60,7 @@ static bool fits(const struct tei_mount *m, const struct offered *it)
 
 		if (it->address[i] < m->base || at % TEI_SPACE_UNIT ||
 		    at >= m->space.size || !length || length > rest ||
+		    length > m->space.size ||
 		    (i + 1 < it->n && length % TEI_SPACE_UNIT) ||
 		    tei_core_extent_size(length) > m->space.size - at)
 			return false;
@@ -205,6 +210,22 @@ static int32_t settle(struct tei_core *core, struct tei_mount *m,
 	return CODE_OK;
 }
 
+/* Of this life: it is what is there. */
+static int32_t confirm(const struct tei_core *core, const struct tei_mount *m,
+		       const struct offered *it)
+{
+	const struct tei_object *o = tei_core_object_find(
+		core, it->tenant->index, it->key, it->hash);
+
+	if (!o || o->state != TEI_OBJECT_READY || compare(core, o, it) != 0)
+		return CODE_NOT_FOUND;
+	for (const struct tei_extent *e = o->extents; e; e = e->next)
+		if (tei_core_extent_mount(e) == m &&
+		    m->base + e->offset == it->address[0])
+			return CODE_OK;
+	return CODE_NOT_FOUND;
+}
+
 static int32_t offer_one(struct tei_core *core, struct tei_mount *m,
 			 const struct offered *it)
 {
@@ -212,11 +233,12 @@ static int32_t offer_one(struct tei_core *core, struct tei_mount *m,
 	int32_t code;
 
 	if (!tei_core_key_valid(it->key) || !it->generation ||
-	    it->generation > INT64_MAX || !it->epoch ||
-	    it->epoch == core->own_epoch || !fits(m, it))
+	    it->generation > INT64_MAX || !it->epoch || !fits(m, it))
 		return CODE_ARGUMENT;
 	if (!it->tenant)
 		return CODE_NO_TENANT;
+	if (core->epochs[it->epoch].ours)
+		return confirm(core, m, it);
 	code = displace(core, it, &same);
 	if (code)
 		return code;

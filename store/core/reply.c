@@ -316,7 +316,7 @@ bool tei_core_reply_place(struct tei_core *core, struct tei_action *a,
 	if (o) {
 		put_entries(core, a, o, n);
 		a->u.reply.generation[i] = o->generation;
-		a->u.reply.gen_epoch[i] = core->epochs[o->epoch];
+		a->u.reply.gen_epoch[i] = core->epochs[o->epoch].number;
 	}
 	if (a->u.reply.extents)
 		a->u.reply.extents[i] = (uint32_t)n;

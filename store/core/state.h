@@ -326,6 +326,12 @@ struct tei_tight {
 	size_t n;
 };
 
+/* A life of the master; ours may have had several numbers. */
+struct tei_epoch {
+	uint64_t number;
+	bool ours;
+};
+
 /* What the columns of entries of a reply have room for. */
 struct tei_reply_room {
 	struct tei_arena *arena;
@@ -439,7 +445,7 @@ struct tei_core {
 					  * in its arena */
 	size_t n_committed;
 	uint64_t telling; /* serial of the last */
-	uint64_t *epochs; /* epochs[n_epochs]; the first is nobody's */
+	struct tei_epoch *epochs; /* epochs[n_epochs]; the first is nobody's */
 	size_t n_epochs;
 	uint16_t own_epoch;  /* index */
 	uint64_t heap_bytes; /* objects, mounts, sessions, fences; no keys */
@@ -979,7 +985,7 @@ void tei_core_on_offer(struct tei_core *core, const struct tei_event *ev,
 		       const struct tei_session *s, struct tei_action *reply);
 
 /* epoch.c */
-/* The index of @epoch; 0: there are too many, or no memory. */
+/* The index of @epoch; 0: it cannot be one, there are too many, no memory. */
 uint16_t tei_core_epoch_index(struct tei_core *core, uint64_t epoch);
 /*
  * Somebody knows of @epoch: ours is later. What was put under ours stays, but

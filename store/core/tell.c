@@ -122,7 +122,7 @@ static void objects_add(const struct tei_core *core, struct tei_core_objects *c,
 
 	c->keys[i] = (struct tei_core_key){o->key, o->key_len};
 	c->generation[i] = o->generation;
-	c->gen_epoch[i] = core->epochs[o->epoch];
+	c->gen_epoch[i] = core->epochs[o->epoch].number;
 	c->size[i] = o->size;
 	c->extents[i] = (uint32_t)n;
 	c->no_crc[i] = o->flags & TEI_OBJECT_NO_CRC;

@@ -321,7 +321,7 @@ static void what_does_not_fit_is_refused(void **state)
 		-600);
 	assert_int_equal(
 		offer(&r, 1, 'm', "b", AT(2, EPOCH, BASE + 512, 100), false),
-		-600);
+		-704);
 	assert_int_equal(
 		offer(&r, 3, 'm', "b", AT(2, OLDER, BASE + 512, 100), false),
 		-601);

@@ -232,6 +232,124 @@ static void what_a_later_life_left_is_taken_and_exceeded(void **state)
 	rig_fini(&after);
 }
 
+/* ---- what this life knows better ---- */
+
+/* Session 3 mounts another segment, and offers what @before was told. */
+static int offer_of(struct rig *r, const struct rig *before)
+{
+	assert_int_equal(join_knowing(r, 3, 0), 0);
+	rig_plain(r, TEI_EVENT_HEARTBEAT, 3);
+	mount_offering(r, 3, 'n', BASE);
+	return offer(r, 3, 'n', told(before));
+}
+
+/* The clock went back, and who knew of the life before comes late. */
+static void what_was_put_since_is_newer_than_what_is_offered(void **state)
+{
+	struct rig before, after;
+	struct grant g;
+
+	(void)state;
+	start(&before, LATER);
+	rig_pair(&before);
+	g = rig_start(&before, 2, "a", 1000);
+	assert_int_equal(rig_end_as(&before, 2, "a", g.generation, LATER, true),
+			 0);
+	start(&after, EPOCH);
+	rig_pair(&after);
+	g = rig_put(&after, 2, "a", 500);
+	assert_int_equal(g.status, 0);
+	assert_int_equal(offer_of(&after, &before), -705);
+	assert_int_equal(rig_lookup(&after, 2, "a").size, 500);
+	rig_fini(&before);
+	rig_fini(&after);
+}
+
+/* Its owner was gone when it was removed, and comes back when the life has got
+ * another number meanwhile. */
+static void what_this_life_has_given_up_cannot_be_offered_again(void **state)
+{
+	struct rig before, r;
+
+	(void)state;
+	/* The same objects, so that they can be told of later. */
+	for (int times = 0; times < 2; times++) {
+		struct rig *it = times ? &r : &before;
+
+		start(it, EPOCH);
+		rig_pair(it);
+		assert_int_equal(rig_put(it, 2, "a", 1000).status, 0);
+	}
+	assert_int_equal(rig_unmount(&r, 1, 'm'), 0);
+	rig_pass(&r, 200, "12");
+	assert_int_equal(rig_put(&r, 2, "a", 1000).status, -200);
+	assert_int_equal(join_knowing(&r, 4, LATER), 0);
+	assert_int_not_equal(offer_of(&r, &before), 0);
+	assert_int_equal(rig_exist(&r, 2, "a"), 0);
+	rig_fini(&before);
+	rig_fini(&r);
+}
+
+static void what_this_life_has_may_be_offered_to_it(void **state)
+{
+	struct rig r, before;
+	struct grant g;
+
+	(void)state;
+	start(&before, EPOCH);
+	rig_pair(&before);
+	assert_int_equal(rig_put(&before, 2, "a", 1000).status, 0);
+	start(&r, EPOCH);
+	rig_pair(&r);
+	g = rig_put(&r, 2, "a", 1000);
+	assert_int_equal(join_knowing(&r, 4, LATER), 0);
+	mount_offering(&r, 1, 'm', BASE);
+	assert_int_equal(offer(&r, 1, 'm', told(&before)), 0);
+	assert_int_equal(rig_lookup(&r, 2, "a").generation, g.generation);
+	assert_int_equal(r.out.at[0].u.reply.n_entries, 1);
+	rig_fini(&before);
+	rig_fini(&r);
+}
+
+static void an_object_of_a_life_that_cannot_be_is_none(void **state)
+{
+	struct rig before, after;
+	struct tei_core_objects o;
+	uint64_t epoch = (uint64_t)INT64_MAX + 5;
+
+	(void)state;
+	start(&before, EPOCH);
+	rig_pair(&before);
+	assert_int_equal(rig_put(&before, 2, "a", 1000).status, 0);
+	start_anew(&after, LATER);
+	o = *told(&before);
+	o.gen_epoch = &epoch;
+	assert_int_equal(offer(&after, 1, 'm', &o), -600);
+	assert_int_equal(rig_exist(&after, 2, "a"), 0);
+	rig_fini(&before);
+	rig_fini(&after);
+}
+
+/* So long that with its header it is short again. */
+static void an_object_of_nearly_all_numbers_is_none(void **state)
+{
+	struct rig before, after;
+	struct tei_core_objects o;
+	uint64_t size = UINT64_MAX;
+
+	(void)state;
+	start(&before, EPOCH);
+	rig_pair(&before);
+	assert_int_equal(rig_put(&before, 2, "a", 1000).status, 0);
+	start_anew(&after, LATER);
+	o = *told(&before);
+	o.size = o.length = &size;
+	assert_int_equal(offer(&after, 1, 'm', &o), -600);
+	assert_int_equal(rig_exist(&after, 2, "a"), 0);
+	rig_fini(&before);
+	rig_fini(&after);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,6 +364,13 @@ int main(void)
 		cmocka_unit_test(
 			a_life_that_nobody_can_have_known_changes_nothing),
 		cmocka_unit_test(what_a_later_life_left_is_taken_and_exceeded),
+		cmocka_unit_test(
+			what_was_put_since_is_newer_than_what_is_offered),
+		cmocka_unit_test(
+			what_this_life_has_given_up_cannot_be_offered_again),
+		cmocka_unit_test(what_this_life_has_may_be_offered_to_it),
+		cmocka_unit_test(an_object_of_a_life_that_cannot_be_is_none),
+		cmocka_unit_test(an_object_of_nearly_all_numbers_is_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
