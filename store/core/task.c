@@ -105,9 +105,15 @@ static uint64_t get_be64(const uint8_t *from)
 	return x;
 }
 
+/* The number that our life began with: it may get others while tasks go on. */
+static uint64_t life(const struct tei_core *core)
+{
+	return core->epochs[1].number;
+}
+
 void tei_core_id_of(const struct tei_core *core, uint64_t number, uint8_t *id)
 {
-	put_be64(id, core->config.epoch);
+	put_be64(id, life(core));
 	put_be64(id + 8, number);
 }
 
@@ -115,7 +121,7 @@ bool tei_core_id_number(const struct tei_core *core, const uint8_t *id,
 			uint64_t *number)
 {
 	*number = get_be64(id + 8);
-	return get_be64(id) == core->config.epoch;
+	return get_be64(id) == life(core);
 }
 
 void tei_core_task_id(const struct tei_core *core, const struct tei_task *t,
@@ -253,6 +259,10 @@ void tei_core_task_inherit(struct tei_core *core, struct tei_object *old,
 		return;
 	detach(core, t);
 	attach(core, t, o);
+	/* It is not yet anywhere, and has lost nothing. */
+	t->next = 0;
+	t->tries = 0;
+	t->lost = t->failed = 0;
 }
 
 /* ---- the end ---- */

@@ -342,6 +342,105 @@ static void who_works_too_long_is_given_up(void **state)
 	rig_fini(&r);
 }
 
+/* Somebody knew of a later life of the master: its number grows. */
+static void grow_older(struct rig *r, tei_session_id s)
+{
+	uint8_t id[TEI_CORE_ID_LEN] = {9};
+	struct tei_event ev = {.type = TEI_EVENT_JOIN, .session = s};
+
+	ev.u.join.client_id = ev.u.join.incarnation = id;
+	ev.u.join.engine = "k:1";
+	ev.u.join.epoch = EPOCH + 100;
+	assert_int_equal(rig_step(r, &ev)->u.reply.code, 0);
+	assert_int_equal(tei_core_epoch(r->core), EPOCH + 101);
+}
+
+static void
+a_task_goes_on_when_the_masters_life_has_another_number(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct order o;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	o = begun(&r, 3, id);
+	grow_older(&r, 9);
+	tasks_done(&r, &o);
+	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_SUCCESS);
+	assert_int_equal(tasks_at(&r, "k"), A | B);
+	assert_int_equal(rig_remove(&r, 3, "k", false), 0);
+	rig_fini(&r);
+}
+
+static void upsert_on(struct rig *r, tei_session_id s, const char *key,
+		      const char *name)
+{
+	const struct tei_core_replicate how = {
+		.replica_num = 1, .preferred = &name, .n_preferred = 1};
+	struct grant g = rig_start_as(r, s, key, 1000, &how, NULL, true);
+
+	assert_int_equal(g.status, 0);
+	assert_int_equal(rig_end(r, s, key, g.generation), 0);
+}
+
+/* The value that was there had lost a replica, the new one has not. */
+static void what_takes_its_place_has_lost_nothing(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 1);
+	rig_executes = false; /* nobody can copy what "c" and "d" have */
+	tasks_owner(&r, 2, SEGMENT);
+	tasks_owner(&r, 3, SEGMENT);
+	tasks_put(&r, 2, "k", "cd");
+	assert_int_equal(tasks_copy(&r, 2, "k", "a", id), 0);
+	assert_int_equal(rig_unmount(&r, 4, 'p'), 0);
+	rig_tick(&r);
+	assert_int_equal(rig_figures(&r).lost_replicas_total, 1);
+	upsert_on(&r, 2, "k", "a");
+	rig_pass(&r, 300, "1234");
+	assert_int_equal(tasks_query(&r, 2, id).state, TEI_TASK_SUCCESS);
+	assert_int_equal(rig_figures(&r).tasks_pending, 0);
+	assert_int_equal(rig_figures(&r).tasks_processing, 0);
+	assert_int_equal(tasks_at(&r, "k"), A);
+	rig_fini(&r);
+}
+
+static void what_takes_its_place_is_copied_to_all(void **state)
+{
+	static const char *const targets[] = {"b", "c"};
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct order o;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 3);
+	tasks_put(&r, 4, "k", "a");
+	rig_plain(&r, TEI_EVENT_LEAVE, 3);
+	assert_int_equal(tasks_create(&r, 4, "k", NULL, targets, 2, id), 0);
+	o = tasks_order(&r);
+	tasks_done(&r, &o);
+	assert_false(tasks_order(&r).there);
+	upsert_on(&r, 4, "k", "a");
+	assert_int_equal(rig_join(&r, 3, 'c', 'C'), -600);
+	assert_int_equal(rig_join(&r, 8, 'c', 'C'), 0);
+	rig_plain(&r, TEI_EVENT_HEARTBEAT, 8);
+	for (int i = 0; i < 2; i++) {
+		rig_tick(&r);
+		if (!i || !o.there)
+			o = tasks_order(&r);
+		assert_true(o.there);
+		tasks_done(&r, &o);
+		o = tasks_order(&r);
+	}
+	assert_int_equal(tasks_query(&r, 4, id).state, TEI_TASK_SUCCESS);
+	assert_int_equal(tasks_at(&r, "k"), A | B | C);
+	rig_fini(&r);
+}
+
 /* What a task can come across, ending well. */
 static void use_tasks(struct rig *r)
 {
@@ -442,6 +541,10 @@ int main(void)
 		cmocka_unit_test(a_full_target_is_tried_again_for_a_while),
 		cmocka_unit_test(who_waits_too_long_is_given_up),
 		cmocka_unit_test(who_works_too_long_is_given_up),
+		cmocka_unit_test(
+			a_task_goes_on_when_the_masters_life_has_another_number),
+		cmocka_unit_test(what_takes_its_place_has_lost_nothing),
+		cmocka_unit_test(what_takes_its_place_is_copied_to_all),
 		cmocka_unit_test(no_allocation_that_fails_leaves_a_task_behind),
 	};
 
