@@ -410,6 +410,7 @@ int tei_core_step(struct tei_core *core, const struct tei_event *ev,
 	return 0;
 }
 
+	tei_core_tenants_share(core);
 bool tei_core_busy(const struct tei_core *core)
 {
 	return !tei_list_empty(&core->dropping) ||

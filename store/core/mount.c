@@ -155,7 +155,7 @@ void tei_core_mount_count(struct tei_core *core, const struct tei_mount *m,
 static void set_pool(struct tei_core *core, uint64_t bytes)
 {
 	core->pool_bytes = bytes;
-	tei_core_tenants_share(core);
+	core->shares_due = true;
 }
 
 void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,

@@ -196,6 +196,7 @@ _Static_assert(TEI_CORE_KEY_MAX < 1 << 15, "key_len");
 
 /* Whose key space an object is in. The first is `default`. */
 struct tei_tenant {
+	struct tei_hash_node by_name;
 	struct tei_policy policy;      /* of its objects */
 	uint64_t requested, effective; /* bytes; effective: of what there is */
 	uint64_t charged;
@@ -402,7 +403,8 @@ struct tei_core {
 	struct tei_slab blocks[TEI_CORE_BLOCK_SLABS]; /* of objects */
 	/* tenants[n_tenants]; NULL: a place that is free */
 	struct tei_tenant **tenants;
-	size_t n_tenants;
+	size_t n_tenants, free_tenant; /* no place before that one is free */
+	struct tei_hash tenant_names;
 	bool idle_tenants;        /* there may be some that nobody needs */
 	uint16_t payer;           /* who pays for room that all need ... */
 	unsigned int payer_turns; /* ... for so many objects more */
@@ -413,6 +415,7 @@ struct tei_core {
 	struct tei_list live, silent, left, gone;
 	struct tei_list closes;
 	struct tei_list unprobed; /* sessions that are to be asked */
+	bool shares_due;          /* the pool has another size */
 	struct tei_list probed;   /* that have been, longest first */
 	uint64_t gap_ms;          /* when we had not looked for a while */
 	struct tei_list fences, unsent;
@@ -444,7 +447,7 @@ struct tei_core {
 	struct tei_object **committed;   /* committed[n_committed], a put end's,
 					  * in its arena */
 	size_t n_committed;
-	uint64_t telling; /* serial of the last */
+	uint64_t telling;         /* serial of the last */
 	struct tei_epoch *epochs; /* epochs[n_epochs]; the first is nobody's */
 	size_t n_epochs;
 	uint16_t own_epoch;  /* index */
@@ -472,7 +475,7 @@ static inline bool tei_core_tenant_has_room(const struct tei_tenant *t,
 {
 	return t->charged <= t->effective && t->effective - t->charged >= bytes;
 }
-/* The pool is as large as core says now. */
+/* When shares are due: the pool is as large as core says now. */
 void tei_core_tenants_share(struct tei_core *core);
 /* Of those who have something to evict, who has most of what is its; NULL:
  * nobody has anything. */

@@ -31,96 +31,6 @@ bool tei_core_tenant_name_valid(const char *name)
 	return true;
 }
 
-static size_t tenant_bytes(const struct tei_tenant *t)
-{
-	return sizeof(*t) + strlen(t->name) + 1;
-}
-
-static struct tei_tenant *new_tenant(struct tei_core *core, const char *name,
-				     size_t index)
-{
-	size_t len = strlen(name);
-	struct tei_tenant *t = tei_calloc(1, sizeof(*t) + len + 1);
-
-	if (!t)
-		return NULL;
-	t->index = (uint16_t)index;
-	memcpy(t->name, name, len + 1);
-	tei_policy_init(&t->policy);
-	core->heap_bytes += tenant_bytes(t);
-	core->tenants[index] = t;
-	if (index >= core->n_tenants)
-		core->n_tenants = index + 1;
-	tei_core_tenants_share(core);
-	return t;
-}
-
-int tei_core_tenants_init(struct tei_core *core)
-{
-	size_t room = core->config.tenants ? TEI_CORE_TENANTS_MAX : 1;
-	struct tei_tenant *t;
-
-	core->tenants = tei_calloc(room, sizeof(*core->tenants));
-	if (!core->tenants)
-		return -ENOMEM;
-	core->heap_bytes += room * sizeof(*core->tenants);
-	t = new_tenant(core, default_name, 0);
-	if (!t) {
-		tei_free(core->tenants);
-		return -ENOMEM;
-	}
-	t->registered = !core->config.tenants;
-	tei_core_tenants_share(core);
-	return 0;
-}
-
-static void free_tenant(struct tei_core *core, struct tei_tenant *t)
-{
-	assert(!t->charged && !t->objects && !t->users);
-	core->heap_bytes -= tenant_bytes(t);
-	core->tenants[t->index] = NULL;
-	tei_policy_fini(&t->policy);
-	tei_free(t);
-}
-
-void tei_core_tenants_free(struct tei_core *core)
-{
-	for (size_t i = 0; i < core->n_tenants; i++) {
-		if (!core->tenants[i])
-			continue;
-		tei_policy_fini(&core->tenants[i]->policy);
-		tei_free(core->tenants[i]);
-	}
-	tei_free(core->tenants);
-}
-
-struct tei_tenant *tei_core_tenant_find(const struct tei_core *core,
-					const char *name)
-{
-	if (!core->config.tenants || !name || !*name)
-		return core->tenants[0];
-	for (size_t i = 0; i < core->n_tenants; i++)
-		if (core->tenants[i] &&
-		    strcmp(core->tenants[i]->name, name) == 0)
-			return core->tenants[i];
-	return NULL;
-}
-
-struct tei_tenant *tei_core_tenant_get(struct tei_core *core, const char *name)
-{
-	struct tei_tenant *t = tei_core_tenant_find(core, name);
-	size_t i = 1;
-
-	if (t)
-		return t;
-	while (i < core->n_tenants && core->tenants[i])
-		i++;
-	if (i == TEI_CORE_TENANTS_MAX || strlen(name) > TEI_CORE_TENANT_MAX)
-		return NULL;
-	core->idle_tenants = true; /* perhaps nothing comes of it */
-	return new_tenant(core, name, i);
-}
-
 /* ---- what each may have ---- */
 
 __extension__ typedef unsigned __int128 wide;
@@ -137,26 +47,157 @@ static uint64_t share_of(const struct tei_core *core,
 	return (uint64_t)((wide)t->requested * core->pool_bytes / sum);
 }
 
-void tei_core_tenants_share(struct tei_core *core)
+static void set_share(const struct tei_core *core, struct tei_tenant *t,
+		      wide sum)
+{
+	t->effective = share_of(core, t, sum);
+	tei_policy_set_capacity(&t->policy,
+				t->effective && t->effective < core->pool_bytes
+					? t->effective
+					: core->pool_bytes);
+}
+
+/* Costs as many steps as there are tenants: once for all that changes it. */
+static void share(struct tei_core *core)
 {
 	wide sum = 0;
 
+	core->shares_due = false;
 	for (size_t i = 0; i < core->n_tenants; i++)
 		if (core->tenants[i] && core->tenants[i]->registered)
 			sum += core->tenants[i]->requested;
 	for (size_t i = 0; i < core->n_tenants; i++) {
 		struct tei_tenant *t = core->tenants[i];
 
-		if (!t)
-			continue;
-		t->effective = share_of(core, t, sum);
-		tei_policy_set_capacity(&t->policy,
-					t->effective && t->effective <
-								core->pool_bytes
-						? t->effective
-						: core->pool_bytes);
+		if (t)
+			set_share(core, t, sum);
 	}
 }
+
+void tei_core_tenants_share(struct tei_core *core)
+{
+	if (core->shares_due)
+		share(core);
+}
+
+/* ---- life ---- */
+
+static size_t tenant_bytes(const struct tei_tenant *t)
+{
+	return sizeof(*t) + strlen(t->name) + 1;
+}
+
+static uint64_t hash_of(const struct tei_core *core, const char *name)
+{
+	return tei_core_hash(core, name, strlen(name));
+}
+
+/* Without a quota, so that the others' shares stay. */
+static struct tei_tenant *new_tenant(struct tei_core *core, const char *name,
+				     size_t index)
+{
+	size_t len = strlen(name);
+	struct tei_tenant *t = tei_calloc(1, sizeof(*t) + len + 1);
+
+	if (!t)
+		return NULL;
+	t->index = (uint16_t)index;
+	memcpy(t->name, name, len + 1);
+	tei_policy_init(&t->policy);
+	core->heap_bytes += tenant_bytes(t);
+	core->tenants[index] = t;
+	tei_hash_insert(&core->tenant_names, &t->by_name, hash_of(core, name));
+	if (index >= core->n_tenants)
+		core->n_tenants = index + 1;
+	set_share(core, t, 0);
+	return t;
+}
+
+int tei_core_tenants_init(struct tei_core *core)
+{
+	size_t room = core->config.tenants ? TEI_CORE_TENANTS_MAX : 1;
+	struct tei_tenant *t;
+
+	core->tenants = tei_calloc(room, sizeof(*core->tenants));
+	if (!core->tenants)
+		return -ENOMEM;
+	if (tei_hash_init(&core->tenant_names) < 0)
+		goto free_tenants;
+	t = new_tenant(core, default_name, 0);
+	if (!t)
+		goto fini_names;
+	core->heap_bytes += room * sizeof(*core->tenants);
+	core->free_tenant = 1;
+	t->registered = !core->config.tenants;
+	set_share(core, t, 0);
+	return 0;
+
+fini_names:
+	tei_hash_fini(&core->tenant_names);
+free_tenants:
+	tei_free(core->tenants);
+	return -ENOMEM;
+}
+
+static void free_tenant(struct tei_core *core, struct tei_tenant *t)
+{
+	assert(!t->charged && !t->objects && !t->users);
+	core->heap_bytes -= tenant_bytes(t);
+	tei_hash_remove(&core->tenant_names, &t->by_name);
+	core->tenants[t->index] = NULL;
+	if (t->index < core->free_tenant)
+		core->free_tenant = t->index;
+	tei_policy_fini(&t->policy);
+	tei_free(t);
+}
+
+void tei_core_tenants_free(struct tei_core *core)
+{
+	for (size_t i = 0; i < core->n_tenants; i++) {
+		if (!core->tenants[i])
+			continue;
+		tei_policy_fini(&core->tenants[i]->policy);
+		tei_free(core->tenants[i]);
+	}
+	tei_hash_fini(&core->tenant_names);
+	tei_free(core->tenants);
+}
+
+struct tei_tenant *tei_core_tenant_find(const struct tei_core *core,
+					const char *name)
+{
+	struct tei_hash_node *n;
+
+	if (!core->config.tenants || !name || !*name)
+		return core->tenants[0];
+	n = tei_hash_first(&core->tenant_names, hash_of(core, name));
+	for (; n; n = tei_hash_next(&core->tenant_names, n)) {
+		struct tei_tenant *t =
+			TEI_CONTAINER(n, struct tei_tenant, by_name);
+
+		if (strcmp(t->name, name) == 0)
+			return t;
+	}
+	return NULL;
+}
+
+struct tei_tenant *tei_core_tenant_get(struct tei_core *core, const char *name)
+{
+	struct tei_tenant *t = tei_core_tenant_find(core, name);
+	size_t i = core->free_tenant;
+
+	if (t)
+		return t;
+	while (i < core->n_tenants && core->tenants[i])
+		i++;
+	core->free_tenant = i;
+	if (i == TEI_CORE_TENANTS_MAX || strlen(name) > TEI_CORE_TENANT_MAX)
+		return NULL;
+	core->idle_tenants = true; /* perhaps nothing comes of it */
+	return new_tenant(core, name, i);
+}
+
+/* ---- who makes room ---- */
 
 /* The part of its share that it has. */
 static double fullness(const struct tei_tenant *t)
@@ -279,7 +320,7 @@ int tei_core_tenant_set(struct tei_core *core, const char *name, uint64_t bytes)
 		return -ENOMEM;
 	t->requested = bytes;
 	t->registered = true;
-	tei_core_tenants_share(core);
+	share(core);
 	return 0;
 }
 
@@ -296,6 +337,6 @@ int tei_core_tenant_unset(struct tei_core *core, const char *name)
 	t->registered = false;
 	t->requested = 0;
 	core->idle_tenants = true;
-	tei_core_tenants_share(core);
+	share(core);
 	return 0;
 }
