@@ -92,9 +92,13 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 		goto free_epochs;
 	if (tei_core_heat_init(core) < 0)
 		goto free_tenants;
+	if (tei_core_recall_init(core) < 0)
+		goto fini_heat;
 	*out = core;
 	return 0;
 
+fini_heat:
+	tei_core_heat_fini(core);
 free_tenants:
 	tei_core_tenants_free(core);
 free_epochs:
@@ -142,6 +146,7 @@ void tei_core_destroy(struct tei_core *core)
 
 	if (!core)
 		return;
+	tei_core_recall_fini(core);
 	tei_core_heat_fini(core);
 	tei_core_drains_free(core);
 	tei_core_tasks_fini(core);
@@ -191,7 +196,7 @@ static void advance(struct tei_core *core, uint64_t now_ms)
 	uint64_t passed;
 
 	if (!core->last_ms)
-		core->last_ms = now_ms;
+		core->last_ms = core->recall.from_ms = now_ms;
 	if (now_ms < core->last_ms)
 		now_ms = core->last_ms;
 	passed = now_ms - core->last_ms;
@@ -219,6 +224,7 @@ static void tick(struct tei_core *core, struct tei_actions *out)
 	tei_core_drains_tick(core, &drain);
 	tei_core_tasks_tick(core, &task);
 	tei_core_heat_tick(core);
+	tei_core_recall_tick(core);
 	tei_core_sync_some(core, out);
 	tei_core_tenants_tick(core);
 }
@@ -404,13 +410,13 @@ int tei_core_step(struct tei_core *core, const struct tei_event *ev,
 
 	advance(core, now_ms);
 	rc = handle(core, ev, out);
+	tei_core_tenants_share(core);
 	if (rc < 0)
 		return rc;
 	tei_core_flush(core, out);
 	return 0;
 }
 
-	tei_core_tenants_share(core);
 bool tei_core_busy(const struct tei_core *core)
 {
 	return !tei_list_empty(&core->dropping) ||
@@ -438,5 +444,6 @@ void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
 		tei_hash_bytes(&core->lives) +
 		tei_hash_bytes(&core->tasks.by_number) +
 		tei_hash_bytes(&core->tasks.by_object) +
-		tei_core_heat_bytes(core) + tei_core_tenants_bytes(core);
+		tei_core_heat_bytes(core) + tei_core_tenants_bytes(core) +
+		tei_core_recall_bytes(core);
 }

@@ -375,6 +375,8 @@ struct tei_extent *tei_core_object_forget(struct tei_core *core,
 		}
 	} else {
 		tei_core_tell(core, o, TEI_CORE_REMOVED);
+		if (core->epochs[o->epoch].ours)
+			tei_core_renounce(core, o->node.hash);
 		if (o->flags & (TEI_OBJECT_TASKED | TEI_OBJECT_SHORT))
 			tei_core_task_orphan(core, o);
 		tei_core_unevictable(core, o);

@@ -210,7 +210,7 @@ static int32_t settle(struct tei_core *core, struct tei_mount *m,
 	return CODE_OK;
 }
 
-/* Of this life: it is what is there. */
+/* It is what is there. */
 static int32_t confirm(const struct tei_core *core, const struct tei_mount *m,
 		       const struct offered *it)
 {
@@ -237,7 +237,8 @@ static int32_t offer_one(struct tei_core *core, struct tei_mount *m,
 		return CODE_ARGUMENT;
 	if (!it->tenant)
 		return CODE_NO_TENANT;
-	if (core->epochs[it->epoch].ours)
+	if (core->epochs[it->epoch].ours ||
+	    !tei_core_recalls(core, it->tenant, it->hash))
 		return confirm(core, m, it);
 	code = displace(core, it, &same);
 	if (code)

@@ -28,8 +28,10 @@ static int32_t remove_one(struct tei_core *core, uint16_t tenant,
 		return CODE_ARGUMENT;
 	o = tei_core_object_now(core,
 				tei_core_object_find(core, tenant, key, hash));
-	if (!o || tei_core_object_gone(o))
+	if (!o || tei_core_object_gone(o)) {
+		tei_core_renounce(core, hash); /* an owner may yet bring it */
 		return CODE_NOT_FOUND;
+	}
 	if (o->state == TEI_OBJECT_BUILDING)
 		return CODE_NOT_READY;
 	if (o->flags & TEI_OBJECT_BUSY)
@@ -39,6 +41,7 @@ static int32_t remove_one(struct tei_core *core, uint16_t tenant,
 	if (tei_core_bury_reserve(core, o) < 0)
 		return CODE_INTERNAL;
 	tei_core_bury(core, o);
+	tei_core_renounce(core, hash);
 	return CODE_OK;
 }
 
@@ -85,10 +88,12 @@ static bool clear(struct tei_core *core, struct tei_object *o,
 			tei_core_bury_replica(core, o, replica);
 		any |= it;
 	}
-	if (tei_core_object_gone(o))
+	if (tei_core_object_gone(o)) {
+		tei_core_renounce(core, o->node.hash);
 		tei_core_object_drop(core, o);
-	else if (any)
+	} else if (any) {
 		tei_core_unpark(core, o);
+	}
 	return any;
 }
 

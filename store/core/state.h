@@ -204,6 +204,7 @@ struct tei_tenant {
 	size_t objects, users; /* users: sessions and walks */
 	uint16_t index;
 	bool registered; /* it has a quota, or nobody needs one */
+	bool renounced;  /* nothing is recalled that is not here yet */
 	char name[];
 };
 
@@ -333,6 +334,14 @@ struct tei_epoch {
 	bool ours;
 };
 
+/* Which keys are not to come back from lives before this one. */
+struct tei_recall {
+	bool open; /* owners may still bring others */
+	uint64_t from_ms;
+	struct tei_hash gone;
+	struct tei_slab nodes;
+};
+
 /* What the columns of entries of a reply have room for. */
 struct tei_reply_room {
 	struct tei_arena *arena;
@@ -406,6 +415,7 @@ struct tei_core {
 	size_t n_tenants, free_tenant; /* no place before that one is free */
 	struct tei_hash tenant_names;
 	bool idle_tenants;        /* there may be some that nobody needs */
+	bool shares_due;          /* the pool has another size */
 	uint16_t payer;           /* who pays for room that all need ... */
 	unsigned int payer_turns; /* ... for so many objects more */
 	struct tei_list leased, parked, back;
@@ -415,7 +425,6 @@ struct tei_core {
 	struct tei_list live, silent, left, gone;
 	struct tei_list closes;
 	struct tei_list unprobed; /* sessions that are to be asked */
-	bool shares_due;          /* the pool has another size */
 	struct tei_list probed;   /* that have been, longest first */
 	uint64_t gap_ms;          /* when we had not looked for a while */
 	struct tei_list fences, unsent;
@@ -428,6 +437,7 @@ struct tei_core {
 	struct tei_tasks tasks;
 	struct tei_drains drains;
 	struct tei_heat heat;
+	struct tei_recall recall;
 
 	struct tei_mount **mounts; /* mounts[n_mounts], in mount order, usable
 				    * or suspect but not dropping */
@@ -986,6 +996,20 @@ void tei_core_repair_some(struct tei_core *core, unsigned int *budget);
 /* offer.c */
 void tei_core_on_offer(struct tei_core *core, const struct tei_event *ev,
 		       const struct tei_session *s, struct tei_action *reply);
+
+/* recall.c */
+/* -ENOMEM. */
+int tei_core_recall_init(struct tei_core *core);
+void tei_core_recall_fini(struct tei_core *core);
+size_t tei_core_recall_bytes(const struct tei_core *core);
+/* The key of that hash was changed here: older values do not come back. */
+void tei_core_renounce(struct tei_core *core, uint64_t hash);
+/* All that @t had before, too. */
+void tei_core_renounce_all(struct tei_core *core, struct tei_tenant *t);
+/* Whether @t's key, which is not here, may be brought by an owner. */
+bool tei_core_recalls(const struct tei_core *core, const struct tei_tenant *t,
+		      uint64_t hash);
+void tei_core_recall_tick(struct tei_core *core);
 
 /* epoch.c */
 /* The index of @epoch; 0: it cannot be one, there are too many, no memory. */

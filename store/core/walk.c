@@ -39,6 +39,7 @@ static void look_at(struct tei_hash_node *node, void *arg)
 	s->core->waiter = w->waiter;
 	if (tei_core_bury_reserve(s->core, o) == 0) {
 		w->removed++;
+		tei_core_renounce(s->core, node->hash);
 		tei_core_bury(s->core, o);
 	}
 	s->core->waiter = NULL;
@@ -164,6 +165,8 @@ int tei_core_on_remove_all(struct tei_core *core, const struct tei_event *ev,
 	w->cookie = ev->cookie;
 	w->force = ev->u.remove_all.force;
 	w->match = ev->u.remove_all.match;
+	if (!w->match)
+		tei_core_renounce_all(core, tenant);
 	w->arg = ev->u.remove_all.arg;
 	tei_list_add_tail(&core->walks, &w->link);
 	core->n_walks++;

@@ -350,6 +350,109 @@ static void an_object_of_nearly_all_numbers_is_none(void **state)
 	rig_fini(&after);
 }
 
+/* ---- what was removed before all have come ---- */
+
+/* "a" of a life before, on two owners: *one and *two know of it. */
+static void put_twice(struct rig *one, struct rig *two)
+{
+	struct rig *const both[] = {one, two};
+
+	for (size_t i = 0; i < 2; i++) {
+		start(both[i], EPOCH);
+		rig_pair(both[i]);
+		assert_int_equal(rig_put(both[i], 2, "a", 1000).status, 0);
+	}
+}
+
+static void what_was_removed_does_not_come_with_another_owner(void **state)
+{
+	struct rig one, two, after;
+
+	(void)state;
+	put_twice(&one, &two);
+	start_anew(&after, LATER);
+	assert_int_equal(offer(&after, 1, 'm', told(&one)), 0);
+	assert_int_equal(rig_remove(&after, 2, "a", true), 0);
+	assert_int_equal(offer_of(&after, &two), -704);
+	assert_int_equal(rig_exist(&after, 2, "a"), 0);
+	rig_fini(&one);
+	rig_fini(&two);
+	rig_fini(&after);
+}
+
+static void what_was_replaced_and_evicted_is_not_as_before(void **state)
+{
+	struct rig one, two, after;
+
+	(void)state;
+	put_twice(&one, &two);
+	start(&after, LATER);
+	rig_pair(&after);
+	for (int i = 0; i < 2; i++) {
+		struct grant g = rig_start(&after, 2, i ? "b" : "a", 40000);
+
+		assert_int_equal(g.status, 0);
+		assert_int_equal(rig_end_as(&after, 2, i ? "b" : "a",
+					    g.generation, LATER, true),
+				 0);
+	}
+	assert_int_equal(rig_exist(&after, 2, "a"), 0);
+	assert_int_equal(offer_of(&after, &two), -704);
+	assert_int_equal(rig_exist(&after, 2, "a"), 0);
+	rig_fini(&one);
+	rig_fini(&two);
+	rig_fini(&after);
+}
+
+static void what_was_looked_for_to_be_removed_does_not_come(void **state)
+{
+	struct rig one, two, after;
+
+	(void)state;
+	put_twice(&one, &two);
+	start_anew(&after, LATER);
+	assert_int_equal(rig_remove(&after, 2, "a", true), -704);
+	assert_int_equal(offer(&after, 1, 'm', told(&one)), -704);
+	rig_fini(&one);
+	rig_fini(&two);
+	rig_fini(&after);
+}
+
+static void after_a_removal_of_all_nothing_comes(void **state)
+{
+	struct tei_event all = {.type = TEI_EVENT_REMOVE_ALL, .session = 2};
+	struct rig one, two, after;
+
+	(void)state;
+	put_twice(&one, &two);
+	start_anew(&after, LATER);
+	assert_null(rig_step(&after, &all));
+	rig_pass(&after, 500, "12");
+	assert_int_equal(offer(&after, 1, 'm', told(&one)), -704);
+	rig_fini(&one);
+	rig_fini(&two);
+	rig_fini(&after);
+}
+
+/* It is as if it had died; but what is there is its own. */
+static void who_comes_very_late_brings_nothing(void **state)
+{
+	struct rig one, two, after;
+
+	(void)state;
+	put_twice(&one, &two);
+	start_anew(&after, LATER);
+	assert_int_equal(offer(&after, 1, 'm', told(&one)), 0);
+	rig_pass(&after, 6 * rig_config.client_ttl_ms + 200, "12");
+	assert_int_equal(offer_of(&after, &two), -704);
+	mount_offering(&after, 1, 'm', BASE);
+	assert_int_equal(offer(&after, 1, 'm', told(&one)), 0);
+	assert_int_equal(rig_exist(&after, 2, "a"), 1);
+	rig_fini(&one);
+	rig_fini(&two);
+	rig_fini(&after);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -371,6 +474,14 @@ int main(void)
 		cmocka_unit_test(what_this_life_has_may_be_offered_to_it),
 		cmocka_unit_test(an_object_of_a_life_that_cannot_be_is_none),
 		cmocka_unit_test(an_object_of_nearly_all_numbers_is_none),
+		cmocka_unit_test(
+			what_was_removed_does_not_come_with_another_owner),
+		cmocka_unit_test(
+			what_was_replaced_and_evicted_is_not_as_before),
+		cmocka_unit_test(
+			what_was_looked_for_to_be_removed_does_not_come),
+		cmocka_unit_test(after_a_removal_of_all_nothing_comes),
+		cmocka_unit_test(who_comes_very_late_brings_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
