@@ -49,3 +49,8 @@ target_sources(test_integration_store_clock PRIVATE ../lib/wall.c)
 target_compile_definitions(test_integration_store_clock PRIVATE
 	TEST_WALL_LIBRARY="$<TARGET_FILE:te_test_wall_step>")
 add_dependencies(test_integration_store_clock mooncake_master te_test_wall_step)
+
+te_test(integration store chaos te_test_pool te_test_master)
+target_sources(test_integration_store_chaos PRIVATE store/chaos.c)
+add_dependencies(test_integration_store_chaos mooncake_master mooncake_client
+	store_writer)
