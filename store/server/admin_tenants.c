@@ -75,7 +75,8 @@ int tei_server_tenants_start(struct tei_server *s,
 	return 0;
 }
 
-static int save(const struct tei_server *s)
+/* As it will be when @name has @bytes; 0: no quota. */
+static int save(const struct tei_server *s, const char *name, uint64_t bytes)
 {
 	const char *path = path_of(s);
 	struct tei_quotas q = {.n = 0};
@@ -86,8 +87,10 @@ static int save(const struct tei_server *s)
 	if (!path)
 		return 0;
 	while (!rc && tei_core_tenant_next(s->core, &cursor, &t))
-		if (t.registered)
+		if (t.registered && strcmp(t.name, name) != 0)
 			rc = tei_quotas_add(&q, t.name, t.requested);
+	if (!rc && bytes)
+		rc = tei_quotas_add(&q, name, bytes);
 	if (!rc)
 		rc = tei_quotas_write(path, &q);
 	if (rc)
@@ -250,15 +253,8 @@ static uint64_t wanted(const struct tei_http_request *request)
 	return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-/* As it was before a change that could not be written down. */
-static int undo(struct tei_server *s, const char *name,
-		const struct tei_core_tenant *before,
-		struct tei_http_reply *reply)
+static int not_written(struct tei_http_reply *reply)
 {
-	if (before->registered)
-		(void)tei_core_tenant_set(s->core, name, before->requested);
-	else
-		(void)tei_core_tenant_unset(s->core, name);
 	return tei_server_admin_error(reply, 500, CODE_INTERNAL,
 				      "the file of quotas cannot be written; "
 				      "nothing was changed");
@@ -285,14 +281,16 @@ int tei_server_admin_set_quota(const struct tei_http_request *request,
 			"the body is {\"requested_quota_bytes\":n}, n a whole "
 			"number above 0");
 	(void)tei_core_tenant_query(s->core, name, &before);
+	if (save(s, name, bytes))
+		return not_written(reply);
 	rc = tei_core_tenant_set(s->core, name, bytes);
+	if (rc)
+		(void)save(s, name, before.requested);
 	if (rc == -ENOSPC)
 		return tei_server_admin_error(reply, 409, CODE_MODE,
 					      "there are too many tenants");
 	if (rc)
 		return 500;
-	if (save(s))
-		return undo(s, name, &before, reply);
 	LOG_INFO("master: tenant '%s' has a quota of %llu bytes now", name,
 		 (unsigned long long)bytes);
 	return one(s, name, reply);
@@ -322,8 +320,11 @@ int tei_server_admin_unset_quota(const struct tei_http_request *request,
 		return tei_server_admin_error(
 			reply, 409, CODE_NOT_EMPTY,
 			"TENANT_NOT_EMPTY: remove its objects first");
-	if (save(s))
-		return undo(s, name, &before, reply);
+	if (save(s, name, 0)) {
+		/* It is there yet, so that needs no memory. */
+		(void)tei_core_tenant_set(s->core, name, before.requested);
+		return not_written(reply);
+	}
 	LOG_INFO("master: tenant '%s' has no quota any more", name);
 	return tei_server_admin_json(reply, 200,
 				     json_pack("{s:b}", "success", 1));

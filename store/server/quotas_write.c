@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "store/server/quotas.h"
 
 #define HEAD                                                                \
@@ -34,10 +35,43 @@ static void print_bytes(FILE *f, uint64_t bytes)
 	(void)fprintf(f, "%" PRIu64 "%s", bytes, units[unit]);
 }
 
+/* Bytes of the character at @at that YAML does not take as it is, or takes for
+ * the end of a line: it is U+@out; 0: it takes it. */
+static size_t special(const char *at, unsigned int *out)
+{
+	static const struct {
+		const char bytes[4];
+		unsigned int number;
+	} others[] = {{"\xe2\x80\xa8", 0x2028},
+		      {"\xe2\x80\xa9", 0x2029},
+		      {"\xef\xbb\xbf", 0xfeff},
+		      {"\xef\xbf\xbe", 0xfffe},
+		      {"\xef\xbf\xbf", 0xffff}};
+	unsigned char second = (unsigned char)at[1];
+
+	*out = second;
+	if (*at == '\xc2' && second < 0xa0)
+		return 2;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		*out = others[i].number;
+		if (strncmp(at, others[i].bytes, 3) == 0)
+			return 3;
+	}
+	return 0;
+}
+
 static void print_name(FILE *f, const char *name)
 {
+	unsigned int number;
+	size_t len;
+
 	(void)fputc('"', f);
-	for (; *name; name++) {
+	for (; *name; name += len ? len : 1) {
+		len = special(name, &number);
+		if (len) {
+			(void)fprintf(f, "\\u%04X", number);
+			continue;
+		}
 		if (*name == '"' || *name == '\\')
 			(void)fputc('\\', f);
 		(void)fputc(*name, f);
@@ -76,32 +110,25 @@ static int fill(int fd, mode_t mode, const struct tei_quotas *q)
 	return rc;
 }
 
-/* That the new name is on the disk, too. */
-static int sync_folder(const char *path)
+/* The folder of @path; negative: errno. */
+static int open_folder(const char *path)
 {
 	char folder[PATH_MAX];
 	const char *slash = strrchr(path, '/');
 	size_t len = slash ? (size_t)(slash - path) + 1 : 0;
-	int fd, rc = 0;
+	int fd;
 
 	memcpy(folder, path, len);
 	folder[len] = '\0';
 	fd = open(len ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (fsync(fd))
-		rc = -errno;
-	(void)close(fd);
-	return rc;
+	return fd < 0 ? -errno : fd;
 }
 
-static int replace(const char *path, mode_t mode, const struct tei_quotas *q)
+static int fill_beside(char *beside, const char *path, mode_t mode,
+		       const struct tei_quotas *q)
 {
-	char beside[PATH_MAX + 16];
-	int fd, rc;
+	int fd = mkostemp(beside, O_CLOEXEC), rc;
 
-	(void)snprintf(beside, sizeof(beside), "%s.XXXXXX", path);
-	fd = mkostemp(beside, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	rc = fill(fd, mode, q);
@@ -109,7 +136,28 @@ static int replace(const char *path, mode_t mode, const struct tei_quotas *q)
 		rc = -errno;
 	if (rc)
 		(void)unlink(beside);
-	return rc ? rc : sync_folder(path);
+	return rc;
+}
+
+/*
+ * Once the file has its name the change is made, whatever becomes of the
+ * folder: not every one can be synced.
+ */
+static int replace(const char *path, mode_t mode, const struct tei_quotas *q)
+{
+	char beside[PATH_MAX + 16];
+	int folder = open_folder(path), rc;
+
+	if (folder < 0)
+		return folder;
+	(void)snprintf(beside, sizeof(beside), "%s.XXXXXX", path);
+	rc = fill_beside(beside, path, mode, q);
+	if (!rc && fsync(folder))
+		LOG_WARN("master: %s: it may be as before after a crash of "
+			 "this host: %s",
+			 path, strerror(errno));
+	(void)close(folder);
+	return rc;
 }
 
 int tei_quotas_write(const char *path, const struct tei_quotas *q)

@@ -194,6 +194,74 @@ static void a_change_that_cannot_be_written_is_none(void **state)
 	assert_int_equal(ask(TEI_HTTP_GET, "b", NULL), 404);
 }
 
+static int32_t step(struct tei_event *ev)
+{
+	struct tei_actions out = {.arena = &server->out};
+	int32_t code = 0;
+
+	assert_int_equal(tei_core_step(server->core, ev, 1000, &out), 0);
+	if (out.n && out.at[0].type == TEI_ACTION_REPLY)
+		code = out.at[0].u.reply.code;
+	tei_arena_reset(&server->out);
+	return code;
+}
+
+/* An owner brings an object of "b", which nobody has given a quota. */
+static void bring_an_object(void)
+{
+	static const uint8_t id[TEI_CORE_ID_LEN] = {1};
+	static struct tei_core_key key = {"k", 1};
+	static uint64_t generation = 1, epoch = 1, size = 100,
+			address = 0x10000;
+	static uint32_t crc, first = 1;
+	static const char *tenants[] = {"b"};
+	struct tei_core_objects objects = {
+		.n = 1,
+		.n_entries = 1,
+		.keys = &key,
+		.generation = &generation,
+		.gen_epoch = &epoch,
+		.size = &size,
+		.address = &address,
+		.length = &size,
+		.crc = &crc,
+		.tenant = &first,
+		.tenants = tenants,
+		.n_tenants = 1,
+	};
+	struct tei_event ev = {.type = TEI_EVENT_JOIN, .session = 1};
+
+	ev.u.join.client_id = ev.u.join.incarnation = id;
+	assert_int_equal(step(&ev), 0);
+	ev = (struct tei_event){.type = TEI_EVENT_MOUNT, .session = 1};
+	ev.u.mount.segment = id;
+	ev.u.mount.name = "x:1";
+	ev.u.mount.base = address;
+	ev.u.mount.size = 65536;
+	ev.u.mount.offering = true;
+	assert_int_equal(step(&ev), 0);
+	ev = (struct tei_event){
+		.type = TEI_EVENT_OFFER, .session = 1, .n = 1, .keys = &key};
+	ev.u.offer.segment = id;
+	ev.u.offer.objects = &objects;
+	assert_int_equal(step(&ev), 0);
+}
+
+static void nor_is_one_of_a_tenant_that_has_objects(void **state)
+{
+	(void)state;
+	write_file("version: 1\ntenants: []\n");
+	assert_int_equal(open_server("true", path), 0);
+	bring_an_object();
+	assert_int_equal(ask(TEI_HTTP_GET, "b", NULL), 200);
+	assert_true(says("\"has_explicit_policy\":false"));
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(
+		ask(TEI_HTTP_PUT, "b", "{\"requested_quota_bytes\":8}"), 500);
+	assert_int_equal(ask(TEI_HTTP_GET, "b", NULL), 200);
+	assert_true(says("\"has_explicit_policy\":false"));
+}
+
 static void wrong_requests_are_refused_with_a_reason(void **state)
 {
 	static const char *const bodies[] = {
@@ -272,6 +340,7 @@ int main(void)
 		T(a_bad_file_ends_the_start),
 		T(a_change_is_there_and_in_the_file),
 		T(a_change_that_cannot_be_written_is_none),
+		T(nor_is_one_of_a_tenant_that_has_objects),
 		T(wrong_requests_are_refused_with_a_reason),
 		T(without_tenants_all_is_409),
 		T(quotas_in_etcd_are_refused_at_the_start),

@@ -181,6 +181,31 @@ static void what_was_written_is_read_again(void **state)
 }
 
 /* A link still points to the file; a folder that is gone changes nothing. */
+/* Controls, ends of lines and marks, of which YAML takes none as it is. */
+static void every_name_that_may_be_is_read_again(void **state)
+{
+	static const char *const names[] = {
+		"\xc2\x80",        "\xc2\x85 x",   "\xc2\x9f",
+		"a\xe2\x80\xa8 b", "\xe2\x80\xa9", "\xef\xbb\xbfx",
+		"\xef\xbf\xbe",    "\xef\xbf\xbf", "\xc2\xa0",
+		"\xe4\xb8\xad",    " a ",          "'\"\\u0041",
+	};
+	struct tei_quotas q = {.n = 0}, back = {.n = 0};
+
+	(void)state;
+	put("");
+	for (size_t i = 0; i < TEST_COUNT(names); i++)
+		assert_int_equal(tei_quotas_add(&q, names[i], i + 1), 0);
+	assert_int_equal(tei_quotas_write(path, &q), 0);
+	if (tei_quotas_read(path, &back, error))
+		fail_msg("%s", error);
+	assert_int_equal(back.n, q.n);
+	for (size_t i = 0; i < q.n; i++)
+		assert_string_equal(back.at[i].name, q.at[i].name);
+	tei_quotas_free(&q);
+	tei_quotas_free(&back);
+}
+
 static void a_link_is_followed_and_failure_leaves_the_file(void **state)
 {
 	struct tei_quotas q = {.n = 0}, again = {.n = 0};
@@ -212,6 +237,7 @@ int main(void)
 		T(a_bad_file_is_refused_with_line_and_reason),
 		T(what_is_no_file_is_refused),
 		T(what_was_written_is_read_again),
+		T(every_name_that_may_be_is_read_again),
 		T(a_link_is_followed_and_failure_leaves_the_file),
 	};
 
