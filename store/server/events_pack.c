@@ -8,6 +8,7 @@
 #include <msgpack/pack.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 
 /* Pairs of an event that differ, and all with those that are the same. */
 #define PAIRS_OWN     5u
@@ -171,33 +172,13 @@ bool tei_events_tells(const struct tei_events_packer *p,
 
 /* ---- messages ---- */
 
-/* How many bytes the character at @at[len] has, len > 0; 0: it is none. */
-static size_t character(const unsigned char *at, size_t len)
-{
-	static const unsigned char least[] = {0, 0, 0x80, 0xa0, 0x90};
-	size_t n = at[0] < 0x80 ? 1 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
-
-	if (n == 1)
-		return 1;
-	if (at[0] < 0xc2 || at[0] > 0xf4 || n > len)
-		return 0;
-	for (size_t i = 1; i < n; i++)
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-	if ((at[0] == 0xe0 || at[0] == 0xf0) && at[1] < least[n])
-		return 0; /* a shorter form exists */
-	if ((at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf4 && at[1] > 0x8f))
-		return 0; /* half of a pair, or beyond the last */
-	return n;
-}
-
 static bool is_text(const struct tei_core_key *key)
 {
 	const unsigned char *at = key->bytes;
 	size_t n, len = key->len;
 
 	for (; len; at += n, len -= n) {
-		n = character(at, len);
+		n = tei_utf8_len(at, len);
 		if (!n)
 			return false;
 	}

@@ -24,7 +24,7 @@ void tei_server_metrics_free(void *page);
 
 /*
  * @value as it may stand between the quotes of a label: backslash, quote and
- * newline escaped, cut at @room.
+ * newline escaped, bytes that are no UTF-8 as '?', cut at @room.
  */
 void tei_server_label(const char *value, char *out, size_t room);
 

@@ -13,21 +13,43 @@
 #include <event2/buffer.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "store/server/metrics_parts.h"
 #include "store/server/state.h"
 
 #define LINES_MAX 512 /* of a piece: a third of a millisecond */
 
+/* How many bytes of @value are one character of a label, which is put at @out. */
+static size_t label_one(const char *value, char out[4], size_t *n)
+{
+	size_t len = tei_utf8_len(value, strnlen(value, 4));
+
+	*n = 0;
+	if (*value == '\\' || *value == '"' || *value == '\n')
+		out[(*n)++] = '\\';
+	if (len > 1) {
+		memcpy(out, value, len);
+		*n = len;
+	} else if (!len) {
+		out[(*n)++] = '?';
+	} else {
+		out[(*n)++] = (char)(*value == '\n' ? 'n' : *value);
+	}
+	return len ? len : 1;
+}
+
 void tei_server_label(const char *value, char *out, size_t room)
 {
-	size_t n = 0;
+	size_t at = 0, n, len;
+	char one[4];
 
-	for (; *value && n + 3 <= room; value++) {
-		if (*value == '\\' || *value == '"' || *value == '\n')
-			out[n++] = '\\';
-		out[n++] = (char)(*value == '\n' ? 'n' : *value);
+	for (; *value; value += len, at += n) {
+		len = label_one(value, one, &n);
+		if (at + n + 1 > room)
+			break;
+		memcpy(&out[at], one, n);
 	}
-	out[n] = '\0';
+	out[at] = '\0';
 }
 
 /* ---- segments ---- */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name admin admin_pieces admin_tenants create metadata metadata_http quotas rpc settings)
+foreach(name admin admin_pieces admin_tenants create label metadata metadata_http quotas rpc settings)
 	te_test(unit store_server ${name})
 endforeach()
 te_test(unit store_server match)

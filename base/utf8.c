@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* utf8.c - what is text, of bytes from outside */
+#include "base/utf8.h"
+
+size_t tei_utf8_len(const void *bytes, size_t len)
+{
+	static const unsigned char least[] = {0, 0, 0x80, 0xa0, 0x90};
+	const unsigned char *at = bytes;
+	size_t n = at[0] < 0x80 ? 1 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+
+	if (n == 1)
+		return 1;
+	if (at[0] < 0xc2 || at[0] > 0xf4 || n > len)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	if ((at[0] == 0xe0 || at[0] == 0xf0) && at[1] < least[n])
+		return 0; /* a shorter form exists */
+	if ((at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf4 && at[1] > 0x8f))
+		return 0; /* half of a pair, or beyond the last */
+	return n;
+}
