@@ -17,6 +17,8 @@
 /* Waiting ones looked at when one was added or is done; they take turns. */
 #define LOOKS 16u
 #define LATER 1 /* besides codes: try again */
+/* Mounts whose names cost as much as an object to look at. */
+#define NAMES_EACH 8u
 
 /* ---- where to ---- */
 
@@ -37,8 +39,10 @@ static int32_t place_on(struct tei_core *core, const struct tei_task *t,
 static int32_t place_named(struct tei_core *core, const struct tei_task *t,
 			   struct tei_object *copy, uint8_t replica)
 {
+	unsigned int cost = (unsigned int)core->n_mounts / NAMES_EACH;
 	int32_t best = CODE_NO_SEGMENT;
 
+	core->effort -= core->effort < cost ? core->effort : cost;
 	for (size_t i = 0; i < core->n_mounts; i++) {
 		struct tei_mount *m = core->mounts[i];
 		int32_t code;
@@ -231,7 +235,7 @@ static void choose(struct tei_core *core, unsigned int n)
 		for (some = some < n ? some : n; some; some--) {
 			struct tei_list *link = list->next;
 
-			if (tei_list_empty(list))
+			if (tei_list_empty(list) || !core->effort)
 				break;
 			tei_list_del(link);
 			tei_list_add_tail(list, link);

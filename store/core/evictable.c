@@ -66,7 +66,8 @@ void tei_core_evictable(struct tei_core *core, struct tei_object *o)
 	tei_policy_add(tei_core_policy_of(core, o), &o->policy,
 		       tei_core_object_room(o), o->node.hash);
 	tei_core_take_out(core, o);
-	if (tei_core_pinned(core, o)) {
+	/* One that never goes is not counted as one that goes later. */
+	if (tei_core_pinned(core, o) && !(o->flags & TEI_OBJECT_HARD)) {
 		tei_core_object_extra(o)->pinned = true;
 		core->figures.soft_pinned++;
 	}

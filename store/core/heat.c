@@ -273,8 +273,8 @@ static bool cool(struct tei_core *core, const struct tei_heat_made *made)
 
 	if (n < 2)
 		return true;
-	if (made->until_ms > core->now_ms || n_replicas(o, true) < n ||
-	    tei_core_leased(core, o) ||
+	if (!is_full(core, 0) || made->until_ms > core->now_ms ||
+	    n_replicas(o, true) < n || tei_core_leased(core, o) ||
 	    (o->flags & (TEI_OBJECT_TASKED | TEI_OBJECT_SUCCEEDED)) ||
 	    is_warm(core, o) || tei_core_bury_reserve(core, o) < 0)
 		return false;
@@ -287,8 +287,6 @@ static void cool_some(struct tei_core *core)
 	struct tei_heat *h = &core->heat;
 
 	for (unsigned int i = 0; i < COOL_MAX && h->n_made; i++) {
-		if (!is_full(core, 0))
-			return;
 		h->cursor = h->cursor + 1 < h->n_made ? h->cursor + 1 : 0;
 		if (cool(core, &h->made[h->cursor]))
 			h->made[h->cursor] = h->made[--h->n_made];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_heat.c - what is read much gets a further replica, for a time */
+#include "store/core/state.h"
 #include "tests/unit/store_core/tasks.h"
 
 #define A 1u
@@ -182,6 +183,8 @@ static void an_object_that_goes_is_forgotten(void **state)
 	look_up(&r, "l", 8); /* proposed, and gone before the tick */
 	assert_int_equal(rig_remove(&r, 3, "l", true), 0);
 	assert_false(next_order(&r).there);
+	/* In a pool that never fills, too: the list of them is bounded. */
+	assert_int_equal(r.core->heat.n_made, 0);
 	fill(&r);
 	rig_pass(&r, 60000, "123");
 	assert_int_equal(rig_figures(&r).heat_given_back_total, 0);

@@ -171,6 +171,10 @@ static void soft_pins_are_counted_while_they_hold(void **state)
 	assert_int_equal(rig_figures(&r).soft_pinned, 1);
 	rig_pass(&r, 1000 + 2 * rig_config.lease_ttl_ms, "12");
 	assert_int_equal(rig_figures(&r).soft_pinned, 0);
+	how.hard_pin = true; /* nothing would tell when that has ended */
+	put_as(&r, "hard", &how, NULL);
+	assert_int_equal(rig_figures(&r).soft_pinned, 0);
+	how.hard_pin = false;
 	put_as(&r, "c", &how, NULL);
 	how.soft_pin = TEI_CORE_SOFT_DISABLE;
 	rig_end(&r, 2, "c",
