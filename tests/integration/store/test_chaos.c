@@ -30,9 +30,10 @@
 #define MIB       ((uint64_t)1 << 20)
 #define POOL      (N_OWNERS * 8 * MIB)
 #define ROUND_MS  10000
-#define SHORT_MS  3000 /* of a round, when nothing is said */
-#define PAUSE_MS  150  /* between two faults, about */
-#define STOP_MS   900  /* of an owner: less than it has for a fence */
+#define SHORT_MS  3000  /* of a round, when nothing is said */
+#define PAUSE_MS  150   /* between two faults, about */
+#define STOP_MS   900   /* of an owner: less than it has for a fence ... */
+#define GONE_MS   11000 /* ... and more than it has at all */
 /* Who stood still has heard what it has to forget so long afterwards. */
 #define HEARD_MS 10000
 
@@ -51,6 +52,7 @@ struct chaos {
 	uint64_t fences_failed;
 	unsigned int n_done; /* faults */
 	bool crowded;        /* eviction is going on */
+	bool patient;        /* there is time for long faults, too */
 	char folder[TEST_PATH_MAX], quotas[TEST_PATH_MAX + 32];
 	const char *args[16];
 	struct chaos_load load;
@@ -127,7 +129,21 @@ static void let_go_on(struct owner *o)
 	o->until_ms = 0;
 }
 
-static void kill_owner(struct chaos *c)
+static void expect_good_end(struct test_process *p, const char *what)
+{
+	int code;
+
+	test_process_signal(p, SIGTERM);
+	code = test_process_wait(p, POOL_START_MS);
+	if (code) {
+		print_error("%s\n", test_process_output(p));
+		fail_msg("%s ended with %d", what, code);
+	}
+	test_process_end(p);
+}
+
+/* What it had is gone, unless it is asked to leave, and others take it. */
+static void end_owner(struct chaos *c)
 {
 	struct owner *o = &c->owners[chance(c, N_OWNERS)];
 
@@ -137,9 +153,15 @@ static void kill_owner(struct chaos *c)
 		return;
 	}
 	chaos_owners_die(&c->load);
-	tell("an owner is killed");
-	test_process_signal(o->process, SIGKILL);
-	test_process_end(o->process);
+	if (chance(c, 3)) {
+		tell("an owner is killed");
+		test_process_signal(o->process, SIGKILL);
+		test_process_end(o->process);
+	} else {
+		tell("an owner leaves");
+		let_go_on(o);
+		expect_good_end(o->process, "an owner that leaves");
+	}
 	*o = (struct owner){.process = NULL};
 }
 
@@ -152,7 +174,12 @@ static void stop_owner(struct chaos *c)
 		return;
 	if (now >= c->deaf_until_ms)
 		c->deaf_from_ms = now;
-	o->until_ms = now + chance(c, STOP_MS);
+	if (c->patient && !chance(c, 4)) { /* past every timeout */
+		chaos_owners_die(&c->load);
+		o->until_ms = now + GONE_MS;
+	} else {
+		o->until_ms = now + chance(c, STOP_MS);
+	}
 	c->deaf_until_ms = o->until_ms + HEARD_MS;
 	test_process_signal(o->process, SIGSTOP);
 	tell("an owner is stopped");
@@ -206,8 +233,8 @@ static void trouble_writer(struct chaos *c)
 static void trouble(struct chaos *c)
 {
 	static void (*const what[])(struct chaos *) = {
-		kill_owner,  stop_owner,     stop_owner, kill_master,
-		stop_master, trouble_writer, kill_owner, trouble_writer,
+		end_owner,   stop_owner,     stop_owner, kill_master,
+		stop_master, trouble_writer, end_owner,  trouble_writer,
 	};
 
 	what[chance(c, TEST_COUNT(what))](c);
@@ -349,19 +376,6 @@ static void judge(struct chaos *c)
 
 /* ---- life ---- */
 
-static void expect_good_end(struct test_process *p, const char *what)
-{
-	int code;
-
-	test_process_signal(p, SIGTERM);
-	code = test_process_wait(p, POOL_START_MS);
-	if (code) {
-		print_error("%s\n", test_process_output(p));
-		fail_msg("%s ended with %d", what, code);
-	}
-	test_process_end(p);
-}
-
 static void write_quotas(const struct chaos *c)
 {
 	FILE *f = fopen(c->quotas, "wb");
@@ -373,7 +387,7 @@ static void write_quotas(const struct chaos *c)
 	assert_int_equal(fclose(f), 0);
 }
 
-static void begin(struct chaos *c, uint64_t seed)
+static void begin(struct chaos *c, uint64_t seed, bool patient)
 {
 	const char *const args[] = {
 		"--enable_multi_tenants",
@@ -388,7 +402,8 @@ static void begin(struct chaos *c, uint64_t seed)
 		NULL,
 	};
 
-	*c = (struct chaos){.random = seed, .crowded = seed % 2};
+	*c = (struct chaos){
+		.random = seed, .crowded = seed % 2, .patient = patient};
 	test_tmpdir_create(c->folder);
 	(void)snprintf(c->quotas, sizeof(c->quotas), "%s/quotas.yaml",
 		       c->folder);
@@ -418,7 +433,7 @@ static void one_round(uint64_t seed, uint64_t ms)
 
 	assert_non_null(c);
 	print_message("seed %llu\n", (unsigned long long)seed);
-	begin(c, seed);
+	begin(c, seed, ms > SHORT_MS);
 	rage(c, ms);
 	calm_down(c);
 	expect_right(c);
