@@ -11,7 +11,11 @@
 
 /* ---- answers ---- */
 
-/* False: the master is not there to hear it; it will ask again. */
+/*
+ * False: the master is not there to hear it; it will ask again. Ids name the
+ * master's life, whose epoch may grow while a copy is made: one that does not
+ * know the id hears nothing new.
+ */
 static bool send_answer(struct tei_master_link *link,
 			const struct tei_copy_answer *a)
 {
@@ -20,8 +24,7 @@ static bool send_answer(struct tei_master_link *link,
 	char message[96];
 	uint8_t id[16];
 
-	if (!link->pulse || !link->beaten || link->losing ||
-	    a->epoch != link->epoch)
+	if (!link->pulse || !link->beaten || link->losing)
 		return false;
 	memcpy(id, a->id, sizeof(id));
 	memcpy(crcs, a->crcs, sizeof(crcs));
@@ -50,7 +53,7 @@ static bool answer_again(struct tei_master_link *link, const Store__Task *task)
 	for (i = 0; i < TEI_EXECUTOR_ANSWERS; i++) {
 		const struct tei_copy_answer *a = &x->answers[i];
 
-		if (a->epoch != task->epoch ||
+		if (!a->used ||
 		    memcmp(a->id, task->id.data, sizeof(a->id)) != 0)
 			continue;
 		(void)send_answer(link, a);
@@ -72,7 +75,7 @@ static void refuse(struct tei_master_link *link, const Store__Task *task,
 		   int status, const char *message)
 {
 	struct tei_copy_answer a = {
-		.epoch = task->epoch,
+		.used = true,
 		.status = status,
 		.quiet = true,
 		.message = message,
@@ -236,7 +239,7 @@ static struct tei_copy *new_copy(struct tei_master_link *link,
 	copy->task = task;
 	copy->begun_ns = tei_now_ns();
 	copy->digest_seed = link->digest_seed;
-	copy->answer.epoch = task->epoch;
+	copy->answer.used = true;
 	memcpy(copy->answer.id, task->id.data, sizeof(copy->answer.id));
 	return copy;
 }
@@ -274,8 +277,7 @@ static bool is_under_way(struct tei_executor *x, const Store__Task *task)
 		const struct tei_copy *copy =
 			tei_list_entry(node, struct tei_copy, link);
 
-		found |= copy->task->epoch == task->epoch &&
-			 memcmp(copy->answer.id, task->id.data,
+		found |= memcmp(copy->answer.id, task->id.data,
 				sizeof(copy->answer.id)) == 0;
 	}
 	tei_mutex_unlock(&x->mu);

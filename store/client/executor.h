@@ -40,9 +40,8 @@ struct tei_segment;
 
 struct tei_copy_answer {
 	uint8_t id[16];
-	uint64_t epoch; /* of the master; 0: unused */
 	int32_t status;
-	bool quiet, no_crc;
+	bool used, quiet, no_crc;
 	const char *message;
 	size_t n_crcs;
 	uint32_t crcs[TEI_COPY_EXTENTS];
@@ -93,7 +92,7 @@ bool tei_executor_release(struct tei_executor *executor,
 
 /* Whether @task says something that can be done at all. */
 bool tei_copy_holds(const Store__Task *task);
-/* Copy, and fill in the answer but for id and epoch. The executor's thread. */
+/* Copy, and fill in the answer but for its id. The executor's thread. */
 void tei_copy_run(struct tei_copy *copy);
 
 #endif

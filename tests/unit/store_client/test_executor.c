@@ -44,6 +44,7 @@ struct master {
 	struct tei_frame_conn *conns[N_CONNS];
 	int n_conns, rc;
 	uint16_t port;
+	uint64_t epoch;
 	struct owner owners[N_OWNERS];
 	int n_owners;
 	/* The last answer. */
@@ -82,7 +83,7 @@ static void on_hello(struct tei_frame_conn *conn, const struct tei_frame *f)
 		atomic_fetch_add(&m.n_hearts, 1);
 	}
 	store__hello__free_unpacked(hello, NULL);
-	reply.epoch = EPOCH;
+	reply.epoch = m.epoch;
 	reply.digest_seed = SEED;
 	reply.heartbeat_ms = 50;
 	reply.group.data = group;
@@ -113,7 +114,7 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 		on_hello(conn, f);
 		break;
 	case STORE__STORE_TYPE__STORE_HEARTBEAT:
-		beat.epoch = EPOCH;
+		beat.epoch = m.epoch;
 		(void)tei_frame_reply(conn, f, &beat.base);
 		break;
 	case STORE__STORE_TYPE__STORE_MOUNT:
@@ -216,6 +217,7 @@ static int set_up(void **state)
 
 	(void)state;
 	memset(&m, 0, sizeof(m));
+	m.epoch = EPOCH;
 	assert_int_equal(tei_loop_create("master", &m.loop), 0);
 	assert_true(tei_loop_do(m.loop, do_listen, NULL));
 	assert_int_equal(m.rc, 0);
@@ -344,7 +346,7 @@ static void do_push(void *arg)
 	task.address = to;
 	task.length = to_len;
 	task.n_address = task.n_length = o->n_to;
-	task.epoch = EPOCH;
+	task.epoch = m.epoch;
 	task.timeout_ms = POOL_START_MS;
 	assert_non_null(m.owners[0].heart);
 	(void)tei_frame_send(m.owners[0].heart, STORE__STORE_TYPE__STORE_TASK,
@@ -502,6 +504,34 @@ static void what_is_asked_twice_is_done_once(void **state)
 	assert_int_equal(m.answer->n_crc, 1);
 }
 
+static void do_grow_older(void *arg)
+{
+	(void)arg;
+	m.epoch++;
+}
+
+static bool are_back(void *arg)
+{
+	return atomic_load(&m.n_hearts) >= *(const int *)arg &&
+	       !te_store_health(m.owners[0].store);
+}
+
+/* The same master: somebody has heard of a later one before. */
+static void nor_is_it_done_again_under_a_later_epoch(void **state)
+{
+	int n_hearts = atomic_load(&m.n_hearts) + N_OWNERS;
+	atomic_int n_writes = 0;
+
+	(void)state;
+	put_here(&plain);
+	fake_te_set_hook(count_writes, &n_writes);
+	assert_int_equal(carry_out(&plain), 0);
+	assert_true(tei_loop_do(m.loop, do_grow_older, NULL));
+	assert_true(test_wait_until(are_back, &n_hearts, POOL_START_MS));
+	assert_int_equal(carry_out(&plain), 0);
+	assert_int_equal(atomic_load(&n_writes), 1);
+}
+
 /* More of them than the owner has threads, and more than it remembers. */
 static void many_are_carried_out(void **state)
 {
@@ -593,6 +623,7 @@ int main(void)
 		TEST(what_is_not_the_object_is_not_told_of_as_done),
 		TEST(what_may_still_arrive_is_not_told_of_as_quiet),
 		TEST(what_is_asked_twice_is_done_once),
+		TEST(nor_is_it_done_again_under_a_later_epoch),
 		TEST(many_are_carried_out),
 		TEST(tasks_that_do_not_hold_cost_the_connection),
 		TEST(tenants_of_commits_cost_an_owner_little),
