@@ -6,6 +6,7 @@
 #include <te/te.h>
 
 #include "base/crc.h"
+#include "base/vector.h"
 #include "te/backend.h"
 
 #define PART    (1u << 30) /* ISA-L takes an int */
@@ -23,6 +24,7 @@ uint32_t tei_crc32c_raw(uint32_t state, const void *bytes, size_t len)
 		at += part;
 		len -= part;
 	}
+	tei_vector_clear_upper();
 	return state;
 }
 

@@ -8,14 +8,18 @@
 #include <xxhash.h>
 
 #include "base/bytes.h"
+#include "base/vector.h"
 
 #define CRC_LEN (TEI_EXTENT_HEADER_LEN - 4)
 
 static uint32_t header_crc(const uint8_t header[TEI_EXTENT_HEADER_LEN])
 {
 	/* ISA-L takes a non-const pointer and does not write through it. */
-	return crc32_iscsi((unsigned char *)(uintptr_t)header, CRC_LEN,
-			   0xffffffffu);
+	uint32_t crc = crc32_iscsi((unsigned char *)(uintptr_t)header, CRC_LEN,
+				   0xffffffffu);
+
+	tei_vector_clear_upper();
+	return crc;
 }
 
 void tei_extent_encode(const struct tei_extent_header *h,
