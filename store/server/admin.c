@@ -17,8 +17,6 @@
 #include "store/server/state.h"
 #include "store/server/summary.h"
 
-#define CODE_MODE (-1011)
-
 /* Where clients find this master, as it was told; HTTP is of no use to them. */
 static void leader_address(const struct tei_server *s,
 			   char out[TEI_NAME_LEN_MAX + 1])
@@ -93,16 +91,6 @@ static int kv_events(const struct tei_http_request *request,
 			  "queued_events", (json_int_t)f.queued));
 }
 
-/* Pages of parts that are not there: the reason, in the usual form. */
-static int no_drains(const struct tei_http_request *request,
-		     struct tei_http_reply *reply, void *arg)
-{
-	(void)request;
-	(void)arg;
-	return tei_server_admin_error(reply, 501, CODE_MODE,
-				      "drain jobs are not implemented");
-}
-
 static int metrics(const struct tei_http_request *request,
 		   struct tei_http_reply *reply, void *arg)
 {
@@ -142,9 +130,11 @@ const struct tei_http_route tei_server_routes[] = {
 	{TEI_HTTP_GET, "/api/v1/segments/status",
 	 tei_server_admin_segment_status},
 	{TEI_HTTP_POST, "/api/v1/remove_all", tei_server_admin_remove_all},
-	{TEI_HTTP_POST, "/api/v1/drain_jobs", no_drains},
-	{TEI_HTTP_GET, "/api/v1/drain_jobs/query", no_drains},
-	{TEI_HTTP_POST, "/api/v1/drain_jobs/cancel", no_drains},
+	{TEI_HTTP_POST, "/api/v1/drain_jobs", tei_server_admin_drain},
+	{TEI_HTTP_GET, "/api/v1/drain_jobs/query",
+	 tei_server_admin_query_drain},
+	{TEI_HTTP_POST, "/api/v1/drain_jobs/cancel",
+	 tei_server_admin_cancel_drain},
 	{TEI_HTTP_GET, "/api/v1/tenant_quotas", tei_server_admin_quotas},
 	{TEI_HTTP_PUT, "/api/v1/tenant_quotas", tei_server_admin_set_quota},
 	{TEI_HTTP_DELETE, "/api/v1/tenant_quotas",

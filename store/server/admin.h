@@ -20,6 +20,10 @@ extern const size_t tei_server_n_routes;
 void tei_server_admin_removed(struct tei_server *s,
 			      const struct tei_action *action);
 
+/* admin_drains.c: the core has answered what the shell asked of a drain. */
+void tei_server_admin_drained(struct tei_server *s,
+			      const struct tei_action *action);
+
 /*
  * admin_tenants.c: whose keys a request is about, by its parameter tenant_id;
  * NULL with *status 0: nobody was named, which means `default`; else *status
@@ -39,6 +43,10 @@ TEI_SERVER_PAGE(query_keys);
 /* admin_all.c */
 TEI_SERVER_PAGE(all_keys);
 TEI_SERVER_PAGE(remove_all);
+/* admin_drains.c */
+TEI_SERVER_PAGE(drain);
+TEI_SERVER_PAGE(query_drain);
+TEI_SERVER_PAGE(cancel_drain);
 /* admin_tenants.c */
 TEI_SERVER_PAGE(quotas);
 TEI_SERVER_PAGE(set_quota);

@@ -44,10 +44,10 @@ int tei_server_admin_json(struct tei_http_reply *reply, int status,
 int tei_server_admin_error(struct tei_http_reply *reply, int status,
 			   int32_t code, const char *message)
 {
-	return tei_server_admin_json(reply, status,
-				     json_pack("{s:b,s:i,s:s}", "success", 0,
-					       "error_code", code,
-					       "error_message", message));
+	return tei_server_admin_json(
+		reply, status,
+		json_pack("{s:b,s:i,s:o}", "success", 0, "error_code", code,
+			  "error_message", tei_server_admin_string(message)));
 }
 
 void tei_server_admin_refusal(int status, const char *words,
@@ -63,6 +63,12 @@ const char *tei_server_code_name(int32_t code)
 		return "SEGMENT_NOT_FOUND";
 	case -600:
 		return "INVALID_PARAMS";
+	case -1010:
+		return "UNAVAILABLE_IN_CURRENT_STATUS";
+	case -1401:
+		return "TASK_PENDING_LIMIT_EXCEEDED";
+	case -1402:
+		return "JOB_NOT_FOUND";
 	case -703:
 		return "REPLICA_IS_NOT_READY";
 	case -704:
@@ -114,6 +120,53 @@ json_t *tei_server_admin_string(const char *text)
 	string = json_string(copy);
 	tei_free(copy);
 	return string;
+}
+
+static bool is_dash(size_t at)
+{
+	return at == 8 || at == 13 || at == 18 || at == 23;
+}
+
+void tei_server_id_text(const uint8_t id[TEI_CORE_ID_LEN],
+			char out[TEI_SERVER_ID_ROOM])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0, n = 0; i < TEI_SERVER_ID_ROOM - 1; i++) {
+		if (is_dash(i)) {
+			out[i] = '-';
+			continue;
+		}
+		out[i] = digits[n % 2 ? id[n / 2] & 15 : id[n / 2] >> 4];
+		n++;
+	}
+	out[TEI_SERVER_ID_ROOM - 1] = '\0';
+}
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool tei_server_id_parse(const char *text, uint8_t out[TEI_CORE_ID_LEN])
+{
+	if (strlen(text) != TEI_SERVER_ID_ROOM - 1)
+		return false;
+	for (size_t i = 0, n = 0; text[i]; i++) {
+		int digit = hex(text[i]);
+
+		if (is_dash(i) && text[i] == '-')
+			continue;
+		if (is_dash(i) || digit < 0)
+			return false;
+		out[n / 2] = (uint8_t)(out[n / 2] << 4 | digit);
+		n++;
+	}
+	return true;
 }
 
 void tei_server_bytes(uint64_t n, char out[TEI_SERVER_BYTES_ROOM])

@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "base/http.h"
+#include "store/core/core.h"
 
 /* Print @root and free it; NULL (out of memory): 500. */
 int tei_server_admin_json(struct tei_http_reply *reply, int status,
@@ -37,6 +38,13 @@ const char *tei_server_admin_text(const struct tei_http_request *request,
 json_t *tei_server_admin_string(const char *text);
 /* The words of a code, "OBJECT_NOT_FOUND". */
 const char *tei_server_code_name(int32_t code);
+
+#define TEI_SERVER_ID_ROOM 37
+/* 8-4-4-4-12 hex digits. */
+void tei_server_id_text(const uint8_t id[TEI_CORE_ID_LEN],
+			char out[TEI_SERVER_ID_ROOM]);
+/* The same backwards; false: @text is no id. */
+bool tei_server_id_parse(const char *text, uint8_t out[TEI_CORE_ID_LEN]);
 
 #define TEI_SERVER_BYTES_ROOM 24
 /* "1.50 GB" */

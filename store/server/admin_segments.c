@@ -16,19 +16,7 @@
 #include "store/server/admin_reply.h"
 #include "store/server/state.h"
 
-#define ID_ROOM         37
 #define CODE_NO_SEGMENT (-101)
-
-/* 8-4-4-4-12 hex digits. */
-static void id_text(const uint8_t id[TEI_CORE_ID_LEN], char out[ID_ROOM])
-{
-	for (size_t i = 0; i < TEI_CORE_ID_LEN; i++) {
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			*out++ = '-';
-		snprintf(out, 3, "%02x", id[i]);
-		out += 2;
-	}
-}
 
 static const char *status_of(const struct tei_core_segment *segment)
 {
@@ -91,10 +79,11 @@ int tei_server_admin_segment_names(const struct tei_http_request *request,
 
 static json_t *detail(const struct tei_core_segment *segment)
 {
-	char id[ID_ROOM], client[ID_ROOM], size[TEI_SERVER_BYTES_ROOM];
+	char id[TEI_SERVER_ID_ROOM], client[TEI_SERVER_ID_ROOM],
+		size[TEI_SERVER_BYTES_ROOM];
 
-	id_text(segment->id, id);
-	id_text(segment->client_id, client);
+	tei_server_id_text(segment->id, id);
+	tei_server_id_text(segment->client_id, client);
 	tei_server_bytes(segment->size, size);
 	return json_pack(
 		"{s:o,s:s,s:s,s:I,s:I,s:s,s:o,s:s,s:s,s:I,s:I,s:f}",

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/server/admin.h"
+#include "store/server/admin_body.h"
 #include "store/server/admin_reply.h"
 #include "store/server/quotas.h"
 #include "store/server/state.h"
@@ -239,16 +240,24 @@ int tei_server_admin_quotas(const struct tei_http_request *request,
 	return name ? one(s, name, reply) : 400;
 }
 
-/* What the body asks for; 0: nothing that can be had. */
-static uint64_t wanted(const struct tei_http_request *request)
+/* What the body asks for; 0: an answer was made that says what is wrong. */
+static uint64_t wanted(const struct tei_http_request *request,
+		       struct tei_http_reply *reply)
 {
-	json_t *root = json_loadb(request->len ? request->body : "",
-				  request->len, JSON_REJECT_DUPLICATES, NULL);
-	const json_t *value = json_object_get(root, "requested_quota_bytes");
-	json_int_t bytes = json_is_integer(value) && json_object_size(root) == 1
-				   ? json_integer_value(value)
-				   : 0;
+	static const char *const members[] = {"requested_quota_bytes"};
+	json_t *root = tei_server_admin_body(request, reply);
+	json_int_t bytes = 0;
 
+	if (!root)
+		return 0;
+	if (tei_server_admin_members(root, members, 1, reply)) {
+		bytes = json_integer_value(
+			json_object_get(root, "requested_quota_bytes"));
+		if (bytes <= 0)
+			tei_server_admin_wrong(reply,
+					       "requested_quota_bytes is a "
+					       "whole number above 0");
+	}
 	json_decref(root);
 	return bytes > 0 ? (uint64_t)bytes : 0;
 }
@@ -274,12 +283,9 @@ int tei_server_admin_set_quota(const struct tei_http_request *request,
 	name = name_of(request, reply);
 	if (!name)
 		return 400;
-	bytes = wanted(request);
+	bytes = wanted(request, reply);
 	if (!bytes)
-		return tei_server_admin_error(
-			reply, 400, CODE_ARGUMENT,
-			"the body is {\"requested_quota_bytes\":n}, n a whole "
-			"number above 0");
+		return 400;
 	(void)tei_core_tenant_query(s->core, name, &before);
 	if (save(s, name, bytes))
 		return not_written(reply);

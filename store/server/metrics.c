@@ -163,6 +163,8 @@ static void state_metrics(const struct tei_server *s,
 	      f->tasks_pending);
 	gauge(out, "te_master_processing_tasks",
 	      "copies and moves that owners work on", f->tasks_processing);
+	gauge(out, "te_master_drains", "drains of segments under way",
+	      f->drains_active);
 	gauge(out, "te_master_segment_count", "mounted segments", f->segments);
 	gauge(out, "master_active_clients", "sessions that are not suspect",
 	      f->sessions - f->suspects);
@@ -217,6 +219,17 @@ static void event_metrics(const struct tei_server *s,
 		f->tasks_failed_total);
 	counter(out, "te_master_late_tasks_total",
 		"answers to tasks that had been given up", f->tasks_late_total);
+	counter(out, "te_master_succeeded_drains_total",
+		"drains that left their segments empty",
+		f->drains_succeeded_total);
+	counter(out, "te_master_failed_drains_total", "those that could not",
+		f->drains_failed_total);
+	counter(out, "te_master_cancelled_drains_total", "those given up",
+		f->drains_canceled_total);
+	counter(out, "te_master_drained_replicas_total",
+		"replicas that drains have moved", f->drained_objects_total);
+	counter(out, "te_master_drained_bytes_total", "bytes of these",
+		f->drained_bytes_total);
 	counter(out, "te_master_heat_proposed_total",
 		"objects that are read so much that a replica is worth it",
 		f->heat_proposed_total);

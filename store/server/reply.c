@@ -233,8 +233,7 @@ static void reply_task_create(struct tei_server *s,
 	send_reply(s, &m.base);
 }
 
-/* As wall clock time what is @ms on ours. */
-static uint64_t wall_ms(uint64_t ms)
+uint64_t tei_server_wall_ms(uint64_t ms)
 {
 	uint64_t ago = tei_now_ms() - ms;
 
@@ -252,8 +251,8 @@ static void reply_task_query(struct tei_server *s,
 		m.type = task->move ? STORE__TASK_TYPE__TASK_MOVE
 				    : STORE__TASK_TYPE__TASK_COPY;
 		m.task_status = task->state; /* the same numbers */
-		m.created_ms = wall_ms(task->created_ms);
-		m.updated_ms = wall_ms(task->updated_ms);
+		m.created_ms = tei_server_wall_ms(task->created_ms);
+		m.updated_ms = tei_server_wall_ms(task->updated_ms);
 		m.assigned_client.data = task->client;
 		m.assigned_client.len = task->assigned ? TEI_CORE_ID_LEN : 0;
 		m.message = task->message;

@@ -41,8 +41,11 @@ static void carry_out(struct tei_server *s, const struct tei_action *action)
 {
 	switch (action->type) {
 	case TEI_ACTION_REPLY:
-		if (!action->session)
+		if (!action->session &&
+		    action->u.reply.of == TEI_EVENT_REMOVE_ALL)
 			tei_server_admin_removed(s, action);
+		else if (!action->session)
+			tei_server_admin_drained(s, action);
 		else if (action->u.reply.of == TEI_EVENT_REMOVE_ALL)
 			tei_server_remove_all_done(s, action);
 		else if (action->cookie != s->cookie)

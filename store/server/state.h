@@ -35,6 +35,7 @@ enum tei_server_role {
 	TEI_SERVER_HEART,
 };
 
+struct tei_server_drained;
 struct tei_server_removal;
 struct tei_server_session;
 
@@ -119,13 +120,14 @@ struct tei_server {
 	struct tei_metadata_server *metadata; /* NULL: not enabled */
 	struct tei_events *events;            /* NULL: not published */
 	struct tei_server_removal *removal;   /* of all keys, or NULL */
+	struct tei_server_drained *drained;   /* who asks the core, or NULL */
 	struct tei_timer *timer;
 	struct tei_alarm hurry; /* set: background work goes on */
-	bool skip_tick;    /* the last one was not */
-	bool stepping;     /* the core is at work */
-	bool replied;      /* to the call */
-	bool lazy;         /* some link is */
-	bool tenants_told; /* that they mean nothing here */
+	bool skip_tick;         /* the last one was not */
+	bool stepping;          /* the core is at work */
+	bool replied;           /* to the call */
+	bool lazy;              /* some link is */
+	bool tenants_told;      /* that they mean nothing here */
 	uint64_t started_ms;
 
 	uint64_t epoch; /* of this life: wall clock in us at the start */
@@ -214,6 +216,9 @@ void tei_server_reply(struct tei_server *s, const struct tei_action *action);
 void tei_server_reply_code(struct tei_server *s, int32_t code);
 void tei_server_reply_pool(struct tei_server_link *link,
 			   const struct tei_frame *f);
+
+/* As wall clock time, in ms, what is @ms on ours. */
+uint64_t tei_server_wall_ms(uint64_t ms);
 
 /* later.c */
 /* The call is answered with a later step. */

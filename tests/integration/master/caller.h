@@ -42,6 +42,9 @@ size_t master_throw(uint16_t port, const void *bytes, size_t len, char *answer,
 char *master_get(const struct master *m, const char *path, int *status);
 /* The same for any request line but the version, "POST /path?a=b". */
 char *master_ask(const struct master *m, const char *request, int *status);
+/* The same with a body of @len bytes. */
+char *master_send(const struct master *m, const char *request, const void *body,
+		  size_t len, int *status);
 /* The value of the metric whose line begins with @name; fails if absent. */
 uint64_t master_metric(const struct master *m, const char *name);
 /* The sum of all metrics whose lines begin with @prefix. */

@@ -110,21 +110,32 @@ size_t master_throw(uint16_t port, const void *bytes, size_t len, char *answer,
 	return n;
 }
 
-char *master_ask(const struct master *m, const char *request, int *status)
+char *master_send(const struct master *m, const char *request, const void *body,
+		  size_t len, int *status)
 {
-	char text[1024], *all = calloc(1, ANSWER_MAX + 1), *body;
-	int len;
+	char *text, *all = calloc(1, ANSWER_MAX + 1), *answer;
+	int n;
 
 	assert_non_null(all);
-	len = snprintf(text, sizeof(text), "%s HTTP/1.0\r\nHost: x\r\n\r\n",
-		       request);
-	assert_true(len < (int)sizeof(text));
-	master_throw(m->http, text, (size_t)len, all, ANSWER_MAX);
+	n = asprintf(&text,
+		     "%s HTTP/1.0\r\nHost: x\r\nContent-Length: %zu\r\n\r\n",
+		     request, len);
+	assert_true(n > 0);
+	text = realloc(text, (size_t)n + len + 1);
+	assert_non_null(text);
+	memcpy(text + n, body, len);
+	master_throw(m->http, text, (size_t)n + len, all, ANSWER_MAX);
+	free(text);
 	assert_int_equal(sscanf(all, "HTTP/1.1 %d ", status), 1);
-	body = strstr(all, "\r\n\r\n");
-	assert_non_null(body);
-	memmove(all, body + 4, strlen(body + 4) + 1);
+	answer = strstr(all, "\r\n\r\n");
+	assert_non_null(answer);
+	memmove(all, answer + 4, strlen(answer + 4) + 1);
 	return all;
+}
+
+char *master_ask(const struct master *m, const char *request, int *status)
+{
+	return master_send(m, request, "", 0, status);
 }
 
 char *master_get(const struct master *m, const char *path, int *status)

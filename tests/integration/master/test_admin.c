@@ -224,9 +224,22 @@ static const struct {
 	{"GET /api/v1/segments/status?segment=nowhere", 404, -101},
 	{"POST /api/v1/remove_all?force=maybe", 400, -600},
 	{"POST /api/v1/remove_all?force=%ff", 400, -600},
-	{"POST /api/v1/drain_jobs", 501, -1011},
-	{"GET /api/v1/drain_jobs/query?job_id=1", 501, -1011},
-	{"POST /api/v1/drain_jobs/cancel?job_id=1", 501, -1011},
+	{"POST /api/v1/drain_jobs", 400, -600},
+	{"GET /api/v1/drain_jobs/query", 400, -600},
+	{"GET /api/v1/drain_jobs/query?job_id=1", 400, -600},
+	{"GET /api/v1/drain_jobs/query?job_id="
+	 "0123456789abcdef-0123-4567-89abcdef0",
+	 400, -600},
+	{"GET /api/v1/drain_jobs/query?job_id="
+	 "0123456g-0123-4567-89ab-cdef01234567",
+	 400, -600},
+	{"GET /api/v1/drain_jobs/query?job_id="
+	 "01234567-0123-4567-89AB-cdef01234567",
+	 404, -1402},
+	{"POST /api/v1/drain_jobs/cancel?job_id=%00", 400, -600},
+	{"POST /api/v1/drain_jobs/cancel?job_id="
+	 "01234567-0123-4567-89ab-cdef01234567",
+	 404, -1402},
 	{"GET /api/v1/tenant_quotas", 409, -1011},
 	{"PUT /api/v1/tenant_quotas?tenant_id=a", 409, -1011},
 	{"DELETE /api/v1/tenant_quotas?tenant_id=a", 409, -1011},

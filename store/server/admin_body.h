@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * admin_body.h - bodies of requests to the admin HTTP port, as JSON
+ *
+ * Whoever sends a wrong one is told what is wrong with it: what says "or 400"
+ * here has made that answer.
+ */
+#ifndef STORE_SERVER_ADMIN_BODY_H
+#define STORE_SERVER_ADMIN_BODY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <jansson.h>
+
+#include "base/http.h"
+
+/* An object without members of one name, to be freed. NULL: or 400. */
+json_t *tei_server_admin_body(const struct tei_http_request *request,
+			      struct tei_http_reply *reply);
+/* Whether all members are among names[n]; or 400. */
+bool tei_server_admin_members(json_t *root, const char *const *names, size_t n,
+			      struct tei_http_reply *reply);
+/* 400, worded as by printf. */
+int tei_server_admin_wrong(struct tei_http_reply *reply, const char *format,
+			   ...) __attribute__((format(printf, 2, 3)));
+
+#endif
