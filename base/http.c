@@ -304,6 +304,32 @@ undo:
 	return NULL;
 }
 
+/* It is not being answered: nobody asked, or all is written. */
+static bool is_idle(const struct tei_http_conn *c)
+{
+	return c->phase != TEI_HTTP_IN_ANSWER ||
+	       (!c->more &&
+		!evbuffer_get_length(bufferevent_get_output(c->bev)));
+}
+
+/*
+ * Who has been idle for longest goes: so nobody keeps others out by taking all
+ * places and saying nothing. False: none is.
+ */
+static bool make_room(struct tei_http *http)
+{
+	tei_list_for_each (link, &http->conns) {
+		struct tei_http_conn *c =
+			tei_list_entry(link, struct tei_http_conn, link);
+
+		if (c->refused || !is_idle(c))
+			continue;
+		tei_http_conn_free(c);
+		return true;
+	}
+	return false;
+}
+
 static void serve(struct tei_http *http, int fd, const struct tei_address *peer)
 {
 	const struct tei_http_config *config = &http->config;
@@ -317,7 +343,7 @@ static void serve(struct tei_http *http, int fd, const struct tei_address *peer)
 		config->refused[TEI_HTTP_STRANGER]++;
 	else if (crowd)
 		config->refused[TEI_HTTP_CROWD]++;
-	if (crowd) {
+	if (crowd && !(welcome && make_room(http))) {
 		close(fd);
 		return;
 	}

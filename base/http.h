@@ -5,7 +5,8 @@
  * For people, scrapers and small bodies. A head of 16 KiB at most, a body up to
  * the server's cap (a longer one is refused before a byte of it is read), 10 s
  * from accept to the last byte of the answer whatever the peer does, strangers
- * refused at accept. Why not evhttp: docs/decisions/008-http-of-our-own.md.
+ * refused at accept. When all places are taken whoever has said nothing whole for
+ * longest makes room. Why not evhttp: docs/decisions/008-http-of-our-own.md.
  *
  * Handlers answer at once. A long answer is made in pieces, each when the peer
  * has taken what was there before: struct tei_http_reply.
@@ -38,7 +39,7 @@ enum tei_http_refusal {
 	TEI_HTTP_METHOD, /* one that the path does not know */
 	TEI_HTTP_LATE,
 	TEI_HTTP_STRANGER, /* also a page of another site, in a browser */
-	TEI_HTTP_CROWD,
+	TEI_HTTP_CROWD,    /* one was cut to make room, or was not let in */
 	TEI_HTTP_REFUSALS,
 };
 
@@ -113,8 +114,8 @@ int tei_http_start(struct tei_loop *loop, const struct tei_http_config *config,
 void tei_http_stop(struct tei_http *http);
 
 /*
- * The first value of parameter @name, NULL: there is none. It may hold any
- * bytes, 0 too; *len says how many.
+ * The value of parameter @name, NULL: there is none. It may hold any bytes, 0
+ * too; *len says how many. A name that is there twice is refused.
  */
 const char *tei_http_query(const struct tei_http_request *request,
 			   const char *name, size_t *len);

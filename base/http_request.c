@@ -106,6 +106,16 @@ static int refused(struct tei_http_head *out, int status, const char *why)
 	return status;
 }
 
+static bool is_there(const struct tei_http_request *request,
+		     const struct tei_http_param *param)
+{
+	for (const struct tei_http_param *p = request->params; p < param; p++)
+		if (p->name_len == param->name_len &&
+		    !memcmp(p->name, param->name, p->name_len))
+			return true;
+	return false;
+}
+
 /* "a=b&c=d"; takes a copy, because decoding is done in place. */
 static int parse_query(struct tei_http_head *out, const char *query, size_t len)
 {
@@ -129,9 +139,11 @@ static int parse_query(struct tei_http_head *out, const char *query, size_t len)
 		if (*n == TEI_HTTP_PARAMS_MAX)
 			return refused(out, 400, "too many parameters");
 		*stop = '\0';
-		if (!parse_param(&out->params[(*n)++], at, stop))
+		if (!parse_param(&out->params[*n], at, stop))
 			return refused(out, 400,
 				       "a parameter has % without two digits");
+		if (is_there(&out->request, &out->params[(*n)++]))
+			return refused(out, 400, "a parameter is there twice");
 	}
 	return 0;
 }

@@ -290,12 +290,12 @@ static void a_wrong_method_is_told_the_right_ones(void **state)
 static void parameters_are_decoded(void **state)
 {
 	static const char text[] =
-		"GET /echo?a=1&b=%41%2b+%26&&c&=d&a=2&%61=3 HTTP/1.1\r\n\r\n";
+		"GET /echo?a=1&b=%41%2b+%26&&c&=d&e=2&%66=3 HTTP/1.1\r\n\r\n";
 	const char *body;
 
 	(void)state;
 	assert_int_equal(ask(text, &body), 200);
-	assert_string_equal(body, "a=1\nb=A+ &\nc=\n=d\na=2\na=3\n");
+	assert_string_equal(body, "a=1\nb=A+ &\nc=\n=d\ne=2\nf=3\n");
 }
 
 static void a_value_may_hold_any_byte(void **state)
@@ -359,9 +359,41 @@ static void too_many_parameters_are_refused(void **state)
 
 	(void)state;
 	for (int i = 0; i < TEI_HTTP_PARAMS_MAX + 1; i++)
-		at += (size_t)snprintf(text + at, sizeof(text) - at, "a=1&");
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "a%d=1&",
+				       i);
 	(void)snprintf(text + at, sizeof(text) - at, " HTTP/1.1\r\n\r\n");
 	assert_int_equal(status_of(text), 400);
+}
+
+static void a_parameter_may_be_there_once(void **state)
+{
+	(void)state;
+	assert_int_equal(status_of("GET /query?key=a&kez=b HTTP/1.1\r\n\r\n"),
+			 200);
+	assert_int_equal(status_of("GET /query?key=a&key=a HTTP/1.1\r\n\r\n"),
+			 400);
+	assert_int_equal(status_of("GET /query?key=a&k%65y HTTP/1.1\r\n\r\n"),
+			 400);
+}
+
+/* 128 of them are all that there is room for. */
+static void who_says_nothing_keeps_nobody_out(void **state)
+{
+	unsigned int before = count(TEI_HTTP_CROWD);
+	int silent[128];
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(silent); i++) {
+		silent[i] = dial();
+		if (i % 2)
+			say(silent[i], "GET /echo", 9);
+	}
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(status_of("GET /query?key=a HTTP/1.1\r\n\r\n"),
+				 200);
+	assert_true(count(TEI_HTTP_CROWD) > before);
+	for (size_t i = 0; i < TEST_COUNT(silent); i++)
+		close(silent[i]);
 }
 
 static void put_body(size_t len, const char *more_fields)
@@ -619,6 +651,8 @@ int main(void)
 		cmocka_unit_test(bad_escapes_are_refused),
 		cmocka_unit_test(refusals_say_what_is_wrong),
 		cmocka_unit_test(too_many_parameters_are_refused),
+		cmocka_unit_test(a_parameter_may_be_there_once),
+		cmocka_unit_test(who_says_nothing_keeps_nobody_out),
 		cmocka_unit_test(bodies_up_to_the_cap_arrive_whole),
 		cmocka_unit_test(a_body_that_comes_byte_by_byte_is_waited_for),
 		cmocka_unit_test(who_waits_to_be_asked_for_his_body_is_asked),
