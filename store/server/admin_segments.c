@@ -17,6 +17,7 @@
 #include "store/server/state.h"
 
 #define CODE_NO_SEGMENT (-101)
+#define STATUS_UNKNOWN  0 /* Mooncake has no number for a silent owner */
 
 static const char *status_of(const struct tei_core_segment *segment)
 {
@@ -81,21 +82,23 @@ static json_t *detail(const struct tei_core_segment *segment)
 {
 	char id[TEI_SERVER_ID_ROOM], client[TEI_SERVER_ID_ROOM],
 		size[TEI_SERVER_BYTES_ROOM];
+	char base[2 + 16 + 1];
 
 	tei_server_id_text(segment->id, id);
 	tei_server_id_text(segment->client_id, client);
 	tei_server_bytes(segment->size, size);
-	return json_pack(
-		"{s:o,s:s,s:s,s:I,s:I,s:s,s:o,s:s,s:s,s:I,s:I,s:f}",
-		"segment_name", tei_server_admin_string(segment->name),
-		"segment_id", id, "client_id", client, "base_address",
-		(json_int_t)segment->base, "size_bytes",
-		(json_int_t)segment->size, "size_human", size, "te_endpoint",
-		tei_server_admin_string(segment->engine), "protocol", "tcp",
-		"status", status_of(segment), "allocator_used_bytes",
-		(json_int_t)segment->used, "allocator_capacity_bytes",
-		(json_int_t)segment->size, "allocator_usage_percent",
-		100.0 * (double)segment->used / (double)segment->size);
+	snprintf(base, sizeof(base), "0x%" PRIx64, segment->base);
+	return json_pack("{s:o,s:s,s:s,s:s,s:I,s:s,s:o,s:s,s:s,s:I,s:I,s:f}",
+			 "segment_name", tei_server_admin_string(segment->name),
+			 "segment_id", id, "client_id", client, "base_address",
+			 base, "size_bytes", (json_int_t)segment->size,
+			 "size_human", size, "te_endpoint",
+			 tei_server_admin_string(segment->engine), "protocol",
+			 "tcp", "status", status_of(segment),
+			 "allocator_used_bytes", (json_int_t)segment->used,
+			 "allocator_capacity_bytes", (json_int_t)segment->size,
+			 "allocator_usage_percent",
+			 100.0 * (double)segment->used / (double)segment->size);
 }
 
 static int more_details(struct evbuffer *out, void *state)
@@ -191,9 +194,11 @@ int tei_server_admin_segment_status(const struct tei_http_request *request,
 		return 400;
 	if (!sum_of(arg, name, &sum))
 		return tei_server_admin_code(reply, CODE_NO_SEGMENT);
-	return tei_server_admin_json(reply, 200,
-				     json_pack("{s:b,s:{s:o,s:s}}", "success",
-					       1, "data", "segment",
-					       tei_server_admin_string(name),
-					       "status", status_of(&sum)));
+	return tei_server_admin_json(
+		reply, 200,
+		json_pack("{s:b,s:o,s:i,s:s,s:i,s:s}", "success", 1, "segment",
+			  tei_server_admin_string(name), "status",
+			  sum.suspect ? STATUS_UNKNOWN : (int)sum.status,
+			  "status_name", status_of(&sum), "error_code", 0,
+			  "error_message", ""));
 }

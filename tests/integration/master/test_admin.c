@@ -117,6 +117,7 @@ static void segments_are_listed_and_described(void **state)
 	assert_string_equal(string_at(one, "size_human"), "1.00 MB");
 	assert_string_equal(string_at(one, "status"), "OK");
 	assert_int_equal(number_at(one, "size_bytes"), MIB);
+	assert_memory_equal(string_at(one, "base_address"), "0x", 2);
 	assert_int_equal(strlen(string_at(one, "segment_id")), 36);
 	assert_true(number_at(one, "allocator_used_bytes") > 100);
 	json_decref(root);
@@ -125,7 +126,7 @@ static void segments_are_listed_and_described(void **state)
 		       "owner-1\nUsed(bytes): "));
 	assert_non_null(strstr(
 		text_of("GET /api/v1/segments/status?segment=owner-1", 200),
-		"\"status\":\"OK\""));
+		"\"status\":1,\"status_name\":\"OK\""));
 }
 
 static void a_key_is_found_without_a_lease(void **state)
@@ -223,6 +224,7 @@ static const struct {
 	{"GET /api/v1/segments/status?segment=a%00", 400, -600},
 	{"GET /api/v1/segments/status?segment=nowhere", 404, -101},
 	{"POST /api/v1/remove_all?force=maybe", 400, -600},
+	{"POST /api/v1/remove_all?force=true&force=false", 400, -600},
 	{"POST /api/v1/remove_all?force=%ff", 400, -600},
 	{"POST /api/v1/drain_jobs", 400, -600},
 	{"GET /api/v1/drain_jobs/query", 400, -600},
