@@ -12,6 +12,7 @@
 #include "base/conf.h"
 #include "base/mem.h"
 #include "store/server/admin.h"
+#include "store/server/admin_body.h"
 #include "store/server/admin_reply.h"
 #include "store/server/state.h"
 
@@ -151,12 +152,15 @@ static int start_removal(struct tei_server *s, const char *tenant, bool force)
 int tei_server_admin_remove_all(const struct tei_http_request *request,
 				struct tei_http_reply *reply, void *arg)
 {
+	static const char *const params[] = {"force", "tenant_id"};
 	struct tei_server *s = arg;
 	bool force = false;
 	const char *text, *tenant;
 	size_t len;
 	int status;
 
+	if (!tei_server_admin_params(request, params, 2, reply))
+		return 400;
 	tenant = tei_server_admin_tenant(s, request, reply, &status);
 	if (status)
 		return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admin_body.c - bodies of requests to the admin HTTP port, as JSON
+ * admin_body.c - what requests to the admin HTTP port bring with them
  */
 #include "store/server/admin_body.h"
 
@@ -84,6 +84,23 @@ bool tei_server_admin_members(json_t *root, const char *const *names, size_t n,
 			continue;
 		tei_server_admin_wrong(reply, "%.100s is no member of this",
 				       name);
+		return false;
+	}
+	return true;
+}
+
+bool tei_server_admin_params(const struct tei_http_request *request,
+			     const char *const *names, size_t n,
+			     struct tei_http_reply *reply)
+{
+	for (size_t i = 0; i < request->n_params; i++) {
+		const struct tei_http_param *p = &request->params[i];
+
+		if (strlen(p->name) == p->name_len &&
+		    is_among(p->name, names, n))
+			continue;
+		tei_server_admin_wrong(reply, "%.100s is no parameter of this",
+				       p->name);
 		return false;
 	}
 	return true;

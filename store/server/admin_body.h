@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admin_body.h - bodies of requests to the admin HTTP port, as JSON
+ * admin_body.h - what requests to the admin HTTP port bring with them
  *
  * Whoever sends a wrong one is told what is wrong with it: what says "or 400"
  * here has made that answer.
@@ -21,6 +21,10 @@ json_t *tei_server_admin_body(const struct tei_http_request *request,
 /* Whether all members are among names[n]; or 400. */
 bool tei_server_admin_members(json_t *root, const char *const *names, size_t n,
 			      struct tei_http_reply *reply);
+/* The same of parameters, where a misspelt one could do harm. */
+bool tei_server_admin_params(const struct tei_http_request *request,
+			     const char *const *names, size_t n,
+			     struct tei_http_reply *reply);
 /* 400, worded as by printf. */
 int tei_server_admin_wrong(struct tei_http_reply *reply, const char *format,
 			   ...) __attribute__((format(printf, 2, 3)));

@@ -248,10 +248,13 @@ static int create(struct tei_server *s, const struct wanted *w,
 int tei_server_admin_drain(const struct tei_http_request *request,
 			   struct tei_http_reply *reply, void *arg)
 {
-	json_t *root = tei_server_admin_body(request, reply);
 	struct wanted w;
 	int status = 400;
+	json_t *root;
 
+	if (!tei_server_admin_params(request, NULL, 0, reply))
+		return 400;
+	root = tei_server_admin_body(request, reply);
 	if (!root)
 		return 400;
 	if (take(root, &w, reply))
@@ -332,11 +335,13 @@ int tei_server_admin_cancel_drain(const struct tei_http_request *request,
 				  struct tei_http_reply *reply, void *arg)
 {
 	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CANCEL};
+	static const char *const params[] = {"job_id"};
 	uint8_t id[TEI_CORE_ID_LEN];
 	struct tei_core_drain drain;
 	int32_t code;
 
-	if (!take_id(request, id, reply))
+	if (!tei_server_admin_params(request, params, 1, reply) ||
+	    !take_id(request, id, reply))
 		return 400;
 	if (request->len)
 		return tei_server_admin_wrong(reply, "no body is expected");

@@ -181,6 +181,9 @@ static const char *name_of(const struct tei_http_request *request,
 
 /* ---- pages ---- */
 
+/* Of a change. */
+static const char *const params[] = {"tenant_id"};
+
 /* In pieces: there may be thousands. */
 #define PIECE 64
 
@@ -281,7 +284,7 @@ int tei_server_admin_set_quota(const struct tei_http_request *request,
 	if (!enabled(s, reply, &status))
 		return status;
 	name = name_of(request, reply);
-	if (!name)
+	if (!name || !tei_server_admin_params(request, params, 1, reply))
 		return 400;
 	bytes = wanted(request, reply);
 	if (!bytes)
@@ -313,7 +316,7 @@ int tei_server_admin_unset_quota(const struct tei_http_request *request,
 	if (!enabled(s, reply, &status))
 		return status;
 	name = name_of(request, reply);
-	if (!name)
+	if (!name || !tei_server_admin_params(request, params, 1, reply))
 		return 400;
 	if (request->len)
 		return tei_server_admin_error(reply, 400, CODE_ARGUMENT,

@@ -134,6 +134,10 @@ static const struct {
 	 "not \xc3\xa4 name"},
 	{DRAIN, "{\"segments\":[\"owner-1\"],\"target_segments\":[\"far\"]}",
 	 404, "far"},
+	{DRAIN "?segments=a", "{\"segments\":[\"owner-1\"]}", 400,
+	 "segments is no parameter"},
+	{QUOTA "&bytes=7", "{\"requested_quota_bytes\":7}", 400,
+	 "bytes is no parameter"},
 	{QUOTA, "{}", 400, "requested_quota_bytes"},
 	{QUOTA, "{\"requested_quota_bytes\":0}", 400, "above 0"},
 	{QUOTA, "{\"requested_quota_bytes\":-1}", 400, "above 0"},
@@ -144,6 +148,7 @@ static const struct {
 	{"POST /api/v1/drain_jobs/cancel?job_id="
 	 "01234567-0123-4567-89ab-cdef01234567",
 	 "{}", 400, "no body"},
+	{"POST /api/v1/drain_jobs/cancel?job=1", "", 400, "job is no"},
 	{"POST /api/v1/remove_all", "{}", 400, "no body"},
 	{"DELETE /api/v1/tenant_quotas?tenant_id=a", "{}", 400, "no body"},
 	{"GET /api/v1/tenant_quotas", "{}", 400, "no body"},
