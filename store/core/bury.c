@@ -102,7 +102,10 @@ void tei_core_waiter_leave(struct tei_core *core, struct tei_fence *f)
 	struct tei_waiter *w = f->waiter;
 
 	f->waiter = NULL;
-	if (w && --w->left == 0 && w->armed)
+	if (!w)
+		return;
+	w->graves -= f->graves.n;
+	if (--w->left == 0 && w->armed)
 		tei_list_add_tail(&core->answers, &w->link);
 }
 
@@ -231,6 +234,8 @@ static void bury_extent(struct tei_core *core, struct tei_extent *e,
 	f = burial_for(core, m->owner);
 	assert(f && f->graves.n < f->graves.room); /* reserved */
 	f->graves.at[f->graves.n++] = grave_of(m, e, generation, gen_epoch);
+	if (f->waiter)
+		f->waiter->graves++;
 	tei_list_init(&e->link);
 	tei_list_add_tail(&f->extents, &e->link);
 	core->figures.fencing++;

@@ -98,6 +98,9 @@ enum {
 #define TEI_CORE_PIN_MAX_MS 86400000u
 /* Of remove_all; more at a time is not worth the memory. */
 #define TEI_CORE_WALKS_MAX 64
+/* Of a walk, that are not confirmed: then it waits for the owners. They may
+ * confirm all at once, which is some milliseconds of work. */
+#define TEI_CORE_WALK_GRAVES 4096
 /* What the starts of one event may spend on evicting, times step_objects. */
 #define TEI_CORE_EFFORT 64
 /* Tasks that one owner works on at a time. */
@@ -244,6 +247,7 @@ struct tei_waiter {
 	uint64_t cookie;
 	enum tei_event_type of;
 	unsigned int left; /* burials that are not confirmed */
+	size_t graves;     /* in these */
 	bool armed;        /* the event is over */
 	size_t n;
 	int32_t status[]; /* status[n] */
@@ -757,7 +761,7 @@ int tei_core_on_remove_all(struct tei_core *core, const struct tei_event *ev,
 void tei_core_walks_tick(struct tei_core *core, unsigned int *budget);
 /* The replies of walks that are through. */
 void tei_core_walks_flush(struct tei_core *core, struct tei_actions *out);
-/* Whether one has not seen all yet: others wait for owners. */
+/* Whether there is one to go on with: others wait for owners. */
 bool tei_core_walking(const struct tei_core *core);
 void tei_core_walks_free(struct tei_core *core);
 

@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "store/core/state.h"
 
+#define REMOVE_COST 4 /* where looking at an object is 1 */
+
 /* What one slice knows. */
 struct slice {
 	struct tei_core *core;
@@ -41,8 +43,15 @@ static void look_at(struct tei_hash_node *node, void *arg)
 		w->removed++;
 		tei_core_renounce(s->core, node->hash);
 		tei_core_bury(s->core, o);
+		s->spent += REMOVE_COST;
 	}
 	s->core->waiter = NULL;
+}
+
+/* It has not seen all yet, and owners are not behind. */
+static bool may_go_on(const struct tei_walk *w)
+{
+	return !w->done && w->waiter->graves < TEI_CORE_WALK_GRAVES;
 }
 
 /* Walks take turns, so that a long one does not keep the others. */
@@ -55,7 +64,7 @@ void tei_core_walks_tick(struct tei_core *core, unsigned int *budget)
 
 		tei_list_del(&w->link);
 		tei_list_add_tail(&core->walks, &w->link);
-		while (!w->done && share) {
+		while (may_go_on(w) && share) {
 			struct slice s = {core, w, 1};
 
 			w->done = !tei_hash_walk(&core->objects, &w->cursor, 1,
@@ -69,7 +78,7 @@ void tei_core_walks_tick(struct tei_core *core, unsigned int *budget)
 bool tei_core_walking(const struct tei_core *core)
 {
 	tei_list_for_each (link, &core->walks)
-		if (!tei_list_entry(link, struct tei_walk, link)->done)
+		if (may_go_on(tei_list_entry(link, struct tei_walk, link)))
 			return true;
 	return false;
 }

@@ -124,6 +124,10 @@ int tei_server_step(struct tei_server *s, struct tei_event *ev,
 	tei_arena_reset(&s->out);
 	s->call = (struct tei_server_call){0};
 	s->stepping = false;
+	/* An owner has caught up with a removal that somebody waits for. */
+	if (ev->type == TEI_EVENT_FENCED && !tei_list_empty(&s->walks) &&
+	    tei_core_busy(s->core))
+		(void)tei_alarm_set(&s->hurry, 0);
 	return rc;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_bury.c - what owners are told, have to bury, and bring with them */
+#include "store/core/state.h"
 #include "tests/unit/store_core/rig.h"
 
 #define BASE  0x10000u
@@ -77,6 +78,44 @@ static void a_walk_that_waits_for_owners_is_no_work(void **state)
 		rig_tick(&r);
 	assert_false(tei_core_busy(r.core));
 	assert_int_equal(r.n_late, 0);
+	rig_fini(&r);
+}
+
+/* So that what owners confirm at once, and have to be told again, is little. */
+static void a_walk_does_not_run_away_from_owners(void **state)
+{
+	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL, .session = 2};
+	struct rig_burial burials[64];
+	uint64_t n = 3 * TEI_CORE_WALK_GRAVES, left = n;
+	struct rig r;
+	char key[8];
+
+	(void)state;
+	start(&r);
+	assert_int_equal(rig_mount(&r, 1, 'w', 1u << 24, 1u << 24), 0);
+	for (uint64_t i = 0; i < n; i++) {
+		(void)snprintf(key, sizeof(key), "%d", (int)i);
+		rig_put(&r, 2, key, 1);
+	}
+	ev.u.remove_all.force = true;
+	assert_null(rig_step(&r, &ev));
+	while (left) {
+		uint64_t before = left;
+		size_t n_burials = 0;
+
+		while (tei_core_busy(r.core)) {
+			assert_true(n_burials < 64);
+			rig_tick(&r);
+			n_burials += rig_burials(&r, burials + n_burials,
+						 64 - n_burials);
+		}
+		left = rig_figures(&r).objects;
+		assert_in_range(before - left, 1, TEI_CORE_WALK_GRAVES + 256);
+		for (size_t i = 0; i < n_burials; i++)
+			rig_buried(&r, 1, burials[i].number);
+	}
+	rig_tick(&r);
+	assert_int_equal(rig_figures(&r).used_bytes, 0);
 	rig_fini(&r);
 }
 
@@ -381,6 +420,7 @@ int main(void)
 		cmocka_unit_test(
 			a_remove_is_answered_when_the_owner_has_buried),
 		cmocka_unit_test(a_walk_that_waits_for_owners_is_no_work),
+		cmocka_unit_test(a_walk_does_not_run_away_from_owners),
 		cmocka_unit_test(an_owner_that_is_lost_holds_up_no_answer),
 		cmocka_unit_test(one_that_lives_and_never_buries_is_dropped),
 		cmocka_unit_test(evicted_ones_are_told_and_not_waited_for),
