@@ -21,11 +21,12 @@
 
 #include "base/mem.h"
 
-#define FIRST 8 /* buckets in chunk 0, and the least there are */
-#define SLOTS 8
-#define CHAIN (SLOTS - 1) /* the slot that begins a chain */
-#define LOAD  6
-#define LINE  64
+#define FIRST      8 /* buckets in chunk 0, and the least there are */
+#define SLOTS      8
+#define CHAIN      (SLOTS - 1) /* the slot that begins a chain */
+#define LOAD       6
+#define MARKED_MAX 16 /* nodes of a chain whose marks are read */
+#define LINE       64
 
 #define TAG_SHIFT 16 /* the bits of a hash from there on */
 #define TAG_BITS  16
@@ -159,11 +160,18 @@ static void put(struct tei_hash_bucket *b, uint64_t slot)
 		 mark_of(node->hash);
 }
 
+/*
+ * A long chain keeps the marks of what was taken from it: to read them anew at
+ * each take would make emptying it the square of its length.
+ */
 static void set_chain(struct tei_hash_bucket *b, struct tei_hash_node *first)
 {
-	b->slot[CHAIN] = (uint64_t)(uintptr_t)first;
-	for (struct tei_hash_node *n = first; n; n = n->next)
-		b->slot[CHAIN] |= mark_of(n->hash);
+	uint64_t kept = b->slot[CHAIN] & TAG, marks = 0;
+	struct tei_hash_node *n = first;
+
+	for (int i = 0; n && i < MARKED_MAX; i++, n = n->next)
+		marks |= mark_of(n->hash);
+	b->slot[CHAIN] = (uint64_t)(uintptr_t)first | (n ? kept : marks);
 }
 
 static void take_slot(struct tei_hash_bucket *b, size_t i)
