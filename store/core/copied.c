@@ -90,6 +90,8 @@ void tei_core_task_copied(struct tei_core *core, struct tei_task *t)
 	}
 	tei_core_hold(core, t->object);
 	tei_core_task_work(core, t, &core->tasks.leaving);
+	if (t->kind == TEI_TASK_DRAIN)
+		t->cookie = tei_core_drain_copied(core, t->cookie);
 	let_go(core, t);
 }
 

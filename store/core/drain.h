@@ -9,8 +9,9 @@
  *   CREATED --tick--> PLANNING --all counted--> RUNNING --nothing left-->
  *   SUCCEEDED; or only what was given up --> FAILED; CANCELED by its user
  *
- * What cannot be moved now is blocked, and looked at again by the next walk. A
- * drain ends without waiting for the copies that are under way: each ends as a
+ * What cannot be moved now is blocked, and looked at again by the next walk. When
+ * for a lease's time there was nothing else to move, leases block nothing more
+ * for one walk: what is read all the time has always one. A drain ends without waiting for the copies that are under way: each ends as a
  * task does, and counts.
  *
  * Of an owner that leaves (`leaving`) everything is moved that can be: the mount
@@ -35,11 +36,14 @@ struct tei_object;
 #define TEI_DRAINS_MAX   256u /* at a time */
 #define TEI_DRAINS_ENDED 256u /* jobs that are remembered */
 #define TEI_DRAIN_TRIES  4u   /* of a replica: the first, and three more */
+/* Copied replicas of a job whose readers are waited for. */
+#define TEI_DRAIN_PARTING_MAX 1024u
 
 /* What a walk has seen so far. */
 struct tei_drain_pass {
 	bool under_way;
 	bool started, hurt; /* a task was begun; one failed */
+	bool impatient;     /* leases block nothing */
 	size_t at;          /* index into sources */
 	uint64_t left, blocked, failed;
 };
@@ -57,9 +61,11 @@ struct tei_drain {
 	unsigned int at_a_time;
 	uint64_t created_ms, updated_ms; /* by the caller's clock */
 	uint64_t total, moved, failed, blocked, active, left, moved_bytes;
+	uint64_t parting; /* of `active`: copied, only readers remain */
 	struct tei_drain_pass pass;
-	uint64_t next_ms; /* not before that: the next walk */
-	size_t bytes;     /* of all this */
+	uint64_t next_ms;  /* not before that: the next walk */
+	uint64_t moved_ms; /* when a task was begun last */
+	size_t bytes;      /* of all this */
 	size_t n_sources, n_targets, n_names;
 	uint64_t *sources; /* serials of mounts; these three are behind it */
 	uint64_t *targets; /* none: any mount */
@@ -102,6 +108,8 @@ struct tei_mount *tei_core_drain_source(const struct tei_core *core,
 /* A task of a drain has ended; @object: NULL when it is no more. */
 void tei_core_drain_over(struct tei_core *core, uint64_t cookie,
 			 struct tei_object *object, int32_t code);
+/* The copy is made, and waits for readers of the source: its new cookie. */
+uint64_t tei_core_drain_copied(struct tei_core *core, uint64_t cookie);
 /* The drain that a task of that kind is of. */
 uint64_t tei_core_drain_number(uint64_t cookie);
 void tei_core_drains_tick(struct tei_core *core, unsigned int *budget);

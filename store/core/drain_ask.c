@@ -203,6 +203,7 @@ static void begin(struct tei_core *core, struct tei_drain *d,
 	}
 	d->number = ++all->number;
 	d->created_ms = d->updated_ms = core->last_ms;
+	d->moved_ms = core->now_ms;
 	core->heap_bytes += d->bytes;
 	tei_list_add_tail(&all->active, &d->link);
 	all->n_active++;

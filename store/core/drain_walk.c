@@ -20,14 +20,16 @@
 #define LOOKS 64u
 /* Targets that cost as much as an extent to look at. */
 #define TARGETS_EACH 8u
-/* A task's cookie: the drain's number, and the index of the source. */
+/* A task's cookie: whether it is parting, the drain's number, and the index of
+ * the source. */
 #define SOURCE_BITS 16
+#define PARTING     ((uint64_t)1 << 63)
 
 _Static_assert(TEI_CORE_MOUNTS_MAX <= 1u << SOURCE_BITS, "sources of a drain");
 
 uint64_t tei_core_drain_number(uint64_t cookie)
 {
-	return cookie >> SOURCE_BITS;
+	return (cookie & ~PARTING) >> SOURCE_BITS;
 }
 
 struct tei_mount *tei_core_drain_source(const struct tei_core *core,
@@ -145,8 +147,10 @@ static bool is_blocked(const struct tei_core *core, const struct tei_drain *d,
 	if (o->state != TEI_OBJECT_READY || !tei_core_object_live(o) ||
 	    (o->flags & TEI_OBJECT_SUCCEEDED))
 		return true;
-	return !d->leaving &&
-	       ((o->flags & TEI_OBJECT_HARD) || tei_core_leased(core, o));
+	if (d->leaving)
+		return false;
+	return (o->flags & TEI_OBJECT_HARD) ||
+	       (!d->pass.impatient && tei_core_leased(core, o));
 }
 
 /* Begin to move the replica that begins with @e; false: not now. */
@@ -171,6 +175,7 @@ static bool start(struct tei_core *core, struct tei_drain *d,
 		return true;
 	}
 	d->pass.started = true;
+	d->moved_ms = core->now_ms;
 	d->active++;
 	return true;
 }
@@ -214,7 +219,11 @@ static void begin_pass(struct tei_core *core, struct tei_drain *d)
 {
 	if (d->state == TEI_DRAIN_CREATED)
 		d->state = TEI_DRAIN_PLANNING;
-	d->pass = (struct tei_drain_pass){.under_way = true};
+	d->pass = (struct tei_drain_pass){
+		.under_way = true,
+		.impatient =
+			d->moved_ms + core->config.lease_ttl_ms <= core->now_ms,
+	};
 	enter(core, d, 0);
 }
 
@@ -275,7 +284,8 @@ static bool may_go_on(const struct tei_core *core, const struct tei_drain *d)
 		return false;
 	if (d->pass.under_way)
 		return d->state == TEI_DRAIN_PLANNING ||
-		       d->active < d->at_a_time;
+		       (d->active - d->parting < d->at_a_time &&
+			d->parting < TEI_DRAIN_PARTING_MAX);
 	return d->next_ms <= core->now_ms ||
 	       (d->pass.started && !d->pass.hurt && !d->active);
 }
@@ -321,6 +331,19 @@ static struct tei_extent *unit_of(const struct tei_core *core,
 	return NULL;
 }
 
+uint64_t tei_core_drain_copied(struct tei_core *core, uint64_t cookie)
+{
+	struct tei_drain *d =
+		tei_core_drain_find(core, tei_core_drain_number(cookie));
+	unsigned int budget = LOOKS;
+
+	if (!d)
+		return cookie;
+	d->parting++;
+	go_on(core, d, &budget);
+	return cookie | PARTING;
+}
+
 void tei_core_drain_over(struct tei_core *core, uint64_t cookie,
 			 struct tei_object *object, int32_t code)
 {
@@ -333,6 +356,7 @@ void tei_core_drain_over(struct tei_core *core, uint64_t cookie,
 	if (!d)
 		return;
 	d->active--;
+	d->parting -= (cookie & PARTING) != 0;
 	d->updated_ms = core->last_ms;
 	if (d->left && (!code || !object))
 		d->left--;

@@ -189,6 +189,62 @@ static void what_is_leased_waits_for_the_lease(void **state)
 	rig_fini(&r);
 }
 
+/* Read again before every lease is over. */
+static void what_is_read_all_the_time_is_moved_last(void **state)
+{
+	struct work w = {.n_orders = 0};
+	uint8_t id[TEI_CORE_ID_LEN];
+	unsigned int s = 0;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	tasks_put(&r, 3, "hot", "a");
+	tasks_put(&r, 3, "cold", "a");
+	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	for (; s < 30 && drains_query(&r, id).state < TEI_DRAIN_SUCCEEDED;
+	     s++) {
+		assert_int_equal(rig_lookup(&r, 3, "hot").status, 0);
+		work_pass(&r, &w, "123", 1000);
+		if (s < 4) {
+			assert_int_equal(tasks_at(&r, "hot"), A);
+			assert_int_equal(tasks_at(&r, "cold"), B);
+		}
+	}
+	/* A lease's time without anything else, one more for its readers. */
+	assert_in_range(s, 10, 13);
+	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(tasks_at(&r, "hot"), B);
+	rig_fini(&r);
+}
+
+static void readers_that_are_waited_for_hold_up_nothing(void **state)
+{
+	struct work w = {.n_orders = 0};
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct order o;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	tasks_put(&r, 3, "k1", "a");
+	tasks_put(&r, 3, "k2", "a");
+	assert_int_equal(drains_create(&r, "a", "", 1, id), 0);
+	rig_tick(&r);
+	o = tasks_order(&r);
+	assert_int_equal(rig_lookup(&r, 3, "k1").status, 0);
+	tasks_done(&r, &o); /* its reader keeps it */
+	work_take(&r, &w);
+	work_do(&r, &w);
+	assert_int_equal(tasks_at(&r, "k1"), A | B);
+	assert_int_equal(tasks_at(&r, "k2"), B);
+	assert_int_equal(drains_query(&r, id).active, 1);
+	work_pass(&r, &w, "123", 6000);
+	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(drains_query(&r, id).moved, 2);
+	rig_fini(&r);
+}
+
 static void what_is_pinned_hard_stays_until_it_is_removed(void **state)
 {
 	const char *name = "a";
@@ -623,6 +679,8 @@ int main(void)
 		cmocka_unit_test(nobody_knows_other_jobs),
 		cmocka_unit_test(no_more_at_a_time_than_it_may),
 		cmocka_unit_test(what_is_leased_waits_for_the_lease),
+		cmocka_unit_test(what_is_read_all_the_time_is_moved_last),
+		cmocka_unit_test(readers_that_are_waited_for_hold_up_nothing),
 		cmocka_unit_test(what_is_pinned_hard_stays_until_it_is_removed),
 		cmocka_unit_test(what_is_unfinished_is_moved_when_it_is_there),
 		cmocka_unit_test(what_others_copy_waits_for_them),
