@@ -10,13 +10,13 @@
 
 static const char about[] =
 	"Measures the master's state machine without sockets, threads or bytes: "
-	"puts, questions, memory, the expiry of an owner, the eviction policy "
+	"puts, questions, memory, the expiry of an owner, walks, the eviction policy "
 	"and the allocator. Times of steps are CPU time.";
 
 /* clang-format off */
 static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, only), .type = TEI_CONF_CHOICE,
-	  .def = "all", .choices = "all|objects|expiry|touch|space",
+	  .def = "all", .choices = "all|objects|expiry|walks|touch|space",
 	  .help = "what to measure" },
 	{ TEI_SETTING(struct options, objects), .type = TEI_CONF_UINT,
 	  .def = "100000", .min = 1000, .max = 1e9,
@@ -44,9 +44,8 @@ static const struct part {
 	const char *name;
 	int (*measure)(const struct options *o, struct figures *f);
 } parts[] = {
-	{"objects", measure_objects},
-	{"expiry", measure_expiry},
-	{"touch", measure_touch},
+	{"objects", measure_objects}, {"expiry", measure_expiry},
+	{"walks", measure_walks},     {"touch", measure_touch},
 	{"space", measure_space},
 };
 

@@ -12,6 +12,8 @@
 int measure_objects(const struct options *o, struct figures *f);
 /* How long the steps are while an owner's objects go. */
 int measure_expiry(const struct options *o, struct figures *f);
+/* How long the steps of walks through all objects are. */
+int measure_walks(const struct options *o, struct figures *f);
 /* The policy's touch. */
 int measure_touch(const struct options *o, struct figures *f);
 /* The allocator alone. */
