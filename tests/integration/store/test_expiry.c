@@ -5,6 +5,7 @@
  * TEST_OBJECTS says how many (10000 by itself). How long their calls took, with
  * it alive and while its objects are dropped, is printed, for people.
  */
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -40,8 +41,8 @@ static void put_batch(struct te_store *client, uint64_t from)
 	int results[BATCH];
 
 	for (uint64_t i = 0; i < BATCH; i++) {
-		(void)snprintf(names[i], sizeof(names[i]), "k/%llu",
-			       (unsigned long long)(from + i));
+		(void)snprintf(names[i], sizeof(names[i]), "k/%" PRIu64,
+			       from + i);
 		keys[i] = pool_key(names[i]);
 		pieces[i] = (struct iovec){(void *)(uintptr_t)bytes,
 					   64 + i % 16 * 64};
@@ -135,8 +136,7 @@ static void a_large_owners_death_drops_all_it_had(void **state)
 
 	(void)state;
 	pool_start(&pool, args);
-	(void)snprintf(bytes, sizeof(bytes), "%llu",
-		       (unsigned long long)((n + BATCH) * 896));
+	(void)snprintf(bytes, sizeof(bytes), "%" PRIu64, (n + BATCH) * 896);
 	owner = pool_owner(&pool, bytes);
 	client = pool_client(&pool, 0);
 	asker = pool_client(&pool, 0);
