@@ -32,7 +32,7 @@ static void all_that_is_there_is_moved(void **state)
 	assert_int_equal(d.total, 3);
 	assert_int_equal(d.active, 3);
 	assert_int_equal(d.n_segments, 1);
-	assert_string_equal(d.segments[0], "a");
+	assert_true(d.segments && !strcmp(d.segments[0], "a"));
 	work_do(&r, &w);
 	drains_work(&r, "1234", 300);
 	d = drains_query(&r, id);
@@ -549,8 +549,8 @@ static void a_cancel_begins_nothing_more(void **state)
 
 	(void)state;
 	tasks_init(&r, NULL, 2);
-	for (char k = '1'; k < '9'; k++)
-		tasks_put(&r, 3, (char[]){k, 0}, "a");
+	for (int k = '1'; k < '9'; k++)
+		tasks_put(&r, 3, (char[]){(char)k, 0}, "a");
 	/* One owner works at four: the others wait. */
 	assert_int_equal(drains_create(&r, "a", "", 6, id), 0);
 	rig_tick(&r);

@@ -15,6 +15,7 @@ static const struct tei_core_drain *answer(struct rig *r, const char *alive,
 {
 	struct work w = {.n_orders = 0};
 
+	*out = (struct tei_core_drain){.n_segments = 0};
 	r->n_late = 0;
 	for (uint64_t end = r->now + ms; r->now < end;) {
 		work_take(r, &w);
@@ -137,8 +138,8 @@ static void without_room_it_leaves_at_once(void **state)
 	(void)state;
 	tasks_init(&r, NULL, 1);
 	tasks_owner(&r, 2, 4096);
-	for (char k = '1'; k < '7'; k++)
-		tasks_put(&r, 2, (char[]){k, 0}, "a");
+	for (int k = '1'; k < '7'; k++)
+		tasks_put(&r, 2, (char[]){(char)k, 0}, "a");
 	begun = r.now;
 	assert_int_equal(drains_leave(&r, 1, 0, 60000), 0);
 	assert_non_null(answer(&r, "123", 60000, &d));
@@ -158,8 +159,8 @@ static void it_does_not_wait_longer_than_it_wants(void **state)
 
 	(void)state;
 	tasks_init(&r, NULL, 2);
-	for (char k = '1'; k < '8'; k++)
-		tasks_put(&r, 3, (char[]){k, 0}, "a");
+	for (int k = '1'; k < '8'; k++)
+		tasks_put(&r, 3, (char[]){(char)k, 0}, "a");
 	assert_int_equal(drains_leave(&r, 1, 0, 1000), 0);
 	rig_tick(&r);
 	assert_int_equal(tasks_orders(&r, o, 4), 4);
