@@ -41,6 +41,18 @@ void *mc_notify_pack(const char *function, const notify_msg_t *msg, size_t *len)
 	return bytes;
 }
 
+/* @bytes with a 0 behind them; NULL: no memory. */
+static char *text_of(const char *bytes, size_t len)
+{
+	char *text = malloc(len + 1);
+
+	if (!text)
+		return NULL;
+	memcpy(text, bytes, len);
+	text[len] = '\0';
+	return text;
+}
+
 /* One of those who use te.h alone has no name but its sender's. */
 static int unpack(const struct te_notify *in, notify_msg_t *out)
 {
@@ -52,12 +64,12 @@ static int unpack(const struct te_notify *in, notify_msg_t *out)
 		name = le32toh(name);
 	}
 	if (in->length >= HEAD && name <= in->length - HEAD) {
-		out->name = strndup(bytes + HEAD, name);
+		out->name = text_of(bytes + HEAD, name);
 		out->msg =
-			strndup(bytes + HEAD + name, in->length - HEAD - name);
+			text_of(bytes + HEAD + name, in->length - HEAD - name);
 	} else {
 		out->name = strdup(in->from);
-		out->msg = strndup(bytes, in->length);
+		out->msg = text_of(bytes, in->length);
 	}
 	if (out->name && out->msg)
 		return 0;
