@@ -38,11 +38,12 @@ struct tei_extent *tei_core_task_source(const struct tei_task *t)
 	return NULL;
 }
 
-static bool live_elsewhere(const struct tei_object *o, uint8_t replica)
+/* @o has others than @replica; @live: that can be read. */
+static bool is_elsewhere(const struct tei_object *o, uint8_t replica, bool live)
 {
 	for (const struct tei_extent *e = o->extents; e; e = e->next)
 		if (e->replica != replica &&
-		    tei_core_mount_live(tei_core_extent_mount(e)))
+		    (!live || tei_core_mount_live(tei_core_extent_mount(e))))
 			return true;
 	return false;
 }
@@ -64,7 +65,14 @@ static void let_go(struct tei_core *core, struct tei_task *t)
 		tei_core_task_end(core, t, o ? CODE_OK : CODE_NOT_FOUND);
 		return;
 	}
-	if (!live_elsewhere(o, e->replica)) {
+	if (!is_elsewhere(o, e->replica, false)) {
+		/* What was copied is lost: there are as many as before. */
+		if (t->lost)
+			t->lost--;
+		tei_core_task_end(core, t, CODE_NO_SEGMENT);
+		return;
+	}
+	if (!is_elsewhere(o, e->replica, true)) {
 		if (tei_core_is_past(core, t->since_ms,
 				     core->config.client_ttl_ms))
 			tei_core_task_end(core, t, CODE_NO_SEGMENT);

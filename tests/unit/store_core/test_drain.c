@@ -489,6 +489,32 @@ static void a_silent_target_is_replaced(void **state)
 	rig_fini(&r);
 }
 
+/* Its copy was made, but the source is still kept for a reader. */
+static void a_copy_that_goes_is_made_again(void **state)
+{
+	struct work w = {.n_orders = 0};
+	uint8_t id[TEI_CORE_ID_LEN];
+	unsigned int to;
+	struct order o;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 3);
+	tasks_put(&r, 4, "k", "a");
+	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	rig_tick(&r);
+	o = tasks_order(&r);
+	assert_int_equal(rig_lookup(&r, 4, "k").status, 0);
+	tasks_done(&r, &o);
+	to = (unsigned int)(o.address[0] >> 32);
+	assert_int_equal(rig_unmount(&r, to, (char)('m' + to - 1)), 0);
+	/* After its lease it goes to the third. */
+	work_pass(&r, &w, "1234", 7000);
+	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(tasks_at(&r, "k"), (B | C) & ~(1u << (to - 1)));
+	rig_fini(&r);
+}
+
 static void a_segment_that_goes_fails_its_job(void **state)
 {
 	uint8_t id[TEI_CORE_ID_LEN];
@@ -692,6 +718,7 @@ int main(void)
 		cmocka_unit_test(room_that_comes_is_used),
 		cmocka_unit_test(a_target_that_goes_is_replaced),
 		cmocka_unit_test(a_silent_target_is_replaced),
+		cmocka_unit_test(a_copy_that_goes_is_made_again),
 		cmocka_unit_test(a_segment_that_goes_fails_its_job),
 		cmocka_unit_test(an_owner_that_expires_fails_its_job),
 		cmocka_unit_test(a_cancel_begins_nothing_more),
