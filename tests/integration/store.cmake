@@ -54,3 +54,10 @@ te_test(integration store chaos te_test_pool te_test_master)
 target_sources(test_integration_store_chaos PRIVATE store/chaos.c)
 add_dependencies(test_integration_store_chaos mooncake_master mooncake_client
 	store_writer)
+
+te_test(integration store drain_jobs te_test_pool te_test_master)
+add_dependencies(test_integration_store_drain_jobs mooncake_master
+	mooncake_client)
+foreach(name drain drain_jobs)
+	target_sources(test_integration_store_${name} PRIVATE store/load.c)
+endforeach()

@@ -3,19 +3,14 @@
  * test_drain.c - owners that leave have what they hold moved to others, while
  * everybody goes on
  */
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "tests/integration/store/load.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
-#include "tests/store/pool.h"
 
-#define LEN    100000u
-#define N_KEYS 400u
 #define END_MS 60000
 
 static struct pool pool;
@@ -34,7 +29,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* ---- owners and keys ---- */
+/* ---- owners ---- */
 
 static struct test_process *owner_start(const char *timeout)
 {
@@ -61,106 +56,6 @@ static void owner_ends(struct test_process *p)
 	test_process_end(p);
 }
 
-static const char *name_of(unsigned int k, char *out)
-{
-	(void)snprintf(out, 16, "key %u", k);
-	return out;
-}
-
-static void put_key(struct te_store *store, unsigned int k)
-{
-	uint8_t bytes[LEN];
-	char name[16];
-
-	pool_fill(bytes, LEN, k);
-	assert_int_equal(pool_put(store, name_of(k, name), bytes, LEN), 0);
-}
-
-/* LEN, or a code; wrong bytes are never right. */
-static int64_t get_key(struct te_store *store, unsigned int k)
-{
-	uint8_t bytes[LEN];
-	char name[16];
-	int64_t rc = pool_get(store, name_of(k, name), bytes, LEN);
-
-	if (rc == LEN)
-		assert_true(pool_is_filled(bytes, LEN, k));
-	return rc;
-}
-
-static void remove_key(struct te_store *store, unsigned int k)
-{
-	char name[16];
-	struct te_store_key key = pool_key(name_of(k, name));
-	int rc;
-
-	do /* -708: it is being moved just now */
-		assert_int_equal(te_store_remove(store, &key, 1, 1, &rc), 0);
-	while (rc == TE_STORE_OBJECT_HAS_REPLICATION_TASK);
-	assert_int_equal(rc, 0);
-}
-
-/* ---- the load ---- */
-
-/* Reads all keys again and again; puts some of its own, and removes them. */
-struct load {
-	pthread_t thread;
-	struct te_store *store;
-	atomic_bool stop;
-	atomic_uint rounds, missed, wrong;
-};
-
-static void *run_load(void *arg)
-{
-	struct load *l = arg;
-	uint8_t *bytes = malloc(LEN);
-	char name[16];
-
-	for (unsigned int own = 100000; bytes && !atomic_load(&l->stop);
-	     own++) {
-		struct te_store_key key = pool_key(name_of(own, name));
-		int rc;
-
-		pool_fill(bytes, LEN, own);
-		(void)pool_put(l->store, name, bytes, LEN);
-		for (unsigned int k = 0; k < N_KEYS; k++) {
-			char other[16];
-			int64_t n = pool_get(l->store, name_of(k, other), bytes,
-					     LEN);
-
-			if (n != LEN)
-				atomic_fetch_add(&l->missed, 1);
-			else if (!pool_is_filled(bytes, LEN, k))
-				atomic_fetch_add(&l->wrong, 1);
-		}
-		(void)te_store_remove(l->store, &key, 1, 1, &rc);
-		atomic_fetch_add(&l->rounds, 1);
-	}
-	free(bytes);
-	return NULL;
-}
-
-static void load_start(struct load *l)
-{
-	*l = (struct load){.store = pool_client(&pool, 0)};
-	assert_int_equal(pthread_create(&l->thread, NULL, run_load, l), 0);
-}
-
-static bool goes_on(void *arg)
-{
-	return atomic_load(&((struct load *)arg)->rounds) > 0;
-}
-
-static void load_stop(struct load *l)
-{
-	atomic_store(&l->rounds, 0);
-	assert_true(test_wait_until(goes_on, l, END_MS));
-	atomic_store(&l->stop, true);
-	(void)pthread_join(l->thread, NULL);
-	te_store_close(l->store);
-	assert_int_equal(atomic_load(&l->wrong), 0);
-}
-
 /* ---- what is proved ---- */
 
 static void what_an_owner_holds_survives_its_end(void **state)
@@ -170,23 +65,22 @@ static void what_an_owner_holds_survives_its_end(void **state)
 	struct load load;
 
 	(void)state;
-	for (unsigned int k = 0; k < N_KEYS + 20; k++)
-		put_key(store, k);
+	for (unsigned int k = 0; k < LOAD_KEYS + 20; k++)
+		load_put(store, k);
 	others[0] = owner_start("10");
 	others[1] = owner_start("10");
-	load_start(&load);
-	assert_true(test_wait_until(goes_on, &load, END_MS));
+	load_start(&load, &pool);
 	test_process_signal(first, SIGTERM);
-	for (unsigned int k = N_KEYS; k < N_KEYS + 20; k++)
-		remove_key(store, k);
+	for (unsigned int k = LOAD_KEYS; k < LOAD_KEYS + 20; k++)
+		load_remove(store, k);
 	assert_non_null(test_process_line(first, " 0 left", END_MS));
 	owner_ends(first);
 	load_stop(&load);
 	print_message("missed while it moved: %u\n", atomic_load(&load.missed));
-	for (unsigned int k = 0; k < N_KEYS; k++)
-		assert_int_equal(get_key(store, k), LEN);
-	for (unsigned int k = N_KEYS; k < N_KEYS + 20; k++)
-		assert_int_equal(get_key(store, k), -704);
+	for (unsigned int k = 0; k < LOAD_KEYS; k++)
+		assert_int_equal(load_get(store, k), LOAD_LEN);
+	for (unsigned int k = LOAD_KEYS; k < LOAD_KEYS + 20; k++)
+		assert_int_equal(load_get(store, k), -704);
 	assert_non_null(
 		test_process_line(pool.master, "replicas moved", END_MS));
 	te_store_close(store);
@@ -200,8 +94,8 @@ static void the_last_owner_leaves_at_once(void **state)
 	struct test_process *owner = owner_start("600");
 
 	(void)state;
-	put_key(store, 1);
-	put_key(store, 2);
+	load_put(store, 1);
+	load_put(store, 2);
 	test_process_signal(owner, SIGTERM);
 	assert_non_null(
 		test_process_line(owner, "0 of 2 values moved", END_MS));
@@ -213,7 +107,7 @@ static void the_last_owner_leaves_at_once(void **state)
 static void put_open(struct te_store *store, const char *name)
 {
 	struct te_store_key key = pool_key(name);
-	uint64_t size = LEN;
+	uint64_t size = LOAD_LEN;
 	int rc;
 
 	assert_int_equal(te_store_put_open(store, &key, &size, 1, NULL, &rc),
@@ -246,13 +140,13 @@ static void its_time_is_bounded(void **state)
 
 	(void)state;
 	put_open(store, "open");
-	put_key(store, 1);
+	load_put(store, 1);
 	other = owner_start("10");
 	test_process_signal(first, SIGTERM);
 	assert_non_null(test_process_line(
 		first, "1 of 2 values moved to others, 1 left", END_MS));
 	owner_ends(first);
-	assert_int_equal(get_key(store, 1), LEN);
+	assert_int_equal(load_get(store, 1), LOAD_LEN);
 	te_store_close(store);
 	test_process_end(other);
 }
@@ -266,9 +160,9 @@ struct lies {
 static void find(struct lies *l)
 {
 	struct te_store_replica r[POOL_REPLICAS];
-	char name[16];
+	char name[LOAD_ROOM];
 
-	if (pool_replicas(l->store, name_of(l->k, name), r) > 0)
+	if (pool_replicas(l->store, load_name(l->k, name), r) > 0)
 		(void)snprintf(l->at, sizeof(l->at), "%s", r[0].segment);
 }
 
@@ -284,18 +178,17 @@ static void a_target_may_die_meanwhile(void **state)
 {
 	struct te_store *store = pool_client(&pool, 0);
 	struct test_process *first = owner_start("600"), *others[2];
-	struct lies some = {.store = store, .k = N_KEYS / 4};
+	struct lies some = {.store = store, .k = LOAD_KEYS / 4};
 	unsigned int lost = 0;
 	struct load load;
 
 	(void)state;
-	for (unsigned int k = 0; k < N_KEYS; k++)
-		put_key(store, k);
+	for (unsigned int k = 0; k < LOAD_KEYS; k++)
+		load_put(store, k);
 	find(&some);
 	others[0] = owner_start("10");
 	others[1] = owner_start("10");
-	load_start(&load);
-	assert_true(test_wait_until(goes_on, &load, END_MS));
+	load_start(&load, &pool);
 	test_process_signal(first, SIGTERM);
 	assert_true(test_wait_until(has_moved, &some, END_MS));
 	test_process_signal(others[0], SIGKILL);
@@ -304,10 +197,10 @@ static void a_target_may_die_meanwhile(void **state)
 	owner_ends(first);
 	load_stop(&load);
 	/* Only what had been moved to the one that died is lost with it. */
-	for (unsigned int k = 0; k < N_KEYS; k++)
-		lost += get_key(store, k) != LEN;
+	for (unsigned int k = 0; k < LOAD_KEYS; k++)
+		lost += load_get(store, k) != LOAD_LEN;
 	print_message("lost with the target: %u\n", lost);
-	assert_true(lost < N_KEYS);
+	assert_true(lost < LOAD_KEYS);
 	te_store_close(store);
 	test_process_end(others[1]);
 }
@@ -321,8 +214,8 @@ static void a_client_drains_one_of_its_segments(void **state)
 	(void)state;
 	assert_int_equal(te_store_drain(store, NULL, 1000, &d), -101);
 	assert_int_equal(te_store_mount(store, 8u << 20, first), 0);
-	put_key(store, 1);
-	put_key(store, 2);
+	load_put(store, 1);
+	load_put(store, 2);
 	assert_int_equal(te_store_drain(store, first, 600001, &d), -600);
 	assert_int_equal(te_store_drain(store, first, 60000, &d), -200);
 	assert_int_equal(d.left, 2);
@@ -330,11 +223,11 @@ static void a_client_drains_one_of_its_segments(void **state)
 	assert_int_equal(te_store_drain(store, first, 60000, &d), 0);
 	assert_int_equal(d.total, 2);
 	assert_int_equal(d.moved, 2);
-	assert_int_equal(d.moved_bytes, 2 * LEN);
+	assert_int_equal(d.moved_bytes, 2 * LOAD_LEN);
 	assert_int_equal(d.left, 0);
 	assert_int_equal(te_store_unmount(store, first, 0), 0);
-	assert_int_equal(get_key(store, 1), LEN);
-	assert_int_equal(get_key(store, 2), LEN);
+	assert_int_equal(load_get(store, 1), LOAD_LEN);
+	assert_int_equal(load_get(store, 2), LOAD_LEN);
 	assert_int_equal(te_store_drain(store, first, 1000, &d), -101);
 	te_store_close(store);
 }
@@ -354,10 +247,10 @@ static void a_close_drains_when_it_is_to(void **state)
 
 	(void)state;
 	assert_int_equal(te_store_setup(&config, &leaving), 0);
-	put_key(store, 1);
+	load_put(store, 1);
 	other = owner_start("10");
 	te_store_close(leaving);
-	assert_int_equal(get_key(store, 1), LEN);
+	assert_int_equal(load_get(store, 1), LOAD_LEN);
 	te_store_close(store);
 	test_process_end(other);
 }
