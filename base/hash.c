@@ -24,7 +24,7 @@
 #define FIRST      8 /* buckets in chunk 0, and the least there are */
 #define SLOTS      8
 #define CHAIN      (SLOTS - 1) /* the slot that begins a chain */
-#define LOAD       6
+#define LOAD       4
 #define MARKED_MAX 16 /* nodes of a chain whose marks are read */
 #define LINE       64
 

@@ -71,7 +71,7 @@ struct tei_hash_node *tei_hash_likely(const struct tei_hash *h, uint64_t hash);
 
 /*
  * Walk, resumable: *@cursor starts at 0. Calls @fn on each node of at most
- * twice @n_buckets buckets, of some five nodes each; @fn may remove the node it
+ * twice @n_buckets buckets, of some three nodes each; @fn may remove the node it
  * is given. Returns false when the walk has reached the end. A node that is in
  * the table all the time is visited; joins meanwhile may show it more than once.
  */

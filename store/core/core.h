@@ -599,7 +599,7 @@ int32_t tei_core_key_query(const struct tei_core *core, const char *tenant,
 
 /*
  * Call @fn for @tenant's keys of the next @n_buckets buckets of the table, each
- * of which holds about five; resumable: *@cursor starts at 0, steps may come in
+ * of which holds about three; resumable: *@cursor starts at 0, steps may come in
  * between. A key that is there all the time is shown, more than once only if
  * the table shrinks meanwhile. Returns false when that was all.
  */
