@@ -71,6 +71,20 @@ void tei_rail_changed(struct tei_rail *rail, bool up)
 	tei_rail_show(box);
 }
 
+const char *te_rail_state_name(uint32_t state)
+{
+	switch (state) {
+	case TE_RAIL_UP:
+		return "up";
+	case TE_RAIL_DOWN:
+		return "down";
+	case TE_RAIL_PAUSED:
+		return "paused";
+	default:
+		return "unknown";
+	}
+}
+
 static struct te_rail_info look(struct tei_rail_box *box)
 {
 	struct tei_rail *rail = &box->rail;

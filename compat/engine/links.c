@@ -92,20 +92,6 @@ int getNicLoadStats(transfer_engine_t engine, nic_load_stat_t *stats,
 	return count ? 0 : MC_ERROR_INVALID;
 }
 
-static const char *state_name(uint32_t state)
-{
-	switch (state) {
-	case TE_RAIL_UP:
-		return "up";
-	case TE_RAIL_DOWN:
-		return "down";
-	case TE_RAIL_PAUSED:
-		return "paused";
-	default:
-		return "unknown";
-	}
-}
-
 static void print_text(FILE *out, const struct mc_engine *e,
 		       const struct te_rail_info *rails, size_t n)
 {
@@ -114,7 +100,7 @@ static void print_text(FILE *out, const struct mc_engine *e,
 		fprintf(out,
 			"%s %s, %" PRIu64 " Mbit/s, node %" PRId32
 			", sent %" PRIu64 ", received %" PRIu64 "\n",
-			rails[i].name, state_name(rails[i].state),
+			rails[i].name, te_rail_state_name(rails[i].state),
 			rails[i].speed_bps / 1000000, rails[i].numa_node,
 			rails[i].sent_bytes, rails[i].received_bytes);
 }
@@ -130,7 +116,7 @@ static int print_json(FILE *out, const struct mc_engine *e,
 			list,
 			json_pack("{ss, ss, ss, sI, si, sI, sI}", "name",
 				  rails[i].name, "backend", rails[i].backend,
-				  "state", state_name(rails[i].state),
+				  "state", te_rail_state_name(rails[i].state),
 				  "speed_bps", (json_int_t)rails[i].speed_bps,
 				  "numa_node", (int)rails[i].numa_node,
 				  "sent_bytes", (json_int_t)rails[i].sent_bytes,

@@ -629,6 +629,9 @@ struct te_rail_info {
 TE_API int te_engine_rails(struct te_engine *engine, struct te_rail_info *out,
 			   size_t *n);
 
+/* "up", "down", "paused"; "unknown" for none of te_rail_state. Static. */
+TE_API const char *te_rail_state_name(uint32_t state);
+
 /* "tcp/0"; "" for an unknown rail. Lives as long as @engine. */
 TE_API const char *te_rail_name(const struct te_engine *engine, uint32_t rail);
 

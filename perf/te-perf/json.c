@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <te/te.h>
+
 #include "perf/lib/machine.h"
 #include "perf/lib/report.h"
 #include "perf/te-perf/results.h"
@@ -51,7 +53,7 @@ static json_t *rail_json(const struct rail_bytes *rail, uint64_t sum)
 	return json_pack("{s:s, s:s, s:I, s:s, s:I, s:f}", "name", rail->name,
 			 "backend", rail->backend, "speed_bps",
 			 (json_int_t)rail->speed_bps, "state",
-			 rail_state_name(rail->state), "bytes",
+			 te_rail_state_name(rail->state), "bytes",
 			 (json_int_t)rail->bytes, "share", share);
 }
 

@@ -71,17 +71,3 @@ const char *rails_carrier(const struct rails *r)
 	}
 	return carrier;
 }
-
-const char *rail_state_name(uint32_t state)
-{
-	switch (state) {
-	case TE_RAIL_UP:
-		return "up";
-	case TE_RAIL_DOWN:
-		return "down";
-	case TE_RAIL_PAUSED:
-		return "paused";
-	default:
-		return "unknown";
-	}
-}

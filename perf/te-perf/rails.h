@@ -38,7 +38,5 @@ void rails_add(struct rails *to, const struct rails *more);
 uint64_t rails_sum(const struct rails *r);
 /* Backend of the rail with the most bytes, "tcp"; "" when nothing moved. */
 const char *rails_carrier(const struct rails *r);
-/* "up", "down", "paused". */
-const char *rail_state_name(uint32_t state);
 
 #endif

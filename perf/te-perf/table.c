@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <te/te.h>
+
 #include "base/mem.h"
 #include "perf/lib/table.h"
 #include "perf/te-perf/results.h"
@@ -173,7 +175,7 @@ static void list_rails(const struct rails *rails)
 		       tei_text_bytes(rails->v[i].bytes, text),
 		       sum > 0 ? 100 * (double)rails->v[i].bytes / sum : 0);
 		if (rails->v[i].state != TE_RAIL_UP)
-			printf(" %s", rail_state_name(rails->v[i].state));
+			printf(" %s", te_rail_state_name(rails->v[i].state));
 		comma = ", ";
 	}
 	putchar('\n');

@@ -118,6 +118,15 @@ static void rails_are_listed(void **state)
 	assert_int_equal(rails[0].state, TE_RAIL_UP);
 }
 
+static void states_have_names(void **state)
+{
+	(void)state;
+	assert_string_equal(te_rail_state_name(TE_RAIL_UP), "up");
+	assert_string_equal(te_rail_state_name(TE_RAIL_DOWN), "down");
+	assert_string_equal(te_rail_state_name(TE_RAIL_PAUSED), "paused");
+	assert_string_equal(te_rail_state_name(UINT32_MAX), "unknown");
+}
+
 static void less_preferred_backend_is_not_even_connected(void **state)
 {
 	(void)state;
@@ -368,6 +377,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH(set_up, rails_are_listed),
+		cmocka_unit_test(states_have_names),
 		WITH(set_up, less_preferred_backend_is_not_even_connected),
 		WITH(set_up_patient,
 		     connect_that_hangs_does_not_hold_up_what_others_can_carry),
