@@ -12,6 +12,13 @@
 
 #define SEGMENT 0x10000u /* bytes of each */
 
+/* Owners in a mask, see tasks_at(). */
+#define A 1u
+#define B 2u
+#define C 4u
+#define D 8u
+#define E 16u
+
 /* What an executor was sent. */
 struct order {
 	bool there;

@@ -4,11 +4,6 @@
 
 #include "tests/unit/store_core/drains.h"
 
-#define A 1u
-#define B 2u
-#define C 4u
-#define D 8u
-
 static void all_that_is_there_is_moved(void **state)
 {
 	struct work w = {.n_orders = 0};

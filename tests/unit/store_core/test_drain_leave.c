@@ -4,10 +4,6 @@
 
 #include "tests/unit/store_core/drains.h"
 
-#define A 1u
-#define B 2u
-#define C 4u
-
 /* The answer, which comes with a step while owners work; NULL: none by @ms. */
 static const struct tei_core_drain *answer(struct rig *r, const char *alive,
 					   uint64_t ms,

@@ -3,9 +3,6 @@
 #include "store/core/state.h"
 #include "tests/unit/store_core/tasks.h"
 
-#define A 1u
-#define B 2u
-
 static void start(struct rig *r, enum tei_core_heat heat)
 {
 	struct tei_core_config c = tasks_config();

@@ -2,12 +2,6 @@
 /* test_repair.c - replicas that were lost are made again */
 #include "tests/unit/store_core/tasks.h"
 
-#define A 1u
-#define B 2u
-#define C 4u
-#define D 8u
-#define E 16u
-
 /* Executors do what ticks and their own answers bring, until nothing is left;
  * how many copies they made. */
 static unsigned int work(struct rig *r)

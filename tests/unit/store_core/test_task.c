@@ -4,10 +4,6 @@
 
 #include "tests/unit/store_core/tasks.h"
 
-#define A 1u
-#define B 2u
-#define C 4u
-
 static void a_copy_is_one_more_replica(void **state)
 {
 	uint8_t id[TEI_CORE_ID_LEN];

@@ -2,10 +2,6 @@
 /* test_task_end.c - tasks that do not go as they should */
 #include "tests/unit/store_core/tasks.h"
 
-#define A 1u
-#define B 2u
-#define C 4u
-
 /* "k" on "a" is being copied to "b"; session @writer creates. */
 static struct order begun(struct rig *r, tei_session_id writer, uint8_t *id)
 {
