@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_drain_leave.c - segments are emptied: owners that leave */
-#include <te/te.h>
-
 #include "tests/unit/store_core/drains.h"
 
 /* The answer, which comes with a step while owners work; NULL: none by @ms. */

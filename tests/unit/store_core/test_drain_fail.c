@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_drain_fail.c - segments are emptied: what does not go as it should */
+#include "tests/unit/store_core/drains.h"
+
+static void a_copy_is_tried_three_times_more(void **state)
+{
+	struct work w = {.refuse = -800};
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct tei_core_drain d;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	tasks_put(&r, 3, "k", "a");
+	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	work_pass(&r, &w, "123", 5000);
+	assert_int_equal(w.done, 4);
+	d = drains_query(&r, id);
+	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.code, -800);
+	assert_string_not_equal(d.message, "");
+	assert_int_equal(d.failed, 1);
+	assert_int_equal(d.left, 1);
+	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(tasks_at(&r, "k"), A);
+	assert_int_equal(rig_figures(&r).drains_failed_total, 1);
+
+	/* Another job starts anew. */
+	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_work(&r, "123", 1000);
+	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	rig_fini(&r);
+}
+
+static void a_job_without_room_fails(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct tei_core_drain d;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 1);
+	tasks_owner(&r, 2, 4096);
+	tasks_put(&r, 2, "1", "a");
+	tasks_put(&r, 2, "2", "a");
+	tasks_put(&r, 2, "3", "a");
+	tasks_put(&r, 2, "4", "a");
+	tasks_put(&r, 2, "5", "a");
+	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_work(&r, "123", 5000);
+	d = drains_query(&r, id);
+	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.code, -200);
+	assert_int_equal(d.moved, 3);
+	assert_int_equal(d.failed, 2);
+	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_OK);
+	rig_fini(&r);
+}
+
+static void room_that_comes_is_used(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 1);
+	tasks_put(&r, 2, "k", "a");
+	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_work(&r, "12", 1000);
+	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_RUNNING);
+	tasks_owner(&r, 2, SEGMENT);
+	drains_work(&r, "123", 1000);
+	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	rig_fini(&r);
+}
+
+static void a_target_that_goes_is_replaced(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	unsigned int to;
+	struct order o;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 3);
+	tasks_put(&r, 4, "k", "a");
+	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	rig_tick(&r);
+	o = tasks_order(&r);
+	assert_true(o.there);
+	to = (unsigned int)(o.address[0] >> 32);
+	assert_int_equal(rig_unmount(&r, to, (char)('m' + to - 1)), 0);
+	tasks_done(&r, &o); /* it noticed nothing */
+	drains_work(&r, "1234", 1000);
+	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(tasks_at(&r, "k"), (B | C) & ~(1u << (to - 1)));
+	rig_fini(&r);
+}
+
+static void a_silent_target_is_replaced(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct order o;
+	struct rig r;
+	char alive[] = "1..4";
+
+	(void)state;
+	tasks_init(&r, NULL, 3);
+	tasks_put(&r, 4, "k", "a");
+	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	rig_tick(&r);
+	o = tasks_order(&r);
+	rig_plain(&r, TEI_EVENT_LEAVE, (tei_session_id)(o.address[0] >> 32));
+	tasks_answer(&r, &o, -800, true, 0);
+	alive[1] = alive[2] = o.address[0] >> 32 == 2 ? '3' : '2';
+	drains_work(&r, alive, 1000);
+	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	rig_fini(&r);
+}
+
+/* Its copy was made, but the source is still kept for a reader. */
+static void a_copy_that_goes_is_made_again(void **state)
+{
+	struct work w = {.n_orders = 0};
+	uint8_t id[TEI_CORE_ID_LEN];
+	unsigned int to;
+	struct order o;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 3);
+	tasks_put(&r, 4, "k", "a");
+	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	rig_tick(&r);
+	o = tasks_order(&r);
+	assert_int_equal(rig_lookup(&r, 4, "k").status, 0);
+	tasks_done(&r, &o);
+	to = (unsigned int)(o.address[0] >> 32);
+	assert_int_equal(rig_unmount(&r, to, (char)('m' + to - 1)), 0);
+	/* After its lease it goes to the third. */
+	work_pass(&r, &w, "1234", 7000);
+	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(tasks_at(&r, "k"), (B | C) & ~(1u << (to - 1)));
+	rig_fini(&r);
+}
+
+static void a_segment_that_goes_fails_its_job(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct work w = {.n_orders = 0};
+	struct tei_core_drain d;
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 3);
+	tasks_put(&r, 4, "k1", "a");
+	tasks_put(&r, 4, "k2", "b");
+	assert_int_equal(drains_create(&r, "ab", "", 1, id), 0);
+	rig_tick(&r);
+	work_take(&r, &w);
+	assert_int_equal(rig_unmount(&r, 1, 'm'), 0);
+	work_do(&r, &w); /* the executor noticed nothing */
+	work_pass(&r, &w, "1234", 2000);
+	d = drains_query(&r, id);
+	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.code, -101);
+	assert_int_equal(d.active, 0);
+	/* The other one was emptied all the same. */
+	assert_int_equal(tasks_at(&r, "k1") & C, C);
+	assert_int_equal(tasks_at(&r, "k2"), C);
+	assert_int_equal(drains_status(&r, "b"), TEI_CORE_SEGMENT_OK);
+	rig_fini(&r);
+}
+
+static void an_owner_that_expires_fails_its_job(void **state)
+{
+	uint8_t id[TEI_CORE_ID_LEN];
+	struct rig r;
+
+	(void)state;
+	tasks_init(&r, NULL, 2);
+	tasks_put(&r, 3, "k", "a");
+	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	rig_tick(&r);
+	rig_pass(&r, 9000, "23"); /* silent, not gone */
+	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_RUNNING);
+	rig_pass(&r, 3000, "23");
+	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_FAILED);
+	assert_int_equal(drains_query(&r, id).code, -101);
+	assert_int_equal(rig_figures(&r).drains_active, 0);
+	assert_int_equal(rig_figures(&r).tasks_pending, 0);
+	assert_int_equal(rig_figures(&r).tasks_processing, 0);
+	rig_fini(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_copy_is_tried_three_times_more),
+		cmocka_unit_test(a_job_without_room_fails),
+		cmocka_unit_test(room_that_comes_is_used),
+		cmocka_unit_test(a_target_that_goes_is_replaced),
+		cmocka_unit_test(a_silent_target_is_replaced),
+		cmocka_unit_test(a_copy_that_goes_is_made_again),
+		cmocka_unit_test(a_segment_that_goes_fails_its_job),
+		cmocka_unit_test(an_owner_that_expires_fails_its_job),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
