@@ -25,37 +25,49 @@ static MAYBE void work_take(const struct rig *r, struct work *w)
 		rig_burials(r, &w->burials[w->n_burials], 256 - w->n_burials);
 }
 
+/* One step of it; false: nothing is left to do. */
+static MAYBE bool work_step(struct rig *r, struct work *w)
+{
+	if (w->n_burials) {
+		struct rig_burial b = w->burials[--w->n_burials];
+
+		rig_buried(r, b.owner, b.number);
+	} else if (w->n_orders) {
+		struct order o = w->orders[--w->n_orders];
+
+		tasks_answer(r, &o, w->refuse, true,
+			     (uint32_t)o.generation * 3);
+		w->done++;
+	} else {
+		return false;
+	}
+	return true;
+}
+
 /* All of it, and what comes of it. */
 static MAYBE void work_do(struct rig *r, struct work *w)
 {
-	while (w->n_orders || w->n_burials) {
-		if (w->n_burials) {
-			struct rig_burial b = w->burials[--w->n_burials];
-
-			rig_buried(r, b.owner, b.number);
-		} else {
-			struct order o = w->orders[--w->n_orders];
-
-			tasks_answer(r, &o, w->refuse, true,
-				     (uint32_t)o.generation * 3);
-			w->done++;
-		}
+	while (work_step(r, w))
 		work_take(r, w);
-	}
 }
 
-/* Let @ms pass in ticks of 100 ms, the listed sessions being alive. */
+/* A tick 100 ms later, the listed sessions being alive. */
+static MAYBE void work_tick(struct rig *r, struct work *w, const char *alive)
+{
+	r->now += 100;
+	for (const char *s = alive; *s; s++) {
+		rig_plain(r, TEI_EVENT_HEARTBEAT, (tei_session_id)(*s - '0'));
+		work_take(r, w);
+	}
+	rig_tick(r);
+}
+
+/* Let @ms pass in such ticks. */
 static MAYBE void work_pass(struct rig *r, struct work *w, const char *alive,
 			    uint64_t ms)
 {
 	for (uint64_t end = r->now + ms; r->now < end;) {
-		r->now += 100;
-		for (const char *s = alive; *s; s++) {
-			rig_plain(r, TEI_EVENT_HEARTBEAT,
-				  (tei_session_id)(*s - '0'));
-			work_take(r, w);
-		}
-		rig_tick(r);
+		work_tick(r, w, alive);
 		work_take(r, w);
 		work_do(r, w);
 	}
@@ -96,6 +108,44 @@ static MAYBE int32_t drains_create(struct rig *r, const char *segments,
 	return a->u.reply.code;
 }
 
+/* A job that empties @segments, to wherever there is room. */
+static MAYBE void drains_begin(struct rig *r, const char *segments, uint8_t *id)
+{
+	assert_int_equal(drains_create(r, segments, "", 0, id), 0);
+}
+
+/* @n owners, and a job that empties "a", where all there is is "k". */
+static MAYBE void drains_init(struct rig *r, unsigned int n, uint8_t *id)
+{
+	tasks_init(r, NULL, n);
+	tasks_put(r, n + 1, "k", "a");
+	drains_begin(r, "a", id);
+}
+
+/* Objects "1", "2" .. on "a". */
+static MAYBE void drains_fill(struct rig *r, tei_session_id s, unsigned int n)
+{
+	char key[12];
+
+	for (unsigned int i = 1; i <= n; i++) {
+		snprintf(key, sizeof(key), "%u", i);
+		tasks_put(r, s, key, "a");
+	}
+}
+
+/* The start of a put of 1000 bytes that is to be on "a" alone. */
+static MAYBE struct grant drains_start(struct rig *r, tei_session_id s,
+				       const char *key, bool hard_pin)
+{
+	const char *name = "a";
+	const struct tei_core_replicate how = {.replica_num = 1,
+					       .hard_pin = hard_pin,
+					       .preferred = &name,
+					       .n_preferred = 1};
+
+	return rig_start_as(r, s, key, 1000, &how, NULL, false);
+}
+
 /* The code alone when there is none. */
 static MAYBE struct tei_core_drain drains_query(struct rig *r,
 						const uint8_t *id)
@@ -109,6 +159,14 @@ static MAYBE struct tei_core_drain drains_query(struct rig *r,
 		return (struct tei_core_drain){.code = a->u.reply.code};
 	assert_memory_equal(a->u.reply.drain->id, id, TEI_CORE_ID_LEN);
 	return *a->u.reply.drain;
+}
+
+/* Does as drains_work(), by the end of which the job has succeeded. */
+static MAYBE void drains_finish(struct rig *r, const char *alive, uint64_t ms,
+				const uint8_t *id)
+{
+	drains_work(r, alive, ms);
+	assert_int_equal(drains_query(r, id).state, TEI_DRAIN_SUCCEEDED);
 }
 
 static MAYBE int32_t drains_cancel(struct rig *r, const uint8_t *id)
@@ -129,6 +187,19 @@ static MAYBE int drains_status(const struct rig *r, const char *name)
 		if (strcmp(segment.name, name) == 0)
 			return (int)segment.status;
 	return 0;
+}
+
+/* @ev, which finds no memory for its answer, does nothing to "a". */
+static MAYBE void drains_unanswered(struct rig *r, struct tei_event *ev)
+{
+	struct tei_arena small;
+
+	tei_arena_init(&small, 1);
+	r->out = (struct tei_actions){.arena = &small};
+	assert_int_equal(tei_core_step(r->core, ev, r->now, &r->out), -ENOMEM);
+	tei_arena_fini(&small);
+	assert_int_equal(drains_status(r, "a"), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(rig_figures(r).drains_active, 0);
 }
 
 /* An owner wants to leave with segment @id, or with all (0). The code when it

@@ -53,17 +53,25 @@ static MAYBE uint64_t base_of(unsigned int i)
 	return (uint64_t)(i + 1) << 32;
 }
 
+/* Session @s lends what is called and numbered as owner @i's segment. */
+static MAYBE void tasks_lend(struct rig *r, tei_session_id s, unsigned int i,
+			     uint64_t size)
+{
+	rig_name = owner_name(i);
+	assert_int_equal(rig_mount(r, s, (char)('m' + i), base_of(i), size), 0);
+	rig_name = NULL;
+}
+
 static MAYBE void tasks_owner(struct rig *r, unsigned int i, uint64_t size)
 {
 	static const char hosts[] = "abcde";
 	tei_session_id s = i + 1;
 
 	rig_host = &hosts[i];
-	rig_name = owner_name(i);
 	assert_int_equal(rig_join(r, s, (char)('a' + i), (char)('A' + i)), 0);
 	rig_plain(r, TEI_EVENT_HEARTBEAT, s);
-	assert_int_equal(rig_mount(r, s, (char)('m' + i), base_of(i), size), 0);
-	rig_host = rig_name = NULL;
+	tasks_lend(r, s, i, size);
+	rig_host = NULL;
 }
 
 static MAYBE void tasks_init(struct rig *r, const struct tei_core_config *c,

@@ -15,7 +15,7 @@ static void all_that_is_there_is_moved(void **state)
 	tasks_put(&r, 4, "k2", "a");
 	tasks_put(&r, 4, "k3", "ab");
 	tasks_put(&r, 4, "other", "b");
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_begin(&r, "a", id);
 	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_CREATED);
 	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_DRAINING);
 	rig_tick(&r);
@@ -52,7 +52,7 @@ static void an_empty_segment_is_drained_at_once(void **state)
 
 	(void)state;
 	tasks_init(&r, NULL, 1);
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_begin(&r, "a", id);
 	rig_tick(&r);
 	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
 	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_DRAINED);
@@ -68,7 +68,7 @@ static void what_is_drained_gets_nothing_new(void **state)
 
 	(void)state;
 	tasks_init(&r, NULL, 2);
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_begin(&r, "a", id);
 	for (unsigned int i = 0; i < 20; i++) {
 		char key[] = {(char)('A' + i), 0};
 
@@ -121,7 +121,7 @@ static void nobody_knows_other_jobs(void **state)
 
 	(void)state;
 	tasks_init(&r, NULL, 2);
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_begin(&r, "a", id);
 	memcpy(other, id, sizeof(other));
 	other[15]++;
 	assert_int_equal(drains_query(&r, other).code, -1402);
@@ -135,15 +135,13 @@ static void nobody_knows_other_jobs(void **state)
 
 static void no_more_at_a_time_than_it_may(void **state)
 {
-	static const char *const keys[] = {"1", "2", "3", "4", "5", "6", "7"};
 	uint8_t id[TEI_CORE_ID_LEN];
 	struct order o[8];
 	struct rig r;
 
 	(void)state;
 	tasks_init(&r, NULL, 2);
-	for (size_t i = 0; i < 7; i++)
-		tasks_put(&r, 3, keys[i], "a");
+	drains_fill(&r, 3, 7);
 	assert_int_equal(drains_create(&r, "a", "", 2, id), 0);
 	rig_tick(&r);
 	assert_int_equal(tasks_orders(&r, o, 8), 2);
@@ -167,8 +165,7 @@ static void a_cancel_begins_nothing_more(void **state)
 
 	(void)state;
 	tasks_init(&r, NULL, 2);
-	for (int k = '1'; k < '9'; k++)
-		tasks_put(&r, 3, (char[]){(char)k, 0}, "a");
+	drains_fill(&r, 3, 8);
 	/* One owner works at four: the others wait. */
 	assert_int_equal(drains_create(&r, "a", "", 6, id), 0);
 	rig_tick(&r);
@@ -202,14 +199,14 @@ static void the_last_jobs_are_remembered(void **state)
 
 	(void)state;
 	tasks_init(&r, NULL, 1);
-	assert_int_equal(drains_create(&r, "a", "", 0, first), 0);
+	drains_begin(&r, "a", first);
 	assert_int_equal(drains_cancel(&r, first), 0);
 	for (unsigned int i = 1; i < 600; i++) {
 		if (i == 256) {
 			assert_int_equal(drains_query(&r, first).code, 0);
 			bytes = rig_figures(&r).metadata_bytes;
 		}
-		assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+		drains_begin(&r, "a", id);
 		assert_int_equal(drains_cancel(&r, id), 0);
 	}
 	assert_int_equal(drains_query(&r, first).code, -1402);
@@ -223,7 +220,6 @@ static void a_job_without_memory_changes_nothing(void **state)
 	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CREATE};
 	const char *a = "a";
 	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_arena small;
 	struct rig r;
 
 	(void)state;
@@ -234,25 +230,18 @@ static void a_job_without_memory_changes_nothing(void **state)
 	assert_true(tei_fault_struck(TEI_FAULT_ALLOC));
 	tei_fault_disarm_all();
 	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_OK);
-
-	tei_arena_init(&small, 1); /* no room for the reply */
-	r.out = (struct tei_actions){.arena = &small};
 	ev.u.drain_create.segments = &a;
 	ev.u.drain_create.n_segments = 1;
-	assert_int_equal(tei_core_step(r.core, &ev, r.now, &r.out), -ENOMEM);
-	tei_arena_fini(&small);
-	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_OK);
-	assert_int_equal(rig_figures(&r).drains_active, 0);
+	drains_unanswered(&r, &ev);
 
 	/* The task of a walk finds none: the replica is tried again. */
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_begin(&r, "a", id);
 	tei_fault_arm(TEI_FAULT_ALLOC, 1);
 	rig_tick(&r);
 	assert_true(tei_fault_struck(TEI_FAULT_ALLOC));
 	tei_fault_disarm_all();
 	assert_int_equal(drains_query(&r, id).active, 0);
-	drains_work(&r, "123", 1000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	drains_finish(&r, "123", 1000, id);
 	rig_fini(&r);
 }
 
@@ -267,13 +256,8 @@ static void a_walk_is_made_in_steps(void **state)
 	(void)state;
 	c.step_objects = 8;
 	tasks_init(&r, &c, 2);
-	for (unsigned int i = 0; i < 40; i++) {
-		char key[8];
-
-		snprintf(key, sizeof(key), "k%u", i);
-		tasks_put(&r, 3, key, "a");
-	}
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_fill(&r, 3, 40);
+	drains_begin(&r, "a", id);
 	do {
 		assert_true(tei_core_busy(r.core));
 		rig_tick(&r);

@@ -10,9 +10,7 @@ static void a_copy_is_tried_three_times_more(void **state)
 	struct rig r;
 
 	(void)state;
-	tasks_init(&r, NULL, 2);
-	tasks_put(&r, 3, "k", "a");
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_init(&r, 2, id);
 	work_pass(&r, &w, "123", 5000);
 	assert_int_equal(w.done, 4);
 	d = drains_query(&r, id);
@@ -26,9 +24,8 @@ static void a_copy_is_tried_three_times_more(void **state)
 	assert_int_equal(rig_figures(&r).drains_failed_total, 1);
 
 	/* Another job starts anew. */
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
-	drains_work(&r, "123", 1000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	drains_begin(&r, "a", id);
+	drains_finish(&r, "123", 1000, id);
 	rig_fini(&r);
 }
 
@@ -41,12 +38,8 @@ static void a_job_without_room_fails(void **state)
 	(void)state;
 	tasks_init(&r, NULL, 1);
 	tasks_owner(&r, 2, 4096);
-	tasks_put(&r, 2, "1", "a");
-	tasks_put(&r, 2, "2", "a");
-	tasks_put(&r, 2, "3", "a");
-	tasks_put(&r, 2, "4", "a");
-	tasks_put(&r, 2, "5", "a");
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_fill(&r, 2, 5);
+	drains_begin(&r, "a", id);
 	drains_work(&r, "123", 5000);
 	d = drains_query(&r, id);
 	assert_int_equal(d.state, TEI_DRAIN_FAILED);
@@ -63,37 +56,39 @@ static void room_that_comes_is_used(void **state)
 	struct rig r;
 
 	(void)state;
-	tasks_init(&r, NULL, 1);
-	tasks_put(&r, 2, "k", "a");
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_init(&r, 1, id);
 	drains_work(&r, "12", 1000);
 	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_RUNNING);
 	tasks_owner(&r, 2, SEGMENT);
-	drains_work(&r, "123", 1000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	drains_finish(&r, "123", 1000, id);
 	rig_fini(&r);
+}
+
+/* Where @o would copy to is unmounted; which of two owners is left. */
+static unsigned int unmount_target(struct rig *r, const struct order *o)
+{
+	unsigned int to = (unsigned int)(o->address[0] >> 32);
+
+	assert_int_equal(rig_unmount(r, to, (char)('m' + to - 1)), 0);
+	return (B | C) & ~(1u << (to - 1));
 }
 
 static void a_target_that_goes_is_replaced(void **state)
 {
 	uint8_t id[TEI_CORE_ID_LEN];
-	unsigned int to;
+	unsigned int left;
 	struct order o;
 	struct rig r;
 
 	(void)state;
-	tasks_init(&r, NULL, 3);
-	tasks_put(&r, 4, "k", "a");
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_init(&r, 3, id);
 	rig_tick(&r);
 	o = tasks_order(&r);
 	assert_true(o.there);
-	to = (unsigned int)(o.address[0] >> 32);
-	assert_int_equal(rig_unmount(&r, to, (char)('m' + to - 1)), 0);
+	left = unmount_target(&r, &o);
 	tasks_done(&r, &o); /* it noticed nothing */
-	drains_work(&r, "1234", 1000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
-	assert_int_equal(tasks_at(&r, "k"), (B | C) & ~(1u << (to - 1)));
+	drains_finish(&r, "1234", 1000, id);
+	assert_int_equal(tasks_at(&r, "k"), left);
 	rig_fini(&r);
 }
 
@@ -105,16 +100,13 @@ static void a_silent_target_is_replaced(void **state)
 	char alive[] = "1..4";
 
 	(void)state;
-	tasks_init(&r, NULL, 3);
-	tasks_put(&r, 4, "k", "a");
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_init(&r, 3, id);
 	rig_tick(&r);
 	o = tasks_order(&r);
 	rig_plain(&r, TEI_EVENT_LEAVE, (tei_session_id)(o.address[0] >> 32));
 	tasks_answer(&r, &o, -800, true, 0);
 	alive[1] = alive[2] = o.address[0] >> 32 == 2 ? '3' : '2';
-	drains_work(&r, alive, 1000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	drains_finish(&r, alive, 1000, id);
 	rig_fini(&r);
 }
 
@@ -123,24 +115,21 @@ static void a_copy_that_goes_is_made_again(void **state)
 {
 	struct work w = {.n_orders = 0};
 	uint8_t id[TEI_CORE_ID_LEN];
-	unsigned int to;
+	unsigned int left;
 	struct order o;
 	struct rig r;
 
 	(void)state;
-	tasks_init(&r, NULL, 3);
-	tasks_put(&r, 4, "k", "a");
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_init(&r, 3, id);
 	rig_tick(&r);
 	o = tasks_order(&r);
 	assert_int_equal(rig_lookup(&r, 4, "k").status, 0);
 	tasks_done(&r, &o);
-	to = (unsigned int)(o.address[0] >> 32);
-	assert_int_equal(rig_unmount(&r, to, (char)('m' + to - 1)), 0);
+	left = unmount_target(&r, &o);
 	/* After its lease it goes to the third. */
 	work_pass(&r, &w, "1234", 7000);
 	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
-	assert_int_equal(tasks_at(&r, "k"), (B | C) & ~(1u << (to - 1)));
+	assert_int_equal(tasks_at(&r, "k"), left);
 	rig_fini(&r);
 }
 
@@ -178,9 +167,7 @@ static void an_owner_that_expires_fails_its_job(void **state)
 	struct rig r;
 
 	(void)state;
-	tasks_init(&r, NULL, 2);
-	tasks_put(&r, 3, "k", "a");
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_init(&r, 2, id);
 	rig_tick(&r);
 	rig_pass(&r, 9000, "23"); /* silent, not gone */
 	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_RUNNING);

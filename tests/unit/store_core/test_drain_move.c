@@ -11,14 +11,13 @@ static void what_is_leased_waits_for_the_lease(void **state)
 	tasks_init(&r, NULL, 2);
 	tasks_put(&r, 3, "k", "a");
 	assert_int_equal(rig_lookup(&r, 3, "k").status, 0);
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_begin(&r, "a", id);
 	drains_work(&r, "123", 4000);
 	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_RUNNING);
 	assert_int_equal(drains_query(&r, id).blocked, 1);
 	assert_int_equal(drains_query(&r, id).left, 1);
 	assert_int_equal(tasks_at(&r, "k"), A);
-	drains_work(&r, "123", 2000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	drains_finish(&r, "123", 2000, id);
 	assert_int_equal(drains_query(&r, id).blocked, 0);
 	assert_int_equal(tasks_at(&r, "k"), B);
 	rig_fini(&r);
@@ -36,7 +35,7 @@ static void what_is_read_all_the_time_is_moved_last(void **state)
 	tasks_init(&r, NULL, 2);
 	tasks_put(&r, 3, "hot", "a");
 	tasks_put(&r, 3, "cold", "a");
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_begin(&r, "a", id);
 	for (; s < 30 && drains_query(&r, id).state < TEI_DRAIN_SUCCEEDED;
 	     s++) {
 		assert_int_equal(rig_lookup(&r, 3, "hot").status, 0);
@@ -82,48 +81,38 @@ static void readers_that_are_waited_for_hold_up_nothing(void **state)
 
 static void what_is_pinned_hard_stays_until_it_is_removed(void **state)
 {
-	const char *name = "a";
-	const struct tei_core_replicate how = {.replica_num = 1,
-					       .hard_pin = true,
-					       .preferred = &name,
-					       .n_preferred = 1};
 	uint8_t id[TEI_CORE_ID_LEN];
 	struct grant g;
 	struct rig r;
 
 	(void)state;
 	tasks_init(&r, NULL, 2);
-	g = rig_start_as(&r, 3, "k", 1000, &how, NULL, false);
+	g = drains_start(&r, 3, "k", true);
 	assert_int_equal(rig_end(&r, 3, "k", g.generation), 0);
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_begin(&r, "a", id);
 	drains_work(&r, "123", 20000);
 	assert_int_equal(drains_query(&r, id).blocked, 1);
 	assert_int_equal(drains_query(&r, id).failed, 0);
 	assert_int_equal(rig_remove(&r, 3, "k", true), 0);
-	drains_work(&r, "123", 1000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	drains_finish(&r, "123", 1000, id);
 	assert_int_equal(drains_query(&r, id).moved, 0);
 	rig_fini(&r);
 }
 
 static void what_is_unfinished_is_moved_when_it_is_there(void **state)
 {
-	const char *name = "a";
-	const struct tei_core_replicate how = {
-		.replica_num = 1, .preferred = &name, .n_preferred = 1};
 	uint8_t id[TEI_CORE_ID_LEN];
 	struct grant g;
 	struct rig r;
 
 	(void)state;
 	tasks_init(&r, NULL, 2);
-	g = rig_start_as(&r, 3, "k", 1000, &how, NULL, false);
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	g = drains_start(&r, 3, "k", false);
+	drains_begin(&r, "a", id);
 	drains_work(&r, "123", 1000);
 	assert_int_equal(drains_query(&r, id).blocked, 1);
 	assert_int_equal(rig_end(&r, 3, "k", g.generation), 0);
-	drains_work(&r, "123", 1000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	drains_finish(&r, "123", 1000, id);
 	assert_int_equal(tasks_at(&r, "k"), B);
 	rig_fini(&r);
 }
@@ -139,12 +128,11 @@ static void what_others_copy_waits_for_them(void **state)
 	tasks_put(&r, 4, "k", "a");
 	assert_int_equal(tasks_copy(&r, 4, "k", "b", NULL), 0);
 	work_take(&r, &w);
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_begin(&r, "a", id);
 	rig_pass(&r, 1000, "1234");
 	assert_int_equal(drains_query(&r, id).blocked, 1);
 	work_do(&r, &w);
-	drains_work(&r, "1234", 1000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	drains_finish(&r, "1234", 1000, id);
 	assert_int_equal(tasks_at(&r, "k"), B | C);
 	rig_fini(&r);
 }
@@ -159,7 +147,7 @@ static void the_least_used_gets_it(void **state)
 	tasks_put(&r, 5, "k", "a");
 	tasks_put(&r, 5, "x", "b");
 	tasks_put(&r, 5, "y", "d");
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
+	drains_begin(&r, "a", id);
 	rig_tick(&r);
 	drains_work(&r, "12345", 100);
 	assert_int_equal(tasks_at(&r, "k"), C);
@@ -177,8 +165,7 @@ static void only_targets_get_anything(void **state)
 	for (size_t i = 0; i < 6; i++)
 		tasks_put(&r, 5, keys[i], i % 2 ? "a" : "b");
 	assert_int_equal(drains_create(&r, "ab", "d", 0, id), 0);
-	drains_work(&r, "12345", 1000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	drains_finish(&r, "12345", 1000, id);
 	for (size_t i = 0; i < 6; i++)
 		assert_int_equal(tasks_at(&r, keys[i]), D);
 	assert_int_equal(drains_status(&r, "b"), TEI_CORE_SEGMENT_DRAINED);
@@ -192,14 +179,11 @@ static void replicas_stay_on_distinct_machines(void **state)
 
 	(void)state;
 	tasks_init(&r, NULL, 3);
-	rig_name = "e"; /* a second segment of b's owner, which is empty */
-	assert_int_equal(rig_mount(&r, 2, 'x', base_of(4), SEGMENT), 0);
-	rig_name = NULL;
+	tasks_lend(&r, 2, 4, SEGMENT); /* a second one of b's, and empty */
 	tasks_put(&r, 4, "k", "ab");
 	tasks_put(&r, 4, "x", "c");
-	assert_int_equal(drains_create(&r, "a", "", 0, id), 0);
-	drains_work(&r, "1234", 1000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	drains_begin(&r, "a", id);
+	drains_finish(&r, "1234", 1000, id);
 	assert_int_equal(tasks_at(&r, "k"), B | C);
 	rig_fini(&r);
 }
