@@ -2,6 +2,14 @@
 /* test_read.c - look-up, release, exist, size, remove, and their leases */
 #include "tests/unit/store_core/rig.h"
 
+/* An owner (session 1), and a writer (2) that has put "a". */
+static struct grant start_with_a(struct rig *r)
+{
+	rig_init(r, NULL);
+	rig_pair(r);
+	return rig_put(r, 2, "a", 10);
+}
+
 static void what_was_never_put_is_not_found(void **state)
 {
 	struct rig r;
@@ -61,9 +69,7 @@ static void force_removes_what_is_leased_but_not_what_is_built(void **state)
 	struct rig r;
 
 	(void)state;
-	rig_init(&r, NULL);
-	rig_pair(&r);
-	rig_put(&r, 2, "a", 10);
+	start_with_a(&r);
 	rig_lookup(&r, 1, "a");
 	assert_int_equal(rig_remove(&r, 1, "a", true), 0);
 	rig_start(&r, 2, "b", 10);
@@ -77,9 +83,7 @@ static void a_released_lease_still_refuses_remove(void **state)
 	struct rig r;
 
 	(void)state;
-	rig_init(&r, NULL);
-	rig_pair(&r);
-	g = rig_put(&r, 2, "a", 10);
+	g = start_with_a(&r);
 	rig_lookup(&r, 1, "a");
 	rig_release(&r, 1, "a", g.generation);
 	rig_release(&r, 1, "a", g.generation);
@@ -96,6 +100,14 @@ static bool all_can_go(struct rig *r)
 	return rig_start(r, 2, "all", 0x10000 - 64).status == 0;
 }
 
+/* Session @s is the last that reads "a". */
+static void check_last(struct rig *r, tei_session_id s, uint64_t generation)
+{
+	assert_false(all_can_go(r));
+	rig_release(r, s, "a", generation);
+	assert_true(all_can_go(r));
+}
+
 static void
 a_read_lease_holds_off_eviction_until_all_readers_are_done(void **state)
 {
@@ -103,17 +115,13 @@ a_read_lease_holds_off_eviction_until_all_readers_are_done(void **state)
 	struct rig r;
 
 	(void)state;
-	rig_init(&r, NULL);
-	rig_pair(&r);
-	g = rig_put(&r, 2, "a", 10);
+	g = start_with_a(&r);
 	rig_lookup(&r, 1, "a");
 	rig_lookup(&r, 2, "a");
 	assert_false(all_can_go(&r));
 	rig_release(&r, 1, "a", g.generation + 1);
 	rig_release(&r, 1, "a", g.generation);
-	assert_false(all_can_go(&r));
-	rig_release(&r, 2, "a", g.generation);
-	assert_true(all_can_go(&r));
+	check_last(&r, 2, g.generation);
 	assert_int_equal(rig_lookup(&r, 1, "a").status, -704);
 	rig_fini(&r);
 }
@@ -124,16 +132,12 @@ static void a_late_release_ends_nobody_elses_lease(void **state)
 	struct rig r;
 
 	(void)state;
-	rig_init(&r, NULL);
-	rig_pair(&r);
-	g = rig_put(&r, 2, "a", 10);
+	g = start_with_a(&r);
 	rig_lookup(&r, 1, "a");
 	rig_pass(&r, rig_config.lease_ttl_ms, "12");
 	rig_lookup(&r, 2, "a");
 	rig_release(&r, 1, "a", g.generation);
-	assert_false(all_can_go(&r));
-	rig_release(&r, 2, "a", g.generation);
-	assert_true(all_can_go(&r));
+	check_last(&r, 2, g.generation);
 	rig_fini(&r);
 }
 
@@ -143,9 +147,7 @@ static void a_release_said_twice_ends_nobody_elses_lease(void **state)
 	struct rig r;
 
 	(void)state;
-	rig_init(&r, NULL);
-	rig_pair(&r);
-	g = rig_put(&r, 2, "a", 10);
+	g = start_with_a(&r);
 	rig_lookup(&r, 1, "a");
 	rig_release(&r, 2, "a", g.generation);
 	assert_false(all_can_go(&r));
@@ -154,10 +156,18 @@ static void a_release_said_twice_ends_nobody_elses_lease(void **state)
 	for (int i = 0; i < 4; i++)
 		rig_release(&r, 2, "a", g.generation);
 	rig_release(&r, 1, "a", g.generation);
-	assert_false(all_can_go(&r));
-	rig_release(&r, 1, "a", g.generation);
-	assert_true(all_can_go(&r));
+	check_last(&r, 1, g.generation);
 	rig_fini(&r);
+}
+
+static struct grant start_with_three_readers(struct rig *r)
+{
+	struct grant g = start_with_a(r);
+
+	assert_int_equal(rig_join(r, 3, 'x', 'X'), 0);
+	for (tei_session_id s = 1; s <= 3; s++)
+		rig_lookup(r, s, "a");
+	return g;
 }
 
 static void leases_of_three_readers_end_by_time(void **state)
@@ -166,12 +176,7 @@ static void leases_of_three_readers_end_by_time(void **state)
 	struct rig r;
 
 	(void)state;
-	rig_init(&r, NULL);
-	rig_pair(&r);
-	assert_int_equal(rig_join(&r, 3, 'x', 'X'), 0);
-	g = rig_put(&r, 2, "a", 10);
-	for (tei_session_id s = 1; s <= 3; s++)
-		rig_lookup(&r, s, "a");
+	g = start_with_three_readers(&r);
 	for (tei_session_id s = 1; s <= 3; s++)
 		rig_release(&r, s, "a", g.generation);
 	assert_false(all_can_go(&r));
@@ -186,17 +191,10 @@ static void readers_are_told_apart_again_when_all_are_forgotten(void **state)
 	struct rig r;
 
 	(void)state;
-	rig_init(&r, NULL);
-	rig_pair(&r);
-	assert_int_equal(rig_join(&r, 3, 'x', 'X'), 0);
-	g = rig_put(&r, 2, "a", 10);
-	for (tei_session_id s = 1; s <= 3; s++)
-		rig_lookup(&r, s, "a");
+	g = start_with_three_readers(&r);
 	rig_pass(&r, 2 * rig_config.lease_ttl_ms, "12");
 	rig_lookup(&r, 1, "a");
-	assert_false(all_can_go(&r));
-	rig_release(&r, 1, "a", g.generation);
-	assert_true(all_can_go(&r));
+	check_last(&r, 1, g.generation);
 	rig_fini(&r);
 }
 
@@ -206,16 +204,12 @@ static void a_reader_who_never_releases_is_forgotten(void **state)
 	struct rig r;
 
 	(void)state;
-	rig_init(&r, NULL);
-	rig_pair(&r);
-	g = rig_put(&r, 2, "a", 10);
+	g = start_with_a(&r);
 	rig_lookup(&r, 1, "a");
 	/* Its lease, and as long again. */
 	rig_pass(&r, 2 * rig_config.lease_ttl_ms, "12");
 	rig_lookup(&r, 2, "a");
-	assert_false(all_can_go(&r));
-	rig_release(&r, 2, "a", g.generation);
-	assert_true(all_can_go(&r));
+	check_last(&r, 2, g.generation);
 	rig_fini(&r);
 }
 
@@ -224,9 +218,7 @@ static void an_existence_check_does_not_hold_off_eviction(void **state)
 	struct rig r;
 
 	(void)state;
-	rig_init(&r, NULL);
-	rig_pair(&r);
-	rig_put(&r, 2, "a", 10);
+	start_with_a(&r);
 	assert_int_equal(rig_exist(&r, 1, "a"), 1);
 	assert_true(all_can_go(&r));
 	rig_fini(&r);
@@ -238,9 +230,7 @@ static void a_full_pool_says_when_a_lease_ends(void **state)
 	struct rig r;
 
 	(void)state;
-	rig_init(&r, NULL);
-	rig_pair(&r);
-	rig_put(&r, 2, "a", 10);
+	start_with_a(&r);
 	rig_lookup(&r, 1, "a");
 	rig_pass(&r, 1000, "12");
 	rig_put(&r, 2, "b", 10);
@@ -282,9 +272,7 @@ static void a_batch_is_answered_key_by_key(void **state)
 	struct rig r;
 
 	(void)state;
-	rig_init(&r, NULL);
-	rig_pair(&r);
-	rig_put(&r, 2, "a", 10);
+	start_with_a(&r);
 	rig_put(&r, 2, "b", 20);
 	a = rig_step(&r, &ev);
 	assert_int_equal(a->u.reply.n, 3);
