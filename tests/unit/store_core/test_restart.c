@@ -41,6 +41,19 @@ static void start_anew(struct rig *r, uint64_t epoch)
 	mount_offering(r, 1, 'm', BASE);
 }
 
+/* A life with an owner (session 1), and a client (2) that has put "a". */
+static struct grant start_with_a(struct rig *r, uint64_t epoch)
+{
+	struct grant g;
+
+	start(r, epoch);
+	rig_pair(r);
+	g = rig_start(r, 2, "a", 1000);
+	assert_int_equal(g.status, 0);
+	assert_int_equal(rig_end_as(r, 2, "a", g.generation, epoch, true), 0);
+	return g;
+}
+
 /* The last offer; the first object's status. */
 static int offer(struct rig *r, tei_session_id s, char segment,
 		 const struct tei_core_objects *objects)
@@ -180,9 +193,7 @@ a_master_whose_clock_went_back_is_later_than_what_was_known(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, EPOCH);
-	rig_pair(&r);
-	before = rig_put(&r, 2, "a", 1000);
+	before = start_with_a(&r, EPOCH);
 	g = rig_start(&r, 2, "b", 1000);
 	assert_int_equal(join_knowing(&r, 7, EPOCH), 0);
 	assert_int_equal(join_knowing(&r, 8, EPOCH - 1), 0);
@@ -216,14 +227,9 @@ static void a_life_that_nobody_can_have_known_changes_nothing(void **state)
 static void what_a_later_life_left_is_taken_and_exceeded(void **state)
 {
 	struct rig before, after;
-	struct grant g;
 
 	(void)state;
-	start(&before, LATER);
-	rig_pair(&before);
-	g = rig_start(&before, 2, "a", 1000);
-	assert_int_equal(rig_end_as(&before, 2, "a", g.generation, LATER, true),
-			 0);
+	start_with_a(&before, LATER);
 	start_anew(&after, EPOCH);
 	assert_int_equal(offer(&after, 1, 'm', told(&before)), 0);
 	assert_int_equal(tei_core_epoch(after.core), LATER + 1);
@@ -250,11 +256,7 @@ static void what_was_put_since_is_newer_than_what_is_offered(void **state)
 	struct grant g;
 
 	(void)state;
-	start(&before, LATER);
-	rig_pair(&before);
-	g = rig_start(&before, 2, "a", 1000);
-	assert_int_equal(rig_end_as(&before, 2, "a", g.generation, LATER, true),
-			 0);
+	start_with_a(&before, LATER);
 	start(&after, EPOCH);
 	rig_pair(&after);
 	g = rig_put(&after, 2, "a", 500);
@@ -273,13 +275,8 @@ static void what_this_life_has_given_up_cannot_be_offered_again(void **state)
 
 	(void)state;
 	/* The same objects, so that they can be told of later. */
-	for (int times = 0; times < 2; times++) {
-		struct rig *it = times ? &r : &before;
-
-		start(it, EPOCH);
-		rig_pair(it);
-		assert_int_equal(rig_put(it, 2, "a", 1000).status, 0);
-	}
+	start_with_a(&before, EPOCH);
+	start_with_a(&r, EPOCH);
 	assert_int_equal(rig_unmount(&r, 1, 'm'), 0);
 	rig_pass(&r, 200, "12");
 	assert_int_equal(rig_put(&r, 2, "a", 1000).status, -200);
@@ -296,12 +293,8 @@ static void what_this_life_has_may_be_offered_to_it(void **state)
 	struct grant g;
 
 	(void)state;
-	start(&before, EPOCH);
-	rig_pair(&before);
-	assert_int_equal(rig_put(&before, 2, "a", 1000).status, 0);
-	start(&r, EPOCH);
-	rig_pair(&r);
-	g = rig_put(&r, 2, "a", 1000);
+	start_with_a(&before, EPOCH);
+	g = start_with_a(&r, EPOCH);
 	assert_int_equal(join_knowing(&r, 4, LATER), 0);
 	mount_offering(&r, 1, 'm', BASE);
 	assert_int_equal(offer(&r, 1, 'm', told(&before)), 0);
@@ -311,43 +304,40 @@ static void what_this_life_has_may_be_offered_to_it(void **state)
 	rig_fini(&r);
 }
 
-static void an_object_of_a_life_that_cannot_be_is_none(void **state)
+/* "a" of a life before is refused as of @epoch and of @size; NULL: as it is. */
+static void check_is_none(uint64_t *epoch, uint64_t *size)
 {
-	struct rig before, after;
 	struct tei_core_objects o;
-	uint64_t epoch = (uint64_t)INT64_MAX + 5;
+	struct rig before, after;
 
-	(void)state;
-	start(&before, EPOCH);
-	rig_pair(&before);
-	assert_int_equal(rig_put(&before, 2, "a", 1000).status, 0);
+	start_with_a(&before, EPOCH);
 	start_anew(&after, LATER);
 	o = *told(&before);
-	o.gen_epoch = &epoch;
+	if (epoch)
+		o.gen_epoch = epoch;
+	if (size)
+		o.size = o.length = size;
 	assert_int_equal(offer(&after, 1, 'm', &o), -600);
 	assert_int_equal(rig_exist(&after, 2, "a"), 0);
 	rig_fini(&before);
 	rig_fini(&after);
 }
 
+static void an_object_of_a_life_that_cannot_be_is_none(void **state)
+{
+	uint64_t epoch = (uint64_t)INT64_MAX + 5;
+
+	(void)state;
+	check_is_none(&epoch, NULL);
+}
+
 /* So long that with its header it is short again. */
 static void an_object_of_nearly_all_numbers_is_none(void **state)
 {
-	struct rig before, after;
-	struct tei_core_objects o;
 	uint64_t size = UINT64_MAX;
 
 	(void)state;
-	start(&before, EPOCH);
-	rig_pair(&before);
-	assert_int_equal(rig_put(&before, 2, "a", 1000).status, 0);
-	start_anew(&after, LATER);
-	o = *told(&before);
-	o.size = o.length = &size;
-	assert_int_equal(offer(&after, 1, 'm', &o), -600);
-	assert_int_equal(rig_exist(&after, 2, "a"), 0);
-	rig_fini(&before);
-	rig_fini(&after);
+	check_is_none(NULL, &size);
 }
 
 /* ---- what was removed before all have come ---- */
@@ -355,13 +345,8 @@ static void an_object_of_nearly_all_numbers_is_none(void **state)
 /* "a" of a life before, on two owners: *one and *two know of it. */
 static void put_twice(struct rig *one, struct rig *two)
 {
-	struct rig *const both[] = {one, two};
-
-	for (size_t i = 0; i < 2; i++) {
-		start(both[i], EPOCH);
-		rig_pair(both[i]);
-		assert_int_equal(rig_put(both[i], 2, "a", 1000).status, 0);
-	}
+	start_with_a(one, EPOCH);
+	start_with_a(two, EPOCH);
 }
 
 static void what_was_removed_does_not_come_with_another_owner(void **state)
