@@ -196,8 +196,8 @@ static MAYBE int rig_join(struct rig *r, tei_session_id s, char client,
 	return rig_step(r, &ev)->u.reply.code;
 }
 
-static MAYBE int rig_mount(struct rig *r, tei_session_id s, char id,
-			   uint64_t base, uint64_t size)
+static MAYBE int rig_mount_as(struct rig *r, tei_session_id s, char id,
+			      uint64_t base, uint64_t size, bool offering)
 {
 	uint8_t segment[TEI_CORE_ID_LEN];
 	struct tei_event ev = {.type = TEI_EVENT_MOUNT, .session = s};
@@ -207,17 +207,42 @@ static MAYBE int rig_mount(struct rig *r, tei_session_id s, char id,
 	ev.u.mount.name = rig_name ? rig_name : "name";
 	ev.u.mount.base = base;
 	ev.u.mount.size = size;
+	ev.u.mount.offering = offering;
 	return rig_step(r, &ev)->u.reply.code;
 }
 
-static MAYBE int rig_unmount(struct rig *r, tei_session_id s, char id)
+static MAYBE int rig_mount(struct rig *r, tei_session_id s, char id,
+			   uint64_t base, uint64_t size)
+{
+	return rig_mount_as(r, s, id, base, size, false);
+}
+
+/* 64 KiB that are offered to the master with what lies there. */
+static MAYBE void rig_mount_offering(struct rig *r, tei_session_id s, char id,
+				     uint64_t base)
+{
+	assert_int_equal(rig_mount_as(r, s, id, base, 0x10000, true), 0);
+}
+
+/* An offer, the @last one or not; the code, or the first object's status. */
+static MAYBE int rig_offer(struct rig *r, tei_session_id s, char id,
+			   const struct tei_core_objects *objects, bool last)
 {
 	uint8_t segment[TEI_CORE_ID_LEN];
-	struct tei_event ev = {.type = TEI_EVENT_UNMOUNT, .session = s};
+	struct tei_event ev = {.type = TEI_EVENT_OFFER,
+			       .session = s,
+			       .n = objects->n,
+			       .keys = objects->keys};
+	const struct tei_action *a;
 
 	memset(segment, id, sizeof(segment));
-	ev.u.mount.segment = segment;
-	return rig_step(r, &ev)->u.reply.code;
+	ev.u.offer.segment = segment;
+	ev.u.offer.objects = objects;
+	ev.u.offer.last = last;
+	a = rig_step(r, &ev);
+	assert_non_null(a);
+	return a->u.reply.code || !objects->n ? a->u.reply.code
+					      : a->u.reply.status[0];
 }
 
 static MAYBE int rig_unmount_later(struct rig *r, tei_session_id s, char id,
@@ -230,6 +255,11 @@ static MAYBE int rig_unmount_later(struct rig *r, tei_session_id s, char id,
 	ev.u.mount.segment = segment;
 	ev.u.mount.grace_ms = grace_ms;
 	return rig_step(r, &ev)->u.reply.code;
+}
+
+static MAYBE int rig_unmount(struct rig *r, tei_session_id s, char id)
+{
+	return rig_unmount_later(r, s, id, 0);
 }
 
 static MAYBE void rig_plain(struct rig *r, enum tei_event_type type,

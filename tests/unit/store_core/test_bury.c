@@ -222,7 +222,6 @@ struct spot {
 static int offer(struct rig *r, tei_session_id s, char segment, const char *key,
 		 struct spot at, bool last)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
 	struct tei_core_key k = key ? rig_key(key) : (struct tei_core_key){0};
 	uint32_t crc = 5;
 	struct tei_core_objects objects = {
@@ -236,36 +235,8 @@ static int offer(struct rig *r, tei_session_id s, char segment, const char *key,
 		.length = &at.size,
 		.crc = &crc,
 	};
-	struct tei_event ev = {.type = TEI_EVENT_OFFER,
-			       .session = s,
-			       .n = objects.n,
-			       .keys = &k};
-	const struct tei_action *a;
 
-	memset(id, segment, sizeof(id));
-	ev.u.offer.segment = id;
-	ev.u.offer.objects = &objects;
-	ev.u.offer.last = last;
-	a = rig_step(r, &ev);
-	assert_non_null(a);
-	if (a->u.reply.code || !key)
-		return a->u.reply.code;
-	return a->u.reply.status[0];
-}
-
-static void mount_offering(struct rig *r, tei_session_id s, char segment,
-			   uint64_t base)
-{
-	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_event ev = {.type = TEI_EVENT_MOUNT, .session = s};
-
-	memset(id, segment, sizeof(id));
-	ev.u.mount.segment = id;
-	ev.u.mount.name = "name";
-	ev.u.mount.base = base;
-	ev.u.mount.size = 0x10000;
-	ev.u.mount.offering = true;
-	assert_int_equal(rig_step(r, &ev)->u.reply.code, 0);
+	return rig_offer(r, s, segment, &objects, last);
 }
 
 /* Owners 1 and 3 with 64 KiB each, of which nothing is known yet. */
@@ -277,8 +248,8 @@ static void start_anew(struct rig *r)
 		assert_int_equal(rig_join(r, s, (char)('n' + s), 'O'), 0);
 		rig_plain(r, TEI_EVENT_HEARTBEAT, s);
 	}
-	mount_offering(r, 1, 'm', BASE);
-	mount_offering(r, 3, 'n', 2 * BASE);
+	rig_mount_offering(r, 1, 'm', BASE);
+	rig_mount_offering(r, 3, 'n', 2 * BASE);
 }
 
 static void what_is_offered_is_there(void **state)

@@ -3,7 +3,6 @@
 #include "tests/unit/store_core/rig.h"
 
 #define BASE  0x10000u
-#define SIZE  0x10000u
 #define LATER (EPOCH + 1000u)
 
 static void start(struct rig *r, uint64_t epoch)
@@ -15,21 +14,6 @@ static void start(struct rig *r, uint64_t epoch)
 	rig_init(r, &config);
 }
 
-static void mount_offering(struct rig *r, tei_session_id s, char segment,
-			   uint64_t base)
-{
-	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_event ev = {.type = TEI_EVENT_MOUNT, .session = s};
-
-	memset(id, segment, sizeof(id));
-	ev.u.mount.segment = id;
-	ev.u.mount.name = "name";
-	ev.u.mount.base = base;
-	ev.u.mount.size = SIZE;
-	ev.u.mount.offering = true;
-	assert_int_equal(rig_step(r, &ev)->u.reply.code, 0);
-}
-
 /* An owner (session 1) that offers, and a client (session 2). */
 static void start_anew(struct rig *r, uint64_t epoch)
 {
@@ -38,7 +22,7 @@ static void start_anew(struct rig *r, uint64_t epoch)
 		assert_int_equal(rig_join(r, s, (char)('n' + s), 'O'), 0);
 		rig_plain(r, TEI_EVENT_HEARTBEAT, s);
 	}
-	mount_offering(r, 1, 'm', BASE);
+	rig_mount_offering(r, 1, 'm', BASE);
 }
 
 /* A life with an owner (session 1), and a client (2) that has put "a". */
@@ -54,25 +38,10 @@ static struct grant start_with_a(struct rig *r, uint64_t epoch)
 	return g;
 }
 
-/* The last offer; the first object's status. */
 static int offer(struct rig *r, tei_session_id s, char segment,
 		 const struct tei_core_objects *objects)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_event ev = {.type = TEI_EVENT_OFFER,
-			       .session = s,
-			       .n = objects->n,
-			       .keys = objects->keys};
-	const struct tei_action *a;
-
-	memset(id, segment, sizeof(id));
-	ev.u.offer.segment = id;
-	ev.u.offer.objects = objects;
-	ev.u.offer.last = true;
-	a = rig_step(r, &ev);
-	assert_non_null(a);
-	return a->u.reply.code || !objects->n ? a->u.reply.code
-					      : a->u.reply.status[0];
+	return rig_offer(r, s, segment, objects, true);
 }
 
 static const struct tei_core_objects *told(const struct rig *r)
@@ -245,7 +214,7 @@ static int offer_of(struct rig *r, const struct rig *before)
 {
 	assert_int_equal(join_knowing(r, 3, 0), 0);
 	rig_plain(r, TEI_EVENT_HEARTBEAT, 3);
-	mount_offering(r, 3, 'n', BASE);
+	rig_mount_offering(r, 3, 'n', BASE);
 	return offer(r, 3, 'n', told(before));
 }
 
@@ -296,7 +265,7 @@ static void what_this_life_has_may_be_offered_to_it(void **state)
 	start_with_a(&before, EPOCH);
 	g = start_with_a(&r, EPOCH);
 	assert_int_equal(join_knowing(&r, 4, LATER), 0);
-	mount_offering(&r, 1, 'm', BASE);
+	rig_mount_offering(&r, 1, 'm', BASE);
 	assert_int_equal(offer(&r, 1, 'm', told(&before)), 0);
 	assert_int_equal(rig_lookup(&r, 2, "a").generation, g.generation);
 	assert_int_equal(r.out.at[0].u.reply.n_entries, 1);
@@ -430,7 +399,7 @@ static void who_comes_very_late_brings_nothing(void **state)
 	assert_int_equal(offer(&after, 1, 'm', told(&one)), 0);
 	rig_pass(&after, 6 * rig_config.client_ttl_ms + 200, "12");
 	assert_int_equal(offer_of(&after, &two), -704);
-	mount_offering(&after, 1, 'm', BASE);
+	rig_mount_offering(&after, 1, 'm', BASE);
 	assert_int_equal(offer(&after, 1, 'm', told(&one)), 0);
 	assert_int_equal(rig_exist(&after, 2, "a"), 1);
 	rig_fini(&one);

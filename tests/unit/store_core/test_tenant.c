@@ -368,7 +368,6 @@ static void offered_objects_are_the_tenants_that_put_them(void **state)
 	uint64_t size[] = {100, 200, 300},
 		 address[] = {0x10000, 0x10400, 0x10800};
 	uint32_t tenant[] = {1, 2, 0}, crc[] = {1, 2, 3};
-	uint8_t id[TEI_CORE_ID_LEN];
 	struct tei_core_objects objects = {
 		.n = 3,
 		.n_entries = 3,
@@ -383,31 +382,16 @@ static void offered_objects_are_the_tenants_that_put_them(void **state)
 		.tenants = names,
 		.n_tenants = 2,
 	};
-	struct tei_event ev = {.type = TEI_EVENT_MOUNT, .session = OWNER};
-	const struct tei_action *a;
 	struct rig r;
 
 	(void)state;
 	begin(&r, 64 * KIB, 16 * KIB, 16 * KIB);
 	assert_int_equal(rig_unmount(&r, OWNER, 'm'), 0);
 	rig_tick(&r);
-	memset(id, 'n', sizeof(id));
-	ev.u.mount.segment = id;
-	ev.u.mount.name = "name";
-	ev.u.mount.base = 0x10000;
-	ev.u.mount.size = 64 * KIB;
-	ev.u.mount.offering = true;
-	assert_int_equal(rig_step(&r, &ev)->u.reply.code, 0);
-	ev = (struct tei_event){.type = TEI_EVENT_OFFER,
-				.session = OWNER,
-				.n = 3,
-				.keys = keys};
-	ev.u.offer.segment = id;
-	ev.u.offer.objects = &objects;
-	ev.u.offer.last = true;
-	a = rig_step(&r, &ev);
+	rig_mount_offering(&r, OWNER, 'n', 0x10000);
+	assert_int_equal(rig_offer(&r, OWNER, 'n', &objects, true), 0);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(a->u.reply.status[i], 0);
+		assert_int_equal(r.out.at[0].u.reply.status[i], 0);
 	assert_int_equal(rig_lookup(&r, BLUE, "a").size, 100);
 	assert_int_equal(rig_lookup(&r, RED, "a").status, -704);
 	/* Of who has no quota any more they are there, but out of reach. */
