@@ -8,7 +8,9 @@
  *
  * Prints the seed of a failure; TE_TEST_SEED=<seed> runs only that one.
  */
+#include "tests/lib/test.h"
 #include "tests/unit/store_core/memory/world.h"
+#include "tests/unit/store_core/tally.h"
 
 #define N_STEPS 2500
 #define N_SEEDS 60
@@ -113,6 +115,21 @@ static void run_seed(uint64_t seed)
 	free(w);
 }
 
+static const struct tally met[] = {
+	{TALLY(world_met.copies)},          {TALLY(world_met.moves)},
+	{TALLY(world_met.orders)},          {TALLY(world_met.done)},
+	{TALLY(world_met.failed)},          {TALLY(world_met.late_lands)},
+	{TALLY(world_met.faults)},          {TALLY(world_met.busy)},
+	{TALLY(world_met.checked)},         {TALLY(world_met.wrong)},
+	{TALLY(world_met.drains)},          {TALLY(world_met.cancels)},
+	{TALLY(world_met.leaves)},          {TALLY(all.tasks_succeeded_total)},
+	{TALLY(all.tasks_failed_total)},    {TALLY(all.tasks_late_total)},
+	{TALLY(all.replicas_remade_total)}, {TALLY(all.evicted_objects_total)},
+	{TALLY(all.fences_total)},          {TALLY(all.burials_total)},
+	{TALLY(all.drained_objects_total)}, {TALLY(all.drains_succeeded_total)},
+	{TALLY(all.drains_failed_total)},
+};
+
 static void what_is_there_is_whole_whatever_tasks_do(void **state)
 {
 	const char *one = getenv("TE_TEST_SEED");
@@ -122,49 +139,9 @@ static void what_is_there_is_whole_whatever_tasks_do(void **state)
 	for (uint64_t seed = first; seed < (one ? first + 1 : first + N_SEEDS);
 	     seed++)
 		run_seed(seed);
-	print_message("copies %llu moves %llu orders %llu done %llu failed "
-		      "%llu late bytes %llu faults %llu busy %llu checked "
-		      "%llu wrong %llu\n",
-		      (unsigned long long)world_met.copies,
-		      (unsigned long long)world_met.moves,
-		      (unsigned long long)world_met.orders,
-		      (unsigned long long)world_met.done,
-		      (unsigned long long)world_met.failed,
-		      (unsigned long long)world_met.late_lands,
-		      (unsigned long long)world_met.faults,
-		      (unsigned long long)world_met.busy,
-		      (unsigned long long)world_met.checked,
-		      (unsigned long long)world_met.wrong);
-	print_message("succeeded %llu failed %llu late %llu remade %llu "
-		      "evicted %llu fences %llu burials %llu\n",
-		      (unsigned long long)all.tasks_succeeded_total,
-		      (unsigned long long)all.tasks_failed_total,
-		      (unsigned long long)all.tasks_late_total,
-		      (unsigned long long)all.replicas_remade_total,
-		      (unsigned long long)all.evicted_objects_total,
-		      (unsigned long long)all.fences_total,
-		      (unsigned long long)all.burials_total);
-	print_message("jobs %llu cancelled %llu leaves %llu moved %llu "
-		      "emptied %llu not %llu\n",
-		      (unsigned long long)world_met.drains,
-		      (unsigned long long)world_met.cancels,
-		      (unsigned long long)world_met.leaves,
-		      (unsigned long long)all.drained_objects_total,
-		      (unsigned long long)all.drains_succeeded_total,
-		      (unsigned long long)all.drains_failed_total);
-	if (one)
-		return;
-	assert_true(world_met.drains && world_met.cancels && world_met.leaves &&
-		    all.drained_objects_total && all.drains_succeeded_total &&
-		    all.drains_failed_total);
-	assert_true(world_met.copies && world_met.moves && world_met.orders &&
-		    world_met.done && world_met.failed &&
-		    world_met.late_lands && world_met.faults &&
-		    world_met.busy && world_met.checked && world_met.wrong);
-	assert_true(all.tasks_succeeded_total && all.tasks_failed_total &&
-		    all.tasks_late_total && all.replicas_remade_total &&
-		    all.evicted_objects_total && all.fences_total &&
-		    all.burials_total);
+	tally_print(met, TEST_COUNT(met));
+	if (!one)
+		tally_check(met, TEST_COUNT(met));
 }
 
 int main(void)

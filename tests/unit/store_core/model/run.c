@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c - schedules by seeds, and what all of them together have met */
+#include "tests/lib/test.h"
 #include "tests/unit/store_core/model/model.h"
+#include "tests/unit/store_core/tally.h"
 
 #define N_STEPS 3000 /* of a seed */
 
@@ -127,35 +129,27 @@ static uint64_t run_seed(const struct emphasis *emphasis, uint64_t seed)
 	return result;
 }
 
-static void print_met(void)
-{
-#define PRINT(from, what) \
-	print_message(#what " %llu\n", (unsigned long long)(from).what)
-	PRINT(model_met, splits);
-	PRINT(model_met, upserts);
-	PRINT(model_met, successions);
-	PRINT(model_met, promotions);
-	PRINT(model_met, pinned);
-	PRINT(model_met, groups);
-	PRINT(model_met, walked);
-	PRINT(model_met, cleared);
-	PRINT(model_met, faults);
-	PRINT(model_met, fenced_replicas);
-	PRINT(model_met, buried);
-	PRINT(model_met, waited);
-	PRINT(model_met, silent);
-	PRINT(model_met, unsummed);
-	PRINT(all, lost_replicas_total);
-	PRINT(all, partial_puts_total);
-	PRINT(all, evicted_objects_total);
-	PRINT(all, dropped_objects_total);
-	PRINT(all, alloc_failures_total);
-	PRINT(all, fences_total);
-	PRINT(all, fences_failed_total);
-	PRINT(all, discarded_puts_total);
-	PRINT(all, late_ends_total);
-	PRINT(all, burials_total);
-}
+static const struct tally of_all[] = {
+	{TALLY(model_met.splits)},          {TALLY(model_met.upserts)},
+	{TALLY(model_met.successions)},     {TALLY(model_met.promotions)},
+	{TALLY(model_met.pinned)},          {TALLY(model_met.groups)},
+	{TALLY(model_met.walked)},          {TALLY(model_met.cleared)},
+	{TALLY(model_met.fenced_replicas)}, {TALLY(all.evicted_objects_total)},
+	{TALLY(all.dropped_objects_total)}, {TALLY(all.alloc_failures_total)},
+	{TALLY(all.fences_total)},          {TALLY(all.fences_failed_total)},
+	{TALLY(all.discarded_puts_total)},  {TALLY(all.lost_replicas_total)},
+	{TALLY(all.partial_puts_total)},    {TALLY(all.late_ends_total)},
+};
+
+static const struct tally of_burials[] = {
+	{TALLY(model_met.buried)},  {TALLY(model_met.waited)},
+	{TALLY(model_met.silent)},  {TALLY(model_met.unsummed)},
+	{TALLY(all.burials_total)},
+};
+
+static const struct tally of_faults[] = {
+	{TALLY(model_met.faults)},
+};
 
 void model_schedules(const struct emphasis *emphasis)
 {
@@ -165,23 +159,16 @@ void model_schedules(const struct emphasis *emphasis)
 
 	for (uint64_t seed = first; seed < end; seed++)
 		run_seed(emphasis, seed);
-	print_met();
+	tally_print(of_all, TEST_COUNT(of_all));
+	tally_print(of_burials, TEST_COUNT(of_burials));
+	tally_print(of_faults, TEST_COUNT(of_faults));
 	if (one)
 		return;
-	assert_true(all.evicted_objects_total && all.dropped_objects_total &&
-		    all.alloc_failures_total && all.fences_total &&
-		    all.fences_failed_total && all.discarded_puts_total &&
-		    all.lost_replicas_total && all.partial_puts_total &&
-		    all.late_ends_total);
-	assert_true(model_met.splits && model_met.upserts &&
-		    model_met.successions && model_met.promotions &&
-		    model_met.pinned && model_met.groups && model_met.walked &&
-		    model_met.cleared && model_met.fenced_replicas);
-	assert_true(emphasis->buries
-			    ? model_met.buried && model_met.waited &&
-				      model_met.silent && model_met.unsummed &&
-				      all.burials_total
-			    : model_met.faults);
+	tally_check(of_all, TEST_COUNT(of_all));
+	if (emphasis->buries)
+		tally_check(of_burials, TEST_COUNT(of_burials));
+	else
+		tally_check(of_faults, TEST_COUNT(of_faults));
 }
 
 void model_is_deterministic(const struct emphasis *emphasis)
