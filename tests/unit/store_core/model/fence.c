@@ -2,6 +2,14 @@
 /* fence.c - space that writers or readers may still look at: fences and burials */
 #include "tests/unit/store_core/model/model.h"
 
+static void add_fencing(struct model *m, struct fencing f)
+{
+	CHECK(m, m->n_fencing < N_FENCING);
+	f.there = true;
+	f.since = model_now(m);
+	m->fencing[m->n_fencing++] = f;
+}
+
 /* Those of the replicas @mask, where the writer may still write. */
 void model_fence_parts(struct model *m, const struct thing *t, uint32_t mask)
 {
@@ -10,12 +18,8 @@ void model_fence_parts(struct model *m, const struct thing *t, uint32_t mask)
 
 		if (!(mask >> p->replica & 1) || !model_part_there(m, p))
 			continue;
-		CHECK(m, m->n_fencing < N_FENCING);
-		m->fencing[m->n_fencing++] =
-			(struct fencing){.part = *p,
-					 .writer = t->writer,
-					 .there = true,
-					 .since = model_now(m)};
+		add_fencing(m,
+			    (struct fencing){.part = *p, .writer = t->writer});
 	}
 }
 
@@ -59,15 +63,11 @@ bool model_bury_parts(struct model *m, const struct thing *t, part_fn *where,
 
 		if (!where(m, p, arg) || !is_buried_by(m, p))
 			continue;
-		CHECK(m, m->n_fencing < N_FENCING);
-		m->fencing[m->n_fencing++] =
-			(struct fencing){.part = *p,
-					 .writer = t->writer,
-					 .there = true,
-					 .since = model_now(m),
-					 .burial = true,
-					 .generation = t->generation,
-					 .waits = live ? cookie : 0};
+		add_fencing(m, (struct fencing){.part = *p,
+						.writer = t->writer,
+						.burial = true,
+						.generation = t->generation,
+						.waits = live ? cookie : 0});
 		waits |= live && cookie;
 		model_met.buried++;
 		model_met.silent += !live;

@@ -17,6 +17,15 @@ static int expect_remove(const struct model *m, const struct thing *k,
 	return !force && model_held(m, k) ? -706 : 0;
 }
 
+/* @a: none where it waits for owners. */
+static void check_answer(struct model *m, const struct tei_action *a,
+			 bool waits, int want)
+{
+	CHECK(m, waits == !a);
+	CHECK(m, !a || a->u.reply.status[0] == want);
+	model_take_fences(m);
+}
+
 void model_remove(struct model *m)
 {
 	struct tei_event ev = {.type = TEI_EVENT_REMOVE, .n = 1};
@@ -38,9 +47,7 @@ void model_remove(struct model *m)
 					 m->rig.cookie);
 		model_vanish(m, &m->keys[i]);
 	}
-	CHECK(m, waits == !a);
-	CHECK(m, !a || a->u.reply.status[0] == want);
-	model_take_fences(m);
+	check_answer(m, a, waits, want);
 }
 
 static bool is_named(const struct model *m, const struct part *p, uint64_t i)
@@ -78,9 +85,7 @@ void model_clear(struct model *m)
 	}
 	if (!want && !k->n)
 		model_vanish(m, k);
-	CHECK(m, waits == !a);
-	CHECK(m, !a || a->u.reply.status[0] == want);
-	model_take_fences(m);
+	check_answer(m, a, waits, want);
 }
 
 /* The keys with an odd last digit. */
