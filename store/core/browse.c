@@ -2,7 +2,14 @@
 /*
  * browse.c - what operators ask: which keys there are, and where
  */
+#include "store/core/codes.h"
+#include "store/core/extent.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/session.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/tenant.h"
 
 static int32_t readable(const struct tei_object *o)
 {

@@ -15,12 +15,23 @@
  * nobody waits. Only they must not touch the bytes, whose space may be in use
  * again.
  */
+#include "store/core/bury.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/core/epoch.h"
+#include "store/core/extent.h"
+#include "store/core/fence.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/reply.h"
+#include "store/core/session.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/tell.h"
 
 /* Of one burial, so that its message fits a frame. */
 #define GRAVES_MAX 65536u

@@ -9,12 +9,27 @@
  * A moved replica is buried when the readers that may be at it have had a lease's
  * time, and never while it is the only one that is there.
  */
+#include "store/core/copied.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/crc.h"
+#include "store/core/bury.h"
+#include "store/core/codes.h"
+#include "store/core/copy.h"
+#include "store/core/drain.h"
+#include "store/core/evictable.h"
+#include "store/core/extent.h"
+#include "store/core/fence.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/remove.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
 #include "store/core/task.h"
+#include "store/core/tasks.h"
+#include "store/core/tell.h"
 
 /* Of attempts that failed, save those for users and drains, which try again
  * themselves. */

@@ -6,11 +6,28 @@
  * executor as writer: whatever ends a put ends it, too, with the same care about
  * bytes that may still arrive. copied.c settles what comes of it.
  */
+#include "store/core/copy.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "store/core/codes.h"
+#include "store/core/copied.h"
+#include "store/core/evict.h"
+#include "store/core/evictable.h"
+#include "store/core/extent.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/place.h"
+#include "store/core/repair.h"
+#include "store/core/reply.h"
+#include "store/core/session.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
 #include "store/core/task.h"
+#include "store/core/tasks.h"
+#include "store/core/tell.h"
+#include "store/core/tenant.h"
 
 /* Of tries to find room. */
 #define RETRY_MS 50u

@@ -6,12 +6,43 @@
  * out, on a host that slept): whoever could not be heard is not silent, and
  * what could not be confirmed is not late.
  */
+#include "store/core/core.h"
+
 #include <assert.h>
 #include <errno.h>
 
 #include "base/mem.h"
+#include "store/core/bury.h"
+#include "store/core/codes.h"
+#include "store/core/copied.h"
+#include "store/core/copy.h"
+#include "store/core/drain.h"
+#include "store/core/epoch.h"
+#include "store/core/evict.h"
+#include "store/core/fence.h"
+#include "store/core/heat.h"
+#include "store/core/lookup.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/offer.h"
+#include "store/core/place.h"
+#include "store/core/probe.h"
+#include "store/core/put.h"
+#include "store/core/recall.h"
+#include "store/core/remove.h"
+#include "store/core/reply.h"
+#include "store/core/session.h"
 #include "store/core/state.h"
+#include "store/core/tasks.h"
+#include "store/core/tell.h"
+#include "store/core/tenant.h"
+#include "store/core/walk.h"
+#include "store/core/want.h"
 
+/* A step this long after the one before: this master was stalled itself; less
+ * when suspect_ms is short. */
+#define STALL_MS         1000
+#define STALL_MIN_MS     250
 #define STEP_OBJECTS     1024
 #define STEP_OBJECTS_MAX (1u << 20)
 
@@ -186,9 +217,9 @@ static uint64_t stall_ms(const struct tei_core *core)
 {
 	uint64_t half = core->config.suspect_ms / 2;
 
-	if (half < TEI_CORE_STALL_MIN_MS)
-		return TEI_CORE_STALL_MIN_MS;
-	return half < TEI_CORE_STALL_MS ? half : TEI_CORE_STALL_MS;
+	if (half < STALL_MIN_MS)
+		return STALL_MIN_MS;
+	return half < STALL_MS ? half : STALL_MS;
 }
 
 static void advance(struct tei_core *core, uint64_t now_ms)

@@ -8,8 +8,13 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/core/codes.h"
+#include "store/core/mount.h"
+#include "store/core/place.h"
+#include "store/core/reply.h"
 #include "store/core/state.h"
 #include "store/core/task.h"
+#include "store/core/tasks.h"
 
 static struct tei_drain *drain_at(struct tei_list *link)
 {

@@ -5,13 +5,17 @@
  * A mount belongs to one drain at most; an owner that leaves takes its mounts
  * over from a job, which goes on with the others. drain_walk.c does the work.
  */
-#include "store/core/drain.h"
-
 #include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/core/codes.h"
+#include "store/core/drain.h"
+#include "store/core/mount.h"
+#include "store/core/reply.h"
+#include "store/core/session.h"
 #include "store/core/state.h"
+#include "store/core/tasks.h"
 
 #define AT_A_TIME         4u
 #define LEAVING_AT_A_TIME 16u

@@ -8,10 +8,18 @@
  * nothing of a walk failed the next one begins as soon as its tasks are over,
  * else after a pause.
  */
+#include "store/core/codes.h"
 #include "store/core/drain.h"
-
+#include "store/core/extent.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/place.h"
+#include "store/core/remove.h"
+#include "store/core/session.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
 #include "store/core/task.h"
+#include "store/core/tasks.h"
 
 /* Between two walks when one was in vain, of a job and of who leaves. */
 #define JOB_PAUSE_MS     500u

@@ -2,7 +2,23 @@
 /*
  * end.c - reservations: a put or an upsert ends, or is revoked
  */
+#include "store/core/put.h"
+
+#include "store/core/bury.h"
+#include "store/core/codes.h"
+#include "store/core/evictable.h"
+#include "store/core/extent.h"
+#include "store/core/fence.h"
+#include "store/core/object.h"
+#include "store/core/policy.h"
+#include "store/core/readers.h"
+#include "store/core/session.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/tasks.h"
+#include "store/core/tell.h"
+#include "store/core/tenant.h"
+#include "store/core/watch.h"
 
 /* The object that an end with @generation means; NULL: no such key. */
 static struct tei_object *meant(const struct tei_core *core, uint16_t tenant,

@@ -7,6 +7,8 @@
  * Who joins or offers tells what he has seen. What was put in this life, under
  * whatever number, is newer than all that comes from others.
  */
+#include "store/core/epoch.h"
+
 #include <errno.h>
 
 #include "base/mem.h"

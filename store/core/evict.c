@@ -9,7 +9,20 @@
  * Nothing here takes longer than a few ms: ticks have a budget of objects, and
  * the starts of one batch share an effort; who needs more is asked again.
  */
+#include "store/core/evict.h"
+
+#include "store/core/bury.h"
+#include "store/core/codes.h"
+#include "store/core/evictable.h"
+#include "store/core/extent.h"
+#include "store/core/group.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/place.h"
+#include "store/core/policy.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/tenant.h"
 
 /* Of an eviction, where looking at an object costs 1 (some 40 ns). */
 #define EVICT_COST 8

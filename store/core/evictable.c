@@ -7,8 +7,14 @@
  * that are pinned wait by their pin's end, those that are sheltered or at work
  * in no list. They come back in steps.
  */
+#include "store/core/evictable.h"
+
 #include <assert.h>
 
+#include "store/core/object.h"
+#include "store/core/policy.h"
+#include "store/core/readers.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
 
 bool tei_core_pinned(const struct tei_core *core, const struct tei_object *o)

@@ -7,7 +7,14 @@
  * an object is BUILDING its chain keeps the place of extents whose mount has
  * gone: its writer counts entries as they were given to it.
  */
+#include "store/core/extent.h"
+
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/place.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/tenant.h"
 
 struct tei_mount *tei_core_extent_mount(const struct tei_extent *e)
 {

@@ -9,11 +9,19 @@
  * write, since it was stopped in the middle of a copy, is given all the time it
  * needs: that space is set aside, and nothing else is lost.
  */
+#include "store/core/fence.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/core/bury.h"
+#include "store/core/extent.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/session.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
 
 static struct tei_fence *fence_at(struct tei_list *link)

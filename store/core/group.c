@@ -2,10 +2,13 @@
 /*
  * group.c - objects that their writers want to be evicted together
  */
+#include "store/core/group.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/core/object.h"
 #include "store/core/state.h"
 
 static struct tei_group *find(const struct tei_core *core, uint16_t tenant,

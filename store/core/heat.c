@@ -6,6 +6,13 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/core/bury.h"
+#include "store/core/evictable.h"
+#include "store/core/extent.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/remove.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
 #include "store/core/task.h"
 

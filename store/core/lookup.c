@@ -11,7 +11,17 @@
  * even if their lease has ended meanwhile; who has not for a whole lease more is
  * forgotten.
  */
+#include "store/core/lookup.h"
+
+#include "store/core/codes.h"
+#include "store/core/evictable.h"
+#include "store/core/heat.h"
+#include "store/core/object.h"
+#include "store/core/readers.h"
+#include "store/core/reply.h"
+#include "store/core/session.h"
 #include "store/core/state.h"
+#include "store/core/tenant.h"
 
 struct group {
 	uint16_t tenant;

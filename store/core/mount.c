@@ -2,11 +2,21 @@
 /*
  * mount.c - segments that owners lend to the pool
  */
+#include "store/core/mount.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/core/codes.h"
+#include "store/core/evictable.h"
+#include "store/core/extent.h"
+#include "store/core/object.h"
+#include "store/core/place.h"
+#include "store/core/repair.h"
+#include "store/core/session.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
 
 #define SEGMENT_MIN 4096u

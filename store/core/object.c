@@ -6,13 +6,23 @@
  * cost neither malloc's header nor its time. Keys come from outside, so the
  * table's hash is seeded.
  */
+#include "store/core/object.h"
+
 #include <stddef.h>
 #include <string.h>
-
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "store/core/epoch.h"
+#include "store/core/evictable.h"
+#include "store/core/extent.h"
+#include "store/core/group.h"
+#include "store/core/recall.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/tasks.h"
+#include "store/core/tenant.h"
+#include "store/core/watch.h"
 
 #define CHUNK_BYTES 65536               /* of a slab */
 #define SPREAD      0x9e3779b97f4a7c15u /* of tenants' seeds; odd */

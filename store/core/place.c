@@ -8,10 +8,17 @@
  * better than several; but rather several here than one beside a replica that
  * would go with the same machine.
  */
+#include "store/core/place.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "base/chance.h"
+#include "store/core/extent.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/session.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
 
 /* Below this a replica is not split: headers and requests would cost more. */

@@ -10,8 +10,13 @@
  * Time in which the master itself did not look is not the owner's: after such
  * a gap everybody who was asked has the whole time once more.
  */
+#include "store/core/probe.h"
+
 #include <string.h>
 
+#include "store/core/object.h"
+#include "store/core/reply.h"
+#include "store/core/session.h"
 #include "store/core/state.h"
 
 #define GAP_MS 200 /* between two steps; ticks come every 100 */

@@ -5,9 +5,11 @@
  * Few objects are read by three sessions at once, and those that are will hardly
  * be evicted soon, so their leases may end by time alone.
  */
+#include "store/core/readers.h"
+
 #include <string.h>
 
-#include "store/core/state.h"
+#include "store/core/session.h"
 
 /* 1 .. 65534 */
 static uint16_t number_of(const struct tei_session *s)

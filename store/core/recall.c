@@ -7,7 +7,10 @@
  * their hash, until so many are known or so much time has passed that what is
  * not here yet is not taken any more. It is then as if its owner had died.
  */
+#include "store/core/recall.h"
+
 #include "store/core/state.h"
+#include "store/core/tenant.h"
 
 /* Keys: some 24 MiB. */
 #define KEYS_MAX ((size_t)1 << 20)

@@ -7,9 +7,21 @@
  * and checksum that the bytes are no longer theirs; who asks an owner later
  * finds no header (bury.c).
  */
+#include "store/core/remove.h"
+
 #include <string.h>
 
+#include "store/core/bury.h"
+#include "store/core/codes.h"
+#include "store/core/evictable.h"
+#include "store/core/extent.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/recall.h"
+#include "store/core/session.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/tenant.h"
 
 bool tei_core_leased(const struct tei_core *core, const struct tei_object *o)
 {

@@ -7,8 +7,13 @@
  * An object that was put with fewer replicas than asked for, since space was
  * short, is as it is: what counts is what it had.
  */
+#include "store/core/repair.h"
+
+#include "store/core/codes.h"
+#include "store/core/object.h"
 #include "store/core/state.h"
 #include "store/core/task.h"
+#include "store/core/tasks.h"
 
 /* That wait; the walk looks for others below half of it. */
 #define WAITING_MAX 1024u

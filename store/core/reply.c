@@ -6,10 +6,25 @@
  * anything, so that a full arena leaves the state as it was. Fences and closes
  * that find no room stay due and go out with a later step.
  */
+#include "store/core/reply.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "store/core/bury.h"
+#include "store/core/copy.h"
+#include "store/core/drain.h"
+#include "store/core/epoch.h"
+#include "store/core/extent.h"
+#include "store/core/fence.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/probe.h"
+#include "store/core/session.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/tell.h"
+#include "store/core/walk.h"
 
 int tei_core_actions_reserve(struct tei_actions *out, size_t n)
 {

@@ -9,11 +9,25 @@
  * still is back. Each list is in order of time, so expiring looks at its head
  * only.
  */
+#include "store/core/session.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/core/bury.h"
+#include "store/core/codes.h"
+#include "store/core/copy.h"
+#include "store/core/epoch.h"
+#include "store/core/fence.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/place.h"
+#include "store/core/probe.h"
+#include "store/core/reply.h"
 #include "store/core/state.h"
+#include "store/core/tell.h"
+#include "store/core/tenant.h"
 
 struct tei_session *tei_core_session_find(const struct tei_core *core,
 					  tei_session_id id)

@@ -2,11 +2,27 @@
 /*
  * start.c - reservations: a put or an upsert begins
  */
+#include "store/core/put.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
+#include "store/core/codes.h"
+#include "store/core/copied.h"
+#include "store/core/evict.h"
+#include "store/core/evictable.h"
+#include "store/core/extent.h"
+#include "store/core/fence.h"
+#include "store/core/group.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/place.h"
+#include "store/core/reply.h"
+#include "store/core/session.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/tenant.h"
 
 #define SOFT_PIN_TTL_MS 1800000u
 

@@ -14,7 +14,16 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "store/core/codes.h"
+#include "store/core/drain.h"
+#include "store/core/epoch.h"
+#include "store/core/evictable.h"
+#include "store/core/heat.h"
+#include "store/core/object.h"
+#include "store/core/repair.h"
+#include "store/core/session.h"
 #include "store/core/state.h"
+#include "store/core/tasks.h"
 
 #define NUMBER_BITS 48
 

@@ -6,10 +6,21 @@
  * nobody answers. Who may have missed some (its connection was lost, or memory
  * was short) is told all that its segment holds again, in steps.
  */
+#include "store/core/tell.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "store/core/epoch.h"
+#include "store/core/extent.h"
+#include "store/core/group.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/reply.h"
+#include "store/core/session.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/tenant.h"
 
 /* Extents of one step that are told again. */
 #define SYNC_STEP 1024u

@@ -6,11 +6,15 @@
  * object. Only then its number is given to another one. The first, `default`,
  * always is; while tenants are off it is everybody, without a limit.
  */
+#include "store/core/tenant.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/core/object.h"
+#include "store/core/policy.h"
 #include "store/core/state.h"
 
 /* So many objects of one are evicted before it is asked again who is next. */

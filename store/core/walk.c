@@ -6,10 +6,23 @@
  * may stay or go. The reply comes when the walk is through and owners have
  * buried what it took out.
  */
+#include "store/core/walk.h"
+
 #include <errno.h>
 
 #include "base/mem.h"
+#include "store/core/bury.h"
+#include "store/core/codes.h"
+#include "store/core/object.h"
+#include "store/core/recall.h"
+#include "store/core/remove.h"
+#include "store/core/reply.h"
+#include "store/core/session.h"
 #include "store/core/state.h"
+#include "store/core/tenant.h"
+
+/* More at a time is not worth the memory. */
+#define WALKS_MAX 64
 
 #define REMOVE_COST 4 /* where looking at an object is 1 */
 
@@ -145,7 +158,7 @@ static int32_t refusal(const struct tei_core *core, tei_session_id session,
 		if (tei_list_entry(link, struct tei_walk, link)->session ==
 		    session)
 			return CODE_ARGUMENT;
-	return core->n_walks < TEI_CORE_WALKS_MAX ? CODE_OK : CODE_INTERNAL;
+	return core->n_walks < WALKS_MAX ? CODE_OK : CODE_INTERNAL;
 }
 
 int tei_core_on_remove_all(struct tei_core *core, const struct tei_event *ev,

@@ -2,12 +2,22 @@
 /*
  * want.c - tasks: how they come, and what clients ask about them
  */
+#include "store/core/want.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/core/codes.h"
+#include "store/core/copy.h"
+#include "store/core/extent.h"
+#include "store/core/mount.h"
+#include "store/core/object.h"
+#include "store/core/session.h"
 #include "store/core/state.h"
 #include "store/core/task.h"
+#include "store/core/tasks.h"
+#include "store/core/tenant.h"
 
 /* ---- the beginning ---- */
 

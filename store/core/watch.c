@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* watch.c - those who watch learn what is there and what is no more */
+#include "store/core/watch.h"
+
 #include <string.h>
 
+#include "store/core/group.h"
+#include "store/core/object.h"
 #include "store/core/state.h"
+#include "store/core/tenant.h"
 
 void tei_core_told(const struct tei_core *core, const struct tei_object *o,
 		   enum tei_core_news news)

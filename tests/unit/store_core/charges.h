@@ -5,7 +5,10 @@
 #ifndef TESTS_UNIT_STORE_CORE_CHARGES_H
 #define TESTS_UNIT_STORE_CORE_CHARGES_H
 
+#include "store/core/object.h"
+#include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/tenant.h"
 
 #define CHARGES_MAX 16
 

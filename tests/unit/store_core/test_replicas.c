@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_replicas.c - several replicas of an object, several extents of one */
+#include "store/core/evict.h"
 #include "store/core/state.h"
 #include "tests/unit/store_core/rig.h"
 

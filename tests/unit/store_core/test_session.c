@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_session.c - who is there, and what goes with them */
+#include "store/core/policy.h"
 #include "store/core/state.h"
+#include "store/core/tenant.h"
 #include "tests/unit/store_core/rig.h"
 
 static void an_owner_that_left_makes_its_objects_misses_at_once(void **state)

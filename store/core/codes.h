@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* codes.h - what calls answer: Mooncake's numbers, which include/te/store.h names
+ * for users */
+#ifndef STORE_CORE_CODES_H
+#define STORE_CORE_CODES_H
+
+enum {
+	CODE_OK = 0,
+	CODE_INTERNAL = -1,
+	CODE_NO_SEGMENT = -101,
+	CODE_SEGMENT_EXISTS = -102,
+	CODE_NO_CLIENT = -103,
+	CODE_FULL = -200,
+	CODE_ARGUMENT = -600,
+	CODE_NOT_YOURS = -601,
+	CODE_NOT_BUILDING = -700,
+	CODE_NOT_READY = -703,
+	CODE_NOT_FOUND = -704,
+	CODE_EXISTS = -705,
+	CODE_LEASED = -706,
+	CODE_TASK = -708,
+	CODE_NO_REPLICA = -710,
+	CODE_REPLICA_EXISTS = -711,
+	CODE_TRANSFER = -800,
+	CODE_CHECKSUM = -801,
+	CODE_TIMEOUT = -901,
+	CODE_NOT_NOW = -1010,
+	CODE_NO_TASK = -1400,
+	CODE_TASKS_FULL = -1401,
+	CODE_NO_JOB = -1402,
+	CODE_QUOTA = -1700,
+	CODE_NO_TENANT = -1701,
+};
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* recall.h - what owners may still bring from lives before this one */
+#ifndef STORE_CORE_RECALL_H
+#define STORE_CORE_RECALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/slab.h"
+
+struct tei_core;
+struct tei_tenant;
+
+/* Which keys are not to come back from lives before this one. */
+struct tei_recall {
+	bool open; /* owners may still bring others */
+	uint64_t from_ms;
+	struct tei_hash gone;
+	struct tei_slab nodes;
+};
+
+/* -ENOMEM. */
+int tei_core_recall_init(struct tei_core *core);
+void tei_core_recall_fini(struct tei_core *core);
+size_t tei_core_recall_bytes(const struct tei_core *core);
+/* The key of that hash was changed here: older values do not come back. */
+void tei_core_renounce(struct tei_core *core, uint64_t hash);
+/* All that @t had before, too. */
+void tei_core_renounce_all(struct tei_core *core, struct tei_tenant *t);
+/* Whether @t's key, which is not here, may be brought by an owner. */
+bool tei_core_recalls(const struct tei_core *core, const struct tei_tenant *t,
+		      uint64_t hash);
+void tei_core_recall_tick(struct tei_core *core);
+
+#endif

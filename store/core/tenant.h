@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tenant.h - whose objects are whose, and how much of the pool each may have */
+#ifndef STORE_CORE_TENANT_H
+#define STORE_CORE_TENANT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "store/core/object.h"
+#include "store/core/policy.h"
+#include "store/core/state.h"
+
+/* Whose key space an object is in. The first is `default`. */
+struct tei_tenant {
+	struct tei_hash_node by_name;
+	struct tei_policy policy;      /* of its objects */
+	uint64_t requested, effective; /* bytes; effective: of what there is */
+	uint64_t charged;
+	uint64_t evicted_bytes_total, rejects_total;
+	size_t objects, users; /* users: sessions and walks */
+	uint16_t index;
+	bool registered; /* it has a quota, or nobody needs one */
+	bool renounced;  /* nothing is recalled that is not here yet */
+	char name[];
+};
+
+/* -ENOMEM. */
+int tei_core_tenants_init(struct tei_core *core);
+void tei_core_tenants_free(struct tei_core *core);
+/* NULL: there is none of that name. Names mean nothing when tenants are off. */
+struct tei_tenant *tei_core_tenant_find(const struct tei_core *core,
+					const char *name);
+/* The same, made if need be; NULL: no memory, or too many. */
+struct tei_tenant *tei_core_tenant_get(struct tei_core *core, const char *name);
+static inline struct tei_tenant *tei_core_tenant_of(const struct tei_core *core,
+						    const struct tei_object *o)
+{
+	return core->tenants[o->tenant];
+}
+/* Its quota leaves it so many bytes more. */
+static inline bool tei_core_tenant_has_room(const struct tei_tenant *t,
+					    uint64_t bytes)
+{
+	return t->charged <= t->effective && t->effective - t->charged >= bytes;
+}
+/* When shares are due: the pool is as large as core says now. */
+void tei_core_tenants_share(struct tei_core *core);
+/* Of those who have something to evict, who has most of what is its; NULL:
+ * nobody has anything. */
+struct tei_tenant *tei_core_tenant_payer(struct tei_core *core);
+/* Forget those that nobody needs. */
+void tei_core_tenants_tick(struct tei_core *core);
+size_t tei_core_tenants_bytes(const struct tei_core *core);
+
+#endif
