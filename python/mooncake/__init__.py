@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transfer engine and key/value pool, with Mooncake's names and results."""
