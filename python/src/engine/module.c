@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * module.c - mooncake.engine: what is in it
+ */
+#include "python/src/engine/engine.h"
+
+/* Methods are in the file whose subject they are: all are added here. */
+static int add_methods(PyObject *type)
+{
+	PyMethodDef *const tables[] = {
+		py_engine_methods, py_segment_methods, py_memory_methods,
+		py_arena_methods,  py_sync_methods,    py_async_methods,
+		py_notify_methods,
+	};
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		for (PyMethodDef *def = tables[i]; def->ml_name; def++) {
+			PyObject *method =
+				PyDescr_NewMethod((PyTypeObject *)type, def);
+			int rc = method ? PyObject_SetAttrString(
+						  type, def->ml_name, method)
+					: -1;
+
+			Py_XDECREF(method);
+			if (rc)
+				return rc;
+		}
+	}
+	return 0;
+}
+
+/* TransferOpcode, with both spellings that are about. NULL: raised. */
+static PyObject *make_opcodes(void)
+{
+	PyObject *module = PyImport_ImportModule("enum");
+	PyObject *opcodes = NULL;
+
+	if (module)
+		opcodes = PyObject_CallMethod(
+			module, "IntEnum", "s((si)(si)(si)(si))",
+			"TransferOpcode", "Read", 0, "Write", 1, "READ", 0,
+			"WRITE", 1);
+	Py_XDECREF(module);
+	if (opcodes) {
+		PyObject *name = PyUnicode_FromString("mooncake.engine");
+
+		if (!name ||
+		    PyObject_SetAttrString(opcodes, "__module__", name))
+			Py_CLEAR(opcodes);
+		Py_XDECREF(name);
+	}
+	return opcodes;
+}
+
+/* Takes the reference. */
+static int add(PyObject *module, const char *name, PyObject *value)
+{
+	int rc = value ? PyModule_AddObjectRef(module, name, value) : -1;
+
+	Py_XDECREF(value);
+	return rc;
+}
+
+static int add_opcodes(PyObject *module, PyObject *engine)
+{
+	PyObject *opcodes = make_opcodes();
+	int rc = opcodes ? 0 : -1;
+
+	if (!rc)
+		rc = PyObject_SetAttrString(engine, "TransferOpcode", opcodes);
+	if (!rc)
+		rc = add(module, "Read",
+			 PyObject_GetAttrString(opcodes, "Read"));
+	if (!rc)
+		rc = add(module, "Write",
+			 PyObject_GetAttrString(opcodes, "Write"));
+	return add(module, "TransferOpcode", opcodes) || rc ? -1 : 0;
+}
+
+/* What Mooncake can be built for, and this is not. */
+static int add_support(PyObject *module)
+{
+	static const char *const names[] = {
+		"SUPPORT_CUDA", "SUPPORT_EFA",   "SUPPORT_HIP",
+		"SUPPORT_MUSA", "SUPPORT_MNNVL", "SUPPORT_INTRA_NVLINK",
+	};
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < sizeof(names) / sizeof(names[0]); i++)
+		rc = add(module, names[i], PyBool_FromLong(0));
+	return rc;
+}
+
+static int fill(PyObject *module)
+{
+	PyObject *engine = PyType_FromSpec(&py_engine_spec);
+	int rc = engine ? add_methods(engine) : -1;
+
+	if (!rc)
+		rc = add_opcodes(module, engine);
+	if (!rc)
+		rc = PyModule_AddObjectRef(module, "TransferEngine", engine);
+	Py_XDECREF(engine);
+	if (!rc)
+		rc = add(module, "TransferNotify",
+			 PyType_FromSpec(&py_notify_spec));
+	return rc ? rc : add_support(module);
+}
+
+static PyModuleDef_Slot slots[] = {
+	{Py_mod_exec, (void *)(uintptr_t)fill},
+	{0, NULL},
+};
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT,
+	.m_name = "engine",
+	.m_doc = "The transfer engine, with Mooncake's names and results.",
+	.m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit_engine(void);
+
+PyMODINIT_FUNC PyInit_engine(void)
+{
+	return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * start.c - the engine that initialize() asks for, in Mooncake's words
+ */
+#include "python/src/engine/engine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <te/topo.h>
+
+#define METHOD "initialize"
+
+bool py_is_on(const char *variable)
+{
+	static const char *const off[] = {"", "0", "false", "off", "no"};
+	const char *value = getenv(variable);
+
+	for (size_t i = 0; value && i < sizeof(off) / sizeof(off[0]); i++)
+		if (!strcmp(value, off[i]))
+			return false;
+	return value != NULL;
+}
+
+static bool is_p2p(const char *metadata)
+{
+	return !*metadata || !strcmp(metadata, "P2PHANDSHAKE");
+}
+
+static int set(struct te_config *config, const char *name, const char *value)
+{
+	char why[256];
+	int rc = te_config_set(config, name, value, why, sizeof(why));
+
+	if (rc)
+		(void)py_warn(METHOD, "%s", why);
+	return rc;
+}
+
+/* A directory of names; one that is only host:port is an etcd. */
+static int set_metadata(struct te_config *config, const char *metadata)
+{
+	char etcd[512];
+
+	if (is_p2p(metadata))
+		return 0;
+	if (strstr(metadata, "://"))
+		return set(config, "metadata_server", metadata);
+	if ((size_t)snprintf(etcd, sizeof(etcd), "etcd://%s", metadata) >=
+	    sizeof(etcd))
+		return -ENAMETOOLONG;
+	return set(config, "metadata_server", etcd);
+}
+
+/* By which backend a protocol of Mooncake's goes; NULL: by nothing here. */
+static const char *backend_of(const char *protocol)
+{
+	static const struct {
+		const char *protocol, *backend;
+	} table[] = {
+		{"", "tcp"},       {"tcp", "tcp"},     {"shm", "shm"},
+		{"rdma", "verbs"}, {"efa", "ofi"},     {"barex", "verbs"},
+		{"cuda", "cuda"},  {"nvlink", "cuda"},
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (!strcmp(protocol, table[i].protocol))
+			return table[i].backend;
+	return NULL;
+}
+
+/*
+ * The interfaces of the devices in @list, as the setting tcp.devices wants them.
+ * @list is taken to pieces. -ENODEV: one is not there, which is logged.
+ */
+static int interfaces_of(char *list, char *out, size_t room)
+{
+	const struct te_topo_source source = {.flags = TE_TOPO_VIRTUAL};
+	char error[256], *next = NULL;
+	struct te_topo_nic nic;
+	struct te_topo *topo;
+	uint32_t index;
+	size_t len = 0;
+	int rc = te_topo_load(&source, &topo, error, sizeof(error));
+
+	if (rc) {
+		(void)py_warn(METHOD, "device_name: %s", error);
+		return rc;
+	}
+	for (char *name = strtok_r(list, ", ", &next); name && !rc;
+	     name = strtok_r(NULL, ", ", &next)) {
+		rc = te_topo_find_nic(topo, name, &index) ? -ENODEV : 0;
+		if (!rc)
+			rc = te_topo_nic(topo, index, &nic);
+		if (!rc &&
+		    (!*nic.interface || len + strlen(nic.interface) + 2 > room))
+			rc = -ENODEV;
+		if (rc)
+			(void)py_warn(METHOD,
+				      "device_name: there is no device \"%s\" "
+				      "on this host to go by",
+				      name);
+		else
+			len += (size_t)snprintf(out + len, room - len, "%s%s",
+						len ? "," : "", nic.interface);
+	}
+	te_topo_destroy(topo);
+	return rc;
+}
+
+static int set_devices(struct te_config *config, const char *devices)
+{
+	char list[1024], interfaces[1024] = "";
+	int rc;
+
+	/* The second is what Mooncake's documentation writes for the first. */
+	if (!*devices || !strcmp(devices, "auto-discovery"))
+		return 0;
+	if (py_is_on("MC_FORCE_TCP")) {
+		(void)py_warn(METHOD,
+			      "device_name \"%s\" says nothing with "
+			      "MC_FORCE_TCP: the kernel routes",
+			      devices);
+		return 0;
+	}
+	if ((size_t)snprintf(list, sizeof(list), "%s", devices) >= sizeof(list))
+		return -ENAMETOOLONG;
+	rc = interfaces_of(list, interfaces, sizeof(interfaces));
+	return rc ? rc : set(config, "tcp.devices", interfaces);
+}
+
+static int configure(struct te_config *config, const struct py_start *how)
+{
+	int rc = 0;
+
+	if (!backend_of(how->protocol)) {
+		(void)py_warn(METHOD,
+			      "protocol \"%s\" is not known here: tcp, rdma, "
+			      "shm, efa, cuda",
+			      how->protocol);
+		return -EPROTONOSUPPORT;
+	}
+	if (py_is_on("MC_FORCE_TCP"))
+		rc = set(config, "backends", "tcp");
+	if (!rc)
+		rc = set_devices(config, how->devices);
+	return rc ? rc : set_metadata(config, how->metadata);
+}
+
+/*
+ * Where the port stands in "host:port", "[v6]:port"; its end if there is none. An
+ * address of IPv6 without brackets has no port.
+ */
+static size_t host_length(const char *name)
+{
+	const char *colon = strrchr(name, ':');
+	bool bare_v6 = colon && *name != '[' && strchr(name, ':') != colon;
+
+	if (!colon || colon == name || bare_v6 ||
+	    (*name == '[' && colon[-1] != ']') ||
+	    colon[1 + strspn(colon + 1, "0123456789")])
+		return strlen(name);
+	return (size_t)(colon - name);
+}
+
+/* Whether there is a rail of @backend. */
+static bool has_rail(struct te_engine *te, const char *backend)
+{
+	struct te_rail_info rails[64];
+	size_t n = sizeof(rails) / sizeof(rails[0]), room = n;
+
+	(void)te_engine_rails(te, rails, &n);
+	for (size_t i = 0; i < n && i < room; i++)
+		if (!strcmp(rails[i].backend, backend))
+			return true;
+	return false;
+}
+
+static int create(const struct te_config *config, const struct py_start *how,
+		  struct te_engine **out)
+{
+	char host[TE_NAME_LEN_MAX + 1];
+	size_t len = strlen(how->host);
+
+	/* With Mooncake ports of names are for the directory alone. */
+	if (is_p2p(how->metadata) && !py_is_on("MC_LEGACY_RPC_PORT_BINDING"))
+		len = host_length(how->host);
+	if (len > TE_NAME_LEN_MAX)
+		return -ENAMETOOLONG;
+	memcpy(host, how->host, len);
+	host[len] = '\0';
+	return te_engine_create(config, *host ? host : NULL, out);
+}
+
+int py_start_engine(const struct py_start *how, struct te_engine **out)
+{
+	struct te_config *config;
+	int rc = te_config_create(&config);
+
+	if (rc)
+		return rc;
+	rc = configure(config, how);
+	if (!rc)
+		rc = create(config, how, out);
+	te_config_destroy(config);
+	if (rc)
+		(void)py_warn(METHOD, "no engine \"%s\": %s", how->host,
+			      te_strerror(rc));
+	else if (!py_is_on("MC_FORCE_TCP") &&
+		 !has_rail(*out, backend_of(how->protocol)))
+		(void)py_warn(
+			METHOD,
+			"no device for %s: going by tcp and shared memory",
+			how->protocol);
+	return rc;
+}
