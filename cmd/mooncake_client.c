@@ -35,6 +35,8 @@
 #define STOP_MS     1000 /* of the 2 s that ending may take */
 #define TENANT_MAX  64   /* bytes */
 
+#define TIMEOUT_MAX_MS 86400000.0 /* of a store's calls: a day */
+
 #define SOCKET_PATH_MAX sizeof(((struct sockaddr_un *)NULL)->sun_path)
 
 struct settings {
@@ -51,7 +53,8 @@ struct settings {
 	bool enable_http_server;
 	uint64_t http_port;
 	bool insecure;
-	uint64_t drain_timeout; /* ms */
+	uint64_t call_timeout, replica_timeout; /* ms */
+	uint64_t drain_timeout;                 /* ms */
 	uint64_t v;
 
 	/* Accepted: nothing here depends on them. */
@@ -102,6 +105,12 @@ static const struct tei_setting rows[] = {
 	  .help = "serve /health, /metrics and /metrics/summary" },
 	{ ROW(http_port), .type = TEI_CONF_UINT, .def = "9300", .max = 65535,
 	  .help = "where; 0: any free port" },
+	{ ROW(call_timeout), .type = TEI_CONF_DURATION, .def = "1", .unit = "s",
+	  .min = 1, .max = TIMEOUT_MAX_MS,
+	  .help = "of one call to the master" },
+	{ ROW(replica_timeout), .type = TEI_CONF_DURATION, .def = "1",
+	  .unit = "s", .min = 1, .max = TIMEOUT_MAX_MS,
+	  .help = "of reading from one owner, be it one value or a batch" },
 	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "serve other hosts too, without any key" },
 
@@ -230,6 +239,8 @@ static int join(const struct settings *s, struct te_engine *engine,
 	const struct te_store_config config = {
 		.size = sizeof(config),
 		.setup_timeout_ms = TE_STORE_NO_WAIT,
+		.call_timeout_ms = (uint32_t)s->call_timeout,
+		.replica_timeout_ms = (uint32_t)s->replica_timeout,
 		.master = s->master_server_address,
 		.tenant = s->tenant_id,
 		.segment_bytes = s->global_segment_size,
