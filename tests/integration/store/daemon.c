@@ -14,7 +14,7 @@
 
 void daemon_again(struct daemon *d)
 {
-	const char *args[16 + DAEMON_MORE] = {
+	const char *args[15 + DAEMON_MORE] = {
 		"--port",
 		"0",
 		"--host",
@@ -28,8 +28,9 @@ void daemon_again(struct daemon *d)
 		"--enable_http_server",
 		"--http_port",
 		"0",
+		DAEMON_PATIENT,
 	};
-	size_t n = 13;
+	size_t n = 15;
 	const char *line;
 
 	for (size_t i = 0; i < DAEMON_MORE - 1 && d->more[i]; i++)

@@ -13,6 +13,8 @@
 #define DAEMON_SEGMENT (256ull << 20)
 #define DAEMON_POOL    (16u << 20) /* memory that a dummy shares */
 #define DAEMON_MORE    12
+/* Arguments: its calls wait as long as a crowded machine may want. */
+#define DAEMON_PATIENT "--call_timeout=60s", "--replica_timeout=60s"
 
 struct daemon {
 	struct pool pool;

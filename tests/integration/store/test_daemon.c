@@ -132,6 +132,7 @@ static void start_in_runtime_dir(struct daemon *d, const char *port)
 				    d->pool.address,
 				    "--global_segment_size",
 				    "16 MB",
+				    DAEMON_PATIENT,
 				    NULL};
 	const char *line;
 
