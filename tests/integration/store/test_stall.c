@@ -23,9 +23,14 @@
 #define SLACK_MS   10000 /* for machines that have other things to do */
 #define GIVE_UP_MS 1000  /* a replica */
 
+/* Owners that stand still are remembered, however long a test takes. */
 static const char *const hasty_puts[] = {"--put_start_discard_timeout_sec",
-					 "2s", "--default_kv_lease_ttl",
-					 "100ms", NULL};
+					 "2s",
+					 "--default_kv_lease_ttl",
+					 "100ms",
+					 "--client_ttl",
+					 "100s",
+					 NULL};
 
 static bool by_shm;
 

@@ -110,7 +110,7 @@ static void a_stopped_owner_costs_a_get_its_deadline(void **state)
 	uint8_t room[8];
 
 	(void)state;
-	pool_start(&pool, NULL);
+	pool_start(&pool, pool_patient);
 	owner = pool_owner(&pool, "4 MB");
 	client = pool_hasty_client(&pool, 0, POOL_START_MS, REPLICA_MS);
 	assert_int_equal(pool_put(client, "a", "x", 1), 0);
