@@ -14,7 +14,7 @@
 #include "tests/store/pool.h"
 
 #define N_KEYS  60u
-#define N_READS 3000u
+#define N_READS TEST_TIMES(3000u)
 #define SIZE    5000u
 /* Reads that meet the dead owner: some are under way, some try it again. */
 #define FEW 32u
