@@ -16,7 +16,7 @@
 
 #define SIZE    (1u << 20)
 #define N       1024
-#define WAIT_MS 30000
+#define WAIT_MS 120000
 
 struct two {
 	transfer_engine_t a, b;

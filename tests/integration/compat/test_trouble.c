@@ -14,7 +14,7 @@
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 
-#define WAIT_MS 30000
+#define WAIT_MS 120000
 #define BYTES   65536
 
 struct peer {
