@@ -38,57 +38,27 @@ static void describe_key(const struct tei_get *get,
 	const struct tei_layout *layout = &entry->layout;
 	uint32_t k;
 
-	if (!entry->open) {
-		results[entry->item] = (int)get->results[entry->item];
-		return;
-	}
 	results[entry->item] = (int)layout->n_replicas;
 	for (k = 0; k < layout->n_extents; k += layout->extents[k].count)
 		add(o, get, entry, &layout->extents[k]);
-}
-
-/* What could not be asked for has its result. */
-static int describe(struct tei_get *get, int *results, struct output *o)
-{
-	size_t i;
-
-	if (tei_get_prepare(get))
-		return TE_STORE_INTERNAL_ERROR;
-	for (i = 0; i < get->n; i++)
-		results[i] = TE_STORE_INVALID_PARAMS;
-	if (!get->n_todo)
-		return 0;
-	if (tei_get_begin_round(get))
-		return TE_STORE_INTERNAL_ERROR;
-	tei_get_find(get);
-	for (i = 0; i < get->n_todo; i++)
-		describe_key(get, &get->entries[i], results, o);
-	tei_places_fini(&get->places);
-	return 0;
 }
 
 static void describe_chunk(struct te_store *store,
 			   const struct te_store_key *keys, size_t n,
 			   int *results, struct output *o)
 {
-	struct tei_get get = {
-		.store = store,
-		.work = tei_work_get(&store->works, n),
-		.keys = keys,
-		.fresh = true,
-		.n = n,
-	};
+	struct tei_get get = {.store = store, .keys = keys, .n = n};
+	int rc = tei_get_look_up(&get);
 	size_t i;
-	int code = TE_STORE_INTERNAL_ERROR;
 
-	if (get.work)
-		get.results = tei_arena_calloc(&get.work->call, n,
-					       sizeof(get.results[0]));
-	if (get.results)
-		code = describe(&get, results, o);
-	for (i = 0; i < n && code; i++)
-		results[i] = code;
-	tei_work_put(&store->works, get.work);
+	for (i = 0; i < n; i++)
+		results[i] = rc ? TE_STORE_INTERNAL_ERROR : (int)get.results[i];
+	if (rc)
+		return;
+	for (i = 0; i < get.n_todo; i++)
+		if (get.entries[i].open)
+			describe_key(&get, &get.entries[i], results, o);
+	tei_get_looked_up(&get);
 }
 
 int tei_direct_replicas(struct te_store *store, const struct te_store_key *keys,

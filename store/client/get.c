@@ -40,7 +40,8 @@ void tei_get_set_code(struct tei_get *get, uint32_t item, int code)
 
 /* ---- rounds ---- */
 
-int tei_get_begin_round(struct tei_get *get)
+/* Entries and places, to be filled by find(). -ENOMEM. */
+static int begin_round(struct tei_get *get)
 {
 	get->entries = tei_arena_calloc(&get->work->round, get->n_todo,
 					sizeof(get->entries[0]));
@@ -57,7 +58,7 @@ static void run_round(struct tei_get *get)
 {
 	size_t i;
 
-	if (tei_get_begin_round(get)) {
+	if (begin_round(get)) {
 		for (i = 0; i < get->n_todo; i++)
 			tei_get_set_code(get, get->todo[i],
 					 TE_STORE_INTERNAL_ERROR);
@@ -91,7 +92,8 @@ static bool has_room(const struct tei_get *get, size_t i)
 	return !get->values || tei_value_bytes(&get->values[i]);
 }
 
-int tei_get_prepare(struct tei_get *get)
+/* Of a chunk whose first fields, up to n, are set. -ENOMEM. */
+static int prepare(struct tei_get *get)
 {
 	const struct te_store *store = get->store;
 	struct tei_arena *arena = &get->work->call;
@@ -120,13 +122,41 @@ void tei_get_chunk(struct tei_get *get)
 	uint32_t i;
 
 	get->work = tei_work_get(&store->works, get->n);
-	if (!get->work || tei_get_prepare(get))
+	if (!get->work || prepare(get))
 		for (i = 0; i < get->n; i++)
 			tei_get_set_code(get, i, TE_STORE_INTERNAL_ERROR);
 	else
 		get_items(get);
 	tei_work_put(&store->works, get->work);
 }
+
+/* ---- where keys lie, and no more ---- */
+
+int tei_get_look_up(struct tei_get *get)
+{
+	struct tei_works *works = &get->store->works;
+
+	get->fresh = true;
+	get->work = tei_work_get(works, get->n);
+	if (!get->work)
+		return -ENOMEM;
+	get->results = tei_arena_calloc(&get->work->call, get->n,
+					sizeof(get->results[0]));
+	if (!get->results || prepare(get) || begin_round(get)) {
+		tei_work_put(works, get->work);
+		return -ENOMEM;
+	}
+	tei_get_find(get);
+	return 0;
+}
+
+void tei_get_looked_up(struct tei_get *get)
+{
+	tei_places_fini(&get->places);
+	tei_work_put(&get->store->works, get->work);
+}
+
+/* ---- into the caller's memory ---- */
 
 int tei_direct_get(struct te_store *store, const struct te_store_key *keys,
 		   const struct te_store_value *values, size_t n,

@@ -83,12 +83,15 @@ struct tei_get {
 
 /* ---- rounds (get.c) ---- */
 
-/* Of a chunk whose first fields, up to n, are set. -ENOMEM. */
-int tei_get_prepare(struct tei_get *get);
-/* Entries and places, to be filled by find(). -ENOMEM. */
-int tei_get_begin_round(struct tei_get *get);
-/* All of it; takes and gives back a work. */
+/* All of a chunk whose first fields, up to n, are set. */
 void tei_get_chunk(struct tei_get *get);
+/*
+ * Ask where the n keys of a chunk lie, for results of its own. It does not
+ * release what it finds. -ENOMEM: nothing is to be ended.
+ */
+int tei_get_look_up(struct tei_get *get);
+/* End that: entries, places and results are void. */
+void tei_get_looked_up(struct tei_get *get);
 void tei_get_set_code(struct tei_get *get, uint32_t item, int code);
 
 /* ---- finding (get_find.c) ---- */

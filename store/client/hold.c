@@ -6,12 +6,8 @@
  * over, or did not hold, is looked up by the read that finds out, which pins what
  * it finds; its lease is kept, too.
  */
-#include <errno.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "store/client/get.h"
-#include "store/proto/extent.h"
 #include "store/proto/keys.h"
 
 static int hold_key(struct tei_get *get, struct tei_get_entry *entry)
@@ -23,50 +19,27 @@ static int hold_key(struct tei_get *get, struct tei_get_entry *entry)
 	return tei_get_hold(get, entry) ? TE_STORE_INTERNAL_ERROR : 0;
 }
 
-static int hold_keys(struct tei_get *get, int *results)
-{
-	size_t i;
-
-	if (tei_get_prepare(get) || tei_get_begin_round(get))
-		return TE_STORE_INTERNAL_ERROR;
-	for (i = 0; i < get->n; i++)
-		results[i] = (int)get->results[i];
-	tei_get_find(get);
-	for (i = 0; i < get->n_todo; i++) {
-		struct tei_get_entry *entry = &get->entries[i];
-
-		results[entry->item] = entry->open
-					       ? hold_key(get, entry)
-					       : (int)get->results[entry->item];
-	}
-	tei_places_fini(&get->places);
-	tei_get_release(get);
-	if (get->lease_ms)
-		tei_renewal_ask(get->store, get->lease_ms);
-	return 0;
-}
-
 static void open_chunk(struct te_store *store, const struct te_store_key *keys,
 		       size_t n, int *results)
 {
-	struct tei_get get = {
-		.store = store,
-		.work = tei_work_get(&store->works, n),
-		.keys = keys,
-		.fresh = true,
-		.n = n,
-	};
-	int code = TE_STORE_INTERNAL_ERROR;
+	struct tei_get get = {.store = store, .keys = keys, .n = n};
+	int rc = tei_get_look_up(&get);
 	size_t i;
 
-	if (get.work)
-		get.results = tei_arena_calloc(&get.work->call, n,
-					       sizeof(get.results[0]));
-	if (get.results)
-		code = hold_keys(&get, results);
-	for (i = 0; i < n && code; i++)
-		results[i] = code;
-	tei_work_put(&store->works, get.work);
+	for (i = 0; i < n; i++)
+		results[i] = rc ? TE_STORE_INTERNAL_ERROR : (int)get.results[i];
+	if (rc)
+		return;
+	for (i = 0; i < get.n_todo; i++) {
+		struct tei_get_entry *entry = &get.entries[i];
+
+		if (entry->open)
+			results[entry->item] = hold_key(&get, entry);
+	}
+	tei_get_release(&get);
+	if (get.lease_ms)
+		tei_renewal_ask(store, get.lease_ms);
+	tei_get_looked_up(&get);
 }
 
 int tei_direct_get_open(struct te_store *store, const struct te_store_key *keys,

@@ -56,42 +56,22 @@ static void renew_key(struct tei_get *get, const struct tei_get_entry *entry)
 	tei_location_put(l, location);
 }
 
-static bool renew_keys(struct tei_get *get)
-{
-	size_t n = 0;
-
-	if (tei_get_prepare(get) || tei_get_begin_round(get))
-		return false;
-	tei_get_find(get);
-	for (size_t i = 0; i < get->n_todo; i++) {
-		renew_key(get, &get->entries[i]);
-		n += get->entries[i].open;
-	}
-	tei_places_fini(&get->places);
-	tei_get_release(get);
-	return n > 0;
-}
-
 /* False: it was in vain. */
 static bool renew_some(struct te_store *store, const struct te_store_key *keys,
 		       size_t n)
 {
-	struct tei_get get = {
-		.store = store,
-		.work = tei_work_get(&store->works, n),
-		.keys = keys,
-		.fresh = true,
-		.n = n,
-	};
-	bool done = false;
+	struct tei_get get = {.store = store, .keys = keys, .n = n};
+	size_t n_open = 0, i;
 
-	if (get.work)
-		get.results = tei_arena_calloc(&get.work->call, n,
-					       sizeof(get.results[0]));
-	if (get.results)
-		done = renew_keys(&get);
-	tei_work_put(&store->works, get.work);
-	return done;
+	if (tei_get_look_up(&get))
+		return false;
+	for (i = 0; i < get.n_todo; i++) {
+		renew_key(&get, &get.entries[i]);
+		n_open += get.entries[i].open;
+	}
+	tei_get_release(&get);
+	tei_get_looked_up(&get);
+	return n_open > 0;
 }
 
 /* ---- all that are due ---- */
