@@ -166,9 +166,9 @@ bool tei_locations_pinned(struct tei_locations *l)
 	return some;
 }
 
-/* The first of those that are not over; NULL: none. */
-static struct tei_location *first_pinned(struct tei_locations *l,
-					 uint64_t now_ns) TEI_REQUIRES(l->mu)
+/* Those that are over leave the list: who reads them sees to them. */
+static void drop_over(struct tei_locations *l, uint64_t now_ns)
+	TEI_REQUIRES(l->mu)
 {
 	while (!tei_list_empty(&l->pinned)) {
 		struct tei_location *e = TEI_CONTAINER(
@@ -176,10 +176,9 @@ static struct tei_location *first_pinned(struct tei_locations *l,
 
 		if (atomic_load_explicit(&e->expires_ns, memory_order_relaxed) >
 		    now_ns)
-			return e;
+			return;
 		(void)end_entry(l, e);
 	}
-	return NULL;
 }
 
 static bool copy_key(struct tei_arena *arena, const struct tei_location *e,
@@ -202,7 +201,7 @@ size_t tei_locations_due(struct tei_locations *l, uint64_t now_ns,
 	size_t n = 0;
 
 	tei_mutex_lock(&l->mu);
-	(void)first_pinned(l, now_ns);
+	drop_over(l, now_ns);
 	for (node = l->pinned.next; node != &l->pinned && n < max;
 	     node = node->next) {
 		const struct tei_location *e =
