@@ -119,8 +119,5 @@ int tei_direct_replica_clear(struct te_store *store,
 	}
 	tei_arena_fini(&arena);
 	tei_forget_keys(store, keys, n);
-	for (i = 0; i < n; i++)
-		if (results[i])
-			return results[i];
-	return 0;
+	return tei_first_code(results, n);
 }

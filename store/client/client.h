@@ -154,6 +154,8 @@ void tei_forget_keys(struct te_store *store, const struct te_store_key *keys,
 
 /* The store's code for a negative errno of the engine. */
 int tei_store_code(int error);
+/* What a call of several keys returns: the first that is not 0, or 0. */
+int tei_first_code(const int *results, size_t n);
 
 /* ---- arguments (args.c) ---- */
 

@@ -45,7 +45,7 @@ static void open_chunk(struct te_store *store, const struct te_store_key *keys,
 int tei_direct_get_open(struct te_store *store, const struct te_store_key *keys,
 			size_t n, int *results)
 {
-	size_t from, len, i;
+	size_t from, len;
 
 	if (!tei_keys_given(store, keys, n, results))
 		return TE_STORE_INVALID_PARAMS;
@@ -53,10 +53,7 @@ int tei_direct_get_open(struct te_store *store, const struct te_store_key *keys,
 		len = tei_chunk(keys, from, n);
 		open_chunk(store, keys + from, len, results + from);
 	}
-	for (i = 0; i < n; i++)
-		if (results[i])
-			return results[i];
-	return 0;
+	return tei_first_code(results, n);
 }
 
 /* ---- closing ---- */

@@ -78,3 +78,11 @@ int tei_store_code(int error)
 		return TE_STORE_INTERNAL_ERROR;
 	}
 }
+
+int tei_first_code(const int *results, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (results[i])
+			return results[i];
+	return 0;
+}
