@@ -272,7 +272,7 @@ static int prepare(struct tei_put *put)
 	return 0;
 }
 
-void tei_put_chunk(struct tei_put *put)
+static void put_chunk(struct tei_put *put)
 {
 	size_t i;
 
@@ -290,51 +290,70 @@ void tei_put_chunk(struct tei_put *put)
 	tei_work_put(&put->store->works, put->work);
 }
 
-static int put_all(struct te_store *store, const struct te_store_key *keys,
-		   const struct te_store_value *values, size_t n,
-		   const struct te_store_replicate *how, bool upsert,
-		   int *results)
+/* @all's keys from @from on, as many as go in one message. */
+static struct tei_put chunk_of(const struct tei_put *all, size_t from)
 {
-	size_t from, len, i;
+	struct tei_put put = *all;
 
-	if (!tei_keys_given(store, keys, n, results) || (n && !values) ||
-	    !tei_replicate_holds(how, n))
+	put.keys += from;
+	put.results += from;
+	if (all->values)
+		put.values += from;
+	else
+		put.sizes += from;
+	if (all->how && all->how->n_group_ids)
+		put.groups = all->how->group_ids + from;
+	put.n = tei_chunk(all->keys, from, all->n);
+	return put;
+}
+
+int tei_put_run(const struct tei_put *all)
+{
+	size_t from, len;
+
+	if (!tei_keys_given(all->store, all->keys, all->n, all->results) ||
+	    (all->n && !all->values && !all->sizes) ||
+	    !tei_replicate_holds(all->how, all->n))
 		return TE_STORE_INVALID_PARAMS;
-	for (from = 0; from < n; from += len) {
-		struct tei_put put = {
-			.store = store,
-			.keys = keys + from,
-			.values = values + from,
-			.how = how,
-			.groups = how && how->n_group_ids
-					  ? how->group_ids + from
-					  : NULL,
-			.upsert = upsert,
-			.results = results + from,
-			.n = tei_chunk(keys, from, n),
-		};
+	for (from = 0; from < all->n; from += len) {
+		struct tei_put put = chunk_of(all, from);
 
 		len = put.n;
-		tei_put_chunk(&put);
+		put_chunk(&put);
 	}
-	for (i = 0; i < n; i++)
-		if (results[i])
-			return results[i];
-	return 0;
+	return tei_first_code(all->results, all->n);
+}
+
+static int put_values(struct te_store *store, const struct te_store_key *keys,
+		      const struct te_store_value *values, size_t n,
+		      const struct te_store_replicate *how, bool upsert,
+		      int *results)
+{
+	const struct tei_put all = {
+		.store = store,
+		.keys = keys,
+		.values = values,
+		.how = how,
+		.upsert = upsert,
+		.results = results,
+		.n = n,
+	};
+
+	return tei_put_run(&all);
 }
 
 int tei_direct_put(struct te_store *store, const struct te_store_key *keys,
 		   const struct te_store_value *values, size_t n,
 		   const struct te_store_replicate *how, int *results)
 {
-	return put_all(store, keys, values, n, how, false, results);
+	return put_values(store, keys, values, n, how, false, results);
 }
 
 int tei_direct_upsert(struct te_store *store, const struct te_store_key *keys,
 		      const struct te_store_value *values, size_t n,
 		      const struct te_store_replicate *how, int *results)
 {
-	int code = put_all(store, keys, values, n, how, true, results);
+	int code = put_values(store, keys, values, n, how, true, results);
 
 	if (keys)
 		tei_forget_keys(store, keys, n);

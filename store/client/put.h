@@ -120,8 +120,11 @@ void tei_put_keep(struct tei_put *put, const struct tei_places *places);
 
 /* ---- rounds (put.c) ---- */
 
-/* Runs a chunk whose first fields, up to n, are set. */
-void tei_put_chunk(struct tei_put *put);
+/*
+ * Runs all keys of a put whose fields up to n are set, but for work and groups.
+ * Returns -600 (nothing is done), or the first of the results that is not 0.
+ */
+int tei_put_run(const struct tei_put *all);
 
 static inline void tei_put_again(struct tei_put *put, uint32_t item)
 {

@@ -88,42 +88,20 @@ void tei_put_keep(struct tei_put *put, const struct tei_places *places)
 	}
 }
 
-static int first_of(const int *results, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		if (results[i])
-			return results[i];
-	return 0;
-}
-
 int tei_direct_put_open(struct te_store *store, const struct te_store_key *keys,
 			const uint64_t *sizes, size_t n,
 			const struct te_store_replicate *how, int *results)
 {
-	size_t from, len;
+	const struct tei_put all = {
+		.store = store,
+		.keys = keys,
+		.sizes = sizes,
+		.how = how,
+		.results = results,
+		.n = n,
+	};
 
-	if (!tei_keys_given(store, keys, n, results) || (n && !sizes) ||
-	    !tei_replicate_holds(how, n))
-		return TE_STORE_INVALID_PARAMS;
-	for (from = 0; from < n; from += len) {
-		struct tei_put put = {
-			.store = store,
-			.keys = keys + from,
-			.sizes = sizes + from,
-			.how = how,
-			.groups = how && how->n_group_ids
-					  ? how->group_ids + from
-					  : NULL,
-			.results = results + from,
-			.n = tei_chunk(keys, from, n),
-		};
-
-		len = put.n;
-		tei_put_chunk(&put);
-	}
-	return first_of(results, n);
+	return tei_put_run(&all);
 }
 
 /* ---- ending ---- */
@@ -233,7 +211,7 @@ static int end_all(struct te_store *store, const struct te_store_key *keys,
 				results[i] = TE_STORE_INTERNAL_ERROR;
 		tei_work_put(&store->works, put.work);
 	}
-	return first_of(results, n);
+	return tei_first_code(results, n);
 }
 
 int tei_direct_put_commit(struct te_store *store,
