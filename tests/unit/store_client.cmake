@@ -9,7 +9,11 @@ add_library(test_store_client_channel_rig STATIC store_client/channel_rig.c)
 target_link_libraries(test_store_client_channel_rig PUBLIC te_test_all)
 te_test(unit store_client channel test_store_client_channel_rig)
 te_test(unit store_client directory te_test_fake_te)
-te_test(unit store_client executor te_test_fake_te)
+add_library(test_store_client_executor_master STATIC
+	store_client/executor_master.c)
+target_link_libraries(test_store_client_executor_master PUBLIC te_test_all)
+te_test(unit store_client executor
+	test_store_client_executor_master te_test_fake_te)
 te_test(unit store_client hot te_test_fake_te)
 te_test(unit store_client layout)
 te_test(unit store_client locations te_test_fake_te)

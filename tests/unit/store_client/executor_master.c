@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* executor_master.c - a master that a test bends, and owners that join it */
+#include "tests/unit/store_client/executor_master.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "store/proto/protocol.h"
+#include "tests/lib/test.h"
+#include "tests/store/fake_te.h"
+#include "tests/store/pool.h"
+
+struct master master;
+
+static struct owner *owner_of(const char *engine)
+{
+	int i;
+
+	for (i = 0; i < master.n_owners; i++)
+		if (strcmp(master.owners[i].name, engine) == 0)
+			return &master.owners[i];
+	assert_true(master.n_owners < MASTER_OWNERS);
+	(void)snprintf(master.owners[i].name, sizeof(master.owners[i].name),
+		       "%s", engine);
+	return &master.owners[master.n_owners++];
+}
+
+static void on_hello(struct tei_frame_conn *conn, const struct tei_frame *f)
+{
+	static uint8_t group[TEI_STORE_GROUP_LEN];
+	Store__HelloReply reply = STORE__HELLO_REPLY__INIT;
+	Store__Hello *hello = store__hello__unpack(NULL, f->len, f->body);
+	struct owner *o;
+
+	assert_non_null(hello);
+	assert_true(hello->features & TEI_STORE_EXECUTES);
+	o = owner_of(hello->engine);
+	memcpy(o->incarnation, hello->incarnation.data, TE_INCARNATION_LEN);
+	if (hello->heartbeat) {
+		o->heart = conn;
+		atomic_fetch_add(&master.n_hearts, 1);
+	}
+	store__hello__free_unpacked(hello, NULL);
+	reply.epoch = master.epoch;
+	reply.digest_seed = MASTER_SEED;
+	reply.heartbeat_ms = 50;
+	reply.group.data = group;
+	reply.group.len = sizeof(group);
+	(void)tei_frame_reply(conn, f, &reply.base);
+}
+
+static void on_mount(struct tei_frame_conn *conn, const struct tei_frame *f)
+{
+	Store__Mount *mount = store__mount__unpack(NULL, f->len, f->body);
+	Store__Status reply = STORE__STATUS__INIT;
+
+	assert_non_null(mount);
+	owner_of(mount->name)->base = (uint8_t *)(uintptr_t)mount->address;
+	store__mount__free_unpacked(mount, NULL);
+	(void)tei_frame_reply(conn, f, &reply.base);
+}
+
+static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
+		     void *arg)
+{
+	Store__HeartbeatReply beat = STORE__HEARTBEAT_REPLY__INIT;
+	Store__Status status = STORE__STATUS__INIT;
+
+	(void)arg;
+	switch (f->type) {
+	case STORE__STORE_TYPE__STORE_HELLO:
+		on_hello(conn, f);
+		break;
+	case STORE__STORE_TYPE__STORE_HEARTBEAT:
+		beat.epoch = master.epoch;
+		(void)tei_frame_reply(conn, f, &beat.base);
+		break;
+	case STORE__STORE_TYPE__STORE_MOUNT:
+		on_mount(conn, f);
+		break;
+	case STORE__STORE_TYPE__STORE_TASK_DONE:
+		if (master.answer)
+			store__task_done__free_unpacked(master.answer, NULL);
+		master.answer = store__task_done__unpack(NULL, f->len, f->body);
+		assert_non_null(master.answer);
+		atomic_fetch_add(&master.n_answers, 1);
+		break;
+	default:
+		(void)tei_frame_reply(conn, f, &status.base);
+		break;
+	}
+}
+
+static void on_down(struct tei_frame_conn *conn, int err, const char *text,
+		    void *arg)
+{
+	int i;
+
+	(void)err;
+	(void)text;
+	(void)arg;
+	for (i = 0; i < master.n_owners; i++)
+		if (master.owners[i].heart == conn)
+			master.owners[i].heart = NULL;
+	for (i = 0; master.conns[i] != conn;)
+		i++;
+	master.conns[i] = master.conns[--master.n_conns];
+	tei_frame_close(conn);
+}
+
+static void on_accepted(struct tei_frame_conn *conn, void *arg)
+{
+	(void)arg;
+	assert_true(master.n_conns < MASTER_CONNS);
+	master.conns[master.n_conns++] = conn;
+}
+
+static const struct tei_frame_ops ops = {.frame = on_frame, .down = on_down};
+
+static void do_listen(void *arg)
+{
+	const struct tei_frame_server_config config = {
+		.protocol = &tei_store_protocol,
+		.host = "127.0.0.1",
+		.n_max = MASTER_CONNS,
+		.ops = &ops,
+		.accepted = on_accepted,
+	};
+
+	(void)arg;
+	master.rc = tei_frame_listen(master.loop, &config, &master.port,
+				     &master.server);
+}
+
+static void do_close(void *arg)
+{
+	(void)arg;
+	tei_frame_server_close(master.server);
+	while (master.n_conns)
+		tei_frame_close(master.conns[--master.n_conns]);
+}
+
+static struct te_store *join(void)
+{
+	struct te_store *store = NULL;
+	char address[32];
+	const struct te_store_config config = {
+		.size = sizeof(config),
+		.setup_timeout_ms = POOL_START_MS,
+		.call_timeout_ms = POOL_START_MS,
+		.replica_timeout_ms = POOL_START_MS,
+		.master = address,
+		.segment_bytes = MASTER_BYTES,
+	};
+
+	(void)snprintf(address, sizeof(address), "127.0.0.1:%u",
+		       (unsigned int)master.port);
+	assert_int_equal(te_store_setup(&config, &store), 0);
+	return store;
+}
+
+/* On the loop, which knows the owners. */
+static void do_name(void *store)
+{
+	owner_of(te_store_hostname(store))->store = store;
+}
+
+int master_set_up(void **state)
+{
+	int i;
+
+	(void)state;
+	memset(&master, 0, sizeof(master));
+	master.epoch = MASTER_EPOCH;
+	assert_int_equal(tei_loop_create("master", &master.loop), 0);
+	assert_true(tei_loop_do(master.loop, do_listen, NULL));
+	assert_int_equal(master.rc, 0);
+	for (i = 0; i < MASTER_OWNERS; i++) {
+		struct te_store *store = join();
+
+		assert_true(tei_loop_do(master.loop, do_name, store));
+	}
+	return 0;
+}
+
+int master_tear_down(void **state)
+{
+	int i;
+
+	(void)state;
+	fake_te_set_hook(NULL, NULL);
+	for (i = 0; i < MASTER_OWNERS; i++)
+		te_store_close(master.owners[i].store);
+	assert_true(tei_loop_do(master.loop, do_close, NULL));
+	tei_loop_stop(master.loop);
+	tei_loop_destroy(master.loop);
+	if (master.answer)
+		store__task_done__free_unpacked(master.answer, NULL);
+	return 0;
+}

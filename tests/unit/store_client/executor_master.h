@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * executor_master.h - a master that a test bends, and owners that join it
+ *
+ * It takes whatever owners say, and remembers their last answer to a task; what
+ * it asks of them is the test's. Owners are in this process, so that their
+ * memory can be looked into. All but what is atomic belongs to its loop.
+ */
+#ifndef TESTS_UNIT_STORE_CLIENT_EXECUTOR_MASTER_H
+#define TESTS_UNIT_STORE_CLIENT_EXECUTOR_MASTER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include <te/store.h>
+#include <te/te.h>
+
+#include "base/frame.h"
+#include "base/loop.h"
+#include "store/proto/store.pb-c.h"
+
+#define MASTER_EPOCH  7u         /* at first */
+#define MASTER_SEED   5u         /* of digests */
+#define MASTER_BYTES  (1u << 20) /* that each owner lends */
+#define MASTER_OWNERS 2
+#define MASTER_CONNS  16
+
+struct owner {
+	struct te_store *store;
+	uint8_t incarnation[TE_INCARNATION_LEN];
+	char name[TE_NAME_LEN_MAX + 1];
+	uint8_t *base; /* of its segment */
+	struct tei_frame_conn *heart;
+};
+
+struct master {
+	struct tei_loop *loop;
+	struct tei_frame_server *server;
+	struct tei_frame_conn *conns[MASTER_CONNS];
+	int n_conns, rc;
+	uint16_t port;
+	uint64_t epoch;
+	struct owner owners[MASTER_OWNERS];
+	int n_owners;
+	/* The last answer. */
+	atomic_int n_answers, n_hearts;
+	Store__TaskDone *answer;
+};
+
+extern struct master master;
+
+/* For cmocka: the owners have joined. */
+int master_set_up(void **state);
+int master_tear_down(void **state);
+
+#endif
