@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "tests/integration/master/caller.h"
+#include "tests/lib/json.h"
 #include "tests/lib/test.h"
 
 #define MIB    (1u << 20)
@@ -67,20 +66,6 @@ static json_t *json_of(const char *request, int status)
 	return root;
 }
 
-static const char *string_at(json_t *root, const char *key)
-{
-	const char *text = json_string_value(json_object_get(root, key));
-
-	assert_non_null(text);
-	return text;
-}
-
-static json_int_t number_at(json_t *root, const char *key)
-{
-	assert_true(json_is_integer(json_object_get(root, key)));
-	return json_integer_value(json_object_get(root, key));
-}
-
 static void the_master_tells_of_itself(void **state)
 {
 	char address[40];
@@ -89,17 +74,17 @@ static void the_master_tells_of_itself(void **state)
 	(void)state;
 	snprintf(address, sizeof(address), "0.0.0.0:%u", master.rpc);
 	root = json_of("GET /health", 200);
-	assert_string_equal(string_at(root, "status"), "ok");
-	assert_string_equal(string_at(root, "role"), "leader");
-	assert_string_equal(string_at(root, "leader_address"), address);
+	assert_string_equal(test_json_text(root, "status"), "ok");
+	assert_string_equal(test_json_text(root, "role"), "leader");
+	assert_string_equal(test_json_text(root, "leader_address"), address);
 	assert_true(json_is_true(json_object_get(root, "service_ready")));
-	assert_int_equal(number_at(root, "view_version"), 0);
+	assert_int_equal(test_json_number(root, "view_version"), 0);
 	json_decref(root);
 	assert_string_equal(text_of("GET /role", 200), "leader\n");
 	assert_string_equal(text_of("GET /ha_status", 200), "disabled\n");
 	assert_non_null(strstr(text_of("GET /leader", 200), address));
 	root = json_of("GET /kv_events/status", 200);
-	assert_int_equal(number_at(root, "published_events"), 0);
+	assert_int_equal(test_json_number(root, "published_events"), 0);
 	json_decref(root);
 }
 
@@ -111,15 +96,15 @@ static void segments_are_listed_and_described(void **state)
 	put("in a segment");
 	assert_string_equal(text_of("GET /get_all_segments", 200), "owner-1\n");
 	root = json_of("GET /get_segments_detail", 200);
-	assert_int_equal(number_at(root, "total_segments"), 1);
+	assert_int_equal(test_json_number(root, "total_segments"), 1);
 	one = json_array_get(json_object_get(root, "segments"), 0);
-	assert_string_equal(string_at(one, "segment_name"), "owner-1");
-	assert_string_equal(string_at(one, "size_human"), "1.00 MB");
-	assert_string_equal(string_at(one, "status"), "OK");
-	assert_int_equal(number_at(one, "size_bytes"), MIB);
-	assert_memory_equal(string_at(one, "base_address"), "0x", 2);
-	assert_int_equal(strlen(string_at(one, "segment_id")), 36);
-	assert_true(number_at(one, "allocator_used_bytes") > 100);
+	assert_string_equal(test_json_text(one, "segment_name"), "owner-1");
+	assert_string_equal(test_json_text(one, "size_human"), "1.00 MB");
+	assert_string_equal(test_json_text(one, "status"), "OK");
+	assert_int_equal(test_json_number(one, "size_bytes"), MIB);
+	assert_memory_equal(test_json_text(one, "base_address"), "0x", 2);
+	assert_int_equal(strlen(test_json_text(one, "segment_id")), 36);
+	assert_true(test_json_number(one, "allocator_used_bytes") > 100);
 	json_decref(root);
 	assert_non_null(
 		strstr(text_of("GET /query_segment?segment=owner-1", 200),
@@ -138,14 +123,14 @@ static void a_key_is_found_without_a_lease(void **state)
 	root = json_of("GET /query_key?key=a+key", 200);
 	assert_true(json_is_true(json_object_get(root, "success")));
 	place = json_array_get(json_object_get(root, "data"), 0);
-	assert_int_equal(number_at(place, "size_"), 100);
-	assert_true(number_at(place, "buffer_address_") != 0);
-	assert_non_null(string_at(place, "transport_endpoint_"));
+	assert_int_equal(test_json_number(place, "size_"), 100);
+	assert_true(test_json_number(place, "buffer_address_") != 0);
+	assert_non_null(test_json_text(place, "transport_endpoint_"));
 	json_decref(root);
 	assert_int_equal(caller_remove(owner, "a key", false), 0);
 	root = json_of("GET /query_key?key=a%20key", 404);
-	assert_int_equal(number_at(root, "error_code"), -704);
-	assert_string_equal(string_at(root, "error_message"),
+	assert_int_equal(test_json_number(root, "error_code"), -704);
+	assert_string_equal(test_json_text(root, "error_message"),
 			    "OBJECT_NOT_FOUND");
 	json_decref(root);
 }
@@ -191,11 +176,11 @@ static void all_keys_are_listed_then_removed(void **state)
 
 	assert_int_equal(caller_lookup(owner, "list/007\n", &size), 0);
 	root = json_of("POST /api/v1/remove_all", 200);
-	assert_int_equal(number_at(root, "removed_count"), N_KEYS - 1);
+	assert_int_equal(test_json_number(root, "removed_count"), N_KEYS - 1);
 	json_decref(root);
 	assert_string_equal(text_of("GET /get_all_keys", 200), "list/007%0A\n");
 	root = json_of("POST /api/v1/remove_all?force=1&tenant_id=x", 200);
-	assert_int_equal(number_at(root, "removed_count"), 1);
+	assert_int_equal(test_json_number(root, "removed_count"), 1);
 	json_decref(root);
 	assert_int_equal(caller_lookup(owner, "list/007\n", &size), -704);
 	assert_true(master_metric(&master,
@@ -258,8 +243,9 @@ static void wrong_requests_are_told_why_in_json(void **state)
 		json_t *root = json_of(wrong[i].request, wrong[i].status);
 
 		assert_true(json_is_false(json_object_get(root, "success")));
-		assert_int_equal(number_at(root, "error_code"), wrong[i].code);
-		assert_true(strlen(string_at(root, "error_message")) > 0);
+		assert_int_equal(test_json_number(root, "error_code"),
+				 wrong[i].code);
+		assert_true(strlen(test_json_text(root, "error_message")) > 0);
 		json_decref(root);
 	}
 	text_of("GET /query_key?key=stays", 200);
