@@ -61,3 +61,6 @@ add_dependencies(test_integration_store_drain_jobs mooncake_master
 foreach(name drain drain_jobs)
 	target_sources(test_integration_store_${name} PRIVATE store/load.c)
 endforeach()
+foreach(name drains drain_jobs)
+	target_sources(test_integration_store_${name} PRIVATE store/emptied.c)
+endforeach()
