@@ -10,6 +10,7 @@
 
 #include "te/directory/entry.h"
 #include "tests/integration/master/caller.h"
+#include "tests/lib/dial.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 #include "tests/store/pool.h"
@@ -29,7 +30,7 @@ static int ask(uint16_t port, const char *method, const char *key,
 	       const char *body, char answer[4096])
 {
 	char request[1024];
-	int fd = master_socket(port);
+	int fd = test_dial(port);
 	size_t len = 0;
 	ssize_t n;
 

@@ -30,8 +30,6 @@ void master_start(struct master *m, const char *const args[]);
 /* SIGTERM; it must exit with 0. */
 void master_stop(struct master *m);
 
-/* A blocking socket to 127.0.0.1:@port, with time-outs of SOON_MS. */
-int master_socket(uint16_t port);
 /*
  * Send @bytes[len] to @port, say that no more comes, and read until the other
  * side closes, which it must do. Returns how many bytes it answered.

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* master.c - a real mooncake_master, its port and its HTTP port */
 #include <errno.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "tests/integration/master/caller.h"
+#include "tests/lib/dial.h"
 #include "tests/lib/test.h"
 
 #define ARGS_MAX   16
@@ -51,21 +50,6 @@ void master_stop(struct master *m)
 	assert_int_equal(code, 0);
 }
 
-int master_socket(uint16_t port)
-{
-	struct sockaddr_in to = {.sin_family = AF_INET};
-	struct timeval limit = {.tv_sec = SOON_MS / 1000};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_true(fd >= 0);
-	to.sin_port = htons(port);
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	return fd;
-}
-
 /* Until the end; a reset is an end too, a time-out is not. */
 static size_t read_all(int fd, char *to, size_t room)
 {
@@ -90,7 +74,7 @@ static size_t read_all(int fd, char *to, size_t room)
 size_t master_throw(uint16_t port, const void *bytes, size_t len, char *answer,
 		    size_t room)
 {
-	int fd = master_socket(port);
+	int fd = test_dial(port);
 	const char *at = bytes;
 	size_t n;
 

@@ -15,6 +15,7 @@
 #include "base/frame.h"
 #include "store/proto/protocol.h"
 #include "tests/integration/master/caller.h"
+#include "tests/lib/dial.h"
 #include "tests/lib/test.h"
 
 #define N_NOISE 400
@@ -369,7 +370,7 @@ static void one_more_than_the_places_is_turned_away(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(fds); i++)
-		fds[i] = master_socket(master.http);
+		fds[i] = test_dial(master.http);
 	assert_int_equal(recv(fds[TEST_COUNT(fds) - 1], answer, 1, 0), 0);
 	for (size_t i = 0; i < TEST_COUNT(fds); i++)
 		close(fds[i]);

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "tests/integration/master/caller.h"
+#include "tests/lib/dial.h"
 #include "tests/lib/test.h"
 #include "tests/lib/tmpdir.h"
 
@@ -42,7 +43,7 @@ static void ends_with_connections_open(void **state)
 	master_start(&m, (const char *const[]){NULL});
 	c = caller_join(&m, 1, false);
 	assert_int_equal(caller_mount(c, 1, 1 << 20), 0);
-	idle = master_socket(m.http);
+	idle = test_dial(m.http);
 	assert_true(idle >= 0);
 	master_stop(&m);
 	assert_true(caller_wait_down(c));

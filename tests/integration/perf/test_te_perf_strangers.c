@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_te_perf_strangers.c - what is no initiator at the port of a listener */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "tests/integration/perf/tool.h"
+#include "tests/lib/dial.h"
 #include "tests/lib/process.h"
 #include "tests/lib/test.h"
 
-#define LIMIT_S 60
-#define OPEN    "open 4096 0\n"
+#define OPEN "open 4096 0\n"
 
 static char flag[64]; /* --connect=127.0.0.1:PORT */
 static struct test_process *server;
@@ -38,18 +36,7 @@ static int tear_down(void **state)
 
 static int dial(void)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET};
-	struct timeval limit = {.tv_sec = LIMIT_S};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	to.sin_port = htons((uint16_t)atoi(strrchr(flag, ':') + 1));
-	assert_true(fd >= 0);
-	assert_int_equal(
-		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)),
-		0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	return fd;
+	return test_dial((uint16_t)atoi(strrchr(flag, ':') + 1));
 }
 
 /* It may have been closed already. */

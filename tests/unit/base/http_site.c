@@ -3,23 +3,22 @@
 #include "tests/unit/base/http_site.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <event2/buffer.h>
 
 #include "base/http.h"
 #include "base/loop.h"
+#include "tests/lib/dial.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 
-#define SOON_S 60
+#define SOON_MS 60000
 
 static struct tei_loop *loop;
 static struct tei_http *http;
@@ -155,7 +154,7 @@ unsigned int site_n_done(void)
 
 void site_await_done(unsigned int n)
 {
-	assert_true(test_wait_until(enough_are_done, &n, SOON_S * 1000));
+	assert_true(test_wait_until(enough_are_done, &n, SOON_MS));
 }
 
 int site_set_up(void **state)
@@ -198,16 +197,7 @@ unsigned int site_count(unsigned int why)
 
 int site_dial(void)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET};
-	struct timeval limit = {.tv_sec = SOON_S};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_true(fd >= 0);
-	to.sin_port = htons(port);
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	return fd;
+	return test_dial(port);
 }
 
 void site_say(int fd, const void *bytes, size_t len)

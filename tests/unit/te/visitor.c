@@ -2,41 +2,29 @@
 /* visitor.c - frames by hand */
 #include "tests/unit/te/visitor.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <te/te.h>
 
 #include "base/bytes.h"
 #include "base/net.h"
+#include "tests/lib/dial.h"
 #include "tests/lib/test.h"
 
 #define HEADER      16
-#define PATIENCE_S  60
 #define MESSAGE_MAX 80000
 
 int visitor_connect(const struct te_engine *engine)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET};
-	struct timeval patience = {.tv_sec = PATIENCE_S};
 	char host[TEI_HOST_LEN_MAX + 1];
 	uint16_t port;
-	int fd;
 
 	assert_int_equal(tei_name_split(te_engine_name(engine), host, &port),
 			 0);
-	to.sin_port = htons(port);
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_true(fd >= 0);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	return fd;
+	return test_dial(port);
 }
 
 /* The engine may close in the middle: that is not what is tested here. */
