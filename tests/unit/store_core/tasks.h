@@ -217,6 +217,34 @@ static MAYBE void tasks_done(struct rig *r, const struct order *o)
 	tasks_answer(r, o, 0, false, (uint32_t)o->generation * 3);
 }
 
+/* Two owners; "k" on "a" is being copied to "b", for session 3. */
+static MAYBE struct order
+tasks_begin(struct rig *r, const struct tei_core_config *c, uint8_t *id)
+{
+	struct order o;
+
+	tasks_init(r, c, 2);
+	tasks_put(r, 3, "k", "a");
+	assert_int_equal(tasks_copy(r, 3, "k", "b", id), 0);
+	o = tasks_order(r);
+	assert_true(o.there);
+	return o;
+}
+
+/* So the task has ended, and nothing is left of it. */
+static MAYBE void tasks_failed(struct rig *r, tei_session_id s,
+			       const uint8_t *id, int32_t code)
+{
+	struct tei_core_task t = tasks_query(r, s, id);
+
+	assert_int_equal(t.state, TEI_TASK_FAILED);
+	assert_int_equal(t.code, code);
+	assert_true(*t.message);
+	assert_int_equal(rig_figures(r).tasks_processing, 0);
+	assert_int_equal(rig_figures(r).tasks_pending, 0);
+	assert_int_equal(rig_figures(r).building, 0);
+}
+
 /* The owners at whose segments the replicas of @key lie, as a mask. */
 static MAYBE unsigned int tasks_where(struct rig *r, tei_session_id s,
 				      const char *key)
