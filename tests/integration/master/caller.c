@@ -220,13 +220,24 @@ int32_t caller_mount(struct caller *c, uint8_t id, uint64_t size)
 	return caller_mount_at(c, id, CALLER_BASE, size);
 }
 
+/* The status that is all the reply to @message. */
+static int32_t ask_status(struct caller *c, uint16_t type, const void *message)
+{
+	Store__Status *reply =
+		caller_call(c, type, message, &store__status__descriptor);
+	int32_t status;
+
+	assert_non_null(reply);
+	status = reply->status;
+	caller_free(reply);
+	return status;
+}
+
 int32_t caller_mount_at(struct caller *c, uint8_t id, uint64_t address,
 			uint64_t size)
 {
 	Store__Mount m = STORE__MOUNT__INIT;
-	Store__Status *reply;
 	uint8_t segment[16];
-	int32_t status;
 	char name[32];
 
 	memset(segment, id, sizeof(segment));
@@ -236,30 +247,18 @@ int32_t caller_mount_at(struct caller *c, uint8_t id, uint64_t address,
 	m.name = name;
 	m.address = address;
 	m.size = size;
-	reply = caller_call(c, STORE__STORE_TYPE__STORE_MOUNT, &m,
-			    &store__status__descriptor);
-	assert_non_null(reply);
-	status = reply->status;
-	caller_free(reply);
-	return status;
+	return ask_status(c, STORE__STORE_TYPE__STORE_MOUNT, &m);
 }
 
 int32_t caller_unmount(struct caller *c, uint8_t id)
 {
 	Store__Unmount m = STORE__UNMOUNT__INIT;
-	Store__Status *reply;
 	uint8_t segment[16];
-	int32_t status;
 
 	memset(segment, id, sizeof(segment));
 	m.segment.data = segment;
 	m.segment.len = sizeof(segment);
-	reply = caller_call(c, STORE__STORE_TYPE__STORE_UNMOUNT, &m,
-			    &store__status__descriptor);
-	assert_non_null(reply);
-	status = reply->status;
-	caller_free(reply);
-	return status;
+	return ask_status(c, STORE__STORE_TYPE__STORE_UNMOUNT, &m);
 }
 
 void caller_heartbeat(struct caller *c, uint64_t epoch, bool *remount)
