@@ -94,6 +94,8 @@ int32_t caller_put_start(struct caller *c, const char *key, uint64_t size,
 			 uint64_t *generation, uint64_t *epoch);
 int32_t caller_put_end(struct caller *c, const char *key, uint64_t generation,
 		       uint64_t epoch, bool written);
+/* Both, of 100 bytes, which must go well. */
+void caller_put(struct caller *c, const char *key);
 int32_t caller_lookup(struct caller *c, const char *key, uint64_t *size);
 int32_t caller_remove(struct caller *c, const char *key, bool force);
 

@@ -38,11 +38,7 @@ int settled_set_up(void **state)
 	w->user = caller_join(&w->master, SETTLED_USER, false);
 	assert_int_equal(caller_mount(w->owner, SETTLED_OWNER, SETTLED_BYTES),
 			 0);
-	assert_int_equal(
-		caller_put_start(w->user, "there", 100, &generation, &epoch),
-		0);
-	assert_int_equal(
-		caller_put_end(w->user, "there", generation, epoch, true), 0);
+	caller_put(w->user, "there");
 	assert_int_equal(
 		caller_put_start(w->user, "half", 100, &generation, &epoch), 0);
 	w->before = ask_pool(w->owner);

@@ -30,16 +30,6 @@ static int stop(void **state)
 	return 0;
 }
 
-static void put(const char *key)
-{
-	uint64_t generation, epoch;
-
-	assert_int_equal(caller_put_start(owner, key, 100, &generation, &epoch),
-			 0);
-	assert_int_equal(caller_put_end(owner, key, generation, epoch, true),
-			 0);
-}
-
 /* The answer as text, which must come with @status. Freed by the next. */
 static const char *text_of(const char *request, int status)
 {
@@ -93,7 +83,7 @@ static void segments_are_listed_and_described(void **state)
 	json_t *root, *one;
 
 	(void)state;
-	put("in a segment");
+	caller_put(owner, "in a segment");
 	assert_string_equal(text_of("GET /get_all_segments", 200), "owner-1\n");
 	root = json_of("GET /get_segments_detail", 200);
 	assert_int_equal(test_json_number(root, "total_segments"), 1);
@@ -119,7 +109,7 @@ static void a_key_is_found_without_a_lease(void **state)
 	json_t *root, *place;
 
 	(void)state;
-	put("a key");
+	caller_put(owner, "a key");
 	root = json_of("GET /query_key?key=a+key", 200);
 	assert_true(json_is_true(json_object_get(root, "success")));
 	place = json_array_get(json_object_get(root, "data"), 0);
@@ -140,8 +130,8 @@ static void several_keys_are_asked_for_at_once(void **state)
 	json_t *root, *data;
 
 	(void)state;
-	put("b1");
-	put("b2");
+	caller_put(owner, "b1");
+	caller_put(owner, "b2");
 	root = json_of("GET /batch_query_keys?keys=b1,no,b2", 200);
 	data = json_object_get(root, "data");
 	assert_int_equal(json_object_size(data), 3);
@@ -167,7 +157,7 @@ static void all_keys_are_listed_then_removed(void **state)
 	assert_string_equal(text_of("GET /get_all_keys", 200), "");
 	for (int i = 0; i < N_KEYS; i++) {
 		snprintf(key, sizeof(key), "list/%03d\n", i);
-		put(key);
+		caller_put(owner, key);
 	}
 	for (const char *at = text_of("GET /get_all_keys", 200); *at;
 	     at = strchr(at, '\n') + 1, n++)
@@ -238,7 +228,7 @@ static const struct {
 static void wrong_requests_are_told_why_in_json(void **state)
 {
 	(void)state;
-	put("stays");
+	caller_put(owner, "stays");
 	for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
 		json_t *root = json_of(wrong[i].request, wrong[i].status);
 
@@ -276,7 +266,7 @@ static void what_is_no_request_for_a_page_changes_nothing(void **state)
 	char answer[512];
 
 	(void)state;
-	put("stays too");
+	caller_put(owner, "stays too");
 	for (size_t i = 0; i < TEST_COUNT(cases); i++) {
 		size_t n = master_throw(master.http, cases[i].request,
 					strlen(cases[i].request), answer,

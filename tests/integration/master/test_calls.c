@@ -29,14 +29,6 @@ static int stop(void **state)
 }
 
 /* Put @key of 100 bytes as @c. */
-static void put(struct caller *c, const char *key)
-{
-	uint64_t generation, epoch;
-
-	assert_int_equal(caller_put_start(c, key, 100, &generation, &epoch), 0);
-	assert_int_equal(caller_put_end(c, key, generation, epoch, true), 0);
-}
-
 static void hello_tells_what_a_member_needs(void **state)
 {
 	struct caller *c = caller_open(&master);
@@ -119,7 +111,7 @@ static void an_owner_that_disconnects_takes_its_objects(void **state)
 
 	(void)state;
 	assert_int_equal(caller_mount(owner, 5, MIB), 0);
-	put(user, "gone");
+	caller_put(user, "gone");
 	assert_int_equal(caller_lookup(user, "gone", &size), 0);
 	caller_close(owner);
 	end = tei_now_ms() + SOON_MS;
@@ -158,7 +150,7 @@ static void objects_are_removed_by_pattern(void **state)
 	assert_int_equal(caller_mount(c, 17, MIB), 0);
 	for (int i = 0; i < 100; i++) {
 		snprintf(key, sizeof(key), "pattern-%d", i);
-		put(c, key);
+		caller_put(c, key);
 	}
 	assert_int_equal(caller_lookup(c, "pattern-7", &size), 0);
 	assert_int_equal(remove_all(c, "(", false, &removed), -600);
@@ -186,7 +178,7 @@ static void a_batch_is_answered_key_by_key(void **state)
 
 	(void)state;
 	assert_int_equal(caller_mount(c, 14, MIB), 0);
-	put(c, "here");
+	caller_put(c, "here");
 	m.keys = keys;
 	m.key_lens = lens;
 	m.n_key_lens = TEST_COUNT(lens);
@@ -215,7 +207,7 @@ static void an_unmounted_segment_takes_its_objects(void **state)
 
 	(void)state;
 	assert_int_equal(caller_mount(owner, 15, MIB), 0);
-	put(owner, "mine");
+	caller_put(owner, "mine");
 	/* Nobody else may, whatever the payload says. */
 	assert_int_equal(caller_unmount(other, 15), -601);
 	assert_int_equal(caller_unmount(owner, 15), 0);
@@ -232,7 +224,7 @@ static void a_client_comes_back_to_its_session(void **state)
 
 	(void)state;
 	assert_int_equal(caller_mount(owner, 7, MIB), 0);
-	put(user, "stays");
+	caller_put(user, "stays");
 	/* The new connection takes the place of the old one. */
 	again = caller_join(&master, 7, false);
 	assert_true(caller_wait_down(owner));
@@ -395,7 +387,7 @@ static void figures_follow_what_happens(void **state)
 	hits = master_metric(&master, "mem_cache_hit_nums_");
 	owner = caller_join(&master, 13, false);
 	assert_int_equal(caller_mount(owner, 13, MIB), 0);
-	put(owner, "counted");
+	caller_put(owner, "counted");
 	assert_int_equal(caller_lookup(owner, "counted", &size), 0);
 	assert_int_equal(
 		master_metric(&master, "master_put_start_requests_total"),

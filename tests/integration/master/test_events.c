@@ -17,16 +17,6 @@ static struct master master;
 static struct caller *owner;
 static struct subscriber subscriber;
 
-static void put(const char *key)
-{
-	uint64_t generation, epoch;
-
-	assert_int_equal(caller_put_start(owner, key, 100, &generation, &epoch),
-			 0);
-	assert_int_equal(caller_put_end(owner, key, generation, epoch, true),
-			 0);
-}
-
 /* Until it hears of the greeting's key, which is no number. */
 static void join(void)
 {
@@ -34,7 +24,7 @@ static void join(void)
 
 	do {
 		assert_true(tei_now_ms() < end);
-		put("hello");
+		caller_put(owner, "hello");
 		assert_int_equal(caller_remove(owner, "hello", true), 0);
 	} while (!subscriber_next(&subscriber, 10));
 }
@@ -88,7 +78,7 @@ static void expect(const char *type, const char *key)
 static void puts_and_removes_are_published(void **state)
 {
 	(void)state;
-	put("0x10");
+	caller_put(owner, "0x10");
 	expect("stored", "0x10");
 	assert_int_equal(caller_remove(owner, "0x10", true), 0);
 	expect("removed", "0x10");
@@ -103,7 +93,7 @@ static void all_that_is_removed_is_published(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < N_KEYS; i++) {
 		snprintf(key, sizeof(key), "%u", i);
-		put(key);
+		caller_put(owner, key);
 		expect("stored", key);
 	}
 	answer = master_ask(&master, "POST /api/v1/remove_all?force=true",

@@ -137,14 +137,6 @@ static void answer(struct owner *o, const Store__Task *task, int32_t status)
 }
 
 /* Put @key of 100 bytes: where there is room. */
-static void put(struct caller *c, const char *key)
-{
-	uint64_t generation, epoch;
-
-	assert_int_equal(caller_put_start(c, key, 100, &generation, &epoch), 0);
-	assert_int_equal(caller_put_end(c, key, generation, epoch, true), 0);
-}
-
 static void a_copy_is_pushed_answered_and_told(void **state)
 {
 	struct caller *user = caller_join(&master, 9, false);
@@ -153,7 +145,7 @@ static void a_copy_is_pushed_answered_and_told(void **state)
 	Store__Task *task;
 
 	(void)state;
-	put(user, "k");
+	caller_put(user, "k");
 	b = owner_open(2);
 	assert_int_equal(create(user, "none", NULL, "owner-2", id), -704);
 	assert_int_equal(create(user, "k", NULL, "owner-3", id), -101);
@@ -207,7 +199,7 @@ static void why_a_move_failed_can_be_read(void **state)
 	Store__Task *task;
 
 	(void)state;
-	put(user, "m");
+	caller_put(user, "m");
 	b = owner_open(4);
 	assert_int_equal(create(user, "m", "owner-4", "owner-3", id), -710);
 	assert_int_equal(create(user, "m", "owner-3", "owner-4", id), 0);
@@ -250,7 +242,7 @@ static void a_task_comes_again_on_a_new_heartbeat_connection(void **state)
 	Store__Task *task, *again;
 
 	(void)state;
-	put(user, "again");
+	caller_put(user, "again");
 	b = owner_open(6);
 	assert_int_equal(create(user, "again", NULL, "owner-6", id), 0);
 	task = caller_wait_task(a.heart);
