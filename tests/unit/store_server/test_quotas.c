@@ -180,7 +180,6 @@ static void what_was_written_is_read_again(void **state)
 	assert_int_equal(again.n, 0);
 }
 
-/* A link still points to the file; a folder that is gone changes nothing. */
 /* Controls, ends of lines and marks, of which YAML takes none as it is. */
 static void every_name_that_may_be_is_read_again(void **state)
 {
@@ -206,6 +205,7 @@ static void every_name_that_may_be_is_read_again(void **state)
 	tei_quotas_free(&back);
 }
 
+/* A link still points to the file; a folder that is gone changes nothing. */
 static void a_link_is_followed_and_failure_leaves_the_file(void **state)
 {
 	struct tei_quotas q = {.n = 0}, again = {.n = 0};
