@@ -1,45 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_admin.c - removals of all keys that overlap, and whose asker goes
- *
- * The server's loop does not run: its handlers are called as HTTP would.
  */
 #include <string.h>
 
 #include <event2/buffer.h>
 
-#include "base/loop.h"
 #include "store/server/admin.h"
-#include "store/server/server.h"
-#include "store/server/state.h"
 #include "tests/lib/test.h"
+#include "tests/unit/store_server/bare.h"
 
-static struct tei_server_settings settings;
-static struct tei_conf conf;
-static struct tei_loop *loop;
-static struct tei_server *server;
 static struct evbuffer *body;
 
 static int start(void **state)
 {
-	char error[TEI_CONF_ERROR_LEN];
-
 	(void)state;
 	body = evbuffer_new();
-	if (!body || tei_loop_create_bare(&loop) ||
-	    tei_conf_init(&conf, tei_server_rows, tei_server_n_rows, &settings))
-		return -1;
-	return tei_conf_set(&conf, "port", "0", error) ||
-	       tei_conf_set(&conf, "metrics_port", "0", error) ||
-	       tei_server_create(loop, &settings, &server, error);
+	return body ? bare_start("false") : -1;
 }
 
 static int stop(void **state)
 {
 	(void)state;
-	tei_server_destroy(server);
-	tei_conf_fini(&conf);
-	tei_loop_destroy(loop);
+	bare_stop();
 	evbuffer_free(body);
 	return 0;
 }

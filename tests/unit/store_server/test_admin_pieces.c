@@ -2,8 +2,7 @@
 /*
  * test_admin_pieces.c - long answers of the admin port come in short pieces
  *
- * The server's loop does not run: its handlers are called as HTTP would. What a
- * piece holds stands for the time that it takes.
+ * What a piece holds stands for the time that it takes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +11,9 @@
 #include <event2/buffer.h>
 #include <jansson.h>
 
-#include "base/loop.h"
 #include "store/server/admin.h"
-#include "store/server/server.h"
-#include "store/server/state.h"
 #include "tests/lib/test.h"
+#include "tests/unit/store_server/bare.h"
 
 #define OWNER   1000
 #define PIECE   (32u << 10)
@@ -24,31 +21,16 @@
 #define TENANTS 1500
 #define LONGEST 128 /* of what these tests put there */
 
-static struct tei_server_settings settings;
-static struct tei_conf conf;
-static struct tei_loop *loop;
-static struct tei_server *server;
-
 static int start(void **state)
 {
-	char error[TEI_CONF_ERROR_LEN];
-
 	(void)state;
-	if (tei_loop_create_bare(&loop) ||
-	    tei_conf_init(&conf, tei_server_rows, tei_server_n_rows, &settings))
-		return -1;
-	return tei_conf_set(&conf, "port", "0", error) ||
-	       tei_conf_set(&conf, "metrics_port", "0", error) ||
-	       tei_conf_set(&conf, "enable_multi_tenants", "true", error) ||
-	       tei_server_create(loop, &settings, &server, error);
+	return bare_start("true");
 }
 
 static int stop(void **state)
 {
 	(void)state;
-	tei_server_destroy(server);
-	tei_conf_fini(&conf);
-	tei_loop_destroy(loop);
+	bare_stop();
 	return 0;
 }
 
