@@ -406,18 +406,20 @@ static void end_at_once(const char *why)
 	_exit(0);
 }
 
-struct drain {
-	struct te_store *store;
-	uint32_t timeout_ms;
-	atomic_bool over;
+struct second_signal {
+	const sigset_t *set; /* blocked in every thread */
+	atomic_bool unwanted;
 };
 
-static void *run_drain(void *arg)
+static void *await_second_signal(void *arg)
 {
-	struct drain *d = arg;
+	struct second_signal *s = arg;
+	int number;
 
-	(void)te_store_drain(d->store, NULL, d->timeout_ms, NULL);
-	atomic_store(&d->over, true);
+	(void)sigwait(s->set, &number);
+	if (!atomic_load(&s->unwanted))
+		end_at_once("told to end twice: what was not moved to others "
+			    "is lost");
 	return NULL;
 }
 
@@ -425,21 +427,18 @@ static void *run_drain(void *arg)
 static void drain(const struct settings *s, struct te_store *store,
 		  const sigset_t *set)
 {
-	const struct timespec step = {.tv_nsec = 10 * 1000 * 1000};
-	struct drain d = {.store = store,
-			  .timeout_ms = (uint32_t)s->drain_timeout};
+	struct second_signal second = {.set = set};
 	pthread_t thread;
 
 	if (!s->drain_timeout || te_store_health(store) ||
-	    tei_thread_start(&thread, "drain", run_drain, &d))
+	    tei_thread_start(&thread, "signals", await_second_signal, &second))
 		return;
 	LOG_INFO("mooncake_client: what is here is moved to others, for at "
 		 "most %llu ms",
 		 (unsigned long long)s->drain_timeout);
-	while (!atomic_load(&d.over))
-		if (sigtimedwait(set, NULL, &step) > 0)
-			end_at_once("told to end twice: what was not moved to "
-				    "others is lost");
+	(void)te_store_drain(store, NULL, (uint32_t)s->drain_timeout, NULL);
+	atomic_store(&second.unwanted, true);
+	(void)pthread_kill(thread, SIGINT); /* wakes it */
 	(void)pthread_join(thread, NULL);
 }
 
