@@ -158,14 +158,11 @@ transfer_engine_t createTransferEngine(const char *metadata_conn_string,
 {
 	const char *name = local_server_name ? local_server_name : "";
 	struct mc_engine *e = calloc(1, sizeof(*e));
-	int rc;
+	int rc = e ? create(metadata_conn_string, name, &e->te) : -ENOMEM;
 
 	(void)ip_or_host_name;
 	(void)rpc_port;
 	(void)auto_discover;
-	if (!e)
-		return NULL;
-	rc = create(metadata_conn_string, name, &e->te);
 	if (rc) {
 		mc_warn(__func__, "no engine \"%s\": %s", name,
 			te_strerror(rc));
@@ -177,6 +174,8 @@ transfer_engine_t createTransferEngine(const char *metadata_conn_string,
 	/* Nobody knows the handle before it is returned. */
 	e->handle = mc_table_add(&engines, e);
 	if (!e->handle) {
+		mc_warn(__func__, "no engine \"%s\": no memory, or too many",
+			name);
 		destroy(e);
 		return NULL;
 	}

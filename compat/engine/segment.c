@@ -20,8 +20,7 @@ static bool is_stale(struct mc_engine *e, te_segment_id id)
 }
 
 /* Make @id, just opened, the one behind @number. */
-static te_segment_id settle(struct mc_engine *e, int64_t number,
-			    te_segment_id id)
+static void settle(struct mc_engine *e, int64_t number, te_segment_id id)
 {
 	struct mc_segment *s;
 	te_segment_id old;
@@ -33,7 +32,6 @@ static te_segment_id settle(struct mc_engine *e, int64_t number,
 	(void)pthread_mutex_unlock(&e->mutex);
 	if (old) /* opened twice, or another life's */
 		te_segment_close(e->te, old);
-	return id;
 }
 
 /* The own segment is there before anybody asks. */
@@ -76,7 +74,7 @@ int mc_segment_find(struct mc_engine *engine, int64_t number,
 		rc = te_segment_open(engine->te, name, 0, &id);
 		if (rc)
 			return rc;
-		id = settle(engine, number, id);
+		settle(engine, number, id);
 	}
 	*out = id;
 	return 0;
@@ -141,7 +139,7 @@ static int64_t open_segment(struct mc_engine *e, const char *name)
 	if (number < 0)
 		te_segment_close(e->te, id);
 	else
-		(void)settle(e, number, id);
+		settle(e, number, id);
 	return number;
 }
 
@@ -211,7 +209,7 @@ int removeLocalSegment(transfer_engine_t engine, const char *segment_name)
 
 int warmupEfaSegment(transfer_engine_t engine, const char *segment_name)
 {
-	segment_id_t number = openSegment(engine, segment_name);
+	segment_id_t number = open_by_name(engine, segment_name, __func__);
 	struct mc_engine *e;
 	te_segment_id id;
 	int rc;
