@@ -197,7 +197,8 @@ TRANSFER_ENGINE_API int syncSegmentCache(transfer_engine_t engine);
  * @location: "cpu:0", "cuda:1" ..., or "*": look
  * @remote_accessible: 0: it is for transfers of this engine only
  *
- * Returns -1 (no memory, or length 0), -7 (part of it is registered already).
+ * Returns -1 (NULL, length 0, or it cannot be registered), -7 (part of it is
+ * registered already), -302 (the process is out of memory).
  */
 TRANSFER_ENGINE_API int registerLocalMemory(transfer_engine_t engine,
 					    void *addr, size_t length,
@@ -267,7 +268,7 @@ TRANSFER_ENGINE_API int genNotifyInEngine(transfer_engine_t engine,
 /* Nothing is told here, as by Mooncake's classic engine: *count is 0 then. */
 TRANSFER_ENGINE_API int getNicLoadStats(transfer_engine_t engine,
 					nic_load_stat_t *stats, size_t *count);
-/* Its rails and peers into buf[len], as text or as JSON; cut off. */
+/* Its name and rails into buf[len], as text or as JSON; cut off. */
 TRANSFER_ENGINE_API int showLinks(transfer_engine_t engine, char *buf,
 				  size_t len, int json);
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handle.c - slots whose generations make them name one object after the other
+ */
 #include "compat/engine/handle.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #define GENERATION(state) ((state) >> 32)
@@ -115,7 +117,7 @@ void *mc_table_unpin(struct mc_table *table, uint64_t handle)
 	return object;
 }
 
-int mc_table_give_back(struct mc_table *table, uint64_t handle)
+bool mc_table_give_back(struct mc_table *table, uint64_t handle)
 {
 	struct mc_slot *slot = slot_of(table, handle);
 

@@ -3,7 +3,7 @@
  * handle.h - numbers for objects that callers may give back at any time
  *
  * A number names one object for ever; when the object is given back it names
- * nothing any more, and is not given out again before 2^32 others were in its
+ * nothing any more, and is not given out again before 2^31 others were in its
  * place. Who uses an object pins it, so that it stays for that long.
  *
  * Threads: any. Looking one up takes no lock.
@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define MC_CHUNK  256
@@ -46,7 +47,7 @@ void *mc_table_pin(struct mc_table *table, uint64_t handle);
  * caller's to destroy. Else NULL. */
 void *mc_table_unpin(struct mc_table *table, uint64_t handle);
 /* Give back what the caller has pinned. False: somebody else has. */
-int mc_table_give_back(struct mc_table *table, uint64_t handle);
+bool mc_table_give_back(struct mc_table *table, uint64_t handle);
 /* The next number after @handle that names something; 0: there is none. */
 uint64_t mc_table_next(struct mc_table *table, uint64_t handle);
 
