@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -24,23 +23,6 @@ struct lru {
 	uint64_t used;
 };
 
-static int compare_ids(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static size_t keep_distinct(uint64_t *ids, size_t n)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (!kept || ids[i] != ids[kept - 1])
-			ids[kept++] = ids[i];
-	return kept;
-}
-
 static void lru_fini(struct lru *c)
 {
 	tei_free(c->ids);
@@ -50,20 +32,14 @@ static void lru_fini(struct lru *c)
 
 static int lru_init(struct lru *c, const struct tei_trace *t)
 {
-	size_t n = t->n_ids;
-
 	memset(c, 0, sizeof(*c));
-	c->ids = tei_malloc((n + 1) * sizeof(*c->ids));
-	c->prev = tei_malloc((n + 1) * sizeof(*c->prev));
-	c->next = tei_malloc((n + 1) * sizeof(*c->next));
+	c->ids = tei_trace_distinct(t, &c->n);
+	c->prev = tei_malloc((c->n + 1) * sizeof(*c->prev));
+	c->next = tei_malloc((c->n + 1) * sizeof(*c->next));
 	if (!c->ids || !c->prev || !c->next) {
 		lru_fini(c);
 		return -ENOMEM;
 	}
-	if (n)
-		memcpy(c->ids, t->ids, n * sizeof(*c->ids));
-	qsort(c->ids, n, sizeof(*c->ids), compare_ids);
-	c->n = keep_distinct(c->ids, n);
 	for (size_t i = 0; i < c->n; i++)
 		c->prev[i] = ABSENT;
 	c->prev[c->n] = c->next[c->n] = c->n;
@@ -91,9 +67,7 @@ static void put_first(struct lru *c, size_t rank)
 
 static bool lru_touch(struct lru *c, uint64_t id, uint64_t capacity)
 {
-	const uint64_t *at =
-		bsearch(&id, c->ids, c->n, sizeof(id), compare_ids);
-	size_t rank = (size_t)(at - c->ids);
+	size_t rank = tei_trace_rank(c->ids, c->n, id);
 	bool hit = c->prev[rank] != ABSENT;
 
 	if (hit)

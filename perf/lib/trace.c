@@ -205,6 +205,36 @@ uint64_t tei_trace_tenant_id(uint64_t id, uint64_t tenant)
 	return tenant ? tei_chance_mix(id + tei_chance_mix(tenant)) : id;
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+uint64_t *tei_trace_distinct(const struct tei_trace *t, size_t *n)
+{
+	uint64_t *ids = tei_malloc((t->n_ids + 1) * sizeof(*ids));
+
+	if (!ids)
+		return NULL;
+	if (t->n_ids)
+		memcpy(ids, t->ids, t->n_ids * sizeof(*ids));
+	qsort(ids, t->n_ids, sizeof(*ids), compare_ids);
+	*n = 0;
+	for (size_t i = 0; i < t->n_ids; i++)
+		if (!*n || ids[i] != ids[*n - 1])
+			ids[(*n)++] = ids[i];
+	return ids;
+}
+
+size_t tei_trace_rank(const uint64_t *distinct, size_t n, uint64_t id)
+{
+	const uint64_t *at = bsearch(&id, distinct, n, sizeof(id), compare_ids);
+
+	return (size_t)(at - distinct);
+}
+
 uint64_t *tei_trace_deal(const struct tei_trace *t, uint64_t n)
 {
 	uint64_t *ids = tei_calloc(t->n_ids ? t->n_ids : 1, sizeof(*ids));

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/chance.h"
@@ -53,43 +52,18 @@ double tei_workload_mean(const struct tei_workload *w)
 	return w->n_keys ? sum / (double)w->n_keys : 0;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static size_t keep_distinct(uint64_t *ids, size_t n)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (!kept || ids[i] != ids[kept - 1])
-			ids[kept++] = ids[i];
-	return kept;
-}
-
 int tei_workload_of_trace(const struct tei_trace *t, uint64_t size,
 			  struct tei_workload *out)
 {
-	uint64_t *ids = tei_malloc((t->n_ids + 1) * sizeof(*ids));
 	size_t n;
+	uint64_t *ids = tei_trace_distinct(t, &n);
 	int rc;
 
 	if (!ids)
 		return -ENOMEM;
-	if (t->n_ids)
-		memcpy(ids, t->ids, t->n_ids * sizeof(*ids));
-	qsort(ids, t->n_ids, sizeof(*ids), compare_ids);
-	n = keep_distinct(ids, t->n_ids);
 	rc = alloc(out, t->n_ids, n);
-	for (size_t i = 0; !rc && i < t->n_ids; i++) {
-		const uint64_t *at =
-			bsearch(&t->ids[i], ids, n, sizeof(*ids), compare_ids);
-
-		out->key[i] = (uint32_t)(at - ids);
-	}
+	for (size_t i = 0; !rc && i < t->n_ids; i++)
+		out->key[i] = (uint32_t)tei_trace_rank(ids, n, t->ids[i]);
 	if (!rc)
 		set_sizes(out, size);
 	tei_free(ids);

@@ -151,11 +151,28 @@ static void tenants_have_blocks_of_their_own(void **state)
 	tei_free(dealt);
 }
 
+static void blocks_that_come_again_are_counted_once(void **state)
+{
+	uint64_t ids[] = {7, UINT64_MAX, 1, 7, 1};
+	const struct tei_trace t = {.n_ids = 5, .ids = ids};
+	size_t n = 9;
+	uint64_t *distinct = tei_trace_distinct(&t, &n);
+
+	(void)state;
+	assert_non_null(distinct);
+	assert_int_equal(n, 3);
+	assert_int_equal(tei_trace_rank(distinct, n, 1), 0);
+	assert_int_equal(tei_trace_rank(distinct, n, 7), 1);
+	assert_int_equal(tei_trace_rank(distinct, n, UINT64_MAX), 2);
+	tei_free(distinct);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_last_block_of_a_request_may_be_partial),
 		cmocka_unit_test(tenants_have_blocks_of_their_own),
+		cmocka_unit_test(blocks_that_come_again_are_counted_once),
 		cmocka_unit_test(requests_and_their_blocks_are_read_in_order),
 		cmocka_unit_test(no_more_than_the_limit_is_read),
 		cmocka_unit_test(a_malformed_line_is_named),
