@@ -341,8 +341,8 @@ int client_main(const struct options *o)
 		if (tei_worker_hear("go")) {
 			replay(&c);
 			tei_worker_say("done");
-			(void)tei_worker_hear(
-				"end"); /* or the end of the input */
+			/* Or the end of the input. */
+			(void)tei_worker_hear("end");
 		}
 	}
 	client_fini(&c);
