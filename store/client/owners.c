@@ -55,7 +55,10 @@ void tei_owners_fini(struct tei_owners *owners)
 
 /* ---- what could not be reached ---- */
 
-/* Not to be tried: why. 0: it may be; *@doubt: but briefly. */
+/*
+ * Not to be tried: why. 0: it may be; *@doubt: but briefly. On
+ * the way those that are over are forgotten.
+ */
 static int recent_failure(struct tei_owners *owners, const char *name,
 			  bool *doubt) TEI_REQUIRES(owners->mu)
 {
@@ -63,7 +66,6 @@ static int recent_failure(struct tei_owners *owners, const char *name,
 	int error = 0;
 
 	*doubt = false;
-
 	tei_list_for_each_safe (node, tmp, &owners->failures) {
 		struct tei_owner_failure *failure =
 			tei_list_entry(node, struct tei_owner_failure, link);

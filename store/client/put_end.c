@@ -78,12 +78,13 @@ static int take_columns(struct tei_put_ending *end, struct tei_arena *arena,
 {
 	Store__PutEnd *m = &end->msg;
 
-	m->generation = tei_arena_alloc(arena, end->n * sizeof(uint64_t));
-	m->written = tei_arena_alloc(arena, end->n * sizeof(uint32_t));
-	m->quiet = tei_arena_alloc(arena, end->n * sizeof(uint32_t));
-	m->extents = tei_arena_alloc(arena, end->n * sizeof(uint32_t));
+	m->generation =
+		tei_arena_alloc(arena, end->n * sizeof(m->generation[0]));
+	m->written = tei_arena_alloc(arena, end->n * sizeof(m->written[0]));
+	m->quiet = tei_arena_alloc(arena, end->n * sizeof(m->quiet[0]));
+	m->extents = tei_arena_alloc(arena, end->n * sizeof(m->extents[0]));
 	m->no_crc = tei_arena_alloc(arena, end->n * sizeof(m->no_crc[0]));
-	m->crc = tei_arena_alloc(arena, n_entries * sizeof(uint32_t));
+	m->crc = tei_arena_alloc(arena, n_entries * sizeof(m->crc[0]));
 	return m->generation && m->written && m->quiet && m->extents &&
 			       m->no_crc && m->crc
 		       ? 0

@@ -470,6 +470,7 @@ void tei_places_fini(struct tei_places *places)
 	places->n = 0;
 }
 
+/* The engine calls nobody when an epoch begins, so that one has to look. */
 static void sleep_1_ms(void)
 {
 	const struct timespec ms = {.tv_nsec = (long)TEI_NS_PER_MS};
