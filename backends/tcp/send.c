@@ -214,33 +214,50 @@ static int make_room(struct tcp_lane *lane, const struct tcp_plan *p)
 	return 0;
 }
 
-static int send_plan(struct tcp_lane *lane)
+/* *@n: bytes that the kernel took, fewer than plan->bytes when it is full. */
+static int send_plan(struct tcp_lane *lane, ssize_t *n)
 {
 	struct tcp_plan *p = lane->rail->plan;
-	ssize_t n = 0;
 	int rc;
 
 	rc = tei_tcp_plan(lane);
 	if (!rc)
 		rc = make_room(lane, p);
-	if (!rc && p->bytes)
-		n = transmit(lane, p);
+	*n = !rc && p->bytes ? transmit(lane, p) : 0;
 	if (lane->debts)
 		tei_tcp_holds_release(lane);
-	if (rc < 0 || n < 0)
-		return rc < 0 ? rc : (int)n;
-	rc = took(lane, p, (size_t)n);
+	if (rc < 0 || *n < 0)
+		return rc < 0 ? rc : (int)*n;
+	rc = took(lane, p, (size_t)*n);
 	if (lane->zerocopy)
 		lane->zerocopy->sending = false;
 	return rc;
 }
 
-static int send_once(struct tcp_lane *lane)
+static int send_once(struct tcp_lane *lane, ssize_t *n)
 {
-	int rc = send_plan(lane);
+	int rc = send_plan(lane, n);
 
 	if (!rc && lane->rail->plan->headless && !lane->stub_len)
-		rc = send_plan(lane);
+		rc = send_plan(lane, n);
+	return rc;
+}
+
+/*
+ * What wants a checksum goes in pieces. Some of them in a row cost less than
+ * to ask between any two whether there is room.
+ */
+static int send_pieces(struct tcp_lane *lane)
+{
+	uint64_t chunk = tcp_config(lane->rail)->send_chunk, sent = 0;
+	ssize_t n = 0;
+	int rc;
+
+	do {
+		rc = send_once(lane, &n);
+		sent += rc < 0 ? 0 : (uint64_t)n;
+	} while (!rc && n && (size_t)n == lane->rail->plan->bytes &&
+		 sent < chunk && tei_tcp_has_more(lane));
 	return rc;
 }
 
@@ -250,7 +267,7 @@ void tei_tcp_send(struct tcp_lane *lane)
 
 	tei_tcp_settle_refused(lane);
 	if (tei_tcp_has_more(lane)) {
-		rc = send_once(lane);
+		rc = send_pieces(lane);
 		if (rc < 0) {
 			tei_tcp_lane_fail(lane, rc);
 			return;
