@@ -52,25 +52,53 @@ static void split(struct tei_directory_extent *at, uint64_t offset,
 	*left = *right = NULL;
 }
 
-static void insert(struct tei_directory *d, struct tei_directory_extent *e)
+/* What points to where @e belongs. NULL: another one is there. */
+static struct tei_directory_extent **
+place_of(struct tei_directory *d, const struct tei_directory_extent *e)
 {
-	struct tei_directory_extent **at = &d->root;
-	uint64_t mine = priority(d, e->offset);
+	struct tei_directory_extent **at = &d->root, **place = NULL;
+	uint64_t mine = priority(d, e->offset), end = end_of(e);
 
-	while (*at && priority(d, (*at)->offset) >= mine)
-		at = e->offset < (*at)->offset ? &(*at)->left : &(*at)->right;
+	while (*at) {
+		struct tei_directory_extent *other = *at;
+
+		if (other->offset < end && e->offset < end_of(other))
+			return NULL;
+		if (!place && priority(d, other->offset) < mine)
+			place = at;
+		at = e->offset < other->offset ? &other->left : &other->right;
+	}
+	return place ? place : at;
+}
+
+static void insert(struct tei_directory *d, struct tei_directory_extent **at,
+		   struct tei_directory_extent *e)
+{
 	split(*at, e->offset, &e->left, &e->right);
 	*at = e;
 	d->n_extents++;
 }
 
-static void take_out(struct tei_directory *d, struct tei_directory_extent *e)
+/* What points to the extent at @offset; to NULL: there is none. */
+static struct tei_directory_extent **link_to(struct tei_directory *d,
+					     uint64_t offset)
 {
 	struct tei_directory_extent **at = &d->root;
-	struct tei_directory_extent *left = e->left, *right = e->right;
 
-	while (*at != e)
-		at = e->offset < (*at)->offset ? &(*at)->left : &(*at)->right;
+	while (*at && (*at)->offset != offset)
+		at = offset < (*at)->offset ? &(*at)->left : &(*at)->right;
+	return at;
+}
+
+/* What @at points to. */
+static struct tei_directory_extent *take_out(struct tei_directory *d,
+					     struct tei_directory_extent **at)
+{
+	struct tei_directory_extent *e = *at, *left, *right;
+
+	assert(e);
+	left = e->left;
+	right = e->right;
 	while (left && right) {
 		if (priority(d, left->offset) >= priority(d, right->offset)) {
 			*at = left;
@@ -84,6 +112,7 @@ static void take_out(struct tei_directory *d, struct tei_directory_extent *e)
 	}
 	*at = left ? left : right;
 	d->n_extents--;
+	return e;
 }
 
 /* The first extent that ends behind @offset; NULL: none. */
@@ -168,50 +197,54 @@ const char *tei_directory_tenant(const struct tei_directory *d,
 	return o->tenant ? d->tenants[o->tenant - 1] : NULL;
 }
 
-static void forget(struct tei_directory *d, struct tei_directory_object *o)
+/* The object of the extent that @at points to. */
+static void forget_at(struct tei_directory *d, struct tei_directory_extent **at)
 {
-	for (size_t i = 0; i < o->n_extents; i++)
-		take_out(d, &o->extents[i]);
+	struct tei_directory_extent *first = take_out(d, at);
+	struct tei_directory_object *o = object_of(first);
+
+	for (size_t i = 0; i < o->n_extents; i++) {
+		if (i != first->index)
+			(void)take_out(d, link_to(d, o->extents[i].offset));
+	}
 	d->n_objects--;
 	d->heap_bytes -= heap_of(o);
 	d->key_bytes -= o->key_len;
 	tei_free(o);
 }
 
-static struct tei_directory_extent *find_extent(const struct tei_directory *d,
-						uint64_t offset,
-						uint64_t gen_epoch,
-						uint64_t generation)
+static void forget(struct tei_directory *d, struct tei_directory_object *o)
 {
-	struct tei_directory_extent *e = first_behind(d, offset);
-	const struct tei_directory_object *o;
+	forget_at(d, link_to(d, o->extents[0].offset));
+}
 
-	if (!e || e->offset != offset)
-		return NULL;
-	o = object_of(e);
-	return o->generation == generation && o->gen_epoch == gen_epoch ? e
-									: NULL;
+static bool is_of(const struct tei_directory_object *o, uint64_t gen_epoch,
+		  uint64_t generation)
+{
+	return o->generation == generation && o->gen_epoch == gen_epoch;
 }
 
 const struct tei_directory_object *
 tei_directory_find(const struct tei_directory *d, uint64_t offset,
 		   uint64_t gen_epoch, uint64_t generation)
 {
-	struct tei_directory_extent *e =
-		find_extent(d, offset, gen_epoch, generation);
+	struct tei_directory_extent *e = first_behind(d, offset);
 
-	return e ? object_of(e) : NULL;
+	if (!e || e->offset != offset ||
+	    !is_of(object_of(e), gen_epoch, generation))
+		return NULL;
+	return object_of(e);
 }
 
 bool tei_directory_drop(struct tei_directory *d, uint64_t offset,
 			uint64_t gen_epoch, uint64_t generation)
 {
-	struct tei_directory_extent *e =
-		find_extent(d, offset, gen_epoch, generation);
+	struct tei_directory_extent **at = link_to(d, offset);
 
-	if (e)
-		forget(d, object_of(e));
-	return e != NULL;
+	if (!*at || !is_of(object_of(*at), gen_epoch, generation))
+		return false;
+	forget_at(d, at);
+	return true;
 }
 
 /* ---- adding ---- */
@@ -254,14 +287,26 @@ static bool holds(const struct tei_directory *d,
 	return sum == entry->size;
 }
 
-static void forget_overlapped(struct tei_directory *d,
-			      const struct tei_directory_place *p)
+static void forget_overlapped(struct tei_directory *d, uint64_t offset,
+			      uint64_t length)
 {
 	struct tei_directory_extent *e;
 
-	while ((e = first_behind(d, p->offset)) &&
-	       e->offset < p->offset + HEADER + p->length)
+	while ((e = first_behind(d, offset)) &&
+	       e->offset < offset + HEADER + length)
 		forget(d, object_of(e));
+}
+
+static void take_place(struct tei_directory *d, struct tei_directory_extent *e)
+{
+	struct tei_directory_extent **at = place_of(d, e);
+
+	if (!at) {
+		forget_overlapped(d, e->offset, e->length);
+		at = place_of(d, e);
+	}
+	assert(at);
+	insert(d, at, e);
 }
 
 static bool is_rare(const struct tei_directory_entry *entry)
@@ -359,21 +404,23 @@ new_object(const struct tei_directory_entry *entry)
 int tei_directory_add(struct tei_directory *d,
 		      const struct tei_directory_entry *entry)
 {
-	struct tei_directory_object *o;
+	struct tei_directory_object *o = NULL;
 	uint16_t tenant;
+	size_t i;
 
 	if (!holds(d, entry))
 		return -EINVAL;
-	for (size_t i = 0; i < entry->n_places; i++)
-		forget_overlapped(d, &entry->places[i]);
-	if (tenant_number(d, entry->tenant, &tenant) < 0)
+	if (!tenant_number(d, entry->tenant, &tenant))
+		o = new_object(entry);
+	if (!o) {
+		for (i = 0; i < entry->n_places; i++)
+			forget_overlapped(d, entry->places[i].offset,
+					  entry->places[i].length);
 		return -ENOMEM;
-	o = new_object(entry);
-	if (!o)
-		return -ENOMEM;
+	}
 	o->tenant = tenant;
-	for (size_t i = 0; i < o->n_extents; i++)
-		insert(d, &o->extents[i]);
+	for (i = 0; i < o->n_extents; i++)
+		take_place(d, &o->extents[i]);
 	o->round = d->round;
 	d->n_objects++;
 	d->heap_bytes += heap_of(o);
