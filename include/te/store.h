@@ -181,7 +181,7 @@ TE_API int te_store_unregister(struct te_store *store, void *addr);
 
 /**
  * te_store_mount - lend more memory to the pool
- * @bytes: of fresh memory, 4096 at least
+ * @bytes: of fresh memory, 1024 at least
  * @id:    out: names the segment for te_store_unmount()
  *
  * It lasts until it is unmounted or the store is closed, and is mounted again

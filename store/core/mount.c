@@ -19,7 +19,7 @@
 #include "store/core/space.h"
 #include "store/core/state.h"
 
-#define SEGMENT_MIN 4096u
+#define SEGMENT_MIN 1024u
 
 struct tei_mount *tei_core_mount_find(const struct tei_core *core,
 				      const uint8_t *id)

@@ -67,7 +67,7 @@ static void segments_that_cannot_be_are_refused(void **state)
 		-102);
 	/* Not memory. */
 	assert_int_equal(caller_mount_at(c, 9, CALLER_BASE, 0), -600);
-	assert_int_equal(caller_mount_at(c, 9, CALLER_BASE, 4095), -600);
+	assert_int_equal(caller_mount_at(c, 9, CALLER_BASE, 1023), -600);
 	assert_int_equal(caller_mount_at(c, 9, CALLER_BASE + 1, SETTLED_BYTES),
 			 -600);
 	assert_int_equal(caller_mount_at(c, 9, CALLER_BASE, UINT64_MAX), -600);

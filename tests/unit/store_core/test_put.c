@@ -212,7 +212,7 @@ static void mounts_are_checked(void **state)
 	assert_int_equal(rig_mount(&r, 1, 'm', 0x10000, 0x8000), -102);
 	assert_int_equal(rig_mount(&r, 2, 'm', 0x10000, 0x10000), -102);
 	assert_int_equal(rig_mount(&r, 1, 'n', 0x18000, 0x10000), -600);
-	assert_int_equal(rig_mount(&r, 1, 'n', 0x20000, 4095), -600);
+	assert_int_equal(rig_mount(&r, 1, 'n', 0x20000, 1023), -600);
 	assert_int_equal(rig_mount(&r, 1, 'n', 0x20001, 4096), -600);
 	assert_int_equal(rig_mount(&r, 1, 'n', UINT64_MAX - 4095, 8192), -600);
 	assert_int_equal(rig_mount(&r, 1, 'n', 0x20000, UINT64_MAX), -600);
