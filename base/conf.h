@@ -19,7 +19,7 @@
 #include <stdio.h>
 
 enum tei_conf_type {
-	TEI_CONF_BOOL, /* bool: 1/0, true/false, yes/no, on/off */
+	TEI_CONF_BOOL, /* bool: 1/0, true/false, yes/no, on/off, enable/disable */
 	TEI_CONF_UINT, /* uint64_t */
 	TEI_CONF_SIZE, /* uint64_t bytes: 4096, 64k, 1.5g, "4 GB"; powers of 2 */
 	TEI_CONF_DURATION, /* uint64_t ms: 500ms, 10s, 5m, 1h; bare: row's unit */

@@ -161,12 +161,12 @@ int tei_parse_double(const char *text, double *out)
 
 int tei_parse_bool(const char *text, bool *out)
 {
-	static const char *const words[2][4] = {
-		{"0", "false", "no", "off"},
-		{"1", "true", "yes", "on"},
+	static const char *const words[2][5] = {
+		{"0", "false", "no", "off", "disable"},
+		{"1", "true", "yes", "on", "enable"},
 	};
 
-	for (unsigned int i = 0; i < 8; i++) {
+	for (unsigned int i = 0; i < 10; i++) {
 		if (strcasecmp(text, words[i & 1][i >> 1]) == 0) {
 			*out = i & 1;
 			return 0;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * settings.c - print the engine's settings and each backend's as Markdown
+ * settings.c - print the settings of libraries as Markdown: the engine's, each
+ * backend's, and those of a store that is set up by keys and values
  *
  * Part of docs/settings.md; tools/check-settings puts the page together.
  */
 #include <stdio.h>
 
 #include "base/conf.h"
+#include "store/client/pairs.h"
 #include "te/backend.h"
 #include "te/config.h"
 
@@ -28,5 +30,8 @@ int main(void)
 		if ((*ops)->n_settings)
 			print((*ops)->name, (*ops)->settings,
 			      (*ops)->n_settings);
+	printf("## Store\n\n"
+	       "For `te_store_setup_pairs()`, and Mooncake's `setup` by it.\n\n");
+	print("keys", tei_pairs_rows, tei_pairs_n_rows);
 	return 0;
 }

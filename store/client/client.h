@@ -95,6 +95,8 @@ void tei_store_set_ready(struct te_store *store, bool ready, int verdict);
 void tei_unmount_all(struct te_store *store, uint64_t deadline_ns);
 /* Whatever kind of store it is for. */
 bool tei_config_holds(const struct te_store_config *config);
+/* As te_store_config.tenant says. */
+bool tei_tenant_holds(const char *name);
 
 /* ---- calls to the master (call.c) ---- */
 

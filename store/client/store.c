@@ -97,7 +97,7 @@ static bool master_holds(const char *master)
 	return !tei_name_split(master, host, &port) && port;
 }
 
-static bool tenant_holds(const char *name)
+bool tei_tenant_holds(const char *name)
 {
 	size_t len = 0;
 
@@ -123,7 +123,7 @@ bool tei_config_holds(const struct te_store_config *c)
 	    c->hot_cache_threshold > 255 ||
 	    c->drain_timeout_ms > TEI_DRAIN_MAX_MS)
 		return false;
-	if (c->tenant && !tenant_holds(c->tenant))
+	if (c->tenant && !tei_tenant_holds(c->tenant))
 		return false;
 	for (i = 0; i < sizeof(c->reserved) / sizeof(c->reserved[0]); i++)
 		if (c->reserved[i])

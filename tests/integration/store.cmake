@@ -25,7 +25,7 @@ foreach(name fence late_reads)
 endforeach()
 
 foreach(name buried changes crowd daemon drain dummy large mistakes mounts open
-		owner parts replicas restart stall strangers survivor tasks tenants
+		owner parts replicas restart setup stall strangers survivor tasks tenants
 		traffic trouble)
 	te_test(integration store ${name} te_test_pool)
 	add_dependencies(test_integration_store_${name} mooncake_master

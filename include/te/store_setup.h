@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store_setup.h - join a pool as Mooncake's clients say it: by keys and values
+ *
+ * The rules of Mooncake's setup() are here and nowhere else, for its C, C++ and
+ * Python interfaces alike. Programs of our own use te_store_setup().
+ */
+#ifndef TE_STORE_SETUP_H
+#define TE_STORE_SETUP_H
+
+#include <stddef.h>
+
+#include <te/store.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct te_store_pair {
+	const char *key, *value;
+};
+
+/**
+ * te_store_setup_pairs - join a pool
+ * @pairs:  pairs[n]; of a key that is there twice the last holds
+ * @engine: use this one (not owned), whose name is then ours; NULL: make one
+ *
+ *   local_hostname         host or host:port; must be given. Without a port one
+ *                          that is free of those of client_min_port ..
+ *                          client_max_port, else any
+ *   metadata_server        P2PHANDSHAKE (none), http://, etcd://, redis://, or
+ *                          host:port, an etcd; must be given
+ *   global_segment_size    memory lent to the pool: 16 MB unless given, 0 (none)
+ *                          or 1 KiB at least; "4gb", "1.5 GB", "1048576"
+ *   local_buffer_size      the same, at most 1 TB; not committed before it is used
+ *   protocol               tcp, or rdma, which goes by tcp with one warning where
+ *                          there is no such device
+ *   rdma_devices           or device_name: with rdma, those to use. That none of
+ *                          them is here is an error. tcp does not look at it
+ *   master_server_addr     or master_server_address: host:port, 127.0.0.1:50051
+ *   tenant_id              whose keys are meant: default
+ *   force_tcp              or environment MC_FORCE_TCP: tcp, whatever is said above
+ *   client_min_port, client_max_port
+ *                          or MC_STORE_CLIENT_MIN_PORT, ..._MAX_PORT: 12300, 14300
+ *
+ * Pairs go before the environment. ipc_socket_path, enable_ssd_offload,
+ * ssd_offload_path, enable_client_http_server and client_http_port are
+ * accepted and have no effect, which one warning says; unknown keys are named in
+ * a warning each. A switch that is neither on nor off is warned of, and off.
+ *
+ * Blocks: as te_store_setup(). Returns 0, or *out is untouched, one line of the
+ * log says which value is wrong and why, and:
+ *   -600  a value is malformed, out of range, or must be given; no such device
+ *   -900, -300, -1 as of te_store_setup()
+ */
+TE_API int te_store_setup_pairs(const struct te_store_pair *pairs, size_t n,
+				struct te_engine *engine,
+				struct te_store **out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
