@@ -24,9 +24,10 @@ set_target_properties(te_store_shared PROPERTIES EXPORT_NAME store
 	INSTALL_RPATH "$ORIGIN")
 install(TARGETS te_shared te_store_shared EXPORT te LIBRARY)
 # For programs written for Mooncake, which know the headers without a folder.
-set_target_properties(transfer_engine PROPERTIES INSTALL_RPATH "$ORIGIN")
-install(TARGETS transfer_engine EXPORT te LIBRARY)
-install(FILES compat/transfer_engine_c.h TYPE INCLUDE)
+set_target_properties(transfer_engine mooncake_store PROPERTIES
+	INSTALL_RPATH "$ORIGIN")
+install(TARGETS transfer_engine mooncake_store EXPORT te LIBRARY)
+install(FILES compat/transfer_engine_c.h compat/store_c.h TYPE INCLUDE)
 install(TARGETS te_static te_store_static ARCHIVE)
 install(TARGETS te_directory_curl te_directory_redis
 	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "compat/engine/engine.h"
-#include "compat/engine/handle.h"
+#include "compat/handle/handle.h"
 
 #define NOTIFIES   8 /* of a batch */
 #define CAPACITY   65536

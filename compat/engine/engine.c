@@ -5,31 +5,16 @@
 #include "compat/engine/engine.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compat/engine/handle.h"
-
-#define LEVEL_WARN 1
+#include "compat/handle/handle.h"
 
 static struct mc_table engines = MC_TABLE_INIT;
 /* Of the flags of those who wait for an engine to be gone. */
 static pthread_mutex_t gone_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gone_cond = PTHREAD_COND_INITIALIZER;
-
-void mc_warn(const char *function, const char *format, ...)
-{
-	char line[512];
-	va_list args;
-	int n = snprintf(line, sizeof(line), "%s: ", function);
-
-	va_start(args, format);
-	(void)vsnprintf(line + n, sizeof(line) - (size_t)n, format, args);
-	va_end(args);
-	te_log_write(LEVEL_WARN, line);
-}
 
 static void destroy(struct mc_engine *e)
 {

@@ -16,6 +16,7 @@
 
 #include <te/te.h>
 
+#include "compat/handle/warn.h"
 #include "compat/transfer_engine_c.h"
 
 /* Mooncake's numbers. */
@@ -88,9 +89,5 @@ void *mc_notify_pack(const char *function, const notify_msg_t *msg,
 
 /* All engines that there are. */
 void mc_engines_give_back(void);
-
-/* A line of the log, "function: ...". */
-__attribute__((format(printf, 2, 3))) void mc_warn(const char *function,
-						   const char *format, ...);
 
 #endif

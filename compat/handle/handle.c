@@ -2,7 +2,7 @@
 /*
  * handle.c - slots whose generations make them name one object after the other
  */
-#include "compat/engine/handle.h"
+#include "compat/handle/handle.h"
 
 #include <stdlib.h>
 

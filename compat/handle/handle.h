@@ -8,8 +8,8 @@
  *
  * Threads: any. Looking one up takes no lock.
  */
-#ifndef COMPAT_ENGINE_HANDLE_H
-#define COMPAT_ENGINE_HANDLE_H
+#ifndef COMPAT_HANDLE_HANDLE_H
+#define COMPAT_HANDLE_HANDLE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* warn.h - the line that says why a function of an interface refuses */
+#ifndef COMPAT_HANDLE_WARN_H
+#define COMPAT_HANDLE_WARN_H
+
+/* A line of the log, "function: ...". */
+__attribute__((format(printf, 2, 3))) void mc_warn(const char *function,
+						   const char *format, ...);
+
+#endif
