@@ -5,9 +5,10 @@ target_link_libraries(compat_peer PRIVATE te_flags transfer_engine)
 set_target_properties(compat_peer PROPERTIES
 	RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
-function(compat_test name)
+# compat_test(store file.c libraries...) -> ctest integration.compat.store
+function(compat_test name file)
 	set(target test_integration_compat_${name})
-	add_executable(${target} compat/test_${name}.c)
+	add_executable(${target} compat/${file})
 	target_link_libraries(${target} PRIVATE ${ARGN} te_test_lib
 		te_test_objects te_flags PkgConfig::CMOCKA)
 	set_target_properties(${target} PROPERTIES
@@ -18,11 +19,51 @@ function(compat_test name)
 endfunction()
 
 foreach(name engine trouble)
-	compat_test(${name} transfer_engine)
+	compat_test(${name} test_${name}.c transfer_engine)
 	target_compile_definitions(test_integration_compat_${name} PRIVATE
 		PEER="$<TARGET_FILE:compat_peer>")
 	add_dependencies(test_integration_compat_${name} compat_peer)
 endforeach()
 
-compat_test(store te_test_pool mooncake_store)
+compat_test(store test_store.c te_test_pool mooncake_store)
 add_dependencies(test_integration_compat_store mooncake_master)
+
+# A program for Mooncake's C++ client, by each compiler there is: it does not
+# matter which, for no symbol of C++ crosses the library. A sanitizer's run time
+# is that of the compiler that made the libraries.
+set(compilers g++ clang++)
+set(sanitize)
+if(TE_SANITIZE)
+	set(sanitize -fsanitize=${TE_SANITIZE})
+endif()
+if(TE_SANITIZE AND CMAKE_C_COMPILER_ID STREQUAL GNU)
+	set(compilers g++)
+elseif(TE_SANITIZE)
+	set(compilers clang++)
+endif()
+foreach(name IN LISTS compilers)
+	string(REPLACE "++" "xx" word ${name})
+	find_program(TE_CXX_${word} ${name})
+	if(NOT TE_CXX_${word})
+		continue()
+	endif()
+	set(program ${CMAKE_BINARY_DIR}/tests/compat_consumer_${word})
+	add_custom_command(OUTPUT ${program}
+		COMMAND ${TE_CXX_${word}} -std=c++17 -Wall -Wextra -Werror -g -O1
+			${sanitize}
+			-I${PROJECT_SOURCE_DIR}/compat -o ${program}
+			${CMAKE_CURRENT_SOURCE_DIR}/compat/consumer.cpp
+			-L${CMAKE_LIBRARY_OUTPUT_DIRECTORY} -lmooncake_store
+			-Wl,-rpath,${CMAKE_LIBRARY_OUTPUT_DIRECTORY} -pthread
+		DEPENDS mooncake_store compat/consumer.cpp
+			${PROJECT_SOURCE_DIR}/compat/config.h
+			${PROJECT_SOURCE_DIR}/compat/real_client.h
+			${PROJECT_SOURCE_DIR}/compat/store_c.h
+		VERBATIM)
+	add_custom_target(compat_consumer_${word} ALL DEPENDS ${program})
+	compat_test(${word} test_cxx.c te_test_pool)
+	target_compile_definitions(test_integration_compat_${word} PRIVATE
+		CONSUMER="${program}")
+	add_dependencies(test_integration_compat_${word} mooncake_master
+		mooncake_client compat_consumer_${word})
+endforeach()
