@@ -34,7 +34,7 @@ install(TARGETS te_directory_curl te_directory_redis
 	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/te TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 
-# find_package(te): te::te and te::store.
+# find_package(te): te::te, te::store, te::transfer_engine, te::mooncake_store.
 set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/te)
 install(EXPORT te NAMESPACE te:: FILE te-config.cmake DESTINATION ${cmake_dir})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/te-config-version.cmake
@@ -42,7 +42,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/te-config-version.cmake
 install(FILES ${CMAKE_BINARY_DIR}/te-config-version.cmake
 	DESTINATION ${cmake_dir})
 
-# pkg-config te, te-store. The libraries that a static link needs are named by
+# pkg-config te, te-store, transfer-engine, mooncake-store. The libraries that a static link needs are named by
 # themselves, so that a shared link asks for none of their development files.
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH PC_UP ${CMAKE_INSTALL_PREFIX}/${pc_dir}
@@ -51,7 +51,7 @@ string(REGEX REPLACE "/$" "" PC_UP "${PC_UP}")
 string(JOIN " " PC_PRIVATE -lm ${LIBEVENT_LDFLAGS} ${PROTOBUF_C_LDFLAGS}
 	${JANSSON_LDFLAGS} ${XXHASH_LDFLAGS} ${CRYPTO_LDFLAGS} ${ISAL_LDFLAGS}
 	${HWLOC_LDFLAGS} ${NUMA_LDFLAGS} -lpthread)
-foreach(name te te-store)
+foreach(name te te-store transfer-engine mooncake-store)
 	configure_file(cmake/${name}.pc.in ${CMAKE_BINARY_DIR}/${name}.pc @ONLY)
 	install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${pc_dir})
 endforeach()

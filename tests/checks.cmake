@@ -29,7 +29,11 @@ te_check(itself ${Python3_EXECUTABLE}
 te_check(symbols ${Python3_EXECUTABLE} ${tools}/check-symbols
 	${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 te_check(install ${tools}/check-install ${CMAKE_COMMAND} ${CMAKE_BINARY_DIR}
-	${CMAKE_C_COMPILER} "${TE_SANITIZE}")
+	${CMAKE_C_COMPILER} ${TE_CXX} "${TE_SANITIZE}")
+if(TE_CXX AND NOT TE_SANITIZE) # of what users get
+	te_check(package ${tools}/check-package ${CMAKE_CPACK_COMMAND}
+		${CMAKE_BINARY_DIR} ${CMAKE_C_COMPILER} ${TE_CXX})
+endif()
 
 # docs/settings.md says what the registry says.
 add_executable(settings_rows ${tools}/settings.c)
