@@ -4,9 +4,9 @@
  *
  * A message is packed into the send queue and offered to the kernel at once,
  * unless it is one of several small answers to what one read has brought, or of
- * no hurry. What the
- * kernel does not take waits for the socket to become writable. A peer that
- * asks but does not read is not read from either, once much waits for it.
+ * no hurry. What the kernel does not take waits for the socket to become
+ * writable. A peer that asks but does not read is not read from either, once
+ * much waits for it.
  */
 #include <errno.h>
 #include <protobuf-c/protobuf-c.h>

@@ -508,9 +508,9 @@ void tei_core_destroy(struct tei_core *core);
  * LEAVE, RELEASE, FENCED, REPORT, PROBED, TASK_DONE and TICK gets exactly one
  * reply to its session: with this step, or with a later one and the event's
  * cookie, where an owner has to bury something before, for REMOVE_ALL and for
- * DRAIN_LEAVE; that comes even if the session has gone. The event was refused as a whole when the
- * reply's code is not 0: state is as it was. -ENOMEM: the arena is full; state
- * is as it was and nothing was appended.
+ * DRAIN_LEAVE; that comes even if the session has gone. The event was refused
+ * as a whole when the reply's code is not 0: state is as it was. -ENOMEM: the
+ * arena is full; state is as it was and nothing was appended.
  * A FENCE or a TASK waits for the first HEARTBEAT of its owner's session, since
  * it goes to that connection; one without an answer comes again on the first
  * HEARTBEAT after the owner has joined anew.

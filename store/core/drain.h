@@ -11,8 +11,9 @@
  *
  * What cannot be moved now is blocked, and looked at again by the next walk. When
  * for a lease's time there was nothing else to move, leases block nothing more
- * for one walk: what is read all the time has always one. A drain ends without waiting for the copies that are under way: each ends as a
- * task does, and counts.
+ * for one walk: what is read all the time has always one. A drain ends without
+ * waiting for the copies that are under way: each ends as a task does, and
+ * counts.
  *
  * Of an owner that leaves (`leaving`) everything is moved that can be: the mount
  * goes, and with it what is still there, whatever its lease or pin.
