@@ -152,24 +152,13 @@ static struct tei_fence *burial_new(struct tei_core *core,
 				    struct tei_session *owner,
 				    struct tei_waiter *waiter)
 {
-	struct tei_fence *f = tei_calloc(1, sizeof(*f));
+	struct tei_fence *f = tei_core_fence_new(core, owner, true);
 
 	if (!f)
 		return NULL;
-	tei_list_init(&f->extents);
-	tei_list_init(&f->unsent);
-	f->owner = owner;
-	f->burial = true;
-	f->id = ++core->fence_id;
-	f->created_ms = core->now_ms;
 	f->waiter = waiter;
 	if (waiter)
 		waiter->left++;
-	tei_list_add_tail(&owner->fences, &f->link);
-	tei_list_add_tail(&core->burials, &f->age);
-	if (owner->beating)
-		tei_list_add_tail(&core->unsent, &f->unsent);
-	core->heap_bytes += sizeof(*f);
 	return f;
 }
 

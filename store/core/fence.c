@@ -29,22 +29,28 @@ static struct tei_fence *fence_at(struct tei_list *link)
 	return tei_list_entry(link, struct tei_fence, link);
 }
 
-static struct tei_fence *new_fence(struct tei_core *core,
-				   struct tei_session *owner,
-				   const uint8_t *writer)
+/* Those of its kind, oldest first. */
+static struct tei_list *ages_of(struct tei_core *core,
+				const struct tei_fence *f)
+{
+	return f->burial ? &core->burials : &core->fences;
+}
+
+struct tei_fence *tei_core_fence_new(struct tei_core *core,
+				     struct tei_session *owner, bool burial)
 {
 	struct tei_fence *f = tei_calloc(1, sizeof(*f));
 
 	if (!f)
 		return NULL;
 	tei_list_init(&f->extents);
+	tei_list_init(&f->unsent);
 	f->owner = owner;
+	f->burial = burial;
 	f->id = ++core->fence_id;
 	f->created_ms = core->now_ms;
-	memcpy(f->writer, writer, sizeof(f->writer));
 	tei_list_add_tail(&owner->fences, &f->link);
-	tei_list_add_tail(&core->fences, &f->age);
-	tei_list_init(&f->unsent);
+	tei_list_add_tail(ages_of(core, f), &f->age);
 	if (owner->beating)
 		tei_list_add_tail(&core->unsent, &f->unsent);
 	core->heap_bytes += sizeof(*f);
@@ -57,17 +63,20 @@ static struct tei_fence *fence_for(struct tei_core *core,
 				   const uint8_t *writer)
 {
 	struct tei_list *link = owner->fences.prev;
+	struct tei_fence *f;
 
 	for (; link != &owner->fences; link = link->prev) {
-		struct tei_fence *f = fence_at(link);
-
+		f = fence_at(link);
 		if (f->sent)
 			break;
 		if (!f->burial &&
 		    memcmp(f->writer, writer, sizeof(f->writer)) == 0)
 			return f;
 	}
-	return new_fence(core, owner, writer);
+	f = tei_core_fence_new(core, owner, false);
+	if (f)
+		memcpy(f->writer, writer, sizeof(f->writer));
+	return f;
 }
 
 void tei_core_fence_cease(struct tei_fence *f)
@@ -93,8 +102,7 @@ void tei_core_fences_restart(struct tei_core *core, struct tei_session *owner)
 
 		f->created_ms = core->now_ms;
 		tei_list_del(&f->age);
-		tei_list_add_tail(f->burial ? &core->burials : &core->fences,
-				  &f->age);
+		tei_list_add_tail(ages_of(core, f), &f->age);
 	}
 }
 

@@ -29,6 +29,9 @@ struct tei_fence {
 	struct tei_waiter *waiter; /* not owned; or NULL */
 };
 
+/* A new one, to be sent to @owner. NULL: no memory. */
+struct tei_fence *tei_core_fence_new(struct tei_core *core,
+				     struct tei_session *owner, bool burial);
 /*
  * Give up the BUILDING object @o: its key is free at once, its extents when
  * their owners have confirmed that the writer cannot write any more. -ENOMEM:
