@@ -30,9 +30,10 @@ bool tei_core_leased(const struct tei_core *core, const struct tei_object *o)
 		o->read_until_ms > core->now_ms);
 }
 
-static int32_t remove_one(struct tei_core *core, uint16_t tenant,
-			  const struct tei_core_key *key, uint64_t hash,
-			  bool force)
+/* The object at @key, which may be buried now: *out; or why not. */
+static int32_t find(struct tei_core *core, uint16_t tenant,
+		    const struct tei_core_key *key, uint64_t hash, bool force,
+		    struct tei_object **out)
 {
 	struct tei_object *o;
 
@@ -40,10 +41,8 @@ static int32_t remove_one(struct tei_core *core, uint16_t tenant,
 		return CODE_ARGUMENT;
 	o = tei_core_object_now(core,
 				tei_core_object_find(core, tenant, key, hash));
-	if (!o || tei_core_object_gone(o)) {
-		tei_core_renounce(core, hash); /* an owner may yet bring it */
+	if (!o || tei_core_object_gone(o))
 		return CODE_NOT_FOUND;
-	}
 	if (o->state == TEI_OBJECT_BUILDING)
 		return CODE_NOT_READY;
 	if (o->flags & TEI_OBJECT_BUSY)
@@ -52,9 +51,23 @@ static int32_t remove_one(struct tei_core *core, uint16_t tenant,
 		return CODE_LEASED;
 	if (tei_core_bury_reserve(core, o) < 0)
 		return CODE_INTERNAL;
-	tei_core_bury(core, o);
-	tei_core_renounce(core, hash);
+	*out = o;
 	return CODE_OK;
+}
+
+static int32_t remove_one(struct tei_core *core, uint16_t tenant,
+			  const struct tei_core_key *key, uint64_t hash,
+			  bool force)
+{
+	struct tei_object *o;
+	int32_t code = find(core, tenant, key, hash, force, &o);
+
+	if (!code)
+		tei_core_bury(core, o);
+	/* What is not there an owner may yet bring. */
+	if (!code || code == CODE_NOT_FOUND)
+		tei_core_renounce(core, hash);
+	return code;
 }
 
 void tei_core_on_remove(struct tei_core *core, const struct tei_event *ev,
@@ -114,21 +127,10 @@ static int32_t clear_one(struct tei_core *core, uint16_t tenant,
 			 uint64_t hash)
 {
 	struct tei_object *o;
+	int32_t code = find(core, tenant, key, hash, false, &o);
 
-	if (!tei_core_key_valid(key))
-		return CODE_ARGUMENT;
-	o = tei_core_object_now(core,
-				tei_core_object_find(core, tenant, key, hash));
-	if (!o || tei_core_object_gone(o))
-		return CODE_NOT_FOUND;
-	if (o->state == TEI_OBJECT_BUILDING)
-		return CODE_NOT_READY;
-	if (o->flags & TEI_OBJECT_BUSY)
-		return CODE_TASK;
-	if (tei_core_leased(core, o))
-		return CODE_LEASED;
-	if (tei_core_bury_reserve(core, o) < 0)
-		return CODE_INTERNAL;
+	if (code)
+		return code;
 	return clear(core, o, segment) ? CODE_OK : CODE_NO_REPLICA;
 }
 
