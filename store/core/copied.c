@@ -159,8 +159,7 @@ int tei_core_task_abort(struct tei_core *core, struct tei_object *o)
 	struct tei_task *t = tei_core_task_of(core, o);
 
 	if (!t->copy) {
-		o->flags &= (uint16_t)~TEI_OBJECT_BUSY;
-		tei_core_unpark(core, o);
+		tei_core_unhold(core, o);
 		return 0;
 	}
 	return tei_core_discard(core, t->copy);

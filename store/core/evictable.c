@@ -114,6 +114,14 @@ void tei_core_unpark(struct tei_core *core, struct tei_object *o)
 	tei_core_put_back(core, o);
 }
 
+void tei_core_unhold(struct tei_core *core, struct tei_object *o)
+{
+	if (!(o->flags & TEI_OBJECT_BUSY))
+		return;
+	o->flags &= (uint16_t)~TEI_OBJECT_BUSY;
+	tei_core_unpark(core, o);
+}
+
 void tei_core_lease(struct tei_core *core, struct tei_object *o,
 		    const struct tei_session *s)
 {

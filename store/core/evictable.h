@@ -38,8 +38,10 @@ void tei_core_touch(struct tei_core *core, struct tei_object *o);
 void tei_core_unpark(struct tei_core *core, struct tei_object *o);
 /* Out of eviction's sight until unpark(); meanwhile nothing else happens. */
 void tei_core_shelter(struct tei_core *core, struct tei_object *o);
-/* A task begins: out of sight as long as it is BUSY. Then unpark(). */
+/* A task begins: BUSY, and out of sight, until unhold(). */
 void tei_core_hold(struct tei_core *core, struct tei_object *o);
+/* Nothing happens when it is not BUSY. */
+void tei_core_unhold(struct tei_core *core, struct tei_object *o);
 /* Softly pinned now. */
 bool tei_core_pinned(const struct tei_core *core, const struct tei_object *o);
 /* A read lease from now on. */

@@ -223,15 +223,6 @@ static void detach(struct tei_core *core, struct tei_task *t)
 	t->object = NULL;
 }
 
-/* Its object may be evicted again, and all else. */
-static void release(struct tei_core *core, struct tei_object *o)
-{
-	if (!(o->flags & TEI_OBJECT_BUSY))
-		return;
-	o->flags &= (uint16_t)~TEI_OBJECT_BUSY;
-	tei_core_unpark(core, o);
-}
-
 void tei_core_task_orphan(struct tei_core *core, struct tei_object *o)
 {
 	struct tei_task *t = tei_core_task_of(core, o);
@@ -255,7 +246,7 @@ void tei_core_task_unbuilt(struct tei_core *core, const struct tei_object *copy)
 	tei_list_del(&t->at);
 	tei_list_del(&t->unsent);
 	if (t->object)
-		release(core, t->object);
+		tei_core_unhold(core, t->object);
 	tei_core_task_wait(core, t, 0);
 }
 
@@ -353,7 +344,7 @@ void tei_core_task_end(struct tei_core *core, struct tei_task *t, int32_t code)
 	leave_state(core, t);
 	if (o) {
 		detach(core, t);
-		release(core, o);
+		tei_core_unhold(core, o);
 	}
 	t->state = code ? TEI_TASK_FAILED : TEI_TASK_SUCCESS;
 	t->code = code;
