@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "store/core/budget.h"
 #include "store/core/codes.h"
 #include "store/core/copied.h"
 #include "store/core/evict.h"
@@ -56,10 +57,9 @@ static int32_t place_on(struct tei_core *core, const struct tei_task *t,
 static int32_t place_named(struct tei_core *core, const struct tei_task *t,
 			   struct tei_object *copy, uint8_t replica)
 {
-	unsigned int cost = (unsigned int)core->n_mounts / NAMES_EACH;
 	int32_t best = CODE_NO_SEGMENT;
 
-	core->effort -= core->effort < cost ? core->effort : cost;
+	tei_core_spend(&core->effort, core->n_mounts / NAMES_EACH);
 	for (size_t i = 0; i < core->n_mounts; i++) {
 		struct tei_mount *m = core->mounts[i];
 		int32_t code;

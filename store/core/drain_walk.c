@@ -8,6 +8,7 @@
  * nothing of a walk failed the next one begins as soon as its tasks are over,
  * else after a pause.
  */
+#include "store/core/budget.h"
 #include "store/core/codes.h"
 #include "store/core/drain.h"
 #include "store/core/extent.h"
@@ -86,11 +87,6 @@ static void consider(struct choice *c, const struct tei_object *o,
 	c->rank = rank;
 }
 
-static void spend(unsigned int *budget, size_t cost)
-{
-	*budget -= *budget < cost ? *budget : (unsigned int)cost;
-}
-
 static struct tei_mount *target_for(struct tei_core *core,
 				    const struct tei_drain *d,
 				    const struct tei_object *o,
@@ -104,7 +100,7 @@ static struct tei_mount *target_for(struct tei_core *core,
 		consider(&c, o, source,
 			 d->n_targets ? tei_core_mount_of(core, d->targets[i])
 				      : core->mounts[i]);
-	spend(budget, n / TARGETS_EACH);
+	tei_core_spend(budget, n / TARGETS_EACH);
 	return c.best;
 }
 
@@ -405,7 +401,7 @@ void tei_core_drains_tick(struct tei_core *core, unsigned int *budget)
 		left = share;
 		go_on(core, tei_list_entry(link, struct tei_drain, link),
 		      &left);
-		spend(budget, share - left);
+		tei_core_spend(budget, share - left);
 	}
 }
 

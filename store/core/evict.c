@@ -11,6 +11,7 @@
  */
 #include "store/core/evict.h"
 
+#include "store/core/budget.h"
 #include "store/core/bury.h"
 #include "store/core/codes.h"
 #include "store/core/evictable.h"
@@ -247,11 +248,6 @@ static bool turn_pinned(struct tei_core *core, struct freed *f)
 	return true;
 }
 
-static void spend(unsigned int *budget, unsigned int cost)
-{
-	*budget -= *budget < cost ? *budget : cost;
-}
-
 void tei_core_evict_begin(struct tei_core *core)
 {
 	unsigned int some = TAKE_IN;
@@ -270,7 +266,7 @@ static bool evict_free(struct tei_core *core, struct freed *f)
 	do {
 		while (core->effort && (t = payer(core, f))) {
 			went = turn(core, t, f);
-			spend(&core->effort, went ? f->cost : 1);
+			tei_core_spend(&core->effort, went ? f->cost : 1);
 			if (went)
 				return true;
 		}
@@ -293,9 +289,9 @@ static bool evict_any(struct tei_core *core, struct freed *f)
 			return true;
 	while (core->effort && tei_core_end_pins(core, TAKE_IN));
 	while (core->config.evict_soft_pinned && core->effort && core->pins.n) {
-		spend(&core->effort, EVICT_COST);
+		tei_core_spend(&core->effort, EVICT_COST);
 		if (turn_pinned(core, f)) {
-			spend(&core->effort, f->cost);
+			tei_core_spend(&core->effort, f->cost);
 			return true;
 		}
 	}
@@ -412,7 +408,8 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 		    (t = payer(core, &f))) {
 			f.n = f.cost = 0;
 			turn(core, t, &f);
-			spend(budget, f.cost ? f.cost / EVICT_COST : 1);
+			tei_core_spend(budget,
+				       f.cost ? f.cost / EVICT_COST : 1);
 		} else {
 			core->evicting = false;
 			core->figures.evictions_successful_total +=

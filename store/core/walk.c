@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "base/mem.h"
+#include "store/core/budget.h"
 #include "store/core/bury.h"
 #include "store/core/codes.h"
 #include "store/core/object.h"
@@ -32,11 +33,6 @@ struct slice {
 	struct tei_walk *walk;
 	unsigned int spent;
 };
-
-static void spend(unsigned int *budget, unsigned int cost)
-{
-	*budget -= *budget < cost ? *budget : cost;
-}
 
 static void look_at(struct tei_hash_node *node, void *arg)
 {
@@ -82,8 +78,8 @@ void tei_core_walks_tick(struct tei_core *core, unsigned int *budget)
 
 			w->done = !tei_hash_walk(&core->objects, &w->cursor, 1,
 						 look_at, &s);
-			spend(&share, s.spent);
-			spend(budget, s.spent);
+			tei_core_spend(&share, s.spent);
+			tei_core_spend(budget, s.spent);
 		}
 	}
 }
