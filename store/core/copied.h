@@ -3,11 +3,7 @@
 #ifndef STORE_CORE_COPIED_H
 #define STORE_CORE_COPIED_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "store/core/state.h"
-
+struct tei_core;
 struct tei_event;
 struct tei_extent;
 struct tei_object;
@@ -24,11 +20,5 @@ void tei_core_on_task_done(struct tei_core *core, const struct tei_event *ev,
 void tei_core_copies_tick(struct tei_core *core, unsigned int *budget);
 /* Give up what @o, which is BUSY, is copied to. -ENOMEM: nothing changed. */
 int tei_core_task_abort(struct tei_core *core, struct tei_object *o);
-/* The time @since is @ms ago; 0: that is never. */
-static inline bool tei_core_is_past(const struct tei_core *core, uint64_t since,
-				    uint64_t ms)
-{
-	return ms && since + ms <= core->now_ms;
-}
 
 #endif

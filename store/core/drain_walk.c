@@ -225,8 +225,8 @@ static void begin_pass(struct tei_core *core, struct tei_drain *d)
 		d->state = TEI_DRAIN_PLANNING;
 	d->pass = (struct tei_drain_pass){
 		.under_way = true,
-		.impatient =
-			d->moved_ms + core->config.lease_ttl_ms <= core->now_ms,
+		.impatient = tei_core_is_past(core, d->moved_ms,
+					      core->config.lease_ttl_ms),
 	};
 	enter(core, d, 0);
 }

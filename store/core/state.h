@@ -127,4 +127,11 @@ struct tei_core {
 	struct tei_core_figures figures; /* those kept by counting */
 };
 
+/* The time @since is @ms ago; 0: that is never. */
+static inline bool tei_core_is_past(const struct tei_core *core, uint64_t since,
+				    uint64_t ms)
+{
+	return ms && since + ms <= core->now_ms;
+}
+
 #endif
