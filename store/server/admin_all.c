@@ -11,6 +11,7 @@
 
 #include "base/conf.h"
 #include "base/mem.h"
+#include "store/core/codes.h"
 #include "store/server/admin.h"
 #include "store/server/admin_body.h"
 #include "store/server/admin_reply.h"
@@ -20,11 +21,9 @@
  * A piece: until this is full, some 250 keys, or so many buckets are seen. Each
  * key costs several cache misses, up to 2 us with millions of objects.
  */
-#define PIECE         (16u << 10)
-#define WALK_BUCKETS  2u
-#define WALKS_MAX     32
-#define CODE_ARGUMENT (-600)
-#define CODE_BUSY     (-1011)
+#define PIECE        (16u << 10)
+#define WALK_BUCKETS 2u
+#define WALKS_MAX    32
 
 /* ---- all keys ---- */
 
@@ -177,7 +176,7 @@ int tei_server_admin_remove_all(const struct tei_http_request *request,
 	if (status != 200)
 		s->counters.op[TEI_SERVER_OP_REMOVE_ALL].failures++;
 	if (status == 503)
-		return tei_server_admin_error(reply, 503, CODE_BUSY,
+		return tei_server_admin_error(reply, 503, CODE_MODE,
 					      "keys are being removed already");
 	if (status != 200)
 		return status;

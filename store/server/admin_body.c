@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "store/core/codes.h"
 #include "store/server/admin_reply.h"
 
 /* Bounds the time that parsing takes: some 100 ns each. */
-#define VALUES_MAX    1024
-#define REASON_ROOM   512
-#define CODE_ARGUMENT (-600)
+#define VALUES_MAX  1024
+#define REASON_ROOM 512
 
 int tei_server_admin_wrong(struct tei_http_reply *reply, const char *format,
 			   ...)

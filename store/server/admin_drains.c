@@ -9,16 +9,13 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "store/core/codes.h"
 #include "store/server/admin.h"
 #include "store/server/admin_body.h"
 #include "store/server/admin_reply.h"
 #include "store/server/state.h"
 
-#define CODE_INTERNAL   (-1)
-#define CODE_NO_SEGMENT (-101)
-#define CODE_NOT_NOW    (-1010)
-#define CODE_BUSY       (-1401)
-#define TYPE_DRAIN      0 /* of jobs; Mooncake's number */
+#define TYPE_DRAIN 0 /* of jobs; Mooncake's number */
 
 /* What the core has answered. */
 struct tei_server_drained {
@@ -217,7 +214,7 @@ static int refuse(const struct tei_server *s, const struct wanted *w,
 			reply, 409, code,
 			"UNAVAILABLE_IN_CURRENT_STATUS: a segment is being "
 			"drained, about to go, or its owner is silent");
-	case CODE_BUSY:
+	case CODE_TASKS_FULL:
 		return tei_server_admin_error(reply, 503, code,
 					      "there are too many drain jobs");
 	default:

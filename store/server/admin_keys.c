@@ -12,6 +12,7 @@
 #include <event2/buffer.h>
 
 #include "base/mem.h"
+#include "store/core/codes.h"
 #include "store/server/admin.h"
 #include "store/server/admin_reply.h"
 #include "store/server/state.h"
@@ -19,9 +20,8 @@
 #define PLACES_MAX (TEI_CORE_REPLICAS_MAX * 64)
 #define KEYS_MAX   1024 /* of one batch_query_keys */
 /* A piece of an answer about many: until this is full, or so many are told. */
-#define PIECE         (32u << 10)
-#define PIECE_KEYS    128
-#define CODE_ARGUMENT (-600)
+#define PIECE      (32u << 10)
+#define PIECE_KEYS 128
 
 static json_t *places_json(const struct tei_core_place *places, size_t n)
 {

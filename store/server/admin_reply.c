@@ -11,8 +11,7 @@
 #include <event2/buffer.h>
 
 #include "base/mem.h"
-
-#define CODE_ARGUMENT (-600)
+#include "store/core/codes.h"
 
 static int add(const char *bytes, size_t len, void *out)
 {
@@ -59,23 +58,23 @@ void tei_server_admin_refusal(int status, const char *words,
 const char *tei_server_code_name(int32_t code)
 {
 	switch (code) {
-	case -101:
+	case CODE_NO_SEGMENT:
 		return "SEGMENT_NOT_FOUND";
-	case -600:
+	case CODE_ARGUMENT:
 		return "INVALID_PARAMS";
-	case -1010:
+	case CODE_NOT_NOW:
 		return "UNAVAILABLE_IN_CURRENT_STATUS";
-	case -1401:
+	case CODE_TASKS_FULL:
 		return "TASK_PENDING_LIMIT_EXCEEDED";
-	case -1402:
+	case CODE_NO_JOB:
 		return "JOB_NOT_FOUND";
-	case -703:
+	case CODE_NOT_READY:
 		return "REPLICA_IS_NOT_READY";
-	case -704:
+	case CODE_NOT_FOUND:
 		return "OBJECT_NOT_FOUND";
-	case -1701:
+	case CODE_NO_TENANT:
 		return "TENANT_NOT_REGISTERED";
-	case -1011:
+	case CODE_MODE:
 		return "UNAVAILABLE_IN_CURRENT_MODE";
 	default:
 		return "INTERNAL_ERROR";

@@ -12,12 +12,12 @@
 #include <event2/buffer.h>
 
 #include "base/mem.h"
+#include "store/core/codes.h"
 #include "store/server/admin.h"
 #include "store/server/admin_reply.h"
 #include "store/server/state.h"
 
-#define CODE_NO_SEGMENT (-101)
-#define STATUS_UNKNOWN  0 /* Mooncake has no number for a silent owner */
+#define STATUS_UNKNOWN 0 /* Mooncake has no number for a silent owner */
 
 static const char *status_of(const struct tei_core_segment *segment)
 {

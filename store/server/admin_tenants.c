@@ -12,17 +12,12 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "store/core/codes.h"
 #include "store/server/admin.h"
 #include "store/server/admin_body.h"
 #include "store/server/admin_reply.h"
 #include "store/server/quotas.h"
 #include "store/server/state.h"
-
-#define CODE_INTERNAL  (-1)
-#define CODE_ARGUMENT  (-600)
-#define CODE_MODE      (-1011)
-#define CODE_NO_TENANT (-1701)
-#define CODE_NOT_EMPTY (-1702)
 
 /* ---- the file ---- */
 

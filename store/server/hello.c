@@ -17,13 +17,10 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "store/core/codes.h"
 #include "store/proto/store.pb-c.h"
 #include "store/server/rpc.h"
 #include "store/server/state.h"
-
-#define CODE_INTERNAL  (-1)
-#define CODE_NO_CLIENT (-103)
-#define CODE_VERSION   (-300)
 
 static uint64_t client_hash(const struct tei_server *s, const uint8_t *id)
 {

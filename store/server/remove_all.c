@@ -9,13 +9,11 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/core/codes.h"
 #include "store/proto/store.pb-c.h"
 #include "store/proto/strings.h"
 #include "store/server/match.h"
 #include "store/server/state.h"
-
-#define CODE_INTERNAL (-1)
-#define CODE_ARGUMENT (-600)
 
 /* One that the core is at. */
 struct walk {

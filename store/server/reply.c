@@ -10,10 +10,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "store/core/codes.h"
 #include "store/proto/store.pb-c.h"
 #include "store/server/state.h"
-
-#define CODE_INTERNAL (-1)
 
 /* What one reply is made from. */
 struct columns {

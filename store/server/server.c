@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "store/core/codes.h"
 #include "store/server/admin.h"
 #include "store/server/metadata_http.h"
 #include "store/server/random.h"
@@ -23,7 +24,6 @@
 #include "store/server/state.h"
 #include "store/server/summary.h"
 
-#define CODE_INTERNAL    (-1)
 #define OUT_ARENA_MAX    (32u << 20)
 #define TICK_MS          50 /* every second one is skipped when idle */
 #define BUSY_NS          (TEI_NS_PER_MS / 2) /* in one go, plus one step */
