@@ -166,11 +166,9 @@ int tei_server_admin_remove_all(const struct tei_http_request *request,
 		return status;
 	text = tei_http_query(request, "force", &len);
 	if (text && len && tei_parse_bool(text, &force))
-		return tei_server_admin_error(reply, 400, CODE_ARGUMENT,
-					      "force is true or false");
+		return tei_server_admin_wrong(reply, "force is true or false");
 	if (request->len)
-		return tei_server_admin_error(reply, 400, CODE_ARGUMENT,
-					      "no body is expected");
+		return tei_server_admin_wrong(reply, "no body is expected");
 	s->counters.op[TEI_SERVER_OP_REMOVE_ALL].requests++;
 	status = s->removal ? 503 : start_removal(s, tenant, force);
 	if (status != 200)

@@ -4,28 +4,12 @@
  */
 #include "store/server/admin_body.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "store/core/codes.h"
 #include "store/server/admin_reply.h"
 
 /* Bounds the time that parsing takes: some 100 ns each. */
-#define VALUES_MAX  1024
-#define REASON_ROOM 512
-
-int tei_server_admin_wrong(struct tei_http_reply *reply, const char *format,
-			   ...)
-{
-	char reason[REASON_ROOM];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(reason, sizeof(reason), format, args);
-	va_end(args);
-	return tei_server_admin_error(reply, 400, CODE_ARGUMENT, reason);
-}
+#define VALUES_MAX 1024
 
 /* Before it is parsed; what strings hold of these bytes counts, too. */
 static bool has_few_values(const char *at, size_t len)

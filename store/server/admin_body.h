@@ -25,8 +25,5 @@ bool tei_server_admin_members(json_t *root, const char *const *names, size_t n,
 bool tei_server_admin_params(const struct tei_http_request *request,
 			     const char *const *names, size_t n,
 			     struct tei_http_reply *reply);
-/* 400, worded as by printf. */
-int tei_server_admin_wrong(struct tei_http_reply *reply, const char *format,
-			   ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -12,7 +12,6 @@
 #include <event2/buffer.h>
 
 #include "base/mem.h"
-#include "store/core/codes.h"
 #include "store/server/admin.h"
 #include "store/server/admin_reply.h"
 #include "store/server/state.h"
@@ -82,7 +81,7 @@ int tei_server_admin_query_key(const struct tei_http_request *request,
 		return status;
 	key = tei_http_query(request, "key", &len);
 	if (!key || !len)
-		return tei_server_admin_error(reply, 400, CODE_ARGUMENT,
+		return tei_server_admin_wrong(reply,
 					      "parameter key is missing");
 	places = query(arg, tenant, key, len, &code);
 	if (code)
@@ -237,7 +236,7 @@ int tei_server_admin_query_keys(const struct tei_http_request *request,
 	why = split(q);
 	if (why) {
 		queries_free(q);
-		return tei_server_admin_error(reply, 400, CODE_ARGUMENT, why);
+		return tei_server_admin_wrong(reply, "%s", why);
 	}
 	reply->type = "application/json";
 	evbuffer_add_printf(reply->body, "{\"success\":true,\"data\":{");

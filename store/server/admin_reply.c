@@ -5,6 +5,7 @@
 #include "store/server/admin_reply.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@
 
 #include "base/mem.h"
 #include "store/core/codes.h"
+
+#define REASON_ROOM 512
 
 static int add(const char *bytes, size_t len, void *out)
 {
@@ -47,6 +50,18 @@ int tei_server_admin_error(struct tei_http_reply *reply, int status,
 		reply, status,
 		json_pack("{s:b,s:i,s:o}", "success", 0, "error_code", code,
 			  "error_message", tei_server_admin_string(message)));
+}
+
+int tei_server_admin_wrong(struct tei_http_reply *reply, const char *format,
+			   ...)
+{
+	char reason[REASON_ROOM];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(reason, sizeof(reason), format, args);
+	va_end(args);
+	return tei_server_admin_error(reply, 400, CODE_ARGUMENT, reason);
 }
 
 void tei_server_admin_refusal(int status, const char *words,
@@ -91,15 +106,13 @@ const char *tei_server_admin_text(const struct tei_http_request *request,
 				  const char *name,
 				  struct tei_http_reply *reply)
 {
-	char message[80];
 	size_t len;
 	const char *value = tei_http_query(request, name, &len);
 
 	if (value && len && strlen(value) == len)
 		return value;
-	snprintf(message, sizeof(message), "parameter %s is %s", name,
-		 value ? "empty, or has a 0 byte" : "missing");
-	tei_server_admin_error(reply, 400, CODE_ARGUMENT, message);
+	tei_server_admin_wrong(reply, "parameter %s is %s", name,
+			       value ? "empty, or has a 0 byte" : "missing");
 	return NULL;
 }
 

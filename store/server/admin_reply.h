@@ -22,10 +22,13 @@ int tei_server_admin_print(struct evbuffer *out, json_t *root);
 /* {"success":false,"error_code":..,"error_message":".."} */
 int tei_server_admin_error(struct tei_http_reply *reply, int status,
 			   int32_t code, const char *message);
+/* The request is: 400 with code -600, worded as by printf. */
+int tei_server_admin_wrong(struct tei_http_reply *reply, const char *format,
+			   ...) __attribute__((format(printf, 2, 3)));
 /* For what the port refuses by itself: as error(), with code -600. */
 void tei_server_admin_refusal(int status, const char *words,
 			      struct tei_http_reply *reply);
-/* The same, worded for a code of the store; 404 or 400. */
+/* As error(), worded for a code of the store; 404 or 400. */
 int tei_server_admin_code(struct tei_http_reply *reply, int32_t code);
 /*
  * The parameter @name as text, or NULL after an answer that says that it is

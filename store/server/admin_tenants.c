@@ -168,7 +168,7 @@ static const char *name_of(const struct tei_http_request *request,
 	json_decref(text);
 	if (text)
 		return name;
-	tei_server_admin_error(reply, 400, CODE_ARGUMENT,
+	tei_server_admin_wrong(reply,
 			       "a tenant's name has 1 to 64 bytes of UTF-8, no "
 			       "control characters and no _ at the beginning");
 	return NULL;
@@ -314,8 +314,7 @@ int tei_server_admin_unset_quota(const struct tei_http_request *request,
 	if (!name || !tei_server_admin_params(request, params, 1, reply))
 		return 400;
 	if (request->len)
-		return tei_server_admin_error(reply, 400, CODE_ARGUMENT,
-					      "no body is expected");
+		return tei_server_admin_wrong(reply, "no body is expected");
 	(void)tei_core_tenant_query(s->core, name, &before);
 	rc = tei_core_tenant_unset(s->core, name);
 	if (rc == -ENOENT)
