@@ -21,3 +21,16 @@ size_t tei_utf8_len(const void *bytes, size_t len)
 		return 0; /* half of a pair, or beyond the last */
 	return n;
 }
+
+bool tei_utf8_is_text(const void *bytes, size_t len)
+{
+	const unsigned char *at = bytes;
+	size_t n;
+
+	for (; len; at += n, len -= n) {
+		n = tei_utf8_len(at, len);
+		if (!n)
+			return false;
+	}
+	return true;
+}

@@ -12,6 +12,7 @@
 #include <event2/buffer.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "store/server/admin.h"
 #include "store/server/admin_reply.h"
 #include "store/server/state.h"
@@ -164,14 +165,6 @@ static void sort(struct queries *q)
 	q->n = n;
 }
 
-static bool is_utf8(const char *text)
-{
-	json_t *string = json_string(text);
-
-	json_decref(string);
-	return string != NULL;
-}
-
 /* Cut "a,b,c" into keys; NULL, or what is wrong. */
 static const char *split(struct queries *q)
 {
@@ -181,7 +174,7 @@ static const char *split(struct queries *q)
 			*stop++ = '\0';
 		if (!*at || q->n == KEYS_MAX)
 			return "keys is a list of up to 1024 keys: a,b,c";
-		if (!is_utf8(at))
+		if (!tei_utf8_is_text(at, strlen(at)))
 			return "a key is not UTF-8, see /query_key";
 		q->at[q->n++] = at;
 	}

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "store/core/codes.h"
 #include "store/server/admin.h"
 #include "store/server/admin_body.h"
@@ -159,14 +160,11 @@ static const char *name_of(const struct tei_http_request *request,
 			   struct tei_http_reply *reply)
 {
 	const char *name = tei_server_admin_text(request, "tenant_id", reply);
-	json_t *text = NULL;
 
 	if (!name)
 		return NULL;
-	if (tei_core_tenant_name_valid(name))
-		text = json_string(name); /* NULL also when it is no UTF-8 */
-	json_decref(text);
-	if (text)
+	if (tei_core_tenant_name_valid(name) &&
+	    tei_utf8_is_text(name, strlen(name)))
 		return name;
 	tei_server_admin_wrong(reply,
 			       "a tenant's name has 1 to 64 bytes of UTF-8, no "

@@ -172,23 +172,10 @@ bool tei_events_tells(const struct tei_events_packer *p,
 
 /* ---- messages ---- */
 
-static bool is_text(const struct tei_core_key *key)
-{
-	const unsigned char *at = key->bytes;
-	size_t n, len = key->len;
-
-	for (; len; at += n, len -= n) {
-		n = tei_utf8_len(at, len);
-		if (!n)
-			return false;
-	}
-	return true;
-}
-
 /* Decoders refuse whole messages for a string that is not UTF-8. */
 static int bytes_or_text(msgpack_packer *pk, const struct tei_core_key *key)
 {
-	if (is_text(key))
+	if (tei_utf8_is_text(key->bytes, key->len))
 		return text(pk, key->bytes, key->len);
 	return msgpack_pack_bin(pk, key->len) |
 	       msgpack_pack_bin_body(pk, key->bytes, key->len);
