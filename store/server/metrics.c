@@ -24,18 +24,24 @@ void tei_server_metric_head(struct evbuffer *out, const char *name,
 			    name, type);
 }
 
-static void gauge(struct evbuffer *out, const char *name, const char *help,
-		  uint64_t value)
+static void one(struct evbuffer *out, const char *type, const char *name,
+		const char *help, uint64_t value)
 {
-	tei_server_metric_head(out, name, "gauge", help);
+	tei_server_metric_head(out, name, type, help);
 	evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
-static void counter(struct evbuffer *out, const char *name, const char *help,
-		    uint64_t value)
+struct figure {
+	const char *name, *help;
+	uint64_t value;
+};
+
+static void all(struct evbuffer *out, const char *type,
+		const struct figure *figures, size_t n)
 {
-	tei_server_metric_head(out, name, "counter", help);
-	evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
+	for (size_t i = 0; i < n; i++)
+		one(out, type, figures[i].name, figures[i].help,
+		    figures[i].value);
 }
 
 /* What Mooncake has no name for begins with te_. */
@@ -72,7 +78,7 @@ static void op_counter(struct evbuffer *out, const char *op, const char *what,
 	char name[96];
 
 	snprintf(name, sizeof(name), "%s_%s_total", op, what);
-	counter(out, name, help, value);
+	one(out, "counter", name, help, value);
 }
 
 static void op_metrics(const struct tei_server *s, struct evbuffer *out)
@@ -148,32 +154,35 @@ static void state_metrics(const struct tei_server *s,
 			  const struct tei_core_figures *f,
 			  struct evbuffer *out)
 {
-	gauge(out, "master_allocated_bytes", "memory of the pool in use",
-	      f->used_bytes);
-	gauge(out, "master_total_capacity_bytes", "memory of the pool",
-	      f->capacity_bytes);
-	gauge(out, "master_key_count", "objects that can be read", f->objects);
-	gauge(out, "master_soft_pin_key_count",
-	      "objects that are softly pinned", f->soft_pinned);
-	gauge(out, "te_master_building_count", "objects being put",
-	      f->building);
-	gauge(out, "te_master_fencing_count", "extents awaiting a fence",
-	      f->fencing);
-	gauge(out, "te_master_pending_tasks", "copies and moves that wait",
-	      f->tasks_pending);
-	gauge(out, "te_master_processing_tasks",
-	      "copies and moves that owners work on", f->tasks_processing);
-	gauge(out, "te_master_drains", "drains of segments under way",
-	      f->drains_active);
-	gauge(out, "te_master_segment_count", "mounted segments", f->segments);
-	gauge(out, "master_active_clients", "sessions that are not suspect",
-	      f->sessions - f->suspects);
-	gauge(out, "te_master_suspect_clients", "sessions not heard of lately",
-	      f->suspects);
-	gauge(out, "te_master_connections", "open connections", s->n_links);
-	gauge(out, "te_master_metadata_bytes", "memory of the object tables",
-	      f->metadata_bytes);
-	gauge(out, "te_master_key_bytes", "of it: the keys", f->key_bytes);
+	const struct figure gauges[] = {
+		{"master_allocated_bytes", "memory of the pool in use",
+		 f->used_bytes},
+		{"master_total_capacity_bytes", "memory of the pool",
+		 f->capacity_bytes},
+		{"master_key_count", "objects that can be read", f->objects},
+		{"master_soft_pin_key_count", "objects that are softly pinned",
+		 f->soft_pinned},
+		{"te_master_building_count", "objects being put", f->building},
+		{"te_master_fencing_count", "extents awaiting a fence",
+		 f->fencing},
+		{"te_master_pending_tasks", "copies and moves that wait",
+		 f->tasks_pending},
+		{"te_master_processing_tasks",
+		 "copies and moves that owners work on", f->tasks_processing},
+		{"te_master_drains", "drains of segments under way",
+		 f->drains_active},
+		{"te_master_segment_count", "mounted segments", f->segments},
+		{"master_active_clients", "sessions that are not suspect",
+		 f->sessions - f->suspects},
+		{"te_master_suspect_clients", "sessions not heard of lately",
+		 f->suspects},
+		{"te_master_connections", "open connections", s->n_links},
+		{"te_master_metadata_bytes", "memory of the object tables",
+		 f->metadata_bytes},
+		{"te_master_key_bytes", "of it: the keys", f->key_bytes},
+	};
+
+	all(out, "gauge", gauges, sizeof(gauges) / sizeof(gauges[0]));
 }
 
 static void event_metrics(const struct tei_server *s,
@@ -181,107 +190,109 @@ static void event_metrics(const struct tei_server *s,
 			  struct evbuffer *out)
 {
 	const struct tei_server_counters *c = &s->counters;
+	const struct figure counters[] = {
+		{"master_attempted_evictions_total",
+		 "times that room was to be made",
+		 f->evictions_attempted_total},
+		{"master_successful_evictions_total", "of these, it was",
+		 f->evictions_successful_total},
+		{"master_evicted_key_count", "objects evicted",
+		 f->evicted_objects_total},
+		{"master_evicted_size_bytes", "bytes evicted",
+		 f->evicted_bytes_total},
+		{"master_evicted_key_count_mem", "the same, from memory",
+		 f->evicted_objects_total},
+		{"master_evicted_size_bytes_mem", "the same, from memory",
+		 f->evicted_bytes_total},
+		{"master_attempted_evictions_mem", "the same, from memory",
+		 f->evictions_attempted_total},
+		{"master_successful_evictions_mem", "the same, from memory",
+		 f->evictions_successful_total},
+		{"te_master_dropped_key_count", "objects lost with owners",
+		 f->dropped_objects_total},
+		{"master_put_start_alloc_failures_total",
+		 "puts that found the pool full", f->alloc_failures_total},
+		{"master_put_start_partial_allocations_total",
+		 "puts that got fewer replicas than asked for",
+		 f->partial_puts_total},
+		{"te_master_lost_replicas_total",
+		 "replicas lost with owners, of objects that have others",
+		 f->lost_replicas_total},
+		{"te_master_remade_replicas_total", "of these, made again",
+		 f->replicas_remade_total},
+		{"te_master_given_up_replicas_total",
+		 "of these, not made again: no room, or no owner to copy from",
+		 f->replicas_given_up_total},
+		{"te_master_succeeded_tasks_total",
+		 "copies and moves that are done", f->tasks_succeeded_total},
+		{"te_master_failed_tasks_total", "those that failed",
+		 f->tasks_failed_total},
+		{"te_master_late_tasks_total",
+		 "answers to tasks that had been given up",
+		 f->tasks_late_total},
+		{"te_master_succeeded_drains_total",
+		 "drains that left their segments empty",
+		 f->drains_succeeded_total},
+		{"te_master_failed_drains_total", "those that could not",
+		 f->drains_failed_total},
+		{"te_master_cancelled_drains_total", "those given up",
+		 f->drains_canceled_total},
+		{"te_master_drained_replicas_total",
+		 "replicas that drains have moved", f->drained_objects_total},
+		{"te_master_drained_bytes_total", "bytes of these",
+		 f->drained_bytes_total},
+		{"te_master_heat_proposed_total",
+		 "objects that are read so much that a replica is worth it",
+		 f->heat_proposed_total},
+		{"te_master_heat_refused_total",
+		 "of these, for which there was no room or no task",
+		 f->heat_refused_total},
+		{"te_master_heat_made_total", "replicas made for them",
+		 f->heat_made_total},
+		{"te_master_heat_failed_total",
+		 "replicas that could not be made", f->heat_failed_total},
+		{"te_master_heat_given_back_total",
+		 "replicas given back because nobody read them any more",
+		 f->heat_given_back_total},
+		{"master_put_start_discard_cnt", "puts that were given up",
+		 f->discarded_puts_total},
+		{"te_master_late_put_end_total",
+		 "ends of puts that had been given up", f->late_ends_total},
+		{"te_master_fences_total", "writers fenced", f->fences_total},
+		{"te_master_fences_failed_total",
+		 "fences that owners did not confirm", f->fences_failed_total},
+		{"te_master_reports_total",
+		 "owners said by clients not to answer", f->reports_total},
+		{"te_master_probes_total", "owners asked for that reason",
+		 f->probes_total},
+		{"te_master_probes_failed_total",
+		 "that did not answer the master either",
+		 f->probes_failed_total},
+		{"total_get_nums_", "keys looked up", c->lookup_keys},
+		{"valid_get_nums_", "keys looked up and there", c->lookup_hits},
+		{"mem_cache_hit_nums_", "keys found in memory", c->lookup_hits},
+		{"mem_cache_hit_bytes_total", "bytes of these",
+		 c->lookup_hit_bytes},
+		{"te_master_steps_failed_total",
+		 "requests refused for want of memory", c->steps_failed},
+	};
 
-	counter(out, "master_attempted_evictions_total",
-		"times that room was to be made", f->evictions_attempted_total);
-	counter(out, "master_successful_evictions_total", "of these, it was",
-		f->evictions_successful_total);
-	counter(out, "master_evicted_key_count", "objects evicted",
-		f->evicted_objects_total);
-	counter(out, "master_evicted_size_bytes", "bytes evicted",
-		f->evicted_bytes_total);
-	counter(out, "master_evicted_key_count_mem", "the same, from memory",
-		f->evicted_objects_total);
-	counter(out, "master_evicted_size_bytes_mem", "the same, from memory",
-		f->evicted_bytes_total);
-	counter(out, "master_attempted_evictions_mem", "the same, from memory",
-		f->evictions_attempted_total);
-	counter(out, "master_successful_evictions_mem", "the same, from memory",
-		f->evictions_successful_total);
-	counter(out, "te_master_dropped_key_count", "objects lost with owners",
-		f->dropped_objects_total);
-	counter(out, "master_put_start_alloc_failures_total",
-		"puts that found the pool full", f->alloc_failures_total);
-	counter(out, "master_put_start_partial_allocations_total",
-		"puts that got fewer replicas than asked for",
-		f->partial_puts_total);
-	counter(out, "te_master_lost_replicas_total",
-		"replicas lost with owners, of objects that have others",
-		f->lost_replicas_total);
-	counter(out, "te_master_remade_replicas_total", "of these, made again",
-		f->replicas_remade_total);
-	counter(out, "te_master_given_up_replicas_total",
-		"of these, not made again: no room, or no owner to copy from",
-		f->replicas_given_up_total);
-	counter(out, "te_master_succeeded_tasks_total",
-		"copies and moves that are done", f->tasks_succeeded_total);
-	counter(out, "te_master_failed_tasks_total", "those that failed",
-		f->tasks_failed_total);
-	counter(out, "te_master_late_tasks_total",
-		"answers to tasks that had been given up", f->tasks_late_total);
-	counter(out, "te_master_succeeded_drains_total",
-		"drains that left their segments empty",
-		f->drains_succeeded_total);
-	counter(out, "te_master_failed_drains_total", "those that could not",
-		f->drains_failed_total);
-	counter(out, "te_master_cancelled_drains_total", "those given up",
-		f->drains_canceled_total);
-	counter(out, "te_master_drained_replicas_total",
-		"replicas that drains have moved", f->drained_objects_total);
-	counter(out, "te_master_drained_bytes_total", "bytes of these",
-		f->drained_bytes_total);
-	counter(out, "te_master_heat_proposed_total",
-		"objects that are read so much that a replica is worth it",
-		f->heat_proposed_total);
-	counter(out, "te_master_heat_refused_total",
-		"of these, for which there was no room or no task",
-		f->heat_refused_total);
-	counter(out, "te_master_heat_made_total", "replicas made for them",
-		f->heat_made_total);
-	counter(out, "te_master_heat_failed_total",
-		"replicas that could not be made", f->heat_failed_total);
-	counter(out, "te_master_heat_given_back_total",
-		"replicas given back because nobody read them any more",
-		f->heat_given_back_total);
-	counter(out, "master_put_start_discard_cnt", "puts that were given up",
-		f->discarded_puts_total);
-	counter(out, "te_master_late_put_end_total",
-		"ends of puts that had been given up", f->late_ends_total);
-	counter(out, "te_master_fences_total", "writers fenced",
-		f->fences_total);
-	counter(out, "te_master_fences_failed_total",
-		"fences that owners did not confirm", f->fences_failed_total);
-	counter(out, "te_master_reports_total",
-		"owners said by clients not to answer", f->reports_total);
-	counter(out, "te_master_probes_total", "owners asked for that reason",
-		f->probes_total);
-	counter(out, "te_master_probes_failed_total",
-		"that did not answer the master either",
-		f->probes_failed_total);
-	counter(out, "total_get_nums_", "keys looked up", c->lookup_keys);
-	counter(out, "valid_get_nums_", "keys looked up and there",
-		c->lookup_hits);
-	counter(out, "mem_cache_hit_nums_", "keys found in memory",
-		c->lookup_hits);
-	counter(out, "mem_cache_hit_bytes_total", "bytes of these",
-		c->lookup_hit_bytes);
-	counter(out, "te_master_steps_failed_total",
-		"requests refused for want of memory", c->steps_failed);
+	all(out, "counter", counters, sizeof(counters) / sizeof(counters[0]));
 }
 
 /* No files hold values here; but dashboards add them to what memory holds. */
 static void file_metrics(const struct tei_core_figures *f, struct evbuffer *out)
 {
-	gauge(out, "mem_cache_nums_", "objects in memory that can be read",
-	      f->objects);
-	gauge(out, "file_cache_nums_", "objects in files: none here", 0);
-	counter(out, "file_cache_hit_nums_", "keys found in files: none here",
-		0);
-	counter(out, "file_cache_hit_bytes_total", "bytes of these", 0);
-	gauge(out, "master_allocated_file_size_bytes",
-	      "bytes in files: none here", 0);
-	gauge(out, "master_total_file_capacity_bytes",
-	      "room in files: none here", 0);
+	one(out, "gauge", "mem_cache_nums_",
+	    "objects in memory that can be read", f->objects);
+	one(out, "gauge", "file_cache_nums_", "objects in files: none here", 0);
+	one(out, "counter", "file_cache_hit_nums_",
+	    "keys found in files: none here", 0);
+	one(out, "counter", "file_cache_hit_bytes_total", "bytes of these", 0);
+	one(out, "gauge", "master_allocated_file_size_bytes",
+	    "bytes in files: none here", 0);
+	one(out, "gauge", "master_total_file_capacity_bytes",
+	    "room in files: none here", 0);
 }
 
 static void size_metrics(const struct tei_core_figures *f, struct evbuffer *out)
@@ -309,11 +320,10 @@ static void published_metrics(const struct tei_server *s, struct evbuffer *out)
 	struct tei_events_figures f;
 
 	tei_events_figures(s->events, &f);
-	counter(out, "te_master_kv_events_published_total",
-		"key/value events that were published", f.events);
-	counter(out, "te_master_kv_events_dropped_total",
-		"of those that were not, for want of room or memory",
-		f.dropped);
+	one(out, "counter", "te_master_kv_events_published_total",
+	    "key/value events that were published", f.events);
+	one(out, "counter", "te_master_kv_events_dropped_total",
+	    "of those that were not, for want of room or memory", f.dropped);
 }
 
 static int state_part(struct tei_server_metrics *m, struct evbuffer *out)
