@@ -48,7 +48,7 @@ json_t *tei_server_admin_body(const struct tei_http_request *request,
 	return NULL;
 }
 
-static bool is_among(const char *name, const char *const *names, size_t n)
+bool tei_server_among(const char *name, const char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!strcmp(name, names[i]))
@@ -64,7 +64,7 @@ bool tei_server_admin_members(json_t *root, const char *const *names, size_t n,
 
 	json_object_foreach(root, name, value)
 	{
-		if (is_among(name, names, n))
+		if (tei_server_among(name, names, n))
 			continue;
 		tei_server_admin_wrong(reply, "%.100s is no member of this",
 				       name);
@@ -81,7 +81,7 @@ bool tei_server_admin_params(const struct tei_http_request *request,
 		const struct tei_http_param *p = &request->params[i];
 
 		if (strlen(p->name) == p->name_len &&
-		    is_among(p->name, names, n))
+		    tei_server_among(p->name, names, n))
 			continue;
 		tei_server_admin_wrong(reply, "%.100s is no parameter of this",
 				       p->name);

@@ -15,6 +15,8 @@
 
 #include "base/http.h"
 
+/* Whether @name is one of names[n]. */
+bool tei_server_among(const char *name, const char *const *names, size_t n);
 /* An object without members of one name, to be freed. NULL: or 400. */
 json_t *tei_server_admin_body(const struct tei_http_request *request,
 			      struct tei_http_reply *reply);

@@ -81,14 +81,6 @@ struct wanted {
 	uint32_t at_a_time;
 };
 
-static bool has(const char *const *names, size_t n, const char *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!strcmp(names[i], name))
-			return true;
-	return false;
-}
-
 /* The list of names at @member of @root, if it is there; false: or 400. */
 static bool take_names(json_t *root, const char *member, const char **names,
 		       size_t *n, struct tei_http_reply *reply)
@@ -115,7 +107,7 @@ static bool take_names(json_t *root, const char *member, const char **names,
 				member, i);
 			return false;
 		}
-		if (has(names, i, name)) {
+		if (tei_server_among(name, names, i)) {
 			tei_server_admin_wrong(reply,
 					       "%s: %.255s is there "
 					       "twice",
@@ -164,7 +156,8 @@ static bool take(json_t *root, struct wanted *w, struct tei_http_reply *reply)
 		return false;
 	}
 	for (size_t i = 0; i < w->n_targets; i++) {
-		if (!has(w->segments, w->n_segments, w->targets[i]))
+		if (!tei_server_among(w->targets[i], w->segments,
+				      w->n_segments))
 			continue;
 		tei_server_admin_wrong(reply,
 				       "target_segments: %.255s is to be "
