@@ -172,10 +172,24 @@ static const char *name_of(const struct tei_http_request *request,
 	return NULL;
 }
 
-/* ---- pages ---- */
+/* Whose quota is to change; or NULL, answered with *status. */
+static const char *whose(const struct tei_server *s,
+			 const struct tei_http_request *request,
+			 struct tei_http_reply *reply, int *status)
+{
+	static const char *const params[] = {"tenant_id"};
+	const char *name;
 
-/* Of a change. */
-static const char *const params[] = {"tenant_id"};
+	if (!enabled(s, reply, status))
+		return NULL;
+	*status = 400;
+	name = name_of(request, reply);
+	return name && tei_server_admin_params(request, params, 1, reply)
+		       ? name
+		       : NULL;
+}
+
+/* ---- pages ---- */
 
 /* In pieces: there may be thousands. */
 #define PIECE 64
@@ -274,11 +288,9 @@ int tei_server_admin_set_quota(const struct tei_http_request *request,
 	uint64_t bytes;
 	int status, rc;
 
-	if (!enabled(s, reply, &status))
+	name = whose(s, request, reply, &status);
+	if (!name)
 		return status;
-	name = name_of(request, reply);
-	if (!name || !tei_server_admin_params(request, params, 1, reply))
-		return 400;
 	bytes = wanted(request, reply);
 	if (!bytes)
 		return 400;
@@ -306,11 +318,9 @@ int tei_server_admin_unset_quota(const struct tei_http_request *request,
 	const char *name;
 	int status, rc;
 
-	if (!enabled(s, reply, &status))
+	name = whose(s, request, reply, &status);
+	if (!name)
 		return status;
-	name = name_of(request, reply);
-	if (!name || !tei_server_admin_params(request, params, 1, reply))
-		return 400;
 	if (request->len)
 		return tei_server_admin_wrong(reply, "no body is expected");
 	(void)tei_core_tenant_query(s->core, name, &before);
