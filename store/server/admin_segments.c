@@ -42,13 +42,19 @@ struct listing {
 	uint64_t n; /* so far */
 };
 
-static void *listing_new(const struct tei_server *s)
+/* Answer with what @more tells of all segments. */
+static int list(const struct tei_server *s, struct tei_http_reply *reply,
+		int (*more)(struct evbuffer *out, void *state))
 {
 	struct listing *l = tei_calloc(1, sizeof(*l));
 
-	if (l)
-		l->server = s;
-	return l;
+	if (!l)
+		return 500;
+	l->server = s;
+	reply->more = more;
+	reply->done = tei_free;
+	reply->state = l;
+	return 200;
 }
 
 static int more_names(struct evbuffer *out, void *state)
@@ -70,12 +76,7 @@ int tei_server_admin_segment_names(const struct tei_http_request *request,
 				   struct tei_http_reply *reply, void *arg)
 {
 	(void)request;
-	reply->state = listing_new(arg);
-	if (!reply->state)
-		return 500;
-	reply->more = more_names;
-	reply->done = tei_free;
-	return 200;
+	return list(arg, reply, more_names);
 }
 
 static json_t *detail(const struct tei_core_segment *segment)
@@ -130,15 +131,14 @@ static int more_details(struct evbuffer *out, void *state)
 int tei_server_admin_segments_detail(const struct tei_http_request *request,
 				     struct tei_http_reply *reply, void *arg)
 {
+	int status = list(arg, reply, more_details);
+
 	(void)request;
-	reply->state = listing_new(arg);
-	if (!reply->state)
-		return 500;
+	if (status != 200)
+		return status;
 	reply->type = "application/json";
 	evbuffer_add_printf(reply->body, "{\"segments\":[");
-	reply->more = more_details;
-	reply->done = tei_free;
-	return 200;
+	return status;
 }
 
 /* Mounts called @name, added up; suspect if one is. False: none. */
