@@ -146,11 +146,20 @@ accepted without effect, for existing command lines and files:
     "store/server/metadata_http.c": "",
     "store/agent/http.c": '{TEI_HTTP_GET, "/health", health},\n'
                           'metric(out, "mooncake_read_bytes")\n',
+    "python/src/engine/module.c":
+        "static PyObject *ask(PyObject *self, PyObject *none)\n"
+        '\t{"ask", ask, METH_NOARGS,\n'
+        'add(module, "Engine", type);\n',
     "include/te/store.h": "enum te_store_code {\n\tTE_STORE_OK = 0,\n};\n",
     "docs/compatibility/methods.md":
         "| method | call | here |\n|---|---|---|\n"
         "| `put` | `te_store_put()` | works in C |\n"
         "| `get` |  | absent (later) |\n",
+    "docs/compatibility/engine.md":
+        "# Engine\n## `TransferEngine`\n| method | here |\n|---|---|\n"
+        "| `ask` | works |\n| `tell` | absent (later) |\n"
+        "\n## The module\n| name | here |\n|---|---|\n"
+        "| `Engine` | works |\n",
     "docs/compatibility/rpcs.md":
         "| RPC | message | here |\n|---|---|---|\n"
         "| `Put` | `STORE_PUT` | works |\n",
@@ -217,6 +226,13 @@ class Compatibility(Tree):
     def test_what_works_names_its_call(self) -> None:
         self.table("methods", "|  | absent (later)", "|  | works in C",
                    "by which call")
+
+    def test_a_method_of_python_is_there(self) -> None:
+        self.table("engine", "absent (later)", "works", "it is 'absent'")
+        self.table("engine", "| `ask` | works |\n", "", "ask is not in it")
+
+    def test_a_name_of_the_module_is_there(self) -> None:
+        self.table("engine", "`Engine`", "`Motor`", "Engine is not in it")
 
     def test_a_message_is_in_a_schema(self) -> None:
         self.table("rpcs", "STORE_PUT", "STORE_SET", "there is no STORE_SET")

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests of the Python package, by pytest. It comes from an environment of its own
+# that the first of them makes, where there are packages to install from.
+set(python_venv ${CMAKE_BINARY_DIR}/python/venv)
+
+add_test(NAME integration.python.venv
+	COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/python/venv ${python_venv}
+		${Python3_EXECUTABLE})
+set_tests_properties(integration.python.venv PROPERTIES
+	TIMEOUT ${TE_TEST_TIMEOUT} SKIP_RETURN_CODE 77 LABELS integration
+	FIXTURES_SETUP python_venv)
+
+# te_pytest(python engine): tests/python/test_engine.py -> integration.python.engine
+function(te_pytest folder name)
+	set(test integration.${folder}.${name})
+	add_test(NAME ${test} COMMAND sh -c
+		"test -x $0 || exit 77; exec $0 -m pytest -p no:cacheprovider -q $1"
+		${python_venv}/bin/python
+		${CMAKE_CURRENT_SOURCE_DIR}/${folder}/test_${name}.py)
+	set_tests_properties(${test} PROPERTIES
+		TIMEOUT ${TE_TEST_TIMEOUT} SKIP_RETURN_CODE 77
+		LABELS integration FIXTURES_REQUIRED python_venv
+		ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;PYTHONPATH=${CMAKE_BINARY_DIR}/python:${CMAKE_CURRENT_SOURCE_DIR}/python")
+endfunction()
+
+te_pytest(python engine)
+te_pytest(python engine_trouble)
+te_pytest(python wheel)
+# Builds all of the tree once more, unless it has done so before.
+set_tests_properties(integration.python.wheel PROPERTIES TIMEOUT 1800)

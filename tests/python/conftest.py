@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of the package share: an engine, a peer, local memory."""
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from mooncake.engine import TransferEngine
+from peer import Peer
+
+
+class Memory:
+    """Local memory with an address."""
+
+    def __init__(self, length: int) -> None:
+        self.buffer = ctypes.create_string_buffer(length)
+        self.address = ctypes.addressof(self.buffer)
+        self.length = length
+
+    def set(self, content: bytes, offset: int = 0) -> None:
+        ctypes.memmove(self.address + offset, content, len(content))
+
+    def get(self, offset: int, length: int) -> bytes:
+        return ctypes.string_at(self.address + offset, length)
+
+
+def make_engine(host: str = "127.0.0.1") -> TransferEngine:
+    engine = TransferEngine()
+    assert engine.initialize(host, "P2PHANDSHAKE", "tcp", "") == 0
+    return engine
+
+
+@pytest.fixture
+def engine() -> TransferEngine:
+    return make_engine()
+
+
+@pytest.fixture(scope="module")
+def peer():
+    with Peer() as one:
+        yield one
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory(1 << 20)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel: built, checked, installed where nothing is, and used."""
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OUTSIDE = ("PYTHONPATH", "LD_LIBRARY_PATH")
+
+# Two processes: this one writes to a peer of the installed package.
+TRANSFER = """
+import ctypes, mooncake.engine
+from peer import ADDRESS, Peer
+assert "site-packages" in mooncake.engine.__file__, mooncake.engine.__file__
+engine = mooncake.engine.TransferEngine()
+assert engine.initialize("127.0.0.1", "P2PHANDSHAKE", "tcp", "") == 0
+text = ctypes.create_string_buffer(b"by wheel")
+with Peer() as peer:
+    assert engine.transfer_sync_write(
+        peer.name, ctypes.addressof(text), ADDRESS, 8) == 0
+    assert peer.bytes_at(0, 8) == b"by wheel"
+"""
+
+
+def run(*command: object, **options) -> str:
+    """Without what would let it find this tree; fails with what it said."""
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in OUTSIDE}
+    done = subprocess.run(
+        [str(word) for word in command], env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        **options)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_wheel_works_in_a_fresh_environment(tmp_path):
+    print(run(ROOT / "tools/make-wheel", sys.executable, tmp_path / "dist"))
+    wheel, = (tmp_path / "dist").glob("*.whl")
+    assert wheel.name.startswith("mooncake_transfer_engine-")
+    venv = tmp_path / "venv"
+    run(sys.executable, "-m", "venv", venv)
+    run(venv / "bin/python", "-m", "pip", "install", "-q", "--no-index", wheel)
+    (tmp_path / "peer.py").write_bytes(
+        pathlib.Path(__file__).with_name("peer.py").read_bytes())
+    run(venv / "bin/python", "-c", TRANSFER, cwd=tmp_path)
+    for program in ("mooncake_master", "mooncake_client"):
+        assert run(venv / "bin" / program, "--version").strip()
+    listed = run(venv / "bin/python", "-m", "pip", "show", "-f",
+                 "mooncake-transfer-engine")
+    assert "mooncake/engine." in listed
