@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * module.c - mooncake.store: Mooncake's store for Python, on te/store.h
+ *
+ * Classes are kept in static variables: one interpreter a process.
+ */
+#include "python/src/store/types.h"
+
+PyObject *ps_add_type(PyObject *module, const char *name, PyType_Spec *spec)
+{
+	PyObject *type = PyType_FromSpec(spec);
+
+	if (type && PyModule_AddObjectRef(module, name, type))
+		Py_CLEAR(type);
+	return type;
+}
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT,
+	.m_name = "mooncake.store",
+	.m_doc = "Client of the key/value pool.",
+	.m_size = -1,
+};
+
+PyMODINIT_FUNC PyInit_store(void);
+
+PyMODINIT_FUNC PyInit_store(void)
+{
+	PyObject *module = PyModule_Create(&definition);
+
+	if (module && ps_enums_add(module) && ps_config_add(module) &&
+	    ps_handle_add(module) && ps_describe_add(module) &&
+	    ps_memory_add(module))
+		return module;
+	Py_XDECREF(module);
+	return NULL;
+}
