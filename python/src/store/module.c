@@ -30,7 +30,7 @@ PyMODINIT_FUNC PyInit_store(void)
 
 	if (module && ps_enums_add(module) && ps_config_add(module) &&
 	    ps_handle_add(module) && ps_describe_add(module) &&
-	    ps_memory_add(module))
+	    ps_memory_add(module) && ps_store_add(module))
 		return module;
 	Py_XDECREF(module);
 	return NULL;

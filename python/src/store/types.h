@@ -25,6 +25,7 @@ bool ps_config_add(PyObject *module);
 bool ps_handle_add(PyObject *module);
 bool ps_describe_add(PyObject *module);
 bool ps_memory_add(PyObject *module);
+bool ps_store_add(PyObject *module);
 
 /* Made from a spec, and added under its own name. */
 PyObject *ps_add_type(PyObject *module, const char *name, PyType_Spec *spec);

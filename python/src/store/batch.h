@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * batch.h - keys, and the memory of their values, as the library takes them
+ *
+ * What Python's lists refer to is held until ps_batch_free(), so that other
+ * threads may do with those lists what they like.
+ *
+ * Functions return an enum py_arg. PY_ARG_RANGE: the arguments do not go
+ * together, which a line says; every key of the call fails with -600 then. What
+ * is wrong with one key only is left for the library to refuse.
+ */
+#ifndef PYTHON_STORE_BATCH_H
+#define PYTHON_STORE_BATCH_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <te/store.h>
+
+struct ps_batch {
+	const char *function; /* static; of the log */
+	size_t n;
+	struct te_store_key *keys;     /* keys[n] */
+	struct te_store_value *values; /* values[n]; NULL: keys alone */
+	struct iovec *pieces;
+	Py_buffer *views;
+	size_t n_views;
+	PyObject *names; /* a tuple of the keys */
+};
+
+/* Each of these first. @function is static. */
+int ps_batch_key(struct ps_batch *batch, const char *function, PyObject *key);
+int ps_batch_keys(struct ps_batch *batch, const char *function, PyObject *keys);
+
+/* Then one of these, or none. */
+/* An address and a size of each key. */
+int ps_batch_flat(struct ps_batch *batch, PyObject *addrs, PyObject *sizes);
+/* Lists of addresses and sizes of each key. */
+int ps_batch_scattered(struct ps_batch *batch, PyObject *addrs,
+		       PyObject *sizes);
+/* One key: so many pieces. */
+int ps_batch_pieces(struct ps_batch *batch, const uint64_t *addrs,
+		    const uint64_t *sizes, size_t n);
+/* One contiguous buffer of each key, from the sequence @argument. */
+int ps_batch_views(struct ps_batch *batch, PyObject *values,
+		   const char *argument);
+/*
+ * One key: the buffers of a tuple, one after the other. One that has not one
+ * dimension of bytes raises a RuntimeError.
+ */
+int ps_batch_parts(struct ps_batch *batch, PyObject *parts);
+
+/* Bytes of the value of a key; 0 also for one that cannot be. */
+uint64_t ps_batch_bytes(const struct ps_batch *batch, size_t i);
+/* Say what is wrong with key @i that the library has refused with -600. */
+void ps_batch_explain(const struct ps_batch *batch, size_t i,
+		      const char *otherwise);
+void ps_batch_free(struct ps_batch *batch); /* all zero is fine */
+
+#endif
