@@ -15,6 +15,8 @@
 extern const PyMethodDef ps_life_methods[];
 extern const PyMethodDef ps_write_methods[];
 extern const PyMethodDef ps_read_methods[];
+extern const PyMethodDef ps_range_methods[];
+extern const PyMethodDef ps_session_methods[];
 extern const PyMethodDef ps_remove_methods[];
 
 /* A row. @doc begins with the signature, which has to name the parameters. */

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * range.c - methods that put and get values in parts
+ *
+ * Python's nested lists become one list of ranges, in their order. A range that
+ * cannot be has a length of 0, which the library refuses.
+ */
+#include "python/src/args.h"
+#include "python/src/store/methods.h"
+#include "python/src/store/types.h"
+
+struct ranges {
+	struct te_store_range *ranges; /* ranges[n], of room */
+	int64_t *results;              /* results[n]; NULL: not done yet */
+	size_t n, room;
+};
+
+/* te_store_put_ranges() or te_store_get_ranges(). */
+typedef int ranges_fn(struct te_store *store, const struct te_store_key *keys,
+		      size_t n_keys, const struct te_store_range *ranges,
+		      size_t n_ranges, int64_t *results);
+
+static void ranges_free(struct ranges *list)
+{
+	PyMem_Free(list->ranges);
+	PyMem_Free(list->results);
+}
+
+/* Room for @n more. */
+static int grow(struct ranges *list, size_t n)
+{
+	size_t room = list->room ? list->room : 64;
+	struct te_store_range *more;
+
+	while (room < list->n + n)
+		room *= 2;
+	if (room == list->room)
+		return PY_ARG_OK;
+	more = PyMem_Realloc(list->ranges, room * sizeof(*more));
+	if (!more) {
+		PyErr_NoMemory();
+		return PY_ARG_RAISED;
+	}
+	list->ranges = more;
+	list->room = room;
+	return PY_ARG_OK;
+}
+
+static void add(struct ranges *list, size_t key, uint64_t addr, uint64_t offset,
+		uint64_t length)
+{
+	bool holds = addr && length <= UINTPTR_MAX - addr;
+
+	list->ranges[list->n++] = (struct te_store_range){
+		.key = (uint32_t)key,
+		.offset = offset,
+		/* The library refuses a whole call for a NULL. */
+		.addr = addr ? (void *)(uintptr_t)addr : list,
+		.length = holds ? length : 0,
+	};
+}
+
+/* With the GIL given up, in as many calls as it takes. False: raised. */
+static bool run(struct ps_store *self, const struct ps_batch *batch,
+		struct ranges *list, ranges_fn *op)
+{
+	struct ps_client *client = NULL;
+
+	list->results = ps_sizes(list->n);
+	if (list->results && list->n)
+		client = ps_client_pin(self, batch->function);
+	if (!client)
+		return list->results != NULL;
+	Py_BEGIN_ALLOW_THREADS;
+	for (size_t at = 0, n; at < list->n; at += n) {
+		n = list->n - at < TE_STORE_RANGES_MAX ? list->n - at
+						       : TE_STORE_RANGES_MAX;
+		(void)op(client->te, batch->keys, batch->n, &list->ranges[at],
+			 n, &list->results[at]);
+	}
+	Py_END_ALLOW_THREADS;
+	ps_client_unpin(client);
+	for (size_t i = 0; i < list->n; i++)
+		if (list->results[i] == TE_STORE_INVALID_PARAMS) {
+			ps_warn(batch->function,
+				"key %u: a range is empty or not inside",
+				list->ranges[i].key);
+			break;
+		}
+	return true;
+}
+
+static PyObject *item(PyObject *tuple, size_t i)
+{
+	return PyTuple_GetItem(tuple, (Py_ssize_t)i);
+}
+
+/* ---- lists of each key ---- */
+
+enum { ADDRS, SIZES, OFFSETS, COLUMNS };
+static const char *const column_names[COLUMNS] = {"all_buffer_ptrs",
+						  "all_sizes", "all_offsets"};
+
+/*
+ * The ranges of one key. PY_ARG_RANGE: its lists do not go together; it has one
+ * range that cannot be.
+ */
+static int add_key(struct ranges *list, size_t key, PyObject *const columns[])
+{
+	struct py_numbers n[COLUMNS] = {{0}};
+	int rc = PY_ARG_OK;
+
+	for (int c = 0; !rc && c < COLUMNS; c++)
+		rc = py_arg_numbers(columns[c], column_names[c], &n[c]);
+	if (!rc && (n[ADDRS].n != n[SIZES].n || n[ADDRS].n != n[OFFSETS].n))
+		rc = PY_ARG_RANGE;
+	if (rc != PY_ARG_RAISED && grow(list, n[ADDRS].n + 1))
+		rc = PY_ARG_RAISED;
+	for (size_t i = 0; !rc && i < n[ADDRS].n; i++)
+		add(list, key, n[ADDRS].values[i], n[OFFSETS].values[i],
+		    n[SIZES].values[i]);
+	if (rc == PY_ARG_RANGE)
+		add(list, key, 0, 0, 0);
+	for (int c = 0; c < COLUMNS; c++)
+		py_numbers_free(&n[c]);
+	return rc;
+}
+
+static int add_keys(struct ranges *list, const struct ps_batch *batch,
+		    PyObject *const columns[])
+{
+	PyObject *tuples[COLUMNS] = {NULL}, *of_key[COLUMNS];
+	int rc = PY_ARG_OK;
+
+	for (int c = 0; !rc && c < COLUMNS; c++)
+		rc = py_arg_tuple(columns[c], column_names[c], &tuples[c]);
+	for (int c = 0; !rc && c < COLUMNS; c++)
+		if ((size_t)PyTuple_Size(tuples[c]) != batch->n) {
+			ps_warn(batch->function, "%s has %zd entries for %zu",
+				column_names[c], PyTuple_Size(tuples[c]),
+				batch->n);
+			rc = PY_ARG_RANGE;
+		}
+	for (size_t i = 0; !rc && i < batch->n; i++) {
+		for (int c = 0; c < COLUMNS; c++)
+			of_key[c] = item(tuples[c], i);
+		if (add_key(list, i, of_key) == PY_ARG_RAISED)
+			rc = PY_ARG_RAISED;
+	}
+	for (int c = 0; c < COLUMNS; c++)
+		Py_XDECREF(tuples[c]);
+	return rc;
+}
+
+/* Of each key the bytes of its ranges, or the first code. */
+static PyObject *sum_up(const struct ps_batch *batch, const struct ranges *list)
+{
+	int64_t *sums = PyMem_Calloc(batch->n + 1, sizeof(*sums));
+	PyObject *result;
+
+	if (!sums)
+		return PyErr_NoMemory();
+	for (size_t i = 0; i < list->n; i++) {
+		int64_t *sum = &sums[list->ranges[i].key];
+
+		if (list->results[i] < 0 && *sum >= 0)
+			*sum = list->results[i];
+		else if (*sum >= 0)
+			*sum += list->results[i];
+	}
+	result = ps_list_of_sizes(sums, batch->n);
+	PyMem_Free(sums);
+	return result;
+}
+
+/* All keys of a call whose arguments do not go together. */
+static PyObject *refuse(const struct ps_batch *batch)
+{
+	int64_t *sizes = ps_sizes(batch->n);
+	PyObject *list = sizes ? ps_list_of_sizes(sizes, batch->n) : NULL;
+
+	PyMem_Free(sizes);
+	return list;
+}
+
+static PyObject *by_keys(PyObject *self, PyObject *args, PyObject *keywords,
+			 char *names[], const char *format,
+			 const char *function, ranges_fn *op)
+{
+	struct ps_batch batch = {0};
+	struct ranges list = {0};
+	PyObject *keys, *columns[COLUMNS], *result = NULL;
+	int rc;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, format, names, &keys,
+					 &columns[ADDRS], &columns[SIZES],
+					 &columns[OFFSETS]))
+		return NULL;
+	rc = ps_batch_keys(&batch, function, keys);
+	if (!rc)
+		rc = add_keys(&list, &batch, columns);
+	if (rc == PY_ARG_RANGE)
+		result = refuse(&batch);
+	else if (!rc && run((struct ps_store *)self, &batch, &list, op))
+		result = sum_up(&batch, &list);
+	ranges_free(&list);
+	ps_batch_free(&batch);
+	return result;
+}
+
+static PyObject *batch_put_from_multi_buffer_ranges(PyObject *self,
+						    PyObject *args,
+						    PyObject *keywords)
+{
+	static char *names[] = {"keys", "all_buffer_ptrs", "all_sizes",
+				"all_dst_offsets", NULL};
+
+	return by_keys(self, args, keywords, names,
+		       "OOOO:batch_put_from_multi_buffer_ranges",
+		       "batch_put_from_multi_buffer_ranges",
+		       te_store_put_ranges);
+}
+
+static PyObject *batch_get_into_multi_buffer_ranges(PyObject *self,
+						    PyObject *args,
+						    PyObject *keywords)
+{
+	static char *names[] = {"keys", "all_buffer_ptrs", "all_sizes",
+				"all_src_offsets", NULL};
+
+	return by_keys(self, args, keywords, names,
+		       "OOOO:batch_get_into_multi_buffer_ranges",
+		       "batch_get_into_multi_buffer_ranges",
+		       te_store_get_ranges);
+}
+
+/* ---- lists of each buffer ---- */
+
+enum { KEYS, DST, SRC, LENGTHS, NESTED };
+static const char *const nested_names[NESTED] = {
+	"all_keys", "all_dst_offsets", "all_src_offsets", "all_sizes"};
+
+/* A tuple of tuples of @list, one for each of @n; a new reference. */
+static int read_nested(PyObject *list, const char *name, size_t n,
+		       PyObject **out)
+{
+	PyObject *outer, *copy, *inner;
+	int rc = py_arg_tuple(list, name, &outer);
+
+	if (rc)
+		return rc;
+	if ((size_t)PyTuple_Size(outer) != n) {
+		ps_warn("get_into_ranges", "%s has %zd entries for %zu", name,
+			PyTuple_Size(outer), n);
+		Py_DECREF(outer);
+		return PY_ARG_RANGE;
+	}
+	copy = PyTuple_New((Py_ssize_t)n);
+	if (!copy)
+		rc = PY_ARG_RAISED;
+	for (size_t i = 0; !rc && i < n; i++) {
+		rc = py_arg_tuple(item(outer, i), name, &inner);
+		if (!rc)
+			rc = PyTuple_SetItem(copy, (Py_ssize_t)i, inner);
+	}
+	Py_DECREF(outer);
+	*out = copy;
+	return rc;
+}
+
+/* The ranges of one key in one buffer, and how many. */
+static int add_nested(struct ranges *list, size_t key, uint64_t buffer,
+		      PyObject *const lists[], size_t *n_ranges)
+{
+	struct py_numbers n[NESTED] = {{0}};
+	int rc = PY_ARG_OK;
+	bool fits;
+
+	for (int c = DST; !rc && c < NESTED; c++)
+		rc = py_arg_numbers(lists[c], nested_names[c], &n[c]);
+	fits = !rc && n[DST].n == n[LENGTHS].n && n[SRC].n == n[LENGTHS].n;
+	*n_ranges = fits ? n[LENGTHS].n : 1;
+	if (rc != PY_ARG_RAISED && grow(list, *n_ranges))
+		rc = PY_ARG_RAISED;
+	for (size_t i = 0; rc != PY_ARG_RAISED && i < *n_ranges; i++) {
+		if (fits && n[DST].values[i] <= UINT64_MAX - buffer)
+			add(list, key, buffer + n[DST].values[i],
+			    n[SRC].values[i], n[LENGTHS].values[i]);
+		else
+			add(list, key, 0, 0, 0);
+	}
+	for (int c = DST; c < NESTED; c++)
+		py_numbers_free(&n[c]);
+	return rc == PY_ARG_RAISED ? rc : PY_ARG_OK;
+}
+
+/*
+ * The ranges of one buffer, whose keys begin at @key, and how many each of them
+ * has, in counts[].
+ */
+static int add_buffer(struct ranges *list, size_t key, uint64_t buffer,
+		      PyObject *const columns[], size_t *counts)
+{
+	size_t n = (size_t)PyTuple_Size(columns[KEYS]);
+	PyObject *lists[NESTED], *none = PyTuple_New(0);
+	int rc = none ? PY_ARG_OK : PY_ARG_RAISED;
+
+	for (size_t k = 0; !rc && k < n; k++) {
+		bool fits = true;
+
+		for (int c = DST; c < NESTED; c++)
+			fits = fits && (size_t)PyTuple_Size(columns[c]) == n;
+		for (int c = DST; c < NESTED; c++)
+			lists[c] = fits ? item(columns[c], k) : none;
+		rc = add_nested(list, key + k, buffer, lists, &counts[k]);
+	}
+	Py_XDECREF(none);
+	return rc;
+}
+
+/* The keys of all buffers, one after the other; a new reference. */
+static PyObject *all_keys(PyObject *of_buffers)
+{
+	PyObject *keys = PyTuple_New(0), *longer;
+
+	for (Py_ssize_t i = 0; keys && i < PyTuple_Size(of_buffers); i++) {
+		longer =
+			PySequence_Concat(keys, PyTuple_GetItem(of_buffers, i));
+		Py_DECREF(keys);
+		keys = longer;
+	}
+	return keys;
+}
+
+/* The results of one buffer: a list of lists. */
+static PyObject *nest(const int64_t **results, const size_t *counts, size_t n)
+{
+	PyObject *list = PyList_New((Py_ssize_t)n), *sizes;
+
+	for (size_t k = 0; list && k < n; k++) {
+		sizes = ps_list_of_sizes(*results, counts[k]);
+		*results += counts[k];
+		if (!sizes || PyList_SetItem(list, (Py_ssize_t)k, sizes))
+			Py_CLEAR(list);
+	}
+	return list;
+}
+
+static PyObject *nest_all(const struct ranges *list, const size_t *counts,
+			  PyObject *of_buffers)
+{
+	Py_ssize_t n = PyTuple_Size(of_buffers);
+	const int64_t *results = list->results;
+	PyObject *outer = PyList_New(n), *inner;
+
+	for (Py_ssize_t b = 0; outer && b < n; b++) {
+		size_t n_keys =
+			(size_t)PyTuple_Size(PyTuple_GetItem(of_buffers, b));
+
+		inner = nest(&results, counts, n_keys);
+		counts += n_keys;
+		if (!inner || PyList_SetItem(outer, b, inner))
+			Py_CLEAR(outer);
+	}
+	return outer;
+}
+
+/* What get_into_ranges() works on. */
+struct nested {
+	struct py_numbers buffers;
+	PyObject *columns[NESTED]; /* tuples of tuples */
+	struct ps_batch batch;
+	struct ranges list;
+	size_t *counts; /* counts[batch.n] */
+};
+
+static int read_columns(struct nested *nested, PyObject *const lists[])
+{
+	PyObject *keys = NULL, *of_buffer[NESTED];
+	int rc = PY_ARG_OK;
+
+	for (int c = 0; !rc && c < NESTED; c++)
+		rc = read_nested(lists[c], nested_names[c], nested->buffers.n,
+				 &nested->columns[c]);
+	if (!rc && !(keys = all_keys(nested->columns[KEYS])))
+		rc = PY_ARG_RAISED;
+	if (!rc)
+		rc = ps_batch_keys(&nested->batch, "get_into_ranges", keys);
+	Py_XDECREF(keys);
+	nested->counts =
+		PyMem_Calloc(nested->batch.n + 1, sizeof(*nested->counts));
+	if (!nested->counts && !rc) {
+		PyErr_NoMemory();
+		rc = PY_ARG_RAISED;
+	}
+	for (size_t b = 0, key = 0; !rc && b < nested->buffers.n; b++) {
+		for (int c = 0; c < NESTED; c++)
+			of_buffer[c] = item(nested->columns[c], b);
+		rc = add_buffer(&nested->list, key, nested->buffers.values[b],
+				of_buffer, &nested->counts[key]);
+		key += (size_t)PyTuple_Size(of_buffer[KEYS]);
+	}
+	return rc;
+}
+
+static PyObject *get_into_ranges(PyObject *self, PyObject *args,
+				 PyObject *keywords)
+{
+	static char *names[] = {"buffer_ptrs",     "all_keys",
+				"all_dst_offsets", "all_src_offsets",
+				"all_sizes",       NULL};
+	struct nested nested = {0};
+	PyObject *buffers, *lists[NESTED], *result = NULL;
+	int rc;
+
+	if (!PyArg_ParseTupleAndKeywords(
+		    args, keywords, "OOOOO:get_into_ranges", names, &buffers,
+		    &lists[KEYS], &lists[DST], &lists[SRC], &lists[LENGTHS]))
+		return NULL;
+	rc = py_arg_numbers(buffers, names[0], &nested.buffers);
+	if (!rc)
+		rc = read_columns(&nested, lists);
+	if (!rc && run((struct ps_store *)self, &nested.batch, &nested.list,
+		       te_store_get_ranges))
+		result = nest_all(&nested.list, nested.counts,
+				  nested.columns[KEYS]);
+	if (rc == PY_ARG_RANGE)
+		result = PyList_New(0);
+	for (int c = 0; c < NESTED; c++)
+		Py_XDECREF(nested.columns[c]);
+	PyMem_Free(nested.counts);
+	py_numbers_free(&nested.buffers);
+	ranges_free(&nested.list);
+	ps_batch_free(&nested.batch);
+	return result;
+}
+
+const PyMethodDef ps_range_methods[] = {
+	PS_METHOD(
+		"batch_put_from_multi_buffer_ranges",
+		batch_put_from_multi_buffer_ranges,
+		"keys, all_buffer_ptrs, all_sizes, all_dst_offsets)\n--\n\n"
+		"Write parts of values that batch_put_session_start() began.\n\n"
+		"Bytes written, or a negative code, for each key."),
+	PS_METHOD("batch_get_into_multi_buffer_ranges",
+		  batch_get_into_multi_buffer_ranges,
+		  "keys, all_buffer_ptrs, all_sizes, all_src_offsets)\n--\n\n"
+		  "Read parts of values.\n\n"
+		  "Bytes read, or a negative code, for each key."),
+	PS_METHOD("get_into_ranges", get_into_ranges,
+		  "buffer_ptrs, all_keys, all_dst_offsets, all_src_offsets, "
+		  "all_sizes)\n--\n\n"
+		  "Read parts of values of several keys into each buffer.\n\n"
+		  "Lists of [buffer][key][range], as the arguments are: bytes\n"
+		  "read, or a negative code."),
+	{0},
+};
