@@ -18,6 +18,8 @@ extern const PyMethodDef ps_read_methods[];
 extern const PyMethodDef ps_range_methods[];
 extern const PyMethodDef ps_session_methods[];
 extern const PyMethodDef ps_remove_methods[];
+extern const PyMethodDef ps_replica_methods[];
+extern const PyMethodDef ps_segment_methods[];
 
 /* A row. @doc begins with the signature, which has to name the parameters. */
 #define PS_METHOD(name, function, doc)                                    \

@@ -8,8 +8,9 @@
 #define METHODS_MAX 80
 
 static const PyMethodDef *const tables[] = {
-	ps_life_methods,  ps_write_methods,   ps_read_methods,
-	ps_range_methods, ps_session_methods, ps_remove_methods,
+	ps_life_methods,    ps_write_methods,   ps_read_methods,
+	ps_range_methods,   ps_session_methods, ps_remove_methods,
+	ps_replica_methods, ps_segment_methods,
 };
 
 static PyMethodDef methods[METHODS_MAX + 1]; /* of all tables */

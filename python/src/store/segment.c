@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * segment.c - methods that lend memory to the pool, and take it back
+ */
+#include "python/src/args.h"
+#include "python/src/store/methods.h"
+#include "python/src/store/types.h"
+
+/* ---- registered memory ---- */
+
+static PyObject *out_of_range(const char *function, const char *argument)
+{
+	ps_warn(function, "%s is out of range", argument);
+	return PyLong_FromLong(TE_STORE_INVALID_PARAMS);
+}
+
+static PyObject *register_buffer(PyObject *self, PyObject *args,
+				 PyObject *keywords)
+{
+	static char *names[] = {"buffer_ptr", "size", NULL};
+	struct ps_client *client;
+	PyObject *ptr, *length;
+	uint64_t addr, size;
+	int rc, code = TE_STORE_INVALID_PARAMS;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:register_buffer",
+					 names, &ptr, &length))
+		return NULL;
+	rc = py_arg_uint64(ptr, names[0], &addr);
+	if (!rc)
+		rc = py_arg_uint64(length, names[1], &size);
+	if (rc == PY_ARG_RAISED)
+		return NULL;
+	if (rc || !addr || !size || size > UINTPTR_MAX - addr)
+		return out_of_range("register_buffer", "buffer_ptr or size");
+	client = ps_client_pin((struct ps_store *)self, "register_buffer");
+	if (client) {
+		Py_BEGIN_ALLOW_THREADS;
+		code = te_store_register(client->te, (void *)(uintptr_t)addr,
+					 size);
+		Py_END_ALLOW_THREADS;
+		ps_client_unpin(client);
+		if (code == TE_STORE_INVALID_PARAMS)
+			ps_warn("register_buffer",
+				"buffer_ptr, size: overlap what is registered");
+	}
+	return PyLong_FromLong(code);
+}
+
+static PyObject *unregister_buffer(PyObject *self, PyObject *args,
+				   PyObject *keywords)
+{
+	static char *names[] = {"buffer_ptr", NULL};
+	struct ps_client *client;
+	PyObject *ptr;
+	uint64_t addr;
+	int rc, code = TE_STORE_INVALID_PARAMS;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:unregister_buffer",
+					 names, &ptr))
+		return NULL;
+	rc = py_arg_uint64(ptr, names[0], &addr);
+	if (rc == PY_ARG_RAISED)
+		return NULL;
+	if (rc)
+		return out_of_range("unregister_buffer", names[0]);
+	client = ps_client_pin((struct ps_store *)self, "unregister_buffer");
+	if (client) {
+		Py_BEGIN_ALLOW_THREADS;
+		code = te_store_unregister(client->te, (void *)(uintptr_t)addr);
+		Py_END_ALLOW_THREADS;
+		ps_client_unpin(client);
+		if (code == TE_STORE_INVALID_PARAMS)
+			ps_warn("unregister_buffer",
+				"buffer_ptr: nothing is registered there");
+	}
+	return PyLong_FromLong(code);
+}
+
+static PyObject *alloc_from_mem_pool(PyObject *self, PyObject *args,
+				     PyObject *keywords)
+{
+	static char *names[] = {"size", NULL};
+	struct ps_client *client = NULL;
+	PyObject *wanted;
+	uint64_t size;
+	void *memory = NULL;
+	int rc;
+
+	if (!PyArg_ParseTupleAndKeywords(
+		    args, keywords, "O:alloc_from_mem_pool", names, &wanted))
+		return NULL;
+	rc = py_arg_uint64(wanted, "size", &size);
+	if (rc == PY_ARG_RAISED)
+		return NULL;
+	if (!rc)
+		client = ps_client_pin((struct ps_store *)self,
+				       "alloc_from_mem_pool");
+	if (client) {
+		memory = te_store_pool_alloc(client->te, size);
+		ps_client_unpin(client);
+		if (!memory)
+			ps_warn("alloc_from_mem_pool",
+				"size: no room, or not set up by setup_dummy()");
+	}
+	return PyLong_FromVoidPtr(memory);
+}
+
+/* ---- segments ---- */
+
+/* {"ret": code, "segment_ids": [id]}, and @size if it is not 0. */
+static PyObject *mounted(int code, const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
+			 uint64_t size)
+{
+	PyObject *ids =
+		code ? PyList_New(0) : Py_BuildValue("[N]", ps_id_object(id));
+
+	if (!size)
+		return Py_BuildValue("{sisN}", "ret", code, "segment_ids", ids);
+	return Py_BuildValue("{sisNsK}", "ret", code, "segment_ids", ids,
+			     "allocated_size",
+			     code ? 0ull : (unsigned long long)size);
+}
+
+/* Both are for other machines than ours: checked, without effect. */
+static int check_texts(PyObject *protocol, PyObject *location)
+{
+	const char *unused;
+
+	if (protocol && py_arg_text(protocol, "protocol", &unused) < 0)
+		return PY_ARG_RAISED;
+	if (location && py_arg_text(location, "location", &unused) < 0)
+		return PY_ARG_RAISED;
+	return PY_ARG_OK;
+}
+
+static PyObject *mount_segment(PyObject *self, PyObject *args,
+			       PyObject *keywords)
+{
+	static char *names[] = {"path",     "size",     "offset",
+				"protocol", "location", NULL};
+	PyObject *file, *length, *from = NULL, *protocol = NULL, *place = NULL;
+	struct ps_client *client = NULL;
+	uint8_t id[TE_STORE_SEGMENT_ID_LEN] = {0};
+	uint64_t size, offset = 0;
+	const char *path;
+	int rc, code = -1;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|OOO:mount_segment",
+					 names, &file, &length, &from,
+					 &protocol, &place))
+		return NULL;
+	rc = check_texts(protocol, place);
+	if (!rc)
+		rc = py_arg_text(file, "path", &path);
+	if (!rc)
+		rc = py_arg_uint64(length, "size", &size);
+	if (!rc && from)
+		rc = py_arg_uint64(from, "offset", &offset);
+	if (rc == PY_ARG_RAISED)
+		return NULL;
+	if (rc)
+		ps_warn("mount_segment", "path, size or offset out of range");
+	else
+		client =
+			ps_client_pin((struct ps_store *)self, "mount_segment");
+	if (client) {
+		Py_BEGIN_ALLOW_THREADS;
+		code = te_store_mount_shared(client->te, path, offset, size,
+					     id);
+		Py_END_ALLOW_THREADS;
+		ps_client_unpin(client);
+	}
+	return mounted(code, id, 0);
+}
+
+static PyObject *allocate_and_mount_segment(PyObject *self, PyObject *args,
+					    PyObject *keywords)
+{
+	static char *names[] = {"size", "protocol", "location", NULL};
+	PyObject *length, *protocol = NULL, *place = NULL;
+	struct ps_client *client = NULL;
+	uint8_t id[TE_STORE_SEGMENT_ID_LEN] = {0};
+	uint64_t size = 0;
+	int rc, code = -1;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords,
+					 "O|OO:allocate_and_mount_segment",
+					 names, &length, &protocol, &place))
+		return NULL;
+	rc = check_texts(protocol, place);
+	if (!rc)
+		rc = py_arg_uint64(length, "size", &size);
+	if (rc == PY_ARG_RAISED)
+		return NULL;
+	if (rc)
+		ps_warn("allocate_and_mount_segment", "size is out of range");
+	else
+		client = ps_client_pin((struct ps_store *)self,
+				       "allocate_and_mount_segment");
+	if (client) {
+		Py_BEGIN_ALLOW_THREADS;
+		code = te_store_mount(client->te, size, id);
+		Py_END_ALLOW_THREADS;
+		ps_client_unpin(client);
+	}
+	return mounted(code, id, size ? size : 1);
+}
+
+static int unmount_one(struct te_store *te, PyObject *pair, uint64_t grace_ms)
+{
+	uint8_t id[TE_STORE_SEGMENT_ID_LEN];
+	int code, rc = ps_id_read(pair, "segment_ids", id);
+
+	if (rc == PY_ARG_RAISED)
+		return 1;
+	if (rc)
+		return TE_STORE_INVALID_PARAMS;
+	Py_BEGIN_ALLOW_THREADS;
+	code = te_store_unmount(te, id, grace_ms);
+	Py_END_ALLOW_THREADS;
+	return code;
+}
+
+static PyObject *unmount(PyObject *self, PyObject *args, PyObject *keywords,
+			 const char *format, const char *function)
+{
+	static char *names[] = {"segment_ids", "grace_period_seconds", NULL};
+	PyObject *list, *grace = NULL, *ids = NULL;
+	struct ps_client *client = NULL;
+	uint64_t seconds = 0;
+	int rc, one, code = 0;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, format, names, &list,
+					 &grace))
+		return NULL;
+	rc = grace ? py_arg_uint64(grace, names[1], &seconds) : PY_ARG_OK;
+	if (rc == PY_ARG_RAISED || py_arg_tuple(list, names[0], &ids))
+		return NULL;
+	if (rc || seconds > TE_STORE_GRACE_MAX_MS / 1000)
+		ps_warn(function, "grace_period_seconds is out of range");
+	else
+		client = ps_client_pin((struct ps_store *)self, function);
+	if (!client)
+		code = TE_STORE_INVALID_PARAMS;
+	for (Py_ssize_t i = 0; client && code <= 0 && i < PyTuple_Size(ids);
+	     i++) {
+		one = unmount_one(client->te, PyTuple_GetItem(ids, i),
+				  seconds * 1000);
+		if (one > 0 || !code)
+			code = one;
+	}
+	if (client)
+		ps_client_unpin(client);
+	Py_DECREF(ids);
+	return code > 0 ? NULL : PyLong_FromLong(code);
+}
+
+static PyObject *unmount_segment(PyObject *self, PyObject *args,
+				 PyObject *keywords)
+{
+	return unmount(self, args, keywords, "O|O:unmount_segment",
+		       "unmount_segment");
+}
+
+static PyObject *unmount_and_free_segment(PyObject *self, PyObject *args,
+					  PyObject *keywords)
+{
+	return unmount(self, args, keywords, "O|O:unmount_and_free_segment",
+		       "unmount_and_free_segment");
+}
+
+#define UNMOUNT_DOC                                                       \
+	"segment_ids, grace_period_seconds=0)\n--\n\n"                    \
+	"Take segments back, at once or after a time in which they can\n" \
+	"still be read. 0, or the first negative code."
+
+const PyMethodDef ps_segment_methods[] = {
+	PS_METHOD("register_buffer", register_buffer,
+		  "buffer_ptr, size)\n--\n\n"
+		  "Have memory at hand for puts and gets; they need it not.\n\n"
+		  "0, -600: it overlaps what is registered, -1."),
+	PS_METHOD("unregister_buffer", unregister_buffer,
+		  "buffer_ptr)\n--\n\n0, -600: nothing is registered there."),
+	PS_METHOD("alloc_from_mem_pool", alloc_from_mem_pool,
+		  "size)\n--\n\n"
+		  "An address in the memory that is shared with the daemon\n"
+		  "(setup_dummy()); 0: no room."),
+	PS_METHOD("mount_segment", mount_segment,
+		  "path, size, offset=0, protocol='tcp', location='')\n--\n\n"
+		  "Lend part of a file, as one in /dev/shm.\n\n"
+		  "{'ret': 0 or a negative code, 'segment_ids': [...]}"),
+	PS_METHOD("allocate_and_mount_segment", allocate_and_mount_segment,
+		  "size, protocol='tcp', location='')\n--\n\n"
+		  "Lend fresh memory.\n\n{'ret': 0 or a negative code, "
+		  "'segment_ids': [...], 'allocated_size': bytes}"),
+	PS_METHOD("unmount_segment", unmount_segment, UNMOUNT_DOC),
+	PS_METHOD("unmount_and_free_segment", unmount_and_free_segment,
+		  UNMOUNT_DOC),
+	{0},
+};
