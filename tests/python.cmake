@@ -25,6 +25,8 @@ endfunction()
 
 te_pytest(python engine)
 te_pytest(python engine_trouble)
+te_pytest(python store)
+te_pytest(python store_life)
 te_pytest(python wheel)
 # Builds all of the tree once more, unless it has done so before.
 set_tests_properties(integration.python.wheel PROPERTIES TIMEOUT 1800)

@@ -151,10 +151,17 @@ accepted without effect, for existing command lines and files:
         '\t{"ask", ask, METH_NOARGS,\n'
         'add(module, "Engine", type);\n',
     "include/te/store.h": "enum te_store_code {\n\tTE_STORE_OK = 0,\n};\n",
+    "python/src/store/store.c":
+        'const PyMethodDef ps_write_methods[] = {\n'
+        '\tPS_METHOD("set", set, "key)"),\n\t{"end", end, METH_NOARGS},\n'
+        '\t{0},\n};\n.name = "mooncake.store.Config",\n',
     "docs/compatibility/methods.md":
-        "| method | call | here |\n|---|---|---|\n"
+        "# Methods\n## Writing\n| method | call | here |\n|---|---|---|\n"
         "| `put` | `te_store_put()` | works in C |\n"
-        "| `get` |  | absent (later) |\n",
+        "| `set`, `end` | `te_store_put()` | works |\n"
+        "| `get` |  | absent (later) |\n"
+        "\n## Classes\n| class | in C | here |\n|---|---|---|\n"
+        "| `Config` | `te_store_put()` | works |\n",
     "docs/compatibility/engine.md":
         "# Engine\n## `TransferEngine`\n| method | here |\n|---|---|\n"
         "| `ask` | works |\n| `tell` | absent (later) |\n"
@@ -233,6 +240,18 @@ class Compatibility(Tree):
 
     def test_a_name_of_the_module_is_there(self) -> None:
         self.table("engine", "`Engine`", "`Motor`", "Engine is not in it")
+
+    def test_a_method_that_works_is_in_the_module(self) -> None:
+        self.table("methods", "| works in C", "| works",
+                   "mooncake.store has no put")
+
+    def test_a_method_of_the_module_works(self) -> None:
+        self.table("methods", "`set`, `end`", "`set`",
+                   "end of mooncake.store is not said to work")
+
+    def test_a_class_of_the_module_works(self) -> None:
+        self.table("methods", "`Config`", "`Options`",
+                   "Config of mooncake.store is not said to work")
 
     def test_a_message_is_in_a_schema(self) -> None:
         self.table("rpcs", "STORE_PUT", "STORE_SET", "there is no STORE_SET")

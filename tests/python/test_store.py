@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mooncake.store: what puts, gets and the calls around them return."""
+from __future__ import annotations
+
+import array
+import mmap
+
+import pytest
+from mooncake.store import MooncakeDistributedStore, ReplicateConfig
+from pool import MB, Master, Memory
+
+
+@pytest.fixture(scope="module")
+def master():
+    one = Master()
+    yield one
+    one.kill()
+
+
+@pytest.fixture(scope="module")
+def joined(master):
+    one = master.store()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def store(joined):
+    assert joined.remove_all(force=True) >= 0
+    return joined
+
+
+class Index:
+    """An integer as numpy has them."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __index__(self) -> int:
+        return self.value
+
+
+# ---- put and get ----
+
+
+def test_a_value_comes_back(store):
+    assert store.put("k", b"value") == 0
+    assert store.get("k") == b"value"
+    assert store.is_exist("k") == 1
+    assert store.get_size("k") == 5
+
+
+def test_a_put_leaves_what_is_there(store):
+    assert store.put("k", b"first") == 0
+    assert store.put("k", b"second") == 0
+    assert store.get("k") == b"first"
+
+
+def test_an_upsert_takes_its_place(store):
+    assert store.put("k", b"first") == 0
+    assert store.upsert("k", b"second") == 0
+    assert store.upsert_parts("k2", b"a", b"bc") == 0
+    assert store.upsert_batch(["k", "k3"], [b"third", b"x"]) == 0
+    assert store.get_batch(["k", "k2", "k3"]) == [b"third", b"abc", b"x"]
+
+
+def test_a_miss_is_no_error(store):
+    assert store.get("none") == b""
+    assert store.get_buffer("none") is None
+    assert store.is_exist("none") == 0
+    assert store.get_size("none") == -704
+    assert store.remove("none") == -704
+    assert store.get_batch(["none", "none"]) == [b"", b""]
+    assert store.batch_get_buffer(["none"]) == [None]
+
+
+@pytest.mark.parametrize("value", [
+    b"bytes", bytearray(b"array"), memoryview(b"view")[1:3],
+    array.array("i", [1, 2, 3]), memoryview(bytes(6)).cast("B", (2, 3))])
+def test_any_contiguous_buffer_is_a_value(store, value):
+    assert store.put("k", value) == 0
+    assert store.get("k") == memoryview(value).tobytes()
+
+
+def test_mapped_memory_is_a_value(store):
+    with mmap.mmap(-1, 4096) as memory:
+        memory[:4] = b"page"
+        assert store.put("k", memory) == 0
+    assert store.get("k")[:5] == b"page\0"
+
+
+def test_parts_are_one_value(store):
+    assert store.put_parts("k", b"head", memoryview(b"body"),
+                           config=ReplicateConfig()) == 0
+    assert store.get("k") == b"headbody"
+    assert store.put_parts("none", b"", b"") == 0
+    assert store.is_exist("none") == 0
+    with pytest.raises(RuntimeError):
+        store.put_parts("k", memoryview(b"abcd").cast("i"))
+    with pytest.raises(RuntimeError):
+        store.put_parts("k", memoryview(b"abcdef")[::2])
+    with pytest.raises(RuntimeError):
+        store.put_parts("k", "text")
+
+
+def test_put_batch_returns_the_first_error(store):
+    assert store.put_batch(["a", "", "b", "x" * 1025], [b"1"] * 4) == -600
+    assert store.get_batch(["a", "b"]) == [b"1", b"1"]
+    assert store.put_batch(["a"], []) == -600
+
+
+def test_keys_are_any_bytes(store):
+    keys = ["pre@m:tp_rank:0@x", "ключ", b"\xff\x00key", "a\0b"]
+    assert store.put_batch(keys, [b"1", b"2", b"3", b"4"]) == 0
+    assert store.batch_is_exist(keys) == [1, 1, 1, 1]
+    assert store.get_batch(tuple(keys)) == [b"1", b"2", b"3", b"4"]
+    assert store.put("\ud800", b"x") == -600
+
+
+# ---- memory by address ----
+
+
+def test_addresses_are_read_and_written(store):
+    memory = Memory(4096)
+    memory.fill(b"abcdefgh")
+    assert store.register_buffer(memory.addr, 4096) == 0
+    assert store.register_buffer(memory.addr, 4096) == -600
+    assert store.put_from("k", memory.addr, 8) == 0
+    assert store.get_into("k", memory.addr + 100, 8) == 8
+    assert memory.read(100, 8) == b"abcdefgh"
+    assert store.unregister_buffer(memory.addr) == 0
+    assert store.unregister_buffer(memory.addr) == -600
+
+
+def test_memory_needs_not_be_registered_nor_fit(store):
+    memory = Memory(4096)
+    memory.fill(b"abcdefgh")
+    assert store.batch_put_from(["a", "b"], [memory.addr, memory.addr + 4],
+                                [4, 4]) == [0, 0]
+    got = store.batch_get_into(["b", "none", "a"],
+                               [memory.addr + 100 * i for i in (1, 2, 3)],
+                               [100, 100, 3])
+    assert got == [4, -704, -600]
+    assert memory.read(100, 5) == b"efgh\0"
+
+
+def test_pieces_are_gathered_and_scattered(store):
+    memory = Memory(4096)
+    memory.fill(b"0123456789")
+    base = memory.addr
+    assert store.batch_put_from_multi_buffers(
+        ["k", "l"], [[base, base + 5], [base + 9]], [[2, 3], [1]]) == [0, 0]
+    assert store.get_batch(["k", "l"]) == [b"01567", b"9"]
+    assert store.batch_get_into_multi_buffers(
+        ("k",), ((base + 100, base + 200),), ((4, 96),)) == [5]
+    assert memory.read(100, 4) + memory.read(200, 1) == b"01567"
+    assert store.batch_upsert_from_multi_buffers(
+        ["k"], [[base + 1]], [[1]]) == [0]
+    assert store.get("k") == b"1"
+
+
+def test_metadata_comes_before_the_data(store):
+    memory = Memory(64)
+    memory.fill(b"datameta")
+    assert store.put_from_with_metadata(
+        "k", memory.addr, memory.addr + 4, 4, 4) == 0
+    assert store.get("k") == b"metadata"
+
+
+def test_integers_are_what_has_an_index(store):
+    memory = Memory(64)
+    memory.fill(b"xyz")
+    assert store.batch_put_from(["k"], [Index(memory.addr)], [Index(3)]) == [0]
+    assert store.get_into("k", Index(memory.addr + 8), Index(8)) == 3
+    numbers = array.array("Q", [memory.addr + 16])
+    assert store.batch_get_into(["k"], numbers, (8,)) == [3]
+
+
+def test_results_are_as_many_as_keys(store):
+    memory = Memory(64)
+    assert store.batch_put_from(["a", "b"], [memory.addr], [1, 1]) == [-600] * 2
+    assert store.batch_get_into(["a", "b"], [memory.addr] * 2, [1]) == [-600] * 2
+    assert store.batch_put_from(["a"], [memory.addr], [-1]) == [-600]
+    assert store.batch_put_from(["a"], [1 << 64], [1]) == [-600]
+    multi = store.batch_put_from_multi_buffers
+    assert multi(["a", "b"], [[memory.addr]], [[1]]) == [-600] * 2
+    good = [memory.addr]
+    assert multi(["a", "b", "c", "d", "e"], [good, [], good, [0], good * 1024],
+                 [[1, 1], [], [1], [1], [1] * 1024]) == [
+                     -600, -600, 0, -600, -600]
+
+
+def test_empty_lists_give_empty_lists(store):
+    assert store.batch_put_from([], [], []) == []
+    assert store.batch_put_from_multi_buffers((), (), ()) == []
+    assert store.batch_get_into([], [], []) == []
+    assert store.batch_get_into_multi_buffers([], [], []) == []
+    assert store.batch_is_exist([]) == []
+    assert store.batch_remove([]) == []
+    assert store.get_batch([]) == []
+    assert store.batch_get_buffer([]) == []
+    assert store.batch_get_replica_desc([]) == {}
+    assert store.batch_get_session_start([]) == []
+    assert store.get_into_ranges([], [], [], [], []) == []
+    assert store.put_batch([], []) == 0
+
+
+def test_sizes_of_nothing(store):
+    assert store.put("k", b"") == -600
+    assert store.put_from("k", 0, 0) == 0
+    assert store.is_exist("k") == 0
+
+
+def test_thousands_of_keys_are_one_call(store):
+    memory = Memory(8)
+    keys = [f"k{i}" for i in range(10000)]
+    assert store.batch_put_from(keys, [memory.addr] * 10000,
+                                [8] * 10000) == [0] * 10000
+    assert store.batch_is_exist(keys + ["none"]) == [1] * 10000 + [0]
+
+
+# ---- handles ----
+
+
+def test_a_handle_is_a_buffer(store):
+    store.put("k", b"abcdef")
+    handle = store.get_buffer("k")
+    assert (handle.size(), handle.len(), len(handle)) == (6, 6, 6)
+    view = memoryview(handle)
+    assert (view.ndim, view.itemsize, view.format) == (1, 1, "B")
+    assert view[2:4] == b"cd" and bytes(handle) == b"abcdef"
+    assert handle.ptr() != 0
+
+
+def test_a_view_outlives_its_handle_and_the_store(master):
+    store = master.store()
+    store.put("k", b"abcdef")
+    view = memoryview(store.batch_get_buffer(["k"])[0])
+    assert store.close() == 0
+    assert bytes(view) == b"abcdef"
+    view.release()
+
+
+def test_values_larger_than_the_local_buffer_have_handles(master):
+    store = master.store(local=0)
+    value = bytes(range(256)) * 4096
+    assert store.put("large", value) == 0
+    assert bytes(store.get_buffer("large")) == value
+    assert store.get("large") == value
+    store.close()
+
+
+# ---- parts ----
+
+
+def test_what_is_put_in_parts_is_seen_at_the_end(store):
+    memory = Memory(64)
+    memory.fill(b"abcdef")
+    base = memory.addr
+    assert store.batch_put_session_start(["k", "l"], [6, 2],
+                                         ReplicateConfig()) == [0, 0]
+    assert store.batch_is_exist(["k"]) == [0]
+    assert store.batch_put_from_multi_buffer_ranges(
+        ["k", "l"], [[base + 2, base], [base]], [[4, 2], [2]],
+        [[2, 0], [1]]) == [6, -600]
+    assert store.batch_put_session_end(["k", "l"]) == [0, -700]
+    assert store.batch_put_session_revoke(["l"]) == [0]
+    assert store.get_batch(["k", "l"]) == [b"abcdef", b""]
+
+
+def test_parts_are_read(store):
+    memory = Memory(64)
+    base = memory.addr
+    store.put("k", b"0123456789")
+    assert store.batch_get_session_start(["k", "none"]) == [0, -704]
+    assert store.batch_get_into_multi_buffer_ranges(
+        ["k", "none"], [[base, base + 10], [base]], [[2, 3], [1]],
+        [[8, 0], [0]]) == [5, -704]
+    assert memory.read(0, 2) + memory.read(10, 3) == b"89012"
+    assert store.batch_get_session_end(["k"]) == 0
+
+
+def test_ranges_come_back_as_they_were_nested(store):
+    memory = Memory(64)
+    store.put_batch(["a", "b"], [b"01234", b"abcde"])
+    got = store.get_into_ranges(
+        [memory.addr, memory.addr + 32], [["a", "b"], ["b"]],
+        [[[0, 10], [20]], [[0]]], [[[1, 3], [4]], [[9]]],
+        [[[2, 1], [1]], [[1]]])
+    assert got == [[[2, 1], [1]], [[-600]]]
+    assert memory.read(0, 2) + memory.read(10, 1) + memory.read(20, 1) == b"123e"
+
+
+# ---- removing, describing, moving ----
+
+
+def test_removals_count(store):
+    store.put_batch(["a1", "a2", "b1", "b2"], [b"x"] * 4)
+    assert store.get("a1") == b"x"
+    assert store.remove("a1") == -706
+    assert store.remove("a1", True) == 0
+    assert store.batch_remove(["a2", "none"], force=True) == [0, -704]
+    assert store.remove_by_regex("^b[1]") == 1
+    assert store.remove_by_regex("(") == -600
+    assert store.remove_all() == 1
+
+
+def test_replicas_are_described(store):
+    store.put("k", b"x" * 100)
+    described = store.batch_get_replica_desc(["k", "none"])
+    assert list(described) == ["k"]
+    (replica,) = store.get_replica_desc("k")
+    assert replica.is_memory_replica()
+    assert not replica.is_disk_replica()
+    assert not replica.is_local_disk_replica()
+    assert replica.status.name == "COMPLETE"
+    place = replica.get_memory_descriptor().buffer_descriptor
+    assert (place.size, place.transport_endpoint) == (100, store.get_hostname())
+    with pytest.raises(RuntimeError):
+        replica.get_disk_descriptor()
+    assert store.get_replica_desc("none") == []
+    assert store.batch_replica_clear(["none"]) == []
+
+
+def test_tasks_copy_and_move(master, store):
+    other = master.store()
+    store.put("k", b"x")
+    (here,) = store.get_replica_desc("k")
+    at = here.get_memory_descriptor().buffer_descriptor.transport_endpoint
+    target = ({store.get_hostname(), other.get_hostname()} - {at}).pop()
+    task, rc = store.create_copy_task("k", [target])
+    assert rc == 0
+    while store.query_task(task)[0].status.name in ("PENDING", "PROCESSING"):
+        pass
+    response, rc = store.query_task(task)
+    assert (rc, response.status.name, response.id) == (0, "SUCCESS", task)
+    assert len(store.get_replica_desc("k")) == 2
+    assert store.query_task((1, 2)) == (None, -1400)
+    assert store.create_move_task("none", at, target) == ((0, 0), -704)
+    other.close()
+
+
+def test_segments_come_and_go(store, tmp_path):
+    answer = store.allocate_and_mount_segment(MB)
+    assert (answer["ret"], answer["allocated_size"]) == (0, MB)
+    assert store.unmount_and_free_segment(answer["segment_ids"]) == 0
+    assert store.unmount_segment(answer["segment_ids"]) == -101
+    file = tmp_path / "segment"
+    file.write_bytes(bytes(MB))
+    answer = store.mount_segment(str(file), MB, 0)
+    assert answer["ret"] == 0
+    assert store.unmount_segment(answer["segment_ids"], 1) == 0
+    assert store.mount_segment(str(file), 2 * MB)["ret"] < 0
+    assert store.alloc_from_mem_pool(4096) == 0
+
+
+# ---- how objects are kept ----
+
+
+def test_a_config_is_checked_as_it_is_set():
+    config = ReplicateConfig()
+    assert (config.replica_num, config.group_ids, config.preferred_segment,
+            config.preferred_segments, config.soft_pin_ttl_ms) == (
+                1, None, "", [], None)
+    for name in ("group_ids", "with_soft_pin", "data_type"):
+        assert hasattr(ReplicateConfig, name)
+    for name, value in (("preferred_segment", 1), ("group_ids", "text"),
+                        ("group_ids", [1]), ("replica_num", "1"),
+                        ("with_hard_pin", "yes"), ("data_type", "TENSOR")):
+        with pytest.raises(TypeError, match=name):
+            setattr(config, name, value)
+    config.with_soft_pin = True
+    assert config.soft_pin_action.name == "ENABLE"
+    assert "replica_num: 1" in str(config)
+    with pytest.raises(TypeError):
+        ReplicateConfig(1)
+
+
+def test_a_config_is_honoured(master, store):
+    other = master.store()
+    config = ReplicateConfig()
+    config.replica_num = 2
+    assert store.put("two", b"x", config) == 0
+    assert len(store.get_replica_desc("two")) == 2
+    config = ReplicateConfig()
+    config.preferred_segment = other.get_hostname()
+    assert store.put("there", b"x", config=config) == 0
+    (replica,) = store.get_replica_desc("there")
+    place = replica.get_memory_descriptor().buffer_descriptor
+    assert place.transport_endpoint == other.get_hostname()
+    config.group_ids = ["g"]
+    assert store.put_batch(["a", "b"], [b"x", b"y"], config) == -600
+    config.group_ids = ["g", "g"]
+    assert store.put_batch(["a", "b"], [b"x", b"y"], config) == 0
+    config.group_ids = None
+    config.replica_num = 99
+    assert store.put("c", b"x", config) == -600
+    with pytest.raises(TypeError, match="config"):
+        store.put("d", b"x", 1)
+    other.close()
+
+
+# ---- wrong types ----
+
+
+@pytest.mark.parametrize("argument, call", [
+    ("key", lambda s: s.put(1, b"x")),
+    ("value", lambda s: s.put("k", "text")),
+    ("value", lambda s: s.put("k", memoryview(b"abcdef")[::2])),
+    ("keys", lambda s: s.batch_is_exist("key")),
+    ("keys", lambda s: s.batch_is_exist(["a", 1])),
+    ("keys", lambda s: s.get_batch(None)),
+    ("values", lambda s: s.put_batch(["a"], ["text"])),
+    ("buffer_ptr", lambda s: s.put_from("k", 1.5, 1)),
+    ("size", lambda s: s.get_into("k", 1, "1")),
+    ("buffer_ptrs", lambda s: s.batch_put_from(["a"], [None], [1])),
+    ("sizes", lambda s: s.batch_get_into(["a"], [1], [1.0])),
+    ("all_buffer_ptrs", lambda s: s.batch_put_from_multi_buffers(
+        ["a"], [1], [[1]])),
+    ("all_sizes", lambda s: s.batch_get_into_multi_buffers(
+        ["a"], [[1]], [["1"]])),
+    ("force", lambda s: s.remove_all(force="yes")),
+    ("regex_pattern", lambda s: s.remove_by_regex(1)),
+    ("size", lambda s: s.register_buffer(1, None)),
+    ("targets", lambda s: s.create_copy_task("k", "one")),
+    ("task_id", lambda s: s.query_task("id")),
+    ("segment_ids", lambda s: s.unmount_segment(1)),
+    ("config", lambda s: s.put("k", b"x", config={})),
+])
+def test_a_wrong_type_names_the_argument(store, argument, call):
+    for one in (store, MooncakeDistributedStore()):
+        with pytest.raises(TypeError, match=rf"\b{argument}\b"):
+            call(one)
