@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import mmap
 
 import pytest
@@ -142,6 +143,35 @@ def test_memory_needs_not_be_registered_nor_fit(store):
                                [100, 100, 3])
     assert got == [4, -704, -600]
     assert memory.read(100, 5) == b"efgh\0"
+
+
+def test_addresses_of_no_memory_are_refused(store):
+    good = Memory(4096)
+    for addr in (0, 8, 1 << 47, (1 << 64) - 8):
+        assert store.put_from("k", addr, 8) == -600
+        assert store.register_buffer(addr, 4096) == -600
+        assert store.batch_put_from(["a", "b"], [addr, good.addr],
+                                    [8, 8]) == [-600, 0]
+        assert store.get_into("b", addr, 8) == -600
+        assert store.batch_get_into(["b", "b"], [addr, good.addr],
+                                    [8, 8]) == [-600, 8]
+        assert store.batch_get_into_multi_buffers(
+            ["b"], [[good.addr, addr]], [[4, 4]]) == [-600]
+        assert store.get_into_ranges([addr, good.addr], [["b"], ["b"]],
+                                     [[[0]], [[0]]], [[[0]], [[0]]],
+                                     [[[8]], [[8]]]) == [[[-600]], [[8]]]
+
+
+def test_nothing_is_read_into_memory_that_only_can_be_read(store):
+    store.put("k", b"x" * 8)
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
+                          ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    addr = libc.mmap(None, 4096, mmap.PROT_READ,
+                     mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    assert store.get_into("k", addr, 8) == -600
+    assert store.put_from("zeros", addr, 8) == 0
 
 
 def test_pieces_are_gathered_and_scattered(store):

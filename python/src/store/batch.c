@@ -76,6 +76,7 @@ static int make_room(struct ps_batch *batch, size_t n_pieces)
 {
 	batch->values = PyMem_Calloc(batch->n + 1, sizeof(*batch->values));
 	batch->pieces = PyMem_Calloc(n_pieces + 1, sizeof(*batch->pieces));
+	batch->n_pieces = n_pieces;
 	return batch->values && batch->pieces ? PY_ARG_OK : no_memory();
 }
 
@@ -315,6 +316,38 @@ int ps_batch_parts(struct ps_batch *batch, PyObject *parts)
 	return rc;
 }
 
+bool ps_batch_suspects(const struct ps_batch *batch,
+		       const struct ps_client *client,
+		       struct ps_suspects *suspects)
+{
+	bool done = true;
+
+	if (batch->n_views)
+		return true; /* Python vouches for it */
+	for (size_t i = 0; done && i < batch->n_pieces; i++)
+		done = ps_suspect(suspects, client,
+				  (uintptr_t)batch->pieces[i].iov_base,
+				  batch->pieces[i].iov_len, i);
+	return done;
+}
+
+void ps_batch_forget(struct ps_batch *batch, const struct ps_suspects *suspects)
+{
+	for (size_t i = 0; i < suspects->n; i++)
+		batch->pieces[suspects->list[i].at].iov_base = NULL;
+}
+
+/* The key has a piece without memory. */
+static bool has_none(const struct ps_batch *batch, size_t i)
+{
+	const struct te_store_value *value = &batch->values[i];
+
+	for (uint32_t k = 0; k < value->n_pieces; k++)
+		if (value->pieces[k].iov_len && !value->pieces[k].iov_base)
+			return true;
+	return false;
+}
+
 uint64_t ps_batch_bytes(const struct ps_batch *batch, size_t i)
 {
 	const struct te_store_value *value = &batch->values[i];
@@ -340,6 +373,10 @@ void ps_batch_explain(const struct ps_batch *batch, size_t i,
 	else if (batch->values && batch->values[i].n_pieces > TE_PIECES_MAX - 1)
 		ps_warn(function, "key %zu has more than %u buffers", i,
 			TE_PIECES_MAX - 1);
+	else if (batch->values && has_none(batch, i))
+		ps_warn(function,
+			"buffer_ptrs: no memory of ours is at one of key %zu",
+			i);
 	else if (batch->values && !ps_batch_bytes(batch, i))
 		ps_warn(function, "sizes: those of key %zu are 0, or too large",
 			i);

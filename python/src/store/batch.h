@@ -21,12 +21,15 @@
 
 #include <te/store.h>
 
+#include "python/src/store/regions.h"
+
 struct ps_batch {
 	const char *function; /* static; of the log */
 	size_t n;
 	struct te_store_key *keys;     /* keys[n] */
 	struct te_store_value *values; /* values[n]; NULL: keys alone */
-	struct iovec *pieces;
+	struct iovec *pieces;          /* pieces[n_pieces] */
+	size_t n_pieces;
 	Py_buffer *views;
 	size_t n_views;
 	PyObject *names; /* a tuple of the keys */
@@ -53,6 +56,17 @@ int ps_batch_views(struct ps_batch *batch, PyObject *values,
  * dimension of bytes raises a RuntimeError.
  */
 int ps_batch_parts(struct ps_batch *batch, PyObject *parts);
+
+/*
+ * Pieces that the caller named by address, and that are in no region of
+ * @client. False: no memory, raised.
+ */
+bool ps_batch_suspects(const struct ps_batch *batch,
+		       const struct ps_client *client,
+		       struct ps_suspects *suspects);
+/* Have the library refuse the keys of those. Without the GIL. */
+void ps_batch_forget(struct ps_batch *batch,
+		     const struct ps_suspects *suspects);
 
 /* Bytes of the value of a key; 0 also for one that cannot be. */
 uint64_t ps_batch_bytes(const struct ps_batch *batch, size_t i);

@@ -16,15 +16,22 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include <te/store.h>
+
+struct ps_region {
+	uint64_t addr, length;
+};
 
 struct ps_client {
 	struct te_store *te;
 	PyObject *engine; /* a capsule that keeps the engine; or NULL */
 	size_t n_pins;
 	bool is_dummy;
+	struct ps_region *regions; /* regions[n_regions], in no order */
+	size_t n_regions;
 	pid_t pid; /* who set it up */
 };
 

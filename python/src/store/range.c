@@ -65,13 +65,24 @@ static bool run(struct ps_store *self, const struct ps_batch *batch,
 		struct ranges *list, ranges_fn *op)
 {
 	struct ps_client *client = NULL;
+	struct ps_suspects suspects = {0};
+	bool done = true;
 
 	list->results = ps_sizes(list->n);
 	if (list->results && list->n)
 		client = ps_client_pin(self, batch->function);
 	if (!client)
 		return list->results != NULL;
+	for (size_t i = 0; done && i < list->n; i++)
+		done = ps_suspect(&suspects, client,
+				  (uintptr_t)list->ranges[i].addr,
+				  list->ranges[i].length, i);
+	if (!done)
+		goto unpin;
 	Py_BEGIN_ALLOW_THREADS;
+	ps_suspects_ask(&suspects, op == te_store_get_ranges);
+	for (size_t i = 0; i < suspects.n; i++)
+		list->ranges[suspects.list[i].at].length = 0;
 	for (size_t at = 0, n; at < list->n; at += n) {
 		n = list->n - at < TE_STORE_RANGES_MAX ? list->n - at
 						       : TE_STORE_RANGES_MAX;
@@ -79,15 +90,18 @@ static bool run(struct ps_store *self, const struct ps_batch *batch,
 			 n, &list->results[at]);
 	}
 	Py_END_ALLOW_THREADS;
-	ps_client_unpin(client);
 	for (size_t i = 0; i < list->n; i++)
 		if (list->results[i] == TE_STORE_INVALID_PARAMS) {
 			ps_warn(batch->function,
-				"key %u: a range is empty or not inside",
+				"key %u: a range is empty, not inside, or "
+				"of no memory of ours",
 				list->ranges[i].key);
 			break;
 		}
-	return true;
+unpin:
+	ps_client_unpin(client);
+	ps_suspects_free(&suspects);
+	return done;
 }
 
 static PyObject *item(PyObject *tuple, size_t i)

@@ -3,6 +3,7 @@
  * segment.c - methods that lend memory to the pool, and take it back
  */
 #include "python/src/args.h"
+#include "python/src/mapped.h"
 #include "python/src/store/methods.h"
 #include "python/src/store/types.h"
 
@@ -31,7 +32,7 @@ static PyObject *register_buffer(PyObject *self, PyObject *args,
 		rc = py_arg_uint64(length, names[1], &size);
 	if (rc == PY_ARG_RAISED)
 		return NULL;
-	if (rc || !addr || !size || size > UINTPTR_MAX - addr)
+	if (rc || !py_is_mapped(addr, size))
 		return out_of_range("register_buffer", "buffer_ptr or size");
 	client = ps_client_pin((struct ps_store *)self, "register_buffer");
 	if (client) {
@@ -39,6 +40,9 @@ static PyObject *register_buffer(PyObject *self, PyObject *args,
 		code = te_store_register(client->te, (void *)(uintptr_t)addr,
 					 size);
 		Py_END_ALLOW_THREADS;
+		/* Without memory for it the kernel is asked each time. */
+		if (!code)
+			(void)ps_region_add(client, addr, size);
 		ps_client_unpin(client);
 		if (code == TE_STORE_INVALID_PARAMS)
 			ps_warn("register_buffer",
@@ -66,6 +70,7 @@ static PyObject *unregister_buffer(PyObject *self, PyObject *args,
 		return out_of_range("unregister_buffer", names[0]);
 	client = ps_client_pin((struct ps_store *)self, "unregister_buffer");
 	if (client) {
+		ps_region_remove(client, addr);
 		Py_BEGIN_ALLOW_THREADS;
 		code = te_store_unregister(client->te, (void *)(uintptr_t)addr);
 		Py_END_ALLOW_THREADS;
