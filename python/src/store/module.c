@@ -15,11 +15,38 @@ PyObject *ps_add_type(PyObject *module, const char *name, PyType_Spec *spec)
 	return type;
 }
 
+/* BufferPool is written in Python, on top of this module. */
+static PyObject *get_lazily(PyObject *self, PyObject *name)
+{
+	PyObject *module, *found;
+
+	(void)self;
+	if (!PyUnicode_Check(name) ||
+	    PyUnicode_CompareWithASCIIString(name, "BufferPool")) {
+		PyErr_Format(PyExc_AttributeError,
+			     "module 'mooncake.store' has no attribute %R",
+			     name);
+		return NULL;
+	}
+	module = PyImport_ImportModule("mooncake.buffer_pool");
+	if (!module)
+		return NULL;
+	found = PyObject_GetAttr(module, name);
+	Py_DECREF(module);
+	return found;
+}
+
+static PyMethodDef functions[] = {
+	{"__getattr__", get_lazily, METH_O, NULL},
+	{0},
+};
+
 static struct PyModuleDef definition = {
 	PyModuleDef_HEAD_INIT,
 	.m_name = "mooncake.store",
 	.m_doc = "Client of the key/value pool.",
 	.m_size = -1,
+	.m_methods = functions,
 };
 
 PyMODINIT_FUNC PyInit_store(void);
