@@ -89,12 +89,13 @@ MOONCAKE_STORE_API int mooncake_store_get_hostname(mooncake_store_t store,
 /* ---- memory ---- */
 
 /*
- * Memory need not be registered; what is, is found faster by some devices. 0;
- * -600: part of it is registered already. 0; -600: it is not.
+ * Memory of values need not be registered; some devices find it faster then. Must
+ * stay mapped until it is unregistered. 0; -600: part of it is registered already.
  */
 MOONCAKE_STORE_API int mooncake_store_register_buffer(mooncake_store_t store,
 						      void *buffer,
 						      size_t size);
+/* 0; -600: nothing is registered at this address. */
 MOONCAKE_STORE_API int mooncake_store_unregister_buffer(mooncake_store_t store,
 							void *buffer);
 
