@@ -28,28 +28,31 @@ endforeach()
 compat_test(store test_store.c te_test_pool mooncake_store)
 add_dependencies(test_integration_compat_store mooncake_master)
 
-# A program for Mooncake's C++ client, by each compiler there is: it does not
-# matter which, for no symbol of C++ crosses the library. A sanitizer's run time
-# is that of the compiler that made the libraries.
-set(compilers g++ clang++)
+# A program for Mooncake's C++ client, by each compiler there is, and as extensions
+# of PyTorch may be compiled, with the older strings: it does not matter how, for no
+# symbol of C++ crosses the library. A sanitizer's run time is that of the compiler
+# that made the libraries.
+set(consumers "gxx g++ -std=c++17" "clangxx clang++ -std=c++17"
+	"torch g++ -std=c++20 -O3 -D_GLIBCXX_USE_CXX11_ABI=0")
 set(sanitize)
 if(TE_SANITIZE)
 	set(sanitize -fsanitize=${TE_SANITIZE})
+	set(other clang)
+	if(NOT CMAKE_C_COMPILER_ID STREQUAL GNU)
+		set(other " g")
+	endif()
+	list(FILTER consumers EXCLUDE REGEX "${other}\\+\\+")
 endif()
-if(TE_SANITIZE AND CMAKE_C_COMPILER_ID STREQUAL GNU)
-	set(compilers g++)
-elseif(TE_SANITIZE)
-	set(compilers clang++)
-endif()
-foreach(name IN LISTS compilers)
-	string(REPLACE "++" "xx" word ${name})
-	find_program(TE_CXX_${word} ${name})
-	if(NOT TE_CXX_${word})
+foreach(consumer IN LISTS consumers)
+	separate_arguments(flags UNIX_COMMAND "${consumer}")
+	list(POP_FRONT flags word name)
+	find_program(TE_COMPILER_${name} ${name})
+	if(NOT TE_COMPILER_${name})
 		continue()
 	endif()
 	set(program ${CMAKE_BINARY_DIR}/tests/compat_consumer_${word})
 	add_custom_command(OUTPUT ${program}
-		COMMAND ${TE_CXX_${word}} -std=c++17 -Wall -Wextra -Werror -g -O1
+		COMMAND ${TE_COMPILER_${name}} ${flags} -Wall -Wextra -Werror -g
 			${sanitize}
 			-I${PROJECT_SOURCE_DIR}/compat -o ${program}
 			${CMAKE_CURRENT_SOURCE_DIR}/compat/consumer.cpp
