@@ -19,7 +19,8 @@ endforeach()
 
 foreach(name fence late_reads)
 	te_test(integration store ${name} te_test_pool)
-	target_sources(test_integration_store_${name} PRIVATE store/cram.c)
+	target_sources(test_integration_store_${name} PRIVATE store/cram.c
+		store/late.c)
 	add_dependencies(test_integration_store_${name} mooncake_master
 		store_halter)
 endforeach()

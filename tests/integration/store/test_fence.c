@@ -15,12 +15,10 @@
  */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "tests/integration/store/cram.h"
+#include "tests/integration/store/late.h"
 #include "tests/lib/test.h"
-#include "tests/store/pool.h"
 
 #define PARTS 4 /* that a writer's value takes */
 
@@ -35,14 +33,6 @@ static const char *const hasty_puts[] = {"--put_start_discard_timeout_sec",
 static const char *const points[N_POINTS] = {
 	[START] = "start", [MIDDLE] = "middle", [END] = "end"};
 
-struct way {
-	const char *name;
-	const char *backends; /* NULL: by itself, which is shm */
-	bool mapped;          /* the memory, by writers */
-	bool by_itself;       /* the process copies: a page can stop it */
-	bool marked;          /* the middle is in a marked chunk */
-};
-
 struct tally {
 	unsigned long rounds, writers, refused;
 	unsigned long set_aside; /* chunks that were under way: space kept */
@@ -51,9 +41,7 @@ struct tally {
 };
 
 struct rig {
-	const struct way *way;
-	struct pool pool;
-	struct cram cram;
+	struct late late;
 	struct tally tally;
 	struct test_process *writers[N_POINTS];
 };
@@ -61,40 +49,22 @@ struct rig {
 static void name_value(const struct rig *r, size_t i, char key[KEY_LEN])
 {
 	(void)snprintf(key, KEY_LEN, "late/%llu/%s",
-		       (unsigned long long)r->cram.round, points[i]);
-}
-
-static void halt_writer(struct rig *r, size_t i)
-{
-	char key[KEY_LEN], size[32];
-	const char *const args[] = {r->pool.address,
-				    "put",
-				    key,
-				    size,
-				    points[i],
-				    r->way->by_itself && i == MIDDLE ? "page"
-								     : NULL,
-				    NULL};
-	struct test_process *w;
-
-	name_value(r, i, key);
-	(void)snprintf(size, sizeof(size), "%llu",
-		       (unsigned long long)CRAM_VALUE(PARTS));
-	w = r->writers[i] = test_process_start("store_halter", args);
-	assert_non_null(test_process_line(w, "ready", POOL_START_MS));
+		       (unsigned long long)r->late.cram.round, points[i]);
 }
 
 static void halt_writers(struct rig *r)
 {
-	for (size_t i = 0; i < N_POINTS; i++)
-		halt_writer(r, i);
+	char key[KEY_LEN];
+
+	for (size_t i = 0; i < N_POINTS; i++) {
+		name_value(r, i, key);
+		r->writers[i] = late_begin(&r->late, "put", key,
+					   CRAM_VALUE(PARTS), points[i]);
+	}
 	for (size_t i = 0; i < N_POINTS; i++)
 		test_process_signal(r->writers[i], SIGUSR1);
-	for (size_t i = 0; i < N_POINTS; i++) {
-		assert_non_null(test_process_line(r->writers[i], "halted",
-						  POOL_START_MS));
-		test_process_signal(r->writers[i], SIGSTOP);
-	}
+	for (size_t i = 0; i < N_POINTS; i++)
+		late_halt(r->writers[i]);
 }
 
 /* Its space was free when it tried again: then all of it is there. */
@@ -107,10 +77,11 @@ static void take_away(struct rig *r)
 
 	name_value(r, MIDDLE, key);
 	k = pool_key(key);
-	assert_int_equal(pool_get(r->cram.store, key, bytes, sizeof(bytes)),
-			 sizeof(bytes));
+	assert_int_equal(
+		pool_get(r->late.cram.store, key, bytes, sizeof(bytes)),
+		sizeof(bytes));
 	assert_true(pool_is_filled(bytes, sizeof(bytes), WRITER_ID));
-	(void)te_store_remove(r->cram.store, &k, 1, 1, &code);
+	(void)te_store_remove(r->late.cram.store, &k, 1, 1, &code);
 	assert_int_equal(code, 0);
 }
 
@@ -120,57 +91,40 @@ static void take_away(struct rig *r)
  */
 static void continue_writer(struct rig *r, size_t i)
 {
-	unsigned long long stale = 0;
-	const char *line;
-	char bytes[8];
-	int code = 0;
+	struct late_end end = late_go_on(r->writers[i]);
+	bool marked = r->late.way->marked;
 
-	test_process_signal(r->writers[i], SIGCONT);
-	line = test_process_line(r->writers[i], "done ", POOL_START_MS);
-	assert_non_null(line);
-	assert_int_equal(sscanf(line, "done %d %7s %llu", &code, bytes, &stale),
-			 3);
-	if (!code && i == MIDDLE && r->way->marked)
+	if (!end.code && i == MIDDLE && marked)
 		take_away(r);
 	else
-		assert_true(code < 0);
+		assert_true(end.code < 0);
 	r->tally.writers++;
-	r->tally.refused += code < 0;
-	r->tally.late += stale;
-	if (i == MIDDLE && !r->way->marked)
-		assert_true(stale > 0);
+	r->tally.refused += end.code < 0;
+	r->tally.late += end.stale;
+	if (i == MIDDLE && !marked)
+		assert_true(end.stale > 0);
 	if (i == END)
-		assert_int_equal(code, TE_STORE_TRANSFER_FAIL);
-	assert_int_equal(test_process_wait(r->writers[i], POOL_START_MS), 0);
-	test_process_end(r->writers[i]);
-	r->writers[i] = NULL;
+		assert_int_equal(end.code, TE_STORE_TRANSFER_FAIL);
 }
 
 static void run_round(struct rig *r)
 {
-	size_t aside = r->way->marked ? PARTS : 0;
+	size_t aside = r->late.way->marked ? PARTS : 0;
 
 	halt_writers(r);
-	cram_fill(&r->cram, CRAM_PARTS - aside);
-	cram_is_full(&r->cram);
-	cram_check(&r->cram);
+	cram_fill(&r->late.cram, CRAM_PARTS - aside);
+	cram_is_full(&r->late.cram);
+	cram_check(&r->late.cram);
 	for (size_t i = 0; i < N_POINTS; i++)
 		continue_writer(r, i);
-	cram_check(&r->cram);
+	cram_check(&r->late.cram);
 	r->tally.rounds++;
-	r->tally.objects += r->cram.n;
-	r->tally.set_aside += r->way->marked;
+	r->tally.objects += r->late.cram.n;
+	r->tally.set_aside += r->late.way->marked;
 	/* What was set aside is free now. */
-	cram_fill(&r->cram, CRAM_PARTS);
-	cram_check(&r->cram);
-	cram_empty(&r->cram);
-}
-
-static unsigned long n_rounds(void)
-{
-	const char *times = getenv("TE_TEST_FENCES");
-
-	return times ? strtoul(times, NULL, 10) : 1;
+	cram_fill(&r->late.cram, CRAM_PARTS);
+	cram_check(&r->late.cram);
+	cram_empty(&r->late.cram);
 }
 
 static void print_tally(const struct rig *r)
@@ -181,54 +135,37 @@ static void print_tally(const struct rig *r)
 		      "(%lu late requests counted), the space of %lu was set "
 		      "aside until they were through; %lu objects compared, "
 		      "0 touched\n",
-		      r->way->name, t->rounds, t->writers, t->refused, t->late,
-		      t->set_aside, t->objects);
+		      r->late.way->name, t->rounds, t->writers, t->refused,
+		      t->late, t->set_aside, t->objects);
 }
 
-static void run(const struct way *way)
+static void run(const struct late_way *way)
 {
-	struct rig r = {.way = way};
+	struct rig r = {.tally = {0}};
 
-	if (way->backends)
-		setenv("TE_BACKENDS", way->backends, 1);
-	else
-		unsetenv("TE_BACKENDS");
-	pool_start(&r.pool, hasty_puts);
-	r.cram.store = cram_owner(r.pool.address, way->mapped);
-	for (unsigned long i = n_rounds(); i; i--)
+	late_start(&r.late, way, hasty_puts);
+	for (unsigned long i = late_rounds(1); i; i--)
 		run_round(&r);
 	print_tally(&r);
-	te_store_close(r.cram.store);
-	pool_stop(&r.pool);
+	late_stop(&r.late);
 }
 
 static void late_writes_by_tcp_are_refused_and_touch_no_object(void **state)
 {
-	const struct way tcp = {
-		.name = "tcp", .backends = "loop,tcp", .mapped = true};
-
 	(void)state;
-	run(&tcp);
+	run(&late_tcp);
 }
 
 static void late_writes_to_mapped_memory_touch_no_object(void **state)
 {
-	const struct way shm = {.name = "shm, mapped",
-				.mapped = true,
-				.by_itself = true,
-				.marked = true};
-
 	(void)state;
-	run(&shm);
+	run(&late_mapped);
 }
 
 static void late_writes_to_foreign_memory_touch_no_object(void **state)
 {
-	const struct way foreign = {.name = "shm, by process copy",
-				    .marked = true};
-
 	(void)state;
-	run(&foreign);
+	run(&late_foreign);
 }
 
 int main(void)

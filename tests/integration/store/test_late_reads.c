@@ -15,14 +15,12 @@
  */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "tests/integration/store/cram.h"
 #include "tests/integration/store/halt.h"
+#include "tests/integration/store/late.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
-#include "tests/store/pool.h"
 
 #define PARTS   4 /* that a value takes */
 #define KEY_LEN 64
@@ -43,22 +41,13 @@ static const struct reading {
 };
 #define N_READERS (sizeof(readings) / sizeof(readings[0]))
 
-struct way {
-	const char *name;
-	const char *backends; /* NULL: by itself, which is shm */
-	bool mapped;          /* the memory, by readers */
-	bool by_itself;       /* the process copies: a page can stop it */
-};
-
 struct tally {
 	unsigned long rounds, readers;
 	unsigned long none, old, new; /* what they got */
 };
 
 struct rig {
-	const struct way *way;
-	struct pool pool;
-	struct cram cram;
+	struct late late;
 	struct tally tally;
 	struct test_process *readers[N_READERS];
 	enum fate fate;
@@ -69,7 +58,7 @@ static uint8_t room[SIZE];
 static void name_value(const struct rig *r, size_t i, char key[KEY_LEN])
 {
 	(void)snprintf(key, KEY_LEN, "read/%llu/%zu",
-		       (unsigned long long)r->cram.round, i);
+		       (unsigned long long)r->late.cram.round, i);
 }
 
 static void put_values(struct rig *r)
@@ -79,34 +68,21 @@ static void put_values(struct rig *r)
 	pool_fill(room, SIZE, WRITER_ID);
 	for (size_t i = 0; i < N_READERS; i++) {
 		name_value(r, i, key);
-		assert_int_equal(pool_put(r->cram.store, key, room, SIZE), 0);
+		assert_int_equal(pool_put(r->late.cram.store, key, room, SIZE),
+				 0);
 	}
-}
-
-static void start_reader(struct rig *r, size_t i)
-{
-	const struct reading *it = &readings[i];
-	bool page = r->way->by_itself && !strcmp(it->point, "middle");
-	char key[KEY_LEN], size[32];
-	const char *const args[] = {
-		r->pool.address,      it->what, key, size, it->point,
-		page ? "page" : NULL, NULL};
-
-	name_value(r, i, key);
-	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)SIZE);
-	r->readers[i] = test_process_start("store_halter", args);
-	assert_non_null(
-		test_process_line(r->readers[i], "ready", POOL_START_MS));
 }
 
 static void halt_readers(struct rig *r)
 {
+	char key[KEY_LEN];
+
 	for (size_t i = 0; i < N_READERS; i++) {
-		start_reader(r, i);
+		name_value(r, i, key);
+		r->readers[i] = late_begin(&r->late, readings[i].what, key,
+					   SIZE, readings[i].point);
 		test_process_signal(r->readers[i], SIGUSR1);
-		assert_non_null(test_process_line(r->readers[i], "halted",
-						  POOL_START_MS));
-		test_process_signal(r->readers[i], SIGSTOP);
+		late_halt(r->readers[i]);
 	}
 }
 
@@ -122,7 +98,7 @@ static bool remove_all_values(void *arg)
 	for (size_t i = 0; i < N_READERS; i++) {
 		name_value(r, i, key);
 		k = pool_key(key);
-		(void)te_store_remove(r->cram.store, &k, 1, 0, &code);
+		(void)te_store_remove(r->late.cram.store, &k, 1, 0, &code);
 		if (code && code != TE_STORE_OBJECT_NOT_FOUND)
 			return false; /* under a lease */
 	}
@@ -141,7 +117,8 @@ static void replace_values(struct rig *r)
 	for (size_t i = 0; i < N_READERS; i++) {
 		name_value(r, i, key);
 		k = pool_key(key);
-		(void)te_store_upsert(r->cram.store, &k, &v, 1, NULL, &code);
+		(void)te_store_upsert(r->late.cram.store, &k, &v, 1, NULL,
+				      &code);
 		assert_int_equal(code, 0);
 	}
 }
@@ -159,30 +136,22 @@ static void end_values(struct rig *r)
 
 static void continue_reader(struct rig *r, size_t i)
 {
-	const char *line;
-	char bytes[8] = "";
-	int code = 0;
+	struct late_end end = late_go_on(r->readers[i]);
+	bool old = !strcmp(end.bytes, "old"), new = !strcmp(end.bytes, "new");
 
-	test_process_signal(r->readers[i], SIGCONT);
-	line = test_process_line(r->readers[i], "done ", POOL_START_MS);
-	assert_non_null(line);
-	assert_int_equal(sscanf(line, "done %d %7s", &code, bytes), 2);
 	/* All of them are gone. */
 	if (!strcmp(readings[i].what, "hot"))
-		assert_true(code < 0);
-	if (code < 0)
-		assert_string_equal(bytes, "none");
+		assert_true(end.code < 0);
+	if (end.code < 0)
+		assert_string_equal(end.bytes, "none");
 	else if (r->fate == REPLACED)
-		assert_true(!strcmp(bytes, "old") || !strcmp(bytes, "new"));
+		assert_true(old || new);
 	else
-		assert_string_equal(bytes, "old");
+		assert_string_equal(end.bytes, "old");
 	r->tally.readers++;
-	r->tally.none += code < 0;
-	r->tally.old += !strcmp(bytes, "old");
-	r->tally.new += !strcmp(bytes, "new");
-	assert_int_equal(test_process_wait(r->readers[i], POOL_START_MS), 0);
-	test_process_end(r->readers[i]);
-	r->readers[i] = NULL;
+	r->tally.none += end.code < 0;
+	r->tally.old += old;
+	r->tally.new += new;
 }
 
 static void run_round(struct rig *r)
@@ -191,20 +160,13 @@ static void run_round(struct rig *r)
 	halt_readers(r);
 	end_values(r);
 	/* Evicts whatever is left of the values. */
-	cram_fill(&r->cram, CRAM_PARTS);
+	cram_fill(&r->late.cram, CRAM_PARTS);
 	for (size_t i = 0; i < N_READERS; i++)
 		continue_reader(r, i);
-	cram_check(&r->cram);
-	cram_empty(&r->cram);
+	cram_check(&r->late.cram);
+	cram_empty(&r->late.cram);
 	r->tally.rounds++;
 	r->fate = (r->fate + 1) % N_FATES;
-}
-
-static unsigned long n_rounds(void)
-{
-	const char *times = getenv("TE_TEST_FENCES");
-
-	return times ? strtoul(times, NULL, 10) : N_FATES;
 }
 
 static void print_tally(const struct rig *r)
@@ -214,51 +176,37 @@ static void print_tally(const struct rig *r)
 	print_message("%s: %lu rounds: of %lu late readers %lu got nothing, "
 		      "%lu the value as it was, %lu the whole new one, 0 bytes "
 		      "of others\n",
-		      r->way->name, t->rounds, t->readers, t->none, t->old,
+		      r->late.way->name, t->rounds, t->readers, t->none, t->old,
 		      t->new);
 }
 
-static void run(const struct way *way)
+static void run(const struct late_way *way)
 {
-	struct rig r = {.way = way};
+	struct rig r = {.tally = {0}};
 
-	if (way->backends)
-		setenv("TE_BACKENDS", way->backends, 1);
-	else
-		unsetenv("TE_BACKENDS");
-	pool_start(&r.pool, hasty_leases);
-	r.cram.store = cram_owner(r.pool.address, way->mapped);
-	for (unsigned long i = n_rounds(); i; i--)
+	late_start(&r.late, way, hasty_leases);
+	for (unsigned long i = late_rounds(N_FATES); i; i--)
 		run_round(&r);
 	print_tally(&r);
-	te_store_close(r.cram.store);
-	pool_stop(&r.pool);
+	late_stop(&r.late);
 }
 
 static void late_reads_by_tcp_never_see_bytes_of_others(void **state)
 {
-	const struct way tcp = {
-		.name = "tcp", .backends = "loop,tcp", .mapped = true};
-
 	(void)state;
-	run(&tcp);
+	run(&late_tcp);
 }
 
 static void late_reads_of_mapped_memory_never_see_bytes_of_others(void **state)
 {
-	const struct way shm = {
-		.name = "shm, mapped", .mapped = true, .by_itself = true};
-
 	(void)state;
-	run(&shm);
+	run(&late_mapped);
 }
 
 static void late_reads_of_foreign_memory_never_see_bytes_of_others(void **state)
 {
-	const struct way foreign = {.name = "shm, by process copy"};
-
 	(void)state;
-	run(&foreign);
+	run(&late_foreign);
 }
 
 int main(void)
