@@ -102,14 +102,22 @@ static bool has_ended(void *arg)
 	return q->status.status != STATUS_WAITING;
 }
 
-static void completed(transfer_engine_t e, batch_id_t batch, size_t task,
-		      uint64_t bytes)
+static struct transfer_status end_of(transfer_engine_t e, batch_id_t batch,
+				     size_t task)
 {
 	struct question q = {.engine = e, .batch = batch, .task = task};
 
 	assert_true(test_wait_until(has_ended, &q, WAIT_MS));
-	assert_int_equal(q.status.status, STATUS_COMPLETED);
-	assert_int_equal(q.status.transferred_bytes, bytes);
+	return q.status;
+}
+
+static void completed(transfer_engine_t e, batch_id_t batch, size_t task,
+		      uint64_t bytes)
+{
+	struct transfer_status status = end_of(e, batch, task);
+
+	assert_int_equal(status.status, STATUS_COMPLETED);
+	assert_int_equal(status.transferred_bytes, bytes);
 }
 
 static void bytes_go_both_ways(void **state)
@@ -249,12 +257,7 @@ static void what_is_no_entry_is_refused(void **state)
 	/* An address that nobody published is found out on the way. */
 	good.target_offset = 8;
 	assert_int_equal(submitTransfer(t->a, batch, &good, 1), 0);
-	{
-		struct question q = {.engine = t->a, .batch = batch};
-
-		assert_true(test_wait_until(has_ended, &q, WAIT_MS));
-		assert_int_equal(q.status.status, STATUS_FAILED);
-	}
+	assert_int_equal(end_of(t->a, batch, 0).status, STATUS_FAILED);
 	assert_int_equal(freeBatchID(t->a, batch), 0);
 	assert_true(allocateBatchID(t->a, 0) == INVALID_BATCH);
 	assert_true(allocateBatchID(t->a, 65529) == INVALID_BATCH);
@@ -290,6 +293,25 @@ static void memory_is_registered_once(void **state)
 	free(m);
 }
 
+/* Its own memory is reached like others'. */
+static void reads_its_own(struct two *t)
+{
+	batch_id_t batch = allocateBatchID(t->a, 1);
+	struct transfer_request r = {
+		.opcode = OPCODE_READ,
+		.source = t->theirs,
+		.target_id = LOCAL_SEGMENT,
+		.target_offset = (uint64_t)(uintptr_t)t->mine,
+		.length = 300,
+	};
+
+	memset(t->mine, 0x4a, 300);
+	assert_int_equal(submitTransfer(t->a, batch, &r, 1), 0);
+	completed(t->a, batch, 0, 300);
+	assert_memory_equal(t->mine, t->theirs, 300);
+	assert_int_equal(freeBatchID(t->a, batch), 0);
+}
+
 static void segments_have_numbers(void **state)
 {
 	char slash[310], own[300], few[4];
@@ -311,23 +333,7 @@ static void segments_have_numbers(void **state)
 	assert_int_equal(openSegment(t->a, "no port"), -1);
 	assert_int_equal(getLocalIpAndPort(t->a, few, sizeof(few)), 0);
 	assert_string_equal(few, "127");
-	/* Its own memory is reached like others'. */
-	{
-		batch_id_t batch = allocateBatchID(t->a, 1);
-		struct transfer_request r = {
-			.opcode = OPCODE_READ,
-			.source = t->theirs,
-			.target_id = LOCAL_SEGMENT,
-			.target_offset = (uint64_t)(uintptr_t)t->mine,
-			.length = 300,
-		};
-
-		memset(t->mine, 0x4a, 300);
-		assert_int_equal(submitTransfer(t->a, batch, &r, 1), 0);
-		completed(t->a, batch, 0, 300);
-		assert_memory_equal(t->mine, t->theirs, 300);
-		assert_int_equal(freeBatchID(t->a, batch), 0);
-	}
+	reads_its_own(t);
 }
 
 static void links_can_be_read(void **state)
