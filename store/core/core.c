@@ -123,13 +123,10 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 		goto free_epochs;
 	if (tei_core_heat_init(core) < 0)
 		goto free_tenants;
-	if (tei_core_recall_init(core) < 0)
-		goto fini_heat;
+	tei_core_recall_init(core);
 	*out = core;
 	return 0;
 
-fini_heat:
-	tei_core_heat_fini(core);
 free_tenants:
 	tei_core_tenants_free(core);
 free_epochs:

@@ -6,69 +6,131 @@
  * meanwhile must not come back with one of them: such keys are remembered, by
  * their hash, until so many are known or so much time has passed that what is
  * not here yet is not taken any more. It is then as if its owner had died.
+ *
+ * All that is evicted comes by here, so a hash costs one line of cache and 11 to
+ * 21 bytes. Each range of hashes has a table that grows by itself: never much at
+ * a time.
  */
 #include "store/core/recall.h"
 
+#include <errno.h>
+
+#include "base/mem.h"
 #include "store/core/state.h"
 #include "store/core/tenant.h"
 
-/* Keys: some 24 MiB. */
+/* Keys: some 16 MiB. */
 #define KEYS_MAX ((size_t)1 << 20)
 /* Of client_ttl_ms, from the first step on. */
-#define TTLS 6u
+#define TTLS      6u
+#define ROOM_MIN  64u
+#define PART_BITS 6
 
-struct gone {
-	struct tei_hash_node node;
-};
+_Static_assert(1u << PART_BITS == TEI_RECALL_PARTS, "the first bits");
 
-int tei_core_recall_init(struct tei_core *core)
+/* ---- a table ---- */
+
+/* Where @hash is, or would be; there is room. */
+static uint64_t *place_of(const struct tei_recall_part *part, uint64_t hash)
 {
-	tei_slab_init(&core->recall.nodes, sizeof(struct gone), 1024);
-	core->recall.open = true;
-	return tei_hash_init(&core->recall.gone);
+	size_t mask = part->room - 1, i = hash & mask;
+
+	while (part->at[i] && part->at[i] != hash)
+		i = (i + 1) & mask;
+	return &part->at[i];
+}
+
+static bool is_full(const struct tei_recall_part *part)
+{
+	return part->n >= part->room / 4 * 3;
+}
+
+static int grow(struct tei_recall_part *part)
+{
+	struct tei_recall_part bigger = {
+		.n = part->n,
+		.room = part->room ? 2 * part->room : ROOM_MIN,
+	};
+	size_t i;
+
+	bigger.at = tei_calloc(bigger.room, sizeof(*bigger.at));
+	if (!bigger.at)
+		return -ENOMEM;
+	for (i = 0; i < part->room; i++) {
+		if (part->at[i])
+			*place_of(&bigger, part->at[i]) = part->at[i];
+	}
+	tei_free(part->at);
+	*part = bigger;
+	return 0;
+}
+
+/* ---- all of them ---- */
+
+void tei_core_recall_init(struct tei_core *core)
+{
+	core->recall = (struct tei_recall){.open = true};
 }
 
 void tei_core_recall_fini(struct tei_core *core)
 {
-	tei_slab_fini(&core->recall.nodes);
-	tei_hash_fini(&core->recall.gone);
+	size_t i;
+
+	for (i = 0; i < TEI_RECALL_PARTS; i++)
+		tei_free(core->recall.part[i].at);
+	core->recall = (struct tei_recall){0};
 }
 
 size_t tei_core_recall_bytes(const struct tei_core *core)
 {
-	return tei_slab_bytes(&core->recall.nodes) +
-	       tei_hash_bytes(&core->recall.gone);
+	size_t bytes = 0, i;
+
+	for (i = 0; i < TEI_RECALL_PARTS; i++)
+		bytes += core->recall.part[i].room * sizeof(uint64_t);
+	return bytes;
 }
 
-static void close(struct tei_core *core)
+/* 0 is what a free place holds. */
+static uint64_t hash_to_keep(uint64_t hash)
 {
-	core->recall.open = false;
-	tei_slab_fini(&core->recall.nodes);
-	tei_hash_fini(&core->recall.gone);
+	return hash ? hash : 1;
 }
 
-static bool is_gone(const struct tei_core *core, uint64_t hash)
+/* -ENOMEM, or there are too many. */
+static int add(struct tei_recall *r, uint64_t hash)
 {
-	return tei_hash_first(&core->recall.gone, hash) != NULL;
+	struct tei_recall_part *part = &r->part[hash >> (64 - PART_BITS)];
+	uint64_t *place;
+
+	if (r->n == KEYS_MAX || (is_full(part) && grow(part)))
+		return -ENOMEM;
+	place = place_of(part, hash);
+	if (*place)
+		return 0;
+	*place = hash;
+	part->n++;
+	r->n++;
+	return 0;
 }
 
 void tei_core_renounce(struct tei_core *core, uint64_t hash)
 {
-	struct tei_recall *r = &core->recall;
-	struct gone *g;
-
-	if (!r->open || is_gone(core, hash))
-		return;
-	g = r->gone.n_nodes < KEYS_MAX ? tei_slab_get(&r->nodes) : NULL;
-	if (g)
-		tei_hash_insert(&r->gone, &g->node, hash);
-	else
-		close(core);
+	if (core->recall.open && add(&core->recall, hash_to_keep(hash)))
+		tei_core_recall_fini(core);
 }
 
 void tei_core_renounce_all(struct tei_core *core, struct tei_tenant *t)
 {
 	t->renounced = core->recall.open;
+}
+
+static bool is_gone(const struct tei_core *core, uint64_t hash)
+{
+	uint64_t kept = hash_to_keep(hash);
+	const struct tei_recall_part *part =
+		&core->recall.part[kept >> (64 - PART_BITS)];
+
+	return part->room && *place_of(part, kept);
 }
 
 bool tei_core_recalls(const struct tei_core *core, const struct tei_tenant *t,
@@ -81,5 +143,5 @@ void tei_core_recall_tick(struct tei_core *core)
 {
 	if (core->recall.open && core->now_ms - core->recall.from_ms >
 					 TTLS * core->config.client_ttl_ms)
-		close(core);
+		tei_core_recall_fini(core);
 }

@@ -7,22 +7,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/hash.h"
-#include "base/slab.h"
-
 struct tei_core;
 struct tei_tenant;
+
+#define TEI_RECALL_PARTS 64u
+
+/* Hashes of one range. */
+struct tei_recall_part {
+	uint64_t *at;     /* at[room], owned; 0: free, else each at its place or
+		       * in the next that was free */
+	uint32_t n, room; /* a power of two, or 0 */
+};
 
 /* Which keys are not to come back from lives before this one. */
 struct tei_recall {
 	bool open; /* owners may still bring others */
 	uint64_t from_ms;
-	struct tei_hash gone;
-	struct tei_slab nodes;
+	size_t n;                                      /* hashes */
+	struct tei_recall_part part[TEI_RECALL_PARTS]; /* by the first bits */
 };
 
-/* -ENOMEM. */
-int tei_core_recall_init(struct tei_core *core);
+void tei_core_recall_init(struct tei_core *core);
 void tei_core_recall_fini(struct tei_core *core);
 size_t tei_core_recall_bytes(const struct tei_core *core);
 /* The key of that hash was changed here: older values do not come back. */

@@ -372,6 +372,36 @@ static void what_was_looked_for_to_be_removed_does_not_come(void **state)
 	rig_fini(&after);
 }
 
+/* Neither do many others make it forgotten, nor are they taken for it. */
+static void remove_many(struct rig *rig)
+{
+	char key[16];
+
+	for (int i = 0; i < 20000; i++) {
+		snprintf(key, sizeof(key), "other-%d", i);
+		assert_int_equal(rig_remove(rig, 2, key, true), -704);
+	}
+}
+
+static void many_removed_keys_are_told_from_one_another(void **state)
+{
+	struct rig one, two, after;
+
+	(void)state;
+	put_twice(&one, &two);
+	start_anew(&after, LATER);
+	remove_many(&after);
+	assert_int_equal(offer(&after, 1, 'm', told(&one)), 0);
+	rig_fini(&after);
+	start_anew(&after, LATER);
+	assert_int_equal(rig_remove(&after, 2, "a", true), -704);
+	remove_many(&after);
+	assert_int_equal(offer(&after, 1, 'm', told(&one)), -704);
+	rig_fini(&one);
+	rig_fini(&two);
+	rig_fini(&after);
+}
+
 static void after_a_removal_of_all_nothing_comes(void **state)
 {
 	struct tei_event all = {.type = TEI_EVENT_REMOVE_ALL, .session = 2};
@@ -434,6 +464,7 @@ int main(void)
 			what_was_replaced_and_evicted_is_not_as_before),
 		cmocka_unit_test(
 			what_was_looked_for_to_be_removed_does_not_come),
+		cmocka_unit_test(many_removed_keys_are_told_from_one_another),
 		cmocka_unit_test(after_a_removal_of_all_nothing_comes),
 		cmocka_unit_test(who_comes_very_late_brings_nothing),
 	};
