@@ -109,28 +109,41 @@ static struct tei_mount *new_mount(struct tei_core *core,
 	return m;
 }
 
-static bool some_live(const struct tei_core *core, uint64_t size,
-		      bool only_offering)
+static bool is_live_and_ok(const struct tei_mount *m)
 {
-	for (size_t i = 0; i < core->n_mounts; i++) {
-		const struct tei_mount *m = core->mounts[i];
+	return tei_core_mount_live(m) && m->status == TEI_CORE_SEGMENT_OK;
+}
 
-		if (tei_core_mount_live(m) &&
-		    m->status == TEI_CORE_SEGMENT_OK && m->space.size >= size &&
-		    (m->offering || !only_offering))
+/* An owner that is only silent may be back with its next heartbeat. */
+static bool is_to_come(const struct tei_mount *m)
+{
+	const struct tei_session *s = m->owner;
+
+	if (m->dropping || m->status != TEI_CORE_SEGMENT_OK)
+		return false;
+	if (s->state == TEI_SESSION_SUSPECT)
+		return !s->left;
+	return m->offering;
+}
+
+static bool some_hold(const struct tei_core *core, uint64_t size,
+		      bool (*is_meant)(const struct tei_mount *m))
+{
+	for (size_t i = 0; i < core->n_mounts; i++)
+		if (core->mounts[i]->space.size >= size &&
+		    is_meant(core->mounts[i]))
 			return true;
-	}
 	return false;
 }
 
 bool tei_core_mounts_hold(const struct tei_core *core, uint64_t size)
 {
-	return some_live(core, size, false);
+	return some_hold(core, size, is_live_and_ok);
 }
 
-bool tei_core_mounts_offering(const struct tei_core *core, uint64_t size)
+bool tei_core_mounts_to_come(const struct tei_core *core, uint64_t size)
 {
-	return some_live(core, size, true);
+	return some_hold(core, size, is_to_come);
 }
 
 bool tei_core_mount_live(const struct tei_mount *m)

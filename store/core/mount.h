@@ -48,8 +48,8 @@ bool tei_core_mount_takes(const struct tei_mount *m);
 void tei_core_graces_tick(struct tei_core *core);
 /* Some mount that takes something has room for @size bytes when empty. */
 bool tei_core_mounts_hold(const struct tei_core *core, uint64_t size);
-/* Some would, but its owner has not yet offered all that it has. */
-bool tei_core_mounts_offering(const struct tei_core *core, uint64_t size);
+/* Some would, but its owner is silent or has not yet offered all it has. */
+bool tei_core_mounts_to_come(const struct tei_core *core, uint64_t size);
 /* NULL: it is gone, or going. */
 struct tei_mount *tei_core_mount_of(const struct tei_core *core,
 				    uint64_t serial);

@@ -357,7 +357,7 @@ static void note_full(struct tei_core *core, struct tei_action *reply,
 	if (tei_core_mounts_hold(core, extent))
 		wait = tei_core_retry_ms(core);
 	if ((!wait || wait > TEI_CORE_RETRY_MS) &&
-	    tei_core_mounts_offering(core, extent))
+	    tei_core_mounts_to_come(core, extent))
 		wait = TEI_CORE_RETRY_MS;
 	if (wait &&
 	    (!reply->u.reply.retry_ms || wait < reply->u.reply.retry_ms))
