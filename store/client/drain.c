@@ -12,12 +12,15 @@
 #include "store/client/client.h"
 #include "store/proto/store.pb-c.h"
 
-/* A master that does not answer by then would only be waited for. */
-#define AWAKE_MS  500
 #define ARENA_MAX (64u << 10)
 
+/*
+ * A master that does not answer in half the time of a call would only be waited
+ * for.
+ */
 static int is_awake(struct te_store *store)
 {
+	uint64_t ms = store->call_timeout_ms / 2;
 	Store__Pool msg = STORE__POOL__INIT;
 	struct tei_reply reply;
 	struct tei_arena arena;
@@ -27,10 +30,14 @@ static int is_awake(struct te_store *store)
 		return TE_STORE_RPC_FAIL;
 	tei_arena_init(&arena, ARENA_MAX);
 	code = tei_store_call(store, STORE__STORE_TYPE__STORE_POOL, &msg.base,
-			      &arena, tei_now_ns() + AWAKE_MS * TEI_NS_PER_MS,
+			      &arena, tei_now_ns() + ms * TEI_NS_PER_MS,
 			      &reply);
 	tei_arena_fini(&arena);
-	return code ? TE_STORE_RPC_FAIL : 0;
+	if (!code)
+		return 0;
+	LOG_WARN("store: nothing is moved to others: the master does not "
+		 "answer");
+	return TE_STORE_RPC_FAIL;
 }
 
 static void tell(const Store__DrainReply *reply, struct te_store_drained *out)
@@ -62,8 +69,11 @@ static int ask(struct te_store *store, const Store__Drain *msg,
 	code = tei_store_call(store, STORE__STORE_TYPE__STORE_DRAIN, &msg->base,
 			      &arena, tei_now_ns() + ms * TEI_NS_PER_MS,
 			      &reply);
-	if (code)
+	if (code) {
+		LOG_WARN("store: the master has not said what was moved: %s",
+			 te_store_strerror(code));
 		goto out;
+	}
 	answer = store__drain_reply__unpack(&arena.pb, reply.len, reply.body);
 	if (answer) {
 		code = answer->status;
