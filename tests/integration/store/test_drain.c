@@ -43,6 +43,8 @@ static struct test_process *owner_start(const char *timeout)
 			      "64MB",
 			      "--drain_timeout",
 			      timeout,
+			      "--call_timeout", /* of a crowded machine */
+			      "20s",
 			      NULL};
 	struct test_process *p = test_process_start("mooncake_client", args);
 
