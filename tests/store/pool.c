@@ -15,22 +15,42 @@
 
 const char *const pool_patient[] = {"--client_ttl", "100s", NULL};
 
+struct starting {
+	struct pool *pool;
+	const char *const *args;
+	const char *line; /* that it says once it serves */
+};
+
+/* Also what can only fail again: it has ended. */
+static bool has_started(void *arg)
+{
+	struct starting *s = arg;
+	struct pool *pool = s->pool;
+
+	pool->master = test_process_start("mooncake_master", s->args);
+	s->line = test_process_line(
+		pool->master, "Master service started on port", POOL_START_MS);
+	if (s->line || !strstr(test_process_output(pool->master), "in use"))
+		return true;
+	pool_stop(pool);
+	return false;
+}
+
+/* A port that somebody else has for a moment is tried again. */
 static void start(struct pool *pool, const char *port, const char *const *extra)
 {
 	const char *args[N_ARGS_MAX] = {
 		"--port",         port,        "--rpc_address",  "127.0.0.1",
 		"--metrics_host", "127.0.0.1", "--metrics_port", "0"};
-	const char *line;
+	struct starting s = {.pool = pool, .args = args};
 	size_t n = 8, i;
 
 	for (i = 0; extra && extra[i]; i++)
 		args[n++] = extra[i];
-	pool->master = test_process_start("mooncake_master", args);
-	line = test_process_line(pool->master, "Master service started on port",
-				 POOL_START_MS);
-	assert_non_null(line);
+	assert_true(test_wait_until(has_started, &s, POOL_START_MS));
+	assert_non_null(s.line);
 	(void)snprintf(pool->address, sizeof(pool->address), "127.0.0.1:%d",
-		       atoi(strstr(line, "port ") + 5));
+		       atoi(strstr(s.line, "port ") + 5));
 }
 
 void pool_start(struct pool *pool, const char *const *extra)
