@@ -10,6 +10,7 @@ import sys
 import threading
 
 import pytest
+from mooncake.engine import TransferEngine
 from mooncake.store import (BufferHandle, MooncakeDistributedStore,
                             MooncakeHostMemAllocator, ReplicateConfig,
                             bind_to_numa_node)
@@ -132,6 +133,20 @@ def test_every_method_has_a_signature_and_words():
             if not name.startswith("_"):
                 assert inspect.signature(getattr(kind, name)) is not None
                 assert getattr(kind, name).__doc__
+
+
+def test_an_engine_is_shared_and_outlives_its_object(master):
+    engine = TransferEngine()
+    assert engine.initialize("127.0.0.1", "P2PHANDSHAKE", "tcp", "") == 0
+    store = MooncakeDistributedStore()
+    name = f"127.0.0.1:{engine.get_rpc_port()}"
+    assert store.setup(name, "P2PHANDSHAKE", 16 * MB, 0, "tcp", "",
+                       master.address, engine.get_engine()) == 0
+    assert store.get_hostname() == name
+    assert usable(store)
+    del engine
+    assert store.put("shared", b"v") == 0 and store.get("shared") == b"v"
+    assert store.close() == 0
 
 
 def test_setup_again_needs_a_close(master):

@@ -24,6 +24,35 @@ with Peer() as peer:
     assert peer.bytes_at(0, 8) == b"by wheel"
 """
 
+# One puts, one gets.
+GET = """
+import sys
+from mooncake.store import MooncakeDistributedStore
+store = MooncakeDistributedStore()
+assert store.setup("127.0.0.1", "P2PHANDSHAKE", 0, 0, "tcp", "",
+                   sys.argv[1]) == 0
+print(store.get("wheel").decode())
+"""
+PUT = f"""
+import mooncake.store, re, subprocess, sys
+assert "site-packages" in mooncake.store.__file__, mooncake.store.__file__
+master = subprocess.Popen(
+    [sys.argv[1], "--port", "0", "--metrics_port", "0"],
+    stdout=subprocess.PIPE, text=True)
+for line in master.stdout:
+    found = re.search(r"Master service started on port (\\d+)", line)
+    if found:
+        break
+address = f"127.0.0.1:{{found[1]}}"
+store = mooncake.store.MooncakeDistributedStore()
+assert store.setup("127.0.0.1", "P2PHANDSHAKE", 1 << 24, 0, "tcp", "",
+                   address) == 0
+assert store.put("wheel", b"from the pool") == 0
+subprocess.run([sys.executable, "-c", {GET!r}, address], check=True)
+store.close()
+master.kill()
+"""
+
 
 def run(*command: object, **options) -> str:
     """Without what would let it find this tree; fails with what it said."""
@@ -47,8 +76,11 @@ def test_wheel_works_in_a_fresh_environment(tmp_path):
     (tmp_path / "peer.py").write_bytes(
         pathlib.Path(__file__).with_name("peer.py").read_bytes())
     run(venv / "bin/python", "-c", TRANSFER, cwd=tmp_path)
+    assert "from the pool" in run(
+        venv / "bin/python", "-c", PUT, venv / "bin/mooncake_master",
+        cwd=tmp_path)
     for program in ("mooncake_master", "mooncake_client"):
         assert run(venv / "bin" / program, "--version").strip()
     listed = run(venv / "bin/python", "-m", "pip", "show", "-f",
                  "mooncake-transfer-engine")
-    assert "mooncake/engine." in listed
+    assert "mooncake/engine." in listed and "mooncake/store." in listed
