@@ -31,6 +31,8 @@ te_pytest(python store_life)
 te_pytest(python wheel)
 # Builds all of the tree once more, unless it has done so before.
 set_tests_properties(integration.python.wheel PROPERTIES TIMEOUT 1800)
+te_pytest(consumers vllm_ascend)
+te_pytest(consumers vllm_encoder_cache)
 te_pytest(consumers vllm_store)
 te_pytest(consumers sglang_store)
 te_pytest(consumers lmcache)

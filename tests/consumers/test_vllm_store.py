@@ -12,7 +12,7 @@ import threading
 
 import pytest
 from mooncake.store import MooncakeDistributedStore, ReplicateConfig
-from pool import MB, Master, Memory
+from pool import MB, Master, Memory, Program
 
 PIECES, PIECE = 32, 4096
 BLOCK = PIECES * PIECE
@@ -185,3 +185,28 @@ def test_blocks_are_stored_again_after_the_master_came_back(master):
         codes = rank.save(range(4))
     assert rank.load(range(4)) == [BLOCK] * 4
     rank.store.close()
+
+
+def owner(master: Master) -> Program:
+    """As the deployment guide has it: memory in a process of its own."""
+    one = Program("mooncake_client", "--port", "0", "--host", "127.0.0.1",
+                  "--master_server_address", master.address,
+                  "--global_segment_size", "16 MB")
+    one.line(" serves ")
+    return one
+
+
+def test_blocks_of_an_owner_that_was_killed_are_misses(master):
+    """Each is a failure of its own, and what comes next is stored again."""
+    rank = Rank(master, 8, 0)
+    memory = owner(master)
+    assert rank.save(range(4)) == [0] * 4
+    memory.kill()
+    codes = rank.load(range(4))
+    assert all(code < 0 for code in codes)
+    memory = owner(master)
+    while any(rank.save(range(4, 8))):  # until the new one is known
+        pass
+    assert rank.load(range(4, 8)) == [BLOCK] * 4
+    assert rank.store.close() == 0
+    memory.kill()
