@@ -20,6 +20,7 @@ extern const PyMethodDef ps_session_methods[];
 extern const PyMethodDef ps_remove_methods[];
 extern const PyMethodDef ps_replica_methods[];
 extern const PyMethodDef ps_segment_methods[];
+extern const PyMethodDef ps_tensor_methods[];
 
 /* A row. @doc begins with the signature, which has to name the parameters. */
 #define PS_METHOD(name, function, doc)                                    \

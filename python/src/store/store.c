@@ -5,12 +5,12 @@
 #include "python/src/store/methods.h"
 #include "python/src/store/types.h"
 
-#define METHODS_MAX 80
+#define METHODS_MAX 100
 
 static const PyMethodDef *const tables[] = {
 	ps_life_methods,    ps_write_methods,   ps_read_methods,
 	ps_range_methods,   ps_session_methods, ps_remove_methods,
-	ps_replica_methods, ps_segment_methods,
+	ps_replica_methods, ps_segment_methods, ps_tensor_methods,
 };
 
 static PyMethodDef methods[METHODS_MAX + 1]; /* of all tables */

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of torch as values; skipped where there is no torch."""
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+
+import pytest
+from mooncake.store import MooncakeDistributedStore, ReplicateConfig
+from pool import MB, Master, Memory
+
+torch = pytest.importorskip("torch")
+METADATA = 304
+
+TENSORS = [
+    torch.arange(24, dtype=torch.float32).reshape(2, 3, 4),
+    torch.arange(24).reshape(2, 3, 4).transpose(0, 2),
+    torch.tensor(7, dtype=torch.int16), torch.tensor([True, False]),
+    torch.ones(3, 5, dtype=torch.bfloat16), torch.empty(0, 4),
+    torch.zeros(1, 1, 1, 1, 1, 1, 1, 2, dtype=torch.uint8),
+    torch.ones(4, dtype=torch.float64).to(torch.float8_e4m3fn)]
+
+
+@pytest.fixture(scope="module")
+def master():
+    one = Master()
+    yield one
+    one.kill()
+
+
+@pytest.fixture(scope="module")
+def store(master):
+    one = master.store()
+    yield one
+    one.close()
+
+
+@pytest.fixture(autouse=True)
+def empty(store):
+    assert store.remove_all(force=True) >= 0
+
+
+def same(got: torch.Tensor, wanted: torch.Tensor) -> bool:
+    return (got.dtype == wanted.dtype and got.shape == wanted.shape
+            and got.contiguous().view(-1).view(torch.uint8).tolist()
+            == wanted.contiguous().view(-1).view(torch.uint8).tolist())
+
+
+def test_tensors_come_back_as_they_were(store):
+    keys = [f"tensor{i}" for i in range(len(TENSORS))]
+    assert store.batch_put_tensor(keys, TENSORS) == [0] * len(keys)
+    got = store.batch_get_tensor([*keys, "none"])
+    assert got.pop() is None
+    assert all(same(*pair) for pair in zip(got, TENSORS))
+    assert same(store.get_tensor(keys[0]), TENSORS[0])
+    assert store.get_tensor("none") is None
+
+
+def test_the_bytes_are_those_of_the_format(store):
+    tensor = torch.tensor([[1, 2, 3]], dtype=torch.int32)
+    assert store.put_tensor("k", tensor) == 0
+    value = store.get("k")
+    head = struct.unpack_from("<IHHiiIIQQ", value)
+    assert head == (0x4D4F4F4E, 1, 40, 6, 2, 0, 0, METADATA, 12)
+    shapes = struct.unpack_from("<8q8qII", value, 40)
+    assert shapes == (1, 3, 0, 0, 0, 0, 0, 0) * 2 + (0, 0)
+    assert value[METADATA:] == struct.pack("<3i", 1, 2, 3)
+
+
+def test_puts_leave_and_upserts_replace(store):
+    one, two = torch.tensor([1.0]), torch.tensor([2.0, 3.0])
+    config = ReplicateConfig()
+    assert store.pub_tensor("k", one, config) == 0
+    assert store.put_tensor("k", two) == 0
+    assert same(store.get_tensor("k"), one)
+    assert store.upsert_tensor("k", two) == 0
+    assert same(store.get_tensor("k"), two)
+    assert store.upsert_pub_tensor("k", one, config) == 0
+    assert store.batch_upsert_pub_tensor(["k"], [two], config) == [0]
+    assert store.batch_upsert_tensor(["l"], [one]) == [0]
+    assert store.batch_pub_tensor(["m"], [one], config) == [0]
+    assert [t.tolist() for t in store.batch_get_tensor(["k", "l", "m"])] == [
+        [2.0, 3.0], [1.0], [1.0]]
+
+
+def test_tensors_lie_in_the_callers_memory(store):
+    memory = Memory(4096)
+    tensor = torch.tensor([5, 6], dtype=torch.int64)
+    store.put_tensor("k", tensor)
+    got = store.get_tensor_into("k", memory.addr, 4096)
+    assert same(got, tensor)
+    assert got.data_ptr() == memory.addr + METADATA
+    assert store.put_tensor_from("l", memory.addr, METADATA + 16) == 0
+    assert store.upsert_tensor_from("l", memory.addr, METADATA + 16) == 0
+    assert store.batch_put_tensor_from(["m"], [memory.addr],
+                                       [METADATA + 16]) == [0]
+    assert store.batch_upsert_tensor_from(["m"], [memory.addr],
+                                          [METADATA + 16]) == [0]
+    got = store.batch_get_tensor_into(
+        ["l", "none", "m"], [memory.addr + i * 1024 for i in (1, 2, 3)],
+        [1024] * 3)
+    assert same(got[0], tensor) and got[1] is None and same(got[2], tensor)
+    assert store.get_tensor_into("k", memory.addr, 8) is None
+
+
+def test_shards_are_stored_for_every_rank(store):
+    tensor = torch.arange(32.0).reshape(4, 8)
+    assert store.put_tensor_with_tp("w", tensor, 0, 4, 1) == 0
+    for rank in range(4):
+        wanted = tensor[:, 2 * rank:2 * rank + 2]
+        assert same(store.get_tensor_with_tp("w", rank, 4, 1), wanted)
+    kind, shape = struct.unpack_from("<16xI20x8q", store.get("w_tp_3"))[:2]
+    assert (kind, shape) == (1, 4)
+    assert store.batch_put_tensor_with_tp(["a", "b"], [tensor, tensor],
+                                          tp_size=2) == [0, 0]
+    assert same(store.batch_get_tensor_with_tp(["a", "b"], 1, 2)[1], tensor[2:])
+    assert store.pub_tensor_with_tp("whole", tensor, ReplicateConfig()) == 0
+    assert same(store.get_tensor_with_tp("whole"), tensor)
+    assert store.put_tensor_with_tp("x", tensor, 0, 3, 1) == 0
+    assert store.put_tensor_with_tp("y", tensor, 0, 9, 1) == -600
+    assert store.put_tensor_with_tp("y", tensor, 5, 4, 1) == -600
+
+
+def test_values_that_are_no_tensors_are_none(store):
+    store.put_tensor("k", torch.ones(3))
+    value = bytearray(store.get("k"))
+    store.put("short", b"no tensor")
+    for at, wrong in ((0, b"X"), (8, b"\xff"), (12, b"\x09"), (24, b"\x00"),
+                      (32, b"\xff"), (104, b"\xff" * 8)):
+        changed = bytearray(value)
+        changed[at:at + len(wrong)] = wrong
+        assert store.upsert("wrong", changed) == 0
+        assert store.get_tensor("wrong") is None
+    assert store.get_tensor("short") is None
+
+
+def test_mistakes_are_codes_or_name_the_argument(store):
+    with pytest.raises(TypeError, match="tensor"):
+        store.put_tensor("k", b"bytes")
+    with pytest.raises(TypeError, match="tensors_list"):
+        store.batch_put_tensor(["k"], [1])
+    assert store.batch_put_tensor(["a", "b"], [torch.ones(1)]) == [-600] * 2
+    assert store.put_tensor("k", torch.ones([1] * 9)) == -600
+    assert store.put_tensor("k", torch.ones(1, dtype=torch.complex64)) == -600
+    assert MooncakeDistributedStore().put_tensor("k", torch.ones(1)) == -600
+    assert MooncakeDistributedStore().get_tensor("k") is None
+
+
+def test_torch_is_imported_when_it_is_needed():
+    script = ("import sys, mooncake.store as m; s = m.MooncakeDistributedStore()"
+              "; s.put('k', b'v'); assert 'torch' not in sys.modules"
+              "; s.get_tensor('k'); assert 'torch' in sys.modules")
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_large_tensors_are_whole(master):
+    store = master.store(segment=64 * MB)
+    tensor = torch.arange(4 * MB, dtype=torch.int32)
+    assert store.put_tensor("large", tensor) == 0
+    assert torch.equal(store.get_tensor("large"), tensor)
+    store.close()
