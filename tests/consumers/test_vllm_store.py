@@ -12,7 +12,7 @@ import threading
 
 import pytest
 from mooncake.store import MooncakeDistributedStore, ReplicateConfig
-from pool import MB, Master, Memory, Program
+from pool import MB, Master, Memory, Program, until
 
 PIECES, PIECE = 32, 4096
 BLOCK = PIECES * PIECE
@@ -132,7 +132,9 @@ def test_a_pool_that_is_too_small_forgets_and_goes_on(master):
 
 def test_a_full_pool_says_so_and_recovers():
     """Full is it while all that is there is being read."""
-    master = Master("--default_kv_lease_ttl", "1000")
+    # Nothing is evicted before the pool is full, nor while it is leased.
+    master = Master("--default_kv_lease_ttl", "600000",
+                    "--eviction_high_watermark_ratio", "1")
     rank = Rank(master, 64, 4 * MB)
     keys: list[str] = []
     codes: list[int] = []
@@ -145,9 +147,8 @@ def test_a_full_pool_says_so_and_recovers():
     assert codes == [NO_SPACE]
     assert 0 < len(keys) < 64
     assert rank.store.batch_get_session_end(keys) == 0
-    while codes == [NO_SPACE]:  # until the leases have ended
-        codes = rank.save(range(63, 64))
-    assert codes == [0]
+    assert rank.store.remove_all(force=True) > 0
+    assert rank.save(range(63, 64)) == [0]
     assert rank.load(range(63, 64)) == [BLOCK]
     rank.store.close()
     master.kill()
@@ -178,11 +179,8 @@ def test_blocks_are_stored_again_after_the_master_came_back(master):
     rank = Rank(master, 4, 16 * MB)
     assert rank.save(range(4)) == [0] * 4
     master.restart()
-    while rank.store.health_check() != 0:
-        pass
-    codes = rank.save(range(4))
-    while any(codes):  # the segment may be on its way still
-        codes = rank.save(range(4))
+    until(lambda: rank.store.health_check() == 0)
+    until(lambda: not any(rank.save(range(4))))  # once it has the segment
     assert rank.load(range(4)) == [BLOCK] * 4
     rank.store.close()
 
@@ -205,8 +203,7 @@ def test_blocks_of_an_owner_that_was_killed_are_misses(master):
     codes = rank.load(range(4))
     assert all(code < 0 for code in codes)
     memory = owner(master)
-    while any(rank.save(range(4, 8))):  # until the new one is known
-        pass
+    until(lambda: not any(rank.save(range(4, 8))))  # once it is known
     assert rank.load(range(4, 8)) == [BLOCK] * 4
     assert rank.store.close() == 0
     memory.kill()

@@ -6,6 +6,8 @@ import ctypes
 import os
 import re
 import subprocess
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import mooncake.store
@@ -19,6 +21,13 @@ def program(name: str) -> str:
     folder = os.environ.get("TE_BIN_DIR")
     beside = Path(mooncake.store.__file__).absolute().parents[2] / "bin"
     return str((Path(folder) if folder else beside) / name)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Look again and again; ctest ends a test that waits for ever."""
+    pause = threading.Event()
+    while not condition():
+        pause.wait(0.01)
 
 
 class Program:

@@ -8,7 +8,7 @@ import mmap
 
 import pytest
 from mooncake.store import MooncakeDistributedStore, ReplicateConfig
-from pool import MB, Master, Memory
+from pool import MB, Master, Memory, until
 
 
 @pytest.fixture(scope="module")
@@ -360,8 +360,8 @@ def test_tasks_copy_and_move(master, store):
     target = ({store.get_hostname(), other.get_hostname()} - {at}).pop()
     task, rc = store.create_copy_task("k", [target])
     assert rc == 0
-    while store.query_task(task)[0].status.name in ("PENDING", "PROCESSING"):
-        pass
+    until(lambda: store.query_task(task)[0].status.name in ("SUCCESS",
+                                                            "FAILED"))
     response, rc = store.query_task(task)
     assert (rc, response.status.name, response.id) == (0, "SUCCESS", task)
     assert len(store.get_replica_desc("k")) == 2
