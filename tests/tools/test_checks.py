@@ -217,6 +217,12 @@ class Compatibility(Tree):
     def test_tables_that_agree_pass(self) -> None:
         self.assertEqual(self.run_check("check-compatibility"), (0, ""))
 
+    def test_a_variable_that_an_interface_asks_for_is_a_row(self) -> None:
+        self.write("compat/engine/engine.c", 'getenv("MC_ASKED_FOR");\n')
+        code, said = self.run_check("check-compatibility")
+        self.assertEqual(code, 1)
+        self.assertIn("MC_ASKED_FOR is not in it", said)
+
     def test_a_row_has_one_of_three_states(self) -> None:
         self.table("rpcs", "| works |", "| works a bit |", "none of works")
 
