@@ -66,7 +66,8 @@ MOONCAKE_STORE_API void mooncake_store_destroy(mooncake_store_t store);
  * @device_name:         with rdma: those to use; NULL: whichever
  * @master_server_addr:  host:port; NULL: 127.0.0.1:50051
  *
- * By the rules of te_store_setup_pairs(). Blocks: 5 s at most, for the master.
+ * By the rules of te_store_setup_pairs(). Blocks: 5 s at most, for the
+ * master (environment MC_RPC_CONNECT_TIMEOUT_MS).
  * Returns 0; -600 (also: set up already); -300 (the master speaks another
  * version); -900.
  */

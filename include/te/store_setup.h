@@ -42,13 +42,17 @@ struct te_store_pair {
  *   force_tcp              or environment MC_FORCE_TCP: tcp, whatever is said above
  *   client_min_port, client_max_port
  *                          or MC_STORE_CLIENT_MIN_PORT, ..._MAX_PORT: 12300, 14300
+ *   rpc_timeout, connect_timeout, replica_timeout
+ *                          or MC_RPC_TIMEOUT_MS, MC_RPC_CONNECT_TIMEOUT_MS,
+ *                          TE_REPLICA_TIMEOUT: 1s, 5s, 1s; as call_, setup_ and
+ *                          replica_timeout_ms of te_store_config
  *
  * Pairs go before the environment. ipc_socket_path, enable_ssd_offload,
  * ssd_offload_path, enable_client_http_server and client_http_port are
  * accepted and have no effect, which one warning says; unknown keys are named in
  * a warning each. A switch that is neither on nor off is warned of, and off.
  *
- * Blocks: as te_store_setup(). Returns 0, or *out is untouched, one line of the
+ * Blocks: connect_timeout at most. Returns 0, or *out is untouched, one line of the
  * log says which value is wrong and why, and:
  *   -600  a value is malformed, out of range, or must be given; no such device
  *   -900, -300, -1 as of te_store_setup()

@@ -22,8 +22,9 @@
 #include "base/net.h"
 #include "store/client/client.h"
 
-#define SIZE_MIN  1024u /* unless it is 0 */
-#define PORTS_MAX 20    /* tried before any free one will do */
+#define SIZE_MIN       1024u /* unless it is 0 */
+#define TIMEOUT_MAX_MS (24.0 * 3600 * 1000)
+#define PORTS_MAX      20 /* tried before any free one will do */
 
 struct wanted {
 	char *local_hostname, *metadata_server, *master_server_addr, *tenant_id;
@@ -31,6 +32,7 @@ struct wanted {
 	char *protocol, *rdma_devices;
 	bool force_tcp;
 	uint64_t client_min_port, client_max_port;
+	uint64_t rpc_timeout, connect_timeout, replica_timeout; /* ms */
 
 	/* Accepted: nothing here depends on them. */
 	char *ipc_socket_path, *ssd_offload_path;
@@ -72,6 +74,15 @@ const struct tei_setting tei_pairs_rows[] = {
 	{ ROW(client_max_port), .env = "MC_STORE_CLIENT_MAX_PORT",
 	  .type = TEI_CONF_UINT, .def = "14300", .min = 1, .max = 65535,
 	  .help = "last of them" },
+	{ ROW(rpc_timeout), .env = "MC_RPC_TIMEOUT_MS",
+	  .type = TEI_CONF_DURATION, .def = "1s", .min = 1,
+	  .max = TIMEOUT_MAX_MS, .help = "of a call to the master" },
+	{ ROW(connect_timeout), .env = "MC_RPC_CONNECT_TIMEOUT_MS",
+	  .type = TEI_CONF_DURATION, .def = "5s", .min = 1,
+	  .max = TIMEOUT_MAX_MS, .help = "to reach the master first" },
+	{ ROW(replica_timeout), .env = "TE_REPLICA_TIMEOUT",
+	  .type = TEI_CONF_DURATION, .def = "1s", .min = 1,
+	  .max = TIMEOUT_MAX_MS, .help = "of reading one replica" },
 
 	{ ROW(ipc_socket_path), .type = TEI_CONF_STRING, .def = "",
 	  .hidden = true, .help = "accepted, no meaning here" },
@@ -336,6 +347,9 @@ static int join(const struct wanted *w, struct te_engine *engine,
 {
 	const struct te_store_config config = {
 		.size = sizeof(config),
+		.call_timeout_ms = (uint32_t)w->rpc_timeout,
+		.setup_timeout_ms = (uint32_t)w->connect_timeout,
+		.replica_timeout_ms = (uint32_t)w->replica_timeout,
 		.master = w->master_server_addr,
 		.tenant = w->tenant_id,
 		.segment_bytes = w->global_segment_size,

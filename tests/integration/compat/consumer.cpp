@@ -243,6 +243,10 @@ int main(int argc, char **argv)
 		{"global_segment_size", "0"},
 		{"local_buffer_size", "0"},
 		{"protocol", "tcp"},
+		/* Of a crowded machine. */
+		{"rpc_timeout", "100s"},
+		{"connect_timeout", "100s"},
+		{"replica_timeout", "100s"},
 	};
 	const mooncake::ConfigDict config(given.begin(), given.end());
 	std::shared_ptr<mooncake::RealClient> client =

@@ -13,9 +13,10 @@
 #include "tests/lib/test.h"
 #include "tests/store/pool.h"
 
-#define SEGMENT (16u << 20)
-#define N       64
-#define LEN     10000
+#define SEGMENT  (16u << 20)
+#define N        64
+#define LEN      10000
+#define PATIENCE "100s" /* of a crowded machine */
 
 static struct pool pool;
 
@@ -38,10 +39,15 @@ static mooncake_store_t joined(void)
 
 static int set_up(void **state)
 {
+	static const char *const patient[] = {
+		"--client_ttl", "100s", "--default_kv_lease_ttl", "100s", NULL};
 	struct one *one = calloc(1, sizeof(*one));
 
 	assert_non_null(one);
-	pool_start(&pool, pool_patient);
+	(void)setenv("MC_RPC_TIMEOUT_MS", PATIENCE, 1);
+	(void)setenv("MC_RPC_CONNECT_TIMEOUT_MS", PATIENCE, 1);
+	(void)setenv("TE_REPLICA_TIMEOUT", PATIENCE, 1);
+	pool_start(&pool, patient);
 	one->store = joined();
 	one->from = malloc((size_t)2 * N * LEN);
 	assert_non_null(one->from);
@@ -347,9 +353,11 @@ static void a_setup_that_fails_leaves_a_store_that_can_be_set_up(void **state)
 	assert_int_equal(mooncake_store_setup(s, "127.0.0.1", NULL, 0, 0,
 					      "rdma", "mlx5_77", pool.address),
 			 -600);
+	(void)setenv("MC_RPC_CONNECT_TIMEOUT_MS", "100", 1);
 	assert_int_equal(mooncake_store_setup(s, "127.0.0.1", NULL, 0, 0, "tcp",
 					      NULL, "127.0.0.1:1"),
 			 -900);
+	(void)setenv("MC_RPC_CONNECT_TIMEOUT_MS", PATIENCE, 1);
 	assert_int_equal(mooncake_store_setup_pairs(s, NULL, NULL, 1), -600);
 	refused(s);
 	assert_int_equal(mooncake_store_setup(s, "127.0.0.1", NULL, 0, 0, NULL,

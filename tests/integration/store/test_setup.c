@@ -11,7 +11,8 @@
 #include "tests/lib/test.h"
 #include "tests/store/pool.h"
 
-#define N_PAIRS 16
+#define N_PAIRS  16
+#define PATIENCE "100s" /* of a crowded machine */
 
 static struct pool pool;
 /* What te_store_setup_pairs() has logged, in the calling thread. */
@@ -31,7 +32,10 @@ static void keep_line(int level, const char *line, void *arg)
 static int set_up(void **state)
 {
 	(void)state;
-	pool_start(&pool, NULL);
+	pool_start(&pool, pool_patient);
+	(void)setenv("MC_RPC_TIMEOUT_MS", PATIENCE, 1);
+	(void)setenv("MC_RPC_CONNECT_TIMEOUT_MS", PATIENCE, 1);
+	(void)setenv("TE_REPLICA_TIMEOUT", PATIENCE, 1);
 	te_log_set(keep_line, NULL);
 	return 0;
 }
@@ -166,6 +170,8 @@ static void what_is_wrong_is_named(void **state)
 	refused("client_http_port", "70000");
 	refused("tenant_id", "_mine");
 	refused("client_min_port", "14301");
+	refused("rpc_timeout", "0");
+	refused("connect_timeout", "25h");
 }
 
 static void a_master_that_is_not_there_is_no_crash(void **state)
@@ -173,9 +179,10 @@ static void a_master_that_is_not_there_is_no_crash(void **state)
 	struct te_store *store = NULL;
 
 	(void)state;
-	assert_int_equal(
-		setup(WORDS("master_server_addr", "127.0.0.1:1"), NULL, &store),
-		TE_STORE_RPC_FAIL);
+	assert_int_equal(setup(WORDS("master_server_addr", "127.0.0.1:1",
+				     "connect_timeout", "100"),
+			       NULL, &store),
+			 TE_STORE_RPC_FAIL);
 	assert_null(store);
 }
 
