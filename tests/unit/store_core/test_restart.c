@@ -375,7 +375,7 @@ static void what_was_looked_for_to_be_removed_does_not_come(void **state)
 /* Neither do many others make it forgotten, nor are they taken for it. */
 static void remove_many(struct rig *rig)
 {
-	char key[16];
+	char key[24];
 
 	for (int i = 0; i < 20000; i++) {
 		snprintf(key, sizeof(key), "other-%d", i);
