@@ -287,8 +287,12 @@ static void owners_die_under_load_and_no_byte_is_wrong(void **state)
 	pool_stop(&pool);
 }
 
-/* How many of the keys are there; others must be misses. */
-static unsigned int count_there(struct te_store *client)
+/*
+ * How many of the keys are no misses. A killed process keeps its connections
+ * until its memory is gone, and the master has to see that they ended: for so
+ * long its objects are those of an owner that does not answer.
+ */
+static unsigned int count_others(struct te_store *client)
 {
 	uint8_t bytes[VALUE];
 	unsigned int n = 0;
@@ -300,15 +304,16 @@ static unsigned int count_there(struct te_store *client)
 
 		name_key(key, id);
 		size = pool_get(client, key, bytes, sizeof(bytes));
-		assert_true(size == -704 || size == VALUE);
-		n += size == VALUE;
+		if (size != -704 && size != -800)
+			assert_int_equal(size, VALUE);
+		n += size != -704;
 	}
 	return n;
 }
 
 static bool only_misses(void *arg)
 {
-	return count_there(arg) == 0;
+	return count_others(arg) == 0;
 }
 
 static void objects_of_a_killed_owner_are_soon_misses(void **state)
