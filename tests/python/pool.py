@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import signal
 import subprocess
 import threading
 from collections.abc import Callable
@@ -30,13 +31,21 @@ def until(condition: Callable[[], bool]) -> None:
         pause.wait(0.01)
 
 
+PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 class Program:
-    """A process whose lines are read until one matches."""
+    """A process whose lines are read until one matches; never left behind."""
 
     def __init__(self, name: str, *args: str) -> None:
         self.process = subprocess.Popen(
             [program(name), *args], stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True)
+            stderr=subprocess.STDOUT, text=True,
+            preexec_fn=_die_with_parent)
 
     def line(self, pattern: str) -> re.Match[str]:
         """ctest ends a test that waits for ever."""
