@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -62,6 +63,11 @@ class Peer:
     def kill(self) -> None:
         self.process.kill()
         self.process.communicate()
+
+    def stop(self) -> None:
+        """Every thread of it stands still."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def ask(self, **what: object):
         self.process.stdin.write(json.dumps(what) + "\n")

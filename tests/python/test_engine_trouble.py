@@ -249,7 +249,7 @@ def test_silent_peer_ends_a_transfer_at_its_deadline():
             engine, memory = make_engine(), Memory(1 << 20)
             here = [peer.name, memory.address, ADDRESS]
             assert engine.transfer_sync_write(*here, 8) == 0
-            os.kill(peer.process.pid, signal.SIGSTOP)
+            peer.stop()
             number = engine.transfer_submit_write(*here, 1 << 20)
             assert engine.transfer_check_status(number) == 0
             codes = []
