@@ -194,11 +194,19 @@ static struct tei_drain *create(struct tei_core *core, const struct wanted *w)
 	return d;
 }
 
-static void begin(struct tei_core *core, struct tei_drain *d,
-		  enum tei_core_segment_status status)
+/* What differs between a job and one who leaves is the caller's to set. */
+static int32_t begin(struct tei_core *core, const struct wanted *w,
+		     enum tei_core_segment_status status,
+		     struct tei_drain **out)
 {
 	struct tei_drains *all = &core->drains;
+	struct tei_drain *d;
 
+	if (all->n_active >= TEI_DRAINS_MAX)
+		return CODE_TASKS_FULL;
+	d = create(core, w);
+	if (!d)
+		return CODE_INTERNAL;
 	for (size_t i = 0; i < d->n_sources; i++) {
 		struct tei_mount *m = tei_core_mount_of(core, d->sources[i]);
 
@@ -211,6 +219,8 @@ static void begin(struct tei_core *core, struct tei_drain *d,
 	core->heap_bytes += d->bytes;
 	tei_list_add_tail(&all->active, &d->link);
 	all->n_active++;
+	*out = d;
+	return CODE_OK;
 }
 
 static int32_t create_job(struct tei_core *core, const struct tei_event *ev,
@@ -225,17 +235,13 @@ static int32_t create_job(struct tei_core *core, const struct tei_event *ev,
 	int32_t code = check(core, ev);
 	struct tei_drain *d;
 
+	if (!code)
+		code = begin(core, &w, TEI_CORE_SEGMENT_DRAINING, &d);
 	if (code)
 		return code;
-	if (core->drains.n_active >= TEI_DRAINS_MAX)
-		return CODE_TASKS_FULL;
-	d = create(core, &w);
-	if (!d)
-		return CODE_INTERNAL;
 	d->at_a_time = ev->u.drain_create.at_a_time;
 	if (!d->at_a_time)
 		d->at_a_time = AT_A_TIME;
-	begin(core, d, TEI_CORE_SEGMENT_DRAINING);
 	tei_core_drain_describe(core, d, out);
 	return CODE_OK;
 }
@@ -274,19 +280,16 @@ static int32_t leave(struct tei_core *core, const struct tei_event *ev,
 	int32_t code = check_leave(core, s, w.segment);
 	struct tei_drain *d;
 
+	if (!code)
+		code = begin(core, &w, TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING,
+			     &d);
 	if (code)
 		return code;
-	if (core->drains.n_active >= TEI_DRAINS_MAX)
-		return CODE_TASKS_FULL;
-	d = create(core, &w);
-	if (!d)
-		return CODE_INTERNAL;
 	d->leaving = true;
 	d->session = ev->session;
 	d->cookie = ev->cookie;
 	d->deadline_ms = until < core->now_ms ? UINT64_MAX : until;
 	d->at_a_time = LEAVING_AT_A_TIME;
-	begin(core, d, TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING);
 	return CODE_OK;
 }
 
