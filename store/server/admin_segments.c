@@ -167,37 +167,48 @@ static bool sum_of(const struct tei_server *s, const char *name,
 	return any;
 }
 
-int tei_server_admin_segment(const struct tei_http_request *request,
-			     struct tei_http_reply *reply, void *arg)
+/* The same of what the parameter segment names. 0, or the status of an answer
+ * that says why not. */
+static int sum_asked(const struct tei_server *s,
+		     const struct tei_http_request *request,
+		     struct tei_http_reply *reply, struct tei_core_segment *sum)
 {
 	const char *name = tei_server_admin_text(request, "segment", reply);
-	struct tei_core_segment sum;
 
 	if (!name)
 		return 400;
-	if (!sum_of(arg, name, &sum))
-		return tei_server_admin_code(reply, CODE_NO_SEGMENT);
+	return sum_of(s, name, sum)
+		       ? 0
+		       : tei_server_admin_code(reply, CODE_NO_SEGMENT);
+}
+
+int tei_server_admin_segment(const struct tei_http_request *request,
+			     struct tei_http_reply *reply, void *arg)
+{
+	struct tei_core_segment sum;
+	int status = sum_asked(arg, request, reply, &sum);
+
+	if (status)
+		return status;
 	evbuffer_add_printf(reply->body,
 			    "%s\nUsed(bytes): %" PRIu64
 			    "\nCapacity(bytes): %" PRIu64 "\n",
-			    name, sum.used, sum.size);
+			    sum.name, sum.used, sum.size);
 	return 200;
 }
 
 int tei_server_admin_segment_status(const struct tei_http_request *request,
 				    struct tei_http_reply *reply, void *arg)
 {
-	const char *name = tei_server_admin_text(request, "segment", reply);
 	struct tei_core_segment sum;
+	int status = sum_asked(arg, request, reply, &sum);
 
-	if (!name)
-		return 400;
-	if (!sum_of(arg, name, &sum))
-		return tei_server_admin_code(reply, CODE_NO_SEGMENT);
+	if (status)
+		return status;
 	return tei_server_admin_json(
 		reply, 200,
 		json_pack("{s:b,s:o,s:i,s:s,s:i,s:s}", "success", 1, "segment",
-			  tei_server_admin_string(name), "status",
+			  tei_server_admin_string(sum.name), "status",
 			  sum.suspect ? STATUS_UNKNOWN : (int)sum.status,
 			  "status_name", status_of(&sum), "error_code", 0,
 			  "error_message", ""));
