@@ -26,6 +26,7 @@ endfunction()
 te_pytest(python engine)
 te_pytest(python engine_trouble)
 te_pytest(python buffer_pool)
+te_pytest(python memory)
 te_pytest(python store)
 te_pytest(python store_life)
 te_pytest(python tensors) # skipped without torch, which the environment lacks

@@ -5,7 +5,10 @@
 #include "python/src/mapped.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -38,15 +41,33 @@ bool py_is_mapped(uint64_t addr, uint64_t length)
 	       !msync(begin, len, MS_ASYNC);
 }
 
-/* Whether this kernel knows the advice: it does of the caller's own stack. */
-static bool knows_populate(void)
+/* PROT_READ | PROT_WRITE as far as all of a range has it, by the kernel's list. */
+static int listed_protection(uint64_t addr, uint64_t length)
 {
-	char here = 0;
-	void *begin;
-	size_t len;
+	uint64_t begin, end, at = addr, last = addr + length - 1;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	int protection = PROT_READ | PROT_WRITE;
+	bool covered = false;
+	char *line = NULL;
+	size_t room = 0;
+	char r, w;
 
-	return pages_of((uintptr_t)&here, 1, &begin, &len) &&
-	       !madvise(begin, len, MADV_POPULATE_READ);
+	while (maps && !covered && getline(&line, &room, maps) > 0) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %c%c", &begin, &end,
+			   &r, &w) != 4 ||
+		    end <= at)
+			continue;
+		if (begin > at)
+			break;
+		protection &= (r == 'r' ? PROT_READ : 0) |
+			      (w == 'w' ? PROT_WRITE : 0);
+		covered = last < end;
+		at = end;
+	}
+	free(line);
+	if (maps)
+		(void)fclose(maps);
+	return covered ? protection : 0;
 }
 
 bool py_is_usable(uint64_t addr, uint64_t length, bool writable)
@@ -59,6 +80,16 @@ bool py_is_usable(uint64_t addr, uint64_t length, bool writable)
 	if (!madvise(begin, len,
 		     writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
 		return true;
-	return errno == EINVAL && !knows_populate() &&
-	       py_is_mapped(addr, length);
+	/* Also of a kernel before 5.14, and of memory that a driver maps. */
+	return errno == EINVAL && (listed_protection(addr, length) &
+				   (writable ? PROT_WRITE : PROT_READ));
+}
+
+int py_protection(uint64_t addr, uint64_t length)
+{
+	/* Quick, and without more of its pages: there may be many. */
+	if (py_is_usable(addr, 1, true) &&
+	    py_is_usable(addr + length - 1, 1, true))
+		return PROT_READ | PROT_WRITE;
+	return listed_protection(addr, length);
 }

@@ -21,4 +21,10 @@ bool py_is_mapped(uint64_t addr, uint64_t length);
  */
 bool py_is_usable(uint64_t addr, uint64_t length, bool writable);
 
+/*
+ * What mapped memory may be used for: PROT_READ | PROT_WRITE, or part of that.
+ * Looks at both ends alone if they may be written. Blocks: as above, for them.
+ */
+int py_protection(uint64_t addr, uint64_t length);
+
 #endif

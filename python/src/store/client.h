@@ -23,6 +23,7 @@
 
 struct ps_region {
 	uint64_t addr, length;
+	int protection; /* PROT_*, as py_protection() said when it came */
 };
 
 struct ps_client {

@@ -65,7 +65,9 @@ static bool run(struct ps_store *self, const struct ps_batch *batch,
 		struct ranges *list, ranges_fn *op)
 {
 	struct ps_client *client = NULL;
-	struct ps_suspects suspects = {0};
+	struct ps_suspects suspects = {
+		.writable = op == te_store_get_ranges,
+	};
 	bool done = true;
 
 	list->results = ps_sizes(list->n);
@@ -80,7 +82,7 @@ static bool run(struct ps_store *self, const struct ps_batch *batch,
 	if (!done)
 		goto unpin;
 	Py_BEGIN_ALLOW_THREADS;
-	ps_suspects_ask(&suspects, op == te_store_get_ranges);
+	ps_suspects_ask(&suspects);
 	for (size_t i = 0; i < suspects.n; i++)
 		list->ranges[suspects.list[i].at].length = 0;
 	for (size_t at = 0, n; at < list->n; at += n) {

@@ -22,7 +22,7 @@ static void explain(const struct ps_batch *batch, const int64_t *results)
 static int64_t *get_all(struct ps_store *self, struct ps_batch *batch, int rc)
 {
 	struct ps_client *client = NULL;
-	struct ps_suspects suspects = {0};
+	struct ps_suspects suspects = {.writable = true};
 	int64_t *results = NULL;
 
 	if (rc != PY_ARG_RAISED)
@@ -34,7 +34,7 @@ static int64_t *get_all(struct ps_store *self, struct ps_batch *batch, int rc)
 		results = NULL;
 	} else if (client) {
 		Py_BEGIN_ALLOW_THREADS;
-		ps_suspects_ask(&suspects, true);
+		ps_suspects_ask(&suspects);
 		ps_batch_forget(batch, &suspects);
 		(void)te_store_get(client->te, batch->keys, batch->values,
 				   batch->n, results);

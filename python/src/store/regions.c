@@ -4,19 +4,25 @@
  */
 #include "python/src/store/regions.h"
 
+#include <sys/mman.h>
+
 #include "python/src/mapped.h"
 
 bool ps_region_add(struct ps_client *client, uint64_t addr, uint64_t length)
 {
-	size_t n = client->n_regions + 1;
-	struct ps_region *more =
-		PyMem_Realloc(client->regions, n * sizeof(*more));
+	struct ps_region *more;
+	int protection;
 
+	Py_BEGIN_ALLOW_THREADS;
+	protection = py_protection(addr, length);
+	Py_END_ALLOW_THREADS;
+	more = PyMem_Realloc(client->regions,
+			     (client->n_regions + 1) * sizeof(*more));
 	if (!more)
 		return false;
-	more[client->n_regions] = (struct ps_region){addr, length};
+	more[client->n_regions++] =
+		(struct ps_region){addr, length, protection};
 	client->regions = more;
-	client->n_regions = n;
 	return true;
 }
 
@@ -31,23 +37,40 @@ void ps_region_remove(struct ps_client *client, uint64_t addr)
 }
 
 /* Few are registered: consumers have one for each tensor's memory. */
-static bool is_known(const struct ps_client *client, uint64_t addr,
-		     uint64_t length)
+static const struct ps_region *find(const struct ps_client *client,
+				    uint64_t addr, uint64_t length)
 {
 	for (size_t i = 0; i < client->n_regions; i++) {
 		const struct ps_region *region = &client->regions[i];
 
 		if (addr >= region->addr && length <= region->length &&
 		    addr - region->addr <= region->length - length)
-			return true;
+			return region;
 	}
-	return false;
+	return NULL;
+}
+
+static bool is_known(struct ps_suspects *suspects,
+		     const struct ps_client *client, uint64_t addr,
+		     uint64_t length)
+{
+	const struct ps_region *region = find(client, addr, length);
+	int wanted = suspects->writable ? PROT_WRITE : PROT_READ;
+
+	if (!region || !(region->protection & wanted))
+		return false;
+	/* Freed without a word? Once is enough for neighbours. */
+	if (suspects->sure != region->addr &&
+	    !py_is_mapped(region->addr, region->length))
+		return false;
+	suspects->sure = region->addr;
+	return true;
 }
 
 bool ps_suspect(struct ps_suspects *suspects, const struct ps_client *client,
 		uint64_t addr, uint64_t length, size_t at)
 {
-	if (!length || is_known(client, addr, length))
+	if (!length || is_known(suspects, client, addr, length))
 		return true;
 	if (suspects->n == suspects->room) {
 		size_t room = suspects->room ? 2 * suspects->room : 64;
@@ -76,7 +99,7 @@ static bool is_usable(uint64_t addr, uint64_t length, bool writable)
 	return py_is_usable(addr, length, writable);
 }
 
-void ps_suspects_ask(struct ps_suspects *suspects, bool writable)
+void ps_suspects_ask(struct ps_suspects *suspects)
 {
 	/* What was asked about last: small values lie side by side. */
 	uint64_t begin = 0, end = 0;
@@ -87,7 +110,7 @@ void ps_suspects_ask(struct ps_suspects *suspects, bool writable)
 
 		if (s.addr >= begin && s.addr < end && s.length <= end - s.addr)
 			continue;
-		if (is_usable(s.addr, s.length, writable)) {
+		if (is_usable(s.addr, s.length, suspects->writable)) {
 			begin = s.addr & ~(uint64_t)4095;
 			end = (s.addr + s.length + 4095) & ~(uint64_t)4095;
 		} else {

@@ -2,15 +2,19 @@
 /*
  * regions.h - addresses that callers name, proved before they are touched
  *
- * What is registered was looked at then. Of all else the kernel is asked with
- * each call, so that a wrong number is -600 and a line of the log, no signal.
+ * What is registered was looked at then, and each call asks whether it is still
+ * mapped. Of all else the kernel is asked with each call for its pages, so that
+ * a wrong number is -600 and a line of the log, no signal.
  */
 #ifndef PYTHON_STORE_REGIONS_H
 #define PYTHON_STORE_REGIONS_H
 
 #include "python/src/store/client.h"
 
-/* What register_buffer() took; ends when it is removed. False: no memory. */
+/*
+ * What register_buffer() took; ends when it is removed. False: no memory. Gives
+ * the GIL away.
+ */
 bool ps_region_add(struct ps_client *client, uint64_t addr, uint64_t length);
 void ps_region_remove(struct ps_client *client, uint64_t addr);
 
@@ -19,8 +23,10 @@ struct ps_suspect {
 	size_t at; /* place among what the call names */
 };
 
-/* Memory of a call that is in no region. Zeroed at first. */
+/* Memory of a call that is in no region. Zero but for @writable at first. */
 struct ps_suspects {
+	bool writable; /* the call writes to it */
+	uint64_t sure; /* where a region begins that is mapped; or 0 */
 	struct ps_suspect *list; /* list[n], of room */
 	size_t n, room;
 };
@@ -29,10 +35,10 @@ struct ps_suspects {
 bool ps_suspect(struct ps_suspects *suspects, const struct ps_client *client,
 		uint64_t addr, uint64_t length, size_t at);
 /*
- * Ask the kernel; those that are wrong remain. @writable: they are to be written
- * to. Without the GIL: it may take as long as finding the pages does.
+ * Ask the kernel; those that are wrong remain. Without the GIL: it may take as
+ * long as finding the pages does.
  */
-void ps_suspects_ask(struct ps_suspects *suspects, bool writable);
+void ps_suspects_ask(struct ps_suspects *suspects);
 void ps_suspects_free(struct ps_suspects *suspects);
 
 #endif

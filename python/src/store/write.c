@@ -45,7 +45,7 @@ static int *write_all(struct ps_store *self, struct ps_batch *batch, int rc,
 		results = NULL;
 	} else if (client) {
 		Py_BEGIN_ALLOW_THREADS;
-		ps_suspects_ask(&suspects, false);
+		ps_suspects_ask(&suspects);
 		ps_batch_forget(batch, &suspects);
 		(void)op(client->te, batch->keys, batch->values, batch->n,
 			 how.is_given ? &how.replicate : NULL, results);

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that is registered and then gone, or that cannot be used as asked."""
+from __future__ import annotations
+
+import ctypes
+import mmap
+
+import pytest
+
+from pool import Master
+
+LENGTH = 1 << 20
+READ, BOTH = mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE
+NONE = 0
+
+
+class Mapped:
+    """Memory with an address, whose protection and end the test decides."""
+
+    def __init__(self, protection: int) -> None:
+        self.libc = ctypes.CDLL(None)
+        self.libc.mmap.restype = ctypes.c_void_p
+        self.libc.mmap.argtypes = [
+            ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+            ctypes.c_int, ctypes.c_long]
+        self.libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+        self.address = self.libc.mmap(
+            None, LENGTH, protection, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
+            -1, 0)
+
+    def free(self) -> None:
+        assert self.libc.munmap(self.address, LENGTH) == 0
+
+
+@pytest.fixture(scope="module")
+def store():
+    master = Master()
+    store = master.store()
+    assert store.put("k", b"value") == 0
+    yield store
+    store.close()
+    master.kill()
+
+
+def test_a_store_refuses_registered_memory_that_is_gone(store):
+    memory = Mapped(BOTH)
+    here = memory.address
+    assert store.register_buffer(here, LENGTH) == 0
+    assert store.get_into("k", here + 8, 100) == 5
+    memory.free()
+    assert store.put_from("gone", here, 100) == -600
+    assert store.get_into("k", here, 100) == -600
+    assert store.batch_get_into_multi_buffers(
+        ["k"], [[here, here + 8]], [[8, 8]]) == [-600]
+    assert store.get_into_ranges(
+        [here], [["k"]], [[[0]]], [[[0]]], [[[5]]]) == [[[-600]]]
+    assert store.unregister_buffer(here) == 0
+
+
+def test_a_store_writes_to_no_registered_memory_that_is_for_reading(store):
+    memory = Mapped(READ)
+    assert store.register_buffer(memory.address, LENGTH) == 0
+    assert store.get_into("k", memory.address, 100) == -600
+    assert store.put_from("zeros", memory.address, 100) == 0
+    assert store.get("zeros") == bytes(100)
+    assert store.unregister_buffer(memory.address) == 0
+
+
+def test_a_store_reads_no_registered_memory_that_nobody_may(store):
+    memory = Mapped(NONE)
+    assert store.register_buffer(memory.address, LENGTH) == 0
+    assert store.put_from("none", memory.address, 100) == -600
+    assert store.unregister_buffer(memory.address) == 0
