@@ -7,6 +7,9 @@ import mmap
 
 import pytest
 
+from conftest import make_engine
+from mooncake.engine import TransferEngine
+from peer import ADDRESS, Peer
 from pool import Master
 
 LENGTH = 1 << 20
@@ -71,3 +74,57 @@ def test_a_store_reads_no_registered_memory_that_nobody_may(store):
     assert store.register_buffer(memory.address, LENGTH) == 0
     assert store.put_from("none", memory.address, 100) == -600
     assert store.unregister_buffer(memory.address) == 0
+
+
+@pytest.fixture(scope="module", params=["", "1"], ids=["shm", "tcp"])
+def force_tcp(request):
+    return request.param
+
+
+@pytest.fixture
+def engine(force_tcp, monkeypatch) -> TransferEngine:
+    monkeypatch.setenv("MC_FORCE_TCP", force_tcp)
+    return make_engine()
+
+
+@pytest.fixture(scope="module")
+def peer(force_tcp):
+    with Peer(MC_FORCE_TCP=force_tcp) as one:
+        yield one
+
+
+def test_an_engine_refuses_registered_memory_that_is_gone(engine, peer):
+    memory = Mapped(BOTH)
+    here = memory.address
+    assert engine.register_memory(here, LENGTH) == 0
+    assert engine.transfer_sync_write(peer.name, here, ADDRESS, 64) == 0
+    memory.free()
+    assert engine.transfer_sync_write(peer.name, here, ADDRESS, 64) == -1
+    assert engine.transfer_sync_read(peer.name, here, ADDRESS, 64) == -1
+    assert engine.write_bytes_to_buffer(here, b"12345", 5) == -1
+    with pytest.raises(ValueError):
+        engine.read_bytes_from_buffer(here, 5)
+    assert engine.unregister_memory(here) == 0
+
+
+def test_an_engine_writes_to_no_registered_memory_that_is_for_reading(
+        engine, peer):
+    here = Mapped(READ).address
+    assert engine.register_memory(here, LENGTH) == 0
+    assert engine.transfer_sync_write(peer.name, here, ADDRESS, 64) == 0
+    assert engine.transfer_sync_read(peer.name, here, ADDRESS, 64) == -1
+    assert engine.write_bytes_to_buffer(here, b"12345", 5) == -1
+    assert engine.read_bytes_from_buffer(here, 5) == bytes(5)
+
+
+def test_peers_write_to_no_memory_that_is_for_reading(engine, force_tcp):
+    here, mine = Mapped(READ).address, Mapped(BOTH).address
+    assert engine.register_memory(here, LENGTH) == 0
+    other = make_engine()
+    name = f"127.0.0.1:{engine.get_rpc_port()}"
+    assert other.transfer_sync_read(name, mine, here, 64) == 0
+    assert other.transfer_sync_write(name, mine, here, 64) == -1
+
+
+def test_an_engine_registers_no_memory_that_nobody_may_read(engine):
+    assert engine.register_memory(Mapped(NONE).address, LENGTH) == -1

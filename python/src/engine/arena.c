@@ -265,7 +265,7 @@ static PyObject *write_bytes_to_buffer(PyObject *object, PyObject *args,
 	const char *method = "write_bytes_to_buffer";
 	struct py_engine *self = (struct py_engine *)object;
 	PyObject *dest, *src, *size, *result;
-	uint64_t addr, length;
+	uint64_t addr, length, sure = 0;
 	Py_buffer view;
 	int rc;
 
@@ -283,7 +283,7 @@ static PyObject *write_bytes_to_buffer(PyObject *object, PyObject *args,
 		return NULL;
 	if (length > (uint64_t)view.len) {
 		result = py_refuse(method, names[2], "more than src_ptr has");
-	} else if (length && !py_is_there(self, addr, length, true)) {
+	} else if (length && !py_is_there(self, addr, length, true, &sure)) {
 		result = py_refuse(method, names[0],
 				   "no memory to write to is there");
 	} else {
@@ -300,7 +300,7 @@ static PyObject *read_bytes_from_buffer(PyObject *object, PyObject *args,
 	static char *names[] = {"source_address", "length", NULL};
 	struct py_engine *self = (struct py_engine *)object;
 	PyObject *source, *size, *bytes;
-	uint64_t addr, length;
+	uint64_t addr, length, sure = 0;
 	int rc;
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs,
@@ -313,7 +313,7 @@ static PyObject *read_bytes_from_buffer(PyObject *object, PyObject *args,
 	if (rc == PY_ARG_RAISED)
 		return NULL;
 	if (rc || length > PY_SSIZE_T_MAX ||
-	    (length && !py_is_there(self, addr, length, false))) {
+	    (length && !py_is_there(self, addr, length, false, &sure))) {
 		PyErr_SetString(PyExc_ValueError,
 				"source_address: no memory of this length to "
 				"read is there");

@@ -27,6 +27,7 @@ enum py_code {
 
 struct py_region {
 	uint64_t addr, length;
+	int protection;  /* PROT_*, as py_protection() said when it came */
 	te_region_id id; /* 0: just being registered, or taken back */
 };
 
@@ -87,12 +88,13 @@ int py_segment_fresh(struct py_engine *self, const char *name,
 int py_region_add(struct py_engine *self, const char *method, uint64_t addr,
 		  uint64_t length, const char *location);
 int py_region_drop(struct py_engine *self, const char *method, uint64_t addr);
-/* Whether one region that is registered has all of it. */
-bool py_is_registered(const struct py_engine *self, uint64_t addr,
-		      uint64_t length);
-/* Registered, or else there to be read, or written. May give the GIL away. */
+/*
+ * Whether memory is there to be read, or written. May give the GIL away. *sure is
+ * for those who ask about many: where a region begins that was found to be mapped
+ * still, 0 at first.
+ */
 bool py_is_there(const struct py_engine *self, uint64_t addr, uint64_t length,
-		 bool writable);
+		 bool writable, uint64_t *sure);
 
 /* ---- async.c ---- */
 

@@ -10,10 +10,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "python/src/mapped.h"
-
-#define ACCESS_PEERS (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
 
 /* Place of the first region that ends behind @addr. */
 static size_t place_of(const struct py_engine *self, uint64_t addr)
@@ -32,22 +31,30 @@ static size_t place_of(const struct py_engine *self, uint64_t addr)
 	return low;
 }
 
-bool py_is_registered(const struct py_engine *self, uint64_t addr,
-		      uint64_t length)
+/* One region that is registered has all of it, and can be used so. */
+static bool is_registered(const struct py_engine *self, uint64_t addr,
+			  uint64_t length, int wanted, uint64_t *sure)
 {
 	size_t i = place_of(self, addr);
 	const struct py_region *r = &self->regions[i];
 
-	return i < self->n_regions && r->id && r->addr <= addr &&
-	       length <= r->addr + r->length - addr;
+	if (i == self->n_regions || !r->id || r->addr > addr ||
+	    length > r->addr + r->length - addr || !(r->protection & wanted))
+		return false;
+	/* Freed without a word? */
+	if (*sure != r->addr && !py_is_mapped(r->addr, r->length))
+		return false;
+	*sure = r->addr;
+	return true;
 }
 
 bool py_is_there(const struct py_engine *self, uint64_t addr, uint64_t length,
-		 bool writable)
+		 bool writable, uint64_t *sure)
 {
 	bool is_there;
 
-	if (py_is_registered(self, addr, length))
+	if (is_registered(self, addr, length, writable ? PROT_WRITE : PROT_READ,
+			  sure))
 		return true;
 	Py_BEGIN_ALLOW_THREADS;
 	is_there = py_is_usable(addr, length, writable);
@@ -67,7 +74,7 @@ static int claim(struct py_engine *self, uint64_t addr, uint64_t length)
 		return PY_NO_MEMORY;
 	self->regions = more;
 	memmove(&more[i + 1], &more[i], (self->n_regions - i) * sizeof(*more));
-	more[i] = (struct py_region){addr, length, 0};
+	more[i] = (struct py_region){addr, length, 0, 0};
 	self->n_regions++;
 	return 0;
 }
@@ -99,20 +106,29 @@ static const char *reason(int code)
 	}
 }
 
-/* The library's part, with the range claimed. */
-static int publish(struct py_engine *self, uint64_t addr, uint64_t length,
-		   const char *location, te_region_id *id)
+/* What peers may do with memory of this protection. */
+static uint32_t access_of(int protection)
 {
-	const struct te_region region = {
+	return (protection & PROT_READ ? TE_ACCESS_REMOTE_READ : 0u) |
+	       (protection & PROT_WRITE ? TE_ACCESS_REMOTE_WRITE : 0u);
+}
+
+/* The library's part, with the range claimed. -EFAULT: nobody may read it. */
+static int publish(struct py_engine *self, uint64_t addr, uint64_t length,
+		   const char *location, struct py_region *out)
+{
+	struct te_region region = {
 		.addr = (void *)(uintptr_t)addr,
 		.length = length,
 		.location = *location ? location : "*",
-		.access = ACCESS_PEERS,
 	};
-	int rc;
+	int rc = -EFAULT;
 
 	Py_BEGIN_ALLOW_THREADS;
-	rc = te_region_add(self->te, &region, id);
+	out->protection = py_protection(addr, length);
+	region.access = access_of(out->protection);
+	if (out->protection & PROT_READ)
+		rc = te_region_add(self->te, &region, &out->id);
 	Py_END_ALLOW_THREADS;
 	return rc;
 }
@@ -122,19 +138,19 @@ int py_region_add(struct py_engine *self, const char *method, uint64_t addr,
 {
 	int code = py_is_mapped(addr, length) ? claim(self, addr, length)
 					      : PY_FAILED;
-	te_region_id id = 0;
+	struct py_region region = {addr, length, 0, 0};
 	const char *why = reason(code);
 	int rc;
 
 	if (!code) {
-		rc = publish(self, addr, length, location, &id);
+		rc = publish(self, addr, length, location, &region);
 		why = te_strerror(rc);
 		if (rc)
 			code = rc == -ENOMEM ? PY_NO_MEMORY : PY_FAILED;
 		if (rc)
 			give_up(self, addr);
 		else
-			claimed(self, addr)->id = id;
+			*claimed(self, addr) = region;
 	}
 	if (code)
 		(void)py_warn(method, "%llu bytes at %#llx, \"%s\": %s",

@@ -31,26 +31,29 @@ static uint32_t left_ms(const struct py_transfer *t)
 
 /* What is wrong with entry @i, or NULL. */
 static const char *fault(const struct py_engine *self,
-			 const struct py_entries *e, size_t i)
+			 const struct py_entries *e, size_t i, uint64_t *sure)
 {
 	uint64_t length = e->lengths.values[i];
 
 	if (!length || length > TE_LENGTH_MAX)
 		return "the length is 0 or too large";
-	if (!py_is_there(self, e->buffers.values[i], length, e->op == TE_READ))
+	if (!py_is_there(self, e->buffers.values[i], length, e->op == TE_READ,
+			 sure))
 		return "buffer: no memory of this length is there";
 	return NULL;
 }
 
 static int check(const struct py_engine *self, const struct py_entries *e)
 {
+	uint64_t sure = 0;
+
 	if (e->buffers.n != e->peers.n || e->buffers.n != e->lengths.n)
 		return py_warn(e->method,
 			       "buffers, peer_buffer_addresses and lengths are "
 			       "not equally many: %zu, %zu, %zu",
 			       e->buffers.n, e->peers.n, e->lengths.n);
 	for (size_t i = 0; i < e->buffers.n; i++) {
-		const char *why = fault(self, e, i);
+		const char *why = fault(self, e, i, &sure);
 
 		if (why)
 			return py_warn(
