@@ -190,6 +190,21 @@ def test_managed_buffers(engine, peer):
         assert engine.free_managed_buffer(address, length) == -1
 
 
+def test_a_managed_buffer_is_freed_by_what_was_asked_first(engine):
+    class Changing:
+        def __init__(self, *values: int) -> None:
+            self.values = list(values)
+
+        def __index__(self) -> int:
+            return self.values.pop(0)
+
+    address = engine.allocate_managed_buffer(8192)
+    no_address = Changing(0xdead000, address, address)
+    assert engine.free_managed_buffer(no_address, 8192) == -1
+    assert engine.free_managed_buffer(Changing(address), 8192) == 0
+    assert engine.allocate_managed_buffer(8192) == address
+
+
 def test_managed_buffers_are_used_again(engine):
     seen = set()
     for _ in range(200):

@@ -208,9 +208,9 @@ static PyObject *allocate_managed_buffer(PyObject *object, PyObject *args,
 }
 
 /* Whether a buffer of this length was handed out at @addr; it is no more. */
-static bool forget(struct py_engine *self, PyObject *addr, uint64_t length)
+static bool forget(struct py_engine *self, uint64_t addr, uint64_t length)
 {
-	PyObject *key = PyNumber_Index(addr);
+	PyObject *key = PyLong_FromUnsignedLongLong(addr);
 	PyObject *value =
 		key ? PyDict_GetItemWithError(self->managed, key) : NULL;
 	bool found = value && PyLong_AsUnsignedLongLong(value) == length &&
@@ -241,7 +241,7 @@ static PyObject *free_managed_buffer(PyObject *object, PyObject *args,
 		return py_bad_argument(method, names[1], rc);
 	if (!py_is_ready(self, method))
 		return PyLong_FromLong(PY_FAILED);
-	if (!forget(self, where, length)) {
+	if (!forget(self, addr, length)) {
 		if (PyErr_Occurred())
 			return NULL;
 		return py_refuse(method, names[0],
