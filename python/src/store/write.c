@@ -96,15 +96,20 @@ static PyObject *write_one(PyObject *self, struct ps_batch *batch, int rc,
 static PyObject *write_unless_empty(PyObject *self, struct ps_batch *batch,
 				    int rc, PyObject *config, write_fn *op)
 {
+	struct ps_how unused = {0};
 	bool is_empty = !rc;
 
 	for (uint32_t k = 0; !rc && k < batch->values[0].n_pieces; k++)
 		is_empty = is_empty && !batch->pieces[k].iov_len;
 	if (!is_empty)
 		return write_one(self, batch, rc, config, op);
-	ps_warn(batch->function, "the value has 0 bytes: nothing is stored");
+	rc = ps_how_read(&unused, config);
+	ps_how_free(&unused);
+	if (!rc)
+		ps_warn(batch->function,
+			"the value has 0 bytes: nothing is stored");
 	ps_batch_free(batch);
-	return PyLong_FromLong(0);
+	return rc ? NULL : PyLong_FromLong(0);
 }
 
 /* What follows the colon of a format. */
