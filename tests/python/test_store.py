@@ -7,7 +7,8 @@ import ctypes
 import mmap
 
 import pytest
-from mooncake.store import MooncakeDistributedStore, ReplicateConfig
+from mooncake.store import (MooncakeDistributedStore, ReplicateConfig,
+                            SoftPinAction)
 from pool import MB, Master, Memory, until
 
 
@@ -402,6 +403,9 @@ def test_a_config_is_checked_as_it_is_set():
     config.with_soft_pin = True
     assert config.soft_pin_action.name == "ENABLE"
     assert "replica_num: 1" in str(config)
+    for value in (-1, 3, 1 + 2**32):  # of the type, and none of its members
+        with pytest.raises(ValueError, match="soft_pin_action"):
+            config.soft_pin_action = int.__new__(SoftPinAction, value)
     with pytest.raises(TypeError):
         ReplicateConfig(1)
 
@@ -456,6 +460,8 @@ def test_a_config_is_honoured(master, store):
     ("task_id", lambda s: s.query_task("id")),
     ("segment_ids", lambda s: s.unmount_segment(1)),
     ("config", lambda s: s.put("k", b"x", config={})),
+    ("config", lambda s: s.put_from("k", 0, 0, {})),
+    ("config", lambda s: s.put_parts("k", config={})),
 ])
 def test_a_wrong_type_names_the_argument(store, argument, call):
     for one in (store, MooncakeDistributedStore()):

@@ -125,11 +125,21 @@ PyObject *ps_enum_member(enum ps_enum which, uint32_t value)
 	return PyLong_FromUnsignedLong(value);
 }
 
+static bool is_listed(enum ps_enum which, uint64_t value)
+{
+	const struct member *member = enums[which].members;
+
+	while (member->name && member->value != value)
+		member++;
+	return member->name != NULL;
+}
+
 int ps_enum_value(enum ps_enum which, PyObject *value, const char *name,
 		  uint32_t *out)
 {
 	int is_member = PyObject_IsInstance(value, types[which]);
 	uint64_t number;
+	int rc;
 
 	if (is_member < 0)
 		return -1;
@@ -138,7 +148,11 @@ int ps_enum_value(enum ps_enum which, PyObject *value, const char *name,
 			     enums[which].name, (PyObject *)Py_TYPE(value));
 		return -1;
 	}
-	if (py_arg_uint64(value, name, &number))
+	rc = py_arg_uint64(value, name, &number);
+	/* int.__new__() makes members that none of the list is. */
+	if (rc == PY_ARG_RANGE || (!rc && !is_listed(which, number)))
+		PyErr_Format(PyExc_ValueError, "%s is out of range", name);
+	if (PyErr_Occurred())
 		return -1;
 	*out = (uint32_t)number;
 	return 0;
