@@ -181,6 +181,7 @@ def test_managed_buffers(engine, peer):
     assert all(a + n <= b for (a, n), (b, _) in zip(spans, spans[1:]))
     first = spans[0][0]
     assert engine.write_bytes_to_buffer(first, b"managed", 4) == 0
+    assert engine.write_bytes_to_buffer(0, b"", 0) == 0
     assert engine.transfer_sync_write(peer.name, first, ADDRESS, 4) == 0
     assert peer.bytes_at(0, 4) == b"mana"
     assert engine.read_bytes_from_buffer(first, 4) == b"mana"

@@ -253,6 +253,8 @@ static PyObject *free_managed_buffer(PyObject *object, PyObject *args,
 
 static void copy(uint64_t to, const void *from, uint64_t length)
 {
+	if (!length) /* of no memory, perhaps */
+		return;
 	Py_BEGIN_ALLOW_THREADS;
 	memmove((void *)(uintptr_t)to, from, length);
 	Py_END_ALLOW_THREADS;
@@ -320,7 +322,7 @@ static PyObject *read_bytes_from_buffer(PyObject *object, PyObject *args,
 		return NULL;
 	}
 	bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
-	if (bytes && length)
+	if (bytes)
 		copy((uintptr_t)PyBytes_AsString(bytes),
 		     (const void *)(uintptr_t)addr, length);
 	return bytes;
