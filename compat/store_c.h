@@ -9,9 +9,10 @@
  *
  * Handles are numbers that look like pointers, not addresses: one that was
  * destroyed, or never created, is refused in every function with -600, and so is
- * one that is not set up. Strings and arrays are borrowed for the call, and so is
- * memory: when a call has returned nothing touches it. Threads: any, on one store
- * too. A line of the log says which argument is wrong and why.
+ * one that is not set up. Those of a process are no handles in its fork children,
+ * which may create their own. Strings and arrays are borrowed for the call, and
+ * so is memory: when a call has returned nothing touches it. Threads: any, on one
+ * store too. A line of the log says which argument is wrong and why.
  *
  * Results are Mooncake's numbers, 0 or more for success. Any function that talks
  * to others may return -900 (the master cannot be reached), -901 (no answer in

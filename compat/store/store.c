@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <te/store_setup.h>
 
@@ -21,8 +22,15 @@ static struct mc_store *pin(mooncake_store_t handle, const char *function)
 {
 	struct mc_store *s = mc_table_pin(&stores, (uintptr_t)handle);
 
-	if (!s)
+	if (!s) {
 		mc_warn(function, "%p is no store (any more)", handle);
+	} else if (s->pid != getpid()) { /* its mutex may be locked for ever */
+		(void)mc_table_unpin(&stores, s->handle);
+		mc_warn(function,
+			"%p is of the process that this one was forked off",
+			handle);
+		s = NULL;
+	}
 	return s;
 }
 
@@ -75,6 +83,7 @@ mooncake_store_t mooncake_store_create(void)
 		return NULL;
 	(void)pthread_mutex_init(&s->mutex, NULL);
 	(void)pthread_cond_init(&s->left, NULL);
+	s->pid = getpid();
 	/* Nobody knows the handle before it is returned. */
 	s->handle = mc_table_add(&stores, s);
 	if (!s->handle) {

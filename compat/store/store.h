@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <te/store.h>
 
@@ -20,6 +21,7 @@
 
 struct mc_store {
 	uint64_t handle;
+	pid_t pid; /* whose it is; a fork child has no threads for it */
 	pthread_mutex_t mutex; /* of what follows; held for no call */
 	pthread_cond_t left;
 	struct te_store *te; /* NULL: not set up */

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "compat/store_c.h"
 #include "tests/lib/test.h"
@@ -319,6 +321,36 @@ static void stores_that_are_not_there_are_refused(void **state)
 	mooncake_store_destroy(other);
 }
 
+/* What a fork child may do with its parent's store: 0. */
+static int try_as_child(mooncake_store_t s)
+{
+	char room[1] = {0};
+
+	(void)alarm(60); /* it would hang for ever */
+	if (mooncake_store_put(s, "child", room, 1, NULL) != -600 ||
+	    mooncake_store_get_into(s, "child", room, 1) != -600 ||
+	    mooncake_store_health_check(s) != -600 ||
+	    mooncake_store_close(s) != -600)
+		return 1;
+	mooncake_store_destroy(s);
+	return 0;
+}
+
+static void a_fork_child_has_no_store(void **state)
+{
+	struct one *one = *state;
+	int status = -1;
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (!child)
+		_exit(try_as_child(one->store));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(mooncake_store_health_check(one->store), 0);
+	assert_int_equal(mooncake_store_is_exist(one->store, "child"), 0);
+}
+
 static void a_store_is_set_up_again_after_closing(void **state)
 {
 	const char *const keys[] = {"local_hostname", "metadata_server",
@@ -415,6 +447,7 @@ int main(void)
 		cmocka_unit_test(bad_arguments_are_refused),
 		cmocka_unit_test(memory_is_registered_once),
 		cmocka_unit_test(stores_that_are_not_there_are_refused),
+		cmocka_unit_test(a_fork_child_has_no_store),
 		cmocka_unit_test(a_store_is_set_up_again_after_closing),
 		cmocka_unit_test(
 			a_setup_that_fails_leaves_a_store_that_can_be_set_up),
