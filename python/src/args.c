@@ -62,6 +62,15 @@ int py_arg_int64(PyObject *value, const char *name, int64_t *out)
 	return PY_ARG_OK;
 }
 
+/* False: raised. */
+static bool is_utf8(const char *bytes, Py_ssize_t len)
+{
+	PyObject *text = PyUnicode_DecodeUTF8(bytes, len, NULL);
+
+	Py_XDECREF(text);
+	return text != NULL;
+}
+
 int py_arg_text(PyObject *value, const char *name, const char **out)
 {
 	const char *text;
@@ -69,18 +78,20 @@ int py_arg_text(PyObject *value, const char *name, const char **out)
 
 	if (PyUnicode_Check(value)) {
 		text = PyUnicode_AsUTF8AndSize(value, &len);
-		if (!text && PyErr_ExceptionMatches(PyExc_UnicodeError)) {
-			PyErr_Clear(); /* half of a surrogate pair */
-			return PY_ARG_RANGE;
-		}
-		if (!text)
-			return PY_ARG_RAISED;
 	} else if (PyBytes_Check(value)) {
 		text = PyBytes_AsString(value);
 		len = PyBytes_Size(value);
+		if (!is_utf8(text, len))
+			text = NULL;
 	} else {
 		return wrong_type(name, "a str", value);
 	}
+	if (!text && PyErr_ExceptionMatches(PyExc_UnicodeError)) {
+		PyErr_Clear(); /* half of a surrogate pair, or no UTF-8 */
+		return PY_ARG_RANGE;
+	}
+	if (!text)
+		return PY_ARG_RAISED;
 	if (strlen(text) != (size_t)len)
 		return PY_ARG_RANGE;
 	*out = text;

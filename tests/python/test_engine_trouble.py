@@ -148,6 +148,11 @@ def test_names_that_are_none_are_refused(engine, memory, name):
     assert engine.send_probe(name) == -1
 
 
+def test_bytes_that_are_no_text_are_refused(engine, memory):
+    assert engine.transfer_sync_write(b"\xff", memory.address, 1, 1) == -1
+    assert engine.get_local_topology(b"\xff") == engine.get_local_topology()
+
+
 def test_notifications_that_cannot_be(engine, peer, memory):
     here = [peer.name, memory.address, ADDRESS, 1, TransferOpcode.Write]
     with pytest.raises(TypeError, match="notify"):
