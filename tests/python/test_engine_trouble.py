@@ -190,6 +190,19 @@ def test_rdma_without_a_device_goes_by_tcp_with_one_line():
     assert len(done.stderr.splitlines()) == 1 and "rdma" in done.stderr
 
 
+def test_port_is_of_the_usual_range_or_what_is_said():
+    assert 15000 <= make_engine().get_rpc_port() <= 17000
+    port = free_port()
+    done = run(f"""
+        from conftest import make_engine
+        first = make_engine()
+        second = make_engine()
+        assert first.get_rpc_port() == {port}
+        assert second.get_rpc_port() not in (0, {port})
+        """, MC_MIN_RPC_PORT=str(port), MC_MAX_RPC_PORT=str(port))
+    assert done.returncode == 0, done.stderr
+
+
 def test_other_spellings_of_initialize():
     engine = TransferEngine()
     assert engine.initialize_ext("127.0.0.1", "", "tcp", "", "p2p") == 0

@@ -9,6 +9,7 @@
  */
 #include "python/src/engine/engine.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,6 +103,7 @@ static uint64_t cut(struct py_arena *arena, int order)
 		from++;
 	if (from == ORDERS)
 		return 0;
+	assert(arena->free[from].blocks);
 	block = arena->free[from].blocks[--arena->free[from].n];
 	while (from-- > order)
 		if (!push(&arena->free[from], block + size_of(from)))

@@ -11,6 +11,8 @@
 
 #include <te/topo.h>
 
+#include "python/src/engine/ports.h"
+
 #define METHOD "initialize"
 
 bool py_is_on(const char *variable)
@@ -178,20 +180,40 @@ static bool has_rail(struct te_engine *te, const char *backend)
 	return false;
 }
 
+/* On a port of the usual range, or on any. */
+static int create_on_port(const struct te_config *config, const char *host,
+			  struct te_engine **out)
+{
+	bool bare_v6 = *host != '[' && strchr(host, ':');
+	struct py_ports ports = py_ports_begin();
+	char name[TE_NAME_LEN_MAX + 16];
+	uint32_t port;
+	int rc;
+
+	do {
+		port = py_ports_next(&ports);
+		(void)snprintf(name, sizeof(name),
+			       bare_v6 ? "[%s]:%u" : "%s:%u", host, port);
+		rc = te_engine_create(config, name, out);
+	} while (rc == -EADDRINUSE && port);
+	return rc;
+}
+
 static int create(const struct te_config *config, const struct py_start *how,
 		  struct te_engine **out)
 {
 	char host[TE_NAME_LEN_MAX + 1];
 	size_t len = strlen(how->host);
 
-	/* With Mooncake ports of names are for the directory alone. */
-	if (is_p2p(how->metadata) && !py_is_on("MC_LEGACY_RPC_PORT_BINDING"))
-		len = host_length(how->host);
 	if (len > TE_NAME_LEN_MAX)
 		return -ENAMETOOLONG;
+	if (!is_p2p(how->metadata) || py_is_on("MC_LEGACY_RPC_PORT_BINDING"))
+		return te_engine_create(config, len ? how->host : NULL, out);
+	/* With Mooncake ports of names are for the directory alone. */
+	len = host_length(how->host);
 	memcpy(host, how->host, len);
 	host[len] = '\0';
-	return te_engine_create(config, *host ? host : NULL, out);
+	return create_on_port(config, *host ? host : "127.0.0.1", out);
 }
 
 int py_start_engine(const struct py_start *how, struct te_engine **out)
