@@ -25,6 +25,7 @@ endfunction()
 
 te_pytest(python engine)
 te_pytest(python engine_trouble)
+te_pytest(python rpc)
 te_pytest(python buffer_pool)
 te_pytest(python memory)
 te_pytest(python store)

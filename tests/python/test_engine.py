@@ -285,4 +285,6 @@ def test_names_of_the_interface():
         get_local_topology get_first_buffer_address warmup_efa_segment
         get_notifies send_probe get_engine get_engine_ptr""".split()
     assert all(callable(getattr(TransferEngine, name)) for name in wanted)
+    assert module.RpcInterface is module.CoroRPCInterface
+    assert not hasattr(module, "SharedSegment")
     assert not module.SUPPORT_CUDA and not module.SUPPORT_EFA

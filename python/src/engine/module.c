@@ -91,6 +91,36 @@ static int add_support(PyObject *module)
 	return rc;
 }
 
+/* What is written in Python is imported when it is first asked for. */
+static PyObject *get_attribute(PyObject *module, PyObject *name)
+{
+	static const char *const from_python[] = {
+		"RpcInterface",   "CoroRPCInterface",  "ReceivedData",
+		"ReceivedTensor", "create_rpc_client", "create_rpc_server",
+	};
+	PyObject *rpc, *value = NULL;
+
+	(void)module;
+	for (size_t i = 0; i < sizeof(from_python) / sizeof(from_python[0]);
+	     i++)
+		if (PyUnicode_Check(name) &&
+		    !PyUnicode_CompareWithASCIIString(name, from_python[i])) {
+			rpc = PyImport_ImportModule("mooncake._rpc");
+			if (rpc)
+				value = PyObject_GetAttr(rpc, name);
+			Py_XDECREF(rpc);
+			return value;
+		}
+	PyErr_Format(PyExc_AttributeError,
+		     "module 'mooncake.engine' has no attribute %R", name);
+	return NULL;
+}
+
+static PyMethodDef functions[] = {
+	{"__getattr__", get_attribute, METH_O, NULL},
+	{NULL, NULL, 0, NULL},
+};
+
 static int fill(PyObject *module)
 {
 	PyObject *engine = PyType_FromSpec(&py_engine_spec);
@@ -116,6 +146,7 @@ static struct PyModuleDef definition = {
 	PyModuleDef_HEAD_INIT,
 	.m_name = "engine",
 	.m_doc = "The transfer engine, with Mooncake's names and results.",
+	.m_methods = functions,
 	.m_slots = slots,
 };
 

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RPC classes of mooncake.engine: bytes and tensors from process to process.
+
+A message is a head of HEAD, a description in JSON, and the payload; the answer is
+one byte, sent when the receiver's callback has returned. Peers on other hosts are
+refused unless MOONCAKE_INSECURE is set, as everywhere in this package.
+"""
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import json
+import logging
+import os
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable
+
+HEAD = struct.Struct("<4sIQ")  # magic, length of the description, of the payload
+MAGIC = b"TERP"
+DESCRIPTION_MAX = 4096
+PAYLOAD_MAX = 1 << 30  # of one message
+WAITING_MAX = 2 << 30  # of all messages that a server has in memory
+OK, REFUSED = b"\0", b"\1"
+# Mooncake's numbers of element types.
+DTYPES = {"float16": 1, "float32": 2, "float64": 3, "int8": 4, "int16": 5,
+          "int32": 6, "int64": 7, "uint8": 8, "bool": 9}
+
+
+class ReceivedData:
+    """What a data callback gets."""
+
+    def __init__(self, source_address: str, content: bytes) -> None:
+        self.source_address = source_address
+        self._content = content
+
+    @property
+    def data_size(self) -> int:
+        return len(self._content)
+
+    def get_bytes(self) -> bytes:
+        return self._content
+
+    def get_memory_view(self) -> memoryview:
+        return memoryview(self._content)
+
+
+class ReceivedTensor(ReceivedData):
+    """What a tensor callback gets; dtype is Mooncake's number of the type."""
+
+    def __init__(self, source_address: str, content: bytes,
+                 shape: list[int], dtype: int) -> None:
+        super().__init__(source_address, content)
+        self.shape = shape
+        self.dtype = dtype
+
+    @property
+    def total_bytes(self) -> int:
+        return len(self._content)
+
+    def get_data_size(self) -> int:
+        return len(self._content)
+
+    def get_data_as_bytes(self) -> bytes:
+        return self._content
+
+
+def insecure() -> bool:
+    return os.environ.get("MOONCAKE_INSECURE", "").lower() not in (
+        "", "0", "false", "off", "no")
+
+
+def split(address: str) -> tuple[str, int]:
+    """Host and port of "host:port" or "[v6]:port"; ValueError: it is neither."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{address!r} is not host:port")
+    return host.strip("[]"), int(port)
+
+
+def described(what: object) -> tuple[list[int], int] | None:
+    """Shape and type of a tensor; None: malformed."""
+    if not isinstance(what, dict):
+        return None
+    shape, dtype = what.get("shape"), what.get("dtype")
+    if not isinstance(shape, list) or not isinstance(dtype, int):
+        return None
+    if not all(isinstance(n, int) and n >= 0 for n in shape):
+        return None
+    return shape, dtype
+
+
+class Server:
+    """Takes messages on a loop of its own; callbacks run in its threads."""
+
+    def __init__(self, owner: RpcInterface, address: str, threads: int) -> None:
+        host, port = split(address)
+        self.owner = owner
+        self.waiting = 0  # bytes of payload in memory; of the loop's thread
+        self.pool = concurrent.futures.ThreadPoolExecutor(threads or 8)
+        self.loop = asyncio.new_event_loop()
+        self.server = self.loop.run_until_complete(
+            asyncio.start_server(self.serve, host or None, port))
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def run(self) -> None:
+        try:
+            self.loop.run_forever()
+        finally:
+            self.server.close()
+            for task in asyncio.all_tasks(self.loop):
+                task.cancel()
+            self.loop.run_until_complete(asyncio.sleep(0))
+            self.loop.close()
+            self.ended.set()
+
+    def stop(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.ended.wait()
+        self.pool.shutdown(wait=False)
+
+    async def serve(self, reader: asyncio.StreamReader,
+                    writer: asyncio.StreamWriter) -> None:
+        peer, here = (writer.get_extra_info(name)[0]
+                      for name in ("peername", "sockname"))
+        if peer != here and not insecure():
+            writer.close()  # it is on another host
+            return
+        port = writer.get_extra_info("peername")[1]
+        try:
+            while True:
+                writer.write(await self.take(reader, f"{peer}:{port}"))
+                await writer.drain()
+        except (OSError, EOFError, ValueError, asyncio.CancelledError):
+            pass  # gone, or it sends what is no message
+        finally:
+            writer.close()
+
+    async def take(self, reader: asyncio.StreamReader, source: str) -> bytes:
+        magic, words, length = HEAD.unpack(await reader.readexactly(HEAD.size))
+        if magic != MAGIC or words > DESCRIPTION_MAX or length > PAYLOAD_MAX:
+            raise ValueError("no message")
+        what = json.loads(await reader.readexactly(words))
+        if self.waiting + length > WAITING_MAX:
+            raise ValueError("no room")
+        self.waiting += length
+        try:
+            content = await reader.readexactly(length)
+            return await self.loop.run_in_executor(
+                self.pool, self.owner.deliver, source, what, content)
+        finally:
+            self.waiting -= length
+
+
+class RpcInterface:
+    """Sends bytes and tensors to others, and takes what they send."""
+
+    def __init__(self) -> None:
+        self._timeout_s = 30
+        self._pool_size = 0  # connections that are kept; 0: no client yet
+        self._idle: dict[str, list[socket.socket]] = {}
+        self._lock = threading.Lock()  # of _idle
+        self._server: Server | None = None
+        self._on_data: Callable[[ReceivedData], object] | None = None
+        self._on_tensor: Callable[[ReceivedTensor], object] | None = None
+
+    def initialize(self, listen_address: str = "", thread_count: int = 0,
+                   timeout_seconds: int = 30, pool_size: int = 100) -> bool:
+        """Client, and a server too when there is an address to listen on."""
+        return self.initialize_client(pool_size, timeout_seconds) and (
+            not listen_address or self.initialize_server(
+                listen_address, thread_count, timeout_seconds))
+
+    def initialize_client(self, pool_size: int = 100,
+                          timeout_seconds: int = 30) -> bool:
+        self._pool_size = max(1, pool_size)
+        self._timeout_s = max(1, timeout_seconds)
+        return True
+
+    def initialize_server(self, listen_address: str, thread_count: int = 8,
+                          timeout_seconds: int = 30) -> bool:
+        """Listens; messages are taken once the server is started."""
+        if self._server:
+            return False
+        self._timeout_s = max(1, timeout_seconds)
+        try:
+            self._server = Server(self, listen_address, thread_count)
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def start_server(self) -> bool:
+        """Serve until stop_server(), which another thread calls."""
+        server = self._server
+        if not self.start_server_async():
+            return False
+        server.ended.wait()
+        return True
+
+    def start_server_async(self) -> bool:
+        if not self._server or self._server.thread.ident:
+            return False
+        self._server.thread.start()
+        return True
+
+    def stop_server(self) -> None:
+        server, self._server = self._server, None
+        if server and server.thread.ident:
+            server.stop()
+
+    def set_data_receive_callback(
+            self, callback: Callable[[ReceivedData], object]) -> None:
+        self._on_data = callback
+
+    def set_tensor_receive_callback(
+            self, callback: Callable[[ReceivedTensor], object]) -> None:
+        self._on_tensor = callback
+
+    def send_data(self, target: str, data: bytes) -> int:
+        """0 when the other's callback has returned, else -1."""
+        return self._send(target, {}, memoryview(data).cast("B"))
+
+    def send_tensor(self, target: str, tensor: object) -> int:
+        """A tensor of torch or an array of numpy. 0 or -1."""
+        dtype = DTYPES.get(str(tensor.dtype).rpartition(".")[2])
+        if dtype is None:
+            raise TypeError(f"tensor: no type of elements is {tensor.dtype}")
+        if hasattr(tensor, "detach"):  # of torch
+            tensor = tensor.detach().cpu().contiguous().numpy()
+        what = {"shape": list(tensor.shape), "dtype": dtype}
+        return self._send(target, what, tensor.tobytes())
+
+    async def send_data_async(self, target: str, data: bytes,
+                              loop: asyncio.AbstractEventLoop) -> int:
+        return await loop.run_in_executor(None, self.send_data, target, data)
+
+    async def send_tensor_async(self, target: str, tensor: object,
+                                loop: asyncio.AbstractEventLoop) -> int:
+        return await loop.run_in_executor(
+            None, self.send_tensor, target, tensor)
+
+    def deliver(self, source: str, what: object, content: bytes) -> bytes:
+        """What the server answers to a message."""
+        tensor = described(what)
+        callback = self._on_tensor if tensor else self._on_data
+        if not callback:
+            return REFUSED
+        try:
+            callback(ReceivedTensor(source, content, *tensor) if tensor
+                     else ReceivedData(source, content))
+        except Exception:  # whatever the user's code raises
+            logging.getLogger(__name__).exception("a callback has failed")
+            return REFUSED
+        return OK
+
+    def _connection(self, target: str) -> socket.socket:
+        with self._lock:
+            idle = self._idle.get(target, [])
+            while idle:
+                connection = idle.pop()
+                # Readable without having been asked: the other has closed it.
+                if not select.select([connection], [], [], 0)[0]:
+                    return connection
+                connection.close()
+        connection = socket.create_connection(split(target), self._timeout_s)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def _send(self, target: str, what: dict, content) -> int:
+        if not self._pool_size or len(content) > PAYLOAD_MAX:
+            return -1
+        words = json.dumps(what).encode()
+        try:
+            connection = self._connection(target)
+        except (OSError, ValueError):
+            return -1
+        try:
+            connection.sendall(HEAD.pack(MAGIC, len(words), len(content)) + words)
+            connection.sendall(content)
+            answer = connection.recv(1)
+        except OSError:
+            answer = b""
+        self._give_back(target, connection, bool(answer))
+        return 0 if answer == OK else -1
+
+    def _give_back(self, target: str, connection: socket.socket,
+                   works: bool) -> None:
+        with self._lock:
+            idle = self._idle.setdefault(target, [])
+            if works and len(idle) < self._pool_size:
+                idle.append(connection)
+                return
+        connection.close()
+
+
+CoroRPCInterface = RpcInterface
+
+
+def create_rpc_client(local_rank: int = 0, world_size: int = 1) -> RpcInterface:
+    del local_rank, world_size  # every client is the same
+    client = RpcInterface()
+    client.initialize_client()
+    return client
+
+
+def create_rpc_server(local_rank: int = 0, world_size: int = 1) -> RpcInterface:
+    """Listens on port 8080; RuntimeError: it is taken."""
+    del local_rank, world_size
+    server = RpcInterface()
+    if not server.initialize("0.0.0.0:8080"):
+        raise RuntimeError("port 8080 is taken")
+    return server

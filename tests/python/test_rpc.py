@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RPC classes of mooncake.engine."""
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+
+import pytest
+
+from mooncake.engine import (CoroRPCInterface, RpcInterface, create_rpc_client)
+from peer import DEADLINE_S, free_port, until
+
+
+class Array:
+    """What numpy's arrays are to send_tensor()."""
+
+    dtype, shape = "int16", (2, 3)
+
+    def tobytes(self) -> bytes:
+        return bytes(range(12))
+
+
+@pytest.fixture
+def server():
+    one = RpcInterface()
+    one.address = f"127.0.0.1:{free_port()}"
+    one.got = []
+    assert one.initialize(one.address)
+    one.set_data_receive_callback(one.got.append)
+    one.set_tensor_receive_callback(one.got.append)
+    assert one.start_server_async()
+    yield one
+    one.stop_server()
+
+
+@pytest.fixture
+def client():
+    return create_rpc_client()
+
+
+@pytest.mark.parametrize("length", [0, 1, 100_000, 20 << 20])
+def test_data_arrives(server, client, length):
+    content = os.urandom(length)
+    assert client.send_data(server.address, content) == 0
+    one, = server.got
+    assert one.get_bytes() == content and one.data_size == length
+    assert bytes(one.get_memory_view()) == content
+    assert one.source_address.startswith("127.0.0.1:")
+
+
+def test_tensor_arrives(server, client):
+    assert client.send_tensor(server.address, Array()) == 0
+    one, = server.got
+    assert (one.shape, one.dtype, one.total_bytes) == ([2, 3], 5, 12)
+    assert one.get_data_as_bytes() == Array().tobytes()
+    with pytest.raises(AttributeError):
+        client.send_tensor(server.address, b"no tensor")
+
+
+def test_asynchronous_sends(server, client):
+    async def send():
+        loop = asyncio.get_running_loop()
+        return await asyncio.gather(
+            *(client.send_data_async(server.address, bytes([i]), loop)
+              for i in range(50)),
+            client.send_tensor_async(server.address, Array(), loop))
+
+    assert asyncio.run(send()) == [0] * 51
+    assert sorted(one.get_bytes() for one in server.got)[:2] == [
+        b"\0", Array().tobytes()]
+
+
+def test_nobody_there_is_an_error(server, client):
+    assert client.send_data(f"127.0.0.1:{free_port()}", b"x") == -1
+    assert client.send_data("nonsense", b"x") == -1
+    assert RpcInterface().send_data(server.address, b"x") == -1
+    address = server.address
+    server.stop_server()
+    assert client.send_data(address, b"x") == -1
+
+
+def test_callback_that_fails_is_an_error_of_the_sender(server, client):
+    def fail(_):
+        raise RuntimeError("on purpose")
+
+    server.set_data_receive_callback(fail)
+    assert client.send_data(server.address, b"x") == -1
+    server.set_data_receive_callback(server.got.append)
+    assert client.send_data(server.address, b"x") == 0
+
+
+@pytest.mark.parametrize("rubbish", [
+    b"GET / HTTP/1.0\r\n\r\n", b"TERP" + b"\xff" * 12,
+    b"TERP\2\0\0\0" + b"\0" * 8 + b"{]", b"TERP\2\0\0\0" + b"\0" * 7])
+def test_rubbish_costs_only_who_sends_it(server, client, rubbish):
+    host, _, port = server.address.partition(":")
+    with socket.create_connection((host, int(port)), DEADLINE_S) as stranger:
+        stranger.sendall(rubbish)
+        stranger.shutdown(socket.SHUT_WR)
+        assert stranger.recv(1) == b""
+    assert client.send_data(server.address, b"x") == 0
+    assert len(server.got) == 1
+
+
+def test_server_that_was_started_again_is_found_again(server, client):
+    assert client.send_data(server.address, b"1") == 0
+    server.stop_server()
+    assert server.initialize_server(server.address)
+    assert server.start_server_async()
+    assert client.send_data(server.address, b"2") == 0
+    assert [one.get_bytes() for one in server.got] == [b"1", b"2"]
+
+
+def test_server_in_the_foreground_ends_when_told():
+    server = CoroRPCInterface()
+    assert not server.start_server_async()
+    assert server.initialize_server(f"127.0.0.1:{free_port()}")
+    assert not server.initialize_server("127.0.0.1:0")
+    thread = threading.Thread(target=server.start_server)
+    thread.start()
+    running = server._server.thread
+    assert until(running.is_alive)
+    server.stop_server()
+    thread.join(DEADLINE_S)
+    assert not thread.is_alive()
