@@ -189,7 +189,7 @@ static void close_conn(struct tei_agent_conn *conn)
 
 /*
  * Its process ends, or has ended: its sockets are closed before its pidfd says
- * so. For a figure only, so that what cannot be read counts as alive.
+ * so. For a figure only, so that what cannot be opened counts as alive.
  */
 static bool is_ending(const struct tei_agent_session *s)
 {
@@ -206,6 +206,8 @@ static bool is_ending(const struct tei_agent_session *s)
 		return errno == ENOENT;
 	n = fread(text, 1, sizeof(text) - 1, stat);
 	(void)fclose(stat);
+	if (!n) /* it has gone since it was opened: ESRCH */
+		return true;
 	text[n] = 0;
 	at = strrchr(text, ')'); /* its name may have any other */
 	return at && sscanf(at, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
