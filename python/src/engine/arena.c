@@ -122,8 +122,8 @@ static uint64_t make(struct py_engine *self, const char *method,
 	rc = te_memory_alloc(self->te, length, &memory);
 	Py_END_ALLOW_THREADS;
 	if (rc) {
-		(void)py_warn(method, "length %llu: %s",
-			      (unsigned long long)length, te_strerror(rc));
+		py_warn(method, "length %llu: %s", (unsigned long long)length,
+			te_strerror(rc));
 		return 0;
 	}
 	if (!py_region_add(self, method, (uintptr_t)memory, length, "*"))
@@ -196,7 +196,7 @@ static PyObject *allocate_managed_buffer(PyObject *object, PyObject *args,
 	if (rc == PY_ARG_RAISED)
 		return NULL;
 	if (rc || !length || length > TE_LENGTH_MAX) {
-		(void)py_warn(method, "length is 0, negative or too large");
+		py_warn(method, "length is 0, negative or too large");
 		return PyLong_FromLong(0);
 	}
 	if (!py_is_ready(self, method))

@@ -189,10 +189,10 @@ static int finish(struct py_engine *self, uint64_t id)
 
 	if (!t || t->is_busy) {
 		if (!PyErr_Occurred())
-			(void)py_warn("get_batch_transfer_status",
-				      "batch_ids: %llu is no transfer (any "
-				      "more), or another thread waits for it",
-				      (unsigned long long)id);
+			py_warn("get_batch_transfer_status",
+				"batch_ids: %llu is no transfer (any "
+				"more), or another thread waits for it",
+				(unsigned long long)id);
 	} else if (!PyDict_DelItem(self->transfers, number)) {
 		rc = py_transfer_finish(self, t) ? PY_FAILED : 0;
 		py_transfer_destroy(self, t);

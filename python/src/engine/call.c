@@ -89,7 +89,7 @@ int py_call_transfer(struct py_engine *self, const struct py_call *call,
 	int rc = read_all(call, &entries, &wrong);
 
 	if (rc == PY_ARG_RANGE)
-		(void)py_warn(call->method, "%s is out of range", wrong);
+		py_warn(call->method, "%s is out of range", wrong);
 	else if (!rc && py_transfer_create(self, &entries, out))
 		rc = PY_ARG_RANGE;
 	py_numbers_free(&entries.buffers);

@@ -5,35 +5,21 @@
 #include "python/src/engine/engine.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <te/topo.h>
 
-#define LEVEL_WARN     1
 #define TIMEOUT_S      30
 #define TIMEOUT_MIN_S  5
 #define TIMEOUT_MAX_S  (7 * 24 * 3600)
 #define ENGINE_CAPSULE "mooncake.te_engine"
 
-int py_warn(const char *method, const char *format, ...)
-{
-	char line[512];
-	va_list args;
-	int n = snprintf(line, sizeof(line), "%s: ", method);
-
-	va_start(args, format);
-	(void)vsnprintf(line + n, sizeof(line) - (size_t)n, format, args);
-	va_end(args);
-	te_log_write(LEVEL_WARN, line);
-	return PY_FAILED;
-}
-
 PyObject *py_refuse(const char *method, const char *argument, const char *why)
 {
-	return PyLong_FromLong(py_warn(method, "%s: %s", argument, why));
+	py_warn(method, "%s: %s", argument, why);
+	return PyLong_FromLong(PY_FAILED);
 }
 
 PyObject *py_bad_argument(const char *method, const char *argument, int rc)
@@ -46,7 +32,7 @@ PyObject *py_bad_argument(const char *method, const char *argument, int rc)
 bool py_is_ready(const struct py_engine *self, const char *method)
 {
 	if (!self->te)
-		(void)py_warn(method, "the engine is not initialized");
+		py_warn(method, "the engine is not initialized");
 	return self->te != NULL;
 }
 
@@ -103,10 +89,10 @@ static uint32_t timeout_ms(void)
 		errno = 0;
 		seconds = strtol(text, &end, 10);
 		if (errno || *end || seconds > TIMEOUT_MAX_S) {
-			(void)py_warn("initialize",
-				      "MC_TRANSFER_TIMEOUT \"%s\" is no number "
-				      "of seconds: %d it is",
-				      text, TIMEOUT_S);
+			py_warn("initialize",
+				"MC_TRANSFER_TIMEOUT \"%s\" is no number "
+				"of seconds: %d it is",
+				text, TIMEOUT_S);
 			seconds = TIMEOUT_S;
 		} else if (seconds < TIMEOUT_MIN_S) {
 			seconds = TIMEOUT_MIN_S;
@@ -245,7 +231,7 @@ static char *matrix(void)
 	size_t len = 0;
 
 	if (te_topo_load(NULL, &topo, error, sizeof(error))) {
-		(void)py_warn("get_local_topology", "%s", error);
+		py_warn("get_local_topology", "%s", error);
 		return NULL;
 	}
 	(void)te_topo_format(topo, TE_TOPO_MATRIX, NULL, &len);

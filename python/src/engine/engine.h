@@ -11,6 +11,7 @@
 #define PYTHON_ENGINE_ENGINE_H
 
 #include "python/src/args.h"
+#include "python/src/warn.h"
 
 #include <te/te.h>
 
@@ -47,9 +48,6 @@ struct py_engine {
 	struct py_arena *arena;
 };
 
-/* A line of the log, "method: ..."; returns PY_FAILED. */
-__attribute__((format(printf, 2, 3))) int py_warn(const char *method,
-						  const char *format, ...);
 /* PY_FAILED as an int of Python, after a line that says what is wrong. */
 PyObject *py_refuse(const char *method, const char *argument, const char *why);
 /* What a method returns when reading @argument ended as @rc, not PY_ARG_OK. */

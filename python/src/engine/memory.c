@@ -153,9 +153,9 @@ int py_region_add(struct py_engine *self, const char *method, uint64_t addr,
 			*claimed(self, addr) = region;
 	}
 	if (code)
-		(void)py_warn(method, "%llu bytes at %#llx, \"%s\": %s",
-			      (unsigned long long)length,
-			      (unsigned long long)addr, location, why);
+		py_warn(method, "%llu bytes at %#llx, \"%s\": %s",
+			(unsigned long long)length, (unsigned long long)addr,
+			location, why);
 	return code;
 }
 
@@ -167,8 +167,8 @@ int py_region_drop(struct py_engine *self, const char *method, uint64_t addr)
 	if (i < self->n_regions && self->regions[i].addr == addr)
 		id = self->regions[i].id;
 	if (!id) {
-		(void)py_warn(method, "nothing is registered at %#llx",
-			      (unsigned long long)addr);
+		py_warn(method, "nothing is registered at %#llx",
+			(unsigned long long)addr);
 		return PY_NOT_REGISTERED;
 	}
 	self->regions[i].id = 0;

@@ -30,8 +30,8 @@ static uint32_t port_of(const char *variable, uint32_t otherwise)
 	port = strtoul(text, &end, 10);
 	if (!*end && port >= 1 && port <= UINT16_MAX)
 		return (uint32_t)port;
-	(void)py_warn("initialize", "%s \"%s\" is no port: %u it is", variable,
-		      text, otherwise);
+	py_warn("initialize", "%s \"%s\" is no port: %u it is", variable, text,
+		otherwise);
 	return otherwise;
 }
 

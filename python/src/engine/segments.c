@@ -120,8 +120,8 @@ static PyObject *get_first_buffer_address(PyObject *object, PyObject *args,
 	if (!rc && !n)
 		rc = -ENODATA;
 	if (rc)
-		(void)py_warn(method, "segment_name \"%s\": %s", name,
-			      te_strerror(rc));
+		py_warn(method, "segment_name \"%s\": %s", name,
+			te_strerror(rc));
 	return PyLong_FromUnsignedLongLong(rc ? 0 : region.addr);
 }
 
@@ -150,8 +150,8 @@ static PyObject *warmup_efa_segment(PyObject *object, PyObject *args,
 		Py_END_ALLOW_THREADS;
 	}
 	if (rc)
-		(void)py_warn(method, "segment_name \"%s\": %s", name,
-			      te_strerror(rc));
+		py_warn(method, "segment_name \"%s\": %s", name,
+			te_strerror(rc));
 	return PyLong_FromLong(rc ? PY_ENDPOINT : 0);
 }
 
@@ -178,8 +178,8 @@ static PyObject *send_probe(PyObject *object, PyObject *args, PyObject *kwargs)
 	rc = te_peer_probe(self->te, name, PROBE_MS, NULL);
 	Py_END_ALLOW_THREADS;
 	if (rc)
-		(void)py_warn(method, "peer_server_name \"%s\": %s", name,
-			      te_strerror(rc));
+		py_warn(method, "peer_server_name \"%s\": %s", name,
+			te_strerror(rc));
 	return PyLong_FromLong(rc ? PY_FAILED : 0);
 }
 

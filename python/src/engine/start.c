@@ -37,7 +37,7 @@ static int set(struct te_config *config, const char *name, const char *value)
 	int rc = te_config_set(config, name, value, why, sizeof(why));
 
 	if (rc)
-		(void)py_warn(METHOD, "%s", why);
+		py_warn(METHOD, "%s", why);
 	return rc;
 }
 
@@ -88,7 +88,7 @@ static int interfaces_of(char *list, char *out, size_t room)
 	int rc = te_topo_load(&source, &topo, error, sizeof(error));
 
 	if (rc) {
-		(void)py_warn(METHOD, "device_name: %s", error);
+		py_warn(METHOD, "device_name: %s", error);
 		return rc;
 	}
 	for (char *name = strtok_r(list, ", ", &next); name && !rc;
@@ -100,10 +100,10 @@ static int interfaces_of(char *list, char *out, size_t room)
 		    (!*nic.interface || len + strlen(nic.interface) + 2 > room))
 			rc = -ENODEV;
 		if (rc)
-			(void)py_warn(METHOD,
-				      "device_name: there is no device \"%s\" "
-				      "on this host to go by",
-				      name);
+			py_warn(METHOD,
+				"device_name: there is no device \"%s\" "
+				"on this host to go by",
+				name);
 		else
 			len += (size_t)snprintf(out + len, room - len, "%s%s",
 						len ? "," : "", nic.interface);
@@ -121,10 +121,10 @@ static int set_devices(struct te_config *config, const char *devices)
 	if (!*devices || !strcmp(devices, "auto-discovery"))
 		return 0;
 	if (py_is_on("MC_FORCE_TCP")) {
-		(void)py_warn(METHOD,
-			      "device_name \"%s\" says nothing with "
-			      "MC_FORCE_TCP: the kernel routes",
-			      devices);
+		py_warn(METHOD,
+			"device_name \"%s\" says nothing with "
+			"MC_FORCE_TCP: the kernel routes",
+			devices);
 		return 0;
 	}
 	if ((size_t)snprintf(list, sizeof(list), "%s", devices) >= sizeof(list))
@@ -138,10 +138,10 @@ static int configure(struct te_config *config, const struct py_start *how)
 	int rc = 0;
 
 	if (!backend_of(how->protocol)) {
-		(void)py_warn(METHOD,
-			      "protocol \"%s\" is not known here: tcp, rdma, "
-			      "shm, efa, cuda",
-			      how->protocol);
+		py_warn(METHOD,
+			"protocol \"%s\" is not known here: tcp, rdma, "
+			"shm, efa, cuda",
+			how->protocol);
 		return -EPROTONOSUPPORT;
 	}
 	if (py_is_on("MC_FORCE_TCP"))
@@ -228,12 +228,11 @@ int py_start_engine(const struct py_start *how, struct te_engine **out)
 		rc = create(config, how, out);
 	te_config_destroy(config);
 	if (rc)
-		(void)py_warn(METHOD, "no engine \"%s\": %s", how->host,
-			      te_strerror(rc));
+		py_warn(METHOD, "no engine \"%s\": %s", how->host,
+			te_strerror(rc));
 	else if (!py_is_on("MC_FORCE_TCP") &&
 		 !has_rail(*out, backend_of(how->protocol)))
-		(void)py_warn(
-			METHOD,
+		py_warn(METHOD,
 			"no device for %s: going by tcp and shared memory",
 			how->protocol);
 	return rc;

@@ -29,8 +29,8 @@ static PyObject *transfer(PyObject *object, const struct py_call *call)
 			return NULL;
 	}
 	if (bytes && PyBytes_Size(bytes) > TE_NOTIFY_MAX) {
-		(void)py_warn(call->method, "notify is longer than %d bytes",
-			      TE_NOTIFY_MAX);
+		py_warn(call->method, "notify is longer than %d bytes",
+			TE_NOTIFY_MAX);
 		rc = PY_FAILED;
 	} else {
 		rc = py_call_transfer(self, call, &t);

@@ -47,19 +47,22 @@ static int check(const struct py_engine *self, const struct py_entries *e)
 {
 	uint64_t sure = 0;
 
-	if (e->buffers.n != e->peers.n || e->buffers.n != e->lengths.n)
-		return py_warn(e->method,
-			       "buffers, peer_buffer_addresses and lengths are "
-			       "not equally many: %zu, %zu, %zu",
-			       e->buffers.n, e->peers.n, e->lengths.n);
+	if (e->buffers.n != e->peers.n || e->buffers.n != e->lengths.n) {
+		py_warn(e->method,
+			"buffers, peer_buffer_addresses and lengths are "
+			"not equally many: %zu, %zu, %zu",
+			e->buffers.n, e->peers.n, e->lengths.n);
+		return PY_FAILED;
+	}
 	for (size_t i = 0; i < e->buffers.n; i++) {
 		const char *why = fault(self, e, i, &sure);
 
-		if (why)
-			return py_warn(
-				e->method, "entry %zu, %llu bytes at %#llx: %s",
-				i, (unsigned long long)e->lengths.values[i],
-				(unsigned long long)e->buffers.values[i], why);
+		if (!why)
+			continue;
+		py_warn(e->method, "entry %zu, %llu bytes at %#llx: %s", i,
+			(unsigned long long)e->lengths.values[i],
+			(unsigned long long)e->buffers.values[i], why);
+		return PY_FAILED;
 	}
 	return 0;
 }
@@ -159,8 +162,9 @@ int py_transfer_create(struct py_engine *self, const struct py_entries *entries,
 	}
 	if (rc) {
 		py_transfer_destroy(self, t);
-		return py_warn(entries->method, "%zu entries: %s",
-			       entries->buffers.n, te_strerror(rc));
+		py_warn(entries->method, "%zu entries: %s", entries->buffers.n,
+			te_strerror(rc));
+		return PY_FAILED;
 	}
 	*out = t;
 	return 0;
@@ -248,8 +252,8 @@ static int send_all(struct py_engine *self, struct py_transfer *t)
 
 static int complain(const struct py_transfer *t, int error)
 {
-	(void)py_warn(t->method, "%zu entries to \"%s\": %s", t->n, t->target,
-		      te_strerror(error));
+	py_warn(t->method, "%zu entries to \"%s\": %s", t->n, t->target,
+		te_strerror(error));
 	return error;
 }
 

@@ -94,7 +94,7 @@ static struct iovec piece_of(uint64_t addr, uint64_t size)
 static int mismatch(const struct ps_batch *batch, const char *argument,
 		    size_t n, size_t wanted)
 {
-	ps_warn(batch->function, "%s has %zu entries for %zu", argument, n,
+	py_warn(batch->function, "%s has %zu entries for %zu", argument, n,
 		wanted);
 	return PY_ARG_RANGE;
 }
@@ -103,7 +103,7 @@ static int out_of_range(const struct ps_batch *batch, int rc,
 			const char *argument)
 {
 	if (rc == PY_ARG_RANGE)
-		ps_warn(batch->function,
+		py_warn(batch->function,
 			"%s: a number is negative or beyond 64 bits", argument);
 	return rc;
 }
@@ -368,20 +368,20 @@ void ps_batch_explain(const struct ps_batch *batch, size_t i,
 	uint32_t len = batch->keys[i].len;
 
 	if (!len || len > TE_STORE_KEY_MAX)
-		ps_warn(function, "key %zu has %u bytes, not 1 to %u", i, len,
+		py_warn(function, "key %zu has %u bytes, not 1 to %u", i, len,
 			TE_STORE_KEY_MAX);
 	else if (batch->values && batch->values[i].n_pieces > TE_PIECES_MAX - 1)
-		ps_warn(function, "key %zu has more than %u buffers", i,
+		py_warn(function, "key %zu has more than %u buffers", i,
 			TE_PIECES_MAX - 1);
 	else if (batch->values && has_none(batch, i))
-		ps_warn(function,
+		py_warn(function,
 			"buffer_ptrs: no memory of ours is at one of key %zu",
 			i);
 	else if (batch->values && !ps_batch_bytes(batch, i))
-		ps_warn(function, "sizes: those of key %zu are 0, or too large",
+		py_warn(function, "sizes: those of key %zu are 0, or too large",
 			i);
 	else
-		ps_warn(function, "key %zu: %s", i, otherwise);
+		py_warn(function, "key %zu: %s", i, otherwise);
 }
 
 void ps_batch_free(struct ps_batch *batch)

@@ -4,23 +4,7 @@
  */
 #include "python/src/store/client.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <unistd.h>
-
-#define LEVEL_WARN 1
-
-void ps_warn(const char *function, const char *format, ...)
-{
-	char line[512];
-	va_list args;
-	int n = snprintf(line, sizeof(line), "%s: ", function);
-
-	va_start(args, format);
-	(void)vsnprintf(line + n, sizeof(line) - (size_t)n, format, args);
-	va_end(args);
-	te_log_write(LEVEL_WARN, line);
-}
 
 static void close_unlocked(struct te_store *te)
 {
@@ -59,7 +43,7 @@ struct ps_client *ps_client_pin(struct ps_store *self, const char *function)
 		return client;
 	}
 	if (!self->warned)
-		ps_warn(function,
+		py_warn(function,
 			client ? "the store was set up by the process "
 				 "that this one was forked off"
 			       : "the store is not set up");

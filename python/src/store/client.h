@@ -21,6 +21,8 @@
 
 #include <te/store.h>
 
+#include "python/src/warn.h"
+
 struct ps_region {
 	uint64_t addr, length;
 	int protection; /* PROT_*, as py_protection() said when it came */
@@ -56,9 +58,5 @@ struct ps_client *ps_client_pin(struct ps_store *self, const char *function);
 void ps_client_unpin(struct ps_client *client);
 /* Take it from @self. */
 void ps_client_drop(struct ps_store *self);
-
-/* One line of the log: "put: ...". */
-void ps_warn(const char *function, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
 
 #endif

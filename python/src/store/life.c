@@ -19,7 +19,7 @@ static bool begin(struct ps_store *self, const char *function)
 	if (self->client && self->client->pid != getpid())
 		ps_client_drop(self);
 	if (self->client || self->setting_up) {
-		ps_warn(function,
+		py_warn(function,
 			"the store is set up already: close it first");
 		return false;
 	}
@@ -157,7 +157,7 @@ static PyObject *setup_dummy(PyObject *object, PyObject *args,
 	if (rc == PY_ARG_RAISED)
 		return NULL;
 	if (rc)
-		ps_warn("setup_dummy", "an argument is out of range");
+		py_warn("setup_dummy", "an argument is out of range");
 	if (rc || !begin(self, "setup_dummy"))
 		return PyLong_FromLong(TE_STORE_INVALID_PARAMS);
 	Py_BEGIN_ALLOW_THREADS;

@@ -50,7 +50,7 @@ static PyObject *alloc_piece(PyObject *self, PyObject *args, PyObject *keywords)
 		   : mmap(NULL, size, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (piece->addr == MAP_FAILED) {
-		ps_warn("alloc", "size: no memory of that size");
+		py_warn("alloc", "size: no memory of that size");
 		PyMem_Free(piece);
 		return PyLong_FromLong(0);
 	}
@@ -91,7 +91,7 @@ static PyObject *free_piece(PyObject *self, PyObject *args, PyObject *keywords)
 	if (piece)
 		(void)munmap(piece->addr, piece->length);
 	else
-		ps_warn("free", "ptr: not of alloc(), or freed already");
+		py_warn("free", "ptr: not of alloc(), or freed already");
 	PyMem_Free(piece);
 	return Py_NewRef(Py_None);
 }

@@ -37,7 +37,7 @@ static int keep_text(struct ps_pairs *pairs, PyObject *object, const char *name,
 		rc = py_arg_text(text, name, out);
 	Py_XDECREF(text);
 	if (rc == PY_ARG_RANGE)
-		ps_warn("setup", "%s is no text", name);
+		py_warn("setup", "%s is no text", name);
 	return rc;
 }
 
@@ -132,7 +132,7 @@ static int add_value(struct ps_pairs *pairs, PyObject *value,
 	if (!rc && parameter->kind != TEXT)
 		rc = py_arg_uint64(value, parameter->name, &number);
 	if (rc == PY_ARG_RANGE)
-		ps_warn("setup", "%s is negative or beyond 64 bits",
+		py_warn("setup", "%s is negative or beyond 64 bits",
 			parameter->name);
 	if (rc)
 		return rc;

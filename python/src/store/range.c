@@ -94,7 +94,7 @@ static bool run(struct ps_store *self, const struct ps_batch *batch,
 	Py_END_ALLOW_THREADS;
 	for (size_t i = 0; i < list->n; i++)
 		if (list->results[i] == TE_STORE_INVALID_PARAMS) {
-			ps_warn(batch->function,
+			py_warn(batch->function,
 				"key %u: a range is empty, not inside, or "
 				"of no memory of ours",
 				list->ranges[i].key);
@@ -152,7 +152,7 @@ static int add_keys(struct ranges *list, const struct ps_batch *batch,
 		rc = py_arg_tuple(columns[c], column_names[c], &tuples[c]);
 	for (int c = 0; !rc && c < COLUMNS; c++)
 		if ((size_t)PyTuple_Size(tuples[c]) != batch->n) {
-			ps_warn(batch->function, "%s has %zd entries for %zu",
+			py_warn(batch->function, "%s has %zd entries for %zu",
 				column_names[c], PyTuple_Size(tuples[c]),
 				batch->n);
 			rc = PY_ARG_RANGE;
@@ -266,7 +266,7 @@ static int read_nested(PyObject *list, const char *name, size_t n,
 	if (rc)
 		return rc;
 	if ((size_t)PyTuple_Size(outer) != n) {
-		ps_warn("get_into_ranges", "%s has %zd entries for %zu", name,
+		py_warn("get_into_ranges", "%s has %zd entries for %zu", name,
 			PyTuple_Size(outer), n);
 		Py_DECREF(outer);
 		return PY_ARG_RANGE;

@@ -77,7 +77,7 @@ static PyObject *get_into(PyObject *self, PyObject *args, PyObject *keywords)
 	if (!rc)
 		rc = py_arg_uint64(size, "size", &numbers[1]);
 	if (rc == PY_ARG_RANGE)
-		ps_warn("get_into",
+		py_warn("get_into",
 			"buffer_ptr or size is negative or beyond 64 bits");
 	if (!rc)
 		rc = ps_batch_pieces(&batch, &numbers[0], &numbers[1], 1);

@@ -88,7 +88,7 @@ static PyObject *remove_many(PyObject *self, const char *function,
 		ps_client_unpin(client);
 	}
 	if (client && rc == TE_STORE_INVALID_PARAMS)
-		ps_warn(function,
+		py_warn(function,
 			pattern ? "regex_pattern is no regular expression"
 				: "another one is under way");
 	if (rc)
@@ -127,7 +127,7 @@ static PyObject *remove_by_regex(PyObject *self, PyObject *args,
 		return remove_many(self, "remove_by_regex", text, forced);
 	if (rc == PY_ARG_RAISED)
 		return NULL;
-	ps_warn("remove_by_regex", "regex_pattern is no text");
+	py_warn("remove_by_regex", "regex_pattern is no text");
 	return PyLong_FromLong(TE_STORE_INVALID_PARAMS);
 }
 

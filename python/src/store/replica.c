@@ -164,7 +164,7 @@ static PyObject *batch_replica_clear(PyObject *self, PyObject *args,
 	if (!rc && segment)
 		rc = py_arg_text(segment, "segment_name", &name);
 	if (rc == PY_ARG_RANGE)
-		ps_warn("batch_replica_clear", "segment_name is no text");
+		py_warn("batch_replica_clear", "segment_name is no text");
 	if (rc != PY_ARG_RAISED)
 		codes = ps_codes(batch.n);
 	if (codes && !rc && batch.n)
@@ -295,7 +295,7 @@ static PyObject *query_task(PyObject *self, PyObject *args, PyObject *keywords)
 	if (rc == PY_ARG_RAISED)
 		return NULL;
 	if (rc)
-		ps_warn("query_task", "task_id is no pair of 64 bits each");
+		py_warn("query_task", "task_id is no pair of 64 bits each");
 	else
 		client = ps_client_pin((struct ps_store *)self, "query_task");
 	if (client) {

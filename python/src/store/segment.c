@@ -11,7 +11,7 @@
 
 static PyObject *out_of_range(const char *function, const char *argument)
 {
-	ps_warn(function, "%s is out of range", argument);
+	py_warn(function, "%s is out of range", argument);
 	return PyLong_FromLong(TE_STORE_INVALID_PARAMS);
 }
 
@@ -45,7 +45,7 @@ static PyObject *register_buffer(PyObject *self, PyObject *args,
 			(void)ps_region_add(client, addr, size);
 		ps_client_unpin(client);
 		if (code == TE_STORE_INVALID_PARAMS)
-			ps_warn("register_buffer",
+			py_warn("register_buffer",
 				"buffer_ptr, size: overlap what is registered");
 	}
 	return PyLong_FromLong(code);
@@ -76,7 +76,7 @@ static PyObject *unregister_buffer(PyObject *self, PyObject *args,
 		Py_END_ALLOW_THREADS;
 		ps_client_unpin(client);
 		if (code == TE_STORE_INVALID_PARAMS)
-			ps_warn("unregister_buffer",
+			py_warn("unregister_buffer",
 				"buffer_ptr: nothing is registered there");
 	}
 	return PyLong_FromLong(code);
@@ -105,7 +105,7 @@ static PyObject *alloc_from_mem_pool(PyObject *self, PyObject *args,
 		memory = te_store_pool_alloc(client->te, size);
 		ps_client_unpin(client);
 		if (!memory)
-			ps_warn("alloc_from_mem_pool",
+			py_warn("alloc_from_mem_pool",
 				"size: no room, or not set up by setup_dummy()");
 	}
 	return PyLong_FromVoidPtr(memory);
@@ -165,7 +165,7 @@ static PyObject *mount_segment(PyObject *self, PyObject *args,
 	if (rc == PY_ARG_RAISED)
 		return NULL;
 	if (rc)
-		ps_warn("mount_segment", "path, size or offset out of range");
+		py_warn("mount_segment", "path, size or offset out of range");
 	else
 		client =
 			ps_client_pin((struct ps_store *)self, "mount_segment");
@@ -199,7 +199,7 @@ static PyObject *allocate_and_mount_segment(PyObject *self, PyObject *args,
 	if (rc == PY_ARG_RAISED)
 		return NULL;
 	if (rc)
-		ps_warn("allocate_and_mount_segment", "size is out of range");
+		py_warn("allocate_and_mount_segment", "size is out of range");
 	else
 		client = ps_client_pin((struct ps_store *)self,
 				       "allocate_and_mount_segment");
@@ -243,7 +243,7 @@ static PyObject *unmount(PyObject *self, PyObject *args, PyObject *keywords,
 	if (rc == PY_ARG_RAISED || py_arg_tuple(list, names[0], &ids))
 		return NULL;
 	if (rc || seconds > TE_STORE_GRACE_MAX_MS / 1000)
-		ps_warn(function, "grace_period_seconds is out of range");
+		py_warn(function, "grace_period_seconds is out of range");
 	else
 		client = ps_client_pin((struct ps_store *)self, function);
 	if (!client)

@@ -106,7 +106,7 @@ static PyObject *batch_put_session_start(PyObject *self, PyObject *args,
 	if (!rc && sizes.n != batch.n)
 		rc = PY_ARG_RANGE;
 	if (rc == PY_ARG_RANGE)
-		ps_warn(batch.function,
+		py_warn(batch.function,
 			"sizes: not one that can be of each key");
 	if (rc != PY_ARG_RAISED && !ps_how_read(&how, config))
 		codes = ps_codes(batch.n);

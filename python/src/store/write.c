@@ -106,7 +106,7 @@ static PyObject *write_unless_empty(PyObject *self, struct ps_batch *batch,
 	rc = ps_how_read(&unused, config);
 	ps_how_free(&unused);
 	if (!rc)
-		ps_warn(batch->function,
+		py_warn(batch->function,
 			"the value has 0 bytes: nothing is stored");
 	ps_batch_free(batch);
 	return rc ? NULL : PyLong_FromLong(0);
@@ -190,7 +190,7 @@ static int read_pieces(struct ps_batch *batch, PyObject *const objects[],
 	for (size_t i = 0; !rc && i < 2 * n; i++) {
 		rc = py_arg_uint64(objects[i], names[i], &numbers[i]);
 		if (rc == PY_ARG_RANGE)
-			ps_warn(batch->function,
+			py_warn(batch->function,
 				"%s is negative or beyond 64 bits", names[i]);
 	}
 	return rc ? rc : ps_batch_pieces(batch, numbers, numbers + n, n);
