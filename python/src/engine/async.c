@@ -49,19 +49,8 @@ static PyObject *start(PyObject *object, const struct py_call *call)
 static PyObject *by_name(PyObject *object, PyObject *args, PyObject *kwargs,
 			 const char *format, struct py_call *call)
 {
-	static char *one[] = {"target_hostname",     "buffer",
-			      "peer_buffer_address", "length",
-			      "transport_hint",      NULL};
-	static char *many[] = {"target_hostname",       "buffers",
-			       "peer_buffer_addresses", "lengths",
-			       "transport_hint",        NULL};
-
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, format,
-					 call->many ? many : one, &call->target,
-					 &call->buffers, &call->peers,
-					 &call->lengths, &call->hint))
-		return NULL;
-	return start(object, call);
+	return py_call_parse(call, args, kwargs, format) ? start(object, call)
+							 : NULL;
 }
 
 static PyObject *transfer_submit_write(PyObject *object, PyObject *args,

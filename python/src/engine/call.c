@@ -81,6 +81,21 @@ static int read_all(const struct py_call *call, struct py_entries *out,
 	return rc;
 }
 
+bool py_call_parse(struct py_call *call, PyObject *args, PyObject *kwargs,
+		   const char *format)
+{
+	static char *one[] = {"target_hostname",     "buffer",
+			      "peer_buffer_address", "length",
+			      "transport_hint",      NULL};
+	static char *many[] = {"target_hostname",       "buffers",
+			       "peer_buffer_addresses", "lengths",
+			       "transport_hint",        NULL};
+
+	return PyArg_ParseTupleAndKeywords(
+		args, kwargs, format, call->many ? many : one, &call->target,
+		&call->buffers, &call->peers, &call->lengths, &call->hint);
+}
+
 int py_call_transfer(struct py_engine *self, const struct py_call *call,
 		     struct py_transfer **out)
 {

@@ -16,6 +16,12 @@ struct py_call {
 };
 
 /*
+ * Read the arguments of a method that has its opcode in its name: five, by
+ * names that follow from call->many. False: raised.
+ */
+bool py_call_parse(struct py_call *call, PyObject *args, PyObject *kwargs,
+		   const char *format);
+/*
  * Make the transfer that a call asks for. 0; PY_ARG_RAISED; PY_ARG_RANGE after a
  * line of the log.
  */

@@ -44,23 +44,12 @@ static PyObject *transfer(PyObject *object, const struct py_call *call)
 	return PyErr_Occurred() ? NULL : PyLong_FromLong(rc);
 }
 
-/* Without an opcode: the methods that have it in their names. */
 static PyObject *by_name(PyObject *object, PyObject *args, PyObject *kwargs,
 			 const char *format, struct py_call *call)
 {
-	static char *one[] = {"target_hostname",     "buffer",
-			      "peer_buffer_address", "length",
-			      "transport_hint",      NULL};
-	static char *many[] = {"target_hostname",       "buffers",
-			       "peer_buffer_addresses", "lengths",
-			       "transport_hint",        NULL};
-
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, format,
-					 call->many ? many : one, &call->target,
-					 &call->buffers, &call->peers,
-					 &call->lengths, &call->hint))
-		return NULL;
-	return transfer(object, call);
+	return py_call_parse(call, args, kwargs, format)
+		       ? transfer(object, call)
+		       : NULL;
 }
 
 static PyObject *transfer_sync_write(PyObject *object, PyObject *args,
