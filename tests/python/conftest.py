@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of the package share: an engine, a peer, local memory."""
+"""What tests of the package share: a master, an engine, a peer, memory."""
 from __future__ import annotations
 
 import ctypes
@@ -8,6 +8,7 @@ import pytest
 
 from mooncake.engine import TransferEngine
 from peer import Peer
+from pool import Master
 
 
 class Memory:
@@ -45,3 +46,10 @@ def peer():
 @pytest.fixture
 def memory() -> Memory:
     return Memory(1 << 20)
+
+
+@pytest.fixture(scope="module")
+def master():
+    one = Master()
+    yield one
+    one.kill()

@@ -9,14 +9,7 @@ import mooncake.store
 import pytest
 from mooncake.async_store import MooncakeDistributedStoreAsync
 from mooncake.buffer_pool import BufferPool
-from pool import MB, Master
-
-
-@pytest.fixture(scope="module")
-def master():
-    one = Master()
-    yield one
-    one.kill()
+from pool import MB
 
 
 @pytest.fixture

@@ -9,14 +9,7 @@ import mmap
 import pytest
 from mooncake.store import (MooncakeDistributedStore, ReplicateConfig,
                             SoftPinAction)
-from pool import MB, Master, Memory, until
-
-
-@pytest.fixture(scope="module")
-def master():
-    one = Master()
-    yield one
-    one.kill()
+from pool import MB, Memory, until
 
 
 @pytest.fixture(scope="module")

@@ -14,14 +14,7 @@ from mooncake.engine import TransferEngine
 from mooncake.store import (BufferHandle, MooncakeDistributedStore,
                             MooncakeHostMemAllocator, ReplicateConfig,
                             bind_to_numa_node)
-from pool import MB, Master, Memory, Program, until
-
-
-@pytest.fixture(scope="module")
-def master():
-    one = Master()
-    yield one
-    one.kill()
+from pool import MB, Memory, Program, until
 
 
 def usable(store: MooncakeDistributedStore) -> bool:

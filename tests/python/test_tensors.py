@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from mooncake.store import MooncakeDistributedStore, ReplicateConfig
-from pool import MB, Master, Memory
+from pool import MB, Memory
 
 torch = pytest.importorskip("torch")
 METADATA = 304
@@ -20,13 +20,6 @@ TENSORS = [
     torch.ones(3, 5, dtype=torch.bfloat16), torch.empty(0, 4),
     torch.zeros(1, 1, 1, 1, 1, 1, 1, 2, dtype=torch.uint8),
     torch.ones(4, dtype=torch.float64).to(torch.float8_e4m3fn)]
-
-
-@pytest.fixture(scope="module")
-def master():
-    one = Master()
-    yield one
-    one.kill()
 
 
 @pytest.fixture(scope="module")
