@@ -15,74 +15,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import statistics
 import sys
-import time
 from pathlib import Path
 
 if not __package__:  # run as `python3 perf/compare`
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     __package__ = "compare"
 
+from .cells import Cell, Cells, machine, print_table, ratio  # noqa: E402
 from .congestion import for_all  # noqa: E402
 from .peers import Peer, all_peers  # noqa: E402
-from .work import WORKING_SET, WORKS, Result, Skip, Unfit, Work  # noqa: E402
+from .work import WORKING_SET, WORKS, Skip, Unfit, Work  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-class Cell:
-    """What one peer gave for one work, by round."""
-
-    def __init__(self) -> None:
-        self.results: dict[int, Result] = {}
-        self.why = ""
-        self.unfit = False
-
-    def values(self) -> list[float]:
-        return [r.value for r in self.results.values()]
-
-    def cpu(self) -> float | None:
-        values = [r.cpu_s_per_gb for r in self.results.values()
-                  if r.cpu_s_per_gb is not None]
-        return statistics.median(values) if values else None
-
-    def text(self) -> str:
-        values = self.values()
-        if not values:
-            return "-"
-        return (f"{digits(statistics.median(values))} "
-                f"({digits(min(values))}..{digits(max(values))})")
-
-    def as_json(self) -> dict[str, object]:
-        values = self.values()
-        if not values:
-            return {"skipped": self.why}
-        return {"median": statistics.median(values), "min": min(values),
-                "max": max(values), "rounds": values,
-                "cpu_s_per_gb": self.cpu()}
-
-
-Cells = dict[tuple[str, str], Cell]
-
-
-def ratio(unit: str, ours: Cell | None, theirs: Cell | None) -> float | None:
-    """How much better ours is: the median of the rounds that both have."""
-    if not ours or not theirs:
-        return None
-    ratios = [ours.results[r].value / theirs.results[r].value
-              for r in ours.results
-              if r in theirs.results and theirs.results[r].value > 0]
-    if not ratios or not min(ratios):
-        return None
-    median = statistics.median(ratios)
-    return 1 / median if unit == "us" else median
+HEAD = ["work", "unit", "by", "median (min..max)", "ours is [goal]", "CPU s/GB"]
 
 
 def times_peer(work: Work, peer: Peer, cells: Cells) -> float | None:
@@ -91,18 +37,6 @@ def times_peer(work: Work, peer: Peer, cells: Cells) -> float | None:
     if peer.name != "ours":
         return ratio(work.unit, ours, cells[work.name, peer.name])
     return ratio(work.unit, ours, cells.get((work.than, "ours")))
-
-
-def machine() -> dict[str, object]:
-    cpu = "unknown"
-    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
-        for line in lines:
-            if line.startswith("model name"):
-                cpu = line.split(":", 1)[1].strip()
-                break
-    return {"cpu": cpu, "cores": os.cpu_count(), "kernel": platform.release(),
-            "load": round(os.getloadavg()[0], 1),
-            "date": time.strftime("%Y-%m-%d")}
 
 
 def measure(peer: Peer, work: Work, cell: Cell, r: int) -> None:
@@ -161,18 +95,6 @@ def table_rows(works: list[Work], peers: list[Peer],
                          f"{cpu:.2f}" if cpu else ""])
             name = unit = ""
     return rows
-
-
-def print_table(rows: list[list[str]]) -> None:
-    head = ["work", "unit", "by", "median (min..max)", "ours is [goal]",
-            "CPU s/GB"]
-    widths = [max(len(row[i]) for row in [head, *rows])
-              for i in range(len(head))]
-    for k, row in enumerate([head, *rows]):
-        print("| " + " | ".join(text.ljust(width) for text, width
-                                in zip(row, widths)) + " |")
-        if not k:
-            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
 
 
 def print_notes(works: list[Work], peers: list[Peer], away: dict[str, str],
@@ -265,7 +187,7 @@ def compare(args: argparse.Namespace, congestion: str) -> int:
                     if key != "versions"))
     print(", ".join(f"{name} {version}" for name, version
                     in about["versions"].items()) + "\n")
-    print_table(table_rows(works, peers, cells))
+    print_table(HEAD, table_rows(works, peers, cells))
     print()
     print_notes(works, peers, away, cells)
     return 0
