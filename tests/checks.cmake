@@ -26,6 +26,8 @@ endif()
 te_check(compatibility ${Python3_EXECUTABLE} ${tools}/check-compatibility)
 te_check(itself ${Python3_EXECUTABLE}
 	${CMAKE_CURRENT_SOURCE_DIR}/tools/test_checks.py)
+te_check(compare ${Python3_EXECUTABLE}
+	${CMAKE_CURRENT_SOURCE_DIR}/tools/test_compare.py)
 te_check(symbols ${Python3_EXECUTABLE} ${tools}/check-symbols
 	${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 te_check(install ${tools}/check-install ${CMAKE_COMMAND} ${CMAKE_BINARY_DIR}

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done, and which rows of the table come of it."""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+KIB, MIB = 1 << 10, 1 << 20
+WORKING_SET = 512 * MIB  # of each side of an engine
+POOL = 1024 * MIB
+SMALL_POOL = 256 * MIB  # that a crowd puts into
+LOCAL = 4096 * MIB  # of the client that joins and leaves
+
+RAW, PEER, TCP, DEFAULT = "raw", "peer", "ours, tcp", "ours"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One measurement, which every system does in turn."""
+
+    name: str
+    group: str  # of processes that do it: see groups.py
+    order: dict[str, object]  # to the process; without the seconds
+
+
+@dataclass(frozen=True)
+class Goal:
+    """@kind: times PEER or RAW, times another row of the same system's
+    ("one thread"); or "at least", "at most" so much."""
+
+    kind: str
+    number: float
+
+
+def times(number: float) -> Goal:
+    return Goal(PEER, number)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of a task."""
+
+    name: str
+    unit: str
+    task: str
+    figure: str
+    goals: dict[str, Goal] = field(default_factory=dict)  # by system
+    than: str = ""  # the row to compare with, of the same system; or of RAW
+
+
+def both(tcp: float, default: float) -> dict[str, Goal]:
+    return {TCP: times(tcp), DEFAULT: times(default)}
+
+
+def bound(kind: str, number: float) -> dict[str, Goal]:
+    return {TCP: Goal(kind, number), DEFAULT: Goal(kind, number)}
+
+
+def _size(size: int) -> str:
+    return (f"{size // MIB} MiB" if size >= MIB else
+            f"{size // KIB} KiB" if size >= KIB else f"{size} B")
+
+
+def _move(op: str, size: int, batch: int, threads: int = 1,
+          group: str = "engine") -> Task:
+    name = f"engine {op} {_size(size)} x{batch}"
+    if threads > 1:
+        name += f", {threads} threads"
+    if group == "own":
+        name += ", caller's memory"
+    return Task(name, group, {"do": "move", "op": op, "size": size,
+                              "batch": batch, "threads": threads})
+
+
+def _values(size: int, batch: int, total: int) -> Task:
+    return Task(f"store {_size(size)} x{batch}", "store",
+                {"do": "values", "size": size, "batch": batch,
+                 "total": total})
+
+
+def _exist(threads: int) -> Task:
+    name = "one thread" if threads == 1 else f"{threads} threads"
+    return Task(f"store batch_is_exist x128, {name}", "store",
+                {"do": "exist", "batch": 128, "threads": threads})
+
+
+_STREAM = Task("stream of 1 MiB", "raw", {"do": "stream"})
+_PINGPONG = Task("ping-pong of 8 B", "raw", {"do": "pingpong"})
+_MOVES = [_move(op, size, batch) for size, batch in
+          ((MIB, 16), (64 * KIB, 16), (64 * KIB, 1), (16 * KIB, 4096))
+          for op in ("write", "read")]
+_PAIRS = [_move("write", MIB, 16, 2), _move("write", 64 * KIB, 1, 2)]
+_OWN = [_move(op, MIB, 16, group="own") for op in ("write", "read")]
+_LATENCY = Task("engine write 8 B", "engine", {"do": "latency", "size": 8})
+_VALUES = [_values(4 * KIB, 1, 2 * MIB), _values(4 * KIB, 128, 32 * MIB),
+           _values(64 * KIB, 32, 128 * MIB), _values(MIB, 32, 256 * MIB)]
+_EXIST = [_exist(1), _exist(4)]
+_IDLE = Task("store idle", "store", {"do": "idle"})
+_LIFE = Task("store client's life", "life", {})
+_CROWD = Task("store 200 threads", "crowd", {"do": "crowd", "size": MIB,
+                                             "threads": 200, "each": 3})
+_WHEEL = Task("wheel", "wheel", {})
+
+TASKS = [_STREAM, *_MOVES, *_PAIRS, _PINGPONG, _LATENCY, *_OWN, *_VALUES,
+         *_EXIST, _IDLE, _LIFE, _CROWD, _WHEEL]
+
+
+def _rates(task: Task) -> Row:
+    return Row(task.name, "GB/s", task.name, "gb_per_s", both(2, 4))
+
+
+def _put_get(task: Task, unit: str, tcp: float, default: float) -> list[Row]:
+    figure = "gb_per_s" if unit == "GB/s" else "keys_per_s"
+    return [Row(task.name.replace("store", f"store {op}"), unit, task.name,
+                f"{op}_{figure}", both(tcp, default)) for op in ("put", "get")]
+
+
+def _rows() -> list[Row]:
+    one, many, middle, large = _VALUES
+    rows = [Row("raw stream of 1 MiB", "GB/s", _STREAM.name, "gb_per_s"),
+            *map(_rates, _MOVES)]
+    rows += [Row(task.name, "GB/s", task.name, "gb_per_s",
+                 bound("one thread", 1.0), than=task.name.split(",")[0])
+             for task in _PAIRS]
+    rows += [Row("raw ping-pong of 8 B, p50", "us", _PINGPONG.name, "p50_us"),
+             Row("engine write 8 B, p50", "us", _LATENCY.name, "p50_us",
+                 {TCP: Goal(RAW, 1.1), DEFAULT: Goal(RAW, 0.3)},
+                 than="raw ping-pong of 8 B, p50")]
+    rows += [Row(f"CPU of {task.name}", "CPU s/GB", task.name, "cpu_s_per_gb",
+                 {TCP: times(1 / 0.6), DEFAULT: times(1 / 0.25)})
+             for task in _MOVES[:2]]
+    rows += [Row(task.name, "GB/s", task.name, "gb_per_s") for task in _OWN]
+    rows += _put_get(one, "keys/s", 2, 3)
+    rows += _put_get(many, "keys/s", 10, 15)
+    rows += _put_get(middle, "GB/s", 2, 4)
+    rows += _put_get(large, "GB/s", 1.7, 3.5)
+    rows += [Row(task.name, "keys/s", task.name, "keys_per_s",
+                 {TCP: times(n), DEFAULT: times(n)})
+             for task, n in zip(_EXIST, (1.8, 2.0))]
+    rows += [
+        Row("store 200 threads into a full pool, ok", "%", _CROWD.name,
+            "ok_percent", bound("at least", 99)),
+        Row("store 200 threads into a full pool", "GB/s", _CROWD.name,
+            "gb_per_s", both(10, 10)),
+        Row("store close()", "ms", _LIFE.name, "close_ms",
+            bound("at most", 50)),
+        Row("store setup(), 4 GiB local", "ms", _LIFE.name, "setup_ms",
+            bound("at most", 50)),
+        Row("memory that it takes", "MB", _LIFE.name, "setup_mb"),
+        Row("import mooncake.store", "ms", _LIFE.name, "import_ms",
+            bound("at most", 50)),
+        Row("idle client", "% of a core", _IDLE.name, "percent_of_core",
+            bound("at most", 0.1)),
+        Row("wheel", "MB", _WHEEL.name, "wheel_mb", bound("at most", 10)),
+    ]
+    return rows
+
+
+ROWS = _rows()
+
+
+def rows_named(pattern: str) -> list[Row]:
+    """Those that a regular expression finds, and what they need."""
+    chosen = [row for row in ROWS if re.search(pattern, row.name, re.I)]
+    needed = {row.than for row in chosen} | {row.name for row in chosen}
+    return [row for row in ROWS if row.name in needed]
+
+
+def tasks_of(rows: list[Row]) -> list[Task]:
+    names = {row.task for row in rows}
+    return [task for task in TASKS if task.name in names]

@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What perf/compare makes of figures: ratios, goals, the lines of its table."""
+from __future__ import annotations
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "perf"))
+
+from compare.cells import Cell, ratio  # noqa: E402
+from compare.wheels.groups import GROUPS  # noqa: E402
+from compare.wheels.rows import (DEFAULT, PEER, RAW, ROWS, TASKS,  # noqa: E402
+                                 TCP, Goal, Row, rows_named, tasks_of, times)
+from compare.wheels.table import (is_met, ratio_of, report,  # noqa: E402
+                                  table_rows)
+from compare.work import Result  # noqa: E402
+
+
+def cell(*values: float | None) -> Cell:
+    """One value a round; None: that round gave none."""
+    made = Cell()
+    made.results = {r: Result(value) for r, value in enumerate(values)
+                    if value is not None}
+    return made
+
+
+class Ratios(unittest.TestCase):
+    def test_the_median_of_the_rounds_not_of_the_figures(self) -> None:
+        self.assertEqual(ratio("GB/s", cell(1, 4, 9), cell(1, 2, 3)), 2)
+
+    def test_only_rounds_that_both_have_count(self) -> None:
+        self.assertEqual(ratio("GB/s", cell(8, 6), cell(None, 2)), 3)
+        self.assertIsNone(ratio("GB/s", cell(8), cell(None, 2)))
+
+    def test_less_time_is_better(self) -> None:
+        self.assertEqual(ratio("us", cell(2), cell(8)), 4)
+
+
+class Goals(unittest.TestCase):
+    def met(self, row: Row, **figures: float) -> bool | None:
+        names = {"tcp": TCP, "peer": PEER, "raw": RAW}
+        cells = {(row.than if who == "raw" else row.name, names[who]):
+                 cell(value) for who, value in figures.items()}
+        return is_met(cells, row, TCP)
+
+    def test_so_many_times_the_peer(self) -> None:
+        row = Row("a", "GB/s", "a", "f", {TCP: times(2)})
+        self.assertTrue(self.met(row, tcp=4, peer=2))
+        self.assertFalse(self.met(row, tcp=3, peer=2))
+
+    def test_a_share_of_the_cpu_time_is_a_multiple_turned_round(self) -> None:
+        row = Row("a", "CPU s/GB", "a", "f", {TCP: times(4)})
+        self.assertTrue(self.met(row, tcp=0.1, peer=0.4))
+        self.assertFalse(self.met(row, tcp=0.2, peer=0.4))
+
+    def test_a_share_of_the_raw_latency(self) -> None:
+        row = Row("a", "us", "a", "f", {TCP: Goal(RAW, 1.1)}, than="ping")
+        self.assertTrue(self.met(row, tcp=21, raw=20, peer=1))
+        self.assertFalse(self.met(row, tcp=23, raw=20, peer=99))
+
+    def test_bounds_need_no_peer(self) -> None:
+        row = Row("a", "ms", "a", "f", {TCP: Goal("at most", 50)})
+        self.assertTrue(self.met(row, tcp=50))
+        self.assertFalse(self.met(row, tcp=51))
+
+    def test_two_threads_are_set_against_one_of_their_own(self) -> None:
+        row = Row("two", "GB/s", "a", "f", {TCP: Goal("one thread", 1)},
+                  than="one")
+        cells = {("two", TCP): cell(3), ("one", TCP): cell(2),
+                 ("two", PEER): cell(99), ("one", PEER): cell(9)}
+        self.assertEqual(ratio_of(cells, row, TCP), 1.5)
+        self.assertTrue(is_met(cells, row, TCP))
+
+    def test_without_a_figure_nothing_is_met_or_missed(self) -> None:
+        row = Row("a", "GB/s", "a", "f", {TCP: times(2)})
+        self.assertIsNone(self.met(row, peer=2))
+        self.assertIsNone(self.met(row, tcp=2))
+
+
+class Table(unittest.TestCase):
+    def test_a_line_names_what_missed_its_goal(self) -> None:
+        row = Row("a", "GB/s", "a", "f", {TCP: times(2), DEFAULT: times(4)})
+        cells = {("a", PEER): cell(2, 2, 2), ("a", TCP): cell(4, 5, 6),
+                 ("a", DEFAULT): cell(4, 4, 4)}
+        self.assertEqual(table_rows([row], cells), [[
+            "a", "GB/s", "", "2 (2..2)", "5 (4..6)", "2.50 x [>= 2]",
+            "4 (4..4)", "2.00 x [>= 4] NO"]])
+        one = report({}, [row], cells)["rows"][0]["systems"]
+        self.assertEqual((one[TCP]["met"], one[DEFAULT]["met"]),
+                         (True, False))
+
+    def test_who_has_no_figure_says_why_in_the_report(self) -> None:
+        row = Row("a", "GB/s", "a", "f")
+        away = Cell()
+        away.why = "not today"
+        one = report({}, [row], {("a", PEER): away})["rows"][0]["systems"]
+        self.assertEqual(one[PEER]["skipped"], "not today")
+
+
+class Rows(unittest.TestCase):
+    def test_every_row_has_its_task_and_every_task_its_group(self) -> None:
+        names = {task.name for task in TASKS}
+        self.assertEqual({row.task for row in ROWS}, names)
+        self.assertLessEqual({task.group for task in TASKS}, set(GROUPS))
+        self.assertLessEqual({row.than for row in ROWS} - {""},
+                             {row.name for row in ROWS})
+
+    def test_a_choice_brings_what_it_is_compared_with(self) -> None:
+        rows = rows_named("write 8 b|KiB x1, 2")
+        self.assertEqual([row.name for row in rows], [
+            "engine write 64 KiB x1", "engine write 64 KiB x1, 2 threads",
+            "raw ping-pong of 8 B, p50", "engine write 8 B, p50"])
+        self.assertEqual(len(tasks_of(rows)), 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
