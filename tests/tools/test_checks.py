@@ -162,6 +162,7 @@ accepted without effect, for existing command lines and files:
         "| `get` |  | absent (later) |\n"
         "\n## Classes\n| class | in C | here |\n|---|---|---|\n"
         "| `Config` | `te_store_put()` | works |\n",
+    "python/mooncake/mooncake_config.py": 'TENANT = "MOONCAKE_TENANT"\n',
     "docs/compatibility/engine.md":
         "# Engine\n## `TransferEngine`\n| method | here |\n|---|---|\n"
         "| `ask` | works |\n| `tell` | absent (later) |\n"
@@ -179,7 +180,8 @@ accepted without effect, for existing command lines and files:
         "| flag | default | here |\n|---|---|---|\n"
         "| `host` |  | works |\n| `idle` | `3` | accepted, no effect |\n"
         "\n## Environment\n| variable | here |\n|---|---|\n"
-        "| `MC_QUICK` | works |\n| `MC_FILES_*` | absent (no files) |\n",
+        "| `MC_QUICK` | works |\n| `MC_FILES_*` | absent (no files) |\n"
+        "| `MOONCAKE_TENANT` | works |\n",
     "docs/compatibility/http.md":
         "# Paths\n## master, port 9003\n| request | here |\n|---|---|\n"
         "| `GET /role` | works |\n| `POST /drain` | absent (501) |\n"
@@ -258,6 +260,10 @@ class Compatibility(Tree):
     def test_a_class_of_the_module_works(self) -> None:
         self.table("methods", "`Config`", "`Options`",
                    "Config of mooncake.store is not said to work")
+
+    def test_a_variable_of_the_configuration_works(self) -> None:
+        self.table("flags", "| `MOONCAKE_TENANT` | works |\n", "",
+                   "MOONCAKE_TENANT is not in it")
 
     def test_a_message_is_in_a_schema(self) -> None:
         self.table("rpcs", "STORE_PUT", "STORE_SET", "there is no STORE_SET")

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a pool is and what this process brings to it: a file, or the environment."""
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_GLOBAL_SEGMENT_SIZE = 3355443200  # 3.125 GiB
+DEFAULT_LOCAL_BUFFER_SIZE = 1 << 30
+
+# Of every file, and never empty.
+_REQUIRED = ("local_hostname", "metadata_server", "master_server_address")
+_PROTOCOLS = {
+    "ascend", "barex", "cxl", "efa", "hip", "maca", "musa", "nvlink",
+    "nvlink_intra", "nvmeof", "rdma", "rpc_only", "sunrise_link", "tcp", "ub",
+    "ubshmem",
+}
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"", "0", "false", "no", "off"}
+
+# Of which variable each field is; what is not in the environment has a default.
+_VARIABLES = {
+    "local_hostname": "MOONCAKE_LOCAL_HOSTNAME",
+    "metadata_server": "MOONCAKE_TE_META_DATA_SERVER",
+    "master_server_address": "MOONCAKE_MASTER",
+    "global_segment_size": "MOONCAKE_GLOBAL_SEGMENT_SIZE",
+    "local_buffer_size": "MOONCAKE_LOCAL_BUFFER_SIZE",
+    "protocol": "MOONCAKE_PROTOCOL",
+    "device_name": "MOONCAKE_DEVICE",
+    "enable_ssd_offload": "MOONCAKE_OFFLOAD_ENABLED",
+    "ssd_offload_path": "MOONCAKE_OFFLOAD_FILE_STORAGE_PATH",
+    "tenant_id": "MOONCAKE_TENANT_ID",
+    "enable_client_http_server": "MOONCAKE_ENABLE_CLIENT_HTTP_SERVER",
+    "client_http_port": "MOONCAKE_CLIENT_HTTP_PORT",
+}
+
+
+def _number(text: str, field: str) -> float:
+    """What stands before the unit."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"Invalid {field}: {text!r} is no number of bytes, "
+                         "such as 4194304, '512MB' or '4 GB'") from None
+
+
+def _size(value: Any, field: str) -> int:
+    """Bytes: a number, or a text with b, k, kb, m, mb, g, gb, t, tb behind it."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(f"Invalid {field}: {value!r}, should be a number of "
+                         "bytes or a text such as '4GB'")
+    text = str(value).strip().lower()
+    if not text:
+        raise ValueError(f"Invalid segment size: empty string ({field})")
+    digits = text.rstrip("bkmgt") if isinstance(value, str) else text
+    unit = text[len(digits):]
+    shift = _UNITS.get(unit[:-1] if unit.endswith("b") else unit)
+    if shift is None:
+        raise ValueError(f"Invalid {field}: {value!r} has no unit of b, k, kb, "
+                         "m, mb, g, gb, t, tb")
+    if not digits.strip():
+        raise ValueError("Invalid segment size: missing number before "
+                         f"'{unit}' ({field})")
+    try:
+        size = int(digits) << shift  # exact, whatever its length
+    except ValueError:
+        scaled = _number(digits.strip(), field) * (1 << shift)
+        if not math.isfinite(scaled):
+            raise ValueError(f"Invalid {field}: {value!r} is too large") from None
+        size = int(scaled)
+    if size < 0:
+        raise ValueError(f"Invalid {field}: {size}. Size must be non-negative.")
+    return size
+
+
+def _switch(value: Any, field: str) -> bool:
+    text = str(value).strip().lower()
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    raise ValueError(f"Invalid boolean value: {value!r} ({field})")
+
+
+def _port(value: Any, field: str) -> int:
+    try:
+        port = int(str(value))
+        if 0 <= port <= 65535:
+            return port
+    except ValueError:
+        pass
+    raise ValueError(f"Invalid {field}: {value!r}, should be a port, 0 to 65535")
+
+
+def _protocol(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"Invalid protocol: {value!r}. Protocol must be a "
+                         "non-empty string, e.g. 'tcp' or 'rdma'.")
+    if value.strip().lower() not in _PROTOCOLS:
+        logger.warning(
+            "Unrecognised protocol '%s'; passing it through to the Mooncake "
+            "engine unchanged. Known protocols are: %s.", value,
+            ", ".join(sorted(_PROTOCOLS)))
+    return value
+
+
+def _text(value: Any, field: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"Config field '{field}' must be a string, "
+                         f"got {value!r}.")
+    return value
+
+
+def _parse_yaml(path: str, text: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise ImportError(f"{path}: YAML needs PyYAML: pip install pyyaml, "
+                          "or write JSON") from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _read(path: str) -> Any:
+    """What is in a file: YAML by its name, else JSON."""
+    with open(path, encoding="utf-8") as file:
+        try:
+            text = file.read()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: {error}") from None
+    if path.endswith((".yaml", ".yml")):
+        return _parse_yaml(path, text)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise json.JSONDecodeError(f"{path}: {error.msg}", error.doc,
+                                   error.pos) from None
+
+
+@dataclass
+class MooncakeConfig:
+    """Sizes are in bytes. Names of fields are those of `setup` of the store."""
+
+    local_hostname: str
+    metadata_server: str
+    global_segment_size: int
+    local_buffer_size: int
+    protocol: str
+    device_name: str | None
+    master_server_address: str
+    enable_ssd_offload: bool = False
+    ssd_offload_path: str = ""
+    tenant_id: str = "default"
+    enable_client_http_server: bool = False
+    client_http_port: int = 9300
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> MooncakeConfig:
+        """ValueError: a field is missing or wrong. Others' keys are not looked at."""
+        for field in _REQUIRED:
+            if field not in values:
+                raise ValueError(f"Missing required config field: {field}")
+            if not isinstance(values[field], str) or not values[field].strip():
+                raise ValueError(f"Config field '{field}' must be a non-empty "
+                                 f"string, got {values[field]!r}.")
+        device = values.get("device_name", "")
+        return MooncakeConfig(
+            *(values[field] for field in _REQUIRED[:2]),
+            _size(values.get("global_segment_size",
+                             DEFAULT_GLOBAL_SEGMENT_SIZE),
+                  "global_segment_size"),
+            _size(values.get("local_buffer_size", DEFAULT_LOCAL_BUFFER_SIZE),
+                  "local_buffer_size"),
+            _protocol(values.get("protocol", "tcp")),
+            None if device is None else _text(device, "device_name"),
+            values["master_server_address"],
+            _switch(values.get("enable_ssd_offload", False),
+                    "enable_ssd_offload"),
+            _text(values.get("ssd_offload_path", ""), "ssd_offload_path"),
+            str(values.get("tenant_id", "default")),
+            _switch(values.get("enable_client_http_server", False),
+                    "enable_client_http_server"),
+            _port(values.get("client_http_port", 9300), "client_http_port"))
+
+    @staticmethod
+    def from_file(file_path: str) -> MooncakeConfig:
+        """JSON or YAML; OSError: not readable, ValueError: what is wrong in it."""
+        return MooncakeConfig.from_dict(read_file(file_path))
+
+    @staticmethod
+    def load_from_env() -> MooncakeConfig:
+        """The file of MOONCAKE_CONFIG_PATH, else the variables themselves."""
+        return MooncakeConfig.from_dict(read_env())
+
+
+def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The keys of a file as they stand there, for who overrides some of them."""
+    values = _read(os.fspath(path))
+    if not isinstance(values, dict):
+        raise ValueError(f"{path}: should be an object with the fields of a "
+                         f"configuration, is a {type(values).__name__}")
+    return values
+
+
+def read_env() -> dict[str, Any]:
+    """The same of the environment, or of the file that it names."""
+    path = os.environ.get("MOONCAKE_CONFIG_PATH")
+    if path is not None:
+        return read_file(path)
+    if not os.environ.get("MOONCAKE_MASTER"):
+        raise ValueError("Neither the environment variable "
+                         "'MOONCAKE_CONFIG_PATH' nor 'MOONCAKE_MASTER' is set.")
+    return {"local_hostname": "localhost", "metadata_server": "P2PHANDSHAKE",
+            **{field: os.environ[name] for field, name in _VARIABLES.items()
+               if name in os.environ}}

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mooncake.mooncake_config: sizes, files, the environment, and what is wrong there."""
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from mooncake.mooncake_config import MooncakeConfig
+
+WHOLE = {"local_hostname": "here", "metadata_server": "P2PHANDSHAKE",
+         "master_server_address": "there:50051"}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """Of nobody else."""
+    for name in list(os.environ):
+        if name.startswith("MOONCAKE_"):
+            monkeypatch.delenv(name)
+
+
+def load(tmp_path, **more: object) -> MooncakeConfig:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**WHOLE, **more}))
+    return MooncakeConfig.from_file(str(path))
+
+
+def test_a_file_of_three_keys_is_enough(tmp_path):
+    assert load(tmp_path) == MooncakeConfig(
+        "here", "P2PHANDSHAKE", 3355443200, 1 << 30, "tcp", "", "there:50051",
+        False, "", "default", False, 9300)
+
+
+def test_keys_of_others_are_not_looked_at(tmp_path):
+    assert load(tmp_path, mode="embedded", tenant_id=5).tenant_id == "5"
+
+
+@pytest.mark.parametrize("text, size", [
+    (0, 0), (5, 5), (1.5, 1), ("5", 5), ("5b", 5), ("1k", 1024), ("10 kb", 10240),
+    (" 7 M ", 7 << 20), ("1.5GB", 3 << 29), ("4 gb", 4 << 30), ("2t", 2 << 40),
+    ("1TB", 1 << 40), ("1e3", 1000), (str(2**63 - 1), 2**63 - 1),
+])
+def test_sizes(tmp_path, text, size):
+    assert load(tmp_path, global_segment_size=text).global_segment_size == size
+
+
+@pytest.mark.parametrize("text", [
+    "", "gb", "x", "4pb", "1 2", "-1", -1, "-1gb", "nan", "inf", "1e308 tb", True,
+    None, [1], "0x10", "4gbb", "4kkb",
+])
+@pytest.mark.parametrize("field", ["global_segment_size", "local_buffer_size"])
+def test_what_is_no_size_is_refused_by_its_name(tmp_path, field, text):
+    with pytest.raises(ValueError, match=field):
+        load(tmp_path, **{field: text})
+
+
+@pytest.mark.parametrize("field, value, words", [
+    ("local_hostname", "", "must be a non-empty string, got ''."),
+    ("metadata_server", 5, "must be a non-empty string, got 5."),
+    ("master_server_address", None, "must be a non-empty string, got None."),
+    ("protocol", "", "Invalid protocol: ''. Protocol must be a non-empty"),
+    ("device_name", 5, "must be a string"),
+    ("enable_ssd_offload", "maybe", "Invalid boolean value: 'maybe'"),
+    ("client_http_port", "x", "Invalid client_http_port: 'x'"),
+    ("client_http_port", 65536, "Invalid client_http_port: 65536"),
+])
+def test_what_is_wrong_is_named(tmp_path, field, value, words):
+    with pytest.raises(ValueError) as caught:
+        load(tmp_path, **{field: value})
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("field", WHOLE)
+def test_what_is_missing_is_named(tmp_path, field):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({k: v for k, v in WHOLE.items() if k != field}))
+    with pytest.raises(ValueError) as caught:
+        MooncakeConfig.from_file(str(path))
+    assert str(caught.value) == f"Missing required config field: {field}"
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"5", b"\xff\xfe{}"])
+def test_a_file_that_is_none_is_named(tmp_path, text):
+    path = tmp_path / "config.json"
+    path.write_bytes(text)
+    with pytest.raises(ValueError, match=str(path)):
+        MooncakeConfig.from_file(str(path))
+
+
+def test_a_protocol_nobody_knows_is_passed_on_with_a_warning(tmp_path, caplog):
+    assert load(tmp_path, protocol="pigeon").protocol == "pigeon"
+    assert "Unrecognised protocol 'pigeon'" in caplog.text
+
+
+def test_yaml_is_known_by_its_name(tmp_path):
+    pytest.importorskip("yaml")
+    path = tmp_path / "config.yaml"
+    path.write_text("\n".join(f"{k}: {v}" for k, v in WHOLE.items()))
+    assert MooncakeConfig.from_file(str(path)).local_hostname == "here"
+    path.write_text("a: [")
+    with pytest.raises(ValueError, match=str(path)):
+        MooncakeConfig.from_file(str(path))
+
+
+def test_the_environment_needs_the_master_only(monkeypatch):
+    monkeypatch.setenv("MOONCAKE_MASTER", "there:50051")
+    config = MooncakeConfig.load_from_env()
+    assert (config.local_hostname, config.metadata_server) == (
+        "localhost", "P2PHANDSHAKE")
+    monkeypatch.setenv("MOONCAKE_GLOBAL_SEGMENT_SIZE", "4 GB")
+    monkeypatch.setenv("MOONCAKE_CLIENT_HTTP_PORT", "9301")
+    monkeypatch.setenv("MOONCAKE_OFFLOAD_ENABLED", "1")
+    config = MooncakeConfig.load_from_env()
+    assert (config.global_segment_size, config.client_http_port,
+            config.enable_ssd_offload) == (4 << 30, 9301, True)
+
+
+def test_the_environment_without_anything_says_what_it_wants():
+    with pytest.raises(ValueError) as caught:
+        MooncakeConfig.load_from_env()
+    assert str(caught.value) == (
+        "Neither the environment variable 'MOONCAKE_CONFIG_PATH' nor "
+        "'MOONCAKE_MASTER' is set.")
+
+
+def test_the_file_of_the_environment_goes_before_its_variables(
+        tmp_path, monkeypatch):
+    load(tmp_path)
+    monkeypatch.setenv("MOONCAKE_CONFIG_PATH", str(tmp_path / "config.json"))
+    monkeypatch.setenv("MOONCAKE_MASTER", "elsewhere:1")
+    assert MooncakeConfig.load_from_env().master_server_address == "there:50051"
+    monkeypatch.setenv("MOONCAKE_CONFIG_PATH", str(tmp_path / "none.json"))
+    with pytest.raises(FileNotFoundError):
+        MooncakeConfig.load_from_env()
