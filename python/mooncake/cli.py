@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that are inside the package, as console scripts."""
+"""The master of a pool, as a console script."""
 from __future__ import annotations
 
-import os
-import pathlib
-import sys
+from typing import NoReturn
+
+from mooncake._programs import become
 
 
-def run(program: str) -> None:
-    """Become the program, with the arguments of this process."""
-    path = pathlib.Path(__file__).parent / "bin" / program
-    os.execv(path, [program, *sys.argv[1:]])
+def main() -> NoReturn:
+    become("mooncake_master")
 
 
-def mooncake_master() -> None:
-    run("mooncake_master")
-
-
-def mooncake_client() -> None:
-    run("mooncake_client")
+if __name__ == "__main__":
+    main()

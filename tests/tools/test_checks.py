@@ -161,8 +161,13 @@ accepted without effect, for existing command lines and files:
         "| `set`, `end` | `te_store_put()` | works |\n"
         "| `get` |  | absent (later) |\n"
         "\n## Classes\n| class | in C | here |\n|---|---|---|\n"
-        "| `Config` | `te_store_put()` | works |\n",
+        "| `Config` | `te_store_put()` | works |\n"
+        "\n## Modules\n| name | here |\n|---|---|\n"
+        "| `mooncake.store`, `mooncake.engine` | works |\n"
+        "| `mooncake.mooncake_config` | works |\n",
     "python/mooncake/mooncake_config.py": 'TENANT = "MOONCAKE_TENANT"\n',
+    "python/pyproject.toml":
+        '[project.scripts]\nrun_it = "mooncake.cli:main"\n\n[tool.it]\na = 1\n',
     "docs/compatibility/engine.md":
         "# Engine\n## `TransferEngine`\n| method | here |\n|---|---|\n"
         "| `ask` | works |\n| `tell` | absent (later) |\n"
@@ -181,7 +186,8 @@ accepted without effect, for existing command lines and files:
         "| `host` |  | works |\n| `idle` | `3` | accepted, no effect |\n"
         "\n## Environment\n| variable | here |\n|---|---|\n"
         "| `MC_QUICK` | works |\n| `MC_FILES_*` | absent (no files) |\n"
-        "| `MOONCAKE_TENANT` | works |\n",
+        "| `MOONCAKE_TENANT` | works |\n"
+        "\n## Commands\n| command | here |\n|---|---|\n| `run_it` | works |\n",
     "docs/compatibility/http.md":
         "# Paths\n## master, port 9003\n| request | here |\n|---|---|\n"
         "| `GET /role` | works |\n| `POST /drain` | absent (501) |\n"
@@ -260,6 +266,13 @@ class Compatibility(Tree):
     def test_a_class_of_the_module_works(self) -> None:
         self.table("methods", "`Config`", "`Options`",
                    "Config of mooncake.store is not said to work")
+
+    def test_a_module_of_the_package_works(self) -> None:
+        self.table("methods", "| `mooncake.mooncake_config` | works |\n", "",
+                   "mooncake.mooncake_config is not in it")
+
+    def test_a_command_of_the_package_works(self) -> None:
+        self.table("flags", "`run_it`", "`run_that`", "run_it is not in it")
 
     def test_a_variable_of_the_configuration_works(self) -> None:
         self.table("flags", "| `MOONCAKE_TENANT` | works |\n", "",
