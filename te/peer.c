@@ -245,13 +245,16 @@ static void serve_openers(struct tei_peer *peer)
 		tei_peer_probe(peer);
 }
 
-void tei_peer_open(struct tei_opener *opener)
+/* Who opens waits for a peer that is not there yet; a probe wants its no. */
+static void refuse_probes(struct tei_peer *peer)
 {
-	tei_list_add_tail(&opener->peer->c.openers, &opener->link);
-	if (opener->peer->engine->closed)
-		opener_end(opener, -ECANCELED);
-	else
-		tei_peer_kick(opener->peer);
+	tei_list_for_each_safe (node, tmp, &peer->c.openers) {
+		struct tei_opener *opener =
+			tei_list_entry(node, struct tei_opener, link);
+
+		if (opener->probe && ++opener->n_refused >= peer->c.n_address)
+			opener_end(opener, -ECONNREFUSED);
+	}
 }
 
 void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns)
@@ -357,6 +360,19 @@ static void backoff_over(void *arg)
 	tei_peer_kick(peer);
 }
 
+void tei_peer_open(struct tei_opener *opener)
+{
+	struct tei_peer *peer = opener->peer;
+
+	tei_list_add_tail(&peer->c.openers, &opener->link);
+	if (peer->engine->closed)
+		opener_end(opener, -ECANCELED);
+	else if (opener->probe && peer->c.state == TEI_PEER_BACKOFF)
+		backoff_over(peer); /* it wants to know now */
+	else
+		tei_peer_kick(peer);
+}
+
 static void back_off(struct tei_peer *peer)
 {
 	uint32_t bits = peer->c.attempts < BACKOFF_BITS ? peer->c.attempts
@@ -427,6 +443,8 @@ void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 	tei_peer_prune_drops(peer);
 	if (for_good && !stray)
 		end_openers(peer, err);
+	else if (err == -ECONNREFUSED && !stray)
+		refuse_probes(peer);
 	back_off(peer);
 }
 

@@ -153,6 +153,7 @@ struct tei_opener {
 	struct tei_call call;
 	struct tei_peer *peer;
 	bool probe;
+	int n_refused;   /* addresses, since it waits; control thread */
 	uint64_t rtt_ns; /* guarded by mu, as all below */
 	bool done;
 	int err;
@@ -161,7 +162,8 @@ struct tei_opener {
 
 /*
  * Until the peer is up, or has answered a probe; @opener is zeroed but for
- * peer and probe. Errors as te_segment_open(). Blocks (segment.c).
+ * peer and probe. Errors as te_segment_open() or te_peer_probe(). Blocks
+ * (segment.c).
  */
 int tei_peer_await(struct tei_opener *opener, uint64_t timeout_ms);
 /* The peer of that name, made if new. -EINVAL, -ENOMEM. Takes mu. */

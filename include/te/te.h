@@ -337,8 +337,15 @@ TE_API int te_peer_revoke_wait(struct te_engine *engine,
 
 /**
  * te_peer_probe - whether an engine answers under a name, and how fast
+ * @timeout_ms: for one that is silent; 0: the setting open_timeout
+ * @rtt_us:     round trip, may be NULL
  *
- * Returns 0, or as te_segment_open(). *rtt_us (may be NULL): round trip.
+ * A no is not waited out: an engine that is about to start is not there yet.
+ *
+ * Blocks: up to @timeout_ms. Returns 0, or *rtt_us is untouched and:
+ *   -ECONNREFUSED  nobody listens there, or the directory has no such name
+ *   -ETIMEDOUT     no answer in time
+ *   and otherwise as te_segment_open()
  */
 TE_API int te_peer_probe(struct te_engine *engine, const char *name,
 			 uint32_t timeout_ms, uint64_t *rtt_us);

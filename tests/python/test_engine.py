@@ -10,7 +10,7 @@ import pytest
 
 from mooncake import engine as module
 from mooncake.engine import TransferEngine, TransferNotify, TransferOpcode
-from peer import ADDRESS, LENGTH, until
+from peer import ADDRESS, LENGTH, free_port, until
 
 
 def pattern(length: int) -> bytes:
@@ -258,6 +258,13 @@ def test_engine_of_its_own_is_a_peer_too(engine, memory):
 def test_probe_and_warm_up(engine, peer):
     assert engine.send_probe(peer.name) == 0
     assert engine.warmup_efa_segment(peer.name) == 0
+
+
+def test_probe_says_at_once_that_nobody_listens(engine, capfd):
+    name = f"127.0.0.1:{free_port()}"
+    for _ in range(3):
+        assert engine.send_probe(name) == -1
+        assert "Connection refused" in capfd.readouterr().err  # not timed out
 
 
 def test_engine_for_the_store_keeps_itself_alive(memory):

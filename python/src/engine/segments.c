@@ -155,7 +155,7 @@ static PyObject *warmup_efa_segment(PyObject *object, PyObject *args,
 	return PyLong_FromLong(rc ? PY_ENDPOINT : 0);
 }
 
-/* Alive or not is to be known soon: who asks has others to look after. */
+/* For a silent peer: who asks has others to look after. */
 #define PROBE_MS 2000
 
 static PyObject *send_probe(PyObject *object, PyObject *args, PyObject *kwargs)
@@ -196,6 +196,7 @@ PyMethodDef py_segment_methods[] = {
 	{"send_probe", (PyCFunction)(void (*)(void))send_probe,
 	 METH_VARARGS | METH_KEYWORDS,
 	 "send_probe(peer_server_name)\n--\n\n"
-	 "Whether the peer answers within 2 s. 0 or -1."},
+	 "Whether the peer answers. 0 or -1: at once when nobody listens there,\n"
+	 "after 2 s when it is silent."},
 	{NULL, NULL, 0, NULL},
 };

@@ -166,6 +166,8 @@ static void two_engines_find_each_other_by_bare_name(void **state)
 	expect_life(a, "prefill-0", life); /* itself */
 	te_engine_destroy(a);
 	expect_entry(b, "prefill-0", NULL);
+	assert_int_equal(te_peer_probe(b, "prefill-9", RIG_WAIT_MS, NULL),
+			 -ECONNREFUSED);
 	te_engine_destroy(b);
 }
 

@@ -461,8 +461,22 @@ static void stranger_that_is_no_engine_is_found_out(void **state)
 			 -ETIMEDOUT);
 	assert_int_equal(te_peer_probe(other, te_engine_name(engine), 0, &rtt),
 			 0);
-	assert_int_equal(te_peer_probe(other, "127.0.0.1:1", 50, NULL),
+	te_engine_destroy(other);
+}
+
+/* Not at the deadline, nor while earlier tries are still being paced. */
+static void probe_takes_no_for_an_answer(void **state)
+{
+	struct te_engine *other = rig_engine(NULL);
+	te_segment_id id;
+
+	(void)state;
+	assert_int_equal(te_peer_probe(other, "127.0.0.1:1", RIG_WAIT_MS, NULL),
+			 -ECONNREFUSED);
+	assert_int_equal(te_segment_open(other, "127.0.0.1:1", 50, &id),
 			 -ETIMEDOUT);
+	assert_int_equal(te_peer_probe(other, "localhost:1", RIG_WAIT_MS, NULL),
+			 -ECONNREFUSED);
 	te_engine_destroy(other);
 }
 
@@ -485,6 +499,7 @@ int main(void)
 		WITH_ENGINE(rubbish_costs_only_who_sends_it),
 		WITH_ENGINE(hello_cut_anywhere_is_no_hello),
 		WITH_ENGINE(stranger_that_is_no_engine_is_found_out),
+		WITH_ENGINE(probe_takes_no_for_an_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
