@@ -4,7 +4,8 @@
  *
  * A port with RDMA is added first; the interface that lies on the same device
  * and port then joins it. What is left over on either side stands alone: an
- * InfiniBand port without IP, an Ethernet interface without RDMA.
+ * InfiniBand port without IP, an Ethernet interface without RDMA. RDMA in
+ * software (rxe, siw) has no device; it lies where its interface does.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -75,9 +76,38 @@ static uint64_t rate_of_port(const struct tei_sysfs *s, const char *dev,
 	return (uint64_t)(gbps * 1e9 + 0.5);
 }
 
-static int add_port(struct tei_sysfs *s, const char *dev, unsigned int port)
+/* The interface below a port of RDMA in software, and its device. */
+static bool find_below(const struct tei_sysfs *s, const char *dev,
+		       unsigned int port, char out[TEI_TOPO_PATH_MAX])
+{
+	char name[TEI_TOPO_NAME_MAX];
+
+	/* The first says so only while the port has an address. */
+	if (tei_sysfs_text(s, name, sizeof(name),
+			   "class/infiniband/%s/ports/%u/gid_attrs/ndevs/0",
+			   dev, port) &&
+	    tei_sysfs_text(s, name, sizeof(name), "class/infiniband/%s/parent",
+			   dev))
+		return false;
+	return tei_topo_is_name(name) &&
+	       tei_sysfs_device(s, out, "class/net/%s/device", name);
+}
+
+static void locate_port(const struct tei_sysfs *s, struct tei_topo_nic *nic)
 {
 	char device[TEI_TOPO_PATH_MAX];
+
+	if (tei_sysfs_device(s, device, "class/infiniband/%s/device",
+			     nic->rdma)) {
+		locate(s, nic, device);
+	} else if (find_below(s, nic->rdma, nic->rdma_port, device)) {
+		locate(s, nic, device);
+		nic->speed_bps = 0; /* made up; the interface may know */
+	}
+}
+
+static int add_port(struct tei_sysfs *s, const char *dev, unsigned int port)
+{
 	struct tei_topo_nic *nic;
 	int rc, len;
 
@@ -95,8 +125,7 @@ static int add_port(struct tei_sysfs *s, const char *dev, unsigned int port)
 	nic->kind = kind_of_port(s, dev, port);
 	nic->state = state_of_port(s, dev, port);
 	nic->speed_bps = rate_of_port(s, dev, port);
-	if (tei_sysfs_device(s, device, "class/infiniband/%s/device", dev))
-		locate(s, nic, device);
+	locate_port(s, nic);
 	return 0;
 }
 

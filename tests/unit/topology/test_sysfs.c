@@ -147,6 +147,40 @@ static void two_ports_of_one_device_are_two_nics(void **state)
 	machine_close(&m);
 }
 
+static void rdma_in_software_is_where_its_interface_is(void **state)
+{
+	static const char *const says[] = {
+		"ports/1/gid_attrs/ndevs/0", /* while it has an address */
+		"parent",
+	};
+	struct machine m;
+	char path[256];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < TEST_COUNT(says); i++) {
+		machine_unpack(&m, "two-nics");
+		test_tree_write(m.dir,
+				"sys/class/infiniband/rxe0/ports/1/link_layer",
+				"Ethernet\n");
+		test_tree_write(m.dir, "sys/class/infiniband/rxe0/ports/1/rate",
+				"2.5 Gb/sec (1X SDR)\n");
+		snprintf(path, sizeof(path), "sys/class/infiniband/rxe0/%s",
+			 says[i]);
+		test_tree_write(m.dir, path, "ens2\n");
+		machine_look(&m, 0);
+		assert_string_equal(nic_named(m.topo, "ens2").name, "rxe0");
+		assert_int_equal(nic_named(m.topo, "rxe0").kind, TE_TOPO_ROCE);
+		assert_int_equal(nic_named(m.topo, "rxe0").numa_node, 0);
+		assert_string_equal(nic_named(m.topo, "rxe0").pci.bus_id,
+				    "0000:65:00.0");
+		/* Not the rate that the port makes up. */
+		assert_int_equal(nic_named(m.topo, "rxe0").speed_bps,
+				 25000000000);
+		machine_close(&m);
+	}
+}
+
 static void strange_text_is_unknown_and_not_an_error(void **state)
 {
 	static const char net[] = "sys/class/net/ens2/";
@@ -322,6 +356,7 @@ int main(void)
 		cmocka_unit_test(
 			interfaces_without_a_device_are_seen_on_demand),
 		cmocka_unit_test(two_ports_of_one_device_are_two_nics),
+		cmocka_unit_test(rdma_in_software_is_where_its_interface_is),
 		cmocka_unit_test(strange_text_is_unknown_and_not_an_error),
 		cmocka_unit_test(a_list_of_cpus_without_sense_is_noted),
 		cmocka_unit_test(a_link_out_of_the_tree_leads_nowhere),
