@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fabric.c - addresses of RDMA ports, the way to their peers, and congestion
+ *
+ * A RoCE port is reached by a GID, which is an address of its interface: that
+ * needs a route, and a network that no other interface of the host is in, or
+ * answers leave by the wrong one. An InfiniBand port is reached by its LID.
+ */
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/doctor/host.h"
+
+#define GIDS_MAX 256
+
+static const struct tei_rule gid_rule = {
+	"rdma.gid", "a GID of type RoCE v2 that is a routable address",
+	"ip address add ADDRESS/LENGTH dev INTERFACE; in a container the "
+	"interface must be in its network namespace"};
+static const struct tei_rule route_rule = {
+	"rdma.route", "a route to the GID's network by its own interface",
+	"ip address add ADDRESS/LENGTH dev INTERFACE, not /32; ip route show "
+	"dev INTERFACE"};
+static const struct tei_rule subnet_rule = {
+	"rdma.subnet", "a network for each RDMA interface",
+	"give each rail its own subnet, or sysctl net.ipv4.conf.all."
+	"arp_ignore=1, arp_announce=2, rp_filter=2 and a routing table each"};
+static const struct tei_rule lid_rule = {
+	"rdma.lid", "a LID from a subnet manager",
+	"start opensm on a host of the fabric, or the switch's own"};
+static const struct tei_rule congestion = {
+	"rdma.congestion", "ECN on for a priority, as sender and as receiver",
+	"mlnx_qos -i INTERFACE --trust dscp --pfc 0,0,0,1,0,0,0,0; echo 1 > "
+	"/sys/class/net/INTERFACE/ecn/roce_{rp,np}/enable/3; the switches too"};
+
+/* ---- GIDs ---- */
+
+enum gid_kind { GID_NONE, GID_V1, GID_LINK_LOCAL, GID_V6, GID_V4 };
+
+struct gid {
+	enum gid_kind kind;
+	unsigned int index;
+	struct in6_addr addr;
+	char interface[TEI_HOST_NAME];
+};
+
+static enum gid_kind kind_of(const struct in6_addr *addr, const char *type)
+{
+	if (IN6_IS_ADDR_UNSPECIFIED(addr))
+		return GID_NONE;
+	if (strcmp(type, "RoCE v2") != 0)
+		return GID_V1;
+	if (IN6_IS_ADDR_V4MAPPED(addr))
+		return GID_V4;
+	return IN6_IS_ADDR_LINKLOCAL(addr) ? GID_LINK_LOCAL : GID_V6;
+}
+
+/* False: there is no such place in the table. An empty one is GID_NONE. */
+static bool read_gid(const struct tei_host *h, const struct te_topo_nic *nic,
+		     unsigned int index, struct gid *out)
+{
+	char path[128], text[64], type[32];
+
+	(void)snprintf(path, sizeof(path), "sys/class/infiniband/%s/ports/%u",
+		       nic->rdma, nic->rdma_port);
+	*out = (struct gid){.index = index};
+	if (!tei_host_line(h, text, sizeof(text), "%s/gids/%u", path, index))
+		return false;
+	if (!tei_host_line(h, type, sizeof(type), "%s/gid_attrs/types/%u", path,
+			   index) ||
+	    inet_pton(AF_INET6, text, &out->addr) != 1)
+		return true;
+	(void)tei_host_line(h, out->interface, sizeof(out->interface),
+			    "%s/gid_attrs/ndevs/%u", path, index);
+	out->kind = kind_of(&out->addr, type);
+	return true;
+}
+
+static void best_gid(const struct tei_host *h, const struct te_topo_nic *nic,
+		     struct gid *best)
+{
+	struct gid gid;
+	unsigned int i;
+
+	*best = (struct gid){.kind = GID_NONE};
+	for (i = 0; i < GIDS_MAX && read_gid(h, nic, i, &gid); i++)
+		if (gid.kind > best->kind)
+			*best = gid;
+}
+
+static void check_gid(const char *port, const struct gid *gid,
+		      struct tei_report *r)
+{
+	static const char *const words[] = {"", "RoCE v1 only",
+					    "RoCE v2, but link-local only",
+					    "RoCE v2", "RoCE v2"};
+	enum tei_mark mark = TEI_MARK_OK;
+	char text[INET6_ADDRSTRLEN];
+
+	if (gid->kind == GID_NONE) {
+		tei_report_add(r, TEI_MARK_FAIL, &gid_rule, port,
+			       "the table is empty");
+		return;
+	}
+	if (gid->kind < GID_V6)
+		mark = gid->kind == GID_V1 ? TEI_MARK_FAIL : TEI_MARK_WARN;
+	(void)inet_ntop(AF_INET6, &gid->addr, text, sizeof(text));
+	tei_report_add(r, mark, &gid_rule, port, "index %u: %s by %s, %s",
+		       gid->index, text,
+		       *gid->interface ? gid->interface : "no interface",
+		       words[gid->kind]);
+}
+
+/* ---- routes ---- */
+
+struct route {
+	char interface[TEI_HOST_NAME];
+	uint32_t to, mask; /* as in memory: network byte order */
+};
+
+/* A line of /proc/net/route that leads into a network next to an interface. */
+static bool parse_route(const char *line, struct route *out)
+{
+	unsigned int to, gateway, mask;
+
+	if (sscanf(line, "%63s %x %x %*x %*d %*d %*d %x", out->interface, &to,
+		   &gateway, &mask) != 4)
+		return false;
+	out->to = to;
+	out->mask = mask;
+	return gateway == 0 && mask != 0;
+}
+
+struct ways {
+	bool by_own;
+	char other[TEI_HOST_NAME]; /* another interface in the same network */
+};
+
+static void find_ways(const struct tei_host *h, uint32_t addr,
+		      const char *interface, struct ways *out)
+{
+	static char table[64 * 1024];
+	char *line, *rest = NULL;
+	struct route route;
+
+	*out = (struct ways){.by_own = false};
+	(void)tei_host_bytes(h, table, sizeof(table), "proc/net/route");
+	for (line = strtok_r(table, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		if (!parse_route(line, &route) ||
+		    (addr & route.mask) != (route.to & route.mask))
+			continue;
+		if (!strcmp(route.interface, interface))
+			out->by_own = true;
+		else
+			memcpy(out->other, route.interface, sizeof(out->other));
+	}
+}
+
+static void check_route(const struct tei_host *h, const char *port,
+			const struct gid *gid, struct tei_report *r)
+{
+	struct ways ways;
+	uint32_t addr;
+
+	if (gid->kind != GID_V4 || !*gid->interface)
+		return;
+	memcpy(&addr, &gid->addr.s6_addr[12], sizeof(addr));
+	find_ways(h, addr, gid->interface, &ways);
+	tei_report_add(r, ways.by_own ? TEI_MARK_OK : TEI_MARK_FAIL,
+		       &route_rule, port, ways.by_own ? "by %s" : "none by %s",
+		       gid->interface);
+	if (*ways.other)
+		tei_report_add(r, TEI_MARK_WARN, &subnet_rule, port,
+			       "%s and %s are in one network", gid->interface,
+			       ways.other);
+	else
+		tei_report_add(r, TEI_MARK_OK, &subnet_rule, port,
+			       "%s is alone in its network", gid->interface);
+}
+
+/* ---- InfiniBand ---- */
+
+static void check_lid(const struct tei_host *h, const char *port,
+		      const struct te_topo_nic *nic, struct tei_report *r)
+{
+	int64_t lid =
+		tei_host_number(h, 0, "sys/class/infiniband/%s/ports/%u/lid",
+				nic->rdma, nic->rdma_port);
+
+	tei_report_add(r, lid > 0 ? TEI_MARK_OK : TEI_MARK_FAIL, &lid_rule,
+		       port, "LID %lld", (long long)lid);
+}
+
+/* ---- congestion control ---- */
+
+static bool ecn_is_on(const struct tei_host *h, const char *interface,
+		      const char *side)
+{
+	int priority;
+
+	for (priority = 0; priority < 8; priority++)
+		if (tei_host_number(h, 0, "sys/class/net/%s/ecn/%s/enable/%d",
+				    interface, side, priority) == 1)
+			return true;
+	return false;
+}
+
+/* Where the driver shows no switch, what was counted can still tell. */
+static void check_notices(const struct tei_host *h, const char *port,
+			  const struct te_topo_nic *nic, struct tei_report *r)
+{
+	static const char counter[] =
+		"sys/class/infiniband/%s/ports/%u/hw_counters/%s";
+	int64_t sent = tei_host_number(h, -1, counter, nic->rdma,
+				       nic->rdma_port, "np_cnp_sent");
+	int64_t heeded = tei_host_number(h, -1, counter, nic->rdma,
+					 nic->rdma_port, "rp_cnp_handled");
+
+	if (sent < 0 && heeded < 0)
+		tei_report_add(r, TEI_MARK_UNKNOWN, &congestion, port,
+			       "the driver shows nothing in sysfs");
+	else
+		tei_report_add(
+			r,
+			sent > 0 || heeded > 0 ? TEI_MARK_OK : TEI_MARK_UNKNOWN,
+			&congestion, port, "%lld notices sent, %lld heeded",
+			(long long)(sent < 0 ? 0 : sent),
+			(long long)(heeded < 0 ? 0 : heeded));
+}
+
+static void check_congestion(const struct tei_host *h, const char *port,
+			     const struct te_topo_nic *nic,
+			     struct tei_report *r)
+{
+	bool sender, receiver;
+
+	if (!*nic->interface ||
+	    !tei_host_exists(h, "sys/class/net/%s/ecn", nic->interface)) {
+		check_notices(h, port, nic, r);
+		return;
+	}
+	sender = ecn_is_on(h, nic->interface, "roce_rp");
+	receiver = ecn_is_on(h, nic->interface, "roce_np");
+	tei_report_add(r, sender && receiver ? TEI_MARK_OK : TEI_MARK_WARN,
+		       &congestion, port, "ECN as sender %s, as receiver %s",
+		       sender ? "on" : "off", receiver ? "on" : "off");
+}
+
+/* ---- all ports that are up ---- */
+
+void tei_check_fabric(const struct tei_host *h, struct tei_report *r)
+{
+	struct te_topo_nic nic;
+	char port[TEI_HOST_NAME];
+	struct gid gid;
+	uint32_t i;
+
+	for (i = 0; !te_topo_nic(h->topo, i, &nic); i++) {
+		if (!*nic.rdma || nic.state != TE_TOPO_UP)
+			continue;
+		(void)snprintf(port, sizeof(port), "%s/%u", nic.rdma,
+			       nic.rdma_port);
+		if (nic.kind == TE_TOPO_IB)
+			check_lid(h, port, &nic, r);
+		if (nic.kind != TE_TOPO_ROCE)
+			continue;
+		best_gid(h, &nic, &gid);
+		check_gid(port, &gid, r);
+		check_route(h, port, &gid, r);
+		check_congestion(h, port, &nic, r);
+	}
+}

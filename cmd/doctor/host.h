@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host.h - the machine that te-doctor looks at, and the checks of it
+ *
+ * A check reads files below a root and the picture of the machine, and adds
+ * findings; it changes nothing and asks nothing of the kernel itself. What only
+ * system calls tell is gathered beforehand (struct tei_probes), so a copy of
+ * the files of any machine can be judged on any other.
+ */
+#ifndef CMD_DOCTOR_HOST_H
+#define CMD_DOCTOR_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <te/topo.h>
+
+#include "cmd/doctor/report.h"
+
+/* What the kernel answers, 0 or a negative errno. */
+struct tei_probes {
+	bool known; /* false: of another machine, nothing was asked */
+	int io_uring, memfd, process_vm, pidfd;
+	uint64_t shm_bytes; /* size of /dev/shm; 0: there is none */
+};
+
+struct tei_host {
+	const char *root;           /* what stands before /sys, /proc, /dev */
+	const struct te_topo *topo; /* not owned */
+	struct tei_probes probes;
+};
+
+#define TEI_HOST_TEXT 4096
+#define TEI_HOST_NAME 64
+
+/* ---- files below the root (root.c) ---- */
+
+/* Up to @room - 1 bytes of a file, text or not. How many; 0: none. */
+size_t tei_host_bytes(const struct tei_host *h, void *out, size_t room,
+		      const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Its first line; false, and @out "": none, or not text. */
+bool tei_host_line(const struct tei_host *h, char *out, size_t room,
+		   const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+/* A decimal or 0x number at its start; @otherwise: there is none. */
+int64_t tei_host_number(const struct tei_host *h, int64_t otherwise,
+			const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+bool tei_host_exists(const struct tei_host *h, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Whether this process may read and write it: 0 or -errno. */
+int tei_host_may_use(const struct tei_host *h, const char *path);
+
+/*
+ * The n-th entry of a folder in the order of the names; false: there are fewer.
+ * For folders of a few entries: each call reads the folder.
+ */
+bool tei_host_entry(const struct tei_host *h, const char *folder, size_t n,
+		    char out[TEI_HOST_NAME]);
+
+/* ---- checks; each adds to the report ---- */
+
+void tei_check_rdma(const struct tei_host *h, struct tei_report *r);
+void tei_check_fabric(const struct tei_host *h, struct tei_report *r);
+void tei_check_pci(const struct tei_host *h, struct tei_report *r);
+void tei_check_gpu(const struct tei_host *h, struct tei_report *r);
+void tei_check_numa(const struct tei_host *h, struct tei_report *r);
+void tei_check_limits(const struct tei_host *h, struct tei_report *r);
+void tei_check_memory(const struct tei_host *h, struct tei_report *r);
+void tei_check_kernel(const struct tei_host *h, struct tei_report *r);
+
+/* All of them. */
+void tei_check_host(const struct tei_host *h, struct tei_report *r);
+
+/* Ask the kernel that this process runs on. */
+void tei_probe(struct tei_probes *out);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pci.c - what is between NICs, GPUs and memory: links, IOMMU, ACS, NUMA nodes
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/doctor/host.h"
+
+static const struct tei_rule link_rule = {
+	"pci.link", "all lanes, at the speed that both ends can",
+	"put the card into a slot with as many lanes, look for bifurcation in "
+	"the firmware; lspci -vv shows LnkCap and LnkSta"};
+static const struct tei_rule iommu_rule = {
+	"pci.iommu", "no IOMMU, or pass-through",
+	"iommu=pt on the kernel's command line"};
+static const struct tei_rule acs_rule = {
+	"pci.acs", "bridges that send traffic between their devices directly",
+	"switch ACS off in the firmware, or setpci -s BRIDGE "
+	"ECAP_ACS+0x6.w=0000 at each start"};
+static const struct tei_rule peermem_rule = {
+	"gpu.peermem", "nvidia_peermem, or the open driver with dma-buf",
+	"modprobe nvidia_peermem; without it bytes of a GPU go through host "
+	"memory"};
+static const struct tei_rule node_rule = {
+	"numa.nic", "a NIC that says which NUMA node it is near",
+	"switch the firmware to report affinities (SRAT, _PXM), or give the "
+	"engine a corrected picture: te-topo --json, setting topology"};
+static const struct tei_rule here_rule = {
+	"numa.cpus", "CPUs in a NUMA node with a NIC that is up",
+	"numactl --cpunodebind=NODE --membind=NODE, or a NIC in that node"};
+static const struct tei_rule balancing_rule = {
+	"numa.balancing", "off: moving pages breaks large pages and stalls",
+	"sysctl kernel.numa_balancing=0"};
+
+/* ---- links ---- */
+
+static void check_link(const struct te_topo_nic *nic, struct tei_report *r)
+{
+	const struct te_topo_pci *pci = &nic->pci;
+	enum tei_mark mark = TEI_MARK_OK;
+
+	if (!pci->width || !pci->mtps)
+		return;
+	if (pci->width < pci->max_width || pci->mtps < pci->max_mtps ||
+	    (pci->path_bps && nic->speed_bps > pci->path_bps))
+		mark = TEI_MARK_WARN;
+	tei_report_add(r, mark, &link_rule, nic->name,
+		       "%u of %u lanes at %g of %g GT/s; %.4g Gbit/s on the "
+		       "way to the CPU",
+		       pci->width, pci->max_width, pci->mtps / 1e3,
+		       pci->max_mtps / 1e3, (double)pci->path_bps / 1e9);
+}
+
+static void check_iommu(const struct tei_host *h, const struct te_topo_nic *nic,
+			struct tei_report *r)
+{
+	char type[32];
+
+	if (!*nic->pci.bus_id)
+		return;
+	if (!tei_host_line(h, type, sizeof(type),
+			   "sys/bus/pci/devices/%s/iommu_group/type",
+			   nic->pci.bus_id)) {
+		tei_report_add(r, TEI_MARK_OK, &iommu_rule, nic->name, "none");
+		return;
+	}
+	tei_report_add(r,
+		       strcmp(type, "identity") ? TEI_MARK_WARN : TEI_MARK_OK,
+		       &iommu_rule, nic->name, "its group is of type %s", type);
+}
+
+void tei_check_pci(const struct tei_host *h, struct tei_report *r)
+{
+	struct te_topo_nic nic;
+	uint32_t i;
+
+	for (i = 0; !te_topo_nic(h->topo, i, &nic); i++) {
+		if (nic.state == TE_TOPO_DOWN)
+			continue;
+		check_link(&nic, r);
+		check_iommu(h, &nic, r);
+	}
+}
+
+/* ---- GPUs ---- */
+
+#define CONFIG_LEN    4096
+#define EXTENDED      0x100 /* where extended capabilities begin */
+#define ACS_ID        0x000d
+#define ACS_CONTROL   6
+#define ACS_REDIRECTS 0x000c /* requests, completions between peers */
+
+static unsigned int word(const unsigned char *at)
+{
+	return at[0] | (unsigned int)at[1] << 8;
+}
+
+/* Control bits of ACS; -1: the bridge has none. */
+static int acs_of(const unsigned char *config, size_t len)
+{
+	unsigned int at = EXTENDED, hops = 0;
+
+	while (at >= EXTENDED && at + 8 <= len && hops++ < CONFIG_LEN / 8) {
+		if (word(config + at) == ACS_ID)
+			return (int)word(config + at + ACS_CONTROL);
+		at = word(config + at + 2) >> 4 & 0xffc;
+	}
+	return -1;
+}
+
+static void check_bridge(const struct tei_host *h, const char *bus_id,
+			 struct tei_report *r)
+{
+	unsigned char config[CONFIG_LEN + 1];
+	size_t len = tei_host_bytes(h, config, sizeof(config),
+				    "sys/bus/pci/devices/%s/config", bus_id);
+	int acs = acs_of(config, len);
+
+	if (len <= EXTENDED)
+		tei_report_add(r, TEI_MARK_UNKNOWN, &acs_rule, bus_id,
+			       "only root may read its configuration");
+	else
+		tei_report_add(r,
+			       acs > 0 && acs & ACS_REDIRECTS ? TEI_MARK_WARN
+							      : TEI_MARK_OK,
+			       &acs_rule, bus_id,
+			       acs > 0 && acs & ACS_REDIRECTS
+				       ? "sends it to the CPU first"
+				       : "direct");
+}
+
+/* The bridge right above a GPU: redirects there touch all its traffic. */
+static void check_gpu(const struct tei_host *h, const struct te_topo_memory *m,
+		      struct tei_report *r)
+{
+	char path[512];
+	char *end, *bridge;
+
+	(void)snprintf(path, sizeof(path), "%s", m->pci.path);
+	end = strrchr(path, '/');
+	if (!end)
+		return;
+	*end = '\0';
+	bridge = strrchr(path, '/');
+	if (bridge)
+		check_bridge(h, bridge + 1, r);
+}
+
+static void check_peermem(const struct tei_host *h, struct tei_report *r)
+{
+	bool peermem = tei_host_exists(h, "sys/module/nvidia_peermem") ||
+		       tei_host_exists(h, "sys/module/nv_peer_mem");
+	char version[256];
+	bool open = tei_host_line(h, version, sizeof(version),
+				  "proc/driver/nvidia/version") &&
+		    strstr(version, "Open Kernel Module");
+
+	tei_report_add(r, peermem || open ? TEI_MARK_OK : TEI_MARK_WARN,
+		       &peermem_rule, "",
+		       peermem ? "nvidia_peermem is loaded"
+		       : open  ? "the open driver, which has dma-buf"
+			       : "neither");
+}
+
+void tei_check_gpu(const struct tei_host *h, struct tei_report *r)
+{
+	struct te_topo_memory m;
+	bool nvidia = false;
+	uint32_t i;
+
+	for (i = 0; !te_topo_memory(h->topo, i, &m); i++) {
+		if (m.kind != TE_TOPO_CUDA && m.kind != TE_TOPO_HIP)
+			continue;
+		check_gpu(h, &m, r);
+		nvidia |= m.kind == TE_TOPO_CUDA;
+	}
+	if (nvidia)
+		check_peermem(h, r);
+}
+
+/* ---- NUMA nodes ---- */
+
+static bool has_nic(const struct tei_host *h, int32_t number)
+{
+	struct te_topo_nic nic;
+	uint32_t i;
+
+	for (i = 0; !te_topo_nic(h->topo, i, &nic); i++)
+		if (nic.numa_node == number && nic.state != TE_TOPO_DOWN)
+			return true;
+	return false;
+}
+
+/* Whether "0-3,8" holds a number. */
+static bool list_has(const char *list, uint32_t number)
+{
+	unsigned long first, last;
+	char *end;
+
+	for (;; list = end + 1) {
+		first = last = strtoul(list, &end, 10);
+		if (end == list)
+			return false;
+		if (*end == '-')
+			last = strtoul(end + 1, &end, 10);
+		if (number >= first && number <= last)
+			return true;
+		if (*end != ',')
+			return false;
+	}
+}
+
+/* What a process may use, as /proc/self/status has it. */
+static bool allowed_cpus(const struct tei_host *h, char out[TEI_HOST_TEXT])
+{
+	static const char field[] = "Cpus_allowed_list:";
+	char *at;
+
+	(void)tei_host_bytes(h, out, TEI_HOST_TEXT, "proc/self/status");
+	at = strstr(out, field);
+	if (!at)
+		return false;
+	at += strlen(field);
+	at += strspn(at, " \t");
+	at[strcspn(at, "\n")] = '\0';
+	memmove(out, at, strlen(at) + 1);
+	return true;
+}
+
+static bool node_is_allowed(const struct tei_host *h, int32_t number,
+			    const char *cpus)
+{
+	uint32_t of_node[1024];
+	size_t n = sizeof(of_node) / sizeof(of_node[0]), i;
+
+	if (te_topo_node_cpus(h->topo, number, of_node, &n))
+		return false;
+	for (i = 0; i < n && i < sizeof(of_node) / sizeof(of_node[0]); i++)
+		if (list_has(cpus, of_node[i]))
+			return true;
+	return false;
+}
+
+static void check_here(const struct tei_host *h, struct tei_report *r)
+{
+	char cpus[TEI_HOST_TEXT];
+	struct te_topo_node node;
+	bool near = false;
+	uint32_t i;
+
+	if (!allowed_cpus(h, cpus))
+		return;
+	for (i = 0; !te_topo_node(h->topo, i, &node); i++)
+		near |= has_nic(h, node.number) &&
+			node_is_allowed(h, node.number, cpus);
+	tei_report_add(r, near ? TEI_MARK_OK : TEI_MARK_WARN, &here_rule, "",
+		       "this process may use CPUs %.80s", cpus);
+}
+
+void tei_check_numa(const struct tei_host *h, struct tei_report *r)
+{
+	struct te_topo_machine m;
+	struct te_topo_nic nic;
+	int64_t balancing;
+	uint32_t i;
+
+	te_topo_machine(h->topo, &m);
+	if (m.n_nodes < 2)
+		return;
+	for (i = 0; !te_topo_nic(h->topo, i, &nic); i++)
+		tei_report_add(
+			r, nic.numa_node < 0 ? TEI_MARK_WARN : TEI_MARK_OK,
+			&node_rule, nic.name,
+			nic.numa_node < 0 ? "it does not say" : "node %d",
+			nic.numa_node);
+	if (m.n_nics)
+		check_here(h, r);
+	balancing = tei_host_number(h, -1, "proc/sys/kernel/numa_balancing");
+	if (balancing >= 0)
+		tei_report_add(r, balancing ? TEI_MARK_WARN : TEI_MARK_OK,
+			       &balancing_rule, "", balancing ? "on" : "off");
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* root.c - bounded reading of files and folders below a root */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/doctor/host.h"
+
+static bool join(const struct tei_host *h, char out[PATH_MAX],
+		 const char *format, va_list args)
+	__attribute__((format(printf, 3, 0)));
+static bool join(const struct tei_host *h, char out[PATH_MAX],
+		 const char *format, va_list args)
+{
+	int root = snprintf(out, PATH_MAX, "%s/", h->root), len;
+
+	if (root < 0 || root >= PATH_MAX)
+		return false;
+	len = vsnprintf(out + root, (size_t)(PATH_MAX - root), format, args);
+	return len >= 0 && len < PATH_MAX - root;
+}
+
+static size_t slurp(const char *path, void *out, size_t room)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	size_t len = 0;
+	ssize_t n = 1;
+
+	if (fd < 0)
+		return 0;
+	/* Files of /proc come in parts. */
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
+		while (len < room - 1 && n > 0) {
+			n = read(fd, (char *)out + len, room - 1 - len);
+			if (n > 0)
+				len += (size_t)n;
+		}
+	}
+	close(fd);
+	return len;
+}
+
+size_t tei_host_bytes(const struct tei_host *h, void *out, size_t room,
+		      const char *format, ...)
+{
+	char path[PATH_MAX];
+	size_t len = 0;
+	va_list args;
+
+	va_start(args, format);
+	if (join(h, path, format, args))
+		len = slurp(path, out, room);
+	va_end(args);
+	((char *)out)[len] = '\0';
+	return len;
+}
+
+/* Cut at the end of the line; what is not printable makes it no text. */
+static bool tidy(char *text, size_t len)
+{
+	size_t end = strcspn(text, "\n"), i;
+	bool is_text = len > 0 && (end < len || strlen(text) == len);
+
+	text[end] = '\0';
+	for (i = 0; i < end; i++)
+		if ((text[i] < 0x20 && text[i] != '\t') || text[i] >= 0x7f)
+			is_text = false;
+	if (!is_text)
+		text[0] = '\0';
+	return is_text;
+}
+
+bool tei_host_line(const struct tei_host *h, char *out, size_t room,
+		   const char *format, ...)
+{
+	char path[PATH_MAX];
+	size_t len = 0;
+	va_list args;
+
+	va_start(args, format);
+	if (join(h, path, format, args))
+		len = slurp(path, out, room);
+	va_end(args);
+	out[len] = '\0';
+	return tidy(out, len);
+}
+
+int64_t tei_host_number(const struct tei_host *h, int64_t otherwise,
+			const char *format, ...)
+{
+	char path[PATH_MAX], text[64] = "", *end;
+	long long value;
+	va_list args;
+	size_t len = 0;
+
+	va_start(args, format);
+	if (join(h, path, format, args))
+		len = slurp(path, text, sizeof(text));
+	va_end(args);
+	text[len] = '\0';
+	errno = 0;
+	value = strtoll(text, &end, strncmp(text, "0x", 2) ? 10 : 16);
+	return errno || end == text ? otherwise : value;
+}
+
+bool tei_host_exists(const struct tei_host *h, const char *format, ...)
+{
+	char path[PATH_MAX];
+	va_list args;
+	bool exists;
+
+	va_start(args, format);
+	exists = join(h, path, format, args) && access(path, F_OK) == 0;
+	va_end(args);
+	return exists;
+}
+
+int tei_host_may_use(const struct tei_host *h, const char *path)
+{
+	char full[PATH_MAX];
+	int len = snprintf(full, sizeof(full), "%s/%s", h->root, path);
+
+	if (len < 0 || len >= PATH_MAX)
+		return -ENAMETOOLONG;
+	return access(full, R_OK | W_OK) ? -errno : 0;
+}
+
+static int is_wanted(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.' && strlen(entry->d_name) < TEI_HOST_NAME;
+}
+
+bool tei_host_entry(const struct tei_host *h, const char *folder, size_t n,
+		    char out[TEI_HOST_NAME])
+{
+	char path[PATH_MAX];
+	struct dirent **entries;
+	bool found = false;
+	int i, count;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", h->root, folder);
+	count = scandir(path, &entries, is_wanted, versionsort);
+	for (i = 0; i < count; i++) {
+		if ((size_t)i == n) {
+			memcpy(out, entries[i]->d_name,
+			       strlen(entries[i]->d_name) + 1);
+			found = true;
+		}
+		free(entries[i]);
+	}
+	if (count >= 0)
+		free(entries);
+	return found;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_doctor_host.c - limits, links, nodes and the kernel are judged */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "patient.h"
+
+#define NIC     "sys/bus/pci/devices/0000:17:00.0/"
+#define LIMITS  "Limit                     Soft Limit           Hard Limit\n"
+#define LOCKED  LIMITS "Max locked memory         "
+#define FILES   LIMITS "Max open files            "
+#define THREADS LIMITS "Max processes             "
+
+static void limits_that_are_low_are_found(void **state)
+{
+	static const struct ailment list[] = {
+		{"proc/self/limits", LOCKED "65536     65536  bytes\n",
+		 "limits.memlock", "", TEI_MARK_FAIL, "64 KiB"},
+		{"proc/self/limits", LOCKED "8589934592     unlimited  bytes\n",
+		 "limits.memlock", "", TEI_MARK_WARN, "8388608 KiB"},
+		{"proc/self/limits", LOCKED "unlimited   unlimited  bytes\n",
+		 "limits.memlock", "", TEI_MARK_OK, "unlimited"},
+		{"proc/self/limits", FILES "1024     4096  files\n",
+		 "limits.nofile", "", TEI_MARK_WARN, "1024"},
+		{"proc/self/limits", THREADS "100   100  processes\n",
+		 "limits.nproc", "", TEI_MARK_WARN, "100"},
+	};
+	struct patient p;
+
+	(void)state;
+	patients_show("two-nics", list, TEST_COUNT(list));
+	patient_open(&p, "two-nics");
+	test_tree_write(p.dir, "proc/self/limits", list[0].text);
+	test_tree_write(p.dir, "proc/self/status",
+			"CapEff:\t0000000000004000\n");
+	patient_look(&p);
+	patient_has(&p, "limits.memlock", "", TEI_MARK_OK, "CAP_IPC_LOCK");
+	patient_close(&p);
+}
+
+static void memory_that_is_missing_is_found(void **state)
+{
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "two-nics");
+	test_tree_write(p.dir, "proc/meminfo", "HugePages_Total: 0\n");
+	test_tree_write(p.dir, "sys/kernel/mm/transparent_hugepage/enabled",
+			"always madvise [never]\n");
+	p.probes.shm_bytes = 64 << 20;
+	patient_look(&p);
+	patient_has(&p, "memory.hugepages", "", TEI_MARK_WARN, "0 reserved");
+	patient_has(&p, "memory.shm", "", TEI_MARK_WARN, "64 MiB");
+	patient_close(&p);
+}
+
+static void links_below_what_they_can_are_found(void **state)
+{
+	static const struct ailment list[] = {
+		{NIC "current_link_width", "4\n", "pci.link", "mlx5_0",
+		 TEI_MARK_WARN, "4 of 16 lanes"},
+		{NIC "current_link_speed", "2.5 GT/s PCIe\n", "pci.link",
+		 "mlx5_0", TEI_MARK_WARN, "2.5 of 8 GT/s"},
+		{NIC "iommu_group/type", "DMA-FQ\n", "pci.iommu", "mlx5_0",
+		 TEI_MARK_WARN, "DMA-FQ"},
+		{NIC "iommu_group/type", "identity\n", "pci.iommu", "mlx5_0",
+		 TEI_MARK_OK, "identity"},
+	};
+
+	(void)state;
+	patients_show("two-nics", list, TEST_COUNT(list));
+}
+
+/* The extended capabilities of a bridge: another one, then ACS. */
+static void write_acs(const struct patient *p, unsigned char control)
+{
+	static const char name[] = "sys/bus/pci/devices/0000:17:00.0/config";
+	unsigned char bytes[512] = {[0x100] = 1,
+				    [0x102] = 1,
+				    [0x103] = 0x14,
+				    [0x140] = 0x0d,
+				    [0x142] = 1};
+	char path[TEST_PATH_MAX + 64];
+	FILE *f;
+
+	bytes[0x146] = control;
+	(void)snprintf(path, sizeof(path), "%s/%s", p->dir, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite(bytes, 1, sizeof(bytes), f), sizeof(bytes));
+	assert_int_equal(fclose(f), 0);
+}
+
+static void bridges_that_redirect_are_found(void **state)
+{
+	static const unsigned char controls[] = {0, 0x04, 0x08, 0x1d, 0x11};
+	static const enum tei_mark marks[] = {TEI_MARK_OK, TEI_MARK_WARN,
+					      TEI_MARK_WARN, TEI_MARK_WARN,
+					      TEI_MARK_OK};
+	struct patient p;
+	size_t i;
+
+	(void)state;
+	patient_open(&p, "eight-nics");
+	for (i = 0; i < TEST_COUNT(controls); i++) {
+		write_acs(&p, controls[i]);
+		patient_look(&p);
+		patient_has(&p, "pci.acs", "0000:17:00.0", marks[i], "");
+		/* The other bridges: as a user sees them. */
+		patient_has(&p, "pci.acs", "0000:17:01.0", TEI_MARK_UNKNOWN,
+			    "root");
+	}
+	patient_close(&p);
+}
+
+static void gpus_without_a_way_to_nics_are_found(void **state)
+{
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "eight-nics");
+	patient_look(&p);
+	patient_has(&p, "gpu.peermem", "", TEI_MARK_OK, "peermem is loaded");
+	patient_lose(&p, "sys/module/nvidia_peermem/version");
+	patient_lose(&p, "sys/module/nvidia_peermem");
+	patient_look(&p);
+	patient_has(&p, "gpu.peermem", "", TEI_MARK_WARN, "neither");
+	test_tree_write(p.dir, "proc/driver/nvidia/version",
+			"NVRM version: NVIDIA UNIX Open Kernel Module\n");
+	patient_look(&p);
+	patient_has(&p, "gpu.peermem", "", TEI_MARK_OK, "dma-buf");
+	patient_close(&p);
+}
+
+static void nodes_that_are_far_are_found(void **state)
+{
+	static const struct ailment list[] = {
+		{"proc/self/status", "Cpus_allowed_list:\t0-3,7\n", "numa.cpus",
+		 "", TEI_MARK_OK, "0-3,7"},
+		{"proc/self/status", "Cpus_allowed_list:\t900\n", "numa.cpus",
+		 "", TEI_MARK_WARN, "900"},
+		{"proc/self/status", "Cpus_allowed_list:\tx\n", "numa.cpus", "",
+		 TEI_MARK_WARN, "x"},
+		{"proc/sys/kernel/numa_balancing", "1\n", "numa.balancing", "",
+		 TEI_MARK_WARN, "on"},
+	};
+	struct patient p;
+
+	(void)state;
+	patients_show("eight-nics", list, TEST_COUNT(list));
+	patient_open(&p, "crooked");
+	patient_look(&p);
+	patient_has(&p, "numa.nic", "lost0", TEI_MARK_WARN, "does not say");
+	patient_has(&p, "numa.nic", "mlx5_0", TEI_MARK_OK, "node 0");
+	patient_close(&p);
+}
+
+static void what_the_kernel_refuses_is_found(void **state)
+{
+	static const struct ailment list[] = {
+		{"sys/devices/system/clocksource/clocksource0/"
+		 "current_clocksource",
+		 "hpet\n", "clock.source", "", TEI_MARK_WARN, "hpet"},
+		{"sys/devices/system/clocksource/clocksource0/"
+		 "current_clocksource",
+		 NULL, "clock.source", "", TEI_MARK_UNKNOWN, "not say"},
+		{"proc/sys/kernel/yama/ptrace_scope", "1\n",
+		 "kernel.ptrace_scope", "", TEI_MARK_WARN, "1"},
+	};
+	struct patient p;
+
+	(void)state;
+	patients_show("two-nics", list, TEST_COUNT(list));
+	patient_open(&p, "two-nics");
+	p.probes.io_uring = -ENOSYS;
+	p.probes.process_vm = -EPERM;
+	patient_look(&p);
+	patient_has(&p, "kernel.io_uring", "", TEI_MARK_WARN, "not in this");
+	patient_has(&p, "kernel.process_vm", "", TEI_MARK_WARN, "permitted");
+	patient_has(&p, "kernel.memfd", "", TEI_MARK_OK, "there");
+	patient_has(&p, "kernel.pidfd", "", TEI_MARK_OK, "there");
+	patient_close(&p);
+}
+
+static void the_running_kernel_answers(void **state)
+{
+	struct tei_probes probes;
+
+	(void)state;
+	tei_probe(&probes);
+	assert_true(probes.known);
+	assert_int_equal(probes.memfd, 0);
+	assert_true(probes.io_uring <= 0 && probes.pidfd <= 0);
+}
+
+static void an_empty_machine_is_looked_at(void **state)
+{
+	struct patient p = {.probes = {.known = false}};
+
+	(void)state;
+	test_tmpdir_create(p.dir);
+	test_tree_write(p.dir, "sys/devices/none", "");
+	patient_look(&p);
+	patient_has(&p, "rdma.devices", "", TEI_MARK_WARN, "none");
+	assert_int_equal(p.report.count[TEI_MARK_FAIL], 0);
+	patient_close(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(limits_that_are_low_are_found),
+		cmocka_unit_test(memory_that_is_missing_is_found),
+		cmocka_unit_test(links_below_what_they_can_are_found),
+		cmocka_unit_test(bridges_that_redirect_are_found),
+		cmocka_unit_test(gpus_without_a_way_to_nics_are_found),
+		cmocka_unit_test(nodes_that_are_far_are_found),
+		cmocka_unit_test(what_the_kernel_refuses_is_found),
+		cmocka_unit_test(the_running_kernel_answers),
+		cmocka_unit_test(an_empty_machine_is_looked_at),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

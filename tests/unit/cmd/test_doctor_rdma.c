@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_doctor_rdma.c - what keeps RDMA from working is found, and named */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "patient.h"
+
+#define PORT "sys/class/infiniband/mlx5_0/ports/1/"
+#define ROUTES                                                            \
+	"Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n" \
+	"ens2\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+
+static void a_healthy_machine_has_nothing_to_mend(void **state)
+{
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "two-nics");
+	patient_look(&p);
+	if (p.report.count[TEI_MARK_FAIL] || p.report.count[TEI_MARK_WARN] ||
+	    p.report.count[TEI_MARK_UNKNOWN]) {
+		(void)tei_report_text(&p.report, stderr);
+		fail();
+	}
+	patient_has(&p, "rdma.devices", "", TEI_MARK_OK, "1 in");
+	patient_has(&p, "rdma.node", "mlx5_0", TEI_MARK_OK, "uverbs0");
+	patient_has(&p, "rdma.gid", "mlx5_0/1", TEI_MARK_OK,
+		    "index 1: ::ffff:10.9.0.1 by ens1np0");
+	patient_has(&p, "rdma.route", "mlx5_0/1", TEI_MARK_OK, "ens1np0");
+	patient_has(&p, "rdma.mtu", "mlx5_0/1", TEI_MARK_OK, "4096 bytes");
+	patient_has(&p, "rdma.errors", "mlx5_0/1", TEI_MARK_OK, "none");
+	patient_close(&p);
+}
+
+static void devices_that_cannot_be_opened_are_found(void **state)
+{
+	static const struct ailment list[] = {
+		{"dev/infiniband/uverbs0", NULL, "rdma.node", "mlx5_0",
+		 TEI_MARK_FAIL, "No such file"},
+		{"sys/class/infiniband_verbs/uverbs0/ibdev", "other\n",
+		 "rdma.node", "mlx5_0", TEI_MARK_FAIL, "no process"},
+		{"sys/class/infiniband_verbs/uverbs0/ibdev", NULL, "rdma.node",
+		 "mlx5_0", TEI_MARK_FAIL, "no process"},
+	};
+	struct patient p;
+
+	(void)state;
+	patients_show("two-nics", list, TEST_COUNT(list));
+	patient_open(&p, "two-nics");
+	patient_lose(&p, "sys/class/infiniband/mlx5_0");
+	patient_look(&p);
+	patient_has(&p, "rdma.devices", "", TEI_MARK_WARN, "none in");
+	patient_has(&p, "rdma.driver", "ens1np0", TEI_MARK_WARN, "has RDMA");
+	patient_close(&p);
+}
+
+static void a_node_of_another_user_is_found(void **state)
+{
+	char path[TEST_PATH_MAX + 64];
+	struct patient p;
+
+	(void)state;
+	if (geteuid() == 0)
+		skip(); /* root may open everything */
+	patient_open(&p, "two-nics");
+	(void)snprintf(path, sizeof(path), "%s/dev/infiniband/uverbs0", p.dir);
+	assert_int_equal(chmod(path, 0), 0);
+	patient_look(&p);
+	patient_has(&p, "rdma.node", "mlx5_0", TEI_MARK_FAIL, "denied");
+	patient_close(&p);
+}
+
+static void ports_that_are_not_ready_are_found(void **state)
+{
+	static const struct ailment list[] = {
+		{PORT "state", "1: DOWN\n", "rdma.port", "mlx5_0/1",
+		 TEI_MARK_FAIL, "state 1: DOWN"},
+		{"sys/class/net/ens1np0/mtu", "1500\n", "rdma.mtu", "mlx5_0/1",
+		 TEI_MARK_WARN, "1024 bytes a packet"},
+		{"sys/class/net/ens1np0/mtu", "4191\n", "rdma.mtu", "mlx5_0/1",
+		 TEI_MARK_WARN, "2048 bytes a packet"},
+		{"sys/class/net/ens1np0/mtu", "nonsense\n", "rdma.mtu",
+		 "mlx5_0/1", TEI_MARK_UNKNOWN, "not seen"},
+		{PORT "hw_counters/local_ack_timeout_err", "3\n", "rdma.errors",
+		 "mlx5_0/1", TEI_MARK_WARN, "local_ack_timeout_err 3"},
+	};
+	static const struct ailment one_of_many[] = {
+		{PORT "state", "1: DOWN\n", "rdma.port", "mlx5_0/1",
+		 TEI_MARK_WARN, "DOWN"},
+		{PORT "lid", "0x0\n", "rdma.lid", "mlx5_0/1", TEI_MARK_FAIL,
+		 "LID 0"},
+		{PORT "lid", "0x11\n", "rdma.lid", "mlx5_0/1", TEI_MARK_OK,
+		 "LID 17"},
+	};
+
+	(void)state;
+	patients_show("two-nics", list, TEST_COUNT(list));
+	patients_show("eight-nics", one_of_many, TEST_COUNT(one_of_many));
+}
+
+static void addresses_that_do_not_reach_are_found(void **state)
+{
+	static const struct ailment list[] = {
+		{PORT "gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n",
+		 "rdma.gid", "mlx5_0/1", TEI_MARK_FAIL, "RoCE v1 only"},
+		{PORT "gid_attrs/types/0", "RoCE v2\n", "rdma.gid", "mlx5_0/1",
+		 TEI_MARK_OK, "index 1"},
+		{PORT "gids/1", "fe80:0000:0000:0000:0200:00ff:fe00:0001\n",
+		 "rdma.gid", "mlx5_0/1", TEI_MARK_WARN, "link-local"},
+		{PORT "gids/1", "fd00:0000:0000:0000:0200:00ff:fe00:0001\n",
+		 "rdma.gid", "mlx5_0/1", TEI_MARK_OK, "fd00::"},
+		{PORT "gids/0", NULL, "rdma.gid", "mlx5_0/1", TEI_MARK_FAIL,
+		 "empty"},
+		{"proc/net/route", ROUTES, "rdma.route", "mlx5_0/1",
+		 TEI_MARK_FAIL, "none by ens1np0"},
+		{"proc/net/route",
+		 ROUTES "ens2\t0000090A\t0\t1\t0\t0\t0\t00FFFFFF\n",
+		 "rdma.route", "mlx5_0/1", TEI_MARK_FAIL, "none by ens1np0"},
+		{"proc/net/route",
+		 ROUTES "ens1np0\t0000090A\t0\t1\t0\t0\t0\t00FFFFFF\n"
+			"ens2\t0000090A\t0\t1\t0\t0\t0\t00FFFFFF\n",
+		 "rdma.subnet", "mlx5_0/1", TEI_MARK_WARN, "ens1np0 and ens2"},
+		{"proc/net/route", "\x01\n\n-\n", "rdma.route", "mlx5_0/1",
+		 TEI_MARK_FAIL, "none"},
+	};
+
+	(void)state;
+	patients_show("two-nics", list, TEST_COUNT(list));
+}
+
+static void congestion_control_that_is_off_is_found(void **state)
+{
+	static const struct ailment list[] = {
+		{"sys/class/net/ens1np0/ecn/roce_rp/enable/3", "0\n",
+		 "rdma.congestion", "mlx5_0/1", TEI_MARK_WARN,
+		 "as sender off, as receiver on"},
+		{"sys/class/net/ens1np0/ecn/roce_np/enable/3", NULL,
+		 "rdma.congestion", "mlx5_0/1", TEI_MARK_WARN,
+		 "as sender on, as receiver off"},
+	};
+	static const char *const heeded[] = {NULL, "0\n", "7\n"};
+	static const enum tei_mark marks[] = {TEI_MARK_UNKNOWN,
+					      TEI_MARK_UNKNOWN, TEI_MARK_OK};
+	struct patient p;
+	char from[TEST_PATH_MAX + 64], to[TEST_PATH_MAX + 64];
+	size_t i;
+
+	(void)state;
+	patients_show("two-nics", list, TEST_COUNT(list));
+	for (i = 0; i < TEST_COUNT(heeded); i++) {
+		patient_open(&p, "two-nics");
+		(void)snprintf(from, sizeof(from),
+			       "%s/sys/class/net/ens1np0/%s", p.dir, "ecn");
+		(void)snprintf(to, sizeof(to), "%s/elsewhere", p.dir);
+		assert_int_equal(rename(from, to), 0);
+		if (heeded[i])
+			test_tree_write(p.dir,
+					PORT "hw_counters/rp_cnp_handled",
+					heeded[i]);
+		patient_look(&p);
+		patient_has(&p, "rdma.congestion", "mlx5_0/1", marks[i],
+			    heeded[i] ? "heeded" : "nothing");
+		patient_close(&p);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_healthy_machine_has_nothing_to_mend),
+		cmocka_unit_test(devices_that_cannot_be_opened_are_found),
+		cmocka_unit_test(a_node_of_another_user_is_found),
+		cmocka_unit_test(ports_that_are_not_ready_are_found),
+		cmocka_unit_test(addresses_that_do_not_reach_are_found),
+		cmocka_unit_test(congestion_control_that_is_off_is_found),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
