@@ -22,6 +22,7 @@
 #include <te/te.h>
 
 #include "base/fault.h"
+#include "base/mapped.h"
 #include "base/mem.h"
 #include "te/backend.h"
 #include "te/engine.h"
@@ -273,4 +274,21 @@ void tei_memories_free(struct te_engine *engine)
 
 	while ((node = tei_list_pop(&engine->memories)))
 		memory_free(tei_list_entry(node, struct memory, link));
+}
+
+/* ---- other memory ---- */
+
+bool te_memory_is_mapped(uint64_t addr, uint64_t length)
+{
+	return tei_is_mapped(addr, length);
+}
+
+bool te_memory_is_usable(uint64_t addr, uint64_t length, bool writable)
+{
+	return tei_is_usable(addr, length, writable);
+}
+
+int te_memory_protection(uint64_t addr, uint64_t length)
+{
+	return tei_protection(addr, length);
 }

@@ -24,6 +24,7 @@
 #ifndef TE_TE_H
 #define TE_TE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
@@ -206,6 +207,25 @@ TE_API int te_region_remove_within(struct te_engine *engine,
 TE_API int te_memory_alloc(struct te_engine *engine, uint64_t length,
 			   void **out);
 TE_API void te_memory_free(struct te_engine *engine, void *addr);
+
+/*
+ * Whether memory that a number names is there: for bindings whose callers name
+ * it so, and to whom a wrong one must be an error, not a signal. Another thread
+ * may still unmap it in between. Threads: any.
+ *
+ * Every page is mapped, in whatever way. Nothing is touched.
+ */
+TE_API bool te_memory_is_mapped(uint64_t addr, uint64_t length);
+/*
+ * And can be read, or @writable: written. Its pages are there afterwards, so ask
+ * only of what is used at once. Blocks: while the kernel finds them.
+ */
+TE_API bool te_memory_is_usable(uint64_t addr, uint64_t length, bool writable);
+/*
+ * What mapped memory may be used for: PROT_READ | PROT_WRITE, or part of that.
+ * Looks at both ends alone if they may be written. Blocks: as above, for them.
+ */
+TE_API int te_memory_protection(uint64_t addr, uint64_t length);
 
 /**
  * te_group_join - know a group's secret, so that its regions can be reached
@@ -425,7 +445,10 @@ struct te_completion {
 	 *                also when a request before it has failed
 	 *   -ESTALE      the peer restarted, or has revoked our access epoch
 	 *   -EACCES      the owner does not allow this access
-	 *   -EFAULT      the remote range is not inside one region of the segment
+	 *   -EFAULT      the remote range is not inside one region of the
+	 *                segment; or it, or local memory, is not mapped (any
+	 *                more): seen where the kernel copies, that is over tcp
+	 *                and for memory of shm that is no arena
 	 *   -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  with TE_FAIL_FAST only
 	 *   -ENOENT      the segment was closed
 	 *   -EIO         a backend failed for good; provider_code says how

@@ -28,7 +28,7 @@ enum py_code {
 
 struct py_region {
 	uint64_t addr, length;
-	int protection;  /* PROT_*, as py_protection() said when it came */
+	int protection;  /* PROT_*, as te_memory_protection() said when it came */
 	te_region_id id; /* 0: just being registered, or taken back */
 };
 

@@ -12,8 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "python/src/mapped.h"
-
 /* Place of the first region that ends behind @addr. */
 static size_t place_of(const struct py_engine *self, uint64_t addr)
 {
@@ -42,7 +40,7 @@ static bool is_registered(const struct py_engine *self, uint64_t addr,
 	    length > r->addr + r->length - addr || !(r->protection & wanted))
 		return false;
 	/* Freed without a word? */
-	if (*sure != r->addr && !py_is_mapped(r->addr, r->length))
+	if (*sure != r->addr && !te_memory_is_mapped(r->addr, r->length))
 		return false;
 	*sure = r->addr;
 	return true;
@@ -57,7 +55,7 @@ bool py_is_there(const struct py_engine *self, uint64_t addr, uint64_t length,
 			  sure))
 		return true;
 	Py_BEGIN_ALLOW_THREADS;
-	is_there = py_is_usable(addr, length, writable);
+	is_there = te_memory_is_usable(addr, length, writable);
 	Py_END_ALLOW_THREADS;
 	return is_there;
 }
@@ -125,7 +123,7 @@ static int publish(struct py_engine *self, uint64_t addr, uint64_t length,
 	int rc = -EFAULT;
 
 	Py_BEGIN_ALLOW_THREADS;
-	out->protection = py_protection(addr, length);
+	out->protection = te_memory_protection(addr, length);
 	region.access = access_of(out->protection);
 	if (out->protection & PROT_READ)
 		rc = te_region_add(self->te, &region, &out->id);
@@ -136,8 +134,8 @@ static int publish(struct py_engine *self, uint64_t addr, uint64_t length,
 int py_region_add(struct py_engine *self, const char *method, uint64_t addr,
 		  uint64_t length, const char *location)
 {
-	int code = py_is_mapped(addr, length) ? claim(self, addr, length)
-					      : PY_FAILED;
+	int code = te_memory_is_mapped(addr, length) ? claim(self, addr, length)
+						     : PY_FAILED;
 	struct py_region region = {addr, length, 0, 0};
 	const char *why = reason(code);
 	int rc;

@@ -25,7 +25,7 @@
 
 struct ps_region {
 	uint64_t addr, length;
-	int protection; /* PROT_*, as py_protection() said when it came */
+	int protection; /* PROT_*, as te_memory_protection() said when it came */
 };
 
 struct ps_client {

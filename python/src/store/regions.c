@@ -6,15 +6,13 @@
 
 #include <sys/mman.h>
 
-#include "python/src/mapped.h"
-
 bool ps_region_add(struct ps_client *client, uint64_t addr, uint64_t length)
 {
 	struct ps_region *more;
 	int protection;
 
 	Py_BEGIN_ALLOW_THREADS;
-	protection = py_protection(addr, length);
+	protection = te_memory_protection(addr, length);
 	Py_END_ALLOW_THREADS;
 	more = PyMem_Realloc(client->regions,
 			     (client->n_regions + 1) * sizeof(*more));
@@ -61,7 +59,7 @@ static bool is_known(struct ps_suspects *suspects,
 		return false;
 	/* Freed without a word? Once is enough for neighbours. */
 	if (suspects->sure != region->addr &&
-	    !py_is_mapped(region->addr, region->length))
+	    !te_memory_is_mapped(region->addr, region->length))
 		return false;
 	suspects->sure = region->addr;
 	return true;
@@ -94,9 +92,9 @@ bool ps_suspect(struct ps_suspects *suspects, const struct ps_client *client,
 static bool is_usable(uint64_t addr, uint64_t length, bool writable)
 {
 	if (length > POPULATE_MAX)
-		return py_is_mapped(addr, length) &&
-		       py_is_usable(addr, POPULATE_MAX, writable);
-	return py_is_usable(addr, length, writable);
+		return te_memory_is_mapped(addr, length) &&
+		       te_memory_is_usable(addr, POPULATE_MAX, writable);
+	return te_memory_is_usable(addr, length, writable);
 }
 
 void ps_suspects_ask(struct ps_suspects *suspects)

@@ -3,7 +3,6 @@
  * segment.c - methods that lend memory to the pool, and take it back
  */
 #include "python/src/args.h"
-#include "python/src/mapped.h"
 #include "python/src/store/methods.h"
 #include "python/src/store/types.h"
 
@@ -32,7 +31,7 @@ static PyObject *register_buffer(PyObject *self, PyObject *args,
 		rc = py_arg_uint64(length, names[1], &size);
 	if (rc == PY_ARG_RAISED)
 		return NULL;
-	if (rc || !py_is_mapped(addr, size))
+	if (rc || !te_memory_is_mapped(addr, size))
 		return out_of_range("register_buffer", "buffer_ptr or size");
 	client = ps_client_pin((struct ps_store *)self, "register_buffer");
 	if (client) {

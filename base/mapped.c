@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mapped.c - whether memory named by a number is there, as the kernel says
+ * mapped.c - whether memory is there, as the kernel says
  */
-#include "python/src/mapped.h"
+#include "base/mapped.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,7 +31,7 @@ static bool pages_of(uint64_t addr, uint64_t length, void **begin, size_t *len)
 	return true;
 }
 
-bool py_is_mapped(uint64_t addr, uint64_t length)
+bool tei_is_mapped(uint64_t addr, uint64_t length)
 {
 	void *begin;
 	size_t len;
@@ -70,7 +70,7 @@ static int listed_protection(uint64_t addr, uint64_t length)
 	return covered ? protection : 0;
 }
 
-bool py_is_usable(uint64_t addr, uint64_t length, bool writable)
+bool tei_is_usable(uint64_t addr, uint64_t length, bool writable)
 {
 	void *begin;
 	size_t len;
@@ -85,11 +85,11 @@ bool py_is_usable(uint64_t addr, uint64_t length, bool writable)
 				   (writable ? PROT_WRITE : PROT_READ));
 }
 
-int py_protection(uint64_t addr, uint64_t length)
+int tei_protection(uint64_t addr, uint64_t length)
 {
 	/* Quick, and without more of its pages: there may be many. */
-	if (py_is_usable(addr, 1, true) &&
-	    py_is_usable(addr + length - 1, 1, true))
+	if (tei_is_usable(addr, 1, true) &&
+	    tei_is_usable(addr + length - 1, 1, true))
 		return PROT_READ | PROT_WRITE;
 	return listed_protection(addr, length);
 }

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mapped.h - whether memory is there, as the kernel says
+ *
+ * For memory that others vouch for: callers who name it by a number, owners of
+ * regions. A wrong one must end as an error, not as a signal. Another thread may
+ * still unmap it in between.
+ */
+#ifndef BASE_MAPPED_H
+#define BASE_MAPPED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Every page is mapped, in whatever way. Nothing is touched. */
+bool tei_is_mapped(uint64_t addr, uint64_t length);
+
+/*
+ * And can be read, or @writable: written. Its pages are there afterwards, so ask
+ * only of what is used at once. Blocks: while the kernel finds them.
+ */
+bool tei_is_usable(uint64_t addr, uint64_t length, bool writable);
+
+/*
+ * What mapped memory may be used for: PROT_READ | PROT_WRITE, or part of that.
+ * Looks at both ends alone if they may be written. Blocks: as above, for them.
+ */
+int tei_protection(uint64_t addr, uint64_t length);
+
+#endif
