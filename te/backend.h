@@ -259,6 +259,12 @@ int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
 		   uint64_t address, uint64_t length, uint32_t access,
 		   void **local, uint64_t *pin);
 void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin);
+/*
+ * The kernel could not touch memory that @pin holds: who registered it has
+ * unmapped it. From now on tei_region_pin() says -EFAULT of a range of this
+ * region that is not there. Logged once a region.
+ */
+void tei_region_doubt(struct tei_endpoint *ep, uint64_t pin);
 
 /*
  * Calls a backend makes, only from inside its progress(), flush() or cancel().

@@ -41,6 +41,7 @@ struct tei_region {
 	int group; /* place in regions.groups, -1: every peer */
 	bool shown;
 	bool left;     /* hidden, but could not be removed in time */
+	bool doubted;  /* some of its memory was found missing */
 	uint32_t pins; /* by target endpoints that just touch it */
 	/* ns: when endpoints that pin it are dropped; of who removes it */
 	uint64_t drop_at;

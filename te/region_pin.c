@@ -2,8 +2,11 @@
 /* region_pin.c - whether a peer may touch a range, and that it just does */
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "base/mapped.h"
 #include "te/engine.h"
 #include "te/link.h"
 #include "te/region.h"
@@ -35,6 +38,7 @@ int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
 	struct tei_link *link = ep->link;
 	struct tei_regions *r = &link->engine->regions;
 	struct tei_region *region = NULL;
+	bool doubted = false;
 	int rc = -EFAULT;
 	size_t place;
 
@@ -49,10 +53,16 @@ int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
 	if (!rc) {
 		region->pins++;
 		link->n_pins++;
+		doubted = region->doubted;
 		*local = (void *)(uintptr_t)address;
 		*pin = (uintptr_t)region;
 	}
 	tei_mutex_unlock(&r->mu);
+	if (doubted &&
+	    !tei_is_usable(address, length, access & TE_ACCESS_REMOTE_WRITE)) {
+		tei_region_unpin(ep, *pin);
+		rc = -EFAULT;
+	}
 	if (rc)
 		TEI_COUNT(link->engine, refused_pins);
 	return rc;
@@ -71,4 +81,21 @@ void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin)
 	if (!region->pins && !region->shown)
 		tei_cond_broadcast(&r->unpinned);
 	tei_mutex_unlock(&r->mu);
+}
+
+void tei_region_doubt(struct tei_endpoint *ep, uint64_t pin)
+{
+	struct tei_region *region = (struct tei_region *)(uintptr_t)pin;
+	struct tei_regions *r = &ep->link->engine->regions;
+	bool known;
+
+	tei_mutex_lock(&r->mu);
+	known = region->doubted;
+	region->doubted = true;
+	tei_mutex_unlock(&r->mu);
+	if (!known)
+		LOG_WARN("region 0x%" PRIx64 " of %" PRIu64
+			 " bytes: some of its memory is not there any more: "
+			 "peers that need it get EFAULT",
+			 region->addr, region->length);
 }

@@ -59,7 +59,7 @@ static const struct {
 } words[] = {
 	{0, "done"},
 	{-EACCES, "the owner does not allow it"},
-	{-EFAULT, "not inside one region of the segment"},
+	{-EFAULT, "no such memory, or not inside one region of the segment"},
 	{-ESTALE, "the peer restarted or revoked our access"},
 	{-ECANCELED, "cancelled"},
 	{-ETIMEDOUT, "deadline passed"},

@@ -289,14 +289,15 @@ static void drain_cars(struct tcp_train *in, const struct tei_slice *slice)
 }
 
 static int orphan_car(struct tcp_lane *lane, struct tcp_car *car,
-		      struct tcp_cursor *c)
+		      struct tcp_cursor *c, bool there)
 {
 	const struct tei_slice *slice = car->slice;
-	uint8_t *copy = tei_malloc(car->left);
+	uint8_t *copy = tei_calloc(1, car->left);
 
 	if (!copy)
 		return -ENOMEM;
-	tei_tcp_copy_out(slice, c, copy, car->left);
+	if (there)
+		tei_tcp_copy_out(slice, c, copy, car->left);
 	car->stream = TCP_STREAM_ORPHAN;
 	car->copy = copy;
 	car->copy_at = 0;
@@ -305,8 +306,12 @@ static int orphan_car(struct tcp_lane *lane, struct tcp_car *car,
 	return 0;
 }
 
-/* Payload that has been announced must follow, so it is copied. */
-static int orphan_cars(struct tcp_lane *lane, const struct tei_slice *slice)
+/*
+ * Payload that has been announced must follow, so it is copied; zeros will do
+ * where its memory is not @there.
+ */
+static int orphan_cars(struct tcp_lane *lane, const struct tei_slice *slice,
+		       bool there)
 {
 	struct tcp_cursor c = tcp_slice(slice)->passed;
 	struct tcp_train *out = lane->out;
@@ -316,12 +321,13 @@ static int orphan_cars(struct tcp_lane *lane, const struct tei_slice *slice)
 		struct tcp_car *car = &out->car[i];
 
 		if (car->stream == TCP_STREAM_SLICE && car->slice == slice)
-			rc = orphan_car(lane, car, &c);
+			rc = orphan_car(lane, car, &c, there);
 	}
 	return rc;
 }
 
-static void leave_lane(struct tcp_lane *lane, const struct tei_slice *slice)
+static void leave_lane(struct tcp_lane *lane, const struct tei_slice *slice,
+		       bool there)
 {
 	int rc = 0;
 
@@ -330,7 +336,7 @@ static void leave_lane(struct tcp_lane *lane, const struct tei_slice *slice)
 	if (lane->in)
 		drain_cars(lane->in, slice);
 	if (lane->out)
-		rc = orphan_cars(lane, slice);
+		rc = orphan_cars(lane, slice, there);
 	if (rc < 0)
 		tei_tcp_endpoint_break(lane->ep, rc);
 }
@@ -342,7 +348,7 @@ void tei_tcp_slice_end(struct tei_slice *slice, int err, uint64_t bytes)
 	if (err) {
 		if (!tei_tcp_is_quiet(slice))
 			tei_tcp_endpoint_break(lane->ep, err);
-		leave_lane(lane, slice);
+		leave_lane(lane, slice, true);
 		slice->provider_code = -err;
 	}
 	tei_list_del(&slice->link);
@@ -361,8 +367,28 @@ void tei_tcp_slice_answered(struct tei_slice *slice, int err)
 		return;
 	}
 	if (err)
-		leave_lane(lane, slice);
+		leave_lane(lane, slice, true);
 	tei_tcp_hold_back(slice, err);
+}
+
+/* What the peer will not answer, or has to be told of. */
+static void withdraw(struct tcp_lane *lane, const struct tcp_slice *s)
+{
+	if (!s->id)
+		lane->n_unanswered--; /* the peer never hears of it */
+	else if (!s->sent)
+		lane->abort_id = s->id;
+}
+
+void tei_tcp_slice_gone(struct tei_slice *slice)
+{
+	struct tcp_lane *lane = tcp_slice(slice)->lane;
+
+	withdraw(lane, tcp_slice(slice));
+	leave_lane(lane, slice, false);
+	tei_list_del(&slice->link);
+	lane->bytes_unanswered -= slice->length;
+	refuse_slice(lane->rail, slice);
 }
 
 void tei_tcp_cancel(struct tei_endpoint *base, struct tei_slice *slice)
@@ -377,10 +403,7 @@ void tei_tcp_cancel(struct tei_endpoint *base, struct tei_slice *slice)
 	}
 	if (!tei_tcp_is_quiet(slice))
 		tei_tcp_zerocopy_hear(lane);
-	if (!s->id)
-		lane->n_unanswered--; /* the peer never hears of it */
-	else if (!s->sent)
-		lane->abort_id = s->id;
+	withdraw(lane, s);
 	tei_tcp_slice_end(slice, -ECANCELED, 0);
 	if (lane->abort_id)
 		send_lanes(tcp_endpoint(base));

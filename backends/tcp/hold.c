@@ -12,8 +12,8 @@
 #include <endian.h>
 #include <errno.h>
 
-static const struct tcp_hold *find(const struct tcp_rail *rail,
-				   const struct tcp_car *car, uint32_t access)
+const struct tcp_hold *tei_tcp_held(const struct tcp_rail *rail,
+				    const struct tcp_car *car, uint32_t access)
 {
 	for (uint32_t i = 0; i < rail->n_holds; i++) {
 		const struct tcp_hold *h = &rail->holds[i];
@@ -78,7 +78,7 @@ int tei_tcp_hold(struct tcp_lane *lane, const struct tcp_car *car, uint32_t n,
 		 uint32_t access, void **local)
 {
 	struct tcp_rail *rail = lane->rail;
-	const struct tcp_hold *held = find(rail, car, access);
+	const struct tcp_hold *held = tei_tcp_held(rail, car, access);
 	struct tcp_hold h = {.key = car->key,
 			     .from = car->address,
 			     .to = car->address + car->left,

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -54,6 +55,37 @@ static int open_fds(struct tcp_rail *rail)
 	rail->tick_fd =
 		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	return rail->tick_fd < 0 ? -errno : 0;
+}
+
+/*
+ * Bytes in a file, so that the kernel can be asked to copy them on: it gives an
+ * error, and no signal, where the memory that they go to is not there.
+ */
+static int open_scratch(struct tcp_rail *rail)
+{
+	void *bytes;
+
+	rail->scratch_fd = memfd_create("te-scratch", MFD_CLOEXEC);
+	if (rail->scratch_fd < 0)
+		return -errno;
+	if (ftruncate(rail->scratch_fd, TCP_SCRATCH_LEN))
+		goto close_fd;
+	bytes = mmap(NULL, TCP_SCRATCH_LEN, PROT_READ | PROT_WRITE, MAP_SHARED,
+		     rail->scratch_fd, 0);
+	if (bytes == MAP_FAILED)
+		goto close_fd;
+	rail->scratch = bytes;
+	return 0;
+
+close_fd:
+	close(rail->scratch_fd);
+	return -ENOMEM;
+}
+
+static void close_scratch(struct tcp_rail *rail)
+{
+	(void)munmap(rail->scratch, TCP_SCRATCH_LEN);
+	close(rail->scratch_fd);
 }
 
 static void close_fds(struct tcp_rail *rail)
@@ -122,10 +154,12 @@ int tei_tcp_rail_open(struct tei_rail *base)
 	rc = open_fds(rail);
 	if (rc < 0)
 		goto close_fds;
-	rail->scratch = tei_malloc(TCP_SCRATCH_LEN);
+	rc = open_scratch(rail);
+	if (rc < 0)
+		goto close_fds;
 	rail->plan = tei_malloc(sizeof(*rail->plan));
 	rc = -ENOMEM;
-	if (!rail->scratch || !rail->plan)
+	if (!rail->plan)
 		goto free_memory;
 	rc = tei_tcp_identify(rail);
 	if (!rc)
@@ -147,7 +181,7 @@ close_listener:
 	close(rail->listen_fd);
 free_memory:
 	tei_free(rail->plan);
-	tei_free(rail->scratch);
+	close_scratch(rail);
 close_fds:
 	close_fds(rail);
 	return rc;
@@ -167,7 +201,7 @@ void tei_tcp_rail_close(struct tei_rail *base)
 		       SHUT_RDWR); /* forked children have it */
 	close(rail->listen_fd);
 	tei_free(rail->plan);
-	tei_free(rail->scratch);
+	close_scratch(rail);
 	close_fds(rail);
 }
 

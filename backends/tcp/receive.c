@@ -106,55 +106,12 @@ static void *place_of_first(struct tcp_lane *lane)
 	return place_of(lane, lane->in->at);
 }
 
-/* Payload that came with other bytes; returns how many of @len it was. */
-static size_t payload_from(struct tcp_lane *lane, const uint8_t *bytes,
-			   size_t len)
-{
-	struct tcp_car *car = &lane->in->car[lane->in->at];
-	size_t n = car->left < len ? car->left : len;
-	void *local;
-
-	if (car->stream == TCP_STREAM_REGION) {
-		local = place_of_first(lane);
-		if (local)
-			memcpy(local, bytes, n);
-	} else if (car->stream == TCP_STREAM_SLICE) {
-		tei_tcp_copy_in(car->slice, bytes, n);
-	}
-	payload_passed(lane, n);
-	return n;
-}
-
-/* Everything in scratch is used up, or the lane is closed. */
-static void parse(struct tcp_lane *lane, const uint8_t *bytes, size_t len)
-{
-	while (len && lane->fd >= 0) {
-		size_t n = TCP_HEAD_LEN - lane->head_have;
-
-		if (in_payload(lane)) {
-			n = payload_from(lane, bytes, len);
-		} else if (!lane->head_have && len >= TCP_HEAD_LEN) {
-			tei_tcp_take_frame(lane, bytes);
-		} else {
-			if (n > len)
-				n = len;
-			memcpy(lane->head + lane->head_have, bytes, n);
-			lane->head_have += (uint32_t)n;
-			if (lane->head_have == TCP_HEAD_LEN) {
-				lane->head_have = 0;
-				tei_tcp_take_frame(lane, lane->head);
-			}
-		}
-		bytes += n;
-		len -= n;
-	}
-}
-
-/* ---- reading ---- */
+/* ---- where it goes ---- */
 
 struct reading {
 	struct iovec iov[PIECES_MAX + 1];
 	uint32_t n_iov;
+	uint64_t most;           /* no more cars once iov covers these */
 	uint64_t in_place;       /* bytes of payload that iov covers */
 	uint64_t asked;          /* in_place, and what follows */
 	struct tei_slice *slice; /* whose memory the cursor walks */
@@ -206,7 +163,8 @@ static bool place_payload(struct tcp_lane *lane, struct reading *r)
 	for (uint32_t i = in->at; i < in->n; i++) {
 		const struct tcp_car *car = &in->car[i];
 
-		if (r->n_iov == PIECES_MAX || is_enough(r, car))
+		if (r->n_iov == PIECES_MAX || r->in_place >= r->most ||
+		    is_enough(r, car))
 			return false;
 		if (car->stream == TCP_STREAM_REGION &&
 		    !place_region(lane, r, i))
@@ -218,6 +176,90 @@ static bool place_payload(struct tcp_lane *lane, struct reading *r)
 	}
 	return true;
 }
+
+static void reading_init(struct reading *r, uint64_t most)
+{
+	r->n_iov = 0;
+	r->most = most;
+	r->in_place = 0;
+	r->slice = NULL;
+}
+
+/* ---- what has come into scratch ---- */
+
+/* Leave out of iov what goes beyond @len bytes of payload. */
+static void trim(struct reading *r, uint64_t len)
+{
+	while (r->in_place > len) {
+		struct iovec *last = &r->iov[r->n_iov - 1];
+		uint64_t over = r->in_place - len;
+
+		if (over >= last->iov_len) {
+			over = last->iov_len;
+			r->n_iov--;
+		}
+		last->iov_len -= over;
+		r->in_place -= over;
+	}
+}
+
+/*
+ * Payload that came with other bytes; returns how many of @len it was. The
+ * kernel copies it, for it says so where the memory is not there.
+ */
+static size_t payload_from(struct tcp_lane *lane, size_t at, size_t len)
+{
+	const struct tcp_train *in = lane->in;
+	struct reading r;
+	ssize_t n;
+
+	reading_init(&r, len);
+	(void)place_payload(lane, &r);
+	if (lane->fd < 0)
+		return 0;
+	trim(&r, len);
+	if (r.n_iov) {
+		n = preadv(lane->rail->scratch_fd, r.iov, (int)r.n_iov,
+			   (off_t)at);
+	} else {
+		const struct tcp_car *car = &in->car[in->at]; /* drained */
+
+		n = (ssize_t)(car->left < len ? car->left : len);
+	}
+	if (n <= 0) {
+		tei_tcp_gone_in(lane);
+		return 0;
+	}
+	payload_passed(lane, (uint64_t)n);
+	return (size_t)n;
+}
+
+/* Everything in scratch is used up, or the lane is closed. */
+static void parse(struct tcp_lane *lane, size_t len)
+{
+	const uint8_t *scratch = lane->rail->scratch;
+	size_t at = 0, n;
+
+	for (; at < len && lane->fd >= 0; at += n) {
+		n = TCP_HEAD_LEN - lane->head_have;
+		if (in_payload(lane)) {
+			n = payload_from(lane, at, len - at);
+		} else if (!lane->head_have && len - at >= TCP_HEAD_LEN) {
+			tei_tcp_take_frame(lane, scratch + at);
+		} else {
+			if (n > len - at)
+				n = len - at;
+			memcpy(lane->head + lane->head_have, scratch + at, n);
+			lane->head_have += (uint32_t)n;
+			if (lane->head_have == TCP_HEAD_LEN) {
+				lane->head_have = 0;
+				tei_tcp_take_frame(lane, lane->head);
+			}
+		}
+	}
+}
+
+/* ---- reading ---- */
 
 /* Of the headers to come, those that the last train had. */
 static size_t room_for_heads(const struct tcp_lane *lane)
@@ -234,9 +276,7 @@ static void place(struct tcp_lane *lane, struct reading *r)
 {
 	size_t room;
 
-	r->n_iov = 0;
-	r->in_place = 0;
-	r->slice = NULL;
+	reading_init(r, UINT64_MAX);
 	if (!in_payload(lane))
 		room = room_for_heads(lane);
 	else if (place_payload(lane, r))
@@ -246,6 +286,20 @@ static void place(struct tcp_lane *lane, struct reading *r)
 	if (room)
 		r->iov[r->n_iov++] = (struct iovec){lane->rail->scratch, room};
 	r->asked = r->in_place + room;
+}
+
+/* Something in iov is not there: is it the first, which can be told so? */
+static ssize_t read_first(struct tcp_lane *lane, struct reading *r)
+{
+	ssize_t n;
+
+	r->n_iov = 1;
+	r->asked = r->in_place = r->iov[0].iov_len;
+	n = tei_tcp_readv(lane, r->iov, 1);
+	if (n != -EFAULT)
+		return n;
+	tei_tcp_gone_in(lane);
+	return -EAGAIN;
 }
 
 /* One system call. How much it brought; 0: nothing more for now. */
@@ -259,6 +313,8 @@ static size_t receive_once(struct tcp_lane *lane, bool *more)
 	if (lane->fd < 0)
 		return 0;
 	n = tei_tcp_readv(lane, r.iov, r.n_iov);
+	if (n == -EFAULT && r.in_place)
+		n = read_first(lane, &r);
 	if (n == -EAGAIN)
 		return 0;
 	if (n <= 0) {
@@ -268,7 +324,7 @@ static size_t receive_once(struct tcp_lane *lane, bool *more)
 	here = r.in_place < (size_t)n ? r.in_place : (size_t)n;
 	if (here)
 		payload_passed(lane, here);
-	parse(lane, lane->rail->scratch, (size_t)n - here);
+	parse(lane, (size_t)n - here);
 	*more = (size_t)n == r.asked;
 	return (size_t)n;
 }

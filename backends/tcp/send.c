@@ -224,6 +224,10 @@ static int send_plan(struct tcp_lane *lane, ssize_t *n)
 	if (!rc)
 		rc = make_room(lane, p);
 	*n = !rc && p->bytes ? transmit(lane, p) : 0;
+	if (*n == -EFAULT) {
+		rc = tei_tcp_gone_out(lane);
+		*n = 0;
+	}
 	if (lane->debts)
 		tei_tcp_holds_release(lane);
 	if (rc < 0 || *n < 0)

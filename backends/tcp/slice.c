@@ -99,16 +99,3 @@ void tei_tcp_copy_out(const struct tei_slice *slice, struct tcp_cursor *c,
 		to += run.iov_len;
 	}
 }
-
-void tei_tcp_copy_in(const struct tei_slice *slice, const uint8_t *from,
-		     uint64_t n)
-{
-	struct tcp_cursor c = tcp_slice(slice)->passed;
-	struct iovec run;
-
-	for (; n; n -= run.iov_len) {
-		run = next_run(slice, &c, n);
-		memcpy(run.iov_base, from, run.iov_len);
-		from += run.iov_len;
-	}
-}

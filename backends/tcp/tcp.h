@@ -255,7 +255,8 @@ struct tcp_rail {
 	struct tei_list stalled; /* lanes with orphans that go out */
 	struct tei_list holding; /* struct tcp_zerocopy with held slices */
 	struct tcp_plan *plan;
-	uint8_t *scratch; /* scratch[TCP_SCRATCH_LEN] */
+	uint8_t *scratch; /* scratch[TCP_SCRATCH_LEN], of scratch_fd */
+	int scratch_fd;
 	/* Lanes that were busy just now: asked without epoll. */
 	struct tcp_lane *hot[TCP_HOT_MAX];
 	uint32_t n_unasked; /* times that epoll was left out in a row */
@@ -391,6 +392,8 @@ void tei_tcp_slice_end(struct tei_slice *slice, int err, uint64_t bytes);
  * memory back.
  */
 void tei_tcp_slice_answered(struct tei_slice *slice, int err);
+/* Its own memory is not there: give it up; done() comes from progress(). */
+void tei_tcp_slice_gone(struct tei_slice *slice);
 
 /* ---- zerocopy.c ---- */
 
@@ -466,6 +469,19 @@ void tei_tcp_refuse(struct tcp_lane *lane, struct tcp_car *car, int err);
 int tei_tcp_hold(struct tcp_lane *lane, const struct tcp_car *car, uint32_t n,
 		 uint32_t access, void **local);
 void tei_tcp_holds_release(struct tcp_lane *lane);
+/* The hold that the car has got; NULL: none. */
+const struct tcp_hold *tei_tcp_held(const struct tcp_rail *rail,
+				    const struct tcp_car *car, uint32_t access);
+
+/* ---- gone.c ---- */
+
+/* The kernel could not write where the first car that comes in goes. */
+void tei_tcp_gone_in(struct tcp_lane *lane);
+/*
+ * The kernel could not read something of the plan: those whose memory it is
+ * are told, and the others go on. -EFAULT: the lane cannot.
+ */
+int tei_tcp_gone_out(struct tcp_lane *lane);
 
 /* ---- slice.c ---- */
 
@@ -481,10 +497,8 @@ void tei_tcp_skip(const struct tei_slice *slice, struct tcp_cursor *c,
 		  uint64_t n);
 /* The next @n bytes have passed: move slice's own cursor, take the CRC. */
 void tei_tcp_pass(struct tei_slice *slice, uint64_t n);
-/* Copy the next @n bytes out of or into the slice, and move @c past them. */
+/* Copy the next @n bytes out of the slice, and move @c past them. */
 void tei_tcp_copy_out(const struct tei_slice *slice, struct tcp_cursor *c,
 		      uint8_t *to, uint64_t n);
-void tei_tcp_copy_in(const struct tei_slice *slice, const uint8_t *from,
-		     uint64_t n);
 
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* refusal.c - what was not opened is neither read nor written */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tests/conformance/rig.h"
 
-#define LEN 300000
+#define LEN  300000
+#define HALF ((size_t)1 << 20)
 
 /* Memory of the owner's own, unlike the rig's. */
 static uint8_t *other_memory(const struct rig *r)
@@ -305,6 +308,130 @@ static void removal_in_flight_leaves_the_memory_alone(void **state)
 	rig_close(&r);
 }
 
+/* ---- memory that is not there any more ---- */
+
+static atomic_int n_gone_lines;
+
+static void count_gone(int level, const char *line, void *arg)
+{
+	(void)level;
+	(void)arg;
+	if (strstr(line, "region 0x") && strstr(line, "not there any more"))
+		n_gone_lines++;
+}
+
+/* Two halves in one region, of which the second may not be touched any more. */
+static uint8_t *half_gone(const struct rig *r)
+{
+	uint8_t *p = mmap(NULL, 2 * HALF, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	rig_fill(p, HALF, 79);
+	rig_region(r->owner, p, 2 * HALF, RIG_ANY, NULL);
+	/* As munmap(), but no other thread can be given the place. */
+	assert_int_equal(mprotect(p + HALF, HALF, PROT_NONE), 0);
+	return p;
+}
+
+static void good_half_is_reached(const struct rig *r, uint8_t *p)
+{
+	assert_int_equal(rig_move(r, TE_READ, p, r->local, HALF), 0);
+	rig_check(r->local, HALF, 79);
+	assert_int_equal(rig_move(r, TE_WRITE, p, r->local, HALF), 0);
+}
+
+static void is_gone(const struct rig *r, uint32_t op, void *remote, size_t len)
+{
+	assert_int_equal(rig_move(r, op, remote, r->local, len), -EFAULT);
+}
+
+/* Good and bad ones in turn, in one submission. */
+static void bad_ones_take_no_good_ones_along(const struct rig *r, uint32_t op,
+					     uint8_t *p, size_t len)
+{
+	enum { N = 64 };
+	struct te_completion done[N];
+	struct te_request requests[N];
+	struct iovec pieces[N];
+
+	for (size_t i = 0; i < N; i++) {
+		pieces[i] = (struct iovec){r->local + i * len, len};
+		requests[i] = rig_request(r, op, p + i % 2 * HALF + i * len,
+					  &pieces[i]);
+	}
+	rig_run_all(r->user, requests, N, done);
+	for (size_t i = 0; i < N; i++)
+		assert_int_equal(done[i].error, i % 2 ? -EFAULT : 0);
+}
+
+static void memory_that_is_not_there_any_more_is_refused(void **state)
+{
+	static const size_t sizes[] = {1, 100, 4096, 20000, HALF};
+	struct rig r;
+	uint8_t *p;
+
+	(void)state;
+	if (rig_self || rig_arena || !strcmp(rig_name, "sim"))
+		skip(); /* copied by hand; or peers have the file behind it */
+	rig_open(&r);
+	n_gone_lines = 0;
+	te_log_set(count_gone, NULL);
+	p = half_gone(&r);
+	good_half_is_reached(&r, p);
+	for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
+		is_gone(&r, TE_WRITE, p + HALF, sizes[i]);
+		is_gone(&r, TE_READ, p + HALF, sizes[i]);
+	}
+	is_gone(&r, TE_WRITE, p + HALF - 50, 100);
+	is_gone(&r, TE_READ, p + HALF - 50, 100);
+	is_gone(&r, TE_READ, p, 2 * HALF);
+	is_gone(&r, TE_WRITE, p, 2 * HALF);
+	rig_fill(p, HALF, 79);
+	good_half_is_reached(&r, p);
+	bad_ones_take_no_good_ones_along(&r, TE_READ, p, 8);
+	bad_ones_take_no_good_ones_along(&r, TE_WRITE, p, 8);
+	bad_ones_take_no_good_ones_along(&r, TE_READ, p, 10000);
+	bad_ones_take_no_good_ones_along(&r, TE_WRITE, p, 10000);
+	rig_close(&r);
+	te_log_set(NULL, NULL);
+	if (!strcmp(rig_backend, "tcp"))
+		assert_int_equal(n_gone_lines, 1);
+	munmap(p, 2 * HALF);
+}
+
+/* The same at the initiator: its own memory. */
+static void local_memory_that_is_not_there_is_refused(void **state)
+{
+	static const size_t sizes[] = {1, 4096, 20000, HALF};
+	struct rig r;
+	uint8_t *p;
+
+	(void)state;
+	if (strcmp(rig_name, "shm.foreign") && strcmp(rig_name, "tcp"))
+		skip(); /* copied by hand */
+	rig_open(&r);
+	p = mmap(NULL, 2 * HALF, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	assert_int_equal(mprotect(p + HALF, HALF, PROT_NONE), 0);
+	for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
+		assert_int_equal(
+			rig_move(&r, TE_READ, r.memory, p + HALF, sizes[i]),
+			-EFAULT);
+		assert_int_equal(
+			rig_move(&r, TE_WRITE, r.memory, p + HALF, sizes[i]),
+			-EFAULT);
+	}
+	assert_int_equal(rig_move(&r, TE_READ, r.memory, p, 2 * HALF), -EFAULT);
+	assert_int_equal(rig_move(&r, TE_WRITE, r.memory, p, 2 * HALF),
+			 -EFAULT);
+	assert_int_equal(rig_move(&r, TE_READ, r.memory, p, HALF), 0);
+	assert_int_equal(rig_move(&r, TE_WRITE, r.memory, p, HALF), 0);
+	rig_close(&r);
+	munmap(p, 2 * HALF);
+}
+
 const struct CMUnitTest rig_refusal_tests[] = {
 	cmocka_unit_test(region_is_reached_only_as_it_was_opened),
 	cmocka_unit_test(nothing_outside_a_region_is_reached),
@@ -317,5 +444,7 @@ const struct CMUnitTest rig_refusal_tests[] = {
 	cmocka_unit_test(groups_are_counted),
 	cmocka_unit_test(removed_region_is_gone_at_once),
 	cmocka_unit_test(removal_in_flight_leaves_the_memory_alone),
+	cmocka_unit_test(memory_that_is_not_there_any_more_is_refused),
+	cmocka_unit_test(local_memory_that_is_not_there_is_refused),
 };
 const size_t rig_n_refusal_tests = TEST_COUNT(rig_refusal_tests);

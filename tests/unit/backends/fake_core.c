@@ -28,6 +28,7 @@ static unsigned int n_held;
 uint64_t fake_epoch = 1;
 size_t fake_key_len = sizeof(uint64_t);
 unsigned int fake_n_pins;
+unsigned int fake_n_doubts;
 void (*fake_on_pin)(unsigned int n);
 
 /* ---- the core's side of te/backend.h ---- */
@@ -106,6 +107,12 @@ void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin)
 {
 	assert(ep->target && pin && n_held);
 	n_held--;
+}
+
+void tei_region_doubt(struct tei_endpoint *ep, uint64_t pin)
+{
+	assert(ep->target && pin && n_held);
+	fake_n_doubts++;
 }
 
 void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)

@@ -65,10 +65,11 @@ bool fake_wait(struct fake_pair *p, const unsigned int *n, unsigned int want);
 /* A region that peers may reach; 0 is none. */
 uint64_t fake_region_add(void *addr, uint64_t length, uint32_t access);
 void fake_region_remove(uint64_t id);
-unsigned int fake_pins(void);    /* that are held now */
-extern uint64_t fake_epoch;      /* that holds for every endpoint */
-extern size_t fake_key_len;      /* of keys, which begin with the id */
-extern unsigned int fake_n_pins; /* successful pins so far */
+unsigned int fake_pins(void);      /* that are held now */
+extern uint64_t fake_epoch;        /* that holds for every endpoint */
+extern size_t fake_key_len;        /* of keys, which begin with the id */
+extern unsigned int fake_n_pins;   /* successful pins so far */
+extern unsigned int fake_n_doubts; /* calls of tei_region_doubt() */
 /* Called with each successful pin's number, before it. */
 extern void (*fake_on_pin)(unsigned int n);
 
