@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 import mmap
+import re
 
 import pytest
 from mooncake.store import (MooncakeDistributedStore, ReplicateConfig,
@@ -367,6 +368,7 @@ def test_tasks_copy_and_move(master, store):
 def test_segments_come_and_go(store, tmp_path):
     answer = store.allocate_and_mount_segment(MB)
     assert (answer["ret"], answer["allocated_size"]) == (0, MB)
+    assert re.fullmatch(r"\d+-\d+", answer["segment_ids"][0])
     assert store.unmount_and_free_segment(answer["segment_ids"]) == 0
     assert store.unmount_segment(answer["segment_ids"]) == -101
     file = tmp_path / "segment"
@@ -375,6 +377,10 @@ def test_segments_come_and_go(store, tmp_path):
     assert answer["ret"] == 0
     assert store.unmount_segment(answer["segment_ids"], 1) == 0
     assert store.mount_segment(str(file), 2 * MB)["ret"] < 0
+    for wrong in ("", "1", "1-", "-1", "1-2-3", "1-2 ", " 1-2", "x-y", "-1-2",
+                  "18446744073709551616-0"):
+        assert store.unmount_segment([wrong]) == -600
+    assert store.unmount_segment(["1-2"]) == -101
     assert store.alloc_from_mem_pool(4096) == 0
 
 

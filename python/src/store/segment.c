@@ -2,6 +2,10 @@
 /*
  * segment.c - methods that lend memory to the pool, and take it back
  */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "python/src/args.h"
 #include "python/src/store/methods.h"
 #include "python/src/store/types.h"
@@ -112,12 +116,54 @@ static PyObject *alloc_from_mem_pool(PyObject *self, PyObject *args,
 
 /* ---- segments ---- */
 
+/* Mooncake's text of an id: its two halves, "1-2". */
+static PyObject *id_text(const uint8_t id[TE_STORE_SEGMENT_ID_LEN])
+{
+	unsigned long long halves[2];
+	char text[48];
+
+	memcpy(halves, id, sizeof(halves));
+	(void)PyOS_snprintf(text, sizeof(text), "%llu-%llu", halves[0],
+			    halves[1]);
+	return PyUnicode_FromString(text);
+}
+
+static bool parse_half(const char **text, char end, unsigned long long *out)
+{
+	char *stop;
+
+	if (**text < '0' || **text > '9')
+		return false;
+	errno = 0;
+	*out = strtoull(*text, &stop, 10);
+	if (errno || *stop != end)
+		return false;
+	*text = stop + (end != '\0');
+	return true;
+}
+
+/* PY_ARG_RANGE: it is none. */
+static int parse_id(PyObject *object, uint8_t id[TE_STORE_SEGMENT_ID_LEN])
+{
+	unsigned long long halves[2];
+	const char *text;
+	int rc = py_arg_text(object, "segment_ids", &text);
+
+	if (rc)
+		return rc;
+	if (!parse_half(&text, '-', &halves[0]) ||
+	    !parse_half(&text, '\0', &halves[1]))
+		return PY_ARG_RANGE;
+	memcpy(id, halves, sizeof(halves));
+	return PY_ARG_OK;
+}
+
 /* {"ret": code, "segment_ids": [id]}, and @size if it is not 0. */
 static PyObject *mounted(int code, const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 			 uint64_t size)
 {
 	PyObject *ids =
-		code ? PyList_New(0) : Py_BuildValue("[N]", ps_id_object(id));
+		code ? PyList_New(0) : Py_BuildValue("[N]", id_text(id));
 
 	if (!size)
 		return Py_BuildValue("{sisN}", "ret", code, "segment_ids", ids);
@@ -211,15 +257,18 @@ static PyObject *allocate_and_mount_segment(PyObject *self, PyObject *args,
 	return mounted(code, id, size ? size : 1);
 }
 
-static int unmount_one(struct te_store *te, PyObject *pair, uint64_t grace_ms)
+static int unmount_one(struct te_store *te, PyObject *text, uint64_t grace_ms)
 {
 	uint8_t id[TE_STORE_SEGMENT_ID_LEN];
-	int code, rc = ps_id_read(pair, "segment_ids", id);
+	int code, rc = parse_id(text, id);
 
 	if (rc == PY_ARG_RAISED)
 		return 1;
-	if (rc)
+	if (rc) {
+		py_warn("unmount_segment", "segment_ids: one is no id of a "
+					   "segment, such as '1-2'");
 		return TE_STORE_INVALID_PARAMS;
+	}
 	Py_BEGIN_ALLOW_THREADS;
 	code = te_store_unmount(te, id, grace_ms);
 	Py_END_ALLOW_THREADS;
