@@ -209,14 +209,15 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     return values
 
 
-def read_env() -> dict[str, Any]:
-    """The same of the environment, or of the file that it names."""
+def read_env(more: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The same of the environment, or of the file that it names; more goes before."""
+    more = more or {}
     path = os.environ.get("MOONCAKE_CONFIG_PATH")
     if path is not None:
-        return read_file(path)
-    if not os.environ.get("MOONCAKE_MASTER"):
+        return {**read_file(path), **more}
+    if not (os.environ.get("MOONCAKE_MASTER") or "master_server_address" in more):
         raise ValueError("Neither the environment variable "
                          "'MOONCAKE_CONFIG_PATH' nor 'MOONCAKE_MASTER' is set.")
     return {"local_hostname": "localhost", "metadata_server": "P2PHANDSHAKE",
             **{field: os.environ[name] for field, name in _VARIABLES.items()
-               if name in os.environ}}
+               if name in os.environ}, **more}

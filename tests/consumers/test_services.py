@@ -6,22 +6,12 @@ import json
 import subprocess
 import sys
 import urllib.error
-import urllib.request
 
 import pytest
-from pool import Program
+from pool import MB, Master, Program, until
+from rest import Service, ask
 
 RPC_META = "mooncake/rpc_meta/127.0.0.1:12345"
-
-
-def ask(url: str, method: str = "GET", body: bytes | None = None,
-        **headers: str) -> tuple[int, bytes]:
-    request = urllib.request.Request(url, body, headers, method=method)
-    try:
-        with urllib.request.urlopen(request) as answer:
-            return answer.status, answer.read()
-    except urllib.error.HTTPError as refusal:
-        return refusal.code, refusal.read()
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +94,75 @@ def test_a_topology_that_is_none_is_refused(tmp_path):
     assert (shown.returncode, shown.stdout) == (2, "")
     assert str(custom) in shown.stderr
     assert dump("--backend", "tent").returncode == 2
+
+
+# ---- the REST service ----
+
+@pytest.fixture
+def pool():
+    """A master of this test's own: it is killed and started again."""
+    one = Master("--default_kv_lease_ttl", "600000",
+                 "--eviction_high_watermark_ratio", "1")
+    yield one
+    one.kill()
+
+
+def test_services_may_be_there_before_the_master(pool):
+    pool.kill()
+    owner = Program("mooncake_client", "--port", "0", "--host", "127.0.0.1",
+                    "--master_server_address", pool.address,
+                    "--global_segment_size", "16 MB")
+    service = Service(pool.address)
+    service.line(r"attempt 2,")
+    pool.restart()
+    owner.line(" serves ")
+    service.started()
+    assert service.put("k", "x")[0] == 200
+    assert service.ask("GET", "get/k") == (200, b"x")
+    code, names = ask(f"http://{pool.admin}/get_all_segments")
+    assert code == 200 and len(names.split()) == 2
+    service.kill()
+    owner.kill()
+
+
+def test_a_service_that_waits_for_the_master_can_be_ended(pool):
+    pool.kill()
+    service = Service(pool.address)
+    service.line(r"attempt 1,")
+    service.process.terminate()
+    assert service.process.wait() == 0
+    service.kill()
+
+
+def test_objects_are_there_when_the_master_is_back(pool):
+    service = Service(pool.address).started()
+    for i in range(10):
+        assert service.put(f"k{i}", f"value {i}")[0] == 200
+    pool.kill()
+    assert service.ask("GET", "exist/none")[0] == 500  # nobody can say
+    assert service.ask("GET", "get/none")[0] == 500
+    assert service.put("late", "x")[0] == 500
+    pool.restart()
+    for i in range(10):
+        until(lambda i=i: service.ask("GET", f"get/k{i}") == (
+            200, f"value {i}".encode()))
+    until(lambda: service.put("late", "x")[0] == 200)
+    service.kill()
+
+
+def test_a_full_pool_says_so_and_recovers(pool):
+    """Full is it while all that is there is being read."""
+    service = Service(pool.address).started()
+    reader = pool.store(segment=0, local=0)
+    for i in range(32):
+        code, said = service.put(f"k{i}", "v" * MB)
+        if code != 200:
+            break
+        assert reader.batch_get_session_start([f"k{i}"]) == [0]
+    assert (code, said) == (500, {"error": "PUT operation failed", "code": -200})
+    assert 0 < i < 32
+    assert service.ask("POST", "mount", {"size": 4 * MB})[0] == 200
+    assert service.put(f"k{i}", "w" * MB)[0] == 200
+    assert service.ask("GET", f"get/k{i}") == (200, b"w" * MB)
+    assert reader.close() == 0
+    service.kill()

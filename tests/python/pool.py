@@ -74,6 +74,8 @@ class Master:
             "--metrics_host", "127.0.0.1", "--metrics_port", "0", *self.args)
         found = self.program.line(r"Master service started on port (\d+)")
         self.address = f"127.0.0.1:{found[1]}"
+        found = self.program.line(r"HTTP metrics server started on port (\d+)")
+        self.admin = f"127.0.0.1:{found[1]}"
 
     def restart(self) -> None:
         """On the same port, as if it had crashed."""

@@ -192,7 +192,10 @@ accepted without effect, for existing command lines and files:
         "# Paths\n## master, port 9003\n| request | here |\n|---|---|\n"
         "| `GET /role` | works |\n| `POST /drain` | absent (501) |\n"
         "\n## client, port 9300\n| request | here |\n|---|---|\n"
-        "| `GET /health` | works |\n",
+        "| `GET /health` | works |\n"
+        "\n## mooncake_store_service\n| request | here |\n|---|---|\n"
+        "| `PUT /api/put` | works |\n",
+    "python/mooncake/_rest.py": 'web.put("/api/put", put)\n',
     "docs/compatibility/metrics.md":
         "# Metrics\n## Calls: `master_OP_requests_total`\n"
         "| OP | here |\n|---|---|\n| `put` | works |\n"
@@ -305,6 +308,10 @@ class Compatibility(Tree):
 
     def test_a_path_that_says_no_is_absent(self) -> None:
         self.table("http", "absent (501)", "works", "POST /drain: it says")
+
+    def test_a_path_of_the_rest_service_is_routed(self) -> None:
+        self.says("python/mooncake/_rest.py", "/api/put", "/api/set",
+                  "PUT /api/set is not in it")
 
     def test_a_metric_is_printed(self) -> None:
         self.table("metrics", "absent (none)", "works",
