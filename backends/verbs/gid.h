@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gid.h - which of a port's GIDs to use
+ *
+ * A port has a table of addresses; on RoCE there are some for each address of
+ * its network interface, in two versions. The choice is a function of the table.
+ */
+#ifndef VERBS_GID_H
+#define VERBS_GID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+/* What kind of address it is. */
+enum verbs_gid_scope {
+	VERBS_GID_UNUSABLE, /* zero, loopback, multicast */
+	VERBS_GID_LINK,     /* fe80::/10, 169.254/16: this link only */
+	VERBS_GID_PRIVATE, /* 10/8, 172.16/12, 192.168/16, 100.64/10, fc00::/7 */
+	VERBS_GID_GLOBAL,
+};
+
+struct verbs_gid {
+	union ibv_gid gid;
+	uint32_t index;
+	uint32_t type; /* enum ibv_gid_type */
+	bool network;  /* an interface that we see stands behind it */
+	bool overlay;  /* that one is a bridge, tunnel or container's */
+};
+
+enum verbs_gid_scope tei_verbs_gid_scope(const union ibv_gid *gid);
+/*
+ * How good it is: 0: not to be used, else the higher the better. Global
+ * addresses before private ones before those of the link only; with an
+ * interface before without, where the kind of address does not decide.
+ */
+unsigned int tei_verbs_gid_rank(const struct verbs_gid *gid);
+/*
+ * The best of @gids[n], of equal ones that of the lowest index; or the one of
+ * index @wanted if that is >= 0. Its place in the array; -ENOENT: none is
+ * usable, or there is none of that index. A wanted one need not rank.
+ */
+int tei_verbs_gid_choose(const struct verbs_gid *gids, size_t n, int wanted);
+/* "10.9.0.1" or "fe80::1". */
+#define VERBS_GID_TEXT_LEN 46
+void tei_verbs_gid_text(const union ibv_gid *gid, char out[VERBS_GID_TEXT_LEN]);
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire.c - encode, decode and check what goes to peers and comes from them */
+#include "backends/verbs/wire.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "backends/verbs/gid.h"
+#include "base/bytes.h"
+
+static int end(const struct tei_writer *w, const void *start, size_t *len)
+{
+	if (w->bad)
+		return -ENOBUFS;
+	*len = (size_t)(w->at - (const uint8_t *)start);
+	return 0;
+}
+
+static void read_gid(struct tei_reader *r, union ibv_gid *gid)
+{
+	const void *raw = tei_read_bytes(r, sizeof(gid->raw));
+
+	if (raw)
+		memcpy(gid->raw, raw, sizeof(gid->raw));
+}
+
+/* ---- endpoints ---- */
+
+int tei_verbs_address_encode(const struct verbs_address *address, void *out,
+			     size_t *len)
+{
+	const struct verbs_offer *offer = &address->offer;
+	struct tei_writer w;
+
+	tei_writer_init(&w, out, *len);
+	tei_write_u8(&w, VERBS_WIRE_VERSION);
+	tei_write_u8(&w, (uint8_t)address->link);
+	tei_write_u16(&w, (uint16_t)offer->mtu);
+	tei_write_u16(&w, (uint16_t)offer->depth);
+	tei_write_u8(&w, (uint8_t)offer->reads_out);
+	tei_write_u8(&w, (uint8_t)offer->reads_in);
+	tei_write_u16(&w, address->lid);
+	tei_write_bytes(&w, address->gid.raw, sizeof(address->gid.raw));
+	tei_write_u8(&w, (uint8_t)offer->lanes);
+	for (uint32_t i = 0; i < offer->lanes; i++) {
+		tei_write_u32(&w, address->lanes[i].number);
+		tei_write_u32(&w, address->lanes[i].psn);
+	}
+	return end(&w, out, len);
+}
+
+/* 0 and 1 are the queue pairs of the fabric's management. */
+static const char *lanes_fault(const struct verbs_address *a)
+{
+	for (uint32_t i = 0; i < a->offer.lanes; i++) {
+		const struct verbs_lane_name *lane = &a->lanes[i];
+
+		if (lane->number < 2 || lane->number > VERBS_NUMBER_MAX)
+			return "queue pair number out of range";
+		if (lane->psn > VERBS_NUMBER_MAX)
+			return "packet number out of range";
+		for (uint32_t k = 0; k < i; k++) {
+			if (a->lanes[k].number == lane->number)
+				return "a queue pair is named twice";
+		}
+	}
+	return NULL;
+}
+
+/* Unicast, as of InfiniBand 1.4; the upper end is for multicast. */
+#define LID_MAX 0xbfffu
+
+static const char *place_fault(const struct verbs_address *a)
+{
+	if (a->link != VERBS_LINK_IB && a->link != VERBS_LINK_ETHERNET)
+		return "unknown kind of link";
+	if (tei_verbs_gid_scope(&a->gid) == VERBS_GID_UNUSABLE)
+		return "GID is no host's";
+	if (a->link == VERBS_LINK_IB ? !a->lid || a->lid > LID_MAX : a->lid)
+		return "LID out of range";
+	return NULL;
+}
+
+const char *tei_verbs_address_decode(const void *bytes, size_t len,
+				     struct verbs_address *out)
+{
+	struct verbs_address a = {0};
+	const char *fault;
+	struct tei_reader r;
+
+	tei_reader_init(&r, bytes, len);
+	if (tei_read_u8(&r) != VERBS_WIRE_VERSION)
+		return "unknown version";
+	a.link = tei_read_u8(&r);
+	a.offer.mtu = tei_read_u16(&r);
+	a.offer.depth = tei_read_u16(&r);
+	a.offer.reads_out = tei_read_u8(&r);
+	a.offer.reads_in = tei_read_u8(&r);
+	a.lid = tei_read_u16(&r);
+	read_gid(&r, &a.gid);
+	a.offer.lanes = tei_read_u8(&r);
+	fault = tei_verbs_offer_fault(&a.offer);
+	if (fault)
+		return fault;
+	for (uint32_t i = 0; i < a.offer.lanes; i++) {
+		a.lanes[i].number = tei_read_u32(&r);
+		a.lanes[i].psn = tei_read_u32(&r);
+	}
+	if (!tei_reader_done(&r))
+		return "of a wrong length";
+	fault = place_fault(&a);
+	if (!fault)
+		fault = lanes_fault(&a);
+	if (!fault)
+		*out = a;
+	return fault;
+}
+
+/* ---- regions ---- */
+
+int tei_verbs_key_encode(const struct verbs_key *key, void *out, size_t *len)
+{
+	struct tei_writer w;
+
+	tei_writer_init(&w, out, *len);
+	tei_write_u8(&w, VERBS_WIRE_VERSION);
+	tei_write_u8(&w, (uint8_t)key->n);
+	tei_write_u64(&w, key->base);
+	tei_write_u64(&w, key->chunk);
+	tei_write_u64(&w, key->length);
+	for (uint32_t i = 0; i < key->n; i++)
+		tei_write_u32(&w, key->rkeys[i]);
+	return end(&w, out, len);
+}
+
+static const char *key_fault(const struct verbs_key *k)
+{
+	if (!k->length || k->base + (k->length - 1) < k->base)
+		return "region of no or too many bytes";
+	if (k->n > VERBS_CHUNKS_MAX)
+		return "too many chunks";
+	if (k->n && (!k->chunk || (k->length - 1) / k->chunk + 1 != k->n))
+		return "chunks do not cover the region";
+	return NULL;
+}
+
+const char *tei_verbs_key_decode(const void *bytes, size_t len,
+				 struct verbs_key *out)
+{
+	struct tei_reader r;
+	const char *fault;
+
+	tei_reader_init(&r, bytes, len);
+	if (tei_read_u8(&r) != VERBS_WIRE_VERSION)
+		return "unknown version";
+	out->n = tei_read_u8(&r);
+	out->base = tei_read_u64(&r);
+	out->chunk = tei_read_u64(&r);
+	out->length = tei_read_u64(&r);
+	fault = key_fault(out);
+	if (fault)
+		return fault;
+	for (uint32_t i = 0; i < out->n; i++)
+		out->rkeys[i] = tei_read_u32(&r);
+	return tei_reader_done(&r) ? NULL : "of a wrong length";
+}
+
+bool tei_verbs_key_at(const struct verbs_key *key, uint64_t address,
+		      uint32_t *rkey, uint64_t *room)
+{
+	uint64_t at = address - key->base, chunk_end;
+	uint64_t place;
+
+	if (!key->n || address < key->base || at >= key->length)
+		return false;
+	place = at / key->chunk;
+	chunk_end = (place + 1) * key->chunk;
+	if (place + 1 == key->n)
+		chunk_end = key->length; /* the last one may be shorter */
+	*rkey = key->rkeys[place];
+	*room = chunk_end - at;
+	return true;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wire.h - what goes to peers: of an endpoint, of a region
+ *
+ * Both are little endian, bounded by TEI_BLOB_MAX, and come from outside when they
+ * are decoded: a decoder answers what is wrong in words, NULL for nothing.
+ *
+ * endpoint  0  u8  version (1)
+ *           1  u8  link: 1 InfiniBand, 2 Ethernet
+ *           2  u16 MTU, bytes           4  u16 depth
+ *           6  u8  reads it begins      7  u8  reads it serves
+ *           8  u16 LID, 0 on Ethernet
+ *          10  16  GID
+ *          26  u8  lanes, then for each: u32 queue pair, u32 first PSN
+ *
+ * region    0  u8  version (1)
+ *           1  u8  chunks, 0 .. VERBS_CHUNKS_MAX; 0: not for peers
+ *           2  u64 first address        10  u64 bytes of a chunk
+ *          18  u64 bytes of all         26  u32 key of each chunk
+ */
+#ifndef VERBS_WIRE_H
+#define VERBS_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "backends/verbs/limits.h"
+
+#define VERBS_WIRE_VERSION 1
+#define VERBS_CHUNKS_MAX   56
+#define VERBS_NUMBER_MAX   0xffffffu /* of queue pairs and PSNs: 24 bits */
+
+enum verbs_link {
+	VERBS_LINK_IB = 1,
+	VERBS_LINK_ETHERNET = 2,
+};
+
+struct verbs_lane_name {
+	uint32_t number; /* of the queue pair; 2 .. VERBS_NUMBER_MAX */
+	uint32_t psn;    /* of its first packet, 0 .. VERBS_NUMBER_MAX */
+};
+
+struct verbs_address { /* of an endpoint */
+	enum verbs_link link;
+	uint16_t lid;
+	union ibv_gid gid;
+	struct verbs_offer offer;
+	struct verbs_lane_name lanes[VERBS_LANES_MAX]; /* lanes[offer.lanes] */
+};
+
+struct verbs_key { /* of a region */
+	uint64_t base, chunk, length;
+	uint32_t n;                       /* of keys; 0: not for peers */
+	uint32_t rkeys[VERBS_CHUNKS_MAX]; /* rkeys[n] */
+};
+
+/* *len: room, then bytes used; -ENOBUFS. What is encoded is sound. */
+int tei_verbs_address_encode(const struct verbs_address *address, void *out,
+			     size_t *len);
+const char *tei_verbs_address_decode(const void *bytes, size_t len,
+				     struct verbs_address *out);
+int tei_verbs_key_encode(const struct verbs_key *key, void *out, size_t *len);
+const char *tei_verbs_key_decode(const void *bytes, size_t len,
+				 struct verbs_key *out);
+
+/*
+ * The key at @address, and how many bytes from there on are under it. False: the
+ * region has no such byte.
+ */
+bool tei_verbs_key_at(const struct verbs_key *key, uint64_t address,
+		      uint32_t *rkey, uint64_t *room);
+
+#endif
