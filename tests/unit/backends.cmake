@@ -18,8 +18,16 @@ te_test(unit backends shm_owner ${fake} $<TARGET_OBJECTS:te_test_shm_raw>)
 te_test(unit backends shm_attach ${fake} $<TARGET_OBJECTS:te_test_shm_raw>)
 te_test(unit backends shm_copy ${fake})
 if(TARGET te_verbs)
-	foreach(name gid limits wire)
-		te_test(unit backends verbs_${name}
-			$<TARGET_OBJECTS:te_verbs>)
+	add_library(te_test_fake_verbs OBJECT
+		../lib/fake_verbs/device.c
+		../lib/fake_verbs/fabric.c
+		../lib/fake_verbs/memory.c
+		../lib/fake_verbs/pair.c
+		../lib/fake_verbs/queue.c
+		../lib/fake_verbs/run.c)
+	target_link_libraries(te_test_fake_verbs PRIVATE te_flags)
+	foreach(name gid limits port wire)
+		te_test(unit backends verbs_${name} $<TARGET_OBJECTS:te_verbs>
+			$<TARGET_OBJECTS:te_test_fake_verbs>)
 	endforeach()
 endif()

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* port.c - find, open and look at ports of devices */
+#include "backends/verbs/port.h"
+
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/net.h"
+
+#define GIDS_MAX 512 /* of all ports of a device */
+
+/* ---- names ---- */
+
+/* Whether "a, b/2" names port @name, "b/2", or all of its @device. */
+static bool is_listed(const char *list, const char *device, const char *name)
+{
+	size_t len = strlen(device);
+
+	if (!list || !*list || !strcmp(list, "all"))
+		return true;
+	for (const char *at = list; *at;) {
+		size_t n;
+
+		at += strspn(at, ", ");
+		n = strcspn(at, ", ");
+		if ((n == len && !strncmp(at, device, n)) ||
+		    (n && n == strlen(name) && !strncmp(at, name, n)))
+			return true;
+		at += n;
+	}
+	return false;
+}
+
+/* Whether an entry @at of @n bytes is "mlx5_0" or "mlx5_0/1" of a device. */
+static bool is_known(struct ibv_device **list, const char *at, size_t n)
+{
+	size_t name = 0;
+
+	while (name < n && at[name] != '/')
+		name++;
+	for (; *list; list++) {
+		if (strlen((*list)->name) == name &&
+		    !strncmp((*list)->name, at, name))
+			return true;
+	}
+	return false;
+}
+
+static int check_names(const struct verbs_config *config,
+		       struct ibv_device **list)
+{
+	const char *at = config->devices;
+
+	if (!at || !strcmp(at, "all"))
+		return 0;
+	while (*at) {
+		size_t n;
+
+		at += strspn(at, ", ");
+		n = strcspn(at, ", ");
+		if (n && !is_known(list, at, n)) {
+			LOG_ERROR("verbs.devices: no device is called %.*s",
+				  (int)n, at);
+			return -EINVAL;
+		}
+		at += n;
+	}
+	return 0;
+}
+
+/* ---- what a port is ---- */
+
+uint64_t tei_verbs_port_speed(const struct ibv_port_attr *attr)
+{
+	static const uint16_t lanes[] = {
+		[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};
+	static const uint64_t mbps[] = {
+		[1] = 2500,   [2] = 5000,   [4] = 10000,  [8] = 10000,
+		[16] = 14000, [32] = 25000, [64] = 50000, [128] = 100000};
+
+	if (attr->active_width >= sizeof(lanes) / sizeof(lanes[0]) ||
+	    attr->active_speed >= sizeof(mbps) / sizeof(mbps[0]))
+		return 0;
+	return lanes[attr->active_width] * mbps[attr->active_speed] * 1000000;
+}
+
+/* A bridge's or tunnel's interface is not what the NIC sends from. */
+static bool is_overlay(const char *interface)
+{
+	static const char *const kinds[] = {"bridge", "vxlan", "geneve"};
+	char path[64 + IF_NAMESIZE], line[64], kind[32];
+	bool overlay = false;
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "/sys/class/net/%s/uevent",
+		       interface);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "DEVTYPE=%31s", kind) != 1)
+			continue;
+		for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+			overlay |= !strcmp(kind, kinds[i]);
+	}
+	(void)fclose(file);
+	return overlay;
+}
+
+static struct verbs_gid gid_of(const struct ibv_gid_entry *entry)
+{
+	struct verbs_gid gid = {.gid = entry->gid,
+				.index = entry->gid_index,
+				.type = entry->gid_type};
+	char interface[IF_NAMESIZE];
+
+	if (entry->ndev_ifindex &&
+	    if_indextoname(entry->ndev_ifindex, interface)) {
+		gid.network = true;
+		gid.overlay = is_overlay(interface);
+	}
+	return gid;
+}
+
+static int choose_gid(const struct verbs_port *port, struct verbs_gid *out)
+{
+	struct ibv_gid_entry *entries;
+	struct verbs_gid *gids;
+	size_t n = 0;
+	ssize_t all;
+	int place = -ENOMEM;
+
+	entries = tei_calloc(GIDS_MAX, sizeof(*entries));
+	gids = tei_calloc(GIDS_MAX, sizeof(*gids));
+	if (!entries || !gids)
+		goto out;
+	all = port->api->query_gid_table(port->context, entries, GIDS_MAX);
+	place = (int)all;
+	if (all < 0)
+		goto out;
+	for (ssize_t i = 0; i < all; i++) {
+		if (entries[i].port_num == port->number)
+			gids[n++] = gid_of(&entries[i]);
+	}
+	place = tei_verbs_gid_choose(gids, n, (int)port->config->gid_index);
+	if (place >= 0)
+		*out = gids[place];
+out:
+	tei_free(gids);
+	tei_free(entries);
+	return place < 0 ? place : 0;
+}
+
+static struct verbs_wish wish_of(const struct verbs_config *config)
+{
+	return (struct verbs_wish){
+		.lanes = (uint32_t)config->lanes,
+		.depth = (uint32_t)config->depth,
+		.mtu = (uint32_t)config->mtu,
+		.reads = (uint32_t)config->reads,
+		.inline_max = (uint32_t)config->inline_max,
+		.sge = (uint32_t)config->pieces,
+	};
+}
+
+/* NULL, or why it cannot be used. */
+static const char *examine(struct verbs_port *port)
+{
+	const char *why = NULL;
+	struct verbs_wish wish = wish_of(port->config);
+
+	if (port->api->query_port(port->context, port->number, &port->attr))
+		return "the port does not answer";
+	port->link = port->attr.link_layer == IBV_LINK_LAYER_ETHERNET
+			     ? VERBS_LINK_ETHERNET
+			     : VERBS_LINK_IB;
+	if (!tei_verbs_offer(&wish, &port->device, &port->attr, &port->offer,
+			     &port->room, &why))
+		return why;
+	if (choose_gid(port, &port->gid))
+		return port->config->gid_index < 0
+			       ? "no GID of RoCE version 2 or InfiniBand"
+			       : "no GID of the index that is set";
+	return NULL;
+}
+
+int tei_verbs_port_look(struct verbs_port *port)
+{
+	struct verbs_port fresh = *port;
+	const char *why = examine(&fresh);
+
+	if (why) {
+		LOG_INFO("device %s: %s", port->name, why);
+		return -ENETDOWN;
+	}
+	*port = fresh;
+	return 0;
+}
+
+/* ---- finding ---- */
+
+static void report_of(const struct verbs_port *port, struct tei_device *out)
+{
+	const uint8_t *gid = port->gid.gid.raw;
+	bool v4 = gid[10] == 0xff && gid[11] == 0xff && !gid[0];
+
+	*out = (struct tei_device){
+		.speed_bps = tei_verbs_port_speed(&port->attr),
+		.numa_node = -1,
+	};
+	(void)snprintf(out->name, sizeof(out->name), "%s", port->name);
+	if (port->link == VERBS_LINK_ETHERNET)
+		(void)tei_address_from_bytes(v4 ? gid + 12 : gid, v4 ? 4 : 16,
+					     0, &out->address);
+}
+
+static void set_name(struct verbs_port *port, const struct ibv_device *device,
+		     uint8_t number)
+{
+	port->number = number;
+	(void)snprintf(port->name, sizeof(port->name), "%.40s/%u", device->name,
+		       number);
+}
+
+static int report_ports(struct verbs_port *port,
+			const struct ibv_device *device, tei_device_fn *found,
+			void *arg)
+{
+	const struct verbs_config *config = port->config;
+	int rc = 0;
+
+	for (uint8_t i = 1; i && i <= port->device.phys_port_cnt && !rc; i++) {
+		struct tei_device report;
+		const char *why;
+
+		set_name(port, device, i);
+		if ((config->port && config->port != i) ||
+		    !is_listed(config->devices, device->name, port->name))
+			continue;
+		why = examine(port);
+		if (why) {
+			LOG_INFO("device %s: left out: %s", port->name, why);
+			continue;
+		}
+		report_of(port, &report);
+		rc = found(&report, arg);
+	}
+	return rc;
+}
+
+/* The device alone; @port has its provider and settings. */
+static int open_device(struct verbs_port *port, struct ibv_device *device)
+{
+	int rc;
+
+	port->context = port->api->open_device(device);
+	if (!port->context) {
+		rc = tei_verbs_error(-1);
+		LOG_WARN("device %s: cannot be opened: %s", device->name,
+			 strerror(-rc));
+		return rc;
+	}
+	rc = tei_verbs_error(
+		port->api->query_device(port->context, &port->device));
+	if (!rc)
+		return 0;
+	LOG_WARN("device %s: says nothing of itself: %s", device->name,
+		 strerror(-rc));
+	tei_verbs_port_close(port);
+	return rc;
+}
+
+void tei_verbs_port_close(struct verbs_port *port)
+{
+	if (port->context)
+		port->api->close_device(port->context);
+	port->context = NULL;
+}
+
+int tei_verbs_ports_find(const struct verbs_provider *api,
+			 const struct verbs_config *config,
+			 tei_device_fn *found, void *arg)
+{
+	struct ibv_device **list;
+	int n = 0, rc;
+
+	list = api->get_device_list(&n);
+	if (!list)
+		return 0; /* no such devices on this host */
+	rc = check_names(config, list);
+	for (int i = 0; i < n && !rc; i++) {
+		struct verbs_port port = {.api = api, .config = config};
+
+		if (list[i]->transport_type != IBV_TRANSPORT_IB ||
+		    open_device(&port, list[i]))
+			continue;
+		rc = report_ports(&port, list[i], found, arg);
+		tei_verbs_port_close(&port);
+	}
+	api->free_device_list(list);
+	return rc;
+}
+
+/* ---- opening ---- */
+
+static int open_named(struct verbs_port *port, struct ibv_device *device,
+		      const char *name)
+{
+	const char *why;
+	int rc = open_device(port, device);
+
+	if (rc)
+		return rc;
+	(void)snprintf(port->name, sizeof(port->name), "%s", name);
+	why = examine(port);
+	if (!why)
+		return 0;
+	LOG_WARN("device %s: %s", name, why);
+	tei_verbs_port_close(port);
+	return -ENODEV;
+}
+
+int tei_verbs_port_open(struct verbs_port *port,
+			const struct verbs_provider *api,
+			const struct verbs_config *config, const char *name)
+{
+	const char *slash = strrchr(name, '/');
+	struct ibv_device **list;
+	unsigned int number;
+	int n = 0, rc = -ENODEV;
+
+	*port = (struct verbs_port){.api = api, .config = config};
+	if (!slash || sscanf(slash, "/%3u", &number) != 1 || number > 255)
+		return -ENODEV;
+	list = api->get_device_list(&n);
+	if (!list)
+		return -ENODEV;
+	port->number = (uint8_t)number;
+	for (int i = 0; i < n; i++) {
+		if (strlen(list[i]->name) != (size_t)(slash - name) ||
+		    strncmp(list[i]->name, name, (size_t)(slash - name)) != 0)
+			continue;
+		rc = open_named(port, list[i], name);
+		break;
+	}
+	api->free_device_list(list);
+	return rc;
+}

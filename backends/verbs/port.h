@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * port.h - ports of devices: found, opened, looked at again
+ *
+ * A rail is a port. Each opens its device by itself, so that its events, its
+ * domain and its queue are its own.
+ */
+#ifndef VERBS_PORT_H
+#define VERBS_PORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backends/verbs/gid.h"
+#include "backends/verbs/limits.h"
+#include "backends/verbs/provider.h"
+#include "backends/verbs/wire.h"
+#include "te/backend.h"
+
+struct verbs_config {
+	char *devices;     /* "mlx5_0,mlx5_1/2"; NULL, "", "all": every one */
+	uint64_t port;     /* of each device; 0: every active one */
+	int64_t gid_index; /* -1: the best */
+	uint64_t pkey_index, service_level, traffic_class;
+	uint64_t lanes, depth, mtu, reads, inline_max, pieces;
+	uint64_t timeout, retries; /* as IBV_QP_TIMEOUT, IBV_QP_RETRY_CNT */
+	uint64_t chunk;            /* most bytes of one key */
+	uint64_t cqe;              /* completions that a rail has room for */
+	bool relaxed; /* relaxed ordering where the device has it */
+};
+
+struct verbs_port {
+	const struct verbs_provider *api;
+	const struct verbs_config *config; /* not owned */
+	struct ibv_context *context;
+	struct ibv_device_attr device;
+	uint8_t number;
+	char name[48]; /* "mlx5_0/1" */
+
+	/* As tei_verbs_port_look() found it. */
+	struct ibv_port_attr attr;
+	enum verbs_link link;
+	struct verbs_gid gid;
+	struct verbs_offer offer;
+	struct verbs_room room;
+};
+
+/*
+ * Report every active port that the settings want, as probe() in te/backend.h
+ * does. What cannot be used is left out, with a line in the log that says why.
+ * -EINVAL: a setting names a device that is not there.
+ */
+int tei_verbs_ports_find(const struct verbs_provider *api,
+			 const struct verbs_config *config,
+			 tei_device_fn *found, void *arg);
+
+/*
+ * Open the port of that name; close() undoes it. @config is borrowed until
+ * then. -ENODEV: it is gone, or cannot be used any more. Blocks.
+ */
+int tei_verbs_port_open(struct verbs_port *port,
+			const struct verbs_provider *api,
+			const struct verbs_config *config, const char *name);
+void tei_verbs_port_close(struct verbs_port *port);
+/*
+ * Ask the device for the port's state, addresses and limits. -ENETDOWN: it
+ * cannot be used now, and what was known of it has not changed; logged. Token.
+ */
+int tei_verbs_port_look(struct verbs_port *port);
+/* Bits a second by width and speed of the link; 0: unknown. Pure. */
+uint64_t tei_verbs_port_speed(const struct ibv_port_attr *attr);
+
+#endif

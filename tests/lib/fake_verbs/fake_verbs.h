@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_verbs.h - a provider of verbs in memory, which fails as it is told
+ *
+ * Devices, ports, queue pairs and keys of one process that reach each other. The
+ * bytes are carried, the checks are those of the kernel and of a NIC: states and
+ * masks of queue pairs, keys, ranges and access of both ends, packet numbers,
+ * limits. What a NIC would do by itself happens inside poll_cq(), or at once
+ * while a queue is armed; so a test is the same each time.
+ *
+ * Threads: any; one lock guards all of it.
+ */
+#ifndef FAKE_VERBS_H
+#define FAKE_VERBS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backends/verbs/provider.h"
+
+#define FAKE_DEVICES_MAX 4
+#define FAKE_PORTS_MAX   2
+#define FAKE_GIDS_MAX    8
+
+extern const struct verbs_provider fake_verbs;
+
+/*
+ * A new fabric of @n devices "fake0" .., each with an active Ethernet port and
+ * two GIDs: 0: link-local of RoCE version 1, 1: 10.9.PORT.DEVICE + 1 of version 2.
+ */
+void fake_verbs_start(unsigned int n);
+/* Asserts that nothing is left of it: contexts, domains, keys, queues, pairs. */
+void fake_verbs_stop(void);
+
+/* What the device and its port 1 or 2 say of themselves; to be changed. */
+struct ibv_device_attr *fake_verbs_device(unsigned int device);
+struct ibv_port_attr *fake_verbs_port(unsigned int device, uint8_t port);
+/* @text: "10.9.0.1" or IPv6; NULL: the entry is not in use. */
+void fake_verbs_set_gid(unsigned int device, uint8_t port, uint32_t index,
+			const char *text, enum ibv_gid_type type);
+
+/* ---- trouble ---- */
+
+/* The @nth call from now on that can fail does, with @err; 0: none does. */
+void fake_verbs_fail(unsigned int nth, int err);
+/* Whether that has happened. */
+bool fake_verbs_struck(void);
+
+/* The @nth work request carried out from now on ends with @status. */
+void fake_verbs_spoil(unsigned int nth, enum ibv_wc_status status);
+/* Of a million work requests about so many end with some error. */
+void fake_verbs_spoil_some(uint64_t seed, unsigned int per_million);
+/* post_send() takes @n more work requests in all, then refuses one. */
+void fake_verbs_take(unsigned int n);
+/* Nothing is carried out and nothing comes back until it is unset. */
+void fake_verbs_hang(unsigned int device, bool on);
+/* The port's state, with its event. What is under way then is not acknowledged. */
+void fake_verbs_link(unsigned int device, uint8_t port, bool up);
+/* @port: for events of ports. To every context of the device. */
+void fake_verbs_tell(unsigned int device, enum ibv_event_type type,
+		     uint8_t port);
+
+/* ---- what happened ---- */
+
+struct fake_verbs_counts {
+	uint64_t doorbells; /* post_send() calls that took something */
+	uint64_t requests;  /* carried out with success */
+	uint64_t spoiled;   /* ended with an error that is no flush */
+	uint64_t flushed;
+	uint64_t signalled; /* completions of success */
+	uint64_t inlined;
+	uint32_t most_reads;      /* of one queue pair, posted and not done */
+	unsigned int pairs, keys; /* there are now */
+};
+struct fake_verbs_counts fake_verbs_counts(void);
+
+#endif

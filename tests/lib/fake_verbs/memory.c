@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c - protection domains and keys of the fake provider */
+#include <assert.h>
+#include <string.h>
+
+#include "base/chance.h"
+#include "base/mem.h"
+#include "tests/lib/fake_verbs/private.h"
+
+static void count_child(struct ibv_context *context, int by)
+{
+	((struct fake_context *)(void *)context)->n_children += (unsigned)by;
+}
+
+struct ibv_pd *fake_alloc_pd(struct ibv_context *context)
+{
+	struct fake_pd *pd;
+
+	if (fake_fails())
+		return NULL;
+	pd = tei_calloc(1, sizeof(*pd));
+	if (!pd)
+		return NULL;
+	pd->base.context = context;
+	tei_mutex_lock(&fake.mu);
+	count_child(context, 1);
+	tei_mutex_unlock(&fake.mu);
+	return &pd->base;
+}
+
+int fake_dealloc_pd(struct ibv_pd *base)
+{
+	struct fake_pd *pd = (struct fake_pd *)(void *)base;
+
+	tei_mutex_lock(&fake.mu);
+	assert(!pd->n_children);
+	count_child(base->context, -1);
+	tei_mutex_unlock(&fake.mu);
+	tei_free(pd);
+	return 0;
+}
+
+/* A key is its place and a number that no earlier key of the place had. */
+static bool place_key(struct fake_mr *mr)
+{
+	for (uint32_t i = 0; i < FAKE_KEYS_MAX; i++) {
+		uint32_t place = (fake.next_key + i) % FAKE_KEYS_MAX;
+
+		if (!place || fake.keys[place])
+			continue;
+		fake.keys[place] = mr;
+		mr->base.lkey = mr->base.rkey =
+			place << 8 |
+			(uint8_t)((fake.next_key + i) / FAKE_KEYS_MAX);
+		fake.next_key += i + 1;
+		fake.counts.keys++;
+		return true;
+	}
+	return false;
+}
+
+struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
+			   unsigned int access)
+{
+	const struct fake_device *device = fake_device_of(pd->context);
+	struct fake_mr *mr;
+	bool placed;
+
+	if (fake_fails())
+		return NULL;
+	errno = EINVAL;
+	if (!length || length > device->attr.max_mr_size)
+		return NULL;
+	/* A peer that may write needs the same right at home. */
+	if ((access & IBV_ACCESS_REMOTE_WRITE) &&
+	    !(access & IBV_ACCESS_LOCAL_WRITE))
+		return NULL;
+	mr = tei_calloc(1, sizeof(*mr));
+	if (!mr)
+		return NULL;
+	mr->base.context = pd->context;
+	mr->base.pd = pd;
+	mr->base.addr = addr;
+	mr->base.length = length;
+	mr->access = access;
+	tei_mutex_lock(&fake.mu);
+	placed = fake.counts.keys < (unsigned)device->attr.max_mr &&
+		 place_key(mr);
+	((struct fake_pd *)(void *)pd)->n_children += placed;
+	tei_mutex_unlock(&fake.mu);
+	if (placed)
+		return &mr->base;
+	tei_free(mr);
+	errno = ENOMEM;
+	return NULL;
+}
+
+int fake_dereg_mr(struct ibv_mr *base)
+{
+	tei_mutex_lock(&fake.mu);
+	fake.keys[base->lkey >> 8] = NULL;
+	fake.counts.keys--;
+	((struct fake_pd *)(void *)base->pd)->n_children--;
+	tei_mutex_unlock(&fake.mu);
+	tei_free(base);
+	return 0;
+}
+
+struct fake_mr *fake_mr_find(const struct ibv_pd *pd, uint32_t key)
+{
+	struct fake_mr *mr =
+		key >> 8 < FAKE_KEYS_MAX ? fake.keys[key >> 8] : NULL;
+
+	return mr && mr->base.pd == pd && mr->base.lkey == key ? mr : NULL;
+}
