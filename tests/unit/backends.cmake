@@ -26,7 +26,7 @@ if(TARGET te_verbs)
 		../lib/fake_verbs/queue.c
 		../lib/fake_verbs/run.c)
 	target_link_libraries(te_test_fake_verbs PRIVATE te_flags)
-	foreach(name gid limits port wire)
+	foreach(name gid limits port regions wire)
 		te_test(unit backends verbs_${name} $<TARGET_OBJECTS:te_verbs>
 			$<TARGET_OBJECTS:te_test_fake_verbs>)
 	endforeach()

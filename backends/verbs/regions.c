@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* regions.c - register memory in chunks, find keys by address */
+#include "backends/verbs/regions.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <te/te.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define ROOM_MIN 16u
+
+void tei_verbs_regions_init(struct verbs_regions *regions,
+			    const struct verbs_port *port, struct ibv_pd *pd)
+{
+	*regions = (struct verbs_regions){.port = port, .pd = pd};
+	tei_mutex_init(&regions->mu);
+}
+
+void tei_verbs_regions_fini(struct verbs_regions *regions)
+{
+	assert(!regions->n);
+	tei_free(regions->sorted);
+	tei_mutex_fini(&regions->mu);
+}
+
+void tei_verbs_regions_lock(struct verbs_regions *regions)
+{
+	tei_mutex_lock(&regions->mu);
+}
+
+void tei_verbs_regions_unlock(struct verbs_regions *regions)
+{
+	tei_mutex_unlock(&regions->mu);
+}
+
+/* ---- the table ---- */
+
+/* Where the first region is that begins behind @addr. */
+static size_t place_behind(const struct verbs_regions *regions, uint64_t addr)
+{
+	size_t low = 0, high = regions->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (regions->sorted[middle]->base <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct verbs_region *tei_verbs_region_find(struct verbs_regions *regions,
+					   uint64_t addr)
+{
+	size_t place = place_behind(regions, addr);
+	struct verbs_region *region;
+
+	if (!place)
+		return NULL;
+	region = regions->sorted[place - 1];
+	if (region->hidden || addr - region->base >= region->length)
+		return NULL;
+	return region;
+}
+
+static int insert(struct verbs_regions *regions, struct verbs_region *region)
+	TEI_REQUIRES(regions->mu)
+{
+	size_t place;
+
+	if (regions->n == regions->room) {
+		size_t room = regions->room ? 2 * regions->room : ROOM_MIN;
+		struct verbs_region **grown = tei_realloc(
+			regions->sorted, room * sizeof(struct verbs_region *));
+
+		if (!grown)
+			return -ENOMEM;
+		regions->sorted = grown;
+		regions->room = room;
+	}
+	place = place_behind(regions, region->base);
+	memmove(&regions->sorted[place + 1], &regions->sorted[place],
+		(regions->n - place) * sizeof(struct verbs_region *));
+	regions->sorted[place] = region;
+	regions->n++;
+	return 0;
+}
+
+/* Ids are not sorted, but removing is rare. */
+static size_t place_of(const struct verbs_regions *regions, uint64_t id)
+{
+	size_t place = 0;
+
+	while (place < regions->n && regions->sorted[place]->id != id)
+		place++;
+	assert(place < regions->n);
+	return place;
+}
+
+/* ---- use ---- */
+
+void tei_verbs_region_use(struct verbs_regions *regions,
+			  struct verbs_region *region)
+{
+	(void)regions;
+	atomic_fetch_add_explicit(&region->n_uses, 1, memory_order_relaxed);
+}
+
+void tei_verbs_region_done(struct verbs_region *region)
+{
+	atomic_fetch_sub_explicit(&region->n_uses, 1, memory_order_release);
+}
+
+uint32_t tei_verbs_region_key(const struct verbs_region *region, uint64_t addr,
+			      uint64_t *room)
+{
+	uint64_t at = addr - region->base, place = at / region->chunk;
+	uint64_t end = place + 1 == region->n ? region->length
+					      : (place + 1) * region->chunk;
+
+	*room = end - at;
+	return region->mrs[place]->lkey;
+}
+
+/* ---- registering ---- */
+
+const char *tei_verbs_refusal(int err, uint64_t length, uint64_t memlock)
+{
+	switch (err) {
+	case -ENOMEM:
+		return memlock < length
+			       ? "more than this process may lock (ulimit -l)"
+			       : "no memory, or no keys left in the device";
+	case -EAGAIN: /* what mlock()'s accounting answers on some kernels */
+	case -EPERM:
+		return "this process may lock no more memory (ulimit -l)";
+	case -EFAULT:
+		return "not mapped, or not for this access";
+	case -EINVAL:
+		return "the device refuses its length or access";
+	case -ENOSPC:
+		return "no keys left in the device";
+	case -EOPNOTSUPP:
+		return "memory of a kind that the device cannot reach";
+	default:
+		return strerror(-err);
+	}
+}
+
+static uint64_t memlock_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	    limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return limit.rlim_cur;
+}
+
+/* Bytes of a chunk: whole pages, within what settings and device allow. */
+static uint64_t chunk_of(const struct verbs_port *port)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t chunk = port->config->chunk;
+
+	if (!chunk || chunk > port->device.max_mr_size)
+		chunk = port->device.max_mr_size;
+	return chunk > page ? chunk / page * page : chunk;
+}
+
+static unsigned int flags_of(const struct verbs_port *port, uint32_t access)
+{
+	unsigned int flags = IBV_ACCESS_LOCAL_WRITE;
+
+	if (access & TE_ACCESS_REMOTE_READ)
+		flags |= IBV_ACCESS_REMOTE_READ;
+	if (access & TE_ACCESS_REMOTE_WRITE)
+		flags |= IBV_ACCESS_REMOTE_WRITE;
+	/* An optional bit: devices and kernels without it ignore it. */
+	if (port->config->relaxed)
+		flags |= IBV_ACCESS_RELAXED_ORDERING;
+	return flags;
+}
+
+static void give_back(const struct verbs_regions *regions,
+		      struct verbs_region *region)
+{
+	int rc;
+
+	for (; region->n; region->n--) {
+		rc = tei_verbs_error(regions->port->api->dereg_mr(
+			region->mrs[region->n - 1]));
+		if (rc)
+			LOG_ERROR("device %s: a key cannot be taken back: %s",
+				  regions->port->name, strerror(-rc));
+	}
+}
+
+/* All chunks or none. */
+static int register_chunks(const struct verbs_regions *regions,
+			   struct verbs_region *region, uint32_t n,
+			   uint32_t access)
+{
+	const struct verbs_port *port = regions->port;
+	unsigned int flags = flags_of(port, access);
+	int rc;
+
+	for (; region->n < n; region->n++) {
+		uint64_t from = region->n * region->chunk;
+		uint64_t rest = region->length - from;
+		uint64_t length = rest < region->chunk ? rest : region->chunk;
+		struct ibv_mr *mr = port->api->reg_mr(
+			regions->pd, (void *)(uintptr_t)(region->base + from),
+			length, flags);
+
+		if (!mr) {
+			rc = tei_verbs_error(-1);
+			LOG_ERROR("device %s: %" PRIu64 " bytes at %#" PRIx64
+				  " cannot be registered: %s",
+				  port->name, region->length, region->base,
+				  tei_verbs_refusal(rc, region->length,
+						    memlock_limit()));
+			give_back(regions, region);
+			return rc == -ENOSPC ? -ENOBUFS : rc;
+		}
+		region->mrs[region->n] = mr;
+	}
+	return 0;
+}
+
+static int encode_key(const struct verbs_region *region, uint32_t access,
+		      void *key, size_t *len)
+{
+	struct verbs_key k = {.base = region->base,
+			      .chunk = region->chunk,
+			      .length = region->length,
+			      .n = access ? region->n : 0};
+
+	for (uint32_t i = 0; i < k.n; i++)
+		k.rkeys[i] = region->mrs[i]->rkey;
+	return tei_verbs_key_encode(&k, key, len);
+}
+
+static uint32_t chunks_of(const struct verbs_port *port, uint64_t length,
+			  uint64_t chunk)
+{
+	uint64_t n = chunk ? (length - 1) / chunk + 1 : UINT64_MAX;
+
+	if (n <= VERBS_CHUNKS_MAX)
+		return (uint32_t)n;
+	LOG_ERROR("device %s: %" PRIu64
+		  " bytes need more than %d keys of %" PRIu64 " bytes each",
+		  port->name, length, VERBS_CHUNKS_MAX, chunk);
+	return 0;
+}
+
+int tei_verbs_region_add(struct verbs_regions *regions, uint64_t id, void *addr,
+			 uint64_t length, uint32_t access, void *key,
+			 size_t *len)
+{
+	uint64_t chunk = chunk_of(regions->port);
+	uint32_t n = chunks_of(regions->port, length, chunk);
+	struct verbs_region *region;
+	int rc;
+
+	if (!n)
+		return -ENOBUFS;
+	region = tei_calloc(1, sizeof(*region) + n * sizeof(region->mrs[0]));
+	if (!region)
+		return -ENOMEM;
+	region->id = id;
+	region->base = (uintptr_t)addr;
+	region->length = length;
+	region->chunk = chunk;
+	rc = register_chunks(regions, region, n, access);
+	if (rc)
+		goto free_region;
+	rc = encode_key(region, access, key, len);
+	if (rc)
+		goto give_back;
+	tei_mutex_lock(&regions->mu);
+	rc = insert(regions, region);
+	tei_mutex_unlock(&regions->mu);
+	if (rc)
+		goto give_back;
+	return 0;
+
+give_back:
+	give_back(regions, region);
+free_region:
+	tei_free(region);
+	assert(rc < 0);
+	return rc;
+}
+
+/* ---- removing ---- */
+
+int tei_verbs_region_hide(struct verbs_regions *regions, uint64_t id)
+{
+	struct verbs_region *region;
+	bool used;
+
+	tei_mutex_lock(&regions->mu);
+	region = regions->sorted[place_of(regions, id)];
+	region->hidden = true;
+	used = atomic_load_explicit(&region->n_uses, memory_order_acquire);
+	tei_mutex_unlock(&regions->mu);
+	if (used)
+		return -EBUSY;
+	give_back(regions,
+		  region); /* the device has ended what was under way */
+	return 0;
+}
+
+void tei_verbs_region_remove(struct verbs_regions *regions, uint64_t id)
+{
+	struct verbs_region *region;
+	size_t place;
+
+	tei_mutex_lock(&regions->mu);
+	place = place_of(regions, id);
+	region = regions->sorted[place];
+	regions->n--;
+	memmove(&regions->sorted[place], &regions->sorted[place + 1],
+		(regions->n - place) * sizeof(struct verbs_region *));
+	tei_mutex_unlock(&regions->mu);
+	give_back(regions, region);
+	tei_free(region);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_verbs_regions.c - memory registered in chunks, keys found by address */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include <te/te.h>
+
+#include "backends/verbs/regions.h"
+#include "tests/lib/fake_verbs/fake_verbs.h"
+#include "tests/lib/faults.h"
+#include "tests/lib/test.h"
+
+#define PAGE 4096u
+#define RW   (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
+
+static struct verbs_config config;
+static struct verbs_port port;
+static struct ibv_pd *pd;
+static struct verbs_regions regions;
+static uint8_t memory[64 * PAGE];
+
+static int set_up(void **state)
+{
+	(void)state;
+	fake_verbs_start(1);
+	config = (struct verbs_config){.gid_index = -1,
+				       .lanes = 1,
+				       .depth = 16,
+				       .mtu = 4096,
+				       .pieces = 1};
+	if (tei_verbs_port_open(&port, &fake_verbs, &config, "fake0/1"))
+		return -1;
+	pd = fake_verbs.alloc_pd(port.context);
+	tei_verbs_regions_init(&regions, &port, pd);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	test_faults_end();
+	tei_verbs_regions_fini(&regions);
+	fake_verbs.dealloc_pd(pd);
+	tei_verbs_port_close(&port);
+	fake_verbs_stop();
+	return 0;
+}
+
+static int add(uint64_t id, size_t from, size_t length, uint32_t access,
+	       struct verbs_key *out)
+{
+	uint8_t bytes[TEI_BLOB_MAX];
+	size_t len = sizeof(bytes);
+	int rc = tei_verbs_region_add(&regions, id, memory + from, length,
+				      access, bytes, &len);
+
+	if (!rc)
+		assert_null(tei_verbs_key_decode(bytes, len, out));
+	return rc;
+}
+
+static void take_away(uint64_t id)
+{
+	assert_int_equal(tei_verbs_region_hide(&regions, id), 0);
+	tei_verbs_region_remove(&regions, id);
+}
+
+static struct verbs_region *find(const uint8_t *at)
+{
+	struct verbs_region *region;
+
+	tei_verbs_regions_lock(&regions);
+	region = tei_verbs_region_find(&regions, (uintptr_t)at);
+	tei_verbs_regions_unlock(&regions);
+	return region;
+}
+
+static void big_region_is_registered_in_chunks(void **state)
+{
+	struct verbs_region *region;
+	struct verbs_key key;
+	uint64_t room;
+
+	(void)state;
+	fake_verbs_device(0)->max_mr_size = port.device.max_mr_size =
+		4 * PAGE + 100; /* whole pages of it are used */
+	assert_int_equal(add(1, 0, 9 * PAGE + 1, RW, &key), 0);
+	assert_int_equal(key.n, 3);
+	assert_int_equal(key.chunk, 4 * PAGE);
+	assert_int_equal(key.base, (uintptr_t)memory);
+	assert_int_equal(fake_verbs_counts().keys, 3);
+	region = find(memory + 4 * PAGE);
+	assert_non_null(region);
+	assert_int_equal(tei_verbs_region_key(region,
+					      (uintptr_t)memory + 4 * PAGE - 1,
+					      &room),
+			 region->mrs[0]->lkey);
+	assert_int_equal(room, 1);
+	assert_int_equal(tei_verbs_region_key(
+				 region, (uintptr_t)memory + 8 * PAGE, &room),
+			 region->mrs[2]->lkey);
+	assert_int_equal(room, PAGE + 1);
+	take_away(1);
+	assert_int_equal(fake_verbs_counts().keys, 0);
+}
+
+static void settings_make_chunks_smaller(void **state)
+{
+	struct verbs_key key;
+
+	(void)state;
+	config.chunk = PAGE;
+	assert_int_equal(add(1, 0, VERBS_CHUNKS_MAX * PAGE, RW, &key), 0);
+	assert_int_equal(key.n, VERBS_CHUNKS_MAX);
+	take_away(1);
+	assert_int_equal(add(1, 0, VERBS_CHUNKS_MAX * PAGE + 1, RW, &key),
+			 -ENOBUFS);
+	assert_int_equal(fake_verbs_counts().keys, 0);
+}
+
+static void local_memory_has_no_key_for_peers(void **state)
+{
+	struct verbs_key key;
+	uint64_t room;
+	uint32_t rkey;
+
+	(void)state;
+	assert_int_equal(add(1, 0, PAGE, TE_ACCESS_LOCAL, &key), 0);
+	assert_int_equal(key.n, 0);
+	assert_false(tei_verbs_key_at(&key, (uintptr_t)memory, &rkey, &room));
+	assert_non_null(find(memory));
+	take_away(1);
+}
+
+static void regions_are_found_by_address(void **state)
+{
+	struct verbs_key key;
+
+	(void)state;
+	/* Neither in order nor side by side. */
+	assert_int_equal(add(7, 8 * PAGE, PAGE, RW, &key), 0);
+	assert_int_equal(add(3, 2 * PAGE, PAGE, RW, &key), 0);
+	assert_int_equal(add(5, 3 * PAGE, PAGE, RW, &key), 0);
+	assert_null(find(memory));
+	assert_null(find(memory + 2 * PAGE - 1));
+	assert_int_equal(find(memory + 2 * PAGE)->id, 3);
+	assert_int_equal(find(memory + 3 * PAGE - 1)->id, 3);
+	assert_int_equal(find(memory + 3 * PAGE)->id, 5);
+	assert_null(find(memory + 4 * PAGE));
+	assert_int_equal(find(memory + 9 * PAGE - 1)->id, 7);
+	assert_null(find(memory + 9 * PAGE));
+	take_away(3);
+	assert_null(find(memory + 2 * PAGE));
+	assert_int_equal(find(memory + 3 * PAGE)->id, 5);
+	take_away(7);
+	take_away(5);
+}
+
+static void many_regions_are_all_found(void **state)
+{
+	struct verbs_key key;
+
+	(void)state;
+	for (uint64_t i = 0; i < 4096; i++)
+		assert_int_equal(add(i, (i * 2039 % 4096) * 64, 64, RW, &key),
+				 0);
+	for (uint64_t i = 0; i < 4096; i++)
+		assert_int_equal(find(memory + (i * 2039 % 4096) * 64 + 63)->id,
+				 i);
+	for (uint64_t i = 0; i < 4096; i++)
+		take_away(i);
+	assert_int_equal(fake_verbs_counts().keys, 0);
+}
+
+static void region_in_use_stays_until_it_is_not(void **state)
+{
+	struct verbs_region *region;
+	struct verbs_key key;
+
+	(void)state;
+	assert_int_equal(add(1, 0, PAGE, RW, &key), 0);
+	region = find(memory);
+	tei_verbs_regions_lock(&regions);
+	tei_verbs_region_use(&regions, region);
+	tei_verbs_regions_unlock(&regions);
+	assert_int_equal(tei_verbs_region_hide(&regions, 1), -EBUSY);
+	assert_null(find(memory)); /* for nothing new */
+	assert_int_equal(fake_verbs_counts().keys, 1);
+	tei_verbs_region_done(region);
+	assert_int_equal(tei_verbs_region_hide(&regions, 1), 0);
+	assert_int_equal(fake_verbs_counts().keys, 0);
+	assert_int_equal(tei_verbs_region_hide(&regions, 1), 0); /* again */
+	tei_verbs_region_remove(&regions, 1);
+}
+
+static void failed_chunk_takes_the_others_back(void **state)
+{
+	struct verbs_key key;
+	int rc;
+
+	(void)state;
+	config.chunk = PAGE;
+	for (unsigned int nth = 1; nth <= 4; nth++) {
+		fake_verbs_fail(nth, nth == 2 ? ENOSPC : ENOMEM);
+		rc = add(1, 0, 4 * PAGE, RW, &key);
+		assert_int_equal(rc, nth == 2 ? -ENOBUFS : -ENOMEM);
+		assert_int_equal(fake_verbs_counts().keys, 0);
+		assert_null(find(memory));
+	}
+	fake_verbs_device(0)->max_mr = 3;
+	assert_int_equal(add(1, 0, 4 * PAGE, RW, &key), -ENOMEM);
+	assert_int_equal(add(1, 0, 3 * PAGE, RW, &key), 0);
+	take_away(1);
+}
+
+static void lack_of_memory_or_room_leaves_nothing_behind(void **state)
+{
+	struct verbs_key key;
+	uint8_t bytes[TEI_BLOB_MAX];
+	size_t len = 10;
+
+	(void)state;
+	for (struct test_faults f = {.kind = TEI_FAULT_ALLOC};
+	     test_faults_next(&f);) {
+		if (add(1, 0, PAGE, RW, &key))
+			assert_int_equal(fake_verbs_counts().keys, 0);
+		else
+			take_away(1);
+	}
+	assert_int_equal(tei_verbs_region_add(&regions, 1, memory, PAGE, RW,
+					      bytes, &len),
+			 -ENOBUFS);
+	assert_int_equal(fake_verbs_counts().keys, 0);
+}
+
+static void refusals_are_told_in_words(void **state)
+{
+	(void)state;
+	assert_string_equal(tei_verbs_refusal(-ENOMEM, 1 << 20, 64 << 10),
+			    "more than this process may lock (ulimit -l)");
+	assert_string_equal(tei_verbs_refusal(-ENOMEM, 1 << 20, UINT64_MAX),
+			    "no memory, or no keys left in the device");
+	assert_string_equal(tei_verbs_refusal(-EFAULT, 1, UINT64_MAX),
+			    "not mapped, or not for this access");
+	assert_string_equal(tei_verbs_refusal(-EIO, 1, UINT64_MAX),
+			    strerror(EIO));
+}
+
+/* ---- several threads ---- */
+
+#define TURNS 500
+
+static void *come_and_go(void *arg)
+{
+	uint64_t id = (uintptr_t)arg;
+	struct verbs_key key;
+
+	for (int i = 0; i < TURNS; i++) {
+		assert_int_equal(add(id, id * 2 * PAGE, PAGE, RW, &key), 0);
+		while (tei_verbs_region_hide(&regions, id) == -EBUSY)
+			sched_yield();
+		tei_verbs_region_remove(&regions, id);
+	}
+	return NULL;
+}
+
+static void regions_come_and_go_while_others_are_used(void **state)
+{
+	pthread_t threads[3];
+	struct verbs_key key;
+
+	(void)state;
+	assert_int_equal(add(0, 0, PAGE, RW, &key), 0);
+	for (uintptr_t i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, come_and_go,
+						(void *)(i + 1)),
+				 0);
+	for (uint32_t i = 0; i < 20000; i++) {
+		struct verbs_region *region;
+
+		tei_verbs_regions_lock(&regions);
+		region = tei_verbs_region_find(
+			&regions, (uintptr_t)memory + i % 4 * 2 * PAGE);
+		if (region)
+			tei_verbs_region_use(&regions, region);
+		tei_verbs_regions_unlock(&regions);
+		if (region)
+			tei_verbs_region_done(region);
+	}
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	take_away(0);
+	assert_int_equal(fake_verbs_counts().keys, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(big_region_is_registered_in_chunks),
+		TEST(settings_make_chunks_smaller),
+		TEST(local_memory_has_no_key_for_peers),
+		TEST(regions_are_found_by_address),
+		TEST(many_regions_are_all_found),
+		TEST(region_in_use_stays_until_it_is_not),
+		TEST(failed_chunk_takes_the_others_back),
+		TEST(lack_of_memory_or_room_leaves_nothing_behind),
+		TEST(refusals_are_told_in_words),
+		TEST(regions_come_and_go_while_others_are_used),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
