@@ -16,104 +16,135 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define LINE  ((size_t)64)
+#define LINE  ((size_t)SHM_COPY_LINE)
 #define PAGE  ((size_t)4096)
 #define PAGES ((size_t)4)
+_Static_assert(PAGES *PAGE == SHM_COPY_GROUP, "as the header says");
 
-/* Kernels: @len is in lines, @to at one. */
-typedef void kernel_fn(char *to, const char *from, size_t len);
+/* Kernels: @len is in lines, @to at one. Without a keep it is @to again. */
+typedef void kernel_fn(char *to, char *keep, const char *from, size_t len);
 
 #define AVX512 __attribute__((target("avx512f")))
 #define AVX2   __attribute__((target("avx2")))
 
-AVX512 static inline void line_avx512(char *to, const char *from)
+AVX512 static inline void line_avx512(char *to, char *keep, const char *from)
 {
-	_mm512_stream_si512((void *)to, _mm512_loadu_si512(from));
+	__m512i a = _mm512_loadu_si512(from);
+
+	_mm512_stream_si512((void *)to, a);
+	if (keep != to)
+		_mm512_storeu_si512((void *)keep, a);
 }
 
-AVX2 static inline void line_avx2(char *to, const char *from)
+AVX2 static inline void line_avx2(char *to, char *keep, const char *from)
 {
 	__m256i a = _mm256_loadu_si256((const void *)from);
 	__m256i b = _mm256_loadu_si256((const void *)(from + 32));
 
 	_mm256_stream_si256((void *)to, a);
 	_mm256_stream_si256((void *)(to + 32), b);
+	if (keep != to) {
+		_mm256_storeu_si256((void *)keep, a);
+		_mm256_storeu_si256((void *)(keep + 32), b);
+	}
 }
 
-static inline void line_sse2(char *to, const char *from)
+static inline void line_sse2(char *to, char *keep, const char *from)
 {
-	__m128i a = _mm_loadu_si128((const void *)from);
-	__m128i b = _mm_loadu_si128((const void *)(from + 16));
-	__m128i c = _mm_loadu_si128((const void *)(from + 32));
-	__m128i d = _mm_loadu_si128((const void *)(from + 48));
+	for (size_t i = 0; i < LINE; i += 16) {
+		__m128i a = _mm_loadu_si128((const void *)(from + i));
 
-	_mm_stream_si128((void *)to, a);
-	_mm_stream_si128((void *)(to + 16), b);
-	_mm_stream_si128((void *)(to + 32), c);
-	_mm_stream_si128((void *)(to + 48), d);
+		_mm_stream_si128((void *)(to + i), a);
+		if (keep != to)
+			_mm_storeu_si128((void *)(keep + i), a);
+	}
 }
 
-/* A kernel around one way to copy a line; a function cannot be passed in. */
-#define KERNEL(name_, target_, line_)                                          \
-	target_ static void name_(char *to, const char *from, size_t len)      \
-	{                                                                      \
-		for (; len >= PAGES * PAGE; len -= PAGES * PAGE) {             \
-			for (size_t i = 0; i < PAGE; i += LINE) {              \
-				line_(to + i, from + i);                       \
-				line_(to + PAGE + i, from + PAGE + i);         \
-				line_(to + 2 * PAGE + i, from + 2 * PAGE + i); \
-				line_(to + 3 * PAGE + i, from + 3 * PAGE + i); \
-			}                                                      \
-			to += PAGES * PAGE;                                    \
-			from += PAGES * PAGE;                                  \
-		}                                                              \
-		for (size_t i = 0; i < len; i += LINE)                         \
-			line_(to + i, from + i);                               \
+/* Around one way to copy a line; a function cannot be passed in. */
+#define WALK(line_, to, keep, from, len)                             \
+	do {                                                         \
+		size_t at = 0;                                       \
+                                                                     \
+		for (; len - at >= PAGES * PAGE; at += PAGES * PAGE) \
+			for (size_t i = 0; i < PAGE; i += LINE)      \
+				for (size_t p = 0; p < PAGES * PAGE; \
+				     p += PAGE)                      \
+					line_(to + at + p + i,       \
+					      keep + at + p + i,     \
+					      from + at + p + i);    \
+		for (; at < len; at += LINE)                         \
+			line_(to + at, keep + at, from + at);        \
+	} while (0)
+
+#define KERNEL(name_, target_, line_)                                     \
+	target_ static void name_(char *to, char *keep, const char *from, \
+				  size_t len)                             \
+	{                                                                 \
+		if (keep == to)                                           \
+			WALK(line_, to, to, from, len);                   \
+		else                                                      \
+			WALK(line_, to, keep, from, len);                 \
 	}
 
 KERNEL(kernel_avx512, AVX512, line_avx512)
 KERNEL(kernel_avx2, AVX2, line_avx2)
 KERNEL(kernel_sse2, , line_sse2)
 
-static void copy(kernel_fn *kernel, char *to, const char *from, size_t len)
+/* What is no whole line: to both. */
+static void copy_rest(char *to, char *keep, const char *from, size_t len)
+{
+	memcpy(keep, from, len);
+	if (keep != to)
+		memcpy(to, keep, len);
+}
+
+static void copy(kernel_fn *kernel, char *to, char *keep, const char *from,
+		 size_t len)
 {
 	size_t head = -(uintptr_t)to & (LINE - 1), lines;
 
 	if (head > len)
 		head = len;
-	memcpy(to, from, head);
+	copy_rest(to, keep, from, head);
 	lines = (len - head) & ~(LINE - 1);
-	kernel(to + head, from + head, lines);
+	kernel(to + head, keep + head, from + head, lines);
+	head += lines;
+	copy_rest(to + head, keep + head, from + head, len - head);
+}
+
+void tei_shm_copy_fence(void)
+{
 	_mm_sfence();
-	memcpy(to + head + lines, from + head + lines, len - head - lines);
 }
 
-static void copy_avx512(void *to, const void *from, size_t len)
-{
-	copy(kernel_avx512, to, from, len);
-}
+/* The two of a copier around a kernel. */
+#define COPIER(name_)                                                    \
+	static void copy_##name_(void *to, const void *from, size_t len) \
+	{                                                                \
+		copy(kernel_##name_, to, to, from, len);                 \
+		tei_shm_copy_fence();                                    \
+	}                                                                \
+	static void keep_##name_(void *to, void *keep, const void *from, \
+				 size_t len)                             \
+	{                                                                \
+		copy(kernel_##name_, to, keep, from, len);               \
+	}
 
-static void copy_avx2(void *to, const void *from, size_t len)
-{
-	copy(kernel_avx2, to, from, len);
-}
+COPIER(avx512)
+COPIER(avx2)
+COPIER(sse2)
 
-static void copy_sse2(void *to, const void *from, size_t len)
+struct shm_copier tei_shm_copy_variant(unsigned int i)
 {
-	copy(kernel_sse2, to, from, len);
-}
-
-shm_copy_fn *tei_shm_copy_variant(unsigned int i)
-{
-	shm_copy_fn *fns[3];
+	struct shm_copier copiers[4] = {{NULL, NULL}};
 	unsigned int n = 0;
 
 	if (__builtin_cpu_supports("avx512f"))
-		fns[n++] = copy_avx512;
+		copiers[n++] = (struct shm_copier){copy_avx512, keep_avx512};
 	if (__builtin_cpu_supports("avx2"))
-		fns[n++] = copy_avx2;
-	fns[n++] = copy_sse2;
-	return i < n ? fns[i] : NULL;
+		copiers[n++] = (struct shm_copier){copy_avx2, keep_avx2};
+	copiers[n++] = (struct shm_copier){copy_sse2, keep_sse2};
+	return copiers[i < n ? i : n];
 }
 #else
 static void copy_plain(void *to, const void *from, size_t len)
@@ -121,13 +152,25 @@ static void copy_plain(void *to, const void *from, size_t len)
 	memcpy(to, from, len);
 }
 
-shm_copy_fn *tei_shm_copy_variant(unsigned int i)
+static void keep_plain(void *to, void *keep, const void *from, size_t len)
 {
-	return i ? NULL : copy_plain;
+	memcpy(keep, from, len);
+	memcpy(to, keep, len);
+}
+
+void tei_shm_copy_fence(void)
+{
+}
+
+struct shm_copier tei_shm_copy_variant(unsigned int i)
+{
+	struct shm_copier plain = {copy_plain, keep_plain}, none = {NULL, NULL};
+
+	return i ? none : plain;
 }
 #endif
 
-shm_copy_fn *tei_shm_copy_streaming(void)
+struct shm_copier tei_shm_copy_streaming(void)
 {
 	return tei_shm_copy_variant(0);
 }

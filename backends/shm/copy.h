@@ -12,13 +12,29 @@
 
 #include <stddef.h>
 
+#define SHM_COPY_LINE  64u
+#define SHM_COPY_GROUP (16u << 10) /* four pages */
+
 /* The ranges do not overlap; any alignment. Stores are visible in order. */
 typedef void shm_copy_fn(void *to, const void *from, size_t len);
 
-/* The widest of this CPU; memcpy() where there is none. Any thread. */
-shm_copy_fn *tei_shm_copy_streaming(void);
+/*
+ * The same, and to @keep, which stays in the caches: both get what was read
+ * once. Stores to @to are in order with later ones only after
+ * tei_shm_copy_fence(). Best in groups that begin at a line.
+ */
+typedef void shm_keep_fn(void *to, void *keep, const void *from, size_t len);
 
-/* All there are that this CPU can do, for tests; NULL after the last. */
-shm_copy_fn *tei_shm_copy_variant(unsigned int i);
+struct shm_copier {
+	shm_copy_fn *copy;
+	shm_keep_fn *keep;
+};
+
+/* The widest of this CPU; memcpy() where there is none. Any thread. */
+struct shm_copier tei_shm_copy_streaming(void);
+void tei_shm_copy_fence(void);
+
+/* All there are that this CPU can do, for tests; NULLs after the last. */
+struct shm_copier tei_shm_copy_variant(unsigned int i);
 
 #endif

@@ -137,7 +137,7 @@ static void copy(const struct shm_rail *rail, bool streaming, uint8_t *to,
 		 const uint8_t *from, uint64_t n)
 {
 	if (streaming)
-		rail->stream(to, from, n);
+		rail->stream.copy(to, from, n);
 	else
 		memcpy(to, from, n);
 }
@@ -152,23 +152,31 @@ static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)
 
 /*
  * The checksum is that of the bytes that are stored, also when the owner
- * changes them meanwhile: they are looked at here, not at either end.
+ * changes them meanwhile: they are looked at here, not at either end. A first
+ * part that ends at a line makes the others whole groups.
  */
 static void copy_checked(const struct shm_rail *rail, struct tei_slice *slice,
 			 bool streaming, uint8_t *to, const uint8_t *from,
 			 uint64_t n)
 {
-	uint64_t part;
+	uint64_t part = SHM_COPY_GROUP + (-(uintptr_t)to & (SHM_COPY_LINE - 1));
 
-	for (; n; n -= part) {
-		part = n < SHM_BOUNCE_LEN ? n : SHM_BOUNCE_LEN;
-		memcpy(rail->bounce, from, part);
+	for (; n; n -= part, part = SHM_COPY_GROUP) {
+		if (part > n)
+			part = n;
+		if (streaming)
+			rail->stream.keep(to, rail->bounce, from, part);
+		else
+			memcpy(rail->bounce, from, part);
 		take_crc(slice, rail->bounce, part);
-		copy(rail, streaming, to, rail->bounce, part);
+		if (!streaming)
+			memcpy(to, rail->bounce, part);
 		tei_shm_slice_pass(slice, part);
 		to += part;
 		from += part;
 	}
+	if (streaming)
+		tei_shm_copy_fence();
 }
 
 /*

@@ -48,7 +48,7 @@
 #define SHM_BATCH_MAX  64         /* slices in one marked chunk */
 #define SHM_TURN       (1u << 20) /* bytes of one progress() */
 #define SHM_CHUNK_MAX  (64u << 10)
-#define SHM_BOUNCE_LEN (16u << 10)
+#define SHM_BOUNCE_LEN (SHM_COPY_GROUP + SHM_COPY_LINE)
 #define SHM_HEAT_BITS  16 /* of the pieces of memory that heat is kept of */
 #define SHM_HEAT_LEN   64
 
@@ -191,7 +191,7 @@ struct shm_rail {
 	struct tei_list active;            /* initiator endpoints, by turns */
 	struct tei_list broken;            /* endpoints */
 	struct tei_list refused;           /* slices */
-	shm_copy_fn *stream;
+	struct shm_copier stream;
 	struct shm_heat heat;
 	uint8_t *bounce; /* bounce[SHM_BOUNCE_LEN] */
 

@@ -47,14 +47,20 @@ void tei_shm_slice_pass(struct tei_slice *slice, uint64_t n)
 {
 	struct tei_rail *rail = slice->ep->rail;
 	struct shm_slice *s = shm_slice(slice);
+	_Atomic uint64_t *moved = slice->op == TEI_WRITE
+					  ? &rail->sent_bytes
+					  : &rail->received_bytes;
 
 	s->at += n;
 	s->offset += n;
 	settle(slice, s);
-	atomic_fetch_add_explicit(slice->op == TEI_WRITE
-					  ? &rail->sent_bytes
-					  : &rail->received_bytes,
-				  n, memory_order_relaxed);
+	/*
+	 * Only who drives writes it. An atomic addition would wait until all
+	 * that was copied has left the store buffer.
+	 */
+	atomic_store_explicit(
+		moved, atomic_load_explicit(moved, memory_order_relaxed) + n,
+		memory_order_relaxed);
 }
 
 uint64_t tei_shm_slice_crc(const struct tei_slice *slice, uint64_t n,

@@ -12,14 +12,15 @@
 #define ROOM ((size_t)40 * PAGE)
 #define EDGE ((size_t)128) /* around what is written */
 
-static uint8_t *from, *to;
+static uint8_t *from, *to, *kept;
 
 static int set_up(void **state)
 {
 	(void)state;
 	from = aligned_alloc(PAGE, ROOM + PAGE);
 	to = aligned_alloc(PAGE, ROOM + PAGE);
-	assert_true(from && to);
+	kept = aligned_alloc(PAGE, ROOM + PAGE);
+	assert_true(from && to && kept);
 	for (size_t i = 0; i < ROOM + PAGE; i++)
 		from[i] = (uint8_t)(i * 31 + i / 251 + 1);
 	return 0;
@@ -30,6 +31,7 @@ static int tear_down(void **state)
 	(void)state;
 	free(from);
 	free(to);
+	free(kept);
 	return 0;
 }
 
@@ -42,16 +44,27 @@ static bool is_filled(const uint8_t *bytes, size_t len, uint8_t value)
 	return true;
 }
 
-/* What lies @a and @b bytes behind the begin of a page. */
-static void try_copy(shm_copy_fn *copy, size_t a, size_t b, size_t len)
+/* @len bytes of @from + @a and nothing else, behind what was 0xee. */
+static void check(const uint8_t *room, size_t before, size_t a, size_t len)
 {
-	uint8_t *at = to + EDGE + b;
+	assert_true(is_filled(room, before, 0xee));
+	assert_memory_equal(room + before, from + a, len);
+	assert_true(is_filled(room + before + len, EDGE, 0xee));
+}
+
+/* What lies @a and @b bytes behind the begin of a page. */
+static void try_copy(struct shm_copier copier, size_t a, size_t b, size_t len)
+{
+	memset(to, 0xee, EDGE + b + len + EDGE);
+	copier.copy(to + EDGE + b, from + a, len);
+	check(to, EDGE + b, a, len);
 
 	memset(to, 0xee, EDGE + b + len + EDGE);
-	copy(at, from + a, len);
-	assert_true(is_filled(to, EDGE + b, 0xee));
-	assert_memory_equal(at, from + a, len);
-	assert_true(is_filled(at + len, EDGE, 0xee));
+	memset(kept, 0xee, EDGE + len + EDGE);
+	copier.keep(to + EDGE + b, kept + EDGE, from + a, len);
+	tei_shm_copy_fence();
+	check(to, EDGE + b, a, len);
+	check(kept, EDGE, a, len);
 }
 
 /* Lines are 64 bytes, and large copies go by four pages side by side. */
@@ -71,10 +84,10 @@ static void each_way_moves_what_it_is_told(void **state)
 					 4 * PAGE + 1,
 					 9 * PAGE + 777,
 					 ROOM - PAGE - 2 * EDGE};
-	shm_copy_fn *copy;
+	struct shm_copier copy;
 
 	(void)state;
-	for (unsigned int v = 0; (copy = tei_shm_copy_variant(v)); v++) {
+	for (unsigned int v = 0; (copy = tei_shm_copy_variant(v)).copy; v++) {
 		for (size_t i = 0; i < TEST_COUNT(shifts); i++) {
 			for (size_t k = 0; k < TEST_COUNT(lengths); k++) {
 				try_copy(copy, shifts[i], 0, lengths[k]);
@@ -88,8 +101,9 @@ static void each_way_moves_what_it_is_told(void **state)
 static void there_is_always_a_way(void **state)
 {
 	(void)state;
-	assert_non_null(tei_shm_copy_variant(0));
-	assert_ptr_equal(tei_shm_copy_streaming(), tei_shm_copy_variant(0));
+	assert_non_null(tei_shm_copy_variant(0).copy);
+	assert_ptr_equal(tei_shm_copy_streaming().keep,
+			 tei_shm_copy_variant(0).keep);
 }
 
 int main(void)
