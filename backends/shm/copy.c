@@ -122,7 +122,6 @@ void tei_shm_copy_fence(void)
 	static void copy_##name_(void *to, const void *from, size_t len) \
 	{                                                                \
 		copy(kernel_##name_, to, to, from, len);                 \
-		tei_shm_copy_fence();                                    \
 	}                                                                \
 	static void keep_##name_(void *to, void *keep, const void *from, \
 				 size_t len)                             \

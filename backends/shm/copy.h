@@ -15,14 +15,14 @@
 #define SHM_COPY_LINE  64u
 #define SHM_COPY_GROUP (16u << 10) /* four pages */
 
-/* The ranges do not overlap; any alignment. Stores are visible in order. */
+/*
+ * The ranges do not overlap; any alignment. What is stored to @to is in order with
+ * later stores only after tei_shm_copy_fence(). Best in groups that begin at a
+ * line.
+ */
 typedef void shm_copy_fn(void *to, const void *from, size_t len);
 
-/*
- * The same, and to @keep, which stays in the caches: both get what was read
- * once. Stores to @to are in order with later ones only after
- * tei_shm_copy_fence(). Best in groups that begin at a line.
- */
+/* The same, and to @keep, which stays in the caches; both from one look. */
 typedef void shm_keep_fn(void *to, void *keep, const void *from, size_t len);
 
 struct shm_copier {

@@ -12,8 +12,9 @@
 #include "backends/shm/shm.h"
 #include <te/te.h>
 
-#define SLICE_COST 4096 /* bytes of a turn that the smallest one counts for */
-#define FAIR_TURNS 16
+#define SLICE_COST   4096 /* bytes of a turn that the smallest one counts for */
+#define FAIR_TURNS   16
+#define STREAM_LEAST 4096 /* bytes of a slice; what is less is soon read */
 
 static bool has_work(const struct shm_endpoint *ep)
 {
@@ -142,6 +143,17 @@ static void copy(const struct shm_rail *rail, bool streaming, uint8_t *to,
 		memcpy(to, from, n);
 }
 
+/* Many slices that wait together are as one that is long. */
+static bool is_long(const struct shm_rail *rail, const struct tei_slice *slice)
+{
+	const struct shm_endpoint *ep = shm_endpoint(slice->ep);
+	uint64_t least = shm_config(rail)->stream_from;
+
+	return slice->length >= least ||
+	       (slice->length >= STREAM_LEAST &&
+		slice->length * ep->n_slices >= least);
+}
+
 static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)
 {
 	uint64_t from, len = tei_shm_slice_crc(slice, n, &from);
@@ -175,8 +187,6 @@ static void copy_checked(const struct shm_rail *rail, struct tei_slice *slice,
 		to += part;
 		from += part;
 	}
-	if (streaming)
-		tei_shm_copy_fence();
 }
 
 /*
@@ -213,8 +223,9 @@ static uint64_t copy_piece(struct shm_rail *rail, struct tei_slice *slice,
 
 	if (n > most)
 		n = most;
-	streaming = slice->length >= shm_config(rail)->stream_from &&
+	streaming = is_long(rail, slice) &&
 		    !is_hot(rail, write ? remote : local, n);
+	rail->unfenced |= streaming;
 	if (tei_shm_slice_crc(slice, n, &skip)) {
 		copy_checked(rail, slice, streaming, write ? remote : local,
 			     write ? local : remote, n);
@@ -261,7 +272,7 @@ static uint64_t copy_some(struct shm_endpoint *ep, struct tei_list *queue,
 static int move_arena(struct shm_endpoint *ep, struct tei_list *queue,
 		      struct tei_list *ended, uint64_t *moved)
 {
-	const struct shm_rail *rail = shm_rail(ep->base->rail);
+	struct shm_rail *rail = shm_rail(ep->base->rail);
 	int rc = 0;
 
 	tei_shm_touch_begin(ep->pages, &ep->mark);
@@ -269,6 +280,9 @@ static int move_arena(struct shm_endpoint *ep, struct tei_list *queue,
 		rc = -ESTALE;
 	else
 		*moved = copy_some(ep, queue, ended, shm_config(rail)->chunk);
+	if (rail->unfenced)
+		tei_shm_copy_fence();
+	rail->unfenced = false;
 	tei_shm_touch_end(ep->pages, &ep->mark);
 	return rc;
 }

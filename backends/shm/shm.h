@@ -192,6 +192,7 @@ struct shm_rail {
 	struct tei_list broken;            /* endpoints */
 	struct tei_list refused;           /* slices */
 	struct shm_copier stream;
+	bool unfenced; /* streamed to, since the last fence */
 	struct shm_heat heat;
 	uint8_t *bounce; /* bounce[SHM_BOUNCE_LEN] */
 

@@ -57,6 +57,7 @@ static void try_copy(struct shm_copier copier, size_t a, size_t b, size_t len)
 {
 	memset(to, 0xee, EDGE + b + len + EDGE);
 	copier.copy(to + EDGE + b, from + a, len);
+	tei_shm_copy_fence();
 	check(to, EDGE + b, a, len);
 
 	memset(to, 0xee, EDGE + b + len + EDGE);
