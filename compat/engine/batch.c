@@ -11,27 +11,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "compat/engine/engine.h"
+#include "compat/engine/batch.h"
 #include "compat/handle/handle.h"
 
-#define NOTIFIES   8 /* of a batch */
-#define CAPACITY   65536
-#define ON_STACK   32   /* entries of one submission */
-#define LEAVING_MS 1000 /* for what is under way when its engine goes */
-
-struct mc_batch {
-	struct mc_engine *engine;
-	uint64_t handle;
-	pthread_mutex_t mutex; /* of all that follows */
-	struct te_batch *te;
-	size_t size, n_tasks;
-	uint32_t n_notifies;
-	struct {
-		size_t tasks; /* that were submitted before it */
-		struct iovec bytes;
-	} notifies[NOTIFIES];
-	struct mc_batch *next; /* that leave; with the engine's mutex */
-};
+#define CAPACITY         65536
+#define ON_STACK         32    /* entries of one submission */
+#define LEAVING_MS       1000  /* for what is under way when its engine goes */
+#define TRY_MS           30000 /* in which restarts of the peer do not count, */
+#define TRY_BYTES_PER_MS 1000000 /* and that for each byte */
 
 /* What one submission needs. */
 struct submission {
@@ -45,9 +32,19 @@ struct submission {
 
 static struct mc_table batches = MC_TABLE_INIT;
 
+uint64_t mc_now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
 static void destroy(struct mc_batch *b)
 {
 	te_batch_destroy(b->te);
+	te_batch_destroy(b->again);
+	free(b->tasks);
 	for (uint32_t i = 0; i < b->n_notifies; i++)
 		free(b->notifies[i].bytes.iov_base);
 	(void)pthread_mutex_destroy(&b->mutex);
@@ -117,7 +114,10 @@ static struct mc_batch *make(struct mc_engine *e, size_t size)
 		return NULL;
 	b->engine = e;
 	b->size = size;
-	if (te_batch_create(e->te, (uint32_t)(size + NOTIFIES), &b->te)) {
+	b->tasks = calloc(size, sizeof(*b->tasks));
+	if (!b->tasks ||
+	    te_batch_create(e->te, (uint32_t)(size + MC_NOTIFIES), &b->te)) {
+		free(b->tasks);
 		free(b);
 		return NULL;
 	}
@@ -141,9 +141,9 @@ batch_id_t allocateBatchID(transfer_engine_t engine, size_t batch_size)
 
 	if (!e)
 		return id;
-	if (!batch_size || batch_size > CAPACITY - NOTIFIES) {
+	if (!batch_size || batch_size > CAPACITY - MC_NOTIFIES) {
 		mc_warn(__func__, "batch_size %zu is not in 1 .. %d",
-			batch_size, CAPACITY - NOTIFIES);
+			batch_size, CAPACITY - MC_NOTIFIES);
 	} else {
 		b = make(e, batch_size);
 		if (!b)
@@ -202,7 +202,7 @@ static int translate(struct mc_engine *e, const char *function,
 		const char *why = fault(entry);
 
 		if (!why && entry->target_id != number) {
-			int rc = mc_segment_find(e, entry->target_id, &id);
+			int rc = mc_segment_find(e, entry->target_id, 0, &id);
 
 			number = entry->target_id;
 			why = rc ? te_strerror(rc) : NULL;
@@ -224,14 +224,27 @@ static int translate(struct mc_engine *e, const char *function,
 	return 0;
 }
 
-static int start(struct mc_batch *b, const char *function, struct submission *s)
+/* What is known of each task, for the case that its peer restarts. */
+static void remember(struct mc_batch *b, const struct transfer_request *entries,
+		     size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		b->tasks[b->n_tasks++] = (struct mc_task){
+			.entry = entries[i],
+			.end_ms = mc_now_ms() + TRY_MS +
+				  entries[i].length / TRY_BYTES_PER_MS,
+		};
+}
+
+static int start(struct mc_batch *b, const char *function,
+		 const struct transfer_request *entries, struct submission *s)
 {
 	bool notify = s->notify.iov_base != NULL;
 	int rc = 0;
 
 	(void)pthread_mutex_lock(&b->mutex);
 	if (s->n > b->size - b->n_tasks ||
-	    (notify && b->n_notifies == NOTIFIES)) {
+	    (notify && b->n_notifies == MC_NOTIFIES)) {
 		mc_warn(function, "%zu more than the batch's %zu", s->n,
 			b->size);
 		rc = MC_STATUS_TOO_MANY;
@@ -239,7 +252,7 @@ static int start(struct mc_batch *b, const char *function, struct submission *s)
 	}
 	switch (te_batch_submit(b->te, s->requests, s->n + notify)) {
 	case 0:
-		b->n_tasks += s->n;
+		remember(b, entries, s->n);
 		if (notify) {
 			b->notifies[b->n_notifies].tasks = b->n_tasks;
 			b->notifies[b->n_notifies++].bytes = s->notify;
@@ -293,7 +306,7 @@ static int submit(struct mc_engine *e, const char *function, batch_id_t id,
 		rc = s.notify.iov_base ? 0 : MC_STATUS_INVALID;
 	}
 	if (!rc)
-		rc = start(b, function, &s);
+		rc = start(b, function, entries, &s);
 	free_room(&s);
 out:
 	unpin(b);
@@ -327,30 +340,11 @@ int submitTransferWithNotify(transfer_engine_t engine, batch_id_t batch_id,
 	return rc;
 }
 
-/* Which request of the batch task @task is. */
-static uint32_t index_of(const struct mc_batch *b, size_t task)
-{
-	size_t index = task;
-
-	for (uint32_t i = 0; i < b->n_notifies; i++)
-		index += b->notifies[i].tasks <= task;
-	return (uint32_t)index;
-}
-
 static int ask(struct mc_batch *b, size_t task, struct transfer_status *status)
 {
-	struct te_completion c;
-	int rc;
-
 	if (task >= b->n_tasks)
 		return MC_ERROR_INVALID;
-	rc = te_batch_result(b->te, index_of(b, task), &c);
-	if (rc) {
-		*status = (struct transfer_status){.status = STATUS_WAITING};
-	} else {
-		status->status = c.error ? STATUS_FAILED : STATUS_COMPLETED;
-		status->transferred_bytes = c.bytes;
-	}
+	*status = mc_task_status(b, task);
 	return 0;
 }
 
@@ -384,10 +378,8 @@ static bool is_busy(struct mc_batch *b)
 	bool busy = false;
 
 	(void)pthread_mutex_lock(&b->mutex);
-	if (te_batch_wait(b->te, 0) == -ETIMEDOUT)
-		for (size_t i = 0; !busy && i < b->n_tasks; i++)
-			busy = !ask(b, i, &status) &&
-			       status.status == STATUS_WAITING;
+	for (size_t i = 0; !busy && i < b->n_tasks; i++)
+		busy = !ask(b, i, &status) && status.status == STATUS_WAITING;
 	(void)pthread_mutex_unlock(&b->mutex);
 	return busy;
 }
@@ -424,6 +416,8 @@ static void give_all_back(struct mc_engine *e)
 			continue;
 		if (b->engine == e) {
 			(void)te_batch_cancel(b->te);
+			if (b->again)
+				(void)te_batch_cancel(b->again);
 			(void)mc_table_give_back(&batches, id);
 		}
 		unpin(b);
@@ -439,17 +433,9 @@ static size_t count(const struct mc_batch *b)
 	return n;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 void mc_batches_end(struct mc_engine *engine)
 {
-	uint64_t end = now_ms() + LEAVING_MS, now;
+	uint64_t end = mc_now_ms() + LEAVING_MS, now;
 	struct mc_batch *b, *next;
 
 	give_all_back(engine);
@@ -459,7 +445,7 @@ void mc_batches_end(struct mc_engine *engine)
 	(void)pthread_mutex_unlock(&engine->mutex);
 	for (b = engine->leaving; b; b = next) {
 		next = b->next;
-		now = now_ms();
+		now = mc_now_ms();
 		(void)te_batch_wait(b->te,
 				    now < end ? (uint32_t)(end - now) : 0);
 		destroy(b);

@@ -72,10 +72,11 @@ void mc_engine_unpin(struct mc_engine *engine);
 
 /*
  * The id of a segment by its number; one whose peer has restarted is opened
- * anew, which blocks. 0 or -errno (-ENOENT: there is no such number).
+ * anew, which blocks: @timeout_ms as for te_segment_open(). 0 or -errno
+ * (-ENOENT: there is no such number).
  */
 int mc_segment_find(struct mc_engine *engine, int64_t number,
-		    te_segment_id *out);
+		    uint32_t timeout_ms, te_segment_id *out);
 void mc_segments_free(struct mc_engine *engine);
 
 /* Batches of @engine are destroyed, and nobody finds them any more. Nobody may

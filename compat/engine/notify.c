@@ -168,7 +168,7 @@ int genNotifyInEngine(transfer_engine_t engine, uint64_t target_id,
 		mc_engine_unpin(e);
 		return MC_ERROR_INVALID;
 	}
-	rc = mc_segment_find(e, number, &id);
+	rc = mc_segment_find(e, number, 0, &id);
 	if (!rc)
 		rc = send_now(e, id, &bytes);
 	if (rc)

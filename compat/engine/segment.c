@@ -53,7 +53,7 @@ static int add_own(struct mc_engine *e)
 }
 
 int mc_segment_find(struct mc_engine *engine, int64_t number,
-		    te_segment_id *out)
+		    uint32_t timeout_ms, te_segment_id *out)
 {
 	const char *name = NULL;
 	te_segment_id id = 0;
@@ -71,7 +71,7 @@ int mc_segment_find(struct mc_engine *engine, int64_t number,
 	if (rc)
 		return rc;
 	if (is_stale(engine, id)) {
-		rc = te_segment_open(engine->te, name, 0, &id);
+		rc = te_segment_open(engine->te, name, timeout_ms, &id);
 		if (rc)
 			return rc;
 		settle(engine, number, id);
@@ -127,7 +127,7 @@ static int64_t open_segment(struct mc_engine *e, const char *name)
 	if (number == LOCAL_SEGMENT)
 		return number;
 	if (number > 0) {
-		rc = mc_segment_find(e, number, &id);
+		rc = mc_segment_find(e, number, 0, &id);
 		return rc ? rc : number;
 	}
 	rc = te_segment_open(e->te, name, 0, &id);
@@ -219,7 +219,7 @@ int warmupEfaSegment(transfer_engine_t engine, const char *segment_name)
 	e = mc_engine_pin(engine, __func__);
 	if (!e)
 		return MC_ERROR_INVALID;
-	rc = mc_segment_find(e, number, &id);
+	rc = mc_segment_find(e, number, 0, &id);
 	if (!rc)
 		rc = te_segment_warm_up(e->te, id, 0, NULL);
 	if (rc)
@@ -236,7 +236,8 @@ int syncSegmentCache(transfer_engine_t engine)
 
 	if (!e)
 		return MC_ERROR_INVALID;
-	for (int64_t i = 0; (rc = mc_segment_find(e, i, &id)) != -ENOENT; i++) {
+	for (int64_t i = 0; (rc = mc_segment_find(e, i, 0, &id)) != -ENOENT;
+	     i++) {
 		if (rc == -ENOMEM && !i) {
 			first = MC_ERROR_MEMORY;
 			break;

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * again.c - transfers whose peer has restarted, sent once more to its new life
+ *
+ * A request to a life that is over ends with -ESTALE. Its caller knows names
+ * only, and shall not notice: when all that is under way has ended, those that
+ * ended so go together into one more batch, until each has ended otherwise or
+ * its time is over. Whoever asks how a task stands drives that.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "compat/engine/batch.h"
+
+#define OPEN_MS 100 /* that who asks may be held up by a peer that comes back */
+
+/* Which request of the batch task @task is. */
+static uint32_t index_of(const struct mc_batch *b, size_t task)
+{
+	size_t index = task;
+
+	for (uint32_t i = 0; i < b->n_notifies; i++)
+		index += b->notifies[i].tasks <= task;
+	return (uint32_t)index;
+}
+
+/* Its last try. 0, -EAGAIN. */
+static int completion(const struct mc_batch *b, size_t task,
+		      struct te_completion *out)
+{
+	const struct mc_task *t = &b->tasks[task];
+
+	return t->again ? te_batch_result(b->again, t->again - 1, out)
+			: te_batch_result(b->te, index_of(b, task), out);
+}
+
+/* The life it went to is over, and there is time for the next one. */
+static bool is_to_go_again(const struct mc_task *t, int error)
+{
+	return (error == -ESTALE || error == -ENOENT) &&
+	       mc_now_ms() < t->end_ms;
+}
+
+static struct transfer_status status_of(const struct te_completion *c)
+{
+	return (struct transfer_status){
+		.status = c->error ? STATUS_FAILED : STATUS_COMPLETED,
+		.transferred_bytes = c->bytes,
+	};
+}
+
+/* Put a task behind the others in @requests. False: there is no peer yet. */
+static bool add(struct mc_batch *b, struct mc_task *t, struct te_request *r,
+		struct iovec *piece)
+{
+	uint64_t now = mc_now_ms();
+	te_segment_id id;
+
+	if (mc_segment_find(b->engine, t->entry.target_id, OPEN_MS, &id))
+		return false;
+	*piece = (struct iovec){t->entry.source, t->entry.length};
+	*r = (struct te_request){
+		.op = t->entry.opcode == OPCODE_READ ? TE_READ : TE_WRITE,
+		.segment = id,
+		.remote = t->entry.target_offset,
+		.pieces = piece,
+		.n_pieces = 1,
+		.timeout_ms = now < t->end_ms ? (uint32_t)(t->end_ms - now) : 1,
+	};
+	return true;
+}
+
+struct trip {
+	size_t *tasks; /* tasks[n] */
+	struct te_request *requests;
+	struct iovec *pieces;
+	size_t n;
+};
+
+static bool gather(struct mc_batch *b, struct trip *trip)
+{
+	struct te_completion c;
+
+	for (size_t i = 0; i < b->n_tasks; i++) {
+		struct mc_task *t = &b->tasks[i];
+
+		t->leaves = !t->ended.status && !completion(b, i, &c) &&
+			    is_to_go_again(t, c.error);
+		if (!t->leaves)
+			continue;
+		if (!add(b, t, &trip->requests[trip->n],
+			 &trip->pieces[trip->n]))
+			return false;
+		trip->tasks[trip->n++] = i;
+	}
+	return trip->n;
+}
+
+/* Of tries that are over nothing is left but how they ended. */
+static void note_ends(struct mc_batch *b)
+{
+	struct te_completion c;
+
+	for (size_t i = 0; i < b->n_tasks; i++) {
+		struct mc_task *t = &b->tasks[i];
+
+		if (t->again && !t->leaves && !completion(b, i, &c))
+			t->ended = status_of(&c);
+		t->again = 0;
+	}
+}
+
+static void send(struct mc_batch *b, const struct trip *trip)
+{
+	struct te_batch *te;
+
+	if (te_batch_create(b->engine->te, (uint32_t)trip->n, &te))
+		return;
+	if (te_batch_submit(te, trip->requests, trip->n)) {
+		te_batch_destroy(te);
+		return;
+	}
+	note_ends(b);
+	te_batch_destroy(b->again);
+	b->again = te;
+	for (size_t i = 0; i < trip->n; i++)
+		b->tasks[trip->tasks[i]].again = (uint32_t)i + 1;
+}
+
+/* Where it does not work out now, the next one to ask tries. */
+static void go_again(struct mc_batch *b)
+{
+	struct trip trip = {.n = 0};
+
+	if (te_batch_wait(b->te, 0) == -ETIMEDOUT ||
+	    (b->again && te_batch_wait(b->again, 0) == -ETIMEDOUT))
+		return;
+	trip.tasks = malloc(b->n_tasks * sizeof(*trip.tasks));
+	trip.requests = malloc(b->n_tasks * sizeof(*trip.requests));
+	trip.pieces = malloc(b->n_tasks * sizeof(*trip.pieces));
+	if (trip.tasks && trip.requests && trip.pieces && gather(b, &trip))
+		send(b, &trip);
+	free(trip.pieces);
+	free(trip.requests);
+	free(trip.tasks);
+}
+
+struct transfer_status mc_task_status(struct mc_batch *batch, size_t task)
+{
+	const struct transfer_status waiting = {.status = STATUS_WAITING};
+	const struct mc_task *t = &batch->tasks[task];
+	struct te_completion c;
+
+	if (t->ended.status)
+		return t->ended;
+	if (completion(batch, task, &c))
+		return waiting;
+	if (!is_to_go_again(t, c.error))
+		return status_of(&c);
+	go_again(batch);
+	return waiting;
+}
