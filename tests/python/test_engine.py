@@ -9,7 +9,8 @@ import os
 import pytest
 
 from mooncake import engine as module
-from mooncake.engine import TransferEngine, TransferNotify, TransferOpcode
+from mooncake.engine import (
+    InnerTransferEngine, TransferEngine, TransferNotify, TransferOpcode)
 from peer import ADDRESS, LENGTH, free_port, until
 
 
@@ -273,6 +274,7 @@ def test_engine_for_the_store_keeps_itself_alive(memory):
     engine = make_engine()
     name = f"127.0.0.1:{engine.get_rpc_port()}"
     capsule = engine.get_engine()
+    assert isinstance(capsule, InnerTransferEngine)
     assert engine.get_engine_ptr() != 0
     del engine
     assert make_engine().send_probe(name) == 0
@@ -293,5 +295,7 @@ def test_names_of_the_interface():
         get_notifies send_probe get_engine get_engine_ptr""".split()
     assert all(callable(getattr(TransferEngine, name)) for name in wanted)
     assert module.RpcInterface is module.CoroRPCInterface
-    assert not hasattr(module, "SharedSegment")
+    assert not module.SharedSegment.supported()
+    with pytest.raises(RuntimeError, match="not supported"):
+        module.SharedSegment.create("here", 4096, 1, 0)
     assert not module.SUPPORT_CUDA and not module.SUPPORT_EFA

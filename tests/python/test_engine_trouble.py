@@ -39,6 +39,10 @@ CALLS = {
     "get_first_buffer_address": ["h:1"],
     "warmup_efa_segment": ["h:1"],
     "send_probe": ["h:1"],
+    "transfer_write_on_cuda": ["h:1", 1, 1, 1, 0],
+    "transfer_read_on_cuda": ["h:1", 1, 1, 1, 0],
+    "batch_transfer_write_on_cuda": ["h:1", [1], [1], [1], 0],
+    "batch_transfer_read_on_cuda": ["h:1", [1], [1], [1], 0],
 }
 # What stands for a failure where -1 does not.
 FAILED = {name: 0 for name in CALLS if "async" in name or "submit" in name}
@@ -81,6 +85,14 @@ def test_wrong_types_name_the_argument(engine, name):
 def test_missing_arguments_are_named(engine, name):
     with pytest.raises(TypeError, match="required argument"):
         getattr(engine, name)()
+
+
+def test_without_streams_nothing_is_moved(engine, peer, memory, capfd):
+    memory.set(b"kept")
+    assert engine.transfer_read_on_cuda(
+        peer.name, memory.address, ADDRESS, 4, stream_ptr=0) == -1
+    assert "no CUDA streams" in capfd.readouterr().err
+    assert memory.get(0, 4) == b"kept"
 
 
 def test_unknown_keywords_are_named(engine):

@@ -62,6 +62,7 @@ static int read_all(const struct py_call *call, struct py_entries *out,
 		    const char **wrong)
 {
 	const char *hint;
+	uint64_t stream;
 	int rc;
 
 	*wrong = "target_hostname";
@@ -78,7 +79,18 @@ static int read_all(const struct py_call *call, struct py_entries *out,
 		*wrong = "opcode";
 		rc = read_op(call, &out->op);
 	}
+	if (!rc && call->stream) {
+		*wrong = "stream_ptr";
+		rc = py_arg_uint64(call->stream, *wrong, &stream);
+	}
 	return rc;
+}
+
+static void free_entries(struct py_entries *entries)
+{
+	py_numbers_free(&entries->buffers);
+	py_numbers_free(&entries->peers);
+	py_numbers_free(&entries->lengths);
 }
 
 bool py_call_parse(struct py_call *call, PyObject *args, PyObject *kwargs,
@@ -96,6 +108,18 @@ bool py_call_parse(struct py_call *call, PyObject *args, PyObject *kwargs,
 		&call->buffers, &call->peers, &call->lengths, &call->hint);
 }
 
+int py_call_check(const struct py_call *call)
+{
+	struct py_entries entries = {.method = call->method};
+	const char *wrong;
+	int rc = read_all(call, &entries, &wrong);
+
+	if (rc == PY_ARG_RANGE)
+		py_warn(call->method, "%s is out of range", wrong);
+	free_entries(&entries);
+	return rc;
+}
+
 int py_call_transfer(struct py_engine *self, const struct py_call *call,
 		     struct py_transfer **out)
 {
@@ -107,8 +131,6 @@ int py_call_transfer(struct py_engine *self, const struct py_call *call,
 		py_warn(call->method, "%s is out of range", wrong);
 	else if (!rc && py_transfer_create(self, &entries, out))
 		rc = PY_ARG_RANGE;
-	py_numbers_free(&entries.buffers);
-	py_numbers_free(&entries.peers);
-	py_numbers_free(&entries.lengths);
+	free_entries(&entries);
 	return rc;
 }

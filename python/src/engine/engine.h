@@ -28,7 +28,7 @@ enum py_code {
 
 struct py_region {
 	uint64_t addr, length;
-	int protection;  /* PROT_*, as te_memory_protection() said when it came */
+	int protection; /* PROT_*, as te_memory_protection() said when it came */
 	te_region_id id; /* 0: just being registered, or taken back */
 };
 
@@ -113,7 +113,7 @@ extern PyType_Spec py_notify_spec;
 
 extern PyMethodDef py_memory_methods[], py_arena_methods[], py_sync_methods[],
 	py_async_methods[], py_notify_methods[], py_segment_methods[],
-	py_engine_methods[];
+	py_engine_methods[], py_cuda_methods[];
 
 extern PyType_Spec py_engine_spec;
 

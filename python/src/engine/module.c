@@ -10,7 +10,7 @@ static int add_methods(PyObject *type)
 	PyMethodDef *const tables[] = {
 		py_engine_methods, py_segment_methods, py_memory_methods,
 		py_arena_methods,  py_sync_methods,    py_async_methods,
-		py_notify_methods,
+		py_notify_methods, py_cuda_methods,
 	};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
@@ -94,21 +94,29 @@ static int add_support(PyObject *module)
 /* What is written in Python is imported when it is first asked for. */
 static PyObject *get_attribute(PyObject *module, PyObject *name)
 {
-	static const char *const from_python[] = {
-		"RpcInterface",   "CoroRPCInterface",  "ReceivedData",
-		"ReceivedTensor", "create_rpc_client", "create_rpc_server",
+	static const struct {
+		const char *name, *module;
+	} from_python[] = {
+		{"RpcInterface", "mooncake._rpc"},
+		{"CoroRPCInterface", "mooncake._rpc"},
+		{"ReceivedData", "mooncake._rpc"},
+		{"ReceivedTensor", "mooncake._rpc"},
+		{"create_rpc_client", "mooncake._rpc"},
+		{"create_rpc_server", "mooncake._rpc"},
+		{"SharedSegment", "mooncake._shared"},
 	};
-	PyObject *rpc, *value = NULL;
+	PyObject *source, *value = NULL;
 
 	(void)module;
 	for (size_t i = 0; i < sizeof(from_python) / sizeof(from_python[0]);
 	     i++)
 		if (PyUnicode_Check(name) &&
-		    !PyUnicode_CompareWithASCIIString(name, from_python[i])) {
-			rpc = PyImport_ImportModule("mooncake._rpc");
-			if (rpc)
-				value = PyObject_GetAttr(rpc, name);
-			Py_XDECREF(rpc);
+		    !PyUnicode_CompareWithASCIIString(name,
+						      from_python[i].name)) {
+			source = PyImport_ImportModule(from_python[i].module);
+			if (source)
+				value = PyObject_GetAttr(source, name);
+			Py_XDECREF(source);
 			return value;
 		}
 	PyErr_Format(PyExc_AttributeError,
@@ -134,6 +142,9 @@ static int fill(PyObject *module)
 	if (!rc)
 		rc = add(module, "TransferNotify",
 			 PyType_FromSpec(&py_notify_spec));
+	if (!rc) /* of what get_engine() returns */
+		rc = PyModule_AddObjectRef(module, "InnerTransferEngine",
+					   (PyObject *)&PyCapsule_Type);
 	return rc ? rc : add_support(module);
 }
 
