@@ -24,6 +24,9 @@
 #define LEVEL_UNSET  (-1)
 #define MINUTE_MS    60000
 
+#define REFUSALS            64 /* texts that are remembered */
+#define REFUSALS_PER_MINUTE 6
+
 static const char *const names[] = {"error", "warn", "info", "debug", "trace"};
 
 static _Atomic int level_now = LEVEL_UNSET;
@@ -149,7 +152,7 @@ void tei_log(int level, const char *format, ...)
 	errno = saved;
 }
 
-bool tei_log_allowed(struct tei_log_limit *limit)
+static bool is_allowed(struct tei_log_limit *limit, unsigned int per_minute)
 {
 	uint64_t now = tei_now_ms() + 1; /* never 0, which is "no window" */
 	uint64_t start = atomic_load(&limit->window_start_ms);
@@ -159,10 +162,44 @@ bool tei_log_allowed(struct tei_log_limit *limit)
 	    atomic_compare_exchange_strong(&limit->window_start_ms, &start,
 					   now)) {
 		n = atomic_exchange(&limit->n_in_window, 0);
-		if (n > limit->per_minute)
+		if (n > per_minute)
 			LOG_WARN("log: %u lines like the next were left out",
-				 n - limit->per_minute);
+				 n - per_minute);
 	}
 	n = atomic_fetch_add(&limit->n_in_window, 1);
-	return n < limit->per_minute;
+	return n < per_minute;
+}
+
+bool tei_log_allowed(struct tei_log_limit *limit)
+{
+	return is_allowed(limit, limit->per_minute);
+}
+
+/* FNV-1a. */
+static uint64_t hash_on(uint64_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 0x100000001b3;
+	return hash;
+}
+
+/*
+ * Each place is that of the text that came last: when two take turns in one,
+ * both are written each time.
+ */
+void tei_log_refusal(const char *call, const char *why)
+{
+	static struct {
+		_Atomic uint64_t hash;
+		struct tei_log_limit limit;
+	} places[REFUSALS];
+	uint64_t hash = hash_on(hash_on(0xcbf29ce484222325, call), why);
+	size_t i = hash % REFUSALS;
+
+	if (atomic_exchange(&places[i].hash, hash) != hash) {
+		atomic_store(&places[i].limit.n_in_window, 0);
+		atomic_store(&places[i].limit.window_start_ms, 0);
+	}
+	if (is_allowed(&places[i].limit, REFUSALS_PER_MINUTE))
+		LOG_WARN("%s: %s", call, why);
 }

@@ -69,4 +69,10 @@ struct tei_log_limit {
 };
 bool tei_log_allowed(struct tei_log_limit *limit);
 
+/*
+ * LOG_WARN("@call: @why"), but the same line 6 times a minute at most: callers
+ * do again and again what is refused. Preserves errno. Threads: any.
+ */
+void tei_log_refusal(const char *call, const char *why);
+
 #endif

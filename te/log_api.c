@@ -14,6 +14,11 @@ void te_log_set_level(int level)
 	tei_log_set_level(level);
 }
 
+void te_log_refusal(const char *call, const char *why)
+{
+	tei_log_refusal(call, why);
+}
+
 void te_log_write(int level, const char *line)
 {
 	tei_log_line(level, line);

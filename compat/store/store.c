@@ -49,7 +49,7 @@ static void unpin(struct mc_store *store)
 struct mc_store *mc_store_enter(mooncake_store_t handle, const char *function)
 {
 	struct mc_store *s = pin(handle, function);
-	bool is_in = false;
+	bool is_in = false, is_said;
 
 	if (!s)
 		return NULL;
@@ -58,10 +58,13 @@ struct mc_store *mc_store_enter(mooncake_store_t handle, const char *function)
 		s->n_inside++;
 		is_in = true;
 	}
+	is_said = s->warned;
+	s->warned = !is_in;
 	(void)pthread_mutex_unlock(&s->mutex);
 	if (is_in)
 		return s;
-	mc_warn(function, "this store is not set up");
+	if (!is_said)
+		mc_warn(function, "this store is not set up");
 	unpin(s);
 	return NULL;
 }

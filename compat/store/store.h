@@ -27,10 +27,11 @@ struct mc_store {
 	struct te_store *te; /* NULL: not set up */
 	size_t n_inside;     /* threads that use it */
 	bool changing;       /* by the thread that sets it up or closes it */
+	bool warned;         /* that it is not set up: said once */
 };
 
 /* NULL, with a line of the log that names @function: no such store, or one that is
- * not set up. Else leave. */
+ * not set up (said at the first call). Else leave. */
 struct mc_store *mc_store_enter(mooncake_store_t handle, const char *function);
 void mc_store_leave(struct mc_store *store);
 

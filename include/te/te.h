@@ -686,6 +686,12 @@ TE_API void te_log_set(te_log_fn *fn, void *arg);
 TE_API void te_log_set_level(int level);
 /* Log a line as the library does, for libraries on top of this one. */
 TE_API void te_log_write(int level, const char *line);
+/*
+ * For the same: the warning "@call: @why". The same one is written 6 times a
+ * minute at most, for callers do again and again what is refused; then a line
+ * says how many were left out.
+ */
+TE_API void te_log_refusal(const char *call, const char *why);
 
 #ifdef __cplusplus
 }

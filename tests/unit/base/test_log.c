@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/sm.h"
 #include "tests/lib/test.h"
@@ -98,6 +99,26 @@ static void limit_drops_lines_and_names_how_many(void **state)
 	assert_string_equal(last, "log: 7 lines like the next were left out");
 }
 
+static void the_same_refusal_is_said_a_few_times_a_minute(void **state)
+{
+	struct tei_clock clock = {.now = 1000000000};
+
+	(void)state;
+	tei_clock_set(&clock);
+	for (int i = 0; i < 100; i++)
+		tei_log_refusal("put", "the key is empty");
+	assert_int_equal(n_lines, 6);
+	assert_string_equal(last, "put: the key is empty");
+	tei_log_refusal("get", "the key is empty");
+	assert_int_equal(n_lines, 7);
+	assert_string_equal(last, "get: the key is empty");
+	clock.now += 61000000000;
+	tei_log_refusal("put", "the key is empty");
+	assert_int_equal(n_lines, 9); /* and that 94 were left out */
+	assert_string_equal(last, "put: the key is empty");
+	tei_clock_set(NULL);
+}
+
 static void table_says_which_moves_are_allowed(void **state)
 {
 	static const struct tei_sm_state table[] = {
@@ -125,6 +146,8 @@ int main(void)
 		cmocka_unit_test_setup(levels_have_names_and_numbers, setup),
 		cmocka_unit_test_setup(limit_drops_lines_and_names_how_many,
 				       setup),
+		cmocka_unit_test_setup(
+			the_same_refusal_is_said_a_few_times_a_minute, setup),
 		cmocka_unit_test_setup(table_says_which_moves_are_allowed,
 				       setup),
 	};
