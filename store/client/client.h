@@ -24,6 +24,7 @@
 
 #include "base/arena.h"
 #include "base/frame.h"
+#include "base/http.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/thread.h"
@@ -63,6 +64,8 @@ struct te_store {
 	uint8_t incarnation[TE_INCARNATION_LEN];
 
 	struct tei_loop *loop;
+	struct tei_http *http; /* NULL: none was asked for */
+	uint64_t http_refused[TEI_HTTP_REFUSALS];
 	struct tei_helper helper;
 	struct tei_master_link link; /* the loop's */
 	struct tei_channel channel;  /* to the master, while the link is up */

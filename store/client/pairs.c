@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/net.h"
 #include "store/client/client.h"
+#include "store/client/http.h"
 
 #define SIZE_MIN       1024u /* unless it is 0 */
 #define TIMEOUT_MAX_MS (24.0 * 3600 * 1000)
@@ -34,10 +35,12 @@ struct wanted {
 	uint64_t client_min_port, client_max_port;
 	uint64_t rpc_timeout, connect_timeout, replica_timeout; /* ms */
 
+	bool enable_client_http_server, insecure;
+	uint64_t client_http_port;
+
 	/* Accepted: nothing here depends on them. */
 	char *ipc_socket_path, *ssd_offload_path;
-	bool enable_ssd_offload, enable_client_http_server;
-	uint64_t client_http_port;
+	bool enable_ssd_offload;
 };
 
 #define ROW(field) TEI_SETTING(struct wanted, field)
@@ -91,9 +94,11 @@ const struct tei_setting tei_pairs_rows[] = {
 	{ ROW(ssd_offload_path), .type = TEI_CONF_STRING, .def = "",
 	  .hidden = true, .help = "accepted, no meaning here" },
 	{ ROW(enable_client_http_server), .type = TEI_CONF_BOOL, .def = "0",
-	  .hidden = true, .help = "accepted, no meaning here" },
+	  .help = "serve /health and /metrics over HTTP" },
 	{ ROW(client_http_port), .type = TEI_CONF_UINT, .def = "9300",
-	  .max = 65535, .hidden = true, .help = "accepted, no meaning here" },
+	  .max = 65535, .help = "where; 0: any" },
+	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
+	  .def = "0", .help = "serve other hosts over HTTP, too" },
 };
 /* clang-format on */
 const size_t tei_pairs_n_rows =
@@ -361,6 +366,13 @@ static int join(const struct wanted *w, struct te_engine *engine,
 	return code ? code : te_store_setup(&config, out);
 }
 
+static void serve_http(const struct wanted *w, struct te_store *store)
+{
+	if (w->enable_client_http_server)
+		(void)tei_store_http_start(store, (uint16_t)w->client_http_port,
+					   w->insecure);
+}
+
 static int setup(const struct wanted *w, struct te_engine *engine,
 		 struct te_store **out)
 {
@@ -372,6 +384,8 @@ static int setup(const struct wanted *w, struct te_engine *engine,
 	if (code)
 		return code;
 	code = join(w, engine, out);
+	if (!code) /* without its port, which was logged, the store works */
+		serve_http(w, *out);
 	if (!own)
 		return code;
 	if (code)

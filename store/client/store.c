@@ -182,6 +182,7 @@ static void stop_link(void *arg)
 {
 	struct te_store *store = arg;
 
+	tei_http_stop(store->http);
 	tei_renewal_stop(store);
 	tei_master_link_stop(&store->link);
 	tei_segments_ungrace(store);

@@ -8,12 +8,14 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 
 import pytest
 from mooncake.engine import TransferEngine
 from mooncake.store import (BufferHandle, MooncakeDistributedStore,
                             MooncakeHostMemAllocator, ReplicateConfig,
                             bind_to_numa_node)
+from peer import free_port
 from pool import MB, Memory, Program, until
 
 
@@ -63,6 +65,45 @@ def test_setup_by_dictionary(master, address):
         "enable_ssd_offload": "False", "something_new": True}) == 0
     assert usable(store)
     store.close()
+
+
+def ask(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}",
+                                timeout=60) as answer:
+        return answer.read().decode()
+
+
+def with_http(master) -> tuple[MooncakeDistributedStore, int]:
+    """A store with an HTTP port; others may take a free one before it."""
+    for _ in range(20):
+        store, port = MooncakeDistributedStore(), free_port()
+        assert store.setup("127.0.0.1", "P2PHANDSHAKE", 16 * MB, 0, "tcp", "",
+                           master.address, enable_client_http_server=True,
+                           client_http_port=port) == 0
+        try:
+            if "te_store_healthy" in ask(port, "/metrics"):
+                return store, port
+        except OSError:
+            pass
+        store.close()
+    raise AssertionError("no free port")
+
+
+def test_a_client_has_a_port_for_http(master, capfd):
+    store, port = with_http(master)
+    assert ask(port, "/health") == "OK\n"
+    assert "\nte_store_healthy 1\n" in ask(port, "/metrics")
+    second = MooncakeDistributedStore()
+    capfd.readouterr()
+    assert second.setup("127.0.0.1", "P2PHANDSHAKE", MB, 0, "tcp", "",
+                        master.address, enable_client_http_server=True,
+                        client_http_port=port) == 0
+    assert f"{port}" in capfd.readouterr().err
+    assert usable(second)
+    second.close()
+    store.close()
+    with pytest.raises(OSError):
+        ask(port, "/health")
 
 
 def test_rdma_without_devices_goes_by_tcp(master):

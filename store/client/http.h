@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http.h - a client's HTTP port: /health and /metrics
+ *
+ * Served by the loop of the store, which ends it.
+ */
+#ifndef STORE_CLIENT_HTTP_H
+#define STORE_CLIENT_HTTP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct te_store;
+
+/* Once, of a store that is set up. @port 0: any. As tei_http_start(). */
+int tei_store_http_start(struct te_store *store, uint16_t port, bool insecure);
+
+#endif
