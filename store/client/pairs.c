@@ -379,6 +379,10 @@ static int setup(const struct wanted *w, struct te_engine *engine,
 	bool own = !engine;
 	int code = check(w);
 
+	if (!code && w->enable_ssd_offload)
+		LOG_WARN("setup: enable_ssd_offload: there are no disks here, "
+			 "values are in memory alone");
+
 	if (!code && own)
 		code = create_engine(w, &engine);
 	if (code)

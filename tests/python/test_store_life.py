@@ -106,6 +106,15 @@ def test_a_client_has_a_port_for_http(master, capfd):
         ask(port, "/health")
 
 
+def test_disks_are_not_here_and_that_is_said(master, capfd):
+    store = MooncakeDistributedStore()
+    assert store.setup("127.0.0.1", "P2PHANDSHAKE", 16 * MB, 0, "tcp", "",
+                       master.address, enable_ssd_offload=True) == 0
+    assert capfd.readouterr().err.count("no disks") == 1
+    assert usable(store)
+    store.close()
+
+
 def test_rdma_without_devices_goes_by_tcp(master):
     store = MooncakeDistributedStore()
     assert store.setup("127.0.0.1", "P2PHANDSHAKE", MB, 0, "rdma", "",
