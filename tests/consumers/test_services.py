@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import urllib.error
@@ -166,3 +167,65 @@ def test_a_full_pool_says_so_and_recovers(pool):
     assert service.ask("GET", f"get/k{i}") == (200, b"w" * MB)
     assert reader.close() == 0
     service.kill()
+
+
+# ---- transfer_engine_bench ----
+
+def bench_command(*args: str) -> list[str]:
+    return [sys.executable, "-m", "mooncake.cli_bench",
+            "--metadata_server=P2PHANDSHAKE", "--local_server_name=127.0.0.1",
+            *args]
+
+
+def bench(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(bench_command(*args), text=True, capture_output=True,
+                          check=False)
+
+
+@pytest.fixture(scope="module")
+def target():
+    """The name that it says."""
+    one = Program(*bench_command("--mode=target", "--protocol=tcp", "--threads=1",
+                                 "--buffer_size=16777216"))
+    yield one.line(r"listening on (\S+)")[1]
+    one.process.terminate()
+    assert one.process.wait() == 0
+    one.kill()
+
+
+@pytest.mark.parametrize("flags, rate", [
+    (["--operation=read"], r"\d+\.\d\d GB/s"),
+    (["--operation=write", "--report_unit=MiB", "--report_precision=0"],
+     r"\d+ MiB/s"),
+    (["--protocol=rdma", "--report_unit", "Gb", "--report_precision", "3"],
+     r"\d+\.\d\d\d Gb/s"),
+])
+def test_the_last_line_of_the_benchmark_has_the_rate(target, flags, rate):
+    done = bench("--mode=initiator", f"--segment_id={target}", "--duration=1",
+                 "--threads=2", "--batch_size=16", "--buffer_size=16777216", *flags)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"Test completed: duration [1-9]\d*\.\d\d, "
+                        r"batch count [1-9]\d*, throughput " + rate,
+                        done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("flags, words", [
+    ([], "--segment_id"), (["--mode=x"], "initiator|target"),
+    (["--operation=x"], "read|write"), (["--use_vram"], "GPU"),
+    (["--block_size=0"], "block_size"), (["--threads=0"], "threads"),
+    (["--block_size=1g", "--threads=1024"], "more than 1 TiB"),
+    (["--report_unit=XB"], "report_unit"), (["--protocol=pigeon"], "rdma|tcp"),
+    (["--device_name=mlx5_99", "--segment_id=127.0.0.1:1"], "no such device"),
+    (["--metadata_server=ftp://x", "--segment_id=x"], "metadata_server"),
+    (["--speed=max"], "speed"),
+])
+def test_a_benchmark_that_cannot_be_is_refused(flags, words):
+    done = bench(*flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+def test_a_target_that_is_too_small_is_said(target):
+    done = bench(f"--segment_id={target}", "--threads=3", "--batch_size=100")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no memory of 19660800 bytes" in done.stderr

@@ -139,6 +139,16 @@ accepted without effect, for existing command lines and files:
 
   --idle=N (3)
 
+## transfer_engine_bench
+
+  --speed=N
+        how fast
+        default 9
+
+accepted without effect, for existing command lines and files:
+
+  --gpu=N (0)
+
 """,
     "docs/metrics.md": "| `master_put_requests_total` | counter | puts |\n",
     "store/server/admin.c": '{TEI_HTTP_GET, "/role",\n role},\n'
@@ -184,6 +194,9 @@ accepted without effect, for existing command lines and files:
         "\n## `mooncake_client`\n"
         "| flag | default | here |\n|---|---|---|\n"
         "| `host` |  | works |\n| `idle` | `3` | accepted, no effect |\n"
+        "\n## `transfer_engine_bench`\n"
+        "| flag | default | here |\n|---|---|---|\n"
+        "| `speed` | `9` | works |\n| `gpu` | `0` | accepted, no effect |\n"
         "\n## Environment\n| variable | here |\n|---|---|\n"
         "| `MC_QUICK` | works |\n| `MC_FILES_*` | absent (no files) |\n"
         "| `MOONCAKE_TENANT` | works |\n"

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* transfer_engine_bench_engine.c - an engine as the flags want it */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <te/topo.h>
+
+#include "base/conf.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/net.h"
+#include "cmd/transfer_engine_bench.h"
+
+#define DEVICES_MAX 1024 /* bytes of a list of names */
+
+int bench_complain(const char *setting, const char *value, const char *why)
+{
+	(void)fprintf(stderr, BENCH ": --%s%s%s: %s\n", setting,
+		      *value ? " " : "", value, why);
+	return 2;
+}
+
+/* A variable as Mooncake's: on unless it is "", 0, false, off or no. */
+static bool is_on(const char *variable)
+{
+	const char *value = getenv(variable);
+	bool on;
+
+	return value && *value && (tei_parse_bool(value, &on) || on);
+}
+
+static int set(struct te_config *config, const char *name, const char *value)
+{
+	char why[256];
+	int rc = te_config_set(config, name, value, why, sizeof(why));
+
+	if (rc)
+		(void)fprintf(stderr, BENCH ": %s\n", why);
+	return rc;
+}
+
+/* The interface of a device, behind those in @list. -ENODEV: it is not there. */
+static int add_interface(const struct te_topo *topo, const char *device,
+			 char list[DEVICES_MAX])
+{
+	size_t len = strlen(list);
+	struct te_topo_nic nic;
+	uint32_t index;
+
+	if (te_topo_find_nic(topo, device, &index) ||
+	    te_topo_nic(topo, index, &nic) || !*nic.interface ||
+	    len + strlen(nic.interface) + 2 > DEVICES_MAX) {
+		bench_complain("device_name", device,
+			       "no such device on this host");
+		return -ENODEV;
+	}
+	len += (size_t)snprintf(list + len, DEVICES_MAX - len, "%s%s",
+				len ? "," : "", nic.interface);
+	return len < DEVICES_MAX ? 0 : -ENODEV;
+}
+
+static int set_devices(struct te_config *config, const char *devices)
+{
+	const struct te_topo_source source = {.flags = TE_TOPO_VIRTUAL};
+	char interfaces[DEVICES_MAX] = "", *names, *next, error[256];
+	struct te_topo *topo;
+	int rc;
+
+	if (te_topo_load(&source, &topo, error, sizeof(error))) {
+		bench_complain("device_name", devices, error);
+		return -ENODEV;
+	}
+	names = tei_strdup(devices);
+	rc = names ? 0 : -ENOMEM;
+	for (char *name = names ? strtok_r(names, ", ", &next) : NULL;
+	     name && !rc; name = strtok_r(NULL, ", ", &next))
+		rc = add_interface(topo, name, interfaces);
+	tei_free(names);
+	te_topo_destroy(topo);
+	return rc ? rc : set(config, "tcp.devices", interfaces);
+}
+
+static int configure(const struct bench_settings *s, struct te_config *config)
+{
+	int rc = set(config, "metadata_server", s->metadata_server);
+
+	if (!rc && s->insecure)
+		rc = set(config, "insecure", "true");
+	if (!rc && is_on("MC_FORCE_TCP"))
+		rc = set(config, "backends", "tcp");
+	else if (!rc && *s->device_name && !strcmp(s->protocol, "rdma"))
+		rc = set_devices(config, s->device_name);
+	if (!rc && *s->nic_priority_matrix)
+		rc = set(config, "topology", s->nic_priority_matrix);
+	return rc;
+}
+
+bool bench_is_p2p(const struct bench_settings *s)
+{
+	return !*s->metadata_server ||
+	       !strcmp(s->metadata_server, "P2PHANDSHAKE");
+}
+
+/* As Mooncake: without a directory the port is chosen, and said. */
+static int engine_name(const struct bench_settings *s,
+		       char name[TE_NAME_LEN_MAX + 1])
+{
+	char host[TEI_HOST_LEN_MAX + 1];
+	uint16_t port;
+
+	if (strlen(s->local_server_name) > TE_NAME_LEN_MAX)
+		return -EINVAL;
+	memcpy(name, s->local_server_name, strlen(s->local_server_name) + 1);
+	if (!bench_is_p2p(s) || is_on("MC_LEGACY_RPC_PORT_BINDING"))
+		return 0;
+	if (tei_name_split(name, host, &port))
+		return -EINVAL;
+	tei_name_join(host, 0, name);
+	return 0;
+}
+
+/* Whether there is a rail of @backend. */
+static bool has_rail(struct te_engine *engine, const char *backend)
+{
+	struct te_rail_info rails[64];
+	size_t n = sizeof(rails) / sizeof(rails[0]), room = n;
+
+	(void)te_engine_rails(engine, rails, &n);
+	for (size_t i = 0; i < n && i < room; i++)
+		if (!strcmp(rails[i].backend, backend))
+			return true;
+	return false;
+}
+
+int bench_open_engine(const struct bench_settings *s, struct te_engine **out)
+{
+	char name[TE_NAME_LEN_MAX + 1];
+	struct te_config *config;
+	int rc;
+
+	if (engine_name(s, name))
+		return bench_complain("local_server_name", s->local_server_name,
+				      "should be a host, or host:port");
+	rc = te_config_create(&config);
+	if (rc)
+		return 1;
+	rc = configure(s, config);
+	if (!rc) {
+		rc = te_engine_create(config, name, out);
+		if (rc)
+			bench_complain("local_server_name", name,
+				       te_strerror(rc));
+	}
+	te_config_destroy(config);
+	if (!rc && !strcmp(s->protocol, "rdma") && !has_rail(*out, "verbs"))
+		LOG_WARN(BENCH ": no device for rdma: going by tcp and shared "
+			       "memory");
+	return rc ? 2 : 0;
+}
