@@ -20,7 +20,7 @@ function(te_pytest folder name)
 	set_tests_properties(${test} PROPERTIES
 		TIMEOUT ${TE_TEST_TIMEOUT} SKIP_RETURN_CODE 77
 		LABELS integration FIXTURES_REQUIRED python_venv
-		ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;PYTHONPATH=${CMAKE_BINARY_DIR}/python:${CMAKE_CURRENT_SOURCE_DIR}/python")
+		ENVIRONMENT "TE_WHEEL_DIR=${CMAKE_BINARY_DIR}/python/wheel;PYTHONDONTWRITEBYTECODE=1;PYTHONPATH=${CMAKE_BINARY_DIR}/python:${CMAKE_CURRENT_SOURCE_DIR}/python")
 endfunction()
 
 te_pytest(python engine)
@@ -35,10 +35,14 @@ te_pytest(python store_life)
 te_pytest(python tensors) # skipped without torch, which the environment lacks
 te_pytest(python wheel)
 # Builds all of the tree once more, unless it has done so before.
-set_tests_properties(integration.python.wheel PROPERTIES TIMEOUT 1800)
+set_tests_properties(integration.python.wheel PROPERTIES TIMEOUT 1800
+	FIXTURES_SETUP python_wheel)
 te_pytest(consumers vllm_ascend)
 te_pytest(consumers vllm_encoder_cache)
 te_pytest(consumers vllm_store)
 te_pytest(consumers sglang_store)
 te_pytest(consumers lmcache)
 te_pytest(consumers services)
+te_pytest(consumers packaging)
+set_property(TEST integration.consumers.packaging APPEND PROPERTY
+	FIXTURES_REQUIRED python_wheel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -67,10 +68,13 @@ def run(*command: object, **options) -> str:
 
 
 def test_wheel_works_in_a_fresh_environment(tmp_path):
-    print(run(ROOT / "tools/make-wheel", sys.executable, tmp_path / "dist"))
-    wheel, = (tmp_path / "dist").glob("*.whl")
+    # Where other tests find it, too.
+    where = pathlib.Path(os.environ["TE_WHEEL_DIR"])
+    print(run(ROOT / "tools/make-wheel", sys.executable, where / "dist"))
+    wheel, = (where / "dist").glob("*.whl")
     assert wheel.name.startswith("mooncake_transfer_engine-")
-    venv = tmp_path / "venv"
+    venv = where / "venv"
+    shutil.rmtree(venv, ignore_errors=True)
     run(sys.executable, "-m", "venv", venv)
     run(venv / "bin/python", "-m", "pip", "install", "-q", "--no-index", wheel)
     (tmp_path / "peer.py").write_bytes(

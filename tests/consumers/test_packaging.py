@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""As vLLM-Ascend and vLLM look at what is installed, before they use it.
+
+In the environment that the test of the wheel has made, where there is nothing else.
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+SCRIPTS = ["mooncake_master", "mooncake_client", "mooncake_http_metadata_server",
+           "mc_store_rest_server", "transfer_engine_bench",
+           "transfer_engine_topology_dump"]
+
+# vLLM-Ascend: one distribution of these names has the file that is imported.
+ONE_DISTRIBUTION = """
+import importlib.metadata, pathlib, re, mooncake.engine, mooncake.store
+names = {"mooncake-transfer-engine", "mooncake-transfer-engine-npu",
+         "mooncake-transfer-engine-ascend"}
+found = [one for one in importlib.metadata.distributions()
+         if re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower() in names]
+assert len(found) == 1, found
+for module in mooncake.engine, mooncake.store:
+    name = module.__name__.rpartition(".")[2]
+    files = [file for file in found[0].files
+             if re.fullmatch(rf"mooncake/{name}[^/]*\\.so", str(file))]
+    assert [pathlib.Path(found[0].locate_file(file)).resolve() for file in files
+            ] == [pathlib.Path(module.__file__).resolve()], files
+    assert files[0].hash, files
+"""
+
+# vLLM: a version that can be compared.
+VERSION = """
+import importlib.metadata, re
+version = importlib.metadata.version("mooncake-transfer-engine")
+assert re.fullmatch(r"\\d+\\.\\d+\\.\\d+.*", version), version
+"""
+
+# vLLM-Ascend: which parameters setup takes, by signature or by docstring.
+SIGNATURES = """
+import inspect
+from mooncake.engine import TransferEngine
+from mooncake.store import MooncakeDistributedStore
+parameters = inspect.signature(MooncakeDistributedStore().setup).parameters
+for name in ("local_hostname", "metadata_server", "global_segment_size",
+             "local_buffer_size", "protocol", "rdma_devices",
+             "master_server_addr", "engine", "enable_ssd_offload",
+             "ssd_offload_path", "tenant_id"):
+    assert name in parameters, name
+    assert name in MooncakeDistributedStore.setup.__doc__, name
+for owner in TransferEngine, MooncakeDistributedStore:
+    for name, method in inspect.getmembers(owner, inspect.isroutine):
+        if not name.startswith("_"):
+            assert method.__doc__, name
+            inspect.signature(method)
+"""
+
+# SGLang: modules for GPUs, each in a try.
+ABSENT = """
+import importlib
+for name in ("ep", "pg", "allocator", "mooncake_ep_buffer"):
+    try:
+        importlib.import_module(f"mooncake.{name}")
+    except ImportError as error:
+        assert name in str(error)
+    else:
+        raise AssertionError(f"mooncake.{name} is there")
+"""
+
+# What needs nothing but the standard library is there at once.
+MODULES = """
+import mooncake.async_store, mooncake.buffer_pool, mooncake.mooncake_config
+import mooncake.cli, mooncake.cli_bench, mooncake.cli_client
+import mooncake.http_metadata_server, mooncake.transfer_engine_topology_dump
+"""
+
+
+@pytest.fixture(scope="module")
+def bin_dir() -> pathlib.Path:
+    venv = pathlib.Path(os.environ["TE_WHEEL_DIR"]) / "venv"
+    assert (venv / "bin/python").exists(), "the test of the wheel makes it"
+    return venv / "bin"
+
+
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    """Without what would let it find this tree."""
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
+    return subprocess.run([str(word) for word in command], env=environment,
+                          text=True, capture_output=True, check=False, cwd="/")
+
+
+@pytest.mark.parametrize("program", [ONE_DISTRIBUTION, VERSION, SIGNATURES, ABSENT,
+                                     MODULES])
+def test_what_is_looked_at_is_there(bin_dir, program):
+    done = run(bin_dir / "python", "-c", program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_pip_finds_nothing_missing(bin_dir):
+    done = run(bin_dir / "python", "-m", "pip", "check")
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_scripts_are_those_of_mooncake(bin_dir):
+    done = run(bin_dir / "python", "-c",
+               "import importlib.metadata as m\n"
+               "for e in m.distribution('mooncake-transfer-engine').entry_points:\n"
+               "    print(e.name)")
+    assert sorted(done.stdout.split()) == sorted(SCRIPTS)
+
+
+@pytest.mark.parametrize("script", [s for s in SCRIPTS
+                                    if s != "mc_store_rest_server"])
+def test_each_script_says_what_it_is(bin_dir, script):
+    done = run(bin_dir / script, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "--" in done.stdout
+
+
+def test_the_topology_is_that_of_this_machine(bin_dir):
+    done = run(bin_dir / "transfer_engine_topology_dump")
+    assert done.stdout.startswith("Local topology [te/discover]: "), done.stderr
+
+
+def test_what_needs_more_says_what(bin_dir):
+    done = run(bin_dir / "mc_store_rest_server", "--help")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith(
+        "pip install 'mooncake-transfer-engine[rest]'")
