@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 INVALID_PARAMS = -600  # by trying again nothing becomes right
 RETRY_S = 1
+STOP_S = 2  # for requests under way, when it is told to end
 FIELDS = {field.name for field in dataclasses.fields(MooncakeConfig)}
 
 
@@ -106,7 +107,8 @@ class MooncakeStoreService:
         self._answering = [Objects(self.store), Segments(self.store)]
         for part in self._answering:
             app.add_routes(part.routes())
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None,
+                                     shutdown_timeout=STOP_S)
         await self._runner.setup()
         host = host or default_host()
         try:
@@ -119,7 +121,7 @@ class MooncakeStoreService:
         return True
 
     async def stop(self) -> None:
-        """No more requests; those under way are waited for; leave the pool."""
+        """No more requests; those under way have STOP_S; leave the pool."""
         if self._runner:
             await self._runner.cleanup()
             self._runner = None

@@ -237,6 +237,21 @@ def test_it_waits_for_the_master_as_long_as_it_is_told():
     assert "the pool could not be joined within 0 s" in done.stderr
 
 
+def test_who_sends_slowly_does_not_keep_it_from_ending(master):
+    service = Service(master.address).started()
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(b"PUT /api/put HTTP/1.1\r\nHost: x\r\nExpect: "
+                           b"100-continue\r\nContent-Length: 9\r\n\r\n")
+        assert b" 100 " in connection.recv(4096)  # it waits for the body
+        service.process.terminate()
+        assert service.process.wait() == 0
+        try:  # it was cut off, not told that it was too slow
+            assert connection.recv(4096) == b""
+        except ConnectionResetError:
+            pass
+    service.kill()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_when_told_to(master, number):
     service = Service(master.address).started()
