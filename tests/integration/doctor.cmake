@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # te-doctor as users run it.
-te_test(integration doctor te_doctor te_test_all)
-add_dependencies(test_integration_doctor_te_doctor te-doctor)
+foreach(name peer te_doctor)
+	te_test(integration doctor ${name} te_test_all)
+	add_dependencies(test_integration_doctor_${name} te-doctor)
+endforeach()

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_doctor_peer.c - what a visit of a peer has seen is judged */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/doctor/peer.h"
+#include "patient.h"
+
+#define GBIT 1000000000ull
+#define MIB  (1ull << 20)
+
+/* Two rails of tcp, of 10 Gbit/s each, that carry 8 of them for a second. */
+static struct tei_peer_visit two_networks(void)
+{
+	struct tei_peer_visit v = {
+		.name = "b:1",
+		.rtt_us = 90,
+		.readable = true,
+		.bytes = 2 * GBIT,
+		.ns = GBIT,
+		.n_rails = 3,
+		.rails = {{"shm/0", "shm", TE_RAIL_UP, 0, 0},
+			  {"tcp/eth0", "tcp", TE_RAIL_UP, 10 * GBIT, GBIT},
+			  {"tcp/eth1", "tcp", TE_RAIL_UP, 10 * GBIT, GBIT}},
+	};
+
+	return v;
+}
+
+static void judge(struct patient *p, const struct tei_peer_visit *v)
+{
+	*p = (struct patient){.probes = {.known = false}};
+	tei_peer_judge(v, &p->report);
+}
+
+static void the_backend_and_what_was_preferred_to_it_are_told(void **state)
+{
+	struct tei_peer_visit v = two_networks();
+	struct patient p;
+
+	(void)state;
+	judge(&p, &v);
+	patient_has(&p, "peer.reach", "b:1", TEI_MARK_OK, "90 us");
+	patient_has(&p, "peer.backend", "b:1", TEI_MARK_OK,
+		    "tcp; before it shm, which does not reach this peer");
+	patient_has(&p, "peer.rails", "b:1", TEI_MARK_OK,
+		    "tcp/eth0 50 % (up), tcp/eth1 50 % (up)");
+	patient_has(&p, "peer.rate", "b:1", TEI_MARK_OK, "16 of 20 Gbit/s");
+	tei_report_fini(&p.report);
+
+	v.rails[0].state = TE_RAIL_DOWN;
+	judge(&p, &v);
+	patient_has(&p, "peer.backend", "b:1", TEI_MARK_OK,
+		    "before it shm, whose rails are down");
+	tei_report_fini(&p.report);
+
+	v.rails[0].bytes = 3 * GBIT;
+	judge(&p, &v);
+	patient_has(&p, "peer.backend", "b:1", TEI_MARK_OK,
+		    "shm; the first choice");
+	tei_report_fini(&p.report);
+}
+
+static void tcp_beside_rdma_is_a_warning(void **state)
+{
+	struct tei_peer_visit v = two_networks();
+	struct patient p;
+
+	(void)state;
+	v.has_rdma = true;
+	judge(&p, &v);
+	patient_has(&p, "peer.backend", "b:1", TEI_MARK_WARN, "has RDMA");
+	tei_report_fini(&p.report);
+}
+
+static void a_rail_that_carries_nothing_is_a_warning(void **state)
+{
+	struct tei_peer_visit v = two_networks();
+	struct patient p;
+
+	(void)state;
+	v.rails[2].bytes = 0;
+	judge(&p, &v);
+	patient_has(&p, "peer.rails", "b:1", TEI_MARK_WARN,
+		    "tcp/eth0 100 % (up), tcp/eth1 0 % (up)");
+	tei_report_fini(&p.report);
+
+	/* One that is down is told by its own finding. */
+	v.rails[2].state = TE_RAIL_DOWN;
+	judge(&p, &v);
+	patient_has(&p, "peer.rails", "b:1", TEI_MARK_OK, "0 % (down)");
+	tei_report_fini(&p.report);
+}
+
+static void less_than_half_of_the_rails_is_a_warning(void **state)
+{
+	struct tei_peer_visit v = two_networks();
+	struct patient p;
+
+	(void)state;
+	v.bytes = GBIT;
+	judge(&p, &v);
+	patient_has(&p, "peer.rate", "b:1", TEI_MARK_WARN, "8 of 20 Gbit/s");
+	tei_report_fini(&p.report);
+
+	v.rails[1].speed_bps = 0; /* nobody knows what half would be */
+	judge(&p, &v);
+	patient_has(&p, "peer.rate", "b:1", TEI_MARK_OK, "8 Gbit/s");
+	tei_report_fini(&p.report);
+}
+
+static void a_peer_that_cannot_be_read_is_told(void **state)
+{
+	struct tei_peer_visit v = {.name = "b:1", .error = -ETIMEDOUT};
+	struct patient p;
+
+	(void)state;
+	judge(&p, &v);
+	patient_has(&p, "peer.reach", "b:1", TEI_MARK_FAIL, "deadline");
+	assert_int_equal(p.report.n, 1);
+	tei_report_fini(&p.report);
+
+	v = (struct tei_peer_visit){.name = "b:1"};
+	judge(&p, &v);
+	patient_has(&p, "peer.rate", "b:1", TEI_MARK_UNKNOWN,
+		    "te-doctor listen");
+	tei_report_fini(&p.report);
+
+	v = two_networks();
+	v.read_error = -ESTALE;
+	judge(&p, &v);
+	patient_has(&p, "peer.backend", "b:1", TEI_MARK_FAIL, "a read failed");
+	tei_report_fini(&p.report);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			the_backend_and_what_was_preferred_to_it_are_told),
+		cmocka_unit_test(tcp_beside_rdma_is_a_warning),
+		cmocka_unit_test(a_rail_that_carries_nothing_is_a_warning),
+		cmocka_unit_test(less_than_half_of_the_rails_is_a_warning),
+		cmocka_unit_test(a_peer_that_cannot_be_read_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
