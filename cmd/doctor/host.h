@@ -50,8 +50,11 @@ int64_t tei_host_number(const struct tei_host *h, int64_t otherwise,
 	__attribute__((format(printf, 3, 4)));
 bool tei_host_exists(const struct tei_host *h, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Whether this process may read and write it: 0 or -errno. */
-int tei_host_may_use(const struct tei_host *h, const char *path);
+/*
+ * Whether this process can open it to read and write: 0 or -errno. Its mode does not
+ * tell: a container's rules for devices bind root, too.
+ */
+int tei_host_may_open(const struct tei_host *h, const char *path);
 
 /*
  * The n-th entry of a folder in the order of the names; false: there are fewer.

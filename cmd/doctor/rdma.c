@@ -83,7 +83,7 @@ static void check_node(const struct tei_host *h, const char *dev,
 		return;
 	}
 	(void)snprintf(path, sizeof(path), "dev/infiniband/%s", name);
-	rc = tei_host_may_use(h, path);
+	rc = tei_host_may_open(h, path);
 	tei_report_add(r, rc ? TEI_MARK_FAIL : TEI_MARK_OK, &node, dev,
 		       "/%s%s%s", path, rc ? ": " : "",
 		       rc ? strerror(-rc) : "");

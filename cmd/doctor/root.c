@@ -122,14 +122,19 @@ bool tei_host_exists(const struct tei_host *h, const char *format, ...)
 	return exists;
 }
 
-int tei_host_may_use(const struct tei_host *h, const char *path)
+int tei_host_may_open(const struct tei_host *h, const char *path)
 {
 	char full[PATH_MAX];
 	int len = snprintf(full, sizeof(full), "%s/%s", h->root, path);
+	int fd;
 
 	if (len < 0 || len >= PATH_MAX)
 		return -ENAMETOOLONG;
-	return access(full, R_OK | W_OK) ? -errno : 0;
+	fd = open(full, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
 }
 
 static int is_wanted(const struct dirent *entry)
