@@ -44,6 +44,20 @@ struct layout {
 	int err;        /* why its memory cannot be had */
 };
 
+/*
+ * The kernel is about to copy this, and the checksum reads it behind that. Asked
+ * for like this it comes faster, since more of it is under way at a time.
+ */
+static void fetch(const struct iovec *runs, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const char *bytes = runs[i].iov_base;
+
+		for (size_t at = 0; at < runs[i].iov_len; at += TCP_CACHE_LINE)
+			__builtin_prefetch(bytes + at);
+	}
+}
+
 /* False: it does not fit, or not wholly. */
 static bool lay_slice(struct tcp_plan *p, struct layout *l,
 		      const struct tcp_car *car)
@@ -58,6 +72,8 @@ static bool lay_slice(struct tcp_plan *p, struct layout *l,
 	}
 	covered = tei_tcp_gather(car->slice, &l->cursor, car->left,
 				 p->iov + p->n_iov, TCP_IOV_MAX - p->n_iov, &n);
+	if (l->is_new && car->slice->crc_len >= TCP_BULK_LEN)
+		fetch(p->iov + p->n_iov, n);
 	p->n_iov += n;
 	p->bytes += covered;
 	l->begun = covered;

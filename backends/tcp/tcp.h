@@ -38,6 +38,7 @@
 #define TCP_SCRATCH_LEN  (64u << 10)
 #define TCP_BULK_LEN     (16u << 10)  /* from here on a system call less pays */
 #define TCP_CRC_LEN      (256u << 10) /* read again while the cache has it */
+#define TCP_CACHE_LINE   64
 #define TCP_EXPRESS_LEN  (16u << 10)  /* up to here it is no bulk */
 #define TCP_OVERTAKE_MAX 16           /* then who has waited goes first */
 #define TCP_IOV_MAX      1024
