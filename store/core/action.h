@@ -71,9 +71,16 @@ enum tei_action_type {
 	TEI_ACTION_TASK,  /* tell an owner's session to copy an object */
 	TEI_ACTION_BURY,  /* tell the owner's session to void headers */
 	TEI_ACTION_PROBE, /* ask the owner's session whether it is there */
+	TEI_ACTION_OWNER, /* for the log: what became of an owner */
 	/* Tell the owner's session what it has. To be sent before the replies
 	 * of the step: what was acknowledged is known to its owner. */
 	TEI_ACTION_COMMITTED,
+};
+
+enum tei_owner_news {
+	TEI_OWNER_SILENT, /* its objects are misses until it is back */
+	TEI_OWNER_BACK,
+	TEI_OWNER_GONE, /* with its objects */
 };
 
 struct tei_core_segment_name {
@@ -145,6 +152,12 @@ struct tei_action {
 			bool begins, ends;
 		} committed;
 		uint64_t probe;
+		struct {
+			enum tei_owner_news news;
+			const char *engine;
+			bool left;          /* its connection ended */
+			uint64_t silent_ms; /* not heard of, or left, since */
+		} owner;
 	} u;
 };
 

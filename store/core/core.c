@@ -73,6 +73,7 @@ static void init_lists(struct tei_core *core)
 	tei_list_init(&core->left);
 	tei_list_init(&core->gone);
 	tei_list_init(&core->closes);
+	tei_list_init(&core->news);
 	tei_list_init(&core->unprobed);
 	tei_list_init(&core->probed);
 	tei_list_init(&core->fences);

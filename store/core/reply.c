@@ -18,6 +18,7 @@
 #include "store/core/extent.h"
 #include "store/core/fence.h"
 #include "store/core/mount.h"
+#include "store/core/news.h"
 #include "store/core/object.h"
 #include "store/core/probe.h"
 #include "store/core/session.h"
@@ -392,6 +393,7 @@ void tei_core_flush(struct tei_core *core, struct tei_actions *out)
 	tei_core_walks_flush(core, out);
 	tei_core_drains_flush(core, out);
 	tei_core_answers_flush(core, out);
+	tei_core_news_flush(core, out);
 	while (!tei_list_empty(&core->closes)) {
 		struct tei_session *s = tei_list_entry(
 			core->closes.next, struct tei_session, close);

@@ -22,6 +22,7 @@
 #include "store/core/fence.h"
 #include "store/core/mount.h"
 #include "store/core/object.h"
+#include "store/core/news.h"
 #include "store/core/place.h"
 #include "store/core/probe.h"
 #include "store/core/reply.h"
@@ -81,6 +82,8 @@ static void set_state(struct tei_core *core, struct tei_session *s,
 	bool was = s->state == TEI_SESSION_LIVE;
 	bool is = state == TEI_SESSION_LIVE;
 
+	if (s->state != state)
+		tei_core_news_note(core, s);
 	s->state = (uint8_t)state;
 	if (was == is)
 		return;
@@ -196,6 +199,7 @@ static struct tei_session *new_session(struct tei_core *core,
 		return NULL;
 	tei_list_init(&s->age);
 	tei_list_init(&s->close);
+	tei_list_init(&s->news);
 	tei_list_init(&s->notices);
 	tei_list_init(&s->mounts);
 	tei_list_init(&s->builds);
@@ -328,6 +332,7 @@ void tei_core_session_free(struct tei_core *core, struct tei_session *s)
 			core, tei_list_entry(link, struct tei_fence, link));
 	tei_list_del(&s->age);
 	tei_list_del(&s->close);
+	tei_list_del(&s->news);
 	tei_list_del(&s->notices);
 	leave_tenant(core, s);
 	tei_core_graves_free(core, &s->evicted);

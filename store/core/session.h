@@ -35,6 +35,7 @@ struct tei_session {
 	uint8_t incarnation[TEI_CORE_ID_LEN];
 	struct tei_list age;   /* core's live, silent, left or gone */
 	struct tei_list close; /* core's closes: an action is due */
+	struct tei_list news;  /* core's news: it is to be told of */
 	struct tei_list mounts, builds;
 	struct tei_list fences;      /* as owner */
 	uint64_t seen_ms;            /* left: when it left */

@@ -85,7 +85,7 @@ struct tei_core {
 	size_t n_extras;          /* each has a place there */
 	struct tei_list building; /* objects, by age */
 	struct tei_list live, silent, left, gone;
-	struct tei_list closes;
+	struct tei_list closes, news;
 	struct tei_list unprobed; /* sessions that are to be asked */
 	struct tei_list probed;   /* that have been, longest first */
 	uint64_t gap_ms;          /* when we had not looked for a while */

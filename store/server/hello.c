@@ -66,8 +66,7 @@ session_new(struct tei_server *s, const struct tei_server_rpc_hello *hello)
 	memcpy(session->incarnation, hello->incarnation, TEI_CORE_ID_LEN);
 	session->named = true;
 	/* Without memory for it its entries stay until they expire. */
-	if (s->metadata && s->settings.enable_metadata_cleanup_on_timeout)
-		session->engine = tei_strdup(hello->engine);
+	session->engine = tei_strdup(hello->engine);
 	session_number(s, session);
 	tei_hash_insert(&s->by_client, &session->by_client,
 			client_hash(s, hello->client_id));

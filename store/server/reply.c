@@ -319,6 +319,10 @@ void tei_server_reply(struct tei_server *s, const struct tei_action *action)
 		tei_server_hello_done(s, s->call.link, s->call.frame, code);
 		break;
 	case TEI_EVENT_MOUNT:
+		if (!code)
+			tei_server_tell_mount(s, action->u.reply.kept);
+		reply_status(s, action);
+		break;
 	case TEI_EVENT_UNMOUNT:
 		reply_status(s, action);
 		break;

@@ -68,6 +68,9 @@ static void carry_out(struct tei_server *s, const struct tei_action *action)
 	case TEI_ACTION_TASK:
 		tei_server_push_task(s, action);
 		break;
+	case TEI_ACTION_OWNER:
+		tei_server_tell_owner(action);
+		break;
 	case TEI_ACTION_COMMITTED: /* done before */
 		break;
 	}

@@ -222,8 +222,9 @@ void tei_server_session_end(struct tei_server *s, tei_session_id id)
 
 	if (!session)
 		return;
-	LOG_INFO("master: session %llu has ended", (unsigned long long)id);
-	if (session->engine)
+	LOG_DEBUG("master: session %llu has ended", (unsigned long long)id);
+	if (session->engine && s->metadata &&
+	    s->settings.enable_metadata_cleanup_on_timeout)
 		tei_metadata_server_forget(s->metadata, session->engine,
 					   session->incarnation);
 	session_free(s, session);

@@ -55,7 +55,7 @@ struct tei_server_session {
 	uint8_t client_id[TEI_CORE_ID_LEN];
 	uint8_t incarnation[TEI_CORE_ID_LEN];
 	bool named;   /* is in by_client */
-	char *engine; /* its name, kept for the metadata server; or NULL */
+	char *engine; /* its name; NULL: there was no memory for it */
 	struct tei_server_link *main;  /* or NULL */
 	struct tei_server_link *heart; /* or NULL */
 };
@@ -242,6 +242,11 @@ void tei_server_push_task(struct tei_server *s,
 			  const struct tei_action *action);
 void tei_server_push_committed(struct tei_server *s,
 			       const struct tei_action *action);
+
+/* news.c */
+/* The call was a mount that is done; @kept: it was there. */
+void tei_server_tell_mount(const struct tei_server *s, bool kept);
+void tei_server_tell_owner(const struct tei_action *action);
 
 /* count.c */
 /* Count @ev and its outcome: status[n], or @code when it is not 0. */
