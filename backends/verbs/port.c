@@ -4,6 +4,7 @@
 
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -125,6 +126,24 @@ static struct verbs_gid gid_of(const struct ibv_gid_entry *entry)
 	return gid;
 }
 
+/* -1: the best. What is no number was refused by ports_find(). */
+static int wanted_gid(const struct verbs_config *config)
+{
+	const char *text = config->gid_index;
+
+	if (!text || !*text || !strcmp(text, "auto"))
+		return -1;
+	return (int)strtoul(text, NULL, 10);
+}
+
+static bool is_gid_index(const char *text)
+{
+	size_t n = text ? strlen(text) : 0;
+
+	return !n || !strcmp(text, "auto") ||
+	       (n <= 5 && strspn(text, "0123456789") == n);
+}
+
 static int choose_gid(const struct verbs_port *port, struct verbs_gid *out)
 {
 	struct ibv_gid_entry *entries;
@@ -145,7 +164,7 @@ static int choose_gid(const struct verbs_port *port, struct verbs_gid *out)
 		if (entries[i].port_num == port->number)
 			gids[n++] = gid_of(&entries[i]);
 	}
-	place = tei_verbs_gid_choose(gids, n, (int)port->config->gid_index);
+	place = tei_verbs_gid_choose(gids, n, wanted_gid(port->config));
 	if (place >= 0)
 		*out = gids[place];
 out:
@@ -181,7 +200,7 @@ static const char *examine(struct verbs_port *port)
 			     &port->room, &why))
 		return why;
 	if (choose_gid(port, &port->gid))
-		return port->config->gid_index < 0
+		return wanted_gid(port->config) < 0
 			       ? "no GID of RoCE version 2 or InfiniBand"
 			       : "no GID of the index that is set";
 	return NULL;
@@ -287,6 +306,11 @@ int tei_verbs_ports_find(const struct verbs_provider *api,
 	struct ibv_device **list;
 	int n = 0, rc;
 
+	if (!is_gid_index(config->gid_index)) {
+		LOG_ERROR("verbs.gid_index: %s is neither a number nor auto",
+			  config->gid_index);
+		return -EINVAL;
+	}
 	list = api->get_device_list(&n);
 	if (!list)
 		return 0; /* no such devices on this host */

@@ -17,8 +17,7 @@ struct seen {
 
 static struct verbs_config usual(void)
 {
-	return (struct verbs_config){.gid_index = -1,
-				     .lanes = 2,
+	return (struct verbs_config){.lanes = 2,
 				     .depth = 256,
 				     .mtu = 4096,
 				     .reads = 16,
@@ -121,18 +120,24 @@ static void unknown_name_is_refused(void **state)
 static void port_without_a_usable_gid_is_left_out(void **state)
 {
 	struct verbs_config config = usual();
+	char first[] = "0", none[] = "5", word[] = "best", best[] = "auto";
 	struct seen seen;
 
 	(void)state;
 	fake_verbs_set_gid(0, 1, 1, NULL, IBV_GID_TYPE_ROCE_V2);
 	assert_int_equal(find(&config, &seen), 0);
 	assert_int_equal(seen.n, 2);
-	config.gid_index = 0; /* of version 1, but a person wants it */
+	config.gid_index = first; /* of version 1, but a person wants it */
 	assert_int_equal(find(&config, &seen), 0);
 	assert_int_equal(seen.n, 3);
-	config.gid_index = 5;
+	config.gid_index = none;
 	assert_int_equal(find(&config, &seen), 0);
 	assert_int_equal(seen.n, 0);
+	config.gid_index = word;
+	assert_int_equal(find(&config, &seen), -EINVAL);
+	config.gid_index = best;
+	assert_int_equal(find(&config, &seen), 0);
+	assert_int_equal(seen.n, 2);
 }
 
 static void host_without_devices_has_no_rails(void **state)

@@ -24,11 +24,8 @@ static int set_up(void **state)
 {
 	(void)state;
 	fake_verbs_start(1);
-	config = (struct verbs_config){.gid_index = -1,
-				       .lanes = 1,
-				       .depth = 16,
-				       .mtu = 4096,
-				       .pieces = 1};
+	config = (struct verbs_config){
+		.lanes = 1, .depth = 16, .mtu = 4096, .pieces = 1};
 	if (tei_verbs_port_open(&port, &fake_verbs, &config, "fake0/1"))
 		return -1;
 	pd = fake_verbs.alloc_pd(port.context);
