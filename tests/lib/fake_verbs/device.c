@@ -123,6 +123,27 @@ void fake_raise(struct ibv_context *context,
 		assert(!"an event");
 }
 
+void fake_forget_events(struct ibv_context *context, const struct ibv_qp *qp)
+{
+	struct fake_context *c = context_of(context);
+	unsigned int kept = 0;
+	eventfd_t one;
+
+	for (unsigned int i = 0; i < c->n_events; i++) {
+		const struct ibv_async_event *event = &c->events[i];
+
+		if (event->event_type >= IBV_EVENT_QP_FATAL &&
+		    event->event_type <= IBV_EVENT_QP_ACCESS_ERR &&
+		    event->element.qp == qp) {
+			if (eventfd_read(c->base.async_fd, &one))
+				assert(!"the event's count");
+		} else {
+			c->events[kept++] = *event;
+		}
+	}
+	c->n_events = kept;
+}
+
 int fake_get_async_event(struct ibv_context *context,
 			 struct ibv_async_event *event)
 {

@@ -100,6 +100,7 @@ int fake_destroy_qp(struct ibv_qp *base)
 			cq->ring[(cq->head + kept++) % cq->room] = *wc;
 	}
 	cq->n = kept;
+	fake_forget_events(base->context, base);
 	tei_list_del(&qp->of_cq);
 	fake.pairs[base->qp_num % FAKE_PAIRS_MAX] = NULL;
 	fake.counts.pairs--;

@@ -104,6 +104,8 @@ bool fake_fails(void);
 /* device.c */
 void fake_raise(struct ibv_context *context,
 		const struct ibv_async_event *event);
+/* Of a queue pair that is being destroyed. */
+void fake_forget_events(struct ibv_context *context, const struct ibv_qp *qp);
 
 /* memory.c: NULL: there is no such key in that domain. */
 struct fake_mr *fake_mr_find(const struct ibv_pd *pd, uint32_t key);

@@ -28,6 +28,7 @@ static unsigned int n_held;
 uint64_t fake_epoch = 1;
 size_t fake_key_len = sizeof(uint64_t);
 unsigned int fake_n_pins;
+const char *fake_device = "0";
 unsigned int fake_n_doubts;
 void (*fake_on_pin)(unsigned int n);
 
@@ -207,7 +208,7 @@ int fake_rail_open(struct fake_rail *r, const struct tei_backend_ops *ops,
 	r->rail->ops = ops;
 	r->rail->config = values;
 	r->rail->bind = "127.0.0.1";
-	strcpy(r->rail->device.name, "0");
+	strcpy(r->rail->device.name, fake_device);
 	rc = ops->rail_open(r->rail);
 	if (rc < 0)
 		goto free_rail;

@@ -14,6 +14,7 @@
 
 #include "te/backend.h"
 
+extern const char *fake_device;   /* name of each rail's */
 extern unsigned int fake_n_downs; /* how often a rail lost its link */
 
 struct fake_rail {
@@ -27,6 +28,7 @@ struct fake_slice {
 	int err;
 	uint64_t bytes;
 	uint8_t key[TEI_BLOB_MAX];
+	struct iovec piece; /* for a test to use */
 };
 
 struct tei_link { /* the core's side of an endpoint */

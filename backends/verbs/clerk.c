@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * clerk.c - a thread that connects pairs and destroys queue pairs
+ *
+ * Going to ready-to-receive may ask the network for a neighbour's address, and
+ * every change of a queue pair may wait for firmware: not on the thread that
+ * moves bytes.
+ */
+#include "backends/verbs/verbs.h"
+
+static void handle(struct verbs_pair *pair)
+{
+	if (pair->state == VERBS_PAIR_CONNECTING)
+		pair->err = tei_verbs_pair_connect(pair);
+	else
+		tei_verbs_pair_destroy(pair);
+}
+
+static void *run(void *arg)
+{
+	struct verbs_clerk *clerk = arg;
+	struct verbs_rail *rail =
+		TEI_CONTAINER(clerk, struct verbs_rail, clerk);
+
+	tei_mutex_lock(&clerk->mu);
+	for (;;) {
+		struct tei_list *node = tei_list_pop(&clerk->queued);
+
+		if (node) {
+			struct verbs_pair *pair =
+				tei_list_entry(node, struct verbs_pair, link);
+
+			tei_mutex_unlock(&clerk->mu);
+			handle(pair);
+			tei_mutex_lock(&clerk->mu);
+			tei_list_add_tail(&clerk->done, node);
+			tei_verbs_kick(rail);
+		} else if (clerk->stop) {
+			break;
+		} else {
+			(void)tei_cond_wait(&clerk->work, &clerk->mu,
+					    UINT64_MAX);
+		}
+	}
+	tei_mutex_unlock(&clerk->mu);
+	return NULL;
+}
+
+int tei_verbs_clerk_start(struct verbs_clerk *clerk)
+{
+	int rc;
+
+	tei_mutex_init(&clerk->mu);
+	tei_cond_init(&clerk->work);
+	tei_list_init(&clerk->queued);
+	tei_list_init(&clerk->done);
+	rc = tei_thread_start(&clerk->thread, "te-verbs", run, clerk);
+	if (!rc)
+		return 0;
+	tei_verbs_clerk_fini(clerk);
+	return rc;
+}
+
+void tei_verbs_clerk_stop(struct verbs_clerk *clerk)
+{
+	tei_mutex_lock(&clerk->mu);
+	clerk->stop = true;
+	tei_cond_signal(&clerk->work);
+	tei_mutex_unlock(&clerk->mu);
+	pthread_join(clerk->thread, NULL);
+}
+
+void tei_verbs_clerk_fini(struct verbs_clerk *clerk)
+{
+	tei_cond_fini(&clerk->work);
+	tei_mutex_fini(&clerk->mu);
+}
+
+void tei_verbs_clerk_give(struct verbs_clerk *clerk, struct verbs_pair *pair)
+{
+	tei_mutex_lock(&clerk->mu);
+	tei_list_add_tail(&clerk->queued, &pair->link);
+	tei_cond_signal(&clerk->work);
+	tei_mutex_unlock(&clerk->mu);
+}
+
+struct verbs_pair *tei_verbs_clerk_take(struct verbs_clerk *clerk)
+{
+	struct tei_list *node;
+
+	tei_mutex_lock(&clerk->mu);
+	node = tei_list_pop(&clerk->done);
+	tei_mutex_unlock(&clerk->mu);
+	return node ? tei_list_entry(node, struct verbs_pair, link) : NULL;
+}

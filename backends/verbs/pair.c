@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pair.c - pairs of lanes: made, connected, stopped, destroyed
+ *
+ * A lane of an initiator reserves room for all its work in the rail's completion
+ * queue, since flushed work comes back request by request. A target's lanes post
+ * nothing.
+ */
+#include "backends/verbs/verbs.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define MIN_RNR_TIMER 12 /* 0.64 ms; nobody sends, so it never runs */
+#define HOP_LIMIT     64
+
+/* ---- made ---- */
+
+/* Completions name their lane by it; 0 is none. */
+static bool tag(struct verbs_rail *rail, struct verbs_lane *lane)
+{
+	for (uint32_t i = 0; i < VERBS_TAGS; i++) {
+		uint32_t next = ++rail->next_tag;
+
+		if (!next || rail->tagged[next % VERBS_TAGS])
+			continue;
+		rail->tagged[next % VERBS_TAGS] = lane;
+		lane->tag = next;
+		return true;
+	}
+	return false;
+}
+
+static int make_works(struct verbs_rail *rail, struct verbs_lane *lane)
+{
+	uint32_t depth = rail->port.offer.depth;
+
+	lane->works = tei_calloc(depth, sizeof(struct verbs_work));
+	if (!lane->works)
+		return -ENOMEM;
+	lane->mask = depth - 1;
+	return tag(rail, lane) ? 0 : -ENOBUFS;
+}
+
+static int make_queue_pair(struct verbs_rail *rail, struct verbs_lane *lane)
+{
+	struct verbs_port *port = &rail->port;
+	bool target = lane->pair->target;
+	struct ibv_qp_init_attr attr = {
+		.qp_context = lane,
+		.send_cq = rail->cq,
+		.recv_cq = rail->cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = target ? 1 : port->offer.depth,
+			.max_recv_wr = 1,
+			.max_send_sge = target ? 1 : port->room.sge,
+			.max_recv_sge = 1,
+			.max_inline_data = target ? 0 : port->room.inline_max},
+	};
+
+	lane->qp = port->api->create_qp(rail->pd, &attr);
+	if (!lane->qp && attr.cap.max_inline_data) {
+		/* Some devices have no inline data, and say so only here. */
+		attr.cap.max_inline_data = 0;
+		lane->qp = port->api->create_qp(rail->pd, &attr);
+		if (lane->qp)
+			port->room.inline_max = 0;
+	}
+	return lane->qp ? 0 : tei_verbs_error(-1);
+}
+
+static int make_lane(struct verbs_rail *rail, struct verbs_pair *pair,
+		     struct verbs_lane *lane)
+{
+	int rc = 0;
+
+	lane->pair = pair;
+	if (getrandom(&lane->psn, sizeof(lane->psn), 0) != sizeof(lane->psn))
+		return -EIO;
+	lane->psn &= VERBS_NUMBER_MAX;
+	if (!pair->target)
+		rc = make_works(rail, lane);
+	if (!rc)
+		rc = make_queue_pair(rail, lane);
+	return rc;
+}
+
+static int reserve(struct verbs_pair *pair)
+{
+	struct verbs_rail *rail = pair->rail;
+	uint32_t room = rail->port.offer.lanes * rail->port.offer.depth;
+
+	if (pair->target)
+		return 0;
+	if (room > rail->room) {
+		LOG_WARN("rail %s: no room for the completions of another "
+			 "endpoint: raise verbs.completions",
+			 rail->port.name);
+		return -ENOBUFS;
+	}
+	rail->room -= room;
+	pair->room = room;
+	return 0;
+}
+
+static void describe(const struct verbs_pair *pair, struct verbs_address *mine)
+{
+	const struct verbs_port *port = &pair->rail->port;
+
+	*mine = (struct verbs_address){
+		.link = port->link,
+		.lid = port->link == VERBS_LINK_IB ? port->attr.lid : 0,
+		.gid = port->gid.gid,
+		.offer = port->offer,
+	};
+	for (uint32_t i = 0; i < pair->n_lanes; i++) {
+		mine->lanes[i].number = pair->lanes[i].qp->qp_num;
+		mine->lanes[i].psn = pair->lanes[i].psn;
+	}
+}
+
+int tei_verbs_pair_make(struct verbs_rail *rail, struct tei_endpoint *ep,
+			struct verbs_pair **out, struct verbs_address *mine)
+{
+	struct verbs_pair *pair = tei_calloc(1, sizeof(*pair));
+	int rc;
+
+	if (!pair)
+		return -ENOMEM;
+	pair->rail = rail;
+	pair->ep = ep;
+	pair->target = ep->target;
+	tei_list_init(&pair->link);
+	tei_list_init(&pair->waiting);
+	tei_list_init(&pair->queue);
+	tei_list_init(&pair->held);
+	rail->n_pairs++;
+	rc = reserve(pair);
+	while (!rc && pair->n_lanes < rail->port.offer.lanes)
+		rc = make_lane(rail, pair, &pair->lanes[pair->n_lanes++]);
+	if (!rc) {
+		describe(pair, mine);
+		*out = pair;
+		return 0;
+	}
+	LOG_DEBUG("rail %s: queue pair: %s", rail->port.name, strerror(-rc));
+	tei_verbs_pair_destroy(pair);
+	tei_verbs_pair_free(pair);
+	return rc;
+}
+
+/* ---- connected ---- */
+
+static uint8_t least(uint32_t a, uint32_t b)
+{
+	return (uint8_t)(a < b ? a : b);
+}
+
+void tei_verbs_pair_agree(struct verbs_pair *pair,
+			  const struct verbs_address *theirs)
+{
+	const struct verbs_port *port = &pair->rail->port;
+	const struct verbs_config *config = port->config;
+	struct verbs_offer agreed;
+
+	tei_verbs_agree(&port->offer, &theirs->offer, &agreed);
+	pair->n_used = agreed.lanes;
+	pair->depth = agreed.depth;
+	/* One on the wire and one behind it, so that polling costs no gap. */
+	pair->reads_max = 2 * agreed.reads_out;
+	memcpy(pair->theirs, theirs->lanes, sizeof(pair->theirs));
+	pair->way = (struct ibv_qp_attr){
+		.path_mtu = tei_verbs_mtu_of(agreed.mtu),
+		.max_rd_atomic = (uint8_t)agreed.reads_out,
+		.max_dest_rd_atomic = (uint8_t)agreed.reads_in,
+		.min_rnr_timer = MIN_RNR_TIMER,
+		.timeout = least((uint32_t)config->timeout, 31),
+		.retry_cnt = least((uint32_t)config->retries, 7),
+		.rnr_retry = 7,
+		.pkey_index = (uint16_t)config->pkey_index,
+		.port_num = port->number,
+		.qp_access_flags = pair->target
+					   ? IBV_ACCESS_REMOTE_READ |
+						     IBV_ACCESS_REMOTE_WRITE
+					   : 0,
+		.ah_attr = {.is_global = 1,
+			    .port_num = port->number,
+			    .dlid = theirs->lid,
+			    .sl = (uint8_t)config->service_level,
+			    .grh = {.dgid = theirs->gid,
+				    .sgid_index = (uint8_t)port->gid.index,
+				    .hop_limit = HOP_LIMIT,
+				    .traffic_class =
+					    (uint8_t)config->traffic_class}},
+	};
+}
+
+static int step(const struct verbs_pair *pair, struct verbs_lane *lane,
+		struct ibv_qp_attr *attr, enum ibv_qp_state state, int mask)
+{
+	int rc;
+
+	if (atomic_load_explicit(&pair->abandoned, memory_order_relaxed))
+		return -ECANCELED;
+	attr->qp_state = state;
+	rc = tei_verbs_error(pair->rail->port.api->modify_qp(
+		lane->qp, attr, mask | IBV_QP_STATE));
+	if (rc)
+		LOG_WARN("rail %s: queue pair %u to %s: %s",
+			 pair->rail->port.name, lane->qp->qp_num,
+			 state == IBV_QPS_INIT  ? "init"
+			 : state == IBV_QPS_RTR ? "ready to receive"
+						: "ready to send",
+			 strerror(-rc));
+	return rc;
+}
+
+/*
+ * Serving needs no more than ready to receive. What fails here says nothing of
+ * the peer, whose control connection works: -ENXIO.
+ */
+static int connect_lane(const struct verbs_pair *pair, uint32_t i,
+			struct verbs_lane *lane)
+{
+	struct ibv_qp_attr attr = pair->way;
+	int rc;
+
+	attr.dest_qp_num = pair->theirs[i].number;
+	attr.rq_psn = pair->theirs[i].psn;
+	attr.sq_psn = lane->psn;
+	rc = step(pair, lane, &attr, IBV_QPS_INIT,
+		  IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	if (!rc)
+		rc = step(pair, lane, &attr, IBV_QPS_RTR,
+			  IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				  IBV_QP_MIN_RNR_TIMER);
+	if (!rc && !pair->target)
+		rc = step(pair, lane, &attr, IBV_QPS_RTS,
+			  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	return !rc || rc == -ECANCELED ? rc : -ENXIO;
+}
+
+int tei_verbs_pair_connect(struct verbs_pair *pair)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < pair->n_used && !rc; i++)
+		rc = connect_lane(pair, i, &pair->lanes[i]);
+	return rc;
+}
+
+/* ---- ended ---- */
+
+void tei_verbs_pair_stop(struct verbs_pair *pair)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	for (uint32_t i = 0; i < pair->n_lanes; i++) {
+		if (pair->lanes[i].qp) /* a device that is gone refuses */
+			(void)pair->rail->port.api->modify_qp(
+				pair->lanes[i].qp, &attr, IBV_QP_STATE);
+	}
+}
+
+void tei_verbs_pair_destroy(struct verbs_pair *pair)
+{
+	int rc;
+
+	tei_verbs_pair_stop(pair);
+	for (uint32_t i = 0; i < pair->n_lanes; i++) {
+		struct verbs_lane *lane = &pair->lanes[i];
+
+		if (!lane->qp)
+			continue;
+		rc = tei_verbs_error(
+			pair->rail->port.api->destroy_qp(lane->qp));
+		if (rc)
+			LOG_ERROR("rail %s: queue pair not destroyed: %s",
+				  pair->rail->port.name, strerror(-rc));
+		lane->qp = NULL;
+	}
+}
+
+void tei_verbs_pair_free(struct verbs_pair *pair)
+{
+	struct verbs_rail *rail = pair->rail;
+
+	assert(!pair->n_posted && tei_list_empty(&pair->queue) &&
+	       tei_list_empty(&pair->held));
+	for (uint32_t i = 0; i < pair->n_lanes; i++) {
+		struct verbs_lane *lane = &pair->lanes[i];
+
+		assert(!lane->qp);
+		if (lane->tag)
+			rail->tagged[lane->tag % VERBS_TAGS] = NULL;
+		tei_free(lane->works);
+	}
+	tei_list_del(&pair->link);
+	tei_list_del(&pair->waiting);
+	rail->room += pair->room;
+	rail->n_pairs--;
+	tei_free(pair);
+}
+
+void tei_verbs_pair_end(struct verbs_pair *pair)
+{
+	tei_list_del(&pair->waiting);
+	if (pair->state == VERBS_PAIR_CONNECTING) {
+		atomic_store_explicit(&pair->abandoned, true,
+				      memory_order_relaxed);
+		return; /* ended when it is handed back */
+	}
+	if (pair->state == VERBS_PAIR_ENDING)
+		return;
+	tei_list_del(&pair->link);
+	pair->state = VERBS_PAIR_ENDING;
+	tei_verbs_clerk_give(&pair->rail->clerk, pair);
+}
+
+void tei_verbs_pair_break(struct verbs_pair *pair, int err)
+{
+	struct verbs_rail *rail = pair->rail;
+
+	if (pair->state != VERBS_PAIR_UP)
+		return;
+	pair->state = VERBS_PAIR_BROKEN;
+	pair->err = err;
+	tei_list_del(&pair->waiting);
+	tei_verbs_pair_stop(pair); /* all lanes, if one is in error */
+	tei_list_add_tail(&rail->broken, &pair->link);
+	tei_verbs_kick(rail);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * poll.c - completions to slices
+ *
+ * A lane's work is done in order, so a completion of success stands for all
+ * before it that were not signalled, and an error for those before it as well:
+ * they would have failed first. The first error breaks the pair. What a slice
+ * itself did wrong is told at once; all else that comes back is held until the
+ * core, which has heard that the endpoint is down, calls flush().
+ */
+#include "backends/verbs/verbs.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define DRAIN_MS 200 /* without a completion: the device gives none back */
+
+/* ---- slices ---- */
+
+/* The checksum of what has passed; the memory is still the slice's. */
+static void take_crc(struct tei_slice *slice)
+{
+	uint64_t from = slice->skip + slice->crc_from, rest = slice->crc_len;
+
+	for (uint32_t i = 0; i < slice->n_iov && rest; i++) {
+		const struct iovec *piece = &slice->iov[i];
+		uint64_t n;
+
+		if (from >= piece->iov_len) {
+			from -= piece->iov_len;
+			continue;
+		}
+		n = piece->iov_len - from;
+		if (n > rest)
+			n = rest;
+		slice->crc = tei_crc32c_raw(
+			slice->crc, (uint8_t *)piece->iov_base + from, n);
+		rest -= n;
+		from = 0;
+	}
+}
+
+void tei_verbs_slice_end(struct tei_slice *slice, int err)
+{
+	struct tei_rail *base = slice->ep->rail;
+	struct verbs_rail *rail = verbs_rail(base);
+
+	if (rail->watched == slice)
+		rail->watched = NULL;
+	if (err) {
+		tei_slice_done(slice, err, 0);
+		return;
+	}
+	if (slice->crc_len)
+		take_crc(slice);
+	if (slice->op == TEI_READ)
+		base->received_bytes += slice->length;
+	else
+		base->sent_bytes += slice->length;
+	tei_slice_done(slice, 0, slice->length);
+}
+
+static void settle(struct verbs_pair *pair, struct tei_slice *slice)
+{
+	const struct verbs_slice *s = verbs_slice(slice);
+
+	if (s->waits)
+		tei_list_add_tail(&pair->held, &slice->link);
+	else
+		tei_verbs_slice_end(slice, s->err);
+}
+
+/* ---- work requests ---- */
+
+/* The oldest of the lane is done; @wc: NULL: with success. */
+static void finish(struct verbs_lane *lane, const struct ibv_wc *wc)
+{
+	struct verbs_work *work = &lane->works[lane->head++ & lane->mask];
+	struct tei_slice *slice = work->slice;
+	struct verbs_slice *s = verbs_slice(slice);
+
+	for (int i = 0; i < VERBS_USES && work->uses[i]; i++)
+		tei_verbs_region_done(work->uses[i]);
+	lane->bytes -= work->length;
+	lane->n_reads -= work->read;
+	lane->pair->n_posted--;
+	if (wc && !s->err) {
+		const struct verbs_cause *cause = tei_verbs_cause(wc->status);
+
+		s->err = cause->slice;
+		s->waits = cause->fault != VERBS_FAULT_REQUEST;
+		slice->provider_code = (int32_t)wc->status;
+	}
+	if (!--s->n_works && !s->queued)
+		settle(lane->pair, slice);
+}
+
+static void fail(struct verbs_lane *lane, const struct ibv_wc *wc)
+{
+	static struct tei_log_limit limit = {.per_minute = 60};
+	const struct verbs_cause *cause = tei_verbs_cause(wc->status);
+	struct verbs_pair *pair = lane->pair;
+
+	if (pair->state != VERBS_PAIR_UP)
+		return;
+	if (tei_log_allowed(&limit))
+		LOG_WARN("rail %s: queue pair %u: %s (status %d, vendor %u)",
+			 pair->rail->port.name, wc->qp_num, cause->text,
+			 (int)wc->status, wc->vendor_err);
+	tei_verbs_pair_break(pair, cause->endpoint);
+}
+
+/*
+ * A queue may still hold completions of queue pairs that are destroyed: their
+ * tag is nobody's, or their number not under way.
+ */
+static void take(struct verbs_rail *rail, const struct ibv_wc *wc)
+{
+	uint32_t tag = (uint32_t)(wc->wr_id >> 32);
+	uint32_t number = (uint32_t)wc->wr_id;
+	struct verbs_lane *lane = rail->tagged[tag % VERBS_TAGS];
+
+	if (!lane || lane->tag != tag ||
+	    number - lane->head >= lane->tail - lane->head)
+		return;
+	while (lane->head != number)
+		finish(lane, NULL);
+	if (wc->status != IBV_WC_SUCCESS)
+		fail(lane, wc);
+	finish(lane, wc->status == IBV_WC_SUCCESS ? NULL : wc);
+	if (!tei_list_empty(&lane->pair->queue) &&
+	    tei_list_empty(&lane->pair->waiting))
+		tei_list_add_tail(&rail->waiting, &lane->pair->waiting);
+}
+
+int tei_verbs_poll(struct verbs_rail *rail, int budget)
+{
+	int n = rail->n_wcs;
+
+	rail->n_wcs = 0;
+	if (budget > VERBS_POLL_MAX)
+		budget = VERBS_POLL_MAX;
+	if (!n)
+		n = rail->port.api->poll_cq(rail->cq, budget < 1 ? 1 : budget,
+					    rail->wcs);
+	if (n < 0) {
+		LOG_ERROR("rail %s: its completion queue is dead",
+			  rail->port.name);
+		return -EIO;
+	}
+	for (int i = 0; i < n; i++)
+		take(rail, &rail->wcs[i]);
+	return n;
+}
+
+/* ---- the end ---- */
+
+void tei_verbs_drain(struct verbs_pair *pair)
+{
+	static const struct ibv_wc lost = {.status = IBV_WC_WR_FLUSH_ERR};
+	uint64_t until = tei_now_ms() + DRAIN_MS;
+
+	while (pair->n_posted && tei_now_ms() < until) {
+		int n = tei_verbs_poll(pair->rail, VERBS_POLL_MAX);
+
+		if (n < 0)
+			break;
+		if (n > 0)
+			until = tei_now_ms() + DRAIN_MS;
+	}
+	if (!pair->n_posted)
+		return;
+	LOG_WARN("rail %s: %u work requests did not come back",
+		 pair->rail->port.name, pair->n_posted);
+	tei_verbs_pair_destroy(pair);
+	for (uint32_t i = 0; i < pair->n_lanes; i++) {
+		struct verbs_lane *lane = &pair->lanes[i];
+
+		while (lane->head != lane->tail)
+			finish(lane, &lost);
+	}
+}

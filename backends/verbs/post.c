@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * post.c - slices to work requests, lane by lane
+ *
+ * A slice that was taken stands in its pair's queue until all of it is posted.
+ * It is cut where a key of either side ends and where the device has no room for
+ * another local piece; each part goes to the lane with the least under way. What
+ * is built for a lane is linked and posted with one doorbell; the last of it is
+ * signalled, and one in SIGNAL_EVERY before.
+ */
+#include "backends/verbs/verbs.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+
+#define SIGNAL_EVERY 16u
+
+enum cut {
+	CUT_ONE,    /* a work request was built */
+	CUT_NONE,   /* no lane has room */
+	CUT_FAILED, /* the slice is out of the queue */
+};
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- what a work request carries ---- */
+
+/* The lane with the least under way that has room; NULL: none has. */
+static struct verbs_lane *choose_lane(struct verbs_pair *pair, bool read)
+{
+	struct verbs_lane *best = NULL;
+
+	for (uint32_t i = 0; i < pair->n_used; i++) {
+		struct verbs_lane *lane = &pair->lanes[i];
+
+		if (lane->tail - lane->head == pair->depth ||
+		    (read && lane->n_reads == pair->reads_max))
+			continue;
+		if (!best || lane->bytes < best->bytes)
+			best = lane;
+	}
+	return best;
+}
+
+/* False: it names as many regions as it may. */
+static bool add_use(struct verbs_work *work, struct verbs_region *region)
+{
+	for (int i = 0; i < VERBS_USES; i++) {
+		if (work->uses[i] == region)
+			return true;
+		if (!work->uses[i]) {
+			work->uses[i] = region;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Local pieces of the next @limit bytes into @wr, as far as it has room. The
+ * slice's place is moved on. False: memory that is not registered (any more).
+ */
+static bool gather(struct verbs_rail *rail, const struct tei_slice *slice,
+		   uint64_t limit, uint32_t max_sge, struct ibv_send_wr *wr,
+		   struct verbs_work *work) TEI_REQUIRES(rail->regions.mu)
+{
+	struct verbs_slice *s = verbs_slice(slice);
+
+	while (work->length < limit && (uint32_t)wr->num_sge < max_sge) {
+		const struct iovec *piece = &slice->iov[s->piece];
+		uint64_t addr = (uintptr_t)piece->iov_base + s->in_piece;
+		uint64_t n = piece->iov_len - s->in_piece, room;
+		struct verbs_region *region;
+		uint32_t lkey;
+
+		if (!n) {
+			s->piece++;
+			s->in_piece = 0;
+			continue;
+		}
+		region = tei_verbs_region_find(&rail->regions, addr);
+		if (!region)
+			return wr->num_sge > 0;
+		if (!add_use(work, region))
+			return true;
+		lkey = tei_verbs_region_key(region, addr, &room);
+		n = least(least(n, room), limit - work->length);
+		wr->sg_list[wr->num_sge++] = (struct ibv_sge){
+			.addr = addr, .length = (uint32_t)n, .lkey = lkey};
+		work->length += (uint32_t)n;
+		s->in_piece += n;
+	}
+	return true;
+}
+
+/* ---- chains ---- */
+
+static void append(struct verbs_rail *rail, struct verbs_lane *lane,
+		   struct ibv_send_wr *wr, const struct verbs_work *work)
+	TEI_REQUIRES(rail->regions.mu)
+{
+	struct verbs_slice *s = verbs_slice(work->slice);
+
+	for (int i = 0; i < VERBS_USES && work->uses[i]; i++)
+		tei_verbs_region_use(&rail->regions, work->uses[i]);
+	wr->wr_id = (uint64_t)lane->tag << 32 | lane->tail;
+	lane->works[lane->tail++ & lane->mask] = *work;
+	lane->bytes += work->length;
+	lane->n_reads += work->read;
+	lane->pair->n_posted++;
+	s->at += work->length;
+	s->n_works++;
+	if (++lane->n_silent == SIGNAL_EVERY) {
+		wr->send_flags |= IBV_SEND_SIGNALED;
+		lane->n_silent = 0;
+	}
+	if (lane->first)
+		lane->last->next = wr;
+	else
+		lane->first = wr;
+	lane->last = wr;
+	rail->n_chain++;
+}
+
+/* From @bad on nothing was taken: as if it had not been built. */
+static void take_back(struct verbs_lane *lane, const struct ibv_send_wr *bad,
+		      int err)
+{
+	struct verbs_pair *pair = lane->pair;
+
+	while (lane->tail != (uint32_t)bad->wr_id) {
+		struct verbs_work *work =
+			&lane->works[--lane->tail & lane->mask];
+		struct verbs_slice *s = verbs_slice(work->slice);
+
+		for (int i = 0; i < VERBS_USES && work->uses[i]; i++)
+			tei_verbs_region_done(work->uses[i]);
+		lane->bytes -= work->length;
+		lane->n_reads -= work->read;
+		pair->n_posted--;
+		s->err = err;
+		s->waits = true;
+		if (!--s->n_works && !s->queued)
+			tei_list_add_tail(&pair->held, &work->slice->link);
+	}
+}
+
+/* A device that refuses a work request has lost count: nothing to go on with. */
+static void ring_lane(struct verbs_pair *pair, struct verbs_lane *lane)
+{
+	struct verbs_rail *rail = pair->rail;
+	struct ibv_send_wr *bad = NULL;
+	int rc;
+
+	lane->last->send_flags |= IBV_SEND_SIGNALED;
+	lane->n_silent = 0;
+	rc = tei_verbs_error(
+		rail->port.api->post_send(lane->qp, lane->first, &bad));
+	if (rc) {
+		LOG_WARN("rail %s: queue pair %u takes no work: %s",
+			 rail->port.name, lane->qp->qp_num, strerror(-rc));
+		take_back(lane, bad ? bad : lane->first, -EIO);
+		tei_verbs_pair_break(pair, -EIO);
+	}
+	lane->first = lane->last = NULL;
+}
+
+static void ring(struct verbs_pair *pair)
+{
+	for (uint32_t i = 0; i < pair->n_used; i++) {
+		if (pair->lanes[i].first)
+			ring_lane(pair, &pair->lanes[i]);
+	}
+	pair->rail->n_chain = 0;
+}
+
+/* ---- cutting ---- */
+
+static void leave_queue(struct verbs_pair *pair, struct tei_slice *slice)
+{
+	tei_list_del(&slice->link);
+	verbs_slice(slice)->queued = false;
+	pair->n_queue--;
+}
+
+/* It cannot be done; what of it is under way has to come back first. */
+static void refuse(struct verbs_pair *pair, struct tei_slice *slice, int err)
+{
+	struct verbs_slice *s = verbs_slice(slice);
+
+	leave_queue(pair, slice);
+	s->err = err;
+	if (s->n_works)
+		return;
+	tei_list_add_tail(&pair->rail->refused, &slice->link);
+	tei_verbs_kick(pair->rail);
+}
+
+static bool find_key(const struct tei_slice *slice, uint32_t *rkey,
+		     uint64_t *room)
+{
+	struct verbs_key key;
+
+	return !tei_verbs_key_decode(slice->key, slice->key_len, &key) &&
+	       tei_verbs_key_at(&key, slice->remote + verbs_slice(slice)->at,
+				rkey, room);
+}
+
+static enum cut cut_one(struct verbs_rail *rail, struct verbs_pair *pair,
+			struct tei_slice *slice) TEI_REQUIRES(rail->regions.mu)
+{
+	const struct verbs_room *most = &rail->port.room;
+	struct verbs_slice *s = verbs_slice(slice);
+	bool read = slice->op == TEI_READ;
+	struct verbs_lane *lane = choose_lane(pair, read);
+	struct ibv_send_wr *wr = &rail->chain[rail->n_chain];
+	struct verbs_work work = {.slice = slice, .read = read};
+	uint64_t room;
+	uint32_t rkey;
+
+	if (!lane)
+		return CUT_NONE;
+	if (!find_key(slice, &rkey, &room)) {
+		refuse(pair, slice, -EFAULT);
+		return CUT_FAILED;
+	}
+	*wr = (struct ibv_send_wr){
+		.sg_list = rail->sges[rail->n_chain],
+		.opcode = read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+		.wr.rdma = {.remote_addr = slice->remote + s->at,
+			    .rkey = rkey}};
+	room = least(least(slice->length - s->at, room), most->message);
+	if (!gather(rail, slice, room, read ? most->sge_read : most->sge, wr,
+		    &work)) {
+		refuse(pair, slice, -EFAULT);
+		return CUT_FAILED;
+	}
+	if (!read && work.length <= most->inline_max)
+		wr->send_flags = IBV_SEND_INLINE;
+	append(rail, lane, wr, &work);
+	if (s->at == slice->length)
+		leave_queue(pair, slice);
+	return CUT_ONE;
+}
+
+/* False: no lane has room. */
+static bool build(struct verbs_pair *pair)
+{
+	struct verbs_rail *rail = pair->rail;
+	bool room = true;
+
+	tei_verbs_regions_lock(&rail->regions);
+	while (room && rail->n_chain < VERBS_CHAIN_MAX &&
+	       !tei_list_empty(&pair->queue)) {
+		struct tei_slice *slice = tei_list_entry(
+			pair->queue.next, struct tei_slice, link);
+
+		room = cut_one(rail, pair, slice) != CUT_NONE;
+	}
+	tei_verbs_regions_unlock(&rail->regions);
+	return room;
+}
+
+void tei_verbs_pump(struct verbs_pair *pair)
+{
+	bool room = true;
+
+	while (room && pair->state == VERBS_PAIR_UP &&
+	       !tei_list_empty(&pair->queue)) {
+		room = build(pair);
+		ring(pair);
+	}
+	tei_list_del(&pair->waiting);
+	if (pair->state == VERBS_PAIR_UP && !tei_list_empty(&pair->queue))
+		tei_list_add_tail(&pair->rail->waiting, &pair->waiting);
+}
+
+/* ---- the ops ---- */
+
+/* Whether all of its local memory is registered here. */
+static bool is_ours(struct verbs_rail *rail, const struct tei_slice *slice)
+	TEI_REQUIRES(rail->regions.mu)
+{
+	uint64_t rest = slice->length, skip = slice->skip;
+
+	for (uint32_t i = 0; i < slice->n_iov && rest; i++) {
+		uint64_t addr = (uintptr_t)slice->iov[i].iov_base + skip;
+		uint64_t n = least(slice->iov[i].iov_len - skip, rest);
+
+		rest -= n;
+		while (n) {
+			const struct verbs_region *region =
+				tei_verbs_region_find(&rail->regions, addr);
+			uint64_t there;
+
+			if (!region)
+				return false;
+			there = least(region->base + region->length - addr, n);
+			addr += there;
+			n -= there;
+		}
+		skip = 0;
+	}
+	return true;
+}
+
+static void enqueue(struct verbs_pair *pair, struct tei_slice *slice)
+	TEI_REQUIRES(pair->rail->regions.mu)
+{
+	struct verbs_slice *s = verbs_slice(slice);
+
+	*s = (struct verbs_slice){.in_piece = slice->skip, .queued = true};
+	tei_list_add_tail(&pair->queue, &slice->link);
+	pair->n_queue++;
+	if (!is_ours(pair->rail, slice) ||
+	    (slice->op == TEI_READ && !pair->reads_max))
+		refuse(pair, slice, -EOPNOTSUPP);
+}
+
+int tei_verbs_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
+		   int n)
+{
+	struct verbs_pair *pair = verbs_endpoint(ep)->pair;
+	int taken = 0;
+
+	if (!pair || pair->state != VERBS_PAIR_UP)
+		return -ECONNRESET;
+	tei_verbs_regions_lock(&pair->rail->regions);
+	while (taken < n && pair->n_queue < VERBS_QUEUE_MAX)
+		enqueue(pair, slices[taken++]);
+	tei_verbs_regions_unlock(&pair->rail->regions);
+	tei_verbs_pump(pair);
+	return taken;
+}
+
+/* Posted work cannot be called back, only its queue pair ended. */
+void tei_verbs_cancel(struct tei_endpoint *ep, struct tei_slice *slice)
+{
+	struct verbs_pair *pair = verbs_endpoint(ep)->pair;
+	struct verbs_rail *rail = pair->rail;
+	struct verbs_slice *s = verbs_slice(slice);
+
+	rail->watched = slice;
+	if (s->n_works)
+		(void)tei_verbs_poll(rail, VERBS_POLL_MAX);
+	if (rail->watched && s->n_works) {
+		tei_verbs_pair_break(pair, -ECANCELED);
+		tei_verbs_drain(pair);
+	}
+	if (!rail->watched)
+		return; /* it has ended by itself */
+	if (s->queued)
+		leave_queue(pair, slice);
+	tei_list_del(&slice->link); /* refused or held */
+	tei_verbs_slice_end(slice, -ECANCELED);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rail.c - the rail: opened, driven, closed
+ *
+ * Three descriptors wake a driver: the queue's channel, which tells only while
+ * it is armed, the device's events, and a kick by ourselves or the clerk. A
+ * driver that is awake polls the queue, and looks at the others now and then.
+ */
+#include "backends/verbs/verbs.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#define LOOK_EVERY 64 /* rounds */
+#define ACK_EVERY  64 /* events of the channel; each call takes a lock */
+
+static const struct verbs_provider *provider;
+
+void tei_verbs_use(const struct verbs_provider *api)
+{
+	assert(!api || api->abi == VERBS_PROVIDER_ABI);
+	provider = api;
+}
+
+int tei_verbs_probe(const struct te_topo *topo, const void *config,
+		    tei_device_fn *found, void *arg)
+{
+	(void)topo;
+	return provider ? tei_verbs_ports_find(provider, config, found, arg)
+			: 0;
+}
+
+void tei_verbs_kick(const struct verbs_rail *rail)
+{
+	(void)eventfd_write(rail->kick_fd, 1);
+}
+
+/* ---- opened ---- */
+
+static int watch(struct verbs_rail *rail, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
+	    epoll_ctl(rail->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		return -errno;
+	return 0;
+}
+
+static int open_fds(struct verbs_rail *rail)
+{
+	int rc;
+
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	rail->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	rail->kick_fd = eventfd(0, EFD_CLOEXEC);
+	if (rail->epoll_fd < 0 || rail->kick_fd < 0)
+		return -errno;
+	rc = watch(rail, rail->kick_fd);
+	if (!rc)
+		rc = watch(rail, rail->channel->fd);
+	if (!rc)
+		rc = watch(rail, rail->port.context->async_fd);
+	return rc;
+}
+
+static int open_queue(struct verbs_rail *rail)
+{
+	struct verbs_port *port = &rail->port;
+	uint64_t room = port->config->cqe;
+
+	rail->pd = port->api->alloc_pd(port->context);
+	if (!rail->pd)
+		return tei_verbs_error(-1);
+	rail->channel = port->api->create_comp_channel(port->context);
+	if (!rail->channel)
+		return tei_verbs_error(-1);
+	if (room > (uint64_t)port->device.max_cqe)
+		room = (uint64_t)port->device.max_cqe;
+	rail->cq = port->api->create_cq(port->context, (int)room, rail,
+					rail->channel, 0);
+	if (!rail->cq)
+		return tei_verbs_error(-1);
+	rail->room = (uint32_t)room;
+	return 0;
+}
+
+/* Whatever of it is open. */
+static void close_all(struct verbs_rail *rail)
+{
+	const struct verbs_provider *api = rail->port.api;
+
+	if (rail->kick_fd >= 0)
+		close(rail->kick_fd);
+	if (rail->epoll_fd >= 0)
+		close(rail->epoll_fd);
+	if (rail->cq)
+		api->destroy_cq(rail->cq);
+	if (rail->channel)
+		api->destroy_comp_channel(rail->channel);
+	if (rail->pd)
+		api->dealloc_pd(rail->pd);
+	tei_free(rail->tagged);
+	tei_verbs_port_close(&rail->port);
+}
+
+int tei_verbs_rail_open(struct tei_rail *base)
+{
+	struct verbs_rail *rail = verbs_rail(base);
+	int rc;
+
+	*rail = (struct verbs_rail){
+		.base = base, .epoll_fd = -1, .kick_fd = -1, .link_up = true};
+	tei_list_init(&rail->waiting);
+	tei_list_init(&rail->broken);
+	tei_list_init(&rail->refused);
+	rc = tei_verbs_port_open(&rail->port, provider, base->config,
+				 base->device.name);
+	if (rc)
+		return rc;
+	rail->tagged = tei_calloc(VERBS_TAGS, sizeof(struct verbs_lane *));
+	rc = rail->tagged ? open_queue(rail) : -ENOMEM;
+	if (!rc)
+		rc = open_fds(rail);
+	if (rc)
+		goto close_all;
+	tei_verbs_regions_init(&rail->regions, &rail->port, rail->pd);
+	rc = tei_verbs_clerk_start(&rail->clerk);
+	if (rc)
+		goto fini_regions;
+	return 0;
+
+fini_regions:
+	tei_verbs_regions_fini(&rail->regions);
+close_all:
+	close_all(rail);
+	assert(rc < 0);
+	return rc;
+}
+
+static void ack(struct verbs_rail *rail)
+{
+	if (rail->n_events)
+		rail->port.api->ack_cq_events(rail->cq, rail->n_events);
+	rail->n_events = 0;
+}
+
+void tei_verbs_rail_close(struct tei_rail *base)
+{
+	struct verbs_rail *rail = verbs_rail(base);
+	struct verbs_pair *pair;
+
+	tei_verbs_clerk_stop(&rail->clerk);
+	while ((pair = tei_verbs_clerk_take(&rail->clerk))) {
+		tei_verbs_pair_destroy(pair); /* one that was abandoned */
+		tei_verbs_pair_free(pair);
+	}
+	assert(!rail->n_pairs);
+	tei_verbs_clerk_fini(&rail->clerk);
+	tei_verbs_regions_fini(&rail->regions);
+	ack(rail);
+	close_all(rail);
+}
+
+/* ---- driven ---- */
+
+static void read_channel(struct verbs_rail *rail)
+{
+	struct ibv_cq *cq;
+	void *arg;
+
+	while (!rail->port.api->get_cq_event(rail->channel, &cq, &arg))
+		rail->n_events++;
+	if (rail->n_events >= ACK_EVERY)
+		ack(rail);
+}
+
+/* How many things, or -EIO. */
+static int look(struct verbs_rail *rail)
+{
+	struct verbs_pair *pair;
+	eventfd_t times;
+	int n;
+
+	rail->n_quiet = 0;
+	rail->base->woken = false;
+	(void)eventfd_read(rail->kick_fd, &times);
+	read_channel(rail);
+	n = tei_verbs_events(rail);
+	while (n >= 0 && (pair = tei_verbs_clerk_take(&rail->clerk))) {
+		tei_verbs_handed_back(pair);
+		n++;
+	}
+	return n;
+}
+
+/* What could not be told where it was found. */
+static int report(struct verbs_rail *rail)
+{
+	struct tei_list *node;
+	int n = 0;
+
+	for (; (node = tei_list_pop(&rail->refused)); n++) {
+		struct tei_slice *slice =
+			tei_list_entry(node, struct tei_slice, link);
+
+		tei_verbs_slice_end(slice, verbs_slice(slice)->err);
+	}
+	for (; (node = tei_list_pop(&rail->broken)); n++) {
+		struct verbs_pair *pair =
+			tei_list_entry(node, struct verbs_pair, link);
+
+		tei_endpoint_down(pair->ep, pair->err);
+	}
+	return n;
+}
+
+static void pump_all(struct verbs_rail *rail)
+{
+	tei_list_for_each_safe (node, tmp, &rail->waiting) {
+		tei_verbs_pump(
+			tei_list_entry(node, struct verbs_pair, waiting));
+	}
+}
+
+int tei_verbs_progress(struct tei_rail *base, int budget)
+{
+	struct verbs_rail *rail = verbs_rail(base);
+	int n = tei_verbs_poll(rail, budget), more = 0;
+
+	if (n < 0)
+		return n;
+	pump_all(rail);
+	if (base->woken || ++rail->n_quiet >= LOOK_EVERY)
+		more = look(rail);
+	if (more < 0)
+		return more;
+	return n + more + report(rail);
+}
+
+int tei_verbs_wait_fd(struct tei_rail *base)
+{
+	return verbs_rail(base)->epoll_fd;
+}
+
+/*
+ * What came before the queue was armed is told by nobody: it is taken now, for
+ * the next progress(), and the kick says so.
+ */
+void tei_verbs_doze(struct tei_rail *base)
+{
+	struct verbs_rail *rail = verbs_rail(base);
+	int n;
+
+	if (!rail->n_wcs) {
+		(void)rail->port.api->req_notify_cq(rail->cq, 0);
+		n = rail->port.api->poll_cq(rail->cq, VERBS_POLL_MAX,
+					    rail->wcs);
+		rail->n_wcs = n > 0 ? n : 0;
+	}
+	if (rail->n_wcs)
+		tei_verbs_kick(rail);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs.c - the verbs backend: its settings and its table of operations
+ *
+ * One-sided reads and writes of NICs: the target's CPU has no part in them.
+ */
+#include "backends/verbs/verbs.h"
+
+#include "base/conf.h"
+
+#define ROW(field_, name_, type_, def_, unit_, help_, min_, max_)              \
+	{                                                                      \
+		.name = "verbs." name_, .type = (type_), .def = (def_),        \
+		.unit = (unit_), .help = (help_), .min = (min_),               \
+		.max = (max_), .offset = offsetof(struct verbs_config, field_) \
+	}
+
+static const struct tei_setting settings[] = {
+	ROW(devices, "devices", TEI_CONF_STRING, NULL, NULL,
+	    "devices (mlx5_0) or ports (mlx5_0/1), each a rail; default: all",
+	    0, 0),
+	ROW(port, "port", TEI_CONF_UINT, "0", NULL,
+	    "port of each device; 0: all that are active", 0, 255),
+	ROW(gid_index, "gid_index", TEI_CONF_STRING, NULL, NULL,
+	    "GID of each port; default: the best", 0, 0),
+	ROW(pkey_index, "pkey_index", TEI_CONF_UINT, "0", NULL,
+	    "partition, by its place in the port's table", 0, 65535),
+	ROW(service_level, "service_level", TEI_CONF_UINT, "0", NULL,
+	    "InfiniBand service level", 0, 15),
+	ROW(traffic_class, "traffic_class", TEI_CONF_UINT, "0", NULL,
+	    "of the GRH; on RoCE the type of service", 0, 255),
+	ROW(lanes, "lanes", TEI_CONF_UINT, "2", NULL,
+	    "queue pairs between two rails", 1, VERBS_LANES_MAX),
+	ROW(depth, "depth", TEI_CONF_UINT, "256", NULL,
+	    "work requests in flight on a lane", 1, VERBS_DEPTH_MAX),
+	ROW(mtu, "mtu", TEI_CONF_SIZE, "4096", "bytes",
+	    "most of a packet; 256, 512, 1024, 2048 or 4096", 256,
+	    VERBS_MTU_MAX),
+	ROW(reads, "reads", TEI_CONF_UINT, "16", NULL,
+	    "reads in flight on a lane, as the device counts them", 0,
+	    VERBS_READS_MAX),
+	ROW(inline_max, "inline", TEI_CONF_SIZE, "64", "bytes",
+	    "writes up to so many go with their work request", 0, 1024),
+	ROW(pieces, "pieces", TEI_CONF_UINT, "4", NULL,
+	    "local pieces of a work request", 1, VERBS_SGE_MAX),
+	ROW(timeout, "timeout", TEI_CONF_UINT, "14", NULL,
+	    "of an acknowledgement: 4.096 us x 2^timeout", 1, 31),
+	ROW(retries, "retries", TEI_CONF_UINT, "7", NULL,
+	    "of a packet that is not acknowledged", 0, 7),
+	ROW(chunk, "chunk", TEI_CONF_SIZE, "0", "bytes",
+	    "most memory of one key; 0: what the device takes", 0, 1LL << 46),
+	ROW(cqe, "completions", TEI_CONF_UINT, "32768", NULL,
+	    "that a rail has room for", 16, 1 << 24),
+	ROW(relaxed, "relaxed_ordering", TEI_CONF_BOOL, "true", NULL,
+	    "PCIe may reorder writes, where the device can tell", 0, 0),
+};
+
+static int verbs_region_add(struct tei_rail *rail, uint64_t id, void *addr,
+			    uint64_t length, uint32_t access, void *key,
+			    size_t *len)
+{
+	return tei_verbs_region_add(&verbs_rail(rail)->regions, id, addr,
+				    length, access, key, len);
+}
+
+static int verbs_region_hide(struct tei_rail *rail, uint64_t id)
+{
+	return tei_verbs_region_hide(&verbs_rail(rail)->regions, id);
+}
+
+static void verbs_region_remove(struct tei_rail *rail, uint64_t id)
+{
+	tei_verbs_region_remove(&verbs_rail(rail)->regions, id);
+}
+
+extern const struct tei_backend_ops tei_backend_verbs;
+const struct tei_backend_ops tei_backend_verbs = {
+	.name = "verbs",
+	.abi = TEI_BACKEND_ABI,
+	.caps = TEI_CAP_REMOTE | TEI_CAP_ONE_SIDED,
+	.rail_size = sizeof(struct verbs_rail),
+	.endpoint_size = sizeof(struct verbs_endpoint),
+	.slice_size = sizeof(struct verbs_slice),
+	.settings = settings,
+	.n_settings = sizeof(settings) / sizeof(settings[0]),
+	.config_size = sizeof(struct verbs_config),
+	.probe = tei_verbs_probe,
+	.rail_open = tei_verbs_rail_open,
+	.rail_close = tei_verbs_rail_close,
+	.region_add = verbs_region_add,
+	.region_hide = verbs_region_hide,
+	.region_remove = verbs_region_remove,
+	.endpoint_open = tei_verbs_endpoint_open,
+	.endpoint_connect = tei_verbs_endpoint_connect,
+	.endpoint_close = tei_verbs_endpoint_close,
+	.post = tei_verbs_post,
+	.cancel = tei_verbs_cancel,
+	.flush = tei_verbs_flush,
+	.drop = tei_verbs_drop,
+	.progress = tei_verbs_progress,
+	.wait_fd = tei_verbs_wait_fd,
+	.doze = tei_verbs_doze,
+};

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs.h - what the files of the verbs backend share
+ *
+ * provider.h  the calls of libibverbs, as a table
+ * causes.c    what a status means, and whose fault it is
+ * gid.c       which GID of a port
+ * limits.c    what a device allows and two sides agree on
+ * wire.c      what goes to peers
+ * port.c      ports: found, opened, looked at
+ * regions.c   registered memory
+ * rail.c      the rail: opened, driven, closed
+ * clerk.c     the thread that brings pairs up and takes them down
+ * pair.c      pairs of lanes: made, connected, destroyed
+ * endpoint.c  the ops of an endpoint: open, connect, drop, flush, close
+ * post.c      slices to work requests, lane by lane
+ * poll.c      completions to slices
+ * events.c    asynchronous events
+ *
+ * All belongs to the holder of the rail's drive token, but for what is the
+ * clerk's or guarded by a lock.
+ */
+#ifndef VERBS_VERBS_H
+#define VERBS_VERBS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backends/verbs/causes.h"
+#include "backends/verbs/port.h"
+#include "backends/verbs/regions.h"
+#include "base/list.h"
+#include "base/thread.h"
+#include "te/backend.h"
+
+#define VERBS_CHAIN_MAX 64 /* work requests that are built before a doorbell */
+#define VERBS_POLL_MAX  64 /* completions of one look */
+#define VERBS_USES      2  /* regions that one work request may name */
+#define VERBS_TAGS      8192
+#define VERBS_QUEUE_MAX 256 /* slices taken and not posted, of one pair */
+
+/* ---- lanes and pairs ---- */
+
+/* A posted work request, until it or a later one of the lane is done. */
+struct verbs_work {
+	struct tei_slice *slice;               /* not owned */
+	struct verbs_region *uses[VERBS_USES]; /* NULL: none */
+	uint32_t length;
+	bool read;
+};
+
+/*
+ * One queue pair. Those of its work requests that are posted and not done have
+ * the numbers head .. tail - 1, and the one of number n is works[n & mask].
+ */
+struct verbs_lane {
+	struct verbs_pair *pair; /* not owned */
+	struct ibv_qp *qp;       /* NULL: destroyed */
+	uint32_t psn;            /* of the first packet we send */
+	uint32_t tag;            /* upper half of wr_id; 0: posts nothing */
+	uint32_t head, tail, mask;
+	uint32_t n_silent; /* posted since the last that will be told of */
+	uint32_t n_reads;
+	uint64_t bytes;           /* posted and not done */
+	struct verbs_work *works; /* works[mask + 1]; NULL at a target */
+	/* Built and not posted: rail.chain[first] .. by next; NULL: none. */
+	struct ibv_send_wr *first, *last;
+};
+
+/*
+ *   MADE --> CONNECTING --> UP --> BROKEN
+ *     |          |           |        |
+ *     +----------+-----------+--------+--> ENDING: destroyed, then freed
+ *
+ * CONNECTING and ENDING are the clerk's; it hands the pair back with what came
+ * of it. A pair whose endpoint ends while the clerk connects it is abandoned,
+ * and ended at once.
+ */
+enum verbs_pair_state {
+	VERBS_PAIR_MADE,
+	VERBS_PAIR_CONNECTING,
+	VERBS_PAIR_UP,
+	VERBS_PAIR_BROKEN, /* quiet only once its lanes are drained */
+	VERBS_PAIR_ENDING,
+};
+
+struct verbs_pair {
+	struct verbs_rail *rail; /* not owned */
+	/* Who hears of it; NULL: nobody any more. Token, in each state. */
+	struct tei_endpoint *ep;
+	struct tei_list link;    /* clerk.queued, clerk.done, or rail.broken */
+	struct tei_list waiting; /* rail.waiting: has slices to post */
+	enum verbs_pair_state state;
+	atomic_bool abandoned; /* token sets it, the clerk looks; relaxed */
+	bool target;
+	bool confirm; /* down(-ESTALE) when it is destroyed */
+	int err;      /* why it is broken, or was not connected */
+
+	/* Set by connect(), for the clerk. */
+	struct ibv_qp_attr way; /* all but what differs from lane to lane */
+	struct verbs_lane_name theirs[VERBS_LANES_MAX];
+	uint32_t n_used;           /* lanes agreed on, <= n_lanes */
+	uint32_t depth, reads_max; /* of a lane, that may be in flight */
+
+	struct tei_list queue; /* slices taken, whose rest is to be posted */
+	struct tei_list held;  /* done but for the news, until flush() */
+	uint32_t n_queue;
+	uint32_t n_posted; /* work requests of all lanes */
+	uint32_t room;     /* completions reserved */
+	uint32_t n_lanes;
+	struct verbs_lane lanes[VERBS_LANES_MAX];
+};
+
+struct verbs_endpoint {
+	struct verbs_pair *pair; /* NULL: ended, or left to the clerk */
+};
+
+struct verbs_slice {
+	uint64_t at;    /* bytes cut into work requests */
+	uint32_t piece; /* where that is in the local pieces */
+	uint64_t in_piece;
+	uint32_t n_works; /* posted and not done */
+	int err;          /* of what failed first */
+	bool queued;      /* in pair.queue: there is more to post */
+	bool waits;       /* failed, and the news waits for flush() */
+};
+
+/* ---- the rail ---- */
+
+/*
+ * A thread of the rail for what may take long. It is given pairs to connect or
+ * to end, and hands each back by `done`, with a kick.
+ */
+struct verbs_clerk {
+	pthread_t thread;
+	struct tei_mutex mu; /* lock 16 */
+	struct tei_cond work;
+	struct tei_list queued; /* guarded by mu */
+	struct tei_list done;   /* guarded by mu */
+	bool stop;              /* guarded by mu */
+	bool running;
+};
+
+struct verbs_rail {
+	struct tei_rail *base; /* not owned */
+	struct verbs_port port;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	uint32_t room; /* completions that no lane has reserved */
+	int epoll_fd, kick_fd;
+	uint32_t n_quiet;  /* rounds since the descriptors were looked at */
+	uint32_t n_events; /* of the channel, not acknowledged */
+	bool link_up;
+	struct verbs_regions regions;
+	struct verbs_clerk clerk;
+
+	uint32_t next_tag;
+	struct verbs_lane **tagged; /* tagged[VERBS_TAGS], by tag */
+	struct tei_list waiting;    /* pairs with slices to post */
+	struct tei_list broken;     /* pairs: down() is due */
+	struct tei_list refused;    /* slices: done() is due */
+	uint32_t n_pairs;           /* not freed */
+	struct tei_slice *watched;  /* NULL once it has ended; for cancel() */
+
+	struct ibv_wc wcs[VERBS_POLL_MAX];
+	int n_wcs; /* polled by doze(), for the next progress() */
+
+	/* Being built. */
+	struct ibv_send_wr chain[VERBS_CHAIN_MAX];
+	struct ibv_sge sges[VERBS_CHAIN_MAX][VERBS_SGE_MAX];
+	uint32_t n_chain;
+};
+
+static inline struct verbs_rail *verbs_rail(const struct tei_rail *rail)
+{
+	return (struct verbs_rail *)(uintptr_t)rail->priv;
+}
+
+static inline struct verbs_endpoint *
+verbs_endpoint(const struct tei_endpoint *ep)
+{
+	return (struct verbs_endpoint *)(uintptr_t)ep->priv;
+}
+
+static inline struct verbs_slice *verbs_slice(const struct tei_slice *slice)
+{
+	return (struct verbs_slice *)(uintptr_t)slice->priv;
+}
+
+/* ---- rail.c ---- */
+
+/* Which provider rails and probes use; set-up only. */
+void tei_verbs_use(const struct verbs_provider *api);
+int tei_verbs_probe(const struct te_topo *topo, const void *config,
+		    tei_device_fn *found, void *arg);
+int tei_verbs_rail_open(struct tei_rail *rail);
+void tei_verbs_rail_close(struct tei_rail *rail);
+int tei_verbs_progress(struct tei_rail *rail, int budget);
+int tei_verbs_wait_fd(struct tei_rail *rail);
+void tei_verbs_doze(struct tei_rail *rail);
+/* Have progress() called soon. Any thread. */
+void tei_verbs_kick(const struct verbs_rail *rail);
+
+/* ---- clerk.c ---- */
+
+int tei_verbs_clerk_start(struct verbs_clerk *clerk);
+/* Everything it was given is done, and is in `done`. */
+void tei_verbs_clerk_stop(struct verbs_clerk *clerk);
+void tei_verbs_clerk_fini(struct verbs_clerk *clerk);
+/* It is CONNECTING or ENDING, and the clerk's from now on. */
+void tei_verbs_clerk_give(struct verbs_clerk *clerk, struct verbs_pair *pair);
+/* One that is handed back; NULL: none. Token. */
+struct verbs_pair *tei_verbs_clerk_take(struct verbs_clerk *clerk);
+
+/* ---- pair.c ---- */
+
+/*
+ * Queue pairs for the offer of the port, and what the other half must know.
+ * -ENOBUFS: no completions left to reserve. On error nothing stays allocated.
+ */
+int tei_verbs_pair_make(struct verbs_rail *rail, struct tei_endpoint *ep,
+			struct verbs_pair **out, struct verbs_address *mine);
+/* What the other half said, agreed on; @pair is MADE. */
+void tei_verbs_pair_agree(struct verbs_pair *pair,
+			  const struct verbs_address *theirs);
+/* The clerk: connect all lanes in use. 0 or why not. */
+int tei_verbs_pair_connect(struct verbs_pair *pair);
+/* No lane serves or sends any more; what was posted comes back. */
+void tei_verbs_pair_stop(struct verbs_pair *pair);
+/* Destroy the queue pairs: from now on nothing of them touches memory. */
+void tei_verbs_pair_destroy(struct verbs_pair *pair);
+/* Destroyed, and with nothing posted. Token. */
+void tei_verbs_pair_free(struct verbs_pair *pair);
+/* Leave it to the clerk to destroy; progress() frees it. Token. */
+void tei_verbs_pair_end(struct verbs_pair *pair);
+/* It cannot go on: stop it, and down(@err) follows from progress(). Token. */
+void tei_verbs_pair_break(struct verbs_pair *pair, int err);
+
+/* ---- endpoint.c ---- */
+
+int tei_verbs_endpoint_open(struct tei_endpoint *ep, void *addr, size_t *len);
+int tei_verbs_endpoint_connect(struct tei_endpoint *ep, const void *addr,
+			       size_t len);
+void tei_verbs_endpoint_close(struct tei_endpoint *ep);
+void tei_verbs_flush(struct tei_endpoint *ep, int err);
+int tei_verbs_drop(struct tei_endpoint *ep);
+/* The clerk has handed it back. From inside progress() only. */
+void tei_verbs_handed_back(struct verbs_pair *pair);
+
+/* ---- post.c ---- */
+
+int tei_verbs_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
+		   int n);
+void tei_verbs_cancel(struct tei_endpoint *ep, struct tei_slice *slice);
+/* Post as much of the queue as there is room for. Token. */
+void tei_verbs_pump(struct verbs_pair *pair);
+
+/* ---- poll.c ---- */
+
+/* Handle at most @budget completions. How many, or -EIO: the queue is dead. */
+int tei_verbs_poll(struct verbs_rail *rail, int budget);
+/* done(): it is in no list, and nothing of it is posted. */
+void tei_verbs_slice_end(struct tei_slice *slice, int err);
+/*
+ * Bring home what a stopped pair has posted: wait for its completions while
+ * they come, then destroy its queue pairs, which ends the rest. Token.
+ */
+void tei_verbs_drain(struct verbs_pair *pair);
+
+/* ---- events.c ---- */
+
+/* Read what the device has told. How many, or -EIO: it is dead. */
+int tei_verbs_events(struct verbs_rail *rail);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verbs_rig.c - two rails of verbs on the fake provider, joined */
+#include "tests/unit/backends/verbs_rig.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "tests/lib/test.h"
+
+#define NEAR_ID 1
+#define FAR_ID  2
+
+struct verbs_rig rig;
+
+static int add_regions(uint32_t far_access)
+{
+	const struct tei_backend_ops *ops = &tei_backend_verbs;
+	uint8_t unused[TEI_BLOB_MAX];
+	size_t len = sizeof(unused);
+	int rc;
+
+	rc = ops->region_add(rig.pair.a.rail, NEAR_ID, rig.near, RIG_LEN, 0,
+			     unused, &len);
+	if (rc)
+		return rc;
+	rig.key_len = sizeof(rig.key);
+	return ops->region_add(rig.pair.b.rail, FAR_ID, rig.far, RIG_LEN,
+			       far_access, rig.key, &rig.key_len);
+}
+
+int verbs_rig_open(const char *const settings[], uint32_t far_access)
+{
+	int rc;
+
+	memset(&rig, 0, sizeof(rig));
+	fake_verbs_start(1);
+	fake_device = "fake0/1";
+	tei_verbs_use(&fake_verbs);
+	rc = fake_pair_open(&rig.pair, &tei_backend_verbs, settings);
+	return rc ? rc : add_regions(far_access);
+}
+
+static void remove_region(struct tei_rail *rail, uint64_t id)
+{
+	assert(!tei_backend_verbs.region_hide(rail, id));
+	tei_backend_verbs.region_remove(rail, id);
+}
+
+void verbs_rig_close(void)
+{
+	fake_verbs_fail(0, 0);
+	fake_pair_disconnect(&rig.pair);
+	remove_region(rig.pair.a.rail, NEAR_ID);
+	remove_region(rig.pair.b.rail, FAR_ID);
+	fake_rail_close(&rig.pair.b);
+	fake_rail_close(&rig.pair.a);
+	fake_verbs_stop();
+}
+
+struct fake_slice *verbs_rig_pieces(uint32_t op, size_t at,
+				    const struct iovec *iov, uint32_t n)
+{
+	struct fake_slice *s = fake_slice_create(
+		&rig.pair, op, 0, (uintptr_t)(rig.far + at), iov, n);
+
+	memcpy(s->key, rig.key, rig.key_len);
+	s->slice->key_len = (uint32_t)rig.key_len;
+	return s;
+}
+
+struct fake_slice *verbs_rig_slice(uint32_t op, size_t at, size_t length)
+{
+	struct fake_slice *s = verbs_rig_pieces(op, at, NULL, 0);
+
+	s->piece = (struct iovec){rig.near + at, length};
+	s->slice->iov = &s->piece;
+	s->slice->n_iov = 1;
+	s->slice->length = length;
+	return s;
+}
+
+void verbs_rig_rejoin(void)
+{
+	fake_pair_disconnect(&rig.pair);
+	assert_int_equal(fake_pair_connect(&rig.pair), 0);
+}
+
+void verbs_rig_wait(const unsigned int *n, unsigned int want)
+{
+	assert_true(fake_wait(&rig.pair, n, want));
+	assert_int_equal(*n, want);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs_rig.h - two rails of verbs on the fake provider, joined
+ *
+ * `near` belongs to the initiator's rail, `far` to the target's, each registered
+ * whole; the far one may be read and written.
+ */
+#ifndef VERBS_RIG_H
+#define VERBS_RIG_H
+
+#include "backends/verbs/verbs.h"
+#include "tests/lib/fake_verbs/fake_verbs.h"
+#include "tests/unit/backends/fake_core.h"
+
+#define RIG_LEN ((size_t)1 << 20)
+
+extern const struct tei_backend_ops tei_backend_verbs;
+
+struct verbs_rig {
+	struct fake_pair pair;
+	uint8_t near[RIG_LEN], far[RIG_LEN];
+	uint8_t key[TEI_BLOB_MAX]; /* of far */
+	size_t key_len;
+};
+
+extern struct verbs_rig rig;
+
+/* A new fabric of one device, and the rig on it. 0 or why not. */
+int verbs_rig_open(const char *const settings[], uint32_t far_access);
+/* Ends it; asserts that nothing is left. */
+void verbs_rig_close(void);
+
+/* One slice of one piece, at the same place in both memories. */
+struct fake_slice *verbs_rig_slice(uint32_t op, size_t at, size_t length);
+/* With pieces of its own; at @at in the far memory. */
+struct fake_slice *verbs_rig_pieces(uint32_t op, size_t at,
+				    const struct iovec *iov, uint32_t n);
+/* What the core does: flush and close both halves of a broken pair, join anew. */
+void verbs_rig_rejoin(void);
+/* Progress until *@n is @want; fails the test when that takes too long. */
+void verbs_rig_wait(const unsigned int *n, unsigned int want);
+
+#endif
