@@ -38,4 +38,8 @@ if(TARGET te_verbs)
 			$<TARGET_OBJECTS:te_test_fake_verbs>
 			$<TARGET_OBJECTS:te_test_verbs_rig>)
 	endforeach()
+	te_test(unit backends verbs_real ${fake} $<TARGET_OBJECTS:te_verbs>
+		$<TARGET_OBJECTS:te_verbs_provider>
+		$<TARGET_OBJECTS:te_test_fake_verbs>
+		$<TARGET_OBJECTS:te_test_verbs_rig> PkgConfig::IBVERBS)
 endif()

@@ -76,7 +76,7 @@ static struct verbs_region *find(const uint8_t *at)
 static void big_region_is_registered_in_chunks(void **state)
 {
 	struct verbs_region *region;
-	struct verbs_key key;
+	struct verbs_key key = {0};
 	uint64_t room;
 
 	(void)state;
@@ -104,7 +104,7 @@ static void big_region_is_registered_in_chunks(void **state)
 
 static void settings_make_chunks_smaller(void **state)
 {
-	struct verbs_key key;
+	struct verbs_key key = {0};
 
 	(void)state;
 	config.chunk = PAGE;
@@ -118,7 +118,7 @@ static void settings_make_chunks_smaller(void **state)
 
 static void local_memory_has_no_key_for_peers(void **state)
 {
-	struct verbs_key key;
+	struct verbs_key key = {0};
 	uint64_t room;
 	uint32_t rkey;
 
@@ -132,7 +132,7 @@ static void local_memory_has_no_key_for_peers(void **state)
 
 static void regions_are_found_by_address(void **state)
 {
-	struct verbs_key key;
+	struct verbs_key key = {0};
 
 	(void)state;
 	/* Neither in order nor side by side. */
@@ -156,7 +156,7 @@ static void regions_are_found_by_address(void **state)
 
 static void many_regions_are_all_found(void **state)
 {
-	struct verbs_key key;
+	struct verbs_key key = {0};
 
 	(void)state;
 	for (uint64_t i = 0; i < 4096; i++)
@@ -173,7 +173,7 @@ static void many_regions_are_all_found(void **state)
 static void region_in_use_stays_until_it_is_not(void **state)
 {
 	struct verbs_region *region;
-	struct verbs_key key;
+	struct verbs_key key = {0};
 
 	(void)state;
 	assert_int_equal(add(1, 0, PAGE, RW, &key), 0);
@@ -193,7 +193,7 @@ static void region_in_use_stays_until_it_is_not(void **state)
 
 static void failed_chunk_takes_the_others_back(void **state)
 {
-	struct verbs_key key;
+	struct verbs_key key = {0};
 	int rc;
 
 	(void)state;
@@ -213,7 +213,7 @@ static void failed_chunk_takes_the_others_back(void **state)
 
 static void lack_of_memory_or_room_leaves_nothing_behind(void **state)
 {
-	struct verbs_key key;
+	struct verbs_key key = {0};
 	uint8_t bytes[TEI_BLOB_MAX];
 	size_t len = 10;
 
@@ -251,7 +251,7 @@ static void refusals_are_told_in_words(void **state)
 static void *come_and_go(void *arg)
 {
 	uint64_t id = (uintptr_t)arg;
-	struct verbs_key key;
+	struct verbs_key key = {0};
 
 	for (int i = 0; i < TURNS; i++) {
 		assert_int_equal(add(id, id * 2 * PAGE, PAGE, RW, &key), 0);
@@ -265,7 +265,7 @@ static void *come_and_go(void *arg)
 static void regions_come_and_go_while_others_are_used(void **state)
 {
 	pthread_t threads[3];
-	struct verbs_key key;
+	struct verbs_key key = {0};
 
 	(void)state;
 	assert_int_equal(add(0, 0, PAGE, RW, &key), 0);

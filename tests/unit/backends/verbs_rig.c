@@ -28,16 +28,23 @@ static int add_regions(uint32_t far_access)
 			       far_access, rig.key, &rig.key_len);
 }
 
-int verbs_rig_open(const char *const settings[], uint32_t far_access)
+int verbs_rig_open_on(const struct verbs_provider *api, const char *port,
+		      const char *const settings[], uint32_t far_access)
 {
 	int rc;
 
 	memset(&rig, 0, sizeof(rig));
-	fake_verbs_start(1);
-	fake_device = "fake0/1";
-	tei_verbs_use(&fake_verbs);
+	rig.fake = api == &fake_verbs;
+	fake_device = port;
+	tei_verbs_use(api);
 	rc = fake_pair_open(&rig.pair, &tei_backend_verbs, settings);
 	return rc ? rc : add_regions(far_access);
+}
+
+int verbs_rig_open(const char *const settings[], uint32_t far_access)
+{
+	fake_verbs_start(1);
+	return verbs_rig_open_on(&fake_verbs, "fake0/1", settings, far_access);
 }
 
 static void remove_region(struct tei_rail *rail, uint64_t id)
@@ -48,13 +55,15 @@ static void remove_region(struct tei_rail *rail, uint64_t id)
 
 void verbs_rig_close(void)
 {
-	fake_verbs_fail(0, 0);
+	if (rig.fake)
+		fake_verbs_fail(0, 0);
 	fake_pair_disconnect(&rig.pair);
 	remove_region(rig.pair.a.rail, NEAR_ID);
 	remove_region(rig.pair.b.rail, FAR_ID);
 	fake_rail_close(&rig.pair.b);
 	fake_rail_close(&rig.pair.a);
-	fake_verbs_stop();
+	if (rig.fake)
+		fake_verbs_stop();
 }
 
 struct fake_slice *verbs_rig_pieces(uint32_t op, size_t at,

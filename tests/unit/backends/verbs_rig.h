@@ -17,6 +17,7 @@
 extern const struct tei_backend_ops tei_backend_verbs;
 
 struct verbs_rig {
+	bool fake; /* the provider */
 	struct fake_pair pair;
 	uint8_t near[RIG_LEN], far[RIG_LEN];
 	uint8_t key[TEI_BLOB_MAX]; /* of far */
@@ -27,6 +28,9 @@ extern struct verbs_rig rig;
 
 /* A new fabric of one device, and the rig on it. 0 or why not. */
 int verbs_rig_open(const char *const settings[], uint32_t far_access);
+/* The same on a port of a provider that does not have to be the fake. */
+int verbs_rig_open_on(const struct verbs_provider *api, const char *port,
+		      const char *const settings[], uint32_t far_access);
 /* Ends it; asserts that nothing is left. */
 void verbs_rig_close(void);
 

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_verbs_real.c - the same queue pairs on a device of this host
+ *
+ * Both rails are on its first active port, so one machine with soft-RoCE will do.
+ * Skipped where there is none. It keeps the fake provider honest: what passes
+ * there is tried here by real queue pairs.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <te/te.h>
+
+#include "base/chance.h"
+#include "base/clock.h"
+#include "base/conf.h"
+#include "tests/lib/test.h"
+#include "tests/unit/backends/verbs_rig.h"
+
+#define RW (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
+
+extern const struct verbs_provider tei_verbs_provider;
+
+static char device[48];
+
+static int note_first(const struct tei_device *found, void *arg)
+{
+	(void)arg;
+	memcpy(device, found->name, sizeof(device));
+	return 1;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	return verbs_rig_open_on(&tei_verbs_provider, device, NULL, RW);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	verbs_rig_close();
+	return 0;
+}
+
+static void fill(uint8_t *at, size_t n, uint64_t seed)
+{
+	for (size_t i = 0; i < n; i++)
+		at[i] = (uint8_t)tei_chance(&seed);
+}
+
+static void carry(struct fake_slice *s)
+{
+	assert_int_equal(fake_post(&rig.pair, s), 0);
+	verbs_rig_wait(&s->n_done, 1);
+}
+
+static void bytes_of_every_size_arrive_both_ways(void **state)
+{
+	static const size_t sizes[] = {1, 64, 65, 4096, 100000, RIG_LEN};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
+		for (uint32_t op = TEI_READ; op <= TEI_WRITE; op++) {
+			struct fake_slice *s = verbs_rig_slice(op, 0, sizes[i]);
+
+			fill(rig.near, RIG_LEN, 2 * i + op);
+			fill(rig.far, RIG_LEN, 1000 + 2 * i + op);
+			carry(s);
+			assert_int_equal(s->err, 0);
+			assert_memory_equal(rig.near, rig.far, sizes[i]);
+			fake_slice_destroy(s);
+		}
+	}
+}
+
+static void forged_key_reaches_nothing_and_is_blamed_on_nobody(void **state)
+{
+	struct fake_slice *s = verbs_rig_slice(TEI_WRITE, 0, 100);
+	struct verbs_key key;
+	size_t len = sizeof(s->key);
+
+	(void)state;
+	memset(rig.near, 1, 100);
+	memset(rig.far, 0, 100);
+	assert_null(tei_verbs_key_decode(rig.key, rig.key_len, &key));
+	key.rkeys[0] ^= 0x5500;
+	assert_int_equal(tei_verbs_key_encode(&key, s->key, &len), 0);
+	carry(s);
+	assert_int_equal(s->err, -EACCES);
+	assert_int_equal(rig.far[0], 0);
+	verbs_rig_wait(&rig.pair.initiator_link.n_down, 1);
+	assert_int_equal(rig.pair.initiator_link.down_err, -ESTALE);
+	fake_slice_destroy(s);
+	verbs_rig_rejoin();
+	s = verbs_rig_slice(TEI_WRITE, 0, 100);
+	carry(s);
+	assert_int_equal(s->err, 0);
+	fake_slice_destroy(s);
+}
+
+static void removed_region_is_refused(void **state)
+{
+	struct fake_slice *s = verbs_rig_slice(TEI_READ, 0, 100);
+
+	(void)state;
+	assert_int_equal(tei_backend_verbs.region_hide(rig.pair.b.rail, 2), 0);
+	carry(s);
+	assert_int_equal(s->err, -EACCES);
+	fake_slice_destroy(s);
+}
+
+static void dropped_endpoint_is_confirmed_and_lets_nothing_in(void **state)
+{
+	struct fake_slice *s = verbs_rig_slice(TEI_WRITE, 0, 4096);
+
+	(void)state;
+	assert_int_equal(tei_backend_verbs.drop(rig.pair.target), -EINPROGRESS);
+	verbs_rig_wait(&rig.pair.target_link.n_down, 1);
+	memset(rig.near, 1, 4096);
+	memset(rig.far, 0, 4096);
+	assert_int_equal(fake_post(&rig.pair, s), 0);
+	tei_backend_verbs.flush(rig.pair.initiator, -ESTALE);
+	assert_int_equal(s->n_done, 1);
+	assert_int_equal(s->err, -ESTALE);
+	assert_int_equal(rig.far[0], 0);
+	fake_slice_destroy(s);
+	verbs_rig_rejoin();
+}
+
+static void idle_rail_is_woken_by_its_descriptor(void **state)
+{
+	struct tei_rail *rail = rig.pair.a.rail;
+	struct pollfd fd = {.fd = tei_backend_verbs.wait_fd(rail),
+			    .events = POLLIN};
+	struct fake_slice *s = verbs_rig_slice(TEI_READ, 0, 100000);
+
+	(void)state;
+	for (int i = 0; i < 200; i++)
+		fake_progress(&rig.pair);
+	tei_backend_verbs.doze(rail);
+	assert_int_equal(fake_post(&rig.pair, s), 0);
+	assert_int_equal(poll(&fd, 1, FAKE_LIMIT_MS), 1);
+	rail->woken = true;
+	verbs_rig_wait(&s->n_done, 1);
+	assert_int_equal(s->err, 0);
+	fake_slice_destroy(s);
+}
+
+static void connections_come_and_go(void **state)
+{
+	struct fake_slice *s;
+
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		verbs_rig_rejoin();
+		s = verbs_rig_slice(TEI_WRITE, 0, 64);
+		carry(s);
+		assert_int_equal(s->err, 0);
+		fake_slice_destroy(s);
+	}
+}
+
+#define MANY 64
+
+static void many_slices_at_once_all_arrive(void **state)
+{
+	struct tei_slice *slices[MANY];
+	struct fake_slice *s[MANY];
+	size_t each = RIG_LEN / MANY;
+
+	(void)state;
+	for (uint32_t op = TEI_READ; op <= TEI_WRITE; op++) {
+		fill(rig.near, RIG_LEN, op);
+		fill(rig.far, RIG_LEN, 10 + op);
+		for (size_t i = 0; i < MANY; i++) {
+			s[i] = verbs_rig_slice(op, i * each, each);
+			slices[i] = s[i]->slice;
+		}
+		assert_int_equal(tei_backend_verbs.post(rig.pair.initiator,
+							slices, MANY),
+				 MANY);
+		for (size_t i = 0; i < MANY; i++) {
+			verbs_rig_wait(&s[i]->n_done, 1);
+			assert_int_equal(s[i]->err, 0);
+			fake_slice_destroy(s[i]);
+		}
+		assert_memory_equal(rig.near, rig.far, RIG_LEN);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(bytes_of_every_size_arrive_both_ways),
+		TEST(many_slices_at_once_all_arrive),
+		TEST(forged_key_reaches_nothing_and_is_blamed_on_nobody),
+		TEST(removed_region_is_refused),
+		TEST(dropped_endpoint_is_confirmed_and_lets_nothing_in),
+		TEST(idle_rail_is_woken_by_its_descriptor),
+		TEST(connections_come_and_go),
+	};
+	struct verbs_config config = {
+		.lanes = 1, .depth = 16, .mtu = VERBS_MTU_MAX, .pieces = 1};
+
+	if (tei_verbs_ports_find(&tei_verbs_provider, &config, note_first,
+				 NULL) != 1) {
+		puts("no active port of a verbs device on this host");
+		return 77;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
