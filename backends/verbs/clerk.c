@@ -8,12 +8,12 @@
  */
 #include "backends/verbs/verbs.h"
 
-static void handle(struct verbs_pair *pair)
+static void handle(struct verbs_bundle *bundle)
 {
-	if (pair->state == VERBS_PAIR_CONNECTING)
-		pair->err = tei_verbs_pair_connect(pair);
+	if (bundle->state == VERBS_BUNDLE_CONNECTING)
+		bundle->err = tei_verbs_bundle_connect(bundle);
 	else
-		tei_verbs_pair_destroy(pair);
+		tei_verbs_bundle_destroy(bundle);
 }
 
 static void *run(void *arg)
@@ -27,11 +27,11 @@ static void *run(void *arg)
 		struct tei_list *node = tei_list_pop(&clerk->queued);
 
 		if (node) {
-			struct verbs_pair *pair =
-				tei_list_entry(node, struct verbs_pair, link);
+			struct verbs_bundle *bundle =
+				tei_list_entry(node, struct verbs_bundle, link);
 
 			tei_mutex_unlock(&clerk->mu);
-			handle(pair);
+			handle(bundle);
 			tei_mutex_lock(&clerk->mu);
 			tei_list_add_tail(&clerk->done, node);
 			tei_verbs_kick(rail);
@@ -76,20 +76,21 @@ void tei_verbs_clerk_fini(struct verbs_clerk *clerk)
 	tei_mutex_fini(&clerk->mu);
 }
 
-void tei_verbs_clerk_give(struct verbs_clerk *clerk, struct verbs_pair *pair)
+void tei_verbs_clerk_give(struct verbs_clerk *clerk,
+			  struct verbs_bundle *bundle)
 {
 	tei_mutex_lock(&clerk->mu);
-	tei_list_add_tail(&clerk->queued, &pair->link);
+	tei_list_add_tail(&clerk->queued, &bundle->link);
 	tei_cond_signal(&clerk->work);
 	tei_mutex_unlock(&clerk->mu);
 }
 
-struct verbs_pair *tei_verbs_clerk_take(struct verbs_clerk *clerk)
+struct verbs_bundle *tei_verbs_clerk_take(struct verbs_clerk *clerk)
 {
 	struct tei_list *node;
 
 	tei_mutex_lock(&clerk->mu);
 	node = tei_list_pop(&clerk->done);
 	tei_mutex_unlock(&clerk->mu);
-	return node ? tei_list_entry(node, struct verbs_pair, link) : NULL;
+	return node ? tei_list_entry(node, struct verbs_bundle, link) : NULL;
 }

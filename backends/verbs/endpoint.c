@@ -10,21 +10,21 @@ int tei_verbs_endpoint_open(struct tei_endpoint *base, void *addr, size_t *len)
 {
 	struct verbs_rail *rail = verbs_rail(base->rail);
 	struct verbs_address mine;
-	struct verbs_pair *pair;
+	struct verbs_bundle *bundle;
 	int rc;
 
 	if (!rail->link_up)
 		return -ENETDOWN;
-	rc = tei_verbs_pair_make(rail, base, &pair, &mine);
+	rc = tei_verbs_bundle_make(rail, base, &bundle, &mine);
 	if (rc)
 		return rc;
 	rc = tei_verbs_address_encode(&mine, addr, len);
 	if (rc) {
-		pair->ep = NULL;
-		tei_verbs_pair_end(pair);
+		bundle->ep = NULL;
+		tei_verbs_bundle_end(bundle);
 		return rc;
 	}
-	verbs_endpoint(base)->pair = pair;
+	verbs_endpoint(base)->bundle = bundle;
 	return 0;
 }
 
@@ -33,7 +33,7 @@ int tei_verbs_endpoint_connect(struct tei_endpoint *base, const void *addr,
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
 	struct verbs_rail *rail = verbs_rail(base->rail);
-	struct verbs_pair *pair = verbs_endpoint(base)->pair;
+	struct verbs_bundle *bundle = verbs_endpoint(base)->bundle;
 	struct verbs_address theirs;
 	const char *fault = tei_verbs_address_decode(addr, len, &theirs);
 
@@ -46,29 +46,29 @@ int tei_verbs_endpoint_connect(struct tei_endpoint *base, const void *addr,
 				 rail->port.name, fault);
 		return -EPROTO;
 	}
-	tei_verbs_pair_agree(pair, &theirs);
-	pair->state = VERBS_PAIR_CONNECTING;
-	tei_verbs_clerk_give(&rail->clerk, pair);
+	tei_verbs_bundle_agree(bundle, &theirs);
+	bundle->state = VERBS_BUNDLE_CONNECTING;
+	tei_verbs_clerk_give(&rail->clerk, bundle);
 	return -EINPROGRESS;
 }
 
-void tei_verbs_handed_back(struct verbs_pair *pair)
+void tei_verbs_handed_back(struct verbs_bundle *bundle)
 {
-	struct tei_endpoint *ep = pair->ep;
+	struct tei_endpoint *ep = bundle->ep;
 
-	if (pair->state == VERBS_PAIR_ENDING) {
-		if (ep && pair->confirm) {
-			verbs_endpoint(ep)->pair = NULL;
+	if (bundle->state == VERBS_BUNDLE_ENDING) {
+		if (ep && bundle->confirm) {
+			verbs_endpoint(ep)->bundle = NULL;
 			tei_endpoint_down(ep, -ESTALE);
 		}
-		tei_verbs_pair_free(pair);
+		tei_verbs_bundle_free(bundle);
 		return;
 	}
-	pair->state = VERBS_PAIR_UP;
-	if (atomic_load_explicit(&pair->abandoned, memory_order_relaxed))
-		tei_verbs_pair_end(pair);
-	else if (pair->err)
-		tei_verbs_pair_break(pair, pair->err);
+	bundle->state = VERBS_BUNDLE_UP;
+	if (atomic_load_explicit(&bundle->abandoned, memory_order_relaxed))
+		tei_verbs_bundle_end(bundle);
+	else if (bundle->err)
+		tei_verbs_bundle_break(bundle, bundle->err);
 	else
 		tei_endpoint_up(ep);
 }
@@ -79,12 +79,12 @@ void tei_verbs_handed_back(struct verbs_pair *pair)
  */
 int tei_verbs_drop(struct tei_endpoint *base)
 {
-	struct verbs_pair *pair = verbs_endpoint(base)->pair;
+	struct verbs_bundle *bundle = verbs_endpoint(base)->bundle;
 
-	if (!pair)
+	if (!bundle)
 		return 0;
-	pair->confirm = true;
-	tei_verbs_pair_end(pair);
+	bundle->confirm = true;
+	tei_verbs_bundle_end(bundle);
 	return -EINPROGRESS;
 }
 
@@ -119,30 +119,30 @@ static void end_refused(struct tei_endpoint *base, int err)
 
 void tei_verbs_flush(struct tei_endpoint *base, int err)
 {
-	struct verbs_pair *pair = verbs_endpoint(base)->pair;
+	struct verbs_bundle *bundle = verbs_endpoint(base)->bundle;
 
 	end_refused(base, err);
-	if (!pair || pair->state == VERBS_PAIR_ENDING ||
-	    pair->state == VERBS_PAIR_CONNECTING)
+	if (!bundle || bundle->state == VERBS_BUNDLE_ENDING ||
+	    bundle->state == VERBS_BUNDLE_CONNECTING)
 		return; /* nothing was ever posted */
-	if (pair->state != VERBS_PAIR_BROKEN) {
-		pair->state = VERBS_PAIR_BROKEN;
-		tei_verbs_pair_stop(pair);
+	if (bundle->state != VERBS_BUNDLE_BROKEN) {
+		bundle->state = VERBS_BUNDLE_BROKEN;
+		tei_verbs_bundle_stop(bundle);
 	}
-	tei_list_del(&pair->link);
-	tei_list_del(&pair->waiting);
-	tei_verbs_drain(pair);
-	end_all(&pair->queue, err);
-	end_all(&pair->held, err);
+	tei_list_del(&bundle->link);
+	tei_list_del(&bundle->waiting);
+	tei_verbs_drain(bundle);
+	end_all(&bundle->queue, err);
+	end_all(&bundle->held, err);
 }
 
 void tei_verbs_endpoint_close(struct tei_endpoint *base)
 {
-	struct verbs_pair *pair = verbs_endpoint(base)->pair;
+	struct verbs_bundle *bundle = verbs_endpoint(base)->bundle;
 
-	if (!pair)
+	if (!bundle)
 		return;
-	pair->ep = NULL;
-	verbs_endpoint(base)->pair = NULL;
-	tei_verbs_pair_end(pair);
+	bundle->ep = NULL;
+	verbs_endpoint(base)->bundle = NULL;
+	tei_verbs_bundle_end(bundle);
 }

@@ -8,11 +8,11 @@
 #include "base/log.h"
 
 /* At a target the peer's NIC asked for what it may not, or the device failed. */
-static void pair_event(struct verbs_rail *rail, const struct ibv_qp *qp,
-		       enum ibv_event_type type)
+static void bundle_event(struct verbs_rail *rail, const struct ibv_qp *qp,
+			 enum ibv_event_type type)
 {
 	struct verbs_lane *lane = qp->qp_context;
-	struct verbs_pair *pair = lane->pair;
+	struct verbs_bundle *bundle = lane->bundle;
 
 	if (type == IBV_EVENT_QP_ACCESS_ERR)
 		rail->base->refused_slices++;
@@ -22,7 +22,8 @@ static void pair_event(struct verbs_rail *rail, const struct ibv_qp *qp,
 		 : type == IBV_EVENT_QP_REQ_ERR
 			 ? "a peer's request is malformed"
 			 : "failed in the device");
-	tei_verbs_pair_break(pair, type == IBV_EVENT_QP_FATAL ? -EIO : -EPROTO);
+	tei_verbs_bundle_break(bundle,
+			       type == IBV_EVENT_QP_FATAL ? -EIO : -EPROTO);
 }
 
 static void set_link(struct verbs_rail *rail, bool up)
@@ -65,7 +66,7 @@ static int handle(struct verbs_rail *rail, const struct ibv_async_event *event)
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
-		pair_event(rail, event->element.qp, event->event_type);
+		bundle_event(rail, event->element.qp, event->event_type);
 		return 0;
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:

@@ -4,7 +4,7 @@
  *
  * A lane's work is done in order, so a completion of success stands for all
  * before it that were not signalled, and an error for those before it as well:
- * they would have failed first. The first error breaks the pair. What a slice
+ * they would have failed first. The first error breaks the bundle. What a slice
  * itself did wrong is told at once; all else that comes back is held until the
  * core, which has heard that the endpoint is down, calls flush().
  */
@@ -62,12 +62,12 @@ void tei_verbs_slice_end(struct tei_slice *slice, int err)
 	tei_slice_done(slice, 0, slice->length);
 }
 
-static void settle(struct verbs_pair *pair, struct tei_slice *slice)
+static void settle(struct verbs_bundle *bundle, struct tei_slice *slice)
 {
 	const struct verbs_slice *s = verbs_slice(slice);
 
 	if (s->waits)
-		tei_list_add_tail(&pair->held, &slice->link);
+		tei_list_add_tail(&bundle->held, &slice->link);
 	else
 		tei_verbs_slice_end(slice, s->err);
 }
@@ -85,7 +85,7 @@ static void finish(struct verbs_lane *lane, const struct ibv_wc *wc)
 		tei_verbs_region_done(work->uses[i]);
 	lane->bytes -= work->length;
 	lane->n_reads -= work->read;
-	lane->pair->n_posted--;
+	lane->bundle->n_posted--;
 	if (wc && !s->err) {
 		const struct verbs_cause *cause = tei_verbs_cause(wc->status);
 
@@ -94,22 +94,22 @@ static void finish(struct verbs_lane *lane, const struct ibv_wc *wc)
 		slice->provider_code = (int32_t)wc->status;
 	}
 	if (!--s->n_works && !s->queued)
-		settle(lane->pair, slice);
+		settle(lane->bundle, slice);
 }
 
 static void fail(struct verbs_lane *lane, const struct ibv_wc *wc)
 {
 	static struct tei_log_limit limit = {.per_minute = 60};
 	const struct verbs_cause *cause = tei_verbs_cause(wc->status);
-	struct verbs_pair *pair = lane->pair;
+	struct verbs_bundle *bundle = lane->bundle;
 
-	if (pair->state != VERBS_PAIR_UP)
+	if (bundle->state != VERBS_BUNDLE_UP)
 		return;
 	if (tei_log_allowed(&limit))
 		LOG_WARN("rail %s: queue pair %u: %s (status %d, vendor %u)",
-			 pair->rail->port.name, wc->qp_num, cause->text,
+			 bundle->rail->port.name, wc->qp_num, cause->text,
 			 (int)wc->status, wc->vendor_err);
-	tei_verbs_pair_break(pair, cause->endpoint);
+	tei_verbs_bundle_break(bundle, cause->endpoint);
 }
 
 /*
@@ -130,9 +130,9 @@ static void take(struct verbs_rail *rail, const struct ibv_wc *wc)
 	if (wc->status != IBV_WC_SUCCESS)
 		fail(lane, wc);
 	finish(lane, wc->status == IBV_WC_SUCCESS ? NULL : wc);
-	if (!tei_list_empty(&lane->pair->queue) &&
-	    tei_list_empty(&lane->pair->waiting))
-		tei_list_add_tail(&rail->waiting, &lane->pair->waiting);
+	if (!tei_list_empty(&lane->bundle->queue) &&
+	    tei_list_empty(&lane->bundle->waiting))
+		tei_list_add_tail(&rail->waiting, &lane->bundle->waiting);
 }
 
 int tei_verbs_poll(struct verbs_rail *rail, int budget)
@@ -157,26 +157,26 @@ int tei_verbs_poll(struct verbs_rail *rail, int budget)
 
 /* ---- the end ---- */
 
-void tei_verbs_drain(struct verbs_pair *pair)
+void tei_verbs_drain(struct verbs_bundle *bundle)
 {
 	static const struct ibv_wc lost = {.status = IBV_WC_WR_FLUSH_ERR};
 	uint64_t until = tei_now_ms() + DRAIN_MS;
 
-	while (pair->n_posted && tei_now_ms() < until) {
-		int n = tei_verbs_poll(pair->rail, VERBS_POLL_MAX);
+	while (bundle->n_posted && tei_now_ms() < until) {
+		int n = tei_verbs_poll(bundle->rail, VERBS_POLL_MAX);
 
 		if (n < 0)
 			break;
 		if (n > 0)
 			until = tei_now_ms() + DRAIN_MS;
 	}
-	if (!pair->n_posted)
+	if (!bundle->n_posted)
 		return;
 	LOG_WARN("rail %s: %u work requests did not come back",
-		 pair->rail->port.name, pair->n_posted);
-	tei_verbs_pair_destroy(pair);
-	for (uint32_t i = 0; i < pair->n_lanes; i++) {
-		struct verbs_lane *lane = &pair->lanes[i];
+		 bundle->rail->port.name, bundle->n_posted);
+	tei_verbs_bundle_destroy(bundle);
+	for (uint32_t i = 0; i < bundle->n_lanes; i++) {
+		struct verbs_lane *lane = &bundle->lanes[i];
 
 		while (lane->head != lane->tail)
 			finish(lane, &lost);

@@ -2,7 +2,7 @@
 /*
  * post.c - slices to work requests, lane by lane
  *
- * A slice that was taken stands in its pair's queue until all of it is posted.
+ * A slice that was taken stands in its bundle's queue until all of it is posted.
  * It is cut where a key of either side ends and where the device has no room for
  * another local piece; each part goes to the lane with the least under way. What
  * is built for a lane is linked and posted with one doorbell; the last of it is
@@ -31,15 +31,15 @@ static uint64_t least(uint64_t a, uint64_t b)
 /* ---- what a work request carries ---- */
 
 /* The lane with the least under way that has room; NULL: none has. */
-static struct verbs_lane *choose_lane(struct verbs_pair *pair, bool read)
+static struct verbs_lane *choose_lane(struct verbs_bundle *bundle, bool read)
 {
 	struct verbs_lane *best = NULL;
 
-	for (uint32_t i = 0; i < pair->n_used; i++) {
-		struct verbs_lane *lane = &pair->lanes[i];
+	for (uint32_t i = 0; i < bundle->n_used; i++) {
+		struct verbs_lane *lane = &bundle->lanes[i];
 
-		if (lane->tail - lane->head == pair->depth ||
-		    (read && lane->n_reads == pair->reads_max))
+		if (lane->tail - lane->head == bundle->depth ||
+		    (read && lane->n_reads == bundle->reads_max))
 			continue;
 		if (!best || lane->bytes < best->bytes)
 			best = lane;
@@ -112,7 +112,7 @@ static void append(struct verbs_rail *rail, struct verbs_lane *lane,
 	lane->works[lane->tail++ & lane->mask] = *work;
 	lane->bytes += work->length;
 	lane->n_reads += work->read;
-	lane->pair->n_posted++;
+	lane->bundle->n_posted++;
 	s->at += work->length;
 	s->n_works++;
 	if (++lane->n_silent == SIGNAL_EVERY) {
@@ -131,7 +131,7 @@ static void append(struct verbs_rail *rail, struct verbs_lane *lane,
 static void take_back(struct verbs_lane *lane, const struct ibv_send_wr *bad,
 		      int err)
 {
-	struct verbs_pair *pair = lane->pair;
+	struct verbs_bundle *bundle = lane->bundle;
 
 	while (lane->tail != (uint32_t)bad->wr_id) {
 		struct verbs_work *work =
@@ -142,18 +142,18 @@ static void take_back(struct verbs_lane *lane, const struct ibv_send_wr *bad,
 			tei_verbs_region_done(work->uses[i]);
 		lane->bytes -= work->length;
 		lane->n_reads -= work->read;
-		pair->n_posted--;
+		bundle->n_posted--;
 		s->err = err;
 		s->waits = true;
 		if (!--s->n_works && !s->queued)
-			tei_list_add_tail(&pair->held, &work->slice->link);
+			tei_list_add_tail(&bundle->held, &work->slice->link);
 	}
 }
 
 /* A device that refuses a work request has lost count: nothing to go on with. */
-static void ring_lane(struct verbs_pair *pair, struct verbs_lane *lane)
+static void ring_lane(struct verbs_bundle *bundle, struct verbs_lane *lane)
 {
-	struct verbs_rail *rail = pair->rail;
+	struct verbs_rail *rail = bundle->rail;
 	struct ibv_send_wr *bad = NULL;
 	int rc;
 
@@ -165,40 +165,41 @@ static void ring_lane(struct verbs_pair *pair, struct verbs_lane *lane)
 		LOG_WARN("rail %s: queue pair %u takes no work: %s",
 			 rail->port.name, lane->qp->qp_num, strerror(-rc));
 		take_back(lane, bad ? bad : lane->first, -EIO);
-		tei_verbs_pair_break(pair, -EIO);
+		tei_verbs_bundle_break(bundle, -EIO);
 	}
 	lane->first = lane->last = NULL;
 }
 
-static void ring(struct verbs_pair *pair)
+static void ring(struct verbs_bundle *bundle)
 {
-	for (uint32_t i = 0; i < pair->n_used; i++) {
-		if (pair->lanes[i].first)
-			ring_lane(pair, &pair->lanes[i]);
+	for (uint32_t i = 0; i < bundle->n_used; i++) {
+		if (bundle->lanes[i].first)
+			ring_lane(bundle, &bundle->lanes[i]);
 	}
-	pair->rail->n_chain = 0;
+	bundle->rail->n_chain = 0;
 }
 
 /* ---- cutting ---- */
 
-static void leave_queue(struct verbs_pair *pair, struct tei_slice *slice)
+static void leave_queue(struct verbs_bundle *bundle, struct tei_slice *slice)
 {
 	tei_list_del(&slice->link);
 	verbs_slice(slice)->queued = false;
-	pair->n_queue--;
+	bundle->n_queue--;
 }
 
 /* It cannot be done; what of it is under way has to come back first. */
-static void refuse(struct verbs_pair *pair, struct tei_slice *slice, int err)
+static void refuse(struct verbs_bundle *bundle, struct tei_slice *slice,
+		   int err)
 {
 	struct verbs_slice *s = verbs_slice(slice);
 
-	leave_queue(pair, slice);
+	leave_queue(bundle, slice);
 	s->err = err;
 	if (s->n_works)
 		return;
-	tei_list_add_tail(&pair->rail->refused, &slice->link);
-	tei_verbs_kick(pair->rail);
+	tei_list_add_tail(&bundle->rail->refused, &slice->link);
+	tei_verbs_kick(bundle->rail);
 }
 
 static bool find_key(const struct tei_slice *slice, uint32_t *rkey,
@@ -211,13 +212,13 @@ static bool find_key(const struct tei_slice *slice, uint32_t *rkey,
 				rkey, room);
 }
 
-static enum cut cut_one(struct verbs_rail *rail, struct verbs_pair *pair,
+static enum cut cut_one(struct verbs_rail *rail, struct verbs_bundle *bundle,
 			struct tei_slice *slice) TEI_REQUIRES(rail->regions.mu)
 {
 	const struct verbs_room *most = &rail->port.room;
 	struct verbs_slice *s = verbs_slice(slice);
 	bool read = slice->op == TEI_READ;
-	struct verbs_lane *lane = choose_lane(pair, read);
+	struct verbs_lane *lane = choose_lane(bundle, read);
 	struct ibv_send_wr *wr = &rail->chain[rail->n_chain];
 	struct verbs_work work = {.slice = slice, .read = read};
 	uint64_t room;
@@ -226,7 +227,7 @@ static enum cut cut_one(struct verbs_rail *rail, struct verbs_pair *pair,
 	if (!lane)
 		return CUT_NONE;
 	if (!find_key(slice, &rkey, &room)) {
-		refuse(pair, slice, -EFAULT);
+		refuse(bundle, slice, -EFAULT);
 		return CUT_FAILED;
 	}
 	*wr = (struct ibv_send_wr){
@@ -237,47 +238,47 @@ static enum cut cut_one(struct verbs_rail *rail, struct verbs_pair *pair,
 	room = least(least(slice->length - s->at, room), most->message);
 	if (!gather(rail, slice, room, read ? most->sge_read : most->sge, wr,
 		    &work)) {
-		refuse(pair, slice, -EFAULT);
+		refuse(bundle, slice, -EFAULT);
 		return CUT_FAILED;
 	}
 	if (!read && work.length <= most->inline_max)
 		wr->send_flags = IBV_SEND_INLINE;
 	append(rail, lane, wr, &work);
 	if (s->at == slice->length)
-		leave_queue(pair, slice);
+		leave_queue(bundle, slice);
 	return CUT_ONE;
 }
 
 /* False: no lane has room. */
-static bool build(struct verbs_pair *pair)
+static bool build(struct verbs_bundle *bundle)
 {
-	struct verbs_rail *rail = pair->rail;
+	struct verbs_rail *rail = bundle->rail;
 	bool room = true;
 
 	tei_verbs_regions_lock(&rail->regions);
 	while (room && rail->n_chain < VERBS_CHAIN_MAX &&
-	       !tei_list_empty(&pair->queue)) {
+	       !tei_list_empty(&bundle->queue)) {
 		struct tei_slice *slice = tei_list_entry(
-			pair->queue.next, struct tei_slice, link);
+			bundle->queue.next, struct tei_slice, link);
 
-		room = cut_one(rail, pair, slice) != CUT_NONE;
+		room = cut_one(rail, bundle, slice) != CUT_NONE;
 	}
 	tei_verbs_regions_unlock(&rail->regions);
 	return room;
 }
 
-void tei_verbs_pump(struct verbs_pair *pair)
+void tei_verbs_pump(struct verbs_bundle *bundle)
 {
 	bool room = true;
 
-	while (room && pair->state == VERBS_PAIR_UP &&
-	       !tei_list_empty(&pair->queue)) {
-		room = build(pair);
-		ring(pair);
+	while (room && bundle->state == VERBS_BUNDLE_UP &&
+	       !tei_list_empty(&bundle->queue)) {
+		room = build(bundle);
+		ring(bundle);
 	}
-	tei_list_del(&pair->waiting);
-	if (pair->state == VERBS_PAIR_UP && !tei_list_empty(&pair->queue))
-		tei_list_add_tail(&pair->rail->waiting, &pair->waiting);
+	tei_list_del(&bundle->waiting);
+	if (bundle->state == VERBS_BUNDLE_UP && !tei_list_empty(&bundle->queue))
+		tei_list_add_tail(&bundle->rail->waiting, &bundle->waiting);
 }
 
 /* ---- the ops ---- */
@@ -309,53 +310,53 @@ static bool is_ours(struct verbs_rail *rail, const struct tei_slice *slice)
 	return true;
 }
 
-static void enqueue(struct verbs_pair *pair, struct tei_slice *slice)
-	TEI_REQUIRES(pair->rail->regions.mu)
+static void enqueue(struct verbs_bundle *bundle, struct tei_slice *slice)
+	TEI_REQUIRES(bundle->rail->regions.mu)
 {
 	struct verbs_slice *s = verbs_slice(slice);
 
 	*s = (struct verbs_slice){.in_piece = slice->skip, .queued = true};
-	tei_list_add_tail(&pair->queue, &slice->link);
-	pair->n_queue++;
-	if (!is_ours(pair->rail, slice) ||
-	    (slice->op == TEI_READ && !pair->reads_max))
-		refuse(pair, slice, -EOPNOTSUPP);
+	tei_list_add_tail(&bundle->queue, &slice->link);
+	bundle->n_queue++;
+	if (!is_ours(bundle->rail, slice) ||
+	    (slice->op == TEI_READ && !bundle->reads_max))
+		refuse(bundle, slice, -EOPNOTSUPP);
 }
 
 int tei_verbs_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
 		   int n)
 {
-	struct verbs_pair *pair = verbs_endpoint(ep)->pair;
+	struct verbs_bundle *bundle = verbs_endpoint(ep)->bundle;
 	int taken = 0;
 
-	if (!pair || pair->state != VERBS_PAIR_UP)
+	if (!bundle || bundle->state != VERBS_BUNDLE_UP)
 		return -ECONNRESET;
-	tei_verbs_regions_lock(&pair->rail->regions);
-	while (taken < n && pair->n_queue < VERBS_QUEUE_MAX)
-		enqueue(pair, slices[taken++]);
-	tei_verbs_regions_unlock(&pair->rail->regions);
-	tei_verbs_pump(pair);
+	tei_verbs_regions_lock(&bundle->rail->regions);
+	while (taken < n && bundle->n_queue < VERBS_QUEUE_MAX)
+		enqueue(bundle, slices[taken++]);
+	tei_verbs_regions_unlock(&bundle->rail->regions);
+	tei_verbs_pump(bundle);
 	return taken;
 }
 
 /* Posted work cannot be called back, only its queue pair ended. */
 void tei_verbs_cancel(struct tei_endpoint *ep, struct tei_slice *slice)
 {
-	struct verbs_pair *pair = verbs_endpoint(ep)->pair;
-	struct verbs_rail *rail = pair->rail;
+	struct verbs_bundle *bundle = verbs_endpoint(ep)->bundle;
+	struct verbs_rail *rail = bundle->rail;
 	struct verbs_slice *s = verbs_slice(slice);
 
 	rail->watched = slice;
 	if (s->n_works)
 		(void)tei_verbs_poll(rail, VERBS_POLL_MAX);
 	if (rail->watched && s->n_works) {
-		tei_verbs_pair_break(pair, -ECANCELED);
-		tei_verbs_drain(pair);
+		tei_verbs_bundle_break(bundle, -ECANCELED);
+		tei_verbs_drain(bundle);
 	}
 	if (!rail->watched)
 		return; /* it has ended by itself */
 	if (s->queued)
-		leave_queue(pair, slice);
+		leave_queue(bundle, slice);
 	tei_list_del(&slice->link); /* refused or held */
 	tei_verbs_slice_end(slice, -ECANCELED);
 }

@@ -159,14 +159,14 @@ static void ack(struct verbs_rail *rail)
 void tei_verbs_rail_close(struct tei_rail *base)
 {
 	struct verbs_rail *rail = verbs_rail(base);
-	struct verbs_pair *pair;
+	struct verbs_bundle *bundle;
 
 	tei_verbs_clerk_stop(&rail->clerk);
-	while ((pair = tei_verbs_clerk_take(&rail->clerk))) {
-		tei_verbs_pair_destroy(pair); /* one that was abandoned */
-		tei_verbs_pair_free(pair);
+	while ((bundle = tei_verbs_clerk_take(&rail->clerk))) {
+		tei_verbs_bundle_destroy(bundle); /* one that was abandoned */
+		tei_verbs_bundle_free(bundle);
 	}
-	assert(!rail->n_pairs);
+	assert(!rail->n_bundles);
 	tei_verbs_clerk_fini(&rail->clerk);
 	tei_verbs_regions_fini(&rail->regions);
 	ack(rail);
@@ -189,7 +189,7 @@ static void read_channel(struct verbs_rail *rail)
 /* How many things, or -EIO. */
 static int look(struct verbs_rail *rail)
 {
-	struct verbs_pair *pair;
+	struct verbs_bundle *bundle;
 	eventfd_t times;
 	int n;
 
@@ -198,8 +198,8 @@ static int look(struct verbs_rail *rail)
 	(void)eventfd_read(rail->kick_fd, &times);
 	read_channel(rail);
 	n = tei_verbs_events(rail);
-	while (n >= 0 && (pair = tei_verbs_clerk_take(&rail->clerk))) {
-		tei_verbs_handed_back(pair);
+	while (n >= 0 && (bundle = tei_verbs_clerk_take(&rail->clerk))) {
+		tei_verbs_handed_back(bundle);
 		n++;
 	}
 	return n;
@@ -218,10 +218,10 @@ static int report(struct verbs_rail *rail)
 		tei_verbs_slice_end(slice, verbs_slice(slice)->err);
 	}
 	for (; (node = tei_list_pop(&rail->broken)); n++) {
-		struct verbs_pair *pair =
-			tei_list_entry(node, struct verbs_pair, link);
+		struct verbs_bundle *bundle =
+			tei_list_entry(node, struct verbs_bundle, link);
 
-		tei_endpoint_down(pair->ep, pair->err);
+		tei_endpoint_down(bundle->ep, bundle->err);
 	}
 	return n;
 }
@@ -230,7 +230,7 @@ static void pump_all(struct verbs_rail *rail)
 {
 	tei_list_for_each_safe (node, tmp, &rail->waiting) {
 		tei_verbs_pump(
-			tei_list_entry(node, struct verbs_pair, waiting));
+			tei_list_entry(node, struct verbs_bundle, waiting));
 	}
 }
 

@@ -2,7 +2,7 @@
 /*
  * verbs.h - what the files of the verbs backend share
  *
- * provider.h  the calls of libibverbs, as a table
+ * provider.h  the calls of libibverbs, as a table; module.c: the real ones
  * causes.c    what a status means, and whose fault it is
  * gid.c       which GID of a port
  * limits.c    what a device allows and two sides agree on
@@ -10,8 +10,8 @@
  * port.c      ports: found, opened, looked at
  * regions.c   registered memory
  * rail.c      the rail: opened, driven, closed
- * clerk.c     the thread that brings pairs up and takes them down
- * pair.c      pairs of lanes: made, connected, destroyed
+ * bundle.c    the lanes of an endpoint: made, connected, destroyed
+ * clerk.c     the thread that brings bundles up and takes them down
  * endpoint.c  the ops of an endpoint: open, connect, drop, flush, close
  * post.c      slices to work requests, lane by lane
  * poll.c      completions to slices
@@ -39,9 +39,9 @@
 #define VERBS_POLL_MAX  64 /* completions of one look */
 #define VERBS_USES      2  /* regions that one work request may name */
 #define VERBS_TAGS      8192
-#define VERBS_QUEUE_MAX 256 /* slices taken and not posted, of one pair */
+#define VERBS_QUEUE_MAX 256 /* slices taken and not posted, of one bundle */
 
-/* ---- lanes and pairs ---- */
+/* ---- lanes and bundles ---- */
 
 /* A posted work request, until it or a later one of the lane is done. */
 struct verbs_work {
@@ -56,10 +56,10 @@ struct verbs_work {
  * the numbers head .. tail - 1, and the one of number n is works[n & mask].
  */
 struct verbs_lane {
-	struct verbs_pair *pair; /* not owned */
-	struct ibv_qp *qp;       /* NULL: destroyed */
-	uint32_t psn;            /* of the first packet we send */
-	uint32_t tag;            /* upper half of wr_id; 0: posts nothing */
+	struct verbs_bundle *bundle; /* not owned */
+	struct ibv_qp *qp;           /* NULL: destroyed */
+	uint32_t psn;                /* of the first packet we send */
+	uint32_t tag;                /* upper half of wr_id; 0: posts nothing */
 	uint32_t head, tail, mask;
 	uint32_t n_silent; /* posted since the last that will be told of */
 	uint32_t n_reads;
@@ -74,25 +74,26 @@ struct verbs_lane {
  *     |          |           |        |
  *     +----------+-----------+--------+--> ENDING: destroyed, then freed
  *
- * CONNECTING and ENDING are the clerk's; it hands the pair back with what came
- * of it. A pair whose endpoint ends while the clerk connects it is abandoned,
+ * CONNECTING and ENDING are the clerk's; it hands the bundle back with what came
+ * of it. A bundle whose endpoint ends while the clerk connects it is abandoned,
  * and ended at once.
  */
-enum verbs_pair_state {
-	VERBS_PAIR_MADE,
-	VERBS_PAIR_CONNECTING,
-	VERBS_PAIR_UP,
-	VERBS_PAIR_BROKEN, /* quiet only once its lanes are drained */
-	VERBS_PAIR_ENDING,
+enum verbs_bundle_state {
+	VERBS_BUNDLE_MADE,
+	VERBS_BUNDLE_CONNECTING,
+	VERBS_BUNDLE_UP,
+	VERBS_BUNDLE_BROKEN, /* quiet only once its lanes are drained */
+	VERBS_BUNDLE_ENDING,
 };
 
-struct verbs_pair {
+/* The lanes of one endpoint: they are connected, break and end together. */
+struct verbs_bundle {
 	struct verbs_rail *rail; /* not owned */
 	/* Who hears of it; NULL: nobody any more. Token, in each state. */
 	struct tei_endpoint *ep;
 	struct tei_list link;    /* clerk.queued, clerk.done, or rail.broken */
 	struct tei_list waiting; /* rail.waiting: has slices to post */
-	enum verbs_pair_state state;
+	enum verbs_bundle_state state;
 	atomic_bool abandoned; /* token sets it, the clerk looks; relaxed */
 	bool target;
 	bool confirm; /* down(-ESTALE) when it is destroyed */
@@ -114,7 +115,7 @@ struct verbs_pair {
 };
 
 struct verbs_endpoint {
-	struct verbs_pair *pair; /* NULL: ended, or left to the clerk */
+	struct verbs_bundle *bundle; /* NULL: ended, or left to the clerk */
 };
 
 struct verbs_slice {
@@ -123,14 +124,14 @@ struct verbs_slice {
 	uint64_t in_piece;
 	uint32_t n_works; /* posted and not done */
 	int err;          /* of what failed first */
-	bool queued;      /* in pair.queue: there is more to post */
+	bool queued;      /* in bundle.queue: there is more to post */
 	bool waits;       /* failed, and the news waits for flush() */
 };
 
 /* ---- the rail ---- */
 
 /*
- * A thread of the rail for what may take long. It is given pairs to connect or
+ * A thread of the rail for what may take long. It is given bundles to connect or
  * to end, and hands each back by `done`, with a kick.
  */
 struct verbs_clerk {
@@ -159,10 +160,10 @@ struct verbs_rail {
 
 	uint32_t next_tag;
 	struct verbs_lane **tagged; /* tagged[VERBS_TAGS], by tag */
-	struct tei_list waiting;    /* pairs with slices to post */
-	struct tei_list broken;     /* pairs: down() is due */
+	struct tei_list waiting;    /* bundles with slices to post */
+	struct tei_list broken;     /* bundles: down() is due */
 	struct tei_list refused;    /* slices: done() is due */
-	uint32_t n_pairs;           /* not freed */
+	uint32_t n_bundles;         /* not freed */
 	struct tei_slice *watched;  /* NULL once it has ended; for cancel() */
 
 	struct ibv_wc wcs[VERBS_POLL_MAX];
@@ -211,33 +212,35 @@ int tei_verbs_clerk_start(struct verbs_clerk *clerk);
 void tei_verbs_clerk_stop(struct verbs_clerk *clerk);
 void tei_verbs_clerk_fini(struct verbs_clerk *clerk);
 /* It is CONNECTING or ENDING, and the clerk's from now on. */
-void tei_verbs_clerk_give(struct verbs_clerk *clerk, struct verbs_pair *pair);
+void tei_verbs_clerk_give(struct verbs_clerk *clerk,
+			  struct verbs_bundle *bundle);
 /* One that is handed back; NULL: none. Token. */
-struct verbs_pair *tei_verbs_clerk_take(struct verbs_clerk *clerk);
+struct verbs_bundle *tei_verbs_clerk_take(struct verbs_clerk *clerk);
 
-/* ---- pair.c ---- */
+/* ---- bundle.c ---- */
 
 /*
  * Queue pairs for the offer of the port, and what the other half must know.
  * -ENOBUFS: no completions left to reserve. On error nothing stays allocated.
  */
-int tei_verbs_pair_make(struct verbs_rail *rail, struct tei_endpoint *ep,
-			struct verbs_pair **out, struct verbs_address *mine);
-/* What the other half said, agreed on; @pair is MADE. */
-void tei_verbs_pair_agree(struct verbs_pair *pair,
-			  const struct verbs_address *theirs);
+int tei_verbs_bundle_make(struct verbs_rail *rail, struct tei_endpoint *ep,
+			  struct verbs_bundle **out,
+			  struct verbs_address *mine);
+/* What the other half said, agreed on; @bundle is MADE. */
+void tei_verbs_bundle_agree(struct verbs_bundle *bundle,
+			    const struct verbs_address *theirs);
 /* The clerk: connect all lanes in use. 0 or why not. */
-int tei_verbs_pair_connect(struct verbs_pair *pair);
+int tei_verbs_bundle_connect(struct verbs_bundle *bundle);
 /* No lane serves or sends any more; what was posted comes back. */
-void tei_verbs_pair_stop(struct verbs_pair *pair);
+void tei_verbs_bundle_stop(struct verbs_bundle *bundle);
 /* Destroy the queue pairs: from now on nothing of them touches memory. */
-void tei_verbs_pair_destroy(struct verbs_pair *pair);
+void tei_verbs_bundle_destroy(struct verbs_bundle *bundle);
 /* Destroyed, and with nothing posted. Token. */
-void tei_verbs_pair_free(struct verbs_pair *pair);
+void tei_verbs_bundle_free(struct verbs_bundle *bundle);
 /* Leave it to the clerk to destroy; progress() frees it. Token. */
-void tei_verbs_pair_end(struct verbs_pair *pair);
+void tei_verbs_bundle_end(struct verbs_bundle *bundle);
 /* It cannot go on: stop it, and down(@err) follows from progress(). Token. */
-void tei_verbs_pair_break(struct verbs_pair *pair, int err);
+void tei_verbs_bundle_break(struct verbs_bundle *bundle, int err);
 
 /* ---- endpoint.c ---- */
 
@@ -248,7 +251,7 @@ void tei_verbs_endpoint_close(struct tei_endpoint *ep);
 void tei_verbs_flush(struct tei_endpoint *ep, int err);
 int tei_verbs_drop(struct tei_endpoint *ep);
 /* The clerk has handed it back. From inside progress() only. */
-void tei_verbs_handed_back(struct verbs_pair *pair);
+void tei_verbs_handed_back(struct verbs_bundle *bundle);
 
 /* ---- post.c ---- */
 
@@ -256,7 +259,7 @@ int tei_verbs_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
 		   int n);
 void tei_verbs_cancel(struct tei_endpoint *ep, struct tei_slice *slice);
 /* Post as much of the queue as there is room for. Token. */
-void tei_verbs_pump(struct verbs_pair *pair);
+void tei_verbs_pump(struct verbs_bundle *bundle);
 
 /* ---- poll.c ---- */
 
@@ -265,10 +268,10 @@ int tei_verbs_poll(struct verbs_rail *rail, int budget);
 /* done(): it is in no list, and nothing of it is posted. */
 void tei_verbs_slice_end(struct tei_slice *slice, int err);
 /*
- * Bring home what a stopped pair has posted: wait for its completions while
+ * Bring home what a stopped bundle has posted: wait for its completions while
  * they come, then destroy its queue pairs, which ends the rest. Token.
  */
-void tei_verbs_drain(struct verbs_pair *pair);
+void tei_verbs_drain(struct verbs_bundle *bundle);
 
 /* ---- events.c ---- */
 

@@ -6,6 +6,21 @@
 #include "base/chance.h"
 #include "tests/lib/fake_verbs/private.h"
 
+/*
+ * The other half is not ready to receive yet: a NIC sends again for a while, and
+ * this one until it is.
+ */
+static bool is_early(const struct fake_qp *qp)
+{
+	const struct fake_qp *peer =
+		fake.pairs[qp->attr.dest_qp_num % FAKE_PAIRS_MAX];
+
+	return qp->base.state == IBV_QPS_RTS && peer &&
+	       peer->base.qp_num == qp->attr.dest_qp_num &&
+	       (peer->base.state == IBV_QPS_RESET ||
+		peer->base.state == IBV_QPS_INIT);
+}
+
 /* Who is at the other end; NULL: nobody answers. */
 static struct fake_qp *peer_of(const struct fake_qp *qp)
 {
@@ -213,7 +228,8 @@ void fake_run(struct fake_cq *cq, unsigned int each)
 		struct fake_qp *qp =
 			tei_list_entry(node, struct fake_qp, of_cq);
 
-		for (unsigned int i = 0; i < each && qp->n; i++) {
+		for (unsigned int i = 0; i < each && qp->n && !is_early(qp);
+		     i++) {
 			struct fake_work *work = &qp->ring[qp->head];
 
 			finish(qp, work, perform(qp, work));

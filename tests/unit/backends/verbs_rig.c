@@ -28,6 +28,12 @@ static int add_regions(uint32_t far_access)
 			       far_access, rig.key, &rig.key_len);
 }
 
+/* The initiator may be up before; what is posted then waits a while. */
+static void await_target(void)
+{
+	verbs_rig_wait(&rig.pair.target_link.n_up, 1);
+}
+
 int verbs_rig_open_on(const struct verbs_provider *api, const char *port,
 		      const char *const settings[], uint32_t far_access)
 {
@@ -38,7 +44,10 @@ int verbs_rig_open_on(const struct verbs_provider *api, const char *port,
 	fake_device = port;
 	tei_verbs_use(api);
 	rc = fake_pair_open(&rig.pair, &tei_backend_verbs, settings);
-	return rc ? rc : add_regions(far_access);
+	if (rc)
+		return rc;
+	await_target();
+	return add_regions(far_access);
 }
 
 int verbs_rig_open(const char *const settings[], uint32_t far_access)
@@ -92,6 +101,7 @@ void verbs_rig_rejoin(void)
 {
 	fake_pair_disconnect(&rig.pair);
 	assert_int_equal(fake_pair_connect(&rig.pair), 0);
+	await_target();
 }
 
 void verbs_rig_wait(const unsigned int *n, unsigned int want)

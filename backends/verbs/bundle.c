@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pair.c - pairs of lanes: made, connected, stopped, destroyed
+ * bundle.c - the lanes of an endpoint: made, connected, stopped, destroyed
  *
  * A lane of an initiator reserves room for all its work in the rail's completion
  * queue, since flushed work comes back request by request. A target's lanes post
@@ -50,7 +50,7 @@ static int make_works(struct verbs_rail *rail, struct verbs_lane *lane)
 static int make_queue_pair(struct verbs_rail *rail, struct verbs_lane *lane)
 {
 	struct verbs_port *port = &rail->port;
-	bool target = lane->pair->target;
+	bool target = lane->bundle->target;
 	struct ibv_qp_init_attr attr = {
 		.qp_context = lane,
 		.send_cq = rail->cq,
@@ -74,28 +74,28 @@ static int make_queue_pair(struct verbs_rail *rail, struct verbs_lane *lane)
 	return lane->qp ? 0 : tei_verbs_error(-1);
 }
 
-static int make_lane(struct verbs_rail *rail, struct verbs_pair *pair,
+static int make_lane(struct verbs_rail *rail, struct verbs_bundle *bundle,
 		     struct verbs_lane *lane)
 {
 	int rc = 0;
 
-	lane->pair = pair;
+	lane->bundle = bundle;
 	if (getrandom(&lane->psn, sizeof(lane->psn), 0) != sizeof(lane->psn))
 		return -EIO;
 	lane->psn &= VERBS_NUMBER_MAX;
-	if (!pair->target)
+	if (!bundle->target)
 		rc = make_works(rail, lane);
 	if (!rc)
 		rc = make_queue_pair(rail, lane);
 	return rc;
 }
 
-static int reserve(struct verbs_pair *pair)
+static int reserve(struct verbs_bundle *bundle)
 {
-	struct verbs_rail *rail = pair->rail;
+	struct verbs_rail *rail = bundle->rail;
 	uint32_t room = rail->port.offer.lanes * rail->port.offer.depth;
 
-	if (pair->target)
+	if (bundle->target)
 		return 0;
 	if (room > rail->room) {
 		LOG_WARN("rail %s: no room for the completions of another "
@@ -104,13 +104,14 @@ static int reserve(struct verbs_pair *pair)
 		return -ENOBUFS;
 	}
 	rail->room -= room;
-	pair->room = room;
+	bundle->room = room;
 	return 0;
 }
 
-static void describe(const struct verbs_pair *pair, struct verbs_address *mine)
+static void describe(const struct verbs_bundle *bundle,
+		     struct verbs_address *mine)
 {
-	const struct verbs_port *port = &pair->rail->port;
+	const struct verbs_port *port = &bundle->rail->port;
 
 	*mine = (struct verbs_address){
 		.link = port->link,
@@ -118,39 +119,39 @@ static void describe(const struct verbs_pair *pair, struct verbs_address *mine)
 		.gid = port->gid.gid,
 		.offer = port->offer,
 	};
-	for (uint32_t i = 0; i < pair->n_lanes; i++) {
-		mine->lanes[i].number = pair->lanes[i].qp->qp_num;
-		mine->lanes[i].psn = pair->lanes[i].psn;
+	for (uint32_t i = 0; i < bundle->n_lanes; i++) {
+		mine->lanes[i].number = bundle->lanes[i].qp->qp_num;
+		mine->lanes[i].psn = bundle->lanes[i].psn;
 	}
 }
 
-int tei_verbs_pair_make(struct verbs_rail *rail, struct tei_endpoint *ep,
-			struct verbs_pair **out, struct verbs_address *mine)
+int tei_verbs_bundle_make(struct verbs_rail *rail, struct tei_endpoint *ep,
+			  struct verbs_bundle **out, struct verbs_address *mine)
 {
-	struct verbs_pair *pair = tei_calloc(1, sizeof(*pair));
+	struct verbs_bundle *bundle = tei_calloc(1, sizeof(*bundle));
 	int rc;
 
-	if (!pair)
+	if (!bundle)
 		return -ENOMEM;
-	pair->rail = rail;
-	pair->ep = ep;
-	pair->target = ep->target;
-	tei_list_init(&pair->link);
-	tei_list_init(&pair->waiting);
-	tei_list_init(&pair->queue);
-	tei_list_init(&pair->held);
-	rail->n_pairs++;
-	rc = reserve(pair);
-	while (!rc && pair->n_lanes < rail->port.offer.lanes)
-		rc = make_lane(rail, pair, &pair->lanes[pair->n_lanes++]);
+	bundle->rail = rail;
+	bundle->ep = ep;
+	bundle->target = ep->target;
+	tei_list_init(&bundle->link);
+	tei_list_init(&bundle->waiting);
+	tei_list_init(&bundle->queue);
+	tei_list_init(&bundle->held);
+	rail->n_bundles++;
+	rc = reserve(bundle);
+	while (!rc && bundle->n_lanes < rail->port.offer.lanes)
+		rc = make_lane(rail, bundle, &bundle->lanes[bundle->n_lanes++]);
 	if (!rc) {
-		describe(pair, mine);
-		*out = pair;
+		describe(bundle, mine);
+		*out = bundle;
 		return 0;
 	}
 	LOG_DEBUG("rail %s: queue pair: %s", rail->port.name, strerror(-rc));
-	tei_verbs_pair_destroy(pair);
-	tei_verbs_pair_free(pair);
+	tei_verbs_bundle_destroy(bundle);
+	tei_verbs_bundle_free(bundle);
 	return rc;
 }
 
@@ -161,20 +162,20 @@ static uint8_t least(uint32_t a, uint32_t b)
 	return (uint8_t)(a < b ? a : b);
 }
 
-void tei_verbs_pair_agree(struct verbs_pair *pair,
-			  const struct verbs_address *theirs)
+void tei_verbs_bundle_agree(struct verbs_bundle *bundle,
+			    const struct verbs_address *theirs)
 {
-	const struct verbs_port *port = &pair->rail->port;
+	const struct verbs_port *port = &bundle->rail->port;
 	const struct verbs_config *config = port->config;
 	struct verbs_offer agreed;
 
 	tei_verbs_agree(&port->offer, &theirs->offer, &agreed);
-	pair->n_used = agreed.lanes;
-	pair->depth = agreed.depth;
+	bundle->n_used = agreed.lanes;
+	bundle->depth = agreed.depth;
 	/* One on the wire and one behind it, so that polling costs no gap. */
-	pair->reads_max = 2 * agreed.reads_out;
-	memcpy(pair->theirs, theirs->lanes, sizeof(pair->theirs));
-	pair->way = (struct ibv_qp_attr){
+	bundle->reads_max = 2 * agreed.reads_out;
+	memcpy(bundle->theirs, theirs->lanes, sizeof(bundle->theirs));
+	bundle->way = (struct ibv_qp_attr){
 		.path_mtu = tei_verbs_mtu_of(agreed.mtu),
 		.max_rd_atomic = (uint8_t)agreed.reads_out,
 		.max_dest_rd_atomic = (uint8_t)agreed.reads_in,
@@ -184,7 +185,7 @@ void tei_verbs_pair_agree(struct verbs_pair *pair,
 		.rnr_retry = 7,
 		.pkey_index = (uint16_t)config->pkey_index,
 		.port_num = port->number,
-		.qp_access_flags = pair->target
+		.qp_access_flags = bundle->target
 					   ? IBV_ACCESS_REMOTE_READ |
 						     IBV_ACCESS_REMOTE_WRITE
 					   : 0,
@@ -200,19 +201,19 @@ void tei_verbs_pair_agree(struct verbs_pair *pair,
 	};
 }
 
-static int step(const struct verbs_pair *pair, struct verbs_lane *lane,
+static int step(const struct verbs_bundle *bundle, struct verbs_lane *lane,
 		struct ibv_qp_attr *attr, enum ibv_qp_state state, int mask)
 {
 	int rc;
 
-	if (atomic_load_explicit(&pair->abandoned, memory_order_relaxed))
+	if (atomic_load_explicit(&bundle->abandoned, memory_order_relaxed))
 		return -ECANCELED;
 	attr->qp_state = state;
-	rc = tei_verbs_error(pair->rail->port.api->modify_qp(
+	rc = tei_verbs_error(bundle->rail->port.api->modify_qp(
 		lane->qp, attr, mask | IBV_QP_STATE));
 	if (rc)
 		LOG_WARN("rail %s: queue pair %u to %s: %s",
-			 pair->rail->port.name, lane->qp->qp_num,
+			 bundle->rail->port.name, lane->qp->qp_num,
 			 state == IBV_QPS_INIT  ? "init"
 			 : state == IBV_QPS_RTR ? "ready to receive"
 						: "ready to send",
@@ -224,116 +225,116 @@ static int step(const struct verbs_pair *pair, struct verbs_lane *lane,
  * Serving needs no more than ready to receive. What fails here says nothing of
  * the peer, whose control connection works: -ENXIO.
  */
-static int connect_lane(const struct verbs_pair *pair, uint32_t i,
+static int connect_lane(const struct verbs_bundle *bundle, uint32_t i,
 			struct verbs_lane *lane)
 {
-	struct ibv_qp_attr attr = pair->way;
+	struct ibv_qp_attr attr = bundle->way;
 	int rc;
 
-	attr.dest_qp_num = pair->theirs[i].number;
-	attr.rq_psn = pair->theirs[i].psn;
+	attr.dest_qp_num = bundle->theirs[i].number;
+	attr.rq_psn = bundle->theirs[i].psn;
 	attr.sq_psn = lane->psn;
-	rc = step(pair, lane, &attr, IBV_QPS_INIT,
+	rc = step(bundle, lane, &attr, IBV_QPS_INIT,
 		  IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (!rc)
-		rc = step(pair, lane, &attr, IBV_QPS_RTR,
+		rc = step(bundle, lane, &attr, IBV_QPS_RTR,
 			  IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 				  IBV_QP_MIN_RNR_TIMER);
-	if (!rc && !pair->target)
-		rc = step(pair, lane, &attr, IBV_QPS_RTS,
+	if (!rc && !bundle->target)
+		rc = step(bundle, lane, &attr, IBV_QPS_RTS,
 			  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 	return !rc || rc == -ECANCELED ? rc : -ENXIO;
 }
 
-int tei_verbs_pair_connect(struct verbs_pair *pair)
+int tei_verbs_bundle_connect(struct verbs_bundle *bundle)
 {
 	int rc = 0;
 
-	for (uint32_t i = 0; i < pair->n_used && !rc; i++)
-		rc = connect_lane(pair, i, &pair->lanes[i]);
+	for (uint32_t i = 0; i < bundle->n_used && !rc; i++)
+		rc = connect_lane(bundle, i, &bundle->lanes[i]);
 	return rc;
 }
 
 /* ---- ended ---- */
 
-void tei_verbs_pair_stop(struct verbs_pair *pair)
+void tei_verbs_bundle_stop(struct verbs_bundle *bundle)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	for (uint32_t i = 0; i < pair->n_lanes; i++) {
-		if (pair->lanes[i].qp) /* a device that is gone refuses */
-			(void)pair->rail->port.api->modify_qp(
-				pair->lanes[i].qp, &attr, IBV_QP_STATE);
+	for (uint32_t i = 0; i < bundle->n_lanes; i++) {
+		if (bundle->lanes[i].qp) /* a device that is gone refuses */
+			(void)bundle->rail->port.api->modify_qp(
+				bundle->lanes[i].qp, &attr, IBV_QP_STATE);
 	}
 }
 
-void tei_verbs_pair_destroy(struct verbs_pair *pair)
+void tei_verbs_bundle_destroy(struct verbs_bundle *bundle)
 {
 	int rc;
 
-	tei_verbs_pair_stop(pair);
-	for (uint32_t i = 0; i < pair->n_lanes; i++) {
-		struct verbs_lane *lane = &pair->lanes[i];
+	tei_verbs_bundle_stop(bundle);
+	for (uint32_t i = 0; i < bundle->n_lanes; i++) {
+		struct verbs_lane *lane = &bundle->lanes[i];
 
 		if (!lane->qp)
 			continue;
 		rc = tei_verbs_error(
-			pair->rail->port.api->destroy_qp(lane->qp));
+			bundle->rail->port.api->destroy_qp(lane->qp));
 		if (rc)
 			LOG_ERROR("rail %s: queue pair not destroyed: %s",
-				  pair->rail->port.name, strerror(-rc));
+				  bundle->rail->port.name, strerror(-rc));
 		lane->qp = NULL;
 	}
 }
 
-void tei_verbs_pair_free(struct verbs_pair *pair)
+void tei_verbs_bundle_free(struct verbs_bundle *bundle)
 {
-	struct verbs_rail *rail = pair->rail;
+	struct verbs_rail *rail = bundle->rail;
 
-	assert(!pair->n_posted && tei_list_empty(&pair->queue) &&
-	       tei_list_empty(&pair->held));
-	for (uint32_t i = 0; i < pair->n_lanes; i++) {
-		struct verbs_lane *lane = &pair->lanes[i];
+	assert(!bundle->n_posted && tei_list_empty(&bundle->queue) &&
+	       tei_list_empty(&bundle->held));
+	for (uint32_t i = 0; i < bundle->n_lanes; i++) {
+		struct verbs_lane *lane = &bundle->lanes[i];
 
 		assert(!lane->qp);
 		if (lane->tag)
 			rail->tagged[lane->tag % VERBS_TAGS] = NULL;
 		tei_free(lane->works);
 	}
-	tei_list_del(&pair->link);
-	tei_list_del(&pair->waiting);
-	rail->room += pair->room;
-	rail->n_pairs--;
-	tei_free(pair);
+	tei_list_del(&bundle->link);
+	tei_list_del(&bundle->waiting);
+	rail->room += bundle->room;
+	rail->n_bundles--;
+	tei_free(bundle);
 }
 
-void tei_verbs_pair_end(struct verbs_pair *pair)
+void tei_verbs_bundle_end(struct verbs_bundle *bundle)
 {
-	tei_list_del(&pair->waiting);
-	if (pair->state == VERBS_PAIR_CONNECTING) {
-		atomic_store_explicit(&pair->abandoned, true,
+	tei_list_del(&bundle->waiting);
+	if (bundle->state == VERBS_BUNDLE_CONNECTING) {
+		atomic_store_explicit(&bundle->abandoned, true,
 				      memory_order_relaxed);
 		return; /* ended when it is handed back */
 	}
-	if (pair->state == VERBS_PAIR_ENDING)
+	if (bundle->state == VERBS_BUNDLE_ENDING)
 		return;
-	tei_list_del(&pair->link);
-	pair->state = VERBS_PAIR_ENDING;
-	tei_verbs_clerk_give(&pair->rail->clerk, pair);
+	tei_list_del(&bundle->link);
+	bundle->state = VERBS_BUNDLE_ENDING;
+	tei_verbs_clerk_give(&bundle->rail->clerk, bundle);
 }
 
-void tei_verbs_pair_break(struct verbs_pair *pair, int err)
+void tei_verbs_bundle_break(struct verbs_bundle *bundle, int err)
 {
-	struct verbs_rail *rail = pair->rail;
+	struct verbs_rail *rail = bundle->rail;
 
-	if (pair->state != VERBS_PAIR_UP)
+	if (bundle->state != VERBS_BUNDLE_UP)
 		return;
-	pair->state = VERBS_PAIR_BROKEN;
-	pair->err = err;
-	tei_list_del(&pair->waiting);
-	tei_verbs_pair_stop(pair); /* all lanes, if one is in error */
-	tei_list_add_tail(&rail->broken, &pair->link);
+	bundle->state = VERBS_BUNDLE_BROKEN;
+	bundle->err = err;
+	tei_list_del(&bundle->waiting);
+	tei_verbs_bundle_stop(bundle); /* all lanes, if one is in error */
+	tei_list_add_tail(&rail->broken, &bundle->link);
 	tei_verbs_kick(rail);
 }
