@@ -11,9 +11,11 @@ import logging
 import math
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+
+from mooncake._parallelism import KINDS, MAX_AXES, MAX_SHARDS, ParallelAxis
 
 if TYPE_CHECKING:
     from mooncake.store import MooncakeDistributedStore, ReplicateConfig
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
 INVALID_PARAMS = -600
 MAGIC, VERSION = 0x4D4F4F4E, 1
 FULL, SHARD = 0, 1
-TENSOR_PARALLEL = 1
-MAX_DIMS, MAX_AXES = 8, 4
+MAX_DIMS = 8
 
 # magic, version, header_size, dtype, ndim, layout_kind, reserved, data_offset,
 # data_bytes
@@ -41,39 +42,69 @@ DTYPES = [getattr(torch, name, None) for name in _NAMES]
 
 _log = logging.getLogger("mooncake.store")
 
-Shard = tuple[Sequence[int], int, int, int]  # whole shape, rank, count, dim
+
+class Layout(NamedTuple):
+    """Which part of a whole a shard is."""
+
+    whole: Sequence[int]  # its shape
+    axes: Sequence[ParallelAxis]
 
 
-def metadata_of(tensor: torch.Tensor, shard: Shard | None = None) -> bytes:
+class Metadata(NamedTuple):
+    dtype: torch.dtype
+    shape: list[int]
+    offset: int  # of the data in the value
+    layout: Layout | None  # None: it is whole
+
+
+def metadata_of(tensor: torch.Tensor, layout: Layout | None = None) -> bytes:
     """ValueError: a tensor that the layout has no words for."""
-    if tensor.dtype not in DTYPES or tensor.dim() > MAX_DIMS:
+    whole, axes = (tensor.shape, ()) if layout is None else layout
+    if (tensor.dtype not in DTYPES or tensor.dim() > MAX_DIMS
+            or len(whole) > MAX_DIMS):
         raise ValueError(f"{tensor.dtype} of {tensor.dim()} dimensions")
-    local = list(tensor.shape) + [0] * (MAX_DIMS - tensor.dim())
-    whole = local
-    axes = b""
-    if shard is not None:
-        shape, rank, count, dim = shard
-        whole = list(shape) + [0] * (MAX_DIMS - len(shape))
-        axes = AXIS.pack(TENSOR_PARALLEL, 0, rank, count, dim, 0, 0)
     header = HEADER.pack(
         MAGIC, VERSION, HEADER.size, DTYPES.index(tensor.dtype), tensor.dim(),
-        FULL if shard is None else SHARD, 0, METADATA,
+        FULL if layout is None else SHARD, 0, METADATA,
         tensor.numel() * tensor.element_size())
-    layout = LAYOUT.pack(*whole, *local, 0 if shard is None else 1, 0)
-    return (header + layout + axes).ljust(METADATA, b"\0")
+    shapes = [dim for shape in (whole, tensor.shape)
+              for dim in [*shape, *[0] * (MAX_DIMS - len(shape))]]
+    packed = b"".join(
+        AXIS.pack(KINDS.index(axis.kind), i, axis.rank, axis.size,
+                  -1 if axis.split_dim is None else axis.split_dim, 0, 0)
+        for i, axis in enumerate(axes))
+    return (header + LAYOUT.pack(*shapes, len(axes), 0) + packed).ljust(
+        METADATA, b"\0")
 
 
-def read_metadata(data: bytes, size: int) -> tuple[torch.dtype, list[int], int]:
-    """dtype, shape and where the data begins, of a value of so many bytes.
+def _read_layout(data: bytes, n_dims: int) -> Layout:
+    """ValueError: it cannot be so."""
+    *shapes, n_axes, _ = LAYOUT.unpack_from(data, HEADER.size)
+    if n_axes > MAX_AXES or any(n < 0 for n in shapes[:n_dims]):
+        raise ValueError("no layout of a shard")
+    axes = []
+    for i in range(n_axes):
+        kind, _, rank, size, dim, _, _ = AXIS.unpack_from(
+            data, HEADER.size + LAYOUT.size + i * AXIS.size)
+        if (kind >= len(KINDS) or not 0 <= rank < size <= MAX_SHARDS
+                or dim >= n_dims):
+            raise ValueError("no axis of a shard")
+        axes.append(ParallelAxis(KINDS[kind], rank, size,
+                                 None if dim < 0 else dim))
+    return Layout(shapes[:n_dims], axes)
+
+
+def read_metadata(data: bytes, size: int) -> Metadata:
+    """Of a value of so many bytes.
 
     ValueError: it is no tensor. Nothing of it is believed.
     """
     if len(data) < METADATA or size < METADATA:
         raise ValueError("too short")
-    (magic, version, _, number, n_dims, _, _, offset,
+    (magic, version, _, number, n_dims, kind, _, offset,
      length) = HEADER.unpack_from(data)
     shape = list(LAYOUT.unpack_from(data, HEADER.size)[8:8 + max(n_dims, 0)])
-    if (magic != MAGIC or version != VERSION
+    if (magic != MAGIC or version != VERSION or kind not in (FULL, SHARD)
             or not 0 <= number < len(DTYPES) or DTYPES[number] is None
             or not 0 <= n_dims <= MAX_DIMS or any(n < 0 for n in shape)):
         raise ValueError("no metadata of a tensor")
@@ -81,18 +112,20 @@ def read_metadata(data: bytes, size: int) -> tuple[torch.dtype, list[int], int]:
     wanted = math.prod(shape) * torch.empty((), dtype=dtype).element_size()
     if length != wanted or offset < METADATA or offset + length > size:
         raise ValueError("its data is not where it says")
-    return dtype, shape, offset
+    return Metadata(dtype, shape, offset,
+                    _read_layout(data, n_dims) if kind == SHARD else None)
 
 
-def _check(tensor: object, name: str) -> torch.Tensor:
+def check(tensor: object, name: str) -> torch.Tensor:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} must be a torch.Tensor, not {type(tensor)}")
     return tensor
 
 
-def _write(store: MooncakeDistributedStore, keys: Sequence[str],
-           tensors: Sequence[torch.Tensor], config: ReplicateConfig | None,
-           upsert: bool, shards: Sequence[Shard] | None = None) -> list[int]:
+def write(store: MooncakeDistributedStore, keys: Sequence[str],
+          tensors: Sequence[torch.Tensor], config: ReplicateConfig | None,
+          upsert: bool,
+          layouts: Sequence[Layout | None] | None = None) -> list[int]:
     """Metadata and data as two pieces of each value."""
     if len(keys) != len(tensors):
         _log.warning("tensors_list has %d entries for %d keys", len(tensors),
@@ -100,10 +133,10 @@ def _write(store: MooncakeDistributedStore, keys: Sequence[str],
         return [INVALID_PARAMS] * len(keys)
     held, addrs, sizes = [], [], []
     for i, one in enumerate(tensors):
-        tensor = _check(one, "tensors_list").detach().cpu().contiguous()
+        tensor = check(one, "tensors_list").detach().cpu().contiguous()
         length = tensor.numel() * tensor.element_size()
         try:
-            metadata = metadata_of(tensor, shards[i] if shards else None)
+            metadata = metadata_of(tensor, layouts[i] if layouts else None)
         except ValueError as error:
             _log.warning("tensor of key %d: no layout for %s", i, error)
             metadata, length = b"", 0
@@ -116,26 +149,31 @@ def _write(store: MooncakeDistributedStore, keys: Sequence[str],
     return method(keys, addrs, sizes, config)
 
 
-def _at(addr: int, size: int) -> torch.Tensor | None:
-    """The tensor of a value at an address, as part of that memory."""
+def tensor_at(addr: int, size: int) -> tuple[torch.Tensor, Metadata] | None:
+    """That of a value at an address, as part of that memory."""
     try:
-        dtype, shape, offset = read_metadata(
-            ctypes.string_at(addr, min(size, METADATA)), size)
+        metadata = read_metadata(ctypes.string_at(addr, min(size, METADATA)), size)
     except ValueError as error:
         _log.warning("the value is no tensor: %s", error)
         return None
+    dtype, shape, offset, _ = metadata
     if not math.prod(shape):
-        return torch.empty(shape, dtype=dtype)
+        return torch.empty(shape, dtype=dtype), metadata
     memory = (ctypes.c_char * (size - offset)).from_address(addr + offset)
     return torch.frombuffer(memory, dtype=dtype,
-                            count=math.prod(shape)).reshape(shape)
+                            count=math.prod(shape)).reshape(shape), metadata
+
+
+def _at(addr: int, size: int) -> torch.Tensor | None:
+    found = tensor_at(addr, size)
+    return None if found is None else found[0]
 
 
 # ---- whole tensors ----
 
 
 def _write_one(store, key, tensor, config, upsert):
-    return _write(store, [key], [_check(tensor, "tensor")], config, upsert)[0]
+    return write(store, [key], [check(tensor, "tensor")], config, upsert)[0]
 
 
 def put_tensor(store, key, tensor):
@@ -143,7 +181,7 @@ def put_tensor(store, key, tensor):
 
 
 def batch_put_tensor(store, keys, tensors_list):
-    return _write(store, keys, tensors_list, None, False)
+    return write(store, keys, tensors_list, None, False)
 
 
 def pub_tensor(store, key, tensor, config=None):
@@ -151,7 +189,7 @@ def pub_tensor(store, key, tensor, config=None):
 
 
 def batch_pub_tensor(store, keys, tensors_list, config=None):
-    return _write(store, keys, tensors_list, config, False)
+    return write(store, keys, tensors_list, config, False)
 
 
 def upsert_tensor(store, key, tensor):
@@ -159,7 +197,7 @@ def upsert_tensor(store, key, tensor):
 
 
 def batch_upsert_tensor(store, keys, tensors_list):
-    return _write(store, keys, tensors_list, None, True)
+    return write(store, keys, tensors_list, None, True)
 
 
 def upsert_pub_tensor(store, key, tensor, config=None):
@@ -167,7 +205,7 @@ def upsert_pub_tensor(store, key, tensor, config=None):
 
 
 def batch_upsert_pub_tensor(store, keys, tensors_list, config=None):
-    return _write(store, keys, tensors_list, config, True)
+    return write(store, keys, tensors_list, config, True)
 
 
 def get_tensor(store, key):
@@ -211,64 +249,3 @@ def upsert_tensor_from(store, key, buffer_ptr, size):
 
 def batch_upsert_tensor_from(store, keys, buffer_ptrs, sizes):
     return store.batch_upsert_from(keys, buffer_ptrs, sizes)
-
-
-# ---- shards of tensor parallelism ----
-
-
-def shard_key(key: str, rank: int) -> str:
-    return f"{key}_tp_{rank}"
-
-
-def pub_tensor_with_tp(store, key, tensor, config=None, tp_rank=0, tp_size=1,
-                       split_dim=0):
-    """All shards at once, whatever the rank."""
-    _check(tensor, "tensor")
-    if tp_size <= 1:
-        return pub_tensor(store, key, tensor, config)
-    if not 0 <= tp_rank < tp_size or not 0 <= split_dim < tensor.dim():
-        _log.warning("tp_rank, tp_size or split_dim is out of range")
-        return INVALID_PARAMS
-    parts = tensor.chunk(tp_size, split_dim)
-    if len(parts) != tp_size:
-        _log.warning("tp_size is more than the tensor can be split into")
-        return INVALID_PARAMS
-    shards = [(tensor.shape, rank, tp_size, split_dim)
-              for rank in range(tp_size)]
-    codes = _write(store, [shard_key(key, rank) for rank in range(tp_size)],
-                   parts, config, False, shards)
-    return next((code for code in codes if code), 0)
-
-
-def put_tensor_with_tp(store, key, tensor, tp_rank=0, tp_size=1, split_dim=0):
-    return pub_tensor_with_tp(store, key, tensor, None, tp_rank, tp_size,
-                              split_dim)
-
-
-def batch_pub_tensor_with_tp(store, base_keys, tensors_list, config=None,
-                             tp_rank=0, tp_size=1, split_dim=0):
-    if len(base_keys) != len(tensors_list):
-        _log.warning("tensors_list has %d entries for %d keys",
-                     len(tensors_list), len(base_keys))
-        return [INVALID_PARAMS] * len(base_keys)
-    return [pub_tensor_with_tp(store, key, tensor, config, tp_rank, tp_size,
-                               split_dim)
-            for key, tensor in zip(base_keys, tensors_list)]
-
-
-def batch_put_tensor_with_tp(store, base_keys, tensors_list, tp_rank=0,
-                             tp_size=1, split_dim=0):
-    return batch_pub_tensor_with_tp(store, base_keys, tensors_list, None,
-                                    tp_rank, tp_size, split_dim)
-
-
-def get_tensor_with_tp(store, key, tp_rank=0, tp_size=1, split_dim=0):
-    """The shard; how it was split is told by its metadata alone."""
-    return batch_get_tensor_with_tp(store, [key], tp_rank, tp_size)[0]
-
-
-def batch_get_tensor_with_tp(store, base_keys, tp_rank=0, tp_size=1):
-    if tp_size <= 1:
-        return batch_get_tensor(store, base_keys)
-    return batch_get_tensor(store, [shard_key(key, tp_rank)
-                                    for key in base_keys])

@@ -4,6 +4,7 @@
  *
  * Classes are kept in static variables: one interpreter a process.
  */
+#include "python/src/args.h"
 #include "python/src/store/types.h"
 
 PyObject *ps_add_type(PyObject *module, const char *name, PyType_Spec *spec)
@@ -15,29 +16,66 @@ PyObject *ps_add_type(PyObject *module, const char *name, PyType_Spec *spec)
 	return type;
 }
 
-/* BufferPool is written in Python, on top of this module. */
+/* What is written in Python, and where: read when it is asked for. */
+static const struct {
+	const char *name, *module;
+} from_python[] = {
+	{"BufferPool", "mooncake.buffer_pool"},
+	{"ParallelAxis", "mooncake._parallelism"},
+	{"TensorParallelism", "mooncake._parallelism"},
+	{"ReadTarget", "mooncake._parallelism"},
+};
+
 static PyObject *get_lazily(PyObject *self, PyObject *name)
 {
 	PyObject *module, *found;
 
 	(void)self;
-	if (!PyUnicode_Check(name) ||
-	    PyUnicode_CompareWithASCIIString(name, "BufferPool")) {
-		PyErr_Format(PyExc_AttributeError,
-			     "module 'mooncake.store' has no attribute %R",
-			     name);
+	if (!PyUnicode_Check(name)) {
+		PyErr_SetString(PyExc_TypeError, "a name must be a str");
 		return NULL;
 	}
-	module = PyImport_ImportModule("mooncake.buffer_pool");
-	if (!module)
+	for (size_t i = 0; i < sizeof(from_python) / sizeof(from_python[0]);
+	     i++) {
+		if (PyUnicode_CompareWithASCIIString(name, from_python[i].name))
+			continue;
+		module = PyImport_ImportModule(from_python[i].module);
+		if (!module)
+			return NULL;
+		found = PyObject_GetAttr(module, name);
+		Py_DECREF(module);
+		return found;
+	}
+	PyErr_Format(PyExc_AttributeError,
+		     "module 'mooncake.store' has no attribute %R", name);
+	return NULL;
+}
+
+/*
+ * _is_usable(addr, size, writable): of the modules that are Python, before they
+ * touch memory that was named by a number.
+ */
+static PyObject *is_usable(PyObject *self, PyObject *args)
+{
+	PyObject *addr, *size;
+	uint64_t numbers[2];
+	int writable, rc;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "OOp:_is_usable", &addr, &size, &writable))
 		return NULL;
-	found = PyObject_GetAttr(module, name);
-	Py_DECREF(module);
-	return found;
+	rc = py_arg_uint64(addr, "buffer_ptr", &numbers[0]);
+	if (!rc)
+		rc = py_arg_uint64(size, "size", &numbers[1]);
+	if (rc == PY_ARG_RAISED)
+		return NULL;
+	return PyBool_FromLong(
+		!rc && te_memory_is_usable(numbers[0], numbers[1], writable));
 }
 
 static PyMethodDef functions[] = {
 	{"__getattr__", get_lazily, METH_O, NULL},
+	{"_is_usable", is_usable, METH_VARARGS, NULL},
 	{0},
 };
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tensor.c - methods for tensors, which are Python: mooncake/_tensors.py
+ * tensor.c - methods for tensors, which are Python: mooncake/_tensors.py,
+ * _shards.py, _gather.py and _safetensors.py
  *
- * That module imports torch, so it is read when the first of them is called.
+ * Those import torch, so each is read when the first of its methods is called.
  */
 #include "python/src/store/methods.h"
 
-/* The function @name of that module, with the store before the arguments. */
-static PyObject *delegate(const char *name, PyObject *self, PyObject *args,
-			  PyObject *keywords)
+/* A function of Python's, with the store before the arguments. */
+static PyObject *delegate(const char *from, const char *name, PyObject *self,
+			  PyObject *args, PyObject *keywords)
 {
-	PyObject *module = PyImport_ImportModule("mooncake._tensors");
+	PyObject *module = PyImport_ImportModule(from);
 	PyObject *function = NULL, *first = NULL, *all = NULL, *result = NULL;
 
 	if (module)
@@ -28,35 +29,57 @@ static PyObject *delegate(const char *name, PyObject *self, PyObject *args,
 	return result;
 }
 
-#define METHOD(name)                                          \
-	static PyObject *name(PyObject *self, PyObject *args, \
-			      PyObject *keywords)             \
-	{                                                     \
-		return delegate(#name, self, args, keywords); \
+#define METHOD(module, name)                                            \
+	static PyObject *name(PyObject *self, PyObject *args,           \
+			      PyObject *keywords)                       \
+	{                                                               \
+		return delegate("mooncake." #module, #name, self, args, \
+				keywords);                              \
 	}
 
-METHOD(put_tensor)
-METHOD(batch_put_tensor)
-METHOD(pub_tensor)
-METHOD(batch_pub_tensor)
-METHOD(upsert_tensor)
-METHOD(batch_upsert_tensor)
-METHOD(upsert_pub_tensor)
-METHOD(batch_upsert_pub_tensor)
-METHOD(get_tensor)
-METHOD(batch_get_tensor)
-METHOD(get_tensor_into)
-METHOD(batch_get_tensor_into)
-METHOD(put_tensor_from)
-METHOD(batch_put_tensor_from)
-METHOD(upsert_tensor_from)
-METHOD(batch_upsert_tensor_from)
-METHOD(put_tensor_with_tp)
-METHOD(batch_put_tensor_with_tp)
-METHOD(pub_tensor_with_tp)
-METHOD(batch_pub_tensor_with_tp)
-METHOD(get_tensor_with_tp)
-METHOD(batch_get_tensor_with_tp)
+METHOD(_tensors, put_tensor)
+METHOD(_tensors, batch_put_tensor)
+METHOD(_tensors, pub_tensor)
+METHOD(_tensors, batch_pub_tensor)
+METHOD(_tensors, upsert_tensor)
+METHOD(_tensors, batch_upsert_tensor)
+METHOD(_tensors, upsert_pub_tensor)
+METHOD(_tensors, batch_upsert_pub_tensor)
+METHOD(_tensors, get_tensor)
+METHOD(_tensors, batch_get_tensor)
+METHOD(_tensors, get_tensor_into)
+METHOD(_tensors, batch_get_tensor_into)
+METHOD(_tensors, put_tensor_from)
+METHOD(_tensors, batch_put_tensor_from)
+METHOD(_tensors, upsert_tensor_from)
+METHOD(_tensors, batch_upsert_tensor_from)
+
+METHOD(_shards, put_tensor_with_tp)
+METHOD(_shards, batch_put_tensor_with_tp)
+METHOD(_shards, pub_tensor_with_tp)
+METHOD(_shards, batch_pub_tensor_with_tp)
+METHOD(_shards, put_tensor_with_tp_from)
+METHOD(_shards, batch_put_tensor_with_tp_from)
+METHOD(_shards, get_tensor_with_tp)
+METHOD(_shards, batch_get_tensor_with_tp)
+METHOD(_shards, get_tensor_with_tp_into)
+METHOD(_shards, batch_get_tensor_with_tp_into)
+METHOD(_shards, put_tensor_with_parallelism)
+METHOD(_shards, upsert_tensor_with_parallelism)
+METHOD(_shards, batch_put_tensor_with_parallelism)
+METHOD(_shards, batch_upsert_tensor_with_parallelism)
+METHOD(_shards, put_tensor_with_parallelism_from)
+METHOD(_shards, upsert_tensor_with_parallelism_from)
+METHOD(_shards, batch_put_tensor_with_parallelism_from)
+METHOD(_shards, batch_upsert_tensor_with_parallelism_from)
+
+METHOD(_gather, get_tensor_with_parallelism)
+METHOD(_gather, batch_get_tensor_with_parallelism)
+METHOD(_gather, get_tensor_with_parallelism_into)
+METHOD(_gather, batch_get_tensor_with_parallelism_into)
+
+METHOD(_safetensors, save_tensor_to_safetensor)
+METHOD(_safetensors, load_tensor_from_safetensor)
 
 const PyMethodDef ps_tensor_methods[] = {
 	PS_METHOD("put_tensor", put_tensor,
@@ -129,5 +152,84 @@ const PyMethodDef ps_tensor_methods[] = {
 	PS_METHOD("batch_get_tensor_with_tp", batch_get_tensor_with_tp,
 		  "base_keys, tp_rank=0, tp_size=1)\n--\n\n"
 		  "The shards of a rank; None for a miss."),
+	PS_METHOD(
+		"put_tensor_with_tp_from", put_tensor_with_tp_from,
+		"key, buffer_ptr, size, tp_rank=0, tp_size=1, split_dim=0)\n--\n\n"
+		"Store all shards of a tensor that lies there with its metadata; of a shard, it alone."),
+	PS_METHOD(
+		"batch_put_tensor_with_tp_from", batch_put_tensor_with_tp_from,
+		"base_keys, buffer_ptrs, sizes, tp_rank=0, tp_size=1, split_dim=0)\n--\n\n"
+		"A code for each key."),
+	PS_METHOD(
+		"get_tensor_with_tp_into", get_tensor_with_tp_into,
+		"key, buffer_ptr, size, tp_rank=0, tp_size=1, split_dim=0)\n--\n\n"
+		"As get_tensor_into(), the shard of a rank."),
+	PS_METHOD("batch_get_tensor_with_tp_into",
+		  batch_get_tensor_with_tp_into,
+		  "base_keys, buffer_ptrs, sizes, tp_rank=0, tp_size=1)\n--\n\n"
+		  "As get_tensor_into(), for each key."),
+	PS_METHOD(
+		"put_tensor_with_parallelism", put_tensor_with_parallelism,
+		"key, tensor, parallelism=None, config=None, writer_partition=None)\n--\n\n"
+		"Store a shard: the tensor itself, or of several axes its part. 0 or a code."),
+	PS_METHOD(
+		"batch_put_tensor_with_parallelism",
+		batch_put_tensor_with_parallelism,
+		"keys, tensors_list, parallelisms=None, config=None, writer_partitions=None)\n--\n\n"
+		"A code for each key."),
+	PS_METHOD(
+		"put_tensor_with_parallelism_from",
+		put_tensor_with_parallelism_from,
+		"key, buffer_ptr, size, parallelism=None, config=None, writer_partition=None)\n--\n\n"
+		"The same, of a tensor that lies there with its metadata."),
+	PS_METHOD(
+		"batch_put_tensor_with_parallelism_from",
+		batch_put_tensor_with_parallelism_from,
+		"keys, buffer_ptrs, sizes, parallelisms=None, config=None, writer_partitions=None)\n--\n\n"
+		"A code for each key."),
+	PS_METHOD(
+		"upsert_tensor_with_parallelism",
+		upsert_tensor_with_parallelism,
+		"key, tensor, parallelism=None, config=None, writer_partition=None)\n--\n\n"
+		"Store a shard in place of another: the tensor itself, or of several axes its part. 0 or a code."),
+	PS_METHOD(
+		"batch_upsert_tensor_with_parallelism",
+		batch_upsert_tensor_with_parallelism,
+		"keys, tensors_list, parallelisms=None, config=None, writer_partitions=None)\n--\n\n"
+		"A code for each key."),
+	PS_METHOD(
+		"upsert_tensor_with_parallelism_from",
+		upsert_tensor_with_parallelism_from,
+		"key, buffer_ptr, size, parallelism=None, config=None, writer_partition=None)\n--\n\n"
+		"The same, of a tensor that lies there with its metadata."),
+	PS_METHOD(
+		"batch_upsert_tensor_with_parallelism_from",
+		batch_upsert_tensor_with_parallelism_from,
+		"keys, buffer_ptrs, sizes, parallelisms=None, config=None, writer_partitions=None)\n--\n\n"
+		"A code for each key."),
+	PS_METHOD(
+		"get_tensor_with_parallelism", get_tensor_with_parallelism,
+		"key, target=None)\n--\n\n"
+		"A tensor as it is stored, a shard of any split, or the whole; None for a miss."),
+	PS_METHOD("batch_get_tensor_with_parallelism",
+		  batch_get_tensor_with_parallelism,
+		  "keys, targets=None)\n--\n\n"
+		  "The same for each key."),
+	PS_METHOD("get_tensor_with_parallelism_into",
+		  get_tensor_with_parallelism_into,
+		  "key, buffer_ptr, size, target=None)\n--\n\n"
+		  "The same in that memory, behind its metadata."),
+	PS_METHOD("batch_get_tensor_with_parallelism_into",
+		  batch_get_tensor_with_parallelism_into,
+		  "keys, buffer_ptrs, sizes, targets=None)\n--\n\n"
+		  "The same for each key."),
+	PS_METHOD(
+		"save_tensor_to_safetensor", save_tensor_to_safetensor,
+		"key, file_name=None)\n--\n\n"
+		"Write a tensor to a file, by default of the key's name. 0 or a code."),
+	PS_METHOD(
+		"load_tensor_from_safetensor", load_tensor_from_safetensor,
+		"key=None, file_name=None)\n--\n\n"
+		"Store the tensor of a file and return it; None when there is none."),
 	{0},
 };

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shards of tensors, and tensors in files; skipped where there is no torch."""
+from __future__ import annotations
+
+import json
+import struct
+
+import pytest
+from mooncake.store import (MooncakeDistributedStore, ParallelAxis, ReadTarget,
+                            ReplicateConfig, TensorParallelism)
+from pool import Memory
+
+torch = pytest.importorskip("torch")
+METADATA = 304
+WHOLE = torch.arange(96.0).reshape(8, 12)
+
+
+@pytest.fixture(scope="module")
+def store(master):
+    one = master.store()
+    yield one
+    one.close()
+
+
+@pytest.fixture(autouse=True)
+def empty(store):
+    assert store.remove_all(force=True) >= 0
+
+
+def of(*axes: tuple, **keywords: int) -> TensorParallelism:
+    return TensorParallelism([ParallelAxis(*axis, **keywords) for axis in axes])
+
+
+def shard(*axes: tuple) -> ReadTarget:
+    return ReadTarget("shard", of(*axes))
+
+
+def axes_in(value: bytes) -> list[tuple]:
+    """Kind, index, rank, count and dimension of each, as they are stored."""
+    (count,) = struct.unpack_from("<I", value, 40 + 128)
+    return [struct.unpack_from("<Iiiii", value, 176 + i * 32)
+            for i in range(count)]
+
+
+def laid_down(store, memory: Memory, tensor: torch.Tensor) -> int:
+    """A tensor with its metadata in memory; returns how many bytes."""
+    assert store.upsert_tensor("laid", tensor) == 0
+    got = store.get_tensor_into("laid", memory.addr, memory.size)
+    assert got is not None
+    return METADATA + tensor.numel() * tensor.element_size()
+
+
+# ---- storing ----
+
+
+def test_without_axes_a_tensor_is_stored_whole(store):
+    assert store.put_tensor_with_parallelism("k", WHOLE) == 0
+    assert torch.equal(store.get_tensor("k"), WHOLE)
+    assert store.batch_put_tensor_with_parallelism(
+        ["a", "b"], [WHOLE + 1, WHOLE + 2]) == [0, 0]
+    got = store.batch_get_tensor_with_parallelism(["a", "none", "b"])
+    assert torch.equal(got[0], WHOLE + 1) and torch.equal(got[2], WHOLE + 2)
+    assert got[1] is None
+
+
+def test_a_shard_of_tensor_parallelism_is_the_tensor_itself(store):
+    for rank, part in enumerate(WHOLE.chunk(4, 1)):
+        assert store.put_tensor_with_parallelism(
+            "k", part, of(("tp", rank, 4, 1))) == 0
+    value = store.get("k_tp_2")
+    assert axes_in(value) == [(1, 0, 2, 4, 1)]
+    assert struct.unpack_from("<16q", value, 40) == (
+        8, 12, *[0] * 6, 8, 3, *[0] * 6)
+    assert torch.equal(store.get_tensor_with_tp("k", 1, 4), WHOLE[:, 3:6])
+    assert torch.equal(store.get_tensor_with_parallelism(
+        "k", ReadTarget("as_stored", of(("tp", 3, 4)))), WHOLE[:, 9:])
+
+
+def test_of_several_axes_a_part_of_the_whole_is_stored(store):
+    for rank in range(2):
+        assert store.put_tensor_with_parallelism(
+            "k", WHOLE, of(("tp", rank, 2, 0), ("dp", 1, 2))) == 0
+    value = store.get("k__dp_1of2__tp_1of2_sd0")
+    assert axes_in(value) == [(0, 0, 1, 2, -1), (1, 1, 1, 2, 0)]
+    assert value[METADATA:] == WHOLE[4:].numpy().tobytes()
+    manifest = store.get("k__parallelism_manifest")
+    assert struct.unpack("<IHHiiiii4x8q", manifest) == (
+        0x574D414E, 1, 28, 0, 2, 0, 2, 0, 8, 12, *[0] * 6)
+    full = ReadTarget("full", of(("dp", 1, 2), ("tp", 0, 2, 0)))
+    assert torch.equal(store.get_tensor_with_parallelism("k", full), WHOLE)
+
+
+def test_axes_that_split_nothing_only_name_a_value(store):
+    stage = of(("pp", 1, 4), stage_id=7)
+    assert store.put_tensor_with_parallelism("k", WHOLE, stage) == 0
+    assert store.is_exist("k__pp_1of4_sid7") == 1
+    expert = TensorParallelism([ParallelAxis("EP", 0, 2, 0, expert_id=3)])
+    assert store.put_tensor_with_parallelism("k", WHOLE, expert) == 0
+    assert struct.unpack_from("<2q", store.get("k__ep_0of2_sd0_eid3"), 40) == (
+        16, 12)
+    for wanted in (stage, expert):
+        assert torch.equal(store.get_tensor_with_parallelism(
+            "k", ReadTarget("shard", wanted)), WHOLE)
+
+
+def test_writers_store_their_part_of_a_whole(store):
+    for rank in range(3):
+        assert store.put_tensor_with_parallelism(
+            "k", WHOLE, writer_partition=(rank, 3, 1)) == 0
+    assert axes_in(store.get("k__writer_1of3_sd1")) == [(1, 0, 1, 3, 1)]
+    assert store.is_exist("k__writer_manifest") == 1
+    assert torch.equal(
+        store.get_tensor_with_parallelism("k", ReadTarget("full")), WHOLE)
+    assert torch.equal(store.get_tensor_with_parallelism(
+        "k", shard(("tp", 1, 2, 1))), WHOLE[:, 6:])
+
+
+def test_upserts_replace_and_keep_to_the_configuration(store):
+    axes = of(("tp", 0, 2, 0))
+    config = ReplicateConfig()
+    assert store.put_tensor_with_parallelism("k", WHOLE[:4], axes, config) == 0
+    assert store.put_tensor_with_parallelism("k", WHOLE[4:], axes) == 0
+    assert torch.equal(store.get_tensor("k_tp_0"), WHOLE[:4])
+    assert store.upsert_tensor_with_parallelism("k", WHOLE[4:], axes) == 0
+    assert torch.equal(store.get_tensor("k_tp_0"), WHOLE[4:])
+    assert store.batch_upsert_tensor_with_parallelism(
+        ["k", "l"], [WHOLE, WHOLE], [None, axes], config) == [0, 0]
+
+
+# ---- reading ----
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("other", [0, 1])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_shards_are_made_of_shards_of_another_split(store, dim, other, count):
+    assert store.put_tensor_with_tp("k", WHOLE, 0, 4, dim) == 0
+    for rank, part in enumerate(WHOLE.chunk(count, other)):
+        got = store.get_tensor_with_parallelism(
+            "k", shard(("tp", rank, count, other)))
+        assert torch.equal(got, part)
+
+
+def test_wholes_are_made_of_uneven_shards(store):
+    uneven = torch.arange(33).reshape(11, 3)
+    assert store.put_tensor_with_tp("k", uneven, 0, 4, 0) == 0
+    for target in (ReadTarget("full"), ReadTarget("full", of(("tp", 0, 4, 0)))):
+        assert torch.equal(store.get_tensor_with_parallelism("k", target), uneven)
+    assert torch.equal(store.get_tensor_with_parallelism(
+        "k", shard(("tp", 1, 2, 0))), uneven[6:])
+
+
+def test_shards_are_cut_out_of_a_whole(store):
+    assert store.put_tensor("k", WHOLE) == 0
+    assert torch.equal(store.get_tensor_with_parallelism(
+        "k", shard(("tp", 2, 3, 1))), WHOLE[:, 8:])
+    assert torch.equal(
+        store.get_tensor_with_parallelism("k", ReadTarget("full")), WHOLE)
+
+
+def test_what_is_not_whole_is_none(store):
+    assert store.put_tensor_with_tp("k", WHOLE, 0, 4, 0) == 0
+    assert store.remove("k_tp_2", force=True) == 0
+    assert store.get_tensor_with_parallelism("k", ReadTarget("full")) is None
+    assert torch.equal(store.get_tensor_with_parallelism(
+        "k", shard(("tp", 0, 2, 0))), WHOLE[:4])
+    assert store.get_tensor_with_parallelism("k", shard(("tp", 1, 2, 0))) is None
+    assert store.get_tensor_with_parallelism(
+        "k", ReadTarget("as_stored", of(("tp", 0, 8, 0)))) is None
+    assert store.get_tensor_with_parallelism("none", ReadTarget("full")) is None
+
+
+# ---- memory of the caller's ----
+
+
+def test_shards_lie_in_the_callers_memory(store):
+    memory = Memory(8192)
+    assert store.put_tensor_with_tp("k", WHOLE, 0, 4, 1) == 0
+    targets = [shard(("tp", 1, 4, 1)), shard(("tp", 1, 2, 1)),
+               ReadTarget("full"), None]
+    got = store.batch_get_tensor_with_parallelism_into(
+        ["k"] * 4, [memory.addr + i * 2048 for i in range(4)], [2048] * 4,
+        targets)
+    assert got[3] is None
+    for i, wanted in enumerate((WHOLE[:, 3:6], WHOLE[:, 6:], WHOLE)):
+        assert torch.equal(got[i], wanted)
+        assert got[i].data_ptr() == memory.addr + i * 2048 + METADATA
+    assert axes_in(memory.read(2048, METADATA)) == [(1, 0, 1, 2, 1)]
+    assert store.get_tensor_with_parallelism_into(
+        "k", memory.addr, METADATA + 8, ReadTarget("full")) is None
+    assert torch.equal(store.get_tensor_with_tp_into(
+        "k", memory.addr, 2048, 2, 4, 1), WHOLE[:, 6:9])
+    assert store.batch_get_tensor_with_tp_into(
+        ["k", "none"], [memory.addr] * 2, [2048] * 2, 0, 4)[1] is None
+
+
+def test_shards_are_stored_from_the_callers_memory(store):
+    memory = Memory(4096)
+    size = laid_down(store, memory, WHOLE)
+    place = (memory.addr, size)
+    assert store.put_tensor_with_parallelism_from("a", *place) == 0
+    assert torch.equal(store.get_tensor("a"), WHOLE)
+    both = of(("dp", 0, 2), ("tp", 1, 2, 0))
+    assert store.put_tensor_with_parallelism_from("b", *place, both) == 0
+    assert torch.equal(store.get_tensor("b__dp_0of2__tp_1of2_sd0"), WHOLE[4:])
+    assert store.upsert_tensor_with_parallelism_from(
+        "c", *place, writer_partition={"rank": 1, "size": 2}) == 0
+    assert torch.equal(store.get_tensor("c__writer_1of2_sd0"), WHOLE[4:])
+    places = ([memory.addr] * 2, [size] * 2)
+    assert store.batch_put_tensor_with_parallelism_from(
+        ["d", "e"], *places, [None, both]) == [0, 0]
+    assert store.batch_upsert_tensor_with_parallelism_from(
+        ["d", "e"], *places, None, ReplicateConfig()) == [0, 0]
+    assert store.batch_put_tensor_with_tp_from(["f", "g"], *places, 0, 2, 1) == [
+        0, 0]
+    assert torch.equal(store.get_tensor_with_tp("g", 1, 2), WHOLE[:, 6:])
+
+
+def test_a_shard_in_memory_is_stored_alone(store):
+    memory = Memory(4096)
+    assert store.put_tensor_with_tp("k", WHOLE, 0, 2, 1) == 0
+    assert store.get_tensor_with_tp_into("k", memory.addr, 4096, 1, 2) is not None
+    size = store.get_size("k_tp_1")
+    assert store.put_tensor_with_tp_from("l", memory.addr, size, 1, 2, 1) == 0
+    assert store.get("l_tp_1") == store.get("k_tp_1")
+    assert store.is_exist("l_tp_0") == 0
+    assert store.put_tensor_with_tp_from("l", memory.addr, size, 0, 2, 1) == -600
+
+
+# ---- mistakes, and what cannot be believed ----
+
+
+def test_arguments_that_cannot_be_are_codes(store):
+    put = store.put_tensor_with_parallelism
+    memory = Memory(1024)
+    assert put("k", WHOLE, of(("tp", 2, 2, 0))) == -600
+    assert put("k", WHOLE, of(("xp", 0, 2, 0))) == -600
+    assert put("k", WHOLE, of(("tp", 0, 2, 5))) == -600
+    assert put("k", WHOLE, of(("tp", 0, 2), ("tp", 1, 2))) == -600
+    assert put("k", WHOLE, of(("tp", 0, 5, 0), ("dp", 0, 2))) == -600
+    assert put("k", WHOLE, writer_partition=(0, 7, 0)) == -600
+    assert put("k", WHOLE, of(("tp", 0, 2, 0)), None, (0, 2, 0)) == -600
+    assert store.batch_put_tensor_with_parallelism(
+        ["a", "b"], [WHOLE] * 2, [of(("tp", 9, 2)), None]) == [-600, 0]
+    assert store.batch_put_tensor_with_parallelism(
+        ["a", "b"], [WHOLE] * 2, [None]) == [-600] * 2
+    put_from = store.put_tensor_with_parallelism_from
+    for place in ((memory.addr, 1024), (8, 1024), (memory.addr, 0),
+                  (1 << 70, 1024), (memory.addr, -1)):
+        assert put_from("k", *place) == -600
+    assert store.put_tensor_with_tp_from("k", 8, 1024) == -600
+    for target in (ReadTarget("shard"), ReadTarget("other")):
+        assert store.get_tensor_with_parallelism("k", target) is None
+    without = MooncakeDistributedStore()
+    assert without.put_tensor_with_parallelism("k", WHOLE) == -600
+    assert without.get_tensor_with_parallelism("k", ReadTarget("full")) is None
+
+
+def test_arguments_of_a_wrong_type_are_named(store):
+    with pytest.raises(TypeError, match="tensor"):
+        store.put_tensor_with_parallelism("k", b"bytes")
+    with pytest.raises(TypeError, match="parallelism"):
+        store.put_tensor_with_parallelism("k", WHOLE, 5)
+    with pytest.raises(TypeError, match="rank"):
+        store.put_tensor_with_parallelism("k", WHOLE, of(("tp", "0", 2)))
+    with pytest.raises(TypeError, match="writer_partition"):
+        store.put_tensor_with_parallelism("k", WHOLE, writer_partition=3)
+    with pytest.raises(TypeError, match="target"):
+        store.get_tensor_with_parallelism("k", "full")
+    with pytest.raises(TypeError, match="buffer_ptr"):
+        store.put_tensor_with_parallelism_from("k", "0", 5)
+
+
+def test_shards_that_lie_are_none(store):
+    """Each byte of what a reader believes, in turn."""
+    assert store.put_tensor_with_tp("k", WHOLE, 0, 4, 0) == 0
+    assert store.put_tensor_with_parallelism("w", WHOLE,
+                                             writer_partition=(0, 1, 0)) == 0
+    for key, length in (("k_tp_0", METADATA), ("w__writer_manifest", 96)):
+        whole = store.get(key)
+        for at in range(0, length, 2):
+            wrong = bytearray(whole)
+            wrong[at:at + 2] = b"\xff\xff"
+            assert store.upsert(key, wrong) == 0
+            for target in (ReadTarget("full"), shard(("tp", 1, 2, 0))):
+                got = store.get_tensor_with_parallelism(key[0], target)
+                assert got is None or got.shape in ((8, 12), (4, 12))
+        assert store.upsert(key, whole) == 0
+
+
+# ---- files ----
+
+
+def test_files_are_those_of_safetensors(store, tmp_path):
+    safetensors = pytest.importorskip("safetensors.torch")
+    for i, tensor in enumerate((WHOLE, torch.tensor(3, dtype=torch.int16),
+                                torch.empty(0, 2), torch.ones(3).bfloat16(),
+                                torch.tensor([True, False]))):
+        path = tmp_path / f"{i}.safetensors"
+        store.put_tensor(f"k{i}", tensor)
+        assert store.save_tensor_to_safetensor(f"k{i}", path) == 0
+        (got,) = safetensors.load_file(path).values()
+        assert torch.equal(got, tensor) and got.dtype == tensor.dtype
+        safetensors.save_file({"any": tensor}, path)
+        loaded = store.load_tensor_from_safetensor(f"l{i}", str(path))
+        assert torch.equal(loaded, tensor)
+        assert torch.equal(store.get_tensor(f"l{i}"), tensor)
+    safetensors.save_file({"a": WHOLE, "b": WHOLE + 1}, path)
+    assert torch.equal(store.load_tensor_from_safetensor("b", path), WHOLE + 1)
+    assert store.load_tensor_from_safetensor("c", path) is None
+
+
+def test_files_that_are_none_are_refused(store, tmp_path):
+    path = tmp_path / "file"
+    assert store.save_tensor_to_safetensor("none", path) == -704
+    store.put_tensor("k", WHOLE)
+    assert store.save_tensor_to_safetensor("k", tmp_path / "no" / "file") == -600
+    assert store.load_tensor_from_safetensor("k", path) is None
+    assert store.load_tensor_from_safetensor() is None
+    good = {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}
+    for entry in ([], {}, 5, good | {"shape": [1 << 62, 4]},
+                  good | {"shape": "4"}, good | {"data_offsets": [-4, 0]},
+                  good | {"data_offsets": [0, 5]}, good | {"dtype": ["U8"]},
+                  good | {"shape": [4.0]}, good | {"shape": [True]}):
+        header = json.dumps({"t": entry}).encode()
+        path.write_bytes(len(header).to_bytes(8, "little") + header + b"1234")
+        assert store.load_tensor_from_safetensor("t", path) is None
+    for data in (b"", b"\xff" * 8, b"\xff" * 64, bytes(8), (2).to_bytes(8, "little")
+                 + b"[]", (4096).to_bytes(8, "little") + b"[" * 4096):
+        path.write_bytes(data)
+        assert store.load_tensor_from_safetensor("t", path) is None
