@@ -30,10 +30,13 @@ te_pytest(python rpc)
 te_pytest(python config)
 te_pytest(python rest)
 te_pytest(python buffer_pool)
+te_pytest(python catalog)
 te_pytest(python memory)
 te_pytest(python shards) # skipped without torch, which only CI installs
 te_pytest(python store)
 te_pytest(python store_life)
+te_pytest(python structured)
+te_pytest(python structured_tensors) # the same
 te_pytest(python tensors) # the same
 te_pytest(python wheel)
 # Builds all of the tree once more, unless it has done so before.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from mooncake._dtypes import NAMES
 from mooncake._parallelism import KINDS, MAX_AXES, MAX_SHARDS, ParallelAxis
 
 if TYPE_CHECKING:
@@ -34,11 +35,7 @@ LAYOUT = struct.Struct("<8q8qII")
 AXIS = struct.Struct("<Iiiiiiq")
 METADATA = HEADER.size + LAYOUT.size + MAX_AXES * AXIS.size
 
-# Their numbers in the header are their places here.
-_NAMES = ["float32", "float64", "int8", "uint8", "int16", "uint16", "int32",
-          "uint32", "int64", "uint64", "bool", "float16", "bfloat16",
-          "float8_e4m3fn", "float8_e5m2"]
-DTYPES = [getattr(torch, name, None) for name in _NAMES]
+DTYPES = [getattr(torch, name, None) for name in NAMES]
 
 _log = logging.getLogger("mooncake.store")
 

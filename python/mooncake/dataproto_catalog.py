@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which DataProto has a row's field: a catalog of handles, without any data.
+
+Rows have keys, in partitions. Their fields may come one after the other, each in a
+fragment: a DataProto of one stage, row i of which belongs to the i-th key. Whoever
+reads asks the catalog, and gets the fields that lie together and where.
+"""
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mooncake.structured_object_store import (
+    export_dataproto_ref, import_dataproto_ref)
+
+
+@dataclass
+class _Fragment:
+    name: str  # the key of its manifest
+    handle: dict[str, Any]
+    managed: bool
+    n_uses: int = 0  # fields of rows that lie in it
+    n_readers: int = 0
+
+
+@dataclass
+class _Row:
+    tag: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, tuple[_Fragment, int]] = field(default_factory=dict)
+
+
+class DataProtoCatalog:
+    """Rows, their tags, and where their fields are. Any thread; nothing blocks.
+
+    Fragments that were given to publish() are managed: once no row has a field in
+    them and nobody reads them, they are among retired_handles of every answer until
+    ack_retired(), for the caller to remove. Others are forgotten. Arguments that
+    cannot be are a TypeError or ValueError, and change nothing.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # All of these are guarded by it.
+        self._partitions: dict[str, dict[str, _Row]] = {}
+        self._fragments: dict[str, _Fragment] = {}
+        self._retired: dict[str, dict[str, Any]] = {}
+        self._published: dict[str, dict[str, Any]] = {}
+        self._reads: dict[int, list[_Fragment]] = {}
+        self._last_read = 0
+        self._drained = False
+
+    # ---- writing ----
+
+    def update(self, partition: str, keys: Sequence[str], *,
+               tags: Sequence[Mapping[str, Any]] | None = None,
+               handle: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Add to the tags of rows, and their fields that a fragment has."""
+        with self._lock:
+            return self._update(partition, keys, tags, handle, False)
+
+    def publish(self, operation_id: str, partition: str, keys: Sequence[str], *,
+                tags: Sequence[Mapping[str, Any]] | None = None,
+                handle: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """As update(), of a managed fragment; once more it only answers again.
+
+        The answer is kept until ack_publication().
+        """
+        _text(operation_id, "operation_id")
+        with self._lock:
+            if operation_id not in self._published:
+                self._published[operation_id] = self._update(
+                    partition, keys, tags, handle, handle is not None)
+            return copy.deepcopy(self._published[operation_id])
+
+    def ack_publication(self, operation_id: str) -> None:
+        with self._lock:
+            self._published.pop(_text(operation_id, "operation_id"), None)
+
+    def _update(self, partition: str, keys: Sequence[str],
+                tags: Sequence[Mapping[str, Any]] | None,
+                handle: Mapping[str, Any] | None,
+                managed: bool) -> dict[str, Any]:
+        if self._drained:
+            raise RuntimeError("the catalog has been drained")
+        _text(partition, "partition")
+        keys = _names(keys, "keys")
+        if tags is None and handle is None:
+            raise ValueError("neither tags nor a handle")
+        if tags is not None and (len(tags) != len(keys) or not all(
+                isinstance(tag, Mapping) for tag in tags)):
+            raise ValueError(f"tags must be {len(keys)} mappings")
+        found = None if handle is None else self._fragment(
+            handle, len(keys), managed)
+        rows = self._partitions.setdefault(partition, {})
+        for i, key in enumerate(keys):
+            row = rows.setdefault(key, _Row())
+            if tags is not None:
+                row.tag.update(copy.deepcopy(dict(tags[i])))
+            for name in found[1] if found else ():
+                found[0].n_uses += 1
+                self._leave(row, name)
+                row.places[name] = (found[0], i)
+        return {"keys": keys,
+                "tags": [copy.deepcopy(rows[key].tag) for key in keys],
+                "fields": _fields_of(rows, keys), **self._answer()}
+
+    def _fragment(self, handle: Mapping[str, Any], n_rows: int,
+                  managed: bool) -> tuple[_Fragment, list[str]]:
+        """It, and its fields."""
+        ref = import_dataproto_ref(handle)
+        if len(ref.stage_refs) != 1 or not ref.field_index:
+            raise ValueError("a fragment has one stage, and fields")
+        if ref.batch_size != n_rows:
+            raise ValueError(f"a fragment of {ref.batch_size} rows for {n_rows} "
+                             "keys")
+        (bundle,) = ref.stage_refs.values()
+        new = _Fragment(bundle.manifest_key, export_dataproto_ref(ref), managed)
+        if new.name in self._retired:
+            raise ValueError(f"{new.name} is about to be removed")
+        old = self._fragments.setdefault(new.name, new)
+        if old.handle != new.handle or old.managed != managed:
+            raise ValueError(f"another fragment is called {new.name}")
+        return old, list(ref.field_index)
+
+    def remove(self, partition: str, keys: Sequence[str]) -> dict[str, Any]:
+        """Forget rows; those that are not there are no error."""
+        _text(partition, "partition")
+        keys = _names(keys, "keys")
+        with self._lock:
+            rows = self._partitions.get(partition, {})
+            for key in keys:
+                row = rows.pop(key, _Row())
+                for name in list(row.places):
+                    self._leave(row, name)
+            if not rows:
+                self._partitions.pop(partition, None)
+            return self._answer()
+
+    def drain(self) -> dict[str, Any]:
+        """Forget all, for good. RuntimeError: somebody reads."""
+        with self._lock:
+            if self._reads:
+                raise RuntimeError(f"{len(self._reads)} reads are under way")
+            for fragment in list(self._fragments.values()):
+                fragment.n_uses = 0
+                self._retire(fragment)
+            self._partitions.clear()
+            self._published.clear()
+            self._drained = True
+            return self._answer()
+
+    # ---- fragments that nobody needs ----
+
+    def _leave(self, row: _Row, name: str) -> None:
+        place = row.places.pop(name, None)
+        if place is not None:
+            place[0].n_uses -= 1
+            self._retire(place[0])
+
+    def _retire(self, fragment: _Fragment) -> None:
+        if fragment.n_uses or fragment.n_readers:
+            return
+        self._fragments.pop(fragment.name, None)
+        if fragment.managed:
+            self._retired[fragment.name] = fragment.handle
+
+    def _answer(self) -> dict[str, Any]:
+        return {"retired_handles": copy.deepcopy(list(self._retired.values()))}
+
+    def ack_retired(self, handles: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """These have been removed."""
+        refs = [import_dataproto_ref(handle) for handle in handles]
+        with self._lock:
+            for ref in refs:
+                for bundle in ref.stage_refs.values():
+                    self._retired.pop(bundle.manifest_key, None)
+            return self._answer()
+
+    # ---- reading ----
+
+    def resolve(self, partition: str, keys: Sequence[str],
+                fields: Sequence[str] | None = None, *,
+                pin: bool = False) -> dict[str, Any]:
+        """Where fields of these rows are; without a selection all of them.
+
+        ValueError: there is no such row, or not yet such a field of it. With pin
+        nothing of it is retired before release_read() of its read_token.
+        """
+        _text(partition, "partition")
+        keys = _names(keys, "keys")
+        with self._lock:
+            rows = self._partitions.get(partition, {})
+            missing = [key for key in keys if key not in rows]
+            if missing:
+                raise ValueError(f"{partition} has no key {missing[0]!r}")
+            names = (_fields_of(rows, keys) if fields is None
+                     else _names(fields, "fields"))
+            if not names:
+                raise ValueError("these rows have no fields")
+            answer, used = _located(rows, keys, names)
+            if pin:
+                answer["read_token"] = self._pin(used)
+            return answer
+
+    def _pin(self, fragments: list[_Fragment]) -> int:
+        self._last_read += 1
+        self._reads[self._last_read] = fragments
+        for fragment in fragments:
+            fragment.n_readers += 1
+        return self._last_read
+
+    def release_read(self, token: int) -> dict[str, Any]:
+        """A read has ended; once more does nothing."""
+        with self._lock:
+            for fragment in self._reads.pop(token, []):
+                fragment.n_readers -= 1
+                self._retire(fragment)
+            return self._answer()
+
+    def list(self, partition: str | None = None) -> dict[str, dict[str, Any]]:
+        """The tags of rows, by partition and key."""
+        with self._lock:
+            return {name: {key: copy.deepcopy(row.tag)
+                           for key, row in rows.items()}
+                    for name, rows in self._partitions.items()
+                    if partition is None or name == partition}
+
+
+def _located(rows: Mapping[str, _Row], keys: Sequence[str],
+             names: Sequence[str]) -> tuple[dict[str, Any], list[_Fragment]]:
+    """What resolve() answers, and the fragments of it."""
+    groups: dict[tuple, list[str]] = {}
+    used: dict[str, _Fragment] = {}
+    for name in names:
+        late = [key for key in keys if name not in rows[key].places]
+        if late:
+            raise ValueError(f"{late[0]!r} has no field {name!r} yet")
+        places = [rows[key].places[name] for key in keys]
+        used.update((fragment.name, fragment) for fragment, _ in places)
+        groups.setdefault(tuple((fragment.name, row) for fragment, row in places),
+                          []).append(name)
+    meta_info: dict[str, Any] = {}
+    for fragment in used.values():
+        for name, value in fragment.handle["meta_info"].items():
+            if meta_info.setdefault(name, value) != value:
+                raise ValueError(f"fragments disagree about meta_info {name!r}")
+    return {
+        "keys": list(keys),
+        "tags": [copy.deepcopy(rows[key].tag) for key in keys],
+        "fields": list(names),
+        "field_groups": [{"fields": fields, "locations": list(places)}
+                         for places, fields in groups.items()],
+        "handles": {name: copy.deepcopy(one.handle)
+                    for name, one in used.items()},
+        "meta_info": copy.deepcopy(meta_info)}, list(used.values())
+
+
+def _fields_of(rows: Mapping[str, _Row], keys: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(name for key in keys for name in rows[key].places))
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} must be a text, not {value!r}")
+    return value
+
+
+def _names(values: object, name: str) -> list[str]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+        raise TypeError(f"{name} must be a list of texts, not {type(values)}")
+    names = [_text(value, name) for value in values]
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"{name} must be some texts, each of them once")
+    return names
