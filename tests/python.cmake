@@ -11,6 +11,27 @@ set_tests_properties(integration.python.venv PROPERTIES
 	TIMEOUT 900 SKIP_RETURN_CODE 77 LABELS integration
 	FIXTURES_SETUP python_venv)
 
+set(python_environment PYTHONDONTWRITEBYTECODE=1
+	TE_WHEEL_DIR=${CMAKE_BINARY_DIR}/python/wheel
+	PYTHONPATH=${CMAKE_BINARY_DIR}/python:${CMAKE_CURRENT_SOURCE_DIR}/python)
+if(TE_SANITIZE)
+	# The interpreter has no sanitizers, so they come first, and its memory from
+	# them. It gives little back at its end: what the modules leak cannot be told
+	# from that. torch is not fetched once more for tests that run without this.
+	set(preloaded "")
+	foreach(name asan ubsan)
+		execute_process(OUTPUT_VARIABLE library
+			COMMAND ${CMAKE_C_COMPILER} -print-file-name=lib${name}.so
+			OUTPUT_STRIP_TRAILING_WHITESPACE)
+		list(APPEND preloaded ${library})
+	endforeach()
+	list(JOIN preloaded ":" preloaded)
+	list(APPEND python_environment LD_PRELOAD=${preloaded}
+		PYTHONMALLOC=malloc UBSAN_OPTIONS=print_stacktrace=1
+		ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:check_initialization_order=1)
+	set_tests_properties(integration.python.venv PROPERTIES ENVIRONMENT CI=)
+endif()
+
 # te_pytest(python engine): tests/python/test_engine.py -> integration.python.engine
 function(te_pytest folder name)
 	set(test integration.${folder}.${name})
@@ -21,7 +42,7 @@ function(te_pytest folder name)
 	set_tests_properties(${test} PROPERTIES
 		TIMEOUT ${TE_TEST_TIMEOUT} SKIP_RETURN_CODE 77
 		LABELS integration FIXTURES_REQUIRED python_venv
-		ENVIRONMENT "TE_WHEEL_DIR=${CMAKE_BINARY_DIR}/python/wheel;PYTHONDONTWRITEBYTECODE=1;PYTHONPATH=${CMAKE_BINARY_DIR}/python:${CMAKE_CURRENT_SOURCE_DIR}/python")
+		ENVIRONMENT "${python_environment}")
 endfunction()
 
 te_pytest(python engine)
@@ -38,16 +59,19 @@ te_pytest(python store_life)
 te_pytest(python structured)
 te_pytest(python structured_tensors) # the same
 te_pytest(python tensors) # the same
-te_pytest(python wheel)
-# Builds all of the tree once more, unless it has done so before.
-set_tests_properties(integration.python.wheel PROPERTIES TIMEOUT 1800
-	FIXTURES_SETUP python_wheel)
 te_pytest(consumers vllm_ascend)
 te_pytest(consumers vllm_encoder_cache)
 te_pytest(consumers vllm_store)
 te_pytest(consumers sglang_store)
 te_pytest(consumers lmcache)
 te_pytest(consumers services)
-te_pytest(consumers packaging)
-set_property(TEST integration.consumers.packaging APPEND PROPERTY
-	FIXTURES_REQUIRED python_wheel)
+# What is installed has no sanitizers.
+if(NOT TE_SANITIZE)
+	te_pytest(python wheel)
+	# Builds all of the tree once more, unless it has done so before.
+	set_tests_properties(integration.python.wheel PROPERTIES TIMEOUT 1800
+		FIXTURES_SETUP python_wheel)
+	te_pytest(consumers packaging)
+	set_property(TEST integration.consumers.packaging APPEND PROPERTY
+		FIXTURES_REQUIRED python_wheel)
+endif()
