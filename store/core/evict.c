@@ -21,6 +21,7 @@
 #include "store/core/object.h"
 #include "store/core/place.h"
 #include "store/core/policy.h"
+#include "store/core/recall.h"
 #include "store/core/space.h"
 #include "store/core/state.h"
 #include "store/core/tenant.h"
@@ -161,6 +162,7 @@ static void prefetch_next(struct tei_core *core, struct tei_object *o)
 		return;
 	tei_hash_prefetch(&core->objects, o->node.hash);
 	tei_policy_prefetch(tei_core_policy_of(core, o), o->node.hash);
+	tei_core_renounce_soon(core, o->node.hash);
 	__builtin_prefetch(o->extents, 1);
 	o = after(core, o);
 	if (o) {

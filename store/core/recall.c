@@ -119,6 +119,15 @@ void tei_core_renounce(struct tei_core *core, uint64_t hash)
 		tei_core_recall_fini(core);
 }
 
+void tei_core_renounce_soon(const struct tei_core *core, uint64_t hash)
+{
+	const struct tei_recall_part *part =
+		&core->recall.part[hash >> (64 - PART_BITS)];
+
+	if (part->room)
+		__builtin_prefetch(&part->at[hash & (part->room - 1)], 1);
+}
+
 void tei_core_renounce_all(struct tei_core *core, struct tei_tenant *t)
 {
 	t->renounced = core->recall.open;

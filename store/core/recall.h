@@ -32,6 +32,8 @@ void tei_core_recall_fini(struct tei_core *core);
 size_t tei_core_recall_bytes(const struct tei_core *core);
 /* The key of that hash was changed here: older values do not come back. */
 void tei_core_renounce(struct tei_core *core, uint64_t hash);
+/* It soon will be: start to load what that touches. */
+void tei_core_renounce_soon(const struct tei_core *core, uint64_t hash);
 /* All that @t had before, too. */
 void tei_core_renounce_all(struct tei_core *core, struct tei_tenant *t);
 /* Whether @t's key, which is not here, may be brought by an owner. */
