@@ -19,7 +19,9 @@
  *
  * Lanes. The three steps need three processes, one after the other. So a round
  * of many keys goes in lanes: while the bytes of one are written, the master
- * starts the next and ends the one before.
+ * starts the next and ends the one before. Where writing is as quick as by shared
+ * memory, the messages of a second lane may cost more than they hide. So both ways
+ * are timed, the faster one is taken, and the other every LANE_PROBE-th time.
  */
 #include "store/client/put.h"
 
@@ -35,6 +37,8 @@
 #define CONTACTS_NS   (5 * TEI_NS_PER_S)     /* of all owners of a round */
 #define LANES_MAX     2u  /* more cost the master more than they hide */
 #define LANE_KEYS     32u /* fewer are not worth a lane of their own */
+#define LANE_PROBE    16u
+#define LANE_MEMORY   8u /* rounds that an average remembers, about */
 
 static void fail_round(struct tei_put *put)
 {
@@ -148,15 +152,57 @@ static bool open_lane(const struct tei_put *put, size_t i, size_t n,
 }
 
 /*
- * One, when there is no memory for more. Upserts have one: a key that stands
- * twice in a call is one upsert to the master only within one message.
+ * Upserts have none: a key that stands twice in a call is one upsert to the master
+ * only within one message.
  */
+static bool has_choice(const struct tei_put *put)
+{
+	return !put->upsert && put->n_todo / LANE_KEYS >= 2;
+}
+
+/* Relaxed, here and below: hints, to which nothing else belongs. */
+static uint64_t key_ns(const struct tei_put *put, bool many)
+{
+	return atomic_load_explicit(&put->store->put_key_ns[many],
+				    memory_order_relaxed);
+}
+
+/* What has not been tried yet counts as fastest. */
+static size_t lanes_wanted(const struct tei_put *put)
+{
+	size_t n = put->n_todo / LANE_KEYS;
+	uint32_t round;
+	bool many;
+
+	if (!has_choice(put))
+		return 1;
+	round = atomic_fetch_add_explicit(&put->store->n_put_rounds, 1,
+					  memory_order_relaxed);
+	many = key_ns(put, true) <= key_ns(put, false);
+	if (round % LANE_PROBE == LANE_PROBE - 1)
+		many = !many;
+	if (!many)
+		return 1;
+	return n < LANES_MAX ? n : LANES_MAX;
+}
+
+/* A round in so many lanes has taken so long. */
+static void learn(const struct tei_put *put, size_t n_lanes, uint64_t ns)
+{
+	bool many = n_lanes > 1;
+	uint64_t was = key_ns(put, many), is = ns / put->n_todo;
+
+	if (was)
+		is = (was * (LANE_MEMORY - 1) + is) / LANE_MEMORY;
+	atomic_store_explicit(&put->store->put_key_ns[many], is,
+			      memory_order_relaxed);
+}
+
+/* One, when there is no memory for more. */
 static size_t open_lanes(const struct tei_put *put, struct tei_put *lanes)
 {
-	size_t n = put->upsert ? 1 : put->n_todo / LANE_KEYS, i;
+	size_t n = lanes_wanted(put), i;
 
-	if (n > LANES_MAX)
-		n = LANES_MAX;
 	for (i = 0; i < n && open_lane(put, i, n, &lanes[i]); i++)
 		;
 	if (n && i == n)
@@ -194,9 +240,12 @@ static void run_round(struct tei_put *put)
 {
 	struct tei_put lanes[LANES_MAX];
 	size_t n = open_lanes(put, lanes);
+	uint64_t begin = tei_now_ns();
 
 	put->n_next = put->n_full = put->retry_ms = 0;
 	run_lanes(lanes, n);
+	if (has_choice(put))
+		learn(put, n, tei_now_ns() - begin);
 	close_lanes(put, lanes, n);
 }
 
