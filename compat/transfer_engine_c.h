@@ -238,7 +238,8 @@ TRANSFER_ENGINE_API int submitTransfer(transfer_engine_t engine,
 /*
  * And tell the owner of the first entry's segment, once all of the batch to it
  * so far are completed; by itself, whether somebody asks for its status or not.
- * At most 8 times a batch.
+ * As often as a batch has room for transfers; one of more than 32768, only
+ * 65536 less that many times.
  */
 TRANSFER_ENGINE_API int
 submitTransferWithNotify(transfer_engine_t engine, batch_id_t batch_id,

@@ -17,11 +17,17 @@
 /* Which request of the batch task @task is. */
 static uint32_t index_of(const struct mc_batch *b, size_t task)
 {
-	size_t index = task;
+	size_t before = 0, end = b->n_notifies;
 
-	for (uint32_t i = 0; i < b->n_notifies; i++)
-		index += b->notifies[i].tasks <= task;
-	return (uint32_t)index;
+	while (before < end) {
+		size_t middle = before + (end - before) / 2;
+
+		if (b->notifies[middle].tasks <= task)
+			before = middle + 1;
+		else
+			end = middle;
+	}
+	return (uint32_t)(task + before);
 }
 
 /* Its last try. 0, -EAGAIN. */

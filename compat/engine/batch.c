@@ -15,6 +15,7 @@
 #include "compat/handle/handle.h"
 
 #define CAPACITY         65536
+#define NOTIFIES         8     /* of the largest batch */
 #define ON_STACK         32    /* entries of one submission */
 #define LEAVING_MS       1000  /* for what is under way when its engine goes */
 #define TRY_MS           30000 /* in which restarts of the peer do not count, */
@@ -45,9 +46,10 @@ static void destroy(struct mc_batch *b)
 	te_batch_destroy(b->te);
 	te_batch_destroy(b->again);
 	free(b->tasks);
-	for (uint32_t i = 0; i < b->n_notifies; i++)
+	for (size_t i = 0; i < b->n_notifies; i++)
 		free(b->notifies[i].bytes.iov_base);
 	(void)pthread_mutex_destroy(&b->mutex);
+	free(b->notifies);
 	free(b);
 }
 
@@ -106,8 +108,15 @@ static struct mc_batch *pin(struct mc_engine *e, batch_id_t id,
 	return b;
 }
 
+/* Every submission has a transfer, and may have a notification. */
+static size_t notifies_most(size_t size)
+{
+	return size < CAPACITY - size ? size : CAPACITY - size;
+}
+
 static struct mc_batch *make(struct mc_engine *e, size_t size)
 {
+	size_t n_notifies = notifies_most(size);
 	struct mc_batch *b = calloc(1, sizeof(*b));
 
 	if (!b)
@@ -115,8 +124,10 @@ static struct mc_batch *make(struct mc_engine *e, size_t size)
 	b->engine = e;
 	b->size = size;
 	b->tasks = calloc(size, sizeof(*b->tasks));
-	if (!b->tasks ||
-	    te_batch_create(e->te, (uint32_t)(size + MC_NOTIFIES), &b->te)) {
+	b->notifies = malloc(n_notifies * sizeof(*b->notifies));
+	if (!b->tasks || !b->notifies ||
+	    te_batch_create(e->te, (uint32_t)(size + n_notifies), &b->te)) {
+		free(b->notifies);
 		free(b->tasks);
 		free(b);
 		return NULL;
@@ -141,9 +152,9 @@ batch_id_t allocateBatchID(transfer_engine_t engine, size_t batch_size)
 
 	if (!e)
 		return id;
-	if (!batch_size || batch_size > CAPACITY - MC_NOTIFIES) {
+	if (!batch_size || batch_size > CAPACITY - NOTIFIES) {
 		mc_warn(__func__, "batch_size %zu is not in 1 .. %d",
-			batch_size, CAPACITY - MC_NOTIFIES);
+			batch_size, CAPACITY - NOTIFIES);
 	} else {
 		b = make(e, batch_size);
 		if (!b)
@@ -244,7 +255,7 @@ static int start(struct mc_batch *b, const char *function,
 
 	(void)pthread_mutex_lock(&b->mutex);
 	if (s->n > b->size - b->n_tasks ||
-	    (notify && b->n_notifies == MC_NOTIFIES)) {
+	    (notify && b->n_notifies == notifies_most(b->size))) {
 		mc_warn(function, "%zu more than the batch's %zu", s->n,
 			b->size);
 		rc = MC_STATUS_TOO_MANY;

@@ -6,10 +6,9 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "compat/engine/engine.h"
-
-#define MC_NOTIFIES 8 /* of a batch */
 
 struct mc_task {
 	struct transfer_request entry;
@@ -18,6 +17,11 @@ struct mc_task {
 	bool leaves;     /* for the next batch->again */
 	/* How its try in an earlier batch->again has ended; 0: none has. */
 	struct transfer_status ended;
+};
+
+struct mc_notify {
+	size_t tasks; /* that were submitted before it */
+	struct iovec bytes;
 };
 
 struct mc_batch {
@@ -29,11 +33,8 @@ struct mc_batch {
 	struct mc_task *tasks; /* tasks[size] */
 	/* Those whose peer had restarted, under way to its new life; or NULL. */
 	struct te_batch *again;
-	uint32_t n_notifies;
-	struct {
-		size_t tasks; /* that were submitted before it */
-		struct iovec bytes;
-	} notifies[MC_NOTIFIES];
+	struct mc_notify *notifies; /* notifies[n_notifies], in that order */
+	size_t n_notifies;
 	struct mc_batch *next; /* that leave; with the engine's mutex */
 };
 

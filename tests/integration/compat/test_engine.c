@@ -213,6 +213,44 @@ static void who_is_told_has_the_bytes(void **state)
 	one_comes(t->b, "prefill-1", "block 17 is there");
 }
 
+#define TOLD 256
+
+static bool all_have_come(void *arg)
+{
+	struct inbox *in = arg;
+	notify_msg_t *some;
+	int n;
+
+	some = getNotifsFromEngine(in->engine, &n);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(atoi(some[i].msg), in->n++);
+	(void)freeNotifsMsgBuf(some, n);
+	return in->n == TOLD;
+}
+
+/* As one handle that is posted again and again, each time with its word. */
+static void each_submission_of_a_batch_may_tell(void **state)
+{
+	struct two *t = *state;
+	batch_id_t batch = allocateBatchID(t->a, TOLD);
+	struct inbox in = {.engine = t->b};
+	char text[16];
+	notify_msg_t msg = {(char *)"agent", text};
+
+	for (size_t i = 0; i < TOLD; i++) {
+		struct transfer_request r =
+			request(t, OPCODE_WRITE, i * 512, i + 1);
+
+		snprintf(text, sizeof(text), "%zu", i);
+		assert_int_equal(
+			submitTransferWithNotify(t->a, batch, &r, 1, msg), 0);
+	}
+	for (size_t i = 0; i < TOLD; i++)
+		completed(t->a, batch, i, i + 1);
+	assert_true(test_wait_until(all_have_come, &in, WAIT_MS));
+	assert_int_equal(freeBatchID(t->a, batch), 0);
+}
+
 static void notifications_go_alone(void **state)
 {
 	struct two *t = *state;
@@ -376,6 +414,7 @@ int main(void)
 		BOTH(bytes_go_both_ways),
 		BOTH(a_batch_has_many),
 		BOTH(who_is_told_has_the_bytes),
+		BOTH(each_submission_of_a_batch_may_tell),
 		BOTH(notifications_go_alone),
 		BOTH(what_is_no_entry_is_refused),
 		BOTH(memory_is_registered_once),
