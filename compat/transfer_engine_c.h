@@ -125,8 +125,9 @@ typedef struct nic_load_stat nic_load_stat_t;
  * @auto_discover: not looked at: devices are always looked for
  *
  * Serves peers of this host only, unless MOONCAKE_INSECURE is set. With
- * MC_FORCE_TCP all goes by tcp. Blocks: as te_engine_create(). Returns NULL when
- * it cannot be, and the log says why.
+ * MC_FORCE_TCP all goes by tcp. Transfers to a peer that is away fail after
+ * MC_TRANSFER_TIMEOUT seconds (at least 5; 30). Blocks: as te_engine_create().
+ * Returns NULL when it cannot be, and the log says why.
  */
 TRANSFER_ENGINE_API transfer_engine_t createTransferEngine(
 	const char *metadata_conn_string, const char *local_server_name,

@@ -11,6 +11,9 @@
 
 #include "compat/handle/handle.h"
 
+#define TIMEOUT_MIN_S 5L
+#define TIMEOUT_MAX_S (7L * 24 * 3600)
+
 static struct mc_table engines = MC_TABLE_INIT;
 /* Of the flags of those who wait for an engine to be gone. */
 static pthread_mutex_t gone_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -79,12 +82,34 @@ static int set(struct te_config *config, const char *name, const char *value)
 	return rc;
 }
 
+/* How long a peer that is away is waited for, in seconds. */
+static int set_timeout(struct te_config *config)
+{
+	const char *text = getenv("MC_TRANSFER_TIMEOUT");
+	char value[32], *end;
+	long seconds;
+
+	if (!text || !*text)
+		return 0;
+	errno = 0;
+	seconds = strtol(text, &end, 10);
+	if (errno || *end || seconds > TIMEOUT_MAX_S) {
+		mc_warn("createTransferEngine",
+			"MC_TRANSFER_TIMEOUT \"%s\" is no number of seconds",
+			text);
+		return 0;
+	}
+	(void)snprintf(value, sizeof(value), "%lds",
+		       seconds < TIMEOUT_MIN_S ? TIMEOUT_MIN_S : seconds);
+	return set(config, "transfer_timeout", value);
+}
+
 static int configure(struct te_config *config, const char *metadata)
 {
 	char etcd[512];
-	int rc = 0;
+	int rc = set_timeout(config);
 
-	if (is_on("MC_FORCE_TCP"))
+	if (!rc && is_on("MC_FORCE_TCP"))
 		rc = set(config, "backends", "tcp");
 	if (rc || is_p2p(metadata))
 		return rc;

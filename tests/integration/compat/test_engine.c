@@ -408,6 +408,18 @@ static void links_can_be_read(void **state)
 #test ", tcp", test, set_up_tcp, tear_down, NULL  \
 	}
 
+static void seconds_that_are_none_are_the_usual_ones(void **state)
+{
+	static const char *const texts[] = {"", "x", "5s", "-1", "99999999999"};
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(texts); i++) {
+		(void)setenv("MC_TRANSFER_TIMEOUT", texts[i], 1);
+		destroyTransferEngine(engine());
+	}
+	(void)unsetenv("MC_TRANSFER_TIMEOUT");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -420,6 +432,7 @@ int main(void)
 		BOTH(memory_is_registered_once),
 		BOTH(segments_have_numbers),
 		BOTH(links_can_be_read),
+		cmocka_unit_test(seconds_that_are_none_are_the_usual_ones),
 	};
 
 	return cmocka_run_group_tests_name("compat.engine", tests, NULL, NULL);
