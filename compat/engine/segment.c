@@ -126,11 +126,10 @@ static int64_t open_segment(struct mc_engine *e, const char *name)
 	(void)pthread_mutex_unlock(&e->mutex);
 	if (number == LOCAL_SEGMENT)
 		return number;
-	if (number > 0) {
-		rc = mc_segment_find(e, number, 0, &id);
-		return rc ? rc : number;
-	}
-	rc = te_segment_open(e->te, name, 0, &id);
+	/* The life that is known may be over: only an answer tells. */
+	rc = number < 0 ? 0 : te_peer_probe(e->te, name, 0, NULL);
+	if (!rc || rc == -ECONNREFUSED)
+		rc = te_segment_open(e->te, name, 0, &id);
 	if (rc)
 		return rc;
 	(void)pthread_mutex_lock(&e->mutex);
@@ -228,25 +227,31 @@ int warmupEfaSegment(transfer_engine_t engine, const char *segment_name)
 	return rc ? MC_ERROR_ENDPOINT : 0;
 }
 
+/* It lasts. NULL: there is no such number. */
+static const char *name_of(struct mc_engine *e, size_t number)
+{
+	const char *name = NULL;
+
+	(void)pthread_mutex_lock(&e->mutex);
+	if (number < e->n_segments)
+		name = e->segments[number].name;
+	(void)pthread_mutex_unlock(&e->mutex);
+	return name;
+}
+
 int syncSegmentCache(transfer_engine_t engine)
 {
 	struct mc_engine *e = mc_engine_pin(engine, __func__);
-	te_segment_id id;
-	int rc, first = 0;
+	const char *name;
+	int rc = 0;
 
 	if (!e)
 		return MC_ERROR_INVALID;
-	for (int64_t i = 0; (rc = mc_segment_find(e, i, 0, &id)) != -ENOENT;
-	     i++) {
-		if (rc == -ENOMEM && !i) {
-			first = MC_ERROR_MEMORY;
-			break;
-		}
-		if (rc && !first)
-			first = MC_ERROR_ENDPOINT;
-	}
+	for (size_t i = LOCAL_SEGMENT + 1; (name = name_of(e, i)); i++)
+		if (open_segment(e, name) < 0)
+			rc = MC_ERROR_ENDPOINT;
 	mc_engine_unpin(e);
-	return first;
+	return rc;
 }
 
 void mc_segments_free(struct mc_engine *engine)
