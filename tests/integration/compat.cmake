@@ -5,6 +5,20 @@ target_link_libraries(compat_peer PRIVATE te_flags transfer_engine)
 set_target_properties(compat_peer PROPERTIES
 	RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
+# By shared memory, and by tcp alone.
+add_executable(consumer_nixl ${PROJECT_SOURCE_DIR}/tests/consumers/nixl.c)
+target_include_directories(consumer_nixl PRIVATE ${PROJECT_SOURCE_DIR}/compat)
+target_link_libraries(consumer_nixl PRIVATE te_flags transfer_engine)
+set_target_properties(consumer_nixl PROPERTIES
+	RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+foreach(way shm tcp)
+	add_test(NAME integration.consumers.nixl_${way} COMMAND consumer_nixl)
+	set_tests_properties(integration.consumers.nixl_${way} PROPERTIES
+		TIMEOUT ${TE_TEST_TIMEOUT} LABELS integration)
+endforeach()
+set_tests_properties(integration.consumers.nixl_tcp PROPERTIES
+	ENVIRONMENT MC_FORCE_TCP=1)
+
 # compat_test(store file.c libraries...) -> ctest integration.compat.store
 function(compat_test name file)
 	set(target test_integration_compat_${name})
