@@ -34,9 +34,11 @@ endif()
 
 # te_pytest(python engine): tests/python/test_engine.py -> integration.python.engine
 function(te_pytest folder name)
+	# Who hangs says where, before ctest ends it.
+	math(EXPR patience "${TE_TEST_TIMEOUT} - 60")
 	set(test integration.${folder}.${name})
 	add_test(NAME ${test} COMMAND sh -c
-		"test -x $0 || exit 77; $0 -m pytest -p no:cacheprovider -q -rs $1 || { rc=$?; test $rc != 5 || rc=77; exit $rc; }"
+		"test -x $0 || exit 77; $0 -m pytest -p no:cacheprovider -q -rs -o faulthandler_timeout=${patience} $1 || { rc=$?; test $rc != 5 || rc=77; exit $rc; }"
 		${python_venv}/bin/python
 		${CMAKE_CURRENT_SOURCE_DIR}/${folder}/test_${name}.py)
 	set_tests_properties(${test} PROPERTIES

@@ -16,13 +16,6 @@ CHUNK = 256 * 1024
 PATIENCE = 60  # one second there, which a crowded machine may not have
 
 
-@pytest.fixture
-def master():
-    one = Master()
-    yield one
-    one.kill()
-
-
 def settings(master: Master, **more: object) -> dict[str, str]:
     """All values are texts, and the keys are the older ones."""
     values = {

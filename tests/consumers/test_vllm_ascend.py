@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import inspect
 
-import pytest
 from mooncake.engine import TransferEngine
 from mooncake.store import MooncakeDistributedStore, ReplicateConfig
 from pool import MB, Master, Memory
 
 LAYERS, LAYER = 4, 8192
-
-
-@pytest.fixture(scope="module")
-def master():
-    one = Master()
-    yield one
-    one.kill()
 
 
 def knows(store: MooncakeDistributedStore, option: str) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 
-import pytest
 from mooncake.store import (MooncakeDistributedStore, ObjectDataType,
                             ReplicateConfig)
 from pool import MB, Master, Memory
@@ -17,13 +16,6 @@ HEADER = struct.Struct("<QQQ")
 HARMLESS = {-200, -703, -704, -705, -900, -901}
 HARMLESS_GET = HARMLESS | {-600, -702, -707}
 HARMLESS_PUT = HARMLESS | {-1700}
-
-
-@pytest.fixture
-def master():
-    one = Master()
-    yield one
-    one.kill()
 
 
 def checked(results: object, n: int) -> list[int]:

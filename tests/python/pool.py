@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import os
 import re
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,10 +28,17 @@ def program(name: str) -> str:
     return str((Path(folder) if folder else beside) / name)
 
 
+DEADLINE_S = 120  # of what should be a matter of moments
+
+
 def until(condition: Callable[[], bool]) -> None:
-    """Look again and again; ctest ends a test that waits for ever."""
+    """Look again and again."""
+    end = time.monotonic() + DEADLINE_S
     pause = threading.Event()
     while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not so after {DEADLINE_S} s: "
+                                 + inspect.getsource(condition).strip())
         pause.wait(0.01)
 
 
@@ -51,11 +60,14 @@ class Program:
 
     def line(self, pattern: str) -> re.Match[str]:
         """ctest ends a test that waits for ever."""
+        said = ""
         for line in self.process.stdout:
             found = re.search(pattern, line)
             if found:
                 return found
-        raise AssertionError(f"{pattern}: not said, and the process has ended")
+            said += line
+        raise AssertionError(f"{pattern}: the process has ended, and said\n"
+                             + said)
 
     def kill(self) -> None:
         self.process.kill()
@@ -84,6 +96,15 @@ class Master:
 
     def kill(self) -> None:
         self.program.kill()
+
+    def owner(self, *args: str, port: int = 0) -> Program:
+        """Memory of the pool in a process of its own."""
+        one = Program(
+            "mooncake_client", "--port", str(port), "--host", "127.0.0.1",
+            "--master_server_address", self.address, "--global_segment_size",
+            "16 MB", *args)
+        one.line(" serves ")
+        return one
 
     def store(self, segment: int = 16 * MB,
               local: int = 16 * MB) -> MooncakeDistributedStore:

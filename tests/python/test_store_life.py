@@ -229,11 +229,7 @@ def test_an_absent_master_is_a_code():
 
 
 def test_dummies_share_memory_with_the_daemon(master, tmp_path):
-    daemon = Program(
-        "mooncake_client", "--port", "0", "--host", "127.0.0.1",
-        "--master_server_address", master.address, "--global_segment_size",
-        "16 MB", "--socket_path", str(tmp_path / "socket"))
-    daemon.line(" serves ")
+    daemon = master.owner("--socket_path", str(tmp_path / "socket"))
     store = MooncakeDistributedStore()
     assert store.setup_dummy(4 * MB, 4 * MB, str(tmp_path / "socket")) == 0
     assert usable(store)
