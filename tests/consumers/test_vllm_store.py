@@ -10,13 +10,11 @@ from __future__ import annotations
 import queue
 import threading
 
-import pytest
 from mooncake.store import MooncakeDistributedStore, ReplicateConfig
-from pool import MB, Master, Memory, Program, until
+from pool import MB, Master, Memory
 
 PIECES, PIECE = 32, 4096
 BLOCK = PIECES * PIECE
-NO_SPACE = -200
 
 
 def key_of(block: int) -> str:
@@ -67,13 +65,6 @@ class Rank:
     def holds(self, block: int) -> bool:
         return self.memory.read(block * BLOCK, BLOCK) == (
             bytes([block % 251]) * BLOCK)
-
-
-@pytest.fixture
-def master():
-    one = Master()
-    yield one
-    one.kill()
 
 
 def test_one_stores_while_four_load_and_one_looks_up(master):
@@ -130,29 +121,6 @@ def test_a_pool_that_is_too_small_forgets_and_goes_on(master):
     rank.store.close()
 
 
-def test_a_full_pool_says_so_and_recovers():
-    """Full is it while all that is there is being read."""
-    # Nothing is evicted before the pool is full, nor while it is leased.
-    master = Master("--default_kv_lease_ttl", "600000",
-                    "--eviction_high_watermark_ratio", "1")
-    rank = Rank(master, 64, 4 * MB)
-    keys: list[str] = []
-    codes: list[int] = []
-    for block in range(64):
-        codes = rank.save(range(block, block + 1))
-        if codes != [0]:
-            break
-        keys.append(key_of(block))
-        assert rank.store.batch_get_session_start(keys[-1:]) == [0]
-    assert codes == [NO_SPACE]
-    assert 0 < len(keys) < 64
-    assert rank.store.batch_get_session_end(keys) == 0
-    assert rank.store.remove_all(force=True) > 0
-    assert rank.save(range(63, 64)) == [0]
-    assert rank.load(range(63, 64)) == [BLOCK]
-    rank.store.close()
-    master.kill()
-
 
 def test_one_bad_key_fails_alone(master):
     rank = Rank(master, 2, 16 * MB)
@@ -173,37 +141,3 @@ def test_tiers_are_told_of_what_is_there(master):
     assert (replica.is_memory_replica(), replica.is_disk_replica(),
             replica.is_local_disk_replica()) == (True, False, False)
     rank.store.close()
-
-
-def test_blocks_are_stored_again_after_the_master_came_back(master):
-    rank = Rank(master, 4, 16 * MB)
-    assert rank.save(range(4)) == [0] * 4
-    master.restart()
-    until(lambda: rank.store.health_check() == 0)
-    until(lambda: not any(rank.save(range(4))))  # once it has the segment
-    assert rank.load(range(4)) == [BLOCK] * 4
-    rank.store.close()
-
-
-def owner(master: Master) -> Program:
-    """As the deployment guide has it: memory in a process of its own."""
-    one = Program("mooncake_client", "--port", "0", "--host", "127.0.0.1",
-                  "--master_server_address", master.address,
-                  "--global_segment_size", "16 MB")
-    one.line(" serves ")
-    return one
-
-
-def test_blocks_of_an_owner_that_was_killed_are_misses(master):
-    """Each is a failure of its own, and what comes next is stored again."""
-    rank = Rank(master, 8, 0)
-    memory = owner(master)
-    assert rank.save(range(4)) == [0] * 4
-    memory.kill()
-    codes = rank.load(range(4))
-    assert all(code < 0 for code in codes)
-    memory = owner(master)
-    until(lambda: not any(rank.save(range(4, 8))))  # once it is known
-    assert rank.load(range(4, 8)) == [BLOCK] * 4
-    assert rank.store.close() == 0
-    memory.kill()
