@@ -67,6 +67,7 @@ te_pytest(consumers vllm_store)
 te_pytest(consumers sglang_store)
 te_pytest(consumers lmcache)
 te_pytest(consumers trouble)
+te_pytest(consumers vllm_p2p)
 te_pytest(consumers services)
 # What is installed has no sanitizers.
 if(NOT TE_SANITIZE)
