@@ -2,21 +2,16 @@
 """As SGLang's HiCache: a storage backend that probes what the package can."""
 from __future__ import annotations
 
-import json
+import ctypes
 import urllib.request
 
 import pytest
-from mooncake.store import MooncakeDistributedStore, ReplicateConfig
-from pool import MB, Master, Memory
+from mooncake.store import (MooncakeDistributedStore, MooncakeHostMemAllocator,
+                            ReplicateConfig)
+from peer import free_port
+from pool import MB, Master, Memory, until
 
 PAGE = 16384
-
-
-@pytest.fixture(scope="module")
-def master():
-    one = Master()
-    yield one
-    one.kill()
 
 
 def set_up(master: Master, segment: int, **options: object):
@@ -106,14 +101,54 @@ def test_layers_are_linked_through_a_session(master):
     store.close()
 
 
-def test_a_server_is_there_when_it_lists_segments():
-    """The port that is checked is the one of the master's metrics."""
-    master = Master()
-    url = f"http://{master.admin}/get_all_segments"
+def test_five_stores_of_one_process_go_one_after_another(master):
+    """None is closed; those that are left hold what they hold."""
+    stores = [set_up(master, 4 * MB) for _ in range(5)]
+    for i, store in enumerate(stores):
+        config = ReplicateConfig()
+        config.preferred_segment = store.get_hostname()
+        assert store.put(f"of {i}", bytes([i]) * PAGE, config) == 0
+    keys = [f"of {i}" for i in range(5)]
+    while stores:
+        n = len(stores)
+        for store in stores:
+            assert store.get_batch(keys[-n:]) == [
+                bytes([i]) * PAGE for i in range(5 - n, 5)]
+            warm_up(store)
+        del stores[0], store
+
+
+def test_standalone_storage_is_of_the_hosts_client(master):
+    """Pages lie in memory of the allocator; the store has none of its own."""
+    port = free_port()
+    daemon = master.owner(port=port)
+    store = MooncakeDistributedStore()
+    assert not store.setup_dummy(4 * MB, 16 * MB, f"127.0.0.1:{port}")
+    warm_up(store)
+    addr = MooncakeHostMemAllocator().alloc(16 * PAGE)
+    pages = (ctypes.c_char * (16 * PAGE)).from_address(addr)
+    pages[:8 * PAGE] = b"kv cache" * PAGE
+    assert store.register_buffer(addr, 16 * PAGE) == 0
+    keys = [f"standalone_{i}" for i in range(8)]
+    addrs = [addr + i * PAGE for i in range(8)]
+    assert store.batch_put_from(keys, addrs, [PAGE] * 8) == [0] * 8
+    assert store.batch_put_from([], [], []) == []
+    assert store.batch_is_exist(keys + ["none"]) == [1] * 8 + [0]
+    assert store.batch_get_into(
+        keys, [one + 8 * PAGE for one in addrs], [PAGE] * 8) == [PAGE] * 8
+    assert pages[:8 * PAGE] == pages[8 * PAGE:]
+    assert store.remove_all() >= 0
+    del store
+    daemon.kill()
+
+
+def test_a_server_is_there_when_it_lists_segments(master):
+    """Asked again and again, at the port of the master's metrics."""
+    def answer() -> bytes:
+        url = f"http://{master.admin}/get_all_segments"
+        with urllib.request.urlopen(url) as body:
+            return body.read()
+
+    assert answer() == b""
     store = set_up(master, 16 * MB)
-    with urllib.request.urlopen(url) as answer:
-        body = answer.read()
-    assert body and store.get_hostname() in json.dumps(body.decode())
-    assert store.remove_all() == 0
-    store.close()
-    master.kill()
+    until(lambda: store.get_hostname() in answer().decode())
