@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import struct
+from collections.abc import Sequence
 
 from mooncake.engine import TransferEngine
 from mooncake.store import (MooncakeDistributedStore, ObjectDataType,
@@ -15,6 +16,8 @@ PIECES, PIECE = 32, 4096
 BLOCK = PIECES * PIECE
 N_BLOCKS = 64
 IS_THERE = -705
+
+Blocks = Sequence[int]
 
 
 class Client:
@@ -34,14 +37,14 @@ class Client:
         return self.store.setup("127.0.0.1", "P2PHANDSHAKE", segment, 16 * MB,
                                 "tcp", "", address)
 
-    def keys(self, blocks: range) -> list[str]:
+    def keys(self, blocks: Blocks) -> list[str]:
         return [f"{type(self).__name__}@{block:064x}" for block in blocks]
 
-    def save(self, blocks: range) -> list[int]:
+    def save(self, blocks: Blocks) -> list[int]:
         """Codes, one a block."""
         raise NotImplementedError
 
-    def load(self, blocks: range) -> list[int]:
+    def load(self, blocks: Blocks) -> list[int]:
         """Bytes, or a code, one a block."""
         return self.store.batch_get_into(
             self.keys(blocks), self.addrs(self.loaded, blocks),
@@ -56,12 +59,12 @@ class Client:
         return self.loaded.read(at, BLOCK) == self.saved.read(at, BLOCK)
 
     @staticmethod
-    def addrs(memory: Memory, blocks: range) -> list[int]:
+    def addrs(memory: Memory, blocks: Blocks) -> list[int]:
         return [memory.addr + block * BLOCK for block in blocks]
 
     @staticmethod
     def pieces(memory: Memory,
-               blocks: range) -> tuple[list[list[int]], list[list[int]]]:
+               blocks: Blocks) -> tuple[list[list[int]], list[list[int]]]:
         return ([[addr + i * PIECE for i in range(PIECES)]
                  for addr in Client.addrs(memory, blocks)],
                 [[PIECE] * PIECES for _ in blocks])
@@ -70,17 +73,21 @@ class Client:
 class Vllm(Client):
     """Pieces, and a segment that is preferred."""
 
+    def keys(self, blocks: Blocks) -> list[str]:
+        return [f"cache@some/{type(self).__name__}-7B@tp_rank:0@pcp0@dcp0"
+                f"@pp_rank:0@group:0@{block:064x}" for block in blocks]
+
     def set_up(self, address: str, segment: int) -> int:
         return self.store.setup("127.0.0.1", "P2PHANDSHAKE", segment, 4096 * MB,
                                 "rdma", "", address)
 
-    def save(self, blocks: range) -> list[int]:
+    def save(self, blocks: Blocks) -> list[int]:
         config = ReplicateConfig()
         config.preferred_segment = self.store.get_hostname()
         return self.store.batch_put_from_multi_buffers(
             self.keys(blocks), *self.pieces(self.saved, blocks), config)
 
-    def load(self, blocks: range) -> list[int]:
+    def load(self, blocks: Blocks) -> list[int]:
         return self.store.batch_get_into_multi_buffers(
             self.keys(blocks), *self.pieces(self.loaded, blocks))
 
@@ -88,7 +95,7 @@ class Vllm(Client):
 class EncoderCache(Vllm):
     """Registers what it puts, for that one put."""
 
-    def save(self, blocks: range) -> list[int]:
+    def save(self, blocks: Blocks) -> list[int]:
         config = ReplicateConfig()
         config.data_type = ObjectDataType.TENSOR
         codes = []
@@ -116,7 +123,7 @@ class Ascend(Vllm):
             f"127.0.0.1:{engine.get_rpc_port()}", "P2PHANDSHAKE", segment, 0,
             "tcp", "", address, engine.get_engine())
 
-    def save(self, blocks: range) -> list[int]:
+    def save(self, blocks: Blocks) -> list[int]:
         keys = self.keys(blocks)
         addrs, sizes = self.pieces(self.saved, blocks)
         codes = self.store.batch_put_session_start(keys, [BLOCK] * len(keys))
@@ -139,7 +146,7 @@ class Sglang(Client):
                                 "rdma", "", address, None,
                                 tenant_id="default")
 
-    def save(self, blocks: range) -> list[int]:
+    def save(self, blocks: Blocks) -> list[int]:
         config = ReplicateConfig()
         config.group_ids = [f"group{block // 2}" for block in blocks]
         return self.store.batch_put_from(
@@ -157,17 +164,17 @@ class Lmcache(Client):
             "protocol": "tcp", "device_name": "",
             "master_server_address": address, "transfer_timeout": "1"})
 
-    async def _save(self, blocks: range) -> list[int]:
+    async def _save(self, blocks: Blocks) -> list[int]:
         return await asyncio.gather(*[
             asyncio.to_thread(self.store.put_from, key, addr, BLOCK,
                               ReplicateConfig())
             for key, addr in zip(self.keys(blocks),
                                  self.addrs(self.saved, blocks))])
 
-    def save(self, blocks: range) -> list[int]:
+    def save(self, blocks: Blocks) -> list[int]:
         return asyncio.run(self._save(blocks))
 
-    def load(self, blocks: range) -> list[int]:
+    def load(self, blocks: Blocks) -> list[int]:
         async def run() -> list[int]:
             return await asyncio.to_thread(super(Lmcache, self).load, blocks)
         return asyncio.run(run())
