@@ -469,10 +469,15 @@ static void probe_takes_no_for_an_answer(void **state)
 {
 	struct te_engine *other = rig_engine(NULL);
 	te_segment_id id;
+	char name[64];
 
 	(void)state;
 	assert_int_equal(te_peer_probe(other, "127.0.0.1:1", RIG_WAIT_MS, NULL),
 			 -ECONNREFUSED);
+	/* That of ::1, where it is tried first, is not the last word. */
+	snprintf(name, sizeof(name), "localhost%s",
+		 strrchr(te_engine_name(engine), ':'));
+	assert_int_equal(te_peer_probe(other, name, RIG_WAIT_MS, NULL), 0);
 	assert_int_equal(te_segment_open(other, "127.0.0.1:1", 50, &id),
 			 -ETIMEDOUT);
 	assert_int_equal(te_peer_probe(other, "localhost:1", RIG_WAIT_MS, NULL),
