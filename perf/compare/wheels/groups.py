@@ -71,6 +71,8 @@ class End:
             ready.register(self.process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._left:
                 if not ready.select(LIMIT_S):
+                    # Its answer would be taken for that to the next order.
+                    self.process.kill()
                     raise Skip(f"no answer within {LIMIT_S:.0f} s")
                 part = os.read(self.process.stdout.fileno(), 1 << 16)
                 if not part:
