@@ -39,8 +39,8 @@
 #define TCP_BULK_LEN     (16u << 10)  /* from here on a system call less pays */
 #define TCP_CRC_LEN      (256u << 10) /* read again while the cache has it */
 #define TCP_CACHE_LINE   64
-#define TCP_EXPRESS_LEN  (16u << 10)  /* up to here it is no bulk */
-#define TCP_OVERTAKE_MAX 16           /* then who has waited goes first */
+#define TCP_EXPRESS_LEN  (16u << 10) /* up to here it is no bulk */
+#define TCP_OVERTAKE_MAX 16          /* then who has waited goes first */
 #define TCP_IOV_MAX      1024
 #define TCP_HEADS_MAX    512
 #define TCP_HOLDS_MAX    16
