@@ -256,7 +256,10 @@ submitTransferWithNotify(transfer_engine_t engine, batch_id_t batch_id,
 TRANSFER_ENGINE_API int getTransferStatus(transfer_engine_t engine,
 					  batch_id_t batch_id, size_t task_id,
 					  struct transfer_status *status);
-/* 0; or 4: some are under way, nothing has happened; or 1: there is none. */
+/*
+ * 0; or 4: some are under way, nothing has happened; or 1: there is none. Blocks
+ * as getTransferStatus().
+ */
 TRANSFER_ENGINE_API int freeBatchID(transfer_engine_t engine,
 				    batch_id_t batch_id);
 

@@ -3,9 +3,10 @@
  * again.c - transfers whose peer has restarted, sent once more to its new life
  *
  * A request to a life that is over ends with -ESTALE. Its caller knows names
- * only, and shall not notice: when all that is under way has ended, those that
- * ended so go together into one more batch, until each has ended otherwise or
- * its time is over. Whoever asks how a task stands drives that.
+ * only, and shall not notice: those that ended so, and whose peer is there again,
+ * go together into one more batch, until each has ended otherwise or its time is
+ * over. There is one such batch at a time. Whoever asks how a task stands drives
+ * that.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -55,17 +56,43 @@ static struct transfer_status status_of(const struct te_completion *c)
 	};
 }
 
-/* Put a task behind the others in @requests. False: there is no peer yet. */
-static bool add(struct mc_batch *b, struct mc_task *t, struct te_request *r,
-		struct iovec *piece)
+struct trip {
+	size_t *tasks; /* tasks[n] */
+	struct te_request *requests;
+	struct iovec *pieces;
+	size_t n;
+	bool waited;    /* for a peer that is not there yet: */
+	int64_t absent; /* its number; for others there is no time now */
+};
+
+static int find(struct mc_batch *b, struct trip *trip, int64_t number,
+		te_segment_id *out)
 {
+	int rc;
+
+	if (trip->waited && trip->absent == number)
+		return -ETIMEDOUT;
+	rc = mc_segment_find(b->engine, number, trip->waited ? 1 : OPEN_MS,
+			     out);
+	if (rc) {
+		trip->waited = true;
+		trip->absent = number;
+	}
+	return rc;
+}
+
+/* Put a task behind the others. False: there is no peer yet. */
+static bool add(struct mc_batch *b, struct trip *trip, size_t task)
+{
+	const struct mc_task *t = &b->tasks[task];
+	struct iovec *piece = &trip->pieces[trip->n];
 	uint64_t now = mc_now_ms();
 	te_segment_id id;
 
-	if (mc_segment_find(b->engine, t->entry.target_id, OPEN_MS, &id))
+	if (find(b, trip, t->entry.target_id, &id))
 		return false;
 	*piece = (struct iovec){t->entry.source, t->entry.length};
-	*r = (struct te_request){
+	trip->requests[trip->n] = (struct te_request){
 		.op = t->entry.opcode == OPCODE_READ ? TE_READ : TE_WRITE,
 		.segment = id,
 		.remote = t->entry.target_offset,
@@ -73,16 +100,11 @@ static bool add(struct mc_batch *b, struct mc_task *t, struct te_request *r,
 		.n_pieces = 1,
 		.timeout_ms = now < t->end_ms ? (uint32_t)(t->end_ms - now) : 1,
 	};
+	trip->tasks[trip->n++] = task;
 	return true;
 }
 
-struct trip {
-	size_t *tasks; /* tasks[n] */
-	struct te_request *requests;
-	struct iovec *pieces;
-	size_t n;
-};
-
+/* False: none can leave now. */
 static bool gather(struct mc_batch *b, struct trip *trip)
 {
 	struct te_completion c;
@@ -91,18 +113,15 @@ static bool gather(struct mc_batch *b, struct trip *trip)
 		struct mc_task *t = &b->tasks[i];
 
 		t->leaves = !t->ended.status && !completion(b, i, &c) &&
-			    is_to_go_again(t, c.error);
-		if (!t->leaves)
-			continue;
-		if (!add(b, t, &trip->requests[trip->n],
-			 &trip->pieces[trip->n]))
-			return false;
-		trip->tasks[trip->n++] = i;
+			    is_to_go_again(t, c.error) && add(b, trip, i);
 	}
 	return trip->n;
 }
 
-/* Of tries that are over nothing is left but how they ended. */
+/*
+ * Of tries that are over nothing is left but how they ended. Who stays for want
+ * of its peer is again what it was before: one that was to go again.
+ */
 static void note_ends(struct mc_batch *b)
 {
 	struct te_completion c;
@@ -110,7 +129,8 @@ static void note_ends(struct mc_batch *b)
 	for (size_t i = 0; i < b->n_tasks; i++) {
 		struct mc_task *t = &b->tasks[i];
 
-		if (t->again && !t->leaves && !completion(b, i, &c))
+		if (t->again && !t->leaves && !completion(b, i, &c) &&
+		    !is_to_go_again(t, c.error))
 			t->ended = status_of(&c);
 		t->again = 0;
 	}
@@ -138,8 +158,7 @@ static void go_again(struct mc_batch *b)
 {
 	struct trip trip = {.n = 0};
 
-	if (te_batch_wait(b->te, 0) == -ETIMEDOUT ||
-	    (b->again && te_batch_wait(b->again, 0) == -ETIMEDOUT))
+	if (b->again && te_batch_wait(b->again, 0) == -ETIMEDOUT)
 		return;
 	trip.tasks = malloc(b->n_tasks * sizeof(*trip.tasks));
 	trip.requests = malloc(b->n_tasks * sizeof(*trip.requests));

@@ -62,6 +62,7 @@ static struct transfer_request get(segment_id_t segment, uint64_t from,
 struct question {
 	transfer_engine_t engine;
 	batch_id_t batch;
+	size_t task;
 	struct transfer_status status;
 };
 
@@ -69,8 +70,8 @@ static bool has_ended(void *arg)
 {
 	struct question *q = arg;
 
-	assert_int_equal(getTransferStatus(q->engine, q->batch, 0, &q->status),
-			 0);
+	assert_int_equal(
+		getTransferStatus(q->engine, q->batch, q->task, &q->status), 0);
 	return q->status.status != STATUS_WAITING;
 }
 
@@ -245,6 +246,42 @@ who_restarts_in_the_middle_is_none_of_the_callers_business(void **state)
 	free(mine);
 }
 
+static void who_stays_away_holds_up_nobody_else(void **state)
+{
+	char *mine = calloc(2, BYTES);
+	struct transfer_request r[2];
+	struct peer gone, peer, again;
+	transfer_engine_t e;
+	struct question q;
+
+	(void)state;
+	(void)setenv("MC_FORCE_TCP", "1", 1);
+	gone = start_peer("127.0.0.1", NULL);
+	peer = start_peer("127.0.0.1", NULL);
+	e = engine();
+	r[0] = get(openSegment(e, gone.name), gone.memory, mine);
+	r[1] = get(openSegment(e, peer.name), peer.memory, mine + BYTES);
+	assert_int_equal(read_once(e, r[0]), STATUS_COMPLETED);
+	assert_int_equal(read_once(e, r[1]), STATUS_COMPLETED);
+	test_process_signal(gone.process, SIGSTOP);
+	test_process_signal(peer.process, SIGSTOP);
+	q = (struct question){
+		.engine = e, .batch = allocateBatchID(e, 2), .task = 1};
+	assert_int_equal(submitTransfer(e, q.batch, r, 2), 0);
+	assert_false(has_ended(&q));
+	test_process_signal(gone.process, SIGKILL);
+	again = restart(&peer);
+	(void)unsetenv("MC_FORCE_TCP");
+	if (again.memory != peer.memory)
+		skip();
+	assert_true(test_wait_until(has_ended, &q, WAIT_MS));
+	assert_int_equal(q.status.status, STATUS_COMPLETED);
+	destroyTransferEngine(e);
+	test_process_end(gone.process);
+	test_process_end(again.process);
+	free(mine);
+}
+
 static void who_restarts_on_its_port_is_found_again(void **state)
 {
 	transfer_engine_t e = engine();
@@ -366,6 +403,7 @@ int main(void)
 		cmocka_unit_test(who_stands_still_keeps_the_batch_busy),
 		cmocka_unit_test(
 			who_restarts_in_the_middle_is_none_of_the_callers_business),
+		cmocka_unit_test(who_stays_away_holds_up_nobody_else),
 		cmocka_unit_test(who_restarts_on_its_port_is_found_again),
 		cmocka_unit_test(engines_go_while_many_use_them),
 		cmocka_unit_test(the_signal_ends_the_process_after_the_engines),
