@@ -59,6 +59,7 @@ static PyObject *is_usable(PyObject *self, PyObject *args)
 {
 	PyObject *addr, *size;
 	uint64_t numbers[2];
+	bool usable = false;
 	int writable, rc;
 
 	(void)self;
@@ -69,8 +70,12 @@ static PyObject *is_usable(PyObject *self, PyObject *args)
 		rc = py_arg_uint64(size, "size", &numbers[1]);
 	if (rc == PY_ARG_RAISED)
 		return NULL;
-	return PyBool_FromLong(
-		!rc && te_memory_is_usable(numbers[0], numbers[1], writable));
+	if (!rc) {
+		Py_BEGIN_ALLOW_THREADS;
+		usable = te_memory_is_usable(numbers[0], numbers[1], writable);
+		Py_END_ALLOW_THREADS;
+	}
+	return PyBool_FromLong(usable);
 }
 
 static PyMethodDef functions[] = {
