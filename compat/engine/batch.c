@@ -15,11 +15,10 @@
 #include "compat/handle/handle.h"
 
 #define CAPACITY         65536
-#define NOTIFIES         8     /* of the largest batch */
-#define ON_STACK         32    /* entries of one submission */
-#define LEAVING_MS       1000  /* for what is under way when its engine goes */
-#define TRY_MS           30000 /* in which restarts of the peer do not count, */
-#define TRY_BYTES_PER_MS 1000000 /* and that for each byte */
+#define NOTIFIES         8    /* of the largest batch */
+#define ON_STACK         32   /* entries of one submission */
+#define LEAVING_MS       1000 /* for what is under way when its engine goes */
+#define TRY_BYTES_PER_MS 1000000 /* beyond transfer_ms */
 
 /* What one submission needs. */
 struct submission {
@@ -242,7 +241,7 @@ static void remember(struct mc_batch *b, const struct transfer_request *entries,
 	for (size_t i = 0; i < n; i++)
 		b->tasks[b->n_tasks++] = (struct mc_task){
 			.entry = entries[i],
-			.end_ms = mc_now_ms() + TRY_MS +
+			.end_ms = mc_now_ms() + b->engine->transfer_ms +
 				  entries[i].length / TRY_BYTES_PER_MS,
 		};
 }

@@ -11,6 +11,7 @@
 
 #include "compat/handle/handle.h"
 
+#define TIMEOUT_S     30L
 #define TIMEOUT_MIN_S 5L
 #define TIMEOUT_MAX_S (7L * 24 * 3600)
 
@@ -82,11 +83,11 @@ static int set(struct te_config *config, const char *name, const char *value)
 	return rc;
 }
 
-/* How long a peer that is away is waited for, in seconds. */
-static int set_timeout(struct te_config *config)
+/* How long a peer that is away is waited for, in seconds; 0: nothing is said. */
+static long timeout_of_environment(void)
 {
 	const char *text = getenv("MC_TRANSFER_TIMEOUT");
-	char value[32], *end;
+	char *end;
 	long seconds;
 
 	if (!text || !*text)
@@ -99,15 +100,26 @@ static int set_timeout(struct te_config *config)
 			text);
 		return 0;
 	}
-	(void)snprintf(value, sizeof(value), "%lds",
-		       seconds < TIMEOUT_MIN_S ? TIMEOUT_MIN_S : seconds);
+	return seconds < TIMEOUT_MIN_S ? TIMEOUT_MIN_S : seconds;
+}
+
+static int set_timeout(struct mc_engine *e, struct te_config *config)
+{
+	long seconds = timeout_of_environment();
+	char value[32];
+
+	e->transfer_ms = (uint64_t)(seconds ? seconds : TIMEOUT_S) * 1000;
+	if (!seconds)
+		return 0;
+	(void)snprintf(value, sizeof(value), "%lds", seconds);
 	return set(config, "transfer_timeout", value);
 }
 
-static int configure(struct te_config *config, const char *metadata)
+static int configure(struct mc_engine *e, struct te_config *config,
+		     const char *metadata)
 {
 	char etcd[512];
-	int rc = set_timeout(config);
+	int rc = set_timeout(e, config);
 
 	if (!rc && is_on("MC_FORCE_TCP"))
 		rc = set(config, "backends", "tcp");
@@ -136,7 +148,7 @@ static size_t host_length(const char *name)
 	return (size_t)(colon - name);
 }
 
-static int create(const char *metadata, const char *name, struct te_engine **te)
+static int create(struct mc_engine *e, const char *metadata, const char *name)
 {
 	char host[TE_NAME_LEN_MAX + 1];
 	struct te_config *config;
@@ -153,10 +165,10 @@ static int create(const char *metadata, const char *name, struct te_engine **te)
 	} else {
 		memcpy(host, name, len);
 		host[len] = '\0';
-		rc = configure(config, metadata);
+		rc = configure(e, config, metadata);
 	}
 	if (!rc)
-		rc = te_engine_create(config, *host ? host : NULL, te);
+		rc = te_engine_create(config, *host ? host : NULL, &e->te);
 	te_config_destroy(config);
 	return rc;
 }
@@ -168,7 +180,7 @@ transfer_engine_t createTransferEngine(const char *metadata_conn_string,
 {
 	const char *name = local_server_name ? local_server_name : "";
 	struct mc_engine *e = calloc(1, sizeof(*e));
-	int rc = e ? create(metadata_conn_string, name, &e->te) : -ENOMEM;
+	int rc = e ? create(e, metadata_conn_string, name) : -ENOMEM;
 
 	(void)ip_or_host_name;
 	(void)rpc_port;

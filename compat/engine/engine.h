@@ -52,6 +52,7 @@ struct mc_batch;
 struct mc_engine {
 	struct te_engine *te;
 	uint64_t handle;
+	uint64_t transfer_ms;  /* for a transfer, and more for its bytes */
 	pthread_mutex_t mutex; /* of what follows */
 	/* segments[0] is the own one; a segment's number is its place. */
 	struct mc_segment *segments;

@@ -282,6 +282,59 @@ static void who_stays_away_holds_up_nobody_else(void **state)
 	free(mine);
 }
 
+static transfer_engine_t engine_that_waits(const char *seconds)
+{
+	transfer_engine_t e;
+
+	(void)setenv("MC_TRANSFER_TIMEOUT", seconds, 1);
+	e = engine();
+	(void)unsetenv("MC_TRANSFER_TIMEOUT");
+	return e;
+}
+
+/* A read of @peer, which stands still. */
+static struct question ask_for(transfer_engine_t e, const struct peer *peer,
+			       segment_id_t segment, void *to)
+{
+	struct question q = {.engine = e, .batch = allocateBatchID(e, 1)};
+	struct transfer_request r = get(segment, peer->memory, to);
+
+	assert_int_equal(submitTransfer(e, q.batch, &r, 1), 0);
+	return q;
+}
+
+/* Its new life is there, and stands still. */
+static void who_went_again_is_given_up_on_when_the_caller_says(void **state)
+{
+	static char mine[2 * BYTES];
+	transfer_engine_t patient, hasty;
+	struct question later, soon;
+	struct peer peer, again;
+	segment_id_t segments[2];
+
+	(void)state;
+	(void)setenv("MC_FORCE_TCP", "1", 1);
+	peer = start_peer("127.0.0.1", NULL);
+	patient = engine_that_waits("3600");
+	hasty = engine_that_waits("5");
+	segments[0] = openSegment(patient, peer.name);
+	segments[1] = openSegment(hasty, peer.name);
+	test_process_signal(peer.process, SIGSTOP);
+	later = ask_for(patient, &peer, segments[0], mine);
+	soon = ask_for(hasty, &peer, segments[1], mine + BYTES);
+	again = restart(&peer);
+	(void)unsetenv("MC_FORCE_TCP");
+	assert_int_equal(openSegment(patient, peer.name), segments[0]);
+	assert_int_equal(openSegment(hasty, peer.name), segments[1]);
+	test_process_signal(again.process, SIGSTOP);
+	assert_true(test_wait_until(has_ended, &soon, WAIT_MS));
+	assert_int_equal(soon.status.status, STATUS_FAILED);
+	assert_false(has_ended(&later));
+	destroyTransferEngine(hasty);
+	destroyTransferEngine(patient);
+	test_process_end(again.process);
+}
+
 static void who_restarts_on_its_port_is_found_again(void **state)
 {
 	transfer_engine_t e = engine();
@@ -404,6 +457,8 @@ int main(void)
 		cmocka_unit_test(
 			who_restarts_in_the_middle_is_none_of_the_callers_business),
 		cmocka_unit_test(who_stays_away_holds_up_nobody_else),
+		cmocka_unit_test(
+			who_went_again_is_given_up_on_when_the_caller_says),
 		cmocka_unit_test(who_restarts_on_its_port_is_found_again),
 		cmocka_unit_test(engines_go_while_many_use_them),
 		cmocka_unit_test(the_signal_ends_the_process_after_the_engines),
