@@ -164,7 +164,7 @@ static int serve(const struct bench_settings *s, struct te_engine *engine,
 
 /* ---- initiator ---- */
 
-/* Where there is room for all blocks. */
+/* Where there is room for all blocks. -ENODATA: nowhere. */
 static int find_region(const struct bench_settings *s, struct te_engine *engine,
 		       te_segment_id segment, uint64_t *addr)
 {
@@ -177,17 +177,18 @@ static int find_region(const struct bench_settings *s, struct te_engine *engine,
 	int rc = te_segment_regions(engine, segment, NULL, &n);
 
 	room = n;
-	if (!rc && n)
+	if (!rc && n) {
 		regions = tei_calloc(room, sizeof(*regions));
-	if (regions)
-		rc = te_segment_regions(engine, segment, regions, &n);
-	for (size_t i = 0; !rc && regions && i < n && i < room && !found; i++) {
+		rc = regions ? te_segment_regions(engine, segment, regions, &n)
+			     : -ENOMEM;
+	}
+	for (size_t i = 0; !rc && i < n && i < room && !found; i++) {
 		found = regions[i].length >= required(s) &&
 			(regions[i].access & access);
 		*addr = regions[i].addr;
 	}
 	tei_free(regions);
-	return found ? 0 : -ENODATA;
+	return rc || found ? rc : -ENODATA;
 }
 
 static const struct unit {
@@ -263,12 +264,15 @@ static int initiate(const struct bench_settings *s, struct te_engine *engine)
 		return 1;
 	}
 	rc = find_region(s, engine, bench.segment, &bench.remote);
-	if (rc) {
+	if (rc == -ENODATA) {
 		(void)fprintf(stderr,
 			      BENCH ": --segment_id %s: no memory of %" PRIu64
 				    " bytes is published there: %s\n",
 			      s->segment_id, required(s),
 			      "the target's --buffer_size should be larger");
+		code = 1;
+	} else if (rc) {
+		bench_complain("segment_id", s->segment_id, te_strerror(rc));
 		code = 1;
 	} else {
 		code = measure(s, engine, &bench);
