@@ -92,13 +92,14 @@ class DataProtoCatalog:
         if tags is not None and (len(tags) != len(keys) or not all(
                 isinstance(tag, Mapping) for tag in tags)):
             raise ValueError(f"tags must be {len(keys)} mappings")
+        # Whatever cannot be copied is met before anything changes.
+        tags = copy.deepcopy([dict(tag) for tag in tags or ()])
         found = None if handle is None else self._fragment(
             handle, len(keys), managed)
         rows = self._partitions.setdefault(partition, {})
         for i, key in enumerate(keys):
             row = rows.setdefault(key, _Row())
-            if tags is not None:
-                row.tag.update(copy.deepcopy(dict(tags[i])))
+            row.tag.update(tags[i] if tags else {})
             for name in found[1] if found else ():
                 found[0].n_uses += 1
                 self._leave(row, name)

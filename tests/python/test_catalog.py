@@ -2,6 +2,8 @@
 """mooncake.dataproto_catalog, of batches that are in the store."""
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from mooncake.dataproto_catalog import DataProtoCatalog
@@ -117,6 +119,8 @@ def test_arguments_that_cannot_be_change_nothing(transfer):
         catalog.update("p", "ab", tags=[{}, {}])
     with pytest.raises(ValueError, match="partition"):
         catalog.update("", ["a"], tags=[{}])
+    with pytest.raises(TypeError, match="pickle"):  # by copy.deepcopy()
+        catalog.update("p", ["a", "b"], tags=[{"n": 1}, {"n": threading.Lock()}])
     assert catalog.list() == {}
     with pytest.raises(ValueError, match="disagree"):
         catalog.update("p", ["a"], handle=fragment(transfer, "x", rows=1, n=1))
