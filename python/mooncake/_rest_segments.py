@@ -43,7 +43,10 @@ def _path_of(body: dict[str, Any]) -> str | None:
         path = f"{SHARED[0]}/{name.removeprefix('/')}" if name.strip("/") else None
     if not isinstance(path, str) or "\0" in path:
         return None
-    real = os.path.realpath(path)
+    try:
+        real = os.path.realpath(path)
+    except UnicodeEncodeError:  # "\\ud800" in JSON
+        return None
     return real if os.path.dirname(real) in SHARED else None
 
 

@@ -171,6 +171,8 @@ def test_a_node_changes_its_role(service, shared):
     ("mount_shm", {"name": "x"}, "Missing or invalid name or size"),
     ("mount_shm", {"name": "", "size": MB}, "Missing or invalid name or size"),
     ("mount_shm", {"name": "a\0b", "size": MB}, "Missing or invalid name or size"),
+    ("mount_shm", {"name": "\ud800", "size": MB},
+     "Missing or invalid name or size"),
     ("mount_shm", {"name": "../../etc/passwd", "size": MB},
      "Missing or invalid name or size"),
     ("mount_shm", {"name": "x", "size": MB, "offset": -1},
