@@ -18,7 +18,7 @@ from mooncake.store import _is_usable
 from mooncake import _parallelism as parallel
 from mooncake import _tensors as tensors
 from mooncake._parallelism import ParallelAxis
-from mooncake._shards import each, fits, read_manifest
+from mooncake._shards import are_places, each, fits, read_manifest
 from mooncake._tensors import METADATA, Layout, Metadata
 
 _log = logging.getLogger("mooncake.store")
@@ -111,6 +111,8 @@ def _slice(store, split: Split, dim: int, begin: int,
             return None
         parts.append(one[0])
     if len({part.dtype for part in parts}) != 1:
+        _log.warning("%s and other shards are of different types",
+                     split.keys[ranks[0]])
         return None
     joined = torch.cat(parts, split.dim)
     offset = ranks[0] * piece if dim == split.dim else 0
@@ -213,8 +215,7 @@ def get_tensor_with_parallelism_into(store, key, buffer_ptr, size, target=None):
 def batch_get_tensor_with_parallelism_into(store, keys, buffer_ptrs, sizes,
                                            targets=None):
     targets = each(targets, keys, "targets")
-    if (targets is None or len(buffer_ptrs) != len(keys)
-            or len(sizes) != len(keys)):
+    if targets is None or not are_places(buffer_ptrs, sizes, keys):
         return [None] * len(keys)
     wanted = [_wanted(target) for target in targets]
     lengths = store.batch_get_into(list(map(_direct_key, keys, wanted)),

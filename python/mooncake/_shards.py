@@ -145,6 +145,16 @@ def each(values: object, keys: Sequence[str], name: str) -> list | None:
     return list(values)
 
 
+def are_places(buffer_ptrs: Sequence[int], sizes: Sequence[int],
+               keys: Sequence[str]) -> bool:
+    """Whether there is one for each key; says so if not."""
+    if len(buffer_ptrs) == len(keys) == len(sizes):
+        return True
+    _log.warning("%d buffer_ptrs and %d sizes for %d keys", len(buffer_ptrs),
+                 len(sizes), len(keys))
+    return False
+
+
 def _planned(key: str, tensor: torch.Tensor | None, parallelism: object,
              partition: object) -> Write | None:
     """None: said why it is refused."""
@@ -211,9 +221,7 @@ def _found(addr: int, size: int) -> tuple[torch.Tensor, Metadata] | None:
 
 def _write_from(store, keys, buffer_ptrs, sizes, parallelisms, config, partitions,
                 upsert):
-    if len(buffer_ptrs) != len(keys) or len(sizes) != len(keys):
-        _log.warning("%d buffer_ptrs and %d sizes for %d keys", len(buffer_ptrs),
-                     len(sizes), len(keys))
+    if not are_places(buffer_ptrs, sizes, keys):
         return [INVALID_PARAMS] * len(keys)
     found = [_found(*place) for place in zip(buffer_ptrs, sizes)]
     return _write_all(store, keys, [one and one[0] for one in found],
@@ -339,7 +347,7 @@ def put_tensor_with_tp_from(store, key, buffer_ptr, size, tp_rank=0, tp_size=1,
 
 def batch_put_tensor_with_tp_from(store, base_keys, buffer_ptrs, sizes, tp_rank=0,
                                   tp_size=1, split_dim=0):
-    if len(buffer_ptrs) != len(base_keys) or len(sizes) != len(base_keys):
+    if not are_places(buffer_ptrs, sizes, base_keys):
         return [INVALID_PARAMS] * len(base_keys)
     return [put_tensor_with_tp_from(store, *one, tp_rank, tp_size, split_dim)
             for one in zip(base_keys, buffer_ptrs, sizes)]
