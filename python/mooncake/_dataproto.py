@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -292,11 +293,11 @@ def selected(ref: MooncakeDataProtoRef, fields: Sequence[str] | None,
 
 
 def rows_of(rows: slice | Sequence[int] | None, n_rows: int) -> Rows | None:
-    """ValueError: rows that are not there."""
+    """ValueError: rows that are not there. TypeError: what are no integers."""
     if rows is None:
         return None
     indices = (range(*rows.indices(n_rows)) if isinstance(rows, slice)
-               else [int(row) for row in rows])
+               else [operator.index(row) for row in rows])
     if any(not 0 <= row < n_rows for row in indices):
         raise ValueError(f"rows: there are {n_rows}")
     return Rows.of(indices)

@@ -174,8 +174,8 @@ class Reader:
             self.dtype = _rows.torch_dtype(spec["torch"])
         else:
             self.dtype = _rows.dtype_of(spec.get("dtype"))
-        self.shape = _rows.shape_of(spec.get("shape"),
-                                            self.dtype.itemsize, self.size)
+        self.shape = _rows.shape_of(spec.get("shape"), self.dtype.itemsize,
+                                    self.size)
         if self.rows is None:
             self.spans = [(0, self.size)]
             return
@@ -203,7 +203,7 @@ class Reader:
     def first_reads(self) -> list[Read]:
         if self.encoding != "rows" or self.rows is None:
             return []
-        self.ends = np.empty(self.n_rows, np.int64)
+        self.ends = self._allocate(8 * self.n_rows).view(np.int64)
         return [Read(self.name, 0, self.ends.nbytes, self.ends.ctypes.data)]
 
     def reads(self) -> list[Read]:
@@ -233,15 +233,18 @@ class Reader:
         self.lengths = [bounds[i + 1] - bounds[i] for begin, end in self.rows.runs
                         for i in range(begin, end)]
 
+    def _allocate(self, size: int) -> np.ndarray:
+        try:
+            return np.empty(size, np.uint8)
+        except MemoryError:
+            raise ValueError(f"{self.name}: {size} bytes of it") from None
+
     def _place(self) -> int:
         """Memory for all of it, and its address."""
         size = sum(end - begin for begin, end in self.spans)
         to = self.destination
         if to is None:
-            try:
-                self.memory = np.empty(size, np.uint8)
-            except MemoryError:
-                raise ValueError(f"{self.name}: {size} bytes of it") from None
+            self.memory = self._allocate(size)
         elif self.encoding == "rows":
             raise ValueError(f"{self.name}: rows have no destination")
         elif isinstance(to, TensorObjectBuffer):
@@ -288,7 +291,8 @@ class Reader:
         if self.encoding == "bytes":
             return self.memory if to is not None else self.memory.tobytes()
         if "torch" not in self.spec:
-            return self.memory.view(self.dtype).reshape(self.shape)
+            return _rows.check_text(
+                self.memory.view(self.dtype).reshape(self.shape))
         import torch
 
         if not len(self.memory):

@@ -12,13 +12,14 @@ import json
 import math
 import re
 import struct
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mooncake._bundle import is_count
-from mooncake._dtypes import NAMES
+from mooncake._dtypes import NAMES, has_strides
 
 _LENGTH = struct.Struct("<I")
 _DTYPE = re.compile(r"[<>|=]?[biufc]\d{1,2}\Z|[<>|=]?[SU]\d{1,9}\Z")
@@ -59,10 +60,20 @@ def torch_name(tensor: Any) -> str:
     return name
 
 
+def check_text(array: np.ndarray) -> np.ndarray:
+    """The array. ValueError: text of what are no characters."""
+    if array.dtype.kind == "U":
+        codes = array.reshape(-1).view(array.dtype.str[0] + "u4")
+        if codes.max(initial=0) > sys.maxunicode:
+            raise ValueError("text of what are no characters")
+    return array
+
+
 def shape_of(shape: object, itemsize: int, length: int) -> tuple[int, ...]:
     """ValueError: so many elements are not so many bytes."""
     if (not isinstance(shape, list) or not all(is_count(n) for n in shape)
-            or len(shape) > 32 or math.prod(shape) * itemsize != length):
+            or len(shape) > 32 or math.prod(shape) * itemsize != length
+            or not has_strides(shape, itemsize)):
         raise ValueError(f"{shape!r} is not the shape of {length} bytes")
     return tuple(shape)
 
@@ -166,7 +177,7 @@ class _Decoder:
         shape = shape_of(shape, dtype.itemsize, len(data))
         if not dtype.itemsize:
             raise ValueError("elements of no bytes")
-        return np.frombuffer(data, dtype).reshape(shape).copy()
+        return check_text(np.frombuffer(data, dtype).reshape(shape).copy())
 
     def tensor(self, what: Sequence[Any]) -> Any:
         name, shape, *place = what

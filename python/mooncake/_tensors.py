@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from mooncake._dtypes import NAMES
+from mooncake._dtypes import NAMES, has_strides
 from mooncake._parallelism import KINDS, MAX_AXES, MAX_SHARDS, ParallelAxis
 
 if TYPE_CHECKING:
@@ -106,8 +106,11 @@ def read_metadata(data: bytes, size: int) -> Metadata:
             or not 0 <= n_dims <= MAX_DIMS or any(n < 0 for n in shape)):
         raise ValueError("no metadata of a tensor")
     dtype = DTYPES[number]
-    wanted = math.prod(shape) * torch.empty((), dtype=dtype).element_size()
-    if length != wanted or offset < METADATA or offset + length > size:
+    itemsize = torch.empty((), dtype=dtype).element_size()
+    if not has_strides(shape, itemsize):
+        raise ValueError(f"no tensor has the shape {shape}")
+    if (length != math.prod(shape) * itemsize or offset < METADATA
+            or offset + length > size):
         raise ValueError("its data is not where it says")
     return Metadata(dtype, shape, offset,
                     _read_layout(data, n_dims) if kind == SHARD else None)

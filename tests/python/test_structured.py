@@ -216,6 +216,9 @@ def test_rows_are_read_alone(transfer, rows):
         transfer.get(ref, rows=[6])
     with pytest.raises(ValueError):
         transfer.get(ref, rows=[-1])
+    for wrong in (1.5, "1", np.bool_(True)):  # a mask has no numbers
+        with pytest.raises(TypeError):
+            transfer.get(ref, rows=[wrong])
 
 
 def test_fields_are_read_alone(transfer):
@@ -366,7 +369,9 @@ def test_manifests_that_lie_are_errors(transfer, store):
         {"encoding": "pickle"}, {"encoding": []}, {"dtype": "O"},
         {"dtype": "<i4,O"}, {"dtype": "<V4"}, {"dtype": 5}, {"dtype": "<i3"},
         {"shape": [6]}, {"shape": [-6, -4]}, {"shape": [1 << 62, 4]},
-        {"shape": "6"}, {"shape": [6.0, 4]}, {"encoding": "rows"},
+        {"shape": "6"}, {"shape": [6.0, 4]}, {"dtype": "<U24"},
+        {"bytes": 0, "shape": [0, 1 << 61, 8]}, {"dtype": "<U0", "bytes": 0},
+        {"encoding": "rows"},
         {"encoding": "rows", "shape": [6]}, {"encoding": "rows", "shape": [99]},
         {"encoding": "rows", "shape": [-1]}, {"chunk": 1 << 61})]
     texts = [json.dumps({"format": "mooncake-bundle", "version": 1,
@@ -379,6 +384,29 @@ def test_manifests_that_lie_are_errors(transfer, store):
         with pytest.raises((ValueError, RuntimeError)):
             transfer.materialize(transfer.read_spec(
                 {"manifest_key": ref.manifest_key}))
+
+
+def test_more_rows_than_there_is_memory_are_an_error(transfer, store):
+    ref = transfer.put({"non_tensor_batch": {"f": [{"a": 1}] * 2}})
+    (bundle,) = ref.stage_refs.values()
+    manifest = json.loads(store.get(bundle.manifest_key))
+    manifest["members"]["f"] |= {"bytes": 1 << 60, "chunk": 1 << 50,
+                                 "shape": [1 << 57]}
+    assert store.upsert(bundle.manifest_key, json.dumps(manifest).encode()) == 0
+    with pytest.raises(ValueError, match="f: "):
+        transfer.get(export_dataproto_ref(ref), rows=[1])
+
+
+def test_text_of_no_characters_is_an_error(transfer, store):
+    for rows in ([np.array(["ab"])], [np.str_("ab")]):
+        ref = transfer.put({"non_tensor_batch": {"f": rows}}, chunk_bytes=4096)
+        (bundle,) = ref.stage_refs.values()
+        key = f"{bundle.manifest_key}/0"
+        whole = store.get(key)
+        assert whole.endswith(b"b\0\0\0")
+        assert store.upsert(key, whole[:-1] + b"\xff") == 0
+        with pytest.raises(ValueError, match="no characters"):
+            transfer.get(ref)
 
 
 def test_rows_that_lie_are_errors(transfer, store):

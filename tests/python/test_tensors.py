@@ -125,6 +125,11 @@ def test_values_that_are_no_tensors_are_none(store):
         changed[at:at + len(wrong)] = wrong
         assert store.upsert("wrong", changed) == 0
         assert store.get_tensor("wrong") is None
+    struct.pack_into("<i", value, 12, 3)  # no elements, and yet too many
+    struct.pack_into("<Q", value, 32, 0)
+    struct.pack_into("<3q", value, 104, 0, 1 << 62, 8)
+    assert store.upsert("wrong", value) == 0
+    assert store.get_tensor("wrong") is None
     assert store.get_tensor("short") is None
 
 
