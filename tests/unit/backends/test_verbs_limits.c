@@ -200,7 +200,8 @@ static void every_status_has_a_cause(void **state)
 {
 	(void)state;
 	for (int i = 0; i <= IBV_WC_TM_RNDV_INCOMPLETE; i++) {
-		const struct verbs_cause *c = tei_verbs_cause(i);
+		const struct verbs_cause *c =
+			tei_verbs_cause((enum ibv_wc_status)i);
 
 		assert_non_null(c->text);
 		assert_string_not_equal(c->text, "unknown status");

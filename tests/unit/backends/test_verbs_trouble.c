@@ -59,14 +59,14 @@ static unsigned int count_good(struct fake_slice **s)
 static void every_error_ends_each_slice_once(void **state)
 {
 	(void)state;
-	for (int status = IBV_WC_SUCCESS + 1; status <= IBV_WC_TM_ERR;
-	     status++) {
+	for (int n = IBV_WC_SUCCESS + 1; n <= IBV_WC_TM_ERR; n++) {
+		enum ibv_wc_status status = (enum ibv_wc_status)n;
 		const struct verbs_cause *cause = tei_verbs_cause(status);
 		struct fake_slice *s[SLICES];
 		unsigned int told = 0;
 
 		fake_verbs_spoil(20, status);
-		post_many(s, status % 2 ? TEI_READ : TEI_WRITE);
+		post_many(s, n % 2 ? TEI_READ : TEI_WRITE);
 		verbs_rig_wait(&rig.pair.initiator_link.n_down, 1);
 		assert_int_equal(rig.pair.initiator_link.down_err,
 				 cause->endpoint);
