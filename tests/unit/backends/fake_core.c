@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <te/te.h>
@@ -208,7 +209,8 @@ int fake_rail_open(struct fake_rail *r, const struct tei_backend_ops *ops,
 	r->rail->ops = ops;
 	r->rail->config = values;
 	r->rail->bind = "127.0.0.1";
-	strcpy(r->rail->device.name, fake_device);
+	(void)snprintf(r->rail->device.name, sizeof(r->rail->device.name), "%s",
+		       fake_device);
 	rc = ops->rail_open(r->rail);
 	if (rc < 0)
 		goto free_rail;
