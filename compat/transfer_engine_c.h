@@ -250,8 +250,9 @@ submitTransferWithNotify(transfer_engine_t engine, batch_id_t batch_id,
  * Of task @task_id of the batch. One whose peer has restarted goes once more, to
  * its new life, and is STATUS_WAITING for as long; MC_TRANSFER_TIMEOUT seconds
  * (30) and 1 s for each 10^9 bytes after it was submitted it has ended in any
- * case. A notification that was to follow it is not sent. Blocks: never, but up to
- * 100 ms for a peer that has restarted. Returns 0, or -1 (there is none).
+ * case. A notification that was to follow it goes again, too, once and behind it,
+ * and it is STATUS_WAITING until that has arrived. Blocks: never, but up to 100 ms
+ * for a peer that has restarted. Returns 0, or -1 (there is none).
  */
 TRANSFER_ENGINE_API int getTransferStatus(transfer_engine_t engine,
 					  batch_id_t batch_id, size_t task_id,

@@ -5,7 +5,7 @@
  * A request to a life that is over ends with -ESTALE. Its caller knows names
  * only, and shall not notice: those that ended so, and whose peer is there again,
  * go together into one more batch, until each has ended otherwise or its time is
- * over. There is one such batch at a time. Whoever asks how a task stands drives
+ * over. A notification goes behind the last of its tasks. There is one such batch at a time. Whoever asks how a task stands drives
  * that.
  */
 #include <errno.h>
@@ -15,36 +15,19 @@
 
 #define OPEN_MS 100 /* that who asks may be held up by a peer that comes back */
 
-/* Which request of the batch task @task is. */
-static uint32_t index_of(const struct mc_batch *b, size_t task)
-{
-	size_t before = 0, end = b->n_notifies;
-
-	while (before < end) {
-		size_t middle = before + (end - before) / 2;
-
-		if (b->notifies[middle].tasks <= task)
-			before = middle + 1;
-		else
-			end = middle;
-	}
-	return (uint32_t)(task + before);
-}
-
-/* Its last try. 0, -EAGAIN. */
-static int completion(const struct mc_batch *b, size_t task,
+/* How it has ended the last time. 0, -EAGAIN. */
+static int completion(const struct mc_batch *b, const struct mc_try *t,
 		      struct te_completion *out)
 {
-	const struct mc_task *t = &b->tasks[task];
-
 	return t->again ? te_batch_result(b->again, t->again - 1, out)
-			: te_batch_result(b->te, index_of(b, task), out);
+			: te_batch_result(b->te, t->index, out);
 }
 
 /* The life it went to is over, and there is time for the next one. */
-static bool is_to_go_again(const struct mc_task *t, int error)
+static bool is_to_go_again(const struct mc_try *t, int error)
 {
-	return (error == -ESTALE || error == -ENOENT) &&
+	return (error == -ESTALE || error == -ENOENT ||
+		(t->follows && error == -ECANCELED)) &&
 	       mc_now_ms() < t->end_ms;
 }
 
@@ -56,8 +39,24 @@ static struct transfer_status status_of(const struct te_completion *c)
 	};
 }
 
+/* STATUS_WAITING with @stale: it is to go again. */
+static struct transfer_status stand(const struct mc_batch *b,
+				    const struct mc_try *t, bool *stale)
+{
+	struct transfer_status waiting = {.status = STATUS_WAITING};
+	struct te_completion c;
+
+	*stale = false;
+	if (t->ended.status)
+		return t->ended;
+	if (completion(b, t, &c))
+		return waiting;
+	*stale = is_to_go_again(t, c.error);
+	return *stale ? waiting : status_of(&c);
+}
+
 struct trip {
-	size_t *tasks; /* tasks[n] */
+	struct mc_try **tries; /* tries[n] */
 	struct te_request *requests;
 	struct iovec *pieces;
 	size_t n;
@@ -65,11 +64,18 @@ struct trip {
 	int64_t absent; /* its number; for others there is no time now */
 };
 
+/* All of a trip to one peer go to one of its lives, or none would wait for others. */
 static int find(struct mc_batch *b, struct trip *trip, int64_t number,
 		te_segment_id *out)
 {
 	int rc;
 
+	for (size_t i = trip->n; i > 0; i--) {
+		if (trip->requests[i - 1].user != (uint64_t)number)
+			continue;
+		*out = trip->requests[i - 1].segment;
+		return 0;
+	}
 	if (trip->waited && trip->absent == number)
 		return -ETIMEDOUT;
 	rc = mc_segment_find(b->engine, number, trip->waited ? 1 : OPEN_MS,
@@ -81,59 +87,95 @@ static int find(struct mc_batch *b, struct trip *trip, int64_t number,
 	return rc;
 }
 
-/* Put a task behind the others. False: there is no peer yet. */
-static bool add(struct mc_batch *b, struct trip *trip, size_t task)
+/* Put a request behind the others. False: there is no peer yet. */
+static bool add(struct mc_batch *b, struct trip *trip, struct mc_try *t,
+		segment_id_t target, struct te_request r, struct iovec bytes)
 {
-	const struct mc_task *t = &b->tasks[task];
-	struct iovec *piece = &trip->pieces[trip->n];
 	uint64_t now = mc_now_ms();
-	te_segment_id id;
 
-	if (find(b, trip, t->entry.target_id, &id))
+	if (find(b, trip, target, &r.segment))
 		return false;
-	*piece = (struct iovec){t->entry.source, t->entry.length};
-	trip->requests[trip->n] = (struct te_request){
-		.op = t->entry.opcode == OPCODE_READ ? TE_READ : TE_WRITE,
-		.segment = id,
-		.remote = t->entry.target_offset,
-		.pieces = piece,
-		.n_pieces = 1,
-		.timeout_ms = now < t->end_ms ? (uint32_t)(t->end_ms - now) : 1,
-	};
-	trip->tasks[trip->n++] = task;
+	trip->pieces[trip->n] = bytes;
+	r.pieces = &trip->pieces[trip->n];
+	r.n_pieces = 1;
+	r.user = (uint64_t)target;
+	r.timeout_ms = now < t->end_ms ? (uint32_t)(t->end_ms - now) : 1;
+	trip->requests[trip->n] = r;
+	trip->tries[trip->n++] = t;
 	return true;
 }
 
-/* False: none can leave now. */
+static void add_task(struct mc_batch *b, struct trip *trip, struct mc_task *t)
+{
+	const struct te_request r = {
+		.op = t->entry.opcode == OPCODE_READ ? TE_READ : TE_WRITE,
+		.remote = t->entry.target_offset,
+	};
+	const struct iovec bytes = {t->entry.source, t->entry.length};
+	bool stale;
+
+	(void)stand(b, &t->try, &stale);
+	t->try.leaves =
+		stale && add(b, trip, &t->try, t->entry.target_id, r, bytes);
+}
+
+/* Some task before it has gone again, and all are completed or go with it. */
+static bool is_free_to_go(const struct mc_batch *b, const struct mc_notify *n)
+{
+	bool went = false, stale;
+
+	for (size_t i = 0; i < n->tasks; i++) {
+		const struct mc_task *t = &b->tasks[i];
+
+		if (t->entry.target_id != n->target)
+			continue;
+		if (!t->try.leaves &&
+		    stand(b, &t->try, &stale).status != STATUS_COMPLETED)
+			return false;
+		went |= t->try.leaves || t->try.went;
+	}
+	return went;
+}
+
+static void add_notify(struct mc_batch *b, struct trip *trip,
+		       struct mc_notify *n)
+{
+	const struct te_request r = {.op = TE_NOTIFY};
+	bool stale;
+
+	(void)stand(b, &n->try, &stale);
+	n->try.leaves = stale && is_free_to_go(b, n) &&
+			add(b, trip, &n->try, n->target, r, n->bytes);
+}
+
+/* In the order in which they were submitted. False: none can leave now. */
 static bool gather(struct mc_batch *b, struct trip *trip)
 {
-	struct te_completion c;
+	size_t told = 0;
 
 	for (size_t i = 0; i < b->n_tasks; i++) {
-		struct mc_task *t = &b->tasks[i];
-
-		t->leaves = !t->ended.status && !completion(b, i, &c) &&
-			    is_to_go_again(t, c.error) && add(b, trip, i);
+		add_task(b, trip, &b->tasks[i]);
+		if (told < b->n_notifies && b->notifies[told].tasks == i + 1)
+			add_notify(b, trip, &b->notifies[told++]);
 	}
 	return trip->n;
 }
 
 /*
- * Of tries that are over nothing is left but how they ended. Who stays for want
- * of its peer is again what it was before: one that was to go again.
+ * Of a try that is over nothing is left but how it ended. Who stays for want of
+ * its peer is again what it was before: one that was to go again.
  */
-static void note_ends(struct mc_batch *b)
+static void note_end(const struct mc_batch *b, struct mc_try *t)
 {
-	struct te_completion c;
+	bool stale;
 
-	for (size_t i = 0; i < b->n_tasks; i++) {
-		struct mc_task *t = &b->tasks[i];
+	if (t->again && !t->leaves) {
+		struct transfer_status status = stand(b, t, &stale);
 
-		if (t->again && !t->leaves && !completion(b, i, &c) &&
-		    !is_to_go_again(t, c.error))
-			t->ended = status_of(&c);
-		t->again = 0;
+		if (!stale)
+			t->ended = status;
 	}
+	t->again = 0;
 }
 
 static void send(struct mc_batch *b, const struct trip *trip)
@@ -146,42 +188,79 @@ static void send(struct mc_batch *b, const struct trip *trip)
 		te_batch_destroy(te);
 		return;
 	}
-	note_ends(b);
+	for (size_t i = 0; i < b->n_tasks; i++)
+		note_end(b, &b->tasks[i].try);
+	for (size_t i = 0; i < b->n_notifies; i++)
+		note_end(b, &b->notifies[i].try);
 	te_batch_destroy(b->again);
 	b->again = te;
-	for (size_t i = 0; i < trip->n; i++)
-		b->tasks[trip->tasks[i]].again = (uint32_t)i + 1;
+	for (size_t i = 0; i < trip->n; i++) {
+		trip->tries[i]->again = (uint32_t)i + 1;
+		trip->tries[i]->went = true;
+	}
 }
 
 /* Where it does not work out now, the next one to ask tries. */
 static void go_again(struct mc_batch *b)
 {
+	size_t most = b->n_tasks + b->n_notifies;
 	struct trip trip = {.n = 0};
 
 	if (b->again && te_batch_wait(b->again, 0) == -ETIMEDOUT)
 		return;
-	trip.tasks = malloc(b->n_tasks * sizeof(*trip.tasks));
-	trip.requests = malloc(b->n_tasks * sizeof(*trip.requests));
-	trip.pieces = malloc(b->n_tasks * sizeof(*trip.pieces));
-	if (trip.tasks && trip.requests && trip.pieces && gather(b, &trip))
+	trip.tries = malloc(most * sizeof(*trip.tries));
+	trip.requests = malloc(most * sizeof(*trip.requests));
+	trip.pieces = malloc(most * sizeof(*trip.pieces));
+	if (trip.tries && trip.requests && trip.pieces && gather(b, &trip))
 		send(b, &trip);
 	free(trip.pieces);
 	free(trip.requests);
-	free(trip.tasks);
+	free(trip.tries);
+}
+
+/* Not so when one before it has failed: then nobody is told. */
+static bool may_still_go(const struct mc_batch *b, const struct mc_notify *n)
+{
+	bool stale;
+
+	for (size_t i = 0; i < n->tasks; i++) {
+		const struct mc_task *t = &b->tasks[i];
+
+		if (t->entry.target_id == n->target &&
+		    stand(b, &t->try, &stale).status == STATUS_FAILED)
+			return false;
+	}
+	return true;
+}
+
+/* Has task @task, which went again, a notification behind it that is under way,
+ * or (@stale) is to go again? */
+static bool is_followed(const struct mc_batch *b, size_t task, bool *stale)
+{
+	for (size_t i = b->n_notifies; i > 0; i--) {
+		const struct mc_notify *n = &b->notifies[i - 1];
+
+		if (n->tasks <= task)
+			break;
+		if (n->target == b->tasks[task].entry.target_id &&
+		    stand(b, &n->try, stale).status == STATUS_WAITING &&
+		    (!*stale || may_still_go(b, n)))
+			return true;
+	}
+	*stale = false;
+	return false;
 }
 
 struct transfer_status mc_task_status(struct mc_batch *batch, size_t task)
 {
-	const struct transfer_status waiting = {.status = STATUS_WAITING};
-	const struct mc_task *t = &batch->tasks[task];
-	struct te_completion c;
+	const struct mc_try *t = &batch->tasks[task].try;
+	bool stale;
+	struct transfer_status status = stand(batch, t, &stale);
 
-	if (t->ended.status)
-		return t->ended;
-	if (completion(batch, task, &c))
-		return waiting;
-	if (!is_to_go_again(t, c.error))
-		return status_of(&c);
-	go_again(batch);
-	return waiting;
+	if (status.status == STATUS_COMPLETED && t->went &&
+	    is_followed(batch, task, &stale))
+		status = (struct transfer_status){.status = STATUS_WAITING};
+	if (stale)
+		go_again(batch);
+	return status;
 }

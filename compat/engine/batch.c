@@ -234,16 +234,40 @@ static int translate(struct mc_engine *e, const char *function,
 	return 0;
 }
 
-/* What is known of each task, for the case that its peer restarts. */
-static void remember(struct mc_batch *b, const struct transfer_request *entries,
-		     size_t n)
+static struct mc_try new_try(const struct mc_batch *b, uint64_t bytes)
 {
-	for (size_t i = 0; i < n; i++)
-		b->tasks[b->n_tasks++] = (struct mc_task){
+	return (struct mc_try){
+		.index = (uint32_t)(b->n_tasks + b->n_notifies),
+		.end_ms = mc_now_ms() + b->engine->transfer_ms +
+			  bytes / TRY_BYTES_PER_MS,
+	};
+}
+
+/* What is known of each request, for the case that its peer restarts. */
+static void remember(struct mc_batch *b, const struct transfer_request *entries,
+		     struct submission *s)
+{
+	uint64_t longest = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		b->tasks[b->n_tasks] = (struct mc_task){
+			.try = new_try(b, entries[i].length),
 			.entry = entries[i],
-			.end_ms = mc_now_ms() + b->engine->transfer_ms +
-				  entries[i].length / TRY_BYTES_PER_MS,
 		};
+		b->n_tasks++;
+		if (entries[i].length > longest)
+			longest = entries[i].length;
+	}
+	if (!s->notify.iov_base)
+		return;
+	b->notifies[b->n_notifies] = (struct mc_notify){
+		.try = new_try(b, longest),
+		.tasks = b->n_tasks,
+		.target = entries[0].target_id,
+		.bytes = s->notify,
+	};
+	b->notifies[b->n_notifies++].try.follows = true;
+	s->notify.iov_base = NULL; /* the batch's now */
 }
 
 static int start(struct mc_batch *b, const char *function,
@@ -262,12 +286,7 @@ static int start(struct mc_batch *b, const char *function,
 	}
 	switch (te_batch_submit(b->te, s->requests, s->n + notify)) {
 	case 0:
-		remember(b, entries, s->n);
-		if (notify) {
-			b->notifies[b->n_notifies].tasks = b->n_tasks;
-			b->notifies[b->n_notifies++].bytes = s->notify;
-			s->notify.iov_base = NULL; /* the batch's now */
-		}
+		remember(b, entries, s);
 		break;
 	case -ENOMEM:
 		rc = MC_STATUS_MEMORY;

@@ -10,17 +10,27 @@
 
 #include "compat/engine/engine.h"
 
-struct mc_task {
-	struct transfer_request entry;
+/* A request of the batch, and where it went when its peer had restarted. */
+struct mc_try {
 	uint64_t end_ms; /* by then it has ended */
+	uint32_t index;  /* its place in batch->te */
 	uint32_t again;  /* its place in batch->again, from 1; 0: none */
 	bool leaves;     /* for the next batch->again */
-	/* How its try in an earlier batch->again has ended; 0: none has. */
+	bool went;       /* in one at least once */
+	bool follows;    /* a notification */
+	/* How it has ended in an earlier batch->again; 0: it has not. */
 	struct transfer_status ended;
 };
 
+struct mc_task {
+	struct mc_try try;
+	struct transfer_request entry;
+};
+
 struct mc_notify {
+	struct mc_try try;
 	size_t tasks; /* that were submitted before it */
+	segment_id_t target;
 	struct iovec bytes;
 };
 
@@ -31,7 +41,8 @@ struct mc_batch {
 	struct te_batch *te;
 	size_t size, n_tasks;
 	struct mc_task *tasks; /* tasks[size] */
-	/* Those whose peer had restarted, under way to its new life; or NULL. */
+	/* Those whose peer had restarted, and the notifications that follow
+	 * them, under way to its new life; or NULL. */
 	struct te_batch *again;
 	struct mc_notify *notifies; /* notifies[n_notifies], in that order */
 	size_t n_notifies;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # On the shared libraries alone, as their users' programs.
 add_executable(compat_peer compat/peer.c)
-target_link_libraries(compat_peer PRIVATE te_flags transfer_engine)
+target_link_libraries(compat_peer PRIVATE transfer_engine te_test_lib
+	te_test_objects te_flags PkgConfig::CMOCKA)
 set_target_properties(compat_peer PROPERTIES
 	RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 

@@ -210,10 +210,21 @@ static struct peer restart(const struct peer *peer)
 	return again;
 }
 
+/* What the next notification says, and the last byte when it came. */
+static void is_told(const struct peer *peer, const char *what)
+{
+	const char *line = test_process_line(peer->process, "told", WAIT_MS);
+
+	assert_non_null(line);
+	assert_non_null(strstr(line, what));
+}
+
+/* And is told once what it was to be told, when it has the bytes. */
 static void
 who_restarts_in_the_middle_is_none_of_the_callers_business(void **state)
 {
-	char *mine = calloc(2, BYTES);
+	notify_msg_t msg[] = {{(char *)"first", NULL}, {(char *)"next", NULL}};
+	static char mine[2 * BYTES];
 	struct transfer_request r[2];
 	struct peer peer, again;
 	transfer_engine_t e;
@@ -224,26 +235,37 @@ who_restarts_in_the_middle_is_none_of_the_callers_business(void **state)
 	peer = start_peer("127.0.0.1", NULL);
 	e = engine();
 	r[0] = get(openSegment(e, peer.name), peer.memory, mine);
-	r[1] = get(r[0].target_id, peer.memory, mine + BYTES);
+	r[1] = get(r[0].target_id, peer.memory + BYTES / 2, mine + BYTES);
 	assert_int_equal(read_once(e, r[0]), STATUS_COMPLETED);
-	memset(mine, 0, BYTES);
+	memset(mine, 57, sizeof(mine));
+	r[0].length = r[1].length = BYTES / 2;
+	r[1].opcode = OPCODE_WRITE;
 	test_process_signal(peer.process, SIGSTOP);
-	q = (struct question){.engine = e, .batch = allocateBatchID(e, 2)};
-	assert_int_equal(submitTransfer(e, q.batch, r, 2), 0);
+	q = (struct question){.engine = e, .batch = allocateBatchID(e, 3)};
+	assert_int_equal(submitTransferWithNotify(e, q.batch, r, 2, msg[0]), 0);
+	assert_int_equal(submitTransferWithNotify(e, q.batch, r, 1, msg[1]), 0);
 	assert_false(has_ended(&q));
 	again = restart(&peer);
 	(void)unsetenv("MC_FORCE_TCP");
 	if (again.memory != peer.memory)
 		skip();
-	assert_true(test_wait_until(has_ended, &q, WAIT_MS));
-	assert_int_equal(q.status.status, STATUS_COMPLETED);
-	assert_int_equal(q.status.transferred_bytes, BYTES);
-	assert_int_equal(getTransferStatus(e, q.batch, 1, &q.status), 0);
+	assert_int_equal(freeBatchID(e, q.batch), 4);
+	for (q.task = 0; q.task < 3; q.task++) {
+		assert_true(test_wait_until(has_ended, &q, WAIT_MS));
+		assert_int_equal(q.status.status, STATUS_COMPLETED);
+		assert_int_equal(q.status.transferred_bytes, BYTES / 2);
+	}
 	assert_int_equal(mine[0], 0x5a);
-	assert_int_equal(mine[BYTES - 1], 0x5a);
+	assert_int_equal(mine[BYTES / 2 - 1], 0x5a);
+	assert_int_equal(freeBatchID(e, q.batch), 0);
+	msg[1].name = (char *)"last";
+	assert_int_equal(genNotifyInEngine(e, (uint64_t)r[0].target_id, msg[1]),
+			 0);
+	is_told(&again, "told first 57");
+	is_told(&again, "told next 57");
+	is_told(&again, "told last 57"); /* with nothing between them */
 	destroyTransferEngine(e);
 	test_process_end(again.process);
-	free(mine);
 }
 
 static void who_stays_away_holds_up_nobody_else(void **state)
