@@ -92,6 +92,13 @@ def described(what: object) -> tuple[list[int], int] | None:
     return shape, dtype
 
 
+def readable(connection: socket.socket) -> bool:
+    """By poll(): select() takes no descriptor of 1024 or more."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 class Server:
     """Takes messages on a loop of its own; callbacks run in its threads."""
 
@@ -262,7 +269,7 @@ class RpcInterface:
             while idle:
                 connection = idle.pop()
                 # Readable without having been asked: the other has closed it.
-                if not select.select([connection], [], [], 0)[0]:
+                if not readable(connection):
                     return connection
                 connection.close()
         connection = socket.create_connection(split(target), self._timeout_s)

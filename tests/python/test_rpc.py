@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import socket
 import threading
 
@@ -57,6 +58,20 @@ def test_tensor_arrives(server, client):
     assert one.get_data_as_bytes() == Array().tobytes()
     with pytest.raises(AttributeError):
         client.send_tensor(server.address, b"no tensor")
+
+
+def test_a_process_may_have_many_descriptors(server, client):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2048:
+        pytest.skip("2,048 descriptors are not allowed here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        assert [client.send_data(server.address, b"x") for _ in range(3)] == [0] * 3
+    finally:
+        for one in held:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_asynchronous_sends(server, client):
