@@ -228,10 +228,14 @@ static int report(struct verbs_rail *rail)
 
 static void pump_all(struct verbs_rail *rail)
 {
-	tei_list_for_each_safe (node, tmp, &rail->waiting) {
+	struct tei_list due, *node;
+
+	/* Each once: those who still have no room wait in the list again. */
+	tei_list_init(&due);
+	tei_list_splice_tail(&due, &rail->waiting);
+	while ((node = tei_list_pop(&due)))
 		tei_verbs_pump(
 			tei_list_entry(node, struct verbs_bundle, waiting));
-	}
 }
 
 int tei_verbs_progress(struct tei_rail *base, int budget)

@@ -214,6 +214,35 @@ static void shallow_queues_take_what_they_can_and_go_on(void **state)
 	assert_memory_equal(rig.near, rig.far, SLICES * 1024);
 }
 
+/* Each waits for completions, not for the other one. */
+static void endpoints_without_room_let_the_rail_go_on(void **state)
+{
+	static const char *const shallow[] = {"verbs.depth=4", "verbs.lanes=1",
+					      NULL};
+	struct fake_slice *mine[SLICES], *theirs[SLICES];
+	struct tei_endpoint *first;
+	struct fake_pair other;
+
+	(void)state;
+	verbs_rig_close();
+	assert_int_equal(verbs_rig_open(shallow, RW), 0);
+	first = rig.pair.initiator;
+	other = rig.pair;
+	assert_int_equal(fake_pair_connect(&other), 0);
+	verbs_rig_wait(&other.target_link.n_up, 1);
+	fill(rig.near, RIG_LEN, 7);
+	fake_verbs_hang(0, true);
+	post_many(mine, TEI_WRITE, 1024);
+	rig.pair.initiator = other.initiator;
+	post_many(theirs, TEI_WRITE, 1024);
+	rig.pair.initiator = first;
+	fake_progress(&rig.pair);
+	fake_verbs_hang(0, false);
+	await_many(mine);
+	await_many(theirs);
+	fake_pair_disconnect(&other);
+}
+
 static void idle_rail_is_woken_by_its_descriptor(void **state)
 {
 	struct tei_rail *rail = rig.pair.a.rail;
@@ -272,6 +301,7 @@ int main(void)
 		TEST(small_writes_go_inline),
 		TEST(reads_in_flight_are_bounded),
 		TEST(shallow_queues_take_what_they_can_and_go_on),
+		TEST(endpoints_without_room_let_the_rail_go_on),
 		TEST(idle_rail_is_woken_by_its_descriptor),
 		TEST(unregistered_memory_is_left_to_others),
 	};
