@@ -23,6 +23,14 @@ static struct tei_finding *next(struct tei_report *r)
 	return &r->findings[r->n++];
 }
 
+/* Names and files hold any bytes; neither terminals nor JSON take all. */
+static void make_printable(char *text)
+{
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
+
 void tei_report_add(struct tei_report *r, enum tei_mark mark,
 		    const struct tei_rule *rule, const char *object,
 		    const char *format, ...)
@@ -39,6 +47,8 @@ void tei_report_add(struct tei_report *r, enum tei_mark mark,
 	va_start(args, format);
 	(void)vsnprintf(f->found, sizeof(f->found), format, args);
 	va_end(args);
+	make_printable(f->object);
+	make_printable(f->found);
 	r->count[mark]++;
 }
 

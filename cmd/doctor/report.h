@@ -44,7 +44,7 @@ struct tei_report {
 
 /*
  * Keep a finding. @rule is static; @object and what @format gives are copied,
- * and cut where they are too long.
+ * cut where they are too long, with '?' for what is not printable ASCII.
  */
 void tei_report_add(struct tei_report *r, enum tei_mark mark,
 		    const struct tei_rule *rule, const char *object,

@@ -2,6 +2,7 @@
 /* test_doctor_peer.c - what a visit of a peer has seen is judged */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/doctor/peer.h"
@@ -134,6 +135,26 @@ static void a_peer_that_cannot_be_read_is_told(void **state)
 	tei_report_fini(&p.report);
 }
 
+/* A name is whatever was typed, and a file whatever was written. */
+static void bytes_that_are_no_text_are_shown_as_marks(void **state)
+{
+	struct tei_peer_visit v = {.name = "a\xff\x1b[31m", .error = -EINVAL};
+	struct patient p;
+	char *json = NULL;
+	size_t len;
+	FILE *out = open_memstream(&json, &len);
+
+	(void)state;
+	assert_non_null(out);
+	judge(&p, &v);
+	patient_has(&p, "peer.reach", "a??[31m", TEI_MARK_FAIL, "");
+	assert_int_equal(tei_report_json(&p.report, out), 0);
+	assert_int_equal(fclose(out), 0);
+	assert_non_null(strstr(json, "\"a??[31m\""));
+	free(json);
+	tei_report_fini(&p.report);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -143,6 +164,7 @@ int main(void)
 		cmocka_unit_test(a_rail_that_carries_nothing_is_a_warning),
 		cmocka_unit_test(less_than_half_of_the_rails_is_a_warning),
 		cmocka_unit_test(a_peer_that_cannot_be_read_is_told),
+		cmocka_unit_test(bytes_that_are_no_text_are_shown_as_marks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
