@@ -12,7 +12,9 @@
 
 #include "cmd/doctor/host.h"
 
-#define GIDS_MAX 256
+#define GIDS_MAX   256
+#define ROUTES_MAX 32768 /* nodes of a large cluster have thousands */
+#define ROUTE_LINE 128   /* bytes; the kernel fills each up */
 
 static const struct tei_rule gid_rule = {
 	"rdma.gid", "a GID of type RoCE v2 that is a routable address",
@@ -140,7 +142,7 @@ struct ways {
 static void find_ways(const struct tei_host *h, uint32_t addr,
 		      const char *interface, struct ways *out)
 {
-	static char table[64 * 1024];
+	static char table[ROUTES_MAX * ROUTE_LINE];
 	char *line, *rest = NULL;
 	struct route route;
 

@@ -164,6 +164,30 @@ static void congestion_control_that_is_off_is_found(void **state)
 	}
 }
 
+/* A node of a large cluster has a route to each of the others. */
+static void a_route_behind_thousands_is_found(void **state)
+{
+	static char table[3000 * 64 + 256];
+	struct patient p;
+	size_t len;
+
+	(void)state;
+	len = (size_t)snprintf(table, sizeof(table), "%s", ROUTES);
+	for (unsigned int i = 0; i < 3000; i++)
+		len += (size_t)snprintf(table + len, sizeof(table) - len,
+					"tunl0\t%08X\t00000000\t0001\t0\t0\t0\t"
+					"FFFFFFFF\t0\t0\t0\n",
+					0x2D0000u + i);
+	(void)snprintf(table + len, sizeof(table) - len,
+		       "ens1np0\t0000090A\t00000000\t0001\t0\t0\t0\t"
+		       "00FFFFFF\t0\t0\t0\n");
+	patient_open(&p, "two-nics");
+	test_tree_write(p.dir, "proc/net/route", table);
+	patient_look(&p);
+	patient_has(&p, "rdma.route", "mlx5_0/1", TEI_MARK_OK, "ens1np0");
+	patient_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +197,7 @@ int main(void)
 		cmocka_unit_test(ports_that_are_not_ready_are_found),
 		cmocka_unit_test(addresses_that_do_not_reach_are_found),
 		cmocka_unit_test(congestion_control_that_is_off_is_found),
+		cmocka_unit_test(a_route_behind_thousands_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
