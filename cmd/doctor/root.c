@@ -47,18 +47,31 @@ static size_t slurp(const char *path, void *out, size_t room)
 	return len;
 }
 
-size_t tei_host_bytes(const struct tei_host *h, void *out, size_t room,
-		      const char *format, ...)
+/* What fits of it, and a 0 behind that. How many bytes; 0: none. */
+static size_t read_below(const struct tei_host *h, char *out, size_t room,
+			 const char *format, va_list args)
+	__attribute__((format(printf, 4, 0)));
+static size_t read_below(const struct tei_host *h, char *out, size_t room,
+			 const char *format, va_list args)
 {
 	char path[PATH_MAX];
 	size_t len = 0;
-	va_list args;
 
-	va_start(args, format);
 	if (join(h, path, format, args))
 		len = slurp(path, out, room);
+	out[len] = '\0';
+	return len;
+}
+
+size_t tei_host_bytes(const struct tei_host *h, void *out, size_t room,
+		      const char *format, ...)
+{
+	va_list args;
+	size_t len;
+
+	va_start(args, format);
+	len = read_below(h, out, room, format, args);
 	va_end(args);
-	((char *)out)[len] = '\0';
 	return len;
 }
 
@@ -80,31 +93,25 @@ static bool tidy(char *text, size_t len)
 bool tei_host_line(const struct tei_host *h, char *out, size_t room,
 		   const char *format, ...)
 {
-	char path[PATH_MAX];
-	size_t len = 0;
 	va_list args;
+	size_t len;
 
 	va_start(args, format);
-	if (join(h, path, format, args))
-		len = slurp(path, out, room);
+	len = read_below(h, out, room, format, args);
 	va_end(args);
-	out[len] = '\0';
 	return tidy(out, len);
 }
 
 int64_t tei_host_number(const struct tei_host *h, int64_t otherwise,
 			const char *format, ...)
 {
-	char path[PATH_MAX], text[64] = "", *end;
+	char text[64], *end;
 	long long value;
 	va_list args;
-	size_t len = 0;
 
 	va_start(args, format);
-	if (join(h, path, format, args))
-		len = slurp(path, text, sizeof(text));
+	(void)read_below(h, text, sizeof(text), format, args);
 	va_end(args);
-	text[len] = '\0';
 	errno = 0;
 	value = strtoll(text, &end, strncmp(text, "0x", 2) ? 10 : 16);
 	return errno || end == text ? otherwise : value;
