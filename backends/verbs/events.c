@@ -11,17 +11,21 @@
 static void bundle_event(struct verbs_rail *rail, const struct ibv_qp *qp,
 			 enum ibv_event_type type)
 {
+	static struct tei_log_limit limit = {.per_minute = 60};
 	struct verbs_lane *lane = qp->qp_context;
 	struct verbs_bundle *bundle = lane->bundle;
 
 	if (type == IBV_EVENT_QP_ACCESS_ERR)
 		rail->base->refused_slices++;
-	LOG_WARN("rail %s: queue pair %u: %s", rail->port.name, qp->qp_num,
-		 type == IBV_EVENT_QP_ACCESS_ERR
-			 ? "a peer used a key, range or access it has not"
-		 : type == IBV_EVENT_QP_REQ_ERR
-			 ? "a peer's request is malformed"
-			 : "failed in the device");
+	if (tei_log_allowed(&limit))
+		LOG_WARN(
+			"rail %s: queue pair %u: %s", rail->port.name,
+			qp->qp_num,
+			type == IBV_EVENT_QP_ACCESS_ERR
+				? "a peer used a key, range or access it has not"
+			: type == IBV_EVENT_QP_REQ_ERR
+				? "a peer's request is malformed"
+				: "failed in the device");
 	tei_verbs_bundle_break(bundle,
 			       type == IBV_EVENT_QP_FATAL ? -EIO : -EPROTO);
 }

@@ -99,7 +99,7 @@ struct verbs_bundle {
 	bool confirm; /* down(-ESTALE) when it is destroyed */
 	int err;      /* why it is broken, or was not connected */
 
-	/* Set by connect(), for the clerk. */
+	/* Set by bundle_agree(), for the clerk. */
 	struct ibv_qp_attr way; /* all but what differs from lane to lane */
 	struct verbs_lane_name theirs[VERBS_LANES_MAX];
 	uint32_t n_used;           /* lanes agreed on, <= n_lanes */

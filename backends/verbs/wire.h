@@ -3,7 +3,8 @@
  * wire.h - what goes to peers: of an endpoint, of a region
  *
  * Both are little endian, bounded by TEI_BLOB_MAX, and come from outside when they
- * are decoded: a decoder answers what is wrong in words, NULL for nothing.
+ * are decoded: a decoder answers what is wrong in words, NULL for nothing. Only
+ * then is what it has written of use.
  *
  * endpoint  0  u8  version (1)
  *           1  u8  link: 1 InfiniBand, 2 Ethernet
