@@ -5,8 +5,8 @@
  * A request to a life that is over ends with -ESTALE. Its caller knows names
  * only, and shall not notice: those that ended so, and whose peer is there again,
  * go together into one more batch, until each has ended otherwise or its time is
- * over. A notification goes behind the last of its tasks. There is one such batch at a time. Whoever asks how a task stands drives
- * that.
+ * over. A notification goes behind the last of its tasks. There is one such
+ * batch at a time. Whoever asks how a task stands drives that.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -64,7 +64,10 @@ struct trip {
 	int64_t absent; /* its number; for others there is no time now */
 };
 
-/* All of a trip to one peer go to one of its lives, or none would wait for others. */
+/*
+ * All of a trip to one peer go to one of its lives, or none would wait for
+ * others.
+ */
 static int find(struct mc_batch *b, struct trip *trip, int64_t number,
 		te_segment_id *out)
 {
@@ -233,8 +236,10 @@ static bool may_still_go(const struct mc_batch *b, const struct mc_notify *n)
 	return true;
 }
 
-/* Has task @task, which went again, a notification behind it that is under way,
- * or (@stale) is to go again? */
+/*
+ * Has task @task, which went again, a notification behind it that is under way,
+ * or (@stale) is to go again?
+ */
 static bool is_followed(const struct mc_batch *b, size_t task, bool *stale)
 {
 	for (size_t i = b->n_notifies; i > 0; i--) {
