@@ -18,8 +18,9 @@ set(python_environment PYTHONDONTWRITEBYTECODE=1
 	PYTHONPATH=${CMAKE_BINARY_DIR}/python:${CMAKE_CURRENT_SOURCE_DIR}/python)
 if(TE_SANITIZE)
 	# The interpreter has no sanitizers, so they come first, and its memory from
-	# them. It gives little back at its end: what the modules leak cannot be told
-	# from that. torch is not fetched once more for tests that run without this.
+	# them; what cannot be had is NULL, as without them. It gives little back at
+	# its end: what the modules leak cannot be told from that. torch is not fetched
+	# once more for tests that run without this.
 	set(preloaded "")
 	foreach(name asan ubsan)
 		execute_process(OUTPUT_VARIABLE library
@@ -30,7 +31,7 @@ if(TE_SANITIZE)
 	list(JOIN preloaded ":" preloaded)
 	list(APPEND python_environment LD_PRELOAD=${preloaded}
 		PYTHONMALLOC=malloc UBSAN_OPTIONS=print_stacktrace=1
-		ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:check_initialization_order=1)
+		ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:strict_string_checks=1:check_initialization_order=1)
 	set_tests_properties(integration.python.venv PROPERTIES ENVIRONMENT CI=)
 endif()
 
