@@ -6,7 +6,6 @@ import ctypes
 import inspect
 import os
 import re
-import signal
 import subprocess
 import threading
 import time
@@ -42,21 +41,16 @@ def until(condition: Callable[[], bool]) -> None:
         pause.wait(0.01)
 
 
-PR_SET_PDEATHSIG = 1
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 class Program:
-    """A process whose lines are read until one matches; never left behind."""
+    """A process whose lines are read until one matches; never left behind.
+
+    Nothing of Python's runs between fork and exec: other threads may hold locks.
+    """
 
     def __init__(self, name: str, *args: str) -> None:
         self.process = subprocess.Popen(
-            [program(name), *args], stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True,
-            preexec_fn=_die_with_parent)
+            ["setpriv", "--pdeathsig", "KILL", program(name), *args],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def line(self, pattern: str) -> re.Match[str]:
         """ctest ends a test that waits for ever."""

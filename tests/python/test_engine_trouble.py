@@ -15,6 +15,7 @@ import pytest
 from conftest import Memory, make_engine
 from mooncake.engine import TransferEngine, TransferNotify, TransferOpcode
 from peer import ADDRESS, DEADLINE_S, LENGTH, Peer, free_port, until
+from sanitizers import needs_fork
 
 # Of each method: arguments that are right by their types.
 CALLS = {
@@ -346,6 +347,7 @@ def test_threads_that_ask_about_one_transfer(engine, peer, memory):
     assert sorted(codes) == [-1] * 7 + [1]
 
 
+@needs_fork
 def test_fork_child_is_refused_and_the_parent_goes_on(engine, peer, memory):
     assert engine.register_memory(memory.address, memory.length) == 0
     here = [peer.name, memory.address, ADDRESS, 8]

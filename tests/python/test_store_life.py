@@ -17,6 +17,7 @@ from mooncake.store import (BufferHandle, MooncakeDistributedStore,
                             bind_to_numa_node)
 from peer import free_port
 from pool import MB, Memory, Program, until
+from sanitizers import needs_fork
 
 
 def usable(store: MooncakeDistributedStore) -> bool:
@@ -310,6 +311,7 @@ def test_after_a_failed_setup_there_are_codes():
     check_without_client(store)
 
 
+@needs_fork
 def test_a_forked_child_has_no_client(master):
     store = master.store()
     store.put("k", b"v")
