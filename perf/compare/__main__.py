@@ -14,7 +14,6 @@ Exit codes: 0 measured, 1 nothing could be measured, 2 wrong usage.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -25,6 +24,8 @@ if not __package__:  # run as `python3 perf/compare`
 from .cells import Cell, Cells, machine, print_table, ratio  # noqa: E402
 from .congestion import for_all  # noqa: E402
 from .peers import Peer, all_peers  # noqa: E402
+from .program import (add_save, give_report, options, parse,  # noqa: E402
+                      show_progress)
 from .work import WORKING_SET, WORKS, Skip, Unfit, Work  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,12 +62,9 @@ def run_all(works: list[Work], peers: list[Peer], rounds: int,
             # Another one begins each round, so that nobody is always first.
             for peer in peers[r % len(peers):] + peers[:r % len(peers)]:
                 n += 1
-                if sys.stderr.isatty():
-                    print(f"\r\033[K{n}/{total} {work.name}: {peer.name}",
-                          end="", file=sys.stderr, flush=True)
+                show_progress(f"{n}/{total} {work.name}: {peer.name}")
                 measure(peer, work, cells[work.name, peer.name], r)
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr)
+    show_progress()
 
 
 def times_text(work: Work, peer: Peer, cells: Cells) -> str:
@@ -123,13 +121,9 @@ def report(about: dict[str, object], works: list[Work], peers: list[Peer],
         for work in works]}
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="compare", description=__doc__.split("\n\n")[0],
-        epilog="What a peer is run with stands in perf/compare/peers.py.")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2.0,
-                        help="of one measurement (default 2)")
+def arguments() -> argparse.Namespace:
+    parser = options("compare", __doc__, "What a peer is run with stands in "
+                     "perf/compare/peers.py.", 5, 2.0, "measurement")
     parser.add_argument("--congestion", default="cubic",
                         help="for all; the system's is changed meanwhile, by "
                         "root, for peers that choose none (default cubic)")
@@ -142,14 +136,8 @@ def parse() -> argparse.Namespace:
                         help="works whose name contains TEXT")
     parser.add_argument("--peers", default="", metavar="NAME,...",
                         help="only these, besides ours")
-    parser.add_argument("--json", action="store_true",
-                        help="one JSON object instead of the table")
-    parser.add_argument("--save", type=Path, metavar="FILE",
-                        help="the JSON object, besides the table")
-    args = parser.parse_args()
-    if args.rounds < 1 or args.seconds <= 0:
-        parser.error("--rounds and --seconds must be positive")
-    return args
+    add_save(parser)
+    return parse(parser)
 
 
 def compare(args: argparse.Namespace, congestion: str) -> int:
@@ -177,11 +165,7 @@ def compare(args: argparse.Namespace, congestion: str) -> int:
              "congestion": congestion, "working_set": WORKING_SET,
              "versions": {peer.name: peer.version() for peer in peers}}
     run_all(works, peers, args.rounds, cells)
-    text = json.dumps(report(about, works, peers, away, cells), indent=1)
-    if args.save:
-        args.save.write_text(text + "\n", encoding="utf-8")
-    if args.json:
-        print(text)
+    if give_report(args, report(about, works, peers, away, cells)):
         return 0
     print(", ".join(f"{key} {value}" for key, value in about.items()
                     if key != "versions"))
@@ -194,7 +178,7 @@ def compare(args: argparse.Namespace, congestion: str) -> int:
 
 
 def main() -> int:
-    args = parse()
+    args = arguments()
     with for_all(args.congestion) as congestion:
         return compare(args, congestion)
 

@@ -23,12 +23,15 @@ if not __package__:  # run as `python3 perf/rails`
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     __package__ = "rails"
 
+from compare.cells import print_table  # noqa: E402
+from compare.program import options, parse, show_progress  # noqa: E402
 from compare.work import Skip  # noqa: E402
 
 from .network import enter, needed, network  # noqa: E402
 from .trials import GOALS, Tool, Trial, all_trials  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
+HEAD = ["trial", "figure", "median (min..max)", "goal", "met"]
 UNITS = {"GB/s": "", "raw streams GB/s": "", "raw exchange GB/s": "",
          "gap": "ms", "gap, link down": "ms", "gap, silent": "ms",
          "back in use": "ms", "of the sum": "x", "of raw streams": "x",
@@ -43,10 +46,8 @@ def run_all(tool: Tool, trials: list[Trial], rounds: int,
     failed: dict[str, str] = {}
     for r in range(rounds):
         for n, trial in enumerate(trials):
-            if sys.stderr.isatty():
-                print(f"\r\033[K{r * len(trials) + n + 1}/"
-                      f"{rounds * len(trials)} {trial.name}", end="",
-                      file=sys.stderr, flush=True)
+            show_progress(f"{r * len(trials) + n + 1}/"
+                          f"{rounds * len(trials)} {trial.name}")
             try:
                 figures = trial.measure(tool)
             except Skip as why:
@@ -55,8 +56,7 @@ def run_all(tool: Tool, trials: list[Trial], rounds: int,
             for name, value in figures.items():
                 values.setdefault(trial.name, {}).setdefault(
                     name, []).append(value)
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr)
+    show_progress()
     return failed
 
 
@@ -76,8 +76,8 @@ def goal_text(name: str, value: float) -> tuple[str, str]:
             "yes" if goal.met(value) else "NO")
 
 
-def print_table(values: Values) -> None:
-    rows = [["trial", "figure", "median (min..max)", "goal", "met"]]
+def table_rows(values: Values) -> list[list[str]]:
+    rows = []
     for trial, figures in values.items():
         for name, rounds in figures.items():
             value = middle(name, rounds)
@@ -86,12 +86,7 @@ def print_table(values: Values) -> None:
                 text += f" ({min(rounds):.3g}..{max(rounds):.3g})"
             rows.append([trial, name, text, *goal_text(name, value)])
             trial = ""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for k, row in enumerate(rows):
-        print("| " + " | ".join(text.ljust(width) for text, width
-                                in zip(row, widths)) + " |")
-        if not k:
-            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return rows
 
 
 def as_json(values: Values) -> list[dict[str, object]]:
@@ -107,13 +102,9 @@ def as_json(values: Values) -> list[dict[str, object]]:
     return found
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="rails", description=__doc__.split("\n\n")[0],
-        epilog="What each trial does stands in perf/rails/trials.py.")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2.0,
-                        help="of one transfer (default 2)")
+def arguments() -> argparse.Namespace:
+    parser = options("rails", __doc__, "What each trial does stands in "
+                     "perf/rails/trials.py.", 3, 2.0, "transfer")
     parser.add_argument("--rails", default="4000,2000", metavar="MBIT,MBIT",
                         help="speeds of the two (default 4000,2000)")
     parser.add_argument("--bin", type=Path, metavar="DIR",
@@ -121,11 +112,7 @@ def parse() -> argparse.Namespace:
                         help="our programs (default build/release/bin)")
     parser.add_argument("--only", default="", metavar="TEXT",
                         help="trials whose name contains TEXT")
-    parser.add_argument("--json", action="store_true",
-                        help="one JSON object instead of the table")
-    args = parser.parse_args()
-    if args.rounds < 1 or args.seconds <= 0:
-        parser.error("--rounds and --seconds must be positive")
+    args = parse(parser)
     try:
         args.mbits = tuple(int(word) for word in args.rails.split(","))
     except ValueError:
@@ -136,7 +123,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    args = parse()
+    args = arguments()
     values: Values = {}
     trials = [t for t in all_trials() if args.only in t.name]
     program = args.bin / "te-perf"
@@ -156,7 +143,7 @@ def main() -> int:
         print(json.dumps({"rails_mbit": args.mbits, "failed": failed,
                           "figures": as_json(values)}, indent=1))
     else:
-        print_table(values)
+        print_table(HEAD, table_rows(values))
     for name, why in failed.items():
         print(f"failed: {name}: {why}", file=sys.stderr)
     wrong = any(middle("wrong bytes", figures.get("wrong bytes", []))

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import re
 import sys
 import tempfile
@@ -27,6 +26,8 @@ if not __package__:  # run as `python3 perf/compare/wheels`
     __package__ = "compare.wheels"
 
 from ..cells import Cell, Cells, machine, print_table  # noqa: E402
+from ..program import (add_save, give_report, options, parse,  # noqa: E402
+                       show_progress)
 from ..work import Result, Skip  # noqa: E402
 from . import venvs  # noqa: E402
 from .groups import GROUPS, Group, System, systems_of  # noqa: E402
@@ -37,13 +38,9 @@ from .table import HEAD, report, table_rows  # noqa: E402
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="compare/wheels", description=__doc__.split("\n\n")[0],
-        epilog=f"The published wheel needs: {venvs.PACKAGES}.")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.4,
-                        help="of one measurement (default 0.4)")
+def arguments() -> argparse.Namespace:
+    parser = options("compare/wheels", __doc__, "The published wheel needs: "
+                     f"{venvs.PACKAGES}.", 5, 0.4, "measurement")
     parser.add_argument("--only", default="", metavar="PATTERN",
                         help="rows whose name it finds, a regular expression")
     parser.add_argument("--venvs", type=Path, metavar="DIR",
@@ -55,13 +52,8 @@ def parse() -> argparse.Namespace:
                         help="one that has ours, instead of an environment")
     parser.add_argument("--peer", type=Path, metavar="PYTHON",
                         help="one that has the published wheel")
-    parser.add_argument("--json", action="store_true",
-                        help="one JSON object instead of the table")
-    parser.add_argument("--save", type=Path, metavar="FILE",
-                        help="the JSON object, besides the table")
-    args = parser.parse_args()
-    if args.rounds < 1 or args.seconds <= 0:
-        parser.error("--rounds and --seconds must be positive")
+    add_save(parser)
+    args = parse(parser)
     try:
         re.compile(args.only)
     except re.error as error:
@@ -145,10 +137,8 @@ class Run:
             for group in up[at:] + up[:at]:
                 if (group.system.name == RAW) != (task.group == "raw"):
                     continue
-                if sys.stderr.isatty():
-                    print(f"\r\033[K{r + 1}/{self.rounds} {task.name}: "
-                          f"{group.system.name}", end="", file=sys.stderr,
-                          flush=True)
+                show_progress(f"{r + 1}/{self.rounds} {task.name}: "
+                              f"{group.system.name}")
                 measure(group, task, self.seconds, mine, self.cells, r)
 
     def all(self) -> None:
@@ -158,8 +148,7 @@ class Run:
                 up = self.start(stack, kind)
                 for r in range(self.rounds if up else 0):
                     self.round(r, tasks, up)
-        if sys.stderr.isatty():
-            print("\r\033[K", end="", file=sys.stderr)
+        show_progress()
 
     def notes(self) -> list[str]:
         """What went wrong, each thing once."""
@@ -185,11 +174,7 @@ def compare(args: argparse.Namespace, folder: Path) -> int:
                  "ours": venvs.version(who[2].python, venvs.OURS)}}
     run = Run(args.rounds, args.seconds, rows, who)
     run.all()
-    text = json.dumps(report(about, rows, run.cells), indent=1)
-    if args.save:
-        args.save.write_text(text + "\n", encoding="utf-8")
-    if args.json:
-        print(text)
+    if give_report(args, report(about, rows, run.cells)):
         return 0
     print(", ".join(f"{key} {value}" for key, value in about.items()) + "\n")
     print_table(HEAD, table_rows(rows, run.cells))
@@ -198,7 +183,7 @@ def compare(args: argparse.Namespace, folder: Path) -> int:
 
 
 def main() -> int:
-    args = parse()
+    args = arguments()
     with contextlib.ExitStack() as stack:
         folder = args.venvs or Path(stack.enter_context(
             tempfile.TemporaryDirectory(prefix="compare-")))
