@@ -22,7 +22,7 @@ class KVPoll(enum.IntEnum):
     Success = 4
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _terminate(process: subprocess.Popen[str]) -> None:
     process.terminate()
     process.communicate()
 
@@ -48,7 +48,7 @@ class KVBootstrapServer:
             [find("te-metad"), f"--port={self.port}", f"--host={self.host}"],
             stdout=subprocess.PIPE, text=True)
         self._process = process
-        self._end = weakref.finalize(self, _end, process)
+        self._end = weakref.finalize(self, _terminate, process)
         assert process.stdout
         line = process.stdout.readline()
         if not line:
