@@ -8,7 +8,7 @@ import pytest
 
 from mooncake.engine import TransferEngine
 from peer import Peer
-from pool import Master
+from pool import MB, Master
 
 
 class Memory:
@@ -53,3 +53,18 @@ def master():
     one = Master()
     yield one
     one.kill()
+
+
+@pytest.fixture(scope="module")
+def joined(master):
+    """A client of the pool, with memory for it."""
+    one = master.store(segment=64 * MB)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def store(joined):
+    """The same, and nothing is in the pool."""
+    assert joined.remove_all(force=True) >= 0
+    return joined

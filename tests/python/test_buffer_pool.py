@@ -12,13 +12,6 @@ from mooncake.buffer_pool import BufferPool
 from pool import MB
 
 
-@pytest.fixture
-def store(master):
-    one = master.store()
-    yield one
-    one.close()
-
-
 def test_pieces_carry_values(store):
     with BufferPool(store) as pool:
         with pool.acquire(100_000) as lease:

@@ -11,11 +11,9 @@ from mooncake.structured_object_store import (
     MooncakeBundleTransfer, export_dataproto_ref)
 
 
-@pytest.fixture(scope="module")
-def transfer(master):
-    store = master.store()
-    yield MooncakeBundleTransfer(store)
-    store.close()
+@pytest.fixture
+def transfer(store):
+    return MooncakeBundleTransfer(store)
 
 
 def fragment(transfer, *names: str, rows: int = 2, **meta_info: object) -> dict:

@@ -15,18 +15,6 @@ METADATA = 304
 WHOLE = torch.arange(96.0).reshape(8, 12)
 
 
-@pytest.fixture(scope="module")
-def store(master):
-    one = master.store()
-    yield one
-    one.close()
-
-
-@pytest.fixture(autouse=True)
-def empty(store):
-    assert store.remove_all(force=True) >= 0
-
-
 def of(*axes: tuple, **keywords: int) -> TensorParallelism:
     return TensorParallelism([ParallelAxis(*axis, **keywords) for axis in axes])
 

@@ -13,19 +13,6 @@ from mooncake.store import (MooncakeDistributedStore, ReplicateConfig,
 from pool import MB, Memory, until
 
 
-@pytest.fixture(scope="module")
-def joined(master):
-    one = master.store()
-    yield one
-    one.close()
-
-
-@pytest.fixture
-def store(joined):
-    assert joined.remove_all(force=True) >= 0
-    return joined
-
-
 class Index:
     """An integer as numpy has them."""
 

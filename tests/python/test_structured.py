@@ -19,16 +19,8 @@ from pool import MB, Memory
 TOKENS = np.arange(24, dtype=np.int32).reshape(6, 4)
 
 
-@pytest.fixture(scope="module")
-def store(master):
-    one = master.store(segment=64 * MB)
-    yield one
-    one.close()
-
-
 @pytest.fixture
 def transfer(store):
-    assert store.remove_all(force=True) >= 0
     return MooncakeBundleTransfer(store, key_prefix="tests/objects",
                                   default_chunk_bytes=20)
 

@@ -6,7 +6,7 @@ import pytest
 from mooncake.structured_object_store import (
     BundleTransferPolicy, FieldSchema, MooncakeBundleTransfer,
     StructuredObjectPayload, export_ref, tensor_object_buffer)
-from pool import MB, Memory
+from pool import Memory
 
 torch = pytest.importorskip("torch")
 METADATA = 304
@@ -16,16 +16,8 @@ TENSORS = {
     "flags": torch.tensor([True, False] * 3)}
 
 
-@pytest.fixture(scope="module")
-def store(master):
-    one = master.store(segment=64 * MB)
-    yield one
-    one.close()
-
-
 @pytest.fixture
 def transfer(store):
-    assert store.remove_all(force=True) >= 0
     return MooncakeBundleTransfer(store, default_chunk_bytes=20)
 
 

@@ -22,18 +22,6 @@ TENSORS = [
     torch.ones(4, dtype=torch.float64).to(torch.float8_e4m3fn)]
 
 
-@pytest.fixture(scope="module")
-def store(master):
-    one = master.store()
-    yield one
-    one.close()
-
-
-@pytest.fixture(autouse=True)
-def empty(store):
-    assert store.remove_all(force=True) >= 0
-
-
 def same(got: torch.Tensor, wanted: torch.Tensor) -> bool:
     return (got.dtype == wanted.dtype and got.shape == wanted.shape
             and got.contiguous().view(-1).view(torch.uint8).tolist()
