@@ -6,7 +6,6 @@ metadata. mooncake/_gather.py reads them.
 """
 from __future__ import annotations
 
-import ctypes
 import logging
 import struct
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from mooncake.store import _is_usable
 from mooncake import _parallelism as parallel
 from mooncake import _tensors as tensors
 from mooncake._parallelism import ParallelAxis
-from mooncake._tensors import DTYPES, INVALID_PARAMS, METADATA, Layout, Metadata
+from mooncake._tensors import DTYPES, INVALID_PARAMS, Layout, Metadata
 
 # magic, version, its size, dtype, ndim, split_dim, shard_count, reserved; and the
 # shape of the whole

@@ -10,7 +10,7 @@ import struct
 
 from mooncake.store import (MooncakeDistributedStore, ObjectDataType,
                             ReplicateConfig)
-from pool import MB, Master, Memory
+from pool import MB, Memory
 
 HEADER = struct.Struct("<QQQ")
 HARMLESS = {-200, -703, -704, -705, -900, -901}

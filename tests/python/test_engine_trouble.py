@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -14,7 +13,7 @@ import pytest
 
 from conftest import Memory, make_engine
 from mooncake.engine import TransferEngine, TransferNotify, TransferOpcode
-from peer import ADDRESS, DEADLINE_S, LENGTH, Peer, free_port, until
+from peer import ADDRESS, DEADLINE_S, LENGTH, Peer, free_port
 from sanitizers import needs_fork
 
 # Of each method: arguments that are right by their types.

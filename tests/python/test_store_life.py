@@ -16,7 +16,7 @@ from mooncake.store import (BufferHandle, MooncakeDistributedStore,
                             MooncakeHostMemAllocator, ReplicateConfig,
                             bind_to_numa_node)
 from peer import free_port
-from pool import MB, Memory, Program, until
+from pool import MB, Memory, until
 from sanitizers import needs_fork
 
 
