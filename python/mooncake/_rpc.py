@@ -118,9 +118,11 @@ class Server:
             self.loop.run_forever()
         finally:
             self.server.close()
-            for task in asyncio.all_tasks(self.loop):
+            tasks = asyncio.all_tasks(self.loop)
+            for task in tasks:
                 task.cancel()
-            self.loop.run_until_complete(asyncio.sleep(0))
+            if tasks:
+                self.loop.run_until_complete(asyncio.wait(tasks))
             self.loop.close()
             self.ended.set()
 
