@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slice.c - walk the local pieces of a slice and take its checksum */
-#include "backends/tcp/tcp.h"
+#include "backends/tcp/slice.h"
 
 #include <string.h>
 

@@ -12,7 +12,8 @@
  * receive.c   the bytes that come in on a lane, read into their final place
  * frame.c     what the frames among them mean
  * hold.c      a target's memory, pinned for the time of one call
- * slice.c     walking a slice's local pieces, with checksum
+ * gone.c      memory that is not there when the kernel comes to it
+ * slice.c     walking a slice's local pieces, with checksum: slice.h
  * zerocopy.c  payload that the kernel sends from where it lies
  * wire.c      frames to bytes and back
  * devices.c   which interfaces are rails, and which reach each other
@@ -30,6 +31,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "backends/tcp/slice.h"
 #include "backends/tcp/wire.h"
 #include "base/list.h"
 #include "te/backend.h"
@@ -196,23 +198,6 @@ struct tcp_endpoint {
 	uint8_t token[TCP_TOKEN_LEN];
 };
 
-struct tcp_cursor {
-	uint32_t piece;  /* index in iov */
-	uint64_t offset; /* in that piece */
-	uint64_t at;     /* in the slice */
-};
-
-struct tcp_slice {
-	struct tcp_lane *lane; /* NULL: refused by post(), done() is due */
-	uint64_t id;           /* 0: nothing of it has gone */
-	struct tcp_cursor announced; /* by headers that have gone, or come */
-	struct tcp_cursor passed;    /* sent or received */
-	bool sent;                   /* wholly announced, or asked for */
-	bool lent; /* to the kernel, last by number @lent_by */
-	uint32_t lent_by;
-	int over; /* how it ended for the peer, while it is held */
-};
-
 /* One vectored write being put together; shared by the lanes of a rail. */
 struct tcp_plan {
 	uint32_t n_iov;
@@ -274,11 +259,6 @@ static inline struct tcp_rail *tcp_rail(const struct tei_rail *rail)
 static inline struct tcp_endpoint *tcp_endpoint(const struct tei_endpoint *ep)
 {
 	return (struct tcp_endpoint *)(uintptr_t)ep->priv;
-}
-
-static inline struct tcp_slice *tcp_slice(const struct tei_slice *slice)
-{
-	return (struct tcp_slice *)(uintptr_t)slice->priv;
 }
 
 static inline const struct tcp_config *tcp_config(const struct tcp_rail *rail)
@@ -483,23 +463,5 @@ void tei_tcp_gone_in(struct tcp_lane *lane);
  * are told, and the others go on. -EFAULT: the lane cannot.
  */
 int tei_tcp_gone_out(struct tcp_lane *lane);
-
-/* ---- slice.c ---- */
-
-void tei_tcp_cursor_init(struct tcp_cursor *c, const struct tei_slice *slice);
-/*
- * Put the memory of the next @want bytes into iov[max] and move @c past it.
- * Returns the bytes covered: fewer when @max is reached.
- */
-uint64_t tei_tcp_gather(const struct tei_slice *slice, struct tcp_cursor *c,
-			uint64_t want, struct iovec *iov, uint32_t max,
-			uint32_t *n_iov);
-void tei_tcp_skip(const struct tei_slice *slice, struct tcp_cursor *c,
-		  uint64_t n);
-/* The next @n bytes have passed: move slice's own cursor, take the CRC. */
-void tei_tcp_pass(struct tei_slice *slice, uint64_t n);
-/* Copy the next @n bytes out of the slice, and move @c past them. */
-void tei_tcp_copy_out(const struct tei_slice *slice, struct tcp_cursor *c,
-		      uint8_t *to, uint64_t n);
 
 #endif
