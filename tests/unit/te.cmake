@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+te_test(unit te absent)
 te_test(unit te batch)
 te_test(unit te callback)
 te_test(unit te breaker)
