@@ -66,6 +66,15 @@ bool tei_address_from_bytes(const uint8_t *bytes, size_t len, uint16_t port,
 void tei_address_set_port(struct tei_address *a, uint16_t port);
 
 /*
+ * Number of the interface of this host that has @address, whatever its port; 0:
+ * none. *prefix: bits of it that are the network's, all of them without an
+ * interface. -errno: it could not be asked for. Any thread.
+ */
+int tei_interface_of(const struct tei_address *address, uint8_t *prefix);
+/* Whether the first @prefix bits of two hosts' bytes are equal; 0: never. */
+bool tei_same_network(const uint8_t *a, const uint8_t *b, unsigned int prefix);
+
+/*
  * Protected mode: whether @peer is this same host, that is loopback or one of
  * this host's own addresses (getifaddrs, cached for 1 s). v4-mapped addresses
  * count as their IPv4. Any thread.

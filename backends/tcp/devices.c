@@ -46,20 +46,6 @@ static bool is_link_local(const struct sockaddr *sa)
 	       IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)ip_of(sa, &len));
 }
 
-static uint8_t prefix_of(const struct sockaddr *mask)
-{
-	size_t len, i;
-	const uint8_t *bytes;
-	unsigned int bits = 0;
-
-	if (!mask)
-		return 0;
-	bytes = ip_of(mask, &len);
-	for (i = 0; i < len; i++)
-		bits += (unsigned int)__builtin_popcount(bytes[i]);
-	return (uint8_t)bits;
-}
-
 /* The number in a file of /sys, or @otherwise. */
 static long sys_number(const char *ifname, const char *file, long otherwise)
 {
@@ -227,44 +213,11 @@ int tei_tcp_probe(const struct te_topo *topo, const void *config,
 
 /* ---- who reaches whom ---- */
 
-/*
- * Number of the interface that has @address, 0: none; *prefix: its network's.
- * -errno: it could not be asked for.
- */
-static int look_up(const struct sockaddr *address, uint8_t *prefix)
-{
-	const struct ifaddrs *ifa;
-	struct ifaddrs *all;
-	const void *ip;
-	size_t len;
-	int index = 0;
-
-	ip = ip_of(address, &len);
-	*prefix = (uint8_t)(8 * len);
-	if (tei_fault_check(TEI_FAULT_SOCKET))
-		return -EMFILE;
-	if (getifaddrs(&all))
-		return -errno;
-	for (ifa = all; ifa; ifa = ifa->ifa_next) {
-		if (!ifa->ifa_addr ||
-		    ifa->ifa_addr->sa_family != address->sa_family ||
-		    memcmp(ip_of(ifa->ifa_addr, &len), ip, len))
-			continue;
-		*prefix = prefix_of(ifa->ifa_netmask);
-		index = (int)if_nametoindex(ifa->ifa_name);
-		if (!index && tei_is_shortage(-errno))
-			index = -errno;
-	}
-	freeifaddrs(all);
-	return index;
-}
-
 int tei_tcp_ifindex(const struct tcp_rail *rail)
 {
-	const struct tei_address *address = &rail->base->device.address;
 	uint8_t prefix;
 
-	return look_up((const struct sockaddr *)&address->ss, &prefix);
+	return tei_interface_of(&rail->base->device.address, &prefix);
 }
 
 int tei_tcp_identify(struct tcp_rail *rail)
@@ -281,7 +234,7 @@ int tei_tcp_identify(struct tcp_rail *rail)
 	ip = ip_of((const struct sockaddr *)&address->ss, &len);
 	net->family = len == 4 ? 4 : 6;
 	memcpy(net->ip, ip, len);
-	rc = look_up((const struct sockaddr *)&address->ss, &net->prefix);
+	rc = tei_interface_of(address, &net->prefix);
 	rail->ifindex = rc > 0 ? rc : 0;
 	return tei_is_shortage(rc) ? rc : 0;
 }
@@ -293,16 +246,6 @@ int tei_tcp_rail_describe(struct tei_rail *rail, void *blob, size_t *len)
 	tei_tcp_network_encode(&tcp_rail(rail)->network, blob);
 	*len = TCP_NETWORK_LEN;
 	return 0;
-}
-
-static bool same_net(const struct tcp_network *a, const struct tcp_network *b)
-{
-	unsigned int bits = a->prefix < b->prefix ? a->prefix : b->prefix;
-	unsigned int whole = bits / 8, rest = bits % 8;
-
-	if (!bits || memcmp(a->ip, b->ip, whole))
-		return false;
-	return !rest || !((a->ip[whole] ^ b->ip[whole]) >> (8 - rest));
 }
 
 static bool is_loopback(const struct tcp_network *net)
@@ -318,6 +261,7 @@ int tei_tcp_rail_match(struct tei_rail *rail, const struct tei_address *peer,
 {
 	const struct tcp_network *mine = &tcp_rail(rail)->network;
 	struct tcp_network other;
+	unsigned int bits;
 
 	(void)peer;
 	if (!len) /* it says nothing: try */
@@ -329,5 +273,7 @@ int tei_tcp_rail_match(struct tei_rail *rail, const struct tei_address *peer,
 	if (mine->family != other.family ||
 	    is_loopback(mine) != is_loopback(&other))
 		return RANK_NONE;
-	return same_net(mine, &other) ? RANK_SAME_NET : RANK_ROUTED;
+	bits = mine->prefix < other.prefix ? mine->prefix : other.prefix;
+	return tei_same_network(mine->ip, other.ip, bits) ? RANK_SAME_NET
+							  : RANK_ROUTED;
 }

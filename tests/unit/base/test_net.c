@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -195,6 +196,38 @@ static void strangers_are_refused_unless_insecure(void **state)
 	assert_non_null(strstr(logged, "--insecure"));
 }
 
+static void interface_is_found_by_its_address(void **state)
+{
+	struct tei_address lo = address("127.0.0.1", 7);
+	struct tei_address far = address("192.0.2.1", 7), none = {.len = 0};
+	uint8_t prefix;
+
+	(void)state;
+	assert_int_equal(tei_interface_of(&lo, &prefix),
+			 (int)if_nametoindex("lo"));
+	assert_int_equal(prefix, 8);
+	assert_int_equal(tei_interface_of(&far, &prefix), 0);
+	assert_int_equal(prefix, 32);
+	assert_int_equal(tei_interface_of(&none, &prefix), 0);
+	assert_int_equal(prefix, 0);
+	tei_fault_arm(TEI_FAULT_SOCKET, 1);
+	assert_int_equal(tei_interface_of(&lo, &prefix), -EMFILE);
+	tei_fault_disarm_all();
+}
+
+static void networks_are_compared_to_the_bit(void **state)
+{
+	static const uint8_t a[4] = {10, 9, 0xa8, 1}, b[4] = {10, 9, 0xaf, 2};
+
+	(void)state;
+	assert_true(tei_same_network(a, b, 21));
+	assert_false(tei_same_network(a, b, 22));
+	assert_true(tei_same_network(a, b, 16));
+	assert_true(tei_same_network(a, a, 32));
+	assert_false(tei_same_network(a, b, 32));
+	assert_false(tei_same_network(a, a, 0));
+}
+
 static void taken_port_is_named_in_the_log(void **state)
 {
 	uint16_t port = 0, again = 0;
@@ -230,6 +263,9 @@ int main(void)
 				       setup),
 		cmocka_unit_test_setup(strangers_are_refused_unless_insecure,
 				       setup),
+		cmocka_unit_test_setup(interface_is_found_by_its_address,
+				       setup),
+		cmocka_unit_test_setup(networks_are_compared_to_the_bit, setup),
 		cmocka_unit_test_setup(taken_port_is_named_in_the_log, setup),
 	};
 
