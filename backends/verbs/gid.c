@@ -9,7 +9,7 @@
 /* An IPv4 address in IPv6 form, as RoCE writes it. */
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 
-static bool is_v4(const union ibv_gid *gid)
+bool tei_verbs_gid_is_v4(const union ibv_gid *gid)
 {
 	return !memcmp(gid->raw, v4_prefix, sizeof(v4_prefix));
 }
@@ -32,7 +32,7 @@ enum verbs_gid_scope tei_verbs_gid_scope(const union ibv_gid *gid)
 	static const union ibv_gid zero, loopback = {.raw = {[15] = 1}};
 	const uint8_t *a = gid->raw;
 
-	if (is_v4(gid))
+	if (tei_verbs_gid_is_v4(gid))
 		return scope_v4(a + 12);
 	if (!memcmp(gid, &zero, sizeof(zero)) ||
 	    !memcmp(gid, &loopback, sizeof(loopback)) || a[0] == 0xff)
@@ -96,7 +96,7 @@ int tei_verbs_gid_choose(const struct verbs_gid *gids, size_t n, int wanted)
 
 void tei_verbs_gid_text(const union ibv_gid *gid, char out[VERBS_GID_TEXT_LEN])
 {
-	if (is_v4(gid))
+	if (tei_verbs_gid_is_v4(gid))
 		inet_ntop(AF_INET, gid->raw + 12, out, VERBS_GID_TEXT_LEN);
 	else
 		inet_ntop(AF_INET6, gid->raw, out, VERBS_GID_TEXT_LEN);

@@ -30,6 +30,8 @@ struct verbs_gid {
 	bool overlay;  /* that one is a bridge, tunnel or container's */
 };
 
+/* An IPv4 address, in its last four bytes. */
+bool tei_verbs_gid_is_v4(const union ibv_gid *gid);
 enum verbs_gid_scope tei_verbs_gid_scope(const union ibv_gid *gid);
 /*
  * How good it is: 0: not to be used, else the higher the better. Global

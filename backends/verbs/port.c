@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/verbs/match.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/net.h"
@@ -303,9 +304,14 @@ int tei_verbs_ports_find(const struct verbs_provider *api,
 			 const struct verbs_config *config,
 			 tei_device_fn *found, void *arg)
 {
+	const char *fault = tei_verbs_map_fault(config->peers);
 	struct ibv_device **list;
 	int n = 0, rc;
 
+	if (fault) {
+		LOG_ERROR("verbs.peers: %s", fault);
+		return -EINVAL;
+	}
 	if (!is_gid_index(config->gid_index)) {
 		LOG_ERROR("verbs.gid_index: %s is neither a number nor auto",
 			  config->gid_index);

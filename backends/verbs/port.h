@@ -20,6 +20,7 @@
 struct verbs_config {
 	char *devices;   /* "mlx5_0,mlx5_1/2"; NULL, "", "all": every one */
 	uint64_t port;   /* of each device; 0: every active one */
+	char *peers;     /* see match.h */
 	char *gid_index; /* a number; NULL, "", "auto": the best */
 	uint64_t pkey_index, service_level, traffic_class;
 	uint64_t lanes, depth, mtu, reads, inline_max, pieces;

@@ -115,6 +115,23 @@ static void close_all(struct verbs_rail *rail)
 	tei_verbs_port_close(&rail->port);
 }
 
+/* Peers keep what they were told, so a GID that changes does not change it. */
+static int identify(struct verbs_rail *rail)
+{
+	const struct verbs_port *port = &rail->port;
+	struct verbs_self *self = &rail->self;
+	int rc;
+
+	self->link = port->link;
+	self->gid = port->gid.gid;
+	memcpy(self->name, port->name, sizeof(self->name));
+	rc = tei_verbs_prefix_of(self->link, &self->gid);
+	if (rc < 0)
+		return rc;
+	self->prefix = (uint8_t)rc;
+	return 0;
+}
+
 int tei_verbs_rail_open(struct tei_rail *base)
 {
 	struct verbs_rail *rail = verbs_rail(base);
@@ -129,6 +146,9 @@ int tei_verbs_rail_open(struct tei_rail *base)
 				 base->device.name);
 	if (rc)
 		return rc;
+	rc = identify(rail);
+	if (rc)
+		goto close_all;
 	rail->tagged = tei_calloc(VERBS_TAGS, sizeof(struct verbs_lane *));
 	rc = rail->tagged ? open_queue(rail) : -ENOMEM;
 	if (!rc)
@@ -171,6 +191,33 @@ void tei_verbs_rail_close(struct tei_rail *base)
 	tei_verbs_regions_fini(&rail->regions);
 	ack(rail);
 	close_all(rail);
+}
+
+/* ---- who reaches whom ---- */
+
+int tei_verbs_rail_describe(struct tei_rail *base, void *blob, size_t *len)
+{
+	return tei_verbs_self_encode(&verbs_rail(base)->self, blob, len);
+}
+
+int tei_verbs_rail_match(struct tei_rail *base, const struct tei_address *peer,
+			 const void *blob, size_t len)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+	struct verbs_rail *rail = verbs_rail(base);
+	struct verbs_self other;
+	const char *fault = tei_verbs_self_decode(blob, len, &other);
+
+	(void)peer;
+	if (!fault)
+		return tei_verbs_match(rail->port.config->peers, &rail->self,
+				       &other);
+	base->bad_frames++;
+	if (tei_log_allowed(&limit))
+		LOG_WARN("rail %s: what a peer's rail says of itself is "
+			 "refused: %s",
+			 rail->port.name, fault);
+	return 0;
 }
 
 /* ---- driven ---- */

@@ -7,6 +7,7 @@
  * gid.c       which GID of a port
  * limits.c    what a device allows and two sides agree on
  * wire.c      what goes to peers
+ * match.c     which rails of two hosts go together
  * port.c      ports: found, opened, looked at
  * regions.c   registered memory
  * rail.c      the rail: opened, driven, closed
@@ -29,6 +30,7 @@
 #include <stdint.h>
 
 #include "backends/verbs/causes.h"
+#include "backends/verbs/match.h"
 #include "backends/verbs/port.h"
 #include "backends/verbs/regions.h"
 #include "base/list.h"
@@ -147,6 +149,7 @@ struct verbs_clerk {
 struct verbs_rail {
 	struct tei_rail *base; /* not owned */
 	struct verbs_port port;
+	struct verbs_self self; /* as it was opened; never changes */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
@@ -199,6 +202,9 @@ int tei_verbs_probe(const struct te_topo *topo, const void *config,
 		    tei_device_fn *found, void *arg);
 int tei_verbs_rail_open(struct tei_rail *rail);
 void tei_verbs_rail_close(struct tei_rail *rail);
+int tei_verbs_rail_describe(struct tei_rail *rail, void *blob, size_t *len);
+int tei_verbs_rail_match(struct tei_rail *rail, const struct tei_address *peer,
+			 const void *blob, size_t len);
 int tei_verbs_progress(struct tei_rail *rail, int budget);
 int tei_verbs_wait_fd(struct tei_rail *rail);
 void tei_verbs_doze(struct tei_rail *rail);
