@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -40,15 +39,6 @@ class Split(NamedTuple):
     def piece(self) -> int:
         """How long each of them is along dim, but for the last ones."""
         return -(-self.whole[self.dim] // len(self.keys))
-
-
-def _load(store, keys: Sequence[str]) -> list[tuple[torch.Tensor, Metadata] | None]:
-    """With memory of their own; None: a miss, or no tensor."""
-    loaded = []
-    for handle in store.batch_get_buffer(keys):
-        found = handle and tensors.tensor_at(handle.ptr(), handle.size())
-        loaded.append(found and (found[0].clone(), found[1]))
-    return loaded
 
 
 def _head(store, key: str) -> Metadata | None:
@@ -103,7 +93,8 @@ def _slice(store, split: Split, dim: int, begin: int,
     low, high = (begin, end) if dim == split.dim else (0, length)
     ranks = range(low // piece, -(-high // piece)) if piece else range(1)
     parts = []
-    for rank, one in zip(ranks, _load(store, [split.keys[r] for r in ranks])):
+    loaded = tensors.load(store, [split.keys[rank] for rank in ranks])
+    for rank, one in zip(ranks, loaded):
         shape = list(split.whole)
         shape[split.dim] = max(0, min(length, (rank + 1) * piece) - rank * piece)
         if not one or list(one[0].shape) != shape:
@@ -128,7 +119,7 @@ def _assemble(store, key: str, mode: str,
         return None
     if mode == "full":
         if not split.whole:
-            whole = _load(store, split.keys)[0]
+            whole = tensors.load(store, split.keys)[0]
             return whole and (whole[0], None)
         tensor = _slice(store, split, split.dim, 0, split.whole[split.dim])
         return None if tensor is None else (tensor, None)
@@ -183,7 +174,7 @@ def batch_get_tensor_with_parallelism(store, keys, targets=None):
     if targets is None:
         return [None] * len(keys)
     wanted = [_wanted(target) for target in targets]
-    loaded = _load(store, list(map(_direct_key, keys, wanted)))
+    loaded = tensors.load(store, list(map(_direct_key, keys, wanted)))
     got = [want and _found_or_made(store, key, want, found)
            for key, want, found in zip(keys, wanted, loaded)]
     return [one and one[0] for one in got]
@@ -192,8 +183,7 @@ def batch_get_tensor_with_parallelism(store, keys, targets=None):
 # ---- reading into the caller's memory ----
 
 
-def _fill(made: Made, addr: int,
-          size: int) -> torch.Tensor | None:
+def _fill(made: Made, addr: int, size: int) -> torch.Tensor | None:
     """Lay metadata and data down there, and return the tensor of them."""
     tensor, layout = made
     tensor = tensor.contiguous()

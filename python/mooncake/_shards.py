@@ -138,10 +138,7 @@ def each(values: object, keys: Sequence[str], name: str) -> list | None:
     """One for each key; None stands for all of them. None: too many or few."""
     if values is None:
         return [None] * len(keys)
-    if len(values) != len(keys):
-        _log.warning("%s has %d entries for %d keys", name, len(values), len(keys))
-        return None
-    return list(values)
+    return list(values) if tensors.are_as_many(values, keys, name) else None
 
 
 def are_places(buffer_ptrs: Sequence[int], sizes: Sequence[int],
@@ -297,9 +294,7 @@ def put_tensor_with_tp(store, key, tensor, tp_rank=0, tp_size=1, split_dim=0):
 
 def batch_pub_tensor_with_tp(store, base_keys, tensors_list, config=None,
                              tp_rank=0, tp_size=1, split_dim=0):
-    if len(base_keys) != len(tensors_list):
-        _log.warning("tensors_list has %d entries for %d keys",
-                     len(tensors_list), len(base_keys))
+    if not tensors.are_as_many(tensors_list, base_keys, "tensors_list"):
         return [INVALID_PARAMS] * len(base_keys)
     return [pub_tensor_with_tp(store, key, tensor, config, tp_rank, tp_size,
                                split_dim)

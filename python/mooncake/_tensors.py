@@ -122,14 +122,20 @@ def check(tensor: object, name: str) -> torch.Tensor:
     return tensor
 
 
+def are_as_many(values: Sequence[object], keys: Sequence[str], name: str) -> bool:
+    """Whether there is one for each key; says so if not."""
+    if len(values) == len(keys):
+        return True
+    _log.warning("%s has %d entries for %d keys", name, len(values), len(keys))
+    return False
+
+
 def write(store: MooncakeDistributedStore, keys: Sequence[str],
           tensors: Sequence[torch.Tensor], config: ReplicateConfig | None,
           upsert: bool,
           layouts: Sequence[Layout | None] | None = None) -> list[int]:
     """Metadata and data as two pieces of each value."""
-    if len(keys) != len(tensors):
-        _log.warning("tensors_list has %d entries for %d keys", len(tensors),
-                     len(keys))
+    if not are_as_many(tensors, keys, "tensors_list"):
         return [INVALID_PARAMS] * len(keys)
     held, addrs, sizes = [], [], []
     for i, one in enumerate(tensors):
@@ -162,11 +168,6 @@ def tensor_at(addr: int, size: int) -> tuple[torch.Tensor, Metadata] | None:
     memory = (ctypes.c_char * (size - offset)).from_address(addr + offset)
     return torch.frombuffer(memory, dtype=dtype,
                             count=math.prod(shape)).reshape(shape), metadata
-
-
-def _at(addr: int, size: int) -> torch.Tensor | None:
-    found = tensor_at(addr, size)
-    return None if found is None else found[0]
 
 
 # ---- whole tensors ----
@@ -212,13 +213,20 @@ def get_tensor(store, key):
     return batch_get_tensor(store, [key])[0]
 
 
-def batch_get_tensor(store, keys):
-    tensors = []
+def load(store: MooncakeDistributedStore, keys: Sequence[str],
+         ) -> list[tuple[torch.Tensor, Metadata] | None]:
+    """With memory of their own; None: a miss, or no tensor."""
+    loaded = []
     for handle in store.batch_get_buffer(keys):
-        tensor = None if handle is None else _at(handle.ptr(), handle.size())
+        found = (None if handle is None
+                 else tensor_at(handle.ptr(), handle.size()))
         # A copy: the handle's memory goes with it.
-        tensors.append(None if tensor is None else tensor.clone())
-    return tensors
+        loaded.append(found and (found[0].clone(), found[1]))
+    return loaded
+
+
+def batch_get_tensor(store, keys):
+    return [found and found[0] for found in load(store, keys)]
 
 
 # ---- memory of the caller's ----
@@ -230,9 +238,10 @@ def get_tensor_into(store, key, buffer_ptr, size):
 
 def batch_get_tensor_into(store, keys, buffer_ptrs, sizes):
     got = store.batch_get_into(keys, buffer_ptrs, sizes)
-    return [_at(addr, size) if size > 0 else None
-            for addr, size in zip(buffer_ptrs, got)] + [None] * (
-                len(got) - len(buffer_ptrs))
+    found = [tensor_at(addr, size) if size > 0 else None
+             for addr, size in zip(buffer_ptrs, got)]
+    return [one and one[0] for one in found] + [None] * (
+        len(got) - len(buffer_ptrs))
 
 
 def put_tensor_from(store, key, buffer_ptr, size):
