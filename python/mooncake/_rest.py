@@ -7,7 +7,6 @@ A call of the store runs on a thread; the loop goes on meanwhile.
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
 from collections.abc import Callable
@@ -79,7 +78,7 @@ class Rest:
 
     async def call(self, method: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(
-            self._threads, functools.partial(method, *args))
+            self._threads, method, *args)
 
     def close(self) -> None:
         """Waits for calls under way."""

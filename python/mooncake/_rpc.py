@@ -11,12 +11,13 @@ import asyncio
 import concurrent.futures
 import json
 import logging
-import os
 import select
 import socket
 import struct
 import threading
 from collections.abc import Callable
+
+from mooncake._insecure import insecure
 
 HEAD = struct.Struct("<4sIQ")  # magic, length of the description, of the payload
 MAGIC = b"TERP"
@@ -65,11 +66,6 @@ class ReceivedTensor(ReceivedData):
 
     def get_data_as_bytes(self) -> bytes:
         return self._content
-
-
-def insecure() -> bool:
-    return os.environ.get("MOONCAKE_INSECURE", "").lower() not in (
-        "", "0", "false", "off", "no")
 
 
 def split(address: str) -> tuple[str, int]:

@@ -9,11 +9,10 @@ import argparse
 import asyncio
 import dataclasses
 import logging
-import os
 import signal
 import sys
 import time
-from typing import Any
+from typing import NoReturn
 
 try:
     from aiohttp import web
@@ -22,6 +21,7 @@ except ImportError as error:
         f"mooncake.mooncake_store_service needs aiohttp ({error}): "
         "pip install 'mooncake-transfer-engine[rest]'") from None
 
+from mooncake._insecure import insecure
 from mooncake._rest import BODY_MAX, Objects, answer_refusals
 from mooncake._rest_segments import Segments
 from mooncake.mooncake_config import MooncakeConfig, read_env, read_file
@@ -33,12 +33,6 @@ INVALID_PARAMS = -600  # by trying again nothing becomes right
 RETRY_S = 1
 STOP_S = 2  # for requests under way, when it is told to end
 FIELDS = {field.name for field in dataclasses.fields(MooncakeConfig)}
-
-
-def default_host() -> str:
-    insecure = os.environ.get("MOONCAKE_INSECURE", "").lower()
-    return ("127.0.0.1" if insecure in ("", "0", "false", "no", "off")
-            else "0.0.0.0")
 
 
 class MooncakeStoreService:
@@ -110,7 +104,7 @@ class MooncakeStoreService:
         self._runner = web.AppRunner(app, access_log=None,
                                      shutdown_timeout=STOP_S)
         await self._runner.setup()
-        host = host or default_host()
+        host = host or ("0.0.0.0" if insecure() else "127.0.0.1")
         try:
             await web.TCPSite(self._runner, host, port).start()
         except OSError as error:
@@ -191,7 +185,7 @@ async def main(args: list[str] | None = None) -> int:
     return 0
 
 
-def sync_main() -> Any:
+def sync_main() -> NoReturn:
     logging.basicConfig(
         level=logging.INFO,
         format="%(asctime)s - %(name)s - %(levelname)s - %(message)s")
