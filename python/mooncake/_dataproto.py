@@ -133,29 +133,30 @@ def _check_row(name: str, schema: FieldSchema, row: Any) -> None:
                         f"{type(row).__name__}")
 
 
+def _encode_row(row: Any, codec: str, dtype: np.dtype | None) -> bytes:
+    if codec != "typed_ragged" or row is None:
+        return _rows.encode(row)
+    if isinstance(row, (list, tuple)):
+        return _rows.encode(row, dtype or np.asarray(row).dtype)
+    return _rows.encode(np.asarray(row, dtype))
+
+
 def _encoded(name: str, values: Any, schema: FieldSchema) -> Payload | np.ndarray:
     """A column of others. TypeError: what is in it cannot be stored."""
     if schema.codec not in _CODECS:
         raise ValueError(f"{name}: no codec is {schema.codec!r}")
     dtype = schema.metadata.get("dtype")
     if schema.codec == "ndarray":
-        return np.asarray(values, None if dtype is None else dtype)
+        return np.asarray(values, dtype)
     if schema.codec == "auto" and isinstance(values, np.ndarray) and _is_field(
             values):
         return values
-    dtype = None if dtype is None else _rows.dtype_of(
-        np.dtype(dtype).str)
+    dtype = None if dtype is None else _rows.dtype_of(np.dtype(dtype).str)
     rows = []
     for row in values:
         _check_row(name, schema, row)
-        is_list = isinstance(row, (list, tuple))
         try:
-            if schema.codec == "typed_ragged" and row is not None:
-                row = row if is_list else np.asarray(row, dtype)
-                rows.append(_rows.encode(
-                    row, (dtype or np.asarray(row).dtype) if is_list else None))
-            else:
-                rows.append(_rows.encode(row))
+            rows.append(_encode_row(row, schema.codec, dtype))
         except TypeError as error:
             raise TypeError(f"{name}: {error}") from None
     return of_rows(rows)

@@ -227,11 +227,10 @@ class MooncakeBundleTransfer:
             config: ReplicateConfig | None = None) -> MooncakeDataProtoRef:
         """Store a DataProto, or with type "dict" a dictionary of any fields."""
         parts = dataproto.parts_of(data, type, field_schemas)
-        return self._put_stage(None, parts, namespace, partition, stage,
-                               chunk_bytes, policy, config)
+        return self._put_stage(parts, namespace, partition, stage, chunk_bytes,
+                               policy, config)
 
-    def _put_stage(self, ref: MooncakeDataProtoRef | None,
-                   parts: dataproto.Parts, namespace: str, partition: str,
+    def _put_stage(self, parts: dataproto.Parts, namespace: str, partition: str,
                    stage: str, chunk_bytes: int | None,
                    policy: BundleTransferPolicy | None,
                    config: ReplicateConfig | None) -> MooncakeDataProtoRef:
@@ -241,13 +240,12 @@ class MooncakeBundleTransfer:
                 {**parts.batch, **parts.others}),
             f"{namespace}/{partition}", chunk_bytes, policy, None, config)
         index = {name: StructuredFieldLocation(stage, name, section)
-                 for section, fields in (("batch", parts.batch),
-                                         ("non_tensor_batch", parts.others))
+                 for section, fields in zip(dataproto.SECTIONS,
+                                            (parts.batch, parts.others))
                  for name in fields}
-        new = MooncakeDataProtoRef(
+        return MooncakeDataProtoRef(
             parts.batch_size, {stage: bundle}, index, parts.meta_info, namespace,
             partition)
-        return new if ref is None else dataproto.merged(ref, new)
 
     def append_dataproto_fields(
             self, ref: MooncakeDataProtoRef | Mapping[str, Any], data: Any, *,
@@ -264,8 +262,9 @@ class MooncakeBundleTransfer:
         ref = dataproto.resolved(ref)
         parts = dataproto.parts_of(data, "dataproto", field_schemas)
         dataproto.check_append(ref, parts, stage, overwrite)
-        new = self._put_stage(ref, parts, ref.namespace, ref.partition, stage,
-                              chunk_bytes, policy, config)
+        new = dataproto.merged(ref, self._put_stage(
+            parts, ref.namespace, ref.partition, stage, chunk_bytes, policy,
+            config))
         for name, bundle in ref.stage_refs.items():
             if new.stage_refs.get(name) is not bundle:
                 self.remove_bundle(bundle)
