@@ -16,9 +16,10 @@ from mooncake.store import _is_usable
 
 from mooncake import _parallelism as parallel
 from mooncake import _tensors as tensors
+from mooncake._layout import METADATA
 from mooncake._parallelism import ParallelAxis
 from mooncake._shards import are_places, each, fits, read_manifest
-from mooncake._tensors import METADATA, Layout, Metadata
+from mooncake._tensors import Layout, Metadata
 
 _log = logging.getLogger("mooncake.store")
 

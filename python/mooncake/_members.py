@@ -17,8 +17,7 @@ from mooncake.store import _is_usable
 
 from mooncake import _rows
 from mooncake._bundle import Payload, Read
-
-METADATA = 304  # of a tensor object
+from mooncake._layout import METADATA
 
 
 @dataclass(frozen=True)

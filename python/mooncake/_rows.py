@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from mooncake._bundle import is_count
-from mooncake._dtypes import NAMES, has_strides
+from mooncake._layout import NAMES, has_strides
 
 _LENGTH = struct.Struct("<I")
 _DTYPE = re.compile(r"[<>|=]?[biufc]\d{1,2}\Z|[<>|=]?[SU]\d{1,9}\Z")

@@ -9,13 +9,12 @@ from __future__ import annotations
 import ctypes
 import logging
 import math
-import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from mooncake._dtypes import NAMES, has_strides
+from mooncake._layout import AXIS, HEADER, LAYOUT, METADATA, NAMES, has_strides
 from mooncake._parallelism import KINDS, MAX_AXES, MAX_SHARDS, ParallelAxis
 
 if TYPE_CHECKING:
@@ -25,15 +24,6 @@ INVALID_PARAMS = -600
 MAGIC, VERSION = 0x4D4F4F4E, 1
 FULL, SHARD = 0, 1
 MAX_DIMS = 8
-
-# magic, version, header_size, dtype, ndim, layout_kind, reserved, data_offset,
-# data_bytes
-HEADER = struct.Struct("<IHHiiIIQQ")
-# global_shape, local_shape, axis_count, reserved
-LAYOUT = struct.Struct("<8q8qII")
-# kind, axis_index, shard_rank, shard_count, split_dim, reserved
-AXIS = struct.Struct("<Iiiiiiq")
-METADATA = HEADER.size + LAYOUT.size + MAX_AXES * AXIS.size
 
 DTYPES = [getattr(torch, name, None) for name in NAMES]
 
