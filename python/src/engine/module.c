@@ -3,6 +3,7 @@
  * module.c - mooncake.engine: what is in it
  */
 #include "python/src/engine/engine.h"
+#include "python/src/lazy.h"
 
 /* Methods are in the file whose subject they are: all are added here. */
 static int add_methods(PyObject *type)
@@ -91,37 +92,22 @@ static int add_support(PyObject *module)
 	return rc;
 }
 
-/* What is written in Python is imported when it is first asked for. */
+static const struct py_lazy from_python[] = {
+	{"RpcInterface", "mooncake._rpc"},
+	{"CoroRPCInterface", "mooncake._rpc"},
+	{"ReceivedData", "mooncake._rpc"},
+	{"ReceivedTensor", "mooncake._rpc"},
+	{"create_rpc_client", "mooncake._rpc"},
+	{"create_rpc_server", "mooncake._rpc"},
+	{"SharedSegment", "mooncake._shared"},
+};
+
 static PyObject *get_attribute(PyObject *module, PyObject *name)
 {
-	static const struct {
-		const char *name, *module;
-	} from_python[] = {
-		{"RpcInterface", "mooncake._rpc"},
-		{"CoroRPCInterface", "mooncake._rpc"},
-		{"ReceivedData", "mooncake._rpc"},
-		{"ReceivedTensor", "mooncake._rpc"},
-		{"create_rpc_client", "mooncake._rpc"},
-		{"create_rpc_server", "mooncake._rpc"},
-		{"SharedSegment", "mooncake._shared"},
-	};
-	PyObject *source, *value = NULL;
-
 	(void)module;
-	for (size_t i = 0; i < sizeof(from_python) / sizeof(from_python[0]);
-	     i++)
-		if (PyUnicode_Check(name) &&
-		    !PyUnicode_CompareWithASCIIString(name,
-						      from_python[i].name)) {
-			source = PyImport_ImportModule(from_python[i].module);
-			if (source)
-				value = PyObject_GetAttr(source, name);
-			Py_XDECREF(source);
-			return value;
-		}
-	PyErr_Format(PyExc_AttributeError,
-		     "module 'mooncake.engine' has no attribute %R", name);
-	return NULL;
+	return py_lazy_get(from_python,
+			   sizeof(from_python) / sizeof(from_python[0]),
+			   "mooncake.engine", name);
 }
 
 static PyMethodDef functions[] = {

@@ -5,6 +5,7 @@
  * Classes are kept in static variables: one interpreter a process.
  */
 #include "python/src/args.h"
+#include "python/src/lazy.h"
 #include "python/src/store/types.h"
 
 PyObject *ps_add_type(PyObject *module, const char *name, PyType_Spec *spec)
@@ -16,39 +17,19 @@ PyObject *ps_add_type(PyObject *module, const char *name, PyType_Spec *spec)
 	return type;
 }
 
-/* What is written in Python, and where: read when it is asked for. */
-static const struct {
-	const char *name, *module;
-} from_python[] = {
+static const struct py_lazy from_python[] = {
 	{"BufferPool", "mooncake.buffer_pool"},
 	{"ParallelAxis", "mooncake._parallelism"},
 	{"TensorParallelism", "mooncake._parallelism"},
 	{"ReadTarget", "mooncake._parallelism"},
 };
 
-static PyObject *get_lazily(PyObject *self, PyObject *name)
+static PyObject *get_attribute(PyObject *module, PyObject *name)
 {
-	PyObject *module, *found;
-
-	(void)self;
-	if (!PyUnicode_Check(name)) {
-		PyErr_SetString(PyExc_TypeError, "a name must be a str");
-		return NULL;
-	}
-	for (size_t i = 0; i < sizeof(from_python) / sizeof(from_python[0]);
-	     i++) {
-		if (PyUnicode_CompareWithASCIIString(name, from_python[i].name))
-			continue;
-		module = PyImport_ImportModule(from_python[i].module);
-		if (!module)
-			return NULL;
-		found = PyObject_GetAttr(module, name);
-		Py_DECREF(module);
-		return found;
-	}
-	PyErr_Format(PyExc_AttributeError,
-		     "module 'mooncake.store' has no attribute %R", name);
-	return NULL;
+	(void)module;
+	return py_lazy_get(from_python,
+			   sizeof(from_python) / sizeof(from_python[0]),
+			   "mooncake.store", name);
 }
 
 /*
@@ -79,7 +60,7 @@ static PyObject *is_usable(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-	{"__getattr__", get_lazily, METH_O, NULL},
+	{"__getattr__", get_attribute, METH_O, NULL},
 	{"_is_usable", is_usable, METH_VARARGS, NULL},
 	{0},
 };

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lazy.h - names of a module that are written in Python, read when asked for */
+#ifndef PYTHON_LAZY_H
+#define PYTHON_LAZY_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+struct py_lazy {
+	const char *name, *module;
+};
+
+/*
+ * What the __getattr__() of module @of returns: the @name of the module that
+ * lazy[n] has for it. NULL: raised.
+ */
+PyObject *py_lazy_get(const struct py_lazy *lazy, size_t n, const char *of,
+		      PyObject *name);
+
+#endif
