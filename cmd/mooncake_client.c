@@ -23,6 +23,7 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/net.h"
+#include "base/signals.h"
 #include "base/thread.h"
 #include "store/agent/agent.h"
 
@@ -305,13 +306,6 @@ static int check(const struct settings *s)
 
 /* ---- serving ---- */
 
-static void signals_that_end(sigset_t *set)
-{
-	(void)sigemptyset(set);
-	(void)sigaddset(set, SIGTERM);
-	(void)sigaddset(set, SIGINT);
-}
-
 /* Until mounted; true when a signal came first. */
 static bool wait_mounted(struct te_store *store, const sigset_t *set)
 {
@@ -501,9 +495,8 @@ static int run(const struct tei_conf *conf)
 
 	if (code)
 		return code;
-	signals_that_end(&set);
 	/* Before there are threads, so that none of them takes one. */
-	(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+	tei_end_signals_block(&set);
 	te_log_set(on_line, NULL);
 	te_log_set_level(s->v ? TEI_LOG_DEBUG : TEI_LOG_INFO);
 	tei_log_set_level(s->v ? TEI_LOG_DEBUG : TEI_LOG_INFO);

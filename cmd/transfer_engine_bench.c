@@ -16,6 +16,7 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/signals.h"
 #include "cmd/transfer_engine_bench.h"
 
 #define ABOUT                                                                 \
@@ -312,12 +313,8 @@ static int run(const struct tei_conf *conf)
 
 	if (code)
 		return code;
-	if (is_target) { /* before there are threads that could take them */
-		(void)sigemptyset(&set);
-		(void)sigaddset(&set, SIGTERM);
-		(void)sigaddset(&set, SIGINT);
-		(void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-	}
+	if (is_target) /* before there are threads that could take them */
+		tei_end_signals_block(&set);
 	if (tei_conf_ignored(conf, names, sizeof(names)))
 		LOG_WARN(BENCH ": accepted without effect: %s", names);
 	code = bench_open_engine(s, &engine);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/signals.h"
 
 #define OPEN_MS    5000
 #define REQUEST_MS 5000
@@ -210,10 +211,7 @@ int tei_peer_listen(const struct te_config *config, const char *name)
 	int rc;
 
 	/* Before the engine's threads, which inherit it. */
-	(void)sigemptyset(&signals);
-	(void)sigaddset(&signals, SIGINT);
-	(void)sigaddset(&signals, SIGTERM);
-	(void)sigprocmask(SIG_BLOCK, &signals, NULL);
+	tei_end_signals_block(&signals);
 	rc = te_engine_create(config, name, &engine);
 	if (rc)
 		return rc;

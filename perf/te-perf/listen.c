@@ -11,13 +11,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/signals.h"
 #include "perf/lib/process.h"
 #include "perf/te-perf/serve.h"
 
@@ -100,10 +100,7 @@ static int open_signals(void)
 {
 	sigset_t set;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigprocmask(SIG_BLOCK, &set, NULL);
+	tei_end_signals_block(&set);
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
