@@ -48,6 +48,8 @@ bool tei_host_line(const struct tei_host *h, char *out, size_t room,
 int64_t tei_host_number(const struct tei_host *h, int64_t otherwise,
 			const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* What stands behind @name in such text, up to its end; NULL: no such name. */
+const char *tei_host_field(const char *text, const char *name);
 bool tei_host_exists(const struct tei_host *h, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /*

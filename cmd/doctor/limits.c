@@ -35,13 +35,11 @@ static const struct tei_rule shm = {
 /* The soft limit, UINT64_MAX: unlimited. False: the file does not say. */
 static bool soft_limit(const char *table, const char *name, uint64_t *out)
 {
-	const char *at = strstr(table, name);
+	const char *at = tei_host_field(table, name);
 	char *end;
 
 	if (!at)
 		return false;
-	at += strlen(name);
-	at += strspn(at, " ");
 	*out = UINT64_MAX;
 	if (!strncmp(at, "unlimited", 9))
 		return true;
@@ -51,14 +49,12 @@ static bool soft_limit(const char *table, const char *name, uint64_t *out)
 
 static bool may_lock_anything(const struct tei_host *h)
 {
-	static const char field[] = "CapEff:";
 	char status[TEI_HOST_TEXT];
-	const char *at;
+	const char *caps;
 
 	(void)tei_host_bytes(h, status, sizeof(status), "proc/self/status");
-	at = strstr(status, field);
-	return at &&
-	       strtoull(at + strlen(field), NULL, 16) >> CAP_IPC_LOCK_BIT & 1;
+	caps = tei_host_field(status, "CapEff:");
+	return caps && strtoull(caps, NULL, 16) >> CAP_IPC_LOCK_BIT & 1;
 }
 
 /* Without an RDMA device nothing is locked. */
@@ -110,28 +106,29 @@ void tei_check_limits(const struct tei_host *h, struct tei_report *r)
 
 /* ---- memory ---- */
 
+static unsigned long count_of(const char *meminfo, const char *name)
+{
+	const char *at = tei_host_field(meminfo, name);
+
+	return at ? strtoul(at, NULL, 10) : 0;
+}
+
 static void check_huge(const struct tei_host *h, struct tei_report *r)
 {
 	char meminfo[TEI_HOST_TEXT], demand[64];
-	const char *at;
-	unsigned long total = 0, unused = 0;
+	unsigned long total;
 	bool on_demand;
 
 	(void)tei_host_bytes(h, meminfo, sizeof(meminfo), "proc/meminfo");
-	at = strstr(meminfo, "HugePages_Total:");
-	if (at)
-		total = strtoul(at + strlen("HugePages_Total:"), NULL, 10);
-	at = strstr(meminfo, "HugePages_Free:");
-	if (at)
-		unused = strtoul(at + strlen("HugePages_Free:"), NULL, 10);
+	total = count_of(meminfo, "HugePages_Total:");
 	on_demand =
 		tei_host_line(h, demand, sizeof(demand),
 			      "sys/kernel/mm/transparent_hugepage/enabled") &&
 		!strstr(demand, "[never]");
-	tei_report_add(r, total || on_demand ? TEI_MARK_OK : TEI_MARK_WARN,
-		       &huge, "",
-		       "%lu reserved, %lu of them free; on demand %s", total,
-		       unused, on_demand ? "yes" : "no");
+	tei_report_add(
+		r, total || on_demand ? TEI_MARK_OK : TEI_MARK_WARN, &huge, "",
+		"%lu reserved, %lu of them free; on demand %s", total,
+		count_of(meminfo, "HugePages_Free:"), on_demand ? "yes" : "no");
 }
 
 void tei_check_memory(const struct tei_host *h, struct tei_report *r)

@@ -214,17 +214,16 @@ static bool list_has(const char *list, uint32_t number)
 /* What a process may use, as /proc/self/status has it. */
 static bool allowed_cpus(const struct tei_host *h, char out[TEI_HOST_TEXT])
 {
-	static const char field[] = "Cpus_allowed_list:";
-	char *at;
+	const char *list;
+	size_t len;
 
 	(void)tei_host_bytes(h, out, TEI_HOST_TEXT, "proc/self/status");
-	at = strstr(out, field);
-	if (!at)
+	list = tei_host_field(out, "Cpus_allowed_list:");
+	if (!list)
 		return false;
-	at += strlen(field);
-	at += strspn(at, " \t");
-	at[strcspn(at, "\n")] = '\0';
-	memmove(out, at, strlen(at) + 1);
+	len = strcspn(list, "\n");
+	memmove(out, list, len);
+	out[len] = '\0';
 	return true;
 }
 

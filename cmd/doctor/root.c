@@ -117,6 +117,16 @@ int64_t tei_host_number(const struct tei_host *h, int64_t otherwise,
 	return errno || end == text ? otherwise : value;
 }
 
+const char *tei_host_field(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	if (!at)
+		return NULL;
+	at += strlen(name);
+	return at + strspn(at, " \t");
+}
+
 bool tei_host_exists(const struct tei_host *h, const char *format, ...)
 {
 	char path[PATH_MAX];
