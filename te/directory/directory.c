@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* directory.c - opening a directory, links to it, and its modules */
+/* directory.c - opening a directory, and links to it */
 #include "te/directory/directory.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,86 +11,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "te/config.h"
-
-/* ---- modules ---- */
-
-/* Try "@dir[len]@more@name". NULL: it cannot be loaded, for a reason in @why. */
-static void *load_from(const char *dir, size_t len, const char *more,
-		       const char *name, char *why)
-{
-	char path[1024];
-	const char *error;
-	void *module;
-
-	(void)snprintf(path, sizeof(path), "%.*s%s%s.so", (int)len, dir, more,
-		       name);
-	/* Never unloaded: threads may still run in what it has loaded. */
-	module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	error = module ? NULL : dlerror();
-	if (error && (!*why || !strstr(error, "No such file")))
-		(void)snprintf(why, TEI_MODULE_ERROR_LEN, "%s", error);
-	return module;
-}
-
-/* Beside this library, or in ../lib of the program that it is part of. */
-static void *load_beside(const char *name, char *why)
-{
-	static const char *const more[] = {"/", "/../lib/"};
-	void *module = NULL;
-	const char *slash;
-	Dl_info self;
-
-	if (!dladdr((void *)(uintptr_t)&tei_directory_http, &self))
-		return NULL;
-	slash = strrchr(self.dli_fname, '/');
-	if (!slash)
-		return NULL;
-	for (size_t i = 0; !module && i < sizeof(more) / sizeof(more[0]); i++)
-		module = load_from(self.dli_fname,
-				   (size_t)(slash - self.dli_fname), more[i],
-				   name, why);
-	return module;
-}
-
-/* @path: folders separated by colons, or NULL: where this library is. */
-static void *load(const char *path, const char *name, char *why)
-{
-	void *module = NULL;
-
-	if (!path)
-		return load_beside(name, why);
-
-	while (!module && *path) {
-		size_t len = strcspn(path, ":");
-
-		module = load_from(path, len, "/", name, why);
-		path += len + (path[len] == ':');
-	}
-	return module;
-}
-
-/* NULL, and @why. */
-static const void *load_table(const char *path,
-			      const struct tei_directory_ops *ops, char *why)
-{
-	void *module = load(path, ops->module, why);
-	const struct tei_module *table =
-		module ? dlsym(module, ops->symbol) : NULL;
-
-	if (!module)
-		return NULL;
-	if (!table || table->abi != TEI_MODULE_ABI) {
-		(void)snprintf(why, TEI_MODULE_ERROR_LEN,
-			       "%s.so is of another version", ops->module);
-		return NULL;
-	}
-	if (table->start()) {
-		(void)snprintf(why, TEI_MODULE_ERROR_LEN, "%s.so cannot start",
-			       ops->module);
-		return NULL;
-	}
-	return table;
-}
 
 /* ---- opening ---- */
 
@@ -154,7 +73,7 @@ static struct tei_directory *make(const struct tei_config *config,
 int tei_directory_open(const struct tei_config *config,
 		       struct tei_directory **out)
 {
-	char error[TEI_PLACE_ERROR_LEN], why[TEI_MODULE_ERROR_LEN] = "";
+	char error[TEI_PLACE_ERROR_LEN], why[TEI_MODULE_ERROR_LEN];
 	struct tei_directory *dir;
 	struct tei_place place;
 	int rc;
@@ -170,7 +89,8 @@ int tei_directory_open(const struct tei_config *config,
 	dir = make(config, &place);
 	if (!dir)
 		return -ENOMEM;
-	dir->module = load_table(config->module_path, dir->ops, why);
+	dir->module = tei_module_load(config->module_path, dir->ops->module,
+				      dir->ops->symbol, TEI_DIRECTORY_ABI, why);
 	if (!dir->module) {
 		LOG_WARN("directory %s: not used: %s; names host:port work "
 			 "without it",

@@ -3,9 +3,8 @@
  * module.h - what is loaded only by those who use a directory
  *
  * libcurl and hiredis bring some twenty libraries with them, so they are needed
- * by a module each, which carries words and knows nothing of directories. A
- * module exports one const table, includes nothing else of this tree and calls
- * nothing of the engine.
+ * by a module each (base/module.h), which carries words and knows nothing of
+ * directories.
  *
  * Threads: one per client or connection at a time. Each call blocks for
  * timeout_ms at most, but for a resolver that hangs. Errors are negative
@@ -18,19 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TEI_MODULE_ABI       1u
-#define TEI_MODULE_ERROR_LEN 160
-#define TEI_MODULE_EXPORT    __attribute__((visibility("default")))
+#include "base/module.h"
 
-/* Each table begins with it. */
-struct tei_module {
-	uint32_t abi;
-	/*
-	 * Before anything else, on the thread of a caller: what libraries make
-	 * once must not be made while the process exits. Any number of times.
-	 */
-	int (*start)(void);
-};
+#define TEI_DIRECTORY_ABI 1u
 
 struct tei_http_call {
 	const char *method; /* GET, PUT, POST, DELETE */

@@ -164,7 +164,7 @@ static int call_url(void *client, struct tei_http_call *call)
 
 extern const struct tei_http_module tei_module_curl;
 TEI_MODULE_EXPORT const struct tei_http_module tei_module_curl = {
-	.module = {TEI_MODULE_ABI, start},
+	.module = {TEI_DIRECTORY_ABI, start},
 	.open = open_client,
 	.call = call_url,
 	.close = close_client,

@@ -2,6 +2,10 @@
 foreach(name bytes clock conf conf_file hash heap log lookup loop memory net process spin)
 	te_test(unit base ${name})
 endforeach()
+te_test(unit base module)
+add_dependencies(test_unit_base_module te_directory_redis)
+set_tests_properties(unit.base.module PROPERTIES ENVIRONMENT
+	TEST_MODULES=${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 add_library(test_base_frame_peer STATIC base/frame_peer.c)
 target_link_libraries(test_base_frame_peer PUBLIC te_test_all)
 foreach(name frame frame_bad)
