@@ -123,6 +123,16 @@ uint32_t tei_crc32c_raw(uint32_t state, const void *bytes, size_t len);
 
 typedef int tei_device_fn(const struct tei_device *device, void *arg);
 
+/* What probe() is asked; all of it is the core's. */
+struct tei_search {
+	const struct te_topo *topo; /* NULL: the machine was not looked at */
+	const void *config;         /* as every rail will have it */
+	const char *module_path;    /* as tei_module_load() takes it */
+	bool named; /* by the settings: why it has no device is an error */
+	tei_device_fn *found;
+	void *arg;
+};
+
 struct tei_backend_ops {
 	const char *name; /* "tcp"; lower case, unique; it goes on the wire */
 	uint32_t abi;     /* TEI_BACKEND_ABI */
@@ -136,14 +146,12 @@ struct tei_backend_ops {
 	size_t n_settings, config_size;
 
 	/*
-	 * Report every usable device, best first; stop when @found returns
+	 * Report every usable device, best first; stop when found() returns
 	 * non-zero and return that. No device: 0 and no call. May block. Called
-	 * by te_engine_create(), before any rail exists. @topo: NULL when the
-	 * machine could not be looked at; @config: as every rail will have it.
-	 * -EINVAL: a setting names what is not there; logged.
+	 * by te_engine_create(), before any rail exists. -EINVAL: a setting
+	 * names what is not there; logged.
 	 */
-	int (*probe)(const struct te_topo *topo, const void *config,
-		     tei_device_fn *found, void *arg);
+	int (*probe)(const struct tei_search *search);
 
 	/* On error nothing stays allocated. -ENODEV: gone since probe(). */
 	int (*rail_open)(struct tei_rail *rail);

@@ -122,6 +122,12 @@ static int found(const struct tei_device *device, void *arg)
 	return 0;
 }
 
+/* Whether backends are opened because the settings list them. */
+static bool is_named(const struct te_engine *engine)
+{
+	return engine->config.backends && *engine->config.backends;
+}
+
 /* The devices of one backend, chosen by settings as each rail will have. */
 static int open_backend(struct tei_worker *w, const struct te_config *config,
 			const struct tei_backend_ops *ops)
@@ -134,7 +140,14 @@ static int open_backend(struct tei_worker *w, const struct te_config *config,
 		return rc;
 	rc = tei_config_make_backend(config, ops, values);
 	if (!rc) {
-		rc = ops->probe(w->engine->topo, values, found, &probe);
+		rc = ops->probe(&(struct tei_search){
+			.topo = w->engine->topo,
+			.config = values,
+			.module_path = w->engine->config.module_path,
+			.named = is_named(w->engine),
+			.found = found,
+			.arg = &probe,
+		});
 		tei_config_fini_backend(ops, values);
 	}
 	tei_free(values);
@@ -146,11 +159,9 @@ static int open_backend(struct tei_worker *w, const struct te_config *config,
 static bool is_wanted(const struct te_engine *engine,
 		      const struct tei_backend_ops *ops)
 {
-	const char *list = engine->config.backends;
-
-	if ((ops->caps & TEI_CAP_BY_NAME) && (!list || !*list))
+	if ((ops->caps & TEI_CAP_BY_NAME) && !is_named(engine))
 		return false;
-	return tei_config_lists(list, ops->name);
+	return tei_config_lists(engine->config.backends, ops->name);
 }
 
 static int open_rails(struct tei_worker *w, const struct te_config *config)

@@ -56,14 +56,11 @@ static struct loop_slice *loop_slice(const struct tei_slice *slice)
 	return (struct loop_slice *)(uintptr_t)slice->priv;
 }
 
-static int loop_probe(const struct te_topo *topo, const void *config,
-		      tei_device_fn *found, void *arg)
+static int loop_probe(const struct tei_search *search)
 {
 	static const struct tei_device self = {.name = "0", .numa_node = -1};
 
-	(void)topo;
-	(void)config;
-	return found(&self, arg);
+	return search->found(&self, search->arg);
 }
 
 static int loop_rail_open(struct tei_rail *rail)

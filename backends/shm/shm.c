@@ -42,14 +42,12 @@ static const struct tei_setting settings[] = {
 };
 
 /* Memory is one device. */
-static int shm_probe(const struct te_topo *topo, const void *config,
-		     tei_device_fn *found, void *arg)
+static int shm_probe(const struct tei_search *search)
 {
 	static const struct tei_device memory = {.name = "0", .numa_node = -1};
-	const struct shm_config *c = config;
+	const struct shm_config *config = search->config;
 
-	(void)topo;
-	return c->enabled ? found(&memory, arg) : 0;
+	return config->enabled ? search->found(&memory, search->arg) : 0;
 }
 
 static int shm_describe(struct tei_rail *base, void *blob, size_t *len)

@@ -40,13 +40,11 @@ static void *trace_arg;
 
 /* ---- rails ---- */
 
-static int sim_probe(const struct te_topo *topo, const void *config,
-		     tei_device_fn *found, void *arg)
+static int sim_probe(const struct tei_search *search)
 {
 	struct sim_spec specs[SIM_RAILS_MAX];
-	int i, rc = 0, n = tei_sim_parse(config, specs);
+	int i, rc = 0, n = tei_sim_parse(search->config, specs);
 
-	(void)topo;
 	if (n < 0)
 		return n;
 	for (i = 0; !rc && i < n; i++) {
@@ -54,7 +52,7 @@ static int sim_probe(const struct te_topo *topo, const void *config,
 					    .speed_bps = specs[i].bps};
 
 		snprintf(device.name, sizeof(device.name), "%d", i);
-		rc = found(&device, arg);
+		rc = search->found(&device, search->arg);
 	}
 	return rc;
 }

@@ -188,25 +188,24 @@ static int found_all(const struct ifaddrs *all, tei_device_fn *found, void *arg)
 	return rc;
 }
 
-int tei_tcp_probe(const struct te_topo *topo, const void *config,
-		  tei_device_fn *found, void *arg)
+int tei_tcp_probe(const struct tei_search *search)
 {
 	static const struct tei_device any = {.name = "0", .numa_node = -1};
-	const char *list = ((const struct tcp_config *)config)->devices;
+	const struct tcp_config *config = search->config;
+	const char *list = config->devices;
 	struct ifaddrs *all;
 	int rc;
 
-	(void)topo;
 	if (!list || !*list)
-		return found(&any, arg);
+		return search->found(&any, search->arg);
 	if (tei_fault_check(TEI_FAULT_SOCKET))
 		return -EMFILE;
 	if (getifaddrs(&all))
 		return -errno;
 	if (strcmp(list, "all"))
-		rc = found_list(all, list, found, arg);
+		rc = found_list(all, list, search->found, search->arg);
 	else
-		rc = found_all(all, found, arg);
+		rc = found_all(all, search->found, search->arg);
 	freeifaddrs(all);
 	return rc;
 }

@@ -295,8 +295,7 @@ void tei_tcp_tick(struct tcp_rail *rail);
 
 /* ---- devices.c ---- */
 
-int tei_tcp_probe(const struct te_topo *topo, const void *config,
-		  tei_device_fn *found, void *arg);
+int tei_tcp_probe(const struct tei_search *search);
 /*
  * Fill rail->network and ->ifindex by the address of the rail's device. Fails
  * for want of memory or descriptors only.

@@ -31,11 +31,10 @@ void tei_verbs_use(const struct verbs_provider *api)
 	provider = api;
 }
 
-int tei_verbs_probe(const struct te_topo *topo, const void *config,
-		    tei_device_fn *found, void *arg)
+int tei_verbs_probe(const struct tei_search *search)
 {
-	(void)topo;
-	return provider ? tei_verbs_ports_find(provider, config, found, arg)
+	return provider ? tei_verbs_ports_find(provider, search->config,
+					       search->found, search->arg)
 			: 0;
 }
 

@@ -198,8 +198,7 @@ static inline struct verbs_slice *verbs_slice(const struct tei_slice *slice)
 
 /* Which provider rails and probes use; set-up only. */
 void tei_verbs_use(const struct verbs_provider *api);
-int tei_verbs_probe(const struct te_topo *topo, const void *config,
-		    tei_device_fn *found, void *arg);
+int tei_verbs_probe(const struct tei_search *search);
 int tei_verbs_rail_open(struct tei_rail *rail);
 void tei_verbs_rail_close(struct tei_rail *rail);
 int tei_verbs_rail_describe(struct tei_rail *rail, void *blob, size_t *len);

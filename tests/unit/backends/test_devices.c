@@ -32,9 +32,11 @@ static int note(const struct tei_device *device, void *arg)
 static int probe(char *devices, struct seen *seen)
 {
 	struct tcp_config config = {.devices = devices};
+	struct tei_search search = {
+		.config = &config, .found = note, .arg = seen};
 
 	*seen = (struct seen){0};
-	return tei_backend_tcp.probe(NULL, &config, note, seen);
+	return tei_backend_tcp.probe(&search);
 }
 
 static void one_rail_stands_for_the_whole_network_by_default(void **state)

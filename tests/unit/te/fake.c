@@ -121,30 +121,24 @@ static bool has_bit(_Atomic unsigned int *bits, const struct tei_rail *rail)
 
 /* ---- rails and regions ---- */
 
-static int fake_probe(const struct te_topo *topo, const void *config,
-		      tei_device_fn *found, void *arg)
+static int fake_probe(const struct tei_search *search)
 {
 	struct tei_device a = {.name = "a"}, b = {.name = "b"};
 	int rc;
 
-	(void)topo;
-	(void)config;
 	tei_address_from_bytes((const uint8_t[]){127, 0, 0, 1}, 4, 0,
 			       &a.address);
 	tei_address_from_bytes((const uint8_t[]){127, 0, 0, 2}, 4, 0,
 			       &b.address);
-	rc = found(&a, arg);
-	return rc ? rc : found(&b, arg);
+	rc = search->found(&a, search->arg);
+	return rc ? rc : search->found(&b, search->arg);
 }
 
-static int spare_probe(const struct te_topo *topo, const void *config,
-		       tei_device_fn *found, void *arg)
+static int spare_probe(const struct tei_search *search)
 {
 	static const struct tei_device c = {.name = "c"};
 
-	(void)topo;
-	(void)config;
-	return found(&c, arg);
+	return search->found(&c, search->arg);
 }
 
 static int fake_rail_open(struct tei_rail *base)
