@@ -5,12 +5,18 @@
 extern const struct tei_backend_ops tei_backend_loop;
 extern const struct tei_backend_ops tei_backend_sim;
 extern const struct tei_backend_ops tei_backend_shm;
+#ifdef TE_VERBS /* the headers that it needs were there */
+extern const struct tei_backend_ops tei_backend_verbs;
+#endif
 extern const struct tei_backend_ops tei_backend_tcp;
 
 const struct tei_backend_ops *const tei_backends[] = {
 	&tei_backend_loop,
 	&tei_backend_sim,
 	&tei_backend_shm,
+#ifdef TE_VERBS
+	&tei_backend_verbs,
+#endif
 	&tei_backend_tcp,
 	NULL,
 };

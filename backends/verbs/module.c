@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * module.c - the provider that is libibverbs
+ * module.c - the provider that is libibverbs: te_verbs.so
  *
  * The only file that needs the library: a module of its own, which holds one
  * table and calls nothing of this tree. Many of the calls are macros or inline
@@ -44,9 +44,8 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 }
 
 extern const struct verbs_provider tei_verbs_provider;
-__attribute__((visibility("default")))
-const struct verbs_provider tei_verbs_provider = {
-	.abi = VERBS_PROVIDER_ABI,
+TEI_MODULE_EXPORT const struct verbs_provider tei_verbs_provider = {
+	.module.abi = VERBS_PROVIDER_ABI,
 	.get_device_list = ibv_get_device_list,
 	.free_device_list = ibv_free_device_list,
 	.open_device = ibv_open_device,

@@ -305,7 +305,7 @@ int tei_verbs_ports_find(const struct verbs_provider *api,
 			 tei_device_fn *found, void *arg)
 {
 	const char *fault = tei_verbs_map_fault(config->peers);
-	struct ibv_device **list;
+	struct ibv_device *none = NULL, **list;
 	int n = 0, rc;
 
 	if (fault) {
@@ -317,9 +317,9 @@ int tei_verbs_ports_find(const struct verbs_provider *api,
 			  config->gid_index);
 		return -EINVAL;
 	}
-	list = api->get_device_list(&n);
+	list = api ? api->get_device_list(&n) : NULL;
 	if (!list)
-		return 0; /* no such devices on this host */
+		return check_names(config, &none);
 	rc = check_names(config, list);
 	for (int i = 0; i < n && !rc; i++) {
 		struct verbs_port port = {.api = api, .config = config};

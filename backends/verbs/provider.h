@@ -6,6 +6,7 @@
  * errors: a pointer or NULL and errno, or 0 and a positive errno as result (some
  * of the oldest return -1 and set errno: tei_verbs_error() reads both). The one
  * exception is reg_mr, which takes the flags of ibv_reg_mr_iova2().
+ * VERBS_PROVIDER_ABI grows with every change of the table.
  *
  * Threads: as libibverbs, any; one at a time per queue pair and queue is enough.
  */
@@ -19,10 +20,12 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/module.h"
+
 #define VERBS_PROVIDER_ABI 1u
 
 struct verbs_provider {
-	uint32_t abi; /* VERBS_PROVIDER_ABI */
+	struct tei_module module; /* .abi: VERBS_PROVIDER_ABI */
 
 	struct ibv_device **(*get_device_list)(int *n);
 	void (*free_device_list)(struct ibv_device **list);

@@ -23,21 +23,6 @@
 #define LOOK_EVERY 64 /* rounds */
 #define ACK_EVERY  64 /* events of the channel; each call takes a lock */
 
-static const struct verbs_provider *provider;
-
-void tei_verbs_use(const struct verbs_provider *api)
-{
-	assert(!api || api->abi == VERBS_PROVIDER_ABI);
-	provider = api;
-}
-
-int tei_verbs_probe(const struct tei_search *search)
-{
-	return provider ? tei_verbs_ports_find(provider, search->config,
-					       search->found, search->arg)
-			: 0;
-}
-
 void tei_verbs_kick(const struct verbs_rail *rail)
 {
 	(void)eventfd_write(rail->kick_fd, 1);
@@ -141,8 +126,8 @@ int tei_verbs_rail_open(struct tei_rail *base)
 	tei_list_init(&rail->waiting);
 	tei_list_init(&rail->broken);
 	tei_list_init(&rail->refused);
-	rc = tei_verbs_port_open(&rail->port, provider, base->config,
-				 base->device.name);
+	rc = tei_verbs_port_open(&rail->port, tei_verbs_in_use(),
+				 base->config, base->device.name);
 	if (rc)
 		return rc;
 	rc = identify(rail);

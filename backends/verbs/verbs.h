@@ -10,6 +10,7 @@
  * match.c     which rails of two hosts go together
  * port.c      ports: found, opened, looked at
  * regions.c   registered memory
+ * load.c      the provider: loaded when there are devices, probed
  * rail.c      the rail: opened, driven, closed
  * bundle.c    the lanes of an endpoint: made, connected, destroyed
  * clerk.c     the thread that brings bundles up and takes them down
@@ -196,9 +197,6 @@ static inline struct verbs_slice *verbs_slice(const struct tei_slice *slice)
 
 /* ---- rail.c ---- */
 
-/* Which provider rails and probes use; set-up only. */
-void tei_verbs_use(const struct verbs_provider *api);
-int tei_verbs_probe(const struct tei_search *search);
 int tei_verbs_rail_open(struct tei_rail *rail);
 void tei_verbs_rail_close(struct tei_rail *rail);
 int tei_verbs_rail_describe(struct tei_rail *rail, void *blob, size_t *len);
@@ -209,6 +207,13 @@ int tei_verbs_wait_fd(struct tei_rail *rail);
 void tei_verbs_doze(struct tei_rail *rail);
 /* Have progress() called soon. Any thread. */
 void tei_verbs_kick(const struct verbs_rail *rail);
+
+/* ---- load.c ---- */
+
+/* Which provider rails and probes use; NULL: the module's, when it is needed. */
+void tei_verbs_use(const struct verbs_provider *api);
+const struct verbs_provider *tei_verbs_in_use(void);
+int tei_verbs_probe(const struct tei_search *search);
 
 /* ---- clerk.c ---- */
 

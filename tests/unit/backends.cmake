@@ -27,19 +27,21 @@ if(TARGET te_verbs)
 		../lib/fake_verbs/run.c)
 	target_link_libraries(te_test_fake_verbs PRIVATE te_flags)
 	foreach(name gid limits port regions wire)
-		te_test(unit backends verbs_${name} $<TARGET_OBJECTS:te_verbs>
+		te_test(unit backends verbs_${name}
 			$<TARGET_OBJECTS:te_test_fake_verbs>)
 	endforeach()
 	add_library(te_test_verbs_rig OBJECT backends/verbs_rig.c)
 	target_link_libraries(te_test_verbs_rig PRIVATE te_flags)
 	foreach(name match transfer trouble)
 		te_test(unit backends verbs_${name} ${fake}
-			$<TARGET_OBJECTS:te_verbs>
 			$<TARGET_OBJECTS:te_test_fake_verbs>
 			$<TARGET_OBJECTS:te_test_verbs_rig>)
 	endforeach()
-	te_test(unit backends verbs_real ${fake} $<TARGET_OBJECTS:te_verbs>
-		$<TARGET_OBJECTS:te_verbs_provider>
+	te_test(unit backends verbs_real ${fake}
 		$<TARGET_OBJECTS:te_test_fake_verbs>
-		$<TARGET_OBJECTS:te_test_verbs_rig> PkgConfig::IBVERBS)
+		$<TARGET_OBJECTS:te_test_verbs_rig>)
+	add_dependencies(test_unit_backends_verbs_real te_verbs)
+	te_test(unit backends verbs_load
+		$<TARGET_OBJECTS:te_test_fake_verbs>)
+	add_dependencies(test_unit_backends_verbs_load te_verbs)
 endif()

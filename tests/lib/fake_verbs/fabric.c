@@ -10,7 +10,7 @@
 struct fake_fabric fake;
 
 const struct verbs_provider fake_verbs = {
-	.abi = VERBS_PROVIDER_ABI,
+	.module.abi = VERBS_PROVIDER_ABI,
 	.get_device_list = fake_get_device_list,
 	.free_device_list = fake_free_device_list,
 	.open_device = fake_open_device,

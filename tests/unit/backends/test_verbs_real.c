@@ -21,8 +21,6 @@
 
 #define RW (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
 
-extern const struct verbs_provider tei_verbs_provider;
-
 static char device[48];
 
 static int note_first(const struct tei_device *found, void *arg)
@@ -35,7 +33,7 @@ static int note_first(const struct tei_device *found, void *arg)
 static int set_up(void **state)
 {
 	(void)state;
-	return verbs_rig_open_on(&tei_verbs_provider, device, NULL, RW);
+	return verbs_rig_open_on(tei_verbs_in_use(), device, NULL, RW);
 }
 
 static int tear_down(void **state)
@@ -206,9 +204,10 @@ int main(void)
 	};
 	struct verbs_config config = {
 		.lanes = 1, .depth = 16, .mtu = VERBS_MTU_MAX, .pieces = 1};
+	const struct tei_search search = {
+		.config = &config, .named = true, .found = note_first};
 
-	if (tei_verbs_ports_find(&tei_verbs_provider, &config, note_first,
-				 NULL) != 1) {
+	if (tei_backend_verbs.probe(&search) != 1) {
 		puts("no active port of a verbs device on this host");
 		return 77;
 	}
