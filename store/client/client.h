@@ -38,6 +38,7 @@
 #include "store/client/locations.h"
 #include "store/client/ops.h"
 #include "store/client/owners.h"
+#include "store/client/put_lanes.h"
 #include "store/client/renewal.h"
 #include "store/client/segment.h"
 #include "store/client/work.h"
@@ -81,8 +82,7 @@ struct te_store {
 	atomic_ullong digest_seed; /* of the master we are with */
 	atomic_uint turn;          /* which of equal replicas is next */
 	atomic_ullong n_put_retries;
-	atomic_uint n_put_rounds;    /* where lanes are a choice */
-	atomic_ullong put_key_ns[2]; /* of a key, in one lane and in more */
+	struct tei_put_lanes put_lanes;
 
 	struct tei_mutex mu;        /* lock 40 */
 	struct tei_cond changed;    /* of what follows */

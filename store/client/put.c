@@ -21,7 +21,7 @@
  * of many keys goes in lanes: while the bytes of one are written, the master
  * starts the next and ends the one before. Where writing is as quick as by shared
  * memory, the messages of a second lane may cost more than they hide. So both ways
- * are timed, the faster one is taken, and the other every LANE_PROBE-th time.
+ * are timed, and put_lanes.h tells which one is taken.
  */
 #include "store/client/put.h"
 
@@ -37,8 +37,6 @@
 #define CONTACTS_NS   (5 * TEI_NS_PER_S)     /* of all owners of a round */
 #define LANES_MAX     2u  /* more cost the master more than they hide */
 #define LANE_KEYS     32u /* fewer are not worth a lane of their own */
-#define LANE_PROBE    16u
-#define LANE_MEMORY   8u /* rounds that an average remembers, about */
 
 static void fail_round(struct tei_put *put)
 {
@@ -160,42 +158,24 @@ static bool has_choice(const struct tei_put *put)
 	return !put->upsert && put->n_todo / LANE_KEYS >= 2;
 }
 
-/* Relaxed, here and below: hints, to which nothing else belongs. */
-static uint64_t key_ns(const struct tei_put *put, bool many)
-{
-	return atomic_load_explicit(&put->store->put_key_ns[many],
-				    memory_order_relaxed);
-}
-
-/* What has not been tried yet counts as fastest. */
 static size_t lanes_wanted(const struct tei_put *put)
 {
 	size_t n = put->n_todo / LANE_KEYS;
-	uint32_t round;
-	bool many;
 
-	if (!has_choice(put))
-		return 1;
-	round = atomic_fetch_add_explicit(&put->store->n_put_rounds, 1,
-					  memory_order_relaxed);
-	many = key_ns(put, true) <= key_ns(put, false);
-	if (round % LANE_PROBE == LANE_PROBE - 1)
-		many = !many;
-	if (!many)
+	if (!has_choice(put) || !tei_put_lanes_two(&put->store->put_lanes))
 		return 1;
 	return n < LANES_MAX ? n : LANES_MAX;
 }
 
-/* A round in so many lanes has taken so long. */
 static void learn(const struct tei_put *put, size_t n_lanes, uint64_t ns)
 {
-	bool many = n_lanes > 1;
-	uint64_t was = key_ns(put, many), is = ns / put->n_todo;
+	uint64_t bytes = 0;
+	size_t i;
 
-	if (was)
-		is = (was * (LANE_MEMORY - 1) + is) / LANE_MEMORY;
-	atomic_store_explicit(&put->store->put_key_ns[many], is,
-			      memory_order_relaxed);
+	for (i = 0; i < put->n_todo; i++)
+		bytes += put->items[put->todo[i]].size;
+	tei_put_lanes_learn(&put->store->put_lanes, n_lanes > 1, put->n_todo,
+			    bytes, ns);
 }
 
 /* One, when there is no memory for more. */
