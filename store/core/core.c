@@ -403,6 +403,9 @@ static int handle(struct tei_core *core, const struct tei_event *ev,
 	case TEI_EVENT_TICK:
 		tick(core, out);
 		return 0;
+	case TEI_EVENT_MAKE_ROOM:
+		tei_core_make_room(core, ev->n);
+		return 0;
 	case TEI_EVENT_JOIN:
 		return tei_core_on_join(core, ev, out);
 	case TEI_EVENT_REMOVE_ALL:

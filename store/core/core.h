@@ -114,9 +114,9 @@ struct tei_core_config {
 	uint64_t seed;                /* placement among segments */
 	bool tenants; /* each has its own keys, and none without a quota; else
 		       * all have the same and names of tenants mean nothing */
-	unsigned int step_objects; /* objects touched by one tick; 0: 1024. The
-				    * starts of one batch may look at 64 times
-				    * as many, or evict an eighth of that */
+	/* Objects that one tick looks at, or of which it evicts an eighth; 0:
+	 * 1024. The starts of one batch: 64 times as many. */
+	unsigned int step_objects;
 	/* Tasks: how many at most wait, are under way, are remembered; how long
 	 * (0: for ever); how often one without room is tried again. */
 	uint64_t tasks_pending_max, tasks_processing_max, tasks_finished_max;
@@ -159,6 +159,8 @@ size_t tei_core_mounted(const struct tei_core *core, tei_session_id session);
 
 /* Whether work is left that ticks should hurry with (dropping, evicting). */
 bool tei_core_busy(const struct tei_core *core);
+/* Room for starts to come is to be made: see TEI_EVENT_MAKE_ROOM. */
+bool tei_core_short(const struct tei_core *core);
 
 /* The k-th counts values of up to TEI_CORE_SIZE_FIRST * 4^k bytes, the last all
  * that are larger. */

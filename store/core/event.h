@@ -59,7 +59,10 @@ enum tei_event_type {
 	TEI_EVENT_OFFER,  /* what an owner has from before; n may be 0 */
 	TEI_EVENT_REPORT, /* a client finds that an owner does not answer */
 	TEI_EVENT_PROBED, /* an owner answers a probe */
-	TEI_EVENT_TICK,   /* at least every 100 ms; bounded work */
+	/* The starts of @n keys have been answered, and there is time to make
+	 * room for the next, as ticks do. */
+	TEI_EVENT_MAKE_ROOM,
+	TEI_EVENT_TICK, /* at least every 100 ms; bounded work */
 };
 
 enum tei_core_soft_pin {
@@ -120,7 +123,7 @@ struct tei_core_objects {
  */
 struct tei_event {
 	enum tei_event_type type;
-	tei_session_id session; /* 0 for ticks */
+	tei_session_id session; /* 0 for ticks, and to make room */
 	uint64_t cookie;        /* the shell's: comes back in the reply */
 	size_t n;
 	const struct tei_core_key *keys;

@@ -410,14 +410,31 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 		    (t = payer(core, &f))) {
 			f.n = f.cost = 0;
 			turn(core, t, &f);
-			tei_core_spend(budget,
-				       f.cost ? f.cost / EVICT_COST : 1);
+			tei_core_spend(budget, f.cost ? f.cost : 1);
 		} else {
 			core->evicting = false;
 			core->figures.evictions_successful_total +=
 				!above(core, low_watermark(core), f.later);
 		}
 	}
+}
+
+/*
+ * Between the watermarks the pool gets emptier only when more goes than comes:
+ * twice as much, so that it is not at its end in the midst of many starts.
+ */
+void tei_core_make_room(struct tei_core *core, size_t n)
+{
+	unsigned int budget = core->config.step_objects;
+
+	if (n < budget / (2 * EVICT_COST))
+		budget = (unsigned int)n * 2 * EVICT_COST;
+	tei_core_evict_tick(core, &budget);
+}
+
+bool tei_core_short(const struct tei_core *core)
+{
+	return core->evicting || above(core, core->config.high_watermark, 0);
 }
 
 bool tei_core_evict_busy(const struct tei_core *core)

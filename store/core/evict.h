@@ -4,6 +4,7 @@
 #define STORE_CORE_EVICT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct tei_core;
@@ -30,6 +31,8 @@ int32_t tei_core_afford(struct tei_core *core, struct tei_tenant *t,
 /* After place_or_evict() failed: in how many ms to try again; 0: never. */
 uint32_t tei_core_retry_ms(const struct tei_core *core);
 void tei_core_evict_tick(struct tei_core *core, unsigned int *budget);
+/* As the tick, for about twice as many objects as were started: @n. */
+void tei_core_make_room(struct tei_core *core, size_t n);
 bool tei_core_evict_busy(const struct tei_core *core);
 
 #endif

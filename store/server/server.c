@@ -118,6 +118,10 @@ int tei_server_step(struct tei_server *s, struct tei_event *ev,
 	tei_server_timing_end(&s->timing, TEI_SERVER_STEP);
 	if (rc == 0)
 		carry_out_all(s, &actions);
+	if (ev->type == TEI_EVENT_PUT_START && tei_core_short(s->core)) {
+		s->n_started += ev->n;
+		tei_alarm_now(&s->room);
+	}
 	if (rc < 0) {
 		s->counters.steps_failed++;
 		if (link)
@@ -149,6 +153,19 @@ void tei_server_hurry(struct tei_server *s)
 		(void)tei_alarm_set(&s->hurry, tei_list_empty(&s->walks)
 						       ? BUSY_PAUSE_MS
 						       : 0);
+}
+
+/*
+ * While a writer writes what it has started. What ticks evict besides holds up
+ * whoever calls meanwhile.
+ */
+static void on_room(void *arg)
+{
+	struct tei_server *s = arg;
+	struct tei_event ev = {.type = TEI_EVENT_MAKE_ROOM, .n = s->n_started};
+
+	s->n_started = 0;
+	tei_server_step(s, &ev, NULL, NULL);
 }
 
 static void on_hurry(void *arg)
@@ -255,6 +272,7 @@ static void init(struct tei_server *s, struct tei_loop *loop,
 	s->heartbeat_ms =
 		(uint32_t)(beat < HEARTBEAT_MAX_MS ? beat : HEARTBEAT_MAX_MS);
 	tei_alarm_init(&s->hurry, loop, on_hurry, s);
+	tei_alarm_init(&s->room, loop, on_room, s);
 	tei_list_init(&s->links);
 	tei_list_init(&s->walks);
 	tei_arena_init(&s->in, TEI_SERVER_RPC_ARENA_MAX);
@@ -274,6 +292,7 @@ static int start_timers(struct tei_server *s)
 static void stop_timers(struct tei_server *s)
 {
 	tei_alarm_clear(&s->hurry);
+	tei_alarm_clear(&s->room);
 	tei_timer_stop(s->reporter);
 	tei_timer_stop(s->timer);
 	tei_server_timing_fini(&s->timing);

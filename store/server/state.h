@@ -123,6 +123,8 @@ struct tei_server {
 	struct tei_server_drained *drained;   /* who asks the core, or NULL */
 	struct tei_timer *timer;
 	struct tei_alarm hurry; /* set: background work goes on */
+	struct tei_alarm room;  /* set: there is to be room for the next puts */
+	size_t n_started;       /* keys since there was */
 	bool skip_tick;         /* the last one was not */
 	bool stepping;          /* the core is at work */
 	bool replied;           /* to the call */

@@ -98,7 +98,7 @@ static void a_tick_evicts_a_bounded_number(void **state)
 	(void)state;
 	c.high_watermark = 0.9;
 	c.eviction_ratio = 0.9;
-	c.step_objects = 4;
+	c.step_objects = 32; /* to look at; an eviction costs eight of these */
 	rig_init(&r, &c);
 	rig_pair(&r);
 	put_many(&r, 0, 16);
@@ -108,6 +108,57 @@ static void a_tick_evicts_a_bounded_number(void **state)
 	} while (tei_core_busy(r.core));
 	assert_int_equal(rig_figures(&r).objects, 0);
 	assert_in_range(ticks, 4, 5);
+	rig_fini(&r);
+}
+
+static void make_room(struct rig *r, size_t n)
+{
+	struct tei_event ev = {.type = TEI_EVENT_MAKE_ROOM, .n = n};
+
+	assert_null(rig_step(r, &ev));
+}
+
+static void room_is_made_for_twice_what_was_started(void **state)
+{
+	struct tei_core_config c = rig_config;
+	struct rig r;
+
+	(void)state;
+	c.high_watermark = 0.75;
+	c.eviction_ratio = 0.5;
+	rig_init(&r, &c);
+	rig_pair(&r);
+	put_many(&r, 0, 12);
+	assert_false(tei_core_short(r.core)); /* at the watermark, not above */
+	make_room(&r, 2);
+	assert_int_equal(rig_figures(&r).objects, 12);
+	put_many(&r, 12, 13);
+	assert_true(tei_core_short(r.core));
+	make_room(&r, 2);
+	assert_int_equal(rig_figures(&r).objects, 9);
+	assert_true(tei_core_short(r.core)); /* down to the low watermark */
+	make_room(&r, 5);
+	assert_int_equal(rig_figures(&r).objects, 4);
+	assert_false(tei_core_short(r.core));
+	make_room(&r, 5);
+	assert_int_equal(rig_figures(&r).objects, 4);
+	rig_fini(&r);
+}
+
+static void room_is_made_in_bounded_steps(void **state)
+{
+	struct tei_core_config c = rig_config;
+	struct rig r;
+
+	(void)state;
+	c.high_watermark = 0.5;
+	c.eviction_ratio = 0.5;
+	c.step_objects = 32;
+	rig_init(&r, &c);
+	rig_pair(&r);
+	put_many(&r, 0, 16);
+	make_room(&r, SIZE_MAX);
+	assert_int_equal(rig_figures(&r).objects, 12);
 	rig_fini(&r);
 }
 
@@ -325,6 +376,8 @@ int main(void)
 		cmocka_unit_test(what_was_asked_for_stays_longer),
 		cmocka_unit_test(ticks_evict_from_high_to_low_watermark),
 		cmocka_unit_test(a_tick_evicts_a_bounded_number),
+		cmocka_unit_test(room_is_made_for_twice_what_was_started),
+		cmocka_unit_test(room_is_made_in_bounded_steps),
 		cmocka_unit_test(
 			a_start_evicts_a_bounded_number_and_is_asked_again),
 		cmocka_unit_test(what_is_being_built_is_not_evicted),
