@@ -14,6 +14,7 @@
 #include "te/health.h"
 #include "te/link.h"
 #include "te/merge.h"
+#include "te/near.h"
 #include "te/peer.h"
 #include "te/plan.h"
 #include "te/work.h"
@@ -39,6 +40,8 @@ struct fill {
 	uint64_t again_at; /* when a pause ends, or patience with a connect */
 	uint64_t made;     /* bytes */
 	bool more;         /* a link took as many as fit into one post */
+	/* The last answer of tei_near_choose(), and what to; 0: none. */
+	uint64_t near_able, near_to, near_rails;
 	struct tei_plan plan;
 };
 
@@ -181,6 +184,7 @@ static void look_at_pairs(struct fill *f)
 	uint32_t i;
 
 	f->usable = f->healthy = f->up = f->coming = f->trial = f->lean = 0;
+	f->near_able = 0;
 	f->again_at = UINT64_MAX;
 	for (i = 0; i < f->w->n_rails; i++)
 		look_at_pair(f, i);
@@ -210,14 +214,31 @@ static bool has_key(const struct tei_request *r, const struct tei_link *link)
 	       r->region->key[link->out.remote_pos].bytes;
 }
 
-/* Those of the rails @reach whose links may carry something now. */
-static uint64_t carriers(struct fill *f, uint64_t reach)
+/* Requests in a row are mostly of the same memory. */
+static uint64_t nearest(struct fill *f, uint64_t able, uint64_t near)
+{
+	if (!near)
+		return able;
+	if (f->near_able != able || f->near_to != near) {
+		f->near_able = able;
+		f->near_to = near;
+		f->near_rails =
+			tei_near_choose(f->peer, able, f->healthy, near);
+	}
+	return f->near_rails;
+}
+
+/*
+ * Those of the rails @reach whose links may carry something now, near @near as
+ * far as that goes.
+ */
+static uint64_t carriers(struct fill *f, uint64_t reach, uint64_t near)
 {
 	uint32_t t;
 
 	reach &= f->usable;
 	for (t = 0; t < f->w->n_tiers && reach; t++) {
-		uint64_t able = reach & f->w->tiers[t];
+		uint64_t able = nearest(f, reach & f->w->tiers[t], near);
 
 		f->wanted |= able;
 		if (able & f->healthy)
@@ -291,7 +312,8 @@ static uint64_t extra_of(const struct fill *f, uint32_t class, bool overdue)
 
 /*
  * False: nothing of that class can be posted now. Where one request finds no
- * rail, others that may use the same ones would hardly do better.
+ * rail, others that may use the same ones would hardly do better; those of other
+ * memory may be further back.
  */
 static bool serve(struct fill *f, uint32_t class)
 {
@@ -305,12 +327,13 @@ static bool serve(struct fill *f, uint32_t class)
 	tei_list_for_each_safe (node, tmp, requests) {
 		struct tei_request *r =
 			tei_list_entry(node, struct tei_request, queue);
-		uint64_t may = carriers(f, r->reach & ~r->avoid) & ~barred;
+		uint64_t may = carriers(f, r->reach & ~r->avoid, r->near);
 
+		may &= ~barred;
 		if (may && offer(f, r, may))
 			return true;
 		barred |= may;
-		if (++n == TRIES)
+		if (++n >= (r->near ? LOOK_AHEAD : TRIES))
 			break;
 	}
 	return false;
@@ -452,6 +475,6 @@ uint64_t tei_fill_wants(struct tei_peer *peer, uint64_t reach)
 	f.w = &peer->engine->worker;
 	f.wanted = 0;
 	look_at_pairs(&f);
-	carriers(&f, reach);
+	carriers(&f, reach, 0);
 	return f.wanted;
 }

@@ -34,6 +34,8 @@ static void mix(struct tei_meter *m, uint64_t bytes, uint64_t elapsed,
 		weight = 1;
 	m->rate = (uint64_t)(old + (seen - old) * weight);
 	m->guess = guess;
+	if (!guess && m->rate > m->peak)
+		m->peak = m->rate;
 }
 
 /* ---- delay ---- */

@@ -21,6 +21,7 @@
 /* Zeroed: nothing is known. */
 struct tei_meter {
 	uint64_t rate;        /* bytes a second, 0: unknown */
+	uint64_t peak;        /* the highest that rate ever was */
 	uint64_t delay;       /* ns */
 	uint64_t since, last; /* the running sample */
 	uint64_t bytes;       /* done in it, after `since` */

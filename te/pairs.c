@@ -131,3 +131,20 @@ uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
 	}
 	return reach;
 }
+
+uint64_t tei_pairs_near(const struct tei_peer *peer,
+			const struct tei_remote_region *region)
+{
+	uint64_t near = 0;
+	uint32_t i;
+
+	if (!region->near)
+		return 0;
+	for (i = 0; i < peer->engine->worker.n_rails; i++) {
+		const struct tei_pair *pair = &peer->w.pairs[i];
+
+		if (pair->usable && region->near >> pair->remote_pos & 1)
+			near |= (uint64_t)1 << i;
+	}
+	return near;
+}

@@ -20,5 +20,8 @@ void tei_pairs_match(struct tei_peer *peer);
 /* A bit for each rail of ours by which @region of w.remote is reached. Token. */
 uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
 			      const struct tei_remote_region *region);
+/* The same for those whose rail of the peer is near @region. Token. */
+uint64_t tei_pairs_near(const struct tei_peer *peer,
+			const struct tei_remote_region *region);
 
 #endif

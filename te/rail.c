@@ -65,7 +65,7 @@ static struct tei_rail_box *box_make(struct tei_worker *w,
 	box->rail.ops = ops;
 	box->rail.core = &engine->core;
 	box->rail.device = *device;
-	tei_topology_place(engine, &box->rail.device);
+	box->nic = tei_topology_place(engine, &box->rail.device);
 	box->rail.index = w->n_rails;
 	box->rail.config = box->config;
 	box->rail.bind = engine->config.bind;

@@ -28,6 +28,8 @@ void tei_regions_init(struct tei_regions *r)
 	r->n = r->room = 0;
 	r->groups.n = 0;
 	atomic_init(&r->version, 1);
+	atomic_init(&r->changes, 1);
+	atomic_init(&r->any_near, false);
 }
 
 static void region_free(struct tei_region *region, uint32_t n_rails)
@@ -99,6 +101,7 @@ static int insert(struct tei_regions *r, struct tei_region *region)
 		(r->n - place) * sizeof(struct tei_region *));
 	r->sorted[place] = region;
 	r->n++;
+	atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
 	return 0;
 }
 
@@ -110,6 +113,7 @@ static void take_out(struct tei_regions *r, struct tei_region *region)
 	memmove(&r->sorted[place], &r->sorted[place + 1],
 		(r->n - place - 1) * sizeof(struct tei_region *));
 	r->n--;
+	atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
 	tei_handle_remove(&r->handles, region->id);
 }
 
@@ -212,6 +216,10 @@ static struct tei_region *region_make(struct te_engine *engine,
 	region->group = -1;
 	tei_topology_locate(engine, from->addr, from->location,
 			    region->location, sizeof(region->location));
+	region->near = tei_topology_near(engine, region->location);
+	if (region->near)
+		atomic_store_explicit(&engine->regions.any_near, true,
+				      memory_order_relaxed);
 	return region;
 }
 

@@ -46,6 +46,7 @@ struct tei_region {
 	/* ns: when endpoints that pin it are dropped; of who removes it */
 	uint64_t drop_at;
 	char location[32];
+	uint64_t near;         /* tei_topology_near(); fixed */
 	struct tei_key *key[]; /* key[n_rails] */
 };
 
@@ -61,6 +62,9 @@ struct tei_regions {
 	 * release; read anywhere with acquire to see whether to look again.
 	 */
 	_Atomic uint64_t version;
+	/* Grows with each region that comes or goes; the same. */
+	_Atomic uint64_t changes;
+	_Atomic bool any_near; /* some region's near was not 0; relaxed */
 };
 
 void tei_regions_init(struct tei_regions *r);

@@ -21,10 +21,11 @@ static int make_columns(struct tei_arena *arena, size_t n, size_t n_keys,
 	d->addr = tei_arena_calloc(arena, n + 1, sizeof(*d->addr));
 	d->length = tei_arena_calloc(arena, n + 1, sizeof(*d->length));
 	d->access = tei_arena_calloc(arena, n + 1, sizeof(*d->access));
+	d->near = tei_arena_calloc(arena, n + 1, sizeof(*d->near));
 	d->location = tei_arena_calloc(arena, n + 1, sizeof(*d->location));
 	d->key = tei_arena_calloc(arena, n_keys + 1, sizeof(*d->key));
 	if (!d->id || !d->addr || !d->length || !d->access || !d->location ||
-	    !d->key)
+	    !d->near || !d->key)
 		return -ENOMEM;
 	d->n_id = d->n_addr = d->n_length = d->n_access = d->n_location = n;
 	d->n_key = n_keys;
@@ -50,6 +51,7 @@ static int fill_row(struct tei_arena *arena, const struct tei_region *region,
 	d->addr[row] = region->addr;
 	d->length[row] = region->length;
 	d->access[row] = region->access;
+	d->near[row] = region->near;
 	d->location[row] =
 		copy(arena, region->location, strlen(region->location) + 1);
 	if (!d->location[row])
@@ -77,6 +79,8 @@ static int describe(struct tei_regions *r, uint32_t n_rails,
 	for (i = 0; i < r->n; i++)
 		n += may_see(r->sorted[i], mask);
 	rc = make_columns(arena, n, n * n_rails, d);
+	if (atomic_load_explicit(&r->any_near, memory_order_relaxed))
+		d->n_near = n;
 	for (i = 0; !rc && i < r->n; i++) {
 		if (may_see(r->sorted[i], mask))
 			rc = fill_row(arena, r->sorted[i], n_rails, row++, d);

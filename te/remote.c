@@ -19,7 +19,7 @@ static bool shape_is_right(const Te__Description *d)
 
 	return d->n_rails <= RAILS_MAX && d->n_addr == n && d->n_length == n &&
 	       d->n_access == n && d->n_location == n &&
-	       d->n_key == n * d->n_rails;
+	       (!d->n_near || d->n_near == n) && d->n_key == n * d->n_rails;
 }
 
 static bool blobs_fit(const Te__Description *d, size_t *total)
@@ -94,6 +94,7 @@ static void fill_regions(struct tei_remote *remote, const Te__Description *d)
 		to->addr = d->addr[i];
 		to->length = d->length[i];
 		to->access = d->access[i];
+		to->near = d->n_near ? d->near[i] : 0;
 		to->key = &key[i * d->n_rails];
 		snprintf(to->location, sizeof(to->location), "%s",
 			 d->location[i]);

@@ -34,6 +34,7 @@ struct tei_remote_rail {
 struct tei_remote_region {
 	uint64_t id, addr, length;
 	uint32_t access;
+	uint64_t near; /* rails that are near it, a bit each; 0: unknown */
 	char location[32];
 	const struct tei_blob *key; /* key[n_rails] */
 };

@@ -11,6 +11,7 @@
 #include "te/engine.h"
 #include "te/link.h"
 #include "te/merge.h"
+#include "te/near.h"
 #include "te/notify.h"
 #include "te/pairs.h"
 #include "te/peer.h"
@@ -199,6 +200,7 @@ static int resolve(struct tei_request *r)
 		r->provider_code = EOPNOTSUPP;
 		return -EIO;
 	}
+	r->near = tei_near_of(r);
 	return 0;
 }
 

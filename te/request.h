@@ -99,6 +99,7 @@ struct tei_request {
 	bool loud;      /* something of it might still land */
 	bool alone;     /* not to be merged */
 	uint64_t reach; /* rails that have a key for its region, a bit each */
+	uint64_t near;  /* rails that are near its memory; 0: all alike */
 	uint64_t avoid; /* rails that do not reach its region, a bit each */
 
 	uint64_t bytes;

@@ -2,10 +2,12 @@
 /* topology.c - the engine's picture of its machine */
 #include "te/topology.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/conf.h"
 #include "base/log.h"
 #include "te/engine.h"
 #include "topology/topo.h"
@@ -89,22 +91,120 @@ static void note_stranger(struct te_engine *engine,
 			 engine->config.topology);
 }
 
-void tei_topology_place(struct te_engine *engine, struct tei_device *device)
+/* A port of a device, "mlx5_0/2", may be known by itself or as its device. */
+static int find_port(const struct te_topo *topo, const char *name, size_t len,
+		     uint32_t port, uint32_t *index)
+{
+	char device[sizeof(((struct tei_device *)0)->name)];
+	struct te_topo_nic nic;
+	uint32_t i;
+
+	snprintf(device, sizeof(device), "%.*s", (int)len, name);
+	for (i = 0; !te_topo_nic(topo, i, &nic); i++) {
+		if (nic.rdma_port == port && !strcmp(nic.rdma, device)) {
+			*index = i;
+			return 0;
+		}
+	}
+	return te_topo_find_nic(topo, device, index);
+}
+
+static int find_nic(const struct te_topo *topo, const char *name,
+		    uint32_t *index)
+{
+	const char *slash = strrchr(name, '/');
+	uint64_t port;
+
+	if (!te_topo_find_nic(topo, name, index))
+		return 0;
+	if (!slash || tei_parse_uint(slash + 1, &port) || port > UINT8_MAX)
+		return -ENOENT;
+	return find_port(topo, name, (size_t)(slash - name), (uint32_t)port,
+			 index);
+}
+
+int tei_topology_place(struct te_engine *engine, struct tei_device *device)
 {
 	struct te_topo_nic nic;
 	uint32_t index;
 
 	if (!engine->topo)
-		return;
-	if (te_topo_find_nic(engine->topo, device->name, &index) ||
+		return -1;
+	if (find_nic(engine->topo, device->name, &index) ||
 	    te_topo_nic(engine->topo, index, &nic)) {
 		note_stranger(engine, device);
-		return;
+		return -1;
 	}
 	if (nic.numa_node >= 0)
 		device->numa_node = nic.numa_node;
 	if (!device->speed_bps)
 		device->speed_bps = nic.speed_bps;
+	return (int)index;
+}
+
+#define ANY_NIC UINT32_MAX
+
+/* Rails that touch memory by themselves: those of one NIC, or all. */
+static uint64_t rails_at(const struct te_engine *engine, uint32_t nic)
+{
+	const struct tei_worker *w = &engine->worker;
+	uint64_t rails = 0;
+	uint32_t i;
+
+	for (i = 0; i < w->n_rails; i++) {
+		const struct tei_rail_box *box = w->rails[i];
+
+		if ((box->rail.ops->caps & TEI_CAP_ONE_SIDED) &&
+		    (nic == ANY_NIC || box->nic == (int)nic))
+			rails |= (uint64_t)1 << i;
+	}
+	return rails;
+}
+
+static bool as_near(const struct te_topo_distance *a,
+		    const struct te_topo_distance *b)
+{
+	return a->near == b->near && a->numa == b->numa;
+}
+
+/*
+ * Of the memory's NICs, best first: the preferred ones that are rails, or else
+ * the first that is one, and what is as near as that.
+ */
+static uint64_t nearest(const struct te_engine *engine, uint32_t memory,
+			const uint32_t *nics, size_t n, size_t n_preferred)
+{
+	struct te_topo_distance best, d;
+	uint64_t near = 0, rails;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (i == n_preferred && near)
+			break;
+		rails = rails_at(engine, nics[i]);
+		if (!rails ||
+		    te_topo_distance(engine->topo, memory, nics[i], &d))
+			continue;
+		if (!near)
+			best = d;
+		if (i < n_preferred || as_near(&best, &d))
+			near |= rails;
+	}
+	return near;
+}
+
+uint64_t tei_topology_near(const struct te_engine *engine, const char *location)
+{
+	uint32_t memory, nics[TEI_TOPO_NICS_MAX];
+	size_t n = TEI_TOPO_NICS_MAX, n_preferred;
+	uint64_t near;
+
+	if (!engine->topo ||
+	    te_topo_find_memory(engine->topo, location, &memory) ||
+	    te_topo_rails(engine->topo, memory, nics, &n, &n_preferred))
+		return 0;
+	near = nearest(engine, memory, nics, n, n_preferred);
+	return near == rails_at(engine, ANY_NIC) ? 0 : near;
 }
 
 static void note_location(struct te_engine *engine, const char *location)

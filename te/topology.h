@@ -10,6 +10,7 @@
 #define TE_TOPOLOGY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <te/topo.h>
 
@@ -18,8 +19,18 @@ struct tei_device;
 
 /* Fills engine->topo; NULL when there is none. Set-up only. */
 void tei_topology_load(struct te_engine *engine);
-/* Complete what the picture knows of a device that a backend has found. */
-void tei_topology_place(struct te_engine *engine, struct tei_device *device);
+/*
+ * Complete what the picture knows of a device that a backend has found. Its
+ * place among the NICs there, -1: it is none of them.
+ */
+int tei_topology_place(struct te_engine *engine, struct tei_device *device);
+/*
+ * A bit for each rail whose device touches memory by itself and is as near the
+ * memory at @location as such rails come; 0: unknown, or all are. Once the rails
+ * are open.
+ */
+uint64_t tei_topology_near(const struct te_engine *engine,
+			   const char *location);
 /*
  * The location of memory at @addr: @wanted when it names one, else (NULL, "*")
  * the NUMA node of its first page, "cpu:0".

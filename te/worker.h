@@ -38,6 +38,7 @@
 #include "base/thread.h"
 #include "te/backend.h"
 #include "te/breaker.h"
+#include "te/near.h"
 #include "te/sleeper.h"
 
 struct te_engine;
@@ -62,6 +63,7 @@ struct tei_rail_box {
 	uint32_t n_busy;       /* links with any of these. Token */
 	uint32_t tier;         /* of its backend, 0: preferred. Fixed */
 	uint64_t posted_bytes; /* of them. Token */
+	int nic;               /* in the engine's topo, -1: unknown. Fixed */
 	int fd;                /* wait_fd(), -1: none */
 	bool dead;             /* progress() failed for good. Token */
 	bool down;             /* it has no link just now. Token */
@@ -115,8 +117,9 @@ struct tei_worker {
 	struct tei_list runnable; /* peers with something to post */
 	struct tei_list broken;   /* links to be closed */
 	struct tei_list dirty;    /* batches with completions to publish */
-	uint64_t next_number;     /* of the next endpoint */
-	uint64_t chance;          /* state of what is left to chance */
+	struct tei_near_seen near_seen;
+	uint64_t next_number; /* of the next endpoint */
+	uint64_t chance;      /* state of what is left to chance */
 };
 
 /* Open the rails of every wanted backend. -ENODEV: none at all; others. */

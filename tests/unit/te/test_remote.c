@@ -15,6 +15,7 @@ struct fixture {
 	uint64_t id[3], addr[3], length[3];
 	uint32_t access[3];
 	char *location[3];
+	uint64_t near[3];
 	ProtobufCBinaryData key[3];
 	uint8_t bytes[3][8];
 	Te__Description d;
@@ -35,6 +36,7 @@ static void make(struct fixture *f)
 		f->length[i] = 0x1000;
 		f->access[i] = 3;
 		f->location[i] = cpu;
+		f->near[i] = i;
 		f->bytes[i][0] = (uint8_t)(10 + i);
 		f->key[i] = (ProtobufCBinaryData){8, f->bytes[i]};
 	}
@@ -47,6 +49,7 @@ static void make(struct fixture *f)
 	f->d.length = f->length;
 	f->d.access = f->access;
 	f->d.location = f->location;
+	f->d.near = f->near;
 	f->d.key = f->key;
 }
 
@@ -70,6 +73,23 @@ static void range_is_found_only_within_one_region(void **state)
 	assert_null(tei_remote_find(remote, 0, 1));
 	assert_null(tei_remote_find(remote, UINT64_MAX, 1));
 	assert_null(tei_remote_find(remote, 0x9000, UINT64_MAX));
+	tei_remote_put(remote);
+}
+
+static void rails_near_a_region_may_be_told(void **state)
+{
+	struct tei_remote *remote;
+	struct fixture f;
+
+	(void)state;
+	make(&f);
+	assert_int_equal(tei_remote_make(&f.d, &remote), 0);
+	assert_int_equal(tei_remote_find(remote, 0x5000, 1)->near, 0);
+	tei_remote_put(remote);
+	f.d.n_near = 3;
+	assert_int_equal(tei_remote_make(&f.d, &remote), 0);
+	assert_int_equal(tei_remote_find(remote, 0x5000, 1)->near, 2);
+	assert_int_equal(tei_remote_find(remote, 0x1000, 1)->near, 1);
 	tei_remote_put(remote);
 }
 
@@ -105,6 +125,10 @@ static void columns_that_do_not_fit_are_refused(void **state)
 	f.d.n_access = 0;
 	refused(&f);
 	f.d.n_location = 1;
+	refused(&f);
+	f.d.n_near = 2;
+	refused(&f);
+	f.d.n_near = 4;
 	refused(&f);
 	f.d.n_key = 2;
 	refused(&f);
@@ -185,6 +209,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(range_is_found_only_within_one_region),
+		cmocka_unit_test(rails_near_a_region_may_be_told),
 		cmocka_unit_test(empty_description_has_nothing_to_find),
 		cmocka_unit_test(columns_that_do_not_fit_are_refused),
 		cmocka_unit_test(impossible_regions_are_refused),

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_distance.c - which rails carry what, by where the memory lies
+ *
+ * Both machines have two NUMA nodes with two NICs each: rails 0 and 1 are near
+ * node 0, rails 2 and 3 near node 1. The first half of the places lies in one
+ * region, the second in another.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/sim/sim.h"
+#include "te/engine.h"
+#include "te/peer.h"
+#include "tests/lib/tmpdir.h"
+#include "tests/sim/world.h"
+
+#define MS(n)   ((uint64_t)(n)*1000000)
+#define PLACE   ((size_t)1 << 20)
+#define HALF    (WORLD_PLACES / 2)
+#define N_RAILS 4
+#define EQUAL   "4g:20us:1us,4g:20us:1us,4g:20us:1us,4g:20us:1us"
+
+static const char picture[] =
+	"{\"nics\": [{\"name\": \"0\", \"numa_node\": 0},"
+	" {\"name\": \"1\", \"numa_node\": 0},"
+	" {\"name\": \"2\", \"numa_node\": 1},"
+	" {\"name\": \"3\", \"numa_node\": 1}],"
+	" \"mems\": [{\"name\": \"cpu:0\", \"numa_node\": 0},"
+	" {\"name\": \"cpu:1\", \"numa_node\": 1},"
+	" {\"name\": \"cuda:0\", \"numa_node\": 1}],"
+	" \"nodes\": [{\"node\": 0, \"package\": 0},"
+	" {\"node\": 1, \"package\": 1}]}";
+
+static char folder[TEST_PATH_MAX], file[TEST_PATH_MAX + 16];
+
+/* Where the two halves of both memories lie; NULL: not registered. */
+struct places {
+	const char *local[2], *remote[2];
+};
+
+static void add(struct te_engine *engine, uint8_t *addr, const char *location,
+		uint32_t access)
+{
+	struct te_region region = {
+		.addr = addr,
+		.length = HALF * PLACE,
+		.access = access,
+		.location = location,
+	};
+	te_region_id id;
+
+	assert_int_equal(te_region_add(engine, &region, &id), 0);
+}
+
+static void open_at(struct world *w, const char *rails, const char *schedule,
+		    const struct places *places)
+{
+	const char *const settings[] = {"topology", file, NULL};
+	const struct world_config config = {.rails = rails,
+					    .schedule = schedule,
+					    .seed = 1,
+					    .place = PLACE,
+					    .settings = settings};
+
+	world_open(w, &config);
+	assert_int_equal(te_region_remove(w->owner, w->region), 0);
+	for (int i = 0; i < 2; i++) {
+		size_t at = (size_t)i * HALF * PLACE;
+
+		add(w->owner, w->memory + at, places->remote[i],
+		    TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE);
+		if (places->local[i])
+			add(w->user, w->local + at, places->local[i], 0);
+	}
+	world_pass(w, MS(1)); /* the user hears of them */
+}
+
+struct stream {
+	struct te_batch *batch;
+	struct te_request requests[WORLD_PLACES];
+	struct iovec pieces[WORLD_PLACES];
+	uint32_t from, n;
+};
+
+/* Places @from .. @from + @n - 1. */
+static void start(struct world *w, struct stream *s, uint32_t op, uint32_t from,
+		  uint32_t n)
+{
+	s->from = from;
+	s->n = n;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t place = from + i;
+
+		s->requests[i] =
+			world_request(w, op, place, &s->pieces[i], PLACE);
+		world_fill(op == TE_WRITE ? s->pieces[i].iov_base
+					  : w->memory + place * PLACE,
+			   PLACE, place, 1);
+	}
+	assert_int_equal(te_batch_create(w->user, n, &s->batch), 0);
+	assert_int_equal(te_batch_submit(s->batch, s->requests, n), 0);
+}
+
+static void finish(struct world *w, struct stream *s)
+{
+	struct te_completion c;
+
+	assert_int_equal(te_batch_wait(s->batch, UINT32_MAX), 0);
+	for (uint32_t i = 0; i < s->n; i++) {
+		size_t at = (s->from + i) * PLACE;
+
+		assert_int_equal(te_batch_result(s->batch, i, &c), 0);
+		assert_int_equal(c.error, 0);
+		assert_true(world_is(w->memory + at, PLACE, s->from + i, 1));
+		assert_true(world_is(w->local + at, PLACE, s->from + i, 1));
+	}
+	te_batch_destroy(s->batch);
+}
+
+static void run(struct world *w, uint32_t op, uint32_t from, uint32_t n)
+{
+	struct stream s;
+
+	start(w, &s, op, from, n);
+	finish(w, &s);
+}
+
+static uint64_t carried(struct world *w, uint32_t rail)
+{
+	struct tei_rail *r = world_rail(w, rail);
+
+	return atomic_load(&r->sent_bytes) + atomic_load(&r->received_bytes);
+}
+
+static uint64_t by_near(struct world *w)
+{
+	return carried(w, 0) + carried(w, 1);
+}
+
+static uint64_t by_far(struct world *w)
+{
+	return carried(w, 2) + carried(w, 3);
+}
+
+static const struct places straight = {{"cpu:0", "cpu:1"}, {"cpu:0", "cpu:1"}};
+
+/* ---- where it goes ---- */
+
+static void each_node_uses_its_own_nics(void **state)
+{
+	static const uint32_t ops[] = {TE_WRITE, TE_READ};
+	struct world w;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		open_at(&w, EQUAL, NULL, &straight);
+		run(&w, ops[i], 0, WORLD_PLACES);
+		assert_int_equal(by_near(&w), HALF * PLACE);
+		assert_int_equal(by_far(&w), HALF * PLACE);
+		for (uint32_t k = 0; k < N_RAILS; k++)
+			assert_true(carried(&w, k) > HALF * PLACE / 4);
+		/* 34 ms by all: nobody waits for the others' rails. */
+		assert_in_range(world_now(&w), MS(33), MS(38));
+		world_close(&w);
+	}
+}
+
+static struct tei_peer *peer_of(struct world *w)
+{
+	return TEI_CONTAINER(w->user->peers.next, struct tei_peer, link);
+}
+
+static void far_nics_are_not_even_connected(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_at(&w, EQUAL, NULL, &straight);
+	run(&w, TE_WRITE, 0, HALF);
+	assert_int_equal(by_near(&w), HALF * PLACE);
+	assert_non_null(peer_of(&w)->w.pairs[0].link);
+	assert_null(peer_of(&w)->w.pairs[2].link);
+	assert_null(peer_of(&w)->w.pairs[3].link);
+	run(&w, TE_READ, HALF, 1);
+	assert_non_null(peer_of(&w)->w.pairs[2].link);
+	world_close(&w);
+}
+
+static void device_memory_has_its_own_nics(void **state)
+{
+	static const struct places gpu = {{"cuda:0", "cuda:0"},
+					  {"cpu:1", "cpu:1"}};
+	struct world w;
+
+	(void)state;
+	open_at(&w, EQUAL, NULL, &gpu);
+	run(&w, TE_WRITE, 0, WORLD_PLACES);
+	assert_int_equal(by_far(&w), WORLD_PLACES * PLACE);
+	world_close(&w);
+}
+
+/* Each pair of NICs is then near one end of it, and far from the other. */
+static void memory_of_different_nodes_uses_all_nics(void **state)
+{
+	static const struct places crossed = {{"cpu:0", "cpu:1"},
+					      {"cpu:1", "cpu:0"}};
+	struct world w;
+
+	(void)state;
+	open_at(&w, EQUAL, NULL, &crossed);
+	run(&w, TE_WRITE, 0, HALF);
+	for (uint32_t k = 0; k < N_RAILS; k++)
+		assert_true(carried(&w, k) > HALF * PLACE / 8);
+	world_close(&w);
+}
+
+static void the_end_that_is_known_decides(void **state)
+{
+	static const struct places far_only = {{NULL, NULL},
+					       {"cpu:1", "cpu:1"}};
+	static const struct places near_only = {{"cpu:1", "cpu:1"},
+						{"unknown:0", "unknown:0"}};
+	struct world w;
+
+	(void)state;
+	open_at(&w, EQUAL, NULL, &far_only);
+	run(&w, TE_WRITE, 0, HALF);
+	assert_int_equal(by_far(&w), HALF * PLACE);
+	world_close(&w);
+	open_at(&w, EQUAL, NULL, &near_only);
+	run(&w, TE_READ, 0, HALF);
+	assert_int_equal(by_far(&w), HALF * PLACE);
+	world_close(&w);
+}
+
+static void without_a_place_all_nics_are_used(void **state)
+{
+	static const struct places unknown = {{"unknown:0", NULL},
+					      {"unknown:0", "unknown:1"}};
+	struct world w;
+
+	(void)state;
+	open_at(&w, EQUAL, NULL, &unknown);
+	run(&w, TE_WRITE, 0, WORLD_PLACES);
+	for (uint32_t k = 0; k < N_RAILS; k++)
+		assert_true(carried(&w, k) > WORLD_PLACES * PLACE / 8);
+	world_close(&w);
+}
+
+/* Registered again at the same address, it lies elsewhere. */
+static void region_that_moves_is_looked_up_again(void **state)
+{
+	static const struct places remote_unknown = {
+		{NULL, NULL}, {"unknown:0", "unknown:0"}};
+	struct te_region region = {.length = HALF * PLACE, .location = "cpu:0"};
+	te_region_id id;
+	struct world w;
+
+	(void)state;
+	open_at(&w, EQUAL, NULL, &remote_unknown);
+	region.addr = w.local;
+	assert_int_equal(te_region_add(w.user, &region, &id), 0);
+	run(&w, TE_WRITE, 0, HALF);
+	assert_int_equal(by_near(&w), HALF * PLACE);
+	assert_int_equal(te_region_remove(w.user, id), 0);
+	region.location = "cpu:1";
+	assert_int_equal(te_region_add(w.user, &region, &id), 0);
+	run(&w, TE_READ, 0, HALF);
+	assert_int_equal(by_near(&w), HALF * PLACE);
+	assert_int_equal(by_far(&w), HALF * PLACE);
+	world_close(&w);
+}
+
+/* ---- when the near ones do not do ---- */
+
+static void far_nics_carry_on_when_the_near_ones_are_gone(void **state)
+{
+	uint64_t near, far;
+	struct stream s;
+	struct world w;
+
+	(void)state;
+	open_at(&w, EQUAL, "10ms:0:down,10ms:1:down,60ms:0:up,60ms:1:up",
+		&straight);
+	start(&w, &s, TE_WRITE, 0, HALF);
+	finish(&w, &s);
+	assert_in_range(world_now(&w), MS(10), MS(60));
+	assert_true(by_near(&w) > 0);
+	assert_true(by_far(&w) > HALF * PLACE / 4);
+	world_pass(&w, MS(70) - world_now(&w));
+	near = by_near(&w);
+	far = by_far(&w);
+	run(&w, TE_WRITE, 0, HALF);
+	assert_int_equal(by_near(&w), near + HALF * PLACE);
+	assert_int_equal(by_far(&w), far);
+	world_close(&w);
+}
+
+static void one_near_nic_that_is_left_carries_alone(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_at(&w, EQUAL, "5ms:0:down", &straight);
+	world_pass(&w, MS(6) - world_now(&w));
+	run(&w, TE_WRITE, 0, HALF);
+	assert_int_equal(carried(&w, 1), HALF * PLACE);
+	world_close(&w);
+}
+
+static void far_nics_help_near_ones_that_became_slow(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_at(&w, EQUAL, "10ms:0:slow=0.05,10ms:1:slow=0.05", &straight);
+	run(&w, TE_WRITE, 0, HALF);
+	assert_true(by_far(&w) > HALF * PLACE / 4);
+	/* Alone, the near ones would take 600 ms. */
+	assert_in_range(world_now(&w), 0, MS(200));
+	world_close(&w);
+}
+
+static void far_nics_that_are_much_faster_help(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_at(&w, "1g:20us:1us,1g:20us:1us,20g:20us:1us,20g:20us:1us", NULL,
+		&straight);
+	run(&w, TE_WRITE, 0, HALF);
+	assert_true(by_far(&w) > by_near(&w));
+	assert_true(by_near(&w) > 0);
+	world_close(&w);
+}
+
+static void twice_as_fast_is_not_enough_to_go_far(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_at(&w, "2g:20us:1us,2g:20us:1us,4g:20us:1us,4g:20us:1us", NULL,
+		&straight);
+	run(&w, TE_WRITE, 0, HALF);
+	run(&w, TE_READ, 0, HALF);
+	assert_int_equal(by_far(&w), 0);
+	world_close(&w);
+}
+
+/* ---- the machine ---- */
+
+static int set_up(void **state)
+{
+	FILE *out;
+
+	(void)state;
+	test_tmpdir_create(folder);
+	snprintf(file, sizeof(file), "%s/machine.json", folder);
+	out = fopen(file, "we");
+	assert_non_null(out);
+	assert_true(fputs(picture, out) >= 0);
+	return fclose(out);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	test_tmpdir_remove(folder);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_node_uses_its_own_nics),
+		cmocka_unit_test(far_nics_are_not_even_connected),
+		cmocka_unit_test(device_memory_has_its_own_nics),
+		cmocka_unit_test(memory_of_different_nodes_uses_all_nics),
+		cmocka_unit_test(the_end_that_is_known_decides),
+		cmocka_unit_test(without_a_place_all_nics_are_used),
+		cmocka_unit_test(region_that_moves_is_looked_up_again),
+		cmocka_unit_test(far_nics_carry_on_when_the_near_ones_are_gone),
+		cmocka_unit_test(one_near_nic_that_is_left_carries_alone),
+		cmocka_unit_test(far_nics_help_near_ones_that_became_slow),
+		cmocka_unit_test(far_nics_that_are_much_faster_help),
+		cmocka_unit_test(twice_as_fast_is_not_enough_to_go_far),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
