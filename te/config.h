@@ -35,6 +35,7 @@ struct tei_config {
 	uint64_t suspect_after;        /* silence though data is owed */
 	uint64_t reroute_after;        /* the same, while another rail works */
 	uint64_t pause_min, pause_max; /* of a rail that fails */
+	uint64_t endpoints;            /* of a rail to peers, at once */
 	uint64_t seed;
 	uint64_t spin_us;   /* stay awake after the last work */
 	bool worker_thread; /* off: only callers drive the rails */

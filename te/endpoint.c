@@ -11,6 +11,7 @@
 #include "te/health.h"
 #include "te/link.h"
 #include "te/peer.h"
+#include "te/slots.h"
 #include "te/work.h"
 
 #define POST_MAX 64
@@ -74,9 +75,12 @@ void tei_link_open(struct tei_peer *peer, uint32_t rail)
 	struct tei_rail_box *box = engine->worker.rails[rail];
 	const struct tei_backend_ops *ops = box->rail.ops;
 	struct tei_pair *pair = &peer->w.pairs[rail];
-	struct tei_link *link = tei_link_make(engine, box);
+	struct tei_link *link;
 	int rc = -ENOMEM;
 
+	if (!tei_slots_let(peer, rail))
+		return;
+	link = tei_link_make(engine, box);
 	if (!link)
 		goto fail;
 	set_up(link, peer, pair);
@@ -87,6 +91,7 @@ void tei_link_open(struct tei_peer *peer, uint32_t rail)
 		goto fail;
 	link->open = true;
 	tei_list_add_tail(&box->links, &link->of_rail);
+	tei_slots_opened(link);
 	tei_list_add_tail(&peer->w.links, &link->link);
 	pair->link = link;
 	if (peer->self)
@@ -97,6 +102,8 @@ void tei_link_open(struct tei_peer *peer, uint32_t rail)
 
 fail:
 	tei_link_free(link);
+	if (rc == -ENOBUFS)
+		tei_slots_short(box);
 	tei_health_refused(peer, rail, rc);
 }
 
@@ -147,6 +154,7 @@ void tei_endpoint_up(struct tei_endpoint *ep)
 		return;
 	link->out.state = TEI_LINK_UP;
 	link->out.was_up = true;
+	tei_slots_up(link);
 	tei_due_clear(w, &link->out.due);
 	if (link->out.peer->w.n_up++)
 		tei_links_watch_again(link->out.peer);
@@ -325,6 +333,7 @@ static void close_initiator(struct tei_link *link)
 	link->ep.rail->ops->endpoint_close(&link->ep);
 	link->open = false;
 	tei_list_del(&link->of_rail);
+	tei_slots_closed(link);
 	tei_due_clear(w, &link->out.due);
 	tei_due_clear(w, &link->out.part);
 	if (pair->link == link)

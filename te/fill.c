@@ -34,6 +34,7 @@ struct fill {
 	uint64_t healthy;  /* of these, without a trial */
 	uint64_t up;       /* of these, with a link that can take something */
 	uint64_t coming;   /* of healthy, with a link that is about to be up */
+	uint64_t leaving;  /* of usable, with a link that gets nothing new */
 	uint64_t trial;    /* of usable, with a link that should be tried */
 	uint64_t lean;     /* of up, too busy for bulk */
 	uint64_t wanted;   /* of usable, which requests would like to use */
@@ -87,7 +88,9 @@ static void look_at_pair(struct fill *f, uint32_t i)
 	if (!link || link->out.state != TEI_LINK_UP ||
 	    link->out.remote_pos != pair->remote_pos)
 		return;
-	if (pair->breaker.state == TEI_BREAKER_CLOSED)
+	if (link->out.retiring)
+		f->leaving |= BIT(i);
+	else if (pair->breaker.state == TEI_BREAKER_CLOSED)
 		f->up |= BIT(i);
 	else if (!link->out.bytes && !link->out.full)
 		f->trial |= BIT(i);
@@ -184,6 +187,7 @@ static void look_at_pairs(struct fill *f)
 	uint32_t i;
 
 	f->usable = f->healthy = f->up = f->coming = f->trial = f->lean = 0;
+	f->leaving = 0;
 	f->near_able = 0;
 	f->again_at = UINT64_MAX;
 	for (i = 0; i < f->w->n_rails; i++)
@@ -384,7 +388,7 @@ static void post(struct fill *f)
 {
 	uint64_t left;
 
-	for (left = f->up | f->trial; left; left &= left - 1) {
+	for (left = f->up | f->trial | f->leaving; left; left &= left - 1) {
 		struct tei_link *link = link_at(f, __builtin_ctzll(left));
 
 		if (link->out.n_ready && !link->out.full &&

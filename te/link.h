@@ -55,6 +55,7 @@ struct tei_link_out {
 	uint32_t remote_rail;  /* its own number */
 	uint8_t state;
 	bool full;     /* post() took less than offered */
+	bool retiring; /* gets nothing new, is closed when idle; see slots.h */
 	bool settled;  /* nothing of it can land: no limbo */
 	int doomed;    /* break it with that when control answers */
 	bool accepted; /* the owner has a target half */
@@ -64,6 +65,7 @@ struct tei_link_out {
 	struct tei_list limbo;  /* works of writes that might still land */
 	uint32_t n_ready, n_posted;
 	uint64_t bytes;      /* ready and posted */
+	uint64_t up_at;      /* ns: when it came up */
 	uint64_t moved_at;   /* ns: opened; last sign of life, while it owes */
 	uint64_t doubted_at; /* ns: when it was first seen silent */
 	uint64_t late_since; /* ns: the same, slow; 0: it is not */

@@ -113,6 +113,7 @@ static int make(struct te_engine *engine, const char *name,
 {
 	struct tei_peer *peer = tei_calloc(1, sizeof(*peer));
 	int rc = -ENOMEM;
+	uint32_t i;
 
 	if (!peer)
 		return -ENOMEM;
@@ -121,6 +122,8 @@ static int make(struct te_engine *engine, const char *name,
 		tei_calloc(engine->worker.n_rails, sizeof(*peer->w.pairs));
 	if (!peer->w.pairs)
 		goto free_peer;
+	for (i = 0; i < engine->worker.n_rails; i++)
+		tei_list_init(&peer->w.pairs[i].slot);
 	if (!strcmp(name, engine->name) && has_self_rail(engine)) {
 		rc = tell_self(peer);
 		if (rc)

@@ -98,6 +98,8 @@ struct tei_peer_control {
 
 /* A local rail towards this peer. Token. */
 struct tei_pair {
+	struct tei_peer *peer; /* not owned; while it is in a line */
+	struct tei_list slot;  /* in the line for an endpoint; see slots.h */
 	struct tei_link *link; /* NULL: none */
 	bool usable;           /* the peer has a matching rail */
 	uint32_t remote_pos, remote_rail;

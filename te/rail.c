@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "te/engine.h"
 #include "te/request.h"
+#include "te/slots.h"
 #include "te/worker.h"
 
 #define RAILS_MAX   64u
@@ -61,6 +62,7 @@ static struct tei_rail_box *box_make(struct tei_worker *w,
 	tei_slab_init(&box->works, sizeof(struct tei_work) + ops->slice_size,
 		      WORKS_CHUNK);
 	tei_list_init(&box->links);
+	tei_slots_init(box);
 	box->fd = -1;
 	box->rail.ops = ops;
 	box->rail.core = &engine->core;
@@ -273,6 +275,7 @@ void tei_worker_close(struct tei_worker *w)
 		struct tei_rail_box *box = w->rails[w->n_rails - 1];
 
 		box->rail.ops->rail_close(&box->rail);
+		tei_slots_fini(box);
 		box_free(box);
 	}
 	tei_free(w->rails);

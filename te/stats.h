@@ -33,6 +33,7 @@
 	X(given_up_slow, "te_endpoints_given_up_total", "slow")        \
 	X(links_up, "te_endpoints_up_total", "")                       \
 	X(links_down, "te_endpoints_down_total", "")                   \
+	X(links_retired, "te_endpoints_retired_total", "")             \
 	X(drops_asked, "te_endpoint_drops_asked_total", "")            \
 	X(drops_served, "te_endpoint_drops_served_total", "")          \
 	X(refused_pins, "te_slices_refused_total", "")                 \

@@ -12,6 +12,7 @@
 #include "te/link.h"
 #include "te/merge.h"
 #include "te/peer.h"
+#include "te/slots.h"
 
 #define PAUSE_STEPS 6u /* of no room at the owner: 1 ms .. 64 ms */
 #define BUSY_MAX    1000u
@@ -118,6 +119,7 @@ void tei_work_release(struct tei_work *work)
 	if (work->state == TEI_WORK_READY) {
 		link->out.n_ready--;
 		link->out.bytes -= work->slice.length;
+		tei_slots_idle(link);
 	}
 	tei_list_del(&work->of_link);
 	tei_list_del(&work->of_request);
@@ -209,8 +211,10 @@ static void count_down(struct tei_work *work)
 	link->out.moved_at = link->engine->worker.now;
 	link->rail->n_posted--;
 	link->rail->posted_bytes -= work->slice.length;
-	if (!link->out.n_posted)
-		link->rail->n_busy--;
+	if (link->out.n_posted)
+		return;
+	link->rail->n_busy--;
+	tei_slots_idle(link);
 }
 
 /* What it says of the way that it went. */

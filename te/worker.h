@@ -68,6 +68,12 @@ struct tei_rail_box {
 	bool dead;             /* progress() failed for good. Token */
 	bool down;             /* it has no link just now. Token */
 	_Atomic bool lost;     /* control has not heard that it went down */
+	/* See slots.h. Token. */
+	struct tei_list waiting; /* pairs that may not open a link yet */
+	struct tei_due turn;     /* then another link may be retired */
+	uint32_t n_waiting;
+	uint32_t n_out;      /* links of ours, as initiator */
+	uint32_t n_retiring; /* of them */
 	/* See health.h. Token. */
 	struct tei_breaker breaker;
 	uint64_t good_at, blamed_at; /* ns */
