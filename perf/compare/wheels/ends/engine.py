@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import time
 
 import talk
 from mooncake.engine import TransferEngine
@@ -28,9 +27,6 @@ class End:
             if self.engine.register_memory(self.base, length):
                 raise RuntimeError("register_memory() failed")
         self.peer, self.theirs = "", 0
-
-    def do(self, do: str, **how: object) -> talk.Order:
-        return getattr(self, "do_" + do)(**how)
 
     def do_where(self) -> talk.Order:
         return {"name": f"127.0.0.1:{self.engine.get_rpc_port()}",
@@ -88,19 +84,13 @@ class End:
                 "cpu_s": talk.cpu_s() - before}
 
     def do_latency(self, size: int, seconds: float) -> talk.Order:
-        write, taken = self.engine.transfer_sync_write, []
+        write = self.engine.transfer_sync_write
 
-        def once(_: int) -> int:
-            start = time.perf_counter_ns()
+        def once() -> None:
             if write(self.peer, self.base, self.theirs, size):
                 raise RuntimeError("transfer_sync_write() failed")
-            taken.append(time.perf_counter_ns() - start)
-            return 1
 
-        talk.repeat(once, seconds)
-        taken.sort()
-        return {"p50_us": taken[len(taken) // 2] / 1e3,
-                "p99_us": taken[len(taken) * 99 // 100] / 1e3}
+        return talk.times_us(once, seconds)
 
 
-talk.obey(End(int(sys.argv[1]), sys.argv[2]).do)
+talk.obey(End(int(sys.argv[1]), sys.argv[2]))

@@ -9,7 +9,6 @@ import os
 import socket
 import sys
 import threading
-import time
 
 import talk
 
@@ -81,9 +80,6 @@ class Raw:
         sock.sendall(what)
         return sock
 
-    def do(self, do: str, **how: object) -> talk.Order:
-        return getattr(self, "do_" + do)(**how)
-
     def do_stream(self, seconds: float) -> talk.Order:
         chunks = self.memory.length // CHUNK
         sock = self.connect(b"s")
@@ -101,20 +97,16 @@ class Raw:
                 "cpu_s_per_gb": cpu / moved * 1e9}
 
     def do_pingpong(self, seconds: float) -> talk.Order:
-        sock, taken = self.connect(b"p"), []
+        sock = self.connect(b"p")
 
-        def once(_: int) -> int:
-            start = time.perf_counter_ns()
+        def once() -> None:
             sock.sendall(self.view[:PING])
             receive_all(sock, self.view[:PING])
-            taken.append(time.perf_counter_ns() - start)
-            return 1
 
-        talk.repeat(once, seconds)
+        times = talk.times_us(once, seconds)
         sock.close()
         self.reader.readline()
-        taken.sort()
-        return {"p50_us": taken[len(taken) // 2] / 1e3}
+        return times
 
 
-talk.obey(Raw(int(sys.argv[1])).do)
+talk.obey(Raw(int(sys.argv[1])))

@@ -28,9 +28,6 @@ class Client:
             raise RuntimeError("register_buffer() failed")
         self.n_named = 0  # objects of do_crowd()
 
-    def do(self, do: str, **how: object) -> talk.Order:
-        return getattr(self, "do_" + do)(**how)
-
     def do_cpu(self) -> talk.Order:
         return {"cpu_s": talk.cpu_s()}
 
@@ -145,4 +142,4 @@ class Client:
                 "gb_per_s": good * size / elapsed / 1e9}
 
 
-talk.obey(Client(*(int(word) for word in sys.argv[1:5])).do)
+talk.obey(Client(*(int(word) for word in sys.argv[1:5])))

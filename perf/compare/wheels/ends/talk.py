@@ -28,15 +28,16 @@ def say(**answer: object) -> None:
     print(json.dumps(answer), file=_answers, flush=True)
 
 
-def obey(do: Callable[..., Order]) -> None:
-    """@do each order until there are no more, then end without farewell.
+def obey(end: object) -> None:
+    """Call its do_X() for each order X; with the last, end without farewell.
 
     What the destructors of a wheel take, and whether they hang, is measured
     elsewhere.
     """
     for line in sys.stdin:
         try:
-            say(**do(**json.loads(line)))
+            order = json.loads(line)
+            say(**getattr(end, "do_" + order.pop("do"))(**order))
         except Exception as error:  # whatever a wheel raises is its answer
             say(error=f"{type(error).__name__}: {error}")
     os._exit(0)
@@ -87,3 +88,19 @@ def repeat(work: Callable[[int], int], seconds: float,
     if failures:
         raise failures[0]
     return sum(sums), time.perf_counter() - start
+
+
+def times_us(work: Callable[[], object], seconds: float) -> Order:
+    """work() again and again: how long it takes."""
+    taken: list[int] = []
+
+    def once(_: int) -> int:
+        start = time.perf_counter_ns()
+        work()
+        taken.append(time.perf_counter_ns() - start)
+        return 1
+
+    repeat(once, seconds)
+    taken.sort()
+    return {"p50_us": taken[len(taken) // 2] / 1e3,
+            "p99_us": taken[len(taken) * 99 // 100] / 1e3}
