@@ -89,6 +89,11 @@ def section(task: Task) -> str:
     return "engine" if task.group == "raw" else task.group
 
 
+def does(system: System, task: Task) -> bool:
+    """The raw reference has tasks of its own, which nobody else does."""
+    return (system.name == RAW) == (task.group == "raw")
+
+
 def measure(group: Group, task: Task, seconds: float, rows: list[Row],
             cells: Cells, r: int) -> None:
     """Enter the figures of round @r, or why there are none."""
@@ -115,18 +120,21 @@ class Run:
         self.cells: Cells = {(row.name, system.name): Cell()
                              for row in rows for system in who}
 
-    def start(self, stack: contextlib.ExitStack, kind: str) -> list[Group]:
+    def start(self, stack: contextlib.ExitStack,
+              tasks: list[Task]) -> list[Group]:
         """Who is away has said why in each of its cells."""
         up = []
         for system in self.who:
-            name = "raw" if system.name == RAW else kind
-            if system.name == RAW and kind != "engine":
+            mine = [task for task in tasks if does(system, task)]
+            if not mine:
                 continue
             try:
-                up.append(stack.enter_context(GROUPS[name](system)))
+                up.append(stack.enter_context(GROUPS[mine[0].group](system)))
             except Skip as why:
+                names = {task.name for task in mine}
                 for row in self.rows:
-                    self.cells[row.name, system.name].why = str(why)
+                    if row.task in names:
+                        self.cells[row.name, system.name].why = str(why)
         return up
 
     def round(self, r: int, tasks: list[Task], up: list[Group]) -> None:
@@ -135,7 +143,7 @@ class Run:
             # Another one begins each round, so that nobody is always first.
             at = r % len(up)
             for group in up[at:] + up[:at]:
-                if (group.system.name == RAW) != (task.group == "raw"):
+                if not does(group.system, task):
                     continue
                 show_progress(f"{r + 1}/{self.rounds} {task.name}: "
                               f"{group.system.name}")
@@ -145,7 +153,7 @@ class Run:
         for kind in dict.fromkeys(section(task) for task in self.tasks):
             tasks = [task for task in self.tasks if section(task) == kind]
             with contextlib.ExitStack() as stack:
-                up = self.start(stack, kind)
+                up = self.start(stack, tasks)
                 for r in range(self.rounds if up else 0):
                     self.round(r, tasks, up)
         show_progress()
