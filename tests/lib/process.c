@@ -180,3 +180,18 @@ void test_process_end(struct test_process *p)
 	free(p->line);
 	free(p);
 }
+
+char *test_process_run(const char *program, const char *const args[], int code,
+		       unsigned int timeout_ms)
+{
+	struct test_process *p = test_process_start(program, args);
+	int ended = test_process_wait(p, timeout_ms);
+	char *text = strdup(test_process_output(p));
+
+	test_process_end(p);
+	assert_non_null(text);
+	if (ended != code)
+		print_error("%s ended with %d:\n%s\n", program, ended, text);
+	assert_int_equal(ended, code);
+	return text;
+}

@@ -45,4 +45,11 @@ int test_process_wait(struct test_process *p, unsigned int timeout_ms);
 /* Kill it if it still runs, and forget it. NULL is fine. */
 void test_process_end(struct test_process *p);
 
+/*
+ * Start one that ends by itself, and wait for that. What it has printed, to be
+ * freed. Fails the test when it does not end within @timeout_ms and with @code.
+ */
+char *test_process_run(const char *program, const char *const args[], int code,
+		       unsigned int timeout_ms);
+
 #endif

@@ -29,24 +29,9 @@ static int tidy_up(void **state)
 	return 0;
 }
 
-/* The output, to be freed; it must end with this code. */
 static char *run(const char *const args[], int code)
 {
-	struct test_process *p = test_process_start("te-doctor", args);
-	int rc = test_process_wait(p, PATIENCE_MS);
-	char *text = strdup(test_process_output(p));
-
-	assert_non_null(text);
-	if (rc != code)
-		fail_msg("ended with %d, not %d:\n%s", rc, code, text);
-	test_process_end(p);
-	return text;
-}
-
-static void contains(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		fail_msg("\"%s\" is not in:\n%s", part, text);
+	return test_process_run("te-doctor", args, code, PATIENCE_MS);
 }
 
 static void warnings_alone_are_no_failure(void **state)
@@ -56,10 +41,10 @@ static void warnings_alone_are_no_failure(void **state)
 	char *text = run(mild, 0);
 
 	(void)state;
-	contains(text, "0 failures, ");
-	contains(text, "warn     rdma.devices: none in");
-	contains(text, "wanted: at least one RDMA device");
-	contains(text, "mend:   ");
+	test_contains(text, "0 failures, ");
+	test_contains(text, "warn     rdma.devices: none in");
+	test_contains(text, "wanted: at least one RDMA device");
+	test_contains(text, "mend:   ");
 	free(text);
 	free(run(strict, 1));
 }
@@ -73,8 +58,8 @@ static void a_failure_ends_with_1(void **state)
 	test_tree_write(dir, "sys/class/infiniband/mlx5_0/ports/1/state",
 			"1: DOWN\n");
 	text = run(args, 1);
-	contains(text, "fail     rdma.node mlx5_0: ");
-	contains(text, "fail     rdma.port mlx5_0/1: state 1: DOWN");
+	test_contains(text, "fail     rdma.node mlx5_0: ");
+	test_contains(text, "fail     rdma.port mlx5_0/1: state 1: DOWN");
 	/* The worst first. */
 	assert_true(strstr(text, "\nfail ") < strstr(text, "\nwarn "));
 	free(text);
@@ -122,8 +107,8 @@ static void this_machine_is_looked_at_without_arguments(void **state)
 
 	(void)state;
 	assert_true(rc == 0 || rc == 1); /* whatever it is like */
-	contains(test_process_output(p), "limits.nofile: ");
-	contains(test_process_output(p), "kernel.memfd: ");
+	test_contains(test_process_output(p), "limits.nofile: ");
+	test_contains(test_process_output(p), "kernel.memfd: ");
 	test_process_end(p);
 }
 
@@ -133,10 +118,10 @@ static void what_cannot_be_is_refused_in_one_line(void **state)
 
 	(void)state;
 	text = run((const char *const[]){"--root", "/no/such", NULL}, 2);
-	contains(text, "/no/such");
+	test_contains(text, "/no/such");
 	free(text);
 	text = run((const char *const[]){"--jsno", NULL}, 2);
-	contains(text, "jsno");
+	test_contains(text, "jsno");
 	free(text);
 }
 

@@ -16,16 +16,7 @@
 
 char *tool_output(const char *program, const char *const args[], int code)
 {
-	struct test_process *p = test_process_start(program, args);
-	int ended = test_process_wait(p, LIMIT_MS);
-	char *text = strdup(test_process_output(p));
-
-	test_process_end(p);
-	assert_non_null(text);
-	if (ended != code)
-		print_error("%s ended with %d:\n%s\n", program, ended, text);
-	assert_int_equal(ended, code);
-	return text;
+	return test_process_run(program, args, code, LIMIT_MS);
 }
 
 json_t *tool_json(const char *program, const char *const args[])

@@ -31,23 +31,9 @@ static int tidy_up(void **state)
 	return 0;
 }
 
-/* The output of te-topo, to be freed; it must end with this code. */
 static char *run(const char *const args[], int code)
 {
-	struct test_process *p = test_process_start("te-topo", args);
-	char *text;
-
-	assert_int_equal(test_process_wait(p, PATIENCE_MS), code);
-	text = strdup(test_process_output(p));
-	assert_non_null(text);
-	test_process_end(p);
-	return text;
-}
-
-static void contains(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		fail_msg("\"%s\" is not in:\n%s", part, text);
+	return test_process_run("te-topo", args, code, PATIENCE_MS);
 }
 
 static char *slurp(const char *path)
@@ -67,13 +53,14 @@ static void text_shows_nics_distances_and_notes(void **state)
 	char *text = run((const char *const[]){"--sysfs", sys, NULL}, 0);
 
 	(void)state;
-	contains(text, "2 sockets, 2 NUMA nodes, 64 CPUs, 2.0 TiB, 8 GPUs, "
-		       "10 NICs");
-	contains(text, "mlx5_3");
-	contains(text, "400 Gb/s");
-	contains(text, "gen5 x16");
-	contains(text, "switch*");
-	contains(text, "! eno2: the port is down");
+	test_contains(text,
+		      "2 sockets, 2 NUMA nodes, 64 CPUs, 2.0 TiB, 8 GPUs, "
+		      "10 NICs");
+	test_contains(text, "mlx5_3");
+	test_contains(text, "400 Gb/s");
+	test_contains(text, "gen5 x16");
+	test_contains(text, "switch*");
+	test_contains(text, "! eno2: the port is down");
 	free(text);
 }
 
@@ -143,10 +130,10 @@ static void a_drawing_is_well_formed(void **state)
 		 0));
 	svg = slurp(path);
 	is_well_formed(svg);
-	contains(svg, ">cuda:7<");
-	contains(svg, ">mlx5_7<");
-	contains(svg, "NUMA node 1");
-	contains(svg, "same PCIe switch");
+	test_contains(svg, ">cuda:7<");
+	test_contains(svg, ">mlx5_7<");
+	test_contains(svg, "NUMA node 1");
+	test_contains(svg, "same PCIe switch");
 	free(svg);
 }
 
@@ -166,7 +153,7 @@ static void names_that_are_markup_are_drawn_as_text(void **state)
 		 0));
 	svg = slurp(path);
 	is_well_formed(svg);
-	contains(svg, "&lt;a&amp;b&gt;'");
+	test_contains(svg, "&lt;a&amp;b&gt;'");
 	free(svg);
 }
 
@@ -180,7 +167,7 @@ static void an_empty_machine_is_shown(void **state)
 	snprintf(path, sizeof(path), "%s/e.svg", dir);
 	test_tree_write(dir, "e.json", "{}");
 	text = run((const char *const[]){"--from", json, NULL}, 0);
-	contains(text, "No NIC is seen");
+	test_contains(text, "No NIC is seen");
 	free(text);
 	free(run((const char *const[]){"--from", json, "--svg", path, NULL},
 		 0));
@@ -194,8 +181,8 @@ static void this_machine_is_shown_without_arguments(void **state)
 	char *text = run((const char *const[]){NULL}, 0);
 
 	(void)state;
-	contains(text, "NUMA node");
-	contains(text, "CPUs");
+	test_contains(text, "NUMA node");
+	test_contains(text, "CPUs");
 	free(text);
 }
 
@@ -208,22 +195,22 @@ static void what_cannot_be_understood_is_named(void **state)
 	snprintf(json, sizeof(json), "%s/bad.json", dir);
 	test_tree_write(dir, "bad.json", "{\"cpu:0\": [[7], []]}");
 	text = run((const char *const[]){"--from", json, NULL}, 2);
-	contains(text, "bad.json: \"cpu:0\"[0][0]");
+	test_contains(text, "bad.json: \"cpu:0\"[0][0]");
 	free(text);
 	text = run((const char *const[]){"--sysfs", "/no/such", NULL}, 2);
-	contains(text, "/no/such");
+	test_contains(text, "/no/such");
 	free(text);
 	text = run((const char *const[]){"--json", "--matrix", NULL}, 2);
-	contains(text, "--matrix");
+	test_contains(text, "--matrix");
 	free(text);
 	text = run((const char *const[]){"--from", json, "--sysfs", sys, NULL},
 		   2);
-	contains(text, "--sysfs");
+	test_contains(text, "--sysfs");
 	free(text);
 	text = run((const char *const[]){"--sysfs", sys, "--svg", "/no/such/x",
 					 NULL},
 		   1);
-	contains(text, "/no/such/x");
+	test_contains(text, "/no/such/x");
 	free(text);
 }
 
