@@ -12,9 +12,9 @@
 
 #include "base/bytes.h"
 #include "base/fault.h"
+#include "base/fds.h"
 
-#define MAGIC   0x31534554u /* "TES1" */
-#define FDS_MAX 4           /* room for more than the one that is right */
+#define MAGIC 0x31534554u /* "TES1" */
 
 static void write_zeros(struct tei_writer *w, size_t n)
 {
@@ -185,70 +185,30 @@ static bool decode(const uint8_t in[SHM_MESSAGE_LEN], struct shm_message *m)
 
 int tei_shm_send(int socket, const struct shm_message *m, int fd)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {{0}};
+	union tei_fds_room room;
 	uint8_t bytes[SHM_MESSAGE_LEN];
 	struct iovec iov = {bytes, sizeof(bytes)};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	struct cmsghdr *c;
 
 	if (tei_fault_check(TEI_FAULT_IO))
 		return -ECONNRESET;
 	encode(m, bytes);
-	if (fd >= 0) {
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = sizeof(control.bytes);
-		c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
+	if (fd >= 0)
+		tei_fds_attach(&msg, &room, fd);
 	if (sendmsg(socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return 0;
 	return errno == EPIPE ? -ECONNRESET : -errno;
 }
 
-/* Take the first descriptor, close all others. Returns how many came. */
-static unsigned int take_fds(struct msghdr *msg, int *fd)
-{
-	struct cmsghdr *c;
-	unsigned int n = 0;
-
-	for (c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		size_t i, count;
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (i = 0; i < count; i++) {
-			int one;
-
-			memcpy(&one, CMSG_DATA(c) + i * sizeof(one),
-			       sizeof(one));
-			if (n++)
-				close(one);
-			else
-				*fd = one;
-		}
-	}
-	return n;
-}
-
 int tei_shm_receive(int socket, struct shm_message *m, int *fd)
 {
-	union {
-		char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
-		struct cmsghdr align;
-	} control;
+	union tei_fds_room room;
 	uint8_t bytes[SHM_MESSAGE_LEN];
 	struct iovec iov = {bytes, sizeof(bytes)};
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
+			     .msg_control = room.bytes,
+			     .msg_controllen = sizeof(room.bytes)};
 	unsigned int n_fds;
 	ssize_t n;
 
@@ -258,7 +218,7 @@ int tei_shm_receive(int socket, struct shm_message *m, int *fd)
 	n = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
-	n_fds = take_fds(&msg, fd);
+	n_fds = tei_fds_take(&msg, fd);
 	/* One that this process has no room for is missing, and that is all. */
 	if (n_fds && (msg.msg_flags & MSG_CTRUNC))
 		n_fds++;

@@ -3,19 +3,13 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/fault.h"
+#include "base/fds.h"
 #include "store/proto/agent.h"
 
-#define MAGIC   0x47414554u /* "TEAG" */
-#define FDS_MAX 8           /* that a hostile peer may make us take and close */
-
-union control {
-	char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
-	struct cmsghdr align;
-};
+#define MAGIC 0x47414554u /* "TEAG" */
 
 void tei_greeting_encode(const struct tei_greeting *g,
 			 uint8_t out[TEI_GREETING_LEN])
@@ -59,66 +53,32 @@ bool tei_greeting_decode(const uint8_t bytes[TEI_GREETING_LEN],
 int tei_greeting_send(int socket, const struct tei_greeting *g, int fd)
 {
 	uint8_t bytes[TEI_GREETING_LEN];
-	union control control = {{0}};
+	union tei_fds_room room;
 	struct iovec iov = {bytes, sizeof(bytes)};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	struct cmsghdr *c;
 	ssize_t n;
 
 	if (tei_fault_check(TEI_FAULT_IO))
 		return -ECONNRESET;
 	tei_greeting_encode(g, bytes);
-	if (fd >= 0) {
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = CMSG_SPACE(sizeof(int));
-		c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
+	if (fd >= 0)
+		tei_fds_attach(&msg, &room, fd);
 	n = sendmsg(socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (n < 0)
 		return errno == EPIPE ? -ECONNRESET : -errno;
 	return (size_t)n == sizeof(bytes) ? 0 : -ECONNRESET;
 }
 
-/* Take the first descriptor, close all others. Returns how many came. */
-static unsigned int take_fds(struct msghdr *msg, int *fd)
-{
-	struct cmsghdr *c;
-	unsigned int n = 0;
-
-	for (c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		size_t i, count;
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (i = 0; i < count; i++) {
-			int one;
-
-			memcpy(&one, CMSG_DATA(c) + i * sizeof(one),
-			       sizeof(one));
-			if (n++)
-				close(one);
-			else
-				*fd = one;
-		}
-	}
-	return msg->msg_flags & MSG_CTRUNC ? FDS_MAX + 1 : n;
-}
-
 int tei_greeting_receive(int socket, struct tei_greeting *g, int *fd,
 			 unsigned int *n_fds)
 {
 	uint8_t bytes[TEI_GREETING_LEN];
-	union control control;
+	union tei_fds_room room;
 	struct iovec iov = {bytes, sizeof(bytes)};
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
+			     .msg_control = room.bytes,
+			     .msg_controllen = sizeof(room.bytes)};
 	ssize_t n;
 
 	*fd = -1;
@@ -128,7 +88,9 @@ int tei_greeting_receive(int socket, struct tei_greeting *g, int *fd,
 	n = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
-	*n_fds = take_fds(&msg, fd);
+	*n_fds = tei_fds_take(&msg, fd);
+	if (msg.msg_flags & MSG_CTRUNC)
+		*n_fds = TEI_FDS_MAX + 1;
 	if (n == 0)
 		return -ECONNRESET;
 	/* It was sent at once, so it comes at once. */

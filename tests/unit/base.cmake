@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name bytes clock conf conf_file hash heap log lookup loop memory net process spin)
+foreach(name bytes clock conf conf_file fds hash heap log lookup loop memory net process spin)
 	te_test(unit base ${name})
 endforeach()
 te_test(unit base module)
