@@ -63,6 +63,7 @@ te_pytest(python store)
 te_pytest(python store_life)
 te_pytest(python structured)
 te_pytest(python structured_tensors) # the same
+te_pytest(python surface)
 te_pytest(python tensors) # the same
 te_pytest(consumers vllm_ascend)
 te_pytest(consumers vllm_encoder_cache)

@@ -22,7 +22,7 @@ class ParallelAxis:
     expert_id and stage_id only tell shards apart.
     """
 
-    kind: str
+    kind: str = ""
     rank: int = 0
     size: int = 1
     split_dim: int | None = None

@@ -224,11 +224,11 @@ class RpcInterface:
             self, callback: Callable[[ReceivedTensor], object]) -> None:
         self._on_tensor = callback
 
-    def send_data(self, target: str, data: bytes) -> int:
+    def send_data(self, target_address: str, data: bytes) -> int:
         """0 when the other's callback has returned, else -1."""
-        return self._send(target, {}, memoryview(data).cast("B"))
+        return self._send(target_address, {}, memoryview(data).cast("B"))
 
-    def send_tensor(self, target: str, tensor: object) -> int:
+    def send_tensor(self, target_address: str, tensor: object) -> int:
         """A tensor of torch or an array of numpy. 0 or -1."""
         dtype = DTYPES.get(str(tensor.dtype).rpartition(".")[2])
         if dtype is None:
@@ -236,16 +236,17 @@ class RpcInterface:
         if hasattr(tensor, "detach"):  # of torch
             tensor = tensor.detach().cpu().contiguous().numpy()
         what = {"shape": list(tensor.shape), "dtype": dtype}
-        return self._send(target, what, tensor.tobytes())
+        return self._send(target_address, what, tensor.tobytes())
 
-    async def send_data_async(self, target: str, data: bytes,
+    async def send_data_async(self, target_address: str, data: bytes,
                               loop: asyncio.AbstractEventLoop) -> int:
-        return await loop.run_in_executor(None, self.send_data, target, data)
+        return await loop.run_in_executor(
+            None, self.send_data, target_address, data)
 
-    async def send_tensor_async(self, target: str, tensor: object,
+    async def send_tensor_async(self, target_address: str, tensor: object,
                                 loop: asyncio.AbstractEventLoop) -> int:
         return await loop.run_in_executor(
-            None, self.send_tensor, target, tensor)
+            None, self.send_tensor, target_address, tensor)
 
     def deliver(self, source: str, what: object, content: bytes) -> bytes:
         """What the server answers to a message."""

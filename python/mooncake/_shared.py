@@ -13,13 +13,15 @@ class SharedSegment:
         raise TypeError("SharedSegment: made by create()")
 
     @staticmethod
-    def supported() -> bool:
+    def supported(mmap: bool = True, host_register: bool = False) -> bool:
+        """No memory of several GPUs is supported here."""
         return False
 
     @staticmethod
     def create(name: str, size: int, world_size: int, rank_id: int,
                owner_rank: int = 0, device_id: int = 0, mmap: bool = True,
                host_register: bool = False) -> tuple[SharedSegment, bytes]:
+        """RuntimeError."""
         raise RuntimeError(
             f"SharedSegment.create: {name}: memory of several GPUs is not "
             "supported here")

@@ -185,3 +185,8 @@ class BufferPool:
                  error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self.close()
+
+
+# Their older names.
+RegisteredBufferLease = BufferLease
+RegisteredBufferPool = BufferPool

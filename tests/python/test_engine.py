@@ -116,7 +116,7 @@ def test_notify_has_attributes_that_can_be_set():
     with pytest.raises(TypeError, match="name"):
         note.name = 5
     with pytest.raises(TypeError, match="msg"):
-        TransferNotify("a", b"bytes")
+        TransferNotify("a", 5)
 
 
 def test_asynchronous_transfers_are_asked_about_by_number(

@@ -3,6 +3,7 @@
  * module.c - mooncake.engine: what is in it
  */
 #include "python/src/engine/engine.h"
+#include "python/src/enums.h"
 #include "python/src/lazy.h"
 
 /* Methods are in the file whose subject they are: all are added here. */
@@ -30,28 +31,10 @@ static int add_methods(PyObject *type)
 	return 0;
 }
 
-/* TransferOpcode, with both spellings that are about. NULL: raised. */
-static PyObject *make_opcodes(void)
-{
-	PyObject *module = PyImport_ImportModule("enum");
-	PyObject *opcodes = NULL;
-
-	if (module)
-		opcodes = PyObject_CallMethod(
-			module, "IntEnum", "s((si)(si)(si)(si))",
-			"TransferOpcode", "Read", 0, "Write", 1, "READ", 0,
-			"WRITE", 1);
-	Py_XDECREF(module);
-	if (opcodes) {
-		PyObject *name = PyUnicode_FromString("mooncake.engine");
-
-		if (!name ||
-		    PyObject_SetAttrString(opcodes, "__module__", name))
-			Py_CLEAR(opcodes);
-		Py_XDECREF(name);
-	}
-	return opcodes;
-}
+/* In both spellings that are about. */
+static const struct py_member members[] = {
+	{"Read", 0}, {"Write", 1}, {"READ", 0}, {"WRITE", 1}, {0},
+};
 
 /* Takes the reference. */
 static int add(PyObject *module, const char *name, PyObject *value)
@@ -64,7 +47,8 @@ static int add(PyObject *module, const char *name, PyObject *value)
 
 static int add_opcodes(PyObject *module, PyObject *engine)
 {
-	PyObject *opcodes = make_opcodes();
+	PyObject *opcodes =
+		py_enum_create("mooncake.engine", "TransferOpcode", members);
 	int rc = opcodes ? 0 : -1;
 
 	if (!rc)

@@ -16,29 +16,65 @@ struct notify {
 	PyObject_HEAD PyObject *name, *msg; /* str */
 };
 
+/* Bytes are UTF-8; what of them is none goes and comes back as it is. */
+static PyObject *text_from(PyObject *value, const char *name)
+{
+	PyObject *bytes;
+
+	if (PyBytes_Check(value))
+		return PyUnicode_DecodeUTF8(PyBytes_AsString(value),
+					    PyBytes_Size(value),
+					    "surrogateescape");
+	if (!PyUnicode_Check(value)) {
+		PyErr_Format(PyExc_TypeError, "%s must be a str, not %R", name,
+			     (PyObject *)Py_TYPE(value));
+		return NULL;
+	}
+	bytes = PyUnicode_AsEncodedString(value, "utf-8", "surrogateescape");
+	if (!bytes) {
+		PyErr_Format(PyExc_ValueError, "%s: half of a character", name);
+		return NULL;
+	}
+	Py_DECREF(bytes);
+	Py_INCREF(value);
+	return value;
+}
+
 static int set_text(PyObject **field, PyObject *value, const char *name)
 {
-	PyObject *old = *field;
+	PyObject *old = *field, *text;
 
-	if (!value || !PyUnicode_Check(value)) {
-		PyErr_Format(PyExc_TypeError, "%s must be a str", name);
+	if (!value) {
+		PyErr_Format(PyExc_AttributeError, "%s cannot be deleted",
+			     name);
 		return -1;
 	}
-	Py_INCREF(value);
-	*field = value;
+	text = text_from(value, name);
+	if (!text)
+		return -1;
+	*field = text;
 	Py_XDECREF(old);
 	return 0;
 }
 
+/* Both or neither. */
 static int init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"name", "msg", NULL};
 	struct notify *self = (struct notify *)object;
-	PyObject *name, *msg;
+	PyObject *name = NULL, *msg = NULL;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:TransferNotify",
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:TransferNotify",
 					 names, &name, &msg))
 		return -1;
+	if (!name != !msg) {
+		PyErr_Format(PyExc_TypeError,
+			     "TransferNotify() missing argument '%s'",
+			     name ? names[1] : names[0]);
+		return -1;
+	}
+	if (!name)
+		return 0;
 	if (set_text(&self->name, name, names[0]))
 		return -1;
 	return set_text(&self->msg, msg, names[1]);
@@ -95,7 +131,7 @@ static PyGetSetDef fields[] = {
 };
 
 static PyType_Slot slots[] = {
-	{Py_tp_doc, "TransferNotify(name, msg)\n--\n\n"
+	{Py_tp_doc, "TransferNotify(name='', msg='')\n--\n\n"
 		    "What the other engine is told once data is there."},
 	{Py_tp_init, (void *)(uintptr_t)init},
 	{Py_tp_dealloc, (void *)(uintptr_t)dealloc},

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * enums.c - Mooncake's enumerations, as enum.IntEnum
+ * enums.c - Mooncake's enumerations
  */
+#include "python/src/enums.h"
 #include "python/src/args.h"
 #include "python/src/store/types.h"
 
-struct member {
-	const char *name;
-	uint32_t value;
-};
-
-static const struct member soft_pins[] = {
+static const struct py_member soft_pins[] = {
 	{"PRESERVE", TE_STORE_SOFT_PIN_PRESERVE},
 	{"ENABLE", TE_STORE_SOFT_PIN_ENABLE},
 	{"DISABLE", TE_STORE_SOFT_PIN_DISABLE},
 	{0},
 };
-static const struct member data_types[] = {
+static const struct py_member data_types[] = {
 	{"UNKNOWN", TE_STORE_DATA_UNKNOWN},
 	{"KVCACHE", TE_STORE_DATA_KVCACHE},
 	{"TENSOR", TE_STORE_DATA_TENSOR},
@@ -30,7 +26,7 @@ static const struct member data_types[] = {
 	{0},
 };
 /* Of these only COMPLETE is ever seen. */
-static const struct member replica_statuses[] = {
+static const struct py_member replica_statuses[] = {
 	{"UNDEFINED", 0},
 	{"INITIALIZED", 1},
 	{"PROCESSING", 2},
@@ -39,12 +35,12 @@ static const struct member replica_statuses[] = {
 	{"FAILED", 5},
 	{0},
 };
-static const struct member task_types[] = {
+static const struct py_member task_types[] = {
 	{"REPLICA_COPY", TE_STORE_TASK_COPY},
 	{"REPLICA_MOVE", TE_STORE_TASK_MOVE},
 	{0},
 };
-static const struct member task_statuses[] = {
+static const struct py_member task_statuses[] = {
 	{"PENDING", TE_STORE_TASK_PENDING},
 	{"PROCESSING", TE_STORE_TASK_PROCESSING},
 	{"SUCCESS", TE_STORE_TASK_SUCCESS},
@@ -52,67 +48,59 @@ static const struct member task_statuses[] = {
 	{0},
 };
 
+/* Of a name that two of them export the last one's is the module's. */
 static const struct {
 	const char *name;
-	const struct member *members;
+	const struct py_member *members;
+	bool is_exported; /* each member, to the module */
 } enums[PS_ENUMS] = {
-	[PS_SOFT_PIN_ACTION] = {"SoftPinAction", soft_pins},
-	[PS_OBJECT_DATA_TYPE] = {"ObjectDataType", data_types},
-	[PS_REPLICA_STATUS] = {"ReplicaStatus", replica_statuses},
-	[PS_TASK_TYPE] = {"TaskType", task_types},
-	[PS_TASK_STATUS] = {"TaskStatus", task_statuses},
+	[PS_SOFT_PIN_ACTION] = {"SoftPinAction", soft_pins, false},
+	[PS_OBJECT_DATA_TYPE] = {"ObjectDataType", data_types, true},
+	[PS_REPLICA_STATUS] = {"ReplicaStatus", replica_statuses, true},
+	[PS_TASK_TYPE] = {"TaskType", task_types, true},
+	[PS_TASK_STATUS] = {"TaskStatus", task_statuses, true},
 };
 
 static PyObject *types[PS_ENUMS]; /* live as long as the process */
 
-static PyObject *list_of(const struct member *members)
+/* The members as attributes of the module. */
+static int export(PyObject *module, PyObject *type,
+		  const struct py_member *members)
 {
-	PyObject *list = PyList_New(0), *pair;
+	int rc = 0;
 
-	for (; list && members->name; members++) {
-		pair = Py_BuildValue("(sI)", members->name, members->value);
-		if (!pair || PyList_Append(list, pair))
-			Py_CLEAR(list);
-		Py_XDECREF(pair);
+	for (; !rc && members->name; members++) {
+		PyObject *member = PyObject_GetAttrString(type, members->name);
+
+		rc = member ? PyModule_AddObjectRef(module, members->name,
+						    member)
+			    : -1;
+		Py_XDECREF(member);
 	}
-	return list;
+	return rc;
 }
 
-static PyObject *create(PyObject *int_enum, enum ps_enum which)
+static int add(PyObject *module, enum ps_enum which)
 {
-	PyObject *members = list_of(enums[which].members), *type = NULL;
-	PyObject *args, *keywords;
+	const char *name = enums[which].name;
+	PyObject *type =
+		py_enum_create("mooncake.store", name, enums[which].members);
 
-	if (!members)
-		return NULL;
-	args = Py_BuildValue("(sO)", enums[which].name, members);
-	keywords = Py_BuildValue("{ss}", "module", "mooncake.store");
-	if (args && keywords)
-		type = PyObject_Call(int_enum, args, keywords);
-	Py_XDECREF(args);
-	Py_XDECREF(keywords);
-	Py_DECREF(members);
-	return type;
+	types[which] = type;
+	if (!type || PyModule_AddObjectRef(module, name, type))
+		return -1;
+	return enums[which].is_exported
+		       ? export(module, type, enums[which].members)
+		       : 0;
 }
 
 bool ps_enums_add(PyObject *module)
 {
-	PyObject *package = PyImport_ImportModule("enum"), *int_enum;
-	bool done = package != NULL;
+	int rc = 0;
 
-	if (!package)
-		return false;
-	int_enum = PyObject_GetAttrString(package, "IntEnum");
-	Py_DECREF(package);
-	if (!int_enum)
-		return false;
-	for (int i = 0; done && i < PS_ENUMS; i++) {
-		types[i] = create(int_enum, (enum ps_enum)i);
-		done = types[i] &&
-		       !PyModule_AddObjectRef(module, enums[i].name, types[i]);
-	}
-	Py_DECREF(int_enum);
-	return done;
+	for (int i = 0; !rc && i < PS_ENUMS; i++)
+		rc = add(module, (enum ps_enum)i);
+	return !rc;
 }
 
 PyObject *ps_enum_member(enum ps_enum which, uint32_t value)
@@ -127,7 +115,7 @@ PyObject *ps_enum_member(enum ps_enum which, uint32_t value)
 
 static bool is_listed(enum ps_enum which, uint64_t value)
 {
-	const struct member *member = enums[which].members;
+	const struct py_member *member = enums[which].members;
 
 	while (member->name && member->value != value)
 		member++;

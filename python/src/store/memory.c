@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.c - MooncakeHostMemAllocator, and memory of a NUMA node
+ * memory.c - memory by address, for Python and for callbacks in C; NUMA nodes
  *
  * What is allocated is whole pages, zeroed and not committed until it is used.
  * It needs not be shared with a daemon: values outside of the shared pool are
@@ -26,6 +26,15 @@ struct piece {
 };
 static struct piece *pieces;
 
+/* NULL: none of that size. */
+static void *map(size_t size)
+{
+	void *addr = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return addr == MAP_FAILED ? NULL : addr;
+}
+
 static PyObject *alloc_piece(PyObject *self, PyObject *args, PyObject *keywords)
 {
 	static char *names[] = {"size", NULL};
@@ -45,11 +54,8 @@ static PyObject *alloc_piece(PyObject *self, PyObject *args, PyObject *keywords)
 	if (!piece)
 		return PyErr_NoMemory();
 	piece->length = size;
-	piece->addr =
-		rc ? MAP_FAILED
-		   : mmap(NULL, size, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (piece->addr == MAP_FAILED) {
+	piece->addr = rc ? NULL : map(size);
+	if (!piece->addr) {
 		py_warn("alloc", "size: no memory of that size");
 		PyMem_Free(piece);
 		return PyLong_FromLong(0);
@@ -93,7 +99,7 @@ static PyObject *free_piece(PyObject *self, PyObject *args, PyObject *keywords)
 	else
 		py_warn("free", "ptr: not of alloc(), or freed already");
 	PyMem_Free(piece);
-	return Py_NewRef(Py_None);
+	return PyLong_FromLong(piece ? 0 : -1);
 }
 
 static PyMethodDef methods[] = {
@@ -103,7 +109,7 @@ static PyMethodDef methods[] = {
 	 "Address of so many bytes, zeroed; 0 when there is no memory."},
 	{"free", (PyCFunction)(void (*)(void))free_piece,
 	 METH_VARARGS | METH_KEYWORDS,
-	 "free($self, ptr)\n--\n\nGive back what alloc() gave."},
+	 "free($self, ptr)\n--\n\nGive back what alloc() gave. 0 or -1."},
 	{0},
 };
 
@@ -119,6 +125,56 @@ static PyType_Spec spec = {
 	.flags = Py_TPFLAGS_DEFAULT,
 	.slots = slots,
 };
+
+/* ---- by callbacks, on any thread and without the GIL ---- */
+
+/* In the page before what is given out. */
+struct head {
+	size_t length; /* with that page */
+};
+
+static size_t page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void *alloc_by_callback(size_t size)
+{
+	size_t page = page_size();
+	struct head *head;
+
+	if (!size || size > SIZE_MAX - page)
+		return NULL;
+	head = map(page + size);
+	if (!head)
+		return NULL;
+	head->length = page + size;
+	return (char *)head + page;
+}
+
+static void free_by_callback(void *addr)
+{
+	struct head *head;
+
+	if (!addr)
+		return;
+	head = (struct head *)((char *)addr - page_size());
+	(void)munmap(head, head->length);
+}
+
+static PyObject *get_alloc(PyObject *self, PyObject *unused)
+{
+	(void)self;
+	(void)unused;
+	return PyLong_FromUnsignedLongLong((uintptr_t)alloc_by_callback);
+}
+
+static PyObject *get_free(PyObject *self, PyObject *unused)
+{
+	(void)self;
+	(void)unused;
+	return PyLong_FromUnsignedLongLong((uintptr_t)free_by_callback);
+}
 
 /* ---- NUMA ---- */
 
@@ -193,6 +249,15 @@ static PyMethodDef functions[] = {
 	 "bind_to_numa_node(node)\n--\n\n"
 	 "Have this thread run on the node's CPUs and take memory there.\n\n"
 	 "As far as the machine allows; nothing is said where it does not."},
+	{"get_alloc_func_addr", get_alloc, METH_NOARGS,
+	 "get_alloc_func_addr()\n--\n\n"
+	 "Address of a C function void *(size_t): whole pages, zeroed and not\n"
+	 "committed until used; NULL for 0 bytes and when there is no memory.\n"
+	 "Any thread."},
+	{"get_free_func_addr", get_free, METH_NOARGS,
+	 "get_free_func_addr()\n--\n\n"
+	 "Address of a C function void (void *) that gives back what that of\n"
+	 "get_alloc_func_addr() gave; NULL does nothing. Any thread."},
 	{0},
 };
 

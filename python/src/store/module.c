@@ -19,6 +19,9 @@ PyObject *ps_add_type(PyObject *module, const char *name, PyType_Spec *spec)
 
 static const struct py_lazy from_python[] = {
 	{"BufferPool", "mooncake.buffer_pool"},
+	{"RegisteredBufferPool", "mooncake.buffer_pool"},
+	{"BufferLease", "mooncake.buffer_pool"},
+	{"RegisteredBufferLease", "mooncake.buffer_pool"},
 	{"ParallelAxis", "mooncake._parallelism"},
 	{"TensorParallelism", "mooncake._parallelism"},
 	{"ReadTarget", "mooncake._parallelism"},

@@ -328,6 +328,38 @@ static PyObject *unmount_and_free_segment(PyObject *self, PyObject *args,
 	"Take segments back, at once or after a time in which they can\n" \
 	"still be read. 0, or the first negative code."
 
+/* ---- disks, of which no client lends one ---- */
+
+static PyObject *unmount_disk(PyObject *self, PyObject *args,
+			      PyObject *keywords)
+{
+	static char *names[] = {"grace_period_seconds", NULL};
+	struct ps_client *client;
+	PyObject *grace = NULL;
+	uint64_t seconds = 0;
+
+	if (!PyArg_ParseTupleAndKeywords(args, keywords,
+					 "|O:unmount_local_disk_segment", names,
+					 &grace) ||
+	    (grace &&
+	     py_arg_uint64(grace, names[0], &seconds) == PY_ARG_RAISED))
+		return NULL;
+	client = ps_client_pin((struct ps_store *)self,
+			       "unmount_local_disk_segment");
+	if (!client)
+		return PyLong_FromLong(-1);
+	ps_client_unpin(client);
+	py_warn("unmount_local_disk_segment", "no disk is mounted");
+	return PyLong_FromLong(TE_STORE_SEGMENT_NOT_FOUND);
+}
+
+static PyObject *get_disk_reads(PyObject *self, PyObject *unused)
+{
+	(void)self;
+	(void)unused;
+	return PyLong_FromLong(0);
+}
+
 const PyMethodDef ps_segment_methods[] = {
 	PS_METHOD("register_buffer", register_buffer,
 		  "buffer_ptr, size)\n--\n\n"
@@ -350,5 +382,11 @@ const PyMethodDef ps_segment_methods[] = {
 	PS_METHOD("unmount_segment", unmount_segment, UNMOUNT_DOC),
 	PS_METHOD("unmount_and_free_segment", unmount_and_free_segment,
 		  UNMOUNT_DOC),
+	PS_METHOD("unmount_local_disk_segment", unmount_disk,
+		  "grace_period_seconds=0)\n--\n\n"
+		  "Take a disk back. None is lent: -101; not set up: -1."),
+	{"get_offload_rpc_read_count", get_disk_reads, METH_NOARGS,
+	 "get_offload_rpc_read_count($self)\n--\n\n"
+	 "How many reads came from a disk: none."},
 	{0},
 };

@@ -17,8 +17,17 @@ static PyMethodDef methods[METHODS_MAX + 1]; /* of all tables */
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-	(void)args; /* a subclass's __init__() may have some */
-	(void)keywords;
+	void *object_init = PyType_GetSlot(&PyBaseObject_Type, Py_tp_init);
+
+	/* A subclass's __init__() may have some. */
+	if ((PyTuple_Size(args) || (keywords && PyDict_Size(keywords))) &&
+	    PyType_GetSlot(type, Py_tp_init) == object_init) {
+		PyErr_SetString(
+			PyExc_TypeError,
+			"MooncakeDistributedStore() takes no arguments: "
+			"setup() does");
+		return NULL;
+	}
 	return PyType_GenericAlloc(type, 0);
 }
 
