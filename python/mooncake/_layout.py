@@ -27,3 +27,7 @@ NAMES = ["float32", "float64", "int8", "uint8", "int16", "uint16", "int32",
 def has_strides(shape: Sequence[int], itemsize: int) -> bool:
     """Whether a tensor can be so, which one without elements need not."""
     return math.prod(max(n, 1) for n in shape) * itemsize < 1 << 63
+
+
+def _tensor_metadata_size() -> int:
+    return METADATA

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mooncake.store import MooncakeDistributedStore, ReplicateConfig
 
 INVALID_PARAMS = -600
+OBJECT_NOT_FOUND = -704
 MAGIC, VERSION = 0x4D4F4F4E, 1
 FULL, SHARD = 0, 1
 MAX_DIMS = 8
@@ -248,3 +249,65 @@ def upsert_tensor_from(store, key, buffer_ptr, size):
 
 def batch_upsert_tensor_from(store, keys, buffer_ptrs, sizes):
     return store.batch_upsert_from(keys, buffer_ptrs, sizes)
+
+
+# ---- memory of a GPU, or of any tensor ----
+
+
+def _fill(tensor, value):
+    """The data of a stored tensor into another. How many bytes, or a code."""
+    found = tensor_at(value.ptr(), value.size())
+    if not found:
+        return INVALID_PARAMS
+    stored = found[0]
+    if (not tensor.is_contiguous() or tensor.dtype != stored.dtype
+            or tensor.numel() != stored.numel()):
+        _log.warning("tensor: it has to be contiguous, and as large as what is "
+                     "stored and of its type")
+        return INVALID_PARAMS
+    tensor.detach().view(-1).copy_(stored.view(-1))
+    return stored.numel() * stored.element_size()
+
+
+def _why_not(store, key):
+    """The code of a key that could not be read."""
+    return min(store.get_size(key), 0) or OBJECT_NOT_FOUND
+
+
+def get_tensor_into_cuda(store, key, tensor):
+    return batch_get_tensor_into_cuda(store, [key], [tensor])[0]
+
+
+def batch_get_tensor_into_cuda(store, keys, tensors_list):
+    for tensor in tensors_list:
+        check(tensor, "tensors_list")
+    if (not are_as_many(tensors_list, keys, "tensors_list")
+            or store.health_check() == 1):
+        return [INVALID_PARAMS] * len(keys)
+    return [_why_not(store, key) if value is None else _fill(tensor, value)
+            for key, tensor, value in zip(keys, tensors_list,
+                                          store.batch_get_buffer(keys))]
+
+
+# ---- without a store ----
+
+
+def _serialize_tensor(tensor):
+    """Metadata, address of the data, its bytes, and what keeps them there.
+
+    ValueError: it is no tensor, or one that the format has no words for.
+    """
+    if not isinstance(tensor, torch.Tensor):
+        raise ValueError(f"no tensor of torch: {type(tensor)}")
+    whole = tensor.detach().cpu().contiguous()
+    return (metadata_of(whole), whole.data_ptr(),
+            whole.numel() * whole.element_size(), whole)
+
+
+def _deserialize_tensor(value):
+    """A tensor of its own memory. ValueError: the value is none."""
+    held = ctypes.create_string_buffer(value, len(value))
+    found = tensor_at(ctypes.addressof(held), len(value))
+    if not found:
+        raise ValueError("the value is no tensor")
+    return found[0].clone()

@@ -433,3 +433,27 @@ def test_torch_is_not_read_for_what_needs_none(master):
     owner = master.store()
     subprocess.run([sys.executable, "-c", script], check=True)
     owner.close()
+
+
+def test_arrays_are_copied_one_behind_the_other():
+    from mooncake._fast_copy import concat_arrays_into
+
+    arrays = [np.arange(3, dtype=np.int16), np.array([], np.float32),
+              np.arange(4, dtype=np.uint8).reshape(2, 2)]
+    whole = b"".join(one.tobytes() for one in arrays)
+    to = np.zeros(16, np.uint8)
+    assert concat_arrays_into(arrays, to.ctypes.data, 16) == 10
+    assert to.tobytes() == whole + bytes(6)
+    assert concat_arrays_into(arrays, to.ctypes.data, 4, 2, 9, 3) == 4
+    assert to[:4].tobytes() == arrays[2].tobytes()
+    assert concat_arrays_into(arrays, 0, 0, 3) == 0
+    before = to.tobytes()
+    with pytest.raises(ValueError, match="fit"):
+        concat_arrays_into(arrays, to.ctypes.data, 9)
+    with pytest.raises(ValueError, match="contiguous"):
+        concat_arrays_into([np.arange(8)[::2]], to.ctypes.data, 16)
+    with pytest.raises(TypeError, match=r"arrays\[1\]"):
+        concat_arrays_into([arrays[0], b"x"], to.ctypes.data, 16)
+    with pytest.raises(ValueError, match="fit"):
+        concat_arrays_into(arrays, 8, 16)
+    assert to.tobytes() == before

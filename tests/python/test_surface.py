@@ -125,3 +125,7 @@ def test_no_memory_is_shared_by_gpus():
     assert SharedSegment.supported(mmap=True, host_register=False) is False
     with pytest.raises(RuntimeError):
         SharedSegment.create("name", 4096, 1, 0)
+
+
+def test_sizes_of_tensors_need_no_torch():
+    assert mooncake.store._tensor_metadata_size() == 304

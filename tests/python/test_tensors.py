@@ -2,6 +2,7 @@
 """Tensors of torch as values; skipped where there is no torch."""
 from __future__ import annotations
 
+import ctypes
 import struct
 import subprocess
 import sys
@@ -146,3 +147,59 @@ def test_large_tensors_are_whole(master):
     assert store.put_tensor("large", tensor) == 0
     assert torch.equal(store.get_tensor("large"), tensor)
     store.close()
+
+
+def test_tensors_are_filled_in_place(store):
+    keys = [f"tensor{i}" for i in range(len(TENSORS))]
+    assert store.batch_put_tensor(keys, TENSORS) == [0] * len(keys)
+    places = [torch.zeros(one.shape, dtype=one.dtype) for one in TENSORS]
+    assert store.batch_get_tensor_into_cuda(keys, places) == [
+        one.numel() * one.element_size() for one in TENSORS]
+    assert all(same(*pair) for pair in zip(places, TENSORS))
+    place = torch.zeros(2, 3, 4)
+    assert store.get_tensor_into_cuda(key="tensor0", tensor=place) == 96
+    assert same(place, TENSORS[0])
+
+
+def test_what_cannot_be_filled_is_left_as_it_was(store):
+    assert store.put_tensor("k", torch.arange(8, dtype=torch.float32)) == 0
+    assert store.put("text", b"no tensor") == 0
+    wrong = [torch.full((8,), 5, dtype=torch.int32), torch.full((9,), 5.0),
+             torch.full((16,), 5.0)[::2]]
+    for tensor in wrong:
+        assert store.get_tensor_into_cuda("k", tensor) == -600
+        assert (tensor == 5).all()
+    place = torch.full((8,), 5.0)
+    assert store.batch_get_tensor_into_cuda(["none", "text"], [place, place]) == [
+        -704, -600]
+    assert (place == 5).all()
+    assert store.batch_get_tensor_into_cuda(["k"], []) == [-600]
+    assert store.batch_get_tensor_into_cuda([], []) == []
+    with pytest.raises(TypeError, match="tensors_list"):
+        store.get_tensor_into_cuda("k", b"12345678")
+    closed = MooncakeDistributedStore()
+    assert closed.get_tensor_into_cuda("k", place) == -600
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_tensors_of_a_gpu_are_read_and_filled(store):
+    there = torch.arange(1 << 16, dtype=torch.float32, device="cuda")
+    assert store.put_tensor("k", there) == 0
+    place = torch.zeros_like(there)
+    assert store.get_tensor_into_cuda("k", place) == 4 << 16
+    assert torch.equal(place, there)
+
+
+def test_tensors_are_values_without_a_store():
+    from mooncake.store import _deserialize_tensor, _serialize_tensor
+
+    for tensor in TENSORS:
+        head, addr, size, owner = _serialize_tensor(tensor)
+        assert len(head) == METADATA and owner.data_ptr() == addr
+        data = ctypes.string_at(addr, size) if size else b""
+        assert same(_deserialize_tensor(head + data), tensor)
+    with pytest.raises(ValueError):
+        _serialize_tensor(3)
+    for wrong in (b"", b"x", bytes(METADATA)):
+        with pytest.raises(ValueError):
+            _deserialize_tensor(wrong)

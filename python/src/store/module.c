@@ -25,6 +25,9 @@ static const struct py_lazy from_python[] = {
 	{"ParallelAxis", "mooncake._parallelism"},
 	{"TensorParallelism", "mooncake._parallelism"},
 	{"ReadTarget", "mooncake._parallelism"},
+	{"_tensor_metadata_size", "mooncake._layout"},
+	{"_serialize_tensor", "mooncake._tensors"},
+	{"_deserialize_tensor", "mooncake._tensors"},
 };
 
 static PyObject *get_attribute(PyObject *module, PyObject *name)

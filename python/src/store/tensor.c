@@ -53,6 +53,8 @@ METHOD(_tensors, put_tensor_from)
 METHOD(_tensors, batch_put_tensor_from)
 METHOD(_tensors, upsert_tensor_from)
 METHOD(_tensors, batch_upsert_tensor_from)
+METHOD(_tensors, get_tensor_into_cuda)
+METHOD(_tensors, batch_get_tensor_into_cuda)
 
 METHOD(_shards, put_tensor_with_tp)
 METHOD(_shards, batch_put_tensor_with_tp)
@@ -131,6 +133,13 @@ const PyMethodDef ps_tensor_methods[] = {
 	PS_METHOD("batch_upsert_tensor_from", batch_upsert_tensor_from,
 		  "keys, buffer_ptrs, sizes)\n--\n\n"
 		  "A code for each key."),
+	PS_METHOD(
+		"get_tensor_into_cuda", get_tensor_into_cuda,
+		"key, tensor)\n--\n\n"
+		"The data of a tensor into another, on a GPU or not. Its bytes, or a code."),
+	PS_METHOD("batch_get_tensor_into_cuda", batch_get_tensor_into_cuda,
+		  "keys, tensors_list)\n--\n\n"
+		  "As get_tensor_into_cuda(), for each key."),
 	PS_METHOD("put_tensor_with_tp", put_tensor_with_tp,
 		  "key, tensor, tp_rank=0, tp_size=1, split_dim=0)\n--\n\n"
 		  "Store all shards of a tensor, under <key>_tp_<rank>."),
