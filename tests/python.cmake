@@ -57,6 +57,7 @@ te_pytest(python config)
 te_pytest(python rest)
 te_pytest(python buffer_pool)
 te_pytest(python catalog)
+te_pytest(python catalog_transfer)
 te_pytest(python memory)
 te_pytest(python shards) # skipped without torch, which only CI installs
 te_pytest(python store)

@@ -13,8 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooncake.structured_object_store import (
-    export_dataproto_ref, import_dataproto_ref)
+from mooncake._catalog_transfer import DataProtoCatalogTransfer
+from mooncake._dataproto import (
+    MooncakeDataProtoRef, export_dataproto_ref, import_dataproto_ref, names_of, text_of)
+
+__all__ = ["DataProtoCatalog", "DataProtoCatalogTransfer"]
 
 
 @dataclass
@@ -68,16 +71,56 @@ class DataProtoCatalog:
 
         The answer is kept until ack_publication().
         """
-        _text(operation_id, "operation_id")
+        text_of(operation_id, "operation_id")
         with self._lock:
             if operation_id not in self._published:
                 self._published[operation_id] = self._update(
                     partition, keys, tags, handle, handle is not None)
             return copy.deepcopy(self._published[operation_id])
 
+    def publish_append(self, operation_id: str, fragment_id: str,
+                       partition: str, keys: Sequence[str], *,
+                       previous_handle: Mapping[str, Any],
+                       handle: Mapping[str, Any]) -> dict[str, Any]:
+        """Have more fields in a managed fragment, which stays the same one.
+
+        handle is of previous_handle's DataProto with fields appended. An answer
+        as of publish(), or {"append_rejected": why}; once more as publish().
+        """
+        text_of(operation_id, "operation_id")
+        with self._lock:
+            if operation_id not in self._published:
+                self._published[operation_id] = self._append(
+                    text_of(fragment_id, "fragment_id"),
+                    text_of(partition, "partition"), names_of(keys, "keys"),
+                    import_dataproto_ref(previous_handle),
+                    import_dataproto_ref(handle))
+            return copy.deepcopy(self._published[operation_id])
+
+    def _append(self, name: str, partition: str, keys: list[str],
+                old: MooncakeDataProtoRef,
+                new: MooncakeDataProtoRef) -> dict[str, Any]:
+        fragment = self._fragments.get(name)
+        rows = self._partitions.get(partition, {})
+        why = _why_not(fragment, [rows.get(key) for key in keys], partition,
+                       old, new)
+        if why:
+            return {"append_rejected": f"{name}: {why}"}
+        added = [field for field in new.field_index
+                 if field not in old.field_index]
+        for i, key in enumerate(keys):
+            for field in added:
+                fragment.n_uses += 1
+                self._leave(rows[key], field)
+                rows[key].places[field] = (fragment, i)
+        fragment.handle = export_dataproto_ref(new)
+        return {"keys": keys,
+                "tags": [copy.deepcopy(rows[key].tag) for key in keys],
+                "fields": _fields_of(rows, keys), **self._answer()}
+
     def ack_publication(self, operation_id: str) -> None:
         with self._lock:
-            self._published.pop(_text(operation_id, "operation_id"), None)
+            self._published.pop(text_of(operation_id, "operation_id"), None)
 
     def _update(self, partition: str, keys: Sequence[str],
                 tags: Sequence[Mapping[str, Any]] | None,
@@ -85,8 +128,8 @@ class DataProtoCatalog:
                 managed: bool) -> dict[str, Any]:
         if self._drained:
             raise RuntimeError("the catalog has been drained")
-        _text(partition, "partition")
-        keys = _names(keys, "keys")
+        text_of(partition, "partition")
+        keys = names_of(keys, "keys")
         if tags is None and handle is None:
             raise ValueError("neither tags nor a handle")
         if tags is not None and (len(tags) != len(keys) or not all(
@@ -128,8 +171,8 @@ class DataProtoCatalog:
 
     def remove(self, partition: str, keys: Sequence[str]) -> dict[str, Any]:
         """Forget rows; those that are not there are no error."""
-        _text(partition, "partition")
-        keys = _names(keys, "keys")
+        text_of(partition, "partition")
+        keys = names_of(keys, "keys")
         with self._lock:
             rows = self._partitions.get(partition, {})
             for key in keys:
@@ -190,15 +233,15 @@ class DataProtoCatalog:
         ValueError: there is no such row, or not yet such a field of it. With pin
         nothing of it is retired before release_read() of its read_token.
         """
-        _text(partition, "partition")
-        keys = _names(keys, "keys")
+        text_of(partition, "partition")
+        keys = names_of(keys, "keys")
         with self._lock:
             rows = self._partitions.get(partition, {})
             missing = [key for key in keys if key not in rows]
             if missing:
                 raise ValueError(f"{partition} has no key {missing[0]!r}")
             names = (_fields_of(rows, keys) if fields is None
-                     else _names(fields, "fields"))
+                     else names_of(fields, "fields"))
             if not names:
                 raise ValueError("these rows have no fields")
             answer, used = _located(rows, keys, names)
@@ -228,6 +271,24 @@ class DataProtoCatalog:
                            for key, row in rows.items()}
                     for name, rows in self._partitions.items()
                     if partition is None or name == partition}
+
+
+def _why_not(fragment: _Fragment | None, rows: Sequence[_Row | None],
+             partition: str, old: MooncakeDataProtoRef,
+             new: MooncakeDataProtoRef) -> str | None:
+    """Why the fragment of these rows cannot have new's fields, too."""
+    if (fragment is None or not fragment.managed
+            or fragment.handle != export_dataproto_ref(old)):
+        return "it has changed"
+    if (new.batch_size != old.batch_size or new.batch_size != len(rows)
+            or {old.partition, new.partition} != {partition}
+            or old.field_index.items() - new.field_index.items()):
+        return "the handle is not of the same rows and fields"
+    for i, row in enumerate(rows):
+        if row is None or not any(at is fragment and place == i
+                                  for at, place in row.places.values()):
+            return "keys are not those of its rows"
+    return None
 
 
 def _located(rows: Mapping[str, _Row], keys: Sequence[str],
@@ -261,18 +322,3 @@ def _located(rows: Mapping[str, _Row], keys: Sequence[str],
 
 def _fields_of(rows: Mapping[str, _Row], keys: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(name for key in keys for name in rows[key].places))
-
-
-def _text(value: object, name: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} must be a text, not {value!r}")
-    return value
-
-
-def _names(values: object, name: str) -> list[str]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
-        raise TypeError(f"{name} must be a list of texts, not {type(values)}")
-    names = [_text(value, name) for value in values]
-    if not names or len(set(names)) != len(names):
-        raise ValueError(f"{name} must be some texts, each of them once")
-    return names

@@ -34,6 +34,13 @@ __all__ = [
     "export_ref", "import_dataproto_ref", "import_ref",
     "is_dataproto_ref_handle", "raw_destination", "tensor_object_buffer"]
 
+_WRAPPED = "__mooncake_wrapped_object__"  # in the metadata: one value alone
+
+DEFAULT_BUNDLE_CHUNK_BYTES = CHUNK_BYTES
+DATAPROTO_REF_HANDLE_TYPE = dataproto.HANDLE_TYPE
+DATAPROTO_REF_HANDLE_VERSION = dataproto.HANDLE_VERSION
+DataProtoRefLike = MooncakeDataProtoRef | Mapping[str, Any]
+
 tensor_object_buffer = TensorObjectBuffer
 raw_destination = RawDestination
 
@@ -151,6 +158,24 @@ class MooncakeBundleTransfer:
         return self.put_structured_object(
             StructuredObjectPayload({}, {**buffers, "": of_bytes(meta)}),
             partition, chunk_bytes, policy, max_inflight_put, config)
+
+    def put_object(self, obj: Any, partition: str = "default",
+                   chunk_bytes: int | None = None,
+                   policy: BundleTransferPolicy | None = None,
+                   max_inflight_put: int | None = None,
+                   config: ReplicateConfig | None = None) -> RemoteBundleRef:
+        """Store a mapping of members, or one array, tensor or bytes."""
+        wrapped = not isinstance(obj, Mapping)
+        return self.put_structured_object(
+            StructuredObjectPayload({_WRAPPED: True} if wrapped else {},
+                                    {"value": obj} if wrapped else obj),
+            partition, chunk_bytes, policy, max_inflight_put, config)
+
+    def get_object(self, ref: RemoteBundleRef | Mapping[str, Any]) -> Any:
+        """What put_object() stored."""
+        result = self.materialize(self.read_spec(ref))
+        return (result.objects["value"] if result.metadata.get(_WRAPPED)
+                else result.objects)
 
     def remove_bundle(self, ref: RemoteBundleRef | Mapping[str, Any]) -> None:
         """All that is there of an object."""
@@ -341,6 +366,16 @@ class MooncakeBundleTransfer:
             self.remove_bundle(bundle)
 
     remove_legacy_dict = cleanup_dataproto
+
+    def cleanup_dataproto_append(
+            self, previous: MooncakeDataProtoRef | Mapping[str, Any],
+            appended: MooncakeDataProtoRef | Mapping[str, Any]) -> None:
+        """Remove what append_dataproto_fields() wrote, and nothing else."""
+        old = {bundle.manifest_key for bundle in
+               dataproto.resolved(previous).stage_refs.values()}
+        for bundle in dataproto.resolved(appended).stage_refs.values():
+            if bundle.manifest_key not in old:
+                self.remove_bundle(bundle)
 
     def dataproto_manifest_view(
             self, ref: MooncakeDataProtoRef | Mapping[str, Any]) -> dict[str, Any]:

@@ -457,3 +457,23 @@ def test_arrays_are_copied_one_behind_the_other():
     with pytest.raises(ValueError, match="fit"):
         concat_arrays_into(arrays, 8, 16)
     assert to.tobytes() == before
+
+
+def test_an_object_may_be_one_value(transfer):
+    array = np.arange(6).reshape(2, 3)
+    for value in (array, b"bytes"):
+        ref = transfer.put_object(value)
+        assert np.array_equal(transfer.get_object(ref), value)
+    ref = transfer.put_object({"a": array, "b": b"x"})
+    got = transfer.get_object(ref)
+    assert np.array_equal(got["a"], array) and got["b"] == b"x"
+
+
+def test_an_append_is_taken_back(transfer):
+    ref = transfer.put({"batch": {"ids": np.arange(2)}})
+    more = transfer.append_dataproto_fields(ref, {"batch": {"n": np.arange(2)}},
+                                            stage="more")
+    transfer.cleanup_dataproto_append(ref, more)
+    assert transfer.get(ref)["batch"]["ids"].tolist() == [0, 1]
+    with pytest.raises(RuntimeError):
+        transfer.get(more)
