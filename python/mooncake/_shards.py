@@ -260,7 +260,8 @@ def _tp_writes(key: str, tensor: torch.Tensor, tp_rank: int, tp_size: int,
     """None: said why it is refused."""
     if tp_size <= 1:
         return [Write(key, tensor)]
-    if not 0 <= tp_rank < tp_size or not 0 <= split_dim < tensor.dim():
+    if (not 0 <= tp_rank < tp_size <= parallel.MAX_SHARDS
+            or not 0 <= split_dim < tensor.dim()):
         _log.warning("tp_rank, tp_size or split_dim is out of range")
         return None
     parts = tensor.chunk(tp_size, split_dim)

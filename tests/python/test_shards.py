@@ -317,3 +317,10 @@ def test_files_that_are_none_are_refused(store, tmp_path):
                  + b"[]", (4096).to_bytes(8, "little") + b"[" * 4096):
         path.write_bytes(data)
         assert store.load_tensor_from_safetensor("t", path) is None
+
+
+def test_a_tensor_is_not_split_into_any_number_of_shards(store):
+    long = torch.zeros(65537, dtype=torch.int8)
+    for tp_size in (65537, 1 << 31, 1 << 70):
+        assert store.put_tensor_with_tp("many", long, 0, tp_size, 0) == -600
+    assert store.is_exist("many_tp_0") == 0
