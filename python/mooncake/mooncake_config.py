@@ -116,6 +116,11 @@ def _text(value: Any, field: str) -> str:
     return value
 
 
+def _tenant(value: Any) -> str:
+    """Of a text or a number; null is no tenant's name."""
+    return "default" if value is None else str(value)
+
+
 def _parse_yaml(path: str, text: str) -> Any:
     try:
         import yaml
@@ -184,7 +189,7 @@ class MooncakeConfig:
             _switch(values.get("enable_ssd_offload", False),
                     "enable_ssd_offload"),
             _text(values.get("ssd_offload_path", ""), "ssd_offload_path"),
-            str(values.get("tenant_id", "default")),
+            _tenant(values.get("tenant_id")),
             _switch(values.get("enable_client_http_server", False),
                     "enable_client_http_server"),
             _port(values.get("client_http_port", 9300), "client_http_port"))

@@ -34,6 +34,7 @@ def test_a_file_of_three_keys_is_enough(tmp_path):
 
 def test_keys_of_others_are_not_looked_at(tmp_path):
     assert load(tmp_path, mode="embedded", tenant_id=5).tenant_id == "5"
+    assert load(tmp_path, tenant_id=None).tenant_id == "default"
 
 
 @pytest.mark.parametrize("text, size", [
