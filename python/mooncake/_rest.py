@@ -7,9 +7,10 @@ A call of the store runs on a thread; the loop goes on meanwhile.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -55,6 +56,43 @@ async def answer_refusals(request: web.Request,
         logger.exception("%s %s", request.method, request.path)
         return web.json_response({"error": "internal error, see the log"},
                                  status=500)
+
+
+class Hosts:
+    """Which names a request may be for, of a server that only this host reaches.
+
+    A page of another site can have its own name point here (DNS rebinding), and
+    what it asks for by that name is not of another site any more. Addresses and
+    localhost are always meant; others that are have to be told.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = {"localhost", *map(str.lower, names)}
+        self.any = False  # who reaches it from elsewhere may call it anything
+
+    @web.middleware
+    async def check(self, request: web.Request,
+                    handler: Callable[..., Any]) -> web.StreamResponse:
+        name = _host_of(request.headers.get("Host", "localhost"))
+        if not self.any and name not in self.names and not _is_address(name):
+            raise Refusal(403, f"this is not {name!r}: --allow-host says "
+                          "otherwise")
+        return await handler(request)
+
+
+def _host_of(header: str) -> str:
+    """The name or address in "host", "host:port", "[v6]" or "[v6]:port"."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0].lower().rstrip(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _parse(body: bytes) -> dict[str, Any]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import ipaddress
 import logging
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from typing import NoReturn
 
 try:
@@ -22,7 +24,7 @@ except ImportError as error:
         "pip install 'mooncake-transfer-engine[rest]'") from None
 
 from mooncake._insecure import insecure
-from mooncake._rest import BODY_MAX, Objects, answer_refusals
+from mooncake._rest import BODY_MAX, Hosts, Objects, answer_refusals
 from mooncake._rest_segments import Segments
 from mooncake.mooncake_config import MooncakeConfig, read_env, read_file
 from mooncake.store import MooncakeDistributedStore
@@ -94,10 +96,16 @@ class MooncakeStoreService:
             client_http_port=config.client_http_port)
 
     async def start_http_service(self, port: int = 8080,
-                                 host: str | None = None) -> bool:
-        """Listen; False: it cannot, as has been logged. Port 0: any free one."""
+                                 host: str | None = None,
+                                 allowed: Sequence[str] = ()) -> bool:
+        """Listen; False: it cannot, as has been logged. Port 0: any free one.
+
+        On loopback requests have to be for this host: localhost, an address, or
+        one of the names allowed. Elsewhere only names that are given limit them.
+        """
+        hosts = Hosts(allowed)
         app = web.Application(client_max_size=BODY_MAX,
-                              middlewares=[answer_refusals])
+                              middlewares=[answer_refusals, hosts.check])
         self._answering = [Objects(self.store), Segments(self.store)]
         for part in self._answering:
             app.add_routes(part.routes())
@@ -110,7 +118,8 @@ class MooncakeStoreService:
         except OSError as error:
             logger.error("cannot listen on %s:%d: %s", host, port, error)
             return False
-        self.port = self._runner.addresses[0][1]
+        address, self.port = self._runner.addresses[0][:2]
+        hosts.any = not allowed and not ipaddress.ip_address(address).is_loopback
         logger.info("REST API started on port %d", self.port)
         return True
 
@@ -158,6 +167,9 @@ def parse_arguments(args: list[str] | None = None) -> argparse.Namespace:
                         help="for HTTP, default 8080; 0: any free one")
     parser.add_argument("--host", help="address to listen on; default 127.0.0.1, "
                         "with MOONCAKE_INSECURE=1 all")
+    parser.add_argument("--allow-host", action="append", default=[],
+                        metavar="NAME", help="requests may be for this name, "
+                        "too; on loopback others than localhost are refused")
     parser.add_argument("--max-wait-time", type=float, default=60,
                         help="seconds to wait for the master, default 60")
     return parser.parse_args(args)
@@ -176,7 +188,8 @@ async def main(args: list[str] | None = None) -> int:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     try:
         if (not await service.start_store_service(told.max_wait_time, ended)
-                or not await service.start_http_service(told.port, told.host)):
+                or not await service.start_http_service(
+                    told.port, told.host, told.allow_host)):
             return 0 if ended.is_set() else 1
         logger.info("Mooncake Store Service is running")
         await ended.wait()

@@ -100,7 +100,7 @@ def raw(service: Service, sent: bytes) -> bytes:
 
 
 def test_a_body_that_is_too_long_is_refused_before_it_comes(service):
-    said = raw(service, b"PUT /api/put HTTP/1.1\r\nHost: x\r\n"
+    said = raw(service, b"PUT /api/put HTTP/1.1\r\nHost: localhost\r\n"
                         b"Content-Length: 104857601\r\n\r\n")
     assert said.startswith(b"HTTP/1.1 413 ")
 
@@ -120,6 +120,33 @@ def test_a_page_of_another_site_may_look_but_not_change(service):
     assert service.ask("PUT", "put", {"key": "k", "value": "x"}, **origin)[0] == 403
     assert service.ask("DELETE", "remove_all", **origin)[0] == 403
     assert service.ask("GET", "get/page", **origin) == (200, b"x")
+
+
+def test_a_name_that_points_here_is_not_this_host(service):
+    assert service.put("named", "x") == (200, SUCCESS)
+    for name in ("evil.example", f"evil.example:{service.port}", "", "localhost.x",
+                 "127.0.0.1.evil.example", "[::1.x]", "a" * 5000):
+        code, answer = service.ask("GET", "get/named", Host=name)
+        assert code == 403 and "--allow-host" in answer["error"], name
+        assert service.ask("DELETE", "remove_all", Host=name)[0] == 403
+    for name in ("localhost", "LOCALHOST.:80", "127.0.0.1", "[::1]:8080", "10.1.2.3",
+                 f"localhost:{service.port}"):
+        assert service.ask("GET", "get/named", Host=name) == (200, b"x")
+
+
+def test_names_that_are_told_are_this_host(master):
+    service = Service(master.address, "--allow-host", "proxy.example",
+                      "--allow-host", "Other").started()
+    for name, code in (("proxy.example:80", 200), ("OTHER", 200), ("third", 403),
+                       ("localhost", 200)):
+        assert service.ask("GET", "exist/k", Host=name)[0] == code
+    service.kill()
+
+
+def test_who_comes_from_elsewhere_may_use_any_name(master):
+    service = Service(master.address, "--host", "0.0.0.0").started()
+    assert service.ask("GET", "exist/k", Host="node7.cluster")[0] == 200
+    service.kill()
 
 
 def test_it_listens_on_loopback_alone(service):
@@ -242,7 +269,7 @@ def test_it_waits_for_the_master_as_long_as_it_is_told():
 def test_who_sends_slowly_does_not_keep_it_from_ending(master):
     service = Service(master.address).started()
     with socket.create_connection(("127.0.0.1", service.port)) as connection:
-        connection.sendall(b"PUT /api/put HTTP/1.1\r\nHost: x\r\nExpect: "
+        connection.sendall(b"PUT /api/put HTTP/1.1\r\nHost: localhost\r\nExpect: "
                            b"100-continue\r\nContent-Length: 9\r\n\r\n")
         assert b" 100 " in connection.recv(4096)  # it waits for the body
         service.process.terminate()
