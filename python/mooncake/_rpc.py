@@ -29,6 +29,8 @@ OK, REFUSED = b"\0", b"\1"
 DTYPES = {"float16": 1, "float32": 2, "float64": 3, "int8": 4, "int16": 5,
           "int32": 6, "int64": 7, "uint8": 8, "bool": 9}
 
+_log = logging.getLogger("mooncake.engine")
+
 
 class ReceivedData:
     """What a data callback gets."""
@@ -95,6 +97,17 @@ def readable(connection: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
+def _callable(callback: object) -> Callable[..., object]:
+    if not callable(callback):
+        raise TypeError(f"callback must be callable, not {type(callback)}")
+    return callback
+
+
+def _failed(target: str, why: object) -> int:
+    _log.warning("message to %s: %s", target, why)
+    return -1
+
+
 class Server:
     """Takes messages on a loop of its own; callbacks run in its threads."""
 
@@ -113,19 +126,27 @@ class Server:
         try:
             self.loop.run_forever()
         finally:
-            self.server.close()
-            tasks = asyncio.all_tasks(self.loop)
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                self.loop.run_until_complete(asyncio.wait(tasks))
-            self.loop.close()
-            self.ended.set()
+            self.end()
+
+    def end(self) -> None:
+        """Close all, while nobody runs the loop."""
+        self.server.close()
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            self.loop.run_until_complete(asyncio.wait(tasks))
+        self.loop.run_until_complete(asyncio.sleep(0))  # connections close
+        self.loop.close()
+        self.pool.shutdown(wait=False)
+        self.ended.set()
 
     def stop(self) -> None:
+        if not self.thread.ident:
+            self.end()
+            return
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.ended.wait()
-        self.pool.shutdown(wait=False)
 
     async def serve(self, reader: asyncio.StreamReader,
                     writer: asyncio.StreamWriter) -> None:
@@ -139,7 +160,8 @@ class Server:
             while True:
                 writer.write(await self.take(reader, f"{peer}:{port}"))
                 await writer.drain()
-        except (OSError, EOFError, ValueError, asyncio.CancelledError):
+        except (OSError, EOFError, ValueError, RecursionError,
+                asyncio.CancelledError):
             pass  # gone, or it sends what is no message
         finally:
             writer.close()
@@ -193,7 +215,8 @@ class RpcInterface:
         self._timeout_s = max(1, timeout_seconds)
         try:
             self._server = Server(self, listen_address, thread_count)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            _log.warning("initialize_server: %s: %s", listen_address, error)
             return False
         return True
 
@@ -212,17 +235,18 @@ class RpcInterface:
         return True
 
     def stop_server(self) -> None:
+        """Stop listening, also of a server that was never started."""
         server, self._server = self._server, None
-        if server and server.thread.ident:
+        if server:
             server.stop()
 
     def set_data_receive_callback(
             self, callback: Callable[[ReceivedData], object]) -> None:
-        self._on_data = callback
+        self._on_data = _callable(callback)
 
     def set_tensor_receive_callback(
             self, callback: Callable[[ReceivedTensor], object]) -> None:
-        self._on_tensor = callback
+        self._on_tensor = _callable(callback)
 
     def send_data(self, target_address: str, data: bytes) -> int:
         """0 when the other's callback has returned, else -1."""
@@ -258,7 +282,7 @@ class RpcInterface:
             callback(ReceivedTensor(source, content, *tensor) if tensor
                      else ReceivedData(source, content))
         except Exception:  # whatever the user's code raises
-            logging.getLogger(__name__).exception("a callback has failed")
+            _log.exception("a callback has failed")
             return REFUSED
         return OK
 
@@ -275,22 +299,29 @@ class RpcInterface:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
-    def _send(self, target: str, what: dict, content) -> int:
-        if not self._pool_size or len(content) > PAYLOAD_MAX:
-            return -1
+    def _send(self, target: str, what: dict, content: memoryview | bytes) -> int:
+        if not isinstance(target, str):
+            raise TypeError(f"target_address must be a str, not {type(target)}")
+        if not self._pool_size:
+            return _failed(target, "initialize_client() was not called")
+        if len(content) > PAYLOAD_MAX:
+            return _failed(target, f"{len(content)} bytes in one message")
         words = json.dumps(what).encode()
         try:
             connection = self._connection(target)
-        except (OSError, ValueError):
-            return -1
+        except (OSError, ValueError) as error:
+            return _failed(target, error)
+        answer, why = b"", "the connection was closed"
         try:
             connection.sendall(HEAD.pack(MAGIC, len(words), len(content)) + words)
             connection.sendall(content)
             answer = connection.recv(1)
-        except OSError:
-            answer = b""
+        except OSError as error:
+            why = str(error)
         self._give_back(target, connection, bool(answer))
-        return 0 if answer == OK else -1
+        if answer:
+            why = "there the callback failed, or there is none"
+        return 0 if answer == OK else _failed(target, why)
 
     def _give_back(self, target: str, connection: socket.socket,
                    works: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import socket
@@ -96,6 +97,49 @@ def test_nobody_there_is_an_error(server, client):
     assert client.send_data(address, b"x") == -1
 
 
+def test_what_was_not_sent_is_in_the_log(server, client, caplog):
+    address = f"127.0.0.1:{free_port()}"
+    for target, words in ((address, "refused"), ("nonsense", "host:port"),
+                          (server.address, "callback")):
+        server._on_data = None
+        caplog.clear()
+        assert client.send_data(target, b"x") == -1
+        (line,) = caplog.messages
+        assert target in line and words in line
+    caplog.clear()
+    assert RpcInterface().send_data(address, b"x") == -1
+    assert "initialize_client" in caplog.text
+    assert not RpcInterface().initialize_server(server.address)
+    assert server.address in caplog.messages[-1]
+
+
+def test_wrong_types_are_named(server, client):
+    with pytest.raises(TypeError, match="target_address"):
+        client.send_data(5, b"x")
+    with pytest.raises(TypeError, match="callback"):
+        client.set_data_receive_callback("no function")
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_server_that_is_stopped_leaves_nothing(client, started):
+    def descriptors() -> int:
+        gc.collect()  # those of earlier tests
+        return len(os.listdir("/proc/self/fd"))
+
+    address, before = f"127.0.0.1:{free_port()}", descriptors()
+    for _ in range(3):
+        one = RpcInterface()
+        assert one.initialize_server(address)
+        if started:
+            assert one.start_server_async()
+            with socket.create_connection(
+                    ("127.0.0.1", int(address.split(":")[1])), DEADLINE_S):
+                one.stop_server()
+        one.stop_server()
+        one.stop_server()
+    assert descriptors() == before
+
+
 def test_callback_that_fails_is_an_error_of_the_sender(server, client):
     def fail(_):
         raise RuntimeError("on purpose")
@@ -107,6 +151,7 @@ def test_callback_that_fails_is_an_error_of_the_sender(server, client):
 
 
 @pytest.mark.parametrize("rubbish", [
+    b"TERP\0\x10\0\0" + b"\0" * 8 + b"[" * 4096,
     b"GET / HTTP/1.0\r\n\r\n", b"TERP" + b"\xff" * 12,
     b"TERP\2\0\0\0" + b"\0" * 8 + b"{]", b"TERP\2\0\0\0" + b"\0" * 7])
 def test_rubbish_costs_only_who_sends_it(server, client, rubbish):
