@@ -126,8 +126,8 @@ int tei_verbs_rail_open(struct tei_rail *base)
 	tei_list_init(&rail->waiting);
 	tei_list_init(&rail->broken);
 	tei_list_init(&rail->refused);
-	rc = tei_verbs_port_open(&rail->port, tei_verbs_in_use(),
-				 base->config, base->device.name);
+	rc = tei_verbs_port_open(&rail->port, tei_verbs_in_use(), base->config,
+				 base->device.name);
 	if (rc)
 		return rc;
 	rc = identify(rail);
