@@ -15,6 +15,7 @@
 #include "store/client/client.h"
 #include "store/proto/extent.h"
 #include "store/proto/keys.h"
+#include "store/proto/objects.h"
 #include "store/proto/store.pb-c.h"
 
 /* Of one offer. */
@@ -120,22 +121,11 @@ static struct tei_segment *segment_of(struct te_store *store, uint64_t address,
 
 static bool columns_fit(const Store__Objects *m)
 {
-	size_t n = m->n_extents ? 0 : m->n_key_lens, bytes = 0;
+	size_t bytes = 0;
 
-	for (size_t i = 0; i < m->n_extents; i++)
-		n += m->extents[i];
 	for (size_t i = 0; i < m->n_key_lens; i++)
 		bytes += m->key_lens[i];
-	return m->n_generation == m->n_key_lens &&
-	       m->n_gen_epoch == m->n_key_lens && m->n_size == m->n_key_lens &&
-	       (!m->n_extents || m->n_extents == m->n_key_lens) &&
-	       (!m->n_no_crc || m->n_no_crc == m->n_key_lens) &&
-	       (!m->n_attributes || m->n_attributes == m->n_key_lens) &&
-	       (!m->n_soft_pin_ms || m->n_soft_pin_ms == m->n_key_lens) &&
-	       (!m->n_group || m->n_group == m->n_key_lens) &&
-	       (!m->n_tenant || m->n_tenant == m->n_key_lens) &&
-	       m->n_address == n && m->n_length == n && m->n_crc == n &&
-	       m->keys.len == bytes;
+	return tei_objects_fit(m) && m->keys.len == bytes;
 }
 
 /* The directory keeps those that it is told of. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/net.h"
+#include "store/proto/objects.h"
 #include "store/proto/protocol.h"
 #include "store/proto/store.pb-c.h"
 #include "store/proto/strings.h"
@@ -411,24 +412,6 @@ static int decode_drain(struct tei_arena *arena, const void *body, size_t len,
 	return 0;
 }
 
-/* Whether the columns of objects, and those of their extents, fit. */
-static bool objects_fit(const Store__Objects *m)
-{
-	size_t n = m->n_extents ? 0 : m->n_key_lens;
-
-	for (size_t i = 0; i < m->n_extents; i++)
-		n += m->extents[i];
-	return m->n_generation == m->n_key_lens &&
-	       m->n_gen_epoch == m->n_key_lens && m->n_size == m->n_key_lens &&
-	       (!m->n_extents || m->n_extents == m->n_key_lens) &&
-	       (!m->n_no_crc || m->n_no_crc == m->n_key_lens) &&
-	       (!m->n_attributes || m->n_attributes == m->n_key_lens) &&
-	       (!m->n_soft_pin_ms || m->n_soft_pin_ms == m->n_key_lens) &&
-	       (!m->n_group || m->n_group == m->n_key_lens) &&
-	       (!m->n_tenant || m->n_tenant == m->n_key_lens) &&
-	       m->n_address == n && m->n_length == n && m->n_crc == n;
-}
-
 static int take_object_groups(struct tei_arena *arena, const Store__Objects *m,
 			      struct tei_core_objects *c, const char **why)
 {
@@ -470,7 +453,7 @@ static int take_objects(struct tei_arena *arena, const Store__Objects *m,
 
 	if (!c || !no_crc)
 		return malformed(why, "batch too large");
-	if (!objects_fit(m))
+	if (!tei_objects_fit(m))
 		return malformed(why, "objects: columns differ in length");
 	if (!tenants_hold(m))
 		return malformed(why, "objects: no usable tenant");
