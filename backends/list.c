@@ -10,6 +10,7 @@ extern const struct tei_backend_ops tei_backend_verbs;
 #endif
 extern const struct tei_backend_ops tei_backend_tcp;
 
+/* clang-format off */
 const struct tei_backend_ops *const tei_backends[] = {
 	&tei_backend_loop,
 	&tei_backend_sim,
@@ -20,3 +21,4 @@ const struct tei_backend_ops *const tei_backends[] = {
 	&tei_backend_tcp,
 	NULL,
 };
+/* clang-format on */
