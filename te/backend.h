@@ -34,7 +34,8 @@ struct tei_link;        /* the core's side of an endpoint; opaque here */
 struct tei_work;        /* the core's side of a slice; opaque here */
 
 #define TEI_BACKEND_ABI 1u
-#define TEI_BLOB_MAX    256 /* bytes of a published key or address */
+#define TEI_BLOB_MAX    256   /* bytes of an address, or of what a rail says */
+#define TEI_KEY_MAX     16384 /* bytes of a region's key; most need a few */
 
 enum tei_backend_caps {
 	TEI_CAP_REMOTE = 1u << 0,     /* reaches other hosts */
@@ -159,8 +160,9 @@ struct tei_backend_ops {
 	void (*rail_close)(struct tei_rail *rail);
 
 	/*
-	 * What peers must know to see whether they reach this rail; *len as in
-	 * region_add(). NULL: nothing. Any thread, once the rail is open.
+	 * What peers must know to see whether they reach this rail. *len: in,
+	 * room in @blob (TEI_BLOB_MAX); out, bytes used. NULL: nothing. Any
+	 * thread, once the rail is open.
 	 */
 	int (*rail_describe)(struct tei_rail *rail, void *blob, size_t *len);
 	/*
@@ -174,7 +176,7 @@ struct tei_backend_ops {
 
 	/*
 	 * Make memory reachable through @rail under @id and write the key that a
-	 * peer needs. *len: in, room in @key (TEI_BLOB_MAX); out, bytes used.
+	 * peer needs. *len: in, room in @key (TEI_KEY_MAX); out, bytes used.
 	 * Called from any thread, may block: guard what it shares with
 	 * progress(). -EOPNOTSUPP: this kind of memory cannot be reached.
 	 */
@@ -194,7 +196,7 @@ struct tei_backend_ops {
 
 	/*
 	 * Open this side's half and write what the other half needs; *len as in
-	 * region_add(). On error nothing stays allocated, no close() comes.
+	 * rail_describe(). On error nothing stays allocated, no close() comes.
 	 */
 	int (*endpoint_open)(struct tei_endpoint *ep, void *addr, size_t *len);
 	/*

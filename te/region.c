@@ -117,31 +117,27 @@ static void take_out(struct tei_regions *r, struct tei_region *region)
 	tei_handle_remove(&r->handles, region->id);
 }
 
-static int register_one(struct te_engine *engine, struct tei_region *region,
-			struct tei_rail_box *box)
+static int register_one(struct tei_region *region, struct tei_rail_box *box)
 {
-	uint8_t blob[TEI_BLOB_MAX];
-	size_t len = sizeof(blob);
+	size_t len = TEI_KEY_MAX;
+	struct tei_key *key = tei_malloc(sizeof(*key) + len), *fitted;
 	struct tei_rail *rail = &box->rail;
-	struct tei_key *key;
 	int rc;
 
-	rc = rail->ops->region_add(rail, region->id,
-				   (void *)(uintptr_t)region->addr,
-				   region->length, region->access, blob, &len);
-	if (rc)
-		return rc;
-	assert(len && len <= sizeof(blob));
-	key = tei_malloc(sizeof(*key) + len);
-	if (!key) {
-		rail->ops->region_remove(rail, region->id);
+	if (!key)
 		return -ENOMEM;
+	rc = rail->ops->region_add(
+		rail, region->id, (void *)(uintptr_t)region->addr,
+		region->length, region->access, key->bytes, &len);
+	if (rc) {
+		tei_free(key);
+		return rc;
 	}
+	assert(len && len <= TEI_KEY_MAX);
 	key->len = (uint16_t)len;
-	memcpy(key->bytes, blob, len);
+	fitted = tei_realloc(key, sizeof(*key) + len);
 	/* Describe and pin look only at shown regions: no lock yet. */
-	region->key[rail->index] = key;
-	(void)engine;
+	region->key[rail->index] = fitted ? fitted : key;
 	return 0;
 }
 
@@ -165,7 +161,7 @@ static int register_all(struct te_engine *engine, struct tei_region *region)
 	uint32_t i, n = 0;
 
 	for (i = 0; i < w->n_rails; i++) {
-		rc = register_one(engine, region, w->rails[i]);
+		rc = register_one(region, w->rails[i]);
 		if (!rc)
 			n++;
 		else if (rc != -EOPNOTSUPP)

@@ -32,7 +32,7 @@ static bool blobs_fit(const Te__Description *d, size_t *total)
 	}
 	*total = 0;
 	for (i = 0; i < d->n_key; i++) {
-		if (d->key[i].len > TEI_BLOB_MAX)
+		if (d->key[i].len > TEI_KEY_MAX)
 			return false;
 		*total += d->key[i].len;
 	}

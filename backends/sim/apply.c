@@ -88,7 +88,8 @@ int tei_sim_apply(struct sim_rail *rail, struct tei_slice *slice)
 
 struct sim_ghost *tei_sim_ghost(struct tei_slice *slice, uint64_t length)
 {
-	struct sim_ghost *ghost = tei_malloc(sizeof(*ghost) + length);
+	struct sim_ghost *ghost =
+		tei_malloc(sizeof(*ghost) + length + slice->key_len);
 
 	if (!ghost)
 		return NULL;
@@ -99,8 +100,8 @@ struct sim_ghost *tei_sim_ghost(struct tei_slice *slice, uint64_t length)
 		.length = length,
 		.key_len = slice->key_len,
 	};
-	memcpy(ghost->key, slice->key, slice->key_len);
 	copy(slice, ghost->bytes, length, true);
+	memcpy(ghost->bytes + length, slice->key, slice->key_len);
 	return ghost;
 }
 
@@ -129,9 +130,10 @@ void tei_sim_ghost_lands(struct sim_rail *rail, struct sim_ghost *ghost)
 
 	tei_mutex_lock(&tei_sim_mu);
 	target = tei_sim_find(ghost->target);
-	if (target && !tei_region_pin(target->base, ghost->key, ghost->key_len,
-				      ghost->remote, ghost->length,
-				      TE_ACCESS_REMOTE_WRITE, &remote, &pin)) {
+	if (target &&
+	    !tei_region_pin(target->base, ghost->bytes + ghost->length,
+			    ghost->key_len, ghost->remote, ghost->length,
+			    TE_ACCESS_REMOTE_WRITE, &remote, &pin)) {
 		memcpy(remote, ghost->bytes, ghost->length);
 		tei_region_unpin(target->base, pin);
 		note_ghost(rail, ghost, target->base->epoch);

@@ -130,9 +130,8 @@ struct sim_ghost {
 	uint64_t at;     /* ns: lands */
 	uint64_t target; /* id of the half */
 	uint64_t remote, length, endpoint;
-	uint8_t key[TEI_BLOB_MAX];
 	uint32_t key_len;
-	uint8_t bytes[];
+	uint8_t bytes[]; /* bytes[length], then the key */
 };
 
 extern struct tei_mutex tei_sim_mu;

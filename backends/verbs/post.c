@@ -202,16 +202,6 @@ static void refuse(struct verbs_bundle *bundle, struct tei_slice *slice,
 	tei_verbs_kick(bundle->rail);
 }
 
-static bool find_key(const struct tei_slice *slice, uint32_t *rkey,
-		     uint64_t *room)
-{
-	struct verbs_key key;
-
-	return !tei_verbs_key_decode(slice->key, slice->key_len, &key) &&
-	       tei_verbs_key_at(&key, slice->remote + verbs_slice(slice)->at,
-				rkey, room);
-}
-
 static enum cut cut_one(struct verbs_rail *rail, struct verbs_bundle *bundle,
 			struct tei_slice *slice) TEI_REQUIRES(rail->regions.mu)
 {
@@ -226,7 +216,7 @@ static enum cut cut_one(struct verbs_rail *rail, struct verbs_bundle *bundle,
 
 	if (!lane)
 		return CUT_NONE;
-	if (!find_key(slice, &rkey, &room)) {
+	if (!tei_verbs_key_at(&s->key, slice->remote + s->at, &rkey, &room)) {
 		refuse(bundle, slice, -EFAULT);
 		return CUT_FAILED;
 	}
@@ -321,6 +311,8 @@ static void enqueue(struct verbs_bundle *bundle, struct tei_slice *slice)
 	if (!is_ours(bundle->rail, slice) ||
 	    (slice->op == TEI_READ && !bundle->reads_max))
 		refuse(bundle, slice, -EOPNOTSUPP);
+	else if (tei_verbs_key_decode(slice->key, slice->key_len, &s->key))
+		refuse(bundle, slice, -EFAULT);
 }
 
 int tei_verbs_post(struct tei_endpoint *ep, struct tei_slice *const slices[],

@@ -243,10 +243,11 @@ static int encode_key(const struct verbs_region *region, uint32_t access,
 			      .chunk = region->chunk,
 			      .length = region->length,
 			      .n = access ? region->n : 0};
+	int rc = tei_verbs_key_encode(&k, key, len);
 
-	for (uint32_t i = 0; i < k.n; i++)
-		k.rkeys[i] = region->mrs[i]->rkey;
-	return tei_verbs_key_encode(&k, key, len);
+	for (uint32_t i = 0; i < k.n && !rc; i++)
+		tei_verbs_key_set(key, i, region->mrs[i]->rkey);
+	return rc;
 }
 
 static uint32_t chunks_of(const struct verbs_port *port, uint64_t length,
@@ -256,9 +257,13 @@ static uint32_t chunks_of(const struct verbs_port *port, uint64_t length,
 
 	if (n <= VERBS_CHUNKS_MAX)
 		return (uint32_t)n;
-	LOG_ERROR("device %s: %" PRIu64
-		  " bytes need more than %d keys of %" PRIu64 " bytes each",
-		  port->name, length, VERBS_CHUNKS_MAX, chunk);
+	LOG_ERROR("device %s: %" PRIu64 " bytes need %" PRIu64
+		  " keys of %" PRIu64 " bytes each, and a region has %d: %s",
+		  port->name, length, n, chunk, VERBS_CHUNKS_MAX,
+		  chunk < port->device.max_mr_size
+			  ? "raise verbs.chunk"
+			  : "the device takes no more in one, so make several "
+			    "regions of it");
 	return 0;
 }
 

@@ -125,10 +125,11 @@ struct verbs_slice {
 	uint64_t at;    /* bytes cut into work requests */
 	uint32_t piece; /* where that is in the local pieces */
 	uint64_t in_piece;
-	uint32_t n_works; /* posted and not done */
-	int err;          /* of what failed first */
-	bool queued;      /* in bundle.queue: there is more to post */
-	bool waits;       /* failed, and the news waits for flush() */
+	uint32_t n_works;     /* posted and not done */
+	struct verbs_key key; /* of the target's region, decoded */
+	int err;              /* of what failed first */
+	bool queued;          /* in bundle.queue: there is more to post */
+	bool waits;           /* failed, and the news waits for flush() */
 };
 
 /* ---- the rail ---- */

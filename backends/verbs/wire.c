@@ -2,6 +2,7 @@
 /* wire.c - encode, decode and check what goes to peers and comes from them */
 #include "backends/verbs/wire.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
@@ -118,27 +119,52 @@ const char *tei_verbs_address_decode(const void *bytes, size_t len,
 
 /* ---- regions ---- */
 
+/* Each slice has its key decoded: a reader's calls would show. */
+static uint64_t u64_at(const uint8_t *at)
+{
+	uint64_t v;
+
+	memcpy(&v, at, sizeof(v));
+	return le64toh(v);
+}
+
+static uint32_t u32_at(const uint8_t *at)
+{
+	uint32_t v;
+
+	memcpy(&v, at, sizeof(v));
+	return le32toh(v);
+}
+
 int tei_verbs_key_encode(const struct verbs_key *key, void *out, size_t *len)
 {
+	size_t size = VERBS_KEY_LEN + 4 * (size_t)key->n;
 	struct tei_writer w;
 
+	if (size > *len)
+		return -ENOBUFS;
 	tei_writer_init(&w, out, *len);
 	tei_write_u8(&w, VERBS_WIRE_VERSION);
-	tei_write_u8(&w, (uint8_t)key->n);
 	tei_write_u64(&w, key->base);
 	tei_write_u64(&w, key->chunk);
 	tei_write_u64(&w, key->length);
-	for (uint32_t i = 0; i < key->n; i++)
-		tei_write_u32(&w, key->rkeys[i]);
-	return end(&w, out, len);
+	*len = size;
+	return 0;
+}
+
+void tei_verbs_key_set(void *out, uint32_t chunk, uint32_t rkey)
+{
+	struct tei_writer w;
+
+	tei_writer_init(&w, (uint8_t *)out + VERBS_KEY_LEN + 4 * (size_t)chunk,
+			4);
+	tei_write_u32(&w, rkey);
 }
 
 static const char *key_fault(const struct verbs_key *k)
 {
 	if (!k->length || k->base + (k->length - 1) < k->base)
 		return "region of no or too many bytes";
-	if (k->n > VERBS_CHUNKS_MAX)
-		return "too many chunks";
 	if (k->n && (!k->chunk || (k->length - 1) / k->chunk + 1 != k->n))
 		return "chunks do not cover the region";
 	return NULL;
@@ -147,22 +173,19 @@ static const char *key_fault(const struct verbs_key *k)
 const char *tei_verbs_key_decode(const void *bytes, size_t len,
 				 struct verbs_key *out)
 {
-	struct tei_reader r;
-	const char *fault;
+	const uint8_t *at = bytes;
 
-	tei_reader_init(&r, bytes, len);
-	if (tei_read_u8(&r) != VERBS_WIRE_VERSION)
+	if (len < VERBS_KEY_LEN || len > TEI_KEY_MAX ||
+	    (len - VERBS_KEY_LEN) % 4)
+		return "of a wrong length";
+	if (at[0] != VERBS_WIRE_VERSION)
 		return "unknown version";
-	out->n = tei_read_u8(&r);
-	out->base = tei_read_u64(&r);
-	out->chunk = tei_read_u64(&r);
-	out->length = tei_read_u64(&r);
-	fault = key_fault(out);
-	if (fault)
-		return fault;
-	for (uint32_t i = 0; i < out->n; i++)
-		out->rkeys[i] = tei_read_u32(&r);
-	return tei_reader_done(&r) ? NULL : "of a wrong length";
+	out->base = u64_at(at + 1);
+	out->chunk = u64_at(at + 9);
+	out->length = u64_at(at + 17);
+	out->n = (uint32_t)(len - VERBS_KEY_LEN) / 4;
+	out->rkeys = at + VERBS_KEY_LEN;
+	return key_fault(out);
 }
 
 bool tei_verbs_key_at(const struct verbs_key *key, uint64_t address,
@@ -177,7 +200,7 @@ bool tei_verbs_key_at(const struct verbs_key *key, uint64_t address,
 	chunk_end = (place + 1) * key->chunk;
 	if (place + 1 == key->n)
 		chunk_end = key->length; /* the last one may be shorter */
-	*rkey = key->rkeys[place];
+	*rkey = u32_at(key->rkeys + 4 * place);
 	*room = chunk_end - at;
 	return true;
 }

@@ -2,9 +2,9 @@
 /*
  * wire.h - what goes to peers: of an endpoint, of a region
  *
- * Both are little endian, bounded by TEI_BLOB_MAX, and come from outside when they
- * are decoded: a decoder answers what is wrong in words, NULL for nothing. Only
- * then is what it has written of use.
+ * Both are little endian, and come from outside when they are decoded: a decoder
+ * answers what is wrong in words, NULL for nothing. Only then is what it has
+ * written of use.
  *
  * endpoint  0  u8  version (1)
  *           1  u8  link: 1 InfiniBand, 2 Ethernet
@@ -15,9 +15,9 @@
  *          26  u8  lanes, then for each: u32 queue pair, u32 first PSN
  *
  * region    0  u8  version (1)
- *           1  u8  chunks, 0 .. VERBS_CHUNKS_MAX; 0: not for peers
- *           2  u64 first address        10  u64 bytes of a chunk
- *          18  u64 bytes of all         26  u32 key of each chunk
+ *           1  u64 first address         9  u64 bytes of a chunk
+ *          17  u64 bytes of all         25  u32 key of each chunk; none: not for
+ *                                               peers
  */
 #ifndef VERBS_WIRE_H
 #define VERBS_WIRE_H
@@ -29,9 +29,11 @@
 #include <infiniband/verbs.h>
 
 #include "backends/verbs/limits.h"
+#include "te/backend.h"
 
 #define VERBS_WIRE_VERSION 1
-#define VERBS_CHUNKS_MAX   56
+#define VERBS_KEY_LEN      25 /* bytes of a region's key without its chunks */
+#define VERBS_CHUNKS_MAX   ((TEI_KEY_MAX - VERBS_KEY_LEN) / 4)
 #define VERBS_NUMBER_MAX   0xffffffu /* of queue pairs and PSNs: 24 bits */
 
 enum verbs_link {
@@ -54,8 +56,8 @@ struct verbs_address { /* of an endpoint */
 
 struct verbs_key { /* of a region */
 	uint64_t base, chunk, length;
-	uint32_t n;                       /* of keys; 0: not for peers */
-	uint32_t rkeys[VERBS_CHUNKS_MAX]; /* rkeys[n] */
+	uint32_t n;           /* of chunks; 0: not for peers */
+	const uint8_t *rkeys; /* rkeys[4 * n], in what was decoded; not owned */
 };
 
 /* *len: room, then bytes used; -ENOBUFS. What is encoded is sound. */
@@ -63,7 +65,10 @@ int tei_verbs_address_encode(const struct verbs_address *address, void *out,
 			     size_t *len);
 const char *tei_verbs_address_decode(const void *bytes, size_t len,
 				     struct verbs_address *out);
+/* With room for the keys of its @key->n chunks, each to be set. */
 int tei_verbs_key_encode(const struct verbs_key *key, void *out, size_t *len);
+void tei_verbs_key_set(void *out, uint32_t chunk, uint32_t rkey);
+/* @bytes are borrowed for as long as @out is asked for keys. */
 const char *tei_verbs_key_decode(const void *bytes, size_t len,
 				 struct verbs_key *out);
 

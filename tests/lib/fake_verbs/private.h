@@ -7,7 +7,7 @@
 #include "base/thread.h"
 #include "tests/lib/fake_verbs/fake_verbs.h"
 
-#define FAKE_KEYS_MAX   8192
+#define FAKE_KEYS_MAX   16384
 #define FAKE_PAIRS_MAX  8192
 #define FAKE_SGE_MAX    16
 #define FAKE_INLINE_MAX 256

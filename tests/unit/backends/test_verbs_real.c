@@ -77,15 +77,11 @@ static void bytes_of_every_size_arrive_both_ways(void **state)
 static void forged_key_reaches_nothing_and_is_blamed_on_nobody(void **state)
 {
 	struct fake_slice *s = verbs_rig_slice(TEI_WRITE, 0, 100);
-	struct verbs_key key;
-	size_t len = sizeof(s->key);
 
 	(void)state;
 	memset(rig.near, 1, 100);
 	memset(rig.far, 0, 100);
-	assert_null(tei_verbs_key_decode(rig.key, rig.key_len, &key));
-	key.rkeys[0] ^= 0x5500;
-	assert_int_equal(tei_verbs_key_encode(&key, s->key, &len), 0);
+	s->key[VERBS_KEY_LEN + 1] ^= 0x55;
 	carry(s);
 	assert_int_equal(s->err, -EACCES);
 	assert_int_equal(rig.far[0], 0);

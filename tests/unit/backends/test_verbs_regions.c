@@ -2,11 +2,14 @@
 /* test_verbs_regions.c - memory registered in chunks, keys found by address */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <te/te.h>
 
 #include "backends/verbs/regions.h"
+#include "base/log.h"
 #include "tests/lib/fake_verbs/fake_verbs.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/test.h"
@@ -44,17 +47,23 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static int add(uint64_t id, size_t from, size_t length, uint32_t access,
-	       struct verbs_key *out)
+static int add_at(uint64_t id, uint8_t *at, size_t length, uint32_t access,
+		  struct verbs_key *out)
 {
-	uint8_t bytes[TEI_BLOB_MAX];
+	static _Thread_local uint8_t bytes[TEI_KEY_MAX];
 	size_t len = sizeof(bytes);
-	int rc = tei_verbs_region_add(&regions, id, memory + from, length,
-				      access, bytes, &len);
+	int rc = tei_verbs_region_add(&regions, id, at, length, access, bytes,
+				      &len);
 
 	if (!rc)
 		assert_null(tei_verbs_key_decode(bytes, len, out));
 	return rc;
+}
+
+static int add(uint64_t id, size_t from, size_t length, uint32_t access,
+	       struct verbs_key *out)
+{
+	return add_at(id, memory + from, length, access, out);
 }
 
 static void take_away(uint64_t id)
@@ -102,18 +111,70 @@ static void big_region_is_registered_in_chunks(void **state)
 	assert_int_equal(fake_verbs_counts().keys, 0);
 }
 
+static char line[512];
+
+static void note_line(int level, const char *text, void *arg)
+{
+	(void)level;
+	(void)arg;
+	(void)snprintf(line, sizeof(line), "%s", text);
+}
+
 static void settings_make_chunks_smaller(void **state)
 {
 	struct verbs_key key = {0};
 
 	(void)state;
-	config.chunk = PAGE;
-	assert_int_equal(add(1, 0, VERBS_CHUNKS_MAX * PAGE, RW, &key), 0);
+	config.chunk = 16;
+	assert_int_equal(add(1, 0, VERBS_CHUNKS_MAX * 16, RW, &key), 0);
 	assert_int_equal(key.n, VERBS_CHUNKS_MAX);
 	take_away(1);
-	assert_int_equal(add(1, 0, VERBS_CHUNKS_MAX * PAGE + 1, RW, &key),
-			 -ENOBUFS);
 	assert_int_equal(fake_verbs_counts().keys, 0);
+}
+
+static void too_many_chunks_are_refused_with_what_to_change(void **state)
+{
+	struct verbs_key key = {0};
+
+	(void)state;
+	tei_log_set_sink(note_line, NULL);
+	config.chunk = 16;
+	assert_int_equal(add(1, 0, VERBS_CHUNKS_MAX * 16 + 1, RW, &key),
+			 -ENOBUFS);
+	assert_non_null(strstr(line, "4090 keys of 16 bytes"));
+	assert_non_null(strstr(line, "raise verbs.chunk"));
+	port.device.max_mr_size = 16; /* no setting helps */
+	assert_int_equal(add(1, 0, VERBS_CHUNKS_MAX * 16 + 1, RW, &key),
+			 -ENOBUFS);
+	assert_non_null(strstr(line, "make several regions"));
+	assert_int_equal(fake_verbs_counts().keys, 0);
+	tei_log_set_sink(NULL, NULL);
+}
+
+/* Only addresses are looked at: the fake provider pins nothing. */
+static void a_gigabyte_goes_in_chunks_of_16_mebibytes(void **state)
+{
+	size_t length = (size_t)1 << 30;
+	uint8_t *big = mmap(NULL, length, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct verbs_key key = {0};
+	uint64_t room;
+	uint32_t rkey;
+
+	(void)state;
+	assert_true(big != MAP_FAILED);
+	config.chunk = 16 << 20;
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(add_at(1, big, length, RW, &key), 0);
+		assert_int_equal(key.n, 64);
+		assert_int_equal(fake_verbs_counts().keys, 64);
+		assert_true(tei_verbs_key_at(&key, key.base + length - 1, &rkey,
+					     &room));
+		assert_int_equal(rkey, find(big + length - 1)->mrs[63]->rkey);
+		take_away(1);
+		assert_int_equal(fake_verbs_counts().keys, 0);
+	}
+	munmap(big, length);
 }
 
 static void local_memory_has_no_key_for_peers(void **state)
@@ -154,18 +215,25 @@ static void regions_are_found_by_address(void **state)
 	take_away(5);
 }
 
-static void many_regions_are_all_found(void **state)
+#define MANY 10000u
+
+/* In no order. */
+static size_t place(uint64_t i)
+{
+	return i * 2039 % MANY * 16;
+}
+
+static void ten_thousand_regions_are_found_and_leave_no_key(void **state)
 {
 	struct verbs_key key = {0};
 
 	(void)state;
-	for (uint64_t i = 0; i < 4096; i++)
-		assert_int_equal(add(i, (i * 2039 % 4096) * 64, 64, RW, &key),
-				 0);
-	for (uint64_t i = 0; i < 4096; i++)
-		assert_int_equal(find(memory + (i * 2039 % 4096) * 64 + 63)->id,
-				 i);
-	for (uint64_t i = 0; i < 4096; i++)
+	for (uint64_t i = 0; i < MANY; i++)
+		assert_int_equal(add(i, place(i), 16, RW, &key), 0);
+	assert_int_equal(fake_verbs_counts().keys, MANY);
+	for (uint64_t i = 0; i < MANY; i++)
+		assert_int_equal(find(memory + place(i) + 15)->id, i);
+	for (uint64_t i = 0; i < MANY; i++)
 		take_away(i);
 	assert_int_equal(fake_verbs_counts().keys, 0);
 }
@@ -298,9 +366,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(big_region_is_registered_in_chunks),
 		TEST(settings_make_chunks_smaller),
+		TEST(too_many_chunks_are_refused_with_what_to_change),
+		TEST(a_gigabyte_goes_in_chunks_of_16_mebibytes),
 		TEST(local_memory_has_no_key_for_peers),
 		TEST(regions_are_found_by_address),
-		TEST(many_regions_are_all_found),
+		TEST(ten_thousand_regions_are_found_and_leave_no_key),
 		TEST(region_in_use_stays_until_it_is_not),
 		TEST(failed_chunk_takes_the_others_back),
 		TEST(lack_of_memory_or_room_leaves_nothing_behind),

@@ -118,41 +118,73 @@ static void refused_address_leaves_the_result_alone(void **state)
 
 /* ---- keys ---- */
 
+/* Of 250 bytes at 1000, in chunks of 100; the n-th has key 11 * n. */
+static size_t encode_three(uint8_t *bytes)
+{
+	const struct verbs_key k = {
+		.base = 1000, .chunk = 100, .length = 250, .n = 3};
+	size_t len = TEI_BLOB_MAX;
+
+	assert_int_equal(tei_verbs_key_encode(&k, bytes, &len), 0);
+	for (uint32_t i = 0; i < k.n; i++)
+		tei_verbs_key_set(bytes, i, 11 * (i + 1));
+	return len;
+}
+
 static void keys_come_back_as_they_went(void **state)
 {
-	struct verbs_key k = {.base = 0x7000000000,
-			      .chunk = 1 << 20,
-			      .length = (3 << 20) + 1,
-			      .n = 4,
-			      .rkeys = {1, 2, 3, 0xffffffff}};
 	uint8_t bytes[TEI_BLOB_MAX];
-	size_t len = sizeof(bytes);
-	struct verbs_key b;
+	size_t len = encode_three(bytes);
+	struct verbs_key k;
 
 	(void)state;
+	assert_int_equal(len, VERBS_KEY_LEN + 3 * 4);
+	assert_null(tei_verbs_key_decode(bytes, len, &k));
+	assert_int_equal(k.base, 1000);
+	assert_int_equal(k.chunk, 100);
+	assert_int_equal(k.length, 250);
+	assert_int_equal(k.n, 3);
+	for (size_t cut = 0; cut < len; cut++) {
+		if (cut != VERBS_KEY_LEN) /* then it is of no chunk */
+			assert_non_null(tei_verbs_key_decode(bytes, cut, &k));
+	}
+	assert_non_null(tei_verbs_key_decode(bytes, len + 1, &k));
+	assert_non_null(tei_verbs_key_decode(bytes, len + 4, &k));
+}
+
+static void largest_key_fits(void **state)
+{
+	struct verbs_key k = {.base = 1 << 20,
+			      .chunk = 16 << 20,
+			      .length = VERBS_CHUNKS_MAX * (16ull << 20),
+			      .n = VERBS_CHUNKS_MAX};
+	static uint8_t bytes[TEI_KEY_MAX];
+	size_t len = sizeof(bytes);
+	uint32_t rkey;
+	uint64_t room;
+
+	(void)state;
+	assert_true(k.length > 63ull << 30); /* 64 of them are a gigabyte */
 	assert_int_equal(tei_verbs_key_encode(&k, bytes, &len), 0);
-	assert_int_equal(len, 26 + 4 * 4);
-	assert_null(tei_verbs_key_decode(bytes, len, &b));
-	assert_int_equal(b.base, k.base);
-	assert_int_equal(b.n, 4);
-	assert_memory_equal(b.rkeys, k.rkeys, 4 * sizeof(k.rkeys[0]));
-	for (size_t cut = 0; cut < len; cut++)
-		assert_non_null(tei_verbs_key_decode(bytes, cut, &b));
-	assert_non_null(tei_verbs_key_decode(bytes, len + 1, &b));
+	tei_verbs_key_set(bytes, k.n - 1, 0xffffffff);
+	assert_null(tei_verbs_key_decode(bytes, len, &k));
+	assert_true(tei_verbs_key_at(&k, k.base + k.length - 1, &rkey, &room));
+	assert_int_equal(rkey, 0xffffffff);
+	assert_int_equal(room, 1);
+	k.n++;
+	len = sizeof(bytes);
+	assert_int_equal(tei_verbs_key_encode(&k, bytes, &len), -ENOBUFS);
 }
 
 static void key_of_an_address_is_that_of_its_chunk(void **state)
 {
-	const struct verbs_key k = {.base = 1000,
-				    .chunk = 100,
-				    .length = 250,
-				    .n = 3,
-				    .rkeys = {11, 22, 33}};
-	const struct verbs_key local = {.base = 1000, .length = 250};
+	struct verbs_key k, local = {.base = 1000, .length = 250};
+	uint8_t bytes[TEI_BLOB_MAX];
 	uint64_t room;
 	uint32_t rkey;
 
 	(void)state;
+	assert_null(tei_verbs_key_decode(bytes, encode_three(bytes), &k));
 	assert_true(tei_verbs_key_at(&k, 1000, &rkey, &room));
 	assert_int_equal(rkey, 11);
 	assert_int_equal(room, 100);
@@ -170,7 +202,7 @@ static void key_of_an_address_is_that_of_its_chunk(void **state)
 
 static const char *said_key(const struct verbs_key *k)
 {
-	uint8_t bytes[TEI_BLOB_MAX];
+	uint8_t bytes[TEI_BLOB_MAX] = {0};
 	size_t len = sizeof(bytes);
 	struct verbs_key out;
 
@@ -233,6 +265,7 @@ int main(void)
 			nonsense_in_the_handshake_is_refused_with_its_cause),
 		cmocka_unit_test(refused_address_leaves_the_result_alone),
 		cmocka_unit_test(keys_come_back_as_they_went),
+		cmocka_unit_test(largest_key_fits),
 		cmocka_unit_test(key_of_an_address_is_that_of_its_chunk),
 		cmocka_unit_test(forged_keys_are_refused),
 		cmocka_unit_test(

@@ -150,7 +150,7 @@ static void impossible_regions_are_refused(void **state)
 	refused(&f);
 	f.addr[0] = f.addr[1];
 	refused(&f);
-	f.key[2].len = TEI_BLOB_MAX + 1;
+	f.key[2].len = TEI_KEY_MAX + 1;
 	refused(&f);
 }
 
