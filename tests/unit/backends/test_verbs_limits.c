@@ -13,39 +13,40 @@ static const struct verbs_wish wish = {.lanes = 2,
 				       .inline_max = 64,
 				       .sge = 4};
 
-static struct ibv_device_attr big_device(void)
-{
-	struct ibv_device_attr attr = {.max_qp = 1000,
-				       .max_qp_wr = 16384,
-				       .max_cqe = 65536,
-				       .max_sge = 30,
-				       .max_sge_rd = 30,
-				       .max_mr = 1000,
-				       .max_qp_rd_atom = 16,
-				       .max_qp_init_rd_atom = 16};
+/* Of a big device, with a good port; a test changes what it is about. */
+static struct ibv_device_attr device;
+static struct ibv_port_attr port;
+/* What came of it. */
+static struct verbs_offer o;
+static struct verbs_room r;
+static const char *why;
 
-	return attr;
+static int set_up(void **state)
+{
+	(void)state;
+	device = (struct ibv_device_attr){.max_qp = 1000,
+					  .max_qp_wr = 16384,
+					  .max_cqe = 65536,
+					  .max_sge = 30,
+					  .max_sge_rd = 30,
+					  .max_mr = 1000,
+					  .max_qp_rd_atom = 16,
+					  .max_qp_init_rd_atom = 16};
+	port = (struct ibv_port_attr){.state = IBV_PORT_ACTIVE,
+				      .active_mtu = IBV_MTU_4096,
+				      .max_msg_sz = 1u << 31};
+	return 0;
 }
 
-static struct ibv_port_attr good_port(void)
+static bool offer(const struct verbs_wish *wishes)
 {
-	struct ibv_port_attr attr = {.state = IBV_PORT_ACTIVE,
-				     .active_mtu = IBV_MTU_4096,
-				     .max_msg_sz = 1u << 31};
-
-	return attr;
+	return tei_verbs_offer(wishes, &device, &port, &o, &r, &why);
 }
 
 static void wishes_that_fit_are_granted(void **state)
 {
-	struct ibv_device_attr device = big_device();
-	struct ibv_port_attr port = good_port();
-	struct verbs_offer o;
-	struct verbs_room r;
-	const char *why;
-
 	(void)state;
-	assert_true(tei_verbs_offer(&wish, &device, &port, &o, &r, &why));
+	assert_true(offer(&wish));
 	assert_null(why);
 	assert_int_equal(o.lanes, 2);
 	assert_int_equal(o.depth, 256);
@@ -61,12 +62,6 @@ static void wishes_that_fit_are_granted(void **state)
 
 static void small_devices_clamp_every_wish(void **state)
 {
-	struct ibv_device_attr device = big_device();
-	struct ibv_port_attr port = good_port();
-	struct verbs_offer o;
-	struct verbs_room r;
-	const char *why;
-
 	(void)state;
 	device.max_qp = 1;
 	device.max_qp_wr = 100;
@@ -77,7 +72,7 @@ static void small_devices_clamp_every_wish(void **state)
 	device.max_qp_init_rd_atom = 2;
 	port.active_mtu = IBV_MTU_1024;
 	port.max_msg_sz = 65536;
-	assert_true(tei_verbs_offer(&wish, &device, &port, &o, &r, &why));
+	assert_true(offer(&wish));
 	assert_int_equal(o.lanes, 1);
 	assert_int_equal(o.depth, 64); /* the power of two below 90 */
 	assert_int_equal(o.mtu, 1024);
@@ -86,11 +81,16 @@ static void small_devices_clamp_every_wish(void **state)
 	assert_int_equal(r.sge, 3);
 	assert_int_equal(r.sge_read, 1);
 	assert_int_equal(r.message, 65536);
-	device.max_sge_rd = 0; /* some say nothing here */
-	assert_true(tei_verbs_offer(&wish, &device, &port, &o, &r, &why));
-	assert_int_equal(r.sge_read, 3);
+}
+
+static void some_devices_say_little_of_reads(void **state)
+{
+	(void)state;
+	device.max_sge_rd = 0;
+	assert_true(offer(&wish));
+	assert_int_equal(r.sge_read, 4);
 	device.max_qp_rd_atom = -1; /* a device that cannot read at all */
-	assert_true(tei_verbs_offer(&wish, &device, &port, &o, &r, &why));
+	assert_true(offer(&wish));
 	assert_int_equal(o.reads_in, 0);
 }
 
@@ -99,17 +99,12 @@ static void excessive_wishes_stay_within_bounds(void **state)
 	static const struct verbs_wish all = {UINT32_MAX, UINT32_MAX,
 					      UINT32_MAX, UINT32_MAX,
 					      UINT32_MAX, UINT32_MAX};
-	struct ibv_device_attr device = big_device();
-	struct ibv_port_attr port = good_port();
-	struct verbs_offer o;
-	struct verbs_room r;
-	const char *why;
 
 	(void)state;
 	device.max_qp_wr = device.max_cqe = device.max_sge = device.max_qp =
 		device.max_qp_rd_atom = device.max_qp_init_rd_atom =
 			device.max_sge_rd = INT32_MAX;
-	assert_true(tei_verbs_offer(&all, &device, &port, &o, &r, &why));
+	assert_true(offer(&all));
 	assert_null(tei_verbs_offer_fault(&o));
 	assert_int_equal(o.lanes, VERBS_LANES_MAX);
 	assert_int_equal(o.depth, VERBS_DEPTH_MAX);
@@ -117,30 +112,29 @@ static void excessive_wishes_stay_within_bounds(void **state)
 	assert_int_equal(r.sge, VERBS_SGE_MAX);
 }
 
-static void useless_devices_are_named_so(void **state)
+static void ports_that_are_no_use_are_named_so(void **state)
 {
-	struct ibv_device_attr device = big_device();
-	struct ibv_port_attr port = good_port();
-	struct verbs_offer o;
-	struct verbs_room r;
-	const char *why;
-
 	(void)state;
 	port.state = IBV_PORT_DOWN;
-	assert_false(tei_verbs_offer(&wish, &device, &port, &o, &r, &why));
+	assert_false(offer(&wish));
 	assert_string_equal(why, "the port is not active");
-	port = good_port();
+	port.state = IBV_PORT_ACTIVE;
 	port.active_mtu = 0;
-	assert_false(tei_verbs_offer(&wish, &device, &port, &o, &r, &why));
+	assert_false(offer(&wish));
 	port.active_mtu = 99;
-	assert_false(tei_verbs_offer(&wish, &device, &port, &o, &r, &why));
-	port = good_port();
-	device.max_qp_wr = 0;
-	assert_false(tei_verbs_offer(&wish, &device, &port, &o, &r, &why));
-	device = big_device();
+	assert_false(offer(&wish));
+	assert_string_equal(why, "the port names no MTU");
+}
+
+static void useless_devices_are_named_so(void **state)
+{
+	(void)state;
 	device.max_sge = 0;
-	assert_false(tei_verbs_offer(&wish, &device, &port, &o, &r, &why));
-	assert_non_null(why);
+	assert_false(offer(&wish));
+	assert_string_equal(why, "the device takes no memory");
+	device.max_qp_wr = 0;
+	assert_false(offer(&wish));
+	assert_string_equal(why, "the device has no queue pairs");
 }
 
 static void both_sides_reckon_the_same(void **state)
@@ -242,13 +236,17 @@ static void faults_are_laid_at_the_right_door(void **state)
 			rows[i].fault);
 }
 
+#define TEST(name) cmocka_unit_test_setup(name, set_up)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wishes_that_fit_are_granted),
-		cmocka_unit_test(small_devices_clamp_every_wish),
-		cmocka_unit_test(excessive_wishes_stay_within_bounds),
-		cmocka_unit_test(useless_devices_are_named_so),
+		TEST(wishes_that_fit_are_granted),
+		TEST(small_devices_clamp_every_wish),
+		TEST(some_devices_say_little_of_reads),
+		TEST(excessive_wishes_stay_within_bounds),
+		TEST(ports_that_are_no_use_are_named_so),
+		TEST(useless_devices_are_named_so),
 		cmocka_unit_test(both_sides_reckon_the_same),
 		cmocka_unit_test(nonsense_is_no_offer),
 		cmocka_unit_test(mtus_are_powers_of_two),

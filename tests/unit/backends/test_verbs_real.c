@@ -11,15 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <te/te.h>
-
-#include "base/chance.h"
 #include "base/clock.h"
 #include "base/conf.h"
 #include "tests/lib/test.h"
 #include "tests/unit/backends/verbs_rig.h"
-
-#define RW (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
 
 static char device[48];
 
@@ -33,26 +28,7 @@ static int note_first(const struct tei_device *found, void *arg)
 static int set_up(void **state)
 {
 	(void)state;
-	return verbs_rig_open_on(tei_verbs_in_use(), device, NULL, RW);
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	verbs_rig_close();
-	return 0;
-}
-
-static void fill(uint8_t *at, size_t n, uint64_t seed)
-{
-	for (size_t i = 0; i < n; i++)
-		at[i] = (uint8_t)tei_chance(&seed);
-}
-
-static void carry(struct fake_slice *s)
-{
-	assert_int_equal(fake_post(&rig.pair, s), 0);
-	verbs_rig_wait(&s->n_done, 1);
+	return verbs_rig_open_on(tei_verbs_in_use(), device, NULL, RIG_RW);
 }
 
 static void bytes_of_every_size_arrive_both_ways(void **state)
@@ -64,9 +40,9 @@ static void bytes_of_every_size_arrive_both_ways(void **state)
 		for (uint32_t op = TEI_READ; op <= TEI_WRITE; op++) {
 			struct fake_slice *s = verbs_rig_slice(op, 0, sizes[i]);
 
-			fill(rig.near, RIG_LEN, 2 * i + op);
-			fill(rig.far, RIG_LEN, 1000 + 2 * i + op);
-			carry(s);
+			verbs_rig_fill(rig.near, RIG_LEN, 2 * i + op);
+			verbs_rig_fill(rig.far, RIG_LEN, 1000 + 2 * i + op);
+			verbs_rig_carry(s);
 			assert_int_equal(s->err, 0);
 			assert_memory_equal(rig.near, rig.far, sizes[i]);
 			fake_slice_destroy(s);
@@ -82,7 +58,7 @@ static void forged_key_reaches_nothing_and_is_blamed_on_nobody(void **state)
 	memset(rig.near, 1, 100);
 	memset(rig.far, 0, 100);
 	s->key[VERBS_KEY_LEN + 1] ^= 0x55;
-	carry(s);
+	verbs_rig_carry(s);
 	assert_int_equal(s->err, -EACCES);
 	assert_int_equal(rig.far[0], 0);
 	verbs_rig_wait(&rig.pair.initiator_link.n_down, 1);
@@ -90,7 +66,7 @@ static void forged_key_reaches_nothing_and_is_blamed_on_nobody(void **state)
 	fake_slice_destroy(s);
 	verbs_rig_rejoin();
 	s = verbs_rig_slice(TEI_WRITE, 0, 100);
-	carry(s);
+	verbs_rig_carry(s);
 	assert_int_equal(s->err, 0);
 	fake_slice_destroy(s);
 }
@@ -101,7 +77,7 @@ static void removed_region_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(tei_backend_verbs.region_hide(rig.pair.b.rail, 2), 0);
-	carry(s);
+	verbs_rig_carry(s);
 	assert_int_equal(s->err, -EACCES);
 	fake_slice_destroy(s);
 }
@@ -151,7 +127,7 @@ static void connections_come_and_go(void **state)
 	for (int i = 0; i < 50; i++) {
 		verbs_rig_rejoin();
 		s = verbs_rig_slice(TEI_WRITE, 0, 64);
-		carry(s);
+		verbs_rig_carry(s);
 		assert_int_equal(s->err, 0);
 		fake_slice_destroy(s);
 	}
@@ -161,31 +137,20 @@ static void connections_come_and_go(void **state)
 
 static void many_slices_at_once_all_arrive(void **state)
 {
-	struct tei_slice *slices[MANY];
 	struct fake_slice *s[MANY];
-	size_t each = RIG_LEN / MANY;
 
 	(void)state;
 	for (uint32_t op = TEI_READ; op <= TEI_WRITE; op++) {
-		fill(rig.near, RIG_LEN, op);
-		fill(rig.far, RIG_LEN, 10 + op);
-		for (size_t i = 0; i < MANY; i++) {
-			s[i] = verbs_rig_slice(op, i * each, each);
-			slices[i] = s[i]->slice;
-		}
-		assert_int_equal(tei_backend_verbs.post(rig.pair.initiator,
-							slices, MANY),
-				 MANY);
-		for (size_t i = 0; i < MANY; i++) {
-			verbs_rig_wait(&s[i]->n_done, 1);
-			assert_int_equal(s[i]->err, 0);
-			fake_slice_destroy(s[i]);
-		}
+		verbs_rig_fill(rig.near, RIG_LEN, op);
+		verbs_rig_fill(rig.far, RIG_LEN, 10 + op);
+		verbs_rig_post(s, MANY, op, RIG_LEN / MANY);
+		verbs_rig_await(s, MANY);
 		assert_memory_equal(rig.near, rig.far, RIG_LEN);
 	}
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) \
+	cmocka_unit_test_setup_teardown(name, set_up, verbs_rig_tear_down)
 
 int main(void)
 {

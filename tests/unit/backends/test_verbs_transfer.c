@@ -4,40 +4,10 @@
 #include <poll.h>
 #include <string.h>
 
-#include <te/te.h>
-
-#include "base/chance.h"
 #include "tests/lib/test.h"
 #include "tests/unit/backends/verbs_rig.h"
 
-#define RW     (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
 #define SLICES 64
-
-static int set_up(void **state)
-{
-	(void)state;
-	return verbs_rig_open(NULL, RW);
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	verbs_rig_close();
-	return 0;
-}
-
-static void fill(uint8_t *at, size_t n, uint64_t seed)
-{
-	for (size_t i = 0; i < n; i++)
-		at[i] = (uint8_t)tei_chance(&seed);
-}
-
-static void carry(struct fake_slice *s)
-{
-	assert_int_equal(fake_post(&rig.pair, s), 0);
-	assert_int_equal(s->n_done, 0); /* never from inside post() */
-	verbs_rig_wait(&s->n_done, 1);
-}
 
 static void bytes_of_every_size_arrive_both_ways(void **state)
 {
@@ -49,9 +19,9 @@ static void bytes_of_every_size_arrive_both_ways(void **state)
 		for (uint32_t op = TEI_READ; op <= TEI_WRITE; op++) {
 			struct fake_slice *s = verbs_rig_slice(op, 0, sizes[i]);
 
-			fill(rig.near, RIG_LEN, 2 * i + op);
-			fill(rig.far, RIG_LEN, 1000 + 2 * i + op);
-			carry(s);
+			verbs_rig_fill(rig.near, RIG_LEN, 2 * i + op);
+			verbs_rig_fill(rig.far, RIG_LEN, 1000 + 2 * i + op);
+			verbs_rig_carry(s);
 			assert_int_equal(s->err, 0);
 			assert_int_equal(s->bytes, sizes[i]);
 			assert_memory_equal(rig.near, rig.far, sizes[i]);
@@ -73,14 +43,14 @@ static void many_pieces_go_with_few_requests(void **state)
 	size_t at = 0;
 
 	(void)state;
-	fill(rig.near, RIG_LEN, 1);
+	verbs_rig_fill(rig.near, RIG_LEN, 1);
 	for (size_t i = 0; i < TEST_COUNT(iov); i++) {
 		iov[i] = (struct iovec){rig.near + at, i * 7 % 100};
 		at += 100; /* gaps, and pieces of no bytes */
 	}
 	s = verbs_rig_pieces(TEI_WRITE, 0, iov, TEST_COUNT(iov));
 	s->slice->skip = 0;
-	carry(s);
+	verbs_rig_carry(s);
 	assert_int_equal(s->err, 0);
 	for (size_t i = 0, far = 0; i < TEST_COUNT(iov); i++) {
 		assert_memory_equal(rig.far + far, iov[i].iov_base,
@@ -97,13 +67,13 @@ static void skipped_bytes_are_left_out_and_summed_right(void **state)
 	struct fake_slice *s = verbs_rig_pieces(TEI_WRITE, 10, iov, 2);
 
 	(void)state;
-	fill(rig.near, 1000, 3);
+	verbs_rig_fill(rig.near, 1000, 3);
 	s->slice->skip = 30;
 	s->slice->length = 150;
 	s->slice->crc = 0xffffffff;
 	s->slice->crc_from = 20;
 	s->slice->crc_len = 120;
-	carry(s);
+	verbs_rig_carry(s);
 	assert_memory_equal(rig.far + 10, rig.near + 30, 70);
 	assert_memory_equal(rig.far + 80, rig.near + 500, 80);
 	assert_int_equal(s->slice->crc,
@@ -117,15 +87,14 @@ static void chunks_of_both_sides_are_respected(void **state)
 	struct fake_slice *s;
 
 	(void)state;
-	verbs_rig_close();
-	assert_int_equal(verbs_rig_open(small, RW), 0);
-	fill(rig.near, RIG_LEN, 4);
+	verbs_rig_reopen(small);
+	verbs_rig_fill(rig.near, RIG_LEN, 4);
 	s = verbs_rig_pieces(TEI_WRITE, 1000, NULL, 0);
 	s->piece = (struct iovec){rig.near + 5000, RIG_LEN - 10000};
 	s->slice->iov = &s->piece;
 	s->slice->n_iov = 1;
 	s->slice->length = RIG_LEN - 10000;
-	carry(s);
+	verbs_rig_carry(s);
 	assert_int_equal(s->err, 0);
 	assert_memory_equal(rig.far + 1000, rig.near + 5000, RIG_LEN - 10000);
 	fake_slice_destroy(s);
@@ -133,38 +102,16 @@ static void chunks_of_both_sides_are_respected(void **state)
 
 /* ---- how it is posted ---- */
 
-static void post_many(struct fake_slice **s, uint32_t op, size_t length)
-{
-	struct tei_slice *slices[SLICES];
-
-	for (size_t i = 0; i < SLICES; i++) {
-		s[i] = verbs_rig_slice(op, i * length, length);
-		slices[i] = s[i]->slice;
-	}
-	assert_int_equal(
-		tei_backend_verbs.post(rig.pair.initiator, slices, SLICES),
-		SLICES);
-}
-
-static void await_many(struct fake_slice **s)
-{
-	for (size_t i = 0; i < SLICES; i++) {
-		verbs_rig_wait(&s[i]->n_done, 1);
-		assert_int_equal(s[i]->err, 0);
-		fake_slice_destroy(s[i]);
-	}
-}
-
 static void batch_costs_a_doorbell_a_lane_and_few_signals(void **state)
 {
 	struct fake_verbs_counts before = fake_verbs_counts(), after;
 	struct fake_slice *s[SLICES];
 
 	(void)state;
-	post_many(s, TEI_WRITE, 1024);
+	verbs_rig_post(s, SLICES, TEI_WRITE, 1024);
 	after = fake_verbs_counts();
 	assert_true(after.doorbells - before.doorbells <= 2);
-	await_many(s);
+	verbs_rig_await(s, SLICES);
 	after = fake_verbs_counts();
 	assert_int_equal(after.requests - before.requests, SLICES);
 	assert_true(after.signalled - before.signalled <= 2 + SLICES / 16);
@@ -176,13 +123,13 @@ static void small_writes_go_inline(void **state)
 	struct fake_slice *s[SLICES];
 
 	(void)state;
-	post_many(s, TEI_WRITE, 64);
-	await_many(s);
+	verbs_rig_post(s, SLICES, TEI_WRITE, 64);
+	verbs_rig_await(s, SLICES);
 	assert_int_equal(fake_verbs_counts().inlined - before, SLICES);
-	post_many(s, TEI_WRITE, 65);
-	await_many(s);
-	post_many(s, TEI_READ, 64);
-	await_many(s);
+	verbs_rig_post(s, SLICES, TEI_WRITE, 65);
+	verbs_rig_await(s, SLICES);
+	verbs_rig_post(s, SLICES, TEI_READ, 64);
+	verbs_rig_await(s, SLICES);
 	assert_int_equal(fake_verbs_counts().inlined - before, SLICES);
 }
 
@@ -192,10 +139,9 @@ static void reads_in_flight_are_bounded(void **state)
 	struct fake_slice *s[SLICES];
 
 	(void)state;
-	verbs_rig_close();
-	assert_int_equal(verbs_rig_open(few, RW), 0);
-	post_many(s, TEI_READ, 1024);
-	await_many(s);
+	verbs_rig_reopen(few);
+	verbs_rig_post(s, SLICES, TEI_READ, 1024);
+	verbs_rig_await(s, SLICES);
 	assert_int_equal(fake_verbs_counts().most_reads, 6);
 }
 
@@ -206,11 +152,10 @@ static void shallow_queues_take_what_they_can_and_go_on(void **state)
 	struct fake_slice *s[SLICES];
 
 	(void)state;
-	verbs_rig_close();
-	assert_int_equal(verbs_rig_open(shallow, RW), 0);
-	fill(rig.near, RIG_LEN, 6);
-	post_many(s, TEI_WRITE, 1024);
-	await_many(s);
+	verbs_rig_reopen(shallow);
+	verbs_rig_fill(rig.near, RIG_LEN, 6);
+	verbs_rig_post(s, SLICES, TEI_WRITE, 1024);
+	verbs_rig_await(s, SLICES);
 	assert_memory_equal(rig.near, rig.far, SLICES * 1024);
 }
 
@@ -224,22 +169,21 @@ static void endpoints_without_room_let_the_rail_go_on(void **state)
 	struct fake_pair other;
 
 	(void)state;
-	verbs_rig_close();
-	assert_int_equal(verbs_rig_open(shallow, RW), 0);
+	verbs_rig_reopen(shallow);
 	first = rig.pair.initiator;
 	other = rig.pair;
 	assert_int_equal(fake_pair_connect(&other), 0);
 	verbs_rig_wait(&other.target_link.n_up, 1);
-	fill(rig.near, RIG_LEN, 7);
+	verbs_rig_fill(rig.near, RIG_LEN, 7);
 	fake_verbs_hang(0, true);
-	post_many(mine, TEI_WRITE, 1024);
+	verbs_rig_post(mine, SLICES, TEI_WRITE, 1024);
 	rig.pair.initiator = other.initiator;
-	post_many(theirs, TEI_WRITE, 1024);
+	verbs_rig_post(theirs, SLICES, TEI_WRITE, 1024);
 	rig.pair.initiator = first;
 	fake_progress(&rig.pair);
 	fake_verbs_hang(0, false);
-	await_many(mine);
-	await_many(theirs);
+	verbs_rig_await(mine, SLICES);
+	verbs_rig_await(theirs, SLICES);
 	fake_pair_disconnect(&other);
 }
 
@@ -282,13 +226,15 @@ static void unregistered_memory_is_left_to_others(void **state)
 
 	(void)state;
 	memset(rig.near, 7, 10);
-	carry(s);
+	verbs_rig_carry(s);
 	assert_int_equal(s->err, -EOPNOTSUPP);
 	assert_int_equal(rig.far[0], 0); /* nothing was touched */
 	fake_slice_destroy(s);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)                                              \
+	cmocka_unit_test_setup_teardown(name, verbs_rig_set_up, \
+					verbs_rig_tear_down)
 
 int main(void)
 {

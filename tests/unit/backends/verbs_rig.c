@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/chance.h"
 #include "tests/lib/test.h"
 
 #define NEAR_ID 1
@@ -95,6 +96,60 @@ struct fake_slice *verbs_rig_slice(uint32_t op, size_t at, size_t length)
 	s->slice->n_iov = 1;
 	s->slice->length = length;
 	return s;
+}
+
+int verbs_rig_set_up(void **state)
+{
+	(void)state;
+	return verbs_rig_open(NULL, RIG_RW);
+}
+
+int verbs_rig_tear_down(void **state)
+{
+	(void)state;
+	verbs_rig_close();
+	return 0;
+}
+
+void verbs_rig_reopen(const char *const settings[])
+{
+	verbs_rig_close();
+	assert_int_equal(verbs_rig_open(settings, RIG_RW), 0);
+}
+
+void verbs_rig_fill(uint8_t *at, size_t n, uint64_t seed)
+{
+	for (size_t i = 0; i < n; i++)
+		at[i] = (uint8_t)tei_chance(&seed);
+}
+
+void verbs_rig_carry(struct fake_slice *s)
+{
+	assert_int_equal(fake_post(&rig.pair, s), 0);
+	assert_int_equal(s->n_done, 0);
+	verbs_rig_wait(&s->n_done, 1);
+}
+
+void verbs_rig_post(struct fake_slice **s, size_t n, uint32_t op, size_t length)
+{
+	struct tei_slice *slices[VERBS_QUEUE_MAX];
+
+	assert_true(n <= VERBS_QUEUE_MAX);
+	for (size_t i = 0; i < n; i++) {
+		s[i] = verbs_rig_slice(op, i * length, length);
+		slices[i] = s[i]->slice;
+	}
+	assert_int_equal(
+		tei_backend_verbs.post(rig.pair.initiator, slices, (int)n), n);
+}
+
+void verbs_rig_await(struct fake_slice **s, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		verbs_rig_wait(&s[i]->n_done, 1);
+		assert_int_equal(s[i]->err, 0);
+		fake_slice_destroy(s[i]);
+	}
 }
 
 void verbs_rig_rejoin(void)

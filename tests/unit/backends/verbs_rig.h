@@ -8,11 +8,14 @@
 #ifndef VERBS_RIG_H
 #define VERBS_RIG_H
 
+#include <te/te.h>
+
 #include "backends/verbs/verbs.h"
 #include "tests/lib/fake_verbs/fake_verbs.h"
 #include "tests/unit/backends/fake_core.h"
 
 #define RIG_LEN ((size_t)1 << 20)
+#define RIG_RW  (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
 
 extern const struct tei_backend_ops tei_backend_verbs;
 
@@ -33,12 +36,26 @@ int verbs_rig_open_on(const struct verbs_provider *api, const char *port,
 		      const char *const settings[], uint32_t far_access);
 /* Ends it; asserts that nothing is left. */
 void verbs_rig_close(void);
+/* open() and close() for cmocka. */
+int verbs_rig_set_up(void **state);
+int verbs_rig_tear_down(void **state);
+/* close() and open() with settings of its own; fails the test. */
+void verbs_rig_reopen(const char *const settings[]);
+
+void verbs_rig_fill(uint8_t *at, size_t n, uint64_t seed);
 
 /* One slice of one piece, at the same place in both memories. */
 struct fake_slice *verbs_rig_slice(uint32_t op, size_t at, size_t length);
 /* With pieces of its own; at @at in the far memory. */
 struct fake_slice *verbs_rig_pieces(uint32_t op, size_t at,
 				    const struct iovec *iov, uint32_t n);
+/* Post it and wait until it has ended; not from inside post(). */
+void verbs_rig_carry(struct fake_slice *s);
+/* Make and post s[n], of one piece of @length bytes each, side by side. */
+void verbs_rig_post(struct fake_slice **s, size_t n, uint32_t op,
+		    size_t length);
+/* Wait until s[n] have ended well, and destroy them. */
+void verbs_rig_await(struct fake_slice **s, size_t n);
 /* What the core does: flush and close both halves of a broken pair, join anew. */
 void verbs_rig_rejoin(void);
 /* Progress until *@n is @want; fails the test when that takes too long. */

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_verbs_peers.c - what peers forge, how they come and go, lost links */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "tests/lib/test.h"
+#include "tests/unit/backends/verbs_rig.h"
+
+static int set_up(void **state)
+{
+	tei_log_set_level(TEI_LOG_ERROR);
+	return verbs_rig_set_up(state);
+}
+
+static void forged_key_reaches_nothing(void **state)
+{
+	struct fake_slice *s = verbs_rig_slice(TEI_WRITE, 0, 100);
+
+	(void)state;
+	memset(rig.near, 1, 100);
+	s->key[VERBS_KEY_LEN + 1] ^= 1;
+	verbs_rig_carry(s);
+	assert_int_equal(s->err, -EACCES);
+	assert_int_equal(s->slice->provider_code, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(rig.far[0], 0);
+	verbs_rig_wait(&rig.pair.target_link.n_down, 1);
+	assert_int_equal(rig.pair.b.rail->refused_slices, 1);
+	/* The way and the peer are as good as before: opened again at once. */
+	verbs_rig_wait(&rig.pair.initiator_link.n_down, 1);
+	assert_int_equal(rig.pair.initiator_link.down_err, -ESTALE);
+	fake_slice_destroy(s);
+	verbs_rig_rejoin();
+}
+
+static void key_of_another_range_is_refused_at_home(void **state)
+{
+	struct fake_slice *s = verbs_rig_slice(TEI_READ, 0, 100);
+
+	(void)state;
+	s->slice->remote = (uintptr_t)rig.far + RIG_LEN;
+	verbs_rig_carry(s);
+	assert_int_equal(s->err, -EFAULT);
+	assert_int_equal(rig.pair.initiator_link.n_down, 0);
+	fake_slice_destroy(s);
+	/* It begins inside, and would end behind. */
+	s = verbs_rig_slice(TEI_READ, 0, 100);
+	s->slice->remote = (uintptr_t)rig.far + RIG_LEN - 50;
+	verbs_rig_carry(s);
+	assert_int_equal(s->err, -EFAULT);
+	fake_slice_destroy(s);
+}
+
+static void access_is_what_the_owner_gave(void **state)
+{
+	struct fake_slice *s;
+
+	(void)state;
+	verbs_rig_close();
+	assert_int_equal(verbs_rig_open(NULL, TE_ACCESS_REMOTE_READ), 0);
+	memset(rig.near, 1, 100);
+	s = verbs_rig_slice(TEI_WRITE, 0, 100);
+	verbs_rig_carry(s);
+	assert_int_equal(s->err, -EACCES);
+	assert_int_equal(rig.far[0], 0);
+	fake_slice_destroy(s);
+	verbs_rig_rejoin();
+	s = verbs_rig_slice(TEI_READ, 0, 100);
+	verbs_rig_carry(s);
+	assert_int_equal(s->err, 0);
+	fake_slice_destroy(s);
+}
+
+/* ---- the handshake ---- */
+
+static void nonsense_of_a_peer_is_refused(void **state)
+{
+	struct tei_link link;
+	struct tei_endpoint *ep;
+	uint8_t mine[TEI_BLOB_MAX], bad[TEI_BLOB_MAX];
+	size_t len = sizeof(mine);
+
+	(void)state;
+	ep = fake_endpoint(&rig.pair.a, &link, false, 1);
+	assert_int_equal(tei_backend_verbs.endpoint_open(ep, mine, &len), 0);
+	for (size_t i = 0; i < len; i++) {
+		if (i >= 10 && i < 26)
+			continue; /* any bytes are some GID */
+		memcpy(bad, mine, len);
+		bad[i] = 0xff;
+		if (i == 27 || i == 28 || i == 29 || i > 30)
+			continue; /* any number is some queue pair's */
+		assert_int_equal(
+			tei_backend_verbs.endpoint_connect(ep, bad, len),
+			-EPROTO);
+	}
+	assert_int_equal(tei_backend_verbs.endpoint_connect(ep, mine, len - 1),
+			 -EPROTO);
+	assert_int_equal(tei_backend_verbs.endpoint_connect(ep, NULL, 0),
+			 -EPROTO);
+	assert_true(rig.pair.a.rail->bad_frames > 8);
+	tei_backend_verbs.flush(ep, -EPROTO);
+	tei_backend_verbs.endpoint_close(ep);
+	tei_free(ep);
+}
+
+static void failed_handshake_leaves_nothing_behind(void **state)
+{
+	unsigned int nth = 0;
+	bool struck;
+
+	(void)state;
+	fake_pair_disconnect(&rig.pair);
+	do {
+		int rc;
+
+		nth++;
+		fake_verbs_fail(nth, nth % 2 ? EINVAL : ETIMEDOUT);
+		rc = fake_pair_connect(&rig.pair);
+		struck = fake_verbs_struck();
+		fake_verbs_fail(0, 0);
+		if (!rc)
+			fake_pair_disconnect(&rig.pair);
+	} while (struck && nth < 200);
+	assert_false(struck);
+	assert_true(nth > 10);
+	assert_int_equal(fake_pair_connect(&rig.pair), 0);
+}
+
+static void thousand_connections_leave_no_queue_pair(void **state)
+{
+	unsigned int before = fake_verbs_counts().pairs;
+
+	(void)state;
+	for (int i = 0; i < TEST_TIMES(1000); i++)
+		verbs_rig_rejoin();
+	/* What has ended lately is the clerk's still: it is soon gone. */
+	for (uint64_t t = tei_now_ms(); fake_verbs_counts().pairs > before &&
+					tei_now_ms() < t + FAKE_LIMIT_MS;)
+		fake_progress(&rig.pair);
+	assert_int_equal(fake_verbs_counts().pairs, before);
+}
+
+/* ---- events ---- */
+
+static void lost_link_and_fatal_errors_are_told(void **state)
+{
+	unsigned int downs = fake_n_downs;
+	int rc = 0;
+
+	(void)state;
+	fake_verbs_link(0, 1, false);
+	verbs_rig_wait(&fake_n_downs, downs + 2); /* both rails */
+	fake_verbs_link(0, 1, true);
+	for (uint64_t t = tei_now_ms();
+	     !(verbs_rail(rig.pair.a.rail)->link_up &&
+	       verbs_rail(rig.pair.b.rail)->link_up) &&
+	     tei_now_ms() < t + FAKE_LIMIT_MS;)
+		fake_progress(&rig.pair);
+	assert_true(verbs_rail(rig.pair.a.rail)->link_up);
+	fake_verbs_set_gid(0, 1, 1, "10.9.1.77", IBV_GID_TYPE_ROCE_V2);
+	fake_verbs_tell(0, IBV_EVENT_GID_CHANGE, 1);
+	verbs_rig_wait(&fake_n_downs, downs + 4); /* another address */
+	fake_verbs_tell(0, IBV_EVENT_GID_CHANGE, 2);
+	fake_verbs_tell(0, IBV_EVENT_SM_CHANGE, 1);
+	fake_verbs_tell(0, IBV_EVENT_DEVICE_FATAL, 1);
+	for (int i = 0; i < 1000 && !rc; i++)
+		rc = tei_backend_verbs.progress(rig.pair.a.rail, 64);
+	assert_int_equal(rc, -EIO);
+	rc = 0;
+	for (int i = 0; i < 1000 && !rc; i++)
+		rc = tei_backend_verbs.progress(rig.pair.b.rail, 64);
+	assert_int_equal(rc, -EIO);
+	assert_int_equal(fake_n_downs, downs + 4);
+}
+
+#define TEST(name) \
+	cmocka_unit_test_setup_teardown(name, set_up, verbs_rig_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(forged_key_reaches_nothing),
+		TEST(key_of_another_range_is_refused_at_home),
+		TEST(access_is_what_the_owner_gave),
+		TEST(nonsense_of_a_peer_is_refused),
+		TEST(failed_handshake_leaves_nothing_behind),
+		TEST(thousand_connections_leave_no_queue_pair),
+		TEST(lost_link_and_fatal_errors_are_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
