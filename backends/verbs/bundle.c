@@ -71,7 +71,12 @@ static int make_queue_pair(struct verbs_rail *rail, struct verbs_lane *lane)
 		if (lane->qp)
 			port->room.inline_max = 0;
 	}
-	return lane->qp ? 0 : tei_verbs_error(-1);
+	if (!lane->qp)
+		return tei_verbs_error(-1);
+	/* Another lane, or the port's next look, may have wished for more. */
+	if (lane->bundle->inline_max > attr.cap.max_inline_data)
+		lane->bundle->inline_max = attr.cap.max_inline_data;
+	return 0;
 }
 
 static int make_lane(struct verbs_rail *rail, struct verbs_bundle *bundle,
@@ -108,6 +113,12 @@ static int reserve(struct verbs_bundle *bundle)
 	return 0;
 }
 
+static void give_room_back(struct verbs_bundle *bundle)
+{
+	bundle->rail->room += bundle->room;
+	bundle->room = 0;
+}
+
 static void describe(const struct verbs_bundle *bundle,
 		     struct verbs_address *mine)
 {
@@ -136,6 +147,7 @@ int tei_verbs_bundle_make(struct verbs_rail *rail, struct tei_endpoint *ep,
 	bundle->rail = rail;
 	bundle->ep = ep;
 	bundle->target = ep->target;
+	bundle->inline_max = rail->port.room.inline_max;
 	tei_list_init(&bundle->link);
 	tei_list_init(&bundle->waiting);
 	tei_list_init(&bundle->queue);
@@ -305,14 +317,16 @@ void tei_verbs_bundle_free(struct verbs_bundle *bundle)
 	}
 	tei_list_del(&bundle->link);
 	tei_list_del(&bundle->waiting);
-	rail->room += bundle->room;
+	give_room_back(bundle);
 	rail->n_bundles--;
 	tei_free(bundle);
 }
 
 void tei_verbs_bundle_end(struct verbs_bundle *bundle)
 {
+	assert(!bundle->n_posted);
 	tei_list_del(&bundle->waiting);
+	give_room_back(bundle); /* the next one need not wait for the clerk */
 	if (bundle->state == VERBS_BUNDLE_CONNECTING) {
 		atomic_store_explicit(&bundle->abandoned, true,
 				      memory_order_relaxed);

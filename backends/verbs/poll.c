@@ -11,6 +11,7 @@
 #include "backends/verbs/verbs.h"
 
 #include <errno.h>
+#include <poll.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -157,28 +158,55 @@ int tei_verbs_poll(struct verbs_rail *rail, int budget)
 
 /* ---- the end ---- */
 
-void tei_verbs_drain(struct verbs_bundle *bundle)
+/*
+ * Completions, or sleep until there are some. How many; 0: the device has given
+ * none back for DRAIN_MS, or it cannot tell.
+ */
+static int await_some(struct verbs_rail *rail)
+{
+	struct pollfd fd = {.fd = rail->channel->fd, .events = POLLIN};
+	uint64_t now = tei_now_ms(), until = now + DRAIN_MS;
+	int n = tei_verbs_poll(rail, VERBS_POLL_MAX);
+
+	while (!n && now < until &&
+	       !rail->port.api->req_notify_cq(rail->cq, 0)) {
+		/* What came before it was armed is told by nobody. */
+		n = tei_verbs_poll(rail, VERBS_POLL_MAX);
+		if (n)
+			break;
+		(void)poll(&fd, 1, (int)(until - now));
+		tei_verbs_read_channel(rail);
+		n = tei_verbs_poll(rail, VERBS_POLL_MAX);
+		now = tei_now_ms();
+	}
+	return n < 0 ? 0 : n;
+}
+
+/* What the device has not given back, it never will. */
+static void give_up(struct verbs_bundle *bundle)
 {
 	static const struct ibv_wc lost = {.status = IBV_WC_WR_FLUSH_ERR};
-	uint64_t until = tei_now_ms() + DRAIN_MS;
 
-	while (bundle->n_posted && tei_now_ms() < until) {
-		int n = tei_verbs_poll(bundle->rail, VERBS_POLL_MAX);
-
-		if (n < 0)
-			break;
-		if (n > 0)
-			until = tei_now_ms() + DRAIN_MS;
-	}
-	if (!bundle->n_posted)
-		return;
 	LOG_WARN("rail %s: %u work requests did not come back",
 		 bundle->rail->port.name, bundle->n_posted);
 	tei_verbs_bundle_destroy(bundle);
+	/* Others will have the room of what the queue still holds of it. */
+	while (tei_verbs_poll(bundle->rail, VERBS_POLL_MAX) > 0)
+		;
 	for (uint32_t i = 0; i < bundle->n_lanes; i++) {
 		struct verbs_lane *lane = &bundle->lanes[i];
 
 		while (lane->head != lane->tail)
 			finish(lane, &lost);
 	}
+}
+
+void tei_verbs_drain(struct verbs_bundle *bundle)
+{
+	while (bundle->n_posted && await_some(bundle->rail))
+		;
+	if (bundle->n_posted)
+		give_up(bundle);
+	if (!tei_list_empty(&bundle->rail->waiting))
+		tei_verbs_kick(bundle->rail); /* they may have room now */
 }

@@ -231,7 +231,7 @@ static enum cut cut_one(struct verbs_rail *rail, struct verbs_bundle *bundle,
 		refuse(bundle, slice, -EFAULT);
 		return CUT_FAILED;
 	}
-	if (!read && work.length <= most->inline_max)
+	if (!read && work.length <= bundle->inline_max)
 		wr->send_flags = IBV_SEND_INLINE;
 	append(rail, lane, wr, &work);
 	if (s->at == slice->length)

@@ -206,7 +206,7 @@ int tei_verbs_rail_match(struct tei_rail *base, const struct tei_address *peer,
 
 /* ---- driven ---- */
 
-static void read_channel(struct verbs_rail *rail)
+void tei_verbs_read_channel(struct verbs_rail *rail)
 {
 	struct ibv_cq *cq;
 	void *arg;
@@ -227,7 +227,7 @@ static int look(struct verbs_rail *rail)
 	rail->n_quiet = 0;
 	rail->base->woken = false;
 	(void)eventfd_read(rail->kick_fd, &times);
-	read_channel(rail);
+	tei_verbs_read_channel(rail);
 	n = tei_verbs_events(rail);
 	while (n >= 0 && (bundle = tei_verbs_clerk_take(&rail->clerk))) {
 		tei_verbs_handed_back(bundle);

@@ -107,6 +107,7 @@ struct verbs_bundle {
 	struct verbs_lane_name theirs[VERBS_LANES_MAX];
 	uint32_t n_used;           /* lanes agreed on, <= n_lanes */
 	uint32_t depth, reads_max; /* of a lane, that may be in flight */
+	uint32_t inline_max;       /* bytes that its queue pairs take inline */
 
 	struct tei_list queue; /* slices taken, whose rest is to be posted */
 	struct tei_list held;  /* done but for the news, until flush() */
@@ -208,6 +209,8 @@ int tei_verbs_wait_fd(struct tei_rail *rail);
 void tei_verbs_doze(struct tei_rail *rail);
 /* Have progress() called soon. Any thread. */
 void tei_verbs_kick(const struct verbs_rail *rail);
+/* Take the news that the armed queue has something. Token. */
+void tei_verbs_read_channel(struct verbs_rail *rail);
 
 /* ---- load.c ---- */
 
@@ -248,7 +251,10 @@ void tei_verbs_bundle_stop(struct verbs_bundle *bundle);
 void tei_verbs_bundle_destroy(struct verbs_bundle *bundle);
 /* Destroyed, and with nothing posted. Token. */
 void tei_verbs_bundle_free(struct verbs_bundle *bundle);
-/* Leave it to the clerk to destroy; progress() frees it. Token. */
+/*
+ * Leave it to the clerk to destroy; progress() frees it. Nothing of it is posted.
+ * Token.
+ */
 void tei_verbs_bundle_end(struct verbs_bundle *bundle);
 /* It cannot go on: stop it, and down(@err) follows from progress(). Token. */
 void tei_verbs_bundle_break(struct verbs_bundle *bundle, int err);

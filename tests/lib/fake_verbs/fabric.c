@@ -190,6 +190,13 @@ void fake_verbs_take(unsigned int n)
 	tei_mutex_unlock(&fake.mu);
 }
 
+void fake_verbs_no_inline(bool on)
+{
+	tei_mutex_lock(&fake.mu);
+	fake.no_inline = on;
+	tei_mutex_unlock(&fake.mu);
+}
+
 void fake_verbs_hang(unsigned int device, bool on)
 {
 	tei_mutex_lock(&fake.mu);

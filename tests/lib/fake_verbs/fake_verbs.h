@@ -53,6 +53,8 @@ void fake_verbs_spoil(unsigned int nth, enum ibv_wc_status status);
 void fake_verbs_spoil_some(uint64_t seed, unsigned int per_million);
 /* post_send() takes @n more work requests in all, then refuses one. */
 void fake_verbs_take(unsigned int n);
+/* Queue pairs that ask for inline data are refused. */
+void fake_verbs_no_inline(bool on);
 /* Nothing is carried out and nothing comes back until it is unset. */
 void fake_verbs_hang(unsigned int device, bool on);
 /* The port's state, with its event. What is under way then is not acknowledged. */

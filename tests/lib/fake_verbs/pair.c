@@ -29,7 +29,7 @@ static bool fits(const struct ibv_device_attr *device,
 	       cap->max_send_wr <= (unsigned)device->max_qp_wr &&
 	       cap->max_send_sge <= (unsigned)device->max_sge &&
 	       cap->max_send_sge <= FAKE_SGE_MAX &&
-	       cap->max_inline_data <= FAKE_INLINE_MAX &&
+	       cap->max_inline_data <= (fake.no_inline ? 0 : FAKE_INLINE_MAX) &&
 	       attr->send_cq == attr->recv_cq;
 }
 

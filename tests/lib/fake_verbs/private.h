@@ -89,6 +89,7 @@ struct fake_fabric {
 	enum ibv_wc_status spoil_status;
 	uint64_t chance;
 	unsigned int take;
+	bool no_inline;
 };
 
 extern struct fake_fabric fake;

@@ -143,6 +143,44 @@ static void thousand_connections_leave_no_queue_pair(void **state)
 	assert_int_equal(fake_verbs_counts().pairs, before);
 }
 
+/* Nobody asks the clerk in between what it has destroyed. */
+static void room_of_an_ended_endpoint_is_the_next_one_s_at_once(void **state)
+{
+	static const char *const one[] = {"verbs.completions=32",
+					  "verbs.lanes=2", "verbs.depth=16",
+					  NULL};
+	struct fake_slice *s[40];
+
+	(void)state;
+	verbs_rig_reopen(one);
+	for (int i = 0; i < 20; i++) {
+		verbs_rig_rejoin();
+		verbs_rig_post(s, TEST_COUNT(s), TEI_WRITE, 1024);
+		verbs_rig_await(s, TEST_COUNT(s));
+	}
+}
+
+static void queue_pairs_without_inline_data_are_used_without(void **state)
+{
+	struct fake_slice *s;
+
+	(void)state;
+	verbs_rig_close();
+	fake_verbs_start(1);
+	fake_verbs_no_inline(true);
+	assert_int_equal(
+		verbs_rig_open_on(&fake_verbs, "fake0/1", NULL, RIG_RW), 0);
+	/* The port's look forgets what was learnt; the queue pairs do not. */
+	fake_verbs_tell(0, IBV_EVENT_PKEY_CHANGE, 1);
+	for (int i = 0; i < 200; i++)
+		fake_progress(&rig.pair);
+	s = verbs_rig_slice(TEI_WRITE, 0, 8);
+	verbs_rig_carry(s);
+	assert_int_equal(s->err, 0);
+	assert_int_equal(fake_verbs_counts().inlined, 0);
+	fake_slice_destroy(s);
+}
+
 /* ---- events ---- */
 
 static void lost_link_and_fatal_errors_are_told(void **state)
@@ -188,6 +226,8 @@ int main(void)
 		TEST(nonsense_of_a_peer_is_refused),
 		TEST(failed_handshake_leaves_nothing_behind),
 		TEST(thousand_connections_leave_no_queue_pair),
+		TEST(room_of_an_ended_endpoint_is_the_next_one_s_at_once),
+		TEST(queue_pairs_without_inline_data_are_used_without),
 		TEST(lost_link_and_fatal_errors_are_told),
 	};
 
