@@ -75,6 +75,21 @@ static void settle(struct verbs_bundle *bundle, struct tei_slice *slice)
 
 /* ---- work requests ---- */
 
+void tei_verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
+			bool good)
+{
+	const struct tei_slice *slice = work->slice;
+
+	for (int i = 0; i < VERBS_USES && work->uses[i]; i++)
+		tei_verbs_region_done(work->uses[i]);
+	if (!work->block)
+		return;
+	if (work->read && good)
+		tei_verbs_bounce_copy(work->block, slice->iov + work->piece,
+				      work->in_piece, work->length, true);
+	tei_verbs_bounce_give(&rail->bounce, work->block);
+}
+
 /* The oldest of the lane is done; @wc: NULL: with success. */
 static void finish(struct verbs_lane *lane, const struct ibv_wc *wc)
 {
@@ -82,8 +97,7 @@ static void finish(struct verbs_lane *lane, const struct ibv_wc *wc)
 	struct tei_slice *slice = work->slice;
 	struct verbs_slice *s = verbs_slice(slice);
 
-	for (int i = 0; i < VERBS_USES && work->uses[i]; i++)
-		tei_verbs_region_done(work->uses[i]);
+	tei_verbs_work_end(lane->bundle->rail, work, !wc);
 	lane->bytes -= work->length;
 	lane->n_reads -= work->read;
 	lane->bundle->n_posted--;

@@ -6,7 +6,8 @@
  * It is cut where a key of either side ends and where the device has no room for
  * another local piece; each part goes to the lane with the least under way. What
  * is built for a lane is linked and posted with one doorbell; the last of it is
- * signalled, and one in SIGNAL_EVERY before.
+ * signalled, and one in SIGNAL_EVERY before. Local memory that is not registered
+ * goes inline or by way of a bounce block.
  */
 #include "backends/verbs/verbs.h"
 
@@ -19,7 +20,7 @@
 
 enum cut {
 	CUT_ONE,    /* a work request was built */
-	CUT_NONE,   /* no lane has room */
+	CUT_NONE,   /* no lane has room, or all blocks are in use */
 	CUT_FAILED, /* the slice is out of the queue */
 };
 
@@ -61,41 +62,112 @@ static bool add_use(struct verbs_work *work, struct verbs_region *region)
 	return false;
 }
 
-/*
- * Local pieces of the next @limit bytes into @wr, as far as it has room. The
- * slice's place is moved on. False: memory that is not registered (any more).
- */
-static bool gather(struct verbs_rail *rail, const struct tei_slice *slice,
-		   uint64_t limit, uint32_t max_sge, struct ibv_send_wr *wr,
-		   struct verbs_work *work) TEI_REQUIRES(rail->regions.mu)
+/* Bytes of local memory in one piece, from the slice's place on; >= 1. */
+static uint64_t piece_at(const struct tei_slice *slice, uint64_t *addr)
 {
 	struct verbs_slice *s = verbs_slice(slice);
 
+	while (s->in_piece == slice->iov[s->piece].iov_len) {
+		s->piece++;
+		s->in_piece = 0;
+	}
+	*addr = (uintptr_t)slice->iov[s->piece].iov_base + s->in_piece;
+	return slice->iov[s->piece].iov_len - s->in_piece;
+}
+
+static void add_piece(struct ibv_send_wr *wr, struct verbs_work *work,
+		      uint64_t addr, uint64_t n, uint32_t lkey)
+{
+	wr->sg_list[wr->num_sge++] = (struct ibv_sge){
+		.addr = addr, .length = (uint32_t)n, .lkey = lkey};
+	work->length += (uint32_t)n;
+	verbs_slice(work->slice)->in_piece += n;
+}
+
+/* The device copies it when it is posted: it needs no key. */
+static void gather_inline(uint64_t limit, uint32_t max_sge,
+			  struct ibv_send_wr *wr, struct verbs_work *work)
+{
 	while (work->length < limit && (uint32_t)wr->num_sge < max_sge) {
-		const struct iovec *piece = &slice->iov[s->piece];
-		uint64_t addr = (uintptr_t)piece->iov_base + s->in_piece;
-		uint64_t n = piece->iov_len - s->in_piece, room;
-		struct verbs_region *region;
+		uint64_t addr, n = piece_at(work->slice, &addr);
+
+		add_piece(wr, work, addr, least(n, limit - work->length), 0);
+	}
+	wr->send_flags = IBV_SEND_INLINE;
+}
+
+/* False: it begins with memory that is not registered (any more). */
+static bool gather_registered(struct verbs_rail *rail, uint64_t limit,
+			      uint32_t max_sge, struct ibv_send_wr *wr,
+			      struct verbs_work *work)
+	TEI_REQUIRES(rail->regions.mu)
+{
+	while (work->length < limit && (uint32_t)wr->num_sge < max_sge) {
+		uint64_t addr, room, n = piece_at(work->slice, &addr);
+		struct verbs_region *region =
+			tei_verbs_region_find(&rail->regions, addr);
 		uint32_t lkey;
 
-		if (!n) {
-			s->piece++;
-			s->in_piece = 0;
-			continue;
-		}
-		region = tei_verbs_region_find(&rail->regions, addr);
 		if (!region)
 			return wr->num_sge > 0;
 		if (!add_use(work, region))
 			return true;
 		lkey = tei_verbs_region_key(region, addr, &room);
 		n = least(least(n, room), limit - work->length);
-		wr->sg_list[wr->num_sge++] = (struct ibv_sge){
-			.addr = addr, .length = (uint32_t)n, .lkey = lkey};
+		add_piece(wr, work, addr, n, lkey);
+	}
+	return true;
+}
+
+/* Up to the next piece that is registered. The copy is made by ring_lane(). */
+static enum cut gather_block(struct verbs_rail *rail, uint64_t limit,
+			     struct ibv_send_wr *wr, struct verbs_work *work)
+	TEI_REQUIRES(rail->regions.mu)
+{
+	struct verbs_slice *s = verbs_slice(work->slice);
+	uint64_t addr, n;
+
+	if (!rail->bounce.n)
+		return CUT_FAILED;
+	work->block = tei_verbs_bounce_take(&rail->bounce);
+	if (!work->block)
+		return CUT_NONE;
+	work->piece = s->piece;
+	work->in_piece = s->in_piece;
+	limit = least(limit, VERBS_BLOCK_LEN);
+	while (work->length < limit) {
+		n = piece_at(work->slice, &addr);
+		if (work->length && !s->in_piece &&
+		    tei_verbs_region_find(&rail->regions, addr))
+			break;
+		n = least(n, limit - work->length);
 		work->length += (uint32_t)n;
 		s->in_piece += n;
 	}
-	return true;
+	wr->num_sge = 1;
+	wr->sg_list[0] = (struct ibv_sge){.addr = (uintptr_t)work->block,
+					  .length = work->length,
+					  .lkey = rail->bounce.mr->lkey};
+	return CUT_ONE;
+}
+
+/*
+ * Local memory of the next @limit bytes into @wr, as far as it has room. The
+ * slice's place is moved on.
+ */
+static enum cut gather(struct verbs_rail *rail, uint64_t inline_max,
+		       uint64_t limit, struct ibv_send_wr *wr,
+		       struct verbs_work *work) TEI_REQUIRES(rail->regions.mu)
+{
+	const struct verbs_room *most = &rail->port.room;
+
+	if (!work->read && limit <= inline_max)
+		gather_inline(limit, most->sge, wr, work);
+	else if (!gather_registered(rail, limit,
+				    work->read ? most->sge_read : most->sge, wr,
+				    work))
+		return gather_block(rail, limit, wr, work);
+	return CUT_ONE;
 }
 
 /* ---- chains ---- */
@@ -138,8 +210,7 @@ static void take_back(struct verbs_lane *lane, const struct ibv_send_wr *bad,
 			&lane->works[--lane->tail & lane->mask];
 		struct verbs_slice *s = verbs_slice(work->slice);
 
-		for (int i = 0; i < VERBS_USES && work->uses[i]; i++)
-			tei_verbs_region_done(work->uses[i]);
+		tei_verbs_work_end(bundle->rail, work, false);
 		lane->bytes -= work->length;
 		lane->n_reads -= work->read;
 		bundle->n_posted--;
@@ -150,6 +221,30 @@ static void take_back(struct verbs_lane *lane, const struct ibv_send_wr *bad,
 	}
 }
 
+/* What goes by way of a block; no lock is held, as it may take a while. */
+static void fill_blocks(struct verbs_lane *lane)
+{
+	for (const struct ibv_send_wr *wr = lane->first; wr; wr = wr->next) {
+		const struct verbs_work *work =
+			&lane->works[(uint32_t)wr->wr_id & lane->mask];
+
+		if (work->block && !work->read)
+			tei_verbs_bounce_copy(
+				work->block, work->slice->iov + work->piece,
+				work->in_piece, work->length, false);
+	}
+}
+
+static void tell_of_bouncing(struct verbs_rail *rail)
+{
+	if (rail->bounce.told || rail->bounce.n_free == rail->bounce.n)
+		return;
+	rail->bounce.told = true;
+	LOG_INFO("rail %s: local memory is not registered and so is copied: "
+		 "register it for full speed",
+		 rail->port.name);
+}
+
 /* A device that refuses a work request has lost count: nothing to go on with. */
 static void ring_lane(struct verbs_bundle *bundle, struct verbs_lane *lane)
 {
@@ -157,6 +252,7 @@ static void ring_lane(struct verbs_bundle *bundle, struct verbs_lane *lane)
 	struct ibv_send_wr *bad = NULL;
 	int rc;
 
+	fill_blocks(lane);
 	lane->last->send_flags |= IBV_SEND_SIGNALED;
 	lane->n_silent = 0;
 	rc = tei_verbs_error(
@@ -177,6 +273,7 @@ static void ring(struct verbs_bundle *bundle)
 			ring_lane(bundle, &bundle->lanes[i]);
 	}
 	bundle->rail->n_chain = 0;
+	tell_of_bouncing(bundle->rail);
 }
 
 /* ---- cutting ---- */
@@ -205,12 +302,12 @@ static void refuse(struct verbs_bundle *bundle, struct tei_slice *slice,
 static enum cut cut_one(struct verbs_rail *rail, struct verbs_bundle *bundle,
 			struct tei_slice *slice) TEI_REQUIRES(rail->regions.mu)
 {
-	const struct verbs_room *most = &rail->port.room;
 	struct verbs_slice *s = verbs_slice(slice);
 	bool read = slice->op == TEI_READ;
 	struct verbs_lane *lane = choose_lane(bundle, read);
 	struct ibv_send_wr *wr = &rail->chain[rail->n_chain];
 	struct verbs_work work = {.slice = slice, .read = read};
+	enum cut how;
 	uint64_t room;
 	uint32_t rkey;
 
@@ -225,21 +322,20 @@ static enum cut cut_one(struct verbs_rail *rail, struct verbs_bundle *bundle,
 		.opcode = read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
 		.wr.rdma = {.remote_addr = slice->remote + s->at,
 			    .rkey = rkey}};
-	room = least(least(slice->length - s->at, room), most->message);
-	if (!gather(rail, slice, room, read ? most->sge_read : most->sge, wr,
-		    &work)) {
+	room = least(least(slice->length - s->at, room),
+		     rail->port.room.message);
+	how = gather(rail, bundle->inline_max, room, wr, &work);
+	if (how == CUT_FAILED)
 		refuse(bundle, slice, -EFAULT);
-		return CUT_FAILED;
-	}
-	if (!read && work.length <= bundle->inline_max)
-		wr->send_flags = IBV_SEND_INLINE;
+	if (how != CUT_ONE)
+		return how;
 	append(rail, lane, wr, &work);
 	if (s->at == slice->length)
 		leave_queue(bundle, slice);
 	return CUT_ONE;
 }
 
-/* False: no lane has room. */
+/* False: there is no room for more. */
 static bool build(struct verbs_bundle *bundle)
 {
 	struct verbs_rail *rail = bundle->rail;
@@ -308,7 +404,7 @@ static void enqueue(struct verbs_bundle *bundle, struct tei_slice *slice)
 	*s = (struct verbs_slice){.in_piece = slice->skip, .queued = true};
 	tei_list_add_tail(&bundle->queue, &slice->link);
 	bundle->n_queue++;
-	if (!is_ours(bundle->rail, slice) ||
+	if ((!bundle->rail->bounce.n && !is_ours(bundle->rail, slice)) ||
 	    (slice->op == TEI_READ && !bundle->reads_max))
 		refuse(bundle, slice, -EOPNOTSUPP);
 	else if (tei_verbs_key_decode(slice->key, slice->key_len, &s->key))

@@ -140,12 +140,14 @@ int tei_verbs_rail_open(struct tei_rail *base)
 	if (rc)
 		goto close_all;
 	tei_verbs_regions_init(&rail->regions, &rail->port, rail->pd);
+	tei_verbs_bounce_init(&rail->bounce, &rail->port, rail->pd);
 	rc = tei_verbs_clerk_start(&rail->clerk);
 	if (rc)
-		goto fini_regions;
+		goto fini_memory;
 	return 0;
 
-fini_regions:
+fini_memory:
+	tei_verbs_bounce_fini(&rail->bounce, &rail->port);
 	tei_verbs_regions_fini(&rail->regions);
 close_all:
 	close_all(rail);
@@ -172,6 +174,7 @@ void tei_verbs_rail_close(struct tei_rail *base)
 	}
 	assert(!rail->n_bundles);
 	tei_verbs_clerk_fini(&rail->clerk);
+	tei_verbs_bounce_fini(&rail->bounce, &rail->port);
 	tei_verbs_regions_fini(&rail->regions);
 	ack(rail);
 	close_all(rail);

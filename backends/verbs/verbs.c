@@ -56,6 +56,10 @@ static const struct tei_setting settings[] = {
 	    "most memory of one key; 0: what the device takes", 0, 1LL << 46),
 	ROW(cqe, "completions", TEI_CONF_UINT, "32768", NULL,
 	    "that a rail has room for", 16, 1 << 24),
+	ROW(bounce, "bounce", TEI_CONF_SIZE, "4194304", "bytes",
+	    "registered memory of a rail, by way of which local memory is "
+	    "copied that is not registered; 0: none",
+	    0, 1 << 30),
 	ROW(relaxed, "relaxed_ordering", TEI_CONF_BOOL, "true", NULL,
 	    "PCIe may reorder writes, where the device can tell", 0, 0),
 };

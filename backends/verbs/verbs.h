@@ -10,6 +10,7 @@
  * match.c     which rails of two hosts go together
  * port.c      ports: found, opened, looked at
  * regions.c   registered memory
+ * bounce.c    blocks that stand in for memory which is not registered
  * load.c      the provider: loaded when there are devices, probed
  * rail.c      the rail: opened, driven, closed
  * bundle.c    the lanes of an endpoint: made, connected, destroyed
@@ -30,6 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/verbs/bounce.h"
 #include "backends/verbs/causes.h"
 #include "backends/verbs/match.h"
 #include "backends/verbs/port.h"
@@ -50,6 +52,10 @@
 struct verbs_work {
 	struct tei_slice *slice;               /* not owned */
 	struct verbs_region *uses[VERBS_USES]; /* NULL: none */
+	/* NULL: none; else what it carries instead of the slice's memory. */
+	uint8_t *block;
+	uint64_t in_piece; /* with a block: where that memory begins */
+	uint32_t piece;
 	uint32_t length;
 	bool read;
 };
@@ -162,6 +168,7 @@ struct verbs_rail {
 	uint32_t n_events; /* of the channel, not acknowledged */
 	bool link_up;
 	struct verbs_regions regions;
+	struct verbs_bounce bounce;
 	struct verbs_clerk clerk;
 
 	uint32_t next_tag;
@@ -282,6 +289,9 @@ void tei_verbs_pump(struct verbs_bundle *bundle);
 
 /* Handle at most @budget completions. How many, or -EIO: the queue is dead. */
 int tei_verbs_poll(struct verbs_rail *rail, int budget);
+/* It is not posted any more; @good: and what it reads has come. */
+void tei_verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
+			bool good);
 /* done(): it is in no list, and nothing of it is posted. */
 void tei_verbs_slice_end(struct tei_slice *slice, int err);
 /*

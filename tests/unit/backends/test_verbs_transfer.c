@@ -218,20 +218,6 @@ static void idle_rail_is_woken_by_its_descriptor(void **state)
 	fake_slice_destroy(s);
 }
 
-static void unregistered_memory_is_left_to_others(void **state)
-{
-	uint8_t elsewhere[100];
-	struct iovec iov[2] = {{rig.near, 10}, {elsewhere, 100}};
-	struct fake_slice *s = verbs_rig_pieces(TEI_WRITE, 0, iov, 2);
-
-	(void)state;
-	memset(rig.near, 7, 10);
-	verbs_rig_carry(s);
-	assert_int_equal(s->err, -EOPNOTSUPP);
-	assert_int_equal(rig.far[0], 0); /* nothing was touched */
-	fake_slice_destroy(s);
-}
-
 #define TEST(name)                                              \
 	cmocka_unit_test_setup_teardown(name, verbs_rig_set_up, \
 					verbs_rig_tear_down)
@@ -249,7 +235,6 @@ int main(void)
 		TEST(shallow_queues_take_what_they_can_and_go_on),
 		TEST(endpoints_without_room_let_the_rail_go_on),
 		TEST(idle_rail_is_woken_by_its_descriptor),
-		TEST(unregistered_memory_is_left_to_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
