@@ -27,6 +27,7 @@ struct verbs_config {
 	uint64_t timeout, retries; /* as IBV_QP_TIMEOUT, IBV_QP_RETRY_CNT */
 	uint64_t chunk;            /* most bytes of one key */
 	uint64_t cqe;              /* completions that a rail has room for */
+	uint64_t prefault;         /* from so many bytes on; 0: never */
 	uint64_t bounce;           /* bytes of bounce buffers */
 	bool relaxed; /* relaxed ordering where the device has it */
 };

@@ -10,6 +10,7 @@
 
 #include <te/te.h>
 
+#include "backends/verbs/prefault.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -267,6 +268,11 @@ static uint32_t chunks_of(const struct verbs_port *port, uint64_t length,
 	return 0;
 }
 
+static bool is_big(const struct verbs_config *config, uint64_t length)
+{
+	return config->prefault && length >= config->prefault;
+}
+
 int tei_verbs_region_add(struct verbs_regions *regions, uint64_t id, void *addr,
 			 uint64_t length, uint32_t access, void *key,
 			 size_t *len)
@@ -285,6 +291,8 @@ int tei_verbs_region_add(struct verbs_regions *regions, uint64_t id, void *addr,
 	region->base = (uintptr_t)addr;
 	region->length = length;
 	region->chunk = chunk;
+	if (is_big(regions->port->config, length))
+		tei_verbs_prefault(region->base, length);
 	rc = register_chunks(regions, region, n, access);
 	if (rc)
 		goto free_region;

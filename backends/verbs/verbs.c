@@ -56,6 +56,10 @@ static const struct tei_setting settings[] = {
 	    "most memory of one key; 0: what the device takes", 0, 1LL << 46),
 	ROW(cqe, "completions", TEI_CONF_UINT, "32768", NULL,
 	    "that a rail has room for", 16, 1 << 24),
+	ROW(prefault, "prefault", TEI_CONF_SIZE, "268435456", "bytes",
+	    "regions from so many bytes on are brought into memory by several "
+	    "threads before they are registered; 0: none",
+	    0, 1LL << 46),
 	ROW(bounce, "bounce", TEI_CONF_SIZE, "4194304", "bytes",
 	    "registered memory of a rail, by way of which local memory is "
 	    "copied that is not registered; 0: none",

@@ -10,6 +10,7 @@
  * match.c     which rails of two hosts go together
  * port.c      ports: found, opened, looked at
  * regions.c   registered memory
+ * prefault.c  memory brought in before it is registered
  * bounce.c    blocks that stand in for memory which is not registered
  * load.c      the provider: loaded when there are devices, probed
  * rail.c      the rail: opened, driven, closed

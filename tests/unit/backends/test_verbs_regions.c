@@ -177,6 +177,88 @@ static void a_gigabyte_goes_in_chunks_of_16_mebibytes(void **state)
 	munmap(big, length);
 }
 
+/* The fake provider touches nothing: whatever is there came before. */
+static size_t pages_there(uint8_t *at, size_t length)
+{
+	static unsigned char there[40 << 8];
+	size_t n = 0;
+
+	assert_true(length / PAGE <= sizeof(there));
+	assert_int_equal(mincore(at, length, there), 0);
+	for (size_t i = 0; i < length / PAGE; i++)
+		n += there[i] & 1;
+	return n;
+}
+
+/* Kernels before 5.14 cannot. */
+static bool can_populate(uint8_t *at)
+{
+	return !madvise(at, PAGE, 23 /* MADV_POPULATE_WRITE */);
+}
+
+static void threads_that_are_not_to_be_had_are_done_without(void **state)
+{
+	size_t length = 40 << 20;
+	uint8_t *big = mmap(NULL, length, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct verbs_key key = {0};
+
+	(void)state;
+	assert_true(big != MAP_FAILED);
+	config.prefault = PAGE;
+	for (struct test_faults f = {.kind = TEI_FAULT_THREAD};
+	     test_faults_next(&f);) {
+		assert_int_equal(madvise(big, length, MADV_DONTNEED), 0);
+		assert_int_equal(add_at(1, big, length, RW, &key), 0);
+		if (can_populate(big))
+			assert_int_equal(pages_there(big, length),
+					 length / PAGE);
+		take_away(1);
+	}
+	munmap(big, length);
+}
+
+static void big_regions_are_brought_in_and_small_ones_not(void **state)
+{
+	size_t length = 40 << 20;
+	uint8_t *big = mmap(NULL, length, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct verbs_key key = {0};
+
+	(void)state;
+	assert_true(big != MAP_FAILED);
+	/* Huge pages would bring in what is beside. */
+	(void)madvise(big, length, MADV_NOHUGEPAGE);
+	big[0] = big[length - 1] = 7;
+	config.prefault = length;
+	assert_int_equal(add_at(1, big, length - 1, RW, &key), 0);
+	assert_int_equal(pages_there(big, length), 2);
+	take_away(1);
+	config.prefault = length - 1;
+	assert_int_equal(add_at(1, big, length - 1, RW, &key), 0);
+	if (can_populate(big))
+		assert_int_equal(pages_there(big, length), length / PAGE);
+	assert_int_equal(big[0] + big[length - 1], 14);
+	take_away(1);
+	munmap(big, length);
+}
+
+static void memory_that_cannot_be_brought_in_is_left_to_the_device(void **state)
+{
+	size_t length = 40 << 20;
+	uint8_t *big = mmap(NULL, length, PROT_READ,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct verbs_key key = {0};
+
+	(void)state;
+	assert_true(big != MAP_FAILED);
+	config.prefault = PAGE;
+	assert_int_equal(add_at(1, big, length, TE_ACCESS_LOCAL, &key), 0);
+	assert_int_equal(pages_there(big, length), 0);
+	take_away(1);
+	munmap(big, length);
+}
+
 static void local_memory_has_no_key_for_peers(void **state)
 {
 	struct verbs_key key = {0};
@@ -368,6 +450,9 @@ int main(void)
 		TEST(settings_make_chunks_smaller),
 		TEST(too_many_chunks_are_refused_with_what_to_change),
 		TEST(a_gigabyte_goes_in_chunks_of_16_mebibytes),
+		TEST(big_regions_are_brought_in_and_small_ones_not),
+		TEST(threads_that_are_not_to_be_had_are_done_without),
+		TEST(memory_that_cannot_be_brought_in_is_left_to_the_device),
 		TEST(local_memory_has_no_key_for_peers),
 		TEST(regions_are_found_by_address),
 		TEST(ten_thousand_regions_are_found_and_leave_no_key),
