@@ -70,19 +70,46 @@ static int listed_protection(uint64_t addr, uint64_t length)
 	return covered ? protection : 0;
 }
 
-bool tei_is_usable(uint64_t addr, uint64_t length, bool writable)
+/*
+ * Have the kernel find all pages. 0; -EINVAL: it does not know how, being older
+ * than 5.14, or will not, for a driver's memory or what may not be used so; else
+ * negative.
+ */
+static int populate(uint64_t addr, uint64_t length, bool writable)
 {
 	void *begin;
 	size_t len;
 
 	if (!pages_of(addr, length, &begin, &len))
-		return false;
-	if (!madvise(begin, len,
-		     writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
-		return true;
-	/* Also of a kernel before 5.14, and of memory that a driver maps. */
-	return errno == EINVAL && (listed_protection(addr, length) &
-				   (writable ? PROT_WRITE : PROT_READ));
+		return -EFAULT;
+	return madvise(begin, len,
+		       writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ)
+		       ? -errno
+		       : 0;
+}
+
+static bool is_listed(uint64_t addr, uint64_t length, bool writable)
+{
+	return listed_protection(addr, length) &
+	       (writable ? PROT_WRITE : PROT_READ);
+}
+
+bool tei_is_usable(uint64_t addr, uint64_t length, bool writable)
+{
+	int rc = populate(addr, length, writable);
+
+	return !rc || (rc == -EINVAL && is_listed(addr, length, writable));
+}
+
+bool tei_is_there(uint64_t addr, uint64_t length, bool writable)
+{
+	int rc = populate(addr, length, writable);
+
+	if (rc != -EINVAL)
+		return !rc;
+	if (madvise(NULL, 0, MADV_POPULATE_READ)) /* before 5.14 */
+		return tei_is_mapped(addr, length);
+	return is_listed(addr, length, writable);
 }
 
 int tei_protection(uint64_t addr, uint64_t length)

@@ -22,6 +22,12 @@ bool tei_is_mapped(uint64_t addr, uint64_t length);
 bool tei_is_usable(uint64_t addr, uint64_t length, bool writable);
 
 /*
+ * The same for each piece of a copy: a kernel before 5.14, which would take long,
+ * is only asked whether it is mapped.
+ */
+bool tei_is_there(uint64_t addr, uint64_t length, bool writable);
+
+/*
  * What mapped memory may be used for: PROT_READ | PROT_WRITE, or part of that.
  * Looks at both ends alone if they may be written. Blocks: as above, for them.
  */

@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/list.h"
+#include "base/mapped.h"
 #include "te/backend.h"
 #include <te/te.h>
 
@@ -236,12 +237,23 @@ static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)
 					    to - from);
 }
 
-/* Copy @n bytes between the slice's pieces and @remote. */
-static void copy(struct tei_slice *slice, uint8_t *remote, uint64_t n)
+static bool is_there(const void *addr, uint64_t n, bool writable)
+{
+	return tei_is_there((uintptr_t)addr, n, writable);
+}
+
+/*
+ * Copy @n bytes between the slice's pieces and @remote. -EFAULT: one of them has
+ * been unmapped, or its file is shorter now; touching it would be a signal.
+ */
+static int copy(struct tei_slice *slice, uint8_t *remote, uint64_t n)
 {
 	struct loop_slice *s = loop_slice(slice);
+	bool writes = slice->op == TEI_WRITE;
 	uint64_t part;
 
+	if (n && !is_there(remote, n, writes))
+		return -EFAULT;
 	for (; n; n -= part) {
 		const struct iovec *piece = &slice->iov[s->piece];
 		uint8_t *local;
@@ -256,8 +268,10 @@ static void copy(struct tei_slice *slice, uint8_t *remote, uint64_t n)
 		part = piece->iov_len - s->offset;
 		if (part > n)
 			part = n;
+		if (!is_there(local, part, !writes))
+			return -EFAULT;
 		/* Both may be in one region, so they may overlap. */
-		if (slice->op == TEI_WRITE)
+		if (writes)
 			memmove(remote, local, part);
 		else
 			memmove(local, remote, part);
@@ -266,6 +280,7 @@ static void copy(struct tei_slice *slice, uint8_t *remote, uint64_t n)
 		s->offset += part;
 		s->at += part;
 	}
+	return 0;
 }
 
 static void count(struct tei_rail *rail, uint64_t n)
@@ -300,11 +315,12 @@ static void step(struct tei_slice *slice)
 		end(slice, rc);
 		return;
 	}
-	copy(slice, remote, n);
+	rc = copy(slice, remote, n);
 	tei_region_unpin(target, pin);
-	count(slice->ep->rail, n);
-	if (s->at == slice->length)
-		end(slice, 0);
+	if (!rc)
+		count(slice->ep->rail, n);
+	if (rc || s->at == slice->length)
+		end(slice, rc);
 }
 
 static int report_broken(struct loop_rail *rail)
