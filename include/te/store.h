@@ -194,8 +194,10 @@ TE_API int te_store_mount(struct te_store *store, uint64_t bytes,
  * te_store_mount_shared - lend part of a file, as one in /dev/shm
  * @offset, @bytes: whole pages, inside the file
  *
- * The file must not be made shorter while it is mounted. What it contains is
- * overwritten. As te_store_mount(); -600 also when the file cannot be mapped,
+ * What it contains is overwritten. If it is made shorter while it is mounted,
+ * what lay beyond is lost, and space there fails puts until it is unmounted; a
+ * copy that is under way just then may end the process by SIGBUS. As
+ * te_store_mount(); -600 also when the file cannot be mapped,
  * is too short, or this part of it is mounted already.
  */
 TE_API int te_store_mount_shared(struct te_store *store, const char *path,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mapped.h"
 #include "store/client/client.h"
 #include "store/client/executor.h"
 #include "store/proto/extent.h"
@@ -68,6 +69,10 @@ static bool is_here(const Store__Objects *o)
 	size_t i;
 
 	for (i = 0; i < o->n_address; i++) {
+		/* Of a file that is shorter now touching it is a signal. */
+		if (!tei_is_there(o->address[i],
+				  TEI_EXTENT_HEADER_LEN + o->length[i], false))
+			return false;
 		memcpy(bytes, at_address(o->address[i]), sizeof(bytes));
 		if (tei_extent_decode(bytes, &h) ||
 		    h.gen_epoch != o->gen_epoch[0] ||

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mapped.h"
 #include "base/mem.h"
 #include "store/client/client.h"
 #include "store/proto/extent.h"
@@ -44,9 +45,15 @@ void tei_keep_fini(struct tei_keep *keep)
 
 /* ---- headers in our memory ---- */
 
+/* NULL: the file behind it is shorter now. */
 static uint8_t *header_at(const struct tei_segment *segment, uint64_t offset)
 {
-	return (uint8_t *)segment->memory + offset;
+	uint8_t *at = (uint8_t *)segment->memory + offset;
+
+	if (segment->mapping &&
+	    !tei_is_there((uintptr_t)at, TEI_EXTENT_HEADER_LEN, true))
+		return NULL;
+	return at;
 }
 
 /* Void the header at @offset if it is of that generation. */
@@ -54,12 +61,15 @@ static void void_header(const struct tei_segment *segment, uint64_t offset,
 			uint64_t gen_epoch, uint64_t generation)
 {
 	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
+	uint8_t *at = header_at(segment, offset);
 	struct tei_extent_header h;
 
-	memcpy(bytes, header_at(segment, offset), sizeof(bytes));
+	if (!at)
+		return;
+	memcpy(bytes, at, sizeof(bytes));
 	if (tei_extent_decode(bytes, &h) == 0 && h.gen_epoch == gen_epoch &&
 	    h.generation == generation)
-		memset(header_at(segment, offset), 0, sizeof(bytes));
+		memset(at, 0, sizeof(bytes));
 }
 
 /*
@@ -72,9 +82,12 @@ static bool renew_header(const struct tei_segment *segment,
 {
 	const struct tei_directory_extent *e = &o->extents[i];
 	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
+	uint8_t *at = header_at(segment, e->offset);
 	struct tei_extent_header h;
 
-	memcpy(bytes, header_at(segment, e->offset), sizeof(bytes));
+	if (!at)
+		return false;
+	memcpy(bytes, at, sizeof(bytes));
 	if (tei_extent_decode(bytes, &h) || h.gen_epoch != o->gen_epoch ||
 	    h.generation != o->generation || h.object_size != o->size ||
 	    h.offset != offset || h.length != e->length || h.index != i ||
@@ -82,7 +95,7 @@ static bool renew_header(const struct tei_segment *segment,
 		return false;
 	h.digest = tei_key_digest(tei_directory_key(o), o->key_len, seed);
 	tei_extent_encode(&h, bytes);
-	memcpy(header_at(segment, e->offset), bytes, sizeof(bytes));
+	memcpy(at, bytes, sizeof(bytes));
 	return true;
 }
 

@@ -9,8 +9,9 @@ import pytest
 
 from conftest import make_engine
 from mooncake.engine import TransferEngine
+from mooncake.store import TaskStatus
 from peer import ADDRESS, Peer
-from pool import Master
+from pool import Master, until
 
 LENGTH = 1 << 20
 READ, BOTH = mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE
@@ -128,3 +129,60 @@ def test_peers_write_to_no_memory_that_is_for_reading(engine, force_tcp):
 
 def test_an_engine_registers_no_memory_that_nobody_may_read(engine):
     assert engine.register_memory(Mapped(NONE).address, LENGTH) == -1
+
+
+# ---- files that are made shorter ----
+
+N, SIZE = 8, 200_000
+KEYS = [f"short{i}" for i in range(N)]
+
+
+@pytest.fixture
+def shortened(tmp_path):
+    """A master, its owner and a user: all memory of the pool has just gone."""
+    path = tmp_path / "segment"
+    path.write_bytes(b"")
+    with open(path, "r+b") as file:
+        file.truncate(4 << 20)
+        master = Master()
+        owner, user = master.store(0), master.store(0)
+        assert owner.mount_segment(str(path), 8 << 20)["ret"] == -600
+        ids = owner.mount_segment(str(path), 4 << 20)["segment_ids"]
+        assert [user.put(key, bytes(SIZE)) for key in KEYS] == [0] * N
+        file.truncate(0)
+        yield master, owner, user, ids
+    user.close()
+    owner.close()
+    master.kill()
+
+
+@pytest.mark.parametrize("who", [1, 2])
+def test_what_lay_in_a_file_that_is_shorter_now_is_a_miss(shortened, who):
+    store = shortened[who]
+    assert store.get_batch(KEYS) == [b""] * N
+    assert store.put("new", b"value") < 0
+    assert store.upsert(KEYS[0], b"value") < 0
+    memory = Mapped(BOTH)
+    assert store.get_into(KEYS[1], memory.address, LENGTH) < 0
+    memory.free()
+    assert [store.remove(key, force=True) for key in KEYS[2:]] == [0] * (N - 2)
+
+
+def test_it_is_offered_to_no_other_master(shortened):
+    master, owner, user, ids = shortened
+    master.restart()
+    until(lambda: owner.health_check() == 0 and user.health_check() == 0)
+    assert user.get(KEYS[0]) == b""
+    until(lambda: owner.unmount_segment(ids) == 0)
+
+
+def test_it_is_not_copied(shortened):
+    master, owner, user, _ = shortened
+    other = master.store(4 << 20)
+    task, code = user.create_copy_task(KEYS[0], [other.get_hostname()])
+    assert code == 0
+    until(lambda: user.query_task(task)[0].status in (
+        TaskStatus.FAILED, TaskStatus.SUCCESS))
+    assert user.query_task(task)[0].status == TaskStatus.FAILED
+    assert owner.health_check() == 0
+    other.close()
