@@ -50,10 +50,10 @@ static void bystander_close(struct bystander *b, struct te_engine *engine)
 static int bystander_open(struct bystander *b, const struct options *o,
 			  struct te_engine *engine)
 {
-	int rc = target_start(&b->target, o);
+	int rc = target_start(&b->target, o, BYSTANDER_SET);
 
 	if (!rc)
-		rc = target_open(&b->target, engine, BYSTANDER_SET);
+		rc = target_open(&b->target, engine);
 	if (!rc)
 		rc = memory_open(o, engine, BYSTANDER_SET, TE_ACCESS_LOCAL,
 				 &b->local, &b->region);

@@ -311,12 +311,12 @@ int peers_main(const struct options *o)
 	int rc;
 
 	tei_process_many_files();
-	rc = target_start(&c.target, o);
+	rc = target_start(&c.target, o, SET_LEN);
 	if (rc)
 		return rc == -EINVAL ? 2 : 1;
 	rc = engine_open(o, c.target.host, &c.engine);
 	if (!rc)
-		rc = target_open(&c.target, c.engine, SET_LEN);
+		rc = target_open(&c.target, c.engine);
 	if (!rc)
 		rc = measure(&c);
 	close_peers(&c);

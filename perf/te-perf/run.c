@@ -311,8 +311,7 @@ static int open_local(struct run *run)
 static int initiate_with(struct run *run)
 {
 	const struct options *o = run->options;
-	int rc = target_open(&run->target, run->engine,
-			     o->working_set + PROBE_ROOM);
+	int rc = target_open(&run->target, run->engine);
 
 	if (!rc)
 		rc = bound_open(&run->bound, o, &run->target);
@@ -333,7 +332,8 @@ static int initiate_with(struct run *run)
 static int initiate(struct run *run)
 {
 	const struct options *o = run->options;
-	int rc = target_start(&run->target, o), closed;
+	int rc = target_start(&run->target, o, o->working_set + PROBE_ROOM);
+	int closed;
 
 	run->misused = rc == -EINVAL;
 	if (rc)

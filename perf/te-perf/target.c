@@ -124,14 +124,6 @@ int target_usage(struct target *t, uint64_t *cpu_ns, uint64_t *rss)
 	return t->memory ? 0 : ask_usage(t, ANSWER_MS, cpu_ns, rss);
 }
 
-/* It waits for no stranger; and we may have to wait for other initiators. */
-static int greet(struct target *t)
-{
-	uint64_t cpu_ns, rss;
-
-	return ask_usage(t, READY_MS, &cpu_ns, &rss);
-}
-
 int target_reference(struct target *t, uint64_t len, struct tei_bare_peer *peer)
 {
 	char line[64], answer[TEI_PROCESS_LINE];
@@ -152,16 +144,21 @@ int target_reference(struct target *t, uint64_t len, struct tei_bare_peer *peer)
 	return 0;
 }
 
-int target_start(struct target *t, const struct options *o)
+int target_start(struct target *t, const struct options *o, uint64_t len)
 {
 	int rc = 0;
 
-	*t = (struct target){.process = TEI_PROCESS_NONE, .options = o};
+	*t = (struct target){
+		.process = TEI_PROCESS_NONE, .options = o, .len = len};
 	snprintf(t->host, sizeof(t->host), "127.0.0.1");
 	if (o->connect)
 		rc = connect_to(t, o);
+	/*
+	 * At once, for it waits for no stranger, and our own memory may take
+	 * longer; and we may have to wait for other initiators.
+	 */
 	if (!rc && t->remote_host)
-		rc = greet(t);
+		rc = ask_open(t);
 	if (!rc)
 		return 0;
 	if (rc != -EINVAL)
@@ -195,18 +192,19 @@ static int open_own(struct target *t)
 			   &t->memory, &t->region);
 }
 
-int target_open(struct target *t, struct te_engine *engine, uint64_t len)
+int target_open(struct target *t, struct te_engine *engine)
 {
 	bool own = options_in_process(t->options);
 	int rc = 0;
 
 	t->engine = engine;
-	t->len = len;
 	/* Only now: what is wrong with the settings has been said once. */
 	if (!own && !t->remote_host)
 		rc = start_process(t, t->options);
-	if (!rc)
-		rc = own ? open_own(t) : ask_open(t);
+	if (!rc && own)
+		rc = open_own(t);
+	else if (!rc && !t->remote_host)
+		rc = ask_open(t);
 	if (!rc)
 		rc = te_segment_open(engine, t->name, OPEN_MS, &t->segment);
 	if (!rc)

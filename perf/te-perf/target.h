@@ -32,10 +32,13 @@ struct target {
 	uint64_t remote;       /* first address of its memory */
 };
 
-/* Reach a remote one; t->host is known then. -errno, said on stderr. */
-int target_start(struct target *t, const struct options *o);
-/* Start it here, have @len bytes there, open its segment. -errno, said. */
-int target_open(struct target *t, struct te_engine *engine, uint64_t len);
+/*
+ * Reach a remote one and have @len bytes there; t->host is known then. -errno,
+ * said on stderr.
+ */
+int target_start(struct target *t, const struct options *o, uint64_t len);
+/* Start one of our own with as much, open its segment. -errno, said. */
+int target_open(struct target *t, struct te_engine *engine);
 /* CPU time and resident bytes of its process so far, 0 when it is ours. */
 int target_usage(struct target *t, uint64_t *cpu_ns, uint64_t *rss);
 /*
