@@ -88,7 +88,8 @@ int verify_prepare(const struct load *l, uint64_t seed)
 struct checker {
 	const struct load *load;
 	struct te_batch *batch;
-	char *scratch;      /* n_room slots */
+	char *scratch; /* n_room slots, registered: backends may demand it */
+	te_region_id region;
 	uint32_t n_room, n; /* slots that wait to be read back */
 	uint64_t offset[CHUNK_SLOTS];
 	uint64_t checked, wrong;
@@ -163,6 +164,25 @@ static int check_thread(struct checker *c, uint32_t thread, uint64_t n_slots,
 	return rc;
 }
 
+static int add_scratch(struct checker *c)
+{
+	struct te_region r = {
+		.addr = c->scratch,
+		.length = c->n_room * load_stride(c->load),
+		.access = TE_ACCESS_LOCAL,
+	};
+
+	return te_region_add(c->load->engine, &r, &c->region);
+}
+
+static void checker_fini(struct checker *c)
+{
+	te_batch_destroy(c->batch);
+	if (c->region)
+		te_region_remove(c->load->engine, c->region);
+	tei_free(c->scratch);
+}
+
 static int checker_init(struct checker *c, const struct load *l)
 {
 	uint64_t room = CHUNK_LEN / load_stride(l);
@@ -176,9 +196,11 @@ static int checker_init(struct checker *c, const struct load *l)
 	c->scratch = tei_malloc(c->n_room * load_stride(l));
 	if (!c->scratch)
 		return -ENOMEM;
-	rc = te_batch_create(l->engine, c->n_room, &c->batch);
+	rc = add_scratch(c);
+	if (!rc)
+		rc = te_batch_create(l->engine, c->n_room, &c->batch);
 	if (rc)
-		tei_free(c->scratch);
+		checker_fini(c);
 	return rc;
 }
 
@@ -197,7 +219,6 @@ int verify_check(const struct load *l, const struct load_result *result,
 		rc = read_back(&c);
 	*checked += c.checked;
 	*wrong += c.wrong;
-	te_batch_destroy(c.batch);
-	tei_free(c.scratch);
+	checker_fini(&c);
 	return rc;
 }
