@@ -137,9 +137,13 @@ const char *tei_verbs_refusal(int err, uint64_t length, uint64_t memlock)
 {
 	switch (err) {
 	case -ENOMEM:
-		return memlock < length
-			       ? "more than this process may lock (ulimit -l)"
-			       : "no memory, or no keys left in the device";
+		if (memlock < length)
+			return "more than this process may lock (ulimit -l)";
+		return memlock == UINT64_MAX
+			       ? "no memory, or no keys left in the device"
+			       : "no memory, no keys left in the device, or "
+				 "with what is locked already more than this "
+				 "process may lock (ulimit -l)";
 	case -EAGAIN: /* what mlock()'s accounting answers on some kernels */
 	case -EPERM:
 		return "this process may lock no more memory (ulimit -l)";

@@ -73,6 +73,7 @@ struct fake_verbs_counts {
 	uint64_t signalled; /* completions of success */
 	uint64_t inlined;
 	uint32_t most_reads;      /* of one queue pair, posted and not done */
+	uint64_t relaxed;         /* keys made that let writes be reordered */
 	unsigned int pairs, keys; /* there are now */
 };
 struct fake_verbs_counts fake_verbs_counts(void);

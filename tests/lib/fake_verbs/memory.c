@@ -87,6 +87,7 @@ struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 	placed = fake.counts.keys < (unsigned)device->attr.max_mr &&
 		 place_key(mr);
 	((struct fake_pd *)(void *)pd)->n_children += placed;
+	fake.counts.relaxed += placed && (access & IBV_ACCESS_RELAXED_ORDERING);
 	tei_mutex_unlock(&fake.mu);
 	if (placed)
 		return &mr->base;

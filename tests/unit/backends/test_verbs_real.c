@@ -10,6 +10,8 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/conf.h"
@@ -149,8 +151,126 @@ static void many_slices_at_once_all_arrive(void **state)
 	}
 }
 
+/* ---- memory ---- */
+
+static void unregistered_memory_is_carried_both_ways(void **state)
+{
+	static uint8_t elsewhere[RIG_LEN];
+	size_t length = RIG_LEN - 77;
+
+	(void)state;
+	for (uint32_t op = TEI_READ; op <= TEI_WRITE; op++) {
+		struct fake_slice *s = verbs_rig_slice(op, 0, length);
+
+		s->piece.iov_base = elsewhere;
+		verbs_rig_fill(elsewhere, RIG_LEN, op);
+		verbs_rig_fill(rig.far, RIG_LEN, 10 + op);
+		verbs_rig_carry(s);
+		assert_int_equal(s->err, 0);
+		assert_memory_equal(elsewhere, rig.far, length);
+		fake_slice_destroy(s);
+	}
+}
+
+/* A device, a domain, and what is registered there. */
+static struct verbs_config config = {
+	.lanes = 1, .depth = 16, .mtu = VERBS_MTU_MAX, .pieces = 1};
+static struct verbs_port port;
+static struct ibv_pd *pd;
+static struct verbs_regions regions;
+
+static int open_domain(void **state)
+{
+	(void)state;
+	if (tei_verbs_port_open(&port, tei_verbs_in_use(), &config, device))
+		return -1;
+	pd = port.api->alloc_pd(port.context);
+	tei_verbs_regions_init(&regions, &port, pd);
+	return pd ? 0 : -1;
+}
+
+/* The kernel refuses while a key is left. */
+static int close_domain(void **state)
+{
+	int rc = port.api->dealloc_pd(pd);
+
+	(void)state;
+	tei_verbs_regions_fini(&regions);
+	tei_verbs_port_close(&port);
+	return rc;
+}
+
+static void add(uint64_t id, uint8_t *at, size_t length, struct verbs_key *key)
+{
+	static uint8_t bytes[TEI_KEY_MAX];
+	size_t len = sizeof(bytes);
+
+	assert_int_equal(tei_verbs_region_add(&regions, id, at, length, RIG_RW,
+					      bytes, &len),
+			 0);
+	assert_null(tei_verbs_key_decode(bytes, len, key));
+}
+
+static void take_away(uint64_t id)
+{
+	assert_int_equal(tei_verbs_region_hide(&regions, id), 0);
+	tei_verbs_region_remove(&regions, id);
+}
+
+#define CHUNK  ((size_t)16 << 20)
+#define CHUNKS 64
+
+/* The same 16 MiB again and again, as a gigabyte is much for a small machine. */
+static void a_gigabyte_goes_in_chunks_of_16_mebibytes(void **state)
+{
+	int fd = memfd_create("chunk", MFD_CLOEXEC);
+	uint8_t *all = mmap(NULL, CHUNKS * CHUNK, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct verbs_key key;
+	uint64_t begin;
+
+	(void)state;
+	assert_true(fd >= 0 && all != MAP_FAILED && !ftruncate(fd, CHUNK));
+	for (size_t i = 0; i < CHUNKS; i++)
+		assert_true(mmap(all + i * CHUNK, CHUNK, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED);
+	config.chunk = CHUNK;
+	begin = tei_now_ms();
+	add(1, all, CHUNKS * CHUNK, &key);
+	assert_int_equal(key.n, CHUNKS);
+	print_message("registered in %llu ms\n",
+		      (unsigned long long)(tei_now_ms() - begin));
+	take_away(1);
+	config.chunk = 0;
+	munmap(all, CHUNKS * CHUNK);
+	close(fd);
+}
+
+#define REGIONS 10000u
+
+static void ten_thousand_regions_leave_no_key(void **state)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), length = REGIONS * page;
+	uint8_t *all = mmap(NULL, length, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t begin = tei_now_ms();
+	struct verbs_key key;
+
+	(void)state;
+	assert_true(all != MAP_FAILED);
+	for (uint64_t i = 0; i < REGIONS; i++)
+		add(i, all + i * page, page, &key);
+	for (uint64_t i = 0; i < REGIONS; i++)
+		take_away(i);
+	print_message("came and went in %llu ms\n",
+		      (unsigned long long)(tei_now_ms() - begin));
+	munmap(all, length);
+}
+
 #define TEST(name) \
 	cmocka_unit_test_setup_teardown(name, set_up, verbs_rig_tear_down)
+#define MEMORY_TEST(name) \
+	cmocka_unit_test_setup_teardown(name, open_domain, close_domain)
 
 int main(void)
 {
@@ -162,9 +282,10 @@ int main(void)
 		TEST(dropped_endpoint_is_confirmed_and_lets_nothing_in),
 		TEST(idle_rail_is_woken_by_its_descriptor),
 		TEST(connections_come_and_go),
+		TEST(unregistered_memory_is_carried_both_ways),
+		MEMORY_TEST(a_gigabyte_goes_in_chunks_of_16_mebibytes),
+		MEMORY_TEST(ten_thousand_regions_leave_no_key),
 	};
-	struct verbs_config config = {
-		.lanes = 1, .depth = 16, .mtu = VERBS_MTU_MAX, .pieces = 1};
 	const struct tei_search search = {
 		.config = &config, .named = true, .found = note_first};
 

@@ -341,6 +341,20 @@ static void region_in_use_stays_until_it_is_not(void **state)
 	tei_verbs_region_remove(&regions, 1);
 }
 
+static void relaxed_ordering_is_asked_for_where_it_is_set(void **state)
+{
+	struct verbs_key key = {0};
+
+	(void)state;
+	assert_int_equal(add(1, 0, PAGE, RW, &key), 0);
+	assert_int_equal(fake_verbs_counts().relaxed, 0);
+	config.relaxed = true;
+	assert_int_equal(add(2, PAGE, PAGE, RW, &key), 0);
+	assert_int_equal(fake_verbs_counts().relaxed, 1);
+	take_away(1);
+	take_away(2);
+}
+
 static void failed_chunk_takes_the_others_back(void **state)
 {
 	struct verbs_key key = {0};
@@ -388,6 +402,8 @@ static void refusals_are_told_in_words(void **state)
 			    "more than this process may lock (ulimit -l)");
 	assert_string_equal(tei_verbs_refusal(-ENOMEM, 1 << 20, UINT64_MAX),
 			    "no memory, or no keys left in the device");
+	assert_non_null(strstr(tei_verbs_refusal(-ENOMEM, 1 << 20, 8 << 20),
+			       "with what is locked already more than"));
 	assert_string_equal(tei_verbs_refusal(-EFAULT, 1, UINT64_MAX),
 			    "not mapped, or not for this access");
 	assert_string_equal(tei_verbs_refusal(-EIO, 1, UINT64_MAX),
@@ -457,6 +473,7 @@ int main(void)
 		TEST(regions_are_found_by_address),
 		TEST(ten_thousand_regions_are_found_and_leave_no_key),
 		TEST(region_in_use_stays_until_it_is_not),
+		TEST(relaxed_ordering_is_asked_for_where_it_is_set),
 		TEST(failed_chunk_takes_the_others_back),
 		TEST(lack_of_memory_or_room_leaves_nothing_behind),
 		TEST(refusals_are_told_in_words),
