@@ -117,66 +117,6 @@ static void take_out(struct tei_regions *r, struct tei_region *region)
 	tei_handle_remove(&r->handles, region->id);
 }
 
-static int register_one(struct tei_region *region, struct tei_rail_box *box)
-{
-	size_t len = TEI_KEY_MAX;
-	struct tei_key *key = tei_malloc(sizeof(*key) + len), *fitted;
-	struct tei_rail *rail = &box->rail;
-	int rc;
-
-	if (!key)
-		return -ENOMEM;
-	rc = rail->ops->region_add(
-		rail, region->id, (void *)(uintptr_t)region->addr,
-		region->length, region->access, key->bytes, &len);
-	if (rc) {
-		tei_free(key);
-		return rc;
-	}
-	assert(len && len <= TEI_KEY_MAX);
-	key->len = (uint16_t)len;
-	fitted = tei_realloc(key, sizeof(*key) + len);
-	/* Describe and pin look only at shown regions: no lock yet. */
-	region->key[rail->index] = fitted ? fitted : key;
-	return 0;
-}
-
-static void unregister(struct te_engine *engine, struct tei_region *region)
-{
-	struct tei_worker *w = &engine->worker;
-	uint32_t i;
-
-	for (i = 0; i < w->n_rails; i++) {
-		struct tei_rail *rail = &w->rails[i]->rail;
-
-		if (region->key[i])
-			rail->ops->region_remove(rail, region->id);
-	}
-}
-
-static int register_all(struct te_engine *engine, struct tei_region *region)
-{
-	struct tei_worker *w = &engine->worker;
-	int rc = -EOPNOTSUPP;
-	uint32_t i, n = 0;
-
-	for (i = 0; i < w->n_rails; i++) {
-		rc = register_one(region, w->rails[i]);
-		if (!rc)
-			n++;
-		else if (rc != -EOPNOTSUPP)
-			goto unregister;
-	}
-	if (n)
-		return 0;
-	rc = -EOPNOTSUPP;
-
-unregister:
-	unregister(engine, region);
-	assert(rc < 0);
-	return rc;
-}
-
 static int check(const struct te_region *region)
 {
 	uint64_t addr = (uintptr_t)region->addr;
@@ -284,7 +224,7 @@ int te_region_add(struct te_engine *engine, const struct te_region *region,
 	rc = reserve(r, added, region->group);
 	if (rc)
 		goto discard;
-	rc = register_all(engine, added);
+	rc = tei_region_register(engine, added);
 	if (rc)
 		goto take_out;
 
@@ -409,7 +349,7 @@ static void remove_quiet(struct te_engine *engine, struct tei_region *region)
 {
 	struct tei_regions *r = &engine->regions;
 
-	unregister(engine, region);
+	tei_region_unregister(engine, region);
 	tei_mutex_lock(&r->mu);
 	take_out(r, region);
 	tei_mutex_unlock(&r->mu);

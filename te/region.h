@@ -70,6 +70,13 @@ struct tei_regions {
 void tei_regions_init(struct tei_regions *r);
 /* Free what is left; no rail is open any more. */
 void tei_regions_fini(struct tei_regions *r);
+/*
+ * Give it to the rails, as @region->key then shows; not with mu held. Blocks.
+ * -EOPNOTSUPP: none takes such memory; others as te_region_add(). On error no
+ * rail has it.
+ */
+int tei_region_register(struct te_engine *engine, struct tei_region *region);
+void tei_region_unregister(struct te_engine *engine, struct tei_region *region);
 /* Hide and unregister every region, with the rails still open. */
 void tei_regions_remove_all(struct te_engine *engine);
 

@@ -169,8 +169,12 @@ struct te_region {
  *   -EEXIST  exactly this range is registered already
  *   -EINVAL  it overlaps another region, wraps around, has length 0, an
  *            unknown access bit, or reserved fields that are not 0
- *   -ENOBUFS  64 other groups have regions
- *   -ENOMEM, -EMFILE, -EOPNOTSUPP (no backend can reach this kind of memory)
+ *   -ENOBUFS  64 other groups have regions, or a device has no keys left for it
+ *   -ENOMEM   also: more than this process may lock for a device
+ *   -EFAULT   a device needs it mapped, and writable
+ *   -EMFILE, -EOPNOTSUPP (no backend can reach this kind of memory)
+ * What a device refuses is logged with the reason. Where some NICs are near the
+ * memory, one that is far and cannot take it is done without, which is logged.
  */
 TE_API int te_region_add(struct te_engine *engine,
 			 const struct te_region *region, te_region_id *out);

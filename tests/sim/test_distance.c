@@ -6,12 +6,14 @@
  * node 0, rails 2 and 3 near node 1. The first half of the places lies in one
  * region, the second in another.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backends/sim/sim.h"
 #include "te/engine.h"
 #include "te/peer.h"
+#include "tests/lib/faults.h"
 #include "tests/lib/tmpdir.h"
 #include "tests/sim/world.h"
 
@@ -144,6 +146,46 @@ static uint64_t by_far(struct world *w)
 }
 
 static const struct places straight = {{"cpu:0", "cpu:1"}, {"cpu:0", "cpu:1"}};
+
+/* ---- who has it ---- */
+
+/*
+ * Each allocation of te_region_add() fails in turn, those for rails that are near
+ * before those for the others.
+ */
+static void region_goes_without_a_far_rail_that_cannot_take_it(void **state)
+{
+	static uint8_t memory[4096];
+	const struct te_region region = {.addr = memory,
+					 .length = sizeof(memory),
+					 .access = TE_ACCESS_REMOTE_READ,
+					 .location = "cpu:1"};
+	unsigned int n_failed = 0, n_without = 0;
+	const struct tei_region *added;
+	te_region_id id;
+	struct world w;
+	int rc;
+
+	(void)state;
+	open_at(&w, EQUAL, NULL, &straight);
+	for (struct test_faults f = {.kind = TEI_FAULT_ALLOC};
+	     test_faults_next(&f);) {
+		rc = te_region_add(w.owner, &region, &id);
+		if (rc) {
+			assert_int_equal(rc, -ENOMEM);
+			assert_int_equal(n_without, 0);
+			n_failed++;
+			continue;
+		}
+		added = tei_handle_get(&w.owner->regions.handles, id);
+		assert_true(added->key[2] && added->key[3]);
+		n_without += !added->key[0] || !added->key[1];
+		assert_int_equal(te_region_remove(w.owner, id), 0);
+	}
+	assert_true(n_failed >= 2); /* near ones are not done without */
+	assert_int_equal(n_without, 2);
+	world_close(&w);
+}
 
 /* ---- where it goes ---- */
 
@@ -373,6 +415,8 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			region_goes_without_a_far_rail_that_cannot_take_it),
 		cmocka_unit_test(each_node_uses_its_own_nics),
 		cmocka_unit_test(far_nics_are_not_even_connected),
 		cmocka_unit_test(device_memory_has_its_own_nics),

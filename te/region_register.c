@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * region_register.c - give a region to the rails
+ *
+ * Rails near its memory come first, so that what may run out, such as memory that
+ * a process may lock, or keys of a device, does so for the others. Those carry when
+ * the near ones are gone (near.h): one that cannot take the region is done
+ * without. Every other failure undoes all.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "te/engine.h"
+#include "te/region.h"
+
+static int register_one(struct tei_region *region, struct tei_rail_box *box)
+{
+	size_t len = TEI_KEY_MAX;
+	struct tei_key *key = tei_malloc(sizeof(*key) + len), *fitted;
+	struct tei_rail *rail = &box->rail;
+	int rc;
+
+	if (!key)
+		return -ENOMEM;
+	rc = rail->ops->region_add(
+		rail, region->id, (void *)(uintptr_t)region->addr,
+		region->length, region->access, key->bytes, &len);
+	if (rc) {
+		tei_free(key);
+		return rc;
+	}
+	assert(len && len <= TEI_KEY_MAX);
+	key->len = (uint16_t)len;
+	fitted = tei_realloc(key, sizeof(*key) + len);
+	/* Describe and pin look only at shown regions: no lock yet. */
+	region->key[rail->index] = fitted ? fitted : key;
+	return 0;
+}
+
+void tei_region_unregister(struct te_engine *engine, struct tei_region *region)
+{
+	struct tei_worker *w = &engine->worker;
+	uint32_t i;
+
+	for (i = 0; i < w->n_rails; i++) {
+		struct tei_rail *rail = &w->rails[i]->rail;
+
+		if (region->key[i])
+			rail->ops->region_remove(rail, region->id);
+	}
+}
+
+static bool is_near(const struct tei_region *region, uint32_t rail)
+{
+	return region->near >> rail & 1;
+}
+
+/* Where some are near, of those whose device touches memory by itself. */
+static bool is_far(const struct tei_region *region, const struct tei_rail *rail)
+{
+	return region->near && !is_near(region, rail->index) &&
+	       (rail->ops->caps & TEI_CAP_ONE_SIDED);
+}
+
+/* To the rails near it, or to the others. *n: grows by those that took it. */
+static int register_some(struct te_engine *engine, struct tei_region *region,
+			 bool near, uint32_t *n)
+{
+	struct tei_worker *w = &engine->worker;
+	uint32_t i;
+
+	for (i = 0; i < w->n_rails; i++) {
+		const struct tei_rail *rail = &w->rails[i]->rail;
+		int rc;
+
+		if (is_near(region, i) != near)
+			continue;
+		rc = register_one(region, w->rails[i]);
+		if (!rc)
+			(*n)++;
+		else if (rc != -EOPNOTSUPP && !is_far(region, rail))
+			return rc;
+		else if (rc != -EOPNOTSUPP)
+			LOG_WARN("engine %s: a region goes without rail %s, "
+				 "which is far from it: %s",
+				 engine->name, rail->device.name,
+				 strerror(-rc));
+	}
+	return 0;
+}
+
+int tei_region_register(struct te_engine *engine, struct tei_region *region)
+{
+	uint32_t n = 0;
+	int rc = register_some(engine, region, true, &n);
+
+	if (!rc)
+		rc = register_some(engine, region, false, &n);
+	if (!rc && !n)
+		rc = -EOPNOTSUPP;
+	if (rc)
+		tei_region_unregister(engine, region);
+	return rc;
+}
