@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import socket
 
 import pytest
 
@@ -272,14 +273,18 @@ def test_engine_for_the_store_keeps_itself_alive(memory):
     from conftest import make_engine
 
     engine = make_engine()
-    name = f"127.0.0.1:{engine.get_rpc_port()}"
+    port = engine.get_rpc_port()
+    name = f"127.0.0.1:{port}"
     capsule = engine.get_engine()
     assert isinstance(capsule, InnerTransferEngine)
     assert engine.get_engine_ptr() != 0
     del engine
     assert make_engine().send_probe(name) == 0
     del capsule
-    assert make_engine().send_probe(name) == -1
+    with socket.socket() as nobody_else:  # takes the port in the meantime
+        nobody_else.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        nobody_else.bind(("", port))
+        assert make_engine().send_probe(name) == -1
 
 
 def test_names_of_the_interface():
