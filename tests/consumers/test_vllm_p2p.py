@@ -50,7 +50,7 @@ def test_ten_threads_write_batches_to_one_session(monkeypatch, tcp):
 @pytest.mark.parametrize("tcp", [False, True])
 def test_decode_that_is_killed_fails_and_works_again_on_its_port(
         monkeypatch, tcp):
-    monkeypatch.setenv("MC_TRANSFER_TIMEOUT", "5")
+    monkeypatch.setenv("MC_TRANSFER_TIMEOUT", "15")
     if tcp:
         monkeypatch.setenv("MC_FORCE_TCP", "1")
     worker, port = Worker(), free_port()
