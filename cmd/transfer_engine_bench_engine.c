@@ -121,19 +121,6 @@ static int engine_name(const struct bench_settings *s,
 	return 0;
 }
 
-/* Whether there is a rail of @backend. */
-static bool has_rail(struct te_engine *engine, const char *backend)
-{
-	struct te_rail_info rails[64];
-	size_t n = sizeof(rails) / sizeof(rails[0]), room = n;
-
-	(void)te_engine_rails(engine, rails, &n);
-	for (size_t i = 0; i < n && i < room; i++)
-		if (!strcmp(rails[i].backend, backend))
-			return true;
-	return false;
-}
-
 int bench_open_engine(const struct bench_settings *s, struct te_engine **out)
 {
 	char name[TE_NAME_LEN_MAX + 1];
@@ -154,7 +141,8 @@ int bench_open_engine(const struct bench_settings *s, struct te_engine **out)
 				       te_strerror(rc));
 	}
 	te_config_destroy(config);
-	if (!rc && !strcmp(s->protocol, "rdma") && !has_rail(*out, "verbs"))
+	if (!rc && !strcmp(s->protocol, "rdma") &&
+	    !te_engine_has_backend(*out, "verbs"))
 		LOG_WARN(BENCH ": no device for rdma: going by tcp and shared "
 			       "memory");
 	return rc ? 2 : 0;

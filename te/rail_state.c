@@ -7,6 +7,7 @@
  * rail itself stays open and is used again when its device says so.
  */
 #include <errno.h>
+#include <string.h>
 
 #include <te/te.h>
 
@@ -117,4 +118,16 @@ int te_engine_rails(struct te_engine *engine, struct te_rail_info *out,
 	for (i = 0; i < *n && i < room; i++)
 		out[i] = look(engine->worker.rails[i]);
 	return 0;
+}
+
+bool te_engine_has_backend(struct te_engine *engine, const char *backend)
+{
+	uint32_t i;
+
+	if (!tei_engine_alive(engine) || !backend)
+		return false;
+	for (i = 0; i < engine->worker.n_rails; i++)
+		if (!strcmp(engine->worker.rails[i]->rail.ops->name, backend))
+			return true;
+	return false;
 }

@@ -46,21 +46,14 @@ transport_t installTransport(transfer_engine_t engine, const char *proto,
 {
 	struct mc_engine *e = mc_engine_pin(engine, __func__);
 	const char *backend = backend_of(proto);
-	struct te_rail_info *rails;
-	bool there = false;
-	size_t n;
 
 	(void)args;
 	if (!e)
 		return NULL;
-	rails = rails_of(e, &n);
-	for (size_t i = 0; rails && backend && i < n; i++)
-		there = there || !strcmp(rails[i].backend, backend);
-	free(rails);
 	if (!backend)
 		mc_warn(__func__, "\"%s\" is no protocol that is known here",
 			proto ? proto : "");
-	else if (!there)
+	else if (!te_engine_has_backend(e->te, backend))
 		mc_warn(__func__, "no device for %s: going by what there is",
 			proto);
 	mc_engine_unpin(e);

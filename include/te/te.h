@@ -663,6 +663,14 @@ struct te_rail_info {
 TE_API int te_engine_rails(struct te_engine *engine, struct te_rail_info *out,
 			   size_t *n);
 
+/*
+ * Whether the engine has a rail of @backend ("verbs"), whatever its state: a
+ * backend that is known but has found no device has none. Any thread, any time;
+ * false in a fork child.
+ */
+TE_API bool te_engine_has_backend(struct te_engine *engine,
+				  const char *backend);
+
 /* "up", "down", "paused"; "unknown" for none of te_rail_state. Static. */
 TE_API const char *te_rail_state_name(uint32_t state);
 

@@ -315,27 +315,10 @@ static int create_engine(const struct wanted *w, struct te_engine **out)
 			     : 0;
 }
 
-/* True also when there is no memory to tell. */
-static bool has_rdma(struct te_engine *engine)
-{
-	struct te_rail_info *rails;
-	bool has = false;
-	size_t n = 0;
-
-	(void)te_engine_rails(engine, NULL, &n);
-	rails = tei_calloc(n + 1, sizeof(*rails));
-	if (!rails)
-		return true;
-	(void)te_engine_rails(engine, rails, &n);
-	for (size_t i = 0; i < n; i++)
-		has = has || !strcmp(rails[i].backend, "verbs");
-	tei_free(rails);
-	return has;
-}
-
 static int check_protocol(const struct wanted *w, struct te_engine *engine)
 {
-	if (strcmp(w->protocol, "rdma") || w->force_tcp || has_rdma(engine))
+	if (strcmp(w->protocol, "rdma") || w->force_tcp ||
+	    te_engine_has_backend(engine, "verbs"))
 		return 0;
 	if (*w->rdma_devices)
 		return wrong("rdma_devices", w->rdma_devices,

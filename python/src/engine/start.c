@@ -167,19 +167,6 @@ static size_t host_length(const char *name)
 	return (size_t)(colon - name);
 }
 
-/* Whether there is a rail of @backend. */
-static bool has_rail(struct te_engine *te, const char *backend)
-{
-	struct te_rail_info rails[64];
-	size_t n = sizeof(rails) / sizeof(rails[0]), room = n;
-
-	(void)te_engine_rails(te, rails, &n);
-	for (size_t i = 0; i < n && i < room; i++)
-		if (!strcmp(rails[i].backend, backend))
-			return true;
-	return false;
-}
-
 /* On a port of the usual range, or on any. */
 static int create_on_port(const struct te_config *config, const char *host,
 			  struct te_engine **out)
@@ -231,7 +218,7 @@ int py_start_engine(const struct py_start *how, struct te_engine **out)
 		py_warn(METHOD, "no engine \"%s\": %s", how->host,
 			te_strerror(rc));
 	else if (!py_is_on("MC_FORCE_TCP") &&
-		 !has_rail(*out, backend_of(how->protocol)))
+		 !te_engine_has_backend(*out, backend_of(how->protocol)))
 		py_warn(METHOD,
 			"no device for %s: going by tcp and shared memory",
 			how->protocol);

@@ -118,6 +118,16 @@ static void rails_are_listed(void **state)
 	assert_int_equal(rails[0].state, TE_RAIL_UP);
 }
 
+static void a_backend_without_a_rail_is_none_that_it_has(void **state)
+{
+	(void)state;
+	assert_true(te_engine_has_backend(user, "fake"));
+	assert_true(te_engine_has_backend(user, "spare"));
+	assert_false(te_engine_has_backend(user, "shm"));
+	assert_false(te_engine_has_backend(user, ""));
+	assert_false(te_engine_has_backend(user, NULL));
+}
+
 static void states_have_names(void **state)
 {
 	(void)state;
@@ -381,6 +391,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH(set_up, rails_are_listed),
+		WITH(set_up, a_backend_without_a_rail_is_none_that_it_has),
 		cmocka_unit_test(states_have_names),
 		WITH(set_up, less_preferred_backend_is_not_even_connected),
 		WITH(set_up_patient,
