@@ -206,6 +206,13 @@ struct tei_backend_ops {
 	 */
 	int (*endpoint_connect)(struct tei_endpoint *ep, const void *addr,
 				size_t len);
+	/*
+	 * The way that an initiator's endpoint which is up goes, in words for
+	 * people: addresses, MTU. @room > 0, cut where it is too long. NULL: it
+	 * has none.
+	 */
+	void (*endpoint_way)(const struct tei_endpoint *ep, char *out,
+			     size_t room);
 	/* Every posted slice has been done by now. Stops applying at a target. */
 	void (*endpoint_close)(struct tei_endpoint *ep);
 

@@ -32,6 +32,7 @@ void tei_health_hold(struct tei_link *link)
 	struct tei_worker *w = &engine->worker;
 	struct tei_breaker_limits limits = limits_of(engine);
 
+	link->out.pair->err = link->why;
 	tei_breaker_hold(&link->out.pair->breaker, w->now,
 			 tei_chance(&w->chance), &limits);
 }
@@ -43,6 +44,7 @@ void tei_health_refused(struct tei_peer *peer, uint32_t rail, int err)
 
 	LOG_WARN("rail %s: open an endpoint to %s: %s", w->rails[rail]->name,
 		 peer->name, strerror(-err));
+	peer->w.pairs[rail].err = err;
 	tei_breaker_fail(&peer->w.pairs[rail].breaker, w->now,
 			 tei_chance(&w->chance), &limits);
 }

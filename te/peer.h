@@ -103,6 +103,7 @@ struct tei_pair {
 	struct tei_link *link; /* NULL: none */
 	bool usable;           /* the peer has a matching rail */
 	uint32_t remote_pos, remote_rail;
+	int err; /* of the last link that failed; 0: none has */
 	struct tei_breaker breaker;
 	struct tei_meter meter;
 	uint64_t slow_at; /* ns: when a link was last given up as slow */

@@ -156,6 +156,26 @@ void tei_segments_free(struct te_engine *engine)
 
 /* ---- what is known ---- */
 
+int tei_segment_peer(struct te_engine *engine, te_segment_id id,
+		     struct tei_peer **peer, uint32_t *life)
+{
+	struct tei_segment *segment;
+	int rc = 0;
+
+	tei_mutex_lock(&engine->mu);
+	segment = tei_handle_get(&engine->segments, id);
+	if (!segment) {
+		rc = -ENOENT;
+	} else if (segment->life != segment->peer->told.life) {
+		rc = -ESTALE;
+	} else {
+		*peer = segment->peer;
+		*life = segment->life;
+	}
+	tei_mutex_unlock(&engine->mu);
+	return rc;
+}
+
 /* The description that holds for the segment, referenced. -ENOENT, -ESTALE. */
 static int describe(struct te_engine *engine, te_segment_id id,
 		    struct tei_remote **out)

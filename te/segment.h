@@ -20,6 +20,9 @@ struct tei_segment {
 };
 
 struct te_engine;
+/* Whose it is, and in which of its lives. -ENOENT, -ESTALE. Takes mu. */
+int tei_segment_peer(struct te_engine *engine, te_segment_id id,
+		     struct tei_peer **peer, uint32_t *life);
 /* With the engine: those that were never closed. */
 void tei_segments_free(struct te_engine *engine);
 

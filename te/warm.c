@@ -181,26 +181,6 @@ static void begin(struct tei_call *call)
 
 /* ---- the caller ---- */
 
-static int find(struct te_engine *engine, te_segment_id id,
-		struct tei_warmer *m)
-{
-	struct tei_segment *segment;
-	int rc = 0;
-
-	tei_mutex_lock(&engine->mu);
-	segment = tei_handle_get(&engine->segments, id);
-	if (!segment) {
-		rc = -ENOENT;
-	} else if (segment->life != segment->peer->told.life) {
-		rc = -ESTALE;
-	} else {
-		m->peer = segment->peer;
-		m->life = segment->life;
-	}
-	tei_mutex_unlock(&engine->mu);
-	return rc;
-}
-
 static int await(struct te_engine *engine, struct tei_warmer *m)
 {
 	tei_list_init(&m->link);
@@ -231,7 +211,7 @@ int te_segment_warm_up(struct te_engine *engine, te_segment_id segment,
 		return -ESTALE;
 	if (tei_in_callback())
 		return -EDEADLK;
-	rc = find(engine, segment, &m);
+	rc = tei_segment_peer(engine, segment, &m.peer, &m.life);
 	if (rc)
 		return rc;
 	if (!ms)

@@ -9,7 +9,9 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/crypto.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
@@ -94,6 +96,28 @@ int tei_tcp_endpoint_connect(struct tei_endpoint *base, const void *addr,
 		}
 	}
 	return -EINPROGRESS;
+}
+
+/* As its first lane has it; the others go the same way. */
+void tei_tcp_endpoint_way(const struct tei_endpoint *base, char *out,
+			  size_t room)
+{
+	const struct tcp_lane *lane = tcp_endpoint(base)->lanes[0];
+	struct tei_address here = {.len = sizeof(here.ss)}, there = here;
+	char from[TEI_NAME_LEN_MAX + 1], to[TEI_NAME_LEN_MAX + 1];
+	socklen_t len = sizeof(int);
+	int segment = 0;
+
+	*out = '\0';
+	if (!lane ||
+	    getsockname(lane->fd, (struct sockaddr *)&here.ss, &here.len) ||
+	    getpeername(lane->fd, (struct sockaddr *)&there.ss, &there.len))
+		return;
+	(void)getsockopt(lane->fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &len);
+	tei_address_text(&here, from);
+	tei_address_text(&there, to);
+	(void)snprintf(out, room, "%s to %s, packets of %d bytes, %u lanes",
+		       from, to, segment, tcp_endpoint(base)->n_lanes);
 }
 
 void tei_tcp_endpoint_close(struct tei_endpoint *base)

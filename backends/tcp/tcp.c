@@ -96,6 +96,7 @@ const struct tei_backend_ops tei_backend_tcp = {
 	.region_remove = tcp_region_remove,
 	.endpoint_open = tei_tcp_endpoint_open,
 	.endpoint_connect = tei_tcp_endpoint_connect,
+	.endpoint_way = tei_tcp_endpoint_way,
 	.endpoint_close = tei_tcp_endpoint_close,
 	.post = tei_tcp_post,
 	.cancel = tei_tcp_cancel,

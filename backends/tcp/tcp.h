@@ -349,6 +349,8 @@ void tei_tcp_socket_tune(const struct tcp_rail *rail, int fd);
 int tei_tcp_endpoint_open(struct tei_endpoint *ep, void *addr, size_t *len);
 int tei_tcp_endpoint_connect(struct tei_endpoint *ep, const void *addr,
 			     size_t len);
+void tei_tcp_endpoint_way(const struct tei_endpoint *ep, char *out,
+			  size_t room);
 void tei_tcp_endpoint_close(struct tei_endpoint *ep);
 int tei_tcp_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
 		 int n);

@@ -186,6 +186,7 @@ void tei_verbs_bundle_agree(struct verbs_bundle *bundle,
 	bundle->depth = agreed.depth;
 	/* One on the wire and one behind it, so that polling costs no gap. */
 	bundle->reads_max = 2 * agreed.reads_out;
+	bundle->their_mtu = theirs->offer.mtu;
 	memcpy(bundle->theirs, theirs->lanes, sizeof(bundle->theirs));
 	bundle->way = (struct ibv_qp_attr){
 		.path_mtu = tei_verbs_mtu_of(agreed.mtu),

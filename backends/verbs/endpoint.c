@@ -3,6 +3,7 @@
 #include "backends/verbs/verbs.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/log.h"
 
@@ -50,6 +51,23 @@ int tei_verbs_endpoint_connect(struct tei_endpoint *base, const void *addr,
 	bundle->state = VERBS_BUNDLE_CONNECTING;
 	tei_verbs_clerk_give(&rail->clerk, bundle);
 	return -EINPROGRESS;
+}
+
+void tei_verbs_endpoint_way(const struct tei_endpoint *base, char *out,
+			    size_t room)
+{
+	const struct verbs_bundle *bundle = verbs_endpoint(base)->bundle;
+	const struct verbs_port *port = &bundle->rail->port;
+	char here[VERBS_GID_TEXT_LEN], there[VERBS_GID_TEXT_LEN];
+
+	tei_verbs_gid_text(&port->gid.gid, here);
+	tei_verbs_gid_text(&bundle->way.ah_attr.grh.dgid, there);
+	(void)snprintf(out, room,
+		       "GID %u %s to %s, MTU %u (%u here, %u there), %u queue "
+		       "pairs",
+		       port->gid.index, here, there,
+		       tei_verbs_mtu_bytes(bundle->way.path_mtu),
+		       port->offer.mtu, bundle->their_mtu, bundle->n_used);
 }
 
 void tei_verbs_handed_back(struct verbs_bundle *bundle)

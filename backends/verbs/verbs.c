@@ -107,6 +107,7 @@ const struct tei_backend_ops tei_backend_verbs = {
 	.region_remove = verbs_region_remove,
 	.endpoint_open = tei_verbs_endpoint_open,
 	.endpoint_connect = tei_verbs_endpoint_connect,
+	.endpoint_way = tei_verbs_endpoint_way,
 	.endpoint_close = tei_verbs_endpoint_close,
 	.post = tei_verbs_post,
 	.cancel = tei_verbs_cancel,

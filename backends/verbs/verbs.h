@@ -115,6 +115,7 @@ struct verbs_bundle {
 	uint32_t n_used;           /* lanes agreed on, <= n_lanes */
 	uint32_t depth, reads_max; /* of a lane, that may be in flight */
 	uint32_t inline_max;       /* bytes that its queue pairs take inline */
+	uint32_t their_mtu;        /* bytes; way.path_mtu is the smaller one */
 
 	struct tei_list queue; /* slices taken, whose rest is to be posted */
 	struct tei_list held;  /* done but for the news, until flush() */
@@ -272,6 +273,8 @@ void tei_verbs_bundle_break(struct verbs_bundle *bundle, int err);
 int tei_verbs_endpoint_open(struct tei_endpoint *ep, void *addr, size_t *len);
 int tei_verbs_endpoint_connect(struct tei_endpoint *ep, const void *addr,
 			       size_t len);
+void tei_verbs_endpoint_way(const struct tei_endpoint *ep, char *out,
+			    size_t room);
 void tei_verbs_endpoint_close(struct tei_endpoint *ep);
 void tei_verbs_flush(struct tei_endpoint *ep, int err);
 int tei_verbs_drop(struct tei_endpoint *ep);

@@ -677,6 +677,47 @@ TE_API const char *te_rail_state_name(uint32_t state);
 /* "tcp/0"; "" for an unknown rail. Lives as long as @engine. */
 TE_API const char *te_rail_name(const struct te_engine *engine, uint32_t rail);
 
+enum te_link_state {
+	TE_LINK_NONE = 0, /* not opened: nothing has needed it */
+	TE_LINK_OPENING = 1,
+	TE_LINK_UP = 2,
+	TE_LINK_PAUSED = 3, /* it has failed; tried again in a while */
+	TE_LINK_ABSENT = 4, /* the peer has no rail of this backend */
+	TE_LINK_APART = 5,  /* it has, but none that this rail reaches */
+};
+
+#define TE_LINK_WAY_LEN 160
+
+struct te_link_info {
+	uint32_t rail;       /* ours, its place in te_engine_rails() */
+	uint32_t state;      /* enum te_link_state */
+	int32_t error;       /* of the last one that failed; 0: none has */
+	uint32_t reserved_0; /* 0 */
+	uint64_t remote_speed_bps; /* of the peer's rail; 0: unknown */
+	/* While it is up, for people: addresses, MTU; "": the backend has none */
+	char way[TE_LINK_WAY_LEN];
+	uint64_t reserved[4]; /* 0 */
+};
+
+/**
+ * te_segment_links - how each of our rails stands with a segment's peer
+ * @out: out[*n], or NULL with *n 0 to ask for the number
+ * @n:   in: room; out: how many rails there are, which may exceed the room
+ *
+ * Requests go by the most preferred backend of te_engine_rails() that has a
+ * rail which is up and a link that is not absent, apart or paused, and that
+ * reaches the region. te_segment_warm_up() opens what they would use.
+ *
+ * Blocks: until the worker has looked, for one round of its. Returns 0, or:
+ *   -ENOENT   no such segment
+ *   -ESTALE   its engine has restarted
+ *   -EDEADLK  called by a te_done_fn
+ */
+TE_API int te_segment_links(struct te_engine *engine, te_segment_id segment,
+			    struct te_link_info *out, size_t *n);
+/* "none", "opening" ...; "unknown" for none of te_link_state. Static. */
+TE_API const char *te_link_state_name(uint32_t state);
+
 /* Text for an error of this library (a negative errno), static. */
 TE_API const char *te_strerror(int error);
 

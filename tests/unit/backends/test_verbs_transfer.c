@@ -2,6 +2,7 @@
 /* test_verbs_transfer.c - bytes through queue pairs, and how they are posted */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/lib/test.h"
@@ -33,6 +34,23 @@ static void bytes_of_every_size_arrive_both_ways(void **state)
 	}
 	assert_int_equal(rig.pair.a.rail->sent_bytes,
 			 rig.pair.a.rail->received_bytes);
+}
+
+static void the_way_of_an_endpoint_is_told_in_words(void **state)
+{
+	const struct verbs_port *port =
+		&verbs_rail(rig.pair.initiator->rail)->port;
+	char gid[VERBS_GID_TEXT_LEN], text[TE_LINK_WAY_LEN], want[256];
+
+	(void)state;
+	tei_verbs_gid_text(&port->gid.gid, gid);
+	(void)snprintf(want, sizeof(want),
+		       "GID %u %s to %s, MTU %u (%u here, %u there), %u queue "
+		       "pairs",
+		       port->gid.index, gid, gid, port->offer.mtu,
+		       port->offer.mtu, port->offer.mtu, port->offer.lanes);
+	tei_backend_verbs.endpoint_way(rig.pair.initiator, text, sizeof(text));
+	assert_string_equal(text, want);
 }
 
 static void many_pieces_go_with_few_requests(void **state)
@@ -226,6 +244,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(bytes_of_every_size_arrive_both_ways),
+		TEST(the_way_of_an_endpoint_is_told_in_words),
 		TEST(many_pieces_go_with_few_requests),
 		TEST(skipped_bytes_are_left_out_and_summed_right),
 		TEST(chunks_of_both_sides_are_respected),

@@ -524,6 +524,12 @@ static int fake_wait_fd(struct tei_rail *rail)
 	return rail_of(rail)->fd;
 }
 
+static void fake_endpoint_way(const struct tei_endpoint *ep, char *out,
+			      size_t room)
+{
+	(void)snprintf(out, room, "way of %s", ep->rail->device.name);
+}
+
 #define OPS                                                                 \
 	.abi = TEI_BACKEND_ABI, .caps = TEI_CAP_REMOTE,                     \
 	.rail_size = sizeof(struct fake_rail),                              \
@@ -532,6 +538,7 @@ static int fake_wait_fd(struct tei_rail *rail)
 	.region_add = fake_region_add, .region_remove = fake_region_remove, \
 	.endpoint_open = fake_endpoint_open,                                \
 	.endpoint_connect = fake_endpoint_connect,                          \
+	.endpoint_way = fake_endpoint_way,                                  \
 	.endpoint_close = fake_endpoint_close, .post = fake_post,           \
 	.cancel = fake_cancel, .flush = fake_flush, .drop = fake_drop,      \
 	.progress = fake_progress, .wait_fd = fake_wait_fd
