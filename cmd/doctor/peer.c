@@ -112,6 +112,20 @@ static void keep_rails(struct reader *reader, const struct te_rail_info *before,
 		};
 }
 
+static void keep_links(struct reader *reader, struct tei_peer_visit *v)
+{
+	struct te_link_info links[TEI_PEER_RAILS];
+	size_t n = TEI_PEER_RAILS, i;
+
+	if (te_segment_links(reader->engine, reader->segment, links, &n))
+		return;
+	for (i = 0; i < n && i < v->n_rails; i++) {
+		v->rails[i].link = links[i].state;
+		v->rails[i].error = links[i].error;
+		memcpy(v->rails[i].way, links[i].way, sizeof(links[i].way));
+	}
+}
+
 /* For a time, and once at least; what the first batch connects is not timed. */
 static void read_for(struct reader *reader, uint64_t time_ms,
 		     struct tei_peer_visit *v)
@@ -131,6 +145,7 @@ static void read_for(struct reader *reader, uint64_t time_ms,
 	}
 	v->bytes = round * DEPTH * reader->piece;
 	keep_rails(reader, before, v);
+	keep_links(reader, v);
 }
 
 static int read_from(struct reader *reader, uint64_t time_ms,

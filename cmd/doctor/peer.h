@@ -24,6 +24,9 @@ struct tei_peer_rail {
 	uint32_t state;             /* enum te_rail_state */
 	uint64_t speed_bps;         /* 0: unknown */
 	uint64_t bytes;             /* read by it */
+	uint32_t link;              /* enum te_link_state, after that */
+	int error;                  /* of its last link that failed; 0: none */
+	char way[TE_LINK_WAY_LEN]; /* "": its link is not up, or does not say */
 };
 
 /* What a visit has seen of one peer. */

@@ -17,6 +17,11 @@ static const struct tei_rule rails = {
 	"peer.rails", "bytes by each rail of that backend",
 	"te-topo shows which NICs are near the memory; each rail needs a "
 	"network that the peer is in, too"};
+static const struct tei_rule way = {
+	"peer.way",
+	"the addresses and packet sizes that were meant, at both ends",
+	"the smaller MTU of the two ends holds: ip link set INTERFACE mtu 9000 "
+	"there, too; another address: settings tcp.devices, verbs.gid_index"};
 static const struct tei_rule rate = {
 	"peer.rate", "half of what its rails can, or more",
 	"te-perf --reference says what the bare system does; MTU, congestion, "
@@ -50,17 +55,6 @@ static const char *carrier(const struct tei_peer_visit *v)
 	return best;
 }
 
-static bool any_rail_is_up(const struct tei_peer_visit *v, const char *name)
-{
-	size_t i;
-
-	for (i = 0; i < v->n_rails; i++)
-		if (!strcmp(v->rails[i].backend, name) &&
-		    v->rails[i].state == TE_RAIL_UP)
-			return true;
-	return false;
-}
-
 static bool is_first_of_backend(const struct tei_peer_visit *v, size_t at)
 {
 	size_t i;
@@ -71,28 +65,75 @@ static bool is_first_of_backend(const struct tei_peer_visit *v, size_t at)
 	return true;
 }
 
-/* "; before it shm, which does not reach this peer": what was preferred to it. */
+/* The rail of a backend that has come farthest; @first is its first one. */
+static const struct tei_peer_rail *nearest(const struct tei_peer_visit *v,
+					   size_t first)
+{
+	static const unsigned char steps[] = {
+		[TE_LINK_ABSENT] = 0,  [TE_LINK_APART] = 1,
+		[TE_LINK_PAUSED] = 2,  [TE_LINK_NONE] = 3,
+		[TE_LINK_OPENING] = 4, [TE_LINK_UP] = 5};
+	const struct tei_peer_rail *best = &v->rails[first];
+	size_t i;
+
+	for (i = first + 1; i < v->n_rails; i++) {
+		const struct tei_peer_rail *rail = &v->rails[i];
+
+		if (!strcmp(rail->backend, best->backend) &&
+		    (best->state == TE_RAIL_DOWN ||
+		     (rail->state != TE_RAIL_DOWN &&
+		      steps[rail->link] > steps[best->link])))
+			best = rail;
+	}
+	return best;
+}
+
+static void refusal(const struct tei_peer_rail *rail, char *out, size_t room)
+{
+	if (rail->state == TE_RAIL_DOWN)
+		(void)snprintf(out, room, "whose rails are down");
+	else if (rail->link == TE_LINK_ABSENT)
+		(void)snprintf(out, room, "which the peer does not have");
+	else if (rail->link == TE_LINK_APART)
+		(void)snprintf(out, room, "which reaches none of the peer's");
+	else if (rail->error && rail->link != TE_LINK_UP)
+		(void)snprintf(out, room, "which failed: %s",
+			       te_strerror(rail->error));
+	else
+		(void)snprintf(out, room, "which does not reach its memory");
+}
+
+/* "; before it shm, which the peer does not have": what was preferred to it. */
 static void tell_why(const struct tei_peer_visit *v, const char *chosen,
 		     char *out, size_t room)
 {
 	size_t i, len = 0;
+	char text[96];
 
 	*out = '\0';
-	for (i = 0; i < v->n_rails; i++) {
-		const char *name = v->rails[i].backend;
-
-		if (!strcmp(name, chosen))
+	for (i = 0; i < v->n_rails && len < room; i++) {
+		if (!strcmp(v->rails[i].backend, chosen))
 			break;
-		if (len < room && is_first_of_backend(v, i))
-			len += (size_t)snprintf(
-				out + len, room - len, "; before it %s, %s",
-				name,
-				any_rail_is_up(v, name)
-					? "which does not reach this peer"
-					: "whose rails are down");
+		if (!is_first_of_backend(v, i))
+			continue;
+		refusal(nearest(v, i), text, sizeof(text));
+		len += (size_t)snprintf(out + len, room - len,
+					"; before it %s, %s",
+					v->rails[i].backend, text);
 	}
 	if (!len)
 		(void)snprintf(out, room, "; the first choice of this engine");
+}
+
+/* Where the engine has no rail of it at all, nothing else says why. */
+static bool has_verbs(const struct tei_peer_visit *v)
+{
+	size_t i;
+
+	for (i = 0; i < v->n_rails; i++)
+		if (!strcmp(v->rails[i].backend, "verbs"))
+			return true;
+	return false;
 }
 
 static void judge_backend(const struct tei_peer_visit *v, const char *chosen,
@@ -102,9 +143,10 @@ static void judge_backend(const struct tei_peer_visit *v, const char *chosen,
 	char why[128];
 
 	tell_why(v, chosen, why, sizeof(why));
-	tei_report_add(r, slow ? TEI_MARK_WARN : TEI_MARK_OK, &backend, v->name,
-		       "%s%s%s", chosen, why,
-		       slow ? "; this host has RDMA" : "");
+	tei_report_add(
+		r, slow ? TEI_MARK_WARN : TEI_MARK_OK, &backend, v->name,
+		"%s%s%s%s", chosen, why, slow ? "; this host has RDMA" : "",
+		slow && !has_verbs(v) ? ", this engine no rail of verbs" : "");
 }
 
 static void judge_rails(const struct tei_peer_visit *v, const char *chosen,
@@ -129,6 +171,16 @@ static void judge_rails(const struct tei_peer_visit *v, const char *chosen,
 					te_rail_state_name(rail->state));
 	}
 	tei_report_add(r, mark, &rails, v->name, "%s", text);
+}
+
+static void judge_ways(const struct tei_peer_visit *v, struct tei_report *r)
+{
+	size_t i;
+
+	for (i = 0; i < v->n_rails; i++)
+		if (*v->rails[i].way)
+			tei_report_add(r, TEI_MARK_OK, &way, v->name, "%s: %s",
+				       v->rails[i].name, v->rails[i].way);
 }
 
 /* Bits a second of all rails that have carried; 0: not known of each. */
@@ -183,5 +235,6 @@ void tei_peer_judge(const struct tei_peer_visit *v, struct tei_report *r)
 		return;
 	judge_backend(v, chosen, r);
 	judge_rails(v, chosen, r);
+	judge_ways(v, r);
 	judge_rate(v, r);
 }

@@ -65,7 +65,9 @@ static void a_backend_that_is_named_is_binding(void **state)
 	(void)state;
 	run((const char *const[]){"peer", name, "--engine", "backends=tcp",
 				  "--time=50ms", NULL},
-	    0, (const char *const[]){": tcp; the first choice", NULL});
+	    0,
+	    (const char *const[]){": tcp; the first choice", " peer.way ",
+				  " packets of ", NULL});
 }
 
 static void one_that_is_not_there_fails_beside_one_that_is(void **state)

@@ -21,9 +21,12 @@ static struct tei_peer_visit two_networks(void)
 		.bytes = 2 * GBIT,
 		.ns = GBIT,
 		.n_rails = 3,
-		.rails = {{"shm/0", "shm", TE_RAIL_UP, 0, 0},
-			  {"tcp/eth0", "tcp", TE_RAIL_UP, 10 * GBIT, GBIT},
-			  {"tcp/eth1", "tcp", TE_RAIL_UP, 10 * GBIT, GBIT}},
+		.rails = {{"shm/0", "shm", TE_RAIL_UP, 0, 0, TE_LINK_NONE, 0,
+			   ""},
+			  {"tcp/eth0", "tcp", TE_RAIL_UP, 10 * GBIT, GBIT,
+			   TE_LINK_UP, 0, ""},
+			  {"tcp/eth1", "tcp", TE_RAIL_UP, 10 * GBIT, GBIT,
+			   TE_LINK_UP, 0, "10.0.0.1:9 to 10.0.0.2:7"}},
 	};
 
 	return v;
@@ -35,7 +38,7 @@ static void judge(struct patient *p, const struct tei_peer_visit *v)
 	tei_peer_judge(v, &p->report);
 }
 
-static void the_backend_and_what_was_preferred_to_it_are_told(void **state)
+static void the_backend_and_how_it_carries_are_told(void **state)
 {
 	struct tei_peer_visit v = two_networks();
 	struct patient p;
@@ -43,23 +46,73 @@ static void the_backend_and_what_was_preferred_to_it_are_told(void **state)
 	(void)state;
 	judge(&p, &v);
 	patient_has(&p, "peer.reach", "b:1", TEI_MARK_OK, "90 us");
-	patient_has(&p, "peer.backend", "b:1", TEI_MARK_OK,
-		    "tcp; before it shm, which does not reach this peer");
+	patient_has(&p, "peer.backend", "b:1", TEI_MARK_OK, "tcp; before it");
 	patient_has(&p, "peer.rails", "b:1", TEI_MARK_OK,
 		    "tcp/eth0 50 % (up), tcp/eth1 50 % (up)");
+	patient_has(&p, "peer.way", "b:1", TEI_MARK_OK,
+		    "tcp/eth1: 10.0.0.1:9 to 10.0.0.2:7");
 	patient_has(&p, "peer.rate", "b:1", TEI_MARK_OK, "16 of 20 Gbit/s");
-	tei_report_fini(&p.report);
-
-	v.rails[0].state = TE_RAIL_DOWN;
-	judge(&p, &v);
-	patient_has(&p, "peer.backend", "b:1", TEI_MARK_OK,
-		    "before it shm, whose rails are down");
 	tei_report_fini(&p.report);
 
 	v.rails[0].bytes = 3 * GBIT;
 	judge(&p, &v);
 	patient_has(&p, "peer.backend", "b:1", TEI_MARK_OK,
 		    "shm; the first choice");
+	tei_report_fini(&p.report);
+}
+
+static void why_a_preferred_backend_was_not_used_is_told(void **state)
+{
+	static const struct {
+		uint32_t rail, link;
+		int error;
+		const char *found;
+	} reasons[] = {
+		{TE_RAIL_DOWN, TE_LINK_PAUSED, 0, "shm, whose rails are down"},
+		{TE_RAIL_UP, TE_LINK_ABSENT, 0, "which the peer does not have"},
+		{TE_RAIL_UP, TE_LINK_APART, 0, "reaches none of the peer's"},
+		{TE_RAIL_UP, TE_LINK_PAUSED, -ECONNREFUSED,
+		 "which failed: Connection refused"},
+		{TE_RAIL_UP, TE_LINK_UP, -ECONNREFUSED,
+		 "which does not reach its memory"},
+	};
+	struct tei_peer_visit v = two_networks();
+	struct patient p;
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(reasons); i++) {
+		v.rails[0].state = reasons[i].rail;
+		v.rails[0].link = reasons[i].link;
+		v.rails[0].error = reasons[i].error;
+		judge(&p, &v);
+		patient_has(&p, "peer.backend", "b:1", TEI_MARK_OK,
+			    reasons[i].found);
+		tei_report_fini(&p.report);
+	}
+}
+
+/* Of several rails the one that has come farthest tells. */
+static void the_rail_that_came_farthest_says_why(void **state)
+{
+	struct tei_peer_visit v = two_networks();
+	struct patient p;
+
+	(void)state;
+	v.rails[1].backend = v.rails[0].backend = "verbs";
+	v.rails[1].bytes = 0;
+	v.rails[0].state = TE_RAIL_DOWN;
+	v.rails[1].link = TE_LINK_PAUSED;
+	v.rails[1].error = -ETIMEDOUT;
+	judge(&p, &v);
+	patient_has(&p, "peer.backend", "b:1", TEI_MARK_OK,
+		    "before it verbs, which failed: deadline passed");
+	tei_report_fini(&p.report);
+
+	v.rails[0].state = TE_RAIL_UP;
+	v.rails[0].link = TE_LINK_UP;
+	judge(&p, &v);
+	patient_has(&p, "peer.backend", "b:1", TEI_MARK_OK,
+		    "before it verbs, which does not reach its memory");
 	tei_report_fini(&p.report);
 }
 
@@ -71,7 +124,16 @@ static void tcp_beside_rdma_is_a_warning(void **state)
 	(void)state;
 	v.has_rdma = true;
 	judge(&p, &v);
-	patient_has(&p, "peer.backend", "b:1", TEI_MARK_WARN, "has RDMA");
+	patient_has(&p, "peer.backend", "b:1", TEI_MARK_WARN,
+		    "has RDMA, this engine no rail of verbs");
+	tei_report_fini(&p.report);
+
+	v.rails[0].backend = "verbs";
+	v.rails[0].link = TE_LINK_ABSENT;
+	judge(&p, &v);
+	patient_has(&p, "peer.backend", "b:1", TEI_MARK_WARN,
+		    "before it verbs, which the peer does not have; this host "
+		    "has RDMA");
 	tei_report_fini(&p.report);
 }
 
@@ -158,8 +220,9 @@ static void bytes_that_are_no_text_are_shown_as_marks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			the_backend_and_what_was_preferred_to_it_are_told),
+		cmocka_unit_test(the_backend_and_how_it_carries_are_told),
+		cmocka_unit_test(why_a_preferred_backend_was_not_used_is_told),
+		cmocka_unit_test(the_rail_that_came_farthest_says_why),
 		cmocka_unit_test(tcp_beside_rdma_is_a_warning),
 		cmocka_unit_test(a_rail_that_carries_nothing_is_a_warning),
 		cmocka_unit_test(less_than_half_of_the_rails_is_a_warning),
