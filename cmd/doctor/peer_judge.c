@@ -34,12 +34,11 @@ static uint64_t carried_by(const struct tei_peer_visit *v, const char *name)
 
 	for (i = 0; i < v->n_rails; i++)
 		if (!strcmp(v->rails[i].backend, name))
-			bytes += v->rails[i].bytes;
+			bytes += v->rails[i].bytes + v->rails[i].written;
 	return bytes;
 }
 
-/* The backend that has carried most; NULL: none. */
-static const char *carrier(const struct tei_peer_visit *v)
+const char *tei_peer_carrier(const struct tei_peer_visit *v)
 {
 	const char *best = NULL;
 	uint64_t most = 0, bytes;
@@ -103,9 +102,8 @@ static void refusal(const struct tei_peer_rail *rail, char *out, size_t room)
 		(void)snprintf(out, room, "which does not reach its memory");
 }
 
-/* "; before it shm, which the peer does not have": what was preferred to it. */
-static void tell_why(const struct tei_peer_visit *v, const char *chosen,
-		     char *out, size_t room)
+void tei_peer_why(const struct tei_peer_visit *v, const char *chosen, char *out,
+		  size_t room)
 {
 	size_t i, len = 0;
 	char text[96];
@@ -142,7 +140,7 @@ static void judge_backend(const struct tei_peer_visit *v, const char *chosen,
 	bool slow = v->has_rdma && !strcmp(chosen, "tcp");
 	char why[128];
 
-	tell_why(v, chosen, why, sizeof(why));
+	tei_peer_why(v, chosen, why, sizeof(why));
 	tei_report_add(
 		r, slow ? TEI_MARK_WARN : TEI_MARK_OK, &backend, v->name,
 		"%s%s%s%s", chosen, why, slow ? "; this host has RDMA" : "",
@@ -201,7 +199,9 @@ static uint64_t speed_of(const struct tei_peer_visit *v)
 
 static void judge_rate(const struct tei_peer_visit *v, struct tei_report *r)
 {
-	double bps = v->ns ? (double)v->bytes * 8e9 / (double)v->ns : 0;
+	double bps = v->read.ns
+			     ? (double)v->read.bytes * 8e9 / (double)v->read.ns
+			     : 0;
 	double speed = (double)speed_of(v);
 	char of[48] = "";
 
@@ -210,12 +210,12 @@ static void judge_rate(const struct tei_peer_visit *v, struct tei_report *r)
 	tei_report_add(r, bps < speed / 2 ? TEI_MARK_WARN : TEI_MARK_OK, &rate,
 		       v->name,
 		       "%.3g%s Gbit/s, %" PRIu64 " bytes read in %.2g s",
-		       bps / 1e9, of, v->bytes, (double)v->ns / 1e9);
+		       bps / 1e9, of, v->read.bytes, (double)v->read.ns / 1e9);
 }
 
 void tei_peer_judge(const struct tei_peer_visit *v, struct tei_report *r)
 {
-	const char *chosen = carrier(v);
+	const char *chosen = tei_peer_carrier(v);
 
 	if (v->error) {
 		tei_report_add(r, TEI_MARK_FAIL, &reach, v->name, "%s",
@@ -224,14 +224,14 @@ void tei_peer_judge(const struct tei_peer_visit *v, struct tei_report *r)
 	}
 	tei_report_add(r, TEI_MARK_OK, &reach, v->name,
 		       "answers in %" PRIu64 " us", v->rtt_us);
-	if (!v->readable)
+	if (!v->read.possible)
 		tei_report_add(r, TEI_MARK_UNKNOWN, &rate, v->name,
 			       "it publishes nothing that we may read; run "
 			       "te-doctor listen there");
-	else if (v->read_error)
+	else if (v->read.error)
 		tei_report_add(r, TEI_MARK_FAIL, &backend, v->name,
-			       "a read failed: %s", te_strerror(v->read_error));
-	if (!v->readable || v->read_error || !chosen)
+			       "a read failed: %s", te_strerror(v->read.error));
+	if (!v->read.possible || v->read.error || !chosen)
 		return;
 	judge_backend(v, chosen, r);
 	judge_rails(v, chosen, r);

@@ -135,7 +135,8 @@ static json_t *finding_json(const struct tei_finding *f)
 			 f->rule->wanted, "mend", f->rule->mend);
 }
 
-int tei_report_json(const struct tei_report *r, FILE *out)
+int tei_report_json(const struct tei_report *r, const char *name, json_t *more,
+		    FILE *out)
 {
 	json_t *list = json_array(), *all;
 	size_t i;
@@ -149,6 +150,8 @@ int tei_report_json(const struct tei_report *r, FILE *out)
 			(json_int_t)r->count[TEI_MARK_WARN], "unknown",
 			(json_int_t)r->count[TEI_MARK_UNKNOWN], "ok",
 			(json_int_t)r->count[TEI_MARK_OK], "findings", list);
+	if (more && json_object_set_new(all, name, more))
+		rc = -ENOMEM;
 	if (rc || !all) {
 		json_decref(all);
 		return -ENOMEM;

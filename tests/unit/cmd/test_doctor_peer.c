@@ -17,16 +17,14 @@ static struct tei_peer_visit two_networks(void)
 	struct tei_peer_visit v = {
 		.name = "b:1",
 		.rtt_us = 90,
-		.readable = true,
-		.bytes = 2 * GBIT,
-		.ns = GBIT,
+		.read = {.possible = true, .bytes = 2 * GBIT, .ns = GBIT},
 		.n_rails = 3,
 		.rails = {{"shm/0", "shm", TE_RAIL_UP, 0, 0, TE_LINK_NONE, 0,
 			   ""},
 			  {"tcp/eth0", "tcp", TE_RAIL_UP, 10 * GBIT, GBIT,
-			   TE_LINK_UP, 0, ""},
+			   TE_LINK_UP, 0, "", 0},
 			  {"tcp/eth1", "tcp", TE_RAIL_UP, 10 * GBIT, GBIT,
-			   TE_LINK_UP, 0, "10.0.0.1:9 to 10.0.0.2:7"}},
+			   TE_LINK_UP, 0, "10.0.0.1:9 to 10.0.0.2:7", 0}},
 	};
 
 	return v;
@@ -162,7 +160,7 @@ static void less_than_half_of_the_rails_is_a_warning(void **state)
 	struct patient p;
 
 	(void)state;
-	v.bytes = GBIT;
+	v.read.bytes = GBIT;
 	judge(&p, &v);
 	patient_has(&p, "peer.rate", "b:1", TEI_MARK_WARN, "8 of 20 Gbit/s");
 	tei_report_fini(&p.report);
@@ -191,7 +189,7 @@ static void a_peer_that_cannot_be_read_is_told(void **state)
 	tei_report_fini(&p.report);
 
 	v = two_networks();
-	v.read_error = -ESTALE;
+	v.read.error = -ESTALE;
 	judge(&p, &v);
 	patient_has(&p, "peer.backend", "b:1", TEI_MARK_FAIL, "a read failed");
 	tei_report_fini(&p.report);
@@ -210,7 +208,7 @@ static void bytes_that_are_no_text_are_shown_as_marks(void **state)
 	assert_non_null(out);
 	judge(&p, &v);
 	patient_has(&p, "peer.reach", "a??[31m", TEI_MARK_FAIL, "");
-	assert_int_equal(tei_report_json(&p.report, out), 0);
+	assert_int_equal(tei_report_json(&p.report, NULL, NULL, out), 0);
 	assert_int_equal(fclose(out), 0);
 	assert_non_null(strstr(json, "\"a??[31m\""));
 	free(json);
