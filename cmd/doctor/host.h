@@ -31,7 +31,6 @@ struct tei_host {
 	struct tei_probes probes;
 };
 
-#define TEI_HOST_TEXT 4096
 #define TEI_HOST_NAME 64
 
 /* ---- files below the root (root.c) ---- */
@@ -44,17 +43,22 @@ size_t tei_host_bytes(const struct tei_host *h, void *out, size_t room,
 bool tei_host_line(const struct tei_host *h, char *out, size_t room,
 		   const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+/*
+ * What stands behind @field ("CapEff:") in the line that begins with it, without
+ * blanks around it, cut to @room; false, and @out "": there is no such line.
+ */
+bool tei_host_field(const struct tei_host *h, char *out, size_t room,
+		    const char *path, const char *field);
 /* A decimal or 0x number at its start; @otherwise: there is none. */
 int64_t tei_host_number(const struct tei_host *h, int64_t otherwise,
 			const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* What stands behind @name in such text, up to its end; NULL: no such name. */
-const char *tei_host_field(const char *text, const char *name);
 bool tei_host_exists(const struct tei_host *h, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /*
  * Whether this process can open it to read and write: 0 or -errno. Its mode does not
- * tell: a container's rules for devices bind root, too.
+ * tell: a container's rules for devices bind root, too. Below a root nothing is
+ * opened: there it is whether it exists, and is no folder.
  */
 int tei_host_may_open(const struct tei_host *h, const char *path);
 

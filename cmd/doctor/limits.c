@@ -21,7 +21,8 @@ static const struct tei_rule nofile = {
 	"of a container"};
 static const struct tei_rule nproc = {
 	"limits.nproc", "4096 threads or more",
-	"ulimit -u; LimitNPROC= and TasksMax= in the service"};
+	"ulimit -u 65536; LimitNPROC=65536 and TasksMax=infinity in the "
+	"service; --pids-limit=-1 of a container"};
 static const struct tei_rule huge = {
 	"memory.hugepages", "huge pages, reserved or on demand",
 	"sysctl vm.nr_hugepages=N (2 MiB each), or echo madvise > "
@@ -33,40 +34,38 @@ static const struct tei_rule shm = {
 /* ---- limits ---- */
 
 /* The soft limit, UINT64_MAX: unlimited. False: the file does not say. */
-static bool soft_limit(const char *table, const char *name, uint64_t *out)
+static bool soft_limit(const struct tei_host *h, const char *name,
+		       uint64_t *out)
 {
-	const char *at = tei_host_field(table, name);
-	char *end;
+	char text[128], *end;
 
-	if (!at)
+	if (!tei_host_field(h, text, sizeof(text), "proc/self/limits", name))
 		return false;
 	*out = UINT64_MAX;
-	if (!strncmp(at, "unlimited", 9))
+	if (!strncmp(text, "unlimited", 9))
 		return true;
-	*out = strtoull(at, &end, 10);
-	return end != at;
+	*out = strtoull(text, &end, 10);
+	return end != text;
 }
 
 static bool may_lock_anything(const struct tei_host *h)
 {
-	char status[TEI_HOST_TEXT];
-	const char *caps;
+	char text[64];
 
-	(void)tei_host_bytes(h, status, sizeof(status), "proc/self/status");
-	caps = tei_host_field(status, "CapEff:");
-	return caps && strtoull(caps, NULL, 16) >> CAP_IPC_LOCK_BIT & 1;
+	return tei_host_field(h, text, sizeof(text), "proc/self/status",
+			      "CapEff:") &&
+	       strtoull(text, NULL, 16) >> CAP_IPC_LOCK_BIT & 1;
 }
 
 /* Without an RDMA device nothing is locked. */
-static void check_memlock(const struct tei_host *h, const char *table,
-			  struct tei_report *r)
+static void check_memlock(const struct tei_host *h, struct tei_report *r)
 {
 	enum tei_mark mark = TEI_MARK_OK;
 	bool privileged = may_lock_anything(h);
 	char dev[TEI_HOST_NAME];
 	uint64_t bytes;
 
-	if (!soft_limit(table, "Max locked memory", &bytes))
+	if (!soft_limit(h, "Max locked memory", &bytes))
 		return;
 	if (bytes == UINT64_MAX) {
 		tei_report_add(r, TEI_MARK_OK, &memlock, "", "unlimited");
@@ -80,55 +79,56 @@ static void check_memlock(const struct tei_host *h, const char *table,
 					     : "");
 }
 
-static void check_count(const char *table, const char *name, uint64_t wanted,
+static void check_count(const struct tei_host *h, const char *name,
+			const char *what, uint64_t wanted,
 			const struct tei_rule *rule, struct tei_report *r)
 {
 	uint64_t n;
 
-	if (!soft_limit(table, name, &n))
+	if (!soft_limit(h, name, &n))
 		return;
 	if (n == UINT64_MAX)
 		tei_report_add(r, TEI_MARK_OK, rule, "", "unlimited");
 	else
 		tei_report_add(r, n < wanted ? TEI_MARK_WARN : TEI_MARK_OK,
-			       rule, "", "%" PRIu64, n);
+			       rule, "", "%" PRIu64 " %s", n, what);
 }
 
 void tei_check_limits(const struct tei_host *h, struct tei_report *r)
 {
-	char table[TEI_HOST_TEXT];
-
-	(void)tei_host_bytes(h, table, sizeof(table), "proc/self/limits");
-	check_memlock(h, table, r);
-	check_count(table, "Max open files", FILES_WANTED, &nofile, r);
-	check_count(table, "Max processes", THREADS_WANTED, &nproc, r);
+	check_memlock(h, r);
+	check_count(h, "Max open files", "files", FILES_WANTED, &nofile, r);
+	check_count(h, "Max processes", "threads", THREADS_WANTED, &nproc, r);
 }
 
 /* ---- memory ---- */
 
-static unsigned long count_of(const char *meminfo, const char *name)
+static uint64_t huge_pages(const struct tei_host *h, const char *field)
 {
-	const char *at = tei_host_field(meminfo, name);
+	char text[64];
 
-	return at ? strtoul(at, NULL, 10) : 0;
+	(void)tei_host_field(h, text, sizeof(text), "proc/meminfo", field);
+	return strtoull(text, NULL, 10);
 }
 
 static void check_huge(const struct tei_host *h, struct tei_report *r)
 {
-	char meminfo[TEI_HOST_TEXT], demand[64];
-	unsigned long total;
+	uint64_t total = huge_pages(h, "HugePages_Total:");
+	uint64_t unused = huge_pages(h, "HugePages_Free:");
+	char demand[64], reserved[64] = "none reserved";
 	bool on_demand;
 
-	(void)tei_host_bytes(h, meminfo, sizeof(meminfo), "proc/meminfo");
-	total = count_of(meminfo, "HugePages_Total:");
 	on_demand =
 		tei_host_line(h, demand, sizeof(demand),
 			      "sys/kernel/mm/transparent_hugepage/enabled") &&
 		!strstr(demand, "[never]");
-	tei_report_add(
-		r, total || on_demand ? TEI_MARK_OK : TEI_MARK_WARN, &huge, "",
-		"%lu reserved, %lu of them free; on demand %s", total,
-		count_of(meminfo, "HugePages_Free:"), on_demand ? "yes" : "no");
+	if (total)
+		(void)snprintf(reserved, sizeof(reserved),
+			       "%" PRIu64 " reserved, %" PRIu64 " of them free",
+			       total, unused);
+	tei_report_add(r, total || on_demand ? TEI_MARK_OK : TEI_MARK_WARN,
+		       &huge, "", "%s; on demand: %s", reserved,
+		       on_demand ? "yes" : "no");
 }
 
 void tei_check_memory(const struct tei_host *h, struct tei_report *r)

@@ -126,8 +126,8 @@ static void check_bridge(const struct tei_host *h, const char *bus_id,
 							      : TEI_MARK_OK,
 			       &acs_rule, bus_id,
 			       acs > 0 && acs & ACS_REDIRECTS
-				       ? "sends it to the CPU first"
-				       : "direct");
+				       ? "sends it by way of the CPU"
+				       : "sends it directly");
 }
 
 /* The bridge right above a GPU: redirects there touch all its traffic. */
@@ -160,7 +160,7 @@ static void check_peermem(const struct tei_host *h, struct tei_report *r)
 		       &peermem_rule, "",
 		       peermem ? "nvidia_peermem is loaded"
 		       : open  ? "the open driver, which has dma-buf"
-			       : "neither");
+			       : "neither is loaded");
 }
 
 void tei_check_gpu(const struct tei_host *h, struct tei_report *r)
@@ -211,22 +211,6 @@ static bool list_has(const char *list, uint32_t number)
 	}
 }
 
-/* What a process may use, as /proc/self/status has it. */
-static bool allowed_cpus(const struct tei_host *h, char out[TEI_HOST_TEXT])
-{
-	const char *list;
-	size_t len;
-
-	(void)tei_host_bytes(h, out, TEI_HOST_TEXT, "proc/self/status");
-	list = tei_host_field(out, "Cpus_allowed_list:");
-	if (!list)
-		return false;
-	len = strcspn(list, "\n");
-	memmove(out, list, len);
-	out[len] = '\0';
-	return true;
-}
-
 static bool node_is_allowed(const struct tei_host *h, int32_t number,
 			    const char *cpus)
 {
@@ -241,14 +225,17 @@ static bool node_is_allowed(const struct tei_host *h, int32_t number,
 	return false;
 }
 
+#define CPUS_LEN 32768 /* every other one of 6000 */
+
 static void check_here(const struct tei_host *h, struct tei_report *r)
 {
-	char cpus[TEI_HOST_TEXT];
+	char cpus[CPUS_LEN];
 	struct te_topo_node node;
 	bool near = false;
 	uint32_t i;
 
-	if (!allowed_cpus(h, cpus))
+	if (!tei_host_field(h, cpus, sizeof(cpus), "proc/self/status",
+			    "Cpus_allowed_list:"))
 		return;
 	for (i = 0; !te_topo_node(h->topo, i, &node); i++)
 		near |= has_nic(h, node.number) &&

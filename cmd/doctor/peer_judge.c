@@ -208,9 +208,9 @@ static void judge_rate(const struct tei_peer_visit *v, struct tei_report *r)
 	if (speed > 0)
 		(void)snprintf(of, sizeof(of), " of %.4g", speed / 1e9);
 	tei_report_add(r, bps < speed / 2 ? TEI_MARK_WARN : TEI_MARK_OK, &rate,
-		       v->name,
-		       "%.3g%s Gbit/s, %" PRIu64 " bytes read in %.2g s",
-		       bps / 1e9, of, v->read.bytes, (double)v->read.ns / 1e9);
+		       v->name, "%.3g%s Gbit/s, %.4g MiB read in %.2g s",
+		       bps / 1e9, of, (double)v->read.bytes / (1 << 20),
+		       (double)v->read.ns / 1e9);
 }
 
 void tei_peer_judge(const struct tei_peer_visit *v, struct tei_report *r)
@@ -222,8 +222,11 @@ void tei_peer_judge(const struct tei_peer_visit *v, struct tei_report *r)
 			       te_strerror(v->error));
 		return;
 	}
-	tei_report_add(r, TEI_MARK_OK, &reach, v->name,
-		       "answers in %" PRIu64 " us", v->rtt_us);
+	if (v->rtt_us)
+		tei_report_add(r, TEI_MARK_OK, &reach, v->name,
+			       "answers in %" PRIu64 " us", v->rtt_us);
+	else
+		tei_report_add(r, TEI_MARK_OK, &reach, v->name, "answers");
 	if (!v->read.possible)
 		tei_report_add(r, TEI_MARK_UNKNOWN, &rate, v->name,
 			       "it publishes nothing that we may read; run "

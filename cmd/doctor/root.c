@@ -12,6 +12,8 @@
 
 #include "cmd/doctor/host.h"
 
+#define LINE_MAX_LEN 32768
+
 static bool join(const struct tei_host *h, char out[PATH_MAX],
 		 const char *format, va_list args)
 	__attribute__((format(printf, 3, 0)));
@@ -26,22 +28,30 @@ static bool join(const struct tei_host *h, char out[PATH_MAX],
 	return len >= 0 && len < PATH_MAX - root;
 }
 
-static size_t slurp(const char *path, void *out, size_t room)
+/* A file, and no device or pipe. The fd, or -1. */
+static int open_file(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
+
+	if (fd < 0 || (!fstat(fd, &st) && S_ISREG(st.st_mode)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static size_t slurp(const char *path, void *out, size_t room)
+{
+	int fd = open_file(path);
 	size_t len = 0;
 	ssize_t n = 1;
 
 	if (fd < 0)
 		return 0;
-	/* Files of /proc come in parts. */
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
-		while (len < room - 1 && n > 0) {
-			n = read(fd, (char *)out + len, room - 1 - len);
-			if (n > 0)
-				len += (size_t)n;
-		}
+	while (len < room - 1 && n > 0) { /* files of /proc come in parts */
+		n = read(fd, (char *)out + len, room - 1 - len);
+		if (n > 0)
+			len += (size_t)n;
 	}
 	close(fd);
 	return len;
@@ -102,6 +112,37 @@ bool tei_host_line(const struct tei_host *h, char *out, size_t room,
 	return tidy(out, len);
 }
 
+/* Cut into lines: some of /proc/self/status are longer than a page. */
+static bool find_line(FILE *file, const char *field, char *line, int room)
+{
+	bool begins = true, found = false;
+
+	while (!found && fgets(line, room, file)) {
+		found = begins && !strncmp(line, field, strlen(field));
+		begins = strchr(line, '\n') != NULL;
+	}
+	return found;
+}
+
+bool tei_host_field(const struct tei_host *h, char *out, size_t room,
+		    const char *path, const char *field)
+{
+	char full[PATH_MAX], line[LINE_MAX_LEN];
+	int len = snprintf(full, sizeof(full), "%s/%s", h->root, path);
+	int fd = len < 0 || len >= PATH_MAX ? -1 : open_file(full);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	bool found = file && find_line(file, field, line, sizeof(line));
+	const char *value = found ? line + strlen(field) : "";
+
+	if (file)
+		(void)fclose(file);
+	else if (fd >= 0)
+		close(fd);
+	value += strspn(value, " \t");
+	(void)snprintf(out, room, "%.*s", (int)strcspn(value, "\n"), value);
+	return found;
+}
+
 int64_t tei_host_number(const struct tei_host *h, int64_t otherwise,
 			const char *format, ...)
 {
@@ -115,16 +156,6 @@ int64_t tei_host_number(const struct tei_host *h, int64_t otherwise,
 	errno = 0;
 	value = strtoll(text, &end, strncmp(text, "0x", 2) ? 10 : 16);
 	return errno || end == text ? otherwise : value;
-}
-
-const char *tei_host_field(const char *text, const char *name)
-{
-	const char *at = strstr(text, name);
-
-	if (!at)
-		return NULL;
-	at += strlen(name);
-	return at + strspn(at, " \t");
 }
 
 bool tei_host_exists(const struct tei_host *h, const char *format, ...)
@@ -143,10 +174,15 @@ int tei_host_may_open(const struct tei_host *h, const char *path)
 {
 	char full[PATH_MAX];
 	int len = snprintf(full, sizeof(full), "%s/%s", h->root, path);
+	struct stat st;
 	int fd;
 
 	if (len < 0 || len >= PATH_MAX)
 		return -ENAMETOOLONG;
+	if (*h->root && stat(full, &st))
+		return -errno;
+	if (*h->root)
+		return S_ISDIR(st.st_mode) ? -EISDIR : 0;
 	fd = open(full, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return -errno;

@@ -129,7 +129,7 @@ void patient_close(struct patient *p)
 /* What a file is, so that it can be made the same again. */
 struct before {
 	bool was_there;
-	char text[TEI_HOST_TEXT];
+	char text[4096];
 };
 
 static void remember(const struct patient *p, const char *path,

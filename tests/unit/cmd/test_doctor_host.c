@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "patient.h"
 
@@ -50,7 +51,8 @@ static void memory_that_is_missing_is_found(void **state)
 			"always madvise [never]\n");
 	p.probes.shm_bytes = 64 << 20;
 	patient_look(&p);
-	patient_has(&p, "memory.hugepages", "", TEI_MARK_WARN, "0 reserved");
+	patient_has(&p, "memory.hugepages", "", TEI_MARK_WARN,
+		    "none reserved; on demand: no");
 	patient_has(&p, "memory.shm", "", TEI_MARK_WARN, "64 MiB");
 	patient_close(&p);
 }
@@ -125,7 +127,7 @@ static void gpus_without_a_way_to_nics_are_found(void **state)
 	patient_lose(&p, "sys/module/nvidia_peermem/version");
 	patient_lose(&p, "sys/module/nvidia_peermem");
 	patient_look(&p);
-	patient_has(&p, "gpu.peermem", "", TEI_MARK_WARN, "neither");
+	patient_has(&p, "gpu.peermem", "", TEI_MARK_WARN, "neither is");
 	test_tree_write(p.dir, "proc/driver/nvidia/version",
 			"NVRM version: NVIDIA UNIX Open Kernel Module\n");
 	patient_look(&p);
@@ -194,6 +196,51 @@ static void the_running_kernel_answers(void **state)
 	assert_true(probes.io_uring <= 0 && probes.pidfd <= 0);
 }
 
+/* Who is in thousands of groups has them before what is looked for. */
+static void fields_behind_long_lines_are_found(void **state)
+{
+	static char status[100000];
+	const size_t groups = 80000;
+	struct patient p;
+	size_t len;
+
+	(void)state;
+	len = (size_t)snprintf(status, sizeof(status), "Groups:\t");
+	memset(status + len, '1', groups);
+	(void)snprintf(status + len + groups, sizeof(status) - len - groups,
+		       "CapEff:\n" /* no line of its own */
+		       "CapEff:\t0000000000004000\n");
+	patient_open(&p, "two-nics");
+	test_tree_write(p.dir, "proc/self/limits",
+			LOCKED "65536     65536  bytes\n");
+	test_tree_write(p.dir, "proc/self/status", status);
+	patient_look(&p);
+	patient_has(&p, "limits.memlock", "", TEI_MARK_OK, "CAP_IPC_LOCK");
+	patient_close(&p);
+}
+
+/* A copy's mode says nothing of the host that it came from. */
+static void only_nodes_of_this_host_are_opened(void **state)
+{
+	const struct tei_host here = {.root = ""};
+	struct tei_host copy = {.root = NULL};
+	char path[TEST_PATH_MAX + 8];
+	struct patient p;
+
+	(void)state;
+	assert_int_equal(tei_host_may_open(&here, "dev/null"), 0);
+	assert_int_equal(tei_host_may_open(&here, "dev"), -EISDIR);
+	assert_int_equal(tei_host_may_open(&here, "dev/none"), -ENOENT);
+	patient_open(&p, "two-nics");
+	copy.root = p.dir;
+	(void)snprintf(path, sizeof(path), "%s/node", p.dir);
+	assert_int_equal(mkfifo(path, 0), 0);
+	assert_int_equal(tei_host_may_open(&copy, "node"), 0);
+	assert_int_equal(tei_host_may_open(&copy, "dev"), -EISDIR);
+	assert_int_equal(tei_host_may_open(&copy, "none"), -ENOENT);
+	patient_close(&p);
+}
+
 static void an_empty_machine_is_looked_at(void **state)
 {
 	struct patient p = {.probes = {.known = false}};
@@ -218,6 +265,8 @@ int main(void)
 		cmocka_unit_test(nodes_that_are_far_are_found),
 		cmocka_unit_test(what_the_kernel_refuses_is_found),
 		cmocka_unit_test(the_running_kernel_answers),
+		cmocka_unit_test(fields_behind_long_lines_are_found),
+		cmocka_unit_test(only_nodes_of_this_host_are_opened),
 		cmocka_unit_test(an_empty_machine_is_looked_at),
 	};
 
