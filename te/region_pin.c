@@ -54,18 +54,20 @@ int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
 		region->pins++;
 		link->n_pins++;
 		doubted = region->doubted;
-		*local = (void *)(uintptr_t)address;
-		*pin = (uintptr_t)region;
 	}
 	tei_mutex_unlock(&r->mu);
 	if (doubted &&
 	    !tei_is_usable(address, length, access & TE_ACCESS_REMOTE_WRITE)) {
-		tei_region_unpin(ep, *pin);
+		tei_region_unpin(ep, (uintptr_t)region);
 		rc = -EFAULT;
 	}
-	if (rc)
+	if (rc) {
 		TEI_COUNT(link->engine, refused_pins);
-	return rc;
+		return rc;
+	}
+	*local = (void *)(uintptr_t)address;
+	*pin = (uintptr_t)region;
+	return 0;
 }
 
 void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin)
