@@ -239,7 +239,8 @@ TRANSFER_ENGINE_API int submitTransfer(transfer_engine_t engine,
 /*
  * And tell the owner of the first entry's segment, once all of the batch to it
  * so far are completed; by itself, whether somebody asks for its status or not.
- * As often as a batch has room for transfers; one of more than 32768, only
+ * A peer that restarts once all of them have ended is not told: the process that
+ * has their bytes is gone, and its new life has none of them. As often as a batch has room for transfers; one of more than 32768, only
  * 65536 less that many times.
  */
 TRANSFER_ENGINE_API int
@@ -252,7 +253,8 @@ submitTransferWithNotify(transfer_engine_t engine, batch_id_t batch_id,
  * (30) and 1 s for each 10^9 bytes after it was submitted it has ended in any
  * case. A notification that was to follow it goes again, too, once and behind it,
  * and it is STATUS_WAITING until that has arrived. Blocks: never, but up to 100 ms
- * for a peer that has restarted. Returns 0, or -1 (there is none).
+ * for a peer that has restarted, as long as another thread asks so of the same
+ * batch, too. Returns 0, or -1 (there is none).
  */
 TRANSFER_ENGINE_API int getTransferStatus(transfer_engine_t engine,
 					  batch_id_t batch_id, size_t task_id,
