@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* http.c - the daemon's HTTP port: is it well, and what has it done */
-#include "base/http.h"
+#include "base/http_page.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -8,8 +8,6 @@
 #include <event2/buffer.h>
 
 #include "store/agent/agent_private.h"
-
-#define PROMETHEUS "text/plain; version=0.0.4; charset=utf-8"
 
 static const char *const type_names[] = {
 	[AGENT__AGENT_TYPE__AGENT_PUT] = "put",
@@ -36,30 +34,17 @@ static int health(const struct tei_http_request *request,
 		  struct tei_http_reply *reply, void *arg)
 {
 	struct tei_agent *agent = arg;
-	bool well = te_store_health(agent->store) == 0;
 
 	(void)request;
-	(void)evbuffer_add_printf(reply->body, "%s\n",
-				  well ? "OK" : "the master is not reached");
-	return well ? 200 : 503;
-}
-
-static void metric(struct evbuffer *out, const char *name, const char *type,
-		   const char *help, uint64_t value)
-{
-	(void)evbuffer_add_printf(
-		out, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n", name, help,
-		name, type, name, value);
+	return tei_http_health(reply, te_store_health(agent->store) == 0,
+			       "the master is not reached");
 }
 
 static void calls(struct evbuffer *out, struct tei_agent *agent)
 {
 	static const char name[] = "te_agent_calls_total";
 
-	(void)evbuffer_add_printf(out,
-				  "# HELP %s calls of dummy clients\n"
-				  "# TYPE %s counter\n",
-				  name, name);
+	tei_http_metric_head(out, name, "counter", "calls of dummy clients");
 	for (size_t i = 1; i < sizeof(type_names) / sizeof(type_names[0]); i++)
 		(void)evbuffer_add_printf(out, "%s{call=\"%s\"} %" PRIu64 "\n",
 					  name, type_names[i],
@@ -77,10 +62,7 @@ static void refusals(struct evbuffer *out, const struct tei_agent *agent)
 {
 	static const char name[] = "te_agent_refused_total";
 
-	(void)evbuffer_add_printf(out,
-				  "# HELP %s dummy clients turned away\n"
-				  "# TYPE %s counter\n",
-				  name, name);
+	tei_http_metric_head(out, name, "counter", "dummy clients turned away");
 	for (int i = TEI_GREETED + 1; i < TEI_GREETING_STATUSES; i++)
 		refused(out, name,
 			tei_greeting_status_name((enum tei_greeting_status)i),
@@ -99,11 +81,8 @@ static void faults(struct evbuffer *out, const struct tei_agent *agent)
 		[TEI_FRAME_CROWD] = "too_many_connections",
 	};
 
-	(void)evbuffer_add_printf(
-		out,
-		"# HELP %s connections hung up on for what they sent\n"
-		"# TYPE %s counter\n",
-		name, name);
+	tei_http_metric_head(out, name, "counter",
+			     "connections hung up on for what they sent");
 	for (int i = 0; i < TEI_FRAME_FAULTS; i++)
 		refused(out, name, reasons[i], agent->stats.faults[i]);
 }
@@ -114,16 +93,18 @@ static void hot_cache(struct evbuffer *out, struct te_store *store)
 	struct te_store_stats stats;
 
 	te_store_stats(store, &stats);
-	metric(out, "te_store_hot_hits_total", "counter",
-	       "keys whose bytes came from the hot cache", stats.hot_hits);
-	metric(out, "te_store_hot_misses_total", "counter",
-	       "keys of other owners that were not in it", stats.hot_misses);
-	metric(out, "te_store_hot_added_total", "counter",
-	       "values that came into it", stats.hot_added);
-	metric(out, "te_store_hot_evicted_total", "counter",
-	       "values that had to go for others", stats.hot_evicted);
-	metric(out, "te_store_hot_bytes", "gauge", "memory of the hot cache",
-	       stats.hot_bytes);
+	tei_http_metric(out, "te_store_hot_hits_total", "counter",
+			"keys whose bytes came from the hot cache",
+			stats.hot_hits);
+	tei_http_metric(out, "te_store_hot_misses_total", "counter",
+			"keys of other owners that were not in it",
+			stats.hot_misses);
+	tei_http_metric(out, "te_store_hot_added_total", "counter",
+			"values that came into it", stats.hot_added);
+	tei_http_metric(out, "te_store_hot_evicted_total", "counter",
+			"values that had to go for others", stats.hot_evicted);
+	tei_http_metric(out, "te_store_hot_bytes", "gauge",
+			"memory of the hot cache", stats.hot_bytes);
 }
 
 static int metrics(const struct tei_http_request *request,
@@ -134,45 +115,48 @@ static int metrics(const struct tei_http_request *request,
 	struct evbuffer *out = reply->body;
 
 	(void)request;
-	reply->type = PROMETHEUS;
+	reply->type = TEI_HTTP_METRICS_TYPE;
 	calls(out, agent);
 	refusals(out, agent);
 	faults(out, agent);
-	metric(out, "te_agent_silent_total", "counter",
-	       "connections hung up on before they said who they are",
-	       stats->silent);
-	metric(out, "te_agent_keys_total", "counter", "keys of those calls",
-	       read_counter(&stats->keys));
-	metric(out, "te_agent_failed_keys_total", "counter",
-	       "keys with a negative result, misses too",
-	       read_counter(&stats->failed_keys));
-	metric(out, "te_agent_put_bytes_total", "counter",
-	       "bytes of values put", read_counter(&stats->put_bytes));
-	metric(out, "te_agent_get_bytes_total", "counter",
-	       "bytes of values got", read_counter(&stats->got_bytes));
+	tei_http_metric(out, "te_agent_silent_total", "counter",
+			"connections hung up on before they said who they are",
+			stats->silent);
+	tei_http_metric(out, "te_agent_keys_total", "counter",
+			"keys of those calls", read_counter(&stats->keys));
+	tei_http_metric(out, "te_agent_failed_keys_total", "counter",
+			"keys with a negative result, misses too",
+			read_counter(&stats->failed_keys));
+	tei_http_metric(out, "te_agent_put_bytes_total", "counter",
+			"bytes of values put", read_counter(&stats->put_bytes));
+	tei_http_metric(out, "te_agent_get_bytes_total", "counter",
+			"bytes of values got", read_counter(&stats->got_bytes));
 	/* As dashboards know them. */
-	metric(out, "mooncake_transfer_write_bytes", "counter",
-	       "bytes of values put", read_counter(&stats->put_bytes));
-	metric(out, "mooncake_transfer_read_bytes", "counter",
-	       "bytes of values got", read_counter(&stats->got_bytes));
-	metric(out, "te_agent_late_calls_total", "counter",
-	       "calls that waited too long to be begun",
-	       read_counter(&stats->late));
-	metric(out, "te_agent_dummies", "gauge", "dummy clients now",
-	       agent->n_sessions);
-	metric(out, "te_agent_dummies_total", "counter",
-	       "dummy clients since the start", stats->sessions_total);
-	metric(out, "te_agent_died_dummies_total", "counter",
-	       "of them, processes that ended without leaving", stats->died);
-	metric(out, "te_agent_memory_bytes", "gauge",
-	       "memory of dummies that is mapped", agent->memory_bytes);
-	metric(out, "te_agent_buffer_bytes", "gauge",
-	       "memory of ours that dummies read values from",
-	       read_counter(&agent->budget.used));
-	metric(out, "te_agent_waiting_bytes", "gauge",
-	       "bodies of calls that wait or run", agent->queued_bytes);
-	metric(out, "te_agent_healthy", "gauge", "1: in the pool",
-	       te_store_health(agent->store) == 0);
+	tei_http_metric(out, "mooncake_transfer_write_bytes", "counter",
+			"bytes of values put", read_counter(&stats->put_bytes));
+	tei_http_metric(out, "mooncake_transfer_read_bytes", "counter",
+			"bytes of values got", read_counter(&stats->got_bytes));
+	tei_http_metric(out, "te_agent_late_calls_total", "counter",
+			"calls that waited too long to be begun",
+			read_counter(&stats->late));
+	tei_http_metric(out, "te_agent_dummies", "gauge", "dummy clients now",
+			agent->n_sessions);
+	tei_http_metric(out, "te_agent_dummies_total", "counter",
+			"dummy clients since the start", stats->sessions_total);
+	tei_http_metric(out, "te_agent_died_dummies_total", "counter",
+			"of them, processes that ended without leaving",
+			stats->died);
+	tei_http_metric(out, "te_agent_memory_bytes", "gauge",
+			"memory of dummies that is mapped",
+			agent->memory_bytes);
+	tei_http_metric(out, "te_agent_buffer_bytes", "gauge",
+			"memory of ours that dummies read values from",
+			read_counter(&agent->budget.used));
+	tei_http_metric(out, "te_agent_waiting_bytes", "gauge",
+			"bodies of calls that wait or run",
+			agent->queued_bytes);
+	tei_http_metric(out, "te_agent_healthy", "gauge", "1: in the pool",
+			te_store_health(agent->store) == 0);
 	hot_cache(out, agent->store);
 	return 200;
 }
@@ -203,40 +187,20 @@ static const struct tei_http_route routes[] = {
 	{TEI_HTTP_GET, "/metrics/summary", summary},
 };
 
-struct start {
-	struct tei_agent *agent;
-	struct tei_http_config config;
-	uint16_t *out_port;
-	int rc;
-};
-
-static void start(void *arg)
-{
-	struct start *s = arg;
-
-	s->rc = tei_http_start(s->agent->loop, &s->config, s->out_port,
-			       &s->agent->http);
-}
-
 int tei_agent_http(struct tei_agent *agent, const char *host, uint16_t port,
 		   bool insecure, uint16_t *out_port)
 {
-	struct start s = {
-		.agent = agent,
-		.config =
-			{
-				.what = "HTTP port of the client",
-				.host = host,
-				.port = port,
-				.insecure = insecure,
-				.routes = routes,
-				.n_routes = sizeof(routes) / sizeof(routes[0]),
-				.arg = agent,
-				.refused = agent->http_refused,
-			},
-		.out_port = out_port,
+	const struct tei_http_config config = {
+		.what = "HTTP port of the client",
+		.host = host,
+		.port = port,
+		.insecure = insecure,
+		.routes = routes,
+		.n_routes = sizeof(routes) / sizeof(routes[0]),
+		.arg = agent,
+		.refused = agent->http_refused,
 	};
 
-	(void)tei_loop_do(agent->loop, start, &s);
-	return s.rc;
+	return tei_http_start_from(agent->loop, &config, out_port,
+				   &agent->http);
 }

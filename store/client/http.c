@@ -2,14 +2,10 @@
 /* http.c - a client's HTTP port: is it well, and what has it done */
 #include "store/client/http.h"
 
-#include <inttypes.h>
 #include <stddef.h>
 
-#include <event2/buffer.h>
-
-#include "base/http.h"
+#include "base/http_page.h"
 #include "base/log.h"
-#include "base/loop.h"
 #include "store/client/client.h"
 
 #define ROW(field) offsetof(struct te_store_stats, field)
@@ -40,23 +36,12 @@ static const struct {
 	 ROW(hot_bytes)},
 };
 
-static void metric(struct evbuffer *out, const char *name, const char *type,
-		   const char *help, uint64_t value)
-{
-	(void)evbuffer_add_printf(
-		out, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n", name, help,
-		name, type, name, value);
-}
-
 static int health(const struct tei_http_request *request,
 		  struct tei_http_reply *reply, void *arg)
 {
-	bool well = te_store_health(arg) == 0;
-
 	(void)request;
-	(void)evbuffer_add_printf(reply->body, "%s\n",
-				  well ? "OK" : "the master is not reached");
-	return well ? 200 : 503;
+	return tei_http_health(reply, te_store_health(arg) == 0,
+			       "the master is not reached");
 }
 
 static int metrics(const struct tei_http_request *request,
@@ -67,12 +52,13 @@ static int metrics(const struct tei_http_request *request,
 
 	(void)request;
 	te_store_stats(store, &stats);
-	reply->type = "text/plain; version=0.0.4; charset=utf-8";
-	metric(reply->body, "te_store_healthy", "gauge", "1: in the pool",
-	       te_store_health(store) == 0);
+	reply->type = TEI_HTTP_METRICS_TYPE;
+	tei_http_metric(reply->body, "te_store_healthy", "gauge",
+			"1: in the pool", te_store_health(store) == 0);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		metric(reply->body, rows[i].name, rows[i].type, rows[i].help,
-		       *(const uint64_t *)((const char *)&stats + rows[i].at));
+		tei_http_metric(
+			reply->body, rows[i].name, rows[i].type, rows[i].help,
+			*(const uint64_t *)((const char *)&stats + rows[i].at));
 	return 200;
 }
 
@@ -81,39 +67,22 @@ static const struct tei_http_route routes[] = {
 	{TEI_HTTP_GET, "/metrics", metrics},
 };
 
-struct start {
-	struct te_store *store;
-	struct tei_http_config config;
-	uint16_t port;
-	int rc;
-};
-
-static void start(void *arg)
-{
-	struct start *s = arg;
-
-	s->rc = tei_http_start(s->store->loop, &s->config, &s->port,
-			       &s->store->http);
-}
-
 int tei_store_http_start(struct te_store *store, uint16_t port, bool insecure)
 {
-	struct start s = {
-		.store = store,
-		.config =
-			{
-				.what = "HTTP port of the client",
-				.port = port,
-				.insecure = insecure,
-				.routes = routes,
-				.n_routes = sizeof(routes) / sizeof(routes[0]),
-				.arg = store,
-				.refused = store->http_refused,
-			},
+	const struct tei_http_config config = {
+		.what = "HTTP port of the client",
+		.port = port,
+		.insecure = insecure,
+		.routes = routes,
+		.n_routes = sizeof(routes) / sizeof(routes[0]),
+		.arg = store,
+		.refused = store->http_refused,
 	};
+	uint16_t bound;
+	int rc =
+		tei_http_start_from(store->loop, &config, &bound, &store->http);
 
-	(void)tei_loop_do(store->loop, start, &s);
-	if (!s.rc)
-		LOG_INFO("store: HTTP port %u", s.port);
-	return s.rc;
+	if (!rc)
+		LOG_INFO("store: HTTP port %u", bound);
+	return rc;
 }
