@@ -15,6 +15,7 @@ set_tests_properties(integration.python.venv PROPERTIES
 set(python_environment PYTHONDONTWRITEBYTECODE=1
 	MC_RPC_TIMEOUT_MS=10000 TE_REPLICA_TIMEOUT=10s
 	TE_WHEEL_DIR=${CMAKE_BINARY_DIR}/python/wheel
+	TE_TESTS_DIR=${CMAKE_BINARY_DIR}/tests
 	PYTHONPATH=${CMAKE_BINARY_DIR}/python:${CMAKE_CURRENT_SOURCE_DIR}/python)
 if(TE_SANITIZE)
 	# The interpreter has no sanitizers, so they come first, and its memory from
@@ -71,6 +72,7 @@ te_pytest(consumers vllm_encoder_cache)
 te_pytest(consumers vllm_store)
 te_pytest(consumers sglang_store)
 te_pytest(consumers lmcache)
+te_pytest(consumers lmcache_native)
 te_pytest(consumers trouble)
 te_pytest(consumers vllm_p2p)
 te_pytest(consumers sglang_pd)

@@ -65,23 +65,30 @@ foreach(consumer IN LISTS consumers)
 	if(NOT TE_COMPILER_${name})
 		continue()
 	endif()
-	set(program ${CMAKE_BINARY_DIR}/tests/compat_consumer_${word})
-	add_custom_command(OUTPUT ${program}
-		COMMAND ${TE_COMPILER_${name}} ${flags} -Wall -Wextra -Werror -g
-			${sanitize}
-			-I${PROJECT_SOURCE_DIR}/compat -o ${program}
-			${CMAKE_CURRENT_SOURCE_DIR}/compat/consumer.cpp
-			-L${CMAKE_LIBRARY_OUTPUT_DIRECTORY} -lmooncake_store
-			-Wl,-rpath,${CMAKE_LIBRARY_OUTPUT_DIRECTORY} -pthread
-		DEPENDS mooncake_store compat/consumer.cpp
-			${PROJECT_SOURCE_DIR}/compat/config.h
-			${PROJECT_SOURCE_DIR}/compat/real_client.h
-			${PROJECT_SOURCE_DIR}/compat/store_c.h
-		VERBATIM)
-	add_custom_target(compat_consumer_${word} ALL DEPENDS ${program})
+	foreach(source ${CMAKE_CURRENT_SOURCE_DIR}/compat/consumer.cpp
+			${PROJECT_SOURCE_DIR}/tests/consumers/adapter.cpp)
+		get_filename_component(role ${source} NAME_WE)
+		set(program ${CMAKE_BINARY_DIR}/tests/compat_${role}_${word})
+		add_custom_command(OUTPUT ${program}
+			COMMAND ${TE_COMPILER_${name}} ${flags} -Wall -Wextra
+				-Werror -g ${sanitize}
+				-I${PROJECT_SOURCE_DIR}/compat -o ${program}
+				${source}
+				-L${CMAKE_LIBRARY_OUTPUT_DIRECTORY}
+				-lmooncake_store
+				-Wl,-rpath,${CMAKE_LIBRARY_OUTPUT_DIRECTORY}
+				-pthread
+			DEPENDS mooncake_store ${source}
+				${PROJECT_SOURCE_DIR}/compat/config.h
+				${PROJECT_SOURCE_DIR}/compat/real_client.h
+				${PROJECT_SOURCE_DIR}/compat/store_c.h
+			VERBATIM)
+		add_custom_target(compat_${role}_${word} ALL
+			DEPENDS ${program})
+	endforeach()
 	compat_test(${word} test_cxx.c te_test_pool)
 	target_compile_definitions(test_integration_compat_${word} PRIVATE
-		CONSUMER="${program}")
+		CONSUMER="${CMAKE_BINARY_DIR}/tests/compat_consumer_${word}")
 	add_dependencies(test_integration_compat_${word} mooncake_master
 		mooncake_client compat_consumer_${word})
 endforeach()
