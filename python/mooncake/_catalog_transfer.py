@@ -126,17 +126,19 @@ class DataProtoCatalogTransfer:
             except (TypeError, ValueError):
                 _log.exception("a batch that was to be published is refused")
 
-        for left in (1, 0):
-            try:
-                return publish()
-            except (TypeError, ValueError):
-                raise
-            except Exception:  # whatever a call to elsewhere raises
-                if not left:
-                    self._leave(_Task("publish a batch", publish_late, True))
-                    raise
-                _log.warning("a batch is published once more", exc_info=True)
-        raise AssertionError
+        try:
+            return publish()
+        except (TypeError, ValueError):
+            raise
+        except Exception:  # whatever a call to elsewhere raises
+            _log.warning("a batch is published once more", exc_info=True)
+        try:
+            return publish()
+        except (TypeError, ValueError):
+            raise
+        except Exception:
+            self._leave(_Task("publish a batch", publish_late, True))
+            raise
 
     # ---- reading ----
 

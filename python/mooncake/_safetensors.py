@@ -13,7 +13,8 @@ import os
 
 import torch
 
-INVALID_PARAMS, OBJECT_NOT_FOUND = -600, -704
+from mooncake._tensors import INVALID_PARAMS, OBJECT_NOT_FOUND
+
 HEADER_MAX = 100 << 20  # as the format has it
 
 # Names of the format and of torch, of which an old one has not all.

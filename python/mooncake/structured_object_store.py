@@ -273,7 +273,7 @@ class MooncakeBundleTransfer:
             partition)
 
     def append_dataproto_fields(
-            self, ref: MooncakeDataProtoRef | Mapping[str, Any], data: Any, *,
+            self, ref: DataProtoRefLike, data: Any, *,
             stage: str, chunk_bytes: int | None = None,
             policy: BundleTransferPolicy | None = None, overwrite: bool = False,
             field_schemas: Mapping[str, FieldSchema] | None = None,
@@ -295,7 +295,7 @@ class MooncakeBundleTransfer:
                 self.remove_bundle(bundle)
         return new
 
-    def get(self, ref: MooncakeDataProtoRef | Mapping[str, Any], *,
+    def get(self, ref: DataProtoRefLike, *,
             type: str = "dataproto", fields: Sequence[str] | None = None,
             batch_fields: Sequence[str] | None = None,
             non_tensor_fields: Sequence[str] | None = None,
@@ -341,8 +341,7 @@ class MooncakeBundleTransfer:
         """As put()."""
         return self.put(data, type="dataproto", **options)
 
-    def get_dataproto(self, ref: MooncakeDataProtoRef | Mapping[str, Any],
-                      **options: Any) -> Any:
+    def get_dataproto(self, ref: DataProtoRefLike, **options: Any) -> Any:
         """As get()."""
         return self.get(ref, type="dataproto", **options)
 
@@ -351,7 +350,7 @@ class MooncakeBundleTransfer:
         """As put() with type "dict"."""
         return self.put(data, type="dict", **options)
 
-    def get_dict(self, ref: MooncakeDataProtoRef | Mapping[str, Any],
+    def get_dict(self, ref: DataProtoRefLike,
                  **options: Any) -> dict[str, Any]:
         """As get() with type "dict"."""
         return self.get(ref, type="dict", **options)
@@ -359,8 +358,7 @@ class MooncakeBundleTransfer:
     put_legacy_dict = put_dict
     get_legacy_dict = get_dict
 
-    def cleanup_dataproto(self, ref: MooncakeDataProtoRef
-                          | Mapping[str, Any]) -> None:
+    def cleanup_dataproto(self, ref: DataProtoRefLike) -> None:
         """Remove all that a ref or its handle is of; what is gone is no error."""
         for bundle in dataproto.resolved(ref).stage_refs.values():
             self.remove_bundle(bundle)
@@ -368,8 +366,8 @@ class MooncakeBundleTransfer:
     remove_legacy_dict = cleanup_dataproto
 
     def cleanup_dataproto_append(
-            self, previous: MooncakeDataProtoRef | Mapping[str, Any],
-            appended: MooncakeDataProtoRef | Mapping[str, Any]) -> None:
+            self, previous: DataProtoRefLike,
+            appended: DataProtoRefLike) -> None:
         """Remove what append_dataproto_fields() wrote, and nothing else."""
         old = {bundle.manifest_key for bundle in
                dataproto.resolved(previous).stage_refs.values()}
@@ -377,8 +375,8 @@ class MooncakeBundleTransfer:
             if bundle.manifest_key not in old:
                 self.remove_bundle(bundle)
 
-    def dataproto_manifest_view(
-            self, ref: MooncakeDataProtoRef | Mapping[str, Any]) -> dict[str, Any]:
+    def dataproto_manifest_view(self,
+                                ref: DataProtoRefLike) -> dict[str, Any]:
         """Of each field: its stage and section, and how it is stored."""
         ref = dataproto.resolved(ref)
         members = {stage: self._bundles.manifest(bundle)["members"]
