@@ -72,6 +72,12 @@ static uint64_t limit_of(const struct tei_rail_box *box)
 	return engine_of(box)->config.endpoints;
 }
 
+/* More want an endpoint than there is room for once those that go are gone. */
+static bool is_crowded(const struct tei_rail_box *box)
+{
+	return box->n_out + box->n_waiting > limit_of(box) + box->n_retiring;
+}
+
 /* One for each who waits; where none may go yet, later. */
 static void make_room(struct tei_rail_box *box)
 {
@@ -79,15 +85,14 @@ static void make_room(struct tei_rail_box *box)
 	uint64_t again = UINT64_MAX;
 
 	tei_due_clear(w, &box->turn);
-	while (box->n_out + box->n_waiting > limit_of(box) + box->n_retiring) {
+	while (is_crowded(box)) {
 		struct tei_link *link = next_to_go(box, &again);
 
 		if (!link)
 			break;
 		retire(link);
 	}
-	if (again != UINT64_MAX &&
-	    box->n_out + box->n_waiting > limit_of(box) + box->n_retiring)
+	if (again != UINT64_MAX && is_crowded(box))
 		tei_due_set(w, &box->turn, again);
 }
 
