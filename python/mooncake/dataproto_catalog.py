@@ -106,13 +106,12 @@ class DataProtoCatalog:
                        old, new)
         if why:
             return {"append_rejected": f"{name}: {why}"}
-        added = [field for field in new.field_index
-                 if field not in old.field_index]
+        added = [one for one in new.field_index if one not in old.field_index]
         for i, key in enumerate(keys):
-            for field in added:
+            for one in added:
                 fragment.n_uses += 1
-                self._leave(rows[key], field)
-                rows[key].places[field] = (fragment, i)
+                self._leave(rows[key], one)
+                rows[key].places[one] = (fragment, i)
         fragment.handle = export_dataproto_ref(new)
         return {"keys": keys,
                 "tags": [copy.deepcopy(rows[key].tag) for key in keys],
