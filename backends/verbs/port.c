@@ -225,7 +225,7 @@ int tei_verbs_port_look(struct verbs_port *port)
 static void report_of(const struct verbs_port *port, struct tei_device *out)
 {
 	const uint8_t *gid = port->gid.gid.raw;
-	bool v4 = gid[10] == 0xff && gid[11] == 0xff && !gid[0];
+	bool v4 = tei_verbs_gid_is_v4(&port->gid.gid);
 
 	*out = (struct tei_device){
 		.speed_bps = tei_verbs_port_speed(&port->attr),
