@@ -136,14 +136,13 @@ static int map_file(struct tei_segment *segment, int fd, uint64_t offset)
 	return 0;
 }
 
-int tei_segment_map(struct te_store *store, const char *path, uint64_t offset,
-		    uint64_t bytes, struct tei_segment **out)
+int tei_segment_map(const char *path, uint64_t offset, uint64_t bytes,
+		    struct tei_segment **out)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct tei_segment *segment;
 	int fd, rc;
 
-	(void)store;
 	if (!bytes || bytes > TE_LENGTH_MAX || bytes % page || offset % page ||
 	    offset > INT64_MAX - bytes)
 		return TE_STORE_INVALID_PARAMS;

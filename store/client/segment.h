@@ -83,8 +83,8 @@ void tei_segments_fini(struct te_store *store);
 int tei_segment_create(struct te_store *store, uint64_t bytes,
 		       struct tei_segment **out);
 /* Part of a file. A store code. */
-int tei_segment_map(struct te_store *store, const char *path, uint64_t offset,
-		    uint64_t bytes, struct tei_segment **out);
+int tei_segment_map(const char *path, uint64_t offset, uint64_t bytes,
+		    struct tei_segment **out);
 /* It is in no list and its memory has been let go of. */
 void tei_segment_free(struct tei_segment *segment);
 /*
