@@ -21,7 +21,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"mooncake.mooncake_store_service needs aiohttp ({error}): "
-        "pip install 'mooncake-transfer-engine[rest]'") from None
+        "pip install aiohttp") from None
 
 from mooncake._insecure import insecure
 from mooncake._rest import BODY_MAX, Hosts, Objects, answer_refusals

@@ -130,4 +130,4 @@ def test_what_needs_more_says_what(bin_dir):
     done = run(bin_dir / "mc_store_rest_server", "--help")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith(
-        "pip install 'mooncake-transfer-engine[rest]'")
+        "pip install aiohttp")
