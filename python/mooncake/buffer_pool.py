@@ -63,6 +63,11 @@ class BufferPool:
                  max_regions: int | None = None,
                  prewarm_size: int | None = None,
                  prewarm_count: int = 0) -> None:
+        if not hasattr(store, "register_buffer"):
+            raise TypeError("store must be a MooncakeDistributedStore, not "
+                            f"{type(store)}")
+        if max_bytes < 0 or (max_regions is not None and max_regions < 0):
+            raise ValueError("max_bytes and max_regions must not be negative")
         if min_size_class <= 0 or alignment <= 0 or alignment & (alignment - 1):
             raise ValueError("min_size_class must be positive, and alignment a "
                              "power of two")

@@ -80,6 +80,18 @@ def test_memory_outlives_a_pool_that_is_closed(store):
     assert store.get("late") == b"abc"
 
 
+def test_wrong_arguments_are_named(store):
+    for wrong in (None, 5, "store"):
+        with pytest.raises(TypeError, match="store"):
+            BufferPool(wrong)
+    for wrong in (dict(max_bytes=-1), dict(max_regions=-1)):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            BufferPool(store, **wrong)
+    for wrong in (dict(alignment=3), dict(min_size_class=0)):
+        with pytest.raises(ValueError):
+            BufferPool(store, **wrong)
+
+
 def test_the_store_has_the_class_as_well():
     assert mooncake.store.BufferPool is BufferPool
     with pytest.raises(AttributeError):
