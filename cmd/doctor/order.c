@@ -128,15 +128,39 @@ bool tei_answer_decode(const void *bytes, size_t len, struct tei_answer *out)
 
 /* ---- from a visit ---- */
 
-static uint64_t rate(uint64_t bytes, const struct tei_run *run)
+static uint64_t rate(const struct tei_run *run)
 {
-	return run->ns ? (uint64_t)((double)bytes * 8e9 / (double)run->ns) : 0;
+	return run->ns ? (uint64_t)((double)run->bytes * 8e9 / (double)run->ns)
+		       : 0;
+}
+
+/* Rails have also counted what was moved before the clock ran. */
+static uint64_t share(uint64_t bps, uint64_t bytes, uint64_t of_all)
+{
+	return of_all ? (uint64_t)((double)bps * (double)bytes / (double)of_all)
+		      : 0;
+}
+
+static void sum_rails(const struct tei_peer_visit *v, const char *backend,
+		      uint64_t *read, uint64_t *written)
+{
+	size_t i;
+
+	*read = *written = 0;
+	for (i = 0; i < v->n_rails; i++) {
+		if (strcmp(v->rails[i].backend, backend) != 0)
+			continue;
+		*read += v->rails[i].bytes;
+		*written += v->rails[i].written;
+	}
 }
 
 static void keep_rails(const struct tei_peer_visit *v, struct tei_answer *out)
 {
+	uint64_t read, written;
 	size_t i;
 
+	sum_rails(v, out->backend, &read, &written);
 	for (i = 0; i < v->n_rails && out->n_rails < TEI_ANSWER_RAILS; i++) {
 		const struct tei_peer_rail *from = &v->rails[i];
 		struct tei_answer_rail *to = &out->rails[out->n_rails];
@@ -146,8 +170,8 @@ static void keep_rails(const struct tei_peer_visit *v, struct tei_answer *out)
 		(void)snprintf(to->name, sizeof(to->name), "%s", from->name);
 		(void)snprintf(to->state, sizeof(to->state), "%s",
 			       te_rail_state_name(from->state));
-		to->read_bps = rate(from->bytes, &v->read);
-		to->write_bps = rate(from->written, &v->write);
+		to->read_bps = share(out->read_bps, from->bytes, read);
+		to->write_bps = share(out->write_bps, from->written, written);
 		out->n_rails++;
 	}
 }
@@ -171,7 +195,7 @@ void tei_answer_from_visit(const struct tei_peer_visit *v,
 		return;
 	(void)snprintf(out->backend, sizeof(out->backend), "%s", carrier);
 	tei_peer_why(v, carrier, out->why, sizeof(out->why));
-	out->read_bps = rate(v->read.bytes, &v->read);
-	out->write_bps = rate(v->write.bytes, &v->write);
+	out->read_bps = rate(&v->read);
+	out->write_bps = rate(&v->write);
 	keep_rails(v, out);
 }

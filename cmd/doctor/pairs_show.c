@@ -90,12 +90,14 @@ static json_t *pack_cell(const struct tei_matrix *m, size_t backend,
 			 size_t from, size_t to)
 {
 	const struct tei_answer *a = tei_matrix_cell(m, backend, from, to);
+	const char *why = a->why + strspn(a->why, "; ");
 
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}",
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}",
 			 "from", m->names[from], "to", m->names[to], "wanted",
-			 m->backends[backend], "backend", a->backend, "failure",
-			 a->failure, "rtt_us", (json_int_t)a->rtt_us,
-			 "read_bps", (json_int_t)a->read_bps, "write_bps",
+			 m->backends[backend], "backend", a->backend, "why",
+			 why, "failure", a->failure, "rtt_us",
+			 (json_int_t)a->rtt_us, "read_bps",
+			 (json_int_t)a->read_bps, "write_bps",
 			 (json_int_t)a->write_bps, "rails", pack_rails(a));
 }
 

@@ -112,7 +112,9 @@ void tei_peer_why(const struct tei_peer_visit *v, const char *chosen, char *out,
 	for (i = 0; i < v->n_rails && len < room; i++) {
 		if (!strcmp(v->rails[i].backend, chosen))
 			break;
-		if (!is_first_of_backend(v, i))
+		/* The backend loop reaches nobody else, and need not. */
+		if (!is_first_of_backend(v, i) ||
+		    !strcmp(v->rails[i].backend, "loop"))
 			continue;
 		refusal(nearest(v, i), text, sizeof(text));
 		len += (size_t)snprintf(out + len, room - len,

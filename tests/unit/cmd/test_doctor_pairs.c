@@ -246,9 +246,10 @@ static void a_visit_becomes_an_answer(void **state)
 		.read = {.possible = true, .bytes = GBIT / 4, .ns = GBIT},
 		.write = {.possible = true, .bytes = GBIT / 8, .ns = GBIT},
 		.n_rails = 3,
+		/* They have counted the batch that connected, too. */
 		.rails = {{"shm/0", "shm", TE_RAIL_UP, 0, 0, TE_LINK_APART, 0,
 			   "", 0},
-			  {"tcp/0", "tcp", TE_RAIL_UP, 0, GBIT / 4, TE_LINK_UP,
+			  {"tcp/0", "tcp", TE_RAIL_UP, 0, GBIT / 2, TE_LINK_UP,
 			   0, "", GBIT / 16},
 			  {"tcp/1", "tcp", TE_RAIL_DOWN, 0, 0, TE_LINK_NONE, 0,
 			   "", GBIT / 16}},
@@ -269,6 +270,8 @@ static void a_visit_becomes_an_answer(void **state)
 	assert_int_equal(answer.n_rails, 2);
 	assert_string_equal(answer.rails[1].name, "tcp/1");
 	assert_string_equal(answer.rails[1].state, "down");
+	assert_int_equal(answer.rails[0].read_bps, 2 * GBIT);
+	assert_int_equal(answer.rails[1].read_bps, 0);
 	assert_int_equal(answer.rails[1].write_bps, GBIT / 2);
 
 	answer = (struct tei_answer){.id = 3};
