@@ -102,6 +102,7 @@ struct tei_pair {
 	struct tei_list slot;  /* in the line for an endpoint; see slots.h */
 	struct tei_link *link; /* NULL: none */
 	bool usable;           /* the peer has a matching rail */
+	bool unmatched;        /* it has not, but others of the same backend */
 	uint32_t remote_pos, remote_rail;
 	int err; /* of the last link that failed; 0: none has */
 	struct tei_breaker breaker;

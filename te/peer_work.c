@@ -10,6 +10,7 @@
 #include "te/pairs.h"
 #include "te/peer.h"
 #include "te/request.h"
+#include "te/unmatched.h"
 #include "te/warm.h"
 #include "te/work.h"
 
@@ -200,8 +201,10 @@ static void take_remote(struct tei_peer *peer, struct tei_remote *remote)
 	}
 	tei_remote_put(peer->w.remote);
 	peer->w.remote = remote;
-	if (remote)
-		tei_pairs_match(peer);
+	if (!remote)
+		return;
+	tei_pairs_match(peer);
+	tei_unmatched_look(peer);
 }
 
 void tei_peer_sync(struct tei_peer *peer)

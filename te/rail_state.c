@@ -101,6 +101,8 @@ static struct te_rail_info look(struct tei_rail_box *box)
 						   memory_order_relaxed),
 		.received_bytes = atomic_load_explicit(&rail->received_bytes,
 						       memory_order_relaxed),
+		.unmatched_peers = atomic_load_explicit(&box->n_unmatched,
+							memory_order_relaxed),
 	};
 }
 

@@ -29,6 +29,7 @@
 	X(pair_pauses, "te_rail_pauses_total", "pair")                 \
 	X(device_pauses, "te_rail_pauses_total", "device")             \
 	X(pair_returns, "te_rail_returns_total", "")                   \
+	X(rails_unmatched, "te_rail_unmatched_total", "")              \
 	X(given_up_silent, "te_endpoints_given_up_total", "silent")    \
 	X(given_up_slow, "te_endpoints_given_up_total", "slow")        \
 	X(links_up, "te_endpoints_up_total", "")                       \

@@ -68,6 +68,9 @@ struct tei_rail_box {
 	bool dead;             /* progress() failed for good. Token */
 	bool down;             /* it has no link just now. Token */
 	_Atomic bool lost;     /* control has not heard that it went down */
+	/* Peers that it reaches no rail of; written with the token. */
+	_Atomic uint32_t n_unmatched;
+	bool unmatched_told; /* the first of them stands in the log. Token */
 	/* See slots.h. Token. */
 	struct tei_list waiting; /* pairs that may not open a link yet */
 	struct tei_due turn;     /* then another link may be retired */

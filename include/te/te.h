@@ -650,7 +650,10 @@ struct te_rail_info {
 	int32_t numa_node;                   /* -1: unknown */
 	uint32_t state;                      /* enum te_rail_state */
 	uint64_t sent_bytes, received_bytes; /* payload; only grow */
-	uint64_t reserved[4];
+	/* Peers with rails of its backend, none of which it reaches. */
+	uint32_t unmatched_peers;
+	uint32_t reserved_0;
+	uint64_t reserved[3];
 };
 
 /**

@@ -35,6 +35,7 @@ te_test(unit te notify_ends $<TARGET_OBJECTS:te_test_fake>)
 te_test(unit te rails $<TARGET_OBJECTS:te_test_fake>)
 te_test(unit te region_ends $<TARGET_OBJECTS:te_test_fake>)
 te_test(unit te reroute $<TARGET_OBJECTS:te_test_fake>)
+te_test(unit te unmatched $<TARGET_OBJECTS:te_test_fake>)
 te_test(unit te warm $<TARGET_OBJECTS:te_test_fake>)
 te_test(unit te merge $<TARGET_OBJECTS:te_test_fake>)
 

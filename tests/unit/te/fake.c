@@ -91,6 +91,7 @@ void fake_reset(void)
 	atomic_store(&fake.busy, 0);
 	atomic_store(&fake.dead, 0);
 	atomic_store(&fake.quiet, 0);
+	atomic_store(&fake.lone, 0);
 	atomic_store(&fake.hang, 0);
 	for (int i = 0; i < 3; i++)
 		atomic_store(&fake.done[i], 0);
@@ -161,6 +162,16 @@ static void fake_rail_close(struct tei_rail *base)
 	tei_list_del(&rail_of(base)->link);
 	tei_mutex_unlock(&mu);
 	close(rail_of(base)->fd);
+}
+
+static int fake_rail_match(struct tei_rail *rail,
+			   const struct tei_address *peer, const void *blob,
+			   size_t len)
+{
+	(void)peer;
+	(void)blob;
+	(void)len;
+	return !(atomic_load(&fake.lone) >> rail->index & 1);
 }
 
 static int write_id(uint64_t id, void *out, size_t *len)
@@ -532,6 +543,7 @@ static void fake_endpoint_way(const struct tei_endpoint *ep, char *out,
 
 #define OPS                                                                 \
 	.abi = TEI_BACKEND_ABI, .caps = TEI_CAP_REMOTE,                     \
+	.rail_match = fake_rail_match,                                      \
 	.rail_size = sizeof(struct fake_rail),                              \
 	.endpoint_size = sizeof(struct fake_half),                          \
 	.rail_open = fake_rail_open, .rail_close = fake_rail_close,         \

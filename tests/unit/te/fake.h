@@ -27,6 +27,7 @@ struct fake_knobs {
 	_Atomic unsigned int dead;  /* connects and posts fail */
 	_Atomic unsigned int quiet; /* slices are taken, and nothing happens */
 	_Atomic unsigned int hang;  /* connects never end */
+	_Atomic unsigned int lone;  /* they match no rail of a peer */
 	_Atomic int
 		break_after;    /* slices until an endpoint breaks; -1: never */
 	_Atomic int break_rail; /* only of this rail; -1: of any */

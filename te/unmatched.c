@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unmatched.c - rails that reach none of a peer's, though both have the backend */
+#include "te/unmatched.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "te/engine.h"
+#include "te/peer.h"
+
+static bool has_backend(const struct tei_peer *peer, const char *backend)
+{
+	uint32_t k;
+
+	for (k = 0; k < peer->w.remote->n_rails; k++) {
+		if (!strcmp(peer->w.remote->rails[k].backend, backend))
+			return true;
+	}
+	return false;
+}
+
+static void tell(const struct tei_peer *peer, struct tei_rail_box *box)
+{
+	TEI_COUNT(peer->engine, rails_unmatched);
+	if (!box->unmatched_told)
+		LOG_WARN("rail %s: not used for %s, which has rails of its "
+			 "backend but none that it reaches: another network or "
+			 "kind of link, or a map of rails says so",
+			 box->name, peer->name);
+	box->unmatched_told = true;
+}
+
+static void look_at(struct tei_peer *peer, uint32_t i)
+{
+	struct tei_rail_box *box = peer->engine->worker.rails[i];
+	const struct tei_backend_ops *ops = box->rail.ops;
+	struct tei_pair *pair = &peer->w.pairs[i];
+	bool before = pair->unmatched;
+
+	/* That shm does not reach another host is no news. */
+	pair->unmatched = !pair->usable && (ops->caps & TEI_CAP_REMOTE) &&
+			  has_backend(peer, ops->name);
+	if (pair->unmatched == before)
+		return;
+	if (before) {
+		atomic_fetch_sub_explicit(&box->n_unmatched, 1,
+					  memory_order_relaxed);
+		return;
+	}
+	atomic_fetch_add_explicit(&box->n_unmatched, 1, memory_order_relaxed);
+	tell(peer, box);
+}
+
+void tei_unmatched_look(struct tei_peer *peer)
+{
+	uint32_t i;
+
+	for (i = 0; i < peer->engine->worker.n_rails; i++)
+		look_at(peer, i);
+}
