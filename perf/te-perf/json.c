@@ -50,9 +50,10 @@ static json_t *rail_json(const struct rail_bytes *rail, uint64_t sum)
 {
 	double share = sum ? (double)rail->bytes / (double)sum : 0;
 
-	return json_pack("{s:s, s:s, s:I, s:s, s:I, s:f}", "name", rail->name,
-			 "backend", rail->backend, "speed_bps",
-			 (json_int_t)rail->speed_bps, "state",
+	return json_pack("{s:s, s:s, s:I, s:i, s:s, s:I, s:f}", "name",
+			 rail->name, "backend", rail->backend, "speed_bps",
+			 (json_int_t)rail->speed_bps, "numa_node",
+			 rail->numa_node, "state",
 			 te_rail_state_name(rail->state), "bytes",
 			 (json_int_t)rail->bytes, "share", share);
 }

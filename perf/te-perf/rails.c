@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rails.c - which rails of an engine have carried how much
+ * rails.c - which rails of an engine have carried how much, and which nothing
  */
 #include "perf/te-perf/rails.h"
 
 #include <stdio.h>
+
+#include "perf/lib/nics.h"
 
 void rails_read(struct te_engine *engine, struct rails *out)
 {
@@ -21,7 +23,9 @@ void rails_read(struct te_engine *engine, struct rails *out)
 		snprintf(r->name, sizeof(r->name), "%s", info[i].name);
 		snprintf(r->backend, sizeof(r->backend), "%s", info[i].backend);
 		r->speed_bps = info[i].speed_bps;
+		r->numa_node = info[i].numa_node;
 		r->state = info[i].state;
+		r->unmatched_peers = info[i].unmatched_peers;
 		r->bytes = info[i].sent_bytes + info[i].received_bytes;
 	}
 }
@@ -70,4 +74,41 @@ const char *rails_carrier(const struct rails *r)
 		carrier = r->v[i].backend;
 	}
 	return carrier;
+}
+
+static size_t nic_rails(const struct rails *r, struct tei_nic_rail *out)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		const struct rail_bytes *from = &r->v[i];
+
+		out[i] = (struct tei_nic_rail){
+			.name = from->name,
+			.state = from->state,
+			.unmatched_peers = from->unmatched_peers,
+			.bytes = from->bytes,
+		};
+	}
+	return r->n;
+}
+
+void rails_warn_unused(const struct rails *r, const void *memory)
+{
+	struct tei_nic_rail rails[RAILS_MAX];
+	size_t n = nic_rails(r, rails);
+	int32_t node = tei_nic_node_at(memory);
+	struct te_topo_nic nic;
+	struct te_topo *topo;
+	const char *why;
+
+	if (te_topo_load(NULL, &topo, NULL, 0))
+		return;
+	for (uint32_t i = 0; !te_topo_nic(topo, i, &nic); i++) {
+		why = tei_nic_why_unused(topo, i, node, rails, n);
+		if (why)
+			fprintf(stderr,
+				"te-perf: NIC %s is near the memory (node %d) "
+				"and was not used: %s\n",
+				nic.name, node, why);
+	}
+	te_topo_destroy(topo);
 }

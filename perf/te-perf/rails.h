@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rails.h - which rails of an engine have carried how much
+ * rails.h - which rails of an engine have carried how much, and which nothing
  */
 #ifndef PERF_TE_PERF_RAILS_H
 #define PERF_TE_PERF_RAILS_H
@@ -15,7 +15,9 @@ struct rail_bytes {
 	char name[32];    /* "tcp/0" */
 	char backend[16]; /* "tcp" */
 	uint64_t speed_bps;
-	uint32_t state; /* enum te_rail_state */
+	int32_t numa_node; /* -1: unknown */
+	uint32_t state;    /* enum te_rail_state */
+	uint32_t unmatched_peers;
 	uint64_t bytes; /* sent and received */
 };
 
@@ -38,5 +40,10 @@ void rails_add(struct rails *to, const struct rails *more);
 uint64_t rails_sum(const struct rails *r);
 /* Backend of the rail with the most bytes, "tcp"; "" when nothing moved. */
 const char *rails_carrier(const struct rails *r);
+/*
+ * A line to stderr for each NIC that is near @memory, by this machine's picture,
+ * and of no use though others like it are rails: why.
+ */
+void rails_warn_unused(const struct rails *r, const void *memory);
 
 #endif

@@ -308,6 +308,16 @@ static int open_local(struct run *run)
 	return rc;
 }
 
+static void warn_of_unused(const struct run *run)
+{
+	const struct results *r = &run->results;
+	struct rails all = r->row[0].rails;
+
+	for (size_t i = 1; i < r->n_rows; i++)
+		rails_add(&all, &r->row[i].rails);
+	rails_warn_unused(&all, run->local);
+}
+
 static int initiate_with(struct run *run)
 {
 	const struct options *o = run->options;
@@ -324,6 +334,8 @@ static int initiate_with(struct run *run)
 	run->series.print = o->interval && !o->json;
 	add_rows(run);
 	rc = measure_all(run);
+	if (!rc)
+		warn_of_unused(run);
 	series_fini(&run->series);
 	bound_close(&run->bound);
 	return rc;

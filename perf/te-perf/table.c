@@ -171,9 +171,12 @@ static void list_rails(const struct rails *rails)
 	for (size_t i = 0; i < rails->n; i++) {
 		if (!rails->v[i].bytes && rails->v[i].state == TE_RAIL_UP)
 			continue;
-		printf("%s%s %s (%.0f %%)", comma, rails->v[i].name,
+		printf("%s%s %s (%.0f %%", comma, rails->v[i].name,
 		       tei_text_bytes(rails->v[i].bytes, text),
 		       sum > 0 ? 100 * (double)rails->v[i].bytes / sum : 0);
+		if (rails->v[i].numa_node >= 0)
+			printf(", node %d", rails->v[i].numa_node);
+		putchar(')');
 		if (rails->v[i].state != TE_RAIL_UP)
 			printf(" %s", te_rail_state_name(rails->v[i].state));
 		comma = ", ";

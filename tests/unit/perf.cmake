@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name bare histogram lru pattern plot popularity process report table
+foreach(name bare histogram lru nics pattern plot popularity process report table
 		trace weights)
 	te_test(unit perf ${name} te_perf_lib te_test_objects)
 endforeach()
