@@ -291,7 +291,7 @@ static void each_rail_prefers_its_namesake_or_what_the_map_says(void **state)
 {
 	static const char *const map[] = {
 		"verbs.peers=fake0=fake3,fake2;fake1=fake0", NULL};
-	char mine[16], other[16];
+	char mine[32], other[32];
 	int best, top;
 
 	(void)state;
