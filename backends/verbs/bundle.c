@@ -97,15 +97,17 @@ static int make_lane(struct verbs_rail *rail, struct verbs_bundle *bundle,
 
 static int reserve(struct verbs_bundle *bundle)
 {
+	static struct tei_log_limit limit = {.per_minute = 6};
 	struct verbs_rail *rail = bundle->rail;
 	uint32_t room = rail->port.offer.lanes * rail->port.offer.depth;
 
 	if (bundle->target)
 		return 0;
 	if (room > rail->room) {
-		LOG_WARN("rail %s: no room for the completions of another "
-			 "endpoint: raise verbs.completions",
-			 rail->port.name);
+		if (tei_log_allowed(&limit))
+			LOG_WARN("rail %s: no room for the completions of "
+				 "another endpoint: raise verbs.completions",
+				 rail->port.name);
 		return -ENOBUFS;
 	}
 	rail->room -= room;

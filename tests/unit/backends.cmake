@@ -41,6 +41,8 @@ if(TARGET te_verbs)
 		$<TARGET_OBJECTS:te_test_fake_verbs>
 		$<TARGET_OBJECTS:te_test_verbs_rig>)
 	add_dependencies(test_unit_backends_verbs_real te_verbs)
+	te_test(unit backends verbs_engines
+		$<TARGET_OBJECTS:te_test_fake_verbs>)
 	te_test(unit backends verbs_load
 		$<TARGET_OBJECTS:te_test_fake_verbs>)
 	add_dependencies(test_unit_backends_verbs_load te_verbs)

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_verbs_engines.c - engines over several NICs of the fake provider
+ *
+ * A machine with four NICs, two in each of two NUMA nodes; the engines are all on
+ * it. What they share is one fabric, so each rail reaches each.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/verbs/verbs.h"
+#include "base/clock.h"
+#include "tests/lib/fake_verbs/fake_verbs.h"
+#include "tests/lib/tmpdir.h"
+#include "tests/lib/wait.h"
+#include "tests/unit/te/rig.h"
+
+#define N_NICS 4
+#define LEN    ((size_t)8 << 20)
+#define HALF   (LEN / 2)
+
+static const char picture[] =
+	"{\"nics\": [{\"name\": \"fake0\", \"rdma\": \"fake0\","
+	"  \"rdma_port\": 1, \"numa_node\": 0},"
+	" {\"name\": \"fake1\", \"numa_node\": 0},"
+	" {\"name\": \"fake2\", \"numa_node\": 1},"
+	" {\"name\": \"fake3\", \"rdma\": \"fake3\","
+	"  \"rdma_port\": 1, \"numa_node\": 1}],"
+	" \"mems\": [{\"name\": \"cpu:0\", \"numa_node\": 0},"
+	"  {\"name\": \"cpu:1\", \"numa_node\": 1}]}";
+
+static char folder[TEST_PATH_MAX], file[TEST_PATH_MAX + 16];
+static uint8_t *remote, *local;
+
+static struct te_engine *engine_with(const char *name, const char *value)
+{
+	const char *const settings[] = {"backends", "verbs", "topology", file,
+					name,       value,   NULL};
+
+	return rig_engine(settings);
+}
+
+/* Its two halves lie in the two nodes. */
+static void add(struct te_engine *engine, uint8_t *memory)
+{
+	struct te_region region = {.length = HALF, .access = RIG_ANY};
+	te_region_id id;
+
+	for (int i = 0; i < 2; i++) {
+		region.addr = memory + (size_t)i * HALF;
+		region.location = i ? "cpu:1" : "cpu:0";
+		assert_int_equal(te_region_add(engine, &region, &id), 0);
+	}
+}
+
+static struct te_rail_info rail(struct te_engine *engine, uint32_t i)
+{
+	struct te_rail_info rails[N_NICS];
+	size_t n = N_NICS;
+
+	assert_int_equal(te_engine_rails(engine, rails, &n), 0);
+	assert_int_equal(n, N_NICS);
+	return rails[i];
+}
+
+static uint64_t carried(struct te_engine *engine, uint32_t i)
+{
+	struct te_rail_info info = rail(engine, i);
+
+	return info.sent_bytes + info.received_bytes;
+}
+
+/* The whole of one half, there and back. */
+static void move(struct te_engine *user, te_segment_id segment, int half)
+{
+	size_t at = (size_t)half * HALF;
+
+	rig_fill(local + at, HALF);
+	memset(remote + at, 0, HALF);
+	assert_int_equal(rig_move(user, segment, TE_WRITE, remote + at,
+				  local + at, HALF),
+			 0);
+	assert_memory_equal(remote + at, local + at, HALF);
+	memset(local + at, 0, HALF);
+	assert_int_equal(
+		rig_move(user, segment, TE_READ, remote + at, local + at, HALF),
+		0);
+	assert_memory_equal(remote + at, local + at, HALF);
+}
+
+struct two {
+	struct te_engine *owner, *user;
+	te_segment_id segment;
+};
+
+static struct two open_two(const char *name, const char *value)
+{
+	struct two two = {.owner = engine_with(name, value),
+			  .user = engine_with(name, value)};
+
+	add(two.owner, remote);
+	add(two.user, local);
+	two.segment = rig_segment(two.user, two.owner);
+	return two;
+}
+
+static void close_two(struct two *two)
+{
+	te_engine_destroy(two->user);
+	te_engine_destroy(two->owner);
+}
+
+/* ---- which NICs ---- */
+
+static void memory_of_a_node_goes_by_its_nics(void **state)
+{
+	struct two two = open_two(NULL, NULL);
+
+	(void)state;
+	move(two.user, two.segment, 0);
+	assert_int_equal(carried(two.user, 0) + carried(two.user, 1), LEN);
+	assert_int_equal(carried(two.user, 2) + carried(two.user, 3), 0);
+	move(two.user, two.segment, 1);
+	assert_int_equal(carried(two.user, 0) + carried(two.user, 1), LEN);
+	assert_int_equal(carried(two.user, 2) + carried(two.user, 3), LEN);
+	for (uint32_t i = 0; i < N_NICS; i++)
+		assert_int_equal(rail(two.user, i).numa_node, i / 2);
+	close_two(&two);
+}
+
+static void map_says_which_nics_go_together(void **state)
+{
+	struct two two = open_two("verbs.peers", "fake0=fake1;fake1=fake0;"
+						 "fake2=fake9;fake3=fake9");
+
+	(void)state;
+	move(two.user, two.segment, 1);
+	assert_int_equal(carried(two.user, 0) + carried(two.user, 1), LEN);
+	assert_int_equal(rail(two.user, 0).unmatched_peers, 0);
+	assert_int_equal(rail(two.user, 2).unmatched_peers, 1);
+	assert_int_equal(rail(two.user, 3).unmatched_peers, 1);
+	close_two(&two);
+}
+
+/* ---- links that go ---- */
+
+static struct te_engine *watched;
+static uint32_t watched_rail, wanted_state;
+
+static bool is_in_state(void *arg)
+{
+	(void)arg;
+	return rail(watched, watched_rail).state == wanted_state;
+}
+
+static void await_state(struct te_engine *engine, uint32_t i, uint32_t state)
+{
+	watched = engine;
+	watched_rail = i;
+	wanted_state = state;
+	assert_true(test_wait_until(is_in_state, NULL, RIG_WAIT_MS));
+}
+
+static void links_that_go_are_replaced_and_used_again(void **state)
+{
+	struct two two = open_two(NULL, NULL);
+	uint64_t before;
+
+	(void)state;
+	move(two.user, two.segment, 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		fake_verbs_link(i, 1, false);
+		await_state(two.user, i, TE_RAIL_DOWN);
+		await_state(two.owner, i, TE_RAIL_DOWN);
+	}
+	move(two.user, two.segment, 0);
+	assert_int_equal(carried(two.user, 2) + carried(two.user, 3), LEN);
+	for (uint32_t i = 0; i < 2; i++) {
+		fake_verbs_link(i, 1, true);
+		await_state(two.user, i, TE_RAIL_UP);
+		await_state(two.owner, i, TE_RAIL_UP);
+	}
+	before = carried(two.user, 0) + carried(two.user, 1);
+	do
+		move(two.user, two.segment, 0);
+	while (carried(two.user, 0) + carried(two.user, 1) == before);
+	close_two(&two);
+}
+
+/* ---- endpoints ---- */
+
+/* As many completions as one endpoint reserves. */
+static void nic_without_room_serves_all_peers_by_turns(void **state)
+{
+	struct te_engine *user = engine_with("verbs.completions", "512");
+	struct te_engine *owners[3];
+	te_segment_id segments[3];
+
+	(void)state;
+	add(user, local);
+	for (int i = 0; i < 3; i++) {
+		owners[i] = engine_with(NULL, NULL);
+		add(owners[i], remote);
+		segments[i] = rig_segment(user, owners[i]);
+	}
+	for (int i = 0; i < 6; i++)
+		move(user, segments[i % 3], i & 1);
+	assert_true(rig_stat(user, "te_endpoints_retired_total", NULL) > 0);
+	te_engine_destroy(user);
+	for (int i = 0; i < 3; i++)
+		te_engine_destroy(owners[i]);
+}
+
+/* ---- the machine ---- */
+
+static int set_up(void **state)
+{
+	(void)state;
+	fake_verbs_start(N_NICS);
+	tei_verbs_use(&fake_verbs);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	tei_verbs_use(NULL);
+	fake_verbs_stop(); /* nothing is left of all */
+	return 0;
+}
+
+static int make_machine(void **state)
+{
+	FILE *out;
+
+	(void)state;
+	test_tmpdir_create(folder);
+	(void)snprintf(file, sizeof(file), "%s/machine.json", folder);
+	out = fopen(file, "we");
+	assert_non_null(out);
+	assert_true(fputs(picture, out) >= 0);
+	remote = malloc(LEN);
+	local = malloc(LEN);
+	assert_true(remote && local);
+	return fclose(out);
+}
+
+static int remove_machine(void **state)
+{
+	(void)state;
+	free(remote);
+	free(local);
+	test_tmpdir_remove(folder);
+	return 0;
+}
+
+#define WITH_NICS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_NICS(memory_of_a_node_goes_by_its_nics),
+		WITH_NICS(map_says_which_nics_go_together),
+		WITH_NICS(links_that_go_are_replaced_and_used_again),
+		WITH_NICS(nic_without_room_serves_all_peers_by_turns),
+	};
+
+	return cmocka_run_group_tests(tests, make_machine, remove_machine);
+}
