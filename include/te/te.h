@@ -145,7 +145,8 @@ struct te_region {
 	uint64_t length; /* bytes, 1 .. TE_LENGTH_MAX */
 	/*
 	 * "cpu:0", "cuda:1" ..., as te_topo_memory() names them. "*" or NULL:
-	 * host memory, where its first page is.
+	 * host memory, where its first page is. What touches memory by itself,
+	 * as RDMA NICs do, is chosen near it.
 	 */
 	const char *location;
 	/*
