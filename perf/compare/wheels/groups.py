@@ -188,12 +188,9 @@ class StoreGroup(Group):
         self.one = self.end("store", self.port, 0, 64 * MIB, 256 * MIB)
 
     def measure(self, task: Task, seconds: float) -> Figures:
-        before = self.one.ask(do="cpu")["cpu_s"]
         if task.order["do"] == "idle":
             seconds = max(seconds, IDLE_S)
-        figures = self.one.ask(**task.order, seconds=seconds)
-        cpu = self.one.ask(do="cpu")["cpu_s"] - before
-        return {**figures, "percent_of_core": 100 * cpu / seconds}
+        return self.one.ask(**task.order, seconds=seconds)
 
 
 class CrowdGroup(StoreGroup):

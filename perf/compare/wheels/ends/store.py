@@ -32,8 +32,9 @@ class Client:
         return {"cpu_s": talk.cpu_s()}
 
     def do_idle(self, seconds: float) -> talk.Order:
+        before = talk.cpu_s()  # without what the order itself takes
         time.sleep(seconds)
-        return {}
+        return {"percent_of_core": 100 * (talk.cpu_s() - before) / seconds}
 
     def batches(self, size: int, batch: int, total: int) -> list[tuple]:
         """Keys, addresses and sizes of the calls that write @total."""
