@@ -9,7 +9,9 @@
 #include "te/engine.h"
 
 #define SPIN_WAIT    1000 /* tries to get the token before sleeping */
-#define ROUNDS_MAX   4    /* of who submits, for others that submit */
+#define AWAKE_NS     (10u * TEI_NS_PER_US) /* while a waiter drives, at most */
+#define AWAKE_AGAIN  32u
+#define ROUNDS_MAX   4 /* of who submits, for others that submit */
 #define TAIL_MOST    (2u << 20)
 #define HOT_GAP      (200 * TEI_NS_PER_US)
 #define HOT_IN_A_ROW 8u
@@ -38,9 +40,50 @@ static bool sleep_driving(struct tei_worker *w, uint64_t until)
 }
 
 /*
- * Ask whoever drives to let go. Who drives until its own batch is done does
- * ours as well; then it is better to sleep.
+ * How long to stay awake while another waiter drives. Where copies are what it
+ * does it is soon done; where it waits for a peer, staying awake is in the way. So
+ * it is worth what it was worth of late, and tried again now and then.
  */
+static uint64_t awake_ns(struct tei_worker *w)
+{
+	/* Relaxed, as in learn_awake(): hints. */
+	uint32_t n = atomic_fetch_add_explicit(&w->n_second, 1,
+					       memory_order_relaxed);
+
+	return n % AWAKE_AGAIN ? atomic_load_explicit(&w->awake_ns,
+						      memory_order_relaxed)
+			       : AWAKE_NS;
+}
+
+static void learn_awake(struct tei_worker *w, uint64_t ns, bool worth_it)
+{
+	atomic_store_explicit(&w->awake_ns,
+			      worth_it ? AWAKE_NS : (uint32_t)ns / 2,
+			      memory_order_relaxed);
+}
+
+/*
+ * Another waiter drives, until its own batch is done, and does ours as well.
+ * True: the token is ours. False: ours is done, or it is better to sleep.
+ */
+static bool take_second(struct tei_worker *w, bool (*done)(void *), void *arg)
+{
+	uint64_t ns = awake_ns(w), from = tei_now_ns();
+	bool mine = false, is_done = false;
+	int i;
+
+	for (i = 0; i < SPIN_WAIT && !mine && !is_done; i++) {
+		if (tei_now_ns() - from >= ns)
+			break;
+		tei_relax();
+		mine = tei_drive_take(w, TEI_WAITER);
+		is_done = !mine && done(arg);
+	}
+	learn_awake(w, ns, mine || is_done);
+	return mine;
+}
+
+/* Ask whoever drives to let go. */
 static bool take_patiently(struct tei_worker *w, bool (*done)(void *),
 			   void *arg)
 {
@@ -52,8 +95,10 @@ static bool take_patiently(struct tei_worker *w, bool (*done)(void *),
 	atomic_fetch_add(&w->wanted, 1);
 	for (i = 0; i < SPIN_WAIT && !mine && !done(arg); i++) {
 		if (atomic_load_explicit(&w->token, memory_order_relaxed) ==
-		    TEI_WAITER)
+		    TEI_WAITER) {
+			mine = take_second(w, done, arg);
 			break;
+		}
 		tei_relax();
 		mine = tei_drive_take(w, TEI_WAITER);
 	}

@@ -99,6 +99,9 @@ struct tei_worker {
 	_Atomic uint32_t token;  /* enum tei_holder. acquire / release */
 	_Atomic uint32_t idle;   /* see above */
 	_Atomic uint32_t wanted; /* waiters that would like the token */
+	/* Of waiters that find another one driving: how many there have been, and
+	 * how long to stay awake for it. */
+	_Atomic uint32_t n_second, awake_ns;
 	_Atomic uint32_t missed; /* the thread sleeps until the token is free */
 	_Atomic bool stop;
 	_Atomic uint64_t sleep_until; /* ns, of the worker's thread */
