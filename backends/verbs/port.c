@@ -17,12 +17,10 @@
 /* ---- names ---- */
 
 /* Whether "a, b/2" names port @name, "b/2", or all of its @device. */
-static bool is_listed(const char *list, const char *device, const char *name)
+static bool is_in(const char *list, const char *device, const char *name)
 {
 	size_t len = strlen(device);
 
-	if (!list || !*list || !strcmp(list, "all"))
-		return true;
 	for (const char *at = list; *at;) {
 		size_t n;
 
@@ -34,6 +32,17 @@ static bool is_listed(const char *list, const char *device, const char *name)
 		at += n;
 	}
 	return false;
+}
+
+static bool is_chosen(const struct verbs_config *config, const char *device,
+		      const char *name)
+{
+	const char *list = config->devices;
+	bool all = !list || !*list || !strcmp(list, "all");
+
+	if (config->exclude && is_in(config->exclude, device, name))
+		return false;
+	return all || is_in(list, device, name);
 }
 
 /* Whether an entry @at of @n bytes is "mlx5_0" or "mlx5_0/1" of a device. */
@@ -127,12 +136,18 @@ static struct verbs_gid gid_of(const struct ibv_gid_entry *entry)
 	return gid;
 }
 
+static bool is_automatic(const char *gid_index)
+{
+	return !gid_index || !*gid_index || !strcmp(gid_index, "auto") ||
+	       !strcmp(gid_index, "-1");
+}
+
 /* -1: the best. What is no number was refused by ports_find(). */
 static int wanted_gid(const struct verbs_config *config)
 {
 	const char *text = config->gid_index;
 
-	if (!text || !*text || !strcmp(text, "auto"))
+	if (is_automatic(text))
 		return -1;
 	return (int)strtoul(text, NULL, 10);
 }
@@ -141,7 +156,7 @@ static bool is_gid_index(const char *text)
 {
 	size_t n = text ? strlen(text) : 0;
 
-	return !n || !strcmp(text, "auto") ||
+	return is_automatic(text) ||
 	       (n <= 5 && strspn(text, "0123456789") == n);
 }
 
@@ -258,7 +273,7 @@ static int report_ports(struct verbs_port *port,
 
 		set_name(port, device, i);
 		if ((config->port && config->port != i) ||
-		    !is_listed(config->devices, device->name, port->name))
+		    !is_chosen(config, device->name, port->name))
 			continue;
 		why = examine(port);
 		if (why) {

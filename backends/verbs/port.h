@@ -19,9 +19,10 @@
 
 struct verbs_config {
 	char *devices;   /* "mlx5_0,mlx5_1/2"; NULL, "", "all": every one */
+	char *exclude;   /* as devices, but left out; NULL, "": none */
 	uint64_t port;   /* of each device; 0: every active one */
 	char *peers;     /* see match.h */
-	char *gid_index; /* a number; NULL, "", "auto": the best */
+	char *gid_index; /* a number; NULL, "", "auto", "-1": the best */
 	uint64_t pkey_index, service_level, traffic_class;
 	uint64_t lanes, depth, mtu, reads, inline_max, pieces;
 	uint64_t timeout, retries; /* as IBV_QP_TIMEOUT, IBV_QP_RETRY_CNT */

@@ -8,39 +8,44 @@
 
 #include "base/conf.h"
 
-#define ROW(field_, name_, type_, def_, unit_, help_, min_, max_)              \
-	{                                                                      \
-		.name = "verbs." name_, .type = (type_), .def = (def_),        \
-		.unit = (unit_), .help = (help_), .min = (min_),               \
-		.max = (max_), .offset = offsetof(struct verbs_config, field_) \
+/* With Mooncake's name for it. */
+#define ROW_ENV(field_, name_, env_, type_, def_, unit_, help_, min_, max_) \
+	{                                                                   \
+		.name = "verbs." name_, .env = (env_), .type = (type_),     \
+		.def = (def_), .unit = (unit_), .help = (help_),            \
+		.min = (min_), .max = (max_),                               \
+		.offset = offsetof(struct verbs_config, field_)             \
 	}
+#define ROW(field_, name_, ...) ROW_ENV(field_, name_, NULL, __VA_ARGS__)
 
 static const struct tei_setting settings[] = {
-	ROW(devices, "devices", TEI_CONF_STRING, NULL, NULL,
-	    "devices (mlx5_0) or ports (mlx5_0/1), each a rail; default: all",
-	    0, 0),
-	ROW(port, "port", TEI_CONF_UINT, "0", NULL,
-	    "port of each device; 0: all that are active", 0, 255),
-	ROW(gid_index, "gid_index", TEI_CONF_STRING, NULL, NULL,
-	    "GID of each port; default: the best", 0, 0),
-	{.name = "verbs.peers",
-	 .type = TEI_CONF_STRING,
-	 .env = "MC_NIC_PEER_AFFINITY",
-	 .help = "rails of ours and the peers' they may go with, best first: mlx5_0=mlx5_1,mlx5_2;... (default: by network and name)",
-	 .offset = offsetof(struct verbs_config, peers)},
-	ROW(pkey_index, "pkey_index", TEI_CONF_UINT, "0", NULL,
-	    "partition, by its place in the port's table", 0, 65535),
-	ROW(service_level, "service_level", TEI_CONF_UINT, "0", NULL,
-	    "InfiniBand service level", 0, 15),
-	ROW(traffic_class, "traffic_class", TEI_CONF_UINT, "0", NULL,
-	    "of the GRH; on RoCE the type of service", 0, 255),
+	ROW_ENV(devices, "devices", "MC_TE_FILTERS", TEI_CONF_STRING, NULL,
+		NULL,
+		"devices (mlx5_0) or ports (mlx5_0/1), each a rail; default: all",
+		0, 0),
+	ROW_ENV(exclude, "exclude", "MC_TE_FILTERS_EXCLUDE", TEI_CONF_STRING,
+		NULL, NULL, "devices or ports that are left out", 0, 0),
+	ROW_ENV(port, "port", "MC_IB_PORT", TEI_CONF_UINT, "0", NULL,
+		"port of each device; 0: all that are active", 0, 255),
+	ROW_ENV(gid_index, "gid_index", "MC_GID_INDEX", TEI_CONF_STRING, NULL,
+		NULL, "GID of each port; default, auto and -1: the best", 0, 0),
+	ROW_ENV(peers, "peers", "MC_NIC_PEER_AFFINITY", TEI_CONF_STRING, NULL,
+		NULL,
+		"rails of ours and the peers' they may go with, best first: mlx5_0=mlx5_1,mlx5_2;... (default: by network and name)",
+		0, 0),
+	ROW_ENV(pkey_index, "pkey_index", "MC_PKEY_INDEX", TEI_CONF_UINT, "0",
+		NULL, "partition, by its place in the port's table", 0, 65535),
+	ROW_ENV(service_level, "service_level", "MC_IB_SL", TEI_CONF_UINT, "0",
+		NULL, "InfiniBand service level", 0, 15),
+	ROW_ENV(traffic_class, "traffic_class", "MC_IB_TC", TEI_CONF_UINT, "0",
+		NULL, "of the GRH; on RoCE the type of service", 0, 255),
 	ROW(lanes, "lanes", TEI_CONF_UINT, "2", NULL,
 	    "queue pairs between two rails", 1, VERBS_LANES_MAX),
 	ROW(depth, "depth", TEI_CONF_UINT, "256", NULL,
 	    "work requests in flight on a lane", 1, VERBS_DEPTH_MAX),
-	ROW(mtu, "mtu", TEI_CONF_SIZE, "4096", "bytes",
-	    "most of a packet; 256, 512, 1024, 2048 or 4096", 256,
-	    VERBS_MTU_MAX),
+	ROW_ENV(mtu, "mtu", "MC_MTU", TEI_CONF_SIZE, "4096", "bytes",
+		"most of a packet; 256, 512, 1024, 2048 or 4096", 256,
+		VERBS_MTU_MAX),
 	ROW(reads, "reads", TEI_CONF_UINT, "16", NULL,
 	    "reads in flight on a lane, as the device counts them", 0,
 	    VERBS_READS_MAX),
