@@ -88,7 +88,9 @@ static const struct tei_setting rows[] = {
 	  .help = "whose keys its dummy clients mean" },
 	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "tcp",
 	  .choices = "tcp|rdma",
-	  .help = "how bytes move; rdma: as tcp, with a warning" },
+	  .help = "how bytes move; rdma without such a device: as tcp" },
+	{ ROW(device_names), .alias = "device_name", .type = TEI_CONF_STRING, .def = "",
+	  .help = "with rdma: those to use, a list with commas" },
 	{ ROW(socket_path), .env = "MOONCAKE_CLIENT_SOCKET",
 	  .type = TEI_CONF_STRING, .def = "",
 	  .help = "unix socket for dummy clients; empty: client-PORT.sock in "
@@ -141,8 +143,6 @@ static const struct tei_setting rows[] = {
 	{ ROW(v), .group = "observation", .type = TEI_CONF_UINT, .def = "0", .max = 9,
 	  .help = "verbosity: 0 a handful of lines, 1 a line per object" },
 
-	{ ROW(device_names), .alias = "device_name", .type = TEI_CONF_STRING, .def = "",
-	  .hidden = true, .help = "accepted, no meaning here" },
 	{ ROW(enable_offload), .type = TEI_CONF_BOOL, .def = "0",
 	  .hidden = true, .help = "accepted, no meaning here" },
 	{ ROW(start_offload_rpc_server), .type = TEI_CONF_BOOL, .def = "1",
@@ -152,6 +152,7 @@ static const struct tei_setting rows[] = {
 
 /* ---- starting ---- */
 
+#define DEVICE_WRONG    "verbs.devices: "
 #define DIRECTORY_WRONG "metadata_server: "
 
 /*
@@ -196,6 +197,9 @@ static int bad_engine(const struct settings *s, const char *name, int rc)
 	if (!strncmp(cause, DIRECTORY_WRONG, strlen(DIRECTORY_WRONG)))
 		return complain("metadata_server", s->metadata_server,
 				cause + strlen(DIRECTORY_WRONG));
+	if (!strncmp(cause, DEVICE_WRONG, strlen(DEVICE_WRONG)))
+		return complain("device_names", s->device_names,
+				cause + strlen(DEVICE_WRONG));
 	return complain("host", name, *cause ? cause : te_strerror(rc));
 }
 
@@ -222,6 +226,11 @@ static int open_engine(const struct settings *s, struct te_engine **out)
 
 	tei_name_join(host, (uint16_t)s->engine_port, name);
 	rc = te_config_create(&config);
+	if (!rc)
+		rc = te_config_set(config, "protocol", s->protocol, NULL, 0);
+	if (!rc && *s->device_names && !strcmp(s->protocol, "rdma"))
+		rc = te_config_set(config, "verbs.devices", s->device_names,
+				   NULL, 0);
 	if (!rc && s->insecure)
 		rc = te_config_set(config, "insecure", "true", NULL, 0);
 	if (!rc)
@@ -478,9 +487,6 @@ static void warn_about(const struct tei_conf *conf)
 
 	if (tei_conf_ignored(conf, names, sizeof(names)))
 		LOG_WARN("mooncake_client: accepted without effect: %s", names);
-	if (!strcmp(s->protocol, "rdma"))
-		LOG_WARN("mooncake_client: protocol rdma: as tcp, there is no "
-			 "RDMA here");
 	if (s->insecure)
 		LOG_WARN("mooncake_client: insecure: every host is served");
 }

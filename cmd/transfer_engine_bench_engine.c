@@ -8,7 +8,6 @@
 #include <te/topo.h>
 
 #include "base/conf.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/net.h"
 #include "cmd/transfer_engine_bench.h"
@@ -41,30 +40,45 @@ static int set(struct te_config *config, const char *name, const char *value)
 	return rc;
 }
 
-/* The interface of a device, behind those in @list. -ENODEV: it is not there. */
-static int add_interface(const struct te_topo *topo, const char *device,
-			 char list[DEVICES_MAX])
+/* Names of devices, for two backends. */
+struct devices {
+	char interfaces[DEVICES_MAX], rdma[DEVICES_MAX];
+};
+
+/* False: no room. "" is not added. */
+static bool add(char list[DEVICES_MAX], const char *name)
 {
 	size_t len = strlen(list);
+
+	if (len + strlen(name) + 2 > DEVICES_MAX)
+		return false;
+	if (*name)
+		(void)snprintf(list + len, DEVICES_MAX - len, "%s%s",
+			       len ? "," : "", name);
+	return true;
+}
+
+/* What backends call a device. -ENODEV: it is not there. */
+static int look_up(const struct te_topo *topo, const char *device,
+		   struct devices *out)
+{
 	struct te_topo_nic nic;
 	uint32_t index;
 
-	if (te_topo_find_nic(topo, device, &index) ||
-	    te_topo_nic(topo, index, &nic) || !*nic.interface ||
-	    len + strlen(nic.interface) + 2 > DEVICES_MAX) {
-		bench_complain("device_name", device,
-			       "no such device on this host");
-		return -ENODEV;
-	}
-	len += (size_t)snprintf(list + len, DEVICES_MAX - len, "%s%s",
-				len ? "," : "", nic.interface);
-	return len < DEVICES_MAX ? 0 : -ENODEV;
+	if (!te_topo_find_nic(topo, device, &index) &&
+	    !te_topo_nic(topo, index, &nic) &&
+	    add(out->interfaces, nic.interface) && add(out->rdma, nic.rdma))
+		return 0;
+	bench_complain("device_name", device, "no such device on this host");
+	return -ENODEV;
 }
 
+/* Without RDMA on any of them they are used by tcp. */
 static int set_devices(struct te_config *config, const char *devices)
 {
 	const struct te_topo_source source = {.flags = TE_TOPO_VIRTUAL};
-	char interfaces[DEVICES_MAX] = "", *names, *next, error[256];
+	struct devices found = {.rdma = ""};
+	char *names, *next, error[256];
 	struct te_topo *topo;
 	int rc;
 
@@ -76,10 +90,16 @@ static int set_devices(struct te_config *config, const char *devices)
 	rc = names ? 0 : -ENOMEM;
 	for (char *name = names ? strtok_r(names, ", ", &next) : NULL;
 	     name && !rc; name = strtok_r(NULL, ", ", &next))
-		rc = add_interface(topo, name, interfaces);
+		rc = look_up(topo, name, &found);
 	tei_free(names);
 	te_topo_destroy(topo);
-	return rc ? rc : set(config, "tcp.devices", interfaces);
+	if (!rc && *found.rdma)
+		rc = set(config, "verbs.devices", found.rdma);
+	else if (!rc)
+		rc = set(config, "protocol", "tcp");
+	if (!rc && *found.interfaces)
+		rc = set(config, "tcp.devices", found.interfaces);
+	return rc;
 }
 
 static int configure(const struct bench_settings *s, struct te_config *config)
@@ -88,6 +108,8 @@ static int configure(const struct bench_settings *s, struct te_config *config)
 
 	if (!rc && s->insecure)
 		rc = set(config, "insecure", "true");
+	if (!rc)
+		rc = set(config, "protocol", s->protocol);
 	if (!rc && is_on("MC_FORCE_TCP"))
 		rc = set(config, "backends", "tcp");
 	else if (!rc && *s->device_name && !strcmp(s->protocol, "rdma"))
@@ -141,9 +163,5 @@ int bench_open_engine(const struct bench_settings *s, struct te_engine **out)
 				       te_strerror(rc));
 	}
 	te_config_destroy(config);
-	if (!rc && !strcmp(s->protocol, "rdma") &&
-	    !te_engine_has_backend(*out, "verbs"))
-		LOG_WARN(BENCH ": no device for rdma: going by tcp and shared "
-			       "memory");
 	return rc ? 2 : 0;
 }

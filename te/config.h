@@ -19,7 +19,8 @@ struct te_config;
 struct tei_config {
 	char *bind;     /* NULL: wildcard */
 	bool insecure;  /* serve other hosts */
-	char *backends; /* comma list; NULL: all */
+	char *backends; /* comma list; NULL: those of protocol */
+	char *protocol; /* any, rdma, tcp */
 	char *topology; /* file; NULL: look at the machine */
 	/* Directory, see te/directory/. */
 	char *metadata_server, *metadata_cluster_id; /* NULL: none */

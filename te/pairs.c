@@ -4,12 +4,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "te/engine.h"
 #include "te/peer.h"
 
 #define REMOTE_MAX 64
+#define LIST_LEN   64 /* of a text */
 
 /* The choice among all pairs that are left. */
 struct choice {
@@ -89,6 +92,44 @@ static void consider(const struct tei_peer *peer, uint32_t mine,
 	}
 }
 
+/* @text: those of our backends that reach the peer, in order of preference. */
+static const struct tei_backend_ops *list_backends(const struct tei_peer *peer,
+						   char text[LIST_LEN])
+{
+	const struct tei_backend_ops *first = NULL, *last = NULL;
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < peer->engine->worker.n_rails; i++) {
+		const struct tei_backend_ops *ops =
+			peer->engine->worker.rails[i]->rail.ops;
+
+		if (!peer->w.pairs[i].usable || ops == last || len >= LIST_LEN)
+			continue;
+		len += (size_t)snprintf(text + len, LIST_LEN - len, "%s%s",
+					first ? ", else " : "", ops->name);
+		first = first ? first : ops;
+		last = ops;
+	}
+	return first;
+}
+
+/* Once, and when it is another: by what its bytes will go. */
+static void tell_choice(struct tei_peer *peer)
+{
+	const struct tei_backend_ops *first;
+	char text[LIST_LEN];
+
+	first = list_backends(peer, text);
+	if (first == peer->w.choice)
+		return;
+	peer->w.choice = first;
+	if (first)
+		LOG_INFO("peer %s: reached by %s", peer->name, text);
+	else
+		LOG_INFO("peer %s: no longer reached by any rail of ours",
+			 peer->name);
+}
+
 void tei_pairs_match(struct tei_peer *peer)
 {
 	uint32_t i, n = peer->engine->worker.n_rails;
@@ -113,6 +154,7 @@ void tei_pairs_match(struct tei_peer *peer)
 		pairs[best.mine].remote_rail =
 			peer->w.remote->rails[best.remote].index;
 	} while (best.rank);
+	tell_choice(peer);
 }
 
 uint64_t tei_pairs_that_reach(const struct tei_peer *peer,

@@ -127,7 +127,8 @@ struct tei_peer_work {
 	struct tei_list run;     /* in worker.runnable */
 	struct tei_due retry;    /* open links again */
 	struct tei_pair *pairs;  /* pairs[n_rails] */
-	uint32_t n_up;           /* links */
+	const struct tei_backend_ops *choice; /* as was told; NULL: none yet */
+	uint32_t n_up;                        /* links */
 };
 
 struct tei_peer {

@@ -158,12 +158,39 @@ static int open_backend(struct tei_worker *w, const struct te_config *config,
 	return rc;
 }
 
-static bool is_wanted(const struct te_engine *engine,
+static bool is_rdma(const struct tei_backend_ops *ops)
+{
+	return (ops->caps & TEI_CAP_REMOTE) && (ops->caps & TEI_CAP_ONE_SIDED);
+}
+
+static bool has_rdma(const struct tei_worker *w)
+{
+	bool has = false;
+
+	for (uint32_t i = 0; i < w->n_rails; i++)
+		has |= is_rdma(w->rails[i]->rail.ops);
+	return has;
+}
+
+/* Whether the protocol of the settings lets it in, after those that are open. */
+static bool is_of_protocol(const struct tei_worker *w,
+			   const struct tei_backend_ops *ops)
+{
+	const char *protocol = w->engine->config.protocol;
+
+	if (!(ops->caps & TEI_CAP_REMOTE) || !strcmp(protocol, "any"))
+		return true;
+	if (!strcmp(protocol, "tcp"))
+		return !is_rdma(ops);
+	return is_rdma(ops) || !has_rdma(w);
+}
+
+static bool is_wanted(const struct tei_worker *w,
 		      const struct tei_backend_ops *ops)
 {
-	if ((ops->caps & TEI_CAP_BY_NAME) && !is_named(engine))
-		return false;
-	return tei_config_lists(engine->config.backends, ops->name);
+	if (is_named(w->engine))
+		return tei_config_lists(w->engine->config.backends, ops->name);
+	return !(ops->caps & TEI_CAP_BY_NAME) && is_of_protocol(w, ops);
 }
 
 static int open_rails(struct tei_worker *w, const struct te_config *config)
@@ -173,7 +200,7 @@ static int open_rails(struct tei_worker *w, const struct te_config *config)
 
 	for (ops = tei_backends; *ops; ops++) {
 		assert((*ops)->abi == TEI_BACKEND_ABI);
-		if (!is_wanted(w->engine, *ops))
+		if (!is_wanted(w, *ops))
 			continue;
 		assert(w->n_tiers < TEI_TIERS_MAX);
 		rc = open_backend(w, config, *ops);
@@ -187,6 +214,10 @@ static int open_rails(struct tei_worker *w, const struct te_config *config)
 				  : "");
 		return -ENODEV;
 	}
+	if (!is_named(w->engine) && !has_rdma(w) &&
+	    !strcmp(w->engine->config.protocol, "rdma"))
+		LOG_WARN("engine: protocol rdma: no RDMA device: bytes go by "
+			 "tcp, and by shared memory on this host");
 	return 0;
 }
 

@@ -221,16 +221,18 @@ static int set(struct te_config *config, const char *name, const char *value)
 
 	if (rc)
 		LOG_ERROR("setup: %s", why);
-	return rc;
+	return rc ? -EINVAL : 0;
 }
 
 static int configure(struct te_config *config, const struct wanted *w)
 {
 	char etcd[512];
-	int rc = 0;
+	int rc = set(config, "protocol", w->protocol);
 
-	if (w->force_tcp)
+	if (!rc && w->force_tcp)
 		rc = set(config, "backends", "tcp");
+	else if (!rc && *w->rdma_devices && !strcmp(w->protocol, "rdma"))
+		rc = set(config, "verbs.devices", w->rdma_devices);
 	if (rc)
 		return rc;
 	if (strstr(w->metadata_server, "://") ||
@@ -315,6 +317,7 @@ static int create_engine(const struct wanted *w, struct te_engine **out)
 			     : 0;
 }
 
+/* Of an engine that the caller brings. */
 static int check_protocol(const struct wanted *w, struct te_engine *engine)
 {
 	if (strcmp(w->protocol, "rdma") || w->force_tcp ||
@@ -344,9 +347,8 @@ static int join(const struct wanted *w, struct te_engine *engine,
 		.local_buffer_bytes = w->local_buffer_size,
 		.engine = engine,
 	};
-	int code = check_protocol(w, engine);
 
-	return code ? code : te_store_setup(&config, out);
+	return te_store_setup(&config, out);
 }
 
 static void serve_http(const struct wanted *w, struct te_store *store)
@@ -366,8 +368,9 @@ static int setup(const struct wanted *w, struct te_engine *engine,
 		LOG_WARN("setup: enable_ssd_offload: there are no disks here, "
 			 "values are in memory alone");
 
-	if (!code && own)
-		code = create_engine(w, &engine);
+	if (!code)
+		code = own ? create_engine(w, &engine)
+			   : check_protocol(w, engine);
 	if (code)
 		return code;
 	code = join(w, engine, out);

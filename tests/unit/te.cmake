@@ -25,6 +25,10 @@ te_test(unit te remote)
 te_test(unit te stress)
 te_test(unit te topology)
 
+if(TARGET te_test_fake_verbs)
+	te_test(unit te protocol $<TARGET_OBJECTS:te_test_fake_verbs>)
+endif()
+
 # Brings its own list of backends.
 add_library(te_test_fake OBJECT te/fake.c)
 target_link_libraries(te_test_fake PRIVATE te_flags)

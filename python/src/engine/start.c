@@ -73,18 +73,37 @@ static const char *backend_of(const char *protocol)
 	return NULL;
 }
 
+#define LIST_LEN 1024
+
+/* Names of devices, for two backends. */
+struct devices {
+	char interfaces[LIST_LEN], rdma[LIST_LEN];
+};
+
+/* False: no room. "" is not added. */
+static bool add(char list[LIST_LEN], const char *name)
+{
+	size_t len = strlen(list);
+
+	if (len + strlen(name) + 2 > LIST_LEN)
+		return false;
+	if (*name)
+		(void)snprintf(list + len, LIST_LEN - len, "%s%s",
+			       len ? "," : "", name);
+	return true;
+}
+
 /*
- * The interfaces of the devices in @list, as the setting tcp.devices wants them.
- * @list is taken to pieces. -ENODEV: one is not there, which is logged.
+ * What the devices in @list, which is taken to pieces, are called by backends.
+ * -ENODEV: one is not there, which is logged.
  */
-static int interfaces_of(char *list, char *out, size_t room)
+static int look_up(char *list, struct devices *out)
 {
 	const struct te_topo_source source = {.flags = TE_TOPO_VIRTUAL};
 	char error[256], *next = NULL;
 	struct te_topo_nic nic;
 	struct te_topo *topo;
 	uint32_t index;
-	size_t len = 0;
 	int rc = te_topo_load(&source, &topo, error, sizeof(error));
 
 	if (rc) {
@@ -96,25 +115,25 @@ static int interfaces_of(char *list, char *out, size_t room)
 		rc = te_topo_find_nic(topo, name, &index) ? -ENODEV : 0;
 		if (!rc)
 			rc = te_topo_nic(topo, index, &nic);
-		if (!rc &&
-		    (!*nic.interface || len + strlen(nic.interface) + 2 > room))
+		if (!rc && (!add(out->interfaces, nic.interface) ||
+			    !add(out->rdma, nic.rdma)))
 			rc = -ENODEV;
 		if (rc)
 			py_warn(METHOD,
 				"device_name: there is no device \"%s\" "
 				"on this host to go by",
 				name);
-		else
-			len += (size_t)snprintf(out + len, room - len, "%s%s",
-						len ? "," : "", nic.interface);
 	}
 	te_topo_destroy(topo);
 	return rc;
 }
 
-static int set_devices(struct te_config *config, const char *devices)
+/* @protocol: any, rdma, tcp; tcp also where none of the devices has RDMA. */
+static int set_devices(struct te_config *config, const char *devices,
+		       const char **protocol)
 {
-	char list[1024], interfaces[1024] = "";
+	struct devices found = {.rdma = ""};
+	char list[LIST_LEN];
 	int rc;
 
 	/* The second is what Mooncake's documentation writes for the first. */
@@ -129,12 +148,29 @@ static int set_devices(struct te_config *config, const char *devices)
 	}
 	if ((size_t)snprintf(list, sizeof(list), "%s", devices) >= sizeof(list))
 		return -ENAMETOOLONG;
-	rc = interfaces_of(list, interfaces, sizeof(interfaces));
-	return rc ? rc : set(config, "tcp.devices", interfaces);
+	rc = look_up(list, &found);
+	if (!*found.rdma)
+		*protocol = "tcp";
+	if (!rc && strcmp(*protocol, "tcp"))
+		rc = set(config, "verbs.devices", found.rdma);
+	if (!rc && *found.interfaces)
+		rc = set(config, "tcp.devices", found.interfaces);
+	return rc;
+}
+
+/* As the setting of that name: a backend that the user named is binding. */
+static const char *binding(const char *protocol)
+{
+	const char *backend = backend_of(protocol);
+
+	if (!strcmp(backend, "verbs"))
+		return "rdma";
+	return !strcmp(protocol, "tcp") ? "tcp" : "any";
 }
 
 static int configure(struct te_config *config, const struct py_start *how)
 {
+	const char *protocol;
 	int rc = 0;
 
 	if (!backend_of(how->protocol)) {
@@ -146,8 +182,11 @@ static int configure(struct te_config *config, const struct py_start *how)
 	}
 	if (py_is_on("MC_FORCE_TCP"))
 		rc = set(config, "backends", "tcp");
+	protocol = binding(how->protocol);
 	if (!rc)
-		rc = set_devices(config, how->devices);
+		rc = set_devices(config, how->devices, &protocol);
+	if (!rc)
+		rc = set(config, "protocol", protocol);
 	return rc ? rc : set_metadata(config, how->metadata);
 }
 
@@ -218,6 +257,7 @@ int py_start_engine(const struct py_start *how, struct te_engine **out)
 		py_warn(METHOD, "no engine \"%s\": %s", how->host,
 			te_strerror(rc));
 	else if (!py_is_on("MC_FORCE_TCP") &&
+		 strcmp(binding(how->protocol), "rdma") &&
 		 !te_engine_has_backend(*out, backend_of(how->protocol)))
 		py_warn(METHOD,
 			"no device for %s: going by tcp and shared memory",
