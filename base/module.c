@@ -3,7 +3,9 @@
 #include "base/module.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Try "@dir[len]@more@name". NULL: it cannot be loaded, for a reason in @why. */
@@ -24,23 +26,34 @@ static void *load_from(const char *dir, size_t len, const char *more,
 	return module;
 }
 
-/* Beside this library, or in ../lib of the program that it is part of. */
-static void *load_beside(const char *name, char *why)
+static void *load_beside_file(const char *file, const char *name, char *why)
 {
 	static const char *const more[] = {"/", "/../lib/"};
+	const char *slash = strrchr(file, '/');
 	void *module = NULL;
-	const char *slash;
+
+	for (size_t i = 0; slash && !module && i < sizeof(more) / sizeof(*more);
+	     i++)
+		module = load_from(file, (size_t)(slash - file), more[i], name,
+				   why);
+	return module;
+}
+
+/*
+ * Beside this library, or in ../lib of the program that it is part of. What it is
+ * called may be a link, such as /proc/self/exe.
+ */
+static void *load_beside(const char *name, char *why)
+{
+	char target[PATH_MAX];
+	void *module;
 	Dl_info self;
 
 	if (!dladdr((void *)(uintptr_t)&tei_module_load, &self))
 		return NULL;
-	slash = strrchr(self.dli_fname, '/');
-	if (!slash)
-		return NULL;
-	for (size_t i = 0; !module && i < sizeof(more) / sizeof(more[0]); i++)
-		module = load_from(self.dli_fname,
-				   (size_t)(slash - self.dli_fname), more[i],
-				   name, why);
+	module = load_beside_file(self.dli_fname, name, why);
+	if (!module && realpath(self.dli_fname, target))
+		module = load_beside_file(target, name, why);
 	return module;
 }
 

@@ -6,7 +6,10 @@
 
 #include "base/module.h"
 #include "te/directory/module.h"
+#include "tests/lib/process.h"
 #include "tests/lib/test.h"
+
+#define WAIT_MS 60000
 
 /* One of those that each build has. */
 #define NAME   "te_directory_redis"
@@ -28,6 +31,14 @@ static void module_beside_the_program_is_found(void **state)
 	assert_int_equal(table->module.abi, TEI_DIRECTORY_ABI);
 	assert_non_null(table->call);
 	assert_ptr_equal(load(NULL, TEI_DIRECTORY_ABI), table);
+}
+
+static void program_started_by_a_link_finds_it_as_well(void **state)
+{
+	const char *const args[] = {"load", NULL};
+
+	(void)state;
+	free(test_process_run("/proc/self/exe", args, 0, WAIT_MS));
 }
 
 static void folders_of_the_path_are_tried_in_turn(void **state)
@@ -61,14 +72,18 @@ static void table_of_another_version_is_refused(void **state)
 	assert_non_null(strstr(why, "another version"));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(module_beside_the_program_is_found),
+		cmocka_unit_test(program_started_by_a_link_finds_it_as_well),
 		cmocka_unit_test(folders_of_the_path_are_tried_in_turn),
 		cmocka_unit_test(missing_module_is_named),
 		cmocka_unit_test(table_of_another_version_is_refused),
 	};
 
+	(void)argv;
+	if (argc == 2)
+		return load(NULL, TEI_DIRECTORY_ABI) ? 0 : 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
