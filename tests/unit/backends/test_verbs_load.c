@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "backends/verbs/verbs.h"
 #include "base/log.h"
@@ -108,6 +110,25 @@ static void nothing_usable_is_an_error_only_to_who_asked_for_it(void **state)
 	assert_int_equal(n_errors, 1);
 }
 
+static void want_of_descriptors_is_no_want_of_devices(void **state)
+{
+	struct rlimit before, tight;
+	int free_fd = dup(0), n;
+
+	(void)state;
+	assert_true(free_fd >= 0);
+	close(free_fd);
+	fake_verbs_port(0, 1)->state = IBV_PORT_ACTIVE;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	tight = before;
+	tight.rlim_cur = (rlim_t)free_fd + 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+	n = probe(false, NULL);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(n, -EMFILE);
+	assert_int_equal(probe(false, NULL), 1);
+}
+
 /* On a host that has devices the module finds out; else it is not even tried. */
 static void module_is_loaded_only_for_devices(void **state)
 {
@@ -134,6 +155,7 @@ int main(void)
 		TEST(module_holds_the_table),
 		TEST(port_that_is_up_is_found),
 		TEST(nothing_usable_is_an_error_only_to_who_asked_for_it),
+		TEST(want_of_descriptors_is_no_want_of_devices),
 		TEST(module_is_loaded_only_for_devices),
 	};
 
