@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/conformance/rig.h"
 
@@ -62,20 +63,39 @@ static void request_without_bytes_is_refused(void **state)
 	rig_close(&r);
 }
 
+#define FAR_LEN   (5ull << 30)
+#define FAR_BLOCK (80ull << 20) /* 4 GiB is no multiple of it */
+
+/* 5 GiB of addresses; where all of it has to be there, 80 MiB again and again. */
+static uint8_t *map_far(void)
+{
+	int fd = rig_nic ? memfd_create("far", MFD_CLOEXEC) : -1;
+	uint8_t *far;
+
+	far = mmap(NULL, FAR_LEN, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_true(far != MAP_FAILED);
+	if (!rig_nic)
+		return far;
+	assert_int_equal(ftruncate(fd, FAR_BLOCK), 0);
+	for (uint64_t at = 0; at < FAR_LEN; at += FAR_BLOCK)
+		assert_true(mmap(far + at, FAR_BLOCK, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED);
+	close(fd);
+	return far;
+}
+
 static void offsets_above_4_gib_are_reached(void **state)
 {
-	const uint64_t length = 5ull << 30;
 	const uint64_t at[] = {0, (4ull << 30) - 700, (4ull << 30) + 123,
-			       length - 300000};
+			       FAR_LEN - 300000};
 	struct rig r;
 	uint8_t *far;
 
 	(void)state;
 	rig_open(&r);
-	far = mmap(NULL, length, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	assert_true(far != MAP_FAILED);
-	rig_region(r.owner, far, length, RIG_ANY, NULL);
+	far = map_far();
+	rig_region(r.owner, far, FAR_LEN, RIG_ANY, NULL);
 	for (unsigned int i = 0; i < TEST_COUNT(at); i++) {
 		rig_fill(r.local, 300000, i);
 		assert_int_equal(
@@ -88,7 +108,7 @@ static void offsets_above_4_gib_are_reached(void **state)
 		rig_check(r.local, 300000, i);
 	}
 	rig_close(&r);
-	munmap(far, length);
+	munmap(far, FAR_LEN);
 }
 
 /* Random pieces of local memory with gaps between them. */

@@ -388,7 +388,8 @@ static void engine_ends_though_a_forked_child_lives(void **state)
 	request = rig_request(&r, TE_WRITE, r.memory, &piece);
 	request.flags = TE_FAIL_FAST;
 	err = rig_run(r.user, &request).error;
-	if (err != -ECONNREFUSED && err != -ECONNRESET)
+	if (err != -ECONNREFUSED && err != -ECONNRESET &&
+	    !(rig_nic && err == -ETIMEDOUT))
 		fail_msg("it ended with %d", err);
 	te_engine_destroy(r.user);
 	close(stay[1]);

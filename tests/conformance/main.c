@@ -12,13 +12,14 @@
 
 static const struct {
 	const char *name, *backend;
-	bool self, one_process, arena;
+	bool self, one_process, arena, nic;
 } backends[] = {
 	{"loop", "loop", .self = true, .one_process = true},
 	{"sim", "sim", .one_process = true},
 	{"shm", "shm", .arena = true},
 	{"shm.foreign", "shm", .arena = false},
 	{"tcp", "tcp", .arena = false},
+	{"verbs", "verbs", .arena = false, .nic = true},
 };
 
 static bool choose(const char *name)
@@ -29,6 +30,7 @@ static bool choose(const char *name)
 		rig_name = backends[i].name;
 		rig_backend = backends[i].backend;
 		rig_arena = backends[i].arena;
+		rig_nic = backends[i].nic;
 		rig_self = backends[i].self;
 		rig_one_process = backends[i].one_process;
 		return true;

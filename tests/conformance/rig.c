@@ -14,6 +14,7 @@
 
 const char *rig_name, *rig_backend;
 bool rig_arena;
+bool rig_nic;
 bool rig_self;
 bool rig_one_process;
 

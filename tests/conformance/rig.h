@@ -33,6 +33,9 @@ struct rig {
 extern const char *rig_name;    /* of the test: "shm.foreign" */
 extern const char *rig_backend; /* "shm" */
 extern bool rig_arena;          /* what peers reach is te_memory_alloc()ed */
+extern bool rig_nic;            /* moves the bytes, and not the owner's CPU:
+				 * it keeps all of a region where it is, and
+				 * says no more than "refused" or "silent" */
 extern bool rig_self;           /* it reaches only its own engine */
 extern bool rig_one_process;    /* it reaches only its own process */
 
