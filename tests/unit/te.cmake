@@ -27,6 +27,7 @@ te_test(unit te topology)
 
 if(TARGET te_test_fake_verbs)
 	te_test(unit te protocol $<TARGET_OBJECTS:te_test_fake_verbs>)
+	te_test(unit te cycles $<TARGET_OBJECTS:te_test_fake_verbs>)
 endif()
 
 # Brings its own list of backends.
