@@ -11,6 +11,10 @@
 
 const struct late_way late_tcp = {
 	.name = "tcp", .backends = "loop,tcp", .mapped = true};
+const struct late_way late_verbs = {.name = "verbs",
+				    .backends = "loop,verbs",
+				    .mapped = true,
+				    .by_device = true};
 const struct late_way late_mapped = {.name = "shm, mapped",
 				     .mapped = true,
 				     .by_itself = true,

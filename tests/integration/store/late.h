@@ -19,9 +19,10 @@ struct late_way {
 	bool mapped;          /* the memory, by them */
 	bool by_itself;       /* the process copies: a page can stop it */
 	bool marked;          /* a write's middle is in a marked chunk */
+	bool by_device;       /* whom it does not stop: no middle */
 };
 
-extern const struct late_way late_tcp, late_mapped, late_foreign;
+extern const struct late_way late_tcp, late_verbs, late_mapped, late_foreign;
 
 struct late {
 	const struct late_way *way; /* not owned */
