@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* limits.c - processes that fork, or may have little */
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/conformance/rig.h"
+#include "tests/lib/self.h"
 #include "tests/lib/wait.h"
 
 /* ---- limits ---- */
@@ -34,18 +34,6 @@ static void unlimit(void)
 	if (limited != RLIM_NLIMITS)
 		assert_int_equal(setrlimit(limited, &before), 0);
 	limited = RLIM_NLIMITS;
-}
-
-static unsigned int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 /* So that as many descriptors can be opened, or a few more. */
@@ -139,7 +127,7 @@ static bool no_more_fds(void *arg)
 {
 	const struct fds *f = arg;
 
-	return count_fds() <= f->n;
+	return test_fds_open() <= f->n;
 }
 
 static void engines_without_descriptors_say_so_and_disturb_nobody(void **state)
@@ -151,7 +139,7 @@ static void engines_without_descriptors_say_so_and_disturb_nobody(void **state)
 	(void)state;
 	rig_open(&r);
 	works(&r, 1);
-	fds.n = count_fds();
+	fds.n = test_fds_open();
 	leave_descriptors(40);
 	for (unsigned int round = 0; round < 3; round++) {
 		unsigned int n = crowd(engines);
@@ -176,7 +164,7 @@ static void engine_needs_all_its_descriptors_or_leaves_none(void **state)
 
 	(void)state;
 	te_engine_destroy(rig_engine("127.0.0.1")); /* what libraries keep */
-	fds.n = count_fds();
+	fds.n = test_fds_open();
 	for (; rc; k++) {
 		leave_descriptors(k);
 		rc = try_engine(&engine);
@@ -186,7 +174,7 @@ static void engine_needs_all_its_descriptors_or_leaves_none(void **state)
 		else
 			assert_int_equal(rc, -EMFILE);
 		n_bad += rc != 0;
-		assert_int_equal(count_fds(), fds.n);
+		assert_int_equal(test_fds_open(), fds.n);
 	}
 	assert_true(n_bad > 4);
 }

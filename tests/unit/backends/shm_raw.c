@@ -2,7 +2,6 @@
 /* shm_raw.c - bare sockets and memory that speak to a rail of shm */
 #include "tests/unit/backends/shm_raw.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "tests/lib/self.h"
 #include "tests/lib/test.h"
 
 static const struct tei_backend_ops *const ops = &tei_backend_shm;
@@ -42,18 +42,6 @@ int tei_memory_backing(struct tei_engine_core *core, const void *addr,
 }
 
 /* ---- what is open ---- */
-
-unsigned int sraw_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 unsigned int sraw_maps(void)
 {
@@ -83,7 +71,7 @@ int sraw_set_up(void **state)
 {
 	(void)state;
 	fake_key_len = SHM_KEY_LEN;
-	fds_before = sraw_fds();
+	fds_before = test_fds_open();
 	maps_before = sraw_maps();
 	arena_fd = sraw_sealed(SRAW_LEN);
 	sraw_memory = mmap(NULL, SRAW_LEN, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -99,7 +87,7 @@ int sraw_tear_down(void **state)
 	fake_rail_close(&sraw_rail);
 	munmap(sraw_memory, SRAW_LEN);
 	close(arena_fd);
-	return sraw_fds() != fds_before || sraw_maps() != maps_before ||
+	return test_fds_open() != fds_before || sraw_maps() != maps_before ||
 			       fake_pins()
 		       ? -1
 		       : 0;

@@ -29,8 +29,7 @@ int sraw_tear_down(void **state);
 
 /* Memory that cannot change its size; an fd. */
 int sraw_sealed(size_t size);
-/* How many descriptors this process has open, and mappings of memfds. */
-unsigned int sraw_fds(void);
+/* How many mappings of memfds this process has. */
 unsigned int sraw_maps(void);
 
 /* The rail's progress(), once. */

@@ -2,7 +2,6 @@
 /*
  * test_greeting.c - who says what to the daemon first, and with which memory
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -17,6 +16,7 @@
 
 #include "base/log.h"
 #include "tests/lib/faults.h"
+#include "tests/lib/self.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/store_agent/play.h"
@@ -27,21 +27,9 @@
 		.length = (len)                                         \
 	}
 
-static unsigned int n_fds_open(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 static bool has_fds_open(void *arg)
 {
-	return n_fds_open() == *(unsigned int *)arg;
+	return test_fds_open() == *(unsigned int *)arg;
 }
 
 /* The status for memory @fd; it is closed. */
@@ -148,7 +136,7 @@ static void descriptors_come_alone_and_only_where_one_is_due(void **state)
 
 	(void)state;
 	play_start(&play, 1, 0);
-	before = n_fds_open();
+	before = test_fds_open();
 	for (size_t i = 0; i < TEST_COUNT(fds); i++)
 		fds[i] = fd;
 	for (size_t n = 0; n <= TEST_COUNT(fds); n++) {

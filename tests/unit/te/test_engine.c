@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_engine.c - engines come and go without a trace */
-#include <dirent.h>
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -9,29 +8,13 @@
 
 #include "base/net.h"
 #include "tests/lib/faults.h"
+#include "tests/lib/self.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"
 
-static unsigned int count_in(const char *path)
-{
-	DIR *dir = opendir(path);
-	unsigned int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-static unsigned int count_threads(void)
-{
-	return count_in("/proc/self/task");
-}
-
 static bool are_few(void *arg)
 {
-	return count_threads() <= *(const unsigned int *)arg;
+	return test_threads() <= *(const unsigned int *)arg;
 }
 
 /*
@@ -41,7 +24,7 @@ static bool are_few(void *arg)
 static void expect_no_more_threads(unsigned int n)
 {
 	if (!test_wait_until(are_few, &n, RIG_WAIT_MS))
-		fail_msg("%u threads instead of %u", count_threads(), n);
+		fail_msg("%u threads instead of %u", test_threads(), n);
 }
 
 static void come_and_go(unsigned int n)
@@ -62,11 +45,11 @@ static void thousand_engines_leave_no_fd_thread_or_byte(void **state)
 
 	(void)state;
 	come_and_go(10); /* what libraries keep for ever */
-	fds = count_in("/proc/self/fd");
-	threads = count_threads();
+	fds = test_fds_open();
+	threads = test_threads();
 	bytes = bytes_in_use();
 	come_and_go(1000);
-	assert_int_equal(count_in("/proc/self/fd"), fds);
+	assert_int_equal(test_fds_open(), fds);
 	expect_no_more_threads(threads);
 	/* Nothing that grows with their number: less than a byte each. */
 	assert_true(bytes_in_use() < bytes + 1000);
@@ -111,13 +94,13 @@ static void failing_call_leaves_nothing(enum tei_fault kind)
 	int rc;
 
 	assert_int_equal(live(), 0);
-	fds = count_in("/proc/self/fd");
-	threads = count_threads();
+	fds = test_fds_open();
+	threads = test_threads();
 	for (struct test_faults f = {.kind = kind}; test_faults_next(&f);) {
 		rc = live();
 		assert_true(rc == 0 || rc == -ENOMEM || rc == -EMFILE ||
 			    rc == -EAGAIN || rc == -EIO);
-		assert_int_equal(count_in("/proc/self/fd"), fds);
+		assert_int_equal(test_fds_open(), fds);
 		expect_no_more_threads(threads);
 		n++;
 	}
