@@ -36,8 +36,7 @@ static const char *text(void)
 static void a_metric_has_help_type_and_value(void **state)
 {
 	(void)state;
-	tei_http_metric(out, "te_x_total", "counter", "what it is",
-			UINT64_MAX);
+	tei_http_metric(out, "te_x_total", "counter", "what it is", UINT64_MAX);
 	assert_string_equal(text(), "# HELP te_x_total what it is\n"
 				    "# TYPE te_x_total counter\n"
 				    "te_x_total 18446744073709551615\n");
