@@ -268,7 +268,10 @@ TRANSFER_ENGINE_API int freeBatchID(transfer_engine_t engine,
 
 /* ---- notifications ---- */
 
-/* All that have come: array[*size] for freeNotifsMsgBuf(), or NULL. */
+/*
+ * All that have come: array[*size] for freeNotifsMsgBuf(), or NULL. With a @size of
+ * NULL they stay.
+ */
 TRANSFER_ENGINE_API notify_msg_t *getNotifsFromEngine(transfer_engine_t engine,
 						      int *size);
 TRANSFER_ENGINE_API int freeNotifsMsgBuf(notify_msg_t *msg, int size);

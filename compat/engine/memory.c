@@ -78,6 +78,8 @@ static const char *fault(const buffer_entry_t *buffer)
 		return "the address is NULL";
 	if (!buffer->length)
 		return "the length is 0";
+	if (buffer->length > TE_LENGTH_MAX)
+		return "the length is too large";
 	if ((uintptr_t)buffer->addr + buffer->length < (uintptr_t)buffer->addr)
 		return "the range wraps around";
 	return NULL;

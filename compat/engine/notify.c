@@ -105,7 +105,9 @@ notify_msg_t *getNotifsFromEngine(transfer_engine_t engine, int *size)
 	notify_msg_t *all = NULL;
 	int n = 0;
 
-	while (e && n < INT32_MAX && take(e, &all, &n))
+	if (e && !size)
+		mc_warn(__func__, "size is NULL: nobody could free them");
+	while (e && size && n < INT32_MAX && take(e, &all, &n))
 		;
 	if (!n) {
 		free(all);

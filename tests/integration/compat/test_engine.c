@@ -172,6 +172,8 @@ static bool has_come(void *arg)
 {
 	struct inbox *in = arg;
 
+	/* Without a place for their number they stay. */
+	assert_null(getNotifsFromEngine(in->engine, NULL));
 	in->all = getNotifsFromEngine(in->engine, &in->n);
 	return in->all != NULL;
 }
@@ -319,6 +321,9 @@ static void memory_is_registered_once(void **state)
 	assert_int_equal(registerLocalMemory(t->a, m, SIZE, NULL, 0), 0);
 	assert_int_equal(registerLocalMemory(t->a, m, SIZE, "*", 1), -7);
 	assert_int_equal(registerLocalMemory(t->a, m + 9, 1, "*", 1), -7);
+	assert_int_equal(
+		registerLocalMemory(t->a, m + SIZE, (size_t)1 << 63, "*", 1),
+		-1);
 	assert_int_equal(unregisterLocalMemory(t->a, m + 9), -3);
 	assert_int_equal(unregisterLocalMemory(t->a, m), 0);
 	assert_int_equal(unregisterLocalMemory(t->a, m), -3);
