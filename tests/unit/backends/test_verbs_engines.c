@@ -114,17 +114,41 @@ static void close_two(struct two *two)
 
 /* ---- which NICs ---- */
 
+struct only {
+	struct two *two;
+	int half;
+};
+
+static uint64_t carried_by_node(struct te_engine *engine, uint32_t node)
+{
+	return carried(engine, 2 * node) + carried(engine, 2 * node + 1);
+}
+
+static bool goes_by_its_nics(void *arg)
+{
+	const struct only *only = arg;
+	struct te_engine *user = only->two->user;
+	uint32_t near = (uint32_t)only->half, far = 1 - near;
+	uint64_t by_near = carried_by_node(user, near);
+	uint64_t by_far = carried_by_node(user, far);
+
+	move(user, only->two->segment, only->half);
+	return carried_by_node(user, near) >= by_near + LEN &&
+	       carried_by_node(user, far) == by_far;
+}
+
+/* Where a slow machine has near ones taken for broken, others help: again. */
 static void memory_of_a_node_goes_by_its_nics(void **state)
 {
 	struct two two = open_two(NULL, NULL);
 
 	(void)state;
-	move(two.user, two.segment, 0);
-	assert_int_equal(carried(two.user, 0) + carried(two.user, 1), LEN);
-	assert_int_equal(carried(two.user, 2) + carried(two.user, 3), 0);
-	move(two.user, two.segment, 1);
-	assert_int_equal(carried(two.user, 0) + carried(two.user, 1), LEN);
-	assert_int_equal(carried(two.user, 2) + carried(two.user, 3), LEN);
+	for (int half = 0; half < 2; half++) {
+		struct only only = {&two, half};
+
+		assert_true(
+			test_wait_until(goes_by_its_nics, &only, RIG_WAIT_MS));
+	}
 	for (uint32_t i = 0; i < N_NICS; i++)
 		assert_int_equal(rail(two.user, i).numa_node, i / 2);
 	close_two(&two);
@@ -137,7 +161,8 @@ static void map_says_which_nics_go_together(void **state)
 
 	(void)state;
 	move(two.user, two.segment, 1);
-	assert_int_equal(carried(two.user, 0) + carried(two.user, 1), LEN);
+	assert_true(carried_by_node(two.user, 0) >= LEN);
+	assert_int_equal(carried_by_node(two.user, 1), 0);
 	assert_int_equal(rail(two.user, 0).unmatched_peers, 0);
 	assert_int_equal(rail(two.user, 2).unmatched_peers, 1);
 	assert_int_equal(rail(two.user, 3).unmatched_peers, 1);
@@ -176,16 +201,15 @@ static void links_that_go_are_replaced_and_used_again(void **state)
 		await_state(two.owner, i, TE_RAIL_DOWN);
 	}
 	move(two.user, two.segment, 0);
-	assert_int_equal(carried(two.user, 2) + carried(two.user, 3), LEN);
+	assert_true(carried_by_node(two.user, 1) >= LEN);
 	for (uint32_t i = 0; i < 2; i++) {
 		fake_verbs_link(i, 1, true);
 		await_state(two.user, i, TE_RAIL_UP);
 		await_state(two.owner, i, TE_RAIL_UP);
 	}
-	before = carried(two.user, 0) + carried(two.user, 1);
-	do
+	before = carried_by_node(two.user, 0);
+	while (carried_by_node(two.user, 0) == before)
 		move(two.user, two.segment, 0);
-	while (carried(two.user, 0) + carried(two.user, 1) == before);
 	close_two(&two);
 }
 
