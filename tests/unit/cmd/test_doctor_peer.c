@@ -20,7 +20,7 @@ static struct tei_peer_visit two_networks(void)
 		.read = {.possible = true, .bytes = 2 * GBIT, .ns = GBIT},
 		.n_rails = 3,
 		.rails = {{"shm/0", "shm", TE_RAIL_UP, 0, 0, TE_LINK_NONE, 0,
-			   ""},
+			   "", 0},
 			  {"tcp/eth0", "tcp", TE_RAIL_UP, 10 * GBIT, GBIT,
 			   TE_LINK_UP, 0, "", 0},
 			  {"tcp/eth1", "tcp", TE_RAIL_UP, 10 * GBIT, GBIT,
