@@ -541,18 +541,17 @@ static void fake_endpoint_way(const struct tei_endpoint *ep, char *out,
 	(void)snprintf(out, room, "way of %s", ep->rail->device.name);
 }
 
-#define OPS                                                                 \
-	.abi = TEI_BACKEND_ABI, .caps = TEI_CAP_REMOTE,                     \
-	.rail_match = fake_rail_match,                                      \
-	.rail_size = sizeof(struct fake_rail),                              \
-	.endpoint_size = sizeof(struct fake_half),                          \
-	.rail_open = fake_rail_open, .rail_close = fake_rail_close,         \
-	.region_add = fake_region_add, .region_remove = fake_region_remove, \
-	.endpoint_open = fake_endpoint_open,                                \
-	.endpoint_connect = fake_endpoint_connect,                          \
-	.endpoint_way = fake_endpoint_way,                                  \
-	.endpoint_close = fake_endpoint_close, .post = fake_post,           \
-	.cancel = fake_cancel, .flush = fake_flush, .drop = fake_drop,      \
+#define OPS                                                                   \
+	.abi = TEI_BACKEND_ABI, .caps = TEI_CAP_REMOTE,                       \
+	.rail_match = fake_rail_match, .rail_size = sizeof(struct fake_rail), \
+	.endpoint_size = sizeof(struct fake_half),                            \
+	.rail_open = fake_rail_open, .rail_close = fake_rail_close,           \
+	.region_add = fake_region_add, .region_remove = fake_region_remove,   \
+	.endpoint_open = fake_endpoint_open,                                  \
+	.endpoint_connect = fake_endpoint_connect,                            \
+	.endpoint_way = fake_endpoint_way,                                    \
+	.endpoint_close = fake_endpoint_close, .post = fake_post,             \
+	.cancel = fake_cancel, .flush = fake_flush, .drop = fake_drop,        \
 	.progress = fake_progress, .wait_fd = fake_wait_fd
 
 static const struct tei_backend_ops ops = {
