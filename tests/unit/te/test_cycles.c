@@ -150,6 +150,7 @@ int main(void)
 
 	is_fake = true;
 	(void)tei_backend_verbs.probe(&search);
+	puts(is_fake ? "on fake devices" : "on devices of this host");
 	if (is_fake) {
 		fake_verbs_start(1);
 		tei_verbs_use(&fake_verbs);
