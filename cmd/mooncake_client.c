@@ -217,17 +217,10 @@ static int check_host(const char *host)
 	return rc < 0 ? complain("host", host, te_strerror(rc)) : 0;
 }
 
-static int open_engine(const struct settings *s, struct te_engine **out)
+static int configure(const struct settings *s, struct te_config *config)
 {
-	const char *host = is_wildcard(s->host) ? "127.0.0.1" : s->host;
-	char name[TEI_NAME_LEN_MAX + 1];
-	struct te_config *config;
-	int rc;
+	int rc = te_config_set(config, "protocol", s->protocol, NULL, 0);
 
-	tei_name_join(host, (uint16_t)s->engine_port, name);
-	rc = te_config_create(&config);
-	if (!rc)
-		rc = te_config_set(config, "protocol", s->protocol, NULL, 0);
 	if (!rc && *s->device_names && !strcmp(s->protocol, "rdma"))
 		rc = te_config_set(config, "verbs.devices", s->device_names,
 				   NULL, 0);
@@ -236,10 +229,23 @@ static int open_engine(const struct settings *s, struct te_engine **out)
 	if (!rc)
 		rc = te_config_set(config, "metadata_server",
 				   s->metadata_server, NULL, 0);
-	if (!rc) {
+	return rc;
+}
+
+static int open_engine(const struct settings *s, struct te_engine **out)
+{
+	const char *host = is_wildcard(s->host) ? "127.0.0.1" : s->host;
+	char name[TEI_NAME_LEN_MAX + 1];
+	struct te_config *config = NULL;
+	int rc;
+
+	tei_name_join(host, (uint16_t)s->engine_port, name);
+	rc = te_config_create(&config);
+	if (!rc)
+		rc = configure(s, config);
+	if (!rc)
 		rc = te_engine_create(config, name, out);
-		te_config_destroy(config);
-	}
+	te_config_destroy(config);
 	return rc ? bad_engine(s, name, rc) : 0;
 }
 
@@ -494,7 +500,7 @@ static void warn_about(const struct tei_conf *conf)
 static int run(const struct tei_conf *conf)
 {
 	const struct settings *s = conf->values;
-	struct te_engine *engine;
+	struct te_engine *engine = NULL;
 	struct te_store *store;
 	sigset_t set;
 	int code = check(s);
