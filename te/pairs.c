@@ -120,14 +120,12 @@ static void tell_choice(struct tei_peer *peer)
 	char text[LIST_LEN];
 
 	first = list_backends(peer, text);
-	if (first == peer->w.choice)
+	if (first == peer->w.choice && peer->w.chosen)
 		return;
 	peer->w.choice = first;
-	if (first)
-		LOG_INFO("peer %s: reached by %s", peer->name, text);
-	else
-		LOG_INFO("peer %s: no longer reached by any rail of ours",
-			 peer->name);
+	peer->w.chosen = true;
+	LOG_INFO("peer %s: reached by %s", peer->name,
+		 first ? text : "no rail of ours");
 }
 
 void tei_pairs_match(struct tei_peer *peer)

@@ -127,7 +127,8 @@ struct tei_peer_work {
 	struct tei_list run;     /* in worker.runnable */
 	struct tei_due retry;    /* open links again */
 	struct tei_pair *pairs;  /* pairs[n_rails] */
-	const struct tei_backend_ops *choice; /* as was told; NULL: none yet */
+	const struct tei_backend_ops *choice; /* as was told; NULL: none */
+	bool chosen;                          /* it was told */
 	uint32_t n_up;                        /* links */
 };
 

@@ -195,6 +195,7 @@ static void backend_by_name_is_not_replaced_by_another(void **state)
 
 	(void)state;
 	assert_int_not_equal(write_between(user, owner), 0);
+	assert_int_equal(said("reached by no rail of ours"), 1);
 	te_engine_destroy(user);
 	te_engine_destroy(owner);
 
