@@ -279,7 +279,8 @@ static bool is_wanted(const struct tei_peer *peer)
 {
 	return !tei_list_empty(&peer->c.openers) ||
 	       !tei_list_empty(&peer->c.drops) || tei_notify_wants(peer) ||
-	       atomic_load(&peer->want);
+	       atomic_load(&peer->want) ||
+	       (atomic_load(&peer->asks) & TEI_ASK_PROBE);
 }
 
 void tei_peer_connect(struct tei_peer *peer, const struct tei_address *to)
@@ -437,6 +438,8 @@ void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 		tei_frame_close(conn);
 	peer->c.describing = peer->c.describe_again = false;
 	peer->c.proving = peer->c.prove_again = peer->c.probing = false;
+	/* Who is still owed something soon asks again. */
+	atomic_fetch_and(&peer->asks, ~(uint32_t)TEI_ASK_PROBE);
 	tei_notify_lost(peer);
 	if (tei_reroute(peer, err))
 		return;
