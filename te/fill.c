@@ -242,8 +242,11 @@ static uint64_t carriers(struct fill *f, uint64_t reach, uint64_t near)
 
 	reach &= f->usable;
 	for (t = 0; t < f->w->n_tiers && reach; t++) {
-		uint64_t able = nearest(f, reach & f->w->tiers[t], near);
+		uint64_t able = reach & f->w->tiers[t];
 
+		if (!able)
+			continue;
+		able = nearest(f, able, near);
 		f->wanted |= able;
 		if (able & f->healthy)
 			return able & f->up;

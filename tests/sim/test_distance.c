@@ -55,10 +55,11 @@ static void add(struct te_engine *engine, uint8_t *addr, const char *location,
 	assert_int_equal(te_region_add(engine, &region, &id), 0);
 }
 
-static void open_at(struct world *w, const char *rails, const char *schedule,
-		    const struct places *places)
+static void open_with(struct world *w, const char *backends, const char *rails,
+		      const char *schedule, const struct places *places)
 {
-	const char *const settings[] = {"topology", file, NULL};
+	const char *const settings[] = {"topology", file, "backends", backends,
+					NULL};
 	const struct world_config config = {.rails = rails,
 					    .schedule = schedule,
 					    .seed = 1,
@@ -76,6 +77,12 @@ static void open_at(struct world *w, const char *rails, const char *schedule,
 			add(w->user, w->local + at, places->local[i], 0);
 	}
 	world_pass(w, MS(1)); /* the user hears of them */
+}
+
+static void open_at(struct world *w, const char *rails, const char *schedule,
+		    const struct places *places)
+{
+	open_with(w, "sim", rails, schedule, places);
 }
 
 struct stream {
@@ -339,6 +346,25 @@ static void far_nics_carry_on_when_the_near_ones_are_gone(void **state)
 	world_close(&w);
 }
 
+/* Those of a preferred backend that does not reach the peer. */
+static void rails_of_no_use_to_a_peer_change_nothing(void **state)
+{
+	struct world w;
+
+	(void)state;
+	open_with(&w, "loop,sim", EQUAL, "10ms:0:down,10ms:1:down", &straight);
+	assert_int_equal(w.user->worker.n_rails, 1 + N_RAILS);
+	run(&w, TE_WRITE, 0, HALF);
+	assert_int_equal(carried(&w, 0), 0);
+	for (uint32_t k = 0; k <= N_RAILS; k++) {
+		bool is_far = k > N_RAILS / 2;
+
+		assert_int_equal(!!peer_of(&w)->w.pairs[k].link, is_far);
+		assert_true(!is_far || carried(&w, k) > HALF * PLACE / 8);
+	}
+	world_close(&w);
+}
+
 static void one_near_nic_that_is_left_carries_alone(void **state)
 {
 	struct world w;
@@ -425,6 +451,7 @@ int main(void)
 		cmocka_unit_test(without_a_place_all_nics_are_used),
 		cmocka_unit_test(region_that_moves_is_looked_up_again),
 		cmocka_unit_test(far_nics_carry_on_when_the_near_ones_are_gone),
+		cmocka_unit_test(rails_of_no_use_to_a_peer_change_nothing),
 		cmocka_unit_test(one_near_nic_that_is_left_carries_alone),
 		cmocka_unit_test(far_nics_help_near_ones_that_became_slow),
 		cmocka_unit_test(far_nics_that_are_much_faster_help),
