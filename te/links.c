@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* links.c - te_segment_links(): by which of our rails a peer is reached */
 #include <errno.h>
-#include <string.h>
 
 #include <te/te.h>
 
@@ -25,16 +24,6 @@ struct question {
 
 /* ---- token ---- */
 
-static bool has_rail_of(const struct tei_remote *remote, const char *backend)
-{
-	uint32_t i;
-
-	for (i = 0; i < remote->n_rails; i++)
-		if (!strcmp(remote->rails[i].backend, backend))
-			return true;
-	return false;
-}
-
 static uint32_t state_of(const struct tei_peer *peer, uint32_t rail)
 {
 	const struct tei_rail_box *box = peer->engine->worker.rails[rail];
@@ -43,7 +32,8 @@ static uint32_t state_of(const struct tei_peer *peer, uint32_t rail)
 	if (!peer->w.remote)
 		return TE_LINK_NONE;
 	if (!pair->usable)
-		return has_rail_of(peer->w.remote, box->rail.ops->name)
+		return tei_remote_has_backend(peer->w.remote,
+					      box->rail.ops->name)
 			       ? TE_LINK_APART
 			       : TE_LINK_ABSENT;
 	if (pair->link)

@@ -191,6 +191,18 @@ void tei_remote_put(struct tei_remote *remote)
 	tei_free(remote);
 }
 
+bool tei_remote_has_backend(const struct tei_remote *remote,
+			    const char *backend)
+{
+	uint32_t i;
+
+	for (i = 0; i < remote->n_rails; i++) {
+		if (!strcmp(remote->rails[i].backend, backend))
+			return true;
+	}
+	return false;
+}
+
 const struct tei_remote_region *tei_remote_find(const struct tei_remote *remote,
 						uint64_t addr, uint64_t length)
 {

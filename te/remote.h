@@ -9,6 +9,7 @@
 #define TE_REMOTE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -78,6 +79,9 @@ static inline void tei_remote_release(struct tei_remote *remote)
 		tei_remote_put(remote);
 }
 
+/* Whether the peer has a rail of @backend, reached or not. */
+bool tei_remote_has_backend(const struct tei_remote *remote,
+			    const char *backend);
 /* The region that holds the whole range, or NULL. */
 const struct tei_remote_region *tei_remote_find(const struct tei_remote *remote,
 						uint64_t addr, uint64_t length);

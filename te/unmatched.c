@@ -3,22 +3,10 @@
 #include "te/unmatched.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "te/engine.h"
 #include "te/peer.h"
-
-static bool has_backend(const struct tei_peer *peer, const char *backend)
-{
-	uint32_t k;
-
-	for (k = 0; k < peer->w.remote->n_rails; k++) {
-		if (!strcmp(peer->w.remote->rails[k].backend, backend))
-			return true;
-	}
-	return false;
-}
 
 static void tell(const struct tei_peer *peer, struct tei_rail_box *box)
 {
@@ -40,7 +28,7 @@ static void look_at(struct tei_peer *peer, uint32_t i)
 
 	/* That shm does not reach another host is no news. */
 	pair->unmatched = !pair->usable && (ops->caps & TEI_CAP_REMOTE) &&
-			  has_backend(peer, ops->name);
+			  tei_remote_has_backend(peer->w.remote, ops->name);
 	if (pair->unmatched == before)
 		return;
 	if (before) {
