@@ -68,14 +68,16 @@ static void answer(struct tei_call *call)
 	struct question *q = TEI_CONTAINER(call, struct question, call);
 	struct te_engine *engine = q->peer->engine;
 	uint32_t i;
+	int rc;
 
 	tei_peer_sync(q->peer);
 	if (q->peer->self)
 		tei_peer_sync_self(q->peer);
-	for (i = 0; i < engine->worker.n_rails && i < q->room; i++)
+	rc = q->life == q->peer->w.life ? 0 : -ESTALE;
+	for (i = 0; !rc && i < engine->worker.n_rails && i < q->room; i++)
 		look(q->peer, i, &q->out[i]);
 	tei_mutex_lock(&engine->mu);
-	q->err = q->life == q->peer->w.life ? 0 : -ESTALE;
+	q->err = rc;
 	q->answered = true;
 	tei_cond_signal(&q->cond);
 	tei_mutex_unlock(&engine->mu);
@@ -113,8 +115,11 @@ int te_segment_links(struct te_engine *engine, te_segment_id segment,
 	if (rc)
 		return rc;
 	q.room = *n;
-	*n = engine->worker.n_rails;
-	return q.room ? await(engine, &q) : 0;
+	if (q.room)
+		rc = await(engine, &q);
+	if (!rc)
+		*n = engine->worker.n_rails;
+	return rc;
 }
 
 const char *te_link_state_name(uint32_t state)
