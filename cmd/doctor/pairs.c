@@ -170,9 +170,11 @@ static int ask_peer(struct asker *a, size_t from)
 int tei_pairs_ask(struct te_engine *engine, struct tei_matrix *m,
 		  uint64_t time_ms, tei_pair_fn *told, void *arg)
 {
+	/* No number of an asker before us, which may have had our name. */
 	struct asker a = {.engine = engine,
 			  .m = m,
 			  .time_ms = time_ms,
+			  .next_id = tei_now_ns(),
 			  .told = told,
 			  .arg = arg};
 	size_t from;
