@@ -141,6 +141,7 @@ int tei_peer_listen(const struct tei_engine_wish *wish, const char *name,
 	sigset_t signals;
 	int rc;
 
+	*error = '\0';
 	/* Before the engine's threads, which inherit it. */
 	tei_end_signals_block(&signals);
 	l.signals = signalfd(-1, &signals, SFD_CLOEXEC);
