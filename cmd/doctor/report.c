@@ -150,7 +150,7 @@ int tei_report_json(const struct tei_report *r, const char *name, json_t *more,
 			(json_int_t)r->count[TEI_MARK_WARN], "unknown",
 			(json_int_t)r->count[TEI_MARK_UNKNOWN], "ok",
 			(json_int_t)r->count[TEI_MARK_OK], "findings", list);
-	if (more && json_object_set_new(all, name, more))
+	if (name && json_object_set_new(all, name, more))
 		rc = -ENOMEM;
 	if (rc || !all) {
 		json_decref(all);
