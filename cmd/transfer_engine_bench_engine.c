@@ -8,6 +8,7 @@
 #include <te/topo.h>
 
 #include "base/conf.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/net.h"
 #include "cmd/transfer_engine_bench.h"
@@ -95,8 +96,12 @@ static int set_devices(struct te_config *config, const char *devices)
 	te_topo_destroy(topo);
 	if (!rc && *found.rdma)
 		rc = set(config, "verbs.devices", found.rdma);
-	else if (!rc)
+	else if (!rc) {
+		LOG_WARN(BENCH ": device_name: none of \"%s\" has RDMA: bytes "
+			       "go by tcp, and by shared memory on this host",
+			 devices);
 		rc = set(config, "protocol", "tcp");
+	}
 	if (!rc && *found.interfaces)
 		rc = set(config, "tcp.devices", found.interfaces);
 	return rc;

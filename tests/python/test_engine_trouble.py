@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -200,6 +201,21 @@ def test_rdma_without_a_device_goes_by_tcp_with_one_line():
         """)
     assert done.returncode == 0, done.stderr
     assert len(done.stderr.splitlines()) == 1 and "rdma" in done.stderr
+
+
+def test_a_device_without_rdma_goes_by_tcp_with_one_line():
+    up = [path.parent.name for path in Path("/sys/class/net").glob("*/operstate")
+          if path.read_text().strip() == "up"]
+    if not up:
+        pytest.skip("no interface is up")
+    done = run(f"""
+        from mooncake.engine import TransferEngine
+        assert TransferEngine().initialize(
+            "127.0.0.1", "P2PHANDSHAKE", "rdma", "{up[0]}") == 0
+        """)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert f'none of "{up[0]}" has RDMA' in line
 
 
 def test_port_is_of_the_usual_range_or_what_is_said():

@@ -149,8 +149,14 @@ static int set_devices(struct te_config *config, const char *devices,
 	if ((size_t)snprintf(list, sizeof(list), "%s", devices) >= sizeof(list))
 		return -ENAMETOOLONG;
 	rc = look_up(list, &found);
-	if (!*found.rdma)
+	if (!rc && !*found.rdma) {
+		if (!strcmp(*protocol, "rdma"))
+			py_warn(METHOD,
+				"device_name: none of \"%s\" has RDMA: bytes "
+				"go by tcp, and by shared memory on this host",
+				devices);
 		*protocol = "tcp";
+	}
 	if (!rc && strcmp(*protocol, "tcp"))
 		rc = set(config, "verbs.devices", found.rdma);
 	if (!rc && *found.interfaces)
