@@ -240,8 +240,8 @@ TRANSFER_ENGINE_API int submitTransfer(transfer_engine_t engine,
  * And tell the owner of the first entry's segment, once all of the batch to it
  * so far are completed; by itself, whether somebody asks for its status or not.
  * A peer that restarts once all of them have ended is not told: the process that
- * has their bytes is gone, and its new life has none of them. As often as a batch has room for transfers; one of more than 32768, only
- * 65536 less that many times.
+ * has their bytes is gone, and its new life has none of them. As often as a batch
+ * has room for transfers; one of more than 32768, only 65536 less that many times.
  */
 TRANSFER_ENGINE_API int
 submitTransferWithNotify(transfer_engine_t engine, batch_id_t batch_id,
