@@ -58,21 +58,7 @@ static int end(void **state)
 /* What te-doctor prints, to be freed; it ends with @code. */
 static char *run(const char *const args[], int code)
 {
-	struct test_process *p = test_process_start("te-doctor", args);
-	int rc = test_process_wait(p, PATIENCE_MS);
-	char *text = strdup(test_process_output(p));
-
-	assert_non_null(text);
-	if (rc != code)
-		fail_msg("ended with %d, not %d:\n%s", rc, code, text);
-	test_process_end(p);
-	return text;
-}
-
-static void contains(const char *text, const char *part)
-{
-	if (!strstr(text, part))
-		fail_msg("\"%s\" is not in:\n%s", part, text);
+	return test_process_run("te-doctor", args, code, PATIENCE_MS);
 }
 
 static uint64_t number(const json_t *object, const char *key)
@@ -115,9 +101,9 @@ static void text_shows_the_matrix_and_the_findings(void **state)
 			 0);
 
 	(void)state;
-	contains(text, "Gbit/s that the row writes to the column");
-	contains(text, names[1]);
-	contains(text, "pairs.reach: all 2 pairs");
+	test_contains(text, "Gbit/s that the row writes to the column");
+	test_contains(text, names[1]);
+	test_contains(text, "pairs.reach: all 2 pairs");
 	free(text);
 }
 
@@ -128,8 +114,8 @@ static void who_does_not_let_it_fails_alone(void **state)
 			 1);
 
 	(void)state;
-	contains(text, "it listens without --pairs");
-	contains(text, "1 failure, ");
+	test_contains(text, "it listens without --pairs");
+	test_contains(text, "1 failure, ");
 	free(text);
 }
 
@@ -140,9 +126,9 @@ static void who_is_not_there_fails_alone(void **state)
 			 1);
 
 	(void)state;
-	contains(text, "fail     pairs.reach 127.0.0.1:1 > ");
-	contains(text, " > 127.0.0.1:1: ");
-	contains(text, "2 failures, ");
+	test_contains(text, "fail     pairs.reach 127.0.0.1:1 > ");
+	test_contains(text, " > 127.0.0.1:1: ");
+	test_contains(text, "2 failures, ");
 	free(text);
 }
 
@@ -154,7 +140,7 @@ static void a_backend_that_is_not_there_fails(void **state)
 			 1);
 
 	(void)state;
-	contains(text, "nonsense");
+	test_contains(text, "nonsense");
 	free(text);
 }
 
