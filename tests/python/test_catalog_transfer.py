@@ -30,27 +30,14 @@ class Elsewhere:
         return answer
 
 
-@pytest.fixture(scope="module")
-def store(master):
-    one = master.store()
-    yield one
-    one.close()
-
-
-@pytest.fixture
-def bundles(store):
-    assert store.remove_all(force=True) >= 0
-    return MooncakeBundleTransfer(store)
-
-
 @pytest.fixture
 def elsewhere():
     return Elsewhere()
 
 
 @pytest.fixture
-def transfer(bundles, elsewhere):
-    return DataProtoCatalogTransfer(bundles, elsewhere)
+def transfer(store, elsewhere):
+    return DataProtoCatalogTransfer(MooncakeBundleTransfer(store), elsewhere)
 
 
 def batch(**fields: list) -> dict:
