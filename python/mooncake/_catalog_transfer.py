@@ -20,6 +20,14 @@ _log = logging.getLogger("mooncake.dataproto_catalog")
 _RESULTS = "_mooncake_catalog_results"
 
 
+class CatalogDrained(RuntimeError):
+    """The catalog takes nothing any more."""
+
+
+# What a catalog says of a batch that it will not take, however often it is asked.
+_REFUSALS = (TypeError, ValueError, CatalogDrained)
+
+
 @dataclass(frozen=True)
 class _Task:
     """What did not succeed and has to be done again."""
@@ -51,10 +59,10 @@ class DataProtoCatalogTransfer:
             **put_options: Any) -> dict[str, Any]:
         """Store a batch, a row for each key, and publish it; None: only tags.
 
-        put_options are those of MooncakeBundleTransfer.put(). ValueError or
-        TypeError: refused, and what was stored is gone. RuntimeError: an earlier
-        batch could still not be published. Any other: the catalog did not answer
-        twice; the batch is published before the next one.
+        put_options are those of MooncakeBundleTransfer.put(). ValueError, TypeError
+        or CatalogDrained: refused, and what was stored is gone. Another
+        RuntimeError: an earlier batch could still not be published. Any other: the
+        catalog did not answer twice; the batch is published before the next one.
         """
         self._settle()
         rows = names_of(keys, "keys")
@@ -103,7 +111,7 @@ class DataProtoCatalogTransfer:
         def publish() -> dict[str, Any]:
             try:
                 answer = self._call(method, number, *args, **options)
-            except (TypeError, ValueError):
+            except _REFUSALS:
                 self._do(_Task("remove what was refused", withdraw))
                 raise
             if "append_rejected" in answer:
@@ -123,18 +131,18 @@ class DataProtoCatalogTransfer:
         def publish_late() -> None:
             try:
                 publish()
-            except (TypeError, ValueError):
+            except _REFUSALS:
                 _log.exception("a batch that was to be published is refused")
 
         try:
             return publish()
-        except (TypeError, ValueError):
+        except _REFUSALS:
             raise
         except Exception:  # whatever a call to elsewhere raises
             _log.warning("a batch is published once more", exc_info=True)
         try:
             return publish()
-        except (TypeError, ValueError):
+        except _REFUSALS:
             raise
         except Exception:
             self._leave(_Task("publish a batch", publish_late, True))

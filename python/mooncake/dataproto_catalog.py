@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooncake._catalog_transfer import DataProtoCatalogTransfer
+from mooncake._catalog_transfer import CatalogDrained, DataProtoCatalogTransfer
 from mooncake._dataproto import (
     MooncakeDataProtoRef, export_dataproto_ref, import_dataproto_ref, names_of, text_of)
 
-__all__ = ["DataProtoCatalog", "DataProtoCatalogTransfer"]
+__all__ = ["CatalogDrained", "DataProtoCatalog", "DataProtoCatalogTransfer"]
 
 
 @dataclass
@@ -126,7 +126,7 @@ class DataProtoCatalog:
                 handle: Mapping[str, Any] | None,
                 managed: bool) -> dict[str, Any]:
         if self._drained:
-            raise RuntimeError("the catalog has been drained")
+            raise CatalogDrained("the catalog has been drained")
         text_of(partition, "partition")
         keys = names_of(keys, "keys")
         if tags is None and handle is None:
@@ -183,7 +183,10 @@ class DataProtoCatalog:
             return self._answer()
 
     def drain(self) -> dict[str, Any]:
-        """Forget all, for good. RuntimeError: somebody reads."""
+        """Forget all, for good: CatalogDrained is what writers get from now on.
+
+        RuntimeError: somebody reads.
+        """
         with self._lock:
             if self._reads:
                 raise RuntimeError(f"{len(self._reads)} reads are under way")

@@ -104,6 +104,18 @@ def test_fields_are_added_to_a_batch(transfer, store):
     assert n_objects(store) == 0
 
 
+def test_a_drained_catalog_refuses_a_batch_for_good(transfer, store):
+    transfer.put(batch(ids=[1]), partition="p", keys=["a"])
+    transfer.drain()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="has been drained"):
+            transfer.put(batch(ids=[1]), partition="p", keys=["a"])
+        with pytest.raises(RuntimeError, match="has been drained"):
+            transfer.put(None, partition="p", keys=["a"], tags=[{"n": 1}])
+    assert n_objects(store) == 0
+    transfer.close()
+
+
 def test_of_two_that_add_fields_one_is_refused(transfer, elsewhere, store):
     transfer.put(batch(ids=[1, 2]), partition="p", keys=["a", "b"])
     ((name, handle),) = elsewhere("resolve", "p", ["a"])["handles"].items()
