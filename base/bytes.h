@@ -8,9 +8,11 @@
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct tei_reader {
 	const uint8_t *at, *end;
@@ -38,5 +40,35 @@ void tei_write_u16(struct tei_writer *w, uint16_t v);
 void tei_write_u32(struct tei_writer *w, uint32_t v);
 void tei_write_u64(struct tei_writer *w, uint64_t v);
 void tei_write_bytes(struct tei_writer *w, const void *bytes, size_t len);
+
+/* For hot paths, at places that the caller knows to be there; any alignment. */
+
+static inline uint32_t tei_load_u32(const uint8_t *at)
+{
+	uint32_t v;
+
+	memcpy(&v, at, sizeof(v));
+	return le32toh(v);
+}
+
+static inline uint64_t tei_load_u64(const uint8_t *at)
+{
+	uint64_t v;
+
+	memcpy(&v, at, sizeof(v));
+	return le64toh(v);
+}
+
+static inline void tei_store_u32(uint8_t *at, uint32_t v)
+{
+	v = htole32(v);
+	memcpy(at, &v, sizeof(v));
+}
+
+static inline void tei_store_u64(uint8_t *at, uint64_t v)
+{
+	v = htole64(v);
+	memcpy(at, &v, sizeof(v));
+}
 
 #endif

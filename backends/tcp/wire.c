@@ -3,57 +3,28 @@
  * wire.c - encode and decode, in the order of the byte tables in docs/wire.md
  *
  * Frame headers are on the path of every 4 KiB request, hence plain stores at
- * constant places instead of the checked reader of base/bytes.h.
+ * constant places instead of the checked reader and writer of base/bytes.h.
  */
 #include "backends/tcp/wire.h"
 
-#include <endian.h>
 #include <string.h>
 
 #include "base/bytes.h"
 
-static void put32(uint8_t *at, uint32_t v)
-{
-	v = htole32(v);
-	memcpy(at, &v, sizeof(v));
-}
-
-static void put64(uint8_t *at, uint64_t v)
-{
-	v = htole64(v);
-	memcpy(at, &v, sizeof(v));
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-	uint32_t v;
-
-	memcpy(&v, at, sizeof(v));
-	return le32toh(v);
-}
-
-static uint64_t get64(const uint8_t *at)
-{
-	uint64_t v;
-
-	memcpy(&v, at, sizeof(v));
-	return le64toh(v);
-}
-
 void tei_tcp_frame_encode(const struct tcp_frame *f, uint8_t out[TCP_HEAD_LEN])
 {
-	put32(out, TCP_MAGIC);
+	tei_store_u32(out, TCP_MAGIC);
 	out[4] = TCP_VERSION;
 	out[5] = f->op;
 	out[6] = f->flags;
 	out[7] = f->status;
-	put64(out + 8, f->id);
-	put64(out + 16, f->key);
-	put64(out + 24, f->address);
-	put64(out + 32, f->offset);
-	put64(out + 40, f->length);
-	put64(out + 48, f->epoch);
-	put64(out + 56, 0);
+	tei_store_u64(out + 8, f->id);
+	tei_store_u64(out + 16, f->key);
+	tei_store_u64(out + 24, f->address);
+	tei_store_u64(out + 32, f->offset);
+	tei_store_u64(out + 40, f->length);
+	tei_store_u64(out + 48, f->epoch);
+	tei_store_u64(out + 56, 0);
 }
 
 static bool payload_fits(const struct tcp_frame *f)
@@ -84,24 +55,25 @@ static bool frame_fits(const struct tcp_frame *f)
 
 bool tei_tcp_frame_decode(const uint8_t in[TCP_HEAD_LEN], struct tcp_frame *f)
 {
-	if (get32(in) != TCP_MAGIC || in[4] != TCP_VERSION || get64(in + 56))
+	if (tei_load_u32(in) != TCP_MAGIC || in[4] != TCP_VERSION ||
+	    tei_load_u64(in + 56))
 		return false;
 	f->op = in[5];
 	f->flags = in[6];
 	f->status = in[7];
-	f->id = get64(in + 8);
-	f->key = get64(in + 16);
-	f->address = get64(in + 24);
-	f->offset = get64(in + 32);
-	f->length = get64(in + 40);
-	f->epoch = get64(in + 48);
+	f->id = tei_load_u64(in + 8);
+	f->key = tei_load_u64(in + 16);
+	f->address = tei_load_u64(in + 24);
+	f->offset = tei_load_u64(in + 32);
+	f->length = tei_load_u64(in + 40);
+	f->epoch = tei_load_u64(in + 48);
 	return f->id && frame_fits(f);
 }
 
 void tei_tcp_hello_encode(const struct tcp_hello *h, uint8_t out[TCP_HEAD_LEN])
 {
 	memset(out, 0, TCP_HEAD_LEN);
-	put32(out, TCP_MAGIC);
+	tei_store_u32(out, TCP_MAGIC);
 	out[4] = TCP_VERSION;
 	out[5] = h->op;
 	out[6] = h->lane;
@@ -112,7 +84,7 @@ void tei_tcp_hello_encode(const struct tcp_hello *h, uint8_t out[TCP_HEAD_LEN])
 
 bool tei_tcp_hello_decode(const uint8_t in[TCP_HEAD_LEN], struct tcp_hello *h)
 {
-	if (get32(in) != TCP_MAGIC || in[4] != TCP_VERSION)
+	if (tei_load_u32(in) != TCP_MAGIC || in[4] != TCP_VERSION)
 		return false;
 	h->op = in[5];
 	h->lane = in[6];

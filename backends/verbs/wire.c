@@ -2,7 +2,6 @@
 /* wire.c - encode, decode and check what goes to peers and comes from them */
 #include "backends/verbs/wire.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
@@ -119,23 +118,6 @@ const char *tei_verbs_address_decode(const void *bytes, size_t len,
 
 /* ---- regions ---- */
 
-/* Each slice has its key decoded: a reader's calls would show. */
-static uint64_t u64_at(const uint8_t *at)
-{
-	uint64_t v;
-
-	memcpy(&v, at, sizeof(v));
-	return le64toh(v);
-}
-
-static uint32_t u32_at(const uint8_t *at)
-{
-	uint32_t v;
-
-	memcpy(&v, at, sizeof(v));
-	return le32toh(v);
-}
-
 int tei_verbs_key_encode(const struct verbs_key *key, void *out, size_t *len)
 {
 	size_t size = VERBS_KEY_LEN + 4 * (size_t)key->n;
@@ -180,9 +162,10 @@ const char *tei_verbs_key_decode(const void *bytes, size_t len,
 		return "of a wrong length";
 	if (at[0] != VERBS_WIRE_VERSION)
 		return "unknown version";
-	out->base = u64_at(at + 1);
-	out->chunk = u64_at(at + 9);
-	out->length = u64_at(at + 17);
+	/* Of each slice: a reader's calls would show. */
+	out->base = tei_load_u64(at + 1);
+	out->chunk = tei_load_u64(at + 9);
+	out->length = tei_load_u64(at + 17);
 	out->n = (uint32_t)(len - VERBS_KEY_LEN) / 4;
 	out->rkeys = at + VERBS_KEY_LEN;
 	return key_fault(out);
@@ -200,7 +183,7 @@ bool tei_verbs_key_at(const struct verbs_key *key, uint64_t address,
 	chunk_end = (place + 1) * key->chunk;
 	if (place + 1 == key->n)
 		chunk_end = key->length; /* the last one may be shorter */
-	*rkey = u32_at(key->rkeys + 4 * place);
+	*rkey = tei_load_u32(key->rkeys + 4 * place);
 	*room = chunk_end - at;
 	return true;
 }
