@@ -151,18 +151,26 @@ static void too_many_chunks_are_refused_with_what_to_change(void **state)
 	tei_log_set_sink(NULL, NULL);
 }
 
+/* Memory that takes no room before it is touched; munmap() it. */
+static uint8_t *reserve(size_t length, int access)
+{
+	uint8_t *at = mmap(NULL, length, access,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	assert_true(at != MAP_FAILED);
+	return at;
+}
+
 /* Only addresses are looked at: the fake provider pins nothing. */
 static void a_gigabyte_goes_in_chunks_of_16_mebibytes(void **state)
 {
 	size_t length = (size_t)1 << 30;
-	uint8_t *big = mmap(NULL, length, PROT_NONE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *big = reserve(length, PROT_NONE);
 	struct verbs_key key = {0};
 	uint64_t room;
 	uint32_t rkey;
 
 	(void)state;
-	assert_true(big != MAP_FAILED);
 	config.chunk = 16 << 20;
 	for (int i = 0; i < 10; i++) {
 		assert_int_equal(add_at(1, big, length, RW, &key), 0);
@@ -199,12 +207,10 @@ static bool can_populate(uint8_t *at)
 static void threads_that_are_not_to_be_had_are_done_without(void **state)
 {
 	size_t length = 40 << 20;
-	uint8_t *big = mmap(NULL, length, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *big = reserve(length, PROT_READ | PROT_WRITE);
 	struct verbs_key key = {0};
 
 	(void)state;
-	assert_true(big != MAP_FAILED);
 	config.prefault = PAGE;
 	for (struct test_faults f = {.kind = TEI_FAULT_THREAD};
 	     test_faults_next(&f);) {
@@ -221,12 +227,10 @@ static void threads_that_are_not_to_be_had_are_done_without(void **state)
 static void big_regions_are_brought_in_and_small_ones_not(void **state)
 {
 	size_t length = 40 << 20;
-	uint8_t *big = mmap(NULL, length, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *big = reserve(length, PROT_READ | PROT_WRITE);
 	struct verbs_key key = {0};
 
 	(void)state;
-	assert_true(big != MAP_FAILED);
 	/* Huge pages would bring in what is beside. */
 	(void)madvise(big, length, MADV_NOHUGEPAGE);
 	big[0] = big[length - 1] = 7;
@@ -246,12 +250,10 @@ static void big_regions_are_brought_in_and_small_ones_not(void **state)
 static void memory_that_cannot_be_brought_in_is_left_to_the_device(void **state)
 {
 	size_t length = 40 << 20;
-	uint8_t *big = mmap(NULL, length, PROT_READ,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *big = reserve(length, PROT_READ);
 	struct verbs_key key = {0};
 
 	(void)state;
-	assert_true(big != MAP_FAILED);
 	config.prefault = PAGE;
 	assert_int_equal(add_at(1, big, length, TE_ACCESS_LOCAL, &key), 0);
 	assert_int_equal(pages_there(big, length), 0);
