@@ -474,14 +474,27 @@ bool tei_fill(struct tei_peer *peer, uint64_t quantum)
 	return spent;
 }
 
+static void look_for(struct fill *f, struct tei_peer *peer, uint64_t reach)
+{
+	f->peer = peer;
+	f->w = &peer->engine->worker;
+	f->wanted = 0;
+	look_at_pairs(f);
+	carriers(f, reach, 0);
+}
+
 uint64_t tei_fill_wants(struct tei_peer *peer, uint64_t reach)
 {
-	struct fill f; /* large; look_at_pairs() sets what is used */
+	struct fill f; /* large; look_for() sets what is used */
 
-	f.peer = peer;
-	f.w = &peer->engine->worker;
-	f.wanted = 0;
-	look_at_pairs(&f);
-	carriers(&f, reach, 0);
+	look_for(&f, peer, reach);
 	return f.wanted;
+}
+
+void tei_fill_widen(struct tei_peer *peer)
+{
+	struct fill f; /* large; look_for() sets what is used */
+
+	look_for(&f, peer, UINT64_MAX);
+	open_links(&f);
 }

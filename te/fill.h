@@ -15,5 +15,10 @@ struct tei_peer;
 bool tei_fill(struct tei_peer *peer, uint64_t quantum);
 /* Those rails, of the bit set @reach, over which requests would go now. */
 uint64_t tei_fill_wants(struct tei_peer *peer, uint64_t reach);
+/*
+ * Open links that are missed though nothing may wait: those that there are owe
+ * all of it, and show no life.
+ */
+void tei_fill_widen(struct tei_peer *peer);
 
 #endif

@@ -6,7 +6,8 @@
  * is posted. While another link to the peer works, a silent one is broken:
  * its slices go there once the peer has confirmed that nothing more can land.
  * If it is the only one the peer is just suspected, and asked over control
- * whether it lives: slow is not dead, and requests have their deadlines.
+ * whether it lives: slow is not dead, and requests have their deadlines. Links
+ * that are missing are opened then: one that comes up can take its place.
  *
  * A link whose last slices take several times as long as its rate lets expect
  * holds up the end of a transfer. When others have nothing left to do, it is
@@ -17,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "te/engine.h"
+#include "te/fill.h"
 #include "te/link.h"
 #include "te/peer.h"
 #include "te/request.h"
@@ -116,6 +118,7 @@ static void suspect(struct tei_link *link, uint64_t now)
 	TEI_COUNT(link->engine, suspects);
 	LOG_DEBUG("peer %s: silent though data is owed", link->out.peer->name);
 	tei_peer_ask(link->out.peer, TEI_ASK_PROBE);
+	tei_fill_widen(link->out.peer);
 }
 
 /*

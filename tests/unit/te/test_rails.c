@@ -228,6 +228,37 @@ static void only_rail_is_not_given_up_for_its_silence(void **state)
 	assert_true(rig_stat(user, "te_peer_suspects_total", NULL) > 0);
 }
 
+static bool has_suspected(void *arg)
+{
+	(void)arg;
+	return rig_stat(user, "te_peer_suspects_total", NULL) > 0;
+}
+
+/* All of it is posted where nothing moves, so nothing waits for the other. */
+static void rail_that_heals_takes_over_from_a_silent_one(void **state)
+{
+	struct iovec piece = {local, PART};
+	struct te_request r =
+		rig_request(segments[0], TE_WRITE, memory, &piece);
+	struct te_batch *batch;
+	struct te_completion c;
+
+	(void)state;
+	atomic_store(&fake.dead, 6);
+	assert_int_equal(move(0), 0);
+	memset(memory, 0, PART);
+	atomic_store(&fake.quiet, 1);
+	assert_int_equal(te_batch_create(user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &r, 1), 0);
+	assert_true(test_wait_until(has_suspected, NULL, RIG_WAIT_MS));
+	atomic_store(&fake.dead, 4);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, &c, 1), 1);
+	assert_int_equal(c.error, 0);
+	assert_memory_equal(memory, local, PART);
+	te_batch_destroy(batch);
+}
+
 /* ---- whose fault ---- */
 
 static void dead_peer_pauses_nothing(void **state)
@@ -400,6 +431,7 @@ int main(void)
 		     less_preferred_backend_helps_out_until_the_other_is_back),
 		WITH(set_up, silent_rail_gives_way_to_another),
 		WITH(set_up, only_rail_is_not_given_up_for_its_silence),
+		WITH(set_up, rail_that_heals_takes_over_from_a_silent_one),
 		WITH(set_up, dead_peer_pauses_nothing),
 		WITH(set_up, rail_that_fails_with_one_peer_serves_the_others),
 		WITH(set_up,
