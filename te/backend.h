@@ -57,11 +57,17 @@ struct tei_device {
 struct tei_rail {
 	const struct tei_backend_ops *ops;
 	struct tei_engine_core *core; /* not owned */
+	/* Address and speed: by tei_rail_renewed(), with the token and lock 10. */
 	struct tei_device device;
 	uint32_t index;     /* in the engine's list of rails */
 	const void *config; /* ops->config_size bytes by ops->settings */
 	const char *bind;   /* address to listen on; NULL: wildcard */
 	bool insecure;      /* serve other hosts */
+	/*
+	 * Set by rail_open(): the device has no link yet, or no address. It is
+	 * used once tei_rail_changed() says that it is up.
+	 */
+	bool down;
 	/*
 	 * Set by the backend: progress() has work, such as copies, that no fd
 	 * announces. Drivers then do not sleep, and submitting leaves the rail
@@ -147,8 +153,8 @@ struct tei_backend_ops {
 	size_t n_settings, config_size;
 
 	/*
-	 * Report every usable device, best first; stop when found() returns
-	 * non-zero and return that. No device: 0 and no call. May block. Called
+	 * Report every device that is usable or may become so, best first; stop
+	 * when found() returns non-zero and return that. No device: 0 and no call. May block. Called
 	 * by te_engine_create(), before any rail exists. -EINVAL: a setting
 	 * names what is not there; logged.
 	 */
@@ -161,8 +167,9 @@ struct tei_backend_ops {
 
 	/*
 	 * What peers must know to see whether they reach this rail. *len: in,
-	 * room in @blob (TEI_BLOB_MAX); out, bytes used. NULL: nothing. Any
-	 * thread, once the rail is open.
+	 * room in @blob (TEI_BLOB_MAX); out, bytes used, 0: nobody reaches it
+	 * yet; tei_rail_renewed() then. NULL: nothing. Any thread, once the
+	 * rail is open.
 	 */
 	int (*rail_describe)(struct tei_rail *rail, void *blob, size_t *len);
 	/*
@@ -296,6 +303,11 @@ void tei_endpoint_down(struct tei_endpoint *ep, int err);
  * Lost: the core breaks every endpoint of the rail and opens none.
  */
 void tei_rail_changed(struct tei_rail *rail, bool up);
+/*
+ * The same, while it is down: rail_describe() says something else than before,
+ * and the address and speed of its device are those of @device. Peers are told.
+ */
+void tei_rail_renewed(struct tei_rail *rail, const struct tei_device *device);
 
 /* Memory of te_memory_alloc() that others can map, too. */
 struct tei_backing {

@@ -184,6 +184,7 @@ static int fill_match(struct tei_rail *rail, struct tei_arena *arena,
 static int fill_rail(struct te_engine *engine, uint32_t i,
 		     struct tei_arena *arena, Te__Rail **out)
 {
+	struct tei_device device = tei_rail_device(engine->worker.rails[i]);
 	struct tei_rail *rail = &engine->worker.rails[i]->rail;
 	Te__Rail *m = tei_arena_alloc(arena, sizeof(*m));
 
@@ -194,8 +195,8 @@ static int fill_rail(struct te_engine *engine, uint32_t i,
 	/* The generated code lacks const; it only reads. */
 	m->backend = (char *)(uintptr_t)rail->ops->name;
 	m->device = rail->device.name;
-	m->speed_bps = rail->device.speed_bps;
-	m->numa_node = rail->device.numa_node;
+	m->speed_bps = device.speed_bps;
+	m->numa_node = device.numa_node;
 	*out = m;
 	return fill_match(rail, arena, m);
 }
@@ -214,13 +215,14 @@ static int fill_control(struct te_engine *engine, struct tei_arena *arena,
 		return -ENOMEM;
 	for (i = 0; i < engine->worker.n_rails && n < TEI_REMOTE_CONTROL_MAX;
 	     i++) {
-		struct tei_rail *rail = &engine->worker.rails[i]->rail;
+		struct tei_device device =
+			tei_rail_device(engine->worker.rails[i]);
 		ProtobufCBinaryData *to = &out->control[n];
 
 		to->data = tei_arena_alloc(arena, 16);
 		if (!to->data)
 			return -ENOMEM;
-		to->len = tei_address_bytes(&rail->device.address, to->data);
+		to->len = tei_address_bytes(&device.address, to->data);
 		n += to->len > 0;
 	}
 	out->n_control = n;

@@ -155,6 +155,29 @@ void tei_pairs_match(struct tei_peer *peer)
 	tell_choice(peer);
 }
 
+static bool is_silent(const struct tei_remote_rail *rail,
+		      const struct tei_backend_ops *ops)
+{
+	return ops->rail_describe && !rail->match_len &&
+	       !strcmp(rail->backend, ops->name);
+}
+
+bool tei_pairs_may_come(const struct tei_peer *peer, uint32_t mine)
+{
+	const struct tei_rail_box *box = peer->engine->worker.rails[mine];
+	const struct tei_backend_ops *ops = box->rail.ops;
+	const struct tei_remote *remote = peer->w.remote;
+	bool silent = false;
+	uint32_t k;
+
+	if (peer->self || box->dead ||
+	    !tei_remote_has_backend(remote, ops->name))
+		return false;
+	for (k = 0; k < remote->n_rails; k++)
+		silent |= is_silent(&remote->rails[k], ops);
+	return box->down || silent;
+}
+
 uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
 			      const struct tei_remote_region *region)
 {

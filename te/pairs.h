@@ -10,6 +10,7 @@
 #ifndef TE_PAIRS_H
 #define TE_PAIRS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct tei_peer;
@@ -17,6 +18,11 @@ struct tei_remote_region;
 
 /* Set usable, remote_pos and remote_rail of peer->w.pairs. Token. */
 void tei_pairs_match(struct tei_peer *peer);
+/*
+ * Whether rail @mine, which reaches none of the peer's, may come to: it has no
+ * link, or a rail of the peer's of its backend has never had one. Token.
+ */
+bool tei_pairs_may_come(const struct tei_peer *peer, uint32_t mine);
 /* A bit for each rail of ours by which @region of w.remote is reached. Token. */
 uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
 			      const struct tei_remote_region *region);

@@ -215,6 +215,8 @@ void tei_peer_post_news(struct tei_peer *peer);
 void tei_peer_work_init(struct tei_peer *peer);
 /* Take over what control has told. */
 void tei_peer_sync(struct tei_peer *peer);
+/* Rails of ours have come to reach others than before. */
+void tei_peer_rematch(struct tei_peer *peer);
 /* Self: describe our own regions again if they have changed. */
 void tei_peer_sync_self(struct tei_peer *peer);
 /* What we would tell a peer with all groups; any thread. NULL: no memory. */

@@ -193,6 +193,14 @@ static void unpark(struct tei_peer *peer)
 			tei_list_entry(node, struct tei_request, queue));
 }
 
+static void match(struct tei_peer *peer)
+{
+	if (!peer->w.remote)
+		return;
+	tei_pairs_match(peer);
+	tei_unmatched_look(peer);
+}
+
 static void take_remote(struct tei_peer *peer, struct tei_remote *remote)
 {
 	if (remote == peer->w.remote) {
@@ -201,10 +209,7 @@ static void take_remote(struct tei_peer *peer, struct tei_remote *remote)
 	}
 	tei_remote_put(peer->w.remote);
 	peer->w.remote = remote;
-	if (!remote)
-		return;
-	tei_pairs_match(peer);
-	tei_unmatched_look(peer);
+	match(peer);
 }
 
 void tei_peer_sync(struct tei_peer *peer)
@@ -236,6 +241,13 @@ void tei_peer_sync(struct tei_peer *peer)
 		end_stale(peer, !new_life);
 	if (new_fails && tei_is_lost(told.fail_err))
 		tei_peer_fail_fast(peer, told.fail_err);
+	unpark(peer);
+	tei_peer_run(peer);
+}
+
+void tei_peer_rematch(struct tei_peer *peer)
+{
+	match(peer);
 	unpark(peer);
 	tei_peer_run(peer);
 }

@@ -89,6 +89,8 @@ static int box_open(struct tei_worker *w, struct tei_rail_box *box,
 	rc = ops->rail_open(&box->rail);
 	if (rc)
 		return rc;
+	box->down = box->rail.down;
+	tei_rail_show(box);
 	box->fd = ops->wait_fd(&box->rail);
 	if (box->fd >= 0)
 		rc = watch(w->inner, box->fd);
@@ -163,12 +165,13 @@ static bool is_rdma(const struct tei_backend_ops *ops)
 	return (ops->caps & TEI_CAP_REMOTE) && (ops->caps & TEI_CAP_ONE_SIDED);
 }
 
+/* One that has a link. */
 static bool has_rdma(const struct tei_worker *w)
 {
 	bool has = false;
 
 	for (uint32_t i = 0; i < w->n_rails; i++)
-		has |= is_rdma(w->rails[i]->rail.ops);
+		has |= is_rdma(w->rails[i]->rail.ops) && !w->rails[i]->down;
 	return has;
 }
 
@@ -193,6 +196,46 @@ static bool is_wanted(const struct tei_worker *w,
 	return !(ops->caps & TEI_CAP_BY_NAME) && is_of_protocol(w, ops);
 }
 
+static const struct tei_rail_box *first_down(const struct tei_worker *w)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->n_rails && !w->rails[i]->down; i++)
+		;
+	return i < w->n_rails ? w->rails[i] : NULL;
+}
+
+static bool has_remote(const struct tei_worker *w)
+{
+	bool has = false;
+
+	for (uint32_t i = 0; i < w->n_rails; i++)
+		has |= (w->rails[i]->rail.ops->caps & TEI_CAP_REMOTE) &&
+		       !w->rails[i]->down;
+	return has;
+}
+
+/* RDMA was asked for, and there is none, or none yet. */
+static void tell_rdma(const struct tei_worker *w)
+{
+	const struct tei_rail_box *down = first_down(w);
+	bool asked = !is_named(w->engine) &&
+		     !strcmp(w->engine->config.protocol, "rdma");
+
+	if (down && !has_remote(w))
+		LOG_WARN("engine: no port has a link: nothing reaches other "
+			 "hosts before rail %s or another has one",
+			 down->name);
+	else if (down && asked && !has_rdma(w))
+		LOG_WARN("engine: protocol rdma: no port has a link: bytes go "
+			 "by tcp, and by shared memory on this host, until "
+			 "rail %s or another has one",
+			 down->name);
+	else if (asked && !has_rdma(w))
+		LOG_WARN("engine: protocol rdma: no RDMA device: bytes go by "
+			 "tcp, and by shared memory on this host");
+}
+
 static int open_rails(struct tei_worker *w, const struct te_config *config)
 {
 	const struct tei_backend_ops *const *ops;
@@ -214,10 +257,7 @@ static int open_rails(struct tei_worker *w, const struct te_config *config)
 				  : "");
 		return -ENODEV;
 	}
-	if (!is_named(w->engine) && !has_rdma(w) &&
-	    !strcmp(w->engine->config.protocol, "rdma"))
-		LOG_WARN("engine: protocol rdma: no RDMA device: bytes go by "
-			 "tcp, and by shared memory on this host");
+	tell_rdma(w);
 	return 0;
 }
 

@@ -37,19 +37,19 @@ static void went_down(struct tei_rail_box *box)
 	}
 }
 
-/* Nobody has to sit out a pause that the dead link has earned. */
+/*
+ * Nobody has to sit out a pause that the dead link has earned. Whom the rail
+ * reaches may be others than before.
+ */
 static void came_up(struct te_engine *engine, uint32_t rail)
 {
-	tei_breaker_reset(&engine->worker.rails[rail]->breaker);
-	tei_mutex_lock(&engine->mu);
-	tei_list_for_each (node, &engine->peers) {
-		struct tei_peer *peer =
-			tei_list_entry(node, struct tei_peer, link);
+	struct tei_peer *peer = NULL;
 
+	tei_breaker_reset(&engine->worker.rails[rail]->breaker);
+	while ((peer = tei_peer_next(engine, peer))) {
 		tei_breaker_reset(&peer->w.pairs[rail].breaker);
-		tei_peer_run(peer);
+		tei_peer_rematch(peer);
 	}
-	tei_mutex_unlock(&engine->mu);
 }
 
 void tei_rail_changed(struct tei_rail *rail, bool up)
@@ -63,13 +63,35 @@ void tei_rail_changed(struct tei_rail *rail, bool up)
 		return;
 	box->down = !up;
 	if (tei_log_allowed(&limit))
-		LOG_WARN("rail %s: link is %s", box->name,
-			 up ? "up again" : "down");
+		LOG_WARN("rail %s: link is %s", box->name, up ? "up" : "down");
 	if (up)
 		came_up(engine, rail->index);
 	else
 		went_down(box);
 	tei_rail_show(box);
+}
+
+void tei_rail_renewed(struct tei_rail *rail, const struct tei_device *device)
+{
+	struct te_engine *engine = rail->core->engine;
+
+	tei_mutex_lock(&engine->mu);
+	rail->device.address = device->address;
+	if (device->speed_bps)
+		rail->device.speed_bps = device->speed_bps;
+	tei_mutex_unlock(&engine->mu);
+	tei_regions_renew(engine);
+}
+
+struct tei_device tei_rail_device(const struct tei_rail_box *box)
+{
+	struct te_engine *engine = box->rail.core->engine;
+	struct tei_device device;
+
+	tei_mutex_lock(&engine->mu);
+	device = box->rail.device;
+	tei_mutex_unlock(&engine->mu);
+	return device;
 }
 
 const char *te_rail_state_name(uint32_t state)
@@ -88,13 +110,14 @@ const char *te_rail_state_name(uint32_t state)
 
 static struct te_rail_info look(struct tei_rail_box *box)
 {
+	struct tei_device device = tei_rail_device(box);
 	struct tei_rail *rail = &box->rail;
 
 	return (struct te_rail_info){
 		.name = box->name,
 		.backend = rail->ops->name,
-		.speed_bps = rail->device.speed_bps,
-		.numa_node = rail->device.numa_node,
+		.speed_bps = device.speed_bps,
+		.numa_node = device.numa_node,
 		.state =
 			atomic_load_explicit(&box->shown, memory_order_relaxed),
 		.sent_bytes = atomic_load_explicit(&rail->sent_bytes,

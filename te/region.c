@@ -434,6 +434,16 @@ void tei_regions_remove_all(struct te_engine *engine)
 	}
 }
 
+void tei_regions_renew(struct te_engine *engine)
+{
+	struct tei_regions *r = &engine->regions;
+
+	tei_mutex_lock(&r->mu);
+	atomic_fetch_add_explicit(&r->version, 1, memory_order_release);
+	tei_mutex_unlock(&r->mu);
+	tei_control_push_regions(engine);
+}
+
 void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out)
 {
 	tei_mutex_lock(&r->mu);

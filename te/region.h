@@ -77,6 +77,11 @@ void tei_regions_fini(struct tei_regions *r);
  */
 int tei_region_register(struct te_engine *engine, struct tei_region *region);
 void tei_region_unregister(struct te_engine *engine, struct tei_region *region);
+/*
+ * What peers are told besides the regions has changed: it is the next version.
+ * Any thread, not with mu held.
+ */
+void tei_regions_renew(struct te_engine *engine);
 /* Hide and unregister every region, with the rails still open. */
 void tei_regions_remove_all(struct te_engine *engine);
 

@@ -172,7 +172,21 @@ static int bind_epoch(struct tei_request *r)
 	return 0;
 }
 
-/* 0: may go. -EAGAIN: the peer must describe itself first. Else final. */
+/* No rail reaches the memory, but one may when a port has its link. */
+static bool awaits_rail(const struct tei_request *r)
+{
+	bool may_come = false;
+	uint32_t i;
+
+	for (i = 0; i < r->peer->engine->worker.n_rails; i++)
+		may_come |= tei_pairs_may_come(r->peer, i);
+	return may_come && !(r->flags & TE_FAIL_FAST);
+}
+
+/*
+ * 0: may go. -EAGAIN: the peer must describe itself first, or a rail have its
+ * link. Else final.
+ */
 static int resolve(struct tei_request *r)
 {
 	uint32_t access = r->op == TE_READ ? TE_ACCESS_REMOTE_READ
@@ -193,9 +207,11 @@ static int resolve(struct tei_request *r)
 		return ask_again(r, -EFAULT);
 	if (!(region->access & access))
 		return ask_again(r, -EACCES);
+	r->reach = tei_pairs_that_reach(peer, region);
+	if (!r->reach && awaits_rail(r))
+		return -EAGAIN;
 	r->held = tei_remote_hold(peer->w.remote);
 	r->region = region;
-	r->reach = tei_pairs_that_reach(peer, region);
 	if (!r->reach) {
 		r->provider_code = EOPNOTSUPP;
 		return -EIO;

@@ -124,10 +124,11 @@ static void leave_way(struct tei_peer *peer, const struct tei_address *ours)
 
 static void leave_rail(struct te_engine *engine, struct tei_rail_box *box)
 {
+	struct tei_device device = tei_rail_device(box);
 	struct tei_peer *peer = NULL;
 
 	while ((peer = tei_peer_next(engine, peer)))
-		leave_way(peer, &box->rail.device.address);
+		leave_way(peer, &device.address);
 }
 
 static void links_lost(struct tei_call *call)

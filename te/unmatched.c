@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "te/engine.h"
+#include "te/pairs.h"
 #include "te/peer.h"
 
 static void tell(const struct tei_peer *peer, struct tei_rail_box *box)
@@ -28,7 +29,8 @@ static void look_at(struct tei_peer *peer, uint32_t i)
 
 	/* That shm does not reach another host is no news. */
 	pair->unmatched = !pair->usable && (ops->caps & TEI_CAP_REMOTE) &&
-			  tei_remote_has_backend(peer->w.remote, ops->name);
+			  tei_remote_has_backend(peer->w.remote, ops->name) &&
+			  !tei_pairs_may_come(peer, i);
 	if (pair->unmatched == before)
 		return;
 	if (before) {

@@ -146,6 +146,8 @@ void tei_worker_close(struct tei_worker *w);
 
 /* rail_state.c: its state has changed, for those who ask. Token. */
 void tei_rail_show(struct tei_rail_box *box);
+/* Its device as it is now, copied. Any thread, not with engine->mu held. */
+struct tei_device tei_rail_device(const struct tei_rail_box *box);
 
 /* Run @call's function with the token held, soon. Any thread. */
 void tei_worker_post(struct tei_worker *w, struct tei_call *call);

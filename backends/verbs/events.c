@@ -52,6 +52,8 @@ static void port_event(struct verbs_rail *rail)
 	if (memcmp(&gid, &rail->port.gid.gid, sizeof(gid)) != 0 ||
 	    lid != rail->port.attr.lid)
 		set_link(rail, false);
+	if (!rail->link_up)
+		tei_verbs_rail_identify(rail);
 	set_link(rail, true);
 }
 

@@ -40,16 +40,22 @@ enum ibv_mtu tei_verbs_mtu_of(uint32_t bytes)
 	return mtu;
 }
 
-static const char *device_fault(const struct ibv_device_attr *device,
-				const struct ibv_port_attr *port)
+static const char *port_fault(const struct ibv_port_attr *port)
 {
 	if (port->state != IBV_PORT_ACTIVE)
 		return "the port is not active";
 	if (!tei_verbs_mtu_bytes(port->active_mtu))
 		return "the port names no MTU";
+	if (!port->max_msg_sz)
+		return "the port carries no messages";
+	return NULL;
+}
+
+const char *tei_verbs_device_fault(const struct ibv_device_attr *device)
+{
 	if (device->max_qp < 1 || device->max_qp_wr < 1 || device->max_cqe < 1)
 		return "the device has no queue pairs";
-	if (device->max_sge < 1 || device->max_mr < 1 || !port->max_msg_sz)
+	if (device->max_sge < 1 || device->max_mr < 1)
 		return "the device takes no memory";
 	return NULL;
 }
@@ -69,7 +75,9 @@ bool tei_verbs_offer(const struct verbs_wish *wish,
 	uint32_t mtu = tei_verbs_mtu_bytes(port->active_mtu);
 	uint32_t depth = least(wish->depth, VERBS_DEPTH_MAX);
 
-	*why = device_fault(device, port);
+	*why = tei_verbs_device_fault(device);
+	if (!*why)
+		*why = port_fault(port);
 	if (*why)
 		return false;
 	/* Flushed, all of a lane's work comes back at once. */

@@ -45,6 +45,8 @@ struct verbs_room {
 	uint64_t message;    /* bytes of a work request */
 };
 
+/* NULL, or why nothing can ever be done with the device. */
+const char *tei_verbs_device_fault(const struct ibv_device_attr *device);
 /*
  * @wish within what device and port say. False: nothing can be done with them,
  * and *@why says so in words.

@@ -14,6 +14,8 @@
  *   2  u8  bits of the GID that are its network's, 0: unknown
  *   3  16  GID
  *  19  u8  length of the name, 1 .. 47, then the name: "mlx5_0/1"
+ *
+ * or nothing, while its port has never had a link and an address.
  */
 #ifndef VERBS_MATCH_H
 #define VERBS_MATCH_H

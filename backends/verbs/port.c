@@ -201,52 +201,68 @@ static struct verbs_wish wish_of(const struct verbs_config *config)
 	};
 }
 
-/* NULL, or why it cannot be used. */
-static const char *examine(struct verbs_port *port)
+/* NULL, or why it cannot be used; *later: it may come to be. */
+static const char *examine(struct verbs_port *port, bool *later)
 {
-	const char *why = NULL;
+	const char *why = tei_verbs_device_fault(&port->device);
 	struct verbs_wish wish = wish_of(port->config);
+	int rc;
 
+	*later = false;
+	if (why)
+		return why;
 	if (port->api->query_port(port->context, port->number, &port->attr))
 		return "the port does not answer";
+	*later = true;
 	port->link = port->attr.link_layer == IBV_LINK_LAYER_ETHERNET
 			     ? VERBS_LINK_ETHERNET
 			     : VERBS_LINK_IB;
 	if (!tei_verbs_offer(&wish, &port->device, &port->attr, &port->offer,
 			     &port->room, &why))
 		return why;
-	if (choose_gid(port, &port->gid))
-		return wanted_gid(port->config) < 0
-			       ? "no GID of RoCE version 2 or InfiniBand"
-			       : "no GID of the index that is set";
-	return NULL;
+	rc = choose_gid(port, &port->gid);
+	if (!rc)
+		return NULL;
+	*later = rc == -ENOENT;
+	if (!*later)
+		return "its GIDs cannot be read";
+	return wanted_gid(port->config) < 0
+		       ? "no GID of RoCE version 2 or InfiniBand"
+		       : "no GID of the index that is set";
 }
 
 int tei_verbs_port_look(struct verbs_port *port)
 {
 	struct verbs_port fresh = *port;
-	const char *why = examine(&fresh);
+	bool later;
 
-	if (why) {
-		LOG_INFO("device %s: %s", port->name, why);
+	port->why = examine(&fresh, &later);
+	if (port->why) {
+		LOG_INFO("device %s: %s", port->name, port->why);
 		return -ENETDOWN;
 	}
-	*port = fresh;
+	/* Not the whole: other threads read what never changes. */
+	port->attr = fresh.attr;
+	port->link = fresh.link;
+	port->gid = fresh.gid;
+	port->offer = fresh.offer;
+	port->room = fresh.room;
 	return 0;
 }
 
 /* ---- finding ---- */
 
-static void report_of(const struct verbs_port *port, struct tei_device *out)
+void tei_verbs_port_report(const struct verbs_port *port,
+			   struct tei_device *out)
 {
 	const uint8_t *gid = port->gid.gid.raw;
 	bool v4 = tei_verbs_gid_is_v4(&port->gid.gid);
 
-	*out = (struct tei_device){
-		.speed_bps = tei_verbs_port_speed(&port->attr),
-		.numa_node = -1,
-	};
+	*out = (struct tei_device){.numa_node = -1};
 	(void)snprintf(out->name, sizeof(out->name), "%s", port->name);
+	if (port->why)
+		return;
+	out->speed_bps = tei_verbs_port_speed(&port->attr);
 	if (port->link == VERBS_LINK_ETHERNET)
 		(void)tei_address_from_bytes(v4 ? gid + 12 : gid, v4 ? 4 : 16,
 					     0, &out->address);
@@ -269,18 +285,19 @@ static int report_ports(struct verbs_port *port,
 
 	for (uint8_t i = 1; i && i <= port->device.phys_port_cnt && !rc; i++) {
 		struct tei_device report;
-		const char *why;
+		bool later;
 
 		set_name(port, device, i);
 		if ((config->port && config->port != i) ||
 		    !is_chosen(config, device->name, port->name))
 			continue;
-		why = examine(port);
-		if (why) {
-			LOG_INFO("device %s: left out: %s", port->name, why);
+		port->why = examine(port, &later);
+		if (port->why && !later) {
+			LOG_INFO("device %s: left out: %s", port->name,
+				 port->why);
 			continue;
 		}
-		report_of(port, &report);
+		tei_verbs_port_report(port, &report);
 		rc = found(&report, arg);
 	}
 	return rc;
@@ -354,16 +371,21 @@ int tei_verbs_ports_find(const struct verbs_provider *api,
 static int open_named(struct verbs_port *port, struct ibv_device *device,
 		      const char *name)
 {
-	const char *why;
 	int rc = open_device(port, device);
+	bool later;
 
 	if (rc)
 		return rc;
 	(void)snprintf(port->name, sizeof(port->name), "%s", name);
-	why = examine(port);
-	if (!why)
+	port->why = examine(port, &later);
+	if (!port->why)
 		return 0;
-	LOG_WARN("device %s: %s", name, why);
+	if (later) {
+		LOG_INFO("device %s: not used before this is over: %s", name,
+			 port->why);
+		return 0;
+	}
+	LOG_WARN("device %s: %s", name, port->why);
 	tei_verbs_port_close(port);
 	return -ENODEV;
 }

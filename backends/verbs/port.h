@@ -20,7 +20,7 @@
 struct verbs_config {
 	char *devices;   /* "mlx5_0,mlx5_1/2"; NULL, "", "all": every one */
 	char *exclude;   /* as devices, but left out; NULL, "": none */
-	uint64_t port;   /* of each device; 0: every active one */
+	uint64_t port;   /* of each device; 0: every one */
 	char *peers;     /* see match.h */
 	char *gid_index; /* a number; NULL, "", "auto", "-1": the best */
 	uint64_t pkey_index, service_level, traffic_class;
@@ -41,7 +41,9 @@ struct verbs_port {
 	uint8_t number;
 	char name[48]; /* "mlx5_0/1" */
 
-	/* As tei_verbs_port_look() found it. */
+	/* NULL, or why it cannot be used yet; then the rest means nothing. */
+	const char *why;
+	/* As tei_verbs_port_look() found it, when it could be used last. */
 	struct ibv_port_attr attr;
 	enum verbs_link link;
 	struct verbs_gid gid;
@@ -50,8 +52,9 @@ struct verbs_port {
 };
 
 /*
- * Report every active port that the settings want, as probe() in te/backend.h
- * does. What cannot be used is left out, with a line in the log that says why.
+ * Report every port that the settings want, as probe() in te/backend.h does, also
+ * those that have no link or address yet. What can never be used is left out,
+ * with a line in the log that says why.
  * -EINVAL: a setting names a device that is not there. @api NULL: there are none.
  */
 int tei_verbs_ports_find(const struct verbs_provider *api,
@@ -60,7 +63,8 @@ int tei_verbs_ports_find(const struct verbs_provider *api,
 
 /*
  * Open the port of that name; close() undoes it. @config is borrowed until
- * then. -ENODEV: it is gone, or cannot be used any more. Blocks.
+ * then. It may be one that cannot be used yet: @port->why. -ENODEV: it is gone,
+ * or can never be used. Blocks.
  */
 int tei_verbs_port_open(struct verbs_port *port,
 			const struct verbs_provider *api,
@@ -71,6 +75,9 @@ void tei_verbs_port_close(struct verbs_port *port);
  * cannot be used now, and what was known of it has not changed; logged. Token.
  */
 int tei_verbs_port_look(struct verbs_port *port);
+/* What the core is to know of the device. */
+void tei_verbs_port_report(const struct verbs_port *port,
+			   struct tei_device *out);
 /* Bits a second by width and speed of the link; 0: unknown. Pure. */
 uint64_t tei_verbs_port_speed(const struct ibv_port_attr *attr);
 

@@ -97,17 +97,15 @@ static void close_all(struct verbs_rail *rail)
 		api->dealloc_pd(rail->pd);
 	tei_free(rail->tagged);
 	tei_verbs_port_close(&rail->port);
+	tei_mutex_fini(&rail->mu);
 }
 
-/* Peers keep what they were told, so a GID that changes does not change it. */
-static int identify(struct verbs_rail *rail)
+/* What the port makes of it now. -errno: its network could not be looked up. */
+static int look_at_self(const struct verbs_port *port, struct verbs_self *self)
 {
-	const struct verbs_port *port = &rail->port;
-	struct verbs_self *self = &rail->self;
 	int rc;
 
-	self->link = port->link;
-	self->gid = port->gid.gid;
+	*self = (struct verbs_self){.link = port->link, .gid = port->gid.gid};
 	memcpy(self->name, port->name, sizeof(self->name));
 	rc = tei_verbs_prefix_of(self->link, &self->gid);
 	if (rc < 0)
@@ -116,21 +114,46 @@ static int identify(struct verbs_rail *rail)
 	return 0;
 }
 
+static bool is_same(const struct verbs_self *a, const struct verbs_self *b)
+{
+	return a->link == b->link && a->prefix == b->prefix &&
+	       !memcmp(&a->gid, &b->gid, sizeof(a->gid));
+}
+
+void tei_verbs_rail_identify(struct verbs_rail *rail)
+{
+	struct tei_device device;
+	struct verbs_self self;
+
+	(void)look_at_self(&rail->port, &self); /* else network unknown */
+	if (is_same(&self, &rail->self))
+		return;
+	tei_mutex_lock(&rail->mu);
+	rail->self = self;
+	tei_mutex_unlock(&rail->mu);
+	tei_verbs_port_report(&rail->port, &device);
+	tei_rail_renewed(rail->base, &device);
+}
+
 int tei_verbs_rail_open(struct tei_rail *base)
 {
 	struct verbs_rail *rail = verbs_rail(base);
 	int rc;
 
 	*rail = (struct verbs_rail){
-		.base = base, .epoll_fd = -1, .kick_fd = -1, .link_up = true};
+		.base = base, .epoll_fd = -1, .kick_fd = -1};
+	tei_mutex_init(&rail->mu);
 	tei_list_init(&rail->waiting);
 	tei_list_init(&rail->broken);
 	tei_list_init(&rail->refused);
 	rc = tei_verbs_port_open(&rail->port, tei_verbs_in_use(), base->config,
 				 base->device.name);
 	if (rc)
-		return rc;
-	rc = identify(rail);
+		goto close_all;
+	rail->link_up = !rail->port.why;
+	base->down = !rail->link_up;
+	if (rail->link_up)
+		rc = look_at_self(&rail->port, &rail->self);
 	if (rc)
 		goto close_all;
 	rail->tagged = tei_calloc(VERBS_TAGS, sizeof(struct verbs_lane *));
@@ -184,7 +207,16 @@ void tei_verbs_rail_close(struct tei_rail *base)
 
 int tei_verbs_rail_describe(struct tei_rail *base, void *blob, size_t *len)
 {
-	return tei_verbs_self_encode(&verbs_rail(base)->self, blob, len);
+	struct verbs_rail *rail = verbs_rail(base);
+	struct verbs_self self;
+
+	tei_mutex_lock(&rail->mu);
+	self = rail->self;
+	tei_mutex_unlock(&rail->mu);
+	if (self.link)
+		return tei_verbs_self_encode(&self, blob, len);
+	*len = 0;
+	return 0;
 }
 
 int tei_verbs_rail_match(struct tei_rail *base, const struct tei_address *peer,
@@ -193,9 +225,12 @@ int tei_verbs_rail_match(struct tei_rail *base, const struct tei_address *peer,
 	static struct tei_log_limit limit = {.per_minute = 6};
 	struct verbs_rail *rail = verbs_rail(base);
 	struct verbs_self other;
-	const char *fault = tei_verbs_self_decode(blob, len, &other);
+	const char *fault;
 
 	(void)peer;
+	if (!len || !rail->self.link)
+		return 0;
+	fault = tei_verbs_self_decode(blob, len, &other);
 	if (!fault)
 		return tei_verbs_match(rail->port.config->peers, &rail->self,
 				       &other);

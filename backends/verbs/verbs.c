@@ -26,7 +26,7 @@ static const struct tei_setting settings[] = {
 	ROW_ENV(exclude, "exclude", "MC_TE_FILTERS_EXCLUDE", TEI_CONF_STRING,
 		NULL, NULL, "devices or ports that are left out", 0, 0),
 	ROW_ENV(port, "port", "MC_IB_PORT", TEI_CONF_UINT, "0", NULL,
-		"port of each device; 0: all that are active", 0, 255),
+		"port of each device; 0: all of them", 0, 255),
 	ROW_ENV(gid_index, "gid_index", "MC_GID_INDEX", TEI_CONF_STRING, NULL,
 		NULL, "GID of each port; default, auto and -1: the best", 0, 0),
 	ROW_ENV(peers, "peers", "MC_NIC_PEER_AFFINITY", TEI_CONF_STRING, NULL,

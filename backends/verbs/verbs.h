@@ -160,7 +160,12 @@ struct verbs_clerk {
 struct verbs_rail {
 	struct tei_rail *base; /* not owned */
 	struct verbs_port port;
-	struct verbs_self self; /* as it was opened; never changes */
+	struct tei_mutex mu; /* lock 17 */
+	/*
+	 * As of the last time it could be used; link 0: it never could. Written
+	 * with the token and under mu, read with either.
+	 */
+	struct verbs_self self;
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
@@ -210,6 +215,11 @@ static inline struct verbs_slice *verbs_slice(const struct tei_slice *slice)
 
 int tei_verbs_rail_open(struct tei_rail *rail);
 void tei_verbs_rail_close(struct tei_rail *rail);
+/*
+ * Its port can be used: peers are told what it is now, if that is news. Not while
+ * the core takes it for up. From inside progress() only.
+ */
+void tei_verbs_rail_identify(struct verbs_rail *rail);
 int tei_verbs_rail_describe(struct tei_rail *rail, void *blob, size_t *len);
 int tei_verbs_rail_match(struct tei_rail *rail, const struct tei_address *peer,
 			 const void *blob, size_t len);

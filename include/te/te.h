@@ -640,7 +640,7 @@ TE_API int te_engine_stats(struct te_engine *engine, struct te_stat *out,
 
 enum te_rail_state {
 	TE_RAIL_UP = 0,
-	TE_RAIL_DOWN = 1,   /* its device is gone or has no link */
+	TE_RAIL_DOWN = 1,   /* its device is gone, or has no link (yet) */
 	TE_RAIL_PAUSED = 2, /* it failed with several peers; tried in a while */
 };
 

@@ -145,6 +145,14 @@ void tei_rail_changed(struct tei_rail *rail, bool up)
 	fake_n_downs += !up;
 }
 
+struct tei_device fake_renewed;
+
+void tei_rail_renewed(struct tei_rail *rail, const struct tei_device *device)
+{
+	(void)rail;
+	fake_renewed = *device;
+}
+
 /* ---- regions ---- */
 
 uint64_t fake_region_add(void *addr, uint64_t length, uint32_t access)

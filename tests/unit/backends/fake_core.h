@@ -14,8 +14,9 @@
 
 #include "te/backend.h"
 
-extern const char *fake_device;   /* name of each rail's */
-extern unsigned int fake_n_downs; /* how often a rail lost its link */
+extern const char *fake_device;        /* name of each rail's */
+extern unsigned int fake_n_downs;      /* how often a rail lost its link */
+extern struct tei_device fake_renewed; /* as tei_rail_renewed() was told last */
 
 struct fake_rail {
 	struct tei_rail *rail;

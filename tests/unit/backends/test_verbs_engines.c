@@ -213,6 +213,78 @@ static void links_that_go_are_replaced_and_used_again(void **state)
 	close_two(&two);
 }
 
+/* ---- links that come ---- */
+
+static void port_gets_its_link_later_and_is_used(void **state)
+{
+	struct two two;
+	uint64_t before;
+
+	(void)state;
+	fake_verbs_link(0, 1, false);
+	fake_verbs_set_gid(1, 1, 1, NULL, IBV_GID_TYPE_ROCE_V2);
+	two = open_two(NULL, NULL);
+	move(two.user, two.segment, 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(rail(two.user, i).state, TE_RAIL_DOWN);
+		assert_int_equal(rail(two.user, i).unmatched_peers, 0);
+		assert_int_equal(carried(two.user, i), 0);
+	}
+	fake_verbs_link(0, 1, true);
+	fake_verbs_set_gid(1, 1, 1, "10.9.1.2", IBV_GID_TYPE_ROCE_V2);
+	fake_verbs_tell(1, IBV_EVENT_GID_CHANGE, 1);
+	for (uint32_t i = 0; i < 2; i++) {
+		await_state(two.user, i, TE_RAIL_UP);
+		await_state(two.owner, i, TE_RAIL_UP);
+		before = carried(two.user, i);
+		while (carried(two.user, i) == before)
+			move(two.user, two.segment, 0);
+	}
+	close_two(&two);
+}
+
+static int n_waiting;
+
+static void count_waiting(int level, const char *line, void *arg)
+{
+	(void)level;
+	(void)arg;
+	n_waiting += strstr(line, "nothing reaches other hosts before rail "
+				  "verbs/fake0/1 or another has one") != NULL;
+}
+
+/* What is asked for meanwhile waits, and goes when there is a way. */
+static void engines_start_before_any_port_has_a_link(void **state)
+{
+	struct iovec piece = {local, HALF};
+	struct te_completion completion;
+	struct te_request request;
+	struct te_batch *batch;
+	struct two two;
+
+	(void)state;
+	for (unsigned int i = 0; i < N_NICS; i++)
+		fake_verbs_link(i, 1, false);
+	n_waiting = 0;
+	te_log_set(count_waiting, NULL);
+	two = open_two(NULL, NULL);
+	te_log_set(NULL, NULL);
+	assert_int_equal(n_waiting, 2);
+	rig_fill(local, HALF);
+	memset(remote, 0, HALF);
+	request = rig_request(two.segment, TE_WRITE, remote, &piece);
+	assert_int_equal(te_batch_create(two.user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+	for (unsigned int i = 0; i < N_NICS; i++)
+		fake_verbs_link(i, 1, true);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, &completion, 1), 1);
+	te_batch_destroy(batch);
+	assert_int_equal(completion.error, 0);
+	assert_memory_equal(remote, local, HALF);
+	close_two(&two);
+}
+
 /* ---- endpoints ---- */
 
 /* As many completions as one endpoint reserves. */
@@ -288,6 +360,8 @@ int main(void)
 		WITH_NICS(memory_of_a_node_goes_by_its_nics),
 		WITH_NICS(map_says_which_nics_go_together),
 		WITH_NICS(links_that_go_are_replaced_and_used_again),
+		WITH_NICS(port_gets_its_link_later_and_is_used),
+		WITH_NICS(engines_start_before_any_port_has_a_link),
 		WITH_NICS(nic_without_room_serves_all_peers_by_turns),
 	};
 

@@ -214,6 +214,69 @@ static void lost_link_and_fatal_errors_are_told(void **state)
 	assert_int_equal(fake_n_downs, downs + 4);
 }
 
+/* What the far rail says of itself, as far as the near one reaches it. */
+static int rank_of_far(void)
+{
+	const struct tei_address anywhere = {.len = 0};
+	const struct tei_backend_ops *ops = &tei_backend_verbs;
+	uint8_t blob[TEI_BLOB_MAX];
+	size_t len = sizeof(blob);
+
+	assert_int_equal(ops->rail_describe(rig.pair.b.rail, blob, &len), 0);
+	return ops->rail_match(rig.pair.a.rail, &anywhere, blob, len);
+}
+
+static void new_address_is_what_peers_are_told(void **state)
+{
+	struct tei_address address;
+
+	(void)state;
+	fake_renewed = (struct tei_device){0};
+	assert_true(rank_of_far() > 0);
+	fake_verbs_set_gid(0, 1, 1, "fd00::77", IBV_GID_TYPE_ROCE_V2);
+	fake_verbs_tell(0, IBV_EVENT_GID_CHANGE, 1);
+	verbs_rig_wait(&fake_n_downs, fake_n_downs + 2); /* both rails */
+	assert_true(rank_of_far() > 0);
+	assert_int_equal(tei_resolve_numeric("fd00::77", 0, &address), 0);
+	assert_true(tei_address_same_host(&fake_renewed.address, &address));
+	assert_string_equal(fake_renewed.name, "fake0/1");
+}
+
+/* It says nothing of itself, takes memory, and opens no endpoint. */
+static void rail_without_a_link_waits_for_one(void **state)
+{
+	const struct tei_backend_ops *ops = &tei_backend_verbs;
+	uint8_t blob[TEI_BLOB_MAX];
+	size_t len = sizeof(blob);
+	struct tei_endpoint *ep;
+	struct tei_link link;
+	struct fake_rail r;
+
+	(void)state;
+	fake_verbs_link(0, 1, false);
+	assert_int_equal(fake_rail_open(&r, ops, NULL), 0);
+	assert_true(r.rail->down);
+	assert_int_equal(ops->rail_describe(r.rail, blob, &len), 0);
+	assert_int_equal(len, 0);
+	assert_int_equal(ops->rail_match(r.rail, NULL, blob, 0), 0);
+	ep = fake_endpoint(&r, &link, false, 1);
+	assert_non_null(ep);
+	len = sizeof(blob);
+	assert_int_equal(ops->endpoint_open(ep, blob, &len), -ENETDOWN);
+	tei_free(ep);
+	fake_renewed = (struct tei_device){0};
+	fake_verbs_link(0, 1, true);
+	for (uint64_t t = tei_now_ms();
+	     !verbs_rail(r.rail)->link_up && tei_now_ms() < t + FAKE_LIMIT_MS;)
+		ops->progress(r.rail, 1);
+	assert_true(fake_renewed.address.len > 0);
+	len = sizeof(blob);
+	assert_int_equal(ops->rail_describe(r.rail, blob, &len), 0);
+	assert_true(ops->rail_match(r.rail, NULL, blob, len) > 0);
+	assert_int_equal(atomic_load(&r.rail->bad_frames), 0);
+	fake_rail_close(&r);
+}
+
 #define TEST(name) \
 	cmocka_unit_test_setup_teardown(name, set_up, verbs_rig_tear_down)
 
@@ -229,6 +292,8 @@ int main(void)
 		TEST(room_of_an_ended_endpoint_is_the_next_one_s_at_once),
 		TEST(queue_pairs_without_inline_data_are_used_without),
 		TEST(lost_link_and_fatal_errors_are_told),
+		TEST(new_address_is_what_peers_are_told),
+		TEST(rail_without_a_link_waits_for_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

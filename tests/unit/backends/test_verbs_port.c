@@ -54,7 +54,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void every_active_port_is_found(void **state)
+static void
+every_port_is_found_and_those_with_a_link_have_an_address(void **state)
 {
 	struct verbs_config config = usual();
 	const struct sockaddr_in *in;
@@ -66,7 +67,7 @@ static void every_active_port_is_found(void **state)
 	fake_verbs_port(0, 1)->active_width = 2;
 	fake_verbs_port(0, 1)->active_speed = 32;
 	assert_int_equal(find(&config, &seen), 0);
-	assert_int_equal(seen.n, 3);
+	assert_int_equal(seen.n, 4);
 	assert_string_equal(seen.device[0].name, "fake0/1");
 	assert_string_equal(seen.device[1].name, "fake1/1");
 	assert_string_equal(seen.device[2].name, "fake1/2");
@@ -75,6 +76,8 @@ static void every_active_port_is_found(void **state)
 	in = (const void *)&seen.device[1].address.ss;
 	assert_int_equal(in->sin_family, AF_INET);
 	assert_int_equal(ntohl(in->sin_addr.s_addr), 0x0a090102);
+	assert_string_equal(seen.device[3].name, "fake2/1");
+	assert_int_equal(seen.device[3].address.len, 0);
 }
 
 static void settings_choose_devices_and_ports(void **state)
@@ -117,7 +120,20 @@ static void unknown_name_is_refused(void **state)
 	assert_int_equal(find(&config, &seen), -EINVAL);
 }
 
-static void port_without_a_usable_gid_is_left_out(void **state)
+/* How many of the ports that are found have what they need to be used. */
+static int n_usable(const struct verbs_config *config)
+{
+	struct seen seen;
+	int n = 0;
+
+	assert_int_equal(find(config, &seen), 0);
+	assert_int_equal(seen.n, 3);
+	for (int i = 0; i < seen.n; i++)
+		n += seen.device[i].address.len > 0;
+	return n;
+}
+
+static void port_without_a_usable_gid_is_found_but_not_used(void **state)
 {
 	struct verbs_config config = usual();
 	char first[] = "0", none[] = "5", word[] = "best", best[] = "auto";
@@ -125,19 +141,30 @@ static void port_without_a_usable_gid_is_left_out(void **state)
 
 	(void)state;
 	fake_verbs_set_gid(0, 1, 1, NULL, IBV_GID_TYPE_ROCE_V2);
-	assert_int_equal(find(&config, &seen), 0);
-	assert_int_equal(seen.n, 2);
+	assert_int_equal(n_usable(&config), 2);
 	config.gid_index = first; /* of version 1, but a person wants it */
-	assert_int_equal(find(&config, &seen), 0);
-	assert_int_equal(seen.n, 3);
+	assert_int_equal(n_usable(&config), 3);
 	config.gid_index = none;
-	assert_int_equal(find(&config, &seen), 0);
-	assert_int_equal(seen.n, 0);
+	assert_int_equal(n_usable(&config), 0);
 	config.gid_index = word;
 	assert_int_equal(find(&config, &seen), -EINVAL);
 	config.gid_index = best;
+	assert_int_equal(n_usable(&config), 2);
+}
+
+static void device_that_can_never_be_used_is_left_out(void **state)
+{
+	struct verbs_config config = usual();
+	struct verbs_port port;
+	struct seen seen;
+
+	(void)state;
+	fake_verbs_device(1)->max_mr = 0;
 	assert_int_equal(find(&config, &seen), 0);
 	assert_int_equal(seen.n, 2);
+	assert_int_equal(
+		tei_verbs_port_open(&port, &fake_verbs, &config, "fake1/1"),
+		-ENODEV);
 }
 
 static void host_without_devices_has_no_rails(void **state)
@@ -264,10 +291,11 @@ static void lack_of_memory_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(every_active_port_is_found),
+		TEST(every_port_is_found_and_those_with_a_link_have_an_address),
 		TEST(settings_choose_devices_and_ports),
 		TEST(unknown_name_is_refused),
-		TEST(port_without_a_usable_gid_is_left_out),
+		TEST(port_without_a_usable_gid_is_found_but_not_used),
+		TEST(device_that_can_never_be_used_is_left_out),
 		TEST(host_without_devices_has_no_rails),
 		TEST(finding_ends_when_told_so),
 		TEST(device_that_fails_costs_only_itself),

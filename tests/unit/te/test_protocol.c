@@ -86,6 +86,15 @@ static int64_t sent_by(struct te_engine *engine, const char *backend)
 	return sent;
 }
 
+static uint32_t state_of_first(struct te_engine *engine)
+{
+	struct te_rail_info rail;
+	size_t n = 1;
+
+	assert_int_equal(te_engine_rails(engine, &rail, &n), 0);
+	return rail.state;
+}
+
 static bool has(struct te_engine *engine, const char *backend)
 {
 	return sent_by(engine, backend) >= 0;
@@ -156,11 +165,25 @@ static void rdma_without_a_device_is_tcp_with_one_line(void **state)
 	struct te_engine *engine;
 
 	(void)state;
-	fake_verbs_port(0, 1)->state = IBV_PORT_DOWN;
+	fake_verbs_device(0)->max_qp = 0;
 	engine = rig_engine(SETTINGS("protocol", "rdma"));
 	assert_true(has(engine, "tcp"));
 	assert_false(has(engine, "verbs"));
 	assert_int_equal(said("no RDMA device"), 1);
+	te_engine_destroy(engine);
+	assert_int_equal(n_loud, 1);
+}
+
+static void rdma_whose_port_has_no_link_is_tcp_until_it_has(void **state)
+{
+	struct te_engine *engine;
+
+	(void)state;
+	fake_verbs_port(0, 1)->state = IBV_PORT_DOWN;
+	engine = rig_engine(SETTINGS("protocol", "rdma"));
+	assert_true(has(engine, "verbs") && has(engine, "tcp"));
+	assert_int_equal(said("until rail verbs/fake0/1 or another has one"),
+			 1);
 	te_engine_destroy(engine);
 	assert_int_equal(n_loud, 1);
 }
@@ -199,7 +222,7 @@ static void backend_by_name_is_not_replaced_by_another(void **state)
 	te_engine_destroy(user);
 	te_engine_destroy(owner);
 
-	fake_verbs_port(0, 1)->state = IBV_PORT_DOWN;
+	fake_verbs_device(0)->max_qp = 0;
 	assert_int_equal(te_config_create(&config), 0);
 	assert_int_equal(te_config_set(config, "backends", "verbs", NULL, 0),
 			 0);
@@ -235,12 +258,12 @@ static void variables_of_mooncake_choose_devices(void **state)
 	setenv("MC_TE_FILTERS", "fake0/1", 1);
 	setenv("MC_GID_INDEX", "-1", 1);
 	setenv("MC_IB_PORT", "1", 1);
-	engine = rig_engine(NULL);
-	assert_true(has(engine, "verbs"));
+	engine = rig_engine(SETTINGS("backends", "verbs"));
+	assert_int_equal(state_of_first(engine), TE_RAIL_UP);
 	te_engine_destroy(engine);
 	setenv("MC_GID_INDEX", "6", 1); /* an entry that is not in use */
-	engine = rig_engine(NULL);
-	assert_false(has(engine, "verbs"));
+	engine = rig_engine(SETTINGS("backends", "verbs"));
+	assert_int_equal(state_of_first(engine), TE_RAIL_DOWN);
 	te_engine_destroy(engine);
 	unsetenv("MC_TE_FILTERS_EXCLUDE");
 	unsetenv("MC_TE_FILTERS");
@@ -257,6 +280,7 @@ int main(void)
 		TEST(memory_goes_before_verbs_on_one_host),
 		TEST(rdma_leaves_tcp_out_where_there_is_a_device),
 		TEST(rdma_without_a_device_is_tcp_with_one_line),
+		TEST(rdma_whose_port_has_no_link_is_tcp_until_it_has),
 		TEST(tcp_leaves_verbs_out),
 		TEST(backends_that_are_listed_go_before_the_protocol),
 		TEST(backend_by_name_is_not_replaced_by_another),
