@@ -5,7 +5,7 @@
  * Rails near its memory come first, so that what may run out, such as memory that
  * a process may lock, or keys of a device, does so for the others. Those carry when
  * the near ones are gone (near.h): one that cannot take the region is done
- * without. Every other failure undoes all.
+ * without, as is one that has no link. Every other failure undoes all.
  */
 #include <assert.h>
 #include <errno.h>
@@ -58,49 +58,69 @@ static bool is_near(const struct tei_region *region, uint32_t rail)
 	return region->near >> rail & 1;
 }
 
-/* Where some are near, of those whose device touches memory by itself. */
-static bool is_far(const struct tei_region *region, const struct tei_rail *rail)
+/*
+ * NULL, or why the region can do without the rail. Far: where some are near, of
+ * those whose device touches memory by itself.
+ */
+static const char *why_spare(const struct tei_region *region,
+			     const struct tei_rail_box *box)
 {
-	return region->near && !is_near(region, rail->index) &&
-	       (rail->ops->caps & TEI_CAP_ONE_SIDED);
+	const struct tei_rail *rail = &box->rail;
+
+	if (!(rail->ops->caps & TEI_CAP_ONE_SIDED))
+		return NULL;
+	if (region->near && !is_near(region, rail->index))
+		return "which is far from it";
+	if (atomic_load_explicit(&box->shown, memory_order_relaxed) ==
+	    TE_RAIL_DOWN)
+		return "which is down";
+	return NULL;
 }
 
-/* To the rails near it, or to the others. *n: grows by those that took it. */
+/* What has come of it so far. */
+struct outcome {
+	uint32_t n;  /* rails that took it */
+	int refused; /* the first one that did not, and should have; 0: none */
+};
+
+/* To the rails near it, or to the others. */
 static int register_some(struct te_engine *engine, struct tei_region *region,
-			 bool near, uint32_t *n)
+			 bool near, struct outcome *outcome)
 {
 	struct tei_worker *w = &engine->worker;
 	uint32_t i;
 
 	for (i = 0; i < w->n_rails; i++) {
-		const struct tei_rail *rail = &w->rails[i]->rail;
+		const char *spare = why_spare(region, w->rails[i]);
 		int rc;
 
 		if (is_near(region, i) != near)
 			continue;
 		rc = register_one(region, w->rails[i]);
 		if (!rc)
-			(*n)++;
-		else if (rc != -EOPNOTSUPP && !is_far(region, rail))
+			outcome->n++;
+		if (!rc || rc == -EOPNOTSUPP)
+			continue;
+		if (!spare)
 			return rc;
-		else if (rc != -EOPNOTSUPP)
-			LOG_WARN("engine %s: a region goes without rail %s, "
-				 "which is far from it: %s",
-				 engine->name, rail->device.name,
-				 strerror(-rc));
+		if (!outcome->refused)
+			outcome->refused = rc;
+		LOG_WARN("engine %s: a region goes without rail %s, %s: %s",
+			 engine->name, w->rails[i]->name, spare, strerror(-rc));
 	}
 	return 0;
 }
 
+/* That some kind of memory is no rail's says less than what one ran out of. */
 int tei_region_register(struct te_engine *engine, struct tei_region *region)
 {
-	uint32_t n = 0;
-	int rc = register_some(engine, region, true, &n);
+	struct outcome outcome = {0};
+	int rc = register_some(engine, region, true, &outcome);
 
 	if (!rc)
-		rc = register_some(engine, region, false, &n);
-	if (!rc && !n)
-		rc = -EOPNOTSUPP;
+		rc = register_some(engine, region, false, &outcome);
+	if (!rc && !outcome.n)
+		rc = outcome.refused ? outcome.refused : -EOPNOTSUPP;
 	if (rc)
 		tei_region_unregister(engine, region);
 	return rc;

@@ -197,6 +197,13 @@ void fake_verbs_no_inline(bool on)
 	tei_mutex_unlock(&fake.mu);
 }
 
+void fake_verbs_refuse_memory(unsigned int device, int err)
+{
+	tei_mutex_lock(&fake.mu);
+	fake.devices[device].refuses_memory = err;
+	tei_mutex_unlock(&fake.mu);
+}
+
 void fake_verbs_hang(unsigned int device, bool on)
 {
 	tei_mutex_lock(&fake.mu);

@@ -55,6 +55,8 @@ void fake_verbs_spoil_some(uint64_t seed, unsigned int per_million);
 void fake_verbs_take(unsigned int n);
 /* Queue pairs that ask for inline data are refused. */
 void fake_verbs_no_inline(bool on);
+/* The device takes no memory any more, with @err; 0: it does. */
+void fake_verbs_refuse_memory(unsigned int device, int err);
 /* Nothing is carried out and nothing comes back until it is unset. */
 void fake_verbs_hang(unsigned int device, bool on);
 /* The port's state, with its event. What is under way then is not acknowledged. */

@@ -68,6 +68,9 @@ struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 
 	if (fake_fails())
 		return NULL;
+	errno = device->refuses_memory;
+	if (errno)
+		return NULL;
 	errno = EINVAL;
 	if (!length || length > device->attr.max_mr_size)
 		return NULL;

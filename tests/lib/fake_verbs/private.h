@@ -20,6 +20,7 @@ struct fake_device {
 	struct ibv_gid_entry gids[FAKE_PORTS_MAX][FAKE_GIDS_MAX];
 	bool used[FAKE_PORTS_MAX][FAKE_GIDS_MAX];
 	bool hangs;
+	int refuses_memory; /* errno; 0: it does not */
 };
 
 struct fake_context {

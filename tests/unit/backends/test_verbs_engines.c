@@ -5,6 +5,7 @@
  * A machine with four NICs, two in each of two NUMA nodes; the engines are all on
  * it. What they share is one fabric, so each rail reaches each.
  */
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,6 +168,57 @@ static void map_says_which_nics_go_together(void **state)
 	assert_int_equal(rail(two.user, 2).unmatched_peers, 1);
 	assert_int_equal(rail(two.user, 3).unmatched_peers, 1);
 	close_two(&two);
+}
+
+/* ---- memory that NICs do not take ---- */
+
+static int add_near(struct te_engine *engine, const int refusals[N_NICS])
+{
+	struct te_region region = {.addr = local,
+				   .length = HALF,
+				   .access = RIG_ANY,
+				   .location = "cpu:0"};
+	te_region_id id;
+	int rc;
+
+	for (unsigned int i = 0; i < N_NICS; i++)
+		fake_verbs_refuse_memory(i, refusals[i]);
+	rc = te_region_add(engine, &region, &id);
+	if (!rc)
+		assert_int_equal(te_region_remove(engine, id), 0);
+	return rc;
+}
+
+static void what_a_nic_ran_out_of_is_told_if_none_takes_the_memory(void **state)
+{
+	static const int near[] = {ENOMEM, 0, 0, 0};
+	static const int far[] = {0, 0, ENOMEM, ENOMEM};
+	static const int kind[] = {EOPNOTSUPP, EOPNOTSUPP, 0, EOPNOTSUPP};
+	static const int all[] = {EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP, ENOMEM};
+	static const int none[] = {EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP,
+				   EOPNOTSUPP};
+	struct te_engine *engine = engine_with(NULL, NULL);
+
+	(void)state;
+	assert_int_equal(add_near(engine, near), -ENOMEM);
+	assert_int_equal(add_near(engine, far), 0);
+	assert_int_equal(add_near(engine, kind), 0);
+	assert_int_equal(add_near(engine, all), -ENOMEM);
+	assert_int_equal(add_near(engine, none), -EOPNOTSUPP);
+	te_engine_destroy(engine);
+}
+
+static void
+nic_without_a_link_that_takes_no_memory_is_done_without(void **state)
+{
+	static const int first[] = {ENOMEM, 0, 0, 0};
+	struct te_engine *engine;
+
+	(void)state;
+	fake_verbs_link(0, 1, false);
+	engine = engine_with(NULL, NULL);
+	assert_int_equal(add_near(engine, first), 0);
+	te_engine_destroy(engine);
 }
 
 /* ---- links that go ---- */
@@ -359,6 +411,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_NICS(memory_of_a_node_goes_by_its_nics),
 		WITH_NICS(map_says_which_nics_go_together),
+		WITH_NICS(
+			what_a_nic_ran_out_of_is_told_if_none_takes_the_memory),
+		WITH_NICS(
+			nic_without_a_link_that_takes_no_memory_is_done_without),
 		WITH_NICS(links_that_go_are_replaced_and_used_again),
 		WITH_NICS(port_gets_its_link_later_and_is_used),
 		WITH_NICS(engines_start_before_any_port_has_a_link),
