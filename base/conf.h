@@ -33,10 +33,11 @@ struct tei_conf;
 #define TEI_CONF_ERROR_LEN 256
 
 struct tei_setting {
-	const char *name;  /* snake_case, "." for groups: flag and key */
-	const char *alias; /* other spellings, "a|b", or NULL */
-	const char *env;   /* environment name, or NULL */
-	const char *group; /* heading in --help; NULL: as the row before */
+	const char *name;   /* snake_case, "." for groups: flag and key */
+	const char *alias;  /* other spellings, "a|b", or NULL */
+	const char *env;    /* environment name, or NULL */
+	const char *no_env; /* value of env that is as none, or NULL */
+	const char *group;  /* heading in --help; NULL: as the row before */
 	enum tei_conf_type type;
 	const char *def;  /* in the syntax of the type; NULL string = unset */
 	const char *unit; /* for --help; "s" makes a bare DURATION seconds */

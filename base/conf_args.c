@@ -191,7 +191,7 @@ int tei_conf_env(struct tei_conf *c, char error[TEI_CONF_ERROR_LEN])
 		const char *text = s->env ? getenv(s->env) : NULL;
 		int rc;
 
-		if (!text || !*text)
+		if (!text || !*text || (s->no_env && !strcmp(text, s->no_env)))
 			continue;
 		snprintf(from, sizeof(from), " (environment %s)", s->env);
 		rc = tei_conf_assign_said(c, s, text, from, error);

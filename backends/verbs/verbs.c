@@ -9,12 +9,13 @@
 #include "base/conf.h"
 
 /* With Mooncake's name for it. */
-#define ROW_ENV(field_, name_, env_, type_, def_, unit_, help_, min_, max_) \
-	{                                                                   \
-		.name = "verbs." name_, .env = (env_), .type = (type_),     \
-		.def = (def_), .unit = (unit_), .help = (help_),            \
-		.min = (min_), .max = (max_),                               \
-		.offset = offsetof(struct verbs_config, field_)             \
+#define ROW_ENV(field_, name_, env_, type_, def_, unit_, help_, min_, ...) \
+	{                                                                  \
+		.name = "verbs." name_, .env = (env_), .type = (type_),    \
+		.def = (def_), .unit = (unit_), .help = (help_),           \
+		.min = (min_),                                             \
+		.offset = offsetof(struct verbs_config, field_),           \
+		.max = __VA_ARGS__                                         \
 	}
 #define ROW(field_, name_, ...) ROW_ENV(field_, name_, NULL, __VA_ARGS__)
 
@@ -36,9 +37,10 @@ static const struct tei_setting settings[] = {
 	ROW_ENV(pkey_index, "pkey_index", "MC_PKEY_INDEX", TEI_CONF_UINT, "0",
 		NULL, "partition, by its place in the port's table", 0, 65535),
 	ROW_ENV(service_level, "service_level", "MC_IB_SL", TEI_CONF_UINT, "0",
-		NULL, "InfiniBand service level", 0, 15),
+		NULL, "InfiniBand service level", 0, 15, .no_env = "-1"),
 	ROW_ENV(traffic_class, "traffic_class", "MC_IB_TC", TEI_CONF_UINT, "0",
-		NULL, "of the GRH; on RoCE the type of service", 0, 255),
+		NULL, "of the GRH; on RoCE the type of service", 0, 255,
+		.no_env = "-1"),
 	ROW(lanes, "lanes", TEI_CONF_UINT, "2", NULL,
 	    "queue pairs between two rails", 1, VERBS_LANES_MAX),
 	ROW(depth, "depth", TEI_CONF_UINT, "256", NULL,

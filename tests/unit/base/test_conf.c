@@ -25,7 +25,7 @@ struct values {
 
 static const struct tei_setting rows[] = {
 	{F(insecure), .group = "tells", .type = TEI_CONF_BOOL, .def = "false",
-	 .env = "TEST_INSECURE", .help = "serve everybody"},
+	 .env = "TEST_INSECURE", .no_env = "-1", .help = "serve everybody"},
 	{F(node), .type = TEI_CONF_BOOL, .def = "true", .help = "a node"},
 	{F(port), .alias = "rpc_port|older_port", .env = "TEST_PORT",
 	 .type = TEI_CONF_UINT, .def = "50051", .max = 65535, .help = "port"},
@@ -169,7 +169,12 @@ static void command_line_beats_environment_beats_default(void **state)
 	setenv("TEST_PORT", "", 1);
 	assert_int_equal(tei_conf_env(&c, error), 0);
 	assert_int_equal(v.port, 50051);
+	setenv("TEST_PORT", "-1", 1);
+	assert_int_equal(tei_conf_env(&c, error), -EINVAL);
 	setenv("TEST_PORT", "77", 1);
+	setenv("TEST_INSECURE", "-1", 1); /* as if it were not set */
+	assert_int_equal(tei_conf_env(&c, error), 0);
+	assert_false(v.insecure);
 	setenv("TEST_INSECURE", "1", 1);
 	assert_int_equal(tei_conf_env(&c, error), 0);
 	assert_int_equal(v.port, 77);

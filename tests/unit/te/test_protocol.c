@@ -258,6 +258,8 @@ static void variables_of_mooncake_choose_devices(void **state)
 	setenv("MC_TE_FILTERS", "fake0/1", 1);
 	setenv("MC_GID_INDEX", "-1", 1);
 	setenv("MC_IB_PORT", "1", 1);
+	setenv("MC_IB_SL", "-1", 1);
+	setenv("MC_IB_TC", "-1", 1);
 	engine = rig_engine(SETTINGS("backends", "verbs"));
 	assert_int_equal(state_of_first(engine), TE_RAIL_UP);
 	te_engine_destroy(engine);
@@ -269,6 +271,8 @@ static void variables_of_mooncake_choose_devices(void **state)
 	unsetenv("MC_TE_FILTERS");
 	unsetenv("MC_GID_INDEX");
 	unsetenv("MC_IB_PORT");
+	unsetenv("MC_IB_SL");
+	unsetenv("MC_IB_TC");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
