@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/conf.h"
+#include "base/utf8.h"
 #include "cmd/doctor/engines.h"
 #include "cmd/doctor/host.h"
 #include "cmd/doctor/listen.h"
@@ -311,6 +312,16 @@ static bool take_words(int *argc, char ***argv)
 				    : n_names <= 1;
 }
 
+static bool are_text(void)
+{
+	size_t i;
+
+	for (i = 0; i < n_names; i++)
+		if (!tei_utf8_is_text(names[i], strlen(names[i])))
+			return false;
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	char *program = argv[0];
@@ -322,6 +333,8 @@ int main(int argc, char **argv)
 		return complain("peer NAME..., pairs NAME NAME..., "
 				"listen [NAME], or settings; --help tells "
 				"more");
+	if (!are_text())
+		return complain("a name is no text in UTF-8");
 	argv[0] = program;
 	return tei_conf_program(&conf, argc, argv, ABOUT, run);
 }

@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <string.h>
 
-#define OPEN_MS 5000
-#define REGIONS 64
+#include "base/mem.h"
+
+#define OPEN_MS   5000
+#define HEADS_MAX 256 /* regions that may be for us, read to find out */
 
 static void read_rails(struct te_engine *engine, struct te_rail_info *out,
 		       size_t *n)
@@ -75,14 +77,17 @@ static bool find_scratch(struct tei_mover *m,
 {
 	static const char mark[] = TEI_SCRATCH_MARK;
 	const uint32_t both = TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE;
+	size_t i, heads = 0;
 	const void *head;
-	size_t i;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n && heads < HEADS_MAX; i++) {
 		if (all[i].access != both || all[i].length <= TEI_SCRATCH_HEAD)
 			continue;
 		head = tei_mover_head(m, &all[i], sizeof(mark));
-		if (!head || memcmp(head, mark, sizeof(mark)) != 0)
+		if (!head)
+			return false; /* no other would be read either */
+		heads++;
+		if (memcmp(head, mark, sizeof(mark)) != 0)
 			continue;
 		*out = all[i];
 		out->addr += TEI_SCRATCH_HEAD;
@@ -92,17 +97,40 @@ static bool find_scratch(struct tei_mover *m,
 	return false;
 }
 
+/* What the peer publishes, for tei_free(). -ENOMEM, or of te_segment_regions(). */
+static int list_regions(const struct tei_mover *m,
+			struct te_segment_region **out, size_t *n)
+{
+	struct te_segment_region *all;
+	size_t room = 0;
+	int rc = te_segment_regions(m->engine, m->segment, NULL, &room);
+
+	if (rc)
+		return rc;
+	all = tei_calloc(room + 1, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	*n = room;
+	rc = te_segment_regions(m->engine, m->segment, all, n);
+	if (rc) {
+		tei_free(all);
+		return rc;
+	}
+	if (*n > room) /* meanwhile there are more */
+		*n = room;
+	*out = all;
+	return 0;
+}
+
 static void move(struct tei_mover *m, const struct tei_peer_plan *plan,
 		 struct tei_peer_visit *v)
 {
-	struct te_segment_region all[REGIONS], there;
 	struct te_rail_info before[TEI_PEER_RAILS];
-	size_t n = REGIONS, n_rails;
+	struct te_segment_region *all, there;
+	size_t n, n_rails;
 
-	if (te_segment_regions(m->engine, m->segment, all, &n))
+	if (list_regions(m, &all, &n))
 		return;
-	if (n > REGIONS)
-		n = REGIONS;
 	(void)te_segment_warm_up(m->engine, m->segment, OPEN_MS, NULL);
 	read_rails(m->engine, before, &n_rails);
 	if (find_readable(all, n, &there))
@@ -111,6 +139,7 @@ static void move(struct tei_mover *m, const struct tei_peer_plan *plan,
 		tei_mover_run(m, TE_WRITE, &there, plan->time_ms, &v->write);
 	keep_rails(m->engine, before, v);
 	keep_links(m, v);
+	tei_free(all);
 }
 
 int tei_peer_visit(struct te_engine *engine, const char *name,

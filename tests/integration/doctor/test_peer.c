@@ -89,6 +89,8 @@ static void words_that_make_no_sense_are_refused(void **state)
 	    (const char *const[]){"peer NAME...", NULL});
 	run((const char *const[]){"listen", "a", "b", NULL}, 2,
 	    (const char *const[]){"listen [NAME]", NULL});
+	run((const char *const[]){"pairs", name, "\xff", NULL}, 2,
+	    (const char *const[]){"UTF-8", NULL});
 	run((const char *const[]){"peer", name, "--engine", "nonsense", NULL},
 	    2, (const char *const[]){"name=value", NULL});
 	run((const char *const[]){"peer", name, "--engine", "no.such=1", NULL},
