@@ -39,11 +39,13 @@ void tei_health_hold(struct tei_link *link)
 
 void tei_health_refused(struct tei_peer *peer, uint32_t rail, int err)
 {
+	static struct tei_log_limit limit = {.per_minute = 60};
 	struct tei_worker *w = &peer->engine->worker;
 	struct tei_breaker_limits limits = limits_of(peer->engine);
 
-	LOG_WARN("rail %s: open an endpoint to %s: %s", w->rails[rail]->name,
-		 peer->name, strerror(-err));
+	if (tei_log_allowed(&limit))
+		LOG_WARN("rail %s: open an endpoint to %s: %s",
+			 w->rails[rail]->name, peer->name, strerror(-err));
 	peer->w.pairs[rail].err = err;
 	tei_breaker_fail(&peer->w.pairs[rail].breaker, w->now,
 			 tei_chance(&w->chance), &limits);
