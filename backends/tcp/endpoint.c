@@ -257,8 +257,10 @@ static void queue_slice(struct tcp_lane *lane, struct tei_slice *slice)
 	s->announced = s->passed;
 	insert(lane, slice->op == TEI_READ ? &lane->reads : &lane->writes,
 	       slice);
+	lane->n_asked++;
 	lane->n_unanswered++;
 	lane->bytes_unanswered += slice->length;
+	tei_tcp_asking_add(lane);
 }
 
 static void refuse_slice(struct tcp_rail *rail, struct tei_slice *slice)

@@ -28,11 +28,20 @@
 #define USER_TIMEOUT_MS (10 * 60 * 1000)
 #define KEEP_IDLE_S     30
 #define KEEP_INTERVAL_S 10
+#define KEEP_OFTEN_S    1
 
 static void set_int(int fd, int level, int name, int value)
 {
 	/* All of these only tune; a kernel that refuses one works too. */
 	(void)setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+void tei_tcp_keep(int fd, bool often)
+{
+	set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE,
+		often ? KEEP_OFTEN_S : KEEP_IDLE_S);
+	set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL,
+		often ? KEEP_OFTEN_S : KEEP_INTERVAL_S);
 }
 
 void tei_tcp_socket_tune(const struct tcp_rail *rail, int fd)
@@ -43,8 +52,7 @@ void tei_tcp_socket_tune(const struct tcp_rail *rail, int fd)
 	set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
 	set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-	set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
-	set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_INTERVAL_S);
+	tei_tcp_keep(fd, false);
 	if (config->busy_poll)
 		set_int(fd, SOL_SOCKET, SO_BUSY_POLL, (int)config->busy_poll);
 	if (config->sndbuf)
@@ -75,6 +83,7 @@ struct tcp_lane *tei_tcp_lane_create(struct tcp_rail *rail, int fd,
 	tei_list_init(&lane->sent_reads);
 	tei_list_init(&lane->sent_writes);
 	tei_list_init(&lane->stalled);
+	tei_list_init(&lane->asking);
 	lane->interest = state == TCP_LANE_CONNECTING ? EPOLLOUT : EPOLLIN;
 	if (tei_tcp_watch(rail, fd, &lane->source, lane->interest) < 0)
 		goto free_lane;
@@ -149,6 +158,7 @@ void tei_tcp_lane_close(struct tcp_lane *lane)
 	tei_tcp_young_remove(lane);
 	tei_tcp_cool(lane);
 	tei_list_del(&lane->stalled);
+	tei_list_del(&lane->asking);
 	/* What the kernel still holds of unanswered requests is void. */
 	if (lane->n_unanswered)
 		(void)setsockopt(lane->fd, SOL_SOCKET, SO_LINGER, &now,

@@ -124,6 +124,7 @@ static void init(struct tcp_rail *rail, struct tei_rail *base)
 	tei_list_init(&rail->broken);
 	tei_list_init(&rail->refused);
 	tei_list_init(&rail->stalled);
+	tei_list_init(&rail->asking);
 	tei_list_init(&rail->holding);
 }
 

@@ -4,6 +4,7 @@
  *
  * rail.c      listening socket, epoll, progress
  * young.c     accepting, and what must happen in time
+ * deaf.c      connections that the network has stopped carrying
  * lane.c      one connection: socket, hello, interest, end
  * endpoint.c  the ops of an endpoint: open, connect, post, cancel, drop
  * debts.c     what a target owes: answers, data
@@ -52,9 +53,9 @@
 
 struct tcp_config {
 	uint64_t lanes, port, sndbuf, rcvbuf, frame, send_chunk;
-	uint64_t connect_timeout, stall_timeout; /* ms */
-	uint64_t busy_poll;                      /* us */
-	uint64_t zerocopy;                       /* bytes; 0: never */
+	uint64_t connect_timeout, stall_timeout, deaf_timeout; /* ms */
+	uint64_t busy_poll;                                    /* us */
+	uint64_t zerocopy; /* bytes; 0: never */
 	char *congestion;
 	char *devices; /* NULL or "": one rail, and the kernel routes */
 };
@@ -182,6 +183,11 @@ struct tcp_lane {
 	uint64_t next_id;
 	uint64_t abort_id; /* WRITE given up half-way, peer not told yet */
 	uint64_t n_unanswered, bytes_unanswered;
+	struct tei_list asking; /* rail->asking, while some are unanswered */
+	uint64_t n_asked;       /* all that were ever given to it */
+	uint64_t quiet_ms;      /* since when no answer has come */
+	uint64_t n_answered;    /* by then */
+	bool probed;            /* the kernel is to ask the peer's often */
 
 	struct tcp_debts *debts;       /* owned; target, once open */
 	struct tcp_zerocopy *zerocopy; /* owned; NULL: every byte is copied */
@@ -239,6 +245,7 @@ struct tcp_rail {
 	struct tei_list broken;  /* endpoints */
 	struct tei_list refused; /* slices */
 	struct tei_list stalled; /* lanes with orphans that go out */
+	struct tei_list asking;  /* lanes with requests unanswered */
 	struct tei_list holding; /* struct tcp_zerocopy with held slices */
 	struct tcp_plan *plan;
 	uint8_t *scratch; /* scratch[TCP_SCRATCH_LEN], of scratch_fd */
@@ -293,6 +300,13 @@ void tei_tcp_accept(struct tcp_rail *rail);
 void tei_tcp_tick_start(struct tcp_rail *rail);
 void tei_tcp_tick(struct tcp_rail *rail);
 
+/* ---- deaf.c ---- */
+
+/* A request has been given to it. */
+void tei_tcp_asking_add(struct tcp_lane *lane);
+/* Break what is deaf; from tick(). */
+void tei_tcp_asking_look(struct tcp_rail *rail, uint64_t now_ms);
+
 /* ---- devices.c ---- */
 
 int tei_tcp_probe(const struct tei_search *search);
@@ -341,6 +355,8 @@ void tei_tcp_lane_listen(struct tcp_lane *lane, bool on);
 void tei_tcp_lane_fail(struct tcp_lane *lane, int err);
 /* The same because of what the peer sent: counted. */
 void tei_tcp_lane_bad(struct tcp_lane *lane, const char *what);
+/* How soon the kernel asks the peer's after the last packet, and how often. */
+void tei_tcp_keep(int fd, bool often);
 /* Options of every data socket. */
 void tei_tcp_socket_tune(const struct tcp_rail *rail, int fd);
 

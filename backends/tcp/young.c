@@ -4,8 +4,8 @@
  *
  * A connection is young until it is open as a lane; it has connect_timeout for
  * that. The timer behind this only runs while somebody is young, accepting is
- * paused, a peer is to take the rest of a frame whose slice is over, or the
- * state of the link could not be asked for.
+ * paused, a peer is to take the rest of a frame whose slice is over or to answer
+ * a request, or the state of the link could not be asked for.
  */
 #include "backends/tcp/tcp.h"
 
@@ -117,10 +117,12 @@ void tei_tcp_tick(struct tcp_rail *rail)
 		rail->listening = !tei_tcp_watch(rail, rail->listen_fd,
 						 &rail->listener, EPOLLIN);
 	end_stalls(rail, now_ms);
+	tei_tcp_asking_look(rail, now_ms);
 	if (rail->link_unsure)
 		tei_tcp_netlink_event(rail);
 	if (rail->listening && !rail->link_unsure &&
-	    tei_list_empty(&rail->young) && tei_list_empty(&rail->stalled))
+	    tei_list_empty(&rail->young) && tei_list_empty(&rail->stalled) &&
+	    tei_list_empty(&rail->asking))
 		tick_set(rail, false);
 }
 

@@ -56,7 +56,7 @@ static int set_up(void **state, const char *thread)
 	static struct hosts h;
 	size_t i;
 
-	h = (struct hosts){0};
+	h = (struct hosts){.op = TE_WRITE};
 	*state = &h;
 	start_owner(&h, thread);
 	make_engine(&h);
@@ -117,7 +117,7 @@ void hosts_submit(struct hosts *h, uint32_t n)
 
 	for (i = 0; i < n; i++) {
 		struct iovec piece = {h->local + i * PIECE, PIECE};
-		struct te_request req = {.op = TE_WRITE,
+		struct te_request req = {.op = h->op,
 					 .segment = h->segment,
 					 .remote = h->remote + i * PIECE,
 					 .pieces = &piece,
@@ -270,4 +270,41 @@ bool hosts_lose(struct hosts *h, int network, unsigned int percent)
 {
 	return lose_at(0, "rail", network, percent) &&
 	       lose_at(test_process_pid(h->owner), "peer", network, percent);
+}
+
+/* A filter of @side that drops the frames whose TCP port at @offset is @port. */
+static bool drop_port(pid_t pid, const char *side, int network,
+		      unsigned int offset, unsigned int port)
+{
+	test_netns_run(pid, "tc qdisc add dev %s%d clsact 2>&-", side, network);
+	return !test_netns_run(pid,
+			       "tc filter add dev %s%d ingress prio %u "
+			       "protocol all bpf da bytecode "
+			       "'4,40 0 0 %u,21 0 1 %u,6 0 0 2,6 0 0 "
+			       "4294967295'",
+			       side, network, port, offset, port);
+}
+
+bool hosts_forget(struct hosts *h, int network)
+{
+	const unsigned int from = 34, to = 36; /* the ports in a frame of TCP */
+	const char *control = strrchr(h->name, ':') + 1;
+	unsigned int net, mine, theirs, n = 0;
+	char line[256];
+	FILE *f = fopen("/proc/self/net/tcp", "r");
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%*d: 01%2x630A:%x %*8x:%x 01", &net, &mine,
+			   &theirs) != 3 ||
+		    (int)net != network || (int)theirs == atoi(control))
+			continue;
+		if (!drop_port(0, "rail", network, to, mine) ||
+		    !drop_port(test_process_pid(h->owner), "peer", network,
+			       from, mine))
+			break;
+		n++;
+	}
+	fclose(f);
+	return n > 0;
 }

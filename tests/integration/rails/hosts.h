@@ -38,6 +38,7 @@ struct hosts {
 	uint8_t *local;
 	struct te_batch *batch;
 	uint32_t n_done; /* of what is in the batch */
+	uint32_t op;     /* of what is submitted: TE_WRITE, TE_READ */
 };
 
 /* For cmocka: *state is a struct hosts, all connected. */
@@ -50,7 +51,7 @@ int hosts_tear_down(void **state);
 /* Interface rail<network> of ours, or the owner's peer<network>. */
 void hosts_set_link(struct hosts *h, int network, bool ours, bool up);
 
-/* Write the first @n pieces of the region, each with a request of its own. */
+/* Move the first @n pieces of the region, each by a request of its own. */
 void hosts_submit(struct hosts *h, uint32_t n);
 /* Until @want of what was submitted has ended well. */
 void hosts_await(struct hosts *h, uint32_t want);
@@ -74,6 +75,11 @@ void hosts_silence(int network);
  * any more. False: the system cannot.
  */
 bool hosts_lose(struct hosts *h, int network, unsigned int percent);
+/*
+ * The network forgets the data connections that there are, as a firewall does:
+ * what they carry is dropped, and new ones work. False: the system cannot.
+ */
+bool hosts_forget(struct hosts *h, int network);
 
 /* The group, in a network namespace of our own; 77: not here, and says why. */
 #define hosts_run(tests) \

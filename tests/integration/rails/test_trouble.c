@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_trouble.c - networks that lose a part, and an owner that stands still */
 #include <signal.h>
+#include <string.h>
 
 #include "tests/integration/rails/hosts.h"
 #include "tests/lib/test.h"
@@ -63,6 +64,42 @@ static void network_that_was_silent_is_used_again(void **state)
 	hosts_expect_bytes(h, SOME);
 }
 
+/* By one network, so there is no other link to see the difference by. */
+static void move_by_forgotten_connections(struct hosts *h)
+{
+	if (!hosts_forget(h, 0))
+		skip();
+	hosts_again(h);
+	hosts_submit(h, N_PIECES);
+	hosts_await(h, N_PIECES);
+}
+
+static void forgotten_connections_are_made_anew(void **state)
+{
+	struct hosts *h = *state;
+
+	hosts_set_link(h, 1, true, false);
+	hosts_submit(h, SOME);
+	hosts_await(h, SOME);
+	move_by_forgotten_connections(h);
+	hosts_expect_bytes(h, N_PIECES);
+}
+
+/* The owner's kernel has acknowledged all of it: what is missing is to come. */
+static void forgotten_connections_of_reads_are_made_anew(void **state)
+{
+	struct hosts *h = *state;
+	uint32_t crc = te_crc32c(0, h->local, REGION_LEN);
+
+	hosts_set_link(h, 1, true, false);
+	hosts_submit(h, N_PIECES);
+	hosts_await(h, N_PIECES);
+	memset(h->local, 0, REGION_LEN);
+	h->op = TE_READ;
+	move_by_forgotten_connections(h);
+	assert_int_equal(te_crc32c(0, h->local, REGION_LEN), crc);
+}
+
 static bool is_suspected(void *arg)
 {
 	return hosts_stat(arg, "te_peer_suspects_total", "") > 0;
@@ -88,6 +125,8 @@ int main(void)
 		HOSTS_TEST(five_percent_loss_costs_no_byte),
 		HOSTS_TEST(lossy_network_beside_a_good_one_costs_no_byte),
 		HOSTS_TEST(network_that_was_silent_is_used_again),
+		HOSTS_TEST(forgotten_connections_are_made_anew),
+		HOSTS_TEST(forgotten_connections_of_reads_are_made_anew),
 		HOSTS_TEST(owner_that_stands_still_is_waited_for),
 	};
 
