@@ -348,6 +348,7 @@ void tei_peer_is_up(struct tei_peer *peer)
 {
 	tei_peer_move(peer, TEI_PEER_UP);
 	peer->c.attempts = 0;
+	peer->c.n_refused = 0;
 	peer->c.next_address = 0;
 	tei_notify_greeted(peer, peer->c.hello_taken, peer->c.hello_losses);
 	TEI_COUNT(peer->engine, control_up);
@@ -412,6 +413,10 @@ static void tell_failure(struct tei_peer *peer, int err)
 	peer->told.up = false;
 	peer->told.fails++;
 	peer->told.fail_err = err == -EAGAIN ? -ECONNREFUSED : err;
+	if (peer->c.n_refused && peer->c.n_refused >= peer->c.n_address) {
+		peer->told.refusals++;
+		peer->c.n_refused = 0;
+	}
 	tei_mutex_unlock(&engine->mu);
 	tei_peer_post_news(peer);
 }
@@ -444,6 +449,9 @@ void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 	if (tei_reroute(peer, err))
 		return;
 	TEI_COUNT(peer->engine, control_failed);
+	if (!stray)
+		peer->c.n_refused =
+			err == -ECONNREFUSED ? peer->c.n_refused + 1 : 0;
 	say_why(peer, err);
 	tell_failure(peer, err);
 	tei_peer_prune_drops(peer);

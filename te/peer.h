@@ -67,6 +67,7 @@ struct tei_told {
 	uint64_t epoch_over;
 	uint64_t fails; /* attempts that failed */
 	int fail_err;
+	uint64_t refusals; /* times that all its addresses refused us */
 	struct tei_address address; /* where the control connection leads */
 	uint8_t incarnation[TE_INCARNATION_LEN];
 };
@@ -79,6 +80,7 @@ struct tei_peer_control {
 	struct tei_lookup *lookup;
 	struct tei_list of_names; /* waiting for a look-up */
 	uint32_t attempts;        /* in a row that failed */
+	int n_refused;            /* in a row, by the name's addresses */
 	struct tei_address address[TEI_PEER_ADDRESSES];
 	int n_address, next_address;
 	struct tei_address at; /* where the last attempt went to */
@@ -116,7 +118,7 @@ struct tei_peer_work {
 	uint32_t life;
 	bool up, runnable;
 	struct tei_remote *remote;
-	uint64_t fresh, epoch, epoch_over, fails;
+	uint64_t fresh, epoch, epoch_over, fails, refusals;
 	uint64_t pause_until; /* ns: the owner has no room just now */
 	struct tei_address address;
 	struct tei_list active;  /* cohorts, by of_peer */

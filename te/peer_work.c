@@ -69,10 +69,10 @@ void tei_peer_update_want(struct tei_peer *peer)
 {
 	bool want;
 
+	/* Also where links work: they may not tell that the peer is dead. */
 	want = !peer->self && !peer->w.up &&
-	       (!tei_list_empty(&peer->w.parked) ||
-		!tei_list_empty(&peer->w.warmers) ||
-		(!tei_queue_empty(&peer->w.queue) && !peer->w.n_up));
+	       (!tei_list_empty(&peer->w.active) ||
+		!tei_list_empty(&peer->w.warmers));
 	if (want == atomic_load_explicit(&peer->want, memory_order_relaxed))
 		return;
 	atomic_store(&peer->want, want);
@@ -160,6 +160,14 @@ static void end_stale(struct tei_peer *peer, bool settled)
 	each_active(peer, end_if_stale, -ESTALE);
 }
 
+/* Who listened there is gone, and with it what our links led to. */
+static void end_refused(struct tei_peer *peer)
+{
+	tei_list_for_each_safe (node, tmp, &peer->w.links)
+		tei_link_break(tei_list_entry(node, struct tei_link, link),
+			       -ECONNREFUSED);
+}
+
 static void set_epoch_over(struct tei_peer *peer, uint64_t epoch)
 {
 	peer->w.epoch_over = epoch;
@@ -217,7 +225,7 @@ void tei_peer_sync(struct tei_peer *peer)
 	struct te_engine *engine = peer->engine;
 	struct tei_peer_work *w = &peer->w;
 	struct tei_told told;
-	bool new_life, new_epoch, new_fails;
+	bool new_life, new_epoch, new_fails, refused;
 
 	w->news = atomic_load_explicit(&peer->news, memory_order_acquire);
 	tei_mutex_lock(&engine->mu);
@@ -229,16 +237,20 @@ void tei_peer_sync(struct tei_peer *peer)
 	new_life = told.life != w->life;
 	new_epoch = told.epoch != w->epoch;
 	new_fails = told.fails != w->fails;
+	refused = told.refusals != w->refusals;
 	w->life = told.life;
 	w->epoch = told.epoch;
 	w->epoch_over = told.epoch_over;
 	w->fails = told.fails;
+	w->refusals = told.refusals;
 	w->fresh = told.fresh;
 	w->address = told.address;
 	w->up = told.up;
 	take_remote(peer, told.remote);
 	if (new_life || new_epoch)
 		end_stale(peer, !new_life);
+	if (refused)
+		end_refused(peer);
 	if (new_fails && tei_is_lost(told.fail_err))
 		tei_peer_fail_fast(peer, told.fail_err);
 	unpark(peer);

@@ -6,8 +6,9 @@
  * is posted. While another link to the peer works, a silent one is broken:
  * its slices go there once the peer has confirmed that nothing more can land.
  * If it is the only one the peer is just suspected, and asked over control
- * whether it lives: slow is not dead, and requests have their deadlines. Links
- * that are missing are opened then: one that comes up can take its place.
+ * whether it lives: slow is not dead, and requests have their deadlines. Where
+ * nobody listens any more all its links are broken (peer_work.c). Links that are
+ * missing are opened then: one that comes up can take its place.
  *
  * A link whose last slices take several times as long as its rate lets expect
  * holds up the end of a transfer. When others have nothing left to do, it is

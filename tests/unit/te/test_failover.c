@@ -37,16 +37,23 @@ static struct te_completion run(uint32_t op, size_t len, uint32_t timeout_ms,
 	return rig_run(user, &r);
 }
 
-static struct te_batch *start(uint32_t op, size_t len, uint32_t timeout_ms)
+static struct te_batch *start_as(uint32_t op, size_t len, uint32_t timeout_ms,
+				 uint32_t flags)
 {
 	struct iovec piece = {local, len};
 	struct te_request r = rig_request(segment, op, memory, &piece);
 	struct te_batch *batch;
 
 	r.timeout_ms = timeout_ms;
+	r.flags = flags;
 	assert_int_equal(te_batch_create(user, 1, &batch), 0);
 	assert_int_equal(te_batch_submit(batch, &r, 1), 0);
 	return batch;
+}
+
+static struct te_batch *start(uint32_t op, size_t len, uint32_t timeout_ms)
+{
+	return start_as(op, len, timeout_ms, 0);
 }
 
 static struct te_completion end_of(struct te_batch *batch)
@@ -238,6 +245,21 @@ static void fail_fast_ends_at_the_first_break(void **state)
 	assert_int_equal(c.error, -ECONNRESET);
 	assert_int_equal(c.flags, 0); /* something may still land */
 	assert_int_equal(run(TE_WRITE, LEN, 0, TE_FAIL_FAST).error, 0);
+}
+
+/* A queue pair does not tell that the process behind its other end is gone. */
+static void
+fail_fast_does_not_wait_for_endpoints_of_a_dead_process(void **state)
+{
+	struct te_batch *batch;
+
+	(void)state;
+	atomic_store(&fake.stall, true);
+	batch = start_as(TE_READ, LEN, 0, TE_FAIL_FAST);
+	assert_true(test_wait_until(is_posted, NULL, RIG_WAIT_MS));
+	te_engine_destroy(owner);
+	owner = NULL;
+	assert_int_equal(end_of(batch).error, -ECONNREFUSED);
 }
 
 static void stalled_request_ends_at_its_deadline(void **state)
@@ -493,6 +515,8 @@ int main(void)
 		WITH_ENGINES(busy_owner_is_asked_again),
 		WITH_ENGINES(what_a_waiter_leaves_behind_is_carried_on),
 		WITH_ENGINES(fail_fast_ends_at_the_first_break),
+		WITH_ENGINES(
+			fail_fast_does_not_wait_for_endpoints_of_a_dead_process),
 		WITH_ENGINES(stalled_request_ends_at_its_deadline),
 		WITH_ENGINES(stalled_request_can_be_cancelled),
 		WITH_ENGINES(silent_peer_is_suspected),
