@@ -233,6 +233,12 @@ static bool has_it(void *arg)
 	return has(wanted->store, "k", wanted->id);
 }
 
+/* Each client finds the new master by itself. */
+static bool reaches_the_master(void *arg)
+{
+	return exists(arg, "k") != TE_STORE_RPC_FAIL;
+}
+
 static void tenants_survive_the_master(void **state)
 {
 	struct world *w = *state;
@@ -244,6 +250,7 @@ static void tenants_survive_the_master(void **state)
 	pool_restart(&w->pool, w->args);
 	assert_true(test_wait_until(has_it, &red, WAIT_MS));
 	assert_true(test_wait_until(has_it, &blue, WAIT_MS));
+	assert_true(test_wait_until(reaches_the_master, w->nobody, WAIT_MS));
 	assert_int_equal(exists(w->nobody, "k"),
 			 TE_STORE_TENANT_NOT_REGISTERED);
 }
