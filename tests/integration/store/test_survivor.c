@@ -14,10 +14,12 @@
 #include "tests/store/pool.h"
 
 #define N_KEYS  60u
-#define N_READS TEST_TIMES(3000u)
+#define N_READS TEST_TIMES(1000u)
 #define SIZE    5000u
 /* Reads that meet the dead owner: some are under way, some try it again. */
 #define FEW 32u
+/* What the live owner may take, and who meets the stopped one waits for. */
+#define REPLICA_MS 5000
 
 struct rig {
 	struct pool pool;
@@ -62,7 +64,7 @@ static void rig_start(struct rig *r, const char *backends)
 	pool_start(&r->pool, pool_patient);
 	for (int i = 0; i < 2; i++)
 		r->owners[i] = pool_owner(&r->pool, "8 MB");
-	r->client = pool_hasty_client(&r->pool, 0, 30000, 1000);
+	r->client = pool_hasty_client(&r->pool, 0, 30000, REPLICA_MS);
 	assert_true(test_wait_until(lies_with_both, r, POOL_START_MS));
 }
 
