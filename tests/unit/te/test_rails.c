@@ -61,12 +61,18 @@ static int set_up_patient(void **state)
 	return set_up_with(patient);
 }
 
-/* One slice in flight on each rail. */
+/* One slice in flight on each rail, and none is given up. */
 static int set_up_narrow(void **state)
 {
-	static const char *const narrow[] = {
-		"window",        "64k", "slice_max", "64k",
-		"reroute_after", "1h",  NULL};
+	static const char *const narrow[] = {"window",
+					     "64k",
+					     "slice_max",
+					     "64k",
+					     "connect_timeout",
+					     "1h",
+					     "reroute_after",
+					     "1h",
+					     NULL};
 
 	(void)state;
 	return set_up_with(narrow);
@@ -424,7 +430,8 @@ int main(void)
 		WITH(set_up, rails_are_listed),
 		WITH(set_up, a_backend_without_a_rail_is_none_that_it_has),
 		cmocka_unit_test(states_have_names),
-		WITH(set_up, less_preferred_backend_is_not_even_connected),
+		WITH(set_up_narrow,
+		     less_preferred_backend_is_not_even_connected),
 		WITH(set_up_patient,
 		     connect_that_hangs_does_not_hold_up_what_others_can_carry),
 		WITH(set_up,
