@@ -5,9 +5,7 @@
 extern const struct tei_backend_ops tei_backend_loop;
 extern const struct tei_backend_ops tei_backend_sim;
 extern const struct tei_backend_ops tei_backend_shm;
-#ifdef TE_VERBS /* the headers that it needs were there */
 extern const struct tei_backend_ops tei_backend_verbs;
-#endif
 extern const struct tei_backend_ops tei_backend_tcp;
 
 /* clang-format off */
@@ -15,9 +13,7 @@ const struct tei_backend_ops *const tei_backends[] = {
 	&tei_backend_loop,
 	&tei_backend_sim,
 	&tei_backend_shm,
-#ifdef TE_VERBS
 	&tei_backend_verbs,
-#endif
 	&tei_backend_tcp,
 	NULL,
 };

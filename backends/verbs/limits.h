@@ -16,11 +16,7 @@
 
 #include <infiniband/verbs.h>
 
-#define VERBS_LANES_MAX 8
-#define VERBS_DEPTH_MAX 32768 /* work requests of one lane in flight */
-#define VERBS_SGE_MAX   16
-#define VERBS_READS_MAX 128
-#define VERBS_MTU_MAX   4096
+#include "backends/verbs/config.h"
 
 /* From settings. */
 struct verbs_wish {

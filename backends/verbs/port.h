@@ -11,27 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backends/verbs/config.h"
 #include "backends/verbs/gid.h"
 #include "backends/verbs/limits.h"
 #include "backends/verbs/provider.h"
 #include "backends/verbs/wire.h"
 #include "te/backend.h"
-
-struct verbs_config {
-	char *devices;   /* "mlx5_0,mlx5_1/2"; NULL, "", "all": every one */
-	char *exclude;   /* as devices, but left out; NULL, "": none */
-	uint64_t port;   /* of each device; 0: every one */
-	char *peers;     /* see match.h */
-	char *gid_index; /* a number; NULL, "", "auto", "-1": the best */
-	uint64_t pkey_index, service_level, traffic_class;
-	uint64_t lanes, depth, mtu, reads, inline_max, pieces;
-	uint64_t timeout, retries; /* as IBV_QP_TIMEOUT, IBV_QP_RETRY_CNT */
-	uint64_t chunk;            /* most bytes of one key */
-	uint64_t cqe;              /* completions that a rail has room for */
-	uint64_t prefault;         /* from so many bytes on; 0: never */
-	uint64_t bounce;           /* bytes of bounce buffers */
-	bool relaxed; /* relaxed ordering where the device has it */
-};
 
 struct verbs_port {
 	const struct verbs_provider *api;

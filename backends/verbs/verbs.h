@@ -2,6 +2,7 @@
 /*
  * verbs.h - what the files of the verbs backend share
  *
+ * config.h    settings; absent.c: the backend in builds without libibverbs
  * provider.h  the calls of libibverbs, as a table; module.c: the real ones
  * causes.c    what a status means, and whose fault it is
  * gid.c       which GID of a port
