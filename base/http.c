@@ -120,6 +120,12 @@ static int find_route(struct tei_http_conn *c)
 	struct tei_http_head *head = &c->head;
 	bool path = false;
 
+	if (!tei_http_host_meant(config, head->host, head->host_len)) {
+		head->why = "this host has another name: allow_host says "
+			    "otherwise";
+		return 403;
+	}
+
 	for (size_t i = 0; i < config->n_routes; i++) {
 		const struct tei_http_route *r = &config->routes[i];
 
@@ -403,13 +409,19 @@ int tei_http_start(struct tei_loop *loop, const struct tei_http_config *config,
 	http->config = *config;
 	if (!http->config.body_max)
 		http->config.body_max = TEI_HTTP_BODY_MAX;
+	if (config->allow_host) {
+		http->allow_host = tei_strdup(config->allow_host);
+		if (!http->allow_host)
+			goto free_http;
+		http->config.allow_host = http->allow_host;
+	}
 	http->base = tei_loop_base(loop);
 	tei_list_init(&http->conns);
 	http->fd =
 		tei_listen(config->host, config->port, config->what, out_port);
 	if (http->fd < 0) {
 		rc = http->fd;
-		goto free_http;
+		goto free_names;
 	}
 	http->readable = event_new(http->base, http->fd, EV_READ | EV_PERSIST,
 				   on_readable, http);
@@ -422,6 +434,8 @@ int tei_http_start(struct tei_loop *loop, const struct tei_http_config *config,
 	*out = http;
 	return 0;
 
+free_names:
+	tei_free(http->allow_host);
 free_http:
 	tei_free(http);
 	assert(rc < 0);
@@ -440,5 +454,6 @@ void tei_http_stop(struct tei_http *http)
 	if (http->resume)
 		event_free(http->resume);
 	close(http->fd);
+	tei_free(http->allow_host);
 	tei_free(http);
 }

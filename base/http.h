@@ -38,7 +38,7 @@ enum tei_http_refusal {
 	TEI_HTTP_TOO_LONG,
 	TEI_HTTP_METHOD, /* one that the path does not know */
 	TEI_HTTP_LATE,
-	TEI_HTTP_STRANGER, /* also a page of another site, in a browser */
+	TEI_HTTP_STRANGER, /* also a page of another site, and another's name */
 	TEI_HTTP_CROWD,    /* one was cut to make room, or was not let in */
 	TEI_HTTP_REFUSALS,
 };
@@ -93,6 +93,11 @@ struct tei_http_config {
 	const char *host; /* NULL: wildcard */
 	uint16_t port;    /* 0: kernel's choice */
 	bool insecure;
+	/*
+	 * Names, by commas, that requests may be for beside localhost, addresses
+	 * and the machine's name. NULL or "": no other, or any if insecure.
+	 */
+	const char *allow_host;
 	const struct tei_http_route *routes; /* routes[n_routes], static */
 	size_t n_routes;
 	void *arg;

@@ -21,8 +21,10 @@ struct tei_http_head {
 	struct tei_http_request request; /* but for the body */
 	struct tei_http_param params[TEI_HTTP_PARAMS_MAX];
 	char path[TEI_HTTP_PATH_ROOM];
-	char *query;     /* owned: decoded in place, or NULL */
-	const char *why; /* static: words for a refusal, or NULL */
+	char *query;      /* owned: decoded in place, or NULL */
+	const char *why;  /* static: words for a refusal, or NULL */
+	const char *host; /* in the bytes that were parsed, or NULL */
+	size_t host_len;
 	uint64_t length;
 	bool known; /* the method is one of ours */
 	bool head_only;
@@ -33,6 +35,7 @@ struct tei_http_head {
 
 struct tei_http {
 	struct tei_http_config config;
+	char *allow_host; /* what config says, or NULL */
 	struct event_base *base;
 	struct event *readable, *resume;
 	int fd;
@@ -97,5 +100,10 @@ int tei_http_head_parse(struct tei_http_head *out, const char *head,
 void tei_http_head_fini(struct tei_http_head *head);
 
 const char *tei_http_reason(int status);
+
+/* http_host.c */
+/* May a request be for @host[len], a field's value? NULL: it does not say. */
+bool tei_http_host_meant(const struct tei_http_config *config, const char *host,
+			 size_t len);
 
 #endif

@@ -204,6 +204,15 @@ static int parse_length(struct tei_http_head *out, const char *at, size_t len)
 	return 0;
 }
 
+static int take_host(struct tei_http_head *out, const char *at, size_t len)
+{
+	if (out->host)
+		return refused(out, 400, "Host is there twice");
+	out->host = at;
+	out->host_len = len;
+	return 0;
+}
+
 static bool is(const char *at, size_t len, const char *name)
 {
 	return len == strlen(name) && !strncasecmp(at, name, len);
@@ -223,7 +232,7 @@ static int parse_field(struct tei_http_head *out, const char *name,
 	}
 	if (is(name, name_len, "origin"))
 		out->foreign = true;
-	return 0;
+	return is(name, name_len, "host") ? take_host(out, value, len) : 0;
 }
 
 /* "name: value" lines. */

@@ -54,6 +54,7 @@ struct settings {
 	bool enable_http_server;
 	uint64_t http_port;
 	bool insecure;
+	char *allow_host; /* of HTTP requests: tei_http_config */
 	uint64_t call_timeout, replica_timeout; /* ms */
 	uint64_t drain_timeout;                 /* ms */
 	uint64_t v;
@@ -116,6 +117,9 @@ static const struct tei_setting rows[] = {
 	  .help = "of reading from one owner, be it one value or a batch" },
 	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "serve other hosts too, without any key" },
+	{ ROW(allow_host), .env = "MOONCAKE_ALLOW_HOST",
+	  .type = TEI_CONF_STRING, .def = "",
+	  .help = "HTTP requests may be for these names, too (a,b)" },
 
 	{ ROW(global_segment_size), .group = "memory", .type = TEI_CONF_SIZE, .def = "4 GB",
 	  .min = 1, .max = 1099511627776.0, .help = "memory lent to the pool" },
@@ -368,7 +372,7 @@ static int start_http(const struct settings *s, struct tei_agent *agent)
 	if (!s->enable_http_server)
 		return 0;
 	rc = tei_agent_http(agent, host, (uint16_t)s->http_port, s->insecure,
-			    &port);
+			    s->allow_host, &port);
 	if (rc < 0)
 		return rc; /* it has said why */
 	LOG_INFO("mooncake_client: HTTP on port %u", (unsigned int)port);

@@ -20,7 +20,7 @@
 	"name is reached. GET, PUT and DELETE of /metadata?key=, GET /health."
 
 struct settings {
-	char *host, *log_level;
+	char *host, *log_level, *allow_host;
 	uint64_t port, entries, value, bytes;
 	bool insecure;
 };
@@ -35,6 +35,9 @@ static const struct tei_setting rows[] = {
 	  .help = "address to listen on; 0.0.0.0: all" },
 	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "serve other hosts too, without any key" },
+	{ ROW(allow_host), .env = "MOONCAKE_ALLOW_HOST",
+	  .type = TEI_CONF_STRING, .def = "",
+	  .help = "requests may be for these names, too (a,b)" },
 	{ ROW(log_level), .type = TEI_CONF_STRING, .def = "INFO",
 	  .help = "error, warn, info, debug or trace" },
 	{ .name = "max_entries", .offset = offsetof(struct settings, entries),
@@ -56,6 +59,7 @@ static int start(const struct settings *s, struct tei_loop *loop,
 		.host = strcmp(s->host, "0.0.0.0") != 0 ? s->host : NULL,
 		.port = (uint16_t)s->port,
 		.insecure = s->insecure,
+		.allow_host = s->allow_host,
 		.limits = {s->entries, s->value, s->bytes},
 	};
 	uint16_t port;

@@ -10,6 +10,7 @@ import asyncio
 import ipaddress
 import json
 import logging
+import socket
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -62,12 +63,13 @@ class Hosts:
     """Which names a request may be for, of a server that only this host reaches.
 
     A page of another site can have its own name point here (DNS rebinding), and
-    what it asks for by that name is not of another site any more. Addresses and
-    localhost are always meant; others that are have to be told.
+    what it asks for by that name is not of another site any more. Addresses,
+    localhost and the machine's name are always meant; others have to be told.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self.names = {"localhost", *map(str.lower, names)}
+        self.names = {"localhost", socket.gethostname().lower(),
+                      *map(str.lower, names)}
         self.any = False  # who reaches it from elsewhere may call it anything
 
     @web.middleware

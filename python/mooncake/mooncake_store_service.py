@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 import ipaddress
 import logging
+import os
 import signal
 import sys
 import time
@@ -167,9 +168,12 @@ def parse_arguments(args: list[str] | None = None) -> argparse.Namespace:
                         help="for HTTP, default 8080; 0: any free one")
     parser.add_argument("--host", help="address to listen on; default 127.0.0.1, "
                         "with MOONCAKE_INSECURE=1 all")
-    parser.add_argument("--allow-host", action="append", default=[],
-                        metavar="NAME", help="requests may be for this name, "
-                        "too; on loopback others than localhost are refused")
+    parser.add_argument("--allow-host", action="append", metavar="NAME",
+                        default=os.environ.get("MOONCAKE_ALLOW_HOST", "")
+                        .replace(",", " ").split(),
+                        help="requests may be for this name, too, as for those in "
+                        "MOONCAKE_ALLOW_HOST (a,b); on loopback others than "
+                        "localhost are refused")
     parser.add_argument("--max-wait-time", type=float, default=60,
                         help="seconds to wait for the master, default 60")
     return parser.parse_args(args)

@@ -56,6 +56,6 @@ uint16_t tei_agent_port(const struct tei_agent *agent);
 
 /* GET /health, /metrics, /metrics/summary. As tei_http_start(). */
 int tei_agent_http(struct tei_agent *agent, const char *host, uint16_t port,
-		   bool insecure, uint16_t *out_port);
+		   bool insecure, const char *allow_host, uint16_t *out_port);
 
 #endif

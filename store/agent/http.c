@@ -188,13 +188,14 @@ static const struct tei_http_route routes[] = {
 };
 
 int tei_agent_http(struct tei_agent *agent, const char *host, uint16_t port,
-		   bool insecure, uint16_t *out_port)
+		   bool insecure, const char *allow_host, uint16_t *out_port)
 {
 	const struct tei_http_config config = {
 		.what = "HTTP port of the client",
 		.host = host,
 		.port = port,
 		.insecure = insecure,
+		.allow_host = allow_host,
 		.routes = routes,
 		.n_routes = sizeof(routes) / sizeof(routes[0]),
 		.arg = agent,

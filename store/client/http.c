@@ -67,12 +67,14 @@ static const struct tei_http_route routes[] = {
 	{TEI_HTTP_GET, "/metrics", metrics},
 };
 
-int tei_store_http_start(struct te_store *store, uint16_t port, bool insecure)
+int tei_store_http_start(struct te_store *store, uint16_t port, bool insecure,
+			 const char *allow_host)
 {
 	const struct tei_http_config config = {
 		.what = "HTTP port of the client",
 		.port = port,
 		.insecure = insecure,
+		.allow_host = allow_host,
 		.routes = routes,
 		.n_routes = sizeof(routes) / sizeof(routes[0]),
 		.arg = store,

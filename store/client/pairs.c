@@ -37,6 +37,7 @@ struct wanted {
 
 	bool enable_client_http_server, insecure;
 	uint64_t client_http_port;
+	char *allow_host; /* of HTTP requests: tei_http_config */
 
 	/* Accepted: nothing here depends on them. */
 	char *ipc_socket_path, *ssd_offload_path;
@@ -99,6 +100,9 @@ const struct tei_setting tei_pairs_rows[] = {
 	  .max = 65535, .help = "where; 0: any" },
 	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "serve other hosts over HTTP, too" },
+	{ ROW(allow_host), .env = "MOONCAKE_ALLOW_HOST",
+	  .type = TEI_CONF_STRING, .def = "",
+	  .help = "HTTP requests may be for these names, too (a,b)" },
 };
 /* clang-format on */
 const size_t tei_pairs_n_rows =
@@ -355,7 +359,7 @@ static void serve_http(const struct wanted *w, struct te_store *store)
 {
 	if (w->enable_client_http_server)
 		(void)tei_store_http_start(store, (uint16_t)w->client_http_port,
-					   w->insecure);
+					   w->insecure, w->allow_host);
 }
 
 static int setup(const struct wanted *w, struct te_engine *engine,

@@ -22,6 +22,7 @@ struct tei_metadata_config {
 	const char *host; /* NULL: wildcard */
 	uint16_t port;    /* 0: kernel's choice */
 	bool insecure;
+	const char *allow_host; /* as tei_http_config has it */
 	struct tei_metadata_limits limits;
 };
 

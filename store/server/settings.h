@@ -29,6 +29,7 @@ struct tei_server_settings {
 	bool rpc_enable_tcp_no_delay;
 	uint64_t max_threads, rpc_thread_num;
 	bool insecure;
+	char *allow_host; /* of HTTP requests: tei_http_config */
 
 	/* observation */
 	uint64_t metrics_port; /* 0: kernel's choice */

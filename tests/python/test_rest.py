@@ -129,15 +129,17 @@ def test_a_name_that_points_here_is_not_this_host(service):
         code, answer = service.ask("GET", "get/named", Host=name)
         assert code == 403 and "--allow-host" in answer["error"], name
         assert service.ask("DELETE", "remove_all", Host=name)[0] == 403
-    for name in ("localhost", "LOCALHOST.:80", "127.0.0.1", "[::1]:8080", "10.1.2.3",
+    for name in ("localhost", "LOCALHOST.:80", socket.gethostname(), "127.0.0.1", "[::1]:8080", "10.1.2.3",
                  f"localhost:{service.port}"):
         assert service.ask("GET", "get/named", Host=name) == (200, b"x")
 
 
-def test_names_that_are_told_are_this_host(master):
+def test_names_that_are_told_are_this_host(master, monkeypatch):
+    monkeypatch.setenv("MOONCAKE_ALLOW_HOST", "one.example,two")
     service = Service(master.address, "--allow-host", "proxy.example",
                       "--allow-host", "Other").started()
     for name, code in (("proxy.example:80", 200), ("OTHER", 200), ("third", 403),
+                       ("one.example", 200), ("two:8080", 200), ("one", 403),
                        ("localhost", 200)):
         assert service.ask("GET", "exist/k", Host=name)[0] == code
     service.kill()

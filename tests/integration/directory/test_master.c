@@ -35,7 +35,7 @@ static int ask(uint16_t port, const char *method, const char *key,
 	ssize_t n;
 
 	snprintf(request, sizeof(request),
-		 "%s /metadata?key=%s HTTP/1.1\r\nHost: x\r\n"
+		 "%s /metadata?key=%s HTTP/1.1\r\nHost: localhost\r\n"
 		 "Content-Length: %zu\r\n\r\n%s",
 		 method, key, strlen(body), body);
 	assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL),

@@ -101,9 +101,10 @@ char *master_send(const struct master *m, const char *request, const void *body,
 	int n;
 
 	assert_non_null(all);
-	n = asprintf(&text,
-		     "%s HTTP/1.0\r\nHost: x\r\nContent-Length: %zu\r\n\r\n",
-		     request, len);
+	n = asprintf(
+		&text,
+		"%s HTTP/1.0\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n",
+		request, len);
 	assert_true(n > 0);
 	text = realloc(text, (size_t)n + len + 1);
 	assert_non_null(text);

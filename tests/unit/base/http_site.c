@@ -107,7 +107,7 @@ static const struct tei_http_route routes[] = {
 	{TEI_HTTP_GET, "/query", query}, {TEI_HTTP_GET, "/pieces", pieces},
 };
 
-static const struct tei_http_config config = {
+static struct tei_http_config config = {
 	.what = "test port",
 	.host = "127.0.0.1",
 	.routes = routes,
@@ -140,6 +140,14 @@ void site_start(void)
 
 	tei_loop_do(loop, start_on_loop, &rc);
 	assert_int_equal(rc, 0);
+}
+
+void site_start_as(bool insecure, const char *allow_host)
+{
+	site_stop();
+	config.insecure = insecure;
+	config.allow_host = allow_host;
+	site_start();
 }
 
 static bool enough_are_done(void *n)

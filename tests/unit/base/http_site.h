@@ -12,6 +12,7 @@
 #ifndef TESTS_UNIT_BASE_HTTP_SITE_H
 #define TESTS_UNIT_BASE_HTTP_SITE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/http.h"
@@ -28,6 +29,8 @@ int site_tear_down(void **state);
 /* In between. */
 void site_stop(void);
 void site_start(void);
+/* Once more, with these of struct tei_http_config. */
+void site_start_as(bool insecure, const char *allow_host);
 /* How often the server has refused for @why, an enum tei_http_refusal. */
 unsigned int site_count(unsigned int why);
 /* How many answers in pieces are over; until there are @n. */

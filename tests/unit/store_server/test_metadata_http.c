@@ -86,7 +86,7 @@ static void expect(const char *method, const char *query, const char *body,
 	const char *found;
 
 	snprintf(request, sizeof(request),
-		 "%s /metadata%s HTTP/1.1\r\nHost: x\r\n"
+		 "%s /metadata%s HTTP/1.1\r\nHost: localhost\r\n"
 		 "Content-Length: %zu\r\n\r\n%s",
 		 method, query, strlen(body), body);
 	exchange(request);
@@ -148,7 +148,7 @@ static void malformed_requests_are_refused_in_words(void **state)
 static void value_that_is_too_long_is_not_read(void **state)
 {
 	(void)state;
-	exchange("PUT /metadata?key=a HTTP/1.1\r\nHost: x\r\n"
+	exchange("PUT /metadata?key=a HTTP/1.1\r\nHost: localhost\r\n"
 		 "Content-Length: 1073741824\r\n\r\n");
 	assert_non_null(strstr(answer, " 413 "));
 }
@@ -157,7 +157,7 @@ static void value_of_unknown_length_is_refused(void **state)
 {
 	(void)state;
 	expect("PUT", KEY, "v", 200, "metadata updated");
-	exchange("PUT /metadata" KEY " HTTP/1.1\r\nHost: x\r\n\r\n");
+	exchange("PUT /metadata" KEY " HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	assert_non_null(strstr(answer, " 411 "));
 	expect("GET", KEY, "", 200, "v");
 	expect("DELETE", KEY, "", 200, "metadata deleted");
