@@ -73,7 +73,7 @@ static void answer(struct tei_call *call)
 	tei_peer_sync(q->peer);
 	if (q->peer->self)
 		tei_peer_sync_self(q->peer);
-	rc = q->life == q->peer->w.life ? 0 : -ESTALE;
+	rc = !q->life || q->life == q->peer->w.life ? 0 : -ESTALE;
 	for (i = 0; !rc && i < engine->worker.n_rails && i < q->room; i++)
 		look(q->peer, i, &q->out[i]);
 	tei_mutex_lock(&engine->mu);

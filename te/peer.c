@@ -402,7 +402,7 @@ static int openers_error(int err)
 	return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
 }
 
-static void tell_failure(struct tei_peer *peer, int err)
+static void tell_failure(struct tei_peer *peer, int err, bool is_final)
 {
 	struct te_engine *engine = peer->engine;
 
@@ -417,6 +417,7 @@ static void tell_failure(struct tei_peer *peer, int err)
 		peer->told.refusals++;
 		peer->c.n_refused = 0;
 	}
+	peer->told.fail_final = is_final;
 	tei_mutex_unlock(&engine->mu);
 	tei_peer_post_news(peer);
 }
@@ -453,7 +454,7 @@ void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 		peer->c.n_refused =
 			err == -ECONNREFUSED ? peer->c.n_refused + 1 : 0;
 	say_why(peer, err);
-	tell_failure(peer, err);
+	tell_failure(peer, err, for_good && !stray);
 	tei_peer_prune_drops(peer);
 	if (for_good && !stray)
 		end_openers(peer, err);

@@ -10,6 +10,7 @@
 #include "te/engine.h"
 #include "te/peer.h"
 #include "te/reroute.h"
+#include "te/segment.h"
 
 /*
  * A call ended without an answer. When the connection is at fault, down()
@@ -231,11 +232,14 @@ static void tell_life(struct tei_peer *peer)
 	told->epoch_over = 0;
 	if (same)
 		return;
-	if (told->life)
+	if (told->life) {
 		TEI_COUNT(peer->engine, restarts_seen);
+		peer->segment = NULL;
+	}
 	told->life++;
-	peer->segment = NULL;
 	memcpy(told->incarnation, peer->c.challenge.owner, TE_INCARNATION_LEN);
+	if (peer->segment)
+		tei_segment_meet(peer->segment);
 }
 
 /* @question: the last one that @remote answers; 0: a push, it answers none. */

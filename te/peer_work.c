@@ -137,6 +137,8 @@ static void end_if_stale(struct tei_request *r, int err)
 {
 	const struct tei_peer *peer = r->peer;
 
+	if (!r->life) /* waits for the first one */
+		return;
 	if (r->life != peer->w.life || (r->epoch && r->epoch != peer->w.epoch))
 		tei_request_refuse(r, err);
 }
@@ -166,6 +168,12 @@ static void end_refused(struct tei_peer *peer)
 	tei_list_for_each_safe (node, tmp, &peer->w.links)
 		tei_link_break(tei_list_entry(node, struct tei_link, link),
 			       -ECONNREFUSED);
+}
+
+static void end_unmet(struct tei_request *r, int err)
+{
+	if (!r->life)
+		tei_request_refuse(r, err);
 }
 
 static void set_epoch_over(struct tei_peer *peer, uint64_t epoch)
@@ -253,6 +261,8 @@ void tei_peer_sync(struct tei_peer *peer)
 		end_refused(peer);
 	if (new_fails && tei_is_lost(told.fail_err))
 		tei_peer_fail_fast(peer, told.fail_err);
+	if (new_fails && told.fail_final)
+		each_active(peer, end_unmet, told.fail_err);
 	unpark(peer);
 	tei_peer_run(peer);
 }

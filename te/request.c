@@ -172,6 +172,14 @@ static int bind_epoch(struct tei_request *r)
 	return 0;
 }
 
+/* Of a request submitted before its peer was met. -EAGAIN: it still is not. */
+static int bind_life(struct tei_request *r)
+{
+	if (!r->life)
+		r->life = r->peer->w.life;
+	return r->life ? 0 : -EAGAIN;
+}
+
 /* No rail reaches the memory, but one may when a port has its link. */
 static bool awaits_rail(const struct tei_request *r)
 {
@@ -194,6 +202,8 @@ static int resolve(struct tei_request *r)
 	struct tei_peer *peer = r->peer;
 	const struct tei_remote_region *region;
 
+	if (bind_life(r))
+		return -EAGAIN;
 	if (r->life != peer->w.life)
 		return -ESTALE;
 	if (bind_epoch(r))
@@ -232,7 +242,8 @@ void tei_request_admit(struct tei_request *r)
 
 	if (r->op != TE_NOTIFY) {
 		rc = resolve(r);
-	} else if (r->life != peer->w.life || !bind_epoch(r)) {
+	} else if (!bind_life(r) &&
+		   (r->life != peer->w.life || !bind_epoch(r))) {
 		r->parked = false;
 		tei_notify_begin(r);
 		return;

@@ -81,6 +81,14 @@ int te_peer_probe(struct te_engine *engine, const char *name,
 
 /* ---- segments ---- */
 
+void tei_segment_meet(struct tei_segment *segment)
+{
+	const struct tei_told *told = &segment->peer->told;
+
+	segment->life = told->life;
+	memcpy(segment->incarnation, told->incarnation, TE_INCARNATION_LEN);
+}
+
 static int segment_make(struct te_engine *engine, struct tei_peer *peer,
 			struct tei_segment **out) TEI_REQUIRES(engine->mu)
 {
@@ -89,9 +97,7 @@ static int segment_make(struct te_engine *engine, struct tei_peer *peer,
 	if (!segment)
 		return -ENOMEM;
 	segment->peer = peer;
-	segment->life = peer->told.life;
-	memcpy(segment->incarnation, peer->told.incarnation,
-	       TE_INCARNATION_LEN);
+	tei_segment_meet(segment);
 	segment->id = tei_handle_add(&engine->segments, segment);
 	if (!segment->id) {
 		tei_free(segment);
@@ -102,10 +108,27 @@ static int segment_make(struct te_engine *engine, struct tei_peer *peer,
 	return 0;
 }
 
+static int segment_get(struct te_engine *engine, struct tei_peer *peer,
+		       te_segment_id *out)
+{
+	struct tei_segment *segment;
+	int rc = 0;
+
+	tei_mutex_lock(&engine->mu);
+	segment = peer->segment;
+	if (!segment)
+		rc = segment_make(engine, peer, &segment);
+	if (!rc) {
+		segment->opens++;
+		*out = segment->id;
+	}
+	tei_mutex_unlock(&engine->mu);
+	return rc;
+}
+
 int te_segment_open(struct te_engine *engine, const char *name,
 		    uint32_t timeout_ms, te_segment_id *out)
 {
-	struct tei_segment *segment;
 	struct tei_opener opener;
 	int rc;
 
@@ -114,18 +137,21 @@ int te_segment_open(struct te_engine *engine, const char *name,
 	if (!out)
 		return -EINVAL;
 	rc = contact(engine, name, false, timeout_ms, &opener);
-	if (rc)
-		return rc;
-	tei_mutex_lock(&engine->mu);
-	segment = opener.peer->segment;
-	if (!segment)
-		rc = segment_make(engine, opener.peer, &segment);
-	if (!rc) {
-		segment->opens++;
-		*out = segment->id;
-	}
-	tei_mutex_unlock(&engine->mu);
-	return rc;
+	return rc ? rc : segment_get(engine, opener.peer, out);
+}
+
+int te_segment_expect(struct te_engine *engine, const char *name,
+		      te_segment_id *out)
+{
+	struct tei_peer *peer;
+	int rc;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (!out)
+		return -EINVAL;
+	rc = tei_peer_get(engine, name, &peer);
+	return rc ? rc : segment_get(engine, peer, out);
 }
 
 void te_segment_close(struct te_engine *engine, te_segment_id id)
@@ -176,7 +202,7 @@ int tei_segment_peer(struct te_engine *engine, te_segment_id id,
 	return rc;
 }
 
-/* The description that holds for the segment, referenced. -ENOENT, -ESTALE. */
+/* The description of the segment, referenced. As te_segment_regions(). */
 static int describe(struct te_engine *engine, te_segment_id id,
 		    struct tei_remote **out)
 {
@@ -192,6 +218,8 @@ static int describe(struct te_engine *engine, te_segment_id id,
 		rc = -ESTALE;
 	else if (segment->peer->self)
 		self = true;
+	else if (!segment->life)
+		rc = -EAGAIN;
 	else
 		*out = tei_remote_get(segment->peer->told.remote);
 	tei_mutex_unlock(&engine->mu);

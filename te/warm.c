@@ -220,6 +220,8 @@ int te_segment_warm_up(struct te_engine *engine, te_segment_id segment,
 	opener = (struct tei_opener){.peer = m.peer};
 	if (!m.peer->self)
 		rc = tei_peer_await(&opener, ms);
+	if (!rc) /* it may have had no life yet */
+		rc = tei_segment_peer(engine, segment, &m.peer, &m.life);
 	if (!rc)
 		rc = await(engine, &m);
 	if (n_rails)

@@ -279,7 +279,22 @@ TE_API int te_group_leave(struct te_engine *engine,
  */
 TE_API int te_segment_open(struct te_engine *engine, const char *name,
 			   uint32_t timeout_ms, te_segment_id *out);
-/* Undo one open; unknown ids are ignored. Requests in flight go on. */
+/**
+ * te_segment_expect - the segment of that name, whether its engine is there or not
+ * @name: as for te_segment_open()
+ *
+ * As te_segment_open(), but waits for nothing: of an engine that was never met it is
+ * the segment of whichever life is met first. Requests to it begin to reach for the
+ * engine, wait for it as for one that is away, and end with -ETIMEDOUT at their
+ * deadlines, or before with -EHOSTUNREACH, -EACCES or -EPROTO when te_segment_open()
+ * would. Of one that was met it is the segment of the last life that is known.
+ *
+ * Blocks: never. Returns 0, or *out is untouched and: -EINVAL, as for
+ * te_segment_open(), -ENOMEM, -ESTALE (a fork child).
+ */
+TE_API int te_segment_expect(struct te_engine *engine, const char *name,
+			     te_segment_id *out);
+/* Undo one open, or expect; unknown ids are ignored. Requests in flight go on. */
 TE_API void te_segment_close(struct te_engine *engine, te_segment_id segment);
 
 struct te_segment_region {
@@ -295,11 +310,12 @@ struct te_segment_region {
  * @out: out[*n], or NULL with *n 0 to ask for the number
  * @n:   in: room; out: how many there are, which may exceed the room
  *
- * Returns 0, -ENOENT (no such segment), -ESTALE (its engine has restarted).
+ * Returns 0, -ENOENT (no such segment), -ESTALE (its engine has restarted),
+ * -EAGAIN (its engine was not met yet, see te_segment_expect()).
  */
 TE_API int te_segment_regions(struct te_engine *engine, te_segment_id segment,
 			      struct te_segment_region *out, size_t *n);
-/* Whose life the segment belongs to. 0, -ENOENT. */
+/* Whose life the segment belongs to, all 0 before it is met. 0, -ENOENT. */
 TE_API int te_segment_incarnation(struct te_engine *engine,
 				  te_segment_id segment,
 				  uint8_t out[TE_INCARNATION_LEN]);
@@ -416,7 +432,7 @@ enum te_request_flags {
 struct te_request {
 	uint32_t op;           /* enum te_op */
 	uint32_t flags;        /* TE_FAIL_FAST, TE_CRC */
-	te_segment_id segment; /* from te_segment_open() */
+	te_segment_id segment; /* te_segment_open(), _expect() */
 	uint64_t remote;       /* address in the segment */
 	const struct iovec
 		*pieces;      /* pieces[n_pieces]: local memory, in order */
@@ -455,6 +471,8 @@ struct te_completion {
 	 *                more): seen where the kernel copies, that is over tcp
 	 *                and for memory of shm that is no arena
 	 *   -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  with TE_FAIL_FAST only
+	 *   -EHOSTUNREACH, -EACCES, -EPROTO  also of an engine that was never
+	 *                met: see te_segment_expect()
 	 *   -ENOENT      the segment was closed
 	 *   -EIO         a backend failed for good; provider_code says how
 	 */

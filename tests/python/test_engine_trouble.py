@@ -14,7 +14,7 @@ import pytest
 
 from conftest import Memory, make_engine
 from mooncake.engine import TransferEngine, TransferNotify, TransferOpcode
-from peer import ADDRESS, DEADLINE_S, LENGTH, Peer, free_port
+from peer import ADDRESS, DEADLINE_S, LENGTH, Peer, free_port, until
 from sanitizers import needs_fork
 
 # Of each method: arguments that are right by their types.
@@ -266,6 +266,62 @@ def test_peer_that_starts_later_is_waited_for(engine, memory):
     if codes != [0]:
         write()
     assert codes[-1] == 0 and later.get(0, 4) == b"late"
+
+
+def test_submitting_does_not_wait_for_the_peer(engine, memory):
+    # Nobody will ever be there: who waited for that would not get on.
+    os.environ["MC_TRANSFER_TIMEOUT"] = "86400"
+    try:
+        patient = make_engine()
+    finally:
+        del os.environ["MC_TRANSFER_TIMEOUT"]
+    here = [f"127.0.0.1:{free_port()}", memory.address, ADDRESS, 8]
+    number = patient.transfer_submit_write(*here)
+    lists = [here[0], *([value] for value in here[1:])]
+    other = patient.batch_transfer_async_read(*lists)
+    assert number > 0 and other > number
+    for _ in range(100):
+        assert patient.transfer_check_status(number) == 0
+        assert patient.transfer_check_status(other) == 0
+    # What goes elsewhere does not wait behind it.
+    own = f"127.0.0.1:{engine.get_rpc_port()}"
+    target = Memory(8)
+    assert engine.register_memory(target.address, 8) == 0
+    memory.set(b"not last")
+    third = patient.transfer_submit_write(
+        own, memory.address, target.address, 8)
+    assert patient.get_batch_transfer_status([third]) == 0
+    assert target.get(0, 8) == b"not last"
+    assert engine.unregister_memory(target.address) == 0
+
+
+def test_submission_to_who_starts_later_is_done_then(engine, memory):
+    port = free_port()
+    here = [f"127.0.0.1:{port}", memory.address, ADDRESS, 5]
+    memory.set(b"early")
+    number = engine.transfer_submit_write(*here)
+    assert engine.transfer_check_status(number) == 0
+    with Peer(port) as peer:
+        if engine.get_batch_transfer_status([number]):
+            # It came before the memory was published, and was refused.
+            assert engine.get_batch_transfer_status(
+                [engine.transfer_submit_write(*here)]) == 0
+        assert peer.bytes_at(0, 5) == b"early"
+
+
+def test_submission_to_a_host_that_cannot_be_fails_before_its_time(
+        engine, memory):
+    number = engine.transfer_submit_write(
+        "no.such.host.invalid:1", memory.address, ADDRESS, 8)
+    codes = []
+
+    def over():
+        codes.append(engine.transfer_check_status(number))
+        return codes[-1]
+
+    assert until(over) and codes[-1] == -1
+    assert engine.get_batch_transfer_status([engine.transfer_submit_write(
+        "no.such.host.invalid:1", memory.address, ADDRESS, 8)]) == -1
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -13,6 +13,7 @@ set_tests_properties(unit.te.directory_odd PROPERTIES ENVIRONMENT
 te_test(unit te driven)
 te_test(unit te nap)
 te_test(unit te engine)
+te_test(unit te expect)
 te_test(unit te group)
 te_test(unit te guest)
 te_test(unit te handle)

@@ -38,8 +38,8 @@ static PyObject *start(PyObject *object, const struct py_call *call)
 	int rc = py_call_transfer(self, call, &t);
 
 	if (!rc)
-		rc = py_transfer_start(self, t) ? PY_ARG_RANGE
-						: keep(self, t, &number);
+		rc = py_transfer_start(self, t, false) ? PY_ARG_RANGE
+						       : keep(self, t, &number);
 	if (!rc)
 		return number;
 	py_transfer_destroy(self, t);

@@ -71,8 +71,10 @@ bool py_is_on(const char *variable);
 /*
  * The segment of the peer @name. @stale: one that was found to be of the peer's
  * former life, and is not given again; 0: none. Gives the GIL away while it is
- * opened, for @timeout_ms at most. 0, or -errno; PY_FAILED never.
+ * opened, for @timeout_ms at most; PY_NO_WAIT: the peer need not be there. 0, or
+ * -errno; PY_FAILED never.
  */
+#define PY_NO_WAIT UINT32_MAX
 int py_segment_find(struct py_engine *self, const char *name,
 		    te_segment_id stale, uint32_t timeout_ms,
 		    te_segment_id *out);

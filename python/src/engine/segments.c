@@ -62,7 +62,11 @@ int py_segment_find(struct py_engine *self, const char *name,
 		return 0;
 	}
 	Py_BEGIN_ALLOW_THREADS;
-	rc = te_segment_open(self->te, name, timeout_ms ? timeout_ms : 1, &id);
+	if (timeout_ms == PY_NO_WAIT)
+		rc = te_segment_expect(self->te, name, &id);
+	else
+		rc = te_segment_open(self->te, name,
+				     timeout_ms ? timeout_ms : 1, &id);
 	Py_END_ALLOW_THREADS;
 	if (!rc)
 		rc = keep(self, name, stale, id);

@@ -7,7 +7,7 @@
 /* Moves all of it, then tells the peer @bytes (NULL: nothing). */
 static int run(struct py_engine *self, struct py_transfer *t, PyObject *bytes)
 {
-	int rc = py_transfer_start(self, t);
+	int rc = py_transfer_start(self, t, true);
 
 	if (!rc)
 		rc = py_transfer_finish(self, t);

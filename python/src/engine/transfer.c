@@ -237,7 +237,8 @@ static int send_all(struct py_engine *self, struct py_transfer *t)
 	if (!t->n)
 		return 0;
 	do {
-		rc = py_segment_find(self, t->target, stale, left_ms(t),
+		rc = py_segment_find(self, t->target, stale,
+				     t->is_patient ? left_ms(t) : PY_NO_WAIT,
 				     &t->segment);
 		if (rc)
 			return rc;
@@ -257,9 +258,13 @@ static int complain(const struct py_transfer *t, int error)
 	return error;
 }
 
-int py_transfer_start(struct py_engine *self, struct py_transfer *transfer)
+int py_transfer_start(struct py_engine *self, struct py_transfer *transfer,
+		      bool patient)
 {
-	int rc = send_all(self, transfer);
+	int rc;
+
+	transfer->is_patient = patient;
+	rc = send_all(self, transfer);
 
 	if (!rc)
 		return 0;

@@ -28,6 +28,7 @@ struct py_transfer {
 	size_t n_batches, n_seen; /* requests that are known to have ended */
 	int error;                /* of the first one that failed for good */
 	bool is_stale;            /* the peer was found to have restarted */
+	bool is_patient;          /* the caller waits until the peer is found */
 	bool is_busy; /* a thread looks at it, maybe without the GIL */
 };
 
@@ -49,9 +50,11 @@ void py_transfer_destroy(struct py_engine *self, struct py_transfer *transfer);
 
 /*
  * Send all of it. With the GIL, which is given away. 0, or PY_FAILED after a line
- * of the log. Blocks: until the peer is known, within the deadline.
+ * of the log. Blocks if @patient: until the peer is known, within the deadline; else
+ * the peer is sought while others go on.
  */
-int py_transfer_start(struct py_engine *self, struct py_transfer *transfer);
+int py_transfer_start(struct py_engine *self, struct py_transfer *transfer,
+		      bool patient);
 /* Wait for the end. 0, -ETIMEDOUT, or another -errno, after a line of the log. */
 int py_transfer_finish(struct py_engine *self, struct py_transfer *transfer);
 /*
