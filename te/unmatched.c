@@ -46,6 +46,8 @@ void tei_unmatched_look(struct tei_peer *peer)
 {
 	uint32_t i;
 
+	if (peer->self) /* loop carries that */
+		return;
 	for (i = 0; i < peer->engine->worker.n_rails; i++)
 		look_at(peer, i);
 }

@@ -215,6 +215,8 @@ static void own_name_is_the_own_segment(void **state)
 	rig_region(user, memory, LEN, RIG_ANY);
 	assert_int_equal(rig_move(user, id, TE_WRITE, memory, local, LEN), 0);
 	assert_memory_equal(memory, local, LEN);
+	/* That tcp does not lead there is nothing to warn of. */
+	assert_int_equal(rig_stat(user, "te_rail_unmatched_total", NULL), 0);
 }
 
 static void bad_names_are_refused(void **state)
