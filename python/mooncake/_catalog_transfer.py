@@ -49,6 +49,7 @@ class DataProtoCatalogTransfer:
     def __init__(self, transfer: Any, catalog_call: Callable[..., Any]) -> None:
         self.transfer = transfer
         self._call = catalog_call
+        self._settling = threading.RLock()  # who waits for it finds what stays
         self._lock = threading.Lock()
         self._left: list[_Task] = []  # guarded by it
 
@@ -228,9 +229,10 @@ class DataProtoCatalogTransfer:
         return True
 
     def _settle(self, strict: bool = False) -> None:
-        with self._lock:
-            tasks, self._left = self._left, []
-        failed = [task for task in tasks if not self._do(task)]
+        with self._settling:
+            with self._lock:
+                tasks, self._left = self._left, []
+            failed = [task for task in tasks if not self._do(task)]
         if strict and failed:
             raise RuntimeError(f"could not {failed[0].what}")
         if any(task.blocks for task in failed):

@@ -231,6 +231,37 @@ def test_results_are_released(transfer):
     assert released == ["one", "bad", "two", "bad"]
 
 
+def test_what_another_thread_does_once_more_is_waited_for(
+        transfer, elsewhere, store):
+    elsewhere.lost["publish"] = ["call", "call"]
+    with pytest.raises(ConnectionError):
+        transfer.put(batch(ids=[1]), partition="p", keys=["a"])
+    reached, go_on = threading.Event(), threading.Event()
+    publish = elsewhere.catalog.publish
+
+    def slow(*args: object, **options: object) -> object:
+        reached.set()
+        assert go_on.wait(60)
+        return publish(*args, **options)
+
+    elsewhere.catalog.publish = slow
+    first = threading.Thread(target=transfer.close)
+    first.start()
+    assert reached.wait(60)
+    elsewhere.catalog.publish = publish
+    later = threading.Thread(target=transfer.put, args=(batch(ids=[2]),),
+                             kwargs={"partition": "p", "keys": ["a"]})
+    later.start()
+    # It cannot come before; where it could it has these moments for it.
+    later.join(0.2)
+    go_on.set()
+    first.join()
+    later.join()
+    assert read(transfer, ["a"], "ids") == [2]
+    transfer.drain()
+    assert n_objects(store) == 0
+
+
 def test_threads_publish_at_the_same_time(transfer, store):
     def run(name: str) -> None:
         for i in range(5):
