@@ -65,7 +65,7 @@ def test_weights_are_read_by_all_and_registered_anew_each_time():
 
 
 def test_owner_that_died_is_an_error_and_its_successor_is_read(monkeypatch):
-    monkeypatch.setenv("MC_TRANSFER_TIMEOUT", "5")
+    monkeypatch.setenv("MC_TRANSFER_TIMEOUT", "15")
     reader, port = P2PStore(), free_port()
     reader.register()
     with Peer(port) as owner:

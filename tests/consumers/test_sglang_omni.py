@@ -31,7 +31,7 @@ class Relay:
 @pytest.fixture
 def relay(monkeypatch) -> Relay:
     monkeypatch.setenv("MC_FORCE_TCP", "1")
-    monkeypatch.setenv("MC_TRANSFER_TIMEOUT", "5")
+    monkeypatch.setenv("MC_TRANSFER_TIMEOUT", "15")
     return Relay()
 
 

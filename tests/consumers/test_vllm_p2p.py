@@ -66,11 +66,11 @@ def test_decode_that_is_killed_fails_and_works_again_on_its_port(
 
 
 def test_decode_that_is_killed_amid_batches_fails_only_itself(monkeypatch):
-    monkeypatch.setenv("MC_TRANSFER_TIMEOUT", "5")
+    monkeypatch.setenv("MC_TRANSFER_TIMEOUT", "15")
     worker, port = Worker(), free_port()
     with Peer(port) as decode, Peer() as other:
         futures = [worker.pool.submit(worker.write, decode.name, part % THREADS,
-                                      ENTRIES, SIZE) for part in range(30)]
+                                      ENTRIES, SIZE) for part in range(20)]
         futures[0].result(DEADLINE_S)
         decode.kill()
         assert worker.write(other.name, 0, ENTRIES, SIZE) == 0
