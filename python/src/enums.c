@@ -17,19 +17,39 @@ static PyObject *list_of(const struct py_member *members)
 	return list;
 }
 
+/* That of 3.10's Enum is the number's where an enumeration has numbers. */
+static PyObject *format(PyObject *self, PyObject *spec)
+{
+	PyObject *text = PyObject_Str(self);
+	PyObject *result = text ? PyObject_Format(text, spec) : NULL;
+
+	Py_XDECREF(text);
+	return result;
+}
+
+/* Takes @method, which may be NULL: raised. */
+static int add_method(PyObject *type, const char *name, PyObject *method)
+{
+	int rc = method ? PyObject_SetAttrString(type, name, method) : -1;
+
+	Py_XDECREF(method);
+	return rc;
+}
+
 /* IntEnum's own text is the number. */
 static int print_names(PyObject *package, PyObject *type)
 {
-	static const char *const methods[] = {"__str__", "__format__"};
-	PyObject *plain = PyObject_GetAttrString(package, "Enum"), *method;
-	int rc = plain ? 0 : -1;
+	static PyMethodDef formats = {"__format__", format, METH_O, NULL};
+	PyObject *plain = PyObject_GetAttrString(package, "Enum");
+	int rc = -1;
 
-	for (int i = 0; !rc && i < 2; i++) {
-		method = PyObject_GetAttrString(plain, methods[i]);
-		rc = method ? PyObject_SetAttrString(type, methods[i], method)
-			    : -1;
-		Py_XDECREF(method);
-	}
+	if (plain)
+		rc = add_method(type, "__str__",
+				PyObject_GetAttrString(plain, "__str__"));
+	if (!rc)
+		rc = add_method(
+			type, formats.ml_name,
+			PyDescr_NewMethod((PyTypeObject *)type, &formats));
 	Py_XDECREF(plain);
 	return rc;
 }

@@ -22,6 +22,7 @@ ENUMS = [ObjectDataType, ReplicaStatus, SoftPinAction, TaskStatus, TaskType,
 def test_members_print_their_names(enum):
     for name, member in enum.__members__.items():
         assert str(member) == f"{member}" == f"{enum.__name__}.{member.name}"
+        assert f"{member:>40}" == str(member).rjust(40)
         assert enum(int(member)) is member
         assert member == int(member)
         assert name.lower() == member.name.lower()
