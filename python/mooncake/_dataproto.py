@@ -311,12 +311,18 @@ def selected(ref: MooncakeDataProtoRef, fields: Sequence[str] | None,
     return list(names)
 
 
+def _number(row: Any) -> int:
+    if isinstance(row, np.bool_):  # a number to NumPy before 2.3
+        raise TypeError("rows: a mask has no numbers")
+    return operator.index(row)
+
+
 def rows_of(rows: slice | Sequence[int] | None, n_rows: int) -> Rows | None:
     """ValueError: rows that are not there. TypeError: what are no integers."""
     if rows is None:
         return None
     indices = (range(*rows.indices(n_rows)) if isinstance(rows, slice)
-               else [operator.index(row) for row in rows])
+               else list(map(_number, rows)))
     if any(not 0 <= row < n_rows for row in indices):
         raise ValueError(f"rows: there are {n_rows}")
     return Rows.of(indices)
