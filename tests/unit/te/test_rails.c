@@ -272,14 +272,17 @@ static void dead_peer_pauses_nothing(void **state)
 	struct iovec piece = {local, LEN};
 	struct te_request r =
 		rig_request(segments[0], TE_WRITE, memory, &piece);
+	uint64_t pauses;
 
 	(void)state;
 	assert_int_equal(move(0), 0);
+	/* One that was slow to connect or to move is not meant. */
+	pauses = rig_stat(user, "te_rail_pauses_total", NULL);
 	te_engine_destroy(owners[0]);
 	owners[0] = NULL;
 	r.timeout_ms = 200;
 	assert_true(rig_run(user, &r).error);
-	assert_int_equal(rig_stat(user, "te_rail_pauses_total", NULL), 0);
+	assert_int_equal(rig_stat(user, "te_rail_pauses_total", NULL), pauses);
 	assert_int_equal(state_of(0), TE_RAIL_UP);
 	assert_int_equal(move(1), 0);
 }
