@@ -267,6 +267,8 @@ static void stalled_request_ends_at_its_deadline(void **state)
 	struct te_completion c;
 
 	(void)state;
+	assert_int_equal(run(TE_WRITE, LEN, 0, 0).error, 0); /* links are up */
+	memset(memory, 0, LEN);
 	atomic_store(&fake.stall, true);
 	c = run(TE_WRITE, LEN, 1000, 0); /* long since on its way */
 	assert_int_equal(c.error, -ETIMEDOUT);
