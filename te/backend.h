@@ -220,7 +220,7 @@ struct tei_backend_ops {
 	 */
 	void (*endpoint_way)(const struct tei_endpoint *ep, char *out,
 			     size_t room);
-	/* Every posted slice has been done by now. Stops applying at a target. */
+	/* It is flushed. Stops applying at a target. */
 	void (*endpoint_close)(struct tei_endpoint *ep);
 
 	/*
@@ -235,16 +235,22 @@ struct tei_backend_ops {
 		    int n);
 	/*
 	 * Take one slice back: its one done(-ECANCELED or what it ended with)
-	 * comes from inside this call or the next progress(), whatever the peer
+	 * comes from inside this call or of progress() soon, whatever the peer
 	 * does. Local memory is quiet then. Where only breaking the connection
-	 * makes it so, the endpoint goes down.
+	 * makes it so, the endpoint goes down and flush() has it come. Not called
+	 * any more once flush() has been.
 	 */
 	void (*cancel)(struct tei_endpoint *ep, struct tei_slice *slice);
 	/*
-	 * Break the endpoint and hand every slice back with done(@err) from
-	 * inside this call. Nothing is sent afterwards; close() follows.
+	 * Break the endpoint: nothing is sent afterwards. Never blocks. Called
+	 * once; close() follows, and nothing else before it.
+	 * 0: every slice has been handed back with done(@err, or what it ended
+	 * with) from inside this call. Always, if it never was connected.
+	 * -EINPROGRESS: a device may still touch memory, which stays reserved.
+	 * progress() hands slices back as they become quiet, and calls
+	 * tei_endpoint_flushed() when that is all; close() waits for it.
 	 */
-	void (*flush)(struct tei_endpoint *ep, int err);
+	int (*flush)(struct tei_endpoint *ep, int err);
 	/*
 	 * As a target: apply nothing more that came by this endpoint. Returns 0
 	 * when that is so (remote quiet), -EINPROGRESS: progress() reports it by
@@ -254,7 +260,8 @@ struct tei_backend_ops {
 
 	/*
 	 * Handle at most @budget completions and events. Never blocks. Returns
-	 * how many; negative: the device is dead, the core flushes and closes.
+	 * how many; negative: the device is dead, the core flushes and closes,
+	 * and calls it only for endpoints that are still being flushed.
 	 */
 	int (*progress)(struct tei_rail *rail, int budget);
 	/*
@@ -293,11 +300,13 @@ void tei_region_doubt(struct tei_endpoint *ep, uint64_t pin);
 /*
  * Calls a backend makes, only from inside its progress(), flush() or cancel().
  * After done() the slice belongs to the core. After down() the core calls
- * flush() and close(), not from inside down().
+ * flush(), and after flushed() close(), not from inside of them.
  */
 void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes);
 void tei_endpoint_up(struct tei_endpoint *ep);
 void tei_endpoint_down(struct tei_endpoint *ep, int err);
+/* From inside progress() only: what flush() left is done. */
+void tei_endpoint_flushed(struct tei_endpoint *ep);
 /*
  * From inside progress() only: the device has lost its link, or has it again.
  * Lost: the core breaks every endpoint of the rail and opens none.

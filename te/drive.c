@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "te/batch.h"
 #include "te/engine.h"
+#include "te/link.h"
 #include "te/peer.h"
 
 #define BUDGET     256
@@ -300,18 +301,24 @@ static bool pump_peers(struct tei_worker *w)
 }
 
 /* A device that is gone takes its links with it, not the engine. */
-static void rail_died(struct tei_worker *w, struct tei_rail_box *box, int err)
+static void rail_died(struct tei_rail_box *box, int err)
 {
 	LOG_ERROR("rail %s: %s", box->name, strerror(-err));
 	box->dead = true;
 	tei_rail_show(box);
 	box->rail.busy = false;
-	if (box->fd >= 0) /* it may stay readable for ever */
-		epoll_ctl(w->inner, EPOLL_CTL_DEL, box->fd, NULL);
 	tei_list_for_each (node, &box->links) {
 		tei_link_break(tei_list_entry(node, struct tei_link, of_rail),
 			       err);
 	}
+}
+
+/* Of a device that is gone: it may stay readable for ever. */
+static void forget_fd(struct tei_worker *w, struct tei_rail_box *box)
+{
+	if (box->fd >= 0)
+		epoll_ctl(w->inner, EPOLL_CTL_DEL, box->fd, NULL);
+	box->fd = -1;
 }
 
 static void links_have_room(struct tei_rail_box *box)
@@ -345,7 +352,7 @@ static bool may_progress(const struct tei_worker *w,
 			 enum tei_drive_with with)
 {
 	if (box->dead)
-		return false;
+		return !tei_list_empty(&box->links); /* they are flushed */
 	if (!is_polled(box))
 		return with != TEI_WITH_NEXT_TO_NOTHING;
 	return with == TEI_WITH_ALL || is_little(w);
@@ -360,16 +367,44 @@ static bool progress_rails(struct tei_worker *w, enum tei_drive_with with)
 		struct tei_rail_box *box = w->rails[i];
 		int n;
 
+		if (box->dead && tei_list_empty(&box->links))
+			forget_fd(w, box);
 		if (!may_progress(w, box, with))
 			continue;
 		n = box->rail.ops->progress(&box->rail, BUDGET);
-		if (n < 0)
-			rail_died(w, box, n);
-		else if (n > 0)
+		if (n > 0)
 			links_have_room(box);
-		any |= n != 0;
+		else if (n < 0 && !box->dead)
+			rail_died(box, n);
+		else
+			continue;
+		any = true;
 	}
 	return any;
+}
+
+static bool has_links(const struct tei_worker *w)
+{
+	uint32_t i = 0;
+
+	while (i < w->n_rails && tei_list_empty(&w->rails[i]->links))
+		i++;
+	return i < w->n_rails;
+}
+
+void tei_drive_until_closed(struct tei_worker *w)
+{
+	while (has_links(w)) {
+		bool any;
+
+		w->now = tei_now_ns();
+		any = progress_rails(w, TEI_WITH_ALL);
+		any |= tei_links_close_broken(w);
+		if (!any) {
+			tei_drive_doze(w);
+			tei_drive_look(w, -1);
+		}
+	}
 }
 
 bool tei_drive_round(struct tei_worker *w, enum tei_drive_with with)

@@ -52,6 +52,8 @@ enum tei_drive_with {
 bool tei_worker_has_thread(const struct tei_worker *w);
 /* Token. True: something happened. */
 bool tei_drive_round(struct tei_worker *w, enum tei_drive_with with);
+/* Flush and close what is broken, until no rail has a link. Token, for good. */
+void tei_drive_until_closed(struct tei_worker *w);
 /* Token: there is work that no fd announces. */
 bool tei_drive_must_go_on(const struct tei_worker *w);
 /* The inner fd is about to be relied on. Token. */

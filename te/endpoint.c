@@ -239,7 +239,7 @@ void tei_link_break(struct tei_link *link, int why)
 {
 	struct tei_worker *w = &link->engine->worker;
 
-	if (!link->open || !tei_list_empty(&link->broken))
+	if (!link->open || link->flushing || !tei_list_empty(&link->broken))
 		return;
 	if (!link->ep.target && link->out.state == TEI_LINK_ASKING) {
 		link->out.doomed = why; /* control has it just now */
@@ -257,6 +257,29 @@ void tei_link_break(struct tei_link *link, int why)
 	LOG_DEBUG("peer %s: endpoint %llu on %s: %s", link->out.peer->name,
 		  (unsigned long long)link->number, link->rail->name,
 		  strerror(-why));
+}
+
+bool tei_link_flush(struct tei_link *link)
+{
+	int why = link->why ? link->why : -ECANCELED;
+
+	if (!link->flushing) {
+		link->flushing = true;
+		link->flushed = !link->ep.rail->ops->flush(&link->ep, why);
+	}
+	return link->flushed;
+}
+
+void tei_endpoint_flushed(struct tei_endpoint *ep)
+{
+	struct tei_link *link = ep->link;
+
+	assert(link->flushing && !link->flushed);
+	link->flushed = true;
+	if (ep->target && link->in.self_of)
+		link = link->in.self_of;
+	if (tei_list_empty(&link->broken))
+		tei_list_add_tail(&link->engine->worker.broken, &link->broken);
 }
 
 /* Until when somebody is interested in the drop: the last deadline. */
@@ -320,34 +343,66 @@ static void assess(struct tei_link *link, bool confirms)
 		tei_health_blame(link, link->why);
 }
 
-static void close_initiator(struct tei_link *link)
+/* The owner has a half of it, and its word is needed that it is dropped. */
+static bool must_confirm(const struct tei_link *link)
+{
+	const struct tei_peer *peer = link->out.peer;
+
+	return link->out.accepted && !link->out.settled && !peer->self &&
+	       link->out.life == peer->w.life;
+}
+
+static void fail_fast(struct tei_link *link)
+{
+	if (tei_is_lost(link->why))
+		tei_peer_fail_fast(link->out.peer, link->why);
+}
+
+/* What it has not taken goes other ways, at once. */
+static void part_with(struct tei_link *link)
 {
 	struct tei_worker *w = &link->engine->worker;
-	struct tei_peer *peer = link->out.peer;
 	struct tei_pair *pair = link->out.pair;
-	bool confirms = link->out.accepted && !link->out.settled &&
-			!peer->self && link->out.life == peer->w.life;
 
-	link->ep.rail->ops->flush(&link->ep, link->why);
 	tei_works_of_broken(link);
-	link->ep.rail->ops->endpoint_close(&link->ep);
-	link->open = false;
-	tei_list_del(&link->of_rail);
-	tei_slots_closed(link);
 	tei_due_clear(w, &link->out.due);
 	tei_due_clear(w, &link->out.part);
 	if (pair->link == link)
 		pair->link = NULL;
-	assess(link, confirms);
+	assess(link, must_confirm(link));
+	fail_fast(link);
+	tei_peer_run(link->out.peer);
+}
+
+static bool flush_halves(struct tei_link *link)
+{
+	struct tei_link *mate = link->out.mate;
+	bool flushed = tei_link_flush(link);
+
+	return (!mate || tei_link_flush(mate)) && flushed;
+}
+
+static void close_initiator(struct tei_link *link)
+{
+	bool first = !link->flushing, flushed = flush_halves(link);
+
+	if (first)
+		part_with(link);
+	if (!flushed)
+		return;
+	assert(!link->out.n_posted);
+	if (!first) /* what has come back since */
+		fail_fast(link);
+	link->ep.rail->ops->endpoint_close(&link->ep);
+	link->open = false;
+	tei_list_del(&link->of_rail);
+	tei_slots_closed(link);
 	TEI_COUNT(link->engine, links_down);
 	if (link->out.mate) {
 		tei_self_close(link);
 		tei_works_quiet(link);
 	}
-	if (tei_is_lost(link->why))
-		tei_peer_fail_fast(peer, link->why);
-	tei_peer_run(peer);
-	if (confirms)
+	if (must_confirm(link))
 		ask_drop(link);
 	else
 		retire(link);
@@ -371,7 +426,7 @@ bool tei_links_close_broken(struct tei_worker *w)
 	return any;
 }
 
-void tei_peer_close_links(struct tei_peer *peer)
+void tei_peer_end_links(struct tei_peer *peer)
 {
 	tei_peer_abort_all(peer, -ECANCELED);
 	tei_links_close_broken(&peer->engine->worker);
@@ -380,14 +435,14 @@ void tei_peer_close_links(struct tei_peer *peer)
 			tei_list_entry(node, struct tei_link, link);
 
 		link->out.accepted = false; /* nobody is left to ask */
-		if (link->open) {
+		if (!link->open) {
+			retire(link);
+		} else if (!link->flushing) {
 			link->why = -ECANCELED;
 			if (link->out.state == TEI_LINK_UP)
 				peer->w.n_up--;
 			link->out.state = TEI_LINK_BROKEN;
 			close_initiator(link);
-		} else {
-			retire(link);
 		}
 	}
 }

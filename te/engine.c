@@ -15,6 +15,7 @@
 #include "te/control.h"
 #include "te/directory/directory.h"
 #include "te/directory/publish.h"
+#include "te/drive.h"
 #include "te/link.h"
 #include "te/memory.h"
 #include "te/peer.h"
@@ -263,8 +264,10 @@ static void free_all(struct te_engine *engine)
 
 	tei_worker_poke(&engine->worker); /* what control has answered last */
 	tei_list_for_each (at, &engine->peers) {
-		tei_peer_close_links(tei_list_entry(at, struct tei_peer, link));
+		tei_peer_end_links(tei_list_entry(at, struct tei_peer, link));
 	}
+	tei_guests_break_links(engine);
+	tei_drive_until_closed(&engine->worker);
 	tei_batch_publish_dirty(&engine->worker, true);
 	tei_guests_fini(engine);
 	while ((node = tei_list_pop(&engine->batches)))

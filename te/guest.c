@@ -367,6 +367,27 @@ void tei_guests_drop_pinning(struct te_engine *engine)
 
 /* ---- the end ---- */
 
+static void break_links(struct tei_hash_node *node, void *arg)
+{
+	const struct tei_guest *guest =
+		TEI_CONTAINER(node, struct tei_guest, node);
+
+	(void)arg;
+	tei_list_for_each (at, &guest->links) {
+		tei_link_break(tei_list_entry(at, struct tei_link, link),
+			       -ECANCELED);
+	}
+}
+
+void tei_guests_break_links(struct te_engine *engine)
+{
+	size_t cursor = 0;
+
+	while (tei_hash_walk(&engine->guests.table, &cursor, 1024, break_links,
+			     NULL))
+		;
+}
+
 static void free_guest(struct tei_hash_node *node, void *arg)
 {
 	struct te_engine *engine = arg;
@@ -377,9 +398,9 @@ static void free_guest(struct tei_hash_node *node, void *arg)
 		struct tei_link *link =
 			tei_list_entry(at, struct tei_link, link);
 
+		assert(!link->open);
 		link->in.visitor = NULL;
 		end_droppers(link);
-		tei_target_close_half(link);
 		tei_link_free(link);
 	}
 	guest_free(engine, guest);

@@ -100,6 +100,8 @@ struct tei_guests {
 int tei_guests_init(struct te_engine *engine); /* -ENOMEM. Set-up */
 /* Both threads have ended: free all, links included. */
 void tei_guests_fini(struct te_engine *engine);
+/* When control has ended: the guests' links are broken, and closed by who drives. */
+void tei_guests_break_links(struct te_engine *engine);
 
 /* The visitor is the guest's from now on. */
 void tei_guest_came(struct tei_visitor *visitor, struct tei_guest *guest);

@@ -6,9 +6,13 @@
  *
  *   ASKING --answered--> CONNECTING --up--> UP
  *      |                     |               |  down, post failed, epoch over
- *      +---------------------+---------------+--> BROKEN: flushed and closed
+ *      +---------------------+---------------+--> BROKEN: flushed, then closed
  *                                                    |
  *                        freed <--confirmed-- DROPPING: the owner is asked
+ *
+ * A device may take long to let go of memory: the backend then says later that it
+ * is flushed. Until then the link is BROKEN, its slices are at the backend, and
+ * the pair has another link, or none.
  *
  * Slices of writes that were in flight on a broken link are in limbo: they
  * might still land. Once the owner has confirmed the drop they cannot, and are
@@ -109,6 +113,7 @@ struct tei_link {
 		link; /* peer->w.links (token), guest->links (control) */
 	struct tei_list of_rail; /* while its endpoint is open. Token */
 	struct tei_list broken;  /* in worker.broken. Token */
+	bool flushing, flushed;  /* flush() was called; it is over. Token */
 	struct te_engine *engine;
 	struct tei_rail_box *rail;
 	uint64_t number;               /* the initiator's */
@@ -164,6 +169,11 @@ void tei_link_open(struct tei_peer *peer, uint32_t rail);
 void tei_link_break(struct tei_link *link, int why);
 /* Close what broke. True: there was something. */
 bool tei_links_close_broken(struct tei_worker *w);
+/*
+ * Flush its endpoint, once. True: that is over. False: it is put into
+ * worker.broken again when it is.
+ */
+bool tei_link_flush(struct tei_link *link);
 /* Give the backend the link's ready slices. */
 void tei_link_post(struct tei_link *link);
 
@@ -182,7 +192,7 @@ void tei_peer_ask_drop(struct tei_call *call);
 /* self.c: both halves are here; _connect answers by _connected(). */
 void tei_self_connect(struct tei_link *link);
 void tei_self_connected(struct tei_link *link, int err);
-void tei_self_close(struct tei_link *link);
+void tei_self_close(struct tei_link *link); /* both are flushed */
 
 /* target.c; calls of the worker's queue. */
 void tei_target_open(struct tei_call *call);
@@ -190,6 +200,6 @@ void tei_target_drop(struct tei_call *call);
 void tei_target_close(struct tei_link *link);
 /* The same for a half whose other one is ours; no calls to control. */
 int tei_target_open_half(struct tei_link *link);
-void tei_target_close_half(struct tei_link *link);
+void tei_target_close_half(struct tei_link *link); /* it is flushed */
 
 #endif

@@ -273,7 +273,8 @@ void tei_merged_cancel(struct tei_request *r)
 		return;
 	if (have_all_failed(work)) {
 		work->canceled = true;
-		link->ep.rail->ops->cancel(&link->ep, &work->slice);
+		if (!link->flushing) /* else it comes back anyway */
+			link->ep.rail->ops->cancel(&link->ep, &work->slice);
 		return;
 	}
 	link->out.part.fn = tei_merged_part_due;

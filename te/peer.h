@@ -236,8 +236,11 @@ void tei_peer_update_want(struct tei_peer *peer);
 void tei_peer_ask(struct tei_peer *peer, uint32_t asks);
 /* End all of its requests. */
 void tei_peer_abort_all(struct tei_peer *peer, int err);
-/* With the engine: no thread is left to ask. */
-void tei_peer_close_links(struct tei_peer *peer);
+/*
+ * With the engine, when no thread is left to ask: end its requests and break its
+ * links. Those that are still being flushed are closed by who drives.
+ */
+void tei_peer_end_links(struct tei_peer *peer);
 /* Requests with TE_FAIL_FAST that no endpoint carries end with @err. */
 void tei_peer_fail_fast(struct tei_peer *peer, int err);
 /*

@@ -123,7 +123,8 @@ void tei_request_abort(struct tei_request *r, int err)
 		struct tei_endpoint *ep = &work->link->ep;
 
 		work->canceled = true;
-		ep->rail->ops->cancel(ep, &work->slice);
+		if (!work->link->flushing) /* else it comes back anyway */
+			ep->rail->ops->cancel(ep, &work->slice);
 	}
 	tei_request_settle(r);
 }

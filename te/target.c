@@ -6,6 +6,7 @@
  * and at last by in.gone. A drop that meets a closed link says so by in.late,
  * so that control frees the link only when no call of it is queued any more.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -38,12 +39,10 @@ static int connect_half(struct tei_link *link)
 				 TEI_NS_PER_MS);
 }
 
+/* It is flushed. */
 static void close_half(struct tei_link *link)
 {
-	const struct tei_backend_ops *ops = link->ep.rail->ops;
-
-	ops->flush(&link->ep, link->why ? link->why : -ECANCELED);
-	ops->endpoint_close(&link->ep);
+	link->ep.rail->ops->endpoint_close(&link->ep);
 	link->open = false;
 	if (!link->in.self_of)
 		link->engine->worker.n_guests--;
@@ -70,6 +69,9 @@ int tei_target_open_half(struct tei_link *link)
 	tei_list_add_tail(&link->rail->links, &link->of_rail);
 	rc = connect_half(link);
 	if (rc) {
+		bool flushed = tei_link_flush(link);
+
+		assert(flushed); /* it never was connected */
 		close_half(link);
 		return rc;
 	}
@@ -96,6 +98,8 @@ void tei_target_drop(struct tei_call *call)
 		return;
 	}
 	atomic_store_explicit(&link->in.drop_ran, true, memory_order_relaxed);
+	if (link->flushing)
+		return; /* closed soon, which says the same */
 	rc = link->ep.rail->ops->drop(&link->ep);
 	if (rc != -EINPROGRESS)
 		tei_link_break(link, rc ? rc : -ESTALE);
@@ -113,6 +117,8 @@ void tei_target_close(struct tei_link *link)
 		tei_link_break(link->in.self_of, link->why);
 		return;
 	}
+	if (!tei_link_flush(link))
+		return;
 	LOG_DEBUG("guest: endpoint %llu on %s: %s",
 		  (unsigned long long)link->number, link->rail->name,
 		  strerror(-link->why));

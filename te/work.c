@@ -323,7 +323,7 @@ static void doubt(struct tei_work *work, int err)
 	redo(work);
 }
 
-/* Its link has been flushed. */
+/* Its link is being flushed. */
 static void unsettled(struct tei_work *work)
 {
 	struct tei_request *r = work->request;
@@ -399,6 +399,8 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 		good(work);
 	} else if (link->out.state == TEI_LINK_BROKEN && !work->canceled)
 		unsettled(work);
+	else if (link->flushing) /* @err is of the link */
+		bad(work, -ECANCELED, !link->out.settled);
 	else if (err == -EACCES || err == -EFAULT)
 		doubt(work, err);
 	else if (err == -ESTALE)
@@ -424,7 +426,6 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 
 void tei_works_of_broken(struct tei_link *link)
 {
-	assert(!link->out.n_posted);
 	while (!tei_list_empty(&link->out.ready))
 		redo(tei_list_entry(link->out.ready.next, struct tei_work,
 				    of_link));

@@ -18,7 +18,7 @@ bool tei_work_make(struct tei_request *r, struct tei_link *link,
 bool tei_work_make_again(struct tei_request *r, struct tei_link *link);
 /* Of the part that make_again() takes. */
 uint64_t tei_work_redo_length(struct tei_request *r);
-/* The link is broken and flushed: what was not posted is done again. */
+/* The link is broken: what was not posted is done again. */
 void tei_works_of_broken(struct tei_link *link);
 /* The owner has confirmed that nothing of @link can land any more. */
 void tei_works_quiet(struct tei_link *link);

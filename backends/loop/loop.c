@@ -211,7 +211,7 @@ static void loop_cancel(struct tei_endpoint *ep, struct tei_slice *slice)
 	end(slice, -ECANCELED);
 }
 
-static void loop_flush(struct tei_endpoint *ep, int err)
+static int loop_flush(struct tei_endpoint *ep, int err)
 {
 	leave(loop_half(ep));
 	loop_half(ep)->reported = true;
@@ -222,6 +222,7 @@ static void loop_flush(struct tei_endpoint *ep, int err)
 		if (slice->ep == ep)
 			end(slice, err);
 	}
+	return 0;
 }
 
 static void take_crc(struct tei_slice *slice, const uint8_t *bytes, uint64_t n)

@@ -347,7 +347,7 @@ static void end_waiting(struct tei_list *views, int err)
 	}
 }
 
-void tei_shm_flush(struct tei_endpoint *base, int err)
+int tei_shm_flush(struct tei_endpoint *base, int err)
 {
 	struct shm_endpoint *ep = shm_endpoint(base);
 	struct shm_rail *rail = shm_rail(base->rail);
@@ -363,6 +363,7 @@ void tei_shm_flush(struct tei_endpoint *base, int err)
 	end_refused(ep, err);
 	base->rail->busy = !tei_list_empty(&rail->active);
 	tei_shm_tick(rail);
+	return 0;
 }
 
 /*

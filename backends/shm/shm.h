@@ -284,7 +284,7 @@ int tei_shm_endpoint_open(struct tei_endpoint *ep, void *addr, size_t *len);
 int tei_shm_endpoint_connect(struct tei_endpoint *ep, const void *addr,
 			     size_t len);
 void tei_shm_endpoint_close(struct tei_endpoint *ep);
-void tei_shm_flush(struct tei_endpoint *ep, int err);
+int tei_shm_flush(struct tei_endpoint *ep, int err);
 int tei_shm_drop(struct tei_endpoint *ep);
 /* An event of one of its descriptors. */
 void tei_shm_endpoint_event(struct shm_endpoint *ep, struct shm_source *source);

@@ -263,7 +263,7 @@ static void break_both(struct sim_rail *rail, struct sim_half *half)
 	tei_mutex_unlock(&tei_sim_mu);
 }
 
-void tei_sim_flush(struct tei_endpoint *ep, int err)
+int tei_sim_flush(struct tei_endpoint *ep, int err)
 {
 	struct sim_rail *rail = sim_rail(ep->rail);
 	const struct tei_slice *head = first(&rail->queue);
@@ -284,6 +284,7 @@ void tei_sim_flush(struct tei_endpoint *ep, int err)
 	while (!tei_list_empty(&out))
 		end(rail, first(&out), err);
 	rearm(rail);
+	return 0;
 }
 
 /* ---- events ---- */

@@ -176,7 +176,7 @@ int tei_sim_halves_run(struct sim_rail *rail, uint64_t now);
 int tei_sim_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
 		 int n);
 void tei_sim_cancel(struct tei_endpoint *ep, struct tei_slice *slice);
-void tei_sim_flush(struct tei_endpoint *ep, int err);
+int tei_sim_flush(struct tei_endpoint *ep, int err);
 int tei_sim_progress(struct tei_rail *rail, int budget);
 void tei_sim_line_init(struct sim_rail *rail);
 void tei_sim_line_fini(struct sim_rail *rail);

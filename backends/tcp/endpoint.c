@@ -458,7 +458,7 @@ static void end_refused(struct tei_endpoint *base, int err)
 	}
 }
 
-void tei_tcp_flush(struct tei_endpoint *base, int err)
+int tei_tcp_flush(struct tei_endpoint *base, int err)
 {
 	struct tcp_endpoint *ep = tcp_endpoint(base);
 
@@ -478,6 +478,7 @@ void tei_tcp_flush(struct tei_endpoint *base, int err)
 		end_all(&lane->reads, err);
 	}
 	end_refused(base, err);
+	return 0;
 }
 
 int tei_tcp_drop(struct tei_endpoint *base)

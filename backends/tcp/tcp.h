@@ -371,7 +371,7 @@ void tei_tcp_endpoint_close(struct tei_endpoint *ep);
 int tei_tcp_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
 		 int n);
 void tei_tcp_cancel(struct tei_endpoint *ep, struct tei_slice *slice);
-void tei_tcp_flush(struct tei_endpoint *ep, int err);
+int tei_tcp_flush(struct tei_endpoint *ep, int err);
 int tei_tcp_drop(struct tei_endpoint *ep);
 /* Close all lanes; down(@err) follows from progress(). */
 void tei_tcp_endpoint_break(struct tcp_endpoint *ep, int err);

@@ -135,14 +135,14 @@ static void end_refused(struct tei_endpoint *base, int err)
 	}
 }
 
-void tei_verbs_flush(struct tei_endpoint *base, int err)
+int tei_verbs_flush(struct tei_endpoint *base, int err)
 {
 	struct verbs_bundle *bundle = verbs_endpoint(base)->bundle;
 
 	end_refused(base, err);
 	if (!bundle || bundle->state == VERBS_BUNDLE_ENDING ||
 	    bundle->state == VERBS_BUNDLE_CONNECTING)
-		return; /* nothing was ever posted */
+		return 0; /* nothing was ever posted */
 	if (bundle->state != VERBS_BUNDLE_BROKEN) {
 		bundle->state = VERBS_BUNDLE_BROKEN;
 		tei_verbs_bundle_stop(bundle);
@@ -152,6 +152,7 @@ void tei_verbs_flush(struct tei_endpoint *base, int err)
 	tei_verbs_drain(bundle);
 	end_all(&bundle->queue, err);
 	end_all(&bundle->held, err);
+	return 0;
 }
 
 void tei_verbs_endpoint_close(struct tei_endpoint *base)

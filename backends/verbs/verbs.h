@@ -287,7 +287,7 @@ int tei_verbs_endpoint_connect(struct tei_endpoint *ep, const void *addr,
 void tei_verbs_endpoint_way(const struct tei_endpoint *ep, char *out,
 			    size_t room);
 void tei_verbs_endpoint_close(struct tei_endpoint *ep);
-void tei_verbs_flush(struct tei_endpoint *ep, int err);
+int tei_verbs_flush(struct tei_endpoint *ep, int err);
 int tei_verbs_drop(struct tei_endpoint *ep);
 /* The clerk has handed it back. From inside progress() only. */
 void tei_verbs_handed_back(struct verbs_bundle *bundle);

@@ -137,6 +137,11 @@ void tei_endpoint_down(struct tei_endpoint *ep, int err)
 	ep->link->down_err = err;
 }
 
+void tei_endpoint_flushed(struct tei_endpoint *ep)
+{
+	ep->link->n_flushed++;
+}
+
 unsigned int fake_n_downs;
 
 void tei_rail_changed(struct tei_rail *rail, bool up)
@@ -266,9 +271,23 @@ struct tei_endpoint *fake_endpoint(struct fake_rail *r, struct tei_link *link,
 	return ep;
 }
 
+void fake_flush(struct tei_endpoint *ep, int err)
+{
+	const struct tei_backend_ops *ops = ep->rail->ops;
+	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
+
+	if (!ops->flush(ep, err))
+		return;
+	while (!ep->link->n_flushed) {
+		(void)ops->progress(ep->rail, 64);
+		assert(tei_now_ms() < end);
+	}
+	ep->link->n_flushed = 0;
+}
+
 static void put_half(struct tei_endpoint **ep)
 {
-	(*ep)->rail->ops->flush(*ep, -ECANCELED);
+	fake_flush(*ep, -ECANCELED);
 	(*ep)->rail->ops->endpoint_close(*ep);
 	tei_free(*ep);
 	*ep = NULL;

@@ -33,7 +33,7 @@ struct fake_slice {
 };
 
 struct tei_link { /* the core's side of an endpoint */
-	unsigned int n_up, n_down;
+	unsigned int n_up, n_down, n_flushed;
 	int down_err;
 };
 
@@ -61,6 +61,8 @@ int fake_pair_open(struct fake_pair *p, const struct tei_backend_ops *ops,
 		   const char *const settings[]);
 void fake_pair_close(struct fake_pair *p);
 void fake_progress(struct fake_pair *p);
+/* flush(), and progress until that is over. */
+void fake_flush(struct tei_endpoint *ep, int err);
 
 /* Progress until *@n is at least @want. False: too late. */
 bool fake_wait(struct fake_pair *p, const unsigned int *n, unsigned int want);

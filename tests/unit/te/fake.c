@@ -41,6 +41,9 @@ struct fake_half {
 	struct fake_half *other; /* NULL: alone */
 	uint64_t id;
 	bool broken, reported, dropping;
+	bool flushing; /* flush() is not over; token */
+	int why;
+	struct tei_list kept;   /* slices till then */
 	uint64_t ghost_at, pin; /* 0: none */
 	uint64_t ghost_len;
 };
@@ -81,6 +84,8 @@ void fake_reset(void)
 	atomic_store(&fake.stall, false);
 	atomic_store(&fake.hold_drop, false);
 	atomic_store(&fake.hold_pins, false);
+	atomic_store(&fake.hold_flush, false);
+	atomic_store(&fake.gone, 0);
 	atomic_store(&fake.break_after, -1);
 	atomic_store(&fake.break_rail, -1);
 	atomic_store(&fake.down_rail, -1);
@@ -209,6 +214,7 @@ static int fake_endpoint_open(struct tei_endpoint *ep, void *addr, size_t *len)
 
 	tei_mutex_lock(&mu);
 	half->base = ep;
+	tei_list_init(&half->kept);
 	half->id = ++last_id;
 	tei_list_add_tail(&halves, &half->link);
 	tei_mutex_unlock(&mu);
@@ -343,23 +349,72 @@ static void fake_cancel(struct tei_endpoint *ep, struct tei_slice *slice)
 	end(slice, -ECANCELED);
 }
 
-static void fake_flush(struct tei_endpoint *ep, int err)
+static void end_flush(struct fake_half *half)
 {
-	struct fake_rail *rail = rail_of(ep->rail);
-
-	half_of(ep)->reported = true;
-	tei_list_for_each_safe (node, tmp, &rail->queue) {
+	while (!tei_list_empty(&half->kept)) {
 		struct tei_slice *slice =
-			tei_list_entry(node, struct tei_slice, link);
+			tei_list_entry(half->kept.next, struct tei_slice, link);
 
-		if (slice->ep != ep)
-			continue;
 		leave_ghost(slice);
-		end(slice, err);
+		end(slice, half->why);
 	}
 	tei_mutex_lock(&mu);
-	leave(half_of(ep));
+	leave(half);
 	tei_mutex_unlock(&mu);
+}
+
+static int fake_flush(struct tei_endpoint *ep, int err)
+{
+	struct fake_rail *rail = rail_of(ep->rail);
+	struct fake_half *half = half_of(ep);
+
+	half->reported = true;
+	half->why = err;
+	tei_list_for_each_safe (node, tmp, &rail->queue) {
+		if (tei_list_entry(node, struct tei_slice, link)->ep != ep)
+			continue;
+		tei_list_del(node);
+		tei_list_add_tail(&half->kept, node);
+	}
+	half->flushing =
+		atomic_load(&fake.hold_flush) && (ep->target || half->other);
+	if (half->flushing) {
+		atomic_fetch_add(&fake.flushing, 1);
+		return -EINPROGRESS;
+	}
+	end_flush(half);
+	return 0;
+}
+
+static struct fake_half *flushing_on(const struct tei_rail *base)
+{
+	struct fake_half *found = NULL;
+
+	tei_mutex_lock(&mu);
+	tei_list_for_each (node, &halves) {
+		struct fake_half *half =
+			tei_list_entry(node, struct fake_half, link);
+
+		if (half->base->rail == base && half->flushing)
+			found = half;
+	}
+	tei_mutex_unlock(&mu);
+	return found;
+}
+
+static int look_at_flushes(const struct tei_rail *base)
+{
+	struct fake_half *half;
+	int n = 0;
+
+	while (!atomic_load(&fake.hold_flush) && (half = flushing_on(base))) {
+		half->flushing = false;
+		atomic_fetch_sub(&fake.flushing, 1);
+		end_flush(half);
+		tei_endpoint_flushed(half->base);
+		n++;
+	}
+	return n;
 }
 
 static void take_crc(struct tei_slice *slice, const uint8_t *remote)
@@ -524,6 +579,9 @@ static int fake_progress(struct tei_rail *base, int budget)
 
 	(void)got;
 	look_at_link(base);
+	n += look_at_flushes(base);
+	if (has_bit(&fake.gone, base))
+		return -EIO;
 	n += move_slices(base, budget);
 	if (!tei_list_empty(&rail->queue) && !stands_still(base))
 		ring(rail->fd);

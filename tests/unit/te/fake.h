@@ -20,14 +20,16 @@
 #define FAKE_GHOST 0xee
 
 struct fake_knobs {
-	_Atomic bool stall;     /* slices are taken, and nothing happens */
-	_Atomic bool hold_drop; /* drop() is confirmed once it is false */
-	_Atomic bool hold_pins; /* what is touched stays pinned */
+	_Atomic bool stall;      /* slices are taken, and nothing happens */
+	_Atomic bool hold_drop;  /* drop() is confirmed once it is false */
+	_Atomic bool hold_pins;  /* what is touched stays pinned */
+	_Atomic bool hold_flush; /* flush() is over once it is false */
 	/* A bit for each rail, by its index. */
 	_Atomic unsigned int dead;  /* connects and posts fail */
 	_Atomic unsigned int quiet; /* slices are taken, and nothing happens */
 	_Atomic unsigned int hang;  /* connects never end */
 	_Atomic unsigned int lone;  /* they match no rail of a peer */
+	_Atomic unsigned int gone;  /* progress() fails */
 	_Atomic int
 		break_after;    /* slices until an endpoint breaks; -1: never */
 	_Atomic int break_rail; /* only of this rail; -1: of any */
@@ -37,6 +39,7 @@ struct fake_knobs {
 	_Atomic int refuse_connects, fail_posts, busy; /* that many times */
 	_Atomic unsigned int done[3];                  /* slices, per rail */
 	_Atomic unsigned int ghosts;                   /* that landed */
+	_Atomic unsigned int flushing;                 /* that are held */
 };
 
 extern struct fake_knobs fake;
