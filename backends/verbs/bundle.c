@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bundle.c - the lanes of an endpoint: made, connected, stopped, destroyed
+ * bundle.c - the lanes of an endpoint: made, connected, destroyed
  *
  * A lane of an initiator reserves room for all its work in the rail's completion
  * queue, since flushed work comes back request by request. A target's lanes post
@@ -115,7 +115,7 @@ static int reserve(struct verbs_bundle *bundle)
 	return 0;
 }
 
-static void give_room_back(struct verbs_bundle *bundle)
+void tei_verbs_bundle_give_room(struct verbs_bundle *bundle)
 {
 	bundle->rail->room += bundle->room;
 	bundle->room = 0;
@@ -164,8 +164,8 @@ int tei_verbs_bundle_make(struct verbs_rail *rail, struct tei_endpoint *ep,
 		return 0;
 	}
 	LOG_DEBUG("rail %s: queue pair: %s", rail->port.name, strerror(-rc));
-	tei_verbs_bundle_destroy(bundle);
-	tei_verbs_bundle_free(bundle);
+	bundle->ep = NULL;
+	tei_verbs_bundle_end(bundle);
 	return rc;
 }
 
@@ -274,7 +274,8 @@ int tei_verbs_bundle_connect(struct verbs_bundle *bundle)
 
 /* ---- ended ---- */
 
-void tei_verbs_bundle_stop(struct verbs_bundle *bundle)
+/* All lanes, if one is in error: none serves or sends any more. */
+static void stop(struct verbs_bundle *bundle)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
@@ -289,7 +290,7 @@ void tei_verbs_bundle_destroy(struct verbs_bundle *bundle)
 {
 	int rc;
 
-	tei_verbs_bundle_stop(bundle);
+	stop(bundle);
 	for (uint32_t i = 0; i < bundle->n_lanes; i++) {
 		struct verbs_lane *lane = &bundle->lanes[i];
 
@@ -320,16 +321,17 @@ void tei_verbs_bundle_free(struct verbs_bundle *bundle)
 	}
 	tei_list_del(&bundle->link);
 	tei_list_del(&bundle->waiting);
-	give_room_back(bundle);
+	tei_verbs_bundle_give_room(bundle);
 	rail->n_bundles--;
 	tei_free(bundle);
 }
 
 void tei_verbs_bundle_end(struct verbs_bundle *bundle)
 {
-	assert(!bundle->n_posted);
+	assert(!bundle->n_posted || bundle->flushed);
 	tei_list_del(&bundle->waiting);
-	give_room_back(bundle); /* the next one need not wait for the clerk */
+	if (!bundle->n_posted) /* the next one need not wait for the clerk */
+		tei_verbs_bundle_give_room(bundle);
 	if (bundle->state == VERBS_BUNDLE_CONNECTING) {
 		atomic_store_explicit(&bundle->abandoned, true,
 				      memory_order_relaxed);
@@ -339,19 +341,18 @@ void tei_verbs_bundle_end(struct verbs_bundle *bundle)
 		return;
 	tei_list_del(&bundle->link);
 	bundle->state = VERBS_BUNDLE_ENDING;
-	tei_verbs_clerk_give(&bundle->rail->clerk, bundle);
+	tei_verbs_clerk_give(bundle);
 }
 
 void tei_verbs_bundle_break(struct verbs_bundle *bundle, int err)
 {
 	struct verbs_rail *rail = bundle->rail;
 
-	if (bundle->state != VERBS_BUNDLE_UP)
+	if (bundle->state != VERBS_BUNDLE_UP || bundle->flushed)
 		return;
 	bundle->state = VERBS_BUNDLE_BROKEN;
 	bundle->err = err;
 	tei_list_del(&bundle->waiting);
-	tei_verbs_bundle_stop(bundle); /* all lanes, if one is in error */
 	tei_list_add_tail(&rail->broken, &bundle->link);
 	tei_verbs_kick(rail);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clerk.c - a thread that connects pairs and destroys queue pairs
+ * clerk.c - threads that connect queue pairs and destroy them
  *
  * Going to ready-to-receive may ask the network for a neighbour's address, and
  * every change of a queue pair may wait for firmware: not on the thread that
- * moves bytes.
+ * moves bytes. Of one that is destroyed some wait until its last packet is
+ * answered: so nobody who wants a new one stands behind it.
  */
 #include "backends/verbs/verbs.h"
 
@@ -19,8 +20,6 @@ static void handle(struct verbs_bundle *bundle)
 static void *run(void *arg)
 {
 	struct verbs_clerk *clerk = arg;
-	struct verbs_rail *rail =
-		TEI_CONTAINER(clerk, struct verbs_rail, clerk);
 
 	tei_mutex_lock(&clerk->mu);
 	for (;;) {
@@ -34,7 +33,7 @@ static void *run(void *arg)
 			handle(bundle);
 			tei_mutex_lock(&clerk->mu);
 			tei_list_add_tail(&clerk->done, node);
-			tei_verbs_kick(rail);
+			tei_verbs_kick(clerk->rail);
 		} else if (clerk->stop) {
 			break;
 		} else {
@@ -46,22 +45,28 @@ static void *run(void *arg)
 	return NULL;
 }
 
-int tei_verbs_clerk_start(struct verbs_clerk *clerk)
+static void fini(struct verbs_clerk *clerk)
+{
+	tei_cond_fini(&clerk->work);
+	tei_mutex_fini(&clerk->mu);
+}
+
+static int start(struct verbs_clerk *clerk, const struct verbs_rail *rail)
 {
 	int rc;
 
+	clerk->rail = rail;
 	tei_mutex_init(&clerk->mu);
 	tei_cond_init(&clerk->work);
 	tei_list_init(&clerk->queued);
 	tei_list_init(&clerk->done);
 	rc = tei_thread_start(&clerk->thread, "te-verbs", run, clerk);
-	if (!rc)
-		return 0;
-	tei_verbs_clerk_fini(clerk);
+	if (rc)
+		fini(clerk);
 	return rc;
 }
 
-void tei_verbs_clerk_stop(struct verbs_clerk *clerk)
+static void stop(struct verbs_clerk *clerk)
 {
 	tei_mutex_lock(&clerk->mu);
 	clerk->stop = true;
@@ -70,22 +75,7 @@ void tei_verbs_clerk_stop(struct verbs_clerk *clerk)
 	pthread_join(clerk->thread, NULL);
 }
 
-void tei_verbs_clerk_fini(struct verbs_clerk *clerk)
-{
-	tei_cond_fini(&clerk->work);
-	tei_mutex_fini(&clerk->mu);
-}
-
-void tei_verbs_clerk_give(struct verbs_clerk *clerk,
-			  struct verbs_bundle *bundle)
-{
-	tei_mutex_lock(&clerk->mu);
-	tei_list_add_tail(&clerk->queued, &bundle->link);
-	tei_cond_signal(&clerk->work);
-	tei_mutex_unlock(&clerk->mu);
-}
-
-struct verbs_bundle *tei_verbs_clerk_take(struct verbs_clerk *clerk)
+static struct verbs_bundle *take(struct verbs_clerk *clerk)
 {
 	struct tei_list *node;
 
@@ -93,4 +83,50 @@ struct verbs_bundle *tei_verbs_clerk_take(struct verbs_clerk *clerk)
 	node = tei_list_pop(&clerk->done);
 	tei_mutex_unlock(&clerk->mu);
 	return node ? tei_list_entry(node, struct verbs_bundle, link) : NULL;
+}
+
+int tei_verbs_clerks_start(struct verbs_rail *rail)
+{
+	int rc = start(&rail->connector, rail);
+
+	if (rc)
+		return rc;
+	rc = start(&rail->ender, rail);
+	if (!rc)
+		return 0;
+	stop(&rail->connector);
+	fini(&rail->connector);
+	return rc;
+}
+
+void tei_verbs_clerks_stop(struct verbs_rail *rail)
+{
+	stop(&rail->connector);
+	stop(&rail->ender);
+}
+
+void tei_verbs_clerks_fini(struct verbs_rail *rail)
+{
+	fini(&rail->connector);
+	fini(&rail->ender);
+}
+
+void tei_verbs_clerk_give(struct verbs_bundle *bundle)
+{
+	struct verbs_rail *rail = bundle->rail;
+	struct verbs_clerk *clerk = bundle->state == VERBS_BUNDLE_CONNECTING
+					    ? &rail->connector
+					    : &rail->ender;
+
+	tei_mutex_lock(&clerk->mu);
+	tei_list_add_tail(&clerk->queued, &bundle->link);
+	tei_cond_signal(&clerk->work);
+	tei_mutex_unlock(&clerk->mu);
+}
+
+struct verbs_bundle *tei_verbs_clerk_take(struct verbs_rail *rail)
+{
+	struct verbs_bundle *bundle = take(&rail->connector);
+
+	return bundle ? bundle : take(&rail->ender);
 }

@@ -49,7 +49,7 @@ int tei_verbs_endpoint_connect(struct tei_endpoint *base, const void *addr,
 	}
 	tei_verbs_bundle_agree(bundle, &theirs);
 	bundle->state = VERBS_BUNDLE_CONNECTING;
-	tei_verbs_clerk_give(&rail->clerk, bundle);
+	tei_verbs_clerk_give(bundle);
 	return -EINPROGRESS;
 }
 
@@ -70,16 +70,39 @@ void tei_verbs_endpoint_way(const struct tei_endpoint *base, char *out,
 		       port->offer.mtu, bundle->their_mtu, bundle->n_used);
 }
 
+/* Nobody hears of it any more. */
+static struct tei_endpoint *part_with(struct verbs_bundle *bundle)
+{
+	struct tei_endpoint *ep = bundle->ep;
+
+	bundle->ep = NULL;
+	verbs_endpoint(ep)->bundle = NULL;
+	return ep;
+}
+
+void tei_verbs_flushed(struct verbs_bundle *bundle)
+{
+	tei_verbs_bundle_give_room(bundle);
+	tei_endpoint_flushed(part_with(bundle));
+}
+
+/* Its queue pairs are destroyed. */
+static void ended(struct verbs_bundle *bundle)
+{
+	tei_verbs_give_up(bundle);
+	if (bundle->ep && bundle->flushed)
+		tei_verbs_flushed(bundle);
+	else if (bundle->ep && bundle->confirm)
+		tei_endpoint_down(part_with(bundle), -ESTALE);
+	tei_verbs_bundle_free(bundle);
+}
+
 void tei_verbs_handed_back(struct verbs_bundle *bundle)
 {
 	struct tei_endpoint *ep = bundle->ep;
 
 	if (bundle->state == VERBS_BUNDLE_ENDING) {
-		if (ep && bundle->confirm) {
-			verbs_endpoint(ep)->bundle = NULL;
-			tei_endpoint_down(ep, -ESTALE);
-		}
-		tei_verbs_bundle_free(bundle);
+		ended(bundle);
 		return;
 	}
 	bundle->state = VERBS_BUNDLE_UP;
@@ -135,24 +158,56 @@ static void end_refused(struct tei_endpoint *base, int err)
 	}
 }
 
+/* What is posted of a slice in the queue has to come back first. */
+static void end_queued(struct verbs_bundle *bundle, int err)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&bundle->queue))) {
+		struct tei_slice *slice =
+			tei_list_entry(node, struct tei_slice, link);
+		struct verbs_slice *s = verbs_slice(slice);
+
+		s->queued = false;
+		s->waits = true;
+		if (!s->n_works)
+			tei_verbs_slice_end(slice, err);
+	}
+	bundle->n_queue = 0;
+}
+
+/*
+ * Whoever has nothing posted is quiet at once, but not what a target serves: that
+ * ends with its queue pairs.
+ */
+static bool is_quiet(const struct verbs_bundle *bundle)
+{
+	return bundle->state == VERBS_BUNDLE_MADE ||
+	       (!bundle->target && !bundle->n_posted);
+}
+
 int tei_verbs_flush(struct tei_endpoint *base, int err)
 {
 	struct verbs_bundle *bundle = verbs_endpoint(base)->bundle;
 
 	end_refused(base, err);
-	if (!bundle || bundle->state == VERBS_BUNDLE_ENDING ||
-	    bundle->state == VERBS_BUNDLE_CONNECTING)
-		return 0; /* nothing was ever posted */
-	if (bundle->state != VERBS_BUNDLE_BROKEN) {
-		bundle->state = VERBS_BUNDLE_BROKEN;
-		tei_verbs_bundle_stop(bundle);
-	}
-	tei_list_del(&bundle->link);
+	if (!bundle)
+		return 0;
+	bundle->flushed = true;
+	if (bundle->state !=
+	    VERBS_BUNDLE_CONNECTING) /* then it is the clerk's */
+		bundle->err = err;
+	if (bundle->state == VERBS_BUNDLE_BROKEN)
+		tei_list_del(&bundle->link);
 	tei_list_del(&bundle->waiting);
-	tei_verbs_drain(bundle);
-	end_all(&bundle->queue, err);
+	end_queued(bundle, err);
 	end_all(&bundle->held, err);
-	return 0;
+	if (bundle->n_posted) /* done meanwhile? */
+		(void)tei_verbs_poll(bundle->rail, VERBS_POLL_MAX);
+	if (is_quiet(bundle))
+		return 0;
+	tei_verbs_bundle_end(bundle);
+	return -EINPROGRESS;
 }
 
 void tei_verbs_endpoint_close(struct tei_endpoint *base)
@@ -161,7 +216,6 @@ void tei_verbs_endpoint_close(struct tei_endpoint *base)
 
 	if (!bundle)
 		return;
-	bundle->ep = NULL;
-	verbs_endpoint(base)->bundle = NULL;
+	(void)part_with(bundle);
 	tei_verbs_bundle_end(bundle);
 }

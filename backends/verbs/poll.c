@@ -6,17 +6,14 @@
  * before it that were not signalled, and an error for those before it as well:
  * they would have failed first. The first error breaks the bundle. What a slice
  * itself did wrong is told at once; all else that comes back is held until the
- * core, which has heard that the endpoint is down, calls flush().
+ * core, which has heard that the endpoint is down, calls flush(). From then on
+ * each slice is told when nothing of it is posted any more.
  */
 #include "backends/verbs/verbs.h"
 
 #include <errno.h>
-#include <poll.h>
 
-#include "base/clock.h"
 #include "base/log.h"
-
-#define DRAIN_MS 200 /* without a completion: the device gives none back */
 
 /* ---- slices ---- */
 
@@ -67,10 +64,14 @@ static void settle(struct verbs_bundle *bundle, struct tei_slice *slice)
 {
 	const struct verbs_slice *s = verbs_slice(slice);
 
-	if (s->waits)
-		tei_list_add_tail(&bundle->held, &slice->link);
-	else
+	if (s->canceled)
+		tei_verbs_slice_end(slice, -ECANCELED);
+	else if (!s->waits)
 		tei_verbs_slice_end(slice, s->err);
+	else if (bundle->flushed)
+		tei_verbs_slice_end(slice, bundle->err);
+	else
+		tei_list_add_tail(&bundle->held, &slice->link);
 }
 
 /* ---- work requests ---- */
@@ -127,6 +128,20 @@ static void fail(struct verbs_lane *lane, const struct ibv_wc *wc)
 	tei_verbs_bundle_break(bundle, cause->endpoint);
 }
 
+/* What follows from a completion. */
+static void look_after(struct verbs_bundle *bundle)
+{
+	struct verbs_rail *rail = bundle->rail;
+
+	if (!tei_list_empty(&bundle->waiting))
+		return;
+	if (!tei_list_empty(&bundle->queue))
+		tei_list_add_tail(&rail->waiting, &bundle->waiting);
+	else if (bundle->state == VERBS_BUNDLE_ENDING && bundle->ep &&
+		 !bundle->n_posted)
+		tei_list_add_tail(&rail->drained, &bundle->waiting);
+}
+
 /*
  * A queue may still hold completions of queue pairs that are destroyed: their
  * tag is nobody's, or their number not under way.
@@ -145,15 +160,15 @@ static void take(struct verbs_rail *rail, const struct ibv_wc *wc)
 	if (wc->status != IBV_WC_SUCCESS)
 		fail(lane, wc);
 	finish(lane, wc->status == IBV_WC_SUCCESS ? NULL : wc);
-	if (!tei_list_empty(&lane->bundle->queue) &&
-	    tei_list_empty(&lane->bundle->waiting))
-		tei_list_add_tail(&rail->waiting, &lane->bundle->waiting);
+	look_after(lane->bundle);
 }
 
 int tei_verbs_poll(struct verbs_rail *rail, int budget)
 {
 	int n = rail->n_wcs;
 
+	if (rail->cq_dead)
+		return -EIO;
 	rail->n_wcs = 0;
 	if (budget > VERBS_POLL_MAX)
 		budget = VERBS_POLL_MAX;
@@ -161,6 +176,7 @@ int tei_verbs_poll(struct verbs_rail *rail, int budget)
 		n = rail->port.api->poll_cq(rail->cq, budget < 1 ? 1 : budget,
 					    rail->wcs);
 	if (n < 0) {
+		rail->cq_dead = true;
 		LOG_ERROR("rail %s: its completion queue is dead",
 			  rail->port.name);
 		return -EIO;
@@ -172,55 +188,25 @@ int tei_verbs_poll(struct verbs_rail *rail, int budget)
 
 /* ---- the end ---- */
 
-/*
- * Completions, or sleep until there are some. How many; 0: the device has given
- * none back for DRAIN_MS, or it cannot tell.
- */
-static int await_some(struct verbs_rail *rail)
-{
-	struct pollfd fd = {.fd = rail->channel->fd, .events = POLLIN};
-	uint64_t now = tei_now_ms(), until = now + DRAIN_MS;
-	int n = tei_verbs_poll(rail, VERBS_POLL_MAX);
-
-	while (!n && now < until &&
-	       !rail->port.api->req_notify_cq(rail->cq, 0)) {
-		/* What came before it was armed is told by nobody. */
-		n = tei_verbs_poll(rail, VERBS_POLL_MAX);
-		if (n)
-			break;
-		(void)poll(&fd, 1, (int)(until - now));
-		tei_verbs_read_channel(rail);
-		n = tei_verbs_poll(rail, VERBS_POLL_MAX);
-		now = tei_now_ms();
-	}
-	return n < 0 ? 0 : n;
-}
-
-/* What the device has not given back, it never will. */
-static void give_up(struct verbs_bundle *bundle)
+void tei_verbs_give_up(struct verbs_bundle *bundle)
 {
 	static const struct ibv_wc lost = {.status = IBV_WC_WR_FLUSH_ERR};
+	struct verbs_rail *rail = bundle->rail;
 
-	LOG_WARN("rail %s: %u work requests did not come back",
-		 bundle->rail->port.name, bundle->n_posted);
-	tei_verbs_bundle_destroy(bundle);
+	if (!bundle->n_posted)
+		return;
 	/* Others will have the room of what the queue still holds of it. */
-	while (tei_verbs_poll(bundle->rail, VERBS_POLL_MAX) > 0)
+	while (tei_verbs_poll(rail, VERBS_POLL_MAX) > 0)
 		;
+	if (bundle->n_posted)
+		LOG_DEBUG("rail %s: %u work requests did not come back",
+			  rail->port.name, bundle->n_posted);
 	for (uint32_t i = 0; i < bundle->n_lanes; i++) {
 		struct verbs_lane *lane = &bundle->lanes[i];
 
 		while (lane->head != lane->tail)
 			finish(lane, &lost);
 	}
-}
-
-void tei_verbs_drain(struct verbs_bundle *bundle)
-{
-	while (bundle->n_posted && await_some(bundle->rail))
-		;
-	if (bundle->n_posted)
-		give_up(bundle);
-	if (!tei_list_empty(&bundle->rail->waiting))
-		tei_verbs_kick(bundle->rail); /* they may have room now */
+	if (!tei_list_empty(&rail->waiting))
+		tei_verbs_kick(rail); /* they may have room now */
 }

@@ -427,7 +427,7 @@ int tei_verbs_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
 	return taken;
 }
 
-/* Posted work cannot be called back, only its queue pair ended. */
+/* Posted work cannot be called back, only its queue pair ended: see flush(). */
 void tei_verbs_cancel(struct tei_endpoint *ep, struct tei_slice *slice)
 {
 	struct verbs_bundle *bundle = verbs_endpoint(ep)->bundle;
@@ -437,14 +437,15 @@ void tei_verbs_cancel(struct tei_endpoint *ep, struct tei_slice *slice)
 	rail->watched = slice;
 	if (s->n_works)
 		(void)tei_verbs_poll(rail, VERBS_POLL_MAX);
-	if (rail->watched && s->n_works) {
-		tei_verbs_bundle_break(bundle, -ECANCELED);
-		tei_verbs_drain(bundle);
-	}
 	if (!rail->watched)
 		return; /* it has ended by itself */
 	if (s->queued)
 		leave_queue(bundle, slice);
+	s->canceled = true;
+	if (s->n_works) {
+		tei_verbs_bundle_break(bundle, -ECANCELED);
+		return;
+	}
 	tei_list_del(&slice->link); /* refused or held */
 	tei_verbs_slice_end(slice, -ECANCELED);
 }

@@ -145,6 +145,7 @@ int tei_verbs_rail_open(struct tei_rail *base)
 	tei_mutex_init(&rail->mu);
 	tei_list_init(&rail->waiting);
 	tei_list_init(&rail->broken);
+	tei_list_init(&rail->drained);
 	tei_list_init(&rail->refused);
 	rc = tei_verbs_port_open(&rail->port, tei_verbs_in_use(), base->config,
 				 base->device.name);
@@ -164,7 +165,7 @@ int tei_verbs_rail_open(struct tei_rail *base)
 		goto close_all;
 	tei_verbs_regions_init(&rail->regions, &rail->port, rail->pd);
 	tei_verbs_bounce_init(&rail->bounce, &rail->port, rail->pd);
-	rc = tei_verbs_clerk_start(&rail->clerk);
+	rc = tei_verbs_clerks_start(rail);
 	if (rc)
 		goto fini_memory;
 	return 0;
@@ -190,13 +191,13 @@ void tei_verbs_rail_close(struct tei_rail *base)
 	struct verbs_rail *rail = verbs_rail(base);
 	struct verbs_bundle *bundle;
 
-	tei_verbs_clerk_stop(&rail->clerk);
-	while ((bundle = tei_verbs_clerk_take(&rail->clerk))) {
+	tei_verbs_clerks_stop(rail);
+	while ((bundle = tei_verbs_clerk_take(rail))) {
 		tei_verbs_bundle_destroy(bundle); /* one that was abandoned */
 		tei_verbs_bundle_free(bundle);
 	}
 	assert(!rail->n_bundles);
-	tei_verbs_clerk_fini(&rail->clerk);
+	tei_verbs_clerks_fini(rail);
 	tei_verbs_bounce_fini(&rail->bounce, &rail->port);
 	tei_verbs_regions_fini(&rail->regions);
 	ack(rail);
@@ -244,7 +245,7 @@ int tei_verbs_rail_match(struct tei_rail *base, const struct tei_address *peer,
 
 /* ---- driven ---- */
 
-void tei_verbs_read_channel(struct verbs_rail *rail)
+static void read_channel(struct verbs_rail *rail)
 {
 	struct ibv_cq *cq;
 	void *arg;
@@ -265,11 +266,11 @@ static int look(struct verbs_rail *rail)
 	rail->n_quiet = 0;
 	rail->base->woken = false;
 	(void)eventfd_read(rail->kick_fd, &times);
-	tei_verbs_read_channel(rail);
+	read_channel(rail);
 	n = tei_verbs_events(rail);
-	while (n >= 0 && (bundle = tei_verbs_clerk_take(&rail->clerk))) {
+	while ((bundle = tei_verbs_clerk_take(rail))) {
 		tei_verbs_handed_back(bundle);
-		n++;
+		n += n >= 0;
 	}
 	return n;
 }
@@ -292,6 +293,9 @@ static int report(struct verbs_rail *rail)
 
 		tei_endpoint_down(bundle->ep, bundle->err);
 	}
+	for (; (node = tei_list_pop(&rail->drained)); n++)
+		tei_verbs_flushed(
+			tei_list_entry(node, struct verbs_bundle, waiting));
 	return n;
 }
 
@@ -310,16 +314,16 @@ static void pump_all(struct verbs_rail *rail)
 int tei_verbs_progress(struct tei_rail *base, int budget)
 {
 	struct verbs_rail *rail = verbs_rail(base);
-	int n = tei_verbs_poll(rail, budget), more = 0;
+	int n = tei_verbs_poll(rail, budget), more = 0, told;
 
-	if (n < 0)
-		return n;
-	pump_all(rail);
+	if (n >= 0)
+		pump_all(rail);
 	if (base->woken || ++rail->n_quiet >= LOOK_EVERY)
 		more = look(rail);
-	if (more < 0)
-		return more;
-	return n + more + report(rail);
+	told = report(rail);
+	if (n < 0 || more < 0)
+		return -EIO;
+	return n + more + told;
 }
 
 int tei_verbs_wait_fd(struct tei_rail *base)

@@ -16,7 +16,7 @@
  * load.c      the provider: loaded when there are devices, probed
  * rail.c      the rail: opened, driven, closed
  * bundle.c    the lanes of an endpoint: made, connected, destroyed
- * clerk.c     the thread that brings bundles up and takes them down
+ * clerk.c     the threads that bring bundles up and take them down
  * endpoint.c  the ops of an endpoint: open, connect, drop, flush, close
  * post.c      slices to work requests, lane by lane
  * poll.c      completions to slices
@@ -85,15 +85,16 @@ struct verbs_lane {
  *     |          |           |        |
  *     +----------+-----------+--------+--> ENDING: destroyed, then freed
  *
- * CONNECTING and ENDING are the clerk's; it hands the bundle back with what came
- * of it. A bundle whose endpoint ends while the clerk connects it is abandoned,
- * and ended at once.
+ * CONNECTING and ENDING are a clerk's; it hands the bundle back with what came
+ * of it. A bundle whose endpoint ends while a clerk connects it is abandoned,
+ * and ended at once. What an ENDING one has posted comes back as for any other;
+ * what has not when it is destroyed never will.
  */
 enum verbs_bundle_state {
 	VERBS_BUNDLE_MADE,
 	VERBS_BUNDLE_CONNECTING,
 	VERBS_BUNDLE_UP,
-	VERBS_BUNDLE_BROKEN, /* quiet only once its lanes are drained */
+	VERBS_BUNDLE_BROKEN, /* down() is due, flush() follows */
 	VERBS_BUNDLE_ENDING,
 };
 
@@ -102,12 +103,14 @@ struct verbs_bundle {
 	struct verbs_rail *rail; /* not owned */
 	/* Who hears of it; NULL: nobody any more. Token, in each state. */
 	struct tei_endpoint *ep;
-	struct tei_list link;    /* clerk.queued, clerk.done, or rail.broken */
-	struct tei_list waiting; /* rail.waiting: has slices to post */
+	struct tei_list link; /* of a clerk's, or rail.broken */
+	/* rail.waiting: has slices to post; rail.drained: flushed() is due. */
+	struct tei_list waiting;
 	enum verbs_bundle_state state;
 	atomic_bool abandoned; /* token sets it, the clerk looks; relaxed */
 	bool target;
 	bool confirm; /* down(-ESTALE) when it is destroyed */
+	bool flushed; /* flush() was called, and says @err to all that waits */
 	int err;      /* why it is broken, or was not connected */
 
 	/* Set by bundle_agree(), for the clerk. */
@@ -140,22 +143,23 @@ struct verbs_slice {
 	int err;              /* of what failed first */
 	bool queued;          /* in bundle.queue: there is more to post */
 	bool waits;           /* failed, and the news waits for flush() */
+	bool canceled;        /* ended as soon as nothing of it is posted */
 };
 
 /* ---- the rail ---- */
 
 /*
- * A thread of the rail for what may take long. It is given bundles to connect or
- * to end, and hands each back by `done`, with a kick.
+ * A thread of the rail for what may take long. It is given bundles, and hands each
+ * back by `done`, with a kick.
  */
 struct verbs_clerk {
+	const struct verbs_rail *rail; /* not owned */
 	pthread_t thread;
 	struct tei_mutex mu; /* lock 16 */
 	struct tei_cond work;
 	struct tei_list queued; /* guarded by mu */
 	struct tei_list done;   /* guarded by mu */
 	bool stop;              /* guarded by mu */
-	bool running;
 };
 
 struct verbs_rail {
@@ -175,14 +179,17 @@ struct verbs_rail {
 	uint32_t n_quiet;  /* rounds since the descriptors were looked at */
 	uint32_t n_events; /* of the channel, not acknowledged */
 	bool link_up;
+	bool cq_dead;
 	struct verbs_regions regions;
 	struct verbs_bounce bounce;
-	struct verbs_clerk clerk;
+	/* Two, since a device may take for ever to destroy a queue pair. */
+	struct verbs_clerk connector, ender;
 
 	uint32_t next_tag;
 	struct verbs_lane **tagged; /* tagged[VERBS_TAGS], by tag */
 	struct tei_list waiting;    /* bundles with slices to post */
 	struct tei_list broken;     /* bundles: down() is due */
+	struct tei_list drained;    /* bundles: flushed() is due */
 	struct tei_list refused;    /* slices: done() is due */
 	uint32_t n_bundles;         /* not freed */
 	struct tei_slice *watched;  /* NULL once it has ended; for cancel() */
@@ -229,8 +236,6 @@ int tei_verbs_wait_fd(struct tei_rail *rail);
 void tei_verbs_doze(struct tei_rail *rail);
 /* Have progress() called soon. Any thread. */
 void tei_verbs_kick(const struct verbs_rail *rail);
-/* Take the news that the armed queue has something. Token. */
-void tei_verbs_read_channel(struct verbs_rail *rail);
 
 /* ---- load.c ---- */
 
@@ -241,15 +246,14 @@ int tei_verbs_probe(const struct tei_search *search);
 
 /* ---- clerk.c ---- */
 
-int tei_verbs_clerk_start(struct verbs_clerk *clerk);
-/* Everything it was given is done, and is in `done`. */
-void tei_verbs_clerk_stop(struct verbs_clerk *clerk);
-void tei_verbs_clerk_fini(struct verbs_clerk *clerk);
-/* It is CONNECTING or ENDING, and the clerk's from now on. */
-void tei_verbs_clerk_give(struct verbs_clerk *clerk,
-			  struct verbs_bundle *bundle);
+int tei_verbs_clerks_start(struct verbs_rail *rail);
+/* Blocks until all that they were given is done, and can be taken. */
+void tei_verbs_clerks_stop(struct verbs_rail *rail);
+void tei_verbs_clerks_fini(struct verbs_rail *rail);
+/* It is CONNECTING or ENDING, and a clerk's from now on. */
+void tei_verbs_clerk_give(struct verbs_bundle *bundle);
 /* One that is handed back; NULL: none. Token. */
-struct verbs_bundle *tei_verbs_clerk_take(struct verbs_clerk *clerk);
+struct verbs_bundle *tei_verbs_clerk_take(struct verbs_rail *rail);
 
 /* ---- bundle.c ---- */
 
@@ -265,18 +269,21 @@ void tei_verbs_bundle_agree(struct verbs_bundle *bundle,
 			    const struct verbs_address *theirs);
 /* The clerk: connect all lanes in use. 0 or why not. */
 int tei_verbs_bundle_connect(struct verbs_bundle *bundle);
-/* No lane serves or sends any more; what was posted comes back. */
-void tei_verbs_bundle_stop(struct verbs_bundle *bundle);
-/* Destroy the queue pairs: from now on nothing of them touches memory. */
+/*
+ * Stop the queue pairs and destroy them: from now on nothing of them touches
+ * memory. May block for long.
+ */
 void tei_verbs_bundle_destroy(struct verbs_bundle *bundle);
 /* Destroyed, and with nothing posted. Token. */
 void tei_verbs_bundle_free(struct verbs_bundle *bundle);
 /*
- * Leave it to the clerk to destroy; progress() frees it. Nothing of it is posted.
- * Token.
+ * Leave it to the clerk to destroy; progress() frees it. Nothing of it is posted,
+ * or it is flushed. Token.
  */
 void tei_verbs_bundle_end(struct verbs_bundle *bundle);
-/* It cannot go on: stop it, and down(@err) follows from progress(). Token. */
+/* The room that it has reserved is not used any more. Token. */
+void tei_verbs_bundle_give_room(struct verbs_bundle *bundle);
+/* It cannot go on: down(@err) follows from progress(). Token. */
 void tei_verbs_bundle_break(struct verbs_bundle *bundle, int err);
 
 /* ---- endpoint.c ---- */
@@ -288,6 +295,8 @@ void tei_verbs_endpoint_way(const struct tei_endpoint *ep, char *out,
 			    size_t room);
 void tei_verbs_endpoint_close(struct tei_endpoint *ep);
 int tei_verbs_flush(struct tei_endpoint *ep, int err);
+/* flush() is over. From inside progress() only. */
+void tei_verbs_flushed(struct verbs_bundle *bundle);
 int tei_verbs_drop(struct tei_endpoint *ep);
 /* The clerk has handed it back. From inside progress() only. */
 void tei_verbs_handed_back(struct verbs_bundle *bundle);
@@ -309,11 +318,8 @@ void tei_verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
 			bool good);
 /* done(): it is in no list, and nothing of it is posted. */
 void tei_verbs_slice_end(struct tei_slice *slice, int err);
-/*
- * Bring home what a stopped bundle has posted: wait for its completions while
- * they come, then destroy its queue pairs, which ends the rest. Token.
- */
-void tei_verbs_drain(struct verbs_bundle *bundle);
+/* Its queue pairs are destroyed: end what has not come back. Token. */
+void tei_verbs_give_up(struct verbs_bundle *bundle);
 
 /* ---- events.c ---- */
 

@@ -32,7 +32,7 @@ if(TARGET te_verbs)
 	endforeach()
 	add_library(te_test_verbs_rig OBJECT backends/verbs_rig.c)
 	target_link_libraries(te_test_verbs_rig PRIVATE te_flags)
-	foreach(name bounce match peers transfer trouble)
+	foreach(name bounce ending match peers transfer trouble)
 		te_test(unit backends verbs_${name} ${fake}
 			$<TARGET_OBJECTS:te_test_fake_verbs>
 			$<TARGET_OBJECTS:te_test_verbs_rig>)
@@ -42,6 +42,8 @@ if(TARGET te_verbs)
 		$<TARGET_OBJECTS:te_test_verbs_rig>)
 	add_dependencies(test_unit_backends_verbs_real te_verbs)
 	te_test(unit backends verbs_engines
+		$<TARGET_OBJECTS:te_test_fake_verbs>)
+	te_test(unit backends verbs_slow
 		$<TARGET_OBJECTS:te_test_fake_verbs>)
 	te_test(unit backends verbs_load
 		$<TARGET_OBJECTS:te_test_fake_verbs>)

@@ -90,6 +90,7 @@ void fake_verbs_start(unsigned int n)
 				    .next_pair = 2,
 				    .take = UINT32_MAX};
 	tei_mutex_init(&fake.mu);
+	tei_cond_init(&fake.released);
 	tei_list_init(&fake.contexts);
 	for (unsigned int i = 0; i < n; i++)
 		init_device(i);
@@ -99,6 +100,7 @@ void fake_verbs_stop(void)
 {
 	assert(tei_list_empty(&fake.contexts));
 	assert(!fake.counts.keys && !fake.counts.pairs && !fake.n_unacked);
+	tei_cond_fini(&fake.released);
 	tei_mutex_fini(&fake.mu);
 }
 
@@ -208,6 +210,27 @@ void fake_verbs_hang(unsigned int device, bool on)
 {
 	tei_mutex_lock(&fake.mu);
 	fake.devices[device].hangs = on;
+	tei_mutex_unlock(&fake.mu);
+}
+
+void fake_verbs_hang_pairs(unsigned int device)
+{
+	tei_mutex_lock(&fake.mu);
+	for (uint32_t i = 0; i < FAKE_PAIRS_MAX; i++) {
+		struct fake_qp *qp = fake.pairs[i];
+
+		if (qp &&
+		    fake_device_of(qp->base.context) == &fake.devices[device])
+			qp->hangs = true;
+	}
+	tei_mutex_unlock(&fake.mu);
+}
+
+void fake_verbs_hold_destroys(bool on)
+{
+	tei_mutex_lock(&fake.mu);
+	fake.hold_destroys = on;
+	tei_cond_broadcast(&fake.released);
 	tei_mutex_unlock(&fake.mu);
 }
 

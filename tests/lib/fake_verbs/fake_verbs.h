@@ -59,6 +59,10 @@ void fake_verbs_no_inline(bool on);
 void fake_verbs_refuse_memory(unsigned int device, int err);
 /* Nothing is carried out and nothing comes back until it is unset. */
 void fake_verbs_hang(unsigned int device, bool on);
+/* The same, only for queue pairs that there are now; for good. */
+void fake_verbs_hang_pairs(unsigned int device);
+/* destroy_qp() does not return until it is unset. */
+void fake_verbs_hold_destroys(bool on);
 /* The port's state, with its event. What is under way then is not acknowledged. */
 void fake_verbs_link(unsigned int device, uint8_t port, bool up);
 /* @port: for events of ports. To every context of the device. */
@@ -77,6 +81,7 @@ struct fake_verbs_counts {
 	uint32_t most_reads;      /* of one queue pair, posted and not done */
 	uint64_t relaxed;         /* keys made that let writes be reordered */
 	unsigned int pairs, keys; /* there are now */
+	unsigned int held;        /* destroy_qp() calls that do not return */
 };
 struct fake_verbs_counts fake_verbs_counts(void);
 

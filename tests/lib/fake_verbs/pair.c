@@ -93,6 +93,10 @@ int fake_destroy_qp(struct ibv_qp *base)
 	uint32_t kept = 0;
 
 	tei_mutex_lock(&fake.mu);
+	fake.counts.held++;
+	while (fake.hold_destroys)
+		(void)tei_cond_wait(&fake.released, &fake.mu, UINT64_MAX);
+	fake.counts.held--;
 	for (uint32_t i = 0; i < cq->n; i++) {
 		struct ibv_wc *wc = &cq->ring[(cq->head + i) % cq->room];
 

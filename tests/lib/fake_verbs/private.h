@@ -70,6 +70,7 @@ struct fake_qp {
 	uint32_t head, n;        /* not carried out yet */
 	uint32_t n_held;         /* slots of the queue: until a completion */
 	uint32_t n_reads;
+	bool hangs;
 };
 
 struct fake_fabric {
@@ -91,6 +92,8 @@ struct fake_fabric {
 	uint64_t chance;
 	unsigned int take;
 	bool no_inline;
+	bool hold_destroys;
+	struct tei_cond released;
 };
 
 extern struct fake_fabric fake;

@@ -228,8 +228,8 @@ void fake_run(struct fake_cq *cq, unsigned int each)
 		struct fake_qp *qp =
 			tei_list_entry(node, struct fake_qp, of_cq);
 
-		for (unsigned int i = 0; i < each && qp->n && !is_early(qp);
-		     i++) {
+		for (unsigned int i = 0;
+		     i < each && qp->n && !qp->hangs && !is_early(qp); i++) {
 			struct fake_work *work = &qp->ring[qp->head];
 
 			finish(qp, work, perform(qp, work));

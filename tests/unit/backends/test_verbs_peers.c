@@ -101,7 +101,7 @@ static void nonsense_of_a_peer_is_refused(void **state)
 	assert_int_equal(tei_backend_verbs.endpoint_connect(ep, NULL, 0),
 			 -EPROTO);
 	assert_true(rig.pair.a.rail->bad_frames > 8);
-	tei_backend_verbs.flush(ep, -EPROTO);
+	fake_flush(ep, -EPROTO);
 	tei_backend_verbs.endpoint_close(ep);
 	tei_free(ep);
 }

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_verbs_slow.c - engines whose NIC is slow to end queue pairs */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "backends/verbs/verbs.h"
+#include "tests/lib/fake_verbs/fake_verbs.h"
+#include "tests/lib/wait.h"
+#include "tests/unit/te/rig.h"
+
+#define LEN ((size_t)1 << 20)
+
+static struct te_engine *owner, *user;
+static te_segment_id segment;
+static uint8_t *remote, *local;
+
+static struct te_engine *engine_with(void *memory)
+{
+	static const char *const settings[] = {"backends", "verbs", NULL};
+	struct te_engine *engine = rig_engine(settings);
+
+	(void)rig_region(engine, memory, LEN, RIG_ANY);
+	return engine;
+}
+
+static void move(te_segment_id to)
+{
+	assert_int_equal(rig_move(user, to, TE_WRITE, remote, local, LEN), 0);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	fake_verbs_start(1);
+	tei_verbs_use(&fake_verbs);
+	remote = malloc(LEN);
+	local = malloc(LEN);
+	assert_true(remote && local);
+	rig_fill(local, LEN);
+	owner = engine_with(remote);
+	user = engine_with(local);
+	segment = rig_segment(user, owner);
+	move(segment);
+	return 0;
+}
+
+/* What engines have left fake_verbs_stop() finds. */
+static int tear_down(void **state)
+{
+	(void)state;
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	tei_verbs_use(NULL);
+	fake_verbs_stop();
+	free(remote);
+	free(local);
+	return 0;
+}
+
+static bool is_held(void *arg)
+{
+	(void)arg;
+	return fake_verbs_counts().held > 0;
+}
+
+/* None of it ever comes back. */
+static struct te_batch *start_and_cancel(void)
+{
+	struct iovec piece = {local, LEN};
+	struct te_request r = rig_request(segment, TE_WRITE, remote, &piece);
+	struct te_batch *batch;
+
+	fake_verbs_hang_pairs(0);
+	assert_int_equal(te_batch_create(user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &r, 1), 0);
+	assert_int_equal(te_batch_wait(batch, 50), -ETIMEDOUT);
+	assert_int_equal(te_request_cancel(batch, 0), 0);
+	return batch;
+}
+
+/* Also one that is met only then: its queue pairs are made and connected. */
+static void other_peers_do_not_wait_for_a_destroy(void **state)
+{
+	struct te_engine *second;
+	struct te_completion c;
+	struct te_batch *batch;
+	te_segment_id to;
+
+	(void)state;
+	fake_verbs_hold_destroys(true);
+	batch = start_and_cancel();
+	assert_true(test_wait_until(is_held, NULL, RIG_WAIT_MS));
+	second = engine_with(remote);
+	to = rig_segment(user, second);
+	for (int i = 0; i < 4; i++)
+		move(to);
+	assert_int_equal(te_batch_result(batch, 0, &c), -EAGAIN);
+	fake_verbs_hold_destroys(false);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_result(batch, 0, &c), 0);
+	assert_int_equal(c.error, -ECANCELED);
+	te_batch_destroy(batch);
+	te_engine_destroy(second);
+}
+
+static void *destroy(void *arg)
+{
+	te_engine_destroy(arg);
+	return NULL;
+}
+
+static void destroyed_engine_has_waited_for_its_device(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	fake_verbs_hold_destroys(true);
+	assert_int_equal(pthread_create(&thread, NULL, destroy, user), 0);
+	assert_true(test_wait_until(is_held, NULL, RIG_WAIT_MS));
+	fake_verbs_hold_destroys(false);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	user = NULL;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(other_peers_do_not_wait_for_a_destroy),
+		TEST(destroyed_engine_has_waited_for_its_device),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
