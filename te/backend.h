@@ -79,10 +79,17 @@ struct tei_rail {
 	 * been seen readable since the last progress(). Token.
 	 */
 	bool woken;
+	/*
+	 * Set by the core: the engine ends. What a device refuses to let go of
+	 * is said in the log then, not waited for. Token.
+	 */
+	bool closing;
 	/* Counters that the backend keeps; read by te_engine_stats(). */
 	_Atomic uint64_t sent_bytes, received_bytes; /* payload */
 	_Atomic uint64_t bad_frames; /* unreadable input, connection closed */
 	_Atomic uint64_t refused_slices; /* as target: access, range, epoch */
+	/* Now: the device refuses to end them, so what they use stays in use. */
+	_Atomic uint64_t stuck_endpoints;
 	_Alignas(max_align_t) unsigned char priv[];
 };
 

@@ -394,6 +394,8 @@ static bool has_links(const struct tei_worker *w)
 
 void tei_drive_until_closed(struct tei_worker *w)
 {
+	for (uint32_t i = 0; i < w->n_rails; i++)
+		w->rails[i]->rail.closing = true;
 	while (has_links(w)) {
 		bool any;
 

@@ -67,6 +67,8 @@ static void put_rail(struct list *list, struct tei_rail_box *box)
 	    get(&rail->bad_frames));
 	put(list, "te_rail_refused_slices_total", box->name,
 	    get(&rail->refused_slices));
+	put(list, "te_rail_stuck_endpoints", box->name,
+	    get(&rail->stuck_endpoints));
 }
 
 static void put_gauges(struct list *list, struct te_engine *engine)

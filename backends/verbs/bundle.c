@@ -286,23 +286,57 @@ static void stop(struct verbs_bundle *bundle)
 	}
 }
 
-void tei_verbs_bundle_destroy(struct verbs_bundle *bundle)
+/* Counted, and said once. */
+static void set_stuck(struct verbs_bundle *bundle, int err)
 {
-	int rc;
+	struct verbs_rail *rail = bundle->rail;
+
+	if (atomic_load_explicit(&bundle->stuck, memory_order_relaxed) == !!err)
+		return;
+	atomic_store_explicit(&bundle->stuck, err != 0, memory_order_relaxed);
+	if (err) {
+		rail->base->stuck_endpoints++;
+		LOG_ERROR("rail %s: queue pairs are not destroyed, and what "
+			  "they use stays in use: %s",
+			  rail->port.name, strerror(-err));
+	} else {
+		rail->base->stuck_endpoints--;
+		LOG_WARN("rail %s: queue pairs are destroyed after all",
+			 rail->port.name);
+	}
+}
+
+/*
+ * For a device that was taken out the kernel answers EIO for ever, and ends its
+ * queue pairs by itself: it has by the second try.
+ */
+static bool was_taken_out(const struct verbs_bundle *bundle, int err)
+{
+	return err == -EIO &&
+	       atomic_load_explicit(&bundle->rail->gone,
+				    memory_order_relaxed) &&
+	       atomic_load_explicit(&bundle->stuck, memory_order_relaxed);
+}
+
+bool tei_verbs_bundle_destroy(struct verbs_bundle *bundle)
+{
+	int err = 0;
 
 	stop(bundle);
 	for (uint32_t i = 0; i < bundle->n_lanes; i++) {
 		struct verbs_lane *lane = &bundle->lanes[i];
+		int rc = 0;
 
-		if (!lane->qp)
-			continue;
-		rc = tei_verbs_error(
-			bundle->rail->port.api->destroy_qp(lane->qp));
-		if (rc)
-			LOG_ERROR("rail %s: queue pair not destroyed: %s",
-				  bundle->rail->port.name, strerror(-rc));
-		lane->qp = NULL;
+		if (lane->qp)
+			rc = tei_verbs_error(
+				bundle->rail->port.api->destroy_qp(lane->qp));
+		if (!rc)
+			lane->qp = NULL;
+		else if (!was_taken_out(bundle, rc))
+			err = rc;
 	}
+	set_stuck(bundle, err);
+	return !err;
 }
 
 void tei_verbs_bundle_free(struct verbs_bundle *bundle)
@@ -314,7 +348,7 @@ void tei_verbs_bundle_free(struct verbs_bundle *bundle)
 	for (uint32_t i = 0; i < bundle->n_lanes; i++) {
 		struct verbs_lane *lane = &bundle->lanes[i];
 
-		assert(!lane->qp);
+		rail->n_left += lane->qp != NULL;
 		if (lane->tag)
 			rail->tagged[lane->tag % VERBS_TAGS] = NULL;
 		tei_free(lane->works);
@@ -329,7 +363,8 @@ void tei_verbs_bundle_free(struct verbs_bundle *bundle)
 void tei_verbs_bundle_end(struct verbs_bundle *bundle)
 {
 	assert(!bundle->n_posted || bundle->flushed);
-	tei_list_del(&bundle->waiting);
+	if (!bundle->flushed)
+		tei_list_del(&bundle->waiting);
 	if (!bundle->n_posted) /* the next one need not wait for the clerk */
 		tei_verbs_bundle_give_room(bundle);
 	if (bundle->state == VERBS_BUNDLE_CONNECTING) {

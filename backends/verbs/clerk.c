@@ -5,42 +5,63 @@
  * Going to ready-to-receive may ask the network for a neighbour's address, and
  * every change of a queue pair may wait for firmware: not on the thread that
  * moves bytes. Of one that is destroyed some wait until its last packet is
- * answered: so nobody who wants a new one stands behind it.
+ * answered: so nobody who wants a new one stands behind it. What a device refuses
+ * to destroy is tried for ever, since nothing else proves that memory is quiet.
  */
 #include "backends/verbs/verbs.h"
 
-static void handle(struct verbs_bundle *bundle)
+#include "base/clock.h"
+
+#define AGAIN_MS 100 /* until what the device refused is tried once more */
+
+/* False: it has to be tried again. */
+static bool handle(struct verbs_bundle *bundle)
 {
-	if (bundle->state == VERBS_BUNDLE_CONNECTING)
-		bundle->err = tei_verbs_bundle_connect(bundle);
-	else
-		tei_verbs_bundle_destroy(bundle);
+	if (bundle->state != VERBS_BUNDLE_CONNECTING)
+		return tei_verbs_bundle_destroy(bundle);
+	bundle->err = tei_verbs_bundle_connect(bundle);
+	return true;
+}
+
+static void handle_one(struct verbs_clerk *clerk, struct tei_list *node)
+	TEI_REQUIRES(clerk->mu)
+{
+	bool done;
+
+	tei_mutex_unlock(&clerk->mu);
+	done = handle(tei_list_entry(node, struct verbs_bundle, link));
+	tei_mutex_lock(&clerk->mu);
+	tei_list_add_tail(done ? &clerk->done : &clerk->again, node);
+	tei_verbs_kick(clerk->rail);
+}
+
+/* Until there is something to do, or something to be tried again. */
+static void await(struct verbs_clerk *clerk) TEI_REQUIRES(clerk->mu)
+{
+	uint64_t until = UINT64_MAX;
+
+	if (!tei_list_empty(&clerk->again))
+		until = tei_now_ns() + AGAIN_MS * TEI_NS_PER_MS;
+	if (!tei_cond_wait(&clerk->work, &clerk->mu, until))
+		tei_list_splice_tail(&clerk->queued, &clerk->again);
 }
 
 static void *run(void *arg)
 {
 	struct verbs_clerk *clerk = arg;
+	struct tei_list *node;
 
 	tei_mutex_lock(&clerk->mu);
 	for (;;) {
-		struct tei_list *node = tei_list_pop(&clerk->queued);
-
-		if (node) {
-			struct verbs_bundle *bundle =
-				tei_list_entry(node, struct verbs_bundle, link);
-
-			tei_mutex_unlock(&clerk->mu);
-			handle(bundle);
-			tei_mutex_lock(&clerk->mu);
-			tei_list_add_tail(&clerk->done, node);
-			tei_verbs_kick(clerk->rail);
-		} else if (clerk->stop) {
+		node = tei_list_pop(&clerk->queued);
+		if (node)
+			handle_one(clerk, node);
+		else if (clerk->stop)
 			break;
-		} else {
-			(void)tei_cond_wait(&clerk->work, &clerk->mu,
-					    UINT64_MAX);
-		}
+		else
+			await(clerk);
 	}
+	tei_list_splice_tail(&clerk->done, &clerk->again);
 	tei_mutex_unlock(&clerk->mu);
 	return NULL;
 }
@@ -59,6 +80,7 @@ static int start(struct verbs_clerk *clerk, const struct verbs_rail *rail)
 	tei_mutex_init(&clerk->mu);
 	tei_cond_init(&clerk->work);
 	tei_list_init(&clerk->queued);
+	tei_list_init(&clerk->again);
 	tei_list_init(&clerk->done);
 	rc = tei_thread_start(&clerk->thread, "te-verbs", run, clerk);
 	if (rc)

@@ -194,9 +194,8 @@ int tei_verbs_flush(struct tei_endpoint *base, int err)
 	if (!bundle)
 		return 0;
 	bundle->flushed = true;
-	if (bundle->state !=
-	    VERBS_BUNDLE_CONNECTING) /* then it is the clerk's */
-		bundle->err = err;
+	if (bundle->state != VERBS_BUNDLE_CONNECTING)
+		bundle->err = err; /* else it is the clerk's to say */
 	if (bundle->state == VERBS_BUNDLE_BROKEN)
 		tei_list_del(&bundle->link);
 	tei_list_del(&bundle->waiting);
@@ -206,8 +205,37 @@ int tei_verbs_flush(struct tei_endpoint *base, int err)
 		(void)tei_verbs_poll(bundle->rail, VERBS_POLL_MAX);
 	if (is_quiet(bundle))
 		return 0;
+	tei_list_add_tail(&bundle->rail->flushing, &bundle->waiting);
 	tei_verbs_bundle_end(bundle);
 	return -EINPROGRESS;
+}
+
+static struct verbs_bundle *first_stuck(const struct verbs_rail *rail)
+{
+	tei_list_for_each (node, &rail->flushing) {
+		struct verbs_bundle *bundle =
+			tei_list_entry(node, struct verbs_bundle, waiting);
+
+		if (atomic_load_explicit(&bundle->stuck, memory_order_relaxed))
+			return bundle;
+	}
+	return NULL;
+}
+
+void tei_verbs_leave_stuck(struct verbs_rail *rail)
+{
+	struct verbs_bundle *bundle;
+
+	/* Anew each time: others may drain meanwhile. */
+	while ((bundle = first_stuck(rail))) {
+		if (bundle->n_posted)
+			LOG_ERROR("rail %s: memory of %u work requests may "
+				  "still be written to",
+				  rail->port.name, bundle->n_posted);
+		tei_list_del(&bundle->waiting);
+		tei_verbs_give_up(bundle);
+		tei_verbs_flushed(bundle);
+	}
 }
 
 void tei_verbs_endpoint_close(struct tei_endpoint *base)

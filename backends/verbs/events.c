@@ -64,6 +64,7 @@ static int handle(struct verbs_rail *rail, const struct ibv_async_event *event)
 	case IBV_EVENT_DEVICE_FATAL:
 		LOG_ERROR("rail %s: fatal error of the device",
 			  rail->port.name);
+		atomic_store_explicit(&rail->gone, true, memory_order_relaxed);
 		return -EIO;
 	case IBV_EVENT_CQ_ERR:
 		LOG_ERROR("rail %s: its completion queue failed",

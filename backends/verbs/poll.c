@@ -133,13 +133,15 @@ static void look_after(struct verbs_bundle *bundle)
 {
 	struct verbs_rail *rail = bundle->rail;
 
-	if (!tei_list_empty(&bundle->waiting))
-		return;
-	if (!tei_list_empty(&bundle->queue))
-		tei_list_add_tail(&rail->waiting, &bundle->waiting);
-	else if (bundle->state == VERBS_BUNDLE_ENDING && bundle->ep &&
-		 !bundle->n_posted)
+	if (bundle->state == VERBS_BUNDLE_ENDING) {
+		if (bundle->n_posted || !bundle->ep)
+			return;
+		tei_list_del(&bundle->waiting);
 		tei_list_add_tail(&rail->drained, &bundle->waiting);
+	} else if (!tei_list_empty(&bundle->queue) &&
+		   tei_list_empty(&bundle->waiting)) {
+		tei_list_add_tail(&rail->waiting, &bundle->waiting);
+	}
 }
 
 /*

@@ -89,11 +89,14 @@ static void close_all(struct verbs_rail *rail)
 		close(rail->kick_fd);
 	if (rail->epoll_fd >= 0)
 		close(rail->epoll_fd);
-	if (rail->cq)
+	if (rail->n_left)
+		LOG_ERROR("rail %s: %u queue pairs are left to the kernel",
+			  rail->port.name, rail->n_left);
+	if (rail->cq && !rail->n_left)
 		api->destroy_cq(rail->cq);
-	if (rail->channel)
+	if (rail->channel && !rail->n_left)
 		api->destroy_comp_channel(rail->channel);
-	if (rail->pd)
+	if (rail->pd && !rail->n_left)
 		api->dealloc_pd(rail->pd);
 	tei_free(rail->tagged);
 	tei_verbs_port_close(&rail->port);
@@ -145,6 +148,7 @@ int tei_verbs_rail_open(struct tei_rail *base)
 	tei_mutex_init(&rail->mu);
 	tei_list_init(&rail->waiting);
 	tei_list_init(&rail->broken);
+	tei_list_init(&rail->flushing);
 	tei_list_init(&rail->drained);
 	tei_list_init(&rail->refused);
 	rc = tei_verbs_port_open(&rail->port, tei_verbs_in_use(), base->config,
@@ -193,7 +197,8 @@ void tei_verbs_rail_close(struct tei_rail *base)
 
 	tei_verbs_clerks_stop(rail);
 	while ((bundle = tei_verbs_clerk_take(rail))) {
-		tei_verbs_bundle_destroy(bundle); /* one that was abandoned */
+		/* One that was abandoned, or is stuck. */
+		(void)tei_verbs_bundle_destroy(bundle);
 		tei_verbs_bundle_free(bundle);
 	}
 	assert(!rail->n_bundles);
@@ -272,6 +277,8 @@ static int look(struct verbs_rail *rail)
 		tei_verbs_handed_back(bundle);
 		n += n >= 0;
 	}
+	if (rail->base->closing)
+		tei_verbs_leave_stuck(rail);
 	return n;
 }
 

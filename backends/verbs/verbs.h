@@ -104,10 +104,14 @@ struct verbs_bundle {
 	/* Who hears of it; NULL: nobody any more. Token, in each state. */
 	struct tei_endpoint *ep;
 	struct tei_list link; /* of a clerk's, or rail.broken */
-	/* rail.waiting: has slices to post; rail.drained: flushed() is due. */
+	/*
+	 * rail.waiting: has slices to post; rail.flushing: flush() is not over;
+	 * rail.drained: flushed() is due.
+	 */
 	struct tei_list waiting;
 	enum verbs_bundle_state state;
 	atomic_bool abandoned; /* token sets it, the clerk looks; relaxed */
+	atomic_bool stuck; /* clerk: the device refuses to end it; relaxed */
 	bool target;
 	bool confirm; /* down(-ESTALE) when it is destroyed */
 	bool flushed; /* flush() was called, and says @err to all that waits */
@@ -158,6 +162,7 @@ struct verbs_clerk {
 	struct tei_mutex mu; /* lock 16 */
 	struct tei_cond work;
 	struct tei_list queued; /* guarded by mu */
+	struct tei_list again;  /* guarded by mu: refused, to be tried again */
 	struct tei_list done;   /* guarded by mu */
 	bool stop;              /* guarded by mu */
 };
@@ -180,6 +185,8 @@ struct verbs_rail {
 	uint32_t n_events; /* of the channel, not acknowledged */
 	bool link_up;
 	bool cq_dead;
+	atomic_bool
+		gone; /* token: the device said so; the ender looks; relaxed */
 	struct verbs_regions regions;
 	struct verbs_bounce bounce;
 	/* Two, since a device may take for ever to destroy a queue pair. */
@@ -189,9 +196,11 @@ struct verbs_rail {
 	struct verbs_lane **tagged; /* tagged[VERBS_TAGS], by tag */
 	struct tei_list waiting;    /* bundles with slices to post */
 	struct tei_list broken;     /* bundles: down() is due */
+	struct tei_list flushing;   /* bundles: flush() is not over */
 	struct tei_list drained;    /* bundles: flushed() is due */
 	struct tei_list refused;    /* slices: done() is due */
 	uint32_t n_bundles;         /* not freed */
+	uint32_t n_left;            /* queue pairs that were not destroyed */
 	struct tei_slice *watched;  /* NULL once it has ended; for cancel() */
 
 	struct ibv_wc wcs[VERBS_POLL_MAX];
@@ -247,7 +256,7 @@ int tei_verbs_probe(const struct tei_search *search);
 /* ---- clerk.c ---- */
 
 int tei_verbs_clerks_start(struct verbs_rail *rail);
-/* Blocks until all that they were given is done, and can be taken. */
+/* Blocks until all that they were given is done or refused, and can be taken. */
 void tei_verbs_clerks_stop(struct verbs_rail *rail);
 void tei_verbs_clerks_fini(struct verbs_rail *rail);
 /* It is CONNECTING or ENDING, and a clerk's from now on. */
@@ -271,10 +280,10 @@ void tei_verbs_bundle_agree(struct verbs_bundle *bundle,
 int tei_verbs_bundle_connect(struct verbs_bundle *bundle);
 /*
  * Stop the queue pairs and destroy them: from now on nothing of them touches
- * memory. May block for long.
+ * memory. May block for long. False: the device refuses; to be tried again.
  */
-void tei_verbs_bundle_destroy(struct verbs_bundle *bundle);
-/* Destroyed, and with nothing posted. Token. */
+bool tei_verbs_bundle_destroy(struct verbs_bundle *bundle);
+/* Nothing is posted; queue pairs that it still has are left to the kernel. Token. */
 void tei_verbs_bundle_free(struct verbs_bundle *bundle);
 /*
  * Leave it to the clerk to destroy; progress() frees it. Nothing of it is posted,
@@ -297,6 +306,8 @@ void tei_verbs_endpoint_close(struct tei_endpoint *ep);
 int tei_verbs_flush(struct tei_endpoint *ep, int err);
 /* flush() is over. From inside progress() only. */
 void tei_verbs_flushed(struct verbs_bundle *bundle);
+/* The same for all whose queue pairs the device refuses to destroy. */
+void tei_verbs_leave_stuck(struct verbs_rail *rail);
 int tei_verbs_drop(struct tei_endpoint *ep);
 /* The clerk has handed it back. From inside progress() only. */
 void tei_verbs_handed_back(struct verbs_bundle *bundle);
@@ -318,7 +329,7 @@ void tei_verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
 			bool good);
 /* done(): it is in no list, and nothing of it is posted. */
 void tei_verbs_slice_end(struct tei_slice *slice, int err);
-/* Its queue pairs are destroyed: end what has not come back. Token. */
+/* Its queue pairs are destroyed, or left: end what has not come back. Token. */
 void tei_verbs_give_up(struct verbs_bundle *bundle);
 
 /* ---- events.c ---- */

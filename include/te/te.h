@@ -105,7 +105,8 @@ TE_API int te_engine_create(const struct te_config *config, const char *name,
  *
  * Batches are destroyed with their engine; requests end as cancelled. NULL is
  * fine. Threads: set-up only: no other call on the engine during or after it.
- * Blocks: 2 s at most, even with dead peers.
+ * Blocks: 2 s at most, even with dead peers; longer only while a device does not
+ * answer that it has let go of memory.
  */
 TE_API void te_engine_destroy(struct te_engine *engine);
 
@@ -589,8 +590,9 @@ TE_API int te_batch_eventfd(struct te_batch *batch);
 /**
  * te_batch_cancel, te_request_cancel - end requests early
  *
- * They end with -ECANCELED, soon and also when the peer is dead; those that
- * have ended already stay as they are. Blocks: never. Returns 0, -EINVAL (no
+ * They end with -ECANCELED, soon and also when the peer is dead, but not while a
+ * device may still touch their memory; those that have ended already stay as they
+ * are. Blocks: never. Returns 0, -EINVAL (no
  * such index).
  */
 TE_API int te_batch_cancel(struct te_batch *batch);

@@ -108,7 +108,7 @@ static bool refused(int error)
 
 static uint64_t figure(struct te_engine *engine, const char *name)
 {
-	struct te_stat stats[64];
+	struct te_stat stats[128];
 	size_t n = TEST_COUNT(stats), i;
 	uint64_t sum = 0;
 
@@ -123,7 +123,7 @@ static uint64_t figure(struct te_engine *engine, const char *name)
 /* What the engine itself has refused, knowing of no region that fits. */
 static uint64_t n_refused(struct te_engine *engine)
 {
-	struct te_stat stats[64];
+	struct te_stat stats[128];
 	size_t n = TEST_COUNT(stats), i;
 	uint64_t sum = 0;
 

@@ -151,7 +151,7 @@ static int run(struct put *put)
 
 static uint64_t sent_bytes(struct te_store *store)
 {
-	struct te_stat stats[64];
+	struct te_stat stats[128];
 	size_t n = sizeof(stats) / sizeof(stats[0]), i;
 	uint64_t sum = 0;
 

@@ -57,6 +57,7 @@ int fake_close_device(struct ibv_context *context)
 {
 	struct fake_context *c = context_of(context);
 
+	fake_reap(context);
 	tei_mutex_lock(&fake.mu);
 	assert(!c->n_children);
 	tei_list_del(&c->link);

@@ -234,6 +234,13 @@ void fake_verbs_hold_destroys(bool on)
 	tei_mutex_unlock(&fake.mu);
 }
 
+void fake_verbs_refuse_destroys(int err)
+{
+	tei_mutex_lock(&fake.mu);
+	fake.refuse_destroys = err;
+	tei_mutex_unlock(&fake.mu);
+}
+
 static void tell_locked(unsigned int device, enum ibv_event_type type,
 			uint8_t port)
 {

@@ -63,6 +63,8 @@ void fake_verbs_hang(unsigned int device, bool on);
 void fake_verbs_hang_pairs(unsigned int device);
 /* destroy_qp() does not return until it is unset. */
 void fake_verbs_hold_destroys(bool on);
+/* destroy_qp() fails with @err and leaves all as it is, until @err is 0. */
+void fake_verbs_refuse_destroys(int err);
 /* The port's state, with its event. What is under way then is not acknowledged. */
 void fake_verbs_link(unsigned int device, uint8_t port, bool up);
 /* @port: for events of ports. To every context of the device. */
@@ -82,6 +84,7 @@ struct fake_verbs_counts {
 	uint64_t relaxed;         /* keys made that let writes be reordered */
 	unsigned int pairs, keys; /* there are now */
 	unsigned int held;        /* destroy_qp() calls that do not return */
+	uint64_t refused;         /* that failed */
 };
 struct fake_verbs_counts fake_verbs_counts(void);
 

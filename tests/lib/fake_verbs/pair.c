@@ -86,17 +86,13 @@ struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 }
 
 /* What of it is not polled yet is not seen any more. */
-int fake_destroy_qp(struct ibv_qp *base)
+static void destroy(struct fake_qp *qp)
 {
-	struct fake_qp *qp = qp_of(base);
+	struct ibv_qp *base = &qp->base;
 	struct fake_cq *cq = (struct fake_cq *)(void *)base->send_cq;
 	uint32_t kept = 0;
 
 	tei_mutex_lock(&fake.mu);
-	fake.counts.held++;
-	while (fake.hold_destroys)
-		(void)tei_cond_wait(&fake.released, &fake.mu, UINT64_MAX);
-	fake.counts.held--;
 	for (uint32_t i = 0; i < cq->n; i++) {
 		struct ibv_wc *wc = &cq->ring[(cq->head + i) % cq->room];
 
@@ -112,7 +108,55 @@ int fake_destroy_qp(struct ibv_qp *base)
 	tei_mutex_unlock(&fake.mu);
 	tei_free(qp->ring);
 	tei_free(qp);
-	return 0;
+}
+
+int fake_destroy_qp(struct ibv_qp *base)
+{
+	int err;
+
+	tei_mutex_lock(&fake.mu);
+	fake.counts.held++;
+	while (fake.hold_destroys)
+		(void)tei_cond_wait(&fake.released, &fake.mu, UINT64_MAX);
+	fake.counts.held--;
+	err = fake.refuse_destroys;
+	fake.counts.refused += err != 0;
+	tei_mutex_unlock(&fake.mu);
+	if (!err)
+		destroy(qp_of(base));
+	return err;
+}
+
+static struct fake_qp *left_in(const struct ibv_context *context)
+{
+	struct fake_qp *left = NULL;
+
+	tei_mutex_lock(&fake.mu);
+	for (uint32_t i = 0; i < FAKE_PAIRS_MAX && !left; i++) {
+		if (fake.pairs[i] && fake.pairs[i]->base.context == context)
+			left = fake.pairs[i];
+	}
+	tei_mutex_unlock(&fake.mu);
+	return left;
+}
+
+/* With the last of them go the queue and the domain that they kept. */
+void fake_reap(struct ibv_context *context)
+{
+	struct fake_qp *qp;
+
+	while ((qp = left_in(context))) {
+		struct ibv_cq *cq = qp->base.send_cq;
+		struct ibv_comp_channel *channel = cq->channel;
+		struct ibv_pd *pd = qp->base.pd;
+
+		destroy(qp);
+		if (left_in(context))
+			continue;
+		(void)fake_destroy_cq(cq);
+		(void)fake_destroy_comp_channel(channel);
+		(void)fake_dealloc_pd(pd);
+	}
 }
 
 /* ---- states ---- */

@@ -93,6 +93,7 @@ struct fake_fabric {
 	unsigned int take;
 	bool no_inline;
 	bool hold_destroys;
+	int refuse_destroys;
 	struct tei_cond released;
 };
 
@@ -111,6 +112,9 @@ void fake_raise(struct ibv_context *context,
 		const struct ibv_async_event *event);
 /* Of a queue pair that is being destroyed. */
 void fake_forget_events(struct ibv_context *context, const struct ibv_qp *qp);
+
+/* pair.c: what the kernel does when queue pairs of a context are left. */
+void fake_reap(struct ibv_context *context);
 
 /* memory.c: NULL: there is no such key in that domain. */
 struct fake_mr *fake_mr_find(const struct ibv_pd *pd, uint32_t key);

@@ -181,6 +181,90 @@ static void drop_that_is_under_way_ends_with_the_flush(void **state)
 	verbs_rig_rejoin();
 }
 
+/* ---- it is refused ---- */
+
+static void await_stuck(uint64_t n)
+{
+	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
+	_Atomic uint64_t *stuck = &rig.pair.a.rail->stuck_endpoints;
+
+	while (*stuck != n && tei_now_ms() < end)
+		fake_progress(&rig.pair);
+	assert_true(*stuck == n);
+}
+
+static void what_a_device_keeps_is_not_given_back(void **state)
+{
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	post_silent(s, BLOCKS);
+	fake_verbs_refuse_destroys(EBUSY);
+	assert_int_equal(tei_backend_verbs.flush(rig.pair.initiator, -EIO),
+			 -EINPROGRESS);
+	await_stuck(1);
+	open_other();
+	for (int i = 0; i < 100; i++)
+		carry_by(&other);
+	assert_int_equal(n_free(), 0);
+	expect_done(s, BLOCKS, 0);
+
+	fake_verbs_refuse_destroys(0);
+	verbs_rig_wait(&rig.pair.initiator_link.n_flushed, 1);
+	await_stuck(0);
+	assert_int_equal(n_free(), BLOCKS);
+	expect_done(s, BLOCKS, 1);
+	for (size_t i = 0; i < BLOCKS; i++)
+		fake_slice_destroy(s[i]);
+	fake_pair_disconnect(&other);
+	verbs_rig_rejoin();
+}
+
+static void drop_is_not_confirmed_before_it_is_destroyed(void **state)
+{
+	(void)state;
+	fake_verbs_refuse_destroys(EIO);
+	assert_int_equal(tei_backend_verbs.drop(rig.pair.target), -EINPROGRESS);
+	while (fake_verbs_counts().refused < 4)
+		fake_progress(&rig.pair);
+	assert_int_equal(rig.pair.target_link.n_down, 0);
+	fake_verbs_refuse_destroys(0);
+	verbs_rig_wait(&rig.pair.target_link.n_down, 1);
+	assert_int_equal(rig.pair.target_link.down_err, -ESTALE);
+	verbs_rig_rejoin();
+}
+
+/* Nothing else would end it then; the kernel takes what is left. */
+static void rail_that_closes_does_not_wait_for_it(void **state)
+{
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	post_silent(s, BLOCKS);
+	fake_verbs_refuse_destroys(EBUSY);
+	rig.pair.a.rail->closing = rig.pair.b.rail->closing = true;
+	fake_flush(rig.pair.initiator, -ECANCELED);
+	expect_done(s, BLOCKS, 1);
+	for (size_t i = 0; i < BLOCKS; i++) {
+		assert_int_equal(s[i]->err, -ECANCELED);
+		fake_slice_destroy(s[i]);
+	}
+}
+
+static void device_that_was_taken_out_keeps_nothing(void **state)
+{
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	post_silent(s, BLOCKS);
+	fake_verbs_refuse_destroys(EIO);
+	fake_verbs_tell(0, IBV_EVENT_DEVICE_FATAL, 0);
+	fake_flush(rig.pair.initiator, -EIO);
+	expect_done(s, BLOCKS, 1);
+	for (size_t i = 0; i < BLOCKS; i++)
+		fake_slice_destroy(s[i]);
+}
+
 #define TEST(name) \
 	cmocka_unit_test_setup_teardown(name, set_up, verbs_rig_tear_down)
 
@@ -192,6 +276,10 @@ int main(void)
 		TEST(idle_endpoint_is_flushed_at_once),
 		TEST(target_is_flushed_when_it_is_destroyed),
 		TEST(drop_that_is_under_way_ends_with_the_flush),
+		TEST(what_a_device_keeps_is_not_given_back),
+		TEST(drop_is_not_confirmed_before_it_is_destroyed),
+		TEST(rail_that_closes_does_not_wait_for_it),
+		TEST(device_that_was_taken_out_keeps_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_verbs_slow.c - engines whose NIC is slow to end queue pairs */
+/* test_verbs_slow.c - engines whose NIC is slow, or refuses, to end queue pairs */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -123,6 +123,21 @@ static void destroyed_engine_has_waited_for_its_device(void **state)
 	user = NULL;
 }
 
+/* The process is told, and the rest goes on. */
+static void refused_destroy_is_counted_and_ends_with_the_engine(void **state)
+{
+	struct te_batch *batch;
+
+	(void)state;
+	fake_verbs_refuse_destroys(EBUSY);
+	batch = start_and_cancel();
+	while (!rig_stat(user, "te_rail_stuck_endpoints", NULL))
+		assert_int_equal(te_batch_wait(batch, 10), -ETIMEDOUT);
+	assert_int_equal(te_batch_wait(batch, 10), -ETIMEDOUT);
+	te_engine_destroy(user);
+	user = NULL;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -130,6 +145,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(other_peers_do_not_wait_for_a_destroy),
 		TEST(destroyed_engine_has_waited_for_its_device),
+		TEST(refused_destroy_is_counted_and_ends_with_the_engine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
