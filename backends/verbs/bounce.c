@@ -3,10 +3,12 @@
 #include "backends/verbs/bounce.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/mapped.h"
 #include "base/mem.h"
 
 static int allocate(struct verbs_bounce *bounce, const struct verbs_port *port,
@@ -72,22 +74,37 @@ void tei_verbs_bounce_give(struct verbs_bounce *bounce, uint8_t *block)
 	bounce->free[bounce->n_free++] = block;
 }
 
-void tei_verbs_bounce_copy(uint8_t *block, const struct iovec *iov,
-			   uint64_t skip, uint64_t length, bool out)
+/* How much of @length is in the first piece. */
+static uint64_t part_of(const struct iovec *iov, uint64_t skip, uint64_t length)
 {
-	while (length) {
-		uint8_t *piece = (uint8_t *)iov->iov_base + skip;
-		uint64_t n = iov->iov_len - skip;
+	uint64_t n = iov->iov_len - skip;
 
-		if (n > length)
-			n = length;
-		if (n && out)
-			memcpy(piece, block, n);
-		else if (n)
-			memcpy(block, piece, n);
+	return n < length ? n : length;
+}
+
+void tei_verbs_bounce_fill(uint8_t *block, const struct iovec *iov,
+			   uint64_t skip, uint64_t length)
+{
+	for (uint64_t n; length; length -= n, skip = 0, iov++) {
+		n = part_of(iov, skip, length);
+		if (n)
+			memcpy(block, (uint8_t *)iov->iov_base + skip, n);
 		block += n;
-		length -= n;
-		iov++;
-		skip = 0;
 	}
+}
+
+int tei_verbs_bounce_empty(const uint8_t *block, const struct iovec *iov,
+			   uint64_t skip, uint64_t length)
+{
+	for (uint64_t n; length; length -= n, skip = 0, iov++) {
+		uint8_t *piece = (uint8_t *)iov->iov_base + skip;
+
+		n = part_of(iov, skip, length);
+		if (n && !tei_is_there((uintptr_t)piece, n, true))
+			return -EFAULT;
+		if (n)
+			memcpy(piece, block, n);
+		block += n;
+	}
+	return 0;
 }

@@ -47,9 +47,12 @@ void tei_verbs_bounce_give(struct verbs_bounce *bounce, uint8_t *block);
 
 /*
  * Between @block and the @length bytes of pieces that begin @skip bytes behind
- * the start of iov[0]; @out: from the block. Pure but for the memory.
+ * the start of iov[0].
  */
-void tei_verbs_bounce_copy(uint8_t *block, const struct iovec *iov,
-			   uint64_t skip, uint64_t length, bool out);
+void tei_verbs_bounce_fill(uint8_t *block, const struct iovec *iov,
+			   uint64_t skip, uint64_t length);
+/* The reverse. -EFAULT: not all of them are there, or may be written. */
+int tei_verbs_bounce_empty(const uint8_t *block, const struct iovec *iov,
+			   uint64_t skip, uint64_t length);
 
 #endif

@@ -17,13 +17,25 @@
 
 /* ---- slices ---- */
 
+static bool is_readable(struct verbs_regions *regions, const void *addr,
+			uint64_t length)
+{
+	bool readable;
+
+	tei_verbs_regions_lock(regions);
+	readable = tei_verbs_is_readable(regions, (uintptr_t)addr, length);
+	tei_verbs_regions_unlock(regions);
+	return readable;
+}
+
 /* The checksum of what has passed; the memory is still the slice's. */
-static void take_crc(struct tei_slice *slice)
+static int take_crc(struct verbs_regions *regions, struct tei_slice *slice)
 {
 	uint64_t from = slice->skip + slice->crc_from, rest = slice->crc_len;
 
 	for (uint32_t i = 0; i < slice->n_iov && rest; i++) {
 		const struct iovec *piece = &slice->iov[i];
+		const uint8_t *at;
 		uint64_t n;
 
 		if (from >= piece->iov_len) {
@@ -33,11 +45,14 @@ static void take_crc(struct tei_slice *slice)
 		n = piece->iov_len - from;
 		if (n > rest)
 			n = rest;
-		slice->crc = tei_crc32c_raw(
-			slice->crc, (uint8_t *)piece->iov_base + from, n);
+		at = (uint8_t *)piece->iov_base + from;
+		if (!is_readable(regions, at, n))
+			return -EFAULT;
+		slice->crc = tei_crc32c_raw(slice->crc, at, n);
 		rest -= n;
 		from = 0;
 	}
+	return 0;
 }
 
 void tei_verbs_slice_end(struct tei_slice *slice, int err)
@@ -47,12 +62,12 @@ void tei_verbs_slice_end(struct tei_slice *slice, int err)
 
 	if (rail->watched == slice)
 		rail->watched = NULL;
+	if (!err && slice->crc_len)
+		err = take_crc(&rail->regions, slice);
 	if (err) {
 		tei_slice_done(slice, err, 0);
 		return;
 	}
-	if (slice->crc_len)
-		take_crc(slice);
 	if (slice->op == TEI_READ)
 		base->received_bytes += slice->length;
 	else
@@ -76,19 +91,22 @@ static void settle(struct verbs_bundle *bundle, struct tei_slice *slice)
 
 /* ---- work requests ---- */
 
-void tei_verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
-			bool good)
+int tei_verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
+		       bool good)
 {
 	const struct tei_slice *slice = work->slice;
+	int rc = 0;
 
 	for (int i = 0; i < VERBS_USES && work->uses[i]; i++)
 		tei_verbs_region_done(work->uses[i]);
 	if (!work->block)
-		return;
+		return 0;
 	if (work->read && good)
-		tei_verbs_bounce_copy(work->block, slice->iov + work->piece,
-				      work->in_piece, work->length, true);
+		rc = tei_verbs_bounce_empty(work->block,
+					    slice->iov + work->piece,
+					    work->in_piece, work->length);
 	tei_verbs_bounce_give(&rail->bounce, work->block);
+	return rc;
 }
 
 /* The oldest of the lane is done; @wc: NULL: with success. */
@@ -97,8 +115,9 @@ static void finish(struct verbs_lane *lane, const struct ibv_wc *wc)
 	struct verbs_work *work = &lane->works[lane->head++ & lane->mask];
 	struct tei_slice *slice = work->slice;
 	struct verbs_slice *s = verbs_slice(slice);
+	int rc;
 
-	tei_verbs_work_end(lane->bundle->rail, work, !wc);
+	rc = tei_verbs_work_end(lane->bundle->rail, work, !wc);
 	lane->bytes -= work->length;
 	lane->n_reads -= work->read;
 	lane->bundle->n_posted--;
@@ -109,6 +128,8 @@ static void finish(struct verbs_lane *lane, const struct ibv_wc *wc)
 		s->waits = cause->fault != VERBS_FAULT_REQUEST;
 		slice->provider_code = (int32_t)wc->status;
 	}
+	if (rc && !s->err)
+		s->err = rc; /* what is left of it is told as that, too */
 	if (!--s->n_works && !s->queued)
 		settle(lane->bundle, slice);
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mapped.h"
 
 #define SIGNAL_EVERY 16u
 
@@ -84,16 +85,22 @@ static void add_piece(struct ibv_send_wr *wr, struct verbs_work *work,
 	verbs_slice(work->slice)->in_piece += n;
 }
 
-/* The device copies it when it is posted: it needs no key. */
-static void gather_inline(uint64_t limit, uint32_t max_sge,
-			  struct ibv_send_wr *wr, struct verbs_work *work)
+/* It is copied when it is posted: it needs no key, but has to be there. */
+static enum cut gather_inline(struct verbs_rail *rail, uint64_t limit,
+			      struct ibv_send_wr *wr, struct verbs_work *work)
+	TEI_REQUIRES(rail->regions.mu)
 {
-	while (work->length < limit && (uint32_t)wr->num_sge < max_sge) {
+	while (work->length < limit &&
+	       (uint32_t)wr->num_sge < rail->port.room.sge) {
 		uint64_t addr, n = piece_at(work->slice, &addr);
 
-		add_piece(wr, work, addr, least(n, limit - work->length), 0);
+		n = least(n, limit - work->length);
+		if (!tei_verbs_is_readable(&rail->regions, addr, n))
+			return CUT_FAILED;
+		add_piece(wr, work, addr, n, 0);
 	}
 	wr->send_flags = IBV_SEND_INLINE;
+	return CUT_ONE;
 }
 
 /* False: it begins with memory that is not registered (any more). */
@@ -119,7 +126,10 @@ static bool gather_registered(struct verbs_rail *rail, uint64_t limit,
 	return true;
 }
 
-/* Up to the next piece that is registered. The copy is made by ring_lane(). */
+/*
+ * Up to the next piece that is registered. The copy is made by ring_lane(), of what
+ * is seen here to be there.
+ */
 static enum cut gather_block(struct verbs_rail *rail, uint64_t limit,
 			     struct ibv_send_wr *wr, struct verbs_work *work)
 	TEI_REQUIRES(rail->regions.mu)
@@ -141,6 +151,10 @@ static enum cut gather_block(struct verbs_rail *rail, uint64_t limit,
 		    tei_verbs_region_find(&rail->regions, addr))
 			break;
 		n = least(n, limit - work->length);
+		if (!work->read && !tei_is_there(addr, n, false)) {
+			tei_verbs_bounce_give(&rail->bounce, work->block);
+			return CUT_FAILED;
+		}
 		work->length += (uint32_t)n;
 		s->in_piece += n;
 	}
@@ -162,10 +176,10 @@ static enum cut gather(struct verbs_rail *rail, uint64_t inline_max,
 	const struct verbs_room *most = &rail->port.room;
 
 	if (!work->read && limit <= inline_max)
-		gather_inline(limit, most->sge, wr, work);
-	else if (!gather_registered(rail, limit,
-				    work->read ? most->sge_read : most->sge, wr,
-				    work))
+		return gather_inline(rail, limit, wr, work);
+	if (!gather_registered(rail, limit,
+			       work->read ? most->sge_read : most->sge, wr,
+			       work))
 		return gather_block(rail, limit, wr, work);
 	return CUT_ONE;
 }
@@ -210,7 +224,7 @@ static void take_back(struct verbs_lane *lane, const struct ibv_send_wr *bad,
 			&lane->works[--lane->tail & lane->mask];
 		struct verbs_slice *s = verbs_slice(work->slice);
 
-		tei_verbs_work_end(bundle->rail, work, false);
+		(void)tei_verbs_work_end(bundle->rail, work, false);
 		lane->bytes -= work->length;
 		lane->n_reads -= work->read;
 		bundle->n_posted--;
@@ -229,9 +243,9 @@ static void fill_blocks(struct verbs_lane *lane)
 			&lane->works[(uint32_t)wr->wr_id & lane->mask];
 
 		if (work->block && !work->read)
-			tei_verbs_bounce_copy(
-				work->block, work->slice->iov + work->piece,
-				work->in_piece, work->length, false);
+			tei_verbs_bounce_fill(work->block,
+					      work->slice->iov + work->piece,
+					      work->in_piece, work->length);
 	}
 }
 

@@ -12,6 +12,7 @@
 
 #include "backends/verbs/prefault.h"
 #include "base/log.h"
+#include "base/mapped.h"
 #include "base/mem.h"
 
 #define ROOM_MIN 16u
@@ -70,6 +71,17 @@ struct verbs_region *tei_verbs_region_find(struct verbs_regions *regions,
 	if (region->hidden || addr - region->base >= region->length)
 		return NULL;
 	return region;
+}
+
+/* What is registered the device has; only a copy of other memory is a signal. */
+bool tei_verbs_is_readable(struct verbs_regions *regions, uint64_t addr,
+			   uint64_t length)
+{
+	const struct verbs_region *region =
+		tei_verbs_region_find(regions, addr);
+
+	return (region && length <= region->base + region->length - addr) ||
+	       tei_is_there(addr, length, false);
 }
 
 static int insert(struct verbs_regions *regions, struct verbs_region *region)

@@ -73,6 +73,9 @@ void tei_verbs_regions_unlock(struct verbs_regions *regions)
 struct verbs_region *tei_verbs_region_find(struct verbs_regions *regions,
 					   uint64_t addr)
 	TEI_REQUIRES(regions->mu);
+/* Whether local memory can be read. Quick if one region has it; else may block. */
+bool tei_verbs_is_readable(struct verbs_regions *regions, uint64_t addr,
+			   uint64_t length) TEI_REQUIRES(regions->mu);
 /* A work request names it; end with done(), without the lock. */
 void tei_verbs_region_use(struct verbs_regions *regions,
 			  struct verbs_region *region)

@@ -324,9 +324,12 @@ void tei_verbs_pump(struct verbs_bundle *bundle);
 
 /* Handle at most @budget completions. How many, or -EIO: the queue is dead. */
 int tei_verbs_poll(struct verbs_rail *rail, int budget);
-/* It is not posted any more; @good: and what it reads has come. */
-void tei_verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
-			bool good);
+/*
+ * It is not posted any more; @good: and what it reads has come. -EFAULT: there is no
+ * memory any more to copy that to.
+ */
+int tei_verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
+		       bool good);
 /* done(): it is in no list, and nothing of it is posted. */
 void tei_verbs_slice_end(struct tei_slice *slice, int err);
 /* Its queue pairs are destroyed, or left: end what has not come back. Token. */
