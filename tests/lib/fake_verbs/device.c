@@ -151,10 +151,12 @@ int fake_get_async_event(struct ibv_context *context,
 	struct fake_context *c = context_of(context);
 	eventfd_t one;
 
-	if (eventfd_read(c->base.async_fd, &one))
-		return -1; /* as libibverbs: errno is set */
 	tei_mutex_lock(&fake.mu);
-	assert(c->n_events);
+	if (!c->n_events || eventfd_read(c->base.async_fd, &one)) {
+		tei_mutex_unlock(&fake.mu);
+		errno = EAGAIN;
+		return -1; /* as libibverbs */
+	}
 	*event = c->events[0];
 	c->n_events--;
 	fake.n_unacked++;
@@ -169,5 +171,6 @@ void fake_ack_async_event(struct ibv_async_event *event)
 	tei_mutex_lock(&fake.mu);
 	assert(fake.n_unacked);
 	fake.n_unacked--;
+	tei_cond_broadcast(&fake.acked);
 	tei_mutex_unlock(&fake.mu);
 }

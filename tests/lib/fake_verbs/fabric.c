@@ -91,6 +91,7 @@ void fake_verbs_start(unsigned int n)
 				    .take = UINT32_MAX};
 	tei_mutex_init(&fake.mu);
 	tei_cond_init(&fake.released);
+	tei_cond_init(&fake.acked);
 	tei_list_init(&fake.contexts);
 	for (unsigned int i = 0; i < n; i++)
 		init_device(i);
@@ -101,6 +102,7 @@ void fake_verbs_stop(void)
 	assert(tei_list_empty(&fake.contexts));
 	assert(!fake.counts.keys && !fake.counts.pairs && !fake.n_unacked);
 	tei_cond_fini(&fake.released);
+	tei_cond_fini(&fake.acked);
 	tei_mutex_fini(&fake.mu);
 }
 

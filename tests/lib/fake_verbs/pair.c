@@ -93,6 +93,8 @@ static void destroy(struct fake_qp *qp)
 	uint32_t kept = 0;
 
 	tei_mutex_lock(&fake.mu);
+	while (fake.n_unacked) /* as libibverbs: one may be of this pair */
+		(void)tei_cond_wait(&fake.acked, &fake.mu, UINT64_MAX);
 	for (uint32_t i = 0; i < cq->n; i++) {
 		struct ibv_wc *wc = &cq->ring[(cq->head + i) % cq->room];
 

@@ -94,7 +94,7 @@ struct fake_fabric {
 	bool no_inline;
 	bool hold_destroys;
 	int refuse_destroys;
-	struct tei_cond released;
+	struct tei_cond released, acked;
 };
 
 extern struct fake_fabric fake;
