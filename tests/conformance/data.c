@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/conformance/rig.h"
+#include "tests/lib/stat.h"
 
 static void bytes_of_every_size_arrive(void **state)
 {
@@ -216,15 +217,7 @@ static void checksum_is_that_of_the_bytes_asked_for(void **state)
 
 static uint64_t n_opened(struct te_engine *engine)
 {
-	struct te_stat stats[128];
-	size_t n = TEST_COUNT(stats);
-
-	assert_int_equal(te_engine_stats(engine, stats, &n), 0);
-	for (size_t i = 0; i < n && i < TEST_COUNT(stats); i++) {
-		if (!strcmp(stats[i].name, "te_endpoints_up_total"))
-			return stats[i].value;
-	}
-	return 0;
+	return test_stat(engine, "te_endpoints_up_total", NULL);
 }
 
 static void endpoints_are_there_after_a_warm_up(void **state)

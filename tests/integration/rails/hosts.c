@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/lib/netns.h"
+#include "tests/lib/stat.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 
@@ -186,16 +187,7 @@ void hosts_expect_bytes(struct hosts *h, uint32_t n)
 
 uint64_t hosts_stat(struct hosts *h, const char *name, const char *label)
 {
-	struct te_stat stats[256];
-	size_t i, n = 256;
-
-	assert_int_equal(te_engine_stats(h->engine, stats, &n), 0);
-	for (i = 0; i < n && i < 256; i++) {
-		if (!strcmp(stats[i].name, name) &&
-		    !strcmp(stats[i].label, label))
-			return stats[i].value;
-	}
-	return 0;
+	return test_stat(h->engine, name, label);
 }
 
 uint64_t hosts_sent(struct hosts *h, const char *rail)

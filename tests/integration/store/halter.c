@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "tests/integration/store/halt.h"
+#include "tests/lib/stat.h"
 #include "tests/store/pool.h"
 
 #define N_RANGES 8u
@@ -33,17 +34,8 @@ struct halter {
 
 static uint64_t n_stale(struct te_store *store)
 {
-	struct te_stat stats[96];
-	size_t n = sizeof(stats) / sizeof(stats[0]), i;
-	uint64_t sum = 0;
-
-	if (te_engine_stats(te_store_engine(store), stats, &n))
-		return 0;
-	for (i = 0; i < n && i < sizeof(stats) / sizeof(stats[0]); i++)
-		if (!strcmp(stats[i].name, "te_requests_failed_total") &&
-		    !strcmp(stats[i].label, "stale"))
-			sum += stats[i].value;
-	return sum;
+	return test_stat(te_store_engine(store), "te_requests_failed_total",
+			 "stale");
 }
 
 /* An object of our own: then the owner's connection is there. */

@@ -10,6 +10,7 @@
 #include "store/client/client.h"
 #include "store/proto/store.pb-c.h"
 #include "tests/integration/store/leak.h"
+#include "tests/lib/stat.h"
 #include "tests/lib/test.h"
 #include "tests/store/pool.h"
 
@@ -106,35 +107,11 @@ static bool refused(int error)
 	return error == -EACCES || error == -EFAULT;
 }
 
-static uint64_t figure(struct te_engine *engine, const char *name)
-{
-	struct te_stat stats[128];
-	size_t n = TEST_COUNT(stats), i;
-	uint64_t sum = 0;
-
-	assert_int_equal(te_engine_stats(engine, stats, &n), 0);
-	assert_true(n <= TEST_COUNT(stats));
-	for (i = 0; i < n; i++)
-		if (strcmp(stats[i].name, name) == 0)
-			sum += stats[i].value;
-	return sum;
-}
-
 /* What the engine itself has refused, knowing of no region that fits. */
 static uint64_t n_refused(struct te_engine *engine)
 {
-	struct te_stat stats[128];
-	size_t n = TEST_COUNT(stats), i;
-	uint64_t sum = 0;
-
-	assert_int_equal(te_engine_stats(engine, stats, &n), 0);
-	assert_true(n <= TEST_COUNT(stats));
-	for (i = 0; i < n; i++)
-		if (strcmp(stats[i].name, "te_requests_failed_total") == 0 &&
-		    (strcmp(stats[i].label, "range") == 0 ||
-		     strcmp(stats[i].label, "access") == 0))
-			sum += stats[i].value;
-	return sum;
+	return test_stat(engine, "te_requests_failed_total", "range") +
+	       test_stat(engine, "te_requests_failed_total", "access");
 }
 
 static void objects_are_out_of_a_strangers_reach(void **state)
@@ -214,10 +191,10 @@ static void try_stolen_key(struct world *w, struct te_store *owner,
 
 	assert_int_equal(te_segment_open(w->stranger, engine, 30000, &open), 0);
 	leak_regions(te_store_engine(member), w->stranger, engine);
-	before = figure(te_store_engine(owner), counter);
+	before = test_stat(te_store_engine(owner), counter, NULL);
 	assert_true(
 		refused(attempt(w->stranger, engine, op, address, room, len)));
-	assert_true(figure(te_store_engine(owner), counter) > before);
+	assert_true(test_stat(te_store_engine(owner), counter, NULL) > before);
 	te_segment_close(w->stranger, open);
 }
 

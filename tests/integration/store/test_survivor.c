@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tests/lib/stat.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 #include "tests/store/pool.h"
@@ -80,17 +81,10 @@ static void rig_stop(struct rig *r)
 /* Requests that failed, and connections that did. */
 static uint64_t n_failed(struct te_store *client)
 {
-	struct te_stat stats[128];
-	size_t n = TEST_COUNT(stats);
-	uint64_t sum = 0;
+	struct te_engine *engine = te_store_engine(client);
 
-	assert_int_equal(te_engine_stats(te_store_engine(client), stats, &n),
-			 0);
-	for (size_t i = 0; i < n && i < TEST_COUNT(stats); i++)
-		if (!strcmp(stats[i].name, "te_requests_failed_total") ||
-		    !strcmp(stats[i].name, "te_control_failed_total"))
-			sum += stats[i].value;
-	return sum;
+	return test_stat(engine, "te_requests_failed_total", NULL) +
+	       test_stat(engine, "te_control_failed_total", NULL);
 }
 
 /* Every value is right, every time. Returns reads a second, for people. */

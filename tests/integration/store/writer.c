@@ -27,6 +27,7 @@
 #include "store/client/client.h"
 #include "store/proto/extent.h"
 #include "store/proto/store.pb-c.h"
+#include "tests/lib/stat.h"
 #include "tests/lib/wait.h"
 #include "tests/store/pool.h"
 
@@ -151,16 +152,8 @@ static int run(struct put *put)
 
 static uint64_t sent_bytes(struct te_store *store)
 {
-	struct te_stat stats[128];
-	size_t n = sizeof(stats) / sizeof(stats[0]), i;
-	uint64_t sum = 0;
-
-	if (te_engine_stats(te_store_engine(store), stats, &n))
-		return 0;
-	for (i = 0; i < n && i < sizeof(stats) / sizeof(stats[0]); i++)
-		if (!strcmp(stats[i].name, "te_rail_sent_bytes_total"))
-			sum += stats[i].value;
-	return sum;
+	return test_stat(te_store_engine(store), "te_rail_sent_bytes_total",
+			 NULL);
 }
 
 struct movement {

@@ -175,11 +175,11 @@ static int tear_down(void **state)
 
 static void expect_no_rerouting(void)
 {
-	assert_int_equal(rig_stat(user, "te_slice_retries_total", NULL), 0);
-	assert_int_equal(rig_stat(user, "te_endpoints_down_total", NULL), 0);
-	assert_int_equal(rig_stat(user, "te_endpoints_given_up_total", NULL),
+	assert_int_equal(test_stat(user, "te_slice_retries_total", NULL), 0);
+	assert_int_equal(test_stat(user, "te_endpoints_down_total", NULL), 0);
+	assert_int_equal(test_stat(user, "te_endpoints_given_up_total", NULL),
 			 0);
-	assert_int_equal(rig_stat(user, "te_rail_pauses_total", NULL), 0);
+	assert_int_equal(test_stat(user, "te_rail_pauses_total", NULL), 0);
 }
 
 /* All at once, so that ten seconds pass only once. */
@@ -212,7 +212,7 @@ static void nothing_or_a_kilobyte_a_second_is_slow_and_not_dead(void **state)
 	assert_true(dribbling.memory[HELLO]);
 	expect_rest(&dribbling, n);
 	/* It was noticed, and nothing was done about it. */
-	assert_true(rig_stat(user, "te_peer_suspects_total", NULL) > 0);
+	assert_true(test_stat(user, "te_peer_suspects_total", NULL) > 0);
 	expect_no_rerouting();
 
 	drive(&still);

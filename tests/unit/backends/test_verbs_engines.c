@@ -355,7 +355,7 @@ static void nic_without_room_serves_all_peers_by_turns(void **state)
 	}
 	for (int i = 0; i < 6; i++)
 		move(user, segments[i % 3], i & 1);
-	assert_true(rig_stat(user, "te_endpoints_retired_total", NULL) > 0);
+	assert_true(test_stat(user, "te_endpoints_retired_total", NULL) > 0);
 	te_engine_destroy(user);
 	for (int i = 0; i < 3; i++)
 		te_engine_destroy(owners[i]);

@@ -131,7 +131,7 @@ static void refused_destroy_is_counted_and_ends_with_the_engine(void **state)
 	(void)state;
 	fake_verbs_refuse_destroys(EBUSY);
 	batch = start_and_cancel();
-	while (!rig_stat(user, "te_rail_stuck_endpoints", NULL))
+	while (!test_stat(user, "te_rail_stuck_endpoints", NULL))
 		assert_int_equal(te_batch_wait(batch, 10), -ETIMEDOUT);
 	assert_int_equal(te_batch_wait(batch, 10), -ETIMEDOUT);
 	te_engine_destroy(user);

@@ -11,6 +11,7 @@
 
 #include <te/te.h>
 
+#include "tests/lib/stat.h"
 #include "tests/lib/test.h"
 
 #define RIG_ANY     (TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE)
@@ -100,24 +101,6 @@ static inline int rig_move(struct te_engine *engine, te_segment_id segment,
 	struct te_request request = rig_request(segment, op, remote, &piece);
 
 	return rig_run(engine, &request).error;
-}
-
-/* The sum of the counters of that name, with @label or any when NULL. */
-static inline uint64_t rig_stat(struct te_engine *engine, const char *name,
-				const char *label)
-{
-	struct te_stat stats[128];
-	size_t n = TEST_COUNT(stats);
-	uint64_t sum = 0;
-
-	assert_int_equal(te_engine_stats(engine, stats, &n), 0);
-	assert_true(n <= TEST_COUNT(stats));
-	for (size_t i = 0; i < n; i++) {
-		if (!strcmp(stats[i].name, name) &&
-		    (!label || !strcmp(stats[i].label, label)))
-			sum += stats[i].value;
-	}
-	return sum;
 }
 
 #endif

@@ -86,7 +86,7 @@ static void malformed_request_starts_nothing(void **state)
 	assert_int_equal(te_batch_submit(batch, two, 2), -EINVAL);
 	assert_int_equal(te_batch_submit(batch, &right, 0), -EINVAL);
 	assert_int_equal(te_batch_wait(batch, 0), 0);
-	assert_int_equal(rig_stat(engine, "te_requests_total", NULL), 0);
+	assert_int_equal(test_stat(engine, "te_requests_total", NULL), 0);
 	te_batch_destroy(batch);
 }
 

@@ -57,7 +57,7 @@ static void still_serves(void)
 
 static uint64_t refused(const char *label)
 {
-	return rig_stat(engine, "te_control_refused_total", label);
+	return test_stat(engine, "te_control_refused_total", label);
 }
 
 /* ---- hello ---- */

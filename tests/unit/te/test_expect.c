@@ -216,7 +216,7 @@ static void own_name_is_the_own_segment(void **state)
 	assert_int_equal(rig_move(user, id, TE_WRITE, memory, local, LEN), 0);
 	assert_memory_equal(memory, local, LEN);
 	/* That tcp does not lead there is nothing to warn of. */
-	assert_int_equal(rig_stat(user, "te_rail_unmatched_total", NULL), 0);
+	assert_int_equal(test_stat(user, "te_rail_unmatched_total", NULL), 0);
 }
 
 static void bad_names_are_refused(void **state)

@@ -69,7 +69,7 @@ static struct te_completion end_of(struct te_batch *batch)
 static bool is_posted(void *arg)
 {
 	(void)arg;
-	return rig_stat(user, "te_slices_total", NULL) > 0;
+	return test_stat(user, "te_slices_total", NULL) > 0;
 }
 
 /* The same, and on its way. */
@@ -84,13 +84,13 @@ static struct te_batch *start_stalled(uint32_t op, uint32_t timeout_ms)
 static bool has_suspected(void *arg)
 {
 	(void)arg;
-	return rig_stat(user, "te_peer_suspects_total", NULL) > 0;
+	return test_stat(user, "te_peer_suspects_total", NULL) > 0;
 }
 
 static bool has_asked_for_a_drop(void *arg)
 {
 	(void)arg;
-	return rig_stat(user, "te_endpoint_drops_asked_total", NULL) > 0;
+	return test_stat(user, "te_endpoint_drops_asked_total", NULL) > 0;
 }
 
 /* ---- it goes on ---- */
@@ -121,8 +121,8 @@ static void write_that_broke_is_done_again_after_the_drop(void **state)
 		assert_memory_equal(memory, local, LEN);
 	}
 	assert_true(atomic_load(&fake.ghosts) > 0);
-	assert_true(rig_stat(user, "te_slice_retries_total", NULL) > 0);
-	assert_true(rig_stat(owner, "te_endpoint_drops_served_total", NULL) >
+	assert_true(test_stat(user, "te_slice_retries_total", NULL) > 0);
+	assert_true(test_stat(owner, "te_endpoint_drops_served_total", NULL) >
 		    0);
 }
 
@@ -374,7 +374,7 @@ static void revocation_ends_what_is_in_flight_quietly(void **state)
 static bool drops_are_over(void *arg)
 {
 	(void)arg;
-	return rig_stat(owner, "te_endpoint_drops_served_total", NULL) > 0;
+	return test_stat(owner, "te_endpoint_drops_served_total", NULL) > 0;
 }
 
 /* What was revoked may land until the owner has dropped the endpoint. */

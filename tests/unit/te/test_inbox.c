@@ -130,12 +130,12 @@ static void ended_epoch_is_refused(void **state)
 
 static void refused(const struct frame *f)
 {
-	uint64_t before = rig_stat(engine, "te_control_refused_total", "body");
+	uint64_t before = test_stat(engine, "te_control_refused_total", "body");
 	int fd = visitor_greet(engine, me, NULL);
 
 	visitor_say(fd, NOTIFY, 7, &f->m.base);
 	visitor_await_close(fd);
-	assert_int_equal(rig_stat(engine, "te_control_refused_total", "body"),
+	assert_int_equal(test_stat(engine, "te_control_refused_total", "body"),
 			 before + 1);
 	expect_none();
 }
@@ -260,9 +260,9 @@ static void engine_notifies_itself(void **state)
 	while (te_batch_poll(batch, &c, 1) == 1)
 		assert_int_equal(c.error, 0);
 	te_batch_destroy(batch);
-	assert_int_equal(rig_stat(engine, "te_notifications_total", "received"),
-			 16);
-	assert_true(rig_stat(engine, "te_notifications_held_up_total", NULL) >
+	assert_int_equal(
+		test_stat(engine, "te_notifications_total", "received"), 16);
+	assert_true(test_stat(engine, "te_notifications_held_up_total", NULL) >
 		    0);
 }
 

@@ -89,12 +89,12 @@ static int tear_down(void **state)
 
 static uint64_t n_merged(void)
 {
-	return rig_stat(user, "te_requests_merged_total", NULL);
+	return test_stat(user, "te_requests_merged_total", NULL);
 }
 
 static uint64_t n_slices(void)
 {
-	return rig_stat(user, "te_slices_total", NULL);
+	return test_stat(user, "te_slices_total", NULL);
 }
 
 static int error_of(uint32_t index)
@@ -264,7 +264,7 @@ static void cancelled_read_leaves_the_others_whole(void **state)
 
 static void cancel_of_all_needs_no_new_endpoint(void **state)
 {
-	uint64_t before = rig_stat(user, "te_endpoints_down_total", NULL);
+	uint64_t before = test_stat(user, "te_endpoints_down_total", NULL);
 
 	(void)state;
 	submit_stalled();
@@ -272,7 +272,7 @@ static void cancel_of_all_needs_no_new_endpoint(void **state)
 	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
 	for (uint32_t i = 0; i < N; i++)
 		assert_int_equal(error_of(i), -ECANCELED);
-	assert_int_equal(rig_stat(user, "te_endpoints_down_total", NULL),
+	assert_int_equal(test_stat(user, "te_endpoints_down_total", NULL),
 			 before);
 }
 
@@ -417,13 +417,13 @@ static void broken_endpoint_costs_no_byte(void **state)
 		submit_and_wait();
 		all_are_right_but(-1, STRIDE);
 	}
-	assert_true(rig_stat(user, "te_slice_retries_total", NULL) > 0);
+	assert_true(test_stat(user, "te_slice_retries_total", NULL) > 0);
 }
 
 static bool has_asked_for_a_drop(void *arg)
 {
 	(void)arg;
-	return rig_stat(user, "te_endpoint_drops_asked_total", NULL) > 0;
+	return test_stat(user, "te_endpoint_drops_asked_total", NULL) > 0;
 }
 
 /* Cancelled while its write waits for the confirmation of a drop. */

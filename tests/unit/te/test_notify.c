@@ -34,7 +34,7 @@ static void message_names_its_sender(void **state)
 static bool is_posted(void *arg)
 {
 	(void)arg;
-	return rig_stat(user, "te_slices_total", NULL) > 0;
+	return test_stat(user, "te_slices_total", NULL) > 0;
 }
 
 static void message_waits_for_the_data_of_its_batch(void **state)
@@ -177,7 +177,7 @@ static void messages_come_in_order(void **state)
 static bool is_held_up(void *arg)
 {
 	(void)arg;
-	return rig_stat(owner, "te_notifications_held_up_total", NULL) > 0;
+	return test_stat(owner, "te_notifications_held_up_total", NULL) > 0;
 }
 
 static void full_queue_makes_senders_wait(void **state)

@@ -34,7 +34,7 @@ static void messages_come_once_over_many_connections(void **state)
 	assert_int_equal(t.n, N);
 	for (uint32_t i = 0; i < N; i++)
 		assert_int_equal(error_of(batch, i), 0);
-	assert_true(rig_stat(user, "te_control_rerouted_total", NULL) > 10);
+	assert_true(test_stat(user, "te_control_rerouted_total", NULL) > 10);
 	te_batch_destroy(batch);
 }
 

@@ -51,7 +51,7 @@ static void expect(const struct owner_script *scripts, int error,
 	assert_int_equal(c.error, error);
 	assert_int_equal(c.flags, flags);
 	if (error == -ETIMEDOUT) /* it was not just left waiting */
-		assert_true(rig_stat(engine, "te_control_failed_total", NULL) >
+		assert_true(test_stat(engine, "te_control_failed_total", NULL) >
 			    0);
 	stop();
 }

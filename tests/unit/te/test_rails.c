@@ -155,7 +155,7 @@ static void less_preferred_backend_is_not_even_connected(void **state)
 	(void)state;
 	assert_true(test_wait_until(both_preferred_carry, NULL, RIG_WAIT_MS));
 	assert_int_equal(atomic_load(&fake.done[2]), 0);
-	assert_int_equal(rig_stat(user, "te_endpoints_up_total", NULL), 2);
+	assert_int_equal(test_stat(user, "te_endpoints_up_total", NULL), 2);
 }
 
 static bool preferred_carries_again(void *arg)
@@ -182,7 +182,7 @@ less_preferred_backend_helps_out_until_the_other_is_back(void **state)
 	atomic_store(&fake.dead, 0);
 	assert_true(
 		test_wait_until(preferred_carries_again, NULL, RIG_WAIT_MS));
-	assert_true(rig_stat(user, "te_rail_returns_total", NULL) > 0);
+	assert_true(test_stat(user, "te_rail_returns_total", NULL) > 0);
 	before = atomic_load(&fake.done[2]);
 	assert_int_equal(move(0), 0);
 	assert_int_equal(atomic_load(&fake.done[2]), before);
@@ -208,9 +208,9 @@ static void silent_rail_gives_way_to_another(void **state)
 	atomic_store(&fake.quiet, 1);
 	assert_int_equal(move(0), 0);
 	assert_memory_equal(memory, local, LEN);
-	assert_true(rig_stat(user, "te_endpoints_given_up_total", "silent") >
+	assert_true(test_stat(user, "te_endpoints_given_up_total", "silent") >
 		    0);
-	assert_true(rig_stat(user, "te_rail_pauses_total", "pair") > 0);
+	assert_true(test_stat(user, "te_rail_pauses_total", "pair") > 0);
 }
 
 static void only_rail_is_not_given_up_for_its_silence(void **state)
@@ -230,14 +230,14 @@ static void only_rail_is_not_given_up_for_its_silence(void **state)
 	/* Suspected meanwhile, and not ended for that. */
 	assert_true(tei_now_ms() - begun >= 2000);
 	assert_int_equal(
-		rig_stat(user, "te_endpoints_given_up_total", "silent"), 0);
-	assert_true(rig_stat(user, "te_peer_suspects_total", NULL) > 0);
+		test_stat(user, "te_endpoints_given_up_total", "silent"), 0);
+	assert_true(test_stat(user, "te_peer_suspects_total", NULL) > 0);
 }
 
 static bool has_suspected(void *arg)
 {
 	(void)arg;
-	return rig_stat(user, "te_peer_suspects_total", NULL) > 0;
+	return test_stat(user, "te_peer_suspects_total", NULL) > 0;
 }
 
 /* All of it is posted where nothing moves, so nothing waits for the other. */
@@ -277,12 +277,12 @@ static void dead_peer_pauses_nothing(void **state)
 	(void)state;
 	assert_int_equal(move(0), 0);
 	/* One that was slow to connect or to move is not meant. */
-	pauses = rig_stat(user, "te_rail_pauses_total", NULL);
+	pauses = test_stat(user, "te_rail_pauses_total", NULL);
 	te_engine_destroy(owners[0]);
 	owners[0] = NULL;
 	r.timeout_ms = 200;
 	assert_true(rig_run(user, &r).error);
-	assert_int_equal(rig_stat(user, "te_rail_pauses_total", NULL), pauses);
+	assert_int_equal(test_stat(user, "te_rail_pauses_total", NULL), pauses);
 	assert_int_equal(state_of(0), TE_RAIL_UP);
 	assert_int_equal(move(1), 0);
 }
@@ -296,7 +296,7 @@ static void rail_that_fails_with_one_peer_serves_the_others(void **state)
 		atomic_store(&fake.break_after, 0);
 		assert_int_equal(move(0), 0);
 	}
-	assert_int_equal(rig_stat(user, "te_rail_pauses_total", "device"), 0);
+	assert_int_equal(test_stat(user, "te_rail_pauses_total", "device"), 0);
 	assert_int_equal(state_of(0), TE_RAIL_UP);
 }
 
@@ -322,7 +322,7 @@ rail_that_fails_with_all_peers_is_paused_and_comes_back(void **state)
 	(void)state;
 	atomic_store(&fake.dead, 1);
 	assert_true(test_wait_until(is_paused, NULL, RIG_WAIT_MS));
-	assert_true(rig_stat(user, "te_rail_pauses_total", "device") > 0);
+	assert_true(test_stat(user, "te_rail_pauses_total", "device") > 0);
 	assert_int_equal(state_of(1), TE_RAIL_UP);
 	atomic_store(&fake.dead, 0);
 	assert_true(test_wait_until(is_up, NULL, RIG_WAIT_MS));

@@ -45,7 +45,7 @@ static void overlap_is_refused_and_neighbours_are_not(void **state)
 	assert_int_equal(add(0, 16384), -EINVAL);
 	assert_int_equal(add(0, 4096), 0);
 	assert_int_equal(add(8192, 1), 0);
-	assert_int_equal(rig_stat(engine, "te_regions", NULL), 3);
+	assert_int_equal(test_stat(engine, "te_regions", NULL), 3);
 }
 
 static void impossible_regions_are_refused(void **state)
@@ -182,7 +182,7 @@ static void many_regions_are_kept_apart(void **state)
 	}
 	for (unsigned int i = 0; i < 512; i++)
 		assert_int_equal(te_region_remove(engine, ids[i]), 0);
-	assert_int_equal(rig_stat(engine, "te_regions", NULL), 0);
+	assert_int_equal(test_stat(engine, "te_regions", NULL), 0);
 }
 
 static void lack_of_memory_leaves_the_table_as_it_was(void **state)
@@ -200,7 +200,7 @@ static void lack_of_memory_leaves_the_table_as_it_was(void **state)
 			continue;
 		}
 		assert_int_equal(rc, -ENOMEM);
-		assert_int_equal(rig_stat(engine, "te_regions", NULL), 0);
+		assert_int_equal(test_stat(engine, "te_regions", NULL), 0);
 	}
 }
 

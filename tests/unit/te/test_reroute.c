@@ -37,12 +37,12 @@ static int set_up_quick(void **state)
 
 static uint64_t n_rerouted(void)
 {
-	return rig_stat(user, "te_control_rerouted_total", NULL);
+	return test_stat(user, "te_control_rerouted_total", NULL);
 }
 
 static uint64_t n_visits(void)
 {
-	return rig_stat(owner, "te_visitors_total", NULL);
+	return test_stat(owner, "te_visitors_total", NULL);
 }
 
 static bool has_visited_again(void *arg)
@@ -64,7 +64,7 @@ static void link_that_goes_takes_control_elsewhere(void **state)
 	assert_int_equal(rig_move(user, segment, TE_WRITE, memory, local, LEN),
 			 0);
 	assert_memory_equal(memory, local, LEN);
-	assert_int_equal(rig_stat(user, "te_peer_restarts_total", NULL), 0);
+	assert_int_equal(test_stat(user, "te_peer_restarts_total", NULL), 0);
 }
 
 static void link_of_another_rail_leaves_control_alone(void **state)
@@ -81,7 +81,7 @@ static void link_of_another_rail_leaves_control_alone(void **state)
 static bool has_asked_for_a_drop(void *arg)
 {
 	(void)arg;
-	return rig_stat(user, "te_endpoint_drops_asked_total", NULL) > 0;
+	return test_stat(user, "te_endpoint_drops_asked_total", NULL) > 0;
 }
 
 /* The answer to the first question can no longer arrive. */
@@ -162,7 +162,7 @@ static struct te_engine *engine_at(const char *bind_to, uint16_t port)
 
 static bool has_visitor(void *arg)
 {
-	return rig_stat(arg, "te_visitors_total", NULL) > 0;
+	return test_stat(arg, "te_visitors_total", NULL) > 0;
 }
 
 /* Nobody takes a peer's place but where the peer's name leads. */
@@ -184,7 +184,7 @@ static void stranger_at_another_address_is_no_restart(void **state)
 	stranger = engine_at("127.0.0.2", port);
 	assert_int_equal(te_peer_probe(user, name, 1500, NULL), -ETIMEDOUT);
 	assert_true(test_wait_until(has_visitor, stranger, RIG_WAIT_MS));
-	assert_int_equal(rig_stat(user, "te_peer_restarts_total", NULL), 0);
+	assert_int_equal(test_stat(user, "te_peer_restarts_total", NULL), 0);
 	assert_int_equal(te_segment_incarnation(user, segment, after), 0);
 	assert_memory_equal(before, after, TE_INCARNATION_LEN);
 	close(fd);

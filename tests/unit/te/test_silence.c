@@ -52,7 +52,7 @@ static uint32_t tcp_rail_number(void)
 
 static bool all_are_gone(void *arg)
 {
-	return rig_stat(engine, "te_endpoint_drops_served_total", NULL) >=
+	return test_stat(engine, "te_endpoint_drops_served_total", NULL) >=
 	       *(uint64_t *)arg;
 }
 

@@ -9,6 +9,7 @@
 #include <te/topo.h>
 
 #include "te/engine.h"
+#include "tests/lib/stat.h"
 #include "tests/lib/test.h"
 #include "tests/lib/tmpdir.h"
 #include "tests/lib/tree.h"
@@ -42,18 +43,7 @@ static struct te_engine *engine_with(const char *topology)
 
 static uint64_t faults(struct te_engine *engine, const char *label)
 {
-	struct te_stat stats[256];
-	size_t n = TEST_COUNT(stats), i;
-
-	assert_int_equal(te_engine_stats(engine, stats, &n), 0);
-	assert_true(n <= TEST_COUNT(stats));
-	for (i = 0; i < n; i++) {
-		if (!strcmp(stats[i].name, "te_topology_faults_total") &&
-		    !strcmp(stats[i].label, label))
-			return stats[i].value;
-	}
-	fail_msg("no such counter");
-	return 0;
+	return test_stat(engine, "te_topology_faults_total", label);
 }
 
 static void location_of(struct te_engine *engine, void *addr,

@@ -47,7 +47,7 @@ static void rail_that_matches_none_of_a_peer_is_told_of_once(void **state)
 	assert_int_equal(n, 3);
 	assert_int_equal(rails[0].unmatched_peers, 0);
 	assert_int_equal(rails[1].unmatched_peers, N_PEERS);
-	assert_int_equal(rig_stat(user, "te_rail_unmatched_total", NULL),
+	assert_int_equal(test_stat(user, "te_rail_unmatched_total", NULL),
 			 N_PEERS);
 	te_engine_destroy(user);
 	for (int i = 0; i < N_PEERS; i++)

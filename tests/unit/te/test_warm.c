@@ -65,7 +65,7 @@ static int warm_up(uint32_t *n)
 
 static uint64_t n_opened(void)
 {
-	return rig_stat(user, "te_endpoints_up_total", NULL);
+	return test_stat(user, "te_endpoints_up_total", NULL);
 }
 
 static void requests_find_every_endpoint_open(void **state)

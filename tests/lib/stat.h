@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stat.h - an engine's counters, for tests */
+#ifndef TESTS_LIB_STAT_H
+#define TESTS_LIB_STAT_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <te/te.h>
+
+/*
+ * The sum of the counters of that name, with @label or any when NULL. However
+ * many there are: each rail has some of its own. UINT64_MAX: no memory.
+ */
+static inline uint64_t test_stat(struct te_engine *engine, const char *name,
+				 const char *label)
+{
+	struct te_stat *stats, *more;
+	size_t i, room, n = 0;
+	uint64_t sum = 0;
+
+	stats = NULL;
+	do {
+		room = n;
+		more = realloc(stats, (room + 1) * sizeof(*stats));
+		if (!more || te_engine_stats(engine, more, &n)) {
+			free(more ? more : stats);
+			return UINT64_MAX;
+		}
+		stats = more;
+	} while (n > room);
+	for (i = 0; i < n; i++) {
+		if (!strcmp(stats[i].name, name) &&
+		    (!label || !strcmp(stats[i].label, label)))
+			sum += stats[i].value;
+	}
+	free(stats);
+	return sum;
+}
+
+#endif
