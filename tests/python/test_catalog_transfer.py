@@ -249,11 +249,24 @@ def test_what_another_thread_does_once_more_is_waited_for(
     first.start()
     assert reached.wait(60)
     elsewhere.catalog.publish = publish
+    waits = threading.Event()
+    settling = transfer._settling
+
+    class Told:
+        def __enter__(self) -> None:
+            waits.set()
+            settling.acquire()
+
+        def __exit__(self, *error: object) -> None:
+            settling.release()
+
+    transfer._settling = Told()
     later = threading.Thread(target=transfer.put, args=(batch(ids=[2]),),
                              kwargs={"partition": "p", "keys": ["a"]})
     later.start()
-    # It cannot come before; where it could it has these moments for it.
-    later.join(0.2)
+    # It waits for the first one, or else has come before it.
+    while not waits.wait(0.01) and later.is_alive():
+        pass
     go_on.set()
     first.join()
     later.join()

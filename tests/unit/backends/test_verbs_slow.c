@@ -123,6 +123,12 @@ static void destroyed_engine_has_waited_for_its_device(void **state)
 	user = NULL;
 }
 
+static bool is_stuck(void *arg)
+{
+	(void)arg;
+	return test_stat(user, "te_rail_stuck_endpoints", NULL) > 0;
+}
+
 /* The process is told, and the rest goes on. */
 static void refused_destroy_is_counted_and_ends_with_the_engine(void **state)
 {
@@ -131,8 +137,7 @@ static void refused_destroy_is_counted_and_ends_with_the_engine(void **state)
 	(void)state;
 	fake_verbs_refuse_destroys(EBUSY);
 	batch = start_and_cancel();
-	while (!test_stat(user, "te_rail_stuck_endpoints", NULL))
-		assert_int_equal(te_batch_wait(batch, 10), -ETIMEDOUT);
+	assert_true(test_wait_until(is_stuck, NULL, RIG_WAIT_MS));
 	assert_int_equal(te_batch_wait(batch, 10), -ETIMEDOUT);
 	te_engine_destroy(user);
 	user = NULL;
