@@ -105,8 +105,8 @@ void tei_mover_run(struct tei_mover *m, uint32_t op,
 	out->bytes = round * DEPTH * piece;
 }
 
-const void *tei_mover_head(struct tei_mover *m,
-			   const struct te_segment_region *there, size_t len)
+int tei_mover_head(struct tei_mover *m, const struct te_segment_region *there,
+		   size_t len, const void **out)
 {
 	struct iovec piece = {m->memory, len};
 	struct te_request request = {.op = TE_READ,
@@ -115,9 +115,13 @@ const void *tei_mover_head(struct tei_mover *m,
 				     .pieces = &piece,
 				     .n_pieces = 1,
 				     .timeout_ms = TEI_MOVER_TIMEOUT_MS};
+	int rc;
 
-	if (there->length < len || te_batch_submit(m->batch, &request, 1) ||
-	    end_batch(m, 1))
-		return NULL;
-	return m->memory;
+	if (there->length < len)
+		return -EFAULT;
+	rc = te_batch_submit(m->batch, &request, 1);
+	if (!rc)
+		rc = end_batch(m, 1);
+	*out = m->memory;
+	return rc;
 }

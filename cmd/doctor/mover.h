@@ -37,8 +37,11 @@ void tei_mover_close(struct tei_mover *m);
 void tei_mover_run(struct tei_mover *m, uint32_t op,
 		   const struct te_segment_region *there, uint64_t time_ms,
 		   struct tei_run *out);
-/* Its first bytes, a page at most. NULL: they cannot be read. */
-const void *tei_mover_head(struct tei_mover *m,
-			   const struct te_segment_region *there, size_t len);
+/*
+ * Its first bytes, a page at most, in *out until the next call. 0, or why they
+ * cannot be read: -errno.
+ */
+int tei_mover_head(struct tei_mover *m, const struct te_segment_region *there,
+		   size_t len, const void **out);
 
 #endif

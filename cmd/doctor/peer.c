@@ -79,15 +79,16 @@ static bool find_scratch(struct tei_mover *m,
 	const uint32_t both = TE_ACCESS_REMOTE_READ | TE_ACCESS_REMOTE_WRITE;
 	size_t i, heads = 0;
 	const void *head;
+	int rc;
 
 	for (i = 0; i < n && heads < HEADS_MAX; i++) {
 		if (all[i].access != both || all[i].length <= TEI_SCRATCH_HEAD)
 			continue;
-		head = tei_mover_head(m, &all[i], sizeof(mark));
-		if (!head)
+		rc = tei_mover_head(m, &all[i], sizeof(mark), &head);
+		if (rc && rc != -EFAULT && rc != -EACCES)
 			return false; /* no other would be read either */
 		heads++;
-		if (memcmp(head, mark, sizeof(mark)) != 0)
+		if (rc || memcmp(head, mark, sizeof(mark)) != 0)
 			continue;
 		*out = all[i];
 		out->addr += TEI_SCRATCH_HEAD;
