@@ -309,6 +309,16 @@ def test_submission_to_who_starts_later_is_done_then(engine, memory):
         assert peer.bytes_at(0, 5) == b"early"
 
 
+def test_first_buffer_of_a_peer_just_submitted_to_is_waited_for(
+        engine, memory):
+    memory.set(b"first")
+    with Peer() as peer:
+        number = engine.transfer_submit_write(
+            peer.name, memory.address, ADDRESS, 5)
+        assert engine.get_first_buffer_address(peer.name) == ADDRESS
+        assert engine.get_batch_transfer_status([number]) == 0
+
+
 def test_submission_to_a_host_that_cannot_be_fails_before_its_time(
         engine, memory):
     number = engine.transfer_submit_write(

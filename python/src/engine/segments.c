@@ -81,8 +81,11 @@ int py_segment_fresh(struct py_engine *self, const char *name,
 	size_t n = 0;
 	int rc = py_segment_find(self, name, 0, timeout_ms, out);
 
-	if (rc || te_segment_regions(self->te, *out, NULL, &n) != -ESTALE)
+	if (rc)
 		return rc;
+	rc = te_segment_regions(self->te, *out, NULL, &n);
+	if (rc != -ESTALE && rc != -EAGAIN) /* restarted, not met yet */
+		return 0;
 	return py_segment_find(self, name, *out, timeout_ms, out);
 }
 
