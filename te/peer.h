@@ -68,7 +68,7 @@ struct tei_told {
 	uint64_t fails; /* attempts that failed */
 	int fail_err;
 	uint64_t refusals; /* times that all its addresses refused us */
-	bool fail_final; /* trying again is no use, as far as one can tell */
+	bool fail_final;   /* trying again is no use, as far as one can tell */
 	struct tei_address address; /* where the control connection leads */
 	uint8_t incarnation[TE_INCARNATION_LEN];
 };
