@@ -232,8 +232,8 @@ void tei_verbs_leave_stuck(struct verbs_rail *rail)
 			LOG_ERROR("rail %s: memory of %u work requests may "
 				  "still be written to",
 				  rail->port.name, bundle->n_posted);
-		tei_list_del(&bundle->waiting);
 		tei_verbs_give_up(bundle);
+		tei_list_del(&bundle->waiting); /* or it has drained by that */
 		tei_verbs_flushed(bundle);
 	}
 }

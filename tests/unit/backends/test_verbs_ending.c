@@ -80,6 +80,15 @@ static void await_held(unsigned int n)
 	assert_int_equal(fake_verbs_counts().held, n);
 }
 
+static void await_refused(unsigned int n)
+{
+	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
+
+	while (fake_verbs_counts().refused < n && tei_now_ms() < end)
+		fake_progress(&rig.pair);
+	assert_true(fake_verbs_counts().refused >= n);
+}
+
 /* ---- it takes long ---- */
 
 static void slow_destroy_holds_up_nobody_else(void **state)
@@ -222,14 +231,10 @@ static void what_a_device_keeps_is_not_given_back(void **state)
 
 static void drop_is_not_confirmed_before_it_is_destroyed(void **state)
 {
-	uint64_t end = tei_now_ms() + FAKE_LIMIT_MS;
-
 	(void)state;
 	fake_verbs_refuse_destroys(EIO);
 	assert_int_equal(tei_backend_verbs.drop(rig.pair.target), -EINPROGRESS);
-	while (fake_verbs_counts().refused < 4 && tei_now_ms() < end)
-		fake_progress(&rig.pair);
-	assert_true(fake_verbs_counts().refused >= 4);
+	await_refused(4);
 	assert_int_equal(rig.pair.target_link.n_down, 0);
 	fake_verbs_refuse_destroys(0);
 	verbs_rig_wait(&rig.pair.target_link.n_down, 1);
@@ -252,6 +257,32 @@ static void rail_that_closes_does_not_wait_for_it(void **state)
 		assert_int_equal(s[i]->err, -ECANCELED);
 		fake_slice_destroy(s[i]);
 	}
+}
+
+/* More than one round takes, so the rest comes while it is given up. */
+static void rail_that_closes_gives_up_what_drains_just_then(void **state)
+{
+	enum { MANY = 2 * VERBS_POLL_MAX };
+	struct fake_slice *s[MANY];
+
+	(void)state;
+	fake_verbs_hang(0, true);
+	for (size_t i = 0; i < MANY; i++) {
+		s[i] = verbs_rig_slice(TEI_READ, i * 8, 8);
+		assert_int_equal(fake_post(&rig.pair, s[i]), 0);
+	}
+	fake_verbs_refuse_destroys(EBUSY);
+	assert_int_equal(tei_backend_verbs.flush(rig.pair.initiator, -EIO),
+			 -EINPROGRESS);
+	await_refused(2);
+	rig.pair.a.rail->closing = rig.pair.b.rail->closing = true;
+	fake_verbs_hang(0, false);
+	rig.pair.a.rail->woken = true;
+	verbs_rig_wait(&rig.pair.initiator_link.n_flushed, 1);
+	expect_done(s, MANY, 1);
+	assert_int_equal(rig.pair.initiator_link.n_flushed, 1);
+	for (size_t i = 0; i < MANY; i++)
+		fake_slice_destroy(s[i]);
 }
 
 static void device_that_was_taken_out_keeps_nothing(void **state)
@@ -282,6 +313,7 @@ int main(void)
 		TEST(what_a_device_keeps_is_not_given_back),
 		TEST(drop_is_not_confirmed_before_it_is_destroyed),
 		TEST(rail_that_closes_does_not_wait_for_it),
+		TEST(rail_that_closes_gives_up_what_drains_just_then),
 		TEST(device_that_was_taken_out_keeps_nothing),
 	};
 
