@@ -90,7 +90,7 @@ size_t tei_regions_place(const struct tei_regions *r, uint64_t addr);
 
 /*
  * What a peer with the groups in @mask may see, in memory of @arena; the
- * rails are left to the caller. -ENOMEM.
+ * rails and the version are left to the caller. -ENOMEM.
  */
 int tei_regions_describe(struct te_engine *engine, tei_group_mask mask,
 			 struct tei_arena *arena, struct Te__Description *out);

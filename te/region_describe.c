@@ -95,7 +95,6 @@ int tei_regions_describe(struct te_engine *engine, tei_group_mask mask,
 	int rc;
 
 	tei_mutex_lock(&r->mu);
-	out->version = atomic_load_explicit(&r->version, memory_order_relaxed);
 	rc = describe(r, engine->worker.n_rails, mask, arena, out);
 	tei_mutex_unlock(&r->mu);
 	return rc;
