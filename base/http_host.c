@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/http_private.h"
+#include "base/words.h"
 
 #define NAME_ROOM 256
 
@@ -58,15 +59,11 @@ static bool is_this_machine(const char *name)
 /* Is it one of @names, which commas and blanks separate? */
 static bool is_told(const char *name, const char *names)
 {
-	static const char between[] = ", ";
 	size_t len = strlen(name), n;
 
-	for (names += strspn(names, between); *names;
-	     names += strspn(names, between)) {
-		n = strcspn(names, between);
+	for (; (n = tei_word(&names)); names += n) {
 		if (n == len && !strncasecmp(names, name, n))
 			return true;
-		names += n;
 	}
 	return false;
 }

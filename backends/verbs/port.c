@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/net.h"
+#include "base/words.h"
 
 #define GIDS_MAX 512 /* of all ports of a device */
 
@@ -19,17 +20,12 @@
 /* Whether "a, b/2" names port @name, "b/2", or all of its @device. */
 static bool is_in(const char *list, const char *device, const char *name)
 {
-	size_t len = strlen(device);
+	size_t n;
 
-	for (const char *at = list; *at;) {
-		size_t n;
-
-		at += strspn(at, ", ");
-		n = strcspn(at, ", ");
-		if ((n == len && !strncmp(at, device, n)) ||
-		    (n && n == strlen(name) && !strncmp(at, name, n)))
+	for (; (n = tei_word(&list)); list += n) {
+		if ((n == strlen(device) && !strncmp(list, device, n)) ||
+		    (n == strlen(name) && !strncmp(list, name, n)))
 			return true;
-		at += n;
 	}
 	return false;
 }
@@ -64,20 +60,16 @@ static int check_names(const struct verbs_config *config,
 		       struct ibv_device **list)
 {
 	const char *at = config->devices;
+	size_t n;
 
 	if (!at || !strcmp(at, "all"))
 		return 0;
-	while (*at) {
-		size_t n;
-
-		at += strspn(at, ", ");
-		n = strcspn(at, ", ");
-		if (n && !is_known(list, at, n)) {
+	for (; (n = tei_word(&at)); at += n) {
+		if (!is_known(list, at, n)) {
 			LOG_ERROR("verbs.devices: no device is called %.*s",
 				  (int)n, at);
 			return -EINVAL;
 		}
-		at += n;
 	}
 	return 0;
 }
