@@ -114,7 +114,7 @@ static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, reference), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "also measure the bare system in this run" },
 	{ TEI_SETTING(struct options, pin), .type = TEI_CONF_BOOL,
-	  .def = "0", .help = "clients on core 0, the reference on core 1" },
+	  .def = "0", .help = "clients on core 0; the pool's processes and the reference's peer on core 1" },
 	{ TEI_SETTING(struct options, json), .type = TEI_CONF_BOOL,
 	  .def = "0", .help = "report as one JSON object" },
 	{ TEI_SETTING(struct options, role), .type = TEI_CONF_CHOICE,
@@ -416,9 +416,11 @@ static int measure_all(struct run *run)
 {
 	int rc = open_reference(run);
 
+	if (run->o->pin)
+		tei_process_pin(1);
 	if (!rc)
 		rc = open_pool(run);
-	if (!rc && run->o->pin)
+	if (run->o->pin)
 		tei_process_pin(0);
 	if (!rc)
 		rc = open_clients(run);

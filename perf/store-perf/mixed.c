@@ -240,8 +240,12 @@ static int start_all(struct mixed *m)
 {
 	int rc = open_reference(m);
 
+	if (m->o->pin)
+		tei_process_pin(1);
 	if (!rc)
 		rc = start_pool(m);
+	if (m->o->pin)
+		tei_process_pin(0);
 	if (!rc)
 		rc = look_at_pool(m);
 	if (!rc)
