@@ -200,6 +200,15 @@ void py_transfer_destroy(struct py_engine *self, struct py_transfer *transfer)
 
 /* ---- sending ---- */
 
+static int await(const struct py_transfer *t)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < t->n_batches; i++)
+		rc = te_batch_wait(t->batches[i], UINT32_MAX);
+	return rc;
+}
+
 /* All of it into empty batches, without the GIL. What was sent is taken back. */
 static int submit(struct py_transfer *t)
 {
@@ -245,6 +254,8 @@ static int send_all(struct py_engine *self, struct py_transfer *t)
 		stale = t->segment;
 		Py_BEGIN_ALLOW_THREADS;
 		rc = submit(t);
+		if (!rc && t->is_patient)
+			(void)await(t); /* while the GIL is not ours anyway */
 		Py_END_ALLOW_THREADS;
 		/* -ENOENT: somebody has just closed it, as stale. */
 	} while (rc == -ENOENT && left_ms(t));
@@ -323,16 +334,13 @@ int py_transfer_finish(struct py_engine *self, struct py_transfer *transfer)
 {
 	int rc;
 
-	do {
+	while ((rc = py_transfer_look(self, transfer)) == -EAGAIN) {
 		Py_BEGIN_ALLOW_THREADS;
-		rc = 0;
-		for (size_t i = 0; !rc && i < transfer->n_batches; i++)
-			rc = te_batch_wait(transfer->batches[i], UINT32_MAX);
+		rc = await(transfer);
 		Py_END_ALLOW_THREADS;
 		if (rc)
 			return complain(transfer, rc);
-		rc = py_transfer_look(self, transfer);
-	} while (rc == -EAGAIN);
+	}
 	return rc;
 }
 
