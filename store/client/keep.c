@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * keep.c - what an owner does for the objects in its segments
- */
+/* keep.c - what the master says of the objects in an owner's segments */
 #include "store/client/keep.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include <openssl/rand.h>
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/mapped.h"
-#include "base/mem.h"
 #include "store/client/client.h"
 #include "store/proto/extent.h"
-#include "store/proto/keys.h"
 #include "store/proto/objects.h"
 #include "store/proto/store.pb-c.h"
 
-/* Of one offer. */
-#define OFFER_OBJECTS   1024u
-#define OFFER_KEY_BYTES (1u << 20)
-#define OFFER_ARENA_MAX (16u << 20)
-#define OFFER_NS        (5 * TEI_NS_PER_S)
+#define PUSH_ARENA_MAX (16u << 20) /* decoded */
 
 void tei_keep_init(struct tei_keep *keep, uint64_t bytes)
 {
@@ -41,75 +30,6 @@ void tei_keep_fini(struct tei_keep *keep)
 {
 	tei_directory_clear(&keep->directory);
 	tei_mutex_fini(&keep->mu);
-}
-
-/* ---- headers in our memory ---- */
-
-/* NULL: the file behind it is shorter now. */
-static uint8_t *header_at(const struct tei_segment *segment, uint64_t offset)
-{
-	uint8_t *at = (uint8_t *)segment->memory + offset;
-
-	if (segment->mapping &&
-	    !tei_is_there((uintptr_t)at, TEI_EXTENT_HEADER_LEN, true))
-		return NULL;
-	return at;
-}
-
-/* Void the header at @offset if it is of that generation. */
-static void void_header(const struct tei_segment *segment, uint64_t offset,
-			uint64_t gen_epoch, uint64_t generation)
-{
-	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
-	uint8_t *at = header_at(segment, offset);
-	struct tei_extent_header h;
-
-	if (!at)
-		return;
-	memcpy(bytes, at, sizeof(bytes));
-	if (tei_extent_decode(bytes, &h) == 0 && h.gen_epoch == gen_epoch &&
-	    h.generation == generation)
-		memset(at, 0, sizeof(bytes));
-}
-
-/*
- * Whether extent @i of @o is what its header says; then the header is given the
- * digest of @seed, which every master draws anew.
- */
-static bool renew_header(const struct tei_segment *segment,
-			 const struct tei_directory_object *o, size_t i,
-			 uint64_t offset, uint64_t seed)
-{
-	const struct tei_directory_extent *e = &o->extents[i];
-	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
-	uint8_t *at = header_at(segment, e->offset);
-	struct tei_extent_header h;
-
-	if (!at)
-		return false;
-	memcpy(bytes, at, sizeof(bytes));
-	if (tei_extent_decode(bytes, &h) || h.gen_epoch != o->gen_epoch ||
-	    h.generation != o->generation || h.object_size != o->size ||
-	    h.offset != offset || h.length != e->length || h.index != i ||
-	    h.count != o->n_extents)
-		return false;
-	h.digest = tei_key_digest(tei_directory_key(o), o->key_len, seed);
-	tei_extent_encode(&h, bytes);
-	memcpy(at, bytes, sizeof(bytes));
-	return true;
-}
-
-static bool renew(const struct tei_segment *segment,
-		  const struct tei_directory_object *o, uint64_t seed)
-{
-	uint64_t offset = 0;
-
-	for (size_t i = 0; i < o->n_extents; i++) {
-		if (!renew_header(segment, o, i, offset, seed))
-			return false;
-		offset += o->extents[i].length;
-	}
-	return true;
 }
 
 /* ---- commits ---- */
@@ -260,7 +180,7 @@ void tei_keep_on_committed(struct tei_master_link *link,
 	struct tei_arena arena;
 	const Store__Committed *m;
 
-	tei_arena_init(&arena, OFFER_ARENA_MAX);
+	tei_arena_init(&arena, PUSH_ARENA_MAX);
 	m = store__committed__unpack(&arena.pb, f->len, f->body);
 	if (!m || !m->objects || !columns_fit(m->objects) ||
 	    !tenants_fit(m->objects))
@@ -282,7 +202,8 @@ static void bury(struct te_store *store, const Store__Bury *m, size_t i)
 		return;
 	tei_mutex_lock(&segment->keep.mu);
 	if (m->burial)
-		void_header(segment, offset, m->gen_epoch[i], m->generation[i]);
+		tei_keep_void(segment, offset, m->gen_epoch[i],
+			      m->generation[i]);
 	(void)tei_directory_drop(&segment->keep.directory, offset,
 				 m->gen_epoch[i], m->generation[i]);
 	tei_mutex_unlock(&segment->keep.mu);
@@ -303,7 +224,7 @@ void tei_keep_on_bury(struct tei_master_link *link, const struct tei_frame *f)
 	struct tei_arena arena;
 	const Store__Bury *m;
 
-	tei_arena_init(&arena, OFFER_ARENA_MAX);
+	tei_arena_init(&arena, PUSH_ARENA_MAX);
 	m = store__bury__unpack(&arena.pb, f->len, f->body);
 	if (!m || m->n_generation != m->n_address ||
 	    m->n_gen_epoch != m->n_address) {
@@ -316,273 +237,4 @@ void tei_keep_on_bury(struct tei_master_link *link, const struct tei_frame *f)
 		answer(link, m->burial);
 out:
 	tei_arena_fini(&arena);
-}
-
-/* ---- mounting ---- */
-
-/* The master knows of nothing here, and it will use the space. */
-static void forget_all(struct tei_segment *segment)
-{
-	struct tei_keep *keep = &segment->keep;
-	const struct tei_directory_object *o;
-	uint64_t cursor = 0;
-
-	tei_mutex_lock(&keep->mu);
-	while ((o = tei_directory_next(&keep->directory, &cursor)))
-		for (size_t i = 0; i < o->n_extents; i++)
-			void_header(segment, o->extents[i].offset, o->gen_epoch,
-				    o->generation);
-	tei_directory_clear(&keep->directory);
-	tei_mutex_unlock(&keep->mu);
-}
-
-bool tei_keep_offers(const struct tei_segment *segment)
-{
-	return segment->keep.epoch != 0;
-}
-
-/* ---- offering ---- */
-
-/* One batch. */
-struct offer {
-	struct te_store *store;
-	struct tei_segment *segment;
-	uint64_t generation, seed; /* of the link; of digests */
-	uint64_t cursor;
-	struct tei_arena arena;
-	Store__Objects objects;
-	struct tei_key_column keys;
-	bool last, failed; /* failed: no memory */
-	bool rare;         /* some object is to be kept in a special way */
-};
-
-static int offer_init(struct offer *o)
-{
-	struct tei_arena *arena = &o->arena;
-	size_t n = OFFER_OBJECTS, e = n * TEI_DIRECTORY_EXTENTS_MAX;
-	Store__Objects *m = &o->objects;
-
-	store__objects__init(m);
-	m->generation = tei_arena_alloc(arena, n * sizeof(m->generation[0]));
-	m->gen_epoch = tei_arena_alloc(arena, n * sizeof(m->gen_epoch[0]));
-	m->size = tei_arena_alloc(arena, n * sizeof(m->size[0]));
-	m->extents = tei_arena_alloc(arena, n * sizeof(m->extents[0]));
-	m->no_crc = tei_arena_alloc(arena, n * sizeof(m->no_crc[0]));
-	m->address = tei_arena_alloc(arena, e * sizeof(m->address[0]));
-	m->length = tei_arena_alloc(arena, e * sizeof(m->length[0]));
-	m->crc = tei_arena_alloc(arena, e * sizeof(m->crc[0]));
-	m->attributes = tei_arena_alloc(arena, n * sizeof(m->attributes[0]));
-	m->soft_pin_ms = tei_arena_alloc(arena, n * sizeof(m->soft_pin_ms[0]));
-	m->group = tei_arena_alloc(arena, n * sizeof(m->group[0]));
-	m->groups = tei_arena_alloc(arena, n * sizeof(m->groups[0]));
-	if (!m->attributes || !m->soft_pin_ms || !m->group || !m->groups)
-		return -ENOMEM;
-	m->tenant = tei_arena_alloc(arena, n * sizeof(m->tenant[0]));
-	m->tenants = tei_arena_alloc(arena, n * sizeof(m->tenants[0]));
-	if (!m->generation || !m->gen_epoch || !m->size || !m->extents ||
-	    !m->no_crc || !m->address || !m->length || !m->crc || !m->tenant ||
-	    !m->tenants)
-		return -ENOMEM;
-	return tei_key_column_init(&o->keys, arena, n, OFFER_KEY_BYTES);
-}
-
-/* As it was told, less the time since. */
-static void add_rare(struct offer *o, const struct tei_directory_object *it,
-		     size_t i)
-{
-	Store__Objects *m = &o->objects;
-	struct tei_directory_rare rare;
-	const char *group = tei_directory_rare(it, &rare);
-	uint64_t now = tei_now_ms();
-	char *name = NULL;
-
-	m->attributes[i] = rare.attributes;
-	m->soft_pin_ms[i] =
-		rare.pin_until_ms > now ? rare.pin_until_ms - now : 0;
-	m->group[i] = 0;
-	o->rare |= rare.attributes || m->soft_pin_ms[i] || rare.group_len;
-	if (rare.group_len)
-		name = tei_arena_calloc(&o->arena, rare.group_len + 1u, 1);
-	if (!name)
-		return; /* it has none, or stays alone */
-	memcpy(name, group, rare.group_len);
-	m->groups[m->n_groups++] = name;
-	m->group[i] = (uint32_t)m->n_groups;
-}
-
-/* A copy: the directory may be cleared before the message goes. */
-static int copy_name(struct offer *o, const char *name)
-{
-	size_t len = strlen(name) + 1;
-	char *copy = tei_arena_alloc(&o->arena, len);
-
-	if (!copy)
-		return -ENOMEM;
-	memcpy(copy, name, len);
-	o->objects.tenants[o->objects.n_tenants++] = copy;
-	return 0;
-}
-
-/* What the column says of @it. -ENOMEM. */
-static int tenant_column(struct offer *o, const struct tei_directory_object *it,
-			 uint32_t *out)
-{
-	const char *name =
-		tei_directory_tenant(&o->segment->keep.directory, it);
-	Store__Objects *m = &o->objects;
-	size_t i = m->n_tenants;
-
-	*out = 0;
-	if (!name)
-		return 0;
-	while (i && strcmp(m->tenants[i - 1], name) != 0)
-		i--;
-	if (!i && copy_name(o, name))
-		return -ENOMEM;
-	*out = (uint32_t)(i ? i : m->n_tenants);
-	return 0;
-}
-
-static void offer_add(struct offer *o, const struct tei_directory_object *it)
-{
-	uint64_t base = (uint64_t)(uintptr_t)o->segment->memory;
-	Store__Objects *m = &o->objects;
-	size_t i = o->keys.n, k = m->n_address;
-
-	tei_key_column_add(&o->keys, tei_directory_key(it), it->key_len);
-	m->generation[i] = it->generation;
-	m->gen_epoch[i] = it->gen_epoch;
-	m->size[i] = it->size;
-	m->extents[i] = it->n_extents;
-	m->no_crc[i] = it->flags & TEI_DIRECTORY_NO_CRC;
-	add_rare(o, it, i);
-	o->failed |= tenant_column(o, it, &m->tenant[i]) != 0;
-	for (size_t j = 0; j < it->n_extents; j++, k++) {
-		m->address[k] = base + it->extents[j].offset;
-		m->length[k] = it->extents[j].length;
-		m->crc[k] = it->extents[j].crc;
-	}
-	m->n_address = k;
-}
-
-/* The next ones; what is not there any more is forgotten. */
-static void offer_fill(struct offer *o)
-{
-	struct tei_keep *keep = &o->segment->keep;
-	const struct tei_directory_object *it;
-
-	tei_mutex_lock(&keep->mu);
-	while (o->keys.n < OFFER_OBJECTS &&
-	       o->keys.bytes.len <= OFFER_KEY_BYTES - TEI_DIRECTORY_KEY_MAX) {
-		it = tei_directory_next(&keep->directory, &o->cursor);
-		o->last = !it;
-		if (!it)
-			break;
-		if (it->gen_epoch == keep->epoch)
-			continue; /* it is this master's own */
-		if (renew(o->segment, it, o->seed))
-			offer_add(o, it);
-		else
-			(void)tei_directory_drop(&keep->directory,
-						 it->extents[0].offset,
-						 it->gen_epoch, it->generation);
-	}
-	tei_mutex_unlock(&keep->mu);
-	o->objects.keys = o->keys.bytes;
-	o->objects.key_lens = o->keys.lens;
-	o->objects.n_key_lens = o->objects.n_generation =
-		o->objects.n_gen_epoch = o->objects.n_size =
-			o->objects.n_extents = o->objects.n_no_crc =
-				o->objects.n_tenant = o->keys.n;
-	o->objects.n_length = o->objects.n_crc = o->objects.n_address;
-	o->objects.n_attributes = o->objects.n_soft_pin_ms =
-		o->objects.n_group = o->rare ? o->keys.n : 0;
-}
-
-/* Refused ones have been replaced, or are not what they were. */
-static int take_reply(struct offer *o, const Store__OfferReply *reply)
-{
-	struct tei_keep *keep = &o->segment->keep;
-	const Store__Objects *m = &o->objects;
-	uint64_t base = (uint64_t)(uintptr_t)o->segment->memory;
-	size_t entry = 0;
-
-	if (reply->status)
-		return reply->status;
-	if (reply->n_object != m->n_key_lens)
-		return tei_bad_reply("offer");
-	for (size_t i = 0; i < reply->n_object; i++) {
-		if (reply->object[i] == TE_STORE_INTERNAL_ERROR)
-			return TE_STORE_INTERNAL_ERROR; /* no memory there */
-		if (reply->object[i]) {
-			tei_mutex_lock(&keep->mu);
-			(void)tei_directory_drop(
-				&keep->directory, m->address[entry] - base,
-				m->gen_epoch[i], m->generation[i]);
-			tei_mutex_unlock(&keep->mu);
-		}
-		entry += m->extents[i];
-	}
-	return 0;
-}
-
-static int offer_some(struct offer *o)
-{
-	Store__Offer msg = STORE__OFFER__INIT;
-	const Store__OfferReply *answer;
-	struct tei_reply reply;
-	int code;
-
-	tei_arena_reset(&o->arena);
-	o->rare = false;
-	if (offer_init(o))
-		return TE_STORE_INTERNAL_ERROR;
-	offer_fill(o);
-	if (o->failed)
-		return TE_STORE_INTERNAL_ERROR;
-	msg.segment.data = o->segment->id;
-	msg.segment.len = sizeof(o->segment->id);
-	msg.objects = &o->objects;
-	msg.last = o->last;
-	code = tei_channel_call(&o->store->channel, o->generation,
-				STORE__STORE_TYPE__STORE_OFFER, &msg.base,
-				&o->arena, tei_now_ns() + OFFER_NS, &reply);
-	if (code)
-		return code;
-	answer =
-		store__offer_reply__unpack(&o->arena.pb, reply.len, reply.body);
-	return answer ? take_reply(o, answer) : tei_bad_reply("offer");
-}
-
-int tei_keep_mounted(struct te_store *store, struct tei_segment *segment,
-		     const struct tei_keep_master *master)
-{
-	struct tei_keep *keep = &segment->keep;
-	struct offer o = {
-		.store = store,
-		.segment = segment,
-		.generation = master->generation,
-		.seed = master->digest_seed,
-	};
-	bool first = !keep->epoch;
-	int code = 0;
-
-	if (keep->epoch != master->epoch)
-		keep->offering = !first;
-	else if (!keep->offering && !master->kept)
-		forget_all(segment);
-	keep->epoch = master->epoch;
-	if (first)
-		return 0;
-	/* Nothing to offer: it only has to be said. */
-	if (!keep->offering)
-		o.cursor = UINT64_MAX;
-	keep->offering = true;
-	tei_arena_init(&o.arena, OFFER_ARENA_MAX);
-	while (!code && !o.last)
-		code = offer_some(&o);
-	tei_arena_fini(&o.arena);
-	if (!code)
-		keep->offering = false;
-	return code;
 }

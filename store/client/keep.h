@@ -63,4 +63,16 @@ struct tei_keep_master {
 int tei_keep_mounted(struct te_store *store, struct tei_segment *segment,
 		     const struct tei_keep_master *master);
 
+/* ---- headers in our memory, with mu held ---- */
+
+/* Void the header at @offset if it is of that generation. */
+void tei_keep_void(const struct tei_segment *segment, uint64_t offset,
+		   uint64_t gen_epoch, uint64_t generation);
+/*
+ * Whether all extents of @o are what their headers say; then these are given
+ * the digest of @seed, which every master draws anew.
+ */
+bool tei_keep_renew(const struct tei_segment *segment,
+		    const struct tei_directory_object *o, uint64_t seed);
+
 #endif

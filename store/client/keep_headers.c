@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* keep_headers.c - headers of extents in our own memory: voided, renewed */
+#include "store/client/keep.h"
+
+#include <string.h>
+
+#include "base/mapped.h"
+#include "store/client/segment.h"
+#include "store/proto/extent.h"
+
+/* NULL: the file behind it is shorter now. */
+static uint8_t *header_at(const struct tei_segment *segment, uint64_t offset)
+{
+	uint8_t *at = (uint8_t *)segment->memory + offset;
+
+	if (segment->mapping &&
+	    !tei_is_there((uintptr_t)at, TEI_EXTENT_HEADER_LEN, true))
+		return NULL;
+	return at;
+}
+
+void tei_keep_void(const struct tei_segment *segment, uint64_t offset,
+		   uint64_t gen_epoch, uint64_t generation)
+{
+	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
+	uint8_t *at = header_at(segment, offset);
+	struct tei_extent_header h;
+
+	if (!at)
+		return;
+	memcpy(bytes, at, sizeof(bytes));
+	if (tei_extent_decode(bytes, &h) == 0 && h.gen_epoch == gen_epoch &&
+	    h.generation == generation)
+		memset(at, 0, sizeof(bytes));
+}
+
+/* Of extent @i, which begins at @offset of the object. */
+static bool renew_header(const struct tei_segment *segment,
+			 const struct tei_directory_object *o, size_t i,
+			 uint64_t offset, uint64_t seed)
+{
+	const struct tei_directory_extent *e = &o->extents[i];
+	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
+	uint8_t *at = header_at(segment, e->offset);
+	struct tei_extent_header h;
+
+	if (!at)
+		return false;
+	memcpy(bytes, at, sizeof(bytes));
+	if (tei_extent_decode(bytes, &h) || h.gen_epoch != o->gen_epoch ||
+	    h.generation != o->generation || h.object_size != o->size ||
+	    h.offset != offset || h.length != e->length || h.index != i ||
+	    h.count != o->n_extents)
+		return false;
+	h.digest = tei_key_digest(tei_directory_key(o), o->key_len, seed);
+	tei_extent_encode(&h, bytes);
+	memcpy(at, bytes, sizeof(bytes));
+	return true;
+}
+
+bool tei_keep_renew(const struct tei_segment *segment,
+		    const struct tei_directory_object *o, uint64_t seed)
+{
+	uint64_t offset = 0;
+
+	for (size_t i = 0; i < o->n_extents; i++) {
+		if (!renew_header(segment, o, i, offset, seed))
+			return false;
+		offset += o->extents[i].length;
+	}
+	return true;
+}
