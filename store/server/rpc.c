@@ -8,24 +8,16 @@
  */
 #include "store/server/rpc.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/net.h"
-#include "store/proto/objects.h"
 #include "store/proto/protocol.h"
-#include "store/proto/store.pb-c.h"
 #include "store/proto/strings.h"
+#include "store/server/rpc_private.h"
 
-static int malformed(const char **why, const char *text)
-{
-	*why = text;
-	return -EBADMSG;
-}
-
-static void *unpack(struct tei_arena *arena,
-		    const ProtobufCMessageDescriptor *type, const void *body,
-		    size_t len)
+void *tei_rpc_unpack(struct tei_arena *arena,
+		     const ProtobufCMessageDescriptor *type, const void *body,
+		     size_t len)
 {
 	static const uint8_t empty[1];
 
@@ -35,8 +27,7 @@ static void *unpack(struct tei_arena *arena,
 					 len ? body : empty);
 }
 
-/* Names are shown to people and put in lists of one a line. */
-static bool is_name(const char *name)
+bool tei_rpc_is_name(const char *name)
 {
 	size_t len = 0;
 
@@ -47,30 +38,68 @@ static bool is_name(const char *name)
 	return len > 0;
 }
 
+bool tei_rpc_are_names(char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!tei_rpc_is_name(names[i]))
+			return false;
+	return true;
+}
+
+const uint8_t *tei_rpc_id(const ProtobufCBinaryData *id)
+{
+	return id->len == TEI_CORE_ID_LEN ? id->data : NULL;
+}
+
+int tei_rpc_take_keys(struct tei_arena *arena, const ProtobufCBinaryData *bytes,
+		      const uint32_t *lens, size_t n, struct tei_event *out,
+		      const char **why)
+{
+	struct tei_core_key *to;
+	size_t at = 0;
+
+	if (n < 1 || n > TEI_CORE_BATCH_MAX)
+		return tei_rpc_malformed(why, "a batch has 1 to 4096 keys");
+	to = tei_arena_alloc(arena, n * sizeof(*to));
+	if (!to)
+		return tei_rpc_malformed(why, "batch too large");
+	for (size_t i = 0; i < n; i++) {
+		if (lens[i] < 1 || lens[i] > TEI_CORE_KEY_MAX)
+			return tei_rpc_malformed(why,
+						 "a key has 1 to 1024 bytes");
+		if (lens[i] > bytes->len - at)
+			return tei_rpc_malformed(why,
+						 "keys are shorter than told");
+		to[i].bytes = bytes->data + at;
+		to[i].len = lens[i];
+		at += lens[i];
+	}
+	if (at != bytes->len)
+		return tei_rpc_malformed(why, "keys are longer than told");
+	out->keys = to;
+	out->n = n;
+	return 0;
+}
+
 /* Whether anybody may call himself so; another question is who has a quota. */
 static bool is_tenant(const char *name)
 {
 	return !*name || tei_core_tenant_name_valid(name);
 }
 
-static const uint8_t *id_of(const ProtobufCBinaryData *id)
-{
-	return id->len == TEI_CORE_ID_LEN ? id->data : NULL;
-}
-
 int tei_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 			 struct tei_server_rpc_hello *out, const char **why)
 {
 	const Store__Hello *m =
-		unpack(arena, &store__hello__descriptor, body, len);
+		tei_rpc_unpack(arena, &store__hello__descriptor, body, len);
 
 	if (!m)
-		return malformed(why, "hello does not decode");
+		return tei_rpc_malformed(why, "hello does not decode");
 	*out = (struct tei_server_rpc_hello){
 		.version = m->version,
 		.features = m->features,
-		.client_id = id_of(&m->client_id),
-		.incarnation = id_of(&m->incarnation),
+		.client_id = tei_rpc_id(&m->client_id),
+		.incarnation = tei_rpc_id(&m->incarnation),
 		.engine = m->engine,
 		.host = m->host.data,
 		.host_len = m->host.len,
@@ -81,13 +110,14 @@ int tei_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
 	if (m->version != TEI_STORE_VERSION)
 		return 0;
 	if (!out->client_id || !out->incarnation)
-		return malformed(why, "hello: ids are 16 bytes");
-	if (!is_name(m->engine))
-		return malformed(why, "hello: no usable engine name");
+		return tei_rpc_malformed(why, "hello: ids are 16 bytes");
+	if (!tei_rpc_is_name(m->engine))
+		return tei_rpc_malformed(why, "hello: no usable engine name");
 	if (m->host.len > TEI_CORE_HOST_MAX)
-		return malformed(why, "hello: a host has at most 64 bytes");
+		return tei_rpc_malformed(why,
+					 "hello: a host has at most 64 bytes");
 	if (!is_tenant(m->tenant))
-		return malformed(why, "hello: no usable tenant");
+		return tei_rpc_malformed(why, "hello: no usable tenant");
 	return 0;
 }
 
@@ -96,507 +126,55 @@ int tei_server_rpc_heartbeat(struct tei_arena *arena, const void *body,
 			     const char **why)
 {
 	const Store__Heartbeat *m =
-		unpack(arena, &store__heartbeat__descriptor, body, len);
+		tei_rpc_unpack(arena, &store__heartbeat__descriptor, body, len);
 
 	if (!m)
-		return malformed(why, "heartbeat does not decode");
+		return tei_rpc_malformed(why, "heartbeat does not decode");
 	*epoch = m->epoch;
 	*mounts = m->mounts;
 	return 0;
 }
 
-/* The key column of every batch: bytes of all keys, and @n lengths. */
-static int take_keys(struct tei_arena *arena, const ProtobufCBinaryData *bytes,
-		     const uint32_t *lens, size_t n, struct tei_event *out,
-		     const char **why)
-{
-	struct tei_core_key *to;
-	size_t at = 0;
-
-	if (n < 1 || n > TEI_CORE_BATCH_MAX)
-		return malformed(why, "a batch has 1 to 4096 keys");
-	to = tei_arena_alloc(arena, n * sizeof(*to));
-	if (!to)
-		return malformed(why, "batch too large");
-	for (size_t i = 0; i < n; i++) {
-		if (lens[i] < 1 || lens[i] > TEI_CORE_KEY_MAX)
-			return malformed(why, "a key has 1 to 1024 bytes");
-		if (lens[i] > bytes->len - at)
-			return malformed(why, "keys are shorter than told");
-		to[i].bytes = bytes->data + at;
-		to[i].len = lens[i];
-		at += lens[i];
-	}
-	if (at != bytes->len)
-		return malformed(why, "keys are longer than told");
-	out->keys = to;
-	out->n = n;
-	return 0;
-}
-
-static int decode_mount(struct tei_arena *arena, const void *body, size_t len,
-			struct tei_event *out, const char **why)
-{
-	const Store__Mount *m =
-		unpack(arena, &store__mount__descriptor, body, len);
-
-	if (!m)
-		return malformed(why, "mount does not decode");
-	if (!id_of(&m->segment))
-		return malformed(why, "mount: a segment's id is 16 bytes");
-	if (!is_name(m->name))
-		return malformed(why, "mount: no usable name");
-	out->u.mount.segment = m->segment.data;
-	out->u.mount.name = m->name;
-	out->u.mount.base = m->address;
-	out->u.mount.size = m->size;
-	out->u.mount.offering = m->offering != 0;
-	return 0;
-}
-
-static int decode_unmount(struct tei_arena *arena, const void *body, size_t len,
-			  struct tei_event *out, const char **why)
-{
-	const Store__Unmount *m =
-		unpack(arena, &store__unmount__descriptor, body, len);
-
-	if (!m)
-		return malformed(why, "unmount does not decode");
-	if (!id_of(&m->segment))
-		return malformed(why, "unmount: a segment's id is 16 bytes");
-	out->u.mount.segment = m->segment.data;
-	out->u.mount.grace_ms = m->grace_ms;
-	return 0;
-}
-
-static bool are_names(char *const *names, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!is_name(names[i]))
-			return false;
-	return true;
-}
-
-static int take_how(struct tei_arena *arena, const Store__Replicate *m,
-		    struct tei_event *out, const char **why)
-{
-	struct tei_core_replicate *how;
-
-	if (m->n_preferred > TEI_CORE_PREFERRED_MAX ||
-	    !are_names(m->preferred, m->n_preferred))
-		return malformed(why, "put start: no usable preferred segment");
-	how = tei_arena_calloc(arena, 1, sizeof(*how));
-	if (!how)
-		return malformed(why, "batch too large");
-	how->replica_num = m->replica_num;
-	how->soft_pin = m->soft_pin;
-	how->soft_pin_ttl_ms = m->soft_pin_ttl_ms;
-	how->data_type = m->data_type;
-	how->hard_pin = m->hard_pin != 0;
-	how->same_node = m->same_node != 0;
-	how->preferred = (const char *const *)m->preferred;
-	how->n_preferred = m->n_preferred;
-	out->u.put_start.how = how;
-	return 0;
-}
-
-static int take_groups(const Store__PutStart *m, struct tei_event *out,
-		       const char **why)
-{
-	if (m->n_group && m->n_group != m->n_key_lens)
-		return malformed(why, "put start: columns differ in length");
-	if (!are_names(m->groups, m->n_groups))
-		return malformed(why, "put start: no usable group");
-	for (size_t i = 0; i < m->n_group; i++)
-		if (m->group[i] > m->n_groups)
-			return malformed(why, "put start: no such group");
-	out->u.put_start.groups = (const char *const *)m->groups;
-	out->u.put_start.n_groups = m->n_groups;
-	out->u.put_start.group = m->n_group ? m->group : NULL;
-	return 0;
-}
-
-static int decode_put_start(struct tei_arena *arena, const void *body,
-			    size_t len, struct tei_event *out, const char **why)
-{
-	const Store__PutStart *m =
-		unpack(arena, &store__put_start__descriptor, body, len);
-	int rc = 0;
-
-	if (!m)
-		return malformed(why, "put start does not decode");
-	if (m->n_sizes != m->n_key_lens)
-		return malformed(why, "put start: columns differ in length");
-	if (m->how)
-		rc = take_how(arena, m->how, out, why);
-	if (!rc)
-		rc = take_groups(m, out, why);
-	if (rc)
-		return rc;
-	out->u.put_start.sizes = m->sizes;
-	out->u.put_start.upsert = m->upsert != 0;
-	return take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
-}
-
-/* Whether the columns of extents fit those of keys. */
-static bool entries_fit(const Store__PutEnd *m)
-{
-	size_t n = m->n_extents ? 0 : m->n_key_lens;
-
-	if (m->n_extents && m->n_extents != m->n_key_lens)
-		return false;
-	for (size_t i = 0; i < m->n_extents; i++)
-		n += m->extents[i];
-	return !m->n_crc || m->n_crc == n;
-}
-
-static int take_no_crc(struct tei_arena *arena, const Store__PutEnd *m,
-		       struct tei_event *out, const char **why)
-{
-	bool *no_crc;
-
-	if (!m->n_no_crc)
-		return 0;
-	if (m->n_no_crc != m->n_key_lens)
-		return malformed(why, "put end: columns differ in length");
-	no_crc = tei_arena_calloc(arena, m->n_no_crc, sizeof(*no_crc));
-	if (!no_crc)
-		return malformed(why, "batch too large");
-	for (size_t i = 0; i < m->n_no_crc; i++)
-		no_crc[i] = m->no_crc[i] != 0;
-	out->u.put_end.no_crc = no_crc;
-	return 0;
-}
-
-static int decode_put_end(struct tei_arena *arena, const void *body, size_t len,
-			  struct tei_event *out, const char **why)
-{
-	const Store__PutEnd *m =
-		unpack(arena, &store__put_end__descriptor, body, len);
-	int rc;
-
-	if (!m)
-		return malformed(why, "put end does not decode");
-	if (m->n_generation != m->n_key_lens || m->n_written != m->n_key_lens ||
-	    (m->n_quiet && m->n_quiet != m->n_key_lens) || !entries_fit(m))
-		return malformed(why, "put end: columns differ in length");
-	rc = take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
-	if (!rc)
-		rc = take_no_crc(arena, m, out, why);
-	if (rc)
-		return rc;
-	out->u.put_end.generations = m->generation;
-	out->u.put_end.extents = m->n_extents ? m->extents : NULL;
-	out->u.put_end.crcs = m->n_crc ? m->crc : NULL;
-	out->u.put_end.written = m->written;
-	out->u.put_end.quiet = m->n_quiet ? m->quiet : NULL;
-	out->u.put_end.epoch = m->epoch;
-	return 0;
-}
-
-static int decode_lookup(struct tei_arena *arena, const void *body, size_t len,
-			 struct tei_event *out, const char **why)
-{
-	const Store__Lookup *m =
-		unpack(arena, &store__lookup__descriptor, body, len);
-
-	if (!m)
-		return malformed(why, "look-up does not decode");
-	return take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
-}
-
-static int decode_release(struct tei_arena *arena, const void *body, size_t len,
-			  struct tei_event *out, const char **why)
-{
-	const Store__Release *m =
-		unpack(arena, &store__release__descriptor, body, len);
-
-	if (!m)
-		return malformed(why, "release does not decode");
-	if (m->n_generation != m->n_key_lens)
-		return malformed(why, "release: columns differ in length");
-	out->u.release.generations = m->generation;
-	return take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
-}
-
-static int decode_keys(struct tei_arena *arena, const void *body, size_t len,
-		       struct tei_event *out, const char **why)
-{
-	const Store__Keys *m =
-		unpack(arena, &store__keys__descriptor, body, len);
-
-	if (!m)
-		return malformed(why, "keys do not decode");
-	out->u.remove.force = m->force;
-	return take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
-}
-
-static int decode_replica_clear(struct tei_arena *arena, const void *body,
-				size_t len, struct tei_event *out,
-				const char **why)
-{
-	const Store__ReplicaClear *m =
-		unpack(arena, &store__replica_clear__descriptor, body, len);
-
-	if (!m)
-		return malformed(why, "replica clear does not decode");
-	if (*m->segment && !is_name(m->segment))
-		return malformed(why, "replica clear: no usable segment name");
-	out->u.replica_clear.segment = m->segment;
-	return take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why);
-}
-
-static int decode_fenced(struct tei_arena *arena, const void *body, size_t len,
-			 struct tei_event *out, const char **why)
-{
-	const Store__Fenced *m =
-		unpack(arena, &store__fenced__descriptor, body, len);
-
-	if (!m)
-		return malformed(why, "fenced does not decode");
-	out->u.fenced.fence = m->fence;
-	out->u.fenced.confirmed = m->status == 0;
-	out->u.fenced.pending = m->pending;
-	return 0;
-}
-
-static int decode_buried(struct tei_arena *arena, const void *body, size_t len,
-			 struct tei_event *out, const char **why)
-{
-	const Store__Buried *m =
-		unpack(arena, &store__buried__descriptor, body, len);
-
-	if (!m)
-		return malformed(why, "buried does not decode");
-	out->u.fenced.fence = m->burial;
-	out->u.fenced.confirmed = out->u.fenced.burial = true;
-	return 0;
-}
-
-static int decode_report(struct tei_arena *arena, const void *body, size_t len,
-			 struct tei_event *out, const char **why)
-{
-	const Store__Report *m =
-		unpack(arena, &store__report__descriptor, body, len);
-
-	if (!m || !id_of(&m->incarnation))
-		return malformed(why, "report does not decode");
-	out->u.report.incarnation = m->incarnation.data;
-	return 0;
-}
-
-static int decode_probed(struct tei_arena *arena, const void *body, size_t len,
-			 struct tei_event *out, const char **why)
-{
-	const Store__Probed *m =
-		unpack(arena, &store__probed__descriptor, body, len);
-
-	if (!m)
-		return malformed(why, "probed does not decode");
-	out->u.probed.probe = m->n;
-	return 0;
-}
-
-static int decode_drain(struct tei_arena *arena, const void *body, size_t len,
-			struct tei_event *out, const char **why)
-{
-	const Store__Drain *m =
-		unpack(arena, &store__drain__descriptor, body, len);
-
-	if (!m)
-		return malformed(why, "drain does not decode");
-	if (m->segment.len && !id_of(&m->segment))
-		return malformed(why, "drain: a segment's id is 16 bytes");
-	out->u.drain_leave.segment = id_of(&m->segment);
-	out->u.drain_leave.timeout_ms = m->timeout_ms;
-	return 0;
-}
-
-static int take_object_groups(struct tei_arena *arena, const Store__Objects *m,
-			      struct tei_core_objects *c, const char **why)
-{
-	if (!are_names(m->groups, m->n_groups))
-		return malformed(why, "objects: no usable group");
-	c->groups = tei_arena_calloc(arena, m->n_group, sizeof(*c->groups));
-	if (!c->groups)
-		return malformed(why, "batch too large");
-	for (size_t i = 0; i < m->n_group; i++) {
-		const char *name;
-
-		if (m->group[i] > m->n_groups)
-			return malformed(why, "objects: no such group");
-		if (!m->group[i])
-			continue;
-		name = m->groups[m->group[i] - 1];
-		c->groups[i] = (struct tei_core_key){name, strlen(name)};
-	}
-	return 0;
-}
-
-static bool tenants_hold(const Store__Objects *m)
-{
-	for (size_t i = 0; i < m->n_tenants; i++)
-		if (!tei_core_tenant_name_valid(m->tenants[i]))
-			return false;
-	for (size_t i = 0; i < m->n_tenant; i++)
-		if (m->tenant[i] > m->n_tenants)
-			return false;
-	return true;
-}
-
-static int take_objects(struct tei_arena *arena, const Store__Objects *m,
-			struct tei_event *out,
-			struct tei_core_objects **objects, const char **why)
-{
-	struct tei_core_objects *c = tei_arena_calloc(arena, 1, sizeof(*c));
-	bool *no_crc = tei_arena_calloc(arena, m->n_key_lens, sizeof(*no_crc));
-
-	if (!c || !no_crc)
-		return malformed(why, "batch too large");
-	if (!tei_objects_fit(m))
-		return malformed(why, "objects: columns differ in length");
-	if (!tenants_hold(m))
-		return malformed(why, "objects: no usable tenant");
-	if (m->n_key_lens &&
-	    take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out, why))
-		return -EBADMSG;
-	for (size_t i = 0; i < m->n_no_crc; i++)
-		no_crc[i] = m->no_crc[i] != 0;
-	c->n = m->n_key_lens;
-	c->n_entries = m->n_address;
-	c->keys = (struct tei_core_key *)(uintptr_t)out->keys;
-	c->generation = m->generation;
-	c->gen_epoch = m->gen_epoch;
-	c->size = m->size;
-	c->extents = m->n_extents ? m->extents : NULL;
-	c->address = m->address;
-	c->length = m->length;
-	c->crc = m->crc;
-	c->no_crc = no_crc;
-	c->attributes = m->n_attributes ? m->attributes : NULL;
-	c->pin_ms = m->n_soft_pin_ms ? m->soft_pin_ms : NULL;
-	c->tenant = m->n_tenant ? m->tenant : NULL;
-	c->tenants = (const char **)m->tenants;
-	c->n_tenants = m->n_tenants;
-	*objects = c;
-	return m->n_group ? take_object_groups(arena, m, c, why) : 0;
-}
-
-static int decode_offer(struct tei_arena *arena, const void *body, size_t len,
-			struct tei_event *out, const char **why)
-{
-	static const Store__Objects none = STORE__OBJECTS__INIT;
-	const Store__Offer *m =
-		unpack(arena, &store__offer__descriptor, body, len);
-	struct tei_core_objects *objects;
-
-	if (!m)
-		return malformed(why, "offer does not decode");
-	if (!id_of(&m->segment))
-		return malformed(why, "offer: a segment's id is 16 bytes");
-	if (take_objects(arena, m->objects ? m->objects : &none, out, &objects,
-			 why))
-		return -EBADMSG;
-	out->u.offer.objects = objects;
-	out->u.offer.segment = m->segment.data;
-	out->u.offer.last = m->last != 0;
-	return 0;
-}
-
-static int decode_task_create(struct tei_arena *arena, const void *body,
-			      size_t len, struct tei_event *out,
-			      const char **why)
-{
-	const Store__TaskCreate *m =
-		unpack(arena, &store__task_create__descriptor, body, len);
-	struct tei_core_key *key;
-
-	if (!m)
-		return malformed(why, "task create does not decode");
-	if (m->key.len < 1 || m->key.len > TEI_CORE_KEY_MAX)
-		return malformed(why, "a key has 1 to 1024 bytes");
-	if (m->n_targets > TEI_CORE_TARGETS_MAX ||
-	    !are_names(m->targets, m->n_targets) ||
-	    (*m->source && !is_name(m->source)))
-		return malformed(why, "task create: no usable segment name");
-	key = tei_arena_alloc(arena, sizeof(*key));
-	if (!key)
-		return malformed(why, "batch too large");
-	*key = (struct tei_core_key){m->key.data, m->key.len};
-	out->keys = key;
-	out->n = 1;
-	out->u.task_create.move = m->type == STORE__TASK_TYPE__TASK_MOVE;
-	out->u.task_create.targets = (const char *const *)m->targets;
-	out->u.task_create.n_targets = m->n_targets;
-	out->u.task_create.source = *m->source ? m->source : NULL;
-	return 0;
-}
-
-static int decode_task_query(struct tei_arena *arena, const void *body,
-			     size_t len, struct tei_event *out,
-			     const char **why)
-{
-	const Store__TaskQuery *m =
-		unpack(arena, &store__task_query__descriptor, body, len);
-
-	if (!m)
-		return malformed(why, "task query does not decode");
-	out->u.task_query.id = id_of(&m->id);
-	return 0;
-}
-
-static int decode_task_done(struct tei_arena *arena, const void *body,
-			    size_t len, struct tei_event *out, const char **why)
-{
-	const Store__TaskDone *m =
-		unpack(arena, &store__task_done__descriptor, body, len);
-
-	if (!m)
-		return malformed(why, "task done does not decode");
-	out->u.task_done.id = id_of(&m->id);
-	out->u.task_done.status = m->status;
-	out->u.task_done.quiet = m->quiet != 0;
-	out->u.task_done.crcs = m->crc;
-	out->u.task_done.n_crcs = m->n_crc;
-	out->u.task_done.no_crc = m->no_crc != 0;
-	out->u.task_done.message = *m->message ? m->message : NULL;
-	return 0;
-}
-
-typedef int decode_fn(struct tei_arena *arena, const void *body, size_t len,
-		      struct tei_event *out, const char **why);
-
 static const struct {
-	decode_fn *decode;
+	tei_rpc_decode_fn *decode;
 	enum tei_event_type event;
 } requests[TEI_FRAME_TYPES] = {
-	[STORE__STORE_TYPE__STORE_MOUNT] = {decode_mount, TEI_EVENT_MOUNT},
-	[STORE__STORE_TYPE__STORE_UNMOUNT] = {decode_unmount,
+	[STORE__STORE_TYPE__STORE_MOUNT] = {tei_rpc_decode_mount,
+					    TEI_EVENT_MOUNT},
+	[STORE__STORE_TYPE__STORE_UNMOUNT] = {tei_rpc_decode_unmount,
 					      TEI_EVENT_UNMOUNT},
-	[STORE__STORE_TYPE__STORE_DRAIN] = {decode_drain,
+	[STORE__STORE_TYPE__STORE_DRAIN] = {tei_rpc_decode_drain,
 					    TEI_EVENT_DRAIN_LEAVE},
-	[STORE__STORE_TYPE__STORE_PUT_START] = {decode_put_start,
+	[STORE__STORE_TYPE__STORE_PUT_START] = {tei_rpc_decode_put_start,
 						TEI_EVENT_PUT_START},
-	[STORE__STORE_TYPE__STORE_PUT_END] = {decode_put_end,
+	[STORE__STORE_TYPE__STORE_PUT_END] = {tei_rpc_decode_put_end,
 					      TEI_EVENT_PUT_END},
-	[STORE__STORE_TYPE__STORE_LOOKUP] = {decode_lookup, TEI_EVENT_LOOKUP},
-	[STORE__STORE_TYPE__STORE_RELEASE] = {decode_release,
+	[STORE__STORE_TYPE__STORE_LOOKUP] = {tei_rpc_decode_lookup,
+					     TEI_EVENT_LOOKUP},
+	[STORE__STORE_TYPE__STORE_RELEASE] = {tei_rpc_decode_release,
 					      TEI_EVENT_RELEASE},
-	[STORE__STORE_TYPE__STORE_EXIST] = {decode_keys, TEI_EVENT_EXIST},
-	[STORE__STORE_TYPE__STORE_SIZE] = {decode_keys, TEI_EVENT_SIZE},
-	[STORE__STORE_TYPE__STORE_REMOVE] = {decode_keys, TEI_EVENT_REMOVE},
-	[STORE__STORE_TYPE__STORE_REPLICA_CLEAR] = {decode_replica_clear,
-						    TEI_EVENT_REPLICA_CLEAR},
-	[STORE__STORE_TYPE__STORE_FENCED] = {decode_fenced, TEI_EVENT_FENCED},
-	[STORE__STORE_TYPE__STORE_BURIED] = {decode_buried, TEI_EVENT_FENCED},
-	[STORE__STORE_TYPE__STORE_OFFER] = {decode_offer, TEI_EVENT_OFFER},
-	[STORE__STORE_TYPE__STORE_REPORT] = {decode_report, TEI_EVENT_REPORT},
-	[STORE__STORE_TYPE__STORE_PROBED] = {decode_probed, TEI_EVENT_PROBED},
-	[STORE__STORE_TYPE__STORE_TASK_CREATE] = {decode_task_create,
+	[STORE__STORE_TYPE__STORE_EXIST] = {tei_rpc_decode_keys,
+					    TEI_EVENT_EXIST},
+	[STORE__STORE_TYPE__STORE_SIZE] = {tei_rpc_decode_keys, TEI_EVENT_SIZE},
+	[STORE__STORE_TYPE__STORE_REMOVE] = {tei_rpc_decode_keys,
+					     TEI_EVENT_REMOVE},
+	[STORE__STORE_TYPE__STORE_REPLICA_CLEAR] =
+		{tei_rpc_decode_replica_clear, TEI_EVENT_REPLICA_CLEAR},
+	[STORE__STORE_TYPE__STORE_FENCED] = {tei_rpc_decode_fenced,
+					     TEI_EVENT_FENCED},
+	[STORE__STORE_TYPE__STORE_BURIED] = {tei_rpc_decode_buried,
+					     TEI_EVENT_FENCED},
+	[STORE__STORE_TYPE__STORE_OFFER] = {tei_rpc_decode_offer,
+					    TEI_EVENT_OFFER},
+	[STORE__STORE_TYPE__STORE_REPORT] = {tei_rpc_decode_report,
+					     TEI_EVENT_REPORT},
+	[STORE__STORE_TYPE__STORE_PROBED] = {tei_rpc_decode_probed,
+					     TEI_EVENT_PROBED},
+	[STORE__STORE_TYPE__STORE_TASK_CREATE] = {tei_rpc_decode_task_create,
 						  TEI_EVENT_TASK_CREATE},
-	[STORE__STORE_TYPE__STORE_TASK_QUERY] = {decode_task_query,
+	[STORE__STORE_TYPE__STORE_TASK_QUERY] = {tei_rpc_decode_task_query,
 						 TEI_EVENT_TASK_QUERY},
-	[STORE__STORE_TYPE__STORE_TASK_DONE] = {decode_task_done,
+	[STORE__STORE_TYPE__STORE_TASK_DONE] = {tei_rpc_decode_task_done,
 						TEI_EVENT_TASK_DONE},
 };
 
@@ -605,7 +183,7 @@ int tei_server_rpc_event(struct tei_arena *arena, uint16_t type,
 			 const char **why)
 {
 	if (type >= TEI_FRAME_TYPES || !requests[type].decode)
-		return malformed(why, "no such request here");
+		return tei_rpc_malformed(why, "no such request here");
 	memset(out, 0, sizeof(*out));
 	out->type = requests[type].event;
 	return requests[type].decode(arena, body, len, out, why);
