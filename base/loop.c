@@ -15,40 +15,18 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/loop_private.h"
 #include "base/mem.h"
-#include "base/spin.h"
 #include "base/thread.h"
 
 #define BASE_FDS 4 /* of an event_base, and one more */
-
-struct tei_loop {
-	struct event_base *base;
-	struct event wake;
-	int wake_fd;
-	struct tei_mpsc calls;
-	_Atomic unsigned int n_posting;
-	_Atomic bool stopping, closed;
-	_Atomic unsigned long owner; /* pthread_t; 0: no thread any more */
-	bool has_thread;             /* to be joined by stop() */
-	pthread_t thread;
-	struct tei_list orphans;
-	struct tei_spin spin;   /* max 0: sleeps at once */
-	struct tei_crowd crowd; /* while it spins */
-	/* Under a simulated clock. */
-	struct tei_list turned; /* in turned_loops */
-	struct tei_list alarms; /* struct tei_alarm that are set */
-	bool turning;           /* further down on the stack */
-	uint64_t n_noted;       /* closures, frames and alarms so far */
-};
 
 /* Of the only thread that there is under a simulated clock. */
 static struct tei_list turned_loops = {&turned_loops, &turned_loops};
@@ -459,93 +437,4 @@ uint64_t tei_loops_due(void)
 			due = alarm->at;
 	}
 	return due;
-}
-
-/* ---- timers ---- */
-
-static void on_alarm(evutil_socket_t fd, short what, void *arg)
-{
-	struct tei_alarm *alarm = arg;
-
-	(void)fd;
-	(void)what;
-	tei_loop_note(alarm->loop);
-	alarm->fn(alarm->arg); /* may free it */
-}
-
-void tei_alarm_init(struct tei_alarm *alarm, struct tei_loop *loop,
-		    void (*fn)(void *), void *arg)
-{
-	*alarm = (struct tei_alarm){.loop = loop, .fn = fn, .arg = arg};
-	tei_list_init(&alarm->link);
-	/* Fails only for a base that the loop never makes. */
-	event_assign(&alarm->event, loop->base, -1, 0, on_alarm, alarm);
-}
-
-int tei_alarm_set(struct tei_alarm *alarm, uint64_t ms)
-{
-	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
-			     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
-
-	if (!tei_clock_simulated())
-		return event_add(&alarm->event, &tv) ? -ENOMEM : 0;
-	alarm->at = tei_now_ns() + ms * TEI_NS_PER_MS;
-	tei_list_del(&alarm->link);
-	tei_list_add_tail(&alarm->loop->alarms, &alarm->link);
-	return 0;
-}
-
-void tei_alarm_now(struct tei_alarm *alarm)
-{
-	event_active(&alarm->event, EV_TIMEOUT, 1);
-}
-
-void tei_alarm_clear(struct tei_alarm *alarm)
-{
-	event_del(&alarm->event);
-	tei_list_del(&alarm->link);
-}
-
-struct tei_timer {
-	struct tei_alarm alarm;
-	uint64_t every_ms; /* 0: once */
-	void (*fn)(void *);
-	void *arg;
-};
-
-static void on_timer(void *arg)
-{
-	struct tei_timer *timer = arg;
-
-	/* Cannot fail: it was set before. */
-	if (timer->every_ms)
-		(void)tei_alarm_set(&timer->alarm, timer->every_ms);
-	timer->fn(timer->arg); /* may stop and so free the timer */
-}
-
-struct tei_timer *tei_timer_start(struct tei_loop *loop, uint64_t ms,
-				  bool repeat, void (*fn)(void *), void *arg)
-{
-	struct tei_timer *timer;
-
-	timer = tei_calloc(1, sizeof(*timer));
-	if (!timer)
-		return NULL;
-	timer->fn = fn;
-	timer->arg = arg;
-	timer->every_ms = repeat ? ms : 0;
-	tei_alarm_init(&timer->alarm, loop, on_timer, timer);
-	if (tei_alarm_set(&timer->alarm, ms)) {
-		tei_free(timer);
-		return NULL;
-	}
-	return timer;
-}
-
-void tei_timer_stop(struct tei_timer *timer)
-{
-	if (!timer)
-		return;
-	tei_alarm_clear(&timer->alarm);
-	tei_free(timer);
 }
