@@ -16,11 +16,8 @@ static te_segment_id segment;
 static te_region_id region;
 static uint8_t *memory, *local;
 
-/*
- * @settings: as of rig_engine(); @len: bytes of the owner's memory, all of it a
- * region, and of the user's
- */
-static inline int pair_open(const char *const settings[], size_t len)
+/* @len: bytes of the owner's memory and of the user's. */
+static inline void pair_memory(size_t len)
 {
 	te_log_set_level(0);
 	fake_reset();
@@ -28,19 +25,37 @@ static inline int pair_open(const char *const settings[], size_t len)
 	local = malloc(len);
 	assert_true(memory && local);
 	memset(local, 0x5a, len);
-	owner = rig_engine(settings);
-	user = rig_engine(settings);
+}
+
+/* Settings as of rig_engine(); @len: of the memory, all of it a region. */
+static inline void pair_engines(const char *const of_owner[],
+				const char *const of_user[], size_t len)
+{
+	owner = rig_engine(of_owner);
+	user = rig_engine(of_user);
 	region = rig_region(owner, memory, len, RIG_ANY);
 	segment = rig_segment(user, owner);
+}
+
+static inline int pair_open(const char *const settings[], size_t len)
+{
+	pair_memory(len);
+	pair_engines(settings, settings, len);
 	return 0;
+}
+
+static inline void pair_end_engines(void)
+{
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+	user = owner = NULL;
 }
 
 static inline int pair_close(void **state)
 {
 	(void)state;
 	fake_reset();
-	te_engine_destroy(user);
-	te_engine_destroy(owner);
+	pair_end_engines();
 	free(memory);
 	free(local);
 	return 0;

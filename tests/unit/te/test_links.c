@@ -5,48 +5,25 @@
  * Rails "fake/a" and "fake/b" are preferred to "spare/c".
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "tests/lib/wait.h"
-#include "tests/unit/te/fake.h"
-#include "tests/unit/te/rig.h"
+#include "tests/unit/te/pair.h"
 
 #define LEN   ((size_t)1 << 16)
 #define RAILS 3
-
-static struct te_engine *owner, *user;
-static te_segment_id segment;
-static uint8_t *memory;
 
 static void open_engines(const char *const of_owner[])
 {
 	/* A dead rail refuses at once; one that is slow is none. */
 	static const char *const patient[] = {"connect_timeout", "1h", NULL};
 
-	owner = rig_engine(of_owner);
-	user = rig_engine(patient);
-	rig_region(owner, memory, LEN, RIG_ANY);
-	segment = rig_segment(user, owner);
+	pair_engines(of_owner, patient, LEN);
 }
 
 static int set_up(void **state)
 {
 	(void)state;
-	te_log_set_level(0);
-	fake_reset();
-	memory = calloc(1, LEN);
-	assert_non_null(memory);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	fake_reset();
-	te_engine_destroy(user);
-	te_engine_destroy(owner);
-	user = owner = NULL;
-	free(memory);
+	pair_memory(LEN);
 	return 0;
 }
 
@@ -131,7 +108,7 @@ static void states_have_names(void **state)
 	assert_string_equal(te_link_state_name(99), "unknown");
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, pair_close)
 
 int main(void)
 {

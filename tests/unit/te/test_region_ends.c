@@ -1,40 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_region_ends.c - removal of regions that peers are just touching */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
-#include "tests/unit/te/fake.h"
-#include "tests/unit/te/rig.h"
+#include "tests/unit/te/pair.h"
 
 #define LEN ((size_t)4096)
 
 static const char *const quick[] = {"connect_timeout", "300ms", "suspect_after",
 				    "100ms", NULL};
-static struct te_engine *owner, *user;
-static te_segment_id segment;
-static te_region_id region;
-static uint8_t memory[LEN], local[LEN];
 
 static int set_up(void **state)
 {
 	(void)state;
-	te_log_set_level(0);
-	fake_reset();
-	owner = rig_engine(quick);
-	user = rig_engine(quick);
-	region = rig_region(owner, memory, LEN, RIG_ANY);
-	segment = rig_segment(user, owner);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	fake_reset();
-	te_engine_destroy(user);
-	te_engine_destroy(owner);
-	return 0;
+	return pair_open(quick, LEN);
 }
 
 static int write_all(void)
@@ -80,7 +59,7 @@ static void patience_goes_on_from_one_try_to_the_next(void **state)
 }
 
 #define WITH_ENGINES(test) \
-	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	cmocka_unit_test_setup_teardown(test, set_up, pair_close)
 
 int main(void)
 {

@@ -6,55 +6,19 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/fault.h"
-#include "tests/unit/te/fake.h"
-#include "tests/unit/te/rig.h"
+#include "tests/unit/te/pair.h"
 
 #define LEN ((size_t)1 << 20)
 
 /* No time-out ends a step here: what fails, fails by itself. */
 static const char *const patient[] = {"connect_timeout", "1h", NULL};
-static struct te_engine *owner, *user;
-static te_segment_id segment;
-static uint8_t *memory, *local;
-
-static void open_engines(const char *const settings[])
-{
-	owner = rig_engine(patient);
-	user = rig_engine(settings);
-	rig_region(owner, memory, LEN, RIG_ANY);
-	segment = rig_segment(user, owner);
-}
 
 static int set_up(void **state)
 {
 	(void)state;
-	te_log_set_level(0);
-	fake_reset();
-	memory = calloc(1, LEN);
-	local = calloc(1, LEN);
-	assert_true(memory && local);
-	open_engines(patient);
-	return 0;
-}
-
-static void close_engines(void)
-{
-	te_engine_destroy(user);
-	te_engine_destroy(owner);
-	user = owner = NULL;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	fake_reset();
-	close_engines();
-	free(memory);
-	free(local);
-	return 0;
+	return pair_open(patient, LEN);
 }
 
 static int warm_up(uint32_t *n)
@@ -168,8 +132,8 @@ static void application_that_drives_warms_up(void **state)
 	uint32_t n;
 
 	(void)state;
-	close_engines();
-	open_engines(driven);
+	pair_end_engines();
+	pair_engines(patient, driven, LEN);
 	assert_int_equal(warm_up(&n), 0);
 	assert_int_equal(n, 2);
 }
@@ -248,8 +212,8 @@ static void lack_of_memory_is_survived(void **state)
 	for (unsigned int nth = 1; struck; nth++) {
 		int rc;
 
-		close_engines();
-		open_engines(patient);
+		pair_end_engines();
+		pair_engines(patient, patient, LEN);
 		tei_fault_arm(TEI_FAULT_ALLOC, nth);
 		rc = warm_up(&n);
 		struck = tei_fault_struck(TEI_FAULT_ALLOC);
@@ -264,7 +228,7 @@ static void lack_of_memory_is_survived(void **state)
 }
 
 #define WITH_ENGINES(test) \
-	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	cmocka_unit_test_setup_teardown(test, set_up, pair_close)
 
 int main(void)
 {
