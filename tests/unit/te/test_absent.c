@@ -3,22 +3,12 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "tests/unit/te/rig.h"
-
-static struct te_engine *engine;
+#include "tests/unit/te/alone.h"
 
 static int set_up(void **state)
 {
 	(void)state;
-	engine = rig_engine(NULL);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	te_engine_destroy(engine);
-	return 0;
+	return alone_open(NULL);
 }
 
 static void stranger_that_is_no_engine_is_found_out(void **state)
@@ -62,7 +52,7 @@ static void probe_takes_no_for_an_answer(void **state)
 }
 
 #define WITH_ENGINE(test) \
-	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	cmocka_unit_test_setup_teardown(test, set_up, alone_close)
 
 int main(void)
 {

@@ -6,34 +6,16 @@
 #include <stdlib.h>
 
 #include "tests/lib/faults.h"
-#include "tests/unit/te/rig.h"
+#include "tests/unit/te/alone_memory.h"
 
 #define LEN ((size_t)1 << 20)
 
 static const char *const loop[] = {"backends", "loop", NULL};
-static struct te_engine *engine;
-static te_segment_id segment;
-static uint8_t *memory, *local;
 
 static int set_up(void **state)
 {
 	(void)state;
-	memory = calloc(1, LEN);
-	local = calloc(1, LEN);
-	assert_true(memory && local);
-	engine = rig_engine(loop);
-	rig_region(engine, memory, LEN, RIG_ANY);
-	segment = rig_segment(engine, engine);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	te_engine_destroy(engine);
-	free(memory);
-	free(local);
-	return 0;
+	return alone_open_memory(loop, LEN);
 }
 
 static struct te_batch *make_batch(uint32_t capacity)
@@ -354,7 +336,7 @@ static void lack_of_memory_starts_nothing(void **state)
 }
 
 #define WITH_ENGINE(test) \
-	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	cmocka_unit_test_setup_teardown(test, set_up, alone_close_memory)
 
 int main(void)
 {

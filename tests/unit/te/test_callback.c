@@ -4,39 +4,21 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "tests/lib/wait.h"
-#include "tests/unit/te/rig.h"
+#include "tests/unit/te/alone_memory.h"
 
 #define N_REQUESTS 32
 #define N_THREADS  64
 #define LEN        ((size_t)64 << 10)
 
-static struct te_engine *engine;
-static te_segment_id segment;
-static uint8_t *memory, *local;
 static struct iovec piece;
 
 static int set_up(void **state)
 {
 	(void)state;
-	memory = calloc(1, LEN);
-	local = calloc(1, LEN);
-	assert_true(memory && local);
+	(void)alone_open_memory(NULL, LEN);
 	piece = (struct iovec){local, 8};
-	engine = rig_engine(NULL);
-	rig_region(engine, memory, LEN, RIG_ANY);
-	segment = rig_segment(engine, engine);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	te_engine_destroy(engine);
-	free(memory);
-	free(local);
 	return 0;
 }
 
@@ -381,7 +363,7 @@ static void many_threads_have_callbacks(void **state)
 }
 
 #define WITH_ENGINE(test) \
-	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	cmocka_unit_test_setup_teardown(test, set_up, alone_close_memory)
 
 int main(void)
 {

@@ -6,23 +6,14 @@
 
 #include "te/engine.h"
 #include "te/link.h"
-#include "tests/unit/te/rig.h"
+#include "tests/unit/te/alone.h"
 
-static struct te_engine *engine;
 static const uint8_t who[TE_INCARNATION_LEN] = "somebody else";
 
 static int set_up(void **state)
 {
 	(void)state;
-	engine = rig_engine(NULL);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	te_engine_destroy(engine);
-	return 0;
+	return alone_open(NULL);
 }
 
 /* As when a drop is queued at the worker while its lanes have just closed. */
@@ -60,7 +51,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			guest_lives_as_long_as_the_last_of_its_links, set_up,
-			tear_down),
+			alone_close),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,24 +4,15 @@
 #include <stdlib.h>
 
 #include "tests/lib/faults.h"
-#include "tests/unit/te/rig.h"
+#include "tests/unit/te/alone.h"
 
 static uint8_t memory[64 << 10];
-static struct te_engine *engine;
 static const char *const loop[] = {"backends", "loop", NULL};
 
 static int set_up(void **state)
 {
 	(void)state;
-	engine = rig_engine(loop);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	te_engine_destroy(engine);
-	return 0;
+	return alone_open(loop);
 }
 
 static int add(uint64_t from, uint64_t length)
@@ -205,7 +196,7 @@ static void lack_of_memory_leaves_the_table_as_it_was(void **state)
 }
 
 #define WITH_ENGINE(test) \
-	cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	cmocka_unit_test_setup_teardown(test, set_up, alone_close)
 
 int main(void)
 {

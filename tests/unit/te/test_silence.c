@@ -15,28 +15,18 @@
 #include "te/engine.h"
 #include "te/guest.h"
 #include "tests/lib/wait.h"
+#include "tests/unit/te/alone.h"
 #include "tests/unit/te/owner.h"
-#include "tests/unit/te/rig.h"
 #include "tests/unit/te/visitor.h"
 
 #define FRAME_MAX 65536
-
-static struct te_engine *engine;
 
 static int set_up(void **state)
 {
 	static const char *const quick[] = {"connect_timeout", "200ms", NULL};
 
 	(void)state;
-	engine = rig_engine(quick);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	te_engine_destroy(engine);
-	return 0;
+	return alone_open(quick);
 }
 
 /* ---- visitors ---- */
@@ -142,7 +132,7 @@ static void owner_that_never_answers_costs_only_time(void **state)
 	owner_start(&o, 0, NULL);
 	assert_int_equal(te_segment_open(engine, o.name, 500, &id), -ETIMEDOUT);
 	assert_int_equal(te_peer_probe(engine, o.name, 300, NULL), -ETIMEDOUT);
-	tear_down(state);
+	alone_close(state);
 	owner_stop(&o);
 }
 
@@ -154,7 +144,7 @@ static void owner_that_says_only_hello_costs_only_time(void **state)
 	set_up(state);
 	owner_start(&o, 1, NULL);
 	assert_int_equal(te_segment_open(engine, o.name, 500, &id), -ETIMEDOUT);
-	tear_down(state);
+	alone_close(state);
 	owner_stop(&o);
 }
 
@@ -176,7 +166,7 @@ static void requests_to_a_silent_owner_end_at_their_deadline(void **state)
 	done = rig_run(engine, &request);
 	assert_int_equal(done.error, -ETIMEDOUT);
 	assert_int_equal(done.flags, TE_REMOTE_QUIET);
-	tear_down(state);
+	alone_close(state);
 	owner_stop(&o);
 }
 
@@ -185,10 +175,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			endpoints_that_nobody_comes_to_are_closed, set_up,
-			tear_down),
+			alone_close),
 		cmocka_unit_test_setup_teardown(
 			visitor_that_does_not_read_gets_the_last_word, set_up,
-			tear_down),
+			alone_close),
 		cmocka_unit_test(owner_that_never_answers_costs_only_time),
 		cmocka_unit_test(owner_that_says_only_hello_costs_only_time),
 		cmocka_unit_test(
