@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "compat/transfer_engine_c.h"
+#include "tests/integration/compat/question.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
 
@@ -84,22 +85,6 @@ static struct transfer_request request(const struct two *t, int opcode,
 		.target_offset = (uint64_t)(uintptr_t)(t->theirs + at),
 		.length = length,
 	};
-}
-
-struct question {
-	transfer_engine_t engine;
-	batch_id_t batch;
-	size_t task;
-	struct transfer_status status;
-};
-
-static bool has_ended(void *arg)
-{
-	struct question *q = arg;
-
-	assert_int_equal(
-		getTransferStatus(q->engine, q->batch, q->task, &q->status), 0);
-	return q->status.status != STATUS_WAITING;
 }
 
 static struct transfer_status end_of(transfer_engine_t e, batch_id_t batch,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "compat/transfer_engine_c.h"
+#include "tests/integration/compat/question.h"
 #include "tests/lib/process.h"
 #include "tests/lib/test.h"
 #include "tests/lib/wait.h"
@@ -57,22 +58,6 @@ static struct transfer_request get(segment_id_t segment, uint64_t from,
 		.target_offset = from,
 		.length = BYTES,
 	};
-}
-
-struct question {
-	transfer_engine_t engine;
-	batch_id_t batch;
-	size_t task;
-	struct transfer_status status;
-};
-
-static bool has_ended(void *arg)
-{
-	struct question *q = arg;
-
-	assert_int_equal(
-		getTransferStatus(q->engine, q->batch, q->task, &q->status), 0);
-	return q->status.status != STATUS_WAITING;
 }
 
 /* The status with which one read ends. */
