@@ -16,7 +16,7 @@ bool tei_crowd_yield(struct tei_crowd *crowd, uint64_t *now)
 {
 	uint64_t from = *now;
 
-	if (from < crowd->until)
+	if (tei_crowd_is_there(crowd, from))
 		return false;
 	sched_yield();
 	*now = tei_now_ns();

@@ -41,9 +41,16 @@ struct tei_crowd {
 	uint64_t until;  /* ns: others need the core */
 };
 
+/* At @now, ns: spinning would only keep others from the core. */
+static inline bool tei_crowd_is_there(const struct tei_crowd *crowd,
+				      uint64_t now)
+{
+	return now < crowd->until;
+}
+
 /*
  * Once more round without work: let others run. @now, ns, is brought up to
- * date. False: spinning would only keep others from the core.
+ * date. False: there is a crowd.
  */
 bool tei_crowd_yield(struct tei_crowd *crowd, uint64_t *now);
 

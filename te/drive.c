@@ -3,7 +3,6 @@
 #include "te/drive.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -21,8 +20,6 @@
 #define SPIN_ALONE (10 * TEI_NS_PER_US)
 
 #define YIELD_EVERY TEI_NS_PER_MS
-#define YIELD_LONG  (5 * TEI_NS_PER_US)
-#define CROWDED     TEI_NS_PER_MS
 
 bool tei_worker_has_thread(const struct tei_worker *w)
 {
@@ -108,35 +105,24 @@ void tei_drive_look(struct tei_worker *w, int ms)
 }
 
 /*
- * Whoever we wait for may need this very core: schedulers like to wake it where
- * we have sent from. A yield that takes long tells so, and costs little where
- * nobody else is there. So there is one soon after idleness, then one a
- * millisecond, and all the time once what we wait for is late. One long yield
- * may be the doing of a thread that just looks around, such as our own; two in
- * a row are not.
+ * A yield costs little where nobody else is there. So there is one soon after
+ * idleness, then one a millisecond, and all the time once what we wait for is
+ * late. One that has taken long is soon followed by another: two tell.
  */
-static void yield(struct tei_worker *w)
-{
-	uint64_t from = tei_now_ns(), now;
-
-	sched_yield();
-	now = tei_now_ns();
-	if (now - from < YIELD_LONG) {
-		w->n_long_yields = 0;
-		w->yield_at = now + YIELD_EVERY;
-	} else if (++w->n_long_yields > 1) {
-		w->crowded_until = now + CROWDED;
-	}
-}
-
 bool tei_spin_once(struct tei_worker *w, uint64_t since)
 {
-	if (w->now < w->crowded_until)
+	uint64_t now = w->now;
+
+	if (tei_crowd_is_there(&w->crowd, now))
 		return false;
-	if (since > SPIN_ALONE || w->now >= w->yield_at)
-		yield(w);
-	else
+	if (since <= SPIN_ALONE && now < w->yield_at) {
 		tei_relax();
+		return true;
+	}
+	now = tei_now_ns();
+	(void)tei_crowd_yield(&w->crowd, &now);
+	if (!w->crowd.n_long)
+		w->yield_at = now + YIELD_EVERY;
 	return true;
 }
 

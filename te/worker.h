@@ -122,9 +122,8 @@ struct tei_worker {
 	uint32_t n_hot;     /* waits that came soon after another */
 	uint32_t n_guests;  /* endpoints of other engines towards us */
 	struct tei_spin spin_waiting, spin_tail, spin_thread;
-	uint64_t yield_at;      /* ns: to be tried by who spins */
-	uint32_t n_long_yields; /* in a row */
-	uint64_t crowded_until; /* ns: others need the core */
+	struct tei_crowd crowd;
+	uint64_t yield_at; /* ns: to be tried by who spins */
 	struct tei_heap dues;
 	struct tei_list runnable; /* peers with something to post */
 	struct tei_list broken;   /* links to be closed */
