@@ -69,17 +69,22 @@ static bool is_here(const Store__Objects *o)
 	size_t i;
 
 	for (i = 0; i < o->n_address; i++) {
+		const struct tei_extent_header told = {
+			.gen_epoch = o->gen_epoch[0],
+			.generation = o->generation[0],
+			.object_size = o->size[0],
+			.offset = offset,
+			.length = o->length[i],
+			.index = (uint16_t)i,
+			.count = (uint16_t)o->n_address,
+		};
+
 		/* Of a file that is shorter now touching it is a signal. */
 		if (!tei_is_there(o->address[i],
 				  TEI_EXTENT_HEADER_LEN + o->length[i], false))
 			return false;
 		memcpy(bytes, at_address(o->address[i]), sizeof(bytes));
-		if (tei_extent_decode(bytes, &h) ||
-		    h.gen_epoch != o->gen_epoch[0] ||
-		    h.generation != o->generation[0] ||
-		    h.object_size != o->size[0] || h.offset != offset ||
-		    h.length != o->length[i] || h.index != i ||
-		    h.count != o->n_address)
+		if (tei_extent_decode(bytes, &h) || !tei_extent_same(&h, &told))
 			return false;
 		offset += h.length;
 	}

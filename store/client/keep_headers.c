@@ -39,18 +39,23 @@ static bool renew_header(const struct tei_segment *segment,
 			 const struct tei_directory_object *o, size_t i,
 			 uint64_t offset, uint64_t seed)
 {
-	const struct tei_directory_extent *e = &o->extents[i];
+	const struct tei_extent_header told = {
+		.gen_epoch = o->gen_epoch,
+		.generation = o->generation,
+		.object_size = o->size,
+		.offset = offset,
+		.length = o->extents[i].length,
+		.index = (uint16_t)i,
+		.count = (uint16_t)o->n_extents,
+	};
 	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
-	uint8_t *at = header_at(segment, e->offset);
+	uint8_t *at = header_at(segment, o->extents[i].offset);
 	struct tei_extent_header h;
 
 	if (!at)
 		return false;
 	memcpy(bytes, at, sizeof(bytes));
-	if (tei_extent_decode(bytes, &h) || h.gen_epoch != o->gen_epoch ||
-	    h.generation != o->generation || h.object_size != o->size ||
-	    h.offset != offset || h.length != e->length || h.index != i ||
-	    h.count != o->n_extents)
+	if (tei_extent_decode(bytes, &h) || !tei_extent_same(&h, &told))
 		return false;
 	h.digest = tei_key_digest(tei_directory_key(o), o->key_len, seed);
 	tei_extent_encode(&h, bytes);

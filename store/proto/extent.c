@@ -76,6 +76,15 @@ int tei_extent_decode(const uint8_t in[TEI_EXTENT_HEADER_LEN],
 	return 0;
 }
 
+bool tei_extent_same(const struct tei_extent_header *a,
+		     const struct tei_extent_header *b)
+{
+	return a->gen_epoch == b->gen_epoch && a->generation == b->generation &&
+	       a->object_size == b->object_size && a->offset == b->offset &&
+	       a->length == b->length && a->index == b->index &&
+	       a->count == b->count;
+}
+
 uint64_t tei_key_digest(const void *key, size_t len, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(key, len, seed);

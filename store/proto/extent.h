@@ -33,6 +33,9 @@ void tei_extent_encode(const struct tei_extent_header *h,
 /* -EBADMSG: magic, CRC, flags or inner lengths do not hold. */
 int tei_extent_decode(const uint8_t in[TEI_EXTENT_HEADER_LEN],
 		      struct tei_extent_header *out);
+/* Whether they are of the same extent, under whatever seed a digest is. */
+bool tei_extent_same(const struct tei_extent_header *a,
+		     const struct tei_extent_header *b);
 /* XXH3-64 with the pool's seed. */
 uint64_t tei_key_digest(const void *key, size_t len, uint64_t seed);
 

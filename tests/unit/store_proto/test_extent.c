@@ -54,6 +54,29 @@ static void the_layout_is_the_documented_one(void **state)
 	assert_memory_equal(bytes + 56, "\0\0\0\0", 4);
 }
 
+static void whatever_the_seed_an_extent_is_the_same(void **state)
+{
+	struct tei_extent_header h = sample;
+
+	(void)state;
+	h.digest++;
+	assert_true(tei_extent_same(&h, &sample));
+#define DIFFERS(field)                                      \
+	do {                                                \
+		h = sample;                                 \
+		h.field++;                                  \
+		assert_false(tei_extent_same(&h, &sample)); \
+	} while (0)
+	DIFFERS(gen_epoch);
+	DIFFERS(generation);
+	DIFFERS(object_size);
+	DIFFERS(offset);
+	DIFFERS(length);
+	DIFFERS(index);
+	DIFFERS(count);
+#undef DIFFERS
+}
+
 static void every_flipped_bit_is_refused(void **state)
 {
 	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
@@ -142,6 +165,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_encoded_is_decoded),
 		cmocka_unit_test(the_layout_is_the_documented_one),
+		cmocka_unit_test(whatever_the_seed_an_extent_is_the_same),
 		cmocka_unit_test(every_flipped_bit_is_refused),
 		cmocka_unit_test(zeroes_and_ones_are_refused),
 		cmocka_unit_test(parts_outside_the_object_are_refused),
