@@ -3,6 +3,7 @@
 add_library(te_test_fake_te STATIC ../store/fake_te.c ../store/pool.c)
 target_link_libraries(te_test_fake_te PRIVATE te_flags PkgConfig::CMOCKA)
 
+te_test(unit store_client bad_master te_test_fake_te)
 te_test(unit store_client basics)
 te_test(unit store_client buffers te_test_fake_te)
 add_library(test_store_client_channel_rig STATIC store_client/channel_rig.c)
