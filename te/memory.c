@@ -166,10 +166,10 @@ static int map(const struct te_engine *engine, struct memory *memory)
 	if (can_share(engine)) {
 		if (engine->config.hugetlb && memory->asked >= HUGE_PAGE)
 			rc = map_reserved(memory);
-		memory->length =
-			rc ? round_up(memory->asked, page) : memory->length;
-		if (rc)
+		if (rc) {
+			memory->length = round_up(memory->asked, page);
 			rc = map_memfd(memory, 0);
+		}
 	}
 	if (rc) {
 		memory->length = round_up(memory->asked, page);
