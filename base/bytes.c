@@ -104,3 +104,12 @@ void tei_write_u64(struct tei_writer *w, uint64_t v)
 {
 	write_le(w, v, 8);
 }
+
+int tei_hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}

@@ -41,6 +41,9 @@ void tei_write_u32(struct tei_writer *w, uint32_t v);
 void tei_write_u64(struct tei_writer *w, uint64_t v);
 void tei_write_bytes(struct tei_writer *w, const void *bytes, size_t len);
 
+/* Half a byte: what a hexadecimal digit of either case is; -1: it is none. */
+int tei_hex_digit(char c);
+
 /* For hot paths, at places that the caller knows to be there; any alignment. */
 
 static inline uint32_t tei_load_u32(const uint8_t *at)

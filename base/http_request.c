@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bytes.h"
 #include "base/http_private.h"
 #include "base/mem.h"
 
@@ -46,14 +47,6 @@ const char *tei_http_reason(int status)
 	return status < 500 ? "Error" : "Internal Server Error";
 }
 
-static int hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /*
  * Decode [at, end) in place, as forms are: %xx and '+' for a blank. Returns the
  * length, or -1: a '%' without two digits. There is room for a 0 at @end.
@@ -70,8 +63,8 @@ static ptrdiff_t decode(char *at, const char *end)
 			from++;
 			continue;
 		}
-		high = end - from > 2 ? hex(from[1]) : -1;
-		low = end - from > 2 ? hex(from[2]) : -1;
+		high = end - from > 2 ? tei_hex_digit(from[1]) : -1;
+		low = end - from > 2 ? tei_hex_digit(from[2]) : -1;
 		if (high < 0 || low < 0)
 			return -1;
 		*to++ = (char)(high << 4 | low);

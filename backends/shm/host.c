@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "backends/shm/shm.h"
+#include "base/bytes.h"
 #include "base/net.h"
 
 /* The whole of a small file as text; -ENOSYS: not to be had; -EMFILE. */
@@ -27,13 +28,6 @@ static int read_text(const char *path, char *out, size_t room)
 	return 0;
 }
 
-static int hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static int read_boot(uint8_t boot[16])
 {
 	unsigned int n = 0;
@@ -44,7 +38,7 @@ static int read_boot(uint8_t boot[16])
 	if (rc)
 		return rc;
 	for (const char *p = text; *p && n < 32; p++) {
-		int digit = hex(*p);
+		int digit = tei_hex_digit(*p);
 
 		if (digit < 0)
 			continue;

@@ -11,6 +11,7 @@
 
 #include <event2/buffer.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "store/core/codes.h"
 
@@ -155,21 +156,12 @@ void tei_server_id_text(const uint8_t id[TEI_CORE_ID_LEN],
 	out[TEI_SERVER_ID_ROOM - 1] = '\0';
 }
 
-static int hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool tei_server_id_parse(const char *text, uint8_t out[TEI_CORE_ID_LEN])
 {
 	if (strlen(text) != TEI_SERVER_ID_ROOM - 1)
 		return false;
 	for (size_t i = 0, n = 0; text[i]; i++) {
-		int digit = hex(text[i]);
+		int digit = tei_hex_digit(text[i]);
 
 		if (is_dash(i) && text[i] == '-')
 			continue;

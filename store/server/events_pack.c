@@ -7,6 +7,7 @@
 
 #include <msgpack/pack.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -126,17 +127,6 @@ void tei_events_packer_fini(struct tei_events_packer *p)
 
 /* ---- the number of a block ---- */
 
-static int digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return 16;
-}
-
 /* All of @key is a number of 64 bits: 1234 or 0x4d2. */
 static bool parse(const struct tei_core_key *key, uint64_t *out)
 {
@@ -151,9 +141,9 @@ static bool parse(const struct tei_core_key *key, uint64_t *out)
 		len -= 2;
 	}
 	for (size_t i = 0; i < len; i++) {
-		int d = digit(at[i]);
+		int d = tei_hex_digit(at[i]);
 
-		if (d >= base ||
+		if (d < 0 || d >= base ||
 		    __builtin_mul_overflow(value, (uint64_t)base, &value) ||
 		    __builtin_add_overflow(value, (uint64_t)d, &value))
 			return false;

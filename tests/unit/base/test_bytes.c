@@ -70,6 +70,22 @@ static void absurd_length_is_bad(void **state)
 	assert_int_equal(tei_read_u8(&r), 0);
 }
 
+static void hexadecimal_digits_are_those_of_both_cases(void **state)
+{
+	static const char lower[] = "0123456789abcdef",
+			  upper[] = "0123456789ABCDEF";
+	int n = 0;
+
+	(void)state;
+	for (int i = 0; i < 16; i++) {
+		assert_int_equal(tei_hex_digit(lower[i]), i);
+		assert_int_equal(tei_hex_digit(upper[i]), i);
+	}
+	for (int c = -128; c < 128; c++)
+		n += tei_hex_digit((char)c) >= 0;
+	assert_int_equal(n, 22);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -77,6 +93,7 @@ int main(void)
 		cmocka_unit_test(
 			overrun_at_any_byte_is_bad_and_touches_nothing),
 		cmocka_unit_test(absurd_length_is_bad),
+		cmocka_unit_test(hexadecimal_digits_are_those_of_both_cases),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
