@@ -44,25 +44,10 @@ static void accepted(struct tei_frame_conn *conn, void *arg)
 {
 	struct te_engine *engine = arg;
 
-	if (tei_visitor_came(engine, conn))
-		tei_frame_refuse_for_now(conn, "out of memory");
-}
-
-static void stray_down(struct tei_frame_conn *conn, int err, const char *text,
-		       void *arg)
-{
-	(void)err;
-	(void)text;
-	(void)arg;
+	if (!tei_visitor_came(engine, conn))
+		return;
+	tei_frame_refuse_for_now(conn, "out of memory");
 	tei_frame_close(conn);
-}
-
-static void stray_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
-			void *arg)
-{
-	(void)conn;
-	(void)f;
-	(void)arg;
 }
 
 static void stray_fault(enum tei_frame_fault fault, void *arg)
@@ -70,12 +55,8 @@ static void stray_fault(enum tei_frame_fault fault, void *arg)
 	tei_control_count_fault(arg, fault);
 }
 
-/* Of connections that did not become visitors. */
-static const struct tei_frame_ops stray_ops = {
-	.frame = stray_frame,
-	.down = stray_down,
-	.fault = stray_fault,
-};
+/* Of connections that do not become visitors. */
+static const struct tei_frame_ops stray_ops = {.fault = stray_fault};
 
 struct listening {
 	struct te_engine *engine;

@@ -75,29 +75,8 @@ static const struct tei_frame_ops ask_ops = {
 	.fault = on_asker_fault,
 };
 
-/* Those that have got no asker, for want of memory. */
-static void on_orphan(struct tei_frame_conn *conn, const struct tei_frame *f,
-		      void *arg)
-{
-	(void)f;
-	(void)arg;
-	tei_frame_refuse_for_now(conn, "out of memory");
-}
-
-static void on_orphan_end(struct tei_frame_conn *conn, int err,
-			  const char *text, void *arg)
-{
-	(void)err;
-	(void)text;
-	(void)arg;
-	tei_frame_close(conn);
-}
-
-static const struct tei_frame_ops port_ops = {
-	.frame = on_orphan,
-	.down = on_orphan_end,
-	.fault = on_fault,
-};
+/* Nobody stays who has not become an asker. */
+static const struct tei_frame_ops port_ops = {.fault = on_fault};
 
 static void on_accepted(struct tei_frame_conn *conn, void *arg)
 {
@@ -105,6 +84,7 @@ static void on_accepted(struct tei_frame_conn *conn, void *arg)
 	struct asker *asker = tei_calloc(1, sizeof(*asker));
 
 	if (!asker) {
+		tei_frame_refuse_for_now(conn, "out of memory");
 		tei_frame_close(conn);
 		return;
 	}

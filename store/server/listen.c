@@ -23,29 +23,8 @@ static void on_port_fault(enum tei_frame_fault fault, void *arg)
 	s->counters.refused[fault]++;
 }
 
-/* Connections get here only when there was no memory for their link. */
-static void on_orphan_frame(struct tei_frame_conn *conn,
-			    const struct tei_frame *f, void *arg)
-{
-	(void)f;
-	(void)arg;
-	tei_frame_refuse_for_now(conn, "out of memory");
-}
-
-static void on_orphan_down(struct tei_frame_conn *conn, int err,
-			   const char *text, void *arg)
-{
-	(void)err;
-	(void)text;
-	(void)arg;
-	tei_frame_close(conn);
-}
-
-static const struct tei_frame_ops port_ops = {
-	.frame = on_orphan_frame,
-	.down = on_orphan_down,
-	.fault = on_port_fault,
-};
+/* No connection stays without a link, which has others. */
+static const struct tei_frame_ops port_ops = {.fault = on_port_fault};
 
 /* The IPv4 address of @name as text. -ENODEV: it has none, or is not there. */
 static int interface_address(const char *name, char out[INET_ADDRSTRLEN],

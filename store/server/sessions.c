@@ -183,9 +183,11 @@ void tei_server_accepted(struct tei_frame_conn *conn, void *server)
 	struct tei_server *s = server;
 	struct tei_server_link *link = tei_calloc(1, sizeof(*link));
 
-	/* Without a link its first frame is refused by the port's own ops. */
-	if (!link)
+	if (!link) {
+		tei_frame_refuse_for_now(conn, "out of memory");
+		tei_frame_close(conn);
 		return;
+	}
 	link->server = s;
 	link->conn = conn;
 	tei_list_init(&link->laters);
