@@ -5,22 +5,18 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
-#include "store/proto/store.pb-c.h"
 
 #define IDLE_MAX     16
 #define CAPACITY_MIN 64u
 /* A batch of 4096 keys with pieces and messages is some 2 MiB a round. */
-#define ARENA_CAP     (256u << 20)
-#define EPOCH_WAIT_NS (100 * TEI_NS_PER_MS)
-#define PATIENCE_MS   250 /* without an end */
-#define OVER_MS       50  /* how often over() is asked */
-#define PROBE_MIN_MS  100
-#define PROBE_MAX_MS  400
-#define SILENT_MAX    4 /* probes; then the owner is given up */
+#define ARENA_CAP    (256u << 20)
+#define PATIENCE_MS  250 /* without an end */
+#define OVER_MS      50  /* how often over() is asked */
+#define PROBE_MIN_MS 100
+#define PROBE_MAX_MS 400
+#define SILENT_MAX   4 /* probes; then the owner is given up */
 
 void tei_works_init(struct tei_works *works, struct te_engine *engine)
 {
@@ -367,159 +363,4 @@ void tei_work_result(struct tei_work *work, uint32_t index,
 		memset(out, 0, sizeof(*out));
 		out->error = -EIO;
 	}
-}
-
-/* ---- owners of one reply ---- */
-
-void tei_places_init(struct tei_places *places, struct tei_owners *owners,
-		     struct tei_work *work, uint32_t timeout_ms,
-		     uint64_t deadline_ns)
-{
-	memset(places, 0, sizeof(*places));
-	places->arena = &work->round;
-	places->owners = owners;
-	places->timeout_ms = timeout_ms;
-	places->deadline_ns = deadline_ns;
-}
-
-static int reserve(struct tei_places *places, size_t n)
-{
-	size_t room = places->room ? places->room : 8;
-	struct tei_place *at;
-
-	if (n <= places->room)
-		return 0;
-	while (room < n)
-		room *= 2;
-	at = tei_arena_calloc(places->arena, room, sizeof(*at));
-	if (!at)
-		return -ENOMEM;
-	if (places->n)
-		memcpy(at, places->at, places->n * sizeof(*at));
-	places->at = at;
-	places->room = room;
-	return 0;
-}
-
-int tei_places_add(struct tei_places *places, Store__Segment *const *segments,
-		   size_t n)
-{
-	size_t i;
-
-	if (reserve(places, places->n + n))
-		return -ENOMEM;
-	for (i = 0; i < n; i++) {
-		struct tei_place *place = &places->at[places->n++];
-
-		place->name = segments[i]->engine;
-		if (segments[i]->incarnation.len == TE_INCARNATION_LEN)
-			place->incarnation = segments[i]->incarnation.data;
-	}
-	return 0;
-}
-
-static int learn_epoch(struct tei_places *places, struct tei_place *place)
-{
-	int rc = te_segment_epoch(places->owners->engine, place->owner->segment,
-				  &place->epoch, &place->since_ns);
-
-	if (rc)
-		place->gone = true;
-	return rc;
-}
-
-int tei_places_add_owner(struct tei_places *places, struct tei_owner *owner,
-			 uint32_t *index)
-{
-	struct tei_place *place;
-	size_t i;
-
-	/* Most recent first: neighbours mostly have the same owner. */
-	for (i = places->n; i > 0; i--)
-		if (places->at[i - 1].owner == owner) {
-			*index = (uint32_t)(i - 1);
-			return 0;
-		}
-	if (reserve(places, places->n + 1))
-		return -ENOMEM;
-	place = &places->at[places->n];
-	place->name = owner->name;
-	place->incarnation = owner->incarnation;
-	place->owner = owner;
-	place->tried = true;
-	tei_owners_ref(places->owners, owner);
-	*index = (uint32_t)places->n++;
-	place->error = learn_epoch(places, place);
-	return 0;
-}
-
-void tei_places_fini(struct tei_places *places)
-{
-	size_t i;
-
-	for (i = 0; i < places->n; i++) {
-		struct tei_place *place = &places->at[i];
-
-		if (!place->owner)
-			continue;
-		if (place->gone)
-			tei_owners_drop(places->owners, place->owner);
-		else
-			tei_owners_put(places->owners, place->owner);
-	}
-	places->n = 0;
-}
-
-/* The engine calls nobody when an epoch begins, so that one has to look. */
-static void sleep_1_ms(void)
-{
-	const struct timespec ms = {.tv_nsec = (long)TEI_NS_PER_MS};
-
-	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &ms, NULL);
-}
-
-void tei_places_await_epochs(struct tei_places *places)
-{
-	uint64_t until = tei_now_ns() + EPOCH_WAIT_NS, epoch, since_ns;
-	size_t i;
-
-	for (i = 0; i < places->n; i++) {
-		const struct tei_place *place = &places->at[i];
-
-		while (place->stale && !place->gone && tei_now_ns() < until) {
-			if (te_segment_epoch(places->owners->engine,
-					     place->owner->segment, &epoch,
-					     &since_ns) ||
-			    epoch != place->epoch)
-				break;
-			sleep_1_ms();
-		}
-	}
-}
-
-static int open_place(struct tei_places *places, struct tei_place *place)
-{
-	uint64_t now = tei_now_ns(), ms = 1;
-	int rc;
-
-	if (!place->incarnation)
-		return -EPROTO;
-	if (now < places->deadline_ns)
-		ms += (places->deadline_ns - now) / TEI_NS_PER_MS;
-	if (ms > places->timeout_ms)
-		ms = places->timeout_ms;
-	rc = tei_owners_get(places->owners, place->name, place->incarnation,
-			    (uint32_t)ms, &place->owner);
-	return rc ? rc : learn_epoch(places, place);
-}
-
-int tei_places_open(struct tei_places *places, size_t index)
-{
-	struct tei_place *place = &places->at[index];
-
-	if (!place->tried) {
-		place->tried = true;
-		place->error = open_place(places, place);
-	}
-	return place->error;
 }

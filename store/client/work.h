@@ -18,9 +18,8 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/thread.h"
-#include "store/client/owners.h"
+#include "store/client/places.h"
 #include "store/proto/extent.h"
-#include "store/proto/store.pb-c.h"
 
 struct tei_work {
 	struct tei_list link;     /* in works->idle, or in none */
@@ -61,7 +60,6 @@ int tei_work_next_run(struct tei_work *work, size_t n);
 struct te_request *tei_work_add(struct tei_work *work, uint32_t op,
 				const struct te_store_value *value,
 				uint64_t skip, uint64_t bytes);
-struct tei_places;
 /* The same without header and CRC, into or from @len bytes at @local. */
 struct te_request *tei_work_add_plain(struct tei_work *work, uint32_t op,
 				      void *local, uint64_t len);
@@ -81,49 +79,5 @@ int tei_work_await(struct tei_work *work, struct tei_places *places);
 /* How request @index ended. */
 void tei_work_result(struct tei_work *work, uint32_t index,
 		     struct te_completion *out);
-
-/*
- * The owners that one round deals with, opened when the first key needs them.
- * Places are named by index; they may move when one is added.
- */
-struct tei_places {
-	struct tei_place *at; /* at[n], in the round's arena */
-	size_t n, room;
-	struct tei_arena *arena;   /* not owned */
-	struct tei_owners *owners; /* not owned */
-	uint32_t timeout_ms;       /* of a first contact */
-	uint64_t deadline_ns;      /* of all of them */
-	bool only_tell;            /* see tei_work_run() */
-};
-struct tei_place {
-	const char *name;           /* not owned */
-	const uint8_t *incarnation; /* not owned; NULL: malformed */
-	struct tei_owner *owner;    /* NULL: not open (yet) */
-	bool tried, gone;
-	bool stale;            /* a write under epoch was refused */
-	bool rank_known;       /* for readers: */
-	uint8_t rank;          /* 0 is best */
-	int error;             /* why it cannot be opened */
-	unsigned int n_silent; /* probes in a row without an answer */
-	uint32_t n_done;       /* requests, when we looked last */
-	uint64_t epoch, since_ns;
-};
-void tei_places_init(struct tei_places *places, struct tei_owners *owners,
-		     struct tei_work *work, uint32_t timeout_ms,
-		     uint64_t deadline_ns);
-void tei_places_fini(struct tei_places *places);
-/* Those of a reply, in order; they get places from @places->n on. -ENOMEM. */
-int tei_places_add(struct tei_places *places, Store__Segment *const *segments,
-		   size_t n);
-/* One that is open already, *@index its place. -ENOMEM. */
-int tei_places_add_owner(struct tei_places *places, struct tei_owner *owner,
-			 uint32_t *index);
-/*
- * An owner that has ended our epoch tells us the next one. Wait for that, a
- * moment at most, so that the next try is not refused for the same reason.
- */
-void tei_places_await_epochs(struct tei_places *places);
-/* 0, or why that owner cannot be used. Blocks as tei_owners_get(). */
-int tei_places_open(struct tei_places *places, size_t index);
 
 #endif
