@@ -144,12 +144,22 @@ struct tei_agent {
 
 /* ---- door.c: who comes, and the greeting ---- */
 
-/* Path and group, from the configuration. 0 or -errno, logged. */
-int tei_door_find(struct tei_agent *agent,
-		  const struct tei_agent_config *config);
 /* Loop thread. 0 or -errno, logged. */
 int tei_door_open(struct tei_agent *agent);
 void tei_door_close(struct tei_agent *agent);
+
+/* ---- door_path.c: where its socket lies ---- */
+
+/* Path and group, from the configuration. 0 or -errno, logged. */
+int tei_door_find(struct tei_agent *agent,
+		  const struct tei_agent_config *config);
+/*
+ * Bind the socket @fd there. 0, -EADDRINUSE, -EEXIST: what lies there is no
+ * socket; or what a call said.
+ */
+int tei_door_bind(struct tei_agent *agent, int fd);
+/* Take ours away, and nothing that somebody else has put in its place. */
+void tei_door_unlink(struct tei_agent *agent);
 
 /* ---- where.c: where dummies are served, asked over TCP ---- */
 
