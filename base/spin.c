@@ -4,14 +4,37 @@
 
 #include <sched.h>
 
-#define YIELD_LONG (5 * TEI_NS_PER_US)
-#define CROWDED    TEI_NS_PER_MS
+#define YIELD_LONG   (5 * TEI_NS_PER_US)
+#define CROWDED      TEI_NS_PER_MS
+#define TIME_SLICE   TEI_NS_PER_MS /* and more: somebody else's */
+#define WORTH        32u
+#define CROWDED_MOST TEI_NS_PER_S
 
 /*
  * Whoever we wait for may need this very core: schedulers like to wake it where
  * we have sent from. A yield that takes long tells so. One may be the doing of
  * a thread that just looks around; two in a row are not.
+ *
+ * One in which others had their whole time slices has cost far more than going
+ * to sleep would have: nobody tries again before many times as long.
  */
+void tei_crowd_learn(struct tei_crowd *crowd, uint64_t from, uint64_t to)
+{
+	uint64_t took = to - from;
+
+	if (took < YIELD_LONG) {
+		crowd->n_long = 0;
+		return;
+	}
+	crowd->n_long++;
+	if (took > CROWDED_MOST / WORTH)
+		crowd->until = to + CROWDED_MOST;
+	else if (took >= TIME_SLICE)
+		crowd->until = to + took * WORTH;
+	else if (crowd->n_long > 1)
+		crowd->until = to + CROWDED;
+}
+
 bool tei_crowd_yield(struct tei_crowd *crowd, uint64_t *now)
 {
 	uint64_t from = *now;
@@ -20,9 +43,6 @@ bool tei_crowd_yield(struct tei_crowd *crowd, uint64_t *now)
 		return false;
 	sched_yield();
 	*now = tei_now_ns();
-	if (*now - from < YIELD_LONG)
-		crowd->n_long = 0;
-	else if (++crowd->n_long > 1)
-		crowd->until = *now + CROWDED;
+	tei_crowd_learn(crowd, from, *now);
 	return true;
 }

@@ -41,6 +41,9 @@ struct tei_crowd {
 	uint64_t until;  /* ns: others need the core */
 };
 
+/* A yield has taken from @from to @to, ns. */
+void tei_crowd_learn(struct tei_crowd *crowd, uint64_t from, uint64_t to);
+
 /* At @now, ns: spinning would only keep others from the core. */
 static inline bool tei_crowd_is_there(const struct tei_crowd *crowd,
 				      uint64_t now)
