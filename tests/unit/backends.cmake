@@ -32,7 +32,7 @@ if(TARGET te_verbs)
 	endforeach()
 	add_library(te_test_verbs_rig OBJECT backends/verbs_rig.c)
 	target_link_libraries(te_test_verbs_rig PRIVATE te_flags)
-	foreach(name bounce ending gone match peers transfer trouble)
+	foreach(name bounce connect ending gone match peers transfer trouble)
 		te_test(unit backends verbs_${name} ${fake}
 			$<TARGET_OBJECTS:te_test_fake_verbs>
 			$<TARGET_OBJECTS:te_test_verbs_rig>)

@@ -67,11 +67,16 @@ void fake_verbs_hold_destroys(bool on);
 void fake_verbs_refuse_destroys(int err);
 /* The port's state, with its event. What is under way then is not acknowledged. */
 void fake_verbs_link(unsigned int device, uint8_t port, bool up);
+/* The device finds it broken: it is in error, and an event says so. */
+void fake_verbs_break_pair(struct ibv_qp *qp);
 /* @port: for events of ports. To every context of the device. */
 void fake_verbs_tell(unsigned int device, enum ibv_event_type type,
 		     uint8_t port);
 
 /* ---- what happened ---- */
+
+/* As modify_qp() has set it. */
+struct ibv_qp_attr fake_verbs_pair(struct ibv_qp *qp);
 
 struct fake_verbs_counts {
 	uint64_t doorbells; /* post_send() calls that took something */

@@ -209,6 +209,7 @@ static int become(struct fake_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (mask & IBV_QP_ACCESS_FLAGS) {
 		qp->attr.qp_access_flags = attr->qp_access_flags;
 		qp->attr.port_num = attr->port_num;
+		qp->attr.pkey_index = attr->pkey_index;
 	}
 	if (mask & IBV_QP_AV) {
 		qp->attr.ah_attr = attr->ah_attr;
@@ -220,9 +221,32 @@ static int become(struct fake_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (mask & IBV_QP_SQ_PSN) {
 		qp->attr.sq_psn = attr->sq_psn;
 		qp->attr.max_rd_atomic = attr->max_rd_atomic;
+		qp->attr.timeout = attr->timeout;
+		qp->attr.retry_cnt = attr->retry_cnt;
 	}
-	qp->base.state = attr->qp_state;
+	qp->base.state = qp->attr.qp_state = attr->qp_state;
 	return 0;
+}
+
+struct ibv_qp_attr fake_verbs_pair(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr;
+
+	tei_mutex_lock(&fake.mu);
+	attr = qp_of(qp)->attr;
+	tei_mutex_unlock(&fake.mu);
+	return attr;
+}
+
+void fake_verbs_break_pair(struct ibv_qp *qp)
+{
+	const struct ibv_async_event event = {.event_type = IBV_EVENT_QP_FATAL,
+					      .element.qp = qp};
+
+	tei_mutex_lock(&fake.mu);
+	qp->state = qp_of(qp)->attr.qp_state = IBV_QPS_ERR;
+	fake_raise(qp->context, &event);
+	tei_mutex_unlock(&fake.mu);
 }
 
 int fake_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)

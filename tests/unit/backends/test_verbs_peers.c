@@ -214,6 +214,76 @@ static void lost_link_and_fatal_errors_are_told(void **state)
 	assert_int_equal(fake_n_downs, downs + 4);
 }
 
+/* A new LID is a new address. */
+static void another_lid_is_another_address(void **state)
+{
+	unsigned int downs = fake_n_downs;
+
+	(void)state;
+	fake_verbs_tell(0, IBV_EVENT_LID_CHANGE, 1); /* to what it was */
+	for (int i = 0; i < 200; i++)
+		fake_progress(&rig.pair);
+	assert_int_equal(fake_n_downs, downs);
+	fake_verbs_port(0, 1)->lid = 7;
+	fake_verbs_tell(0, IBV_EVENT_LID_CHANGE, 1);
+	verbs_rig_wait(&fake_n_downs, downs + 2); /* both rails */
+	assert_true(verbs_rail(rig.pair.a.rail)->link_up);
+}
+
+#define SLICES 32
+
+/* Each has ended once, with an error. */
+static void await_failures(struct fake_slice **s)
+{
+	for (size_t i = 0; i < SLICES; i++) {
+		assert_int_equal(s[i]->n_done, 1);
+		assert_int_equal(s[i]->err, -EIO);
+		fake_slice_destroy(s[i]);
+	}
+}
+
+static void failed_completion_queue_ends_the_rail(void **state)
+{
+	struct fake_slice *s[SLICES];
+	int rc = 0;
+
+	(void)state;
+	fake_verbs_hang(0, true);
+	verbs_rig_post(s, SLICES, TEI_WRITE, 1024);
+	fake_verbs_tell(0, IBV_EVENT_CQ_ERR, 0);
+	for (int i = 0; i < 1000 && !rc; i++)
+		rc = tei_backend_verbs.progress(rig.pair.a.rail, 64);
+	assert_int_equal(rc, -EIO);
+	/* What the core does then. */
+	fake_flush(rig.pair.initiator, -EIO);
+	await_failures(s);
+}
+
+static void queue_pair_that_the_device_finds_broken_is_told(void **state)
+{
+	struct fake_slice *s[SLICES];
+
+	(void)state;
+	fake_verbs_hang(0, true);
+	verbs_rig_post(s, SLICES, TEI_READ, 1024);
+	fake_verbs_break_pair(
+		verbs_endpoint(rig.pair.initiator)->bundle->lanes[1].qp);
+	verbs_rig_wait(&rig.pair.initiator_link.n_down, 1);
+	assert_int_equal(rig.pair.initiator_link.down_err, -EIO);
+	fake_flush(rig.pair.initiator, -EIO);
+	await_failures(s);
+	fake_verbs_hang(0, false);
+	fake_verbs_break_pair(
+		verbs_endpoint(rig.pair.target)->bundle->lanes[0].qp);
+	verbs_rig_wait(&rig.pair.target_link.n_down, 1);
+	assert_int_equal(rig.pair.target_link.down_err, -EIO);
+	verbs_rig_rejoin();
+	s[0] = verbs_rig_slice(TEI_WRITE, 0, 100);
+	verbs_rig_carry(s[0]);
+	assert_int_equal(s[0]->err, 0);
+	fake_slice_destroy(s[0]);
+}
+
 /* What the far rail says of itself, as far as the near one reaches it. */
 static int rank_of_far(void)
 {
@@ -292,6 +362,9 @@ int main(void)
 		TEST(room_of_an_ended_endpoint_is_the_next_one_s_at_once),
 		TEST(queue_pairs_without_inline_data_are_used_without),
 		TEST(lost_link_and_fatal_errors_are_told),
+		TEST(another_lid_is_another_address),
+		TEST(failed_completion_queue_ends_the_rail),
+		TEST(queue_pair_that_the_device_finds_broken_is_told),
 		TEST(new_address_is_what_peers_are_told),
 		TEST(rail_without_a_link_waits_for_one),
 	};

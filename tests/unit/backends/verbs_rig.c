@@ -51,6 +51,30 @@ int verbs_rig_open_on(const struct verbs_provider *api, const char *port,
 	return add_regions(far_access);
 }
 
+int verbs_rig_open_two(const char *near_port, const char *const near_settings[],
+		       const char *far_port, const char *const far_settings[])
+{
+	int rc;
+
+	memset(&rig, 0, sizeof(rig));
+	rig.fake = true;
+	rig.pair.ops = &tei_backend_verbs;
+	tei_verbs_use(&fake_verbs);
+	fake_device = near_port;
+	rc = fake_rail_open(&rig.pair.a, &tei_backend_verbs, near_settings);
+	if (rc)
+		return rc;
+	fake_device = far_port;
+	rc = fake_rail_open(&rig.pair.b, &tei_backend_verbs, far_settings);
+	if (rc)
+		return rc;
+	rc = fake_pair_connect(&rig.pair);
+	if (rc)
+		return rc;
+	await_target();
+	return add_regions(RIG_RW);
+}
+
 int verbs_rig_open(const char *const settings[], uint32_t far_access)
 {
 	fake_verbs_start(1);

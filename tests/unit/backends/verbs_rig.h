@@ -34,6 +34,9 @@ int verbs_rig_open(const char *const settings[], uint32_t far_access);
 /* The same on a port of a provider that does not have to be the fake. */
 int verbs_rig_open_on(const struct verbs_provider *api, const char *port,
 		      const char *const settings[], uint32_t far_access);
+/* The same on two ports of a fabric that is there already, which may differ. */
+int verbs_rig_open_two(const char *near_port, const char *const near_settings[],
+		       const char *far_port, const char *const far_settings[]);
 /* Ends it; asserts that nothing is left. */
 void verbs_rig_close(void);
 /* open() and close() for cmocka. */
