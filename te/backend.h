@@ -307,7 +307,10 @@ void tei_region_doubt(struct tei_endpoint *ep, uint64_t pin);
 /*
  * Calls a backend makes, only from inside its progress(), flush() or cancel().
  * After done() the slice belongs to the core. After down() the core calls
- * flush(), and after flushed() close(), not from inside of them.
+ * flush(), and after flushed() close(), not from inside of them. What down() is
+ * told says whose fault it is: -ESTALE and -ECANCELED nobody's, -EREMOTEIO the
+ * peer's, anything else that of the way between two rails, and where nobody is
+ * reached, of the device.
  */
 void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes);
 void tei_endpoint_up(struct tei_endpoint *ep);

@@ -110,7 +110,7 @@ void tei_health_blame(struct tei_link *link, int err)
 		b->state = state; /* it works again; only remember */
 	else if (!b->told && tei_log_allowed(&limit))
 		tell_pause(link, err);
-	if (!link->out.peer->self && !tei_is_shortage(err))
+	if (!link->out.peer->self && !tei_is_shortage(err) && err != -EREMOTEIO)
 		blame_device(link, err);
 }
 

@@ -143,9 +143,11 @@ static void fail(struct verbs_lane *lane, const struct ibv_wc *wc)
 	if (bundle->state != VERBS_BUNDLE_UP)
 		return;
 	if (tei_log_allowed(&limit))
-		LOG_WARN("rail %s: queue pair %u: %s (status %d, vendor %u)",
+		LOG_WARN("rail %s: queue pair %u: %s (fault: %s, status %d, "
+			 "vendor %u)",
 			 bundle->rail->port.name, wc->qp_num, cause->text,
-			 (int)wc->status, wc->vendor_err);
+			 tei_verbs_fault_name(cause->fault), (int)wc->status,
+			 wc->vendor_err);
 	tei_verbs_bundle_break(bundle, cause->endpoint);
 }
 

@@ -95,6 +95,7 @@ void fake_reset(void)
 	atomic_store(&fake.fail_posts, 0);
 	atomic_store(&fake.busy, 0);
 	atomic_store(&fake.dead, 0);
+	atomic_store(&fake.dead_err, -ECONNREFUSED);
 	atomic_store(&fake.quiet, 0);
 	atomic_store(&fake.lone, 0);
 	atomic_store(&fake.hang, 0);
@@ -249,7 +250,9 @@ static int fake_endpoint_connect(struct tei_endpoint *ep, const void *addr,
 		return -EPROTO;
 	if (ep->target)
 		return 0;
-	if (has_bit(&fake.dead, ep->rail) || strikes(&fake.refuse_connects))
+	if (has_bit(&fake.dead, ep->rail))
+		return atomic_load(&fake.dead_err);
+	if (strikes(&fake.refuse_connects))
 		return -ECONNREFUSED;
 	if (has_bit(&fake.hang, ep->rail))
 		return -EINPROGRESS;

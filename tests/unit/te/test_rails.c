@@ -328,6 +328,25 @@ rail_that_fails_with_all_peers_is_paused_and_comes_back(void **state)
 	assert_true(test_wait_until(is_up, NULL, RIG_WAIT_MS));
 }
 
+static bool has_often_failed(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < OWNERS; i++)
+		assert_int_equal(move(i), 0);
+	return test_stat(user, "te_rail_pauses_total", "pair") >= 3 * OWNERS;
+}
+
+/* All of them: one after the other, and none by our device. */
+static void what_peers_themselves_failed_at_pauses_no_device(void **state)
+{
+	(void)state;
+	atomic_store(&fake.dead_err, -EREMOTEIO);
+	atomic_store(&fake.dead, 1);
+	assert_true(test_wait_until(has_often_failed, NULL, RIG_WAIT_MS));
+	assert_int_equal(test_stat(user, "te_rail_pauses_total", "device"), 0);
+	assert_int_equal(state_of(0), TE_RAIL_UP);
+}
+
 /* ---- who goes first ---- */
 
 #define MANY 200
@@ -446,6 +465,7 @@ int main(void)
 		WITH(set_up, rail_that_fails_with_one_peer_serves_the_others),
 		WITH(set_up,
 		     rail_that_fails_with_all_peers_is_paused_and_comes_back),
+		WITH(set_up, what_peers_themselves_failed_at_pauses_no_device),
 		WITH(set_up_narrow, urgent_request_overtakes_bulk),
 		WITH(set_up_narrow, bulk_is_not_starved),
 		WITH(set_up_narrow, greedy_peer_does_not_hold_up_another),
