@@ -48,6 +48,7 @@
 	X(notifies_full, "te_notifications_held_up_total", "")         \
 	X(visitors, "te_visitors_total", "")                           \
 	X(refused_hello, "te_control_refused_total", "hello")          \
+	X(refused_name, "te_control_refused_total", "name")            \
 	X(refused_proof, "te_control_refused_total", "proof")          \
 	X(bad_type, "te_control_refused_total", "type")                \
 	X(too_long, "te_control_refused_total", "length")              \

@@ -88,12 +88,28 @@ static int answer_hello(struct tei_visitor *v, const struct tei_frame *f)
 	return 0;
 }
 
-/* For the receiver of a notification to read, so no more than a name. */
+/*
+ * For the receiver of a notification to read, so no more than a name, and who is
+ * another one has not ours.
+ */
 static void take_name(struct tei_visitor *v, const char *name)
 {
-	char host[TEI_HOST_LEN_MAX + 1];
+	static struct tei_log_limit limit = {.per_minute = 6};
+	struct te_engine *engine = v->engine;
+	char host[TEI_HOST_LEN_MAX + 1], from[TEI_NAME_LEN_MAX + 1];
 	uint16_t port;
 
+	if (!strcmp(name, engine->name) &&
+	    memcmp(v->challenge.initiator, engine->incarnation,
+		   TE_INCARNATION_LEN) != 0) {
+		TEI_COUNT(engine, refused_name);
+		tei_address_text(tei_frame_peer(v->conn), from);
+		if (tei_log_allowed(&limit))
+			LOG_WARN("control: hello of %s: it says that it is %s, "
+				 "as we are, and stays without a name",
+				 from, name);
+		return;
+	}
 	if (strlen(name) < sizeof(v->name) &&
 	    !tei_name_split(name, host, &port))
 		memcpy(v->name, name, strlen(name) + 1);

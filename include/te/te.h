@@ -611,7 +611,7 @@ TE_API int te_batch_reset(struct te_batch *batch);
 struct te_notify {
 	/*
 	 * The name that the sender gives itself, which anybody may claim; ""
-	 * when it is malformed. Lives as long as the message.
+	 * when it is malformed, or ours. Lives as long as the message.
 	 */
 	const char *from;
 	const void *bytes;                       /* bytes[length] */

@@ -15,6 +15,7 @@
 #define DESCRIBE TE__CONTROL_TYPE__CONTROL_DESCRIBE
 #define CONNECT  TE__CONTROL_TYPE__CONTROL_CONNECT
 #define DROP     TE__CONTROL_TYPE__CONTROL_DROP
+#define NOTIFY   TE__CONTROL_TYPE__CONTROL_NOTIFY
 #define PROBE    TE__CONTROL_TYPE__CONTROL_PROBE
 #define REGIONS  TE__CONTROL_TYPE__CONTROL_REGIONS
 #define REVOKED  TE__CONTROL_TYPE__CONTROL_REVOKED
@@ -101,6 +102,51 @@ static void wrong_hello_is_refused_with_words(void **state)
 	wrong_hello(&m, TEI_STATUS_BAD);
 	assert_int_equal(refused("hello"), 5);
 	still_serves();
+}
+
+/* One message of @fd's, as its receiver sees it. */
+static void hear_message(int fd, struct te_notify *out)
+{
+	uint8_t text[] = "hello";
+	ProtobufCBinaryData one = {sizeof(text), text};
+	Te__Notify m = TE__NOTIFY__INIT;
+	size_t len = sizeof(body);
+
+	m.first = m.epoch = m.n_message = 1;
+	m.message = &one;
+	visitor_say(fd, NOTIFY, 2, &m.base);
+	assert_int_equal(visitor_hear(fd, body, &len), NOTIFY);
+	assert_int_equal(te_notify_take(engine, out), 0);
+}
+
+/* It is whom its incarnation says, and the name stays with its owner. */
+static void visitor_that_claims_our_name_gets_none(void **state)
+{
+	struct te_notify message;
+	uint8_t nonce[32] = {0};
+	size_t len = sizeof(body);
+	int fd = visitor_connect(engine);
+	te_segment_id own;
+	Te__Hello m;
+
+	(void)state;
+	visitor_fill_hello(&m, me, nonce);
+	m.name = (char *)(uintptr_t)te_engine_name(engine);
+	visitor_say(fd, HELLO, 1, &m.base);
+	assert_int_equal(visitor_hear(fd, body, &len), HELLO);
+	assert_int_equal(refused("name"), 1);
+	hear_message(fd, &message);
+	assert_string_equal(message.from, "");
+	assert_memory_equal(message.incarnation, me, sizeof(me));
+	te_notify_free(&message);
+	assert_int_equal(te_segment_open(engine, te_engine_name(engine),
+					 RIG_WAIT_MS, &own),
+			 0);
+	assert_int_equal(
+		rig_move(engine, own, TE_WRITE, memory, memory + 4096, 100), 0);
+	close(fd);
+	still_serves();
+	assert_int_equal(refused("name"), 1);
 }
 
 static void nobody_is_heard_before_hello(void **state)
@@ -452,6 +498,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_ENGINE(wrong_hello_is_refused_with_words),
+		WITH_ENGINE(visitor_that_claims_our_name_gets_none),
 		WITH_ENGINE(nobody_is_heard_before_hello),
 		WITH_ENGINE(false_proof_shows_nothing),
 		WITH_ENGINE(malformed_proofs_are_refused),
