@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer_judge.c - which backend a peer is reached by, why, and whether that is well */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cmd/doctor/peer.h"
@@ -173,14 +174,32 @@ static void judge_rails(const struct tei_peer_visit *v, const char *chosen,
 	tei_report_add(r, mark, &rails, v->name, "%s", text);
 }
 
+/* "..., MTU 1024 (4096 here, 1024 there), ..." of verbs: one end could do more. */
+static bool is_uneven(const char *text)
+{
+	const char *mtu = strstr(text, "MTU ");
+	unsigned int holds, here, there;
+
+	return mtu &&
+	       sscanf(mtu, "MTU %u (%u here, %u there)", &holds, &here,
+		      &there) == 3 &&
+	       here != there;
+}
+
 static void judge_ways(const struct tei_peer_visit *v, struct tei_report *r)
 {
 	size_t i;
 
-	for (i = 0; i < v->n_rails; i++)
-		if (*v->rails[i].way)
-			tei_report_add(r, TEI_MARK_OK, &way, v->name, "%s: %s",
-				       v->rails[i].name, v->rails[i].way);
+	for (i = 0; i < v->n_rails; i++) {
+		const struct tei_peer_rail *rail = &v->rails[i];
+
+		if (*rail->way)
+			tei_report_add(r,
+				       is_uneven(rail->way) ? TEI_MARK_WARN
+							    : TEI_MARK_OK,
+				       &way, v->name, "%s: %s", rail->name,
+				       rail->way);
+	}
 }
 
 /* Bits a second of all rails that have carried; 0: not known of each. */

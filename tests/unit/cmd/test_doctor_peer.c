@@ -154,6 +154,26 @@ static void a_rail_that_carries_nothing_is_a_warning(void **state)
 	tei_report_fini(&p.report);
 }
 
+static void an_mtu_that_one_end_holds_down_is_a_warning(void **state)
+{
+	struct tei_peer_visit v = two_networks();
+	struct patient p;
+
+	(void)state;
+	(void)snprintf(v.rails[1].way, sizeof(v.rails[1].way),
+		       "GID 1 10.9.0.1 to 10.9.0.2, MTU 4096 (4096 here, 4096 "
+		       "there), 2 queue pairs");
+	judge(&p, &v);
+	patient_has(&p, "peer.way", "b:1", TEI_MARK_OK, "tcp/eth0: GID 1");
+	tei_report_fini(&p.report);
+	(void)snprintf(v.rails[1].way, sizeof(v.rails[1].way),
+		       "GID 1 10.9.0.1 to 10.9.0.2, MTU 1024 (4096 here, 1024 "
+		       "there), 2 queue pairs");
+	judge(&p, &v);
+	patient_has(&p, "peer.way", "b:1", TEI_MARK_WARN, "1024 there");
+	tei_report_fini(&p.report);
+}
+
 static void less_than_half_of_the_rails_is_a_warning(void **state)
 {
 	struct tei_peer_visit v = two_networks();
@@ -223,6 +243,7 @@ int main(void)
 		cmocka_unit_test(the_rail_that_came_farthest_says_why),
 		cmocka_unit_test(tcp_beside_rdma_is_a_warning),
 		cmocka_unit_test(a_rail_that_carries_nothing_is_a_warning),
+		cmocka_unit_test(an_mtu_that_one_end_holds_down_is_a_warning),
 		cmocka_unit_test(less_than_half_of_the_rails_is_a_warning),
 		cmocka_unit_test(a_peer_that_cannot_be_read_is_told),
 		cmocka_unit_test(bytes_that_are_no_text_are_shown_as_marks),
