@@ -14,7 +14,7 @@
 
 #define GIDS_MAX   256
 #define ROUTES_MAX 32768 /* nodes of a large cluster have thousands */
-#define ROUTE_LINE 128   /* bytes; the kernel fills each up */
+#define ROUTE_LINE 160   /* bytes of an IPv6 one; one of IPv4 has 128 */
 
 static const struct tei_rule gid_rule = {
 	"rdma.gid", "a GID of type RoCE v2 that is a routable address",
@@ -38,7 +38,8 @@ static const struct tei_rule congestion = {
 
 /* ---- GIDs ---- */
 
-enum gid_kind { GID_NONE, GID_V1, GID_LINK_LOCAL, GID_V6, GID_V4 };
+/* The better the later. */
+enum gid_kind { GID_NONE, GID_V1, GID_LINK_LOCAL, GID_PRIVATE, GID_GLOBAL };
 
 struct gid {
 	enum gid_kind kind;
@@ -47,6 +48,17 @@ struct gid {
 	char interface[TEI_HOST_NAME];
 };
 
+static enum gid_kind kind_of_v4(const uint8_t a[4])
+{
+	if (a[0] == 169 && a[1] == 254)
+		return GID_LINK_LOCAL;
+	return a[0] == 10 || (a[0] == 172 && (a[1] & 0xf0) == 16) ||
+			       (a[0] == 192 && a[1] == 168) ||
+			       (a[0] == 100 && (a[1] & 0xc0) == 64)
+		       ? GID_PRIVATE
+		       : GID_GLOBAL;
+}
+
 static enum gid_kind kind_of(const struct in6_addr *addr, const char *type)
 {
 	if (IN6_IS_ADDR_UNSPECIFIED(addr))
@@ -54,8 +66,10 @@ static enum gid_kind kind_of(const struct in6_addr *addr, const char *type)
 	if (strcmp(type, "RoCE v2") != 0)
 		return GID_V1;
 	if (IN6_IS_ADDR_V4MAPPED(addr))
-		return GID_V4;
-	return IN6_IS_ADDR_LINKLOCAL(addr) ? GID_LINK_LOCAL : GID_V6;
+		return kind_of_v4(addr->s6_addr + 12);
+	if (IN6_IS_ADDR_LINKLOCAL(addr))
+		return GID_LINK_LOCAL;
+	return (addr->s6_addr[0] & 0xfe) == 0xfc ? GID_PRIVATE : GID_GLOBAL;
 }
 
 /* False: there is no such place in the table. An empty one is GID_NONE. */
@@ -79,6 +93,21 @@ static bool read_gid(const struct tei_host *h, const struct te_topo_nic *nic,
 	return true;
 }
 
+/*
+ * The one that an engine takes: global addresses before private ones, those of an
+ * interface that is seen before others of their kind.
+ */
+static unsigned int rank_of(const struct gid *gid)
+{
+	static const unsigned int ranks[][2] = {
+		[GID_NONE] = {0, 0},       [GID_V1] = {1, 1},
+		[GID_LINK_LOCAL] = {2, 4}, [GID_PRIVATE] = {3, 5},
+		[GID_GLOBAL] = {6, 7},
+	};
+
+	return ranks[gid->kind][*gid->interface != '\0'];
+}
+
 static void best_gid(const struct tei_host *h, const struct te_topo_nic *nic,
 		     struct gid *best)
 {
@@ -87,7 +116,7 @@ static void best_gid(const struct tei_host *h, const struct te_topo_nic *nic,
 
 	*best = (struct gid){.kind = GID_NONE};
 	for (i = 0; i < GIDS_MAX && read_gid(h, nic, i, &gid); i++)
-		if (gid.kind > best->kind)
+		if (rank_of(&gid) > rank_of(best))
 			*best = gid;
 }
 
@@ -105,7 +134,7 @@ static void check_gid(const char *port, const struct gid *gid,
 			       "the table is empty");
 		return;
 	}
-	if (gid->kind < GID_V6)
+	if (gid->kind < GID_PRIVATE)
 		mark = gid->kind == GID_V1 ? TEI_MARK_FAIL : TEI_MARK_WARN;
 	(void)inet_ntop(AF_INET6, &gid->addr, text, sizeof(text));
 	tei_report_add(r, mark, &gid_rule, port, "index %u: %s by %s, %s",
@@ -116,22 +145,55 @@ static void check_gid(const char *port, const struct gid *gid,
 
 /* ---- routes ---- */
 
+/* A network next to an interface, an IPv4 one as in a GID. */
 struct route {
 	char interface[TEI_HOST_NAME];
-	uint32_t to, mask; /* as in memory: network byte order */
+	uint8_t to[16];
+	unsigned int prefix; /* bits */
 };
 
-/* A line of /proc/net/route that leads into a network next to an interface. */
-static bool parse_route(const char *line, struct route *out)
+/* A line of /proc/net/route; addresses stand there as they are in memory. */
+static bool parse_v4(const char *line, struct route *out)
 {
 	unsigned int to, gateway, mask;
+	uint32_t addr;
 
+	*out = (struct route){.to = {[10] = 0xff, [11] = 0xff}};
 	if (sscanf(line, "%63s %x %x %*x %*d %*d %*d %x", out->interface, &to,
 		   &gateway, &mask) != 4)
 		return false;
-	out->to = to;
-	out->mask = mask;
+	addr = to;
+	memcpy(out->to + 12, &addr, sizeof(addr));
+	out->prefix = 96 + (unsigned int)__builtin_popcount(mask);
 	return gateway == 0 && mask != 0;
+}
+
+/* One of /proc/net/ipv6_route: to, its bits, from, its bits, gateway ... */
+static bool parse_v6(const char *line, struct route *out)
+{
+	char to[33], gateway[33];
+	unsigned int byte;
+
+	*out = (struct route){.prefix = 0};
+	if (sscanf(line, "%32s %x %*s %*s %32s %*s %*s %*s %*s %63s", to,
+		   &out->prefix, gateway, out->interface) != 4)
+		return false;
+	for (size_t i = 0; i < sizeof(out->to); i++) {
+		if (sscanf(to + 2 * i, "%2x", &byte) != 1)
+			return false;
+		out->to[i] = (uint8_t)byte;
+	}
+	/* Those of single addresses are the host's own. */
+	return out->prefix > 0 && out->prefix < 128 &&
+	       strspn(gateway, "0") == strlen(gateway);
+}
+
+static bool leads_to(const struct route *route, const uint8_t addr[16])
+{
+	unsigned int bytes = route->prefix / 8, bits = route->prefix % 8;
+
+	return !memcmp(route->to, addr, bytes) &&
+	       (!bits || !((route->to[bytes] ^ addr[bytes]) >> (8 - bits)));
 }
 
 struct ways {
@@ -139,21 +201,23 @@ struct ways {
 	char other[TEI_HOST_NAME]; /* another interface in the same network */
 };
 
-static void find_ways(const struct tei_host *h, uint32_t addr,
-		      const char *interface, struct ways *out)
+static void find_ways(const struct tei_host *h, const struct gid *gid,
+		      struct ways *out)
 {
 	static char table[ROUTES_MAX * ROUTE_LINE];
+	bool v4 = IN6_IS_ADDR_V4MAPPED(&gid->addr);
 	char *line, *rest = NULL;
 	struct route route;
 
 	*out = (struct ways){.by_own = false};
-	(void)tei_host_bytes(h, table, sizeof(table), "proc/net/route");
+	(void)tei_host_bytes(h, table, sizeof(table),
+			     v4 ? "proc/net/route" : "proc/net/ipv6_route");
 	for (line = strtok_r(table, "\n", &rest); line;
 	     line = strtok_r(NULL, "\n", &rest)) {
-		if (!parse_route(line, &route) ||
-		    (addr & route.mask) != (route.to & route.mask))
+		if (!(v4 ? parse_v4(line, &route) : parse_v6(line, &route)) ||
+		    !leads_to(&route, gid->addr.s6_addr))
 			continue;
-		if (!strcmp(route.interface, interface))
+		if (!strcmp(route.interface, gid->interface))
 			out->by_own = true;
 		else
 			memcpy(out->other, route.interface, sizeof(out->other));
@@ -164,12 +228,10 @@ static void check_route(const struct tei_host *h, const char *port,
 			const struct gid *gid, struct tei_report *r)
 {
 	struct ways ways;
-	uint32_t addr;
 
-	if (gid->kind != GID_V4 || !*gid->interface)
+	if (gid->kind < GID_PRIVATE || !*gid->interface)
 		return;
-	memcpy(&addr, &gid->addr.s6_addr[12], sizeof(addr));
-	find_ways(h, addr, gid->interface, &ways);
+	find_ways(h, gid, &ways);
 	tei_report_add(r, ways.by_own ? TEI_MARK_OK : TEI_MARK_FAIL,
 		       &route_rule, port, ways.by_own ? "by %s" : "none by %s",
 		       gid->interface);

@@ -128,6 +128,50 @@ static void addresses_that_do_not_reach_are_found(void **state)
 	patients_show("two-nics", list, TEST_COUNT(list));
 }
 
+#define V6       "20010db8000000000000000000000001 "
+#define V6_NET   "20010db8000000000000000000000000 "
+#define V6_NONE  "00000000000000000000000000000000 "
+#define V6_REST  " 00000100 00000001 00000000 00000001 "
+#define V6_VIA   "fe800000000000000000000000000009 "
+#define V6_LOCAL V6 "80 " V6_NONE "00 " V6_NONE V6_REST "lo\n"
+
+/* As an engine has it, a global one goes before a private one of IPv4. */
+static void routes_of_ipv6_are_found_too(void **state)
+{
+	static const struct {
+		const char *table;
+		enum tei_mark mark;
+		const char *found;
+	} rows[] = {
+		{V6_LOCAL V6_NET "40 " V6_NONE "00 " V6_NONE V6_REST
+				 "ens1np0\n",
+		 TEI_MARK_OK, "by ens1np0"},
+		{V6_LOCAL V6_NET "40 " V6_NONE "00 " V6_NONE V6_REST "ens2\n",
+		 TEI_MARK_FAIL, "none by ens1np0"},
+		{V6_LOCAL V6_NET "40 " V6_NONE "00 " V6_VIA V6_REST "ens1np0\n",
+		 TEI_MARK_FAIL, "none by ens1np0"},
+		{V6_NONE "00 " V6_NONE "00 " V6_NONE V6_REST "ens1np0\nx\n",
+		 TEI_MARK_FAIL, "none by ens1np0"},
+	};
+	struct patient p;
+
+	(void)state;
+	patient_open(&p, "two-nics");
+	test_tree_write(p.dir, PORT "gids/2",
+			"2001:0db8:0000:0000:0000:0000:0000:0001\n");
+	test_tree_write(p.dir, PORT "gid_attrs/types/2", "RoCE v2\n");
+	test_tree_write(p.dir, PORT "gid_attrs/ndevs/2", "ens1np0\n");
+	for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+		test_tree_write(p.dir, "proc/net/ipv6_route", rows[i].table);
+		patient_look(&p);
+		patient_has(&p, "rdma.gid", "mlx5_0/1", TEI_MARK_OK,
+			    "index 2: 2001:db8::1 by ens1np0");
+		patient_has(&p, "rdma.route", "mlx5_0/1", rows[i].mark,
+			    rows[i].found);
+	}
+	patient_close(&p);
+}
+
 static void congestion_control_that_is_off_is_found(void **state)
 {
 	static const struct ailment list[] = {
@@ -196,6 +240,7 @@ int main(void)
 		cmocka_unit_test(a_node_that_cannot_be_opened_is_found),
 		cmocka_unit_test(ports_that_are_not_ready_are_found),
 		cmocka_unit_test(addresses_that_do_not_reach_are_found),
+		cmocka_unit_test(routes_of_ipv6_are_found_too),
 		cmocka_unit_test(congestion_control_that_is_off_is_found),
 		cmocka_unit_test(a_route_behind_thousands_is_found),
 	};
