@@ -25,6 +25,7 @@
 #include "base/net.h"
 #include "base/signals.h"
 #include "base/thread.h"
+#include "cmd/mooncake_client.h"
 #include "store/agent/agent.h"
 
 #define ABOUT                                                                \
@@ -36,123 +37,7 @@
 #define STOP_MS     1000 /* of the 2 s that ending may take */
 #define TENANT_MAX  64   /* bytes */
 
-#define TIMEOUT_MAX_MS 86400000.0 /* of a store's calls: a day */
-
 #define SOCKET_PATH_MAX sizeof(((struct sockaddr_un *)NULL)->sun_path)
-
-struct settings {
-	char *config_path;
-	char *host;
-	uint64_t port, engine_port;
-	char *master_server_address, *metadata_server, *tenant_id;
-	char *protocol;
-	uint64_t global_segment_size;
-	char *socket_path, *socket_group;
-	uint64_t threads, dummy_memory_max, dummy_memory_each_max;
-	uint64_t local_hot_cache_size, local_hot_block_size;
-	uint64_t local_hot_admission_threshold;
-	bool enable_http_server;
-	uint64_t http_port;
-	bool insecure;
-	char *allow_host; /* of HTTP requests: tei_http_config */
-	uint64_t call_timeout, replica_timeout; /* ms */
-	uint64_t drain_timeout;                 /* ms */
-	uint64_t v;
-
-	/* Accepted: nothing here depends on them. */
-	char *device_names;
-	uint64_t local_buffer_size;
-	bool enable_offload, start_offload_rpc_server;
-};
-
-#define ROW(field) TEI_SETTING(struct settings, field)
-
-/* clang-format off */
-static const struct tei_setting rows[] = {
-	{ ROW(config_path), .type = TEI_CONF_STRING, .group = "file",
-	  .file = tei_conf_file,
-	  .help = "YAML or JSON file of settings, named as here" },
-
-	{ ROW(host), .group = "network", .type = TEI_CONF_STRING, .def = "0.0.0.0",
-	  .help = "name by which others reach this host; 0.0.0.0: 127.0.0.1, so that "
-		  "only processes here do" },
-	{ ROW(port), .type = TEI_CONF_UINT, .def = "50052", .max = 65535,
-	  .help = "where dummy clients ask for their socket; 0: any free one" },
-	{ ROW(engine_port), .type = TEI_CONF_UINT, .def = "0", .max = 65535,
-	  .help = "port for other clients; 0: any free one" },
-	{ ROW(master_server_address), .type = TEI_CONF_STRING,
-	  .def = "127.0.0.1:50051", .help = "the master, host:port" },
-	{ ROW(metadata_server), .type = TEI_CONF_STRING,
-	  .def = "http://127.0.0.1:8080/metadata",
-	  .help = "directory to publish the name in; P2PHANDSHAKE: none" },
-	{ ROW(tenant_id), .type = TEI_CONF_STRING, .def = "default",
-	  .help = "whose keys its dummy clients mean" },
-	{ ROW(protocol), .type = TEI_CONF_CHOICE, .def = "tcp",
-	  .choices = "tcp|rdma",
-	  .help = "how bytes move; rdma without such a device: as tcp" },
-	{ ROW(device_names), .alias = "device_name", .type = TEI_CONF_STRING, .def = "",
-	  .help = "with rdma: those to use, a list with commas" },
-	{ ROW(socket_path), .env = "MOONCAKE_CLIENT_SOCKET",
-	  .type = TEI_CONF_STRING, .def = "",
-	  .help = "unix socket for dummy clients; empty: client-PORT.sock in "
-		  "the user's runtime directory" },
-	{ ROW(socket_group), .type = TEI_CONF_STRING, .def = "",
-	  .help = "members of this group are served too; empty: only this user" },
-	{ ROW(threads), .type = TEI_CONF_UINT, .def = "1", .min = 1, .max = 64,
-	  .help = "calls of dummy clients at a time; 1: as many as there are "
-		  "CPUs, 4 at least" },
-	{ ROW(dummy_memory_max), .type = TEI_CONF_SIZE, .def = "1 TB",
-	  .help = "memory of all dummy clients together" },
-	{ ROW(dummy_memory_each_max), .type = TEI_CONF_SIZE, .def = "256 GB",
-	  .help = "memory of one dummy client, touched or not" },
-	{ ROW(enable_http_server), .type = TEI_CONF_BOOL, .def = "0",
-	  .help = "serve /health, /metrics and /metrics/summary" },
-	{ ROW(http_port), .type = TEI_CONF_UINT, .def = "9300", .max = 65535,
-	  .help = "where; 0: any free port" },
-	{ ROW(call_timeout), .type = TEI_CONF_DURATION, .def = "1", .unit = "s",
-	  .min = 1, .max = TIMEOUT_MAX_MS,
-	  .help = "of one call to the master" },
-	{ ROW(replica_timeout), .type = TEI_CONF_DURATION, .def = "1",
-	  .unit = "s", .min = 1, .max = TIMEOUT_MAX_MS,
-	  .help = "of reading from one owner, be it one value or a batch" },
-	{ ROW(insecure), .env = "MOONCAKE_INSECURE", .type = TEI_CONF_BOOL,
-	  .def = "0", .help = "serve other hosts too, without any key" },
-	{ ROW(allow_host), .env = "MOONCAKE_ALLOW_HOST",
-	  .type = TEI_CONF_STRING, .def = "",
-	  .help = "HTTP requests may be for these names, too (a,b)" },
-
-	{ ROW(global_segment_size), .group = "memory", .type = TEI_CONF_SIZE, .def = "4 GB",
-	  .min = 1, .max = 1099511627776.0, .help = "memory lent to the pool" },
-
-	{ ROW(local_buffer_size), .type = TEI_CONF_SIZE, .def = "0",
-	  .max = 1099511627776.0,
-	  .help = "memory for values that dummy clients get without giving any; "
-		  "0: they take theirs" },
-	{ ROW(local_hot_cache_size), .env = "MC_STORE_LOCAL_HOT_CACHE_SIZE",
-	  .type = TEI_CONF_SIZE, .def = "0", .max = 1099511627776.0,
-	  .help = "memory for what is read often from other owners; 0: none" },
-	{ ROW(local_hot_block_size), .env = "MC_STORE_LOCAL_HOT_BLOCK_SIZE",
-	  .type = TEI_CONF_SIZE, .def = "16 MB", .min = 1, .max = 1099511627776.0,
-	  .help = "larger values are not kept there" },
-	{ ROW(local_hot_admission_threshold),
-	  .env = "MC_STORE_LOCAL_HOT_ADMISSION_THRESHOLD",
-	  .type = TEI_CONF_UINT, .def = "2", .min = 1, .max = 255,
-	  .help = "how often a key is to be asked for before it is kept there" },
-
-	{ ROW(drain_timeout), .type = TEI_CONF_DURATION, .def = "10",
-	  .unit = "s", .max = 600000,
-	  .help = "when told to end: for how long, at most, what is here is moved "
-		  "to others; 0: not at all" },
-
-	{ ROW(v), .group = "observation", .type = TEI_CONF_UINT, .def = "0", .max = 9,
-	  .help = "verbosity: 0 a handful of lines, 1 a line per object" },
-
-	{ ROW(enable_offload), .type = TEI_CONF_BOOL, .def = "0",
-	  .hidden = true, .help = "accepted, no meaning here" },
-	{ ROW(start_offload_rpc_server), .type = TEI_CONF_BOOL, .def = "1",
-	  .hidden = true, .help = "accepted, no meaning here" },
-};
-/* clang-format on */
 
 /* ---- starting ---- */
 
@@ -188,7 +73,7 @@ static int complain(const char *setting, const char *value, const char *why)
 	return 2;
 }
 
-static int bad_engine(const struct settings *s, const char *name, int rc)
+static int bad_engine(const struct client_settings *s, const char *name, int rc)
 {
 	char port[16];
 
@@ -221,7 +106,7 @@ static int check_host(const char *host)
 	return rc < 0 ? complain("host", host, te_strerror(rc)) : 0;
 }
 
-static int configure(const struct settings *s, struct te_config *config)
+static int configure(const struct client_settings *s, struct te_config *config)
 {
 	int rc = te_config_set(config, "protocol", s->protocol, NULL, 0);
 
@@ -236,7 +121,7 @@ static int configure(const struct settings *s, struct te_config *config)
 	return rc;
 }
 
-static int open_engine(const struct settings *s, struct te_engine **out)
+static int open_engine(const struct client_settings *s, struct te_engine **out)
 {
 	const char *host = is_wildcard(s->host) ? "127.0.0.1" : s->host;
 	char name[TEI_NAME_LEN_MAX + 1];
@@ -253,7 +138,7 @@ static int open_engine(const struct settings *s, struct te_engine **out)
 	return rc ? bad_engine(s, name, rc) : 0;
 }
 
-static int join(const struct settings *s, struct te_engine *engine,
+static int join(const struct client_settings *s, struct te_engine *engine,
 		struct te_store **out)
 {
 	const struct te_store_config config = {
@@ -299,7 +184,7 @@ static bool tenant_holds(const char *name)
 }
 
 /* What the rows cannot say. */
-static int check(const struct settings *s)
+static int check(const struct client_settings *s)
 {
 	if (!master_holds(s->master_server_address))
 		return complain("master_server_address",
@@ -339,7 +224,7 @@ static bool wait_mounted(struct te_store *store, const sigset_t *set)
 /* ---- dummy clients ---- */
 
 /* While nothing has begun yet; what is wrong has been said. */
-static int check_port(const struct settings *s)
+static int check_port(const struct client_settings *s)
 {
 	uint16_t port;
 	int fd;
@@ -354,7 +239,7 @@ static int check_port(const struct settings *s)
 	return 0;
 }
 
-static unsigned int n_threads(const struct settings *s)
+static unsigned int n_threads(const struct client_settings *s)
 {
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -363,7 +248,7 @@ static unsigned int n_threads(const struct settings *s)
 	return n > THREADS_MIN ? (unsigned int)n : THREADS_MIN;
 }
 
-static int start_http(const struct settings *s, struct tei_agent *agent)
+static int start_http(const struct client_settings *s, struct tei_agent *agent)
 {
 	const char *host = is_wildcard(s->host) ? NULL : s->host;
 	uint16_t port;
@@ -380,7 +265,7 @@ static int start_http(const struct settings *s, struct tei_agent *agent)
 }
 
 /* Whoever only lends memory needs no socket: then *out is NULL. */
-static int start_agent(const struct settings *s, struct te_store *store,
+static int start_agent(const struct client_settings *s, struct te_store *store,
 		       struct tei_agent **out)
 {
 	struct tei_agent_config config = {
@@ -437,7 +322,7 @@ static void *await_second_signal(void *arg)
 }
 
 /* What is here goes to others, unless we are told once more to end. */
-static void drain(const struct settings *s, struct te_store *store,
+static void drain(const struct client_settings *s, struct te_store *store,
 		  const sigset_t *set)
 {
 	struct second_signal second = {.set = set};
@@ -463,7 +348,7 @@ static void stop_agent(struct tei_agent *agent)
 	end_at_once("calls of dummy clients are cut off");
 }
 
-static void serve_pool(const struct settings *s, struct te_store *store,
+static void serve_pool(const struct client_settings *s, struct te_store *store,
 		       const sigset_t *set)
 {
 	if (wait_mounted(store, set))
@@ -476,7 +361,7 @@ static void serve_pool(const struct settings *s, struct te_store *store,
 		;
 }
 
-static int serve(const struct settings *s, struct te_store *store,
+static int serve(const struct client_settings *s, struct te_store *store,
 		 const sigset_t *set)
 {
 	struct tei_agent *agent;
@@ -492,7 +377,7 @@ static int serve(const struct settings *s, struct te_store *store,
 
 static void warn_about(const struct tei_conf *conf)
 {
-	const struct settings *s = conf->values;
+	const struct client_settings *s = conf->values;
 	char names[512];
 
 	if (tei_conf_ignored(conf, names, sizeof(names)))
@@ -503,7 +388,7 @@ static void warn_about(const struct tei_conf *conf)
 
 static int run(const struct tei_conf *conf)
 {
-	const struct settings *s = conf->values;
+	const struct client_settings *s = conf->values;
 	struct te_engine *engine = NULL;
 	struct te_store *store;
 	sigset_t set;
@@ -536,9 +421,8 @@ static int run(const struct tei_conf *conf)
 
 int main(int argc, char **argv)
 {
-	struct settings settings;
-	struct tei_conf conf = {rows, sizeof(rows) / sizeof(rows[0]),
-				&settings};
+	struct client_settings settings;
+	struct tei_conf conf = {client_rows, client_n_rows, &settings};
 
 	return tei_conf_program(&conf, argc, argv, ABOUT, run);
 }
