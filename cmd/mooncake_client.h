@@ -30,6 +30,10 @@ struct client_settings {
 
 	/* Accepted: nothing here depends on them. */
 	bool enable_offload, start_offload_rpc_server;
+	char *log_dir, *vmodule, *logbuflevel;
+	uint64_t minloglevel, max_log_size, stderrthreshold, logbufsecs;
+	bool logtostderr, alsologtostderr, colorlogtostderr, logtostdout;
+	bool stop_logging_if_full_disk;
 };
 
 /* Of struct client_settings. */

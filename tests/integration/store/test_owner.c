@@ -148,6 +148,8 @@ static void flags_without_meaning_are_named_once(void **state)
 			      "--metadata_server=P2PHANDSHAKE",
 			      "--enable_offload=true",
 			      "--tenant_id=default",
+			      "--logtostderr",
+			      "--log_dir=/tmp",
 			      NULL};
 	struct test_process *owner;
 	const char *said;
@@ -163,6 +165,8 @@ static void flags_without_meaning_are_named_once(void **state)
 	assert_non_null(said);
 	assert_null(strstr(said, "metadata_server")); /* it has one */
 	assert_non_null(strstr(said, "enable_offload"));
+	assert_non_null(strstr(said, "logtostderr"));
+	assert_non_null(strstr(said, "log_dir"));
 	assert_null(strstr(said, "tenant_id")); /* was given its default */
 	assert_null(strstr(said + 1, "without effect"));
 	ends_with_0(owner, SIGTERM);
