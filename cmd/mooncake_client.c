@@ -149,6 +149,7 @@ static int join(const struct client_settings *s, struct te_engine *engine,
 		.master = s->master_server_address,
 		.tenant = s->tenant_id,
 		.segment_bytes = s->global_segment_size,
+		.location_cache_entries = (uint32_t)s->location_cache,
 		.hot_cache_bytes = s->local_hot_cache_size,
 		.hot_cache_value_bytes = s->local_hot_block_size,
 		.hot_cache_threshold =

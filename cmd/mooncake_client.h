@@ -18,6 +18,7 @@ struct client_settings {
 	uint64_t global_segment_size, local_buffer_size;
 	char *socket_path, *socket_group;
 	uint64_t threads, dummy_memory_max, dummy_memory_each_max;
+	uint64_t location_cache;
 	uint64_t local_hot_cache_size, local_hot_block_size;
 	uint64_t local_hot_admission_threshold;
 	bool enable_http_server;

@@ -2,6 +2,8 @@
 /* mooncake_client_settings.c - the rows of mooncake_client in the registry */
 #include "cmd/mooncake_client.h"
 
+#include <te/store.h>
+
 #define TIMEOUT_MAX_MS 86400000.0 /* of a store's calls: a day */
 
 #define ROW(field) TEI_SETTING(struct client_settings, field)
@@ -71,6 +73,10 @@ const struct tei_setting client_rows[] = {
 	  .max = 1099511627776.0,
 	  .help = "memory for values that dummy clients get without giving any; "
 		  "0: they take theirs" },
+	{ ROW(location_cache), .env = "TE_LOCATION_CACHE",
+	  .type = TEI_CONF_UINT, .def = "0", .max = TE_STORE_LOCATIONS_MAX,
+	  .help = "objects whose place is remembered while its lease lasts, so "
+		  "that reading them again asks the master nothing; 0: none" },
 	{ ROW(local_hot_cache_size), .env = "MC_STORE_LOCAL_HOT_CACHE_SIZE",
 	  .type = TEI_CONF_SIZE, .def = "0", .max = 1099511627776.0,
 	  .help = "memory for what is read often from other owners; 0: none" },

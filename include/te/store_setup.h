@@ -46,11 +46,20 @@ struct te_store_pair {
  *                          or MC_RPC_TIMEOUT_MS, MC_RPC_CONNECT_TIMEOUT_MS,
  *                          TE_REPLICA_TIMEOUT: 1s, 5s, 1s; as call_, setup_ and
  *                          replica_timeout_ms of te_store_config
+ *   drain_timeout          or TE_DRAIN_TIMEOUT: 0; drain_timeout_ms of the same
+ *   location_cache         or TE_LOCATION_CACHE: 0; location_cache_entries
+ *   local_hot_cache_size, local_hot_block_size, local_hot_admission_threshold
+ *                          or MC_STORE_LOCAL_HOT_CACHE_SIZE, ..._BLOCK_SIZE,
+ *                          ..._ADMISSION_THRESHOLD: 0, 16 MB, 2; hot_cache_bytes,
+ *                          _value_bytes and _threshold
+ *   enable_client_http_server, client_http_port
+ *                          off, 9300: /health, /metrics and /metrics/summary. A
+ *                          port that is taken is one line of the log, no error
  *
- * Pairs go before the environment. ipc_socket_path, enable_ssd_offload,
- * ssd_offload_path, enable_client_http_server and client_http_port are
- * accepted and have no effect, which one warning says; unknown keys are named in
- * a warning each. A switch that is neither on nor off is warned of, and off.
+ * Pairs go before the environment. ipc_socket_path, enable_ssd_offload and
+ * ssd_offload_path are accepted and have no effect, which one warning says; unknown
+ * keys are named in a warning each. A switch that is neither on nor off is warned
+ * of, and off.
  *
  * Blocks: connect_timeout at most. Returns 0, or *out is untouched, one line of the
  * log says which value is wrong and why, and:

@@ -87,12 +87,23 @@ static void faults(struct evbuffer *out, const struct tei_agent *agent)
 		refused(out, name, reasons[i], agent->stats.faults[i]);
 }
 
-/* What is read often from other owners, and kept here. */
-static void hot_cache(struct evbuffer *out, struct te_store *store)
+/* What our own client remembers, and what of others it keeps. */
+static void caches(struct evbuffer *out, struct te_store *store)
 {
 	struct te_store_stats stats;
 
 	te_store_stats(store, &stats);
+	tei_http_metric(out, "te_store_location_hits_total", "counter",
+			"keys read from where they were remembered to be",
+			stats.location_hits);
+	tei_http_metric(out, "te_store_location_misses_total", "counter",
+			"keys whose place was not remembered",
+			stats.location_misses);
+	tei_http_metric(out, "te_store_location_stale_total", "counter",
+			"keys that were not there any more",
+			stats.location_stale);
+	tei_http_metric(out, "te_store_location_bytes", "gauge",
+			"memory of what is remembered", stats.location_bytes);
 	tei_http_metric(out, "te_store_hot_hits_total", "counter",
 			"keys whose bytes came from the hot cache",
 			stats.hot_hits);
@@ -157,7 +168,7 @@ static int metrics(const struct tei_http_request *request,
 			agent->queued_bytes);
 	tei_http_metric(out, "te_agent_healthy", "gauge", "1: in the pool",
 			te_store_health(agent->store) == 0);
-	hot_cache(out, agent->store);
+	caches(out, agent->store);
 	return 200;
 }
 

@@ -2,7 +2,10 @@
 /* http.c - a client's HTTP port: is it well, and what has it done */
 #include "store/client/http.h"
 
+#include <inttypes.h>
 #include <stddef.h>
+
+#include <event2/buffer.h>
 
 #include "base/http_page.h"
 #include "base/log.h"
@@ -62,9 +65,30 @@ static int metrics(const struct tei_http_request *request,
 	return 200;
 }
 
+static int summary(const struct tei_http_request *request,
+		   struct tei_http_reply *reply, void *arg)
+{
+	struct te_store_stats s;
+	struct te_store *store = arg;
+
+	(void)request;
+	te_store_stats(store, &s);
+	(void)evbuffer_add_printf(
+		reply->body,
+		"Client Metrics: %s | Places: hits=%" PRIu64 ", misses=%" PRIu64
+		", stale=%" PRIu64 " | Hot cache: hits=%" PRIu64
+		", misses=%" PRIu64 ", %" PRIu64
+		" bytes | Put retries: %" PRIu64 "\n",
+		te_store_health(store) ? "not in the pool" : "healthy",
+		s.location_hits, s.location_misses, s.location_stale,
+		s.hot_hits, s.hot_misses, s.hot_bytes, s.put_retries);
+	return 200;
+}
+
 static const struct tei_http_route routes[] = {
 	{TEI_HTTP_GET, "/health", health},
 	{TEI_HTTP_GET, "/metrics", metrics},
+	{TEI_HTTP_GET, "/metrics/summary", summary},
 };
 
 int tei_store_http_start(struct te_store *store, uint16_t port, bool insecure,

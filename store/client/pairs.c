@@ -34,6 +34,10 @@ struct wanted {
 	bool force_tcp;
 	uint64_t client_min_port, client_max_port;
 	uint64_t rpc_timeout, connect_timeout, replica_timeout; /* ms */
+	uint64_t drain_timeout;                                 /* ms */
+	uint64_t location_cache;
+	uint64_t local_hot_cache_size, local_hot_block_size;
+	uint64_t local_hot_admission_threshold;
 
 	bool enable_client_http_server, insecure;
 	uint64_t client_http_port;
@@ -87,6 +91,25 @@ const struct tei_setting tei_pairs_rows[] = {
 	{ ROW(replica_timeout), .env = "TE_REPLICA_TIMEOUT",
 	  .type = TEI_CONF_DURATION, .def = "1s", .min = 1,
 	  .max = TIMEOUT_MAX_MS, .help = "of reading one replica" },
+	{ ROW(drain_timeout), .env = "TE_DRAIN_TIMEOUT",
+	  .type = TEI_CONF_DURATION, .def = "0", .max = TEI_DRAIN_MAX_MS,
+	  .help = "when it is closed: for how long, at most, what is here is "
+		  "moved to others first; 0: not at all" },
+	{ ROW(location_cache), .env = "TE_LOCATION_CACHE",
+	  .type = TEI_CONF_UINT, .def = "0", .max = TE_STORE_LOCATIONS_MAX,
+	  .help = "objects whose place is remembered while its lease lasts, so "
+		  "that reading them again asks the master nothing; 0: none" },
+	{ ROW(local_hot_cache_size), .env = "MC_STORE_LOCAL_HOT_CACHE_SIZE",
+	  .type = TEI_CONF_SIZE, .def = "0", .max = 1099511627776.0,
+	  .help = "memory for what is read often from other owners; 0: none" },
+	{ ROW(local_hot_block_size), .env = "MC_STORE_LOCAL_HOT_BLOCK_SIZE",
+	  .type = TEI_CONF_SIZE, .def = "16 MB", .min = 1,
+	  .max = 1099511627776.0,
+	  .help = "larger values are not kept there" },
+	{ ROW(local_hot_admission_threshold),
+	  .env = "MC_STORE_LOCAL_HOT_ADMISSION_THRESHOLD",
+	  .type = TEI_CONF_UINT, .def = "2", .min = 1, .max = 255,
+	  .help = "how often a key is to be asked for before it is kept there" },
 
 	{ ROW(ipc_socket_path), .type = TEI_CONF_STRING, .def = "",
 	  .hidden = true, .help = "accepted, no meaning here" },
@@ -349,6 +372,12 @@ static int join(const struct wanted *w, struct te_engine *engine,
 		.tenant = w->tenant_id,
 		.segment_bytes = w->global_segment_size,
 		.local_buffer_bytes = w->local_buffer_size,
+		.drain_timeout_ms = (uint32_t)w->drain_timeout,
+		.location_cache_entries = (uint32_t)w->location_cache,
+		.hot_cache_bytes = w->local_hot_cache_size,
+		.hot_cache_value_bytes = w->local_hot_block_size,
+		.hot_cache_threshold =
+			(uint32_t)w->local_hot_admission_threshold,
 		.engine = engine,
 	};
 

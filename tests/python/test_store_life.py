@@ -94,6 +94,7 @@ def test_a_client_has_a_port_for_http(master, capfd):
     store, port = with_http(master)
     assert ask(port, "/health") == "OK\n"
     assert "\nte_store_healthy 1\n" in ask(port, "/metrics")
+    assert ask(port, "/metrics/summary").startswith("Client Metrics: healthy")
     second = MooncakeDistributedStore()
     capfd.readouterr()
     assert second.setup("127.0.0.1", "P2PHANDSHAKE", MB, 0, "tcp", "",

@@ -207,9 +207,9 @@ static PyObject *get_hostname(PyObject *object, PyObject *unused)
 	"rdma_devices (or device_name), master_server_addr (or\n"                \
 	"master_server_address). Sizes are bytes; 0: none. engine: what\n"       \
 	"get_engine() of a TransferEngine returned, or None. Accepted without\n" \
-	"effect: enable_ssd_offload, ssd_offload_path,\n"                        \
-	"enable_client_http_server, client_http_port. tenant_id: whose keys\n"   \
-	"are meant.\n\n"                                                         \
+	"effect: enable_ssd_offload, ssd_offload_path. tenant_id: whose keys\n"  \
+	"are meant. enable_client_http_server: serve /health and /metrics on\n"  \
+	"client_http_port.\n\n"                                                  \
 	"Or setup(config): a dictionary of the same, whose values are taken\n"   \
 	"by str(); sizes may say \"4 GB\", and only local_hostname and\n"        \
 	"metadata_server are required."

@@ -233,6 +233,28 @@ static void what_its_dummies_read_often_is_kept_for_all_of_them(void **state)
 	daemon_stop(&d);
 }
 
+static void places_are_remembered_for_its_dummies(void **state)
+{
+	struct daemon d = {.http = 0, .more = {"--location_cache=10", NULL}};
+	struct te_store *first, *second;
+	uint8_t bytes[LEN], room[LEN];
+
+	(void)state;
+	daemon_start(&d);
+	first = dummy_at(d.socket);
+	second = dummy_at(d.socket);
+	pool_fill(bytes, LEN, 1);
+	assert_int_equal(pool_put(first, "place", bytes, LEN), 0);
+	assert_int_equal(pool_get(first, "place", room, LEN), LEN);
+	assert_int_equal(pool_get(second, "place", room, LEN), LEN);
+	assert_true(pool_is_filled(room, LEN, 1));
+	daemon_await(&d, "te_store_location_hits_total 1\n");
+	daemon_await(&d, "te_store_location_misses_total 1\n");
+	te_store_close(second);
+	te_store_close(first);
+	daemon_stop(&d);
+}
+
 static void buffers_of_dummies_that_are_killed_come_back(void **state)
 {
 	struct daemon d = {.http = 0,
@@ -321,6 +343,7 @@ int main(void)
 			dummies_are_told_when_it_ends_in_the_middle_of_calls),
 		cmocka_unit_test(
 			what_its_dummies_read_often_is_kept_for_all_of_them),
+		cmocka_unit_test(places_are_remembered_for_its_dummies),
 		cmocka_unit_test(buffers_of_dummies_that_are_killed_come_back),
 		cmocka_unit_test(its_http_port_answers_what_it_knows),
 	};

@@ -178,6 +178,10 @@ static void what_is_wrong_is_named(void **state)
 	refused("client_min_port", "14301");
 	refused("rpc_timeout", "0");
 	refused("connect_timeout", "25h");
+	refused("drain_timeout", "11m");
+	refused("location_cache", "16777217");
+	refused("local_hot_cache_size", "2 TB");
+	refused("local_hot_admission_threshold", "0");
 }
 
 static void a_master_that_is_not_there_is_no_crash(void **state)
@@ -291,6 +295,84 @@ static void an_engine_that_is_given_is_used_and_kept(void **state)
 	te_engine_destroy(engine);
 }
 
+static struct te_store_stats stats_of(struct te_store *store)
+{
+	struct te_store_stats stats;
+
+	te_store_stats(store, &stats);
+	return stats;
+}
+
+static void get_again(struct te_store *store, const char *key, int times)
+{
+	char room[16];
+
+	while (times--)
+		assert_int_equal(pool_get(store, key, room, sizeof(room)), 5);
+}
+
+static void places_are_remembered_when_that_is_wanted(void **state)
+{
+	struct te_store *store = joined(WORDS("location_cache", "10"));
+
+	(void)state;
+	assert_int_equal(pool_put(store, "place", "value", 5), 0);
+	get_again(store, "place", 3);
+	assert_int_equal(stats_of(store).location_hits, 2);
+	te_store_close(store);
+	(void)setenv("TE_LOCATION_CACHE", "10", 1);
+	store = joined(NULL);
+	assert_int_equal(pool_put(store, "place", "value", 5), 0);
+	get_again(store, "place", 3);
+	assert_int_equal(stats_of(store).location_hits, 2);
+	te_store_close(store);
+	(void)unsetenv("TE_LOCATION_CACHE");
+	store = joined(NULL);
+	assert_int_equal(pool_put(store, "place", "value", 5), 0);
+	get_again(store, "place", 3);
+	assert_int_equal(stats_of(store).location_hits, 0);
+	te_store_close(store);
+}
+
+static void what_is_read_often_is_kept_when_that_is_wanted(void **state)
+{
+	struct te_store *owner = joined(NULL), *store;
+
+	(void)state;
+	assert_int_equal(pool_put(owner, "hot", "value", 5), 0);
+	(void)setenv("MC_STORE_LOCAL_HOT_CACHE_SIZE", "1MB", 1);
+	(void)setenv("MC_STORE_LOCAL_HOT_ADMISSION_THRESHOLD", "3", 1);
+	store = joined(WORDS("global_segment_size", "0"));
+	(void)unsetenv("MC_STORE_LOCAL_HOT_CACHE_SIZE");
+	(void)unsetenv("MC_STORE_LOCAL_HOT_ADMISSION_THRESHOLD");
+	get_again(store, "hot", 2);
+	assert_int_equal(stats_of(store).hot_added, 0);
+	get_again(store, "hot", 2);
+	assert_int_equal(stats_of(store).hot_added, 1);
+	assert_int_equal(stats_of(store).hot_hits, 1);
+	te_store_close(store);
+	store = joined(WORDS("global_segment_size", "0", "local_hot_cache_size",
+			     "1MB", "local_hot_block_size", "4"));
+	get_again(store, "hot", 4);
+	assert_int_equal(stats_of(store).hot_added, 0); /* too large */
+	te_store_close(store);
+	te_store_close(owner);
+}
+
+static void who_closes_leaves_nothing_behind_when_told(void **state)
+{
+	struct te_store *store = joined(WORDS("drain_timeout", "60s")), *heir;
+	char room[16];
+
+	(void)state;
+	assert_int_equal(pool_put(store, "left", "value", 5), 0);
+	heir = joined(NULL);
+	te_store_close(store);
+	assert_int_equal(pool_get(heir, "left", room, sizeof(room)), 5);
+	assert_memory_equal(room, "value", 5);
+	te_store_close(heir);
+}
+
 /* Touched pages would show here: the machine need not have so much. */
 static void a_large_local_buffer_is_not_committed(void **state)
 {
@@ -315,6 +397,10 @@ int main(void)
 		cmocka_unit_test(names_without_a_port_get_one_of_the_range),
 		cmocka_unit_test(a_range_that_is_taken_is_left),
 		cmocka_unit_test(an_engine_that_is_given_is_used_and_kept),
+		cmocka_unit_test(places_are_remembered_when_that_is_wanted),
+		cmocka_unit_test(
+			what_is_read_often_is_kept_when_that_is_wanted),
+		cmocka_unit_test(who_closes_leaves_nothing_behind_when_told),
 		cmocka_unit_test(a_large_local_buffer_is_not_committed),
 	};
 
