@@ -3,7 +3,8 @@ add_library(te_test_master STATIC
 	master/caller.c
 	master/master.c)
 target_link_libraries(te_test_master PUBLIC te_test_all)
-foreach(name admin admin_bodies calls garbage mistakes others program protected tasks)
+foreach(name admin admin_bodies calls garbage mistakes others program protected
+		strategies tasks)
 	te_test(integration master ${name} te_test_master te_test_all)
 	add_dependencies(test_integration_master_${name} mooncake_master)
 endforeach()

@@ -36,7 +36,7 @@ target_sources(test_integration_store_strangers PRIVATE store/leak.c)
 target_sources(test_integration_store_daemon PRIVATE store/daemon.c)
 target_sources(test_integration_store_dummy PRIVATE store/daemon.c)
 
-foreach(name away drains expiry silent)
+foreach(name away drains expiry replicas_made silent)
 	te_test(integration store ${name} te_test_pool te_test_master)
 	add_dependencies(test_integration_store_${name} mooncake_master
 		mooncake_client)

@@ -164,6 +164,22 @@ int pool_replicas(struct te_store *store, const char *key,
 	return result;
 }
 
+void pool_put_twice(struct te_store *store, const char *key, const void *bytes,
+		    size_t len)
+{
+	const struct te_store_replicate how = pool_several(2);
+	const struct te_store_key name = pool_key(key);
+	struct te_store_replica at[POOL_REPLICAS];
+	int result;
+
+	for (;;) {
+		assert_int_equal(pool_put_as(store, key, bytes, len, &how), 0);
+		if (pool_replicas(store, key, at) == 2)
+			return;
+		(void)te_store_remove(store, &name, 1, 1, &result);
+	}
+}
+
 int64_t pool_get(struct te_store *store, const char *key, void *room,
 		 size_t len)
 {

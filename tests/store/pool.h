@@ -52,6 +52,9 @@ int pool_put_as(struct te_store *store, const char *key, const void *bytes,
 		size_t len, const struct te_store_replicate *how);
 /* A config that only asks for so many replicas. */
 struct te_store_replicate pool_several(uint32_t n);
+/* With two owners, though one may have seemed silent at first. */
+void pool_put_twice(struct te_store *store, const char *key, const void *bytes,
+		    size_t len);
 /* Where @key lies; returns how many replicas it has, or a code. */
 #define POOL_REPLICAS 3
 int pool_replicas(struct te_store *store, const char *key,

@@ -224,23 +224,6 @@ a_value_lies_in_several_holes_when_none_is_large_enough(void **state)
 
 #define N_KEYS 60
 
-/* With both owners, though one may have seemed silent at first. */
-static void put_twice(struct te_store *store, const char *name,
-		      const void *bytes, size_t len)
-{
-	const struct te_store_replicate how = pool_several(2);
-	const struct te_store_key key = pool_key(name);
-	struct te_store_replica at[POOL_REPLICAS];
-	int result;
-
-	for (;;) {
-		assert_int_equal(pool_put_as(store, name, bytes, len, &how), 0);
-		if (pool_replicas(store, name, at) == 2)
-			return;
-		(void)te_store_remove(store, &key, 1, 1, &result);
-	}
-}
-
 static void put_replicated(struct te_store *store)
 {
 	uint8_t bytes[5000];
@@ -250,7 +233,7 @@ static void put_replicated(struct te_store *store)
 	for (i = 0; i < N_KEYS; i++) {
 		(void)snprintf(name, sizeof(name), "k/%d", (int)i);
 		pool_fill(bytes, sizeof(bytes), i);
-		put_twice(store, name, bytes, sizeof(bytes));
+		pool_put_twice(store, name, bytes, sizeof(bytes));
 	}
 }
 
