@@ -50,7 +50,6 @@ static void ends_with_connections_open(void **state)
 	caller_close(c);
 }
 
-/* It must exit with 2 after exactly one line, which has @words in it. */
 /* Shells give 1024 by default, and clients have two connections each. */
 static void takes_the_descriptors_it_may_have(void **state)
 {
@@ -72,6 +71,33 @@ static void takes_the_descriptors_it_may_have(void **state)
 	master_stop(&m);
 }
 
+/* Scripts look for the beginning; what is in it is that of /metrics/summary. */
+static void the_figures_are_logged_in_one_line(void **state)
+{
+	static const char line[] = "Master Metrics: Storage: ";
+	static const char *const has[] = {
+		" | Keys: 1 (soft-pinned: 0) | Clients: ",
+		" | Requests (Success/Total per sec): PutStart=",
+		" | Eviction: Success/Attempts=0/0, AllocFail=0, keys=0, size="};
+	struct master m;
+	struct caller *c;
+	const char *said;
+
+	(void)state;
+	master_start(&m, (const char *const[]){"--client_ttl=60", NULL});
+	c = caller_join(&m, 1, false);
+	assert_int_equal(caller_mount(c, 1, 1 << 20), 0);
+	caller_put(c, "a");
+	said = test_process_line(m.process, line, SOON_MS);
+	assert_non_null(said);
+	for (size_t i = 0; i < TEST_COUNT(has); i++)
+		if (!strstr(said, has[i]))
+			fail_msg("no '%s' in %s", has[i], said);
+	caller_close(c);
+	master_stop(&m);
+}
+
+/* It must exit with 2 after exactly one line, which has @words in it. */
 static void refuses(const char *const args[], const char *words)
 {
 	struct test_process *p = test_process_start("mooncake_master", args);
@@ -235,6 +261,7 @@ int main(void)
 		cmocka_unit_test(starts_says_where_and_ends_on_sigint),
 		cmocka_unit_test(ends_with_connections_open),
 		cmocka_unit_test(takes_the_descriptors_it_may_have),
+		cmocka_unit_test(the_figures_are_logged_in_one_line),
 		cmocka_unit_test(bad_settings_are_named_in_one_line),
 		cmocka_unit_test(a_file_of_settings_is_read),
 		cmocka_unit_test(a_port_in_use_is_named_in_one_line),
