@@ -47,7 +47,8 @@ def test_an_upsert_takes_its_place(store):
     assert store.get_batch(["k", "k2", "k3"]) == [b"third", b"abc", b"x"]
 
 
-def test_a_miss_is_no_error(store):
+def test_a_miss_is_no_error(store, capfd):
+    capfd.readouterr()
     assert store.get("none") == b""
     assert store.get_buffer("none") is None
     assert store.is_exist("none") == 0
@@ -55,6 +56,7 @@ def test_a_miss_is_no_error(store):
     assert store.remove("none") == -704
     assert store.get_batch(["none", "none"]) == [b"", b""]
     assert store.batch_get_buffer(["none"]) == [None]
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("value", [

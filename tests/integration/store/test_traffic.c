@@ -20,11 +20,27 @@ struct world {
 	struct te_store *client;
 };
 
+#define NOBODYS "nobody-has-this" /* a key */
+
+/* Of lines that were logged: warnings and errors, and what names that key. */
+static atomic_uint n_warned, n_named;
+
+static void on_line(int level, const char *line, void *arg)
+{
+	(void)arg;
+	n_warned += level <= 1;
+	n_named += strstr(line, NOBODYS) != NULL;
+	if (level <= 1)
+		(void)fprintf(stderr, "%s\n", line);
+}
+
 static int set_up(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));
 
 	assert_non_null(w);
+	te_log_set(on_line, NULL);
+	te_log_set_level(2);
 	pool_start(&w->pool, pool_patient);
 	w->owners[0] = pool_owner(&w->pool, "8 MB");
 	w->owners[1] = pool_owner(&w->pool, "8 MB");
@@ -275,6 +291,35 @@ static void threads_share_a_client(void **state)
 	}
 }
 
+/* Bytes that the rails of @backend have sent and received. */
+static uint64_t moved_by(struct te_store *store, const char *backend)
+{
+	struct te_rail_info rails[16];
+	size_t n = TEST_COUNT(rails);
+	uint64_t bytes = 0;
+
+	assert_int_equal(te_engine_rails(te_store_engine(store), rails, &n), 0);
+	assert_true(n <= TEST_COUNT(rails));
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(rails[i].backend, backend))
+			bytes += rails[i].sent_bytes + rails[i].received_bytes;
+	return bytes;
+}
+
+static void who_is_on_the_same_host_needs_no_network(void **state)
+{
+	struct world *w = *state;
+	struct te_store *client = pool_client(&w->pool, 0);
+	uint8_t bytes[5000], room[5000];
+
+	pool_fill(bytes, sizeof(bytes), 8);
+	assert_int_equal(pool_put(client, "near", bytes, sizeof(bytes)), 0);
+	assert_int_equal(pool_get(client, "near", room, sizeof(room)), 5000);
+	assert_true(moved_by(client, "shm") >= 10000);
+	assert_int_equal(moved_by(client, "tcp"), 0);
+	te_store_close(client);
+}
+
 static void a_client_reads_and_writes_its_own_segment(void **state)
 {
 	struct te_store *both;
@@ -288,6 +333,8 @@ static void a_client_reads_and_writes_its_own_segment(void **state)
 	assert_int_equal(pool_put(both, "own", bytes, sizeof(bytes)), 0);
 	assert_int_equal(pool_get(both, "own", room, sizeof(room)), 5000);
 	assert_memory_equal(bytes, room, sizeof(room));
+	assert_true(moved_by(both, "loop") >= 10000);
+	assert_int_equal(moved_by(both, "shm") + moved_by(both, "tcp"), 0);
 	te_store_close(both);
 	pool_stop(&pool);
 }
@@ -310,6 +357,45 @@ static void two_clients_of_one_process_share_an_engine(void **state)
 	assert_int_equal(pool_get(w->client, "shared", room, 8), 1);
 }
 
+/* ---- misses ---- */
+
+static void miss_by_every_call(struct te_store *store)
+{
+	const struct te_store_key key = pool_key(NOBODYS);
+	struct te_store_replica at[POOL_REPLICAS];
+	uint8_t room[8];
+	const struct te_store_range range = {.addr = room, .length = 1};
+	struct te_store_buffer *buffer;
+	int64_t size;
+	int code;
+
+	assert_int_equal(pool_get(store, NOBODYS, room, sizeof(room)), -704);
+	(void)te_store_get_buffers(store, &key, 1, &buffer, &size);
+	assert_int_equal(size, -704);
+	(void)te_store_get_ranges(store, &key, 1, &range, 1, &size);
+	assert_int_equal(size, -704);
+	(void)te_store_get_open(store, &key, 1, &code);
+	assert_int_equal(code, -704);
+	(void)te_store_size(store, &key, 1, &size);
+	assert_int_equal(size, -704);
+	(void)te_store_exist(store, &key, 1, &code);
+	assert_int_equal(code, 0);
+	(void)te_store_remove(store, &key, 1, 0, &code);
+	assert_int_equal(code, -704);
+	assert_int_equal(pool_replicas(store, NOBODYS, at), -704);
+}
+
+static void a_miss_is_no_line_in_a_log(void **state)
+{
+	struct world *w = *state;
+	unsigned int before = n_warned;
+
+	miss_by_every_call(w->client);
+	assert_int_equal(n_warned, before);
+	assert_int_equal(n_named, 0);
+	assert_null(strstr(test_process_output(w->pool.master), NOBODYS));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -319,8 +405,10 @@ int main(void)
 		cmocka_unit_test(what_no_segment_can_hold_is_refused),
 		cmocka_unit_test(a_full_pool_evicts_and_stays_right),
 		cmocka_unit_test(threads_share_a_client),
+		cmocka_unit_test(who_is_on_the_same_host_needs_no_network),
 		cmocka_unit_test(a_client_reads_and_writes_its_own_segment),
 		cmocka_unit_test(two_clients_of_one_process_share_an_engine),
+		cmocka_unit_test(a_miss_is_no_line_in_a_log),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
