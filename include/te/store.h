@@ -84,7 +84,8 @@ struct te_store_config {
 	const char *master;       /* "host:port"; NULL: "127.0.0.1:50051" */
 	const char *host;         /* name of the own engine, host[:port]; NULL:
 				     * "127.0.0.1" */
-	uint64_t segment_bytes;   /* memory lent to the pool; 0: none */
+	uint64_t segment_bytes;   /* memory lent to the pool; 0: none. A value
+				   * takes 64 bytes beside its own */
 	struct te_engine *engine; /* use this one (not owned); NULL: make one */
 	const struct te_config
 		*engine_config;      /* for an own one; NULL: default */
@@ -92,7 +93,8 @@ struct te_store_config {
 	/*
 	 * Objects whose place is remembered for as long as its lease lasts, so
 	 * that reading them again asks the master nothing; 0: none. Until it
-	 * ends, a read may find a value that others have removed or replaced.
+	 * ends, a read may find a value that others have removed or replaced
+	 * while its owner did not answer the master; else it never does.
 	 */
 	uint32_t location_cache_entries; /* at most TE_STORE_LOCATIONS_MAX */
 	/* How often of late a key is to be asked for, before its value is kept

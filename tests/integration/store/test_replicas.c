@@ -220,6 +220,37 @@ a_value_lies_in_several_holes_when_none_is_large_enough(void **state)
 	free(room);
 }
 
+/* How many values of 1 MiB, never evicted, fit a segment of @room bytes. */
+static int count_fit(uint64_t room_bytes)
+{
+	struct te_store_replicate how = pool_several(1);
+	uint8_t *bytes = calloc(1, MIB);
+	struct te_store *store;
+	struct pool pool;
+	char name[32];
+	int n = 0;
+
+	assert_non_null(bytes);
+	how.flags = TE_STORE_HARD_PIN;
+	pool_start(&pool, pool_patient);
+	store = pool_client(&pool, room_bytes);
+	do
+		(void)snprintf(name, sizeof(name), "pinned/%d", n);
+	while (!pool_put_as(store, name, bytes, MIB, &how) && ++n);
+	te_store_close(store);
+	pool_stop(&pool);
+	free(bytes);
+	return n;
+}
+
+/* As docs/compatibility.md says. */
+static void a_value_takes_64_bytes_beside_its_own(void **state)
+{
+	(void)state;
+	assert_int_equal(count_fit(16 * MIB), 15);
+	assert_int_equal(count_fit(16 * (MIB + 64)), 16);
+}
+
 /* ---- owners that go ---- */
 
 #define N_KEYS 60
@@ -375,6 +406,7 @@ int main(void)
 		cmocka_unit_test(wrong_configs_store_nothing),
 		cmocka_unit_test(
 			a_value_lies_in_several_holes_when_none_is_large_enough),
+		cmocka_unit_test(a_value_takes_64_bytes_beside_its_own),
 		cmocka_unit_test(a_killed_owner_costs_no_object),
 		cmocka_unit_test(a_stopped_owner_costs_no_object),
 		cmocka_unit_test_teardown(
