@@ -17,8 +17,8 @@
  * Some values have two replicas, one has one, on the owner PREFERRED. Each put
  * puts other bytes in their place.
  *
- * "got": right, wrong (compared), missed (-704), failed (-800), others (any other
- * code); spared (right, of those with two replicas), spare (how many those are);
+ * "got": right, wrong (compared), missed (-704), failed (-800), unknown (-900, -901:
+ * no master), others (any other code); spared (right, of those with two replicas), spare (how many those are);
  * ms of limit, how long it took of what it may; bytes by each rail that there is.
  */
 #include <inttypes.h>
@@ -204,8 +204,8 @@ static bool is_right(const struct client *c, size_t i)
 
 static void print_result(const struct get *g)
 {
-	unsigned int right = 0, wrong = 0, missed = 0, failed = 0, others = 0;
-	unsigned int spared = 0, spare = 0;
+	unsigned int right = 0, wrong = 0, missed = 0, failed = 0, unknown = 0;
+	unsigned int others, spared = 0, spare = 0;
 	struct rails now;
 
 	for (size_t i = g->first; i < N_VALUES; i++) {
@@ -216,16 +216,17 @@ static void print_result(const struct get *g)
 		wrong += g->results[i] >= 0 && !good;
 		missed += g->results[i] == TE_STORE_OBJECT_NOT_FOUND;
 		failed += g->results[i] == TE_STORE_TRANSFER_FAIL;
-		others += g->results[i] < 0 &&
-			  g->results[i] != TE_STORE_OBJECT_NOT_FOUND &&
-			  g->results[i] != TE_STORE_TRANSFER_FAIL;
+		unknown += g->results[i] == TE_STORE_RPC_FAIL ||
+			   g->results[i] == TE_STORE_RPC_TIMEOUT;
 		spared += good && values[i].replicas > 1;
 		spare += values[i].replicas > 1;
 	}
-	printf("got right %u wrong %u missed %u failed %u others %u spared %u "
-	       "spare %u ms %" PRIu64 " limit %u",
-	       right, wrong, missed, failed, others, spared, spare, g->took_ms,
-	       CALL_MS + REPLICA_MS);
+	others = (unsigned int)(N_VALUES - g->first) -
+		 (right + wrong + missed + failed + unknown);
+	printf("got right %u wrong %u missed %u failed %u unknown %u others %u "
+	       "spared %u spare %u ms %" PRIu64 " limit %u",
+	       right, wrong, missed, failed, unknown, others, spared, spare,
+	       g->took_ms, CALL_MS + REPLICA_MS);
 	look_at_rails(g->client, &now);
 	for (size_t i = 0; i < now.n; i++)
 		printf(" %s %" PRIu64, now.at[i].name,

@@ -63,3 +63,35 @@ await_bytes()
 {
 	within 60 has_sent "$1" $(($(sent_by "$1") + $2))
 }
+
+no_queue_pairs()
+{
+	! rdma resource show qp link "$1" | grep -q "type RC"
+}
+
+# pull_out NIC - its link goes, then itself; ends when nobody has it open any more.
+# Linux 6.1 does not let go of a queue pair whose NIC is gone while it sends (rxe
+# keeps a reference): hence not before its queue pairs are gone. `rdma link del`
+# shows less: the device stays for all who have it open.
+pull_out()
+{
+	ip link set "eth$1" down
+	within 60 no_queue_pairs "rxe$1"
+	echo 1 >"$(readlink -f "/sys/class/net/eth$1/device/..")/remove"
+}
+
+# is_there NIC - whether the kernel sees it
+is_there()
+{
+	[ "$(interface "$1")" ]
+}
+
+# plug_in NIC - as it was when the machine began
+plug_in()
+{
+	echo 1 >/sys/bus/pci/rescan
+	within 30 is_there "$1"
+	[ "$(interface "$1")" = "eth$1" ] ||
+		ip link set "$(interface "$1")" name "eth$1"
+	bring_up "$1"
+}
