@@ -95,7 +95,8 @@ struct tei_http_config {
 	bool insecure;
 	/*
 	 * Names, by commas, that requests may be for beside localhost, addresses
-	 * and the machine's name. NULL or "": no other, or any if insecure.
+	 * and the machine's name; a port or a last dot behind one is not looked
+	 * at, as in requests. NULL or "": no other, or any if insecure.
 	 */
 	const char *allow_host;
 	const struct tei_http_route *routes; /* routes[n_routes], static */

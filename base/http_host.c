@@ -59,10 +59,12 @@ static bool is_this_machine(const char *name)
 /* Is it one of @names, which commas and blanks separate? */
 static bool is_told(const char *name, const char *names)
 {
-	size_t len = strlen(name), n;
+	char told[NAME_ROOM];
+	size_t n;
 
 	for (; (n = tei_word(&names)); names += n) {
-		if (n == len && !strncasecmp(names, name, n))
+		if (take_name(names, n, told) && *told &&
+		    !strcasecmp(name, told))
 			return true;
 	}
 	return false;

@@ -69,7 +69,7 @@ class Hosts:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = {"localhost", socket.gethostname().lower(),
-                      *map(str.lower, names)}
+                      *map(_host_of, names)} - {""}
         self.any = False  # who reaches it from elsewhere may call it anything
 
     @web.middleware
@@ -77,8 +77,8 @@ class Hosts:
                     handler: Callable[..., Any]) -> web.StreamResponse:
         name = _host_of(request.headers.get("Host", "localhost"))
         if not self.any and name not in self.names and not _is_address(name):
-            raise Refusal(403, f"this is not {name!r}: --allow-host says "
-                          "otherwise")
+            raise Refusal(403, f"this host has another name than {name!r}: "
+                          "--allow-host says otherwise")
         return await handler(request)
 
 
@@ -86,7 +86,7 @@ def _host_of(header: str) -> str:
     """The name or address in "host", "host:port", "[v6]" or "[v6]:port"."""
     if header.startswith("["):
         return header[1:].partition("]")[0]
-    return header.partition(":")[0].lower().rstrip(".")
+    return header.partition(":")[0].lower().removesuffix(".")
 
 
 def _is_address(name: str) -> bool:

@@ -168,11 +168,10 @@ def parse_arguments(args: list[str] | None = None) -> argparse.Namespace:
                         help="for HTTP, default 8080; 0: any free one")
     parser.add_argument("--host", help="address to listen on; default 127.0.0.1, "
                         "with MOONCAKE_INSECURE=1 all")
-    parser.add_argument("--allow-host", action="append", metavar="NAME",
-                        default=os.environ.get("MOONCAKE_ALLOW_HOST", "")
-                        .replace(",", " ").split(),
-                        help="requests may be for this name, too, as for those in "
-                        "MOONCAKE_ALLOW_HOST (a,b); on loopback others than "
+    parser.add_argument("--allow-host", metavar="NAMES",
+                        default=os.environ.get("MOONCAKE_ALLOW_HOST", ""),
+                        help="requests may be for these names, too (a,b); default: "
+                        "those in MOONCAKE_ALLOW_HOST; on loopback others than "
                         "localhost are refused")
     parser.add_argument("--max-wait-time", type=float, default=60,
                         help="seconds to wait for the master, default 60")
@@ -193,7 +192,8 @@ async def main(args: list[str] | None = None) -> int:
     try:
         if (not await service.start_store_service(told.max_wait_time, ended)
                 or not await service.start_http_service(
-                    told.port, told.host, told.allow_host)):
+                    told.port, told.host,
+                    told.allow_host.replace(",", " ").split())):
             return 0 if ended.is_set() else 1
         logger.info("Mooncake Store Service is running")
         await ended.wait()

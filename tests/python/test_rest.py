@@ -134,14 +134,18 @@ def test_a_name_that_points_here_is_not_this_host(service):
         assert service.ask("GET", "get/named", Host=name) == (200, b"x")
 
 
-def test_names_that_are_told_are_this_host(master, monkeypatch):
+@pytest.mark.parametrize("flags, codes", [
+    ([], {"one.example": 200, "two:8080": 200, "Two.": 200, "one": 403, "": 403,
+          "two..": 403, "proxy.example": 403}),
+    (["--allow-host=proxy.example:80, Other.,:1"],
+     {"proxy.example": 200, "proxy.example:81": 200, "OTHER": 200, "third": 403,
+      "": 403, ":1": 403, "two": 403}),  # not the environment's
+])
+def test_names_that_are_told_are_this_host(master, monkeypatch, flags, codes):
     monkeypatch.setenv("MOONCAKE_ALLOW_HOST", "one.example,two")
-    service = Service(master.address, "--allow-host", "proxy.example",
-                      "--allow-host", "Other").started()
-    for name, code in (("proxy.example:80", 200), ("OTHER", 200), ("third", 403),
-                       ("one.example", 200), ("two:8080", 200), ("one", 403),
-                       ("localhost", 200)):
-        assert service.ask("GET", "exist/k", Host=name)[0] == code
+    service = Service(master.address, *flags).started()
+    for name, code in {**codes, "localhost": 200}.items():
+        assert service.ask("GET", "exist/k", Host=name)[0] == code, name
     service.kill()
 
 

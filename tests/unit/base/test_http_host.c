@@ -75,11 +75,16 @@ static void addresses_and_the_machines_name_are(void **state)
 
 static void names_that_are_told_are_this_host(void **state)
 {
-	static const char *const told[] = {"proxy.example", "PROXY.example:80",
-					   "other.:1", "localhost"};
-	static const char *const others[] = {"proxy", "proxy.example,other",
-					     "third", "proxy.example.x", ""};
-	char names[] = ", proxy.example,Other ,";
+	static const char *const told[] = {
+		"proxy.example", "PROXY.example:80", "other.:1", "localhost",
+		"dotted",        "Dotted.:80",       "ported",   "ported.:81"};
+	static const char *const others[] = {
+		"proxy", "proxy.example,other",
+		"third", "proxy.example.x",
+		"",      ".",
+		":80",   "dotted..",
+	};
+	char names[] = ", proxy.example,Other ,dotted.,ported:8080,.:1,:80,";
 
 	(void)state;
 	site_start_as(false, names);
