@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/conf.h"
+#include "base/glog.h"
 
 struct client_settings {
 	char *config_path;
@@ -31,10 +32,7 @@ struct client_settings {
 
 	/* Accepted: nothing here depends on them. */
 	bool enable_offload, start_offload_rpc_server;
-	char *log_dir, *vmodule, *logbuflevel;
-	uint64_t minloglevel, max_log_size, stderrthreshold, logbufsecs;
-	bool logtostderr, alsologtostderr, colorlogtostderr, logtostdout;
-	bool stop_logging_if_full_disk;
+	struct tei_glog glog;
 };
 
 /* Of struct client_settings. */

@@ -8,10 +8,6 @@
 
 #define ROW(field) TEI_SETTING(struct client_settings, field)
 
-#define OF_GLOG(field, kind, value)                             \
-	ROW(field), .type = kind, .def = value, .hidden = true, \
-		    .help = "of glog: there is one log, to stderr"
-
 /* clang-format off */
 const struct tei_setting client_rows[] = {
 	{ ROW(config_path), .type = TEI_CONF_STRING, .group = "file",
@@ -100,20 +96,7 @@ const struct tei_setting client_rows[] = {
 	  .hidden = true, .help = "accepted, no meaning here" },
 	{ ROW(start_offload_rpc_server), .type = TEI_CONF_BOOL, .def = "1",
 	  .hidden = true, .help = "accepted, no meaning here" },
-
-	/* of glog */
-	{ OF_GLOG(log_dir, TEI_CONF_STRING, "") },
-	{ OF_GLOG(vmodule, TEI_CONF_STRING, "") },
-	{ OF_GLOG(minloglevel, TEI_CONF_UINT, "0"), .max = 3 },
-	{ OF_GLOG(max_log_size, TEI_CONF_UINT, "1800"), .max = 1e9 },
-	{ OF_GLOG(stderrthreshold, TEI_CONF_UINT, "2"), .max = 3 },
-	{ OF_GLOG(logbuflevel, TEI_CONF_STRING, "0") },
-	{ OF_GLOG(logbufsecs, TEI_CONF_UINT, "30"), .max = 1e9 },
-	{ OF_GLOG(logtostderr, TEI_CONF_BOOL, "0") },
-	{ OF_GLOG(alsologtostderr, TEI_CONF_BOOL, "0") },
-	{ OF_GLOG(colorlogtostderr, TEI_CONF_BOOL, "0") },
-	{ OF_GLOG(logtostdout, TEI_CONF_BOOL, "0") },
-	{ OF_GLOG(stop_logging_if_full_disk, TEI_CONF_BOOL, "0") },
+	TEI_GLOG_ROWS(struct client_settings),
 };
 /* clang-format on */
 const size_t client_n_rows = sizeof(client_rows) / sizeof(client_rows[0]);

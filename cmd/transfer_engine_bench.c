@@ -70,6 +70,8 @@ static const struct tei_setting rows[] = {
 	  .help = "of the rate; b: bits" },
 	{ ROW(report_precision), .type = TEI_CONF_UINT, .def = "2", .max = 9,
 	  .help = "digits behind its point" },
+	{ ROW(v), .type = TEI_CONF_UINT, .def = "0", .max = 9,
+	  .help = "verbosity: 0 warnings, 1 a line per object" },
 
 	{ ROW(use_vram), .group = "GPUs", .type = TEI_CONF_BOOL, .def = "0",
 	  .help = "memory of a GPU: refused, CUDA is not here yet" },
@@ -80,6 +82,7 @@ static const struct tei_setting rows[] = {
 	{ ROW(backend), .type = TEI_CONF_CHOICE, .def = "classic",
 	  .choices = "classic|tent", .hidden = true,
 	  .help = "accepted: there is one engine" },
+	TEI_GLOG_ROWS(struct bench_settings),
 };
 /* clang-format on */
 
@@ -315,6 +318,8 @@ static int run(const struct tei_conf *conf)
 		return code;
 	if (is_target) /* before there are threads that could take them */
 		tei_end_signals_block(&set);
+	if (s->v)
+		te_log_set_level(TEI_LOG_DEBUG);
 	if (tei_conf_ignored(conf, names, sizeof(names)))
 		LOG_WARN(BENCH ": accepted without effect: %s", names);
 	code = bench_open_engine(s, &engine);

@@ -8,6 +8,8 @@
 
 #include <te/te.h>
 
+#include "base/glog.h"
+
 #define BENCH "transfer_engine_bench"
 
 struct bench_settings {
@@ -16,8 +18,9 @@ struct bench_settings {
 	char *report_unit, *backend, *gpu_id;
 	uint64_t buffer_size, block_size, batch_size, threads;
 	uint64_t duration; /* ms */
-	uint64_t report_precision;
+	uint64_t report_precision, v;
 	bool init_mem, use_vram, insecure, auto_discovery;
+	struct tei_glog glog;
 };
 
 /* "--setting value: why" on stderr; 2. */

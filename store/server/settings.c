@@ -228,20 +228,9 @@ const struct tei_setting tei_server_rows[] = {
 	NUMBER(nof_heartbeat_probe_timeout_ms, "1000", 1, 1e9),
 	NUMBER(nof_heartbeat_failures_threshold, "3", 1, 1e6),
 
-	/* of glog and older masters */
+	/* of older masters */
 	SWITCH(enable_gc, "0"),
-	TEXT(log_dir, ""),
-	TEXT(vmodule, ""),
-	NUMBER(minloglevel, "0", 0, 3),
-	NUMBER(max_log_size, "1800", 0, 1e9),
-	NUMBER(stderrthreshold, "2", 0, 3),
-	TEXT(logbuflevel, "0"),
-	NUMBER(logbufsecs, "30", 0, 1e9),
-	SWITCH(logtostderr, "0"),
-	SWITCH(alsologtostderr, "0"),
-	SWITCH(colorlogtostderr, "0"),
-	SWITCH(logtostdout, "0"),
-	SWITCH(stop_logging_if_full_disk, "0"),
+	TEI_GLOG_ROWS(struct tei_server_settings),
 };
 /* clang-format on */
 

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/conf.h"
+#include "base/glog.h"
 
 /* Durations are ms whatever unit a name ends with; sizes are bytes. */
 struct tei_server_settings {
@@ -129,14 +130,9 @@ struct tei_server_settings {
 	uint64_t nof_heartbeat_probe_timeout_ms;
 	uint64_t nof_heartbeat_failures_threshold;
 
-	/* of glog and older masters */
+	/* of older masters */
 	bool enable_gc;
-	char *log_dir, *vmodule;
-	uint64_t minloglevel, max_log_size, stderrthreshold;
-	char *logbuflevel;
-	uint64_t logbufsecs;
-	bool logtostderr, alsologtostderr, colorlogtostderr, logtostdout;
-	bool stop_logging_if_full_disk;
+	struct tei_glog glog;
 };
 
 /* The registry's rows over struct tei_server_settings. */

@@ -197,7 +197,8 @@ def target():
     (["--operation=read"], r"\d+\.\d\d GB/s"),
     (["--operation=write", "--report_unit=MiB", "--report_precision=0"],
      r"\d+ MiB/s"),
-    (["--protocol=rdma", "--report_unit", "Gb", "--report_precision", "3"],
+    (["--protocol=rdma", "--report_unit", "Gb", "--report_precision", "3",
+      "--logtostderr=1", "-v=1"],
      r"\d+\.\d\d\d Gb/s"),
 ])
 def test_the_last_line_of_the_benchmark_has_the_rate(target, flags, rate):
