@@ -110,7 +110,9 @@ static int configure(const struct client_settings *s, struct te_config *config)
 {
 	int rc = te_config_set(config, "protocol", s->protocol, NULL, 0);
 
-	if (!rc && *s->device_names && !strcmp(s->protocol, "rdma"))
+	if (!rc && s->force_tcp)
+		rc = te_config_set(config, "backends", "tcp", NULL, 0);
+	else if (!rc && *s->device_names && !strcmp(s->protocol, "rdma"))
 		rc = te_config_set(config, "verbs.devices", s->device_names,
 				   NULL, 0);
 	if (!rc && s->insecure)
@@ -385,6 +387,10 @@ static void warn_about(const struct tei_conf *conf)
 		LOG_WARN("mooncake_client: accepted without effect: %s", names);
 	if (s->insecure)
 		LOG_WARN("mooncake_client: insecure: every host is served");
+	if (s->insecure && is_wildcard(s->host))
+		LOG_WARN("mooncake_client: host %s: other hosts cannot reach "
+			 "what is here; --host says how they can",
+			 s->host);
 }
 
 static int run(const struct tei_conf *conf)

@@ -16,6 +16,7 @@ struct client_settings {
 	uint64_t port, engine_port;
 	char *master_server_address, *metadata_server, *tenant_id;
 	char *protocol, *device_names;
+	bool force_tcp;
 	uint64_t global_segment_size, local_buffer_size;
 	char *socket_path, *socket_group;
 	uint64_t threads, dummy_memory_max, dummy_memory_each_max;

@@ -33,6 +33,8 @@ const struct tei_setting client_rows[] = {
 	  .help = "how bytes move; rdma without such a device: as tcp" },
 	{ ROW(device_names), .alias = "device_name", .type = TEI_CONF_STRING, .def = "",
 	  .help = "with rdma: those to use, a list with commas" },
+	{ ROW(force_tcp), .env = "MC_FORCE_TCP", .type = TEI_CONF_BOOL, .def = "0",
+	  .help = "tcp, whatever the protocol is" },
 	{ ROW(socket_path), .env = "MOONCAKE_CLIENT_SOCKET",
 	  .type = TEI_CONF_STRING, .def = "",
 	  .help = "unix socket for dummy clients; empty: client-PORT.sock in "

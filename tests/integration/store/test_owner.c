@@ -173,6 +173,63 @@ static void flags_without_meaning_are_named_once(void **state)
 	pool_stop(&pool);
 }
 
+/* An owner with these arguments, once it serves. */
+static struct test_process *serving(const struct pool *pool,
+				    const char *extra[3])
+{
+	const char *const args[] = {"--port=0",
+				    "--metadata_server=P2PHANDSHAKE",
+				    "--global_segment_size=1MB",
+				    "--master_server_address",
+				    pool->address,
+				    extra[0],
+				    extra[1],
+				    extra[2],
+				    NULL};
+	struct test_process *owner =
+		test_process_start("mooncake_client", args);
+
+	assert_non_null(test_process_line(owner, " serves ", POOL_START_MS));
+	return owner;
+}
+
+static void tcp_is_forced_by_the_environment(void **state)
+{
+	const char *rdma[3] = {"--protocol=rdma", "--device_name=mlx5_77"};
+	struct test_process *owner;
+	struct pool pool;
+
+	(void)state;
+	pool_start(&pool, NULL);
+	setenv("MC_FORCE_TCP", "1", 1);
+	owner = serving(&pool, rdma);
+	unsetenv("MC_FORCE_TCP");
+	ends_with_0(owner, SIGTERM);
+	pool_stop(&pool);
+}
+
+static void an_owner_that_other_hosts_cannot_reach_says_so(void **state)
+{
+	static const char words[] = "other hosts cannot reach";
+	const char *named[3] = {"--insecure", "--host=127.0.0.1"};
+	const char *unnamed[3] = {"--insecure"}, *closed[3] = {NULL};
+	struct test_process *owner;
+	struct pool pool;
+
+	(void)state;
+	pool_start(&pool, NULL);
+	owner = serving(&pool, unnamed);
+	assert_non_null(strstr(test_process_output(owner), words));
+	test_process_end(owner);
+	owner = serving(&pool, named);
+	assert_null(strstr(test_process_output(owner), words));
+	test_process_end(owner);
+	owner = serving(&pool, closed);
+	assert_null(strstr(test_process_output(owner), words));
+	test_process_end(owner);
+	pool_stop(&pool);
+}
+
 static void help_names_the_settings(void **state)
 {
 	const char *const args[] = {"--help", NULL};
@@ -193,6 +250,9 @@ int main(void)
 		cmocka_unit_test(bad_arguments_are_one_line_and_2),
 		cmocka_unit_test(a_port_in_use_is_one_line_and_2),
 		cmocka_unit_test(flags_without_meaning_are_named_once),
+		cmocka_unit_test(tcp_is_forced_by_the_environment),
+		cmocka_unit_test(
+			an_owner_that_other_hosts_cannot_reach_says_so),
 		cmocka_unit_test(help_names_the_settings),
 	};
 
