@@ -38,8 +38,10 @@ static uint32_t port_of(const char *variable, uint32_t otherwise)
 struct py_ports py_ports_begin(void)
 {
 	struct py_ports ports = {
-		.min = port_of("MC_MIN_RPC_PORT", PORT_MIN),
-		.max = port_of("MC_MAX_RPC_PORT", PORT_MAX),
+		.min = port_of("MC_MIN_RPC_PORT",
+			       port_of("MC_MIN_PRC_PORT", PORT_MIN)),
+		.max = port_of("MC_MAX_RPC_PORT",
+			       port_of("MC_MAX_PRC_PORT", PORT_MAX)),
 	};
 	uint32_t chance = 0;
 
