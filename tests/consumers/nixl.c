@@ -284,7 +284,7 @@ int main(int argc, char *argv[])
 	if (argc > 1)
 		return serve(argc > 2 ? argv[2] : host);
 	/* A peer that is away is waited for so long, in seconds. */
-	(void)setenv("MC_TRANSFER_TIMEOUT", "5", 1);
+	(void)setenv("MC_TRANSFER_TIMEOUT", "15", 1);
 	a = start(host);
 	o = meet(&a, host);
 	for (int pattern = 1; pattern <= ROUNDS; pattern++)
