@@ -28,7 +28,7 @@ set_target_properties(transfer_engine mooncake_store PROPERTIES
 	INSTALL_RPATH "$ORIGIN")
 install(TARGETS transfer_engine mooncake_store EXPORT te LIBRARY)
 install(FILES compat/transfer_engine_c.h compat/store_c.h compat/real_client.h
-	compat/config.h TYPE INCLUDE)
+	compat/client_types.h compat/config.h TYPE INCLUDE)
 install(TARGETS te_static te_store_static ARCHIVE)
 install(TARGETS te_directory_curl te_directory_redis
 	LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -20,109 +20,18 @@
 #include <memory>
 #include <new>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 #if __cplusplus >= 202002L
 #include <span>
 #endif
 
+#include "client_types.h"
 #include "config.h"
 #include "store_c.h"
 
 namespace mooncake
 {
-
-enum class ErrorCode : std::int32_t {
-	OK = 0,
-	INTERNAL_ERROR = -1,
-	BUFFER_OVERFLOW = -10,
-	SEGMENT_NOT_FOUND = -101,
-	SEGMENT_ALREADY_EXISTS = -102,
-	CLIENT_NOT_FOUND = -103,
-	NO_AVAILABLE_HANDLE = -200,
-	INVALID_VERSION = -300,
-	INVALID_KEY = -400,
-	WRITE_FAIL = -500,
-	INVALID_PARAMS = -600,
-	ILLEGAL_CLIENT = -601,
-	INVALID_WRITE = -700,
-	INVALID_READ = -701,
-	INVALID_REPLICA = -702,
-	REPLICA_IS_NOT_READY = -703,
-	OBJECT_NOT_FOUND = -704,
-	OBJECT_ALREADY_EXISTS = -705,
-	OBJECT_HAS_LEASE = -706,
-	LEASE_EXPIRED = -707,
-	OBJECT_HAS_REPLICATION_TASK = -708,
-	REPLICA_NOT_FOUND = -710,
-	REPLICA_ALREADY_EXISTS = -711,
-	TRANSFER_FAIL = -800,
-	CHECKSUM_MISMATCH = -801,
-	RPC_FAIL = -900,
-	RPC_TIMEOUT = -901,
-	UNAVAILABLE_IN_CURRENT_STATUS = -1010,
-	TASK_NOT_FOUND = -1400,
-	TASK_PENDING_LIMIT_EXCEEDED = -1401,
-	TENANT_QUOTA_EXCEEDED = -1700,
-	TENANT_NOT_REGISTERED = -1701,
-	TENANT_NOT_EMPTY = -1702,
-};
-
-enum class SoftPinAction { PRESERVE = 0, ENABLE = 1, DISABLE = 2 };
-
-enum class ObjectDataType {
-	UNKNOWN = 0,
-	KVCACHE = 1,
-	TENSOR = 2,
-	WEIGHT = 3,
-	SAMPLE = 4,
-	ACTIVATION = 5,
-	GRADIENT = 6,
-	OPTIMIZER_STATE = 7,
-	METADATA = 8,
-	GENERAL = 9,
-};
-
-/* How values are kept. What is not here yet is not looked at. */
-struct ReplicateConfig {
-	std::size_t replica_num{1};
-	bool with_soft_pin{false};
-	SoftPinAction soft_pin_action{SoftPinAction::PRESERVE};
-	std::uint64_t soft_pin_ttl_ms{0}; /* 0: the master's default */
-	bool with_hard_pin{false};
-	std::vector<std::string> preferred_segments{};
-	std::string preferred_segment{}; /* the older one; comes first */
-	bool prefer_alloc_in_same_node{false};
-	ObjectDataType data_type{ObjectDataType::UNKNOWN};
-	std::vector<std::string> group_ids{}; /* one for each key, or none */
-	std::size_t nof_replica_num{0}, dfs_replica_num{0}; /* not looked at */
-};
-
-using ConfigDict = std::unordered_map<std::string, std::string>;
-
-/* What became of a setup; in place of an expected<void, ErrorCode>. */
-class SetupResult
-{
-	int code_;
-
-      public:
-	explicit SetupResult(int code) : code_(code)
-	{
-	}
-	bool has_value() const
-	{
-		return code_ == 0;
-	}
-	explicit operator bool() const
-	{
-		return has_value();
-	}
-	ErrorCode error() const
-	{
-		return static_cast<ErrorCode>(code_);
-	}
-};
 
 /* A value that was fetched; its memory lasts as long as this does. */
 class BufferHandle

@@ -79,6 +79,7 @@ foreach(consumer IN LISTS consumers)
 				-Wl,-rpath,${CMAKE_LIBRARY_OUTPUT_DIRECTORY}
 				-pthread
 			DEPENDS mooncake_store ${source}
+				${PROJECT_SOURCE_DIR}/compat/client_types.h
 				${PROJECT_SOURCE_DIR}/compat/config.h
 				${PROJECT_SOURCE_DIR}/compat/real_client.h
 				${PROJECT_SOURCE_DIR}/compat/store_c.h

@@ -161,6 +161,8 @@ accepted without effect, for existing command lines and files:
         '\t{"ask", ask, METH_NOARGS,\n'
         'add(module, "Engine", type);\n',
     "include/te/store.h": "enum te_store_code {\n\tTE_STORE_OK = 0,\n};\n",
+    "compat/client_types.h":
+        "enum class ErrorCode : int {\n\tOK = 0,\n\tLATE = -9,\n};\n",
     "python/src/store/store.c":
         'const PyMethodDef ps_write_methods[] = {\n'
         '\tPS_METHOD("set", set, "key)"),\n\t{"end", end, METH_NOARGS},\n'
@@ -293,6 +295,11 @@ class Compatibility(Tree):
     def test_a_variable_of_the_configuration_works(self) -> None:
         self.table("flags", "| `MOONCAKE_TENANT` | works |\n", "",
                    "MOONCAKE_TENANT is not in it")
+
+    def test_all_codes_are_in_the_enum_of_cxx(self) -> None:
+        self.says("compat/client_types.h", "\tLATE = -9,\n", "",
+                  "LATE is None, in codes.md -9")
+        self.says("compat/client_types.h", "-9", "-8", "LATE is -8")
 
     def test_a_message_is_in_a_schema(self) -> None:
         self.table("rpcs", "STORE_PUT", "STORE_SET", "there is no STORE_SET")
