@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Memory, make_engine
+from gate import Gate
 from mooncake.engine import TransferEngine, TransferNotify, TransferOpcode
 from peer import ADDRESS, DEADLINE_S, LENGTH, Peer, free_port, until
 from sanitizers import needs_fork
@@ -242,31 +243,23 @@ def test_other_spellings_of_initialize():
 
 def test_peer_that_starts_later_is_waited_for(engine, memory):
     # In this process: the engine can only start if the GIL was given away.
-    port, codes = free_port(), []
+    codes, later = [], Memory(100)
     begun = threading.Event()
-
-    def write():
-        begun.set()
-        codes.append(engine.transfer_sync_write(
-            f"127.0.0.1:{port}", memory.address, later.address, 4))
-
-    later = Memory(100)
     memory.set(b"late")
-    thread = threading.Thread(target=write)
-    thread.start()
-    assert begun.wait(DEADLINE_S)
-    os.environ["MC_LEGACY_RPC_PORT_BINDING"] = "1"
-    try:
-        peer = make_engine(f"127.0.0.1:{port}")
-    finally:
-        del os.environ["MC_LEGACY_RPC_PORT_BINDING"]
-    assert peer.get_rpc_port() == port
-    # Before the memory is published a write may have come, and been refused.
-    assert peer.register_memory(later.address, 100) == 0
-    thread.join(DEADLINE_S)
-    if codes != [0]:
-        write()
-    assert codes[-1] == 0 and later.get(0, 4) == b"late"
+    with Gate() as gate:  # nobody listens
+        def write():
+            begun.set()
+            codes.append(engine.transfer_sync_write(
+                gate.name, memory.address, later.address, 4))
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        assert begun.wait(DEADLINE_S)
+        peer = make_engine()
+        assert peer.register_memory(later.address, 100) == 0
+        gate.open(f"127.0.0.1:{peer.get_rpc_port()}")
+        thread.join(DEADLINE_S)
+    assert codes == [0] and later.get(0, 4) == b"late"
 
 
 def test_submitting_does_not_wait_for_the_peer(engine, memory):
@@ -297,17 +290,15 @@ def test_submitting_does_not_wait_for_the_peer(engine, memory):
 
 
 def test_submission_to_who_starts_later_is_done_then(engine, memory):
-    port = free_port()
-    here = [f"127.0.0.1:{port}", memory.address, ADDRESS, 5]
     memory.set(b"early")
-    number = engine.transfer_submit_write(*here)
-    assert engine.transfer_check_status(number) == 0
-    with Peer(port) as peer:
-        if engine.get_batch_transfer_status([number]):
-            # It came before the memory was published, and was refused.
-            assert engine.get_batch_transfer_status(
-                [engine.transfer_submit_write(*here)]) == 0
-        assert peer.bytes_at(0, 5) == b"early"
+    with Gate() as gate:
+        number = engine.transfer_submit_write(
+            gate.name, memory.address, ADDRESS, 5)
+        assert engine.transfer_check_status(number) == 0
+        with Peer() as peer:
+            gate.open(peer.name)
+            assert engine.get_batch_transfer_status([number]) == 0
+            assert peer.bytes_at(0, 5) == b"early"
 
 
 def test_first_buffer_of_a_peer_just_submitted_to_is_waited_for(
