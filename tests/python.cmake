@@ -53,6 +53,7 @@ endfunction()
 
 te_pytest(python engine)
 te_pytest(python engine_trouble)
+te_pytest(python gil)
 te_pytest(python rpc)
 te_pytest(python config)
 te_pytest(python rest)
