@@ -33,8 +33,9 @@ te_check(symbols ${Python3_EXECUTABLE} ${tools}/check-symbols
 te_check(install ${tools}/check-install ${CMAKE_COMMAND} ${CMAKE_BINARY_DIR}
 	${CMAKE_C_COMPILER} ${TE_CXX} "${TE_SANITIZE}")
 if(TE_CXX AND NOT TE_SANITIZE) # of what users get
-	te_check(package ${tools}/check-package ${CMAKE_CPACK_COMMAND}
-		${CMAKE_BINARY_DIR} ${CMAKE_C_COMPILER} ${TE_CXX})
+	te_check(package ${tools}/check-package ${CMAKE_COMMAND}
+		${CMAKE_CPACK_COMMAND} ${CMAKE_BINARY_DIR}
+		${CMAKE_C_COMPILER} ${TE_CXX})
 endif()
 
 # docs/settings.md says what the registry says.
