@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "python/src/warn.h"
+
 static int wrong_type(const char *name, const char *wanted, PyObject *value)
 {
 	PyErr_Format(PyExc_TypeError, "%s must be %s, not %R", name, wanted,
@@ -45,6 +47,16 @@ int py_arg_uint64(PyObject *value, const char *name, uint64_t *out)
 		return overflow();
 	*out = number;
 	return PY_ARG_OK;
+}
+
+int py_arg_number(const char *function, PyObject *value, const char *name,
+		  uint64_t *out)
+{
+	int rc = py_arg_uint64(value, name, out);
+
+	if (rc == PY_ARG_RANGE)
+		py_warn(function, "%s is negative or beyond 64 bits", name);
+	return rc;
 }
 
 int py_arg_int64(PyObject *value, const char *name, int64_t *out)

@@ -28,6 +28,9 @@ enum py_arg {
 
 /* PY_ARG_RANGE: negative, or 2^64 and more. */
 int py_arg_uint64(PyObject *value, const char *name, uint64_t *out);
+/* The same, and the log of @function says what is out of range. */
+int py_arg_number(const char *function, PyObject *value, const char *name,
+		  uint64_t *out);
 /* PY_ARG_RANGE: outside of 64 bits with a sign. */
 int py_arg_int64(PyObject *value, const char *name, int64_t *out);
 

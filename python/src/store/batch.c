@@ -91,24 +91,25 @@ static struct iovec piece_of(uint64_t addr, uint64_t size)
 	return piece;
 }
 
-static int mismatch(const struct ps_batch *batch, const char *argument,
-		    size_t n, size_t wanted)
+static int mismatch(struct ps_batch *batch, const char *argument, size_t n,
+		    size_t wanted)
 {
 	py_warn(batch->function, "%s has %zu entries for %zu", argument, n,
 		wanted);
+	batch->is_explained = true;
 	return PY_ARG_RANGE;
 }
 
-static int out_of_range(const struct ps_batch *batch, int rc,
-			const char *argument)
+static int out_of_range(struct ps_batch *batch, int rc, const char *argument)
 {
 	if (rc == PY_ARG_RANGE)
 		py_warn(batch->function,
 			"%s: a number is negative or beyond 64 bits", argument);
+	batch->is_explained = rc == PY_ARG_RANGE;
 	return rc;
 }
 
-static int read_numbers(const struct ps_batch *batch, PyObject *list,
+static int read_numbers(struct ps_batch *batch, PyObject *list,
 			const char *argument, size_t n, struct py_numbers *out)
 {
 	int rc = py_arg_numbers(list, argument, out);
@@ -160,7 +161,7 @@ static int scatter(struct ps_batch *batch, size_t i, PyObject *addrs,
 }
 
 /* A tuple of tuples, and how many items these have together. */
-static int read_nested(const struct ps_batch *batch, PyObject *list,
+static int read_nested(struct ps_batch *batch, PyObject *list,
 		       const char *argument, PyObject **out, size_t *sum)
 {
 	PyObject *outer = NULL, *copy = NULL, *inner;
@@ -367,6 +368,8 @@ void ps_batch_explain(const struct ps_batch *batch, size_t i,
 	const char *function = batch->function;
 	uint32_t len = batch->keys[i].len;
 
+	if (batch->is_explained)
+		return;
 	if (!len || len > TE_STORE_KEY_MAX)
 		py_warn(function, "key %zu has %u bytes, not 1 to %u", i, len,
 			TE_STORE_KEY_MAX);
@@ -382,6 +385,17 @@ void ps_batch_explain(const struct ps_batch *batch, size_t i,
 			i);
 	else
 		py_warn(function, "key %zu: %s", i, otherwise);
+}
+
+void ps_batch_explain_codes(const struct ps_batch *batch, const int *codes,
+			    const char *otherwise)
+{
+	for (size_t i = 0; i < batch->n; i++) {
+		if (codes[i] != TE_STORE_INVALID_PARAMS)
+			continue;
+		ps_batch_explain(batch, i, otherwise);
+		return;
+	}
 }
 
 void ps_batch_free(struct ps_batch *batch)

@@ -15,6 +15,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
@@ -32,7 +33,8 @@ struct ps_batch {
 	size_t n_pieces;
 	Py_buffer *views;
 	size_t n_views;
-	PyObject *names; /* a tuple of the keys */
+	PyObject *names;   /* a tuple of the keys */
+	bool is_explained; /* what is wrong with it */
 };
 
 /* Each of these first. @function is static. */
@@ -73,6 +75,9 @@ uint64_t ps_batch_bytes(const struct ps_batch *batch, size_t i);
 /* Say what is wrong with key @i that the library has refused with -600. */
 void ps_batch_explain(const struct ps_batch *batch, size_t i,
 		      const char *otherwise);
+/* The same of the first such key, by codes[n]. */
+void ps_batch_explain_codes(const struct ps_batch *batch, const int *codes,
+			    const char *otherwise);
 void ps_batch_free(struct ps_batch *batch); /* all zero is fine */
 
 #endif

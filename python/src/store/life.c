@@ -148,16 +148,17 @@ static PyObject *setup_dummy(PyObject *object, PyObject *args,
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "OOO:setup_dummy",
 					 names, &pool, &buffer, &address))
 		return NULL;
-	rc = py_arg_uint64(pool, names[0], &config.pool_bytes);
+	rc = py_arg_number("setup_dummy", pool, names[0], &config.pool_bytes);
 	if (!rc)
-		rc = py_arg_uint64(buffer, names[1],
+		rc = py_arg_number("setup_dummy", buffer, names[1],
 				   &config.local_buffer_bytes);
-	if (!rc)
+	if (!rc) {
 		rc = py_arg_text(address, names[2], &config.daemon);
+		if (rc == PY_ARG_RANGE)
+			py_warn("setup_dummy", "server_address is no text");
+	}
 	if (rc == PY_ARG_RAISED)
 		return NULL;
-	if (rc)
-		py_warn("setup_dummy", "an argument is out of range");
 	if (rc || !begin(self, "setup_dummy"))
 		return PyLong_FromLong(TE_STORE_INVALID_PARAMS);
 	Py_BEGIN_ALLOW_THREADS;

@@ -73,12 +73,9 @@ static PyObject *get_into(PyObject *self, PyObject *args, PyObject *keywords)
 		return NULL;
 	rc = ps_batch_key(&batch, "get_into", key);
 	if (!rc)
-		rc = py_arg_uint64(addr, "buffer_ptr", &numbers[0]);
+		rc = py_arg_number("get_into", addr, names[1], &numbers[0]);
 	if (!rc)
-		rc = py_arg_uint64(size, "size", &numbers[1]);
-	if (rc == PY_ARG_RANGE)
-		py_warn("get_into",
-			"buffer_ptr or size is negative or beyond 64 bits");
+		rc = py_arg_number("get_into", size, names[2], &numbers[1]);
 	if (!rc)
 		rc = ps_batch_pieces(&batch, &numbers[0], &numbers[1], 1);
 	results = get_all((struct ps_store *)self, &batch, rc);
@@ -283,11 +280,7 @@ static int *exist(struct ps_store *self, const struct ps_batch *batch, int rc)
 				     results);
 		Py_END_ALLOW_THREADS;
 		ps_client_unpin(client);
-		for (size_t i = 0; i < batch->n; i++)
-			if (results[i] == TE_STORE_INVALID_PARAMS) {
-				ps_batch_explain(batch, i, "refused");
-				break;
-			}
+		ps_batch_explain_codes(batch, results, "refused");
 	}
 	return results;
 }

@@ -24,6 +24,7 @@ static int *remove_keys(PyObject *self, const struct ps_batch *batch, int rc,
 				      results);
 		Py_END_ALLOW_THREADS;
 		ps_client_unpin(client);
+		ps_batch_explain_codes(batch, results, "refused");
 	}
 	return results;
 }

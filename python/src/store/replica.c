@@ -51,6 +51,8 @@ static bool find(struct ps_store *self, const struct ps_batch *batch,
 			n = ask(client->te, batch, places, room);
 	} while (places->replicas && n > room);
 	ps_client_unpin(client);
+	if (places->replicas)
+		ps_batch_explain_codes(batch, places->counts, "refused");
 	return places->replicas != NULL;
 }
 
@@ -176,6 +178,7 @@ static PyObject *batch_replica_clear(PyObject *self, PyObject *args,
 					     name, codes);
 		Py_END_ALLOW_THREADS;
 		ps_client_unpin(client);
+		ps_batch_explain_codes(&batch, codes, "segment_name: refused");
 	}
 	if (codes)
 		list = list_cleared(&batch, codes);
@@ -229,6 +232,8 @@ static PyObject *create_copy_task(PyObject *self, PyObject *args,
 		rc = py_arg_tuple(list, "targets", &targets);
 	if (!rc)
 		texts = read_targets(targets, &rc);
+	if (rc == PY_ARG_RANGE)
+		py_warn(batch.function, "targets: one is no text");
 	if (texts)
 		client = ps_client_pin((struct ps_store *)self,
 				       "create_copy_task");
@@ -239,6 +244,7 @@ static PyObject *create_copy_task(PyObject *self, PyObject *args,
 		code = te_store_copy(client->te, batch.keys, texts, n, id);
 		Py_END_ALLOW_THREADS;
 		ps_client_unpin(client);
+		ps_batch_explain_codes(&batch, &code, "targets: refused");
 	}
 	PyMem_Free((void *)texts);
 	Py_XDECREF(targets);
@@ -265,6 +271,8 @@ static PyObject *create_move_task(PyObject *self, PyObject *args,
 		rc = py_arg_text(from, "source", &source);
 	if (!rc)
 		rc = py_arg_text(to, "target", &target);
+	if (rc == PY_ARG_RANGE)
+		py_warn(batch.function, "source or target is no text");
 	if (!rc)
 		client = ps_client_pin((struct ps_store *)self,
 				       "create_move_task");
@@ -274,6 +282,8 @@ static PyObject *create_move_task(PyObject *self, PyObject *args,
 				     id);
 		Py_END_ALLOW_THREADS;
 		ps_client_unpin(client);
+		ps_batch_explain_codes(&batch, &code,
+				       "source or target: refused");
 	}
 	ps_batch_free(&batch);
 	return rc == PY_ARG_RAISED ? NULL : task_answer(id, code);

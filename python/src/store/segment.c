@@ -12,12 +12,6 @@
 
 /* ---- registered memory ---- */
 
-static PyObject *out_of_range(const char *function, const char *argument)
-{
-	py_warn(function, "%s is out of range", argument);
-	return PyLong_FromLong(TE_STORE_INVALID_PARAMS);
-}
-
 static PyObject *register_buffer(PyObject *self, PyObject *args,
 				 PyObject *keywords)
 {
@@ -30,13 +24,18 @@ static PyObject *register_buffer(PyObject *self, PyObject *args,
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:register_buffer",
 					 names, &ptr, &length))
 		return NULL;
-	rc = py_arg_uint64(ptr, names[0], &addr);
+	rc = py_arg_number("register_buffer", ptr, names[0], &addr);
 	if (!rc)
-		rc = py_arg_uint64(length, names[1], &size);
+		rc = py_arg_number("register_buffer", length, names[1], &size);
 	if (rc == PY_ARG_RAISED)
 		return NULL;
-	if (rc || !te_memory_is_mapped(addr, size))
-		return out_of_range("register_buffer", "buffer_ptr or size");
+	if (!rc && !te_memory_is_mapped(addr, size)) {
+		py_warn("register_buffer",
+			"buffer_ptr, size: no memory of ours is there");
+		rc = PY_ARG_RANGE;
+	}
+	if (rc)
+		return PyLong_FromLong(code);
 	client = ps_client_pin((struct ps_store *)self, "register_buffer");
 	if (client) {
 		Py_BEGIN_ALLOW_THREADS;
@@ -66,11 +65,11 @@ static PyObject *unregister_buffer(PyObject *self, PyObject *args,
 	if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:unregister_buffer",
 					 names, &ptr))
 		return NULL;
-	rc = py_arg_uint64(ptr, names[0], &addr);
+	rc = py_arg_number("unregister_buffer", ptr, names[0], &addr);
 	if (rc == PY_ARG_RAISED)
 		return NULL;
 	if (rc)
-		return out_of_range("unregister_buffer", names[0]);
+		return PyLong_FromLong(code);
 	client = ps_client_pin((struct ps_store *)self, "unregister_buffer");
 	if (client) {
 		ps_region_remove(client, addr);
@@ -98,7 +97,7 @@ static PyObject *alloc_from_mem_pool(PyObject *self, PyObject *args,
 	if (!PyArg_ParseTupleAndKeywords(
 		    args, keywords, "O:alloc_from_mem_pool", names, &wanted))
 		return NULL;
-	rc = py_arg_uint64(wanted, "size", &size);
+	rc = py_arg_number("alloc_from_mem_pool", wanted, names[0], &size);
 	if (rc == PY_ARG_RAISED)
 		return NULL;
 	if (!rc)
@@ -201,17 +200,18 @@ static PyObject *mount_segment(PyObject *self, PyObject *args,
 					 &protocol, &place))
 		return NULL;
 	rc = check_texts(protocol, place);
+	if (!rc) {
+		rc = py_arg_text(file, names[0], &path);
+		if (rc == PY_ARG_RANGE)
+			py_warn("mount_segment", "path is no text");
+	}
 	if (!rc)
-		rc = py_arg_text(file, "path", &path);
-	if (!rc)
-		rc = py_arg_uint64(length, "size", &size);
+		rc = py_arg_number("mount_segment", length, names[1], &size);
 	if (!rc && from)
-		rc = py_arg_uint64(from, "offset", &offset);
+		rc = py_arg_number("mount_segment", from, names[2], &offset);
 	if (rc == PY_ARG_RAISED)
 		return NULL;
-	if (rc)
-		py_warn("mount_segment", "path, size or offset out of range");
-	else
+	if (!rc)
 		client =
 			ps_client_pin((struct ps_store *)self, "mount_segment");
 	if (client) {
@@ -240,12 +240,11 @@ static PyObject *allocate_and_mount_segment(PyObject *self, PyObject *args,
 		return NULL;
 	rc = check_texts(protocol, place);
 	if (!rc)
-		rc = py_arg_uint64(length, "size", &size);
+		rc = py_arg_number("allocate_and_mount_segment", length,
+				   names[0], &size);
 	if (rc == PY_ARG_RAISED)
 		return NULL;
-	if (rc)
-		py_warn("allocate_and_mount_segment", "size is out of range");
-	else
+	if (!rc)
 		client = ps_client_pin((struct ps_store *)self,
 				       "allocate_and_mount_segment");
 	if (client) {

@@ -10,6 +10,11 @@
 typedef int keys_fn(struct te_store *store, const struct te_store_key *keys,
 		    size_t n, int *results);
 
+static const char *refusal(const struct ps_client *client)
+{
+	return client->is_dummy ? "sessions are not for dummies" : "refused";
+}
+
 static PyObject *by_keys(PyObject *self, PyObject *args, PyObject *keywords,
 			 const char *format, const char *function, keys_fn *op)
 {
@@ -29,6 +34,7 @@ static PyObject *by_keys(PyObject *self, PyObject *args, PyObject *keywords,
 		Py_BEGIN_ALLOW_THREADS;
 		(void)op(client->te, batch.keys, batch.n, codes);
 		Py_END_ALLOW_THREADS;
+		ps_batch_explain_codes(&batch, codes, refusal(client));
 		ps_client_unpin(client);
 	}
 	if (codes)
@@ -78,10 +84,24 @@ static PyObject *batch_get_session_end(PyObject *self, PyObject *args,
 		Py_BEGIN_ALLOW_THREADS;
 		code = te_store_get_close(client->te, batch.keys, batch.n);
 		Py_END_ALLOW_THREADS;
+		if (code)
+			py_warn(batch.function, "keys: %s", refusal(client));
 		ps_client_unpin(client);
 	}
 	ps_batch_free(&batch);
 	return rc ? NULL : PyLong_FromLong(code);
+}
+
+static void explain_open(const struct ps_batch *batch, const int *codes,
+			 const uint64_t *sizes, const struct ps_client *client)
+{
+	const char *why = client->is_dummy ? refusal(client) : PS_HOW_WRONG;
+
+	for (size_t i = 0; i < batch->n; i++)
+		if (codes[i] == TE_STORE_INVALID_PARAMS &&
+		    (!sizes[i] || sizes[i] > TE_STORE_VALUE_MAX))
+			why = "sizes: one is 0, or too large";
+	ps_batch_explain_codes(batch, codes, why);
 }
 
 static PyObject *batch_put_session_start(PyObject *self, PyObject *args,
@@ -118,6 +138,7 @@ static PyObject *batch_put_session_start(PyObject *self, PyObject *args,
 			client->te, batch.keys, sizes.values, batch.n,
 			how.is_given ? &how.replicate : NULL, codes);
 		Py_END_ALLOW_THREADS;
+		explain_open(&batch, codes, sizes.values, client);
 		ps_client_unpin(client);
 	}
 	if (codes)

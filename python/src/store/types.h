@@ -59,6 +59,10 @@ struct ps_how {
  * PY_ARG_RANGE; what cannot be is left for the library to refuse.
  */
 int ps_how_read(struct ps_how *how, PyObject *config);
+/* Why it has been refused. */
+#define PS_HOW_WRONG                                             \
+	"config: replica_num is 1 to 32, names have no blanks, " \
+	"groups are one a key and the object's own"
 void ps_how_free(struct ps_how *how); /* all zero is fine */
 
 /* A BufferHandle of @buffer, which it takes, with a pin of @client. */

@@ -16,17 +16,6 @@ typedef int write_fn(struct te_store *store, const struct te_store_key *keys,
 		     const struct te_store_value *values, size_t n,
 		     const struct te_store_replicate *how, int *results);
 
-static void explain(const struct ps_batch *batch, const int *results)
-{
-	for (size_t i = 0; i < batch->n; i++) {
-		if (results[i] != TE_STORE_INVALID_PARAMS)
-			continue;
-		ps_batch_explain(batch, i,
-				 "buffer_ptrs, sizes or config are wrong");
-		return;
-	}
-}
-
 /* results[n], or NULL: raised. */
 static int *write_all(struct ps_store *self, struct ps_batch *batch, int rc,
 		      PyObject *config, write_fn *op)
@@ -50,7 +39,7 @@ static int *write_all(struct ps_store *self, struct ps_batch *batch, int rc,
 		(void)op(client->te, batch->keys, batch->values, batch->n,
 			 how.is_given ? &how.replicate : NULL, results);
 		Py_END_ALLOW_THREADS;
-		explain(batch, results);
+		ps_batch_explain_codes(batch, results, PS_HOW_WRONG);
 	}
 	if (client)
 		ps_client_unpin(client);
@@ -187,12 +176,9 @@ static int read_pieces(struct ps_batch *batch, PyObject *const objects[],
 	uint64_t numbers[4];
 	int rc = PY_ARG_OK;
 
-	for (size_t i = 0; !rc && i < 2 * n; i++) {
-		rc = py_arg_uint64(objects[i], names[i], &numbers[i]);
-		if (rc == PY_ARG_RANGE)
-			py_warn(batch->function,
-				"%s is negative or beyond 64 bits", names[i]);
-	}
+	for (size_t i = 0; !rc && i < 2 * n; i++)
+		rc = py_arg_number(batch->function, objects[i], names[i],
+				   &numbers[i]);
 	return rc ? rc : ps_batch_pieces(batch, numbers, numbers + n, n);
 }
 
