@@ -23,6 +23,14 @@ static bool handle(struct verbs_bundle *bundle)
 	return true;
 }
 
+static void refused(struct verbs_clerk *clerk, struct tei_list *node)
+	TEI_REQUIRES(clerk->mu)
+{
+	if (tei_list_empty(&clerk->again))
+		clerk->again_at = tei_now_ns() + AGAIN_MS * TEI_NS_PER_MS;
+	tei_list_add_tail(&clerk->again, node);
+}
+
 static void handle_one(struct verbs_clerk *clerk, struct tei_list *node)
 	TEI_REQUIRES(clerk->mu)
 {
@@ -31,19 +39,27 @@ static void handle_one(struct verbs_clerk *clerk, struct tei_list *node)
 	tei_mutex_unlock(&clerk->mu);
 	done = handle(tei_list_entry(node, struct verbs_bundle, link));
 	tei_mutex_lock(&clerk->mu);
-	tei_list_add_tail(done ? &clerk->done : &clerk->again, node);
+	if (done)
+		tei_list_add_tail(&clerk->done, node);
+	else
+		refused(clerk, node);
 	tei_verbs_kick(clerk->rail);
+}
+
+/* However much else there is to do. */
+static void try_again(struct verbs_clerk *clerk) TEI_REQUIRES(clerk->mu)
+{
+	if (!tei_list_empty(&clerk->again) && tei_now_ns() >= clerk->again_at)
+		tei_list_splice_tail(&clerk->queued, &clerk->again);
 }
 
 /* Until there is something to do, or something to be tried again. */
 static void await(struct verbs_clerk *clerk) TEI_REQUIRES(clerk->mu)
 {
-	uint64_t until = UINT64_MAX;
+	uint64_t until =
+		tei_list_empty(&clerk->again) ? UINT64_MAX : clerk->again_at;
 
-	if (!tei_list_empty(&clerk->again))
-		until = tei_now_ns() + AGAIN_MS * TEI_NS_PER_MS;
-	if (!tei_cond_wait(&clerk->work, &clerk->mu, until))
-		tei_list_splice_tail(&clerk->queued, &clerk->again);
+	(void)tei_cond_wait(&clerk->work, &clerk->mu, until);
 }
 
 static void *run(void *arg)
@@ -53,6 +69,8 @@ static void *run(void *arg)
 
 	tei_mutex_lock(&clerk->mu);
 	for (;;) {
+		if (!clerk->stop)
+			try_again(clerk);
 		node = tei_list_pop(&clerk->queued);
 		if (node)
 			handle_one(clerk, node);

@@ -163,6 +163,7 @@ struct verbs_clerk {
 	struct tei_cond work;
 	struct tei_list queued; /* guarded by mu */
 	struct tei_list again;  /* guarded by mu: refused, to be tried again */
+	uint64_t again_at;      /* guarded by mu: ns, then */
 	struct tei_list done;   /* guarded by mu */
 	bool stop;              /* guarded by mu */
 };

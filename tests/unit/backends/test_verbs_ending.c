@@ -245,6 +245,33 @@ static void drop_is_not_confirmed_before_it_is_destroyed(void **state)
 	verbs_rig_rejoin();
 }
 
+/*
+ * Others end more often than refused ones are tried again: for ten times as long,
+ * in which nothing stood still for half of it.
+ */
+static void what_was_refused_is_tried_again_though_others_end(void **state)
+{
+	uint64_t last = tei_now_ms(), from = last;
+
+	(void)state;
+	fake_verbs_refuse_destroys(EBUSY);
+	assert_int_equal(tei_backend_verbs.drop(rig.pair.target), -EINPROGRESS);
+	await_refused(2);
+	fake_verbs_refuse_destroys(0);
+	while (!rig.pair.target_link.n_down && last < from + 1000) {
+		uint64_t now;
+
+		open_other();
+		fake_pair_disconnect(&other);
+		now = tei_now_ms();
+		if (now >= last + 50)
+			from = now;
+		last = now;
+	}
+	assert_int_equal(rig.pair.target_link.n_down, 1);
+	verbs_rig_rejoin();
+}
+
 /* Nothing else would end it then; the kernel takes what is left. */
 static void rail_that_closes_does_not_wait_for_it(void **state)
 {
@@ -315,6 +342,7 @@ int main(void)
 		TEST(drop_that_is_under_way_ends_with_the_flush),
 		TEST(what_a_device_keeps_is_not_given_back),
 		TEST(drop_is_not_confirmed_before_it_is_destroyed),
+		TEST(what_was_refused_is_tried_again_though_others_end),
 		TEST(rail_that_closes_does_not_wait_for_it),
 		TEST(rail_that_closes_gives_up_what_drains_just_then),
 		TEST(device_that_was_taken_out_keeps_nothing),
