@@ -5,7 +5,8 @@
  * Going to ready-to-receive may ask the network for a neighbour's address, and
  * every change of a queue pair may wait for firmware: not on the thread that
  * moves bytes. Of one that is destroyed some wait until its last packet is
- * answered: so nobody who wants a new one stands behind it. What a device refuses
+ * answered: so nobody who wants a new one stands behind it, and who is destroyed
+ * itself only behind VERBS_ENDERS that do not end. What a device refuses
  * to destroy is tried for ever, since nothing else proves that memory is quiet.
  */
 #include "backends/verbs/verbs.h"
@@ -90,9 +91,20 @@ static void fini(struct verbs_clerk *clerk)
 	tei_mutex_fini(&clerk->mu);
 }
 
-static int start(struct verbs_clerk *clerk, const struct verbs_rail *rail)
+static void stop(struct verbs_clerk *clerk)
 {
-	int rc;
+	tei_mutex_lock(&clerk->mu);
+	clerk->stop = true;
+	tei_cond_broadcast(&clerk->work);
+	tei_mutex_unlock(&clerk->mu);
+	for (; clerk->n_threads; clerk->n_threads--)
+		pthread_join(clerk->threads[clerk->n_threads - 1], NULL);
+}
+
+static int start(struct verbs_clerk *clerk, const struct verbs_rail *rail,
+		 uint32_t n)
+{
+	int rc = 0;
 
 	clerk->rail = rail;
 	tei_mutex_init(&clerk->mu);
@@ -100,19 +112,16 @@ static int start(struct verbs_clerk *clerk, const struct verbs_rail *rail)
 	tei_list_init(&clerk->queued);
 	tei_list_init(&clerk->again);
 	tei_list_init(&clerk->done);
-	rc = tei_thread_start(&clerk->thread, "te-verbs", run, clerk);
-	if (rc)
+	while (!rc && clerk->n_threads < n) {
+		rc = tei_thread_start(&clerk->threads[clerk->n_threads],
+				      "te-verbs", run, clerk);
+		clerk->n_threads += !rc;
+	}
+	if (rc) {
+		stop(clerk);
 		fini(clerk);
+	}
 	return rc;
-}
-
-static void stop(struct verbs_clerk *clerk)
-{
-	tei_mutex_lock(&clerk->mu);
-	clerk->stop = true;
-	tei_cond_signal(&clerk->work);
-	tei_mutex_unlock(&clerk->mu);
-	pthread_join(clerk->thread, NULL);
 }
 
 static struct verbs_bundle *take(struct verbs_clerk *clerk)
@@ -127,11 +136,11 @@ static struct verbs_bundle *take(struct verbs_clerk *clerk)
 
 int tei_verbs_clerks_start(struct verbs_rail *rail)
 {
-	int rc = start(&rail->connector, rail);
+	int rc = start(&rail->connector, rail, 1);
 
 	if (rc)
 		return rc;
-	rc = start(&rail->ender, rail);
+	rc = start(&rail->ender, rail, VERBS_ENDERS);
 	if (!rc)
 		return 0;
 	stop(&rail->connector);

@@ -47,6 +47,7 @@
 #define VERBS_USES      2  /* regions that one work request may name */
 #define VERBS_TAGS      8192
 #define VERBS_QUEUE_MAX 256 /* slices taken and not posted, of one bundle */
+#define VERBS_ENDERS    3   /* threads that destroy queue pairs, of a rail */
 
 /* ---- lanes and bundles ---- */
 
@@ -153,12 +154,13 @@ struct verbs_slice {
 /* ---- the rail ---- */
 
 /*
- * A thread of the rail for what may take long. It is given bundles, and hands each
+ * Threads of the rail for what may take long. They are given bundles, and hand each
  * back by `done`, with a kick.
  */
 struct verbs_clerk {
 	const struct verbs_rail *rail; /* not owned */
-	pthread_t thread;
+	pthread_t threads[VERBS_ENDERS];
+	uint32_t n_threads;
 	struct tei_mutex mu; /* lock 16 */
 	struct tei_cond work;
 	struct tei_list queued; /* guarded by mu */
@@ -190,7 +192,7 @@ struct verbs_rail {
 		gone; /* token: the device said so; the ender looks; relaxed */
 	struct verbs_regions regions;
 	struct verbs_bounce bounce;
-	/* Two, since a device may take for ever to destroy a queue pair. */
+	/* Apart, since a device may take for ever to destroy a queue pair. */
 	struct verbs_clerk connector, ender;
 
 	uint32_t next_tag;

@@ -228,11 +228,28 @@ void fake_verbs_hang_pairs(unsigned int device)
 	tei_mutex_unlock(&fake.mu);
 }
 
+static void hold_pairs(bool on)
+{
+	for (uint32_t i = 0; i < FAKE_PAIRS_MAX; i++) {
+		if (fake.pairs[i])
+			fake.pairs[i]->held = on;
+	}
+}
+
 void fake_verbs_hold_destroys(bool on)
 {
 	tei_mutex_lock(&fake.mu);
 	fake.hold_destroys = on;
+	if (!on)
+		hold_pairs(false);
 	tei_cond_broadcast(&fake.released);
+	tei_mutex_unlock(&fake.mu);
+}
+
+void fake_verbs_hold_pairs(void)
+{
+	tei_mutex_lock(&fake.mu);
+	hold_pairs(true);
 	tei_mutex_unlock(&fake.mu);
 }
 

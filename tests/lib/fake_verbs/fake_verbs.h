@@ -63,6 +63,8 @@ void fake_verbs_hang(unsigned int device, bool on);
 void fake_verbs_hang_pairs(unsigned int device);
 /* destroy_qp() does not return until it is unset. */
 void fake_verbs_hold_destroys(bool on);
+/* The same, only for queue pairs that there are now. */
+void fake_verbs_hold_pairs(void);
 /* destroy_qp() fails with @err and leaves all as it is, until @err is 0. */
 void fake_verbs_refuse_destroys(int err);
 /* The port's state, with its event. What is under way then is not acknowledged. */

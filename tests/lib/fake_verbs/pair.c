@@ -118,7 +118,7 @@ int fake_destroy_qp(struct ibv_qp *base)
 
 	tei_mutex_lock(&fake.mu);
 	fake.counts.held++;
-	while (fake.hold_destroys)
+	while (fake.hold_destroys || qp_of(base)->held)
 		(void)tei_cond_wait(&fake.released, &fake.mu, UINT64_MAX);
 	fake.counts.held--;
 	err = fake.refuse_destroys;

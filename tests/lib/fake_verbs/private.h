@@ -71,6 +71,7 @@ struct fake_qp {
 	uint32_t n_held;         /* slots of the queue: until a completion */
 	uint32_t n_reads;
 	bool hangs;
+	bool held; /* destroy_qp() does not return */
 };
 
 struct fake_fabric {

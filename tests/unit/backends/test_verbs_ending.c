@@ -187,6 +187,37 @@ static void target_is_flushed_when_it_is_destroyed(void **state)
 	verbs_rig_rejoin();
 }
 
+/* As many as leave one thread for others. */
+static void destroys_that_hang_hold_up_no_other_endpoint(void **state)
+{
+	enum { HUNG = VERBS_ENDERS - 1 };
+	struct fake_pair hung[HUNG];
+
+	(void)state;
+	for (unsigned int i = 0; i < HUNG; i++) {
+		hung[i] = rig.pair;
+		assert_int_equal(fake_pair_connect(&hung[i]), 0);
+		verbs_rig_wait(&hung[i].target_link.n_up, 1);
+	}
+	fake_verbs_hold_pairs();
+	for (unsigned int i = 0; i < HUNG; i++)
+		assert_int_equal(tei_backend_verbs.flush(hung[i].target, -EIO),
+				 -EINPROGRESS);
+	await_held(HUNG);
+	open_other();
+	carry_by(&other);
+	assert_int_equal(tei_backend_verbs.drop(other.target), -EINPROGRESS);
+	verbs_rig_wait(&other.target_link.n_down, 1);
+	for (unsigned int i = 0; i < HUNG; i++)
+		assert_int_equal(hung[i].target_link.n_flushed, 0);
+	fake_verbs_hold_destroys(false);
+	fake_pair_disconnect(&other);
+	for (unsigned int i = 0; i < HUNG; i++) {
+		verbs_rig_wait(&hung[i].target_link.n_flushed, 1);
+		fake_pair_disconnect(&hung[i]);
+	}
+}
+
 static void drop_that_is_under_way_ends_with_the_flush(void **state)
 {
 	(void)state;
@@ -339,6 +370,7 @@ int main(void)
 		TEST(slices_that_come_back_do_not_wait_for_the_destroy),
 		TEST(idle_endpoint_is_flushed_at_once),
 		TEST(target_is_flushed_when_it_is_destroyed),
+		TEST(destroys_that_hang_hold_up_no_other_endpoint),
 		TEST(drop_that_is_under_way_ends_with_the_flush),
 		TEST(what_a_device_keeps_is_not_given_back),
 		TEST(drop_is_not_confirmed_before_it_is_destroyed),
