@@ -102,9 +102,12 @@ static int start(struct te_engine *engine, const struct te_config *config,
 	rc = tei_worker_open(&engine->worker, engine, config);
 	if (rc)
 		goto fini_guests;
-	rc = open_control(engine, port);
+	rc = tei_late_start(engine);
 	if (rc)
 		goto close_worker;
+	rc = open_control(engine, port);
+	if (rc)
+		goto stop_late;
 	rc = tei_worker_start(&engine->worker);
 	if (rc)
 		goto close_control;
@@ -114,9 +117,12 @@ close_control:
 	tei_loop_do(engine->loop, close_server, engine);
 	tei_loop_stop(engine->loop);
 	tei_loop_destroy(engine->loop);
+	tei_late_stop(engine);
 	tei_guests_fini(engine);
 	tei_worker_close(&engine->worker);
 	return rc;
+stop_late:
+	tei_late_stop(engine);
 close_worker:
 	tei_worker_close(&engine->worker);
 fini_guests:
@@ -296,6 +302,7 @@ void te_engine_destroy(struct te_engine *engine)
 	tei_loop_do(engine->loop, close_all, engine);
 	tei_loop_stop(engine->loop);
 	tei_worker_stop(&engine->worker);
+	tei_late_stop(engine);
 	free_all(engine);
 	tei_loop_destroy(engine->loop);
 	tei_publisher_stop(engine->publisher, until);

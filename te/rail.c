@@ -160,18 +160,13 @@ static int open_backend(struct tei_worker *w, const struct te_config *config,
 	return rc;
 }
 
-static bool is_rdma(const struct tei_backend_ops *ops)
-{
-	return (ops->caps & TEI_CAP_REMOTE) && (ops->caps & TEI_CAP_ONE_SIDED);
-}
-
 /* One that has a link. */
 static bool has_rdma(const struct tei_worker *w)
 {
 	bool has = false;
 
 	for (uint32_t i = 0; i < w->n_rails; i++)
-		has |= is_rdma(w->rails[i]->rail.ops) && !w->rails[i]->down;
+		has |= tei_is_rdma(w->rails[i]->rail.ops) && !w->rails[i]->down;
 	return has;
 }
 
@@ -184,8 +179,8 @@ static bool is_of_protocol(const struct tei_worker *w,
 	if (!(ops->caps & TEI_CAP_REMOTE) || !strcmp(protocol, "any"))
 		return true;
 	if (!strcmp(protocol, "tcp"))
-		return !is_rdma(ops);
-	return is_rdma(ops) || !has_rdma(w);
+		return !tei_is_rdma(ops);
+	return tei_is_rdma(ops) || !has_rdma(w);
 }
 
 static bool is_wanted(const struct tei_worker *w,

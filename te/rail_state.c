@@ -69,6 +69,8 @@ void tei_rail_changed(struct tei_rail *rail, bool up)
 	else
 		went_down(box);
 	tei_rail_show(box);
+	if (up)
+		tei_late_rail_up(engine);
 }
 
 void tei_rail_renewed(struct tei_rail *rail, const struct tei_device *device)

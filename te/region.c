@@ -30,6 +30,7 @@ void tei_regions_init(struct tei_regions *r)
 	atomic_init(&r->version, 1);
 	atomic_init(&r->changes, 1);
 	atomic_init(&r->any_near, false);
+	tei_late_init(&r->late);
 }
 
 static void region_free(struct tei_region *region, uint32_t n_rails)
@@ -44,6 +45,7 @@ static void region_free(struct tei_region *region, uint32_t n_rails)
 void tei_regions_fini(struct tei_regions *r)
 {
 	tei_free(r->sorted);
+	tei_late_fini(&r->late);
 	tei_handles_fini(&r->handles);
 	tei_cond_fini(&r->unpinned);
 	tei_mutex_fini(&r->mu);
@@ -113,6 +115,7 @@ static void take_out(struct tei_regions *r, struct tei_region *region)
 	memmove(&r->sorted[place], &r->sorted[place + 1],
 		(r->n - place - 1) * sizeof(struct tei_region *));
 	r->n--;
+	tei_list_del(&region->late);
 	atomic_fetch_add_explicit(&r->changes, 1, memory_order_release);
 	tei_handle_remove(&r->handles, region->id);
 }
@@ -150,6 +153,7 @@ static struct tei_region *region_make(struct te_engine *engine,
 	region->length = from->length;
 	region->access = from->access;
 	region->group = -1;
+	tei_list_init(&region->late);
 	tei_topology_locate(engine, from->addr, from->location,
 			    region->location, sizeof(region->location));
 	region->near = tei_topology_near(engine, region->location);
@@ -200,8 +204,7 @@ static void discard(struct te_engine *engine, struct tei_region *region)
 	region_free(region, engine->worker.n_rails);
 }
 
-static void change(struct tei_regions *r, const struct tei_region *region)
-	TEI_REQUIRES(r->mu)
+void tei_regions_changed(struct tei_regions *r, const struct tei_region *region)
 {
 	if (region->access)
 		atomic_fetch_add_explicit(&r->version, 1, memory_order_release);
@@ -230,7 +233,8 @@ int te_region_add(struct te_engine *engine, const struct te_region *region,
 
 	tei_mutex_lock(&r->mu);
 	added->shown = true;
-	change(r, added);
+	tei_regions_changed(r, added);
+	tei_late_add(r, added);
 	*out = added->id;
 	tei_mutex_unlock(&r->mu);
 	if (region->access)
@@ -370,7 +374,7 @@ static struct tei_region *claim(struct te_engine *engine, te_region_id id,
 	if (region) {
 		*visible = region->shown && region->access != 0;
 		if (region->shown) {
-			change(r, region);
+			tei_regions_changed(r, region);
 			region->drop_at = tei_now_ns() + patience(engine);
 		}
 		region->shown = region->left = false;

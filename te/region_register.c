@@ -5,7 +5,7 @@
  * Rails near its memory come first, so that what may run out, such as memory that
  * a process may lock, or keys of a device, does so for the others. Those carry when
  * the near ones are gone (near.h): one that cannot take the region is done
- * without, as is one that has no link. Every other failure undoes all.
+ * without for now, as is one that has no link. Every other failure undoes all.
  */
 #include <assert.h>
 #include <errno.h>
@@ -16,7 +16,8 @@
 #include "te/engine.h"
 #include "te/region.h"
 
-static int register_one(struct tei_region *region, struct tei_rail_box *box)
+int tei_region_offer(const struct tei_region *region, struct tei_rail_box *box,
+		     struct tei_key **out)
 {
 	size_t len = TEI_KEY_MAX;
 	struct tei_key *key = tei_malloc(sizeof(*key) + len), *fitted;
@@ -35,8 +36,7 @@ static int register_one(struct tei_region *region, struct tei_rail_box *box)
 	assert(len && len <= TEI_KEY_MAX);
 	key->len = (uint16_t)len;
 	fitted = tei_realloc(key, sizeof(*key) + len);
-	/* Describe and pin look only at shown regions: no lock yet. */
-	region->key[rail->index] = fitted ? fitted : key;
+	*out = fitted ? fitted : key;
 	return 0;
 }
 
@@ -96,7 +96,8 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 
 		if (is_near(region, i) != near)
 			continue;
-		rc = register_one(region, w->rails[i]);
+		/* Describe and pin look only at shown regions: no lock. */
+		rc = tei_region_offer(region, w->rails[i], &region->key[i]);
 		if (!rc)
 			outcome->n++;
 		if (!rc || rc == -EOPNOTSUPP)
@@ -105,6 +106,8 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 			return rc;
 		if (!outcome->refused)
 			outcome->refused = rc;
+		region->due |= (uint64_t)1 << i;
+		region->refused |= (uint64_t)1 << i;
 		LOG_WARN("engine %s: a region goes without rail %s, %s: %s",
 			 engine->name, w->rails[i]->name, spare, strerror(-rc));
 	}

@@ -133,6 +133,12 @@ struct tei_worker {
 	uint64_t chance;      /* state of what is left to chance */
 };
 
+/* Its devices touch memory by themselves, and reach other hosts. */
+static inline bool tei_is_rdma(const struct tei_backend_ops *ops)
+{
+	return (ops->caps & TEI_CAP_REMOTE) && (ops->caps & TEI_CAP_ONE_SIDED);
+}
+
 /* Open the rails of every wanted backend. -ENODEV: none at all; others. */
 int tei_worker_open(struct tei_worker *w, struct te_engine *engine,
 		    const struct te_config *config);

@@ -176,7 +176,9 @@ struct te_region {
  *   -EFAULT   a device needs it mapped, and writable
  *   -EMFILE, -EOPNOTSUPP (no backend can reach this kind of memory)
  * What a device refuses is logged with the reason. Where some NICs are near the
- * memory, one that is far and cannot take it is done without, which is logged.
+ * memory, one that is far and cannot take it is done without, which is logged; so is
+ * one that has no link. Such a NIC is asked again, when it has its link and from
+ * time to time, by a thread of the engine.
  */
 TE_API int te_region_add(struct te_engine *engine,
 			 const struct te_region *region, te_region_id *out);
@@ -184,8 +186,9 @@ TE_API int te_region_add(struct te_engine *engine,
 /**
  * te_region_remove - nobody reaches the memory once this returns
  *
- * Blocks: until transfers that are just touching it are over; those that have
- * not begun are refused. Returns 0, -ENOENT (no such region).
+ * Blocks: until transfers that are just touching it are over, and while a NIC is
+ * just asked again to take it; those that have not begun are refused. Returns 0,
+ * -ENOENT (no such region).
  */
 TE_API int te_region_remove(struct te_engine *engine, te_region_id region);
 
@@ -193,7 +196,8 @@ TE_API int te_region_remove(struct te_engine *engine, te_region_id region);
  * te_region_remove_within - the same, but do not wait for ever
  *
  * A process of this host that stands still in the middle of a copy may touch
- * the memory once it goes on: how long that takes, nobody knows.
+ * the memory once it goes on: how long that takes, nobody knows. So may a device
+ * that is slow to register it.
  *
  * Returns also -ETIMEDOUT: it is refused to all, but the memory must stay until
  * this or te_region_remove() returns 0, or te_engine_destroy() has returned.

@@ -43,6 +43,8 @@ if(TARGET te_verbs)
 	add_dependencies(test_unit_backends_verbs_real te_verbs)
 	te_test(unit backends verbs_engines
 		$<TARGET_OBJECTS:te_test_fake_verbs>)
+	te_test(unit backends verbs_late
+		$<TARGET_OBJECTS:te_test_fake_verbs>)
 	te_test(unit backends verbs_slow
 		$<TARGET_OBJECTS:te_test_fake_verbs>)
 	te_test(unit backends verbs_load
