@@ -208,71 +208,6 @@ void tei_peer_free(struct tei_peer *peer)
 	tei_free(peer);
 }
 
-/* ---- openers ---- */
-
-static void opener_end(struct tei_opener *opener, int err)
-{
-	struct te_engine *engine = opener->peer->engine;
-
-	tei_list_del(&opener->link);
-	tei_mutex_lock(&engine->mu);
-	opener->done = true;
-	opener->err = err;
-	tei_cond_signal(&opener->cond); /* under mu: it is on a stack */
-	tei_mutex_unlock(&engine->mu);
-}
-
-static void end_openers(struct tei_peer *peer, int err)
-{
-	while (!tei_list_empty(&peer->c.openers))
-		opener_end(tei_list_entry(peer->c.openers.next,
-					  struct tei_opener, link),
-			   err);
-}
-
-/* Those that only wanted the peer to be up. */
-static void serve_openers(struct tei_peer *peer)
-{
-	bool probe = false;
-
-	tei_list_for_each_safe (node, tmp, &peer->c.openers) {
-		struct tei_opener *opener =
-			tei_list_entry(node, struct tei_opener, link);
-
-		if (opener->probe)
-			probe = true;
-		else
-			opener_end(opener, 0);
-	}
-	if (probe)
-		tei_peer_probe(peer);
-}
-
-/* Who opens waits for a peer that is not there yet; a probe wants its no. */
-static void refuse_probes(struct tei_peer *peer)
-{
-	tei_list_for_each_safe (node, tmp, &peer->c.openers) {
-		struct tei_opener *opener =
-			tei_list_entry(node, struct tei_opener, link);
-
-		if (opener->probe && ++opener->n_refused >= peer->c.n_address)
-			opener_end(opener, -ECONNREFUSED);
-	}
-}
-
-void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns)
-{
-	tei_list_for_each_safe (node, tmp, &peer->c.openers) {
-		struct tei_opener *opener =
-			tei_list_entry(node, struct tei_opener, link);
-
-		if (!opener->probe)
-			continue;
-		opener->rtt_ns = rtt_ns;
-		opener_end(opener, 0);
-	}
-}
-
 /* ---- the connection ---- */
 
 static bool is_wanted(const struct tei_peer *peer)
@@ -341,7 +276,7 @@ void tei_peer_kick(struct tei_peer *peer)
 	tei_peer_send_drops(peer);
 	tei_notify_send(peer);
 	if (peer->c.state == TEI_PEER_UP)
-		serve_openers(peer);
+		tei_openers_serve(peer);
 }
 
 void tei_peer_is_up(struct tei_peer *peer)
@@ -371,7 +306,7 @@ void tei_peer_open(struct tei_opener *opener)
 
 	tei_list_add_tail(&peer->c.openers, &opener->link);
 	if (peer->engine->closed)
-		opener_end(opener, -ECANCELED);
+		tei_opener_end(opener, -ECANCELED);
 	else if (opener->probe && peer->c.state == TEI_PEER_BACKOFF)
 		backoff_over(peer); /* it wants to know now */
 	else
@@ -392,24 +327,12 @@ static void back_off(struct tei_peer *peer)
 	tei_peer_move(peer, peer->c.timer ? TEI_PEER_BACKOFF : TEI_PEER_IDLE);
 }
 
-/* What those who wait end with when their time is over. */
-static int openers_error(int err)
-{
-	if (err == -EAGAIN) /* it is the owner that is short of something */
-		return err;
-	if (!tei_is_shortage(err))
-		return -ETIMEDOUT;
-	return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
-}
-
 static void tell_failure(struct tei_peer *peer, int err, bool is_final)
 {
 	struct te_engine *engine = peer->engine;
 
 	tei_mutex_lock(&engine->mu);
-	tei_list_for_each (node, &peer->c.openers)
-		tei_list_entry(node, struct tei_opener, link)->err =
-			openers_error(err);
+	tei_openers_told(peer, err);
 	peer->told.up = false;
 	peer->told.fails++;
 	peer->told.fail_err = err == -EAGAIN ? -ECONNREFUSED : err;
@@ -457,9 +380,9 @@ void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 	tell_failure(peer, err, for_good && !stray);
 	tei_peer_prune_drops(peer);
 	if (for_good && !stray)
-		end_openers(peer, err);
+		tei_openers_end(peer, err);
 	else if (err == -ECONNREFUSED && !stray)
-		refuse_probes(peer);
+		tei_openers_refuse(peer);
 	back_off(peer);
 }
 
@@ -474,7 +397,7 @@ void tei_peer_close(struct tei_peer *peer)
 	tei_timer_stop(peer->c.timer);
 	peer->c.timer = NULL;
 	tei_notify_close(peer);
-	end_openers(peer, -ECANCELED);
+	tei_openers_end(peer, -ECANCELED);
 }
 
 void tei_peer_tell_epoch(struct tei_peer *peer, uint64_t epoch)

@@ -207,8 +207,19 @@ extern const struct tei_frame_ops tei_peer_frame_ops;
 void tei_peer_send_drops(struct tei_peer *peer);
 /* Give up those in which nobody is interested any more. */
 void tei_peer_prune_drops(struct tei_peer *peer);
-void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns);
 void tei_peer_probe(struct tei_peer *peer);
+
+/* ---- control thread (opener.c) ---- */
+
+void tei_opener_end(struct tei_opener *opener, int err);
+void tei_openers_end(struct tei_peer *peer, int err);
+/* The peer is up: those end who only wanted that, and the others probe it. */
+void tei_openers_serve(struct tei_peer *peer);
+/* Who opens waits for a peer that is not there yet; a probe wants its no. */
+void tei_openers_refuse(struct tei_peer *peer);
+/* An attempt has failed: what they end with when their time is over. With mu. */
+void tei_openers_told(struct tei_peer *peer, int err);
+void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns);
 
 /* `told` has changed. Any thread, not with mu held. */
 void tei_peer_post_news(struct tei_peer *peer);
