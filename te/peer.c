@@ -15,7 +15,8 @@
 #include "te/reroute.h"
 
 #define BACKOFF_MS   10u
-#define BACKOFF_BITS 5u /* up to 320 ms, and a quarter of jitter */
+#define BACKOFF_BITS 5u   /* up to 320 ms, and a quarter of jitter */
+#define ABSENT_MS    100u /* of refusals: nobody is there */
 
 static const struct tei_sm_state states[] = {
 	[TEI_PEER_IDLE] = {"idle", SM_TO(TEI_PEER_RESOLVING)},
@@ -284,6 +285,7 @@ void tei_peer_is_up(struct tei_peer *peer)
 	tei_peer_move(peer, TEI_PEER_UP);
 	peer->c.attempts = 0;
 	peer->c.n_refused = 0;
+	peer->c.refused_at = 0;
 	peer->c.next_address = 0;
 	tei_notify_greeted(peer, peer->c.hello_taken, peer->c.hello_losses);
 	TEI_COUNT(peer->engine, control_up);
@@ -327,6 +329,23 @@ static void back_off(struct tei_peer *peer)
 	tei_peer_move(peer, peer->c.timer ? TEI_PEER_BACKOFF : TEI_PEER_IDLE);
 }
 
+static void count_refusals(struct tei_peer *peer, int err)
+{
+	if (err != -ECONNREFUSED) {
+		peer->c.n_refused = 0;
+		peer->c.refused_at = 0;
+		return;
+	}
+	peer->c.n_refused++;
+	if (!peer->c.refused_at)
+		peer->c.refused_at = tei_now_ns();
+}
+
+static bool has_refused_for_a_while(const struct tei_peer *peer)
+{
+	return tei_now_ns() - peer->c.refused_at >= ABSENT_MS * TEI_NS_PER_MS;
+}
+
 static void tell_failure(struct tei_peer *peer, int err, bool is_final)
 {
 	struct te_engine *engine = peer->engine;
@@ -338,6 +357,7 @@ static void tell_failure(struct tei_peer *peer, int err, bool is_final)
 	peer->told.fail_err = err == -EAGAIN ? -ECONNREFUSED : err;
 	if (peer->c.n_refused && peer->c.n_refused >= peer->c.n_address) {
 		peer->told.refusals++;
+		peer->told.absences += has_refused_for_a_while(peer);
 		peer->c.n_refused = 0;
 	}
 	peer->told.fail_final = is_final;
@@ -374,8 +394,7 @@ void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 		return;
 	TEI_COUNT(peer->engine, control_failed);
 	if (!stray)
-		peer->c.n_refused =
-			err == -ECONNREFUSED ? peer->c.n_refused + 1 : 0;
+		count_refusals(peer, err);
 	say_why(peer, err);
 	tell_failure(peer, err, for_good && !stray);
 	tei_peer_prune_drops(peer);

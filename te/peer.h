@@ -68,6 +68,7 @@ struct tei_told {
 	uint64_t fails; /* attempts that failed */
 	int fail_err;
 	uint64_t refusals; /* times that all its addresses refused us */
+	uint64_t absences; /* of them, when they had for a while */
 	bool fail_final;   /* trying again is no use, as far as one can tell */
 	struct tei_address address; /* where the control connection leads */
 	uint8_t incarnation[TE_INCARNATION_LEN];
@@ -82,6 +83,7 @@ struct tei_peer_control {
 	struct tei_list of_names; /* waiting for a look-up */
 	uint32_t attempts;        /* in a row that failed */
 	int n_refused;            /* in a row, by the name's addresses */
+	uint64_t refused_at;      /* ns: the first of all in a row; 0: none */
 	struct tei_address address[TEI_PEER_ADDRESSES];
 	int n_address, next_address;
 	struct tei_address at; /* where the last attempt went to */
@@ -119,7 +121,7 @@ struct tei_peer_work {
 	uint32_t life;
 	bool up, runnable;
 	struct tei_remote *remote;
-	uint64_t fresh, epoch, epoch_over, fails, refusals;
+	uint64_t fresh, epoch, epoch_over, fails, refusals, absences;
 	uint64_t pause_until; /* ns: the owner has no room just now */
 	struct tei_address address;
 	struct tei_list active;  /* cohorts, by of_peer */

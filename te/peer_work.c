@@ -162,9 +162,14 @@ static void end_stale(struct tei_peer *peer, bool settled)
 	each_active(peer, end_if_stale, -ESTALE);
 }
 
-/* Who listened there is gone, and with it what our links led to. */
-static void end_refused(struct tei_peer *peer)
+/*
+ * Who listened there is gone, and with it what our links led to. One refusal may be
+ * the network's, so it says nothing against links that work.
+ */
+static void end_refused(struct tei_peer *peer, bool absent)
 {
+	if (peer->w.n_up && !absent)
+		return;
 	tei_list_for_each_safe (node, tmp, &peer->w.links)
 		tei_link_break(tei_list_entry(node, struct tei_link, link),
 			       -ECONNREFUSED);
@@ -233,7 +238,7 @@ void tei_peer_sync(struct tei_peer *peer)
 	struct te_engine *engine = peer->engine;
 	struct tei_peer_work *w = &peer->w;
 	struct tei_told told;
-	bool new_life, new_epoch, new_fails, refused;
+	bool new_life, new_epoch, new_fails, refused, absent;
 
 	w->news = atomic_load_explicit(&peer->news, memory_order_acquire);
 	tei_mutex_lock(&engine->mu);
@@ -246,11 +251,13 @@ void tei_peer_sync(struct tei_peer *peer)
 	new_epoch = told.epoch != w->epoch;
 	new_fails = told.fails != w->fails;
 	refused = told.refusals != w->refusals;
+	absent = told.absences != w->absences;
 	w->life = told.life;
 	w->epoch = told.epoch;
 	w->epoch_over = told.epoch_over;
 	w->fails = told.fails;
 	w->refusals = told.refusals;
+	w->absences = told.absences;
 	w->fresh = told.fresh;
 	w->address = told.address;
 	w->up = told.up;
@@ -258,7 +265,7 @@ void tei_peer_sync(struct tei_peer *peer)
 	if (new_life || new_epoch)
 		end_stale(peer, !new_life);
 	if (refused)
-		end_refused(peer);
+		end_refused(peer, absent);
 	if (new_fails && tei_is_lost(told.fail_err))
 		tei_peer_fail_fast(peer, told.fail_err);
 	if (new_fails && told.fail_final)
