@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "te/directory/entry.h"
+#include "te/directory/publish.h"
 #include "te/engine.h"
 
 static bool is_there(const struct tei_entry *entry, const char *text)
@@ -41,8 +42,12 @@ static void add_rails(const struct te_engine *engine, struct tei_entry *out)
 {
 	struct tei_address loopback;
 
-	for (uint32_t i = 0; i < engine->worker.n_rails; i++)
-		add(out, &engine->worker.rails[i]->rail.device.address);
+	for (uint32_t i = 0; i < engine->worker.n_rails; i++) {
+		struct tei_device device =
+			tei_rail_device(engine->worker.rails[i]);
+
+		add(out, &device.address);
+	}
 	if (!out->n && !tei_resolve_numeric("127.0.0.1", 0, &loopback))
 		add(out, &loopback);
 }
@@ -64,4 +69,18 @@ void tei_advertise(const struct te_engine *engine, struct tei_entry *out)
 		add(out, &address);
 	(void)snprintf(out->host, sizeof(out->host), "%s",
 		       out->n ? out->address[0] : bind);
+}
+
+void tei_advertise_again(struct te_engine *engine)
+{
+	struct tei_publisher *publisher;
+	struct tei_entry entry;
+
+	tei_mutex_lock(&engine->mu);
+	publisher = engine->publisher;
+	tei_mutex_unlock(&engine->mu);
+	if (!publisher)
+		return;
+	tei_advertise(engine, &entry);
+	tei_publisher_renew(publisher, &entry);
 }

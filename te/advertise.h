@@ -6,7 +6,9 @@
 struct te_engine;
 struct tei_entry;
 
-/* Listening. Set-up. */
+/* Listening. Any thread, not with mu held. */
 void tei_advertise(const struct te_engine *engine, struct tei_entry *out);
+/* An address of a rail may be another: the entry is written again if it is. */
+void tei_advertise_again(struct te_engine *engine);
 
 #endif

@@ -147,6 +147,7 @@ static int open_directory(struct te_engine *engine, const char *name)
 /* An engine that cannot is one without a directory. */
 static void publish(struct te_engine *engine)
 {
+	struct tei_publisher *publisher;
 	struct tei_entry self;
 	int rc;
 
@@ -154,10 +155,16 @@ static void publish(struct te_engine *engine)
 		return;
 	tei_advertise(engine, &self);
 	rc = tei_publisher_start(engine->directory, engine->name, &self,
-				 &engine->publisher);
-	if (rc)
+				 &publisher);
+	if (rc) {
 		LOG_WARN("engine %s: not published: %s", engine->name,
 			 te_strerror(rc));
+		return;
+	}
+	tei_mutex_lock(&engine->mu);
+	engine->publisher = publisher;
+	tei_mutex_unlock(&engine->mu);
+	tei_advertise_again(engine); /* a port may just have come up */
 }
 
 int te_engine_create(const struct te_config *config, const char *name,

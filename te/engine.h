@@ -52,7 +52,8 @@ struct te_engine {
 	struct tei_stats stats;
 	struct te_topo *topo;            /* NULL: none; made before the rails */
 	struct tei_directory *directory; /* NULL: none */
-	struct tei_publisher *publisher; /* NULL: nothing is published */
+	/* NULL: nothing is published. Written under mu; the creator's to read */
+	struct tei_publisher *publisher;
 	bool is_bare; /* its name has no port and is the directory's */
 	struct tei_worker worker;
 	struct tei_regions regions;

@@ -12,6 +12,7 @@
 #include <te/te.h>
 
 #include "base/log.h"
+#include "te/advertise.h"
 #include "te/engine.h"
 #include "te/link.h"
 #include "te/peer.h"
@@ -83,6 +84,7 @@ void tei_rail_renewed(struct tei_rail *rail, const struct tei_device *device)
 		rail->device.speed_bps = device->speed_bps;
 	tei_mutex_unlock(&engine->mu);
 	tei_regions_renew(engine);
+	tei_advertise_again(engine);
 }
 
 struct tei_device tei_rail_device(const struct tei_rail_box *box)

@@ -26,8 +26,10 @@ struct tei_publisher {
 	atomic_int refs;
 	struct tei_mutex mu; /* lock 52 */
 	struct tei_cond changed;
-	bool leaving; /* guarded by mu: the engine's wish */
-	bool ended;   /* guarded by mu */
+	bool leaving;          /* guarded by mu: the engine's wish */
+	bool ended;            /* guarded by mu */
+	struct tei_entry news; /* guarded by mu: what to say from now on */
+	bool renewed;          /* guarded by mu: it was not looked at yet */
 
 	struct tei_directory *dir; /* a reference */
 	struct tei_dir_link link;
@@ -35,6 +37,7 @@ struct tei_publisher {
 	char name[TEI_HOST_LEN_MAX + 9];
 	char key[TEI_ENTRY_KEY_MAX], value[TEI_ENTRY_MAX];
 	bool published, complained, taken;
+	bool outdated;        /* what is published is no longer `value` */
 	bool was_published;   /* ever */
 	uint32_t failures;    /* in a row */
 	atomic_bool hopeless; /* failures > 0: waiting for it is in vain */
@@ -133,7 +136,7 @@ static int attempt(struct tei_publisher *p)
 	int rc = -ENOENT;
 
 	tei_dir_link_begin(&p->link);
-	if (p->published)
+	if (p->published && !p->outdated)
 		rc = p->dir->ops->refresh(&p->link, p->key, p->value);
 	if (rc == -ENOENT || rc == -EEXIST)
 		rc = write_entry(p);
@@ -163,6 +166,7 @@ static uint64_t turn(struct tei_publisher *p)
 	say(p, rc);
 	if (!rc || rc == -EBUSY) {
 		p->published = !rc;
+		p->outdated = false;
 		p->was_published = p->was_published || !rc;
 		p->complained = false;
 		p->taken = rc != 0;
@@ -180,6 +184,18 @@ static uint64_t turn(struct tei_publisher *p)
 
 /* ---- the thread ---- */
 
+static void take_news(struct tei_publisher *p) TEI_REQUIRES(p->mu)
+{
+	char value[TEI_ENTRY_MAX];
+
+	p->renewed = false;
+	if (tei_entry_encode(&p->news, value) < 0 || !strcmp(value, p->value))
+		return;
+	p->self = p->news;
+	memcpy(p->value, value, sizeof(value));
+	p->outdated = true;
+}
+
 /* False: the engine ends. */
 static bool wait_for(struct tei_publisher *p, uint64_t ms)
 {
@@ -187,9 +203,12 @@ static bool wait_for(struct tei_publisher *p, uint64_t ms)
 	bool leaving;
 
 	tei_mutex_lock(&p->mu);
-	while (!p->leaving && tei_cond_wait(&p->changed, &p->mu, until))
+	while (!p->leaving && !p->renewed &&
+	       tei_cond_wait(&p->changed, &p->mu, until))
 		;
 	leaving = p->leaving;
+	if (p->renewed)
+		take_news(p);
 	tei_mutex_unlock(&p->mu);
 	return !leaving;
 }
@@ -266,6 +285,15 @@ int tei_publisher_start(struct tei_directory *dir, const char *name,
 	(void)pthread_detach(thread);
 	*out = p;
 	return 0;
+}
+
+void tei_publisher_renew(struct tei_publisher *p, const struct tei_entry *self)
+{
+	tei_mutex_lock(&p->mu);
+	p->news = *self;
+	p->renewed = true;
+	tei_cond_broadcast(&p->changed);
+	tei_mutex_unlock(&p->mu);
 }
 
 void tei_publisher_leave(struct tei_publisher *p)

@@ -3,7 +3,7 @@
  * publish.h - a name of ours in a directory, for as long as we live
  *
  * A thread writes the entry, refreshes it, and writes it again when it is gone
- * (a directory may have forgotten everything). A directory that is not reached
+ * (a directory may have forgotten everything) or says something else by now. A directory that is not reached
  * is one warning and tried again, less and less often.
  *
  * The entry under our name may be another engine's. One that is surely gone
@@ -25,6 +25,10 @@ struct tei_publisher;
 int tei_publisher_start(struct tei_directory *dir, const char *name,
 			const struct tei_entry *self,
 			struct tei_publisher **out);
+/*
+ * The entry is to say @self from now on. Any thread, until stop(); does not wait.
+ */
+void tei_publisher_renew(struct tei_publisher *p, const struct tei_entry *self);
 /* Begin to remove the entry; does not wait. NULL is fine, here and below. */
 void tei_publisher_leave(struct tei_publisher *p);
 /*

@@ -370,6 +370,63 @@ static void name_that_another_host_has_too_is_not_fought_over(void **state)
 	te_engine_destroy(reader);
 }
 
+/* ---- a port whose address comes late ---- */
+
+struct renewal {
+	struct tei_call call;
+	struct te_engine *engine;
+	const char *address;
+};
+
+static void renew(struct tei_call *call)
+{
+	struct renewal *r = TEI_CONTAINER(call, struct renewal, call);
+	struct tei_device device = {.numa_node = -1};
+
+	assert_int_equal(tei_resolve_numeric(r->address, 0, &device.address),
+			 0);
+	tei_rail_renewed(&r->engine->worker.rails[0]->rail, &device);
+}
+
+static bool has_address(void *arg)
+{
+	const struct renewal *r = arg;
+	char value[TEI_ENTRY_MAX];
+	struct tei_entry entry;
+	bool has = false;
+	int rc = look(r->engine, te_engine_name(r->engine), value);
+
+	if (rc <= 0 || tei_entry_decode(value, (size_t)rc, &entry))
+		return false;
+	for (uint32_t i = 0; i < entry.n; i++)
+		has |= !strcmp(entry.address[i], r->address);
+	return has;
+}
+
+static void address_that_comes_late_is_published(void **state)
+{
+	static const char *const addresses[] = {"10.98.7.6", "10.98.7.5"};
+	struct te_engine *reader = engine_named("reader", LONG);
+	struct te_engine *engine = engine_named("plugged", LONG);
+	char life[TEI_ENTRY_LIFE_LEN + 1];
+
+	(void)state;
+	life_of(engine, life);
+	expect_entry(reader, "plugged", life);
+	for (size_t i = 0; i < TEST_COUNT(addresses); i++) {
+		struct renewal r = {.call.fn = renew,
+				    .engine = engine,
+				    .address = addresses[i]};
+
+		tei_worker_post(&engine->worker, &r.call);
+		assert_true(test_wait_until(has_address, &r, RIG_WAIT_MS));
+	}
+	expect_entry(reader, "plugged", life);
+	te_engine_destroy(engine);
+	expect_entry(reader, "plugged", NULL);
+	te_engine_destroy(reader);
+}
+
 /* The first of its hosts is not there. */
 static void etcd_is_found_at_its_second_host(void **state)
 {
@@ -411,6 +468,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(entry_that_leads_elsewhere_opens_nobody),
 		cmocka_unit_test(
 			name_that_another_host_has_too_is_not_fought_over),
+		cmocka_unit_test(address_that_comes_late_is_published),
 		cmocka_unit_test(etcd_is_found_at_its_second_host),
 		cmocka_unit_test(directory_that_dies_and_forgets_is_told_again),
 	};
