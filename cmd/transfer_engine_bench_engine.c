@@ -5,15 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <te/topo.h>
-
 #include "base/conf.h"
-#include "base/log.h"
-#include "base/mem.h"
 #include "base/net.h"
 #include "cmd/transfer_engine_bench.h"
-
-#define DEVICES_MAX 1024 /* bytes of a list of names */
 
 int bench_complain(const char *setting, const char *value, const char *why)
 {
@@ -41,72 +35,6 @@ static int set(struct te_config *config, const char *name, const char *value)
 	return rc;
 }
 
-/* Names of devices, for two backends. */
-struct devices {
-	char interfaces[DEVICES_MAX], rdma[DEVICES_MAX];
-};
-
-/* False: no room. "" is not added. */
-static bool add(char list[DEVICES_MAX], const char *name)
-{
-	size_t len = strlen(list);
-
-	if (len + strlen(name) + 2 > DEVICES_MAX)
-		return false;
-	if (*name)
-		(void)snprintf(list + len, DEVICES_MAX - len, "%s%s",
-			       len ? "," : "", name);
-	return true;
-}
-
-/* What backends call a device. -ENODEV: it is not there. */
-static int look_up(const struct te_topo *topo, const char *device,
-		   struct devices *out)
-{
-	struct te_topo_nic nic;
-	uint32_t index;
-
-	if (!te_topo_find_nic(topo, device, &index) &&
-	    !te_topo_nic(topo, index, &nic) &&
-	    add(out->interfaces, nic.interface) && add(out->rdma, nic.rdma))
-		return 0;
-	bench_complain("device_name", device, "no such device on this host");
-	return -ENODEV;
-}
-
-/* Without RDMA on any of them they are used by tcp. */
-static int set_devices(struct te_config *config, const char *devices)
-{
-	const struct te_topo_source source = {.flags = TE_TOPO_VIRTUAL};
-	struct devices found = {.rdma = ""};
-	char *names, *next, error[256];
-	struct te_topo *topo;
-	int rc;
-
-	if (te_topo_load(&source, &topo, error, sizeof(error))) {
-		bench_complain("device_name", devices, error);
-		return -ENODEV;
-	}
-	names = tei_strdup(devices);
-	rc = names ? 0 : -ENOMEM;
-	for (char *name = names ? strtok_r(names, ", ", &next) : NULL;
-	     name && !rc; name = strtok_r(NULL, ", ", &next))
-		rc = look_up(topo, name, &found);
-	tei_free(names);
-	te_topo_destroy(topo);
-	if (!rc && *found.rdma)
-		rc = set(config, "verbs.devices", found.rdma);
-	else if (!rc) {
-		LOG_WARN(BENCH ": device_name: none of \"%s\" has RDMA: bytes "
-			       "go by tcp, and by shared memory on this host",
-			 devices);
-		rc = set(config, "protocol", "tcp");
-	}
-	if (!rc && *found.interfaces)
-		rc = set(config, "tcp.devices", found.interfaces);
-	return rc;
-}
-
 static int configure(const struct bench_settings *s, struct te_config *config)
 {
 	int rc = set(config, "metadata_server", s->metadata_server);
@@ -118,7 +46,7 @@ static int configure(const struct bench_settings *s, struct te_config *config)
 	if (!rc && is_on("MC_FORCE_TCP"))
 		rc = set(config, "backends", "tcp");
 	else if (!rc && *s->device_name && !strcmp(s->protocol, "rdma"))
-		rc = set_devices(config, s->device_name);
+		rc = set(config, "devices", s->device_name);
 	if (!rc && *s->nic_priority_matrix)
 		rc = set(config, "topology", s->nic_priority_matrix);
 	return rc;

@@ -27,6 +27,9 @@ const struct tei_setting tei_config_rows[] = {
 	{TEI_SETTING(struct tei_config, protocol), .type = TEI_CONF_CHOICE,
 	 .choices = "any|rdma|tcp", .def = "any",
 	 .help = "to other hosts: any: the best for each; rdma: tcp only where no device is; tcp: no rdma"},
+	{TEI_SETTING(struct tei_config, devices), .type = TEI_CONF_STRING,
+	 .env = "TE_DEVICES",
+	 .help = "NICs to go by, of any kind and by any of their names (mlx5_0,eth0); each must be there (default: all)"},
 	{TEI_SETTING(struct tei_config, topology), .type = TEI_CONF_STRING,
 	 .env = "MC_CUSTOM_TOPO_JSON",
 	 .help = "JSON file to take for this machine (default: look at it)"},
@@ -229,8 +232,15 @@ int te_config_set(struct te_config *config, const char *name, const char *value,
 	return rc;
 }
 
+/* A value that stands behind those of the user; NULL: none. */
+struct fallback {
+	char name[64];
+	const char *value;
+};
+
 /* Apply what @from says about these rows; every value was tried before. */
-static int apply(struct tei_conf *conf, const struct te_config *from)
+static int apply(struct tei_conf *conf, const struct te_config *from,
+		 const struct fallback *behind)
 {
 	char error[TEI_CONF_ERROR_LEN] = "";
 	int rc;
@@ -239,6 +249,11 @@ static int apply(struct tei_conf *conf, const struct te_config *from)
 	if (rc) {
 		LOG_ERROR("settings: %s", error);
 		return rc;
+	}
+	if (behind) {
+		rc = tei_conf_set(conf, behind->name, behind->value, error);
+		if (rc && rc != -ENOENT)
+			return rc;
 	}
 	if (!from)
 		return 0;
@@ -253,7 +268,7 @@ static int apply(struct tei_conf *conf, const struct te_config *from)
 }
 
 static int make(const struct tei_setting *table, size_t n, void *values,
-		const struct te_config *from)
+		const struct te_config *from, const struct fallback *behind)
 {
 	struct tei_conf conf;
 	int rc;
@@ -261,7 +276,7 @@ static int make(const struct tei_setting *table, size_t n, void *values,
 	rc = tei_conf_init(&conf, table, n, values);
 	if (rc)
 		return rc;
-	rc = apply(&conf, from);
+	rc = apply(&conf, from, behind);
 	if (rc)
 		tei_conf_fini(&conf);
 	return rc;
@@ -272,7 +287,7 @@ int tei_config_make(const struct te_config *from, struct tei_config *out)
 	int rc;
 
 	*out = (struct tei_config){0};
-	rc = make(tei_config_rows, N_ROWS, out, from);
+	rc = make(tei_config_rows, N_ROWS, out, from, NULL);
 	if (rc)
 		return rc;
 	if (out->slice_min > out->slice_max)
@@ -289,11 +304,17 @@ void tei_config_fini(struct tei_config *config)
 }
 
 int tei_config_make_backend(const struct te_config *from,
-			    const struct tei_backend_ops *ops, void *values)
+			    const struct tei_backend_ops *ops,
+			    const char *devices, void *values)
 {
+	struct fallback behind = {.value = devices};
+
 	if (!ops->n_settings)
 		return 0;
-	return make(ops->settings, ops->n_settings, values, from);
+	(void)snprintf(behind.name, sizeof(behind.name), "%s.devices",
+		       ops->name);
+	return make(ops->settings, ops->n_settings, values, from,
+		    devices ? &behind : NULL);
 }
 
 void tei_config_fini_backend(const struct tei_backend_ops *ops, void *values)

@@ -21,6 +21,7 @@ struct tei_config {
 	bool insecure;  /* serve other hosts */
 	char *backends; /* comma list; NULL: those of protocol */
 	char *protocol; /* any, rdma, tcp */
+	char *devices;  /* comma list; NULL: all there are */
 	char *topology; /* file; NULL: look at the machine */
 	/* Directory, see te/directory/. */
 	char *metadata_server, *metadata_cluster_id; /* NULL: none */
@@ -57,9 +58,13 @@ extern const size_t tei_config_n_rows;
  */
 int tei_config_make(const struct te_config *from, struct tei_config *out);
 void tei_config_fini(struct tei_config *config);
-/* The same for the rows of one backend; @values: ops->config_size zero bytes. */
+/*
+ * The same for the rows of one backend; @values: ops->config_size zero bytes.
+ * @devices: for its setting of that name, unless @from has it; NULL: nothing.
+ */
 int tei_config_make_backend(const struct te_config *from,
-			    const struct tei_backend_ops *ops, void *values);
+			    const struct tei_backend_ops *ops,
+			    const char *devices, void *values);
 void tei_config_fini_backend(const struct tei_backend_ops *ops, void *values);
 
 /* Whether @name is in the comma list @list (NULL or "": everything is). */

@@ -27,6 +27,7 @@
 #include "base/thread.h"
 #include "te/backend.h"
 #include "te/config.h"
+#include "te/devices.h"
 #include "te/group.h"
 #include "te/guest.h"
 #include "te/handle.h"
@@ -51,6 +52,7 @@ struct te_engine {
 	struct tei_config config;
 	struct tei_stats stats;
 	struct te_topo *topo;            /* NULL: none; made before the rails */
+	struct tei_devices devices;      /* fixed once the rails are made */
 	struct tei_directory *directory; /* NULL: none */
 	/* NULL: nothing is published. Written under mu; the creator's to read */
 	struct tei_publisher *publisher;

@@ -83,7 +83,9 @@ static int box_open(struct tei_worker *w, struct tei_rail_box *box,
 	const struct tei_backend_ops *ops = box->rail.ops;
 	int rc;
 
-	rc = tei_config_make_backend(config, ops, box->config);
+	rc = tei_config_make_backend(config, ops,
+				     tei_devices_for(&w->engine->devices, ops),
+				     box->config);
 	if (rc)
 		return rc;
 	rc = ops->rail_open(&box->rail);
@@ -142,7 +144,8 @@ static int open_backend(struct tei_worker *w, const struct te_config *config,
 
 	if (!values)
 		return rc;
-	rc = tei_config_make_backend(config, ops, values);
+	rc = tei_config_make_backend(
+		config, ops, tei_devices_for(&w->engine->devices, ops), values);
 	if (!rc) {
 		rc = ops->probe(&(struct tei_search){
 			.topo = w->engine->topo,
@@ -186,6 +189,8 @@ static bool is_of_protocol(const struct tei_worker *w,
 static bool is_wanted(const struct tei_worker *w,
 		      const struct tei_backend_ops *ops)
 {
+	if (!tei_devices_let(&w->engine->devices, ops))
+		return false;
 	if (is_named(w->engine))
 		return tei_config_lists(w->engine->config.backends, ops->name);
 	return !(ops->caps & TEI_CAP_BY_NAME) && is_of_protocol(w, ops);
@@ -226,6 +231,11 @@ static void tell_rdma(const struct tei_worker *w)
 			 "by tcp, and by shared memory on this host, until "
 			 "rail %s or another has one",
 			 down->name);
+	else if (asked && !tei_devices_have_rdma(&w->engine->devices))
+		LOG_WARN(
+			"engine: none of \"%s\" has RDMA: bytes go by tcp, and "
+			"by shared memory on this host",
+			w->engine->config.devices);
 	else if (asked && !has_rdma(w))
 		LOG_WARN("engine: protocol rdma: no RDMA device: bytes go by "
 			 "tcp, and by shared memory on this host");
@@ -234,8 +244,11 @@ static void tell_rdma(const struct tei_worker *w)
 static int open_rails(struct tei_worker *w, const struct te_config *config)
 {
 	const struct tei_backend_ops *const *ops;
-	int rc;
+	int rc = tei_devices_find(w->engine->config.devices,
+				  &w->engine->devices);
 
+	if (rc)
+		return rc;
 	for (ops = tei_backends; *ops; ops++) {
 		assert((*ops)->abi == TEI_BACKEND_ABI);
 		if (!is_wanted(w, *ops))

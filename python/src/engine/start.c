@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <te/topo.h>
-
 #include "python/src/engine/ports.h"
 
 #define METHOD "initialize"
@@ -73,95 +71,18 @@ static const char *backend_of(const char *protocol)
 	return NULL;
 }
 
-#define LIST_LEN 1024
-
-/* Names of devices, for two backends. */
-struct devices {
-	char interfaces[LIST_LEN], rdma[LIST_LEN];
-};
-
-/* False: no room. "" is not added. */
-static bool add(char list[LIST_LEN], const char *name)
+static int set_devices(struct te_config *config, const char *devices)
 {
-	size_t len = strlen(list);
-
-	if (len + strlen(name) + 2 > LIST_LEN)
-		return false;
-	if (*name)
-		(void)snprintf(list + len, LIST_LEN - len, "%s%s",
-			       len ? "," : "", name);
-	return true;
-}
-
-/*
- * What the devices in @list, which is taken to pieces, are called by backends.
- * -ENODEV: one is not there, which is logged.
- */
-static int look_up(char *list, struct devices *out)
-{
-	const struct te_topo_source source = {.flags = TE_TOPO_VIRTUAL};
-	char error[256], *next = NULL;
-	struct te_topo_nic nic;
-	struct te_topo *topo;
-	uint32_t index;
-	int rc = te_topo_load(&source, &topo, error, sizeof(error));
-
-	if (rc) {
-		py_warn(METHOD, "device_name: %s", error);
-		return rc;
-	}
-	for (char *name = strtok_r(list, ", ", &next); name && !rc;
-	     name = strtok_r(NULL, ", ", &next)) {
-		rc = te_topo_find_nic(topo, name, &index) ? -ENODEV : 0;
-		if (!rc)
-			rc = te_topo_nic(topo, index, &nic);
-		if (!rc && (!add(out->interfaces, nic.interface) ||
-			    !add(out->rdma, nic.rdma)))
-			rc = -ENODEV;
-		if (rc)
-			py_warn(METHOD,
-				"device_name: there is no device \"%s\" "
-				"on this host to go by",
-				name);
-	}
-	te_topo_destroy(topo);
-	return rc;
-}
-
-/* @protocol: any, rdma, tcp; tcp also where none of the devices has RDMA. */
-static int set_devices(struct te_config *config, const char *devices,
-		       const char **protocol)
-{
-	struct devices found = {.rdma = ""};
-	char list[LIST_LEN];
-	int rc;
-
 	/* The second is what Mooncake's documentation writes for the first. */
 	if (!*devices || !strcmp(devices, "auto-discovery"))
 		return 0;
-	if (py_is_on("MC_FORCE_TCP")) {
-		py_warn(METHOD,
-			"device_name \"%s\" says nothing with "
-			"MC_FORCE_TCP: the kernel routes",
-			devices);
-		return 0;
-	}
-	if ((size_t)snprintf(list, sizeof(list), "%s", devices) >= sizeof(list))
-		return -ENAMETOOLONG;
-	rc = look_up(list, &found);
-	if (!rc && !*found.rdma) {
-		if (!strcmp(*protocol, "rdma"))
-			py_warn(METHOD,
-				"device_name: none of \"%s\" has RDMA: bytes "
-				"go by tcp, and by shared memory on this host",
-				devices);
-		*protocol = "tcp";
-	}
-	if (!rc && strcmp(*protocol, "tcp"))
-		rc = set(config, "verbs.devices", found.rdma);
-	if (!rc && *found.interfaces)
-		rc = set(config, "tcp.devices", found.interfaces);
-	return rc;
+	if (!py_is_on("MC_FORCE_TCP"))
+		return set(config, "devices", devices);
+	py_warn(METHOD,
+		"device_name \"%s\" says nothing with MC_FORCE_TCP: the kernel "
+		"routes",
+		devices);
+	return 0;
 }
 
 /* As the setting of that name: a backend that the user named is binding. */
@@ -176,7 +97,6 @@ static const char *binding(const char *protocol)
 
 static int configure(struct te_config *config, const struct py_start *how)
 {
-	const char *protocol;
 	int rc = 0;
 
 	if (!backend_of(how->protocol)) {
@@ -188,11 +108,10 @@ static int configure(struct te_config *config, const struct py_start *how)
 	}
 	if (py_is_on("MC_FORCE_TCP"))
 		rc = set(config, "backends", "tcp");
-	protocol = binding(how->protocol);
 	if (!rc)
-		rc = set_devices(config, how->devices, &protocol);
+		rc = set_devices(config, how->devices);
 	if (!rc)
-		rc = set(config, "protocol", protocol);
+		rc = set(config, "protocol", binding(how->protocol));
 	return rc ? rc : set_metadata(config, how->metadata);
 }
 

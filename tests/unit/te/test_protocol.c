@@ -4,6 +4,10 @@
  *
  * The devices are those of the fake provider of verbs.
  */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -245,6 +249,83 @@ static void device_that_is_named_and_absent_is_an_error(void **state)
 	assert_int_equal(said("no device is called mlx5_77"), 1);
 }
 
+/* ---- devices of any kind ---- */
+
+static int create_with_devices(const char *devices)
+{
+	struct te_config *config;
+	struct te_engine *engine;
+	int rc;
+
+	assert_int_equal(te_config_create(&config), 0);
+	assert_int_equal(te_config_set(config, "devices", devices, NULL, 0), 0);
+	rc = te_engine_create(config, "127.0.0.1", &engine);
+	te_config_destroy(config);
+	if (!rc)
+		te_engine_destroy(engine);
+	return rc;
+}
+
+static void device_of_any_kind_that_is_absent_is_an_error(void **state)
+{
+	(void)state;
+	assert_int_equal(create_with_devices("mlx5_77"), -EINVAL);
+	assert_int_equal(said("no such device on this host: mlx5_77"), 1);
+	assert_int_equal(create_with_devices(", "), 0);
+}
+
+/* An interface with an address of IPv4; false: there is none. */
+static bool find_interface(char name[IF_NAMESIZE])
+{
+	struct ifaddrs *all;
+	bool found = false;
+
+	assert_int_equal(getifaddrs(&all), 0);
+	for (const struct ifaddrs *at = all; at && !found; at = at->ifa_next) {
+		found = at->ifa_addr && at->ifa_addr->sa_family == AF_INET &&
+			(at->ifa_flags & IFF_UP) &&
+			!(at->ifa_flags & IFF_LOOPBACK);
+		if (found)
+			(void)snprintf(name, IF_NAMESIZE, "%s", at->ifa_name);
+	}
+	freeifaddrs(all);
+	return found;
+}
+
+static bool has_rail(struct te_engine *engine, const char *name)
+{
+	const char *rail;
+	bool found = false;
+
+	for (uint32_t i = 0; *(rail = te_rail_name(engine, i)); i++)
+		found |= !strcmp(rail, name);
+	return found;
+}
+
+/* The fake NIC is none of it, and has RDMA. */
+static void interface_that_is_named_is_what_is_used(void **state)
+{
+	char name[IF_NAMESIZE], rail[IF_NAMESIZE + 8];
+	struct te_engine *engine;
+
+	(void)state;
+	if (!find_interface(name))
+		skip();
+	(void)snprintf(rail, sizeof(rail), "tcp/%s", name);
+	engine = rig_engine(SETTINGS("devices", name, "protocol", "rdma"));
+	assert_true(has_rail(engine, rail));
+	assert_false(has(engine, "verbs"));
+	te_engine_destroy(engine);
+	assert_int_equal(said("\" has RDMA: bytes go by tcp"), 1);
+	assert_int_equal(n_loud, 1);
+	engine = rig_engine(SETTINGS("devices", name, "tcp.devices",
+				     "127.0.0.1", "protocol", "tcp"));
+	assert_true(has(engine, "tcp"));
+	assert_false(has_rail(engine, rail));
+	te_engine_destroy(engine);
+	assert_int_equal(n_loud, 1);
+}
+
 static void variables_of_mooncake_choose_devices(void **state)
 {
 	struct te_engine *engine;
@@ -289,6 +370,8 @@ int main(void)
 		TEST(backends_that_are_listed_go_before_the_protocol),
 		TEST(backend_by_name_is_not_replaced_by_another),
 		TEST(device_that_is_named_and_absent_is_an_error),
+		TEST(device_of_any_kind_that_is_absent_is_an_error),
+		TEST(interface_that_is_named_is_what_is_used),
 		TEST(variables_of_mooncake_choose_devices),
 	};
 

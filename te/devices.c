@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* devices.c - NICs that the user names, as each backend calls them */
+#include "te/devices.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <te/topo.h>
+
+#include "base/log.h"
+#include "base/words.h"
+#include "te/worker.h"
+
+/* False: no room. "" is not added. */
+static bool add(char list[TEI_DEVICES_MAX], const char *name)
+{
+	size_t len = strlen(list);
+
+	if (len + strlen(name) + 2 > TEI_DEVICES_MAX)
+		return false;
+	if (*name)
+		(void)snprintf(list + len, TEI_DEVICES_MAX - len, "%s%s",
+			       len ? "," : "", name);
+	return true;
+}
+
+static int find(const struct te_topo *topo, const char *at, size_t n,
+		struct tei_devices *out)
+{
+	char name[TEI_DEVICES_MAX];
+	struct te_topo_nic nic;
+	uint32_t index;
+
+	if (n < sizeof(name))
+		(void)snprintf(name, sizeof(name), "%.*s", (int)n, at);
+	if (n >= sizeof(name) || te_topo_find_nic(topo, name, &index) ||
+	    te_topo_nic(topo, index, &nic)) {
+		LOG_ERROR("devices: no such device on this host: %.*s", (int)n,
+			  at);
+		return -EINVAL;
+	}
+	if (add(out->interfaces, nic.interface) && add(out->rdma, nic.rdma))
+		return 0;
+	LOG_ERROR("devices: more than %d bytes of names", TEI_DEVICES_MAX);
+	return -EINVAL;
+}
+
+int tei_devices_find(const char *list, struct tei_devices *out)
+{
+	const struct te_topo_source source = {.flags = TE_TOPO_VIRTUAL};
+	const char *at = list;
+	struct te_topo *topo;
+	char error[256];
+	size_t n;
+	int rc;
+
+	*out = (struct tei_devices){.chosen = list && tei_word(&at)};
+	if (!out->chosen)
+		return 0;
+	rc = te_topo_load(&source, &topo, error, sizeof(error));
+	if (rc) {
+		LOG_ERROR("devices: %s", error);
+		return rc;
+	}
+	for (; !rc && (n = tei_word(&at)); at += n)
+		rc = find(topo, at, n, out);
+	te_topo_destroy(topo);
+	return rc;
+}
+
+const char *tei_devices_for(const struct tei_devices *devices,
+			    const struct tei_backend_ops *ops)
+{
+	const char *list =
+		tei_is_rdma(ops) ? devices->rdma : devices->interfaces;
+
+	if (!devices->chosen || !(ops->caps & TEI_CAP_REMOTE) || !*list)
+		return NULL;
+	return list;
+}
+
+bool tei_devices_have_rdma(const struct tei_devices *devices)
+{
+	return !devices->chosen || *devices->rdma;
+}
+
+bool tei_devices_let(const struct tei_devices *devices,
+		     const struct tei_backend_ops *ops)
+{
+	return !tei_is_rdma(ops) || tei_devices_have_rdma(devices);
+}
