@@ -318,6 +318,8 @@ void tei_region_doubt(struct tei_endpoint *ep, uint64_t pin);
  * reached, of the device.
  */
 void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes);
+/* Of what a peer sends a part has come, though no slice is done by it yet. */
+void tei_endpoint_moved(struct tei_endpoint *ep);
 void tei_endpoint_up(struct tei_endpoint *ep);
 void tei_endpoint_down(struct tei_endpoint *ep, int err);
 /* From inside progress() only: what flush() left is done. */

@@ -4,10 +4,13 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "te/batch.h"
 #include "te/engine.h"
 #include "te/peer.h"
 #include "te/request.h"
+
+#define GRACE (10 * TEI_NS_PER_MS) /* for what has come but is not seen yet */
 
 void tei_cohort_each(struct tei_cohort *cohort,
 		     void (*fn)(struct tei_request *r, int err), int err)
@@ -22,11 +25,64 @@ void tei_cohort_each(struct tei_cohort *cohort,
 	}
 }
 
-static void deadline_passed(struct tei_due *due)
+/* ---- its end ---- */
+
+/* Since when nothing has come of its peer. */
+static uint64_t silent_since(const struct tei_cohort *cohort)
 {
-	tei_cohort_each(TEI_CONTAINER(due, struct tei_cohort, due),
-			tei_request_abort, -ETIMEDOUT);
+	uint64_t moved = cohort->first->peer->w.moved_at;
+
+	return moved > cohort->begun_at ? moved : cohort->begun_at;
 }
+
+static uint64_t patience_of(const struct tei_cohort *cohort)
+{
+	return cohort->first->peer->engine->config.suspect_after *
+	       TEI_NS_PER_MS;
+}
+
+/*
+ * Looked at twice, with a round of progress in between: it may be that this
+ * process was not run for a while.
+ */
+static bool is_silent(struct tei_cohort *cohort, uint64_t now)
+{
+	if (!(cohort->first->flags & TE_FAIL_SILENT) ||
+	    now - silent_since(cohort) < patience_of(cohort)) {
+		cohort->doubted_at = 0;
+		return false;
+	}
+	if (!cohort->doubted_at)
+		cohort->doubted_at = now;
+	return now - cohort->doubted_at >= GRACE;
+}
+
+static uint64_t next_look(const struct tei_cohort *cohort)
+{
+	uint64_t at = silent_since(cohort) + patience_of(cohort);
+	uint64_t deadline = cohort->first->deadline;
+
+	if (cohort->doubted_at)
+		at = cohort->doubted_at + GRACE;
+	return cohort->first->flags & TE_FAIL_SILENT && at < deadline
+		       ? at
+		       : deadline;
+}
+
+static void look(struct tei_due *due)
+{
+	struct tei_cohort *cohort = TEI_CONTAINER(due, struct tei_cohort, due);
+	struct tei_worker *w = &cohort->first->peer->engine->worker;
+
+	if (w->now >= cohort->first->deadline)
+		tei_cohort_each(cohort, tei_request_abort, -ETIMEDOUT);
+	else if (is_silent(cohort, w->now))
+		tei_cohort_each(cohort, tei_request_abort, -EHOSTDOWN);
+	else /* into the heap that it has just left */
+		tei_due_set(w, due, next_look(cohort));
+}
+
+/* ---- its beginning ---- */
 
 static void refuse_for_memory(struct tei_request *r, int err)
 {
@@ -64,8 +120,10 @@ void tei_cohort_begin(struct tei_cohort *cohort)
 	if (peer->self)
 		tei_peer_sync_self(peer);
 	tei_list_add_tail(&peer->w.active, &cohort->of_peer);
-	cohort->due.fn = deadline_passed;
-	rc = tei_due_set(&peer->engine->worker, &cohort->due, first->deadline);
+	cohort->begun_at = peer->engine->worker.now;
+	cohort->due.fn = look;
+	rc = tei_due_set(&peer->engine->worker, &cohort->due,
+			 next_look(cohort));
 	for (i = 0; i < cohort->n; i++) {
 		struct tei_request *r = &first[i];
 

@@ -3,9 +3,9 @@
  * cohort.h - requests of one submission that begin and time out together
  *
  * Requests that stand side by side in a batch and go to the same life and
- * epoch of one peer with one deadline. What every request would otherwise pay
- * for, an entry in the heap of deadlines and one in the peer's list, is paid
- * once for all of them.
+ * epoch of one peer with one deadline, and all or none with TE_FAIL_SILENT. What
+ * every request would otherwise pay for, an entry in the heap of deadlines and
+ * one in the peer's list, is paid once for all of them.
  *
  * A cohort is active from its begin until the last of its requests is final;
  * the batch, and with it the cohort, stays until then and to the end of that
@@ -25,7 +25,9 @@ struct tei_request;
 struct tei_cohort {
 	struct tei_request *first; /* first[n] */
 	uint32_t n, n_live;        /* n_live: not final yet */
-	struct tei_due due;        /* the deadline */
+	uint64_t begun_at;         /* ns */
+	uint64_t doubted_at;       /* ns: its peer was first seen silent */
+	struct tei_due due;        /* the deadline, or a look before it */
 	struct tei_list of_peer;   /* peer->w.active */
 };
 

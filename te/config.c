@@ -75,7 +75,7 @@ const struct tei_setting tei_config_rows[] = {
 	{TEI_SETTING(struct tei_config, suspect_after),
 	 .type = TEI_CONF_DURATION, .def = "2s", .unit = "ms", .min = 1,
 	 .max = HOUR_MS,
-	 .help = "silence of a peer that owes data until it is probed"},
+	 .help = "silence of a peer that owes data until it is probed, and until requests end that can go elsewhere"},
 	{TEI_SETTING(struct tei_config, reroute_after),
 	 .type = TEI_CONF_DURATION, .def = "500ms", .unit = "ms", .min = 1,
 	 .max = HOUR_MS,

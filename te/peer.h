@@ -123,6 +123,7 @@ struct tei_peer_work {
 	struct tei_remote *remote;
 	uint64_t fresh, epoch, epoch_over, fails, refusals, absences;
 	uint64_t pause_until; /* ns: the owner has no room just now */
+	uint64_t moved_at;    /* ns: something last came of the owner */
 	struct tei_address address;
 	struct tei_list active;  /* cohorts, by of_peer */
 	struct tei_queue queue;  /* requests with something to post */

@@ -69,7 +69,7 @@ struct tei_request {
 	struct tei_cohort *cohort;
 	struct tei_peer *peer;
 	uint32_t life;  /* of the peer */
-	uint32_t flags; /* TE_FAIL_FAST, TE_CRC */
+	uint32_t flags; /* enum te_request_flags */
 	uint32_t op;
 	uint32_t priority; /* enum te_priority */
 	uint32_t n_pieces;

@@ -32,6 +32,9 @@ void tei_stats_failed(struct te_engine *engine, int error)
 	case -EHOSTUNREACH:
 		TEI_COUNT(engine, failed_connection);
 		break;
+	case -EHOSTDOWN:
+		TEI_COUNT(engine, failed_silent);
+		break;
 	default:
 		TEI_COUNT(engine, failed_other);
 	}

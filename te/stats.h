@@ -21,6 +21,7 @@
 	X(failed_access, "te_requests_failed_total", "access")         \
 	X(failed_range, "te_requests_failed_total", "range")           \
 	X(failed_connection, "te_requests_failed_total", "connection") \
+	X(failed_silent, "te_requests_failed_total", "silent")         \
 	X(failed_other, "te_requests_failed_total", "other")           \
 	X(merged, "te_requests_merged_total", "")                      \
 	X(slices, "te_slices_total", "")                               \

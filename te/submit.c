@@ -47,7 +47,7 @@ static int check(const struct te_request *req, uint64_t *length)
 
 	if (req->op < TE_READ || req->op > TE_NOTIFY)
 		return -EINVAL;
-	if (req->flags & ~(uint32_t)(TE_FAIL_FAST | TE_CRC))
+	if (req->flags & ~(uint32_t)(TE_FAIL_FAST | TE_CRC | TE_FAIL_SILENT))
 		return -EINVAL;
 	if (req->priority > TE_PRIORITY_BULK || req->reserved_0)
 		return -EINVAL;
@@ -58,7 +58,8 @@ static int check(const struct te_request *req, uint64_t *length)
 	if (sum_pieces(req, length))
 		return -EINVAL;
 	if (req->op == TE_NOTIFY &&
-	    (req->remote || req->flags & TE_CRC || *length > TE_NOTIFY_MAX))
+	    (req->remote || req->flags & (TE_CRC | TE_FAIL_SILENT) ||
+	     *length > TE_NOTIFY_MAX))
 		return -EINVAL;
 	if ((req->flags & TE_CRC) &&
 	    (req->crc_from > *length || req->crc_len > *length - req->crc_from))
@@ -146,7 +147,8 @@ static void join(struct te_batch *batch, uint32_t first, struct tei_request *r)
 	if (!cohort || cohort->first->peer != r->peer ||
 	    cohort->first->life != r->life ||
 	    cohort->first->epoch != r->epoch ||
-	    cohort->first->deadline != r->deadline) {
+	    cohort->first->deadline != r->deadline ||
+	    (cohort->first->flags ^ r->flags) & TE_FAIL_SILENT) {
 		cohort = &batch->cohorts[r->index];
 		*cohort = (struct tei_cohort){.first = r};
 		tei_list_init(&cohort->of_peer);

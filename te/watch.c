@@ -108,6 +108,14 @@ void tei_links_watch_again(struct tei_peer *peer)
 
 /* ---- silent ---- */
 
+void tei_endpoint_moved(struct tei_endpoint *ep)
+{
+	struct tei_link *link = ep->link;
+
+	if (!ep->target)
+		link->out.peer->w.moved_at = link->engine->worker.now;
+}
+
 static void suspect(struct tei_link *link, uint64_t now)
 {
 	uint64_t patience = link->engine->config.suspect_after * TEI_NS_PER_MS;

@@ -54,6 +54,7 @@ static void payload_passed(struct tcp_lane *lane, uint64_t n)
 
 	atomic_fetch_add_explicit(&lane->rail->base->received_bytes, n,
 				  memory_order_relaxed);
+	tei_endpoint_moved(lane->ep->base);
 	while (n && lane->fd >= 0) {
 		struct tcp_car *car = &in->car[in->at];
 		uint64_t part = car->left < n ? car->left : n;

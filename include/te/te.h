@@ -433,11 +433,18 @@ enum te_request_flags {
 	TE_FAIL_FAST = 1 << 0,
 	/* Take the CRC32C of crc_len bytes from crc_from on as they pass. */
 	TE_CRC = 1 << 1,
+	/*
+	 * For who can go elsewhere: it ends, too, when nothing has come of the
+	 * engine of the segment for the setting suspect_after, be it for this
+	 * request or another one, counted from its submission at the earliest.
+	 * An engine that is only slow is waited for. Not for TE_NOTIFY.
+	 */
+	TE_FAIL_SILENT = 1 << 2,
 };
 
 struct te_request {
 	uint32_t op;           /* enum te_op */
-	uint32_t flags;        /* TE_FAIL_FAST, TE_CRC */
+	uint32_t flags;        /* enum te_request_flags */
 	te_segment_id segment; /* te_segment_open(), _expect() */
 	uint64_t remote;       /* address in the segment */
 	const struct iovec
@@ -477,6 +484,7 @@ struct te_completion {
 	 *                more): seen where the kernel copies, that is over tcp
 	 *                and for memory of shm that is no arena
 	 *   -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  with TE_FAIL_FAST only
+	 *   -EHOSTDOWN   with TE_FAIL_SILENT only
 	 *   -EHOSTUNREACH, -EACCES, -EPROTO  also of an engine that was never
 	 *                met: see te_segment_expect()
 	 *   -ENOENT      the segment was closed

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "backends/sim/sim.h"
+#include "te/engine.h"
+#include "te/link.h"
 #include "tests/sim/world.h"
 
 #define MS(n) ((uint64_t)(n)*1000000)
@@ -21,19 +23,26 @@ struct stream {
 	struct iovec pieces[WORLD_PLACES];
 };
 
-/* All places, in requests of 1 MiB. */
-static void start(struct world *w, struct stream *s, uint32_t op, uint32_t n,
-		  uint32_t timeout_ms)
+/* The first @n places, in requests of 1 MiB. */
+static void start_as(struct world *w, struct stream *s, uint32_t op, uint32_t n,
+		     uint32_t timeout_ms, uint32_t flags)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		s->requests[i] =
 			world_request(w, op, i, &s->pieces[i], w->place);
 		s->requests[i].timeout_ms = timeout_ms;
+		s->requests[i].flags = flags;
 		world_fill(s->pieces[i].iov_base, w->place, i, 1);
 		w->quiet[i] = false;
 	}
 	assert_int_equal(te_batch_create(w->user, n, &s->batch), 0);
 	assert_int_equal(te_batch_submit(s->batch, s->requests, n), 0);
+}
+
+static void start(struct world *w, struct stream *s, uint32_t op, uint32_t n,
+		  uint32_t timeout_ms)
+{
+	start_as(w, s, op, n, timeout_ms, 0);
 }
 
 /* Of those that ended: how many with @error. */
@@ -220,6 +229,16 @@ static void deadline_ends_requests_to_a_dead_peer(void **state)
 	world_close(&w);
 }
 
+/* The rails come back, and what was on its way lands. */
+static void expect_quiet(struct world *w)
+{
+	memset(w->local, 0xee, WORLD_PLACES * w->place);
+	world_pass(w, MS(40000));
+	if (w->local[0] != 0xee ||
+	    memcmp(w->local, w->local + 1, WORLD_PLACES * w->place - 1))
+		fail_msg("memory is touched after the end");
+}
+
 static void cancel_needs_no_peer(void **state)
 {
 	static const uint32_t ops[] = {TE_WRITE, TE_READ};
@@ -239,12 +258,7 @@ static void cancel_needs_no_peer(void **state)
 		assert_int_equal(count(&s, WORLD_PLACES, 0) +
 					 count(&s, WORLD_PLACES, -ECANCELED),
 				 WORLD_PLACES);
-		/* The rails come back, and what was on its way lands. */
-		memset(w.local, 0xee, WORLD_PLACES * w.place);
-		world_pass(&w, MS(40000));
-		if (w.local[0] != 0xee ||
-		    memcmp(w.local, w.local + 1, WORLD_PLACES * w.place - 1))
-			fail_msg("memory is touched after cancel");
+		expect_quiet(&w);
 		te_batch_destroy(s.batch);
 		world_close(&w);
 	}
@@ -282,6 +296,144 @@ engine_with_a_dead_peer_is_destroyed_within_two_seconds(void **state)
 	assert_true(world_now(&w) - begun < MS(2000));
 }
 
+/* ---- who can go elsewhere ---- */
+
+static void what_can_go_elsewhere_leaves_a_dead_peer(void **state)
+{
+	static const uint32_t ops[] = {TE_WRITE, TE_READ};
+	struct stream s;
+	struct world w;
+	uint64_t begun;
+
+	(void)state;
+	for (size_t i = 0; i < TEST_COUNT(ops); i++) {
+		world_open(&w, &dead);
+		begun = world_now(&w);
+		start_as(&w, &s, ops[i], WORLD_PLACES, 20000, TE_FAIL_SILENT);
+		assert_int_equal(te_batch_wait(s.batch, UINT32_MAX), 0);
+		assert_in_range(world_now(&w) - begun, MS(2000), MS(2050));
+		assert_true(count(&s, WORLD_PLACES, -EHOSTDOWN) > 0);
+		assert_int_equal(count(&s, WORLD_PLACES, 0) +
+					 count(&s, WORLD_PLACES, -EHOSTDOWN),
+				 WORLD_PLACES);
+		expect_quiet(&w);
+		te_batch_destroy(s.batch);
+		world_close(&w);
+	}
+}
+
+static void its_deadline_may_come_before(void **state)
+{
+	struct stream s;
+	struct world w;
+	uint64_t begun;
+
+	(void)state;
+	world_open(&w, &dead);
+	begun = world_now(&w);
+	start_as(&w, &s, TE_READ, WORLD_PLACES, 1000, TE_FAIL_SILENT);
+	assert_int_equal(te_batch_wait(s.batch, UINT32_MAX), 0);
+	assert_int_equal(world_now(&w) - begun, MS(1000));
+	assert_int_equal(count(&s, WORLD_PLACES, -EHOSTDOWN), 0);
+	te_batch_destroy(s.batch);
+	world_close(&w);
+}
+
+static void others_of_its_batch_stay(void **state)
+{
+	struct te_request r[2];
+	struct te_completion c;
+	struct te_batch *batch;
+	struct iovec piece[2];
+	struct world w;
+
+	(void)state;
+	world_open(&w, &dead);
+	world_pass(&w, MS(10));
+	for (uint32_t i = 0; i < 2; i++) {
+		r[i] = world_request(&w, TE_READ, i, &piece[i], w.place);
+		r[i].timeout_ms = 5000;
+	}
+	r[0].flags = TE_FAIL_SILENT;
+	assert_int_equal(te_batch_create(w.user, 2, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, r, 2), 0);
+	world_pass(&w, MS(3000));
+	assert_int_equal(te_batch_result(batch, 0, &c), 0);
+	assert_int_equal(c.error, -EHOSTDOWN);
+	assert_int_equal(te_batch_result(batch, 1, &c), -EAGAIN);
+	assert_int_equal(te_batch_wait(batch, UINT32_MAX), 0);
+	assert_int_equal(te_batch_result(batch, 1, &c), 0);
+	assert_int_equal(c.error, -ETIMEDOUT);
+	te_batch_destroy(batch);
+	world_close(&w);
+}
+
+static void shorter_silence_is_sat_out(void **state)
+{
+	const struct world_config config = {
+		.rails = "4g:20us:1us,2g:20us:1us",
+		.schedule = "20ms:0:silent,20ms:1:silent,1900ms:0:up,"
+			    "1900ms:1:up",
+		.seed = 1,
+		.place = PLACE};
+	struct stream s;
+	struct world w;
+
+	(void)state;
+	world_open(&w, &config);
+	start_as(&w, &s, TE_WRITE, WORLD_PLACES, 20000, TE_FAIL_SILENT);
+	all_went_well(&w, &s);
+	world_close(&w);
+}
+
+/* The last of them begins 50 s after it was submitted. */
+static void what_waits_behind_others_of_a_slow_peer_stays(void **state)
+{
+	const struct world_config config = {
+		.rails = "10m:10ms:1us", .seed = 1, .place = PLACE};
+	struct stream s;
+	struct world w;
+
+	(void)state;
+	world_open(&w, &config);
+	start_as(&w, &s, TE_WRITE, WORLD_PLACES, 90000, TE_FAIL_SILENT);
+	all_went_well(&w, &s);
+	world_close(&w);
+}
+
+static struct tei_endpoint *only_endpoint(struct world *w)
+{
+	const struct tei_list *links = &w->user->worker.rails[0]->links;
+
+	assert_ptr_equal(links->next, links->prev);
+	return &tei_list_entry(links->next, struct tei_link, of_rail)->ep;
+}
+
+/* As a backend says it of a slice that is long on its way. */
+static void parts_of_a_slice_are_a_sign_of_life(void **state)
+{
+	const struct world_config config = {.rails = "1g:20us:1us",
+					    .schedule = "5ms:0:silent,90s:0:up",
+					    .seed = 1,
+					    .place = PLACE};
+	struct stream s;
+	struct world w;
+
+	(void)state;
+	world_open(&w, &config);
+	start_as(&w, &s, TE_READ, 1, 60000, TE_FAIL_SILENT);
+	for (int i = 0; i < 10; i++) {
+		world_pass(&w, MS(1500));
+		assert_int_equal(te_batch_wait(s.batch, 0), -ETIMEDOUT);
+		tei_endpoint_moved(only_endpoint(&w));
+	}
+	assert_int_equal(te_batch_wait(s.batch, UINT32_MAX), 0);
+	assert_int_equal(count(&s, 1, -EHOSTDOWN), 1);
+	assert_in_range(world_now(&w), MS(17000), MS(17100));
+	te_batch_destroy(s.batch);
+	world_close(&w);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -297,6 +449,12 @@ int main(int argc, char **argv)
 			batch_in_flight_to_a_dead_peer_is_destroyed_at_once),
 		cmocka_unit_test(
 			engine_with_a_dead_peer_is_destroyed_within_two_seconds),
+		cmocka_unit_test(what_can_go_elsewhere_leaves_a_dead_peer),
+		cmocka_unit_test(its_deadline_may_come_before),
+		cmocka_unit_test(others_of_its_batch_stay),
+		cmocka_unit_test(shorter_silence_is_sat_out),
+		cmocka_unit_test(what_waits_behind_others_of_a_slow_peer_stays),
+		cmocka_unit_test(parts_of_a_slice_are_a_sign_of_life),
 	};
 
 	if (argc > 1)

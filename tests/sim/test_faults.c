@@ -132,6 +132,8 @@ static void make_job(struct run *r, uint32_t i)
 	job->request.priority = (uint32_t)world_random(&r->w, 3);
 	if (!world_random(&r->w, 4))
 		job->request.flags |= TE_FAIL_FAST;
+	if (!world_random(&r->w, 4))
+		job->request.flags |= TE_FAIL_SILENT;
 	if (!world_random(&r->w, 4)) {
 		job->request.flags |= TE_CRC;
 		job->request.crc_from = world_random(&r->w, job->len);
@@ -192,6 +194,8 @@ static bool may_fail(const struct run *r, const struct job *job, int error)
 		return job->canceled;
 	if (error == -ESTALE)
 		return r->revoked;
+	if (error == -EHOSTDOWN)
+		return job->request.flags & TE_FAIL_SILENT;
 	return job->request.flags & TE_FAIL_FAST &&
 	       (error == -ECONNRESET || error == -ECONNREFUSED ||
 		error == -EHOSTUNREACH);

@@ -126,6 +126,11 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 	s->bytes = bytes;
 }
 
+void tei_endpoint_moved(struct tei_endpoint *ep)
+{
+	ep->link->n_moved++;
+}
+
 void tei_endpoint_up(struct tei_endpoint *ep)
 {
 	ep->link->n_up++;

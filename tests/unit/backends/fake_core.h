@@ -33,7 +33,7 @@ struct fake_slice {
 };
 
 struct tei_link { /* the core's side of an endpoint */
-	unsigned int n_up, n_down, n_flushed;
+	unsigned int n_up, n_down, n_flushed, n_moved;
 	int down_err;
 };
 

@@ -208,6 +208,30 @@ static void zero_window_is_no_failure(void **state)
 	close(listener);
 }
 
+static void every_byte_of_a_read_is_a_sign_of_life(void **state)
+{
+	struct tcp_frame f = frame(TCP_DATA, TCP_LAST, 1, 200);
+	uint8_t bytes[TCP_HEAD_LEN + 200] = {0};
+	uint16_t port;
+	int listener = raw_listen_here(&port);
+	struct met m;
+
+	(void)state;
+	tei_tcp_frame_encode(&f, bytes);
+	meet(&m, listener, port, TEI_READ, 200);
+	raw_put(m.fd, bytes, TCP_HEAD_LEN);
+	for (size_t i = TCP_HEAD_LEN; i < sizeof(bytes); i++) {
+		assert_int_equal(m.s->n_done, 0);
+		m.link.n_moved = 0;
+		raw_put(m.fd, bytes + i, 1);
+		assert_true(in_time(&m.link.n_moved));
+	}
+	assert_true(in_time(&m.s->n_done));
+	assert_int_equal(m.s->err, 0);
+	part(&m);
+	close(listener);
+}
+
 /* No option of the socket ends it earlier than a request's deadline would. */
 static void kernel_gives_a_peer_up_only_after_minutes(void **state)
 {
@@ -478,6 +502,7 @@ int main(void)
 		TEST(target_may_leave_at_any_byte),
 		TEST(reader_of_a_kilobyte_at_a_time_gets_it_all),
 		TEST(zero_window_is_no_failure),
+		TEST(every_byte_of_a_read_is_a_sign_of_life),
 		TEST(kernel_gives_a_peer_up_only_after_minutes),
 		cmocka_unit_test_setup_teardown(
 			cancelled_frame_is_finished_as_the_peer_reads,

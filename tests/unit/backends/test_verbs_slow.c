@@ -65,25 +65,45 @@ static bool is_held(void *arg)
 }
 
 /* None of it ever comes back. */
-static struct te_batch *start_and_cancel(void)
+static struct te_batch *start(uint32_t op, uint32_t flags)
 {
 	struct iovec piece = {local, LEN};
-	struct te_request r = rig_request(segment, TE_WRITE, remote, &piece);
+	struct te_request r = rig_request(segment, op, remote, &piece);
 	struct te_batch *batch;
 
 	fake_verbs_hang_pairs(0);
+	r.flags = flags;
 	assert_int_equal(te_batch_create(user, 1, &batch), 0);
 	assert_int_equal(te_batch_submit(batch, &r, 1), 0);
+	return batch;
+}
+
+static struct te_batch *start_and_cancel(void)
+{
+	struct te_batch *batch = start(TE_WRITE, 0);
+
 	assert_int_equal(te_batch_wait(batch, 50), -ETIMEDOUT);
 	assert_int_equal(te_request_cancel(batch, 0), 0);
 	return batch;
+}
+
+/* Once it has let go of them. */
+static int end_of(struct te_batch *batch)
+{
+	struct te_completion c;
+
+	assert_int_equal(te_batch_result(batch, 0, &c), -EAGAIN);
+	fake_verbs_hold_destroys(false);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_result(batch, 0, &c), 0);
+	te_batch_destroy(batch);
+	return c.error;
 }
 
 /* Also one that is met only then: its queue pairs are made and connected. */
 static void other_peers_do_not_wait_for_a_destroy(void **state)
 {
 	struct te_engine *second;
-	struct te_completion c;
 	struct te_batch *batch;
 	te_segment_id to;
 
@@ -95,13 +115,20 @@ static void other_peers_do_not_wait_for_a_destroy(void **state)
 	to = rig_segment(user, second);
 	for (int i = 0; i < 4; i++)
 		move(to);
-	assert_int_equal(te_batch_result(batch, 0, &c), -EAGAIN);
-	fake_verbs_hold_destroys(false);
-	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
-	assert_int_equal(te_batch_result(batch, 0, &c), 0);
-	assert_int_equal(c.error, -ECANCELED);
-	te_batch_destroy(batch);
+	assert_int_equal(end_of(batch), -ECANCELED);
 	te_engine_destroy(second);
+}
+
+/* Until then its NIC might write what comes late. */
+static void read_given_up_as_silent_ends_with_its_queue_pairs(void **state)
+{
+	struct te_batch *batch;
+
+	(void)state;
+	fake_verbs_hold_destroys(true);
+	batch = start(TE_READ, TE_FAIL_SILENT);
+	assert_true(test_wait_until(is_held, NULL, RIG_WAIT_MS));
+	assert_int_equal(end_of(batch), -EHOSTDOWN);
 }
 
 static void *destroy(void *arg)
@@ -149,6 +176,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(other_peers_do_not_wait_for_a_destroy),
+		TEST(read_given_up_as_silent_ends_with_its_queue_pairs),
 		TEST(destroyed_engine_has_waited_for_its_device),
 		TEST(refused_destroy_is_counted_and_ends_with_the_engine),
 	};

@@ -47,7 +47,7 @@ static void malformed_request_starts_nothing(void **state)
 	} while (0)
 	REFUSED(op, 0, -EINVAL);
 	REFUSED(op, 3, -EINVAL);
-	REFUSED(flags, 4, -EINVAL);
+	REFUSED(flags, 8, -EINVAL);
 	REFUSED(segment, 0, -ENOENT);
 	REFUSED(segment, segment + (1ull << 32), -ENOENT);
 	REFUSED(pieces, NULL, -EINVAL);

@@ -212,6 +212,8 @@ static void malformed_messages_start_nothing(void **state)
 	r = right;
 	r.flags = TE_CRC;
 	assert_int_equal(te_batch_submit(batch, &r, 1), -EINVAL);
+	r.flags = TE_FAIL_SILENT;
+	assert_int_equal(te_batch_submit(batch, &r, 1), -EINVAL);
 	piece.iov_len = 0;
 	assert_int_equal(te_batch_submit(batch, &right, 1), -EINVAL);
 	piece.iov_len = TE_NOTIFY_MAX + 1;
