@@ -32,6 +32,7 @@ struct tei_get_entry {
 	bool open;      /* found, and neither read nor given up */
 	bool late;      /* read, but its headers are yet to be looked at */
 	bool no_crc;
+	bool again;      /* its last replica was silent in haste */
 	bool unverified; /* its bytes may be another's in parts */
 	bool held;       /* its lease is to stay: somebody has pinned it */
 	uint64_t size, generation, gen_epoch, digest;
@@ -69,6 +70,8 @@ struct tei_get {
 	uint8_t *lookups;      /* lookups[n] of each key */
 	uint32_t *todo, *next; /* [n] */
 	size_t n_todo, n_next;
+
+	bool hurry; /* of the run: it does not wait for silent owners */
 
 	/* Of the round. */
 	struct tei_get_entry *entries; /* entries[n_todo] */

@@ -59,7 +59,7 @@ static void aim(struct tei_get *get, struct te_request *req,
 		const struct tei_extent_at *x, uint64_t skip,
 		uint32_t timeout_ms)
 {
-	req->flags |= TE_FAIL_FAST;
+	req->flags |= TE_FAIL_FAST | (get->hurry ? TE_FAIL_SILENT : 0);
 	req->segment = get->places.at[x->place].owner->segment;
 	req->remote = x->address + skip;
 	req->timeout_ms = timeout_ms;

@@ -6,6 +6,9 @@
  * somebody lately come last, and are read only once they answer again. Every
  * replica has its share of the time that is left, so that a dead owner leaves
  * some for the others.
+ *
+ * A run in which anybody could go elsewhere does not wait for owners that are
+ * silent. Who has nowhere else to go asks his again, in a run without such haste.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,8 +18,9 @@
 #include "store/client/buffers.h"
 #include "store/client/get.h"
 
-#define LOOKUPS 2 /* of one key */
-#define SHUNNED 4 /* added to a rank */
+#define LOOKUPS 2    /* of one key */
+#define SHUNNED 4    /* added to a rank */
+#define MEET_MS 2000 /* to be met first, where there is another replica */
 
 /* Entries that are open, and those that are so after this run. */
 struct pending {
@@ -177,13 +181,23 @@ static void give_up(struct tei_get *get, struct tei_get_entry *entry, int error)
 		get->next[get->n_next++] = entry->item;
 }
 
-static void note_owner(const struct tei_get *get, struct tei_place *place,
-		       int error)
+/* Asked in haste, not just shunned. */
+static bool was_silent(const struct tei_get_entry *entry, int error)
 {
+	return error == -EHOSTDOWN && entry->n_requests;
+}
+
+static void note_owner(const struct tei_get *get,
+		       const struct tei_get_entry *entry, int error)
+{
+	struct tei_place *place =
+		&get->places.at[entry->layout.extents[entry->first].place];
+
 	if (error == -ESTALE || error == -ENOENT)
 		place->gone = true;
 	if (place->owner && (error == -ETIMEDOUT || error == -ECONNREFUSED ||
-			     error == -ECONNRESET || error == -EHOSTUNREACH)) {
+			     error == -ECONNRESET || error == -EHOSTUNREACH ||
+			     was_silent(entry, error))) {
 		tei_owners_failed(get->places.owners, place->owner);
 		place->rank_known = false;
 	}
@@ -197,9 +211,11 @@ static void failed(struct tei_get *get, struct pending *p, uint32_t at,
 
 	entry->late = false;
 	tei_get_cool(get, entry);
-	note_owner(get,
-		   &get->places.at[entry->layout.extents[entry->first].place],
-		   error);
+	note_owner(get, entry, error);
+	if (was_silent(entry, error) && !n_untried(entry)) {
+		unchoose(entry);
+		entry->again = true;
+	}
 	if (n_untried(entry) && tei_now_ns() < get->deadline_ns)
 		p->next[p->n_next++] = at;
 	else
@@ -221,17 +237,34 @@ static uint32_t timeout_of(const struct tei_get *get,
 	return ms ? (uint32_t)ms : 1;
 }
 
+/* The owner of the replica that is chosen is open. */
+static int meet(struct tei_get *get, const struct tei_get_entry *entry)
+{
+	uint32_t ms = timeout_of(get, entry);
+
+	get->places.timeout_ms =
+		n_untried(entry) && ms > MEET_MS ? MEET_MS : ms;
+	return tei_places_open(&get->places,
+			       entry->layout.extents[entry->first].place);
+}
+
+/* Whether to ask it now. */
+static bool may_ask(struct tei_get *get, const struct tei_get_entry *entry)
+{
+	const struct tei_place *place =
+		&get->places.at[entry->layout.extents[entry->first].place];
+
+	return entry->again || tei_owners_try(get->places.owners, place->owner,
+					      timeout_of(get, entry));
+}
+
 static int plan(struct tei_get *get, struct tei_get_entry *entry)
 {
-	uint32_t place = entry->layout.extents[entry->first].place;
 	int rc;
 
 	entry->n_requests = 0;
-	get->places.timeout_ms = timeout_of(get, entry);
-	rc = tei_places_open(&get->places, place);
-	if (!rc &&
-	    !tei_owners_try(get->places.owners, get->places.at[place].owner,
-			    timeout_of(get, entry)))
+	rc = meet(get, entry);
+	if (!rc && !may_ask(get, entry))
 		rc = -EHOSTDOWN;
 	if (rc)
 		return rc;
@@ -244,9 +277,7 @@ int tei_get_reach(struct tei_get *get, struct tei_get_entry *entry)
 {
 	while (n_untried(entry)) {
 		choose(get, entry);
-		get->places.timeout_ms = timeout_of(get, entry);
-		if (!tei_places_open(&get->places,
-				     entry->layout.extents[entry->first].place))
+		if (!meet(get, entry))
 			return 0;
 	}
 	return -EHOSTUNREACH;
@@ -258,6 +289,7 @@ static size_t start_run(struct tei_get *get, struct pending *p, size_t from)
 	size_t n = 0, i;
 	int rc;
 
+	get->hurry = false;
 	for (i = from; i < p->n_now; i++) {
 		struct tei_get_entry *entry = &get->entries[p->now[i]];
 		size_t more;
@@ -269,6 +301,7 @@ static size_t start_run(struct tei_get *get, struct pending *p, size_t from)
 			break;
 		}
 		n += more;
+		get->hurry |= n_untried(entry) > 0;
 	}
 	rc = tei_work_next_run(get->work, n);
 	for (n = from; n < i; n++) {

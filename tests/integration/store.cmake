@@ -25,7 +25,7 @@ foreach(name fence late_reads)
 		store_halter)
 endforeach()
 
-foreach(name buried changes crowd daemon drain dummy large mistakes mounts open
+foreach(name buried changes crowd cut_off daemon drain dummy large mistakes mounts open
 		owner parts replicas restart setup stall strangers survivor tasks tenants
 		traffic trouble)
 	te_test(integration store ${name} te_test_pool)

@@ -104,10 +104,16 @@ struct te_store *pool_hasty_client(const struct pool *pool, uint64_t bytes,
 
 struct test_process *pool_owner(const struct pool *pool, const char *bytes)
 {
+	return pool_owner_at(pool, "127.0.0.1", bytes);
+}
+
+struct test_process *pool_owner_at(const struct pool *pool, const char *host,
+				   const char *bytes)
+{
 	const char *const args[] = {"--port",
 				    "0",
 				    "--host",
-				    "127.0.0.1",
+				    host,
 				    "--metadata_server",
 				    "P2PHANDSHAKE",
 				    "--master_server_address",

@@ -41,6 +41,9 @@ struct te_store *pool_hasty_client(const struct pool *pool, uint64_t bytes,
 				   uint32_t call_ms, uint32_t replica_ms);
 /* An owner as a process of its own; @bytes as its flag takes them. */
 struct test_process *pool_owner(const struct pool *pool, const char *bytes);
+/* The same, whose engine is reached at @host. */
+struct test_process *pool_owner_at(const struct pool *pool, const char *host,
+				   const char *bytes);
 
 /* One value in one piece. */
 int pool_put(struct te_store *store, const char *key, const void *bytes,

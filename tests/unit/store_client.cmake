@@ -15,6 +15,7 @@ add_library(test_store_client_executor_master STATIC
 target_link_libraries(test_store_client_executor_master PUBLIC te_test_all)
 te_test(unit store_client executor
 	test_store_client_executor_master te_test_fake_te)
+te_test(unit store_client haste te_test_fake_te)
 te_test(unit store_client hot te_test_fake_te)
 te_test(unit store_client layout)
 te_test(unit store_client locations te_test_fake_te)
