@@ -9,17 +9,17 @@
  *
  *   put       - put the values, one by one. "put 0", or what the first said that
  *               is not stored with all its replicas
- *   get       - get all but the largest in one call, compare every byte.
- *               "got ...", below
+ *   get       - get all but the largest, compare every byte. "got ...", below
  *   get RAIL  - get all; if the largest comes by that rail, says "moving" first,
  *               in the middle of it
  *
- * Some values have two replicas, one has one, on the owner PREFERRED. Each put
- * puts other bytes in their place.
+ * Some values have two replicas, one has one, on the owner PREFERRED. It is got by
+ * a call of its own, at the same time. Each put puts other bytes in their place.
  *
  * "got": right, wrong (compared), missed (-704), failed (-800), unknown (-900, -901:
- * no master), others (any other code); spared (right, of those with two replicas), spare (how many those are);
- * ms of limit, how long it took of what it may; bytes by each rail that there is.
+ * no master), others (any other code); spared (right, of those with two replicas),
+ * spare (how many those are); ms of limit, how long these took of what they may,
+ * alone, the same of the other one; bytes by each rail that there is.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -65,6 +65,7 @@ static const struct value {
 };
 /* clang-format on */
 #define N_VALUES (sizeof(values) / sizeof(values[0]))
+#define N_SPARE  (N_VALUES - 1) /* all but "single" */
 
 struct client {
 	struct te_store *store;
@@ -149,37 +150,52 @@ static void put(struct client *c)
 
 /* ---- get ---- */
 
+/* One call, by a thread of its own. */
+struct call {
+	struct client *client;
+	size_t from, to; /* of the values */
+	int64_t results[N_VALUES];
+	uint64_t took_ms;
+	atomic_bool over; /* released by run_call(), acquired by has_moved() */
+	pthread_t thread;
+};
+
 struct get {
 	struct client *client;
 	const char *rail; /* say so once it moves bytes; NULL: do not */
-	size_t first;     /* of the values, and all after it */
 	struct rails before;
-	uint64_t took_ms;
-	int64_t results[N_VALUES];
-	atomic_bool over; /* released by run_get(), acquired by has_moved() */
+	struct call spare, alone; /* those with two replicas; the other one */
 	bool moving;
 };
 
-static void *run_get(void *arg)
+static void *run_call(void *arg)
 {
-	struct get *g = arg;
+	struct call *c = arg;
 	struct te_store_key keys[N_VALUES];
 	struct te_store_value room[N_VALUES];
 	struct iovec pieces[N_VALUES];
 	uint64_t start = tei_now_ns();
 
-	for (size_t i = g->first; i < N_VALUES; i++) {
+	for (size_t i = c->from; i < c->to; i++) {
 		keys[i] = key_of(i);
 		pieces[i] =
-			(struct iovec){g->client->memory[i], values[i].size};
+			(struct iovec){c->client->memory[i], values[i].size};
 		room[i] = (struct te_store_value){.pieces = &pieces[i],
 						  .n_pieces = 1};
 	}
-	(void)te_store_get(g->client->store, &keys[g->first], &room[g->first],
-			   N_VALUES - g->first, &g->results[g->first]);
-	g->took_ms = (tei_now_ns() - start) / TEI_NS_PER_MS;
-	atomic_store_explicit(&g->over, true, memory_order_release);
+	(void)te_store_get(c->client->store, &keys[c->from], &room[c->from],
+			   c->to - c->from, &c->results[c->from]);
+	c->took_ms = (tei_now_ns() - start) / TEI_NS_PER_MS;
+	atomic_store_explicit(&c->over, true, memory_order_release);
 	return NULL;
+}
+
+static void start(struct call *c)
+{
+	for (size_t i = c->from; i < c->to; i++)
+		memset(c->client->memory[i], 0, values[i].size);
+	if (pthread_create(&c->thread, NULL, run_call, c))
+		abort();
 }
 
 static bool has_moved(void *arg)
@@ -193,7 +209,7 @@ static bool has_moved(void *arg)
 		    came_by(&now, &g->before, i) >= MOVING_BYTES)
 			g->moving = true;
 	return g->moving ||
-	       atomic_load_explicit(&g->over, memory_order_acquire);
+	       atomic_load_explicit(&g->spare.over, memory_order_acquire);
 }
 
 static bool is_right(const struct client *c, size_t i)
@@ -202,31 +218,48 @@ static bool is_right(const struct client *c, size_t i)
 				 0) == 0;
 }
 
+struct sums {
+	unsigned int right, wrong, missed, failed, unknown, others;
+};
+
+static void judge_one(const struct client *c, size_t i, int64_t result,
+		      struct sums *sums)
+{
+	if (result >= 0 &&
+	    (result != (int64_t)values[i].size || !is_right(c, i)))
+		sums->wrong++;
+	else if (result >= 0)
+		sums->right++;
+	else if (result == TE_STORE_OBJECT_NOT_FOUND)
+		sums->missed++;
+	else if (result == TE_STORE_TRANSFER_FAIL)
+		sums->failed++;
+	else if (result == TE_STORE_RPC_FAIL || result == TE_STORE_RPC_TIMEOUT)
+		sums->unknown++;
+	else
+		sums->others++;
+}
+
+static void judge(const struct call *c, struct sums *sums)
+{
+	for (size_t i = c->from; i < c->to; i++)
+		judge_one(c->client, i, c->results[i], sums);
+}
+
 static void print_result(const struct get *g)
 {
-	unsigned int right = 0, wrong = 0, missed = 0, failed = 0, unknown = 0;
-	unsigned int others, spared = 0, spare = 0;
+	struct sums sums = {0};
+	unsigned int spared;
 	struct rails now;
 
-	for (size_t i = g->first; i < N_VALUES; i++) {
-		bool there = g->results[i] == (int64_t)values[i].size;
-		bool good = there && is_right(g->client, i);
-
-		right += good;
-		wrong += g->results[i] >= 0 && !good;
-		missed += g->results[i] == TE_STORE_OBJECT_NOT_FOUND;
-		failed += g->results[i] == TE_STORE_TRANSFER_FAIL;
-		unknown += g->results[i] == TE_STORE_RPC_FAIL ||
-			   g->results[i] == TE_STORE_RPC_TIMEOUT;
-		spared += good && values[i].replicas > 1;
-		spare += values[i].replicas > 1;
-	}
-	others = (unsigned int)(N_VALUES - g->first) -
-		 (right + wrong + missed + failed + unknown);
+	judge(&g->spare, &sums);
+	spared = sums.right;
+	judge(&g->alone, &sums);
 	printf("got right %u wrong %u missed %u failed %u unknown %u others %u "
-	       "spared %u spare %u ms %" PRIu64 " limit %u",
-	       right, wrong, missed, failed, unknown, others, spared, spare,
-	       g->took_ms, CALL_MS + REPLICA_MS);
+	       "spared %u spare %zu ms %" PRIu64 " limit %u alone %" PRIu64,
+	       sums.right, sums.wrong, sums.missed, sums.failed, sums.unknown,
+	       sums.others, spared, g->spare.to - g->spare.from,
+	       g->spare.took_ms, CALL_MS + REPLICA_MS, g->alone.took_ms);
 	look_at_rails(g->client, &now);
 	for (size_t i = 0; i < now.n; i++)
 		printf(" %s %" PRIu64, now.at[i].name,
@@ -236,20 +269,21 @@ static void print_result(const struct get *g)
 
 static void get(struct client *c, const char *rail)
 {
-	struct get g = {.client = c, .rail = rail, .first = rail ? 0 : 1};
-	pthread_t thread;
+	struct get g = {.client = c, .rail = rail};
 
-	for (size_t i = g.first; i < N_VALUES; i++)
-		memset(c->memory[i], 0, values[i].size);
+	g.spare =
+		(struct call){.client = c, .from = rail ? 0 : 1, .to = N_SPARE};
+	g.alone = (struct call){.client = c, .from = N_SPARE, .to = N_VALUES};
 	look_at_rails(c, &g.before);
-	if (pthread_create(&thread, NULL, run_get, &g))
-		abort();
+	start(&g.spare);
+	start(&g.alone);
 	if (rail && test_wait_until(has_moved, &g, CALL_MS + REPLICA_MS) &&
 	    g.moving) {
 		printf("moving\n");
 		(void)fflush(stdout);
 	}
-	(void)pthread_join(thread, NULL);
+	(void)pthread_join(g.spare.thread, NULL);
+	(void)pthread_join(g.alone.thread, NULL);
 	print_result(&g);
 }
 
