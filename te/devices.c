@@ -55,9 +55,10 @@ int tei_devices_find(const char *list, struct tei_devices *out)
 	size_t n;
 	int rc;
 
-	*out = (struct tei_devices){.chosen = list && tei_word(&at)};
-	if (!out->chosen)
+	*out = (struct tei_devices){.chosen = false};
+	if (!list || !tei_word(&at))
 		return 0;
+	out->chosen = true;
 	rc = te_topo_load(&source, &topo, error, sizeof(error));
 	if (rc) {
 		LOG_ERROR("devices: %s", error);

@@ -74,19 +74,19 @@ static void say(const struct te_engine *engine, const struct tei_region *region,
 }
 
 /* Lets go of the lock meanwhile. True: it took it. */
-static bool give(struct te_engine *engine, struct tei_region *region,
-		 struct tei_rail_box *box) TEI_REQUIRES(engine->regions.mu)
+static bool give(const struct te_engine *engine, struct tei_regions *r,
+		 struct tei_region *region, struct tei_rail_box *box)
+	TEI_REQUIRES(r->mu)
 {
-	struct tei_mutex *mu = &engine->regions.mu;
 	uint64_t bit = bit_of(box);
 	struct tei_key *key;
 	int rc;
 
-	tei_mutex_unlock(mu);
+	tei_mutex_unlock(&r->mu);
 	rc = tei_region_offer(region, box, &key);
 	if (region->refused & bit) /* written by this thread only */
 		say(engine, region, box, rc);
-	tei_mutex_lock(mu);
+	tei_mutex_lock(&r->mu);
 	if (!rc)
 		region->key[box->rail.index] = key;
 	if (!rc || rc == -EOPNOTSUPP)
@@ -112,11 +112,10 @@ static void put_off(struct tei_late *late, struct tei_region *region,
 }
 
 /* True: peers may use a rail more. */
-static bool serve(struct te_engine *engine, struct tei_region *region)
-	TEI_REQUIRES(engine->regions.mu)
+static bool serve(const struct te_engine *engine, struct tei_regions *r,
+		  struct tei_region *region) TEI_REQUIRES(r->mu)
 {
 	const struct tei_worker *w = &engine->worker;
-	struct tei_regions *r = &engine->regions;
 	uint64_t n_ups = r->late.n_ups;
 	bool news = false;
 
@@ -124,7 +123,7 @@ static bool serve(struct te_engine *engine, struct tei_region *region)
 	for (uint32_t i = 0; i < w->n_rails; i++) {
 		if (region->shown && !r->late.stop &&
 		    is_due(region, w->rails[i]))
-			news |= give(engine, region, w->rails[i]);
+			news |= give(engine, r, region, w->rails[i]);
 	}
 	region->pins--;
 	if (!region->shown) {
@@ -168,8 +167,9 @@ static void *run(void *arg)
 		node = tei_list_pop(&late->todo);
 		if (!node) {
 			rest(r);
-		} else if (serve(engine, tei_list_entry(node, struct tei_region,
-							late))) {
+		} else if (serve(engine, r,
+				 tei_list_entry(node, struct tei_region,
+						late))) {
 			tei_mutex_unlock(&r->mu);
 			tei_control_push_regions(engine);
 			tei_mutex_lock(&r->mu);
