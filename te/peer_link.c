@@ -60,7 +60,8 @@ void tei_peer_ask_connect(struct tei_call *call)
 	Te__Connect m = TE__CONNECT__INIT;
 	int rc;
 
-	if (peer->c.state != TEI_PEER_UP || peer->told.life != link->out.life) {
+	if (peer->c.state != TEI_PEER_UP || !peer->c.conn ||
+	    peer->told.life != link->out.life) {
 		answer(link, -ENOTCONN);
 		return;
 	}

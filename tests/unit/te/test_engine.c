@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/net.h"
+#include "te/engine.h"
+#include "te/peer.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/self.h"
 #include "tests/lib/wait.h"
@@ -227,6 +229,43 @@ static void stats_are_told_with_their_number(void **state)
 	te_engine_destroy(engine);
 }
 
+static void close_peer(void *arg)
+{
+	struct tei_peer *peer = arg;
+
+	peer->engine->closed = true;
+	tei_peer_close(peer);
+}
+
+static bool has_lost_an_endpoint(void *engine)
+{
+	return test_stat(engine, "te_endpoints_down_total", NULL) > 0;
+}
+
+/* The rails are still driven when control has closed all connections. */
+static void endpoint_opened_while_the_engine_ends_asks_nobody(void **state)
+{
+	static uint8_t remote[64], local[64];
+	struct te_engine *owner = rig_engine(NULL), *user = rig_engine(NULL);
+	struct iovec piece = {local, sizeof(local)};
+	struct te_request request;
+	struct te_batch *batch;
+	struct tei_peer *peer;
+	te_segment_id segment;
+
+	(void)state;
+	rig_region(owner, remote, sizeof(remote), RIG_ANY);
+	segment = rig_segment(user, owner);
+	assert_int_equal(tei_peer_get(user, te_engine_name(owner), &peer), 0);
+	assert_true(tei_loop_do(user->loop, close_peer, peer));
+	request = rig_request(segment, TE_WRITE, remote, &piece);
+	assert_int_equal(te_batch_create(user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+	assert_true(test_wait_until(has_lost_an_endpoint, user, RIG_WAIT_MS));
+	te_engine_destroy(user);
+	te_engine_destroy(owner);
+}
+
 static void every_error_has_words(void **state)
 {
 	(void)state;
@@ -247,6 +286,8 @@ int main(void)
 		cmocka_unit_test(name_that_was_freed_can_be_taken_again),
 		cmocka_unit_test(handles_are_dead_in_a_fork_child),
 		cmocka_unit_test(stats_are_told_with_their_number),
+		cmocka_unit_test(
+			endpoint_opened_while_the_engine_ends_asks_nobody),
 		cmocka_unit_test(every_error_has_words),
 	};
 
