@@ -51,6 +51,19 @@ struct run {
 	struct worker *probe; /* or NULL */
 };
 
+/* By a signal's handler; relaxed, as each looks again after its batch. */
+static _Atomic bool ended;
+
+void load_end(void)
+{
+	atomic_store_explicit(&ended, true, memory_order_relaxed);
+}
+
+static bool is_ended(void)
+{
+	return atomic_load_explicit(&ended, memory_order_relaxed);
+}
+
 static void rest(uint64_t ns)
 {
 	struct timespec ts = {(time_t)(ns / TEI_NS_PER_S),
@@ -171,6 +184,8 @@ static bool is_over(const struct worker *w)
 	const struct load *l = w->run->load;
 	uint64_t event;
 
+	if (is_ended())
+		return true;
 	if (w->last_ns < w->run->end_ns || !l->event_ns)
 		return w->last_ns >= w->run->end_ns;
 	event = atomic_load(l->event_ns);
@@ -268,6 +283,8 @@ static uint64_t count(void *arg)
 {
 	const struct run *run = arg;
 
+	if (is_ended())
+		return SERIES_STOP;
 	for (uint32_t i = 0; i < run->n; i++)
 		if (run->workers[i].error)
 			return SERIES_STOP;

@@ -68,6 +68,12 @@ struct load_result {
 int load_run(const struct load *l, struct series *series,
 	     struct load_result *out);
 
+/*
+ * From now on each thread of each load ends after the batch that is then on.
+ * Threads: any; a signal's handler, too.
+ */
+void load_end(void);
+
 /* ---- the geometry of slots ---- */
 
 /* From one slot to the next: whole words, as patterns want it. */

@@ -144,6 +144,7 @@ int serve_main(const struct options *o)
 	char line[TEI_PROCESS_LINE], host[TEI_HOST_LEN_MAX + 1];
 	bool remote = !serve_own_host(STDIN_FILENO, host);
 
+	signal(SIGINT, SIG_IGN); /* of a terminal: the initiator ends it */
 	if (o->pin)
 		tei_process_pin(1);
 	tei_process_many_files();

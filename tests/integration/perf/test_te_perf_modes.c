@@ -52,6 +52,22 @@ static void initiators_are_served_one_after_another(void **state)
 	tool_interrupt(p);
 }
 
+/* Hours before its time, and its bytes are compared all the same. */
+static void what_came_of_an_interrupted_row_is_told(void **state)
+{
+	const char *const args[] = {"--size=4k",       "--duration=3600s",
+				    "--interval=20ms", "--working-set=1m",
+				    "--verify=100",    NULL};
+	struct test_process *p = test_process_start("te-perf", args);
+
+	(void)state;
+	assert_non_null(test_process_line(p, " requests/s ", READY_MS));
+	test_process_signal(p, SIGINT);
+	assert_int_equal(test_process_wait(p, LIMIT_MS), 0);
+	test_contains(test_process_output(p), "4 KiB");
+	test_process_end(p);
+}
+
 static void a_target_lends_no_more_than_it_was_told(void **state)
 {
 	const char *const listen[] = {"--listen=127.0.0.1:0",
@@ -191,6 +207,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(initiators_are_served_one_after_another),
+		cmocka_unit_test(what_came_of_an_interrupted_row_is_told),
 		cmocka_unit_test(a_target_lends_no_more_than_it_was_told),
 		cmocka_unit_test(
 			an_interrupted_listener_takes_its_session_along),
