@@ -5,6 +5,7 @@
  * The same tests for each, by name. `--peer <backend> <name>` is the other
  * process of the tests that need one.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,6 +46,24 @@ static int run(const char *name, const struct CMUnitTest *tests, size_t n)
 	return _cmocka_run_group_tests(name, tests, n, NULL, NULL);
 }
 
+/* Whether this host has what the backend goes by. */
+static bool is_possible(void)
+{
+	struct te_config *config;
+	struct te_engine *engine;
+	int rc;
+
+	if (te_config_create(&config))
+		return true; /* the tests will tell */
+	rc = te_config_set(config, "backends", rig_backend, NULL, 0);
+	if (!rc)
+		rc = te_engine_create(config, "127.0.0.1", &engine);
+	te_config_destroy(config);
+	if (!rc)
+		te_engine_destroy(engine);
+	return rc != -ENODEV;
+}
+
 int main(int argc, char **argv)
 {
 	int failed = 0;
@@ -54,6 +73,10 @@ int main(int argc, char **argv)
 	if (argc < 2 || !choose(argv[1])) {
 		fprintf(stderr, "usage: conformance <backend> [test]\n");
 		return 2;
+	}
+	if (!is_possible()) {
+		printf("no device for the backend %s\n", rig_backend);
+		return 77;
 	}
 	if (argc > 2)
 		cmocka_set_test_filter(argv[2]);
