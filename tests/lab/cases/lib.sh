@@ -95,3 +95,10 @@ plug_in()
 		ip link set "$(interface "$1")" name "eth$1"
 	bring_up "$1"
 }
+
+# end_transfer PID - of te-perf in the background, which says to $OUT/said
+end_transfer()
+{
+	kill -INT "$1"
+	wait "$1" || fail "te-perf ended with $?: $(cat "$OUT/said")"
+}
