@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 
+import numpy
 import pytest
 from mooncake.store import (MooncakeDistributedStore, ReplicateConfig,
                             bind_to_numa_node)
@@ -67,8 +68,13 @@ def test_chunks_with_metadata_are_parts_and_buffers(master):
     view = memoryview(buffers[0])
     assert view[:METADATA] == metadata
     assert view[METADATA:] == chunk
+    array = numpy.frombuffer(buffers[0], numpy.uint8, offset=METADATA)
+    assert array.tobytes() == chunk and not array.flags.owndata
     view.release()
     del buffers
+    connector.store.remove("chunk", True)
+    assert array.tobytes() == chunk  # its memory is held by it
+    del array
     connector.close()
 
 
