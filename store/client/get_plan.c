@@ -174,15 +174,19 @@ static bool header_holds(const struct tei_get *get,
 			 const struct tei_get_entry *entry, uint32_t k)
 {
 	const struct tei_extent_at *x = &chosen(entry)[k];
+	const struct tei_extent_header told = {
+		.gen_epoch = entry->gen_epoch,
+		.generation = entry->generation,
+		.object_size = entry->size,
+		.offset = x->offset,
+		.length = x->length,
+		.index = x->index,
+		.count = x->count,
+	};
 	struct tei_extent_header h;
 
-	return tei_extent_decode(get->work->headers[entry->request + k], &h) ==
-		       0 &&
-	       h.gen_epoch == entry->gen_epoch &&
-	       h.generation == entry->generation && h.digest == entry->digest &&
-	       h.object_size == entry->size && h.offset == x->offset &&
-	       h.length == x->length && h.index == x->index &&
-	       h.count == x->count;
+	return !tei_extent_decode(get->work->headers[entry->request + k], &h) &&
+	       h.digest == entry->digest && tei_extent_same(&h, &told);
 }
 
 static int ended(struct tei_get *get, const struct tei_get_entry *entry,
