@@ -85,10 +85,9 @@ static void look_at_pair(struct fill *f, uint32_t i)
 		f->healthy |= BIT(i);
 	if (link && link->out.state < TEI_LINK_UP)
 		f->coming |= BIT(i) & f->healthy;
-	if (!link || link->out.state != TEI_LINK_UP ||
-	    link->out.remote_pos != pair->remote_pos)
+	if (!link || link->out.state != TEI_LINK_UP)
 		return;
-	if (link->out.retiring)
+	if (link->out.retiring) /* also: it leads to another of its rails */
 		f->leaving |= BIT(i);
 	else if (pair->breaker.state == TEI_BREAKER_CLOSED)
 		f->up |= BIT(i);

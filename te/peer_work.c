@@ -10,6 +10,7 @@
 #include "te/pairs.h"
 #include "te/peer.h"
 #include "te/request.h"
+#include "te/slots.h"
 #include "te/unmatched.h"
 #include "te/warm.h"
 #include "te/work.h"
@@ -214,11 +215,29 @@ static void unpark(struct tei_peer *peer)
 			tei_list_entry(node, struct tei_request, queue));
 }
 
+/* Rails of the peer that came or went may have left links to the wrong ones. */
+static void leave_others(struct tei_peer *peer)
+{
+	tei_list_for_each (node, &peer->w.links) {
+		struct tei_link *link =
+			tei_list_entry(node, struct tei_link, link);
+		const struct tei_pair *pair = link->out.pair;
+
+		if (!pair->usable || link->out.remote_pos == pair->remote_pos)
+			continue;
+		if (link->out.state == TEI_LINK_UP)
+			tei_slots_retire(link);
+		else
+			tei_link_break(link, -ECANCELED);
+	}
+}
+
 static void match(struct tei_peer *peer)
 {
 	if (!peer->w.remote)
 		return;
 	tei_pairs_match(peer);
+	leave_others(peer);
 	tei_unmatched_look(peer);
 }
 

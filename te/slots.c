@@ -22,8 +22,10 @@ static bool is_idle(const struct tei_link *link)
 
 /* ---- who gives way ---- */
 
-static void retire(struct tei_link *link)
+void tei_slots_retire(struct tei_link *link)
 {
+	if (link->out.retiring)
+		return;
 	link->out.retiring = true;
 	link->rail->n_retiring++;
 	TEI_COUNT(link->engine, links_retired);
@@ -90,7 +92,7 @@ static void make_room(struct tei_rail_box *box)
 
 		if (!link)
 			break;
-		retire(link);
+		tei_slots_retire(link);
 	}
 	if (again != UINT64_MAX && is_crowded(box))
 		tei_due_set(w, &box->turn, again);
@@ -121,7 +123,7 @@ void tei_slots_short(struct tei_rail_box *box)
 		return;
 	link = next_to_go(box, &again);
 	if (link)
-		retire(link);
+		tei_slots_retire(link);
 }
 
 /* ---- who waits ---- */

@@ -33,6 +33,9 @@ bool tei_slots_let(struct tei_peer *peer, uint32_t rail);
 /* The backend has no room for one more, whatever the setting: make some. */
 void tei_slots_short(struct tei_rail_box *box);
 
+/* One that is up gets nothing new, and is closed when it is idle. */
+void tei_slots_retire(struct tei_link *link);
+
 /* Of an initiator's link: opened, up, nothing in flight any more, closed. */
 void tei_slots_opened(struct tei_link *link);
 void tei_slots_up(struct tei_link *link);
