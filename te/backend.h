@@ -69,11 +69,6 @@ struct tei_rail {
 	 */
 	bool down;
 	/*
-	 * Set by rail_open(): local memory that region_add() was not called for
-	 * is carried all the same, if slower.
-	 */
-	bool any_memory;
-	/*
 	 * Set by the backend: progress() has work, such as copies, that no fd
 	 * announces. Drivers then do not sleep, and submitting leaves the rail
 	 * alone unless very little was posted. Token.

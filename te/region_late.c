@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * region_late.c - give regions to rails that do not have them yet
+ * region_late.c - give regions to rails that could not take them at first
  *
- * Registering a big region takes a device seconds, and te_region_add() waits only
- * for the rails near it (near.h). The far ones get it from a thread, the clerk of
- * the regions. A rail that had no link and refused gets it when it has one; any
- * that refused is asked again, less and less often. Keys that are new are told to
- * peers as any change of the regions is.
+ * A rail that had no link and refused a region gets it when it has one; one that is
+ * far from it (near.h) and refused is asked again, less and less often. Registering
+ * a big region takes a device seconds, so it is done by a thread, the clerk of the
+ * regions. Each key that is new is told to peers as any change of the regions is.
  *
  * The clerk pins the region that it is at, so that nobody removes it meanwhile.
  */

@@ -4,9 +4,8 @@
  *
  * Rails near its memory come first, so that what may run out, such as memory that
  * a process may lock, or keys of a device, does so for the others. Those carry when
- * the near ones are gone (near.h): nobody waits for them, they get it later. One that
- * cannot take the region is done without for now, as is one that has no link. Every
- * other failure undoes all.
+ * the near ones are gone (near.h): one that cannot take the region is done
+ * without for now, as is one that has no link. Every other failure undoes all.
  */
 #include <assert.h>
 #include <errno.h>
@@ -84,24 +83,11 @@ struct outcome {
 	int refused; /* the first one that did not, and should have; 0: none */
 };
 
-/*
- * Whether it may get the region later, where some near rail has it. It may be near
- * the other end of a request, so it has to do without meanwhile.
- */
-static bool may_follow(const struct te_engine *engine,
-		       const struct tei_region *region,
-		       const struct tei_rail_box *box)
-{
-	return region->near && !is_near(region, box->rail.index) &&
-	       box->rail.any_memory && engine->regions.late.started;
-}
-
 /* To the rails near it, or to the others. */
 static int register_some(struct te_engine *engine, struct tei_region *region,
 			 bool near, struct outcome *outcome)
 {
 	struct tei_worker *w = &engine->worker;
-	bool has_near = outcome->n > 0;
 	uint32_t i;
 
 	for (i = 0; i < w->n_rails; i++) {
@@ -110,10 +96,6 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 
 		if (is_near(region, i) != near)
 			continue;
-		if (has_near && may_follow(engine, region, w->rails[i])) {
-			region->due |= (uint64_t)1 << i;
-			continue;
-		}
 		/* Describe and pin look only at shown regions: no lock. */
 		rc = tei_region_offer(region, w->rails[i], &region->key[i]);
 		if (!rc)

@@ -169,7 +169,6 @@ int tei_verbs_rail_open(struct tei_rail *base)
 		goto close_all;
 	tei_verbs_regions_init(&rail->regions, &rail->port, rail->pd);
 	tei_verbs_bounce_init(&rail->bounce, &rail->port, rail->pd);
-	base->any_memory = rail->bounce.n > 0;
 	rc = tei_verbs_clerks_start(rail);
 	if (rc)
 		goto fini_memory;

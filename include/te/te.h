@@ -167,7 +167,7 @@ struct te_region {
  * The memory stays the caller's and must stay mapped until
  * te_region_remove(). Peers with an open segment are told at once.
  *
- * Blocks: for the registration near it. Returns 0, or nothing has changed and:
+ * Blocks: for the registration. Returns 0, or nothing has changed and:
  *   -EEXIST  exactly this range is registered already
  *   -EINVAL  it overlaps another region, wraps around, has length 0, an
  *            unknown access bit, or reserved fields that are not 0
@@ -175,11 +175,10 @@ struct te_region {
  *   -ENOMEM   also: more than this process may lock for a device
  *   -EFAULT   a device needs it mapped, and writable
  *   -EMFILE, -EOPNOTSUPP (no backend can reach this kind of memory)
- * Where some NICs are near the memory, they have it when this returns. Those that
- * are far, and stand by for these, get it afterwards, from a thread of the engine.
- * What a device refuses is logged with the reason. A far one that cannot take it is
- * done without, which is logged; so is one that has no link. It is asked again, when
- * it has its link and from time to time.
+ * What a device refuses is logged with the reason. Where some NICs are near the
+ * memory, one that is far and cannot take it is done without, which is logged; so is
+ * one that has no link. Such a NIC is asked again, when it has its link and from
+ * time to time, by a thread of the engine.
  */
 TE_API int te_region_add(struct te_engine *engine,
 			 const struct te_region *region, te_region_id *out);
@@ -188,7 +187,7 @@ TE_API int te_region_add(struct te_engine *engine,
  * te_region_remove - nobody reaches the memory once this returns
  *
  * Blocks: until transfers that are just touching it are over, and while a NIC is
- * just taking it; those that have not begun are refused. Returns 0,
+ * just asked again to take it; those that have not begun are refused. Returns 0,
  * -ENOENT (no such region).
  */
 TE_API int te_region_remove(struct te_engine *engine, te_region_id region);

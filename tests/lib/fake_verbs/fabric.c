@@ -228,14 +228,6 @@ void fake_verbs_hang_pairs(unsigned int device)
 	tei_mutex_unlock(&fake.mu);
 }
 
-void fake_verbs_hold_memory(unsigned int device, bool on)
-{
-	tei_mutex_lock(&fake.mu);
-	fake.devices[device].holds_memory = on;
-	tei_cond_broadcast(&fake.released);
-	tei_mutex_unlock(&fake.mu);
-}
-
 static void hold_pairs(bool on)
 {
 	for (uint32_t i = 0; i < FAKE_PAIRS_MAX; i++) {

@@ -57,8 +57,6 @@ void fake_verbs_take(unsigned int n);
 void fake_verbs_no_inline(bool on);
 /* The device takes no memory any more, with @err; 0: it does. */
 void fake_verbs_refuse_memory(unsigned int device, int err);
-/* Its reg_mr() does not return until it is unset. */
-void fake_verbs_hold_memory(unsigned int device, bool on);
 /* Nothing is carried out and nothing comes back until it is unset. */
 void fake_verbs_hang(unsigned int device, bool on);
 /* The same, only for queue pairs that there are now; for good. */
@@ -93,7 +91,6 @@ struct fake_verbs_counts {
 	uint64_t relaxed;         /* keys made that let writes be reordered */
 	unsigned int pairs, keys; /* there are now */
 	unsigned int held;        /* destroy_qp() calls that do not return */
-	unsigned int registering; /* reg_mr() calls that do not */
 	uint64_t refused;         /* that failed */
 };
 struct fake_verbs_counts fake_verbs_counts(void);

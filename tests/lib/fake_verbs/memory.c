@@ -59,16 +59,6 @@ static bool place_key(struct fake_mr *mr)
 	return false;
 }
 
-static void await_memory(const struct fake_device *device)
-{
-	tei_mutex_lock(&fake.mu);
-	fake.counts.registering++;
-	while (device->holds_memory)
-		(void)tei_cond_wait(&fake.released, &fake.mu, UINT64_MAX);
-	fake.counts.registering--;
-	tei_mutex_unlock(&fake.mu);
-}
-
 struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			   unsigned int access)
 {
@@ -78,7 +68,6 @@ struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 
 	if (fake_fails())
 		return NULL;
-	await_memory(device);
 	errno = device->refuses_memory;
 	if (errno)
 		return NULL;

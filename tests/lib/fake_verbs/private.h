@@ -21,7 +21,6 @@ struct fake_device {
 	bool used[FAKE_PORTS_MAX][FAKE_GIDS_MAX];
 	bool hangs;
 	int refuses_memory; /* errno; 0: it does not */
-	bool holds_memory;
 };
 
 struct fake_context {

@@ -5,7 +5,6 @@
  * A machine with one NIC in each of two NUMA nodes; the memory is in the first.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -144,88 +143,6 @@ static void region_that_some_nic_still_lacks_is_removed(void **state)
 	te_engine_destroy(engine);
 }
 
-/* ---- slow ---- */
-
-static bool is_registering(void *arg)
-{
-	(void)arg;
-	return fake_verbs_counts().registering > 0;
-}
-
-static void nobody_waits_for_far_nics(void **state)
-{
-	unsigned int before;
-	te_region_id id;
-
-	(void)state;
-	owner = engine_of_machine();
-	user = engine_of_machine();
-	before = fake_verbs_counts().keys;
-	fake_verbs_hold_memory(FAR, true);
-	id = add(owner, remote);
-	add(user, local);
-	segment = rig_segment(user, owner);
-	move();
-	assert_true(carried(NEAR) > 0);
-	assert_int_equal(fake_verbs_counts().keys, before + 2);
-
-	assert_true(test_wait_until(is_registering, NULL, RIG_WAIT_MS));
-	assert_int_equal(te_region_remove_within(owner, id, 1), -ETIMEDOUT);
-	fake_verbs_hold_memory(FAR, false);
-	assert_int_equal(te_region_remove(owner, id), 0);
-	await_keys(before + 2); /* the user's */
-	te_engine_destroy(user);
-	te_engine_destroy(owner);
-}
-
-static bool far_one_is_reached(void *arg)
-{
-	struct te_link_info links[2];
-	size_t n = 2;
-
-	(void)arg;
-	assert_int_equal(te_segment_warm_up(user, segment, RIG_WAIT_MS, NULL),
-			 0);
-	assert_int_equal(te_segment_links(user, segment, links, &n), 0);
-	return links[FAR].state == TE_LINK_UP;
-}
-
-static void far_nic_carries_when_the_near_one_is_gone(void **state)
-{
-	(void)state;
-	owner = engine_of_machine();
-	user = engine_of_machine();
-	add(owner, remote);
-	add(user, local);
-	segment = rig_segment(user, owner);
-	assert_true(test_wait_until(far_one_is_reached, NULL, RIG_WAIT_MS));
-	fake_verbs_link(NEAR, 1, false);
-	move();
-	assert_true(carried(FAR) >= LEN);
-	te_engine_destroy(user);
-	te_engine_destroy(owner);
-}
-
-static void *destroy(void *arg)
-{
-	te_engine_destroy(arg);
-	return NULL;
-}
-
-static void engine_ends_while_a_nic_takes_memory(void **state)
-{
-	struct te_engine *engine = engine_of_machine();
-	pthread_t thread;
-
-	(void)state;
-	fake_verbs_hold_memory(FAR, true);
-	add(engine, local);
-	assert_true(test_wait_until(is_registering, NULL, RIG_WAIT_MS));
-	assert_int_equal(pthread_create(&thread, NULL, destroy, engine), 0);
-	fake_verbs_hold_memory(FAR, false);
-	assert_int_equal(pthread_join(thread, NULL), 0);
-}
-
 /* ---- the machine ---- */
 
 static int set_up(void **state)
@@ -274,9 +191,6 @@ int main(void)
 		TEST(nic_that_refused_without_a_link_has_memory_with_it),
 		TEST(nic_that_has_refused_is_asked_again),
 		TEST(region_that_some_nic_still_lacks_is_removed),
-		TEST(nobody_waits_for_far_nics),
-		TEST(far_nic_carries_when_the_near_one_is_gone),
-		TEST(engine_ends_while_a_nic_takes_memory),
 	};
 
 	return cmocka_run_group_tests(tests, make_machine, unmake_machine);
