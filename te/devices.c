@@ -3,26 +3,56 @@
 #include "te/devices.h"
 
 #include <errno.h>
+#include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <te/topo.h>
 
 #include "base/log.h"
 #include "base/words.h"
+#include "te/config.h"
 #include "te/worker.h"
 
-/* False: no room. "" is not added. */
+/* False: no room. "" is not added, nor what is in it: a NIC has several names. */
 static bool add(char list[TEI_DEVICES_MAX], const char *name)
 {
 	size_t len = strlen(list);
 
+	if (len && tei_config_lists(list, name))
+		return true;
 	if (len + strlen(name) + 2 > TEI_DEVICES_MAX)
 		return false;
 	if (*name)
 		(void)snprintf(list + len, TEI_DEVICES_MAX - len, "%s%s",
 			       len ? "," : "", name);
 	return true;
+}
+
+/* InfiniBand need not have one. */
+static bool has_address(const char *interface)
+{
+	struct ifaddrs *all, *at;
+	bool found = false;
+
+	if (getifaddrs(&all))
+		return false;
+	for (at = all; at && !found; at = at->ifa_next)
+		found = at->ifa_addr && !strcmp(at->ifa_name, interface) &&
+			(at->ifa_addr->sa_family == AF_INET ||
+			 at->ifa_addr->sa_family == AF_INET6);
+	freeifaddrs(all);
+	return found;
+}
+
+/* Without RDMA the interface is all there is: tcp says what it lacks. */
+static bool add_nic(struct tei_devices *out, const struct te_topo_nic *nic)
+{
+	if ((!*nic->rdma || has_address(nic->interface)) &&
+	    !add(out->interfaces, nic->interface))
+		return false;
+	return add(out->rdma, nic->rdma);
 }
 
 static int find(const struct te_topo *topo, const char *at, size_t n,
@@ -40,7 +70,7 @@ static int find(const struct te_topo *topo, const char *at, size_t n,
 			  at);
 		return -EINVAL;
 	}
-	if (add(out->interfaces, nic.interface) && add(out->rdma, nic.rdma))
+	if (add_nic(out, &nic))
 		return 0;
 	LOG_ERROR("devices: more than %d bytes of names", TEI_DEVICES_MAX);
 	return -EINVAL;

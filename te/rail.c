@@ -189,11 +189,19 @@ static bool is_of_protocol(const struct tei_worker *w,
 static bool is_wanted(const struct tei_worker *w,
 		      const struct tei_backend_ops *ops)
 {
-	if (!tei_devices_let(&w->engine->devices, ops))
+	bool named = is_named(w->engine);
+
+	if (named && !tei_config_lists(w->engine->config.backends, ops->name))
 		return false;
-	if (is_named(w->engine))
-		return tei_config_lists(w->engine->config.backends, ops->name);
-	return !(ops->caps & TEI_CAP_BY_NAME) && is_of_protocol(w, ops);
+	if (!tei_devices_let(&w->engine->devices, ops)) {
+		if (named)
+			LOG_ERROR(
+				"backend %s: not used: none of \"%s\" has RDMA",
+				ops->name, w->engine->config.devices);
+		return false;
+	}
+	return named ||
+	       (!(ops->caps & TEI_CAP_BY_NAME) && is_of_protocol(w, ops));
 }
 
 static const struct tei_rail_box *first_down(const struct tei_worker *w)
