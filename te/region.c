@@ -270,10 +270,13 @@ static bool await_unpinned(struct te_engine *engine, struct tei_region *region,
 
 	tei_mutex_lock(&r->mu);
 	while (region->pins && now < until) {
-		uint64_t next =
-			region->drop_at < until ? region->drop_at : until;
+		/* Dropping endpoints does not hurry the clerk. */
+		bool by_peers = region->pins > region->at_clerk;
+		uint64_t next = by_peers && region->drop_at < until
+					? region->drop_at
+					: until;
 
-		if (now >= region->drop_at) {
+		if (by_peers && now >= region->drop_at) {
 			region->drop_at = now + patience(engine);
 			tei_mutex_unlock(&r->mu);
 			tei_guests_drop_pinning(engine);

@@ -48,6 +48,7 @@ struct tei_region {
 	bool doubted; /* some of its memory was found missing */
 	/* By target endpoints that just touch it, and the clerk. */
 	uint32_t pins;
+	bool at_clerk; /* one of them is the clerk's */
 	/* ns: when endpoints that pin it are dropped; of who removes it */
 	uint64_t drop_at;
 	char location[32];

@@ -63,11 +63,13 @@ static void say(const struct te_engine *engine, const struct tei_region *region,
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
 
+	if (!tei_log_allowed(&limit))
+		return;
 	if (!rc)
 		LOG_INFO("engine %s: rail %s has a region of %" PRIu64
 			 " bytes after all",
 			 engine->name, box->name, region->length);
-	else if (tei_log_allowed(&limit))
+	else
 		LOG_WARN("engine %s: a region still goes without rail %s: %s",
 			 engine->name, box->name, strerror(-rc));
 }
@@ -119,12 +121,14 @@ static bool serve(const struct te_engine *engine, struct tei_regions *r,
 	bool news = false;
 
 	region->pins++;
+	region->at_clerk = true;
 	for (uint32_t i = 0; i < w->n_rails; i++) {
 		if (region->shown && !r->late.stop &&
 		    is_due(region, w->rails[i]))
 			news |= give(engine, r, region, w->rails[i]);
 	}
 	region->pins--;
+	region->at_clerk = false;
 	if (!region->shown) {
 		tei_cond_broadcast(&r->unpinned);
 		return false;
