@@ -50,8 +50,10 @@ static void handle_one(struct verbs_clerk *clerk, struct tei_list *node)
 /* However much else there is to do. */
 static void try_again(struct verbs_clerk *clerk) TEI_REQUIRES(clerk->mu)
 {
-	if (!tei_list_empty(&clerk->again) && tei_now_ns() >= clerk->again_at)
-		tei_list_splice_tail(&clerk->queued, &clerk->again);
+	if (tei_list_empty(&clerk->again) || tei_now_ns() < clerk->again_at)
+		return;
+	tei_list_splice_tail(&clerk->queued, &clerk->again);
+	tei_cond_broadcast(&clerk->work); /* who is first may not come back */
 }
 
 /* Until there is something to do, or something to be tried again. */

@@ -226,6 +226,7 @@ static int register_chunks(const struct verbs_regions *regions,
 			   struct verbs_region *region, uint32_t n,
 			   uint32_t access)
 {
+	static struct tei_log_limit limit = {.per_minute = 60};
 	const struct verbs_port *port = regions->port;
 	unsigned int flags = flags_of(port, access);
 	int rc;
@@ -240,11 +241,14 @@ static int register_chunks(const struct verbs_regions *regions,
 
 		if (!mr) {
 			rc = tei_verbs_error(-1);
-			LOG_ERROR("device %s: %" PRIu64 " bytes at %#" PRIx64
-				  " cannot be registered: %s",
-				  port->name, region->length, region->base,
-				  tei_verbs_refusal(rc, region->length,
-						    memlock_limit()));
+			if (tei_log_allowed(&limit))
+				LOG_ERROR("device %s: %" PRIu64
+					  " bytes at %#" PRIx64
+					  " cannot be registered: %s",
+					  port->name, region->length,
+					  region->base,
+					  tei_verbs_refusal(rc, region->length,
+							    memlock_limit()));
 			give_back(regions, region);
 			return rc == -ENOSPC ? -ENOBUFS : rc;
 		}
