@@ -27,6 +27,14 @@ void tei_cohort_each(struct tei_cohort *cohort,
 
 /* ---- its end ---- */
 
+/* We ourselves are not silent, only busy. */
+static bool heeds_silence(const struct tei_cohort *cohort)
+{
+	const struct tei_request *first = cohort->first;
+
+	return first->flags & TE_FAIL_SILENT && !first->peer->self;
+}
+
 /* Since when nothing has come of its peer. */
 static uint64_t silent_since(const struct tei_cohort *cohort)
 {
@@ -47,7 +55,7 @@ static uint64_t patience_of(const struct tei_cohort *cohort)
  */
 static bool is_silent(struct tei_cohort *cohort, uint64_t now)
 {
-	if (!(cohort->first->flags & TE_FAIL_SILENT) ||
+	if (!heeds_silence(cohort) ||
 	    now - silent_since(cohort) < patience_of(cohort)) {
 		cohort->doubted_at = 0;
 		return false;
@@ -64,9 +72,7 @@ static uint64_t next_look(const struct tei_cohort *cohort)
 
 	if (cohort->doubted_at)
 		at = cohort->doubted_at + GRACE;
-	return cohort->first->flags & TE_FAIL_SILENT && at < deadline
-		       ? at
-		       : deadline;
+	return heeds_silence(cohort) && at < deadline ? at : deadline;
 }
 
 static void look(struct tei_due *due)

@@ -92,7 +92,8 @@ TE_API int te_config_set(struct te_config *config, const char *name,
  * Blocks: for name look-up and opening of devices.
  * Returns 0, or *out is untouched, the cause is logged and:
  *   -EINVAL         the name, metadata_server or an environment setting is
- *                   malformed
+ *                   malformed, or a device that a setting names is not there
+ *   -ENODEV         none of the backends has a device
  *   -EADDRINUSE     the port is taken
  *   -EADDRNOTAVAIL  "bind" is no address of this host
  *   -EMFILE, -ENOMEM, -EAGAIN (threads)
@@ -106,7 +107,7 @@ TE_API int te_engine_create(const struct te_config *config, const char *name,
  * Batches are destroyed with their engine; requests end as cancelled. NULL is
  * fine. Threads: set-up only: no other call on the engine during or after it.
  * Blocks: 2 s at most, even with dead peers; longer only while a device does not
- * answer that it has let go of memory.
+ * answer that it has let go of memory, or is just taking some.
  */
 TE_API void te_engine_destroy(struct te_engine *engine);
 
@@ -433,10 +434,11 @@ enum te_request_flags {
 	/* Take the CRC32C of crc_len bytes from crc_from on as they pass. */
 	TE_CRC = 1 << 1,
 	/*
-	 * For who can go elsewhere: it ends, too, when nothing has come of the
-	 * engine of the segment for the setting suspect_after, be it for this
+	 * For who can go elsewhere: it ends, too, when no slice of the engine of
+	 * the segment has ended for the setting suspect_after, be it of this
 	 * request or another one, counted from its submission at the earliest.
-	 * An engine that is only slow is waited for. Not for TE_NOTIFY.
+	 * Of a read over tcp every part of one counts, so that an engine that is
+	 * only slow is waited for. Not for TE_NOTIFY.
 	 */
 	TE_FAIL_SILENT = 1 << 2,
 };
