@@ -83,7 +83,9 @@ int py_segment_fresh(struct py_engine *self, const char *name,
 
 	if (rc)
 		return rc;
+	Py_BEGIN_ALLOW_THREADS;
 	rc = te_segment_regions(self->te, *out, NULL, &n);
+	Py_END_ALLOW_THREADS;
 	if (rc != -ESTALE && rc != -EAGAIN) /* restarted, not met yet */
 		return 0;
 	return py_segment_find(self, name, *out, timeout_ms, out);
