@@ -3,8 +3,8 @@
  * publish.h - a name of ours in a directory, for as long as we live
  *
  * A thread writes the entry, refreshes it, and writes it again when it is gone
- * (a directory may have forgotten everything) or says something else by now. A directory that is not reached
- * is one warning and tried again, less and less often.
+ * (a directory may have forgotten everything) or what it says is no longer true. A
+ * directory that is not reached is one warning and tried again, less and less often.
  *
  * The entry under our name may be another engine's. One that is surely gone
  * (its addresses refuse connections, or are ours now) is replaced at once; a

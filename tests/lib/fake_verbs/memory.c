@@ -59,6 +59,16 @@ static bool place_key(struct fake_mr *mr)
 	return false;
 }
 
+static int refusal(const struct fake_device *device)
+{
+	int err;
+
+	tei_mutex_lock(&fake.mu);
+	err = device->refuses_memory;
+	tei_mutex_unlock(&fake.mu);
+	return err;
+}
+
 struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			   unsigned int access)
 {
@@ -68,7 +78,7 @@ struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 
 	if (fake_fails())
 		return NULL;
-	errno = device->refuses_memory;
+	errno = refusal(device);
 	if (errno)
 		return NULL;
 	errno = EINVAL;
