@@ -9,6 +9,7 @@
  * it has with what it is told, and is killed in the middle.
  */
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -163,6 +165,33 @@ static void part(struct other *o, int signal)
 		     : WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
+static int is_free(int port)
+{
+	const struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port),
+	};
+	int fd = socket(AF_INET, SOCK_STREAM, 0), rc;
+
+	CHECK(fd >= 0);
+	rc = bind(fd, (const struct sockaddr *)&address, sizeof(address));
+	(void)close(fd);
+	return !rc;
+}
+
+/*
+ * With a port that stays free while its owner is dead: those that the kernel
+ * chooses, from 32768 on, may be another's by then.
+ */
+static void name_to_keep(const char *host, char name[NAME_LEN])
+{
+	int port = 20000 + (int)(getpid() % 10000);
+
+	while (!is_free(port))
+		port++;
+	(void)snprintf(name, NAME_LEN, "%s:%d", host, port);
+}
+
 /* ---- transfers ---- */
 
 static void submit(const struct agent *a, const struct other *o,
@@ -275,6 +304,7 @@ static void lose(const struct agent *a, struct other *o)
 int main(int argc, char *argv[])
 {
 	const char *host = getenv("NIXL_MOONCAKE_IP_ADDR");
+	char name[NAME_LEN];
 	struct agent a;
 	struct other o;
 	segment_id_t before;
@@ -291,12 +321,13 @@ int main(int argc, char *argv[])
 		exchange(&a, &o, pattern);
 	lose(&a, &o);
 	/* Under another name, and under the one that is known. */
-	o = meet(&a, host);
+	(void)setenv("MC_LEGACY_RPC_PORT_BINDING", "1", 1);
+	name_to_keep(host, name);
+	o = meet(&a, name);
 	exchange(&a, &o, 7);
 	before = o.segment;
 	lose(&a, &o);
-	(void)setenv("MC_LEGACY_RPC_PORT_BINDING", "1", 1);
-	o = meet(&a, o.name);
+	o = meet(&a, name);
 	CHECK(o.segment == before);
 	exchange(&a, &o, 8);
 	part(&o, 0);
