@@ -7,7 +7,7 @@
 #define YIELD_LONG   (5 * TEI_NS_PER_US)
 #define CROWDED      TEI_NS_PER_MS
 #define TIME_SLICE   TEI_NS_PER_MS /* and more: somebody else's */
-#define WORTH        32u
+#define WORTH_MOST   5u            /* times as long, as a power of two */
 #define CROWDED_MOST TEI_NS_PER_S
 
 /*
@@ -16,21 +16,24 @@
  * a thread that just looks around; two in a row are not.
  *
  * One in which others had their whole time slices has cost far more than going
- * to sleep would have: nobody tries again before many times as long.
+ * to sleep would have: nobody tries again before twice as long, and when that
+ * takes long as well, before 4, 8 .. 32 times as long.
  */
 void tei_crowd_learn(struct tei_crowd *crowd, uint64_t from, uint64_t to)
 {
-	uint64_t took = to - from;
+	uint64_t took = to - from, worth;
 
 	if (took < YIELD_LONG) {
 		crowd->n_long = 0;
 		return;
 	}
 	crowd->n_long++;
-	if (took > CROWDED_MOST / WORTH)
+	worth = (uint64_t)1
+		<< (crowd->n_long < WORTH_MOST ? crowd->n_long : WORTH_MOST);
+	if (took > CROWDED_MOST / worth)
 		crowd->until = to + CROWDED_MOST;
 	else if (took >= TIME_SLICE)
-		crowd->until = to + took * WORTH;
+		crowd->until = to + took * worth;
 	else if (crowd->n_long > 1)
 		crowd->until = to + CROWDED;
 }
