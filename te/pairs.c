@@ -128,16 +128,24 @@ static void tell_choice(struct tei_peer *peer)
 		 first ? text : "no rail of ours");
 }
 
-void tei_pairs_match(struct tei_peer *peer)
+static uint32_t partner_of(const struct tei_pair *pair)
 {
-	uint32_t i, n = peer->engine->worker.n_rails;
+	return pair->usable ? pair->remote_pos : UINT32_MAX;
+}
+
+bool tei_pairs_match(struct tei_peer *peer)
+{
+	uint32_t i, n = peer->engine->worker.n_rails, before[REMOTE_MAX];
 	struct tei_pair *pairs = peer->w.pairs;
 	struct remotes remotes;
 	struct choice best;
+	bool changed = false;
 
 	place_remotes(peer->w.remote, &remotes);
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
+		before[i] = partner_of(&pairs[i]);
 		pairs[i].usable = false;
+	}
 	do {
 		best = (struct choice){.rank = 0};
 		for (i = 0; i < n; i++) {
@@ -153,6 +161,9 @@ void tei_pairs_match(struct tei_peer *peer)
 			peer->w.remote->rails[best.remote].index;
 	} while (best.rank);
 	tell_choice(peer);
+	for (i = 0; i < n; i++)
+		changed |= partner_of(&pairs[i]) != before[i];
+	return changed;
 }
 
 static bool is_silent(const struct tei_remote_rail *rail,
@@ -179,9 +190,9 @@ bool tei_pairs_may_come(const struct tei_peer *peer, uint32_t mine)
 }
 
 uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
+			      const struct tei_remote *remote,
 			      const struct tei_remote_region *region)
 {
-	const struct tei_remote *remote = peer->w.remote;
 	uint64_t reach = 0;
 	uint32_t i;
 

@@ -14,17 +14,19 @@
 #include <stdint.h>
 
 struct tei_peer;
+struct tei_remote;
 struct tei_remote_region;
 
-/* Set usable, remote_pos and remote_rail of peer->w.pairs. Token. */
-void tei_pairs_match(struct tei_peer *peer);
+/* Set usable, remote_pos and remote_rail of peer->w.pairs. True: news. Token. */
+bool tei_pairs_match(struct tei_peer *peer);
 /*
  * Whether rail @mine, which reaches none of the peer's, may come to: it has no
  * link, or a rail of the peer's of its backend has never had one. Token.
  */
 bool tei_pairs_may_come(const struct tei_peer *peer, uint32_t mine);
-/* A bit for each rail of ours by which @region of w.remote is reached. Token. */
+/* A bit for each rail of ours by which @region of @remote is reached. Token. */
 uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
+			      const struct tei_remote *remote,
 			      const struct tei_remote_region *region);
 /* The same for those whose rail of the peer is near @region. Token. */
 uint64_t tei_pairs_near(const struct tei_peer *peer,

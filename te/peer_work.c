@@ -236,8 +236,10 @@ static void match(struct tei_peer *peer)
 {
 	if (!peer->w.remote)
 		return;
-	tei_pairs_match(peer);
-	leave_others(peer);
+	if (tei_pairs_match(peer)) {
+		leave_others(peer);
+		each_active(peer, tei_request_rematch, 0);
+	}
 	tei_unmatched_look(peer);
 }
 

@@ -218,7 +218,7 @@ static int resolve(struct tei_request *r)
 		return ask_again(r, -EFAULT);
 	if (!(region->access & access))
 		return ask_again(r, -EACCES);
-	r->reach = tei_pairs_that_reach(peer, region);
+	r->reach = tei_pairs_that_reach(peer, peer->w.remote, region);
 	if (!r->reach && awaits_rail(r))
 		return -EAGAIN;
 	r->held = tei_remote_hold(peer->w.remote);
@@ -277,6 +277,27 @@ void tei_request_reconsider(struct tei_request *r)
 	r->parked = true;
 	tei_list_add_tail(&r->peer->w.parked, &r->queue);
 	tei_peer_run(r->peer);
+}
+
+void tei_request_rematch(struct tei_request *r, int err)
+{
+	uint64_t reach;
+
+	(void)err;
+	if (r->op == TE_NOTIFY || !r->region)
+		return;
+	reach = tei_pairs_that_reach(r->peer, r->held, r->region);
+	if (reach & ~r->avoid) {
+		r->reach = reach;
+		r->near = tei_near_of(r);
+		return;
+	}
+	if (r->n_out || r->n_redo || r->merged || tei_request_is_final(r))
+		return; /* with what it has, until that has ended */
+	tei_remote_release(r->held);
+	r->held = NULL;
+	r->region = NULL;
+	tei_request_admit(r);
 }
 
 void tei_request_submitted(struct tei_call *call)

@@ -130,6 +130,11 @@ void tei_request_refuse(struct tei_request *r, int err);
  * out any more: ask it for its regions, then go on or end.
  */
 void tei_request_reconsider(struct tei_request *r);
+/*
+ * Rails of ours go with others of the peer's than before: for those its description
+ * of the region may have no key. @err: unused. Token.
+ */
+void tei_request_rematch(struct tei_request *r, int err);
 /* Its place in the peer's queue. */
 struct tei_list *tei_request_class(const struct tei_request *r);
 /* Look (again) whether and where the request may go: queue, park or end it. */

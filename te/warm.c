@@ -93,7 +93,8 @@ static void find_reaches(struct tei_warmer *m)
 		(struct reaches){.remote = remote, .version = remote->version};
 	for (i = 0; i < remote->n_regions; i += step)
 		add_reach(&m->reaches,
-			  tei_pairs_that_reach(m->peer, &remote->regions[i]));
+			  tei_pairs_that_reach(m->peer, remote,
+					       &remote->regions[i]));
 	if (!remote->n_regions)
 		add_reach(&m->reaches, UINT64_MAX);
 }

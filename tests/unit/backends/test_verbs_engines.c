@@ -295,6 +295,61 @@ static void port_gets_its_link_later_and_is_used(void **state)
 	close_two(&two);
 }
 
+/* ---- partners that come ---- */
+
+static bool has_retired(void *arg)
+{
+	return test_stat(arg, "te_endpoints_retired_total", NULL) > 0;
+}
+
+static struct te_engine *engine_of_two(const char *devices)
+{
+	const char *const settings[] = {"backends", "verbs",         "topology",
+					file,       "verbs.devices", devices,
+					"window",   "256k",          NULL};
+
+	return rig_engine(settings);
+}
+
+/*
+ * Memory near the user's first rail, which has another partner in the middle of a
+ * request: what is left of it has no key of that one.
+ */
+static void request_goes_on_when_its_rail_has_another_partner(void **state)
+{
+	struct iovec piece = {local, HALF};
+	struct te_completion completion;
+	struct te_request request;
+	struct te_batch *batch;
+	struct two two;
+
+	(void)state;
+	fake_verbs_link(1, 1, false);
+	two.owner = engine_of_two("fake1,fake3");
+	two.user = engine_of_two("fake0,fake2");
+	fake_verbs_refuse_memory(1, ENOMEM);
+	add(two.owner, remote);
+	fake_verbs_refuse_memory(1, 0);
+	add(two.user, local);
+	two.segment = rig_segment(two.user, two.owner);
+	move(two.user, two.segment, 0);
+	rig_fill(local, HALF);
+	memset(remote, 0, HALF);
+	request = rig_request(two.segment, TE_WRITE, remote, &piece);
+	fake_verbs_hang(0, true);
+	assert_int_equal(te_batch_create(two.user, 1, &batch), 0);
+	assert_int_equal(te_batch_submit(batch, &request, 1), 0);
+	fake_verbs_link(1, 1, true);
+	assert_true(test_wait_until(has_retired, two.user, RIG_WAIT_MS));
+	fake_verbs_hang(0, false);
+	assert_int_equal(te_batch_wait(batch, RIG_WAIT_MS), 0);
+	assert_int_equal(te_batch_poll(batch, &completion, 1), 1);
+	te_batch_destroy(batch);
+	assert_int_equal(completion.error, 0);
+	assert_memory_equal(remote, local, HALF);
+	close_two(&two);
+}
+
 static int n_waiting;
 
 static void count_waiting(int level, const char *line, void *arg)
@@ -417,6 +472,7 @@ int main(void)
 			nic_without_a_link_that_takes_no_memory_is_done_without),
 		WITH_NICS(links_that_go_are_replaced_and_used_again),
 		WITH_NICS(port_gets_its_link_later_and_is_used),
+		WITH_NICS(request_goes_on_when_its_rail_has_another_partner),
 		WITH_NICS(engines_start_before_any_port_has_a_link),
 		WITH_NICS(nic_without_room_serves_all_peers_by_turns),
 	};
