@@ -137,6 +137,8 @@ def test_sizes_of_tensors_need_no_torch():
 def test_what_is_stored_is_never_run():
     """Nobody imports what makes objects of bytes by running them."""
     for path in sorted(Path(mooncake.store.__file__).parent.glob("*.py")):
+        if not path.exists():
+            continue  # what an older build has left
         names = set()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
