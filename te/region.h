@@ -53,8 +53,8 @@ struct tei_region {
 	uint64_t drop_at;
 	char location[32];
 	uint64_t near; /* tei_topology_near(); fixed */
-	/* Rails that do not have it yet, a bit each, and of these who refused. */
-	uint64_t due, refused;
+	/* Rails that refused it and may take it yet, a bit each. */
+	uint64_t due;
 	struct tei_list late;  /* in a list of regions.late */
 	struct tei_key *key[]; /* key[n_rails] */
 };

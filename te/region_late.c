@@ -52,10 +52,7 @@ static uint64_t bit_of(const struct tei_rail_box *box)
 static bool is_due(const struct tei_region *region,
 		   const struct tei_rail_box *box)
 {
-	uint64_t bit = bit_of(box);
-
-	return (region->due & bit) &&
-	       !((region->refused & bit) && is_down(box));
+	return (region->due & bit_of(box)) && !is_down(box);
 }
 
 static void say(const struct te_engine *engine, const struct tei_region *region,
@@ -79,21 +76,17 @@ static bool give(const struct te_engine *engine, struct tei_regions *r,
 		 struct tei_region *region, struct tei_rail_box *box)
 	TEI_REQUIRES(r->mu)
 {
-	uint64_t bit = bit_of(box);
 	struct tei_key *key;
 	int rc;
 
 	tei_mutex_unlock(&r->mu);
 	rc = tei_region_offer(region, box, &key);
-	if (region->refused & bit) /* written by this thread only */
-		say(engine, region, box, rc);
+	say(engine, region, box, rc);
 	tei_mutex_lock(&r->mu);
 	if (!rc)
 		region->key[box->rail.index] = key;
 	if (!rc || rc == -EOPNOTSUPP)
-		region->due &= ~bit;
-	else
-		region->refused |= bit;
+		region->due &= ~bit_of(box);
 	return !rc;
 }
 

@@ -107,7 +107,6 @@ static int register_some(struct te_engine *engine, struct tei_region *region,
 		if (!outcome->refused)
 			outcome->refused = rc;
 		region->due |= (uint64_t)1 << i;
-		region->refused |= (uint64_t)1 << i;
 		LOG_WARN("engine %s: a region goes without rail %s, %s: %s",
 			 engine->name, w->rails[i]->name, spare, strerror(-rc));
 	}
