@@ -394,7 +394,7 @@ void tei_slice_done(struct tei_slice *slice, int err, uint64_t bytes)
 	assert(work->state == TEI_WORK_POSTED);
 	assert(err <= 0 && (err || bytes == slice->length));
 	if (link->out.state == TEI_LINK_UP && !work->canceled)
-		link->out.peer->w.moved_at = link->engine->worker.now;
+		tei_endpoint_moved(&link->ep);
 	count_down(work);
 	if (!err) {
 		learn(work);
