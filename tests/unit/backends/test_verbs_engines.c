@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "tests/lib/fake_verbs/fake_verbs.h"
 #include "tests/lib/tmpdir.h"
+#include "tests/lib/tree.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"
 
@@ -436,18 +437,14 @@ static int tear_down(void **state)
 
 static int make_machine(void **state)
 {
-	FILE *out;
-
 	(void)state;
 	test_tmpdir_create(folder);
+	test_tree_write(folder, "machine.json", picture);
 	(void)snprintf(file, sizeof(file), "%s/machine.json", folder);
-	out = fopen(file, "we");
-	assert_non_null(out);
-	assert_true(fputs(picture, out) >= 0);
 	remote = malloc(LEN);
 	local = malloc(LEN);
 	assert_true(remote && local);
-	return fclose(out);
+	return 0;
 }
 
 static int remove_machine(void **state)
