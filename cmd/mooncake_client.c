@@ -251,7 +251,7 @@ static unsigned int n_threads(const struct client_settings *s)
 	return n > THREADS_MIN ? (unsigned int)n : THREADS_MIN;
 }
 
-static int start_http(const struct client_settings *s, struct tei_agent *agent)
+static int start_http(const struct client_settings *s, struct tes_agent *agent)
 {
 	const char *host = is_wildcard(s->host) ? NULL : s->host;
 	uint16_t port;
@@ -259,7 +259,7 @@ static int start_http(const struct client_settings *s, struct tei_agent *agent)
 
 	if (!s->enable_http_server)
 		return 0;
-	rc = tei_agent_http(agent, host, (uint16_t)s->http_port, s->insecure,
+	rc = tes_agent_http(agent, host, (uint16_t)s->http_port, s->insecure,
 			    s->allow_host, &port);
 	if (rc < 0)
 		return rc; /* it has said why */
@@ -269,9 +269,9 @@ static int start_http(const struct client_settings *s, struct tei_agent *agent)
 
 /* Whoever only lends memory needs no socket: then *out is NULL. */
 static int start_agent(const struct client_settings *s, struct te_store *store,
-		       struct tei_agent **out)
+		       struct tes_agent **out)
 {
-	struct tei_agent_config config = {
+	struct tes_agent_config config = {
 		.store = store,
 		.port = (uint16_t)s->port,
 		.host = is_wildcard(s->host) ? NULL : s->host,
@@ -287,13 +287,13 @@ static int start_agent(const struct client_settings *s, struct te_store *store,
 		*s->socket_path || *s->socket_group || s->enable_http_server;
 
 	*out = NULL;
-	if (tei_agent_start(&config, out)) {
+	if (tes_agent_start(&config, out)) {
 		LOG_WARN("mooncake_client: dummy clients are not served");
 		return asked ? 2 : 0;
 	}
 	if (!start_http(s, *out))
 		return 0;
-	(void)tei_agent_stop(*out, STOP_MS);
+	(void)tes_agent_stop(*out, STOP_MS);
 	return 2;
 }
 
@@ -344,9 +344,9 @@ static void drain(const struct client_settings *s, struct te_store *store,
 }
 
 /* Calls that do not end in time end with the process. */
-static void stop_agent(struct tei_agent *agent)
+static void stop_agent(struct tes_agent *agent)
 {
-	if (!agent || tei_agent_stop(agent, STOP_MS))
+	if (!agent || tes_agent_stop(agent, STOP_MS))
 		return;
 	end_at_once("calls of dummy clients are cut off");
 }
@@ -367,7 +367,7 @@ static void serve_pool(const struct client_settings *s, struct te_store *store,
 static int serve(const struct client_settings *s, struct te_store *store,
 		 const sigset_t *set)
 {
-	struct tei_agent *agent;
+	struct tes_agent *agent;
 	int code = start_agent(s, store, &agent);
 
 	if (code)

@@ -45,7 +45,7 @@ static void drop_line(int level, const char *line, void *arg)
 	(void)arg;
 }
 
-static int log_level(const struct tei_server_settings *settings)
+static int log_level(const struct tes_server_settings *settings)
 {
 	if (settings->v >= 2)
 		return TEI_LOG_TRACE;
@@ -53,7 +53,7 @@ static int log_level(const struct tei_server_settings *settings)
 }
 
 static void warn_about(const struct tei_conf *conf,
-		       const struct tei_server_settings *settings)
+		       const struct tes_server_settings *settings)
 {
 	char names[1024];
 
@@ -72,19 +72,19 @@ static void warn_about(const struct tei_conf *conf,
 		LOG_WARN("mooncake_master: insecure: every host is served");
 }
 
-static void announce(const struct tei_server *server,
-		     const struct tei_server_settings *settings)
+static void announce(const struct tes_server *server,
+		     const struct tes_server_settings *settings)
 {
-	const char *events = tei_server_events_endpoint(server);
+	const char *events = tes_server_events_endpoint(server);
 
 	/* Scripts wait for these very lines. */
 	printf("Master service started on port %u\n",
-	       (unsigned int)tei_server_rpc_port(server));
+	       (unsigned int)tes_server_rpc_port(server));
 	printf("HTTP metrics server started on port %u\n",
-	       (unsigned int)tei_server_http_port(server));
-	if (tei_server_metadata_port(server))
+	       (unsigned int)tes_server_http_port(server));
+	if (tes_server_metadata_port(server))
 		printf("HTTP metadata server started on port %u\n",
-		       (unsigned int)tei_server_metadata_port(server));
+		       (unsigned int)tes_server_metadata_port(server));
 	if (events)
 		printf("kv_events publisher enabled on %s backend_id=%s\n",
 		       events, settings->kv_events_backend_id);
@@ -93,10 +93,10 @@ static void announce(const struct tei_server *server,
 
 static int serve(const struct tei_conf *conf, struct tei_loop *loop)
 {
-	const struct tei_server_settings *settings = conf->values;
+	const struct tes_server_settings *settings = conf->values;
 	char error[TEI_CONF_ERROR_LEN];
 	struct stop stop;
-	struct tei_server *server;
+	struct tes_server *server;
 	int rc, code = 1;
 
 	if (!stop_catch(&stop, loop)) {
@@ -106,7 +106,7 @@ static int serve(const struct tei_conf *conf, struct tei_loop *loop)
 	take_descriptors();
 	/* What fails now is told below, once, by the setting's name. */
 	tei_log_set_sink(drop_line, NULL);
-	rc = tei_server_create(loop, settings, &server, error);
+	rc = tes_server_create(loop, settings, &server, error);
 	tei_log_set_sink(NULL, NULL);
 	tei_log_set_level(log_level(settings));
 	if (rc < 0) {
@@ -118,7 +118,7 @@ static int serve(const struct tei_conf *conf, struct tei_loop *loop)
 	announce(server, settings);
 	tei_loop_spin(loop, SPIN_NS);
 	code = tei_loop_run(loop) < 0 ? 1 : 0;
-	tei_server_destroy(server);
+	tes_server_destroy(server);
 release:
 	stop_release(&stop);
 	return code;
@@ -140,8 +140,8 @@ static int run(const struct tei_conf *conf)
 
 int main(int argc, char **argv)
 {
-	struct tei_server_settings settings;
-	struct tei_conf conf = {tei_server_rows, tei_server_n_rows, &settings};
+	struct tes_server_settings settings;
+	struct tei_conf conf = {tes_server_rows, tes_server_n_rows, &settings};
 
 	return tei_conf_program(&conf, argc, argv, ABOUT, run);
 }

@@ -53,9 +53,9 @@ static const struct tei_setting rows[] = {
 /* clang-format on */
 
 static int start(const struct settings *s, struct tei_loop *loop,
-		 struct tei_metadata_server **out)
+		 struct tes_metadata_server **out)
 {
-	struct tei_metadata_config config = {
+	struct tes_metadata_config config = {
 		.host = strcmp(s->host, "0.0.0.0") != 0 ? s->host : NULL,
 		.port = (uint16_t)s->port,
 		.insecure = s->insecure,
@@ -63,7 +63,7 @@ static int start(const struct settings *s, struct tei_loop *loop,
 		.limits = {s->entries, s->value, s->bytes},
 	};
 	uint16_t port;
-	int rc = tei_metadata_server_start(loop, &config, &port, out);
+	int rc = tes_metadata_server_start(loop, &config, &port, out);
 
 	if (rc)
 		return rc;
@@ -77,7 +77,7 @@ static int start(const struct settings *s, struct tei_loop *loop,
 
 static int serve(const struct settings *s, struct tei_loop *loop)
 {
-	struct tei_metadata_server *server = NULL;
+	struct tes_metadata_server *server = NULL;
 	struct stop stop;
 	int code = 1;
 
@@ -87,7 +87,7 @@ static int serve(const struct settings *s, struct tei_loop *loop)
 		code = 2; /* what it was has been logged */
 	} else {
 		code = tei_loop_run(loop) < 0 ? 1 : 0;
-		tei_metadata_server_stop(server);
+		tes_metadata_server_stop(server);
 	}
 	stop_release(&stop);
 	return code;

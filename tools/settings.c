@@ -32,6 +32,6 @@ int main(void)
 			      (*ops)->n_settings);
 	printf("## Store\n\n"
 	       "For `te_store_setup_pairs()`, and Mooncake's `setup` by it.\n\n");
-	print("keys", tei_pairs_rows, tei_pairs_n_rows);
+	print("keys", tes_pairs_rows, tes_pairs_n_rows);
 	return 0;
 }

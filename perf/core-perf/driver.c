@@ -15,7 +15,7 @@
 
 #define EPOCH 1
 
-static const struct tei_core_config config = {
+static const struct tes_core_config config = {
 	.epoch = EPOCH,
 	.hash_seed = 1,
 	.lease_ttl_ms = 5000,
@@ -37,7 +37,7 @@ void batch_name(struct batch *b, size_t at, uint64_t i)
 	memcpy(text, "a-model-of-language@tensor-rank-0@layers-0-61@key", 48);
 	for (size_t d = 0; d < 16; d++, x >>= 4)
 		text[48 + d] = digits[x & 15];
-	b->key[at] = (struct tei_core_key){.bytes = text, .len = KEY};
+	b->key[at] = (struct tes_core_key){.bytes = text, .len = KEY};
 }
 
 uint64_t driver_cpu_ns(void)
@@ -54,31 +54,31 @@ static void fail(const char *what)
 	exit(1);
 }
 
-const struct tei_action *driver_step(struct driver *d, struct tei_event *ev)
+const struct tes_action *driver_step(struct driver *d, struct tes_event *ev)
 {
 	uint64_t start, ns;
 
 	tei_arena_reset(&d->arena);
-	d->out = (struct tei_actions){.arena = &d->arena};
+	d->out = (struct tes_actions){.arena = &d->arena};
 	start = driver_cpu_ns();
-	if (tei_core_step(d->core, ev, d->now_ms, &d->out) < 0)
+	if (tes_core_step(d->core, ev, d->now_ms, &d->out) < 0)
 		fail("out of memory");
 	ns = driver_cpu_ns() - start;
 	d->busy_ns += ns;
 	if (ns > d->worst_ns)
 		d->worst_ns = ns;
-	if (!d->out.n || d->out.at[0].type != TEI_ACTION_REPLY)
+	if (!d->out.n || d->out.at[0].type != TES_ACTION_REPLY)
 		return NULL;
 	if (d->out.at[0].u.reply.code)
 		fail("the core has refused a call");
 	return &d->out.at[0];
 }
 
-static void join(struct driver *d, tei_session_id s, const char *engine)
+static void join(struct driver *d, tes_session_id s, const char *engine)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_event ev = {.type = TEI_EVENT_JOIN, .session = s};
-	struct tei_event beat = {.type = TEI_EVENT_HEARTBEAT, .session = s};
+	uint8_t id[TES_CORE_ID_LEN];
+	struct tes_event ev = {.type = TES_EVENT_JOIN, .session = s};
+	struct tes_event beat = {.type = TES_EVENT_HEARTBEAT, .session = s};
 
 	memset(id, (int)s, sizeof(id));
 	ev.u.join.client_id = id;
@@ -90,8 +90,8 @@ static void join(struct driver *d, tei_session_id s, const char *engine)
 
 static void mount(struct driver *d, uint64_t bytes)
 {
-	uint8_t id[TEI_CORE_ID_LEN] = {1};
-	struct tei_event ev = {.type = TEI_EVENT_MOUNT, .session = OWNER};
+	uint8_t id[TES_CORE_ID_LEN] = {1};
+	struct tes_event ev = {.type = TES_EVENT_MOUNT, .session = OWNER};
 
 	ev.u.mount.segment = id;
 	ev.u.mount.name = "segment";
@@ -104,7 +104,7 @@ int driver_init(struct driver *d, uint64_t bytes)
 {
 	*d = (struct driver){.now_ms = 1000};
 	tei_arena_init(&d->arena, (size_t)64 << 20);
-	if (tei_core_create(&config, &d->core) < 0) {
+	if (tes_core_create(&config, &d->core) < 0) {
 		fprintf(stderr, "te-core-perf: out of memory\n");
 		tei_arena_fini(&d->arena);
 		return -ENOMEM;
@@ -117,18 +117,18 @@ int driver_init(struct driver *d, uint64_t bytes)
 
 void driver_fini(struct driver *d)
 {
-	tei_core_destroy(d->core);
+	tes_core_destroy(d->core);
 	tei_arena_fini(&d->arena);
 }
 
 static bool start(struct driver *d, struct batch *b, uint64_t size)
 {
 	uint64_t sizes[BATCH];
-	struct tei_event ev = {.type = TEI_EVENT_PUT_START,
+	struct tes_event ev = {.type = TES_EVENT_PUT_START,
 			       .session = WRITER,
 			       .n = BATCH,
 			       .keys = b->key};
-	const struct tei_action *a;
+	const struct tes_action *a;
 
 	for (size_t i = 0; i < BATCH; i++)
 		sizes[i] = size;
@@ -138,7 +138,7 @@ static bool start(struct driver *d, struct batch *b, uint64_t size)
 	return a->u.reply.n_entries == BATCH;
 }
 
-static size_t count(const struct tei_action *a, int32_t status)
+static size_t count(const struct tes_action *a, int32_t status)
 {
 	size_t n = 0;
 
@@ -150,7 +150,7 @@ static size_t count(const struct tei_action *a, int32_t status)
 size_t driver_put(struct driver *d, struct batch *b, uint64_t size)
 {
 	uint32_t crc[BATCH] = {0}, written[BATCH];
-	struct tei_event ev = {.type = TEI_EVENT_PUT_END,
+	struct tes_event ev = {.type = TES_EVENT_PUT_END,
 			       .session = WRITER,
 			       .n = BATCH,
 			       .keys = b->key};
@@ -166,21 +166,21 @@ size_t driver_put(struct driver *d, struct batch *b, uint64_t size)
 	return count(driver_step(d, &ev), 0);
 }
 
-size_t driver_ask(struct driver *d, struct batch *b, enum tei_event_type type)
+size_t driver_ask(struct driver *d, struct batch *b, enum tes_event_type type)
 {
-	struct tei_event ev = {
+	struct tes_event ev = {
 		.type = type, .session = WRITER, .n = BATCH, .keys = b->key};
-	const struct tei_action *a;
+	const struct tes_action *a;
 
-	if (type == TEI_EVENT_RELEASE)
+	if (type == TES_EVENT_RELEASE)
 		ev.u.release.generations = b->generation;
 	a = driver_step(d, &ev);
 	if (!a)
 		return 0;
-	if (type == TEI_EVENT_LOOKUP)
+	if (type == TES_EVENT_LOOKUP)
 		memcpy(b->generation, a->u.reply.generation,
 		       sizeof(b->generation));
-	return count(a, type == TEI_EVENT_EXIST);
+	return count(a, type == TES_EVENT_EXIST);
 }
 
 size_t driver_fill(struct driver *d, uint64_t from, uint64_t to, uint64_t size,
@@ -204,13 +204,13 @@ size_t driver_fill(struct driver *d, uint64_t from, uint64_t to, uint64_t size,
 
 uint64_t driver_room(uint64_t size)
 {
-	return (size + TEI_CORE_HEADER_LEN + 63) / 64 * 64;
+	return (size + TES_CORE_HEADER_LEN + 63) / 64 * 64;
 }
 
-struct tei_core_figures driver_figures(const struct driver *d)
+struct tes_core_figures driver_figures(const struct driver *d)
 {
-	struct tei_core_figures f;
+	struct tes_core_figures f;
 
-	tei_core_figures(d->core, &f);
+	tes_core_figures(d->core, &f);
 	return f;
 }

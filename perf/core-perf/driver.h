@@ -22,14 +22,14 @@
 
 struct batch {
 	char text[BATCH][KEY];
-	struct tei_core_key key[BATCH];
+	struct tes_core_key key[BATCH];
 	uint64_t generation[BATCH];
 };
 
 struct driver {
-	struct tei_core *core;
+	struct tes_core *core;
 	struct tei_arena arena;
-	struct tei_actions out;
+	struct tes_actions out;
 	uint64_t now_ms;
 	uint64_t busy_ns, worst_ns; /* CPU time of all steps; of the longest */
 };
@@ -43,16 +43,16 @@ void batch_name(struct batch *b, size_t at, uint64_t i);
 int driver_init(struct driver *d, uint64_t bytes);
 void driver_fini(struct driver *d);
 /* One step; its reply, or NULL: it has none. Ends the program on an error. */
-const struct tei_action *driver_step(struct driver *d, struct tei_event *ev);
+const struct tes_action *driver_step(struct driver *d, struct tes_event *ev);
 /* Start and end a batch; how many were put. */
 size_t driver_put(struct driver *d, struct batch *b, uint64_t size);
 /* An event about the batch's keys; how many were there. */
-size_t driver_ask(struct driver *d, struct batch *b, enum tei_event_type type);
+size_t driver_ask(struct driver *d, struct batch *b, enum tes_event_type type);
 /* Put keys @from .. @to - 1, all but the last batch full. */
 size_t driver_fill(struct driver *d, uint64_t from, uint64_t to, uint64_t size,
 		   const char *what);
 /* Bytes in the pool of an object of @size. */
 uint64_t driver_room(uint64_t size);
-struct tei_core_figures driver_figures(const struct driver *d);
+struct tes_core_figures driver_figures(const struct driver *d);
 
 #endif

@@ -9,16 +9,16 @@
 
 #define TICK_MS 100
 
-static void beat(struct driver *d, tei_session_id s)
+static void beat(struct driver *d, tes_session_id s)
 {
-	struct tei_event ev = {.type = TEI_EVENT_HEARTBEAT, .session = s};
+	struct tes_event ev = {.type = TES_EVENT_HEARTBEAT, .session = s};
 
 	driver_step(d, &ev);
 }
 
 static void tick(struct driver *d)
 {
-	struct tei_event ev = {.type = TEI_EVENT_TICK};
+	struct tes_event ev = {.type = TES_EVENT_TICK};
 
 	driver_step(d, &ev);
 }
@@ -28,12 +28,12 @@ static size_t let_expire(struct driver *d, struct batch *b)
 {
 	size_t steps = 0;
 
-	while (driver_figures(d).segments || tei_core_busy(d->core)) {
-		if (!tei_core_busy(d->core))
+	while (driver_figures(d).segments || tes_core_busy(d->core)) {
+		if (!tes_core_busy(d->core))
 			d->now_ms += TICK_MS;
 		beat(d, WRITER);
 		tick(d);
-		driver_ask(d, b, TEI_EVENT_EXIST);
+		driver_ask(d, b, TES_EVENT_EXIST);
 		steps++;
 	}
 	return steps;

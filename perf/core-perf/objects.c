@@ -78,7 +78,7 @@ struct asked {
 };
 
 static uint64_t timed(struct driver *d, struct batch *b,
-		      enum tei_event_type type)
+		      enum tes_event_type type)
 {
 	uint64_t before = d->busy_ns;
 
@@ -101,11 +101,11 @@ static void ask(struct driver *d, const struct options *o, uint64_t n_keys,
 		/* Each in its turn meets cold memory, as from many clients. */
 		switch (out->n / BATCH % 2) {
 		case 0:
-			out->exist_ns += timed(d, &b, TEI_EVENT_EXIST);
+			out->exist_ns += timed(d, &b, TES_EVENT_EXIST);
 			break;
 		default:
-			out->lookup_ns += timed(d, &b, TEI_EVENT_LOOKUP);
-			out->release_ns += timed(d, &b, TEI_EVENT_RELEASE);
+			out->lookup_ns += timed(d, &b, TES_EVENT_LOOKUP);
+			out->release_ns += timed(d, &b, TES_EVENT_RELEASE);
 		}
 		out->n += BATCH;
 		tei_progress_show(&bar, out->n, o->asked);
@@ -155,7 +155,7 @@ static void add_puts(struct figures *f, const char *what, size_t n, uint64_t ns,
 static void fill(struct driver *d, const struct options *o, double bare,
 		 struct figures *f)
 {
-	struct tei_core_figures all;
+	struct tes_core_figures all;
 	uint64_t before = d->busy_ns;
 	size_t n = driver_fill(d, 0, o->objects, o->value_size, "fill");
 
@@ -174,7 +174,7 @@ static void cycle(struct driver *d, const struct options *o, double bare,
 		  struct figures *f)
 {
 	for (uint64_t i = 1; i <= o->cycles; i++) {
-		struct tei_core_figures all;
+		struct tes_core_figures all;
 		uint64_t before = d->busy_ns;
 		double rss, own;
 		size_t n = driver_fill(d, i * o->objects, (i + 1) * o->objects,

@@ -101,8 +101,8 @@ static const struct mix {
 struct bench {
 	const struct mix *mix;
 	struct tei_slab nodes;
-	struct tei_space space;
-	struct tei_extent **live; /* live[n] */
+	struct tes_space space;
+	struct tes_extent **live; /* live[n] */
 	size_t n, room;
 	uint64_t chance, takes, take_ns, gives, give_ns;
 	double first, worst, sum;
@@ -111,11 +111,11 @@ struct bench {
 static int grow(struct bench *b)
 {
 	size_t room = b->room ? b->room * 2 : 1 << 16;
-	struct tei_extent **live;
+	struct tes_extent **live;
 
 	if (b->n < b->room)
 		return 0;
-	live = tei_realloc(b->live, room * sizeof(struct tei_extent *));
+	live = tei_realloc(b->live, room * sizeof(struct tes_extent *));
 	if (!live)
 		return -ENOMEM;
 	b->live = live;
@@ -135,13 +135,13 @@ static int fill(struct bench *b)
 
 		for (int i = 0; !refused && i < CHUNK; i++) {
 			uint64_t size = b->mix->size(&b->chance, b->takes++);
-			struct tei_extent *e;
+			struct tes_extent *e;
 
 			if (grow(b) < 0)
 				return -ENOMEM;
-			size = (size + TEI_SPACE_UNIT - 1) / TEI_SPACE_UNIT *
-			       TEI_SPACE_UNIT;
-			e = tei_space_take(&b->space, size, b);
+			size = (size + TES_SPACE_UNIT - 1) / TES_SPACE_UNIT *
+			       TES_SPACE_UNIT;
+			e = tes_space_take(&b->space, size, b);
 			if (e)
 				b->live[b->n++] = e;
 			else
@@ -165,7 +165,7 @@ static void give_some(struct bench *b)
 	for (size_t i = 0; i < n; i++) {
 		size_t at = (size_t)(tei_chance(&b->chance) % b->n);
 
-		tei_space_give(&b->space, b->live[at]);
+		tes_space_give(&b->space, b->live[at]);
 		b->live[at] = b->live[--b->n];
 	}
 	b->give_ns += driver_cpu_ns() - start;
@@ -234,12 +234,12 @@ static int measure(const struct mix *mix, uint64_t rounds, struct figures *f)
 	struct bench b = {.mix = mix, .chance = 1};
 	int rc;
 
-	tei_slab_init(&b.nodes, sizeof(struct tei_extent), 1024);
-	rc = tei_space_init(&b.space, &b.nodes, mix->bytes);
+	tei_slab_init(&b.nodes, sizeof(struct tes_extent), 1024);
+	rc = tes_space_init(&b.space, &b.nodes, mix->bytes);
 	if (!rc) {
 		rc = churn(&b, rounds);
 		add(f, &b, rounds);
-		tei_space_fini(&b.space);
+		tes_space_fini(&b.space);
 	}
 	tei_slab_fini(&b.nodes);
 	tei_free(b.live);

@@ -13,14 +13,14 @@
 #define GROUP 16 /* are loaded together, as the core does */
 
 struct touched {
-	struct tei_policy policy;
-	struct tei_policy_node *node;
+	struct tes_policy policy;
+	struct tes_policy_node *node;
 	uint64_t n, size;
 };
 
 static void touch_group(struct touched *t, uint64_t *chance)
 {
-	struct tei_policy_node *group[GROUP];
+	struct tes_policy_node *group[GROUP];
 
 	for (size_t i = 0; i < GROUP; i++) {
 		group[i] = &t->node[tei_chance(chance) % t->n];
@@ -31,13 +31,13 @@ static void touch_group(struct touched *t, uint64_t *chance)
 		__builtin_prefetch(group[i]->link.prev, 1);
 	}
 	for (size_t i = 0; i < GROUP; i++)
-		tei_policy_touch(&t->policy, group[i]);
+		tes_policy_touch(&t->policy, group[i]);
 }
 
 /* The same without the touch. */
 static uint64_t load_group(struct touched *t, uint64_t *chance)
 {
-	struct tei_policy_node *group[GROUP];
+	struct tes_policy_node *group[GROUP];
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < GROUP; i++) {
@@ -78,18 +78,18 @@ static void time_evictions(struct touched *t, struct figures *f)
 	size_t ghosts;
 
 	for (uint64_t i = 0; i < t->n; i++) {
-		struct tei_policy_node *node = tei_policy_victim(&t->policy);
+		struct tes_policy_node *node = tes_policy_victim(&t->policy);
 		uint64_t at = (uint64_t)(node - t->node);
 
-		tei_policy_evicted(&t->policy, node, tei_chance_mix(at));
-		tei_policy_add(&t->policy, node, t->size,
+		tes_policy_evicted(&t->policy, node, tei_chance_mix(at));
+		tes_policy_add(&t->policy, node, t->size,
 			       tei_chance_mix(at + t->n));
 	}
 	figures_add(f, "ns", (double)(driver_cpu_ns() - start) / (double)t->n,
 		    "victim, its ghost, a new one");
 	ghosts = t->policy.ghosts.n;
 	figures_add(f, "bytes",
-		    ghosts ? (double)tei_policy_bytes(&t->policy) /
+		    ghosts ? (double)tes_policy_bytes(&t->policy) /
 				     (double)ghosts
 			   : 0,
 		    "a ghost, of %zu", ghosts)
@@ -103,14 +103,14 @@ static int measure(const struct options *o, uint64_t n, struct figures *f)
 	t.node = tei_calloc(n, sizeof(*t.node));
 	if (!t.node)
 		return -ENOMEM;
-	tei_policy_init(&t.policy);
-	tei_policy_set_capacity(&t.policy, n * o->value_size);
+	tes_policy_init(&t.policy);
+	tes_policy_set_capacity(&t.policy, n * o->value_size);
 	for (uint64_t i = 0; i < n; i++)
-		tei_policy_add(&t.policy, &t.node[i], t.size,
+		tes_policy_add(&t.policy, &t.node[i], t.size,
 			       tei_chance_mix(i));
 	time_touches(&t, o->asked, f);
 	time_evictions(&t, f);
-	tei_policy_fini(&t.policy);
+	tes_policy_fini(&t.policy);
 	tei_free(t.node);
 	return 0;
 }

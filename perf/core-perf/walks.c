@@ -10,7 +10,7 @@
 
 #define BUCKETS 128 /* of the table, at a time */
 
-static void count(const struct tei_core_key *key, void *arg)
+static void count(const struct tes_core_key *key, void *arg)
 {
 	uint64_t *n = arg;
 
@@ -37,7 +37,7 @@ static void list_keys(struct driver *d, struct figures *f)
 	while (more) {
 		uint64_t start = driver_cpu_ns(), ns;
 
-		more = tei_core_keys(d->core, NULL, &cursor, BUCKETS, count,
+		more = tes_core_keys(d->core, NULL, &cursor, BUCKETS, count,
 				     &n);
 		ns = driver_cpu_ns() - start;
 		all += ns;
@@ -57,18 +57,18 @@ static bool none(const void *key, size_t len, void *arg, unsigned int *cost)
 }
 
 /* Remove all that @match means (NULL: all), in ticks. */
-static void remove_all(struct driver *d, tei_core_match_fn *match,
+static void remove_all(struct driver *d, tes_core_match_fn *match,
 		       const char *what, struct figures *f)
 {
-	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL, .session = WRITER};
-	struct tei_event tick = {.type = TEI_EVENT_TICK};
+	struct tes_event ev = {.type = TES_EVENT_REMOVE_ALL, .session = WRITER};
+	struct tes_event tick = {.type = TES_EVENT_TICK};
 	uint64_t before = d->busy_ns, n = driver_figures(d).objects;
 
 	ev.u.remove_all.force = true;
 	ev.u.remove_all.match = match;
 	d->worst_ns = 0;
 	driver_step(d, &ev);
-	while (tei_core_busy(d->core))
+	while (tes_core_busy(d->core))
 		driver_step(d, &tick);
 	add(f, what, d, d->busy_ns - before, n);
 }

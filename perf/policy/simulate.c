@@ -13,7 +13,7 @@
 #include "store/core/policy.h"
 
 struct block {
-	struct tei_policy_node node; /* of LRU and CLOCK its link only */
+	struct tes_policy_node node; /* of LRU and CLOCK its link only */
 	bool there, asked;
 };
 
@@ -23,7 +23,7 @@ struct pool {
 	uint64_t capacity, used;
 	struct block *blocks;
 	struct tei_list queue; /* LRU, CLOCK: next to go first */
-	struct tei_policy policy;
+	struct tes_policy policy;
 	struct tei_sim_result *result;
 };
 
@@ -43,7 +43,7 @@ static void touch(struct pool *p, struct block *b)
 		b->asked = true;
 		break;
 	default:
-		tei_policy_touch(&p->policy, &b->node);
+		tes_policy_touch(&p->policy, &b->node);
 	}
 }
 
@@ -67,7 +67,7 @@ static uint64_t hash_of(size_t key)
 
 static void watch_ghosts(struct pool *p)
 {
-	uint64_t bytes = tei_policy_bytes(&p->policy);
+	uint64_t bytes = tes_policy_bytes(&p->policy);
 
 	if (p->policy.ghosts.n > p->result->ghosts)
 		p->result->ghosts = p->policy.ghosts.n;
@@ -77,12 +77,12 @@ static void watch_ghosts(struct pool *p)
 
 static void evict(struct pool *p)
 {
-	struct tei_policy_node *node;
+	struct tes_policy_node *node;
 	struct block *b;
 	size_t key;
 
 	if (p->kind == TEI_SIM_POLICY) {
-		node = tei_policy_victim(&p->policy);
+		node = tes_policy_victim(&p->policy);
 		b = TEI_CONTAINER(node, struct block, node);
 	} else if (p->kind == TEI_SIM_CLOCK) {
 		b = next_of_clock(p);
@@ -91,7 +91,7 @@ static void evict(struct pool *p)
 	}
 	key = (size_t)(b - p->blocks);
 	if (p->kind == TEI_SIM_POLICY) {
-		tei_policy_evicted(&p->policy, &b->node, hash_of(key));
+		tes_policy_evicted(&p->policy, &b->node, hash_of(key));
 		watch_ghosts(p);
 	} else {
 		tei_list_del(&b->node.link);
@@ -113,7 +113,7 @@ static void add(struct pool *p, size_t key)
 	b->there = true;
 	b->asked = false;
 	if (p->kind == TEI_SIM_POLICY)
-		tei_policy_add(&p->policy, &b->node, size, hash_of(key));
+		tes_policy_add(&p->policy, &b->node, size, hash_of(key));
 	else
 		tei_list_add_tail(&p->queue, &b->node.link);
 }
@@ -147,12 +147,12 @@ int tei_simulate(const struct tei_workload *w, enum tei_sim_kind kind,
 	if (!p.blocks)
 		return -ENOMEM;
 	tei_list_init(&p.queue);
-	tei_policy_init(&p.policy);
-	tei_policy_set_capacity(&p.policy, capacity);
+	tes_policy_init(&p.policy);
+	tes_policy_set_capacity(&p.policy, capacity);
 	start = now_ns();
 	run(&p);
 	out->ns = now_ns() - start;
-	tei_policy_fini(&p.policy);
+	tes_policy_fini(&p.policy);
 	tei_free(p.blocks);
 	return 0;
 }

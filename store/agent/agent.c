@@ -14,8 +14,8 @@ _Static_assert(TEI_HTTP_REFUSALS <= 8, "they fit agent->http_refused");
 #define REFUSALS_A_MINUTE 6 /* lines of the log */
 
 struct open {
-	struct tei_agent *agent;
-	const struct tei_agent_config *config;
+	struct tes_agent *agent;
+	const struct tes_agent_config *config;
 	int rc;
 };
 
@@ -24,64 +24,64 @@ static void open_all(void *arg)
 {
 	struct open *open = arg;
 
-	open->rc = tei_where_open(open->agent, open->config);
+	open->rc = tes_where_open(open->agent, open->config);
 	if (open->rc)
 		return;
-	open->rc = tei_door_find(open->agent, open->config);
+	open->rc = tes_door_find(open->agent, open->config);
 	if (!open->rc)
-		open->rc = tei_door_open(open->agent);
+		open->rc = tes_door_open(open->agent);
 	if (open->rc)
-		tei_where_close(open->agent);
+		tes_where_close(open->agent);
 }
 
 static void shut(void *arg)
 {
-	struct tei_agent *agent = arg;
+	struct tes_agent *agent = arg;
 
-	tei_where_close(agent);
-	tei_door_close(agent);
+	tes_where_close(agent);
+	tes_door_close(agent);
 	tei_http_stop(agent->http);
 	agent->http = NULL;
 }
 
 static void end_sessions(void *arg)
 {
-	tei_sessions_clear(arg);
+	tes_sessions_clear(arg);
 }
 
-const char *tei_agent_socket(const struct tei_agent *agent)
+const char *tes_agent_socket(const struct tes_agent *agent)
 {
 	return agent->path;
 }
 
-uint16_t tei_agent_port(const struct tei_agent *agent)
+uint16_t tes_agent_port(const struct tes_agent *agent)
 {
 	return agent->port;
 }
 
-static void destroy(struct tei_agent *agent)
+static void destroy(struct tes_agent *agent)
 {
 	tei_cond_fini(&agent->work);
 	tei_mutex_fini(&agent->mu);
 	tei_free(agent);
 }
 
-static int start(struct tei_agent *agent, const struct tei_agent_config *config)
+static int start(struct tes_agent *agent, const struct tes_agent_config *config)
 {
 	struct open open = {.agent = agent, .config = config};
 	int rc = tei_loop_create("te-agent-loop", &agent->loop);
 
 	if (rc)
 		return rc;
-	rc = tei_workers_start(agent, config->n_threads);
+	rc = tes_workers_start(agent, config->n_threads);
 	if (rc)
 		goto err_loop;
 	(void)tei_loop_do(agent->loop, open_all, &open);
 	rc = open.rc;
 	if (!rc)
 		return 0;
-	(void)tei_workers_quiet(agent, UINT64_MAX);
-	tei_workers_join(agent);
+	(void)tes_workers_quiet(agent, UINT64_MAX);
+	tes_workers_join(agent);
 err_loop:
 	tei_loop_stop(agent->loop);
 	tei_loop_destroy(agent->loop);
@@ -89,10 +89,10 @@ err_loop:
 	return rc;
 }
 
-int tei_agent_start(const struct tei_agent_config *config,
-		    struct tei_agent **out)
+int tes_agent_start(const struct tes_agent_config *config,
+		    struct tes_agent **out)
 {
-	struct tei_agent *agent = tei_calloc(1, sizeof(*agent));
+	struct tes_agent *agent = tei_calloc(1, sizeof(*agent));
 	int rc;
 
 	if (!agent)
@@ -123,14 +123,14 @@ int tei_agent_start(const struct tei_agent_config *config,
 	return 0;
 }
 
-bool tei_agent_stop(struct tei_agent *agent, uint64_t wait_ms)
+bool tes_agent_stop(struct tes_agent *agent, uint64_t wait_ms)
 {
 	uint64_t deadline = tei_now_ns() + wait_ms * TEI_NS_PER_MS;
 
 	(void)tei_loop_do(agent->loop, shut, agent);
-	if (!tei_workers_quiet(agent, deadline))
+	if (!tes_workers_quiet(agent, deadline))
 		return false;
-	tei_workers_join(agent);
+	tes_workers_join(agent);
 	/* Answers that are posted go out before the connections end. */
 	(void)tei_loop_do(agent->loop, end_sessions, agent);
 	tei_loop_stop(agent->loop);

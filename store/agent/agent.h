@@ -15,9 +15,9 @@
 
 #include <te/store.h>
 
-struct tei_agent;
+struct tes_agent;
 
-struct tei_agent_config {
+struct tes_agent_config {
 	struct te_store *store; /* not owned; outlives the agent */
 	/* Where dummies ask for the socket; names it, too, unless there is a
 	 * path. 0: any free one. */
@@ -42,20 +42,20 @@ struct tei_agent_config {
  * directory is not ours alone), -ENOENT (no such group, no such directory),
  * -ENAMETOOLONG, -ENOMEM, -EMFILE, -EAGAIN.
  */
-int tei_agent_start(const struct tei_agent_config *config,
-		    struct tei_agent **out);
+int tes_agent_start(const struct tes_agent_config *config,
+		    struct tes_agent **out);
 /*
  * No new calls; waits for those under way for up to @wait_ms, then everything
  * is freed. False: some are still under way, and nothing has been freed. Then
  * the process has to end; its memory must not go before it does.
  */
-bool tei_agent_stop(struct tei_agent *agent, uint64_t wait_ms);
+bool tes_agent_stop(struct tes_agent *agent, uint64_t wait_ms);
 /* Where it listens. */
-const char *tei_agent_socket(const struct tei_agent *agent);
-uint16_t tei_agent_port(const struct tei_agent *agent);
+const char *tes_agent_socket(const struct tes_agent *agent);
+uint16_t tes_agent_port(const struct tes_agent *agent);
 
 /* GET /health, /metrics, /metrics/summary. As tei_http_start(). */
-int tei_agent_http(struct tei_agent *agent, const char *host, uint16_t port,
+int tes_agent_http(struct tes_agent *agent, const char *host, uint16_t port,
 		   bool insecure, const char *allow_host, uint16_t *out_port);
 
 #endif

@@ -32,29 +32,29 @@
 #include "store/proto/agent.pb-c.h"
 #include "store/proto/strings.h"
 
-#define TEI_AGENT_SESSIONS_MAX 64
-#define TEI_AGENT_THREADS_MAX  64
-#define TEI_AGENT_TYPES        16
-#define TEI_AGENT_JOBS_MAX     4 /* of a connection, at a time */
+#define TES_AGENT_SESSIONS_MAX 64
+#define TES_AGENT_THREADS_MAX  64
+#define TES_AGENT_TYPES        16
+#define TES_AGENT_JOBS_MAX     4 /* of a connection, at a time */
 /* Bodies that wait, of a session and of all. */
-#define TEI_AGENT_QUEUE_MAX     (16u << 20)
-#define TEI_AGENT_QUEUE_ALL_MAX (128u << 20)
+#define TES_AGENT_QUEUE_MAX     (16u << 20)
+#define TES_AGENT_QUEUE_ALL_MAX (128u << 20)
 
 /* A dummy's memory, as we have mapped it. */
-struct tei_agent_memory {
+struct tes_agent_memory {
 	uint64_t id; /* never used twice */
 	uint8_t *base;
 	uint64_t length;
 };
 
-struct tei_agent_session {
-	struct tei_agent *agent;
+struct tes_agent_session {
+	struct tes_agent *agent;
 	struct tei_list link; /* in agent->sessions */
 	uint64_t id;
-	uint8_t token[TEI_AGENT_TOKEN_LEN];
-	struct tei_agent_memory memory;
+	uint8_t token[TES_AGENT_TOKEN_LEN];
+	struct tes_agent_memory memory;
 	/* Made by the loop when they are asked for, never changed; NULL. */
-	struct tei_agent_buffers *buffers;
+	struct tes_agent_buffers *buffers;
 	pid_t pid; /* 0: of another name space, not seen from here */
 	int pidfd; /* -1: none */
 	struct event died;
@@ -69,17 +69,17 @@ struct tei_agent_session {
 	unsigned int n_running; /* guarded by agent->mu */
 };
 
-struct tei_agent_conn {
-	struct tei_agent_session *session;
+struct tes_agent_conn {
+	struct tes_agent_session *session;
 	struct tei_list link; /* in session->conns */
 	struct tei_frame_conn *frames;
 	struct tei_list jobs;
 	unsigned int n_jobs;
 };
 
-struct tei_agent_job {
-	struct tei_agent_session *session;
-	struct tei_agent_conn *conn; /* the loop's; NULL: has gone */
+struct tes_agent_job {
+	struct tes_agent_session *session;
+	struct tes_agent_conn *conn; /* the loop's; NULL: has gone */
 	struct tei_list of_conn;     /* the loop's: in conn->jobs */
 	struct tei_list of_queue;    /* guarded by agent->mu */
 	struct tei_call post;        /* back to the loop */
@@ -89,25 +89,25 @@ struct tei_agent_job {
 	const ProtobufCMessage *answer;
 	uint8_t *body;
 	size_t len;
-	struct tei_agent_buffers *buffers; /* the session's, when it came */
+	struct tes_agent_buffers *buffers; /* the session's, when it came */
 	const uint64_t *cut; /* cut[n_cut]: buffers that the answer hands out */
 	size_t n_cut;
 };
 
-struct tei_agent_stats {
-	_Atomic uint64_t calls[TEI_AGENT_TYPES]; /* relaxed, as all of these */
+struct tes_agent_stats {
+	_Atomic uint64_t calls[TES_AGENT_TYPES]; /* relaxed, as all of these */
 	_Atomic uint64_t keys, failed_keys, put_bytes, got_bytes, late;
 	uint64_t sessions_total, died, silent,
-		refused[TEI_GREETING_STATUSES]; /* the loop's */
+		refused[TES_GREETING_STATUSES]; /* the loop's */
 	uint64_t faults[TEI_FRAME_FAULTS];      /* the loop's */
 };
 
 struct tei_http;
 
-struct tei_agent {
+struct tes_agent {
 	struct tei_loop *loop;
 	struct te_store *store;
-	char path[TEI_AGENT_PATH_MAX];
+	char path[TES_AGENT_PATH_MAX];
 	dev_t path_dev; /* of the socket that we have made there */
 	ino_t path_ino; /* 0: none */
 	gid_t group;
@@ -124,14 +124,14 @@ struct tei_agent {
 	unsigned int n_sessions;
 	uint64_t last_session, last_memory;
 	uint64_t memory_bytes, memory_max, memory_each_max;
-	struct tei_agent_budget budget; /* of buffers */
+	struct tes_agent_budget budget; /* of buffers */
 	size_t queued_bytes;
 	struct tei_http *http;
 	uint64_t http_refused[8];
-	struct tei_agent_stats stats;
+	struct tes_agent_stats stats;
 	struct tei_log_limit refusals; /* lines about them */
 
-	pthread_t threads[TEI_AGENT_THREADS_MAX];
+	pthread_t threads[TES_AGENT_THREADS_MAX];
 	unsigned int n_threads;
 	struct tei_mutex mu;    /* lock 38 */
 	struct tei_cond work;   /* of turns, stopping */
@@ -145,28 +145,28 @@ struct tei_agent {
 /* ---- door.c: who comes, and the greeting ---- */
 
 /* Loop thread. 0 or -errno, logged. */
-int tei_door_open(struct tei_agent *agent);
-void tei_door_close(struct tei_agent *agent);
+int tes_door_open(struct tes_agent *agent);
+void tes_door_close(struct tes_agent *agent);
 
 /* ---- door_path.c: where its socket lies ---- */
 
 /* Path and group, from the configuration. 0 or -errno, logged. */
-int tei_door_find(struct tei_agent *agent,
-		  const struct tei_agent_config *config);
+int tes_door_find(struct tes_agent *agent,
+		  const struct tes_agent_config *config);
 /*
  * Bind the socket @fd there. 0, -EADDRINUSE, -EEXIST: what lies there is no
  * socket; or what a call said.
  */
-int tei_door_bind(struct tei_agent *agent, int fd);
+int tes_door_bind(struct tes_agent *agent, int fd);
 /* Take ours away, and nothing that somebody else has put in its place. */
-void tei_door_unlink(struct tei_agent *agent);
+void tes_door_unlink(struct tes_agent *agent);
 
 /* ---- where.c: where dummies are served, asked over TCP ---- */
 
 /* Loop thread. 0 or -errno, logged. */
-int tei_where_open(struct tei_agent *agent,
-		   const struct tei_agent_config *config);
-void tei_where_close(struct tei_agent *agent);
+int tes_where_open(struct tes_agent *agent,
+		   const struct tes_agent_config *config);
+void tes_where_close(struct tes_agent *agent);
 
 /* ---- memory.c ---- */
 
@@ -174,74 +174,74 @@ void tei_where_close(struct tei_agent *agent);
  * Check and map what @fd is; it stays the caller's. 0, -EINVAL (not what it
  * should be), -ENOMEM.
  */
-int tei_agent_memory_map(struct te_store *store, int fd, uint64_t length,
-			 struct tei_agent_memory *out);
-void tei_agent_memory_unmap(struct te_store *store,
-			    struct tei_agent_memory *memory);
+int tes_agent_memory_map(struct te_store *store, int fd, uint64_t length,
+			 struct tes_agent_memory *out);
+void tes_agent_memory_unmap(struct te_store *store,
+			    struct tes_agent_memory *memory);
 /* The place, or NULL: not wholly within. */
-void *tei_agent_memory_at(const struct tei_agent_memory *memory,
+void *tes_agent_memory_at(const struct tes_agent_memory *memory,
 			  uint64_t offset, uint64_t length);
 
 /* ---- session.c; the loop's ---- */
 
 /*
  * Status of a greeting. @fd is memory, stays the caller's; @pid 0: not known.
- * On TEI_GREETED the session waits for its first connection.
+ * On TES_GREETED the session waits for its first connection.
  */
-enum tei_greeting_status tei_session_open(struct tei_agent *agent, int fd,
+enum tes_greeting_status tes_session_open(struct tes_agent *agent, int fd,
 					  uint64_t length, pid_t pid,
-					  struct tei_agent_session **out);
-enum tei_greeting_status tei_session_find(struct tei_agent *agent,
-					  const struct tei_greeting *g,
+					  struct tes_agent_session **out);
+enum tes_greeting_status tes_session_find(struct tes_agent *agent,
+					  const struct tes_greeting *g,
 					  pid_t pid,
-					  struct tei_agent_session **out);
+					  struct tes_agent_session **out);
 /* One more connection; takes @socket. A session without any is ended. */
-void tei_session_connect(struct tei_agent_session *session, int socket);
+void tes_session_connect(struct tes_agent_session *session, int socket);
 /* The dummy is gone: what waits is dropped, what runs is waited for. */
-void tei_session_end(struct tei_agent_session *session);
+void tes_session_end(struct tes_agent_session *session);
 /* Let go of its memory; nobody uses it any more. Any thread. */
-void tei_session_unmap(struct tei_agent_session *session);
+void tes_session_unmap(struct tes_agent_session *session);
 /* That is done: nothing is left of it. */
-void tei_session_unmapped(struct tei_agent_session *session);
+void tes_session_unmapped(struct tes_agent_session *session);
 /* Those that nobody will unmap any more: workers have ended. */
-void tei_sessions_clear(struct tei_agent *agent);
+void tes_sessions_clear(struct tes_agent *agent);
 /* @job is over, by its worker or because it was dropped. */
-void tei_session_job_over(struct tei_agent_job *job);
+void tes_session_job_over(struct tes_agent_job *job);
 
 /* ---- workers.c ---- */
 
 /* 0, -EAGAIN, -ENOMEM. */
-int tei_workers_start(struct tei_agent *agent, unsigned int n);
+int tes_workers_start(struct tes_agent *agent, unsigned int n);
 /* Nothing new begins. False: some still run at @deadline_ns. */
-bool tei_workers_quiet(struct tei_agent *agent, uint64_t deadline_ns);
+bool tes_workers_quiet(struct tes_agent *agent, uint64_t deadline_ns);
 /* All are quiet. */
-void tei_workers_join(struct tei_agent *agent);
-void tei_workers_add(struct tei_agent_job *job);
+void tes_workers_join(struct tes_agent *agent);
+void tes_workers_add(struct tes_agent_job *job);
 /* Unmap the memory of a session that is over. False: workers are stopping. */
-bool tei_workers_unmap(struct tei_agent_session *session);
+bool tes_workers_unmap(struct tes_agent_session *session);
 /* False: a worker has it already. */
-bool tei_workers_take_back(struct tei_agent_job *job);
+bool tes_workers_take_back(struct tes_agent_job *job);
 
 /* ---- serve.c ---- */
 
 /* For calls that are no batches (serve_admin.c). */
-void tei_agent_serve_status(struct tei_agent *agent, struct tei_agent_job *job);
-void tei_agent_serve_remove_all(struct tei_agent *agent,
-				struct tei_agent_job *job);
+void tes_agent_serve_status(struct tes_agent *agent, struct tes_agent_job *job);
+void tes_agent_serve_remove_all(struct tes_agent *agent,
+				struct tes_agent_job *job);
 /* Replicas of keys[n]. */
-void tei_agent_serve_replicas(struct tei_agent *agent,
-			      struct tei_agent_job *job,
+void tes_agent_serve_replicas(struct tes_agent *agent,
+			      struct tes_agent_job *job,
 			      const struct te_store_key *keys, size_t n,
 			      int code);
 /* Values into buffers; @msg NULL: it does not decode. */
-void tei_agent_serve_buffers(struct tei_agent *agent, struct tei_agent_job *job,
+void tes_agent_serve_buffers(struct tes_agent *agent, struct tes_agent_job *job,
 			     const Agent__Batch *msg,
 			     const struct te_store_key *keys, size_t n,
 			     int code);
 /* It waited longer than @wait_ms (0: 1000) for its turn; counted. */
-bool tei_agent_is_late(struct tei_agent *agent, const struct tei_agent_job *job,
+bool tes_agent_is_late(struct tes_agent *agent, const struct tes_agent_job *job,
 		       uint32_t wait_ms);
 /* Do what @job asks; its answer lies in its arena, NULL: out of memory. */
-void tei_agent_serve(struct tei_agent *agent, struct tei_agent_job *job);
+void tes_agent_serve(struct tes_agent *agent, struct tes_agent_job *job);
 
 #endif

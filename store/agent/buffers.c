@@ -20,17 +20,17 @@ struct piece {
 
 /* ---- the memory ---- */
 
-static int map(struct tei_agent_buffers *b)
+static int map(struct tes_agent_buffers *b)
 {
 	void *at;
 	int rc;
 
-	b->fd = tei_sealed_create_open(b->length);
+	b->fd = tes_sealed_create_open(b->length);
 	if (b->fd < 0)
 		return b->fd;
 	at = mmap(NULL, b->length, PROT_READ | PROT_WRITE,
 		  MAP_SHARED | MAP_NORESERVE, b->fd, 0);
-	rc = at == MAP_FAILED ? -ENOMEM : tei_sealed_close(b->fd);
+	rc = at == MAP_FAILED ? -ENOMEM : tes_sealed_close(b->fd);
 	if (rc)
 		goto err_fd;
 	(void)madvise(at, b->length, MADV_DONTFORK);
@@ -48,11 +48,11 @@ err_fd:
 	return rc;
 }
 
-int tei_agent_buffers_create(struct te_store *store,
-			     struct tei_agent_budget *budget,
-			     struct tei_agent_buffers **out)
+int tes_agent_buffers_create(struct te_store *store,
+			     struct tes_agent_budget *budget,
+			     struct tes_agent_buffers **out)
 {
-	struct tei_agent_buffers *b;
+	struct tes_agent_buffers *b;
 	int rc = -ENOMEM;
 
 	if (budget->max < PAGE)
@@ -81,7 +81,7 @@ err_buffers:
 	return rc;
 }
 
-void tei_agent_buffers_destroy(struct tei_agent_buffers *b)
+void tes_agent_buffers_destroy(struct tes_agent_buffers *b)
 {
 	struct tei_list *node;
 
@@ -103,7 +103,7 @@ void tei_agent_buffers_destroy(struct tei_agent_buffers *b)
 /* ---- pieces ---- */
 
 /* Up to @end, if the budget allows it. */
-static bool charge(struct tei_agent_buffers *b, uint64_t end)
+static bool charge(struct tes_agent_buffers *b, uint64_t end)
 	TEI_REQUIRES(b->mu)
 {
 	uint64_t used, more;
@@ -124,7 +124,7 @@ static bool charge(struct tei_agent_buffers *b, uint64_t end)
 }
 
 /* Sets the offset of @piece, which takes the lowest gap that holds it. */
-static bool place(struct tei_agent_buffers *b, struct piece *piece)
+static bool place(struct tes_agent_buffers *b, struct piece *piece)
 	TEI_REQUIRES(b->mu)
 {
 	struct tei_list *pos = b->pieces.next;
@@ -146,8 +146,8 @@ static bool place(struct tei_agent_buffers *b, struct piece *piece)
 	return true;
 }
 
-bool tei_agent_buffer_cut(struct tei_agent_buffers *b, uint64_t length,
-			  struct tei_agent_buffer *out)
+bool tes_agent_buffer_cut(struct tes_agent_buffers *b, uint64_t length,
+			  struct tes_agent_buffer *out)
 {
 	struct piece *piece;
 	bool placed;
@@ -160,7 +160,7 @@ bool tei_agent_buffer_cut(struct tei_agent_buffers *b, uint64_t length,
 	tei_list_init(&piece->link);
 	piece->room = (length + PAGE - 1) / PAGE * PAGE;
 	tei_mutex_lock(&b->mu);
-	placed = b->n < TEI_AGENT_BUFFERS_MAX && place(b, piece);
+	placed = b->n < TES_AGENT_BUFFERS_MAX && place(b, piece);
 	if (placed) {
 		b->n++;
 		tei_hash_insert(&b->by_id, &piece->node, ++b->last_id);
@@ -174,7 +174,7 @@ bool tei_agent_buffer_cut(struct tei_agent_buffers *b, uint64_t length,
 	return placed;
 }
 
-static struct piece *take(struct tei_agent_buffers *b, uint64_t id)
+static struct piece *take(struct tes_agent_buffers *b, uint64_t id)
 	TEI_REQUIRES(b->mu)
 {
 	struct tei_hash_node *node = tei_hash_first(&b->by_id, id);
@@ -189,7 +189,7 @@ static struct piece *take(struct tei_agent_buffers *b, uint64_t id)
 	return piece;
 }
 
-void tei_agent_buffers_give_back(struct tei_agent_buffers *b,
+void tes_agent_buffers_give_back(struct tes_agent_buffers *b,
 				 const uint64_t *ids, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -23,17 +23,17 @@
 #include "base/list.h"
 #include "base/thread.h"
 
-#define TEI_AGENT_BUFFERS_MAX 16384u /* pieces at a time */
+#define TES_AGENT_BUFFERS_MAX 16384u /* pieces at a time */
 
 /* Of all dummies. */
-struct tei_agent_budget {
+struct tes_agent_budget {
 	uint64_t max; /* 0: there are no buffers */
 	_Atomic uint64_t used;
 };
 
-struct tei_agent_buffers {
+struct tes_agent_buffers {
 	struct te_store *store;          /* not owned */
-	struct tei_agent_budget *budget; /* not owned */
+	struct tes_agent_budget *budget; /* not owned */
 	int fd;
 	uint8_t *base;
 	uint64_t length;
@@ -45,24 +45,24 @@ struct tei_agent_buffers {
 	uint64_t charged;       /* guarded by mu: from the bottom */
 };
 
-struct tei_agent_buffer {
+struct tes_agent_buffer {
 	uint64_t id;
 	uint64_t offset;
 	uint8_t *data;
 };
 
 /* -EOPNOTSUPP: none by the budget, or by the kernel; -ENOMEM, -EMFILE. */
-int tei_agent_buffers_create(struct te_store *store,
-			     struct tei_agent_budget *budget,
-			     struct tei_agent_buffers **out);
+int tes_agent_buffers_create(struct te_store *store,
+			     struct tes_agent_budget *budget,
+			     struct tes_agent_buffers **out);
 /* Nobody uses a piece any more. NULL is fine. */
-void tei_agent_buffers_destroy(struct tei_agent_buffers *buffers);
+void tes_agent_buffers_destroy(struct tes_agent_buffers *buffers);
 
 /* False: no room. */
-bool tei_agent_buffer_cut(struct tei_agent_buffers *buffers, uint64_t length,
-			  struct tei_agent_buffer *out);
+bool tes_agent_buffer_cut(struct tes_agent_buffers *buffers, uint64_t length,
+			  struct tes_agent_buffer *out);
 /* Unknown ids are fine. */
-void tei_agent_buffers_give_back(struct tei_agent_buffers *buffers,
+void tes_agent_buffers_give_back(struct tes_agent_buffers *buffers,
 				 const uint64_t *ids, size_t n);
 
 #endif

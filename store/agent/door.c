@@ -26,7 +26,7 @@
 
 /* Somebody who has connected and not yet said what he wants. */
 struct greeter {
-	struct tei_agent *agent;
+	struct tes_agent *agent;
 	struct tei_list link; /* in agent->greeters */
 	int fd;
 	struct ucred cred;
@@ -50,7 +50,7 @@ static bool is_in_group(int fd, const struct ucred *cred, gid_t group)
 	return false;
 }
 
-static bool is_allowed(const struct tei_agent *agent, int fd,
+static bool is_allowed(const struct tes_agent *agent, int fd,
 		       const struct ucred *cred)
 {
 	return cred->uid == geteuid() || cred->uid == 0 ||
@@ -71,37 +71,37 @@ static int leave(struct greeter *greeter)
 	return fd;
 }
 
-static enum tei_greeting_status judge(struct greeter *greeter,
-				      const struct tei_greeting *g, int fd,
+static enum tes_greeting_status judge(struct greeter *greeter,
+				      const struct tes_greeting *g, int fd,
 				      unsigned int n_fds,
-				      struct tei_agent_session **out)
+				      struct tes_agent_session **out)
 {
-	struct tei_agent *agent = greeter->agent;
+	struct tes_agent *agent = greeter->agent;
 
-	if (g->version != TEI_AGENT_VERSION)
-		return TEI_GREETING_VERSION;
+	if (g->version != TES_AGENT_VERSION)
+		return TES_GREETING_VERSION;
 	if (!is_allowed(agent, greeter->fd, &greeter->cred))
-		return TEI_GREETING_NOT_ALLOWED;
-	if (g->word == TEI_GREETING_JOIN || g->word == TEI_GREETING_BUFFERS)
-		return n_fds ? TEI_GREETING_FDS
-			     : tei_session_find(agent, g, greeter->cred.pid,
+		return TES_GREETING_NOT_ALLOWED;
+	if (g->word == TES_GREETING_JOIN || g->word == TES_GREETING_BUFFERS)
+		return n_fds ? TES_GREETING_FDS
+			     : tes_session_find(agent, g, greeter->cred.pid,
 						out);
-	if (g->word != TEI_GREETING_NEW)
-		return TEI_GREETING_BAD;
+	if (g->word != TES_GREETING_NEW)
+		return TES_GREETING_BAD;
 	if (n_fds != 1)
-		return n_fds ? TEI_GREETING_FDS : TEI_GREETING_NO_FD;
-	return tei_session_open(agent, fd, g->length, greeter->cred.pid, out);
+		return n_fds ? TES_GREETING_FDS : TES_GREETING_NO_FD;
+	return tes_session_open(agent, fd, g->length, greeter->cred.pid, out);
 }
 
 /* What whoever runs the daemon may want to change. */
-static const char *way_out(enum tei_greeting_status status)
+static const char *way_out(enum tes_greeting_status status)
 {
 	switch (status) {
-	case TEI_GREETING_NOT_ALLOWED:
+	case TES_GREETING_NOT_ALLOWED:
 		return "; neither our user nor in --socket_group";
-	case TEI_GREETING_TOO_LARGE:
+	case TES_GREETING_TOO_LARGE:
 		return "; more than --dummy_memory_each_max";
-	case TEI_GREETING_NO_MEMORY:
+	case TES_GREETING_NO_MEMORY:
 		return "; no room in --dummy_memory_max, or none to map";
 	default:
 		return "";
@@ -109,26 +109,26 @@ static const char *way_out(enum tei_greeting_status status)
 }
 
 static void warn_refused(const struct greeter *greeter,
-			 enum tei_greeting_status status)
+			 enum tes_greeting_status status)
 {
 	if (tei_log_allowed(&greeter->agent->refusals))
 		LOG_WARN("dummies: refused: %s (pid %d, uid %u)%s",
-			 tei_greeting_status_name(status),
+			 tes_greeting_status_name(status),
 			 (int)greeter->cred.pid,
 			 (unsigned int)greeter->cred.uid, way_out(status));
 }
 
-static void answer(struct greeter *greeter, enum tei_greeting_status status,
-		   struct tei_agent_session *session)
+static void answer(struct greeter *greeter, enum tes_greeting_status status,
+		   struct tes_agent_session *session)
 {
-	struct tei_agent *agent = greeter->agent;
-	struct tei_greeting g = {
-		.version = TEI_AGENT_VERSION,
+	struct tes_agent *agent = greeter->agent;
+	struct tes_greeting g = {
+		.version = TES_AGENT_VERSION,
 		.word = (uint16_t)status,
 	};
 	int fd;
 
-	if (status != TEI_GREETED && status != TEI_GREETING_NO_BUFFERS)
+	if (status != TES_GREETED && status != TES_GREETING_NO_BUFFERS)
 		warn_refused(greeter, status);
 	agent->stats.refused[status]++;
 	fd = leave(greeter);
@@ -137,42 +137,42 @@ static void answer(struct greeter *greeter, enum tei_greeting_status status,
 		g.region = session->memory.id;
 		memcpy(g.token, session->token, sizeof(g.token));
 	}
-	if (!tei_greeting_send(fd, &g, -1) && session) {
-		tei_session_connect(session, fd);
+	if (!tes_greeting_send(fd, &g, -1) && session) {
+		tes_session_connect(session, fd);
 		return;
 	}
 	(void)close(fd);
 	if (session && !session->n_conns)
-		tei_session_end(session);
+		tes_session_end(session);
 }
 
 /* The memory that its values may lie in; then the connection ends. */
 static void hand_out_buffers(struct greeter *greeter,
-			     struct tei_agent_session *session)
+			     struct tes_agent_session *session)
 {
-	struct tei_agent *agent = greeter->agent;
-	struct tei_greeting g = {.version = TEI_AGENT_VERSION};
+	struct tes_agent *agent = greeter->agent;
+	struct tes_greeting g = {.version = TES_AGENT_VERSION};
 	int fd;
 
 	if (!session->buffers &&
-	    tei_agent_buffers_create(agent->store, &agent->budget,
+	    tes_agent_buffers_create(agent->store, &agent->budget,
 				     &session->buffers)) {
-		answer(greeter, TEI_GREETING_NO_BUFFERS, NULL);
+		answer(greeter, TES_GREETING_NO_BUFFERS, NULL);
 		return;
 	}
 	g.length = session->buffers->length;
-	agent->stats.refused[TEI_GREETED]++;
+	agent->stats.refused[TES_GREETED]++;
 	fd = leave(greeter);
-	(void)tei_greeting_send(fd, &g, session->buffers->fd);
+	(void)tes_greeting_send(fd, &g, session->buffers->fd);
 	(void)close(fd);
 }
 
 static void on_greeting(evutil_socket_t socket, short what, void *arg)
 {
 	struct greeter *greeter = arg;
-	struct tei_agent_session *session = NULL;
-	enum tei_greeting_status status;
-	struct tei_greeting g;
+	struct tes_agent_session *session = NULL;
+	enum tes_greeting_status status;
+	struct tes_greeting g;
 	unsigned int n_fds;
 	int fd, rc;
 
@@ -183,16 +183,16 @@ static void on_greeting(evutil_socket_t socket, short what, void *arg)
 		(void)close(leave(greeter));
 		return;
 	}
-	rc = tei_greeting_receive(greeter->fd, &g, &fd, &n_fds);
+	rc = tes_greeting_receive(greeter->fd, &g, &fd, &n_fds);
 	if (rc == -EAGAIN)
 		return;
 	if (rc == -EBADMSG)
-		answer(greeter, TEI_GREETING_BAD, NULL);
+		answer(greeter, TES_GREETING_BAD, NULL);
 	else if (rc)
 		(void)close(leave(greeter));
 	if (!rc) {
 		status = judge(greeter, &g, fd, n_fds, &session);
-		if (session && g.word == TEI_GREETING_BUFFERS)
+		if (session && g.word == TES_GREETING_BUFFERS)
 			hand_out_buffers(greeter, session);
 		else
 			answer(greeter, status, session);
@@ -206,7 +206,7 @@ static void on_greeting(evutil_socket_t socket, short what, void *arg)
  * the one that has been silent for longest makes room: nobody who means it is
  * shut out by those who only connect.
  */
-static void make_room(struct tei_agent *agent, uid_t uid)
+static void make_room(struct tes_agent *agent, uid_t uid)
 {
 	struct greeter *oldest = NULL;
 	unsigned int n = 0;
@@ -228,7 +228,7 @@ static void make_room(struct tei_agent *agent, uid_t uid)
 	(void)close(leave(oldest));
 }
 
-static void greet(struct tei_agent *agent, int fd)
+static void greet(struct tes_agent *agent, int fd)
 {
 	const struct timeval limit = {.tv_sec = GREETING_S};
 	struct greeter *greeter = NULL;
@@ -256,7 +256,7 @@ static void greet(struct tei_agent *agent, int fd)
 
 static void on_acceptable(evutil_socket_t listener, short what, void *arg)
 {
-	struct tei_agent *agent = arg;
+	struct tes_agent *agent = arg;
 
 	(void)what;
 	tei_loop_note(agent->loop);
@@ -281,7 +281,7 @@ static void on_acceptable(evutil_socket_t listener, short what, void *arg)
 
 static void on_again(void *arg)
 {
-	struct tei_agent *agent = arg;
+	struct tes_agent *agent = arg;
 
 	if (event_add(&agent->acceptable, NULL))
 		(void)tei_alarm_set(&agent->again, PAUSE_MS);
@@ -289,7 +289,7 @@ static void on_again(void *arg)
 
 /* ---- the socket ---- */
 
-int tei_door_open(struct tei_agent *agent)
+int tes_door_open(struct tes_agent *agent)
 {
 	int rc = -EMFILE;
 
@@ -301,14 +301,14 @@ int tei_door_open(struct tei_agent *agent)
 		rc = agent->listener < 0 ? -errno : 0;
 	}
 	if (!rc)
-		rc = tei_door_bind(agent, agent->listener);
+		rc = tes_door_bind(agent, agent->listener);
 	if (!rc && listen(agent->listener, GREETERS_MAX))
 		rc = -errno;
 	if (rc) {
 		LOG_ERROR("dummies: socket %s: %s", agent->path,
 			  rc == -EEXIST ? "this file is no socket"
 					: strerror(-rc));
-		tei_door_unlink(agent);
+		tes_door_unlink(agent);
 		if (agent->listener >= 0)
 			(void)close(agent->listener);
 		agent->listener = -1;
@@ -318,19 +318,19 @@ int tei_door_open(struct tei_agent *agent)
 			   agent->listener, EV_READ | EV_PERSIST, on_acceptable,
 			   agent);
 	if (event_add(&agent->acceptable, NULL)) {
-		tei_door_close(agent);
+		tes_door_close(agent);
 		return -ENOMEM;
 	}
 	return 0;
 }
 
-void tei_door_close(struct tei_agent *agent)
+void tes_door_close(struct tes_agent *agent)
 {
 	if (agent->listener < 0)
 		return;
 	(void)event_del(&agent->acceptable);
 	tei_alarm_clear(&agent->again);
-	tei_door_unlink(agent);
+	tes_door_unlink(agent);
 	(void)close(agent->listener);
 	agent->listener = -1;
 	while (!tei_list_empty(&agent->greeters))

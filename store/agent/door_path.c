@@ -23,17 +23,17 @@
 #define SWEEP_MAX 1024
 #define YOUNG_S   60 /* by the wall clock: a file's age, no more */
 
-static int own_dir(char dir[TEI_AGENT_PATH_MAX])
+static int own_dir(char dir[TES_AGENT_PATH_MAX])
 {
 	int rc = -ENOENT;
 
-	for (unsigned int i = 0; i < TEI_AGENT_DIRS; i++) {
-		if (tei_agent_dir(i, dir))
+	for (unsigned int i = 0; i < TES_AGENT_DIRS; i++) {
+		if (tes_agent_dir(i, dir))
 			continue;
 		if (mkdir(dir, 0700) && errno != EEXIST)
 			rc = -errno;
 		else
-			rc = tei_agent_dir_check(dir);
+			rc = tes_agent_dir_check(dir);
 		if (!rc)
 			return 0;
 		LOG_WARN("dummies: directory %s: %s", dir,
@@ -101,7 +101,7 @@ static int take_away(const struct sockaddr_un *un)
 	return unlink(un->sun_path) ? -errno : 0;
 }
 
-int tei_door_bind(struct tei_agent *agent, int fd)
+int tes_door_bind(struct tes_agent *agent, int fd)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	const struct sockaddr *addr = (const struct sockaddr *)&un;
@@ -127,7 +127,7 @@ int tei_door_bind(struct tei_agent *agent, int fd)
 	return chmod(agent->path, agent->has_group ? 0660 : 0600) ? -errno : 0;
 }
 
-void tei_door_unlink(struct tei_agent *agent)
+void tes_door_unlink(struct tes_agent *agent)
 {
 	struct stat st;
 
@@ -137,10 +137,10 @@ void tei_door_unlink(struct tei_agent *agent)
 	agent->path_ino = 0;
 }
 
-static int find_path(struct tei_agent *agent,
-		     const struct tei_agent_config *config)
+static int find_path(struct tes_agent *agent,
+		     const struct tes_agent_config *config)
 {
-	char dir[TEI_AGENT_PATH_MAX];
+	char dir[TES_AGENT_PATH_MAX];
 	int rc;
 
 	if (config->socket_path && *config->socket_path) {
@@ -154,10 +154,10 @@ static int find_path(struct tei_agent *agent,
 	if (rc)
 		return rc;
 	sweep(dir);
-	return tei_agent_path(dir, agent->port, agent->path);
+	return tes_agent_path(dir, agent->port, agent->path);
 }
 
-static int find_group(struct tei_agent *agent, const char *name)
+static int find_group(struct tes_agent *agent, const char *name)
 {
 	struct group group, *found = NULL;
 	char text[4096];
@@ -173,8 +173,8 @@ static int find_group(struct tei_agent *agent, const char *name)
 	return 0;
 }
 
-int tei_door_find(struct tei_agent *agent,
-		  const struct tei_agent_config *config)
+int tes_door_find(struct tes_agent *agent,
+		  const struct tes_agent_config *config)
 {
 	int rc = find_path(agent, config);
 

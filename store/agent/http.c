@@ -33,14 +33,14 @@ static uint64_t read_counter(_Atomic uint64_t *counter)
 static int health(const struct tei_http_request *request,
 		  struct tei_http_reply *reply, void *arg)
 {
-	struct tei_agent *agent = arg;
+	struct tes_agent *agent = arg;
 
 	(void)request;
 	return tei_http_health(reply, te_store_health(agent->store) == 0,
 			       "the master is not reached");
 }
 
-static void calls(struct evbuffer *out, struct tei_agent *agent)
+static void calls(struct evbuffer *out, struct tes_agent *agent)
 {
 	static const char name[] = "te_agent_calls_total";
 
@@ -58,18 +58,18 @@ static void refused(struct evbuffer *out, const char *name, const char *reason,
 				  reason, value);
 }
 
-static void refusals(struct evbuffer *out, const struct tei_agent *agent)
+static void refusals(struct evbuffer *out, const struct tes_agent *agent)
 {
 	static const char name[] = "te_agent_refused_total";
 
 	tei_http_metric_head(out, name, "counter", "dummy clients turned away");
-	for (int i = TEI_GREETED + 1; i < TEI_GREETING_STATUSES; i++)
+	for (int i = TES_GREETED + 1; i < TES_GREETING_STATUSES; i++)
 		refused(out, name,
-			tei_greeting_status_name((enum tei_greeting_status)i),
+			tes_greeting_status_name((enum tes_greeting_status)i),
 			agent->stats.refused[i]);
 }
 
-static void faults(struct evbuffer *out, const struct tei_agent *agent)
+static void faults(struct evbuffer *out, const struct tes_agent *agent)
 {
 	static const char name[] = "te_agent_faults_total";
 	static const char *const reasons[TEI_FRAME_FAULTS] = {
@@ -121,8 +121,8 @@ static void caches(struct evbuffer *out, struct te_store *store)
 static int metrics(const struct tei_http_request *request,
 		   struct tei_http_reply *reply, void *arg)
 {
-	struct tei_agent *agent = arg;
-	struct tei_agent_stats *stats = &agent->stats;
+	struct tes_agent *agent = arg;
+	struct tes_agent_stats *stats = &agent->stats;
 	struct evbuffer *out = reply->body;
 
 	(void)request;
@@ -175,8 +175,8 @@ static int metrics(const struct tei_http_request *request,
 static int summary(const struct tei_http_request *request,
 		   struct tei_http_reply *reply, void *arg)
 {
-	struct tei_agent *agent = arg;
-	struct tei_agent_stats *stats = &agent->stats;
+	struct tes_agent *agent = arg;
+	struct tes_agent_stats *stats = &agent->stats;
 
 	(void)request;
 	(void)evbuffer_add_printf(
@@ -198,7 +198,7 @@ static const struct tei_http_route routes[] = {
 	{TEI_HTTP_GET, "/metrics/summary", summary},
 };
 
-int tei_agent_http(struct tei_agent *agent, const char *host, uint16_t port,
+int tes_agent_http(struct tes_agent *agent, const char *host, uint16_t port,
 		   bool insecure, const char *allow_host, uint16_t *out_port)
 {
 	const struct tei_http_config config = {

@@ -5,13 +5,13 @@
 
 #include "store/agent/agent_private.h"
 
-int tei_agent_memory_map(struct te_store *store, int fd, uint64_t length,
-			 struct tei_agent_memory *out)
+int tes_agent_memory_map(struct te_store *store, int fd, uint64_t length,
+			 struct tes_agent_memory *out)
 {
 	void *base;
 
-	if (length < TEI_AGENT_REGION_MIN || length % TEI_AGENT_REGION_MIN ||
-	    length > TE_LENGTH_MAX || tei_sealed_check(fd, length))
+	if (length < TES_AGENT_REGION_MIN || length % TES_AGENT_REGION_MIN ||
+	    length > TE_LENGTH_MAX || tes_sealed_check(fd, length))
 		return -EINVAL;
 	base = mmap(NULL, length, PROT_READ | PROT_WRITE,
 		    MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -28,15 +28,15 @@ int tei_agent_memory_map(struct te_store *store, int fd, uint64_t length,
 	return 0;
 }
 
-void tei_agent_memory_unmap(struct te_store *store,
-			    struct tei_agent_memory *memory)
+void tes_agent_memory_unmap(struct te_store *store,
+			    struct tes_agent_memory *memory)
 {
 	(void)te_store_unregister(store, memory->base);
 	(void)munmap(memory->base, memory->length);
 	memory->base = NULL;
 }
 
-void *tei_agent_memory_at(const struct tei_agent_memory *memory,
+void *tes_agent_memory_at(const struct tes_agent_memory *memory,
 			  uint64_t offset, uint64_t length)
 {
 	if (offset > memory->length || length > memory->length - offset)

@@ -21,14 +21,14 @@ struct batch {
 
 /* ---- the request, checked ---- */
 
-static int take_keys(struct tei_agent_job *job, struct batch *b)
+static int take_keys(struct tes_agent_job *job, struct batch *b)
 {
 	const Agent__Batch *msg = b->msg;
 	size_t at = 0, i;
 
 	b->n = msg->n_key_lens;
-	if (b->n > TEI_AGENT_KEYS_MAX ||
-	    msg->keys.len > TEI_AGENT_KEY_BYTES_MAX)
+	if (b->n > TES_AGENT_KEYS_MAX ||
+	    msg->keys.len > TES_AGENT_KEY_BYTES_MAX)
 		return TE_STORE_INVALID_PARAMS;
 	b->keys = tei_arena_calloc(&job->arena, b->n + 1, sizeof(b->keys[0]));
 	if (!b->keys)
@@ -63,21 +63,21 @@ static bool ranges_hold(const Agent__Batch *msg)
 	       msg->n_range_offset == msg->n_offset;
 }
 
-static int take_pieces(struct tei_agent_job *job, struct batch *b)
+static int take_pieces(struct tes_agent_job *job, struct batch *b)
 {
-	const struct tei_agent_memory *memory = &job->session->memory;
+	const struct tes_agent_memory *memory = &job->session->memory;
 	const Agent__Batch *msg = b->msg;
 	size_t i;
 
 	if (msg->region != memory->id || msg->n_offset != msg->n_length ||
-	    msg->n_offset > TEI_AGENT_PIECES_MAX)
+	    msg->n_offset > TES_AGENT_PIECES_MAX)
 		return TE_STORE_INVALID_PARAMS;
 	b->pieces = tei_arena_calloc(&job->arena, msg->n_offset + 1,
 				     sizeof(b->pieces[0]));
 	if (!b->pieces)
 		return TE_STORE_INTERNAL_ERROR;
 	for (i = 0; i < msg->n_offset; i++) {
-		b->pieces[i].iov_base = tei_agent_memory_at(
+		b->pieces[i].iov_base = tes_agent_memory_at(
 			memory, msg->offset[i], msg->length[i]);
 		b->pieces[i].iov_len = msg->length[i];
 		if (!b->pieces[i].iov_base)
@@ -87,7 +87,7 @@ static int take_pieces(struct tei_agent_job *job, struct batch *b)
 	return 0;
 }
 
-static int take_values(struct tei_agent_job *job, struct batch *b)
+static int take_values(struct tes_agent_job *job, struct batch *b)
 {
 	const Agent__Batch *msg = b->msg;
 	size_t at = 0, i;
@@ -106,23 +106,23 @@ static int take_values(struct tei_agent_job *job, struct batch *b)
 	return 0;
 }
 
-static bool is_put(const struct tei_agent_job *job)
+static bool is_put(const struct tes_agent_job *job)
 {
 	return job->frame.type == AGENT__AGENT_TYPE__AGENT_PUT ||
 	       job->frame.type == AGENT__AGENT_TYPE__AGENT_UPSERT;
 }
 
-static bool has_pieces(const struct tei_agent_job *job)
+static bool has_pieces(const struct tes_agent_job *job)
 {
 	return is_put(job) || job->frame.type == AGENT__AGENT_TYPE__AGENT_GET ||
 	       job->frame.type == AGENT__AGENT_TYPE__AGENT_RANGES;
 }
 
-static int take_batch(struct tei_agent_job *job, struct batch *b)
+static int take_batch(struct tes_agent_job *job, struct batch *b)
 {
 	int code;
 
-	if (!tei_strings_whole(&agent__batch__descriptor, job->body, job->len))
+	if (!tes_strings_whole(&agent__batch__descriptor, job->body, job->len))
 		return TE_STORE_INVALID_PARAMS;
 	b->msg = agent__batch__unpack(&job->arena.pb, job->len, job->body);
 	if (!b->msg)
@@ -139,10 +139,10 @@ static int take_batch(struct tei_agent_job *job, struct batch *b)
 
 /* ---- doing it ---- */
 
-static void count(struct tei_agent *agent, const struct tei_agent_job *job,
+static void count(struct tes_agent *agent, const struct tes_agent_job *job,
 		  const struct batch *b, const int64_t *results, size_t n)
 {
-	struct tei_agent_stats *stats = &agent->stats;
+	struct tes_agent_stats *stats = &agent->stats;
 	uint64_t failed = 0, got = 0;
 	size_t i;
 
@@ -164,7 +164,7 @@ static void count(struct tei_agent *agent, const struct tei_agent_job *job,
 
 /* NULL: the defaults, or *code says that they cannot be had. */
 static const struct te_store_replicate *
-take_keeping(struct tei_agent_job *job, const struct batch *b, int *code)
+take_keeping(struct tes_agent_job *job, const struct batch *b, int *code)
 {
 	const Agent__Keeping *keeping = b->msg->keeping;
 	struct te_store_replicate *how;
@@ -189,7 +189,7 @@ take_keeping(struct tei_agent_job *job, const struct batch *b, int *code)
 	return how;
 }
 
-static int put(struct te_store *store, struct tei_agent_job *job,
+static int put(struct te_store *store, struct tes_agent_job *job,
 	       const struct batch *b, int *ints)
 {
 	const struct te_store_replicate *how;
@@ -207,7 +207,7 @@ static int put(struct te_store *store, struct tei_agent_job *job,
 }
 
 /* Calls that give an int a key. */
-static int call_ints(struct te_store *store, struct tei_agent_job *job,
+static int call_ints(struct te_store *store, struct tes_agent_job *job,
 		     const struct batch *b, int64_t *results)
 {
 	int *ints = tei_arena_calloc(&job->arena, b->n + 1, sizeof(*ints));
@@ -231,7 +231,7 @@ static int call_ints(struct te_store *store, struct tei_agent_job *job,
 	return code;
 }
 
-static int get_ranges(struct te_store *store, struct tei_agent_job *job,
+static int get_ranges(struct te_store *store, struct tes_agent_job *job,
 		      const struct batch *b, int64_t *results)
 {
 	const Agent__Batch *msg = b->msg;
@@ -252,7 +252,7 @@ static int get_ranges(struct te_store *store, struct tei_agent_job *job,
 	return 0;
 }
 
-static int run(struct tei_agent *agent, struct tei_agent_job *job,
+static int run(struct tes_agent *agent, struct tes_agent_job *job,
 	       struct batch *b, Agent__Results *out)
 {
 	bool ranges = job->frame.type == AGENT__AGENT_TYPE__AGENT_RANGES;
@@ -280,7 +280,7 @@ static int run(struct tei_agent *agent, struct tei_agent_job *job,
 	return code;
 }
 
-static void serve_batch(struct tei_agent *agent, struct tei_agent_job *job)
+static void serve_batch(struct tes_agent *agent, struct tes_agent_job *job)
 {
 	Agent__Results *out = tei_arena_alloc(&job->arena, sizeof(*out));
 	struct batch b = {.n = 0};
@@ -290,14 +290,14 @@ static void serve_batch(struct tei_agent *agent, struct tei_agent_job *job)
 		return;
 	agent__results__init(out);
 	code = take_batch(job, &b);
-	if (!code && tei_agent_is_late(agent, job, b.msg->wait_ms))
+	if (!code && tes_agent_is_late(agent, job, b.msg->wait_ms))
 		code = TE_STORE_RPC_TIMEOUT;
 	if (job->frame.type == AGENT__AGENT_TYPE__AGENT_REPLICAS) {
-		tei_agent_serve_replicas(agent, job, b.keys, b.n, code);
+		tes_agent_serve_replicas(agent, job, b.keys, b.n, code);
 		return;
 	}
 	if (job->frame.type == AGENT__AGENT_TYPE__AGENT_BUFFERS) {
-		tei_agent_serve_buffers(agent, job, b.msg, b.keys, b.n, code);
+		tes_agent_serve_buffers(agent, job, b.msg, b.keys, b.n, code);
 		return;
 	}
 	if (!code)
@@ -306,17 +306,17 @@ static void serve_batch(struct tei_agent *agent, struct tei_agent_job *job)
 	job->answer = &out->base;
 }
 
-void tei_agent_serve(struct tei_agent *agent, struct tei_agent_job *job)
+void tes_agent_serve(struct tes_agent *agent, struct tes_agent_job *job)
 {
 	atomic_fetch_add_explicit(&agent->stats.calls[job->frame.type], 1,
 				  memory_order_relaxed);
 	switch (job->frame.type) {
 	case AGENT__AGENT_TYPE__AGENT_STATUS:
 	case AGENT__AGENT_TYPE__AGENT_POOL:
-		tei_agent_serve_status(agent, job);
+		tes_agent_serve_status(agent, job);
 		break;
 	case AGENT__AGENT_TYPE__AGENT_REMOVE_ALL:
-		tei_agent_serve_remove_all(agent, job);
+		tes_agent_serve_remove_all(agent, job);
 		break;
 	default:
 		serve_batch(agent, job);

@@ -7,7 +7,7 @@
 
 #define WAIT_MS 1000 /* unless the dummy says otherwise */
 
-bool tei_agent_is_late(struct tei_agent *agent, const struct tei_agent_job *job,
+bool tes_agent_is_late(struct tes_agent *agent, const struct tes_agent_job *job,
 		       uint32_t wait_ms)
 {
 	uint64_t ms = wait_ms ? wait_ms : WAIT_MS;
@@ -36,7 +36,7 @@ static void fill_pool(Agent__StatusReply *out, struct te_store *store)
 	out->master_key_bytes = pool.master_key_bytes;
 }
 
-void tei_agent_serve_status(struct tei_agent *agent, struct tei_agent_job *job)
+void tes_agent_serve_status(struct tes_agent *agent, struct tes_agent_job *job)
 {
 	Agent__StatusReply *out = tei_arena_alloc(&job->arena, sizeof(*out));
 	const char *name = te_store_hostname(agent->store);
@@ -55,21 +55,21 @@ void tei_agent_serve_status(struct tei_agent *agent, struct tei_agent_job *job)
 
 /* ---- removing all ---- */
 
-static int remove_all(struct tei_agent *agent, struct tei_agent_job *job,
+static int remove_all(struct tes_agent *agent, struct tes_agent_job *job,
 		      Agent__RemoveAllReply *out)
 {
 	Agent__RemoveAll *msg =
 		agent__remove_all__unpack(&job->arena.pb, job->len, job->body);
 	uint32_t wait_ms;
 
-	if (!msg || !tei_strings_whole(&agent__remove_all__descriptor,
+	if (!msg || !tes_strings_whole(&agent__remove_all__descriptor,
 				       job->body, job->len))
 		return TE_STORE_INVALID_PARAMS;
 	/* It may have stood behind another one. */
 	wait_ms = msg->wait_ms ? msg->wait_ms : WAIT_MS;
-	if (wait_ms <= UINT32_MAX - TEI_AGENT_WALK_MS)
-		wait_ms += TEI_AGENT_WALK_MS;
-	if (tei_agent_is_late(agent, job, wait_ms))
+	if (wait_ms <= UINT32_MAX - TES_AGENT_WALK_MS)
+		wait_ms += TES_AGENT_WALK_MS;
+	if (tes_agent_is_late(agent, job, wait_ms))
 		return TE_STORE_RPC_TIMEOUT;
 	if (*msg->pattern)
 		return te_store_remove_matching(agent->store, msg->pattern,
@@ -77,8 +77,8 @@ static int remove_all(struct tei_agent *agent, struct tei_agent_job *job,
 	return te_store_remove_all(agent->store, msg->force, &out->removed);
 }
 
-void tei_agent_serve_remove_all(struct tei_agent *agent,
-				struct tei_agent_job *job)
+void tes_agent_serve_remove_all(struct tes_agent *agent,
+				struct tes_agent_job *job)
 {
 	Agent__RemoveAllReply *out = tei_arena_alloc(&job->arena, sizeof(*out));
 
@@ -114,7 +114,7 @@ static int make_columns(struct tei_arena *arena, Agent__ReplicasReply *out,
 	return 0;
 }
 
-static int replicas(struct tei_agent *agent, struct tei_agent_job *job,
+static int replicas(struct tes_agent *agent, struct tes_agent_job *job,
 		    const struct te_store_key *keys, size_t n,
 		    Agent__ReplicasReply *out)
 {
@@ -122,7 +122,7 @@ static int replicas(struct tei_agent *agent, struct tei_agent_job *job,
 	struct te_store_replica *found;
 	int *results;
 
-	if (n > TEI_AGENT_REPLICAS_KEYS_MAX)
+	if (n > TES_AGENT_REPLICAS_KEYS_MAX)
 		return TE_STORE_INVALID_PARAMS;
 	found = tei_arena_alloc(&job->arena, (room + 1) * sizeof(*found));
 	results = tei_arena_calloc(&job->arena, n + 1, sizeof(*results));
@@ -138,8 +138,8 @@ static int replicas(struct tei_agent *agent, struct tei_agent_job *job,
 	return make_columns(&job->arena, out, found, n_out);
 }
 
-void tei_agent_serve_replicas(struct tei_agent *agent,
-			      struct tei_agent_job *job,
+void tes_agent_serve_replicas(struct tes_agent *agent,
+			      struct tes_agent_job *job,
 			      const struct te_store_key *keys, size_t n,
 			      int code)
 {

@@ -15,18 +15,18 @@
 /* The keys that are still to be read, in columns of their own. */
 struct reading {
 	struct te_store *store;
-	struct tei_agent_buffers *buffers;
+	struct tes_agent_buffers *buffers;
 	struct te_store_key *keys;
 	struct te_store_value *values;
 	struct iovec *pieces;
-	struct tei_agent_buffer *cut; /* of keys[i] */
+	struct tes_agent_buffer *cut; /* of keys[i] */
 	int64_t *results;
 	uint32_t *which; /* index into the call's keys */
 	size_t n;
 	Agent__BuffersReply *out;
 };
 
-static int make(struct reading *r, struct tei_agent_job *job, size_t n)
+static int make(struct reading *r, struct tes_agent_job *job, size_t n)
 {
 	struct tei_arena *a = &job->arena;
 	Agent__BuffersReply *out = r->out;
@@ -60,7 +60,7 @@ static void cut_pieces(struct reading *r)
 		if (size < 0)
 			continue;
 		r->out->result[r->which[i]] = TE_STORE_BUFFER_OVERFLOW;
-		if (!tei_agent_buffer_cut(r->buffers, (uint64_t)size,
+		if (!tes_agent_buffer_cut(r->buffers, (uint64_t)size,
 					  &r->cut[to]))
 			continue;
 		r->pieces[to].iov_base = r->cut[to].data;
@@ -89,7 +89,7 @@ static void take_results(struct reading *r)
 			out->offset[k] = r->cut[i].offset;
 			continue;
 		}
-		tei_agent_buffers_give_back(r->buffers, &r->cut[i].id, 1);
+		tes_agent_buffers_give_back(r->buffers, &r->cut[i].id, 1);
 		if (r->results[i] != TE_STORE_INVALID_PARAMS)
 			continue;
 		out->result[k] = TE_STORE_BUFFER_OVERFLOW;
@@ -122,7 +122,7 @@ static int read_all(struct reading *r, const struct te_store_key *keys,
 	return 0;
 }
 
-static void count(struct tei_agent *agent, const Agent__BuffersReply *out,
+static void count(struct tes_agent *agent, const Agent__BuffersReply *out,
 		  size_t n)
 {
 	uint64_t got = 0, failed = 0;
@@ -138,7 +138,7 @@ static void count(struct tei_agent *agent, const Agent__BuffersReply *out,
 				  memory_order_relaxed);
 }
 
-void tei_agent_serve_buffers(struct tei_agent *agent, struct tei_agent_job *job,
+void tes_agent_serve_buffers(struct tes_agent *agent, struct tes_agent_job *job,
 			     const Agent__Batch *msg,
 			     const struct te_store_key *keys, size_t n,
 			     int code)
@@ -155,7 +155,7 @@ void tei_agent_serve_buffers(struct tei_agent *agent, struct tei_agent_job *job,
 	if (!code && !r.buffers)
 		code = TE_STORE_INVALID_PARAMS;
 	if (r.buffers && msg)
-		tei_agent_buffers_give_back(r.buffers, msg->freed,
+		tes_agent_buffers_give_back(r.buffers, msg->freed,
 					    msg->n_freed);
 	if (!code)
 		code = make(&r, job, n);

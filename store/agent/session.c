@@ -26,23 +26,23 @@
 
 /* ---- jobs ---- */
 
-static void free_job(struct tei_agent_job *job)
+static void free_job(struct tes_agent_job *job)
 {
 	tei_arena_fini(&job->arena);
 	tei_free(job->body);
 	tei_free(job);
 }
 
-void tei_session_unmap(struct tei_agent_session *s)
+void tes_session_unmap(struct tes_agent_session *s)
 {
-	tei_agent_memory_unmap(s->agent->store, &s->memory);
-	tei_agent_buffers_destroy(s->buffers);
+	tes_agent_memory_unmap(s->agent->store, &s->memory);
+	tes_agent_buffers_destroy(s->buffers);
 	s->buffers = NULL;
 }
 
-void tei_session_unmapped(struct tei_agent_session *s)
+void tes_session_unmapped(struct tes_agent_session *s)
 {
-	struct tei_agent *agent = s->agent;
+	struct tes_agent *agent = s->agent;
 
 	agent->memory_bytes -= s->memory.length;
 	agent->n_sessions--;
@@ -51,34 +51,34 @@ void tei_session_unmapped(struct tei_agent_session *s)
 }
 
 /* It counts until its memory is unmapped, which is not for the loop to do. */
-static void free_session(struct tei_agent_session *s)
+static void free_session(struct tes_agent_session *s)
 {
-	if (tei_workers_unmap(s))
+	if (tes_workers_unmap(s))
 		return;
-	tei_session_unmap(s);
-	tei_session_unmapped(s);
+	tes_session_unmap(s);
+	tes_session_unmapped(s);
 }
 
-void tei_sessions_clear(struct tei_agent *agent)
+void tes_sessions_clear(struct tes_agent *agent)
 {
 	tei_list_for_each_safe (pos, tmp, &agent->sessions) {
-		struct tei_agent_session *s =
-			tei_list_entry(pos, struct tei_agent_session, link);
+		struct tes_agent_session *s =
+			tei_list_entry(pos, struct tes_agent_session, link);
 
 		if (!s->ended) {
-			tei_session_end(s);
+			tes_session_end(s);
 			continue;
 		}
 		/* The workers were told of it, and have ended before. */
 		tei_list_del(&s->turn);
-		tei_session_unmap(s);
-		tei_session_unmapped(s);
+		tes_session_unmap(s);
+		tes_session_unmapped(s);
 	}
 }
 
-static void forget_job(struct tei_agent_job *job)
+static void forget_job(struct tes_agent_job *job)
 {
-	struct tei_agent_session *s = job->session;
+	struct tes_agent_session *s = job->session;
 
 	if (job->conn) {
 		tei_list_del(&job->of_conn);
@@ -92,9 +92,9 @@ static void forget_job(struct tei_agent_job *job)
 		free_session(s);
 }
 
-void tei_session_job_over(struct tei_agent_job *job)
+void tes_session_job_over(struct tes_agent_job *job)
 {
-	struct tei_agent_conn *conn = job->conn;
+	struct tes_agent_conn *conn = job->conn;
 	bool sent;
 
 	sent = conn && job->answer &&
@@ -103,14 +103,14 @@ void tei_session_job_over(struct tei_agent_job *job)
 	if (conn && !sent)
 		tei_frame_refuse_for_now(conn->frames, "out of memory");
 	if (!sent && job->n_cut)
-		tei_agent_buffers_give_back(job->buffers, job->cut, job->n_cut);
+		tes_agent_buffers_give_back(job->buffers, job->cut, job->n_cut);
 	forget_job(job);
 }
 
-static struct tei_agent_job *create_job(struct tei_agent_conn *conn,
+static struct tes_agent_job *create_job(struct tes_agent_conn *conn,
 					const struct tei_frame *f)
 {
-	struct tei_agent_job *job = tei_calloc(1, sizeof(*job));
+	struct tes_agent_job *job = tei_calloc(1, sizeof(*job));
 
 	if (!job)
 		return NULL;
@@ -135,21 +135,21 @@ static struct tei_agent_job *create_job(struct tei_agent_conn *conn,
 
 /* ---- connections ---- */
 
-static bool has_room(const struct tei_agent_conn *conn, size_t len)
+static bool has_room(const struct tes_agent_conn *conn, size_t len)
 {
-	const struct tei_agent_session *s = conn->session;
+	const struct tes_agent_session *s = conn->session;
 
-	return conn->n_jobs < TEI_AGENT_JOBS_MAX &&
-	       s->queued_bytes + len <= TEI_AGENT_QUEUE_MAX &&
-	       s->agent->queued_bytes + len <= TEI_AGENT_QUEUE_ALL_MAX;
+	return conn->n_jobs < TES_AGENT_JOBS_MAX &&
+	       s->queued_bytes + len <= TES_AGENT_QUEUE_MAX &&
+	       s->agent->queued_bytes + len <= TES_AGENT_QUEUE_ALL_MAX;
 }
 
 static void on_frame(struct tei_frame_conn *frames, const struct tei_frame *f,
 		     void *arg)
 {
-	struct tei_agent_conn *conn = arg;
-	struct tei_agent_session *s = conn->session;
-	struct tei_agent_job *job;
+	struct tes_agent_conn *conn = arg;
+	struct tes_agent_session *s = conn->session;
+	struct tes_agent_job *job;
 
 	if (f->flags || !f->id) {
 		tei_frame_bad(frames, "only calls are known here");
@@ -165,22 +165,22 @@ static void on_frame(struct tei_frame_conn *frames, const struct tei_frame *f,
 	s->n_jobs++;
 	s->queued_bytes += job->len;
 	s->agent->queued_bytes += job->len;
-	tei_workers_add(job);
+	tes_workers_add(job);
 }
 
 /* What waits is dropped; what runs will find nobody to answer. */
-static void close_conn(struct tei_agent_conn *conn)
+static void close_conn(struct tes_agent_conn *conn)
 {
 	struct tei_list *node;
 
 	tei_list_del(&conn->link);
 	conn->session->n_conns--;
 	while ((node = tei_list_pop(&conn->jobs))) {
-		struct tei_agent_job *job =
-			tei_list_entry(node, struct tei_agent_job, of_conn);
+		struct tes_agent_job *job =
+			tei_list_entry(node, struct tes_agent_job, of_conn);
 
 		job->conn = NULL;
-		if (tei_workers_take_back(job))
+		if (tes_workers_take_back(job))
 			forget_job(job);
 	}
 	tei_frame_close(conn->frames);
@@ -191,7 +191,7 @@ static void close_conn(struct tei_agent_conn *conn)
  * Its process ends, or has ended: its sockets are closed before its pidfd says
  * so. For a figure only, so that what cannot be opened counts as alive.
  */
-static bool is_ending(const struct tei_agent_session *s)
+static bool is_ending(const struct tes_agent_session *s)
 {
 	unsigned int flags = 0;
 	char text[512], *at;
@@ -217,8 +217,8 @@ static bool is_ending(const struct tei_agent_session *s)
 static void on_down(struct tei_frame_conn *frames, int err, const char *text,
 		    void *arg)
 {
-	struct tei_agent_conn *conn = arg;
-	struct tei_agent_session *s = conn->session;
+	struct tes_agent_conn *conn = arg;
+	struct tes_agent_session *s = conn->session;
 
 	(void)frames;
 	(void)text;
@@ -229,7 +229,7 @@ static void on_down(struct tei_frame_conn *frames, int err, const char *text,
 	s->n_jobs--;
 	if (!s->n_conns && !s->ended) {
 		s->agent->stats.died += is_ending(s);
-		tei_session_end(s);
+		tes_session_end(s);
 	} else if (s->ended && !s->n_jobs) {
 		free_session(s);
 	}
@@ -237,7 +237,7 @@ static void on_down(struct tei_frame_conn *frames, int err, const char *text,
 
 static void on_fault(enum tei_frame_fault fault, void *arg)
 {
-	struct tei_agent_conn *conn = arg;
+	struct tes_agent_conn *conn = arg;
 
 	conn->session->agent->stats.faults[fault]++;
 }
@@ -248,20 +248,20 @@ static const struct tei_frame_ops conn_ops = {
 	.fault = on_fault,
 };
 
-void tei_session_connect(struct tei_agent_session *s, int socket)
+void tes_session_connect(struct tes_agent_session *s, int socket)
 {
-	struct tei_agent_conn *conn = tei_calloc(1, sizeof(*conn));
+	struct tes_agent_conn *conn = tei_calloc(1, sizeof(*conn));
 	int rc = -ENOMEM;
 
 	if (conn)
-		rc = tei_frame_adopt(s->agent->loop, &tei_agent_protocol,
+		rc = tei_frame_adopt(s->agent->loop, &tes_agent_protocol,
 				     socket, &conn_ops, conn, &conn->frames);
 	else
 		(void)close(socket);
 	if (rc) {
 		tei_free(conn);
 		if (!s->n_conns)
-			tei_session_end(s);
+			tes_session_end(s);
 		return;
 	}
 	conn->session = s;
@@ -274,17 +274,17 @@ void tei_session_connect(struct tei_agent_session *s, int socket)
 
 static void on_died(evutil_socket_t fd, short what, void *arg)
 {
-	struct tei_agent_session *s = arg;
+	struct tes_agent_session *s = arg;
 
 	(void)fd;
 	(void)what;
 	tei_loop_note(s->agent->loop);
 	s->agent->stats.died++;
-	tei_session_end(s);
+	tes_session_end(s);
 }
 
 /* Without a pidfd the connections have to tell. 0, -ESRCH: dead already. */
-static int watch(struct tei_agent_session *s)
+static int watch(struct tes_agent_session *s)
 {
 	s->pidfd = -1;
 	if (s->pid)
@@ -300,9 +300,9 @@ static int watch(struct tei_agent_session *s)
 	return 0;
 }
 
-static struct tei_agent_session *create(struct tei_agent *agent, pid_t pid)
+static struct tes_agent_session *create(struct tes_agent *agent, pid_t pid)
 {
-	struct tei_agent_session *s = tei_calloc(1, sizeof(*s));
+	struct tes_agent_session *s = tei_calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -318,27 +318,27 @@ static struct tei_agent_session *create(struct tei_agent *agent, pid_t pid)
 	return NULL;
 }
 
-enum tei_greeting_status tei_session_open(struct tei_agent *agent, int fd,
+enum tes_greeting_status tes_session_open(struct tes_agent *agent, int fd,
 					  uint64_t length, pid_t pid,
-					  struct tei_agent_session **out)
+					  struct tes_agent_session **out)
 {
-	struct tei_agent_session *s;
+	struct tes_agent_session *s;
 	int rc;
 
-	if (agent->n_sessions >= TEI_AGENT_SESSIONS_MAX)
-		return TEI_GREETING_CROWD;
+	if (agent->n_sessions >= TES_AGENT_SESSIONS_MAX)
+		return TES_GREETING_CROWD;
 	if (length > agent->memory_each_max)
-		return TEI_GREETING_TOO_LARGE;
+		return TES_GREETING_TOO_LARGE;
 	if (length > agent->memory_max - agent->memory_bytes)
-		return TEI_GREETING_NO_MEMORY;
+		return TES_GREETING_NO_MEMORY;
 	s = create(agent, pid);
 	if (!s)
-		return TEI_GREETING_NO_MEMORY;
-	rc = tei_agent_memory_map(agent->store, fd, length, &s->memory);
+		return TES_GREETING_NO_MEMORY;
+	rc = tes_agent_memory_map(agent->store, fd, length, &s->memory);
 	if (rc) {
 		tei_free(s);
-		return rc == -EINVAL ? TEI_GREETING_MEMORY
-				     : TEI_GREETING_NO_MEMORY;
+		return rc == -EINVAL ? TES_GREETING_MEMORY
+				     : TES_GREETING_NO_MEMORY;
 	}
 	s->id = ++agent->last_session;
 	s->memory.id = ++agent->last_memory;
@@ -347,37 +347,37 @@ enum tei_greeting_status tei_session_open(struct tei_agent *agent, int fd,
 	agent->stats.sessions_total++;
 	tei_list_add_tail(&agent->sessions, &s->link);
 	if (watch(s)) {
-		tei_session_end(s);
-		return TEI_GREETING_NO_SESSION;
+		tes_session_end(s);
+		return TES_GREETING_NO_SESSION;
 	}
 	LOG_DEBUG("dummy %llu: process %d, %llu bytes",
 		  (unsigned long long)s->id, (int)pid,
 		  (unsigned long long)length);
 	*out = s;
-	return TEI_GREETED;
+	return TES_GREETED;
 }
 
-enum tei_greeting_status tei_session_find(struct tei_agent *agent,
-					  const struct tei_greeting *g,
+enum tes_greeting_status tes_session_find(struct tes_agent *agent,
+					  const struct tes_greeting *g,
 					  pid_t pid,
-					  struct tei_agent_session **out)
+					  struct tes_agent_session **out)
 {
 	tei_list_for_each (pos, &agent->sessions) {
-		struct tei_agent_session *s =
-			tei_list_entry(pos, struct tei_agent_session, link);
+		struct tes_agent_session *s =
+			tei_list_entry(pos, struct tes_agent_session, link);
 
 		if (s->id != g->session || s->ended || s->pid != pid ||
 		    CRYPTO_memcmp(s->token, g->token, sizeof(s->token)))
 			continue;
-		if (s->n_conns >= TEI_AGENT_CONNS_MAX)
-			return TEI_GREETING_CROWD;
+		if (s->n_conns >= TES_AGENT_CONNS_MAX)
+			return TES_GREETING_CROWD;
 		*out = s;
-		return TEI_GREETED;
+		return TES_GREETED;
 	}
-	return TEI_GREETING_NO_SESSION;
+	return TES_GREETING_NO_SESSION;
 }
 
-void tei_session_end(struct tei_agent_session *s)
+void tes_session_end(struct tes_agent_session *s)
 {
 	if (s->ended)
 		return;
@@ -389,7 +389,7 @@ void tei_session_end(struct tei_agent_session *s)
 	}
 	s->n_jobs++; /* it stays until we are through with it */
 	while (!tei_list_empty(&s->conns))
-		close_conn(tei_list_entry(s->conns.next, struct tei_agent_conn,
+		close_conn(tei_list_entry(s->conns.next, struct tes_agent_conn,
 					  link));
 	LOG_DEBUG("dummy %llu: gone, %u calls under way",
 		  (unsigned long long)s->id, s->n_jobs - 1);

@@ -16,7 +16,7 @@
 #define ASK_BYTES  64
 
 struct asker {
-	struct tei_agent *agent;
+	struct tes_agent *agent;
 	struct tei_list link; /* in agent->askers */
 	struct tei_frame_conn *conn;
 };
@@ -57,7 +57,7 @@ static void on_end(struct tei_frame_conn *conn, int err, const char *text,
 
 static void on_fault(enum tei_frame_fault fault, void *arg)
 {
-	struct tei_agent *agent = arg;
+	struct tes_agent *agent = arg;
 
 	agent->stats.faults[fault]++;
 }
@@ -80,7 +80,7 @@ static const struct tei_frame_ops port_ops = {.fault = on_fault};
 
 static void on_accepted(struct tei_frame_conn *conn, void *arg)
 {
-	struct tei_agent *agent = arg;
+	struct tes_agent *agent = arg;
 	struct asker *asker = tei_calloc(1, sizeof(*asker));
 
 	if (!asker) {
@@ -94,11 +94,11 @@ static void on_accepted(struct tei_frame_conn *conn, void *arg)
 	tei_frame_set_ops(conn, &ask_ops, asker);
 }
 
-int tei_where_open(struct tei_agent *agent,
-		   const struct tei_agent_config *config)
+int tes_where_open(struct tes_agent *agent,
+		   const struct tes_agent_config *config)
 {
 	const struct tei_frame_server_config server = {
-		.protocol = &tei_agent_protocol,
+		.protocol = &tes_agent_protocol,
 		.host = config->host,
 		.port = config->port,
 		.insecure = config->insecure,
@@ -114,7 +114,7 @@ int tei_where_open(struct tei_agent *agent,
 				&agent->port_server);
 }
 
-void tei_where_close(struct tei_agent *agent)
+void tes_where_close(struct tes_agent *agent)
 {
 	if (!agent->port_server)
 		return;

@@ -11,24 +11,24 @@
 #include "base/clock.h"
 #include "store/agent/agent_private.h"
 
-static unsigned int most_of_one(const struct tei_agent *agent)
+static unsigned int most_of_one(const struct tes_agent *agent)
 {
 	return agent->n_threads > 1 ? agent->n_threads - 1 : 1;
 }
 
-static bool is_walk(const struct tei_agent_job *job)
+static bool is_walk(const struct tes_agent_job *job)
 {
 	return job->frame.type == AGENT__AGENT_TYPE__AGENT_REMOVE_ALL;
 }
 
 /* The first that may begin; walks wait for each other, and for nobody else. */
-static struct tei_agent_job *first_of(const struct tei_agent *agent,
-				      struct tei_agent_session *s)
+static struct tes_agent_job *first_of(const struct tes_agent *agent,
+				      struct tes_agent_session *s)
 	TEI_REQUIRES(agent->mu)
 {
 	tei_list_for_each (pos, &s->queue) {
-		struct tei_agent_job *job =
-			tei_list_entry(pos, struct tei_agent_job, of_queue);
+		struct tes_agent_job *job =
+			tei_list_entry(pos, struct tes_agent_job, of_queue);
 
 		if (!agent->walking || !is_walk(job))
 			return job;
@@ -36,13 +36,13 @@ static struct tei_agent_job *first_of(const struct tei_agent *agent,
 	return NULL;
 }
 
-static struct tei_agent_job *next_job(struct tei_agent *agent)
+static struct tes_agent_job *next_job(struct tes_agent *agent)
 	TEI_REQUIRES(agent->mu)
 {
 	tei_list_for_each (pos, &agent->turns) {
-		struct tei_agent_session *s =
-			tei_list_entry(pos, struct tei_agent_session, turn);
-		struct tei_agent_job *job;
+		struct tes_agent_session *s =
+			tei_list_entry(pos, struct tes_agent_session, turn);
+		struct tes_agent_job *job;
 
 		if (s->n_running >= most_of_one(agent))
 			continue;
@@ -63,12 +63,12 @@ static struct tei_agent_job *next_job(struct tei_agent *agent)
 
 static void on_done(struct tei_call *call)
 {
-	tei_session_job_over(TEI_CONTAINER(call, struct tei_agent_job, post));
+	tes_session_job_over(TEI_CONTAINER(call, struct tes_agent_job, post));
 }
 
-static void finish(struct tei_agent *agent, struct tei_agent_job *job)
+static void finish(struct tes_agent *agent, struct tes_agent_job *job)
 {
-	struct tei_agent_session *s = job->session;
+	struct tes_agent_session *s = job->session;
 
 	tei_mutex_lock(&agent->mu);
 	s->n_running--;
@@ -84,7 +84,7 @@ static void finish(struct tei_agent *agent, struct tei_agent_job *job)
 	tei_mutex_unlock(&agent->mu);
 }
 
-static struct tei_agent_session *next_gone(struct tei_agent *agent)
+static struct tes_agent_session *next_gone(struct tes_agent *agent)
 	TEI_REQUIRES(agent->mu)
 {
 	struct tei_list *node = tei_list_pop(&agent->gone);
@@ -92,18 +92,18 @@ static struct tei_agent_session *next_gone(struct tei_agent *agent)
 	if (!node)
 		return NULL;
 	agent->n_running++;
-	return tei_list_entry(node, struct tei_agent_session, turn);
+	return tei_list_entry(node, struct tes_agent_session, turn);
 }
 
 static void on_unmapped(struct tei_call *call)
 {
-	tei_session_unmapped(
-		TEI_CONTAINER(call, struct tei_agent_session, post));
+	tes_session_unmapped(
+		TEI_CONTAINER(call, struct tes_agent_session, post));
 }
 
-static void unmap(struct tei_agent *agent, struct tei_agent_session *s)
+static void unmap(struct tes_agent *agent, struct tes_agent_session *s)
 {
-	tei_session_unmap(s);
+	tes_session_unmap(s);
 	s->post.fn = on_unmapped;
 	(void)tei_loop_post(agent->loop, &s->post);
 	tei_mutex_lock(&agent->mu);
@@ -113,8 +113,8 @@ static void unmap(struct tei_agent *agent, struct tei_agent_session *s)
 }
 
 /* False: there is nothing more to do, ever. */
-static bool next(struct tei_agent *agent, struct tei_agent_job **job,
-		 struct tei_agent_session **gone)
+static bool next(struct tes_agent *agent, struct tes_agent_job **job,
+		 struct tes_agent_session **gone)
 {
 	bool stopping;
 
@@ -131,27 +131,27 @@ static bool next(struct tei_agent *agent, struct tei_agent_job **job,
 
 static void *run(void *arg)
 {
-	struct tei_agent *agent = arg;
-	struct tei_agent_session *gone;
-	struct tei_agent_job *job;
+	struct tes_agent *agent = arg;
+	struct tes_agent_session *gone;
+	struct tes_agent_job *job;
 
 	while (next(agent, &job, &gone)) {
 		if (gone) {
 			unmap(agent, gone);
 			continue;
 		}
-		tei_agent_serve(agent, job);
+		tes_agent_serve(agent, job);
 		finish(agent, job);
 	}
 	return NULL;
 }
 
-int tei_workers_start(struct tei_agent *agent, unsigned int n)
+int tes_workers_start(struct tes_agent *agent, unsigned int n)
 {
 	int rc;
 
-	if (n > TEI_AGENT_THREADS_MAX)
-		n = TEI_AGENT_THREADS_MAX;
+	if (n > TES_AGENT_THREADS_MAX)
+		n = TES_AGENT_THREADS_MAX;
 	/* Before the first one looks at it. */
 	agent->n_threads = n;
 	for (unsigned int i = 0; i < n; i++) {
@@ -159,15 +159,15 @@ int tei_workers_start(struct tei_agent *agent, unsigned int n)
 				      agent);
 		if (!rc)
 			continue;
-		(void)tei_workers_quiet(agent, UINT64_MAX);
+		(void)tes_workers_quiet(agent, UINT64_MAX);
 		agent->n_threads = i;
-		tei_workers_join(agent);
+		tes_workers_join(agent);
 		return rc;
 	}
 	return 0;
 }
 
-bool tei_workers_quiet(struct tei_agent *agent, uint64_t deadline_ns)
+bool tes_workers_quiet(struct tes_agent *agent, uint64_t deadline_ns)
 {
 	bool quiet;
 
@@ -182,17 +182,17 @@ bool tei_workers_quiet(struct tei_agent *agent, uint64_t deadline_ns)
 	return quiet;
 }
 
-void tei_workers_join(struct tei_agent *agent)
+void tes_workers_join(struct tes_agent *agent)
 {
 	for (unsigned int i = 0; i < agent->n_threads; i++)
 		(void)pthread_join(agent->threads[i], NULL);
 	agent->n_threads = 0;
 }
 
-void tei_workers_add(struct tei_agent_job *job)
+void tes_workers_add(struct tes_agent_job *job)
 {
-	struct tei_agent_session *s = job->session;
-	struct tei_agent *agent = s->agent;
+	struct tes_agent_session *s = job->session;
+	struct tes_agent *agent = s->agent;
 
 	tei_mutex_lock(&agent->mu);
 	tei_list_add_tail(&s->queue, &job->of_queue);
@@ -202,9 +202,9 @@ void tei_workers_add(struct tei_agent_job *job)
 	tei_mutex_unlock(&agent->mu);
 }
 
-bool tei_workers_unmap(struct tei_agent_session *s)
+bool tes_workers_unmap(struct tes_agent_session *s)
 {
-	struct tei_agent *agent = s->agent;
+	struct tes_agent *agent = s->agent;
 	bool taken;
 
 	tei_mutex_lock(&agent->mu);
@@ -217,10 +217,10 @@ bool tei_workers_unmap(struct tei_agent_session *s)
 	return taken;
 }
 
-bool tei_workers_take_back(struct tei_agent_job *job)
+bool tes_workers_take_back(struct tes_agent_job *job)
 {
-	struct tei_agent_session *s = job->session;
-	struct tei_agent *agent = s->agent;
+	struct tes_agent_session *s = job->session;
+	struct tes_agent *agent = s->agent;
 	bool queued;
 
 	tei_mutex_lock(&agent->mu);

@@ -6,8 +6,8 @@
 int te_store_setup(const struct te_store_config *config, struct te_store **out)
 {
 	if (config && out && config->size == sizeof(*config) && config->daemon)
-		return tei_dummy_setup(config, out);
-	return tei_direct_setup(config, out);
+		return tes_dummy_setup(config, out);
+	return tes_direct_setup(config, out);
 }
 
 void te_store_close(struct te_store *store)

@@ -8,29 +8,29 @@
 /* Bytes of keys in one call: it never keeps the master's thread for long. */
 #define CHUNK_KEY_BYTES (1u << 20)
 
-bool tei_keys_given(const struct te_store *store,
+bool tes_keys_given(const struct te_store *store,
 		    const struct te_store_key *keys, size_t n,
 		    const void *results)
 {
 	return store && (!n || (keys && results));
 }
 
-bool tei_key_holds(const struct te_store_key *key)
+bool tes_key_holds(const struct te_store_key *key)
 {
 	return key->bytes && key->len >= 1 && key->len <= TE_STORE_KEY_MAX &&
 	       !key->reserved;
 }
 
-size_t tei_keys_bytes(const struct te_store_key *keys, size_t n)
+size_t tes_keys_bytes(const struct te_store_key *keys, size_t n)
 {
 	size_t bytes = 0, i;
 
 	for (i = 0; i < n; i++)
-		bytes += tei_key_holds(&keys[i]) ? keys[i].len : 0;
+		bytes += tes_key_holds(&keys[i]) ? keys[i].len : 0;
 	return bytes;
 }
 
-uint64_t tei_value_bytes(const struct te_store_value *value)
+uint64_t tes_value_bytes(const struct te_store_value *value)
 {
 	uint64_t sum = 0;
 	uint32_t i;
@@ -79,7 +79,7 @@ static bool names_hold(const char *const *names, size_t n, bool may_lack)
 	return true;
 }
 
-bool tei_replicate_holds(const struct te_store_replicate *how, size_t n)
+bool tes_replicate_holds(const struct te_store_replicate *how, size_t n)
 {
 	size_t i;
 
@@ -102,13 +102,13 @@ bool tei_replicate_holds(const struct te_store_replicate *how, size_t n)
 	       names_hold(how->group_ids, how->n_group_ids, true);
 }
 
-size_t tei_chunk(const struct te_store_key *keys, size_t from, size_t n)
+size_t tes_chunk(const struct te_store_key *keys, size_t from, size_t n)
 {
 	size_t bytes = 0, i;
 
 	for (i = from; i < n && i - from < TE_STORE_BATCH_MAX; i++) {
 		/* One that does not hold is not sent at all. */
-		bytes += tei_key_holds(&keys[i]) ? keys[i].len : 0;
+		bytes += tes_key_holds(&keys[i]) ? keys[i].len : 0;
 		if (bytes > CHUNK_KEY_BYTES && i > from)
 			break;
 	}

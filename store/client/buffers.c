@@ -18,7 +18,7 @@
 
 #define ALIGN 4096u /* of pieces: no two values share a page */
 
-static struct te_store_buffer *create_piece(struct tei_buffers *b,
+static struct te_store_buffer *create_piece(struct tes_buffers *b,
 					    uint8_t *data, uint64_t room)
 {
 	struct te_store_buffer *piece = tei_calloc(1, sizeof(*piece));
@@ -32,7 +32,7 @@ static struct te_store_buffer *create_piece(struct tei_buffers *b,
 	return piece;
 }
 
-static int take_memory(struct tei_buffers *b, uint64_t bytes)
+static int take_memory(struct tes_buffers *b, uint64_t bytes)
 {
 	struct te_region region = {.length = bytes, .access = TE_ACCESS_LOCAL};
 	int rc = te_memory_alloc(b->engine, bytes, &b->memory);
@@ -48,7 +48,7 @@ static int take_memory(struct tei_buffers *b, uint64_t bytes)
 	return rc;
 }
 
-int tei_buffers_init(struct tei_buffers *b, struct te_engine *engine,
+int tes_buffers_init(struct tes_buffers *b, struct te_engine *engine,
 		     uint64_t bytes)
 {
 	struct te_store_buffer *all;
@@ -76,7 +76,7 @@ int tei_buffers_init(struct tei_buffers *b, struct te_engine *engine,
 	return 0;
 }
 
-int tei_buffers_init_over(struct tei_buffers *b, void *memory, uint64_t bytes)
+int tes_buffers_init_over(struct tes_buffers *b, void *memory, uint64_t bytes)
 {
 	struct te_store_buffer *all = NULL;
 
@@ -97,7 +97,7 @@ int tei_buffers_init_over(struct tei_buffers *b, void *memory, uint64_t bytes)
 	return 0;
 }
 
-void tei_buffers_fini(struct tei_buffers *b)
+void tes_buffers_fini(struct tes_buffers *b)
 {
 	struct tei_list *node;
 
@@ -113,7 +113,7 @@ void tei_buffers_fini(struct tei_buffers *b)
 
 /* ---- cutting ---- */
 
-static struct te_store_buffer *find_room(struct tei_buffers *b, uint64_t room)
+static struct te_store_buffer *find_room(struct tes_buffers *b, uint64_t room)
 	TEI_REQUIRES(b->mu)
 {
 	struct tei_list *node;
@@ -135,7 +135,7 @@ static struct te_store_buffer *find_room(struct tei_buffers *b, uint64_t room)
 }
 
 /* @rest becomes what is left of @piece, or is of no use: false. */
-static bool cut(struct tei_buffers *b, struct te_store_buffer *piece,
+static bool cut(struct tes_buffers *b, struct te_store_buffer *piece,
 		struct te_store_buffer *rest, uint64_t room) TEI_REQUIRES(b->mu)
 {
 	piece->taken = true;
@@ -150,7 +150,7 @@ static bool cut(struct tei_buffers *b, struct te_store_buffer *piece,
 	return true;
 }
 
-static struct te_store_buffer *take_piece(struct tei_buffers *b,
+static struct te_store_buffer *take_piece(struct tes_buffers *b,
 					  uint64_t length)
 {
 	uint64_t room = (length + ALIGN - 1) / ALIGN * ALIGN;
@@ -172,7 +172,7 @@ static struct te_store_buffer *take_piece(struct tei_buffers *b,
 	return piece;
 }
 
-struct te_store_buffer *tei_buffer_take(struct tei_buffers *b, uint64_t length)
+struct te_store_buffer *tes_buffer_take(struct tes_buffers *b, uint64_t length)
 {
 	struct te_store_buffer *buffer = take_piece(b, length);
 
@@ -181,7 +181,7 @@ struct te_store_buffer *tei_buffer_take(struct tei_buffers *b, uint64_t length)
 	return buffer;
 }
 
-struct te_store_buffer *tei_buffer_find(struct tei_buffers *b, const void *data)
+struct te_store_buffer *tes_buffer_find(struct tes_buffers *b, const void *data)
 {
 	struct te_store_buffer *found = NULL;
 
@@ -199,7 +199,7 @@ struct te_store_buffer *tei_buffer_find(struct tei_buffers *b, const void *data)
 	return found;
 }
 
-struct te_store_buffer *tei_buffer_create(struct tei_buffers *b,
+struct te_store_buffer *tes_buffer_create(struct tes_buffers *b,
 					  uint64_t length)
 {
 	struct te_store_buffer *buffer = take_piece(b, length);
@@ -221,7 +221,7 @@ struct te_store_buffer *tei_buffer_create(struct tei_buffers *b,
 /* ---- giving back ---- */
 
 /* The piece behind @piece if both are free, taken out of the list; or NULL. */
-static struct te_store_buffer *join(struct tei_buffers *b,
+static struct te_store_buffer *join(struct tes_buffers *b,
 				    struct te_store_buffer *piece)
 	TEI_REQUIRES(b->mu)
 {
@@ -239,10 +239,10 @@ static struct te_store_buffer *join(struct tei_buffers *b,
 	return next;
 }
 
-void tei_buffer_destroy(struct te_store_buffer *buffer)
+void tes_buffer_destroy(struct te_store_buffer *buffer)
 {
 	struct te_store_buffer *after, *self = NULL;
-	struct tei_buffers *b;
+	struct tes_buffers *b;
 
 	if (!buffer)
 		return;
@@ -278,5 +278,5 @@ uint64_t te_store_buffer_length(const struct te_store_buffer *buffer)
 
 void te_store_buffer_free(struct te_store_buffer *buffer)
 {
-	tei_buffer_destroy(buffer);
+	tes_buffer_destroy(buffer);
 }

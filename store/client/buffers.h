@@ -18,11 +18,11 @@
 #include "base/list.h"
 #include "base/thread.h"
 
-struct tei_buffers;
+struct tes_buffers;
 
 struct te_store_buffer {
 	struct tei_list link; /* in buffers->pieces by address; or in none */
-	struct tei_buffers *buffers; /* not owned */
+	struct tes_buffers *buffers; /* not owned */
 	uint8_t *data;
 	uint64_t length; /* that the user asked for */
 	uint64_t room;   /* of the piece; 0: plain memory */
@@ -31,7 +31,7 @@ struct te_store_buffer {
 	void (*release)(struct te_store_buffer *buffer);
 };
 
-struct tei_buffers {
+struct tes_buffers {
 	struct te_engine *engine; /* not owned; NULL: memory neither */
 	bool lowest;              /* a piece is cut as low as one fits */
 	void *memory;             /* NULL: none */
@@ -43,25 +43,25 @@ struct tei_buffers {
 };
 
 /* @bytes 0: no arena. -ENOMEM, -EINVAL and the errors of te_region_add(). */
-int tei_buffers_init(struct tei_buffers *buffers, struct te_engine *engine,
+int tes_buffers_init(struct tes_buffers *buffers, struct te_engine *engine,
 		     uint64_t bytes);
 /*
  * Over memory of the caller's: @bytes, a multiple of 4096. Pieces lie as low as
  * they fit, so that what is used now and then stays small. -ENOMEM.
  */
-int tei_buffers_init_over(struct tei_buffers *buffers, void *memory,
+int tes_buffers_init_over(struct tes_buffers *buffers, void *memory,
 			  uint64_t bytes);
 /* All buffers have been freed. */
-void tei_buffers_fini(struct tei_buffers *buffers);
+void tes_buffers_fini(struct tes_buffers *buffers);
 /* @length bytes, at least 1. NULL: out of memory. */
-struct te_store_buffer *tei_buffer_create(struct tei_buffers *buffers,
+struct te_store_buffer *tes_buffer_create(struct tes_buffers *buffers,
 					  uint64_t length);
 /* The same, but never plain memory. NULL: no room, or out of memory. */
-struct te_store_buffer *tei_buffer_take(struct tei_buffers *buffers,
+struct te_store_buffer *tes_buffer_take(struct tes_buffers *buffers,
 					uint64_t length);
 /* The taken piece that begins at @data, or NULL. */
-struct te_store_buffer *tei_buffer_find(struct tei_buffers *buffers,
+struct te_store_buffer *tes_buffer_find(struct tes_buffers *buffers,
 					const void *data);
-void tei_buffer_destroy(struct te_store_buffer *buffer); /* NULL is fine */
+void tes_buffer_destroy(struct te_store_buffer *buffer); /* NULL is fine */
 
 #endif

@@ -14,12 +14,12 @@
 #include "base/log.h"
 #include "store/client/client.h"
 
-uint64_t tei_call_deadline(const struct te_store *store)
+uint64_t tes_call_deadline(const struct te_store *store)
 {
 	return tei_now_ns() + store->call_timeout_ms * TEI_NS_PER_MS;
 }
 
-int tei_bad_reply(const char *what)
+int tes_bad_reply(const char *what)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
 
@@ -30,7 +30,7 @@ int tei_bad_reply(const char *what)
 
 /* ---- the loop's side ---- */
 
-void tei_link_wait_done(struct tei_link_wait *wait, int code)
+void tes_link_wait_done(struct tes_link_wait *wait, int code)
 {
 	tei_mutex_lock(&wait->mu);
 	wait->done = true;
@@ -46,7 +46,7 @@ void tei_link_wait_done(struct tei_link_wait *wait, int code)
  */
 static bool worth_waiting(const struct te_store *store)
 {
-	const struct tei_master_link *link = &store->link;
+	const struct tes_master_link *link = &store->link;
 
 	return !link->stopped && tei_now_ns() - link->down_since_ns <
 					 store->call_timeout_ms * TEI_NS_PER_MS;
@@ -54,32 +54,32 @@ static bool worth_waiting(const struct te_store *store)
 
 static void on_post(struct tei_call *post)
 {
-	struct tei_link_wait *wait =
-		TEI_CONTAINER(post, struct tei_link_wait, post);
-	struct tei_master_link *link = &wait->store->link;
+	struct tes_link_wait *wait =
+		TEI_CONTAINER(post, struct tes_link_wait, post);
+	struct tes_master_link *link = &wait->store->link;
 
-	if (link->state == TEI_MASTER_LINK_UP && !link->losing)
-		tei_link_wait_done(wait, 0);
+	if (link->state == TES_MASTER_LINK_UP && !link->losing)
+		tes_link_wait_done(wait, 0);
 	else if (link->losing || worth_waiting(wait->store))
 		tei_list_add_tail(&link->waiting, &wait->waiting);
 	else
-		tei_link_wait_done(wait, TE_STORE_RPC_FAIL);
+		tes_link_wait_done(wait, TE_STORE_RPC_FAIL);
 }
 
 /* The deadline has passed. Order on the loop: on_post() ran before this. */
 static void take_back(void *arg)
 {
-	struct tei_link_wait *wait = arg;
+	struct tes_link_wait *wait = arg;
 
 	if (wait->done) /* only this thread sets it */
 		return;
 	tei_list_del(&wait->waiting);
-	tei_link_wait_done(wait, TE_STORE_RPC_FAIL);
+	tes_link_wait_done(wait, TE_STORE_RPC_FAIL);
 }
 
 /* ---- the caller's side ---- */
 
-static int wait_done(struct tei_link_wait *wait, uint64_t deadline_ns)
+static int wait_done(struct tes_link_wait *wait, uint64_t deadline_ns)
 {
 	int code;
 
@@ -101,8 +101,8 @@ static int wait_done(struct tei_link_wait *wait, uint64_t deadline_ns)
 /* For the call timeout at most, also where an answer may take longer. */
 static int wait_for_link(struct te_store *store, uint64_t deadline_ns)
 {
-	uint64_t patience_ns = tei_call_deadline(store);
-	struct tei_link_wait wait;
+	uint64_t patience_ns = tes_call_deadline(store);
+	struct tes_link_wait wait;
 	int code = TE_STORE_RPC_FAIL;
 
 	memset(&wait, 0, sizeof(wait));
@@ -120,45 +120,45 @@ static int wait_for_link(struct te_store *store, uint64_t deadline_ns)
 	return code;
 }
 
-void tei_store_ask(struct te_store *store, uint16_t type,
+void tes_store_ask(struct te_store *store, uint16_t type,
 		   const struct ProtobufCMessage *msg, struct tei_arena *arena,
-		   uint64_t deadline_ns, struct tei_store_asked *asked)
+		   uint64_t deadline_ns, struct tes_store_asked *asked)
 {
 	asked->type = type;
 	asked->msg = msg;
 	asked->call.arena = arena;
 	asked->call.deadline_ns = deadline_ns;
 	asked->code =
-		tei_channel_begin(&store->channel, 0, type, msg, &asked->call);
+		tes_channel_begin(&store->channel, 0, type, msg, &asked->call);
 }
 
-int tei_store_answered(struct te_store *store, struct tei_store_asked *asked,
-		       struct tei_reply *out)
+int tes_store_answered(struct te_store *store, struct tes_store_asked *asked,
+		       struct tes_reply *out)
 {
-	const struct tei_channel_call *call = &asked->call;
+	const struct tes_channel_call *call = &asked->call;
 	int code = asked->code;
 
 	if (!code)
-		code = tei_channel_await(&store->channel, &asked->call, out);
-	while (code == TEI_CHANNEL_SHUT) {
+		code = tes_channel_await(&store->channel, &asked->call, out);
+	while (code == TES_CHANNEL_SHUT) {
 		code = wait_for_link(store, call->deadline_ns);
 		if (!code)
-			code = tei_channel_call(&store->channel, 0, asked->type,
+			code = tes_channel_call(&store->channel, 0, asked->type,
 						asked->msg, call->arena,
 						call->deadline_ns, out);
-		if (code == TEI_CHANNEL_SHUT &&
+		if (code == TES_CHANNEL_SHUT &&
 		    tei_now_ns() >= call->deadline_ns)
 			code = TE_STORE_RPC_FAIL;
 	}
 	return code;
 }
 
-int tei_store_call(struct te_store *store, uint16_t type,
+int tes_store_call(struct te_store *store, uint16_t type,
 		   const struct ProtobufCMessage *msg, struct tei_arena *arena,
-		   uint64_t deadline_ns, struct tei_reply *out)
+		   uint64_t deadline_ns, struct tes_reply *out)
 {
-	struct tei_store_asked asked;
+	struct tes_store_asked asked;
 
-	tei_store_ask(store, type, msg, arena, deadline_ns, &asked);
-	return tei_store_answered(store, &asked, out);
+	tes_store_ask(store, type, msg, arena, deadline_ns, &asked);
+	return tes_store_answered(store, &asked, out);
 }

@@ -28,8 +28,8 @@
 
 /* ---- life ---- */
 
-void tei_channel_init(struct tei_channel *ch,
-		      void (*broke)(struct tei_channel *channel))
+void tes_channel_init(struct tes_channel *ch,
+		      void (*broke)(struct tes_channel *channel))
 {
 	memset(ch, 0, sizeof(*ch));
 	ch->broke = broke;
@@ -40,7 +40,7 @@ void tei_channel_init(struct tei_channel *ch,
 	tei_list_init(&ch->calls);
 }
 
-void tei_channel_fini(struct tei_channel *ch)
+void tes_channel_fini(struct tes_channel *ch)
 {
 	tei_cond_fini(&ch->left);
 	tei_mutex_fini(&ch->mu);
@@ -56,7 +56,7 @@ static int open_kick(void)
 	return fd < 0 ? -errno : fd;
 }
 
-int tei_channel_open(struct tei_channel *ch, int fd, uint64_t generation,
+int tes_channel_open(struct tes_channel *ch, int fd, uint64_t generation,
 		     uint64_t digest_seed)
 {
 	uint8_t *in = tei_malloc(IN_ROOM);
@@ -81,13 +81,13 @@ int tei_channel_open(struct tei_channel *ch, int fd, uint64_t generation,
 	return 0;
 }
 
-static void free_out(struct tei_channel_out *out)
+static void free_out(struct tes_channel_out *out)
 {
 	tei_free(out->at);
 	memset(out, 0, sizeof(*out));
 }
 
-static void finish(struct tei_channel_call *call, int code)
+static void finish(struct tes_channel_call *call, int code)
 {
 	tei_list_del(&call->link);
 	call->code = code;
@@ -96,15 +96,15 @@ static void finish(struct tei_channel_call *call, int code)
 		tei_cond_signal(&call->cond);
 }
 
-static void fail_all(struct tei_channel *ch)
+static void fail_all(struct tes_channel *ch)
 {
 	while (!tei_list_empty(&ch->calls))
-		finish(tei_list_entry(ch->calls.next, struct tei_channel_call,
+		finish(tei_list_entry(ch->calls.next, struct tes_channel_call,
 				      link),
 		       TE_STORE_RPC_FAIL);
 }
 
-void tei_channel_close(struct tei_channel *ch)
+void tes_channel_close(struct tes_channel *ch)
 {
 	tei_mutex_lock(&ch->mu);
 	if (ch->fd < 0)
@@ -127,7 +127,7 @@ unlock:
 	tei_mutex_unlock(&ch->mu);
 }
 
-void tei_channel_break(struct tei_channel *ch, const char *why)
+void tes_channel_break(struct tes_channel *ch, const char *why)
 {
 	if (ch->broken)
 		return;
@@ -139,11 +139,11 @@ void tei_channel_break(struct tei_channel *ch, const char *why)
 
 /* ---- calls ---- */
 
-static struct tei_channel_call *find(struct tei_channel *ch, uint64_t id)
+static struct tes_channel_call *find(struct tes_channel *ch, uint64_t id)
 {
 	tei_list_for_each (node, &ch->calls) {
-		struct tei_channel_call *call =
-			tei_list_entry(node, struct tei_channel_call, link);
+		struct tes_channel_call *call =
+			tei_list_entry(node, struct tes_channel_call, link);
 
 		if (call->id >= id)
 			return call->id == id ? call : NULL;
@@ -151,7 +151,7 @@ static struct tei_channel_call *find(struct tei_channel *ch, uint64_t id)
 	return NULL;
 }
 
-static int keep_body(struct tei_channel_call *call, const struct tei_frame *f)
+static int keep_body(struct tes_channel_call *call, const struct tei_frame *f)
 {
 	uint8_t *body = tei_arena_alloc(call->arena, f->len + 1);
 
@@ -164,9 +164,9 @@ static int keep_body(struct tei_channel_call *call, const struct tei_frame *f)
 	return 0;
 }
 
-void tei_channel_answer(struct tei_channel *ch, const struct tei_frame *f)
+void tes_channel_answer(struct tes_channel *ch, const struct tei_frame *f)
 {
-	struct tei_channel_call *call = find(ch, f->id);
+	struct tes_channel_call *call = find(ch, f->id);
 
 	if (!call)
 		return; /* it was late */
@@ -175,11 +175,11 @@ void tei_channel_answer(struct tei_channel *ch, const struct tei_frame *f)
 }
 
 /* Nobody drives: one that sleeps shall. */
-static void call_one(struct tei_channel *ch) TEI_REQUIRES(ch->mu)
+static void call_one(struct tes_channel *ch) TEI_REQUIRES(ch->mu)
 {
 	tei_list_for_each (node, &ch->calls) {
-		struct tei_channel_call *call =
-			tei_list_entry(node, struct tei_channel_call, link);
+		struct tes_channel_call *call =
+			tei_list_entry(node, struct tes_channel_call, link);
 
 		if (!call->asleep)
 			continue;
@@ -188,18 +188,18 @@ static void call_one(struct tei_channel *ch) TEI_REQUIRES(ch->mu)
 	}
 }
 
-static void drive(struct tei_channel *ch, const struct tei_channel_call *call)
+static void drive(struct tes_channel *ch, const struct tes_channel_call *call)
 	TEI_REQUIRES(ch->mu)
 {
 	ch->driving = true;
-	while (!call->done && tei_channel_receive(ch, call->deadline_ns))
+	while (!call->done && tes_channel_receive(ch, call->deadline_ns))
 		;
 	ch->driving = false;
 	if (ch->closing)
 		tei_cond_broadcast(&ch->left);
 }
 
-static void await(struct tei_channel *ch, struct tei_channel_call *call)
+static void await(struct tes_channel *ch, struct tes_channel_call *call)
 	TEI_REQUIRES(ch->mu)
 {
 	bool in_time = true;
@@ -229,7 +229,7 @@ static uint8_t *pack(uint16_t type, const struct ProtobufCMessage *msg,
 	struct tei_writer w;
 	uint8_t *frame;
 
-	if (len > tei_store_protocol.cap[type])
+	if (len > tes_store_protocol.cap[type])
 		return NULL;
 	*out_len = TEI_FRAME_HEADER_LEN + len;
 	frame = tei_arena_alloc(arena, *out_len);
@@ -252,29 +252,29 @@ static void number(uint8_t *frame, uint64_t id)
 	tei_write_u64(&w, id);
 }
 
-static bool usable(const struct tei_channel *ch, uint64_t generation)
+static bool usable(const struct tes_channel *ch, uint64_t generation)
 {
 	return ch->fd >= 0 && !ch->broken &&
 	       (!generation || generation == ch->generation);
 }
 
-static int ask(struct tei_channel *ch, struct tei_channel_call *call,
+static int ask(struct tes_channel *ch, struct tes_channel_call *call,
 	       uint8_t *frame, size_t len) TEI_REQUIRES(ch->mu)
 {
 	call->id = ++ch->last_id;
 	number(frame, call->id);
 	tei_list_add_tail(&ch->calls, &call->link);
-	if (!tei_channel_send(ch, frame, len))
+	if (!tes_channel_send(ch, frame, len))
 		return 0;
 	tei_list_del(&call->link);
 	return TE_STORE_INTERNAL_ERROR;
 }
 
-int tei_channel_begin(struct tei_channel *ch, uint64_t generation,
+int tes_channel_begin(struct tes_channel *ch, uint64_t generation,
 		      uint16_t type, const struct ProtobufCMessage *msg,
-		      struct tei_channel_call *call)
+		      struct tes_channel_call *call)
 {
-	int code = TEI_CHANNEL_SHUT;
+	int code = TES_CHANNEL_SHUT;
 	uint8_t *frame;
 	size_t len;
 
@@ -293,8 +293,8 @@ int tei_channel_begin(struct tei_channel *ch, uint64_t generation,
 	return code;
 }
 
-int tei_channel_await(struct tei_channel *ch, struct tei_channel_call *call,
-		      struct tei_reply *out)
+int tes_channel_await(struct tes_channel *ch, struct tes_channel_call *call,
+		      struct tes_reply *out)
 {
 	tei_mutex_lock(&ch->mu);
 	await(ch, call);
@@ -305,19 +305,19 @@ int tei_channel_await(struct tei_channel *ch, struct tei_channel_call *call,
 	return call->code;
 }
 
-int tei_channel_call(struct tei_channel *ch, uint64_t generation, uint16_t type,
+int tes_channel_call(struct tes_channel *ch, uint64_t generation, uint16_t type,
 		     const struct ProtobufCMessage *msg,
 		     struct tei_arena *arena, uint64_t deadline_ns,
-		     struct tei_reply *out)
+		     struct tes_reply *out)
 {
-	struct tei_channel_call call = {.arena = arena,
+	struct tes_channel_call call = {.arena = arena,
 					.deadline_ns = deadline_ns};
-	int code = tei_channel_begin(ch, generation, type, msg, &call);
+	int code = tes_channel_begin(ch, generation, type, msg, &call);
 
-	return code ? code : tei_channel_await(ch, &call, out);
+	return code ? code : tes_channel_await(ch, &call, out);
 }
 
-void tei_channel_tell(struct tei_channel *ch, uint16_t type,
+void tes_channel_tell(struct tes_channel *ch, uint16_t type,
 		      const struct ProtobufCMessage *msg,
 		      struct tei_arena *arena)
 {
@@ -328,16 +328,16 @@ void tei_channel_tell(struct tei_channel *ch, uint16_t type,
 		return;
 	tei_mutex_lock(&ch->mu);
 	if (usable(ch, 0))
-		(void)tei_channel_send(ch, frame, len);
+		(void)tes_channel_send(ch, frame, len);
 	tei_mutex_unlock(&ch->mu);
 }
 
-void tei_channel_look(struct tei_channel *ch)
+void tes_channel_look(struct tes_channel *ch)
 {
 	tei_mutex_lock(&ch->mu);
 	if (usable(ch, 0) && !ch->driving) {
 		ch->driving = true;
-		while (tei_channel_receive(ch, 0))
+		while (tes_channel_receive(ch, 0))
 			;
 		ch->driving = false;
 		call_one(ch);

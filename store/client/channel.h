@@ -26,22 +26,22 @@
 #include "base/spin.h"
 #include "base/thread.h"
 
-#define TEI_CHANNEL_WHY_LEN 120
+#define TES_CHANNEL_WHY_LEN 120
 
 struct ProtobufCMessage;
 
 /* Bytes at[from .. to) that have to go out. */
-struct tei_channel_out {
+struct tes_channel_out {
 	uint8_t *at;
 	size_t from, to, room;
 };
 
-struct tei_channel {
+struct tes_channel {
 	/*
 	 * The connection is of no use any more: said once for each open(), in
 	 * any thread, with the lock held.
 	 */
-	void (*broke)(struct tei_channel *channel);
+	void (*broke)(struct tes_channel *channel);
 
 	struct tei_mutex mu;  /* lock 45; guards what follows */
 	struct tei_cond left; /* the driver or the sender has, while closing */
@@ -54,13 +54,13 @@ struct tei_channel {
 	bool mute;             /* no more can be sent: its end will be read */
 	bool broken, closing;
 	bool for_good; /* broken: refused in words, and not for now */
-	char why[TEI_CHANNEL_WHY_LEN];
+	char why[TES_CHANNEL_WHY_LEN];
 
 	bool driving;                 /* somebody receives */
 	bool watching;                /* and polls for room to send as well */
 	bool sending;                 /* somebody sends */
-	struct tei_channel_out out;   /* of those who came meanwhile */
-	struct tei_channel_out going; /* the sender's; stays when it leaves */
+	struct tes_channel_out out;   /* of those who came meanwhile */
+	struct tes_channel_out going; /* the sender's; stays when it leaves */
 
 	struct tei_spin spin;   /* the driver's */
 	struct tei_crowd crowd; /* the driver's */
@@ -70,14 +70,14 @@ struct tei_channel {
 };
 
 /* What came back. The body lies in the caller's arena. */
-struct tei_reply {
+struct tes_reply {
 	const uint8_t *body;
 	size_t len;
 	uint64_t digest_seed; /* of the master that answered */
 };
 
 /* A call under way, in its caller's memory. */
-struct tei_channel_call {
+struct tes_channel_call {
 	/* The caller's, before it begins. */
 	struct tei_arena *arena; /* for the reply */
 	uint64_t deadline_ns;
@@ -86,67 +86,67 @@ struct tei_channel_call {
 	struct tei_list link; /* in its calls */
 	struct tei_cond cond; /* with its mu */
 	uint64_t id;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	bool asleep, done;
 	int code;
 };
 
-void tei_channel_init(struct tei_channel *channel,
-		      void (*broke)(struct tei_channel *channel));
+void tes_channel_init(struct tes_channel *channel,
+		      void (*broke)(struct tes_channel *channel));
 /* Closed before. */
-void tei_channel_fini(struct tei_channel *channel);
+void tes_channel_fini(struct tes_channel *channel);
 
 /* Takes @fd, a connected socket. Loop thread. -ENOMEM, -EMFILE: closed. */
-int tei_channel_open(struct tei_channel *channel, int fd, uint64_t generation,
+int tes_channel_open(struct tes_channel *channel, int fd, uint64_t generation,
 		     uint64_t digest_seed);
 /* Fails all calls. Loop thread; a moment at most. Not open: fine. */
-void tei_channel_close(struct tei_channel *channel);
+void tes_channel_close(struct tes_channel *channel);
 /* The other side may have hung up: see, unless somebody does so anyway. */
-void tei_channel_look(struct tei_channel *channel);
+void tes_channel_look(struct tes_channel *channel);
 
-#define TEI_CHANNEL_SHUT 1 /* not open, or broken: nothing was sent */
+#define TES_CHANNEL_SHUT 1 /* not open, or broken: nothing was sent */
 
 /*
  * Ask, and do something else meanwhile: until await() has returned @call, its
  * arena included, is the channel's. @generation: only on that connection; 0: on
  * any. Returns 0, or nothing was asked, and there is nothing to await:
- * TEI_CHANNEL_SHUT, -1 (no memory). Threads: any.
+ * TES_CHANNEL_SHUT, -1 (no memory). Threads: any.
  */
-int tei_channel_begin(struct tei_channel *channel, uint64_t generation,
+int tes_channel_begin(struct tes_channel *channel, uint64_t generation,
 		      uint16_t type, const struct ProtobufCMessage *msg,
-		      struct tei_channel_call *call);
+		      struct tes_channel_call *call);
 /*
  * Wait for the answer to what has begun. Returns 0, -900 (it broke), -901 (no
  * answer in time), -1 (no memory). Threads: any, one a call.
  */
-int tei_channel_await(struct tei_channel *channel,
-		      struct tei_channel_call *call, struct tei_reply *out);
+int tes_channel_await(struct tes_channel *channel,
+		      struct tes_channel_call *call, struct tes_reply *out);
 /* Ask and wait: what begin() and await() return. Threads: any. */
-int tei_channel_call(struct tei_channel *channel, uint64_t generation,
+int tes_channel_call(struct tes_channel *channel, uint64_t generation,
 		     uint16_t type, const struct ProtobufCMessage *msg,
 		     struct tei_arena *arena, uint64_t deadline_ns,
-		     struct tei_reply *out);
+		     struct tes_reply *out);
 /* Say what is not answered, if it can be said. Threads: any. */
-void tei_channel_tell(struct tei_channel *channel, uint16_t type,
+void tes_channel_tell(struct tes_channel *channel, uint16_t type,
 		      const struct ProtobufCMessage *msg,
 		      struct tei_arena *arena);
 
 /* ---- between channel.c and channel_wire.c ---- */
 
 /* It is over, for @why: all calls fail. */
-void tei_channel_break(struct tei_channel *channel, const char *why)
+void tes_channel_break(struct tes_channel *channel, const char *why)
 	TEI_REQUIRES(channel->mu);
 /* The answer to a call that may still be there. */
-void tei_channel_answer(struct tei_channel *channel, const struct tei_frame *f)
+void tes_channel_answer(struct tes_channel *channel, const struct tei_frame *f)
 	TEI_REQUIRES(channel->mu);
 /* Send @bytes[len], or leave them to who sends or will. -ENOMEM. */
-int tei_channel_send(struct tei_channel *channel, const uint8_t *bytes,
+int tes_channel_send(struct tes_channel *channel, const uint8_t *bytes,
 		     size_t len) TEI_REQUIRES(channel->mu);
 /*
  * Receive once and hand out what came; nobody else drives. Waits for it, until
  * @deadline_ns (0: not at all). False: nothing came.
  */
-bool tei_channel_receive(struct tei_channel *channel, uint64_t deadline_ns)
+bool tes_channel_receive(struct tes_channel *channel, uint64_t deadline_ns)
 	TEI_REQUIRES(channel->mu);
 
 #endif

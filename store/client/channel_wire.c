@@ -29,12 +29,12 @@
 
 /* ---- sending ---- */
 
-static size_t left(const struct tei_channel_out *out)
+static size_t left(const struct tes_channel_out *out)
 {
 	return out->to - out->from;
 }
 
-static int append(struct tei_channel_out *out, const uint8_t *bytes, size_t len)
+static int append(struct tes_channel_out *out, const uint8_t *bytes, size_t len)
 {
 	size_t room = out->room ? out->room : OUT_LEAST;
 	uint8_t *at;
@@ -57,7 +57,7 @@ static int append(struct tei_channel_out *out, const uint8_t *bytes, size_t len)
 	return 0;
 }
 
-static void took(struct tei_channel_out *out, size_t n)
+static void took(struct tes_channel_out *out, size_t n)
 {
 	out->from += n;
 	if (left(out))
@@ -74,7 +74,7 @@ static void took(struct tei_channel_out *out, size_t n)
  * The peer has gone, but what it said before may still be unread, as the reason
  * why. So the wire ends for who receives, and that one tells.
  */
-static void go_mute(struct tei_channel *ch) TEI_REQUIRES(ch->mu)
+static void go_mute(struct tes_channel *ch) TEI_REQUIRES(ch->mu)
 {
 	ch->mute = true;
 	took(&ch->going, left(&ch->going));
@@ -83,7 +83,7 @@ static void go_mute(struct tei_channel *ch) TEI_REQUIRES(ch->mu)
 }
 
 /* How many bytes the kernel took; -1: none now, or never again. */
-static ssize_t put(struct tei_channel *ch, const uint8_t *bytes, size_t len)
+static ssize_t put(struct tes_channel *ch, const uint8_t *bytes, size_t len)
 	TEI_REQUIRES(ch->mu)
 {
 	ssize_t n = -1;
@@ -101,14 +101,14 @@ static ssize_t put(struct tei_channel *ch, const uint8_t *bytes, size_t len)
 }
 
 /* What waits, as far as the kernel takes it. */
-static void flush(struct tei_channel *ch) TEI_REQUIRES(ch->mu)
+static void flush(struct tes_channel *ch) TEI_REQUIRES(ch->mu)
 {
 	ch->sending = true;
 	while (!ch->mute) {
 		ssize_t n;
 
 		if (!left(&ch->going)) {
-			struct tei_channel_out spare = ch->going;
+			struct tes_channel_out spare = ch->going;
 
 			ch->going = ch->out;
 			ch->out = spare;
@@ -125,12 +125,12 @@ static void flush(struct tei_channel *ch) TEI_REQUIRES(ch->mu)
 		tei_cond_broadcast(&ch->left);
 }
 
-static bool has_output(const struct tei_channel *ch)
+static bool has_output(const struct tes_channel *ch)
 {
 	return left(&ch->going) || left(&ch->out);
 }
 
-static void kick_driver(const struct tei_channel *ch)
+static void kick_driver(const struct tes_channel *ch)
 {
 	uint64_t one = 1;
 	ssize_t n;
@@ -142,7 +142,7 @@ static void kick_driver(const struct tei_channel *ch)
 }
 
 /* Nothing waits before @bytes: straight from where they are. */
-static int send_now(struct tei_channel *ch, const uint8_t *bytes, size_t len)
+static int send_now(struct tes_channel *ch, const uint8_t *bytes, size_t len)
 	TEI_REQUIRES(ch->mu)
 {
 	size_t went;
@@ -160,7 +160,7 @@ static int send_now(struct tei_channel *ch, const uint8_t *bytes, size_t len)
 	return went ? 0 : rc;
 }
 
-int tei_channel_send(struct tei_channel *ch, const uint8_t *bytes, size_t len)
+int tes_channel_send(struct tes_channel *ch, const uint8_t *bytes, size_t len)
 {
 	int rc;
 
@@ -179,15 +179,15 @@ int tei_channel_send(struct tei_channel *ch, const uint8_t *bytes, size_t len)
 
 /* ---- taking apart ---- */
 
-static void refused(struct tei_channel *ch, const struct tei_frame *f)
+static void refused(struct tes_channel *ch, const struct tei_frame *f)
 	TEI_REQUIRES(ch->mu)
 {
-	char text[TEI_CHANNEL_WHY_LEN];
+	char text[TES_CHANNEL_WHY_LEN];
 
 	ch->for_good = !(f->flags & TEI_FRAME_LATER);
 	(void)snprintf(text, sizeof(text), "%.*s", (int)f->len,
 		       (const char *)f->body);
-	tei_channel_break(ch, text);
+	tes_channel_break(ch, text);
 }
 
 static bool header_holds(const struct tei_frame *f)
@@ -195,7 +195,7 @@ static bool header_holds(const struct tei_frame *f)
 	uint32_t cap = 0;
 
 	if (f->type < TEI_FRAME_TYPES)
-		cap = tei_store_protocol.cap[f->type];
+		cap = tes_store_protocol.cap[f->type];
 	if (!cap || f->len > cap)
 		return false;
 	if (f->type == TEI_FRAME_REFUSED)
@@ -217,19 +217,19 @@ static struct tei_frame header_at(const uint8_t *at)
 	return f;
 }
 
-static void deliver(struct tei_channel *ch, const struct tei_frame *f)
+static void deliver(struct tes_channel *ch, const struct tei_frame *f)
 	TEI_REQUIRES(ch->mu)
 {
 	if (f->type == TEI_FRAME_REFUSED)
 		refused(ch, f);
 	else if (f->flags & TEI_FRAME_REPLY)
-		tei_channel_answer(ch, f);
+		tes_channel_answer(ch, f);
 	else /* The master pushes on the other connection. */
 		LOG_DEBUG("master: unexpected frame of type %u", f->type);
 }
 
 /* Room for what is missing of a frame of @len bytes, as far as it has come. */
-static void make_room(struct tei_channel *ch, size_t len) TEI_REQUIRES(ch->mu)
+static void make_room(struct tes_channel *ch, size_t len) TEI_REQUIRES(ch->mu)
 {
 	size_t room = 2 * ch->room_in;
 	uint8_t *in;
@@ -240,7 +240,7 @@ static void make_room(struct tei_channel *ch, size_t len) TEI_REQUIRES(ch->mu)
 		room = len;
 	in = tei_realloc(ch->in, room);
 	if (!in) {
-		tei_channel_break(ch, "no memory for an answer");
+		tes_channel_break(ch, "no memory for an answer");
 		return;
 	}
 	ch->in = in;
@@ -248,7 +248,7 @@ static void make_room(struct tei_channel *ch, size_t len) TEI_REQUIRES(ch->mu)
 }
 
 /* A large answer came; the next one will be small. */
-static void shrink(struct tei_channel *ch)
+static void shrink(struct tes_channel *ch)
 {
 	uint8_t *in;
 
@@ -261,7 +261,7 @@ static void shrink(struct tei_channel *ch)
 	ch->room_in = IN_ROOM;
 }
 
-static void take_apart(struct tei_channel *ch) TEI_REQUIRES(ch->mu)
+static void take_apart(struct tes_channel *ch) TEI_REQUIRES(ch->mu)
 {
 	size_t at = 0, whole = 0;
 
@@ -269,7 +269,7 @@ static void take_apart(struct tei_channel *ch) TEI_REQUIRES(ch->mu)
 		struct tei_frame f = header_at(ch->in + at);
 
 		if (!header_holds(&f)) {
-			tei_channel_break(ch, "malformed frame");
+			tes_channel_break(ch, "malformed frame");
 			return;
 		}
 		whole = TEI_FRAME_HEADER_LEN + f.len;
@@ -293,7 +293,7 @@ static void take_apart(struct tei_channel *ch) TEI_REQUIRES(ch->mu)
 /* ---- receiving ---- */
 
 /* Bytes; 0: the other side's end; -errno. */
-static ssize_t receive_bytes(struct tei_channel *ch)
+static ssize_t receive_bytes(struct tes_channel *ch)
 {
 	ssize_t n;
 
@@ -305,7 +305,7 @@ static ssize_t receive_bytes(struct tei_channel *ch)
 }
 
 /* A poll that ends when something comes, at @deadline_ns, or when kicked. */
-static void doze(struct tei_channel *ch, uint64_t deadline_ns)
+static void doze(struct tes_channel *ch, uint64_t deadline_ns)
 	TEI_REQUIRES(ch->mu)
 {
 	struct pollfd fds[2] = {{.fd = ch->fd, .events = POLLIN},
@@ -334,7 +334,7 @@ static void doze(struct tei_channel *ch, uint64_t deadline_ns)
  * The answer is often there before a thread could fall asleep. *since: when the
  * waiting began, unless there is none.
  */
-static ssize_t spin(struct tei_channel *ch, uint64_t *since)
+static ssize_t spin(struct tes_channel *ch, uint64_t *since)
 {
 	ssize_t n = receive_bytes(ch);
 	uint64_t now;
@@ -350,19 +350,19 @@ static ssize_t spin(struct tei_channel *ch, uint64_t *since)
 	return n;
 }
 
-static void came(struct tei_channel *ch, ssize_t n) TEI_REQUIRES(ch->mu)
+static void came(struct tes_channel *ch, ssize_t n) TEI_REQUIRES(ch->mu)
 {
 	if (n > 0) {
 		ch->n_in += (size_t)n;
 		take_apart(ch);
 	} else if (n == 0) {
-		tei_channel_break(ch, strerror(ECONNRESET));
+		tes_channel_break(ch, strerror(ECONNRESET));
 	} else {
-		tei_channel_break(ch, strerror((int)-n));
+		tes_channel_break(ch, strerror((int)-n));
 	}
 }
 
-bool tei_channel_receive(struct tei_channel *ch, uint64_t deadline_ns)
+bool tes_channel_receive(struct tes_channel *ch, uint64_t deadline_ns)
 {
 	uint64_t since = 0;
 	ssize_t n;
@@ -376,7 +376,7 @@ bool tei_channel_receive(struct tei_channel *ch, uint64_t deadline_ns)
 		uint64_t now = tei_now_ns();
 
 		if (ch->part_ns && now - ch->part_ns > PART_NS)
-			tei_channel_break(ch, "the rest of a frame is late");
+			tes_channel_break(ch, "the rest of a frame is late");
 		if (ch->broken || now >= deadline_ns)
 			return false;
 		doze(ch, deadline_ns);

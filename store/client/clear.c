@@ -16,35 +16,35 @@ static int remove_walk(struct te_store *store, const char *pattern, bool force,
 	Store__RemoveAll msg = STORE__REMOVE_ALL__INIT;
 	Store__RemoveAllReply *answer;
 	struct tei_arena arena;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	int code;
 
 	msg.force = force;
 	msg.pattern = (char *)(uintptr_t)pattern;
 	tei_arena_init(&arena, 64u << 10);
-	code = tei_store_call(store, STORE__STORE_TYPE__STORE_REMOVE_ALL,
+	code = tes_store_call(store, STORE__STORE_TYPE__STORE_REMOVE_ALL,
 			      &msg.base, &arena, tei_now_ns() + WALK_NS,
 			      &reply);
 	if (code)
 		goto out;
 	answer = store__remove_all_reply__unpack(&arena.pb, reply.len,
 						 reply.body);
-	code = answer ? answer->status : tei_bad_reply("remove all");
+	code = answer ? answer->status : tes_bad_reply("remove all");
 	if (answer && !code && removed)
 		*removed = answer->removed;
 out:
-	tei_locations_clear(&store->locations);
-	tei_hot_clear(&store->hot);
+	tes_locations_clear(&store->locations);
+	tes_hot_clear(&store->hot);
 	tei_arena_fini(&arena);
 	return code;
 }
 
-int tei_direct_remove_all(struct te_store *store, int force, uint64_t *removed)
+int tes_direct_remove_all(struct te_store *store, int force, uint64_t *removed)
 {
 	return remove_walk(store, "", force != 0, removed);
 }
 
-int tei_direct_remove_matching(struct te_store *store, const char *pattern,
+int tes_direct_remove_matching(struct te_store *store, const char *pattern,
 			       int force, uint64_t *removed)
 {
 	if (!pattern || strlen(pattern) > PATTERN_MAX)
@@ -60,20 +60,20 @@ static int clear(struct te_store *store, struct tei_arena *arena,
 {
 	Store__ReplicaClear msg = STORE__REPLICA_CLEAR__INIT;
 	uint32_t *which = tei_arena_alloc(arena, n * sizeof(*which));
-	struct tei_key_column column;
+	struct tes_key_column column;
 	Store__KeysReply *answer;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	size_t i;
 	int code;
 
 	if (!which ||
-	    tei_key_column_init(&column, arena, n, tei_keys_bytes(keys, n)))
+	    tes_key_column_init(&column, arena, n, tes_keys_bytes(keys, n)))
 		return TE_STORE_INTERNAL_ERROR;
 	for (i = 0; i < n; i++) {
-		if (!tei_key_holds(&keys[i]))
+		if (!tes_key_holds(&keys[i]))
 			continue;
 		which[column.n] = (uint32_t)i;
-		tei_key_column_add(&column, keys[i].bytes, keys[i].len);
+		tes_key_column_add(&column, keys[i].bytes, keys[i].len);
 	}
 	if (!column.n)
 		return 0;
@@ -81,20 +81,20 @@ static int clear(struct te_store *store, struct tei_arena *arena,
 	msg.key_lens = column.lens;
 	msg.n_key_lens = column.n;
 	msg.segment = (char *)(uintptr_t)segment;
-	code = tei_store_call(store, STORE__STORE_TYPE__STORE_REPLICA_CLEAR,
-			      &msg.base, arena, tei_call_deadline(store),
+	code = tes_store_call(store, STORE__STORE_TYPE__STORE_REPLICA_CLEAR,
+			      &msg.base, arena, tes_call_deadline(store),
 			      &reply);
 	if (code)
 		return code;
 	answer = store__keys_reply__unpack(&arena->pb, reply.len, reply.body);
 	if (!answer || answer->n_status != column.n)
-		return tei_bad_reply("replica clear");
+		return tes_bad_reply("replica clear");
 	for (i = 0; i < column.n; i++)
 		results[which[i]] = answer->status[i];
 	return 0;
 }
 
-int tei_direct_replica_clear(struct te_store *store,
+int tes_direct_replica_clear(struct te_store *store,
 			     const struct te_store_key *keys, size_t n,
 			     const char *segment, int *results)
 {
@@ -102,22 +102,22 @@ int tei_direct_replica_clear(struct te_store *store,
 	size_t from, len, i;
 	int code;
 
-	if (!tei_keys_given(store, keys, n, results) ||
+	if (!tes_keys_given(store, keys, n, results) ||
 	    (segment && strlen(segment) > TE_NAME_LEN_MAX))
 		return TE_STORE_INVALID_PARAMS;
 	tei_arena_init(&arena, 64u << 20);
 	for (from = 0; from < n; from += len) {
-		len = tei_chunk(keys, from, n);
+		len = tes_chunk(keys, from, n);
 		for (i = from; i < from + len; i++)
 			results[i] = TE_STORE_INVALID_PARAMS;
 		code = clear(store, &arena, keys + from, len,
 			     segment ? segment : "", results + from);
 		for (i = from; i < from + len && code; i++)
-			if (tei_key_holds(&keys[i]))
+			if (tes_key_holds(&keys[i]))
 				results[i] = code;
 		tei_arena_reset(&arena);
 	}
 	tei_arena_fini(&arena);
-	tei_forget_keys(store, keys, n);
-	return tei_first_code(results, n);
+	tes_forget_keys(store, keys, n);
+	return tes_first_code(results, n);
 }

@@ -44,45 +44,45 @@
 #include "store/client/work.h"
 #include "store/proto/protocol.h"
 
-struct tei_dummy;
+struct tes_dummy;
 
-struct tei_registered {
+struct tes_registered {
 	struct tei_list link;
 	void *addr;
 	te_region_id region;
 };
 
 struct te_store {
-	const struct tei_store_ops *ops;
-	struct tei_dummy *dummy; /* NULL: direct; else all that there is */
+	const struct tes_store_ops *ops;
+	struct tes_dummy *dummy; /* NULL: direct; else all that there is */
 	uint64_t call_timeout_ms, replica_timeout_ms;
 	uint32_t drain_timeout_ms;             /* of a close; 0: none */
-	char host[TEI_STORE_HOST_MAX + 1];     /* names this machine */
-	char tenant[TEI_STORE_TENANT_MAX + 1]; /* "": `default` */
+	char host[TES_STORE_HOST_MAX + 1];     /* names this machine */
+	char tenant[TES_STORE_TENANT_MAX + 1]; /* "": `default` */
 	struct te_engine *engine;
 	bool own_engine;
-	uint8_t client_id[TEI_STORE_CLIENT_ID_LEN];
+	uint8_t client_id[TES_STORE_CLIENT_ID_LEN];
 	uint8_t incarnation[TE_INCARNATION_LEN];
 
 	struct tei_loop *loop;
 	struct tei_http *http; /* NULL: none was asked for */
 	uint64_t http_refused[TEI_HTTP_REFUSALS];
-	struct tei_helper helper;
-	struct tei_master_link link; /* the loop's */
-	struct tei_channel channel;  /* to the master, while the link is up */
-	struct tei_segments segments;
-	struct tei_executor executor;
-	struct tei_owners owners;
-	struct tei_works works;
-	struct tei_locations locations;
-	struct tei_renewal renewal;
-	struct tei_hot hot;
-	struct tei_buffers buffers;
-	struct tei_drafts drafts;
+	struct tes_helper helper;
+	struct tes_master_link link; /* the loop's */
+	struct tes_channel channel;  /* to the master, while the link is up */
+	struct tes_segments segments;
+	struct tes_executor executor;
+	struct tes_owners owners;
+	struct tes_works works;
+	struct tes_locations locations;
+	struct tes_renewal renewal;
+	struct tes_hot hot;
+	struct tes_buffers buffers;
+	struct tes_drafts drafts;
 	atomic_ullong digest_seed; /* of the master we are with */
 	atomic_uint turn;          /* which of equal replicas is next */
 	atomic_ullong n_put_retries;
-	struct tei_put_lanes put_lanes;
+	struct tes_put_lanes put_lanes;
 
 	struct tei_mutex mu;        /* lock 40 */
 	struct tei_cond changed;    /* of what follows */
@@ -92,16 +92,16 @@ struct te_store {
 };
 
 /* Tell who waits in setup, and health: ready, or why not. Any thread. */
-void tei_store_set_ready(struct te_store *store, bool ready, int verdict);
+void tes_store_set_ready(struct te_store *store, bool ready, int verdict);
 
-#define TEI_DRAIN_MAX_MS 600000u
+#define TES_DRAIN_MAX_MS 600000u
 
 /* Tell the master, as far as there is time (mount.c). Set-up only. */
-void tei_unmount_all(struct te_store *store, uint64_t deadline_ns);
+void tes_unmount_all(struct te_store *store, uint64_t deadline_ns);
 /* Whatever kind of store it is for. */
-bool tei_config_holds(const struct te_store_config *config);
+bool tes_config_holds(const struct te_store_config *config);
 /* As te_store_config.tenant says. */
-bool tei_tenant_holds(const char *name);
+bool tes_tenant_holds(const char *name);
 
 /* ---- calls to the master (call.c) ---- */
 
@@ -112,32 +112,32 @@ struct ProtobufCMessage;
  * connected, or the connection broke), -901 (no answer by @deadline_ns), -1.
  * Threads: any but the loop's.
  */
-int tei_store_call(struct te_store *store, uint16_t type,
+int tes_store_call(struct te_store *store, uint16_t type,
 		   const struct ProtobufCMessage *msg, struct tei_arena *arena,
-		   uint64_t deadline_ns, struct tei_reply *out);
+		   uint64_t deadline_ns, struct tes_reply *out);
 /* A call that is answered while its caller does something else. */
-struct tei_store_asked {
-	struct tei_channel_call call;
+struct tes_store_asked {
+	struct tes_channel_call call;
 	uint16_t type;
 	const struct ProtobufCMessage *msg; /* borrowed until answered */
 	int code;                           /* not 0: it has not begun */
 };
 /*
- * The two halves of tei_store_call(); between them @msg and @arena are not the
+ * The two halves of tes_store_call(); between them @msg and @arena are not the
  * caller's. The second must follow, and returns what the whole would have.
  */
-void tei_store_ask(struct te_store *store, uint16_t type,
+void tes_store_ask(struct te_store *store, uint16_t type,
 		   const struct ProtobufCMessage *msg, struct tei_arena *arena,
-		   uint64_t deadline_ns, struct tei_store_asked *asked);
-int tei_store_answered(struct te_store *store, struct tei_store_asked *asked,
-		       struct tei_reply *out);
+		   uint64_t deadline_ns, struct tes_store_asked *asked);
+int tes_store_answered(struct te_store *store, struct tes_store_asked *asked,
+		       struct tes_reply *out);
 /* now + call timeout, in ns. */
-uint64_t tei_call_deadline(const struct te_store *store);
+uint64_t tes_call_deadline(const struct te_store *store);
 /* The reply does not decode or its columns have the wrong length: -900. */
-int tei_bad_reply(const char *what);
+int tes_bad_reply(const char *what);
 
 /* Somebody who waits for the link to be up. Belongs to the loop until done. */
-struct tei_link_wait {
+struct tes_link_wait {
 	struct tei_call post;    /* to the loop */
 	struct tei_list waiting; /* in link->waiting while not connected */
 	struct te_store *store;
@@ -147,39 +147,39 @@ struct tei_link_wait {
 	int code;  /* guarded by mu */
 };
 /* Loop thread: the link is up (0), or @wait is in vain. */
-void tei_link_wait_done(struct tei_link_wait *wait, int code);
+void tes_link_wait_done(struct tes_link_wait *wait, int code);
 
 /* For owners->silent, @arg a store: tell the master (report.c). Any thread. */
-void tei_report_silent(void *arg,
+void tes_report_silent(void *arg,
 		       const uint8_t incarnation[TE_INCARNATION_LEN]);
 
 /* What is remembered of them is void: they may be gone (query.c). */
-void tei_forget_keys(struct te_store *store, const struct te_store_key *keys,
+void tes_forget_keys(struct te_store *store, const struct te_store_key *keys,
 		     size_t n);
 
 /* ---- codes (results.c) ---- */
 
 /* The store's code for a negative errno of the engine. */
-int tei_store_code(int error);
+int tes_store_code(int error);
 /* What a call of several keys returns: the first that is not 0, or 0. */
-int tei_first_code(const int *results, size_t n);
+int tes_first_code(const int *results, size_t n);
 
 /* ---- arguments (args.c) ---- */
 
-bool tei_keys_given(const struct te_store *store,
+bool tes_keys_given(const struct te_store *store,
 		    const struct te_store_key *keys, size_t n,
 		    const void *results);
-bool tei_key_holds(const struct te_store_key *key);
+bool tes_key_holds(const struct te_store_key *key);
 /* Bytes of those of @keys that hold. */
-size_t tei_keys_bytes(const struct te_store_key *keys, size_t n);
+size_t tes_keys_bytes(const struct te_store_key *keys, size_t n);
 /* Bytes of all pieces, or 0: malformed, empty or above TE_STORE_VALUE_MAX. */
-uint64_t tei_value_bytes(const struct te_store_value *value);
+uint64_t tes_value_bytes(const struct te_store_value *value);
 /* Whether put may take @how (NULL: it may) for a call of @n keys. */
-bool tei_replicate_holds(const struct te_store_replicate *how, size_t n);
+bool tes_replicate_holds(const struct te_store_replicate *how, size_t n);
 /*
  * How many of the keys from keys[from] on fit one call to the master: at least
  * one, TE_STORE_BATCH_MAX at most.
  */
-size_t tei_chunk(const struct te_store_key *keys, size_t from, size_t n);
+size_t tes_chunk(const struct te_store_key *keys, size_t from, size_t n);
 
 #endif

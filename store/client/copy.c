@@ -24,7 +24,7 @@ static bool sizes_hold(const uint64_t *length, size_t n, uint64_t size)
 	uint64_t left = size;
 	size_t i;
 
-	if (!n || n > TEI_COPY_EXTENTS)
+	if (!n || n > TES_COPY_EXTENTS)
 		return false;
 	for (i = 0; i < n; i++) {
 		if (!length[i] || length[i] > left)
@@ -34,7 +34,7 @@ static bool sizes_hold(const uint64_t *length, size_t n, uint64_t size)
 	return !left;
 }
 
-bool tei_copy_holds(const Store__Task *task)
+bool tes_copy_holds(const Store__Task *task)
 {
 	const Store__Objects *o = task->source;
 
@@ -63,13 +63,13 @@ static uint8_t *at_address(uint64_t address)
 
 static bool is_here(const Store__Objects *o)
 {
-	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
-	struct tei_extent_header h;
+	uint8_t bytes[TES_EXTENT_HEADER_LEN];
+	struct tes_extent_header h;
 	uint64_t offset = 0;
 	size_t i;
 
 	for (i = 0; i < o->n_address; i++) {
-		const struct tei_extent_header told = {
+		const struct tes_extent_header told = {
 			.gen_epoch = o->gen_epoch[0],
 			.generation = o->generation[0],
 			.object_size = o->size[0],
@@ -81,10 +81,10 @@ static bool is_here(const Store__Objects *o)
 
 		/* Of a file that is shorter now touching it is a signal. */
 		if (!tei_is_there(o->address[i],
-				  TEI_EXTENT_HEADER_LEN + o->length[i], false))
+				  TES_EXTENT_HEADER_LEN + o->length[i], false))
 			return false;
 		memcpy(bytes, at_address(o->address[i]), sizeof(bytes));
-		if (tei_extent_decode(bytes, &h) || !tei_extent_same(&h, &told))
+		if (tes_extent_decode(bytes, &h) || !tes_extent_same(&h, &told))
 			return false;
 		offset += h.length;
 	}
@@ -94,12 +94,12 @@ static bool is_here(const Store__Objects *o)
 /* ---- the way there ---- */
 
 struct trip {
-	struct tei_copy *copy;
+	struct tes_copy *copy;
 	const Store__Task *task;
 	const Store__Objects *source;
-	struct tei_work *work;
-	struct tei_places places;
-	struct iovec pieces[TEI_COPY_EXTENTS];
+	struct tes_work *work;
+	struct tes_places places;
+	struct iovec pieces[TES_COPY_EXTENTS];
 	struct te_store_value value; /* of the pieces */
 	uint64_t deadline_ns;
 };
@@ -107,7 +107,7 @@ struct trip {
 static void fail(struct trip *trip, int32_t status, bool quiet,
 		 const char *message)
 {
-	struct tei_copy_answer *a = &trip->copy->answer;
+	struct tes_copy_answer *a = &trip->copy->answer;
 
 	a->status = status;
 	a->quiet = quiet;
@@ -117,11 +117,11 @@ static void fail(struct trip *trip, int32_t status, bool quiet,
 static int add_extent(struct trip *trip, size_t i, uint64_t offset)
 {
 	const Store__Objects *o = trip->source;
-	const struct tei_place *place = &trip->places.at[0];
-	const struct tei_extent_header header = {
+	const struct tes_place *place = &trip->places.at[0];
+	const struct tes_extent_header header = {
 		.gen_epoch = o->gen_epoch[0],
 		.generation = o->generation[0],
-		.digest = tei_key_digest(o->keys.data, o->keys.len,
+		.digest = tes_key_digest(o->keys.data, o->keys.len,
 					 trip->copy->digest_seed),
 		.object_size = o->size[0],
 		.offset = offset,
@@ -130,12 +130,12 @@ static int add_extent(struct trip *trip, size_t i, uint64_t offset)
 		.count = (uint16_t)trip->task->n_length,
 	};
 	uint8_t *room = trip->work->headers[trip->work->n];
-	struct te_request *req = tei_work_add(
+	struct te_request *req = tes_work_add(
 		trip->work, TE_WRITE, &trip->value, offset, header.length);
 
 	if (!req)
 		return -ENOMEM;
-	tei_extent_encode(&header, room);
+	tes_extent_encode(&header, room);
 	req->segment = place->owner->segment;
 	req->remote = trip->task->address[i];
 	req->epoch = place->epoch;
@@ -148,7 +148,7 @@ static int add_extent(struct trip *trip, size_t i, uint64_t offset)
  */
 static bool is_late(const struct trip *trip)
 {
-	const struct tei_place *place = &trip->places.at[0];
+	const struct tes_place *place = &trip->places.at[0];
 
 	return place->since_ns > trip->copy->begun_ns && place->epoch != 1;
 }
@@ -161,11 +161,11 @@ static bool plan(struct trip *trip)
 	size_t i;
 	int rc;
 
-	tei_places_init(&trip->places, &trip->copy->store->owners, trip->work,
+	tes_places_init(&trip->places, &trip->copy->store->owners, trip->work,
 			(uint32_t)trip->copy->store->replica_timeout_ms,
 			trip->deadline_ns);
-	rc = tei_places_add(&trip->places, &target, 1);
-	if (!rc && tei_places_open(&trip->places, 0)) {
+	rc = tes_places_add(&trip->places, &target, 1);
+	if (!rc && tes_places_open(&trip->places, 0)) {
 		fail(trip, TE_STORE_TRANSFER_FAIL, true,
 		     "the target cannot be reached");
 		return false;
@@ -197,7 +197,7 @@ static uint32_t join(const uint32_t *crcs, const uint64_t *lengths, size_t n)
 
 static void judge(struct trip *trip)
 {
-	struct tei_copy_answer *a = &trip->copy->answer;
+	struct tes_copy_answer *a = &trip->copy->answer;
 	const Store__Objects *o = trip->source;
 	struct te_completion done;
 	bool quiet = true;
@@ -206,7 +206,7 @@ static void judge(struct trip *trip)
 
 	a->n_crcs = trip->work->n;
 	for (i = 0; i < trip->work->n; i++) {
-		tei_work_result(trip->work, i, &done);
+		tes_work_result(trip->work, i, &done);
 		a->crcs[i] = done.crc;
 		if (!done.error)
 			continue;
@@ -215,7 +215,7 @@ static void judge(struct trip *trip)
 		trip->places.at[0].gone |= error == -ENOENT;
 	}
 	if (error) {
-		fail(trip, tei_store_code(error), quiet, te_strerror(error));
+		fail(trip, tes_store_code(error), quiet, te_strerror(error));
 	} else if (!is_here(o)) {
 		fail(trip, TE_STORE_REPLICA_NOT_FOUND, true,
 		     "the object went while it was read");
@@ -243,9 +243,9 @@ static void go(struct trip *trip)
 
 	if (!plan(trip))
 		return;
-	rc = tei_work_run_until(trip->work, &trip->places, is_over, trip);
+	rc = tes_work_run_until(trip->work, &trip->places, is_over, trip);
 	if (rc)
-		fail(trip, tei_store_code(rc), true, te_strerror(rc));
+		fail(trip, tes_store_code(rc), true, te_strerror(rc));
 	else
 		judge(trip);
 }
@@ -257,14 +257,14 @@ static void set_value(struct trip *trip)
 
 	for (i = 0; i < o->n_address; i++) {
 		trip->pieces[i].iov_base =
-			at_address(o->address[i] + TEI_EXTENT_HEADER_LEN);
+			at_address(o->address[i] + TES_EXTENT_HEADER_LEN);
 		trip->pieces[i].iov_len = (size_t)o->length[i];
 	}
 	trip->value.pieces = trip->pieces;
 	trip->value.n_pieces = (uint32_t)o->n_address;
 }
 
-void tei_copy_run(struct tei_copy *copy)
+void tes_copy_run(struct tes_copy *copy)
 {
 	const Store__Task *task = copy->task;
 	uint64_t ms = task->timeout_ms ? task->timeout_ms : FOR_EVER_MS;
@@ -282,13 +282,13 @@ void tei_copy_run(struct tei_copy *copy)
 		     "the object is not there");
 		return;
 	}
-	trip.work = tei_work_get(&copy->store->works, task->n_length);
+	trip.work = tes_work_get(&copy->store->works, task->n_length);
 	if (!trip.work) {
 		fail(&trip, TE_STORE_INTERNAL_ERROR, true, "no memory");
 		return;
 	}
 	set_value(&trip);
 	go(&trip);
-	tei_places_fini(&trip.places);
-	tei_work_put(&copy->store->works, trip.work);
+	tes_places_fini(&trip.places);
+	tes_work_put(&copy->store->works, trip.work);
 }

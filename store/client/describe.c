@@ -13,9 +13,9 @@ struct output {
 	size_t room, n;
 };
 
-static void add(struct output *o, const struct tei_get *get,
-		const struct tei_get_entry *entry,
-		const struct tei_extent_at *first)
+static void add(struct output *o, const struct tes_get *get,
+		const struct tes_get_entry *entry,
+		const struct tes_extent_at *first)
 {
 	struct te_store_replica *r;
 
@@ -25,17 +25,17 @@ static void add(struct output *o, const struct tei_get *get,
 	memset(r, 0, sizeof(*r));
 	r->status = TE_STORE_REPLICA_COMPLETE;
 	r->n_extents = first->count;
-	r->address = first->address + TEI_EXTENT_HEADER_LEN;
+	r->address = first->address + TES_EXTENT_HEADER_LEN;
 	r->size = entry->size;
 	(void)snprintf(r->segment, sizeof(r->segment), "%s",
 		       get->places.at[first->place].name);
 }
 
-static void describe_key(const struct tei_get *get,
-			 const struct tei_get_entry *entry, int *results,
+static void describe_key(const struct tes_get *get,
+			 const struct tes_get_entry *entry, int *results,
 			 struct output *o)
 {
-	const struct tei_layout *layout = &entry->layout;
+	const struct tes_layout *layout = &entry->layout;
 	uint32_t k;
 
 	results[entry->item] = (int)layout->n_replicas;
@@ -47,8 +47,8 @@ static void describe_chunk(struct te_store *store,
 			   const struct te_store_key *keys, size_t n,
 			   int *results, struct output *o)
 {
-	struct tei_get get = {.store = store, .keys = keys, .n = n};
-	int rc = tei_get_look_up(&get);
+	struct tes_get get = {.store = store, .keys = keys, .n = n};
+	int rc = tes_get_look_up(&get);
 	size_t i;
 
 	for (i = 0; i < n; i++)
@@ -58,10 +58,10 @@ static void describe_chunk(struct te_store *store,
 	for (i = 0; i < get.n_todo; i++)
 		if (get.entries[i].open)
 			describe_key(&get, &get.entries[i], results, o);
-	tei_get_looked_up(&get);
+	tes_get_looked_up(&get);
 }
 
-int tei_direct_replicas(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_replicas(struct te_store *store, const struct te_store_key *keys,
 			size_t n, int *results, struct te_store_replica *out,
 			size_t *n_out)
 {
@@ -69,12 +69,12 @@ int tei_direct_replicas(struct te_store *store, const struct te_store_key *keys,
 	size_t from, len, i;
 	int n_found = 0;
 
-	if (!tei_keys_given(store, keys, n, results) || !n_out ||
+	if (!tes_keys_given(store, keys, n, results) || !n_out ||
 	    (*n_out && !out))
 		return TE_STORE_INVALID_PARAMS;
 	o.room = *n_out;
 	for (from = 0; from < n; from += len) {
-		len = tei_chunk(keys, from, n);
+		len = tes_chunk(keys, from, n);
 		describe_chunk(store, keys + from, len, results + from, &o);
 	}
 	*n_out = o.n;

@@ -18,15 +18,15 @@
 
 #define HEADER 64u
 
-static uint64_t end_of(const struct tei_directory_extent *e)
+static uint64_t end_of(const struct tes_directory_extent *e)
 {
 	uint64_t taken = HEADER + e->length;
 
-	return e->offset + (taken + TEI_DIRECTORY_UNIT - 1) /
-				   TEI_DIRECTORY_UNIT * TEI_DIRECTORY_UNIT;
+	return e->offset + (taken + TES_DIRECTORY_UNIT - 1) /
+				   TES_DIRECTORY_UNIT * TES_DIRECTORY_UNIT;
 }
 
-static uint64_t priority(const struct tei_directory *d, uint64_t offset)
+static uint64_t priority(const struct tes_directory *d, uint64_t offset)
 {
 	return tei_chance_mix(offset ^ d->salt);
 }
@@ -34,9 +34,9 @@ static uint64_t priority(const struct tei_directory *d, uint64_t offset)
 /* ---- the tree ---- */
 
 /* Everything below @at into what lies before @offset and what does not. */
-static void split(struct tei_directory_extent *at, uint64_t offset,
-		  struct tei_directory_extent **left,
-		  struct tei_directory_extent **right)
+static void split(struct tes_directory_extent *at, uint64_t offset,
+		  struct tes_directory_extent **left,
+		  struct tes_directory_extent **right)
 {
 	while (at) {
 		if (at->offset < offset) {
@@ -53,14 +53,14 @@ static void split(struct tei_directory_extent *at, uint64_t offset,
 }
 
 /* What points to where @e belongs. NULL: another one is there. */
-static struct tei_directory_extent **
-place_of(struct tei_directory *d, const struct tei_directory_extent *e)
+static struct tes_directory_extent **
+place_of(struct tes_directory *d, const struct tes_directory_extent *e)
 {
-	struct tei_directory_extent **at = &d->root, **place = NULL;
+	struct tes_directory_extent **at = &d->root, **place = NULL;
 	uint64_t mine = priority(d, e->offset), end = end_of(e);
 
 	while (*at) {
-		struct tei_directory_extent *other = *at;
+		struct tes_directory_extent *other = *at;
 
 		if (other->offset < end && e->offset < end_of(other))
 			return NULL;
@@ -71,8 +71,8 @@ place_of(struct tei_directory *d, const struct tei_directory_extent *e)
 	return place ? place : at;
 }
 
-static void insert(struct tei_directory *d, struct tei_directory_extent **at,
-		   struct tei_directory_extent *e)
+static void insert(struct tes_directory *d, struct tes_directory_extent **at,
+		   struct tes_directory_extent *e)
 {
 	split(*at, e->offset, &e->left, &e->right);
 	*at = e;
@@ -80,10 +80,10 @@ static void insert(struct tei_directory *d, struct tei_directory_extent **at,
 }
 
 /* What points to the extent at @offset; to NULL: there is none. */
-static struct tei_directory_extent **link_to(struct tei_directory *d,
+static struct tes_directory_extent **link_to(struct tes_directory *d,
 					     uint64_t offset)
 {
-	struct tei_directory_extent **at = &d->root;
+	struct tes_directory_extent **at = &d->root;
 
 	while (*at && (*at)->offset != offset)
 		at = offset < (*at)->offset ? &(*at)->left : &(*at)->right;
@@ -91,10 +91,10 @@ static struct tei_directory_extent **link_to(struct tei_directory *d,
 }
 
 /* What @at points to. */
-static struct tei_directory_extent *take_out(struct tei_directory *d,
-					     struct tei_directory_extent **at)
+static struct tes_directory_extent *take_out(struct tes_directory *d,
+					     struct tes_directory_extent **at)
 {
-	struct tei_directory_extent *e = *at, *left, *right;
+	struct tes_directory_extent *e = *at, *left, *right;
 
 	assert(e);
 	left = e->left;
@@ -116,10 +116,10 @@ static struct tei_directory_extent *take_out(struct tei_directory *d,
 }
 
 /* The first extent that ends behind @offset; NULL: none. */
-static struct tei_directory_extent *first_behind(const struct tei_directory *d,
+static struct tes_directory_extent *first_behind(const struct tes_directory *d,
 						 uint64_t offset)
 {
-	struct tei_directory_extent *at = d->root, *found = NULL;
+	struct tes_directory_extent *at = d->root, *found = NULL;
 
 	while (at) {
 		if (end_of(at) > offset) {
@@ -134,74 +134,74 @@ static struct tei_directory_extent *first_behind(const struct tei_directory *d,
 
 /* ---- objects ---- */
 
-static struct tei_directory_object *object_of(struct tei_directory_extent *e)
+static struct tes_directory_object *object_of(struct tes_directory_extent *e)
 {
 	char *first = (char *)(e - e->index);
 
-	return (void *)(first - offsetof(struct tei_directory_object, extents));
+	return (void *)(first - offsetof(struct tes_directory_object, extents));
 }
 
 static size_t block_of(size_t n_extents, size_t key_len)
 {
-	return offsetof(struct tei_directory_object, extents) +
-	       n_extents * sizeof(struct tei_directory_extent) + key_len;
+	return offsetof(struct tes_directory_object, extents) +
+	       n_extents * sizeof(struct tes_directory_extent) + key_len;
 }
 
-const void *tei_directory_key(const struct tei_directory_object *o)
+const void *tes_directory_key(const struct tes_directory_object *o)
 {
 	return &o->extents[o->n_extents];
 }
 
 /* What is behind the key. */
-static size_t rare_len(const struct tei_directory_object *o)
+static size_t rare_len(const struct tes_directory_object *o)
 {
-	struct tei_directory_rare rare;
+	struct tes_directory_rare rare;
 
-	if (!(o->flags & TEI_DIRECTORY_RARE))
+	if (!(o->flags & TES_DIRECTORY_RARE))
 		return 0;
-	(void)tei_directory_rare(o, &rare);
+	(void)tes_directory_rare(o, &rare);
 	return sizeof(rare) + rare.group_len;
 }
 
-const char *tei_directory_rare(const struct tei_directory_object *o,
-			       struct tei_directory_rare *out)
+const char *tes_directory_rare(const struct tes_directory_object *o,
+			       struct tes_directory_rare *out)
 {
-	const char *at = (const char *)tei_directory_key(o) + o->key_len;
+	const char *at = (const char *)tes_directory_key(o) + o->key_len;
 
-	*out = (struct tei_directory_rare){
-		.attributes = (uint32_t)(o->flags >> TEI_DIRECTORY_TYPE) << 8 |
-			      !!(o->flags & TEI_DIRECTORY_PINNED)};
-	if (!(o->flags & TEI_DIRECTORY_RARE))
+	*out = (struct tes_directory_rare){
+		.attributes = (uint32_t)(o->flags >> TES_DIRECTORY_TYPE) << 8 |
+			      !!(o->flags & TES_DIRECTORY_PINNED)};
+	if (!(o->flags & TES_DIRECTORY_RARE))
 		return NULL;
 	memcpy(out, at, sizeof(*out));
 	return at + sizeof(*out);
 }
 
 /* What malloc takes for a block: a word more, in steps of 16. */
-static uint64_t heap_of(const struct tei_directory_object *o)
+static uint64_t heap_of(const struct tes_directory_object *o)
 {
 	size_t block = block_of(o->n_extents, o->key_len) + rare_len(o);
 
 	return (block + sizeof(size_t) + 15) / 16 * 16 - o->key_len;
 }
 
-_Static_assert(sizeof(struct tei_directory_object) +
-			       sizeof(struct tei_directory_extent) +
+_Static_assert(sizeof(struct tes_directory_object) +
+			       sizeof(struct tes_directory_extent) +
 			       sizeof(size_t) + 15 <=
-		       TEI_DIRECTORY_OBJECT_MAX,
+		       TES_DIRECTORY_OBJECT_MAX,
 	       "the directory's budget");
 
-const char *tei_directory_tenant(const struct tei_directory *d,
-				 const struct tei_directory_object *o)
+const char *tes_directory_tenant(const struct tes_directory *d,
+				 const struct tes_directory_object *o)
 {
 	return o->tenant ? d->tenants[o->tenant - 1] : NULL;
 }
 
 /* The object of the extent that @at points to. */
-static void forget_at(struct tei_directory *d, struct tei_directory_extent **at)
+static void forget_at(struct tes_directory *d, struct tes_directory_extent **at)
 {
-	struct tei_directory_extent *first = take_out(d, at);
-	struct tei_directory_object *o = object_of(first);
+	struct tes_directory_extent *first = take_out(d, at);
+	struct tes_directory_object *o = object_of(first);
 
 	for (size_t i = 0; i < o->n_extents; i++) {
 		if (i != first->index)
@@ -213,22 +213,22 @@ static void forget_at(struct tei_directory *d, struct tei_directory_extent **at)
 	tei_free(o);
 }
 
-static void forget(struct tei_directory *d, struct tei_directory_object *o)
+static void forget(struct tes_directory *d, struct tes_directory_object *o)
 {
 	forget_at(d, link_to(d, o->extents[0].offset));
 }
 
-static bool is_of(const struct tei_directory_object *o, uint64_t gen_epoch,
+static bool is_of(const struct tes_directory_object *o, uint64_t gen_epoch,
 		  uint64_t generation)
 {
 	return o->generation == generation && o->gen_epoch == gen_epoch;
 }
 
-const struct tei_directory_object *
-tei_directory_find(const struct tei_directory *d, uint64_t offset,
+const struct tes_directory_object *
+tes_directory_find(const struct tes_directory *d, uint64_t offset,
 		   uint64_t gen_epoch, uint64_t generation)
 {
-	struct tei_directory_extent *e = first_behind(d, offset);
+	struct tes_directory_extent *e = first_behind(d, offset);
 
 	if (!e || e->offset != offset ||
 	    !is_of(object_of(e), gen_epoch, generation))
@@ -236,10 +236,10 @@ tei_directory_find(const struct tei_directory *d, uint64_t offset,
 	return object_of(e);
 }
 
-bool tei_directory_drop(struct tei_directory *d, uint64_t offset,
+bool tes_directory_drop(struct tes_directory *d, uint64_t offset,
 			uint64_t gen_epoch, uint64_t generation)
 {
-	struct tei_directory_extent **at = link_to(d, offset);
+	struct tes_directory_extent **at = link_to(d, offset);
 
 	if (!*at || !is_of(object_of(*at), gen_epoch, generation))
 		return false;
@@ -249,32 +249,32 @@ bool tei_directory_drop(struct tei_directory *d, uint64_t offset,
 
 /* ---- adding ---- */
 
-static bool place_holds(const struct tei_directory *d,
-			const struct tei_directory_place *p)
+static bool place_holds(const struct tes_directory *d,
+			const struct tes_directory_place *p)
 {
 	uint64_t room;
 
-	if (p->offset % TEI_DIRECTORY_UNIT || p->offset >= d->size ||
+	if (p->offset % TES_DIRECTORY_UNIT || p->offset >= d->size ||
 	    !p->length)
 		return false;
 	room = d->size - p->offset;
 	return room > HEADER && p->length <= room - HEADER;
 }
 
-static bool places_meet(const struct tei_directory_place *a,
-			const struct tei_directory_place *b)
+static bool places_meet(const struct tes_directory_place *a,
+			const struct tes_directory_place *b)
 {
 	return a->offset < b->offset + HEADER + b->length &&
 	       b->offset < a->offset + HEADER + a->length;
 }
 
-static bool holds(const struct tei_directory *d,
-		  const struct tei_directory_entry *entry)
+static bool holds(const struct tes_directory *d,
+		  const struct tes_directory_entry *entry)
 {
 	uint64_t sum = 0;
 
-	if (!entry->key_len || entry->key_len > TEI_DIRECTORY_KEY_MAX ||
-	    !entry->n_places || entry->n_places > TEI_DIRECTORY_EXTENTS_MAX)
+	if (!entry->key_len || entry->key_len > TES_DIRECTORY_KEY_MAX ||
+	    !entry->n_places || entry->n_places > TES_DIRECTORY_EXTENTS_MAX)
 		return false;
 	for (size_t i = 0; i < entry->n_places; i++) {
 		if (!place_holds(d, &entry->places[i]))
@@ -287,19 +287,19 @@ static bool holds(const struct tei_directory *d,
 	return sum == entry->size;
 }
 
-static void forget_overlapped(struct tei_directory *d, uint64_t offset,
+static void forget_overlapped(struct tes_directory *d, uint64_t offset,
 			      uint64_t length)
 {
-	struct tei_directory_extent *e;
+	struct tes_directory_extent *e;
 
 	while ((e = first_behind(d, offset)) &&
 	       e->offset < offset + HEADER + length)
 		forget(d, object_of(e));
 }
 
-static void take_place(struct tei_directory *d, struct tei_directory_extent *e)
+static void take_place(struct tes_directory *d, struct tes_directory_extent *e)
 {
-	struct tei_directory_extent **at = place_of(d, e);
+	struct tes_directory_extent **at = place_of(d, e);
 
 	if (!at) {
 		forget_overlapped(d, e->offset, e->length);
@@ -309,28 +309,28 @@ static void take_place(struct tei_directory *d, struct tei_directory_extent *e)
 	insert(d, at, e);
 }
 
-static bool is_rare(const struct tei_directory_entry *entry)
+static bool is_rare(const struct tes_directory_entry *entry)
 {
-	const struct tei_directory_rare *r = &entry->rare;
+	const struct tes_directory_rare *r = &entry->rare;
 
 	return r->pin_until_ms || r->group_len ||
-	       r->attributes >> 8 > TEI_DIRECTORY_TYPE_MAX;
+	       r->attributes >> 8 > TES_DIRECTORY_TYPE_MAX;
 }
 
-static uint8_t flags_of(const struct tei_directory_entry *entry)
+static uint8_t flags_of(const struct tes_directory_entry *entry)
 {
 	uint32_t attributes = entry->rare.attributes, flags = 0;
 
 	if (entry->no_crc)
-		flags |= TEI_DIRECTORY_NO_CRC;
+		flags |= TES_DIRECTORY_NO_CRC;
 	if (is_rare(entry))
-		return (uint8_t)(flags | TEI_DIRECTORY_RARE);
+		return (uint8_t)(flags | TES_DIRECTORY_RARE);
 	if (attributes & 1)
-		flags |= TEI_DIRECTORY_PINNED;
-	return (uint8_t)(flags | attributes >> 8 << TEI_DIRECTORY_TYPE);
+		flags |= TES_DIRECTORY_PINNED;
+	return (uint8_t)(flags | attributes >> 8 << TES_DIRECTORY_TYPE);
 }
 
-static int tenant_add(struct tei_directory *d, const char *name)
+static int tenant_add(struct tes_directory *d, const char *name)
 {
 	char **grown;
 
@@ -348,7 +348,7 @@ static int tenant_add(struct tei_directory *d, const char *name)
 }
 
 /* The number of @name, mostly of those that came last. -ENOMEM. */
-static int tenant_number(struct tei_directory *d, const char *name,
+static int tenant_number(struct tes_directory *d, const char *name,
 			 uint16_t *out)
 {
 	uint16_t i = d->n_tenants;
@@ -364,13 +364,13 @@ static int tenant_number(struct tei_directory *d, const char *name,
 	return 0;
 }
 
-static struct tei_directory_object *
-new_object(const struct tei_directory_entry *entry)
+static struct tes_directory_object *
+new_object(const struct tes_directory_entry *entry)
 {
 	size_t aside = is_rare(entry)
 			       ? sizeof(entry->rare) + entry->rare.group_len
 			       : 0;
-	struct tei_directory_object *o =
+	struct tes_directory_object *o =
 		tei_malloc(block_of(entry->n_places, entry->key_len) + aside);
 	char *at;
 
@@ -383,7 +383,7 @@ new_object(const struct tei_directory_entry *entry)
 	o->n_extents = (uint16_t)entry->n_places;
 	o->flags = flags_of(entry);
 	for (size_t i = 0; i < entry->n_places; i++)
-		o->extents[i] = (struct tei_directory_extent){
+		o->extents[i] = (struct tes_directory_extent){
 			.offset = entry->places[i].offset,
 			.length = entry->places[i].length,
 			.crc = entry->places[i].crc,
@@ -401,10 +401,10 @@ new_object(const struct tei_directory_entry *entry)
 	return o;
 }
 
-int tei_directory_add(struct tei_directory *d,
-		      const struct tei_directory_entry *entry)
+int tes_directory_add(struct tes_directory *d,
+		      const struct tes_directory_entry *entry)
 {
-	struct tei_directory_object *o = NULL;
+	struct tes_directory_object *o = NULL;
 	uint16_t tenant;
 	size_t i;
 
@@ -430,15 +430,15 @@ int tei_directory_add(struct tei_directory *d,
 
 /* ---- all of it ---- */
 
-void tei_directory_init(struct tei_directory *d, uint64_t size, uint64_t salt)
+void tes_directory_init(struct tes_directory *d, uint64_t size, uint64_t salt)
 {
-	*d = (struct tei_directory){.size = size, .salt = salt};
+	*d = (struct tes_directory){.size = size, .salt = salt};
 }
 
 /* The first in order to the root, at the cost of the balance. */
-static void lift_first(struct tei_directory *d)
+static void lift_first(struct tes_directory *d)
 {
-	struct tei_directory_extent *left;
+	struct tes_directory_extent *left;
 
 	while ((left = d->root->left)) {
 		d->root->left = left->right;
@@ -452,7 +452,7 @@ static void lift_first(struct tei_directory *d)
  * are no more than there are extents: with ten million objects, whose subtrees
  * would else be joined again for each of them, that is seconds.
  */
-void tei_directory_clear(struct tei_directory *d)
+void tes_directory_clear(struct tes_directory *d)
 {
 	while (d->root) {
 		lift_first(d);
@@ -465,18 +465,18 @@ void tei_directory_clear(struct tei_directory *d)
 	assert(!d->n_objects && !d->n_extents && !d->heap_bytes);
 }
 
-void tei_directory_begin(struct tei_directory *d)
+void tes_directory_begin(struct tes_directory *d)
 {
 	d->round++;
 }
 
-void tei_directory_sweep(struct tei_directory *d)
+void tes_directory_sweep(struct tes_directory *d)
 {
-	struct tei_directory_extent *e;
+	struct tes_directory_extent *e;
 	uint64_t cursor = 0;
 
 	while ((e = first_behind(d, cursor))) {
-		struct tei_directory_object *o = object_of(e);
+		struct tes_directory_object *o = object_of(e);
 
 		cursor = end_of(e);
 		if (o->round != d->round)
@@ -484,10 +484,10 @@ void tei_directory_sweep(struct tei_directory *d)
 	}
 }
 
-const struct tei_directory_object *
-tei_directory_next(const struct tei_directory *d, uint64_t *cursor)
+const struct tes_directory_object *
+tes_directory_next(const struct tes_directory *d, uint64_t *cursor)
 {
-	struct tei_directory_extent *e;
+	struct tes_directory_extent *e;
 
 	while ((e = first_behind(d, *cursor))) {
 		*cursor = end_of(e);

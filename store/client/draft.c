@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "store/proto/extent.h"
 
-int tei_drafts_init(struct tei_drafts *drafts, struct tei_owners *owners)
+int tes_drafts_init(struct tes_drafts *drafts, struct tes_owners *owners)
 {
 	drafts->owners = owners;
 	tei_mutex_init(&drafts->mu);
@@ -20,7 +20,7 @@ int tei_drafts_init(struct tei_drafts *drafts, struct tei_owners *owners)
 
 /* ---- one ---- */
 
-void tei_draft_destroy(struct tei_drafts *drafts, struct tei_draft *draft)
+void tes_draft_destroy(struct tes_drafts *drafts, struct tes_draft *draft)
 {
 	uint32_t i;
 
@@ -28,7 +28,7 @@ void tei_draft_destroy(struct tei_drafts *drafts, struct tei_draft *draft)
 		return;
 	for (i = 0; i < draft->n_places; i++)
 		if (draft->places[i].owner)
-			tei_owners_put(drafts->owners, draft->places[i].owner);
+			tes_owners_put(drafts->owners, draft->places[i].owner);
 	tei_free(draft->parts);
 	tei_free(draft->places);
 	tei_free(draft->layout.extents);
@@ -44,13 +44,13 @@ static void *copy_of(const void *bytes, size_t len)
 	return copy ? memcpy(copy, bytes, len) : NULL;
 }
 
-struct tei_draft *tei_draft_create(struct tei_drafts *drafts, const void *key,
+struct tes_draft *tes_draft_create(struct tes_drafts *drafts, const void *key,
 				   size_t key_len,
-				   const struct tei_layout *layout,
-				   const struct tei_draft_place *places,
+				   const struct tes_layout *layout,
+				   const struct tes_draft_place *places,
 				   uint32_t n_places)
 {
-	struct tei_draft *draft = tei_calloc(1, sizeof(*draft));
+	struct tes_draft *draft = tei_calloc(1, sizeof(*draft));
 	uint32_t i;
 
 	if (!draft)
@@ -65,13 +65,13 @@ struct tei_draft *tei_draft_create(struct tei_drafts *drafts, const void *key,
 	draft->crc_to = tei_calloc(layout->n_extents, sizeof(*draft->crc_to));
 	if (!draft->key || !draft->layout.extents || !draft->places ||
 	    !draft->crc_to) {
-		tei_draft_destroy(drafts, draft);
+		tes_draft_destroy(drafts, draft);
 		return NULL;
 	}
 	draft->n_places = n_places;
 	for (i = 0; i < n_places; i++)
 		if (places[i].owner)
-			tei_owners_ref(drafts->owners, places[i].owner);
+			tes_owners_ref(drafts->owners, places[i].owner);
 	return draft;
 }
 
@@ -79,18 +79,18 @@ struct tei_draft *tei_draft_create(struct tei_drafts *drafts, const void *key,
 
 static uint64_t hash_of(const void *key, size_t len)
 {
-	return tei_key_digest(key, len, 0);
+	return tes_key_digest(key, len, 0);
 }
 
-static struct tei_draft *find(struct tei_drafts *drafts, const void *key,
+static struct tes_draft *find(struct tes_drafts *drafts, const void *key,
 			      size_t len) TEI_REQUIRES(drafts->mu)
 {
 	struct tei_hash_node *node =
 		tei_hash_first(&drafts->table, hash_of(key, len));
 
 	for (; node; node = tei_hash_next(&drafts->table, node)) {
-		struct tei_draft *draft =
-			TEI_CONTAINER(node, struct tei_draft, node);
+		struct tes_draft *draft =
+			TEI_CONTAINER(node, struct tes_draft, node);
 
 		if (draft->key_len == len && memcmp(draft->key, key, len) == 0)
 			return draft;
@@ -100,13 +100,13 @@ static struct tei_draft *find(struct tei_drafts *drafts, const void *key,
 
 static void destroy_node(struct tei_hash_node *node, void *arg)
 {
-	struct tei_drafts *drafts = arg;
+	struct tes_drafts *drafts = arg;
 
 	tei_hash_remove(&drafts->table, node);
-	tei_draft_destroy(drafts, TEI_CONTAINER(node, struct tei_draft, node));
+	tes_draft_destroy(drafts, TEI_CONTAINER(node, struct tes_draft, node));
 }
 
-void tei_drafts_fini(struct tei_drafts *drafts)
+void tes_drafts_fini(struct tes_drafts *drafts)
 {
 	size_t cursor = 0;
 
@@ -118,7 +118,7 @@ void tei_drafts_fini(struct tei_drafts *drafts)
 	tei_mutex_fini(&drafts->mu);
 }
 
-int tei_drafts_add(struct tei_drafts *drafts, struct tei_draft *draft)
+int tes_drafts_add(struct tes_drafts *drafts, struct tes_draft *draft)
 {
 	int rc = -EEXIST;
 
@@ -132,10 +132,10 @@ int tei_drafts_add(struct tei_drafts *drafts, struct tei_draft *draft)
 	return rc;
 }
 
-struct tei_draft *tei_drafts_enter(struct tei_drafts *drafts, const void *key,
+struct tes_draft *tes_drafts_enter(struct tes_drafts *drafts, const void *key,
 				   size_t key_len)
 {
-	struct tei_draft *draft;
+	struct tes_draft *draft;
 
 	tei_mutex_lock(&drafts->mu);
 	draft = find(drafts, key, key_len);
@@ -145,23 +145,23 @@ struct tei_draft *tei_drafts_enter(struct tei_drafts *drafts, const void *key,
 	return draft;
 }
 
-void tei_drafts_leave(struct tei_drafts *drafts, struct tei_draft *draft)
+void tes_drafts_leave(struct tes_drafts *drafts, struct tes_draft *draft)
 {
 	tei_mutex_lock(&drafts->mu);
 	draft->n_writers--;
 	tei_mutex_unlock(&drafts->mu);
 }
 
-static bool is_whole(const struct tei_draft *draft)
+static bool is_whole(const struct tes_draft *draft)
 {
 	return draft->n_parts == 1 && !draft->parts[0].from &&
 	       draft->parts[0].to == draft->size;
 }
 
-int tei_drafts_take(struct tei_drafts *drafts, const void *key, size_t key_len,
-		    bool whole, struct tei_draft **out)
+int tes_drafts_take(struct tes_drafts *drafts, const void *key, size_t key_len,
+		    bool whole, struct tes_draft **out)
 {
-	struct tei_draft *draft;
+	struct tes_draft *draft;
 	int rc = 0;
 
 	tei_mutex_lock(&drafts->mu);
@@ -182,10 +182,10 @@ int tei_drafts_take(struct tei_drafts *drafts, const void *key, size_t key_len,
 
 /* ---- what is there ---- */
 
-static int reserve(struct tei_draft *draft)
+static int reserve(struct tes_draft *draft)
 {
 	size_t room = draft->room ? draft->room * 2 : 8;
-	struct tei_draft_part *parts;
+	struct tes_draft_part *parts;
 
 	if (draft->n_parts < draft->room)
 		return 0;
@@ -198,9 +198,9 @@ static int reserve(struct tei_draft *draft)
 }
 
 /* Parts that touch or overlap the new one become one with it. */
-static void insert(struct tei_draft *draft, struct tei_draft_part part)
+static void insert(struct tes_draft *draft, struct tes_draft_part part)
 {
-	struct tei_draft_part *parts = draft->parts;
+	struct tes_draft_part *parts = draft->parts;
 	size_t first = 0, end;
 
 	while (first < draft->n_parts && parts[first].to < part.from)
@@ -218,7 +218,7 @@ static void insert(struct tei_draft *draft, struct tei_draft_part part)
 	parts[first] = part;
 }
 
-int tei_draft_note(struct tei_drafts *drafts, struct tei_draft *draft,
+int tes_draft_note(struct tes_drafts *drafts, struct tes_draft *draft,
 		   uint64_t from, uint64_t to)
 {
 	int rc;
@@ -226,12 +226,12 @@ int tei_draft_note(struct tei_drafts *drafts, struct tei_draft *draft,
 	tei_mutex_lock(&drafts->mu);
 	rc = reserve(draft);
 	if (!rc)
-		insert(draft, (struct tei_draft_part){from, to});
+		insert(draft, (struct tes_draft_part){from, to});
 	tei_mutex_unlock(&drafts->mu);
 	return rc;
 }
 
-void tei_draft_fail(struct tei_drafts *drafts, struct tei_draft *draft,
+void tes_draft_fail(struct tes_drafts *drafts, struct tes_draft *draft,
 		    uint8_t replica, bool loud)
 {
 	tei_mutex_lock(&drafts->mu);
@@ -241,7 +241,7 @@ void tei_draft_fail(struct tei_drafts *drafts, struct tei_draft *draft,
 	tei_mutex_unlock(&drafts->mu);
 }
 
-uint32_t tei_draft_alive(struct tei_drafts *drafts, struct tei_draft *draft)
+uint32_t tes_draft_alive(struct tes_drafts *drafts, struct tes_draft *draft)
 {
 	uint32_t alive;
 
@@ -251,10 +251,10 @@ uint32_t tei_draft_alive(struct tei_drafts *drafts, struct tei_draft *draft)
 	return alive;
 }
 
-void tei_draft_sum(struct tei_drafts *drafts, struct tei_draft *draft,
+void tes_draft_sum(struct tes_drafts *drafts, struct tes_draft *draft,
 		   uint32_t k, uint64_t from, uint64_t len, uint32_t crc)
 {
-	struct tei_extent_at *x = &draft->layout.extents[k];
+	struct tes_extent_at *x = &draft->layout.extents[k];
 
 	tei_mutex_lock(&drafts->mu);
 	if (from == draft->crc_to[k]) {
@@ -266,12 +266,12 @@ void tei_draft_sum(struct tei_drafts *drafts, struct tei_draft *draft,
 	tei_mutex_unlock(&drafts->mu);
 }
 
-bool tei_draft_has_crc(const struct tei_draft *draft)
+bool tes_draft_has_crc(const struct tes_draft *draft)
 {
 	uint32_t k;
 
 	for (k = 0; k < draft->layout.n_extents && !draft->no_crc; k++) {
-		const struct tei_extent_at *x = &draft->layout.extents[k];
+		const struct tes_extent_at *x = &draft->layout.extents[k];
 
 		if (draft->alive & 1u << x->replica &&
 		    draft->crc_to[k] != x->length)

@@ -24,24 +24,24 @@
 #include "store/client/owners.h"
 
 /* Where an owner's extents of a draft are reached. */
-struct tei_draft_place {
-	struct tei_owner *owner; /* a reference */
+struct tes_draft_place {
+	struct tes_owner *owner; /* a reference */
 	uint64_t epoch;          /* under which all is written */
 };
 
 /* Bytes from .. to - 1 are there. */
-struct tei_draft_part {
+struct tes_draft_part {
 	uint64_t from, to;
 };
 
-struct tei_draft {
+struct tes_draft {
 	struct tei_hash_node node; /* hash: the key's, with seed 0 */
 	uint8_t *key;              /* key[key_len] */
 	uint32_t key_len;
 	uint64_t generation, epoch, size;
 	/* Extents' places are indices into places. */
-	struct tei_layout layout;
-	struct tei_draft_place *places; /* places[n_places] */
+	struct tes_layout layout;
+	struct tes_draft_place *places; /* places[n_places] */
 	uint32_t n_places;
 	/* Guarded by drafts->mu. */
 	unsigned int n_writers;
@@ -50,59 +50,59 @@ struct tei_draft {
 	bool no_crc;    /* some parts came out of order, or again */
 	/* Bytes of each extent that its crc is of; crc_to[n_extents]. */
 	uint64_t *crc_to;
-	struct tei_draft_part *parts; /* parts[n_parts], apart, in order */
+	struct tes_draft_part *parts; /* parts[n_parts], apart, in order */
 	size_t n_parts, room;
 };
 
-struct tei_drafts {
-	struct tei_owners *owners; /* not owned */
+struct tes_drafts {
+	struct tes_owners *owners; /* not owned */
 	struct tei_mutex mu;       /* lock 48 */
 	struct tei_hash table;     /* guarded by mu */
 };
 
 /* -ENOMEM. */
-int tei_drafts_init(struct tei_drafts *drafts, struct tei_owners *owners);
-void tei_drafts_fini(struct tei_drafts *drafts);
+int tes_drafts_init(struct tes_drafts *drafts, struct tes_owners *owners);
+void tes_drafts_fini(struct tes_drafts *drafts);
 
 /*
  * A draft of @layout's extents, whose places are indices into @places. It is in
  * no table. References to the owners are taken. NULL: no memory.
  */
-struct tei_draft *tei_draft_create(struct tei_drafts *drafts, const void *key,
+struct tes_draft *tes_draft_create(struct tes_drafts *drafts, const void *key,
 				   size_t key_len,
-				   const struct tei_layout *layout,
-				   const struct tei_draft_place *places,
+				   const struct tes_layout *layout,
+				   const struct tes_draft_place *places,
 				   uint32_t n_places);
-void tei_draft_destroy(struct tei_drafts *drafts, struct tei_draft *draft);
+void tes_draft_destroy(struct tes_drafts *drafts, struct tes_draft *draft);
 
 /* -EEXIST: the key has one. */
-int tei_drafts_add(struct tei_drafts *drafts, struct tei_draft *draft);
+int tes_drafts_add(struct tes_drafts *drafts, struct tes_draft *draft);
 /* To write to it, until leave(). NULL: there is none. */
-struct tei_draft *tei_drafts_enter(struct tei_drafts *drafts, const void *key,
+struct tes_draft *tes_drafts_enter(struct tes_drafts *drafts, const void *key,
 				   size_t key_len);
-void tei_drafts_leave(struct tei_drafts *drafts, struct tei_draft *draft);
+void tes_drafts_leave(struct tes_drafts *drafts, struct tes_draft *draft);
 /*
  * Out of the table: it is the caller's. -ENOENT, -EBUSY (somebody writes),
  * -ENODATA (@whole, and bytes are missing).
  */
-int tei_drafts_take(struct tei_drafts *drafts, const void *key, size_t key_len,
-		    bool whole, struct tei_draft **out);
+int tes_drafts_take(struct tes_drafts *drafts, const void *key, size_t key_len,
+		    bool whole, struct tes_draft **out);
 
 /* These bytes are there with all replicas that are alive. -ENOMEM. */
-int tei_draft_note(struct tei_drafts *drafts, struct tei_draft *draft,
+int tes_draft_note(struct tes_drafts *drafts, struct tes_draft *draft,
 		   uint64_t from, uint64_t to);
 /* A write to @replica has failed. */
-void tei_draft_fail(struct tei_drafts *drafts, struct tei_draft *draft,
+void tes_draft_fail(struct tes_drafts *drafts, struct tes_draft *draft,
 		    uint8_t replica, bool loud);
 /*
  * @len bytes with this CRC are in extent @k from @from on: parts that come in
  * order make up the extent's.
  */
-void tei_draft_sum(struct tei_drafts *drafts, struct tei_draft *draft,
+void tes_draft_sum(struct tes_drafts *drafts, struct tes_draft *draft,
 		   uint32_t k, uint64_t from, uint64_t len, uint32_t crc);
 /* Whether every extent that is to be committed has its CRC. The caller's. */
-bool tei_draft_has_crc(const struct tei_draft *draft);
+bool tes_draft_has_crc(const struct tes_draft *draft);
 /* The mask of replicas to write to. */
-uint32_t tei_draft_alive(struct tei_drafts *drafts, struct tei_draft *draft);
+uint32_t tes_draft_alive(struct tes_drafts *drafts, struct tes_draft *draft);
 
 #endif

@@ -22,14 +22,14 @@ static int is_awake(struct te_store *store)
 {
 	uint64_t ms = store->call_timeout_ms / 2;
 	Store__Pool msg = STORE__POOL__INIT;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	struct tei_arena arena;
 	int code;
 
-	if (tei_direct_health(store))
+	if (tes_direct_health(store))
 		return TE_STORE_RPC_FAIL;
 	tei_arena_init(&arena, ARENA_MAX);
-	code = tei_store_call(store, STORE__STORE_TYPE__STORE_POOL, &msg.base,
+	code = tes_store_call(store, STORE__STORE_TYPE__STORE_POOL, &msg.base,
 			      &arena, tei_now_ns() + ms * TEI_NS_PER_MS,
 			      &reply);
 	tei_arena_fini(&arena);
@@ -61,12 +61,12 @@ static int ask(struct te_store *store, const Store__Drain *msg,
 {
 	uint64_t ms = msg->timeout_ms + store->call_timeout_ms;
 	Store__DrainReply *answer;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	struct tei_arena arena;
 	int code;
 
 	tei_arena_init(&arena, ARENA_MAX);
-	code = tei_store_call(store, STORE__STORE_TYPE__STORE_DRAIN, &msg->base,
+	code = tes_store_call(store, STORE__STORE_TYPE__STORE_DRAIN, &msg->base,
 			      &arena, tei_now_ns() + ms * TEI_NS_PER_MS,
 			      &reply);
 	if (code) {
@@ -79,21 +79,21 @@ static int ask(struct te_store *store, const Store__Drain *msg,
 		code = answer->status;
 		tell(answer, out);
 	} else {
-		code = tei_bad_reply("a drain");
+		code = tes_bad_reply("a drain");
 	}
 out:
 	tei_arena_fini(&arena);
 	return code;
 }
 
-int tei_direct_drain(struct te_store *store,
+int tes_direct_drain(struct te_store *store,
 		     const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 		     uint32_t timeout_ms, struct te_store_drained *out)
 {
 	Store__Drain msg = STORE__DRAIN__INIT;
 	int code;
 
-	if (timeout_ms > TEI_DRAIN_MAX_MS)
+	if (timeout_ms > TES_DRAIN_MAX_MS)
 		return TE_STORE_INVALID_PARAMS;
 	if (out)
 		memset(out, 0, sizeof(*out));

@@ -24,30 +24,30 @@
 /* ---- status ---- */
 
 /* 0: the daemon is in its pool. @type: STATUS, POOL. */
-static int ask_status(struct tei_dummy *dummy, uint16_t type,
+static int ask_status(struct tes_dummy *dummy, uint16_t type,
 		      struct tei_arena *arena, Agent__StatusReply **out)
 {
 	uint64_t ms = dummy->call_ms, deadline;
-	struct tei_dummy_conn *conn;
+	struct tes_dummy_conn *conn;
 	const uint8_t *body;
 	size_t len;
 	int code;
 
 	deadline = tei_now_ns() + 2 * ms * TEI_NS_PER_MS;
-	code = tei_dummy_connect(dummy, tei_now_ns() + ms * TEI_NS_PER_MS,
+	code = tes_dummy_connect(dummy, tei_now_ns() + ms * TEI_NS_PER_MS,
 				 &conn);
 	if (code)
 		return code;
-	code = tei_dummy_exchange(conn, type, NULL, arena, deadline, &body,
+	code = tes_dummy_exchange(conn, type, NULL, arena, deadline, &body,
 				  &len);
-	tei_dummy_release(dummy, conn, code, NULL);
+	tes_dummy_release(dummy, conn, code, NULL);
 	if (code)
 		return code;
 	*out = agent__status_reply__unpack(&arena->pb, len, body);
-	return *out ? 0 : tei_bad_reply("daemon");
+	return *out ? 0 : tes_bad_reply("daemon");
 }
 
-static int check(struct tei_dummy *dummy)
+static int check(struct tes_dummy *dummy)
 {
 	struct tei_arena arena;
 	Agent__StatusReply *status;
@@ -134,7 +134,7 @@ static int dummy_unregister(struct te_store *store, void *addr)
 static void *dummy_pool_alloc(struct te_store *store, uint64_t length)
 {
 	struct te_store_buffer *buffer =
-		length ? tei_buffer_take(&store->dummy->user, length) : NULL;
+		length ? tes_buffer_take(&store->dummy->user, length) : NULL;
 
 	return buffer ? buffer->data : NULL;
 }
@@ -142,26 +142,26 @@ static void *dummy_pool_alloc(struct te_store *store, uint64_t length)
 static int dummy_pool_free(struct te_store *store, void *addr)
 {
 	struct te_store_buffer *buffer =
-		addr ? tei_buffer_find(&store->dummy->user, addr) : NULL;
+		addr ? tes_buffer_find(&store->dummy->user, addr) : NULL;
 
 	if (!buffer)
 		return TE_STORE_INVALID_PARAMS;
-	tei_buffer_destroy(buffer);
+	tes_buffer_destroy(buffer);
 	return 0;
 }
 
 static uint64_t whole_pages(uint64_t bytes)
 {
-	return (bytes + TEI_DUMMY_PAGE - 1) / TEI_DUMMY_PAGE * TEI_DUMMY_PAGE;
+	return (bytes + TES_DUMMY_PAGE - 1) / TES_DUMMY_PAGE * TES_DUMMY_PAGE;
 }
 
-static int map_memory(struct tei_dummy *dummy, uint64_t copies)
+static int map_memory(struct tes_dummy *dummy, uint64_t copies)
 {
 	void *at;
 	int fd;
 
 	dummy->bytes = dummy->user_bytes + copies;
-	fd = tei_sealed_create(dummy->bytes);
+	fd = tes_sealed_create(dummy->bytes);
 	if (fd < 0)
 		return fd;
 	at = mmap(NULL, dummy->bytes, PROT_READ | PROT_WRITE,
@@ -175,13 +175,13 @@ static int map_memory(struct tei_dummy *dummy, uint64_t copies)
 	return 0;
 }
 
-static void unmap_memory(struct tei_dummy *dummy)
+static void unmap_memory(struct tes_dummy *dummy)
 {
 	(void)munmap(dummy->memory, dummy->bytes);
 	(void)close(dummy->memfd);
 }
 
-static int open_memory(struct tei_dummy *dummy, const struct te_store_config *c)
+static int open_memory(struct tes_dummy *dummy, const struct te_store_config *c)
 {
 	uint64_t copies = whole_pages(c->local_buffer_bytes);
 	int rc;
@@ -193,18 +193,18 @@ static int open_memory(struct tei_dummy *dummy, const struct te_store_config *c)
 	if (rc)
 		return rc;
 	rc = -ENOMEM;
-	dummy->replaced = tei_calloc(dummy->bytes / TEI_DUMMY_PAGE / 8 + 1, 1);
+	dummy->replaced = tei_calloc(dummy->bytes / TES_DUMMY_PAGE / 8 + 1, 1);
 	if (!dummy->replaced)
 		goto err_memory;
-	rc = tei_buffers_init_over(&dummy->user, dummy->memory,
+	rc = tes_buffers_init_over(&dummy->user, dummy->memory,
 				   dummy->user_bytes);
 	if (rc)
 		goto err_bits;
-	rc = tei_buffers_init_over(&dummy->copies,
+	rc = tes_buffers_init_over(&dummy->copies,
 				   dummy->memory + dummy->user_bytes, copies);
 	if (!rc)
 		return 0;
-	tei_buffers_fini(&dummy->user);
+	tes_buffers_fini(&dummy->user);
 err_bits:
 	tei_free(dummy->replaced);
 err_memory:
@@ -213,10 +213,10 @@ err_memory:
 	return rc;
 }
 
-static void close_memory(struct tei_dummy *dummy)
+static void close_memory(struct tes_dummy *dummy)
 {
-	tei_buffers_fini(&dummy->copies);
-	tei_buffers_fini(&dummy->user);
+	tes_buffers_fini(&dummy->copies);
+	tes_buffers_fini(&dummy->user);
 	tei_free(dummy->replaced);
 	unmap_memory(dummy);
 }
@@ -224,14 +224,14 @@ static void close_memory(struct tei_dummy *dummy)
 /* ---- setup ---- */
 
 /* A daemon is of this host. 0, -600. */
-static int find_daemon(struct tei_dummy *dummy, const char *daemon)
+static int find_daemon(struct tes_dummy *dummy, const char *daemon)
 {
 	struct tei_address at[N_ADDRESSES];
 	char host[TEI_HOST_LEN_MAX + 1];
 	int n;
 
 	if (*daemon == '/') {
-		dummy->path = strlen(daemon) < TEI_AGENT_PATH_MAX
+		dummy->path = strlen(daemon) < TES_AGENT_PATH_MAX
 				      ? tei_strdup(daemon)
 				      : NULL;
 		return dummy->path ? 0 : TE_STORE_INVALID_PARAMS;
@@ -248,7 +248,7 @@ static int find_daemon(struct tei_dummy *dummy, const char *daemon)
 	return TE_STORE_INVALID_PARAMS;
 }
 
-static int wait_healthy(struct tei_dummy *dummy, uint64_t timeout_ms)
+static int wait_healthy(struct tes_dummy *dummy, uint64_t timeout_ms)
 {
 	const struct timespec pause = {.tv_nsec = RETRY_MS * 1000000};
 	uint64_t deadline = tei_now_ns() + timeout_ms * TEI_NS_PER_MS;
@@ -261,12 +261,12 @@ static int wait_healthy(struct tei_dummy *dummy, uint64_t timeout_ms)
 
 static bool config_holds(const struct te_store_config *c)
 {
-	return tei_config_holds(c) && c->pool_bytes <= TE_LENGTH_MAX / 4 &&
+	return tes_config_holds(c) && c->pool_bytes <= TE_LENGTH_MAX / 4 &&
 	       c->local_buffer_bytes <= TE_LENGTH_MAX / 4 && !c->engine &&
 	       !c->segment_bytes && !c->master && !c->host && !c->tenant;
 }
 
-static int start(struct tei_dummy *dummy, const struct te_store_config *c)
+static int start(struct tes_dummy *dummy, const struct te_store_config *c)
 {
 	int code = find_daemon(dummy, c->daemon);
 
@@ -280,12 +280,12 @@ static int start(struct tei_dummy *dummy, const struct te_store_config *c)
 						       : SETUP_MS);
 	if (!code)
 		return 0;
-	tei_dummy_disconnect(dummy);
+	tes_dummy_disconnect(dummy);
 	close_memory(dummy);
 	return code;
 }
 
-static void init(struct tei_dummy *dummy, const struct te_store_config *c)
+static void init(struct tes_dummy *dummy, const struct te_store_config *c)
 {
 	dummy->call_ms = c->call_timeout_ms ? c->call_timeout_ms : CALL_MS;
 	dummy->replica_ms =
@@ -306,7 +306,7 @@ static void destroy(struct te_store *store)
 	tei_free(store);
 }
 
-int tei_dummy_setup(const struct te_store_config *config, struct te_store **out)
+int tes_dummy_setup(const struct te_store_config *config, struct te_store **out)
 {
 	struct te_store *store;
 	int code;
@@ -323,7 +323,7 @@ int tei_dummy_setup(const struct te_store_config *config, struct te_store **out)
 		tei_free(store);
 		return TE_STORE_INTERNAL_ERROR;
 	}
-	store->ops = &tei_dummy_ops;
+	store->ops = &tes_dummy_ops;
 	init(store->dummy, config);
 	code = start(store->dummy, config);
 	if (code) {
@@ -338,29 +338,29 @@ int tei_dummy_setup(const struct te_store_config *config, struct te_store **out)
 
 static void dummy_close(struct te_store *store)
 {
-	tei_dummy_disconnect(store->dummy);
+	tes_dummy_disconnect(store->dummy);
 	close_memory(store->dummy);
 	destroy(store);
 }
 
-const struct tei_store_ops tei_dummy_ops = {
+const struct tes_store_ops tes_dummy_ops = {
 	.close = dummy_close,
 	.engine = dummy_engine,
 	.hostname = dummy_hostname,
 	.health = dummy_health,
 	.reg = dummy_register,
 	.unreg = dummy_unregister,
-	.put = tei_dummy_put,
-	.get = tei_dummy_get,
-	.get_buffers = tei_dummy_get_buffers,
-	.get_ranges = tei_dummy_get_ranges,
-	.exist = tei_dummy_exist,
-	.size = tei_dummy_size,
-	.remove = tei_dummy_remove,
-	.upsert = tei_dummy_upsert,
-	.replicas = tei_dummy_replicas,
-	.remove_all = tei_dummy_remove_all,
-	.remove_matching = tei_dummy_remove_matching,
+	.put = tes_dummy_put,
+	.get = tes_dummy_get,
+	.get_buffers = tes_dummy_get_buffers,
+	.get_ranges = tes_dummy_get_ranges,
+	.exist = tes_dummy_exist,
+	.size = tes_dummy_size,
+	.remove = tes_dummy_remove,
+	.upsert = tes_dummy_upsert,
+	.replicas = tes_dummy_replicas,
+	.remove_all = tes_dummy_remove_all,
+	.remove_matching = tes_dummy_remove_matching,
 	.pool = dummy_pool,
 	.stats = dummy_stats,
 	.pool_alloc = dummy_pool_alloc,

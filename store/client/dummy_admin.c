@@ -11,35 +11,35 @@
 
 /* ---- removing all ---- */
 
-static int ask_remove_all(struct tei_dummy *dummy, Agent__RemoveAll *msg,
+static int ask_remove_all(struct tes_dummy *dummy, Agent__RemoveAll *msg,
 			  struct tei_arena *arena, uint64_t *removed)
 {
 	uint64_t deadline = tei_now_ns() + dummy->call_ms * TEI_NS_PER_MS;
 	Agent__RemoveAllReply *reply;
-	struct tei_dummy_conn *conn;
+	struct tes_dummy_conn *conn;
 	const uint8_t *body;
 	size_t len;
-	int code = tei_dummy_connect(dummy, deadline, &conn);
+	int code = tes_dummy_connect(dummy, deadline, &conn);
 
 	if (code)
 		return code;
 	/* Ours, and before it that of another dummy. */
-	deadline += (dummy->call_ms + 2 * TEI_AGENT_WALK_MS + SLACK_MS) *
+	deadline += (dummy->call_ms + 2 * TES_AGENT_WALK_MS + SLACK_MS) *
 		    TEI_NS_PER_MS;
-	code = tei_dummy_exchange(conn, AGENT__AGENT_TYPE__AGENT_REMOVE_ALL,
+	code = tes_dummy_exchange(conn, AGENT__AGENT_TYPE__AGENT_REMOVE_ALL,
 				  &msg->base, arena, deadline, &body, &len);
-	tei_dummy_release(dummy, conn, code, NULL);
+	tes_dummy_release(dummy, conn, code, NULL);
 	if (code)
 		return code;
 	reply = agent__remove_all_reply__unpack(&arena->pb, len, body);
 	if (!reply || reply->code > 0)
-		return tei_bad_reply("daemon");
+		return tes_bad_reply("daemon");
 	if (!reply->code && removed)
 		*removed = reply->removed;
 	return reply->code;
 }
 
-static int remove_all(struct tei_dummy *dummy, const char *pattern, int force,
+static int remove_all(struct tes_dummy *dummy, const char *pattern, int force,
 		      uint64_t *removed)
 {
 	Agent__RemoveAll msg = AGENT__REMOVE_ALL__INIT;
@@ -55,16 +55,16 @@ static int remove_all(struct tei_dummy *dummy, const char *pattern, int force,
 	return code;
 }
 
-int tei_dummy_remove_all(struct te_store *store, int force, uint64_t *removed)
+int tes_dummy_remove_all(struct te_store *store, int force, uint64_t *removed)
 {
 	return remove_all(store->dummy, "", force, removed);
 }
 
-int tei_dummy_remove_matching(struct te_store *store, const char *pattern,
+int tes_dummy_remove_matching(struct te_store *store, const char *pattern,
 			      int force, uint64_t *removed)
 {
 	/* An empty one matches every key. */
-	if (!pattern || strlen(pattern) > TEI_AGENT_PATTERN_MAX)
+	if (!pattern || strlen(pattern) > TES_AGENT_PATTERN_MAX)
 		return TE_STORE_INVALID_PARAMS;
 	return remove_all(store->dummy, pattern, force, removed);
 }
@@ -109,33 +109,33 @@ static void take_replicas(struct replicas *r, const Agent__ReplicasReply *reply)
 }
 
 /* 0, or the code of all keys of the batch. */
-static int ask_replicas(struct replicas *r, struct tei_dummy_batch *b,
+static int ask_replicas(struct replicas *r, struct tes_dummy_batch *b,
 			int *results)
 {
-	struct tei_dummy *dummy = b->dummy;
+	struct tes_dummy *dummy = b->dummy;
 	uint64_t deadline = tei_now_ns() + dummy->call_ms * TEI_NS_PER_MS;
 	Agent__ReplicasReply *reply;
-	struct tei_dummy_conn *conn;
+	struct tes_dummy_conn *conn;
 	const uint8_t *body;
 	size_t len;
-	int code = tei_dummy_connect(dummy, deadline, &conn);
+	int code = tes_dummy_connect(dummy, deadline, &conn);
 
 	if (code)
 		return code;
 	b->msg.wait_ms = (uint32_t)dummy->call_ms;
 	deadline += (2 * dummy->call_ms + SLACK_MS) * TEI_NS_PER_MS;
-	code = tei_dummy_exchange(conn, b->type, &b->msg.base, b->arena,
+	code = tes_dummy_exchange(conn, b->type, &b->msg.base, b->arena,
 				  deadline, &body, &len);
-	tei_dummy_release(dummy, conn, code, NULL);
+	tes_dummy_release(dummy, conn, code, NULL);
 	if (code)
 		return code;
 	reply = agent__replicas_reply__unpack(&b->arena->pb, len, body);
 	if (!reply || reply->code > 0)
-		return tei_bad_reply("daemon");
+		return tes_bad_reply("daemon");
 	if (reply->code)
 		return reply->code;
 	if (!columns_hold(reply, b->n))
-		return tei_bad_reply("daemon");
+		return tes_bad_reply("daemon");
 	for (size_t i = 0; i < b->n; i++)
 		results[b->which[i]] = reply->result[i];
 	take_replicas(r, reply);
@@ -145,17 +145,17 @@ static int ask_replicas(struct replicas *r, struct tei_dummy_batch *b,
 static void replicas_of(struct replicas *r, const struct te_store_key *keys,
 			size_t n, int *results)
 {
-	int64_t wide[TEI_AGENT_REPLICAS_KEYS_MAX];
+	int64_t wide[TES_AGENT_REPLICAS_KEYS_MAX];
 	struct tei_arena arena;
-	struct tei_dummy_batch b = {
+	struct tes_dummy_batch b = {
 		.dummy = r->store->dummy,
 		.type = AGENT__AGENT_TYPE__AGENT_REPLICAS,
 		.arena = &arena,
 	};
 	int code;
 
-	tei_arena_init(&arena, TEI_BATCH_ARENA_MAX);
-	code = tei_batch_add_keys(&b, keys, n, NULL, wide);
+	tei_arena_init(&arena, TES_BATCH_ARENA_MAX);
+	code = tes_batch_add_keys(&b, keys, n, NULL, wide);
 	for (size_t i = 0; i < n; i++)
 		results[i] = code ? code : (int)wide[i];
 	if (!code && b.n)
@@ -165,7 +165,7 @@ static void replicas_of(struct replicas *r, const struct te_store_key *keys,
 	tei_arena_fini(&arena);
 }
 
-int tei_dummy_replicas(struct te_store *store, const struct te_store_key *keys,
+int tes_dummy_replicas(struct te_store *store, const struct te_store_key *keys,
 		       size_t n, int *results, struct te_store_replica *out,
 		       size_t *n_out)
 {
@@ -173,14 +173,14 @@ int tei_dummy_replicas(struct te_store *store, const struct te_store_key *keys,
 	size_t from, len, i;
 	int n_found = 0;
 
-	if (!tei_keys_given(store, keys, n, results) || !n_out ||
+	if (!tes_keys_given(store, keys, n, results) || !n_out ||
 	    (*n_out && !out))
 		return TE_STORE_INVALID_PARAMS;
 	r.room = *n_out;
 	for (from = 0; from < n; from += len) {
-		len = tei_chunk(keys, from, n);
-		if (len > TEI_AGENT_REPLICAS_KEYS_MAX)
-			len = TEI_AGENT_REPLICAS_KEYS_MAX;
+		len = tes_chunk(keys, from, n);
+		if (len > TES_AGENT_REPLICAS_KEYS_MAX)
+			len = TES_AGENT_REPLICAS_KEYS_MAX;
 		replicas_of(&r, keys + from, len, results + from);
 	}
 	*n_out = r.n;

@@ -18,7 +18,7 @@
 #define PUT_MS 37000
 
 /* How long the daemon may take for it, once begun. */
-static uint64_t service_ms(const struct tei_dummy_batch *b)
+static uint64_t service_ms(const struct tes_dummy_batch *b)
 {
 	uint64_t ms = b->dummy->call_ms + SLACK_MS, bytes = 0;
 	size_t i;
@@ -37,24 +37,24 @@ static uint64_t service_ms(const struct tei_dummy_batch *b)
 	}
 }
 
-static int take_answer(struct tei_dummy_batch *b, const uint8_t *body,
+static int take_answer(struct tes_dummy_batch *b, const uint8_t *body,
 		       size_t len)
 {
 	Agent__Results *results =
 		agent__results__unpack(&b->arena->pb, len, body);
 
 	if (!results)
-		return tei_bad_reply("daemon");
+		return tes_bad_reply("daemon");
 	if (results->code)
 		return results->code < 0 ? results->code
-					 : tei_bad_reply("daemon");
+					 : tes_bad_reply("daemon");
 	if (results->n_result != b->n)
-		return tei_bad_reply("daemon");
+		return tes_bad_reply("daemon");
 	b->answers = results->result;
 	return 0;
 }
 
-static int exchange(struct tei_dummy_batch *b, struct tei_dummy_conn *conn)
+static int exchange(struct tes_dummy_batch *b, struct tes_dummy_conn *conn)
 {
 	uint64_t ms = b->dummy->call_ms + service_ms(b);
 	const uint8_t *body;
@@ -63,34 +63,34 @@ static int exchange(struct tei_dummy_batch *b, struct tei_dummy_conn *conn)
 
 	b->msg.region = conn->region;
 	b->msg.wait_ms = (uint32_t)b->dummy->call_ms;
-	code = tei_dummy_exchange(conn, b->type, &b->msg.base, b->arena,
+	code = tes_dummy_exchange(conn, b->type, &b->msg.base, b->arena,
 				  tei_now_ns() + ms * TEI_NS_PER_MS, &body,
 				  &len);
 	if (code == TE_STORE_RPC_TIMEOUT) {
-		tei_loan_give_up(&b->loan);
-		tei_dummy_release(b->dummy, conn, code, b->loan.room);
+		tes_loan_give_up(&b->loan);
+		tes_dummy_release(b->dummy, conn, code, b->loan.room);
 		b->loan.room = NULL;
 		return code;
 	}
-	tei_dummy_release(b->dummy, conn, code, NULL);
+	tes_dummy_release(b->dummy, conn, code, NULL);
 	return code ? code : take_answer(b, body, len);
 }
 
-static uint64_t patience(const struct tei_dummy *dummy)
+static uint64_t patience(const struct tes_dummy *dummy)
 {
 	return tei_now_ns() + dummy->call_ms * TEI_NS_PER_MS;
 }
 
-int tei_batch_ask(struct tei_dummy_batch *b)
+int tes_batch_ask(struct tes_dummy_batch *b)
 {
 	bool put = b->type == AGENT__AGENT_TYPE__AGENT_PUT ||
 		   b->type == AGENT__AGENT_TYPE__AGENT_UPSERT;
-	struct tei_dummy_conn *conn;
-	int code = tei_loan_make(&b->loan, put, patience(b->dummy));
+	struct tes_dummy_conn *conn;
+	int code = tes_loan_make(&b->loan, put, patience(b->dummy));
 	size_t at = 0;
 
 	for (size_t i = 0; !code && i < b->loan.n; i++) {
-		const struct tei_loan_item *item = &b->loan.items[i];
+		const struct tes_loan_item *item = &b->loan.items[i];
 
 		if (item->copied) {
 			b->msg.offset[at] = item->offset;
@@ -107,30 +107,30 @@ int tei_batch_ask(struct tei_dummy_batch *b)
 	}
 	b->msg.n_offset = b->msg.n_length = at;
 	if (!code)
-		code = tei_dummy_connect(b->dummy, patience(b->dummy), &conn);
+		code = tes_dummy_connect(b->dummy, patience(b->dummy), &conn);
 	return code ? code : exchange(b, conn);
 }
 
 /* ---- columns ---- */
 
-int tei_batch_add_keys(struct tei_dummy_batch *b,
+int tes_batch_add_keys(struct tes_dummy_batch *b,
 		       const struct te_store_key *keys, size_t n,
 		       const struct te_store_value *values, int64_t *results)
 {
-	struct tei_key_column column;
+	struct tes_key_column column;
 
 	agent__batch__init(&b->msg);
 	b->which = tei_arena_alloc(b->arena, (n + 1) * sizeof(*b->which));
-	if (!b->which || tei_key_column_init(&column, b->arena, n + 1,
-					     tei_keys_bytes(keys, n) + 1))
+	if (!b->which || tes_key_column_init(&column, b->arena, n + 1,
+					     tes_keys_bytes(keys, n) + 1))
 		return TE_STORE_INTERNAL_ERROR;
 	for (size_t i = 0; i < n; i++) {
 		results[i] = TE_STORE_INVALID_PARAMS;
-		if (!tei_key_holds(&keys[i]) ||
-		    (values && !tei_value_bytes(&values[i])))
+		if (!tes_key_holds(&keys[i]) ||
+		    (values && !tes_value_bytes(&values[i])))
 			continue;
 		b->which[b->n++] = (uint32_t)i;
-		tei_key_column_add(&column, keys[i].bytes, keys[i].len);
+		tes_key_column_add(&column, keys[i].bytes, keys[i].len);
 	}
 	b->msg.keys = column.bytes;
 	b->msg.key_lens = column.lens;
@@ -138,7 +138,7 @@ int tei_batch_add_keys(struct tei_dummy_batch *b,
 	return 0;
 }
 
-int tei_batch_add_items(struct tei_dummy_batch *b, size_t n, size_t n_pieces)
+int tes_batch_add_items(struct tes_dummy_batch *b, size_t n, size_t n_pieces)
 {
 	b->loan.dummy = b->dummy;
 	b->loan.items =
@@ -152,18 +152,18 @@ int tei_batch_add_items(struct tei_dummy_batch *b, size_t n, size_t n_pieces)
 		       : TE_STORE_INTERNAL_ERROR;
 }
 
-void tei_batch_add_item(struct tei_dummy_batch *b, const struct iovec *pieces,
+void tes_batch_add_item(struct tes_dummy_batch *b, const struct iovec *pieces,
 			uint32_t n, uint64_t bytes)
 {
-	struct tei_loan_item *item = &b->loan.items[b->loan.n++];
+	struct tes_loan_item *item = &b->loan.items[b->loan.n++];
 
 	item->pieces = pieces;
 	item->n_pieces = n;
 	item->bytes = bytes;
-	item->copied = !tei_loan_is_shared(b->dummy, pieces, n);
+	item->copied = !tes_loan_is_shared(b->dummy, pieces, n);
 }
 
-static int add_values(struct tei_dummy_batch *b,
+static int add_values(struct tes_dummy_batch *b,
 		      const struct te_store_value *values)
 {
 	size_t n_pieces = 0, i;
@@ -172,14 +172,14 @@ static int add_values(struct tei_dummy_batch *b,
 		n_pieces += values[b->which[i]].n_pieces;
 	b->msg.n_pieces =
 		tei_arena_alloc(b->arena, (b->n + 1) * sizeof(uint32_t));
-	if (tei_batch_add_items(b, b->n, n_pieces) || !b->msg.n_pieces)
+	if (tes_batch_add_items(b, b->n, n_pieces) || !b->msg.n_pieces)
 		return TE_STORE_INTERNAL_ERROR;
 	b->msg.n_n_pieces = b->n;
 	for (i = 0; i < b->n; i++) {
 		const struct te_store_value *v = &values[b->which[i]];
 
-		tei_batch_add_item(b, v->pieces, v->n_pieces,
-				   tei_value_bytes(v));
+		tes_batch_add_item(b, v->pieces, v->n_pieces,
+				   tes_value_bytes(v));
 	}
 	return 0;
 }
@@ -190,7 +190,7 @@ static char *text(const char *from)
 	return (char *)(uintptr_t)(from ? from : "");
 }
 
-static int add_keeping(struct tei_dummy_batch *b,
+static int add_keeping(struct tes_dummy_batch *b,
 		       const struct te_store_replicate *how, size_t from)
 {
 	Agent__Keeping *k = tei_arena_alloc(b->arena, sizeof(*k));
@@ -222,7 +222,7 @@ static int add_keeping(struct tei_dummy_batch *b,
 /* ---- one batch ---- */
 
 struct call {
-	struct tei_dummy *dummy;
+	struct tes_dummy *dummy;
 	uint16_t type;
 	int force;
 	const struct te_store_key *keys;
@@ -231,12 +231,12 @@ struct call {
 	int64_t *results;
 };
 
-static int run(struct tei_dummy_batch *b, const struct call *call, size_t from,
+static int run(struct tes_dummy_batch *b, const struct call *call, size_t from,
 	       size_t n)
 {
 	const struct te_store_value *values =
 		call->values ? call->values + from : NULL;
-	int code = tei_batch_add_keys(b, call->keys + from, n, values,
+	int code = tes_batch_add_keys(b, call->keys + from, n, values,
 				      call->results + from);
 
 	b->msg.force = call->force;
@@ -246,10 +246,10 @@ static int run(struct tei_dummy_batch *b, const struct call *call, size_t from,
 		code = add_keeping(b, call->how, from);
 	if (code || !b->n)
 		return code;
-	return tei_batch_ask(b);
+	return tes_batch_ask(b);
 }
 
-static int64_t settle(struct tei_dummy_batch *b, size_t i)
+static int64_t settle(struct tes_dummy_batch *b, size_t i)
 {
 	int64_t answer = b->answers[i];
 
@@ -257,16 +257,16 @@ static int64_t settle(struct tei_dummy_batch *b, size_t i)
 		return answer;
 	if ((uint64_t)answer > b->loan.items[i].bytes)
 		return TE_STORE_INTERNAL_ERROR;
-	if (tei_loan_is_lost(&b->loan, i))
+	if (tes_loan_is_lost(&b->loan, i))
 		return TE_STORE_TRANSFER_FAIL;
-	tei_loan_copy_back(&b->loan, i, (uint64_t)answer);
+	tes_loan_copy_back(&b->loan, i, (uint64_t)answer);
 	return answer;
 }
 
 static void run_batch(const struct call *call, size_t from, size_t n)
 {
 	struct tei_arena arena;
-	struct tei_dummy_batch b = {
+	struct tes_dummy_batch b = {
 		.dummy = call->dummy,
 		.type = call->type,
 		.arena = &arena,
@@ -276,34 +276,34 @@ static void run_batch(const struct call *call, size_t from, size_t n)
 	int code;
 	size_t i;
 
-	tei_arena_init(&arena, TEI_BATCH_ARENA_MAX);
+	tei_arena_init(&arena, TES_BATCH_ARENA_MAX);
 	code = run(&b, call, from, n);
 	if (!b.which)
 		for (i = 0; i < n; i++)
 			results[i] = code;
 	for (i = 0; b.which && i < b.n; i++)
 		results[b.which[i]] = code ? code : settle(&b, i);
-	tei_loan_end(&b.loan);
+	tes_loan_end(&b.loan);
 	tei_arena_fini(&arena);
 }
 
 /* How many keys from @from on make a batch. */
 static size_t cut(const struct call *call, size_t from, size_t n)
 {
-	size_t len = tei_chunk(call->keys, from, n), pieces = 0, i;
+	size_t len = tes_chunk(call->keys, from, n), pieces = 0, i;
 	uint64_t copied = 0;
 
 	for (i = 0; call->values && i < len; i++) {
 		const struct te_store_value *v = &call->values[from + i];
-		uint64_t bytes = tei_value_bytes(v);
+		uint64_t bytes = tes_value_bytes(v);
 
 		if (!bytes)
 			continue;
 		pieces += v->n_pieces;
-		if (!tei_loan_is_shared(call->dummy, v->pieces, v->n_pieces))
+		if (!tes_loan_is_shared(call->dummy, v->pieces, v->n_pieces))
 			copied += bytes;
-		if (i && (pieces > TEI_AGENT_PIECES_MAX ||
-			  copied > TEI_BATCH_COPY_BYTES))
+		if (i && (pieces > TES_AGENT_PIECES_MAX ||
+			  copied > TES_BATCH_COPY_BYTES))
 			return i;
 	}
 	return len;
@@ -353,13 +353,13 @@ static int put(struct te_store *store, uint16_t type,
 		.how = how,
 	};
 
-	if (!tei_keys_given(store, keys, n, results) || (n && !values) ||
-	    !tei_replicate_holds(how, n))
+	if (!tes_keys_given(store, keys, n, results) || (n && !values) ||
+	    !tes_replicate_holds(how, n))
 		return TE_STORE_INVALID_PARAMS;
 	return run_ints(&call, n, results);
 }
 
-int tei_dummy_put(struct te_store *store, const struct te_store_key *keys,
+int tes_dummy_put(struct te_store *store, const struct te_store_key *keys,
 		  const struct te_store_value *values, size_t n,
 		  const struct te_store_replicate *how, int *results)
 {
@@ -367,7 +367,7 @@ int tei_dummy_put(struct te_store *store, const struct te_store_key *keys,
 		   results);
 }
 
-int tei_dummy_upsert(struct te_store *store, const struct te_store_key *keys,
+int tes_dummy_upsert(struct te_store *store, const struct te_store_key *keys,
 		     const struct te_store_value *values, size_t n,
 		     const struct te_store_replicate *how, int *results)
 {
@@ -375,7 +375,7 @@ int tei_dummy_upsert(struct te_store *store, const struct te_store_key *keys,
 		   results);
 }
 
-int tei_dummy_get(struct te_store *store, const struct te_store_key *keys,
+int tes_dummy_get(struct te_store *store, const struct te_store_key *keys,
 		  const struct te_store_value *values, size_t n,
 		  int64_t *results)
 {
@@ -389,7 +389,7 @@ int tei_dummy_get(struct te_store *store, const struct te_store_key *keys,
 	int n_found = 0;
 	size_t i;
 
-	if (!tei_keys_given(store, keys, n, results) || (n && !values))
+	if (!tes_keys_given(store, keys, n, results) || (n && !values))
 		return TE_STORE_INVALID_PARAMS;
 	run_call(&call, n);
 	for (i = 0; i < n; i++)
@@ -397,7 +397,7 @@ int tei_dummy_get(struct te_store *store, const struct te_store_key *keys,
 	return n_found;
 }
 
-int tei_dummy_exist(struct te_store *store, const struct te_store_key *keys,
+int tes_dummy_exist(struct te_store *store, const struct te_store_key *keys,
 		    size_t n, int *results)
 {
 	struct call call = {
@@ -406,12 +406,12 @@ int tei_dummy_exist(struct te_store *store, const struct te_store_key *keys,
 		.keys = keys,
 	};
 
-	if (!tei_keys_given(store, keys, n, results))
+	if (!tes_keys_given(store, keys, n, results))
 		return TE_STORE_INVALID_PARAMS;
 	return run_ints(&call, n, results);
 }
 
-int tei_dummy_size(struct te_store *store, const struct te_store_key *keys,
+int tes_dummy_size(struct te_store *store, const struct te_store_key *keys,
 		   size_t n, int64_t *results)
 {
 	struct call call = {
@@ -422,7 +422,7 @@ int tei_dummy_size(struct te_store *store, const struct te_store_key *keys,
 	};
 	size_t i;
 
-	if (!tei_keys_given(store, keys, n, results))
+	if (!tes_keys_given(store, keys, n, results))
 		return TE_STORE_INVALID_PARAMS;
 	run_call(&call, n);
 	for (i = 0; i < n; i++)
@@ -431,7 +431,7 @@ int tei_dummy_size(struct te_store *store, const struct te_store_key *keys,
 	return 0;
 }
 
-int tei_dummy_remove(struct te_store *store, const struct te_store_key *keys,
+int tes_dummy_remove(struct te_store *store, const struct te_store_key *keys,
 		     size_t n, int force, int *results)
 {
 	struct call call = {
@@ -441,7 +441,7 @@ int tei_dummy_remove(struct te_store *store, const struct te_store_key *keys,
 		.keys = keys,
 	};
 
-	if (!tei_keys_given(store, keys, n, results))
+	if (!tes_keys_given(store, keys, n, results))
 		return TE_STORE_INVALID_PARAMS;
 	return run_ints(&call, n, results);
 }

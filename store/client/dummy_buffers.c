@@ -16,9 +16,9 @@
 #define SLACK_MS 500
 
 struct borrowing {
-	struct tei_dummy_batch batch;
-	struct tei_dummy_conn *conn;
-	struct tei_shelf *shelf;
+	struct tes_dummy_batch batch;
+	struct tes_dummy_conn *conn;
+	struct tes_shelf *shelf;
 	struct tei_list told; /* freed ones that the message names */
 	struct te_store_buffer **out;
 	int64_t *results;
@@ -33,7 +33,7 @@ static void take_value(struct borrowing *b, const Agent__BuffersReply *reply,
 	b->results[k] = result;
 	if (result <= 0)
 		return;
-	b->out[k] = tei_shelf_buffer(b->shelf, reply->offset[i],
+	b->out[k] = tes_shelf_buffer(b->shelf, reply->offset[i],
 				     (uint64_t)result, reply->id[i]);
 	if (!b->out[k])
 		b->results[k] = TE_STORE_INTERNAL_ERROR;
@@ -46,11 +46,11 @@ static int take_values(struct borrowing *b, const uint8_t *body, size_t len)
 		agent__buffers_reply__unpack(&b->batch.arena->pb, len, body);
 
 	if (!reply || reply->code > 0)
-		return tei_bad_reply("daemon");
+		return tes_bad_reply("daemon");
 	if (reply->code)
 		return reply->code;
 	if (reply->n_result != n || reply->n_offset != n || reply->n_id != n)
-		return tei_bad_reply("daemon");
+		return tes_bad_reply("daemon");
 	for (size_t i = 0; i < n; i++)
 		take_value(b, reply, i);
 	return 0;
@@ -58,44 +58,44 @@ static int take_values(struct borrowing *b, const uint8_t *body, size_t len)
 
 static int exchange(struct borrowing *b)
 {
-	struct tei_dummy *dummy = b->batch.dummy;
+	struct tes_dummy *dummy = b->batch.dummy;
 	uint64_t ms = 3 * dummy->call_ms + dummy->replica_ms + SLACK_MS;
-	struct tei_shelf *late = NULL;
+	struct tes_shelf *late = NULL;
 	const uint8_t *body;
 	size_t len;
 	int code;
 
 	b->batch.msg.wait_ms = (uint32_t)dummy->call_ms;
-	code = tei_dummy_exchange(
+	code = tes_dummy_exchange(
 		b->conn, AGENT__AGENT_TYPE__AGENT_BUFFERS, &b->batch.msg.base,
 		b->batch.arena, tei_now_ns() + ms * TEI_NS_PER_MS, &body, &len);
 	if (code == TE_STORE_RPC_TIMEOUT) {
 		late = b->shelf; /* with its reference */
 		b->shelf = NULL;
 	}
-	tei_shelf_told(late ? late : b->shelf, &b->told, !code);
+	tes_shelf_told(late ? late : b->shelf, &b->told, !code);
 	b->conn->shelf = late;
-	tei_dummy_release(dummy, b->conn, code, NULL);
+	tes_dummy_release(dummy, b->conn, code, NULL);
 	return code ? code : take_values(b, body, len);
 }
 
 static int ask(struct borrowing *b)
 {
 	uint64_t *ids = tei_arena_alloc(b->batch.arena,
-					TEI_AGENT_KEYS_MAX * sizeof(*ids));
+					TES_AGENT_KEYS_MAX * sizeof(*ids));
 
 	if (!ids) {
-		tei_dummy_release(b->batch.dummy, b->conn, 0, NULL);
+		tes_dummy_release(b->batch.dummy, b->conn, 0, NULL);
 		return TE_STORE_INTERNAL_ERROR;
 	}
 	b->batch.msg.freed = ids;
-	b->batch.msg.n_freed = tei_shelf_take_freed(b->shelf, &b->told, ids,
-						    TEI_AGENT_KEYS_MAX);
+	b->batch.msg.n_freed = tes_shelf_take_freed(b->shelf, &b->told, ids,
+						    TES_AGENT_KEYS_MAX);
 	return exchange(b);
 }
 
 /* False: the daemon lends no memory; then results are as before. */
-static bool borrow(struct tei_dummy *dummy, const struct te_store_key *keys,
+static bool borrow(struct tes_dummy *dummy, const struct te_store_key *keys,
 		   size_t n, struct te_store_buffer **out, int64_t *results)
 {
 	uint64_t deadline = tei_now_ns() + dummy->call_ms * TEI_NS_PER_MS;
@@ -108,25 +108,25 @@ static bool borrow(struct tei_dummy *dummy, const struct te_store_key *keys,
 	bool lends = true;
 	int code;
 
-	tei_arena_init(&arena, TEI_BATCH_ARENA_MAX);
+	tei_arena_init(&arena, TES_BATCH_ARENA_MAX);
 	tei_list_init(&b.told);
-	code = tei_batch_add_keys(&b.batch, keys, n, NULL, results);
+	code = tes_batch_add_keys(&b.batch, keys, n, NULL, results);
 	if (!code && b.batch.n)
-		code = tei_dummy_connect(dummy, deadline, &b.conn);
+		code = tes_dummy_connect(dummy, deadline, &b.conn);
 	if (!code && b.batch.n) {
-		b.shelf = tei_shelf_get(dummy, b.conn, deadline);
+		b.shelf = tes_shelf_get(dummy, b.conn, deadline);
 		lends = b.shelf != NULL;
 		if (lends)
 			code = ask(&b);
 		else
-			tei_dummy_release(dummy, b.conn, 0, NULL);
+			tes_dummy_release(dummy, b.conn, 0, NULL);
 	}
 	if (!b.batch.which)
 		for (size_t i = 0; i < n; i++)
 			results[i] = code;
 	for (size_t i = 0; code && b.batch.which && i < b.batch.n; i++)
 		results[b.batch.which[i]] = code;
-	tei_shelf_put(b.shelf);
+	tes_shelf_put(b.shelf);
 	tei_arena_fini(&arena);
 	return lends;
 }
@@ -146,12 +146,12 @@ static void read_rest(struct te_store *store, const struct te_store_key *keys,
 						      TE_STORE_BUFFER_OVERFLOW))
 				break;
 		if (wanted)
-			tei_dummy_read_own(store, keys + i, len, out + i,
+			tes_dummy_read_own(store, keys + i, len, out + i,
 					   results + i);
 	}
 }
 
-int tei_dummy_get_buffers(struct te_store *store,
+int tes_dummy_get_buffers(struct te_store *store,
 			  const struct te_store_key *keys, size_t n,
 			  struct te_store_buffer **out, int64_t *results)
 {
@@ -159,14 +159,14 @@ int tei_dummy_get_buffers(struct te_store *store,
 	int n_found = 0;
 	bool lends = true;
 
-	if (!tei_keys_given(store, keys, n, results) || (n && !out))
+	if (!tes_keys_given(store, keys, n, results) || (n && !out))
 		return TE_STORE_INVALID_PARAMS;
 	for (i = 0; i < n; i++) {
 		out[i] = NULL;
 		results[i] = TE_STORE_INTERNAL_ERROR;
 	}
 	for (from = 0; from < n; from += len) {
-		len = lends ? tei_chunk(keys, from, n) : n - from;
+		len = lends ? tes_chunk(keys, from, n) : n - from;
 		if (lends)
 			lends = borrow(store->dummy, keys + from, len,
 				       out + from, results + from);

@@ -37,7 +37,7 @@ static int send_all(int fd, const uint8_t *bytes, size_t len,
 			bytes += n;
 			len -= (size_t)n;
 		} else if (errno == EAGAIN) {
-			if (tei_dummy_await(fd, POLLOUT, deadline_ns))
+			if (tes_dummy_await(fd, POLLOUT, deadline_ns))
 				return -ETIMEDOUT;
 		} else if (errno != EINTR) {
 			return -ECONNRESET;
@@ -57,7 +57,7 @@ static int receive_all(int fd, uint8_t *bytes, size_t len, uint64_t deadline_ns)
 		} else if (n == 0) {
 			return -ECONNRESET;
 		} else if (errno == EAGAIN) {
-			if (tei_dummy_await(fd, POLLIN, deadline_ns))
+			if (tes_dummy_await(fd, POLLIN, deadline_ns))
 				return -ETIMEDOUT;
 		} else if (errno != EINTR) {
 			return -ECONNRESET;
@@ -74,17 +74,17 @@ static void say_refused(unsigned int status)
 
 	if (tei_log_allowed(&limit))
 		LOG_WARN("daemon: refused us: %s",
-			 tei_greeting_status_name(
-				 (enum tei_greeting_status)status));
+			 tes_greeting_status_name(
+				 (enum tes_greeting_status)status));
 }
 
 /* The daemon's status, or -ETIMEDOUT, -ECONNRESET. */
-static int greet(struct tei_dummy *dummy, int fd,
-		 struct tei_dummy_session *session, uint64_t deadline_ns)
+static int greet(struct tes_dummy *dummy, int fd,
+		 struct tes_dummy_session *session, uint64_t deadline_ns)
 {
-	struct tei_greeting g = {
-		.version = TEI_AGENT_VERSION,
-		.word = session->known ? TEI_GREETING_JOIN : TEI_GREETING_NEW,
+	struct tes_greeting g = {
+		.version = TES_AGENT_VERSION,
+		.word = session->known ? TES_GREETING_JOIN : TES_GREETING_NEW,
 		.length = session->known ? 0 : dummy->bytes,
 		.session = session->id,
 	};
@@ -92,17 +92,17 @@ static int greet(struct tei_dummy *dummy, int fd,
 	int stray, rc;
 
 	memcpy(g.token, session->token, sizeof(g.token));
-	rc = tei_greeting_send(fd, &g, session->known ? -1 : dummy->memfd);
+	rc = tes_greeting_send(fd, &g, session->known ? -1 : dummy->memfd);
 	if (!rc)
-		rc = tei_dummy_await(fd, POLLIN, deadline_ns);
+		rc = tes_dummy_await(fd, POLLIN, deadline_ns);
 	if (!rc) {
-		rc = tei_greeting_receive(fd, &g, &stray, &n_fds);
+		rc = tes_greeting_receive(fd, &g, &stray, &n_fds);
 		if (stray >= 0)
 			(void)close(stray);
 	}
 	if (rc)
 		return rc == -ETIMEDOUT ? rc : -ECONNRESET;
-	if (g.word == TEI_GREETED && g.version == TEI_AGENT_VERSION) {
+	if (g.word == TES_GREETED && g.version == TES_AGENT_VERSION) {
 		session->known = true;
 		session->id = g.session;
 		session->region = g.region;
@@ -111,16 +111,16 @@ static int greet(struct tei_dummy *dummy, int fd,
 	return g.word;
 }
 
-/* One try: the daemon's status, or -errno. *out_fd is set on TEI_GREETED. */
-static int try_open(struct tei_dummy *dummy, struct tei_dummy_session *session,
+/* One try: the daemon's status, or -errno. *out_fd is set on TES_GREETED. */
+static int try_open(struct tes_dummy *dummy, struct tes_dummy_session *session,
 		    uint64_t deadline_ns, int *out_fd)
 {
-	int fd = tei_dummy_find(dummy, deadline_ns), rc;
+	int fd = tes_dummy_find(dummy, deadline_ns), rc;
 
 	if (fd < 0)
 		return fd;
 	rc = greet(dummy, fd, session, deadline_ns);
-	if (rc == TEI_GREETED)
+	if (rc == TES_GREETED)
 		*out_fd = fd;
 	else
 		(void)close(fd);
@@ -128,20 +128,20 @@ static int try_open(struct tei_dummy *dummy, struct tei_dummy_session *session,
 }
 
 /* 0, or a store's code. */
-static int open_conn(struct tei_dummy *dummy, struct tei_dummy_session *session,
-		     uint64_t deadline_ns, struct tei_dummy_conn **out)
+static int open_conn(struct tes_dummy *dummy, struct tes_dummy_session *session,
+		     uint64_t deadline_ns, struct tes_dummy_conn **out)
 {
-	struct tei_dummy_conn *conn = tei_calloc(1, sizeof(*conn));
+	struct tes_dummy_conn *conn = tei_calloc(1, sizeof(*conn));
 	int rc;
 
 	if (!conn)
 		return TE_STORE_INTERNAL_ERROR;
 	rc = try_open(dummy, session, deadline_ns, &conn->fd);
-	if (session->known && rc == TEI_GREETING_NO_SESSION) {
+	if (session->known && rc == TES_GREETING_NO_SESSION) {
 		memset(session, 0, sizeof(*session));
 		rc = try_open(dummy, session, deadline_ns, &conn->fd);
 	}
-	if (rc == TEI_GREETED) {
+	if (rc == TES_GREETED) {
 		tei_list_init(&conn->link);
 		conn->region = session->region;
 		memcpy(conn->token, session->token, sizeof(conn->token));
@@ -158,7 +158,7 @@ static int open_conn(struct tei_dummy *dummy, struct tei_dummy_session *session,
 
 /* ---- connections kept ---- */
 
-static void close_conn(struct tei_dummy *dummy, struct tei_dummy_conn *conn)
+static void close_conn(struct tes_dummy *dummy, struct tes_dummy_conn *conn)
 	TEI_REQUIRES(dummy->mu)
 {
 	(void)close(conn->fd);
@@ -168,7 +168,7 @@ static void close_conn(struct tei_dummy *dummy, struct tei_dummy_conn *conn)
 }
 
 /* Something came that nobody has asked for: its end, or a late answer. */
-static bool has_news(const struct tei_dummy_conn *conn)
+static bool has_news(const struct tes_dummy_conn *conn)
 {
 	struct pollfd pfd = {.fd = conn->fd, .events = POLLIN};
 
@@ -176,36 +176,36 @@ static bool has_news(const struct tei_dummy_conn *conn)
 }
 
 /* References that are let go of go when the lock has been given back. */
-static void let_go(struct tei_dummy *dummy, struct tei_dummy_conn *conn)
+static void let_go(struct tes_dummy *dummy, struct tes_dummy_conn *conn)
 	TEI_REQUIRES(dummy->mu)
 {
-	struct tei_shelf *shelf = conn->shelf;
+	struct tes_shelf *shelf = conn->shelf;
 
-	tei_buffer_destroy(conn->lent);
+	tes_buffer_destroy(conn->lent);
 	close_conn(dummy, conn);
 	if (!shelf)
 		return;
 	tei_mutex_unlock(&dummy->mu);
-	tei_shelf_put(shelf);
+	tes_shelf_put(shelf);
 	tei_mutex_lock(&dummy->mu);
 }
 
-static struct tei_dummy_conn *settled(struct tei_dummy *dummy)
+static struct tes_dummy_conn *settled(struct tes_dummy *dummy)
 	TEI_REQUIRES(dummy->mu)
 {
 	tei_list_for_each (pos, &dummy->late) {
-		struct tei_dummy_conn *conn =
-			tei_list_entry(pos, struct tei_dummy_conn, link);
+		struct tes_dummy_conn *conn =
+			tei_list_entry(pos, struct tes_dummy_conn, link);
 
-		if (conn->shelf ? tei_shelf_late(dummy, conn) : has_news(conn))
+		if (conn->shelf ? tes_shelf_late(dummy, conn) : has_news(conn))
 			return conn;
 	}
 	return NULL;
 }
 
-void tei_dummy_sweep(struct tei_dummy *dummy)
+void tes_dummy_sweep(struct tes_dummy *dummy)
 {
-	struct tei_dummy_conn *conn;
+	struct tes_dummy_conn *conn;
 
 	while ((conn = settled(dummy))) {
 		tei_list_del(&conn->link);
@@ -213,7 +213,7 @@ void tei_dummy_sweep(struct tei_dummy *dummy)
 	}
 }
 
-bool tei_dummy_wait_freed(struct tei_dummy *dummy, uint64_t deadline_ns)
+bool tes_dummy_wait_freed(struct tes_dummy *dummy, uint64_t deadline_ns)
 {
 	uint64_t now = tei_now_ns(), next = now + ASK_AGAIN_NS;
 
@@ -224,14 +224,14 @@ bool tei_dummy_wait_freed(struct tei_dummy *dummy, uint64_t deadline_ns)
 	return true;
 }
 
-static struct tei_dummy_conn *take_idle(struct tei_dummy *dummy)
+static struct tes_dummy_conn *take_idle(struct tes_dummy *dummy)
 	TEI_REQUIRES(dummy->mu)
 {
 	struct tei_list *node;
 
 	while ((node = tei_list_pop(&dummy->idle))) {
-		struct tei_dummy_conn *conn =
-			tei_list_entry(node, struct tei_dummy_conn, link);
+		struct tes_dummy_conn *conn =
+			tei_list_entry(node, struct tes_dummy_conn, link);
 
 		if (!has_news(conn))
 			return conn;
@@ -240,10 +240,10 @@ static struct tei_dummy_conn *take_idle(struct tei_dummy *dummy)
 	return NULL;
 }
 
-static int connect_one(struct tei_dummy *dummy, uint64_t deadline_ns,
-		       struct tei_dummy_conn **out) TEI_REQUIRES(dummy->mu)
+static int connect_one(struct tes_dummy *dummy, uint64_t deadline_ns,
+		       struct tes_dummy_conn **out) TEI_REQUIRES(dummy->mu)
 {
-	struct tei_dummy_session session = dummy->session;
+	struct tes_dummy_session session = dummy->session;
 	int code;
 
 	dummy->connecting = true;
@@ -259,8 +259,8 @@ static int connect_one(struct tei_dummy *dummy, uint64_t deadline_ns,
 	return code;
 }
 
-int tei_dummy_connect(struct tei_dummy *dummy, uint64_t deadline_ns,
-		      struct tei_dummy_conn **out)
+int tes_dummy_connect(struct tes_dummy *dummy, uint64_t deadline_ns,
+		      struct tes_dummy_conn **out)
 {
 	int code = TE_STORE_RPC_TIMEOUT;
 
@@ -268,9 +268,9 @@ int tei_dummy_connect(struct tei_dummy *dummy, uint64_t deadline_ns,
 		return TE_STORE_INTERNAL_ERROR;
 	tei_mutex_lock(&dummy->mu);
 	do {
-		struct tei_dummy_conn *conn;
+		struct tes_dummy_conn *conn;
 
-		tei_dummy_sweep(dummy);
+		tes_dummy_sweep(dummy);
 		conn = take_idle(dummy);
 		if (conn) {
 			*out = conn;
@@ -278,16 +278,16 @@ int tei_dummy_connect(struct tei_dummy *dummy, uint64_t deadline_ns,
 			break;
 		}
 		if (!dummy->connecting &&
-		    dummy->n_conns < TEI_DUMMY_CONNS_MAX) {
+		    dummy->n_conns < TES_DUMMY_CONNS_MAX) {
 			code = connect_one(dummy, deadline_ns, out);
 			break;
 		}
-	} while (tei_dummy_wait_freed(dummy, deadline_ns));
+	} while (tes_dummy_wait_freed(dummy, deadline_ns));
 	tei_mutex_unlock(&dummy->mu);
 	return code;
 }
 
-void tei_dummy_release(struct tei_dummy *dummy, struct tei_dummy_conn *conn,
+void tes_dummy_release(struct tes_dummy *dummy, struct tes_dummy_conn *conn,
 		       int code, struct te_store_buffer *lent)
 {
 	tei_mutex_lock(&dummy->mu);
@@ -303,20 +303,20 @@ void tei_dummy_release(struct tei_dummy *dummy, struct tei_dummy_conn *conn,
 	tei_mutex_unlock(&dummy->mu);
 }
 
-void tei_dummy_disconnect(struct tei_dummy *dummy)
+void tes_dummy_disconnect(struct tes_dummy *dummy)
 {
-	struct tei_shelf *shelf;
+	struct tes_shelf *shelf;
 	struct tei_list *node;
 
 	tei_mutex_lock(&dummy->mu);
 	tei_list_splice_tail(&dummy->idle, &dummy->late);
 	while ((node = tei_list_pop(&dummy->idle)))
 		let_go(dummy,
-		       tei_list_entry(node, struct tei_dummy_conn, link));
+		       tei_list_entry(node, struct tes_dummy_conn, link));
 	shelf = dummy->shelf;
 	dummy->shelf = NULL;
 	tei_mutex_unlock(&dummy->mu);
-	tei_shelf_put(shelf);
+	tes_shelf_put(shelf);
 }
 
 /* ---- a call ---- */
@@ -328,7 +328,7 @@ static uint8_t *pack(struct tei_arena *arena, uint16_t type, uint64_t id,
 	struct tei_writer w;
 	uint8_t *bytes;
 
-	if (body > tei_agent_protocol.cap[type])
+	if (body > tes_agent_protocol.cap[type])
 		return NULL;
 	*len = TEI_FRAME_HEADER_LEN + body;
 	bytes = tei_arena_alloc(arena, *len);
@@ -358,13 +358,13 @@ static int take_header(const uint8_t head[TEI_FRAME_HEADER_LEN], uint16_t type,
 	its_type = tei_read_u16(&r);
 	flags = tei_read_u16(&r);
 	if (its_type != type || flags != TEI_FRAME_REPLY ||
-	    tei_read_u64(&r) != id || length > tei_agent_protocol.cap[type])
+	    tei_read_u64(&r) != id || length > tes_agent_protocol.cap[type])
 		return -EPROTO;
 	*len = length;
 	return 0;
 }
 
-int tei_dummy_receive(struct tei_dummy_conn *conn, uint16_t type,
+int tes_dummy_receive(struct tes_dummy_conn *conn, uint16_t type,
 		      struct tei_arena *arena, uint64_t deadline_ns,
 		      const uint8_t **body, size_t *len)
 {
@@ -384,7 +384,7 @@ int tei_dummy_receive(struct tei_dummy_conn *conn, uint16_t type,
 	return rc == -ETIMEDOUT ? -EPROTO : rc;
 }
 
-int tei_dummy_exchange(struct tei_dummy_conn *conn, uint16_t type,
+int tes_dummy_exchange(struct tes_dummy_conn *conn, uint16_t type,
 		       const ProtobufCMessage *msg, struct tei_arena *arena,
 		       uint64_t deadline_ns, const uint8_t **body, size_t *len)
 {
@@ -396,7 +396,7 @@ int tei_dummy_exchange(struct tei_dummy_conn *conn, uint16_t type,
 		return TE_STORE_INTERNAL_ERROR;
 	rc = send_all(conn->fd, bytes, n, deadline_ns);
 	if (!rc)
-		rc = tei_dummy_receive(conn, type, arena, deadline_ns, body,
+		rc = tes_dummy_receive(conn, type, arena, deadline_ns, body,
 				       len);
 	if (rc == -ETIMEDOUT)
 		return TE_STORE_RPC_TIMEOUT;

@@ -23,7 +23,7 @@
 
 /* ---- which memory is shared ---- */
 
-static bool is_within(const struct tei_dummy *dummy, const struct iovec *piece)
+static bool is_within(const struct tes_dummy *dummy, const struct iovec *piece)
 {
 	uintptr_t at = (uintptr_t)piece->iov_base;
 	uintptr_t base = (uintptr_t)dummy->memory;
@@ -32,13 +32,13 @@ static bool is_within(const struct tei_dummy *dummy, const struct iovec *piece)
 	       piece->iov_len <= dummy->bytes - (at - base);
 }
 
-static bool is_replaced(struct tei_dummy *dummy, const struct iovec *piece)
+static bool is_replaced(struct tes_dummy *dummy, const struct iovec *piece)
 	TEI_REQUIRES(dummy->mu)
 {
 	uint64_t at = (uint64_t)((uint8_t *)piece->iov_base - dummy->memory);
-	uint64_t page = at / TEI_DUMMY_PAGE;
+	uint64_t page = at / TES_DUMMY_PAGE;
 	uint64_t end =
-		(at + piece->iov_len + TEI_DUMMY_PAGE - 1) / TEI_DUMMY_PAGE;
+		(at + piece->iov_len + TES_DUMMY_PAGE - 1) / TES_DUMMY_PAGE;
 
 	for (; page < end; page++)
 		if (dummy->replaced[page / 8] & (1u << page % 8))
@@ -46,7 +46,7 @@ static bool is_replaced(struct tei_dummy *dummy, const struct iovec *piece)
 	return false;
 }
 
-static bool any_replaced(struct tei_dummy *dummy, const struct iovec *pieces,
+static bool any_replaced(struct tes_dummy *dummy, const struct iovec *pieces,
 			 uint32_t n)
 {
 	bool found = false;
@@ -60,7 +60,7 @@ static bool any_replaced(struct tei_dummy *dummy, const struct iovec *pieces,
 	return found;
 }
 
-bool tei_loan_is_shared(struct tei_dummy *dummy, const struct iovec *pieces,
+bool tes_loan_is_shared(struct tes_dummy *dummy, const struct iovec *pieces,
 			uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -71,7 +71,7 @@ bool tei_loan_is_shared(struct tei_dummy *dummy, const struct iovec *pieces,
 
 /* ---- lending ---- */
 
-static void copy_in(struct tei_dummy *dummy, const struct tei_loan_item *item)
+static void copy_in(struct tes_dummy *dummy, const struct tes_loan_item *item)
 {
 	uint8_t *to = dummy->memory + item->offset;
 
@@ -83,27 +83,27 @@ static void copy_in(struct tei_dummy *dummy, const struct tei_loan_item *item)
 	}
 }
 
-static struct te_store_buffer *wait_room(struct tei_dummy *dummy,
+static struct te_store_buffer *wait_room(struct tes_dummy *dummy,
 					 uint64_t bytes, uint64_t deadline_ns)
 {
 	struct te_store_buffer *room;
 
 	tei_mutex_lock(&dummy->mu);
 	do {
-		tei_dummy_sweep(dummy);
-		room = tei_buffer_take(&dummy->copies, bytes);
+		tes_dummy_sweep(dummy);
+		room = tes_buffer_take(&dummy->copies, bytes);
 		/* Where pages were replaced, the daemon would not see it. */
 		if (!room && !atomic_load_explicit(&dummy->n_replaced,
 						   memory_order_relaxed))
-			room = tei_buffer_take(&dummy->user, bytes);
-	} while (!room && tei_dummy_wait_freed(dummy, deadline_ns));
+			room = tes_buffer_take(&dummy->user, bytes);
+	} while (!room && tes_dummy_wait_freed(dummy, deadline_ns));
 	tei_mutex_unlock(&dummy->mu);
 	return room;
 }
 
-int tei_loan_make(struct tei_loan *loan, bool put, uint64_t deadline_ns)
+int tes_loan_make(struct tes_loan *loan, bool put, uint64_t deadline_ns)
 {
-	struct tei_dummy *dummy = loan->dummy;
+	struct tes_dummy *dummy = loan->dummy;
 	uint64_t sum = 0, at;
 	size_t i;
 
@@ -121,7 +121,7 @@ int tei_loan_make(struct tei_loan *loan, bool put, uint64_t deadline_ns)
 		return TE_STORE_INTERNAL_ERROR;
 	at = (uint64_t)(loan->room->data - dummy->memory);
 	for (i = 0; i < loan->n; i++) {
-		struct tei_loan_item *item = &loan->items[i];
+		struct tes_loan_item *item = &loan->items[i];
 
 		if (!item->copied)
 			continue;
@@ -133,9 +133,9 @@ int tei_loan_make(struct tei_loan *loan, bool put, uint64_t deadline_ns)
 	return 0;
 }
 
-void tei_loan_copy_back(const struct tei_loan *loan, size_t i, uint64_t bytes)
+void tes_loan_copy_back(const struct tes_loan *loan, size_t i, uint64_t bytes)
 {
-	const struct tei_loan_item *item = &loan->items[i];
+	const struct tes_loan_item *item = &loan->items[i];
 	const uint8_t *from = loan->dummy->memory + item->offset;
 
 	if (!item->copied)
@@ -152,21 +152,21 @@ void tei_loan_copy_back(const struct tei_loan *loan, size_t i, uint64_t bytes)
 	}
 }
 
-bool tei_loan_is_lost(const struct tei_loan *loan, size_t i)
+bool tes_loan_is_lost(const struct tes_loan *loan, size_t i)
 {
-	const struct tei_loan_item *item = &loan->items[i];
+	const struct tes_loan_item *item = &loan->items[i];
 
 	return !item->copied &&
 	       any_replaced(loan->dummy, item->pieces, item->n_pieces);
 }
 
-void tei_loan_end(struct tei_loan *loan)
+void tes_loan_end(struct tes_loan *loan)
 {
-	struct tei_dummy *dummy = loan->dummy;
+	struct tes_dummy *dummy = loan->dummy;
 
 	if (!loan->room)
 		return;
-	tei_buffer_destroy(loan->room);
+	tes_buffer_destroy(loan->room);
 	loan->room = NULL;
 	tei_mutex_lock(&dummy->mu);
 	tei_cond_broadcast(&dummy->freed);
@@ -175,7 +175,7 @@ void tei_loan_end(struct tei_loan *loan)
 
 /* ---- getting it back ---- */
 
-static void mark(struct tei_dummy *dummy, uint64_t page, uint64_t end)
+static void mark(struct tes_dummy *dummy, uint64_t page, uint64_t end)
 	TEI_REQUIRES(dummy->mu)
 {
 	for (; page < end; page++) {
@@ -188,11 +188,11 @@ static void mark(struct tei_dummy *dummy, uint64_t page, uint64_t end)
 }
 
 /* Pages [page, end): a copy takes their place at one stroke. */
-static void replace(struct tei_dummy *dummy, uint64_t page, uint64_t end)
+static void replace(struct tes_dummy *dummy, uint64_t page, uint64_t end)
 	TEI_REQUIRES(dummy->mu)
 {
-	uint8_t *at = dummy->memory + page * TEI_DUMMY_PAGE;
-	size_t len = (size_t)(end - page) * TEI_DUMMY_PAGE;
+	uint8_t *at = dummy->memory + page * TES_DUMMY_PAGE;
+	size_t len = (size_t)(end - page) * TES_DUMMY_PAGE;
 	void *copy = mmap(NULL, len, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -209,13 +209,13 @@ static void replace(struct tei_dummy *dummy, uint64_t page, uint64_t end)
 		  len);
 }
 
-void tei_loan_give_up(struct tei_loan *loan)
+void tes_loan_give_up(struct tes_loan *loan)
 {
-	struct tei_dummy *dummy = loan->dummy;
+	struct tes_dummy *dummy = loan->dummy;
 
 	tei_mutex_lock(&dummy->mu);
 	for (size_t i = 0; i < loan->n; i++) {
-		const struct tei_loan_item *item = &loan->items[i];
+		const struct tes_loan_item *item = &loan->items[i];
 
 		for (uint32_t k = 0; !item->copied && k < item->n_pieces; k++) {
 			const struct iovec *p = &item->pieces[k];
@@ -224,9 +224,9 @@ void tei_loan_give_up(struct tei_loan *loan)
 			uint64_t to = from + p->iov_len;
 
 			if (p->iov_len)
-				replace(dummy, from / TEI_DUMMY_PAGE,
-					(to + TEI_DUMMY_PAGE - 1) /
-						TEI_DUMMY_PAGE);
+				replace(dummy, from / TES_DUMMY_PAGE,
+					(to + TES_DUMMY_PAGE - 1) /
+						TES_DUMMY_PAGE);
 		}
 	}
 	tei_mutex_unlock(&dummy->mu);

@@ -56,7 +56,7 @@ static void make_room(struct te_store *store, struct reading *r,
 		if (results[k] < 0)
 			continue;
 		if (results[k] > 0)
-			buffer = tei_buffer_create(&store->dummy->user,
+			buffer = tes_buffer_create(&store->dummy->user,
 						   (uint64_t)results[k]);
 		results[k] = TE_STORE_INTERNAL_ERROR;
 		if (!buffer)
@@ -86,7 +86,7 @@ static void take_results(struct reading *r, struct te_store_buffer **out,
 			out[k]->length = (uint64_t)results[k];
 			continue;
 		}
-		tei_buffer_destroy(out[k]);
+		tes_buffer_destroy(out[k]);
 		out[k] = NULL;
 		if (results[k] != TE_STORE_INVALID_PARAMS)
 			continue;
@@ -99,15 +99,15 @@ static void read_all(struct te_store *store, struct reading *r,
 		     struct te_store_buffer **out, int64_t *results)
 {
 	for (int i = 0; i < TRIES && r->n; i++) {
-		(void)tei_dummy_size(store, r->keys, r->n, r->results);
+		(void)tes_dummy_size(store, r->keys, r->n, r->results);
 		make_room(store, r, out, results);
-		(void)tei_dummy_get(store, r->keys, r->values, r->n,
+		(void)tes_dummy_get(store, r->keys, r->values, r->n,
 				    r->results);
 		take_results(r, out, results);
 	}
 }
 
-void tei_dummy_read_own(struct te_store *store, const struct te_store_key *keys,
+void tes_dummy_read_own(struct te_store *store, const struct te_store_key *keys,
 			size_t n, struct te_store_buffer **out,
 			int64_t *results)
 {
@@ -130,10 +130,10 @@ void tei_dummy_read_own(struct te_store *store, const struct te_store_key *keys,
 /* ---- parts of values ---- */
 
 struct ranges {
-	struct tei_dummy *dummy;
+	struct tes_dummy *dummy;
 	const struct te_store_key *keys;
 	const struct te_store_range *all;
-	struct tei_sorted sorted;
+	struct tes_sorted sorted;
 	struct iovec *pieces; /* pieces[i] of range i */
 	int64_t *by_key;
 	int64_t *results;
@@ -147,14 +147,14 @@ static const uint32_t *of_key(const struct ranges *r, size_t k, size_t *n)
 }
 
 /* Items of the batch's keys; *order: which range each is. */
-static int add_ranges(struct tei_dummy_batch *b, const struct ranges *r,
+static int add_ranges(struct tes_dummy_batch *b, const struct ranges *r,
 		      size_t from, size_t room, uint32_t *order)
 {
 	size_t n_keys = b->n, n;
 
 	b->msg.range_key = tei_arena_alloc(b->arena, (room + 1) * 4);
 	b->msg.range_offset = tei_arena_alloc(b->arena, (room + 1) * 8);
-	if (tei_batch_add_items(b, room, room) || !b->msg.range_key ||
+	if (tes_batch_add_items(b, room, room) || !b->msg.range_key ||
 	    !b->msg.range_offset)
 		return TE_STORE_INTERNAL_ERROR;
 	b->n = 0;
@@ -167,7 +167,7 @@ static int add_ranges(struct tei_dummy_batch *b, const struct ranges *r,
 			order[b->n] = of[k];
 			b->msg.range_key[b->n] = (uint32_t)i;
 			b->msg.range_offset[b->n++] = range->offset;
-			tei_batch_add_item(b, &r->pieces[of[k]], 1,
+			tes_batch_add_item(b, &r->pieces[of[k]], 1,
 					   range->length);
 		}
 	}
@@ -175,7 +175,7 @@ static int add_ranges(struct tei_dummy_batch *b, const struct ranges *r,
 	return 0;
 }
 
-static int64_t settle_range(struct tei_dummy_batch *b, const struct ranges *r,
+static int64_t settle_range(struct tes_dummy_batch *b, const struct ranges *r,
 			    size_t i, uint32_t range)
 {
 	int64_t answer = b->answers[i];
@@ -184,9 +184,9 @@ static int64_t settle_range(struct tei_dummy_batch *b, const struct ranges *r,
 		return answer;
 	if ((uint64_t)answer > r->all[range].length)
 		return TE_STORE_INTERNAL_ERROR;
-	if (tei_loan_is_lost(&b->loan, i))
+	if (tes_loan_is_lost(&b->loan, i))
 		return TE_STORE_TRANSFER_FAIL;
-	tei_loan_copy_back(&b->loan, i, (uint64_t)answer);
+	tes_loan_copy_back(&b->loan, i, (uint64_t)answer);
 	return answer;
 }
 
@@ -194,7 +194,7 @@ static int64_t settle_range(struct tei_dummy_batch *b, const struct ranges *r,
 static void read_ranges(struct ranges *r, size_t from, size_t n, size_t room)
 {
 	struct tei_arena arena;
-	struct tei_dummy_batch b = {
+	struct tes_dummy_batch b = {
 		.dummy = r->dummy,
 		.type = AGENT__AGENT_TYPE__AGENT_RANGES,
 		.arena = &arena,
@@ -203,9 +203,9 @@ static void read_ranges(struct ranges *r, size_t from, size_t n, size_t room)
 	uint32_t *order;
 	int code;
 
-	tei_arena_init(&arena, TEI_BATCH_ARENA_MAX);
+	tei_arena_init(&arena, TES_BATCH_ARENA_MAX);
 	order = tei_arena_alloc(&arena, (room + 1) * sizeof(*order));
-	code = order ? tei_batch_add_keys(&b, r->keys + from, n, NULL,
+	code = order ? tes_batch_add_keys(&b, r->keys + from, n, NULL,
 					  r->by_key + from)
 		     : TE_STORE_INTERNAL_ERROR;
 	if (!code)
@@ -214,7 +214,7 @@ static void read_ranges(struct ranges *r, size_t from, size_t n, size_t room)
 		for (size_t i = 0; i < n; i++)
 			r->by_key[from + i] = code;
 	else if (b.n)
-		code = tei_batch_ask(&b);
+		code = tes_batch_ask(&b);
 	/* Ranges of keys that were not sent have their key's result. */
 	for (size_t k = from; k < from + n; k++) {
 		size_t n_of;
@@ -226,14 +226,14 @@ static void read_ranges(struct ranges *r, size_t from, size_t n, size_t room)
 	for (size_t i = 0; b.loan.items && i < b.n; i++)
 		r->results[order[i]] =
 			code ? code : settle_range(&b, r, i, order[i]);
-	tei_loan_end(&b.loan);
+	tes_loan_end(&b.loan);
 	tei_arena_fini(&arena);
 }
 
 /* How many keys from @from on make a batch; *room: the ranges they have. */
 static size_t cut(const struct ranges *r, size_t from, size_t n, size_t *room)
 {
-	size_t len = tei_chunk(r->keys, from, n), i, n_of;
+	size_t len = tes_chunk(r->keys, from, n), i, n_of;
 	uint64_t copied = 0;
 
 	*room = 0;
@@ -241,9 +241,9 @@ static size_t cut(const struct ranges *r, size_t from, size_t n, size_t *room)
 		const uint32_t *of = of_key(r, from + i, &n_of);
 
 		for (size_t k = 0; k < n_of; k++)
-			if (!tei_loan_is_shared(r->dummy, &r->pieces[of[k]], 1))
+			if (!tes_loan_is_shared(r->dummy, &r->pieces[of[k]], 1))
 				copied += r->all[of[k]].length;
-		if (i && copied > TEI_BATCH_COPY_BYTES)
+		if (i && copied > TES_BATCH_COPY_BYTES)
 			break;
 		*room += n_of;
 	}
@@ -268,7 +268,7 @@ static int read_sorted(struct ranges *r, size_t n_keys, size_t n_ranges)
 	return n_read;
 }
 
-int tei_dummy_get_ranges(struct te_store *store,
+int tes_dummy_get_ranges(struct te_store *store,
 			 const struct te_store_key *keys, size_t n_keys,
 			 const struct te_store_range *ranges, size_t n_ranges,
 			 int64_t *results)
@@ -281,16 +281,16 @@ int tei_dummy_get_ranges(struct te_store *store,
 	};
 	int code = TE_STORE_INTERNAL_ERROR;
 
-	if (!tei_keys_given(store, keys, n_keys, keys) ||
+	if (!tes_keys_given(store, keys, n_keys, keys) ||
 	    (n_ranges && (!ranges || !results)) ||
 	    n_ranges > TE_STORE_RANGES_MAX)
 		return TE_STORE_INVALID_PARAMS;
 	r.by_key = tei_calloc(n_keys + 1, sizeof(*r.by_key));
 	r.pieces = tei_calloc(n_ranges + 1, sizeof(*r.pieces));
 	if (r.by_key && r.pieces &&
-	    !tei_ranges_sort(ranges, n_ranges, n_keys, results, &r.sorted)) {
+	    !tes_ranges_sort(ranges, n_ranges, n_keys, results, &r.sorted)) {
 		code = read_sorted(&r, n_keys, n_ranges);
-		tei_ranges_free(&r.sorted);
+		tes_ranges_free(&r.sorted);
 	}
 	tei_free(r.by_key);
 	tei_free(r.pieces);

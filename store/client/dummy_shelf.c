@@ -16,14 +16,14 @@
 
 struct shelved {
 	struct te_store_buffer buffer;
-	struct tei_shelf *shelf; /* a reference */
+	struct tes_shelf *shelf; /* a reference */
 	uint64_t id;
 };
 
 /* ---- the shelf ---- */
 
 /* Without the lock. */
-static void destroy(struct tei_shelf *shelf)
+static void destroy(struct tes_shelf *shelf)
 {
 	struct tei_list *node;
 
@@ -34,9 +34,9 @@ static void destroy(struct tei_shelf *shelf)
 	tei_free(shelf);
 }
 
-void tei_shelf_put(struct tei_shelf *shelf)
+void tes_shelf_put(struct tes_shelf *shelf)
 {
-	struct tei_dummy *dummy;
+	struct tes_dummy *dummy;
 	bool last;
 
 	if (!shelf)
@@ -49,12 +49,12 @@ void tei_shelf_put(struct tei_shelf *shelf)
 		destroy(shelf);
 }
 
-static void map_memory(struct tei_shelf *shelf, int fd, uint64_t length)
+static void map_memory(struct tes_shelf *shelf, int fd, uint64_t length)
 {
 	void *at;
 
 	/* It can be mapped without fear, but never written to. */
-	if (!length || length > TE_LENGTH_MAX || tei_sealed_check(fd, length))
+	if (!length || length > TE_LENGTH_MAX || tes_sealed_check(fd, length))
 		return;
 	at = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
@@ -64,38 +64,38 @@ static void map_memory(struct tei_shelf *shelf, int fd, uint64_t length)
 }
 
 /* 0: asked, whether there is one or not. Or the daemon did not answer. */
-static int ask(struct tei_shelf *shelf, const struct tei_dummy_session *session,
+static int ask(struct tes_shelf *shelf, const struct tes_dummy_session *session,
 	       uint64_t deadline_ns)
 {
-	struct tei_greeting g = {
-		.version = TEI_AGENT_VERSION,
-		.word = TEI_GREETING_BUFFERS,
+	struct tes_greeting g = {
+		.version = TES_AGENT_VERSION,
+		.word = TES_GREETING_BUFFERS,
 		.session = session->id,
 	};
-	int socket = tei_dummy_find(shelf->dummy, deadline_ns), fd = -1, rc;
+	int socket = tes_dummy_find(shelf->dummy, deadline_ns), fd = -1, rc;
 	unsigned int n_fds;
 
 	if (socket < 0)
 		return socket;
 	memcpy(g.token, session->token, sizeof(g.token));
-	rc = tei_greeting_send(socket, &g, -1);
+	rc = tes_greeting_send(socket, &g, -1);
 	if (!rc)
-		rc = tei_dummy_await(socket, POLLIN, deadline_ns);
+		rc = tes_dummy_await(socket, POLLIN, deadline_ns);
 	if (!rc)
-		rc = tei_greeting_receive(socket, &g, &fd, &n_fds);
+		rc = tes_greeting_receive(socket, &g, &fd, &n_fds);
 	(void)close(socket);
-	if (!rc && fd >= 0 && g.word == TEI_GREETED)
+	if (!rc && fd >= 0 && g.word == TES_GREETED)
 		map_memory(shelf, fd, g.length);
 	if (fd >= 0)
 		(void)close(fd);
 	return rc;
 }
 
-static struct tei_shelf *create(struct tei_dummy *dummy,
-				const struct tei_dummy_session *session,
+static struct tes_shelf *create(struct tes_dummy *dummy,
+				const struct tes_dummy_session *session,
 				uint64_t deadline_ns)
 {
-	struct tei_shelf *shelf = tei_calloc(1, sizeof(*shelf));
+	struct tes_shelf *shelf = tei_calloc(1, sizeof(*shelf));
 
 	if (!shelf)
 		return NULL;
@@ -110,12 +110,12 @@ static struct tei_shelf *create(struct tei_dummy *dummy,
 }
 
 /* Whoever connects is alone with the place that the daemon told. */
-static struct tei_shelf *create_alone(struct tei_dummy *dummy,
+static struct tes_shelf *create_alone(struct tes_dummy *dummy,
 				      uint64_t deadline_ns)
 	TEI_REQUIRES(dummy->mu)
 {
-	struct tei_dummy_session session = dummy->session;
-	struct tei_shelf *shelf;
+	struct tes_dummy_session session = dummy->session;
+	struct tes_shelf *shelf;
 
 	dummy->connecting = true;
 	tei_mutex_unlock(&dummy->mu);
@@ -126,21 +126,21 @@ static struct tei_shelf *create_alone(struct tei_dummy *dummy,
 	return shelf;
 }
 
-static bool is_of(const struct tei_shelf *shelf,
-		  const struct tei_dummy_conn *conn)
+static bool is_of(const struct tes_shelf *shelf,
+		  const struct tes_dummy_conn *conn)
 {
 	return shelf && !memcmp(shelf->token, conn->token, sizeof(conn->token));
 }
 
-struct tei_shelf *tei_shelf_get(struct tei_dummy *dummy,
-				const struct tei_dummy_conn *conn,
+struct tes_shelf *tes_shelf_get(struct tes_dummy *dummy,
+				const struct tes_dummy_conn *conn,
 				uint64_t deadline_ns)
 {
-	struct tei_shelf *shelf = NULL, *old = NULL;
+	struct tes_shelf *shelf = NULL, *old = NULL;
 
 	tei_mutex_lock(&dummy->mu);
 	while (dummy->connecting && !is_of(dummy->shelf, conn))
-		if (!tei_dummy_wait_freed(dummy, deadline_ns))
+		if (!tes_dummy_wait_freed(dummy, deadline_ns))
 			break;
 	if (!is_of(dummy->shelf, conn) && !dummy->connecting &&
 	    !memcmp(dummy->session.token, conn->token, sizeof(conn->token))) {
@@ -156,7 +156,7 @@ struct tei_shelf *tei_shelf_get(struct tei_dummy *dummy,
 		shelf->refs++;
 	}
 	tei_mutex_unlock(&dummy->mu);
-	tei_shelf_put(old);
+	tes_shelf_put(old);
 	return shelf;
 }
 
@@ -165,16 +165,16 @@ struct tei_shelf *tei_shelf_get(struct tei_dummy *dummy,
 static void give_back(struct te_store_buffer *buffer)
 {
 	struct shelved *s = TEI_CONTAINER(buffer, struct shelved, buffer);
-	struct tei_shelf *shelf = s->shelf;
-	struct tei_dummy *dummy = shelf->dummy;
+	struct tes_shelf *shelf = s->shelf;
+	struct tes_dummy *dummy = shelf->dummy;
 
 	tei_mutex_lock(&dummy->mu);
 	tei_list_add_tail(&shelf->freed, &buffer->link);
 	tei_mutex_unlock(&dummy->mu);
-	tei_shelf_put(shelf);
+	tes_shelf_put(shelf);
 }
 
-struct te_store_buffer *tei_shelf_buffer(struct tei_shelf *shelf,
+struct te_store_buffer *tes_shelf_buffer(struct tes_shelf *shelf,
 					 uint64_t offset, uint64_t length,
 					 uint64_t id)
 {
@@ -198,7 +198,7 @@ struct te_store_buffer *tei_shelf_buffer(struct tei_shelf *shelf,
 	return &s->buffer;
 }
 
-size_t tei_shelf_take_freed(struct tei_shelf *shelf, struct tei_list *out,
+size_t tes_shelf_take_freed(struct tes_shelf *shelf, struct tei_list *out,
 			    uint64_t *ids, size_t max)
 {
 	size_t n = 0;
@@ -215,7 +215,7 @@ size_t tei_shelf_take_freed(struct tei_shelf *shelf, struct tei_list *out,
 	return n;
 }
 
-void tei_shelf_told(struct tei_shelf *shelf, struct tei_list *taken, bool told)
+void tes_shelf_told(struct tes_shelf *shelf, struct tei_list *taken, bool told)
 {
 	struct tei_list *node;
 
@@ -253,7 +253,7 @@ static int has_come(int fd, size_t *len)
 	return (size_t)here >= sizeof(head) + *len ? 0 : -EAGAIN;
 }
 
-static void take_back(struct tei_dummy *dummy, struct tei_shelf *shelf,
+static void take_back(struct tes_dummy *dummy, struct tes_shelf *shelf,
 		      const Agent__BuffersReply *reply) TEI_REQUIRES(dummy->mu)
 {
 	(void)dummy;
@@ -268,7 +268,7 @@ static void take_back(struct tei_dummy *dummy, struct tei_shelf *shelf,
 	}
 }
 
-bool tei_shelf_late(struct tei_dummy *dummy, struct tei_dummy_conn *conn)
+bool tes_shelf_late(struct tes_dummy *dummy, struct tes_dummy_conn *conn)
 {
 	Agent__BuffersReply *reply;
 	struct tei_arena arena;
@@ -279,7 +279,7 @@ bool tei_shelf_late(struct tei_dummy *dummy, struct tei_dummy_conn *conn)
 	if (rc)
 		return rc != -EAGAIN;
 	tei_arena_init(&arena, 16u << 20);
-	rc = tei_dummy_receive(conn, AGENT__AGENT_TYPE__AGENT_BUFFERS, &arena,
+	rc = tes_dummy_receive(conn, AGENT__AGENT_TYPE__AGENT_BUFFERS, &arena,
 			       tei_now_ns(), &body, &len);
 	reply = rc ? NULL : agent__buffers_reply__unpack(&arena.pb, len, body);
 	if (reply)

@@ -15,9 +15,9 @@
 
 #include "store/client/dummy.h"
 
-struct tei_shelf {
-	struct tei_dummy *dummy;            /* not owned */
-	uint8_t token[TEI_AGENT_TOKEN_LEN]; /* of its session */
+struct tes_shelf {
+	struct tes_dummy *dummy;            /* not owned */
+	uint8_t token[TES_AGENT_TOKEN_LEN]; /* of its session */
 	const uint8_t *base;                /* NULL: this session has none */
 	uint64_t length;
 	unsigned int refs;     /* guarded by dummy->mu: the dummy, buffers */
@@ -28,29 +28,29 @@ struct tei_shelf {
  * That of @conn's session, asked for when it is the first call of one; a
  * reference. NULL: the daemon lends none.
  */
-struct tei_shelf *tei_shelf_get(struct tei_dummy *dummy,
-				const struct tei_dummy_conn *conn,
+struct tes_shelf *tes_shelf_get(struct tes_dummy *dummy,
+				const struct tes_dummy_conn *conn,
 				uint64_t deadline_ns);
-void tei_shelf_put(struct tei_shelf *shelf);
+void tes_shelf_put(struct tes_shelf *shelf);
 /*
- * A buffer of @length bytes at @offset, freed by tei_buffer_destroy(). NULL:
+ * A buffer of @length bytes at @offset, freed by tes_buffer_destroy(). NULL:
  * not inside, or out of memory: then it is given back.
  */
-struct te_store_buffer *tei_shelf_buffer(struct tei_shelf *shelf,
+struct te_store_buffer *tes_shelf_buffer(struct tes_shelf *shelf,
 					 uint64_t offset, uint64_t length,
 					 uint64_t id);
 
 /* Take up to @max of those that wait to be told. Returns how many. */
-size_t tei_shelf_take_freed(struct tei_shelf *shelf, struct tei_list *out,
+size_t tes_shelf_take_freed(struct tes_shelf *shelf, struct tei_list *out,
 			    uint64_t *ids, size_t max);
 /* They have been told, or are to be told again. */
-void tei_shelf_told(struct tei_shelf *shelf, struct tei_list *taken, bool told);
+void tes_shelf_told(struct tes_shelf *shelf, struct tei_list *taken, bool told);
 
 /*
  * @conn's call on the shelf was given up. True: there is its answer, whose
  * buffers go back, or none will come.
  */
-bool tei_shelf_late(struct tei_dummy *dummy, struct tei_dummy_conn *conn)
+bool tes_shelf_late(struct tes_dummy *dummy, struct tes_dummy_conn *conn)
 	TEI_REQUIRES(dummy->mu);
 
 #endif

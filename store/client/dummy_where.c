@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "store/client/dummy.h"
 
-int tei_dummy_await(int fd, short events, uint64_t deadline_ns)
+int tes_dummy_await(int fd, short events, uint64_t deadline_ns)
 {
 	for (;;) {
 		struct pollfd pfd = {.fd = fd, .events = events};
@@ -66,21 +66,21 @@ static int open_path(const char *path)
 
 /* ---- the usual places ---- */
 
-static int open_usual(const struct tei_dummy *dummy)
+static int open_usual(const struct tes_dummy *dummy)
 {
-	char dir[TEI_AGENT_PATH_MAX], path[TEI_AGENT_PATH_MAX];
+	char dir[TES_AGENT_PATH_MAX], path[TES_AGENT_PATH_MAX];
 	int fd = -ENOENT;
 
-	for (unsigned int i = 0; fd < 0 && i < TEI_AGENT_DIRS; i++)
-		if (!tei_agent_dir(i, dir) && !tei_agent_dir_check(dir) &&
-		    !tei_agent_path(dir, dummy->port, path))
+	for (unsigned int i = 0; fd < 0 && i < TES_AGENT_DIRS; i++)
+		if (!tes_agent_dir(i, dir) && !tes_agent_dir_check(dir) &&
+		    !tes_agent_path(dir, dummy->port, path))
 			fd = open_path(path);
 	return fd;
 }
 
 /* ---- asking ---- */
 
-static int open_port(const struct tei_dummy *dummy, uint64_t deadline_ns)
+static int open_port(const struct tes_dummy *dummy, uint64_t deadline_ns)
 {
 	const struct sockaddr *at = (const struct sockaddr *)&dummy->at.ss;
 	socklen_t len = sizeof(int);
@@ -94,7 +94,7 @@ static int open_port(const struct tei_dummy *dummy, uint64_t deadline_ns)
 		return -errno;
 	if (connect(fd, at, dummy->at.len)) {
 		rc = errno == EINPROGRESS
-			     ? tei_dummy_await(fd, POLLOUT, deadline_ns)
+			     ? tes_dummy_await(fd, POLLOUT, deadline_ns)
 			     : -errno;
 		if (!rc && !getsockopt(fd, SOL_SOCKET, SO_ERROR, &rc, &len))
 			rc = -rc;
@@ -105,7 +105,7 @@ static int open_port(const struct tei_dummy *dummy, uint64_t deadline_ns)
 	return rc;
 }
 
-static int take_path(struct tei_dummy *dummy, struct tei_arena *arena,
+static int take_path(struct tes_dummy *dummy, struct tei_arena *arena,
 		     const uint8_t *body, size_t len)
 {
 	Agent__WhereReply *reply =
@@ -121,9 +121,9 @@ static int take_path(struct tei_dummy *dummy, struct tei_arena *arena,
 	return 0;
 }
 
-static int ask(struct tei_dummy *dummy, uint64_t deadline_ns)
+static int ask(struct tes_dummy *dummy, uint64_t deadline_ns)
 {
-	struct tei_dummy_conn conn = {.fd = open_port(dummy, deadline_ns)};
+	struct tes_dummy_conn conn = {.fd = open_port(dummy, deadline_ns)};
 	struct tei_arena arena;
 	const uint8_t *body;
 	size_t len;
@@ -132,7 +132,7 @@ static int ask(struct tei_dummy *dummy, uint64_t deadline_ns)
 	if (conn.fd < 0)
 		return conn.fd;
 	tei_arena_init(&arena, 4096);
-	rc = tei_dummy_exchange(&conn, AGENT__AGENT_TYPE__AGENT_WHERE, NULL,
+	rc = tes_dummy_exchange(&conn, AGENT__AGENT_TYPE__AGENT_WHERE, NULL,
 				&arena, deadline_ns, &body, &len);
 	if (rc)
 		rc = rc == TE_STORE_RPC_TIMEOUT ? -ETIMEDOUT : -EPROTO;
@@ -143,7 +143,7 @@ static int ask(struct tei_dummy *dummy, uint64_t deadline_ns)
 	return rc;
 }
 
-static int open_told(struct tei_dummy *dummy, uint64_t deadline_ns)
+static int open_told(struct tes_dummy *dummy, uint64_t deadline_ns)
 {
 	int rc, fd = *dummy->told ? open_path(dummy->told) : -ENOENT;
 
@@ -154,7 +154,7 @@ static int open_told(struct tei_dummy *dummy, uint64_t deadline_ns)
 	return rc ? rc : open_path(dummy->told);
 }
 
-int tei_dummy_find(struct tei_dummy *dummy, uint64_t deadline_ns)
+int tes_dummy_find(struct tes_dummy *dummy, uint64_t deadline_ns)
 {
 	static struct tei_log_limit limit = {.per_minute = 6};
 	int fd;

@@ -16,11 +16,11 @@
  * master's life, whose epoch may grow while a copy is made: one that does not
  * know the id hears nothing new.
  */
-static bool send_answer(struct tei_master_link *link,
-			const struct tei_copy_answer *a)
+static bool send_answer(struct tes_master_link *link,
+			const struct tes_copy_answer *a)
 {
 	Store__TaskDone msg = STORE__TASK_DONE__INIT;
-	uint32_t crcs[TEI_COPY_EXTENTS];
+	uint32_t crcs[TES_COPY_EXTENTS];
 	char message[96];
 	uint8_t id[16];
 
@@ -41,17 +41,17 @@ static bool send_answer(struct tei_master_link *link,
 	if (!tei_frame_send(link->pulse, STORE__STORE_TYPE__STORE_TASK_DONE, 0,
 			    0, &msg.base))
 		return true;
-	tei_master_link_lose(link, "a task could not be answered");
+	tes_master_link_lose(link, "a task could not be answered");
 	return false;
 }
 
-static bool answer_again(struct tei_master_link *link, const Store__Task *task)
+static bool answer_again(struct tes_master_link *link, const Store__Task *task)
 {
-	struct tei_executor *x = &link->store->executor;
+	struct tes_executor *x = &link->store->executor;
 	size_t i;
 
-	for (i = 0; i < TEI_EXECUTOR_ANSWERS; i++) {
-		const struct tei_copy_answer *a = &x->answers[i];
+	for (i = 0; i < TES_EXECUTOR_ANSWERS; i++) {
+		const struct tes_copy_answer *a = &x->answers[i];
 
 		if (!a->used ||
 		    memcmp(a->id, task->id.data, sizeof(a->id)) != 0)
@@ -62,19 +62,19 @@ static bool answer_again(struct tei_master_link *link, const Store__Task *task)
 	return false;
 }
 
-static void answer(struct tei_master_link *link,
-		   const struct tei_copy_answer *a)
+static void answer(struct tes_master_link *link,
+		   const struct tes_copy_answer *a)
 {
-	struct tei_executor *x = &link->store->executor;
+	struct tes_executor *x = &link->store->executor;
 
-	x->answers[x->next_answer++ % TEI_EXECUTOR_ANSWERS] = *a;
+	x->answers[x->next_answer++ % TES_EXECUTOR_ANSWERS] = *a;
 	(void)send_answer(link, a);
 }
 
-static void refuse(struct tei_master_link *link, const Store__Task *task,
+static void refuse(struct tes_master_link *link, const Store__Task *task,
 		   int status, const char *message)
 {
-	struct tei_copy_answer a = {
+	struct tes_copy_answer a = {
 		.used = true,
 		.status = status,
 		.quiet = true,
@@ -87,15 +87,15 @@ static void refuse(struct tei_master_link *link, const Store__Task *task,
 
 /* ---- copies ---- */
 
-static void free_copy(struct tei_copy *copy)
+static void free_copy(struct tes_copy *copy)
 {
 	store__task__free_unpacked(copy->task, NULL);
 	tei_free(copy);
 }
 
-static void forget(struct tei_copy *copy)
+static void forget(struct tes_copy *copy)
 {
-	struct tei_executor *x = &copy->store->executor;
+	struct tes_executor *x = &copy->store->executor;
 
 	tei_mutex_lock(&x->mu);
 	tei_list_del(&copy->link);
@@ -106,16 +106,16 @@ static void forget(struct tei_copy *copy)
 
 static void on_over(struct tei_call *over)
 {
-	struct tei_copy *copy = TEI_CONTAINER(over, struct tei_copy, over);
+	struct tes_copy *copy = TEI_CONTAINER(over, struct tes_copy, over);
 
 	answer(&copy->store->link, &copy->answer);
 	forget(copy);
 }
 
 /* False: it was released meanwhile. */
-static bool begin(struct tei_copy *copy)
+static bool begin(struct tes_copy *copy)
 {
-	struct tei_executor *x = &copy->store->executor;
+	struct tes_executor *x = &copy->store->executor;
 	bool bound;
 
 	tei_mutex_lock(&x->mu);
@@ -124,9 +124,9 @@ static bool begin(struct tei_copy *copy)
 	return bound;
 }
 
-static void unbind(struct tei_copy *copy)
+static void unbind(struct tes_copy *copy)
 {
-	struct tei_executor *x = &copy->store->executor;
+	struct tes_executor *x = &copy->store->executor;
 
 	tei_mutex_lock(&x->mu);
 	copy->segment = NULL;
@@ -135,23 +135,23 @@ static void unbind(struct tei_copy *copy)
 	tei_mutex_unlock(&x->mu);
 }
 
-static void run(struct tei_job *job, bool stopping)
+static void run(struct tes_job *job, bool stopping)
 {
-	struct tei_copy *copy = TEI_CONTAINER(job, struct tei_copy, job);
+	struct tes_copy *copy = TEI_CONTAINER(job, struct tes_copy, job);
 
 	copy->answer.status = TE_STORE_REPLICA_NOT_FOUND;
 	copy->answer.quiet = true;
 	copy->answer.message = "its segment is being unmounted";
 	if (!stopping && begin(copy))
-		tei_copy_run(copy);
+		tes_copy_run(copy);
 	unbind(copy);
 	copy->over.fn = on_over;
 	if (!tei_loop_post(copy->store->loop, &copy->over))
 		forget(copy);
 }
 
-bool tei_executor_release(struct tei_executor *x,
-			  const struct tei_segment *segment, uint32_t ms)
+bool tes_executor_release(struct tes_executor *x,
+			  const struct tes_segment *segment, uint32_t ms)
 {
 	uint64_t deadline = tei_now_ns() + ms * TEI_NS_PER_MS;
 	bool waiting = true, used = true;
@@ -160,8 +160,8 @@ bool tei_executor_release(struct tei_executor *x,
 	while (used && waiting) {
 		used = false;
 		tei_list_for_each (node, &x->copies) {
-			struct tei_copy *copy =
-				tei_list_entry(node, struct tei_copy, link);
+			struct tes_copy *copy =
+				tei_list_entry(node, struct tes_copy, link);
 
 			if (copy->segment != segment)
 				continue;
@@ -179,15 +179,15 @@ bool tei_executor_release(struct tei_executor *x,
 
 /* ---- tasks ---- */
 
-static int start(struct tei_executor *x)
+static int start(struct tes_executor *x)
 {
 	size_t n = 0;
 	int rc = 0;
 
 	if (x->started)
 		return 0;
-	while (n < TEI_EXECUTOR_THREADS && !rc) {
-		rc = tei_helper_init(&x->threads[n]);
+	while (n < TES_EXECUTOR_THREADS && !rc) {
+		rc = tes_helper_init(&x->threads[n]);
 		n += !rc;
 	}
 	if (!n)
@@ -198,12 +198,12 @@ static int start(struct tei_executor *x)
 }
 
 /* The segment that the whole source lies in; NULL: none of ours. */
-static struct tei_segment *source_of(struct te_store *store,
+static struct tes_segment *source_of(struct te_store *store,
 				     const Store__Objects *o)
 {
 	tei_list_for_each (node, &store->segments.list) {
-		struct tei_segment *segment =
-			tei_list_entry(node, struct tei_segment, link);
+		struct tes_segment *segment =
+			tei_list_entry(node, struct tes_segment, link);
 		uint64_t base = (uint64_t)(uintptr_t)segment->memory;
 		bool holds = base && !segment->leaving;
 		size_t i;
@@ -212,9 +212,9 @@ static struct tei_segment *source_of(struct te_store *store,
 			holds = o->address[i] >= base &&
 				o->address[i] - base < segment->bytes &&
 				segment->bytes - (o->address[i] - base) >=
-					TEI_EXTENT_HEADER_LEN &&
+					TES_EXTENT_HEADER_LEN &&
 				segment->bytes - (o->address[i] - base) -
-						TEI_EXTENT_HEADER_LEN >=
+						TES_EXTENT_HEADER_LEN >=
 					o->length[i];
 		if (holds)
 			return segment;
@@ -223,10 +223,10 @@ static struct tei_segment *source_of(struct te_store *store,
 }
 
 /* Takes @task. */
-static struct tei_copy *new_copy(struct tei_master_link *link,
+static struct tes_copy *new_copy(struct tes_master_link *link,
 				 Store__Task *task)
 {
-	struct tei_copy *copy = tei_calloc(1, sizeof(*copy));
+	struct tes_copy *copy = tei_calloc(1, sizeof(*copy));
 
 	if (!copy) {
 		refuse(link, task, TE_STORE_INTERNAL_ERROR, "no memory");
@@ -244,14 +244,14 @@ static struct tei_copy *new_copy(struct tei_master_link *link,
 	return copy;
 }
 
-static void enqueue(struct tei_master_link *link, struct tei_copy *copy,
-		    struct tei_segment *segment)
+static void enqueue(struct tes_master_link *link, struct tes_copy *copy,
+		    struct tes_segment *segment)
 {
-	struct tei_executor *x = &link->store->executor;
+	struct tes_executor *x = &link->store->executor;
 	bool room;
 
 	tei_mutex_lock(&x->mu);
-	room = x->n_copies < TEI_EXECUTOR_JOBS;
+	room = x->n_copies < TES_EXECUTOR_JOBS;
 	if (room) {
 		copy->segment = segment;
 		tei_list_add_tail(&x->copies, &copy->link);
@@ -259,7 +259,7 @@ static void enqueue(struct tei_master_link *link, struct tei_copy *copy,
 	}
 	tei_mutex_unlock(&x->mu);
 	if (room) {
-		tei_helper_add(&x->threads[x->turn++ % x->n_threads],
+		tes_helper_add(&x->threads[x->turn++ % x->n_threads],
 			       &copy->job);
 		return;
 	}
@@ -268,14 +268,14 @@ static void enqueue(struct tei_master_link *link, struct tei_copy *copy,
 }
 
 /* It will be answered when it is over. */
-static bool is_under_way(struct tei_executor *x, const Store__Task *task)
+static bool is_under_way(struct tes_executor *x, const Store__Task *task)
 {
 	bool found = false;
 
 	tei_mutex_lock(&x->mu);
 	tei_list_for_each (node, &x->copies) {
-		const struct tei_copy *copy =
-			tei_list_entry(node, struct tei_copy, link);
+		const struct tes_copy *copy =
+			tei_list_entry(node, struct tes_copy, link);
 
 		found |= memcmp(copy->answer.id, task->id.data,
 				sizeof(copy->answer.id)) == 0;
@@ -285,10 +285,10 @@ static bool is_under_way(struct tei_executor *x, const Store__Task *task)
 }
 
 /* Takes @task. */
-static void take(struct tei_master_link *link, Store__Task *task)
+static void take(struct tes_master_link *link, Store__Task *task)
 {
-	struct tei_segment *segment = source_of(link->store, task->source);
-	struct tei_copy *copy;
+	struct tes_segment *segment = source_of(link->store, task->source);
+	struct tes_copy *copy;
 
 	if (!segment) {
 		refuse(link, task, TE_STORE_REPLICA_NOT_FOUND,
@@ -306,13 +306,13 @@ static void take(struct tei_master_link *link, Store__Task *task)
 		enqueue(link, copy, segment);
 }
 
-void tei_executor_on_task(struct tei_master_link *link,
+void tes_executor_on_task(struct tes_master_link *link,
 			  const struct tei_frame *f)
 {
-	struct tei_executor *x = &link->store->executor;
+	struct tes_executor *x = &link->store->executor;
 	Store__Task *task = store__task__unpack(NULL, f->len, f->body);
 
-	if (!task || !tei_copy_holds(task)) {
+	if (!task || !tes_copy_holds(task)) {
 		tei_frame_bad(link->pulse, "malformed task");
 	} else if (!x->ended && task->epoch == link->epoch &&
 		   !is_under_way(x, task) && !answer_again(link, task)) {
@@ -325,30 +325,30 @@ void tei_executor_on_task(struct tei_master_link *link,
 
 /* ---- life ---- */
 
-void tei_executor_init(struct tei_executor *x)
+void tes_executor_init(struct tes_executor *x)
 {
 	tei_mutex_init(&x->mu);
 	tei_cond_init(&x->left);
 	tei_list_init(&x->copies);
 }
 
-void tei_executor_fini(struct tei_executor *x)
+void tes_executor_fini(struct tes_executor *x)
 {
 	tei_cond_fini(&x->left);
 	tei_mutex_fini(&x->mu);
 }
 
-void tei_executor_stop(struct tei_executor *x)
+void tes_executor_stop(struct tes_executor *x)
 {
 	unsigned int i;
 
 	tei_mutex_lock(&x->mu);
 	tei_list_for_each (node, &x->copies)
 		atomic_store(
-			&tei_list_entry(node, struct tei_copy, link)->cancelled,
+			&tei_list_entry(node, struct tes_copy, link)->cancelled,
 			true);
 	tei_mutex_unlock(&x->mu);
 	for (i = 0; i < x->n_threads; i++)
-		tei_helper_fini(&x->threads[i]);
+		tes_helper_fini(&x->threads[i]);
 	x->n_threads = 0;
 }

@@ -28,43 +28,43 @@
 #include "store/client/helper.h"
 #include "store/proto/store.pb-c.h"
 
-#define TEI_EXECUTOR_THREADS 2
-#define TEI_EXECUTOR_JOBS    16 /* at a time; more are refused */
-#define TEI_EXECUTOR_ANSWERS 32
-#define TEI_COPY_EXTENTS     16 /* of a replica */
+#define TES_EXECUTOR_THREADS 2
+#define TES_EXECUTOR_JOBS    16 /* at a time; more are refused */
+#define TES_EXECUTOR_ANSWERS 32
+#define TES_COPY_EXTENTS     16 /* of a replica */
 
 struct te_store;
 struct tei_frame;
-struct tei_master_link;
-struct tei_segment;
+struct tes_master_link;
+struct tes_segment;
 
-struct tei_copy_answer {
+struct tes_copy_answer {
 	uint8_t id[16];
 	int32_t status;
 	bool used, quiet, no_crc;
 	const char *message;
 	size_t n_crcs;
-	uint32_t crcs[TEI_COPY_EXTENTS];
+	uint32_t crcs[TES_COPY_EXTENTS];
 };
 
-struct tei_copy {
-	struct tei_job job;
+struct tes_copy {
+	struct tes_job job;
 	struct tei_call over;
 	struct tei_list link; /* guarded by executor's mu */
 	struct te_store *store;
 	Store__Task *task;
 	uint64_t begun_ns, digest_seed;
-	struct tei_segment *segment; /* guarded by mu; NULL: not bound to it */
+	struct tes_segment *segment; /* guarded by mu; NULL: not bound to it */
 	bool running;                /* guarded by mu */
 	atomic_bool cancelled;
-	struct tei_copy_answer answer;
+	struct tes_copy_answer answer;
 };
 
-struct tei_executor {
-	struct tei_helper threads[TEI_EXECUTOR_THREADS];
+struct tes_executor {
+	struct tes_helper threads[TES_EXECUTOR_THREADS];
 	unsigned int n_threads, turn;
 	bool started, ended;
-	struct tei_copy_answer answers[TEI_EXECUTOR_ANSWERS];
+	struct tes_copy_answer answers[TES_EXECUTOR_ANSWERS];
 	unsigned int next_answer;
 
 	struct tei_mutex mu;    /* lock 36 */
@@ -73,26 +73,26 @@ struct tei_executor {
 	size_t n_copies;        /* guarded by mu */
 };
 
-void tei_executor_init(struct tei_executor *executor);
+void tes_executor_init(struct tes_executor *executor);
 /* After stop(). */
-void tei_executor_fini(struct tei_executor *executor);
+void tes_executor_fini(struct tes_executor *executor);
 /* End all copies, soon. Set-up only, before the loop stops. */
-void tei_executor_stop(struct tei_executor *executor);
+void tes_executor_stop(struct tes_executor *executor);
 
-void tei_executor_on_task(struct tei_master_link *link,
+void tes_executor_on_task(struct tes_master_link *link,
 			  const struct tei_frame *f);
 /*
  * No copy reads @segment any more, which is in no list. False: one still does
  * after @ms. Any thread but the executor's.
  */
-bool tei_executor_release(struct tei_executor *executor,
-			  const struct tei_segment *segment, uint32_t ms);
+bool tes_executor_release(struct tes_executor *executor,
+			  const struct tes_segment *segment, uint32_t ms);
 
 /* ---- copying (copy.c) ---- */
 
 /* Whether @task says something that can be done at all. */
-bool tei_copy_holds(const Store__Task *task);
+bool tes_copy_holds(const Store__Task *task);
 /* Copy, and fill in the answer but for its id. The executor's thread. */
-void tei_copy_run(struct tei_copy *copy);
+void tes_copy_run(struct tes_copy *copy);
 
 #endif

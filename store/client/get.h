@@ -19,16 +19,16 @@
 #include "store/client/client.h"
 #include "store/client/layout.h"
 
-enum tei_get_source {
-	TEI_GET_NOWHERE,  /* not found: the result says why */
-	TEI_GET_MASTER,   /* a look-up of this call, whose lease is ours */
-	TEI_GET_LOCATION, /* remembered: a hint */
+enum tes_get_source {
+	TES_GET_NOWHERE,  /* not found: the result says why */
+	TES_GET_MASTER,   /* a look-up of this call, whose lease is ours */
+	TES_GET_LOCATION, /* remembered: a hint */
 };
 
 /* A key of the round. */
-struct tei_get_entry {
+struct tes_get_entry {
 	uint32_t item;  /* of the chunk */
-	uint8_t source; /* enum tei_get_source */
+	uint8_t source; /* enum tes_get_source */
 	bool open;      /* found, and neither read nor given up */
 	bool late;      /* read, but its headers are yet to be looked at */
 	bool no_crc;
@@ -37,32 +37,32 @@ struct tei_get_entry {
 	bool held;       /* its lease is to stay: somebody has pinned it */
 	uint64_t size, generation, gen_epoch, digest;
 	uint64_t lease_until_ns;
-	struct tei_layout layout;
+	struct tes_layout layout;
 	uint32_t tried;   /* mask of replicas */
 	uint32_t first;   /* of layout: the replica that is being read */
 	uint32_t n;       /* extents of it; 0: none is chosen */
 	uint32_t request; /* the first one, of n_requests */
 	uint32_t n_requests;
-	struct tei_hot_value *hot; /* a reference: its bytes; or NULL */
+	struct tes_hot_value *hot; /* a reference: its bytes; or NULL */
 };
 
 /* The ranges of key k are those of order[starts[k] .. starts[k + 1] - 1]. */
-struct tei_get_ranges {
+struct tes_get_ranges {
 	const struct te_store_range *all;
 	const uint32_t *order;
 	const uint32_t *starts;
 	int64_t *results; /* of all */
 };
 
-struct tei_get {
+struct tes_get {
 	struct te_store *store;
-	struct tei_work *work;
+	struct tes_work *work;
 	const struct te_store_key *keys;     /* keys[n] */
 	const struct te_store_value *values; /* values[n]; NULL: see below */
 	int64_t *results;                    /* results[n] */
 	/* Instead of values: memory is made, or ranges are read. */
 	struct te_store_buffer **buffers;    /* buffers[n] or NULL */
-	const struct tei_get_ranges *ranges; /* or NULL */
+	const struct tes_get_ranges *ranges; /* or NULL */
 	bool fresh; /* what is remembered is not good enough */
 	size_t n;
 	uint64_t deadline_ns;
@@ -74,76 +74,76 @@ struct tei_get {
 	bool hurry; /* of the run: it does not wait for silent owners */
 
 	/* Of the round. */
-	struct tei_get_entry *entries; /* entries[n_todo] */
-	struct tei_places places;
+	struct tes_get_entry *entries; /* entries[n_todo] */
+	struct tes_places places;
 };
 
 /*
  * A code within the client: ranges of this object are good only when all of it
  * is read and its CRC holds.
  */
-#define TEI_GET_WHOLE (-1000000)
+#define TES_GET_WHOLE (-1000000)
 
 /* ---- rounds (get.c) ---- */
 
 /* All of a chunk whose first fields, up to n, are set. */
-void tei_get_chunk(struct tei_get *get);
+void tes_get_chunk(struct tes_get *get);
 /*
  * Ask where the n keys of a chunk lie, for results of its own. It does not
  * release what it finds. -ENOMEM: nothing is to be ended.
  */
-int tei_get_look_up(struct tei_get *get);
+int tes_get_look_up(struct tes_get *get);
 /* End that: entries, places and results are void. */
-void tei_get_looked_up(struct tei_get *get);
-void tei_get_set_code(struct tei_get *get, uint32_t item, int code);
+void tes_get_looked_up(struct tes_get *get);
+void tes_get_set_code(struct tes_get *get, uint32_t item, int code);
 
 /* ---- finding (get_find.c) ---- */
 
 /* Fills entries; a store code: of all that are not remembered. */
-void tei_get_find(struct tei_get *get);
+void tes_get_find(struct tes_get *get);
 /* The entry has been read from where the master said: remember it. */
-void tei_get_remember(struct tei_get *get, struct tei_get_entry *entry);
+void tes_get_remember(struct tes_get *get, struct tes_get_entry *entry);
 /* Pin where it lies, by the replica that was chosen. -ENOMEM. */
-int tei_get_hold(struct tei_get *get, struct tei_get_entry *entry);
+int tes_get_hold(struct tes_get *get, struct tes_get_entry *entry);
 /* It was not where we remembered it. */
-void tei_get_forget(struct tei_get *get, const struct tei_get_entry *entry);
+void tes_get_forget(struct tes_get *get, const struct tes_get_entry *entry);
 /* The leases of this round's look-up yield to eviction again. */
-void tei_get_release(struct tei_get *get);
+void tes_get_release(struct tes_get *get);
 
 /* ---- reading (get_read.c) ---- */
 
 /* Read what was found. Keys that may be elsewhere by now are in next. */
-void tei_get_read(struct tei_get *get);
+void tes_get_read(struct tes_get *get);
 /* Choose a replica whose owner can be reached. -EHOSTUNREACH: there is none. */
-int tei_get_reach(struct tei_get *get, struct tei_get_entry *entry);
+int tes_get_reach(struct tes_get *get, struct tes_get_entry *entry);
 
 /* ---- bytes that we have (get_hot.c) ---- */
 
 /* Its key is asked for: entry->hot, if its bytes are there. */
-void tei_get_warm(struct tei_get *get, struct tei_get_entry *entry);
+void tes_get_warm(struct tes_get *get, struct tes_get_entry *entry);
 /* They are not wanted. */
-void tei_get_cool(struct tei_get *get, struct tei_get_entry *entry);
+void tes_get_cool(struct tes_get *get, struct tes_get_entry *entry);
 /* Copy them where they shall go; there is room. */
-void tei_get_copy(struct tei_get *get, struct tei_get_entry *entry);
+void tes_get_copy(struct tes_get *get, struct tes_get_entry *entry);
 /* All of it was just read from elsewhere: keep it, if it is worth that. */
-void tei_get_keep(struct tei_get *get, const struct tei_get_entry *entry);
+void tes_get_keep(struct tes_get *get, const struct tes_get_entry *entry);
 
 /* ---- requests (get_plan.c) ---- */
 
 /* How many the chosen replica needs, headers that are read late included. */
-uint32_t tei_get_count(const struct tei_get *get,
-		       const struct tei_get_entry *entry);
+uint32_t tes_get_count(const struct tes_get *get,
+		       const struct tes_get_entry *entry);
 /* Add them. -ENOMEM. */
-int tei_get_plan(struct tei_get *get, struct tei_get_entry *entry,
+int tes_get_plan(struct tes_get *get, struct tes_get_entry *entry,
 		 uint32_t timeout_ms);
-int tei_get_plan_headers(struct tei_get *get, struct tei_get_entry *entry,
+int tes_get_plan_headers(struct tes_get *get, struct tes_get_entry *entry,
 			 uint32_t timeout_ms);
 /*
  * 0: all of it is there and right, as far as can be told by now; -EBADMSG: it
  * is another object's; or why a request failed.
  */
-int tei_get_check(struct tei_get *get, const struct tei_get_entry *entry);
-int tei_get_check_headers(struct tei_get *get,
-			  const struct tei_get_entry *entry);
+int tes_get_check(struct tes_get *get, const struct tes_get_entry *entry);
+int tes_get_check_headers(struct tes_get *get,
+			  const struct tes_get_entry *entry);
 
 #endif

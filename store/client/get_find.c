@@ -10,19 +10,19 @@
 
 /* ---- what is remembered ---- */
 
-static int take_location(struct tei_get *get, struct tei_get_entry *entry,
-			 const struct tei_location *location)
+static int take_location(struct tes_get *get, struct tes_get_entry *entry,
+			 const struct tes_location *location)
 {
-	struct tei_extent_at *x;
+	struct tes_extent_at *x;
 	uint64_t offset = 0;
 	uint32_t place, k;
 
 	x = tei_arena_calloc(&get->work->round, location->n_extents,
 			     sizeof(*x));
-	if (!x || tei_places_add_owner(&get->places, location->owner, &place))
+	if (!x || tes_places_add_owner(&get->places, location->owner, &place))
 		return -ENOMEM;
 	for (k = 0; k < location->n_extents; k++) {
-		const struct tei_location_extent *from = &location->extents[k];
+		const struct tes_location_extent *from = &location->extents[k];
 
 		x[k].address = from->address;
 		x[k].offset = offset;
@@ -33,7 +33,7 @@ static int take_location(struct tei_get *get, struct tei_get_entry *entry,
 		x[k].count = location->n_extents;
 		offset += from->length;
 	}
-	entry->source = TEI_GET_LOCATION;
+	entry->source = TES_GET_LOCATION;
 	entry->open = true;
 	entry->no_crc = location->no_crc;
 	entry->unverified = location->unverified;
@@ -49,36 +49,36 @@ static int take_location(struct tei_get *get, struct tei_get_entry *entry,
 	return 0;
 }
 
-static void recall(struct tei_get *get, struct tei_get_entry *entry,
+static void recall(struct tes_get *get, struct tes_get_entry *entry,
 		   uint64_t digest_seed, uint64_t now_ns)
 {
-	struct tei_locations *l = &get->store->locations;
+	struct tes_locations *l = &get->store->locations;
 	const struct te_store_key *key = &get->keys[entry->item];
-	struct tei_location *location;
+	struct tes_location *location;
 
-	entry->digest = tei_key_digest(key->bytes, key->len, digest_seed);
-	location = tei_locations_get(l, key->bytes, key->len, entry->digest,
+	entry->digest = tes_key_digest(key->bytes, key->len, digest_seed);
+	location = tes_locations_get(l, key->bytes, key->len, entry->digest,
 				     now_ns);
 	if (!location)
 		atomic_fetch_add_explicit(&l->n_misses, 1,
 					  memory_order_relaxed);
 	else
 		(void)take_location(get, entry, location);
-	tei_location_put(l, location);
+	tes_location_put(l, location);
 }
 
-static bool remembers(const struct tei_get *get)
+static bool remembers(const struct tes_get *get)
 {
-	return !get->fresh && tei_locations_on(&get->store->locations);
+	return !get->fresh && tes_locations_on(&get->store->locations);
 }
 
 /* The chosen replica of @entry, as it is remembered. */
-static void describe(const struct tei_get *get,
-		     const struct tei_get_entry *entry,
-		     struct tei_location *out,
-		     struct tei_location_extent *extents)
+static void describe(const struct tes_get *get,
+		     const struct tes_get_entry *entry,
+		     struct tes_location *out,
+		     struct tes_location_extent *extents)
 {
-	const struct tei_extent_at *x = &entry->layout.extents[entry->first];
+	const struct tes_extent_at *x = &entry->layout.extents[entry->first];
 	uint32_t k;
 
 	memset(out, 0, sizeof(*out));
@@ -97,53 +97,53 @@ static void describe(const struct tei_get *get,
 	}
 }
 
-void tei_get_remember(struct tei_get *get, struct tei_get_entry *entry)
+void tes_get_remember(struct tes_get *get, struct tes_get_entry *entry)
 {
-	struct tei_location_extent extents[TEI_LOCATION_EXTENTS];
+	struct tes_location_extent extents[TES_LOCATION_EXTENTS];
 	const struct te_store_key *key = &get->keys[entry->item];
-	struct tei_location from;
+	struct tes_location from;
 
-	if (!remembers(get) || entry->n > TEI_LOCATION_EXTENTS)
+	if (!remembers(get) || entry->n > TES_LOCATION_EXTENTS)
 		return;
 	describe(get, entry, &from, extents);
 	entry->held =
-		tei_locations_add(&get->store->locations, key->bytes, key->len,
+		tes_locations_add(&get->store->locations, key->bytes, key->len,
 				  entry->digest, &from, extents);
 }
 
-int tei_get_hold(struct tei_get *get, struct tei_get_entry *entry)
+int tes_get_hold(struct tes_get *get, struct tes_get_entry *entry)
 {
-	struct tei_location_extent extents[TEI_LOCATION_EXTENTS];
+	struct tes_location_extent extents[TES_LOCATION_EXTENTS];
 	const struct te_store_key *key = &get->keys[entry->item];
-	struct tei_location from;
+	struct tes_location from;
 	int rc;
 
-	if (entry->n > TEI_LOCATION_EXTENTS)
+	if (entry->n > TES_LOCATION_EXTENTS)
 		return -ENOMEM;
 	describe(get, entry, &from, extents);
-	rc = tei_locations_pin(&get->store->locations, key->bytes, key->len,
+	rc = tes_locations_pin(&get->store->locations, key->bytes, key->len,
 			       entry->digest, &from, extents);
 	entry->held = !rc;
 	return rc;
 }
 
-void tei_get_forget(struct tei_get *get, const struct tei_get_entry *entry)
+void tes_get_forget(struct tes_get *get, const struct tes_get_entry *entry)
 {
-	struct tei_locations *l = &get->store->locations;
+	struct tes_locations *l = &get->store->locations;
 	const struct te_store_key *key = &get->keys[entry->item];
 
 	atomic_fetch_add_explicit(&l->n_stale, 1, memory_order_relaxed);
-	tei_locations_drop(l, key->bytes, key->len, entry->digest,
+	tes_locations_drop(l, key->bytes, key->len, entry->digest,
 			   entry->generation);
 }
 
 /* ---- look-up ---- */
 
-static int take_found(struct tei_get *get, const uint32_t *which, size_t n,
+static int take_found(struct tes_get *get, const uint32_t *which, size_t n,
 		      const Store__LookupReply *m)
 {
 	struct tei_arena *arena = &get->work->round;
-	const struct tei_columns columns = {
+	const struct tes_columns columns = {
 		.n = n,
 		.status = m->status,
 		.n_status = m->n_status,
@@ -165,14 +165,14 @@ static int take_found(struct tei_get *get, const uint32_t *which, size_t n,
 		.n_length = m->n_length,
 		.n_segments = m->n_segments,
 	};
-	struct tei_layout *layouts =
+	struct tes_layout *layouts =
 		tei_arena_alloc(arena, n * sizeof(*layouts));
 	size_t base = get->places.n, i;
 	int rc;
 
 	if (!layouts)
 		return -ENOMEM;
-	rc = tei_layouts_decode(&columns, arena, (uint32_t)base, layouts);
+	rc = tes_layouts_decode(&columns, arena, (uint32_t)base, layouts);
 	if (rc)
 		return rc;
 	for (i = 0; i < n; i++)
@@ -181,14 +181,14 @@ static int take_found(struct tei_get *get, const uint32_t *which, size_t n,
 		     (m->n_unverified && m->n_unverified != n) ||
 		     (!m->n_crc && (!m->n_no_crc || !m->no_crc[i]))))
 			return -EBADMSG;
-	if (tei_places_add(&get->places, m->segments, m->n_segments))
+	if (tes_places_add(&get->places, m->segments, m->n_segments))
 		return -ENOMEM;
 	for (i = 0; i < n; i++)
 		get->entries[which[i]].layout = layouts[i];
 	return 0;
 }
 
-static void take_key(struct tei_get *get, struct tei_get_entry *entry,
+static void take_key(struct tes_get *get, struct tes_get_entry *entry,
 		     const Store__LookupReply *m, size_t i)
 {
 	int status = m->status[i];
@@ -196,10 +196,10 @@ static void take_key(struct tei_get *get, struct tei_get_entry *entry,
 	if (status == TE_STORE_REPLICA_IS_NOT_READY)
 		status = TE_STORE_OBJECT_NOT_FOUND;
 	if (status) {
-		tei_get_set_code(get, entry->item, status);
+		tes_get_set_code(get, entry->item, status);
 		return;
 	}
-	entry->source = TEI_GET_MASTER;
+	entry->source = TES_GET_MASTER;
 	entry->open = true;
 	entry->no_crc = m->n_no_crc && m->no_crc[i];
 	entry->unverified = m->n_unverified && m->unverified[i];
@@ -208,37 +208,37 @@ static void take_key(struct tei_get *get, struct tei_get_entry *entry,
 	entry->gen_epoch = m->gen_epoch[i];
 }
 
-static int ask(struct tei_get *get, const uint32_t *which, size_t n,
-	       struct tei_reply *reply)
+static int ask(struct tes_get *get, const uint32_t *which, size_t n,
+	       struct tes_reply *reply)
 {
 	struct tei_arena *arena = &get->work->round;
 	Store__Lookup msg = STORE__LOOKUP__INIT;
-	uint64_t deadline = tei_call_deadline(get->store);
-	struct tei_key_column column;
+	uint64_t deadline = tes_call_deadline(get->store);
+	struct tes_key_column column;
 	size_t i;
 
-	if (tei_key_column_init(&column, arena, n,
-				tei_keys_bytes(get->keys, get->n)))
+	if (tes_key_column_init(&column, arena, n,
+				tes_keys_bytes(get->keys, get->n)))
 		return TE_STORE_INTERNAL_ERROR;
 	for (i = 0; i < n; i++) {
 		const struct te_store_key *key =
 			&get->keys[get->entries[which[i]].item];
 
-		tei_key_column_add(&column, key->bytes, key->len);
+		tes_key_column_add(&column, key->bytes, key->len);
 	}
 	msg.keys = column.bytes;
 	msg.key_lens = column.lens;
 	msg.n_key_lens = column.n;
 	if (deadline > get->deadline_ns)
 		deadline = get->deadline_ns;
-	return tei_store_call(get->store, STORE__STORE_TYPE__STORE_LOOKUP,
+	return tes_store_call(get->store, STORE__STORE_TYPE__STORE_LOOKUP,
 			      &msg.base, arena, deadline, reply);
 }
 
-static int look_up(struct tei_get *get, const uint32_t *which, size_t n)
+static int look_up(struct tes_get *get, const uint32_t *which, size_t n)
 {
 	uint64_t t0 = tei_now_ns();
-	struct tei_reply reply;
+	struct tes_reply reply;
 	Store__LookupReply *m;
 	size_t i;
 	int rc = ask(get, which, n, &reply);
@@ -249,23 +249,23 @@ static int look_up(struct tei_get *get, const uint32_t *which, size_t n)
 					reply.body);
 	rc = m ? take_found(get, which, n, m) : -EBADMSG;
 	if (rc)
-		return rc == -EBADMSG ? tei_bad_reply("look-up")
+		return rc == -EBADMSG ? tes_bad_reply("look-up")
 				      : TE_STORE_INTERNAL_ERROR;
 	get->lease_ms = m->lease_ms;
 	for (i = 0; i < n; i++) {
-		struct tei_get_entry *entry = &get->entries[which[i]];
+		struct tes_get_entry *entry = &get->entries[which[i]];
 		const struct te_store_key *key = &get->keys[entry->item];
 
 		get->lookups[entry->item]++;
 		entry->lease_until_ns = t0 + m->lease_ms * TEI_NS_PER_MS;
 		entry->digest =
-			tei_key_digest(key->bytes, key->len, reply.digest_seed);
+			tes_key_digest(key->bytes, key->len, reply.digest_seed);
 		take_key(get, entry, m, i);
 	}
 	return 0;
 }
 
-void tei_get_find(struct tei_get *get)
+void tes_get_find(struct tes_get *get)
 {
 	uint64_t seed, now = tei_now_ns();
 	uint32_t *which = tei_arena_alloc(&get->work->round,
@@ -276,50 +276,50 @@ void tei_get_find(struct tei_get *get)
 	seed = atomic_load_explicit(&get->store->digest_seed,
 				    memory_order_relaxed);
 	for (i = 0; i < get->n_todo; i++) {
-		struct tei_get_entry *entry = &get->entries[i];
+		struct tes_get_entry *entry = &get->entries[i];
 
 		entry->item = get->todo[i];
 		if (remembers(get) && !get->lookups[entry->item])
 			recall(get, entry, seed, now);
-		if (which && entry->source == TEI_GET_NOWHERE)
+		if (which && entry->source == TES_GET_NOWHERE)
 			which[n++] = (uint32_t)i;
 	}
 	if (which)
 		code = n ? look_up(get, which, n) : 0;
 	for (i = 0; i < get->n_todo && code; i++)
-		if (get->entries[i].source == TEI_GET_NOWHERE)
-			tei_get_set_code(get, get->entries[i].item, code);
+		if (get->entries[i].source == TES_GET_NOWHERE)
+			tes_get_set_code(get, get->entries[i].item, code);
 }
 
 /* ---- releasing ---- */
 
-void tei_get_release(struct tei_get *get)
+void tes_get_release(struct tes_get *get)
 {
 	struct tei_arena *arena = &get->work->round;
 	Store__Release msg = STORE__RELEASE__INIT;
-	struct tei_key_column column;
+	struct tes_key_column column;
 	size_t n = 0, i;
 
 	msg.generation =
 		tei_arena_alloc(arena, get->n_todo * sizeof(msg.generation[0]));
 	if (!msg.generation ||
-	    tei_key_column_init(&column, arena, get->n_todo,
-				tei_keys_bytes(get->keys, get->n)))
+	    tes_key_column_init(&column, arena, get->n_todo,
+				tes_keys_bytes(get->keys, get->n)))
 		return; /* leases end by themselves */
 	for (i = 0; i < get->n_todo; i++) {
-		const struct tei_get_entry *entry = &get->entries[i];
+		const struct tes_get_entry *entry = &get->entries[i];
 		const struct te_store_key *key = &get->keys[entry->item];
 
-		if (entry->source != TEI_GET_MASTER || entry->held)
+		if (entry->source != TES_GET_MASTER || entry->held)
 			continue;
-		tei_key_column_add(&column, key->bytes, key->len);
+		tes_key_column_add(&column, key->bytes, key->len);
 		msg.generation[n++] = entry->generation;
 	}
 	msg.keys = column.bytes;
 	msg.key_lens = column.lens;
 	msg.n_key_lens = msg.n_generation = n;
 	if (n)
-		tei_channel_tell(&get->store->channel,
+		tes_channel_tell(&get->store->channel,
 				 STORE__STORE_TYPE__STORE_RELEASE, &msg.base,
 				 arena);
 }

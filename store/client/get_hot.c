@@ -14,12 +14,12 @@
 #include "store/client/hot.h"
 #include "store/client/ranges.h"
 
-static struct tei_hot_name name_of(const struct tei_get *get,
-				   const struct tei_get_entry *entry)
+static struct tes_hot_name name_of(const struct tes_get *get,
+				   const struct tes_get_entry *entry)
 {
 	const struct te_store_key *key = &get->keys[entry->item];
 
-	return (struct tei_hot_name){
+	return (struct tes_hot_name){
 		.key = key->bytes,
 		.key_len = key->len,
 		.digest = entry->digest,
@@ -28,29 +28,29 @@ static struct tei_hot_name name_of(const struct tei_get *get,
 	};
 }
 
-void tei_get_warm(struct tei_get *get, struct tei_get_entry *entry)
+void tes_get_warm(struct tes_get *get, struct tes_get_entry *entry)
 {
-	struct tei_hot *hot = &get->store->hot;
-	struct tei_hot_name name;
+	struct tes_hot *hot = &get->store->hot;
+	struct tes_hot_name name;
 
-	if (!tei_hot_on(hot) || entry->hot)
+	if (!tes_hot_on(hot) || entry->hot)
 		return;
 	name = name_of(get, entry);
 	/* A second look in the same call says nothing new. */
 	if (get->lookups[entry->item] <= 1)
-		tei_hot_note(hot, entry->digest);
-	entry->hot = tei_hot_get(hot, &name);
+		tes_hot_note(hot, entry->digest);
+	entry->hot = tes_hot_get(hot, &name);
 	if (entry->hot && entry->hot->size != entry->size)
-		tei_get_cool(get, entry);
+		tes_get_cool(get, entry);
 	/* Relaxed: a number for people. */
 	if (!entry->hot)
 		atomic_fetch_add_explicit(&hot->n_misses, 1,
 					  memory_order_relaxed);
 }
 
-void tei_get_cool(struct tei_get *get, struct tei_get_entry *entry)
+void tes_get_cool(struct tes_get *get, struct tes_get_entry *entry)
 {
-	tei_hot_put(&get->store->hot, entry->hot);
+	tes_hot_put(&get->store->hot, entry->hot);
 	entry->hot = NULL;
 }
 
@@ -71,9 +71,9 @@ static void copy_value(const struct te_store_value *value, const uint8_t *from,
 	}
 }
 
-static void copy_ranges(struct tei_get *get, const struct tei_get_entry *entry)
+static void copy_ranges(struct tes_get *get, const struct tes_get_entry *entry)
 {
-	const struct tei_get_ranges *r = get->ranges;
+	const struct tes_get_ranges *r = get->ranges;
 	uint32_t i;
 
 	for (i = r->starts[entry->item]; i < r->starts[entry->item + 1]; i++) {
@@ -85,9 +85,9 @@ static void copy_ranges(struct tei_get *get, const struct tei_get_entry *entry)
 	}
 }
 
-void tei_get_copy(struct tei_get *get, struct tei_get_entry *entry)
+void tes_get_copy(struct tes_get *get, struct tes_get_entry *entry)
 {
-	const struct tei_hot_value *hot = entry->hot;
+	const struct tes_hot_value *hot = entry->hot;
 
 	if (get->ranges)
 		copy_ranges(get, entry);
@@ -99,13 +99,13 @@ void tei_get_copy(struct tei_get *get, struct tei_get_entry *entry)
 	/* Relaxed: a number for people. */
 	atomic_fetch_add_explicit(&get->store->hot.n_hits, 1,
 				  memory_order_relaxed);
-	tei_get_cool(get, entry);
+	tes_get_cool(get, entry);
 }
 
 /* ---- into it ---- */
 
-static void copy_in(const struct tei_get *get,
-		    const struct tei_get_entry *entry, uint8_t *to)
+static void copy_in(const struct tes_get *get,
+		    const struct tes_get_entry *entry, uint8_t *to)
 {
 	const struct te_store_value *value = &get->values[entry->item];
 	uint64_t left = entry->size;
@@ -130,9 +130,9 @@ static void copy_in(const struct tei_get *get,
  * The caller's memory may have changed since it was verified: it may be that
  * of another process. So what we keep is verified itself.
  */
-static bool holds(const struct tei_get_entry *entry, const uint8_t *bytes)
+static bool holds(const struct tes_get_entry *entry, const uint8_t *bytes)
 {
-	const struct tei_extent_at *x = &entry->layout.extents[entry->first];
+	const struct tes_extent_at *x = &entry->layout.extents[entry->first];
 
 	for (uint32_t k = 0; k < entry->n; k++)
 		if (te_crc32c(0, bytes + x[k].offset, (size_t)x[k].length) !=
@@ -141,21 +141,21 @@ static bool holds(const struct tei_get_entry *entry, const uint8_t *bytes)
 	return true;
 }
 
-void tei_get_keep(struct tei_get *get, const struct tei_get_entry *entry)
+void tes_get_keep(struct tes_get *get, const struct tes_get_entry *entry)
 {
-	struct tei_hot *hot = &get->store->hot;
-	struct tei_hot_value *value;
-	struct tei_hot_name name;
+	struct tes_hot *hot = &get->store->hot;
+	struct tes_hot_value *value;
+	struct tes_hot_name name;
 
-	if (!tei_hot_on(hot) || get->ranges || entry->no_crc)
+	if (!tes_hot_on(hot) || get->ranges || entry->no_crc)
 		return;
 	name = name_of(get, entry);
-	value = tei_hot_begin(hot, &name, entry->size);
+	value = tes_hot_begin(hot, &name, entry->size);
 	if (!value)
 		return;
 	copy_in(get, entry, value->bytes);
 	if (holds(entry, value->bytes))
-		tei_hot_add(hot, value, entry->digest);
+		tes_hot_add(hot, value, entry->digest);
 	else
-		tei_hot_put(hot, value);
+		tes_hot_put(hot, value);
 }

@@ -17,7 +17,7 @@
 #include "store/client/ranges.h"
 #include "store/proto/extent.h"
 
-static const struct tei_extent_at *chosen(const struct tei_get_entry *entry)
+static const struct tes_extent_at *chosen(const struct tes_get_entry *entry)
 {
 	return &entry->layout.extents[entry->first];
 }
@@ -25,27 +25,27 @@ static const struct tei_extent_at *chosen(const struct tei_get_entry *entry)
 /* ---- counting ---- */
 
 /* Those that are not inside the object have their result and are left out. */
-static bool wanted(const struct tei_get_ranges *r, uint32_t i)
+static bool wanted(const struct tes_get_ranges *r, uint32_t i)
 {
 	return r->results[r->order[i]] != TE_STORE_INVALID_PARAMS;
 }
 
-static uint32_t count_ranges(const struct tei_get *get,
-			     const struct tei_get_entry *entry)
+static uint32_t count_ranges(const struct tes_get *get,
+			     const struct tes_get_entry *entry)
 {
-	const struct tei_get_ranges *r = get->ranges;
+	const struct tes_get_ranges *r = get->ranges;
 	uint32_t n = 0, i, k;
 	uint64_t from;
 
 	for (i = r->starts[entry->item]; i < r->starts[entry->item + 1]; i++)
 		for (k = 0; k < entry->n && wanted(r, i); k++)
-			n += tei_range_common(&r->all[r->order[i]],
+			n += tes_range_common(&r->all[r->order[i]],
 					      &chosen(entry)[k], &from) > 0;
 	return n;
 }
 
-uint32_t tei_get_count(const struct tei_get *get,
-		       const struct tei_get_entry *entry)
+uint32_t tes_get_count(const struct tes_get *get,
+		       const struct tes_get_entry *entry)
 {
 	uint32_t n = get->ranges && !entry->hot ? count_ranges(get, entry)
 						: entry->n;
@@ -55,8 +55,8 @@ uint32_t tei_get_count(const struct tei_get *get,
 
 /* ---- planning ---- */
 
-static void aim(struct tei_get *get, struct te_request *req,
-		const struct tei_extent_at *x, uint64_t skip,
+static void aim(struct tes_get *get, struct te_request *req,
+		const struct tes_extent_at *x, uint64_t skip,
 		uint32_t timeout_ms)
 {
 	req->flags |= TE_FAIL_FAST | (get->hurry ? TE_FAIL_SILENT : 0);
@@ -65,34 +65,34 @@ static void aim(struct tei_get *get, struct te_request *req,
 	req->timeout_ms = timeout_ms;
 }
 
-static int plan_range(struct tei_get *get, const struct te_store_range *range,
-		      const struct tei_get_entry *entry, uint32_t timeout_ms)
+static int plan_range(struct tes_get *get, const struct te_store_range *range,
+		      const struct tes_get_entry *entry, uint32_t timeout_ms)
 {
 	struct te_request *req;
 	uint64_t from, len;
 	uint32_t k;
 
 	for (k = 0; k < entry->n; k++) {
-		const struct tei_extent_at *x = &chosen(entry)[k];
+		const struct tes_extent_at *x = &chosen(entry)[k];
 
-		len = tei_range_common(range, x, &from);
+		len = tes_range_common(range, x, &from);
 		if (!len)
 			continue;
-		req = tei_work_add_plain(
+		req = tes_work_add_plain(
 			get->work, TE_READ,
 			(uint8_t *)range->addr + (from - range->offset), len);
 		if (!req)
 			return -ENOMEM;
-		aim(get, req, x, TEI_EXTENT_HEADER_LEN + from - x->offset,
+		aim(get, req, x, TES_EXTENT_HEADER_LEN + from - x->offset,
 		    timeout_ms);
 	}
 	return 0;
 }
 
-static int plan_ranges(struct tei_get *get, struct tei_get_entry *entry,
+static int plan_ranges(struct tes_get *get, struct tes_get_entry *entry,
 		       uint32_t timeout_ms)
 {
-	const struct tei_get_ranges *r = get->ranges;
+	const struct tes_get_ranges *r = get->ranges;
 	uint32_t i;
 	int rc = 0;
 
@@ -104,16 +104,16 @@ static int plan_ranges(struct tei_get *get, struct tei_get_entry *entry,
 	return rc;
 }
 
-static int plan_whole(struct tei_get *get, struct tei_get_entry *entry,
+static int plan_whole(struct tes_get *get, struct tes_get_entry *entry,
 		      const struct te_store_value *value, uint32_t timeout_ms)
 {
 	struct te_request *req;
 	uint32_t k;
 
 	for (k = 0; k < entry->n; k++) {
-		const struct tei_extent_at *x = &chosen(entry)[k];
+		const struct tes_extent_at *x = &chosen(entry)[k];
 
-		req = tei_work_add(get->work, TE_READ, value, x->offset,
+		req = tes_work_add(get->work, TE_READ, value, x->offset,
 				   x->length);
 		if (!req)
 			return -ENOMEM;
@@ -122,7 +122,7 @@ static int plan_whole(struct tei_get *get, struct tei_get_entry *entry,
 	return 0;
 }
 
-static int plan_buffer(struct tei_get *get, struct tei_get_entry *entry,
+static int plan_buffer(struct tes_get *get, struct tes_get_entry *entry,
 		       uint32_t timeout_ms)
 {
 	struct te_store_buffer *buffer = get->buffers[entry->item];
@@ -132,7 +132,7 @@ static int plan_buffer(struct tei_get *get, struct tei_get_entry *entry,
 	return plan_whole(get, entry, &value, timeout_ms);
 }
 
-int tei_get_plan(struct tei_get *get, struct tei_get_entry *entry,
+int tes_get_plan(struct tes_get *get, struct tes_get_entry *entry,
 		 uint32_t timeout_ms)
 {
 	int rc;
@@ -149,7 +149,7 @@ int tei_get_plan(struct tei_get *get, struct tei_get_entry *entry,
 	return rc;
 }
 
-int tei_get_plan_headers(struct tei_get *get, struct tei_get_entry *entry,
+int tes_get_plan_headers(struct tes_get *get, struct tes_get_entry *entry,
 			 uint32_t timeout_ms)
 {
 	struct te_request *req;
@@ -157,9 +157,9 @@ int tei_get_plan_headers(struct tei_get *get, struct tei_get_entry *entry,
 
 	entry->request = get->work->n;
 	for (k = 0; k < entry->n; k++) {
-		req = tei_work_add_plain(get->work, TE_READ,
+		req = tes_work_add_plain(get->work, TE_READ,
 					 get->work->headers[get->work->n],
-					 TEI_EXTENT_HEADER_LEN);
+					 TES_EXTENT_HEADER_LEN);
 		if (!req)
 			return -ENOMEM;
 		aim(get, req, &chosen(entry)[k], 0, timeout_ms);
@@ -170,11 +170,11 @@ int tei_get_plan_headers(struct tei_get *get, struct tei_get_entry *entry,
 
 /* ---- checking ---- */
 
-static bool header_holds(const struct tei_get *get,
-			 const struct tei_get_entry *entry, uint32_t k)
+static bool header_holds(const struct tes_get *get,
+			 const struct tes_get_entry *entry, uint32_t k)
 {
-	const struct tei_extent_at *x = &chosen(entry)[k];
-	const struct tei_extent_header told = {
+	const struct tes_extent_at *x = &chosen(entry)[k];
+	const struct tes_extent_header told = {
 		.gen_epoch = entry->gen_epoch,
 		.generation = entry->generation,
 		.object_size = entry->size,
@@ -183,20 +183,20 @@ static bool header_holds(const struct tei_get *get,
 		.index = x->index,
 		.count = x->count,
 	};
-	struct tei_extent_header h;
+	struct tes_extent_header h;
 
-	return !tei_extent_decode(get->work->headers[entry->request + k], &h) &&
-	       h.digest == entry->digest && tei_extent_same(&h, &told);
+	return !tes_extent_decode(get->work->headers[entry->request + k], &h) &&
+	       h.digest == entry->digest && tes_extent_same(&h, &told);
 }
 
-static int ended(struct tei_get *get, const struct tei_get_entry *entry,
+static int ended(struct tes_get *get, const struct tes_get_entry *entry,
 		 uint32_t k, struct te_completion *done)
 {
-	tei_work_result(get->work, entry->request + k, done);
+	tes_work_result(get->work, entry->request + k, done);
 	return done->error;
 }
 
-int tei_get_check(struct tei_get *get, const struct tei_get_entry *entry)
+int tes_get_check(struct tes_get *get, const struct tes_get_entry *entry)
 {
 	struct te_completion done;
 	uint32_t k;
@@ -215,8 +215,8 @@ int tei_get_check(struct tei_get *get, const struct tei_get_entry *entry)
 	return 0;
 }
 
-int tei_get_check_headers(struct tei_get *get,
-			  const struct tei_get_entry *entry)
+int tes_get_check_headers(struct tes_get *get,
+			  const struct tes_get_entry *entry)
 {
 	struct te_completion done;
 	uint32_t k;

@@ -40,7 +40,7 @@ static bool on_this_host(const struct te_store *store, const char *name)
 	       strcmp(host, own) == 0;
 }
 
-static uint8_t rank_of(const struct tei_get *get, struct tei_place *place)
+static uint8_t rank_of(const struct tes_get *get, struct tes_place *place)
 {
 	const struct te_store *store = get->store;
 
@@ -56,24 +56,24 @@ static uint8_t rank_of(const struct tei_get *get, struct tei_place *place)
 	else if (on_this_host(store, place->name))
 		place->rank = 1;
 	if (place->incarnation &&
-	    tei_owners_shunned(get->places.owners, place->name,
+	    tes_owners_shunned(get->places.owners, place->name,
 			       place->incarnation))
 		place->rank += SHUNNED;
 	return place->rank;
 }
 
-static uint32_t n_untried(const struct tei_get_entry *entry)
+static uint32_t n_untried(const struct tes_get_entry *entry)
 {
 	uint32_t all =
-		UINT32_MAX >> (TEI_REPLICAS_MAX - entry->layout.n_replicas);
+		UINT32_MAX >> (TES_REPLICAS_MAX - entry->layout.n_replicas);
 
 	return (uint32_t)__builtin_popcount(all & ~entry->tried);
 }
 
 /* One that has not been tried: there is one. */
-static void choose(struct tei_get *get, struct tei_get_entry *entry)
+static void choose(struct tes_get *get, struct tes_get_entry *entry)
 {
-	const struct tei_layout *layout = &entry->layout;
+	const struct tes_layout *layout = &entry->layout;
 	uint32_t best = UINT32_MAX, turn, k;
 
 	turn = layout->n_replicas > 1
@@ -81,13 +81,13 @@ static void choose(struct tei_get *get, struct tei_get_entry *entry)
 						   memory_order_relaxed)
 		       : 0;
 	for (k = 0; k < layout->n_extents; k += layout->extents[k].count) {
-		const struct tei_extent_at *x = &layout->extents[k];
+		const struct tes_extent_at *x = &layout->extents[k];
 		uint32_t rank;
 
 		if (entry->tried & 1u << x->replica)
 			continue;
 		rank = (uint32_t)rank_of(get, &get->places.at[x->place]) *
-			       TEI_REPLICAS_MAX +
+			       TES_REPLICAS_MAX +
 		       (x->replica + turn) % layout->n_replicas;
 		if (rank >= best)
 			continue;
@@ -99,16 +99,16 @@ static void choose(struct tei_get *get, struct tei_get_entry *entry)
 }
 
 /* As if it had not been chosen. */
-static void unchoose(struct tei_get_entry *entry)
+static void unchoose(struct tes_get_entry *entry)
 {
 	entry->tried &= ~(1u << entry->layout.extents[entry->first].replica);
 }
 
 /* ---- how it ended ---- */
 
-static void set_found(struct tei_get *get, struct tei_get_entry *entry)
+static void set_found(struct tes_get *get, struct tes_get_entry *entry)
 {
-	const struct tei_get_ranges *r = get->ranges;
+	const struct tes_get_ranges *r = get->ranges;
 	uint32_t i;
 
 	entry->open = false;
@@ -120,22 +120,22 @@ static void set_found(struct tei_get *get, struct tei_get_entry *entry)
 				(int64_t)r->all[r->order[i]].length;
 }
 
-static void done(struct tei_get *get, struct tei_get_entry *entry)
+static void done(struct tes_get *get, struct tes_get_entry *entry)
 {
-	struct tei_place *place =
+	struct tes_place *place =
 		&get->places.at[entry->layout.extents[entry->first].place];
 
 	set_found(get, entry);
 	/* All of it was read, and its CRC holds. */
 	if (!get->ranges && !entry->no_crc)
 		entry->unverified = false;
-	tei_owner_answered(place->owner);
+	tes_owner_answered(place->owner);
 	if (entry->hot)
-		tei_get_copy(get, entry);
+		tes_get_copy(get, entry);
 	else if (rank_of(get, place))
-		tei_get_keep(get, entry);
-	if (entry->source == TEI_GET_MASTER)
-		tei_get_remember(get, entry);
+		tes_get_keep(get, entry);
+	if (entry->source == TES_GET_MASTER)
+		tes_get_remember(get, entry);
 	else
 		atomic_fetch_add_explicit(&get->store->locations.n_hits, 1,
 					  memory_order_relaxed);
@@ -167,30 +167,30 @@ static int code_of(int error, uint32_t n_replicas, bool *elsewhere)
 	}
 }
 
-static void give_up(struct tei_get *get, struct tei_get_entry *entry, int error)
+static void give_up(struct tes_get *get, struct tes_get_entry *entry, int error)
 {
-	bool elsewhere, recalled = entry->source == TEI_GET_LOCATION;
+	bool elsewhere, recalled = entry->source == TES_GET_LOCATION;
 
 	entry->open = false;
-	tei_get_set_code(get, entry->item,
+	tes_get_set_code(get, entry->item,
 			 code_of(error, entry->layout.n_replicas, &elsewhere));
 	if (recalled)
-		tei_get_forget(get, entry);
+		tes_get_forget(get, entry);
 	/* What we remember is no reason to give up. */
 	if ((recalled || elsewhere) && get->lookups[entry->item] < LOOKUPS)
 		get->next[get->n_next++] = entry->item;
 }
 
 /* Asked in haste, not just shunned. */
-static bool was_silent(const struct tei_get_entry *entry, int error)
+static bool was_silent(const struct tes_get_entry *entry, int error)
 {
 	return error == -EHOSTDOWN && entry->n_requests;
 }
 
-static void note_owner(const struct tei_get *get,
-		       const struct tei_get_entry *entry, int error)
+static void note_owner(const struct tes_get *get,
+		       const struct tes_get_entry *entry, int error)
 {
-	struct tei_place *place =
+	struct tes_place *place =
 		&get->places.at[entry->layout.extents[entry->first].place];
 
 	if (error == -ESTALE || error == -ENOENT)
@@ -198,19 +198,19 @@ static void note_owner(const struct tei_get *get,
 	if (place->owner && (error == -ETIMEDOUT || error == -ECONNREFUSED ||
 			     error == -ECONNRESET || error == -EHOSTUNREACH ||
 			     was_silent(entry, error))) {
-		tei_owners_failed(get->places.owners, place->owner);
+		tes_owners_failed(get->places.owners, place->owner);
 		place->rank_known = false;
 	}
 }
 
 /* One replica failed: the next one, if there is any and time for it. */
-static void failed(struct tei_get *get, struct pending *p, uint32_t at,
+static void failed(struct tes_get *get, struct pending *p, uint32_t at,
 		   int error)
 {
-	struct tei_get_entry *entry = &get->entries[at];
+	struct tes_get_entry *entry = &get->entries[at];
 
 	entry->late = false;
-	tei_get_cool(get, entry);
+	tes_get_cool(get, entry);
 	note_owner(get, entry, error);
 	if (was_silent(entry, error) && !n_untried(entry)) {
 		unchoose(entry);
@@ -224,8 +224,8 @@ static void failed(struct tei_get *get, struct pending *p, uint32_t at,
 
 /* ---- a run ---- */
 
-static uint32_t timeout_of(const struct tei_get *get,
-			   const struct tei_get_entry *entry)
+static uint32_t timeout_of(const struct tes_get *get,
+			   const struct tes_get_entry *entry)
 {
 	uint64_t now = tei_now_ns(), ms;
 
@@ -238,27 +238,27 @@ static uint32_t timeout_of(const struct tei_get *get,
 }
 
 /* The owner of the replica that is chosen is open. */
-static int meet(struct tei_get *get, const struct tei_get_entry *entry)
+static int meet(struct tes_get *get, const struct tes_get_entry *entry)
 {
 	uint32_t ms = timeout_of(get, entry);
 
 	get->places.timeout_ms =
 		n_untried(entry) && ms > MEET_MS ? MEET_MS : ms;
-	return tei_places_open(&get->places,
+	return tes_places_open(&get->places,
 			       entry->layout.extents[entry->first].place);
 }
 
 /* Whether to ask it now. */
-static bool may_ask(struct tei_get *get, const struct tei_get_entry *entry)
+static bool may_ask(struct tes_get *get, const struct tes_get_entry *entry)
 {
-	const struct tei_place *place =
+	const struct tes_place *place =
 		&get->places.at[entry->layout.extents[entry->first].place];
 
-	return entry->again || tei_owners_try(get->places.owners, place->owner,
+	return entry->again || tes_owners_try(get->places.owners, place->owner,
 					      timeout_of(get, entry));
 }
 
-static int plan(struct tei_get *get, struct tei_get_entry *entry)
+static int plan(struct tes_get *get, struct tes_get_entry *entry)
 {
 	int rc;
 
@@ -268,12 +268,12 @@ static int plan(struct tei_get *get, struct tei_get_entry *entry)
 		rc = -EHOSTDOWN;
 	if (rc)
 		return rc;
-	return entry->hot ? tei_get_plan_headers(get, entry,
+	return entry->hot ? tes_get_plan_headers(get, entry,
 						 timeout_of(get, entry))
-			  : tei_get_plan(get, entry, timeout_of(get, entry));
+			  : tes_get_plan(get, entry, timeout_of(get, entry));
 }
 
-int tei_get_reach(struct tei_get *get, struct tei_get_entry *entry)
+int tes_get_reach(struct tes_get *get, struct tes_get_entry *entry)
 {
 	while (n_untried(entry)) {
 		choose(get, entry);
@@ -284,28 +284,28 @@ int tei_get_reach(struct tei_get *get, struct tei_get_entry *entry)
 }
 
 /* As many as fit; those without a request have failed. Returns how many. */
-static size_t start_run(struct tei_get *get, struct pending *p, size_t from)
+static size_t start_run(struct tes_get *get, struct pending *p, size_t from)
 {
 	size_t n = 0, i;
 	int rc;
 
 	get->hurry = false;
 	for (i = from; i < p->n_now; i++) {
-		struct tei_get_entry *entry = &get->entries[p->now[i]];
+		struct tes_get_entry *entry = &get->entries[p->now[i]];
 		size_t more;
 
 		choose(get, entry);
-		more = tei_get_count(get, entry);
-		if (i > from && n + more > TEI_WORK_MAX) {
+		more = tes_get_count(get, entry);
+		if (i > from && n + more > TES_WORK_MAX) {
 			unchoose(entry); /* the next run's */
 			break;
 		}
 		n += more;
 		get->hurry |= n_untried(entry) > 0;
 	}
-	rc = tei_work_next_run(get->work, n);
+	rc = tes_work_next_run(get->work, n);
 	for (n = from; n < i; n++) {
-		struct tei_get_entry *entry = &get->entries[p->now[n]];
+		struct tes_get_entry *entry = &get->entries[p->now[n]];
 		int error = rc ? rc : plan(get, entry);
 
 		entry->late =
@@ -319,21 +319,21 @@ static size_t start_run(struct tei_get *get, struct pending *p, size_t from)
 	return i - from;
 }
 
-static void end_run(struct tei_get *get, struct pending *p, size_t from,
+static void end_run(struct tes_get *get, struct pending *p, size_t from,
 		    size_t n)
 {
-	int rc = tei_work_run(get->work, &get->places);
+	int rc = tes_work_run(get->work, &get->places);
 	size_t i;
 
 	for (i = from; i < from + n; i++) {
-		struct tei_get_entry *entry = &get->entries[p->now[i]];
+		struct tes_get_entry *entry = &get->entries[p->now[i]];
 		int error = rc;
 
 		if (!entry->open || !entry->n)
 			continue;
 		if (!error)
-			error = entry->hot ? tei_get_check_headers(get, entry)
-					   : tei_get_check(get, entry);
+			error = entry->hot ? tes_get_check_headers(get, entry)
+					   : tes_get_check(get, entry);
 		if (error)
 			failed(get, p, p->now[i], error);
 		else if (!entry->late)
@@ -342,7 +342,7 @@ static void end_run(struct tei_get *get, struct pending *p, size_t from,
 }
 
 /* Headers of what was read without a CRC to compare. */
-static void look_late(struct tei_get *get, struct pending *p, size_t from,
+static void look_late(struct tes_get *get, struct pending *p, size_t from,
 		      size_t n)
 {
 	size_t n_headers = 0, i;
@@ -353,24 +353,24 @@ static void look_late(struct tei_get *get, struct pending *p, size_t from,
 			n_headers += get->entries[p->now[i]].n;
 	if (!n_headers)
 		return;
-	rc = tei_work_next_run(get->work, n_headers);
+	rc = tes_work_next_run(get->work, n_headers);
 	for (i = from; i < from + n && !rc; i++) {
-		struct tei_get_entry *entry = &get->entries[p->now[i]];
+		struct tes_get_entry *entry = &get->entries[p->now[i]];
 
 		if (entry->late)
-			rc = tei_get_plan_headers(get, entry,
+			rc = tes_get_plan_headers(get, entry,
 						  timeout_of(get, entry));
 	}
 	if (!rc)
-		rc = tei_work_run(get->work, &get->places);
+		rc = tes_work_run(get->work, &get->places);
 	for (i = from; i < from + n; i++) {
-		struct tei_get_entry *entry = &get->entries[p->now[i]];
+		struct tes_get_entry *entry = &get->entries[p->now[i]];
 		int error = rc;
 
 		if (!entry->late)
 			continue;
 		if (!error)
-			error = tei_get_check_headers(get, entry);
+			error = tes_get_check_headers(get, entry);
 		if (error)
 			failed(get, p, p->now[i], error);
 		else
@@ -382,25 +382,25 @@ static void look_late(struct tei_get *get, struct pending *p, size_t from,
 /* ---- all of it ---- */
 
 /* Whether there is room for the object: else its result is set. */
-static bool make_room(struct tei_get *get, struct tei_get_entry *entry)
+static bool make_room(struct tes_get *get, struct tes_get_entry *entry)
 {
-	const struct tei_get_ranges *r = get->ranges;
+	const struct tes_get_ranges *r = get->ranges;
 	uint32_t i;
 
 	if (get->values) {
-		if (entry->size <= tei_value_bytes(&get->values[entry->item]))
+		if (entry->size <= tes_value_bytes(&get->values[entry->item]))
 			return true;
-		tei_get_set_code(get, entry->item, TE_STORE_INVALID_PARAMS);
+		tes_get_set_code(get, entry->item, TE_STORE_INVALID_PARAMS);
 		return false;
 	}
 	if (get->buffers) {
 		struct te_store_buffer **buffer = &get->buffers[entry->item];
 
-		tei_buffer_destroy(*buffer);
-		*buffer = tei_buffer_create(&get->store->buffers, entry->size);
+		tes_buffer_destroy(*buffer);
+		*buffer = tes_buffer_create(&get->store->buffers, entry->size);
 		if (*buffer)
 			return true;
-		tei_get_set_code(get, entry->item, TE_STORE_INTERNAL_ERROR);
+		tes_get_set_code(get, entry->item, TE_STORE_INTERNAL_ERROR);
 		return false;
 	}
 	for (i = r->starts[entry->item]; i < r->starts[entry->item + 1]; i++) {
@@ -412,27 +412,27 @@ static bool make_room(struct tei_get *get, struct tei_get_entry *entry)
 	}
 	if (!entry->unverified || entry->no_crc || entry->hot)
 		return true;
-	tei_get_set_code(get, entry->item, TEI_GET_WHOLE);
+	tes_get_set_code(get, entry->item, TES_GET_WHOLE);
 	return false;
 }
 
 /* Whether it was read from memory of ours: nobody else's is in it. */
-static bool is_local(struct tei_get *get, const struct tei_get_entry *entry)
+static bool is_local(struct tes_get *get, const struct tes_get_entry *entry)
 {
 	return !rank_of(get, &get->places.at[entry->layout.extents[0].place]);
 }
 
 /* The master has just said which value it is, and we have that. */
-static void serve_hot(struct tei_get *get, struct tei_get_entry *entry)
+static void serve_hot(struct tes_get *get, struct tes_get_entry *entry)
 {
 	set_found(get, entry);
-	tei_get_copy(get, entry);
-	if (tei_locations_on(&get->store->locations) &&
-	    !tei_get_reach(get, entry))
-		tei_get_remember(get, entry);
+	tes_get_copy(get, entry);
+	if (tes_locations_on(&get->store->locations) &&
+	    !tes_get_reach(get, entry))
+		tes_get_remember(get, entry);
 }
 
-static void read_pending(struct tei_get *get, struct pending *p)
+static void read_pending(struct tes_get *get, struct pending *p)
 {
 	uint32_t *old;
 	size_t from, n;
@@ -451,7 +451,7 @@ static void read_pending(struct tei_get *get, struct pending *p)
 	}
 }
 
-void tei_get_read(struct tei_get *get)
+void tes_get_read(struct tes_get *get)
 {
 	struct tei_arena *arena = &get->work->round;
 	struct pending p = {
@@ -461,22 +461,22 @@ void tei_get_read(struct tei_get *get)
 	size_t i;
 
 	for (i = 0; i < get->n_todo; i++) {
-		struct tei_get_entry *entry = &get->entries[i];
+		struct tes_get_entry *entry = &get->entries[i];
 
 		if (!entry->open)
 			continue;
 		if (!p.now || !p.next) {
 			entry->open = false;
-			tei_get_set_code(get, entry->item,
+			tes_get_set_code(get, entry->item,
 					 TE_STORE_INTERNAL_ERROR);
 			continue;
 		}
 		if (!is_local(get, entry))
-			tei_get_warm(get, entry);
+			tes_get_warm(get, entry);
 		if (!make_room(get, entry)) {
 			entry->open = false;
-			tei_get_cool(get, entry);
-		} else if (entry->hot && entry->source == TEI_GET_MASTER) {
+			tes_get_cool(get, entry);
+		} else if (entry->hot && entry->source == TES_GET_MASTER) {
 			serve_hot(get, entry);
 		} else {
 			p.now[p.n_now++] = (uint32_t)i;

@@ -2,7 +2,7 @@
 /* helper.c - a thread for what blocks */
 #include "store/client/helper.h"
 
-static struct tei_job *next_job(struct tei_helper *h)
+static struct tes_job *next_job(struct tes_helper *h)
 {
 	struct tei_list *node;
 
@@ -11,20 +11,20 @@ static struct tei_job *next_job(struct tei_helper *h)
 		(void)tei_cond_wait(&h->more, &h->mu, UINT64_MAX);
 	node = tei_list_pop(&h->jobs);
 	tei_mutex_unlock(&h->mu);
-	return node ? tei_list_entry(node, struct tei_job, link) : NULL;
+	return node ? tei_list_entry(node, struct tes_job, link) : NULL;
 }
 
 static void *helper_main(void *arg)
 {
-	struct tei_helper *h = arg;
-	struct tei_job *job;
+	struct tes_helper *h = arg;
+	struct tes_job *job;
 
 	while ((job = next_job(h)))
 		job->run(job, atomic_load(&h->stopping));
 	return NULL;
 }
 
-int tei_helper_init(struct tei_helper *h)
+int tes_helper_init(struct tes_helper *h)
 {
 	int rc;
 
@@ -42,7 +42,7 @@ int tei_helper_init(struct tei_helper *h)
 	return 0;
 }
 
-void tei_helper_fini(struct tei_helper *h)
+void tes_helper_fini(struct tes_helper *h)
 {
 	if (!h->started)
 		return;
@@ -56,7 +56,7 @@ void tei_helper_fini(struct tei_helper *h)
 	tei_mutex_fini(&h->mu);
 }
 
-void tei_helper_add(struct tei_helper *h, struct tei_job *job)
+void tes_helper_add(struct tes_helper *h, struct tes_job *job)
 {
 	tei_mutex_lock(&h->mu);
 	tei_list_add_tail(&h->jobs, &job->link);

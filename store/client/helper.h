@@ -13,16 +13,16 @@
 #include "base/list.h"
 #include "base/thread.h"
 
-struct tei_job {
+struct tes_job {
 	struct tei_list link;
 	/*
 	 * Called once, on the helper's thread, and then the job is its
 	 * callee's. While @stopping it must only free what it owns.
 	 */
-	void (*run)(struct tei_job *job, bool stopping);
+	void (*run)(struct tes_job *job, bool stopping);
 };
 
-struct tei_helper {
+struct tes_helper {
 	pthread_t thread;
 	bool started;
 	atomic_bool stopping; /* long jobs look at it between steps */
@@ -32,10 +32,10 @@ struct tei_helper {
 };
 
 /* -EAGAIN, -ENOMEM (no thread). */
-int tei_helper_init(struct tei_helper *h);
+int tes_helper_init(struct tes_helper *h);
 /* Ends the job that runs at its next step and drops those that wait. */
-void tei_helper_fini(struct tei_helper *h);
+void tes_helper_fini(struct tes_helper *h);
 /* Not after fini(). */
-void tei_helper_add(struct tei_helper *h, struct tei_job *job);
+void tes_helper_add(struct tes_helper *h, struct tes_job *job);
 
 #endif

@@ -10,20 +10,20 @@
 #include "store/client/get.h"
 #include "store/proto/keys.h"
 
-static int hold_key(struct tei_get *get, struct tei_get_entry *entry)
+static int hold_key(struct tes_get *get, struct tes_get_entry *entry)
 {
-	int rc = tei_get_reach(get, entry);
+	int rc = tes_get_reach(get, entry);
 
 	if (rc)
 		return TE_STORE_TRANSFER_FAIL;
-	return tei_get_hold(get, entry) ? TE_STORE_INTERNAL_ERROR : 0;
+	return tes_get_hold(get, entry) ? TE_STORE_INTERNAL_ERROR : 0;
 }
 
 static void open_chunk(struct te_store *store, const struct te_store_key *keys,
 		       size_t n, int *results)
 {
-	struct tei_get get = {.store = store, .keys = keys, .n = n};
-	int rc = tei_get_look_up(&get);
+	struct tes_get get = {.store = store, .keys = keys, .n = n};
+	int rc = tes_get_look_up(&get);
 	size_t i;
 
 	for (i = 0; i < n; i++)
@@ -31,29 +31,29 @@ static void open_chunk(struct te_store *store, const struct te_store_key *keys,
 	if (rc)
 		return;
 	for (i = 0; i < get.n_todo; i++) {
-		struct tei_get_entry *entry = &get.entries[i];
+		struct tes_get_entry *entry = &get.entries[i];
 
 		if (entry->open)
 			results[entry->item] = hold_key(&get, entry);
 	}
-	tei_get_release(&get);
+	tes_get_release(&get);
 	if (get.lease_ms)
-		tei_renewal_ask(store, get.lease_ms);
-	tei_get_looked_up(&get);
+		tes_renewal_ask(store, get.lease_ms);
+	tes_get_looked_up(&get);
 }
 
-int tei_direct_get_open(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_get_open(struct te_store *store, const struct te_store_key *keys,
 			size_t n, int *results)
 {
 	size_t from, len;
 
-	if (!tei_keys_given(store, keys, n, results))
+	if (!tes_keys_given(store, keys, n, results))
 		return TE_STORE_INVALID_PARAMS;
 	for (from = 0; from < n; from += len) {
-		len = tei_chunk(keys, from, n);
+		len = tes_chunk(keys, from, n);
 		open_chunk(store, keys + from, len, results + from);
 	}
-	return tei_first_code(results, n);
+	return tes_first_code(results, n);
 }
 
 /* ---- closing ---- */
@@ -64,8 +64,8 @@ static uint64_t unpin(struct te_store *store, const struct te_store_key *key,
 	uint64_t seed =
 		atomic_load_explicit(&store->digest_seed, memory_order_relaxed);
 
-	return tei_locations_unpin(&store->locations, key->bytes, key->len,
-				   tei_key_digest(key->bytes, key->len, seed),
+	return tes_locations_unpin(&store->locations, key->bytes, key->len,
+				   tes_key_digest(key->bytes, key->len, seed),
 				   now);
 }
 
@@ -74,43 +74,43 @@ static void close_chunk(struct te_store *store, const struct te_store_key *keys,
 {
 	Store__Release msg = STORE__RELEASE__INIT;
 	uint64_t now = tei_now_ns(), generation;
-	struct tei_key_column column;
+	struct tes_key_column column;
 	bool can_tell;
 	size_t i;
 
 	msg.generation = tei_arena_alloc(arena, n * sizeof(msg.generation[0]));
 	can_tell =
-		msg.generation && !tei_key_column_init(&column, arena, n,
-						       tei_keys_bytes(keys, n));
+		msg.generation && !tes_key_column_init(&column, arena, n,
+						       tes_keys_bytes(keys, n));
 	for (i = 0; i < n; i++) {
-		generation = tei_key_holds(&keys[i])
+		generation = tes_key_holds(&keys[i])
 				     ? unpin(store, &keys[i], now)
 				     : 0;
 		if (!generation || !can_tell)
 			continue;
 		msg.generation[msg.n_generation++] = generation;
-		tei_key_column_add(&column, keys[i].bytes, keys[i].len);
+		tes_key_column_add(&column, keys[i].bytes, keys[i].len);
 	}
 	if (!msg.n_generation)
 		return; /* leases end by themselves */
 	msg.keys = column.bytes;
 	msg.key_lens = column.lens;
 	msg.n_key_lens = column.n;
-	tei_channel_tell(&store->channel, STORE__STORE_TYPE__STORE_RELEASE,
+	tes_channel_tell(&store->channel, STORE__STORE_TYPE__STORE_RELEASE,
 			 &msg.base, arena);
 }
 
-int tei_direct_get_close(struct te_store *store,
+int tes_direct_get_close(struct te_store *store,
 			 const struct te_store_key *keys, size_t n)
 {
 	struct tei_arena arena;
 	size_t from, len;
 
-	if (!tei_keys_given(store, keys, n, keys))
+	if (!tes_keys_given(store, keys, n, keys))
 		return TE_STORE_INVALID_PARAMS;
 	tei_arena_init(&arena, 64u << 20);
 	for (from = 0; from < n; from += len) {
-		len = tei_chunk(keys, from, n);
+		len = tes_chunk(keys, from, n);
 		close_chunk(store, keys + from, len, &arena);
 		tei_arena_reset(&arena);
 	}

@@ -16,33 +16,33 @@
 #define VALUE_BYTES 16384u /* of an average one: for the size of the sketch */
 #define VICTIMS_MAX 256    /* that go for one value */
 
-int tei_hot_init(struct tei_hot *hot, uint64_t bytes, uint64_t value_max,
+int tes_hot_init(struct tes_hot *hot, uint64_t bytes, uint64_t value_max,
 		 unsigned int threshold)
 {
 	memset(hot, 0, sizeof(*hot));
 	hot->bytes_max = bytes;
-	hot->value_max = value_max ? value_max : TEI_HOT_VALUE_MAX;
-	hot->threshold = threshold ? threshold : TEI_HOT_THRESHOLD;
+	hot->value_max = value_max ? value_max : TES_HOT_VALUE_MAX;
+	hot->threshold = threshold ? threshold : TES_HOT_THRESHOLD;
 	tei_mutex_init(&hot->mu);
 	tei_list_init(&hot->recent);
 	if (!bytes)
 		return 0;
-	if (tei_sketch_init(&hot->sketch, 4 * (bytes / VALUE_BYTES)))
+	if (tes_sketch_init(&hot->sketch, 4 * (bytes / VALUE_BYTES)))
 		goto err_mutex;
 	if (!tei_hash_init(&hot->table))
 		return 0;
-	tei_sketch_fini(&hot->sketch);
+	tes_sketch_fini(&hot->sketch);
 err_mutex:
 	tei_mutex_fini(&hot->mu);
 	return -ENOMEM;
 }
 
-static uint64_t size_of(const struct tei_hot_value *v)
+static uint64_t size_of(const struct tes_hot_value *v)
 {
 	return sizeof(*v) + v->size + v->key_len;
 }
 
-void tei_hot_put(struct tei_hot *hot, struct tei_hot_value *v)
+void tes_hot_put(struct tes_hot *hot, struct tes_hot_value *v)
 {
 	/* Release: our reads are over. Acquire: so are those of all others. */
 	if (!v ||
@@ -56,15 +56,15 @@ void tei_hot_put(struct tei_hot *hot, struct tei_hot_value *v)
 
 /* ---- the table ---- */
 
-static struct tei_hot_value *find(struct tei_hot *hot, const void *key,
+static struct tes_hot_value *find(struct tes_hot *hot, const void *key,
 				  size_t len, uint64_t digest)
 	TEI_REQUIRES(hot->mu)
 {
 	struct tei_hash_node *node = tei_hash_first(&hot->table, digest);
 
 	for (; node; node = tei_hash_next(&hot->table, node)) {
-		struct tei_hot_value *v =
-			TEI_CONTAINER(node, struct tei_hot_value, node);
+		struct tes_hot_value *v =
+			TEI_CONTAINER(node, struct tes_hot_value, node);
 
 		if (v->key_len == len && memcmp(v->key, key, len) == 0)
 			return v;
@@ -73,24 +73,24 @@ static struct tei_hot_value *find(struct tei_hot *hot, const void *key,
 }
 
 /* Whoever calls has its reference now. */
-static void unlink_value(struct tei_hot *hot, struct tei_hot_value *v)
+static void unlink_value(struct tes_hot *hot, struct tes_hot_value *v)
 	TEI_REQUIRES(hot->mu)
 {
 	tei_hash_remove(&hot->table, &v->node);
 	tei_list_del(&v->link);
 }
 
-void tei_hot_note(struct tei_hot *hot, uint64_t digest)
+void tes_hot_note(struct tes_hot *hot, uint64_t digest)
 {
 	tei_mutex_lock(&hot->mu);
-	tei_sketch_add(&hot->sketch, digest);
+	tes_sketch_add(&hot->sketch, digest);
 	tei_mutex_unlock(&hot->mu);
 }
 
-struct tei_hot_value *tei_hot_get(struct tei_hot *hot,
-				  const struct tei_hot_name *name)
+struct tes_hot_value *tes_hot_get(struct tes_hot *hot,
+				  const struct tes_hot_name *name)
 {
-	struct tei_hot_value *v, *old = NULL;
+	struct tes_hot_value *v, *old = NULL;
 
 	tei_mutex_lock(&hot->mu);
 	v = find(hot, name->key, name->key_len, name->digest);
@@ -107,7 +107,7 @@ struct tei_hot_value *tei_hot_get(struct tei_hot *hot,
 		atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
 	}
 	tei_mutex_unlock(&hot->mu);
-	tei_hot_put(hot, old);
+	tes_hot_put(hot, old);
 	return v;
 }
 
@@ -117,7 +117,7 @@ struct tei_hot_value *tei_hot_get(struct tei_hot *hot,
  * Move those that would have to go to @victims, least recently used first.
  * False: one of them was asked for more often; then none goes.
  */
-static bool choose_victims(struct tei_hot *hot, uint64_t need,
+static bool choose_victims(struct tes_hot *hot, uint64_t need,
 			   unsigned int count, struct tei_list *victims)
 	TEI_REQUIRES(hot->mu)
 {
@@ -126,17 +126,17 @@ static bool choose_victims(struct tei_hot *hot, uint64_t need,
 	int n = 0;
 
 	for (; left + need > hot->bytes_max; last = last->prev) {
-		struct tei_hot_value *v =
-			tei_list_entry(last, struct tei_hot_value, link);
+		struct tes_hot_value *v =
+			tei_list_entry(last, struct tes_hot_value, link);
 
 		if (last == &hot->recent || n++ == VICTIMS_MAX ||
-		    tei_sketch_count(&hot->sketch, v->node.hash) > count)
+		    tes_sketch_count(&hot->sketch, v->node.hash) > count)
 			return false;
 		left -= size_of(v);
 	}
 	while (hot->recent.prev != last) {
-		struct tei_hot_value *v = tei_list_entry(
-			hot->recent.prev, struct tei_hot_value, link);
+		struct tes_hot_value *v = tei_list_entry(
+			hot->recent.prev, struct tes_hot_value, link);
 
 		unlink_value(hot, v);
 		tei_list_add_tail(victims, &v->link);
@@ -144,7 +144,7 @@ static bool choose_victims(struct tei_hot *hot, uint64_t need,
 	return true;
 }
 
-static void put_all(struct tei_hot *hot, struct tei_list *values)
+static void put_all(struct tes_hot *hot, struct tei_list *values)
 {
 	struct tei_list *node;
 
@@ -152,12 +152,12 @@ static void put_all(struct tei_hot *hot, struct tei_list *values)
 		/* Relaxed: a number for people. */
 		atomic_fetch_add_explicit(&hot->n_evicted, 1,
 					  memory_order_relaxed);
-		tei_hot_put(hot,
-			    tei_list_entry(node, struct tei_hot_value, link));
+		tes_hot_put(hot,
+			    tei_list_entry(node, struct tes_hot_value, link));
 	}
 }
 
-static bool reserve(struct tei_hot *hot, uint64_t digest, uint64_t need)
+static bool reserve(struct tes_hot *hot, uint64_t digest, uint64_t need)
 {
 	struct tei_list victims;
 	unsigned int count;
@@ -165,7 +165,7 @@ static bool reserve(struct tei_hot *hot, uint64_t digest, uint64_t need)
 
 	tei_list_init(&victims);
 	tei_mutex_lock(&hot->mu);
-	count = tei_sketch_count(&hot->sketch, digest);
+	count = tes_sketch_count(&hot->sketch, digest);
 	fits = count >= hot->threshold &&
 	       choose_victims(hot, need, count, &victims);
 	tei_mutex_unlock(&hot->mu);
@@ -181,11 +181,11 @@ static bool reserve(struct tei_hot *hot, uint64_t digest, uint64_t need)
 	return fits;
 }
 
-struct tei_hot_value *tei_hot_begin(struct tei_hot *hot,
-				    const struct tei_hot_name *name,
+struct tes_hot_value *tes_hot_begin(struct tes_hot *hot,
+				    const struct tes_hot_name *name,
 				    uint64_t size)
 {
-	struct tei_hot_value *v;
+	struct tes_hot_value *v;
 	uint64_t need = sizeof(*v) + size + name->key_len;
 
 	if (size > hot->value_max || need > hot->bytes_max ||
@@ -210,9 +210,9 @@ struct tei_hot_value *tei_hot_begin(struct tei_hot *hot,
 	return v;
 }
 
-void tei_hot_add(struct tei_hot *hot, struct tei_hot_value *v, uint64_t digest)
+void tes_hot_add(struct tes_hot *hot, struct tes_hot_value *v, uint64_t digest)
 {
-	struct tei_hot_value *old;
+	struct tes_hot_value *old;
 
 	tei_mutex_lock(&hot->mu);
 	old = find(hot, v->key, v->key_len, digest);
@@ -223,65 +223,65 @@ void tei_hot_add(struct tei_hot *hot, struct tei_hot_value *v, uint64_t digest)
 	tei_mutex_unlock(&hot->mu);
 	/* Relaxed: a number for people. */
 	atomic_fetch_add_explicit(&hot->n_added, 1, memory_order_relaxed);
-	tei_hot_put(hot, old);
+	tes_hot_put(hot, old);
 }
 
 /* ---- going ---- */
 
-void tei_hot_drop(struct tei_hot *hot, const void *key, size_t len,
+void tes_hot_drop(struct tes_hot *hot, const void *key, size_t len,
 		  uint64_t digest)
 {
-	struct tei_hot_value *v;
+	struct tes_hot_value *v;
 
-	if (!tei_hot_on(hot))
+	if (!tes_hot_on(hot))
 		return;
 	tei_mutex_lock(&hot->mu);
 	v = find(hot, key, len, digest);
 	if (v)
 		unlink_value(hot, v);
 	tei_mutex_unlock(&hot->mu);
-	tei_hot_put(hot, v);
+	tes_hot_put(hot, v);
 }
 
-void tei_hot_clear(struct tei_hot *hot)
+void tes_hot_clear(struct tes_hot *hot)
 {
-	struct tei_hot_value *v;
+	struct tes_hot_value *v;
 
-	if (!tei_hot_on(hot))
+	if (!tes_hot_on(hot))
 		return;
 	do {
 		v = NULL;
 		tei_mutex_lock(&hot->mu);
 		if (!tei_list_empty(&hot->recent)) {
 			v = tei_list_entry(hot->recent.next,
-					   struct tei_hot_value, link);
+					   struct tes_hot_value, link);
 			unlink_value(hot, v);
 		}
 		tei_mutex_unlock(&hot->mu);
-		tei_hot_put(hot, v);
+		tes_hot_put(hot, v);
 	} while (v);
 }
 
-void tei_hot_fini(struct tei_hot *hot)
+void tes_hot_fini(struct tes_hot *hot)
 {
-	tei_hot_clear(hot);
-	if (tei_hot_on(hot)) {
+	tes_hot_clear(hot);
+	if (tes_hot_on(hot)) {
 		tei_hash_fini(&hot->table);
-		tei_sketch_fini(&hot->sketch);
+		tes_sketch_fini(&hot->sketch);
 	}
 	hot->bytes_max = 0;
 	tei_mutex_fini(&hot->mu);
 }
 
-uint64_t tei_hot_bytes(struct tei_hot *hot)
+uint64_t tes_hot_bytes(struct tes_hot *hot)
 {
 	uint64_t bytes;
 
-	if (!tei_hot_on(hot))
+	if (!tes_hot_on(hot))
 		return 0;
 	tei_mutex_lock(&hot->mu);
 	bytes = hot->bytes + tei_hash_bytes(&hot->table) +
-		(uint64_t)TEI_SKETCH_ROWS * (hot->sketch.mask + 1);
+		(uint64_t)TES_SKETCH_ROWS * (hot->sketch.mask + 1);
 	tei_mutex_unlock(&hot->mu);
 	return bytes;
 }

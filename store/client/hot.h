@@ -28,14 +28,14 @@
 #include "store/client/sketch.h"
 
 /* Of which value: digest and generation, and the key itself. */
-struct tei_hot_name {
+struct tes_hot_name {
 	const void *key;
 	size_t key_len;
 	uint64_t digest, gen_epoch, generation;
 };
 
 /* Never changes once it is added. */
-struct tei_hot_value {
+struct tes_hot_value {
 	struct tei_hash_node node; /* hash: the key's digest */
 	struct tei_list link;      /* guarded by hot->mu: in hot->recent */
 	atomic_uint refs;          /* the table has one */
@@ -46,12 +46,12 @@ struct tei_hot_value {
 	uint8_t bytes[]; /* bytes[size] */
 };
 
-struct tei_hot {
+struct tes_hot {
 	uint64_t bytes_max;       /* 0: off */
 	uint64_t value_max;       /* larger ones are not kept */
 	unsigned int threshold;   /* how often asked for */
 	struct tei_mutex mu;      /* lock 53 */
-	struct tei_sketch sketch; /* guarded by mu */
+	struct tes_sketch sketch; /* guarded by mu */
 	struct tei_hash table;    /* guarded by mu */
 	struct tei_list recent;   /* guarded by mu; most recently used first */
 	uint64_t bytes;           /* guarded by mu: of all values alive */
@@ -59,46 +59,46 @@ struct tei_hot {
 	atomic_ullong n_hits, n_misses, n_added, n_evicted;
 };
 
-#define TEI_HOT_VALUE_MAX (16ull << 20) /* unless told otherwise */
-#define TEI_HOT_THRESHOLD 2u
+#define TES_HOT_VALUE_MAX (16ull << 20) /* unless told otherwise */
+#define TES_HOT_THRESHOLD 2u
 
 /* @bytes 0: off. The others 0: as above. -ENOMEM. */
-int tei_hot_init(struct tei_hot *hot, uint64_t bytes, uint64_t value_max,
+int tes_hot_init(struct tes_hot *hot, uint64_t bytes, uint64_t value_max,
 		 unsigned int threshold);
 /* Nobody holds a value any more. */
-void tei_hot_fini(struct tei_hot *hot);
-static inline bool tei_hot_on(const struct tei_hot *hot)
+void tes_hot_fini(struct tes_hot *hot);
+static inline bool tes_hot_on(const struct tes_hot *hot)
 {
 	return hot->bytes_max;
 }
 
 /* The key was asked for. */
-void tei_hot_note(struct tei_hot *hot, uint64_t digest);
+void tes_hot_note(struct tes_hot *hot, uint64_t digest);
 /*
  * The bytes of exactly this generation; give them back with put(). NULL: not
  * there. Those of another generation of the key are forgotten.
  */
-struct tei_hot_value *tei_hot_get(struct tei_hot *hot,
-				  const struct tei_hot_name *name);
-void tei_hot_put(struct tei_hot *hot, struct tei_hot_value *value);
+struct tes_hot_value *tes_hot_get(struct tes_hot *hot,
+				  const struct tes_hot_name *name);
+void tes_hot_put(struct tes_hot *hot, struct tes_hot_value *value);
 
 /*
  * Room for a value that is worth it, to be filled by the caller, who then adds
  * it or puts it back. NULL: it is not asked for often enough, too large, or
  * there is no room.
  */
-struct tei_hot_value *tei_hot_begin(struct tei_hot *hot,
-				    const struct tei_hot_name *name,
+struct tes_hot_value *tes_hot_begin(struct tes_hot *hot,
+				    const struct tes_hot_name *name,
 				    uint64_t size);
 /* Takes it. */
-void tei_hot_add(struct tei_hot *hot, struct tei_hot_value *value,
+void tes_hot_add(struct tes_hot *hot, struct tes_hot_value *value,
 		 uint64_t digest);
 
 /* Forget a key; all of them. */
-void tei_hot_drop(struct tei_hot *hot, const void *key, size_t len,
+void tes_hot_drop(struct tes_hot *hot, const void *key, size_t len,
 		  uint64_t digest);
-void tei_hot_clear(struct tei_hot *hot);
+void tes_hot_clear(struct tes_hot *hot);
 /* Memory of values, and of what there is besides. */
-uint64_t tei_hot_bytes(struct tei_hot *hot);
+uint64_t tes_hot_bytes(struct tes_hot *hot);
 
 #endif

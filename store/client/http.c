@@ -91,7 +91,7 @@ static const struct tei_http_route routes[] = {
 	{TEI_HTTP_GET, "/metrics/summary", summary},
 };
 
-int tei_store_http_start(struct te_store *store, uint16_t port, bool insecure,
+int tes_store_http_start(struct te_store *store, uint16_t port, bool insecure,
 			 const char *allow_host)
 {
 	const struct tei_http_config config = {

@@ -13,7 +13,7 @@
 struct te_store;
 
 /* Once, of a store that is set up. @port 0: any. As tei_http_start(). */
-int tei_store_http_start(struct te_store *store, uint16_t port, bool insecure,
+int tes_store_http_start(struct te_store *store, uint16_t port, bool insecure,
 			 const char *allow_host);
 
 #endif

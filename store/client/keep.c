@@ -14,33 +14,33 @@
 
 #define PUSH_ARENA_MAX (16u << 20) /* decoded */
 
-void tei_keep_init(struct tei_keep *keep, uint64_t bytes)
+void tes_keep_init(struct tes_keep *keep, uint64_t bytes)
 {
 	uint64_t salt = 0;
 
 	/* Only against long paths: any salt is right. */
 	(void)RAND_bytes((unsigned char *)&salt, sizeof(salt));
 	tei_mutex_init(&keep->mu);
-	tei_directory_init(&keep->directory, bytes, salt);
+	tes_directory_init(&keep->directory, bytes, salt);
 	keep->epoch = 0;
 	keep->offering = false;
 }
 
-void tei_keep_fini(struct tei_keep *keep)
+void tes_keep_fini(struct tes_keep *keep)
 {
-	tei_directory_clear(&keep->directory);
+	tes_directory_clear(&keep->directory);
 	tei_mutex_fini(&keep->mu);
 }
 
 /* ---- commits ---- */
 
 /* The segment that has @address, and where; NULL: none of ours. */
-static struct tei_segment *segment_of(struct te_store *store, uint64_t address,
+static struct tes_segment *segment_of(struct te_store *store, uint64_t address,
 				      uint64_t *offset)
 {
 	tei_list_for_each (node, &store->segments.list) {
-		struct tei_segment *segment =
-			tei_list_entry(node, struct tei_segment, link);
+		struct tes_segment *segment =
+			tei_list_entry(node, struct tes_segment, link);
 		uint64_t base = (uint64_t)(uintptr_t)segment->memory;
 
 		if (segment->leaving || !base || address < base ||
@@ -58,22 +58,22 @@ static bool columns_fit(const Store__Objects *m)
 
 	for (size_t i = 0; i < m->n_key_lens; i++)
 		bytes += m->key_lens[i];
-	return tei_objects_fit(m) && m->keys.len == bytes;
+	return tes_objects_fit(m) && m->keys.len == bytes;
 }
 
 /* The directory keeps those that it is told of. */
 static bool tenants_fit(const Store__Objects *m)
 {
 	for (size_t i = 0; i < m->n_tenants; i++)
-		if (strnlen(m->tenants[i], TEI_STORE_TENANT_MAX + 1) >
-		    TEI_STORE_TENANT_MAX)
+		if (strnlen(m->tenants[i], TES_STORE_TENANT_MAX + 1) >
+		    TES_STORE_TENANT_MAX)
 			return false;
 	return true;
 }
 
 /* How it is to be kept. */
 static void take_rare(const Store__Objects *m, size_t i,
-		      struct tei_directory_entry *e)
+		      struct tes_directory_entry *e)
 {
 	uint32_t group = m->n_group ? m->group[i] : 0;
 	size_t len = 0;
@@ -102,9 +102,9 @@ static const char *tenant_of(const Store__Objects *m, size_t i)
 static void add(struct te_store *store, const Store__Objects *m, size_t i,
 		size_t entry, const uint8_t *key)
 {
-	struct tei_directory_place places[TEI_DIRECTORY_EXTENTS_MAX];
+	struct tes_directory_place places[TES_DIRECTORY_EXTENTS_MAX];
 	size_t n = m->n_extents ? m->extents[i] : 1;
-	struct tei_directory_entry e = {
+	struct tes_directory_entry e = {
 		.key = key,
 		.key_len = m->key_lens[i],
 		.generation = m->generation[i],
@@ -115,13 +115,13 @@ static void add(struct te_store *store, const Store__Objects *m, size_t i,
 		.places = places,
 		.n_places = n,
 	};
-	struct tei_segment *segment = NULL;
+	struct tes_segment *segment = NULL;
 
 	take_rare(m, i, &e);
-	if (!n || n > TEI_DIRECTORY_EXTENTS_MAX)
+	if (!n || n > TES_DIRECTORY_EXTENTS_MAX)
 		return;
 	for (size_t k = 0; k < n; k++) {
-		struct tei_segment *at = segment_of(
+		struct tes_segment *at = segment_of(
 			store, m->address[entry + k], &places[k].offset);
 
 		if (!at || (segment && at != segment))
@@ -132,16 +132,16 @@ static void add(struct te_store *store, const Store__Objects *m, size_t i,
 	}
 	tei_mutex_lock(&segment->keep.mu);
 	/* Without memory it is lost with the master, and only then. */
-	(void)tei_directory_add(&segment->keep.directory, &e);
+	(void)tes_directory_add(&segment->keep.directory, &e);
 	tei_mutex_unlock(&segment->keep.mu);
 }
 
-static struct tei_segment *segment_named(struct te_store *store,
+static struct tes_segment *segment_named(struct te_store *store,
 					 const ProtobufCBinaryData *id)
 {
 	tei_list_for_each (node, &store->segments.list) {
-		struct tei_segment *segment =
-			tei_list_entry(node, struct tei_segment, link);
+		struct tes_segment *segment =
+			tei_list_entry(node, struct tes_segment, link);
 
 		if (id->len == sizeof(segment->id) &&
 		    memcmp(id->data, segment->id, id->len) == 0)
@@ -152,14 +152,14 @@ static struct tei_segment *segment_named(struct te_store *store,
 
 static void committed(struct te_store *store, const Store__Committed *m)
 {
-	struct tei_segment *all = segment_named(store, &m->segment);
+	struct tes_segment *all = segment_named(store, &m->segment);
 	const Store__Objects *objects = m->objects;
 	const uint8_t *key = objects->keys.data;
 	size_t entry = 0;
 
 	if (all && m->begins) {
 		tei_mutex_lock(&all->keep.mu);
-		tei_directory_begin(&all->keep.directory);
+		tes_directory_begin(&all->keep.directory);
 		tei_mutex_unlock(&all->keep.mu);
 	}
 	for (size_t i = 0; i < objects->n_key_lens; i++) {
@@ -169,12 +169,12 @@ static void committed(struct te_store *store, const Store__Committed *m)
 	}
 	if (all && m->ends) {
 		tei_mutex_lock(&all->keep.mu);
-		tei_directory_sweep(&all->keep.directory);
+		tes_directory_sweep(&all->keep.directory);
 		tei_mutex_unlock(&all->keep.mu);
 	}
 }
 
-void tei_keep_on_committed(struct tei_master_link *link,
+void tes_keep_on_committed(struct tes_master_link *link,
 			   const struct tei_frame *f)
 {
 	struct tei_arena arena;
@@ -195,31 +195,31 @@ void tei_keep_on_committed(struct tei_master_link *link,
 static void bury(struct te_store *store, const Store__Bury *m, size_t i)
 {
 	uint64_t offset;
-	struct tei_segment *segment = segment_of(store, m->address[i], &offset);
+	struct tes_segment *segment = segment_of(store, m->address[i], &offset);
 
-	if (!segment || offset % TEI_DIRECTORY_UNIT ||
-	    segment->bytes - offset < TEI_EXTENT_HEADER_LEN)
+	if (!segment || offset % TES_DIRECTORY_UNIT ||
+	    segment->bytes - offset < TES_EXTENT_HEADER_LEN)
 		return;
 	tei_mutex_lock(&segment->keep.mu);
 	if (m->burial)
-		tei_keep_void(segment, offset, m->gen_epoch[i],
+		tes_keep_void(segment, offset, m->gen_epoch[i],
 			      m->generation[i]);
-	(void)tei_directory_drop(&segment->keep.directory, offset,
+	(void)tes_directory_drop(&segment->keep.directory, offset,
 				 m->gen_epoch[i], m->generation[i]);
 	tei_mutex_unlock(&segment->keep.mu);
 }
 
-static void answer(struct tei_master_link *link, uint64_t burial)
+static void answer(struct tes_master_link *link, uint64_t burial)
 {
 	Store__Buried m = STORE__BURIED__INIT;
 
 	m.burial = burial;
 	if (tei_frame_send(link->pulse, STORE__STORE_TYPE__STORE_BURIED, 0, 0,
 			   &m.base))
-		tei_master_link_lose(link, "a burial could not be answered");
+		tes_master_link_lose(link, "a burial could not be answered");
 }
 
-void tei_keep_on_bury(struct tei_master_link *link, const struct tei_frame *f)
+void tes_keep_on_bury(struct tes_master_link *link, const struct tei_frame *f)
 {
 	struct tei_arena arena;
 	const Store__Bury *m;

@@ -23,34 +23,34 @@
 #include "store/client/directory.h"
 
 struct te_store;
-struct tei_segment;
-struct tei_master_link;
+struct tes_segment;
+struct tes_master_link;
 struct tei_frame;
 
-struct tei_keep {
+struct tes_keep {
 	struct tei_mutex mu;            /* lock 49 */
-	struct tei_directory directory; /* guarded by mu */
+	struct tes_directory directory; /* guarded by mu */
 	/* The helper's. */
 	uint64_t epoch; /* of the master that it was mounted at last; 0: none */
 	bool offering;  /* and that one has not got everything yet */
 };
 
-void tei_keep_init(struct tei_keep *keep, uint64_t bytes);
+void tes_keep_init(struct tes_keep *keep, uint64_t bytes);
 /* Nobody is told of the segment any more. */
-void tei_keep_fini(struct tei_keep *keep);
+void tes_keep_fini(struct tes_keep *keep);
 
 /* ---- the loop's: pushes of the master ---- */
 
-void tei_keep_on_committed(struct tei_master_link *link,
+void tes_keep_on_committed(struct tes_master_link *link,
 			   const struct tei_frame *f);
-void tei_keep_on_bury(struct tei_master_link *link, const struct tei_frame *f);
+void tes_keep_on_bury(struct tes_master_link *link, const struct tei_frame *f);
 
 /* ---- the helper's ---- */
 
 /* Whether @segment is to be mounted as offering: it was mounted before. */
-bool tei_keep_offers(const struct tei_segment *segment);
+bool tes_keep_offers(const struct tes_segment *segment);
 /* The master that it was mounted at. */
-struct tei_keep_master {
+struct tes_keep_master {
 	uint64_t generation; /* of the link to it */
 	uint64_t epoch, digest_seed;
 	bool kept; /* it had the segment, and what was put there */
@@ -60,19 +60,19 @@ struct tei_keep_master {
  * given us up meanwhile. A store code, of the call that failed; then it has to
  * be mounted again.
  */
-int tei_keep_mounted(struct te_store *store, struct tei_segment *segment,
-		     const struct tei_keep_master *master);
+int tes_keep_mounted(struct te_store *store, struct tes_segment *segment,
+		     const struct tes_keep_master *master);
 
 /* ---- headers in our memory, with mu held ---- */
 
 /* Void the header at @offset if it is of that generation. */
-void tei_keep_void(const struct tei_segment *segment, uint64_t offset,
+void tes_keep_void(const struct tes_segment *segment, uint64_t offset,
 		   uint64_t gen_epoch, uint64_t generation);
 /*
  * Whether all extents of @o are what their headers say; then these are given
  * the digest of @seed, which every master draws anew.
  */
-bool tei_keep_renew(const struct tei_segment *segment,
-		    const struct tei_directory_object *o, uint64_t seed);
+bool tes_keep_renew(const struct tes_segment *segment,
+		    const struct tes_directory_object *o, uint64_t seed);
 
 #endif

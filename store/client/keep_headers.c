@@ -9,37 +9,37 @@
 #include "store/proto/extent.h"
 
 /* NULL: the file behind it is shorter now. */
-static uint8_t *header_at(const struct tei_segment *segment, uint64_t offset)
+static uint8_t *header_at(const struct tes_segment *segment, uint64_t offset)
 {
 	uint8_t *at = (uint8_t *)segment->memory + offset;
 
 	if (segment->mapping &&
-	    !tei_is_there((uintptr_t)at, TEI_EXTENT_HEADER_LEN, true))
+	    !tei_is_there((uintptr_t)at, TES_EXTENT_HEADER_LEN, true))
 		return NULL;
 	return at;
 }
 
-void tei_keep_void(const struct tei_segment *segment, uint64_t offset,
+void tes_keep_void(const struct tes_segment *segment, uint64_t offset,
 		   uint64_t gen_epoch, uint64_t generation)
 {
-	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
+	uint8_t bytes[TES_EXTENT_HEADER_LEN];
 	uint8_t *at = header_at(segment, offset);
-	struct tei_extent_header h;
+	struct tes_extent_header h;
 
 	if (!at)
 		return;
 	memcpy(bytes, at, sizeof(bytes));
-	if (tei_extent_decode(bytes, &h) == 0 && h.gen_epoch == gen_epoch &&
+	if (tes_extent_decode(bytes, &h) == 0 && h.gen_epoch == gen_epoch &&
 	    h.generation == generation)
 		memset(at, 0, sizeof(bytes));
 }
 
 /* Of extent @i, which begins at @offset of the object. */
-static bool renew_header(const struct tei_segment *segment,
-			 const struct tei_directory_object *o, size_t i,
+static bool renew_header(const struct tes_segment *segment,
+			 const struct tes_directory_object *o, size_t i,
 			 uint64_t offset, uint64_t seed)
 {
-	const struct tei_extent_header told = {
+	const struct tes_extent_header told = {
 		.gen_epoch = o->gen_epoch,
 		.generation = o->generation,
 		.object_size = o->size,
@@ -48,23 +48,23 @@ static bool renew_header(const struct tei_segment *segment,
 		.index = (uint16_t)i,
 		.count = (uint16_t)o->n_extents,
 	};
-	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
+	uint8_t bytes[TES_EXTENT_HEADER_LEN];
 	uint8_t *at = header_at(segment, o->extents[i].offset);
-	struct tei_extent_header h;
+	struct tes_extent_header h;
 
 	if (!at)
 		return false;
 	memcpy(bytes, at, sizeof(bytes));
-	if (tei_extent_decode(bytes, &h) || !tei_extent_same(&h, &told))
+	if (tes_extent_decode(bytes, &h) || !tes_extent_same(&h, &told))
 		return false;
-	h.digest = tei_key_digest(tei_directory_key(o), o->key_len, seed);
-	tei_extent_encode(&h, bytes);
+	h.digest = tes_key_digest(tes_directory_key(o), o->key_len, seed);
+	tes_extent_encode(&h, bytes);
 	memcpy(at, bytes, sizeof(bytes));
 	return true;
 }
 
-bool tei_keep_renew(const struct tei_segment *segment,
-		    const struct tei_directory_object *o, uint64_t seed)
+bool tes_keep_renew(const struct tes_segment *segment,
+		    const struct tes_directory_object *o, uint64_t seed)
 {
 	uint64_t offset = 0;
 

@@ -20,12 +20,12 @@
 /* One batch. */
 struct offer {
 	struct te_store *store;
-	struct tei_segment *segment;
+	struct tes_segment *segment;
 	uint64_t generation, seed; /* of the link; of digests */
 	uint64_t cursor;
 	struct tei_arena arena;
 	Store__Objects objects;
-	struct tei_key_column keys;
+	struct tes_key_column keys;
 	bool last, failed; /* failed: no memory */
 	bool rare;         /* some object is to be kept in a special way */
 };
@@ -33,7 +33,7 @@ struct offer {
 static int offer_init(struct offer *o)
 {
 	struct tei_arena *arena = &o->arena;
-	size_t n = OFFER_OBJECTS, e = n * TEI_DIRECTORY_EXTENTS_MAX;
+	size_t n = OFFER_OBJECTS, e = n * TES_DIRECTORY_EXTENTS_MAX;
 	Store__Objects *m = &o->objects;
 
 	store__objects__init(m);
@@ -57,16 +57,16 @@ static int offer_init(struct offer *o)
 	    !m->no_crc || !m->address || !m->length || !m->crc || !m->tenant ||
 	    !m->tenants)
 		return -ENOMEM;
-	return tei_key_column_init(&o->keys, arena, n, OFFER_KEY_BYTES);
+	return tes_key_column_init(&o->keys, arena, n, OFFER_KEY_BYTES);
 }
 
 /* As it was told, less the time since. */
-static void add_rare(struct offer *o, const struct tei_directory_object *it,
+static void add_rare(struct offer *o, const struct tes_directory_object *it,
 		     size_t i)
 {
 	Store__Objects *m = &o->objects;
-	struct tei_directory_rare rare;
-	const char *group = tei_directory_rare(it, &rare);
+	struct tes_directory_rare rare;
+	const char *group = tes_directory_rare(it, &rare);
 	uint64_t now = tei_now_ms();
 	char *name = NULL;
 
@@ -98,11 +98,11 @@ static int copy_name(struct offer *o, const char *name)
 }
 
 /* What the column says of @it. -ENOMEM. */
-static int tenant_column(struct offer *o, const struct tei_directory_object *it,
+static int tenant_column(struct offer *o, const struct tes_directory_object *it,
 			 uint32_t *out)
 {
 	const char *name =
-		tei_directory_tenant(&o->segment->keep.directory, it);
+		tes_directory_tenant(&o->segment->keep.directory, it);
 	Store__Objects *m = &o->objects;
 	size_t i = m->n_tenants;
 
@@ -117,18 +117,18 @@ static int tenant_column(struct offer *o, const struct tei_directory_object *it,
 	return 0;
 }
 
-static void offer_add(struct offer *o, const struct tei_directory_object *it)
+static void offer_add(struct offer *o, const struct tes_directory_object *it)
 {
 	uint64_t base = (uint64_t)(uintptr_t)o->segment->memory;
 	Store__Objects *m = &o->objects;
 	size_t i = o->keys.n, k = m->n_address;
 
-	tei_key_column_add(&o->keys, tei_directory_key(it), it->key_len);
+	tes_key_column_add(&o->keys, tes_directory_key(it), it->key_len);
 	m->generation[i] = it->generation;
 	m->gen_epoch[i] = it->gen_epoch;
 	m->size[i] = it->size;
 	m->extents[i] = it->n_extents;
-	m->no_crc[i] = it->flags & TEI_DIRECTORY_NO_CRC;
+	m->no_crc[i] = it->flags & TES_DIRECTORY_NO_CRC;
 	add_rare(o, it, i);
 	o->failed |= tenant_column(o, it, &m->tenant[i]) != 0;
 	for (size_t j = 0; j < it->n_extents; j++, k++) {
@@ -142,22 +142,22 @@ static void offer_add(struct offer *o, const struct tei_directory_object *it)
 /* The next ones; what is not there any more is forgotten. */
 static void offer_fill(struct offer *o)
 {
-	struct tei_keep *keep = &o->segment->keep;
-	const struct tei_directory_object *it;
+	struct tes_keep *keep = &o->segment->keep;
+	const struct tes_directory_object *it;
 
 	tei_mutex_lock(&keep->mu);
 	while (o->keys.n < OFFER_OBJECTS &&
-	       o->keys.bytes.len <= OFFER_KEY_BYTES - TEI_DIRECTORY_KEY_MAX) {
-		it = tei_directory_next(&keep->directory, &o->cursor);
+	       o->keys.bytes.len <= OFFER_KEY_BYTES - TES_DIRECTORY_KEY_MAX) {
+		it = tes_directory_next(&keep->directory, &o->cursor);
 		o->last = !it;
 		if (!it)
 			break;
 		if (it->gen_epoch == keep->epoch)
 			continue; /* it is this master's own */
-		if (tei_keep_renew(o->segment, it, o->seed))
+		if (tes_keep_renew(o->segment, it, o->seed))
 			offer_add(o, it);
 		else
-			(void)tei_directory_drop(&keep->directory,
+			(void)tes_directory_drop(&keep->directory,
 						 it->extents[0].offset,
 						 it->gen_epoch, it->generation);
 	}
@@ -176,7 +176,7 @@ static void offer_fill(struct offer *o)
 /* Refused ones have been replaced, or are not what they were. */
 static int take_reply(struct offer *o, const Store__OfferReply *reply)
 {
-	struct tei_keep *keep = &o->segment->keep;
+	struct tes_keep *keep = &o->segment->keep;
 	const Store__Objects *m = &o->objects;
 	uint64_t base = (uint64_t)(uintptr_t)o->segment->memory;
 	size_t entry = 0;
@@ -184,13 +184,13 @@ static int take_reply(struct offer *o, const Store__OfferReply *reply)
 	if (reply->status)
 		return reply->status;
 	if (reply->n_object != m->n_key_lens)
-		return tei_bad_reply("offer");
+		return tes_bad_reply("offer");
 	for (size_t i = 0; i < reply->n_object; i++) {
 		if (reply->object[i] == TE_STORE_INTERNAL_ERROR)
 			return TE_STORE_INTERNAL_ERROR; /* no memory there */
 		if (reply->object[i]) {
 			tei_mutex_lock(&keep->mu);
-			(void)tei_directory_drop(
+			(void)tes_directory_drop(
 				&keep->directory, m->address[entry] - base,
 				m->gen_epoch[i], m->generation[i]);
 			tei_mutex_unlock(&keep->mu);
@@ -204,7 +204,7 @@ static int offer_some(struct offer *o)
 {
 	Store__Offer msg = STORE__OFFER__INIT;
 	const Store__OfferReply *answer;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	int code;
 
 	tei_arena_reset(&o->arena);
@@ -218,43 +218,43 @@ static int offer_some(struct offer *o)
 	msg.segment.len = sizeof(o->segment->id);
 	msg.objects = &o->objects;
 	msg.last = o->last;
-	code = tei_channel_call(&o->store->channel, o->generation,
+	code = tes_channel_call(&o->store->channel, o->generation,
 				STORE__STORE_TYPE__STORE_OFFER, &msg.base,
 				&o->arena, tei_now_ns() + OFFER_NS, &reply);
 	if (code)
 		return code;
 	answer =
 		store__offer_reply__unpack(&o->arena.pb, reply.len, reply.body);
-	return answer ? take_reply(o, answer) : tei_bad_reply("offer");
+	return answer ? take_reply(o, answer) : tes_bad_reply("offer");
 }
 
 /* ---- mounting ---- */
 
 /* The master knows of nothing here, and it will use the space. */
-static void forget_all(struct tei_segment *segment)
+static void forget_all(struct tes_segment *segment)
 {
-	struct tei_keep *keep = &segment->keep;
-	const struct tei_directory_object *o;
+	struct tes_keep *keep = &segment->keep;
+	const struct tes_directory_object *o;
 	uint64_t cursor = 0;
 
 	tei_mutex_lock(&keep->mu);
-	while ((o = tei_directory_next(&keep->directory, &cursor)))
+	while ((o = tes_directory_next(&keep->directory, &cursor)))
 		for (size_t i = 0; i < o->n_extents; i++)
-			tei_keep_void(segment, o->extents[i].offset,
+			tes_keep_void(segment, o->extents[i].offset,
 				      o->gen_epoch, o->generation);
-	tei_directory_clear(&keep->directory);
+	tes_directory_clear(&keep->directory);
 	tei_mutex_unlock(&keep->mu);
 }
 
-bool tei_keep_offers(const struct tei_segment *segment)
+bool tes_keep_offers(const struct tes_segment *segment)
 {
 	return segment->keep.epoch != 0;
 }
 
-int tei_keep_mounted(struct te_store *store, struct tei_segment *segment,
-		     const struct tei_keep_master *master)
+int tes_keep_mounted(struct te_store *store, struct tes_segment *segment,
+		     const struct tes_keep_master *master)
 {
-	struct tei_keep *keep = &segment->keep;
+	struct tes_keep *keep = &segment->keep;
 	struct offer o = {
 		.store = store,
 		.segment = segment,

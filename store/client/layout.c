@@ -9,7 +9,7 @@
 #define ENTRIES_MAX 131072u /* of a reply */
 
 /* Entries there must be, or SIZE_MAX: too many. */
-static size_t count_entries(const struct tei_columns *c)
+static size_t count_entries(const struct tes_columns *c)
 {
 	size_t sum = 0, i;
 
@@ -23,7 +23,7 @@ static size_t count_entries(const struct tei_columns *c)
 	return sum;
 }
 
-static bool any_accepted(const struct tei_columns *c)
+static bool any_accepted(const struct tes_columns *c)
 {
 	size_t i;
 
@@ -33,7 +33,7 @@ static bool any_accepted(const struct tei_columns *c)
 	return false;
 }
 
-static bool lengths_fit(const struct tei_columns *c, size_t n_entries)
+static bool lengths_fit(const struct tes_columns *c, size_t n_entries)
 {
 	size_t n_replica = c->n_extents ? n_entries : 0;
 
@@ -45,9 +45,9 @@ static bool lengths_fit(const struct tei_columns *c, size_t n_entries)
 }
 
 /* Entry @e, which continues @before; NULL: it is the key's first. */
-static int take_extent(const struct tei_columns *c, size_t e, uint64_t size,
-		       const struct tei_extent_at *before,
-		       struct tei_extent_at *out)
+static int take_extent(const struct tes_columns *c, size_t e, uint64_t size,
+		       const struct tes_extent_at *before,
+		       struct tes_extent_at *out)
 {
 	uint32_t replica = c->replica ? c->replica[e] : 0;
 	bool next = before && replica == before->replica;
@@ -62,7 +62,7 @@ static int take_extent(const struct tei_columns *c, size_t e, uint64_t size,
 	out->address = c->address[e];
 	out->length = c->length ? c->length[e] : size;
 	if (!out->length || out->length > size - out->offset ||
-	    replica >= TEI_REPLICAS_MAX || c->segment[e] >= c->n_segments)
+	    replica >= TES_REPLICAS_MAX || c->segment[e] >= c->n_segments)
 		return -EBADMSG;
 	out->replica = (uint8_t)replica;
 	out->index = next ? (uint16_t)(before->index + 1) : 0;
@@ -73,13 +73,13 @@ static int take_extent(const struct tei_columns *c, size_t e, uint64_t size,
 	return 0;
 }
 
-static void set_counts(struct tei_layout *layout)
+static void set_counts(struct tes_layout *layout)
 {
 	uint32_t i = layout->n_extents;
 	uint16_t count = 0;
 
 	while (i-- > 0) {
-		struct tei_extent_at *x = &layout->extents[i];
+		struct tes_extent_at *x = &layout->extents[i];
 
 		if (!count)
 			count = (uint16_t)(x->index + 1);
@@ -89,10 +89,10 @@ static void set_counts(struct tei_layout *layout)
 	}
 }
 
-static int decode_key(const struct tei_columns *c, size_t first, uint64_t size,
-		      uint32_t base, struct tei_layout *layout)
+static int decode_key(const struct tes_columns *c, size_t first, uint64_t size,
+		      uint32_t base, struct tes_layout *layout)
 {
-	struct tei_extent_at *x = NULL;
+	struct tes_extent_at *x = NULL;
 	uint32_t i;
 	int rc;
 
@@ -111,11 +111,11 @@ static int decode_key(const struct tei_columns *c, size_t first, uint64_t size,
 	return 0;
 }
 
-int tei_layouts_decode(const struct tei_columns *c, struct tei_arena *arena,
-		       uint32_t base, struct tei_layout *out)
+int tes_layouts_decode(const struct tes_columns *c, struct tei_arena *arena,
+		       uint32_t base, struct tes_layout *out)
 {
 	size_t n_entries, first = 0, i;
-	struct tei_extent_at *all;
+	struct tes_extent_at *all;
 	int rc;
 
 	memset(out, 0, c->n * sizeof(*out));

@@ -15,9 +15,9 @@
 #include "base/arena.h"
 #include "store/proto/store.pb-c.h"
 
-#define TEI_REPLICAS_MAX 32 /* a bit each */
+#define TES_REPLICAS_MAX 32 /* a bit each */
 
-struct tei_extent_at {
+struct tes_extent_at {
 	uint64_t address;        /* of the header, in its owner */
 	uint64_t offset, length; /* its part of the value */
 	uint32_t place;          /* index into the call's places */
@@ -27,13 +27,13 @@ struct tei_extent_at {
 };
 
 /* By replica, then by offset. No extents: the key has none. */
-struct tei_layout {
-	struct tei_extent_at *extents; /* extents[n_extents] */
+struct tes_layout {
+	struct tes_extent_at *extents; /* extents[n_extents] */
 	uint32_t n_extents, n_replicas;
 };
 
 /* Columns of a reply; those that are absent are NULL and 0. */
-struct tei_columns {
+struct tes_columns {
 	size_t n; /* keys that were asked for */
 	const int32_t *status;
 	size_t n_status;
@@ -57,8 +57,8 @@ struct tei_columns {
  *
  * -EBADMSG (the columns do not fit each other), -ENOMEM.
  */
-int tei_layouts_decode(const struct tei_columns *columns,
+int tes_layouts_decode(const struct tes_columns *columns,
 		       struct tei_arena *arena, uint32_t base,
-		       struct tei_layout *out);
+		       struct tes_layout *out);
 
 #endif

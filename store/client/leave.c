@@ -19,60 +19,60 @@
 /* The master could not be told: it will be, when it is back. */
 static void on_left(struct tei_call *post)
 {
-	struct tei_segment *segment =
-		TEI_CONTAINER(post, struct tei_segment, grace.left);
+	struct tes_segment *segment =
+		TEI_CONTAINER(post, struct tes_segment, grace.left);
 
 	if (segment->grace.code) {
 		segment->leaving = true;
 		tei_list_add_tail(&segment->grace.store->segments.list,
 				  &segment->link);
 	} else {
-		tei_segment_free(segment);
+		tes_segment_free(segment);
 	}
 }
 
-static void run_leave(struct tei_job *job, bool stopping)
+static void run_leave(struct tes_job *job, bool stopping)
 {
-	struct tei_segment *segment =
-		TEI_CONTAINER(job, struct tei_segment, grace.job);
+	struct tes_segment *segment =
+		TEI_CONTAINER(job, struct tes_segment, grace.job);
 	struct te_store *store = segment->grace.store;
 
 	segment->grace.code = 0;
 	if (!stopping)
-		segment->grace.code = tei_segment_tell_unmount(
-			store, 0, segment->id, 0, tei_call_deadline(store));
-	tei_segment_withdraw(store, segment, REMOVE_MS);
+		segment->grace.code = tes_segment_tell_unmount(
+			store, 0, segment->id, 0, tes_call_deadline(store));
+	tes_segment_withdraw(store, segment, REMOVE_MS);
 	if (!tei_loop_post(store->loop, &segment->grace.left))
-		tei_segment_free(segment);
+		tes_segment_free(segment);
 }
 
 static void on_over(void *arg)
 {
-	struct tei_segment *segment = arg;
+	struct tes_segment *segment = arg;
 
-	tei_segment_ungrace(segment);
+	tes_segment_ungrace(segment);
 	tei_list_del(&segment->link);
 	segment->grace.job.run = run_leave;
 	segment->grace.left.fn = on_left;
-	tei_helper_add(&segment->grace.store->helper, &segment->grace.job);
+	tes_helper_add(&segment->grace.store->helper, &segment->grace.job);
 }
 
 /* ---- a grace ---- */
 
-void tei_segment_ungrace(struct tei_segment *segment)
+void tes_segment_ungrace(struct tes_segment *segment)
 {
 	if (atomic_exchange(&segment->grace.until_ns, 0))
 		tei_alarm_clear(&segment->grace.over);
 }
 
-void tei_segments_ungrace(struct te_store *store)
+void tes_segments_ungrace(struct te_store *store)
 {
 	tei_list_for_each (node, &store->segments.list)
-		tei_segment_ungrace(
-			tei_list_entry(node, struct tei_segment, link));
+		tes_segment_ungrace(
+			tei_list_entry(node, struct tes_segment, link));
 }
 
-uint64_t tei_segment_grace_ms(const struct tei_segment *segment)
+uint64_t tes_segment_grace_ms(const struct tes_segment *segment)
 {
 	uint64_t until = atomic_load(&segment->grace.until_ns);
 	uint64_t now = tei_now_ns();
@@ -83,7 +83,7 @@ uint64_t tei_segment_grace_ms(const struct tei_segment *segment)
 }
 
 /* Until @grace_ms from now, or an earlier end that it has. -ENOMEM. */
-static int give_grace(struct te_store *store, struct tei_segment *segment,
+static int give_grace(struct te_store *store, struct tes_segment *segment,
 		      uint64_t grace_ms)
 {
 	uint64_t until = tei_now_ns() + grace_ms * TEI_NS_PER_MS;
@@ -113,7 +113,7 @@ struct step {
 static void do_grace(void *arg)
 {
 	struct step *step = arg;
-	struct tei_segment *segment = tei_segment_find(step->store, step->id);
+	struct tes_segment *segment = tes_segment_find(step->store, step->id);
 
 	if (!segment)
 		step->code = TE_STORE_SEGMENT_NOT_FOUND;
@@ -123,7 +123,7 @@ static void do_grace(void *arg)
 		step->code = 0;
 }
 
-int tei_unmount_later(struct te_store *store,
+int tes_unmount_later(struct te_store *store,
 		      const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 		      uint64_t grace_ms)
 {
@@ -137,7 +137,7 @@ int tei_unmount_later(struct te_store *store,
 	(void)tei_loop_do(store->loop, do_grace, &step);
 	/* When the master is away it is told when the segment is mounted. */
 	if (!step.code)
-		(void)tei_segment_tell_unmount(store, 0, id, grace_ms,
-					       tei_call_deadline(store));
+		(void)tes_segment_tell_unmount(store, 0, id, grace_ms,
+					       tes_call_deadline(store));
 	return step.code;
 }

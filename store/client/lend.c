@@ -16,12 +16,12 @@
 
 #define ALL_MS 500 /* letting go of all when the store closes */
 
-void tei_segments_init(struct te_store *store)
+void tes_segments_init(struct te_store *store)
 {
 	tei_list_init(&store->segments.list);
 }
 
-static void free_memory(struct te_store *store, struct tei_segment *segment)
+static void free_memory(struct te_store *store, struct tes_segment *segment)
 {
 	if (segment->mapping)
 		(void)munmap(segment->mapping, (size_t)segment->bytes);
@@ -31,10 +31,10 @@ static void free_memory(struct te_store *store, struct tei_segment *segment)
 	segment->memory = NULL;
 }
 
-void tei_segment_withdraw(struct te_store *store, struct tei_segment *segment,
+void tes_segment_withdraw(struct te_store *store, struct tes_segment *segment,
 			  uint32_t ms)
 {
-	bool released = tei_executor_release(&store->executor, segment, ms);
+	bool released = tes_executor_release(&store->executor, segment, ms);
 
 	/* Else a writer stands still in the middle of a copy. */
 	if (segment->region &&
@@ -52,50 +52,50 @@ void tei_segment_withdraw(struct te_store *store, struct tei_segment *segment,
 }
 
 /* All of them together take as long as one may. */
-void tei_segments_fini(struct te_store *store)
+void tes_segments_fini(struct te_store *store)
 {
 	uint64_t until = tei_now_ns() + ALL_MS * TEI_NS_PER_MS, now;
 	struct tei_list *node;
 
 	while ((node = tei_list_pop(&store->segments.list))) {
-		struct tei_segment *segment =
-			tei_list_entry(node, struct tei_segment, link);
+		struct tes_segment *segment =
+			tei_list_entry(node, struct tes_segment, link);
 
 		now = tei_now_ns();
-		tei_segment_withdraw(
+		tes_segment_withdraw(
 			store, segment,
 			now < until
 				? (uint32_t)((until - now) / TEI_NS_PER_MS) + 1
 				: 1);
-		tei_segment_free(segment);
+		tes_segment_free(segment);
 	}
 }
 
-void tei_segment_free(struct tei_segment *segment)
+void tes_segment_free(struct tes_segment *segment)
 {
-	tei_keep_fini(&segment->keep);
+	tes_keep_fini(&segment->keep);
 	tei_free(segment);
 }
 
-static struct tei_segment *new_segment(uint64_t bytes)
+static struct tes_segment *new_segment(uint64_t bytes)
 {
-	struct tei_segment *segment = tei_calloc(1, sizeof(*segment));
+	struct tes_segment *segment = tei_calloc(1, sizeof(*segment));
 
 	if (!segment)
 		return NULL;
 	tei_list_init(&segment->link);
 	segment->bytes = bytes;
-	tei_keep_init(&segment->keep, bytes);
+	tes_keep_init(&segment->keep, bytes);
 	if (RAND_bytes(segment->id, sizeof(segment->id)) == 1)
 		return segment;
-	tei_segment_free(segment);
+	tes_segment_free(segment);
 	return NULL;
 }
 
-int tei_segment_create(struct te_store *store, uint64_t bytes,
-		       struct tei_segment **out)
+int tes_segment_create(struct te_store *store, uint64_t bytes,
+		       struct tes_segment **out)
 {
-	struct tei_segment *segment;
+	struct tes_segment *segment;
 	int rc;
 
 	if (!bytes || bytes > TE_LENGTH_MAX)
@@ -107,7 +107,7 @@ int tei_segment_create(struct te_store *store, uint64_t bytes,
 	if (rc) {
 		LOG_ERROR("segment: %llu bytes: %s", (unsigned long long)bytes,
 			  te_strerror(rc));
-		tei_segment_free(segment);
+		tes_segment_free(segment);
 		return TE_STORE_INTERNAL_ERROR;
 	}
 	*out = segment;
@@ -115,7 +115,7 @@ int tei_segment_create(struct te_store *store, uint64_t bytes,
 }
 
 /* Of a file that has these bytes; else touching them would be a signal. */
-static int map_file(struct tei_segment *segment, int fd, uint64_t offset)
+static int map_file(struct tes_segment *segment, int fd, uint64_t offset)
 {
 	struct stat st;
 	void *at;
@@ -136,11 +136,11 @@ static int map_file(struct tei_segment *segment, int fd, uint64_t offset)
 	return 0;
 }
 
-int tei_segment_map(const char *path, uint64_t offset, uint64_t bytes,
-		    struct tei_segment **out)
+int tes_segment_map(const char *path, uint64_t offset, uint64_t bytes,
+		    struct tes_segment **out)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	struct tei_segment *segment;
+	struct tes_segment *segment;
 	int fd, rc;
 
 	if (!bytes || bytes > TE_LENGTH_MAX || bytes % page || offset % page ||
@@ -157,7 +157,7 @@ int tei_segment_map(const char *path, uint64_t offset, uint64_t bytes,
 		LOG_ERROR("segment: %s: %s", path,
 			  rc == -ERANGE ? "shorter than what is to be mounted"
 					: strerror(-rc));
-		tei_segment_free(segment);
+		tes_segment_free(segment);
 		return TE_STORE_INVALID_PARAMS;
 	}
 	*out = segment;

@@ -2,7 +2,7 @@
 /*
  * link.c - the way to the master: connecting, greeting, losing, coming back
  *
- * Whatever fails ends in tei_master_link_lose(), which closes nothing itself: it may
+ * Whatever fails ends in tes_master_link_lose(), which closes nothing itself: it may
  * be called from inside a callback of what has to be closed. A closure does
  * it a moment later.
  */
@@ -25,18 +25,18 @@
 #define BACKOFF_MAX_MS 1000
 #define STEP_MS        2000 /* connecting; a hello */
 
-static void close_both(struct tei_master_link *link);
-static void look_up(struct tei_master_link *link);
+static void close_both(struct tes_master_link *link);
+static void look_up(struct tes_master_link *link);
 
 /* ---- losing ---- */
 
-static void fail_waiting(struct tei_master_link *link)
+static void fail_waiting(struct tes_master_link *link)
 {
 	struct tei_list *node;
 
 	while ((node = tei_list_pop(&link->waiting)))
-		tei_link_wait_done(
-			tei_list_entry(node, struct tei_link_wait, waiting),
+		tes_link_wait_done(
+			tei_list_entry(node, struct tes_link_wait, waiting),
 			TE_STORE_RPC_FAIL);
 }
 
@@ -48,7 +48,7 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 }
 
 /* The event exists since the start: nothing can fail here. */
-static void retry_later(struct tei_master_link *link)
+static void retry_later(struct tes_master_link *link)
 {
 	const struct timeval after = {
 		.tv_sec = (time_t)(link->backoff_ms / 1000),
@@ -63,20 +63,20 @@ static void retry_later(struct tei_master_link *link)
 
 static void on_lost(struct tei_call *call)
 {
-	struct tei_master_link *link =
-		TEI_CONTAINER(call, struct tei_master_link, lost);
+	struct tes_master_link *link =
+		TEI_CONTAINER(call, struct tes_master_link, lost);
 
 	link->losing = false;
 	close_both(link);
 	if (link->stopped)
 		return;
-	if (link->state == TEI_MASTER_LINK_UP)
+	if (link->state == TES_MASTER_LINK_UP)
 		link->down_since_ns = tei_now_ns();
-	link->state = TEI_MASTER_LINK_DOWN;
+	link->state = TES_MASTER_LINK_DOWN;
 	retry_later(link);
 }
 
-void tei_master_link_lose(struct tei_master_link *link, const char *why)
+void tes_master_link_lose(struct tes_master_link *link, const char *why)
 {
 	if (link->losing || link->stopped)
 		return;
@@ -84,14 +84,14 @@ void tei_master_link_lose(struct tei_master_link *link, const char *why)
 		LOG_WARN("master %s: %s; trying again", link->master, why);
 		link->complained = true;
 	}
-	tei_store_set_ready(link->store, false, 0);
+	tes_store_set_ready(link->store, false, 0);
 	link->losing = true;
 	link->lost.fn = on_lost;
 	if (!tei_loop_post(link->store->loop, &link->lost))
 		link->losing = false;
 }
 
-static void close_both(struct tei_master_link *link)
+static void close_both(struct tes_master_link *link)
 {
 	struct tei_frame_conn *main = link->main, *pulse = link->pulse;
 
@@ -101,11 +101,11 @@ static void close_both(struct tei_master_link *link)
 	if (link->hangup)
 		event_free(link->hangup);
 	link->hangup = NULL;
-	tei_channel_close(&link->store->channel);
+	tes_channel_close(&link->store->channel);
 	link->beaten = false;
 	tei_lookup_stop(link->lookup);
 	link->lookup = NULL;
-	tei_pulse_stop(link);
+	tes_pulse_stop(link);
 	if (main)
 		tei_frame_close(main);
 	if (pulse)
@@ -116,10 +116,10 @@ static void close_both(struct tei_master_link *link)
 
 static void on_broke(struct tei_call *call)
 {
-	struct tei_master_link *link =
-		TEI_CONTAINER(call, struct tei_master_link, broke);
-	struct tei_channel *channel = &link->store->channel;
-	char why[TEI_CHANNEL_WHY_LEN];
+	struct tes_master_link *link =
+		TEI_CONTAINER(call, struct tes_master_link, broke);
+	struct tes_channel *channel = &link->store->channel;
+	char why[TES_CHANNEL_WHY_LEN];
 	bool late, for_good;
 
 	tei_mutex_lock(&channel->mu);
@@ -130,12 +130,12 @@ static void on_broke(struct tei_call *call)
 	if (late || link->stopped)
 		return;
 	if (for_good)
-		tei_store_set_ready(link->store, false, TE_STORE_RPC_FAIL);
-	tei_master_link_lose(link, why);
+		tes_store_set_ready(link->store, false, TE_STORE_RPC_FAIL);
+	tes_master_link_lose(link, why);
 }
 
 /* Any thread, with the channel's lock held: it is not closed meanwhile. */
-static void on_channel_broke(struct tei_channel *channel)
+static void on_channel_broke(struct tes_channel *channel)
 {
 	struct te_store *store =
 		TEI_CONTAINER(channel, struct te_store, channel);
@@ -147,15 +147,15 @@ static void on_channel_broke(struct tei_channel *channel)
 
 static void on_hangup(evutil_socket_t fd, short what, void *arg)
 {
-	struct tei_master_link *link = arg;
+	struct tes_master_link *link = arg;
 
 	(void)fd;
 	(void)what;
-	tei_channel_look(&link->store->channel);
+	tes_channel_look(&link->store->channel);
 }
 
 /* The greeted connection is the callers' from now on. */
-static int open_channel(struct tei_master_link *link)
+static int open_channel(struct tes_master_link *link)
 {
 	struct te_store *store = link->store;
 	int rc = tei_frame_detach(link->main), fd = rc;
@@ -163,7 +163,7 @@ static int open_channel(struct tei_master_link *link)
 	if (rc < 0)
 		return rc;
 	link->main = NULL;
-	rc = tei_channel_open(&store->channel, fd, link->generation,
+	rc = tes_channel_open(&store->channel, fd, link->generation,
 			      link->digest_seed);
 	if (rc)
 		return rc;
@@ -187,55 +187,55 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 static void on_down(struct tei_frame_conn *conn, int err, const char *text,
 		    void *arg)
 {
-	struct tei_master_link *link = arg;
+	struct tes_master_link *link = arg;
 
 	(void)conn;
 	if (text && err != -EAGAIN) { /* for good */
-		tei_store_set_ready(link->store, false, TE_STORE_RPC_FAIL);
-		tei_master_link_lose(link, text);
+		tes_store_set_ready(link->store, false, TE_STORE_RPC_FAIL);
+		tes_master_link_lose(link, text);
 		return;
 	}
-	tei_master_link_lose(link, text ? text : strerror(-err));
+	tes_master_link_lose(link, text ? text : strerror(-err));
 }
 
-static void flush_waiting(struct tei_master_link *link)
+static void flush_waiting(struct tes_master_link *link)
 {
 	struct tei_list calls, *node;
 
 	tei_list_init(&calls);
 	tei_list_splice_tail(&calls, &link->waiting);
 	while ((node = tei_list_pop(&calls)))
-		tei_link_wait_done(
-			tei_list_entry(node, struct tei_link_wait, waiting), 0);
+		tes_link_wait_done(
+			tei_list_entry(node, struct tes_link_wait, waiting), 0);
 }
 
 /*
  * Up to here the group's regions were out of our reach. A master that was
  * started anew has another group; the engine knows only so many at a time.
  */
-static int change_group(struct tei_master_link *link, const uint8_t *group)
+static int change_group(struct tes_master_link *link, const uint8_t *group)
 {
 	struct te_engine *engine = link->store->engine;
 	int rc;
 
-	if (link->joined && !memcmp(link->group, group, TEI_STORE_GROUP_LEN))
+	if (link->joined && !memcmp(link->group, group, TES_STORE_GROUP_LEN))
 		return 0;
 	rc = te_group_join(engine, group);
 	if (rc)
 		return rc;
 	if (link->joined)
 		(void)te_group_leave(engine, link->group);
-	memcpy(link->group, group, TEI_STORE_GROUP_LEN);
+	memcpy(link->group, group, TES_STORE_GROUP_LEN);
 	link->joined = true;
 	return 0;
 }
 
-static void note_tenant(struct tei_master_link *link,
+static void note_tenant(struct tes_master_link *link,
 			const Store__HelloReply *reply)
 {
 	const char *tenant = link->store->tenant;
 
-	if ((reply->features & TEI_STORE_TENANTS) || link->told || !*tenant ||
+	if ((reply->features & TES_STORE_TENANTS) || link->told || !*tenant ||
 	    strcmp(tenant, "default") == 0)
 		return;
 	link->told = true;
@@ -245,7 +245,7 @@ static void note_tenant(struct tei_master_link *link,
 		link->master, tenant);
 }
 
-static int enter(struct tei_master_link *link, const Store__HelloReply *reply)
+static int enter(struct tes_master_link *link, const Store__HelloReply *reply)
 {
 	int rc;
 
@@ -254,8 +254,8 @@ static int enter(struct tei_master_link *link, const Store__HelloReply *reply)
 	if (rc)
 		return rc;
 	if (link->digest_seed != reply->digest_seed) {
-		tei_locations_clear(&link->store->locations);
-		tei_hot_clear(&link->store->hot);
+		tes_locations_clear(&link->store->locations);
+		tes_hot_clear(&link->store->hot);
 	}
 	link->epoch = reply->epoch;
 	link->digest_seed = reply->digest_seed;
@@ -266,28 +266,28 @@ static int enter(struct tei_master_link *link, const Store__HelloReply *reply)
 	rc = open_channel(link);
 	if (rc)
 		return rc;
-	link->state = TEI_MASTER_LINK_UP;
+	link->state = TES_MASTER_LINK_UP;
 	link->backoff_ms = BACKOFF_MIN_MS;
 	if (link->complained)
 		LOG_WARN("master %s: back", link->master);
 	link->complained = false;
 	flush_waiting(link);
-	tei_pulse_start(link);
+	tes_pulse_start(link);
 	return 0;
 }
 
-static void refused(struct tei_master_link *link,
+static void refused(struct tes_master_link *link,
 		    const Store__HelloReply *reply)
 {
 	int code = reply->status == TE_STORE_INVALID_VERSION
 			   ? TE_STORE_INVALID_VERSION
 			   : TE_STORE_RPC_FAIL;
 
-	tei_store_set_ready(link->store, false, code);
-	tei_master_link_lose(link, reply->why[0] ? reply->why : "refuses us");
+	tes_store_set_ready(link->store, false, code);
+	tes_master_link_lose(link, reply->why[0] ? reply->why : "refuses us");
 }
 
-static void greeted(struct tei_master_link *link,
+static void greeted(struct tes_master_link *link,
 		    const Store__HelloReply *reply)
 {
 	int rc;
@@ -296,20 +296,20 @@ static void greeted(struct tei_master_link *link,
 		refused(link, reply);
 		return;
 	}
-	if (reply->group.len != TEI_STORE_GROUP_LEN) {
-		tei_master_link_lose(link, "its hello has no group");
+	if (reply->group.len != TES_STORE_GROUP_LEN) {
+		tes_master_link_lose(link, "its hello has no group");
 		return;
 	}
 	rc = enter(link, reply);
 	if (rc)
-		tei_master_link_lose(link, te_strerror(rc));
+		tes_master_link_lose(link, te_strerror(rc));
 }
 
 static void on_hello(struct tei_frame_call *call, int err,
 		     const struct tei_frame *f)
 {
-	struct tei_master_link *link =
-		TEI_CONTAINER(call, struct tei_master_link, hello);
+	struct tes_master_link *link =
+		TEI_CONTAINER(call, struct tes_master_link, hello);
 	Store__HelloReply *reply;
 
 	if (!link->main)
@@ -317,7 +317,7 @@ static void on_hello(struct tei_frame_call *call, int err,
 	if (err) {
 		/* Else down() follows and knows better why. */
 		if (err == -ETIMEDOUT)
-			tei_master_link_lose(link, "does not answer our hello");
+			tes_master_link_lose(link, "does not answer our hello");
 		return;
 	}
 	reply = store__hello_reply__unpack(NULL, f->len, f->body);
@@ -331,11 +331,11 @@ static void on_hello(struct tei_frame_call *call, int err,
 
 static void on_up(struct tei_frame_conn *conn, void *arg)
 {
-	struct tei_master_link *link = arg;
+	struct tes_master_link *link = arg;
 
 	link->hello.done = on_hello;
-	if (tei_pulse_hello(link, conn, &link->hello, false))
-		tei_master_link_lose(link, "no memory for a hello");
+	if (tes_pulse_hello(link, conn, &link->hello, false))
+		tes_master_link_lose(link, "no memory for a hello");
 }
 
 static const struct tei_frame_ops main_ops = {
@@ -348,36 +348,36 @@ static const struct tei_frame_ops main_ops = {
 
 static void on_found(void *arg, const struct tei_address *to, int n)
 {
-	struct tei_master_link *link = arg;
+	struct tes_master_link *link = arg;
 
 	tei_lookup_stop(link->lookup);
 	link->lookup = NULL;
 	if (n <= 0) {
-		tei_master_link_lose(link, n ? strerror(-n) : "no address");
+		tes_master_link_lose(link, n ? strerror(-n) : "no address");
 		return;
 	}
-	link->state = TEI_MASTER_LINK_GREETING;
+	link->state = TES_MASTER_LINK_GREETING;
 	/* Names with several addresses are tried in turn. */
 	link->to = to[link->generation % (uint64_t)n];
-	if (tei_frame_connect(link->store->loop, &tei_store_protocol, &link->to,
+	if (tei_frame_connect(link->store->loop, &tes_store_protocol, &link->to,
 			      STEP_MS, &main_ops, link, &link->main))
-		tei_master_link_lose(link, "no memory or file to connect");
+		tes_master_link_lose(link, "no memory or file to connect");
 }
 
-static void look_up(struct tei_master_link *link)
+static void look_up(struct tes_master_link *link)
 {
 	int rc;
 
-	link->state = TEI_MASTER_LINK_LOOKING_UP;
+	link->state = TES_MASTER_LINK_LOOKING_UP;
 	rc = tei_lookup_start(link->store->loop, link->master, on_found, link,
 			      &link->lookup);
 	if (rc)
-		tei_master_link_lose(link, strerror(-rc));
+		tes_master_link_lose(link, strerror(-rc));
 }
 
 /* ---- life ---- */
 
-int tei_master_link_init(struct tei_master_link *link, struct te_store *store,
+int tes_master_link_init(struct tes_master_link *link, struct te_store *store,
 			 const char *master)
 {
 	memset(link, 0, sizeof(*link));
@@ -389,18 +389,18 @@ int tei_master_link_init(struct tei_master_link *link, struct te_store *store,
 	link->master = tei_strdup(master);
 	if (!link->master)
 		return -ENOMEM;
-	tei_channel_init(&store->channel, on_channel_broke);
+	tes_channel_init(&store->channel, on_channel_broke);
 	return 0;
 }
 
-void tei_master_link_fini(struct tei_master_link *link)
+void tes_master_link_fini(struct tes_master_link *link)
 {
-	tei_channel_fini(&link->store->channel);
+	tes_channel_fini(&link->store->channel);
 	tei_free(link->master);
 	link->master = NULL;
 }
 
-int tei_master_link_start(struct tei_master_link *link)
+int tes_master_link_start(struct tes_master_link *link)
 {
 	link->retry =
 		evtimer_new(tei_loop_base(link->store->loop), on_retry, link);
@@ -410,13 +410,13 @@ int tei_master_link_start(struct tei_master_link *link)
 	return 0;
 }
 
-void tei_master_link_stop(struct tei_master_link *link)
+void tes_master_link_stop(struct tes_master_link *link)
 {
 	link->stopped = true;
 	if (link->retry)
 		event_free(link->retry);
 	link->retry = NULL;
 	close_both(link);
-	link->state = TEI_MASTER_LINK_DOWN;
+	link->state = TES_MASTER_LINK_DOWN;
 	fail_waiting(link);
 }

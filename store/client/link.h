@@ -31,17 +31,17 @@ struct event;
 struct te_store;
 struct tei_lookup;
 
-enum tei_master_link_state {
-	TEI_MASTER_LINK_DOWN,
-	TEI_MASTER_LINK_LOOKING_UP,
-	TEI_MASTER_LINK_GREETING,
-	TEI_MASTER_LINK_UP,
+enum tes_master_link_state {
+	TES_MASTER_LINK_DOWN,
+	TES_MASTER_LINK_LOOKING_UP,
+	TES_MASTER_LINK_GREETING,
+	TES_MASTER_LINK_UP,
 };
 
-struct tei_master_link {
+struct tes_master_link {
 	struct te_store *store; /* not owned */
 	char *master;           /* host:port */
-	enum tei_master_link_state state;
+	enum tes_master_link_state state;
 	uint64_t generation; /* of the pair of connections; late answers of
 			      * helpers belong to an older one */
 	struct tei_lookup *lookup;
@@ -67,28 +67,28 @@ struct tei_master_link {
 
 	/* From the hello of the master we are with. */
 	uint64_t epoch, digest_seed, heartbeat_ms, n_beats;
-	uint8_t group[TEI_STORE_GROUP_LEN];
+	uint8_t group[TES_STORE_GROUP_LEN];
 	bool joined; /* the engine knows the group */
 
-	struct tei_list waiting; /* struct tei_link_wait */
+	struct tei_list waiting; /* struct tes_link_wait */
 };
 
 /* @master is copied. -ENOMEM. */
-int tei_master_link_init(struct tei_master_link *link, struct te_store *store,
+int tes_master_link_init(struct tes_master_link *link, struct te_store *store,
 			 const char *master);
 /* After the loop has stopped. */
-void tei_master_link_fini(struct tei_master_link *link);
+void tes_master_link_fini(struct tes_master_link *link);
 /* -ENOMEM. */
-int tei_master_link_start(struct tei_master_link *link);
+int tes_master_link_start(struct tes_master_link *link);
 /* Close both and never come back; who waits for UP fails. */
-void tei_master_link_stop(struct tei_master_link *link);
+void tes_master_link_stop(struct tes_master_link *link);
 /* The pair is of no use any more: close it soon, and try again. */
-void tei_master_link_lose(struct tei_master_link *link, const char *why);
+void tes_master_link_lose(struct tes_master_link *link, const char *why);
 /*
  * The helper has ended a writer's access (or not): tell the master. -EBUSY: not
  * yet.
  */
-void tei_master_link_fenced(struct tei_master_link *link, uint64_t generation,
+void tes_master_link_fenced(struct tes_master_link *link, uint64_t generation,
 			    uint64_t fence, int rc);
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "base/mem.h"
 
-int tei_locations_init(struct tei_locations *l, struct tei_owners *owners,
+int tes_locations_init(struct tes_locations *l, struct tes_owners *owners,
 		       uint32_t n_max)
 {
 	memset(l, 0, sizeof(*l));
@@ -29,31 +29,31 @@ int tei_locations_init(struct tei_locations *l, struct tei_owners *owners,
 	return -ENOMEM;
 }
 
-static uint64_t size_of(const struct tei_location *e)
+static uint64_t size_of(const struct tes_location *e)
 {
 	return sizeof(*e) + e->n_extents * sizeof(e->extents[0]) + e->key_len;
 }
 
-void tei_location_put(struct tei_locations *l, struct tei_location *e)
+void tes_location_put(struct tes_locations *l, struct tes_location *e)
 {
 	/* Release: our reads are over. Acquire: so are those of all others. */
 	if (!e ||
 	    atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	tei_owners_put(l->owners, e->owner);
+	tes_owners_put(l->owners, e->owner);
 	tei_free(e);
 }
 
 /* ---- the table ---- */
 
-static void unlink_entry(struct tei_locations *l, struct tei_location *e)
+static void unlink_entry(struct tes_locations *l, struct tes_location *e)
 	TEI_REQUIRES(l->mu)
 {
-	struct tei_location *last;
+	struct tes_location *last;
 
 	if (e->pins) {
 		tei_list_del(&e->lease);
-		/* Relaxed: see tei_locations_on(). */
+		/* Relaxed: see tes_locations_on(). */
 		atomic_fetch_sub_explicit(&l->n_pinned, 1,
 					  memory_order_relaxed);
 	} else {
@@ -65,7 +65,7 @@ static void unlink_entry(struct tei_locations *l, struct tei_location *e)
 	l->bytes -= size_of(e);
 }
 
-static void link_entry(struct tei_locations *l, struct tei_location *e,
+static void link_entry(struct tes_locations *l, struct tes_location *e,
 		       uint64_t digest) TEI_REQUIRES(l->mu)
 {
 	if (e->pins) {
@@ -80,15 +80,15 @@ static void link_entry(struct tei_locations *l, struct tei_location *e,
 	l->bytes += size_of(e);
 }
 
-static struct tei_location *find(struct tei_locations *l, const void *key,
+static struct tes_location *find(struct tes_locations *l, const void *key,
 				 size_t len, uint64_t digest)
 	TEI_REQUIRES(l->mu)
 {
 	struct tei_hash_node *node = tei_hash_first(&l->table, digest);
 
 	for (; node; node = tei_hash_next(&l->table, node)) {
-		struct tei_location *e =
-			TEI_CONTAINER(node, struct tei_location, node);
+		struct tes_location *e =
+			TEI_CONTAINER(node, struct tes_location, node);
 
 		if (e->key_len == len && memcmp(e->key, key, len) == 0)
 			return e;
@@ -97,10 +97,10 @@ static struct tei_location *find(struct tei_locations *l, const void *key,
 }
 
 /* The hand takes the mark of use from whom it passes; at most one turn. */
-static struct tei_location *take_victim(struct tei_locations *l)
+static struct tes_location *take_victim(struct tes_locations *l)
 	TEI_REQUIRES(l->mu)
 {
-	struct tei_location *e;
+	struct tes_location *e;
 
 	for (;;) {
 		if (l->hand >= l->n)
@@ -116,8 +116,8 @@ static struct tei_location *take_victim(struct tei_locations *l)
 }
 
 /* What it says is over: out of the table, or kept for its pins. */
-static struct tei_location *end_entry(struct tei_locations *l,
-				      struct tei_location *e)
+static struct tes_location *end_entry(struct tes_locations *l,
+				      struct tes_location *e)
 	TEI_REQUIRES(l->mu)
 {
 	if (e->pins) {
@@ -130,13 +130,13 @@ static struct tei_location *end_entry(struct tei_locations *l,
 	return e;
 }
 
-struct tei_location *tei_locations_get(struct tei_locations *l, const void *key,
+struct tes_location *tes_locations_get(struct tes_locations *l, const void *key,
 				       size_t len, uint64_t digest,
 				       uint64_t now_ns)
 {
-	struct tei_location *e, *over = NULL;
+	struct tes_location *e, *over = NULL;
 
-	if (!tei_locations_on(l))
+	if (!tes_locations_on(l))
 		return NULL;
 	tei_mutex_lock(&l->mu);
 	e = find(l, key, len, digest);
@@ -150,13 +150,13 @@ struct tei_location *tei_locations_get(struct tei_locations *l, const void *key,
 		atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
 	}
 	tei_mutex_unlock(&l->mu);
-	tei_location_put(l, over);
+	tes_location_put(l, over);
 	return e;
 }
 
 /* ---- renewing ---- */
 
-bool tei_locations_pinned(struct tei_locations *l)
+bool tes_locations_pinned(struct tes_locations *l)
 {
 	bool some;
 
@@ -167,12 +167,12 @@ bool tei_locations_pinned(struct tei_locations *l)
 }
 
 /* Those that are over leave the list: who reads them sees to them. */
-static void drop_over(struct tei_locations *l, uint64_t now_ns)
+static void drop_over(struct tes_locations *l, uint64_t now_ns)
 	TEI_REQUIRES(l->mu)
 {
 	while (!tei_list_empty(&l->pinned)) {
-		struct tei_location *e = TEI_CONTAINER(
-			l->pinned.next, struct tei_location, lease);
+		struct tes_location *e = TEI_CONTAINER(
+			l->pinned.next, struct tes_location, lease);
 
 		if (atomic_load_explicit(&e->expires_ns, memory_order_relaxed) >
 		    now_ns)
@@ -181,7 +181,7 @@ static void drop_over(struct tei_locations *l, uint64_t now_ns)
 	}
 }
 
-static bool copy_key(struct tei_arena *arena, const struct tei_location *e,
+static bool copy_key(struct tei_arena *arena, const struct tes_location *e,
 		     struct te_store_key *out)
 {
 	void *copy = tei_arena_alloc(arena, e->key_len);
@@ -193,7 +193,7 @@ static bool copy_key(struct tei_arena *arena, const struct tei_location *e,
 	return true;
 }
 
-size_t tei_locations_due(struct tei_locations *l, uint64_t now_ns,
+size_t tes_locations_due(struct tes_locations *l, uint64_t now_ns,
 			 uint64_t before_ns, struct tei_arena *arena,
 			 struct te_store_key *keys, size_t max)
 {
@@ -204,8 +204,8 @@ size_t tei_locations_due(struct tei_locations *l, uint64_t now_ns,
 	drop_over(l, now_ns);
 	for (node = l->pinned.next; node != &l->pinned && n < max;
 	     node = node->next) {
-		const struct tei_location *e =
-			TEI_CONTAINER(node, struct tei_location, lease);
+		const struct tes_location *e =
+			TEI_CONTAINER(node, struct tes_location, lease);
 
 		if (atomic_load_explicit(&e->expires_ns,
 					 memory_order_relaxed) >= before_ns ||
@@ -217,7 +217,7 @@ size_t tei_locations_due(struct tei_locations *l, uint64_t now_ns,
 	return n;
 }
 
-void tei_locations_extend(struct tei_locations *l, struct tei_location *e,
+void tes_locations_extend(struct tes_locations *l, struct tes_location *e,
 			  uint64_t expires_ns)
 {
 	tei_mutex_lock(&l->mu);
@@ -232,12 +232,12 @@ void tei_locations_extend(struct tei_locations *l, struct tei_location *e,
 
 /* ---- filling ---- */
 
-static struct tei_location *
-create_entry(const void *key, size_t len, const struct tei_location *from,
-	     const struct tei_location_extent *extents)
+static struct tes_location *
+create_entry(const void *key, size_t len, const struct tes_location *from,
+	     const struct tes_location_extent *extents)
 {
 	size_t extent_bytes = from->n_extents * sizeof(extents[0]);
-	struct tei_location *e = tei_malloc(sizeof(*e) + extent_bytes + len);
+	struct tes_location *e = tei_malloc(sizeof(*e) + extent_bytes + len);
 
 	if (!e)
 		return NULL;
@@ -259,11 +259,11 @@ create_entry(const void *key, size_t len, const struct tei_location *from,
 }
 
 /* @e takes the place of what there is; that, or @e, is what is to be put. */
-static struct tei_location *replace(struct tei_locations *l,
-				    struct tei_location *e, uint64_t digest,
+static struct tes_location *replace(struct tes_locations *l,
+				    struct tes_location *e, uint64_t digest,
 				    uint32_t more_pins) TEI_REQUIRES(l->mu)
 {
-	struct tei_location *old = find(l, e->key, e->key_len, digest);
+	struct tes_location *old = find(l, e->key, e->key_len, digest);
 
 	e->pins = more_pins + (old ? old->pins : 0);
 	if (!e->pins && !l->n_max)
@@ -276,53 +276,53 @@ static struct tei_location *replace(struct tei_locations *l,
 	return old;
 }
 
-bool tei_locations_add(struct tei_locations *l, const void *key, size_t len,
-		       uint64_t digest, const struct tei_location *from,
-		       const struct tei_location_extent *extents)
+bool tes_locations_add(struct tes_locations *l, const void *key, size_t len,
+		       uint64_t digest, const struct tes_location *from,
+		       const struct tes_location_extent *extents)
 {
-	struct tei_location *e, *old;
+	struct tes_location *e, *old;
 	bool pinned;
 
-	if (!tei_locations_on(l) || from->n_extents > TEI_LOCATION_EXTENTS)
+	if (!tes_locations_on(l) || from->n_extents > TES_LOCATION_EXTENTS)
 		return false;
 	e = create_entry(key, len, from, extents);
 	if (!e)
 		return false;
-	tei_owners_ref(l->owners, e->owner);
+	tes_owners_ref(l->owners, e->owner);
 	tei_mutex_lock(&l->mu);
 	old = replace(l, e, digest, 0);
 	pinned = e->pins > 0;
 	tei_mutex_unlock(&l->mu);
-	tei_location_put(l, old);
+	tes_location_put(l, old);
 	return pinned;
 }
 
-int tei_locations_pin(struct tei_locations *l, const void *key, size_t len,
-		      uint64_t digest, const struct tei_location *from,
-		      const struct tei_location_extent *extents)
+int tes_locations_pin(struct tes_locations *l, const void *key, size_t len,
+		      uint64_t digest, const struct tes_location *from,
+		      const struct tes_location_extent *extents)
 {
-	struct tei_location *e, *old;
+	struct tes_location *e, *old;
 
-	if (from->n_extents > TEI_LOCATION_EXTENTS)
+	if (from->n_extents > TES_LOCATION_EXTENTS)
 		return -ENOMEM;
 	e = create_entry(key, len, from, extents);
 	if (!e)
 		return -ENOMEM;
-	tei_owners_ref(l->owners, e->owner);
+	tes_owners_ref(l->owners, e->owner);
 	tei_mutex_lock(&l->mu);
 	old = replace(l, e, digest, 1);
 	tei_mutex_unlock(&l->mu);
-	tei_location_put(l, old);
+	tes_location_put(l, old);
 	return 0;
 }
 
-uint64_t tei_locations_unpin(struct tei_locations *l, const void *key,
+uint64_t tes_locations_unpin(struct tes_locations *l, const void *key,
 			     size_t len, uint64_t digest, uint64_t now_ns)
 {
-	struct tei_location *e;
+	struct tes_location *e;
 	uint64_t generation = 0;
 
-	if (!tei_locations_on(l))
+	if (!tes_locations_on(l))
 		return 0;
 	tei_mutex_lock(&l->mu);
 	e = find(l, key, len, digest);
@@ -337,16 +337,16 @@ uint64_t tei_locations_unpin(struct tei_locations *l, const void *key,
 			generation = e->generation;
 	}
 	tei_mutex_unlock(&l->mu);
-	tei_location_put(l, e);
+	tes_location_put(l, e);
 	return generation;
 }
 
-void tei_locations_drop(struct tei_locations *l, const void *key, size_t len,
+void tes_locations_drop(struct tes_locations *l, const void *key, size_t len,
 			uint64_t digest, uint64_t generation)
 {
-	struct tei_location *e;
+	struct tes_location *e;
 
-	if (!tei_locations_on(l))
+	if (!tes_locations_on(l))
 		return;
 	tei_mutex_lock(&l->mu);
 	e = find(l, key, len, digest);
@@ -355,22 +355,22 @@ void tei_locations_drop(struct tei_locations *l, const void *key, size_t len,
 	if (e)
 		e = end_entry(l, e);
 	tei_mutex_unlock(&l->mu);
-	tei_location_put(l, e);
+	tes_location_put(l, e);
 }
 
 static void take_first(struct tei_hash_node *node, void *arg)
 {
-	struct tei_location **first = arg;
+	struct tes_location **first = arg;
 
 	if (!*first)
-		*first = TEI_CONTAINER(node, struct tei_location, node);
+		*first = TEI_CONTAINER(node, struct tes_location, node);
 }
 
 /* Some entry, out of the table; NULL: it is empty. */
-static struct tei_location *take_any(struct tei_locations *l)
+static struct tes_location *take_any(struct tes_locations *l)
 	TEI_REQUIRES(l->mu)
 {
-	struct tei_location *e = l->n ? l->slots[l->n - 1] : NULL;
+	struct tes_location *e = l->n ? l->slots[l->n - 1] : NULL;
 	size_t cursor = 0;
 
 	while (!e && tei_hash_walk(&l->table, &cursor, 1, take_first, &e))
@@ -380,23 +380,23 @@ static struct tei_location *take_any(struct tei_locations *l)
 	return e;
 }
 
-void tei_locations_clear(struct tei_locations *l)
+void tes_locations_clear(struct tes_locations *l)
 {
-	struct tei_location *e;
+	struct tes_location *e;
 
-	if (!tei_locations_on(l))
+	if (!tes_locations_on(l))
 		return;
 	do {
 		tei_mutex_lock(&l->mu);
 		e = take_any(l);
 		tei_mutex_unlock(&l->mu);
-		tei_location_put(l, e);
+		tes_location_put(l, e);
 	} while (e);
 }
 
-void tei_locations_fini(struct tei_locations *l)
+void tes_locations_fini(struct tes_locations *l)
 {
-	tei_locations_clear(l);
+	tes_locations_clear(l);
 	tei_hash_fini(&l->table);
 	tei_free(l->slots);
 	l->slots = NULL;
@@ -404,11 +404,11 @@ void tei_locations_fini(struct tei_locations *l)
 	tei_mutex_fini(&l->mu);
 }
 
-uint64_t tei_locations_bytes(struct tei_locations *l)
+uint64_t tes_locations_bytes(struct tes_locations *l)
 {
 	uint64_t bytes;
 
-	if (!tei_locations_on(l))
+	if (!tes_locations_on(l))
 		return 0;
 	tei_mutex_lock(&l->mu);
 	bytes = l->bytes + tei_hash_bytes(&l->table) +

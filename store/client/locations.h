@@ -30,16 +30,16 @@
 #include "base/thread.h"
 #include "store/client/owners.h"
 
-#define TEI_LOCATION_EXTENTS 16 /* more of one replica are not kept */
+#define TES_LOCATION_EXTENTS 16 /* more of one replica are not kept */
 
-struct tei_location_extent {
+struct tes_location_extent {
 	uint64_t address; /* of the header */
 	uint64_t length;  /* of the data in it */
 	uint32_t crc;
 };
 
 /* Never changes while it is referenced, but for when it ends. */
-struct tei_location {
+struct tes_location {
 	struct tei_hash_node node; /* hash: the key's digest */
 	struct tei_list lease;     /* guarded by mu: in pinned, or none */
 	atomic_uint refs;          /* the table has one */
@@ -53,20 +53,20 @@ struct tei_location {
 	uint64_t generation, gen_epoch;
 	uint64_t size;            /* of the object */
 	atomic_ullong expires_ns; /* written under mu once it is in the table */
-	struct tei_owner *owner;  /* a reference */
+	struct tes_owner *owner;  /* a reference */
 	const uint8_t *key;       /* key[key_len], behind extents */
-	struct tei_location_extent extents[];
+	struct tes_location_extent extents[];
 };
 
-struct tei_locations {
-	struct tei_owners *owners;   /* not owned */
+struct tes_locations {
+	struct tes_owners *owners;   /* not owned */
 	uint32_t n_max;              /* 0: only what is pinned is kept */
 	atomic_uint n_pinned;        /* entries; changed under mu */
 	struct tei_mutex mu;         /* lock 42 */
 	struct tei_list pinned;      /* guarded by mu: that are not over, those
 				      * that end first in front */
 	struct tei_hash table;       /* guarded by mu */
-	struct tei_location **slots; /* guarded by mu: slots[n_max] */
+	struct tes_location **slots; /* guarded by mu: slots[n_max] */
 	uint32_t n, hand;            /* guarded by mu */
 	uint64_t bytes;              /* guarded by mu: entries and table */
 	/* Counted by who uses them: read by it; not there; there, but wrong. */
@@ -74,61 +74,61 @@ struct tei_locations {
 };
 
 /* -ENOMEM. */
-int tei_locations_init(struct tei_locations *l, struct tei_owners *owners,
+int tes_locations_init(struct tes_locations *l, struct tes_owners *owners,
 		       uint32_t n_max);
 /* Nobody holds an entry any more. */
-void tei_locations_fini(struct tei_locations *l);
+void tes_locations_fini(struct tes_locations *l);
 
 /* Give it back with put(). NULL: not there, or over by @now_ns. */
-struct tei_location *tei_locations_get(struct tei_locations *l, const void *key,
+struct tes_location *tes_locations_get(struct tes_locations *l, const void *key,
 				       size_t len, uint64_t digest,
 				       uint64_t now_ns);
-void tei_location_put(struct tei_locations *l, struct tei_location *location);
+void tes_location_put(struct tes_locations *l, struct tes_location *location);
 
 /*
  * Keep what @from says of a key, in place of what was there. @from->owner,
  * generation, gen_epoch, size, expires_ns, no_crc, unverified and n_extents are
  * copied, a reference to the owner is taken; @extents[@from->n_extents].
- * Without memory, or with more than TEI_LOCATION_EXTENTS, nothing is kept.
+ * Without memory, or with more than TES_LOCATION_EXTENTS, nothing is kept.
  * True: it is pinned.
  */
-bool tei_locations_add(struct tei_locations *l, const void *key, size_t len,
-		       uint64_t digest, const struct tei_location *from,
-		       const struct tei_location_extent *extents);
+bool tes_locations_add(struct tes_locations *l, const void *key, size_t len,
+		       uint64_t digest, const struct tes_location *from,
+		       const struct tes_location_extent *extents);
 /* The same, and pin it once more. -ENOMEM. */
-int tei_locations_pin(struct tei_locations *l, const void *key, size_t len,
-		      uint64_t digest, const struct tei_location *from,
-		      const struct tei_location_extent *extents);
+int tes_locations_pin(struct tes_locations *l, const void *key, size_t len,
+		      uint64_t digest, const struct tes_location *from,
+		      const struct tes_location_extent *extents);
 /*
  * Undo one pin. Returns the generation whose lease is nobody's any more, or 0:
  * still pinned, not pinned at all, or over by @now_ns.
  */
-uint64_t tei_locations_unpin(struct tei_locations *l, const void *key,
+uint64_t tes_locations_unpin(struct tes_locations *l, const void *key,
 			     size_t len, uint64_t digest, uint64_t now_ns);
 /* Whether any entry is pinned. */
-bool tei_locations_pinned(struct tei_locations *l);
+bool tes_locations_pinned(struct tes_locations *l);
 /*
  * Keys of pinned entries that end before @before_ns, up to @max, copied to
  * @arena. What is over by @now_ns is left to who reads it. Returns how many.
  */
-size_t tei_locations_due(struct tei_locations *l, uint64_t now_ns,
+size_t tes_locations_due(struct tes_locations *l, uint64_t now_ns,
 			 uint64_t before_ns, struct tei_arena *arena,
 			 struct te_store_key *keys, size_t max);
 /* @location, which get() gave, holds until then if it is still in the table. */
-void tei_locations_extend(struct tei_locations *l,
-			  struct tei_location *location, uint64_t expires_ns);
+void tes_locations_extend(struct tes_locations *l,
+			  struct tes_location *location, uint64_t expires_ns);
 /* Whether there may be anything at all. */
-static inline bool tei_locations_on(struct tei_locations *l)
+static inline bool tes_locations_on(struct tes_locations *l)
 {
 	/* Relaxed: who has pinned knows that by other means. */
 	return l->n_max ||
 	       atomic_load_explicit(&l->n_pinned, memory_order_relaxed);
 }
 /* Forget a key, if it is still of @generation; 0: of any. */
-void tei_locations_drop(struct tei_locations *l, const void *key, size_t len,
+void tes_locations_drop(struct tes_locations *l, const void *key, size_t len,
 			uint64_t digest, uint64_t generation);
-void tei_locations_clear(struct tei_locations *l);
+void tes_locations_clear(struct tes_locations *l);
 /* Memory of entries and table. */
-uint64_t tei_locations_bytes(struct tei_locations *l);
+uint64_t tes_locations_bytes(struct tes_locations *l);
 
 #endif

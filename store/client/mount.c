@@ -7,18 +7,18 @@
 #include "store/client/client.h"
 #include "store/proto/store.pb-c.h"
 
-_Static_assert(TE_STORE_SEGMENT_ID_LEN == TEI_STORE_SEGMENT_ID_LEN, "one id");
+_Static_assert(TE_STORE_SEGMENT_ID_LEN == TES_STORE_SEGMENT_ID_LEN, "one id");
 
 /* ---- on the loop ---- */
 
 struct step {
 	struct te_store *store;
-	struct tei_segment *segment; /* in, or what was found */
+	struct tes_segment *segment; /* in, or what was found */
 	const uint8_t *id;
 	bool taken;
 };
 
-static bool overlap(const struct tei_segment *a, const struct tei_segment *b)
+static bool overlap(const struct tes_segment *a, const struct tes_segment *b)
 {
 	return a->mapping && b->mapping && a->device == b->device &&
 	       a->inode == b->inode && a->offset < b->offset + b->bytes &&
@@ -31,23 +31,23 @@ static void do_add(void *arg)
 	struct te_store *store = step->store;
 
 	tei_list_for_each (node, &store->segments.list)
-		if (overlap(tei_list_entry(node, struct tei_segment, link),
+		if (overlap(tei_list_entry(node, struct tes_segment, link),
 			    step->segment))
 			return;
 	tei_list_add_tail(&store->segments.list, &step->segment->link);
 	step->taken = true;
-	tei_mounting_wanted(&store->link);
+	tes_mounting_wanted(&store->link);
 }
 
 /* Nobody mounts it any more, and the helper gets it in no further job. */
 static void do_take(void *arg)
 {
 	struct step *step = arg;
-	struct tei_segment *segment = tei_segment_find(step->store, step->id);
+	struct tes_segment *segment = tes_segment_find(step->store, step->id);
 
 	if (!segment)
 		return;
-	tei_segment_ungrace(segment);
+	tes_segment_ungrace(segment);
 	tei_list_del(&segment->link);
 	step->segment = segment;
 	step->taken = true;
@@ -66,16 +66,16 @@ static void do_leave(void *arg)
 /* ---- unmounting ---- */
 
 /* @segment is in no list: tell the master, and let go of the memory. */
-static void leave(struct te_store *store, struct tei_segment *segment)
+static void leave(struct te_store *store, struct tes_segment *segment)
 {
 	struct step step = {.store = store, .segment = segment};
-	int code = tei_segment_retire(store, segment);
+	int code = tes_segment_retire(store, segment);
 
 	if (!code || !tei_loop_do(store->loop, do_leave, &step))
-		tei_segment_free(segment);
+		tes_segment_free(segment);
 }
 
-int tei_direct_unmount(struct te_store *store,
+int tes_direct_unmount(struct te_store *store,
 		       const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 		       uint64_t grace_ms)
 {
@@ -84,7 +84,7 @@ int tei_direct_unmount(struct te_store *store,
 	if (!store || !id || grace_ms > TE_STORE_GRACE_MAX_MS)
 		return TE_STORE_INVALID_PARAMS;
 	if (grace_ms)
-		return tei_unmount_later(store, id, grace_ms);
+		return tes_unmount_later(store, id, grace_ms);
 	(void)tei_loop_do(store->loop, do_take, &step);
 	if (!step.taken)
 		return TE_STORE_SEGMENT_NOT_FOUND;
@@ -99,8 +99,8 @@ static void do_next(void *arg)
 
 	step->taken = false;
 	tei_list_for_each (node, &step->store->segments.list) {
-		struct tei_segment *segment =
-			tei_list_entry(node, struct tei_segment, link);
+		struct tes_segment *segment =
+			tei_list_entry(node, struct tes_segment, link);
 
 		if (segment->leaving || segment->told)
 			continue;
@@ -110,28 +110,28 @@ static void do_next(void *arg)
 	}
 }
 
-static int tell(struct te_store *store, struct tei_segment *segment,
+static int tell(struct te_store *store, struct tes_segment *segment,
 		uint64_t deadline_ns)
 {
 	Store__Unmount msg = STORE__UNMOUNT__INIT;
 	struct tei_arena arena;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	int code;
 
 	msg.segment.data = segment->id;
 	msg.segment.len = sizeof(segment->id);
 	tei_arena_init(&arena, 64u << 10);
-	code = tei_store_call(store, STORE__STORE_TYPE__STORE_UNMOUNT,
+	code = tes_store_call(store, STORE__STORE_TYPE__STORE_UNMOUNT,
 			      &msg.base, &arena, deadline_ns, &reply);
 	tei_arena_fini(&arena);
 	return code;
 }
 
-void tei_unmount_all(struct te_store *store, uint64_t deadline_ns)
+void tes_unmount_all(struct te_store *store, uint64_t deadline_ns)
 {
 	struct step step = {.store = store};
 
-	while (!tei_direct_health(store) && tei_now_ns() < deadline_ns) {
+	while (!tes_direct_health(store) && tei_now_ns() < deadline_ns) {
 		(void)tei_loop_do(store->loop, do_next, &step);
 		if (!step.taken)
 			return;
@@ -141,9 +141,9 @@ void tei_unmount_all(struct te_store *store, uint64_t deadline_ns)
 
 /* ---- mounting ---- */
 
-static int await_settled(struct te_store *store, struct tei_segment *segment)
+static int await_settled(struct te_store *store, struct tes_segment *segment)
 {
-	uint64_t deadline = tei_call_deadline(store);
+	uint64_t deadline = tes_call_deadline(store);
 	int code;
 
 	tei_mutex_lock(&store->mu);
@@ -156,7 +156,7 @@ static int await_settled(struct te_store *store, struct tei_segment *segment)
 }
 
 /* Takes @segment. */
-static int mount(struct te_store *store, struct tei_segment *segment,
+static int mount(struct te_store *store, struct tes_segment *segment,
 		 uint8_t *out)
 {
 	struct step step = {.store = store, .segment = segment};
@@ -167,8 +167,8 @@ static int mount(struct te_store *store, struct tei_segment *segment,
 	memcpy(id, segment->id, sizeof(id));
 	(void)tei_loop_do(store->loop, do_add, &step);
 	if (!step.taken) {
-		tei_segment_withdraw(store, segment, 1); /* nobody knew it */
-		tei_segment_free(segment);
+		tes_segment_withdraw(store, segment, 1); /* nobody knew it */
+		tes_segment_free(segment);
 		return code;
 	}
 	code = await_settled(store, segment);
@@ -182,27 +182,27 @@ static int mount(struct te_store *store, struct tei_segment *segment,
 	return code;
 }
 
-int tei_direct_mount(struct te_store *store, uint64_t bytes,
+int tes_direct_mount(struct te_store *store, uint64_t bytes,
 		     uint8_t id[TE_STORE_SEGMENT_ID_LEN])
 {
-	struct tei_segment *segment;
+	struct tes_segment *segment;
 	int code;
 
 	if (!store || !id)
 		return TE_STORE_INVALID_PARAMS;
-	code = tei_segment_create(store, bytes, &segment);
+	code = tes_segment_create(store, bytes, &segment);
 	return code ? code : mount(store, segment, id);
 }
 
-int tei_direct_mount_shared(struct te_store *store, const char *path,
+int tes_direct_mount_shared(struct te_store *store, const char *path,
 			    uint64_t offset, uint64_t bytes,
 			    uint8_t id[TE_STORE_SEGMENT_ID_LEN])
 {
-	struct tei_segment *segment;
+	struct tes_segment *segment;
 	int code;
 
 	if (!store || !path || !id)
 		return TE_STORE_INVALID_PARAMS;
-	code = tei_segment_map(path, offset, bytes, &segment);
+	code = tes_segment_map(path, offset, bytes, &segment);
 	return code ? code : mount(store, segment, id);
 }

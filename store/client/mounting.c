@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "store/client/client.h"
 
-static void mount_missing(struct tei_master_link *link);
+static void mount_missing(struct tes_master_link *link);
 
 static void cannot_mount(const char *why, const char *words)
 {
@@ -27,7 +27,7 @@ static void cannot_mount(const char *why, const char *words)
 			 *words ? ": " : "", words);
 }
 
-static void settle(struct te_store *store, struct tei_segment *segment,
+static void settle(struct te_store *store, struct tes_segment *segment,
 		   int code)
 {
 	tei_mutex_lock(&store->mu);
@@ -41,18 +41,18 @@ static void settle(struct te_store *store, struct tei_segment *segment,
 static void set_ready(struct te_store *store)
 {
 	tei_list_for_each (node, &store->segments.list) {
-		const struct tei_segment *segment =
-			tei_list_entry(node, struct tei_segment, link);
+		const struct tes_segment *segment =
+			tei_list_entry(node, struct tes_segment, link);
 
 		if (segment->lasting && !segment->leaving && !segment->mounted)
 			return;
 	}
-	tei_store_set_ready(store, true, 0);
+	tes_store_set_ready(store, true, 0);
 }
 
 /* ---- mounting ---- */
 
-static void take_status(struct te_store *store, struct tei_segment *segment,
+static void take_status(struct te_store *store, struct tes_segment *segment,
 			int status, const char *why)
 {
 	if (!status || status == TE_STORE_SEGMENT_ALREADY_EXISTS) {
@@ -61,7 +61,7 @@ static void take_status(struct te_store *store, struct tei_segment *segment,
 	} else if (segment->lasting) {
 		/* The next heartbeat tries again. */
 		cannot_mount(te_store_strerror(status), why);
-		tei_store_set_ready(store, false, TE_STORE_RPC_FAIL);
+		tes_store_set_ready(store, false, TE_STORE_RPC_FAIL);
 	} else {
 		settle(store, segment, status);
 	}
@@ -69,13 +69,13 @@ static void take_status(struct te_store *store, struct tei_segment *segment,
 
 /* Those that have left meanwhile are not in the list. */
 static void take_statuses(struct te_store *store,
-			  const struct tei_mount_result *result)
+			  const struct tes_mount_result *result)
 {
 	size_t i;
 
 	tei_list_for_each (node, &store->segments.list) {
-		struct tei_segment *segment =
-			tei_list_entry(node, struct tei_segment, link);
+		struct tes_segment *segment =
+			tei_list_entry(node, struct tes_segment, link);
 
 		for (i = 0; i < result->n && segment->publishing; i++)
 			if (result->of[i].segment == segment)
@@ -85,8 +85,8 @@ static void take_statuses(struct te_store *store,
 	}
 }
 
-void tei_mounting_done(struct tei_master_link *link,
-		       const struct tei_mount_result *result)
+void tes_mounting_done(struct tes_master_link *link,
+		       const struct tes_mount_result *result)
 {
 	struct te_store *store = link->store;
 	bool late = result->generation != link->generation;
@@ -95,33 +95,33 @@ void tei_mounting_done(struct tei_master_link *link,
 	if (!late && !result->rc && !result->code)
 		take_statuses(store, result);
 	tei_list_for_each (node, &store->segments.list)
-		tei_list_entry(node, struct tei_segment, link)->publishing =
+		tei_list_entry(node, struct tes_segment, link)->publishing =
 			false;
 	if (late)
 		return; /* its master is gone; the next one asks again */
 	if (result->rc)
 		cannot_mount(te_strerror(result->rc), "");
 	else if (result->code)
-		tei_master_link_lose(link, "does not answer our mount");
+		tes_master_link_lose(link, "does not answer our mount");
 	else
 		set_ready(store);
 	if (!result->rc && !result->code && link->more)
 		mount_missing(link);
 }
 
-static void mount_missing(struct tei_master_link *link)
+static void mount_missing(struct tes_master_link *link)
 {
 	link->more = link->mounting;
 	if (link->mounting)
 		return;
 	link->mounting = true;
-	if (tei_segments_publish(link->store, link->generation, link->group)) {
+	if (tes_segments_publish(link->store, link->generation, link->group)) {
 		link->mounting = false;
 		LOG_ERROR("segment: no memory to publish it");
 	}
 }
 
-void tei_mounting_wanted(struct tei_master_link *link)
+void tes_mounting_wanted(struct tes_master_link *link)
 {
 	/* Else the first heartbeat does it. */
 	if (link->beaten && !link->losing)
@@ -130,56 +130,56 @@ void tei_mounting_wanted(struct tei_master_link *link)
 
 /* ---- what has left ---- */
 
-void tei_mounting_left(struct tei_master_link *link,
-		       const uint8_t id[TEI_STORE_SEGMENT_ID_LEN], int code)
+void tes_mounting_left(struct tes_master_link *link,
+		       const uint8_t id[TES_STORE_SEGMENT_ID_LEN], int code)
 {
 	link->unmounting = false;
 	if (code)
 		return;
 	tei_list_for_each (node, &link->store->segments.list) {
-		struct tei_segment *segment =
-			tei_list_entry(node, struct tei_segment, link);
+		struct tes_segment *segment =
+			tei_list_entry(node, struct tes_segment, link);
 
 		if (memcmp(segment->id, id, sizeof(segment->id)) != 0)
 			continue;
 		tei_list_del(node);
-		tei_segment_free(segment);
+		tes_segment_free(segment);
 		return;
 	}
 }
 
 /* One with each heartbeat. */
-static void unmount_one(struct tei_master_link *link,
-			const struct tei_segment *segment)
+static void unmount_one(struct tes_master_link *link,
+			const struct tes_segment *segment)
 {
 	if (!link->unmounting)
-		link->unmounting = !tei_segment_unmount(
+		link->unmounting = !tes_segment_unmount(
 			link->store, link->generation, segment);
 }
 
 /* ---- heartbeats ---- */
 
-uint32_t tei_mounting_count(const struct tei_master_link *link)
+uint32_t tes_mounting_count(const struct tes_master_link *link)
 {
 	uint32_t n = 0;
 
 	tei_list_for_each (node, &link->store->segments.list) {
-		const struct tei_segment *segment =
-			tei_list_entry(node, struct tei_segment, link);
+		const struct tes_segment *segment =
+			tei_list_entry(node, struct tes_segment, link);
 
 		n += segment->mounted && !segment->leaving &&
-		     !tei_segment_grace_ms(segment);
+		     !tes_segment_grace_ms(segment);
 	}
 	return n;
 }
 
-void tei_mounting_beaten(struct tei_master_link *link, bool remount)
+void tes_mounting_beaten(struct tes_master_link *link, bool remount)
 {
 	bool missing = false;
 
 	tei_list_for_each (node, &link->store->segments.list) {
-		struct tei_segment *segment =
-			tei_list_entry(node, struct tei_segment, link);
+		struct tes_segment *segment =
+			tei_list_entry(node, struct tes_segment, link);
 
 		if (segment->leaving) {
 			unmount_one(link, segment);

@@ -2,8 +2,8 @@
 /*
  * ops.h - the two ways to be a client of the pool, behind one table
  *
- * Directly: with an engine of one's own (tei_direct_*). Or as a dummy: through
- * the daemon of this host (tei_dummy_*). The public functions (api.c) check
+ * Directly: with an engine of one's own (tes_direct_*). Or as a dummy: through
+ * the daemon of this host (tes_dummy_*). The public functions (api.c) check
  * that there is a store at all and call what its table names; the contract of
  * each is that of its te_store_* namesake in te/store.h. What a way has not is
  * NULL there, and the public function says -600 or NULL.
@@ -13,7 +13,7 @@
 
 #include <te/store.h>
 
-struct tei_store_ops {
+struct tes_store_ops {
 	void (*close)(struct te_store *store);
 	struct te_engine *(*engine)(struct te_store *store);
 	const char *(*hostname)(struct te_store *store);
@@ -95,86 +95,86 @@ struct tei_store_ops {
 };
 
 /* Sets store->ops. */
-int tei_direct_setup(const struct te_store_config *config,
+int tes_direct_setup(const struct te_store_config *config,
 		     struct te_store **out);
-void tei_direct_close(struct te_store *store);
-struct te_engine *tei_direct_engine(struct te_store *store);
-const char *tei_direct_hostname(struct te_store *store);
-int tei_direct_health(struct te_store *store);
-int tei_direct_register(struct te_store *store, void *addr, uint64_t length);
-int tei_direct_unregister(struct te_store *store, void *addr);
-int tei_direct_put(struct te_store *store, const struct te_store_key *keys,
+void tes_direct_close(struct te_store *store);
+struct te_engine *tes_direct_engine(struct te_store *store);
+const char *tes_direct_hostname(struct te_store *store);
+int tes_direct_health(struct te_store *store);
+int tes_direct_register(struct te_store *store, void *addr, uint64_t length);
+int tes_direct_unregister(struct te_store *store, void *addr);
+int tes_direct_put(struct te_store *store, const struct te_store_key *keys,
 		   const struct te_store_value *values, size_t n,
 		   const struct te_store_replicate *how, int *results);
-int tei_direct_get(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_get(struct te_store *store, const struct te_store_key *keys,
 		   const struct te_store_value *values, size_t n,
 		   int64_t *results);
-int tei_direct_get_buffers(struct te_store *store,
+int tes_direct_get_buffers(struct te_store *store,
 			   const struct te_store_key *keys, size_t n,
 			   struct te_store_buffer **out, int64_t *results);
-int tei_direct_get_ranges(struct te_store *store,
+int tes_direct_get_ranges(struct te_store *store,
 			  const struct te_store_key *keys, size_t n_keys,
 			  const struct te_store_range *ranges, size_t n_ranges,
 			  int64_t *results);
-int tei_direct_exist(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_exist(struct te_store *store, const struct te_store_key *keys,
 		     size_t n, int *results);
-int tei_direct_size(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_size(struct te_store *store, const struct te_store_key *keys,
 		    size_t n, int64_t *results);
-int tei_direct_remove(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_remove(struct te_store *store, const struct te_store_key *keys,
 		      size_t n, int force, int *results);
-int tei_direct_mount(struct te_store *store, uint64_t bytes,
+int tes_direct_mount(struct te_store *store, uint64_t bytes,
 		     uint8_t id[TE_STORE_SEGMENT_ID_LEN]);
-int tei_direct_mount_shared(struct te_store *store, const char *path,
+int tes_direct_mount_shared(struct te_store *store, const char *path,
 			    uint64_t offset, uint64_t bytes,
 			    uint8_t id[TE_STORE_SEGMENT_ID_LEN]);
-int tei_direct_unmount(struct te_store *store,
+int tes_direct_unmount(struct te_store *store,
 		       const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 		       uint64_t grace_ms);
-int tei_direct_drain(struct te_store *store,
+int tes_direct_drain(struct te_store *store,
 		     const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 		     uint32_t timeout_ms, struct te_store_drained *out);
-int tei_direct_upsert(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_upsert(struct te_store *store, const struct te_store_key *keys,
 		      const struct te_store_value *values, size_t n,
 		      const struct te_store_replicate *how, int *results);
-int tei_direct_replicas(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_replicas(struct te_store *store, const struct te_store_key *keys,
 			size_t n, int *results, struct te_store_replica *out,
 			size_t *n_out);
-int tei_direct_remove_all(struct te_store *store, int force, uint64_t *removed);
-int tei_direct_remove_matching(struct te_store *store, const char *pattern,
+int tes_direct_remove_all(struct te_store *store, int force, uint64_t *removed);
+int tes_direct_remove_matching(struct te_store *store, const char *pattern,
 			       int force, uint64_t *removed);
-int tei_direct_replica_clear(struct te_store *store,
+int tes_direct_replica_clear(struct te_store *store,
 			     const struct te_store_key *keys, size_t n,
 			     const char *segment, int *results);
-int tei_direct_get_open(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_get_open(struct te_store *store, const struct te_store_key *keys,
 			size_t n, int *results);
-int tei_direct_get_close(struct te_store *store,
+int tes_direct_get_close(struct te_store *store,
 			 const struct te_store_key *keys, size_t n);
-int tei_direct_put_open(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_put_open(struct te_store *store, const struct te_store_key *keys,
 			const uint64_t *sizes, size_t n,
 			const struct te_store_replicate *how, int *results);
-int tei_direct_put_ranges(struct te_store *store,
+int tes_direct_put_ranges(struct te_store *store,
 			  const struct te_store_key *keys, size_t n_keys,
 			  const struct te_store_range *ranges, size_t n_ranges,
 			  int64_t *results);
-int tei_direct_put_commit(struct te_store *store,
+int tes_direct_put_commit(struct te_store *store,
 			  const struct te_store_key *keys, size_t n,
 			  int *results);
-int tei_direct_put_abort(struct te_store *store,
+int tes_direct_put_abort(struct te_store *store,
 			 const struct te_store_key *keys, size_t n,
 			 int *results);
-int tei_direct_pool(struct te_store *store, struct te_store_pool *out);
-void tei_direct_stats(struct te_store *store, struct te_store_stats *out);
+int tes_direct_pool(struct te_store *store, struct te_store_pool *out);
+void tes_direct_stats(struct te_store *store, struct te_store_stats *out);
 
-int tei_direct_copy(struct te_store *store, const struct te_store_key *key,
+int tes_direct_copy(struct te_store *store, const struct te_store_key *key,
 		    const char *const *targets, size_t n,
 		    uint8_t id[TE_STORE_TASK_ID_LEN]);
-int tei_direct_move(struct te_store *store, const struct te_store_key *key,
+int tes_direct_move(struct te_store *store, const struct te_store_key *key,
 		    const char *source, const char *target,
 		    uint8_t id[TE_STORE_TASK_ID_LEN]);
-int tei_direct_task(struct te_store *store,
+int tes_direct_task(struct te_store *store,
 		    const uint8_t id[TE_STORE_TASK_ID_LEN],
 		    struct te_store_task *out);
 
-extern const struct tei_store_ops tei_direct_ops;
+extern const struct tes_store_ops tes_direct_ops;
 
 #endif

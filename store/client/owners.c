@@ -18,7 +18,7 @@
 #define SILENT_MS 250                   /* opening: then it is called silent */
 #define TRY_MS    100 /* a shorter try says nothing about the owner */
 
-void tei_owners_init(struct tei_owners *owners, struct te_engine *engine)
+void tes_owners_init(struct tes_owners *owners, struct te_engine *engine)
 {
 	memset(owners, 0, sizeof(*owners));
 	owners->engine = engine;
@@ -27,29 +27,29 @@ void tei_owners_init(struct tei_owners *owners, struct te_engine *engine)
 	tei_list_init(&owners->failures);
 }
 
-static void free_owner(struct tei_owners *owners, struct tei_owner *owner)
+static void free_owner(struct tes_owners *owners, struct tes_owner *owner)
 {
 	te_segment_close(owners->engine, owner->segment);
 	tei_free(owner->name);
 	tei_free(owner);
 }
 
-static void free_failure(struct tei_owner_failure *failure)
+static void free_failure(struct tes_owner_failure *failure)
 {
 	tei_free(failure->name);
 	tei_free(failure);
 }
 
-void tei_owners_fini(struct tei_owners *owners)
+void tes_owners_fini(struct tes_owners *owners)
 {
 	struct tei_list *node;
 
 	while ((node = tei_list_pop(&owners->list)))
 		free_owner(owners,
-			   tei_list_entry(node, struct tei_owner, link));
+			   tei_list_entry(node, struct tes_owner, link));
 	while ((node = tei_list_pop(&owners->failures)))
 		free_failure(
-			tei_list_entry(node, struct tei_owner_failure, link));
+			tei_list_entry(node, struct tes_owner_failure, link));
 	tei_mutex_fini(&owners->mu);
 }
 
@@ -59,7 +59,7 @@ void tei_owners_fini(struct tei_owners *owners)
  * Not to be tried: why. 0: it may be; *@doubt: but briefly. On
  * the way those that are over are forgotten.
  */
-static int recent_failure(struct tei_owners *owners, const char *name,
+static int recent_failure(struct tes_owners *owners, const char *name,
 			  bool *doubt) TEI_REQUIRES(owners->mu)
 {
 	uint64_t now = tei_now_ns();
@@ -67,8 +67,8 @@ static int recent_failure(struct tei_owners *owners, const char *name,
 
 	*doubt = false;
 	tei_list_for_each_safe (node, tmp, &owners->failures) {
-		struct tei_owner_failure *failure =
-			tei_list_entry(node, struct tei_owner_failure, link);
+		struct tes_owner_failure *failure =
+			tei_list_entry(node, struct tes_owner_failure, link);
 
 		if (failure->doubt_ns <= now) {
 			tei_list_del(node);
@@ -83,13 +83,13 @@ static int recent_failure(struct tei_owners *owners, const char *name,
 	return error;
 }
 
-static struct tei_owner_failure *take_failure(struct tei_owners *owners,
+static struct tes_owner_failure *take_failure(struct tes_owners *owners,
 					      const char *name)
 	TEI_REQUIRES(owners->mu)
 {
 	tei_list_for_each (node, &owners->failures) {
-		struct tei_owner_failure *failure =
-			tei_list_entry(node, struct tei_owner_failure, link);
+		struct tes_owner_failure *failure =
+			tei_list_entry(node, struct tes_owner_failure, link);
 
 		if (strcmp(failure->name, name) != 0)
 			continue;
@@ -100,9 +100,9 @@ static struct tei_owner_failure *take_failure(struct tei_owners *owners,
 	return NULL;
 }
 
-static void forget_failure(struct tei_owners *owners, const char *name)
+static void forget_failure(struct tes_owners *owners, const char *name)
 {
-	struct tei_owner_failure *failure;
+	struct tes_owner_failure *failure;
 
 	tei_mutex_lock(&owners->mu);
 	failure = owners->n_failures ? take_failure(owners, name) : NULL;
@@ -112,11 +112,11 @@ static void forget_failure(struct tei_owners *owners, const char *name)
 }
 
 /* @doubted: it was not given all the time. */
-static void remember_failure(struct tei_owners *owners, const char *name,
+static void remember_failure(struct tes_owners *owners, const char *name,
 			     int error, bool doubted)
 {
-	struct tei_owner_failure *failure = tei_calloc(1, sizeof(*failure));
-	struct tei_owner_failure *old;
+	struct tes_owner_failure *failure = tei_calloc(1, sizeof(*failure));
+	struct tes_owner_failure *old;
 	uint64_t now = tei_now_ns();
 
 	if (!failure)
@@ -143,20 +143,20 @@ static void remember_failure(struct tei_owners *owners, const char *name,
 
 /* ---- what is open ---- */
 
-static bool is_life(const struct tei_owner *owner, const char *name,
+static bool is_life(const struct tes_owner *owner, const char *name,
 		    const uint8_t *incarnation)
 {
 	return !memcmp(owner->incarnation, incarnation, TE_INCARNATION_LEN) &&
 	       strcmp(owner->name, name) == 0;
 }
 
-static struct tei_owner *find(struct tei_owners *owners, const char *name,
+static struct tes_owner *find(struct tes_owners *owners, const char *name,
 			      const uint8_t *incarnation)
 	TEI_REQUIRES(owners->mu)
 {
 	tei_list_for_each (node, &owners->list) {
-		struct tei_owner *owner =
-			tei_list_entry(node, struct tei_owner, link);
+		struct tes_owner *owner =
+			tei_list_entry(node, struct tes_owner, link);
 
 		if (!is_life(owner, name, incarnation))
 			continue;
@@ -169,7 +169,7 @@ static struct tei_owner *find(struct tei_owners *owners, const char *name,
 }
 
 /* The least recently used that nobody holds, out of the list; or NULL. */
-static struct tei_owner *surplus(struct tei_owners *owners)
+static struct tes_owner *surplus(struct tes_owners *owners)
 	TEI_REQUIRES(owners->mu)
 {
 	struct tei_list *node;
@@ -178,8 +178,8 @@ static struct tei_owner *surplus(struct tei_owners *owners)
 		return NULL;
 	for (node = owners->list.prev; node != &owners->list;
 	     node = node->prev) {
-		struct tei_owner *owner =
-			tei_list_entry(node, struct tei_owner, link);
+		struct tes_owner *owner =
+			tei_list_entry(node, struct tes_owner, link);
 
 		if (owner->refs > 1)
 			continue;
@@ -191,10 +191,10 @@ static struct tei_owner *surplus(struct tei_owners *owners)
 }
 
 /* A fresh owner goes in, unless another thread was first: then its is used. */
-static struct tei_owner *keep(struct tei_owners *owners,
-			      struct tei_owner *fresh)
+static struct tes_owner *keep(struct tes_owners *owners,
+			      struct tes_owner *fresh)
 {
-	struct tei_owner *owner, *old;
+	struct tes_owner *owner, *old;
 
 	tei_mutex_lock(&owners->mu);
 	owner = find(owners, fresh->name, fresh->incarnation);
@@ -212,10 +212,10 @@ static struct tei_owner *keep(struct tei_owners *owners,
 	return owner;
 }
 
-static int open_fresh(struct tei_owners *owners, const char *name,
-		      uint32_t timeout_ms, struct tei_owner **out)
+static int open_fresh(struct tes_owners *owners, const char *name,
+		      uint32_t timeout_ms, struct tes_owner **out)
 {
-	struct tei_owner *owner = tei_calloc(1, sizeof(*owner));
+	struct tes_owner *owner = tei_calloc(1, sizeof(*owner));
 	int rc = -ENOMEM;
 
 	if (!owner)
@@ -243,7 +243,7 @@ err_free:
 	return rc;
 }
 
-static void tell(const struct tei_owners *owners, const uint8_t *incarnation)
+static void tell(const struct tes_owners *owners, const uint8_t *incarnation)
 {
 	if (owners->silent)
 		owners->silent(owners->silent_arg, incarnation);
@@ -253,9 +253,9 @@ static void tell(const struct tei_owners *owners, const uint8_t *incarnation)
  * In two tries, where there is time, so that a silent one is told of early;
  * the first is all that one in doubt gets.
  */
-static int open_patiently(struct tei_owners *owners, const char *name,
+static int open_patiently(struct tes_owners *owners, const char *name,
 			  const uint8_t *incarnation, uint32_t timeout_ms,
-			  bool doubt, struct tei_owner **out)
+			  bool doubt, struct tes_owner **out)
 {
 	uint32_t first = doubt ? TRY_MS : SILENT_MS;
 	int rc;
@@ -274,11 +274,11 @@ static int open_patiently(struct tei_owners *owners, const char *name,
 	return rc;
 }
 
-int tei_owners_get(struct tei_owners *owners, const char *name,
+int tes_owners_get(struct tes_owners *owners, const char *name,
 		   const uint8_t incarnation[TE_INCARNATION_LEN],
-		   uint32_t timeout_ms, struct tei_owner **out)
+		   uint32_t timeout_ms, struct tes_owner **out)
 {
-	struct tei_owner *owner;
+	struct tes_owner *owner;
 	bool doubt;
 	int rc;
 
@@ -304,7 +304,7 @@ int tei_owners_get(struct tei_owners *owners, const char *name,
 	return 0;
 }
 
-static void release(struct tei_owners *owners, struct tei_owner *owner,
+static void release(struct tes_owners *owners, struct tes_owner *owner,
 		    bool drop)
 {
 	bool last;
@@ -321,17 +321,17 @@ static void release(struct tei_owners *owners, struct tei_owner *owner,
 		free_owner(owners, owner);
 }
 
-void tei_owners_put(struct tei_owners *owners, struct tei_owner *owner)
+void tes_owners_put(struct tes_owners *owners, struct tes_owner *owner)
 {
 	release(owners, owner, false);
 }
 
-void tei_owners_drop(struct tei_owners *owners, struct tei_owner *owner)
+void tes_owners_drop(struct tes_owners *owners, struct tes_owner *owner)
 {
 	release(owners, owner, true);
 }
 
-void tei_owners_ref(struct tei_owners *owners, struct tei_owner *owner)
+void tes_owners_ref(struct tes_owners *owners, struct tes_owner *owner)
 {
 	tei_mutex_lock(&owners->mu);
 	owner->refs++;
@@ -355,13 +355,13 @@ static bool is_turn(atomic_ullong *next, uint64_t now, uint64_t after)
 						       memory_order_relaxed);
 }
 
-void tei_owners_tell(struct tei_owners *owners, struct tei_owner *owner)
+void tes_owners_tell(struct tes_owners *owners, struct tes_owner *owner)
 {
 	if (is_turn(&owner->told_ns, tei_now_ns(), TELL_NS))
 		tell(owners, owner->incarnation);
 }
 
-static void shun(struct tei_owner *owner, uint64_t ask_after_ns)
+static void shun(struct tes_owner *owner, uint64_t ask_after_ns)
 {
 	uint64_t now = tei_now_ns();
 
@@ -372,13 +372,13 @@ static void shun(struct tei_owner *owner, uint64_t ask_after_ns)
 }
 
 /* That was one request: whoever is next asks. */
-void tei_owners_failed(struct tei_owners *owners, struct tei_owner *owner)
+void tes_owners_failed(struct tes_owners *owners, struct tes_owner *owner)
 {
 	shun(owner, 0);
-	tei_owners_tell(owners, owner);
+	tes_owners_tell(owners, owner);
 }
 
-bool tei_owners_try(struct tei_owners *owners, struct tei_owner *owner,
+bool tes_owners_try(struct tes_owners *owners, struct tes_owner *owner,
 		    uint32_t timeout_ms)
 {
 	uint64_t now = tei_now_ns();
@@ -386,7 +386,7 @@ bool tei_owners_try(struct tei_owners *owners, struct tei_owner *owner,
 	if (atomic_load_explicit(&owner->shun_until_ns, memory_order_relaxed) <=
 	    now)
 		return true;
-	tei_owners_tell(owners, owner);
+	tes_owners_tell(owners, owner);
 	if (!is_turn(&owner->ask_ns, now, ASK_NS))
 		return false;
 	if (te_peer_probe(owners->engine, owner->name,
@@ -394,18 +394,18 @@ bool tei_owners_try(struct tei_owners *owners, struct tei_owner *owner,
 		shun(owner, ASK_NS);
 		return false;
 	}
-	tei_owner_answered(owner);
+	tes_owner_answered(owner);
 	return true;
 }
 
-void tei_owner_answered(struct tei_owner *owner)
+void tes_owner_answered(struct tes_owner *owner)
 {
 	if (atomic_load_explicit(&owner->shun_until_ns, memory_order_relaxed))
 		atomic_store_explicit(&owner->shun_until_ns, 0,
 				      memory_order_relaxed);
 }
 
-bool tei_owners_shunned(struct tei_owners *owners, const char *name,
+bool tes_owners_shunned(struct tes_owners *owners, const char *name,
 			const uint8_t incarnation[TE_INCARNATION_LEN])
 {
 	uint64_t until = 0;
@@ -413,8 +413,8 @@ bool tei_owners_shunned(struct tei_owners *owners, const char *name,
 
 	tei_mutex_lock(&owners->mu);
 	tei_list_for_each (node, &owners->list) {
-		struct tei_owner *owner =
-			tei_list_entry(node, struct tei_owner, link);
+		struct tes_owner *owner =
+			tei_list_entry(node, struct tes_owner, link);
 
 		if (!is_life(owner, name, incarnation))
 			continue;

@@ -22,7 +22,7 @@
 #include "base/list.h"
 #include "base/thread.h"
 
-struct tei_owner {
+struct tes_owner {
 	struct tei_list link; /* in owners->list; in none once replaced */
 	char *name;
 	uint8_t incarnation[TE_INCARNATION_LEN];
@@ -33,7 +33,7 @@ struct tei_owner {
 	atomic_ullong told_ns;       /* silent() was called */
 };
 
-struct tei_owner_failure {
+struct tes_owner_failure {
 	struct tei_list link;
 	char *name;
 	uint64_t until_ns; /* it is not tried before, */
@@ -41,7 +41,7 @@ struct tei_owner_failure {
 	int error;
 };
 
-struct tei_owners {
+struct tes_owners {
 	struct te_engine *engine; /* not owned */
 	/*
 	 * That life of an engine does not answer; called a few times a second
@@ -56,40 +56,40 @@ struct tei_owners {
 	unsigned int n, n_failures; /* guarded by mu */
 };
 
-void tei_owners_init(struct tei_owners *owners, struct te_engine *engine);
+void tes_owners_init(struct tes_owners *owners, struct te_engine *engine);
 /* Nobody holds an owner any more. */
-void tei_owners_fini(struct tei_owners *owners);
+void tes_owners_fini(struct tes_owners *owners);
 
 /*
  * The open segment of that life of that engine; give it back with put().
  * Blocks: for the first contact, @timeout_ms at most. -ESTALE: another life
  * answers under the name; -ENOMEM and the errors of te_segment_open().
  */
-int tei_owners_get(struct tei_owners *owners, const char *name,
+int tes_owners_get(struct tes_owners *owners, const char *name,
 		   const uint8_t incarnation[TE_INCARNATION_LEN],
-		   uint32_t timeout_ms, struct tei_owner **out);
-void tei_owners_put(struct tei_owners *owners, struct tei_owner *owner);
+		   uint32_t timeout_ms, struct tes_owner **out);
+void tes_owners_put(struct tes_owners *owners, struct tes_owner *owner);
 /* One more reference to an owner that the caller holds. */
-void tei_owners_ref(struct tei_owners *owners, struct tei_owner *owner);
+void tes_owners_ref(struct tes_owners *owners, struct tes_owner *owner);
 /* It turned out to be gone: the next get() opens anew. */
-void tei_owners_drop(struct tei_owners *owners, struct tei_owner *owner);
+void tes_owners_drop(struct tes_owners *owners, struct tes_owner *owner);
 
 /*
  * A breaker for readers: one that did not answer is shunned for a while, or
  * until it answers somebody.
  */
-void tei_owners_failed(struct tei_owners *owners, struct tei_owner *owner);
-void tei_owner_answered(struct tei_owner *owner);
+void tes_owners_failed(struct tes_owners *owners, struct tes_owner *owner);
+void tes_owner_answered(struct tes_owner *owner);
 /* It owes us something and nothing comes: silent() is called, now and then. */
-void tei_owners_tell(struct tei_owners *owners, struct tei_owner *owner);
+void tes_owners_tell(struct tes_owners *owners, struct tes_owner *owner);
 /*
  * Whether to read from it. Of a shunned one now and then somebody finds out,
  * which blocks for @timeout_ms at most, and for 100 ms; to all others it is no.
  */
-bool tei_owners_try(struct tei_owners *owners, struct tei_owner *owner,
+bool tes_owners_try(struct tes_owners *owners, struct tes_owner *owner,
 		    uint32_t timeout_ms);
 /* Whether that life of that engine is shunned, or could not be opened. */
-bool tei_owners_shunned(struct tei_owners *owners, const char *name,
+bool tes_owners_shunned(struct tes_owners *owners, const char *name,
 			const uint8_t incarnation[TE_INCARNATION_LEN]);
 
 #endif

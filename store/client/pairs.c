@@ -51,7 +51,7 @@ struct wanted {
 #define ROW(field) TEI_SETTING(struct wanted, field)
 
 /* clang-format off */
-const struct tei_setting tei_pairs_rows[] = {
+const struct tei_setting tes_pairs_rows[] = {
 	{ ROW(local_hostname), .type = TEI_CONF_STRING, .def = "",
 	  .help = "name by which others reach this client, host or host:port; "
 		  "must be given" },
@@ -92,7 +92,7 @@ const struct tei_setting tei_pairs_rows[] = {
 	  .type = TEI_CONF_DURATION, .def = "1s", .min = 1,
 	  .max = TIMEOUT_MAX_MS, .help = "of reading one replica" },
 	{ ROW(drain_timeout), .env = "TE_DRAIN_TIMEOUT",
-	  .type = TEI_CONF_DURATION, .def = "0", .max = TEI_DRAIN_MAX_MS,
+	  .type = TEI_CONF_DURATION, .def = "0", .max = TES_DRAIN_MAX_MS,
 	  .help = "when it is closed: for how long, at most, what is here is "
 		  "moved to others first; 0: not at all" },
 	{ ROW(location_cache), .env = "TE_LOCATION_CACHE",
@@ -128,8 +128,8 @@ const struct tei_setting tei_pairs_rows[] = {
 	  .help = "HTTP requests may be for these names, too (a,b)" },
 };
 /* clang-format on */
-const size_t tei_pairs_n_rows =
-	sizeof(tei_pairs_rows) / sizeof(tei_pairs_rows[0]);
+const size_t tes_pairs_n_rows =
+	sizeof(tes_pairs_rows) / sizeof(tes_pairs_rows[0]);
 
 static int wrong(const char *key, const char *value, const char *why)
 {
@@ -226,7 +226,7 @@ static int check(const struct wanted *w)
 	if (tei_name_split(w->master_server_addr, host, &port) || !port)
 		return wrong("master_server_addr", w->master_server_addr,
 			     "should be host:port");
-	if (!tei_tenant_holds(w->tenant_id))
+	if (!tes_tenant_holds(w->tenant_id))
 		return wrong("tenant_id", w->tenant_id,
 			     "should be at most 64 bytes, without control "
 			     "characters, and not begin with _");
@@ -387,7 +387,7 @@ static int join(const struct wanted *w, struct te_engine *engine,
 static void serve_http(const struct wanted *w, struct te_store *store)
 {
 	if (w->enable_client_http_server)
-		(void)tei_store_http_start(store, (uint16_t)w->client_http_port,
+		(void)tes_store_http_start(store, (uint16_t)w->client_http_port,
 					   w->insecure, w->allow_host);
 }
 
@@ -427,7 +427,7 @@ int te_store_setup_pairs(const struct te_store_pair *pairs, size_t n,
 
 	if ((!pairs && n) || !out)
 		return wrong("pairs", "NULL", "must be given");
-	if (tei_conf_init(&conf, tei_pairs_rows, tei_pairs_n_rows, &wanted))
+	if (tei_conf_init(&conf, tes_pairs_rows, tes_pairs_n_rows, &wanted))
 		return TE_STORE_INTERNAL_ERROR;
 	code = take_all(&conf, pairs, n);
 	if (!code)

@@ -7,7 +7,7 @@
 
 #include "base/conf.h"
 
-extern const struct tei_setting tei_pairs_rows[];
-extern const size_t tei_pairs_n_rows;
+extern const struct tei_setting tes_pairs_rows[];
+extern const size_t tes_pairs_n_rows;
 
 #endif

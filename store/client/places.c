@@ -11,8 +11,8 @@
 
 #define EPOCH_WAIT_NS (100 * TEI_NS_PER_MS)
 
-void tei_places_init(struct tei_places *places, struct tei_owners *owners,
-		     struct tei_work *work, uint32_t timeout_ms,
+void tes_places_init(struct tes_places *places, struct tes_owners *owners,
+		     struct tes_work *work, uint32_t timeout_ms,
 		     uint64_t deadline_ns)
 {
 	memset(places, 0, sizeof(*places));
@@ -22,10 +22,10 @@ void tei_places_init(struct tei_places *places, struct tei_owners *owners,
 	places->deadline_ns = deadline_ns;
 }
 
-static int reserve(struct tei_places *places, size_t n)
+static int reserve(struct tes_places *places, size_t n)
 {
 	size_t room = places->room ? places->room : 8;
-	struct tei_place *at;
+	struct tes_place *at;
 
 	if (n <= places->room)
 		return 0;
@@ -41,7 +41,7 @@ static int reserve(struct tei_places *places, size_t n)
 	return 0;
 }
 
-int tei_places_add(struct tei_places *places, Store__Segment *const *segments,
+int tes_places_add(struct tes_places *places, Store__Segment *const *segments,
 		   size_t n)
 {
 	size_t i;
@@ -49,7 +49,7 @@ int tei_places_add(struct tei_places *places, Store__Segment *const *segments,
 	if (reserve(places, places->n + n))
 		return -ENOMEM;
 	for (i = 0; i < n; i++) {
-		struct tei_place *place = &places->at[places->n++];
+		struct tes_place *place = &places->at[places->n++];
 
 		place->name = segments[i]->engine;
 		if (segments[i]->incarnation.len == TE_INCARNATION_LEN)
@@ -58,7 +58,7 @@ int tei_places_add(struct tei_places *places, Store__Segment *const *segments,
 	return 0;
 }
 
-static int learn_epoch(struct tei_places *places, struct tei_place *place)
+static int learn_epoch(struct tes_places *places, struct tes_place *place)
 {
 	int rc = te_segment_epoch(places->owners->engine, place->owner->segment,
 				  &place->epoch, &place->since_ns);
@@ -68,10 +68,10 @@ static int learn_epoch(struct tei_places *places, struct tei_place *place)
 	return rc;
 }
 
-int tei_places_add_owner(struct tei_places *places, struct tei_owner *owner,
+int tes_places_add_owner(struct tes_places *places, struct tes_owner *owner,
 			 uint32_t *index)
 {
-	struct tei_place *place;
+	struct tes_place *place;
 	size_t i;
 
 	/* Most recent first: neighbours mostly have the same owner. */
@@ -87,25 +87,25 @@ int tei_places_add_owner(struct tei_places *places, struct tei_owner *owner,
 	place->incarnation = owner->incarnation;
 	place->owner = owner;
 	place->tried = true;
-	tei_owners_ref(places->owners, owner);
+	tes_owners_ref(places->owners, owner);
 	*index = (uint32_t)places->n++;
 	place->error = learn_epoch(places, place);
 	return 0;
 }
 
-void tei_places_fini(struct tei_places *places)
+void tes_places_fini(struct tes_places *places)
 {
 	size_t i;
 
 	for (i = 0; i < places->n; i++) {
-		struct tei_place *place = &places->at[i];
+		struct tes_place *place = &places->at[i];
 
 		if (!place->owner)
 			continue;
 		if (place->gone)
-			tei_owners_drop(places->owners, place->owner);
+			tes_owners_drop(places->owners, place->owner);
 		else
-			tei_owners_put(places->owners, place->owner);
+			tes_owners_put(places->owners, place->owner);
 	}
 	places->n = 0;
 }
@@ -118,13 +118,13 @@ static void sleep_1_ms(void)
 	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &ms, NULL);
 }
 
-void tei_places_await_epochs(struct tei_places *places)
+void tes_places_await_epochs(struct tes_places *places)
 {
 	uint64_t until = tei_now_ns() + EPOCH_WAIT_NS, epoch, since_ns;
 	size_t i;
 
 	for (i = 0; i < places->n; i++) {
-		const struct tei_place *place = &places->at[i];
+		const struct tes_place *place = &places->at[i];
 
 		while (place->stale && !place->gone && tei_now_ns() < until) {
 			if (te_segment_epoch(places->owners->engine,
@@ -137,7 +137,7 @@ void tei_places_await_epochs(struct tei_places *places)
 	}
 }
 
-static int open_place(struct tei_places *places, struct tei_place *place)
+static int open_place(struct tes_places *places, struct tes_place *place)
 {
 	uint64_t now = tei_now_ns(), ms = 1;
 	int rc;
@@ -148,14 +148,14 @@ static int open_place(struct tei_places *places, struct tei_place *place)
 		ms += (places->deadline_ns - now) / TEI_NS_PER_MS;
 	if (ms > places->timeout_ms)
 		ms = places->timeout_ms;
-	rc = tei_owners_get(places->owners, place->name, place->incarnation,
+	rc = tes_owners_get(places->owners, place->name, place->incarnation,
 			    (uint32_t)ms, &place->owner);
 	return rc ? rc : learn_epoch(places, place);
 }
 
-int tei_places_open(struct tei_places *places, size_t index)
+int tes_places_open(struct tes_places *places, size_t index)
 {
-	struct tei_place *place = &places->at[index];
+	struct tes_place *place = &places->at[index];
 
 	if (!place->tried) {
 		place->tried = true;

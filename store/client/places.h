@@ -16,22 +16,22 @@
 #include "store/client/owners.h"
 #include "store/proto/store.pb-c.h"
 
-struct tei_work;
+struct tes_work;
 
-struct tei_places {
-	struct tei_place *at; /* at[n], in the round's arena */
+struct tes_places {
+	struct tes_place *at; /* at[n], in the round's arena */
 	size_t n, room;
 	struct tei_arena *arena;   /* not owned */
-	struct tei_owners *owners; /* not owned */
+	struct tes_owners *owners; /* not owned */
 	uint32_t timeout_ms;       /* of a first contact */
 	uint64_t deadline_ns;      /* of all of them */
-	bool only_tell;            /* see tei_work_run() */
+	bool only_tell;            /* see tes_work_run() */
 };
 
-struct tei_place {
+struct tes_place {
 	const char *name;           /* not owned */
 	const uint8_t *incarnation; /* not owned; NULL: malformed */
-	struct tei_owner *owner;    /* NULL: not open (yet) */
+	struct tes_owner *owner;    /* NULL: not open (yet) */
 	bool tried, gone;
 	bool stale;            /* a write under epoch was refused */
 	bool rank_known;       /* for readers: */
@@ -42,22 +42,22 @@ struct tei_place {
 	uint64_t epoch, since_ns;
 };
 
-void tei_places_init(struct tei_places *places, struct tei_owners *owners,
-		     struct tei_work *work, uint32_t timeout_ms,
+void tes_places_init(struct tes_places *places, struct tes_owners *owners,
+		     struct tes_work *work, uint32_t timeout_ms,
 		     uint64_t deadline_ns);
-void tei_places_fini(struct tei_places *places);
+void tes_places_fini(struct tes_places *places);
 /* Those of a reply, in order; they get places from @places->n on. -ENOMEM. */
-int tei_places_add(struct tei_places *places, Store__Segment *const *segments,
+int tes_places_add(struct tes_places *places, Store__Segment *const *segments,
 		   size_t n);
 /* One that is open already, *@index its place. -ENOMEM. */
-int tei_places_add_owner(struct tei_places *places, struct tei_owner *owner,
+int tes_places_add_owner(struct tes_places *places, struct tes_owner *owner,
 			 uint32_t *index);
 /*
  * An owner that has ended our epoch tells us the next one. Wait for that, a
  * moment at most, so that the next try is not refused for the same reason.
  */
-void tei_places_await_epochs(struct tei_places *places);
-/* 0, or why that owner cannot be used. Blocks as tei_owners_get(). */
-int tei_places_open(struct tei_places *places, size_t index);
+void tes_places_await_epochs(struct tes_places *places);
+/* 0, or why that owner cannot be used. Blocks as tes_owners_get(). */
+int tes_places_open(struct tes_places *places, size_t index);
 
 #endif

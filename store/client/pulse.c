@@ -14,7 +14,7 @@
 
 #define STEP_MS 2000 /* connecting; a hello; a heartbeat; a mount */
 
-int tei_pulse_hello(struct tei_master_link *link, struct tei_frame_conn *conn,
+int tes_pulse_hello(struct tes_master_link *link, struct tei_frame_conn *conn,
 		    struct tei_frame_call *call, bool heartbeat)
 {
 	struct te_store *store = link->store;
@@ -23,8 +23,8 @@ int tei_pulse_hello(struct tei_master_link *link, struct tei_frame_conn *conn,
 
 	(void)strncpy(name, te_engine_name(store->engine), sizeof(name) - 1);
 	name[sizeof(name) - 1] = 0;
-	msg.version = TEI_STORE_VERSION;
-	msg.features = TEI_STORE_BURIES | TEI_STORE_EXECUTES | TEI_STORE_PROBES;
+	msg.version = TES_STORE_VERSION;
+	msg.features = TES_STORE_BURIES | TES_STORE_EXECUTES | TES_STORE_PROBES;
 	msg.client_id.data = store->client_id;
 	msg.client_id.len = sizeof(store->client_id);
 	msg.engine = name;
@@ -41,34 +41,34 @@ int tei_pulse_hello(struct tei_master_link *link, struct tei_frame_conn *conn,
 
 /* ---- heartbeats ---- */
 
-static void beaten(struct tei_master_link *link,
+static void beaten(struct tes_master_link *link,
 		   const Store__HeartbeatReply *reply)
 {
 	if (reply->status || reply->epoch != link->epoch) {
-		tei_master_link_lose(link, "does not know us any more");
+		tes_master_link_lose(link, "does not know us any more");
 		return;
 	}
 	link->beaten = true;
-	tei_mounting_beaten(link, reply->remount != 0);
+	tes_mounting_beaten(link, reply->remount != 0);
 }
 
 static void on_beat(struct tei_frame_call *call, int err,
 		    const struct tei_frame *f)
 {
-	struct tei_master_link *link =
-		TEI_CONTAINER(call, struct tei_master_link, beat);
+	struct tes_master_link *link =
+		TEI_CONTAINER(call, struct tes_master_link, beat);
 	Store__HeartbeatReply *reply;
 
 	link->beating = false;
 	if (err) {
 		if (link->pulse)
-			tei_master_link_lose(link,
+			tes_master_link_lose(link,
 					     "does not answer our heartbeat");
 		return;
 	}
 	reply = store__heartbeat_reply__unpack(NULL, f->len, f->body);
 	if (!reply) {
-		tei_master_link_lose(link, "malformed answer to our heartbeat");
+		tes_master_link_lose(link, "malformed answer to our heartbeat");
 		return;
 	}
 	beaten(link, reply);
@@ -77,29 +77,29 @@ static void on_beat(struct tei_frame_call *call, int err,
 
 static void beat(void *arg)
 {
-	struct tei_master_link *link = arg;
+	struct tes_master_link *link = arg;
 	Store__Heartbeat msg = STORE__HEARTBEAT__INIT;
 
 	if (link->beating || !link->pulse || link->losing)
 		return;
 	msg.epoch = link->epoch;
 	msg.n = ++link->n_beats;
-	msg.mounts = tei_mounting_count(link);
+	msg.mounts = tes_mounting_count(link);
 	link->beat.done = on_beat;
 	link->beating = true;
 	if (tei_frame_call(link->pulse, &link->beat,
 			   STORE__STORE_TYPE__STORE_HEARTBEAT, &msg.base,
 			   STEP_MS)) {
 		link->beating = false;
-		tei_master_link_lose(link, "no memory for a heartbeat");
+		tes_master_link_lose(link, "no memory for a heartbeat");
 	}
 }
 
 static void on_pulse_hello(struct tei_frame_call *call, int err,
 			   const struct tei_frame *f)
 {
-	struct tei_master_link *link =
-		TEI_CONTAINER(call, struct tei_master_link, pulse_hello);
+	struct tes_master_link *link =
+		TEI_CONTAINER(call, struct tes_master_link, pulse_hello);
 	Store__HelloReply *reply = NULL;
 
 	if (!link->pulse)
@@ -107,13 +107,13 @@ static void on_pulse_hello(struct tei_frame_call *call, int err,
 	if (!err)
 		reply = store__hello_reply__unpack(NULL, f->len, f->body);
 	if (!reply || reply->status || reply->epoch != link->epoch) {
-		tei_master_link_lose(link, "refuses our heartbeat connection");
+		tes_master_link_lose(link, "refuses our heartbeat connection");
 		goto out;
 	}
 	link->pulse_timer = tei_timer_start(
 		link->store->loop, link->heartbeat_ms, true, beat, link);
 	if (!link->pulse_timer)
-		tei_master_link_lose(link, "no memory for heartbeats");
+		tes_master_link_lose(link, "no memory for heartbeats");
 	else
 		beat(link);
 out:
@@ -123,7 +123,7 @@ out:
 
 /* ---- the connection ---- */
 
-static void on_probe(struct tei_master_link *link, const struct tei_frame *f)
+static void on_probe(struct tes_master_link *link, const struct tei_frame *f)
 {
 	Store__Probe *probe = store__probe__unpack(NULL, f->len, f->body);
 	Store__Probed msg = STORE__PROBED__INIT;
@@ -136,24 +136,24 @@ static void on_probe(struct tei_master_link *link, const struct tei_frame *f)
 	store__probe__free_unpacked(probe, NULL);
 	if (tei_frame_send(link->pulse, STORE__STORE_TYPE__STORE_PROBED, 0, 0,
 			   &msg.base))
-		tei_master_link_lose(link, "a probe could not be answered");
+		tes_master_link_lose(link, "a probe could not be answered");
 }
 
-static void on_fence(struct tei_master_link *link, const struct tei_frame *f)
+static void on_fence(struct tes_master_link *link, const struct tei_frame *f)
 {
 	Store__Fence *msg = store__fence__unpack(NULL, f->len, f->body);
 
 	if (!msg || msg->writer.len != TE_INCARNATION_LEN)
 		tei_frame_bad(link->pulse, "malformed fence");
-	else if (tei_segment_fence(link->store, link->generation, msg->fence,
+	else if (tes_segment_fence(link->store, link->generation, msg->fence,
 				   msg->writer.data))
-		tei_master_link_fenced(link, link->generation, msg->fence,
+		tes_master_link_fenced(link, link->generation, msg->fence,
 				       -ENOMEM);
 	if (msg)
 		store__fence__free_unpacked(msg, NULL);
 }
 
-void tei_master_link_fenced(struct tei_master_link *link, uint64_t generation,
+void tes_master_link_fenced(struct tes_master_link *link, uint64_t generation,
 			    uint64_t fence, int rc)
 {
 	Store__Fenced msg = STORE__FENCED__INIT;
@@ -166,7 +166,7 @@ void tei_master_link_fenced(struct tei_master_link *link, uint64_t generation,
 	msg.pending = rc == -EBUSY;
 	if (tei_frame_send(link->pulse, STORE__STORE_TYPE__STORE_FENCED, 0, 0,
 			   &msg.base))
-		tei_master_link_lose(link, "a fence could not be answered");
+		tes_master_link_lose(link, "a fence could not be answered");
 }
 
 static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
@@ -178,11 +178,11 @@ static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 	else if (f->type == STORE__STORE_TYPE__STORE_PROBE)
 		on_probe(arg, f);
 	else if (f->type == STORE__STORE_TYPE__STORE_COMMITTED)
-		tei_keep_on_committed(arg, f);
+		tes_keep_on_committed(arg, f);
 	else if (f->type == STORE__STORE_TYPE__STORE_BURY)
-		tei_keep_on_bury(arg, f);
+		tes_keep_on_bury(arg, f);
 	else if (f->type == STORE__STORE_TYPE__STORE_TASK)
-		tei_executor_on_task(arg, f);
+		tes_executor_on_task(arg, f);
 	else
 		LOG_DEBUG("master: unexpected push of type %u", f->type);
 }
@@ -191,16 +191,16 @@ static void on_down(struct tei_frame_conn *conn, int err, const char *text,
 		    void *arg)
 {
 	(void)conn;
-	tei_master_link_lose(arg, text ? text : strerror(-err));
+	tes_master_link_lose(arg, text ? text : strerror(-err));
 }
 
 static void on_up(struct tei_frame_conn *conn, void *arg)
 {
-	struct tei_master_link *link = arg;
+	struct tes_master_link *link = arg;
 
 	link->pulse_hello.done = on_pulse_hello;
-	if (tei_pulse_hello(link, conn, &link->pulse_hello, true))
-		tei_master_link_lose(link, "no memory for a hello");
+	if (tes_pulse_hello(link, conn, &link->pulse_hello, true))
+		tes_master_link_lose(link, "no memory for a hello");
 }
 
 static const struct tei_frame_ops pulse_ops = {
@@ -209,14 +209,14 @@ static const struct tei_frame_ops pulse_ops = {
 	.up = on_up,
 };
 
-void tei_pulse_start(struct tei_master_link *link)
+void tes_pulse_start(struct tes_master_link *link)
 {
-	if (tei_frame_connect(link->store->loop, &tei_store_protocol, &link->to,
+	if (tei_frame_connect(link->store->loop, &tes_store_protocol, &link->to,
 			      STEP_MS, &pulse_ops, link, &link->pulse))
-		tei_master_link_lose(link, "no memory or file to connect");
+		tes_master_link_lose(link, "no memory or file to connect");
 }
 
-void tei_pulse_stop(struct tei_master_link *link)
+void tes_pulse_stop(struct tes_master_link *link)
 {
 	tei_timer_stop(link->pulse_timer);
 	link->pulse_timer = NULL;

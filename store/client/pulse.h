@@ -12,14 +12,14 @@
 
 struct tei_frame_call;
 struct tei_frame_conn;
-struct tei_master_link;
+struct tes_master_link;
 
 /* Once the main connection is greeted. */
-void tei_pulse_start(struct tei_master_link *link);
+void tes_pulse_start(struct tes_master_link *link);
 /* Its timer; the link closes the connection. */
-void tei_pulse_stop(struct tei_master_link *link);
+void tes_pulse_stop(struct tes_master_link *link);
 /* Say hello on either connection. -ENOMEM, ... */
-int tei_pulse_hello(struct tei_master_link *link, struct tei_frame_conn *conn,
+int tes_pulse_hello(struct tes_master_link *link, struct tei_frame_conn *conn,
 		    struct tei_frame_call *call, bool heartbeat);
 
 #endif

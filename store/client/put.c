@@ -38,7 +38,7 @@
 #define LANES_MAX     2u  /* more cost the master more than they hide */
 #define LANE_KEYS     32u /* fewer are not worth a lane of their own */
 
-static void fail_round(struct tei_put *put)
+static void fail_round(struct tes_put *put)
 {
 	size_t i;
 
@@ -46,7 +46,7 @@ static void fail_round(struct tei_put *put)
 		put->results[put->todo[i]] = put->code;
 }
 
-static int result_of(const struct tei_put *put, int status)
+static int result_of(const struct tes_put *put, int status)
 {
 	if (status == TE_STORE_OBJECT_ALREADY_EXISTS && put->values)
 		return 0;
@@ -54,7 +54,7 @@ static int result_of(const struct tei_put *put, int status)
 }
 
 /* Those that were not accepted have their result, or try again. */
-static void sort_out(struct tei_put *put)
+static void sort_out(struct tes_put *put)
 {
 	size_t i;
 
@@ -68,21 +68,21 @@ static void sort_out(struct tei_put *put)
 			put->results[item] = result_of(put, status);
 		if (status == TE_STORE_NO_AVAILABLE_HANDLE) {
 			put->n_full++;
-			tei_put_again(put, item);
+			tes_put_again(put, item);
 		}
 	}
 }
 
 /* ---- a lane ---- */
 
-static void begin_writing(struct tei_put *put)
+static void begin_writing(struct tes_put *put)
 {
-	struct tei_places *places = &put->places;
+	struct tes_places *places = &put->places;
 
-	tei_put_started(put);
-	tei_places_init(places, &put->store->owners, put->work, CONTACT_MS,
+	tes_put_started(put);
+	tes_places_init(places, &put->store->owners, put->work, CONTACT_MS,
 			tei_now_ns() + CONTACTS_NS);
-	if (!put->code && tei_places_add(places, put->start->segments,
+	if (!put->code && tes_places_add(places, put->start->segments,
 					 put->start->n_segments))
 		put->code = TE_STORE_INTERNAL_ERROR;
 	if (put->code) {
@@ -90,35 +90,35 @@ static void begin_writing(struct tei_put *put)
 		return;
 	}
 	sort_out(put);
-	tei_put_write(put, places);
+	tes_put_write(put, places);
 }
 
-static void begin_ending(struct tei_put *put)
+static void begin_ending(struct tes_put *put)
 {
 	if (put->code)
 		return;
-	tei_put_written(put, &put->places);
+	tes_put_written(put, &put->places);
 	if (!put->values)
-		tei_put_keep(put, &put->places);
-	tei_put_end(put);
+		tes_put_keep(put, &put->places);
+	tes_put_end(put);
 }
 
-static void finish(struct tei_put *put)
+static void finish(struct tes_put *put)
 {
 	if (!put->code)
-		tei_put_ended(put);
-	tei_places_await_epochs(&put->places);
-	tei_places_fini(&put->places);
+		tes_put_ended(put);
+	tes_places_await_epochs(&put->places);
+	tes_places_fini(&put->places);
 }
 
 /* ---- a round ---- */
 
-static void run_lanes(struct tei_put *lanes, size_t n)
+static void run_lanes(struct tes_put *lanes, size_t n)
 {
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		tei_put_start(&lanes[i]);
+		tes_put_start(&lanes[i]);
 	for (i = 0; i < n; i++) {
 		begin_writing(&lanes[i]);
 		if (i)
@@ -133,8 +133,8 @@ static void run_lanes(struct tei_put *lanes, size_t n)
  * Lane @i of @n has its share of the items, and a work of its own, but for the
  * first, which has the chunk's.
  */
-static bool open_lane(const struct tei_put *put, size_t i, size_t n,
-		      struct tei_put *lane)
+static bool open_lane(const struct tes_put *put, size_t i, size_t n,
+		      struct tes_put *lane)
 {
 	size_t from = put->n_todo * i / n, to = put->n_todo * (i + 1) / n;
 
@@ -145,7 +145,7 @@ static bool open_lane(const struct tei_put *put, size_t i, size_t n,
 	lane->n_next = lane->n_full = lane->n_accepted = lane->n_there = 0;
 	lane->retry_ms = 0;
 	if (i)
-		lane->work = tei_work_get(&put->store->works, to - from);
+		lane->work = tes_work_get(&put->store->works, to - from);
 	return lane->work != NULL;
 }
 
@@ -153,33 +153,33 @@ static bool open_lane(const struct tei_put *put, size_t i, size_t n,
  * Upserts have none: a key that stands twice in a call is one upsert to the master
  * only within one message.
  */
-static bool has_choice(const struct tei_put *put)
+static bool has_choice(const struct tes_put *put)
 {
 	return !put->upsert && put->n_todo / LANE_KEYS >= 2;
 }
 
-static size_t lanes_wanted(const struct tei_put *put)
+static size_t lanes_wanted(const struct tes_put *put)
 {
 	size_t n = put->n_todo / LANE_KEYS;
 
-	if (!has_choice(put) || !tei_put_lanes_two(&put->store->put_lanes))
+	if (!has_choice(put) || !tes_put_lanes_two(&put->store->put_lanes))
 		return 1;
 	return n < LANES_MAX ? n : LANES_MAX;
 }
 
-static void learn(const struct tei_put *put, size_t n_lanes, uint64_t ns)
+static void learn(const struct tes_put *put, size_t n_lanes, uint64_t ns)
 {
 	uint64_t bytes = 0;
 	size_t i;
 
 	for (i = 0; i < put->n_todo; i++)
 		bytes += put->items[put->todo[i]].size;
-	tei_put_lanes_learn(&put->store->put_lanes, n_lanes > 1, put->n_todo,
+	tes_put_lanes_learn(&put->store->put_lanes, n_lanes > 1, put->n_todo,
 			    bytes, ns);
 }
 
 /* One, when there is no memory for more. */
-static size_t open_lanes(const struct tei_put *put, struct tei_put *lanes)
+static size_t open_lanes(const struct tes_put *put, struct tes_put *lanes)
 {
 	size_t n = lanes_wanted(put), i;
 
@@ -188,13 +188,13 @@ static size_t open_lanes(const struct tei_put *put, struct tei_put *lanes)
 	if (n && i == n)
 		return n;
 	while (i > 1)
-		tei_work_put(&put->store->works, lanes[--i].work);
+		tes_work_put(&put->store->works, lanes[--i].work);
 	(void)open_lane(put, 0, 1, lanes);
 	return 1;
 }
 
 /* What the lanes leave to do; the others' works are given back. */
-static void close_lanes(struct tei_put *put, const struct tei_put *lanes,
+static void close_lanes(struct tes_put *put, const struct tes_put *lanes,
 			size_t n)
 {
 	size_t n_accepted = 0, n_there = 0, i;
@@ -210,15 +210,15 @@ static void close_lanes(struct tei_put *put, const struct tei_put *lanes,
 			put->retry_ms = lanes[i].retry_ms;
 	}
 	if (n_accepted && n_there && put->values)
-		tei_put_find_same(lanes, n);
+		tes_put_find_same(lanes, n);
 	for (i = 1; i < n; i++)
-		tei_work_put(&put->store->works, lanes[i].work);
-	tei_work_next_round(put->work);
+		tes_work_put(&put->store->works, lanes[i].work);
+	tes_work_next_round(put->work);
 }
 
-static void run_round(struct tei_put *put)
+static void run_round(struct tes_put *put)
 {
-	struct tei_put lanes[LANES_MAX];
+	struct tes_put lanes[LANES_MAX];
 	size_t n = open_lanes(put, lanes);
 	uint64_t begin = tei_now_ns();
 
@@ -233,7 +233,7 @@ static void run_round(struct tei_put *put)
  * Space comes back when fences are confirmed and leases end; the master says
  * when it is worth asking again. False: the pool is full.
  */
-static bool wait_for_space(struct tei_put *put)
+static bool wait_for_space(struct tes_put *put)
 {
 	uint64_t now = tei_now_ns(), rest, wait;
 	struct timespec until;
@@ -253,7 +253,7 @@ static bool wait_for_space(struct tei_put *put)
 	return true;
 }
 
-static void put_items(struct tei_put *put)
+static void put_items(struct tes_put *put)
 {
 	uint32_t *old;
 
@@ -275,14 +275,14 @@ static void put_items(struct tei_put *put)
 }
 
 /* 0: it does not hold. */
-static uint64_t size_of(const struct tei_put *put, size_t i)
+static uint64_t size_of(const struct tes_put *put, size_t i)
 {
 	if (put->values)
-		return tei_value_bytes(&put->values[i]);
+		return tes_value_bytes(&put->values[i]);
 	return put->sizes[i] <= TE_STORE_VALUE_MAX ? put->sizes[i] : 0;
 }
 
-static int prepare(struct tei_put *put)
+static int prepare(struct tes_put *put)
 {
 	struct tei_arena *arena = &put->work->call;
 	size_t i;
@@ -295,34 +295,34 @@ static int prepare(struct tei_put *put)
 	for (i = 0; i < put->n; i++) {
 		put->items[i].size = size_of(put, i);
 		put->results[i] = TE_STORE_INVALID_PARAMS;
-		if (tei_key_holds(&put->keys[i]) && put->items[i].size)
+		if (tes_key_holds(&put->keys[i]) && put->items[i].size)
 			put->todo[put->n_todo++] = (uint32_t)i;
 	}
 	return 0;
 }
 
-static void put_chunk(struct tei_put *put)
+static void put_chunk(struct tes_put *put)
 {
 	size_t i;
 
-	put->work = tei_work_get(&put->store->works, put->n);
+	put->work = tes_work_get(&put->store->works, put->n);
 	if (!put->work || prepare(put)) {
 		for (i = 0; i < put->n; i++)
 			put->results[i] = TE_STORE_INTERNAL_ERROR;
-		tei_work_put(&put->store->works, put->work);
+		tes_work_put(&put->store->works, put->work);
 		return;
 	}
 	put_items(put);
 	for (i = 0; i < put->n; i++)
 		if (put->items[i].same)
 			put->results[i] = put->results[put->items[i].same - 1];
-	tei_work_put(&put->store->works, put->work);
+	tes_work_put(&put->store->works, put->work);
 }
 
 /* @all's keys from @from on, as many as go in one message. */
-static struct tei_put chunk_of(const struct tei_put *all, size_t from)
+static struct tes_put chunk_of(const struct tes_put *all, size_t from)
 {
-	struct tei_put put = *all;
+	struct tes_put put = *all;
 
 	put.keys += from;
 	put.results += from;
@@ -332,25 +332,25 @@ static struct tei_put chunk_of(const struct tei_put *all, size_t from)
 		put.sizes += from;
 	if (all->how && all->how->n_group_ids)
 		put.groups = all->how->group_ids + from;
-	put.n = tei_chunk(all->keys, from, all->n);
+	put.n = tes_chunk(all->keys, from, all->n);
 	return put;
 }
 
-int tei_put_run(const struct tei_put *all)
+int tes_put_run(const struct tes_put *all)
 {
 	size_t from, len;
 
-	if (!tei_keys_given(all->store, all->keys, all->n, all->results) ||
+	if (!tes_keys_given(all->store, all->keys, all->n, all->results) ||
 	    (all->n && !all->values && !all->sizes) ||
-	    !tei_replicate_holds(all->how, all->n))
+	    !tes_replicate_holds(all->how, all->n))
 		return TE_STORE_INVALID_PARAMS;
 	for (from = 0; from < all->n; from += len) {
-		struct tei_put put = chunk_of(all, from);
+		struct tes_put put = chunk_of(all, from);
 
 		len = put.n;
 		put_chunk(&put);
 	}
-	return tei_first_code(all->results, all->n);
+	return tes_first_code(all->results, all->n);
 }
 
 static int put_values(struct te_store *store, const struct te_store_key *keys,
@@ -358,7 +358,7 @@ static int put_values(struct te_store *store, const struct te_store_key *keys,
 		      const struct te_store_replicate *how, bool upsert,
 		      int *results)
 {
-	const struct tei_put all = {
+	const struct tes_put all = {
 		.store = store,
 		.keys = keys,
 		.values = values,
@@ -368,23 +368,23 @@ static int put_values(struct te_store *store, const struct te_store_key *keys,
 		.n = n,
 	};
 
-	return tei_put_run(&all);
+	return tes_put_run(&all);
 }
 
-int tei_direct_put(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_put(struct te_store *store, const struct te_store_key *keys,
 		   const struct te_store_value *values, size_t n,
 		   const struct te_store_replicate *how, int *results)
 {
 	return put_values(store, keys, values, n, how, false, results);
 }
 
-int tei_direct_upsert(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_upsert(struct te_store *store, const struct te_store_key *keys,
 		      const struct te_store_value *values, size_t n,
 		      const struct te_store_replicate *how, int *results)
 {
 	int code = put_values(store, keys, values, n, how, true, results);
 
 	if (keys)
-		tei_forget_keys(store, keys, n);
+		tes_forget_keys(store, keys, n);
 	return code;
 }

@@ -14,13 +14,13 @@
 #define TRIES 3 /* starts of one key */
 
 /* What travels, and whose it is. */
-struct tei_put_ending {
+struct tes_put_ending {
 	Store__PutEnd msg;
 	uint32_t *which; /* which[n]: entries */
 	size_t n;
 };
 
-static void fail(struct tei_put *put, const struct tei_put_ending *end,
+static void fail(struct tes_put *put, const struct tes_put_ending *end,
 		 int code)
 {
 	size_t i;
@@ -29,7 +29,7 @@ static void fail(struct tei_put *put, const struct tei_put_ending *end,
 		put->results[put->entries[end->which[i]].item] = code;
 }
 
-static void settle(struct tei_put *put, const struct tei_put_entry *entry,
+static void settle(struct tes_put *put, const struct tes_put_entry *entry,
 		   int status)
 {
 	uint32_t item = entry->item;
@@ -42,7 +42,7 @@ static void settle(struct tei_put *put, const struct tei_put_entry *entry,
 		 */
 		put->results[item] = put->upsert ? TE_STORE_TRANSFER_FAIL : 0;
 		if (put->upsert && put->items[item].tries < TRIES)
-			tei_put_again(put, item);
+			tes_put_again(put, item);
 	} else if (entry->written) {
 		/* Too late: the master has given the space to others. */
 		put->results[item] = status ? TE_STORE_TRANSFER_FAIL : 0;
@@ -52,18 +52,18 @@ static void settle(struct tei_put *put, const struct tei_put_entry *entry,
 	} else if (entry->again) {
 		put->results[item] = TE_STORE_TRANSFER_FAIL;
 		if (put->items[item].tries < TRIES)
-			tei_put_again(put, item);
+			tes_put_again(put, item);
 	}
 }
 
 /* ---- the message ---- */
 
-static size_t count(const struct tei_put *put, struct tei_put_ending *end)
+static size_t count(const struct tes_put *put, struct tes_put_ending *end)
 {
 	size_t n_entries = 0, i;
 
 	for (i = 0; i < put->n_todo; i++) {
-		const struct tei_put_entry *entry = &put->entries[i];
+		const struct tes_put_entry *entry = &put->entries[i];
 
 		if (!entry->accepted)
 			continue;
@@ -73,7 +73,7 @@ static size_t count(const struct tei_put *put, struct tei_put_ending *end)
 	return n_entries;
 }
 
-static int take_columns(struct tei_put_ending *end, struct tei_arena *arena,
+static int take_columns(struct tes_put_ending *end, struct tei_arena *arena,
 			size_t n_entries)
 {
 	Store__PutEnd *m = &end->msg;
@@ -92,7 +92,7 @@ static int take_columns(struct tei_put_ending *end, struct tei_arena *arena,
 }
 
 /* Columns that say nothing are left out. */
-static void fill(const struct tei_put *put, struct tei_put_ending *end)
+static void fill(const struct tes_put *put, struct tes_put_ending *end)
 {
 	Store__PutEnd *m = &end->msg;
 	bool loud = false, several = false, no_crc = false;
@@ -100,9 +100,9 @@ static void fill(const struct tei_put *put, struct tei_put_ending *end)
 	uint32_t k;
 
 	for (i = 0; i < end->n; i++) {
-		const struct tei_put_entry *entry =
+		const struct tes_put_entry *entry =
 			&put->entries[end->which[i]];
-		const struct tei_layout *layout = &entry->layout;
+		const struct tes_layout *layout = &entry->layout;
 
 		m->generation[i] = entry->generation;
 		m->written[i] = entry->written;
@@ -111,7 +111,7 @@ static void fill(const struct tei_put *put, struct tei_put_ending *end)
 		m->no_crc[i] = entry->no_crc;
 		for (k = 0; k < layout->n_extents; k++)
 			m->crc[m->n_crc++] = layout->extents[k].crc;
-		loud |= (entry->written | entry->quiet) != tei_put_all(layout);
+		loud |= (entry->written | entry->quiet) != tes_put_all(layout);
 		several |= layout->n_extents != 1;
 		no_crc |= entry->no_crc;
 	}
@@ -123,15 +123,15 @@ static void fill(const struct tei_put *put, struct tei_put_ending *end)
 }
 
 static const struct te_store_key *
-key_at(const struct tei_put *put, const struct tei_put_ending *end, size_t i)
+key_at(const struct tes_put *put, const struct tes_put_ending *end, size_t i)
 {
 	return &put->keys[put->entries[end->which[i]].item];
 }
 
-static int prepare(struct tei_put *put, struct tei_put_ending *end)
+static int prepare(struct tes_put *put, struct tes_put_ending *end)
 {
 	struct tei_arena *arena = &put->work->round;
-	struct tei_key_column column;
+	struct tes_key_column column;
 	size_t n_entries, bytes = 0, i;
 
 	store__put_end__init(&end->msg);
@@ -142,12 +142,12 @@ static int prepare(struct tei_put *put, struct tei_put_ending *end)
 	for (i = 0; i < end->n; i++)
 		bytes += key_at(put, end, i)->len;
 	if (take_columns(end, arena, n_entries) ||
-	    tei_key_column_init(&column, arena, end->n, bytes))
+	    tes_key_column_init(&column, arena, end->n, bytes))
 		return -ENOMEM;
 	for (i = 0; i < end->n; i++) {
 		const struct te_store_key *key = key_at(put, end, i);
 
-		tei_key_column_add(&column, key->bytes, key->len);
+		tes_key_column_add(&column, key->bytes, key->len);
 	}
 	end->msg.keys = column.bytes;
 	end->msg.key_lens = column.lens;
@@ -158,10 +158,10 @@ static int prepare(struct tei_put *put, struct tei_put_ending *end)
 
 /* ---- the call ---- */
 
-void tei_put_end(struct tei_put *put)
+void tes_put_end(struct tes_put *put)
 {
 	struct tei_arena *arena = &put->work->round;
-	struct tei_put_ending *end = tei_arena_calloc(arena, 1, sizeof(*end));
+	struct tes_put_ending *end = tei_arena_calloc(arena, 1, sizeof(*end));
 	size_t i;
 
 	put->ending = NULL;
@@ -175,22 +175,22 @@ void tei_put_end(struct tei_put *put)
 	if (!end->n)
 		return;
 	put->ending = end;
-	tei_store_ask(put->store, STORE__STORE_TYPE__STORE_PUT_END,
-		      &end->msg.base, arena, tei_call_deadline(put->store),
+	tes_store_ask(put->store, STORE__STORE_TYPE__STORE_PUT_END,
+		      &end->msg.base, arena, tes_call_deadline(put->store),
 		      &put->asked);
 }
 
-void tei_put_ended(struct tei_put *put)
+void tes_put_ended(struct tes_put *put)
 {
-	struct tei_put_ending *end = put->ending;
+	struct tes_put_ending *end = put->ending;
 	Store__PutEndReply *answer;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	size_t i;
 	int code;
 
 	if (!end)
 		return;
-	code = tei_store_answered(put->store, &put->asked, &reply);
+	code = tes_store_answered(put->store, &put->asked, &reply);
 	if (code) {
 		fail(put, end, code);
 		return;
@@ -198,7 +198,7 @@ void tei_put_ended(struct tei_put *put)
 	answer = store__put_end_reply__unpack(&put->work->round.pb, reply.len,
 					      reply.body);
 	if (!answer || answer->n_status != end->n) {
-		fail(put, end, tei_bad_reply("put end"));
+		fail(put, end, tes_bad_reply("put end"));
 		return;
 	}
 	for (i = 0; i < end->n; i++)

@@ -31,7 +31,7 @@ static uint64_t word_of(bool two, size_t n, uint64_t bytes, uint64_t ns)
 }
 
 /* Relaxed, here and below: hints, to which nothing else belongs. */
-bool tei_put_lanes_two(struct tei_put_lanes *lanes)
+bool tes_put_lanes_two(struct tes_put_lanes *lanes)
 {
 	int votes = atomic_load_explicit(&lanes->votes, memory_order_relaxed);
 	uint32_t round = atomic_fetch_add_explicit(&lanes->n_rounds, 1,
@@ -41,7 +41,7 @@ bool tei_put_lanes_two(struct tei_put_lanes *lanes)
 	return (votes >= 0) != (round % turn == turn - 1);
 }
 
-static void vote(struct tei_put_lanes *lanes, int by)
+static void vote(struct tes_put_lanes *lanes, int by)
 {
 	int votes = atomic_load_explicit(&lanes->votes, memory_order_relaxed);
 
@@ -51,7 +51,7 @@ static void vote(struct tei_put_lanes *lanes, int by)
 				      memory_order_relaxed);
 }
 
-void tei_put_lanes_learn(struct tei_put_lanes *lanes, bool two, size_t n,
+void tes_put_lanes_learn(struct tes_put_lanes *lanes, bool two, size_t n,
 			 uint64_t bytes, uint64_t ns)
 {
 	const uint64_t alike = (1u << LAST_NS_SHIFT) - 1 - LAST_TWO;

@@ -19,16 +19,16 @@
 #include <stdint.h>
 
 /* Zeroed at first. */
-struct tei_put_lanes {
+struct tes_put_lanes {
 	atomic_uint n_rounds;
 	atomic_int votes;   /* for two lanes; fewer than 0: for one */
 	atomic_ullong last; /* the last round; 0: none */
 };
 
 /* How the next round goes: in two lanes, or in one. */
-bool tei_put_lanes_two(struct tei_put_lanes *lanes);
+bool tes_put_lanes_two(struct tes_put_lanes *lanes);
 /* A round of @n keys and @bytes, in two lanes or in one, took @ns. */
-void tei_put_lanes_learn(struct tei_put_lanes *lanes, bool two, size_t n,
+void tes_put_lanes_learn(struct tes_put_lanes *lanes, bool two, size_t n,
 			 uint64_t bytes, uint64_t ns);
 
 #endif

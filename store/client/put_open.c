@@ -13,42 +13,42 @@
 /* ---- opening ---- */
 
 /* The places that @layout needs, and no others; it names them anew. */
-static uint32_t pick_places(struct tei_layout *layout,
-			    const struct tei_places *places,
-			    struct tei_draft_place *out)
+static uint32_t pick_places(struct tes_layout *layout,
+			    const struct tes_places *places,
+			    struct tes_draft_place *out)
 {
 	uint32_t n = 0, i, k;
 
 	for (k = 0; k < layout->n_extents; k++) {
-		const struct tei_place *place =
+		const struct tes_place *place =
 			&places->at[layout->extents[k].place];
 
 		for (i = 0; i < n; i++)
 			if (out[i].owner == place->owner)
 				break;
 		if (i == n)
-			out[n++] = (struct tei_draft_place){place->owner,
+			out[n++] = (struct tes_draft_place){place->owner,
 							    place->epoch};
 		layout->extents[k].place = i;
 	}
 	return n;
 }
 
-static struct tei_draft *make_draft(struct tei_put *put,
-				    struct tei_put_entry *entry,
-				    const struct tei_places *places)
+static struct tes_draft *make_draft(struct tes_put *put,
+				    struct tes_put_entry *entry,
+				    const struct tes_places *places)
 {
-	struct tei_drafts *drafts = &put->store->drafts;
+	struct tes_drafts *drafts = &put->store->drafts;
 	const struct te_store_key *key = &put->keys[entry->item];
-	struct tei_draft_place *used = tei_arena_alloc(
+	struct tes_draft_place *used = tei_arena_alloc(
 		&put->work->round, entry->layout.n_extents * sizeof(*used));
-	struct tei_draft *draft;
+	struct tes_draft *draft;
 	uint32_t n;
 
 	if (!used)
 		return NULL;
 	n = pick_places(&entry->layout, places, used);
-	draft = tei_draft_create(drafts, key->bytes, key->len, &entry->layout,
+	draft = tes_draft_create(drafts, key->bytes, key->len, &entry->layout,
 				 used, n);
 	if (!draft)
 		return NULL;
@@ -57,23 +57,23 @@ static struct tei_draft *make_draft(struct tei_put *put,
 	draft->size = put->items[entry->item].size;
 	draft->alive = entry->written;
 	draft->loud =
-		tei_put_all(&entry->layout) & ~entry->written & ~entry->quiet;
+		tes_put_all(&entry->layout) & ~entry->written & ~entry->quiet;
 	return draft;
 }
 
-void tei_put_keep(struct tei_put *put, const struct tei_places *places)
+void tes_put_keep(struct tes_put *put, const struct tes_places *places)
 {
-	struct tei_drafts *drafts = &put->store->drafts;
+	struct tes_drafts *drafts = &put->store->drafts;
 	size_t i;
 
 	for (i = 0; i < put->n_todo; i++) {
-		struct tei_put_entry *entry = &put->entries[i];
-		struct tei_draft *draft;
+		struct tes_put_entry *entry = &put->entries[i];
+		struct tes_draft *draft;
 
 		if (!entry->accepted || !entry->written)
 			continue;
 		draft = make_draft(put, entry, places);
-		if (draft && !tei_drafts_add(drafts, draft)) {
+		if (draft && !tes_drafts_add(drafts, draft)) {
 			put->results[entry->item] = 0;
 			entry->accepted = false;
 			continue;
@@ -82,17 +82,17 @@ void tei_put_keep(struct tei_put *put, const struct tei_places *places)
 		put->results[entry->item] =
 			draft ? TE_STORE_OBJECT_ALREADY_EXISTS
 			      : TE_STORE_INTERNAL_ERROR;
-		tei_draft_destroy(drafts, draft);
+		tes_draft_destroy(drafts, draft);
 		entry->quiet |= entry->written;
 		entry->written = 0;
 	}
 }
 
-int tei_direct_put_open(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_put_open(struct te_store *store, const struct te_store_key *keys,
 			const uint64_t *sizes, size_t n,
 			const struct te_store_replicate *how, int *results)
 {
-	const struct tei_put all = {
+	const struct tes_put all = {
 		.store = store,
 		.keys = keys,
 		.sizes = sizes,
@@ -101,17 +101,17 @@ int tei_direct_put_open(struct te_store *store, const struct te_store_key *keys,
 		.n = n,
 	};
 
-	return tei_put_run(&all);
+	return tes_put_run(&all);
 }
 
 /* ---- ending ---- */
 
 static int take(struct te_store *store, const struct te_store_key *key,
-		bool commit, struct tei_draft **out)
+		bool commit, struct tes_draft **out)
 {
-	if (!tei_key_holds(key))
+	if (!tes_key_holds(key))
 		return TE_STORE_INVALID_PARAMS;
-	switch (tei_drafts_take(&store->drafts, key->bytes, key->len, commit,
+	switch (tes_drafts_take(&store->drafts, key->bytes, key->len, commit,
 				out)) {
 	case 0:
 		return 0;
@@ -124,25 +124,25 @@ static int take(struct te_store *store, const struct te_store_key *key,
 	}
 }
 
-static void set_entry(struct tei_put_entry *entry, uint32_t item,
-		      const struct tei_draft *draft, bool commit)
+static void set_entry(struct tes_put_entry *entry, uint32_t item,
+		      const struct tes_draft *draft, bool commit)
 {
 	memset(entry, 0, sizeof(*entry));
 	entry->item = item;
 	entry->accepted = true;
-	entry->no_crc = !tei_draft_has_crc(draft);
+	entry->no_crc = !tes_draft_has_crc(draft);
 	entry->generation = draft->generation;
 	entry->layout = draft->layout;
 	entry->written = commit ? draft->alive : 0;
 	entry->quiet =
-		tei_put_all(&draft->layout) & ~entry->written & ~draft->loud;
+		tes_put_all(&draft->layout) & ~entry->written & ~draft->loud;
 }
 
 /* One message for those of one master; theirs are done with then. */
-static void end_some(struct tei_put *put, struct tei_draft **drafts,
+static void end_some(struct tes_put *put, struct tes_draft **drafts,
 		     bool commit)
 {
-	const struct tei_draft *first = NULL;
+	const struct tes_draft *first = NULL;
 	uint32_t i;
 
 	put->n_todo = 0;
@@ -155,21 +155,21 @@ static void end_some(struct tei_put *put, struct tei_draft **drafts,
 		set_entry(&put->entries[put->n_todo++], i, drafts[i], commit);
 	}
 	if (put->n_todo) {
-		tei_put_end(put);
-		tei_put_ended(put);
+		tes_put_end(put);
+		tes_put_ended(put);
 	}
 	for (i = 0; i < put->n_todo; i++) {
 		uint32_t item = put->entries[i].item;
 
-		tei_draft_destroy(&put->store->drafts, drafts[item]);
+		tes_draft_destroy(&put->store->drafts, drafts[item]);
 		drafts[item] = NULL;
 	}
 }
 
-static int end_chunk(struct tei_put *put, bool commit)
+static int end_chunk(struct tes_put *put, bool commit)
 {
 	struct tei_arena *arena = &put->work->call;
-	struct tei_draft **drafts =
+	struct tes_draft **drafts =
 		tei_arena_calloc(arena, put->n, sizeof(*drafts));
 	size_t i;
 
@@ -184,7 +184,7 @@ static int end_chunk(struct tei_put *put, bool commit)
 	}
 	do {
 		end_some(put, drafts, commit);
-		tei_work_next_round(put->work);
+		tes_work_next_round(put->work);
 	} while (put->n_todo);
 	return 0;
 }
@@ -194,34 +194,34 @@ static int end_all(struct te_store *store, const struct te_store_key *keys,
 {
 	size_t from, len, i;
 
-	if (!tei_keys_given(store, keys, n, results))
+	if (!tes_keys_given(store, keys, n, results))
 		return TE_STORE_INVALID_PARAMS;
 	for (from = 0; from < n; from += len) {
-		struct tei_put put = {
+		struct tes_put put = {
 			.store = store,
-			.work = tei_work_get(&store->works, 1),
+			.work = tes_work_get(&store->works, 1),
 			.keys = keys + from,
 			.results = results + from,
-			.n = tei_chunk(keys, from, n),
+			.n = tes_chunk(keys, from, n),
 		};
 
 		len = put.n;
 		if (!put.work || end_chunk(&put, commit))
 			for (i = from; i < from + len; i++)
 				results[i] = TE_STORE_INTERNAL_ERROR;
-		tei_work_put(&store->works, put.work);
+		tes_work_put(&store->works, put.work);
 	}
-	return tei_first_code(results, n);
+	return tes_first_code(results, n);
 }
 
-int tei_direct_put_commit(struct te_store *store,
+int tes_direct_put_commit(struct te_store *store,
 			  const struct te_store_key *keys, size_t n,
 			  int *results)
 {
 	return end_all(store, keys, n, true, results);
 }
 
-int tei_direct_put_abort(struct te_store *store,
+int tes_direct_put_abort(struct te_store *store,
 			 const struct te_store_key *keys, size_t n,
 			 int *results)
 {

@@ -11,61 +11,61 @@
 
 /* Whose a request is. */
 struct sent {
-	struct tei_draft *draft;
+	struct tes_draft *draft;
 	uint32_t extent;    /* of its layout */
 	uint64_t from, len; /* of the extent's data */
 };
 
 struct writing {
 	struct te_store *store;
-	struct tei_work *work;
+	struct tes_work *work;
 	const struct te_store_range *ranges;
 	int64_t *results;
-	struct tei_draft **drafts; /* of each key; NULL: it has none */
+	struct tes_draft **drafts; /* of each key; NULL: it has none */
 	/* Of the run. */
 	struct sent *sent;     /* sent[work->n] */
 	const uint32_t *order; /* order[from .. to - 1] are its ranges */
 	size_t from, to;
-	struct tei_places places;
+	struct tes_places places;
 };
 
 static int plan_extent(struct writing *w, const struct te_store_range *r,
-		       struct tei_draft *draft, uint32_t k)
+		       struct tes_draft *draft, uint32_t k)
 {
-	const struct tei_extent_at *x = &draft->layout.extents[k];
-	const struct tei_draft_place *place = &draft->places[x->place];
+	const struct tes_extent_at *x = &draft->layout.extents[k];
+	const struct tes_draft_place *place = &draft->places[x->place];
 	struct te_request *req;
-	uint64_t from, len = tei_range_common(r, x, &from);
+	uint64_t from, len = tes_range_common(r, x, &from);
 	uint32_t index;
 
 	if (!len)
 		return 0;
-	if (tei_places_add_owner(&w->places, place->owner, &index))
+	if (tes_places_add_owner(&w->places, place->owner, &index))
 		return -ENOMEM;
 	w->sent[w->work->n] = (struct sent){draft, k, from - x->offset, len};
-	req = tei_work_add_plain(w->work, TE_WRITE,
+	req = tes_work_add_plain(w->work, TE_WRITE,
 				 (uint8_t *)r->addr + (from - r->offset), len);
 	if (!req)
 		return -ENOMEM;
 	req->flags = TE_CRC;
 	req->crc_len = len;
 	req->segment = place->owner->segment;
-	req->remote = x->address + TEI_EXTENT_HEADER_LEN + from - x->offset;
+	req->remote = x->address + TES_EXTENT_HEADER_LEN + from - x->offset;
 	req->epoch = place->epoch;
 	return 0;
 }
 
 static void plan_range(struct writing *w, uint32_t range)
 {
-	struct tei_draft *draft = w->drafts[w->ranges[range].key];
-	uint32_t alive = tei_draft_alive(&w->store->drafts, draft), k;
+	struct tes_draft *draft = w->drafts[w->ranges[range].key];
+	uint32_t alive = tes_draft_alive(&w->store->drafts, draft), k;
 
 	for (k = 0; k < draft->layout.n_extents; k++) {
-		const struct tei_extent_at *x = &draft->layout.extents[k];
+		const struct tes_extent_at *x = &draft->layout.extents[k];
 
 		if (alive & 1u << x->replica &&
 		    plan_extent(w, &w->ranges[range], draft, k))
-			tei_draft_fail(&w->store->drafts, draft, x->replica,
+			tes_draft_fail(&w->store->drafts, draft, x->replica,
 				       false);
 	}
 }
@@ -73,7 +73,7 @@ static void plan_range(struct writing *w, uint32_t range)
 /* ---- a run ---- */
 
 static bool inside(const struct te_store_range *range,
-		   const struct tei_draft *draft)
+		   const struct tes_draft *draft)
 {
 	return range->offset <= draft->size &&
 	       range->length <= draft->size - range->offset;
@@ -82,7 +82,7 @@ static bool inside(const struct te_store_range *range,
 /* What cannot be written has its result. */
 static bool is_wanted(struct writing *w, uint32_t range)
 {
-	const struct tei_draft *draft = w->drafts[w->ranges[range].key];
+	const struct tes_draft *draft = w->drafts[w->ranges[range].key];
 
 	if (w->results[range])
 		return false;
@@ -107,7 +107,7 @@ static size_t measure(struct writing *w, size_t end)
 		if (is_wanted(w, range))
 			more = w->drafts[w->ranges[range].key]
 				       ->layout.n_extents;
-		if (w->to > w->from && n + more > TEI_WORK_MAX)
+		if (w->to > w->from && n + more > TES_WORK_MAX)
 			break;
 		n += more;
 	}
@@ -116,7 +116,7 @@ static size_t measure(struct writing *w, size_t end)
 
 static void judge(struct writing *w, int rc)
 {
-	struct tei_drafts *drafts = &w->store->drafts;
+	struct tes_drafts *drafts = &w->store->drafts;
 	struct te_completion done;
 	uint32_t i;
 
@@ -124,14 +124,14 @@ static void judge(struct writing *w, int rc)
 		const struct sent *sent = &w->sent[i];
 
 		if (!rc)
-			tei_work_result(w->work, i, &done);
+			tes_work_result(w->work, i, &done);
 		if (rc || done.error)
-			tei_draft_fail(drafts, sent->draft,
+			tes_draft_fail(drafts, sent->draft,
 				       sent->draft->layout.extents[sent->extent]
 					       .replica,
 				       !rc && !(done.flags & TE_REMOTE_QUIET));
 		else
-			tei_draft_sum(drafts, sent->draft, sent->extent,
+			tes_draft_sum(drafts, sent->draft, sent->extent,
 				      sent->from, sent->len, done.crc);
 	}
 }
@@ -139,12 +139,12 @@ static void judge(struct writing *w, int rc)
 static void set_result(struct writing *w, uint32_t range)
 {
 	const struct te_store_range *r = &w->ranges[range];
-	struct tei_drafts *drafts = &w->store->drafts;
-	struct tei_draft *draft = w->drafts[r->key];
+	struct tes_drafts *drafts = &w->store->drafts;
+	struct tes_draft *draft = w->drafts[r->key];
 
-	if (!tei_draft_alive(drafts, draft))
+	if (!tes_draft_alive(drafts, draft))
 		w->results[range] = TE_STORE_TRANSFER_FAIL;
-	else if (tei_draft_note(drafts, draft, r->offset,
+	else if (tes_draft_note(drafts, draft, r->offset,
 				r->offset + r->length))
 		w->results[range] = TE_STORE_INTERNAL_ERROR;
 	else
@@ -157,14 +157,14 @@ static int run(struct writing *w, size_t n)
 	int rc;
 
 	w->sent = tei_arena_alloc(&w->work->round, (n + 1) * sizeof(*w->sent));
-	if (!w->sent || tei_work_next_run(w->work, n))
+	if (!w->sent || tes_work_next_run(w->work, n))
 		return -ENOMEM;
-	tei_places_init(&w->places, &w->store->owners, w->work, 0, 0);
+	tes_places_init(&w->places, &w->store->owners, w->work, 0, 0);
 	for (i = w->from; i < w->to; i++)
 		if (!w->results[w->order[i]])
 			plan_range(w, w->order[i]);
-	rc = tei_work_run(w->work, &w->places);
-	tei_places_fini(&w->places);
+	rc = tes_work_run(w->work, &w->places);
+	tes_places_fini(&w->places);
 	judge(w, rc);
 	return 0;
 }
@@ -186,21 +186,21 @@ static void write_ranges(struct writing *w, size_t n_ranges)
 			else
 				set_result(w, w->order[i]);
 		}
-		tei_work_next_round(w->work);
+		tes_work_next_round(w->work);
 	}
 }
 
 /* ---- all of it ---- */
 
 static void enter(struct writing *w, const struct te_store_key *keys,
-		  size_t n_keys, const struct tei_sorted *sorted)
+		  size_t n_keys, const struct tes_sorted *sorted)
 {
 	size_t i;
 
 	for (i = 0; i < n_keys; i++)
 		if (sorted->starts[i] < sorted->starts[i + 1] &&
-		    tei_key_holds(&keys[i]))
-			w->drafts[i] = tei_drafts_enter(
+		    tes_key_holds(&keys[i]))
+			w->drafts[i] = tes_drafts_enter(
 				&w->store->drafts, keys[i].bytes, keys[i].len);
 }
 
@@ -210,32 +210,32 @@ static void leave(struct writing *w, size_t n_keys)
 
 	for (i = 0; i < n_keys; i++)
 		if (w->drafts[i])
-			tei_drafts_leave(&w->store->drafts, w->drafts[i]);
+			tes_drafts_leave(&w->store->drafts, w->drafts[i]);
 }
 
 static int put_ranges(struct writing *w, const struct te_store_key *keys,
 		      size_t n_keys, size_t n_ranges)
 {
-	struct tei_sorted sorted;
+	struct tes_sorted sorted;
 	int n_written = 0;
 	size_t i;
 
-	if (tei_ranges_sort(w->ranges, n_ranges, n_keys, w->results, &sorted))
+	if (tes_ranges_sort(w->ranges, n_ranges, n_keys, w->results, &sorted))
 		return TE_STORE_INTERNAL_ERROR;
 	for (i = 0; i < n_ranges; i++) /* of keys that are none */
-		if (!w->results[i] && !tei_key_holds(&keys[w->ranges[i].key]))
+		if (!w->results[i] && !tes_key_holds(&keys[w->ranges[i].key]))
 			w->results[i] = TE_STORE_INVALID_PARAMS;
 	w->order = sorted.order;
 	enter(w, keys, n_keys, &sorted);
 	write_ranges(w, sorted.starts[n_keys]);
 	leave(w, n_keys);
-	tei_ranges_free(&sorted);
+	tes_ranges_free(&sorted);
 	for (i = 0; i < n_ranges; i++)
 		n_written += w->results[i] > 0;
 	return n_written;
 }
 
-int tei_direct_put_ranges(struct te_store *store,
+int tes_direct_put_ranges(struct te_store *store,
 			  const struct te_store_key *keys, size_t n_keys,
 			  const struct te_store_range *ranges, size_t n_ranges,
 			  int64_t *results)
@@ -247,15 +247,15 @@ int tei_direct_put_ranges(struct te_store *store,
 	};
 	int rc = TE_STORE_INTERNAL_ERROR;
 
-	if (!tei_keys_given(store, keys, n_keys, keys) ||
+	if (!tes_keys_given(store, keys, n_keys, keys) ||
 	    (n_ranges && (!ranges || !results)) ||
 	    n_ranges > TE_STORE_RANGES_MAX)
 		return TE_STORE_INVALID_PARAMS;
-	w.drafts = tei_calloc(n_keys + 1, sizeof(struct tei_draft *));
-	w.work = tei_work_get(&store->works, 1);
+	w.drafts = tei_calloc(n_keys + 1, sizeof(struct tes_draft *));
+	w.work = tes_work_get(&store->works, 1);
 	if (w.drafts && w.work)
 		rc = put_ranges(&w, keys, n_keys, n_ranges);
-	tei_work_put(&store->works, w.work);
+	tes_work_put(&store->works, w.work);
 	tei_free(w.drafts);
 	return rc;
 }

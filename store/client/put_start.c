@@ -23,7 +23,7 @@ static void set_how(const struct te_store_replicate *how, Store__Replicate *msg)
 }
 
 /* Neighbours mostly share a group, so one that repeats is named once. */
-static int set_groups(struct tei_put *put, Store__PutStart *msg)
+static int set_groups(struct tes_put *put, Store__PutStart *msg)
 {
 	struct tei_arena *arena = &put->work->round;
 	size_t n = put->n_todo, i;
@@ -49,7 +49,7 @@ static int set_groups(struct tei_put *put, Store__PutStart *msg)
 	return 0;
 }
 
-static size_t bytes_todo(const struct tei_put *put)
+static size_t bytes_todo(const struct tes_put *put)
 {
 	size_t bytes = 0, i;
 
@@ -58,20 +58,20 @@ static size_t bytes_todo(const struct tei_put *put)
 	return bytes;
 }
 
-static int fill(struct tei_put *put, Store__PutStart *msg)
+static int fill(struct tes_put *put, Store__PutStart *msg)
 {
 	struct tei_arena *arena = &put->work->round;
-	struct tei_key_column column;
+	struct tes_key_column column;
 	size_t n = put->n_todo, i;
 
 	msg->sizes = tei_arena_alloc(arena, n * sizeof(msg->sizes[0]));
 	if (!msg->sizes || set_groups(put, msg) ||
-	    tei_key_column_init(&column, arena, n, bytes_todo(put)))
+	    tes_key_column_init(&column, arena, n, bytes_todo(put)))
 		return -ENOMEM;
 	for (i = 0; i < n; i++) {
 		const struct te_store_key *key = &put->keys[put->todo[i]];
 
-		tei_key_column_add(&column, key->bytes, key->len);
+		tes_key_column_add(&column, key->bytes, key->len);
 		msg->sizes[i] = put->items[put->todo[i]].size;
 	}
 	msg->n_sizes = n;
@@ -84,11 +84,11 @@ static int fill(struct tei_put *put, Store__PutStart *msg)
 
 /* ---- the answer ---- */
 
-static int take_layouts(struct tei_put *put, const uint64_t *sizes)
+static int take_layouts(struct tes_put *put, const uint64_t *sizes)
 {
 	const Store__PutStartReply *m = put->start;
 	struct tei_arena *arena = &put->work->round;
-	const struct tei_columns columns = {
+	const struct tes_columns columns = {
 		.n = put->n_todo,
 		.status = m->status,
 		.n_status = m->n_status,
@@ -108,31 +108,31 @@ static int take_layouts(struct tei_put *put, const uint64_t *sizes)
 		.n_length = m->n_length,
 		.n_segments = m->n_segments,
 	};
-	struct tei_layout *layouts =
+	struct tes_layout *layouts =
 		tei_arena_alloc(arena, put->n_todo * sizeof(*layouts));
 	size_t i;
 	int rc;
 
 	if (!layouts)
 		return -ENOMEM;
-	rc = tei_layouts_decode(&columns, arena, 0, layouts);
+	rc = tes_layouts_decode(&columns, arena, 0, layouts);
 	for (i = 0; i < put->n_todo && !rc; i++)
 		put->entries[i].layout = layouts[i];
 	return rc;
 }
 
-static int take_entries(struct tei_put *put, uint64_t digest_seed)
+static int take_entries(struct tes_put *put, uint64_t digest_seed)
 {
 	struct tei_arena *arena = &put->work->round;
 	size_t i;
 
 	for (i = 0; i < put->n_todo; i++) {
-		struct tei_put_entry *entry = &put->entries[i];
+		struct tes_put_entry *entry = &put->entries[i];
 		const struct te_store_key *key = &put->keys[put->todo[i]];
 
 		entry->item = put->todo[i];
 		put->items[entry->item].digest =
-			tei_key_digest(key->bytes, key->len, digest_seed);
+			tes_key_digest(key->bytes, key->len, digest_seed);
 		if (put->start->status[i])
 			continue;
 		entry->accepted = true;
@@ -148,7 +148,7 @@ static int take_entries(struct tei_put *put, uint64_t digest_seed)
 	return 0;
 }
 
-static int take_how(struct tei_put *put)
+static int take_how(struct tes_put *put)
 {
 	Store__Replicate *how;
 
@@ -163,7 +163,7 @@ static int take_how(struct tei_put *put)
 	return 0;
 }
 
-static int prepare(struct tei_put *put)
+static int prepare(struct tes_put *put)
 {
 	struct tei_arena *arena = &put->work->round;
 
@@ -176,47 +176,47 @@ static int prepare(struct tei_put *put)
 	return fill(put, put->ask) || take_how(put) ? -ENOMEM : 0;
 }
 
-void tei_put_start(struct tei_put *put)
+void tes_put_start(struct tes_put *put)
 {
 	put->code = prepare(put) ? TE_STORE_INTERNAL_ERROR : 0;
 	if (put->code)
 		return;
 	put->t0 = tei_now_ns();
-	tei_store_ask(put->store, STORE__STORE_TYPE__STORE_PUT_START,
+	tes_store_ask(put->store, STORE__STORE_TYPE__STORE_PUT_START,
 		      &put->ask->base, &put->work->round,
-		      tei_call_deadline(put->store), &put->asked);
+		      tes_call_deadline(put->store), &put->asked);
 }
 
-static int take_answer(struct tei_put *put, const struct tei_reply *reply)
+static int take_answer(struct tes_put *put, const struct tes_reply *reply)
 {
 	int rc;
 
 	put->start = store__put_start_reply__unpack(&put->work->round.pb,
 						    reply->len, reply->body);
 	if (!put->start)
-		return tei_bad_reply("put start");
+		return tes_bad_reply("put start");
 	rc = take_layouts(put, put->ask->sizes);
 	if (!rc)
 		rc = take_entries(put, reply->digest_seed);
 	if (rc == -EBADMSG)
-		return tei_bad_reply("put start");
+		return tes_bad_reply("put start");
 	return rc ? TE_STORE_INTERNAL_ERROR : 0;
 }
 
-void tei_put_started(struct tei_put *put)
+void tes_put_started(struct tes_put *put)
 {
-	struct tei_reply reply;
+	struct tes_reply reply;
 
 	if (put->code)
 		return;
-	put->code = tei_store_answered(put->store, &put->asked, &reply);
+	put->code = tes_store_answered(put->store, &put->asked, &reply);
 	if (!put->code)
 		put->code = take_answer(put, &reply);
 }
 
 /* ---- a key twice in one call ---- */
 
-static bool same_key(const struct tei_put *put, uint32_t a, uint32_t b)
+static bool same_key(const struct tes_put *put, uint32_t a, uint32_t b)
 {
 	const struct te_store_key *x = &put->keys[a], *y = &put->keys[b];
 
@@ -229,7 +229,7 @@ struct seen {
 	size_t room;
 };
 
-static void find_same(const struct tei_put *put, const struct seen *seen)
+static void find_same(const struct tes_put *put, const struct seen *seen)
 {
 	size_t i, at;
 
@@ -249,7 +249,7 @@ static void find_same(const struct tei_put *put, const struct seen *seen)
 	}
 }
 
-void tei_put_find_same(const struct tei_put *lanes, size_t n_lanes)
+void tes_put_find_same(const struct tes_put *lanes, size_t n_lanes)
 {
 	struct seen seen = {.room = 64};
 	size_t n = 0, i;

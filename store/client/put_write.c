@@ -12,12 +12,12 @@
 
 /* ---- asking the engine ---- */
 
-static int add_extent(struct tei_put *put, struct tei_put_entry *entry,
-		      uint32_t k, const struct tei_place *place)
+static int add_extent(struct tes_put *put, struct tes_put_entry *entry,
+		      uint32_t k, const struct tes_place *place)
 {
-	const struct tei_extent_at *x = &entry->layout.extents[k];
-	const struct tei_put_item *item = &put->items[entry->item];
-	const struct tei_extent_header header = {
+	const struct tes_extent_at *x = &entry->layout.extents[k];
+	const struct tes_put_item *item = &put->items[entry->item];
+	const struct tes_extent_header header = {
 		.gen_epoch = put->epoch,
 		.generation = entry->generation,
 		.digest = item->digest,
@@ -27,29 +27,29 @@ static int add_extent(struct tei_put *put, struct tei_put_entry *entry,
 		.index = x->index,
 		.count = x->count,
 	};
-	struct tei_work *work = put->work;
+	struct tes_work *work = put->work;
 	struct te_request *req;
 	uint8_t *room = work->headers[work->n];
 
 	entry->extents[k].request = work->n;
 	if (put->values)
-		req = tei_work_add(work, TE_WRITE, &put->values[entry->item],
+		req = tes_work_add(work, TE_WRITE, &put->values[entry->item],
 				   x->offset, x->length);
 	else
-		req = tei_work_add_plain(work, TE_WRITE, room,
-					 TEI_EXTENT_HEADER_LEN);
+		req = tes_work_add_plain(work, TE_WRITE, room,
+					 TES_EXTENT_HEADER_LEN);
 	if (!req)
 		return TE_STORE_INTERNAL_ERROR;
-	tei_extent_encode(&header, room);
+	tes_extent_encode(&header, room);
 	req->segment = place->owner->segment;
 	req->remote = x->address;
 	req->epoch = place->epoch;
-	entry->extents[k].fate = TEI_PUT_SENT;
+	entry->extents[k].fate = TES_PUT_SENT;
 	return 0;
 }
 
-static void plan_entry(struct tei_put *put, struct tei_put_entry *entry,
-		       struct tei_places *places)
+static void plan_entry(struct tes_put *put, struct tes_put_entry *entry,
+		       struct tes_places *places)
 {
 	uint32_t k;
 
@@ -58,7 +58,7 @@ static void plan_entry(struct tei_put *put, struct tei_put_entry *entry,
 		uint32_t at = entry->layout.extents[k].place;
 		int code = 0;
 
-		if (tei_places_open(places, at))
+		if (tes_places_open(places, at))
 			code = TE_STORE_TRANSFER_FAIL;
 		else if (places->at[at].since_ns > put->t0 &&
 			 places->at[at].epoch != 1)
@@ -72,27 +72,27 @@ static void plan_entry(struct tei_put *put, struct tei_put_entry *entry,
 
 /* ---- what became of it ---- */
 
-static void judge_extent(struct tei_put *put, struct tei_put_entry *entry,
-			 uint32_t k, struct tei_place *place)
+static void judge_extent(struct tes_put *put, struct tes_put_entry *entry,
+			 uint32_t k, struct tes_place *place)
 {
-	struct tei_put_extent *extent = &entry->extents[k];
+	struct tes_put_extent *extent = &entry->extents[k];
 	struct te_completion done;
 
-	tei_work_result(put->work, extent->request, &done);
+	tes_work_result(put->work, extent->request, &done);
 	if (!done.error) {
 		entry->layout.extents[k].crc = done.crc;
-		extent->fate = TEI_PUT_WRITTEN;
+		extent->fate = TES_PUT_WRITTEN;
 		return;
 	}
-	put->results[entry->item] = tei_store_code(done.error);
+	put->results[entry->item] = tes_store_code(done.error);
 	place->stale |= done.error == -ESTALE;
 	place->gone |= done.error == -ENOENT;
 	if (!(done.flags & TE_REMOTE_QUIET))
-		extent->fate = TEI_PUT_LOUD;
+		extent->fate = TES_PUT_LOUD;
 	else
-		extent->fate = TEI_PUT_QUIET;
+		extent->fate = TES_PUT_QUIET;
 	/* Fenced, or the owner is new. */
-	if (done.error == -ESTALE && extent->fate == TEI_PUT_QUIET)
+	if (done.error == -ESTALE && extent->fate == TES_PUT_QUIET)
 		entry->again = true;
 	/* Its owner was silent: once more, the master will choose another. */
 	if (done.error == -ECANCELED && put->items[entry->item].tries == 1)
@@ -100,29 +100,29 @@ static void judge_extent(struct tei_put *put, struct tei_put_entry *entry,
 }
 
 /* Sums the fates of extents up to those of replicas. */
-static void set_masks(struct tei_put_entry *entry)
+static void set_masks(struct tes_put_entry *entry)
 {
 	uint32_t missing = 0, loud = 0, k;
 
 	for (k = 0; k < entry->layout.n_extents; k++) {
 		uint32_t bit = 1u << entry->layout.extents[k].replica;
 
-		if (entry->extents[k].fate != TEI_PUT_WRITTEN)
+		if (entry->extents[k].fate != TES_PUT_WRITTEN)
 			missing |= bit;
-		if (entry->extents[k].fate == TEI_PUT_LOUD)
+		if (entry->extents[k].fate == TES_PUT_LOUD)
 			loud |= bit;
 	}
-	entry->written = tei_put_all(&entry->layout) & ~missing;
+	entry->written = tes_put_all(&entry->layout) & ~missing;
 	entry->quiet = missing & ~loud;
 }
 
-static void judge_entry(struct tei_put *put, struct tei_put_entry *entry,
-			struct tei_places *places, int rc)
+static void judge_entry(struct tes_put *put, struct tes_put_entry *entry,
+			struct tes_places *places, int rc)
 {
 	uint32_t k;
 
 	for (k = 0; k < entry->layout.n_extents; k++) {
-		if (entry->extents[k].fate != TEI_PUT_SENT)
+		if (entry->extents[k].fate != TES_PUT_SENT)
 			continue;
 		if (!rc) {
 			judge_extent(
@@ -131,8 +131,8 @@ static void judge_entry(struct tei_put *put, struct tei_put_entry *entry,
 			continue;
 		}
 		/* None began. */
-		put->results[entry->item] = tei_store_code(rc);
-		entry->extents[k].fate = TEI_PUT_QUIET;
+		put->results[entry->item] = tes_store_code(rc);
+		entry->extents[k].fate = TES_PUT_QUIET;
 	}
 	set_masks(entry);
 }
@@ -140,7 +140,7 @@ static void judge_entry(struct tei_put *put, struct tei_put_entry *entry,
 /* ---- in runs ---- */
 
 /* Entries from @from on that fit one run; *@n requests in all. */
-static size_t find_end(const struct tei_put *put, size_t from, size_t *n)
+static size_t find_end(const struct tes_put *put, size_t from, size_t *n)
 {
 	size_t i;
 
@@ -148,7 +148,7 @@ static size_t find_end(const struct tei_put *put, size_t from, size_t *n)
 	for (i = from; i < put->n_todo; i++) {
 		size_t more = put->entries[i].layout.n_extents;
 
-		if (i > from && *n + more > TEI_WORK_MAX)
+		if (i > from && *n + more > TES_WORK_MAX)
 			break;
 		*n += more;
 	}
@@ -156,35 +156,35 @@ static size_t find_end(const struct tei_put *put, size_t from, size_t *n)
 }
 
 /* Of @n requests in all. */
-static void post(struct tei_put *put, struct tei_places *places, size_t from,
+static void post(struct tes_put *put, struct tes_places *places, size_t from,
 		 size_t to, size_t n)
 {
 	size_t i;
 
-	put->posted = tei_work_next_run(put->work, n);
+	put->posted = tes_work_next_run(put->work, n);
 	for (i = from; i < to && !put->posted; i++)
 		if (put->entries[i].accepted)
 			plan_entry(put, &put->entries[i], places);
 	if (!put->posted)
-		put->posted = tei_work_post(put->work, places);
+		put->posted = tes_work_post(put->work, places);
 }
 
-static void await(struct tei_put *put, struct tei_places *places, size_t from,
+static void await(struct tes_put *put, struct tes_places *places, size_t from,
 		  size_t to)
 {
-	int rc = put->posted ? put->posted : tei_work_await(put->work, places);
+	int rc = put->posted ? put->posted : tes_work_await(put->work, places);
 	size_t i;
 
 	for (i = from; i < to; i++) {
 		if (!put->entries[i].accepted)
 			continue;
 		if (rc)
-			put->results[put->entries[i].item] = tei_store_code(rc);
+			put->results[put->entries[i].item] = tes_store_code(rc);
 		judge_entry(put, &put->entries[i], places, rc);
 	}
 }
 
-void tei_put_write(struct tei_put *put, struct tei_places *places)
+void tes_put_write(struct tes_put *put, struct tes_places *places)
 {
 	size_t n;
 
@@ -193,7 +193,7 @@ void tei_put_write(struct tei_put *put, struct tei_places *places)
 		post(put, places, 0, put->n_todo, n);
 }
 
-void tei_put_written(struct tei_put *put, struct tei_places *places)
+void tes_put_written(struct tes_put *put, struct tes_places *places)
 {
 	size_t from, to, n;
 

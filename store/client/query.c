@@ -36,18 +36,18 @@ static int ask(const struct query *q, struct tei_arena *arena,
 	       const Store__Keys *msg, const uint32_t *which)
 {
 	Store__KeysReply *answer;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	size_t n = msg->n_key_lens, i;
 	int code;
 
-	code = tei_store_call(q->store, q->type, &msg->base, arena,
-			      tei_call_deadline(q->store), &reply);
+	code = tes_store_call(q->store, q->type, &msg->base, arena,
+			      tes_call_deadline(q->store), &reply);
 	if (code)
 		return code;
 	answer = store__keys_reply__unpack(&arena->pb, reply.len, reply.body);
 	if (!answer || answer->n_status != n ||
 	    (q->sized && answer->n_size != n))
-		return tei_bad_reply("a question about keys");
+		return tes_bad_reply("a question about keys");
 	for (i = 0; i < n; i++)
 		set_result(q, which[i], answer->status[i],
 			   q->sized ? answer->size[i] : 0);
@@ -59,19 +59,19 @@ static int query_chunk(const struct query *q, struct tei_arena *arena,
 {
 	Store__Keys msg = STORE__KEYS__INIT;
 	uint32_t *which = tei_arena_alloc(arena, n * sizeof(*which));
-	struct tei_key_column column;
+	struct tes_key_column column;
 	size_t i;
 
-	if (!which || tei_key_column_init(&column, arena, n,
-					  tei_keys_bytes(keys + from, n)))
+	if (!which || tes_key_column_init(&column, arena, n,
+					  tes_keys_bytes(keys + from, n)))
 		return TE_STORE_INTERNAL_ERROR;
 	msg.force = q->force;
 	for (i = from; i < from + n; i++) {
 		set_result(q, i, TE_STORE_INVALID_PARAMS, 0);
-		if (!tei_key_holds(&keys[i]))
+		if (!tes_key_holds(&keys[i]))
 			continue;
 		which[column.n] = (uint32_t)i;
-		tei_key_column_add(&column, keys[i].bytes, keys[i].len);
+		tes_key_column_add(&column, keys[i].bytes, keys[i].len);
 	}
 	msg.keys = column.bytes;
 	msg.key_lens = column.lens;
@@ -86,7 +86,7 @@ static void fail_chunk(const struct query *q, const struct te_store_key *keys,
 
 	for (i = from; i < from + n; i++)
 		set_result(q, i,
-			   tei_key_holds(&keys[i]) ? code
+			   tes_key_holds(&keys[i]) ? code
 						   : TE_STORE_INVALID_PARAMS,
 			   0);
 }
@@ -100,7 +100,7 @@ static int query(const struct query *q, const struct te_store_key *keys,
 
 	tei_arena_init(&arena, 64u << 20);
 	for (from = 0; from < n; from += len) {
-		len = tei_chunk(keys, from, n);
+		len = tes_chunk(keys, from, n);
 		code = query_chunk(q, &arena, keys, from, len);
 		if (code)
 			fail_chunk(q, keys, from, len, code);
@@ -113,7 +113,7 @@ static int query(const struct query *q, const struct te_store_key *keys,
 	return 0;
 }
 
-int tei_direct_exist(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_exist(struct te_store *store, const struct te_store_key *keys,
 		     size_t n, int *results)
 {
 	const struct query q = {
@@ -122,12 +122,12 @@ int tei_direct_exist(struct te_store *store, const struct te_store_key *keys,
 		.codes = results,
 	};
 
-	if (!tei_keys_given(store, keys, n, results))
+	if (!tes_keys_given(store, keys, n, results))
 		return TE_STORE_INVALID_PARAMS;
 	return query(&q, keys, n);
 }
 
-int tei_direct_size(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_size(struct te_store *store, const struct te_store_key *keys,
 		    size_t n, int64_t *results)
 {
 	const struct query q = {
@@ -137,12 +137,12 @@ int tei_direct_size(struct te_store *store, const struct te_store_key *keys,
 		.sizes = results,
 	};
 
-	if (!tei_keys_given(store, keys, n, results))
+	if (!tes_keys_given(store, keys, n, results))
 		return TE_STORE_INVALID_PARAMS;
 	return query(&q, keys, n);
 }
 
-void tei_forget_keys(struct te_store *store, const struct te_store_key *keys,
+void tes_forget_keys(struct te_store *store, const struct te_store_key *keys,
 		     size_t n)
 {
 	uint64_t seed =
@@ -150,19 +150,19 @@ void tei_forget_keys(struct te_store *store, const struct te_store_key *keys,
 	uint64_t digest;
 	size_t i;
 
-	if (!tei_locations_on(&store->locations) && !tei_hot_on(&store->hot))
+	if (!tes_locations_on(&store->locations) && !tes_hot_on(&store->hot))
 		return;
 	for (i = 0; i < n; i++) {
-		if (!tei_key_holds(&keys[i]))
+		if (!tes_key_holds(&keys[i]))
 			continue;
-		digest = tei_key_digest(keys[i].bytes, keys[i].len, seed);
-		tei_locations_drop(&store->locations, keys[i].bytes,
+		digest = tes_key_digest(keys[i].bytes, keys[i].len, seed);
+		tes_locations_drop(&store->locations, keys[i].bytes,
 				   keys[i].len, digest, 0);
-		tei_hot_drop(&store->hot, keys[i].bytes, keys[i].len, digest);
+		tes_hot_drop(&store->hot, keys[i].bytes, keys[i].len, digest);
 	}
 }
 
-int tei_direct_remove(struct te_store *store, const struct te_store_key *keys,
+int tes_direct_remove(struct te_store *store, const struct te_store_key *keys,
 		      size_t n, int force, int *results)
 {
 	const struct query q = {
@@ -173,10 +173,10 @@ int tei_direct_remove(struct te_store *store, const struct te_store_key *keys,
 	};
 	int code;
 
-	if (!tei_keys_given(store, keys, n, results))
+	if (!tes_keys_given(store, keys, n, results))
 		return TE_STORE_INVALID_PARAMS;
 	code = query(&q, keys, n);
-	tei_forget_keys(store, keys, n);
+	tes_forget_keys(store, keys, n);
 	return code;
 }
 
@@ -194,24 +194,24 @@ static void copy_pool(struct te_store_pool *out, const Store__PoolReply *reply)
 	out->master_key_bytes = reply->key_bytes;
 }
 
-int tei_direct_pool(struct te_store *store, struct te_store_pool *out)
+int tes_direct_pool(struct te_store *store, struct te_store_pool *out)
 {
 	Store__Pool msg = STORE__POOL__INIT;
 	Store__PoolReply *answer;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	struct tei_arena arena;
 	int code;
 
 	if (!store || !out)
 		return TE_STORE_INVALID_PARAMS;
 	tei_arena_init(&arena, 64u << 10);
-	code = tei_store_call(store, STORE__STORE_TYPE__STORE_POOL, &msg.base,
-			      &arena, tei_call_deadline(store), &reply);
+	code = tes_store_call(store, STORE__STORE_TYPE__STORE_POOL, &msg.base,
+			      &arena, tes_call_deadline(store), &reply);
 	if (code)
 		goto out;
 	answer = store__pool_reply__unpack(&arena.pb, reply.len, reply.body);
 	if (!answer) {
-		code = tei_bad_reply("a question about the pool");
+		code = tes_bad_reply("a question about the pool");
 		goto out;
 	}
 	code = answer->status;

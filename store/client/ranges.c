@@ -7,8 +7,8 @@
 #include "store/client/get.h"
 #include "store/client/ranges.h"
 
-uint64_t tei_range_common(const struct te_store_range *range,
-			  const struct tei_extent_at *x, uint64_t *from)
+uint64_t tes_range_common(const struct te_store_range *range,
+			  const struct tes_extent_at *x, uint64_t *from)
 {
 	uint64_t end = range->offset + range->length;
 
@@ -18,15 +18,15 @@ uint64_t tei_range_common(const struct te_store_range *range,
 	return *from < end ? end - *from : 0;
 }
 
-bool tei_range_holds(const struct te_store_range *range, size_t n_keys)
+bool tes_range_holds(const struct te_store_range *range, size_t n_keys)
 {
 	return range->key < n_keys && !range->reserved && range->addr &&
 	       range->length && range->length <= TE_STORE_VALUE_MAX &&
 	       range->offset <= TE_STORE_VALUE_MAX;
 }
 
-int tei_ranges_sort(const struct te_store_range *ranges, size_t n_ranges,
-		    size_t n_keys, int64_t *results, struct tei_sorted *out)
+int tes_ranges_sort(const struct te_store_range *ranges, size_t n_ranges,
+		    size_t n_keys, int64_t *results, struct tes_sorted *out)
 {
 	uint32_t *place;
 	size_t i;
@@ -34,12 +34,12 @@ int tei_ranges_sort(const struct te_store_range *ranges, size_t n_ranges,
 	out->starts = tei_calloc(n_keys + 2, sizeof(uint32_t));
 	out->order = tei_malloc((n_ranges + 1) * sizeof(uint32_t));
 	if (!out->starts || !out->order) {
-		tei_ranges_free(out);
+		tes_ranges_free(out);
 		return TE_STORE_INTERNAL_ERROR;
 	}
 	for (i = 0; i < n_ranges; i++) {
 		results[i] = 0;
-		if (tei_range_holds(&ranges[i], n_keys))
+		if (tes_range_holds(&ranges[i], n_keys))
 			out->starts[ranges[i].key + 2]++;
 		else
 			results[i] = TE_STORE_INVALID_PARAMS;
@@ -54,7 +54,7 @@ int tei_ranges_sort(const struct te_store_range *ranges, size_t n_ranges,
 	return 0;
 }
 
-void tei_ranges_free(struct tei_sorted *sorted)
+void tes_ranges_free(struct tes_sorted *sorted)
 {
 	tei_free(sorted->starts);
 	tei_free(sorted->order);
@@ -64,13 +64,13 @@ void tei_ranges_free(struct tei_sorted *sorted)
 /* Key @key in memory of ours, and the ranges from there. */
 static void get_whole(struct te_store *store, const struct te_store_key *keys,
 		      size_t key, const struct te_store_range *ranges,
-		      const struct tei_sorted *sorted, int64_t *results)
+		      const struct tes_sorted *sorted, int64_t *results)
 {
 	struct te_store_buffer *buffer;
 	int64_t size;
 	uint32_t i;
 
-	(void)tei_direct_get_buffers(store, &keys[key], 1, &buffer, &size);
+	(void)tes_direct_get_buffers(store, &keys[key], 1, &buffer, &size);
 	for (i = sorted->starts[key]; i < sorted->starts[key + 1]; i++) {
 		const struct te_store_range *range = &ranges[sorted->order[i]];
 		int64_t *result = &results[sorted->order[i]];
@@ -87,62 +87,62 @@ static void get_whole(struct te_store *store, const struct te_store_key *keys,
 			*result = (int64_t)range->length;
 		}
 	}
-	tei_buffer_destroy(buffer);
+	tes_buffer_destroy(buffer);
 }
 
 static void get_ranges(struct te_store *store, const struct te_store_key *keys,
 		       size_t n_keys, const struct te_store_range *ranges,
-		       const struct tei_sorted *sorted, int64_t *by_key,
+		       const struct tes_sorted *sorted, int64_t *by_key,
 		       int64_t *results)
 {
 	size_t from, len;
 
 	for (from = 0; from < n_keys; from += len) {
-		const struct tei_get_ranges part = {
+		const struct tes_get_ranges part = {
 			.all = ranges,
 			.order = sorted->order,
 			.starts = sorted->starts + from,
 			.results = results,
 		};
-		struct tei_get get = {
+		struct tes_get get = {
 			.store = store,
 			.keys = keys + from,
 			.results = by_key + from,
 			.ranges = &part,
-			.n = tei_chunk(keys, from, n_keys),
+			.n = tes_chunk(keys, from, n_keys),
 		};
 
 		len = get.n;
-		tei_get_chunk(&get);
+		tes_get_chunk(&get);
 	}
 }
 
-int tei_direct_get_ranges(struct te_store *store,
+int tes_direct_get_ranges(struct te_store *store,
 			  const struct te_store_key *keys, size_t n_keys,
 			  const struct te_store_range *ranges, size_t n_ranges,
 			  int64_t *results)
 {
-	struct tei_sorted sorted;
+	struct tes_sorted sorted;
 	int64_t *by_key;
 	int n_read = 0;
 	size_t i;
 
-	if (!tei_keys_given(store, keys, n_keys, keys) ||
+	if (!tes_keys_given(store, keys, n_keys, keys) ||
 	    (n_ranges && (!ranges || !results)) ||
 	    n_ranges > TE_STORE_RANGES_MAX)
 		return TE_STORE_INVALID_PARAMS;
 	by_key = tei_calloc(n_keys + 1, sizeof(*by_key));
 	if (!by_key)
 		return TE_STORE_INTERNAL_ERROR;
-	if (tei_ranges_sort(ranges, n_ranges, n_keys, results, &sorted)) {
+	if (tes_ranges_sort(ranges, n_ranges, n_keys, results, &sorted)) {
 		tei_free(by_key);
 		return TE_STORE_INTERNAL_ERROR;
 	}
 	get_ranges(store, keys, n_keys, ranges, &sorted, by_key, results);
 	for (i = 0; i < n_keys; i++)
-		if (by_key[i] == TEI_GET_WHOLE)
+		if (by_key[i] == TES_GET_WHOLE)
 			get_whole(store, keys, i, ranges, &sorted, results);
-	tei_ranges_free(&sorted);
+	tes_ranges_free(&sorted);
 	tei_free(by_key);
 	for (i = 0; i < n_ranges; i++)
 		n_read += results[i] > 0;

@@ -10,22 +10,22 @@
 #include <te/store.h>
 
 /* The ranges of key k are those of order[starts[k] .. starts[k + 1] - 1]. */
-struct tei_sorted {
+struct tes_sorted {
 	uint32_t *starts, *order;
 };
 
-struct tei_extent_at;
+struct tes_extent_at;
 
 /* Bytes that @range and @x have in common; *@from of the value. */
-uint64_t tei_range_common(const struct te_store_range *range,
-			  const struct tei_extent_at *x, uint64_t *from);
-bool tei_range_holds(const struct te_store_range *range, size_t n_keys);
+uint64_t tes_range_common(const struct te_store_range *range,
+			  const struct tes_extent_at *x, uint64_t *from);
+bool tes_range_holds(const struct te_store_range *range, size_t n_keys);
 /*
  * Ranges that do not hold are in nobody's order and have result -600, the
  * others 0. A store code.
  */
-int tei_ranges_sort(const struct te_store_range *ranges, size_t n_ranges,
-		    size_t n_keys, int64_t *results, struct tei_sorted *out);
-void tei_ranges_free(struct tei_sorted *sorted);
+int tes_ranges_sort(const struct te_store_range *ranges, size_t n_ranges,
+		    size_t n_keys, int64_t *results, struct tes_sorted *out);
+void tes_ranges_free(struct tes_sorted *sorted);
 
 #endif

@@ -3,14 +3,14 @@
 #include "base/mem.h"
 #include "store/client/client.h"
 
-static struct tei_registered *take(struct te_store *store, const void *addr)
+static struct tes_registered *take(struct te_store *store, const void *addr)
 {
-	struct tei_registered *found = NULL;
+	struct tes_registered *found = NULL;
 
 	tei_mutex_lock(&store->mu);
 	tei_list_for_each (node, &store->registered) {
-		struct tei_registered *r =
-			tei_list_entry(node, struct tei_registered, link);
+		struct tes_registered *r =
+			tei_list_entry(node, struct tes_registered, link);
 
 		if (r->addr == addr) {
 			found = r;
@@ -23,14 +23,14 @@ static struct tei_registered *take(struct te_store *store, const void *addr)
 	return found;
 }
 
-int tei_direct_register(struct te_store *store, void *addr, uint64_t length)
+int tes_direct_register(struct te_store *store, void *addr, uint64_t length)
 {
 	struct te_region region = {
 		.addr = addr,
 		.length = length,
 		.access = TE_ACCESS_LOCAL,
 	};
-	struct tei_registered *r;
+	struct tes_registered *r;
 	int rc;
 
 	if (!store || !addr || !length)
@@ -41,7 +41,7 @@ int tei_direct_register(struct te_store *store, void *addr, uint64_t length)
 	rc = te_region_add(store->engine, &region, &r->region);
 	if (rc) {
 		tei_free(r);
-		return tei_store_code(rc);
+		return tes_store_code(rc);
 	}
 	r->addr = addr;
 	tei_mutex_lock(&store->mu);
@@ -50,9 +50,9 @@ int tei_direct_register(struct te_store *store, void *addr, uint64_t length)
 	return 0;
 }
 
-int tei_direct_unregister(struct te_store *store, void *addr)
+int tes_direct_unregister(struct te_store *store, void *addr)
 {
-	struct tei_registered *r;
+	struct tes_registered *r;
 
 	if (!store)
 		return TE_STORE_INVALID_PARAMS;

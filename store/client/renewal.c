@@ -13,18 +13,18 @@
 /* ---- one look-up ---- */
 
 /* Whether the replica that we remember is one of those that are there. */
-static bool is_there(const struct tei_get *get,
-		     const struct tei_get_entry *entry,
-		     const struct tei_location *location)
+static bool is_there(const struct tes_get *get,
+		     const struct tes_get_entry *entry,
+		     const struct tes_location *location)
 {
-	const struct tei_layout *layout = &entry->layout;
+	const struct tes_layout *layout = &entry->layout;
 
 	if (entry->generation != location->generation ||
 	    entry->gen_epoch != location->gen_epoch)
 		return false;
 	for (uint32_t k = 0; k < layout->n_extents;
 	     k += layout->extents[k].count) {
-		const struct tei_extent_at *x = &layout->extents[k];
+		const struct tes_extent_at *x = &layout->extents[k];
 		const uint8_t *owner = get->places.at[x->place].incarnation;
 
 		if (owner && x->address == location->extents[0].address &&
@@ -35,42 +35,42 @@ static bool is_there(const struct tei_get *get,
 	return false;
 }
 
-static void renew_key(struct tei_get *get, const struct tei_get_entry *entry)
+static void renew_key(struct tes_get *get, const struct tes_get_entry *entry)
 {
-	struct tei_locations *l = &get->store->locations;
+	struct tes_locations *l = &get->store->locations;
 	const struct te_store_key *key = &get->keys[entry->item];
-	struct tei_location *location;
+	struct tes_location *location;
 
 	if (!entry->open &&
 	    get->results[entry->item] != TE_STORE_OBJECT_NOT_FOUND)
 		return; /* nobody knows */
-	location = tei_locations_get(l, key->bytes, key->len, entry->digest,
+	location = tes_locations_get(l, key->bytes, key->len, entry->digest,
 				     tei_now_ns());
 	if (!location)
 		return; /* closed, or over meanwhile */
 	if (entry->open && is_there(get, entry, location))
-		tei_locations_extend(l, location, entry->lease_until_ns);
+		tes_locations_extend(l, location, entry->lease_until_ns);
 	else
-		tei_locations_drop(l, key->bytes, key->len, entry->digest,
+		tes_locations_drop(l, key->bytes, key->len, entry->digest,
 				   location->generation);
-	tei_location_put(l, location);
+	tes_location_put(l, location);
 }
 
 /* False: it was in vain. */
 static bool renew_some(struct te_store *store, const struct te_store_key *keys,
 		       size_t n)
 {
-	struct tei_get get = {.store = store, .keys = keys, .n = n};
+	struct tes_get get = {.store = store, .keys = keys, .n = n};
 	size_t n_open = 0, i;
 
-	if (tei_get_look_up(&get))
+	if (tes_get_look_up(&get))
 		return false;
 	for (i = 0; i < get.n_todo; i++) {
 		renew_key(&get, &get.entries[i]);
 		n_open += get.entries[i].open;
 	}
-	tei_get_release(&get);
-	tei_get_looked_up(&get);
+	tes_get_release(&get);
+	tes_get_looked_up(&get);
 	return n_open > 0;
 }
 
@@ -78,7 +78,7 @@ static bool renew_some(struct te_store *store, const struct te_store_key *keys,
 
 static void renew_due(struct te_store *store)
 {
-	struct tei_renewal *r = &store->renewal;
+	struct tes_renewal *r = &store->renewal;
 	/* Relaxed: any value that it ever had will do. */
 	uint64_t lease_ns =
 		atomic_load_explicit(&r->lease_ms, memory_order_relaxed) *
@@ -95,7 +95,7 @@ static void renew_due(struct te_store *store)
 		tei_arena_reset(&arena);
 		keys = tei_arena_calloc(&arena, KEYS_MAX, sizeof(*keys));
 		if (keys)
-			n = tei_locations_due(&store->locations, tei_now_ns(),
+			n = tes_locations_due(&store->locations, tei_now_ns(),
 					      before_ns, &arena, keys,
 					      KEYS_MAX);
 		more = n && renew_some(store, keys, n) && n == KEYS_MAX &&
@@ -104,9 +104,9 @@ static void renew_due(struct te_store *store)
 	tei_arena_fini(&arena);
 }
 
-static void run_job(struct tei_job *job, bool stopping)
+static void run_job(struct tes_job *job, bool stopping)
 {
-	struct tei_renewal *r = TEI_CONTAINER(job, struct tei_renewal, job);
+	struct tes_renewal *r = TEI_CONTAINER(job, struct tes_renewal, job);
 
 	if (!stopping)
 		renew_due(TEI_CONTAINER(r, struct te_store, renewal));
@@ -116,7 +116,7 @@ static void run_job(struct tei_job *job, bool stopping)
 
 /* ---- when ---- */
 
-static void set_alarm(struct tei_renewal *r)
+static void set_alarm(struct tes_renewal *r)
 {
 	unsigned int lease_ms =
 		atomic_load_explicit(&r->lease_ms, memory_order_relaxed);
@@ -132,56 +132,56 @@ static void set_alarm(struct tei_renewal *r)
  */
 static bool is_needed(struct te_store *store)
 {
-	struct tei_renewal *r = &store->renewal;
+	struct tes_renewal *r = &store->renewal;
 
-	if (tei_locations_pinned(&store->locations))
+	if (tes_locations_pinned(&store->locations))
 		return true;
 	atomic_store(&r->asked, false);
-	return tei_locations_pinned(&store->locations) &&
+	return tes_locations_pinned(&store->locations) &&
 	       !atomic_exchange(&r->asked, true);
 }
 
 static void on_alarm(void *arg)
 {
 	struct te_store *store = arg;
-	struct tei_renewal *r = &store->renewal;
+	struct tes_renewal *r = &store->renewal;
 
 	if (!is_needed(store))
 		return;
 	/* Acquire: its callee has done with the job. */
-	if (store->link.state == TEI_MASTER_LINK_UP &&
+	if (store->link.state == TES_MASTER_LINK_UP &&
 	    !atomic_exchange_explicit(&r->busy, true, memory_order_acquire))
-		tei_helper_add(&store->helper, &r->job);
+		tes_helper_add(&store->helper, &r->job);
 	set_alarm(r);
 }
 
 static void begin(struct tei_call *call)
 {
-	struct tei_renewal *r = TEI_CONTAINER(call, struct tei_renewal, begin);
+	struct tes_renewal *r = TEI_CONTAINER(call, struct tes_renewal, begin);
 
 	if (!r->ended)
 		set_alarm(r);
 }
 
-void tei_renewal_ask(struct te_store *store, uint32_t lease_ms)
+void tes_renewal_ask(struct te_store *store, uint32_t lease_ms)
 {
-	struct tei_renewal *r = &store->renewal;
+	struct tes_renewal *r = &store->renewal;
 
 	atomic_store_explicit(&r->lease_ms, lease_ms, memory_order_relaxed);
 	if (!atomic_exchange(&r->asked, true))
 		(void)tei_loop_post(store->loop, &r->begin);
 }
 
-void tei_renewal_start(struct te_store *store)
+void tes_renewal_start(struct te_store *store)
 {
-	struct tei_renewal *r = &store->renewal;
+	struct tes_renewal *r = &store->renewal;
 
 	r->begin.fn = begin;
 	r->job.run = run_job;
 	tei_alarm_init(&r->alarm, store->loop, on_alarm, store);
 }
 
-void tei_renewal_stop(struct te_store *store)
+void tes_renewal_stop(struct te_store *store)
 {
 	store->renewal.ended = true;
 	tei_alarm_clear(&store->renewal.alarm);

@@ -23,20 +23,20 @@
 
 struct te_store;
 
-struct tei_renewal {
+struct tes_renewal {
 	struct tei_call begin;
 	struct tei_alarm alarm; /* the loop's, since init */
 	bool ended;             /* the loop's */
-	struct tei_job job;
+	struct tes_job job;
 	atomic_bool asked;    /* begin is under way, or the alarm is set */
 	atomic_bool busy;     /* the helper has the job */
 	atomic_uint lease_ms; /* as the master said last */
 };
 
 /* Loop thread: before the first open; when nothing is to begin any more. */
-void tei_renewal_start(struct te_store *store);
-void tei_renewal_stop(struct te_store *store);
+void tes_renewal_start(struct te_store *store);
+void tes_renewal_stop(struct te_store *store);
 /* Something was opened, and leased for @lease_ms. Any thread but the loop's. */
-void tei_renewal_ask(struct te_store *store, uint32_t lease_ms);
+void tes_renewal_ask(struct te_store *store, uint32_t lease_ms);
 
 #endif

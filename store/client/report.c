@@ -7,7 +7,7 @@
 
 #define ARENA_MAX 4096
 
-void tei_report_silent(void *arg, const uint8_t incarnation[TE_INCARNATION_LEN])
+void tes_report_silent(void *arg, const uint8_t incarnation[TE_INCARNATION_LEN])
 {
 	struct te_store *store = arg;
 	Store__Report msg = STORE__REPORT__INIT;
@@ -18,7 +18,7 @@ void tei_report_silent(void *arg, const uint8_t incarnation[TE_INCARNATION_LEN])
 	msg.incarnation.data = (uint8_t *)(uintptr_t)incarnation;
 	msg.incarnation.len = TE_INCARNATION_LEN;
 	tei_arena_init(&arena, ARENA_MAX);
-	tei_channel_tell(&store->channel, STORE__STORE_TYPE__STORE_REPORT,
+	tes_channel_tell(&store->channel, STORE__STORE_TYPE__STORE_REPORT,
 			 &msg.base, &arena);
 	tei_arena_fini(&arena);
 }

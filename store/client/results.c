@@ -53,7 +53,7 @@ const char *te_store_strerror(int code)
 	return "UNKNOWN";
 }
 
-int tei_store_code(int error)
+int tes_store_code(int error)
 {
 	switch (error) {
 	case 0:
@@ -79,7 +79,7 @@ int tei_store_code(int error)
 	}
 }
 
-int tei_first_code(const int *results, size_t n)
+int tes_first_code(const int *results, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (results[i])

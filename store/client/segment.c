@@ -26,11 +26,11 @@
 
 /* ---- leaving ---- */
 
-struct tei_segment *tei_segment_find(struct te_store *store, const uint8_t *id)
+struct tes_segment *tes_segment_find(struct te_store *store, const uint8_t *id)
 {
 	tei_list_for_each (node, &store->segments.list) {
-		struct tei_segment *segment =
-			tei_list_entry(node, struct tei_segment, link);
+		struct tes_segment *segment =
+			tei_list_entry(node, struct tes_segment, link);
 
 		if (!segment->leaving &&
 		    memcmp(segment->id, id, sizeof(segment->id)) == 0)
@@ -39,20 +39,20 @@ struct tei_segment *tei_segment_find(struct te_store *store, const uint8_t *id)
 	return NULL;
 }
 
-int tei_segment_tell_unmount(struct te_store *store, uint64_t generation,
+int tes_segment_tell_unmount(struct te_store *store, uint64_t generation,
 			     const uint8_t *id, uint64_t grace_ms,
 			     uint64_t deadline_ns)
 {
 	Store__Unmount msg = STORE__UNMOUNT__INIT;
 	struct tei_arena arena;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	int code;
 
 	msg.segment.data = (uint8_t *)(uintptr_t)id;
-	msg.segment.len = TEI_STORE_SEGMENT_ID_LEN;
+	msg.segment.len = TES_STORE_SEGMENT_ID_LEN;
 	msg.grace_ms = grace_ms;
 	tei_arena_init(&arena, 64u << 10);
-	code = tei_channel_call(&store->channel, generation,
+	code = tes_channel_call(&store->channel, generation,
 				STORE__STORE_TYPE__STORE_UNMOUNT, &msg.base,
 				&arena, deadline_ns, &reply);
 	tei_arena_fini(&arena);
@@ -60,30 +60,30 @@ int tei_segment_tell_unmount(struct te_store *store, uint64_t generation,
 }
 
 struct retire_job {
-	struct tei_job job;
+	struct tes_job job;
 	struct te_store *store;
-	struct tei_segment *segment;
+	struct tes_segment *segment;
 	int code;
 	bool done; /* guarded by store->mu */
 };
 
-static void run_retire(struct tei_job *base, bool stopping)
+static void run_retire(struct tes_job *base, bool stopping)
 {
 	struct retire_job *job = TEI_CONTAINER(base, struct retire_job, job);
 	struct te_store *store = job->store;
 
 	if (!stopping)
 		job->code =
-			tei_segment_tell_unmount(store, 0, job->segment->id, 0,
-						 tei_call_deadline(store));
-	tei_segment_withdraw(store, job->segment, REMOVE_MS);
+			tes_segment_tell_unmount(store, 0, job->segment->id, 0,
+						 tes_call_deadline(store));
+	tes_segment_withdraw(store, job->segment, REMOVE_MS);
 	tei_mutex_lock(&store->mu);
 	job->done = true;
 	tei_cond_broadcast(&store->changed);
 	tei_mutex_unlock(&store->mu);
 }
 
-int tei_segment_retire(struct te_store *store, struct tei_segment *segment)
+int tes_segment_retire(struct te_store *store, struct tes_segment *segment)
 {
 	struct retire_job job = {
 		.job.run = run_retire,
@@ -92,7 +92,7 @@ int tei_segment_retire(struct te_store *store, struct tei_segment *segment)
 		.code = TE_STORE_RPC_FAIL,
 	};
 
-	tei_helper_add(&store->helper, &job.job);
+	tes_helper_add(&store->helper, &job.job);
 	tei_mutex_lock(&store->mu);
 	while (!job.done)
 		(void)tei_cond_wait(&store->changed, &store->mu, UINT64_MAX);
@@ -101,11 +101,11 @@ int tei_segment_retire(struct te_store *store, struct tei_segment *segment)
 }
 
 struct unmount_job {
-	struct tei_job job;
+	struct tes_job job;
 	struct tei_call post;
 	struct te_store *store;
 	uint64_t generation;
-	uint8_t id[TEI_STORE_SEGMENT_ID_LEN];
+	uint8_t id[TES_STORE_SEGMENT_ID_LEN];
 	int code;
 };
 
@@ -113,25 +113,25 @@ static void on_unmounted(struct tei_call *post)
 {
 	struct unmount_job *job = TEI_CONTAINER(post, struct unmount_job, post);
 
-	tei_mounting_left(&job->store->link, job->id, job->code);
+	tes_mounting_left(&job->store->link, job->id, job->code);
 	tei_free(job);
 }
 
-static void run_unmount(struct tei_job *base, bool stopping)
+static void run_unmount(struct tes_job *base, bool stopping)
 {
 	struct unmount_job *job = TEI_CONTAINER(base, struct unmount_job, job);
 
 	job->code = TE_STORE_RPC_FAIL;
 	if (!stopping)
-		job->code = tei_segment_tell_unmount(
+		job->code = tes_segment_tell_unmount(
 			job->store, job->generation, job->id, 0,
 			tei_now_ns() + MOUNT_NS);
 	if (!tei_loop_post(job->store->loop, &job->post))
 		tei_free(job);
 }
 
-int tei_segment_unmount(struct te_store *store, uint64_t generation,
-			const struct tei_segment *segment)
+int tes_segment_unmount(struct te_store *store, uint64_t generation,
+			const struct tes_segment *segment)
 {
 	struct unmount_job *job = tei_calloc(1, sizeof(*job));
 
@@ -142,32 +142,32 @@ int tei_segment_unmount(struct te_store *store, uint64_t generation,
 	job->store = store;
 	job->generation = generation;
 	memcpy(job->id, segment->id, sizeof(job->id));
-	tei_helper_add(&store->helper, &job->job);
+	tes_helper_add(&store->helper, &job->job);
 	return 0;
 }
 
 /* ---- publishing ---- */
 
 struct publish_job {
-	struct tei_job job;
+	struct tes_job job;
 	struct tei_call post;
 	struct te_store *store;
 	uint64_t epoch; /* of the master */
-	uint8_t group[TEI_STORE_GROUP_LEN];
-	struct tei_segment **segments; /* segments[result.n], behind it */
-	struct tei_mount_result result;
+	uint8_t group[TES_STORE_GROUP_LEN];
+	struct tes_segment **segments; /* segments[result.n], behind it */
+	struct tes_mount_result result;
 };
 
 static void on_published(struct tei_call *post)
 {
 	struct publish_job *job = TEI_CONTAINER(post, struct publish_job, post);
 
-	tei_mounting_done(&job->store->link, &job->result);
+	tes_mounting_done(&job->store->link, &job->result);
 	tei_free(job);
 }
 
 /* A new master has a new group: members of the old one stay outside. */
-static int add_region(struct te_store *store, struct tei_segment *segment,
+static int add_region(struct te_store *store, struct tes_segment *segment,
 		      const uint8_t *group)
 {
 	struct te_region region = {
@@ -179,14 +179,14 @@ static int add_region(struct te_store *store, struct tei_segment *segment,
 	int rc;
 
 	if (segment->region &&
-	    memcmp(segment->group, group, TEI_STORE_GROUP_LEN) == 0)
+	    memcmp(segment->group, group, TES_STORE_GROUP_LEN) == 0)
 		return 0;
 	if (segment->region)
 		(void)te_region_remove(store->engine, segment->region);
 	segment->region = 0;
 	rc = te_region_add(store->engine, &region, &segment->region);
 	if (!rc)
-		memcpy(segment->group, group, TEI_STORE_GROUP_LEN);
+		memcpy(segment->group, group, TES_STORE_GROUP_LEN);
 	return rc;
 }
 
@@ -196,7 +196,7 @@ static int add_region(struct te_store *store, struct tei_segment *segment,
  */
 static int end_access(struct te_store *store)
 {
-	struct tei_segments *segments = &store->segments;
+	struct tes_segments *segments = &store->segments;
 	int rc = -ETIMEDOUT, i;
 
 	if (!segments->ending)
@@ -235,35 +235,35 @@ static int publish(const struct publish_job *job)
 static int settle_in(const struct publish_job *job, size_t i, bool kept,
 		     uint64_t digest_seed)
 {
-	const struct tei_segment *segment = job->segments[i];
-	const struct tei_keep_master master = {
+	const struct tes_segment *segment = job->segments[i];
+	const struct tes_keep_master master = {
 		.generation = job->result.generation,
 		.epoch = job->epoch,
 		.digest_seed = digest_seed,
 		.kept = kept,
 	};
-	uint64_t grace_ms = tei_segment_grace_ms(segment);
+	uint64_t grace_ms = tes_segment_grace_ms(segment);
 	int code = 0;
 
 	if (grace_ms)
-		code = tei_segment_tell_unmount(
+		code = tes_segment_tell_unmount(
 			job->store, job->result.generation, segment->id,
 			grace_ms, tei_now_ns() + MOUNT_NS);
 	if (code)
 		return code;
-	return tei_keep_mounted(job->store, job->segments[i], &master);
+	return tes_keep_mounted(job->store, job->segments[i], &master);
 }
 
 /* Only at the master that the segment was published for. */
 static int call_mount(struct publish_job *job, size_t i)
 {
 	struct te_store *store = job->store;
-	struct tei_mount_result *result = &job->result;
-	const struct tei_segment *segment = result->of[i].segment;
+	struct tes_mount_result *result = &job->result;
+	const struct tes_segment *segment = result->of[i].segment;
 	Store__Mount msg = STORE__MOUNT__INIT;
 	char name[TEI_NAME_LEN_MAX + 1];
 	struct tei_arena arena;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	Store__Status *status;
 	int code;
 
@@ -273,9 +273,9 @@ static int call_mount(struct publish_job *job, size_t i)
 	msg.name = name;
 	msg.address = (uint64_t)(uintptr_t)segment->memory;
 	msg.size = segment->bytes;
-	msg.offering = tei_keep_offers(segment);
+	msg.offering = tes_keep_offers(segment);
 	tei_arena_init(&arena, 64u << 10);
-	code = tei_channel_call(&store->channel, result->generation,
+	code = tes_channel_call(&store->channel, result->generation,
 				STORE__STORE_TYPE__STORE_MOUNT, &msg.base,
 				&arena, tei_now_ns() + MOUNT_NS, &reply);
 	if (code)
@@ -296,10 +296,10 @@ out:
 	return code;
 }
 
-static void run_publish(struct tei_job *base, bool stopping)
+static void run_publish(struct tes_job *base, bool stopping)
 {
 	struct publish_job *job = TEI_CONTAINER(base, struct publish_job, job);
-	struct tei_mount_result *result = &job->result;
+	struct tes_mount_result *result = &job->result;
 	size_t i;
 
 	result->rc = stopping ? -ECANCELED : publish(job);
@@ -309,37 +309,37 @@ static void run_publish(struct tei_job *base, bool stopping)
 		tei_free(job);
 }
 
-static bool is_wanted(const struct tei_segment *segment)
+static bool is_wanted(const struct tes_segment *segment)
 {
 	return !segment->mounted && !segment->leaving;
 }
 
 static struct publish_job *create_job(size_t n)
 {
-	size_t of = n * sizeof(((struct tei_mount_result *)0)->of[0]);
+	size_t of = n * sizeof(((struct tes_mount_result *)0)->of[0]);
 	struct publish_job *job =
 		tei_calloc(1, sizeof(*job) + of + n * sizeof(job->segments[0]));
 
 	if (job)
 		job->segments =
-			(struct tei_segment **)(void *)((char *)(job + 1) + of);
+			(struct tes_segment **)(void *)((char *)(job + 1) + of);
 	return job;
 }
 
-int tei_segments_publish(struct te_store *store, uint64_t generation,
-			 const uint8_t group[TEI_STORE_GROUP_LEN])
+int tes_segments_publish(struct te_store *store, uint64_t generation,
+			 const uint8_t group[TES_STORE_GROUP_LEN])
 {
 	struct publish_job *job;
 	size_t n = 0;
 
 	tei_list_for_each (node, &store->segments.list)
-		n += is_wanted(tei_list_entry(node, struct tei_segment, link));
+		n += is_wanted(tei_list_entry(node, struct tes_segment, link));
 	job = create_job(n);
 	if (!job)
 		return -ENOMEM;
 	tei_list_for_each (node, &store->segments.list) {
-		struct tei_segment *segment =
-			tei_list_entry(node, struct tei_segment, link);
+		struct tes_segment *segment =
+			tei_list_entry(node, struct tes_segment, link);
 
 		if (!is_wanted(segment))
 			continue;
@@ -352,8 +352,8 @@ int tei_segments_publish(struct te_store *store, uint64_t generation,
 	job->store = store;
 	job->result.generation = generation;
 	job->epoch = store->link.epoch;
-	memcpy(job->group, group, TEI_STORE_GROUP_LEN);
-	tei_helper_add(&store->helper, &job->job);
+	memcpy(job->group, group, TES_STORE_GROUP_LEN);
+	tes_helper_add(&store->helper, &job->job);
 	return 0;
 }
 
@@ -365,7 +365,7 @@ int tei_segments_publish(struct te_store *store, uint64_t generation,
  * for as long as that takes.
  */
 struct fence_job {
-	struct tei_job job;
+	struct tes_job job;
 	struct tei_call post;
 	struct tei_alarm pending; /* the loop's */
 	struct te_store *store;
@@ -380,7 +380,7 @@ static void on_fenced(struct tei_call *post)
 	struct fence_job *job = TEI_CONTAINER(post, struct fence_job, post);
 
 	tei_alarm_clear(&job->pending);
-	tei_master_link_fenced(&job->store->link, job->generation, job->fence,
+	tes_master_link_fenced(&job->store->link, job->generation, job->fence,
 			       job->rc);
 	tei_free(job);
 }
@@ -393,7 +393,7 @@ static void on_pending(void *arg)
 	if (tei_log_allowed(&limit))
 		LOG_WARN("segment: a writer, perhaps stopped in the middle of "
 			 "a copy, may still write to what it had reserved");
-	tei_master_link_fenced(&job->store->link, job->generation, job->fence,
+	tes_master_link_fenced(&job->store->link, job->generation, job->fence,
 			       -EBUSY);
 }
 
@@ -408,7 +408,7 @@ static void end_writer(struct fence_job *job)
 	job->begun = true;
 }
 
-static void run_fence(struct tei_job *base, bool stopping)
+static void run_fence(struct tes_job *base, bool stopping)
 {
 	struct fence_job *job = TEI_CONTAINER(base, struct fence_job, job);
 
@@ -417,7 +417,7 @@ static void run_fence(struct tei_job *base, bool stopping)
 	else
 		end_writer(job);
 	if (job->rc == -ETIMEDOUT) {
-		tei_helper_add(&job->store->helper, &job->job);
+		tes_helper_add(&job->store->helper, &job->job);
 		return;
 	}
 	if (job->rc && !stopping)
@@ -427,7 +427,7 @@ static void run_fence(struct tei_job *base, bool stopping)
 		tei_free(job);
 }
 
-int tei_segment_fence(struct te_store *store, uint64_t generation,
+int tes_segment_fence(struct te_store *store, uint64_t generation,
 		      uint64_t fence, const uint8_t writer[TE_INCARNATION_LEN])
 {
 	struct fence_job *job = tei_calloc(1, sizeof(*job));
@@ -445,6 +445,6 @@ int tei_segment_fence(struct te_store *store, uint64_t generation,
 		tei_free(job);
 		return -ENOMEM;
 	}
-	tei_helper_add(&store->helper, &job->job);
+	tes_helper_add(&store->helper, &job->job);
 	return 0;
 }

@@ -30,22 +30,22 @@
 #include "store/proto/protocol.h"
 
 struct te_store;
-struct tei_master_link;
+struct tes_master_link;
 
 /* It leaves by itself; the loop's but for until_ns. */
-struct tei_grace {
+struct tes_grace {
 	atomic_ullong until_ns; /* 0: it stays */
 	struct te_store *store;
 	struct tei_alarm over;
 	/* Then: */
-	struct tei_job job;
+	struct tes_job job;
 	struct tei_call left;
 	int code;
 };
 
-struct tei_segment {
+struct tes_segment {
 	struct tei_list link; /* the loop's: in segments->list, or in none */
-	uint8_t id[TEI_STORE_SEGMENT_ID_LEN];
+	uint8_t id[TES_STORE_SEGMENT_ID_LEN];
 	void *memory; /* memory[bytes]; NULL: withdrawn */
 	uint64_t bytes;
 	/* Of a file: what was mapped. */
@@ -53,68 +53,68 @@ struct tei_segment {
 	uint64_t device, inode, offset;
 	/* The helper's. */
 	te_region_id region;                /* 0: none */
-	uint8_t group[TEI_STORE_GROUP_LEN]; /* of the region */
+	uint8_t group[TES_STORE_GROUP_LEN]; /* of the region */
 	bool published;                     /* there may be writers */
-	struct tei_keep keep;               /* of what lies in it */
+	struct tes_keep keep;               /* of what lies in it */
 	/* The loop's. */
 	bool lasting;    /* comes back with every master; else one try */
 	bool publishing; /* the helper is at it */
 	bool leaving;    /* nothing but the master's memory of it is left */
 	bool mounted;
 	bool told; /* that it leaves, as the store closes */
-	struct tei_grace grace;
+	struct tes_grace grace;
 	/* Guarded by store->mu. */
 	bool settled; /* the one try is over */
 	int code;     /* and how: a store code */
 };
 
-struct tei_segments {
+struct tes_segments {
 	struct tei_list list; /* the loop's */
 	bool ending; /* the helper's: of writers' access, which may go on */
 };
 
-void tei_segments_init(struct te_store *store);
+void tes_segments_init(struct te_store *store);
 /* After the helper has ended. What is still touched is the engine's then. */
-void tei_segments_fini(struct te_store *store);
+void tes_segments_fini(struct te_store *store);
 
 /* ---- memory (lend.c) ---- */
 
 /* Fresh memory. A store code. */
-int tei_segment_create(struct te_store *store, uint64_t bytes,
-		       struct tei_segment **out);
+int tes_segment_create(struct te_store *store, uint64_t bytes,
+		       struct tes_segment **out);
 /* Part of a file. A store code. */
-int tei_segment_map(const char *path, uint64_t offset, uint64_t bytes,
-		    struct tei_segment **out);
+int tes_segment_map(const char *path, uint64_t offset, uint64_t bytes,
+		    struct tes_segment **out);
 /* It is in no list and its memory has been let go of. */
-void tei_segment_free(struct tei_segment *segment);
+void tes_segment_free(struct tes_segment *segment);
 /*
  * Nobody reaches it any more, bar a warning; blocks @ms at most. Helper's
  * thread, or after it.
  */
-void tei_segment_withdraw(struct te_store *store, struct tei_segment *segment,
+void tes_segment_withdraw(struct te_store *store, struct tes_segment *segment,
 			  uint32_t ms);
 
 /* ---- leaving later (leave.c) ---- */
 
 /* It stays, or goes otherwise. Loop thread. */
-void tei_segment_ungrace(struct tei_segment *segment);
-void tei_segments_ungrace(struct te_store *store);
+void tes_segment_ungrace(struct tes_segment *segment);
+void tes_segments_ungrace(struct te_store *store);
 /* What is left of its grace; 0: it has none. */
-uint64_t tei_segment_grace_ms(const struct tei_segment *segment);
+uint64_t tes_segment_grace_ms(const struct tes_segment *segment);
 /* It goes after @grace_ms, 1 or more. A store code. */
-int tei_unmount_later(struct te_store *store,
-		      const uint8_t id[TEI_STORE_SEGMENT_ID_LEN],
+int tes_unmount_later(struct te_store *store,
+		      const uint8_t id[TES_STORE_SEGMENT_ID_LEN],
 		      uint64_t grace_ms);
 
 /* ---- publishing (segment.c) ---- */
 
 /* One of ours that has not left, or NULL. Loop thread. */
-struct tei_segment *tei_segment_find(struct te_store *store, const uint8_t *id);
+struct tes_segment *tes_segment_find(struct te_store *store, const uint8_t *id);
 /*
  * The code of telling the master, not that of its answer. @generation 0:
  * whichever master there is. Any thread but the loop's.
  */
-int tei_segment_tell_unmount(struct te_store *store, uint64_t generation,
+int tes_segment_tell_unmount(struct te_store *store, uint64_t generation,
 			     const uint8_t *id, uint64_t grace_ms,
 			     uint64_t deadline_ns);
 
@@ -122,47 +122,47 @@ int tei_segment_tell_unmount(struct te_store *store, uint64_t generation,
  * Unmount, wherever it is mounted, and withdraw: done by the helper; blocks.
  * The code of telling the master.
  */
-int tei_segment_retire(struct te_store *store, struct tei_segment *segment);
-/* Of a segment that has left, by the helper; then tei_mounting_left(). -ENOMEM. */
-int tei_segment_unmount(struct te_store *store, uint64_t generation,
-			const struct tei_segment *segment);
+int tes_segment_retire(struct te_store *store, struct tes_segment *segment);
+/* Of a segment that has left, by the helper; then tes_mounting_left(). -ENOMEM. */
+int tes_segment_unmount(struct te_store *store, uint64_t generation,
+			const struct tes_segment *segment);
 /*
  * Make all that are not mounted reachable for @group and for nobody who could
- * write to them before, and mount them; then tei_mounting_done(). Loop thread.
+ * write to them before, and mount them; then tes_mounting_done(). Loop thread.
  * -ENOMEM.
  */
-int tei_segments_publish(struct te_store *store, uint64_t generation,
-			 const uint8_t group[TEI_STORE_GROUP_LEN]);
-/* End the access of @writer; then tei_master_link_fenced(). Loop thread. -ENOMEM. */
-int tei_segment_fence(struct te_store *store, uint64_t generation,
+int tes_segments_publish(struct te_store *store, uint64_t generation,
+			 const uint8_t group[TES_STORE_GROUP_LEN]);
+/* End the access of @writer; then tes_master_link_fenced(). Loop thread. -ENOMEM. */
+int tes_segment_fence(struct te_store *store, uint64_t generation,
 		      uint64_t fence, const uint8_t writer[TE_INCARNATION_LEN]);
 
 /* ---- at the master (mounting.c): loop thread ---- */
 
 /* How mounting several ended; of the later ones nothing is known. */
-struct tei_mount_result {
+struct tes_mount_result {
 	uint64_t generation; /* the link's */
 	int rc;              /* of the engine; then */
 	int code;            /* of the calls; then of each: */
 	size_t n;
 	struct {
-		const struct tei_segment *segment; /* it may be gone */
+		const struct tes_segment *segment; /* it may be gone */
 		int status;
 		char why[80];
 	} of[];
 };
 
 /* A heartbeat was answered; @remount: the master has no segment of ours. */
-void tei_mounting_beaten(struct tei_master_link *link, bool remount);
+void tes_mounting_beaten(struct tes_master_link *link, bool remount);
 /* Segments that the master ought to have. Loop thread. */
-uint32_t tei_mounting_count(const struct tei_master_link *link);
+uint32_t tes_mounting_count(const struct tes_master_link *link);
 /* One was added. */
-void tei_mounting_wanted(struct tei_master_link *link);
+void tes_mounting_wanted(struct tes_master_link *link);
 /* The helper is through with them. */
-void tei_mounting_done(struct tei_master_link *link,
-		       const struct tei_mount_result *result);
+void tes_mounting_done(struct tes_master_link *link,
+		       const struct tes_mount_result *result);
 /* The master has forgotten a segment, or could not be told. */
-void tei_mounting_left(struct tei_master_link *link,
-		       const uint8_t id[TEI_STORE_SEGMENT_ID_LEN], int code);
+void tes_mounting_left(struct tes_master_link *link,
+		       const uint8_t id[TES_STORE_SEGMENT_ID_LEN], int code);
 
 #endif

@@ -9,26 +9,26 @@
 
 #define ADDED_PER_WIDTH 10u
 
-int tei_sketch_init(struct tei_sketch *sketch, uint64_t n)
+int tes_sketch_init(struct tes_sketch *sketch, uint64_t n)
 {
-	uint32_t width = TEI_SKETCH_WIDTH_MIN;
+	uint32_t width = TES_SKETCH_WIDTH_MIN;
 
-	while (width < n && width < TEI_SKETCH_WIDTH_MAX)
+	while (width < n && width < TES_SKETCH_WIDTH_MAX)
 		width *= 2;
-	sketch->counts = tei_calloc(TEI_SKETCH_ROWS, width);
+	sketch->counts = tei_calloc(TES_SKETCH_ROWS, width);
 	sketch->mask = width - 1;
 	sketch->n_added = 0;
 	sketch->n_most = ADDED_PER_WIDTH * width;
 	return sketch->counts ? 0 : -ENOMEM;
 }
 
-void tei_sketch_fini(struct tei_sketch *sketch)
+void tes_sketch_fini(struct tes_sketch *sketch)
 {
 	tei_free(sketch->counts);
 	sketch->counts = NULL;
 }
 
-static size_t place(const struct tei_sketch *sketch, uint64_t digest,
+static size_t place(const struct tes_sketch *sketch, uint64_t digest,
 		    uint32_t row)
 {
 	uint32_t step = (uint32_t)(digest >> 32) | 1;
@@ -37,20 +37,20 @@ static size_t place(const struct tei_sketch *sketch, uint64_t digest,
 	       (((uint32_t)digest + row * step) & sketch->mask);
 }
 
-static void halve(struct tei_sketch *sketch)
+static void halve(struct tes_sketch *sketch)
 {
-	size_t n = (size_t)TEI_SKETCH_ROWS * (sketch->mask + 1), i;
+	size_t n = (size_t)TES_SKETCH_ROWS * (sketch->mask + 1), i;
 
 	for (i = 0; i < n; i++)
 		sketch->counts[i] /= 2;
 	sketch->n_added /= 2;
 }
 
-unsigned int tei_sketch_count(const struct tei_sketch *sketch, uint64_t digest)
+unsigned int tes_sketch_count(const struct tes_sketch *sketch, uint64_t digest)
 {
 	unsigned int least = UINT8_MAX;
 
-	for (uint32_t row = 0; row < TEI_SKETCH_ROWS; row++) {
+	for (uint32_t row = 0; row < TES_SKETCH_ROWS; row++) {
 		unsigned int count = sketch->counts[place(sketch, digest, row)];
 
 		if (count < least)
@@ -60,11 +60,11 @@ unsigned int tei_sketch_count(const struct tei_sketch *sketch, uint64_t digest)
 }
 
 /* Only the least of its counts grow: what others have added stays theirs. */
-void tei_sketch_add(struct tei_sketch *sketch, uint64_t digest)
+void tes_sketch_add(struct tes_sketch *sketch, uint64_t digest)
 {
-	unsigned int least = tei_sketch_count(sketch, digest);
+	unsigned int least = tes_sketch_count(sketch, digest);
 
-	for (uint32_t row = 0; row < TEI_SKETCH_ROWS; row++) {
+	for (uint32_t row = 0; row < TES_SKETCH_ROWS; row++) {
 		uint8_t *count = &sketch->counts[place(sketch, digest, row)];
 
 		if (*count == least && least < UINT8_MAX)

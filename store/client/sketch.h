@@ -11,21 +11,21 @@
 
 #include <stdint.h>
 
-struct tei_sketch {
-	uint8_t *counts; /* TEI_SKETCH_ROWS of mask + 1 */
+struct tes_sketch {
+	uint8_t *counts; /* TES_SKETCH_ROWS of mask + 1 */
 	uint32_t mask;
 	uint32_t n_added, n_most; /* since they were halved; then they are */
 };
 
-#define TEI_SKETCH_ROWS      4u
-#define TEI_SKETCH_WIDTH_MIN 1024u
-#define TEI_SKETCH_WIDTH_MAX 65536u
+#define TES_SKETCH_ROWS      4u
+#define TES_SKETCH_WIDTH_MIN 1024u
+#define TES_SKETCH_WIDTH_MAX 65536u
 
 /* For about @n keys. -ENOMEM. */
-int tei_sketch_init(struct tei_sketch *sketch, uint64_t n);
-void tei_sketch_fini(struct tei_sketch *sketch);
-void tei_sketch_add(struct tei_sketch *sketch, uint64_t digest);
+int tes_sketch_init(struct tes_sketch *sketch, uint64_t n);
+void tes_sketch_fini(struct tes_sketch *sketch);
+void tes_sketch_add(struct tes_sketch *sketch, uint64_t digest);
 /* 0 .. 255 */
-unsigned int tei_sketch_count(const struct tei_sketch *sketch, uint64_t digest);
+unsigned int tes_sketch_count(const struct tes_sketch *sketch, uint64_t digest);
 
 #endif

@@ -29,7 +29,7 @@ _Static_assert(sizeof(struct te_store_replicate) == 96, "pinned");
 
 /* ---- state that others wait for ---- */
 
-void tei_store_set_ready(struct te_store *store, bool ready, int verdict)
+void tes_store_set_ready(struct te_store *store, bool ready, int verdict)
 {
 	tei_mutex_lock(&store->mu);
 	store->ready = ready;
@@ -41,7 +41,7 @@ void tei_store_set_ready(struct te_store *store, bool ready, int verdict)
 	tei_mutex_unlock(&store->mu);
 }
 
-int tei_direct_health(struct te_store *store)
+int tes_direct_health(struct te_store *store)
 {
 	bool ready;
 
@@ -51,20 +51,20 @@ int tei_direct_health(struct te_store *store)
 	return ready ? 0 : TE_STORE_RPC_FAIL;
 }
 
-struct te_engine *tei_direct_engine(struct te_store *store)
+struct te_engine *tes_direct_engine(struct te_store *store)
 {
 	return store->engine;
 }
 
-const char *tei_direct_hostname(struct te_store *store)
+const char *tes_direct_hostname(struct te_store *store)
 {
 	return te_engine_name(store->engine);
 }
 
-void tei_direct_stats(struct te_store *store, struct te_store_stats *out)
+void tes_direct_stats(struct te_store *store, struct te_store_stats *out)
 {
-	struct tei_locations *l = &store->locations;
-	struct tei_hot *hot = &store->hot;
+	struct tes_locations *l = &store->locations;
+	struct tes_hot *hot = &store->hot;
 
 	memset(out, 0, sizeof(*out));
 	out->location_hits =
@@ -73,7 +73,7 @@ void tei_direct_stats(struct te_store *store, struct te_store_stats *out)
 		atomic_load_explicit(&l->n_misses, memory_order_relaxed);
 	out->location_stale =
 		atomic_load_explicit(&l->n_stale, memory_order_relaxed);
-	out->location_bytes = tei_locations_bytes(l);
+	out->location_bytes = tes_locations_bytes(l);
 	out->put_retries = atomic_load_explicit(&store->n_put_retries,
 						memory_order_relaxed);
 	out->hot_hits =
@@ -84,7 +84,7 @@ void tei_direct_stats(struct te_store *store, struct te_store_stats *out)
 		atomic_load_explicit(&hot->n_added, memory_order_relaxed);
 	out->hot_evicted =
 		atomic_load_explicit(&hot->n_evicted, memory_order_relaxed);
-	out->hot_bytes = tei_hot_bytes(hot);
+	out->hot_bytes = tes_hot_bytes(hot);
 }
 
 /* ---- setup ---- */
@@ -97,18 +97,18 @@ static bool master_holds(const char *master)
 	return !tei_name_split(master, host, &port) && port;
 }
 
-bool tei_tenant_holds(const char *name)
+bool tes_tenant_holds(const char *name)
 {
 	size_t len = 0;
 
 	for (; name[len]; len++)
 		if ((unsigned char)name[len] < ' ' || name[len] == 0x7f ||
-		    len == TEI_STORE_TENANT_MAX)
+		    len == TES_STORE_TENANT_MAX)
 			return false;
 	return *name != '_';
 }
 
-bool tei_config_holds(const struct te_store_config *c)
+bool tes_config_holds(const struct te_store_config *c)
 {
 	size_t i;
 
@@ -121,9 +121,9 @@ bool tei_config_holds(const struct te_store_config *c)
 	    c->location_cache_entries > TE_STORE_LOCATIONS_MAX ||
 	    c->hot_cache_bytes > TE_LENGTH_MAX ||
 	    c->hot_cache_threshold > 255 ||
-	    c->drain_timeout_ms > TEI_DRAIN_MAX_MS)
+	    c->drain_timeout_ms > TES_DRAIN_MAX_MS)
 		return false;
-	if (c->tenant && !tei_tenant_holds(c->tenant))
+	if (c->tenant && !tes_tenant_holds(c->tenant))
 		return false;
 	for (i = 0; i < sizeof(c->reserved) / sizeof(c->reserved[0]); i++)
 		if (c->reserved[i])
@@ -174,8 +174,8 @@ static void start_link(void *arg)
 {
 	struct start *start = arg;
 
-	tei_renewal_start(start->store);
-	start->rc = tei_master_link_start(&start->store->link);
+	tes_renewal_start(start->store);
+	start->rc = tes_master_link_start(&start->store->link);
 }
 
 static void stop_link(void *arg)
@@ -183,9 +183,9 @@ static void stop_link(void *arg)
 	struct te_store *store = arg;
 
 	tei_http_stop(store->http);
-	tei_renewal_stop(store);
-	tei_master_link_stop(&store->link);
-	tei_segments_ungrace(store);
+	tes_renewal_stop(store);
+	tes_master_link_stop(&store->link);
+	tes_segments_ungrace(store);
 	store->executor.ended = true;
 }
 
@@ -215,7 +215,7 @@ static void find_host(char *host)
 
 	if (!f)
 		return;
-	if (!fgets(host, TEI_STORE_HOST_MAX, f))
+	if (!fgets(host, TES_STORE_HOST_MAX, f))
 		host[0] = 0;
 	(void)fclose(f);
 	host[strcspn(host, "\n")] = 0;
@@ -227,7 +227,7 @@ static struct te_store *create(const struct te_store_config *c)
 
 	if (!store)
 		return NULL;
-	store->ops = &tei_direct_ops;
+	store->ops = &tes_direct_ops;
 	store->call_timeout_ms =
 		c->call_timeout_ms ? c->call_timeout_ms : CALL_MS;
 	store->replica_timeout_ms =
@@ -236,8 +236,8 @@ static struct te_store *create(const struct te_store_config *c)
 	tei_mutex_init(&store->mu);
 	tei_cond_init(&store->changed);
 	tei_list_init(&store->registered);
-	tei_segments_init(store);
-	tei_executor_init(&store->executor);
+	tes_segments_init(store);
+	tes_executor_init(&store->executor);
 	find_host(store->host);
 	if (c->tenant)
 		memcpy(store->tenant, c->tenant, strlen(c->tenant) + 1);
@@ -246,7 +246,7 @@ static struct te_store *create(const struct te_store_config *c)
 
 static void destroy(struct te_store *store)
 {
-	tei_executor_fini(&store->executor);
+	tes_executor_fini(&store->executor);
 	tei_cond_fini(&store->changed);
 	tei_mutex_fini(&store->mu);
 	tei_free(store);
@@ -257,7 +257,7 @@ static int start_threads(struct te_store *store,
 			 const struct te_store_config *c)
 {
 	struct start start = {.store = store};
-	int rc = tei_master_link_init(&store->link, store,
+	int rc = tes_master_link_init(&store->link, store,
 				      c->master ? c->master : MASTER);
 
 	if (rc)
@@ -265,7 +265,7 @@ static int start_threads(struct te_store *store,
 	rc = tei_loop_create("te-store", &store->loop);
 	if (rc)
 		goto err_link;
-	rc = tei_helper_init(&store->helper);
+	rc = tes_helper_init(&store->helper);
 	if (rc)
 		goto err_loop;
 	(void)tei_loop_do(store->loop, start_link, &start);
@@ -275,12 +275,12 @@ static int start_threads(struct te_store *store,
 	return 0;
 
 err_helper:
-	tei_helper_fini(&store->helper);
+	tes_helper_fini(&store->helper);
 err_loop:
 	tei_loop_stop(store->loop);
 	tei_loop_destroy(store->loop);
 err_link:
-	tei_master_link_fini(&store->link);
+	tes_master_link_fini(&store->link);
 	assert(rc < 0);
 	return rc;
 }
@@ -289,21 +289,21 @@ err_link:
 static void stop_threads(struct te_store *store)
 {
 	(void)tei_loop_do(store->loop, stop_link, store);
-	tei_executor_stop(&store->executor);
-	tei_helper_fini(&store->helper);
+	tes_executor_stop(&store->executor);
+	tes_helper_fini(&store->helper);
 	tei_loop_stop(store->loop);
 	tei_loop_destroy(store->loop);
-	tei_master_link_fini(&store->link);
+	tes_master_link_fini(&store->link);
 }
 
 static void close_engine(struct te_store *store)
 {
-	tei_works_fini(&store->works);
-	tei_drafts_fini(&store->drafts);
-	tei_hot_fini(&store->hot);
-	tei_locations_fini(&store->locations);
-	tei_owners_fini(&store->owners);
-	tei_segments_fini(store);
+	tes_works_fini(&store->works);
+	tes_drafts_fini(&store->drafts);
+	tes_hot_fini(&store->hot);
+	tes_locations_fini(&store->locations);
+	tes_owners_fini(&store->owners);
+	tes_segments_fini(store);
 	if (store->own_engine)
 		te_engine_destroy(store->engine);
 }
@@ -315,24 +315,24 @@ static int open_all(struct te_store *store, const struct te_store_config *c)
 
 	if (code)
 		return code;
-	tei_owners_init(&store->owners, store->engine);
-	store->owners.silent = tei_report_silent;
+	tes_owners_init(&store->owners, store->engine);
+	store->owners.silent = tes_report_silent;
 	store->owners.silent_arg = store;
-	tei_works_init(&store->works, store->engine);
-	if (tei_locations_init(&store->locations, &store->owners,
+	tes_works_init(&store->works, store->engine);
+	if (tes_locations_init(&store->locations, &store->owners,
 			       c->location_cache_entries))
 		goto err_works;
-	if (tei_hot_init(&store->hot, c->hot_cache_bytes,
+	if (tes_hot_init(&store->hot, c->hot_cache_bytes,
 			 c->hot_cache_value_bytes, c->hot_cache_threshold))
 		goto err_locations;
-	if (!tei_drafts_init(&store->drafts, &store->owners))
+	if (!tes_drafts_init(&store->drafts, &store->owners))
 		return 0;
-	tei_hot_fini(&store->hot);
+	tes_hot_fini(&store->hot);
 err_locations:
-	tei_locations_fini(&store->locations);
+	tes_locations_fini(&store->locations);
 err_works:
-	tei_works_fini(&store->works);
-	tei_owners_fini(&store->owners);
+	tes_works_fini(&store->works);
+	tes_owners_fini(&store->owners);
 	if (store->own_engine)
 		te_engine_destroy(store->engine);
 	return TE_STORE_INTERNAL_ERROR;
@@ -341,8 +341,8 @@ err_works:
 /* Before there is a loop. */
 static int lend(struct te_store *store, uint64_t bytes)
 {
-	struct tei_segment *segment;
-	int code = tei_segment_create(store, bytes, &segment);
+	struct tes_segment *segment;
+	int code = tes_segment_create(store, bytes, &segment);
 
 	if (code)
 		return code;
@@ -358,7 +358,7 @@ static int join(struct te_store *store, const struct te_store_config *c)
 	if (code)
 		return code;
 	code = TE_STORE_INTERNAL_ERROR;
-	if (tei_buffers_init(&store->buffers, store->engine,
+	if (tes_buffers_init(&store->buffers, store->engine,
 			     c->local_buffer_bytes))
 		goto err_engine;
 	if (RAND_bytes(store->client_id, sizeof(store->client_id)) != 1 ||
@@ -373,19 +373,19 @@ static int join(struct te_store *store, const struct te_store_config *c)
 		return 0;
 	stop_threads(store);
 err_buffers:
-	tei_buffers_fini(&store->buffers);
+	tes_buffers_fini(&store->buffers);
 err_engine:
 	close_engine(store);
 	return code;
 }
 
-int tei_direct_setup(const struct te_store_config *config,
+int tes_direct_setup(const struct te_store_config *config,
 		     struct te_store **out)
 {
 	struct te_store *store;
 	int code;
 
-	if (!config || !out || !tei_config_holds(config)) {
+	if (!config || !out || !tes_config_holds(config)) {
 		LOG_ERROR("store: a field of the configuration is out of range "
 			  "or a name malformed");
 		return TE_STORE_INVALID_PARAMS;
@@ -412,26 +412,26 @@ static void forget_registered(struct te_store *store)
 	struct tei_list *node;
 
 	while ((node = tei_list_pop(&store->registered))) {
-		struct tei_registered *r =
-			tei_list_entry(node, struct tei_registered, link);
+		struct tes_registered *r =
+			tei_list_entry(node, struct tes_registered, link);
 
 		(void)te_region_remove(store->engine, r->region);
 		tei_free(r);
 	}
 }
 
-void tei_direct_close(struct te_store *store)
+void tes_direct_close(struct te_store *store)
 {
 	if (!store)
 		return;
 	if (store->drain_timeout_ms)
-		(void)tei_direct_drain(store, NULL, store->drain_timeout_ms,
+		(void)tes_direct_drain(store, NULL, store->drain_timeout_ms,
 				       NULL);
 	/* Only so that it is gone when we return: the connection ends too. */
-	tei_unmount_all(store, tei_now_ns() + UNMOUNT_MS * TEI_NS_PER_MS);
+	tes_unmount_all(store, tei_now_ns() + UNMOUNT_MS * TEI_NS_PER_MS);
 	stop_threads(store);
 	forget_registered(store);
-	tei_buffers_fini(&store->buffers);
+	tes_buffers_fini(&store->buffers);
 	close_engine(store);
 	destroy(store);
 }

@@ -19,14 +19,14 @@ static int create(struct te_store *store, Store__TaskCreate *msg,
 {
 	Store__TaskCreateReply *answer;
 	struct tei_arena arena;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	int code;
 
 	msg->key.data = (uint8_t *)(uintptr_t)key->bytes;
 	msg->key.len = key->len;
 	tei_arena_init(&arena, 64u << 10);
-	code = tei_store_call(store, STORE__STORE_TYPE__STORE_TASK_CREATE,
-			      &msg->base, &arena, tei_call_deadline(store),
+	code = tes_store_call(store, STORE__STORE_TYPE__STORE_TASK_CREATE,
+			      &msg->base, &arena, tes_call_deadline(store),
 			      &reply);
 	if (code)
 		goto out;
@@ -34,7 +34,7 @@ static int create(struct te_store *store, Store__TaskCreate *msg,
 						  reply.body);
 	if (!answer ||
 	    (!answer->status && answer->id.len != TE_STORE_TASK_ID_LEN)) {
-		code = tei_bad_reply("task create");
+		code = tes_bad_reply("task create");
 		goto out;
 	}
 	code = answer->status;
@@ -45,14 +45,14 @@ out:
 	return code;
 }
 
-int tei_direct_copy(struct te_store *store, const struct te_store_key *key,
+int tes_direct_copy(struct te_store *store, const struct te_store_key *key,
 		    const char *const *targets, size_t n,
 		    uint8_t id[TE_STORE_TASK_ID_LEN])
 {
 	Store__TaskCreate msg = STORE__TASK_CREATE__INIT;
 	size_t i;
 
-	if (!key || !tei_key_holds(key) || !targets || !id || !n ||
+	if (!key || !tes_key_holds(key) || !targets || !id || !n ||
 	    n > TE_STORE_REPLICAS_MAX)
 		return TE_STORE_INVALID_PARAMS;
 	for (i = 0; i < n; i++)
@@ -64,14 +64,14 @@ int tei_direct_copy(struct te_store *store, const struct te_store_key *key,
 	return create(store, &msg, key, id);
 }
 
-int tei_direct_move(struct te_store *store, const struct te_store_key *key,
+int tes_direct_move(struct te_store *store, const struct te_store_key *key,
 		    const char *source, const char *target,
 		    uint8_t id[TE_STORE_TASK_ID_LEN])
 {
 	Store__TaskCreate msg = STORE__TASK_CREATE__INIT;
 	char *targets[1] = {(char *)(uintptr_t)target};
 
-	if (!key || !tei_key_holds(key) || !id || !name_holds(source) ||
+	if (!key || !tes_key_holds(key) || !id || !name_holds(source) ||
 	    !name_holds(target))
 		return TE_STORE_INVALID_PARAMS;
 	msg.type = STORE__TASK_TYPE__TASK_MOVE;
@@ -95,14 +95,14 @@ static void take(struct te_store_task *out, const Store__TaskQueryReply *answer)
 		       answer->message);
 }
 
-int tei_direct_task(struct te_store *store,
+int tes_direct_task(struct te_store *store,
 		    const uint8_t id[TE_STORE_TASK_ID_LEN],
 		    struct te_store_task *out)
 {
 	Store__TaskQuery msg = STORE__TASK_QUERY__INIT;
 	Store__TaskQueryReply *answer;
 	struct tei_arena arena;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	int code;
 
 	if (!id || !out)
@@ -110,14 +110,14 @@ int tei_direct_task(struct te_store *store,
 	msg.id.data = (uint8_t *)(uintptr_t)id;
 	msg.id.len = TE_STORE_TASK_ID_LEN;
 	tei_arena_init(&arena, 64u << 10);
-	code = tei_store_call(store, STORE__STORE_TYPE__STORE_TASK_QUERY,
-			      &msg.base, &arena, tei_call_deadline(store),
+	code = tes_store_call(store, STORE__STORE_TYPE__STORE_TASK_QUERY,
+			      &msg.base, &arena, tes_call_deadline(store),
 			      &reply);
 	if (code)
 		goto out;
 	answer = store__task_query_reply__unpack(&arena.pb, reply.len,
 						 reply.body);
-	code = answer ? answer->status : tei_bad_reply("task query");
+	code = answer ? answer->status : tes_bad_reply("task query");
 	if (answer && !code)
 		take(out, answer);
 out:

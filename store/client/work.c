@@ -18,7 +18,7 @@
 #define PROBE_MAX_MS 400
 #define SILENT_MAX   4 /* probes; then the owner is given up */
 
-void tei_works_init(struct tei_works *works, struct te_engine *engine)
+void tes_works_init(struct tes_works *works, struct te_engine *engine)
 {
 	works->engine = engine;
 	works->n_idle = 0;
@@ -26,7 +26,7 @@ void tei_works_init(struct tei_works *works, struct te_engine *engine)
 	tei_list_init(&works->idle);
 }
 
-static void give_room(struct tei_work *work)
+static void give_room(struct tes_work *work)
 {
 	te_batch_destroy(work->batch);
 	tei_free(work->requests);
@@ -36,7 +36,7 @@ static void give_room(struct tei_work *work)
 	work->headers = NULL;
 }
 
-static void free_work(struct tei_work *work)
+static void free_work(struct tes_work *work)
 {
 	give_room(work);
 	tei_arena_fini(&work->round);
@@ -44,21 +44,21 @@ static void free_work(struct tei_work *work)
 	tei_free(work);
 }
 
-void tei_works_fini(struct tei_works *works)
+void tes_works_fini(struct tes_works *works)
 {
 	struct tei_list *node;
 
 	while ((node = tei_list_pop(&works->idle)))
-		free_work(tei_list_entry(node, struct tei_work, link));
+		free_work(tei_list_entry(node, struct tes_work, link));
 	tei_mutex_fini(&works->mu);
 }
 
-static struct tei_work *take_idle(struct tei_works *works, size_t n)
+static struct tes_work *take_idle(struct tes_works *works, size_t n)
 	TEI_REQUIRES(works->mu)
 {
 	tei_list_for_each (node, &works->idle) {
-		struct tei_work *work =
-			tei_list_entry(node, struct tei_work, link);
+		struct tes_work *work =
+			tei_list_entry(node, struct tes_work, link);
 
 		if (work->capacity < n)
 			continue;
@@ -70,15 +70,15 @@ static struct tei_work *take_idle(struct tei_works *works, size_t n)
 }
 
 /* What was taken when something failed is free_work()'s. */
-static int take_room(struct tei_work *work, struct te_engine *engine, size_t n)
+static int take_room(struct tes_work *work, struct te_engine *engine, size_t n)
 {
 	uint32_t capacity = CAPACITY_MIN;
 
 	while (capacity < n)
 		capacity *= 2;
 	work->headers =
-		tei_aligned_calloc(TEI_EXTENT_HEADER_LEN,
-				   (size_t)capacity * TEI_EXTENT_HEADER_LEN);
+		tei_aligned_calloc(TES_EXTENT_HEADER_LEN,
+				   (size_t)capacity * TES_EXTENT_HEADER_LEN);
 	work->requests = tei_calloc(capacity, sizeof(*work->requests));
 	if (!work->headers || !work->requests ||
 	    te_batch_create(engine, capacity, &work->batch))
@@ -87,9 +87,9 @@ static int take_room(struct tei_work *work, struct te_engine *engine, size_t n)
 	return 0;
 }
 
-static struct tei_work *create_work(struct te_engine *engine, size_t n)
+static struct tes_work *create_work(struct te_engine *engine, size_t n)
 {
-	struct tei_work *work = tei_calloc(1, sizeof(*work));
+	struct tes_work *work = tei_calloc(1, sizeof(*work));
 
 	if (!work)
 		return NULL;
@@ -104,9 +104,9 @@ static struct tei_work *create_work(struct te_engine *engine, size_t n)
 	return work;
 }
 
-struct tei_work *tei_work_get(struct tei_works *works, size_t n)
+struct tes_work *tes_work_get(struct tes_works *works, size_t n)
 {
-	struct tei_work *work;
+	struct tes_work *work;
 
 	tei_mutex_lock(&works->mu);
 	work = take_idle(works, n);
@@ -114,19 +114,19 @@ struct tei_work *tei_work_get(struct tei_works *works, size_t n)
 	return work ? work : create_work(works->engine, n);
 }
 
-void tei_work_put(struct tei_works *works, struct tei_work *work)
+void tes_work_put(struct tes_works *works, struct tes_work *work)
 {
-	struct tei_work *surplus = NULL;
+	struct tes_work *surplus = NULL;
 
 	if (!work)
 		return;
-	tei_work_next_round(work);
+	tes_work_next_round(work);
 	tei_arena_reset(&work->call);
 	tei_mutex_lock(&works->mu);
 	tei_list_add_head(&works->idle, &work->link);
 	if (++works->n_idle > IDLE_MAX) {
 		surplus =
-			tei_list_entry(works->idle.prev, struct tei_work, link);
+			tei_list_entry(works->idle.prev, struct tes_work, link);
 		tei_list_del(&surplus->link);
 		works->n_idle--;
 	}
@@ -135,15 +135,15 @@ void tei_work_put(struct tei_works *works, struct tei_work *work)
 		free_work(surplus);
 }
 
-void tei_work_next_round(struct tei_work *work)
+void tes_work_next_round(struct tes_work *work)
 {
 	tei_arena_reset(&work->round);
 	work->n = 0;
 }
 
-int tei_work_next_run(struct tei_work *work, size_t n)
+int tes_work_next_run(struct tes_work *work, size_t n)
 {
-	struct tei_work bigger = {.engine = work->engine};
+	struct tes_work bigger = {.engine = work->engine};
 
 	work->n = 0;
 	if (n <= work->capacity)
@@ -186,7 +186,7 @@ static uint32_t cut(struct iovec *out, const struct te_store_value *value,
 	return n;
 }
 
-struct te_request *tei_work_add(struct tei_work *work, uint32_t op,
+struct te_request *tes_work_add(struct tes_work *work, uint32_t op,
 				const struct te_store_value *value,
 				uint64_t skip, uint64_t bytes)
 {
@@ -197,19 +197,19 @@ struct te_request *tei_work_add(struct tei_work *work, uint32_t op,
 	if (!iov)
 		return NULL;
 	iov[0].iov_base = work->headers[work->n];
-	iov[0].iov_len = TEI_EXTENT_HEADER_LEN;
+	iov[0].iov_len = TES_EXTENT_HEADER_LEN;
 	memset(req, 0, sizeof(*req));
 	req->op = op;
 	req->flags = TE_CRC;
 	req->pieces = iov;
 	req->n_pieces = 1 + cut(iov + 1, value, skip, bytes);
-	req->crc_from = TEI_EXTENT_HEADER_LEN;
+	req->crc_from = TES_EXTENT_HEADER_LEN;
 	req->crc_len = bytes;
 	req->user = work->n++;
 	return req;
 }
 
-struct te_request *tei_work_add_plain(struct tei_work *work, uint32_t op,
+struct te_request *tes_work_add_plain(struct tes_work *work, uint32_t op,
 				      void *local, uint64_t len)
 {
 	struct te_request *req = &work->requests[work->n];
@@ -230,8 +230,8 @@ struct te_request *tei_work_add_plain(struct tei_work *work, uint32_t op,
 /* ---- running ---- */
 
 /* Whether some to @place have not ended; *@n_done: how many have. */
-static bool in_flight(const struct tei_work *work,
-		      const struct tei_place *place, uint32_t *n_done)
+static bool in_flight(const struct tes_work *work,
+		      const struct tes_place *place, uint32_t *n_done)
 {
 	struct te_completion done;
 	bool any = false;
@@ -249,8 +249,8 @@ static bool in_flight(const struct tei_work *work,
 	return any;
 }
 
-static void cancel_all(const struct tei_work *work,
-		       const struct tei_place *place)
+static void cancel_all(const struct tes_work *work,
+		       const struct tes_place *place)
 {
 	struct te_completion done;
 	uint32_t i;
@@ -261,8 +261,8 @@ static void cancel_all(const struct tei_work *work,
 			(void)te_request_cancel(work->batch, i);
 }
 
-static void probe(const struct tei_work *work, struct tei_owners *owners,
-		  struct tei_place *place)
+static void probe(const struct tes_work *work, struct tes_owners *owners,
+		  struct tes_place *place)
 {
 	uint32_t ms = (uint32_t)PROBE_MIN_MS << place->n_silent;
 
@@ -272,7 +272,7 @@ static void probe(const struct tei_work *work, struct tei_owners *owners,
 		place->n_silent = 0;
 		return;
 	}
-	tei_owners_tell(owners, place->owner);
+	tes_owners_tell(owners, place->owner);
 	if (++place->n_silent >= SILENT_MAX)
 		cancel_all(work, place);
 }
@@ -282,26 +282,26 @@ static void probe(const struct tei_work *work, struct tei_owners *owners,
  * which is long because values may be large, and keep its whole batch waiting.
  * Reads have short deadlines; there is no time to ask anybody.
  */
-static void look_for_silent(const struct tei_work *work,
-			    struct tei_places *places)
+static void look_for_silent(const struct tes_work *work,
+			    struct tes_places *places)
 {
 	uint32_t n_done;
 	size_t i;
 
 	for (i = 0; i < places->n; i++) {
-		struct tei_place *place = &places->at[i];
+		struct tes_place *place = &places->at[i];
 
 		if (!place->owner || !in_flight(work, place, &n_done))
 			continue;
 		if (!places->only_tell)
 			probe(work, places->owners, place);
 		else if (n_done == place->n_done)
-			tei_owners_tell(places->owners, place->owner);
+			tes_owners_tell(places->owners, place->owner);
 		place->n_done = n_done;
 	}
 }
 
-static int submit(const struct tei_work *work, struct tei_places *places)
+static int submit(const struct tes_work *work, struct tes_places *places)
 {
 	size_t i;
 	int rc = te_batch_reset(work->batch);
@@ -311,12 +311,12 @@ static int submit(const struct tei_work *work, struct tei_places *places)
 	return rc ? rc : te_batch_submit(work->batch, work->requests, work->n);
 }
 
-int tei_work_post(struct tei_work *work, struct tei_places *places)
+int tes_work_post(struct tes_work *work, struct tes_places *places)
 {
 	return work->n ? submit(work, places) : 0;
 }
 
-int tei_work_await(struct tei_work *work, struct tei_places *places)
+int tes_work_await(struct tes_work *work, struct tes_places *places)
 {
 	int rc = 0;
 
@@ -327,14 +327,14 @@ int tei_work_await(struct tei_work *work, struct tei_places *places)
 	return rc;
 }
 
-int tei_work_run(struct tei_work *work, struct tei_places *places)
+int tes_work_run(struct tes_work *work, struct tes_places *places)
 {
-	int rc = tei_work_post(work, places);
+	int rc = tes_work_post(work, places);
 
-	return rc ? rc : tei_work_await(work, places);
+	return rc ? rc : tes_work_await(work, places);
 }
 
-int tei_work_run_until(struct tei_work *work, struct tei_places *places,
+int tes_work_run_until(struct tes_work *work, struct tes_places *places,
 		       bool (*over)(void *arg), void *arg)
 {
 	int rc = work->n ? submit(work, places) : 0;
@@ -355,7 +355,7 @@ int tei_work_run_until(struct tei_work *work, struct tei_places *places,
 	return rc;
 }
 
-void tei_work_result(struct tei_work *work, uint32_t index,
+void tes_work_result(struct tes_work *work, uint32_t index,
 		     struct te_completion *out)
 {
 	if (te_batch_result(work->batch, index, out)) {

@@ -21,63 +21,63 @@
 #include "store/client/places.h"
 #include "store/proto/extent.h"
 
-struct tei_work {
+struct tes_work {
 	struct tei_list link;     /* in works->idle, or in none */
 	struct te_engine *engine; /* not owned */
 	struct te_batch *batch;
 	uint32_t capacity; /* of batch, headers, requests */
 	uint32_t n;        /* requests of this round */
-	uint8_t (*headers)[TEI_EXTENT_HEADER_LEN];
+	uint8_t (*headers)[TES_EXTENT_HEADER_LEN];
 	struct te_request *requests;
 	struct tei_arena call;  /* lives as long as the call */
 	struct tei_arena round; /* messages and pieces of one round */
 };
 
-#define TEI_WORK_MAX 8192u /* requests at a time; more go in several runs */
+#define TES_WORK_MAX 8192u /* requests at a time; more go in several runs */
 
-struct tei_works {
+struct tes_works {
 	struct te_engine *engine; /* not owned */
 	struct tei_mutex mu;      /* lock 44 */
 	struct tei_list idle;     /* guarded by mu; most recently used first */
 	unsigned int n_idle;      /* guarded by mu */
 };
 
-void tei_works_init(struct tei_works *works, struct te_engine *engine);
+void tes_works_init(struct tes_works *works, struct te_engine *engine);
 /* All works have been put back. */
-void tei_works_fini(struct tei_works *works);
-/* Room for @n requests, 1 .. TEI_WORK_MAX. NULL: out of memory. */
-struct tei_work *tei_work_get(struct tei_works *works, size_t n);
-void tei_work_put(struct tei_works *works, struct tei_work *work);
+void tes_works_fini(struct tes_works *works);
+/* Room for @n requests, 1 .. TES_WORK_MAX. NULL: out of memory. */
+struct tes_work *tes_work_get(struct tes_works *works, size_t n);
+void tes_work_put(struct tes_works *works, struct tes_work *work);
 /* Empty: no requests, the round's memory is free again. */
-void tei_work_next_round(struct tei_work *work);
+void tes_work_next_round(struct tes_work *work);
 /* No requests, and room for @n. -ENOMEM: as much room as before. */
-int tei_work_next_run(struct tei_work *work, size_t n);
+int tes_work_next_run(struct tes_work *work, size_t n);
 
 /*
  * Add a request for an extent: its header, then @bytes bytes of the value's
  * pieces from @skip on. The CRC of the data is taken. NULL: out of memory.
  */
-struct te_request *tei_work_add(struct tei_work *work, uint32_t op,
+struct te_request *tes_work_add(struct tes_work *work, uint32_t op,
 				const struct te_store_value *value,
 				uint64_t skip, uint64_t bytes);
 /* The same without header and CRC, into or from @len bytes at @local. */
-struct te_request *tei_work_add_plain(struct tei_work *work, uint32_t op,
+struct te_request *tes_work_add_plain(struct tes_work *work, uint32_t op,
 				      void *local, uint64_t len);
 /*
  * Submit all and wait until they have ended. A negative errno: none began.
  * Owners that do not answer for a while are told of as silent; unless @places
  * are only_tell they lose their requests, long before these time out.
  */
-int tei_work_run(struct tei_work *work, struct tei_places *places);
+int tes_work_run(struct tes_work *work, struct tes_places *places);
 /* The same; once @over, asked now and then, says so, what has not ended is
  * cancelled. */
-int tei_work_run_until(struct tei_work *work, struct tei_places *places,
+int tes_work_run_until(struct tes_work *work, struct tes_places *places,
 		       bool (*over)(void *arg), void *arg);
-/* The two halves of tei_work_run(): begin, and wait for all that has begun. */
-int tei_work_post(struct tei_work *work, struct tei_places *places);
-int tei_work_await(struct tei_work *work, struct tei_places *places);
+/* The two halves of tes_work_run(): begin, and wait for all that has begun. */
+int tes_work_post(struct tes_work *work, struct tes_places *places);
+int tes_work_await(struct tes_work *work, struct tes_places *places);
 /* How request @index ended. */
-void tei_work_result(struct tei_work *work, uint32_t index,
+void tes_work_result(struct tes_work *work, uint32_t index,
 		     struct te_completion *out);
 
 #endif

@@ -14,44 +14,44 @@
 #include "base/arena.h"
 #include "store/core/event.h"
 
-enum tei_task_state {
-	TEI_TASK_PENDING,
-	TEI_TASK_PROCESSING,
-	TEI_TASK_SUCCESS,
-	TEI_TASK_FAILED,
+enum tes_task_state {
+	TES_TASK_PENDING,
+	TES_TASK_PROCESSING,
+	TES_TASK_SUCCESS,
+	TES_TASK_FAILED,
 };
 
-/* What can be asked about a task. Times are those of tei_core_step(). */
-struct tei_core_task {
-	uint8_t id[TEI_CORE_ID_LEN];
+/* What can be asked about a task. Times are those of tes_core_step(). */
+struct tes_core_task {
+	uint8_t id[TES_CORE_ID_LEN];
 	bool move;
-	enum tei_task_state state;
+	enum tes_task_state state;
 	int32_t code; /* FAILED: why */
 	uint64_t created_ms, updated_ms;
 	bool assigned;
-	uint8_t client[TEI_CORE_ID_LEN]; /* who executes it, or did */
-	char message[TEI_CORE_MESSAGE_MAX];
+	uint8_t client[TES_CORE_ID_LEN]; /* who executes it, or did */
+	char message[TES_CORE_MESSAGE_MAX];
 };
 
 /* Mooncake's numbers. */
-enum tei_drain_state {
-	TEI_DRAIN_CREATED,
-	TEI_DRAIN_PLANNING, /* what is there is being counted */
-	TEI_DRAIN_RUNNING,
-	TEI_DRAIN_SUCCEEDED,
-	TEI_DRAIN_FAILED,
-	TEI_DRAIN_CANCELED,
+enum tes_drain_state {
+	TES_DRAIN_CREATED,
+	TES_DRAIN_PLANNING, /* what is there is being counted */
+	TES_DRAIN_RUNNING,
+	TES_DRAIN_SUCCEEDED,
+	TES_DRAIN_FAILED,
+	TES_DRAIN_CANCELED,
 };
 
 /*
  * What can be asked about a drain. It counts replicas; one that is blocked (has
  * a lease, is pinned hard, unfinished, in other hands) is tried again and again,
  * one that could not be moved three times more before it is given up. Times are
- * those of tei_core_step().
+ * those of tes_core_step().
  */
-struct tei_core_drain {
-	uint8_t id[TEI_CORE_ID_LEN]; /* zeros: of one that leaves */
-	enum tei_drain_state state;
+struct tes_core_drain {
+	uint8_t id[TES_CORE_ID_LEN]; /* zeros: of one that leaves */
+	enum tes_drain_state state;
 	int32_t code; /* FAILED: why */
 	uint64_t created_ms, updated_ms;
 	uint64_t total; /* when they were counted */
@@ -61,31 +61,31 @@ struct tei_core_drain {
 	uint64_t failed, blocked, left;
 	const char *const *segments; /* the core's, until the next step */
 	size_t n_segments;           /* of one that leaves: 0 */
-	char message[TEI_CORE_MESSAGE_MAX];
+	char message[TES_CORE_MESSAGE_MAX];
 };
 
-enum tei_action_type {
-	TEI_ACTION_REPLY, /* to the event: columns below */
-	TEI_ACTION_FENCE, /* tell the owner's session to revoke a writer */
-	TEI_ACTION_CLOSE, /* drop this session's connections: it is gone */
-	TEI_ACTION_TASK,  /* tell an owner's session to copy an object */
-	TEI_ACTION_BURY,  /* tell the owner's session to void headers */
-	TEI_ACTION_PROBE, /* ask the owner's session whether it is there */
-	TEI_ACTION_OWNER, /* for the log: what became of an owner */
+enum tes_action_type {
+	TES_ACTION_REPLY, /* to the event: columns below */
+	TES_ACTION_FENCE, /* tell the owner's session to revoke a writer */
+	TES_ACTION_CLOSE, /* drop this session's connections: it is gone */
+	TES_ACTION_TASK,  /* tell an owner's session to copy an object */
+	TES_ACTION_BURY,  /* tell the owner's session to void headers */
+	TES_ACTION_PROBE, /* ask the owner's session whether it is there */
+	TES_ACTION_OWNER, /* for the log: what became of an owner */
 	/* Tell the owner's session what it has. To be sent before the replies
 	 * of the step: what was acknowledged is known to its owner. */
-	TEI_ACTION_COMMITTED,
+	TES_ACTION_COMMITTED,
 };
 
-enum tei_owner_news {
-	TEI_OWNER_SILENT, /* its objects are misses until it is back */
-	TEI_OWNER_BACK,
-	TEI_OWNER_GONE, /* with its objects */
+enum tes_owner_news {
+	TES_OWNER_SILENT, /* its objects are misses until it is back */
+	TES_OWNER_BACK,
+	TES_OWNER_GONE, /* with its objects */
 };
 
-struct tei_core_segment_name {
+struct tes_core_segment_name {
 	const char *engine;
-	const uint8_t *incarnation; /* [TEI_CORE_ID_LEN] */
+	const uint8_t *incarnation; /* [TES_CORE_ID_LEN] */
 };
 
 /*
@@ -94,13 +94,13 @@ struct tei_core_segment_name {
  * Columns that the event's reply does not need are NULL, and so are extents,
  * replica and length when every key has one entry.
  */
-struct tei_action {
-	enum tei_action_type type;
-	tei_session_id session; /* whom it goes to */
+struct tes_action {
+	enum tes_action_type type;
+	tes_session_id session; /* whom it goes to */
 	uint64_t cookie;        /* replies: of the event */
 	union {
 		struct {
-			enum tei_event_type of;
+			enum tes_event_type of;
 			int32_t code; /* of the whole call; columns when 0 */
 			size_t n;
 			int32_t *status; /* status[n] */
@@ -116,7 +116,7 @@ struct tei_action {
 			uint32_t *replica;
 			uint64_t *length;
 			uint32_t *crc;
-			const struct tei_core_segment_name *segments;
+			const struct tes_core_segment_name *segments;
 			size_t n_segments;
 			uint32_t lease_ms;
 			/* With a -200: when space may be free; 0: never by
@@ -125,17 +125,17 @@ struct tei_action {
 			bool kept;        /* of a mount: it was there */
 			uint64_t removed; /* of remove_all */
 			/* Of TASK_*: of a create only its id. */
-			struct tei_core_task *task;
-			struct tei_core_drain *drain; /* of DRAIN_* */
+			struct tes_core_task *task;
+			struct tes_core_drain *drain; /* of DRAIN_* */
 		} reply;
 		struct {
 			uint64_t fence;
 			const uint8_t *writer; /* incarnation */
 		} fence;
 		struct {
-			uint8_t id[TEI_CORE_ID_LEN];    /* of this attempt */
-			struct tei_core_objects source; /* one */
-			struct tei_core_segment_name target;
+			uint8_t id[TES_CORE_ID_LEN];    /* of this attempt */
+			struct tes_core_objects source; /* one */
+			struct tes_core_segment_name target;
 			size_t n; /* extents there */
 			uint64_t *address, *length;
 			uint64_t timeout_ms; /* 0: none */
@@ -146,14 +146,14 @@ struct tei_action {
 			uint64_t *address, *generation, *gen_epoch;
 		} bury;
 		struct {
-			struct tei_core_objects objects;
+			struct tes_core_objects objects;
 			/* All that this segment has is told: */
-			const uint8_t *segment; /* [TEI_CORE_ID_LEN] or NULL */
+			const uint8_t *segment; /* [TES_CORE_ID_LEN] or NULL */
 			bool begins, ends;
 		} committed;
 		uint64_t probe;
 		struct {
-			enum tei_owner_news news;
+			enum tes_owner_news news;
 			const char *engine;
 			bool left;          /* its connection ended */
 			uint64_t silent_ms; /* not heard of, or left, since */
@@ -161,9 +161,9 @@ struct tei_action {
 	} u;
 };
 
-struct tei_actions {
+struct tes_actions {
 	struct tei_arena *arena;
-	struct tei_action *at; /* at[n]; grown in the arena */
+	struct tes_action *at; /* at[n]; grown in the arena */
 	size_t n, room;
 };
 

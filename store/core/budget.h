@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 /* All of it when @cost is more. */
-static inline void tei_core_spend(unsigned int *budget, size_t cost)
+static inline void tes_core_spend(unsigned int *budget, size_t cost)
 {
 	*budget -= *budget < cost ? *budget : (unsigned int)cost;
 }

@@ -38,10 +38,10 @@
 
 /* ---- graves ---- */
 
-static int graves_reserve(struct tei_core *core, struct tei_graves *g, size_t n)
+static int graves_reserve(struct tes_core *core, struct tes_graves *g, size_t n)
 {
 	size_t room = g->room ? g->room : 4;
-	struct tei_grave *grown;
+	struct tes_grave *grown;
 
 	if (g->room - g->n >= n)
 		return 0;
@@ -56,19 +56,19 @@ static int graves_reserve(struct tei_core *core, struct tei_graves *g, size_t n)
 	return 0;
 }
 
-void tei_core_graves_free(struct tei_core *core, struct tei_graves *g)
+void tes_core_graves_free(struct tes_core *core, struct tes_graves *g)
 {
 	core->heap_bytes -= g->room * sizeof(*g->at);
 	tei_free(g->at);
-	*g = (struct tei_graves){0};
+	*g = (struct tes_graves){0};
 }
 
-int tei_core_graves_put(struct tei_action *a, const struct tei_graves *g,
+int tes_core_graves_put(struct tes_action *a, const struct tes_graves *g,
 			struct tei_arena *arena)
 {
 	size_t bytes = g->n * sizeof(uint64_t);
 
-	a->type = TEI_ACTION_BURY;
+	a->type = TES_ACTION_BURY;
 	a->u.bury.burial = 0;
 	a->u.bury.n = g->n;
 	a->u.bury.address = tei_arena_alloc(arena, bytes);
@@ -84,18 +84,18 @@ int tei_core_graves_put(struct tei_action *a, const struct tei_graves *g,
 	return 0;
 }
 
-static struct tei_grave grave_of(const struct tei_mount *m,
-				 const struct tei_extent *e,
+static struct tes_grave grave_of(const struct tes_mount *m,
+				 const struct tes_extent *e,
 				 uint64_t generation, uint64_t gen_epoch)
 {
-	return (struct tei_grave){m->base + e->offset, generation, gen_epoch};
+	return (struct tes_grave){m->base + e->offset, generation, gen_epoch};
 }
 
 /* ---- who waits ---- */
 
-struct tei_waiter *tei_core_waiter_new(const struct tei_event *ev, size_t n)
+struct tes_waiter *tes_core_waiter_new(const struct tes_event *ev, size_t n)
 {
-	struct tei_waiter *w =
+	struct tes_waiter *w =
 		tei_calloc(1, sizeof(*w) + n * sizeof(w->status[0]));
 
 	if (!w)
@@ -108,9 +108,9 @@ struct tei_waiter *tei_core_waiter_new(const struct tei_event *ev, size_t n)
 	return w;
 }
 
-void tei_core_waiter_leave(struct tei_core *core, struct tei_fence *f)
+void tes_core_waiter_leave(struct tes_core *core, struct tes_fence *f)
 {
-	struct tei_waiter *w = f->waiter;
+	struct tes_waiter *w = f->waiter;
 
 	f->waiter = NULL;
 	if (!w)
@@ -120,9 +120,9 @@ void tei_core_waiter_leave(struct tei_core *core, struct tei_fence *f)
 		tei_list_add_tail(&core->answers, &w->link);
 }
 
-void tei_core_waiter_end(struct tei_core *core, struct tei_actions *out)
+void tes_core_waiter_end(struct tes_core *core, struct tes_actions *out)
 {
-	struct tei_waiter *w = core->waiter;
+	struct tes_waiter *w = core->waiter;
 
 	core->waiter = NULL;
 	core->waiting = NULL;
@@ -132,27 +132,27 @@ void tei_core_waiter_end(struct tei_core *core, struct tei_actions *out)
 		tei_free(w);
 		return;
 	}
-	assert(out->n && out->at[out->n - 1].type == TEI_ACTION_REPLY);
+	assert(out->n && out->at[out->n - 1].type == TES_ACTION_REPLY);
 	memcpy(w->status, out->at[out->n - 1].u.reply.status,
 	       w->n * sizeof(w->status[0]));
 	w->armed = true;
 	out->n--;
 }
 
-void tei_core_bury_excuse(struct tei_core *core, struct tei_session *owner)
+void tes_core_bury_excuse(struct tes_core *core, struct tes_session *owner)
 {
 	tei_list_for_each (link, &owner->fences)
-		tei_core_waiter_leave(
-			core, tei_list_entry(link, struct tei_fence, link));
+		tes_core_waiter_leave(
+			core, tei_list_entry(link, struct tes_fence, link));
 }
 
 /* ---- burials ---- */
 
-static struct tei_fence *burial_new(struct tei_core *core,
-				    struct tei_session *owner,
-				    struct tei_waiter *waiter)
+static struct tes_fence *burial_new(struct tes_core *core,
+				    struct tes_session *owner,
+				    struct tes_waiter *waiter)
 {
-	struct tei_fence *f = tei_core_fence_new(core, owner, true);
+	struct tes_fence *f = tes_core_fence_new(core, owner, true);
 
 	if (!f)
 		return NULL;
@@ -163,54 +163,54 @@ static struct tei_fence *burial_new(struct tei_core *core,
 }
 
 /* Of this step and for the same reply; NULL: no memory. */
-static struct tei_fence *burial_for(struct tei_core *core,
-				    struct tei_session *owner)
+static struct tes_fence *burial_for(struct tes_core *core,
+				    struct tes_session *owner)
 {
-	struct tei_waiter *waiter =
-		owner->state == TEI_SESSION_LIVE ? core->waiter : NULL;
+	struct tes_waiter *waiter =
+		owner->state == TES_SESSION_LIVE ? core->waiter : NULL;
 	struct tei_list *link = owner->fences.prev;
 
 	for (; link != &owner->fences; link = link->prev) {
-		struct tei_fence *f =
-			tei_list_entry(link, struct tei_fence, link);
+		struct tes_fence *f =
+			tei_list_entry(link, struct tes_fence, link);
 
 		if (f->sent)
 			break;
 		if (f->burial && f->waiter == waiter &&
-		    f->graves.n + TEI_SPACE_PARTS <= GRAVES_MAX)
+		    f->graves.n + TES_SPACE_PARTS <= GRAVES_MAX)
 			return f;
 	}
 	return burial_new(core, owner, waiter);
 }
 
 /* Who is gone, or is never told of anything, cannot bring it back. */
-static bool needs_none(const struct tei_mount *m)
+static bool needs_none(const struct tes_mount *m)
 {
-	return m->dropping || m->owner->state == TEI_SESSION_GONE ||
+	return m->dropping || m->owner->state == TES_SESSION_GONE ||
 	       !m->owner->buries;
 }
 
-bool tei_core_may_bury(const struct tei_object *o)
+bool tes_core_may_bury(const struct tes_object *o)
 {
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
-		if (e->space && !needs_none(tei_core_extent_mount(e)))
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (e->space && !needs_none(tes_core_extent_mount(e)))
 			return true;
 	return false;
 }
 
-int tei_core_bury_reserve(struct tei_core *core, const struct tei_object *o)
+int tes_core_bury_reserve(struct tes_core *core, const struct tes_object *o)
 {
-	size_t n = tei_core_object_entries(o);
+	size_t n = tes_core_object_entries(o);
 
 	if (core->waiting && !core->waiter) {
 		core->waiter =
-			tei_core_waiter_new(core->waiting, core->waiting->n);
+			tes_core_waiter_new(core->waiting, core->waiting->n);
 		if (!core->waiter)
 			return -ENOMEM;
 	}
-	for (const struct tei_extent *e = o->extents; e; e = e->next) {
-		struct tei_mount *m = tei_core_extent_mount(e);
-		struct tei_fence *f;
+	for (const struct tes_extent *e = o->extents; e; e = e->next) {
+		struct tes_mount *m = tes_core_extent_mount(e);
+		struct tes_fence *f;
 
 		if (!m || needs_none(m))
 			continue;
@@ -221,14 +221,14 @@ int tei_core_bury_reserve(struct tei_core *core, const struct tei_object *o)
 	return 0;
 }
 
-static void bury_extent(struct tei_core *core, struct tei_extent *e,
+static void bury_extent(struct tes_core *core, struct tes_extent *e,
 			uint64_t generation, uint64_t gen_epoch)
 {
-	struct tei_mount *m = tei_core_extent_mount(e);
-	struct tei_fence *f;
+	struct tes_mount *m = tes_core_extent_mount(e);
+	struct tes_fence *f;
 
 	if (!m || needs_none(m)) {
-		tei_core_extent_free(core, e);
+		tes_core_extent_free(core, e);
 		return;
 	}
 	f = burial_for(core, m->owner);
@@ -241,10 +241,10 @@ static void bury_extent(struct tei_core *core, struct tei_extent *e,
 	core->figures.fencing++;
 }
 
-static void bury_chain(struct tei_core *core, struct tei_extent *chain,
+static void bury_chain(struct tes_core *core, struct tes_extent *chain,
 		       uint64_t generation, uint64_t gen_epoch)
 {
-	struct tei_extent *next;
+	struct tes_extent *next;
 
 	core->figures.burials_total++;
 	for (; chain; chain = next) {
@@ -253,51 +253,51 @@ static void bury_chain(struct tei_core *core, struct tei_extent *chain,
 	}
 }
 
-void tei_core_bury(struct tei_core *core, struct tei_object *o)
+void tes_core_bury(struct tes_core *core, struct tes_object *o)
 {
 	uint64_t generation = o->generation;
 	uint64_t gen_epoch = core->epochs[o->epoch].number;
 
-	bury_chain(core, tei_core_object_forget(core, o), generation,
+	bury_chain(core, tes_core_object_forget(core, o), generation,
 		   gen_epoch);
 }
 
-void tei_core_bury_replica(struct tei_core *core, struct tei_object *o,
+void tes_core_bury_replica(struct tes_core *core, struct tes_object *o,
 			   uint8_t replica)
 {
-	bury_chain(core, tei_core_replica_cut(core, o, replica), o->generation,
+	bury_chain(core, tes_core_replica_cut(core, o, replica), o->generation,
 		   core->epochs[o->epoch].number);
 }
 
-void tei_core_burials_tick(struct tei_core *core)
+void tes_core_burials_tick(struct tes_core *core)
 {
 	while (!tei_list_empty(&core->burials)) {
-		struct tei_fence *f = tei_list_entry(core->burials.next,
-						     struct tei_fence, age);
+		struct tes_fence *f = tei_list_entry(core->burials.next,
+						     struct tes_fence, age);
 
 		if (f->created_ms + core->config.client_ttl_ms > core->now_ms)
 			return;
-		if (tei_core_fence_moot(f)) {
-			tei_core_fence_free(core, f);
+		if (tes_core_fence_moot(f)) {
+			tes_core_fence_free(core, f);
 			continue;
 		}
 		core->figures.fences_failed_total++;
-		tei_core_session_end(core, f->owner);
+		tes_core_session_end(core, f->owner);
 	}
 }
 
 /* ---- notices ---- */
 
-static void notice(struct tei_core *core, struct tei_mount *m,
-		   struct tei_grave grave)
+static void notice(struct tes_core *core, struct tes_mount *m,
+		   struct tes_grave grave)
 {
-	struct tei_session *s = m->owner;
+	struct tes_session *s = m->owner;
 
 	/* Who does not listen now is told all again. */
 	if (m->dropping || !s->buries || !s->beating)
 		return;
 	if (graves_reserve(core, &s->evicted, 1) < 0) {
-		tei_core_sync(core, m);
+		tes_core_sync(core, m);
 		return;
 	}
 	s->evicted.at[s->evicted.n++] = grave;
@@ -305,14 +305,14 @@ static void notice(struct tei_core *core, struct tei_mount *m,
 		tei_list_add_tail(&core->notices, &s->notices);
 }
 
-void tei_core_notice(struct tei_core *core, const struct tei_object *o)
+void tes_core_notice(struct tes_core *core, const struct tes_object *o)
 {
 	uint64_t gen_epoch = core->epochs[o->epoch].number;
-	const struct tei_extent *last = NULL;
+	const struct tes_extent *last = NULL;
 
 	/* One place tells all of a replica. */
-	for (const struct tei_extent *e = o->extents; e; e = e->next) {
-		struct tei_mount *m = tei_core_extent_mount(e);
+	for (const struct tes_extent *e = o->extents; e; e = e->next) {
+		struct tes_mount *m = tes_core_extent_mount(e);
 
 		if (m && (!last || last->replica != e->replica))
 			notice(core, m,
@@ -323,16 +323,16 @@ void tei_core_notice(struct tei_core *core, const struct tei_object *o)
 
 /* ---- out ---- */
 
-void tei_core_notices_flush(struct tei_core *core, struct tei_actions *out)
+void tes_core_notices_flush(struct tes_core *core, struct tes_actions *out)
 {
 	while (!tei_list_empty(&core->notices)) {
-		struct tei_session *s = tei_list_entry(
-			core->notices.next, struct tei_session, notices);
+		struct tes_session *s = tei_list_entry(
+			core->notices.next, struct tes_session, notices);
 
-		if (tei_core_actions_reserve(out, 1) < 0)
+		if (tes_core_actions_reserve(out, 1) < 0)
 			return;
-		if (tei_core_graves_put(
-			    tei_core_action_add(out, TEI_ACTION_BURY, s->id),
+		if (tes_core_graves_put(
+			    tes_core_action_add(out, TES_ACTION_BURY, s->id),
 			    &s->evicted, out->arena) < 0) {
 			out->n--;
 			return;
@@ -342,16 +342,16 @@ void tei_core_notices_flush(struct tei_core *core, struct tei_actions *out)
 	}
 }
 
-static int answer(struct tei_waiter *w, struct tei_actions *out)
+static int answer(struct tes_waiter *w, struct tes_actions *out)
 {
 	int32_t *status =
 		tei_arena_alloc(out->arena, w->n * sizeof(w->status[0]));
-	struct tei_action *a;
+	struct tes_action *a;
 
-	if (!status || tei_core_actions_reserve(out, 1) < 0)
+	if (!status || tes_core_actions_reserve(out, 1) < 0)
 		return -ENOMEM;
 	memcpy(status, w->status, w->n * sizeof(*status));
-	a = tei_core_action_add(out, TEI_ACTION_REPLY, w->session);
+	a = tes_core_action_add(out, TES_ACTION_REPLY, w->session);
 	a->cookie = w->cookie;
 	a->u.reply.of = w->of;
 	a->u.reply.n = w->n;
@@ -359,11 +359,11 @@ static int answer(struct tei_waiter *w, struct tei_actions *out)
 	return 0;
 }
 
-void tei_core_answers_flush(struct tei_core *core, struct tei_actions *out)
+void tes_core_answers_flush(struct tes_core *core, struct tes_actions *out)
 {
 	while (!tei_list_empty(&core->answers)) {
-		struct tei_waiter *w = tei_list_entry(core->answers.next,
-						      struct tei_waiter, link);
+		struct tes_waiter *w = tei_list_entry(core->answers.next,
+						      struct tes_waiter, link);
 
 		if (answer(w, out) < 0)
 			return;
@@ -372,10 +372,10 @@ void tei_core_answers_flush(struct tei_core *core, struct tei_actions *out)
 	}
 }
 
-void tei_core_bury_fini(struct tei_core *core)
+void tes_core_bury_fini(struct tes_core *core)
 {
 	struct tei_list *link;
 
 	while ((link = tei_list_pop(&core->answers)))
-		tei_free(tei_list_entry(link, struct tei_waiter, link));
+		tei_free(tei_list_entry(link, struct tes_waiter, link));
 }

@@ -40,28 +40,28 @@
 
 /* ---- where to ---- */
 
-static int32_t place_on(struct tei_core *core, const struct tei_task *t,
-			struct tei_object *copy, uint8_t replica,
-			struct tei_mount *m)
+static int32_t place_on(struct tes_core *core, const struct tes_task *t,
+			struct tes_object *copy, uint8_t replica,
+			struct tes_mount *m)
 {
-	if (tei_core_object_on(t->object, m))
+	if (tes_core_object_on(t->object, m))
 		return CODE_REPLICA_EXISTS;
-	if (m->status != TEI_CORE_SEGMENT_OK)
+	if (m->status != TES_CORE_SEGMENT_OK)
 		return CODE_NO_SEGMENT;
-	if (!tei_core_mount_takes(m)) /* a drain finds another one */
-		return t->kind == TEI_TASK_DRAIN ? CODE_NO_SEGMENT : LATER;
-	return tei_core_place_on(core, m, copy, replica) ? CODE_OK : CODE_FULL;
+	if (!tes_core_mount_takes(m)) /* a drain finds another one */
+		return t->kind == TES_TASK_DRAIN ? CODE_NO_SEGMENT : LATER;
+	return tes_core_place_on(core, m, copy, replica) ? CODE_OK : CODE_FULL;
 }
 
 /* On any of the mounts that bear the name. */
-static int32_t place_named(struct tei_core *core, const struct tei_task *t,
-			   struct tei_object *copy, uint8_t replica)
+static int32_t place_named(struct tes_core *core, const struct tes_task *t,
+			   struct tes_object *copy, uint8_t replica)
 {
 	int32_t best = CODE_NO_SEGMENT;
 
-	tei_core_spend(&core->effort, core->n_mounts / NAMES_EACH);
+	tes_core_spend(&core->effort, core->n_mounts / NAMES_EACH);
 	for (size_t i = 0; i < core->n_mounts; i++) {
-		struct tei_mount *m = core->mounts[i];
+		struct tes_mount *m = core->mounts[i];
 		int32_t code;
 
 		if (strcmp(m->name, t->targets[t->next].name) != 0)
@@ -76,55 +76,55 @@ static int32_t place_named(struct tei_core *core, const struct tei_task *t,
 }
 
 /* Where placement puts one more replica of the object. */
-static int32_t place_any(struct tei_core *core, const struct tei_task *t,
-			 struct tei_object *copy, uint8_t replica,
-			 const struct tei_session *executor)
+static int32_t place_any(struct tes_core *core, const struct tes_task *t,
+			 struct tes_object *copy, uint8_t replica,
+			 const struct tes_session *executor)
 {
-	static const struct tei_core_replicate one = {.replica_num = 1};
-	struct tei_wish wish = {.how = &one, .writer = executor};
+	static const struct tes_core_replicate one = {.replica_num = 1};
+	struct tes_wish wish = {.how = &one, .writer = executor};
 
-	if (!tei_core_place(core, &wish, t->object, replica))
+	if (!tes_core_place(core, &wish, t->object, replica))
 		return CODE_FULL;
-	copy->extents = tei_core_replica_cut(core, t->object, replica);
-	for (struct tei_extent *e = copy->extents; e; e = e->next)
-		tei_core_extent_own(core, e, copy);
+	copy->extents = tes_core_replica_cut(core, t->object, replica);
+	for (struct tes_extent *e = copy->extents; e; e = e->next)
+		tes_core_extent_own(core, e, copy);
 	return CODE_OK;
 }
 
-static int32_t place(struct tei_core *core, const struct tei_task *t,
-		     struct tei_object *copy, uint8_t replica,
-		     const struct tei_session *executor)
+static int32_t place(struct tes_core *core, const struct tes_task *t,
+		     struct tes_object *copy, uint8_t replica,
+		     const struct tes_session *executor)
 {
-	const struct tei_task_place *to = &t->targets[t->next];
-	struct tei_mount *m;
+	const struct tes_task_place *to = &t->targets[t->next];
+	struct tes_mount *m;
 
 	if (to->name)
 		return place_named(core, t, copy, replica);
 	if (!to->serial)
 		return place_any(core, t, copy, replica, executor);
-	m = tei_core_mount_of(core, to->serial);
+	m = tes_core_mount_of(core, to->serial);
 	return m ? place_on(core, t, copy, replica, m) : CODE_NO_SEGMENT;
 }
 
 /* ---- who ---- */
 
-static bool is_free(const struct tei_session *s)
+static bool is_free(const struct tes_session *s)
 {
-	return s->executes && s->beating && s->state == TEI_SESSION_LIVE &&
-	       s->n_tasks < TEI_CORE_TASKS_EACH;
+	return s->executes && s->beating && s->state == TES_SESSION_LIVE &&
+	       s->n_tasks < TES_CORE_TASKS_EACH;
 }
 
 /* The least busy owner of a replica; NULL: none is free. */
-static struct tei_session *executor_for(const struct tei_object *o)
+static struct tes_session *executor_for(const struct tes_object *o)
 {
-	struct tei_session *best = NULL;
+	struct tes_session *best = NULL;
 
-	for (const struct tei_extent *e = o->extents; e; e = e->next) {
-		struct tei_session *s;
+	for (const struct tes_extent *e = o->extents; e; e = e->next) {
+		struct tes_session *s;
 
-		if (!tei_core_extent_there(e))
+		if (!tes_core_extent_there(e))
 			continue;
-		s = tei_core_extent_mount(e)->owner;
+		s = tes_core_extent_mount(e)->owner;
 		if (is_free(s) && (!best || s->n_tasks < best->n_tasks))
 			best = s;
 	}
@@ -133,26 +133,26 @@ static struct tei_session *executor_for(const struct tei_object *o)
 
 /* ---- to begin ---- */
 
-static struct tei_object *copy_new(struct tei_core *core,
-				   const struct tei_object *o)
+static struct tes_object *copy_new(struct tes_core *core,
+				   const struct tes_object *o)
 {
-	struct tei_core_key key = {o->key, 1}; /* nobody looks for it */
-	struct tei_object *copy =
-		tei_core_object_new(core, o->tenant, &key, false);
+	struct tes_core_key key = {o->key, 1}; /* nobody looks for it */
+	struct tes_object *copy =
+		tes_core_object_new(core, o->tenant, &key, false);
 
 	if (!copy)
 		return NULL;
 	copy->size = o->size;
-	copy->flags |= TEI_OBJECT_COPY;
+	copy->flags |= TES_OBJECT_COPY;
 	tei_list_init(&copy->age);
 	return copy;
 }
 
-static void begin(struct tei_core *core, struct tei_task *t,
-		  struct tei_object *copy, struct tei_session *executor)
+static void begin(struct tes_core *core, struct tes_task *t,
+		  struct tes_object *copy, struct tes_session *executor)
 {
 	copy->generation = t->number;
-	copy->state = TEI_OBJECT_BUILDING;
+	copy->state = TES_OBJECT_BUILDING;
 	copy->writer = executor;
 	copy->started_ms = core->now_ms;
 	tei_list_add_tail(&executor->builds, &copy->link);
@@ -168,31 +168,31 @@ static void begin(struct tei_core *core, struct tei_task *t,
 	executor->n_tasks++;
 	tei_list_add_tail(&executor->tasks, &t->at);
 	tei_list_add_tail(&core->tasks.unsent, &t->unsent);
-	tei_core_hold(core, t->object);
-	tei_core_task_work(core, t, &core->tasks.processing);
+	tes_core_hold(core, t->object);
+	tes_core_task_work(core, t, &core->tasks.processing);
 }
 
-static int32_t no_room(struct tei_core *core, struct tei_task *t)
+static int32_t no_room(struct tes_core *core, struct tes_task *t)
 {
-	if (t->kind == TEI_TASK_DRAIN ||
+	if (t->kind == TES_TASK_DRAIN ||
 	    t->tries++ >= core->config.task_retries)
 		return CODE_FULL;
-	tei_core_task_wait(core, t, RETRY_MS * t->tries);
+	tes_core_task_wait(core, t, RETRY_MS * t->tries);
 	return LATER;
 }
 
-static int32_t reserve(struct tei_core *core, struct tei_task *t,
-		       struct tei_session *executor)
+static int32_t reserve(struct tes_core *core, struct tes_task *t,
+		       struct tes_session *executor)
 {
-	uint8_t replica = tei_core_replica_free(t->object);
-	struct tei_object *copy;
+	uint8_t replica = tes_core_replica_free(t->object);
+	struct tes_object *copy;
 	int32_t code;
 
-	if (replica == TEI_CORE_REPLICAS_MAX)
+	if (replica == TES_CORE_REPLICAS_MAX)
 		return CODE_ARGUMENT;
 	if (!t->move &&
-	    !tei_core_tenant_has_room(tei_core_tenant_of(core, t->object),
-				      tei_core_extent_size(t->object->size)))
+	    !tes_core_tenant_has_room(tes_core_tenant_of(core, t->object),
+				      tes_core_extent_size(t->object->size)))
 		return no_room(core, t);
 	if (tei_slab_reserve(&core->extents, 1) < 0)
 		return LATER;
@@ -203,25 +203,25 @@ static int32_t reserve(struct tei_core *core, struct tei_task *t,
 	if (!code)
 		begin(core, t, copy, executor);
 	else
-		tei_core_object_free(core, copy);
+		tes_core_object_free(core, copy);
 	return code == CODE_FULL ? no_room(core, t) : code;
 }
 
 /* Begin with @t; LATER, or the code that ends it. */
-static int32_t try_begin(struct tei_core *core, struct tei_task *t)
+static int32_t try_begin(struct tes_core *core, struct tes_task *t)
 {
-	struct tei_object *o = t->object;
-	struct tei_session *executor;
+	struct tes_object *o = t->object;
+	struct tes_session *executor;
 
-	if (!o || tei_core_object_gone(o))
+	if (!o || tes_core_object_gone(o))
 		return CODE_NOT_FOUND;
-	if (tei_core_is_past(core, t->since_ms, core->config.task_pending_ms))
+	if (tes_core_is_past(core, t->since_ms, core->config.task_pending_ms))
 		return CODE_TIMEOUT;
 	if (t->not_before_ms > core->now_ms ||
 	    core->tasks.n_processing >= core->config.tasks_processing_max ||
-	    (o->flags & TEI_OBJECT_SUCCEEDED) || !tei_core_object_live(o))
+	    (o->flags & TES_OBJECT_SUCCEEDED) || !tes_core_object_live(o))
 		return LATER;
-	if (t->move && !tei_core_task_source(t))
+	if (t->move && !tes_core_task_source(t))
 		return CODE_NO_REPLICA;
 	executor = executor_for(o);
 	return executor ? reserve(core, t, executor) : LATER;
@@ -229,22 +229,22 @@ static int32_t try_begin(struct tei_core *core, struct tei_task *t)
 
 /* ---- to choose ---- */
 
-static void look_at(struct tei_core *core, struct tei_task *t)
+static void look_at(struct tes_core *core, struct tes_task *t)
 {
 	int32_t code = try_begin(core, t);
 
 	if (code == CODE_OK || code == LATER)
 		return;
 	if (code == CODE_REPLICA_EXISTS && !t->move)
-		tei_core_task_copied(core, t);
+		tes_core_task_copied(core, t);
 	else
-		tei_core_task_end(core, t, code);
+		tes_core_task_end(core, t, code);
 }
 
 /* Look at @n of those that wait, at the most. */
-static void choose(struct tei_core *core, unsigned int n)
+static void choose(struct tes_core *core, unsigned int n)
 {
-	core->effort = TEI_CORE_EFFORT * core->config.step_objects;
+	core->effort = TES_CORE_EFFORT * core->config.step_objects;
 	for (size_t k = 0; k < 2; k++) {
 		size_t some = core->tasks.n_pending[k];
 		struct tei_list *list = &core->tasks.pending[k];
@@ -257,67 +257,67 @@ static void choose(struct tei_core *core, unsigned int n)
 			tei_list_del(link);
 			tei_list_add_tail(list, link);
 			look_at(core,
-				tei_list_entry(link, struct tei_task, link));
+				tei_list_entry(link, struct tes_task, link));
 		}
 	}
 }
 
-void tei_core_tasks_choose(struct tei_core *core)
+void tes_core_tasks_choose(struct tes_core *core)
 {
 	choose(core, LOOKS);
 }
 
-void tei_core_tasks_tick(struct tei_core *core, unsigned int *budget)
+void tes_core_tasks_tick(struct tes_core *core, unsigned int *budget)
 {
-	tei_core_repair_some(core, budget);
-	tei_core_copies_tick(core, budget);
+	tes_core_repair_some(core, budget);
+	tes_core_copies_tick(core, budget);
 	if (core->tasks.n_pending[0] || core->tasks.n_pending[1])
 		choose(core, core->config.step_objects);
 }
 
 /* ---- out ---- */
 
-void tei_core_tasks_resend(struct tei_core *core, struct tei_session *s)
+void tes_core_tasks_resend(struct tes_core *core, struct tes_session *s)
 {
 	tei_list_for_each (link, &s->tasks) {
-		struct tei_task *t = tei_list_entry(link, struct tei_task, at);
+		struct tes_task *t = tei_list_entry(link, struct tes_task, at);
 
 		if (tei_list_empty(&t->unsent) && t->object)
 			tei_list_add_tail(&core->tasks.unsent, &t->unsent);
 	}
 }
 
-static int put_extents(struct tei_action *a, const struct tei_object *copy,
+static int put_extents(struct tes_action *a, const struct tes_object *copy,
 		       struct tei_arena *arena)
 {
-	size_t n = tei_core_object_entries(copy);
+	size_t n = tes_core_object_entries(copy);
 	uint64_t rest = copy->size;
 
 	a->u.task.address = tei_arena_alloc(arena, n * sizeof(uint64_t));
 	a->u.task.length = tei_arena_alloc(arena, n * sizeof(uint64_t));
 	if (!a->u.task.address || !a->u.task.length)
 		return -ENOMEM;
-	for (const struct tei_extent *e = copy->extents; e; e = e->next) {
+	for (const struct tes_extent *e = copy->extents; e; e = e->next) {
 		size_t i = a->u.task.n++;
 
 		a->u.task.address[i] =
-			tei_core_extent_mount(e)->base + e->offset;
-		a->u.task.length[i] = tei_core_extent_length(e, rest);
+			tes_core_extent_mount(e)->base + e->offset;
+		a->u.task.length[i] = tes_core_extent_length(e, rest);
 		rest -= a->u.task.length[i];
 	}
 	return 0;
 }
 
-static int put_task(const struct tei_core *core, const struct tei_task *t,
-		    struct tei_action *a, struct tei_arena *arena)
+static int put_task(const struct tes_core *core, const struct tes_task *t,
+		    struct tes_action *a, struct tei_arena *arena)
 {
-	const struct tei_session *owner =
-		tei_core_extent_mount(t->copy->extents)->owner;
+	const struct tes_session *owner =
+		tes_core_extent_mount(t->copy->extents)->owner;
 
-	if (tei_core_objects_one(core, t->object, t->executor,
+	if (tes_core_objects_one(core, t->object, t->executor,
 				 &a->u.task.source, arena) < 0)
 		return -ENOMEM;
-	tei_core_task_id(core, t, t->attempt, a->u.task.id);
+	tes_core_task_id(core, t, t->attempt, a->u.task.id);
 	a->u.task.target.engine = owner->engine;
 	a->u.task.target.incarnation = owner->incarnation;
 	a->u.task.timeout_ms = core->config.task_processing_ms;
@@ -325,14 +325,14 @@ static int put_task(const struct tei_core *core, const struct tei_task *t,
 }
 
 /* -ENOMEM: it is due again with the next step. */
-static int send(struct tei_core *core, struct tei_task *t,
-		struct tei_actions *out)
+static int send(struct tes_core *core, struct tes_task *t,
+		struct tes_actions *out)
 {
-	struct tei_action *a;
+	struct tes_action *a;
 
-	if (tei_core_actions_reserve(out, 1) < 0)
+	if (tes_core_actions_reserve(out, 1) < 0)
 		return -ENOMEM;
-	a = tei_core_action_add(out, TEI_ACTION_TASK, t->executor->id);
+	a = tes_core_action_add(out, TES_ACTION_TASK, t->executor->id);
 	if (put_task(core, t, a, out->arena) < 0) {
 		out->n--;
 		return -ENOMEM;
@@ -341,19 +341,19 @@ static int send(struct tei_core *core, struct tei_task *t,
 	if (a->u.task.source.n)
 		return 0;
 	out->n--; /* its replica was lost meanwhile */
-	tei_core_task_work(core, t, &core->tasks.broken);
+	tes_core_task_work(core, t, &core->tasks.broken);
 	return 0;
 }
 
-void tei_core_tasks_flush(struct tei_core *core, struct tei_actions *out)
+void tes_core_tasks_flush(struct tes_core *core, struct tes_actions *out)
 {
 	tei_list_for_each_safe (link, next, &core->tasks.unsent) {
-		struct tei_task *t =
-			tei_list_entry(link, struct tei_task, unsent);
+		struct tes_task *t =
+			tei_list_entry(link, struct tes_task, unsent);
 
 		if (t->executor->beating &&
-		    t->executor->state != TEI_SESSION_GONE &&
-		    !tei_core_object_gone(t->copy) && send(core, t, out) < 0)
+		    t->executor->state != TES_SESSION_GONE &&
+		    !tes_core_object_gone(t->copy) && send(core, t, out) < 0)
 			return;
 	}
 }

@@ -3,19 +3,19 @@
 #ifndef STORE_CORE_COPY_H
 #define STORE_CORE_COPY_H
 
-struct tei_actions;
-struct tei_core;
-struct tei_session;
+struct tes_actions;
+struct tes_core;
+struct tes_session;
 
 /* Tasks that one owner works on at a time. */
-#define TEI_CORE_TASKS_EACH 4
+#define TES_CORE_TASKS_EACH 4
 
 /* Begin with some of those that wait. */
-void tei_core_tasks_choose(struct tei_core *core);
+void tes_core_tasks_choose(struct tes_core *core);
 /* Begin, time out and settle tasks. */
-void tei_core_tasks_tick(struct tei_core *core, unsigned int *budget);
-void tei_core_tasks_flush(struct tei_core *core, struct tei_actions *out);
+void tes_core_tasks_tick(struct tes_core *core, unsigned int *budget);
+void tes_core_tasks_flush(struct tes_core *core, struct tes_actions *out);
 /* All that @s works on is to be sent (again). */
-void tei_core_tasks_resend(struct tei_core *core, struct tei_session *s);
+void tes_core_tasks_resend(struct tes_core *core, struct tes_session *s);
 
 #endif

@@ -51,7 +51,7 @@ static bool is_ratio(double x)
 	return x >= 0 && x <= 1;
 }
 
-static bool valid(const struct tei_core_config *c)
+static bool valid(const struct tes_core_config *c)
 {
 	if (c->heat && (!c->heat_window_ms || !c->heat_replicas))
 		return false;
@@ -60,11 +60,11 @@ static bool valid(const struct tei_core_config *c)
 	       is_ratio(c->high_watermark) && is_ratio(c->eviction_ratio);
 }
 
-static void init_lists(struct tei_core *core)
+static void init_lists(struct tes_core *core)
 {
 	tei_list_init(&core->back);
 	tei_list_init(&core->parked);
-	tei_core_loosen_all(core);
+	tes_core_loosen_all(core);
 	tei_list_init(&core->leased);
 	tei_heap_init(&core->pins);
 	tei_list_init(&core->building);
@@ -85,12 +85,12 @@ static void init_lists(struct tei_core *core)
 	tei_list_init(&core->dropping);
 	tei_list_init(&core->graces);
 	tei_list_init(&core->walks);
-	tei_core_drains_init(core);
+	tes_core_drains_init(core);
 }
 
-int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
+int tes_core_create(const struct tes_core_config *config, struct tes_core **out)
 {
-	struct tei_core *core;
+	struct tes_core *core;
 
 	if (!valid(config))
 		return -EINVAL;
@@ -104,8 +104,8 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 		core->config.step_objects = STEP_OBJECTS_MAX;
 	core->random = config->seed;
 	init_lists(core);
-	tei_slab_init(&core->extents, sizeof(struct tei_extent), 1024);
-	tei_core_blocks_init(core);
+	tei_slab_init(&core->extents, sizeof(struct tes_extent), 1024);
+	tes_core_blocks_init(core);
 	if (tei_hash_init(&core->objects) < 0)
 		goto free_core;
 	if (tei_hash_init(&core->sessions) < 0)
@@ -116,24 +116,24 @@ int tei_core_create(const struct tei_core_config *config, struct tei_core **out)
 		goto fini_clients;
 	if (tei_hash_init(&core->lives) < 0)
 		goto fini_groups;
-	if (tei_core_tasks_init(core) < 0)
+	if (tes_core_tasks_init(core) < 0)
 		goto fini_lives;
-	if (tei_core_epochs_init(core) < 0)
+	if (tes_core_epochs_init(core) < 0)
 		goto fini_tasks;
-	if (tei_core_tenants_init(core) < 0)
+	if (tes_core_tenants_init(core) < 0)
 		goto free_epochs;
-	if (tei_core_heat_init(core) < 0)
+	if (tes_core_heat_init(core) < 0)
 		goto free_tenants;
-	tei_core_recall_init(core);
+	tes_core_recall_init(core);
 	*out = core;
 	return 0;
 
 free_tenants:
-	tei_core_tenants_free(core);
+	tes_core_tenants_free(core);
 free_epochs:
 	tei_free(core->epochs);
 fini_tasks:
-	tei_core_tasks_fini(core);
+	tes_core_tasks_fini(core);
 fini_lives:
 	tei_hash_fini(&core->lives);
 fini_groups:
@@ -151,34 +151,34 @@ free_core:
 
 static void free_object(struct tei_hash_node *node, void *core)
 {
-	tei_core_object_free(core,
-			     TEI_CONTAINER(node, struct tei_object, node));
+	tes_core_object_free(core,
+			     TEI_CONTAINER(node, struct tes_object, node));
 }
 
-static void free_session(struct tei_core *core, struct tei_session *s)
+static void free_session(struct tes_core *core, struct tes_session *s)
 {
 	struct tei_list *link;
 
 	while ((link = tei_list_pop(&s->mounts)))
-		tei_free(tei_list_entry(link, struct tei_mount, link));
-	tei_core_session_free(core, s);
+		tei_free(tei_list_entry(link, struct tes_mount, link));
+	tes_core_session_free(core, s);
 }
 
 /*
  * Nothing is taken out of anything: lists and extents go as a whole, and each
  * object costs one free().
  */
-void tei_core_destroy(struct tei_core *core)
+void tes_core_destroy(struct tes_core *core)
 {
 	struct tei_list *lists[4], *link;
 	size_t cursor = 0;
 
 	if (!core)
 		return;
-	tei_core_recall_fini(core);
-	tei_core_heat_fini(core);
-	tei_core_drains_free(core);
-	tei_core_tasks_fini(core);
+	tes_core_recall_fini(core);
+	tes_core_heat_fini(core);
+	tes_core_drains_free(core);
+	tes_core_tasks_fini(core);
 	lists[0] = &core->live;
 	lists[1] = &core->silent;
 	lists[2] = &core->left;
@@ -190,7 +190,7 @@ void tei_core_destroy(struct tei_core *core)
 		while ((link = tei_list_pop(lists[i])))
 			free_session(
 				core,
-				tei_list_entry(link, struct tei_session, age));
+				tei_list_entry(link, struct tes_session, age));
 	tei_heap_fini(&core->pins);
 	tei_hash_fini(&core->objects);
 	tei_hash_fini(&core->sessions);
@@ -198,11 +198,11 @@ void tei_core_destroy(struct tei_core *core)
 	tei_hash_fini(&core->groups);
 	tei_hash_fini(&core->lives);
 	tei_slab_fini(&core->extents);
-	tei_core_walks_free(core);
-	tei_core_tenants_free(core);
-	tei_core_bury_fini(core);
+	tes_core_walks_free(core);
+	tes_core_tenants_free(core);
+	tes_core_bury_fini(core);
 	tei_free(core->epochs);
-	tei_core_blocks_fini(core);
+	tes_core_blocks_fini(core);
 	tei_free(core->mounts);
 	tei_free(core);
 }
@@ -211,7 +211,7 @@ void tei_core_destroy(struct tei_core *core)
  * A gap between steps that no healthy master has: half of the least patience,
  * but more than two ticks.
  */
-static uint64_t stall_ms(const struct tei_core *core)
+static uint64_t stall_ms(const struct tes_core *core)
 {
 	uint64_t half = core->config.suspect_ms / 2;
 
@@ -220,7 +220,7 @@ static uint64_t stall_ms(const struct tei_core *core)
 	return half < STALL_MS ? half : STALL_MS;
 }
 
-static void advance(struct tei_core *core, uint64_t now_ms)
+static void advance(struct tes_core *core, uint64_t now_ms)
 {
 	uint64_t passed;
 
@@ -233,126 +233,126 @@ static void advance(struct tei_core *core, uint64_t now_ms)
 		core->stalled_ms += passed;
 	core->last_ms = now_ms;
 	core->now_ms = now_ms - core->stalled_ms;
-	tei_core_probes_gap(core, passed);
+	tes_core_probes_gap(core, passed);
 }
 
-static void tick(struct tei_core *core, struct tei_actions *out)
+static void tick(struct tes_core *core, struct tes_actions *out)
 {
 	unsigned int drop = core->config.step_objects, settle = drop,
 		     discard = drop, evict = drop, walk = drop, task = drop,
 		     drain = drop;
 
-	tei_core_graces_tick(core);
-	tei_core_burials_tick(core);
-	tei_core_fences_tick(core, &discard);
-	tei_core_drop_some(core, &drop);
-	tei_core_probes_tick(core);
-	tei_core_sessions_tick(core, &settle);
-	tei_core_evict_tick(core, &evict);
-	tei_core_walks_tick(core, &walk);
-	tei_core_drains_tick(core, &drain);
-	tei_core_tasks_tick(core, &task);
-	tei_core_heat_tick(core);
-	tei_core_recall_tick(core);
-	tei_core_sync_some(core, out);
-	tei_core_tenants_tick(core);
+	tes_core_graces_tick(core);
+	tes_core_burials_tick(core);
+	tes_core_fences_tick(core, &discard);
+	tes_core_drop_some(core, &drop);
+	tes_core_probes_tick(core);
+	tes_core_sessions_tick(core, &settle);
+	tes_core_evict_tick(core, &evict);
+	tes_core_walks_tick(core, &walk);
+	tes_core_drains_tick(core, &drain);
+	tes_core_tasks_tick(core, &task);
+	tes_core_heat_tick(core);
+	tes_core_recall_tick(core);
+	tes_core_sync_some(core, out);
+	tes_core_tenants_tick(core);
 }
 
 /* Events without a reply; those of sessions that are no more are late. */
-static void note(struct tei_core *core, const struct tei_event *ev,
-		 struct tei_session *s)
+static void note(struct tes_core *core, const struct tes_event *ev,
+		 struct tes_session *s)
 {
 	if (!s)
 		return;
-	if (ev->type == TEI_EVENT_LEAVE) {
-		tei_core_session_leave(core, s);
+	if (ev->type == TES_EVENT_LEAVE) {
+		tes_core_session_leave(core, s);
 		return;
 	}
-	tei_core_session_seen(core, s);
-	if (ev->type == TEI_EVENT_HEARTBEAT)
-		tei_core_session_beat(core, s, ev->u.heartbeat.fresh);
-	else if (ev->type == TEI_EVENT_RELEASE)
-		tei_core_on_release(core, ev, s);
-	else if (ev->type == TEI_EVENT_FENCED)
-		tei_core_on_fenced(core, ev, s);
-	else if (ev->type == TEI_EVENT_REPORT)
-		tei_core_on_report(core, ev);
-	else if (ev->type == TEI_EVENT_PROBED)
-		tei_core_on_probed(s, ev->u.probed.probe);
-	else if (ev->type == TEI_EVENT_TASK_DONE)
-		tei_core_on_task_done(core, ev, s);
+	tes_core_session_seen(core, s);
+	if (ev->type == TES_EVENT_HEARTBEAT)
+		tes_core_session_beat(core, s, ev->u.heartbeat.fresh);
+	else if (ev->type == TES_EVENT_RELEASE)
+		tes_core_on_release(core, ev, s);
+	else if (ev->type == TES_EVENT_FENCED)
+		tes_core_on_fenced(core, ev, s);
+	else if (ev->type == TES_EVENT_REPORT)
+		tes_core_on_report(core, ev);
+	else if (ev->type == TES_EVENT_PROBED)
+		tes_core_on_probed(s, ev->u.probed.probe);
+	else if (ev->type == TES_EVENT_TASK_DONE)
+		tes_core_on_task_done(core, ev, s);
 }
 
-static bool is_batch(enum tei_event_type type)
+static bool is_batch(enum tes_event_type type)
 {
-	return type != TEI_EVENT_MOUNT && type != TEI_EVENT_UNMOUNT &&
-	       type != TEI_EVENT_TASK_QUERY;
+	return type != TES_EVENT_MOUNT && type != TES_EVENT_UNMOUNT &&
+	       type != TES_EVENT_TASK_QUERY;
 }
 
 /* Of the tenant's. What it has begun it may end, whatever became of it. */
-static bool names_keys(enum tei_event_type type)
+static bool names_keys(enum tes_event_type type)
 {
-	return is_batch(type) && type != TEI_EVENT_PUT_END &&
-	       type != TEI_EVENT_OFFER;
+	return is_batch(type) && type != TES_EVENT_PUT_END &&
+	       type != TES_EVENT_OFFER;
 }
 
-static int32_t refusal(const struct tei_core *core, const struct tei_event *ev,
-		       const struct tei_session *s)
+static int32_t refusal(const struct tes_core *core, const struct tes_event *ev,
+		       const struct tes_session *s)
 {
 	if (!s)
 		return CODE_NO_CLIENT;
-	if (ev->type == TEI_EVENT_OFFER && !ev->n)
+	if (ev->type == TES_EVENT_OFFER && !ev->n)
 		return CODE_OK; /* only to say that it was the last */
 	if (is_batch(ev->type) &&
-	    (!ev->keys || !ev->n || ev->n > TEI_CORE_BATCH_MAX))
+	    (!ev->keys || !ev->n || ev->n > TES_CORE_BATCH_MAX))
 		return CODE_ARGUMENT;
 	if (names_keys(ev->type) && !s->tenant->registered)
 		return CODE_NO_TENANT;
-	if (ev->type == TEI_EVENT_PUT_START)
-		return tei_core_how_valid(core, ev->u.put_start.how);
+	if (ev->type == TES_EVENT_PUT_START)
+		return tes_core_how_valid(core, ev->u.put_start.how);
 	return CODE_OK;
 }
 
-static void apply(struct tei_core *core, const struct tei_event *ev,
-		  struct tei_session *s, struct tei_action *reply,
-		  struct tei_starts *starts)
+static void apply(struct tes_core *core, const struct tes_event *ev,
+		  struct tes_session *s, struct tes_action *reply,
+		  struct tes_starts *starts)
 {
 	switch (ev->type) {
-	case TEI_EVENT_MOUNT:
-		tei_core_on_mount(core, ev, s, reply);
+	case TES_EVENT_MOUNT:
+		tes_core_on_mount(core, ev, s, reply);
 		break;
-	case TEI_EVENT_UNMOUNT:
-		tei_core_on_unmount(core, ev, s, reply);
+	case TES_EVENT_UNMOUNT:
+		tes_core_on_unmount(core, ev, s, reply);
 		break;
-	case TEI_EVENT_PUT_START:
-		tei_core_on_put_start(core, ev, s, reply, starts);
+	case TES_EVENT_PUT_START:
+		tes_core_on_put_start(core, ev, s, reply, starts);
 		break;
-	case TEI_EVENT_PUT_END:
-		tei_core_on_put_end(core, ev, s, reply);
+	case TES_EVENT_PUT_END:
+		tes_core_on_put_end(core, ev, s, reply);
 		break;
-	case TEI_EVENT_LOOKUP:
-		tei_core_on_lookup(core, ev, s, reply);
+	case TES_EVENT_LOOKUP:
+		tes_core_on_lookup(core, ev, s, reply);
 		break;
-	case TEI_EVENT_EXIST:
-		tei_core_on_exist(core, ev, s, reply);
+	case TES_EVENT_EXIST:
+		tes_core_on_exist(core, ev, s, reply);
 		break;
-	case TEI_EVENT_SIZE:
-		tei_core_on_size(core, ev, s, reply);
+	case TES_EVENT_SIZE:
+		tes_core_on_size(core, ev, s, reply);
 		break;
-	case TEI_EVENT_REPLICA_CLEAR:
-		tei_core_on_replica_clear(core, ev, s, reply);
+	case TES_EVENT_REPLICA_CLEAR:
+		tes_core_on_replica_clear(core, ev, s, reply);
 		break;
-	case TEI_EVENT_REMOVE:
-		tei_core_on_remove(core, ev, s, reply);
+	case TES_EVENT_REMOVE:
+		tes_core_on_remove(core, ev, s, reply);
 		break;
-	case TEI_EVENT_OFFER:
-		tei_core_on_offer(core, ev, s, reply);
+	case TES_EVENT_OFFER:
+		tes_core_on_offer(core, ev, s, reply);
 		break;
-	case TEI_EVENT_TASK_CREATE:
-		tei_core_on_task_create(core, ev, s, reply);
+	case TES_EVENT_TASK_CREATE:
+		tes_core_on_task_create(core, ev, s, reply);
 		break;
-	case TEI_EVENT_TASK_QUERY:
-		tei_core_on_task_query(core, ev, s, reply);
+	case TES_EVENT_TASK_QUERY:
+		tes_core_on_task_query(core, ev, s, reply);
 		break;
 	default:
 		assert(!"an event without reply");
@@ -360,105 +360,105 @@ static void apply(struct tei_core *core, const struct tei_event *ev,
 }
 
 /* Whether its reply may have to wait for burials. */
-static bool may_wait(enum tei_event_type type)
+static bool may_wait(enum tes_event_type type)
 {
-	return type == TEI_EVENT_PUT_END || type == TEI_EVENT_REMOVE ||
-	       type == TEI_EVENT_REPLICA_CLEAR;
+	return type == TES_EVENT_PUT_END || type == TES_EVENT_REMOVE ||
+	       type == TES_EVENT_REPLICA_CLEAR;
 }
 
-static int answer(struct tei_core *core, const struct tei_event *ev,
-		  struct tei_session *s, struct tei_actions *out)
+static int answer(struct tes_core *core, const struct tes_event *ev,
+		  struct tes_session *s, struct tes_actions *out)
 {
 	int32_t code = refusal(core, ev, s);
-	struct tei_starts starts;
-	struct tei_action *reply;
+	struct tes_starts starts;
+	struct tes_action *reply;
 
-	if (!code && ev->type == TEI_EVENT_PUT_START &&
-	    tei_core_starts_init(core, &starts, ev, s, out->arena) < 0)
+	if (!code && ev->type == TES_EVENT_PUT_START &&
+	    tes_core_starts_init(core, &starts, ev, s, out->arena) < 0)
 		return -ENOMEM;
-	if (!code && ev->type == TEI_EVENT_PUT_END) {
+	if (!code && ev->type == TES_EVENT_PUT_END) {
 		core->committed = tei_arena_alloc(
-			out->arena, ev->n * sizeof(struct tei_object *));
+			out->arena, ev->n * sizeof(struct tes_object *));
 		if (!core->committed)
 			return -ENOMEM;
 	}
-	reply = tei_core_reply(core, ev, code, out);
+	reply = tes_core_reply(core, ev, code, out);
 	if (!reply)
 		return -ENOMEM;
 	if (s)
-		tei_core_session_seen(core, s);
+		tes_core_session_seen(core, s);
 	if (code)
 		return 0;
 	if (may_wait(ev->type))
 		core->waiting = ev;
 	apply(core, ev, s, reply, &starts);
-	tei_core_waiter_end(core, out);
+	tes_core_waiter_end(core, out);
 	return 0;
 }
 
-static int handle(struct tei_core *core, const struct tei_event *ev,
-		  struct tei_actions *out)
+static int handle(struct tes_core *core, const struct tes_event *ev,
+		  struct tes_actions *out)
 {
 	switch (ev->type) {
-	case TEI_EVENT_TICK:
+	case TES_EVENT_TICK:
 		tick(core, out);
 		return 0;
-	case TEI_EVENT_MAKE_ROOM:
-		tei_core_make_room(core, ev->n);
+	case TES_EVENT_MAKE_ROOM:
+		tes_core_make_room(core, ev->n);
 		return 0;
-	case TEI_EVENT_JOIN:
-		return tei_core_on_join(core, ev, out);
-	case TEI_EVENT_REMOVE_ALL:
-		return tei_core_on_remove_all(core, ev, out);
-	case TEI_EVENT_DRAIN_CREATE:
-	case TEI_EVENT_DRAIN_QUERY:
-	case TEI_EVENT_DRAIN_CANCEL:
-	case TEI_EVENT_DRAIN_LEAVE:
-		return tei_core_on_drain(core, ev, out);
-	case TEI_EVENT_HEARTBEAT:
-	case TEI_EVENT_LEAVE:
-	case TEI_EVENT_RELEASE:
-	case TEI_EVENT_FENCED:
-	case TEI_EVENT_REPORT:
-	case TEI_EVENT_PROBED:
-		note(core, ev, tei_core_session_find(core, ev->session));
+	case TES_EVENT_JOIN:
+		return tes_core_on_join(core, ev, out);
+	case TES_EVENT_REMOVE_ALL:
+		return tes_core_on_remove_all(core, ev, out);
+	case TES_EVENT_DRAIN_CREATE:
+	case TES_EVENT_DRAIN_QUERY:
+	case TES_EVENT_DRAIN_CANCEL:
+	case TES_EVENT_DRAIN_LEAVE:
+		return tes_core_on_drain(core, ev, out);
+	case TES_EVENT_HEARTBEAT:
+	case TES_EVENT_LEAVE:
+	case TES_EVENT_RELEASE:
+	case TES_EVENT_FENCED:
+	case TES_EVENT_REPORT:
+	case TES_EVENT_PROBED:
+		note(core, ev, tes_core_session_find(core, ev->session));
 		return 0;
-	case TEI_EVENT_TASK_DONE:
+	case TES_EVENT_TASK_DONE:
 		/* Without room for it its owner is told all again. */
 		core->committed = tei_arena_alloc(out->arena,
-						  sizeof(struct tei_object *));
-		note(core, ev, tei_core_session_find(core, ev->session));
+						  sizeof(struct tes_object *));
+		note(core, ev, tes_core_session_find(core, ev->session));
 		return 0;
 	default:
 		return answer(core, ev,
-			      tei_core_session_find(core, ev->session), out);
+			      tes_core_session_find(core, ev->session), out);
 	}
 }
 
-int tei_core_step(struct tei_core *core, const struct tei_event *ev,
-		  uint64_t now_ms, struct tei_actions *out)
+int tes_core_step(struct tes_core *core, const struct tes_event *ev,
+		  uint64_t now_ms, struct tes_actions *out)
 {
 	int rc;
 
 	advance(core, now_ms);
 	rc = handle(core, ev, out);
-	tei_core_tenants_share(core);
+	tes_core_tenants_share(core);
 	if (rc < 0)
 		return rc;
-	tei_core_flush(core, out);
+	tes_core_flush(core, out);
 	return 0;
 }
 
-bool tei_core_busy(const struct tei_core *core)
+bool tes_core_busy(const struct tes_core *core)
 {
 	return !tei_list_empty(&core->dropping) ||
-	       !tei_list_empty(&core->gone) || tei_core_walking(core) ||
+	       !tei_list_empty(&core->gone) || tes_core_walking(core) ||
 	       !tei_list_empty(&core->unsent) ||
-	       !tei_list_empty(&core->syncs) || tei_core_evict_busy(core) ||
-	       tei_core_drains_busy(core);
+	       !tei_list_empty(&core->syncs) || tes_core_evict_busy(core) ||
+	       tes_core_drains_busy(core);
 }
 
-void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
+void tes_core_figures(const struct tes_core *core, struct tes_core_figures *out)
 {
 	*out = core->figures;
 	out->segments = core->n_mounts;
@@ -476,6 +476,6 @@ void tei_core_figures(const struct tei_core *core, struct tei_core_figures *out)
 		tei_hash_bytes(&core->lives) +
 		tei_hash_bytes(&core->tasks.by_number) +
 		tei_hash_bytes(&core->tasks.by_object) +
-		tei_core_heat_bytes(core) + tei_core_tenants_bytes(core) +
-		tei_core_recall_bytes(core);
+		tes_core_heat_bytes(core) + tes_core_tenants_bytes(core) +
+		tes_core_recall_bytes(core);
 }

@@ -2,7 +2,7 @@
 /*
  * core.h - the master's whole logic as a state machine
  *
- * tei_core_step(core, event, now, actions): events are decoded requests, timer
+ * tes_core_step(core, event, now, actions): events are decoded requests, timer
  * ticks and link changes; actions are replies and messages. The core does no
  * I/O, owns no thread, reads no clock and no random numbers: the same events
  * give the same actions. `now` is in milliseconds of a monotonic clock and
@@ -53,22 +53,22 @@
 #include "store/core/action.h"
 #include "store/core/event.h"
 
-struct tei_core;
+struct tes_core;
 
 /* What a segment is there for; Mooncake's numbers. Only OK gets new objects. */
-enum tei_core_segment_status {
-	TEI_CORE_SEGMENT_OK = 1,
-	TEI_CORE_SEGMENT_DRAINING,
-	TEI_CORE_SEGMENT_DRAINED,
-	TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING, /* readable until it goes */
-	TEI_CORE_SEGMENT_UNMOUNTING,
+enum tes_core_segment_status {
+	TES_CORE_SEGMENT_OK = 1,
+	TES_CORE_SEGMENT_DRAINING,
+	TES_CORE_SEGMENT_DRAINED,
+	TES_CORE_SEGMENT_GRACEFULLY_UNMOUNTING, /* readable until it goes */
+	TES_CORE_SEGMENT_UNMOUNTING,
 };
 
 /* How a segment is chosen when the writer prefers none. */
-enum tei_core_strategy {
-	TEI_CORE_RANDOM,
-	TEI_CORE_FREE_RATIO_FIRST,
-	TEI_CORE_LOCAL_FIRST, /* the writer's machine */
+enum tes_core_strategy {
+	TES_CORE_RANDOM,
+	TES_CORE_FREE_RATIO_FIRST,
+	TES_CORE_LOCAL_FIRST, /* the writer's machine */
 };
 
 /*
@@ -76,25 +76,25 @@ enum tei_core_strategy {
  * the reason; a replaced one first is no more. Replicas that come and go, and
  * owners that are silent for a while, are no news.
  */
-enum tei_core_news { TEI_CORE_STORED, TEI_CORE_REMOVED };
+enum tes_core_news { TES_CORE_STORED, TES_CORE_REMOVED };
 
-struct tei_core_item {
-	struct tei_core_key key, tenant;
-	struct tei_core_key group; /* len 0: none */
+struct tes_core_item {
+	struct tes_core_key key, tenant;
+	struct tes_core_key group; /* len 0: none */
 };
 
 /* @item is borrowed for the call, which comes from inside a step. */
-typedef void tei_core_watch_fn(enum tei_core_news news,
-			       const struct tei_core_item *item, void *arg);
+typedef void tes_core_watch_fn(enum tes_core_news news,
+			       const struct tes_core_item *item, void *arg);
 
 /* What becomes of objects that are read much. */
-enum tei_core_heat {
-	TEI_CORE_HEAT_OFF,
-	TEI_CORE_HEAT_OBSERVE, /* they are counted */
-	TEI_CORE_HEAT_ENFORCE, /* they get further replicas */
+enum tes_core_heat {
+	TES_CORE_HEAT_OFF,
+	TES_CORE_HEAT_OBSERVE, /* they are counted */
+	TES_CORE_HEAT_ENFORCE, /* they get further replicas */
 };
 
-struct tei_core_config {
+struct tes_core_config {
 	uint64_t epoch;            /* of this master's life, us since 1970 */
 	uint64_t hash_seed;        /* against chosen keys */
 	uint64_t lease_ttl_ms;     /* default_kv_lease_ttl */
@@ -105,7 +105,7 @@ struct tei_core_config {
 	uint64_t put_discard_ms;   /* put_start_discard_timeout_sec */
 	uint64_t fence_timeout_ms; /* an owner that has not confirmed by then is
 				    * dropped with its segment */
-	enum tei_core_strategy strategy;
+	enum tes_core_strategy strategy;
 	uint64_t soft_pin_ttl_ms;     /* default_kv_soft_pin_ttl */
 	uint64_t soft_pin_ttl_max_ms; /* 0: a day */
 	bool evict_soft_pinned;       /* when nothing else can go */
@@ -123,18 +123,18 @@ struct tei_core_config {
 	uint64_t task_pending_ms, task_processing_ms, task_retries;
 	/* Dynamic replication: of what is looked up heat_qps times a second
 	 * over a window, up to so many replicas. */
-	enum tei_core_heat heat;
+	enum tes_core_heat heat;
 	uint64_t heat_window_ms;
 	double heat_qps;
 	uint64_t heat_replicas;
-	tei_core_watch_fn *watch; /* NULL: nobody watches */
+	tes_core_watch_fn *watch; /* NULL: nobody watches */
 	void *watch_arg;
 };
 
 /* @config is copied. -ENOMEM, -EINVAL (a ratio outside 0 .. 1, a ttl of 0). */
-int tei_core_create(const struct tei_core_config *config,
-		    struct tei_core **out);
-void tei_core_destroy(struct tei_core *core);
+int tes_core_create(const struct tes_core_config *config,
+		    struct tes_core **out);
+void tes_core_destroy(struct tes_core *core);
 
 /*
  * Apply one event. Appends to @out (n is not reset). Every event but HEARTBEAT,
@@ -148,31 +148,31 @@ void tei_core_destroy(struct tei_core *core);
  * it goes to that connection; one without an answer comes again on the first
  * HEARTBEAT after the owner has joined anew.
  */
-int tei_core_step(struct tei_core *core, const struct tei_event *event,
-		  uint64_t now_ms, struct tei_actions *out);
+int tes_core_step(struct tes_core *core, const struct tes_event *event,
+		  uint64_t now_ms, struct tes_actions *out);
 
 /* Of this master's life: as configured, or later if somebody knew a later one. */
-uint64_t tei_core_epoch(const struct tei_core *core);
+uint64_t tes_core_epoch(const struct tes_core *core);
 
 /* How many segments @session has in the pool. */
-size_t tei_core_mounted(const struct tei_core *core, tei_session_id session);
+size_t tes_core_mounted(const struct tes_core *core, tes_session_id session);
 
 /* Whether work is left that ticks should hurry with (dropping, evicting). */
-bool tei_core_busy(const struct tei_core *core);
-/* Room for starts to come is to be made: see TEI_EVENT_MAKE_ROOM. */
-bool tei_core_short(const struct tei_core *core);
+bool tes_core_busy(const struct tes_core *core);
+/* Room for starts to come is to be made: see TES_EVENT_MAKE_ROOM. */
+bool tes_core_short(const struct tes_core *core);
 
-/* The k-th counts values of up to TEI_CORE_SIZE_FIRST * 4^k bytes, the last all
+/* The k-th counts values of up to TES_CORE_SIZE_FIRST * 4^k bytes, the last all
  * that are larger. */
-#define TEI_CORE_SIZES      9
-#define TEI_CORE_SIZE_FIRST 4096u
+#define TES_CORE_SIZES      9
+#define TES_CORE_SIZE_FIRST 4096u
 
-struct tei_core_figures {
+struct tes_core_figures {
 	uint64_t capacity_bytes, used_bytes; /* fencing extents count as used */
 	uint64_t objects, building, fencing, segments, sessions, suspects;
 	uint64_t metadata_bytes, key_bytes;
 	uint64_t soft_pinned;           /* objects */
-	uint64_t sizes[TEI_CORE_SIZES]; /* of values that were stored */
+	uint64_t sizes[TES_CORE_SIZES]; /* of values that were stored */
 	uint64_t stored_bytes_total;
 	/* For a start that found no room, or from a watermark to the other. */
 	uint64_t evictions_attempted_total, evictions_successful_total;
@@ -197,19 +197,19 @@ struct tei_core_figures {
 	/* Of lost_replicas_total; others wait for their turn. */
 	uint64_t replicas_remade_total, replicas_given_up_total;
 };
-void tei_core_figures(const struct tei_core *core,
-		      struct tei_core_figures *out);
+void tes_core_figures(const struct tes_core *core,
+		      struct tes_core_figures *out);
 
 /* Segments in mount order, for the admin API: resumable, *@cursor from 0. */
-struct tei_core_segment {
+struct tes_core_segment {
 	const char *name, *engine;
-	const uint8_t *id, *client_id; /* [TEI_CORE_ID_LEN] */
+	const uint8_t *id, *client_id; /* [TES_CORE_ID_LEN] */
 	uint64_t base, size, used;
 	bool suspect;
-	enum tei_core_segment_status status;
+	enum tes_core_segment_status status;
 };
-bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
-			   struct tei_core_segment *out);
+bool tes_core_segment_next(const struct tes_core *core, size_t *cursor,
+			   struct tes_core_segment *out);
 
 /*
  * Keys, for the admin API: nobody gets a lease, nothing counts as a use. What
@@ -217,7 +217,7 @@ bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
  */
 
 /* An extent of an object. */
-struct tei_core_place {
+struct tes_core_place {
 	const char *segment, *engine; /* the core's, until the next step */
 	uint64_t address, length;     /* of the data, behind the header */
 	uint32_t replica;
@@ -227,9 +227,9 @@ struct tei_core_place {
  * Where @key of @tenant is: up to @room places, *n of them, and *size. 0, or
  * the code that a look-up would answer.
  */
-int32_t tei_core_key_query(const struct tei_core *core, const char *tenant,
-			   const struct tei_core_key *key,
-			   struct tei_core_place *places, size_t room,
+int32_t tes_core_key_query(const struct tes_core *core, const char *tenant,
+			   const struct tes_core_key *key,
+			   struct tes_core_place *places, size_t room,
 			   size_t *n, uint64_t *size);
 
 /*
@@ -238,9 +238,9 @@ int32_t tei_core_key_query(const struct tei_core *core, const char *tenant,
  * between. A key that is there all the time is shown, more than once only if
  * the table shrinks meanwhile. Returns false when that was all.
  */
-bool tei_core_keys(const struct tei_core *core, const char *tenant,
+bool tes_core_keys(const struct tes_core *core, const char *tenant,
 		   size_t *cursor, size_t n_buckets,
-		   void (*fn)(const struct tei_core_key *key, void *arg),
+		   void (*fn)(const struct tes_core_key *key, void *arg),
 		   void *arg);
 
 /*
@@ -248,7 +248,7 @@ bool tei_core_keys(const struct tei_core *core, const char *tenant,
  * answered with -1701. Together they get what there is: when the quotas are
  * more than the pool, each the same part of its own.
  */
-struct tei_core_tenant {
+struct tes_core_tenant {
 	const char *name; /* the core's, until the next step */
 	uint64_t requested, effective, charged; /* bytes */
 	uint64_t objects;                       /* unfinished ones too */
@@ -258,21 +258,21 @@ struct tei_core_tenant {
 };
 
 /* Resumable, *@cursor from 0; those that have a quota, or objects. */
-bool tei_core_tenant_next(const struct tei_core *core, size_t *cursor,
-			  struct tei_core_tenant *out);
+bool tes_core_tenant_next(const struct tes_core *core, size_t *cursor,
+			  struct tes_core_tenant *out);
 /* False: nothing is known of @name. */
-bool tei_core_tenant_query(const struct tei_core *core, const char *name,
-			   struct tei_core_tenant *out);
+bool tes_core_tenant_query(const struct tes_core *core, const char *name,
+			   struct tes_core_tenant *out);
 /*
  * Give @name a quota, or another one. -EINVAL: no usable name, or 0 bytes;
  * -ENOSPC: there are too many; -ENOMEM; -ENOTSUP: tenants are off.
  */
-int tei_core_tenant_set(struct tei_core *core, const char *name,
+int tes_core_tenant_set(struct tes_core *core, const char *name,
 			uint64_t bytes);
 /* Take it away. -ENOENT: it has none; -EBUSY: it has objects; -ENOTSUP. */
-int tei_core_tenant_unset(struct tei_core *core, const char *name);
-/* Fit to be one's name: 1 .. TEI_CORE_TENANT_MAX bytes, none of them a control
+int tes_core_tenant_unset(struct tes_core *core, const char *name);
+/* Fit to be one's name: 1 .. TES_CORE_TENANT_MAX bytes, none of them a control
  * character, and no '_' at the beginning. */
-bool tei_core_tenant_name_valid(const char *name);
+bool tes_core_tenant_name_valid(const char *name);
 
 #endif

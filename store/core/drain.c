@@ -16,28 +16,28 @@
 #include "store/core/task.h"
 #include "store/core/tasks.h"
 
-static struct tei_drain *drain_at(struct tei_list *link)
+static struct tes_drain *drain_at(struct tei_list *link)
 {
-	return tei_list_entry(link, struct tei_drain, link);
+	return tei_list_entry(link, struct tes_drain, link);
 }
 
 /* ---- life ---- */
 
-void tei_core_drains_init(struct tei_core *core)
+void tes_core_drains_init(struct tes_core *core)
 {
 	tei_list_init(&core->drains.active);
 	tei_list_init(&core->drains.ended);
 	tei_list_init(&core->drains.answers);
 }
 
-static void forget(struct tei_core *core, struct tei_drain *d)
+static void forget(struct tes_core *core, struct tes_drain *d)
 {
 	tei_list_del(&d->link);
 	core->heap_bytes -= d->bytes;
 	tei_free(d);
 }
 
-void tei_core_drains_free(struct tei_core *core)
+void tes_core_drains_free(struct tes_core *core)
 {
 	struct tei_list *lists[] = {&core->drains.active, &core->drains.ended,
 				    &core->drains.answers};
@@ -47,7 +47,7 @@ void tei_core_drains_free(struct tei_core *core)
 			forget(core, drain_at(lists[i]->next));
 }
 
-static struct tei_drain *find_in(const struct tei_list *list, uint64_t number)
+static struct tes_drain *find_in(const struct tei_list *list, uint64_t number)
 {
 	tei_list_for_each (link, list)
 		if (drain_at(link)->number == number)
@@ -55,10 +55,10 @@ static struct tei_drain *find_in(const struct tei_list *list, uint64_t number)
 	return NULL;
 }
 
-struct tei_drain *tei_core_drain_find(const struct tei_core *core,
+struct tes_drain *tes_core_drain_find(const struct tes_core *core,
 				      uint64_t number)
 {
-	struct tei_drain *d = find_in(&core->drains.active, number);
+	struct tes_drain *d = find_in(&core->drains.active, number);
 
 	if (!d)
 		d = find_in(&core->drains.answers, number);
@@ -67,58 +67,58 @@ struct tei_drain *tei_core_drain_find(const struct tei_core *core,
 
 /* ---- the end ---- */
 
-static void remember(struct tei_core *core, struct tei_drain *d)
+static void remember(struct tes_core *core, struct tes_drain *d)
 {
-	struct tei_drains *all = &core->drains;
+	struct tes_drains *all = &core->drains;
 
 	all->n_active--;
 	tei_list_add_tail(&all->ended, &d->link);
-	if (++all->n_ended <= TEI_DRAINS_ENDED)
+	if (++all->n_ended <= TES_DRAINS_ENDED)
 		return;
 	all->n_ended--;
 	forget(core, drain_at(all->ended.next));
 }
 
-static void release(struct tei_core *core, const struct tei_drain *d)
+static void release(struct tes_core *core, const struct tes_drain *d)
 {
-	bool empty = d->state == TEI_DRAIN_SUCCEEDED;
+	bool empty = d->state == TES_DRAIN_SUCCEEDED;
 
 	for (size_t i = 0; i < d->n_sources; i++) {
-		struct tei_mount *m = tei_core_drain_source(core, d, i);
+		struct tes_mount *m = tes_core_drain_source(core, d, i);
 
 		if (!m)
 			continue;
 		m->drain = NULL;
-		if (m->status == TEI_CORE_SEGMENT_DRAINING)
-			m->status = empty ? TEI_CORE_SEGMENT_DRAINED
-					  : TEI_CORE_SEGMENT_OK;
+		if (m->status == TES_CORE_SEGMENT_DRAINING)
+			m->status = empty ? TES_CORE_SEGMENT_DRAINED
+					  : TES_CORE_SEGMENT_OK;
 	}
-	tei_core_loosen_all(core);
+	tes_core_loosen_all(core);
 }
 
 /* Its tasks that no executor has yet. */
-static void drop_waiting(struct tei_core *core, const struct tei_drain *d)
+static void drop_waiting(struct tes_core *core, const struct tes_drain *d)
 {
 	uint64_t number = d->number;
 
 	tei_list_for_each_safe (link, next, &core->tasks.pending[0]) {
-		struct tei_task *t =
-			tei_list_entry(link, struct tei_task, link);
+		struct tes_task *t =
+			tei_list_entry(link, struct tes_task, link);
 
-		if (t->kind == TEI_TASK_DRAIN &&
-		    tei_core_drain_number(t->cookie) == number)
-			tei_core_task_end(core, t, CODE_TASK);
+		if (t->kind == TES_TASK_DRAIN &&
+		    tes_core_drain_number(t->cookie) == number)
+			tes_core_task_end(core, t, CODE_TASK);
 	}
 }
 
-static void count(struct tei_core *core, uint8_t state)
+static void count(struct tes_core *core, uint8_t state)
 {
-	core->figures.drains_succeeded_total += state == TEI_DRAIN_SUCCEEDED;
-	core->figures.drains_failed_total += state == TEI_DRAIN_FAILED;
-	core->figures.drains_canceled_total += state == TEI_DRAIN_CANCELED;
+	core->figures.drains_succeeded_total += state == TES_DRAIN_SUCCEEDED;
+	core->figures.drains_failed_total += state == TES_DRAIN_FAILED;
+	core->figures.drains_canceled_total += state == TES_DRAIN_CANCELED;
 }
 
-void tei_core_drain_end(struct tei_core *core, struct tei_drain *d,
+void tes_core_drain_end(struct tes_core *core, struct tes_drain *d,
 			uint8_t state, int32_t code)
 {
 	d->state = state;
@@ -137,9 +137,9 @@ void tei_core_drain_end(struct tei_core *core, struct tei_drain *d,
 
 /* ---- what is known ---- */
 
-static const char *words(const struct tei_drain *d)
+static const char *words(const struct tes_drain *d)
 {
-	if (d->state != TEI_DRAIN_FAILED)
+	if (d->state != TES_DRAIN_FAILED)
 		return "";
 	switch (d->code) {
 	case CODE_NO_SEGMENT:
@@ -156,13 +156,13 @@ static const char *words(const struct tei_drain *d)
 	}
 }
 
-void tei_core_drain_describe(const struct tei_core *core,
-			     const struct tei_drain *d,
-			     struct tei_core_drain *out)
+void tes_core_drain_describe(const struct tes_core *core,
+			     const struct tes_drain *d,
+			     struct tes_core_drain *out)
 {
-	*out = (struct tei_core_drain){
+	*out = (struct tes_core_drain){
 		.state = d->state,
-		.code = d->state == TEI_DRAIN_FAILED ? d->code : CODE_OK,
+		.code = d->state == TES_DRAIN_FAILED ? d->code : CODE_OK,
 		.created_ms = d->created_ms,
 		.updated_ms = d->updated_ms,
 		.total = d->total,
@@ -176,26 +176,26 @@ void tei_core_drain_describe(const struct tei_core *core,
 		.n_segments = d->n_names,
 	};
 	if (!d->leaving)
-		tei_core_id_of(core, d->number, out->id);
+		tes_core_id_of(core, d->number, out->id);
 	snprintf(out->message, sizeof(out->message), "%s", words(d));
 }
 
-void tei_core_drains_flush(struct tei_core *core, struct tei_actions *out)
+void tes_core_drains_flush(struct tes_core *core, struct tes_actions *out)
 {
 	tei_list_for_each_safe (link, next, &core->drains.answers) {
-		struct tei_drain *d = drain_at(link);
-		struct tei_core_drain *m;
-		struct tei_action *a;
+		struct tes_drain *d = drain_at(link);
+		struct tes_core_drain *m;
+		struct tes_action *a;
 
-		if (tei_core_actions_reserve(out, 1) < 0)
+		if (tes_core_actions_reserve(out, 1) < 0)
 			return;
 		m = tei_arena_alloc(out->arena, sizeof(*m));
 		if (!m)
 			return;
-		tei_core_drain_describe(core, d, m);
-		a = tei_core_action_add(out, TEI_ACTION_REPLY, d->session);
+		tes_core_drain_describe(core, d, m);
+		a = tes_core_action_add(out, TES_ACTION_REPLY, d->session);
 		a->cookie = d->cookie;
-		a->u.reply.of = TEI_EVENT_DRAIN_LEAVE;
+		a->u.reply.of = TES_EVENT_DRAIN_LEAVE;
 		a->u.reply.drain = m;
 		core->drains.n_active--;
 		forget(core, d);

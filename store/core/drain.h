@@ -27,21 +27,21 @@
 
 #include "base/list.h"
 
-struct tei_core;
-struct tei_core_drain;
-struct tei_event;
-struct tei_actions;
-struct tei_mount;
-struct tei_object;
+struct tes_core;
+struct tes_core_drain;
+struct tes_event;
+struct tes_actions;
+struct tes_mount;
+struct tes_object;
 
-#define TEI_DRAINS_MAX   256u /* at a time */
-#define TEI_DRAINS_ENDED 256u /* jobs that are remembered */
-#define TEI_DRAIN_TRIES  4u   /* of a replica: the first, and three more */
+#define TES_DRAINS_MAX   256u /* at a time */
+#define TES_DRAINS_ENDED 256u /* jobs that are remembered */
+#define TES_DRAIN_TRIES  4u   /* of a replica: the first, and three more */
 /* Copied replicas of a job whose readers are waited for. */
-#define TEI_DRAIN_PARTING_MAX 1024u
+#define TES_DRAIN_PARTING_MAX 1024u
 
 /* What a walk has seen so far. */
-struct tei_drain_pass {
+struct tes_drain_pass {
 	bool under_way;
 	bool started, hurt; /* a task was begun; one failed */
 	bool impatient;     /* leases block nothing */
@@ -49,10 +49,10 @@ struct tei_drain_pass {
 	uint64_t left, blocked, failed;
 };
 
-struct tei_drain {
-	struct tei_list link; /* a list of tei_drains */
+struct tes_drain {
+	struct tei_list link; /* a list of tes_drains */
 	uint64_t number;
-	uint8_t state; /* enum tei_drain_state */
+	uint8_t state; /* enum tes_drain_state */
 	bool leaving;
 	bool lost;            /* a mount went before it was empty */
 	int32_t code;         /* FAILED: why; before: of the last failure */
@@ -63,7 +63,7 @@ struct tei_drain {
 	uint64_t created_ms, updated_ms; /* by the caller's clock */
 	uint64_t total, moved, failed, blocked, active, left, moved_bytes;
 	uint64_t parting; /* of `active`: copied, only readers remain */
-	struct tei_drain_pass pass;
+	struct tes_drain_pass pass;
 	uint64_t next_ms;  /* not before that: the next walk */
 	uint64_t moved_ms; /* when a task was begun last */
 	size_t bytes;      /* of all this */
@@ -73,7 +73,7 @@ struct tei_drain {
 	const char **names;
 };
 
-struct tei_drains {
+struct tes_drains {
 	struct tei_list active;
 	struct tei_list ended;    /* jobs, oldest first */
 	struct tei_list answers;  /* leaving ones that have ended */
@@ -82,38 +82,38 @@ struct tei_drains {
 };
 
 /* drain.c */
-void tei_core_drains_init(struct tei_core *core);
-void tei_core_drains_free(struct tei_core *core);
+void tes_core_drains_init(struct tes_core *core);
+void tes_core_drains_free(struct tes_core *core);
 /* NULL: it is none any more. */
-struct tei_drain *tei_core_drain_find(const struct tei_core *core,
+struct tes_drain *tes_core_drain_find(const struct tes_core *core,
 				      uint64_t number);
 /* It is over; its mounts are OK again, or empty, or about to go. */
-void tei_core_drain_end(struct tei_core *core, struct tei_drain *d,
+void tes_core_drain_end(struct tes_core *core, struct tes_drain *d,
 			uint8_t state, int32_t code);
 /* The replies to owners that may go now. */
-void tei_core_drains_flush(struct tei_core *core, struct tei_actions *out);
+void tes_core_drains_flush(struct tes_core *core, struct tes_actions *out);
 
-void tei_core_drain_describe(const struct tei_core *core,
-			     const struct tei_drain *d,
-			     struct tei_core_drain *out);
+void tes_core_drain_describe(const struct tes_core *core,
+			     const struct tes_drain *d,
+			     struct tes_core_drain *out);
 
 /* drain_ask.c */
 /* All events about drains. -ENOMEM: the arena is full. */
-int tei_core_on_drain(struct tei_core *core, const struct tei_event *ev,
-		      struct tei_actions *out);
+int tes_core_on_drain(struct tes_core *core, const struct tes_event *ev,
+		      struct tes_actions *out);
 
 /* drain_walk.c */
 /* One of its mounts; NULL: it is gone, or not its any more. */
-struct tei_mount *tei_core_drain_source(const struct tei_core *core,
-					const struct tei_drain *d, size_t i);
+struct tes_mount *tes_core_drain_source(const struct tes_core *core,
+					const struct tes_drain *d, size_t i);
 /* A task of a drain has ended; @object: NULL when it is no more. */
-void tei_core_drain_over(struct tei_core *core, uint64_t cookie,
-			 struct tei_object *object, int32_t code);
+void tes_core_drain_over(struct tes_core *core, uint64_t cookie,
+			 struct tes_object *object, int32_t code);
 /* The copy is made, and waits for readers of the source: its new cookie. */
-uint64_t tei_core_drain_copied(struct tei_core *core, uint64_t cookie);
+uint64_t tes_core_drain_copied(struct tes_core *core, uint64_t cookie);
 /* The drain that a task of that kind is of. */
-uint64_t tei_core_drain_number(uint64_t cookie);
-void tei_core_drains_tick(struct tei_core *core, unsigned int *budget);
-bool tei_core_drains_busy(const struct tei_core *core);
+uint64_t tes_core_drain_number(uint64_t cookie);
+void tes_core_drains_tick(struct tes_core *core, unsigned int *budget);
+bool tes_core_drains_busy(const struct tes_core *core);
 
 #endif

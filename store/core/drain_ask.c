@@ -21,39 +21,39 @@
 #define LEAVING_AT_A_TIME 16u
 
 /* NULL: there is no such job. */
-static struct tei_drain *job_of(const struct tei_core *core, const uint8_t *id)
+static struct tes_drain *job_of(const struct tes_core *core, const uint8_t *id)
 {
-	struct tei_drain *d = NULL;
+	struct tes_drain *d = NULL;
 	uint64_t number;
 
-	if (id && tei_core_id_number(core, id, &number))
-		d = tei_core_drain_find(core, number);
+	if (id && tes_core_id_number(core, id, &number))
+		d = tes_core_drain_find(core, number);
 	return d && !d->leaving ? d : NULL;
 }
 
-static int32_t query(const struct tei_core *core, const struct tei_event *ev,
-		     struct tei_core_drain *out)
+static int32_t query(const struct tes_core *core, const struct tes_event *ev,
+		     struct tes_core_drain *out)
 {
-	const struct tei_drain *d = job_of(core, ev->u.drain.id);
+	const struct tes_drain *d = job_of(core, ev->u.drain.id);
 
 	if (!d)
 		return CODE_NO_JOB;
-	tei_core_drain_describe(core, d, out);
+	tes_core_drain_describe(core, d, out);
 	return CODE_OK;
 }
 
 /* Copies that are under way are not stopped: they would only be thrown away. */
-static int32_t cancel(struct tei_core *core, const struct tei_event *ev,
-		      struct tei_core_drain *out)
+static int32_t cancel(struct tes_core *core, const struct tes_event *ev,
+		      struct tes_core_drain *out)
 {
-	struct tei_drain *d = job_of(core, ev->u.drain.id);
+	struct tes_drain *d = job_of(core, ev->u.drain.id);
 
 	if (!d)
 		return CODE_NO_JOB;
-	if (d->state > TEI_DRAIN_RUNNING)
+	if (d->state > TES_DRAIN_RUNNING)
 		return CODE_NOT_NOW;
-	tei_core_drain_end(core, d, TEI_DRAIN_CANCELED, CODE_OK);
-	tei_core_drain_describe(core, d, out);
+	tes_core_drain_end(core, d, TES_DRAIN_CANCELED, CODE_OK);
+	tes_core_drain_describe(core, d, out);
 	return CODE_OK;
 }
 
@@ -67,37 +67,37 @@ static bool has(const char *const *names, size_t n, const char *name)
 	return false;
 }
 
-static int32_t check_segment(const struct tei_core *core, const char *name)
+static int32_t check_segment(const struct tes_core *core, const char *name)
 {
 	int32_t code = CODE_NO_SEGMENT;
 
 	for (size_t i = 0; i < core->n_mounts; i++) {
-		const struct tei_mount *m = core->mounts[i];
+		const struct tes_mount *m = core->mounts[i];
 
 		if (strcmp(m->name, name) != 0)
 			continue;
-		if (!tei_core_mount_live(m) || m->status != TEI_CORE_SEGMENT_OK)
+		if (!tes_core_mount_live(m) || m->status != TES_CORE_SEGMENT_OK)
 			return CODE_NOT_NOW;
 		code = CODE_OK;
 	}
 	return code;
 }
 
-static int32_t check_target(const struct tei_core *core, const char *name)
+static int32_t check_target(const struct tes_core *core, const char *name)
 {
 	int32_t code = CODE_NO_SEGMENT;
 
 	for (size_t i = 0; i < core->n_mounts; i++) {
 		if (strcmp(core->mounts[i]->name, name) != 0)
 			continue;
-		if (tei_core_mount_takes(core->mounts[i]))
+		if (tes_core_mount_takes(core->mounts[i]))
 			return CODE_OK;
 		code = CODE_NOT_NOW;
 	}
 	return code;
 }
 
-static int32_t check(const struct tei_core *core, const struct tei_event *ev)
+static int32_t check(const struct tes_core *core, const struct tes_event *ev)
 {
 	const char *const *segments = ev->u.drain_create.segments;
 	const char *const *targets = ev->u.drain_create.targets;
@@ -105,8 +105,8 @@ static int32_t check(const struct tei_core *core, const struct tei_event *ev)
 	size_t n_targets = ev->u.drain_create.n_targets;
 	int32_t code = CODE_OK;
 
-	if (!n || n > TEI_CORE_DRAIN_MAX || n_targets > TEI_CORE_DRAIN_MAX ||
-	    ev->u.drain_create.at_a_time > TEI_CORE_AT_A_TIME_MAX)
+	if (!n || n > TES_CORE_DRAIN_MAX || n_targets > TES_CORE_DRAIN_MAX ||
+	    ev->u.drain_create.at_a_time > TES_CORE_AT_A_TIME_MAX)
 		return CODE_ARGUMENT;
 	for (size_t i = 0; i < n; i++)
 		if (has(segments, i, segments[i]))
@@ -126,16 +126,16 @@ struct wanted {
 	const char *const *names; /* names[n_names], of segments */
 	const char *const *targets;
 	size_t n_names, n_targets;
-	const struct tei_session *leaving; /* or NULL; then no names */
+	const struct tes_session *leaving; /* or NULL; then no names */
 	const uint8_t *segment;            /* one of its; NULL: all */
 };
 
-static bool is_source(const struct wanted *w, const struct tei_mount *m)
+static bool is_source(const struct wanted *w, const struct tes_mount *m)
 {
 	if (!w->leaving)
 		return has(w->names, w->n_names, m->name);
 	return m->owner == w->leaving &&
-	       (!w->segment || memcmp(m->id, w->segment, TEI_CORE_ID_LEN) == 0);
+	       (!w->segment || memcmp(m->id, w->segment, TES_CORE_ID_LEN) == 0);
 }
 
 static size_t names_room(const struct wanted *w)
@@ -147,13 +147,13 @@ static size_t names_room(const struct wanted *w)
 	return room;
 }
 
-static void fill(const struct tei_core *core, struct tei_drain *d,
+static void fill(const struct tes_core *core, struct tes_drain *d,
 		 const struct wanted *w)
 {
 	char *at = (char *)&d->names[w->n_names];
 
 	for (size_t i = 0; i < core->n_mounts; i++) {
-		const struct tei_mount *m = core->mounts[i];
+		const struct tes_mount *m = core->mounts[i];
 
 		if (is_source(w, m))
 			d->sources[d->n_sources++] = m->serial;
@@ -170,13 +170,13 @@ static void fill(const struct tei_core *core, struct tei_drain *d,
 }
 
 /* NULL: no memory. */
-static struct tei_drain *create(struct tei_core *core, const struct wanted *w)
+static struct tes_drain *create(struct tes_core *core, const struct wanted *w)
 {
 	size_t n_sources = 0, n_targets = 0, bytes;
-	struct tei_drain *d;
+	struct tes_drain *d;
 
 	for (size_t i = 0; i < core->n_mounts; i++) {
-		const struct tei_mount *m = core->mounts[i];
+		const struct tes_mount *m = core->mounts[i];
 
 		n_sources += is_source(w, m);
 		n_targets += has(w->targets, w->n_targets, m->name);
@@ -195,20 +195,20 @@ static struct tei_drain *create(struct tei_core *core, const struct wanted *w)
 }
 
 /* What differs between a job and one who leaves is the caller's to set. */
-static int32_t begin(struct tei_core *core, const struct wanted *w,
-		     enum tei_core_segment_status status,
-		     struct tei_drain **out)
+static int32_t begin(struct tes_core *core, const struct wanted *w,
+		     enum tes_core_segment_status status,
+		     struct tes_drain **out)
 {
-	struct tei_drains *all = &core->drains;
-	struct tei_drain *d;
+	struct tes_drains *all = &core->drains;
+	struct tes_drain *d;
 
-	if (all->n_active >= TEI_DRAINS_MAX)
+	if (all->n_active >= TES_DRAINS_MAX)
 		return CODE_TASKS_FULL;
 	d = create(core, w);
 	if (!d)
 		return CODE_INTERNAL;
 	for (size_t i = 0; i < d->n_sources; i++) {
-		struct tei_mount *m = tei_core_mount_of(core, d->sources[i]);
+		struct tes_mount *m = tes_core_mount_of(core, d->sources[i]);
 
 		m->drain = d;
 		m->status = (uint8_t)status;
@@ -223,8 +223,8 @@ static int32_t begin(struct tei_core *core, const struct wanted *w,
 	return CODE_OK;
 }
 
-static int32_t create_job(struct tei_core *core, const struct tei_event *ev,
-			  struct tei_core_drain *out)
+static int32_t create_job(struct tes_core *core, const struct tes_event *ev,
+			  struct tes_core_drain *out)
 {
 	const struct wanted w = {
 		.names = ev->u.drain_create.segments,
@@ -233,30 +233,30 @@ static int32_t create_job(struct tei_core *core, const struct tei_event *ev,
 		.n_targets = ev->u.drain_create.n_targets,
 	};
 	int32_t code = check(core, ev);
-	struct tei_drain *d;
+	struct tes_drain *d;
 
 	if (!code)
-		code = begin(core, &w, TEI_CORE_SEGMENT_DRAINING, &d);
+		code = begin(core, &w, TES_CORE_SEGMENT_DRAINING, &d);
 	if (code)
 		return code;
 	d->at_a_time = ev->u.drain_create.at_a_time;
 	if (!d->at_a_time)
 		d->at_a_time = AT_A_TIME;
-	tei_core_drain_describe(core, d, out);
+	tes_core_drain_describe(core, d, out);
 	return CODE_OK;
 }
 
 /* ---- owners that leave ---- */
 
-static int32_t check_leave(const struct tei_core *core,
-			   const struct tei_session *s, const uint8_t *segment)
+static int32_t check_leave(const struct tes_core *core,
+			   const struct tes_session *s, const uint8_t *segment)
 {
-	const struct tei_mount *m;
+	const struct tes_mount *m;
 
 	if (!s)
 		return CODE_NO_CLIENT;
 	if (segment) {
-		m = tei_core_mount_find(core, segment);
+		m = tes_core_mount_find(core, segment);
 		if (!m)
 			return CODE_NO_SEGMENT;
 		if (m->owner != s)
@@ -264,24 +264,24 @@ static int32_t check_leave(const struct tei_core *core,
 		return m->drain && m->drain->leaving ? CODE_NOT_NOW : CODE_OK;
 	}
 	tei_list_for_each (link, &s->mounts) {
-		m = tei_list_entry(link, struct tei_mount, link);
+		m = tei_list_entry(link, struct tes_mount, link);
 		if (!m->dropping && m->drain && m->drain->leaving)
 			return CODE_NOT_NOW;
 	}
-	return tei_core_mounted(core, s->id) ? CODE_OK : CODE_NO_SEGMENT;
+	return tes_core_mounted(core, s->id) ? CODE_OK : CODE_NO_SEGMENT;
 }
 
-static int32_t leave(struct tei_core *core, const struct tei_event *ev,
-		     struct tei_session *s)
+static int32_t leave(struct tes_core *core, const struct tes_event *ev,
+		     struct tes_session *s)
 {
 	const struct wanted w = {.leaving = s,
 				 .segment = ev->u.drain_leave.segment};
 	uint64_t until = core->now_ms + ev->u.drain_leave.timeout_ms;
 	int32_t code = check_leave(core, s, w.segment);
-	struct tei_drain *d;
+	struct tes_drain *d;
 
 	if (!code)
-		code = begin(core, &w, TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING,
+		code = begin(core, &w, TES_CORE_SEGMENT_GRACEFULLY_UNMOUNTING,
 			     &d);
 	if (code)
 		return code;
@@ -294,36 +294,36 @@ static int32_t leave(struct tei_core *core, const struct tei_event *ev,
 }
 
 /* The reply comes later unless it is refused. */
-static int on_leave(struct tei_core *core, const struct tei_event *ev,
-		    struct tei_actions *out)
+static int on_leave(struct tes_core *core, const struct tes_event *ev,
+		    struct tes_actions *out)
 {
-	struct tei_session *s = tei_core_session_find(core, ev->session);
+	struct tes_session *s = tes_core_session_find(core, ev->session);
 	int32_t code;
 
-	if (tei_core_actions_reserve(out, 1) < 0)
+	if (tes_core_actions_reserve(out, 1) < 0)
 		return -ENOMEM;
 	code = leave(core, ev, s);
 	if (s)
-		tei_core_session_seen(core, s);
+		tes_core_session_seen(core, s);
 	if (code)
-		(void)tei_core_reply(core, ev, code, out); /* reserved */
+		(void)tes_core_reply(core, ev, code, out); /* reserved */
 	return 0;
 }
 
-int tei_core_on_drain(struct tei_core *core, const struct tei_event *ev,
-		      struct tei_actions *out)
+int tes_core_on_drain(struct tes_core *core, const struct tes_event *ev,
+		      struct tes_actions *out)
 {
-	struct tei_action *reply;
+	struct tes_action *reply;
 	int32_t code;
 
-	if (ev->type == TEI_EVENT_DRAIN_LEAVE)
+	if (ev->type == TES_EVENT_DRAIN_LEAVE)
 		return on_leave(core, ev, out);
-	reply = tei_core_reply(core, ev, CODE_OK, out);
+	reply = tes_core_reply(core, ev, CODE_OK, out);
 	if (!reply)
 		return -ENOMEM;
-	if (ev->type == TEI_EVENT_DRAIN_CREATE)
+	if (ev->type == TES_EVENT_DRAIN_CREATE)
 		code = create_job(core, ev, reply->u.reply.drain);
-	else if (ev->type == TEI_EVENT_DRAIN_QUERY)
+	else if (ev->type == TES_EVENT_DRAIN_QUERY)
 		code = query(core, ev, reply->u.reply.drain);
 	else
 		code = cancel(core, ev, reply->u.reply.drain);

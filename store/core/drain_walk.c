@@ -34,17 +34,17 @@
 #define SOURCE_BITS 16
 #define PARTING     ((uint64_t)1 << 63)
 
-_Static_assert(TEI_CORE_MOUNTS_MAX <= 1u << SOURCE_BITS, "sources of a drain");
+_Static_assert(TES_CORE_MOUNTS_MAX <= 1u << SOURCE_BITS, "sources of a drain");
 
-uint64_t tei_core_drain_number(uint64_t cookie)
+uint64_t tes_core_drain_number(uint64_t cookie)
 {
 	return (cookie & ~PARTING) >> SOURCE_BITS;
 }
 
-struct tei_mount *tei_core_drain_source(const struct tei_core *core,
-					const struct tei_drain *d, size_t i)
+struct tes_mount *tes_core_drain_source(const struct tes_core *core,
+					const struct tes_drain *d, size_t i)
 {
-	struct tei_mount *m = tei_core_mount_of(core, d->sources[i]);
+	struct tes_mount *m = tes_core_mount_of(core, d->sources[i]);
 
 	return m && m->drain == d ? m : NULL;
 }
@@ -52,12 +52,12 @@ struct tei_mount *tei_core_drain_source(const struct tei_core *core,
 /* ---- where to ---- */
 
 /* Another replica than that on @source is on the machine of @m. */
-static bool shares_host(const struct tei_object *o,
-			const struct tei_mount *source,
-			const struct tei_mount *m)
+static bool shares_host(const struct tes_object *o,
+			const struct tes_mount *source,
+			const struct tes_mount *m)
 {
-	for (const struct tei_extent *e = o->extents; e; e = e->next) {
-		const struct tei_mount *at = tei_core_extent_mount(e);
+	for (const struct tes_extent *e = o->extents; e; e = e->next) {
+		const struct tes_mount *at = tes_core_extent_mount(e);
 
 		if (at && at != source && at->owner->host == m->owner->host)
 			return true;
@@ -66,18 +66,18 @@ static bool shares_host(const struct tei_object *o,
 }
 
 struct choice {
-	struct tei_mount *best; /* NULL: none so far */
+	struct tes_mount *best; /* NULL: none so far */
 	double rank;            /* its; the least wins */
 };
 
 /* The least used one; one on a machine with another replica only if it must. */
-static void consider(struct choice *c, const struct tei_object *o,
-		     const struct tei_mount *source, struct tei_mount *m)
+static void consider(struct choice *c, const struct tes_object *o,
+		     const struct tes_mount *source, struct tes_mount *m)
 {
 	double rank;
 
-	if (!m || !tei_core_mount_takes(m) || tei_core_object_on(o, m) ||
-	    !tei_core_mount_may_fit(m, o->size))
+	if (!m || !tes_core_mount_takes(m) || tes_core_object_on(o, m) ||
+	    !tes_core_mount_may_fit(m, o->size))
 		return;
 	rank = (double)m->space.used / (double)m->space.size +
 	       (shares_host(o, source, m) ? 1 : 0);
@@ -87,10 +87,10 @@ static void consider(struct choice *c, const struct tei_object *o,
 	c->rank = rank;
 }
 
-static struct tei_mount *target_for(struct tei_core *core,
-				    const struct tei_drain *d,
-				    const struct tei_object *o,
-				    const struct tei_mount *source,
+static struct tes_mount *target_for(struct tes_core *core,
+				    const struct tes_drain *d,
+				    const struct tes_object *o,
+				    const struct tes_mount *source,
 				    unsigned int *budget)
 {
 	size_t n = d->n_targets ? d->n_targets : core->n_mounts;
@@ -98,37 +98,37 @@ static struct tei_mount *target_for(struct tei_core *core,
 
 	for (size_t i = 0; i < n; i++)
 		consider(&c, o, source,
-			 d->n_targets ? tei_core_mount_of(core, d->targets[i])
+			 d->n_targets ? tes_core_mount_of(core, d->targets[i])
 				      : core->mounts[i]);
-	tei_core_spend(budget, n / TARGETS_EACH);
+	tes_core_spend(budget, n / TARGETS_EACH);
 	return c.best;
 }
 
 /* Something could be moved to somewhere. */
-static bool has_target(const struct tei_core *core)
+static bool has_target(const struct tes_core *core)
 {
 	for (size_t i = 0; i < core->n_mounts; i++)
-		if (tei_core_mount_takes(core->mounts[i]))
+		if (tes_core_mount_takes(core->mounts[i]))
 			return true;
 	return false;
 }
 
 /* ---- one replica ---- */
 
-static void note_failure(struct tei_drain *d, struct tei_extent *e,
+static void note_failure(struct tes_drain *d, struct tes_extent *e,
 			 int32_t code)
 {
 	d->pass.hurt = true;
 	d->code = code;
 	/* Who leaves does not wait for room. */
 	if (d->leaving && code == CODE_FULL)
-		e->tries = TEI_DRAIN_TRIES;
-	else if (e->tries < TEI_DRAIN_TRIES)
+		e->tries = TES_DRAIN_TRIES;
+	else if (e->tries < TES_DRAIN_TRIES)
 		e->tries++;
 }
 
-static void note_moved(struct tei_core *core, struct tei_drain *d,
-		       const struct tei_object *o)
+static void note_moved(struct tes_core *core, struct tes_drain *d,
+		       const struct tes_object *o)
 {
 	d->moved++;
 	d->moved_bytes += o->size;
@@ -136,35 +136,35 @@ static void note_moved(struct tei_core *core, struct tei_drain *d,
 	core->figures.drained_bytes_total += o->size;
 }
 
-static bool is_ours(const struct tei_core *core, const struct tei_drain *d,
-		    const struct tei_object *o)
+static bool is_ours(const struct tes_core *core, const struct tes_drain *d,
+		    const struct tes_object *o)
 {
-	const struct tei_task *t = tei_core_task_of(core, o);
+	const struct tes_task *t = tes_core_task_of(core, o);
 
-	return t && t->kind == TEI_TASK_DRAIN &&
-	       tei_core_drain_number(t->cookie) == d->number;
+	return t && t->kind == TES_TASK_DRAIN &&
+	       tes_core_drain_number(t->cookie) == d->number;
 }
 
-static bool is_blocked(const struct tei_core *core, const struct tei_drain *d,
-		       const struct tei_object *o)
+static bool is_blocked(const struct tes_core *core, const struct tes_drain *d,
+		       const struct tes_object *o)
 {
-	if (o->state != TEI_OBJECT_READY || !tei_core_object_live(o) ||
-	    (o->flags & TEI_OBJECT_SUCCEEDED))
+	if (o->state != TES_OBJECT_READY || !tes_core_object_live(o) ||
+	    (o->flags & TES_OBJECT_SUCCEEDED))
 		return true;
 	if (d->leaving)
 		return false;
-	return (o->flags & TEI_OBJECT_HARD) ||
-	       (!d->pass.impatient && tei_core_leased(core, o));
+	return (o->flags & TES_OBJECT_HARD) ||
+	       (!d->pass.impatient && tes_core_leased(core, o));
 }
 
 /* Begin to move the replica that begins with @e; false: not now. */
-static bool start(struct tei_core *core, struct tei_drain *d,
-		  struct tei_mount *m, struct tei_extent *e,
+static bool start(struct tes_core *core, struct tes_drain *d,
+		  struct tes_mount *m, struct tes_extent *e,
 		  unsigned int *budget)
 {
-	struct tei_core_task_want want = {
+	struct tes_core_task_want want = {
 		.object = e->user,
-		.kind = TEI_TASK_DRAIN,
+		.kind = TES_TASK_DRAIN,
 		.source = m,
 		.cookie = d->number << SOURCE_BITS | d->pass.at,
 	};
@@ -172,9 +172,9 @@ static bool start(struct tei_core *core, struct tei_drain *d,
 	want.target = target_for(core, d, e->user, m, budget);
 	if (!want.target) {
 		note_failure(d, e, CODE_FULL);
-		return e->tries < TEI_DRAIN_TRIES;
+		return e->tries < TES_DRAIN_TRIES;
 	}
-	if (tei_core_task_add(core, &want)) {
+	if (tes_core_task_add(core, &want)) {
 		d->pass.blocked++;
 		return true;
 	}
@@ -184,15 +184,15 @@ static bool start(struct tei_core *core, struct tei_drain *d,
 	return true;
 }
 
-static void look_at(struct tei_core *core, struct tei_drain *d,
-		    struct tei_mount *m, struct tei_extent *e,
+static void look_at(struct tes_core *core, struct tes_drain *d,
+		    struct tes_mount *m, struct tes_extent *e,
 		    unsigned int *budget)
 {
-	struct tei_object *o = e->space ? e->user : NULL;
+	struct tes_object *o = e->space ? e->user : NULL;
 
-	if (!o || !tei_core_extent_begins(o, e))
+	if (!o || !tes_core_extent_begins(o, e))
 		return;
-	if (d->state == TEI_DRAIN_PLANNING) {
+	if (d->state == TES_DRAIN_PLANNING) {
 		d->total++;
 		e->tries = 0;
 		return;
@@ -200,7 +200,7 @@ static void look_at(struct tei_core *core, struct tei_drain *d,
 	d->pass.left++;
 	if (is_ours(core, d, o))
 		return;
-	if (e->tries >= TEI_DRAIN_TRIES)
+	if (e->tries >= TES_DRAIN_TRIES)
 		d->pass.failed++;
 	else if (is_blocked(core, d, o))
 		d->pass.blocked++;
@@ -210,31 +210,31 @@ static void look_at(struct tei_core *core, struct tei_drain *d,
 
 /* ---- a walk ---- */
 
-static void enter(struct tei_core *core, struct tei_drain *d, size_t at)
+static void enter(struct tes_core *core, struct tes_drain *d, size_t at)
 {
-	struct tei_mount *m = tei_core_drain_source(core, d, at);
+	struct tes_mount *m = tes_core_drain_source(core, d, at);
 
 	d->pass.at = at;
 	if (m)
-		tei_space_rewind(&m->space, TEI_SPACE_DRAIN);
+		tes_space_rewind(&m->space, TES_SPACE_DRAIN);
 }
 
-static void begin_pass(struct tei_core *core, struct tei_drain *d)
+static void begin_pass(struct tes_core *core, struct tes_drain *d)
 {
-	if (d->state == TEI_DRAIN_CREATED)
-		d->state = TEI_DRAIN_PLANNING;
-	d->pass = (struct tei_drain_pass){
+	if (d->state == TES_DRAIN_CREATED)
+		d->state = TES_DRAIN_PLANNING;
+	d->pass = (struct tes_drain_pass){
 		.under_way = true,
-		.impatient = tei_core_is_past(core, d->moved_ms,
+		.impatient = tes_core_is_past(core, d->moved_ms,
 					      core->config.lease_ttl_ms),
 	};
 	enter(core, d, 0);
 }
 
-static bool is_offering(const struct tei_core *core, const struct tei_drain *d)
+static bool is_offering(const struct tes_core *core, const struct tes_drain *d)
 {
 	for (size_t i = 0; i < d->n_sources; i++) {
-		const struct tei_mount *m = tei_core_drain_source(core, d, i);
+		const struct tes_mount *m = tes_core_drain_source(core, d, i);
 
 		if (m && m->offering)
 			return true;
@@ -242,22 +242,22 @@ static bool is_offering(const struct tei_core *core, const struct tei_drain *d)
 	return false;
 }
 
-static void planned(struct tei_core *core, struct tei_drain *d)
+static void planned(struct tes_core *core, struct tes_drain *d)
 {
-	d->state = TEI_DRAIN_RUNNING;
+	d->state = TES_DRAIN_RUNNING;
 	d->left = d->total;
 	d->next_ms = core->now_ms;
 	if (d->leaving && d->left && !has_target(core))
-		tei_core_drain_end(core, d, TEI_DRAIN_FAILED, CODE_FULL);
+		tes_core_drain_end(core, d, TES_DRAIN_FAILED, CODE_FULL);
 }
 
-static void end_pass(struct tei_core *core, struct tei_drain *d)
+static void end_pass(struct tes_core *core, struct tes_drain *d)
 {
-	struct tei_drain_pass *p = &d->pass;
+	struct tes_drain_pass *p = &d->pass;
 
 	p->under_way = false;
 	d->updated_ms = core->last_ms;
-	if (d->state == TEI_DRAIN_PLANNING) {
+	if (d->state == TES_DRAIN_PLANNING) {
 		planned(core, d);
 		return;
 	}
@@ -269,43 +269,43 @@ static void end_pass(struct tei_core *core, struct tei_drain *d)
 	if (d->left != d->failed || is_offering(core, d))
 		return;
 	if (d->failed)
-		tei_core_drain_end(core, d, TEI_DRAIN_FAILED, d->code);
+		tes_core_drain_end(core, d, TES_DRAIN_FAILED, d->code);
 	else if (d->lost)
-		tei_core_drain_end(core, d, TEI_DRAIN_FAILED, CODE_NO_SEGMENT);
+		tes_core_drain_end(core, d, TES_DRAIN_FAILED, CODE_NO_SEGMENT);
 	else
-		tei_core_drain_end(core, d, TEI_DRAIN_SUCCEEDED, CODE_OK);
+		tes_core_drain_end(core, d, TES_DRAIN_SUCCEEDED, CODE_OK);
 }
 
-static bool is_over(const struct tei_drain *d)
+static bool is_over(const struct tes_drain *d)
 {
-	return d->state > TEI_DRAIN_RUNNING;
+	return d->state > TES_DRAIN_RUNNING;
 }
 
 /* It could go on at once. */
-static bool may_go_on(const struct tei_core *core, const struct tei_drain *d)
+static bool may_go_on(const struct tes_core *core, const struct tes_drain *d)
 {
 	if (is_over(d))
 		return false;
 	if (d->pass.under_way)
-		return d->state == TEI_DRAIN_PLANNING ||
+		return d->state == TES_DRAIN_PLANNING ||
 		       (d->active - d->parting < d->at_a_time &&
-			d->parting < TEI_DRAIN_PARTING_MAX);
+			d->parting < TES_DRAIN_PARTING_MAX);
 	return d->next_ms <= core->now_ms ||
 	       (d->pass.started && !d->pass.hurt && !d->active);
 }
 
-static void go_on(struct tei_core *core, struct tei_drain *d,
+static void go_on(struct tes_core *core, struct tes_drain *d,
 		  unsigned int *budget)
 {
 	while (*budget && may_go_on(core, d)) {
-		struct tei_extent *e = NULL;
-		struct tei_mount *m;
+		struct tes_extent *e = NULL;
+		struct tes_mount *m;
 
 		if (!d->pass.under_way)
 			begin_pass(core, d);
-		m = tei_core_drain_source(core, d, d->pass.at);
+		m = tes_core_drain_source(core, d, d->pass.at);
 		if (m)
-			e = tei_space_next(&m->space, TEI_SPACE_DRAIN);
+			e = tes_space_next(&m->space, TES_SPACE_DRAIN);
 		else
 			d->lost = true;
 		--*budget;
@@ -321,24 +321,24 @@ static void go_on(struct tei_core *core, struct tei_drain *d,
 /* ---- in time ---- */
 
 /* The extent with which the replica of @o on that source begins; or NULL. */
-static struct tei_extent *unit_of(const struct tei_core *core,
-				  const struct tei_drain *d,
-				  const struct tei_object *o, size_t i)
+static struct tes_extent *unit_of(const struct tes_core *core,
+				  const struct tes_drain *d,
+				  const struct tes_object *o, size_t i)
 {
-	const struct tei_mount *m = tei_core_drain_source(core, d, i);
+	const struct tes_mount *m = tes_core_drain_source(core, d, i);
 
 	if (!o || !m)
 		return NULL;
-	for (struct tei_extent *e = o->extents; e; e = e->next)
-		if (tei_core_extent_mount(e) == m)
+	for (struct tes_extent *e = o->extents; e; e = e->next)
+		if (tes_core_extent_mount(e) == m)
 			return e;
 	return NULL;
 }
 
-uint64_t tei_core_drain_copied(struct tei_core *core, uint64_t cookie)
+uint64_t tes_core_drain_copied(struct tes_core *core, uint64_t cookie)
 {
-	struct tei_drain *d =
-		tei_core_drain_find(core, tei_core_drain_number(cookie));
+	struct tes_drain *d =
+		tes_core_drain_find(core, tes_core_drain_number(cookie));
 	unsigned int budget = LOOKS;
 
 	if (!d)
@@ -348,14 +348,14 @@ uint64_t tei_core_drain_copied(struct tei_core *core, uint64_t cookie)
 	return cookie | PARTING;
 }
 
-void tei_core_drain_over(struct tei_core *core, uint64_t cookie,
-			 struct tei_object *object, int32_t code)
+void tes_core_drain_over(struct tes_core *core, uint64_t cookie,
+			 struct tes_object *object, int32_t code)
 {
-	struct tei_drain *d =
-		tei_core_drain_find(core, tei_core_drain_number(cookie));
+	struct tes_drain *d =
+		tes_core_drain_find(core, tes_core_drain_number(cookie));
 	size_t i = cookie & (((size_t)1 << SOURCE_BITS) - 1);
 	unsigned int budget = LOOKS;
-	struct tei_extent *e;
+	struct tes_extent *e;
 
 	if (!d)
 		return;
@@ -372,22 +372,22 @@ void tei_core_drain_over(struct tei_core *core, uint64_t cookie,
 	go_on(core, d, &budget);
 }
 
-static void end_late(struct tei_core *core)
+static void end_late(struct tes_core *core)
 {
 	tei_list_for_each_safe (link, next, &core->drains.active) {
-		struct tei_drain *d =
-			tei_list_entry(link, struct tei_drain, link);
+		struct tes_drain *d =
+			tei_list_entry(link, struct tes_drain, link);
 
 		if (d->leaving && d->deadline_ms <= core->now_ms)
-			tei_core_drain_end(core, d, TEI_DRAIN_FAILED,
+			tes_core_drain_end(core, d, TES_DRAIN_FAILED,
 					   CODE_TIMEOUT);
 	}
 }
 
 /* Drains take turns, so that a large one does not keep the others. */
-void tei_core_drains_tick(struct tei_core *core, unsigned int *budget)
+void tes_core_drains_tick(struct tes_core *core, unsigned int *budget)
 {
-	struct tei_drains *all = &core->drains;
+	struct tes_drains *all = &core->drains;
 
 	end_late(core);
 	for (size_t n = all->n_active; n && *budget; n--) {
@@ -399,17 +399,17 @@ void tei_core_drains_tick(struct tei_core *core, unsigned int *budget)
 		tei_list_del(link);
 		tei_list_add_tail(&all->active, link);
 		left = share;
-		go_on(core, tei_list_entry(link, struct tei_drain, link),
+		go_on(core, tei_list_entry(link, struct tes_drain, link),
 		      &left);
-		tei_core_spend(budget, share - left);
+		tes_core_spend(budget, share - left);
 	}
 }
 
-bool tei_core_drains_busy(const struct tei_core *core)
+bool tes_core_drains_busy(const struct tes_core *core)
 {
 	tei_list_for_each (link, &core->drains.active)
 		if (may_go_on(core,
-			      tei_list_entry(link, struct tei_drain, link)))
+			      tei_list_entry(link, struct tes_drain, link)))
 			return true;
 	return false;
 }

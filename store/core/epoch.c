@@ -16,9 +16,9 @@
 
 #define EPOCHS_MAX UINT16_MAX
 
-static uint16_t add(struct tei_core *core, uint64_t epoch)
+static uint16_t add(struct tes_core *core, uint64_t epoch)
 {
-	struct tei_epoch *grown;
+	struct tes_epoch *grown;
 
 	if (core->n_epochs > EPOCHS_MAX)
 		return 0;
@@ -28,11 +28,11 @@ static uint16_t add(struct tei_core *core, uint64_t epoch)
 		return 0;
 	core->heap_bytes += sizeof(*grown);
 	core->epochs = grown;
-	core->epochs[core->n_epochs] = (struct tei_epoch){.number = epoch};
+	core->epochs[core->n_epochs] = (struct tes_epoch){.number = epoch};
 	return (uint16_t)core->n_epochs++;
 }
 
-uint16_t tei_core_epoch_index(struct tei_core *core, uint64_t epoch)
+uint16_t tes_core_epoch_index(struct tes_core *core, uint64_t epoch)
 {
 	for (size_t i = 1; i < core->n_epochs; i++)
 		if (core->epochs[i].number == epoch)
@@ -40,13 +40,13 @@ uint16_t tei_core_epoch_index(struct tei_core *core, uint64_t epoch)
 	return epoch && epoch < INT64_MAX ? add(core, epoch) : 0;
 }
 
-void tei_core_epoch_exceed(struct tei_core *core, uint64_t epoch)
+void tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)
 {
 	uint16_t own;
 
 	if (epoch <= core->config.epoch || epoch >= INT64_MAX - 1)
 		return;
-	own = tei_core_epoch_index(core, epoch + 1);
+	own = tes_core_epoch_index(core, epoch + 1);
 	if (!own)
 		return;
 	core->epochs[own].ours = true;
@@ -54,19 +54,19 @@ void tei_core_epoch_exceed(struct tei_core *core, uint64_t epoch)
 	core->config.epoch = epoch + 1;
 }
 
-int tei_core_epochs_init(struct tei_core *core)
+int tes_core_epochs_init(struct tes_core *core)
 {
 	core->epochs = tei_malloc(2 * sizeof(*core->epochs));
 	if (!core->epochs)
 		return -ENOMEM;
-	core->epochs[0] = (struct tei_epoch){.number = 0};
-	core->epochs[1] = (struct tei_epoch){core->config.epoch, true};
+	core->epochs[0] = (struct tes_epoch){.number = 0};
+	core->epochs[1] = (struct tes_epoch){core->config.epoch, true};
 	core->n_epochs = 2;
 	core->own_epoch = 1;
 	return 0;
 }
 
-uint64_t tei_core_epoch(const struct tei_core *core)
+uint64_t tes_core_epoch(const struct tes_core *core)
 {
 	return core->config.epoch;
 }

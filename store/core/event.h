@@ -7,74 +7,74 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TEI_CORE_ID_LEN        16
-#define TEI_CORE_HEADER_LEN    64 /* of an extent, before its data */
-#define TEI_CORE_KEY_MAX       1024
-#define TEI_CORE_BATCH_MAX     4096
-#define TEI_CORE_REPLICAS_MAX  32 /* of an object: a bit each */
-#define TEI_CORE_PREFERRED_MAX 32
-#define TEI_CORE_HOST_MAX      64
-#define TEI_CORE_TENANT_MAX    64   /* of a tenant's name */
-#define TEI_CORE_TENANTS_MAX   4096 /* each costs 10 KiB */
-#define TEI_CORE_TARGETS_MAX   32   /* of a task */
-#define TEI_CORE_MESSAGE_MAX   96   /* of a task, with the 0 at its end */
-#define TEI_CORE_MOUNTS_MAX    4096 /* of all clients; each costs 12 KiB */
-#define TEI_CORE_DRAIN_MAX     64   /* segments of a drain job, and targets */
-#define TEI_CORE_AT_A_TIME_MAX 1024 /* tasks of a drain job */
+#define TES_CORE_ID_LEN        16
+#define TES_CORE_HEADER_LEN    64 /* of an extent, before its data */
+#define TES_CORE_KEY_MAX       1024
+#define TES_CORE_BATCH_MAX     4096
+#define TES_CORE_REPLICAS_MAX  32 /* of an object: a bit each */
+#define TES_CORE_PREFERRED_MAX 32
+#define TES_CORE_HOST_MAX      64
+#define TES_CORE_TENANT_MAX    64   /* of a tenant's name */
+#define TES_CORE_TENANTS_MAX   4096 /* each costs 10 KiB */
+#define TES_CORE_TARGETS_MAX   32   /* of a task */
+#define TES_CORE_MESSAGE_MAX   96   /* of a task, with the 0 at its end */
+#define TES_CORE_MOUNTS_MAX    4096 /* of all clients; each costs 12 KiB */
+#define TES_CORE_DRAIN_MAX     64   /* segments of a drain job, and targets */
+#define TES_CORE_AT_A_TIME_MAX 1024 /* tasks of a drain job */
 
-struct tei_core_key {
+struct tes_core_key {
 	const void *bytes; /* bytes[len]; borrowed for the step */
 	size_t len;
 };
 
 /* A session number is the shell's handle of one client, never reused, not 0. */
-typedef uint64_t tei_session_id;
+typedef uint64_t tes_session_id;
 
-enum tei_event_type {
-	TEI_EVENT_JOIN,      /* a client said hello on its main connection */
-	TEI_EVENT_HEARTBEAT, /* of a session: it lives */
-	TEI_EVENT_LEAVE,     /* a session's main connection closed */
-	TEI_EVENT_MOUNT,
-	TEI_EVENT_UNMOUNT,
-	TEI_EVENT_PUT_START,
-	TEI_EVENT_PUT_END,
-	TEI_EVENT_LOOKUP,
-	TEI_EVENT_RELEASE,
-	TEI_EVENT_EXIST,
-	TEI_EVENT_SIZE,
-	TEI_EVENT_REMOVE,
-	TEI_EVENT_REMOVE_ALL, /* the reply comes when the walk is through */
-	TEI_EVENT_REPLICA_CLEAR,
-	TEI_EVENT_FENCED,      /* an owner has confirmed (or failed) a fence, or
+enum tes_event_type {
+	TES_EVENT_JOIN,      /* a client said hello on its main connection */
+	TES_EVENT_HEARTBEAT, /* of a session: it lives */
+	TES_EVENT_LEAVE,     /* a session's main connection closed */
+	TES_EVENT_MOUNT,
+	TES_EVENT_UNMOUNT,
+	TES_EVENT_PUT_START,
+	TES_EVENT_PUT_END,
+	TES_EVENT_LOOKUP,
+	TES_EVENT_RELEASE,
+	TES_EVENT_EXIST,
+	TES_EVENT_SIZE,
+	TES_EVENT_REMOVE,
+	TES_EVENT_REMOVE_ALL, /* the reply comes when the walk is through */
+	TES_EVENT_REPLICA_CLEAR,
+	TES_EVENT_FENCED,      /* an owner has confirmed (or failed) a fence, or
 			   * confirmed a burial */
-	TEI_EVENT_TASK_CREATE, /* one key: a copy or a move of it */
-	TEI_EVENT_TASK_QUERY,
-	TEI_EVENT_TASK_DONE,    /* an executor's answer to an attempt */
-	TEI_EVENT_DRAIN_CREATE, /* segments are to be emptied; of any session */
-	TEI_EVENT_DRAIN_QUERY,
-	TEI_EVENT_DRAIN_CANCEL,
+	TES_EVENT_TASK_CREATE, /* one key: a copy or a move of it */
+	TES_EVENT_TASK_QUERY,
+	TES_EVENT_TASK_DONE,    /* an executor's answer to an attempt */
+	TES_EVENT_DRAIN_CREATE, /* segments are to be emptied; of any session */
+	TES_EVENT_DRAIN_QUERY,
+	TES_EVENT_DRAIN_CANCEL,
 	/* An owner is about to leave: the reply comes when its segments are
 	 * empty, as far as that can be, or the time is over. */
-	TEI_EVENT_DRAIN_LEAVE,
-	TEI_EVENT_OFFER,  /* what an owner has from before; n may be 0 */
-	TEI_EVENT_REPORT, /* a client finds that an owner does not answer */
-	TEI_EVENT_PROBED, /* an owner answers a probe */
+	TES_EVENT_DRAIN_LEAVE,
+	TES_EVENT_OFFER,  /* what an owner has from before; n may be 0 */
+	TES_EVENT_REPORT, /* a client finds that an owner does not answer */
+	TES_EVENT_PROBED, /* an owner answers a probe */
 	/* The starts of @n keys have been answered, and there is time to make
 	 * room for the next, as ticks do. */
-	TEI_EVENT_MAKE_ROOM,
-	TEI_EVENT_TICK, /* at least every 100 ms; bounded work */
+	TES_EVENT_MAKE_ROOM,
+	TES_EVENT_TICK, /* at least every 100 ms; bounded work */
 };
 
-enum tei_core_soft_pin {
-	TEI_CORE_SOFT_PRESERVE,
-	TEI_CORE_SOFT_ENABLE,
-	TEI_CORE_SOFT_DISABLE,
+enum tes_core_soft_pin {
+	TES_CORE_SOFT_PRESERVE,
+	TES_CORE_SOFT_ENABLE,
+	TES_CORE_SOFT_DISABLE,
 };
 
 /* How objects are to be kept; see Replicate in store.proto. */
-struct tei_core_replicate {
+struct tes_core_replicate {
 	uint32_t replica_num;
-	uint32_t soft_pin; /* enum tei_core_soft_pin */
+	uint32_t soft_pin; /* enum tes_core_soft_pin */
 	uint64_t soft_pin_ttl_ms;
 	uint32_t data_type;
 	bool hard_pin, same_node;
@@ -86,16 +86,16 @@ struct tei_core_replicate {
  * Whether remove_all means this key. Adds what it took to *@cost, where looking
  * at an object is 1, some 40 ns; it may take a ms at most.
  */
-typedef bool tei_core_match_fn(const void *key, size_t len, void *arg,
+typedef bool tes_core_match_fn(const void *key, size_t len, void *arg,
 			       unsigned int *cost);
 
 /*
  * Columns of objects that lie whole in one owner's memory: objects[n], and
  * entries[n_entries], an object's in order of the value.
  */
-struct tei_core_objects {
+struct tes_core_objects {
 	size_t n, n_entries;
-	struct tei_core_key *keys;
+	struct tes_core_key *keys;
 	uint64_t *generation, *gen_epoch;
 	uint64_t *size;    /* of the value */
 	uint32_t *extents; /* entries of an object; NULL: one each */
@@ -108,29 +108,29 @@ struct tei_core_objects {
 	const char **tenants;
 	size_t n_tenants;
 	/* How they are to be kept; NULL: in no special way. */
-	uint32_t *attributes; /* TEI_CORE_PINNED | data type << TYPE_SHIFT */
+	uint32_t *attributes; /* TES_CORE_PINNED | data type << TYPE_SHIFT */
 	uint64_t *pin_ms;     /* pinned softly, for so long; 0: not */
-	struct tei_core_key *groups; /* len 0: none */
+	struct tes_core_key *groups; /* len 0: none */
 };
 
-#define TEI_CORE_PINNED     1u /* for good */
-#define TEI_CORE_TYPE_SHIFT 8
+#define TES_CORE_PINNED     1u /* for good */
+#define TES_CORE_TYPE_SHIFT 8
 
 /*
  * One event. Everything pointed to is borrowed for the step. Batches carry n
- * keys, 1 .. TEI_CORE_BATCH_MAX (the shell has checked n), and columns[n]; a
+ * keys, 1 .. TES_CORE_BATCH_MAX (the shell has checked n), and columns[n]; a
  * column that may be NULL says so. Entries are extents, as in store.proto.
  */
-struct tei_event {
-	enum tei_event_type type;
-	tei_session_id session; /* 0 for ticks, and to make room */
+struct tes_event {
+	enum tes_event_type type;
+	tes_session_id session; /* 0 for ticks, and to make room */
 	uint64_t cookie;        /* the shell's: comes back in the reply */
 	size_t n;
-	const struct tei_core_key *keys;
+	const struct tes_core_key *keys;
 	union {
 		struct {
-			const uint8_t *client_id;   /* [TEI_CORE_ID_LEN] */
-			const uint8_t *incarnation; /* [TEI_CORE_ID_LEN] */
+			const uint8_t *client_id;   /* [TES_CORE_ID_LEN] */
+			const uint8_t *incarnation; /* [TES_CORE_ID_LEN] */
 			const char *engine;
 			const void *host; /* host[host_len], NULL: unknown */
 			size_t host_len;
@@ -142,7 +142,7 @@ struct tei_event {
 			const char *tenant; /* NULL or "": `default` */
 		} join;
 		struct {
-			const uint8_t *segment; /* [TEI_CORE_ID_LEN] */
+			const uint8_t *segment; /* [TES_CORE_ID_LEN] */
 			const char *name;
 			uint64_t base, size;
 			bool offering;     /* its objects follow in offers */
@@ -151,7 +151,7 @@ struct tei_event {
 		struct {
 			const uint64_t *sizes;
 			/* NULL: one replica, nothing special */
-			const struct tei_core_replicate *how;
+			const struct tes_core_replicate *how;
 			const char *const *groups; /* groups[n_groups] */
 			size_t n_groups;
 			const uint32_t *group; /* 1 + index; 0: none; or NULL */
@@ -180,7 +180,7 @@ struct tei_event {
 			bool force;
 			const char *tenant; /* the shell's: as of a join */
 			/* NULL: all; else called until the reply has come */
-			tei_core_match_fn *match;
+			tes_core_match_fn *match;
 			void *arg;
 		} remove_all;
 		struct {
@@ -193,12 +193,12 @@ struct tei_event {
 			bool burial;  /* it is the number of one */
 		} fenced;
 		struct {
-			const uint8_t *segment; /* [TEI_CORE_ID_LEN] */
-			const struct tei_core_objects *objects; /* event's n */
+			const uint8_t *segment; /* [TES_CORE_ID_LEN] */
+			const struct tes_core_objects *objects; /* event's n */
 			bool last;
 		} offer;
 		struct {
-			const uint8_t *incarnation; /* [TEI_CORE_ID_LEN] */
+			const uint8_t *incarnation; /* [TES_CORE_ID_LEN] */
 		} report;
 		struct {
 			uint64_t probe;
@@ -210,10 +210,10 @@ struct tei_event {
 			const char *source; /* of a move */
 		} task_create;
 		struct {
-			const uint8_t *id; /* [TEI_CORE_ID_LEN] */
+			const uint8_t *id; /* [TES_CORE_ID_LEN] */
 		} task_query;
 		struct {
-			const uint8_t *id; /* [TEI_CORE_ID_LEN] */
+			const uint8_t *id; /* [TES_CORE_ID_LEN] */
 			int32_t status;
 			bool quiet;           /* with a status not 0 */
 			const uint32_t *crcs; /* crcs[n_crcs]: extents */
@@ -229,7 +229,7 @@ struct tei_event {
 			uint32_t at_a_time; /* tasks; 0: 4 */
 		} drain_create;
 		struct {
-			const uint8_t *id; /* [TEI_CORE_ID_LEN] */
+			const uint8_t *id; /* [TES_CORE_ID_LEN] */
 		} drain;                   /* query and cancel */
 		struct {
 			const uint8_t *segment; /* NULL: all of the session */

@@ -41,20 +41,20 @@
 /* For whom to evict, and mounts on which that has freed something. */
 struct freed {
 	uint64_t need;         /* bytes in a row; 0: any are welcome */
-	struct tei_tenant *of; /* of its objects only; NULL: of all */
+	struct tes_tenant *of; /* of its objects only; NULL: of all */
 	/* Objects that lie on smaller mounts only, unpinned and pinned. */
 	struct tei_list aside, pinned;
-	struct tei_mount *mounts[FREED_MAX];
+	struct tes_mount *mounts[FREED_MAX];
 	size_t n;
 	bool more;         /* and on others */
 	uint64_t later;    /* bytes that owners have to confirm before */
 	unsigned int cost; /* of all that went */
 };
 
-static void note_freed(struct freed *f, const struct tei_object *o)
+static void note_freed(struct freed *f, const struct tes_object *o)
 {
-	for (const struct tei_extent *e = o->extents; e; e = e->next) {
-		struct tei_mount *m = tei_core_extent_mount(e);
+	for (const struct tes_extent *e = o->extents; e; e = e->next) {
+		struct tes_mount *m = tes_core_extent_mount(e);
 
 		if (f->n && f->mounts[f->n - 1] == m)
 			continue;
@@ -65,49 +65,49 @@ static void note_freed(struct freed *f, const struct tei_object *o)
 	}
 }
 
-static unsigned int cost_of(const struct tei_object *o)
+static unsigned int cost_of(const struct tes_object *o)
 {
 	unsigned int cost = EVICT_COST;
 
-	for (const struct tei_extent *e = o->extents->next; e; e = e->next)
+	for (const struct tes_extent *e = o->extents->next; e; e = e->next)
 		cost += EXTENT_COST;
 	return cost;
 }
 
-static void evict_one(struct tei_core *core, struct tei_object *o,
+static void evict_one(struct tes_core *core, struct tes_object *o,
 		      struct freed *f)
 {
 	f->cost += cost_of(o);
 	core->figures.evicted_objects_total++;
-	core->figures.evicted_bytes_total += tei_core_object_room(o);
-	tei_policy_evicted(tei_core_policy_of(core, o), &o->policy,
+	core->figures.evicted_bytes_total += tes_core_object_room(o);
+	tes_policy_evicted(tes_core_policy_of(core, o), &o->policy,
 			   o->node.hash);
 	/* Without a checksum readers could not tell what took its place. */
-	if ((o->flags & TEI_OBJECT_NO_CRC) && tei_core_may_bury(o) &&
-	    tei_core_bury_reserve(core, o) == 0) {
-		f->later += tei_core_object_room(o);
-		tei_core_bury(core, o);
+	if ((o->flags & TES_OBJECT_NO_CRC) && tes_core_may_bury(o) &&
+	    tes_core_bury_reserve(core, o) == 0) {
+		f->later += tes_core_object_room(o);
+		tes_core_bury(core, o);
 		return;
 	}
-	tei_core_notice(core, o);
+	tes_core_notice(core, o);
 	note_freed(f, o);
-	tei_core_object_drop(core, o);
+	tes_core_object_drop(core, o);
 }
 
 /* Of a group: whether it may go with another member. */
-static bool may_follow(const struct tei_core *core, const struct tei_object *o)
+static bool may_follow(const struct tes_core *core, const struct tes_object *o)
 {
-	return o->state == TEI_OBJECT_READY &&
-	       !(o->flags & (TEI_OBJECT_LEASED | TEI_OBJECT_HARD |
-			     TEI_OBJECT_SHELTERED | TEI_OBJECT_BUSY)) &&
-	       !tei_core_pinned(core, o) && tei_core_object_live(o);
+	return o->state == TES_OBJECT_READY &&
+	       !(o->flags & (TES_OBJECT_LEASED | TES_OBJECT_HARD |
+			     TES_OBJECT_SHELTERED | TES_OBJECT_BUSY)) &&
+	       !tes_core_pinned(core, o) && tes_core_object_live(o);
 }
 
 /* One object, and some of its group. */
-static void evict(struct tei_core *core, struct tei_object *o, struct freed *f)
+static void evict(struct tes_core *core, struct tes_object *o, struct freed *f)
 {
-	struct tei_extra *x = tei_core_object_extra(o);
-	struct tei_group *g = x ? x->group : NULL;
+	struct tes_extra *x = tes_core_object_extra(o);
+	struct tes_group *g = x ? x->group : NULL;
 	bool last = !g || g->members.next == g->members.prev;
 	unsigned int n = GROUP_MAX;
 
@@ -115,42 +115,42 @@ static void evict(struct tei_core *core, struct tei_object *o, struct freed *f)
 	if (last)
 		return; /* the group went with it */
 	for (; n && g->members.next != g->members.prev; n--, f->cost++) {
-		x = tei_list_entry(g->members.next, struct tei_extra, link);
+		x = tei_list_entry(g->members.next, struct tes_extra, link);
 		tei_list_del(&x->link);
 		tei_list_add_tail(&g->members, &x->link);
 		if (may_follow(core, x->object))
 			evict_one(core, x->object, f);
 	}
-	x = tei_list_entry(g->members.next, struct tei_extra, link);
+	x = tei_list_entry(g->members.next, struct tes_extra, link);
 	if (n && may_follow(core, x->object))
 		evict_one(core, x->object, f);
 }
 
 /* Beside its mount; any owner may bring back one that has several. */
-static void park(struct tei_core *core, struct tei_object *o)
+static void park(struct tes_core *core, struct tes_object *o)
 {
-	const struct tei_extent *e = o->extents;
-	struct tei_mount *m = tei_core_extent_mount(e);
+	const struct tes_extent *e = o->extents;
+	struct tes_mount *m = tes_core_extent_mount(e);
 
-	while (e && tei_core_extent_mount(e) == m)
+	while (e && tes_core_extent_mount(e) == m)
 		e = e->next;
-	tei_core_take_out(core, o);
+	tes_core_take_out(core, o);
 	tei_list_add_tail(e ? &core->parked : &m->parked, &o->link);
 }
 
-static struct tei_object *after(struct tei_core *core, struct tei_object *o)
+static struct tes_object *after(struct tes_core *core, struct tes_object *o)
 {
-	struct tei_policy_node *node =
-		tei_policy_after(tei_core_policy_of(core, o), &o->policy);
+	struct tes_policy_node *node =
+		tes_policy_after(tes_core_policy_of(core, o), &o->policy);
 
-	return node ? TEI_CONTAINER(node, struct tei_object, policy) : NULL;
+	return node ? TEI_CONTAINER(node, struct tes_object, policy) : NULL;
 }
 
 /*
  * Start to load what evicting those after @o will touch, so that their cache
  * misses overlap with other work: of each what can be seen of it by now.
  */
-static void prefetch_next(struct tei_core *core, struct tei_object *o)
+static void prefetch_next(struct tes_core *core, struct tes_object *o)
 {
 	o = after(core, o);
 	if (!o)
@@ -161,8 +161,8 @@ static void prefetch_next(struct tei_core *core, struct tei_object *o)
 	if (!o)
 		return;
 	tei_hash_prefetch(&core->objects, o->node.hash);
-	tei_policy_prefetch(tei_core_policy_of(core, o), o->node.hash);
-	tei_core_renounce_soon(core, o->node.hash);
+	tes_policy_prefetch(tes_core_policy_of(core, o), o->node.hash);
+	tes_core_renounce_soon(core, o->node.hash);
 	__builtin_prefetch(o->extents, 1);
 	o = after(core, o);
 	if (o) {
@@ -173,12 +173,12 @@ static void prefetch_next(struct tei_core *core, struct tei_object *o)
 
 /* Whether without @o there could be room for what is needed: it is not only on
  * mounts that could not hold it if they were empty. */
-static bool helps(const struct freed *f, const struct tei_object *o)
+static bool helps(const struct freed *f, const struct tes_object *o)
 {
-	for (const struct tei_extent *e = o->extents; e; e = e->next) {
-		const struct tei_mount *m = tei_core_extent_mount(e);
+	for (const struct tes_extent *e = o->extents; e; e = e->next) {
+		const struct tes_mount *m = tes_core_extent_mount(e);
 
-		if (m && tei_core_mount_takes(m) && m->space.size >= f->need)
+		if (m && tes_core_mount_takes(m) && m->space.size >= f->need)
 			return true;
 	}
 	return false;
@@ -188,7 +188,7 @@ static bool helps(const struct freed *f, const struct tei_object *o)
  * Where those set aside were. When the effort is out the next start is to see
  * others first, so they come back in steps.
  */
-static void give_back(struct tei_core *core, struct freed *f)
+static void give_back(struct tes_core *core, struct freed *f)
 {
 	if (!core->effort) {
 		tei_list_splice_tail(&core->back, &f->aside);
@@ -196,38 +196,38 @@ static void give_back(struct tei_core *core, struct freed *f)
 		return;
 	}
 	while (!tei_list_empty(&f->pinned))
-		tei_core_put_back(core,
-				  tei_core_object_at(tei_list_pop(&f->pinned)));
+		tes_core_put_back(core,
+				  tes_core_object_at(tei_list_pop(&f->pinned)));
 	while (!tei_list_empty(&f->aside)) {
-		struct tei_object *o = tei_core_object_at(f->aside.prev);
+		struct tes_object *o = tes_core_object_at(f->aside.prev);
 
 		tei_list_del(&o->link);
-		tei_policy_restore(tei_core_policy_of(core, o), &o->policy);
+		tes_policy_restore(tes_core_policy_of(core, o), &o->policy);
 	}
 }
 
 /* Whose objects go now; NULL: nothing is left. */
-static struct tei_tenant *payer(struct tei_core *core, const struct freed *f)
+static struct tes_tenant *payer(struct tes_core *core, const struct freed *f)
 {
 	if (!f->of)
-		return tei_core_tenant_payer(core);
-	return tei_policy_empty(&f->of->policy) ? NULL : f->of;
+		return tes_core_tenant_payer(core);
+	return tes_policy_empty(&f->of->policy) ? NULL : f->of;
 }
 
 /* Evict the object of @t that is worth least, or put it by. False: nothing
  * went. */
-static bool turn(struct tei_core *core, struct tei_tenant *t, struct freed *f)
+static bool turn(struct tes_core *core, struct tes_tenant *t, struct freed *f)
 {
-	struct tei_policy_node *node = tei_policy_victim(&t->policy);
-	struct tei_object *o = TEI_CONTAINER(node, struct tei_object, policy);
+	struct tes_policy_node *node = tes_policy_victim(&t->policy);
+	struct tes_object *o = TEI_CONTAINER(node, struct tes_object, policy);
 
 	prefetch_next(core, o);
-	if (!tei_core_object_live(o)) {
+	if (!tes_core_object_live(o)) {
 		park(core, o);
 		return false;
 	}
 	if (f->need && !helps(f, o)) {
-		tei_core_take_out(core, o);
+		tes_core_take_out(core, o);
 		tei_list_add_tail(&f->aside, &o->link);
 		return false;
 	}
@@ -237,12 +237,12 @@ static bool turn(struct tei_core *core, struct tei_tenant *t, struct freed *f)
 
 /* When nothing else is left: one that is pinned softly, whose pin ends first.
  * False: nothing was freed. */
-static bool turn_pinned(struct tei_core *core, struct freed *f)
+static bool turn_pinned(struct tes_core *core, struct freed *f)
 {
-	struct tei_object *o = tei_core_first_pinned(core);
+	struct tes_object *o = tes_core_first_pinned(core);
 
 	if ((f->of && f->of->index != o->tenant) || !helps(f, o)) {
-		tei_core_take_out(core, o);
+		tes_core_take_out(core, o);
 		tei_list_add_tail(&f->pinned, &o->link);
 		return false;
 	}
@@ -250,30 +250,30 @@ static bool turn_pinned(struct tei_core *core, struct freed *f)
 	return true;
 }
 
-void tei_core_evict_begin(struct tei_core *core)
+void tes_core_evict_begin(struct tes_core *core)
 {
 	unsigned int some = TAKE_IN;
 
-	tei_core_take_in(core, &some);
-	core->effort = TEI_CORE_EFFORT * core->config.step_objects;
+	tes_core_take_in(core, &some);
+	core->effort = TES_CORE_EFFORT * core->config.step_objects;
 }
 
 /* Evict one that is not pinned. */
-static bool evict_free(struct tei_core *core, struct freed *f)
+static bool evict_free(struct tes_core *core, struct freed *f)
 {
-	struct tei_tenant *t;
+	struct tes_tenant *t;
 	unsigned int some;
 	bool went;
 
 	do {
 		while (core->effort && (t = payer(core, f))) {
 			went = turn(core, t, f);
-			tei_core_spend(&core->effort, went ? f->cost : 1);
+			tes_core_spend(&core->effort, went ? f->cost : 1);
 			if (went)
 				return true;
 		}
 		some = TAKE_IN;
-		tei_core_take_in(core, &some);
+		tes_core_take_in(core, &some);
 	} while (core->effort && payer(core, f));
 	return false;
 }
@@ -281,7 +281,7 @@ static bool evict_free(struct tei_core *core, struct freed *f)
 /*
  * Evict one for a start; false: nothing can go, or the step has done its share.
  */
-static bool evict_any(struct tei_core *core, struct freed *f)
+static bool evict_any(struct tes_core *core, struct freed *f)
 {
 	f->n = f->cost = 0;
 	f->more = false;
@@ -289,36 +289,36 @@ static bool evict_any(struct tei_core *core, struct freed *f)
 	do
 		if (evict_free(core, f))
 			return true;
-	while (core->effort && tei_core_end_pins(core, TAKE_IN));
+	while (core->effort && tes_core_end_pins(core, TAKE_IN));
 	while (core->config.evict_soft_pinned && core->effort && core->pins.n) {
-		tei_core_spend(&core->effort, EVICT_COST);
+		tes_core_spend(&core->effort, EVICT_COST);
 		if (turn_pinned(core, f)) {
-			tei_core_spend(&core->effort, f->cost);
+			tes_core_spend(&core->effort, f->cost);
 			return true;
 		}
 	}
 	return false;
 }
 
-static bool place_freed(struct tei_core *core, struct tei_wish *wish,
-			struct tei_object *o, const struct freed *f)
+static bool place_freed(struct tes_core *core, struct tes_wish *wish,
+			struct tes_object *o, const struct freed *f)
 {
 	for (size_t i = 0; i < f->n; i++)
-		if (tei_core_place_on(core, f->mounts[i], o, 0))
+		if (tes_core_place_on(core, f->mounts[i], o, 0))
 			return true;
-	return f->more && tei_core_place(core, wish, o, 0);
+	return f->more && tes_core_place(core, wish, o, 0);
 }
 
-bool tei_core_place_or_evict(struct tei_core *core, struct tei_wish *wish,
-			     struct tei_object *o)
+bool tes_core_place_or_evict(struct tes_core *core, struct tes_wish *wish,
+			     struct tes_object *o)
 {
-	uint64_t total = tei_core_extent_size(o->size), later = 0;
+	uint64_t total = tes_core_extent_size(o->size), later = 0;
 	struct freed f = {.need = total};
 	bool placed = false;
 
-	if (tei_core_place(core, wish, o, 0))
+	if (tes_core_place(core, wish, o, 0))
 		return true;
-	if (!tei_core_mounts_hold(core, total))
+	if (!tes_core_mounts_hold(core, total))
 		return false;
 	tei_list_init(&f.aside);
 	tei_list_init(&f.pinned);
@@ -332,25 +332,25 @@ bool tei_core_place_or_evict(struct tei_core *core, struct tei_wish *wish,
 	return placed;
 }
 
-int32_t tei_core_afford(struct tei_core *core, struct tei_tenant *t,
+int32_t tes_core_afford(struct tes_core *core, struct tes_tenant *t,
 			uint64_t bytes)
 {
 	struct freed f = {.of = t};
 	uint64_t had;
 
 	/* Without a pool it is not the quota that is in the way. */
-	if (tei_core_tenant_has_room(t, bytes) || !core->pool_bytes)
+	if (tes_core_tenant_has_room(t, bytes) || !core->pool_bytes)
 		return CODE_OK;
 	tei_list_init(&f.aside);
 	tei_list_init(&f.pinned);
 	core->figures.evictions_attempted_total++;
 	had = t->charged;
-	while (bytes <= t->effective && !tei_core_tenant_has_room(t, bytes) &&
+	while (bytes <= t->effective && !tes_core_tenant_has_room(t, bytes) &&
 	       evict_any(core, &f))
 		;
 	t->evicted_bytes_total += had - t->charged;
 	give_back(core, &f);
-	if (tei_core_tenant_has_room(t, bytes)) {
+	if (tes_core_tenant_has_room(t, bytes)) {
 		core->figures.evictions_successful_total++;
 		return CODE_OK;
 	}
@@ -360,14 +360,14 @@ int32_t tei_core_afford(struct tei_core *core, struct tei_tenant *t,
 	return CODE_QUOTA;
 }
 
-uint32_t tei_core_retry_ms(const struct tei_core *core)
+uint32_t tes_core_retry_ms(const struct tes_core *core)
 {
 	uint64_t wait = 0;
 
 	if (!core->effort)
 		return 1; /* the next step looks on */
-	if (!tei_list_empty(&core->leased) && !tei_core_lease_over(core))
-		wait = tei_core_object_at(core->leased.next)->read_until_ms -
+	if (!tei_list_empty(&core->leased) && !tes_core_lease_over(core))
+		wait = tes_core_object_at(core->leased.next)->read_until_ms -
 		       core->now_ms;
 	if (core->pins.n &&
 	    (!wait || tei_heap_top(&core->pins)->at < core->now_ms + wait))
@@ -375,32 +375,32 @@ uint32_t tei_core_retry_ms(const struct tei_core *core)
 			       ? tei_heap_top(&core->pins)->at - core->now_ms
 			       : 1;
 	if (core->figures.building || core->figures.fencing)
-		if (!wait || wait > TEI_CORE_RETRY_MS)
-			wait = TEI_CORE_RETRY_MS;
+		if (!wait || wait > TES_CORE_RETRY_MS)
+			wait = TES_CORE_RETRY_MS;
 	return wait > UINT32_MAX ? UINT32_MAX : (uint32_t)wait;
 }
 
 /* @later of the bytes in use are as good as free. */
-static bool above(const struct tei_core *core, double ratio, uint64_t later)
+static bool above(const struct tes_core *core, double ratio, uint64_t later)
 {
 	return (double)core->figures.used_bytes - (double)later >
 	       (double)core->figures.capacity_bytes * ratio;
 }
 
-static double low_watermark(const struct tei_core *core)
+static double low_watermark(const struct tes_core *core)
 {
 	double low = core->config.high_watermark - core->config.eviction_ratio;
 
 	return low > 0 ? low : 0;
 }
 
-void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
+void tes_core_evict_tick(struct tes_core *core, unsigned int *budget)
 {
 	struct freed f = {.n = 0};
-	struct tei_tenant *t;
+	struct tes_tenant *t;
 
-	tei_core_take_in(core, budget);
-	(void)tei_core_end_pins(core, END_PINS);
+	tes_core_take_in(core, budget);
+	(void)tes_core_end_pins(core, END_PINS);
 	if (!core->evicting && above(core, core->config.high_watermark, 0)) {
 		core->evicting = true;
 		core->figures.evictions_attempted_total++;
@@ -410,7 +410,7 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
 		    (t = payer(core, &f))) {
 			f.n = f.cost = 0;
 			turn(core, t, &f);
-			tei_core_spend(budget, f.cost ? f.cost : 1);
+			tes_core_spend(budget, f.cost ? f.cost : 1);
 		} else {
 			core->evicting = false;
 			core->figures.evictions_successful_total +=
@@ -423,22 +423,22 @@ void tei_core_evict_tick(struct tei_core *core, unsigned int *budget)
  * Between the watermarks the pool gets emptier only when more goes than comes:
  * twice as much, so that it is not at its end in the midst of many starts.
  */
-void tei_core_make_room(struct tei_core *core, size_t n)
+void tes_core_make_room(struct tes_core *core, size_t n)
 {
 	unsigned int budget = core->config.step_objects;
 
 	if (n < budget / (2 * EVICT_COST))
 		budget = (unsigned int)n * 2 * EVICT_COST;
-	tei_core_evict_tick(core, &budget);
+	tes_core_evict_tick(core, &budget);
 }
 
-bool tei_core_short(const struct tei_core *core)
+bool tes_core_short(const struct tes_core *core)
 {
 	return core->evicting || above(core, core->config.high_watermark, 0);
 }
 
-bool tei_core_evict_busy(const struct tei_core *core)
+bool tes_core_evict_busy(const struct tes_core *core)
 {
-	return core->evicting || tei_core_lease_over(core) ||
+	return core->evicting || tes_core_lease_over(core) ||
 	       !tei_list_empty(&core->back);
 }

@@ -11,51 +11,51 @@
 #include "store/core/policy.h"
 #include "store/core/tenant.h"
 
-struct tei_core;
-struct tei_session;
+struct tes_core;
+struct tes_session;
 
-static inline struct tei_object *tei_core_object_at(struct tei_list *link)
+static inline struct tes_object *tes_core_object_at(struct tei_list *link)
 {
-	return tei_list_entry(link, struct tei_object, link);
+	return tei_list_entry(link, struct tes_object, link);
 }
-static inline struct tei_policy *tei_core_policy_of(const struct tei_core *core,
-						    const struct tei_object *o)
+static inline struct tes_policy *tes_core_policy_of(const struct tes_core *core,
+						    const struct tes_object *o)
 {
-	return &tei_core_tenant_of(core, o)->policy;
+	return &tes_core_tenant_of(core, o)->policy;
 }
 /* What its extents take. */
-uint64_t tei_core_object_room(const struct tei_object *o);
+uint64_t tes_core_object_room(const struct tes_object *o);
 /* Out of whatever list its link is in; from none to the one where it belongs. */
-void tei_core_take_out(struct tei_core *core, struct tei_object *o);
-void tei_core_put_back(struct tei_core *core, struct tei_object *o);
+void tes_core_take_out(struct tes_core *core, struct tes_object *o);
+void tes_core_put_back(struct tes_core *core, struct tes_object *o);
 /* @o has just become READY, without link: where it belongs. */
-void tei_core_evictable(struct tei_core *core, struct tei_object *o);
+void tes_core_evictable(struct tes_core *core, struct tes_object *o);
 /* @o goes: out of what eviction knows. */
-void tei_core_unevictable(struct tei_core *core, struct tei_object *o);
+void tes_core_unevictable(struct tes_core *core, struct tes_object *o);
 /* It was asked for. */
-void tei_core_touch(struct tei_core *core, struct tei_object *o);
+void tes_core_touch(struct tes_core *core, struct tes_object *o);
 /* @o is no longer parked, or need not be: a replica of it went. */
-void tei_core_unpark(struct tei_core *core, struct tei_object *o);
+void tes_core_unpark(struct tes_core *core, struct tes_object *o);
 /* Out of eviction's sight until unpark(); meanwhile nothing else happens. */
-void tei_core_shelter(struct tei_core *core, struct tei_object *o);
+void tes_core_shelter(struct tes_core *core, struct tes_object *o);
 /* A task begins: BUSY, and out of sight, until unhold(). */
-void tei_core_hold(struct tei_core *core, struct tei_object *o);
+void tes_core_hold(struct tes_core *core, struct tes_object *o);
 /* Nothing happens when it is not BUSY. */
-void tei_core_unhold(struct tei_core *core, struct tei_object *o);
+void tes_core_unhold(struct tes_core *core, struct tes_object *o);
 /* Softly pinned now. */
-bool tei_core_pinned(const struct tei_core *core, const struct tei_object *o);
+bool tes_core_pinned(const struct tes_core *core, const struct tes_object *o);
 /* A read lease from now on. */
-void tei_core_lease(struct tei_core *core, struct tei_object *o,
-		    const struct tei_session *s);
+void tes_core_lease(struct tes_core *core, struct tes_object *o,
+		    const struct tes_session *s);
 /* It is over, or its readers are done: what is left yields to eviction. */
-void tei_core_unlease(struct tei_core *core, struct tei_object *o);
+void tes_core_unlease(struct tes_core *core, struct tes_object *o);
 /* The first of the leases is over. */
-bool tei_core_lease_over(const struct tei_core *core);
+bool tes_core_lease_over(const struct tes_core *core);
 /* Whose pin ends first; some object is pinned. */
-struct tei_object *tei_core_first_pinned(const struct tei_core *core);
+struct tes_object *tes_core_first_pinned(const struct tes_core *core);
 /* Those whose owner is back, and those whose lease is over. */
-void tei_core_take_in(struct tei_core *core, unsigned int *budget);
+void tes_core_take_in(struct tes_core *core, unsigned int *budget);
 /* At most @n whose pin is over are as others again; how many. */
-unsigned int tei_core_end_pins(struct tei_core *core, unsigned int n);
+unsigned int tes_core_end_pins(struct tes_core *core, unsigned int n);
 
 #endif

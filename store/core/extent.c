@@ -16,86 +16,86 @@
 #include "store/core/state.h"
 #include "store/core/tenant.h"
 
-struct tei_mount *tei_core_extent_mount(const struct tei_extent *e)
+struct tes_mount *tes_core_extent_mount(const struct tes_extent *e)
 {
 	if (!e->space)
 		return NULL;
-	return TEI_CONTAINER(e->space, struct tei_mount, space);
+	return TEI_CONTAINER(e->space, struct tes_mount, space);
 }
 
-bool tei_core_extent_begins(const struct tei_object *o,
-			    const struct tei_extent *e)
+bool tes_core_extent_begins(const struct tes_object *o,
+			    const struct tes_extent *e)
 {
-	const struct tei_extent *at = o->extents;
+	const struct tes_extent *at = o->extents;
 
 	while (at->replica != e->replica)
 		at = at->next;
 	return at == e;
 }
 
-bool tei_core_extent_there(const struct tei_extent *e)
+bool tes_core_extent_there(const struct tes_extent *e)
 {
-	return e->space && !tei_core_extent_mount(e)->dropping;
+	return e->space && !tes_core_extent_mount(e)->dropping;
 }
 
-uint64_t tei_core_extent_length(const struct tei_extent *e, uint64_t rest)
+uint64_t tes_core_extent_length(const struct tes_extent *e, uint64_t rest)
 {
-	uint64_t room = e->size - TEI_CORE_HEADER_LEN;
+	uint64_t room = e->size - TES_CORE_HEADER_LEN;
 
 	return rest < room ? rest : room;
 }
 
-void tei_core_extent_own(struct tei_core *core, struct tei_extent *e,
-			 struct tei_object *o)
+void tes_core_extent_own(struct tes_core *core, struct tes_extent *e,
+			 struct tes_object *o)
 {
 	e->user = o;
-	tei_core_tenant_of(core, o)->charged += e->size;
+	tes_core_tenant_of(core, o)->charged += e->size;
 }
 
-void tei_core_extent_disown(struct tei_core *core, struct tei_extent *e)
+void tes_core_extent_disown(struct tes_core *core, struct tes_extent *e)
 {
-	const struct tei_object *o = e->user;
+	const struct tes_object *o = e->user;
 
 	if (o && e->space)
-		tei_core_tenant_of(core, o)->charged -= e->size;
+		tes_core_tenant_of(core, o)->charged -= e->size;
 	e->user = NULL;
 }
 
-void tei_core_extent_free(struct tei_core *core, struct tei_extent *e)
+void tes_core_extent_free(struct tes_core *core, struct tes_extent *e)
 {
-	struct tei_mount *m = tei_core_extent_mount(e);
+	struct tes_mount *m = tes_core_extent_mount(e);
 
-	tei_core_extent_disown(core, e);
+	tes_core_extent_disown(core, e);
 	if (!m) {
 		tei_slab_put(&core->extents, e);
 		return;
 	}
-	if (tei_core_mount_live(m))
+	if (tes_core_mount_live(m))
 		core->figures.used_bytes -= e->size;
-	tei_space_give(&m->space, e);
+	tes_space_give(&m->space, e);
 	if (!m->dropping)
-		tei_core_loosen(core, m);
+		tes_core_loosen(core, m);
 }
 
-void tei_core_chain_free(struct tei_core *core, struct tei_extent *chain)
+void tes_core_chain_free(struct tes_core *core, struct tes_extent *chain)
 {
-	struct tei_extent *next;
+	struct tes_extent *next;
 
 	for (; chain; chain = next) {
 		next = chain->next;
-		tei_core_extent_free(core, chain);
+		tes_core_extent_free(core, chain);
 	}
 }
 
-struct tei_extent *tei_core_replica_cut(struct tei_core *core,
-					struct tei_object *o, uint8_t replica)
+struct tes_extent *tes_core_replica_cut(struct tes_core *core,
+					struct tes_object *o, uint8_t replica)
 {
-	struct tei_extent **from = &o->extents, *cut, **to = &cut;
+	struct tes_extent **from = &o->extents, *cut, **to = &cut;
 
 	while (*from && (*from)->replica != replica)
 		from = &(*from)->next;
 	while (*from && (*from)->replica == replica) {
-		tei_core_extent_disown(core, *from);
+		tes_core_extent_disown(core, *from);
 		*to = *from;
 		to = &(*from)->next;
 		*from = *to;
@@ -104,38 +104,38 @@ struct tei_extent *tei_core_replica_cut(struct tei_core *core,
 	return cut;
 }
 
-bool tei_core_object_live(const struct tei_object *o)
+bool tes_core_object_live(const struct tes_object *o)
 {
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
-		if (e->space && tei_core_mount_live(tei_core_extent_mount(e)))
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (e->space && tes_core_mount_live(tes_core_extent_mount(e)))
 			return true;
 	return false;
 }
 
-bool tei_core_object_gone(const struct tei_object *o)
+bool tes_core_object_gone(const struct tes_object *o)
 {
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
-		if (tei_core_extent_there(e))
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (tes_core_extent_there(e))
 			return false;
 	return true;
 }
 
-uint8_t tei_core_replica_free(const struct tei_object *o)
+uint8_t tes_core_replica_free(const struct tes_object *o)
 {
 	uint32_t taken = 0;
 	uint8_t r = 0;
 
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
 		taken |= (uint32_t)1 << e->replica;
-	while (r < TEI_CORE_REPLICAS_MAX && taken >> r & 1)
+	while (r < TES_CORE_REPLICAS_MAX && taken >> r & 1)
 		r++;
 	return r;
 }
 
-void tei_core_replica_join(struct tei_object *o, struct tei_extent *chain,
+void tes_core_replica_join(struct tes_object *o, struct tes_extent *chain,
 			   uint8_t replica)
 {
-	struct tei_extent **at = &o->extents, *last = chain;
+	struct tes_extent **at = &o->extents, *last = chain;
 
 	while (*at && (*at)->replica < replica)
 		at = &(*at)->next;
@@ -146,19 +146,19 @@ void tei_core_replica_join(struct tei_object *o, struct tei_extent *chain,
 	*at = chain;
 }
 
-bool tei_core_object_on(const struct tei_object *o, const struct tei_mount *m)
+bool tes_core_object_on(const struct tes_object *o, const struct tes_mount *m)
 {
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
-		if (tei_core_extent_mount(e) == m)
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (tes_core_extent_mount(e) == m)
 			return true;
 	return false;
 }
 
-size_t tei_core_object_entries(const struct tei_object *o)
+size_t tes_core_object_entries(const struct tes_object *o)
 {
 	size_t n = 0;
 
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
 		n++;
 	return n;
 }

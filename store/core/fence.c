@@ -24,22 +24,22 @@
 #include "store/core/space.h"
 #include "store/core/state.h"
 
-static struct tei_fence *fence_at(struct tei_list *link)
+static struct tes_fence *fence_at(struct tei_list *link)
 {
-	return tei_list_entry(link, struct tei_fence, link);
+	return tei_list_entry(link, struct tes_fence, link);
 }
 
 /* Those of its kind, oldest first. */
-static struct tei_list *ages_of(struct tei_core *core,
-				const struct tei_fence *f)
+static struct tei_list *ages_of(struct tes_core *core,
+				const struct tes_fence *f)
 {
 	return f->burial ? &core->burials : &core->fences;
 }
 
-struct tei_fence *tei_core_fence_new(struct tei_core *core,
-				     struct tei_session *owner, bool burial)
+struct tes_fence *tes_core_fence_new(struct tes_core *core,
+				     struct tes_session *owner, bool burial)
 {
-	struct tei_fence *f = tei_calloc(1, sizeof(*f));
+	struct tes_fence *f = tei_calloc(1, sizeof(*f));
 
 	if (!f)
 		return NULL;
@@ -58,12 +58,12 @@ struct tei_fence *tei_core_fence_new(struct tei_core *core,
 }
 
 /* One fence covers all extents that are given up in the same step. */
-static struct tei_fence *fence_for(struct tei_core *core,
-				   struct tei_session *owner,
+static struct tes_fence *fence_for(struct tes_core *core,
+				   struct tes_session *owner,
 				   const uint8_t *writer)
 {
 	struct tei_list *link = owner->fences.prev;
-	struct tei_fence *f;
+	struct tes_fence *f;
 
 	for (; link != &owner->fences; link = link->prev) {
 		f = fence_at(link);
@@ -73,32 +73,32 @@ static struct tei_fence *fence_for(struct tei_core *core,
 		    memcmp(f->writer, writer, sizeof(f->writer)) == 0)
 			return f;
 	}
-	f = tei_core_fence_new(core, owner, false);
+	f = tes_core_fence_new(core, owner, false);
 	if (f)
 		memcpy(f->writer, writer, sizeof(f->writer));
 	return f;
 }
 
-void tei_core_fence_cease(struct tei_fence *f)
+void tes_core_fence_cease(struct tes_fence *f)
 {
 	tei_list_del(&f->age);
 	tei_list_del(&f->unsent);
 }
 
-void tei_core_fence_free(struct tei_core *core, struct tei_fence *f)
+void tes_core_fence_free(struct tes_core *core, struct tes_fence *f)
 {
-	tei_core_fence_cease(f);
-	tei_core_waiter_leave(core, f);
-	tei_core_graves_free(core, &f->graves);
+	tes_core_fence_cease(f);
+	tes_core_waiter_leave(core, f);
+	tes_core_graves_free(core, &f->graves);
 	tei_list_del(&f->link);
 	core->heap_bytes -= sizeof(*f);
 	tei_free(f);
 }
 
-void tei_core_fences_restart(struct tei_core *core, struct tei_session *owner)
+void tes_core_fences_restart(struct tes_core *core, struct tes_session *owner)
 {
 	tei_list_for_each (link, &owner->fences) {
-		struct tei_fence *f = fence_at(link);
+		struct tes_fence *f = fence_at(link);
 
 		f->created_ms = core->now_ms;
 		tei_list_del(&f->age);
@@ -106,53 +106,53 @@ void tei_core_fences_restart(struct tei_core *core, struct tei_session *owner)
 	}
 }
 
-void tei_core_fences_resend(struct tei_core *core, struct tei_session *owner)
+void tes_core_fences_resend(struct tes_core *core, struct tes_session *owner)
 {
 	tei_list_for_each (link, &owner->fences) {
-		struct tei_fence *f = fence_at(link);
+		struct tes_fence *f = fence_at(link);
 
 		if (tei_list_empty(&f->unsent))
 			tei_list_add_tail(&core->unsent, &f->unsent);
 	}
 }
 
-bool tei_core_fence_moot(struct tei_fence *f)
+bool tes_core_fence_moot(struct tes_fence *f)
 {
 	tei_list_for_each_safe (link, next, &f->extents) {
-		struct tei_extent *e =
-			tei_list_entry(link, struct tei_extent, link);
+		struct tes_extent *e =
+			tei_list_entry(link, struct tes_extent, link);
 
-		if (TEI_CONTAINER(e->space, struct tei_mount, space)->dropping)
+		if (TEI_CONTAINER(e->space, struct tes_mount, space)->dropping)
 			tei_list_del(link);
 	}
 	return tei_list_empty(&f->extents);
 }
 
-bool tei_core_discard_due(const struct tei_core *core,
-			  const struct tei_object *o)
+bool tes_core_discard_due(const struct tes_core *core,
+			  const struct tes_object *o)
 {
-	return o->writer->state == TEI_SESSION_GONE ||
+	return o->writer->state == TES_SESSION_GONE ||
 	       o->started_ms + core->config.put_discard_ms <= core->now_ms;
 }
 
 /* Nobody will write to it or read it: the owner or the writer is no more. */
-static bool needs_no_fence(const struct tei_mount *m,
-			   const struct tei_session *writer)
+static bool needs_no_fence(const struct tes_mount *m,
+			   const struct tes_session *writer)
 {
-	return m->dropping || m->owner->state == TEI_SESSION_GONE ||
-	       (m->owner == writer && writer->state == TEI_SESSION_GONE);
+	return m->dropping || m->owner->state == TES_SESSION_GONE ||
+	       (m->owner == writer && writer->state == TES_SESSION_GONE);
 }
 
-static bool has(uint32_t replicas, const struct tei_extent *e)
+static bool has(uint32_t replicas, const struct tes_extent *e)
 {
 	return replicas >> e->replica & 1;
 }
 
-int tei_core_fences_reserve(struct tei_core *core, const struct tei_object *o,
+int tes_core_fences_reserve(struct tes_core *core, const struct tes_object *o,
 			    uint32_t replicas)
 {
-	for (const struct tei_extent *e = o->extents; e; e = e->next) {
-		struct tei_mount *m = tei_core_extent_mount(e);
+	for (const struct tes_extent *e = o->extents; e; e = e->next) {
+		struct tes_mount *m = tes_core_extent_mount(e);
 
 		if (m && has(replicas, e) && !needs_no_fence(m, o->writer) &&
 		    !fence_for(core, m->owner, o->writer->incarnation))
@@ -161,18 +161,18 @@ int tei_core_fences_reserve(struct tei_core *core, const struct tei_object *o,
 	return 0;
 }
 
-void tei_core_chain_fence(struct tei_core *core, struct tei_extent *chain,
-			  const struct tei_session *writer, uint32_t replicas)
+void tes_core_chain_fence(struct tes_core *core, struct tes_extent *chain,
+			  const struct tes_session *writer, uint32_t replicas)
 {
-	struct tei_extent *next;
+	struct tes_extent *next;
 
 	for (; chain; chain = next) {
-		struct tei_mount *m = tei_core_extent_mount(chain);
-		struct tei_fence *f;
+		struct tes_mount *m = tes_core_extent_mount(chain);
+		struct tes_fence *f;
 
 		next = chain->next;
 		if (!m || !has(replicas, chain) || needs_no_fence(m, writer)) {
-			tei_core_extent_free(core, chain);
+			tes_core_extent_free(core, chain);
 			continue;
 		}
 		f = fence_for(core, m->owner, writer->incarnation);
@@ -184,46 +184,46 @@ void tei_core_chain_fence(struct tei_core *core, struct tei_extent *chain,
 	}
 }
 
-int tei_core_discard(struct tei_core *core, struct tei_object *o)
+int tes_core_discard(struct tes_core *core, struct tes_object *o)
 {
-	const struct tei_session *writer = o->writer;
-	bool put = !(o->flags & TEI_OBJECT_COPY);
+	const struct tes_session *writer = o->writer;
+	bool put = !(o->flags & TES_OBJECT_COPY);
 
-	if (tei_core_fences_reserve(core, o, UINT32_MAX) < 0)
+	if (tes_core_fences_reserve(core, o, UINT32_MAX) < 0)
 		return -ENOMEM;
-	tei_core_chain_fence(core, tei_core_object_forget(core, o), writer,
+	tes_core_chain_fence(core, tes_core_object_forget(core, o), writer,
 			     UINT32_MAX);
 	core->figures.discarded_puts_total += put;
 	return 0;
 }
 
-static void confirm(struct tei_core *core, struct tei_fence *f)
+static void confirm(struct tes_core *core, struct tes_fence *f)
 {
 	struct tei_list *link;
 
 	while ((link = tei_list_pop(&f->extents))) {
 		core->figures.fencing--;
-		tei_core_extent_free(
-			core, tei_list_entry(link, struct tei_extent, link));
+		tes_core_extent_free(
+			core, tei_list_entry(link, struct tes_extent, link));
 	}
-	tei_core_fence_free(core, f);
+	tes_core_fence_free(core, f);
 }
 
-static void fail(struct tei_core *core, struct tei_fence *f)
+static void fail(struct tes_core *core, struct tes_fence *f)
 {
-	if (tei_core_fence_moot(f)) {
-		tei_core_fence_free(core, f);
+	if (tes_core_fence_moot(f)) {
+		tes_core_fence_free(core, f);
 		return;
 	}
 	core->figures.fences_failed_total++;
-	tei_core_session_end(core, f->owner);
+	tes_core_session_end(core, f->owner);
 }
 
-void tei_core_on_fenced(struct tei_core *core, const struct tei_event *ev,
-			struct tei_session *owner)
+void tes_core_on_fenced(struct tes_core *core, const struct tes_event *ev,
+			struct tes_session *owner)
 {
 	tei_list_for_each (link, &owner->fences) {
-		struct tei_fence *f = fence_at(link);
+		struct tes_fence *f = fence_at(link);
 
 		if (f->id != ev->u.fenced.fence || !f->sent ||
 		    f->burial != ev->u.fenced.burial)
@@ -231,33 +231,33 @@ void tei_core_on_fenced(struct tei_core *core, const struct tei_event *ev,
 		if (ev->u.fenced.confirmed)
 			confirm(core, f);
 		else if (ev->u.fenced.pending)
-			tei_core_fence_cease(f);
+			tes_core_fence_cease(f);
 		else
 			fail(core, f);
 		return;
 	}
 }
 
-static void discard_late(struct tei_core *core, unsigned int *budget)
+static void discard_late(struct tes_core *core, unsigned int *budget)
 {
-	struct tei_object *o;
+	struct tes_object *o;
 
 	while (*budget && !tei_list_empty(&core->building)) {
-		o = tei_list_entry(core->building.next, struct tei_object, age);
-		if (!tei_core_discard_due(core, o) ||
-		    tei_core_discard(core, o) < 0)
+		o = tei_list_entry(core->building.next, struct tes_object, age);
+		if (!tes_core_discard_due(core, o) ||
+		    tes_core_discard(core, o) < 0)
 			return;
 		--*budget;
 	}
 }
 
-void tei_core_fences_tick(struct tei_core *core, unsigned int *budget)
+void tes_core_fences_tick(struct tes_core *core, unsigned int *budget)
 {
 	uint64_t timeout = core->config.fence_timeout_ms;
-	struct tei_fence *f;
+	struct tes_fence *f;
 
 	while (!tei_list_empty(&core->fences)) {
-		f = tei_list_entry(core->fences.next, struct tei_fence, age);
+		f = tei_list_entry(core->fences.next, struct tes_fence, age);
 		if (f->created_ms + timeout > core->now_ms)
 			break;
 		fail(core, f);

@@ -24,27 +24,27 @@ struct ghost {
 	uint8_t touches; /* 0: free */
 };
 
-struct tei_ghost_bucket {
+struct tes_ghost_bucket {
 	struct ghost ghost[WAYS];
 };
 
-void tei_ghosts_init(struct tei_ghosts *g)
+void tes_ghosts_init(struct tes_ghosts *g)
 {
-	*g = (struct tei_ghosts){0};
+	*g = (struct tes_ghosts){0};
 }
 
-void tei_ghosts_fini(struct tei_ghosts *g)
+void tes_ghosts_fini(struct tes_ghosts *g)
 {
 	for (size_t i = 0; i < g->n_chunks; i++)
 		tei_free(g->chunks[i]);
 	tei_free(g->chunks);
-	tei_ghosts_init(g);
+	tes_ghosts_init(g);
 }
 
-size_t tei_ghosts_bytes(const struct tei_ghosts *g)
+size_t tes_ghosts_bytes(const struct tes_ghosts *g)
 {
 	return g->chunks_room * sizeof(*g->chunks) +
-	       g->n_chunks * CHUNK_BUCKETS * sizeof(struct tei_ghost_bucket);
+	       g->n_chunks * CHUNK_BUCKETS * sizeof(struct tes_ghost_bucket);
 }
 
 static uint32_t tag_of(uint64_t hash)
@@ -53,17 +53,17 @@ static uint32_t tag_of(uint64_t hash)
 }
 
 /* Largest power of two that is not above n_buckets. */
-static size_t level(const struct tei_ghosts *g)
+static size_t level(const struct tes_ghosts *g)
 {
 	return (size_t)1 << (63 - __builtin_clzll(g->n_buckets));
 }
 
-static struct tei_ghost_bucket *bucket_at(const struct tei_ghosts *g, size_t i)
+static struct tes_ghost_bucket *bucket_at(const struct tes_ghosts *g, size_t i)
 {
 	return &g->chunks[i / CHUNK_BUCKETS][i % CHUNK_BUCKETS];
 }
 
-static struct tei_ghost_bucket *bucket_of(const struct tei_ghosts *g,
+static struct tes_ghost_bucket *bucket_of(const struct tes_ghosts *g,
 					  uint32_t tag)
 {
 	size_t low = level(g), i = tag & (2 * low - 1);
@@ -71,7 +71,7 @@ static struct tei_ghost_bucket *bucket_of(const struct tei_ghosts *g,
 	return bucket_at(g, i < g->n_buckets ? i : i - low);
 }
 
-void tei_ghosts_prefetch(const struct tei_ghosts *g, uint64_t hash)
+void tes_ghosts_prefetch(const struct tes_ghosts *g, uint64_t hash)
 {
 	const char *b;
 
@@ -84,16 +84,16 @@ void tei_ghosts_prefetch(const struct tei_ghosts *g, uint64_t hash)
 
 static bool too_old(const struct ghost *e, uint16_t now)
 {
-	return (uint16_t)(now - e->tick) >= TEI_GHOSTS_AGES;
+	return (uint16_t)(now - e->tick) >= TES_GHOSTS_AGES;
 }
 
-static void drop(struct tei_ghosts *g, struct ghost *e)
+static void drop(struct tes_ghosts *g, struct ghost *e)
 {
 	e->touches = 0;
 	g->n--;
 }
 
-static void sweep(struct tei_ghosts *g, struct tei_ghost_bucket *b,
+static void sweep(struct tes_ghosts *g, struct tes_ghost_bucket *b,
 		  uint16_t now)
 {
 	for (size_t i = 0; i < WAYS; i++)
@@ -101,10 +101,10 @@ static void sweep(struct tei_ghosts *g, struct tei_ghost_bucket *b,
 			drop(g, &b->ghost[i]);
 }
 
-static bool add_chunk(struct tei_ghosts *g)
+static bool add_chunk(struct tes_ghosts *g)
 {
 	size_t room = g->chunks_room ? g->chunks_room * 2 : 8;
-	struct tei_ghost_bucket **chunks = g->chunks, *chunk;
+	struct tes_ghost_bucket **chunks = g->chunks, *chunk;
 
 	if (g->n_chunks == g->chunks_room) {
 		chunks = tei_realloc(chunks, room * sizeof(*chunks));
@@ -122,10 +122,10 @@ static bool add_chunk(struct tei_ghosts *g)
 }
 
 /* Add one bucket and move what belongs there from the one it splits. */
-static void split(struct tei_ghosts *g)
+static void split(struct tes_ghosts *g)
 {
 	size_t added = g->n_buckets, low = level(g);
-	struct tei_ghost_bucket *from, *to;
+	struct tes_ghost_bucket *from, *to;
 
 	if (added == g->n_chunks * CHUNK_BUCKETS && !add_chunk(g))
 		return;
@@ -139,7 +139,7 @@ static void split(struct tei_ghosts *g)
 		}
 }
 
-static bool begin(struct tei_ghosts *g)
+static bool begin(struct tes_ghosts *g)
 {
 	if (!g->n_buckets && add_chunk(g))
 		g->n_buckets = FIRST_BUCKETS;
@@ -147,7 +147,7 @@ static bool begin(struct tei_ghosts *g)
 }
 
 /* A free place, or that of the oldest. */
-static struct ghost *place(struct tei_ghost_bucket *b, uint16_t now)
+static struct ghost *place(struct tes_ghost_bucket *b, uint16_t now)
 {
 	struct ghost *oldest = &b->ghost[0];
 
@@ -162,7 +162,7 @@ static struct ghost *place(struct tei_ghost_bucket *b, uint16_t now)
 	return oldest;
 }
 
-void tei_ghosts_put(struct tei_ghosts *g, uint64_t hash, uint16_t tick,
+void tes_ghosts_put(struct tes_ghosts *g, uint64_t hash, uint16_t tick,
 		    uint8_t touches, uint16_t now, size_t limit)
 {
 	struct ghost *e;
@@ -182,10 +182,10 @@ void tei_ghosts_put(struct tei_ghosts *g, uint64_t hash, uint16_t tick,
 	*e = (struct ghost){tag_of(hash), tick, touches};
 }
 
-bool tei_ghosts_take(struct tei_ghosts *g, uint64_t hash, uint16_t now,
+bool tes_ghosts_take(struct tes_ghosts *g, uint64_t hash, uint16_t now,
 		     uint16_t *tick, uint8_t *touches)
 {
-	struct tei_ghost_bucket *b;
+	struct tes_ghost_bucket *b;
 
 	if (!g->n)
 		return false;

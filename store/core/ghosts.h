@@ -8,7 +8,7 @@
  * younger ones) or belong to another key with the same 32 bits.
  *
  * Times are ticks of the policy, 16 bits of them; a ghost older than
- * TEI_GHOSTS_AGES ticks is none.
+ * TES_GHOSTS_AGES ticks is none.
  *
  * Threads: none of its own.
  */
@@ -19,12 +19,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TEI_GHOSTS_AGES 64
+#define TES_GHOSTS_AGES 64
 
-struct tei_ghost_bucket;
+struct tes_ghost_bucket;
 
-struct tei_ghosts {
-	struct tei_ghost_bucket **chunks; /* chunks[n_chunks] */
+struct tes_ghosts {
+	struct tes_ghost_bucket **chunks; /* chunks[n_chunks] */
 	size_t n_chunks, chunks_room;
 	size_t n_buckets; /* 0: nothing was evicted yet */
 	size_t swept;     /* the bucket that was last rid of old ghosts */
@@ -32,19 +32,19 @@ struct tei_ghosts {
 };
 
 /* Allocates nothing. */
-void tei_ghosts_init(struct tei_ghosts *g);
-void tei_ghosts_fini(struct tei_ghosts *g);
+void tes_ghosts_init(struct tes_ghosts *g);
+void tes_ghosts_fini(struct tes_ghosts *g);
 /*
  * Remember @hash. There is room for @limit ghosts at least; beyond that, and
  * when memory is short, the oldest of a bucket makes room.
  */
-void tei_ghosts_put(struct tei_ghosts *g, uint64_t hash, uint16_t tick,
+void tes_ghosts_put(struct tes_ghosts *g, uint64_t hash, uint16_t tick,
 		    uint8_t touches, uint16_t now, size_t limit);
 /* Forget @hash; false: it was not remembered. */
-bool tei_ghosts_take(struct tei_ghosts *g, uint64_t hash, uint16_t now,
+bool tes_ghosts_take(struct tes_ghosts *g, uint64_t hash, uint16_t now,
 		     uint16_t *tick, uint8_t *touches);
 /* Start to load what put() and take() of @hash touch. */
-void tei_ghosts_prefetch(const struct tei_ghosts *g, uint64_t hash);
-size_t tei_ghosts_bytes(const struct tei_ghosts *g);
+void tes_ghosts_prefetch(const struct tes_ghosts *g, uint64_t hash);
+size_t tes_ghosts_bytes(const struct tes_ghosts *g);
 
 #endif

@@ -11,13 +11,13 @@
 #include "store/core/object.h"
 #include "store/core/state.h"
 
-static struct tei_group *find(const struct tei_core *core, uint16_t tenant,
+static struct tes_group *find(const struct tes_core *core, uint16_t tenant,
 			      const char *name, size_t len, uint64_t hash)
 {
 	struct tei_hash_node *n = tei_hash_first(&core->groups, hash);
 
 	for (; n; n = tei_hash_next(&core->groups, n)) {
-		struct tei_group *g = TEI_CONTAINER(n, struct tei_group, node);
+		struct tes_group *g = TEI_CONTAINER(n, struct tes_group, node);
 
 		if (g->tenant == tenant && g->name_len == len &&
 		    memcmp(g->name, name, len) == 0)
@@ -26,15 +26,15 @@ static struct tei_group *find(const struct tei_core *core, uint16_t tenant,
 	return NULL;
 }
 
-static size_t group_bytes(const struct tei_group *g)
+static size_t group_bytes(const struct tes_group *g)
 {
 	return sizeof(*g) + g->name_len;
 }
 
-static struct tei_group *create(struct tei_core *core, uint16_t tenant,
+static struct tes_group *create(struct tes_core *core, uint16_t tenant,
 				const char *name, size_t len, uint64_t hash)
 {
-	struct tei_group *g = tei_malloc(sizeof(*g) + len);
+	struct tes_group *g = tei_malloc(sizeof(*g) + len);
 
 	if (!g)
 		return NULL;
@@ -47,12 +47,12 @@ static struct tei_group *create(struct tei_core *core, uint16_t tenant,
 	return g;
 }
 
-int tei_core_group_join(struct tei_core *core, struct tei_extra *x,
+int tes_core_group_join(struct tes_core *core, struct tes_extra *x,
 			const char *name, size_t len)
 {
 	uint16_t tenant = x->object->tenant;
-	uint64_t hash = tei_core_hash_of(core, tenant, name, len);
-	struct tei_group *g = find(core, tenant, name, len, hash);
+	uint64_t hash = tes_core_hash_of(core, tenant, name, len);
+	struct tes_group *g = find(core, tenant, name, len, hash);
 
 	if (!g)
 		g = create(core, tenant, name, len, hash);
@@ -63,9 +63,9 @@ int tei_core_group_join(struct tei_core *core, struct tei_extra *x,
 	return 0;
 }
 
-void tei_core_group_leave(struct tei_core *core, struct tei_extra *x)
+void tes_core_group_leave(struct tes_core *core, struct tes_extra *x)
 {
-	struct tei_group *g = x->group;
+	struct tes_group *g = x->group;
 
 	if (!g)
 		return;

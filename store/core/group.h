@@ -9,22 +9,22 @@
 #include "base/hash.h"
 #include "base/list.h"
 
-struct tei_core;
-struct tei_extra;
+struct tes_core;
+struct tes_extra;
 
 /* Objects that are evicted together; there as long as it has members. */
-struct tei_group {
+struct tes_group {
 	struct tei_hash_node node;
 	uint16_t tenant;         /* of all of them */
-	struct tei_list members; /* struct tei_extra */
+	struct tei_list members; /* struct tes_extra */
 	size_t name_len;
 	char name[];
 };
 
 /* -ENOMEM. */
-int tei_core_group_join(struct tei_core *core, struct tei_extra *x,
+int tes_core_group_join(struct tes_core *core, struct tes_extra *x,
 			const char *name, size_t len);
 /* Nothing when it is in none. The last one's leave is the group's end. */
-void tei_core_group_leave(struct tei_core *core, struct tei_extra *x);
+void tes_core_group_leave(struct tes_core *core, struct tes_extra *x);
 
 #endif

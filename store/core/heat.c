@@ -26,17 +26,17 @@
 
 static size_t slots_bytes(void)
 {
-	return (size_t)TEI_HEAT_SETS * TEI_HEAT_WAYS *
-	       sizeof(struct tei_heat_slot);
+	return (size_t)TES_HEAT_SETS * TES_HEAT_WAYS *
+	       sizeof(struct tes_heat_slot);
 }
 
 static size_t lists_bytes(void)
 {
-	return TEI_HEAT_QUEUE * sizeof(struct tei_heat_name) +
-	       TEI_HEAT_MADE * sizeof(struct tei_heat_made);
+	return TES_HEAT_QUEUE * sizeof(struct tes_heat_name) +
+	       TES_HEAT_MADE * sizeof(struct tes_heat_made);
 }
 
-static uint16_t threshold(const struct tei_core_config *c)
+static uint16_t threshold(const struct tes_core_config *c)
 {
 	double n = c->heat_qps * (double)c->heat_window_ms / 1000;
 
@@ -45,36 +45,36 @@ static uint16_t threshold(const struct tei_core_config *c)
 	return n <= 1 ? 1 : (uint16_t)(n + 0.999);
 }
 
-int tei_core_heat_init(struct tei_core *core)
+int tes_core_heat_init(struct tes_core *core)
 {
-	struct tei_heat *h = &core->heat;
+	struct tes_heat *h = &core->heat;
 
-	if (core->config.heat == TEI_CORE_HEAT_OFF)
+	if (core->config.heat == TES_CORE_HEAT_OFF)
 		return 0;
 	h->threshold = threshold(&core->config);
 	h->slots = tei_aligned_calloc(64, slots_bytes());
-	if (core->config.heat == TEI_CORE_HEAT_ENFORCE) {
-		h->queue = tei_calloc(TEI_HEAT_QUEUE, sizeof(*h->queue));
-		h->made = tei_calloc(TEI_HEAT_MADE, sizeof(*h->made));
+	if (core->config.heat == TES_CORE_HEAT_ENFORCE) {
+		h->queue = tei_calloc(TES_HEAT_QUEUE, sizeof(*h->queue));
+		h->made = tei_calloc(TES_HEAT_MADE, sizeof(*h->made));
 		if (!h->queue || !h->made)
 			goto fail;
 	}
 	if (h->slots)
 		return 0;
 fail:
-	tei_core_heat_fini(core);
+	tes_core_heat_fini(core);
 	return -ENOMEM;
 }
 
-void tei_core_heat_fini(struct tei_core *core)
+void tes_core_heat_fini(struct tes_core *core)
 {
 	tei_free(core->heat.slots);
 	tei_free(core->heat.queue);
 	tei_free(core->heat.made);
-	core->heat = (struct tei_heat){.slots = NULL};
+	core->heat = (struct tes_heat){.slots = NULL};
 }
 
-size_t tei_core_heat_bytes(const struct tei_core *core)
+size_t tes_core_heat_bytes(const struct tes_core *core)
 {
 	return (core->heat.slots ? slots_bytes() : 0) +
 	       (core->heat.queue ? lists_bytes() : 0);
@@ -82,14 +82,14 @@ size_t tei_core_heat_bytes(const struct tei_core *core)
 
 /* ---- counting ---- */
 
-static uint32_t now_s(const struct tei_core *core)
+static uint32_t now_s(const struct tes_core *core)
 {
 	return (uint32_t)(core->now_ms / 1000);
 }
 
-static void advance(struct tei_core *core)
+static void advance(struct tes_core *core)
 {
-	struct tei_heat *h = &core->heat;
+	struct tes_heat *h = &core->heat;
 	uint64_t window = core->now_ms / core->config.heat_window_ms;
 
 	if (core->now_ms < h->window_end_ms)
@@ -99,7 +99,7 @@ static void advance(struct tei_core *core)
 }
 
 /* Up to now. */
-static void roll(const struct tei_heat *h, struct tei_heat_slot *slot)
+static void roll(const struct tes_heat *h, struct tes_heat_slot *slot)
 {
 	if (slot->window == h->window)
 		return;
@@ -109,55 +109,55 @@ static void roll(const struct tei_heat *h, struct tei_heat_slot *slot)
 	slot->window = h->window;
 }
 
-static struct tei_heat_slot *set_of(const struct tei_heat *h, uint64_t hash)
+static struct tes_heat_slot *set_of(const struct tes_heat *h, uint64_t hash)
 {
-	return &h->slots[(hash % TEI_HEAT_SETS) * TEI_HEAT_WAYS];
+	return &h->slots[(hash % TES_HEAT_SETS) * TES_HEAT_WAYS];
 }
 
 /* NULL: nothing is known of it. */
-static struct tei_heat_slot *find(const struct tei_heat *h, uint64_t hash)
+static struct tes_heat_slot *find(const struct tes_heat *h, uint64_t hash)
 {
-	struct tei_heat_slot *set = set_of(h, hash);
+	struct tes_heat_slot *set = set_of(h, hash);
 
-	for (unsigned int i = 0; i < TEI_HEAT_WAYS; i++)
+	for (unsigned int i = 0; i < TES_HEAT_WAYS; i++)
 		if (set[i].tag == (uint32_t)(hash >> 32))
 			return &set[i];
 	return NULL;
 }
 
 /* The one that was asked for least, for another object. */
-static struct tei_heat_slot *take(const struct tei_heat *h, uint64_t hash)
+static struct tes_heat_slot *take(const struct tes_heat *h, uint64_t hash)
 {
-	struct tei_heat_slot *set = set_of(h, hash), *least = set;
+	struct tes_heat_slot *set = set_of(h, hash), *least = set;
 
-	for (unsigned int i = 0; i < TEI_HEAT_WAYS; i++) {
+	for (unsigned int i = 0; i < TES_HEAT_WAYS; i++) {
 		roll(h, &set[i]);
 		if (set[i].count + set[i].last < least->count + least->last)
 			least = &set[i];
 	}
-	*least = (struct tei_heat_slot){.tag = (uint32_t)(hash >> 32),
+	*least = (struct tes_heat_slot){.tag = (uint32_t)(hash >> 32),
 					.window = h->window};
 	return least;
 }
 
 /* How many replicas it has; @live: of those that could be read. */
-static uint32_t n_replicas(const struct tei_object *o, bool live)
+static uint32_t n_replicas(const struct tes_object *o, bool live)
 {
 	uint32_t mask = 0, n = 0;
 
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
-		if (!live || (tei_core_extent_there(e) &&
-			      tei_core_mount_live(tei_core_extent_mount(e))))
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (!live || (tes_core_extent_there(e) &&
+			      tes_core_mount_live(tes_core_extent_mount(e))))
 			mask |= (uint32_t)1 << e->replica;
 	for (; mask; mask &= mask - 1)
 		n++;
 	return n;
 }
 
-static void propose(struct tei_core *core, const struct tei_object *o,
-		    struct tei_heat_slot *slot)
+static void propose(struct tes_core *core, const struct tes_object *o,
+		    struct tes_heat_slot *slot)
 {
-	struct tei_heat *h = &core->heat;
+	struct tes_heat *h = &core->heat;
 
 	if (n_replicas(o, true) >= core->config.heat_replicas)
 		return;
@@ -165,18 +165,18 @@ static void propose(struct tei_core *core, const struct tei_object *o,
 	core->figures.heat_proposed_total++;
 	if (!h->queue)
 		return;
-	if (h->n == TEI_HEAT_QUEUE) {
+	if (h->n == TES_HEAT_QUEUE) {
 		core->figures.heat_refused_total++;
 		return;
 	}
-	h->queue[(h->first + h->n++) % TEI_HEAT_QUEUE] =
-		(struct tei_heat_name){o->node.hash, o->generation};
+	h->queue[(h->first + h->n++) % TES_HEAT_QUEUE] =
+		(struct tes_heat_name){o->node.hash, o->generation};
 }
 
-void tei_core_heat_touch(struct tei_core *core, const struct tei_object *o)
+void tes_core_heat_touch(struct tes_core *core, const struct tes_object *o)
 {
-	struct tei_heat *h = &core->heat;
-	struct tei_heat_slot *slot;
+	struct tes_heat *h = &core->heat;
+	struct tes_heat_slot *slot;
 
 	advance(core);
 	slot = find(h, o->node.hash);
@@ -192,63 +192,63 @@ void tei_core_heat_touch(struct tei_core *core, const struct tei_object *o)
 /* ---- making replicas ---- */
 
 /* NULL: it is gone, or may not be touched now. */
-static struct tei_object *named(const struct tei_core *core,
-				const struct tei_heat_name *name)
+static struct tes_object *named(const struct tes_core *core,
+				const struct tes_heat_name *name)
 {
 	struct tei_hash_node *n = tei_hash_first(&core->objects, name->hash);
 
 	for (; n; n = tei_hash_next(&core->objects, n)) {
-		struct tei_object *o =
-			TEI_CONTAINER(n, struct tei_object, node);
+		struct tes_object *o =
+			TEI_CONTAINER(n, struct tes_object, node);
 
 		if (o->generation == name->generation &&
-		    o->state == TEI_OBJECT_READY)
+		    o->state == TES_OBJECT_READY)
 			return o;
 	}
 	return NULL;
 }
 
 /* Whether the pool would be fuller than it may be with @more bytes. */
-static bool is_full(const struct tei_core *core, uint64_t more)
+static bool is_full(const struct tes_core *core, uint64_t more)
 {
 	return (double)(core->figures.used_bytes + more) >
 	       WATERMARK * (double)core->figures.capacity_bytes;
 }
 
-static void admit(struct tei_core *core, struct tei_object *o)
+static void admit(struct tes_core *core, struct tes_object *o)
 {
-	const struct tei_core_task_want want = {.object = o,
-						.kind = TEI_TASK_HEAT};
+	const struct tes_core_task_want want = {.object = o,
+						.kind = TES_TASK_HEAT};
 
 	if (n_replicas(o, true) >= core->config.heat_replicas)
 		return;
-	if (is_full(core, o->size) || !tei_core_task_slots(core) ||
-	    tei_core_task_add(core, &want))
+	if (is_full(core, o->size) || !tes_core_task_slots(core) ||
+	    tes_core_task_add(core, &want))
 		core->figures.heat_refused_total++;
 }
 
-void tei_core_heat_over(struct tei_core *core, const struct tei_object *o,
+void tes_core_heat_over(struct tes_core *core, const struct tes_object *o,
 			int32_t code)
 {
-	struct tei_heat *h = &core->heat;
+	struct tes_heat *h = &core->heat;
 
 	if (code) {
 		core->figures.heat_failed_total++;
 		return;
 	}
 	core->figures.heat_made_total++;
-	if (!o || !h->made || h->n_made == TEI_HEAT_MADE)
+	if (!o || !h->made || h->n_made == TES_HEAT_MADE)
 		return;
-	h->made[h->n_made++] = (struct tei_heat_made){
+	h->made[h->n_made++] = (struct tes_heat_made){
 		{o->node.hash, o->generation}, core->now_ms + COOLDOWN_MS};
 }
 
 /* ---- giving them back ---- */
 
-static bool is_warm(const struct tei_core *core, const struct tei_object *o)
+static bool is_warm(const struct tes_core *core, const struct tes_object *o)
 {
-	const struct tei_heat *h = &core->heat;
-	struct tei_heat_slot *slot = find(h, o->node.hash);
+	const struct tes_heat *h = &core->heat;
+	struct tes_heat_slot *slot = find(h, o->node.hash);
 	unsigned int least = (h->threshold + 1u) / 2;
 
 	if (!slot)
@@ -258,40 +258,40 @@ static bool is_warm(const struct tei_core *core, const struct tei_object *o)
 }
 
 /* The last replica of @o, which has others. */
-static void drop_last(struct tei_core *core, struct tei_object *o)
+static void drop_last(struct tes_core *core, struct tes_object *o)
 {
-	const struct tei_extent *last = o->extents;
-	struct tei_heat_slot *slot = find(&core->heat, o->node.hash);
+	const struct tes_extent *last = o->extents;
+	struct tes_heat_slot *slot = find(&core->heat, o->node.hash);
 
 	while (last->next)
 		last = last->next;
-	tei_core_bury_replica(core, o, last->replica);
-	tei_core_unpark(core, o);
+	tes_core_bury_replica(core, o, last->replica);
+	tes_core_unpark(core, o);
 	if (slot)
 		slot->quiet_s = now_s(core) + RECREATE_MS / 1000;
 	core->figures.heat_given_back_total++;
 }
 
 /* Whether it need not be looked at any more. */
-static bool cool(struct tei_core *core, const struct tei_heat_made *made)
+static bool cool(struct tes_core *core, const struct tes_heat_made *made)
 {
-	struct tei_object *o = named(core, &made->name);
+	struct tes_object *o = named(core, &made->name);
 	uint32_t n = o ? n_replicas(o, false) : 0;
 
 	if (n < 2)
 		return true;
 	if (!is_full(core, 0) || made->until_ms > core->now_ms ||
-	    n_replicas(o, true) < n || tei_core_leased(core, o) ||
-	    (o->flags & (TEI_OBJECT_TASKED | TEI_OBJECT_SUCCEEDED)) ||
-	    is_warm(core, o) || tei_core_bury_reserve(core, o) < 0)
+	    n_replicas(o, true) < n || tes_core_leased(core, o) ||
+	    (o->flags & (TES_OBJECT_TASKED | TES_OBJECT_SUCCEEDED)) ||
+	    is_warm(core, o) || tes_core_bury_reserve(core, o) < 0)
 		return false;
 	drop_last(core, o);
 	return true;
 }
 
-static void cool_some(struct tei_core *core)
+static void cool_some(struct tes_core *core)
 {
-	struct tei_heat *h = &core->heat;
+	struct tes_heat *h = &core->heat;
 
 	for (unsigned int i = 0; i < COOL_MAX && h->n_made; i++) {
 		h->cursor = h->cursor + 1 < h->n_made ? h->cursor + 1 : 0;
@@ -300,17 +300,17 @@ static void cool_some(struct tei_core *core)
 	}
 }
 
-void tei_core_heat_tick(struct tei_core *core)
+void tes_core_heat_tick(struct tes_core *core)
 {
-	struct tei_heat *h = &core->heat;
+	struct tes_heat *h = &core->heat;
 
 	if (!h->queue)
 		return;
 	advance(core);
 	for (unsigned int i = 0; i < ADMIT_MAX && h->n; i++) {
-		struct tei_object *o = named(core, &h->queue[h->first]);
+		struct tes_object *o = named(core, &h->queue[h->first]);
 
-		h->first = (h->first + 1) % TEI_HEAT_QUEUE;
+		h->first = (h->first + 1) % TES_HEAT_QUEUE;
 		h->n--;
 		if (o)
 			admit(core, o);

@@ -18,16 +18,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct tei_core;
-struct tei_object;
+struct tes_core;
+struct tes_object;
 
-#define TEI_HEAT_WAYS  4u
-#define TEI_HEAT_SETS  16384u
-#define TEI_HEAT_QUEUE 8192u  /* proposals that wait */
-#define TEI_HEAT_MADE  65536u /* replicas that are remembered */
+#define TES_HEAT_WAYS  4u
+#define TES_HEAT_SETS  16384u
+#define TES_HEAT_QUEUE 8192u  /* proposals that wait */
+#define TES_HEAT_MADE  65536u /* replicas that are remembered */
 
 /* What is known of the look-ups of one object. */
-struct tei_heat_slot {
+struct tes_heat_slot {
 	uint32_t tag;     /* of its hash; 0 count and tag: free */
 	uint32_t quiet_s; /* not proposed before, in s of the core's clock */
 	uint16_t window;  /* in which `count` were */
@@ -35,37 +35,37 @@ struct tei_heat_slot {
 };
 
 /* An object that may be gone by now. */
-struct tei_heat_name {
+struct tes_heat_name {
 	uint64_t hash, generation;
 };
 
 /* One that got a replica. */
-struct tei_heat_made {
-	struct tei_heat_name name;
+struct tes_heat_made {
+	struct tes_heat_name name;
 	uint64_t until_ms; /* it keeps it */
 };
 
-struct tei_heat {
-	struct tei_heat_slot *slots; /* NULL: off */
+struct tes_heat {
+	struct tes_heat_slot *slots; /* NULL: off */
 	uint16_t threshold;          /* look-ups of a window */
 	uint16_t window;             /* the one that is now */
 	uint64_t window_end_ms;
-	struct tei_heat_name *queue; /* queue[TEI_HEAT_QUEUE], a ring */
+	struct tes_heat_name *queue; /* queue[TES_HEAT_QUEUE], a ring */
 	size_t first, n;
-	struct tei_heat_made *made; /* made[n_made], in no order */
+	struct tes_heat_made *made; /* made[n_made], in no order */
 	size_t n_made, cursor;
 };
 
 /* As the configuration says. -ENOMEM. */
-int tei_core_heat_init(struct tei_core *core);
-void tei_core_heat_fini(struct tei_core *core);
-size_t tei_core_heat_bytes(const struct tei_core *core);
+int tes_core_heat_init(struct tes_core *core);
+void tes_core_heat_fini(struct tes_core *core);
+size_t tes_core_heat_bytes(const struct tes_core *core);
 
 /* @o was looked up; only when there are slots. */
-void tei_core_heat_touch(struct tei_core *core, const struct tei_object *o);
-void tei_core_heat_tick(struct tei_core *core);
+void tes_core_heat_touch(struct tes_core *core, const struct tes_object *o);
+void tes_core_heat_tick(struct tes_core *core);
 /* A task has ended, whose cookie is the generation. @o: or NULL. */
-void tei_core_heat_over(struct tei_core *core, const struct tei_object *o,
+void tes_core_heat_over(struct tes_core *core, const struct tes_object *o,
 			int32_t code);
 
 #endif

@@ -3,19 +3,19 @@
 #ifndef STORE_CORE_LOOKUP_H
 #define STORE_CORE_LOOKUP_H
 
-struct tei_action;
-struct tei_core;
-struct tei_event;
-struct tei_session;
+struct tes_action;
+struct tes_core;
+struct tes_event;
+struct tes_session;
 
 /* Columns of @reply are there, zeroed. */
-void tei_core_on_lookup(struct tei_core *core, const struct tei_event *ev,
-			const struct tei_session *s, struct tei_action *reply);
-void tei_core_on_release(struct tei_core *core, const struct tei_event *ev,
-			 const struct tei_session *s);
-void tei_core_on_exist(struct tei_core *core, const struct tei_event *ev,
-		       const struct tei_session *s, struct tei_action *reply);
-void tei_core_on_size(struct tei_core *core, const struct tei_event *ev,
-		      const struct tei_session *s, struct tei_action *reply);
+void tes_core_on_lookup(struct tes_core *core, const struct tes_event *ev,
+			const struct tes_session *s, struct tes_action *reply);
+void tes_core_on_release(struct tes_core *core, const struct tes_event *ev,
+			 const struct tes_session *s);
+void tes_core_on_exist(struct tes_core *core, const struct tes_event *ev,
+		       const struct tes_session *s, struct tes_action *reply);
+void tes_core_on_size(struct tes_core *core, const struct tes_event *ev,
+		      const struct tes_session *s, struct tes_action *reply);
 
 #endif

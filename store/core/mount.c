@@ -21,20 +21,20 @@
 
 #define SEGMENT_MIN 1024u
 
-struct tei_mount *tei_core_mount_find(const struct tei_core *core,
+struct tes_mount *tes_core_mount_find(const struct tes_core *core,
 				      const uint8_t *id)
 {
 	for (size_t i = 0; i < core->n_mounts; i++)
-		if (memcmp(core->mounts[i]->id, id, TEI_CORE_ID_LEN) == 0)
+		if (memcmp(core->mounts[i]->id, id, TES_CORE_ID_LEN) == 0)
 			return core->mounts[i];
 	return NULL;
 }
 
-static bool overlaps(const struct tei_session *s, uint64_t base, uint64_t size)
+static bool overlaps(const struct tes_session *s, uint64_t base, uint64_t size)
 {
 	tei_list_for_each (link, &s->mounts) {
-		struct tei_mount *m =
-			tei_list_entry(link, struct tei_mount, link);
+		struct tes_mount *m =
+			tei_list_entry(link, struct tes_mount, link);
 
 		if (!m->dropping && base < m->base + m->size &&
 		    m->base < base + size)
@@ -43,16 +43,16 @@ static bool overlaps(const struct tei_session *s, uint64_t base, uint64_t size)
 	return false;
 }
 
-static int32_t check(const struct tei_core *core, const struct tei_event *ev,
-		     const struct tei_session *s)
+static int32_t check(const struct tes_core *core, const struct tes_event *ev,
+		     const struct tes_session *s)
 {
 	uint64_t base = ev->u.mount.base, size = ev->u.mount.size;
-	const struct tei_mount *m;
+	const struct tes_mount *m;
 
 	if (!ev->u.mount.segment || !ev->u.mount.name || size < SEGMENT_MIN ||
-	    size > TEI_SPACE_MAX || base % TEI_SPACE_UNIT || base + size < base)
+	    size > TES_SPACE_MAX || base % TES_SPACE_UNIT || base + size < base)
 		return CODE_ARGUMENT;
-	m = tei_core_mount_find(core, ev->u.mount.segment);
+	m = tes_core_mount_find(core, ev->u.mount.segment);
 	if (m && m->owner == s && m->base == base && m->size == size)
 		return CODE_OK;
 	if (m)
@@ -60,10 +60,10 @@ static int32_t check(const struct tei_core *core, const struct tei_event *ev,
 	return overlaps(s, base, size) ? CODE_ARGUMENT : CODE_OK;
 }
 
-static int make_room(struct tei_core *core)
+static int make_room(struct tes_core *core)
 {
 	size_t room = core->mounts_room ? core->mounts_room * 2 : 16;
-	struct tei_mount **grown;
+	struct tes_mount **grown;
 
 	if (core->n_mounts < core->mounts_room)
 		return 0;
@@ -76,21 +76,21 @@ static int make_room(struct tei_core *core)
 	return 0;
 }
 
-static size_t mount_bytes(const struct tei_mount *m)
+static size_t mount_bytes(const struct tes_mount *m)
 {
 	return sizeof(*m) + strlen(m->name) + 1;
 }
 
-static struct tei_mount *new_mount(struct tei_core *core,
-				   const struct tei_event *ev)
+static struct tes_mount *new_mount(struct tes_core *core,
+				   const struct tes_event *ev)
 {
 	size_t name_len = strlen(ev->u.mount.name);
-	uint64_t usable = ev->u.mount.size / TEI_SPACE_UNIT * TEI_SPACE_UNIT;
-	struct tei_mount *m = tei_calloc(1, sizeof(*m) + name_len + 1);
+	uint64_t usable = ev->u.mount.size / TES_SPACE_UNIT * TES_SPACE_UNIT;
+	struct tes_mount *m = tei_calloc(1, sizeof(*m) + name_len + 1);
 
 	if (!m)
 		return NULL;
-	if (tei_space_init(&m->space, &core->extents, usable) < 0) {
+	if (tes_space_init(&m->space, &core->extents, usable) < 0) {
 		tei_free(m);
 		return NULL;
 	}
@@ -98,7 +98,7 @@ static struct tei_mount *new_mount(struct tei_core *core,
 	tei_list_init(&m->parked);
 	tei_list_init(&m->syncs);
 	tei_list_init(&m->grace);
-	m->status = TEI_CORE_SEGMENT_OK;
+	m->status = TES_CORE_SEGMENT_OK;
 	m->serial = ++core->mount_serial;
 	m->base = ev->u.mount.base;
 	m->size = ev->u.mount.size;
@@ -109,25 +109,25 @@ static struct tei_mount *new_mount(struct tei_core *core,
 	return m;
 }
 
-static bool is_live_and_ok(const struct tei_mount *m)
+static bool is_live_and_ok(const struct tes_mount *m)
 {
-	return tei_core_mount_live(m) && m->status == TEI_CORE_SEGMENT_OK;
+	return tes_core_mount_live(m) && m->status == TES_CORE_SEGMENT_OK;
 }
 
 /* An owner that is only silent may be back with its next heartbeat. */
-static bool is_to_come(const struct tei_mount *m)
+static bool is_to_come(const struct tes_mount *m)
 {
-	const struct tei_session *s = m->owner;
+	const struct tes_session *s = m->owner;
 
-	if (m->dropping || m->status != TEI_CORE_SEGMENT_OK)
+	if (m->dropping || m->status != TES_CORE_SEGMENT_OK)
 		return false;
-	if (s->state == TEI_SESSION_SUSPECT)
+	if (s->state == TES_SESSION_SUSPECT)
 		return !s->left;
 	return m->offering;
 }
 
-static bool some_hold(const struct tei_core *core, uint64_t size,
-		      bool (*is_meant)(const struct tei_mount *m))
+static bool some_hold(const struct tes_core *core, uint64_t size,
+		      bool (*is_meant)(const struct tes_mount *m))
 {
 	for (size_t i = 0; i < core->n_mounts; i++)
 		if (core->mounts[i]->space.size >= size &&
@@ -136,28 +136,28 @@ static bool some_hold(const struct tei_core *core, uint64_t size,
 	return false;
 }
 
-bool tei_core_mounts_hold(const struct tei_core *core, uint64_t size)
+bool tes_core_mounts_hold(const struct tes_core *core, uint64_t size)
 {
 	return some_hold(core, size, is_live_and_ok);
 }
 
-bool tei_core_mounts_to_come(const struct tei_core *core, uint64_t size)
+bool tes_core_mounts_to_come(const struct tes_core *core, uint64_t size)
 {
 	return some_hold(core, size, is_to_come);
 }
 
-bool tei_core_mount_live(const struct tei_mount *m)
+bool tes_core_mount_live(const struct tes_mount *m)
 {
-	return !m->dropping && m->owner->state == TEI_SESSION_LIVE;
+	return !m->dropping && m->owner->state == TES_SESSION_LIVE;
 }
 
-bool tei_core_mount_takes(const struct tei_mount *m)
+bool tes_core_mount_takes(const struct tes_mount *m)
 {
-	return tei_core_mount_live(m) && !m->offering &&
-	       m->status == TEI_CORE_SEGMENT_OK;
+	return tes_core_mount_live(m) && !m->offering &&
+	       m->status == TES_CORE_SEGMENT_OK;
 }
 
-void tei_core_mount_count(struct tei_core *core, const struct tei_mount *m,
+void tes_core_mount_count(struct tes_core *core, const struct tes_mount *m,
 			  int sign)
 {
 	if (sign > 0) {
@@ -175,28 +175,28 @@ void tei_core_mount_count(struct tei_core *core, const struct tei_mount *m,
  * Mounts of suspect owners belong to it, since what is on them does: else an
  * object would seem to fill the pool many times over while they are away.
  */
-static void set_pool(struct tei_core *core, uint64_t bytes)
+static void set_pool(struct tes_core *core, uint64_t bytes)
 {
 	core->pool_bytes = bytes;
 	core->shares_due = true;
 }
 
-void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
-		       struct tei_session *s, struct tei_action *reply)
+void tes_core_on_mount(struct tes_core *core, const struct tes_event *ev,
+		       struct tes_session *s, struct tes_action *reply)
 {
-	struct tei_mount *m;
+	struct tes_mount *m;
 
 	reply->u.reply.code = check(core, ev, s);
 	if (reply->u.reply.code)
 		return;
-	m = tei_core_mount_find(core, ev->u.mount.segment);
+	m = tes_core_mount_find(core, ev->u.mount.segment);
 	if (m) {
 		m->offering = ev->u.mount.offering;
-		tei_core_loosen_all(core);
+		tes_core_loosen_all(core);
 		reply->u.reply.kept = true;
 		return;
 	}
-	if (core->n_all_mounts < TEI_CORE_MOUNTS_MAX && !make_room(core))
+	if (core->n_all_mounts < TES_CORE_MOUNTS_MAX && !make_room(core))
 		m = new_mount(core, ev);
 	if (!m) {
 		reply->u.reply.code = CODE_INTERNAL;
@@ -206,16 +206,16 @@ void tei_core_on_mount(struct tei_core *core, const struct tei_event *ev,
 	m->offering = ev->u.mount.offering;
 	tei_list_add_tail(&s->mounts, &m->link);
 	core->mounts[core->n_mounts++] = m;
-	tei_core_loosen_all(core);
+	tes_core_loosen_all(core);
 	if (m->space.size > core->largest_mount)
 		core->largest_mount = m->space.size;
 	set_pool(core, core->pool_bytes + m->space.size);
-	if (tei_core_mount_live(m))
-		tei_core_mount_count(core, m, 1);
+	if (tes_core_mount_live(m))
+		tes_core_mount_count(core, m, 1);
 }
 
 /* It is readable until then, or until an earlier end that it had. */
-static void leave_later(struct tei_core *core, struct tei_mount *m,
+static void leave_later(struct tes_core *core, struct tes_mount *m,
 			uint64_t grace_ms)
 {
 	uint64_t until = core->now_ms + grace_ms;
@@ -228,27 +228,27 @@ static void leave_later(struct tei_core *core, struct tei_mount *m,
 	}
 	if (until < m->leave_ms)
 		m->leave_ms = until;
-	m->status = TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING;
+	m->status = TES_CORE_SEGMENT_GRACEFULLY_UNMOUNTING;
 }
 
-void tei_core_graces_tick(struct tei_core *core)
+void tes_core_graces_tick(struct tes_core *core)
 {
 	tei_list_for_each_safe (link, next, &core->graces) {
-		struct tei_mount *m =
-			tei_list_entry(link, struct tei_mount, grace);
+		struct tes_mount *m =
+			tei_list_entry(link, struct tes_mount, grace);
 
 		if (m->leave_ms <= core->now_ms)
-			tei_core_mount_drop(core, m);
+			tes_core_mount_drop(core, m);
 	}
 }
 
-void tei_core_on_unmount(struct tei_core *core, const struct tei_event *ev,
-			 struct tei_session *s, struct tei_action *reply)
+void tes_core_on_unmount(struct tes_core *core, const struct tes_event *ev,
+			 struct tes_session *s, struct tes_action *reply)
 {
-	struct tei_mount *m = NULL;
+	struct tes_mount *m = NULL;
 
 	if (ev->u.mount.segment)
-		m = tei_core_mount_find(core, ev->u.mount.segment);
+		m = tes_core_mount_find(core, ev->u.mount.segment);
 	if (!m)
 		reply->u.reply.code = CODE_NO_SEGMENT;
 	else if (m->owner != s)
@@ -256,11 +256,11 @@ void tei_core_on_unmount(struct tei_core *core, const struct tei_event *ev,
 	else if (ev->u.mount.grace_ms)
 		leave_later(core, m, ev->u.mount.grace_ms);
 	else
-		tei_core_mount_drop(core, m);
+		tes_core_mount_drop(core, m);
 }
 
 /* The largest goes: once for all that go together, and not before it matters. */
-static void find_largest(struct tei_core *core)
+static void find_largest(struct tes_core *core)
 {
 	uint64_t largest = 0;
 
@@ -271,7 +271,7 @@ static void find_largest(struct tei_core *core)
 	core->largest_went = false;
 }
 
-bool tei_core_mounts_fit(struct tei_core *core, uint64_t size)
+bool tes_core_mounts_fit(struct tes_core *core, uint64_t size)
 {
 	if (core->largest_went && size <= core->largest_mount)
 		find_largest(core);
@@ -279,7 +279,7 @@ bool tei_core_mounts_fit(struct tei_core *core, uint64_t size)
 }
 
 /* The place of the first mount whose serial is not below @serial. */
-static size_t place_of(const struct tei_core *core, uint64_t serial)
+static size_t place_of(const struct tes_core *core, uint64_t serial)
 {
 	size_t from = 0, to = core->n_mounts;
 
@@ -294,7 +294,7 @@ static size_t place_of(const struct tei_core *core, uint64_t serial)
 	return from;
 }
 
-struct tei_mount *tei_core_mount_of(const struct tei_core *core,
+struct tes_mount *tes_core_mount_of(const struct tes_core *core,
 				    uint64_t serial)
 {
 	size_t i = place_of(core, serial);
@@ -304,19 +304,19 @@ struct tei_mount *tei_core_mount_of(const struct tei_core *core,
 		       : NULL;
 }
 
-void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m)
+void tes_core_mount_drop(struct tes_core *core, struct tes_mount *m)
 {
 	size_t i;
 
 	if (m->dropping)
 		return;
-	if (tei_core_mount_live(m))
-		tei_core_mount_count(core, m, -1);
+	if (tes_core_mount_live(m))
+		tes_core_mount_count(core, m, -1);
 	m->dropping = true;
-	m->status = TEI_CORE_SEGMENT_UNMOUNTING;
+	m->status = TES_CORE_SEGMENT_UNMOUNTING;
 	tei_list_del(&m->grace);
 	set_pool(core, core->pool_bytes - m->space.size);
-	tei_core_loosen_all(core);
+	tes_core_loosen_all(core);
 	tei_list_del(&m->syncs);
 	tei_list_add_tail(&core->dropping, &m->drop_link);
 	i = place_of(core, m->serial);
@@ -327,17 +327,17 @@ void tei_core_mount_drop(struct tei_core *core, struct tei_mount *m)
 	core->largest_went |= m->space.size >= core->largest_mount;
 }
 
-bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
-			   struct tei_core_segment *out)
+bool tes_core_segment_next(const struct tes_core *core, size_t *cursor,
+			   struct tes_core_segment *out)
 {
 	size_t i = place_of(core, (uint64_t)*cursor + 1);
-	const struct tei_mount *m;
+	const struct tes_mount *m;
 
 	if (i == core->n_mounts)
 		return false;
 	m = core->mounts[i];
 	*cursor = (size_t)m->serial;
-	*out = (struct tei_core_segment){
+	*out = (struct tes_core_segment){
 		.name = m->name,
 		.engine = m->owner->engine,
 		.id = m->id,
@@ -345,58 +345,58 @@ bool tei_core_segment_next(const struct tei_core *core, size_t *cursor,
 		.base = m->base,
 		.size = m->size,
 		.used = m->space.used,
-		.suspect = m->owner->state != TEI_SESSION_LIVE,
+		.suspect = m->owner->state != TES_SESSION_LIVE,
 		.status = m->status,
 	};
 	return true;
 }
 
 /* A replica of @o went with its mount: it is made again from another one. */
-static void lose_replica(struct tei_core *core, struct tei_object *o,
+static void lose_replica(struct tes_core *core, struct tes_object *o,
 			 uint8_t replica)
 {
-	struct tei_extent *e = tei_core_replica_cut(core, o, replica), *next;
+	struct tes_extent *e = tes_core_replica_cut(core, o, replica), *next;
 
 	for (; e; e = next) {
 		next = e->next;
-		tei_space_detach(e->space, e);
+		tes_space_detach(e->space, e);
 	}
 	if (o->extents) {
 		core->figures.lost_replicas_total++;
-		tei_core_unpark(core, o);
-		tei_core_repair(core, o);
+		tes_core_unpark(core, o);
+		tes_core_repair(core, o);
 	} else {
 		core->figures.dropped_objects_total++;
-		tei_core_object_forget(core, o);
+		tes_core_object_forget(core, o);
 	}
 }
 
 /* Take @e out of the mount, and out of the object that holds it. */
-static void drop_extent(struct tei_core *core, struct tei_mount *m,
-			struct tei_extent *e)
+static void drop_extent(struct tes_core *core, struct tes_mount *m,
+			struct tes_extent *e)
 {
-	struct tei_object *o = e->user;
+	struct tes_object *o = e->user;
 
 	if (!o) {
 		if (e->space) {
 			tei_list_del(&e->link);
 			core->figures.fencing--;
 		}
-		tei_space_detach(&m->space, e);
-	} else if (o->state == TEI_OBJECT_READY) {
+		tes_space_detach(&m->space, e);
+	} else if (o->state == TES_OBJECT_READY) {
 		lose_replica(core, o, e->replica);
 	} else {
-		tei_core_extent_disown(core, e);
-		tei_space_lose(&m->space, e);
-		if (!tei_core_object_gone(o))
+		tes_core_extent_disown(core, e);
+		tes_space_lose(&m->space, e);
+		if (!tes_core_object_gone(o))
 			return;
 		core->figures.dropped_objects_total +=
-			!(o->flags & TEI_OBJECT_COPY);
-		tei_core_object_drop(core, o);
+			!(o->flags & TES_OBJECT_COPY);
+		tes_core_object_drop(core, o);
 	}
 }
 
-static void free_mount(struct tei_core *core, struct tei_mount *m)
+static void free_mount(struct tes_core *core, struct tes_mount *m)
 {
 	core->heap_bytes -= mount_bytes(m);
 	core->n_all_mounts--;
@@ -405,15 +405,15 @@ static void free_mount(struct tei_core *core, struct tei_mount *m)
 	tei_free(m);
 }
 
-void tei_core_drop_some(struct tei_core *core, unsigned int *budget)
+void tes_core_drop_some(struct tes_core *core, unsigned int *budget)
 {
-	struct tei_extent *e;
-	struct tei_mount *m;
+	struct tes_extent *e;
+	struct tes_mount *m;
 
 	while (*budget && !tei_list_empty(&core->dropping)) {
-		m = tei_list_entry(core->dropping.next, struct tei_mount,
+		m = tei_list_entry(core->dropping.next, struct tes_mount,
 				   drop_link);
-		e = tei_space_first(&m->space);
+		e = tes_space_first(&m->space);
 		if (e)
 			drop_extent(core, m, e);
 		else

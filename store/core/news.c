@@ -11,50 +11,50 @@
 #include "store/core/session.h"
 #include "store/core/state.h"
 
-static bool lends(const struct tei_session *s)
+static bool lends(const struct tes_session *s)
 {
 	tei_list_for_each (link, &s->mounts)
-		if (!tei_list_entry(link, struct tei_mount, link)->dropping)
+		if (!tei_list_entry(link, struct tes_mount, link)->dropping)
 			return true;
 	return false;
 }
 
-void tei_core_news_note(struct tei_core *core, struct tei_session *s)
+void tes_core_news_note(struct tes_core *core, struct tes_session *s)
 {
 	if (!lends(s) || !tei_list_empty(&s->news))
 		return;
 	tei_list_add_tail(&core->news, &s->news);
 }
 
-static void tell(const struct tei_core *core, struct tei_session *s,
-		 struct tei_actions *out)
+static void tell(const struct tes_core *core, struct tes_session *s,
+		 struct tes_actions *out)
 {
-	struct tei_action *a =
-		tei_core_action_add(out, TEI_ACTION_OWNER, s->id);
+	struct tes_action *a =
+		tes_core_action_add(out, TES_ACTION_OWNER, s->id);
 
 	a->u.owner.engine = s->engine;
 	a->u.owner.left = s->left;
 	a->u.owner.silent_ms = core->now_ms - s->seen_ms;
-	switch ((enum tei_session_state)s->state) {
-	case TEI_SESSION_LIVE:
-		a->u.owner.news = TEI_OWNER_BACK;
+	switch ((enum tes_session_state)s->state) {
+	case TES_SESSION_LIVE:
+		a->u.owner.news = TES_OWNER_BACK;
 		break;
-	case TEI_SESSION_SUSPECT:
-		a->u.owner.news = TEI_OWNER_SILENT;
+	case TES_SESSION_SUSPECT:
+		a->u.owner.news = TES_OWNER_SILENT;
 		break;
-	case TEI_SESSION_GONE:
-		a->u.owner.news = TEI_OWNER_GONE;
+	case TES_SESSION_GONE:
+		a->u.owner.news = TES_OWNER_GONE;
 		break;
 	}
 }
 
-void tei_core_news_flush(struct tei_core *core, struct tei_actions *out)
+void tes_core_news_flush(struct tes_core *core, struct tes_actions *out)
 {
 	while (!tei_list_empty(&core->news)) {
-		struct tei_session *s = tei_list_entry(
-			core->news.next, struct tei_session, news);
+		struct tes_session *s = tei_list_entry(
+			core->news.next, struct tes_session, news);
 
-		if (tei_core_actions_reserve(out, 1) < 0)
+		if (tes_core_actions_reserve(out, 1) < 0)
 			return;
 		tell(core, s, out);
 		tei_list_del(&s->news);

@@ -3,13 +3,13 @@
 #ifndef STORE_CORE_NEWS_H
 #define STORE_CORE_NEWS_H
 
-struct tei_actions;
-struct tei_core;
-struct tei_session;
+struct tes_actions;
+struct tes_core;
+struct tes_session;
 
 /* Its state has changed: whoever lends memory is worth a word. */
-void tei_core_news_note(struct tei_core *core, struct tei_session *s);
+void tes_core_news_note(struct tes_core *core, struct tes_session *s);
 /* News that are due, as far as the arena has room. */
-void tei_core_news_flush(struct tei_core *core, struct tei_actions *out);
+void tes_core_news_flush(struct tes_core *core, struct tes_actions *out);
 
 #endif

@@ -27,27 +27,27 @@
 #define CHUNK_BYTES 65536               /* of a slab */
 #define SPREAD      0x9e3779b97f4a7c15u /* of tenants' seeds; odd */
 
-uint64_t tei_core_hash(const struct tei_core *core, const void *bytes,
+uint64_t tes_core_hash(const struct tes_core *core, const void *bytes,
 		       size_t len)
 {
 	return XXH3_64bits_withSeed(bytes, len, core->config.hash_seed);
 }
 
-uint64_t tei_core_hash_of(const struct tei_core *core, uint16_t tenant,
+uint64_t tes_core_hash_of(const struct tes_core *core, uint16_t tenant,
 			  const void *bytes, size_t len)
 {
 	return XXH3_64bits_withSeed(bytes, len,
 				    core->config.hash_seed + tenant * SPREAD);
 }
 
-bool tei_core_key_valid(const struct tei_core_key *key)
+bool tes_core_key_valid(const struct tes_core_key *key)
 {
-	return key->bytes && key->len && key->len <= TEI_CORE_KEY_MAX;
+	return key->bytes && key->len && key->len <= TES_CORE_KEY_MAX;
 }
 
-static struct tei_object *object_of(struct tei_hash_node *n)
+static struct tes_object *object_of(struct tei_hash_node *n)
 {
-	return TEI_CONTAINER(n, struct tei_object, node);
+	return TEI_CONTAINER(n, struct tes_object, node);
 }
 
 /* What an object is found by. */
@@ -58,21 +58,21 @@ struct name {
 	uint16_t tenant;
 };
 
-static struct name name_of(const struct tei_object *o)
+static struct name name_of(const struct tes_object *o)
 {
 	return (struct name){o->key, o->key_len, o->node.hash, o->tenant};
 }
 
-static bool is_named(const struct tei_object *o, const struct name *name,
+static bool is_named(const struct tes_object *o, const struct name *name,
 		     bool successor)
 {
 	return o->node.hash == name->hash && o->key_len == name->len &&
 	       o->tenant == name->tenant &&
 	       memcmp(o->key, name->key, name->len) == 0 &&
-	       !(o->flags & TEI_OBJECT_SUCCESSOR) == !successor;
+	       !(o->flags & TES_OBJECT_SUCCESSOR) == !successor;
 }
 
-static struct tei_object *find(const struct tei_core *core,
+static struct tes_object *find(const struct tes_core *core,
 			       const struct name *name, bool successor)
 {
 	const struct tei_hash *table = &core->objects;
@@ -84,67 +84,67 @@ static struct tei_object *find(const struct tei_core *core,
 	return NULL;
 }
 
-struct tei_object *tei_core_object_find(const struct tei_core *core,
+struct tes_object *tes_core_object_find(const struct tes_core *core,
 					uint16_t tenant,
-					const struct tei_core_key *key,
+					const struct tes_core_key *key,
 					uint64_t hash)
 {
 	struct name name = {key->bytes, key->len, hash, tenant};
 
-	if (!tei_core_key_valid(key))
+	if (!tes_core_key_valid(key))
 		return NULL;
 	return find(core, &name, false);
 }
 
-struct tei_object *tei_core_successor_find(const struct tei_core *core,
-					   const struct tei_object *o)
+struct tes_object *tes_core_successor_find(const struct tes_core *core,
+					   const struct tes_object *o)
 {
 	struct name name = name_of(o);
 
-	if (!(o->flags & TEI_OBJECT_SUCCEEDED))
+	if (!(o->flags & TES_OBJECT_SUCCEEDED))
 		return NULL;
 	return find(core, &name, true);
 }
 
-struct tei_object *tei_core_object_now(const struct tei_core *core,
-				       struct tei_object *o)
+struct tes_object *tes_core_object_now(const struct tes_core *core,
+				       struct tes_object *o)
 {
-	if (!o || !(o->flags & TEI_OBJECT_SUCCEEDED) ||
-	    !tei_core_object_gone(o))
+	if (!o || !(o->flags & TES_OBJECT_SUCCEEDED) ||
+	    !tes_core_object_gone(o))
 		return o;
-	return tei_core_successor_find(core, o);
+	return tes_core_successor_find(core, o);
 }
 
-struct tei_object *tei_core_predecessor_find(const struct tei_core *core,
-					     const struct tei_object *o)
+struct tes_object *tes_core_predecessor_find(const struct tes_core *core,
+					     const struct tes_object *o)
 {
 	struct name name = name_of(o);
 
-	if (!(o->flags & TEI_OBJECT_SUCCESSOR))
+	if (!(o->flags & TES_OBJECT_SUCCESSOR))
 		return NULL;
 	return find(core, &name, false);
 }
 
 /* What tells whether it is the one: from its node to the end of its key. */
-static void prefetch_object(const struct tei_object *o, size_t key_len,
-			    enum tei_core_touch touch)
+static void prefetch_object(const struct tes_object *o, size_t key_len,
+			    enum tes_core_touch touch)
 {
-	if (touch != TEI_CORE_TOUCH_HEAD)
+	if (touch != TES_CORE_TOUCH_HEAD)
 		__builtin_prefetch(o);
 	__builtin_prefetch(&o->node);
 	__builtin_prefetch(o->key + key_len - 1);
 }
 
 /* What each most likely is, and a NULL for what is not there. */
-static void warm(const struct tei_core *core, uint16_t tenant,
-		 const struct tei_core_key *keys, size_t n,
-		 enum tei_core_touch touch, uint64_t *hashes,
-		 struct tei_object **likely)
+static void warm(const struct tes_core *core, uint16_t tenant,
+		 const struct tes_core_key *keys, size_t n,
+		 enum tes_core_touch touch, uint64_t *hashes,
+		 struct tes_object **likely)
 {
 	for (size_t i = 0; i < n; i++) {
 		hashes[i] = 0;
-		if (tei_core_key_valid(&keys[i]))
-			hashes[i] = tei_core_hash_of(
+		if (tes_core_key_valid(&keys[i]))
+			hashes[i] = tes_core_hash_of(
 				core, tenant, keys[i].bytes, keys[i].len);
 		tei_hash_prefetch(&core->objects, hashes[i]);
 	}
@@ -156,50 +156,50 @@ static void warm(const struct tei_core *core, uint16_t tenant,
 		if (node)
 			prefetch_object(likely[i], keys[i].len, touch);
 	}
-	for (size_t i = 0; i < n && touch != TEI_CORE_TOUCH_HEAD; i++)
+	for (size_t i = 0; i < n && touch != TES_CORE_TOUCH_HEAD; i++)
 		if (likely[i])
 			__builtin_prefetch(likely[i]->extents);
 }
 
 static size_t group_of(size_t n)
 {
-	return n < TEI_CORE_GROUP ? n : TEI_CORE_GROUP;
+	return n < TES_CORE_GROUP ? n : TES_CORE_GROUP;
 }
 
-size_t tei_core_objects_warm(const struct tei_core *core, uint16_t tenant,
-			     const struct tei_core_key *keys, size_t n,
+size_t tes_core_objects_warm(const struct tes_core *core, uint16_t tenant,
+			     const struct tes_core_key *keys, size_t n,
 			     uint64_t *hashes)
 {
-	struct tei_object *likely[TEI_CORE_GROUP];
+	struct tes_object *likely[TES_CORE_GROUP];
 
 	n = group_of(n);
-	warm(core, tenant, keys, n, TEI_CORE_TOUCH_EXTENTS, hashes, likely);
+	warm(core, tenant, keys, n, TES_CORE_TOUCH_EXTENTS, hashes, likely);
 	return n;
 }
 
-size_t tei_core_objects_find(const struct tei_core *core, uint16_t tenant,
-			     const struct tei_core_key *keys, size_t n,
-			     enum tei_core_touch touch,
-			     struct tei_object **objects)
+size_t tes_core_objects_find(const struct tes_core *core, uint16_t tenant,
+			     const struct tes_core_key *keys, size_t n,
+			     enum tes_core_touch touch,
+			     struct tes_object **objects)
 {
-	uint64_t hashes[TEI_CORE_GROUP];
+	uint64_t hashes[TES_CORE_GROUP];
 
 	n = group_of(n);
 	warm(core, tenant, keys, n, touch, hashes, objects);
 	for (size_t i = 0; i < n; i++) {
 		const struct name name = {keys[i].bytes, keys[i].len, hashes[i],
 					  tenant};
-		struct tei_object *o = objects[i];
+		struct tes_object *o = objects[i];
 
-		if (o && !tei_core_key_valid(&keys[i]))
+		if (o && !tes_core_key_valid(&keys[i]))
 			o = NULL;
 		if (o && !is_named(o, &name, false))
 			o = find(core, &name, false);
 		objects[i] = o;
-		if (!o || touch == TEI_CORE_TOUCH_HEAD)
+		if (!o || touch == TES_CORE_TOUCH_HEAD)
 			continue;
 		__builtin_prefetch(o->extents);
-		if (touch == TEI_CORE_TOUCH_LISTS) {
+		if (touch == TES_CORE_TOUCH_LISTS) {
 			__builtin_prefetch(o->link.next, 1);
 			__builtin_prefetch(o->link.prev, 1);
 		}
@@ -210,53 +210,53 @@ size_t tei_core_objects_find(const struct tei_core *core, uint16_t tenant,
 /* Where the extra is in the block; without one, the block's end. */
 static size_t extra_at(size_t key_len)
 {
-	size_t align = _Alignof(struct tei_extra);
+	size_t align = _Alignof(struct tes_extra);
 
-	return (offsetof(struct tei_object, key) + key_len + align - 1) /
+	return (offsetof(struct tes_object, key) + key_len + align - 1) /
 	       align * align;
 }
 
 static size_t block_bytes(size_t key_len, bool with_extra)
 {
-	size_t size = offsetof(struct tei_object, key) + key_len;
+	size_t size = offsetof(struct tes_object, key) + key_len;
 
 	if (with_extra)
-		return extra_at(key_len) + sizeof(struct tei_extra);
-	return size < sizeof(struct tei_object) ? sizeof(struct tei_object)
+		return extra_at(key_len) + sizeof(struct tes_extra);
+	return size < sizeof(struct tes_object) ? sizeof(struct tes_object)
 						: size;
 }
 
 /* The slab of blocks of @size; NULL: it has none and is malloc's. */
-static struct tei_slab *slab_of(struct tei_core *core, size_t size)
+static struct tei_slab *slab_of(struct tes_core *core, size_t size)
 {
-	size_t i = (size - 1) / TEI_CORE_BLOCK_STEP;
+	size_t i = (size - 1) / TES_CORE_BLOCK_STEP;
 
-	return i < TEI_CORE_BLOCK_SLABS ? &core->blocks[i] : NULL;
+	return i < TES_CORE_BLOCK_SLABS ? &core->blocks[i] : NULL;
 }
 
-void tei_core_blocks_init(struct tei_core *core)
+void tes_core_blocks_init(struct tes_core *core)
 {
-	for (size_t i = 0; i < TEI_CORE_BLOCK_SLABS; i++) {
-		size_t size = (i + 1) * TEI_CORE_BLOCK_STEP;
+	for (size_t i = 0; i < TES_CORE_BLOCK_SLABS; i++) {
+		size_t size = (i + 1) * TES_CORE_BLOCK_STEP;
 
 		tei_slab_init(&core->blocks[i], size, CHUNK_BYTES / size);
 	}
 }
 
-void tei_core_blocks_fini(struct tei_core *core)
+void tes_core_blocks_fini(struct tes_core *core)
 {
-	for (size_t i = 0; i < TEI_CORE_BLOCK_SLABS; i++)
+	for (size_t i = 0; i < TES_CORE_BLOCK_SLABS; i++)
 		tei_slab_fini(&core->blocks[i]);
 }
 
-static void *block_new(struct tei_core *core, size_t size)
+static void *block_new(struct tes_core *core, size_t size)
 {
 	struct tei_slab *slab = slab_of(core, size);
 
 	return slab ? tei_slab_get(slab) : tei_calloc(1, size);
 }
 
-static void block_free(struct tei_core *core, void *block, size_t size)
+static void block_free(struct tes_core *core, void *block, size_t size)
 {
 	struct tei_slab *slab = slab_of(core, size);
 
@@ -266,33 +266,33 @@ static void block_free(struct tei_core *core, void *block, size_t size)
 		tei_free(block);
 }
 
-static size_t size_of(const struct tei_object *o)
+static size_t size_of(const struct tes_object *o)
 {
-	return block_bytes(o->key_len, o->flags & TEI_OBJECT_EXTRA);
+	return block_bytes(o->key_len, o->flags & TES_OBJECT_EXTRA);
 }
 
 /* What an object takes, its key left out. */
-static uint64_t heap_bytes(const struct tei_object *o)
+static uint64_t heap_bytes(const struct tes_object *o)
 {
-	size_t step = TEI_CORE_BLOCK_STEP;
+	size_t step = TES_CORE_BLOCK_STEP;
 
 	return (size_of(o) + step - 1) / step * step - o->key_len;
 }
 
-struct tei_extra *tei_core_object_extra(const struct tei_object *o)
+struct tes_extra *tes_core_object_extra(const struct tes_object *o)
 {
-	if (!(o->flags & TEI_OBJECT_EXTRA))
+	if (!(o->flags & TES_OBJECT_EXTRA))
 		return NULL;
-	return (struct tei_extra *)(void *)((char *)(uintptr_t)o +
+	return (struct tes_extra *)(void *)((char *)(uintptr_t)o +
 					    extra_at(o->key_len));
 }
 
-struct tei_object *tei_core_object_new(struct tei_core *core, uint16_t tenant,
-				       const struct tei_core_key *key,
+struct tes_object *tes_core_object_new(struct tes_core *core, uint16_t tenant,
+				       const struct tes_core_key *key,
 				       bool with_extra)
 {
-	struct tei_object *o;
-	struct tei_extra *x;
+	struct tes_object *o;
+	struct tes_extra *x;
 
 	if (with_extra && tei_heap_reserve(&core->pins, core->n_extras + 1) < 0)
 		return NULL;
@@ -306,10 +306,10 @@ struct tei_object *tei_core_object_new(struct tei_core *core, uint16_t tenant,
 	o->epoch = core->own_epoch;
 	memcpy(o->key, key->bytes, key->len);
 	if (with_extra)
-		o->flags |= TEI_OBJECT_EXTRA;
-	x = tei_core_object_extra(o);
+		o->flags |= TES_OBJECT_EXTRA;
+	x = tes_core_object_extra(o);
 	if (x) {
-		*x = (struct tei_extra){.object = o};
+		*x = (struct tes_extra){.object = o};
 		core->n_extras++;
 		tei_list_init(&x->link);
 	}
@@ -318,19 +318,19 @@ struct tei_object *tei_core_object_new(struct tei_core *core, uint16_t tenant,
 	return o;
 }
 
-void tei_core_object_unpin(struct tei_core *core, struct tei_extra *x)
+void tes_core_object_unpin(struct tes_core *core, struct tes_extra *x)
 {
 	core->figures.soft_pinned -= x->pinned;
 	x->pinned = false;
 }
 
-void tei_core_object_free(struct tei_core *core, struct tei_object *o)
+void tes_core_object_free(struct tes_core *core, struct tes_object *o)
 {
-	struct tei_extra *x = tei_core_object_extra(o);
+	struct tes_extra *x = tes_core_object_extra(o);
 
 	if (x) {
-		tei_core_object_unpin(core, x);
-		tei_core_group_leave(core, x);
+		tes_core_object_unpin(core, x);
+		tes_core_group_leave(core, x);
 		core->n_extras--;
 	}
 	if (--core->tenants[o->tenant]->objects == 0)
@@ -341,24 +341,24 @@ void tei_core_object_free(struct tei_core *core, struct tei_object *o)
 }
 
 /* Whoever of the two of a key is left stands alone. */
-static void part(struct tei_core *core, struct tei_object *o)
+static void part(struct tes_core *core, struct tes_object *o)
 {
-	struct tei_object *successor = tei_core_successor_find(core, o);
-	struct tei_object *predecessor = tei_core_predecessor_find(core, o);
+	struct tes_object *successor = tes_core_successor_find(core, o);
+	struct tes_object *predecessor = tes_core_predecessor_find(core, o);
 
 	if (successor)
-		successor->flags &= (uint16_t)~TEI_OBJECT_SUCCESSOR;
+		successor->flags &= (uint16_t)~TES_OBJECT_SUCCESSOR;
 	if (predecessor)
-		predecessor->flags &= (uint16_t)~TEI_OBJECT_SUCCEEDED;
+		predecessor->flags &= (uint16_t)~TES_OBJECT_SUCCEEDED;
 }
 
 /* Its chain without those that were lost, and nobody's. */
-static struct tei_extent *strip(struct tei_core *core, struct tei_object *o)
+static struct tes_extent *strip(struct tes_core *core, struct tes_object *o)
 {
-	struct tei_extent **at = &o->extents, *e;
+	struct tes_extent **at = &o->extents, *e;
 
 	while ((e = *at)) {
-		tei_core_extent_disown(core, e);
+		tes_core_extent_disown(core, e);
 		if (e->space) {
 			at = &e->next;
 		} else {
@@ -369,36 +369,36 @@ static struct tei_extent *strip(struct tei_core *core, struct tei_object *o)
 	return o->extents;
 }
 
-struct tei_extent *tei_core_object_forget(struct tei_core *core,
-					  struct tei_object *o)
+struct tes_extent *tes_core_object_forget(struct tes_core *core,
+					  struct tes_object *o)
 {
-	struct tei_extent *chain = strip(core, o);
+	struct tes_extent *chain = strip(core, o);
 
-	if (o->state == TEI_OBJECT_BUILDING) {
+	if (o->state == TES_OBJECT_BUILDING) {
 		tei_list_del(&o->age);
 		tei_list_del(&o->link);
 		core->figures.building--;
-		if (o->flags & TEI_OBJECT_COPY) {
-			tei_core_task_unbuilt(core, o);
-			tei_core_object_free(core, o);
+		if (o->flags & TES_OBJECT_COPY) {
+			tes_core_task_unbuilt(core, o);
+			tes_core_object_free(core, o);
 			return chain;
 		}
 	} else {
-		tei_core_tell(core, o, TEI_CORE_REMOVED);
+		tes_core_tell(core, o, TES_CORE_REMOVED);
 		if (core->epochs[o->epoch].ours)
-			tei_core_renounce(core, o->node.hash);
-		if (o->flags & (TEI_OBJECT_TASKED | TEI_OBJECT_SHORT))
-			tei_core_task_orphan(core, o);
-		tei_core_unevictable(core, o);
+			tes_core_renounce(core, o->node.hash);
+		if (o->flags & (TES_OBJECT_TASKED | TES_OBJECT_SHORT))
+			tes_core_task_orphan(core, o);
+		tes_core_unevictable(core, o);
 		core->figures.objects--;
 	}
 	part(core, o);
 	tei_hash_remove(&core->objects, &o->node);
-	tei_core_object_free(core, o);
+	tes_core_object_free(core, o);
 	return chain;
 }
 
-void tei_core_object_drop(struct tei_core *core, struct tei_object *o)
+void tes_core_object_drop(struct tes_core *core, struct tes_object *o)
 {
-	tei_core_chain_free(core, tei_core_object_forget(core, o));
+	tes_core_chain_free(core, tes_core_object_forget(core, o));
 }

@@ -34,21 +34,21 @@
 
 /* One object of an offer. */
 struct offered {
-	const struct tei_core_key *key;
+	const struct tes_core_key *key;
 	uint64_t hash, generation, size;
-	struct tei_tenant *tenant; /* NULL: that cannot be here */
+	struct tes_tenant *tenant; /* NULL: that cannot be here */
 	uint16_t epoch;            /* its index */
 	bool no_crc;
 	uint32_t attributes;
 	uint64_t pin_ms;
-	struct tei_core_key group;
+	struct tes_core_key group;
 	size_t n; /* entries */
 	const uint64_t *address, *length;
 	const uint32_t *crc;
 };
 
 /* Below 0: @o is older than what is offered; 0: the same. */
-static int compare(const struct tei_core *core, const struct tei_object *o,
+static int compare(const struct tes_core *core, const struct tes_object *o,
 		   const struct offered *it)
 {
 	uint64_t mine = core->epochs[o->epoch].number;
@@ -66,20 +66,20 @@ static int compare(const struct tei_core *core, const struct tei_object *o,
 /* ---- its place ---- */
 
 /* As placement would have laid it out: all parts but the last are full. */
-static bool fits(const struct tei_mount *m, const struct offered *it)
+static bool fits(const struct tes_mount *m, const struct offered *it)
 {
 	uint64_t rest = it->size;
 
-	if (!it->n || it->n > TEI_SPACE_PARTS)
+	if (!it->n || it->n > TES_SPACE_PARTS)
 		return false;
 	for (size_t i = 0; i < it->n; i++) {
 		uint64_t at = it->address[i] - m->base, length = it->length[i];
 
-		if (it->address[i] < m->base || at % TEI_SPACE_UNIT ||
+		if (it->address[i] < m->base || at % TES_SPACE_UNIT ||
 		    at >= m->space.size || !length || length > rest ||
 		    length > m->space.size ||
-		    (i + 1 < it->n && length % TEI_SPACE_UNIT) ||
-		    tei_core_extent_size(length) > m->space.size - at)
+		    (i + 1 < it->n && length % TES_SPACE_UNIT) ||
+		    tes_core_extent_size(length) > m->space.size - at)
 			return false;
 		rest -= length;
 	}
@@ -87,23 +87,23 @@ static bool fits(const struct tei_mount *m, const struct offered *it)
 }
 
 /* Its extents, as a chain of @o; NULL: not all of them are free. */
-static struct tei_extent *take(struct tei_core *core, struct tei_mount *m,
-			       struct tei_object *o, const struct offered *it,
+static struct tes_extent *take(struct tes_core *core, struct tes_mount *m,
+			       struct tes_object *o, const struct offered *it,
 			       uint8_t replica)
 {
-	struct tei_extent *chain = NULL, **end = &chain;
+	struct tes_extent *chain = NULL, **end = &chain;
 
 	for (size_t i = 0; i < it->n; i++) {
-		struct tei_extent *e = tei_space_take_at(
+		struct tes_extent *e = tes_space_take_at(
 			&m->space, it->address[i] - m->base,
-			tei_core_extent_size(it->length[i]), NULL);
+			tes_core_extent_size(it->length[i]), NULL);
 
 		if (!e) {
-			tei_core_chain_free(core, chain);
+			tes_core_chain_free(core, chain);
 			return NULL;
 		}
-		tei_core_extent_own(core, e, o);
-		if (tei_core_mount_live(m))
+		tes_core_extent_own(core, e, o);
+		if (tes_core_mount_live(m))
 			core->figures.used_bytes += e->size;
 		e->replica = replica;
 		e->crc = it->crc[i];
@@ -116,45 +116,45 @@ static struct tei_extent *take(struct tei_core *core, struct tei_mount *m,
 /* ---- deciding ---- */
 
 /* @o is the same object: it gets one more replica, unless it is this one. */
-static int32_t join(struct tei_core *core, struct tei_mount *m,
-		    struct tei_object *o, const struct offered *it)
+static int32_t join(struct tes_core *core, struct tes_mount *m,
+		    struct tes_object *o, const struct offered *it)
 {
-	uint8_t replica = tei_core_replica_free(o);
-	struct tei_extent *chain;
+	uint8_t replica = tes_core_replica_free(o);
+	struct tes_extent *chain;
 
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
-		if (tei_core_extent_mount(e) == m)
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (tes_core_extent_mount(e) == m)
 			return m->base + e->offset == it->address[0]
 				       ? CODE_OK
 				       : CODE_EXISTS;
-	if (o->size != it->size || replica == TEI_CORE_REPLICAS_MAX)
+	if (o->size != it->size || replica == TES_CORE_REPLICAS_MAX)
 		return CODE_EXISTS;
 	chain = take(core, m, o, it, replica);
 	if (!chain)
 		return CODE_EXISTS;
-	tei_core_replica_join(o, chain, replica);
-	tei_core_unpark(core, o);
+	tes_core_replica_join(o, chain, replica);
+	tes_core_unpark(core, o);
 	return CODE_OK;
 }
 
 /* Make way. CODE_OK: the key is free. *@same: it is there already. */
-static int32_t displace(struct tei_core *core, const struct offered *it,
-			struct tei_object **same)
+static int32_t displace(struct tes_core *core, const struct offered *it,
+			struct tes_object **same)
 {
-	struct tei_object *o;
+	struct tes_object *o;
 
 	*same = NULL;
-	while ((o = tei_core_object_find(core, it->tenant->index, it->key,
+	while ((o = tes_core_object_find(core, it->tenant->index, it->key,
 					 it->hash))) {
-		if (o->state == TEI_OBJECT_BUILDING) {
-			if (tei_core_discard(core, o) < 0)
+		if (o->state == TES_OBJECT_BUILDING) {
+			if (tes_core_discard(core, o) < 0)
 				return CODE_INTERNAL;
-		} else if (tei_core_object_gone(o)) {
-			tei_core_object_drop(core, o);
+		} else if (tes_core_object_gone(o)) {
+			tes_core_object_drop(core, o);
 		} else if (compare(core, o, it) < 0) {
-			if (tei_core_bury_reserve(core, o) < 0)
+			if (tes_core_bury_reserve(core, o) < 0)
 				return CODE_INTERNAL;
-			tei_core_bury(core, o);
+			tes_core_bury(core, o);
 		} else if (compare(core, o, it) == 0) {
 			*same = o;
 			return CODE_OK;
@@ -166,44 +166,44 @@ static int32_t displace(struct tei_core *core, const struct offered *it,
 }
 
 /* How long it is pinned softly, from now. */
-static uint64_t pin_of(const struct tei_core *core, const struct offered *it)
+static uint64_t pin_of(const struct tes_core *core, const struct offered *it)
 {
 	uint64_t most = core->config.soft_pin_ttl_max_ms;
 
 	if (!most)
-		most = TEI_CORE_PIN_MAX_MS;
+		most = TES_CORE_PIN_MAX_MS;
 	return it->pin_ms < most ? it->pin_ms : most;
 }
 
 /* NULL: no memory. */
-static struct tei_object *create(struct tei_core *core,
+static struct tes_object *create(struct tes_core *core,
 				 const struct offered *it)
 {
-	uint32_t type = it->attributes >> TEI_CORE_TYPE_SHIFT;
+	uint32_t type = it->attributes >> TES_CORE_TYPE_SHIFT;
 	bool extra = type || it->pin_ms || it->group.len;
-	struct tei_object *o =
-		tei_core_object_new(core, it->tenant->index, it->key, extra);
-	struct tei_extra *x = o ? tei_core_object_extra(o) : NULL;
+	struct tes_object *o =
+		tes_core_object_new(core, it->tenant->index, it->key, extra);
+	struct tes_extra *x = o ? tes_core_object_extra(o) : NULL;
 
-	if (o && it->attributes & TEI_CORE_PINNED)
-		o->flags |= TEI_OBJECT_HARD;
+	if (o && it->attributes & TES_CORE_PINNED)
+		o->flags |= TES_OBJECT_HARD;
 	if (!x)
 		return o;
 	x->data_type = type;
 	if (it->pin_ms)
 		x->pin_until_ms = core->now_ms + pin_of(core, it);
 	if (it->group.len &&
-	    tei_core_group_join(core, x, it->group.bytes, it->group.len) < 0) {
-		tei_core_object_free(core, o);
+	    tes_core_group_join(core, x, it->group.bytes, it->group.len) < 0) {
+		tes_core_object_free(core, o);
 		return NULL;
 	}
 	return o;
 }
 
-static int32_t settle(struct tei_core *core, struct tei_mount *m,
+static int32_t settle(struct tes_core *core, struct tes_mount *m,
 		      const struct offered *it)
 {
-	struct tei_object *o;
+	struct tes_object *o;
 
 	o = create(core, it);
 	if (!o)
@@ -211,51 +211,51 @@ static int32_t settle(struct tei_core *core, struct tei_mount *m,
 	o->size = it->size;
 	o->extents = take(core, m, o, it, 0);
 	if (!o->extents) {
-		tei_core_object_free(core, o);
+		tes_core_object_free(core, o);
 		return CODE_EXISTS;
 	}
 	o->generation = it->generation;
 	o->epoch = it->epoch;
-	o->state = TEI_OBJECT_READY;
-	o->flags |= TEI_OBJECT_UNVERIFIED;
+	o->state = TES_OBJECT_READY;
+	o->flags |= TES_OBJECT_UNVERIFIED;
 	if (it->no_crc)
-		o->flags |= TEI_OBJECT_NO_CRC;
+		o->flags |= TES_OBJECT_NO_CRC;
 	tei_hash_insert(&core->objects, &o->node, it->hash);
-	tei_core_evictable(core, o);
+	tes_core_evictable(core, o);
 	core->figures.objects++;
-	tei_core_tell(core, o, TEI_CORE_STORED);
+	tes_core_tell(core, o, TES_CORE_STORED);
 	return CODE_OK;
 }
 
 /* It is what is there. */
-static int32_t confirm(const struct tei_core *core, const struct tei_mount *m,
+static int32_t confirm(const struct tes_core *core, const struct tes_mount *m,
 		       const struct offered *it)
 {
-	const struct tei_object *o = tei_core_object_find(
+	const struct tes_object *o = tes_core_object_find(
 		core, it->tenant->index, it->key, it->hash);
 
-	if (!o || o->state != TEI_OBJECT_READY || compare(core, o, it) != 0)
+	if (!o || o->state != TES_OBJECT_READY || compare(core, o, it) != 0)
 		return CODE_NOT_FOUND;
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
-		if (tei_core_extent_mount(e) == m &&
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (tes_core_extent_mount(e) == m &&
 		    m->base + e->offset == it->address[0])
 			return CODE_OK;
 	return CODE_NOT_FOUND;
 }
 
-static int32_t offer_one(struct tei_core *core, struct tei_mount *m,
+static int32_t offer_one(struct tes_core *core, struct tes_mount *m,
 			 const struct offered *it)
 {
-	struct tei_object *same;
+	struct tes_object *same;
 	int32_t code;
 
-	if (!tei_core_key_valid(it->key) || !it->generation ||
+	if (!tes_core_key_valid(it->key) || !it->generation ||
 	    it->generation > INT64_MAX || !it->epoch || !fits(m, it))
 		return CODE_ARGUMENT;
 	if (!it->tenant)
 		return CODE_NO_TENANT;
 	if (core->epochs[it->epoch].ours ||
-	    !tei_core_recalls(core, it->tenant, it->hash))
+	    !tes_core_recalls(core, it->tenant, it->hash))
 		return confirm(core, m, it);
 	code = displace(core, it, &same);
 	if (code)
@@ -269,33 +269,33 @@ static int32_t offer_one(struct tei_core *core, struct tei_mount *m,
  * Whose object @i is; NULL: there is no place for it. With tenants off nobody
  * may have what another tenant put: its owner buries it.
  */
-static struct tei_tenant *tenant_of(struct tei_core *core,
-				    const struct tei_core_objects *c, size_t i)
+static struct tes_tenant *tenant_of(struct tes_core *core,
+				    const struct tes_core_objects *c, size_t i)
 {
 	if (!c->tenant || !c->tenant[i])
-		return tei_core_tenant_get(core, NULL);
+		return tes_core_tenant_get(core, NULL);
 	if (!core->config.tenants)
 		return NULL;
-	return tei_core_tenant_get(core, c->tenants[c->tenant[i] - 1]);
+	return tes_core_tenant_get(core, c->tenants[c->tenant[i] - 1]);
 }
 
-static struct offered offered_of(struct tei_core *core,
-				 const struct tei_core_objects *c, size_t i,
+static struct offered offered_of(struct tes_core *core,
+				 const struct tes_core_objects *c, size_t i,
 				 size_t entry)
 {
-	static const struct tei_core_key no_group;
-	const struct tei_core_key *key = &c->keys[i];
-	struct tei_tenant *tenant = tenant_of(core, c, i);
+	static const struct tes_core_key no_group;
+	const struct tes_core_key *key = &c->keys[i];
+	struct tes_tenant *tenant = tenant_of(core, c, i);
 
-	tei_core_epoch_exceed(core, c->gen_epoch[i]);
+	tes_core_epoch_exceed(core, c->gen_epoch[i]);
 	return (struct offered){
 		.key = key,
-		.hash = tei_core_hash_of(core, tenant ? tenant->index : 0,
+		.hash = tes_core_hash_of(core, tenant ? tenant->index : 0,
 					 key->bytes, key->len),
 		.tenant = tenant,
 		.generation = c->generation[i],
 		.size = c->size[i],
-		.epoch = tei_core_epoch_index(core, c->gen_epoch[i]),
+		.epoch = tes_core_epoch_index(core, c->gen_epoch[i]),
 		.no_crc = c->no_crc && c->no_crc[i],
 		.attributes = c->attributes ? c->attributes[i] : 0,
 		.pin_ms = c->pin_ms ? c->pin_ms[i] : 0,
@@ -307,15 +307,15 @@ static struct offered offered_of(struct tei_core *core,
 	};
 }
 
-void tei_core_on_offer(struct tei_core *core, const struct tei_event *ev,
-		       const struct tei_session *s, struct tei_action *reply)
+void tes_core_on_offer(struct tes_core *core, const struct tes_event *ev,
+		       const struct tes_session *s, struct tes_action *reply)
 {
-	const struct tei_core_objects *c = ev->u.offer.objects;
-	struct tei_mount *m = NULL;
+	const struct tes_core_objects *c = ev->u.offer.objects;
+	struct tes_mount *m = NULL;
 	size_t entry = 0;
 
 	if (ev->u.offer.segment)
-		m = tei_core_mount_find(core, ev->u.offer.segment);
+		m = tes_core_mount_find(core, ev->u.offer.segment);
 	if (!m || m->owner != s || !m->offering) {
 		reply->u.reply.code =
 			m && m->owner != s ? CODE_NOT_YOURS : CODE_NO_SEGMENT;
@@ -333,5 +333,5 @@ void tei_core_on_offer(struct tei_core *core, const struct tei_event *ev,
 	if (!ev->u.offer.last)
 		return;
 	m->offering = false;
-	tei_core_loosen_all(core);
+	tes_core_loosen_all(core);
 }

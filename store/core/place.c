@@ -29,24 +29,24 @@
 #define LOOKS_FREE 16
 
 struct search {
-	struct tei_core *core;
-	struct tei_wish *wish;
-	struct tei_object *object;
+	struct tes_core *core;
+	struct tes_wish *wish;
+	struct tes_object *object;
 	uint8_t replica;
 	bool other_host; /* than those of the object's replicas */
 	bool split;
 };
 
 /* Link @n extents that were taken to the end of the chain of @o. */
-static void append(struct tei_core *core, struct tei_object *o, uint8_t replica,
-		   struct tei_extent *const *parts, size_t n)
+static void append(struct tes_core *core, struct tes_object *o, uint8_t replica,
+		   struct tes_extent *const *parts, size_t n)
 {
-	struct tei_extent **end = &o->extents;
+	struct tes_extent **end = &o->extents;
 
 	while (*end)
 		end = &(*end)->next;
 	for (size_t i = 0; i < n; i++) {
-		tei_core_extent_own(core, parts[i], o);
+		tes_core_extent_own(core, parts[i], o);
 		parts[i]->replica = replica;
 		parts[i]->next = NULL;
 		core->figures.used_bytes += parts[i]->size;
@@ -55,11 +55,11 @@ static void append(struct tei_core *core, struct tei_object *o, uint8_t replica,
 	}
 }
 
-static bool place_whole(struct tei_core *core, struct tei_mount *m,
-			struct tei_object *o, uint8_t replica)
+static bool place_whole(struct tes_core *core, struct tes_mount *m,
+			struct tes_object *o, uint8_t replica)
 {
-	uint64_t total = tei_core_extent_size(o->size);
-	struct tei_extent *e = tei_space_take(&m->space, total, NULL);
+	uint64_t total = tes_core_extent_size(o->size);
+	struct tes_extent *e = tes_space_take(&m->space, total, NULL);
 
 	if (!e)
 		return false;
@@ -67,46 +67,46 @@ static bool place_whole(struct tei_core *core, struct tei_mount *m,
 	return true;
 }
 
-static bool place_split(struct tei_core *core, struct tei_mount *m,
-			struct tei_object *o, uint8_t replica)
+static bool place_split(struct tes_core *core, struct tes_mount *m,
+			struct tes_object *o, uint8_t replica)
 {
-	struct tei_extent *parts[TEI_SPACE_PARTS];
-	uint64_t floor = o->size / TEI_SPACE_PARTS;
+	struct tes_extent *parts[TES_SPACE_PARTS];
+	uint64_t floor = o->size / TES_SPACE_PARTS;
 	size_t n;
 
 	if (o->size <= PART_MIN)
 		return false;
 	if (floor < PART_MIN)
 		floor = PART_MIN;
-	n = tei_space_take_parts(&m->space, o->size, TEI_CORE_HEADER_LEN, floor,
+	n = tes_space_take_parts(&m->space, o->size, TES_CORE_HEADER_LEN, floor,
 				 NULL, parts);
 	append(core, o, replica, parts, n);
 	return n > 0;
 }
 
-bool tei_core_place_on(struct tei_core *core, struct tei_mount *m,
-		       struct tei_object *o, uint8_t replica)
+bool tes_core_place_on(struct tes_core *core, struct tes_mount *m,
+		       struct tes_object *o, uint8_t replica)
 {
-	return tei_core_mount_takes(m) && (place_whole(core, m, o, replica) ||
+	return tes_core_mount_takes(m) && (place_whole(core, m, o, replica) ||
 					   place_split(core, m, o, replica));
 }
 
-bool tei_core_mount_may_fit(const struct tei_mount *m, uint64_t size)
+bool tes_core_mount_may_fit(const struct tes_mount *m, uint64_t size)
 {
-	const struct tei_space *s = &m->space;
-	uint64_t total = tei_core_extent_size(size);
+	const struct tes_space *s = &m->space;
+	uint64_t total = tes_core_extent_size(size);
 
 	return s->size - s->used >= total &&
 	       (total < s->too_large ||
 		(size > PART_MIN && size < s->too_wide));
 }
 
-static bool allowed(const struct search *s, const struct tei_mount *m)
+static bool allowed(const struct search *s, const struct tes_mount *m)
 {
-	if (!tei_core_mount_takes(m))
+	if (!tes_core_mount_takes(m))
 		return false;
-	for (const struct tei_extent *e = s->object->extents; e; e = e->next) {
-		const struct tei_mount *at = tei_core_extent_mount(e);
+	for (const struct tes_extent *e = s->object->extents; e; e = e->next) {
+		const struct tes_mount *at = tes_core_extent_mount(e);
 
 		if (at == m ||
 		    (s->other_host && at->owner->host == m->owner->host))
@@ -115,7 +115,7 @@ static bool allowed(const struct search *s, const struct tei_mount *m)
 	return true;
 }
 
-static bool try(const struct search *s, struct tei_mount *m)
+static bool try(const struct search *s, struct tes_mount *m)
 {
 	if (!allowed(s, m))
 		return false;
@@ -131,7 +131,7 @@ static bool try_wanted(const struct search *s)
 	return s->wish->near && try(s, s->wish->near);
 }
 
-static double used_ratio(const struct tei_mount *m)
+static double used_ratio(const struct tes_mount *m)
 {
 	return (double)m->space.used / (double)m->space.size;
 }
@@ -140,7 +140,7 @@ static double used_ratio(const struct tei_mount *m)
  * A segment that has just come is the emptiest of all for long. It gets at most
  * one and a half times its share, so that its machine is not flooded.
  */
-static bool floods(struct tei_core *core, const struct tei_mount *m)
+static bool floods(struct tes_core *core, const struct tes_mount *m)
 {
 	double pool = (double)core->figures.used_bytes /
 		      (double)core->figures.capacity_bytes;
@@ -151,13 +151,13 @@ static bool floods(struct tei_core *core, const struct tei_mount *m)
 }
 
 /* The emptiest of some; NULL: none of them will do. */
-static struct tei_mount *emptiest(const struct search *s)
+static struct tes_mount *emptiest(const struct search *s)
 {
-	struct tei_core *core = s->core;
-	struct tei_mount *best = NULL;
+	struct tes_core *core = s->core;
+	struct tes_mount *best = NULL;
 
 	for (int i = 0; i < SAMPLES; i++) {
-		struct tei_mount *m = core->mounts[tei_chance(&core->random) %
+		struct tes_mount *m = core->mounts[tei_chance(&core->random) %
 						   core->n_mounts];
 
 		if (m == best || !allowed(s, m) ||
@@ -175,10 +175,10 @@ static struct tei_mount *emptiest(const struct search *s)
  */
 static bool try_all(const struct search *s, size_t start, const uint64_t *host)
 {
-	struct tei_core *core = s->core;
+	struct tes_core *core = s->core;
 
 	for (size_t i = 0; i < core->n_mounts; i++) {
-		struct tei_mount *m =
+		struct tes_mount *m =
 			core->mounts[(start + i) % core->n_mounts];
 
 		if (i >= LOOKS_FREE && !core->effort)
@@ -190,10 +190,10 @@ static bool try_all(const struct search *s, size_t start, const uint64_t *host)
 	return false;
 }
 
-void tei_core_loosen(struct tei_core *core, struct tei_mount *m)
+void tes_core_loosen(struct tes_core *core, struct tes_mount *m)
 {
 	for (size_t k = 0; k < 2; k++) {
-		struct tei_tight *t = &core->tight[k];
+		struct tes_tight *t = &core->tight[k];
 		size_t i = 0;
 
 		if (t->size == UINT64_MAX)
@@ -207,13 +207,13 @@ void tei_core_loosen(struct tei_core *core, struct tei_mount *m)
 	}
 }
 
-void tei_core_loosen_all(struct tei_core *core)
+void tes_core_loosen_all(struct tes_core *core)
 {
 	for (size_t k = 0; k < 2; k++)
 		core->tight[k].size = UINT64_MAX;
 }
 
-static bool try_loose(const struct search *s, struct tei_tight *t)
+static bool try_loose(const struct search *s, struct tes_tight *t)
 {
 	for (size_t i = 0; i < t->n; i++)
 		if (try(s, t->loose[i]))
@@ -224,17 +224,17 @@ static bool try_loose(const struct search *s, struct tei_tight *t)
 }
 
 /* No mount had room for @s; those that it has replicas on were not asked. */
-static void note_tight(const struct search *s, struct tei_tight *t)
+static void note_tight(const struct search *s, struct tes_tight *t)
 {
 	const size_t room = sizeof(t->loose) / sizeof(t->loose[0]);
-	const struct tei_extent *e = s->object->extents;
+	const struct tes_extent *e = s->object->extents;
 
 	if (s->other_host || !s->core->effort)
 		return; /* nor were others */
 	t->size = s->object->size;
 	t->n = 0;
 	for (; e; e = e->next) {
-		struct tei_mount *m = tei_core_extent_mount(e);
+		struct tes_mount *m = tes_core_extent_mount(e);
 
 		if (m->dropping || (t->n && t->loose[t->n - 1] == m))
 			continue;
@@ -248,18 +248,18 @@ static void note_tight(const struct search *s, struct tei_tight *t)
 
 static bool try_mounts(const struct search *s)
 {
-	struct tei_core *core = s->core;
-	struct tei_mount *best;
+	struct tes_core *core = s->core;
+	struct tes_mount *best;
 	size_t start;
 
-	if (core->config.strategy == TEI_CORE_FREE_RATIO_FIRST) {
+	if (core->config.strategy == TES_CORE_FREE_RATIO_FIRST) {
 		best = emptiest(s);
 		if (best && try(s, best))
 			return true;
 	}
 	/* Only spread, and the same every time. */
 	start = (size_t)(tei_chance(&core->random) % core->n_mounts);
-	if (core->config.strategy == TEI_CORE_LOCAL_FIRST &&
+	if (core->config.strategy == TES_CORE_LOCAL_FIRST &&
 	    try_all(s, start, &s->wish->writer->host))
 		return true;
 	return try_all(s, start, NULL);
@@ -267,7 +267,7 @@ static bool try_mounts(const struct search *s)
 
 static bool try_strategy(const struct search *s)
 {
-	struct tei_tight *t = &s->core->tight[s->split];
+	struct tes_tight *t = &s->core->tight[s->split];
 
 	if (s->object->size >= t->size)
 		return try_loose(s, t);
@@ -286,8 +286,8 @@ static bool search(struct search *s)
 	return s->split && (try_wanted(s) || try_strategy(s));
 }
 
-bool tei_core_place(struct tei_core *core, struct tei_wish *wish,
-		    struct tei_object *o, uint8_t replica)
+bool tes_core_place(struct tes_core *core, struct tes_wish *wish,
+		    struct tes_object *o, uint8_t replica)
 {
 	struct search s = {
 		.core = core,
@@ -307,9 +307,9 @@ bool tei_core_place(struct tei_core *core, struct tei_wish *wish,
 	return search(&s);
 }
 
-static void find_preferred(const struct tei_core *core, struct tei_wish *wish)
+static void find_preferred(const struct tes_core *core, struct tes_wish *wish)
 {
-	const struct tei_core_replicate *how = wish->how;
+	const struct tes_core_replicate *how = wish->how;
 
 	for (size_t n = 0; n < how->n_preferred; n++)
 		for (size_t i = 0;
@@ -321,22 +321,22 @@ static void find_preferred(const struct tei_core *core, struct tei_wish *wish)
 					core->mounts[i];
 }
 
-int tei_core_wish_init(struct tei_core *core, struct tei_wish *wish,
-		       const struct tei_event *ev,
-		       const struct tei_session *writer,
+int tes_core_wish_init(struct tes_core *core, struct tes_wish *wish,
+		       const struct tes_event *ev,
+		       const struct tes_session *writer,
 		       struct tei_arena *arena)
 {
-	static const struct tei_core_replicate one = {.replica_num = 1};
-	const struct tei_core_replicate *how = ev->u.put_start.how;
+	static const struct tes_core_replicate one = {.replica_num = 1};
+	const struct tes_core_replicate *how = ev->u.put_start.how;
 
-	*wish = (struct tei_wish){
+	*wish = (struct tes_wish){
 		.how = how ? how : &one,
 		.writer = writer,
 	};
 	if (!wish->how->n_preferred || !core->n_mounts)
 		return 0;
 	wish->preferred = tei_arena_alloc(
-		arena, core->n_mounts * sizeof(struct tei_mount *));
+		arena, core->n_mounts * sizeof(struct tes_mount *));
 	if (!wish->preferred)
 		return -ENOMEM;
 	find_preferred(core, wish);

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define TICKS 16 /* of one capacity */
-#define AGES  TEI_POLICY_AGES
+#define AGES  TES_POLICY_AGES
 
 /* What was seen counts half as much when two capacities more were added. */
 #define FADE 0.98
@@ -38,14 +38,14 @@ struct stretch {
 	double uses, ticks, left; /* left: the part still unused at its end */
 };
 
-static unsigned int queue_of(const struct tei_policy_node *node)
+static unsigned int queue_of(const struct tes_policy_node *node)
 {
 	unsigned int q = 31u - (unsigned int)__builtin_clz(node->touches);
 
-	return q < TEI_POLICY_QUEUES ? q : TEI_POLICY_QUEUES - 1;
+	return q < TES_POLICY_QUEUES ? q : TES_POLICY_QUEUES - 1;
 }
 
-static unsigned int age_of(const struct tei_policy *p, uint16_t tick)
+static unsigned int age_of(const struct tes_policy *p, uint16_t tick)
 {
 	uint16_t age = (uint16_t)(p->now - tick);
 
@@ -54,16 +54,16 @@ static unsigned int age_of(const struct tei_policy *p, uint16_t tick)
 
 /* ---- what is learned ---- */
 
-static void enter(struct tei_policy *p, struct tei_policy_node *node)
+static void enter(struct tes_policy *p, struct tes_policy_node *node)
 {
 	node->tick = p->now;
 	p->past[queue_of(node)].alive[p->now % AGES] += node->units;
 }
 
-static void leave(struct tei_policy *p, const struct tei_policy_node *node,
+static void leave(struct tes_policy *p, const struct tes_policy_node *node,
 		  bool used)
 {
-	struct tei_policy_past *past = &p->past[queue_of(node)];
+	struct tes_policy_past *past = &p->past[queue_of(node)];
 	unsigned int age = age_of(p, node->tick);
 	double *alive = &past->alive[node->tick % AGES];
 
@@ -75,7 +75,7 @@ static void leave(struct tei_policy *p, const struct tei_policy_node *node,
 }
 
 /* The tick is over: what was alive in it has been seen at its age. */
-static void learn(struct tei_policy_past *past, uint16_t now)
+static void learn(struct tes_policy_past *past, uint16_t now)
 {
 	for (unsigned int age = 0; age < AGES; age++) {
 		double seen = past->alive[(uint16_t)(now - age) % AGES] +
@@ -88,7 +88,7 @@ static void learn(struct tei_policy_past *past, uint16_t now)
 	}
 }
 
-static double hazard(const struct tei_policy_past *past, int age, double before,
+static double hazard(const struct tes_policy_past *past, int age, double before,
 		     double weight)
 {
 	double used = past->used[age] + before * weight;
@@ -125,7 +125,7 @@ static void lengthen(struct stretch *s, const struct stretch *by)
  * as long as that has the better ratio. What remains is the best ratio of all
  * stretches that begin at an age, at a constant cost each.
  */
-static void appraise(struct tei_policy_past *past, unsigned int queue,
+static void appraise(struct tes_policy_past *past, unsigned int queue,
 		     double weight)
 {
 	struct stretch after[AGES];
@@ -147,27 +147,27 @@ static void appraise(struct tei_policy_past *past, unsigned int queue,
 	past->worth[AGES] = past->worth[AGES - 1] * BEYOND;
 }
 
-static void appraise_all(struct tei_policy *p)
+static void appraise_all(struct tes_policy *p)
 {
 	double weight = BEFORE_WEIGHT * (double)p->capacity + 1;
 
-	for (unsigned int q = 0; q < TEI_POLICY_QUEUES; q++)
+	for (unsigned int q = 0; q < TES_POLICY_QUEUES; q++)
 		appraise(&p->past[q], q, weight);
 	p->stale = false;
 }
 
-static void end_tick(struct tei_policy *p)
+static void end_tick(struct tes_policy *p)
 {
-	for (unsigned int q = 0; q < TEI_POLICY_QUEUES; q++)
+	for (unsigned int q = 0; q < TES_POLICY_QUEUES; q++)
 		learn(&p->past[q], p->now);
 	p->now++;
-	for (unsigned int q = 0; q < TEI_POLICY_QUEUES; q++)
+	for (unsigned int q = 0; q < TES_POLICY_QUEUES; q++)
 		p->past[q].alive[p->now % AGES] = 0;
 	p->stale = true;
 }
 
 /* Time passes by what is added; after AGES ticks all is equally old. */
-static void pass(struct tei_policy *p, uint64_t units)
+static void pass(struct tes_policy *p, uint64_t units)
 {
 	p->filled += units;
 	for (int i = 0; i < AGES && p->filled >= p->tick_units; i++) {
@@ -179,42 +179,42 @@ static void pass(struct tei_policy *p, uint64_t units)
 
 /* ---- objects ---- */
 
-void tei_policy_init(struct tei_policy *p)
+void tes_policy_init(struct tes_policy *p)
 {
 	memset(p, 0, sizeof(*p));
-	for (int i = 0; i < TEI_POLICY_QUEUES; i++)
+	for (int i = 0; i < TES_POLICY_QUEUES; i++)
 		tei_list_init(&p->queues[i]);
-	tei_ghosts_init(&p->ghosts);
-	tei_policy_set_capacity(p, 0);
+	tes_ghosts_init(&p->ghosts);
+	tes_policy_set_capacity(p, 0);
 }
 
-void tei_policy_fini(struct tei_policy *p)
+void tes_policy_fini(struct tes_policy *p)
 {
-	tei_ghosts_fini(&p->ghosts);
+	tes_ghosts_fini(&p->ghosts);
 }
 
-void tei_policy_set_capacity(struct tei_policy *p, uint64_t bytes)
+void tes_policy_set_capacity(struct tes_policy *p, uint64_t bytes)
 {
-	p->capacity = bytes / TEI_POLICY_UNIT;
+	p->capacity = bytes / TES_POLICY_UNIT;
 	p->tick_units = p->capacity / TICKS + 1;
 	p->stale = true;
 }
 
-static void count(struct tei_policy_node *node)
+static void count(struct tes_policy_node *node)
 {
-	if (node->touches < TEI_POLICY_TOUCHES)
+	if (node->touches < TES_POLICY_TOUCHES)
 		node->touches++;
 }
 
-void tei_policy_add(struct tei_policy *p, struct tei_policy_node *node,
+void tes_policy_add(struct tes_policy *p, struct tes_policy_node *node,
 		    uint64_t bytes, uint64_t hash)
 {
-	uint64_t units = (bytes + TEI_POLICY_UNIT - 1) / TEI_POLICY_UNIT;
+	uint64_t units = (bytes + TES_POLICY_UNIT - 1) / TES_POLICY_UNIT;
 
 	tei_list_init(&node->link);
 	node->units = units < UINT32_MAX ? (uint32_t)units : UINT32_MAX;
 	node->queued = false;
-	if (tei_ghosts_take(&p->ghosts, hash, p->now, &node->tick,
+	if (tes_ghosts_take(&p->ghosts, hash, p->now, &node->tick,
 			    &node->touches)) {
 		leave(p, node, true);
 		count(node);
@@ -224,10 +224,10 @@ void tei_policy_add(struct tei_policy *p, struct tei_policy_node *node,
 	pass(p, node->units);
 	enter(p, node);
 	p->n++;
-	tei_policy_release(p, node);
+	tes_policy_release(p, node);
 }
 
-void tei_policy_touch(struct tei_policy *p, struct tei_policy_node *node)
+void tes_policy_touch(struct tes_policy *p, struct tes_policy_node *node)
 {
 	bool queued = node->queued;
 
@@ -240,7 +240,7 @@ void tei_policy_touch(struct tei_policy *p, struct tei_policy_node *node)
 	tei_list_add_tail(&p->queues[queue_of(node)], &node->link);
 }
 
-void tei_policy_hold(struct tei_policy *p, struct tei_policy_node *node)
+void tes_policy_hold(struct tes_policy *p, struct tes_policy_node *node)
 {
 	(void)p;
 	if (!node->queued)
@@ -249,13 +249,13 @@ void tei_policy_hold(struct tei_policy *p, struct tei_policy_node *node)
 	tei_list_del(&node->link);
 }
 
-static struct tei_policy_node *node_at(struct tei_list *link)
+static struct tes_policy_node *node_at(struct tei_list *link)
 {
-	return tei_list_entry(link, struct tei_policy_node, link);
+	return tei_list_entry(link, struct tes_policy_node, link);
 }
 
 /* One that was held for long is older than the oldest there. */
-void tei_policy_release(struct tei_policy *p, struct tei_policy_node *node)
+void tes_policy_release(struct tes_policy *p, struct tes_policy_node *node)
 {
 	struct tei_list *queue = &p->queues[queue_of(node)];
 
@@ -267,45 +267,45 @@ void tei_policy_release(struct tei_policy *p, struct tei_policy_node *node)
 		tei_list_add_head(queue, &node->link);
 }
 
-void tei_policy_restore(struct tei_policy *p, struct tei_policy_node *node)
+void tes_policy_restore(struct tes_policy *p, struct tes_policy_node *node)
 {
 	node->queued = true;
 	tei_list_add_head(&p->queues[queue_of(node)], &node->link);
 }
 
 /* Its age goes on to be counted: as a ghost it may be used yet. */
-void tei_policy_evicted(struct tei_policy *p, struct tei_policy_node *node,
+void tes_policy_evicted(struct tes_policy *p, struct tes_policy_node *node,
 			uint64_t hash)
 {
 	if (age_of(p, node->tick) < AGES)
-		tei_ghosts_put(&p->ghosts, hash, node->tick, node->touches,
+		tes_ghosts_put(&p->ghosts, hash, node->tick, node->touches,
 			       p->now, p->n * GHOSTS);
-	tei_policy_hold(p, node);
+	tes_policy_hold(p, node);
 	node->touches = 0;
 	p->n--;
 }
 
-void tei_policy_removed(struct tei_policy *p, struct tei_policy_node *node)
+void tes_policy_removed(struct tes_policy *p, struct tes_policy_node *node)
 {
 	if (!node->touches)
 		return;
 	leave(p, node, false);
-	tei_policy_hold(p, node);
+	tes_policy_hold(p, node);
 	node->touches = 0;
 	p->n--;
 }
 
 /* Among those worth the same the one that was not used for longest. */
-struct tei_policy_node *tei_policy_victim(struct tei_policy *p)
+struct tes_policy_node *tes_policy_victim(struct tes_policy *p)
 {
-	struct tei_policy_node *least = NULL;
+	struct tes_policy_node *least = NULL;
 	double least_worth = 0;
 	unsigned int oldest = 0;
 
 	if (p->stale)
 		appraise_all(p);
-	for (unsigned int q = 0; q < TEI_POLICY_QUEUES; q++) {
-		struct tei_policy_node *node = node_at(p->queues[q].next);
+	for (unsigned int q = 0; q < TES_POLICY_QUEUES; q++) {
+		struct tes_policy_node *node = node_at(p->queues[q].next);
 		unsigned int age;
 		double worth;
 
@@ -323,28 +323,28 @@ struct tei_policy_node *tei_policy_victim(struct tei_policy *p)
 	return least;
 }
 
-struct tei_policy_node *tei_policy_after(struct tei_policy *p,
-					 struct tei_policy_node *node)
+struct tes_policy_node *tes_policy_after(struct tes_policy *p,
+					 struct tes_policy_node *node)
 {
 	struct tei_list *next = node->link.next;
 
 	return next == &p->queues[queue_of(node)] ? NULL : node_at(next);
 }
 
-void tei_policy_prefetch(const struct tei_policy *p, uint64_t hash)
+void tes_policy_prefetch(const struct tes_policy *p, uint64_t hash)
 {
-	tei_ghosts_prefetch(&p->ghosts, hash);
+	tes_ghosts_prefetch(&p->ghosts, hash);
 }
 
-bool tei_policy_empty(const struct tei_policy *p)
+bool tes_policy_empty(const struct tes_policy *p)
 {
-	for (int i = 0; i < TEI_POLICY_QUEUES; i++)
+	for (int i = 0; i < TES_POLICY_QUEUES; i++)
 		if (!tei_list_empty(&p->queues[i]))
 			return false;
 	return true;
 }
 
-size_t tei_policy_bytes(const struct tei_policy *p)
+size_t tes_policy_bytes(const struct tes_policy *p)
 {
-	return tei_ghosts_bytes(&p->ghosts);
+	return tes_ghosts_bytes(&p->ghosts);
 }

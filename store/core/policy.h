@@ -27,72 +27,72 @@
 #include "base/list.h"
 #include "store/core/ghosts.h"
 
-#define TEI_POLICY_UNIT    64u
-#define TEI_POLICY_QUEUES  4
-#define TEI_POLICY_AGES    TEI_GHOSTS_AGES /* ticks that are told apart */
-#define TEI_POLICY_TOUCHES 8               /* more are not counted */
+#define TES_POLICY_UNIT    64u
+#define TES_POLICY_QUEUES  4
+#define TES_POLICY_AGES    TES_GHOSTS_AGES /* ticks that are told apart */
+#define TES_POLICY_TOUCHES 8               /* more are not counted */
 
 /* In the object. 24 bytes. */
-struct tei_policy_node {
+struct tes_policy_node {
 	struct tei_list link; /* held: the caller's */
-	uint32_t units;       /* of TEI_POLICY_UNIT bytes; as many as fit */
+	uint32_t units;       /* of TES_POLICY_UNIT bytes; as many as fit */
 	uint16_t tick;        /* of its last use */
-	uint8_t touches;      /* 1 .. TEI_POLICY_TOUCHES; 0: it has left */
+	uint8_t touches;      /* 1 .. TES_POLICY_TOUCHES; 0: it has left */
 	bool queued;
 };
 
 /* What was seen of the objects of one queue, by age in ticks; in units. */
-struct tei_policy_past {
-	double alive[TEI_POLICY_AGES]; /* by tick of last use, modulo ages */
-	double fresh[TEI_POLICY_AGES]; /* used again in this tick */
-	double used[TEI_POLICY_AGES];  /* used again at that age ... */
-	double seen[TEI_POLICY_AGES];  /* ... of so many; both fade */
-	double worth[TEI_POLICY_AGES + 1];
+struct tes_policy_past {
+	double alive[TES_POLICY_AGES]; /* by tick of last use, modulo ages */
+	double fresh[TES_POLICY_AGES]; /* used again in this tick */
+	double used[TES_POLICY_AGES];  /* used again at that age ... */
+	double seen[TES_POLICY_AGES];  /* ... of so many; both fade */
+	double worth[TES_POLICY_AGES + 1];
 };
 
-struct tei_policy {
-	struct tei_list queues[TEI_POLICY_QUEUES]; /* oldest first */
-	struct tei_ghosts ghosts;
+struct tes_policy {
+	struct tei_list queues[TES_POLICY_QUEUES]; /* oldest first */
+	struct tes_ghosts ghosts;
 	uint64_t capacity, tick_units, filled; /* units; filled of this tick */
 	size_t n;                              /* nodes, held ones too */
 	uint16_t now;                          /* tick */
 	bool stale; /* worth: to be told anew before it is asked for */
-	struct tei_policy_past past[TEI_POLICY_QUEUES];
+	struct tes_policy_past past[TES_POLICY_QUEUES];
 };
 
 /* Allocates nothing; the capacity is 0. */
-void tei_policy_init(struct tei_policy *p);
-void tei_policy_fini(struct tei_policy *p);
+void tes_policy_init(struct tes_policy *p);
+void tes_policy_fini(struct tes_policy *p);
 /* What the objects share, whenever it changes. */
-void tei_policy_set_capacity(struct tei_policy *p, uint64_t bytes);
+void tes_policy_set_capacity(struct tes_policy *p, uint64_t bytes);
 
 /* A new object, in a queue at once. @hash of its key: 64 good bits. */
-void tei_policy_add(struct tei_policy *p, struct tei_policy_node *node,
+void tes_policy_add(struct tes_policy *p, struct tes_policy_node *node,
 		    uint64_t bytes, uint64_t hash);
 /* It was asked for; queued or held. */
-void tei_policy_touch(struct tei_policy *p, struct tei_policy_node *node);
+void tes_policy_touch(struct tes_policy *p, struct tes_policy_node *node);
 /* Out of its queue; nothing when it is held already. */
-void tei_policy_hold(struct tei_policy *p, struct tei_policy_node *node);
+void tes_policy_hold(struct tes_policy *p, struct tes_policy_node *node);
 /* Back into its queue; its link is in no list. */
-void tei_policy_release(struct tei_policy *p, struct tei_policy_node *node);
+void tes_policy_release(struct tes_policy *p, struct tes_policy_node *node);
 /* The same, to where it was as the victim; the last one taken first. */
-void tei_policy_restore(struct tei_policy *p, struct tei_policy_node *node);
+void tes_policy_restore(struct tes_policy *p, struct tes_policy_node *node);
 /* The object goes; queued or held. evicted() first where both are called. */
-void tei_policy_evicted(struct tei_policy *p, struct tei_policy_node *node,
+void tes_policy_evicted(struct tes_policy *p, struct tes_policy_node *node,
 			uint64_t hash);
-void tei_policy_removed(struct tei_policy *p, struct tei_policy_node *node);
+void tes_policy_removed(struct tes_policy *p, struct tes_policy_node *node);
 
 /* The queued node that is worth least, NULL: none. It stays where it is. */
-struct tei_policy_node *tei_policy_victim(struct tei_policy *p);
+struct tes_policy_node *tes_policy_victim(struct tes_policy *p);
 /* What would follow @node in its queue; NULL: nothing. */
-struct tei_policy_node *tei_policy_after(struct tei_policy *p,
-					 struct tei_policy_node *node);
+struct tes_policy_node *tes_policy_after(struct tes_policy *p,
+					 struct tes_policy_node *node);
 /* Start to load what add() and evicted() of @hash touch. */
-void tei_policy_prefetch(const struct tei_policy *p, uint64_t hash);
+void tes_policy_prefetch(const struct tes_policy *p, uint64_t hash);
 /* Nothing is queued. */
-bool tei_policy_empty(const struct tei_policy *p);
+bool tes_policy_empty(const struct tes_policy *p);
 
 /* Of the ghosts, for memory figures. */
-size_t tei_policy_bytes(const struct tei_policy *p);
+size_t tes_policy_bytes(const struct tes_policy *p);
 
 #endif

@@ -21,22 +21,22 @@
 
 #define GAP_MS 200 /* between two steps; ticks come every 100 */
 
-static struct tei_session *session_at(struct tei_list *link)
+static struct tes_session *session_at(struct tei_list *link)
 {
-	return tei_list_entry(link, struct tei_session, probing);
+	return tei_list_entry(link, struct tes_session, probing);
 }
 
 /* Whether it can be asked, and was not just now. */
-static bool may_probe(const struct tei_core *core, const struct tei_session *s)
+static bool may_probe(const struct tes_core *core, const struct tes_session *s)
 {
-	if (!s->probes || !s->beating || s->state != TEI_SESSION_LIVE ||
+	if (!s->probes || !s->beating || s->state != TES_SESSION_LIVE ||
 	    !tei_list_empty(&s->probing))
 		return false;
 	return !s->probe ||
-	       s->probe_ms + TEI_CORE_PROBE_EVERY_MS <= core->now_ms;
+	       s->probe_ms + TES_CORE_PROBE_EVERY_MS <= core->now_ms;
 }
 
-void tei_core_on_report(struct tei_core *core, const struct tei_event *ev)
+void tes_core_on_report(struct tes_core *core, const struct tes_event *ev)
 {
 	const uint8_t *life = ev->u.report.incarnation;
 	struct tei_hash_node *n;
@@ -45,60 +45,60 @@ void tei_core_on_report(struct tei_core *core, const struct tei_event *ev)
 	if (!life)
 		return;
 	n = tei_hash_first(&core->lives,
-			   tei_core_hash(core, life, TEI_CORE_ID_LEN));
+			   tes_core_hash(core, life, TES_CORE_ID_LEN));
 	for (; n; n = tei_hash_next(&core->lives, n)) {
-		struct tei_session *s =
-			TEI_CONTAINER(n, struct tei_session, by_life);
+		struct tes_session *s =
+			TEI_CONTAINER(n, struct tes_session, by_life);
 
-		if (memcmp(s->incarnation, life, TEI_CORE_ID_LEN) == 0 &&
+		if (memcmp(s->incarnation, life, TES_CORE_ID_LEN) == 0 &&
 		    may_probe(core, s))
 			tei_list_add_tail(&core->unprobed, &s->probing);
 	}
 }
 
-void tei_core_on_probed(struct tei_session *s, uint64_t probe)
+void tes_core_on_probed(struct tes_session *s, uint64_t probe)
 {
 	if (s->probe == probe)
 		tei_list_del(&s->probing);
 }
 
-void tei_core_probe_cease(struct tei_session *s)
+void tes_core_probe_cease(struct tes_session *s)
 {
 	tei_list_del(&s->probing);
 }
 
-void tei_core_probes_gap(struct tei_core *core, uint64_t passed_ms)
+void tes_core_probes_gap(struct tes_core *core, uint64_t passed_ms)
 {
 	if (passed_ms > GAP_MS)
 		core->gap_ms = core->now_ms;
 }
 
-void tei_core_probes_tick(struct tei_core *core)
+void tes_core_probes_tick(struct tes_core *core)
 {
 	while (!tei_list_empty(&core->probed)) {
-		struct tei_session *s = session_at(core->probed.next);
+		struct tes_session *s = session_at(core->probed.next);
 		uint64_t from = s->probe_ms;
 
 		if (from < core->gap_ms)
 			from = core->gap_ms;
-		if (from + TEI_CORE_PROBE_MS > core->now_ms)
+		if (from + TES_CORE_PROBE_MS > core->now_ms)
 			return;
 		tei_list_del(&s->probing);
 		core->figures.probes_failed_total++;
-		tei_core_session_suspect(core, s);
+		tes_core_session_suspect(core, s);
 	}
 }
 
-void tei_core_probes_flush(struct tei_core *core, struct tei_actions *out)
+void tes_core_probes_flush(struct tes_core *core, struct tes_actions *out)
 {
 	while (!tei_list_empty(&core->unprobed)) {
-		struct tei_session *s = session_at(core->unprobed.next);
+		struct tes_session *s = session_at(core->unprobed.next);
 
-		if (tei_core_actions_reserve(out, 1) < 0)
+		if (tes_core_actions_reserve(out, 1) < 0)
 			return;
 		s->probe++;
 		s->probe_ms = core->now_ms;
-		tei_core_action_add(out, TEI_ACTION_PROBE, s->id)->u.probe =
+		tes_core_action_add(out, TES_ACTION_PROBE, s->id)->u.probe =
 			s->probe;
 		tei_list_del(&s->probing);
 		tei_list_add_tail(&core->probed, &s->probing);

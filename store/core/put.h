@@ -7,35 +7,35 @@
 
 #include "store/core/place.h"
 
-struct tei_action;
+struct tes_action;
 struct tei_arena;
-struct tei_core;
-struct tei_core_replicate;
-struct tei_event;
-struct tei_object;
-struct tei_session;
+struct tes_core;
+struct tes_core_replicate;
+struct tes_event;
+struct tes_object;
+struct tes_session;
 
 /* Of a soft pin, when the configuration says nothing. */
-#define TEI_CORE_PIN_MAX_MS 86400000u
+#define TES_CORE_PIN_MAX_MS 86400000u
 
-struct tei_starts {
-	struct tei_wish wish;
-	struct tei_object **started; /* started[n]; NULL: not */
+struct tes_starts {
+	struct tes_wish wish;
+	struct tes_object **started; /* started[n]; NULL: not */
 };
 
 /* 0, or what to answer instead of starting anything. @how may be NULL. */
-int32_t tei_core_how_valid(const struct tei_core *core,
-			   const struct tei_core_replicate *how);
+int32_t tes_core_how_valid(const struct tes_core *core,
+			   const struct tes_core_replicate *how);
 /* -ENOMEM: the arena is full. */
-int tei_core_starts_init(struct tei_core *core, struct tei_starts *starts,
-			 const struct tei_event *ev,
-			 const struct tei_session *s, struct tei_arena *arena);
+int tes_core_starts_init(struct tes_core *core, struct tes_starts *starts,
+			 const struct tes_event *ev,
+			 const struct tes_session *s, struct tei_arena *arena);
 
 /* Columns of @reply are there, zeroed. */
-void tei_core_on_put_start(struct tei_core *core, const struct tei_event *ev,
-			   struct tei_session *s, struct tei_action *reply,
-			   struct tei_starts *starts);
-void tei_core_on_put_end(struct tei_core *core, const struct tei_event *ev,
-			 struct tei_session *s, struct tei_action *reply);
+void tes_core_on_put_start(struct tes_core *core, const struct tes_event *ev,
+			   struct tes_session *s, struct tes_action *reply,
+			   struct tes_starts *starts);
+void tes_core_on_put_end(struct tes_core *core, const struct tes_event *ev,
+			 struct tes_session *s, struct tes_action *reply);
 
 #endif

@@ -12,22 +12,22 @@
 #include "store/core/session.h"
 
 /* 1 .. 65534 */
-static uint16_t number_of(const struct tei_session *s)
+static uint16_t number_of(const struct tes_session *s)
 {
-	return (uint16_t)(1 + s->id % (TEI_CORE_READERS_MANY - 1));
+	return (uint16_t)(1 + s->id % (TES_CORE_READERS_MANY - 1));
 }
 
-void tei_core_readers_clear(struct tei_readers *readers)
+void tes_core_readers_clear(struct tes_readers *readers)
 {
 	memset(readers, 0, sizeof(*readers));
 }
 
 /* The place of @who, or a free one; NULL: all are others'. */
-static uint16_t *place_of(struct tei_readers *readers, uint16_t who)
+static uint16_t *place_of(struct tes_readers *readers, uint16_t who)
 {
 	uint16_t *free = NULL;
 
-	for (size_t i = 0; i < TEI_CORE_READERS; i++) {
+	for (size_t i = 0; i < TES_CORE_READERS; i++) {
 		if (readers->at[i].n && readers->at[i].who == who)
 			return &readers->at[i].n;
 		if (!readers->at[i].n && !free) {
@@ -38,30 +38,30 @@ static uint16_t *place_of(struct tei_readers *readers, uint16_t who)
 	return free;
 }
 
-void tei_core_readers_add(struct tei_readers *readers,
-			  const struct tei_session *s)
+void tes_core_readers_add(struct tes_readers *readers,
+			  const struct tes_session *s)
 {
 	uint16_t *n;
 
-	if (readers->at[0].who == TEI_CORE_READERS_MANY)
+	if (readers->at[0].who == TES_CORE_READERS_MANY)
 		return;
 	n = place_of(readers, number_of(s));
 	if (!n) {
-		tei_core_readers_clear(readers);
-		readers->at[0].who = TEI_CORE_READERS_MANY;
+		tes_core_readers_clear(readers);
+		readers->at[0].who = TES_CORE_READERS_MANY;
 		readers->at[0].n = 1;
 	} else if (*n < UINT16_MAX) {
 		++*n;
 	}
 }
 
-bool tei_core_readers_take(struct tei_readers *readers,
-			   const struct tei_session *s)
+bool tes_core_readers_take(struct tes_readers *readers,
+			   const struct tes_session *s)
 {
 	uint16_t who = number_of(s);
 	bool taken = false, left = false;
 
-	for (size_t i = 0; i < TEI_CORE_READERS; i++) {
+	for (size_t i = 0; i < TES_CORE_READERS; i++) {
 		uint16_t *n = &readers->at[i].n;
 
 		/* More than can be counted end by time. */

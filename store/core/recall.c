@@ -26,12 +26,12 @@
 #define ROOM_MIN  64u
 #define PART_BITS 6
 
-_Static_assert(1u << PART_BITS == TEI_RECALL_PARTS, "the first bits");
+_Static_assert(1u << PART_BITS == TES_RECALL_PARTS, "the first bits");
 
 /* ---- a table ---- */
 
 /* Where @hash is, or would be; there is room. */
-static uint64_t *place_of(const struct tei_recall_part *part, uint64_t hash)
+static uint64_t *place_of(const struct tes_recall_part *part, uint64_t hash)
 {
 	size_t mask = part->room - 1, i = hash & mask;
 
@@ -40,14 +40,14 @@ static uint64_t *place_of(const struct tei_recall_part *part, uint64_t hash)
 	return &part->at[i];
 }
 
-static bool is_full(const struct tei_recall_part *part)
+static bool is_full(const struct tes_recall_part *part)
 {
 	return part->n >= part->room / 4 * 3;
 }
 
-static int grow(struct tei_recall_part *part)
+static int grow(struct tes_recall_part *part)
 {
-	struct tei_recall_part bigger = {
+	struct tes_recall_part bigger = {
 		.n = part->n,
 		.room = part->room ? 2 * part->room : ROOM_MIN,
 	};
@@ -67,25 +67,25 @@ static int grow(struct tei_recall_part *part)
 
 /* ---- all of them ---- */
 
-void tei_core_recall_init(struct tei_core *core)
+void tes_core_recall_init(struct tes_core *core)
 {
-	core->recall = (struct tei_recall){.open = true};
+	core->recall = (struct tes_recall){.open = true};
 }
 
-void tei_core_recall_fini(struct tei_core *core)
+void tes_core_recall_fini(struct tes_core *core)
 {
 	size_t i;
 
-	for (i = 0; i < TEI_RECALL_PARTS; i++)
+	for (i = 0; i < TES_RECALL_PARTS; i++)
 		tei_free(core->recall.part[i].at);
-	core->recall = (struct tei_recall){0};
+	core->recall = (struct tes_recall){0};
 }
 
-size_t tei_core_recall_bytes(const struct tei_core *core)
+size_t tes_core_recall_bytes(const struct tes_core *core)
 {
 	size_t bytes = 0, i;
 
-	for (i = 0; i < TEI_RECALL_PARTS; i++)
+	for (i = 0; i < TES_RECALL_PARTS; i++)
 		bytes += core->recall.part[i].room * sizeof(uint64_t);
 	return bytes;
 }
@@ -97,9 +97,9 @@ static uint64_t hash_to_keep(uint64_t hash)
 }
 
 /* -ENOMEM, or there are too many. */
-static int add(struct tei_recall *r, uint64_t hash)
+static int add(struct tes_recall *r, uint64_t hash)
 {
-	struct tei_recall_part *part = &r->part[hash >> (64 - PART_BITS)];
+	struct tes_recall_part *part = &r->part[hash >> (64 - PART_BITS)];
 	uint64_t *place;
 
 	if (r->n == KEYS_MAX || (is_full(part) && grow(part)))
@@ -113,44 +113,44 @@ static int add(struct tei_recall *r, uint64_t hash)
 	return 0;
 }
 
-void tei_core_renounce(struct tei_core *core, uint64_t hash)
+void tes_core_renounce(struct tes_core *core, uint64_t hash)
 {
 	if (core->recall.open && add(&core->recall, hash_to_keep(hash)))
-		tei_core_recall_fini(core);
+		tes_core_recall_fini(core);
 }
 
-void tei_core_renounce_soon(const struct tei_core *core, uint64_t hash)
+void tes_core_renounce_soon(const struct tes_core *core, uint64_t hash)
 {
-	const struct tei_recall_part *part =
+	const struct tes_recall_part *part =
 		&core->recall.part[hash >> (64 - PART_BITS)];
 
 	if (part->room)
 		__builtin_prefetch(&part->at[hash & (part->room - 1)], 1);
 }
 
-void tei_core_renounce_all(struct tei_core *core, struct tei_tenant *t)
+void tes_core_renounce_all(struct tes_core *core, struct tes_tenant *t)
 {
 	t->renounced = core->recall.open;
 }
 
-static bool is_gone(const struct tei_core *core, uint64_t hash)
+static bool is_gone(const struct tes_core *core, uint64_t hash)
 {
 	uint64_t kept = hash_to_keep(hash);
-	const struct tei_recall_part *part =
+	const struct tes_recall_part *part =
 		&core->recall.part[kept >> (64 - PART_BITS)];
 
 	return part->room && *place_of(part, kept);
 }
 
-bool tei_core_recalls(const struct tei_core *core, const struct tei_tenant *t,
+bool tes_core_recalls(const struct tes_core *core, const struct tes_tenant *t,
 		      uint64_t hash)
 {
 	return core->recall.open && !t->renounced && !is_gone(core, hash);
 }
 
-void tei_core_recall_tick(struct tei_core *core)
+void tes_core_recall_tick(struct tes_core *core)
 {
 	if (core->recall.open && core->now_ms - core->recall.from_ms >
 					 TTLS * core->config.client_ttl_ms)
-		tei_core_recall_fini(core);
+		tes_core_recall_fini(core);
 }

@@ -23,64 +23,64 @@
 #include "store/core/state.h"
 #include "store/core/tenant.h"
 
-bool tei_core_leased(const struct tei_core *core, const struct tei_object *o)
+bool tes_core_leased(const struct tes_core *core, const struct tes_object *o)
 {
 	return o->weak_until_ms > core->now_ms ||
-	       ((o->flags & TEI_OBJECT_LEASED) &&
+	       ((o->flags & TES_OBJECT_LEASED) &&
 		o->read_until_ms > core->now_ms);
 }
 
 /* The object at @key, which may be buried now: *out; or why not. */
-static int32_t find(struct tei_core *core, uint16_t tenant,
-		    const struct tei_core_key *key, uint64_t hash, bool force,
-		    struct tei_object **out)
+static int32_t find(struct tes_core *core, uint16_t tenant,
+		    const struct tes_core_key *key, uint64_t hash, bool force,
+		    struct tes_object **out)
 {
-	struct tei_object *o;
+	struct tes_object *o;
 
-	if (!tei_core_key_valid(key))
+	if (!tes_core_key_valid(key))
 		return CODE_ARGUMENT;
-	o = tei_core_object_now(core,
-				tei_core_object_find(core, tenant, key, hash));
-	if (!o || tei_core_object_gone(o))
+	o = tes_core_object_now(core,
+				tes_core_object_find(core, tenant, key, hash));
+	if (!o || tes_core_object_gone(o))
 		return CODE_NOT_FOUND;
-	if (o->state == TEI_OBJECT_BUILDING)
+	if (o->state == TES_OBJECT_BUILDING)
 		return CODE_NOT_READY;
-	if (o->flags & TEI_OBJECT_BUSY)
+	if (o->flags & TES_OBJECT_BUSY)
 		return CODE_TASK;
-	if (!force && tei_core_leased(core, o))
+	if (!force && tes_core_leased(core, o))
 		return CODE_LEASED;
-	if (tei_core_bury_reserve(core, o) < 0)
+	if (tes_core_bury_reserve(core, o) < 0)
 		return CODE_INTERNAL;
 	*out = o;
 	return CODE_OK;
 }
 
-static int32_t remove_one(struct tei_core *core, uint16_t tenant,
-			  const struct tei_core_key *key, uint64_t hash,
+static int32_t remove_one(struct tes_core *core, uint16_t tenant,
+			  const struct tes_core_key *key, uint64_t hash,
 			  bool force)
 {
-	struct tei_object *o;
+	struct tes_object *o;
 	int32_t code = find(core, tenant, key, hash, force, &o);
 
 	if (!code)
-		tei_core_bury(core, o);
+		tes_core_bury(core, o);
 	/* What is not there an owner may yet bring. */
 	if (!code || code == CODE_NOT_FOUND)
-		tei_core_renounce(core, hash);
+		tes_core_renounce(core, hash);
 	return code;
 }
 
-void tei_core_on_remove(struct tei_core *core, const struct tei_event *ev,
-			const struct tei_session *s, struct tei_action *reply)
+void tes_core_on_remove(struct tes_core *core, const struct tes_event *ev,
+			const struct tes_session *s, struct tes_action *reply)
 {
 	uint16_t tenant = s->tenant->index;
-	uint64_t hashes[TEI_CORE_GROUP];
+	uint64_t hashes[TES_CORE_GROUP];
 
 	for (size_t i = 0; i < ev->n; i++) {
-		size_t at = i % TEI_CORE_GROUP;
+		size_t at = i % TES_CORE_GROUP;
 
 		if (!at)
-			tei_core_objects_warm(core, tenant, &ev->keys[i],
+			tes_core_objects_warm(core, tenant, &ev->keys[i],
 					      ev->n - i, hashes);
 		reply->u.reply.status[i] =
 			remove_one(core, tenant, &ev->keys[i], hashes[at],
@@ -88,19 +88,19 @@ void tei_core_on_remove(struct tei_core *core, const struct tei_event *ev,
 	}
 }
 
-static bool named(const struct tei_extent *e, const char *segment)
+static bool named(const struct tes_extent *e, const char *segment)
 {
-	if (!tei_core_extent_there(e))
+	if (!tes_core_extent_there(e))
 		return false;
 	return !*segment ||
-	       strcmp(tei_core_extent_mount(e)->name, segment) == 0;
+	       strcmp(tes_core_extent_mount(e)->name, segment) == 0;
 }
 
 /* Free the replicas on @segment; false: there are none. */
-static bool clear(struct tei_core *core, struct tei_object *o,
+static bool clear(struct tes_core *core, struct tes_object *o,
 		  const char *segment)
 {
-	struct tei_extent *e = o->extents;
+	struct tes_extent *e = o->extents;
 	bool any = false;
 
 	while (e) {
@@ -110,23 +110,23 @@ static bool clear(struct tei_core *core, struct tei_object *o,
 		while (e && e->replica == replica)
 			e = e->next;
 		if (it)
-			tei_core_bury_replica(core, o, replica);
+			tes_core_bury_replica(core, o, replica);
 		any |= it;
 	}
-	if (tei_core_object_gone(o)) {
-		tei_core_renounce(core, o->node.hash);
-		tei_core_object_drop(core, o);
+	if (tes_core_object_gone(o)) {
+		tes_core_renounce(core, o->node.hash);
+		tes_core_object_drop(core, o);
 	} else if (any) {
-		tei_core_unpark(core, o);
+		tes_core_unpark(core, o);
 	}
 	return any;
 }
 
-static int32_t clear_one(struct tei_core *core, uint16_t tenant,
-			 const struct tei_core_key *key, const char *segment,
+static int32_t clear_one(struct tes_core *core, uint16_t tenant,
+			 const struct tes_core_key *key, const char *segment,
 			 uint64_t hash)
 {
-	struct tei_object *o;
+	struct tes_object *o;
 	int32_t code = find(core, tenant, key, hash, false, &o);
 
 	if (code)
@@ -134,19 +134,19 @@ static int32_t clear_one(struct tei_core *core, uint16_t tenant,
 	return clear(core, o, segment) ? CODE_OK : CODE_NO_REPLICA;
 }
 
-void tei_core_on_replica_clear(struct tei_core *core,
-			       const struct tei_event *ev,
-			       const struct tei_session *s,
-			       struct tei_action *reply)
+void tes_core_on_replica_clear(struct tes_core *core,
+			       const struct tes_event *ev,
+			       const struct tes_session *s,
+			       struct tes_action *reply)
 {
 	uint16_t tenant = s->tenant->index;
-	uint64_t hashes[TEI_CORE_GROUP];
+	uint64_t hashes[TES_CORE_GROUP];
 
 	for (size_t i = 0; i < ev->n; i++) {
-		size_t at = i % TEI_CORE_GROUP;
+		size_t at = i % TES_CORE_GROUP;
 
 		if (!at)
-			tei_core_objects_warm(core, tenant, &ev->keys[i],
+			tes_core_objects_warm(core, tenant, &ev->keys[i],
 					      ev->n - i, hashes);
 		reply->u.reply.status[i] =
 			clear_one(core, tenant, &ev->keys[i],

@@ -5,20 +5,20 @@
 
 #include <stdbool.h>
 
-struct tei_action;
-struct tei_core;
-struct tei_event;
-struct tei_object;
-struct tei_session;
+struct tes_action;
+struct tes_core;
+struct tes_event;
+struct tes_object;
+struct tes_session;
 
 /* Columns of @reply are there, zeroed. */
-void tei_core_on_remove(struct tei_core *core, const struct tei_event *ev,
-			const struct tei_session *s, struct tei_action *reply);
-void tei_core_on_replica_clear(struct tei_core *core,
-			       const struct tei_event *ev,
-			       const struct tei_session *s,
-			       struct tei_action *reply);
+void tes_core_on_remove(struct tes_core *core, const struct tes_event *ev,
+			const struct tes_session *s, struct tes_action *reply);
+void tes_core_on_replica_clear(struct tes_core *core,
+			       const struct tes_event *ev,
+			       const struct tes_session *s,
+			       struct tes_action *reply);
 /* Neither read nor asked for, for a remove without force. */
-bool tei_core_leased(const struct tei_core *core, const struct tei_object *o);
+bool tes_core_leased(const struct tes_core *core, const struct tes_object *o);
 
 #endif

@@ -18,29 +18,29 @@
 /* That wait; the walk looks for others below half of it. */
 #define WAITING_MAX 1024u
 
-static bool add(struct tei_core *core, struct tei_object *o)
+static bool add(struct tes_core *core, struct tes_object *o)
 {
-	struct tei_core_task_want want = {.object = o, .kind = TEI_TASK_REPAIR};
+	struct tes_core_task_want want = {.object = o, .kind = TES_TASK_REPAIR};
 
 	return core->tasks.n_pending[1] < WAITING_MAX &&
-	       tei_core_task_add(core, &want) == CODE_OK;
+	       tes_core_task_add(core, &want) == CODE_OK;
 }
 
-void tei_core_repair(struct tei_core *core, struct tei_object *o)
+void tes_core_repair(struct tes_core *core, struct tes_object *o)
 {
-	struct tei_task *t = tei_core_task_of(core, o);
+	struct tes_task *t = tes_core_task_of(core, o);
 
-	if (t && t->lost < TEI_CORE_REPLICAS_MAX) {
+	if (t && t->lost < TES_CORE_REPLICAS_MAX) {
 		t->lost++;
 		return;
 	}
-	if (t || add(core, o) || (o->flags & TEI_OBJECT_SHORT))
+	if (t || add(core, o) || (o->flags & TES_OBJECT_SHORT))
 		return;
-	o->flags |= TEI_OBJECT_SHORT;
+	o->flags |= TES_OBJECT_SHORT;
 	core->tasks.n_short++;
 }
 
-void tei_core_repair_over(struct tei_core *core, int32_t code)
+void tes_core_repair_over(struct tes_core *core, int32_t code)
 {
 	core->figures.replicas_remade_total += !code;
 	core->figures.replicas_given_up_total += code && code != CODE_TASK;
@@ -48,19 +48,19 @@ void tei_core_repair_over(struct tei_core *core, int32_t code)
 
 static void look_at(struct tei_hash_node *node, void *arg)
 {
-	struct tei_core *core = arg;
-	struct tei_object *o = TEI_CONTAINER(node, struct tei_object, node);
+	struct tes_core *core = arg;
+	struct tes_object *o = TEI_CONTAINER(node, struct tes_object, node);
 
-	if (!(o->flags & TEI_OBJECT_SHORT) || (o->flags & TEI_OBJECT_TASKED) ||
+	if (!(o->flags & TES_OBJECT_SHORT) || (o->flags & TES_OBJECT_TASKED) ||
 	    !add(core, o))
 		return;
-	o->flags &= (uint16_t)~TEI_OBJECT_SHORT;
+	o->flags &= (uint16_t)~TES_OBJECT_SHORT;
 	core->tasks.n_short--;
 }
 
-void tei_core_repair_some(struct tei_core *core, unsigned int *budget)
+void tes_core_repair_some(struct tes_core *core, unsigned int *budget)
 {
-	struct tei_tasks *all = &core->tasks;
+	struct tes_tasks *all = &core->tasks;
 
 	if (!core->config.tasks_pending_max)
 		return;

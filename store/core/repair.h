@@ -5,13 +5,13 @@
 
 #include <stdint.h>
 
-struct tei_core;
-struct tei_object;
+struct tes_core;
+struct tes_object;
 
 /* @o has lost a replica and has others. */
-void tei_core_repair(struct tei_core *core, struct tei_object *o);
-void tei_core_repair_over(struct tei_core *core, int32_t code);
+void tes_core_repair(struct tes_core *core, struct tes_object *o);
+void tes_core_repair_over(struct tes_core *core, int32_t code);
 /* Queue some of those that found no place in the queue. */
-void tei_core_repair_some(struct tei_core *core, unsigned int *budget);
+void tes_core_repair_some(struct tes_core *core, unsigned int *budget);
 
 #endif

@@ -27,10 +27,10 @@
 #include "store/core/tell.h"
 #include "store/core/walk.h"
 
-int tei_core_actions_reserve(struct tei_actions *out, size_t n)
+int tes_core_actions_reserve(struct tes_actions *out, size_t n)
 {
 	size_t room = out->room ? out->room : 8;
-	struct tei_action *grown;
+	struct tes_action *grown;
 
 	if (out->room - out->n >= n)
 		return 0;
@@ -46,33 +46,33 @@ int tei_core_actions_reserve(struct tei_actions *out, size_t n)
 	return 0;
 }
 
-struct tei_action *tei_core_action_add(struct tei_actions *out,
-				       enum tei_action_type type,
-				       tei_session_id session)
+struct tes_action *tes_core_action_add(struct tes_actions *out,
+				       enum tes_action_type type,
+				       tes_session_id session)
 {
-	struct tei_action *a = &out->at[out->n++];
+	struct tes_action *a = &out->at[out->n++];
 
-	*a = (struct tei_action){.type = type, .session = session};
+	*a = (struct tes_action){.type = type, .session = session};
 	return a;
 }
 
-static bool has_place(enum tei_event_type type)
+static bool has_place(enum tes_event_type type)
 {
-	return type == TEI_EVENT_PUT_START || type == TEI_EVENT_LOOKUP;
+	return type == TES_EVENT_PUT_START || type == TES_EVENT_LOOKUP;
 }
 
-static bool has_status(enum tei_event_type type)
+static bool has_status(enum tes_event_type type)
 {
-	return has_place(type) || type == TEI_EVENT_PUT_END ||
-	       type == TEI_EVENT_EXIST || type == TEI_EVENT_SIZE ||
-	       type == TEI_EVENT_REMOVE || type == TEI_EVENT_REPLICA_CLEAR ||
-	       type == TEI_EVENT_OFFER;
+	return has_place(type) || type == TES_EVENT_PUT_END ||
+	       type == TES_EVENT_EXIST || type == TES_EVENT_SIZE ||
+	       type == TES_EVENT_REMOVE || type == TES_EVENT_REPLICA_CLEAR ||
+	       type == TES_EVENT_OFFER;
 }
 
-static bool is_drain(enum tei_event_type type)
+static bool is_drain(enum tes_event_type type)
 {
-	return type == TEI_EVENT_DRAIN_CREATE ||
-	       type == TEI_EVENT_DRAIN_QUERY || type == TEI_EVENT_DRAIN_CANCEL;
+	return type == TES_EVENT_DRAIN_CREATE ||
+	       type == TES_EVENT_DRAIN_QUERY || type == TES_EVENT_DRAIN_CANCEL;
 }
 
 /* calloc that remembers in *@bad that one of many failed. */
@@ -85,14 +85,14 @@ static void *column(struct tei_arena *arena, size_t n, size_t size, bool *bad)
 	return p;
 }
 
-static bool place_columns(struct tei_core *core, struct tei_action *a,
+static bool place_columns(struct tes_core *core, struct tes_action *a,
 			  struct tei_arena *arena, size_t n)
 {
 	size_t names =
 		core->figures.sessions < n ? (size_t)core->figures.sessions : n;
 	bool bad = false;
 
-	core->room = (struct tei_reply_room){arena, n, names + 1, NULL};
+	core->room = (struct tes_reply_room){arena, n, names + 1, NULL};
 	a->u.reply.segment = column(arena, n, sizeof(uint32_t), &bad);
 	a->u.reply.address = column(arena, n, sizeof(uint64_t), &bad);
 	a->u.reply.generation = column(arena, n, sizeof(uint64_t), &bad);
@@ -103,14 +103,14 @@ static bool place_columns(struct tei_core *core, struct tei_action *a,
 	return !bad;
 }
 
-static bool columns(struct tei_core *core, const struct tei_event *ev,
-		    struct tei_action *a, struct tei_arena *arena)
+static bool columns(struct tes_core *core, const struct tes_event *ev,
+		    struct tes_action *a, struct tei_arena *arena)
 {
 	size_t n = ev->n;
 	bool bad = false;
 
-	if (ev->type == TEI_EVENT_TASK_CREATE ||
-	    ev->type == TEI_EVENT_TASK_QUERY) {
+	if (ev->type == TES_EVENT_TASK_CREATE ||
+	    ev->type == TES_EVENT_TASK_QUERY) {
 		a->u.reply.task =
 			column(arena, 1, sizeof(*a->u.reply.task), &bad);
 		return !bad;
@@ -124,24 +124,24 @@ static bool columns(struct tei_core *core, const struct tei_event *ev,
 		return true;
 	a->u.reply.n = n;
 	a->u.reply.status = column(arena, n, sizeof(int32_t), &bad);
-	if (ev->type == TEI_EVENT_LOOKUP || ev->type == TEI_EVENT_SIZE)
+	if (ev->type == TES_EVENT_LOOKUP || ev->type == TES_EVENT_SIZE)
 		a->u.reply.size = column(arena, n, sizeof(uint64_t), &bad);
-	if (ev->type == TEI_EVENT_LOOKUP)
+	if (ev->type == TES_EVENT_LOOKUP)
 		a->u.reply.crc = column(arena, n, sizeof(uint32_t), &bad);
-	if (ev->type == TEI_EVENT_LOOKUP)
+	if (ev->type == TES_EVENT_LOOKUP)
 		a->u.reply.no_crc = column(arena, n, sizeof(bool), &bad);
-	if (ev->type == TEI_EVENT_LOOKUP && core->n_epochs > 2)
+	if (ev->type == TES_EVENT_LOOKUP && core->n_epochs > 2)
 		a->u.reply.unverified = column(arena, n, sizeof(bool), &bad);
 	if (bad)
 		return false;
 	return !has_place(ev->type) || place_columns(core, a, arena, n);
 }
 
-struct tei_action *tei_core_reply(struct tei_core *core,
-				  const struct tei_event *ev, int32_t code,
-				  struct tei_actions *out)
+struct tes_action *tes_core_reply(struct tes_core *core,
+				  const struct tes_event *ev, int32_t code,
+				  struct tes_actions *out)
 {
-	struct tei_action a = {.type = TEI_ACTION_REPLY,
+	struct tes_action a = {.type = TES_ACTION_REPLY,
 			       .session = ev->session,
 			       .cookie = ev->cookie};
 
@@ -149,7 +149,7 @@ struct tei_action *tei_core_reply(struct tei_core *core,
 	a.u.reply.code = code;
 	if (!code && !columns(core, ev, &a, out->arena))
 		return NULL;
-	if (tei_core_actions_reserve(out, 1) < 0)
+	if (tes_core_actions_reserve(out, 1) < 0)
 		return NULL;
 	core->reply_serial++;
 	out->at[out->n] = a;
@@ -169,7 +169,7 @@ static void grow(struct tei_arena *arena, void *at, size_t n, size_t room,
 	memcpy(at, &grown, sizeof(grown));
 }
 
-static bool grow_entries(struct tei_core *core, struct tei_action *a,
+static bool grow_entries(struct tes_core *core, struct tes_action *a,
 			 size_t need)
 {
 	struct tei_arena *arena = core->room.arena;
@@ -190,7 +190,7 @@ static bool grow_entries(struct tei_core *core, struct tei_action *a,
 	return !bad;
 }
 
-static bool grow_names(struct tei_core *core, struct tei_action *a, size_t need)
+static bool grow_names(struct tes_core *core, struct tes_action *a, size_t need)
 {
 	size_t room = core->room.names;
 	bool bad = false;
@@ -207,8 +207,8 @@ static bool grow_names(struct tei_core *core, struct tei_action *a, size_t need)
 }
 
 /* From key @i on keys may have any number of entries. */
-static bool count_entries(struct tei_core *core, struct tei_action *a,
-			  const struct tei_event *ev, size_t i)
+static bool count_entries(struct tes_core *core, struct tes_action *a,
+			  const struct tes_event *ev, size_t i)
 {
 	struct tei_arena *arena = core->room.arena;
 	const uint64_t *size = a->u.reply.size;
@@ -223,7 +223,7 @@ static bool count_entries(struct tei_core *core, struct tei_action *a,
 	length = column(arena, core->room.entries, sizeof(*length), &bad);
 	if (bad)
 		return false;
-	if (ev->type == TEI_EVENT_PUT_START)
+	if (ev->type == TES_EVENT_PUT_START)
 		size = ev->u.put_start.sizes;
 	for (size_t j = 0; j < i; j++) {
 		extents[j] = 1;
@@ -236,10 +236,10 @@ static bool count_entries(struct tei_core *core, struct tei_action *a,
 }
 
 /* The index of @s among the segments of the reply being made. */
-static uint32_t name_of(struct tei_core *core, struct tei_action *reply,
-			struct tei_session *s)
+static uint32_t name_of(struct tes_core *core, struct tes_action *reply,
+			struct tes_session *s)
 {
-	struct tei_core_segment_name *names = core->room.segments;
+	struct tes_core_segment_name *names = core->room.segments;
 
 	if (s->named_by != core->reply_serial) {
 		s->named_by = core->reply_serial;
@@ -251,20 +251,20 @@ static uint32_t name_of(struct tei_core *core, struct tei_action *reply,
 }
 
 /* Whether @e is told of: readers are told of what they can reach. */
-static bool told(const struct tei_action *a, const struct tei_extent *e)
+static bool told(const struct tes_action *a, const struct tes_extent *e)
 {
-	const struct tei_mount *m = tei_core_extent_mount(e);
+	const struct tes_mount *m = tes_core_extent_mount(e);
 
 	return m &&
-	       (a->u.reply.of == TEI_EVENT_PUT_START || tei_core_mount_live(m));
+	       (a->u.reply.of == TES_EVENT_PUT_START || tes_core_mount_live(m));
 }
 
 /* Entry @k: @e, of which @rest bytes of the object are left. */
-static void put_entry(struct tei_core *core, struct tei_action *a, size_t k,
-		      const struct tei_extent *e, uint32_t replica,
+static void put_entry(struct tes_core *core, struct tes_action *a, size_t k,
+		      const struct tes_extent *e, uint32_t replica,
 		      uint64_t length)
 {
-	struct tei_mount *m = tei_core_extent_mount(e);
+	struct tes_mount *m = tes_core_extent_mount(e);
 
 	a->u.reply.segment[k] = name_of(core, a, m->owner);
 	a->u.reply.address[k] = m->base + e->offset;
@@ -277,18 +277,18 @@ static void put_entry(struct tei_core *core, struct tei_action *a, size_t k,
 }
 
 /* At most @n entries, whole replicas. */
-static size_t put_entries(struct tei_core *core, struct tei_action *a,
-			  const struct tei_object *o, size_t n)
+static size_t put_entries(struct tes_core *core, struct tes_action *a,
+			  const struct tes_object *o, size_t n)
 {
 	size_t from = a->u.reply.n_entries, k = from;
 	uint32_t replica = 0;
 	uint64_t rest = o->size, length;
 
-	for (const struct tei_extent *e = o->extents; e && k < from + n;
+	for (const struct tes_extent *e = o->extents; e && k < from + n;
 	     e = e->next) {
 		bool last = !e->next || e->next->replica != e->replica;
 
-		length = tei_core_extent_length(e, rest);
+		length = tes_core_extent_length(e, rest);
 		if (told(a, e)) {
 			put_entry(core, a, k++, e, replica, length);
 			replica += last;
@@ -299,17 +299,17 @@ static size_t put_entries(struct tei_core *core, struct tei_action *a,
 }
 
 /* How many entries @o gets: only one replica once there are many. */
-static size_t entries_of(const struct tei_action *a, const struct tei_object *o)
+static size_t entries_of(const struct tes_action *a, const struct tes_object *o)
 {
-	const struct tei_extent *first = NULL;
+	const struct tes_extent *first = NULL;
 	size_t n = 0;
 
-	for (const struct tei_extent *e = o->extents; e; e = e->next) {
+	for (const struct tes_extent *e = o->extents; e; e = e->next) {
 		if (!told(a, e))
 			continue;
 		if (!first)
 			first = e;
-		if (a->u.reply.n_entries >= TEI_CORE_ENTRIES_MANY &&
+		if (a->u.reply.n_entries >= TES_CORE_ENTRIES_MANY &&
 		    e->replica != first->replica)
 			break;
 		n++;
@@ -317,9 +317,9 @@ static size_t entries_of(const struct tei_action *a, const struct tei_object *o)
 	return n;
 }
 
-bool tei_core_reply_place(struct tei_core *core, struct tei_action *a,
-			  const struct tei_event *ev, size_t i,
-			  const struct tei_object *o)
+bool tes_core_reply_place(struct tes_core *core, struct tes_action *a,
+			  const struct tes_event *ev, size_t i,
+			  const struct tes_object *o)
 {
 	size_t n = o ? entries_of(a, o) : 1;
 	size_t later = ev->n - i - 1;
@@ -346,7 +346,7 @@ nowhere:
 	return false;
 }
 
-static int fence_put(struct tei_action *a, const struct tei_fence *f,
+static int fence_put(struct tes_action *a, const struct tes_fence *f,
 		     struct tei_arena *arena)
 {
 	if (!f->burial) {
@@ -354,26 +354,26 @@ static int fence_put(struct tei_action *a, const struct tei_fence *f,
 		a->u.fence.writer = f->writer;
 		return 0;
 	}
-	if (tei_core_graves_put(a, &f->graves, arena) < 0)
+	if (tes_core_graves_put(a, &f->graves, arena) < 0)
 		return -ENOMEM;
 	a->u.bury.burial = f->id;
 	return 0;
 }
 
-static void flush_fences(struct tei_core *core, struct tei_actions *out)
+static void flush_fences(struct tes_core *core, struct tes_actions *out)
 {
 	while (!tei_list_empty(&core->unsent)) {
-		struct tei_fence *f = tei_list_entry(core->unsent.next,
-						     struct tei_fence, unsent);
-		struct tei_action *a;
+		struct tes_fence *f = tei_list_entry(core->unsent.next,
+						     struct tes_fence, unsent);
+		struct tes_action *a;
 
-		if (tei_core_fence_moot(f)) {
-			tei_core_fence_free(core, f);
+		if (tes_core_fence_moot(f)) {
+			tes_core_fence_free(core, f);
 			continue;
 		}
-		if (tei_core_actions_reserve(out, 1) < 0)
+		if (tes_core_actions_reserve(out, 1) < 0)
 			return;
-		a = tei_core_action_add(out, TEI_ACTION_FENCE, f->owner->id);
+		a = tes_core_action_add(out, TES_ACTION_FENCE, f->owner->id);
 		if (fence_put(a, f, out->arena) < 0) {
 			out->n--;
 			return;
@@ -383,24 +383,24 @@ static void flush_fences(struct tei_core *core, struct tei_actions *out)
 	}
 }
 
-void tei_core_flush(struct tei_core *core, struct tei_actions *out)
+void tes_core_flush(struct tes_core *core, struct tes_actions *out)
 {
-	tei_core_tell_flush(core, out);
-	tei_core_notices_flush(core, out);
+	tes_core_tell_flush(core, out);
+	tes_core_notices_flush(core, out);
 	flush_fences(core, out);
-	tei_core_probes_flush(core, out);
-	tei_core_tasks_flush(core, out);
-	tei_core_walks_flush(core, out);
-	tei_core_drains_flush(core, out);
-	tei_core_answers_flush(core, out);
-	tei_core_news_flush(core, out);
+	tes_core_probes_flush(core, out);
+	tes_core_tasks_flush(core, out);
+	tes_core_walks_flush(core, out);
+	tes_core_drains_flush(core, out);
+	tes_core_answers_flush(core, out);
+	tes_core_news_flush(core, out);
 	while (!tei_list_empty(&core->closes)) {
-		struct tei_session *s = tei_list_entry(
-			core->closes.next, struct tei_session, close);
+		struct tes_session *s = tei_list_entry(
+			core->closes.next, struct tes_session, close);
 
-		if (tei_core_actions_reserve(out, 1) < 0)
+		if (tes_core_actions_reserve(out, 1) < 0)
 			return;
-		tei_core_action_add(out, TEI_ACTION_CLOSE, s->id);
+		tes_core_action_add(out, TES_ACTION_CLOSE, s->id);
 		tei_list_del(&s->close);
 	}
 }

@@ -30,15 +30,15 @@
 #include "store/core/tell.h"
 #include "store/core/tenant.h"
 
-struct tei_session *tei_core_session_find(const struct tei_core *core,
-					  tei_session_id id)
+struct tes_session *tes_core_session_find(const struct tes_core *core,
+					  tes_session_id id)
 {
 	struct tei_hash_node *n = tei_hash_first(
-		&core->sessions, tei_core_hash(core, &id, sizeof(id)));
+		&core->sessions, tes_core_hash(core, &id, sizeof(id)));
 
 	for (; n; n = tei_hash_next(&core->sessions, n)) {
-		struct tei_session *s =
-			TEI_CONTAINER(n, struct tei_session, by_id);
+		struct tes_session *s =
+			TEI_CONTAINER(n, struct tes_session, by_id);
 
 		if (s->id == id)
 			return s;
@@ -46,88 +46,88 @@ struct tei_session *tei_core_session_find(const struct tei_core *core,
 	return NULL;
 }
 
-size_t tei_core_mounted(const struct tei_core *core, tei_session_id session)
+size_t tes_core_mounted(const struct tes_core *core, tes_session_id session)
 {
-	struct tei_session *s = tei_core_session_find(core, session);
+	struct tes_session *s = tes_core_session_find(core, session);
 	size_t n = 0;
 
 	if (!s)
 		return 0;
 	tei_list_for_each (link, &s->mounts)
-		n += !tei_list_entry(link, struct tei_mount, link)->dropping;
+		n += !tei_list_entry(link, struct tes_mount, link)->dropping;
 	return n;
 }
 
-static struct tei_session *find_client(const struct tei_core *core,
+static struct tes_session *find_client(const struct tes_core *core,
 				       const uint8_t *client_id)
 {
 	struct tei_hash_node *n =
 		tei_hash_first(&core->clients,
-			       tei_core_hash(core, client_id, TEI_CORE_ID_LEN));
+			       tes_core_hash(core, client_id, TES_CORE_ID_LEN));
 
 	for (; n; n = tei_hash_next(&core->clients, n)) {
-		struct tei_session *s =
-			TEI_CONTAINER(n, struct tei_session, by_client);
+		struct tes_session *s =
+			TEI_CONTAINER(n, struct tes_session, by_client);
 
-		if (memcmp(s->client_id, client_id, TEI_CORE_ID_LEN) == 0)
+		if (memcmp(s->client_id, client_id, TES_CORE_ID_LEN) == 0)
 			return s;
 	}
 	return NULL;
 }
 
 /* Whether its mounts count follows from the state alone. */
-static void set_state(struct tei_core *core, struct tei_session *s,
-		      enum tei_session_state state)
+static void set_state(struct tes_core *core, struct tes_session *s,
+		      enum tes_session_state state)
 {
-	bool was = s->state == TEI_SESSION_LIVE;
-	bool is = state == TEI_SESSION_LIVE;
+	bool was = s->state == TES_SESSION_LIVE;
+	bool is = state == TES_SESSION_LIVE;
 
 	if (s->state != state)
-		tei_core_news_note(core, s);
+		tes_core_news_note(core, s);
 	s->state = (uint8_t)state;
 	if (was == is)
 		return;
 	tei_list_for_each (link, &s->mounts) {
-		struct tei_mount *m =
-			tei_list_entry(link, struct tei_mount, link);
+		struct tes_mount *m =
+			tei_list_entry(link, struct tes_mount, link);
 
 		if (m->dropping)
 			continue;
-		tei_core_mount_count(core, m, is ? 1 : -1);
+		tes_core_mount_count(core, m, is ? 1 : -1);
 		if (is)
 			tei_list_splice_tail(&core->back, &m->parked);
 	}
 	if (!is)
 		return;
 	tei_list_splice_tail(&core->back, &core->parked);
-	tei_core_loosen_all(core);
+	tes_core_loosen_all(core);
 }
 
-static void move_to(struct tei_list *list, struct tei_session *s)
+static void move_to(struct tei_list *list, struct tes_session *s)
 {
 	tei_list_del(&s->age);
 	tei_list_add_tail(list, &s->age);
 }
 
-void tei_core_session_suspect(struct tei_core *core, struct tei_session *s)
+void tes_core_session_suspect(struct tes_core *core, struct tes_session *s)
 {
-	if (s->state == TEI_SESSION_LIVE)
+	if (s->state == TES_SESSION_LIVE)
 		core->figures.suspects++;
-	set_state(core, s, TEI_SESSION_SUSPECT);
-	tei_core_bury_excuse(core, s);
+	set_state(core, s, TES_SESSION_SUSPECT);
+	tes_core_bury_excuse(core, s);
 }
 
-static void revive(struct tei_core *core, struct tei_session *s)
+static void revive(struct tes_core *core, struct tes_session *s)
 {
-	if (s->state == TEI_SESSION_SUSPECT)
+	if (s->state == TES_SESSION_SUSPECT)
 		core->figures.suspects--;
-	set_state(core, s, TEI_SESSION_LIVE);
+	set_state(core, s, TES_SESSION_LIVE);
 	s->left = false;
 	s->seen_ms = core->now_ms;
 	move_to(&core->live, s);
 }
 
-void tei_core_session_seen(struct tei_core *core, struct tei_session *s)
+void tes_core_session_seen(struct tes_core *core, struct tes_session *s)
 {
 	if (s->left)
 		return;
@@ -135,28 +135,28 @@ void tei_core_session_seen(struct tei_core *core, struct tei_session *s)
 }
 
 /* Fences travel where heartbeats come from; before that they are lost. */
-void tei_core_session_beat(struct tei_core *core, struct tei_session *s,
+void tes_core_session_beat(struct tes_core *core, struct tes_session *s,
 			   bool fresh)
 {
-	tei_core_session_seen(core, s);
-	tei_core_probe_cease(s);
+	tes_core_session_seen(core, s);
+	tes_core_probe_cease(s);
 	if (s->left || (s->beating && !fresh))
 		return;
 	s->evicted.n = 0;
 	s->beating = true;
-	tei_core_fences_resend(core, s);
-	tei_core_tasks_resend(core, s);
+	tes_core_fences_resend(core, s);
+	tes_core_tasks_resend(core, s);
 	tei_list_for_each (link, &s->mounts)
-		tei_core_sync(core,
-			      tei_list_entry(link, struct tei_mount, link));
+		tes_core_sync(core,
+			      tei_list_entry(link, struct tes_mount, link));
 }
 
-void tei_core_session_leave(struct tei_core *core, struct tei_session *s)
+void tes_core_session_leave(struct tes_core *core, struct tes_session *s)
 {
 	if (s->left)
 		return;
-	tei_core_session_suspect(core, s);
-	tei_core_probe_cease(s);
+	tes_core_session_suspect(core, s);
+	tes_core_probe_cease(s);
 	s->left = true;
 	s->beating = false;
 	s->evicted.n = 0; /* it will be told all again */
@@ -164,36 +164,36 @@ void tei_core_session_leave(struct tei_core *core, struct tei_session *s)
 	move_to(&core->left, s);
 }
 
-static void number(struct tei_core *core, struct tei_session *s,
-		   tei_session_id id)
+static void number(struct tes_core *core, struct tes_session *s,
+		   tes_session_id id)
 {
 	s->id = id;
 	s->joined_generation = core->generation;
 	tei_hash_insert(&core->sessions, &s->by_id,
-			tei_core_hash(core, &id, sizeof(id)));
+			tes_core_hash(core, &id, sizeof(id)));
 }
 
-static size_t session_bytes(const struct tei_session *s)
+static size_t session_bytes(const struct tes_session *s)
 {
 	return sizeof(*s) + strlen(s->engine) + 1;
 }
 
 /* Of whom it is not known where he is: on a machine of his own. */
-static uint64_t host_of(const struct tei_core *core, const struct tei_event *ev)
+static uint64_t host_of(const struct tes_core *core, const struct tes_event *ev)
 {
 	if (ev->u.join.host && ev->u.join.host_len)
-		return tei_core_hash(core, ev->u.join.host,
+		return tes_core_hash(core, ev->u.join.host,
 				     ev->u.join.host_len);
-	return tei_core_hash(core, ev->u.join.client_id, TEI_CORE_ID_LEN);
+	return tes_core_hash(core, ev->u.join.client_id, TES_CORE_ID_LEN);
 }
 
-static struct tei_session *new_session(struct tei_core *core,
-				       const struct tei_event *ev,
-				       struct tei_tenant *tenant)
+static struct tes_session *new_session(struct tes_core *core,
+				       const struct tes_event *ev,
+				       struct tes_tenant *tenant)
 {
 	const char *engine = ev->u.join.engine ? ev->u.join.engine : "";
 	size_t len = strlen(engine);
-	struct tei_session *s = tei_calloc(1, sizeof(*s) + len + 1);
+	struct tes_session *s = tei_calloc(1, sizeof(*s) + len + 1);
 
 	if (!s)
 		return NULL;
@@ -209,8 +209,8 @@ static struct tei_session *new_session(struct tei_core *core,
 	s->executes = ev->u.join.executes;
 	s->buries = ev->u.join.buries;
 	s->probes = ev->u.join.probes;
-	memcpy(s->client_id, ev->u.join.client_id, TEI_CORE_ID_LEN);
-	memcpy(s->incarnation, ev->u.join.incarnation, TEI_CORE_ID_LEN);
+	memcpy(s->client_id, ev->u.join.client_id, TES_CORE_ID_LEN);
+	memcpy(s->incarnation, ev->u.join.incarnation, TES_CORE_ID_LEN);
 	memcpy(s->engine, engine, len + 1);
 	s->host = host_of(core, ev);
 	s->tenant = tenant;
@@ -219,70 +219,70 @@ static struct tei_session *new_session(struct tei_core *core,
 	return s;
 }
 
-static void add_session(struct tei_core *core, struct tei_session *s,
-			tei_session_id id)
+static void add_session(struct tes_core *core, struct tes_session *s,
+			tes_session_id id)
 {
 	number(core, s, id);
 	tei_hash_insert(&core->clients, &s->by_client,
-			tei_core_hash(core, s->client_id, TEI_CORE_ID_LEN));
+			tes_core_hash(core, s->client_id, TES_CORE_ID_LEN));
 	tei_hash_insert(&core->lives, &s->by_life,
-			tei_core_hash(core, s->incarnation, TEI_CORE_ID_LEN));
+			tes_core_hash(core, s->incarnation, TES_CORE_ID_LEN));
 	core->figures.sessions++;
 	revive(core, s);
 }
 
-static void leave_tenant(struct tei_core *core, struct tei_session *s)
+static void leave_tenant(struct tes_core *core, struct tes_session *s)
 {
 	s->tenant->users--;
 	core->idle_tenants = true;
 }
 
 /* The same process on a new connection: it keeps what it had. */
-static void take_over(struct tei_core *core, struct tei_session *s,
-		      tei_session_id id, struct tei_tenant *tenant,
-		      struct tei_actions *out)
+static void take_over(struct tes_core *core, struct tes_session *s,
+		      tes_session_id id, struct tes_tenant *tenant,
+		      struct tes_actions *out)
 {
 	tenant->users++;
 	leave_tenant(core, s);
 	s->tenant = tenant;
 	if (!s->left)
-		tei_core_action_add(out, TEI_ACTION_CLOSE, s->id);
+		tes_core_action_add(out, TES_ACTION_CLOSE, s->id);
 	tei_hash_remove(&core->sessions, &s->by_id);
 	number(core, s, id);
 	revive(core, s);
-	tei_core_probe_cease(s);
+	tes_core_probe_cease(s);
 	s->beating = false;
 	s->evicted.n = 0;
-	tei_core_fences_restart(core, s);
+	tes_core_fences_restart(core, s);
 }
 
-int tei_core_on_join(struct tei_core *core, const struct tei_event *ev,
-		     struct tei_actions *out)
+int tes_core_on_join(struct tes_core *core, const struct tes_event *ev,
+		     struct tes_actions *out)
 {
-	struct tei_session *old, *s;
-	struct tei_tenant *tenant;
-	struct tei_action *reply;
-	int rc = tei_core_actions_reserve(out, 2);
+	struct tes_session *old, *s;
+	struct tes_tenant *tenant;
+	struct tes_action *reply;
+	int rc = tes_core_actions_reserve(out, 2);
 
 	if (rc < 0)
 		return rc;
-	reply = tei_core_reply(core, ev, CODE_OK, out);
+	reply = tes_core_reply(core, ev, CODE_OK, out);
 	if (!reply)
 		return -ENOMEM;
 	if (!ev->session || !ev->u.join.client_id || !ev->u.join.incarnation ||
-	    tei_core_session_find(core, ev->session)) {
+	    tes_core_session_find(core, ev->session)) {
 		reply->u.reply.code = CODE_ARGUMENT;
 		return 0;
 	}
-	tenant = tei_core_tenant_get(core, ev->u.join.tenant);
+	tenant = tes_core_tenant_get(core, ev->u.join.tenant);
 	if (!tenant) {
 		reply->u.reply.code = CODE_INTERNAL;
 		return 0;
 	}
-	tei_core_epoch_exceed(core, ev->u.join.epoch);
+	tes_core_epoch_exceed(core, ev->u.join.epoch);
 	old = find_client(core, ev->u.join.client_id);
 	if (old && memcmp(old->incarnation, ev->u.join.incarnation,
-			  TEI_CORE_ID_LEN) == 0) {
+			  TES_CORE_ID_LEN) == 0) {
 		take_over(core, old, ev->session, tenant, out);
 		return 0;
 	}
@@ -292,104 +292,104 @@ int tei_core_on_join(struct tei_core *core, const struct tei_event *ev,
 		return 0;
 	}
 	if (old)
-		tei_core_session_end(core, old);
+		tes_core_session_end(core, old);
 	add_session(core, s, ev->session);
 	return 0;
 }
 
-void tei_core_session_end(struct tei_core *core, struct tei_session *s)
+void tes_core_session_end(struct tes_core *core, struct tes_session *s)
 {
 	struct tei_list *link;
 
-	if (s->state == TEI_SESSION_GONE)
+	if (s->state == TES_SESSION_GONE)
 		return;
-	if (s->state == TEI_SESSION_SUSPECT)
+	if (s->state == TES_SESSION_SUSPECT)
 		core->figures.suspects--;
-	set_state(core, s, TEI_SESSION_GONE);
+	set_state(core, s, TES_SESSION_GONE);
 	core->figures.sessions--;
 	tei_hash_remove(&core->sessions, &s->by_id);
 	tei_hash_remove(&core->clients, &s->by_client);
 	tei_hash_remove(&core->lives, &s->by_life);
-	tei_core_probe_cease(s);
+	tes_core_probe_cease(s);
 	move_to(&core->gone, s);
 	tei_list_add_tail(&core->closes, &s->close);
 	/* The last first: so nothing behind it has to move up. */
 	for (link = s->mounts.prev; link != &s->mounts; link = link->prev)
-		tei_core_mount_drop(
-			core, tei_list_entry(link, struct tei_mount, link));
+		tes_core_mount_drop(
+			core, tei_list_entry(link, struct tes_mount, link));
 	tei_list_for_each (fence, &s->fences)
-		tei_core_fence_cease(
-			tei_list_entry(fence, struct tei_fence, link));
-	tei_core_bury_excuse(core, s);
+		tes_core_fence_cease(
+			tei_list_entry(fence, struct tes_fence, link));
+	tes_core_bury_excuse(core, s);
 }
 
-void tei_core_session_free(struct tei_core *core, struct tei_session *s)
+void tes_core_session_free(struct tes_core *core, struct tes_session *s)
 {
 	struct tei_list *link;
 
 	while ((link = tei_list_pop(&s->fences)))
-		tei_core_fence_free(
-			core, tei_list_entry(link, struct tei_fence, link));
+		tes_core_fence_free(
+			core, tei_list_entry(link, struct tes_fence, link));
 	tei_list_del(&s->age);
 	tei_list_del(&s->close);
 	tei_list_del(&s->news);
 	tei_list_del(&s->notices);
 	leave_tenant(core, s);
-	tei_core_graves_free(core, &s->evicted);
+	tes_core_graves_free(core, &s->evicted);
 	core->heap_bytes -= session_bytes(s);
 	tei_free(s);
 }
 
-static struct tei_session *oldest(const struct tei_list *list)
+static struct tes_session *oldest(const struct tei_list *list)
 {
 	if (tei_list_empty(list))
 		return NULL;
-	return tei_list_entry(list->next, struct tei_session, age);
+	return tei_list_entry(list->next, struct tes_session, age);
 }
 
-static void expire(struct tei_core *core)
+static void expire(struct tes_core *core)
 {
-	const struct tei_core_config *c = &core->config;
+	const struct tes_core_config *c = &core->config;
 	uint64_t now = core->now_ms;
 	uint64_t left_ms = c->left_ms ? c->left_ms : c->suspect_ms;
-	struct tei_session *s;
+	struct tes_session *s;
 
 	while ((s = oldest(&core->live)) && s->seen_ms + c->suspect_ms <= now) {
-		tei_core_session_suspect(core, s);
+		tes_core_session_suspect(core, s);
 		move_to(&core->silent, s);
 	}
 	while ((s = oldest(&core->silent)) &&
 	       s->seen_ms + c->client_ttl_ms <= now)
-		tei_core_session_end(core, s);
+		tes_core_session_end(core, s);
 	while ((s = oldest(&core->left)) && s->seen_ms + left_ms <= now)
-		tei_core_session_end(core, s);
+		tes_core_session_end(core, s);
 }
 
 /* False: no memory for a fence, try again later. */
-static bool settle_builds(struct tei_core *core, struct tei_session *s,
+static bool settle_builds(struct tes_core *core, struct tes_session *s,
 			  unsigned int *budget)
 {
 	while (*budget && !tei_list_empty(&s->builds)) {
 		--*budget;
-		if (tei_core_discard(core, tei_list_entry(s->builds.next,
-							  struct tei_object,
+		if (tes_core_discard(core, tei_list_entry(s->builds.next,
+							  struct tes_object,
 							  link)) < 0)
 			return false;
 	}
 	return true;
 }
 
-void tei_core_sessions_tick(struct tei_core *core, unsigned int *budget)
+void tes_core_sessions_tick(struct tes_core *core, unsigned int *budget)
 {
 	expire(core);
 	tei_list_for_each_safe (link, next, &core->gone) {
-		struct tei_session *s =
-			tei_list_entry(link, struct tei_session, age);
+		struct tes_session *s =
+			tei_list_entry(link, struct tes_session, age);
 
 		if (!*budget || !settle_builds(core, s, budget))
 			return;
 		if (tei_list_empty(&s->builds) && tei_list_empty(&s->mounts) &&
 		    tei_list_empty(&s->close))
-			tei_core_session_free(core, s);
+			tes_core_session_free(core, s);
 	}
 }

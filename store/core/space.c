@@ -27,18 +27,18 @@ struct bin {
 /* Level 0 has sizes 1 .. 15 units exactly, level l has 16 << (l - 1) and up. */
 static struct bin bin_of(uint64_t size)
 {
-	uint64_t units = size / TEI_SPACE_UNIT;
+	uint64_t units = size / TES_SPACE_UNIT;
 	unsigned int top;
 
-	if (units < TEI_SPACE_SUBS)
+	if (units < TES_SPACE_SUBS)
 		return (struct bin){0, (unsigned int)units};
 	top = 63u - (unsigned int)__builtin_clzll(units);
 	return (struct bin){top - SUB_BITS + 1,
 			    (unsigned int)(units >> (top - SUB_BITS)) &
-				    (TEI_SPACE_SUBS - 1)};
+				    (TES_SPACE_SUBS - 1)};
 }
 
-static void bin_add(struct tei_space *s, struct tei_extent *e)
+static void bin_add(struct tes_space *s, struct tes_extent *e)
 {
 	struct bin b = bin_of(e->size);
 
@@ -49,7 +49,7 @@ static void bin_add(struct tei_space *s, struct tei_extent *e)
 	s->levels |= (uint64_t)1 << b.level;
 }
 
-static void bin_del(struct tei_space *s, struct tei_extent *e)
+static void bin_del(struct tes_space *s, struct tes_extent *e)
 {
 	struct bin b = bin_of(e->size);
 
@@ -61,13 +61,13 @@ static void bin_del(struct tei_space *s, struct tei_extent *e)
 		s->levels &= ~((uint64_t)1 << b.level);
 }
 
-static struct tei_extent *extent_of(struct tei_list *link)
+static struct tes_extent *extent_of(struct tei_list *link)
 {
-	return tei_list_entry(link, struct tei_extent, link);
+	return tei_list_entry(link, struct tes_extent, link);
 }
 
 /* A hole of at least @size among the first @tries of the bin of @size. */
-static struct tei_extent *find_in_own(struct tei_space *s, uint64_t size,
+static struct tes_extent *find_in_own(struct tes_space *s, uint64_t size,
 				      unsigned int tries)
 {
 	struct bin b = bin_of(size);
@@ -82,7 +82,7 @@ static struct tei_extent *find_in_own(struct tei_space *s, uint64_t size,
 }
 
 /* Any hole of a larger bin fits; take it from the smallest such bin. */
-static struct tei_extent *find_above(struct tei_space *s, uint64_t size)
+static struct tes_extent *find_above(struct tes_space *s, uint64_t size)
 {
 	struct bin b = bin_of(size);
 	uint32_t subs = s->subs[b.level] & (~0u << b.sub << 1);
@@ -99,18 +99,18 @@ static struct tei_extent *find_above(struct tei_space *s, uint64_t size)
 	return extent_of(s->bins[b.level][b.sub].next);
 }
 
-static void order_del(struct tei_space *s, struct tei_extent *e)
+static void order_del(struct tes_space *s, struct tes_extent *e)
 {
-	for (int i = 0; i < TEI_SPACE_WALKS; i++)
+	for (int i = 0; i < TES_SPACE_WALKS; i++)
 		if (s->at[i] == &e->order)
 			s->at[i] = e->order.next;
 	tei_list_del(&e->order);
 }
 
-static struct tei_extent *new_node(struct tei_space *s, uint64_t offset,
+static struct tes_extent *new_node(struct tes_space *s, uint64_t offset,
 				   uint64_t size)
 {
-	struct tei_extent *e = tei_slab_get(s->nodes);
+	struct tes_extent *e = tei_slab_get(s->nodes);
 
 	if (!e)
 		return NULL;
@@ -121,22 +121,22 @@ static struct tei_extent *new_node(struct tei_space *s, uint64_t offset,
 	return e;
 }
 
-int tei_space_init(struct tei_space *s, struct tei_slab *nodes, uint64_t size)
+int tes_space_init(struct tes_space *s, struct tei_slab *nodes, uint64_t size)
 {
-	struct tei_extent *e;
+	struct tes_extent *e;
 
-	assert(size && size % TEI_SPACE_UNIT == 0 && size <= TEI_SPACE_MAX);
-	*s = (struct tei_space){
+	assert(size && size % TES_SPACE_UNIT == 0 && size <= TES_SPACE_MAX);
+	*s = (struct tes_space){
 		.nodes = nodes,
 		.size = size,
 		.too_large = UINT64_MAX,
 		.too_wide = UINT64_MAX,
 	};
 	tei_list_init(&s->order);
-	for (int i = 0; i < TEI_SPACE_WALKS; i++)
+	for (int i = 0; i < TES_SPACE_WALKS; i++)
 		s->at[i] = &s->order;
-	for (int l = 0; l < TEI_SPACE_LEVELS; l++)
-		for (int i = 0; i < TEI_SPACE_SUBS; i++)
+	for (int l = 0; l < TES_SPACE_LEVELS; l++)
+		for (int i = 0; i < TES_SPACE_SUBS; i++)
 			tei_list_init(&s->bins[l][i]);
 	e = new_node(s, 0, size);
 	if (!e)
@@ -146,19 +146,19 @@ int tei_space_init(struct tei_space *s, struct tei_slab *nodes, uint64_t size)
 	return 0;
 }
 
-void tei_space_fini(struct tei_space *s)
+void tes_space_fini(struct tes_space *s)
 {
 	struct tei_list *node;
 
 	while ((node = tei_list_pop(&s->order)))
 		tei_slab_put(s->nodes,
-			     tei_list_entry(node, struct tei_extent, order));
+			     tei_list_entry(node, struct tes_extent, order));
 }
 
 /* Cut what @e has beyond @size off into a hole of its own. */
-static bool split(struct tei_space *s, struct tei_extent *e, uint64_t size)
+static bool split(struct tes_space *s, struct tes_extent *e, uint64_t size)
 {
-	struct tei_extent *rest;
+	struct tes_extent *rest;
 
 	if (e->size == size)
 		return true;
@@ -171,9 +171,9 @@ static bool split(struct tei_space *s, struct tei_extent *e, uint64_t size)
 	return true;
 }
 
-static struct tei_extent *find_hole(struct tei_space *s, uint64_t size)
+static struct tes_extent *find_hole(struct tes_space *s, uint64_t size)
 {
-	struct tei_extent *e;
+	struct tes_extent *e;
 
 	if (size >= s->too_large)
 		return NULL;
@@ -188,7 +188,7 @@ static struct tei_extent *find_hole(struct tei_space *s, uint64_t size)
 }
 
 /* The first @size bytes of the hole @e. False: no node. */
-static bool take_from(struct tei_space *s, struct tei_extent *e, uint64_t size,
+static bool take_from(struct tes_space *s, struct tes_extent *e, uint64_t size,
 		      void *user)
 {
 	bin_del(s, e);
@@ -206,23 +206,23 @@ static bool take_from(struct tei_space *s, struct tei_extent *e, uint64_t size,
 	return true;
 }
 
-struct tei_extent *tei_space_take(struct tei_space *s, uint64_t size,
+struct tes_extent *tes_space_take(struct tes_space *s, uint64_t size,
 				  void *user)
 {
-	struct tei_extent *e;
+	struct tes_extent *e;
 
-	assert(size && size % TEI_SPACE_UNIT == 0);
+	assert(size && size % TES_SPACE_UNIT == 0);
 	e = find_hole(s, size);
 	return e && take_from(s, e, size, user) ? e : NULL;
 }
 
 /* The first bin below @b that has a hole, largest first; false: none. */
-static bool bin_below(const struct tei_space *s, struct bin *b)
+static bool bin_below(const struct tes_space *s, struct bin *b)
 {
 	uint32_t subs = 0;
 	uint64_t levels;
 
-	if (b->level < TEI_SPACE_LEVELS)
+	if (b->level < TES_SPACE_LEVELS)
 		subs = s->subs[b->level] & ((1u << b->sub) - 1);
 	if (!subs) {
 		levels = s->levels & (((uint64_t)1 << b->level) - 1);
@@ -236,19 +236,19 @@ static bool bin_below(const struct tei_space *s, struct bin *b)
 }
 
 /* The largest holes that together have @size bytes besides their headers. */
-static size_t find_parts(struct tei_space *s, uint64_t size, uint64_t header,
+static size_t find_parts(struct tes_space *s, uint64_t size, uint64_t header,
 			 uint64_t floor,
-			 struct tei_extent *out[TEI_SPACE_PARTS])
+			 struct tes_extent *out[TES_SPACE_PARTS])
 {
-	struct bin b = {TEI_SPACE_LEVELS, 0};
+	struct bin b = {TES_SPACE_LEVELS, 0};
 	uint64_t found = 0;
 	size_t n = 0;
 
-	while (n < TEI_SPACE_PARTS && bin_below(s, &b)) {
+	while (n < TES_SPACE_PARTS && bin_below(s, &b)) {
 		tei_list_for_each (link, &s->bins[b.level][b.sub]) {
-			struct tei_extent *e = extent_of(link);
+			struct tes_extent *e = extent_of(link);
 
-			if (e->size < floor || n == TEI_SPACE_PARTS)
+			if (e->size < floor || n == TES_SPACE_PARTS)
 				return 0;
 			out[n++] = e;
 			found += e->size - header;
@@ -259,9 +259,9 @@ static size_t find_parts(struct tei_space *s, uint64_t size, uint64_t header,
 	return 0;
 }
 
-size_t tei_space_take_parts(struct tei_space *s, uint64_t size, uint64_t header,
+size_t tes_space_take_parts(struct tes_space *s, uint64_t size, uint64_t header,
 			    uint64_t floor, void *user,
-			    struct tei_extent *out[TEI_SPACE_PARTS])
+			    struct tes_extent *out[TES_SPACE_PARTS])
 {
 	uint64_t rest = size, last;
 	size_t n;
@@ -276,8 +276,8 @@ size_t tei_space_take_parts(struct tei_space *s, uint64_t size, uint64_t header,
 	}
 	for (size_t i = 0; i + 1 < n; i++)
 		rest -= out[i]->size - header;
-	last = (header + rest + TEI_SPACE_UNIT - 1) / TEI_SPACE_UNIT *
-	       TEI_SPACE_UNIT;
+	last = (header + rest + TES_SPACE_UNIT - 1) / TES_SPACE_UNIT *
+	       TES_SPACE_UNIT;
 	/* The only one that can fail goes first. */
 	if (!take_from(s, out[n - 1], last, user))
 		return 0;
@@ -287,13 +287,13 @@ size_t tei_space_take_parts(struct tei_space *s, uint64_t size, uint64_t header,
 }
 
 /* Let @e swallow its right neighbour if that is free. */
-static void join_right(struct tei_space *s, struct tei_extent *e)
+static void join_right(struct tes_space *s, struct tes_extent *e)
 {
-	struct tei_extent *right;
+	struct tes_extent *right;
 
 	if (e->order.next == &s->order)
 		return;
-	right = tei_list_entry(e->order.next, struct tei_extent, order);
+	right = tei_list_entry(e->order.next, struct tes_extent, order);
 	if (right->space)
 		return;
 	bin_del(s, right);
@@ -302,16 +302,16 @@ static void join_right(struct tei_space *s, struct tei_extent *e)
 	tei_slab_put(s->nodes, right);
 }
 
-void tei_space_give(struct tei_space *s, struct tei_extent *e)
+void tes_space_give(struct tes_space *s, struct tes_extent *e)
 {
-	struct tei_extent *left;
+	struct tes_extent *left;
 
 	assert(e->space == s);
 	s->used -= e->size;
 	s->too_large = s->too_wide = UINT64_MAX;
 	join_right(s, e);
 	if (e->order.prev != &s->order) {
-		left = tei_list_entry(e->order.prev, struct tei_extent, order);
+		left = tei_list_entry(e->order.prev, struct tes_extent, order);
 		if (!left->space) {
 			bin_del(s, left);
 			left->size += e->size;
@@ -323,14 +323,14 @@ void tei_space_give(struct tei_space *s, struct tei_extent *e)
 	bin_add(s, e);
 }
 
-struct tei_extent *tei_space_first(const struct tei_space *s)
+struct tes_extent *tes_space_first(const struct tes_space *s)
 {
 	if (tei_list_empty(&s->order))
 		return NULL;
-	return tei_list_entry(s->order.next, struct tei_extent, order);
+	return tei_list_entry(s->order.next, struct tes_extent, order);
 }
 
-void tei_space_detach(struct tei_space *s, struct tei_extent *e)
+void tes_space_detach(struct tes_space *s, struct tes_extent *e)
 {
 	if (e->space)
 		s->used -= e->size;
@@ -340,7 +340,7 @@ void tei_space_detach(struct tei_space *s, struct tei_extent *e)
 	tei_slab_put(s->nodes, e);
 }
 
-void tei_space_lose(struct tei_space *s, struct tei_extent *e)
+void tes_space_lose(struct tes_space *s, struct tes_extent *e)
 {
 	assert(e->space == s);
 	s->used -= e->size;
@@ -350,15 +350,15 @@ void tei_space_lose(struct tei_space *s, struct tei_extent *e)
 
 /* ---- by address ---- */
 
-static struct tei_extent *in_order(struct tei_list *order)
+static struct tes_extent *in_order(struct tei_list *order)
 {
-	return tei_list_entry(order, struct tei_extent, order);
+	return tei_list_entry(order, struct tes_extent, order);
 }
 
 /* The extent that @offset is in, from the cursor; it is the cursor then. */
-static struct tei_extent *seek(struct tei_space *s, uint64_t offset)
+static struct tes_extent *seek(struct tes_space *s, uint64_t offset)
 {
-	struct tei_list *at = s->at[TEI_SPACE_SYNC];
+	struct tei_list *at = s->at[TES_SPACE_SYNC];
 
 	if (at == &s->order)
 		at = s->order.next;
@@ -366,16 +366,16 @@ static struct tei_extent *seek(struct tei_space *s, uint64_t offset)
 		at = at->prev;
 	while (in_order(at)->offset + in_order(at)->size <= offset)
 		at = at->next;
-	s->at[TEI_SPACE_SYNC] = at;
+	s->at[TES_SPACE_SYNC] = at;
 	return in_order(at);
 }
 
-struct tei_extent *tei_space_take_at(struct tei_space *s, uint64_t offset,
+struct tes_extent *tes_space_take_at(struct tes_space *s, uint64_t offset,
 				     uint64_t size, void *user)
 {
-	struct tei_extent *e;
+	struct tes_extent *e;
 
-	assert(offset % TEI_SPACE_UNIT == 0 && size % TEI_SPACE_UNIT == 0);
+	assert(offset % TES_SPACE_UNIT == 0 && size % TES_SPACE_UNIT == 0);
 	if (!size || offset >= s->size || size > s->size - offset ||
 	    tei_slab_reserve(s->nodes, 2) < 0)
 		return NULL;
@@ -389,16 +389,16 @@ struct tei_extent *tei_space_take_at(struct tei_space *s, uint64_t offset,
 		e = in_order(e->order.next);
 	}
 	(void)take_from(s, e, size, user);
-	s->at[TEI_SPACE_SYNC] = &e->order;
+	s->at[TES_SPACE_SYNC] = &e->order;
 	return e;
 }
 
-void tei_space_rewind(struct tei_space *s, enum tei_space_walk walk)
+void tes_space_rewind(struct tes_space *s, enum tes_space_walk walk)
 {
 	s->at[walk] = s->order.next;
 }
 
-struct tei_extent *tei_space_next(struct tei_space *s, enum tei_space_walk walk)
+struct tes_extent *tes_space_next(struct tes_space *s, enum tes_space_walk walk)
 {
 	struct tei_list *at = s->at[walk];
 

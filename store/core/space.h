@@ -22,98 +22,98 @@
 #include "base/list.h"
 #include "base/slab.h"
 
-#define TEI_SPACE_UNIT   64u
-#define TEI_SPACE_LEVELS 44
-#define TEI_SPACE_SUBS   16 /* bins a level: sizes within 1/16 of each other */
-#define TEI_SPACE_PARTS  16
-#define TEI_SPACE_MAX    ((uint64_t)1 << 52) /* bytes of one space */
+#define TES_SPACE_UNIT   64u
+#define TES_SPACE_LEVELS 44
+#define TES_SPACE_SUBS   16 /* bins a level: sizes within 1/16 of each other */
+#define TES_SPACE_PARTS  16
+#define TES_SPACE_MAX    ((uint64_t)1 << 52) /* bytes of one space */
 
-struct tei_space;
+struct tes_space;
 
-struct tei_extent {
+struct tes_extent {
 	struct tei_list order; /* in the space, by address */
 	union {
 		struct tei_list link; /* free: in its bin; taken: the user's */
 		struct {              /* taken by an object; zeroed at first */
-			struct tei_extent *next;
+			struct tes_extent *next;
 			uint32_t crc;
 			uint8_t replica;
 			uint8_t tries; /* of drain.c, that failed */
 		};
 	};
-	uint64_t offset, size;   /* bytes, multiples of TEI_SPACE_UNIT */
-	struct tei_space *space; /* NULL: free, or lost */
+	uint64_t offset, size;   /* bytes, multiples of TES_SPACE_UNIT */
+	struct tes_space *space; /* NULL: free, or lost */
 	void *user;
 };
 
 /* Whose walk; they do not mind each other. */
-enum tei_space_walk {
-	TEI_SPACE_SYNC, /* take_at() moves its place */
-	TEI_SPACE_DRAIN,
-	TEI_SPACE_WALKS,
+enum tes_space_walk {
+	TES_SPACE_SYNC, /* take_at() moves its place */
+	TES_SPACE_DRAIN,
+	TES_SPACE_WALKS,
 };
 
-struct tei_space {
-	struct tei_slab *nodes; /* of struct tei_extent; not owned */
+struct tes_space {
+	struct tei_slab *nodes; /* of struct tes_extent; not owned */
 	uint64_t size, used;    /* bytes */
 	uint64_t too_large;     /* no hole is known for this size and more */
 	uint64_t too_wide;      /* nor parts that hold so much and more */
 	struct tei_list order;
-	struct tei_list *at[TEI_SPACE_WALKS]; /* in order; survive changes */
+	struct tei_list *at[TES_SPACE_WALKS]; /* in order; survive changes */
 	uint64_t levels; /* bit l: level l has a free extent */
-	uint32_t subs[TEI_SPACE_LEVELS];
-	struct tei_list bins[TEI_SPACE_LEVELS][TEI_SPACE_SUBS];
+	uint32_t subs[TES_SPACE_LEVELS];
+	struct tei_list bins[TES_SPACE_LEVELS][TES_SPACE_SUBS];
 };
 
-/* @size: a multiple of the unit, 1 unit .. TEI_SPACE_MAX. -ENOMEM. */
-int tei_space_init(struct tei_space *s, struct tei_slab *nodes, uint64_t size);
+/* @size: a multiple of the unit, 1 unit .. TES_SPACE_MAX. -ENOMEM. */
+int tes_space_init(struct tes_space *s, struct tei_slab *nodes, uint64_t size);
 /* Gives every node back; taken extents are gone too. */
-void tei_space_fini(struct tei_space *s);
+void tes_space_fini(struct tes_space *s);
 
 /*
  * Take @size bytes (a multiple of the unit, not 0). NULL: no hole is large
  * enough, or no node (never after tei_slab_reserve(nodes, 1)). About 100 ns.
  */
-struct tei_extent *tei_space_take(struct tei_space *s, uint64_t size,
+struct tes_extent *tes_space_take(struct tes_space *s, uint64_t size,
 				  void *user);
 /*
- * Take room for @size bytes of data in at most TEI_SPACE_PARTS extents, the
+ * Take room for @size bytes of data in at most TES_SPACE_PARTS extents, the
  * largest first, each of which begins with @header bytes; all but the last are
  * full. Holes below @floor bytes are left alone. How many, in @out; 0: the
  * holes are too small, or no node.
  */
-size_t tei_space_take_parts(struct tei_space *s, uint64_t size, uint64_t header,
+size_t tes_space_take_parts(struct tes_space *s, uint64_t size, uint64_t header,
 			    uint64_t floor, void *user,
-			    struct tei_extent *out[TEI_SPACE_PARTS]);
+			    struct tes_extent *out[TES_SPACE_PARTS]);
 /*
- * Take the @size bytes at @offset, both multiples of TEI_SPACE_UNIT. NULL: they
+ * Take the @size bytes at @offset, both multiples of TES_SPACE_UNIT. NULL: they
  * are not all free, or no node. Cheap when @offset is near that of the call
  * before.
  */
-struct tei_extent *tei_space_take_at(struct tei_space *s, uint64_t offset,
+struct tes_extent *tes_space_take_at(struct tes_space *s, uint64_t offset,
 				     uint64_t size, void *user);
 /* The caller has taken @e out of whatever list its link was in. */
-void tei_space_give(struct tei_space *s, struct tei_extent *e);
+void tes_space_give(struct tes_space *s, struct tes_extent *e);
 
 /* The extent at the lowest address; NULL: all were detached. */
-struct tei_extent *tei_space_first(const struct tei_space *s);
+struct tes_extent *tes_space_first(const struct tes_space *s);
 /*
  * Forget @e without joining neighbours: for a space that is being dropped.
  * Nothing may be taken from it any more. As for give(), link is the caller's.
  */
-void tei_space_detach(struct tei_space *s, struct tei_extent *e);
+void tes_space_detach(struct tes_space *s, struct tes_extent *e);
 /*
  * The same for a taken one, but the node is kept, without space and with the
  * user's room as it is: the user gives it back with tei_slab_put().
  */
-void tei_space_lose(struct tei_space *s, struct tei_extent *e);
+void tes_space_lose(struct tes_space *s, struct tes_extent *e);
 
 /*
  * Walk: rewind, then all extents by address, free ones too; NULL at the end.
  * Taking and giving meanwhile does no harm.
  */
-void tei_space_rewind(struct tei_space *s, enum tei_space_walk walk);
-struct tei_extent *tei_space_next(struct tei_space *s,
-				  enum tei_space_walk walk);
+void tes_space_rewind(struct tes_space *s, enum tes_space_walk walk);
+struct tes_extent *tes_space_next(struct tes_space *s,
+				  enum tes_space_walk walk);
 
 #endif

@@ -37,39 +37,39 @@ struct traits {
 	uint32_t data_type;
 };
 
-int32_t tei_core_how_valid(const struct tei_core *core,
-			   const struct tei_core_replicate *how)
+int32_t tes_core_how_valid(const struct tes_core *core,
+			   const struct tes_core_replicate *how)
 {
 	uint64_t most = core->config.soft_pin_ttl_max_ms;
 
 	if (!how)
 		return CODE_OK;
 	if (!most)
-		most = TEI_CORE_PIN_MAX_MS;
-	if (!how->replica_num || how->replica_num > TEI_CORE_REPLICAS_MAX ||
-	    how->soft_pin > TEI_CORE_SOFT_DISABLE ||
-	    how->n_preferred > TEI_CORE_PREFERRED_MAX ||
+		most = TES_CORE_PIN_MAX_MS;
+	if (!how->replica_num || how->replica_num > TES_CORE_REPLICAS_MAX ||
+	    how->soft_pin > TES_CORE_SOFT_DISABLE ||
+	    how->n_preferred > TES_CORE_PREFERRED_MAX ||
 	    how->soft_pin_ttl_ms > most)
 		return CODE_ARGUMENT;
 	return CODE_OK;
 }
 
-int tei_core_starts_init(struct tei_core *core, struct tei_starts *starts,
-			 const struct tei_event *ev,
-			 const struct tei_session *s, struct tei_arena *arena)
+int tes_core_starts_init(struct tes_core *core, struct tes_starts *starts,
+			 const struct tes_event *ev,
+			 const struct tes_session *s, struct tei_arena *arena)
 {
 	starts->started =
-		tei_arena_alloc(arena, ev->n * sizeof(struct tei_object *));
+		tei_arena_alloc(arena, ev->n * sizeof(struct tes_object *));
 	if (!starts->started)
 		return -ENOMEM;
-	return tei_core_wish_init(core, &starts->wish, ev, s, arena);
+	return tes_core_wish_init(core, &starts->wish, ev, s, arena);
 }
 
 /* Whether an object of @size bytes could be, now or when owners are back. */
-static bool holds(struct tei_core *core, uint64_t size)
+static bool holds(struct tes_core *core, uint64_t size)
 {
 	return !core->n_mounts ||
-	       tei_core_mounts_fit(core, tei_core_extent_size(size));
+	       tes_core_mounts_fit(core, tes_core_extent_size(size));
 }
 
 /*
@@ -78,16 +78,16 @@ static bool holds(struct tei_core *core, uint64_t size)
  * fenced: the answer may as well have arrived, and somebody write there. On
  * the same connection it is another put of the same key: the first one writes.
  */
-static bool may_be_lost(const struct tei_object *o, const struct tei_session *s)
+static bool may_be_lost(const struct tes_object *o, const struct tes_session *s)
 {
 	return o->writer == s && o->generation <= s->joined_generation;
 }
 
 /* Groups are for life: whether an upsert of @o asks for its own, or for none */
-static bool same_group(const struct tei_object *o, const struct traits *t)
+static bool same_group(const struct tes_object *o, const struct traits *t)
 {
-	const struct tei_extra *x = tei_core_object_extra(o);
-	const struct tei_group *g = x ? x->group : NULL;
+	const struct tes_extra *x = tes_core_object_extra(o);
+	const struct tes_group *g = x ? x->group : NULL;
 
 	if (!t->group)
 		return true;
@@ -97,24 +97,24 @@ static bool same_group(const struct tei_object *o, const struct traits *t)
 
 /* What a new object takes the place of. */
 struct place {
-	struct tei_object *old;   /* stays until the new one is READY */
-	struct tei_object *loser; /* BUILDING: given up for it */
+	struct tes_object *old;   /* stays until the new one is READY */
+	struct tes_object *loser; /* BUILDING: given up for it */
 };
 
 /*
  * Whether the BUILDING @o is given up for a new one, which can be done then
  * without memory.
  */
-static int32_t preempt(struct tei_core *core, struct tei_object *o,
-		       const struct tei_session *s, bool upsert,
+static int32_t preempt(struct tes_core *core, struct tes_object *o,
+		       const struct tes_session *s, bool upsert,
 		       struct place *at)
 {
-	if (o->flags & TEI_OBJECT_NAMED)
+	if (o->flags & TES_OBJECT_NAMED)
 		return CODE_EXISTS;
-	if (!upsert && !tei_core_object_gone(o) &&
-	    !tei_core_discard_due(core, o) && !may_be_lost(o, s))
+	if (!upsert && !tes_core_object_gone(o) &&
+	    !tes_core_discard_due(core, o) && !may_be_lost(o, s))
 		return CODE_EXISTS;
-	if (tei_core_fences_reserve(core, o, UINT32_MAX) < 0)
+	if (tes_core_fences_reserve(core, o, UINT32_MAX) < 0)
 		return CODE_FULL;
 	at->loser = o;
 	return CODE_OK;
@@ -124,30 +124,30 @@ static int32_t preempt(struct tei_core *core, struct tei_object *o,
  * Whether @o, READY and there, may get a successor. What it is for life that
  * one inherits, unless @o counts as absent.
  */
-static int32_t succeed(struct tei_core *core, struct tei_object *o,
-		       const struct tei_session *s, bool upsert,
+static int32_t succeed(struct tes_core *core, struct tes_object *o,
+		       const struct tes_session *s, bool upsert,
 		       struct traits *t, struct place *at)
 {
-	struct tei_object *other = tei_core_successor_find(core, o);
-	const struct tei_extra *x = tei_core_object_extra(o);
-	bool live = tei_core_object_live(o);
+	struct tes_object *other = tes_core_successor_find(core, o);
+	const struct tes_extra *x = tes_core_object_extra(o);
+	bool live = tes_core_object_live(o);
 	int32_t code = CODE_OK;
 
-	if (live && (o->flags & TEI_OBJECT_BUSY))
+	if (live && (o->flags & TES_OBJECT_BUSY))
 		return CODE_TASK;
 	if (live && !same_group(o, t))
 		return CODE_ARGUMENT;
 	if (other)
 		code = preempt(core, other, s, upsert, at);
-	if (!code && (o->flags & TEI_OBJECT_BUSY) &&
-	    tei_core_task_abort(core, o) < 0)
+	if (!code && (o->flags & TES_OBJECT_BUSY) &&
+	    tes_core_task_abort(core, o) < 0)
 		code = CODE_FULL;
 	if (code)
 		return code;
 	at->old = o;
 	if (!live)
 		return CODE_OK;
-	t->hard = o->flags & TEI_OBJECT_HARD;
+	t->hard = o->flags & TES_OBJECT_HARD;
 	if (x && x->group) {
 		t->group = x->group->name;
 		t->group_len = x->group->name_len;
@@ -162,36 +162,36 @@ static int32_t succeed(struct tei_core *core, struct tei_object *o,
  * as good as gone goes; but a value whose owners are silent stays, since they
  * may come back, and nobody's put is given up before the new one has room.
  */
-static int32_t find_place(struct tei_core *core, const struct tei_event *ev,
-			  const struct tei_core_key *key, uint64_t hash,
-			  const struct tei_session *s, struct traits *t,
+static int32_t find_place(struct tes_core *core, const struct tes_event *ev,
+			  const struct tes_core_key *key, uint64_t hash,
+			  const struct tes_session *s, struct traits *t,
 			  struct place *at)
 {
 	bool upsert = ev->u.put_start.upsert;
-	struct tei_object *o;
+	struct tes_object *o;
 
 	*at = (struct place){.old = NULL};
-	while ((o = tei_core_object_find(core, s->tenant->index, key, hash))) {
-		if (o->flags & TEI_OBJECT_NAMED)
+	while ((o = tes_core_object_find(core, s->tenant->index, key, hash))) {
+		if (o->flags & TES_OBJECT_NAMED)
 			return CODE_EXISTS;
-		if (!tei_core_object_gone(o))
+		if (!tes_core_object_gone(o))
 			break;
 		core->figures.dropped_objects_total++;
-		tei_core_object_drop(core, o);
+		tes_core_object_drop(core, o);
 	}
 	if (!o)
 		return CODE_OK;
-	if (o->state == TEI_OBJECT_BUILDING)
+	if (o->state == TES_OBJECT_BUILDING)
 		return preempt(core, o, s, upsert, at);
-	if (upsert || !tei_core_object_live(o))
+	if (upsert || !tes_core_object_live(o))
 		return succeed(core, o, s, upsert, t, at);
-	tei_core_touch(core, o);
+	tes_core_touch(core, o);
 	return CODE_EXISTS;
 }
 
-static struct traits wanted(const struct tei_core *core,
-			    const struct tei_event *ev, size_t i,
-			    const struct tei_core_replicate *how)
+static struct traits wanted(const struct tes_core *core,
+			    const struct tes_event *ev, size_t i,
+			    const struct tes_core_replicate *how)
 {
 	struct traits t = {.hard = how->hard_pin, .data_type = how->data_type};
 	const uint32_t *group = ev->u.put_start.group;
@@ -200,24 +200,24 @@ static struct traits wanted(const struct tei_core *core,
 		t.group = ev->u.put_start.groups[group[i] - 1];
 		t.group_len = strlen(t.group);
 	}
-	if (how->soft_pin == TEI_CORE_SOFT_ENABLE) {
+	if (how->soft_pin == TES_CORE_SOFT_ENABLE) {
 		t.pin_ms = how->soft_pin_ttl_ms;
 		if (!t.pin_ms)
 			t.pin_ms = core->config.soft_pin_ttl_ms;
 		if (!t.pin_ms)
 			t.pin_ms = SOFT_PIN_TTL_MS;
 	}
-	t.preserve = how->soft_pin == TEI_CORE_SOFT_PRESERVE;
+	t.preserve = how->soft_pin == TES_CORE_SOFT_PRESERVE;
 	return t;
 }
 
-static int dress(struct tei_core *core, struct tei_object *o,
+static int dress(struct tes_core *core, struct tes_object *o,
 		 const struct traits *t)
 {
-	struct tei_extra *x = tei_core_object_extra(o);
+	struct tes_extra *x = tes_core_object_extra(o);
 
 	if (t->hard)
-		o->flags |= TEI_OBJECT_HARD;
+		o->flags |= TES_OBJECT_HARD;
 	if (!x)
 		return 0;
 	x->pin_ms = t->pin_ms;
@@ -225,64 +225,64 @@ static int dress(struct tei_core *core, struct tei_object *o,
 	x->data_type = t->data_type;
 	if (!t->group)
 		return 0;
-	return tei_core_group_join(core, x, t->group, t->group_len);
+	return tes_core_group_join(core, x, t->group, t->group_len);
 }
 
 /* NULL: no memory. */
-static struct tei_object *create(struct tei_core *core,
-				 const struct tei_session *s,
-				 const struct tei_core_key *key,
+static struct tes_object *create(struct tes_core *core,
+				 const struct tes_session *s,
+				 const struct tes_core_key *key,
 				 const struct traits *t)
 {
 	bool extra = t->group || t->pin_ms || t->pin_until_ms || t->data_type;
-	struct tei_object *o =
-		tei_core_object_new(core, s->tenant->index, key, extra);
+	struct tes_object *o =
+		tes_core_object_new(core, s->tenant->index, key, extra);
 
 	if (o && dress(core, o, t) < 0) {
-		tei_core_object_free(core, o);
+		tes_core_object_free(core, o);
 		return NULL;
 	}
 	return o;
 }
 
 /* As many replicas as there is room for; false: none. */
-static bool place(struct tei_core *core, struct tei_wish *wish,
-		  struct tei_object *o, uint32_t n)
+static bool place(struct tes_core *core, struct tes_wish *wish,
+		  struct tes_object *o, uint32_t n)
 {
-	const struct tei_tenant *t = wish->writer->tenant;
-	uint64_t total = tei_core_extent_size(o->size);
+	const struct tes_tenant *t = wish->writer->tenant;
+	uint64_t total = tes_core_extent_size(o->size);
 	uint8_t made = 0;
 
 	if (tei_slab_reserve(&core->extents, 1) < 0 ||
-	    !tei_core_place_or_evict(core, wish, o))
+	    !tes_core_place_or_evict(core, wish, o))
 		return false;
 	while (++made < n)
-		if (!tei_core_tenant_has_room(t, total) ||
+		if (!tes_core_tenant_has_room(t, total) ||
 		    tei_slab_reserve(&core->extents, 1) < 0 ||
-		    !tei_core_place(core, wish, o, made))
+		    !tes_core_place(core, wish, o, made))
 			break;
 	if (wish->how->same_node)
-		wish->near = tei_core_extent_mount(o->extents);
+		wish->near = tes_core_extent_mount(o->extents);
 	core->figures.partial_puts_total += made < n;
 	return true;
 }
 
 /* @o begins, with room, at the place @at. */
-static void begin(struct tei_core *core, struct tei_object *o,
-		  struct tei_session *s, const struct place *at, uint64_t hash)
+static void begin(struct tes_core *core, struct tes_object *o,
+		  struct tes_session *s, const struct place *at, uint64_t hash)
 {
-	int rc = at->loser ? tei_core_discard(core, at->loser) : 0;
+	int rc = at->loser ? tes_core_discard(core, at->loser) : 0;
 
 	assert(!rc); /* reserved */
 	(void)rc;
 	o->generation = ++core->generation;
-	o->state = TEI_OBJECT_BUILDING;
+	o->state = TES_OBJECT_BUILDING;
 	o->writer = s;
 	o->started_ms = core->now_ms;
-	o->flags |= TEI_OBJECT_NAMED;
+	o->flags |= TES_OBJECT_NAMED;
 	if (at->old) {
-		o->flags |= TEI_OBJECT_SUCCESSOR;
-		at->old->flags |= TEI_OBJECT_SUCCEEDED;
+		o->flags |= TES_OBJECT_SUCCESSOR;
+		at->old->flags |= TES_OBJECT_SUCCEEDED;
 	}
 	tei_hash_insert(&core->objects, &o->node, hash);
 	tei_list_add_tail(&s->builds, &o->link);
@@ -294,38 +294,38 @@ static void begin(struct tei_core *core, struct tei_object *o,
  * What is to be succeeded yields to no eviction that makes room for its
  * successor: a failed upsert would cost the old value.
  */
-static int32_t reserve(struct tei_core *core, struct tei_wish *wish,
-		       struct tei_object *o, struct tei_object *old, uint32_t n)
+static int32_t reserve(struct tes_core *core, struct tes_wish *wish,
+		       struct tes_object *o, struct tes_object *old, uint32_t n)
 {
-	struct tei_tenant *t = wish->writer->tenant;
+	struct tes_tenant *t = wish->writer->tenant;
 	int32_t code;
 
 	if (old)
-		tei_core_shelter(core, old);
-	code = tei_core_afford(core, t, tei_core_extent_size(o->size));
+		tes_core_shelter(core, old);
+	code = tes_core_afford(core, t, tes_core_extent_size(o->size));
 	if (!code && !place(core, wish, o, n))
 		code = CODE_FULL;
 	/* Several extents take a little more than one. */
 	if (!code)
-		code = tei_core_afford(core, t, 0);
+		code = tes_core_afford(core, t, 0);
 	if (old)
-		tei_core_unpark(core, old);
+		tes_core_unpark(core, old);
 	return code;
 }
 
-static int32_t start_one(struct tei_core *core, const struct tei_event *ev,
-			 size_t i, uint64_t hash, struct tei_session *s,
-			 struct tei_starts *starts, uint32_t n_replicas)
+static int32_t start_one(struct tes_core *core, const struct tes_event *ev,
+			 size_t i, uint64_t hash, struct tes_session *s,
+			 struct tes_starts *starts, uint32_t n_replicas)
 {
-	const struct tei_core_key *key = &ev->keys[i];
-	struct tei_wish *wish = &starts->wish;
+	const struct tes_core_key *key = &ev->keys[i];
+	struct tes_wish *wish = &starts->wish;
 	struct traits t = wanted(core, ev, i, wish->how);
 	uint64_t size = ev->u.put_start.sizes[i];
-	struct tei_object *o;
+	struct tes_object *o;
 	struct place at;
 	int32_t code;
 
-	if (!tei_core_key_valid(key) || !size || size > TEI_SPACE_MAX)
+	if (!tes_core_key_valid(key) || !size || size > TES_SPACE_MAX)
 		return CODE_ARGUMENT;
 	code = find_place(core, ev, key, hash, s, &t, &at);
 	if (code)
@@ -338,8 +338,8 @@ static int32_t start_one(struct tei_core *core, const struct tei_event *ev,
 	o->size = size;
 	code = reserve(core, wish, o, at.old, n_replicas);
 	if (code) {
-		tei_core_chain_free(core, o->extents);
-		tei_core_object_free(core, o);
+		tes_core_chain_free(core, o->extents);
+		tes_core_object_free(core, o);
 		return code;
 	}
 	begin(core, o, s, &at, hash);
@@ -347,53 +347,53 @@ static int32_t start_one(struct tei_core *core, const struct tei_event *ev,
 	return CODE_OK;
 }
 
-static void note_full(struct tei_core *core, struct tei_action *reply,
+static void note_full(struct tes_core *core, struct tes_action *reply,
 		      uint64_t size)
 {
-	uint64_t extent = tei_core_extent_size(size);
+	uint64_t extent = tes_core_extent_size(size);
 	uint32_t wait = 0;
 
 	core->figures.alloc_failures_total++;
-	if (tei_core_mounts_hold(core, extent))
-		wait = tei_core_retry_ms(core);
-	if ((!wait || wait > TEI_CORE_RETRY_MS) &&
-	    tei_core_mounts_to_come(core, extent))
-		wait = TEI_CORE_RETRY_MS;
+	if (tes_core_mounts_hold(core, extent))
+		wait = tes_core_retry_ms(core);
+	if ((!wait || wait > TES_CORE_RETRY_MS) &&
+	    tes_core_mounts_to_come(core, extent))
+		wait = TES_CORE_RETRY_MS;
 	if (wait &&
 	    (!reply->u.reply.retry_ms || wait < reply->u.reply.retry_ms))
 		reply->u.reply.retry_ms = wait;
 }
 
-static uint32_t replicas_of(const struct tei_action *reply,
-			    const struct tei_wish *wish)
+static uint32_t replicas_of(const struct tes_action *reply,
+			    const struct tes_wish *wish)
 {
-	if (reply->u.reply.n_entries >= TEI_CORE_ENTRIES_MANY)
+	if (reply->u.reply.n_entries >= TES_CORE_ENTRIES_MANY)
 		return 1;
 	return wish->how->replica_num;
 }
 
-void tei_core_on_put_start(struct tei_core *core, const struct tei_event *ev,
-			   struct tei_session *s, struct tei_action *reply,
-			   struct tei_starts *starts)
+void tes_core_on_put_start(struct tes_core *core, const struct tes_event *ev,
+			   struct tes_session *s, struct tes_action *reply,
+			   struct tes_starts *starts)
 {
-	struct tei_object **started = starts->started;
-	uint64_t hashes[TEI_CORE_GROUP];
+	struct tes_object **started = starts->started;
+	uint64_t hashes[TES_CORE_GROUP];
 
-	tei_core_evict_begin(core);
+	tes_core_evict_begin(core);
 	for (size_t i = 0; i < ev->n; i++) {
-		size_t at = i % TEI_CORE_GROUP;
+		size_t at = i % TES_CORE_GROUP;
 		int32_t code;
 
 		if (!at)
-			tei_core_objects_warm(core, s->tenant->index,
+			tes_core_objects_warm(core, s->tenant->index,
 					      &ev->keys[i], ev->n - i, hashes);
 		started[i] = NULL;
 		code = start_one(core, ev, i, hashes[at], s, starts,
 				 replicas_of(reply, &starts->wish));
 		if (code == CODE_FULL)
 			note_full(core, reply, ev->u.put_start.sizes[i]);
-		if (!tei_core_reply_place(core, reply, ev, i, started[i])) {
-			tei_core_object_drop(core, started[i]);
+		if (!tes_core_reply_place(core, reply, ev, i, started[i])) {
+			tes_core_object_drop(core, started[i]);
 			started[i] = NULL;
 			code = CODE_INTERNAL;
 		}
@@ -401,5 +401,5 @@ void tei_core_on_put_start(struct tei_core *core, const struct tei_event *ev,
 	}
 	for (size_t i = 0; i < ev->n; i++)
 		if (started[i])
-			started[i]->flags &= (uint16_t)~TEI_OBJECT_NAMED;
+			started[i]->flags &= (uint16_t)~TES_OBJECT_NAMED;
 }

@@ -25,7 +25,7 @@
  * free, a bin; FENCING, its fence; an object's, the chain instead.
  *
  * A tenant is charged for the extents of its objects, READY or BUILDING, from
- * tei_core_extent_own() to tei_core_extent_disown(): not for what is lost or
+ * tes_core_extent_own() to tes_core_extent_disown(): not for what is lost or
  * belongs to a fence. Each tenant has an eviction policy of its own.
  *
  * A mount's death costs what it holds: `dropping` mounts are walked extent by
@@ -50,18 +50,18 @@
 #include "store/core/reply.h"
 #include "store/core/tasks.h"
 
-struct tei_epoch;
-struct tei_mount;
-struct tei_object;
-struct tei_tenant;
-struct tei_waiter;
+struct tes_epoch;
+struct tes_mount;
+struct tes_object;
+struct tes_tenant;
+struct tes_waiter;
 
 /* Objects of up to 512 bytes, with their keys, come from slabs. */
-#define TEI_CORE_BLOCK_STEP  16
-#define TEI_CORE_BLOCK_SLABS 32
+#define TES_CORE_BLOCK_STEP  16
+#define TES_CORE_BLOCK_SLABS 32
 
-struct tei_core {
-	struct tei_core_config config;
+struct tes_core {
+	struct tes_core_config config;
 	uint64_t last_ms;    /* the caller's clock at the last step */
 	uint64_t stalled_ms; /* time that passed while nobody stepped */
 	uint64_t now_ms;     /* the core's clock: last_ms - stalled_ms */
@@ -71,9 +71,9 @@ struct tei_core {
 	struct tei_hash objects, sessions, clients, groups;
 	struct tei_hash lives; /* sessions, by incarnation */
 	struct tei_slab extents;
-	struct tei_slab blocks[TEI_CORE_BLOCK_SLABS]; /* of objects */
+	struct tei_slab blocks[TES_CORE_BLOCK_SLABS]; /* of objects */
 	/* tenants[n_tenants]; NULL: a place that is free */
-	struct tei_tenant **tenants;
+	struct tes_tenant **tenants;
 	size_t n_tenants, free_tenant; /* no place before that one is free */
 	struct tei_hash tenant_names;
 	bool idle_tenants;        /* there may be some that nobody needs */
@@ -96,12 +96,12 @@ struct tei_core {
 	struct tei_list dropping, walks;
 	struct tei_list graces; /* mounts, in no order: they are few */
 	size_t n_walks;
-	struct tei_tasks tasks;
-	struct tei_drains drains;
-	struct tei_heat heat;
-	struct tei_recall recall;
+	struct tes_tasks tasks;
+	struct tes_drains drains;
+	struct tes_heat heat;
+	struct tes_recall recall;
 
-	struct tei_mount **mounts; /* mounts[n_mounts], in mount order, usable
+	struct tes_mount **mounts; /* mounts[n_mounts], in mount order, usable
 				    * or suspect but not dropping */
 	size_t n_mounts, mounts_room;
 	uint64_t pool_bytes;       /* of all of them, suspect ones too */
@@ -109,26 +109,26 @@ struct tei_core {
 	size_t n_live_mounts;      /* all: every READY object can be read */
 	uint64_t largest_mount;    /* an upper bound of its extents */
 	bool largest_went;         /* it may be less by now */
-	struct tei_tight tight[2]; /* in one extent, in several */
+	struct tes_tight tight[2]; /* in one extent, in several */
 	bool evicting;             /* from high to low watermark */
 	unsigned int effort;       /* left to the starts of this event */
 
-	struct tei_reply_room room;      /* of the reply being made */
-	const struct tei_event *waiting; /* whose reply may wait; or NULL */
-	struct tei_waiter *waiter;       /* its, once it has to */
-	struct tei_object **committed;   /* committed[n_committed], a put end's,
+	struct tes_reply_room room;      /* of the reply being made */
+	const struct tes_event *waiting; /* whose reply may wait; or NULL */
+	struct tes_waiter *waiter;       /* its, once it has to */
+	struct tes_object **committed;   /* committed[n_committed], a put end's,
 					  * in its arena */
 	size_t n_committed;
 	uint64_t telling;         /* serial of the last */
-	struct tei_epoch *epochs; /* epochs[n_epochs]; the first is nobody's */
+	struct tes_epoch *epochs; /* epochs[n_epochs]; the first is nobody's */
 	size_t n_epochs;
 	uint16_t own_epoch;  /* index */
 	uint64_t heap_bytes; /* objects, mounts, sessions, fences; no keys */
-	struct tei_core_figures figures; /* those kept by counting */
+	struct tes_core_figures figures; /* those kept by counting */
 };
 
 /* The time @since is @ms ago; 0: that is never. */
-static inline bool tei_core_is_past(const struct tei_core *core, uint64_t since,
+static inline bool tes_core_is_past(const struct tes_core *core, uint64_t since,
 				    uint64_t ms)
 {
 	return ms && since + ms <= core->now_ms;

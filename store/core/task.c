@@ -2,7 +2,7 @@
 /*
  * task.c - tasks: in which state they are, and how they end
  *
- * A task is in one list of struct tei_tasks, by its state, and in the table of
+ * A task is in one list of struct tes_tasks, by its state, and in the table of
  * tasked objects as long as its object is there. When an object or a copy is
  * forgotten its task only changes its list; it ends in a tick or with an answer,
  * where whoever wanted it may be called. want.c makes them, copy.c and copied.c
@@ -29,9 +29,9 @@
 
 /* ---- life ---- */
 
-int tei_core_tasks_init(struct tei_core *core)
+int tes_core_tasks_init(struct tes_core *core)
 {
-	struct tei_tasks *all = &core->tasks;
+	struct tes_tasks *all = &core->tasks;
 
 	tei_list_init(&all->pending[0]);
 	tei_list_init(&all->pending[1]);
@@ -51,17 +51,17 @@ int tei_core_tasks_init(struct tei_core *core)
 
 static void free_task(struct tei_hash_node *node, void *arg)
 {
-	struct tei_core *core = arg;
-	struct tei_task *t = TEI_CONTAINER(node, struct tei_task, by_number);
+	struct tes_core *core = arg;
+	struct tes_task *t = TEI_CONTAINER(node, struct tes_task, by_number);
 
 	if (t->copy)
-		tei_core_object_free(core, t->copy);
+		tes_core_object_free(core, t->copy);
 	tei_free(t);
 }
 
-void tei_core_tasks_fini(struct tei_core *core)
+void tes_core_tasks_fini(struct tes_core *core)
 {
-	struct tei_tasks *all = &core->tasks;
+	struct tes_tasks *all = &core->tasks;
 	size_t cursor = 0;
 
 	while (tei_hash_walk(&all->by_number, &cursor, SIZE_MAX, free_task,
@@ -73,17 +73,17 @@ void tei_core_tasks_fini(struct tei_core *core)
 
 /* ---- which ---- */
 
-struct tei_task *tei_core_task_of(const struct tei_core *core,
-				  const struct tei_object *o)
+struct tes_task *tes_core_task_of(const struct tes_core *core,
+				  const struct tes_object *o)
 {
 	struct tei_hash_node *n;
 
-	if (!(o->flags & TEI_OBJECT_TASKED))
+	if (!(o->flags & TES_OBJECT_TASKED))
 		return NULL;
 	n = tei_hash_first(&core->tasks.by_object, o->node.hash);
 	for (; n; n = tei_hash_next(&core->tasks.by_object, n)) {
-		struct tei_task *t =
-			TEI_CONTAINER(n, struct tei_task, by_object);
+		struct tes_task *t =
+			TEI_CONTAINER(n, struct tes_task, by_object);
 
 		if (t->object == o)
 			return t;
@@ -91,12 +91,12 @@ struct tei_task *tei_core_task_of(const struct tei_core *core,
 	return NULL;
 }
 
-static struct tei_task *by_number(const struct tei_core *core, uint64_t number)
+static struct tes_task *by_number(const struct tes_core *core, uint64_t number)
 {
 	struct tei_hash_node *n =
 		tei_hash_first(&core->tasks.by_number, number);
 
-	return n ? TEI_CONTAINER(n, struct tei_task, by_number) : NULL;
+	return n ? TEI_CONTAINER(n, struct tes_task, by_number) : NULL;
 }
 
 static void put_be64(uint8_t *to, uint64_t x)
@@ -115,36 +115,36 @@ static uint64_t get_be64(const uint8_t *from)
 }
 
 /* The number that our life began with: it may get others while tasks go on. */
-static uint64_t life(const struct tei_core *core)
+static uint64_t life(const struct tes_core *core)
 {
 	return core->epochs[1].number;
 }
 
-void tei_core_id_of(const struct tei_core *core, uint64_t number, uint8_t *id)
+void tes_core_id_of(const struct tes_core *core, uint64_t number, uint8_t *id)
 {
 	put_be64(id, life(core));
 	put_be64(id + 8, number);
 }
 
-bool tei_core_id_number(const struct tei_core *core, const uint8_t *id,
+bool tes_core_id_number(const struct tes_core *core, const uint8_t *id,
 			uint64_t *number)
 {
 	*number = get_be64(id + 8);
 	return get_be64(id) == life(core);
 }
 
-void tei_core_task_id(const struct tei_core *core, const struct tei_task *t,
+void tes_core_task_id(const struct tes_core *core, const struct tes_task *t,
 		      uint16_t attempt, uint8_t *id)
 {
-	tei_core_id_of(core, (uint64_t)attempt << NUMBER_BITS | t->number, id);
+	tes_core_id_of(core, (uint64_t)attempt << NUMBER_BITS | t->number, id);
 }
 
-struct tei_task *tei_core_task_find(const struct tei_core *core,
+struct tes_task *tes_core_task_find(const struct tes_core *core,
 				    const uint8_t *id, uint16_t *attempt)
 {
 	uint64_t low;
 
-	if (!tei_core_id_number(core, id, &low))
+	if (!tes_core_id_number(core, id, &low))
 		return NULL;
 	*attempt = (uint16_t)(low >> NUMBER_BITS);
 	return by_number(core, low & (((uint64_t)1 << NUMBER_BITS) - 1));
@@ -152,61 +152,61 @@ struct tei_task *tei_core_task_find(const struct tei_core *core,
 
 /* ---- states ---- */
 
-static size_t *n_pending(struct tei_core *core, const struct tei_task *t)
+static size_t *n_pending(struct tes_core *core, const struct tes_task *t)
 {
-	return &core->tasks.n_pending[t->kind == TEI_TASK_REPAIR];
+	return &core->tasks.n_pending[t->kind == TES_TASK_REPAIR];
 }
 
 /* Out of its list. */
-static void leave_state(struct tei_core *core, struct tei_task *t)
+static void leave_state(struct tes_core *core, struct tes_task *t)
 {
 	tei_list_del(&t->link);
-	if (t->state == TEI_TASK_PENDING)
+	if (t->state == TES_TASK_PENDING)
 		--*n_pending(core, t);
-	else if (t->state == TEI_TASK_PROCESSING)
+	else if (t->state == TES_TASK_PROCESSING)
 		core->tasks.n_processing--;
 	t->updated_ms = core->last_ms;
 }
 
-static void enter_pending(struct tei_core *core, struct tei_task *t)
+static void enter_pending(struct tes_core *core, struct tes_task *t)
 {
-	t->state = TEI_TASK_PENDING;
+	t->state = TES_TASK_PENDING;
 	t->since_ms = core->now_ms;
 	++*n_pending(core, t);
-	tei_list_add_tail(&core->tasks.pending[t->kind == TEI_TASK_REPAIR],
+	tei_list_add_tail(&core->tasks.pending[t->kind == TES_TASK_REPAIR],
 			  &t->link);
 }
 
-void tei_core_task_wait(struct tei_core *core, struct tei_task *t,
+void tes_core_task_wait(struct tes_core *core, struct tes_task *t,
 			uint64_t wait_ms)
 {
 	t->not_before_ms = core->now_ms + wait_ms;
-	if (t->state == TEI_TASK_PENDING)
+	if (t->state == TES_TASK_PENDING)
 		return;
 	leave_state(core, t);
 	enter_pending(core, t);
 }
 
-void tei_core_task_work(struct tei_core *core, struct tei_task *t,
+void tes_core_task_work(struct tes_core *core, struct tes_task *t,
 			struct tei_list *list)
 {
 	leave_state(core, t);
-	t->state = TEI_TASK_PROCESSING;
+	t->state = TES_TASK_PROCESSING;
 	t->since_ms = core->now_ms;
 	core->tasks.n_processing++;
 	tei_list_add_tail(list, &t->link);
 }
 
-static void attach(struct tei_core *core, struct tei_task *t,
-		   struct tei_object *o)
+static void attach(struct tes_core *core, struct tes_task *t,
+		   struct tes_object *o)
 {
 	t->object = o;
-	o->flags |= TEI_OBJECT_TASKED;
+	o->flags |= TES_OBJECT_TASKED;
 	tei_hash_insert(&core->tasks.by_object, &t->by_object, o->node.hash);
 }
 
-void tei_core_task_enter(struct tei_core *core, struct tei_task *t,
-			 struct tei_object *o)
+void tes_core_task_enter(struct tes_core *core, struct tes_task *t,
+			 struct tes_object *o)
 {
 	t->number = ++core->tasks.number;
 	t->created_ms = t->updated_ms = core->last_ms;
@@ -216,29 +216,29 @@ void tei_core_task_enter(struct tei_core *core, struct tei_task *t,
 	enter_pending(core, t);
 }
 
-static void detach(struct tei_core *core, struct tei_task *t)
+static void detach(struct tes_core *core, struct tes_task *t)
 {
 	tei_hash_remove(&core->tasks.by_object, &t->by_object);
-	t->object->flags &= (uint16_t)~TEI_OBJECT_TASKED;
+	t->object->flags &= (uint16_t)~TES_OBJECT_TASKED;
 	t->object = NULL;
 }
 
-void tei_core_task_orphan(struct tei_core *core, struct tei_object *o)
+void tes_core_task_orphan(struct tes_core *core, struct tes_object *o)
 {
-	struct tei_task *t = tei_core_task_of(core, o);
+	struct tes_task *t = tes_core_task_of(core, o);
 
-	core->tasks.n_short -= (o->flags & TEI_OBJECT_SHORT) != 0;
+	core->tasks.n_short -= (o->flags & TES_OBJECT_SHORT) != 0;
 	if (!t)
 		return;
 	detach(core, t);
 	tei_list_del(&t->unsent);
 	if (t->copy)
-		tei_core_task_work(core, t, &core->tasks.broken);
+		tes_core_task_work(core, t, &core->tasks.broken);
 }
 
-void tei_core_task_unbuilt(struct tei_core *core, const struct tei_object *copy)
+void tes_core_task_unbuilt(struct tes_core *core, const struct tes_object *copy)
 {
-	struct tei_task *t = by_number(core, copy->generation);
+	struct tes_task *t = by_number(core, copy->generation);
 
 	t->copy = NULL;
 	t->executor->n_tasks--;
@@ -246,16 +246,16 @@ void tei_core_task_unbuilt(struct tei_core *core, const struct tei_object *copy)
 	tei_list_del(&t->at);
 	tei_list_del(&t->unsent);
 	if (t->object)
-		tei_core_unhold(core, t->object);
-	tei_core_task_wait(core, t, 0);
+		tes_core_unhold(core, t->object);
+	tes_core_task_wait(core, t, 0);
 }
 
-void tei_core_task_inherit(struct tei_core *core, struct tei_object *old,
-			   struct tei_object *o)
+void tes_core_task_inherit(struct tes_core *core, struct tes_object *old,
+			   struct tes_object *o)
 {
-	struct tei_task *t = tei_core_task_of(core, old);
+	struct tes_task *t = tes_core_task_of(core, old);
 
-	if (!t || t->kind != TEI_TASK_USER || t->state != TEI_TASK_PENDING)
+	if (!t || t->kind != TES_TASK_USER || t->state != TES_TASK_PENDING)
 		return;
 	detach(core, t);
 	attach(core, t, o);
@@ -267,7 +267,7 @@ void tei_core_task_inherit(struct tei_core *core, struct tei_object *old,
 
 /* ---- the end ---- */
 
-static void forget(struct tei_core *core, struct tei_task *t)
+static void forget(struct tes_core *core, struct tes_task *t)
 {
 	tei_list_del(&t->link);
 	tei_hash_remove(&core->tasks.by_number, &t->by_number);
@@ -275,15 +275,15 @@ static void forget(struct tei_core *core, struct tei_task *t)
 	tei_free(t);
 }
 
-static void remember(struct tei_core *core, struct tei_task *t)
+static void remember(struct tes_core *core, struct tes_task *t)
 {
-	struct tei_tasks *all = &core->tasks;
+	struct tes_tasks *all = &core->tasks;
 
 	tei_list_add_tail(&all->finished, &t->link);
 	all->n_finished++;
 	while (all->n_finished > core->config.tasks_finished_max) {
 		all->n_finished--;
-		forget(core, tei_list_entry(all->finished.next, struct tei_task,
+		forget(core, tei_list_entry(all->finished.next, struct tes_task,
 					    link));
 	}
 }
@@ -315,48 +315,48 @@ static const char *words(int32_t code)
 	}
 }
 
-void tei_core_task_over(struct tei_core *core, enum tei_task_kind kind,
-			uint64_t cookie, struct tei_object *object,
+void tes_core_task_over(struct tes_core *core, enum tes_task_kind kind,
+			uint64_t cookie, struct tes_object *object,
 			int32_t code)
 {
 	switch (kind) {
-	case TEI_TASK_REPAIR:
-		tei_core_repair_over(core, code);
+	case TES_TASK_REPAIR:
+		tes_core_repair_over(core, code);
 		break;
-	case TEI_TASK_DRAIN:
-		tei_core_drain_over(core, cookie, object, code);
+	case TES_TASK_DRAIN:
+		tes_core_drain_over(core, cookie, object, code);
 		break;
-	case TEI_TASK_USER: /* asks */
+	case TES_TASK_USER: /* asks */
 		break;
-	case TEI_TASK_HEAT:
-		tei_core_heat_over(core, object, code);
+	case TES_TASK_HEAT:
+		tes_core_heat_over(core, object, code);
 		break;
 	}
 }
 
-void tei_core_task_end(struct tei_core *core, struct tei_task *t, int32_t code)
+void tes_core_task_end(struct tes_core *core, struct tes_task *t, int32_t code)
 {
-	struct tei_object *o = t->object;
-	enum tei_task_kind kind = t->kind;
+	struct tes_object *o = t->object;
+	enum tes_task_kind kind = t->kind;
 	uint64_t cookie = t->cookie;
 	uint8_t lost = t->lost;
 
 	leave_state(core, t);
 	if (o) {
 		detach(core, t);
-		tei_core_unhold(core, o);
+		tes_core_unhold(core, o);
 	}
-	t->state = code ? TEI_TASK_FAILED : TEI_TASK_SUCCESS;
+	t->state = code ? TES_TASK_FAILED : TES_TASK_SUCCESS;
 	t->code = code;
 	if (!*t->message)
 		snprintf(t->message, sizeof(t->message), "%s", words(code));
 	core->figures.tasks_succeeded_total += !code;
 	core->figures.tasks_failed_total += code != 0;
-	if (kind == TEI_TASK_USER)
+	if (kind == TES_TASK_USER)
 		remember(core, t);
 	else
 		forget(core, t);
 	while (o && lost--)
-		tei_core_repair(core, o);
-	tei_core_task_over(core, kind, cookie, o, code);
+		tes_core_repair(core, o);
+	tes_core_task_over(core, kind, cookie, o, code);
 }

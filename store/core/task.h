@@ -15,24 +15,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct tei_core;
-struct tei_mount;
-struct tei_object;
+struct tes_core;
+struct tes_mount;
+struct tes_object;
 
-enum tei_task_kind {
-	TEI_TASK_USER,   /* somebody may ask about it */
-	TEI_TASK_DRAIN,  /* a mount is to be emptied */
-	TEI_TASK_REPAIR, /* a replica was lost with its mount */
-	TEI_TASK_HEAT,   /* it is read much */
+enum tes_task_kind {
+	TES_TASK_USER,   /* somebody may ask about it */
+	TES_TASK_DRAIN,  /* a mount is to be emptied */
+	TES_TASK_REPAIR, /* a replica was lost with its mount */
+	TES_TASK_HEAT,   /* it is read much */
 };
 
-struct tei_core_task_want {
-	struct tei_object *object; /* READY */
-	enum tei_task_kind kind;
+struct tes_core_task_want {
+	struct tes_object *object; /* READY */
+	enum tes_task_kind kind;
 	/* To be given up after the copy is there; or NULL: nothing is. */
-	const struct tei_mount *source;
+	const struct tes_mount *source;
 	/* NULL: any but those it is on, on another machine if there is one. */
-	const struct tei_mount *target;
+	const struct tes_mount *target;
 	uint64_t cookie; /* comes back */
 };
 
@@ -41,18 +41,18 @@ struct tei_core_task_want {
  * -1401: too many wait, -1: no memory. A task of REPAIR or HEAT that only waits
  * yields to one of the other kinds.
  */
-int32_t tei_core_task_add(struct tei_core *core,
-			  const struct tei_core_task_want *want);
+int32_t tes_core_task_add(struct tes_core *core,
+			  const struct tes_core_task_want *want);
 
 /* How many more may be added now. */
-size_t tei_core_task_slots(const struct tei_core *core);
+size_t tes_core_task_slots(const struct tes_core *core);
 
 /*
  * A task has ended: 0, or the code. @object: NULL when it is no more. May add
  * tasks, but must not touch objects otherwise. In task.c, by kind.
  */
-void tei_core_task_over(struct tei_core *core, enum tei_task_kind kind,
-			uint64_t cookie, struct tei_object *object,
+void tes_core_task_over(struct tes_core *core, enum tes_task_kind kind,
+			uint64_t cookie, struct tes_object *object,
 			int32_t code);
 
 #endif

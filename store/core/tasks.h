@@ -15,43 +15,43 @@
 #include "base/list.h"
 #include "store/core/core.h"
 
-struct tei_object;
-struct tei_session;
+struct tes_object;
+struct tes_session;
 
 /* Where a copy goes, or what is moved: one mount, any of a name, any at all. */
-struct tei_task_place {
+struct tes_task_place {
 	uint64_t serial;  /* of a mount, or 0 */
 	const char *name; /* the task's own; or NULL */
 };
 
-struct tei_task {
+struct tes_task {
 	struct tei_hash_node by_number, by_object;
-	struct tei_list link;      /* a list of tei_tasks, by state */
+	struct tei_list link;      /* a list of tes_tasks, by state */
 	struct tei_list at;        /* executor's tasks */
-	struct tei_list unsent;    /* tei_tasks' */
-	struct tei_object *object; /* NULL: it is no more */
-	struct tei_object *copy;   /* there while an executor works on it */
-	struct tei_session *executor;
+	struct tei_list unsent;    /* tes_tasks' */
+	struct tes_object *object; /* NULL: it is no more */
+	struct tes_object *copy;   /* there while an executor works on it */
+	struct tes_session *executor;
 	uint64_t number, cookie;
 	uint64_t since_ms, not_before_ms;
 	uint64_t created_ms, updated_ms; /* by the caller's clock */
 	uint16_t attempt;
-	uint8_t kind, state; /* enum tei_task_kind, enum tei_task_state */
+	uint8_t kind, state; /* enum tes_task_kind, enum tes_task_state */
 	bool move, assigned;
 	uint16_t tenant; /* who may ask about it */
 	uint8_t lost;    /* more replicas that its object lost meanwhile */
 	uint8_t failed;  /* attempts */
 	uint64_t tries;  /* to find room */
 	int32_t code;
-	uint8_t client[TEI_CORE_ID_LEN];
-	char message[TEI_CORE_MESSAGE_MAX];
+	uint8_t client[TES_CORE_ID_LEN];
+	char message[TES_CORE_MESSAGE_MAX];
 	size_t bytes; /* of all this */
-	struct tei_task_place source;
+	struct tes_task_place source;
 	size_t n_targets, next; /* those before next are done */
-	struct tei_task_place targets[];
+	struct tes_task_place targets[];
 };
 
-struct tei_tasks {
+struct tes_tasks {
 	struct tei_hash by_number, by_object; /* of objects that have one */
 	struct tei_list pending[2]; /* the second are repairs, which yield */
 	size_t n_pending[2];
@@ -67,40 +67,40 @@ struct tei_tasks {
 	size_t cursor;   /* of the walk that looks for them */
 };
 
-int tei_core_tasks_init(struct tei_core *core);
-void tei_core_tasks_fini(struct tei_core *core);
+int tes_core_tasks_init(struct tes_core *core);
+void tes_core_tasks_fini(struct tes_core *core);
 /* @number, of something of this master's life, as others know it. */
-void tei_core_id_of(const struct tei_core *core, uint64_t number, uint8_t *id);
+void tes_core_id_of(const struct tes_core *core, uint64_t number, uint8_t *id);
 /* False: @id is of another life. */
-bool tei_core_id_number(const struct tei_core *core, const uint8_t *id,
+bool tes_core_id_number(const struct tes_core *core, const uint8_t *id,
 			uint64_t *number);
 /* The task of @o; NULL: it has none. */
-struct tei_task *tei_core_task_of(const struct tei_core *core,
-				  const struct tei_object *o);
+struct tes_task *tes_core_task_of(const struct tes_core *core,
+				  const struct tes_object *o);
 /* NULL: no such number. */
-struct tei_task *tei_core_task_find(const struct tei_core *core,
+struct tes_task *tes_core_task_find(const struct tes_core *core,
 				    const uint8_t *id, uint16_t *attempt);
 /* Of an attempt; 0: what the task is known as. */
-void tei_core_task_id(const struct tei_core *core, const struct tei_task *t,
+void tes_core_task_id(const struct tes_core *core, const struct tes_task *t,
 		      uint16_t attempt, uint8_t *id);
 /* A new one, about @o: it waits. */
-void tei_core_task_enter(struct tei_core *core, struct tei_task *t,
-			 struct tei_object *o);
+void tes_core_task_enter(struct tes_core *core, struct tes_task *t,
+			 struct tes_object *o);
 /* It waits (again): to be tried, and not before @wait_ms. */
-void tei_core_task_wait(struct tei_core *core, struct tei_task *t,
+void tes_core_task_wait(struct tes_core *core, struct tes_task *t,
 			uint64_t wait_ms);
-/* PROCESSING, in @list of tei_tasks. */
-void tei_core_task_work(struct tei_core *core, struct tei_task *t,
+/* PROCESSING, in @list of tes_tasks. */
+void tes_core_task_work(struct tes_core *core, struct tes_task *t,
 			struct tei_list *list);
 /* It is over. It has no copy any more, and may be no more itself. */
-void tei_core_task_end(struct tei_core *core, struct tei_task *t, int32_t code);
+void tes_core_task_end(struct tes_core *core, struct tes_task *t, int32_t code);
 /* @o, which is TASKED or SHORT, is being forgotten. */
-void tei_core_task_orphan(struct tei_core *core, struct tei_object *o);
+void tes_core_task_orphan(struct tes_core *core, struct tes_object *o);
 /* A COPY is being forgotten: no matter why, its task waits again. */
-void tei_core_task_unbuilt(struct tei_core *core,
-			   const struct tei_object *copy);
+void tes_core_task_unbuilt(struct tes_core *core,
+			   const struct tes_object *copy);
 /* READY @o takes the place of @old, whose task may be about its key. */
-void tei_core_task_inherit(struct tei_core *core, struct tei_object *old,
-			   struct tei_object *o);
+void tes_core_task_inherit(struct tes_core *core, struct tes_object *old,
+			   struct tes_object *o);
 
 #endif

@@ -25,15 +25,15 @@
 /* Extents of one step that are told again. */
 #define SYNC_STEP 1024u
 
-struct tei_telling {
-	struct tei_telling *next;
-	struct tei_session *owner;
+struct tes_telling {
+	struct tes_telling *next;
+	struct tes_session *owner;
 	size_t n, n_entries;
-	struct tei_core_objects objects;
+	struct tes_core_objects objects;
 };
 
 /* The extents that follow @e in its replica, and itself. */
-static size_t replica_entries(const struct tei_extent *e)
+static size_t replica_entries(const struct tes_extent *e)
 {
 	size_t n = 1;
 
@@ -45,7 +45,7 @@ static size_t replica_entries(const struct tei_extent *e)
 /* ---- columns ---- */
 
 /* What few objects have: only where some do. */
-static int extras_init(const struct tei_core *core, struct tei_core_objects *c,
+static int extras_init(const struct tes_core *core, struct tes_core_objects *c,
 		       size_t n, struct tei_arena *arena)
 {
 	if (!core->n_extras)
@@ -55,10 +55,10 @@ static int extras_init(const struct tei_core *core, struct tei_core_objects *c,
 	return c->pin_ms && c->groups ? 0 : -ENOMEM;
 }
 
-static int objects_init(const struct tei_core *core, struct tei_core_objects *c,
+static int objects_init(const struct tes_core *core, struct tes_core_objects *c,
 			size_t n, size_t n_entries, struct tei_arena *arena)
 {
-	*c = (struct tei_core_objects){
+	*c = (struct tes_core_objects){
 		.keys = tei_arena_alloc(arena, n * sizeof(c->keys[0])),
 		.generation =
 			tei_arena_alloc(arena, n * sizeof(c->generation[0])),
@@ -86,8 +86,8 @@ static int objects_init(const struct tei_core *core, struct tei_core_objects *c,
 }
 
 /* What the column says for one of @t's; mostly the one before was, too. */
-static uint32_t tenant_column(struct tei_core_objects *c,
-			      const struct tei_tenant *t)
+static uint32_t tenant_column(struct tes_core_objects *c,
+			      const struct tes_tenant *t)
 {
 	size_t i = c->n_tenants;
 
@@ -101,74 +101,74 @@ static uint32_t tenant_column(struct tei_core_objects *c,
 	return (uint32_t)c->n_tenants;
 }
 
-static uint32_t attributes_of(const struct tei_object *o)
+static uint32_t attributes_of(const struct tes_object *o)
 {
-	const struct tei_extra *x = tei_core_object_extra(o);
-	uint32_t all = x ? x->data_type << TEI_CORE_TYPE_SHIFT : 0;
+	const struct tes_extra *x = tes_core_object_extra(o);
+	uint32_t all = x ? x->data_type << TES_CORE_TYPE_SHIFT : 0;
 
-	return o->flags & TEI_OBJECT_HARD ? all | TEI_CORE_PINNED : all;
+	return o->flags & TES_OBJECT_HARD ? all | TES_CORE_PINNED : all;
 }
 
-static void add_extra(const struct tei_core *core, struct tei_core_objects *c,
-		      size_t i, const struct tei_object *o)
+static void add_extra(const struct tes_core *core, struct tes_core_objects *c,
+		      size_t i, const struct tes_object *o)
 {
-	const struct tei_extra *x = tei_core_object_extra(o);
+	const struct tes_extra *x = tes_core_object_extra(o);
 
 	if (!x || !c->pin_ms || !c->groups)
 		return;
 	if (x->pin_until_ms > core->now_ms)
 		c->pin_ms[i] = x->pin_until_ms - core->now_ms;
 	if (x->group)
-		c->groups[i] = (struct tei_core_key){x->group->name,
+		c->groups[i] = (struct tes_core_key){x->group->name,
 						     x->group->name_len};
 }
 
 /* The replica of @o that begins at @e, whose columns have room. */
-static void objects_add(const struct tei_core *core, struct tei_core_objects *c,
-			const struct tei_object *o, const struct tei_extent *e)
+static void objects_add(const struct tes_core *core, struct tes_core_objects *c,
+			const struct tes_object *o, const struct tes_extent *e)
 {
-	const struct tei_mount *m = tei_core_extent_mount(e);
+	const struct tes_mount *m = tes_core_extent_mount(e);
 	size_t i = c->n++, n = replica_entries(e);
 	uint64_t rest = o->size;
 
-	c->keys[i] = (struct tei_core_key){o->key, o->key_len};
+	c->keys[i] = (struct tes_core_key){o->key, o->key_len};
 	c->generation[i] = o->generation;
 	c->gen_epoch[i] = core->epochs[o->epoch].number;
 	c->size[i] = o->size;
 	c->extents[i] = (uint32_t)n;
-	c->no_crc[i] = o->flags & TEI_OBJECT_NO_CRC;
-	c->tenant[i] = tenant_column(c, tei_core_tenant_of(core, o));
+	c->no_crc[i] = o->flags & TES_OBJECT_NO_CRC;
+	c->tenant[i] = tenant_column(c, tes_core_tenant_of(core, o));
 	c->attributes[i] = attributes_of(o);
 	add_extra(core, c, i, o);
 	for (; n; n--, e = e->next) {
 		size_t k = c->n_entries++;
 
 		c->address[k] = m->base + e->offset;
-		c->length[k] = tei_core_extent_length(e, rest);
+		c->length[k] = tes_core_extent_length(e, rest);
 		c->crc[k] = e->crc;
 		rest -= c->length[k];
 	}
 }
 
 /* Where a replica begins that lies at @owner; NULL: none does. */
-static const struct tei_extent *replica_at(const struct tei_object *o,
-					   const struct tei_session *owner)
+static const struct tes_extent *replica_at(const struct tes_object *o,
+					   const struct tes_session *owner)
 {
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
-		if (tei_core_extent_there(e) &&
-		    tei_core_extent_mount(e)->owner == owner)
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (tes_core_extent_there(e) &&
+		    tes_core_extent_mount(e)->owner == owner)
 			return e;
 	return NULL;
 }
 
-int tei_core_objects_one(const struct tei_core *core,
-			 const struct tei_object *o,
-			 const struct tei_session *owner,
-			 struct tei_core_objects *out, struct tei_arena *arena)
+int tes_core_objects_one(const struct tes_core *core,
+			 const struct tes_object *o,
+			 const struct tes_session *owner,
+			 struct tes_core_objects *out, struct tei_arena *arena)
 {
-	const struct tei_extent *e = replica_at(o, owner);
+	const struct tes_extent *e = replica_at(o, owner);
 
-	*out = (struct tei_core_objects){.n = 0};
+	*out = (struct tes_core_objects){.n = 0};
 	if (!e)
 		return 0;
 	if (objects_init(core, out, 1, replica_entries(e), arena) < 0)
@@ -179,36 +179,36 @@ int tei_core_objects_one(const struct tei_core *core,
 
 /* ---- what a step has committed ---- */
 
-static void sync_all(struct tei_core *core, const struct tei_object *o)
+static void sync_all(struct tes_core *core, const struct tes_object *o)
 {
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
-		if (tei_core_extent_there(e))
-			tei_core_sync(core, tei_core_extent_mount(e));
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (tes_core_extent_there(e))
+			tes_core_sync(core, tes_core_extent_mount(e));
 }
 
-void tei_core_committed(struct tei_core *core, struct tei_object *o)
+void tes_core_committed(struct tes_core *core, struct tes_object *o)
 {
 	core->committed[core->n_committed++] = o;
 }
 
 /* Whom the replica that begins at @e is told to; NULL: nobody listens. */
-static struct tei_session *listener(const struct tei_object *o,
-				    const struct tei_extent *e)
+static struct tes_session *listener(const struct tes_object *o,
+				    const struct tes_extent *e)
 {
-	struct tei_session *s;
+	struct tes_session *s;
 
-	if (!tei_core_extent_there(e) || !tei_core_extent_begins(o, e))
+	if (!tes_core_extent_there(e) || !tes_core_extent_begins(o, e))
 		return NULL;
-	s = tei_core_extent_mount(e)->owner;
+	s = tes_core_extent_mount(e)->owner;
 	return s->buries && s->beating ? s : NULL;
 }
 
 /* Count what each owner will be told. -ENOMEM. */
-static int count(struct tei_core *core, const struct tei_object *o,
-		 struct tei_telling **all, struct tei_arena *arena)
+static int count(struct tes_core *core, const struct tes_object *o,
+		 struct tes_telling **all, struct tei_arena *arena)
 {
-	for (const struct tei_extent *e = o->extents; e; e = e->next) {
-		struct tei_session *s = listener(o, e);
+	for (const struct tes_extent *e = o->extents; e; e = e->next) {
+		struct tes_session *s = listener(o, e);
 
 		if (!s)
 			continue;
@@ -228,38 +228,38 @@ static int count(struct tei_core *core, const struct tei_object *o,
 	return 0;
 }
 
-static int tell(struct tei_core *core, struct tei_actions *out)
+static int tell(struct tes_core *core, struct tes_actions *out)
 {
-	struct tei_telling *all = NULL;
+	struct tes_telling *all = NULL;
 	size_t n = 0;
 
 	core->telling++;
 	for (size_t i = 0; i < core->n_committed; i++)
 		if (count(core, core->committed[i], &all, out->arena) < 0)
 			return -ENOMEM;
-	for (struct tei_telling *t = all; t; t = t->next, n++)
+	for (struct tes_telling *t = all; t; t = t->next, n++)
 		if (objects_init(core, &t->objects, t->n, t->n_entries,
 				 out->arena))
 			return -ENOMEM;
-	if (tei_core_actions_reserve(out, n) < 0)
+	if (tes_core_actions_reserve(out, n) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < core->n_committed; i++) {
-		const struct tei_object *o = core->committed[i];
+		const struct tes_object *o = core->committed[i];
 
-		for (const struct tei_extent *e = o->extents; e; e = e->next) {
-			struct tei_session *s = listener(o, e);
+		for (const struct tes_extent *e = o->extents; e; e = e->next) {
+			struct tes_session *s = listener(o, e);
 
 			if (s)
 				objects_add(core, &s->telling->objects, o, e);
 		}
 	}
-	for (struct tei_telling *t = all; t; t = t->next)
-		tei_core_action_add(out, TEI_ACTION_COMMITTED, t->owner->id)
+	for (struct tes_telling *t = all; t; t = t->next)
+		tes_core_action_add(out, TES_ACTION_COMMITTED, t->owner->id)
 			->u.committed.objects = t->objects;
 	return 0;
 }
 
-void tei_core_tell_flush(struct tei_core *core, struct tei_actions *out)
+void tes_core_tell_flush(struct tes_core *core, struct tes_actions *out)
 {
 	if (core->n_committed && tell(core, out) < 0)
 		for (size_t i = 0; i < core->n_committed; i++)
@@ -269,43 +269,43 @@ void tei_core_tell_flush(struct tei_core *core, struct tei_actions *out)
 
 /* ---- all again ---- */
 
-void tei_core_sync(struct tei_core *core, struct tei_mount *m)
+void tes_core_sync(struct tes_core *core, struct tes_mount *m)
 {
 	if (m->dropping || m->offering || !m->owner->buries)
 		return;
 	m->sync_begun = false;
-	tei_space_rewind(&m->space, TEI_SPACE_SYNC);
+	tes_space_rewind(&m->space, TES_SPACE_SYNC);
 	if (tei_list_empty(&m->syncs))
 		tei_list_add_tail(&core->syncs, &m->syncs);
 }
 
 /* The object whose replica begins at @e; NULL: nothing to tell of. */
-static const struct tei_object *told_at(const struct tei_extent *e)
+static const struct tes_object *told_at(const struct tes_extent *e)
 {
-	const struct tei_object *o = e->space ? e->user : NULL;
+	const struct tes_object *o = e->space ? e->user : NULL;
 
-	if (!o || o->state != TEI_OBJECT_READY || !tei_core_extent_begins(o, e))
+	if (!o || o->state != TES_OBJECT_READY || !tes_core_extent_begins(o, e))
 		return NULL;
 	return o;
 }
 
 /* The next part of @m. -ENOMEM: nothing changed. */
-static int sync_part(struct tei_core *core, struct tei_mount *m,
-		     struct tei_actions *out)
+static int sync_part(struct tes_core *core, struct tes_mount *m,
+		     struct tes_actions *out)
 {
-	struct tei_core_objects objects;
-	struct tei_extent *e = NULL;
-	struct tei_action *a;
-	size_t n = 0, n_extents = SYNC_STEP * TEI_SPACE_PARTS;
+	struct tes_core_objects objects;
+	struct tes_extent *e = NULL;
+	struct tes_action *a;
+	size_t n = 0, n_extents = SYNC_STEP * TES_SPACE_PARTS;
 
-	if (tei_core_actions_reserve(out, 1) < 0 ||
+	if (tes_core_actions_reserve(out, 1) < 0 ||
 	    objects_init(core, &objects, SYNC_STEP, n_extents, out->arena) < 0)
 		return -ENOMEM;
 	while (n++ < SYNC_STEP &&
-	       (e = tei_space_next(&m->space, TEI_SPACE_SYNC)))
+	       (e = tes_space_next(&m->space, TES_SPACE_SYNC)))
 		if (told_at(e))
 			objects_add(core, &objects, e->user, e);
-	a = tei_core_action_add(out, TEI_ACTION_COMMITTED, m->owner->id);
+	a = tes_core_action_add(out, TES_ACTION_COMMITTED, m->owner->id);
 	a->u.committed.objects = objects;
 	a->u.committed.segment = m->id;
 	a->u.committed.begins = !m->sync_begun;
@@ -316,13 +316,13 @@ static int sync_part(struct tei_core *core, struct tei_mount *m,
 	return 0;
 }
 
-void tei_core_sync_some(struct tei_core *core, struct tei_actions *out)
+void tes_core_sync_some(struct tes_core *core, struct tes_actions *out)
 {
-	struct tei_mount *m;
+	struct tes_mount *m;
 
 	if (tei_list_empty(&core->syncs))
 		return;
-	m = tei_list_entry(core->syncs.next, struct tei_mount, syncs);
+	m = tei_list_entry(core->syncs.next, struct tes_mount, syncs);
 	if (!m->owner->beating)
 		tei_list_del(&m->syncs); /* its first heartbeat is due */
 	else

@@ -22,7 +22,7 @@
 
 static const char default_name[] = "default";
 
-bool tei_core_tenant_name_valid(const char *name)
+bool tes_core_tenant_name_valid(const char *name)
 {
 	size_t len = 0;
 
@@ -30,7 +30,7 @@ bool tei_core_tenant_name_valid(const char *name)
 		return false;
 	for (; name[len]; len++)
 		if ((unsigned char)name[len] < ' ' || name[len] == 0x7f ||
-		    len == TEI_CORE_TENANT_MAX)
+		    len == TES_CORE_TENANT_MAX)
 			return false;
 	return true;
 }
@@ -39,8 +39,8 @@ bool tei_core_tenant_name_valid(const char *name)
 
 __extension__ typedef unsigned __int128 wide;
 
-static uint64_t share_of(const struct tei_core *core,
-			 const struct tei_tenant *t, wide sum)
+static uint64_t share_of(const struct tes_core *core,
+			 const struct tes_tenant *t, wide sum)
 {
 	if (!core->config.tenants)
 		return UINT64_MAX;
@@ -51,18 +51,18 @@ static uint64_t share_of(const struct tei_core *core,
 	return (uint64_t)((wide)t->requested * core->pool_bytes / sum);
 }
 
-static void set_share(const struct tei_core *core, struct tei_tenant *t,
+static void set_share(const struct tes_core *core, struct tes_tenant *t,
 		      wide sum)
 {
 	t->effective = share_of(core, t, sum);
-	tei_policy_set_capacity(&t->policy,
+	tes_policy_set_capacity(&t->policy,
 				t->effective && t->effective < core->pool_bytes
 					? t->effective
 					: core->pool_bytes);
 }
 
 /* Costs as many steps as there are tenants: once for all that changes it. */
-static void share(struct tei_core *core)
+static void share(struct tes_core *core)
 {
 	wide sum = 0;
 
@@ -71,14 +71,14 @@ static void share(struct tei_core *core)
 		if (core->tenants[i] && core->tenants[i]->registered)
 			sum += core->tenants[i]->requested;
 	for (size_t i = 0; i < core->n_tenants; i++) {
-		struct tei_tenant *t = core->tenants[i];
+		struct tes_tenant *t = core->tenants[i];
 
 		if (t)
 			set_share(core, t, sum);
 	}
 }
 
-void tei_core_tenants_share(struct tei_core *core)
+void tes_core_tenants_share(struct tes_core *core)
 {
 	if (core->shares_due)
 		share(core);
@@ -86,28 +86,28 @@ void tei_core_tenants_share(struct tei_core *core)
 
 /* ---- life ---- */
 
-static size_t tenant_bytes(const struct tei_tenant *t)
+static size_t tenant_bytes(const struct tes_tenant *t)
 {
 	return sizeof(*t) + strlen(t->name) + 1;
 }
 
-static uint64_t hash_of(const struct tei_core *core, const char *name)
+static uint64_t hash_of(const struct tes_core *core, const char *name)
 {
-	return tei_core_hash(core, name, strlen(name));
+	return tes_core_hash(core, name, strlen(name));
 }
 
 /* Without a quota, so that the others' shares stay. */
-static struct tei_tenant *new_tenant(struct tei_core *core, const char *name,
+static struct tes_tenant *new_tenant(struct tes_core *core, const char *name,
 				     size_t index)
 {
 	size_t len = strlen(name);
-	struct tei_tenant *t = tei_calloc(1, sizeof(*t) + len + 1);
+	struct tes_tenant *t = tei_calloc(1, sizeof(*t) + len + 1);
 
 	if (!t)
 		return NULL;
 	t->index = (uint16_t)index;
 	memcpy(t->name, name, len + 1);
-	tei_policy_init(&t->policy);
+	tes_policy_init(&t->policy);
 	core->heap_bytes += tenant_bytes(t);
 	core->tenants[index] = t;
 	tei_hash_insert(&core->tenant_names, &t->by_name, hash_of(core, name));
@@ -117,10 +117,10 @@ static struct tei_tenant *new_tenant(struct tei_core *core, const char *name,
 	return t;
 }
 
-int tei_core_tenants_init(struct tei_core *core)
+int tes_core_tenants_init(struct tes_core *core)
 {
-	size_t room = core->config.tenants ? TEI_CORE_TENANTS_MAX : 1;
-	struct tei_tenant *t;
+	size_t room = core->config.tenants ? TES_CORE_TENANTS_MAX : 1;
+	struct tes_tenant *t;
 
 	core->tenants = tei_calloc(room, sizeof(*core->tenants));
 	if (!core->tenants)
@@ -143,7 +143,7 @@ free_tenants:
 	return -ENOMEM;
 }
 
-static void free_tenant(struct tei_core *core, struct tei_tenant *t)
+static void free_tenant(struct tes_core *core, struct tes_tenant *t)
 {
 	assert(!t->charged && !t->objects && !t->users);
 	core->heap_bytes -= tenant_bytes(t);
@@ -151,23 +151,23 @@ static void free_tenant(struct tei_core *core, struct tei_tenant *t)
 	core->tenants[t->index] = NULL;
 	if (t->index < core->free_tenant)
 		core->free_tenant = t->index;
-	tei_policy_fini(&t->policy);
+	tes_policy_fini(&t->policy);
 	tei_free(t);
 }
 
-void tei_core_tenants_free(struct tei_core *core)
+void tes_core_tenants_free(struct tes_core *core)
 {
 	for (size_t i = 0; i < core->n_tenants; i++) {
 		if (!core->tenants[i])
 			continue;
-		tei_policy_fini(&core->tenants[i]->policy);
+		tes_policy_fini(&core->tenants[i]->policy);
 		tei_free(core->tenants[i]);
 	}
 	tei_hash_fini(&core->tenant_names);
 	tei_free(core->tenants);
 }
 
-struct tei_tenant *tei_core_tenant_find(const struct tei_core *core,
+struct tes_tenant *tes_core_tenant_find(const struct tes_core *core,
 					const char *name)
 {
 	struct tei_hash_node *n;
@@ -176,8 +176,8 @@ struct tei_tenant *tei_core_tenant_find(const struct tei_core *core,
 		return core->tenants[0];
 	n = tei_hash_first(&core->tenant_names, hash_of(core, name));
 	for (; n; n = tei_hash_next(&core->tenant_names, n)) {
-		struct tei_tenant *t =
-			TEI_CONTAINER(n, struct tei_tenant, by_name);
+		struct tes_tenant *t =
+			TEI_CONTAINER(n, struct tes_tenant, by_name);
 
 		if (strcmp(t->name, name) == 0)
 			return t;
@@ -185,9 +185,9 @@ struct tei_tenant *tei_core_tenant_find(const struct tei_core *core,
 	return NULL;
 }
 
-struct tei_tenant *tei_core_tenant_get(struct tei_core *core, const char *name)
+struct tes_tenant *tes_core_tenant_get(struct tes_core *core, const char *name)
 {
-	struct tei_tenant *t = tei_core_tenant_find(core, name);
+	struct tes_tenant *t = tes_core_tenant_find(core, name);
 	size_t i = core->free_tenant;
 
 	if (t)
@@ -195,7 +195,7 @@ struct tei_tenant *tei_core_tenant_get(struct tei_core *core, const char *name)
 	while (i < core->n_tenants && core->tenants[i])
 		i++;
 	core->free_tenant = i;
-	if (i == TEI_CORE_TENANTS_MAX || strlen(name) > TEI_CORE_TENANT_MAX)
+	if (i == TES_CORE_TENANTS_MAX || strlen(name) > TES_CORE_TENANT_MAX)
 		return NULL;
 	core->idle_tenants = true; /* perhaps nothing comes of it */
 	return new_tenant(core, name, i);
@@ -204,24 +204,24 @@ struct tei_tenant *tei_core_tenant_get(struct tei_core *core, const char *name)
 /* ---- who makes room ---- */
 
 /* The part of its share that it has. */
-static double fullness(const struct tei_tenant *t)
+static double fullness(const struct tes_tenant *t)
 {
 	return (double)t->charged / (t->effective ? (double)t->effective : 0.5);
 }
 
-struct tei_tenant *tei_core_tenant_payer(struct tei_core *core)
+struct tes_tenant *tes_core_tenant_payer(struct tes_core *core)
 {
-	struct tei_tenant *best = core->tenants[core->payer];
+	struct tes_tenant *best = core->tenants[core->payer];
 
-	if (core->payer_turns && best && !tei_policy_empty(&best->policy)) {
+	if (core->payer_turns && best && !tes_policy_empty(&best->policy)) {
 		core->payer_turns--;
 		return best;
 	}
 	best = NULL;
 	for (size_t i = 0; i < core->n_tenants; i++) {
-		struct tei_tenant *t = core->tenants[i];
+		struct tes_tenant *t = core->tenants[i];
 
-		if (t && !tei_policy_empty(&t->policy) &&
+		if (t && !tes_policy_empty(&t->policy) &&
 		    (!best || fullness(t) > fullness(best)))
 			best = t;
 	}
@@ -232,13 +232,13 @@ struct tei_tenant *tei_core_tenant_payer(struct tei_core *core)
 
 /* ---- who is there ---- */
 
-void tei_core_tenants_tick(struct tei_core *core)
+void tes_core_tenants_tick(struct tes_core *core)
 {
 	if (!core->idle_tenants)
 		return;
 	core->idle_tenants = false;
 	for (size_t i = 1; i < core->n_tenants; i++) {
-		struct tei_tenant *t = core->tenants[i];
+		struct tes_tenant *t = core->tenants[i];
 
 		if (t && !t->registered && !t->objects && !t->users)
 			free_tenant(core, t);
@@ -249,19 +249,19 @@ void tei_core_tenants_tick(struct tei_core *core)
 		core->payer = 0;
 }
 
-size_t tei_core_tenants_bytes(const struct tei_core *core)
+size_t tes_core_tenants_bytes(const struct tes_core *core)
 {
 	size_t bytes = 0;
 
 	for (size_t i = 0; i < core->n_tenants; i++)
 		if (core->tenants[i])
-			bytes += tei_policy_bytes(&core->tenants[i]->policy);
+			bytes += tes_policy_bytes(&core->tenants[i]->policy);
 	return bytes;
 }
 
-static void show(const struct tei_tenant *t, struct tei_core_tenant *out)
+static void show(const struct tes_tenant *t, struct tes_core_tenant *out)
 {
-	*out = (struct tei_core_tenant){
+	*out = (struct tes_core_tenant){
 		.name = t->name,
 		.requested = t->requested,
 		.effective = t->effective,
@@ -273,11 +273,11 @@ static void show(const struct tei_tenant *t, struct tei_core_tenant *out)
 	};
 }
 
-bool tei_core_tenant_next(const struct tei_core *core, size_t *cursor,
-			  struct tei_core_tenant *out)
+bool tes_core_tenant_next(const struct tes_core *core, size_t *cursor,
+			  struct tes_core_tenant *out)
 {
 	while (*cursor < core->n_tenants) {
-		const struct tei_tenant *t = core->tenants[(*cursor)++];
+		const struct tes_tenant *t = core->tenants[(*cursor)++];
 
 		if (!t || (!t->registered && !t->objects))
 			continue;
@@ -287,10 +287,10 @@ bool tei_core_tenant_next(const struct tei_core *core, size_t *cursor,
 	return false;
 }
 
-bool tei_core_tenant_query(const struct tei_core *core, const char *name,
-			   struct tei_core_tenant *out)
+bool tes_core_tenant_query(const struct tes_core *core, const char *name,
+			   struct tes_core_tenant *out)
 {
-	const struct tei_tenant *t = tei_core_tenant_find(core, name);
+	const struct tes_tenant *t = tes_core_tenant_find(core, name);
 
 	if (!t || (!t->registered && !t->objects))
 		return false;
@@ -298,7 +298,7 @@ bool tei_core_tenant_query(const struct tei_core *core, const char *name,
 	return true;
 }
 
-static size_t n_registered(const struct tei_core *core)
+static size_t n_registered(const struct tes_core *core)
 {
 	size_t n = 0;
 
@@ -307,19 +307,19 @@ static size_t n_registered(const struct tei_core *core)
 	return n;
 }
 
-int tei_core_tenant_set(struct tei_core *core, const char *name, uint64_t bytes)
+int tes_core_tenant_set(struct tes_core *core, const char *name, uint64_t bytes)
 {
-	struct tei_tenant *t;
+	struct tes_tenant *t;
 
 	if (!core->config.tenants)
 		return -ENOTSUP;
-	if (!tei_core_tenant_name_valid(name) || !bytes)
+	if (!tes_core_tenant_name_valid(name) || !bytes)
 		return -EINVAL;
-	t = tei_core_tenant_find(core, name);
-	if (!t && n_registered(core) >= TEI_CORE_TENANTS_MAX / 2)
+	t = tes_core_tenant_find(core, name);
+	if (!t && n_registered(core) >= TES_CORE_TENANTS_MAX / 2)
 		return -ENOSPC;
 	if (!t)
-		t = tei_core_tenant_get(core, name);
+		t = tes_core_tenant_get(core, name);
 	if (!t)
 		return -ENOMEM;
 	t->requested = bytes;
@@ -328,9 +328,9 @@ int tei_core_tenant_set(struct tei_core *core, const char *name, uint64_t bytes)
 	return 0;
 }
 
-int tei_core_tenant_unset(struct tei_core *core, const char *name)
+int tes_core_tenant_unset(struct tes_core *core, const char *name)
 {
-	struct tei_tenant *t = tei_core_tenant_find(core, name);
+	struct tes_tenant *t = tes_core_tenant_find(core, name);
 
 	if (!core->config.tenants)
 		return -ENOTSUP;

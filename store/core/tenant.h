@@ -13,9 +13,9 @@
 #include "store/core/state.h"
 
 /* Whose key space an object is in. The first is `default`. */
-struct tei_tenant {
+struct tes_tenant {
 	struct tei_hash_node by_name;
-	struct tei_policy policy;      /* of its objects */
+	struct tes_policy policy;      /* of its objects */
 	uint64_t requested, effective; /* bytes; effective: of what there is */
 	uint64_t charged;
 	uint64_t evicted_bytes_total, rejects_total;
@@ -27,31 +27,31 @@ struct tei_tenant {
 };
 
 /* -ENOMEM. */
-int tei_core_tenants_init(struct tei_core *core);
-void tei_core_tenants_free(struct tei_core *core);
+int tes_core_tenants_init(struct tes_core *core);
+void tes_core_tenants_free(struct tes_core *core);
 /* NULL: there is none of that name. Names mean nothing when tenants are off. */
-struct tei_tenant *tei_core_tenant_find(const struct tei_core *core,
+struct tes_tenant *tes_core_tenant_find(const struct tes_core *core,
 					const char *name);
 /* The same, made if need be; NULL: no memory, or too many. */
-struct tei_tenant *tei_core_tenant_get(struct tei_core *core, const char *name);
-static inline struct tei_tenant *tei_core_tenant_of(const struct tei_core *core,
-						    const struct tei_object *o)
+struct tes_tenant *tes_core_tenant_get(struct tes_core *core, const char *name);
+static inline struct tes_tenant *tes_core_tenant_of(const struct tes_core *core,
+						    const struct tes_object *o)
 {
 	return core->tenants[o->tenant];
 }
 /* Its quota leaves it so many bytes more. */
-static inline bool tei_core_tenant_has_room(const struct tei_tenant *t,
+static inline bool tes_core_tenant_has_room(const struct tes_tenant *t,
 					    uint64_t bytes)
 {
 	return t->charged <= t->effective && t->effective - t->charged >= bytes;
 }
 /* When shares are due: the pool is as large as core says now. */
-void tei_core_tenants_share(struct tei_core *core);
+void tes_core_tenants_share(struct tes_core *core);
 /* Of those who have something to evict, who has most of what is its; NULL:
  * nobody has anything. */
-struct tei_tenant *tei_core_tenant_payer(struct tei_core *core);
+struct tes_tenant *tes_core_tenant_payer(struct tes_core *core);
 /* Forget those that nobody needs. */
-void tei_core_tenants_tick(struct tei_core *core);
-size_t tei_core_tenants_bytes(const struct tei_core *core);
+void tes_core_tenants_tick(struct tes_core *core);
+size_t tes_core_tenants_bytes(const struct tes_core *core);
 
 #endif

@@ -29,46 +29,46 @@
 
 /* What one slice knows. */
 struct slice {
-	struct tei_core *core;
-	struct tei_walk *walk;
+	struct tes_core *core;
+	struct tes_walk *walk;
 	unsigned int spent;
 };
 
 static void look_at(struct tei_hash_node *node, void *arg)
 {
 	struct slice *s = arg;
-	struct tei_walk *w = s->walk;
-	struct tei_object *o = TEI_CONTAINER(node, struct tei_object, node);
+	struct tes_walk *w = s->walk;
+	struct tes_object *o = TEI_CONTAINER(node, struct tes_object, node);
 
 	s->spent++;
-	if (o->tenant != w->tenant->index || o->state != TEI_OBJECT_READY ||
-	    tei_core_object_gone(o) || (o->flags & TEI_OBJECT_BUSY) ||
-	    (!w->force && tei_core_leased(s->core, o)))
+	if (o->tenant != w->tenant->index || o->state != TES_OBJECT_READY ||
+	    tes_core_object_gone(o) || (o->flags & TES_OBJECT_BUSY) ||
+	    (!w->force && tes_core_leased(s->core, o)))
 		return;
 	if (w->match && !w->match(o->key, o->key_len, w->arg, &s->spent))
 		return;
 	s->core->waiter = w->waiter;
-	if (tei_core_bury_reserve(s->core, o) == 0) {
+	if (tes_core_bury_reserve(s->core, o) == 0) {
 		w->removed++;
-		tei_core_renounce(s->core, node->hash);
-		tei_core_bury(s->core, o);
+		tes_core_renounce(s->core, node->hash);
+		tes_core_bury(s->core, o);
 		s->spent += REMOVE_COST;
 	}
 	s->core->waiter = NULL;
 }
 
 /* It has not seen all yet, and owners are not behind. */
-static bool may_go_on(const struct tei_walk *w)
+static bool may_go_on(const struct tes_walk *w)
 {
-	return !w->done && w->waiter->graves < TEI_CORE_WALK_GRAVES;
+	return !w->done && w->waiter->graves < TES_CORE_WALK_GRAVES;
 }
 
 /* Walks take turns, so that a long one does not keep the others. */
-void tei_core_walks_tick(struct tei_core *core, unsigned int *budget)
+void tes_core_walks_tick(struct tes_core *core, unsigned int *budget)
 {
 	for (size_t n = core->n_walks; n && *budget; n--) {
-		struct tei_walk *w =
-			tei_list_entry(core->walks.next, struct tei_walk, link);
+		struct tes_walk *w =
+			tei_list_entry(core->walks.next, struct tes_walk, link);
 		unsigned int share = *budget / (unsigned int)n + 1;
 
 		tei_list_del(&w->link);
@@ -78,21 +78,21 @@ void tei_core_walks_tick(struct tei_core *core, unsigned int *budget)
 
 			w->done = !tei_hash_walk(&core->objects, &w->cursor, 1,
 						 look_at, &s);
-			tei_core_spend(&share, s.spent);
-			tei_core_spend(budget, s.spent);
+			tes_core_spend(&share, s.spent);
+			tes_core_spend(budget, s.spent);
 		}
 	}
 }
 
-bool tei_core_walking(const struct tei_core *core)
+bool tes_core_walking(const struct tes_core *core)
 {
 	tei_list_for_each (link, &core->walks)
-		if (may_go_on(tei_list_entry(link, struct tei_walk, link)))
+		if (may_go_on(tei_list_entry(link, struct tes_walk, link)))
 			return true;
 	return false;
 }
 
-static void end_walk(struct tei_core *core, struct tei_walk *w)
+static void end_walk(struct tes_core *core, struct tes_walk *w)
 {
 	tei_list_del(&w->link);
 	core->n_walks--;
@@ -103,27 +103,27 @@ static void end_walk(struct tei_core *core, struct tei_walk *w)
 	tei_free(w);
 }
 
-void tei_core_walks_free(struct tei_core *core)
+void tes_core_walks_free(struct tes_core *core)
 {
 	while (!tei_list_empty(&core->walks))
-		end_walk(core, tei_list_entry(core->walks.next, struct tei_walk,
+		end_walk(core, tei_list_entry(core->walks.next, struct tes_walk,
 					      link));
 }
 
-void tei_core_walks_flush(struct tei_core *core, struct tei_actions *out)
+void tes_core_walks_flush(struct tes_core *core, struct tes_actions *out)
 {
 	tei_list_for_each_safe (link, next, &core->walks) {
-		struct tei_walk *w =
-			tei_list_entry(link, struct tei_walk, link);
-		struct tei_action *a;
+		struct tes_walk *w =
+			tei_list_entry(link, struct tes_walk, link);
+		struct tes_action *a;
 
 		if (!w->done || w->waiter->left)
 			continue;
-		if (tei_core_actions_reserve(out, 1) < 0)
+		if (tes_core_actions_reserve(out, 1) < 0)
 			return;
-		a = tei_core_action_add(out, TEI_ACTION_REPLY, w->session);
+		a = tes_core_action_add(out, TES_ACTION_REPLY, w->session);
 		a->cookie = w->cookie;
-		a->u.reply.of = TEI_EVENT_REMOVE_ALL;
+		a->u.reply.of = TES_EVENT_REMOVE_ALL;
 		a->u.reply.removed = w->removed;
 		end_walk(core, w);
 	}
@@ -131,52 +131,52 @@ void tei_core_walks_flush(struct tei_core *core, struct tei_actions *out)
 
 /* Whose objects it is about; NULL: there is no such tenant. An operator may
  * remove what is left of one that has no quota any more. */
-static struct tei_tenant *tenant_of(const struct tei_core *core,
-				    const struct tei_event *ev)
+static struct tes_tenant *tenant_of(const struct tes_core *core,
+				    const struct tes_event *ev)
 {
-	const struct tei_session *s;
+	const struct tes_session *s;
 
 	if (!ev->session)
-		return tei_core_tenant_find(core, ev->u.remove_all.tenant);
-	s = tei_core_session_find(core, ev->session);
+		return tes_core_tenant_find(core, ev->u.remove_all.tenant);
+	s = tes_core_session_find(core, ev->session);
 	return s && s->tenant->registered ? s->tenant : NULL;
 }
 
 /* 0, or why there can be no walk of @session now. */
-static int32_t refusal(const struct tei_core *core, tei_session_id session,
-		       const struct tei_tenant *tenant)
+static int32_t refusal(const struct tes_core *core, tes_session_id session,
+		       const struct tes_tenant *tenant)
 {
-	if (session && !tei_core_session_find(core, session))
+	if (session && !tes_core_session_find(core, session))
 		return CODE_NO_CLIENT;
 	if (!tenant)
 		return CODE_NO_TENANT;
 	tei_list_for_each (link, &core->walks)
-		if (tei_list_entry(link, struct tei_walk, link)->session ==
+		if (tei_list_entry(link, struct tes_walk, link)->session ==
 		    session)
 			return CODE_ARGUMENT;
 	return core->n_walks < WALKS_MAX ? CODE_OK : CODE_INTERNAL;
 }
 
-int tei_core_on_remove_all(struct tei_core *core, const struct tei_event *ev,
-			   struct tei_actions *out)
+int tes_core_on_remove_all(struct tes_core *core, const struct tes_event *ev,
+			   struct tes_actions *out)
 {
-	struct tei_tenant *tenant = tenant_of(core, ev);
+	struct tes_tenant *tenant = tenant_of(core, ev);
 	int32_t code = refusal(core, ev->session, tenant);
-	struct tei_walk *w = NULL;
+	struct tes_walk *w = NULL;
 
 	if (!code) {
 		w = tei_calloc(1, sizeof(*w));
 		if (w)
-			w->waiter = tei_core_waiter_new(ev, 0);
+			w->waiter = tes_core_waiter_new(ev, 0);
 		code = w && w->waiter ? CODE_OK : CODE_INTERNAL;
 	}
 	if (code)
 		tei_free(w);
 	if (code)
-		return tei_core_reply(core, ev, code, out) ? 0 : -ENOMEM;
+		return tes_core_reply(core, ev, code, out) ? 0 : -ENOMEM;
 	if (ev->session)
-		tei_core_session_seen(core,
-				      tei_core_session_find(core, ev->session));
+		tes_core_session_seen(core,
+				      tes_core_session_find(core, ev->session));
 	w->session = ev->session;
 	w->tenant = tenant;
 	tenant->users++;
@@ -184,7 +184,7 @@ int tei_core_on_remove_all(struct tei_core *core, const struct tei_event *ev,
 	w->force = ev->u.remove_all.force;
 	w->match = ev->u.remove_all.match;
 	if (!w->match)
-		tei_core_renounce_all(core, tenant);
+		tes_core_renounce_all(core, tenant);
 	w->arg = ev->u.remove_all.arg;
 	tei_list_add_tail(&core->walks, &w->link);
 	core->n_walks++;

@@ -22,24 +22,24 @@
 /* ---- the beginning ---- */
 
 struct plan {
-	struct tei_object *object;
-	enum tei_task_kind kind;
+	struct tes_object *object;
+	enum tes_task_kind kind;
 	uint64_t cookie;
 	bool move;
-	struct tei_task_place source, targets[TEI_CORE_TARGETS_MAX];
+	struct tes_task_place source, targets[TES_CORE_TARGETS_MAX];
 	size_t n_targets;
 };
 
-static size_t name_room(const struct tei_task_place *p)
+static size_t name_room(const struct tes_task_place *p)
 {
 	return p->name ? strlen(p->name) + 1 : 0;
 }
 
 /* A copy of @p, whose name is put at *@at. */
-static struct tei_task_place keep(const struct tei_task_place *p, char **at)
+static struct tes_task_place keep(const struct tes_task_place *p, char **at)
 {
 	size_t len = name_room(p);
-	struct tei_task_place kept = *p;
+	struct tes_task_place kept = *p;
 
 	if (!len)
 		return kept;
@@ -50,12 +50,12 @@ static struct tei_task_place keep(const struct tei_task_place *p, char **at)
 }
 
 /* NULL: no memory. */
-static struct tei_task *create(const struct plan *plan)
+static struct tes_task *create(const struct plan *plan)
 {
 	size_t targets = plan->n_targets * sizeof(plan->targets[0]);
 	size_t bytes =
-		sizeof(struct tei_task) + targets + name_room(&plan->source);
-	struct tei_task *t;
+		sizeof(struct tes_task) + targets + name_room(&plan->source);
+	struct tes_task *t;
 	char *names;
 
 	for (size_t i = 0; i < plan->n_targets; i++)
@@ -79,46 +79,46 @@ static struct tei_task *create(const struct plan *plan)
 	return t;
 }
 
-static bool yields(const struct tei_task *t, enum tei_task_kind to)
+static bool yields(const struct tes_task *t, enum tes_task_kind to)
 {
-	return t->state == TEI_TASK_PENDING &&
-	       (t->kind == TEI_TASK_REPAIR || t->kind == TEI_TASK_HEAT) &&
-	       (to == TEI_TASK_USER || to == TEI_TASK_DRAIN);
+	return t->state == TES_TASK_PENDING &&
+	       (t->kind == TES_TASK_REPAIR || t->kind == TES_TASK_HEAT) &&
+	       (to == TES_TASK_USER || to == TES_TASK_DRAIN);
 }
 
-size_t tei_core_task_slots(const struct tei_core *core)
+size_t tes_core_task_slots(const struct tes_core *core)
 {
-	const struct tei_tasks *all = &core->tasks;
+	const struct tes_tasks *all = &core->tasks;
 	size_t n = all->n_pending[0] + all->n_pending[1];
 	uint64_t most = core->config.tasks_pending_max;
 
 	return n < most ? (size_t)(most - n) : 0;
 }
 
-static int32_t begin(struct tei_core *core, const struct plan *plan,
-		     struct tei_task **out)
+static int32_t begin(struct tes_core *core, const struct plan *plan,
+		     struct tes_task **out)
 {
-	struct tei_task *old = tei_core_task_of(core, plan->object), *t;
+	struct tes_task *old = tes_core_task_of(core, plan->object), *t;
 
 	if (old && !yields(old, plan->kind))
 		return CODE_TASK;
-	if (!old && !tei_core_task_slots(core))
+	if (!old && !tes_core_task_slots(core))
 		return CODE_TASKS_FULL;
 	t = create(plan);
 	if (!t)
 		return CODE_INTERNAL;
 	if (old) {
-		t->lost = (uint8_t)(old->lost + (old->kind == TEI_TASK_REPAIR));
+		t->lost = (uint8_t)(old->lost + (old->kind == TES_TASK_REPAIR));
 		old->lost = 0;
-		tei_core_task_end(core, old, CODE_TASK);
+		tes_core_task_end(core, old, CODE_TASK);
 	}
-	tei_core_task_enter(core, t, plan->object);
+	tes_core_task_enter(core, t, plan->object);
 	*out = t;
 	return CODE_OK;
 }
 
-int32_t tei_core_task_add(struct tei_core *core,
-			  const struct tei_core_task_want *want)
+int32_t tes_core_task_add(struct tes_core *core,
+			  const struct tes_core_task_want *want)
 {
 	struct plan plan = {
 		.object = want->object,
@@ -127,11 +127,11 @@ int32_t tei_core_task_add(struct tei_core *core,
 		.move = want->source != NULL,
 		.n_targets = 1,
 	};
-	struct tei_task *t;
+	struct tes_task *t;
 
-	if (want->source && !tei_core_object_on(want->object, want->source))
+	if (want->source && !tes_core_object_on(want->object, want->source))
 		return CODE_NO_REPLICA;
-	if (want->target && tei_core_object_on(want->object, want->target))
+	if (want->target && tes_core_object_on(want->object, want->target))
 		return CODE_REPLICA_EXISTS;
 	if (want->source)
 		plan.source.serial = want->source->serial;
@@ -143,29 +143,29 @@ int32_t tei_core_task_add(struct tei_core *core,
 /* ---- what clients ask ---- */
 
 /* Some mount is called @name, and has a replica of @o unless that is NULL. */
-static bool named(const struct tei_core *core, const char *name,
-		  const struct tei_object *o)
+static bool named(const struct tes_core *core, const char *name,
+		  const struct tes_object *o)
 {
 	for (size_t i = 0; i < core->n_mounts; i++)
 		if (strcmp(core->mounts[i]->name, name) == 0 &&
-		    (!o || tei_core_object_on(o, core->mounts[i])))
+		    (!o || tes_core_object_on(o, core->mounts[i])))
 			return true;
 	return false;
 }
 
-static int32_t check(const struct tei_core *core, const struct tei_event *ev,
-		     const struct tei_object *o)
+static int32_t check(const struct tes_core *core, const struct tes_event *ev,
+		     const struct tes_object *o)
 {
 	const char *const *targets = ev->u.task_create.targets;
 	const char *source = ev->u.task_create.source;
 	size_t n = ev->u.task_create.n_targets;
 
-	if (!n || n > TEI_CORE_TARGETS_MAX ||
+	if (!n || n > TES_CORE_TARGETS_MAX ||
 	    (ev->u.task_create.move && (n != 1 || !source)))
 		return CODE_ARGUMENT;
-	if (!o || !tei_core_object_live(o))
+	if (!o || !tes_core_object_live(o))
 		return CODE_NOT_FOUND;
-	if (o->state == TEI_OBJECT_BUILDING)
+	if (o->state == TES_OBJECT_BUILDING)
 		return CODE_NOT_READY;
 	for (size_t i = 0; i < n; i++)
 		if (!named(core, targets[i], NULL))
@@ -179,21 +179,21 @@ static int32_t check(const struct tei_core *core, const struct tei_event *ev,
 	return named(core, source, o) ? CODE_OK : CODE_NO_REPLICA;
 }
 
-void tei_core_on_task_create(struct tei_core *core, const struct tei_event *ev,
-			     const struct tei_session *s,
-			     struct tei_action *reply)
+void tes_core_on_task_create(struct tes_core *core, const struct tes_event *ev,
+			     const struct tes_session *s,
+			     struct tes_action *reply)
 {
-	struct plan plan = {.kind = TEI_TASK_USER};
-	struct tei_object *o = NULL;
-	struct tei_task *t;
+	struct plan plan = {.kind = TES_TASK_USER};
+	struct tes_object *o = NULL;
+	struct tes_task *t;
 	int32_t code = CODE_ARGUMENT;
 
-	if (ev->n == 1 && tei_core_key_valid(&ev->keys[0])) {
-		o = tei_core_object_find(
+	if (ev->n == 1 && tes_core_key_valid(&ev->keys[0])) {
+		o = tes_core_object_find(
 			core, s->tenant->index, &ev->keys[0],
-			tei_core_hash_of(core, s->tenant->index,
+			tes_core_hash_of(core, s->tenant->index,
 					 ev->keys[0].bytes, ev->keys[0].len));
-		o = tei_core_object_now(core, o);
+		o = tes_core_object_now(core, o);
 		code = check(core, ev, o);
 	}
 	if (!code) {
@@ -209,26 +209,26 @@ void tei_core_on_task_create(struct tei_core *core, const struct tei_event *ev,
 	reply->u.reply.code = code;
 	if (code)
 		return;
-	tei_core_task_id(core, t, 0, reply->u.reply.task->id);
-	tei_core_tasks_choose(core);
+	tes_core_task_id(core, t, 0, reply->u.reply.task->id);
+	tes_core_tasks_choose(core);
 }
 
-void tei_core_on_task_query(struct tei_core *core, const struct tei_event *ev,
-			    const struct tei_session *s,
-			    struct tei_action *reply)
+void tes_core_on_task_query(struct tes_core *core, const struct tes_event *ev,
+			    const struct tes_session *s,
+			    struct tes_action *reply)
 {
-	struct tei_core_task *out = reply->u.reply.task;
-	const struct tei_task *t = NULL;
+	struct tes_core_task *out = reply->u.reply.task;
+	const struct tes_task *t = NULL;
 	uint16_t attempt = 0;
 
 	if (ev->u.task_query.id)
-		t = tei_core_task_find(core, ev->u.task_query.id, &attempt);
-	if (!t || attempt || t->kind != TEI_TASK_USER ||
+		t = tes_core_task_find(core, ev->u.task_query.id, &attempt);
+	if (!t || attempt || t->kind != TES_TASK_USER ||
 	    t->tenant != s->tenant->index) {
 		reply->u.reply.code = CODE_NO_TASK;
 		return;
 	}
-	tei_core_task_id(core, t, 0, out->id);
+	tes_core_task_id(core, t, 0, out->id);
 	out->move = t->move;
 	out->state = t->state;
 	out->code = t->code;

@@ -3,16 +3,16 @@
 #ifndef STORE_CORE_WANT_H
 #define STORE_CORE_WANT_H
 
-struct tei_action;
-struct tei_core;
-struct tei_event;
-struct tei_session;
+struct tes_action;
+struct tes_core;
+struct tes_event;
+struct tes_session;
 
-void tei_core_on_task_create(struct tei_core *core, const struct tei_event *ev,
-			     const struct tei_session *s,
-			     struct tei_action *reply);
-void tei_core_on_task_query(struct tei_core *core, const struct tei_event *ev,
-			    const struct tei_session *s,
-			    struct tei_action *reply);
+void tes_core_on_task_create(struct tes_core *core, const struct tes_event *ev,
+			     const struct tes_session *s,
+			     struct tes_action *reply);
+void tes_core_on_task_query(struct tes_core *core, const struct tes_event *ev,
+			    const struct tes_session *s,
+			    struct tes_action *reply);
 
 #endif

@@ -9,18 +9,18 @@
 #include "store/core/state.h"
 #include "store/core/tenant.h"
 
-void tei_core_told(const struct tei_core *core, const struct tei_object *o,
-		   enum tei_core_news news)
+void tes_core_told(const struct tes_core *core, const struct tes_object *o,
+		   enum tes_core_news news)
 {
-	const char *tenant = tei_core_tenant_of(core, o)->name;
-	const struct tei_extra *x = tei_core_object_extra(o);
-	struct tei_core_item item = {
+	const char *tenant = tes_core_tenant_of(core, o)->name;
+	const struct tes_extra *x = tes_core_object_extra(o);
+	struct tes_core_item item = {
 		.key = {o->key, o->key_len},
 		.tenant = {tenant, strlen(tenant)},
 	};
 
 	if (x && x->group)
-		item.group = (struct tei_core_key){x->group->name,
+		item.group = (struct tes_core_key){x->group->name,
 						   x->group->name_len};
 	core->config.watch(news, &item, core->config.watch_arg);
 }

@@ -6,17 +6,17 @@
 #include "store/core/core.h"
 #include "store/core/state.h"
 
-struct tei_object;
+struct tes_object;
 
 /* @o, which is READY, has become so or is about to go. */
-void tei_core_told(const struct tei_core *core, const struct tei_object *o,
-		   enum tei_core_news news);
-static inline void tei_core_tell(const struct tei_core *core,
-				 const struct tei_object *o,
-				 enum tei_core_news news)
+void tes_core_told(const struct tes_core *core, const struct tes_object *o,
+		   enum tes_core_news news);
+static inline void tes_core_tell(const struct tes_core *core,
+				 const struct tes_object *o,
+				 enum tes_core_news news)
 {
 	if (core->config.watch)
-		tei_core_told(core, o, news);
+		tes_core_told(core, o, news);
 }
 
 #endif

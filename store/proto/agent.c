@@ -15,12 +15,12 @@
 #define PATTERN_CAP (4u << 10)
 #define SMALL_CAP   (1u << 10)
 
-_Static_assert(TEI_AGENT_KEY_BYTES_MAX + (10u + 270u) * TEI_AGENT_KEYS_MAX +
-			       40u * TEI_AGENT_PIECES_MAX + 16384u <
+_Static_assert(TES_AGENT_KEY_BYTES_MAX + (10u + 270u) * TES_AGENT_KEYS_MAX +
+			       40u * TES_AGENT_PIECES_MAX + 16384u <
 		       BATCH_CAP,
 	       "the largest batch fits");
 
-const struct tei_frame_protocol tei_agent_protocol = {
+const struct tei_frame_protocol tes_agent_protocol = {
 	.name = "dummy",
 	.cap =
 		{
@@ -43,10 +43,10 @@ const struct tei_frame_protocol tei_agent_protocol = {
 
 static int fits(int n)
 {
-	return n > 0 && (size_t)n < TEI_AGENT_PATH_MAX ? 0 : -ENAMETOOLONG;
+	return n > 0 && (size_t)n < TES_AGENT_PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-int tei_agent_dir(unsigned int which, char out[TEI_AGENT_PATH_MAX])
+int tes_agent_dir(unsigned int which, char out[TES_AGENT_PATH_MAX])
 {
 	const char *run = getenv("XDG_RUNTIME_DIR");
 	unsigned int uid = (unsigned int)geteuid();
@@ -56,27 +56,27 @@ int tei_agent_dir(unsigned int which, char out[TEI_AGENT_PATH_MAX])
 	case 0:
 		if (!run || *run != '/')
 			return -ENOENT;
-		return fits(snprintf(out, TEI_AGENT_PATH_MAX, "%s/te", run));
+		return fits(snprintf(out, TES_AGENT_PATH_MAX, "%s/te", run));
 	case 1:
 		(void)snprintf(parent, sizeof(parent), "/run/user/%u", uid);
 		if (access(parent, W_OK | X_OK))
 			return -ENOENT;
-		return fits(snprintf(out, TEI_AGENT_PATH_MAX, "%s/te", parent));
+		return fits(snprintf(out, TES_AGENT_PATH_MAX, "%s/te", parent));
 	case 2:
 		return fits(
-			snprintf(out, TEI_AGENT_PATH_MAX, "/tmp/te-%u", uid));
+			snprintf(out, TES_AGENT_PATH_MAX, "/tmp/te-%u", uid));
 	default:
 		return -ENOENT;
 	}
 }
 
-int tei_agent_path(const char *dir, uint16_t port, char out[TEI_AGENT_PATH_MAX])
+int tes_agent_path(const char *dir, uint16_t port, char out[TES_AGENT_PATH_MAX])
 {
-	return fits(snprintf(out, TEI_AGENT_PATH_MAX, "%s/client-%u.sock", dir,
+	return fits(snprintf(out, TES_AGENT_PATH_MAX, "%s/client-%u.sock", dir,
 			     (unsigned int)port));
 }
 
-int tei_agent_dir_check(const char *dir)
+int tes_agent_dir_check(const char *dir)
 {
 	struct stat st;
 

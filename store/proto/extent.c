@@ -10,9 +10,9 @@
 #include "base/bytes.h"
 #include "base/vector.h"
 
-#define CRC_LEN (TEI_EXTENT_HEADER_LEN - 4)
+#define CRC_LEN (TES_EXTENT_HEADER_LEN - 4)
 
-static uint32_t header_crc(const uint8_t header[TEI_EXTENT_HEADER_LEN])
+static uint32_t header_crc(const uint8_t header[TES_EXTENT_HEADER_LEN])
 {
 	/* ISA-L takes a non-const pointer and does not write through it. */
 	uint32_t crc = crc32_iscsi((unsigned char *)(uintptr_t)header, CRC_LEN,
@@ -22,13 +22,13 @@ static uint32_t header_crc(const uint8_t header[TEI_EXTENT_HEADER_LEN])
 	return crc;
 }
 
-void tei_extent_encode(const struct tei_extent_header *h,
-		       uint8_t out[TEI_EXTENT_HEADER_LEN])
+void tes_extent_encode(const struct tes_extent_header *h,
+		       uint8_t out[TES_EXTENT_HEADER_LEN])
 {
 	struct tei_writer w;
 
-	tei_writer_init(&w, out, TEI_EXTENT_HEADER_LEN);
-	tei_write_u32(&w, TEI_EXTENT_MAGIC);
+	tei_writer_init(&w, out, TES_EXTENT_HEADER_LEN);
+	tei_write_u32(&w, TES_EXTENT_MAGIC);
 	tei_write_u16(&w, h->index);
 	tei_write_u16(&w, h->count);
 	tei_write_u64(&w, h->gen_epoch);
@@ -41,21 +41,21 @@ void tei_extent_encode(const struct tei_extent_header *h,
 	tei_write_u32(&w, header_crc(out));
 }
 
-static bool parts_hold(const struct tei_extent_header *h)
+static bool parts_hold(const struct tes_extent_header *h)
 {
 	return h->count >= 1 && h->index < h->count &&
 	       h->length <= h->object_size &&
 	       h->offset <= h->object_size - h->length;
 }
 
-int tei_extent_decode(const uint8_t in[TEI_EXTENT_HEADER_LEN],
-		      struct tei_extent_header *out)
+int tes_extent_decode(const uint8_t in[TES_EXTENT_HEADER_LEN],
+		      struct tes_extent_header *out)
 {
-	struct tei_extent_header h;
+	struct tes_extent_header h;
 	struct tei_reader r;
 	uint32_t magic, flags, crc;
 
-	tei_reader_init(&r, in, TEI_EXTENT_HEADER_LEN);
+	tei_reader_init(&r, in, TES_EXTENT_HEADER_LEN);
 	magic = tei_read_u32(&r);
 	h.index = tei_read_u16(&r);
 	h.count = tei_read_u16(&r);
@@ -68,7 +68,7 @@ int tei_extent_decode(const uint8_t in[TEI_EXTENT_HEADER_LEN],
 	flags = tei_read_u32(&r);
 	crc = tei_read_u32(&r);
 
-	if (magic != TEI_EXTENT_MAGIC || flags || crc != header_crc(in))
+	if (magic != TES_EXTENT_MAGIC || flags || crc != header_crc(in))
 		return -EBADMSG;
 	if (!parts_hold(&h))
 		return -EBADMSG;
@@ -76,8 +76,8 @@ int tei_extent_decode(const uint8_t in[TEI_EXTENT_HEADER_LEN],
 	return 0;
 }
 
-bool tei_extent_same(const struct tei_extent_header *a,
-		     const struct tei_extent_header *b)
+bool tes_extent_same(const struct tes_extent_header *a,
+		     const struct tes_extent_header *b)
 {
 	return a->gen_epoch == b->gen_epoch && a->generation == b->generation &&
 	       a->object_size == b->object_size && a->offset == b->offset &&
@@ -85,7 +85,7 @@ bool tei_extent_same(const struct tei_extent_header *a,
 	       a->count == b->count;
 }
 
-uint64_t tei_key_digest(const void *key, size_t len, uint64_t seed)
+uint64_t tes_key_digest(const void *key, size_t len, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(key, len, seed);
 }

@@ -17,26 +17,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TEI_EXTENT_HEADER_LEN 64
-#define TEI_EXTENT_MAGIC      0x31545854u /* "TXT1" */
+#define TES_EXTENT_HEADER_LEN 64
+#define TES_EXTENT_MAGIC      0x31545854u /* "TXT1" */
 
-struct tei_extent_header {
+struct tes_extent_header {
 	uint64_t gen_epoch, generation;
-	uint64_t digest;         /* tei_key_digest() */
+	uint64_t digest;         /* tes_key_digest() */
 	uint64_t object_size;    /* of the whole object */
 	uint64_t offset, length; /* this extent's part of it */
 	uint16_t index, count;
 };
 
-void tei_extent_encode(const struct tei_extent_header *h,
-		       uint8_t out[TEI_EXTENT_HEADER_LEN]);
+void tes_extent_encode(const struct tes_extent_header *h,
+		       uint8_t out[TES_EXTENT_HEADER_LEN]);
 /* -EBADMSG: magic, CRC, flags or inner lengths do not hold. */
-int tei_extent_decode(const uint8_t in[TEI_EXTENT_HEADER_LEN],
-		      struct tei_extent_header *out);
+int tes_extent_decode(const uint8_t in[TES_EXTENT_HEADER_LEN],
+		      struct tes_extent_header *out);
 /* Whether they are of the same extent, under whatever seed a digest is. */
-bool tei_extent_same(const struct tei_extent_header *a,
-		     const struct tei_extent_header *b);
+bool tes_extent_same(const struct tes_extent_header *a,
+		     const struct tes_extent_header *b);
 /* XXH3-64 with the pool's seed. */
-uint64_t tei_key_digest(const void *key, size_t len, uint64_t seed);
+uint64_t tes_key_digest(const void *key, size_t len, uint64_t seed);
 
 #endif

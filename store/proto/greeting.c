@@ -11,13 +11,13 @@
 
 #define MAGIC 0x47414554u /* "TEAG" */
 
-void tei_greeting_encode(const struct tei_greeting *g,
-			 uint8_t out[TEI_GREETING_LEN])
+void tes_greeting_encode(const struct tes_greeting *g,
+			 uint8_t out[TES_GREETING_LEN])
 {
 	struct tei_writer w;
 
-	memset(out, 0, TEI_GREETING_LEN);
-	tei_writer_init(&w, out, TEI_GREETING_LEN);
+	memset(out, 0, TES_GREETING_LEN);
+	tei_writer_init(&w, out, TES_GREETING_LEN);
 	tei_write_u32(&w, MAGIC);
 	tei_write_u16(&w, g->version);
 	tei_write_u16(&w, g->word);
@@ -27,15 +27,15 @@ void tei_greeting_encode(const struct tei_greeting *g,
 	tei_write_u64(&w, g->region);
 }
 
-bool tei_greeting_decode(const uint8_t bytes[TEI_GREETING_LEN],
-			 struct tei_greeting *out)
+bool tes_greeting_decode(const uint8_t bytes[TES_GREETING_LEN],
+			 struct tes_greeting *out)
 {
-	struct tei_greeting g;
+	struct tes_greeting g;
 	struct tei_reader r;
 	const void *token;
 	uint32_t magic;
 
-	tei_reader_init(&r, bytes, TEI_GREETING_LEN);
+	tei_reader_init(&r, bytes, TES_GREETING_LEN);
 	magic = tei_read_u32(&r);
 	g.version = tei_read_u16(&r);
 	g.word = tei_read_u16(&r);
@@ -50,9 +50,9 @@ bool tei_greeting_decode(const uint8_t bytes[TEI_GREETING_LEN],
 	return true;
 }
 
-int tei_greeting_send(int socket, const struct tei_greeting *g, int fd)
+int tes_greeting_send(int socket, const struct tes_greeting *g, int fd)
 {
-	uint8_t bytes[TEI_GREETING_LEN];
+	uint8_t bytes[TES_GREETING_LEN];
 	union tei_fds_room room;
 	struct iovec iov = {bytes, sizeof(bytes)};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -60,7 +60,7 @@ int tei_greeting_send(int socket, const struct tei_greeting *g, int fd)
 
 	if (tei_fault_check(TEI_FAULT_IO))
 		return -ECONNRESET;
-	tei_greeting_encode(g, bytes);
+	tes_greeting_encode(g, bytes);
 	if (fd >= 0)
 		tei_fds_attach(&msg, &room, fd);
 	n = sendmsg(socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -69,10 +69,10 @@ int tei_greeting_send(int socket, const struct tei_greeting *g, int fd)
 	return (size_t)n == sizeof(bytes) ? 0 : -ECONNRESET;
 }
 
-int tei_greeting_receive(int socket, struct tei_greeting *g, int *fd,
+int tes_greeting_receive(int socket, struct tes_greeting *g, int *fd,
 			 unsigned int *n_fds)
 {
-	uint8_t bytes[TEI_GREETING_LEN];
+	uint8_t bytes[TES_GREETING_LEN];
 	union tei_fds_room room;
 	struct iovec iov = {bytes, sizeof(bytes)};
 	struct msghdr msg = {.msg_iov = &iov,
@@ -94,28 +94,28 @@ int tei_greeting_receive(int socket, struct tei_greeting *g, int *fd,
 	if (n == 0)
 		return -ECONNRESET;
 	/* It was sent at once, so it comes at once. */
-	if ((size_t)n != sizeof(bytes) || !tei_greeting_decode(bytes, g))
+	if ((size_t)n != sizeof(bytes) || !tes_greeting_decode(bytes, g))
 		return -EBADMSG;
 	return 0;
 }
 
-const char *tei_greeting_status_name(enum tei_greeting_status status)
+const char *tes_greeting_status_name(enum tes_greeting_status status)
 {
-	static const char *const names[TEI_GREETING_STATUSES] = {
-		[TEI_GREETED] = "greeted",
-		[TEI_GREETING_BAD] = "bad_greeting",
-		[TEI_GREETING_VERSION] = "version",
-		[TEI_GREETING_NO_FD] = "no_memory_sent",
-		[TEI_GREETING_FDS] = "descriptors",
-		[TEI_GREETING_MEMORY] = "bad_memory",
-		[TEI_GREETING_NO_SESSION] = "no_session",
-		[TEI_GREETING_CROWD] = "crowd",
-		[TEI_GREETING_NOT_ALLOWED] = "not_allowed",
-		[TEI_GREETING_NO_MEMORY] = "no_memory",
-		[TEI_GREETING_TOO_LARGE] = "too_large",
-		[TEI_GREETING_NO_BUFFERS] = "no_buffers",
+	static const char *const names[TES_GREETING_STATUSES] = {
+		[TES_GREETED] = "greeted",
+		[TES_GREETING_BAD] = "bad_greeting",
+		[TES_GREETING_VERSION] = "version",
+		[TES_GREETING_NO_FD] = "no_memory_sent",
+		[TES_GREETING_FDS] = "descriptors",
+		[TES_GREETING_MEMORY] = "bad_memory",
+		[TES_GREETING_NO_SESSION] = "no_session",
+		[TES_GREETING_CROWD] = "crowd",
+		[TES_GREETING_NOT_ALLOWED] = "not_allowed",
+		[TES_GREETING_NO_MEMORY] = "no_memory",
+		[TES_GREETING_TOO_LARGE] = "too_large",
+		[TES_GREETING_NO_BUFFERS] = "no_buffers",
 	};
 
-	return (unsigned int)status < TEI_GREETING_STATUSES ? names[status]
+	return (unsigned int)status < TES_GREETING_STATUSES ? names[status]
 							    : "unknown";
 }

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-int tei_key_column_init(struct tei_key_column *column, struct tei_arena *arena,
+int tes_key_column_init(struct tes_key_column *column, struct tei_arena *arena,
 			size_t n, size_t bytes)
 {
 	column->bytes.data = tei_arena_alloc(arena, bytes);

@@ -19,17 +19,17 @@
 
 #include "base/arena.h"
 
-struct tei_key_column {
+struct tes_key_column {
 	ProtobufCBinaryData bytes;
 	uint32_t *lens; /* lens[n] */
 	size_t n;
 };
 
 /* Room for @n keys of @bytes bytes in all. -ENOMEM. */
-int tei_key_column_init(struct tei_key_column *column, struct tei_arena *arena,
+int tes_key_column_init(struct tes_key_column *column, struct tei_arena *arena,
 			size_t n, size_t bytes);
 
-static inline void tei_key_column_add(struct tei_key_column *column,
+static inline void tes_key_column_add(struct tes_key_column *column,
 				      const void *key, size_t len)
 {
 	memcpy(column->bytes.data + column->bytes.len, key, len);

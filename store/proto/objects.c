@@ -2,7 +2,7 @@
 /* objects.c - the columns in which messages tell of objects */
 #include "store/proto/objects.h"
 
-bool tei_objects_fit(const Store__Objects *m)
+bool tes_objects_fit(const Store__Objects *m)
 {
 	size_t n = m->n_extents ? 0 : m->n_key_lens;
 

@@ -11,6 +11,6 @@
  * Whether there is as much in each column as there are objects, and in those of
  * extents as there are extents. Of the bytes of the keys nothing is said.
  */
-bool tei_objects_fit(const Store__Objects *m);
+bool tes_objects_fit(const Store__Objects *m);
 
 #endif

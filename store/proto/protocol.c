@@ -14,7 +14,7 @@
 #define SMALL_CAP (1u << 10)
 #define TASK_CAP  (16u << 10) /* a key and 33 names */
 
-const struct tei_frame_protocol tei_store_protocol = {
+const struct tei_frame_protocol tes_store_protocol = {
 	.name = "master",
 	.cap =
 		{

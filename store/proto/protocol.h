@@ -7,18 +7,18 @@
 
 #include "base/frame.h"
 
-#define TEI_STORE_VERSION        1  /* of Hello */
-#define TEI_STORE_BURIES         1  /* feature of a client: see Hello */
-#define TEI_STORE_EXECUTES       2  /* another one */
-#define TEI_STORE_PROBES         4  /* another one */
-#define TEI_STORE_TENANTS        8  /* one of the master's: see HelloReply */
-#define TEI_STORE_TENANT_MAX     64 /* bytes of Hello.tenant */
-#define TEI_STORE_CLIENT_ID_LEN  16
-#define TEI_STORE_GROUP_LEN      32
-#define TEI_STORE_SEGMENT_ID_LEN 16
-#define TEI_STORE_HOST_MAX       64 /* bytes of Hello.host */
+#define TES_STORE_VERSION        1  /* of Hello */
+#define TES_STORE_BURIES         1  /* feature of a client: see Hello */
+#define TES_STORE_EXECUTES       2  /* another one */
+#define TES_STORE_PROBES         4  /* another one */
+#define TES_STORE_TENANTS        8  /* one of the master's: see HelloReply */
+#define TES_STORE_TENANT_MAX     64 /* bytes of Hello.tenant */
+#define TES_STORE_CLIENT_ID_LEN  16
+#define TES_STORE_GROUP_LEN      32
+#define TES_STORE_SEGMENT_ID_LEN 16
+#define TES_STORE_HOST_MAX       64 /* bytes of Hello.host */
 
 /* Caps of every type, for both directions. */
-extern const struct tei_frame_protocol tei_store_protocol;
+extern const struct tei_frame_protocol tes_store_protocol;
 
 #endif

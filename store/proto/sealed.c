@@ -37,24 +37,24 @@ static int create(uint64_t length, int seals)
 	return rc;
 }
 
-int tei_sealed_create(uint64_t length)
+int tes_sealed_create(uint64_t length)
 {
 	return create(length, SEALS | F_SEAL_SEAL);
 }
 
-int tei_sealed_create_open(uint64_t length)
+int tes_sealed_create_open(uint64_t length)
 {
 	return create(length, SEALS);
 }
 
-int tei_sealed_close(int fd)
+int tes_sealed_close(int fd)
 {
 	if (!fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL))
 		return 0;
 	return errno == EINVAL ? -EOPNOTSUPP : -errno;
 }
 
-int tei_sealed_check(int fd, uint64_t length)
+int tes_sealed_check(int fd, uint64_t length)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct statfs fs;

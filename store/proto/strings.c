@@ -74,12 +74,12 @@ static bool value_whole(const ProtobufCMessageDescriptor *type, uint64_t field,
 	if (f->type == PROTOBUF_C_TYPE_STRING)
 		return !memchr(value->at, 0, len);
 	if (f->type == PROTOBUF_C_TYPE_MESSAGE)
-		return tei_strings_whole(f->descriptor, value->at, len);
+		return tes_strings_whole(f->descriptor, value->at, len);
 	return true;
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): no type of message holds itself */
-bool tei_strings_whole(const ProtobufCMessageDescriptor *type, const void *body,
+bool tes_strings_whole(const ProtobufCMessageDescriptor *type, const void *body,
 		       size_t len)
 {
 	struct span s = {body, len ? (const uint8_t *)body + len : body};

@@ -28,17 +28,17 @@
 /* ---- all keys ---- */
 
 struct listing {
-	const struct tei_server *server;
-	char tenant[TEI_CORE_TENANT_MAX + 1];
+	const struct tes_server *server;
+	char tenant[TES_CORE_TENANT_MAX + 1];
 	size_t cursor;
 };
 
 /* Keys may hold any bytes; those that are no text are written %XX. */
-static void add_key(const struct tei_core_key *key, void *arg)
+static void add_key(const struct tes_core_key *key, void *arg)
 {
 	static const char digits[] = "0123456789ABCDEF";
 	const unsigned char *from = key->bytes;
-	char line[3 * TEI_CORE_KEY_MAX + 1], *to = line;
+	char line[3 * TES_CORE_KEY_MAX + 1], *to = line;
 	struct evbuffer *out = arg;
 
 	for (size_t i = 0; i < key->len; i++) {
@@ -59,20 +59,20 @@ static int more_keys(struct evbuffer *out, void *state)
 	struct listing *l = state;
 
 	for (int i = 0; i < WALKS_MAX && evbuffer_get_length(out) < PIECE; i++)
-		if (!tei_core_keys(l->server->core, l->tenant, &l->cursor,
+		if (!tes_core_keys(l->server->core, l->tenant, &l->cursor,
 				   WALK_BUCKETS, add_key, out))
 			return 0;
 	return 1;
 }
 
-int tei_server_admin_all_keys(const struct tei_http_request *request,
+int tes_server_admin_all_keys(const struct tei_http_request *request,
 			      struct tei_http_reply *reply, void *arg)
 {
 	struct listing *l;
 	const char *tenant;
 	int status;
 
-	tenant = tei_server_admin_tenant(arg, request, reply, &status);
+	tenant = tes_server_admin_tenant(arg, request, reply, &status);
 	if (status)
 		return status;
 	l = tei_calloc(1, sizeof(*l));
@@ -90,17 +90,17 @@ int tei_server_admin_all_keys(const struct tei_http_request *request,
 /* ---- remove all ---- */
 
 /* One at a time, so that what the core answers is known to be its. */
-struct tei_server_removal {
-	struct tei_server *server;
+struct tes_server_removal {
+	struct tes_server *server;
 	bool over;
 	int32_t code;
 	uint64_t removed;
 };
 
-void tei_server_admin_removed(struct tei_server *s,
-			      const struct tei_action *action)
+void tes_server_admin_removed(struct tes_server *s,
+			      const struct tes_action *action)
 {
-	struct tei_server_removal *r = s->removal;
+	struct tes_server_removal *r = s->removal;
 
 	if (!r)
 		return; /* whoever asked for it has gone */
@@ -112,12 +112,12 @@ void tei_server_admin_removed(struct tei_server *s,
 /* Its slices go with ticks: hurry, somebody waits, but not for owners. */
 static int more_removed(struct evbuffer *out, void *state)
 {
-	struct tei_server_removal *r = state;
+	struct tes_server_removal *r = state;
 
 	if (!r->over)
-		tei_server_hurry(r->server);
+		tes_server_hurry(r->server);
 	if (!r->over)
-		return tei_core_busy(r->server->core) ? 1 : TEI_HTTP_NOT_YET;
+		return tes_core_busy(r->server->core) ? 1 : TEI_HTTP_NOT_YET;
 	evbuffer_add_printf(out, "{\"success\":%s,\"removed_count\":%llu}\n",
 			    r->code ? "false" : "true",
 			    (unsigned long long)r->removed);
@@ -126,15 +126,15 @@ static int more_removed(struct evbuffer *out, void *state)
 
 static void removal_done(void *state)
 {
-	struct tei_server_removal *r = state;
+	struct tes_server_removal *r = state;
 
 	r->server->removal = NULL;
 	tei_free(r);
 }
 
-static int start_removal(struct tei_server *s, const char *tenant, bool force)
+static int start_removal(struct tes_server *s, const char *tenant, bool force)
 {
-	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL};
+	struct tes_event ev = {.type = TES_EVENT_REMOVE_ALL};
 
 	s->removal = tei_calloc(1, sizeof(*s->removal));
 	if (!s->removal)
@@ -142,39 +142,39 @@ static int start_removal(struct tei_server *s, const char *tenant, bool force)
 	s->removal->server = s;
 	ev.u.remove_all.force = force;
 	ev.u.remove_all.tenant = tenant;
-	if (!tei_server_step(s, &ev, NULL, NULL) && !s->removal->code)
+	if (!tes_server_step(s, &ev, NULL, NULL) && !s->removal->code)
 		return 200;
 	tei_free(s->removal);
 	s->removal = NULL;
 	return 503;
 }
 
-int tei_server_admin_remove_all(const struct tei_http_request *request,
+int tes_server_admin_remove_all(const struct tei_http_request *request,
 				struct tei_http_reply *reply, void *arg)
 {
 	static const char *const params[] = {"force", "tenant_id"};
-	struct tei_server *s = arg;
+	struct tes_server *s = arg;
 	bool force = false;
 	const char *text, *tenant;
 	size_t len;
 	int status;
 
-	if (!tei_server_admin_params(request, params, 2, reply))
+	if (!tes_server_admin_params(request, params, 2, reply))
 		return 400;
-	tenant = tei_server_admin_tenant(s, request, reply, &status);
+	tenant = tes_server_admin_tenant(s, request, reply, &status);
 	if (status)
 		return status;
 	text = tei_http_query(request, "force", &len);
 	if (text && len && tei_parse_bool(text, &force))
-		return tei_server_admin_wrong(reply, "force is true or false");
+		return tes_server_admin_wrong(reply, "force is true or false");
 	if (request->len)
-		return tei_server_admin_wrong(reply, "no body is expected");
-	s->counters.op[TEI_SERVER_OP_REMOVE_ALL].requests++;
+		return tes_server_admin_wrong(reply, "no body is expected");
+	s->counters.op[TES_SERVER_OP_REMOVE_ALL].requests++;
 	status = s->removal ? 503 : start_removal(s, tenant, force);
 	if (status != 200)
-		s->counters.op[TEI_SERVER_OP_REMOVE_ALL].failures++;
+		s->counters.op[TES_SERVER_OP_REMOVE_ALL].failures++;
 	if (status == 503)
-		return tei_server_admin_error(reply, 503, CODE_MODE,
+		return tes_server_admin_error(reply, 503, CODE_MODE,
 					      "keys are being removed already");
 	if (status != 200)
 		return status;

@@ -21,34 +21,34 @@ static bool has_few_values(const char *at, size_t len)
 	return n <= VALUES_MAX;
 }
 
-json_t *tei_server_admin_body(const struct tei_http_request *request,
+json_t *tes_server_admin_body(const struct tei_http_request *request,
 			      struct tei_http_reply *reply)
 {
 	json_error_t error;
 	json_t *root;
 
 	if (!request->len) {
-		tei_server_admin_wrong(reply, "a JSON object is expected");
+		tes_server_admin_wrong(reply, "a JSON object is expected");
 		return NULL;
 	}
 	if (!has_few_values(request->body, request->len)) {
-		tei_server_admin_wrong(reply, "the body has too many values");
+		tes_server_admin_wrong(reply, "the body has too many values");
 		return NULL;
 	}
 	root = json_loadb(request->body, request->len, JSON_REJECT_DUPLICATES,
 			  &error);
 	if (!root)
-		tei_server_admin_wrong(reply, "invalid JSON, byte %d: %s",
+		tes_server_admin_wrong(reply, "invalid JSON, byte %d: %s",
 				       error.position, error.text);
 	else if (!json_is_object(root))
-		tei_server_admin_wrong(reply, "a JSON object is expected");
+		tes_server_admin_wrong(reply, "a JSON object is expected");
 	if (json_is_object(root))
 		return root;
 	json_decref(root);
 	return NULL;
 }
 
-bool tei_server_among(const char *name, const char *const *names, size_t n)
+bool tes_server_among(const char *name, const char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!strcmp(name, names[i]))
@@ -56,7 +56,7 @@ bool tei_server_among(const char *name, const char *const *names, size_t n)
 	return false;
 }
 
-bool tei_server_admin_members(json_t *root, const char *const *names, size_t n,
+bool tes_server_admin_members(json_t *root, const char *const *names, size_t n,
 			      struct tei_http_reply *reply)
 {
 	const char *name;
@@ -64,16 +64,16 @@ bool tei_server_admin_members(json_t *root, const char *const *names, size_t n,
 
 	json_object_foreach(root, name, value)
 	{
-		if (tei_server_among(name, names, n))
+		if (tes_server_among(name, names, n))
 			continue;
-		tei_server_admin_wrong(reply, "%.100s is no member of this",
+		tes_server_admin_wrong(reply, "%.100s is no member of this",
 				       name);
 		return false;
 	}
 	return true;
 }
 
-bool tei_server_admin_params(const struct tei_http_request *request,
+bool tes_server_admin_params(const struct tei_http_request *request,
 			     const char *const *names, size_t n,
 			     struct tei_http_reply *reply)
 {
@@ -81,9 +81,9 @@ bool tei_server_admin_params(const struct tei_http_request *request,
 		const struct tei_http_param *p = &request->params[i];
 
 		if (strlen(p->name) == p->name_len &&
-		    tei_server_among(p->name, names, n))
+		    tes_server_among(p->name, names, n))
 			continue;
-		tei_server_admin_wrong(reply, "%.100s is no parameter of this",
+		tes_server_admin_wrong(reply, "%.100s is no parameter of this",
 				       p->name);
 		return false;
 	}

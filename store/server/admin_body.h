@@ -16,15 +16,15 @@
 #include "base/http.h"
 
 /* Whether @name is one of names[n]. */
-bool tei_server_among(const char *name, const char *const *names, size_t n);
+bool tes_server_among(const char *name, const char *const *names, size_t n);
 /* An object without members of one name, to be freed. NULL: or 400. */
-json_t *tei_server_admin_body(const struct tei_http_request *request,
+json_t *tes_server_admin_body(const struct tei_http_request *request,
 			      struct tei_http_reply *reply);
 /* Whether all members are among names[n]; or 400. */
-bool tei_server_admin_members(json_t *root, const char *const *names, size_t n,
+bool tes_server_admin_members(json_t *root, const char *const *names, size_t n,
 			      struct tei_http_reply *reply);
 /* The same of parameters, where a misspelt one could do harm. */
-bool tei_server_admin_params(const struct tei_http_request *request,
+bool tes_server_admin_params(const struct tei_http_request *request,
 			     const char *const *names, size_t n,
 			     struct tei_http_reply *reply);
 

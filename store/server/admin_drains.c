@@ -18,13 +18,13 @@
 #define TYPE_DRAIN 0 /* of jobs; Mooncake's number */
 
 /* What the core has answered. */
-struct tei_server_drained {
+struct tes_server_drained {
 	int32_t code;
-	struct tei_core_drain drain; /* its names: until the next step */
+	struct tes_core_drain drain; /* its names: until the next step */
 };
 
-void tei_server_admin_drained(struct tei_server *s,
-			      const struct tei_action *action)
+void tes_server_admin_drained(struct tes_server *s,
+			      const struct tes_action *action)
 {
 	s->drained->code = action->u.reply.code;
 	if (!s->drained->code)
@@ -32,27 +32,27 @@ void tei_server_admin_drained(struct tei_server *s,
 }
 
 /* The code; with 0 *out is filled in. */
-static int32_t ask(struct tei_server *s, struct tei_event *ev,
-		   struct tei_core_drain *out)
+static int32_t ask(struct tes_server *s, struct tes_event *ev,
+		   struct tes_core_drain *out)
 {
-	struct tei_server_drained drained = {.code = CODE_INTERNAL};
+	struct tes_server_drained drained = {.code = CODE_INTERNAL};
 
 	s->drained = &drained;
-	(void)tei_server_step(s, ev, NULL, NULL); /* no memory: no answer */
+	(void)tes_server_step(s, ev, NULL, NULL); /* no memory: no answer */
 	s->drained = NULL;
 	*out = drained.drain;
 	return drained.code;
 }
 
-static const char *state_name(enum tei_drain_state state)
+static const char *state_name(enum tes_drain_state state)
 {
 	static const char *const names[] = {
-		[TEI_DRAIN_CREATED] = "CREATED",
-		[TEI_DRAIN_PLANNING] = "PLANNING",
-		[TEI_DRAIN_RUNNING] = "RUNNING",
-		[TEI_DRAIN_SUCCEEDED] = "SUCCEEDED",
-		[TEI_DRAIN_FAILED] = "FAILED",
-		[TEI_DRAIN_CANCELED] = "CANCELED",
+		[TES_DRAIN_CREATED] = "CREATED",
+		[TES_DRAIN_PLANNING] = "PLANNING",
+		[TES_DRAIN_RUNNING] = "RUNNING",
+		[TES_DRAIN_SUCCEEDED] = "SUCCEEDED",
+		[TES_DRAIN_FAILED] = "FAILED",
+		[TES_DRAIN_CANCELED] = "CANCELED",
 	};
 
 	return names[state];
@@ -60,12 +60,12 @@ static const char *state_name(enum tei_drain_state state)
 
 /* Of a creation and of a cancellation. */
 static int answer(struct tei_http_reply *reply,
-		  const struct tei_core_drain *drain)
+		  const struct tes_core_drain *drain)
 {
-	char id[TEI_SERVER_ID_ROOM];
+	char id[TES_SERVER_ID_ROOM];
 
-	tei_server_id_text(drain->id, id);
-	return tei_server_admin_json(
+	tes_server_id_text(drain->id, id);
+	return tes_server_admin_json(
 		reply, 200,
 		json_pack("{s:b,s:s,s:s,s:i,s:s}", "success", 1, "job_id", id,
 			  "status", state_name(drain->state), "error_code", 0,
@@ -75,8 +75,8 @@ static int answer(struct tei_http_reply *reply,
 /* ---- creation ---- */
 
 struct wanted {
-	const char *segments[TEI_CORE_DRAIN_MAX];
-	const char *targets[TEI_CORE_DRAIN_MAX];
+	const char *segments[TES_CORE_DRAIN_MAX];
+	const char *targets[TES_CORE_DRAIN_MAX];
 	size_t n_segments, n_targets;
 	uint32_t at_a_time;
 };
@@ -90,11 +90,11 @@ static bool take_names(json_t *root, const char *member, const char **names,
 
 	*n = 0;
 	if (list && (!json_is_array(list) ||
-		     json_array_size(list) > TEI_CORE_DRAIN_MAX)) {
-		tei_server_admin_wrong(reply,
+		     json_array_size(list) > TES_CORE_DRAIN_MAX)) {
+		tes_server_admin_wrong(reply,
 				       "%s is a list of up to %d names of "
 				       "segments",
-				       member, TEI_CORE_DRAIN_MAX);
+				       member, TES_CORE_DRAIN_MAX);
 		return false;
 	}
 	json_array_foreach(list, i, one)
@@ -102,13 +102,13 @@ static bool take_names(json_t *root, const char *member, const char **names,
 		const char *name = json_string_value(one);
 
 		if (!name || !*name) {
-			tei_server_admin_wrong(
+			tes_server_admin_wrong(
 				reply, "%s: the one at %zu is not a name",
 				member, i);
 			return false;
 		}
-		if (tei_server_among(name, names, i)) {
-			tei_server_admin_wrong(reply,
+		if (tes_server_among(name, names, i)) {
+			tes_server_admin_wrong(reply,
 					       "%s: %.255s is there "
 					       "twice",
 					       member, name);
@@ -128,11 +128,11 @@ static bool take_at_a_time(json_t *root, struct wanted *w,
 	w->at_a_time = 0;
 	if (!value)
 		return true;
-	if (!json_is_integer(value) || n < 1 || n > TEI_CORE_AT_A_TIME_MAX) {
-		tei_server_admin_wrong(reply,
+	if (!json_is_integer(value) || n < 1 || n > TES_CORE_AT_A_TIME_MAX) {
+		tes_server_admin_wrong(reply,
 				       "max_concurrency is a whole number, 1 "
 				       "to %d",
-				       TEI_CORE_AT_A_TIME_MAX);
+				       TES_CORE_AT_A_TIME_MAX);
 		return false;
 	}
 	w->at_a_time = (uint32_t)n;
@@ -145,21 +145,21 @@ static bool take(json_t *root, struct wanted *w, struct tei_http_reply *reply)
 	static const char *const members[] = {"segments", "target_segments",
 					      "max_concurrency"};
 
-	if (!tei_server_admin_members(root, members, 3, reply) ||
+	if (!tes_server_admin_members(root, members, 3, reply) ||
 	    !take_names(root, "segments", w->segments, &w->n_segments, reply) ||
 	    !take_names(root, "target_segments", w->targets, &w->n_targets,
 			reply) ||
 	    !take_at_a_time(root, w, reply))
 		return false;
 	if (!w->n_segments) {
-		tei_server_admin_wrong(reply, "segments: there is none");
+		tes_server_admin_wrong(reply, "segments: there is none");
 		return false;
 	}
 	for (size_t i = 0; i < w->n_targets; i++) {
-		if (!tei_server_among(w->targets[i], w->segments,
+		if (!tes_server_among(w->targets[i], w->segments,
 				      w->n_segments))
 			continue;
-		tei_server_admin_wrong(reply,
+		tes_server_admin_wrong(reply,
 				       "target_segments: %.255s is to be "
 				       "drained itself",
 				       w->targets[i]);
@@ -169,13 +169,13 @@ static bool take(json_t *root, struct wanted *w, struct tei_http_reply *reply)
 }
 
 /* The first name that no mount bears; NULL: all are mounted. */
-static const char *unknown(const struct tei_server *s, const struct wanted *w)
+static const char *unknown(const struct tes_server *s, const struct wanted *w)
 {
-	bool known[2 * TEI_CORE_DRAIN_MAX] = {false};
-	struct tei_core_segment segment;
+	bool known[2 * TES_CORE_DRAIN_MAX] = {false};
+	struct tes_core_segment segment;
 	size_t cursor = 0;
 
-	while (tei_core_segment_next(s->core, &cursor, &segment)) {
+	while (tes_core_segment_next(s->core, &cursor, &segment)) {
 		for (size_t i = 0; i < w->n_segments; i++)
 			known[i] |= !strcmp(segment.name, w->segments[i]);
 		for (size_t i = 0; i < w->n_targets; i++)
@@ -190,7 +190,7 @@ static const char *unknown(const struct tei_server *s, const struct wanted *w)
 	return NULL;
 }
 
-static int refuse(const struct tei_server *s, const struct wanted *w,
+static int refuse(const struct tes_server *s, const struct wanted *w,
 		  int32_t code, struct tei_http_reply *reply)
 {
 	const char *name;
@@ -201,25 +201,25 @@ static int refuse(const struct tei_server *s, const struct wanted *w,
 		name = unknown(s, w);
 		snprintf(words, sizeof(words), "SEGMENT_NOT_FOUND: %.255s",
 			 name ? name : "");
-		return tei_server_admin_error(reply, 404, code, words);
+		return tes_server_admin_error(reply, 404, code, words);
 	case CODE_NOT_NOW:
-		return tei_server_admin_error(
+		return tes_server_admin_error(
 			reply, 409, code,
 			"UNAVAILABLE_IN_CURRENT_STATUS: a segment is being "
 			"drained, about to go, or its owner is silent");
 	case CODE_TASKS_FULL:
-		return tei_server_admin_error(reply, 503, code,
+		return tes_server_admin_error(reply, 503, code,
 					      "there are too many drain jobs");
 	default:
-		return tei_server_admin_code(reply, code);
+		return tes_server_admin_code(reply, code);
 	}
 }
 
-static int create(struct tei_server *s, const struct wanted *w,
+static int create(struct tes_server *s, const struct wanted *w,
 		  struct tei_http_reply *reply)
 {
-	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CREATE};
-	struct tei_core_drain drain;
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_CREATE};
+	struct tes_core_drain drain;
 	int32_t code;
 
 	ev.u.drain_create.segments = w->segments;
@@ -235,16 +235,16 @@ static int create(struct tei_server *s, const struct wanted *w,
 	return answer(reply, &drain);
 }
 
-int tei_server_admin_drain(const struct tei_http_request *request,
+int tes_server_admin_drain(const struct tei_http_request *request,
 			   struct tei_http_reply *reply, void *arg)
 {
 	struct wanted w;
 	int status = 400;
 	json_t *root;
 
-	if (!tei_server_admin_params(request, NULL, 0, reply))
+	if (!tes_server_admin_params(request, NULL, 0, reply))
 		return 400;
-	root = tei_server_admin_body(request, reply);
+	root = tes_server_admin_body(request, reply);
 	if (!root)
 		return 400;
 	if (take(root, &w, reply))
@@ -257,25 +257,25 @@ int tei_server_admin_drain(const struct tei_http_request *request,
 
 /* The parameter job_id; false: or 400. */
 static bool take_id(const struct tei_http_request *request,
-		    uint8_t id[TEI_CORE_ID_LEN], struct tei_http_reply *reply)
+		    uint8_t id[TES_CORE_ID_LEN], struct tei_http_reply *reply)
 {
-	const char *text = tei_server_admin_text(request, "job_id", reply);
+	const char *text = tes_server_admin_text(request, "job_id", reply);
 
 	if (!text)
 		return false;
-	if (tei_server_id_parse(text, id))
+	if (tes_server_id_parse(text, id))
 		return true;
-	tei_server_admin_wrong(reply, "job_id is 32 hex digits with dashes, as "
+	tes_server_admin_wrong(reply, "job_id is 32 hex digits with dashes, as "
 				      "a creation answers");
 	return false;
 }
 
-static json_t *names_json(const struct tei_core_drain *drain)
+static json_t *names_json(const struct tes_core_drain *drain)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; list && i < drain->n_segments; i++)
-		if (json_array_append_new(list, tei_server_admin_string(
+		if (json_array_append_new(list, tes_server_admin_string(
 							drain->segments[i]))) {
 			json_decref(list);
 			list = NULL;
@@ -283,20 +283,20 @@ static json_t *names_json(const struct tei_core_drain *drain)
 	return list;
 }
 
-static json_t *drain_json(const struct tei_core_drain *d)
+static json_t *drain_json(const struct tes_core_drain *d)
 {
-	char id[TEI_SERVER_ID_ROOM];
+	char id[TES_SERVER_ID_ROOM];
 
-	tei_server_id_text(d->id, id);
+	tes_server_id_text(d->id, id);
 	return json_pack(
 		"{s:b,s:s,s:i,s:s,s:i,s:s,s:I,s:I,s:o,s:I,s:I,s:I,s:I,s:I,s:s,"
 		"s:i,s:s}",
 		"success", 1, "job_id", id, "type", TYPE_DRAIN, "type_name",
 		"DRAIN", "status", (int)d->state, "status_name",
 		state_name(d->state), "created_at_ms_epoch",
-		(json_int_t)tei_server_wall_ms(d->created_ms),
+		(json_int_t)tes_server_wall_ms(d->created_ms),
 		"last_updated_at_ms_epoch",
-		(json_int_t)tei_server_wall_ms(d->updated_ms), "segments",
+		(json_int_t)tes_server_wall_ms(d->updated_ms), "segments",
 		names_json(d), "succeeded_units", (json_int_t)d->moved,
 		"failed_units", (json_int_t)d->failed, "blocked_units",
 		(json_int_t)d->blocked, "active_units", (json_int_t)d->active,
@@ -304,12 +304,12 @@ static json_t *drain_json(const struct tei_core_drain *d)
 		d->message, "error_code", 0, "error_message", "");
 }
 
-int tei_server_admin_query_drain(const struct tei_http_request *request,
+int tes_server_admin_query_drain(const struct tei_http_request *request,
 				 struct tei_http_reply *reply, void *arg)
 {
-	struct tei_event ev = {.type = TEI_EVENT_DRAIN_QUERY};
-	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_core_drain drain;
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_QUERY};
+	uint8_t id[TES_CORE_ID_LEN];
+	struct tes_core_drain drain;
 	int32_t code;
 
 	if (!take_id(request, id, reply))
@@ -317,31 +317,31 @@ int tei_server_admin_query_drain(const struct tei_http_request *request,
 	ev.u.drain.id = id;
 	code = ask(arg, &ev, &drain);
 	if (code)
-		return tei_server_admin_code(reply, code);
-	return tei_server_admin_json(reply, 200, drain_json(&drain));
+		return tes_server_admin_code(reply, code);
+	return tes_server_admin_json(reply, 200, drain_json(&drain));
 }
 
-int tei_server_admin_cancel_drain(const struct tei_http_request *request,
+int tes_server_admin_cancel_drain(const struct tei_http_request *request,
 				  struct tei_http_reply *reply, void *arg)
 {
-	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CANCEL};
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_CANCEL};
 	static const char *const params[] = {"job_id"};
-	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_core_drain drain;
+	uint8_t id[TES_CORE_ID_LEN];
+	struct tes_core_drain drain;
 	int32_t code;
 
-	if (!tei_server_admin_params(request, params, 1, reply) ||
+	if (!tes_server_admin_params(request, params, 1, reply) ||
 	    !take_id(request, id, reply))
 		return 400;
 	if (request->len)
-		return tei_server_admin_wrong(reply, "no body is expected");
+		return tes_server_admin_wrong(reply, "no body is expected");
 	ev.u.drain.id = id;
 	code = ask(arg, &ev, &drain);
 	if (code == CODE_NOT_NOW)
-		return tei_server_admin_error(
+		return tes_server_admin_error(
 			reply, 409, code,
 			"UNAVAILABLE_IN_CURRENT_STATUS: it has ended");
 	if (code)
-		return tei_server_admin_code(reply, code);
+		return tes_server_admin_code(reply, code);
 	return answer(reply, &drain);
 }

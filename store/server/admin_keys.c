@@ -17,25 +17,25 @@
 #include "store/server/admin_reply.h"
 #include "store/server/state.h"
 
-#define PLACES_MAX (TEI_CORE_REPLICAS_MAX * 64)
+#define PLACES_MAX (TES_CORE_REPLICAS_MAX * 64)
 #define KEYS_MAX   1024 /* of one batch_query_keys */
 /* A piece of an answer about many: until this is full, or so many are told. */
 #define PIECE      (32u << 10)
 #define PIECE_KEYS 128
 
-static json_t *places_json(const struct tei_core_place *places, size_t n)
+static json_t *places_json(const struct tes_core_place *places, size_t n)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < n; i++) {
-		const struct tei_core_place *p = &places[i];
+		const struct tes_core_place *p = &places[i];
 		json_t *place = json_pack(
 			"{s:I,s:I,s:s,s:o,s:o,s:i}", "size_",
 			(json_int_t)p->length, "buffer_address_",
 			(json_int_t)p->address, "protocol_", "tcp",
 			"transport_endpoint_",
-			tei_server_admin_string(p->engine), "segment_",
-			tei_server_admin_string(p->segment), "replica_",
+			tes_server_admin_string(p->engine), "segment_",
+			tes_server_admin_string(p->segment), "replica_",
 			(int)p->replica);
 
 		if (json_array_append_new(list, place)) {
@@ -47,12 +47,12 @@ static json_t *places_json(const struct tei_core_place *places, size_t n)
 }
 
 /* Where @tenant's @key is, as JSON; NULL with *code 0: out of memory. */
-static json_t *query(const struct tei_server *s, const char *tenant,
+static json_t *query(const struct tes_server *s, const char *tenant,
 		     const char *key, size_t len, int32_t *code)
 {
-	struct tei_core_place *places =
+	struct tes_core_place *places =
 		tei_malloc(PLACES_MAX * sizeof(*places));
-	const struct tei_core_key k = {key, len};
+	const struct tes_core_key k = {key, len};
 	json_t *list = NULL;
 	uint64_t size;
 	size_t n;
@@ -60,7 +60,7 @@ static json_t *query(const struct tei_server *s, const char *tenant,
 	*code = 0;
 	if (!places)
 		return NULL;
-	*code = tei_core_key_query(s->core, tenant, &k, places, PLACES_MAX, &n,
+	*code = tes_core_key_query(s->core, tenant, &k, places, PLACES_MAX, &n,
 				   &size);
 	if (!*code)
 		list = places_json(places, n);
@@ -68,7 +68,7 @@ static json_t *query(const struct tei_server *s, const char *tenant,
 	return list;
 }
 
-int tei_server_admin_query_key(const struct tei_http_request *request,
+int tes_server_admin_query_key(const struct tei_http_request *request,
 			       struct tei_http_reply *reply, void *arg)
 {
 	const char *key, *tenant;
@@ -77,24 +77,24 @@ int tei_server_admin_query_key(const struct tei_http_request *request,
 	size_t len;
 	int status;
 
-	tenant = tei_server_admin_tenant(arg, request, reply, &status);
+	tenant = tes_server_admin_tenant(arg, request, reply, &status);
 	if (status)
 		return status;
 	key = tei_http_query(request, "key", &len);
 	if (!key || !len)
-		return tei_server_admin_wrong(reply,
+		return tes_server_admin_wrong(reply,
 					      "parameter key is missing");
 	places = query(arg, tenant, key, len, &code);
 	if (code)
-		return tei_server_admin_code(reply, code);
-	return tei_server_admin_json(
+		return tes_server_admin_code(reply, code);
+	return tes_server_admin_json(
 		reply, 200,
 		places ? json_pack("{s:b,s:o}", "success", 1, "data", places)
 		       : NULL);
 }
 
 /* {"ok":true,"values":[..],...} or {"ok":false,"error":".."} */
-static json_t *key_json(const struct tei_server *s, const char *tenant,
+static json_t *key_json(const struct tes_server *s, const char *tenant,
 			const char *key)
 {
 	int32_t code;
@@ -102,7 +102,7 @@ static json_t *key_json(const struct tei_server *s, const char *tenant,
 
 	if (code)
 		return json_pack("{s:b,s:i,s:s}", "ok", 0, "error_code", code,
-				 "error", tei_server_code_name(code));
+				 "error", tes_server_code_name(code));
 	if (!places)
 		return NULL;
 	return json_pack("{s:b,s:o,s:[],s:[],s:[]}", "ok", 1, "values", places,
@@ -113,8 +113,8 @@ static json_t *key_json(const struct tei_server *s, const char *tenant,
 
 /* Told in pieces, one a turn of the loop: a key may be in very many places. */
 struct queries {
-	const struct tei_server *server;
-	char tenant[TEI_CORE_TENANT_MAX + 1];
+	const struct tes_server *server;
+	char tenant[TES_CORE_TENANT_MAX + 1];
 	char *text;      /* what the keys point into */
 	const char **at; /* at[n], sorted, no two alike */
 	size_t n, told;
@@ -129,7 +129,7 @@ static void queries_free(void *state)
 	tei_free(q);
 }
 
-static struct queries *queries_new(const struct tei_server *s,
+static struct queries *queries_new(const struct tes_server *s,
 				   const char *tenant, const char *text)
 {
 	struct queries *q = tei_calloc(1, sizeof(*q));
@@ -186,10 +186,10 @@ static const char *split(struct queries *q)
 static int add_query(const struct queries *q, const char *key,
 		     struct evbuffer *out)
 {
-	if (tei_server_admin_print(out, json_string(key)))
+	if (tes_server_admin_print(out, json_string(key)))
 		return -ENOMEM;
 	evbuffer_add(out, ":", 1);
-	return tei_server_admin_print(out, key_json(q->server, q->tenant, key));
+	return tes_server_admin_print(out, key_json(q->server, q->tenant, key));
 }
 
 static int more_queries(struct evbuffer *out, void *state)
@@ -210,17 +210,17 @@ static int more_queries(struct evbuffer *out, void *state)
 	return 0;
 }
 
-int tei_server_admin_query_keys(const struct tei_http_request *request,
+int tes_server_admin_query_keys(const struct tei_http_request *request,
 				struct tei_http_reply *reply, void *arg)
 {
 	const char *keys, *tenant, *why;
 	struct queries *q;
 	int status;
 
-	tenant = tei_server_admin_tenant(arg, request, reply, &status);
+	tenant = tes_server_admin_tenant(arg, request, reply, &status);
 	if (status)
 		return status;
-	keys = tei_server_admin_text(request, "keys", reply);
+	keys = tes_server_admin_text(request, "keys", reply);
 	if (!keys)
 		return 400;
 	q = queries_new(arg, tenant, keys);
@@ -229,7 +229,7 @@ int tei_server_admin_query_keys(const struct tei_http_request *request,
 	why = split(q);
 	if (why) {
 		queries_free(q);
-		return tei_server_admin_wrong(reply, "%s", why);
+		return tes_server_admin_wrong(reply, "%s", why);
 	}
 	reply->type = "application/json";
 	evbuffer_add_printf(reply->body, "{\"success\":true,\"data\":{");

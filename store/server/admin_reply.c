@@ -22,7 +22,7 @@ static int add(const char *bytes, size_t len, void *out)
 	return evbuffer_add(out, bytes, len);
 }
 
-int tei_server_admin_print(struct evbuffer *out, json_t *root)
+int tes_server_admin_print(struct evbuffer *out, json_t *root)
 {
 	int rc = json_dump_callback(root, add, out,
 				    JSON_COMPACT | JSON_ENCODE_ANY);
@@ -31,7 +31,7 @@ int tei_server_admin_print(struct evbuffer *out, json_t *root)
 	return rc ? -ENOMEM : 0;
 }
 
-int tei_server_admin_json(struct tei_http_reply *reply, int status,
+int tes_server_admin_json(struct tei_http_reply *reply, int status,
 			  json_t *root)
 {
 	int rc;
@@ -39,21 +39,21 @@ int tei_server_admin_json(struct tei_http_reply *reply, int status,
 	if (!root)
 		return 500;
 	reply->type = "application/json";
-	rc = tei_server_admin_print(reply->body, root);
+	rc = tes_server_admin_print(reply->body, root);
 	evbuffer_add(reply->body, "\n", 1);
 	return rc ? 500 : status;
 }
 
-int tei_server_admin_error(struct tei_http_reply *reply, int status,
+int tes_server_admin_error(struct tei_http_reply *reply, int status,
 			   int32_t code, const char *message)
 {
-	return tei_server_admin_json(
+	return tes_server_admin_json(
 		reply, status,
 		json_pack("{s:b,s:i,s:o}", "success", 0, "error_code", code,
-			  "error_message", tei_server_admin_string(message)));
+			  "error_message", tes_server_admin_string(message)));
 }
 
-int tei_server_admin_wrong(struct tei_http_reply *reply, const char *format,
+int tes_server_admin_wrong(struct tei_http_reply *reply, const char *format,
 			   ...)
 {
 	char reason[REASON_ROOM];
@@ -62,16 +62,16 @@ int tei_server_admin_wrong(struct tei_http_reply *reply, const char *format,
 	va_start(args, format);
 	vsnprintf(reason, sizeof(reason), format, args);
 	va_end(args);
-	return tei_server_admin_error(reply, 400, CODE_ARGUMENT, reason);
+	return tes_server_admin_error(reply, 400, CODE_ARGUMENT, reason);
 }
 
-void tei_server_admin_refusal(int status, const char *words,
+void tes_server_admin_refusal(int status, const char *words,
 			      struct tei_http_reply *reply)
 {
-	(void)tei_server_admin_error(reply, status, CODE_ARGUMENT, words);
+	(void)tes_server_admin_error(reply, status, CODE_ARGUMENT, words);
 }
 
-const char *tei_server_code_name(int32_t code)
+const char *tes_server_code_name(int32_t code)
 {
 	switch (code) {
 	case CODE_NO_SEGMENT:
@@ -97,13 +97,13 @@ const char *tei_server_code_name(int32_t code)
 	}
 }
 
-int tei_server_admin_code(struct tei_http_reply *reply, int32_t code)
+int tes_server_admin_code(struct tei_http_reply *reply, int32_t code)
 {
-	return tei_server_admin_error(reply, code == CODE_ARGUMENT ? 400 : 404,
-				      code, tei_server_code_name(code));
+	return tes_server_admin_error(reply, code == CODE_ARGUMENT ? 400 : 404,
+				      code, tes_server_code_name(code));
 }
 
-const char *tei_server_admin_text(const struct tei_http_request *request,
+const char *tes_server_admin_text(const struct tei_http_request *request,
 				  const char *name,
 				  struct tei_http_reply *reply)
 {
@@ -112,12 +112,12 @@ const char *tei_server_admin_text(const struct tei_http_request *request,
 
 	if (value && len && strlen(value) == len)
 		return value;
-	tei_server_admin_wrong(reply, "parameter %s is %s", name,
+	tes_server_admin_wrong(reply, "parameter %s is %s", name,
 			       value ? "empty, or has a 0 byte" : "missing");
 	return NULL;
 }
 
-json_t *tei_server_admin_string(const char *text)
+json_t *tes_server_admin_string(const char *text)
 {
 	json_t *string = json_string(text);
 	char *copy;
@@ -140,12 +140,12 @@ static bool is_dash(size_t at)
 	return at == 8 || at == 13 || at == 18 || at == 23;
 }
 
-void tei_server_id_text(const uint8_t id[TEI_CORE_ID_LEN],
-			char out[TEI_SERVER_ID_ROOM])
+void tes_server_id_text(const uint8_t id[TES_CORE_ID_LEN],
+			char out[TES_SERVER_ID_ROOM])
 {
 	static const char digits[] = "0123456789abcdef";
 
-	for (size_t i = 0, n = 0; i < TEI_SERVER_ID_ROOM - 1; i++) {
+	for (size_t i = 0, n = 0; i < TES_SERVER_ID_ROOM - 1; i++) {
 		if (is_dash(i)) {
 			out[i] = '-';
 			continue;
@@ -153,12 +153,12 @@ void tei_server_id_text(const uint8_t id[TEI_CORE_ID_LEN],
 		out[i] = digits[n % 2 ? id[n / 2] & 15 : id[n / 2] >> 4];
 		n++;
 	}
-	out[TEI_SERVER_ID_ROOM - 1] = '\0';
+	out[TES_SERVER_ID_ROOM - 1] = '\0';
 }
 
-bool tei_server_id_parse(const char *text, uint8_t out[TEI_CORE_ID_LEN])
+bool tes_server_id_parse(const char *text, uint8_t out[TES_CORE_ID_LEN])
 {
-	if (strlen(text) != TEI_SERVER_ID_ROOM - 1)
+	if (strlen(text) != TES_SERVER_ID_ROOM - 1)
 		return false;
 	for (size_t i = 0, n = 0; text[i]; i++) {
 		int digit = tei_hex_digit(text[i]);
@@ -173,7 +173,7 @@ bool tei_server_id_parse(const char *text, uint8_t out[TEI_CORE_ID_LEN])
 	return true;
 }
 
-void tei_server_bytes(uint64_t n, char out[TEI_SERVER_BYTES_ROOM])
+void tes_server_bytes(uint64_t n, char out[TES_SERVER_BYTES_ROOM])
 {
 	static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
 	double value = (double)n;
@@ -183,6 +183,6 @@ void tei_server_bytes(uint64_t n, char out[TEI_SERVER_BYTES_ROOM])
 		value /= 1024;
 		unit++;
 	}
-	snprintf(out, TEI_SERVER_BYTES_ROOM, unit ? "%.2f %s" : "%.0f %s",
+	snprintf(out, TES_SERVER_BYTES_ROOM, unit ? "%.2f %s" : "%.0f %s",
 		 value, units[unit]);
 }

@@ -15,42 +15,42 @@
 #include "store/core/core.h"
 
 /* Print @root and free it; NULL (out of memory): 500. */
-int tei_server_admin_json(struct tei_http_reply *reply, int status,
+int tes_server_admin_json(struct tei_http_reply *reply, int status,
 			  json_t *root);
 /* Print @root, of any kind, and free it. -ENOMEM, also for NULL. */
-int tei_server_admin_print(struct evbuffer *out, json_t *root);
+int tes_server_admin_print(struct evbuffer *out, json_t *root);
 /* {"success":false,"error_code":..,"error_message":".."} */
-int tei_server_admin_error(struct tei_http_reply *reply, int status,
+int tes_server_admin_error(struct tei_http_reply *reply, int status,
 			   int32_t code, const char *message);
 /* The request is: 400 with code -600, worded as by printf. */
-int tei_server_admin_wrong(struct tei_http_reply *reply, const char *format,
+int tes_server_admin_wrong(struct tei_http_reply *reply, const char *format,
 			   ...) __attribute__((format(printf, 2, 3)));
 /* For what the port refuses by itself: as error(), with code -600. */
-void tei_server_admin_refusal(int status, const char *words,
+void tes_server_admin_refusal(int status, const char *words,
 			      struct tei_http_reply *reply);
 /* As error(), worded for a code of the store; 404 or 400. */
-int tei_server_admin_code(struct tei_http_reply *reply, int32_t code);
+int tes_server_admin_code(struct tei_http_reply *reply, int32_t code);
 /*
  * The parameter @name as text, or NULL after an answer that says that it is
  * missing or holds a 0 byte.
  */
-const char *tei_server_admin_text(const struct tei_http_request *request,
+const char *tes_server_admin_text(const struct tei_http_request *request,
 				  const char *name,
 				  struct tei_http_reply *reply);
 /* @text from outside as JSON; bytes that are no UTF-8 become '?'. */
-json_t *tei_server_admin_string(const char *text);
+json_t *tes_server_admin_string(const char *text);
 /* The words of a code, "OBJECT_NOT_FOUND". */
-const char *tei_server_code_name(int32_t code);
+const char *tes_server_code_name(int32_t code);
 
-#define TEI_SERVER_ID_ROOM 37
+#define TES_SERVER_ID_ROOM 37
 /* 8-4-4-4-12 hex digits. */
-void tei_server_id_text(const uint8_t id[TEI_CORE_ID_LEN],
-			char out[TEI_SERVER_ID_ROOM]);
+void tes_server_id_text(const uint8_t id[TES_CORE_ID_LEN],
+			char out[TES_SERVER_ID_ROOM]);
 /* The same backwards; false: @text is no id. */
-bool tei_server_id_parse(const char *text, uint8_t out[TEI_CORE_ID_LEN]);
+bool tes_server_id_parse(const char *text, uint8_t out[TES_CORE_ID_LEN]);
 
-#define TEI_SERVER_BYTES_ROOM 24
+#define TES_SERVER_BYTES_ROOM 24
 /* "1.50 GB" */
-void tei_server_bytes(uint64_t n, char out[TEI_SERVER_BYTES_ROOM]);
+void tes_server_bytes(uint64_t n, char out[TES_SERVER_BYTES_ROOM]);
 
 #endif

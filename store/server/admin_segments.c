@@ -19,15 +19,15 @@
 
 #define STATUS_UNKNOWN 0 /* Mooncake has no number for a silent owner */
 
-static const char *status_of(const struct tei_core_segment *segment)
+static const char *status_of(const struct tes_core_segment *segment)
 {
 	static const char *const names[] = {
-		[TEI_CORE_SEGMENT_OK] = "OK",
-		[TEI_CORE_SEGMENT_DRAINING] = "DRAINING",
-		[TEI_CORE_SEGMENT_DRAINED] = "DRAINED",
-		[TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING] =
+		[TES_CORE_SEGMENT_OK] = "OK",
+		[TES_CORE_SEGMENT_DRAINING] = "DRAINING",
+		[TES_CORE_SEGMENT_DRAINED] = "DRAINED",
+		[TES_CORE_SEGMENT_GRACEFULLY_UNMOUNTING] =
 			"GRACEFULLY_UNMOUNTING",
-		[TEI_CORE_SEGMENT_UNMOUNTING] = "UNMOUNTING",
+		[TES_CORE_SEGMENT_UNMOUNTING] = "UNMOUNTING",
 	};
 
 	return segment->suspect ? "SUSPECT" : names[segment->status];
@@ -37,13 +37,13 @@ static const char *status_of(const struct tei_core_segment *segment)
 #define PIECE 64
 
 struct listing {
-	const struct tei_server *server;
+	const struct tes_server *server;
 	size_t cursor;
 	uint64_t n; /* so far */
 };
 
 /* Answer with what @more tells of all segments. */
-static int list(const struct tei_server *s, struct tei_http_reply *reply,
+static int list(const struct tes_server *s, struct tei_http_reply *reply,
 		int (*more)(struct evbuffer *out, void *state))
 {
 	struct listing *l = tei_calloc(1, sizeof(*l));
@@ -59,11 +59,11 @@ static int list(const struct tei_server *s, struct tei_http_reply *reply,
 
 static int more_names(struct evbuffer *out, void *state)
 {
-	struct tei_core_segment segment;
+	struct tes_core_segment segment;
 	struct listing *l = state;
 
 	for (int i = 0; i < PIECE; i++) {
-		if (!tei_core_segment_next(l->server->core, &l->cursor,
+		if (!tes_core_segment_next(l->server->core, &l->cursor,
 					   &segment))
 			return 0;
 		if (!segment.suspect)
@@ -72,29 +72,29 @@ static int more_names(struct evbuffer *out, void *state)
 	return 1;
 }
 
-int tei_server_admin_segment_names(const struct tei_http_request *request,
+int tes_server_admin_segment_names(const struct tei_http_request *request,
 				   struct tei_http_reply *reply, void *arg)
 {
 	(void)request;
 	return list(arg, reply, more_names);
 }
 
-static json_t *detail(const struct tei_core_segment *segment)
+static json_t *detail(const struct tes_core_segment *segment)
 {
-	char id[TEI_SERVER_ID_ROOM], client[TEI_SERVER_ID_ROOM],
-		size[TEI_SERVER_BYTES_ROOM];
+	char id[TES_SERVER_ID_ROOM], client[TES_SERVER_ID_ROOM],
+		size[TES_SERVER_BYTES_ROOM];
 	char base[2 + 16 + 1];
 
-	tei_server_id_text(segment->id, id);
-	tei_server_id_text(segment->client_id, client);
-	tei_server_bytes(segment->size, size);
+	tes_server_id_text(segment->id, id);
+	tes_server_id_text(segment->client_id, client);
+	tes_server_bytes(segment->size, size);
 	snprintf(base, sizeof(base), "0x%" PRIx64, segment->base);
 	return json_pack("{s:o,s:s,s:s,s:s,s:I,s:s,s:o,s:s,s:s,s:I,s:I,s:f}",
-			 "segment_name", tei_server_admin_string(segment->name),
+			 "segment_name", tes_server_admin_string(segment->name),
 			 "segment_id", id, "client_id", client, "base_address",
 			 base, "size_bytes", (json_int_t)segment->size,
 			 "size_human", size, "te_endpoint",
-			 tei_server_admin_string(segment->engine), "protocol",
+			 tes_server_admin_string(segment->engine), "protocol",
 			 "tcp", "status", status_of(segment),
 			 "allocator_used_bytes", (json_int_t)segment->used,
 			 "allocator_capacity_bytes", (json_int_t)segment->size,
@@ -104,13 +104,13 @@ static json_t *detail(const struct tei_core_segment *segment)
 
 static int more_details(struct evbuffer *out, void *state)
 {
-	struct tei_core_segment segment;
+	struct tes_core_segment segment;
 	struct listing *l = state;
 
 	for (int i = 0; i < PIECE; i++) {
 		json_t *one;
 
-		if (!tei_core_segment_next(l->server->core, &l->cursor,
+		if (!tes_core_segment_next(l->server->core, &l->cursor,
 					   &segment)) {
 			evbuffer_add_printf(
 				out, "],\"total_segments\":%" PRIu64 "}\n",
@@ -122,13 +122,13 @@ static int more_details(struct evbuffer *out, void *state)
 			return -ENOMEM;
 		if (l->n++)
 			evbuffer_add(out, ",", 1);
-		if (tei_server_admin_print(out, one))
+		if (tes_server_admin_print(out, one))
 			return -ENOMEM;
 	}
 	return 1;
 }
 
-int tei_server_admin_segments_detail(const struct tei_http_request *request,
+int tes_server_admin_segments_detail(const struct tei_http_request *request,
 				     struct tei_http_reply *reply, void *arg)
 {
 	int status = list(arg, reply, more_details);
@@ -142,18 +142,18 @@ int tei_server_admin_segments_detail(const struct tei_http_request *request,
 }
 
 /* Mounts called @name, added up; suspect if one is. False: none. */
-static bool sum_of(const struct tei_server *s, const char *name,
-		   struct tei_core_segment *sum)
+static bool sum_of(const struct tes_server *s, const char *name,
+		   struct tes_core_segment *sum)
 {
-	struct tei_core_segment segment;
+	struct tes_core_segment segment;
 	size_t cursor = 0;
 	bool any = false;
 
-	*sum = (struct tei_core_segment){
+	*sum = (struct tes_core_segment){
 		.name = name,
-		.status = TEI_CORE_SEGMENT_OK,
+		.status = TES_CORE_SEGMENT_OK,
 	};
-	while (tei_core_segment_next(s->core, &cursor, &segment)) {
+	while (tes_core_segment_next(s->core, &cursor, &segment)) {
 		if (strcmp(segment.name, name))
 			continue;
 		any = true;
@@ -169,23 +169,23 @@ static bool sum_of(const struct tei_server *s, const char *name,
 
 /* The same of what the parameter segment names. 0, or the status of an answer
  * that says why not. */
-static int sum_asked(const struct tei_server *s,
+static int sum_asked(const struct tes_server *s,
 		     const struct tei_http_request *request,
-		     struct tei_http_reply *reply, struct tei_core_segment *sum)
+		     struct tei_http_reply *reply, struct tes_core_segment *sum)
 {
-	const char *name = tei_server_admin_text(request, "segment", reply);
+	const char *name = tes_server_admin_text(request, "segment", reply);
 
 	if (!name)
 		return 400;
 	return sum_of(s, name, sum)
 		       ? 0
-		       : tei_server_admin_code(reply, CODE_NO_SEGMENT);
+		       : tes_server_admin_code(reply, CODE_NO_SEGMENT);
 }
 
-int tei_server_admin_segment(const struct tei_http_request *request,
+int tes_server_admin_segment(const struct tei_http_request *request,
 			     struct tei_http_reply *reply, void *arg)
 {
-	struct tei_core_segment sum;
+	struct tes_core_segment sum;
 	int status = sum_asked(arg, request, reply, &sum);
 
 	if (status)
@@ -197,18 +197,18 @@ int tei_server_admin_segment(const struct tei_http_request *request,
 	return 200;
 }
 
-int tei_server_admin_segment_status(const struct tei_http_request *request,
+int tes_server_admin_segment_status(const struct tei_http_request *request,
 				    struct tei_http_reply *reply, void *arg)
 {
-	struct tei_core_segment sum;
+	struct tes_core_segment sum;
 	int status = sum_asked(arg, request, reply, &sum);
 
 	if (status)
 		return status;
-	return tei_server_admin_json(
+	return tes_server_admin_json(
 		reply, 200,
 		json_pack("{s:b,s:o,s:i,s:s,s:i,s:s}", "success", 1, "segment",
-			  tei_server_admin_string(sum.name), "status",
+			  tes_server_admin_string(sum.name), "status",
 			  sum.suspect ? STATUS_UNKNOWN : (int)sum.status,
 			  "status_name", status_of(&sum), "error_code", 0,
 			  "error_message", ""));

@@ -23,7 +23,7 @@
 /* ---- the file ---- */
 
 /* NULL: there is none. */
-static const char *path_of(const struct tei_server *s)
+static const char *path_of(const struct tes_server *s)
 {
 	const char *uri = s->settings.tenant_quota_connector_uri;
 
@@ -32,24 +32,24 @@ static const char *path_of(const struct tei_server *s)
 	return strncmp(uri, "file://", 7) == 0 ? uri + 7 : uri;
 }
 
-static int load(struct tei_server *s, const char *path,
+static int load(struct tes_server *s, const char *path,
 		char error[TEI_CONF_ERROR_LEN])
 {
-	struct tei_quotas q;
+	struct tes_quotas q;
 	char why[TEI_CONF_ERROR_LEN];
-	int rc = tei_quotas_read(path, &q, why);
+	int rc = tes_quotas_read(path, &q, why);
 
 	for (size_t i = 0; !rc && i < q.n; i++)
-		rc = tei_core_tenant_set(s->core, q.at[i].name, q.at[i].bytes);
+		rc = tes_core_tenant_set(s->core, q.at[i].name, q.at[i].bytes);
 	if (rc)
 		snprintf(error, TEI_CONF_ERROR_LEN,
 			 "--tenant_quota_connector_uri: %.200s",
 			 rc == -ENOMEM ? "out of memory" : why);
-	tei_quotas_free(&q);
+	tes_quotas_free(&q);
 	return rc;
 }
 
-int tei_server_tenants_start(struct tei_server *s,
+int tes_server_tenants_start(struct tes_server *s,
 			     char error[TEI_CONF_ERROR_LEN])
 {
 	const char *path = path_of(s);
@@ -73,58 +73,58 @@ int tei_server_tenants_start(struct tei_server *s,
 }
 
 /* As it will be when @name has @bytes; 0: no quota. */
-static int save(const struct tei_server *s, const char *name, uint64_t bytes)
+static int save(const struct tes_server *s, const char *name, uint64_t bytes)
 {
 	const char *path = path_of(s);
-	struct tei_quotas q = {.n = 0};
-	struct tei_core_tenant t;
+	struct tes_quotas q = {.n = 0};
+	struct tes_core_tenant t;
 	size_t cursor = 0;
 	int rc = 0;
 
 	if (!path)
 		return 0;
-	while (!rc && tei_core_tenant_next(s->core, &cursor, &t))
+	while (!rc && tes_core_tenant_next(s->core, &cursor, &t))
 		if (t.registered && strcmp(t.name, name) != 0)
-			rc = tei_quotas_add(&q, t.name, t.requested);
+			rc = tes_quotas_add(&q, t.name, t.requested);
 	if (!rc && bytes)
-		rc = tei_quotas_add(&q, name, bytes);
+		rc = tes_quotas_add(&q, name, bytes);
 	if (!rc)
-		rc = tei_quotas_write(path, &q);
+		rc = tes_quotas_write(path, &q);
 	if (rc)
 		LOG_ERROR("master: %s could not be written: %s", path,
 			  strerror(-rc));
-	tei_quotas_free(&q);
+	tes_quotas_free(&q);
 	return rc;
 }
 
 /* ---- what all pages share ---- */
 
-const char *tei_server_admin_tenant(const struct tei_server *s,
+const char *tes_server_admin_tenant(const struct tes_server *s,
 				    const struct tei_http_request *request,
 				    struct tei_http_reply *reply, int *status)
 {
-	struct tei_core_tenant t;
+	struct tes_core_tenant t;
 	const char *name;
 	size_t len;
 
 	*status = 0;
 	if (!tei_http_query(request, "tenant_id", &len))
 		return NULL;
-	name = tei_server_admin_text(request, "tenant_id", reply);
+	name = tes_server_admin_text(request, "tenant_id", reply);
 	if (!name) {
 		*status = 400;
 		return NULL;
 	}
-	if (tei_core_tenant_query(s->core, name, &t))
+	if (tes_core_tenant_query(s->core, name, &t))
 		return name;
-	*status = tei_server_admin_code(reply, CODE_NO_TENANT);
+	*status = tes_server_admin_code(reply, CODE_NO_TENANT);
 	return NULL;
 }
 
-static json_t *tenant_json(const struct tei_core_tenant *t)
+static json_t *tenant_json(const struct tes_core_tenant *t)
 {
 	return json_pack("{s:o,s:I,s:I,s:I,s:b,s:b,s:b}", "tenant_id",
-			 tei_server_admin_string(t->name),
+			 tes_server_admin_string(t->name),
 			 "requested_quota_bytes", (json_int_t)t->requested,
 			 "effective_quota_bytes", (json_int_t)t->effective,
 			 "charged_bytes", (json_int_t)t->charged,
@@ -134,46 +134,46 @@ static json_t *tenant_json(const struct tei_core_tenant *t)
 }
 
 /* False: an answer was made that says why not. */
-static bool enabled(const struct tei_server *s, struct tei_http_reply *reply,
+static bool enabled(const struct tes_server *s, struct tei_http_reply *reply,
 		    int *status)
 {
 	if (s->settings.enable_multi_tenants)
 		return true;
-	*status = tei_server_admin_error(
+	*status = tes_server_admin_error(
 		reply, 409, CODE_MODE,
 		"tenants are not enabled (--enable_multi_tenants)");
 	return false;
 }
 
-static int one(const struct tei_server *s, const char *name,
+static int one(const struct tes_server *s, const char *name,
 	       struct tei_http_reply *reply)
 {
-	struct tei_core_tenant t;
+	struct tes_core_tenant t;
 
-	if (!tei_core_tenant_query(s->core, name, &t))
-		return tei_server_admin_code(reply, CODE_NO_TENANT);
-	return tei_server_admin_json(reply, 200, tenant_json(&t));
+	if (!tes_core_tenant_query(s->core, name, &t))
+		return tes_server_admin_code(reply, CODE_NO_TENANT);
+	return tes_server_admin_json(reply, 200, tenant_json(&t));
 }
 
 /* The parameter tenant_id as a name that may be one's; or NULL, answered. */
 static const char *name_of(const struct tei_http_request *request,
 			   struct tei_http_reply *reply)
 {
-	const char *name = tei_server_admin_text(request, "tenant_id", reply);
+	const char *name = tes_server_admin_text(request, "tenant_id", reply);
 
 	if (!name)
 		return NULL;
-	if (tei_core_tenant_name_valid(name) &&
+	if (tes_core_tenant_name_valid(name) &&
 	    tei_utf8_is_text(name, strlen(name)))
 		return name;
-	tei_server_admin_wrong(reply,
+	tes_server_admin_wrong(reply,
 			       "a tenant's name has 1 to 64 bytes of UTF-8, no "
 			       "control characters and no _ at the beginning");
 	return NULL;
 }
 
 /* Whose quota is to change; or NULL, answered with *status. */
-static const char *whose(const struct tei_server *s,
+static const char *whose(const struct tes_server *s,
 			 const struct tei_http_request *request,
 			 struct tei_http_reply *reply, int *status)
 {
@@ -184,7 +184,7 @@ static const char *whose(const struct tei_server *s,
 		return NULL;
 	*status = 400;
 	name = name_of(request, reply);
-	return name && tei_server_admin_params(request, params, 1, reply)
+	return name && tes_server_admin_params(request, params, 1, reply)
 		       ? name
 		       : NULL;
 }
@@ -195,7 +195,7 @@ static const char *whose(const struct tei_server *s,
 #define PIECE 64
 
 struct listing {
-	const struct tei_server *server;
+	const struct tes_server *server;
 	size_t cursor;
 	bool any;
 };
@@ -203,23 +203,23 @@ struct listing {
 static int more_tenants(struct evbuffer *out, void *state)
 {
 	struct listing *l = state;
-	struct tei_core_tenant t;
+	struct tes_core_tenant t;
 
 	for (int i = 0; i < PIECE; i++) {
-		if (!tei_core_tenant_next(l->server->core, &l->cursor, &t)) {
+		if (!tes_core_tenant_next(l->server->core, &l->cursor, &t)) {
 			evbuffer_add_printf(out, "]\n");
 			return 0;
 		}
 		if (l->any)
 			evbuffer_add(out, ",", 1);
 		l->any = true;
-		if (tei_server_admin_print(out, tenant_json(&t)))
+		if (tes_server_admin_print(out, tenant_json(&t)))
 			return -ENOMEM;
 	}
 	return 1;
 }
 
-static int all(const struct tei_server *s, struct tei_http_reply *reply)
+static int all(const struct tes_server *s, struct tei_http_reply *reply)
 {
 	struct listing *l = tei_calloc(1, sizeof(*l));
 
@@ -234,10 +234,10 @@ static int all(const struct tei_server *s, struct tei_http_reply *reply)
 	return 200;
 }
 
-int tei_server_admin_quotas(const struct tei_http_request *request,
+int tes_server_admin_quotas(const struct tei_http_request *request,
 			    struct tei_http_reply *reply, void *arg)
 {
-	const struct tei_server *s = arg;
+	const struct tes_server *s = arg;
 	const char *name;
 	size_t len;
 	int status;
@@ -246,7 +246,7 @@ int tei_server_admin_quotas(const struct tei_http_request *request,
 		return status;
 	if (!tei_http_query(request, "tenant_id", &len))
 		return all(s, reply);
-	name = tei_server_admin_text(request, "tenant_id", reply);
+	name = tes_server_admin_text(request, "tenant_id", reply);
 	return name ? one(s, name, reply) : 400;
 }
 
@@ -255,16 +255,16 @@ static uint64_t wanted(const struct tei_http_request *request,
 		       struct tei_http_reply *reply)
 {
 	static const char *const members[] = {"requested_quota_bytes"};
-	json_t *root = tei_server_admin_body(request, reply);
+	json_t *root = tes_server_admin_body(request, reply);
 	json_int_t bytes = 0;
 
 	if (!root)
 		return 0;
-	if (tei_server_admin_members(root, members, 1, reply)) {
+	if (tes_server_admin_members(root, members, 1, reply)) {
 		bytes = json_integer_value(
 			json_object_get(root, "requested_quota_bytes"));
 		if (bytes <= 0)
-			tei_server_admin_wrong(reply,
+			tes_server_admin_wrong(reply,
 					       "requested_quota_bytes is a "
 					       "whole number above 0");
 	}
@@ -274,16 +274,16 @@ static uint64_t wanted(const struct tei_http_request *request,
 
 static int not_written(struct tei_http_reply *reply)
 {
-	return tei_server_admin_error(reply, 500, CODE_INTERNAL,
+	return tes_server_admin_error(reply, 500, CODE_INTERNAL,
 				      "the file of quotas cannot be written; "
 				      "nothing was changed");
 }
 
-int tei_server_admin_set_quota(const struct tei_http_request *request,
+int tes_server_admin_set_quota(const struct tei_http_request *request,
 			       struct tei_http_reply *reply, void *arg)
 {
-	struct tei_core_tenant before = {.registered = false};
-	struct tei_server *s = arg;
+	struct tes_core_tenant before = {.registered = false};
+	struct tes_server *s = arg;
 	const char *name;
 	uint64_t bytes;
 	int status, rc;
@@ -294,14 +294,14 @@ int tei_server_admin_set_quota(const struct tei_http_request *request,
 	bytes = wanted(request, reply);
 	if (!bytes)
 		return 400;
-	(void)tei_core_tenant_query(s->core, name, &before);
+	(void)tes_core_tenant_query(s->core, name, &before);
 	if (save(s, name, bytes))
 		return not_written(reply);
-	rc = tei_core_tenant_set(s->core, name, bytes);
+	rc = tes_core_tenant_set(s->core, name, bytes);
 	if (rc)
 		(void)save(s, name, before.requested);
 	if (rc == -ENOSPC)
-		return tei_server_admin_error(reply, 409, CODE_MODE,
+		return tes_server_admin_error(reply, 409, CODE_MODE,
 					      "there are too many tenants");
 	if (rc)
 		return 500;
@@ -310,11 +310,11 @@ int tei_server_admin_set_quota(const struct tei_http_request *request,
 	return one(s, name, reply);
 }
 
-int tei_server_admin_unset_quota(const struct tei_http_request *request,
+int tes_server_admin_unset_quota(const struct tei_http_request *request,
 				 struct tei_http_reply *reply, void *arg)
 {
-	struct tei_core_tenant before = {.registered = false};
-	struct tei_server *s = arg;
+	struct tes_core_tenant before = {.registered = false};
+	struct tes_server *s = arg;
 	const char *name;
 	int status, rc;
 
@@ -322,21 +322,21 @@ int tei_server_admin_unset_quota(const struct tei_http_request *request,
 	if (!name)
 		return status;
 	if (request->len)
-		return tei_server_admin_wrong(reply, "no body is expected");
-	(void)tei_core_tenant_query(s->core, name, &before);
-	rc = tei_core_tenant_unset(s->core, name);
+		return tes_server_admin_wrong(reply, "no body is expected");
+	(void)tes_core_tenant_query(s->core, name, &before);
+	rc = tes_core_tenant_unset(s->core, name);
 	if (rc == -ENOENT)
-		return tei_server_admin_code(reply, CODE_NO_TENANT);
+		return tes_server_admin_code(reply, CODE_NO_TENANT);
 	if (rc)
-		return tei_server_admin_error(
+		return tes_server_admin_error(
 			reply, 409, CODE_NOT_EMPTY,
 			"TENANT_NOT_EMPTY: remove its objects first");
 	if (save(s, name, 0)) {
 		/* It is there yet, so that needs no memory. */
-		(void)tei_core_tenant_set(s->core, name, before.requested);
+		(void)tes_core_tenant_set(s->core, name, before.requested);
 		return not_written(reply);
 	}
 	LOG_INFO("master: tenant '%s' has no quota any more", name);
-	return tei_server_admin_json(reply, 200,
+	return tes_server_admin_json(reply, 200,
 				     json_pack("{s:b}", "success", 1));
 }

@@ -8,7 +8,7 @@
  */
 #include "store/server/state.h"
 
-static bool revokes_only(const struct tei_event *ev)
+static bool revokes_only(const struct tes_event *ev)
 {
 	for (size_t i = 0; i < ev->n; i++)
 		if (ev->u.put_end.written[i])
@@ -16,37 +16,37 @@ static bool revokes_only(const struct tei_event *ev)
 	return true;
 }
 
-static int op_of(const struct tei_event *ev)
+static int op_of(const struct tes_event *ev)
 {
 	switch (ev->type) {
-	case TEI_EVENT_MOUNT:
-		return TEI_SERVER_OP_MOUNT;
-	case TEI_EVENT_UNMOUNT:
-		return TEI_SERVER_OP_UNMOUNT;
-	case TEI_EVENT_PUT_START:
-		return TEI_SERVER_OP_PUT_START;
-	case TEI_EVENT_PUT_END:
-		return revokes_only(ev) ? TEI_SERVER_OP_PUT_REVOKE
-					: TEI_SERVER_OP_PUT_END;
-	case TEI_EVENT_LOOKUP:
-		return TEI_SERVER_OP_LOOKUP;
-	case TEI_EVENT_EXIST:
-		return TEI_SERVER_OP_EXIST;
-	case TEI_EVENT_SIZE:
-		return TEI_SERVER_OP_SIZE;
-	case TEI_EVENT_REMOVE:
-		return TEI_SERVER_OP_REMOVE;
-	case TEI_EVENT_REPLICA_CLEAR:
-		return TEI_SERVER_OP_REPLICA_CLEAR;
-	case TEI_EVENT_TASK_CREATE:
-		return ev->u.task_create.move ? TEI_SERVER_OP_CREATE_MOVE
-					      : TEI_SERVER_OP_CREATE_COPY;
-	case TEI_EVENT_TASK_QUERY:
-		return TEI_SERVER_OP_QUERY_TASK;
-	case TEI_EVENT_TASK_DONE:
-		return TEI_SERVER_OP_UPDATE_TASK;
-	case TEI_EVENT_HEARTBEAT:
-		return TEI_SERVER_OP_PING;
+	case TES_EVENT_MOUNT:
+		return TES_SERVER_OP_MOUNT;
+	case TES_EVENT_UNMOUNT:
+		return TES_SERVER_OP_UNMOUNT;
+	case TES_EVENT_PUT_START:
+		return TES_SERVER_OP_PUT_START;
+	case TES_EVENT_PUT_END:
+		return revokes_only(ev) ? TES_SERVER_OP_PUT_REVOKE
+					: TES_SERVER_OP_PUT_END;
+	case TES_EVENT_LOOKUP:
+		return TES_SERVER_OP_LOOKUP;
+	case TES_EVENT_EXIST:
+		return TES_SERVER_OP_EXIST;
+	case TES_EVENT_SIZE:
+		return TES_SERVER_OP_SIZE;
+	case TES_EVENT_REMOVE:
+		return TES_SERVER_OP_REMOVE;
+	case TES_EVENT_REPLICA_CLEAR:
+		return TES_SERVER_OP_REPLICA_CLEAR;
+	case TES_EVENT_TASK_CREATE:
+		return ev->u.task_create.move ? TES_SERVER_OP_CREATE_MOVE
+					      : TES_SERVER_OP_CREATE_COPY;
+	case TES_EVENT_TASK_QUERY:
+		return TES_SERVER_OP_QUERY_TASK;
+	case TES_EVENT_TASK_DONE:
+		return TES_SERVER_OP_UPDATE_TASK;
+	case TES_EVENT_HEARTBEAT:
+		return TES_SERVER_OP_PING;
 	default:
 		return -1;
 	}
@@ -63,10 +63,10 @@ static size_t count_failed(int32_t code, const int32_t *status, size_t n)
 	return failed;
 }
 
-void tei_server_count(struct tei_server *s, const struct tei_event *ev,
+void tes_server_count(struct tes_server *s, const struct tes_event *ev,
 		      int32_t code, const int32_t *status, size_t n)
 {
-	struct tei_server_op_count *c;
+	struct tes_server_op_count *c;
 	size_t failed;
 	int op = op_of(ev);
 

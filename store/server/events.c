@@ -23,18 +23,18 @@
 #define GATHER_MS   2
 #define WAITING_MAX 4096 /* messages, of each subscriber */
 
-struct tei_events {
+struct tes_events {
 	struct tei_mutex mu; /* 54: queue, stopping, asleep, figures */
 	struct tei_cond cond;
-	struct tei_events_queue queue;
+	struct tes_events_queue queue;
 	bool stopping;
 	bool asleep; /* the publisher; who adds wakes it */
-	struct tei_events_figures figures;
+	struct tes_events_figures figures;
 
 	pthread_t thread;
 	/* The publisher's: */
-	struct tei_events_socket *socket;
-	struct tei_events_packer packer;
+	struct tes_events_socket *socket;
+	struct tes_events_packer packer;
 	uint64_t expected; /* number of the next event, unless some went */
 	uint64_t missing;  /* events, since the last message */
 	uint64_t sequence, event_id; /* last ones */
@@ -42,13 +42,13 @@ struct tei_events {
 
 /* ---- the loop's side ---- */
 
-void tei_events_note(enum tei_core_news news, const struct tei_core_item *item,
+void tes_events_note(enum tes_core_news news, const struct tes_core_item *item,
 		     void *events)
 {
-	struct tei_events *e = events;
+	struct tes_events *e = events;
 
 	tei_mutex_lock(&e->mu);
-	e->figures.dropped += tei_events_queue_add(&e->queue, news, item);
+	e->figures.dropped += tes_events_queue_add(&e->queue, news, item);
 	if (e->asleep) {
 		e->asleep = false;
 		tei_cond_signal(&e->cond);
@@ -56,9 +56,9 @@ void tei_events_note(enum tei_core_news news, const struct tei_core_item *item,
 	tei_mutex_unlock(&e->mu);
 }
 
-void tei_events_figures(struct tei_events *e, struct tei_events_figures *out)
+void tes_events_figures(struct tes_events *e, struct tes_events_figures *out)
 {
-	*out = (struct tei_events_figures){.enabled = e};
+	*out = (struct tes_events_figures){.enabled = e};
 	if (!e)
 		return;
 	tei_mutex_lock(&e->mu);
@@ -68,34 +68,34 @@ void tei_events_figures(struct tei_events *e, struct tei_events_figures *out)
 	tei_mutex_unlock(&e->mu);
 }
 
-const char *tei_events_endpoint(const struct tei_events *e)
+const char *tes_events_endpoint(const struct tes_events *e)
 {
-	return e ? tei_events_socket_endpoint(e->socket) : NULL;
+	return e ? tes_events_socket_endpoint(e->socket) : NULL;
 }
 
 /* ---- the publisher ---- */
 
 struct batch {
-	struct tei_events_record records[BATCH_MAX];
+	struct tes_events_record records[BATCH_MAX];
 	size_t n;
 	uint64_t unparsed;
 };
 
 /* The next events of @chunk that tell something; false: there are no more. Only
  * before the first one of a chunk some can be missing. */
-static bool gather(struct tei_events *e, struct tei_events_chunk *chunk,
+static bool gather(struct tes_events *e, struct tes_events_chunk *chunk,
 		   struct batch *b)
 {
-	struct tei_events_record *r = b->records;
+	struct tes_events_record *r = b->records;
 	bool more = false, unparsed;
 	uint64_t hash;
 
 	b->n = 0;
 	b->unparsed = 0;
-	while (b->n < BATCH_MAX && (more = tei_events_chunk_next(chunk, r))) {
+	while (b->n < BATCH_MAX && (more = tes_events_chunk_next(chunk, r))) {
 		e->missing += r->number - e->expected;
 		e->expected = r->number + 1;
-		if (tei_events_tells(&e->packer, r, &hash, &unparsed)) {
+		if (tes_events_tells(&e->packer, r, &hash, &unparsed)) {
 			b->n++;
 			r++;
 		}
@@ -104,26 +104,26 @@ static bool gather(struct tei_events *e, struct tei_events_chunk *chunk,
 	return more;
 }
 
-static int send_batch(struct tei_events *e, const struct batch *b)
+static int send_batch(struct tes_events *e, const struct batch *b)
 {
 	uint64_t number;
-	struct tei_events_part parts[3] = {
+	struct tes_events_part parts[3] = {
 		{"", 0}, {&number, sizeof(number)}, {NULL, 0}};
 	int rc;
 
 	e->sequence += 1 + e->missing;
 	e->event_id += e->missing;
 	e->missing = 0;
-	rc = tei_events_pack(&e->packer, tei_wall_us() / 1000, b->records, b->n,
+	rc = tes_events_pack(&e->packer, tei_wall_us() / 1000, b->records, b->n,
 			     e->event_id + 1);
 	e->event_id += b->n;
 	number = htobe64(e->sequence);
 	parts[2].bytes = e->packer.message.at;
 	parts[2].len = e->packer.message.len;
-	return rc ? rc : tei_events_socket_send(e->socket, parts, 3);
+	return rc ? rc : tes_events_socket_send(e->socket, parts, 3);
 }
 
-static void publish(struct tei_events *e, struct tei_events_chunk *chunk)
+static void publish(struct tes_events *e, struct tes_events_chunk *chunk)
 {
 	struct batch b;
 	bool more;
@@ -144,13 +144,13 @@ static void publish(struct tei_events *e, struct tei_events_chunk *chunk)
 		e->figures.batches += b.n && !rc;
 		tei_mutex_unlock(&e->mu);
 	} while (more);
-	tei_events_chunk_free(chunk);
+	tes_events_chunk_free(chunk);
 }
 
 /* Until there is something, and a moment more. NULL: the end. */
-static struct tei_events_chunk *next_chunk(struct tei_events *e)
+static struct tes_events_chunk *next_chunk(struct tes_events *e)
 {
-	struct tei_events_chunk *chunk;
+	struct tes_events_chunk *chunk;
 	bool slept = false;
 
 	tei_mutex_lock(&e->mu);
@@ -162,15 +162,15 @@ static struct tei_events_chunk *next_chunk(struct tei_events *e)
 	if (slept && !e->stopping)
 		tei_cond_wait(&e->cond, &e->mu,
 			      tei_now_ns() + GATHER_MS * TEI_NS_PER_MS);
-	chunk = tei_events_queue_take(&e->queue);
+	chunk = tes_events_queue_take(&e->queue);
 	tei_mutex_unlock(&e->mu);
 	return chunk;
 }
 
 static void *run(void *arg)
 {
-	struct tei_events *e = arg;
-	struct tei_events_chunk *chunk;
+	struct tes_events *e = arg;
+	struct tes_events_chunk *chunk;
 
 	while ((chunk = next_chunk(e)))
 		publish(e, chunk);
@@ -179,25 +179,25 @@ static void *run(void *arg)
 
 /* ---- life ---- */
 
-static bool wanted(const struct tei_server_settings *set)
+static bool wanted(const struct tes_server_settings *set)
 {
 	return set->enable_kv_events && *set->kv_events_backend_id &&
 	       *set->kv_events_bind_endpoint;
 }
 
-static int start(struct tei_events *e, const struct tei_server_settings *set,
+static int start(struct tes_events *e, const struct tes_server_settings *set,
 		 char error[TEI_CONF_ERROR_LEN])
 {
 	const char *endpoint = set->kv_events_bind_endpoint;
-	char why[TEI_EVENTS_WHY_LEN];
+	char why[TES_EVENTS_WHY_LEN];
 	int rc;
 
-	rc = tei_events_packer_init(&e->packer, set->kv_events_backend_id,
+	rc = tes_events_packer_init(&e->packer, set->kv_events_backend_id,
 				    set->kv_events_emit_legacy_compat,
 				    set->kv_events_emit_object_key);
 	if (rc)
 		return rc;
-	rc = tei_events_socket_open(endpoint, WAITING_MAX, set->insecure,
+	rc = tes_events_socket_open(endpoint, WAITING_MAX, set->insecure,
 				    &e->socket, why);
 	if (rc) {
 		(void)snprintf(error, TEI_CONF_ERROR_LEN,
@@ -211,24 +211,24 @@ static int start(struct tei_events *e, const struct tei_server_settings *set,
 	return 0;
 
 close_socket:
-	tei_events_socket_close(e->socket);
+	tes_events_socket_close(e->socket);
 fini_packer:
-	tei_events_packer_fini(&e->packer);
+	tes_events_packer_fini(&e->packer);
 	return rc;
 }
 
-static void destroy(struct tei_events *e)
+static void destroy(struct tes_events *e)
 {
-	tei_events_queue_fini(&e->queue);
+	tes_events_queue_fini(&e->queue);
 	tei_cond_fini(&e->cond);
 	tei_mutex_fini(&e->mu);
 	tei_free(e);
 }
 
-int tei_events_start(const struct tei_server_settings *set,
-		     struct tei_events **out, char error[TEI_CONF_ERROR_LEN])
+int tes_events_start(const struct tes_server_settings *set,
+		     struct tes_events **out, char error[TEI_CONF_ERROR_LEN])
 {
-	struct tei_events *e;
+	struct tes_events *e;
 	int rc;
 
 	*out = NULL;
@@ -239,7 +239,7 @@ int tei_events_start(const struct tei_server_settings *set,
 		return -ENOMEM;
 	tei_mutex_init(&e->mu);
 	tei_cond_init(&e->cond);
-	tei_events_queue_init(&e->queue, set->kv_events_queue_capacity);
+	tes_events_queue_init(&e->queue, set->kv_events_queue_capacity);
 	rc = start(e, set, error);
 	if (rc)
 		destroy(e);
@@ -248,7 +248,7 @@ int tei_events_start(const struct tei_server_settings *set,
 	return rc;
 }
 
-void tei_events_stop(struct tei_events *e)
+void tes_events_stop(struct tes_events *e)
 {
 	if (!e)
 		return;
@@ -257,7 +257,7 @@ void tei_events_stop(struct tei_events *e)
 	tei_cond_signal(&e->cond);
 	tei_mutex_unlock(&e->mu);
 	pthread_join(e->thread, NULL);
-	tei_events_socket_close(e->socket);
-	tei_events_packer_fini(&e->packer);
+	tes_events_socket_close(e->socket);
+	tes_events_packer_fini(&e->packer);
 	destroy(e);
 }

@@ -18,9 +18,9 @@
 #include "store/core/core.h"
 #include "store/server/settings.h"
 
-struct tei_events;
+struct tes_events;
 
-struct tei_events_figures {
+struct tes_events_figures {
 	bool enabled;
 	uint64_t batches, events; /* published */
 	uint64_t dropped;         /* the queue was full, or memory */
@@ -29,20 +29,20 @@ struct tei_events_figures {
 	uint64_t queued;
 };
 
-/* 0 and *out NULL: not enabled, or without endpoint or backend id. Else as tei_server_open_rpc(). */
-int tei_events_start(const struct tei_server_settings *settings,
-		     struct tei_events **out, char error[TEI_CONF_ERROR_LEN]);
+/* 0 and *out NULL: not enabled, or without endpoint or backend id. Else as tes_server_open_rpc(). */
+int tes_events_start(const struct tes_server_settings *settings,
+		     struct tes_events **out, char error[TEI_CONF_ERROR_LEN]);
 /* Publishes what waits, takes a moment. NULL is fine. */
-void tei_events_stop(struct tei_events *e);
+void tes_events_stop(struct tes_events *e);
 
 /* Where subscribers find it, with its port; NULL: @e is NULL. */
-const char *tei_events_endpoint(const struct tei_events *e);
+const char *tes_events_endpoint(const struct tes_events *e);
 
-/* A tei_core_watch_fn; @events is a struct tei_events. */
-void tei_events_note(enum tei_core_news news, const struct tei_core_item *item,
+/* A tes_core_watch_fn; @events is a struct tes_events. */
+void tes_events_note(enum tes_core_news news, const struct tes_core_item *item,
 		     void *events);
 
 /* Threads: any. @e may be NULL. */
-void tei_events_figures(struct tei_events *e, struct tei_events_figures *out);
+void tes_events_figures(struct tes_events *e, struct tes_events_figures *out);
 
 #endif

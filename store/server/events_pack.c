@@ -20,7 +20,7 @@
 
 static int add(void *arg, const char *bytes, size_t len)
 {
-	struct tei_events_bytes *to = arg;
+	struct tes_events_bytes *to = arg;
 	size_t room = to->room ? to->room : 256;
 	char *grown;
 
@@ -61,7 +61,7 @@ static int pair(msgpack_packer *pk, const char *key, const char *value)
 	return name(pk, key) | name(pk, value);
 }
 
-static size_t n_pairs(const struct tei_events_packer *p, bool stored)
+static size_t n_pairs(const struct tes_events_packer *p, bool stored)
 {
 	size_t n = PAIRS_OWN + PAIRS_SAME + p->object_key;
 
@@ -72,7 +72,7 @@ static size_t n_pairs(const struct tei_events_packer *p, bool stored)
 
 /* The head of the map, and what all events that are (not) @stored share. A
  * pool knows of no model, and each of its keys stands for itself. */
-static int same_pairs(const struct tei_events_packer *p, msgpack_packer *pk,
+static int same_pairs(const struct tes_events_packer *p, msgpack_packer *pk,
 		      const char *backend_id, bool stored)
 {
 	int rc = msgpack_pack_map(pk, n_pairs(p, stored));
@@ -98,10 +98,10 @@ static int same_pairs(const struct tei_events_packer *p, msgpack_packer *pk,
 	return rc;
 }
 
-int tei_events_packer_init(struct tei_events_packer *p, const char *backend_id,
+int tes_events_packer_init(struct tes_events_packer *p, const char *backend_id,
 			   bool legacy, bool object_key)
 {
-	*p = (struct tei_events_packer){
+	*p = (struct tes_events_packer){
 		.legacy = legacy,
 		.object_key = object_key,
 	};
@@ -109,26 +109,26 @@ int tei_events_packer_init(struct tei_events_packer *p, const char *backend_id,
 		msgpack_packer pk;
 
 		msgpack_packer_init(&pk, &p->same[news], add);
-		if (same_pairs(p, &pk, backend_id, news == TEI_CORE_STORED)) {
-			tei_events_packer_fini(p);
+		if (same_pairs(p, &pk, backend_id, news == TES_CORE_STORED)) {
+			tes_events_packer_fini(p);
 			return -ENOMEM;
 		}
 	}
 	return 0;
 }
 
-void tei_events_packer_fini(struct tei_events_packer *p)
+void tes_events_packer_fini(struct tes_events_packer *p)
 {
 	tei_free(p->same[0].at);
 	tei_free(p->same[1].at);
 	tei_free(p->message.at);
-	*p = (struct tei_events_packer){0};
+	*p = (struct tes_events_packer){0};
 }
 
 /* ---- the number of a block ---- */
 
 /* All of @key is a number of 64 bits: 1234 or 0x4d2. */
-static bool parse(const struct tei_core_key *key, uint64_t *out)
+static bool parse(const struct tes_core_key *key, uint64_t *out)
 {
 	const char *at = key->bytes;
 	size_t len = key->len;
@@ -152,8 +152,8 @@ static bool parse(const struct tei_core_key *key, uint64_t *out)
 	return len > 0;
 }
 
-bool tei_events_tells(const struct tei_events_packer *p,
-		      const struct tei_events_record *record, uint64_t *hash,
+bool tes_events_tells(const struct tes_events_packer *p,
+		      const struct tes_events_record *record, uint64_t *hash,
 		      bool *unparsed)
 {
 	*unparsed = !parse(&record->item.key, hash);
@@ -163,7 +163,7 @@ bool tei_events_tells(const struct tei_events_packer *p,
 /* ---- messages ---- */
 
 /* Decoders refuse whole messages for a string that is not UTF-8. */
-static int bytes_or_text(msgpack_packer *pk, const struct tei_core_key *key)
+static int bytes_or_text(msgpack_packer *pk, const struct tes_core_key *key)
 {
 	if (tei_utf8_is_text(key->bytes, key->len))
 		return text(pk, key->bytes, key->len);
@@ -182,12 +182,12 @@ static int hashes(msgpack_packer *pk, const char *key, bool there,
 			       : msgpack_pack_uint64(pk, hash));
 }
 
-static int pack_one(const struct tei_events_packer *p, msgpack_packer *pk,
-		    const struct tei_events_record *r, uint64_t timestamp_ms,
+static int pack_one(const struct tes_events_packer *p, msgpack_packer *pk,
+		    const struct tes_events_record *r, uint64_t timestamp_ms,
 		    uint64_t event_id)
 {
-	const struct tei_events_bytes *same = &p->same[r->news];
-	const struct tei_core_item *item = &r->item;
+	const struct tes_events_bytes *same = &p->same[r->news];
+	const struct tes_core_item *item = &r->item;
 	uint64_t hash = 0;
 	bool is_hash = parse(&item->key, &hash);
 	int rc = add(pk->data, same->at, same->len);
@@ -209,8 +209,8 @@ static int pack_one(const struct tei_events_packer *p, msgpack_packer *pk,
 	return rc;
 }
 
-int tei_events_pack(struct tei_events_packer *p, uint64_t timestamp_ms,
-		    const struct tei_events_record *records, size_t n,
+int tes_events_pack(struct tes_events_packer *p, uint64_t timestamp_ms,
+		    const struct tes_events_record *records, size_t n,
 		    uint64_t event_id)
 {
 	msgpack_packer pk;

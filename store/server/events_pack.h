@@ -14,35 +14,35 @@
 
 #include "store/server/events_queue.h"
 
-struct tei_events_bytes {
+struct tes_events_bytes {
 	char *at; /* at[len] */
 	size_t len, room;
 };
 
-struct tei_events_packer {
+struct tes_events_packer {
 	bool legacy, object_key;
-	struct tei_events_bytes same[2]; /* by enum tei_core_news */
-	struct tei_events_bytes message;
+	struct tes_events_bytes same[2]; /* by enum tes_core_news */
+	struct tes_events_bytes message;
 };
 
 /* What packs events with these fields. -ENOMEM: as after fini(). */
-int tei_events_packer_init(struct tei_events_packer *p, const char *backend_id,
+int tes_events_packer_init(struct tes_events_packer *p, const char *backend_id,
 			   bool legacy, bool object_key);
-void tei_events_packer_fini(struct tei_events_packer *p);
+void tes_events_packer_fini(struct tes_events_packer *p);
 
 /*
  * Whether @record says something: its key is the number of a block, in *@hash,
  * or is itself told. *@unparsed: it is no such number.
  */
-bool tei_events_tells(const struct tei_events_packer *p,
-		      const struct tei_events_record *record, uint64_t *hash,
+bool tes_events_tells(const struct tes_events_packer *p,
+		      const struct tes_events_record *record, uint64_t *hash,
 		      bool *unparsed);
 
 /*
  * @records[n] into p->message; the first gets the number @event_id. -ENOMEM.
  */
-int tei_events_pack(struct tei_events_packer *p, uint64_t timestamp_ms,
-		    const struct tei_events_record *records, size_t n,
+int tes_events_pack(struct tes_events_packer *p, uint64_t timestamp_ms,
+		    const struct tes_events_record *records, size_t n,
 		    uint64_t event_id);
 
 #endif

@@ -12,8 +12,8 @@
 
 #define CHUNK_BYTES 32768u
 
-struct tei_events_chunk {
-	struct tei_events_chunk *next;
+struct tes_events_chunk {
+	struct tes_events_chunk *next;
 	uint64_t first; /* number of the event at `from` */
 	size_t n;
 	size_t from, to, room; /* of bytes */
@@ -25,27 +25,27 @@ struct head {
 	uint32_t news;
 };
 
-void tei_events_queue_init(struct tei_events_queue *q, uint64_t capacity)
+void tes_events_queue_init(struct tes_events_queue *q, uint64_t capacity)
 {
-	*q = (struct tei_events_queue){.capacity = capacity};
+	*q = (struct tes_events_queue){.capacity = capacity};
 }
 
-void tei_events_chunk_free(struct tei_events_chunk *chunk)
+void tes_events_chunk_free(struct tes_events_chunk *chunk)
 {
 	tei_free(chunk);
 }
 
-void tei_events_queue_fini(struct tei_events_queue *q)
+void tes_events_queue_fini(struct tes_events_queue *q)
 {
-	struct tei_events_chunk *chunk;
+	struct tes_events_chunk *chunk;
 
-	while ((chunk = tei_events_queue_take(q)))
-		tei_events_chunk_free(chunk);
+	while ((chunk = tes_events_queue_take(q)))
+		tes_events_chunk_free(chunk);
 }
 
-struct tei_events_chunk *tei_events_queue_take(struct tei_events_queue *q)
+struct tes_events_chunk *tes_events_queue_take(struct tes_events_queue *q)
 {
-	struct tei_events_chunk *chunk = q->head;
+	struct tes_events_chunk *chunk = q->head;
 
 	if (!chunk)
 		return NULL;
@@ -56,10 +56,10 @@ struct tei_events_chunk *tei_events_queue_take(struct tei_events_queue *q)
 	return chunk;
 }
 
-bool tei_events_chunk_next(struct tei_events_chunk *chunk,
-			   struct tei_events_record *out)
+bool tes_events_chunk_next(struct tes_events_chunk *chunk,
+			   struct tes_events_record *out)
 {
-	struct tei_core_item *item = &out->item;
+	struct tes_core_item *item = &out->item;
 	const unsigned char *at;
 	struct head head;
 
@@ -68,11 +68,11 @@ bool tei_events_chunk_next(struct tei_events_chunk *chunk,
 	at = chunk->bytes + chunk->from;
 	memcpy(&head, at, sizeof(head));
 	at += sizeof(head);
-	item->key = (struct tei_core_key){at, head.key_len};
+	item->key = (struct tes_core_key){at, head.key_len};
 	at += head.key_len;
-	item->group = (struct tei_core_key){at, head.group_len};
+	item->group = (struct tes_core_key){at, head.group_len};
 	at += head.group_len;
-	item->tenant = (struct tei_core_key){at, head.tenant_len};
+	item->tenant = (struct tes_core_key){at, head.tenant_len};
 	out->news = head.news;
 	out->number = chunk->first++;
 	chunk->n--;
@@ -80,21 +80,21 @@ bool tei_events_chunk_next(struct tei_events_chunk *chunk,
 	return true;
 }
 
-static void drop_oldest(struct tei_events_queue *q)
+static void drop_oldest(struct tes_events_queue *q)
 {
-	struct tei_events_record record;
+	struct tes_events_record record;
 
-	tei_events_chunk_next(q->head, &record);
+	tes_events_chunk_next(q->head, &record);
 	q->n--;
 	if (!q->head->n)
-		tei_events_chunk_free(tei_events_queue_take(q));
+		tes_events_chunk_free(tes_events_queue_take(q));
 }
 
 /* The chunk to which @size bytes can be added; NULL: no memory. */
-static struct tei_events_chunk *tail_for(struct tei_events_queue *q,
+static struct tes_events_chunk *tail_for(struct tes_events_queue *q,
 					 size_t size)
 {
-	struct tei_events_chunk *chunk = q->tail;
+	struct tes_events_chunk *chunk = q->tail;
 	size_t room = size > CHUNK_BYTES ? size : CHUNK_BYTES;
 
 	if (chunk && chunk->room - chunk->to >= size)
@@ -102,7 +102,7 @@ static struct tei_events_chunk *tail_for(struct tei_events_queue *q,
 	chunk = tei_malloc(sizeof(*chunk) + room);
 	if (!chunk)
 		return NULL;
-	*chunk = (struct tei_events_chunk){.first = q->next, .room = room};
+	*chunk = (struct tes_events_chunk){.first = q->next, .room = room};
 	if (q->tail)
 		q->tail->next = chunk;
 	else
@@ -111,7 +111,7 @@ static struct tei_events_chunk *tail_for(struct tei_events_queue *q,
 	return chunk;
 }
 
-static void append(struct tei_events_chunk *chunk, const void *bytes,
+static void append(struct tes_events_chunk *chunk, const void *bytes,
 		   size_t len)
 {
 	if (len)
@@ -119,9 +119,9 @@ static void append(struct tei_events_chunk *chunk, const void *bytes,
 	chunk->to += len;
 }
 
-unsigned int tei_events_queue_add(struct tei_events_queue *q,
-				  enum tei_core_news news,
-				  const struct tei_core_item *item)
+unsigned int tes_events_queue_add(struct tes_events_queue *q,
+				  enum tes_core_news news,
+				  const struct tes_core_item *item)
 {
 	const struct head head = {
 		.key_len = (uint32_t)item->key.len,
@@ -129,7 +129,7 @@ unsigned int tei_events_queue_add(struct tei_events_queue *q,
 		.tenant_len = (uint32_t)item->tenant.len,
 		.news = news,
 	};
-	struct tei_events_chunk *chunk;
+	struct tes_events_chunk *chunk;
 	unsigned int dropped = 0;
 
 	if (q->capacity && q->n >= q->capacity) {

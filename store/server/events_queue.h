@@ -16,37 +16,37 @@
 
 #include "store/core/core.h"
 
-struct tei_events_chunk;
+struct tes_events_chunk;
 
-struct tei_events_queue {
-	struct tei_events_chunk *head, *tail;
+struct tes_events_queue {
+	struct tes_events_chunk *head, *tail;
 	size_t n;
 	uint64_t capacity; /* 0: no end */
 	uint64_t next;     /* number of the next event */
 };
 
-struct tei_events_record {
+struct tes_events_record {
 	uint64_t number; /* from 0 */
-	enum tei_core_news news;
-	struct tei_core_item item; /* in the chunk */
+	enum tes_core_news news;
+	struct tes_core_item item; /* in the chunk */
 };
 
-void tei_events_queue_init(struct tei_events_queue *q, uint64_t capacity);
-void tei_events_queue_fini(struct tei_events_queue *q);
+void tes_events_queue_init(struct tes_events_queue *q, uint64_t capacity);
+void tes_events_queue_fini(struct tes_events_queue *q);
 
 /*
  * Returns how many were dropped: older ones when the queue is full, this one
  * when there is no memory.
  */
-unsigned int tei_events_queue_add(struct tei_events_queue *q,
-				  enum tei_core_news news,
-				  const struct tei_core_item *item);
+unsigned int tes_events_queue_add(struct tes_events_queue *q,
+				  enum tes_core_news news,
+				  const struct tes_core_item *item);
 
-/* The oldest events; NULL: there are none. Free with tei_events_chunk_free(). */
-struct tei_events_chunk *tei_events_queue_take(struct tei_events_queue *q);
+/* The oldest events; NULL: there are none. Free with tes_events_chunk_free(). */
+struct tes_events_chunk *tes_events_queue_take(struct tes_events_queue *q);
 /* The next event of @chunk; false: that was all. */
-bool tei_events_chunk_next(struct tei_events_chunk *chunk,
-			   struct tei_events_record *out);
-void tei_events_chunk_free(struct tei_events_chunk *chunk);
+bool tes_events_chunk_next(struct tes_events_chunk *chunk,
+			   struct tes_events_record *out);
+void tes_events_chunk_free(struct tes_events_chunk *chunk);
 
 #endif

@@ -32,10 +32,10 @@ struct library {
 	__typeof__(zmq_strerror) *strerror;
 };
 
-struct tei_events_socket {
+struct tes_events_socket {
 	struct library zmq;
 	void *context, *socket;
-	char endpoint[TEI_EVENTS_ENDPOINT_LEN];
+	char endpoint[TES_EVENTS_ENDPOINT_LEN];
 };
 
 /* POSIX has functions fit into what dlsym() returns. */
@@ -47,12 +47,12 @@ static bool find(void *handle, const char *name, void *out)
 	return at;
 }
 
-static int load(struct library *zmq, char why[TEI_EVENTS_WHY_LEN])
+static int load(struct library *zmq, char why[TES_EVENTS_WHY_LEN])
 {
 	void *h = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
 	if (!h) {
-		(void)snprintf(why, TEI_EVENTS_WHY_LEN, "%s", dlerror());
+		(void)snprintf(why, TES_EVENTS_WHY_LEN, "%s", dlerror());
 		return -ENOPKG;
 	}
 	if (find(h, "zmq_ctx_new", &zmq->ctx_new) &&
@@ -66,24 +66,24 @@ static int load(struct library *zmq, char why[TEI_EVENTS_WHY_LEN])
 	    find(h, "zmq_errno", &zmq->last_errno) &&
 	    find(h, "zmq_strerror", &zmq->strerror))
 		return 0;
-	(void)snprintf(why, TEI_EVENTS_WHY_LEN, LIBRARY ": too old");
+	(void)snprintf(why, TES_EVENTS_WHY_LEN, LIBRARY ": too old");
 	return -ENOPKG;
 }
 
-static int fail(const struct tei_events_socket *s, char *why)
+static int fail(const struct tes_events_socket *s, char *why)
 {
 	int err = s->zmq.last_errno();
 
-	(void)snprintf(why, TEI_EVENTS_WHY_LEN, "%s", s->zmq.strerror(err));
+	(void)snprintf(why, TES_EVENTS_WHY_LEN, "%s", s->zmq.strerror(err));
 	return err > 0 ? -err : -EIO;
 }
 
-static int set(struct tei_events_socket *s, int option, int value)
+static int set(struct tes_events_socket *s, int option, int value)
 {
 	return s->zmq.setsockopt(s->socket, option, &value, sizeof(value));
 }
 
-static int accept_from(struct tei_events_socket *s, const char *address)
+static int accept_from(struct tes_events_socket *s, const char *address)
 {
 	return s->zmq.setsockopt(s->socket, ZMQ_TCP_ACCEPT_FILTER, address,
 				 strlen(address));
@@ -91,7 +91,7 @@ static int accept_from(struct tei_events_socket *s, const char *address)
 
 /* Who comes from one of this host's addresses is on this host. Those that it
  * gets later are not known to ZeroMQ: their peers are refused. */
-static int accept_own(struct tei_events_socket *s)
+static int accept_own(struct tes_events_socket *s)
 {
 	int rc = accept_from(s, "127.0.0.0/8");
 	char address[INET_ADDRSTRLEN];
@@ -110,7 +110,7 @@ static int accept_own(struct tei_events_socket *s)
 	return rc;
 }
 
-static int set_up(struct tei_events_socket *s, int n_waiting, bool insecure)
+static int set_up(struct tes_events_socket *s, int n_waiting, bool insecure)
 {
 	int64_t most = INPUT_MAX;
 	int rc = set(s, ZMQ_SNDHWM, n_waiting);
@@ -125,7 +125,7 @@ static int set_up(struct tei_events_socket *s, int n_waiting, bool insecure)
 	return rc;
 }
 
-static int open_socket(struct tei_events_socket *s, const char *endpoint,
+static int open_socket(struct tes_events_socket *s, const char *endpoint,
 		       int n_waiting, bool insecure)
 {
 	size_t len = sizeof(s->endpoint);
@@ -142,29 +142,29 @@ static int open_socket(struct tei_events_socket *s, const char *endpoint,
 				 &len);
 }
 
-int tei_events_socket_open(const char *endpoint, int n_waiting, bool insecure,
-			   struct tei_events_socket **out,
-			   char why[TEI_EVENTS_WHY_LEN])
+int tes_events_socket_open(const char *endpoint, int n_waiting, bool insecure,
+			   struct tes_events_socket **out,
+			   char why[TES_EVENTS_WHY_LEN])
 {
-	struct tei_events_socket *s = tei_calloc(1, sizeof(*s));
+	struct tes_events_socket *s = tei_calloc(1, sizeof(*s));
 	int rc;
 
 	if (!s) {
-		(void)snprintf(why, TEI_EVENTS_WHY_LEN, "no memory");
+		(void)snprintf(why, TES_EVENTS_WHY_LEN, "no memory");
 		return -ENOMEM;
 	}
 	rc = load(&s->zmq, why);
 	if (!rc && open_socket(s, endpoint, n_waiting, insecure))
 		rc = fail(s, why);
 	if (rc) {
-		tei_events_socket_close(s);
+		tes_events_socket_close(s);
 		return rc;
 	}
 	*out = s;
 	return 0;
 }
 
-void tei_events_socket_close(struct tei_events_socket *s)
+void tes_events_socket_close(struct tes_events_socket *s)
 {
 	if (!s)
 		return;
@@ -175,13 +175,13 @@ void tei_events_socket_close(struct tei_events_socket *s)
 	tei_free(s);
 }
 
-const char *tei_events_socket_endpoint(const struct tei_events_socket *s)
+const char *tes_events_socket_endpoint(const struct tes_events_socket *s)
 {
 	return s->endpoint;
 }
 
-int tei_events_socket_send(struct tei_events_socket *s,
-			   const struct tei_events_part *parts, size_t n)
+int tes_events_socket_send(struct tes_events_socket *s,
+			   const struct tes_events_part *parts, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		int flags = ZMQ_DONTWAIT | (i + 1 < n ? ZMQ_SNDMORE : 0);

@@ -13,12 +13,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define TEI_EVENTS_WHY_LEN      160
-#define TEI_EVENTS_ENDPOINT_LEN 256
+#define TES_EVENTS_WHY_LEN      160
+#define TES_EVENTS_ENDPOINT_LEN 256
 
-struct tei_events_socket;
+struct tes_events_socket;
 
-struct tei_events_part {
+struct tes_events_part {
 	const void *bytes;
 	size_t len;
 };
@@ -29,17 +29,17 @@ struct tei_events_part {
  * other hosts are refused. -ENOMEM, -ENOPKG (no libzmq), or what ZeroMQ says,
  * with @why.
  */
-int tei_events_socket_open(const char *endpoint, int n_waiting, bool insecure,
-			   struct tei_events_socket **out,
-			   char why[TEI_EVENTS_WHY_LEN]);
+int tes_events_socket_open(const char *endpoint, int n_waiting, bool insecure,
+			   struct tes_events_socket **out,
+			   char why[TES_EVENTS_WHY_LEN]);
 /* Waits a moment for what subscribers have not taken yet. NULL is fine. */
-void tei_events_socket_close(struct tei_events_socket *s);
+void tes_events_socket_close(struct tes_events_socket *s);
 
 /* The endpoint with the port that it got. */
-const char *tei_events_socket_endpoint(const struct tei_events_socket *s);
+const char *tes_events_socket_endpoint(const struct tes_events_socket *s);
 
 /* A message of @n parts, to whom it may concern; never blocks. */
-int tei_events_socket_send(struct tei_events_socket *s,
-			   const struct tei_events_part *parts, size_t n);
+int tes_events_socket_send(struct tes_events_socket *s,
+			   const struct tes_events_part *parts, size_t n);
 
 #endif

@@ -22,12 +22,12 @@
 #include "store/server/rpc.h"
 #include "store/server/state.h"
 
-static uint64_t client_hash(const struct tei_server *s, const uint8_t *id)
+static uint64_t client_hash(const struct tes_server *s, const uint8_t *id)
 {
-	return XXH3_64bits_withSeed(id, TEI_CORE_ID_LEN, s->hash_seed);
+	return XXH3_64bits_withSeed(id, TES_CORE_ID_LEN, s->hash_seed);
 }
 
-static struct tei_server_session *find_client(const struct tei_server *s,
+static struct tes_server_session *find_client(const struct tes_server *s,
 					      const uint8_t *client_id)
 {
 	uint64_t hash = client_hash(s, client_id);
@@ -35,35 +35,35 @@ static struct tei_server_session *find_client(const struct tei_server *s,
 
 	for (n = tei_hash_first(&s->by_client, hash); n;
 	     n = tei_hash_next(&s->by_client, n)) {
-		struct tei_server_session *session =
-			TEI_CONTAINER(n, struct tei_server_session, by_client);
+		struct tes_server_session *session =
+			TEI_CONTAINER(n, struct tes_server_session, by_client);
 
-		if (!memcmp(session->client_id, client_id, TEI_CORE_ID_LEN))
+		if (!memcmp(session->client_id, client_id, TES_CORE_ID_LEN))
 			return session;
 	}
 	return NULL;
 }
 
 /* Under a new number: the core tells joins apart by it. */
-static void session_number(struct tei_server *s,
-			   struct tei_server_session *session)
+static void session_number(struct tes_server *s,
+			   struct tes_server_session *session)
 {
 	session->id = ++s->last_session;
 	tei_hash_insert(&s->by_id, &session->by_id, session->id);
 }
 
-static struct tei_server_session *
-session_new(struct tei_server *s, const struct tei_server_rpc_hello *hello)
+static struct tes_server_session *
+session_new(struct tes_server *s, const struct tes_server_rpc_hello *hello)
 {
-	struct tei_server_session *session;
+	struct tes_server_session *session;
 
-	if (s->by_id.n_nodes >= TEI_SERVER_SESSIONS_MAX)
+	if (s->by_id.n_nodes >= TES_SERVER_SESSIONS_MAX)
 		return NULL;
 	session = tei_calloc(1, sizeof(*session));
 	if (!session)
 		return NULL;
-	memcpy(session->client_id, hello->client_id, TEI_CORE_ID_LEN);
-	memcpy(session->incarnation, hello->incarnation, TEI_CORE_ID_LEN);
+	memcpy(session->client_id, hello->client_id, TES_CORE_ID_LEN);
+	memcpy(session->incarnation, hello->incarnation, TES_CORE_ID_LEN);
 	session->named = true;
 	/* Without memory for it its entries stay until they expire. */
 	session->engine = tei_strdup(hello->engine);
@@ -73,17 +73,17 @@ session_new(struct tei_server *s, const struct tei_server_rpc_hello *hello)
 	return session;
 }
 
-static void send_hello(struct tei_server *s, struct tei_server_link *link,
+static void send_hello(struct tes_server *s, struct tes_server_link *link,
 		       const struct tei_frame *f, int32_t code, const char *why)
 {
 	Store__HelloReply m = STORE__HELLO_REPLY__INIT;
 
 	m.status = code;
 	m.why = (char *)(uintptr_t)why; /* only read by packing */
-	m.version = TEI_STORE_VERSION;
+	m.version = TES_STORE_VERSION;
 	if (!code) {
 		if (s->settings.enable_multi_tenants)
-			m.features = TEI_STORE_TENANTS;
+			m.features = TES_STORE_TENANTS;
 		m.epoch = s->epoch;
 		m.group.data = s->group;
 		m.group.len = sizeof(s->group);
@@ -96,53 +96,53 @@ static void send_hello(struct tei_server *s, struct tei_server_link *link,
 		tei_frame_refuse(link->conn, why);
 }
 
-static void adopt(struct tei_server_link *link,
-		  struct tei_server_session *session, enum tei_server_role role)
+static void adopt(struct tes_server_link *link,
+		  struct tes_server_session *session, enum tes_server_role role)
 {
-	struct tei_server_link **place =
-		role == TEI_SERVER_HEART ? &session->heart : &session->main;
-	struct tei_server_link *old = *place;
+	struct tes_server_link **place =
+		role == TES_SERVER_HEART ? &session->heart : &session->main;
+	struct tes_server_link *old = *place;
 
 	link->role = role;
 	link->session = session;
 	*place = link;
 	if (old)
-		tei_server_link_drop(old);
+		tes_server_link_drop(old);
 }
 
-static void hello_heart(struct tei_server_link *link, const struct tei_frame *f,
-			const struct tei_server_rpc_hello *hello)
+static void hello_heart(struct tes_server_link *link, const struct tei_frame *f,
+			const struct tes_server_rpc_hello *hello)
 {
-	struct tei_server *s = link->server;
-	struct tei_server_session *session = find_client(s, hello->client_id);
-	struct tei_event ev = {.type = TEI_EVENT_HEARTBEAT};
+	struct tes_server *s = link->server;
+	struct tes_server_session *session = find_client(s, hello->client_id);
+	struct tes_event ev = {.type = TES_EVENT_HEARTBEAT};
 
 	if (!session ||
-	    memcmp(session->incarnation, hello->incarnation, TEI_CORE_ID_LEN)) {
+	    memcmp(session->incarnation, hello->incarnation, TES_CORE_ID_LEN)) {
 		s->counters.refused_unknown++;
 		send_hello(s, link, f, CODE_NO_CLIENT,
 			   "no session of this client; join first");
 		return;
 	}
-	adopt(link, session, TEI_SERVER_HEART);
+	adopt(link, session, TES_SERVER_HEART);
 	ev.session = session->id;
 	ev.u.heartbeat.fresh = true;
 	send_hello(s, link, f, 0, "");
-	tei_server_step(s, &ev, NULL, NULL);
+	tes_server_step(s, &ev, NULL, NULL);
 }
 
 /*
  * The session that this hello opens or comes back to; NULL: no room. The core
  * ends the session of a client that was restarted and kept its id.
  */
-static struct tei_server_session *
-session_for(struct tei_server *s, const struct tei_server_rpc_hello *hello)
+static struct tes_server_session *
+session_for(struct tes_server *s, const struct tes_server_rpc_hello *hello)
 {
-	struct tei_server_session *session = find_client(s, hello->client_id);
+	struct tes_server_session *session = find_client(s, hello->client_id);
 
 	if (!session)
 		return session_new(s, hello);
-	if (memcmp(session->incarnation, hello->incarnation, TEI_CORE_ID_LEN) ==
+	if (memcmp(session->incarnation, hello->incarnation, TES_CORE_ID_LEN) ==
 	    0) {
 		tei_hash_remove(&s->by_id, &session->by_id);
 		session_number(s, session);
@@ -154,7 +154,7 @@ session_for(struct tei_server *s, const struct tei_server_rpc_hello *hello)
 }
 
 /* Whose keys are everybody's is to be said, once. */
-static void note_tenant(struct tei_server *s, const char *tenant)
+static void note_tenant(struct tes_server *s, const char *tenant)
 {
 	if (s->settings.enable_multi_tenants || s->tenants_told || !*tenant ||
 	    strcmp(tenant, "default") == 0)
@@ -165,18 +165,18 @@ static void note_tenant(struct tei_server *s, const char *tenant)
 		 tenant);
 }
 
-static void hello_main(struct tei_server_link *link, const struct tei_frame *f,
-		       const struct tei_server_rpc_hello *hello)
+static void hello_main(struct tes_server_link *link, const struct tei_frame *f,
+		       const struct tes_server_rpc_hello *hello)
 {
-	struct tei_server *s = link->server;
-	struct tei_server_session *session = session_for(s, hello);
-	struct tei_event ev = {.type = TEI_EVENT_JOIN};
+	struct tes_server *s = link->server;
+	struct tes_server_session *session = session_for(s, hello);
+	struct tes_event ev = {.type = TES_EVENT_JOIN};
 
 	if (!session) {
 		send_hello(s, link, f, CODE_INTERNAL, "too many sessions");
 		return;
 	}
-	adopt(link, session, TEI_SERVER_MAIN);
+	adopt(link, session, TES_SERVER_MAIN);
 	ev.session = session->id;
 	ev.u.join.client_id = hello->client_id;
 	ev.u.join.incarnation = hello->incarnation;
@@ -184,18 +184,18 @@ static void hello_main(struct tei_server_link *link, const struct tei_frame *f,
 	ev.u.join.host = hello->host;
 	ev.u.join.host_len = hello->host_len;
 	ev.u.join.epoch = hello->epoch;
-	ev.u.join.buries = hello->features & TEI_STORE_BURIES;
+	ev.u.join.buries = hello->features & TES_STORE_BURIES;
 	ev.u.join.tenant = hello->tenant;
 	note_tenant(s, hello->tenant);
-	ev.u.join.probes = hello->features & TEI_STORE_PROBES;
-	ev.u.join.executes = hello->features & TEI_STORE_EXECUTES;
-	tei_server_step(s, &ev, link, f);
+	ev.u.join.probes = hello->features & TES_STORE_PROBES;
+	ev.u.join.executes = hello->features & TES_STORE_EXECUTES;
+	tes_server_step(s, &ev, link, f);
 }
 
-void tei_server_hello_done(struct tei_server *s, struct tei_server_link *link,
+void tes_server_hello_done(struct tes_server *s, struct tes_server_link *link,
 			   const struct tei_frame *f, int32_t code)
 {
-	struct tei_server_session *session;
+	struct tes_server_session *session;
 
 	if (!link)
 		return;
@@ -207,23 +207,23 @@ void tei_server_hello_done(struct tei_server *s, struct tei_server_link *link,
 	session = link->session;
 	session->main = NULL;
 	link->session = NULL;
-	link->role = TEI_SERVER_STRANGER;
-	tei_server_session_end(s, session->id);
+	link->role = TES_SERVER_STRANGER;
+	tes_server_session_end(s, session->id);
 	send_hello(s, link, f, code, "the master could not open a session");
 }
 
-void tei_server_on_hello(struct tei_server_link *link,
+void tes_server_on_hello(struct tes_server_link *link,
 			 const struct tei_frame *f)
 {
-	struct tei_server *s = link->server;
-	struct tei_server_rpc_hello hello;
+	struct tes_server *s = link->server;
+	struct tes_server_rpc_hello hello;
 	const char *why;
 
-	if (tei_server_rpc_hello(&s->in, f->body, f->len, &hello, &why)) {
+	if (tes_server_rpc_hello(&s->in, f->body, f->len, &hello, &why)) {
 		tei_frame_bad(link->conn, why);
 		return;
 	}
-	if (hello.version != TEI_STORE_VERSION) {
+	if (hello.version != TES_STORE_VERSION) {
 		s->counters.refused_version++;
 		send_hello(s, link, f, CODE_VERSION,
 			   "this master speaks version 1 of the protocol");

@@ -15,25 +15,25 @@
 struct later {
 	struct tei_hash_node node; /* server's laters */
 	struct tei_list link;      /* the link's */
-	struct tei_server_link *from;
+	struct tes_server_link *from;
 	uint64_t cookie;
 	struct tei_frame frame;
-	struct tei_event event;
+	struct tes_event event;
 };
 
 /* What is left to count of an event that is over: it was no mere revoke. */
 static const uint32_t some_written = 1;
 
-static void forget(struct tei_server *s, struct later *later)
+static void forget(struct tes_server *s, struct later *later)
 {
 	tei_hash_remove(&s->laters, &later->node);
 	tei_list_del(&later->link);
 	tei_free(later);
 }
 
-void tei_server_later(struct tei_server *s)
+void tes_server_later(struct tes_server *s)
 {
-	struct tei_server_call *call = &s->call;
+	struct tes_server_call *call = &s->call;
 	struct later *later = tei_calloc(1, sizeof(*later));
 
 	if (!later) {
@@ -47,33 +47,33 @@ void tei_server_later(struct tei_server *s)
 	later->frame.id = call->frame->id;
 	later->event.type = call->event->type;
 	later->event.n = call->event->n;
-	if (later->event.type == TEI_EVENT_PUT_END)
+	if (later->event.type == TES_EVENT_PUT_END)
 		later->event.u.put_end.written = &some_written;
 	tei_hash_insert(&s->laters, &later->node, later->cookie);
 	tei_list_add_tail(&call->link->laters, &later->link);
 }
 
-void tei_server_reply_later(struct tei_server *s,
-			    const struct tei_action *action)
+void tes_server_reply_later(struct tes_server *s,
+			    const struct tes_action *action)
 {
-	struct tei_server_call call = s->call;
+	struct tes_server_call call = s->call;
 	struct tei_hash_node *node = tei_hash_first(&s->laters, action->cookie);
 	struct later *later;
 
 	if (!node)
 		return; /* the connection has gone */
 	later = TEI_CONTAINER(node, struct later, node);
-	s->call = (struct tei_server_call){
+	s->call = (struct tes_server_call){
 		later->from,
 		&later->frame,
 		&later->event,
 	};
-	tei_server_reply(s, action);
+	tes_server_reply(s, action);
 	s->call = call;
 	forget(s, later);
 }
 
-void tei_server_laters_drop(struct tei_server_link *link)
+void tes_server_laters_drop(struct tes_server_link *link)
 {
 	while (!tei_list_empty(&link->laters))
 		forget(link->server,

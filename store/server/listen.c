@@ -18,7 +18,7 @@
 
 static void on_port_fault(enum tei_frame_fault fault, void *arg)
 {
-	struct tei_server *s = arg;
+	struct tes_server *s = arg;
 
 	s->counters.refused[fault]++;
 }
@@ -66,22 +66,22 @@ static void say_listen(char error[TEI_CONF_ERROR_LEN], int rc,
 			 host, strerror(-rc));
 }
 
-int tei_server_open_rpc(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
+int tes_server_open_rpc(struct tes_server *s, char error[TEI_CONF_ERROR_LEN])
 {
-	const struct tei_server_settings *set = &s->settings;
+	const struct tes_server_settings *set = &s->settings;
 	char address[INET_ADDRSTRLEN];
 	struct tei_frame_server_config config = {
-		.protocol = &tei_store_protocol,
-		.host = tei_server_host(set->rpc_address),
-		.port = tei_server_wanted_port(set),
+		.protocol = &tes_store_protocol,
+		.host = tes_server_host(set->rpc_address),
+		.port = tes_server_wanted_port(set),
 		.insecure = set->insecure,
-		.n_max = TEI_SERVER_LINKS_MAX,
-		.hello_ms = TEI_SERVER_HELLO_MS,
+		.n_max = TES_SERVER_LINKS_MAX,
+		.hello_ms = TES_SERVER_HELLO_MS,
 		.hello_max =
-			tei_store_protocol.cap[STORE__STORE_TYPE__STORE_HELLO],
+			tes_store_protocol.cap[STORE__STORE_TYPE__STORE_HELLO],
 		.ops = &port_ops,
 		.arg = s,
-		.accepted = tei_server_accepted,
+		.accepted = tes_server_accepted,
 	};
 	int rc = 0;
 
@@ -98,20 +98,20 @@ int tei_server_open_rpc(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
 	return rc;
 }
 
-int tei_server_open_http(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
+int tes_server_open_http(struct tes_server *s, char error[TEI_CONF_ERROR_LEN])
 {
-	const struct tei_server_settings *set = &s->settings;
+	const struct tes_server_settings *set = &s->settings;
 	struct tei_http_config config = {
 		.what = "HTTP metrics port",
-		.host = tei_server_host(set->metrics_host),
+		.host = tes_server_host(set->metrics_host),
 		.port = (uint16_t)set->metrics_port,
 		.insecure = set->insecure,
 		.allow_host = set->allow_host,
-		.routes = tei_server_routes,
-		.n_routes = tei_server_n_routes,
+		.routes = tes_server_routes,
+		.n_routes = tes_server_n_routes,
 		.arg = s,
 		.refused = s->counters.refused_http,
-		.refusal = tei_server_admin_refusal,
+		.refusal = tes_server_admin_refusal,
 	};
 	int rc = tei_http_start(s->loop, &config, &s->http_port, &s->http);
 
@@ -121,23 +121,23 @@ int tei_server_open_http(struct tei_server *s, char error[TEI_CONF_ERROR_LEN])
 	return rc;
 }
 
-int tei_server_open_metadata(struct tei_server *s,
+int tes_server_open_metadata(struct tes_server *s,
 			     char error[TEI_CONF_ERROR_LEN])
 {
-	const struct tei_server_settings *set = &s->settings;
-	const struct tei_metadata_config config = {
-		.host = tei_server_host(set->http_metadata_server_host),
+	const struct tes_server_settings *set = &s->settings;
+	const struct tes_metadata_config config = {
+		.host = tes_server_host(set->http_metadata_server_host),
 		.port = (uint16_t)set->http_metadata_server_port,
 		.insecure = set->insecure,
 		.allow_host = set->allow_host,
-		.limits = {TEI_METADATA_ENTRIES, TEI_METADATA_VALUE,
-			   TEI_METADATA_BYTES},
+		.limits = {TES_METADATA_ENTRIES, TES_METADATA_VALUE,
+			   TES_METADATA_BYTES},
 	};
 	int rc;
 
 	if (!set->enable_http_metadata_server)
 		return 0;
-	rc = tei_metadata_server_start(s->loop, &config, &s->metadata_port,
+	rc = tes_metadata_server_start(s->loop, &config, &s->metadata_port,
 				       &s->metadata);
 	if (rc)
 		say_listen(error, rc, "http_metadata_server_port", config.port,

@@ -27,7 +27,7 @@
 #define HEAP_KIB  1024
 #define COST_NS   40 /* of looking at an object, which costs 1 */
 
-struct tei_server_match {
+struct tes_server_match {
 	pcre2_code *code;
 	pcre2_match_data *data;
 	pcre2_match_context *limits;
@@ -40,7 +40,7 @@ struct tei_server_match {
 /* Before each item; what lies between has cost time as well. */
 static int count(pcre2_callout_block *at, void *arg)
 {
-	struct tei_server_match *m = arg;
+	struct tes_server_match *m = arg;
 	PCRE2_SIZE way = at->current_position > m->seen
 				 ? at->current_position - m->seen
 				 : m->seen - at->current_position;
@@ -52,8 +52,8 @@ static int count(pcre2_callout_block *at, void *arg)
 	return m->steps > STEPS_MAX ? PCRE2_ERROR_MATCHLIMIT : 0;
 }
 
-static int compile(struct tei_server_match *m, const char *pattern,
-		   char why[TEI_SERVER_MATCH_WHY_LEN])
+static int compile(struct tes_server_match *m, const char *pattern,
+		   char why[TES_SERVER_MATCH_WHY_LEN])
 {
 	/* Bytes, not characters; and as ECMAScript has it where it differs. */
 	const uint32_t options = PCRE2_NEVER_UTF | PCRE2_NEVER_UCP |
@@ -71,19 +71,19 @@ static int compile(struct tei_server_match *m, const char *pattern,
 		return 0;
 	text[0] = '\0';
 	pcre2_get_error_message(error, text, sizeof(text));
-	snprintf(why, TEI_SERVER_MATCH_WHY_LEN, "pattern, at %zu: %s", at,
+	snprintf(why, TES_SERVER_MATCH_WHY_LEN, "pattern, at %zu: %s", at,
 		 (const char *)text);
 	return -EINVAL;
 }
 
-int tei_server_match_create(const char *pattern, struct tei_server_match **out,
-			    char why[TEI_SERVER_MATCH_WHY_LEN])
+int tes_server_match_create(const char *pattern, struct tes_server_match **out,
+			    char why[TES_SERVER_MATCH_WHY_LEN])
 {
-	struct tei_server_match *m = tei_calloc(1, sizeof(*m));
+	struct tes_server_match *m = tei_calloc(1, sizeof(*m));
 	uint32_t references = 0;
 	int rc = -ENOMEM;
 
-	snprintf(why, TEI_SERVER_MATCH_WHY_LEN, "out of memory");
+	snprintf(why, TES_SERVER_MATCH_WHY_LEN, "out of memory");
 	if (!m)
 		return rc;
 	rc = compile(m, pattern, why);
@@ -104,11 +104,11 @@ int tei_server_match_create(const char *pattern, struct tei_server_match **out,
 	return 0;
 
 destroy:
-	tei_server_match_destroy(m);
+	tes_server_match_destroy(m);
 	return rc;
 }
 
-void tei_server_match_destroy(struct tei_server_match *m)
+void tes_server_match_destroy(struct tes_server_match *m)
 {
 	if (!m)
 		return;
@@ -118,10 +118,10 @@ void tei_server_match_destroy(struct tei_server_match *m)
 	tei_free(m);
 }
 
-bool tei_server_match(const void *key, size_t len, void *match,
+bool tes_server_match(const void *key, size_t len, void *match,
 		      unsigned int *cost)
 {
-	struct tei_server_match *m = match;
+	struct tes_server_match *m = match;
 	uint64_t start;
 	int rc;
 
@@ -135,12 +135,12 @@ bool tei_server_match(const void *key, size_t len, void *match,
 	return rc >= 0;
 }
 
-void tei_server_match_stop(struct tei_server_match *m)
+void tes_server_match_stop(struct tes_server_match *m)
 {
 	m->failed = true;
 }
 
-bool tei_server_match_failed(const struct tei_server_match *m)
+bool tes_server_match_failed(const struct tes_server_match *m)
 {
 	return m->failed;
 }

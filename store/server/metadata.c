@@ -22,8 +22,8 @@ struct entry {
 	char bytes[]; /* key, value, life */
 };
 
-struct tei_metadata {
-	struct tei_metadata_limits limits;
+struct tes_metadata {
+	struct tes_metadata_limits limits;
 	struct tei_hash by_key;
 	struct tei_heap expiry;
 	uint64_t seed, bytes;
@@ -51,10 +51,10 @@ static bool is_written_by(const struct entry *e, const char *life, size_t len)
 
 /* ---- the table ---- */
 
-int tei_metadata_create(const struct tei_metadata_limits *limits,
-			struct tei_metadata **out)
+int tes_metadata_create(const struct tes_metadata_limits *limits,
+			struct tes_metadata **out)
 {
-	struct tei_metadata *m = tei_calloc(1, sizeof(*m));
+	struct tes_metadata *m = tei_calloc(1, sizeof(*m));
 	int rc = -ENOMEM;
 
 	if (!m)
@@ -62,7 +62,7 @@ int tei_metadata_create(const struct tei_metadata_limits *limits,
 	m->limits = *limits;
 	tei_heap_init(&m->expiry);
 	if (!tei_hash_init(&m->by_key)) {
-		rc = tei_server_random(&m->seed, sizeof(m->seed));
+		rc = tes_server_random(&m->seed, sizeof(m->seed));
 		if (!rc) {
 			*out = m;
 			return 0;
@@ -73,7 +73,7 @@ int tei_metadata_create(const struct tei_metadata_limits *limits,
 	return rc;
 }
 
-static void drop(struct tei_metadata *m, struct entry *e)
+static void drop(struct tes_metadata *m, struct entry *e)
 {
 	tei_hash_remove(&m->by_key, &e->node);
 	tei_heap_remove(&m->expiry, &e->expiry);
@@ -86,7 +86,7 @@ static void drop_node(struct tei_hash_node *node, void *arg)
 	drop(arg, TEI_CONTAINER(node, struct entry, node));
 }
 
-void tei_metadata_destroy(struct tei_metadata *m)
+void tes_metadata_destroy(struct tes_metadata *m)
 {
 	size_t cursor = 0;
 
@@ -102,12 +102,12 @@ void tei_metadata_destroy(struct tei_metadata *m)
 	tei_free(m);
 }
 
-static uint64_t hash(const struct tei_metadata *m, const char *key, size_t len)
+static uint64_t hash(const struct tes_metadata *m, const char *key, size_t len)
 {
 	return XXH3_64bits_withSeed(key, len, m->seed);
 }
 
-static void expire(struct tei_metadata *m, uint64_t now, size_t most)
+static void expire(struct tes_metadata *m, uint64_t now, size_t most)
 {
 	struct tei_heap_node *top;
 
@@ -115,7 +115,7 @@ static void expire(struct tei_metadata *m, uint64_t now, size_t most)
 		drop(m, TEI_CONTAINER(top, struct entry, expiry));
 }
 
-static struct entry *find(struct tei_metadata *m, const char *key, size_t len,
+static struct entry *find(struct tes_metadata *m, const char *key, size_t len,
 			  uint64_t now)
 {
 	struct tei_hash_node *node;
@@ -135,7 +135,7 @@ static struct entry *find(struct tei_metadata *m, const char *key, size_t len,
 	return NULL;
 }
 
-bool tei_metadata_get(struct tei_metadata *m, const char *key, size_t len,
+bool tes_metadata_get(struct tes_metadata *m, const char *key, size_t len,
 		      uint64_t now_ms, const char **value, size_t *value_len)
 {
 	const struct entry *e = find(m, key, len, now_ms);
@@ -147,7 +147,7 @@ bool tei_metadata_get(struct tei_metadata *m, const char *key, size_t len,
 	return true;
 }
 
-int tei_metadata_remove(struct tei_metadata *m, const char *key, size_t len,
+int tes_metadata_remove(struct tes_metadata *m, const char *key, size_t len,
 			const char *life, size_t life_len, uint64_t now_ms)
 {
 	struct entry *e = find(m, key, len, now_ms);
@@ -160,26 +160,26 @@ int tei_metadata_remove(struct tei_metadata *m, const char *key, size_t len,
 	return 0;
 }
 
-size_t tei_metadata_count(const struct tei_metadata *m)
+size_t tes_metadata_count(const struct tes_metadata *m)
 {
 	return m->by_key.n_nodes;
 }
 
-uint64_t tei_metadata_bytes(const struct tei_metadata *m)
+uint64_t tes_metadata_bytes(const struct tes_metadata *m)
 {
 	return m->bytes;
 }
 
 /* ---- writing ---- */
 
-static bool holds(const struct tei_metadata_put *put, const struct entry *old)
+static bool holds(const struct tes_metadata_put *put, const struct entry *old)
 {
 	switch (put->condition) {
-	case TEI_METADATA_IF_ABSENT:
+	case TES_METADATA_IF_ABSENT:
 		return !old;
-	case TEI_METADATA_IF_LIFE:
+	case TES_METADATA_IF_LIFE:
 		return old && is_written_by(old, put->if_life, put->if_len);
-	case TEI_METADATA_ALWAYS:
+	case TES_METADATA_ALWAYS:
 		break;
 	}
 	return true;
@@ -190,18 +190,18 @@ static bool holds(const struct tei_metadata_put *put, const struct entry *old)
  * not expired. Of what stays for ever nobody can tell, so that whoever starts
  * again under his name is not refused.
  */
-static bool is_anothers(const struct tei_metadata_put *put,
+static bool is_anothers(const struct tes_metadata_put *put,
 			const struct entry *old)
 {
 	static const char word[] = "rpc_meta";
 
 	return old->life_len && tei_heap_has(&old->expiry) &&
-	       put->condition != TEI_METADATA_IF_LIFE &&
+	       put->condition != TES_METADATA_IF_LIFE &&
 	       !is_written_by(old, put->life, put->life_len) &&
 	       memmem(old->bytes, old->key_len, word, sizeof(word) - 1);
 }
 
-static bool is_same(const struct tei_metadata_put *put, const struct entry *old)
+static bool is_same(const struct tes_metadata_put *put, const struct entry *old)
 {
 	return old->value_len == put->value_len &&
 	       is_written_by(old, put->life, put->life_len) &&
@@ -210,7 +210,7 @@ static bool is_same(const struct tei_metadata_put *put, const struct entry *old)
 }
 
 /* There is room for the node: adding one cannot fail. */
-static void set_expiry(struct tei_metadata *m, struct entry *e, uint64_t ttl,
+static void set_expiry(struct tes_metadata *m, struct entry *e, uint64_t ttl,
 		       uint64_t now)
 {
 	tei_heap_remove(&m->expiry, &e->expiry);
@@ -218,7 +218,7 @@ static void set_expiry(struct tei_metadata *m, struct entry *e, uint64_t ttl,
 		(void)tei_heap_add(&m->expiry, &e->expiry, now + ttl);
 }
 
-static struct entry *make(const struct tei_metadata_put *put)
+static struct entry *make(const struct tes_metadata_put *put)
 {
 	size_t len = put->key_len + put->value_len + put->life_len;
 	struct entry *e = tei_malloc(sizeof(*e) + len);
@@ -237,7 +237,7 @@ static struct entry *make(const struct tei_metadata_put *put)
 	return e;
 }
 
-static bool has_room(const struct tei_metadata *m, const struct entry *old,
+static bool has_room(const struct tes_metadata *m, const struct entry *old,
 		     uint64_t cost)
 {
 	uint64_t freed =
@@ -247,8 +247,8 @@ static bool has_room(const struct tei_metadata *m, const struct entry *old,
 	       (old || m->by_key.n_nodes < m->limits.entries);
 }
 
-static enum tei_metadata_result write_value(struct tei_metadata *m,
-					    const struct tei_metadata_put *put,
+static enum tes_metadata_result write_value(struct tes_metadata *m,
+					    const struct tes_metadata_put *put,
 					    struct entry *old, uint64_t now)
 {
 	uint64_t cost = cost_of(put->key_len, put->value_len, put->life_len);
@@ -256,37 +256,37 @@ static enum tei_metadata_result write_value(struct tei_metadata *m,
 
 	if (!has_room(m, old, cost) ||
 	    tei_heap_reserve(&m->expiry, m->by_key.n_nodes + 1))
-		return TEI_METADATA_FULL;
+		return TES_METADATA_FULL;
 	e = make(put);
 	if (!e)
-		return TEI_METADATA_FULL;
+		return TES_METADATA_FULL;
 	if (old)
 		drop(m, old);
 	tei_hash_insert(&m->by_key, &e->node, hash(m, put->key, put->key_len));
 	set_expiry(m, e, put->ttl_ms, now);
 	m->bytes += cost;
-	return TEI_METADATA_UPDATED;
+	return TES_METADATA_UPDATED;
 }
 
-enum tei_metadata_result tei_metadata_put(struct tei_metadata *m,
-					  const struct tei_metadata_put *put,
+enum tes_metadata_result tes_metadata_put(struct tes_metadata *m,
+					  const struct tes_metadata_put *put,
 					  uint64_t now_ms)
 {
 	struct entry *old;
 
-	if (put->key_len > TEI_METADATA_KEY_MAX ||
-	    put->life_len > TEI_METADATA_LIFE_MAX ||
+	if (put->key_len > TES_METADATA_KEY_MAX ||
+	    put->life_len > TES_METADATA_LIFE_MAX ||
 	    put->value_len > m->limits.value)
-		return TEI_METADATA_TOO_LONG;
+		return TES_METADATA_TOO_LONG;
 	old = find(m, put->key, put->key_len, now_ms);
 	if (!holds(put, old))
-		return TEI_METADATA_CONFLICT;
+		return TES_METADATA_CONFLICT;
 	if (old && is_anothers(put, old))
-		return TEI_METADATA_TAKEN;
+		return TES_METADATA_TAKEN;
 	if (!old || !is_same(put, old))
 		return write_value(m, put, old, now_ms);
 	if (tei_heap_reserve(&m->expiry, m->by_key.n_nodes))
-		return TEI_METADATA_FULL;
+		return TES_METADATA_FULL;
 	set_expiry(m, old, put->ttl_ms, now_ms);
-	return TEI_METADATA_UNCHANGED;
+	return TES_METADATA_UNCHANGED;
 }

@@ -28,8 +28,8 @@ enum request {
 	REQUESTS,
 };
 
-struct tei_metadata_server {
-	struct tei_metadata *metadata;
+struct tes_metadata_server {
+	struct tes_metadata *metadata;
 	struct tei_http *http;
 	uint64_t n[REQUESTS];
 	uint64_t refused[TEI_HTTP_REFUSALS];
@@ -57,14 +57,14 @@ static const char *key_of(const struct tei_http_request *request, size_t *len)
 static int get_key(const struct tei_http_request *request,
 		   struct tei_http_reply *reply, void *arg)
 {
-	struct tei_metadata_server *s = arg;
+	struct tes_metadata_server *s = arg;
 	const char *key, *value;
 	size_t key_len, len;
 
 	key = key_of(request, &key_len);
 	if (!key)
 		return say_no_key(reply);
-	if (!tei_metadata_get(s->metadata, key, key_len, tei_now_ms(), &value,
+	if (!tes_metadata_get(s->metadata, key, key_len, tei_now_ms(), &value,
 			      &len))
 		return say(reply, 404, "metadata not found");
 	reply->type = "application/json";
@@ -82,36 +82,36 @@ static bool take_ttl(const struct tei_http_request *request, uint64_t *out)
 
 	*out = 0;
 	return !text || (strlen(text) == len && !tei_parse_uint(text, out) &&
-			 *out <= TEI_METADATA_TTL_MAX);
+			 *out <= TES_METADATA_TTL_MAX);
 }
 
 static void take_condition(const struct tei_http_request *request,
-			   struct tei_metadata_put *put)
+			   struct tes_metadata_put *put)
 {
 	put->if_life = tei_http_query(request, "if_incarnation", &put->if_len);
 	if (!put->if_life)
-		put->condition = TEI_METADATA_ALWAYS;
+		put->condition = TES_METADATA_ALWAYS;
 	else if (put->if_len == 4 && memcmp(put->if_life, "none", 4) == 0)
-		put->condition = TEI_METADATA_IF_ABSENT;
+		put->condition = TES_METADATA_IF_ABSENT;
 	else
-		put->condition = TEI_METADATA_IF_LIFE;
+		put->condition = TES_METADATA_IF_LIFE;
 }
 
 static int say_result(struct tei_http_reply *reply,
-		      enum tei_metadata_result result)
+		      enum tes_metadata_result result)
 {
 	switch (result) {
-	case TEI_METADATA_UPDATED:
+	case TES_METADATA_UPDATED:
 		return say(reply, 200, "metadata updated");
-	case TEI_METADATA_UNCHANGED:
+	case TES_METADATA_UNCHANGED:
 		return say(reply, 200, "metadata unchanged");
-	case TEI_METADATA_TAKEN:
+	case TES_METADATA_TAKEN:
 		return say(reply, 400, "Duplicate rpc_meta key not allowed");
-	case TEI_METADATA_CONFLICT:
+	case TES_METADATA_CONFLICT:
 		return say(reply, 412, "incarnation does not match");
-	case TEI_METADATA_TOO_LONG:
+	case TES_METADATA_TOO_LONG:
 		return say(reply, 413, "key, value or incarnation too long");
-	case TEI_METADATA_FULL:
+	case TES_METADATA_FULL:
 		break;
 	}
 	return say(reply, 507, "no room for more metadata");
@@ -120,10 +120,10 @@ static int say_result(struct tei_http_reply *reply,
 static int put_key(const struct tei_http_request *request,
 		   struct tei_http_reply *reply, void *arg)
 {
-	struct tei_metadata_server *s = arg;
-	struct tei_metadata_put p = {.value = request->body,
+	struct tes_metadata_server *s = arg;
+	struct tes_metadata_put p = {.value = request->body,
 				     .value_len = request->len};
-	enum tei_metadata_result result;
+	enum tes_metadata_result result;
 
 	p.key = key_of(request, &p.key_len);
 	if (!p.key)
@@ -136,10 +136,10 @@ static int put_key(const struct tei_http_request *request,
 	if (!p.life)
 		p.life_len = 0;
 	take_condition(request, &p);
-	result = tei_metadata_put(s->metadata, &p, tei_now_ms());
-	if (result == TEI_METADATA_UPDATED)
+	result = tes_metadata_put(s->metadata, &p, tei_now_ms());
+	if (result == TES_METADATA_UPDATED)
 		s->n[UPDATED]++;
-	else if (result == TEI_METADATA_UNCHANGED)
+	else if (result == TES_METADATA_UNCHANGED)
 		s->n[UNCHANGED]++;
 	return say_result(reply, result);
 }
@@ -147,7 +147,7 @@ static int put_key(const struct tei_http_request *request,
 static int remove_key(const struct tei_http_request *request,
 		      struct tei_http_reply *reply, void *arg)
 {
-	struct tei_metadata_server *s = arg;
+	struct tes_metadata_server *s = arg;
 	const char *key, *life;
 	size_t key_len, life_len;
 	int rc;
@@ -156,12 +156,12 @@ static int remove_key(const struct tei_http_request *request,
 	if (!key)
 		return say_no_key(reply);
 	life = tei_http_query(request, "if_incarnation", &life_len);
-	rc = tei_metadata_remove(s->metadata, key, key_len, life, life_len,
+	rc = tes_metadata_remove(s->metadata, key, key_len, life, life_len,
 				 tei_now_ms());
 	if (rc == -ENOENT)
 		return say(reply, 404, "metadata not found");
 	if (rc)
-		return say_result(reply, TEI_METADATA_CONFLICT);
+		return say_result(reply, TES_METADATA_CONFLICT);
 	return say(reply, 200, "metadata deleted");
 }
 
@@ -170,7 +170,7 @@ static int remove_key(const struct tei_http_request *request,
 static int get(const struct tei_http_request *request,
 	       struct tei_http_reply *reply, void *arg)
 {
-	struct tei_metadata_server *s = arg;
+	struct tes_metadata_server *s = arg;
 	int status = get_key(request, reply, arg);
 
 	s->n[status == 200 ? GOT : status == 404 ? NOT_FOUND : REFUSED]++;
@@ -180,7 +180,7 @@ static int get(const struct tei_http_request *request,
 static int put(const struct tei_http_request *request,
 	       struct tei_http_reply *reply, void *arg)
 {
-	struct tei_metadata_server *s = arg;
+	struct tes_metadata_server *s = arg;
 	int status = put_key(request, reply, arg);
 
 	if (status != 200)
@@ -191,7 +191,7 @@ static int put(const struct tei_http_request *request,
 static int delete_key(const struct tei_http_request *request,
 		      struct tei_http_reply *reply, void *arg)
 {
-	struct tei_metadata_server *s = arg;
+	struct tes_metadata_server *s = arg;
 	int status = remove_key(request, reply, arg);
 
 	s->n[status == 200 ? DELETED : status == 404 ? NOT_FOUND : REFUSED]++;
@@ -206,7 +206,7 @@ static int metrics(const struct tei_http_request *request,
 		[UPDATED] = "updated", [UNCHANGED] = "unchanged",
 		[DELETED] = "deleted", [REFUSED] = "refused",
 	};
-	const struct tei_metadata_server *s = arg;
+	const struct tes_metadata_server *s = arg;
 
 	(void)request;
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
@@ -216,8 +216,8 @@ static int metrics(const struct tei_http_request *request,
 			    "# TYPE te_metadata_bytes gauge\n"
 			    "te_metadata_bytes %" PRIu64 "\n"
 			    "# TYPE te_metadata_requests_total counter\n",
-			    tei_metadata_count(s->metadata),
-			    tei_metadata_bytes(s->metadata));
+			    tes_metadata_count(s->metadata),
+			    tes_metadata_bytes(s->metadata));
 	for (int i = 0; i < REQUESTS; i++)
 		evbuffer_add_printf(reply->body,
 				    "te_metadata_requests_total{result=\"%s\"}"
@@ -244,12 +244,12 @@ static const struct tei_http_route routes[] = {
 
 /* ---- start and end ---- */
 
-int tei_metadata_server_start(struct tei_loop *loop,
-			      const struct tei_metadata_config *config,
+int tes_metadata_server_start(struct tei_loop *loop,
+			      const struct tes_metadata_config *config,
 			      uint16_t *out_port,
-			      struct tei_metadata_server **out)
+			      struct tes_metadata_server **out)
 {
-	struct tei_metadata_server *s = tei_calloc(1, sizeof(*s));
+	struct tes_metadata_server *s = tei_calloc(1, sizeof(*s));
 	struct tei_http_config http = {
 		.what = "metadata port",
 		.host = config->host,
@@ -267,40 +267,40 @@ int tei_metadata_server_start(struct tei_loop *loop,
 	if (!s)
 		return -ENOMEM;
 	http.refused = s->refused;
-	rc = tei_metadata_create(&config->limits, &s->metadata);
+	rc = tes_metadata_create(&config->limits, &s->metadata);
 	if (!rc)
 		rc = tei_http_start(loop, &http, out_port, &s->http);
 	if (rc) {
-		tei_metadata_server_stop(s);
+		tes_metadata_server_stop(s);
 		return rc;
 	}
 	*out = s;
 	return 0;
 }
 
-void tei_metadata_server_stop(struct tei_metadata_server *server)
+void tes_metadata_server_stop(struct tes_metadata_server *server)
 {
 	if (!server)
 		return;
 	tei_http_stop(server->http);
-	tei_metadata_destroy(server->metadata);
+	tes_metadata_destroy(server->metadata);
 	tei_free(server);
 }
 
 /* Those of its successor stay. */
-static void forget_key(struct tei_metadata *m, const char *key, size_t len,
+static void forget_key(struct tes_metadata *m, const char *key, size_t len,
 		       const char *life)
 {
-	if (tei_metadata_remove(m, key, len, life, strlen(life),
+	if (tes_metadata_remove(m, key, len, life, strlen(life),
 				tei_now_ms()) == -EEXIST)
-		(void)tei_metadata_remove(m, key, len, "", 0, tei_now_ms());
+		(void)tes_metadata_remove(m, key, len, "", 0, tei_now_ms());
 }
 
-void tei_metadata_server_forget(struct tei_metadata_server *server,
+void tes_metadata_server_forget(struct tes_metadata_server *server,
 				const char *name, const uint8_t incarnation[16])
 {
 	static const char *const kinds[] = {"ram", "rpc_meta"};
-	char key[TEI_METADATA_KEY_MAX], life[33];
+	char key[TES_METADATA_KEY_MAX], life[33];
 
 	if (!server)
 		return;

@@ -16,32 +16,32 @@
 #include "store/server/metadata.h"
 
 struct tei_loop;
-struct tei_metadata_server;
+struct tes_metadata_server;
 
-struct tei_metadata_config {
+struct tes_metadata_config {
 	const char *host; /* NULL: wildcard */
 	uint16_t port;    /* 0: kernel's choice */
 	bool insecure;
 	const char *allow_host; /* as tei_http_config has it */
-	struct tei_metadata_limits limits;
+	struct tes_metadata_limits limits;
 };
 
-#define TEI_METADATA_ENTRIES 1000000u
-#define TEI_METADATA_VALUE   (1u << 20)
-#define TEI_METADATA_BYTES   (256u << 20)
+#define TES_METADATA_ENTRIES 1000000u
+#define TES_METADATA_VALUE   (1u << 20)
+#define TES_METADATA_BYTES   (256u << 20)
 
 /* As tei_http_start(). */
-int tei_metadata_server_start(struct tei_loop *loop,
-			      const struct tei_metadata_config *config,
+int tes_metadata_server_start(struct tei_loop *loop,
+			      const struct tes_metadata_config *config,
 			      uint16_t *out_port,
-			      struct tei_metadata_server **out);
+			      struct tes_metadata_server **out);
 /* NULL is fine. */
-void tei_metadata_server_stop(struct tei_metadata_server *server);
+void tes_metadata_server_stop(struct tes_metadata_server *server);
 /*
  * An engine is gone for good: what it, or nobody in particular, has written under
  * its name goes. NULL is fine.
  */
-void tei_metadata_server_forget(struct tei_metadata_server *server,
+void tes_metadata_server_forget(struct tes_metadata_server *server,
 				const char *name,
 				const uint8_t incarnation[16]);
 

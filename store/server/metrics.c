@@ -17,7 +17,7 @@
 #include "store/server/metrics_parts.h"
 #include "store/server/state.h"
 
-void tei_server_metric_head(struct evbuffer *out, const char *name,
+void tes_server_metric_head(struct evbuffer *out, const char *name,
 			    const char *type, const char *help)
 {
 	evbuffer_add_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help,
@@ -27,7 +27,7 @@ void tei_server_metric_head(struct evbuffer *out, const char *name,
 static void one(struct evbuffer *out, const char *type, const char *name,
 		const char *help, uint64_t value)
 {
-	tei_server_metric_head(out, name, type, help);
+	tes_server_metric_head(out, name, type, help);
 	evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
@@ -47,29 +47,29 @@ static void all(struct evbuffer *out, const char *type,
 /* What Mooncake has no name for begins with te_. */
 static const struct op {
 	const char *single, *batch; /* NULL: never in batches */
-} ops[TEI_SERVER_OPS] = {
-	[TEI_SERVER_OP_MOUNT] = {"master_mount_segment", NULL},
-	[TEI_SERVER_OP_UNMOUNT] = {"master_unmount_segment", NULL},
-	[TEI_SERVER_OP_PUT_START] = {"master_put_start",
+} ops[TES_SERVER_OPS] = {
+	[TES_SERVER_OP_MOUNT] = {"master_mount_segment", NULL},
+	[TES_SERVER_OP_UNMOUNT] = {"master_unmount_segment", NULL},
+	[TES_SERVER_OP_PUT_START] = {"master_put_start",
 				     "master_batch_put_start"},
-	[TEI_SERVER_OP_PUT_END] = {"master_put_end", "master_batch_put_end"},
-	[TEI_SERVER_OP_PUT_REVOKE] = {"master_put_revoke",
+	[TES_SERVER_OP_PUT_END] = {"master_put_end", "master_batch_put_end"},
+	[TES_SERVER_OP_PUT_REVOKE] = {"master_put_revoke",
 				      "master_batch_put_revoke"},
-	[TEI_SERVER_OP_LOOKUP] = {"master_get_replica_list",
+	[TES_SERVER_OP_LOOKUP] = {"master_get_replica_list",
 				  "master_batch_get_replica_list"},
-	[TEI_SERVER_OP_EXIST] = {"master_exist_key", "master_batch_exist_key"},
-	[TEI_SERVER_OP_SIZE] = {"te_master_get_size",
+	[TES_SERVER_OP_EXIST] = {"master_exist_key", "master_batch_exist_key"},
+	[TES_SERVER_OP_SIZE] = {"te_master_get_size",
 				"te_master_batch_get_size"},
-	[TEI_SERVER_OP_REMOVE] = {"master_remove", "te_master_batch_remove"},
-	[TEI_SERVER_OP_REMOVE_ALL] = {"master_remove_all", NULL},
-	[TEI_SERVER_OP_REMOVE_BY_REGEX] = {"master_remove_by_regex", NULL},
-	[TEI_SERVER_OP_REPLICA_CLEAR] = {"te_master_replica_clear",
+	[TES_SERVER_OP_REMOVE] = {"master_remove", "te_master_batch_remove"},
+	[TES_SERVER_OP_REMOVE_ALL] = {"master_remove_all", NULL},
+	[TES_SERVER_OP_REMOVE_BY_REGEX] = {"master_remove_by_regex", NULL},
+	[TES_SERVER_OP_REPLICA_CLEAR] = {"te_master_replica_clear",
 					 "master_batch_replica_clear"},
-	[TEI_SERVER_OP_CREATE_COPY] = {"master_create_copy_task", NULL},
-	[TEI_SERVER_OP_CREATE_MOVE] = {"master_create_move_task", NULL},
-	[TEI_SERVER_OP_QUERY_TASK] = {"master_query_task", NULL},
-	[TEI_SERVER_OP_UPDATE_TASK] = {"master_update_task", NULL},
-	[TEI_SERVER_OP_PING] = {"master_ping", NULL},
+	[TES_SERVER_OP_CREATE_COPY] = {"master_create_copy_task", NULL},
+	[TES_SERVER_OP_CREATE_MOVE] = {"master_create_move_task", NULL},
+	[TES_SERVER_OP_QUERY_TASK] = {"master_query_task", NULL},
+	[TES_SERVER_OP_UPDATE_TASK] = {"master_update_task", NULL},
+	[TES_SERVER_OP_PING] = {"master_ping", NULL},
 };
 
 static void op_counter(struct evbuffer *out, const char *op, const char *what,
@@ -81,10 +81,10 @@ static void op_counter(struct evbuffer *out, const char *op, const char *what,
 	one(out, "counter", name, help, value);
 }
 
-static void op_metrics(const struct tei_server *s, struct evbuffer *out)
+static void op_metrics(const struct tes_server *s, struct evbuffer *out)
 {
-	for (int i = 0; i < TEI_SERVER_OPS; i++) {
-		const struct tei_server_op_count *c = &s->counters.op[i];
+	for (int i = 0; i < TES_SERVER_OPS; i++) {
+		const struct tes_server_op_count *c = &s->counters.op[i];
 		const struct op *op = &ops[i];
 
 		op_counter(out, op->single, "requests",
@@ -117,7 +117,7 @@ static void refused(struct evbuffer *out, const char *port, const char *why,
 		port, why, value);
 }
 
-static void refusal_metrics(const struct tei_server *s, struct evbuffer *out)
+static void refusal_metrics(const struct tes_server *s, struct evbuffer *out)
 {
 	static const char *const rpc[TEI_FRAME_FAULTS] = {
 		[TEI_FRAME_BAD_TYPE] = "bad type",
@@ -135,9 +135,9 @@ static void refusal_metrics(const struct tei_server *s, struct evbuffer *out)
 		[TEI_HTTP_STRANGER] = "protected mode",
 		[TEI_HTTP_CROWD] = "too many connections",
 	};
-	const struct tei_server_counters *c = &s->counters;
+	const struct tes_server_counters *c = &s->counters;
 
-	tei_server_metric_head(
+	tes_server_metric_head(
 		out, "te_master_refused_total", "counter",
 		"connections and requests that were not served, by port and "
 		"reason");
@@ -150,8 +150,8 @@ static void refusal_metrics(const struct tei_server *s, struct evbuffer *out)
 		refused(out, "http", http[i], c->refused_http[i]);
 }
 
-static void state_metrics(const struct tei_server *s,
-			  const struct tei_core_figures *f,
+static void state_metrics(const struct tes_server *s,
+			  const struct tes_core_figures *f,
 			  struct evbuffer *out)
 {
 	const struct figure gauges[] = {
@@ -185,11 +185,11 @@ static void state_metrics(const struct tei_server *s,
 	all(out, "gauge", gauges, sizeof(gauges) / sizeof(gauges[0]));
 }
 
-static void event_metrics(const struct tei_server *s,
-			  const struct tei_core_figures *f,
+static void event_metrics(const struct tes_server *s,
+			  const struct tes_core_figures *f,
 			  struct evbuffer *out)
 {
-	const struct tei_server_counters *c = &s->counters;
+	const struct tes_server_counters *c = &s->counters;
 	const struct figure counters[] = {
 		{"master_attempted_evictions_total",
 		 "times that room was to be made",
@@ -281,7 +281,7 @@ static void event_metrics(const struct tei_server *s,
 }
 
 /* No files hold values here; but dashboards add them to what memory holds. */
-static void file_metrics(const struct tei_core_figures *f, struct evbuffer *out)
+static void file_metrics(const struct tes_core_figures *f, struct evbuffer *out)
 {
 	one(out, "gauge", "mem_cache_nums_",
 	    "objects in memory that can be read", f->objects);
@@ -295,51 +295,51 @@ static void file_metrics(const struct tei_core_figures *f, struct evbuffer *out)
 	    "room in files: none here", 0);
 }
 
-static void size_metrics(const struct tei_core_figures *f, struct evbuffer *out)
+static void size_metrics(const struct tes_core_figures *f, struct evbuffer *out)
 {
 	static const char name[] = "master_value_size_bytes";
 	uint64_t sum = 0;
 
-	tei_server_metric_head(out, name, "histogram",
+	tes_server_metric_head(out, name, "histogram",
 			       "sizes of the values that were stored");
-	for (unsigned int i = 0; i < TEI_CORE_SIZES - 1; i++) {
+	for (unsigned int i = 0; i < TES_CORE_SIZES - 1; i++) {
 		sum += f->sizes[i];
 		evbuffer_add_printf(
 			out, "%s_bucket{le=\"%" PRIu64 "\"} %" PRIu64 "\n",
-			name, (uint64_t)TEI_CORE_SIZE_FIRST << 2 * i, sum);
+			name, (uint64_t)TES_CORE_SIZE_FIRST << 2 * i, sum);
 	}
-	sum += f->sizes[TEI_CORE_SIZES - 1];
+	sum += f->sizes[TES_CORE_SIZES - 1];
 	evbuffer_add_printf(out,
 			    "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n"
 			    "%s_sum %" PRIu64 "\n%s_count %" PRIu64 "\n",
 			    name, sum, name, f->stored_bytes_total, name, sum);
 }
 
-static void published_metrics(const struct tei_server *s, struct evbuffer *out)
+static void published_metrics(const struct tes_server *s, struct evbuffer *out)
 {
-	struct tei_events_figures f;
+	struct tes_events_figures f;
 
-	tei_events_figures(s->events, &f);
+	tes_events_figures(s->events, &f);
 	one(out, "counter", "te_master_kv_events_published_total",
 	    "key/value events that were published", f.events);
 	one(out, "counter", "te_master_kv_events_dropped_total",
 	    "of those that were not, for want of room or memory", f.dropped);
 }
 
-static int state_part(struct tei_server_metrics *m, struct evbuffer *out)
+static int state_part(struct tes_server_metrics *m, struct evbuffer *out)
 {
-	struct tei_core_figures figures;
+	struct tes_core_figures figures;
 
-	tei_core_figures(m->server->core, &figures);
+	tes_core_figures(m->server->core, &figures);
 	state_metrics(m->server, &figures, out);
 	return 0;
 }
 
-static int event_part(struct tei_server_metrics *m, struct evbuffer *out)
+static int event_part(struct tes_server_metrics *m, struct evbuffer *out)
 {
-	struct tei_core_figures figures;
+	struct tes_core_figures figures;
 
-	tei_core_figures(m->server->core, &figures);
+	tes_core_figures(m->server->core, &figures);
 	op_metrics(m->server, out);
 	event_metrics(m->server, &figures, out);
 	file_metrics(&figures, out);
@@ -349,39 +349,39 @@ static int event_part(struct tei_server_metrics *m, struct evbuffer *out)
 	return 0;
 }
 
-static tei_server_metrics_part *const parts[] = {
+static tes_server_metrics_part *const parts[] = {
 	state_part,
-	tei_server_metrics_collect,
-	tei_server_metrics_sum,
-	tei_server_metrics_segments,
-	tei_server_metrics_tenants,
+	tes_server_metrics_collect,
+	tes_server_metrics_sum,
+	tes_server_metrics_segments,
+	tes_server_metrics_tenants,
 	event_part,
-	tei_server_metrics_timing,
+	tes_server_metrics_timing,
 };
 
-struct tei_server_metrics *tei_server_metrics_new(const struct tei_server *s)
+struct tes_server_metrics *tes_server_metrics_new(const struct tes_server *s)
 {
-	struct tei_server_metrics *m = tei_calloc(1, sizeof(*m));
+	struct tes_server_metrics *m = tei_calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
 	m->server = s;
-	tei_arena_init(&m->names, TEI_SERVER_METRICS_NAMES_MAX);
+	tei_arena_init(&m->names, TES_SERVER_METRICS_NAMES_MAX);
 	return m;
 }
 
-void tei_server_metrics_free(void *page)
+void tes_server_metrics_free(void *page)
 {
-	struct tei_server_metrics *m = page;
+	struct tes_server_metrics *m = page;
 
 	tei_arena_fini(&m->names);
 	tei_free(m->sums);
 	tei_free(m);
 }
 
-int tei_server_metrics_more(struct evbuffer *out, void *page)
+int tes_server_metrics_more(struct evbuffer *out, void *page)
 {
-	struct tei_server_metrics *m = page;
+	struct tes_server_metrics *m = page;
 	int rc = parts[m->part](m, out);
 
 	if (rc)

@@ -11,21 +11,21 @@
 #include <stddef.h>
 
 struct evbuffer;
-struct tei_server;
-struct tei_server_metrics;
+struct tes_server;
+struct tes_server_metrics;
 
-#define TEI_SERVER_LABEL_ROOM 1024
+#define TES_SERVER_LABEL_ROOM 1024
 
 /* NULL: out of memory. */
-struct tei_server_metrics *tei_server_metrics_new(const struct tei_server *s);
+struct tes_server_metrics *tes_server_metrics_new(const struct tes_server *s);
 /* As more() and done() of struct tei_http_reply. */
-int tei_server_metrics_more(struct evbuffer *out, void *page);
-void tei_server_metrics_free(void *page);
+int tes_server_metrics_more(struct evbuffer *out, void *page);
+void tes_server_metrics_free(void *page);
 
 /*
  * @value as it may stand between the quotes of a label: backslash, quote and
  * newline escaped, bytes that are no UTF-8 as '?', cut at @room.
  */
-void tei_server_label(const char *value, char *out, size_t room);
+void tes_server_label(const char *value, char *out, size_t room);
 
 #endif

@@ -38,7 +38,7 @@ static size_t label_one(const char *value, char out[4], size_t *n)
 	return len ? len : 1;
 }
 
-void tei_server_label(const char *value, char *out, size_t room)
+void tes_server_label(const char *value, char *out, size_t room)
 {
 	size_t at = 0, n, len;
 	char one[4];
@@ -54,27 +54,27 @@ void tei_server_label(const char *value, char *out, size_t room)
 
 /* ---- segments ---- */
 
-struct tei_server_sum {
+struct tes_server_sum {
 	const char *name;
 	uint64_t used, size;
 };
 
 static int by_name(const void *a, const void *b)
 {
-	const struct tei_server_sum *x = a, *y = b;
+	const struct tes_server_sum *x = a, *y = b;
 
 	return strcmp(x->name, y->name);
 }
 
-static int add_sum(struct tei_server_metrics *m,
-		   const struct tei_core_segment *segment)
+static int add_sum(struct tes_server_metrics *m,
+		   const struct tes_core_segment *segment)
 {
 	size_t room = strlen(segment->name) + 1;
 	char *name = tei_arena_alloc(&m->names, room);
 
 	if (!name)
 		return -ENOMEM;
-	m->sums[m->n_sums++] = (struct tei_server_sum){
+	m->sums[m->n_sums++] = (struct tes_server_sum){
 		memcpy(name, segment->name, room),
 		segment->used,
 		segment->size,
@@ -83,26 +83,26 @@ static int add_sum(struct tei_server_metrics *m,
 }
 
 /* Live segments as they are now; no text yet. */
-int tei_server_metrics_collect(struct tei_server_metrics *m,
+int tes_server_metrics_collect(struct tes_server_metrics *m,
 			       struct evbuffer *out)
 {
-	struct tei_core_segment segment;
+	struct tes_core_segment segment;
 	size_t cursor = 0;
 
 	(void)out;
-	m->sums = tei_calloc(TEI_CORE_MOUNTS_MAX, sizeof(*m->sums));
+	m->sums = tei_calloc(TES_CORE_MOUNTS_MAX, sizeof(*m->sums));
 	if (!m->sums)
 		return -ENOMEM;
-	while (m->n_sums < TEI_CORE_MOUNTS_MAX &&
-	       tei_core_segment_next(m->server->core, &cursor, &segment))
+	while (m->n_sums < TES_CORE_MOUNTS_MAX &&
+	       tes_core_segment_next(m->server->core, &cursor, &segment))
 		if (!segment.suspect && add_sum(m, &segment))
 			return -ENOMEM;
 	return 0;
 }
 
-int tei_server_metrics_sum(struct tei_server_metrics *m, struct evbuffer *out)
+int tes_server_metrics_sum(struct tes_server_metrics *m, struct evbuffer *out)
 {
-	struct tei_server_sum *sums = m->sums;
+	struct tes_server_sum *sums = m->sums;
 	size_t n = 0;
 
 	(void)out;
@@ -119,7 +119,7 @@ int tei_server_metrics_sum(struct tei_server_metrics *m, struct evbuffer *out)
 	return 0;
 }
 
-int tei_server_metrics_segments(struct tei_server_metrics *m,
+int tes_server_metrics_segments(struct tes_server_metrics *m,
 				struct evbuffer *out)
 {
 	static const struct {
@@ -129,15 +129,15 @@ int tei_server_metrics_segments(struct tei_server_metrics *m,
 		{"segment_total_capacity_bytes", "memory of a segment"},
 	};
 	const char *name = series[m->series].name;
-	char label[TEI_SERVER_LABEL_ROOM];
+	char label[TES_SERVER_LABEL_ROOM];
 
 	if (!m->at)
-		tei_server_metric_head(out, name, "gauge",
+		tes_server_metric_head(out, name, "gauge",
 				       series[m->series].help);
 	for (int i = 0; i < LINES_MAX && m->at < m->n_sums; i++, m->at++) {
-		const struct tei_server_sum *sum = &m->sums[m->at];
+		const struct tes_server_sum *sum = &m->sums[m->at];
 
-		tei_server_label(sum->name, label, sizeof(label));
+		tes_server_label(sum->name, label, sizeof(label));
 		evbuffer_add_printf(out, "%s{segment=\"%s\"} %" PRIu64 "\n",
 				    name, label,
 				    m->series ? sum->size : sum->used);
@@ -151,18 +151,18 @@ int tei_server_metrics_segments(struct tei_server_metrics *m,
 /* ---- tenants ---- */
 
 static void tenant_line(struct evbuffer *out, const char *name, size_t series,
-			const struct tei_core_tenant *t)
+			const struct tes_core_tenant *t)
 {
 	const uint64_t values[] = {t->charged, t->effective,
 				   t->evicted_bytes_total, t->rejects_total};
-	char label[TEI_SERVER_LABEL_ROOM];
+	char label[TES_SERVER_LABEL_ROOM];
 
-	tei_server_label(t->name, label, sizeof(label));
+	tes_server_label(t->name, label, sizeof(label));
 	evbuffer_add_printf(out, "%s{tenant=\"%s\"} %" PRIu64 "\n", name, label,
 			    values[series]);
 }
 
-int tei_server_metrics_tenants(struct tei_server_metrics *m,
+int tes_server_metrics_tenants(struct tes_server_metrics *m,
 			       struct evbuffer *out)
 {
 	static const struct {
@@ -179,13 +179,13 @@ int tei_server_metrics_tenants(struct tei_server_metrics *m,
 	};
 	bool on = m->server->settings.enable_multi_tenants;
 	const char *name = series[m->series].name;
-	struct tei_core_tenant t;
+	struct tes_core_tenant t;
 
 	if (!m->at)
-		tei_server_metric_head(out, name, series[m->series].type,
+		tes_server_metric_head(out, name, series[m->series].type,
 				       series[m->series].help);
 	for (int i = 0; i < LINES_MAX; i++) {
-		if (!on || !tei_core_tenant_next(m->server->core, &m->at, &t)) {
+		if (!on || !tes_core_tenant_next(m->server->core, &m->at, &t)) {
 			m->at = 0;
 			return ++m->series < sizeof(series) / sizeof(series[0]);
 		}

@@ -11,11 +11,11 @@
 #include "store/server/metrics_parts.h"
 #include "store/server/state.h"
 
-static const char *const phases[TEI_SERVER_PHASES] = {
-	[TEI_SERVER_QUEUE] = "queue",
-	[TEI_SERVER_DECODE] = "decode",
-	[TEI_SERVER_STEP] = "step",
-	[TEI_SERVER_ENCODE] = "encode",
+static const char *const phases[TES_SERVER_PHASES] = {
+	[TES_SERVER_QUEUE] = "queue",
+	[TES_SERVER_DECODE] = "decode",
+	[TES_SERVER_STEP] = "step",
+	[TES_SERVER_ENCODE] = "encode",
 };
 
 static const char *const types[TEI_FRAME_TYPES] = {
@@ -42,7 +42,7 @@ static const char *const types[TEI_FRAME_TYPES] = {
 
 /* @labels: "a=\"b\"" or "". */
 static void histogram(struct evbuffer *out, const char *name,
-		      const char *labels, const struct tei_histogram *h)
+		      const char *labels, const struct tes_histogram *h)
 {
 	const char *comma = *labels ? "," : "";
 	char braced[80] = "";
@@ -50,15 +50,15 @@ static void histogram(struct evbuffer *out, const char *name,
 
 	if (*labels)
 		snprintf(braced, sizeof(braced), "{%s}", labels);
-	for (unsigned int i = 0; i < TEI_HISTOGRAM_BUCKETS - 1; i++) {
+	for (unsigned int i = 0; i < TES_HISTOGRAM_BUCKETS - 1; i++) {
 		sum += h->n[i];
 		evbuffer_add_printf(
 			out, "%s_bucket{%s%sle=\"%.9f\"} %" PRIu64 "\n", name,
 			labels, comma,
-			(double)(1ull << (TEI_HISTOGRAM_FIRST_BITS + i)) / 1e9,
+			(double)(1ull << (TES_HISTOGRAM_FIRST_BITS + i)) / 1e9,
 			sum);
 	}
-	sum += h->n[TEI_HISTOGRAM_BUCKETS - 1];
+	sum += h->n[TES_HISTOGRAM_BUCKETS - 1];
 	evbuffer_add_printf(out,
 			    "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n"
 			    "%s_sum%s %.9f\n%s_count%s %" PRIu64 "\n",
@@ -66,22 +66,22 @@ static void histogram(struct evbuffer *out, const char *name,
 			    (double)h->sum_ns / 1e9, name, braced, sum);
 }
 
-static bool is_empty(const struct tei_histogram *h)
+static bool is_empty(const struct tes_histogram *h)
 {
-	for (unsigned int i = 0; i < TEI_HISTOGRAM_BUCKETS; i++)
+	for (unsigned int i = 0; i < TES_HISTOGRAM_BUCKETS; i++)
 		if (h->n[i])
 			return false;
 	return true;
 }
 
-static bool add_type(const struct tei_server_timing *t, int type,
+static bool add_type(const struct tes_server_timing *t, int type,
 		     struct evbuffer *out)
 {
 	char labels[64];
 	bool any = false;
 
-	for (int i = 0; types[type] && i < TEI_SERVER_PHASES; i++) {
-		const struct tei_histogram *h = &t->phases[type][i];
+	for (int i = 0; types[type] && i < TES_SERVER_PHASES; i++) {
+		const struct tes_histogram *h = &t->phases[type][i];
 
 		if (is_empty(h))
 			continue;
@@ -93,20 +93,20 @@ static bool add_type(const struct tei_server_timing *t, int type,
 	return any;
 }
 
-int tei_server_metrics_timing(struct tei_server_metrics *m,
+int tes_server_metrics_timing(struct tes_server_metrics *m,
 			      struct evbuffer *out)
 {
-	const struct tei_server_timing *t = &m->server->timing;
+	const struct tes_server_timing *t = &m->server->timing;
 
 	if (!m->at)
-		tei_server_metric_head(
+		tes_server_metric_head(
 			out, "te_master_phase_seconds", "histogram",
 			"time of a request in queue, decode, step and encode, "
 			"of a random share of all");
 	while (m->at < TEI_FRAME_TYPES)
 		if (add_type(t, (int)m->at++, out))
 			return 1;
-	tei_server_metric_head(out, "te_master_turn_seconds", "histogram",
+	tes_server_metric_head(out, "te_master_turn_seconds", "histogram",
 			       "what one wake-up of the loop brought, from its "
 			       "first request to its end, of a random share of "
 			       "all");

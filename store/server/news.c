@@ -5,10 +5,10 @@
 
 #define MIB (1024.0 * 1024)
 
-void tei_server_tell_mount(const struct tei_server *s, bool kept)
+void tes_server_tell_mount(const struct tes_server *s, bool kept)
 {
-	const struct tei_event *ev = s->call.event;
-	const struct tei_server_link *link = s->call.link;
+	const struct tes_event *ev = s->call.event;
+	const struct tes_server_link *link = s->call.link;
 	const char *engine =
 		link && link->session ? link->session->engine : NULL;
 
@@ -16,13 +16,13 @@ void tei_server_tell_mount(const struct tei_server *s, bool kept)
 		 (double)ev->u.mount.size / MIB, kept ? ", as before" : "");
 }
 
-void tei_server_tell_owner(const struct tei_action *action)
+void tes_server_tell_owner(const struct tes_action *action)
 {
 	const char *engine = action->u.owner.engine;
 	double s = (double)action->u.owner.silent_ms / 1000;
 
 	switch (action->u.owner.news) {
-	case TEI_OWNER_SILENT:
+	case TES_OWNER_SILENT:
 		if (action->u.owner.left)
 			LOG_WARN("master: the connection of owner %s ended: "
 				 "its objects are misses until it is back",
@@ -32,10 +32,10 @@ void tei_server_tell_owner(const struct tei_action *action)
 				 "objects are misses until it is back",
 				 engine, s);
 		break;
-	case TEI_OWNER_BACK:
+	case TES_OWNER_BACK:
 		LOG_INFO("master: owner %s is back, with its objects", engine);
 		break;
-	case TEI_OWNER_GONE:
+	case TES_OWNER_GONE:
 		LOG_WARN("master: owner %s is given up after %.1f s: its "
 			 "objects are gone",
 			 engine, s);

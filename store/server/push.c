@@ -13,31 +13,31 @@
 #include "store/proto/store.pb-c.h"
 #include "store/server/state.h"
 
-static struct tei_server_link *link_to(const struct tei_server *s,
-				       tei_session_id id)
+static struct tes_server_link *link_to(const struct tes_server *s,
+				       tes_session_id id)
 {
-	struct tei_server_session *session = tei_server_session_find(s, id);
+	struct tes_server_session *session = tes_server_session_find(s, id);
 
 	if (!session)
 		return NULL;
 	return session->heart ? session->heart : session->main;
 }
 
-static bool has_room(const struct tei_server_link *link)
+static bool has_room(const struct tes_server_link *link)
 {
-	return tei_frame_backlog(link->conn) <= TEI_SERVER_BACKLOG_MAX;
+	return tei_frame_backlog(link->conn) <= TES_SERVER_BACKLOG_MAX;
 }
 
 /* It comes back, and hears all again. */
-static void lost(struct tei_server_link *link)
+static void lost(struct tes_server_link *link)
 {
 	tei_frame_refuse_for_now(link->conn, "a push was lost");
 }
 
-static void push(const struct tei_server *s, tei_session_id to, uint16_t type,
+static void push(const struct tes_server *s, tes_session_id to, uint16_t type,
 		 const ProtobufCMessage *m)
 {
-	struct tei_server_link *link = link_to(s, to);
+	struct tes_server_link *link = link_to(s, to);
 
 	if (link &&
 	    (!has_room(link) || tei_frame_send(link->conn, type, 0, 0, m)))
@@ -45,10 +45,10 @@ static void push(const struct tei_server *s, tei_session_id to, uint16_t type,
 }
 
 /* With the next push, or the next tick. */
-static void push_lazily(struct tei_server *s, tei_session_id to, uint16_t type,
+static void push_lazily(struct tes_server *s, tes_session_id to, uint16_t type,
 			const ProtobufCMessage *m)
 {
-	struct tei_server_link *link = link_to(s, to);
+	struct tes_server_link *link = link_to(s, to);
 
 	if (!link)
 		return;
@@ -59,14 +59,14 @@ static void push_lazily(struct tei_server *s, tei_session_id to, uint16_t type,
 	s->lazy = link->lazy = true;
 }
 
-void tei_server_push_waiting(struct tei_server *s)
+void tes_server_push_waiting(struct tes_server *s)
 {
 	if (!s->lazy)
 		return;
 	s->lazy = false;
 	tei_list_for_each_safe (node, tmp, &s->links) {
-		struct tei_server_link *link =
-			tei_list_entry(node, struct tei_server_link, link);
+		struct tes_server_link *link =
+			tei_list_entry(node, struct tes_server_link, link);
 
 		if (!link->lazy)
 			continue;
@@ -75,18 +75,18 @@ void tei_server_push_waiting(struct tei_server *s)
 	}
 }
 
-void tei_server_push_fence(struct tei_server *s,
-			   const struct tei_action *action)
+void tes_server_push_fence(struct tes_server *s,
+			   const struct tes_action *action)
 {
 	Store__Fence m = STORE__FENCE__INIT;
 
 	m.fence = action->u.fence.fence;
 	m.writer.data = (uint8_t *)(uintptr_t)action->u.fence.writer;
-	m.writer.len = TEI_CORE_ID_LEN;
+	m.writer.len = TES_CORE_ID_LEN;
 	push(s, action->session, STORE__STORE_TYPE__STORE_FENCE, &m.base);
 }
 
-void tei_server_push_bury(struct tei_server *s, const struct tei_action *action)
+void tes_server_push_bury(struct tes_server *s, const struct tes_action *action)
 {
 	Store__Bury m = STORE__BURY__INIT;
 
@@ -103,8 +103,8 @@ void tei_server_push_bury(struct tei_server *s, const struct tei_action *action)
 			    &m.base);
 }
 
-void tei_server_push_probe(struct tei_server *s,
-			   const struct tei_action *action)
+void tes_server_push_probe(struct tes_server *s,
+			   const struct tes_action *action)
 {
 	Store__Probe m = STORE__PROBE__INIT;
 
@@ -131,7 +131,7 @@ static bool are_all_0(const uint32_t *column, size_t n)
 }
 
 /* The names as strings, each once where it comes several times in a row. */
-static int fill_groups(Store__Objects *m, const struct tei_core_objects *c,
+static int fill_groups(Store__Objects *m, const struct tes_core_objects *c,
 		       struct tei_arena *arena)
 {
 	const void *last = NULL;
@@ -141,7 +141,7 @@ static int fill_groups(Store__Objects *m, const struct tei_core_objects *c,
 	if (!m->group || !m->groups)
 		return -1;
 	for (size_t i = 0; i < c->n; i++) {
-		const struct tei_core_key *name = &c->groups[i];
+		const struct tes_core_key *name = &c->groups[i];
 		char *copy;
 
 		if (!name->len)
@@ -160,18 +160,18 @@ static int fill_groups(Store__Objects *m, const struct tei_core_objects *c,
 	return 0;
 }
 
-static int fill(Store__Objects *m, const struct tei_core_objects *c,
+static int fill(Store__Objects *m, const struct tes_core_objects *c,
 		struct tei_arena *arena)
 {
-	struct tei_key_column column;
+	struct tes_key_column column;
 	size_t bytes = 0;
 
 	for (size_t i = 0; i < c->n; i++)
 		bytes += c->keys[i].len;
-	if (tei_key_column_init(&column, arena, c->n, bytes))
+	if (tes_key_column_init(&column, arena, c->n, bytes))
 		return -1;
 	for (size_t i = 0; i < c->n; i++)
-		tei_key_column_add(&column, c->keys[i].bytes, c->keys[i].len);
+		tes_key_column_add(&column, c->keys[i].bytes, c->keys[i].len);
 	m->keys = column.bytes;
 	m->key_lens = column.lens;
 	m->n_key_lens = m->n_generation = m->n_gen_epoch = m->n_size =
@@ -200,9 +200,9 @@ static int fill(Store__Objects *m, const struct tei_core_objects *c,
 	return m->no_crc ? 0 : -1;
 }
 
-void tei_server_push_task(struct tei_server *s, const struct tei_action *action)
+void tes_server_push_task(struct tes_server *s, const struct tes_action *action)
 {
-	struct tei_server_link *link = link_to(s, action->session);
+	struct tes_server_link *link = link_to(s, action->session);
 	Store__Task m = STORE__TASK__INIT;
 	Store__Objects source = STORE__OBJECTS__INIT;
 	Store__Segment target = STORE__SEGMENT__INIT;
@@ -215,12 +215,12 @@ void tei_server_push_task(struct tei_server *s, const struct tei_action *action)
 		return;
 	}
 	m.id.data = (uint8_t *)(uintptr_t)action->u.task.id;
-	m.id.len = TEI_CORE_ID_LEN;
+	m.id.len = TES_CORE_ID_LEN;
 	m.source = &source;
 	target.engine = (char *)(uintptr_t)action->u.task.target.engine;
 	target.incarnation.data =
 		(uint8_t *)(uintptr_t)action->u.task.target.incarnation;
-	target.incarnation.len = TEI_CORE_ID_LEN;
+	target.incarnation.len = TES_CORE_ID_LEN;
 	m.target = &target;
 	m.n_address = m.n_length = action->u.task.n;
 	m.address = action->u.task.address;
@@ -230,10 +230,10 @@ void tei_server_push_task(struct tei_server *s, const struct tei_action *action)
 	push(s, action->session, STORE__STORE_TYPE__STORE_TASK, &m.base);
 }
 
-void tei_server_push_committed(struct tei_server *s,
-			       const struct tei_action *action)
+void tes_server_push_committed(struct tes_server *s,
+			       const struct tes_action *action)
 {
-	struct tei_server_link *link = link_to(s, action->session);
+	struct tes_server_link *link = link_to(s, action->session);
 	Store__Committed m = STORE__COMMITTED__INIT;
 	Store__Objects objects = STORE__OBJECTS__INIT;
 	const uint8_t *segment = action->u.committed.segment;
@@ -248,7 +248,7 @@ void tei_server_push_committed(struct tei_server *s,
 	m.objects = &objects;
 	if (segment) {
 		m.segment.data = (uint8_t *)(uintptr_t)segment;
-		m.segment.len = TEI_CORE_ID_LEN;
+		m.segment.len = TES_CORE_ID_LEN;
 	}
 	m.begins = action->u.committed.begins;
 	m.ends = action->u.committed.ends;

@@ -18,13 +18,13 @@
 
 #define FILE_MAX (1 << 20)
 
-int tei_quotas_add(struct tei_quotas *q, const char *name, uint64_t bytes)
+int tes_quotas_add(struct tes_quotas *q, const char *name, uint64_t bytes)
 {
 	size_t len = strlen(name);
 
 	if (q->n == q->room) {
 		size_t room = q->room ? 2 * q->room : 8;
-		struct tei_quota *grown =
+		struct tes_quota *grown =
 			tei_realloc(q->at, room * sizeof(*grown));
 
 		if (!grown)
@@ -37,17 +37,17 @@ int tei_quotas_add(struct tei_quotas *q, const char *name, uint64_t bytes)
 	return 0;
 }
 
-void tei_quotas_free(struct tei_quotas *q)
+void tes_quotas_free(struct tes_quotas *q)
 {
 	tei_free(q->at);
-	*q = (struct tei_quotas){.n = 0};
+	*q = (struct tes_quotas){.n = 0};
 }
 
 struct reader {
 	yaml_parser_t parser;
 	const char *path;
 	char *error;
-	struct tei_quotas *out;
+	struct tes_quotas *out;
 	bool version, tenants; /* were there */
 };
 
@@ -105,13 +105,13 @@ static bool is(const yaml_event_t *event, const char *word)
 /* ---- a tenant ---- */
 
 static int take_name(struct reader *r, const yaml_event_t *event,
-		     struct tei_quota *to)
+		     struct tes_quota *to)
 {
 	const char *text = text_of(event);
 
 	if (*to->name)
 		return bad(r, event, "name is given twice");
-	if (!text || is_null(event) || !tei_core_tenant_name_valid(text))
+	if (!text || is_null(event) || !tes_core_tenant_name_valid(text))
 		return bad(r, event,
 			   "a tenant's name has 1 to 64 bytes, no control "
 			   "characters and no _ at the beginning");
@@ -123,7 +123,7 @@ static int take_name(struct reader *r, const yaml_event_t *event,
 }
 
 static int take_quota(struct reader *r, const yaml_event_t *event,
-		      struct tei_quota *to)
+		      struct tes_quota *to)
 {
 	const char *text = text_of(event);
 
@@ -161,7 +161,7 @@ static int take_all(struct reader *r, yaml_event_type_t end,
 
 static int take_field(struct reader *r, const yaml_event_t *name, void *quota)
 {
-	struct tei_quota *to = quota;
+	struct tes_quota *to = quota;
 	yaml_event_t value;
 	int rc;
 
@@ -179,16 +179,16 @@ static int take_field(struct reader *r, const yaml_event_t *name, void *quota)
 /* From behind the beginning of a tenant's map, on line @line. */
 static int take_tenant(struct reader *r, size_t line)
 {
-	struct tei_quota quota = {.bytes = 0};
+	struct tes_quota quota = {.bytes = 0};
 	int rc = take_all(r, YAML_MAPPING_END_EVENT, take_field, &quota);
 
 	if (rc)
 		return rc;
 	if (!*quota.name || !quota.bytes)
 		return bad_line(r, line, "a tenant has name and quota");
-	if (r->out->n == TEI_CORE_TENANTS_MAX / 2)
+	if (r->out->n == TES_CORE_TENANTS_MAX / 2)
 		return bad_line(r, line, "too many tenants");
-	rc = tei_quotas_add(r->out, quota.name, quota.bytes);
+	rc = tes_quotas_add(r->out, quota.name, quota.bytes);
 	if (rc)
 		snprintf(r->error, TEI_CONF_ERROR_LEN, "%.120s: out of memory",
 			 r->path);
@@ -300,7 +300,7 @@ static int check(FILE *f)
 	return st.st_size > FILE_MAX ? -EFBIG : 0;
 }
 
-int tei_quotas_read(const char *path, struct tei_quotas *out,
+int tes_quotas_read(const char *path, struct tes_quotas *out,
 		    char error[TEI_CONF_ERROR_LEN])
 {
 	struct reader r = {.path = path, .error = error, .out = out};
@@ -309,7 +309,7 @@ int tei_quotas_read(const char *path, struct tei_quotas *out,
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
 	int rc = f ? check(f) : -errno;
 
-	*out = (struct tei_quotas){.n = 0};
+	*out = (struct tes_quotas){.n = 0};
 	if (rc)
 		snprintf(error, TEI_CONF_ERROR_LEN, "%.120s: %s", path,
 			 rc == -EINVAL ? "not a plain file" : strerror(-rc));
@@ -320,6 +320,6 @@ int tei_quotas_read(const char *path, struct tei_quotas *out,
 	else if (fd >= 0)
 		(void)close(fd);
 	if (rc)
-		tei_quotas_free(out);
+		tes_quotas_free(out);
 	return rc;
 }

@@ -20,27 +20,27 @@
 #include "base/conf.h"
 #include "store/core/core.h"
 
-struct tei_quota {
-	char name[TEI_CORE_TENANT_MAX + 1];
+struct tes_quota {
+	char name[TES_CORE_TENANT_MAX + 1];
 	uint64_t bytes;
 };
 
-struct tei_quotas {
-	struct tei_quota *at; /* at[n] */
+struct tes_quotas {
+	struct tes_quota *at; /* at[n] */
 	size_t n, room;
 };
 
 /* A copy at the end. -ENOMEM; @name fits. */
-int tei_quotas_add(struct tei_quotas *q, const char *name, uint64_t bytes);
-void tei_quotas_free(struct tei_quotas *q);
+int tes_quotas_add(struct tes_quotas *q, const char *name, uint64_t bytes);
+void tes_quotas_free(struct tes_quotas *q);
 
 /* 0 and *out is the caller's; -EINVAL, -ENOMEM, or what reading said. */
-int tei_quotas_read(const char *path, struct tei_quotas *out,
+int tes_quotas_read(const char *path, struct tes_quotas *out,
 		    char error[TEI_CONF_ERROR_LEN]);
 /*
  * Either all of it is there afterwards, also after a loss of power, or the file
  * is as it was: -errno. A link is followed. Blocks: for the disk.
  */
-int tei_quotas_write(const char *path, const struct tei_quotas *q);
+int tes_quotas_write(const char *path, const struct tes_quotas *q);
 
 #endif

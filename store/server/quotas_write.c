@@ -80,7 +80,7 @@ static void print_name(FILE *f, const char *name)
 }
 
 /* Every error shows in ferror(). */
-static void print(FILE *f, const struct tei_quotas *q)
+static void print(FILE *f, const struct tes_quotas *q)
 {
 	(void)fprintf(f, HEAD "version: 1\ntenants:%s\n", q->n ? "" : " []");
 	for (size_t i = 0; i < q->n; i++) {
@@ -92,7 +92,7 @@ static void print(FILE *f, const struct tei_quotas *q)
 	}
 }
 
-static int fill(int fd, mode_t mode, const struct tei_quotas *q)
+static int fill(int fd, mode_t mode, const struct tes_quotas *q)
 {
 	FILE *f = fdopen(fd, "wb");
 	int rc = 0;
@@ -125,7 +125,7 @@ static int open_folder(const char *path)
 }
 
 static int fill_beside(char *beside, const char *path, mode_t mode,
-		       const struct tei_quotas *q)
+		       const struct tes_quotas *q)
 {
 	int fd = mkostemp(beside, O_CLOEXEC), rc;
 
@@ -143,7 +143,7 @@ static int fill_beside(char *beside, const char *path, mode_t mode,
  * Once the file has its name the change is made, whatever becomes of the
  * folder: not every one can be synced.
  */
-static int replace(const char *path, mode_t mode, const struct tei_quotas *q)
+static int replace(const char *path, mode_t mode, const struct tes_quotas *q)
 {
 	char beside[PATH_MAX + 16];
 	int folder = open_folder(path), rc;
@@ -160,7 +160,7 @@ static int replace(const char *path, mode_t mode, const struct tei_quotas *q)
 	return rc;
 }
 
-int tei_quotas_write(const char *path, const struct tei_quotas *q)
+int tes_quotas_write(const char *path, const struct tes_quotas *q)
 {
 	char real[PATH_MAX];
 	struct stat st;

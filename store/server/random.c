@@ -8,7 +8,7 @@
 #include <sys/random.h>
 #include <sys/types.h>
 
-int tei_server_random(void *out, size_t len)
+int tes_server_random(void *out, size_t len)
 {
 	char *at = out;
 

@@ -8,6 +8,6 @@
 #include <stddef.h>
 
 /* Fill @out[len]. 0, or the negative errno of getrandom(). */
-int tei_server_random(void *out, size_t len);
+int tes_server_random(void *out, size_t len);
 
 #endif

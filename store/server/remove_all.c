@@ -19,12 +19,12 @@
 struct walk {
 	struct tei_list link; /* server's walks */
 	uint64_t cookie, request;
-	tei_session_id session;
-	struct tei_server_match *match; /* NULL: all keys */
+	tes_session_id session;
+	struct tes_server_match *match; /* NULL: all keys */
 	bool left; /* nobody waits for the answer any more */
 };
 
-static void answer(struct tei_server_link *link, uint64_t request, int32_t code,
+static void answer(struct tes_server_link *link, uint64_t request, int32_t code,
 		   uint64_t removed, const char *why)
 {
 	Store__RemoveAllReply m = STORE__REMOVE_ALL_REPLY__INIT;
@@ -39,40 +39,40 @@ static void answer(struct tei_server_link *link, uint64_t request, int32_t code,
 static void free_walk(struct walk *w)
 {
 	tei_list_del(&w->link);
-	tei_server_match_destroy(w->match);
+	tes_server_match_destroy(w->match);
 	tei_free(w);
 }
 
-static void begin(struct tei_server_link *link, struct walk *w, bool force)
+static void begin(struct tes_server_link *link, struct walk *w, bool force)
 {
-	struct tei_server *s = link->server;
-	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL};
+	struct tes_server *s = link->server;
+	struct tes_event ev = {.type = TES_EVENT_REMOVE_ALL};
 
 	ev.session = w->session = link->session->id;
 	ev.u.remove_all.force = force;
-	ev.u.remove_all.match = w->match ? tei_server_match : NULL;
+	ev.u.remove_all.match = w->match ? tes_server_match : NULL;
 	ev.u.remove_all.arg = w->match;
 	w->cookie = s->cookie + 1; /* of the step */
 	tei_list_add_tail(&s->walks, &w->link);
-	if (tei_server_step(s, &ev, NULL, NULL)) {
+	if (tes_server_step(s, &ev, NULL, NULL)) {
 		answer(link, w->request, CODE_INTERNAL, 0, "out of memory");
 		free_walk(w);
 		return;
 	}
-	tei_server_hurry(s); /* most pools are small */
+	tes_server_hurry(s); /* most pools are small */
 }
 
-void tei_server_on_remove_all(struct tei_server_link *link,
+void tes_server_on_remove_all(struct tes_server_link *link,
 			      const struct tei_frame *f)
 {
-	struct tei_server *s = link->server;
+	struct tes_server *s = link->server;
 	const Store__RemoveAll *m = store__remove_all__unpack(
 		&s->in.pb, f->len, f->len ? f->body : (const uint8_t *)"");
-	char why[TEI_SERVER_MATCH_WHY_LEN];
+	char why[TES_SERVER_MATCH_WHY_LEN];
 	struct walk *w;
 	int rc = 0;
 
-	if (!m || !tei_strings_whole(&store__remove_all__descriptor, f->body,
+	if (!m || !tes_strings_whole(&store__remove_all__descriptor, f->body,
 				     f->len)) {
 		tei_frame_bad(link->conn, "remove all does not decode");
 		return;
@@ -85,7 +85,7 @@ void tei_server_on_remove_all(struct tei_server_link *link,
 	tei_list_init(&w->link);
 	w->request = f->id;
 	if (*m->pattern)
-		rc = tei_server_match_create(m->pattern, &w->match, why);
+		rc = tes_server_match_create(m->pattern, &w->match, why);
 	if (!rc) {
 		begin(link, w, m->force != 0);
 		return;
@@ -95,16 +95,16 @@ void tei_server_on_remove_all(struct tei_server_link *link,
 	free_walk(w);
 }
 
-static void count(struct tei_server *s, const struct walk *w, int32_t code)
+static void count(struct tes_server *s, const struct walk *w, int32_t code)
 {
-	enum tei_server_op op = w->match ? TEI_SERVER_OP_REMOVE_BY_REGEX
-					 : TEI_SERVER_OP_REMOVE_ALL;
+	enum tes_server_op op = w->match ? TES_SERVER_OP_REMOVE_BY_REGEX
+					 : TES_SERVER_OP_REMOVE_ALL;
 
 	s->counters.op[op].requests++;
 	s->counters.op[op].failures += code != 0;
 }
 
-static struct walk *find(const struct tei_server *s, uint64_t cookie)
+static struct walk *find(const struct tes_server *s, uint64_t cookie)
 {
 	tei_list_for_each (link, &s->walks) {
 		struct walk *w = tei_list_entry(link, struct walk, link);
@@ -115,11 +115,11 @@ static struct walk *find(const struct tei_server *s, uint64_t cookie)
 	return NULL;
 }
 
-void tei_server_remove_all_done(struct tei_server *s,
-				const struct tei_action *action)
+void tes_server_remove_all_done(struct tes_server *s,
+				const struct tes_action *action)
 {
 	struct walk *w = find(s, action->cookie);
-	struct tei_server_session *session;
+	struct tes_server_session *session;
 	int32_t code = action->u.reply.code;
 	const char *why = "";
 
@@ -127,19 +127,19 @@ void tei_server_remove_all_done(struct tei_server *s,
 		return;
 	if (code == CODE_ARGUMENT)
 		why = "another one of this client is under way";
-	if (w->match && tei_server_match_failed(w->match)) {
+	if (w->match && tes_server_match_failed(w->match)) {
 		code = CODE_ARGUMENT;
 		why = "the pattern takes too long";
 	}
 	count(s, w, code);
-	session = tei_server_session_find(s, w->session);
+	session = tes_server_session_find(s, w->session);
 	if (session && session->main && !w->left)
 		answer(session->main, w->request, code, action->u.reply.removed,
 		       why);
 	free_walk(w);
 }
 
-void tei_server_remove_all_left(struct tei_server *s, tei_session_id session)
+void tes_server_remove_all_left(struct tes_server *s, tes_session_id session)
 {
 	tei_list_for_each (link, &s->walks) {
 		struct walk *w = tei_list_entry(link, struct walk, link);
@@ -148,11 +148,11 @@ void tei_server_remove_all_left(struct tei_server *s, tei_session_id session)
 			continue;
 		w->left = true;
 		if (w->match)
-			tei_server_match_stop(w->match);
+			tes_server_match_stop(w->match);
 	}
 }
 
-void tei_server_remove_all_free(struct tei_server *s)
+void tes_server_remove_all_free(struct tes_server *s)
 {
 	while (!tei_list_empty(&s->walks))
 		free_walk(tei_list_entry(s->walks.next, struct walk, link));

@@ -16,16 +16,16 @@
 
 /* What one reply is made from. */
 struct columns {
-	struct tei_server *server;
-	const struct tei_action *action;
+	struct tes_server *server;
+	const struct tes_action *action;
 	size_t n;
 	int32_t *status;
 	bool failed; /* out of memory on the way */
 };
 
-static void send_reply(struct tei_server *s, const ProtobufCMessage *m)
+static void send_reply(struct tes_server *s, const ProtobufCMessage *m)
 {
-	struct tei_server_link *link = s->call.link;
+	struct tes_server_link *link = s->call.link;
 	int rc;
 
 	if (!link)
@@ -65,8 +65,8 @@ static protobuf_c_boolean *booleans(struct columns *c, const bool *column)
 	return b;
 }
 
-static void columns_init(struct columns *c, struct tei_server *s,
-			 const struct tei_action *action)
+static void columns_init(struct columns *c, struct tes_server *s,
+			 const struct tes_action *action)
 {
 	*c = (struct columns){.server = s, .action = action};
 	c->n = s->call.event->n;
@@ -80,7 +80,7 @@ static void columns_init(struct columns *c, struct tei_server *s,
 
 static Store__Segment **segments(struct columns *c, size_t *n)
 {
-	const struct tei_core_segment_name *from = c->action->u.reply.segments;
+	const struct tes_core_segment_name *from = c->action->u.reply.segments;
 	size_t count = c->action->u.reply.n_segments;
 	struct tei_arena *arena = &c->server->out;
 	Store__Segment **list, *at;
@@ -100,7 +100,7 @@ static Store__Segment **segments(struct columns *c, size_t *n)
 		at[i].engine = (char *)(uintptr_t)from[i].engine;
 		at[i].incarnation.data =
 			(uint8_t *)(uintptr_t)from[i].incarnation;
-		at[i].incarnation.len = TEI_CORE_ID_LEN;
+		at[i].incarnation.len = TES_CORE_ID_LEN;
 		list[i] = &at[i];
 	}
 	*n = count;
@@ -210,7 +210,7 @@ static void reply_offer(struct columns *c)
 	finish(c, &m.base);
 }
 
-static void reply_status(struct tei_server *s, const struct tei_action *action)
+static void reply_status(struct tes_server *s, const struct tes_action *action)
 {
 	Store__Status m = STORE__STATUS__INIT;
 
@@ -219,50 +219,50 @@ static void reply_status(struct tei_server *s, const struct tei_action *action)
 	send_reply(s, &m.base);
 }
 
-static void reply_task_create(struct tei_server *s,
-			      const struct tei_action *action)
+static void reply_task_create(struct tes_server *s,
+			      const struct tes_action *action)
 {
 	Store__TaskCreateReply m = STORE__TASK_CREATE_REPLY__INIT;
 
 	m.status = action->u.reply.code;
 	if (!m.status) {
 		m.id.data = action->u.reply.task->id;
-		m.id.len = TEI_CORE_ID_LEN;
+		m.id.len = TES_CORE_ID_LEN;
 	}
 	send_reply(s, &m.base);
 }
 
-uint64_t tei_server_wall_ms(uint64_t ms)
+uint64_t tes_server_wall_ms(uint64_t ms)
 {
 	uint64_t ago = tei_now_ms() - ms;
 
 	return tei_wall_us() / 1000 - ago;
 }
 
-static void reply_task_query(struct tei_server *s,
-			     const struct tei_action *action)
+static void reply_task_query(struct tes_server *s,
+			     const struct tes_action *action)
 {
 	Store__TaskQueryReply m = STORE__TASK_QUERY_REPLY__INIT;
-	struct tei_core_task *task = action->u.reply.task;
+	struct tes_core_task *task = action->u.reply.task;
 
 	m.status = action->u.reply.code;
 	if (!m.status) {
 		m.type = task->move ? STORE__TASK_TYPE__TASK_MOVE
 				    : STORE__TASK_TYPE__TASK_COPY;
 		m.task_status = task->state; /* the same numbers */
-		m.created_ms = tei_server_wall_ms(task->created_ms);
-		m.updated_ms = tei_server_wall_ms(task->updated_ms);
+		m.created_ms = tes_server_wall_ms(task->created_ms);
+		m.updated_ms = tes_server_wall_ms(task->updated_ms);
 		m.assigned_client.data = task->client;
-		m.assigned_client.len = task->assigned ? TEI_CORE_ID_LEN : 0;
+		m.assigned_client.len = task->assigned ? TES_CORE_ID_LEN : 0;
 		m.message = task->message;
 	}
 	send_reply(s, &m.base);
 }
 
-static void log_drain(const struct tei_server *s,
-		      const struct tei_core_drain *d)
+static void log_drain(const struct tes_server *s,
+		      const struct tes_core_drain *d)
 {
-	const struct tei_server_link *link = s->call.link;
+	const struct tes_server_link *link = s->call.link;
 	const char *engine =
 		link && link->session ? link->session->engine : NULL;
 
@@ -273,10 +273,10 @@ static void log_drain(const struct tei_server *s,
 		 *d->message ? ": " : "", d->message);
 }
 
-static void reply_drain(struct tei_server *s, const struct tei_action *action)
+static void reply_drain(struct tes_server *s, const struct tes_action *action)
 {
 	Store__DrainReply m = STORE__DRAIN_REPLY__INIT;
-	struct tei_core_drain *d = action->u.reply.drain;
+	struct tes_core_drain *d = action->u.reply.drain;
 
 	m.status = action->u.reply.code;
 	if (!m.status) {
@@ -292,7 +292,7 @@ static void reply_drain(struct tei_server *s, const struct tei_action *action)
 }
 
 /* @hits and their bytes, for the hit ratio that people watch. */
-static void note_lookup(struct tei_server *s, const struct columns *c)
+static void note_lookup(struct tes_server *s, const struct columns *c)
 {
 	const uint64_t *size = c->action->u.reply.size;
 
@@ -305,53 +305,53 @@ static void note_lookup(struct tei_server *s, const struct columns *c)
 	}
 }
 
-void tei_server_reply(struct tei_server *s, const struct tei_action *action)
+void tes_server_reply(struct tes_server *s, const struct tes_action *action)
 {
-	const struct tei_event *ev = s->call.event;
+	const struct tes_event *ev = s->call.event;
 	int32_t code = action->u.reply.code;
 	struct columns c;
 
 	s->replied = true;
 	columns_init(&c, s, action);
-	tei_server_count(s, ev, code, action->u.reply.status, c.n);
+	tes_server_count(s, ev, code, action->u.reply.status, c.n);
 	switch (ev->type) {
-	case TEI_EVENT_JOIN:
-		tei_server_hello_done(s, s->call.link, s->call.frame, code);
+	case TES_EVENT_JOIN:
+		tes_server_hello_done(s, s->call.link, s->call.frame, code);
 		break;
-	case TEI_EVENT_MOUNT:
+	case TES_EVENT_MOUNT:
 		if (!code)
-			tei_server_tell_mount(s, action->u.reply.kept);
+			tes_server_tell_mount(s, action->u.reply.kept);
 		reply_status(s, action);
 		break;
-	case TEI_EVENT_UNMOUNT:
+	case TES_EVENT_UNMOUNT:
 		reply_status(s, action);
 		break;
-	case TEI_EVENT_PUT_START:
+	case TES_EVENT_PUT_START:
 		reply_put_start(&c);
 		break;
-	case TEI_EVENT_PUT_END:
+	case TES_EVENT_PUT_END:
 		reply_put_end(&c);
 		break;
-	case TEI_EVENT_LOOKUP:
+	case TES_EVENT_LOOKUP:
 		note_lookup(s, &c);
 		reply_lookup(&c);
 		break;
-	case TEI_EVENT_EXIST:
-	case TEI_EVENT_SIZE:
-	case TEI_EVENT_REMOVE:
-	case TEI_EVENT_REPLICA_CLEAR:
-		reply_keys(&c, ev->type == TEI_EVENT_SIZE);
+	case TES_EVENT_EXIST:
+	case TES_EVENT_SIZE:
+	case TES_EVENT_REMOVE:
+	case TES_EVENT_REPLICA_CLEAR:
+		reply_keys(&c, ev->type == TES_EVENT_SIZE);
 		break;
-	case TEI_EVENT_OFFER:
+	case TES_EVENT_OFFER:
 		reply_offer(&c);
 		break;
-	case TEI_EVENT_TASK_CREATE:
+	case TES_EVENT_TASK_CREATE:
 		reply_task_create(s, action);
 		break;
-	case TEI_EVENT_TASK_QUERY:
+	case TES_EVENT_TASK_QUERY:
 		reply_task_query(s, action);
 		break;
-	case TEI_EVENT_DRAIN_LEAVE:
+	case TES_EVENT_DRAIN_LEAVE:
 		reply_drain(s, action);
 		break;
 	default: /* the others get none */
@@ -359,27 +359,27 @@ void tei_server_reply(struct tei_server *s, const struct tei_action *action)
 	}
 }
 
-void tei_server_reply_code(struct tei_server *s, int32_t code)
+void tes_server_reply_code(struct tes_server *s, int32_t code)
 {
-	struct tei_action action = {.type = TEI_ACTION_REPLY};
+	struct tes_action action = {.type = TES_ACTION_REPLY};
 
 	action.u.reply.of = s->call.event->type;
 	action.u.reply.code = code;
-	tei_server_reply(s, &action);
+	tes_server_reply(s, &action);
 }
 
-void tei_server_reply_pool(struct tei_server_link *link,
+void tes_server_reply_pool(struct tes_server_link *link,
 			   const struct tei_frame *f)
 {
-	struct tei_server *s = link->server;
-	struct tei_core_figures figures;
+	struct tes_server *s = link->server;
+	struct tes_core_figures figures;
 	Store__PoolReply m = STORE__POOL_REPLY__INIT;
 
-	tei_core_figures(s->core, &figures);
+	tes_core_figures(s->core, &figures);
 	m.capacity_bytes = figures.capacity_bytes;
 	m.used_bytes = figures.used_bytes;
 	m.objects = figures.objects;
-	m.owners = tei_server_owners(s);
+	m.owners = tes_server_owners(s);
 	m.clients = figures.sessions - figures.suspects;
 	m.evicted_objects = figures.evicted_objects_total;
 	m.evicted_bytes = figures.evicted_bytes_total;

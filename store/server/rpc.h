@@ -19,13 +19,13 @@
 #include "store/core/core.h"
 
 /* The most that a message of the longest type may take once decoded. */
-#define TEI_SERVER_RPC_ARENA_MAX (48u << 20)
+#define TES_SERVER_RPC_ARENA_MAX (48u << 20)
 
-struct tei_server_rpc_hello {
+struct tes_server_rpc_hello {
 	uint32_t version;
 	uint64_t features;
-	const uint8_t *client_id;   /* [TEI_CORE_ID_LEN] */
-	const uint8_t *incarnation; /* [TEI_CORE_ID_LEN] */
+	const uint8_t *client_id;   /* [TES_CORE_ID_LEN] */
+	const uint8_t *incarnation; /* [TES_CORE_ID_LEN] */
 	const char *engine;
 	const uint8_t *host; /* host[host_len] */
 	size_t host_len;
@@ -38,14 +38,14 @@ struct tei_server_rpc_hello {
  * Decode Hello. A version that is not ours is not malformed: then only
  * @out->version is set. 0, -EBADMSG with *why (static text).
  */
-int tei_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
-			 struct tei_server_rpc_hello *out, const char **why);
+int tes_server_rpc_hello(struct tei_arena *arena, const void *body, size_t len,
+			 struct tes_server_rpc_hello *out, const char **why);
 
 /*
  * Decode Heartbeat; *epoch is what the client believes in, *mounts how many
  * segments it takes for mounted. 0, -EBADMSG.
  */
-int tei_server_rpc_heartbeat(struct tei_arena *arena, const void *body,
+int tes_server_rpc_heartbeat(struct tei_arena *arena, const void *body,
 			     size_t len, uint64_t *epoch, uint32_t *mounts,
 			     const char **why);
 
@@ -54,8 +54,8 @@ int tei_server_rpc_heartbeat(struct tei_arena *arena, const void *body,
  * STORE_FENCED, into @out; session and cookie are left to the caller. 0,
  * -EBADMSG with *why, also when @type is none of these.
  */
-int tei_server_rpc_event(struct tei_arena *arena, uint16_t type,
-			 const void *body, size_t len, struct tei_event *out,
+int tes_server_rpc_event(struct tei_arena *arena, uint16_t type,
+			 const void *body, size_t len, struct tes_event *out,
 			 const char **why);
 
 #endif

@@ -5,17 +5,17 @@
 #include "store/proto/store.pb-c.h"
 
 static int take_how(struct tei_arena *arena, const Store__Replicate *m,
-		    struct tei_event *out, const char **why)
+		    struct tes_event *out, const char **why)
 {
-	struct tei_core_replicate *how;
+	struct tes_core_replicate *how;
 
-	if (m->n_preferred > TEI_CORE_PREFERRED_MAX ||
-	    !tei_rpc_are_names(m->preferred, m->n_preferred))
-		return tei_rpc_malformed(
+	if (m->n_preferred > TES_CORE_PREFERRED_MAX ||
+	    !tes_rpc_are_names(m->preferred, m->n_preferred))
+		return tes_rpc_malformed(
 			why, "put start: no usable preferred segment");
 	how = tei_arena_calloc(arena, 1, sizeof(*how));
 	if (!how)
-		return tei_rpc_malformed(why, "batch too large");
+		return tes_rpc_malformed(why, "batch too large");
 	how->replica_num = m->replica_num;
 	how->soft_pin = m->soft_pin;
 	how->soft_pin_ttl_ms = m->soft_pin_ttl_ms;
@@ -28,17 +28,17 @@ static int take_how(struct tei_arena *arena, const Store__Replicate *m,
 	return 0;
 }
 
-static int take_groups(const Store__PutStart *m, struct tei_event *out,
+static int take_groups(const Store__PutStart *m, struct tes_event *out,
 		       const char **why)
 {
 	if (m->n_group && m->n_group != m->n_key_lens)
-		return tei_rpc_malformed(why,
+		return tes_rpc_malformed(why,
 					 "put start: columns differ in length");
-	if (!tei_rpc_are_names(m->groups, m->n_groups))
-		return tei_rpc_malformed(why, "put start: no usable group");
+	if (!tes_rpc_are_names(m->groups, m->n_groups))
+		return tes_rpc_malformed(why, "put start: no usable group");
 	for (size_t i = 0; i < m->n_group; i++)
 		if (m->group[i] > m->n_groups)
-			return tei_rpc_malformed(why,
+			return tes_rpc_malformed(why,
 						 "put start: no such group");
 	out->u.put_start.groups = (const char *const *)m->groups;
 	out->u.put_start.n_groups = m->n_groups;
@@ -46,18 +46,18 @@ static int take_groups(const Store__PutStart *m, struct tei_event *out,
 	return 0;
 }
 
-int tei_rpc_decode_put_start(struct tei_arena *arena, const void *body,
-			     size_t len, struct tei_event *out,
+int tes_rpc_decode_put_start(struct tei_arena *arena, const void *body,
+			     size_t len, struct tes_event *out,
 			     const char **why)
 {
 	const Store__PutStart *m =
-		tei_rpc_unpack(arena, &store__put_start__descriptor, body, len);
+		tes_rpc_unpack(arena, &store__put_start__descriptor, body, len);
 	int rc = 0;
 
 	if (!m)
-		return tei_rpc_malformed(why, "put start does not decode");
+		return tes_rpc_malformed(why, "put start does not decode");
 	if (m->n_sizes != m->n_key_lens)
-		return tei_rpc_malformed(why,
+		return tes_rpc_malformed(why,
 					 "put start: columns differ in length");
 	if (m->how)
 		rc = take_how(arena, m->how, out, why);
@@ -67,7 +67,7 @@ int tei_rpc_decode_put_start(struct tei_arena *arena, const void *body,
 		return rc;
 	out->u.put_start.sizes = m->sizes;
 	out->u.put_start.upsert = m->upsert != 0;
-	return tei_rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens,
+	return tes_rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens,
 				 out, why);
 }
 
@@ -84,38 +84,38 @@ static bool entries_fit(const Store__PutEnd *m)
 }
 
 static int take_no_crc(struct tei_arena *arena, const Store__PutEnd *m,
-		       struct tei_event *out, const char **why)
+		       struct tes_event *out, const char **why)
 {
 	bool *no_crc;
 
 	if (!m->n_no_crc)
 		return 0;
 	if (m->n_no_crc != m->n_key_lens)
-		return tei_rpc_malformed(why,
+		return tes_rpc_malformed(why,
 					 "put end: columns differ in length");
 	no_crc = tei_arena_calloc(arena, m->n_no_crc, sizeof(*no_crc));
 	if (!no_crc)
-		return tei_rpc_malformed(why, "batch too large");
+		return tes_rpc_malformed(why, "batch too large");
 	for (size_t i = 0; i < m->n_no_crc; i++)
 		no_crc[i] = m->no_crc[i] != 0;
 	out->u.put_end.no_crc = no_crc;
 	return 0;
 }
 
-int tei_rpc_decode_put_end(struct tei_arena *arena, const void *body,
-			   size_t len, struct tei_event *out, const char **why)
+int tes_rpc_decode_put_end(struct tei_arena *arena, const void *body,
+			   size_t len, struct tes_event *out, const char **why)
 {
 	const Store__PutEnd *m =
-		tei_rpc_unpack(arena, &store__put_end__descriptor, body, len);
+		tes_rpc_unpack(arena, &store__put_end__descriptor, body, len);
 	int rc;
 
 	if (!m)
-		return tei_rpc_malformed(why, "put end does not decode");
+		return tes_rpc_malformed(why, "put end does not decode");
 	if (m->n_generation != m->n_key_lens || m->n_written != m->n_key_lens ||
 	    (m->n_quiet && m->n_quiet != m->n_key_lens) || !entries_fit(m))
-		return tei_rpc_malformed(why,
+		return tes_rpc_malformed(why,
 					 "put end: columns differ in length");
-	rc = tei_rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out,
+	rc = tes_rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens, out,
 			       why);
 	if (!rc)
 		rc = take_no_crc(arena, m, out, why);
@@ -130,85 +130,85 @@ int tei_rpc_decode_put_end(struct tei_arena *arena, const void *body,
 	return 0;
 }
 
-int tei_rpc_decode_lookup(struct tei_arena *arena, const void *body, size_t len,
-			  struct tei_event *out, const char **why)
+int tes_rpc_decode_lookup(struct tei_arena *arena, const void *body, size_t len,
+			  struct tes_event *out, const char **why)
 {
 	const Store__Lookup *m =
-		tei_rpc_unpack(arena, &store__lookup__descriptor, body, len);
+		tes_rpc_unpack(arena, &store__lookup__descriptor, body, len);
 
 	if (!m)
-		return tei_rpc_malformed(why, "look-up does not decode");
-	return tei_rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens,
+		return tes_rpc_malformed(why, "look-up does not decode");
+	return tes_rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens,
 				 out, why);
 }
 
-int tei_rpc_decode_release(struct tei_arena *arena, const void *body,
-			   size_t len, struct tei_event *out, const char **why)
+int tes_rpc_decode_release(struct tei_arena *arena, const void *body,
+			   size_t len, struct tes_event *out, const char **why)
 {
 	const Store__Release *m =
-		tei_rpc_unpack(arena, &store__release__descriptor, body, len);
+		tes_rpc_unpack(arena, &store__release__descriptor, body, len);
 
 	if (!m)
-		return tei_rpc_malformed(why, "release does not decode");
+		return tes_rpc_malformed(why, "release does not decode");
 	if (m->n_generation != m->n_key_lens)
-		return tei_rpc_malformed(why,
+		return tes_rpc_malformed(why,
 					 "release: columns differ in length");
 	out->u.release.generations = m->generation;
-	return tei_rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens,
+	return tes_rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens,
 				 out, why);
 }
 
-int tei_rpc_decode_keys(struct tei_arena *arena, const void *body, size_t len,
-			struct tei_event *out, const char **why)
+int tes_rpc_decode_keys(struct tei_arena *arena, const void *body, size_t len,
+			struct tes_event *out, const char **why)
 {
 	const Store__Keys *m =
-		tei_rpc_unpack(arena, &store__keys__descriptor, body, len);
+		tes_rpc_unpack(arena, &store__keys__descriptor, body, len);
 
 	if (!m)
-		return tei_rpc_malformed(why, "keys do not decode");
+		return tes_rpc_malformed(why, "keys do not decode");
 	out->u.remove.force = m->force;
-	return tei_rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens,
+	return tes_rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens,
 				 out, why);
 }
 
-int tei_rpc_decode_replica_clear(struct tei_arena *arena, const void *body,
-				 size_t len, struct tei_event *out,
+int tes_rpc_decode_replica_clear(struct tei_arena *arena, const void *body,
+				 size_t len, struct tes_event *out,
 				 const char **why)
 {
-	const Store__ReplicaClear *m = tei_rpc_unpack(
+	const Store__ReplicaClear *m = tes_rpc_unpack(
 		arena, &store__replica_clear__descriptor, body, len);
 
 	if (!m)
-		return tei_rpc_malformed(why, "replica clear does not decode");
-	if (*m->segment && !tei_rpc_is_name(m->segment))
-		return tei_rpc_malformed(
+		return tes_rpc_malformed(why, "replica clear does not decode");
+	if (*m->segment && !tes_rpc_is_name(m->segment))
+		return tes_rpc_malformed(
 			why, "replica clear: no usable segment name");
 	out->u.replica_clear.segment = m->segment;
-	return tei_rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens,
+	return tes_rpc_take_keys(arena, &m->keys, m->key_lens, m->n_key_lens,
 				 out, why);
 }
 
-int tei_rpc_decode_task_create(struct tei_arena *arena, const void *body,
-			       size_t len, struct tei_event *out,
+int tes_rpc_decode_task_create(struct tei_arena *arena, const void *body,
+			       size_t len, struct tes_event *out,
 			       const char **why)
 {
-	const Store__TaskCreate *m = tei_rpc_unpack(
+	const Store__TaskCreate *m = tes_rpc_unpack(
 		arena, &store__task_create__descriptor, body, len);
-	struct tei_core_key *key;
+	struct tes_core_key *key;
 
 	if (!m)
-		return tei_rpc_malformed(why, "task create does not decode");
-	if (m->key.len < 1 || m->key.len > TEI_CORE_KEY_MAX)
-		return tei_rpc_malformed(why, "a key has 1 to 1024 bytes");
-	if (m->n_targets > TEI_CORE_TARGETS_MAX ||
-	    !tei_rpc_are_names(m->targets, m->n_targets) ||
-	    (*m->source && !tei_rpc_is_name(m->source)))
-		return tei_rpc_malformed(why,
+		return tes_rpc_malformed(why, "task create does not decode");
+	if (m->key.len < 1 || m->key.len > TES_CORE_KEY_MAX)
+		return tes_rpc_malformed(why, "a key has 1 to 1024 bytes");
+	if (m->n_targets > TES_CORE_TARGETS_MAX ||
+	    !tes_rpc_are_names(m->targets, m->n_targets) ||
+	    (*m->source && !tes_rpc_is_name(m->source)))
+		return tes_rpc_malformed(why,
 					 "task create: no usable segment name");
 	key = tei_arena_alloc(arena, sizeof(*key));
 	if (!key)
-		return tei_rpc_malformed(why, "batch too large");
-	*key = (struct tei_core_key){m->key.data, m->key.len};
+		return tes_rpc_malformed(why, "batch too large");
+	*key = (struct tes_core_key){m->key.data, m->key.len};
 	out->keys = key;
 	out->n = 1;
 	out->u.task_create.move = m->type == STORE__TASK_TYPE__TASK_MOVE;
@@ -218,15 +218,15 @@ int tei_rpc_decode_task_create(struct tei_arena *arena, const void *body,
 	return 0;
 }
 
-int tei_rpc_decode_task_query(struct tei_arena *arena, const void *body,
-			      size_t len, struct tei_event *out,
+int tes_rpc_decode_task_query(struct tei_arena *arena, const void *body,
+			      size_t len, struct tes_event *out,
 			      const char **why)
 {
-	const Store__TaskQuery *m = tei_rpc_unpack(
+	const Store__TaskQuery *m = tes_rpc_unpack(
 		arena, &store__task_query__descriptor, body, len);
 
 	if (!m)
-		return tei_rpc_malformed(why, "task query does not decode");
-	out->u.task_query.id = tei_rpc_id(&m->id);
+		return tes_rpc_malformed(why, "task query does not decode");
+	out->u.task_query.id = tes_rpc_id(&m->id);
 	return 0;
 }

@@ -8,19 +8,19 @@
 #include "store/proto/objects.h"
 #include "store/proto/store.pb-c.h"
 
-int tei_rpc_decode_mount(struct tei_arena *arena, const void *body, size_t len,
-			 struct tei_event *out, const char **why)
+int tes_rpc_decode_mount(struct tei_arena *arena, const void *body, size_t len,
+			 struct tes_event *out, const char **why)
 {
 	const Store__Mount *m =
-		tei_rpc_unpack(arena, &store__mount__descriptor, body, len);
+		tes_rpc_unpack(arena, &store__mount__descriptor, body, len);
 
 	if (!m)
-		return tei_rpc_malformed(why, "mount does not decode");
-	if (!tei_rpc_id(&m->segment))
-		return tei_rpc_malformed(why,
+		return tes_rpc_malformed(why, "mount does not decode");
+	if (!tes_rpc_id(&m->segment))
+		return tes_rpc_malformed(why,
 					 "mount: a segment's id is 16 bytes");
-	if (!tei_rpc_is_name(m->name))
-		return tei_rpc_malformed(why, "mount: no usable name");
+	if (!tes_rpc_is_name(m->name))
+		return tes_rpc_malformed(why, "mount: no usable name");
 	out->u.mount.segment = m->segment.data;
 	out->u.mount.name = m->name;
 	out->u.mount.base = m->address;
@@ -29,55 +29,55 @@ int tei_rpc_decode_mount(struct tei_arena *arena, const void *body, size_t len,
 	return 0;
 }
 
-int tei_rpc_decode_unmount(struct tei_arena *arena, const void *body,
-			   size_t len, struct tei_event *out, const char **why)
+int tes_rpc_decode_unmount(struct tei_arena *arena, const void *body,
+			   size_t len, struct tes_event *out, const char **why)
 {
 	const Store__Unmount *m =
-		tei_rpc_unpack(arena, &store__unmount__descriptor, body, len);
+		tes_rpc_unpack(arena, &store__unmount__descriptor, body, len);
 
 	if (!m)
-		return tei_rpc_malformed(why, "unmount does not decode");
-	if (!tei_rpc_id(&m->segment))
-		return tei_rpc_malformed(why,
+		return tes_rpc_malformed(why, "unmount does not decode");
+	if (!tes_rpc_id(&m->segment))
+		return tes_rpc_malformed(why,
 					 "unmount: a segment's id is 16 bytes");
 	out->u.mount.segment = m->segment.data;
 	out->u.mount.grace_ms = m->grace_ms;
 	return 0;
 }
 
-int tei_rpc_decode_drain(struct tei_arena *arena, const void *body, size_t len,
-			 struct tei_event *out, const char **why)
+int tes_rpc_decode_drain(struct tei_arena *arena, const void *body, size_t len,
+			 struct tes_event *out, const char **why)
 {
 	const Store__Drain *m =
-		tei_rpc_unpack(arena, &store__drain__descriptor, body, len);
+		tes_rpc_unpack(arena, &store__drain__descriptor, body, len);
 
 	if (!m)
-		return tei_rpc_malformed(why, "drain does not decode");
-	if (m->segment.len && !tei_rpc_id(&m->segment))
-		return tei_rpc_malformed(why,
+		return tes_rpc_malformed(why, "drain does not decode");
+	if (m->segment.len && !tes_rpc_id(&m->segment))
+		return tes_rpc_malformed(why,
 					 "drain: a segment's id is 16 bytes");
-	out->u.drain_leave.segment = tei_rpc_id(&m->segment);
+	out->u.drain_leave.segment = tes_rpc_id(&m->segment);
 	out->u.drain_leave.timeout_ms = m->timeout_ms;
 	return 0;
 }
 
 static int take_object_groups(struct tei_arena *arena, const Store__Objects *m,
-			      struct tei_core_objects *c, const char **why)
+			      struct tes_core_objects *c, const char **why)
 {
-	if (!tei_rpc_are_names(m->groups, m->n_groups))
-		return tei_rpc_malformed(why, "objects: no usable group");
+	if (!tes_rpc_are_names(m->groups, m->n_groups))
+		return tes_rpc_malformed(why, "objects: no usable group");
 	c->groups = tei_arena_calloc(arena, m->n_group, sizeof(*c->groups));
 	if (!c->groups)
-		return tei_rpc_malformed(why, "batch too large");
+		return tes_rpc_malformed(why, "batch too large");
 	for (size_t i = 0; i < m->n_group; i++) {
 		const char *name;
 
 		if (m->group[i] > m->n_groups)
-			return tei_rpc_malformed(why, "objects: no such group");
+			return tes_rpc_malformed(why, "objects: no such group");
 		if (!m->group[i])
 			continue;
 		name = m->groups[m->group[i] - 1];
-		c->groups[i] = (struct tei_core_key){name, strlen(name)};
+		c->groups[i] = (struct tes_core_key){name, strlen(name)};
 	}
 	return 0;
 }
@@ -85,7 +85,7 @@ static int take_object_groups(struct tei_arena *arena, const Store__Objects *m,
 static bool tenants_hold(const Store__Objects *m)
 {
 	for (size_t i = 0; i < m->n_tenants; i++)
-		if (!tei_core_tenant_name_valid(m->tenants[i]))
+		if (!tes_core_tenant_name_valid(m->tenants[i]))
 			return false;
 	for (size_t i = 0; i < m->n_tenant; i++)
 		if (m->tenant[i] > m->n_tenants)
@@ -94,27 +94,27 @@ static bool tenants_hold(const Store__Objects *m)
 }
 
 static int take_objects(struct tei_arena *arena, const Store__Objects *m,
-			struct tei_event *out,
-			struct tei_core_objects **objects, const char **why)
+			struct tes_event *out,
+			struct tes_core_objects **objects, const char **why)
 {
-	struct tei_core_objects *c = tei_arena_calloc(arena, 1, sizeof(*c));
+	struct tes_core_objects *c = tei_arena_calloc(arena, 1, sizeof(*c));
 	bool *no_crc = tei_arena_calloc(arena, m->n_key_lens, sizeof(*no_crc));
 
 	if (!c || !no_crc)
-		return tei_rpc_malformed(why, "batch too large");
-	if (!tei_objects_fit(m))
-		return tei_rpc_malformed(why,
+		return tes_rpc_malformed(why, "batch too large");
+	if (!tes_objects_fit(m))
+		return tes_rpc_malformed(why,
 					 "objects: columns differ in length");
 	if (!tenants_hold(m))
-		return tei_rpc_malformed(why, "objects: no usable tenant");
-	if (m->n_key_lens && tei_rpc_take_keys(arena, &m->keys, m->key_lens,
+		return tes_rpc_malformed(why, "objects: no usable tenant");
+	if (m->n_key_lens && tes_rpc_take_keys(arena, &m->keys, m->key_lens,
 					       m->n_key_lens, out, why))
 		return -EBADMSG;
 	for (size_t i = 0; i < m->n_no_crc; i++)
 		no_crc[i] = m->no_crc[i] != 0;
 	c->n = m->n_key_lens;
 	c->n_entries = m->n_address;
-	c->keys = (struct tei_core_key *)(uintptr_t)out->keys;
+	c->keys = (struct tes_core_key *)(uintptr_t)out->keys;
 	c->generation = m->generation;
 	c->gen_epoch = m->gen_epoch;
 	c->size = m->size;
@@ -132,18 +132,18 @@ static int take_objects(struct tei_arena *arena, const Store__Objects *m,
 	return m->n_group ? take_object_groups(arena, m, c, why) : 0;
 }
 
-int tei_rpc_decode_offer(struct tei_arena *arena, const void *body, size_t len,
-			 struct tei_event *out, const char **why)
+int tes_rpc_decode_offer(struct tei_arena *arena, const void *body, size_t len,
+			 struct tes_event *out, const char **why)
 {
 	static const Store__Objects none = STORE__OBJECTS__INIT;
 	const Store__Offer *m =
-		tei_rpc_unpack(arena, &store__offer__descriptor, body, len);
-	struct tei_core_objects *objects;
+		tes_rpc_unpack(arena, &store__offer__descriptor, body, len);
+	struct tes_core_objects *objects;
 
 	if (!m)
-		return tei_rpc_malformed(why, "offer does not decode");
-	if (!tei_rpc_id(&m->segment))
-		return tei_rpc_malformed(why,
+		return tes_rpc_malformed(why, "offer does not decode");
+	if (!tes_rpc_id(&m->segment))
+		return tes_rpc_malformed(why,
 					 "offer: a segment's id is 16 bytes");
 	if (take_objects(arena, m->objects ? m->objects : &none, out, &objects,
 			 why))
@@ -154,43 +154,43 @@ int tei_rpc_decode_offer(struct tei_arena *arena, const void *body, size_t len,
 	return 0;
 }
 
-int tei_rpc_decode_fenced(struct tei_arena *arena, const void *body, size_t len,
-			  struct tei_event *out, const char **why)
+int tes_rpc_decode_fenced(struct tei_arena *arena, const void *body, size_t len,
+			  struct tes_event *out, const char **why)
 {
 	const Store__Fenced *m =
-		tei_rpc_unpack(arena, &store__fenced__descriptor, body, len);
+		tes_rpc_unpack(arena, &store__fenced__descriptor, body, len);
 
 	if (!m)
-		return tei_rpc_malformed(why, "fenced does not decode");
+		return tes_rpc_malformed(why, "fenced does not decode");
 	out->u.fenced.fence = m->fence;
 	out->u.fenced.confirmed = m->status == 0;
 	out->u.fenced.pending = m->pending;
 	return 0;
 }
 
-int tei_rpc_decode_buried(struct tei_arena *arena, const void *body, size_t len,
-			  struct tei_event *out, const char **why)
+int tes_rpc_decode_buried(struct tei_arena *arena, const void *body, size_t len,
+			  struct tes_event *out, const char **why)
 {
 	const Store__Buried *m =
-		tei_rpc_unpack(arena, &store__buried__descriptor, body, len);
+		tes_rpc_unpack(arena, &store__buried__descriptor, body, len);
 
 	if (!m)
-		return tei_rpc_malformed(why, "buried does not decode");
+		return tes_rpc_malformed(why, "buried does not decode");
 	out->u.fenced.fence = m->burial;
 	out->u.fenced.confirmed = out->u.fenced.burial = true;
 	return 0;
 }
 
-int tei_rpc_decode_task_done(struct tei_arena *arena, const void *body,
-			     size_t len, struct tei_event *out,
+int tes_rpc_decode_task_done(struct tei_arena *arena, const void *body,
+			     size_t len, struct tes_event *out,
 			     const char **why)
 {
 	const Store__TaskDone *m =
-		tei_rpc_unpack(arena, &store__task_done__descriptor, body, len);
+		tes_rpc_unpack(arena, &store__task_done__descriptor, body, len);
 
 	if (!m)
-		return tei_rpc_malformed(why, "task done does not decode");
-	out->u.task_done.id = tei_rpc_id(&m->id);
+		return tes_rpc_malformed(why, "task done does not decode");
+	out->u.task_done.id = tes_rpc_id(&m->id);
 	out->u.task_done.status = m->status;
 	out->u.task_done.quiet = m->quiet != 0;
 	out->u.task_done.crcs = m->crc;
@@ -200,26 +200,26 @@ int tei_rpc_decode_task_done(struct tei_arena *arena, const void *body,
 	return 0;
 }
 
-int tei_rpc_decode_report(struct tei_arena *arena, const void *body, size_t len,
-			  struct tei_event *out, const char **why)
+int tes_rpc_decode_report(struct tei_arena *arena, const void *body, size_t len,
+			  struct tes_event *out, const char **why)
 {
 	const Store__Report *m =
-		tei_rpc_unpack(arena, &store__report__descriptor, body, len);
+		tes_rpc_unpack(arena, &store__report__descriptor, body, len);
 
-	if (!m || !tei_rpc_id(&m->incarnation))
-		return tei_rpc_malformed(why, "report does not decode");
+	if (!m || !tes_rpc_id(&m->incarnation))
+		return tes_rpc_malformed(why, "report does not decode");
 	out->u.report.incarnation = m->incarnation.data;
 	return 0;
 }
 
-int tei_rpc_decode_probed(struct tei_arena *arena, const void *body, size_t len,
-			  struct tei_event *out, const char **why)
+int tes_rpc_decode_probed(struct tei_arena *arena, const void *body, size_t len,
+			  struct tes_event *out, const char **why)
 {
 	const Store__Probed *m =
-		tei_rpc_unpack(arena, &store__probed__descriptor, body, len);
+		tes_rpc_unpack(arena, &store__probed__descriptor, body, len);
 
 	if (!m)
-		return tei_rpc_malformed(why, "probed does not decode");
+		return tes_rpc_malformed(why, "probed does not decode");
 	out->u.probed.probe = m->n;
 	return 0;
 }

@@ -17,53 +17,53 @@
 #include "store/proto/store.pb-c.h"
 
 /* -EBADMSG, and why. */
-static inline int tei_rpc_malformed(const char **why, const char *text)
+static inline int tes_rpc_malformed(const char **why, const char *text)
 {
 	*why = text;
 	return -EBADMSG;
 }
 
 /* The message in @body; NULL: it does not decode. */
-void *tei_rpc_unpack(struct tei_arena *arena,
+void *tes_rpc_unpack(struct tei_arena *arena,
 		     const ProtobufCMessageDescriptor *type, const void *body,
 		     size_t len);
 /* Names are shown to people and put in lists of one a line. */
-bool tei_rpc_is_name(const char *name);
-bool tei_rpc_are_names(char *const *names, size_t n);
+bool tes_rpc_is_name(const char *name);
+bool tes_rpc_are_names(char *const *names, size_t n);
 /* NULL: it has not the length of one. */
-const uint8_t *tei_rpc_id(const ProtobufCBinaryData *id);
+const uint8_t *tes_rpc_id(const ProtobufCBinaryData *id);
 /*
  * The key column of every batch, bytes of all keys and @n lengths, to keys of
  * @out. 0, -EBADMSG.
  */
-int tei_rpc_take_keys(struct tei_arena *arena, const ProtobufCBinaryData *bytes,
-		      const uint32_t *lens, size_t n, struct tei_event *out,
+int tes_rpc_take_keys(struct tei_arena *arena, const ProtobufCBinaryData *bytes,
+		      const uint32_t *lens, size_t n, struct tes_event *out,
 		      const char **why);
 
 /* A request into its part of @out. 0, -EBADMSG with *why. */
-typedef int tei_rpc_decode_fn(struct tei_arena *arena, const void *body,
-			      size_t len, struct tei_event *out,
+typedef int tes_rpc_decode_fn(struct tei_arena *arena, const void *body,
+			      size_t len, struct tes_event *out,
 			      const char **why);
 
 /* rpc_objects.c */
-tei_rpc_decode_fn tei_rpc_decode_put_start;
-tei_rpc_decode_fn tei_rpc_decode_put_end;
-tei_rpc_decode_fn tei_rpc_decode_lookup;
-tei_rpc_decode_fn tei_rpc_decode_release;
-tei_rpc_decode_fn tei_rpc_decode_keys;
-tei_rpc_decode_fn tei_rpc_decode_replica_clear;
-tei_rpc_decode_fn tei_rpc_decode_task_create;
-tei_rpc_decode_fn tei_rpc_decode_task_query;
+tes_rpc_decode_fn tes_rpc_decode_put_start;
+tes_rpc_decode_fn tes_rpc_decode_put_end;
+tes_rpc_decode_fn tes_rpc_decode_lookup;
+tes_rpc_decode_fn tes_rpc_decode_release;
+tes_rpc_decode_fn tes_rpc_decode_keys;
+tes_rpc_decode_fn tes_rpc_decode_replica_clear;
+tes_rpc_decode_fn tes_rpc_decode_task_create;
+tes_rpc_decode_fn tes_rpc_decode_task_query;
 
 /* rpc_owners.c */
-tei_rpc_decode_fn tei_rpc_decode_mount;
-tei_rpc_decode_fn tei_rpc_decode_unmount;
-tei_rpc_decode_fn tei_rpc_decode_drain;
-tei_rpc_decode_fn tei_rpc_decode_offer;
-tei_rpc_decode_fn tei_rpc_decode_fenced;
-tei_rpc_decode_fn tei_rpc_decode_buried;
-tei_rpc_decode_fn tei_rpc_decode_task_done;
-tei_rpc_decode_fn tei_rpc_decode_report;
-tei_rpc_decode_fn tei_rpc_decode_probed;
+tes_rpc_decode_fn tes_rpc_decode_mount;
+tes_rpc_decode_fn tes_rpc_decode_unmount;
+tes_rpc_decode_fn tes_rpc_decode_drain;
+tes_rpc_decode_fn tes_rpc_decode_offer;
+tes_rpc_decode_fn tes_rpc_decode_fenced;
+tes_rpc_decode_fn tes_rpc_decode_buried;
+tes_rpc_decode_fn tes_rpc_decode_task_done;
+tes_rpc_decode_fn tes_rpc_decode_report;
+tes_rpc_decode_fn tes_rpc_decode_probed;
 
 #endif

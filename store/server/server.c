@@ -37,63 +37,63 @@
  */
 #define LEFT_MS 5000
 
-static void carry_out(struct tei_server *s, const struct tei_action *action)
+static void carry_out(struct tes_server *s, const struct tes_action *action)
 {
 	switch (action->type) {
-	case TEI_ACTION_REPLY:
+	case TES_ACTION_REPLY:
 		if (!action->session &&
-		    action->u.reply.of == TEI_EVENT_REMOVE_ALL)
-			tei_server_admin_removed(s, action);
+		    action->u.reply.of == TES_EVENT_REMOVE_ALL)
+			tes_server_admin_removed(s, action);
 		else if (!action->session)
-			tei_server_admin_drained(s, action);
-		else if (action->u.reply.of == TEI_EVENT_REMOVE_ALL)
-			tei_server_remove_all_done(s, action);
+			tes_server_admin_drained(s, action);
+		else if (action->u.reply.of == TES_EVENT_REMOVE_ALL)
+			tes_server_remove_all_done(s, action);
 		else if (action->cookie != s->cookie)
-			tei_server_reply_later(s, action);
+			tes_server_reply_later(s, action);
 		else if (s->call.link)
-			tei_server_reply(s, action);
+			tes_server_reply(s, action);
 		break;
-	case TEI_ACTION_FENCE:
-		tei_server_push_fence(s, action);
+	case TES_ACTION_FENCE:
+		tes_server_push_fence(s, action);
 		break;
-	case TEI_ACTION_CLOSE:
-		tei_server_session_end(s, action->session);
+	case TES_ACTION_CLOSE:
+		tes_server_session_end(s, action->session);
 		break;
-	case TEI_ACTION_BURY:
-		tei_server_push_bury(s, action);
+	case TES_ACTION_BURY:
+		tes_server_push_bury(s, action);
 		break;
-	case TEI_ACTION_PROBE:
-		tei_server_push_probe(s, action);
+	case TES_ACTION_PROBE:
+		tes_server_push_probe(s, action);
 		break;
-	case TEI_ACTION_TASK:
-		tei_server_push_task(s, action);
+	case TES_ACTION_TASK:
+		tes_server_push_task(s, action);
 		break;
-	case TEI_ACTION_OWNER:
-		tei_server_tell_owner(action);
+	case TES_ACTION_OWNER:
+		tes_server_tell_owner(action);
 		break;
-	case TEI_ACTION_COMMITTED: /* done before */
+	case TES_ACTION_COMMITTED: /* done before */
 		break;
 	}
 }
 
-static void carry_out_all(struct tei_server *s,
-			  const struct tei_actions *actions)
+static void carry_out_all(struct tes_server *s,
+			  const struct tes_actions *actions)
 {
-	const struct tei_action *at = actions->at;
+	const struct tes_action *at = actions->at;
 
 	for (size_t i = 0; i < actions->n; i++)
-		if (at[i].type == TEI_ACTION_COMMITTED)
-			tei_server_push_committed(s, &at[i]);
+		if (at[i].type == TES_ACTION_COMMITTED)
+			tes_server_push_committed(s, &at[i]);
 	s->replied = false;
 	for (size_t i = 0; i < actions->n; i++)
 		carry_out(s, &at[i]);
 	if (s->call.link && s->call.frame->id && !s->replied)
-		tei_server_later(s);
+		tes_server_later(s);
 }
 
-static void take_epoch(struct tei_server *s)
+static void take_epoch(struct tes_server *s)
 {
-	uint64_t epoch = tei_core_epoch(s->core);
+	uint64_t epoch = tes_core_epoch(s->core);
 
 	if (epoch == s->epoch)
 		return;
@@ -103,37 +103,37 @@ static void take_epoch(struct tei_server *s)
 	s->epoch = epoch;
 }
 
-int tei_server_step(struct tei_server *s, struct tei_event *ev,
-		    struct tei_server_link *link, const struct tei_frame *frame)
+int tes_server_step(struct tes_server *s, struct tes_event *ev,
+		    struct tes_server_link *link, const struct tei_frame *frame)
 {
-	struct tei_actions actions = {.arena = &s->out};
+	struct tes_actions actions = {.arena = &s->out};
 	int rc;
 
 	assert(!s->stepping);
 	s->stepping = true;
-	s->call = (struct tei_server_call){link, frame, ev};
+	s->call = (struct tes_server_call){link, frame, ev};
 	ev->cookie = ++s->cookie;
-	rc = tei_core_step(s->core, ev, tei_now_ms(), &actions);
+	rc = tes_core_step(s->core, ev, tei_now_ms(), &actions);
 	take_epoch(s);
-	tei_server_timing_end(&s->timing, TEI_SERVER_STEP);
+	tes_server_timing_end(&s->timing, TES_SERVER_STEP);
 	if (rc == 0)
 		carry_out_all(s, &actions);
-	if (ev->type == TEI_EVENT_PUT_START && tei_core_short(s->core)) {
+	if (ev->type == TES_EVENT_PUT_START && tes_core_short(s->core)) {
 		s->n_started += ev->n;
 		tei_alarm_now(&s->room);
 	}
 	if (rc < 0) {
 		s->counters.steps_failed++;
 		if (link)
-			tei_server_reply_code(s, CODE_INTERNAL);
+			tes_server_reply_code(s, CODE_INTERNAL);
 	}
-	tei_server_timing_end(&s->timing, TEI_SERVER_ENCODE);
+	tes_server_timing_end(&s->timing, TES_SERVER_ENCODE);
 	tei_arena_reset(&s->out);
-	s->call = (struct tei_server_call){0};
+	s->call = (struct tes_server_call){0};
 	s->stepping = false;
 	/* An owner has caught up with a removal that somebody waits for. */
-	if (ev->type == TEI_EVENT_FENCED && !tei_list_empty(&s->walks) &&
-	    tei_core_busy(s->core))
+	if (ev->type == TES_EVENT_FENCED && !tei_list_empty(&s->walks) &&
+	    tes_core_busy(s->core))
 		(void)tei_alarm_set(&s->hurry, 0);
 	return rc;
 }
@@ -142,14 +142,14 @@ int tei_server_step(struct tei_server *s, struct tei_event *ev,
  * A large owner's death is long work. A little of it at a time, so that no call
  * waits for more; at once again when somebody waits for it, too.
  */
-void tei_server_hurry(struct tei_server *s)
+void tes_server_hurry(struct tes_server *s)
 {
-	struct tei_event ev = {.type = TEI_EVENT_TICK};
+	struct tes_event ev = {.type = TES_EVENT_TICK};
 	uint64_t end = tei_now_ns() + BUSY_NS;
 
-	while (tei_core_busy(s->core) && tei_now_ns() < end)
-		tei_server_step(s, &ev, NULL, NULL);
-	if (tei_core_busy(s->core)) /* without memory: with the next tick */
+	while (tes_core_busy(s->core) && tei_now_ns() < end)
+		tes_server_step(s, &ev, NULL, NULL);
+	if (tes_core_busy(s->core)) /* without memory: with the next tick */
 		(void)tei_alarm_set(&s->hurry, tei_list_empty(&s->walks)
 						       ? BUSY_PAUSE_MS
 						       : 0);
@@ -161,71 +161,71 @@ void tei_server_hurry(struct tei_server *s)
  */
 static void on_room(void *arg)
 {
-	struct tei_server *s = arg;
-	struct tei_event ev = {.type = TEI_EVENT_MAKE_ROOM, .n = s->n_started};
+	struct tes_server *s = arg;
+	struct tes_event ev = {.type = TES_EVENT_MAKE_ROOM, .n = s->n_started};
 
 	s->n_started = 0;
-	tei_server_step(s, &ev, NULL, NULL);
+	tes_server_step(s, &ev, NULL, NULL);
 }
 
 static void on_hurry(void *arg)
 {
-	tei_server_hurry(arg);
+	tes_server_hurry(arg);
 }
 
 static void on_tick(void *arg)
 {
-	struct tei_server *s = arg;
-	struct tei_event ev = {.type = TEI_EVENT_TICK};
+	struct tes_server *s = arg;
+	struct tes_event ev = {.type = TES_EVENT_TICK};
 
-	s->skip_tick = !s->skip_tick && !tei_core_busy(s->core);
+	s->skip_tick = !s->skip_tick && !tes_core_busy(s->core);
 	if (s->skip_tick)
 		return;
-	tei_server_step(s, &ev, NULL, NULL);
-	tei_server_hurry(s);
-	tei_server_push_waiting(s);
+	tes_server_step(s, &ev, NULL, NULL);
+	tes_server_hurry(s);
+	tes_server_push_waiting(s);
 }
 
-static int draw_secrets(struct tei_server *s)
+static int draw_secrets(struct tes_server *s)
 {
-	int rc = tei_server_random(s->group, sizeof(s->group));
+	int rc = tes_server_random(s->group, sizeof(s->group));
 
 	if (!rc)
-		rc = tei_server_random(&s->digest_seed, sizeof(s->digest_seed));
+		rc = tes_server_random(&s->digest_seed, sizeof(s->digest_seed));
 	if (!rc)
-		rc = tei_server_random(&s->hash_seed, sizeof(s->hash_seed));
+		rc = tes_server_random(&s->hash_seed, sizeof(s->hash_seed));
 	return rc;
 }
 
 /* The strategies for memories that are not here place by chance. */
-static enum tei_core_strategy strategy(const char *name)
+static enum tes_core_strategy strategy(const char *name)
 {
 	if (!strcmp(name, "free_ratio_first"))
-		return TEI_CORE_FREE_RATIO_FIRST;
+		return TES_CORE_FREE_RATIO_FIRST;
 	if (!strcmp(name, "local_first"))
-		return TEI_CORE_LOCAL_FIRST;
-	return TEI_CORE_RANDOM;
+		return TES_CORE_LOCAL_FIRST;
+	return TES_CORE_RANDOM;
 }
 
-static uint64_t left_ms(const struct tei_server *s, uint64_t suspect_ms)
+static uint64_t left_ms(const struct tes_server *s, uint64_t suspect_ms)
 {
 	uint64_t ms = suspect_ms < LEFT_MS ? LEFT_MS : suspect_ms;
 
 	return ms < s->settings.client_ttl ? ms : s->settings.client_ttl;
 }
 
-static enum tei_core_heat heat(const char *mode)
+static enum tes_core_heat heat(const char *mode)
 {
 	if (!strcmp(mode, "enforce"))
-		return TEI_CORE_HEAT_ENFORCE;
-	return strcmp(mode, "observe") ? TEI_CORE_HEAT_OFF
-				       : TEI_CORE_HEAT_OBSERVE;
+		return TES_CORE_HEAT_ENFORCE;
+	return strcmp(mode, "observe") ? TES_CORE_HEAT_OFF
+				       : TES_CORE_HEAT_OBSERVE;
 }
 
-static int create_core(struct tei_server *s)
+static int create_core(struct tes_server *s)
 {
-	const struct tei_server_settings *set = &s->settings;
-	struct tei_core_config config = {
+	const struct tes_server_settings *set = &s->settings;
+	struct tes_core_config config = {
 		.epoch = s->epoch,
 		.hash_seed = s->hash_seed,
 		.lease_ttl_ms = set->default_kv_lease_ttl,
@@ -251,17 +251,17 @@ static int create_core(struct tei_server *s)
 		.heat_window_ms = set->dynamic_replication_heat_window_seconds,
 		.heat_qps = set->dynamic_replication_admission_qps_threshold,
 		.heat_replicas = set->dynamic_replication_max_memory_replicas,
-		.watch = s->events ? tei_events_note : NULL,
+		.watch = s->events ? tes_events_note : NULL,
 		.watch_arg = s->events,
 		.tenants = set->enable_multi_tenants,
 	};
-	int rc = tei_server_random(&config.seed, sizeof(config.seed));
+	int rc = tes_server_random(&config.seed, sizeof(config.seed));
 
-	return rc ? rc : tei_core_create(&config, &s->core);
+	return rc ? rc : tes_core_create(&config, &s->core);
 }
 
-static void init(struct tei_server *s, struct tei_loop *loop,
-		 const struct tei_server_settings *settings)
+static void init(struct tes_server *s, struct tei_loop *loop,
+		 const struct tes_server_settings *settings)
 {
 	uint64_t beat = settings->client_ttl / 10;
 
@@ -275,34 +275,34 @@ static void init(struct tei_server *s, struct tei_loop *loop,
 	tei_alarm_init(&s->room, loop, on_room, s);
 	tei_list_init(&s->links);
 	tei_list_init(&s->walks);
-	tei_arena_init(&s->in, TEI_SERVER_RPC_ARENA_MAX);
+	tei_arena_init(&s->in, TES_SERVER_RPC_ARENA_MAX);
 	tei_arena_init(&s->out, OUT_ARENA_MAX);
 }
 
-static int start_timers(struct tei_server *s)
+static int start_timers(struct tes_server *s)
 {
-	int rc = tei_server_timing_init(&s->timing, tei_loop_base(s->loop));
+	int rc = tes_server_timing_init(&s->timing, tei_loop_base(s->loop));
 
 	if (rc)
 		return rc;
 	s->timer = tei_timer_start(s->loop, TICK_MS, true, on_tick, s);
-	return s->timer ? tei_server_summary_start(s) : -ENOMEM;
+	return s->timer ? tes_server_summary_start(s) : -ENOMEM;
 }
 
-static void stop_timers(struct tei_server *s)
+static void stop_timers(struct tes_server *s)
 {
 	tei_alarm_clear(&s->hurry);
 	tei_alarm_clear(&s->room);
 	tei_timer_stop(s->reporter);
 	tei_timer_stop(s->timer);
-	tei_server_timing_fini(&s->timing);
+	tes_server_timing_fini(&s->timing);
 }
 
-int tei_server_create(struct tei_loop *loop,
-		      const struct tei_server_settings *settings,
-		      struct tei_server **out, char error[TEI_CONF_ERROR_LEN])
+int tes_server_create(struct tei_loop *loop,
+		      const struct tes_server_settings *settings,
+		      struct tes_server **out, char error[TEI_CONF_ERROR_LEN])
 {
-	struct tei_server *s;
+	struct tes_server *s;
 	int rc = -ENOMEM;
 
 	snprintf(error, TEI_CONF_ERROR_LEN, "cannot start");
@@ -318,21 +318,21 @@ int tei_server_create(struct tei_loop *loop,
 		goto free_by_client;
 	rc = draw_secrets(s);
 	if (!rc)
-		rc = tei_events_start(&s->settings, &s->events, error);
+		rc = tes_events_start(&s->settings, &s->events, error);
 	if (!rc)
 		rc = create_core(s);
 	if (rc)
 		goto stop_events;
-	rc = tei_server_tenants_start(s, error);
+	rc = tes_server_tenants_start(s, error);
 	if (rc)
 		goto destroy_core;
-	rc = tei_server_open_rpc(s, error);
+	rc = tes_server_open_rpc(s, error);
 	if (rc)
 		goto destroy_core;
-	rc = tei_server_open_http(s, error);
+	rc = tes_server_open_http(s, error);
 	if (rc)
 		goto close_port;
-	rc = tei_server_open_metadata(s, error);
+	rc = tes_server_open_metadata(s, error);
 	if (rc)
 		goto stop_http;
 	rc = start_timers(s);
@@ -343,15 +343,15 @@ int tei_server_create(struct tei_loop *loop,
 
 stop_timers:
 	stop_timers(s);
-	tei_metadata_server_stop(s->metadata);
+	tes_metadata_server_stop(s->metadata);
 stop_http:
 	tei_http_stop(s->http);
 close_port:
 	tei_frame_server_close(s->port);
 destroy_core:
-	tei_core_destroy(s->core);
+	tes_core_destroy(s->core);
 stop_events:
-	tei_events_stop(s->events);
+	tes_events_stop(s->events);
 	tei_hash_fini(&s->laters);
 free_by_client:
 	tei_hash_fini(&s->by_client);
@@ -367,18 +367,18 @@ say:
 	return rc;
 }
 
-void tei_server_destroy(struct tei_server *s)
+void tes_server_destroy(struct tes_server *s)
 {
 	if (!s)
 		return;
 	stop_timers(s);
-	tei_metadata_server_stop(s->metadata);
+	tes_metadata_server_stop(s->metadata);
 	tei_http_stop(s->http);
 	tei_frame_server_close(s->port);
-	tei_server_sessions_free(s);
-	tei_core_destroy(s->core);
-	tei_events_stop(s->events);
-	tei_server_remove_all_free(s);
+	tes_server_sessions_free(s);
+	tes_core_destroy(s->core);
+	tes_events_stop(s->events);
+	tes_server_remove_all_free(s);
 	tei_hash_fini(&s->laters);
 	tei_hash_fini(&s->by_client);
 	tei_hash_fini(&s->by_id);
@@ -387,22 +387,22 @@ void tei_server_destroy(struct tei_server *s)
 	tei_free(s);
 }
 
-uint16_t tei_server_rpc_port(const struct tei_server *s)
+uint16_t tes_server_rpc_port(const struct tes_server *s)
 {
 	return s->rpc_port;
 }
 
-uint16_t tei_server_http_port(const struct tei_server *s)
+uint16_t tes_server_http_port(const struct tes_server *s)
 {
 	return s->http_port;
 }
 
-uint16_t tei_server_metadata_port(const struct tei_server *s)
+uint16_t tes_server_metadata_port(const struct tes_server *s)
 {
 	return s->metadata_port;
 }
 
-const char *tei_server_events_endpoint(const struct tei_server *s)
+const char *tes_server_events_endpoint(const struct tes_server *s)
 {
-	return tei_events_endpoint(s->events);
+	return tes_events_endpoint(s->events);
 }

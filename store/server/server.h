@@ -16,7 +16,7 @@
 #include "store/server/settings.h"
 
 struct tei_loop;
-struct tei_server;
+struct tes_server;
 
 /*
  * Open all ports and serve as soon as @loop runs. @settings is borrowed while
@@ -25,18 +25,18 @@ struct tei_server;
  * (an address or port), -EINVAL (settings that exclude each other), -ENOMEM,
  * -EMFILE.
  */
-int tei_server_create(struct tei_loop *loop,
-		      const struct tei_server_settings *settings,
-		      struct tei_server **out, char error[TEI_CONF_ERROR_LEN]);
+int tes_server_create(struct tei_loop *loop,
+		      const struct tes_server_settings *settings,
+		      struct tes_server **out, char error[TEI_CONF_ERROR_LEN]);
 /* Close all connections; clients see them end. NULL is fine. */
-void tei_server_destroy(struct tei_server *server);
+void tes_server_destroy(struct tes_server *server);
 
 /* The ports that were bound. */
-uint16_t tei_server_rpc_port(const struct tei_server *server);
-uint16_t tei_server_http_port(const struct tei_server *server);
+uint16_t tes_server_rpc_port(const struct tes_server *server);
+uint16_t tes_server_http_port(const struct tes_server *server);
 /* 0: there is no metadata server. */
-uint16_t tei_server_metadata_port(const struct tei_server *server);
+uint16_t tes_server_metadata_port(const struct tes_server *server);
 /* Where events are published; NULL: nowhere. */
-const char *tei_server_events_endpoint(const struct tei_server *server);
+const char *tes_server_events_endpoint(const struct tes_server *server);
 
 #endif

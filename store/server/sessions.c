@@ -16,9 +16,9 @@
 #include "store/server/state.h"
 
 /* Take @link out of everything and free it; its connection too. */
-static void link_free(struct tei_server_link *link)
+static void link_free(struct tes_server_link *link)
 {
-	struct tei_server *s = link->server;
+	struct tes_server *s = link->server;
 
 	if (s->call.link == link)
 		s->call.link = NULL;
@@ -26,69 +26,69 @@ static void link_free(struct tei_server_link *link)
 		link->session->main = NULL;
 	if (link->session && link->session->heart == link)
 		link->session->heart = NULL;
-	tei_server_laters_drop(link);
+	tes_server_laters_drop(link);
 	tei_list_del(&link->link);
 	s->n_links--;
 	tei_frame_close(link->conn);
 	tei_free(link);
 }
 
-void tei_server_link_drop(struct tei_server_link *link)
+void tes_server_link_drop(struct tes_server_link *link)
 {
-	struct tei_server *s = link->server;
-	struct tei_server_session *session = link->session;
-	struct tei_event ev = {.type = TEI_EVENT_LEAVE};
+	struct tes_server *s = link->server;
+	struct tes_server_session *session = link->session;
+	struct tes_event ev = {.type = TES_EVENT_LEAVE};
 	bool left = session && session->main == link;
 
 	link_free(link);
 	if (!left)
 		return;
 	ev.session = session->id;
-	tei_server_remove_all_left(s, ev.session);
-	tei_server_step(s, &ev, NULL, NULL);
+	tes_server_remove_all_left(s, ev.session);
+	tes_server_step(s, &ev, NULL, NULL);
 }
 
-static void on_heartbeat(struct tei_server_link *link,
+static void on_heartbeat(struct tes_server_link *link,
 			 const struct tei_frame *f)
 {
-	struct tei_server *s = link->server;
-	struct tei_event ev = {.type = TEI_EVENT_HEARTBEAT};
+	struct tes_server *s = link->server;
+	struct tes_event ev = {.type = TES_EVENT_HEARTBEAT};
 	Store__HeartbeatReply m = STORE__HEARTBEAT_REPLY__INIT;
 	const char *why;
 	size_t n_mounts;
 	uint32_t claimed;
 	uint64_t epoch;
 
-	if (tei_server_rpc_heartbeat(&s->in, f->body, f->len, &epoch, &claimed,
+	if (tes_server_rpc_heartbeat(&s->in, f->body, f->len, &epoch, &claimed,
 				     &why)) {
 		tei_frame_bad(link->conn, why);
 		return;
 	}
 	ev.session = link->session->id;
 	m.epoch = s->epoch;
-	n_mounts = tei_core_mounted(s->core, ev.session);
+	n_mounts = tes_core_mounted(s->core, ev.session);
 	m.remount = epoch != s->epoch || !n_mounts || n_mounts < claimed;
-	tei_server_count(s, &ev, 0, NULL, 0);
+	tes_server_count(s, &ev, 0, NULL, 0);
 	tei_frame_reply(link->conn, f, &m.base);
-	tei_server_step(s, &ev, NULL, NULL);
+	tes_server_step(s, &ev, NULL, NULL);
 }
 
-static void on_event(struct tei_server_link *link, const struct tei_frame *f)
+static void on_event(struct tes_server_link *link, const struct tei_frame *f)
 {
-	struct tei_server *s = link->server;
+	struct tes_server *s = link->server;
 	struct tei_frame_conn *conn = link->conn;
-	struct tei_event ev;
+	struct tes_event ev;
 	const char *why;
 
-	if (tei_server_rpc_event(&s->in, f->type, f->body, f->len, &ev, &why)) {
+	if (tes_server_rpc_event(&s->in, f->type, f->body, f->len, &ev, &why)) {
 		tei_frame_bad(conn, why);
 		return;
 	}
 	ev.session = link->session->id;
-	if (ev.type == TEI_EVENT_TASK_DONE)
-		tei_server_count(s, &ev, ev.u.task_done.status, NULL, 0);
-	tei_server_timing_end(&s->timing, TEI_SERVER_DECODE);
-	tei_server_step(s, &ev, link, f);
+	if (ev.type == TES_EVENT_TASK_DONE)
+		tes_server_count(s, &ev, ev.u.task_done.status, NULL, 0);
+	tes_server_timing_end(&s->timing, TES_SERVER_DECODE);
+	tes_server_step(s, &ev, link, f);
 }
 
 /* The owners' answers to what is pushed. */
@@ -110,27 +110,27 @@ static bool id_fits(const struct tei_frame *f)
 	return quiet || f->id != 0;
 }
 
-static void dispatch(struct tei_server_link *link, const struct tei_frame *f)
+static void dispatch(struct tes_server_link *link, const struct tei_frame *f)
 {
 	bool heartbeat = f->type == STORE__STORE_TYPE__STORE_HEARTBEAT;
 	bool hello = f->type == STORE__STORE_TYPE__STORE_HELLO;
 
 	if (f->flags || !id_fits(f))
 		tei_frame_bad(link->conn, "unknown flags, or no request id");
-	else if (link->role == TEI_SERVER_STRANGER && hello)
-		tei_server_on_hello(link, f);
-	else if (link->role == TEI_SERVER_STRANGER)
+	else if (link->role == TES_SERVER_STRANGER && hello)
+		tes_server_on_hello(link, f);
+	else if (link->role == TES_SERVER_STRANGER)
 		tei_frame_bad(link->conn, "say hello first");
 	else if (hello)
 		tei_frame_bad(link->conn, "hello is said once");
-	else if (link->role == TEI_SERVER_HEART && heartbeat)
+	else if (link->role == TES_SERVER_HEART && heartbeat)
 		on_heartbeat(link, f);
-	else if (link->role == TEI_SERVER_HEART && !is_answer(f))
+	else if (link->role == TES_SERVER_HEART && !is_answer(f))
 		tei_frame_bad(link->conn, "this connection is for heartbeats");
 	else if (f->type == STORE__STORE_TYPE__STORE_POOL)
-		tei_server_reply_pool(link, f);
+		tes_server_reply_pool(link, f);
 	else if (f->type == STORE__STORE_TYPE__STORE_REMOVE_ALL)
-		tei_server_on_remove_all(link, f);
+		tes_server_on_remove_all(link, f);
 	else
 		on_event(link, f);
 }
@@ -138,50 +138,50 @@ static void dispatch(struct tei_server_link *link, const struct tei_frame *f)
 static void on_frame(struct tei_frame_conn *conn, const struct tei_frame *f,
 		     void *arg)
 {
-	struct tei_server_link *link = arg;
-	struct tei_server *s = link->server;
+	struct tes_server_link *link = arg;
+	struct tes_server *s = link->server;
 
 	/* A peer that asks and does not read must not cost us memory. */
-	if (tei_frame_backlog(conn) > TEI_SERVER_BACKLOG_MAX) {
+	if (tei_frame_backlog(conn) > TES_SERVER_BACKLOG_MAX) {
 		s->counters.refused_slow++;
 		LOG_WARN("master: a client does not read its answers, closed");
-		tei_server_link_drop(link);
+		tes_server_link_drop(link);
 		return;
 	}
-	tei_server_timing_begin(&s->timing, f->type);
+	tes_server_timing_begin(&s->timing, f->type);
 	dispatch(link, f);
-	tei_server_timing_over(&s->timing);
+	tes_server_timing_over(&s->timing);
 	tei_arena_reset(&s->in);
 }
 
 static void on_down(struct tei_frame_conn *conn, int err, const char *text,
 		    void *arg)
 {
-	struct tei_server_link *link = arg;
+	struct tes_server_link *link = arg;
 
 	(void)conn;
 	LOG_DEBUG("master: connection ended: %s%s%s", strerror(-err),
 		  text ? ": " : "", text ? text : "");
-	tei_server_link_drop(link);
+	tes_server_link_drop(link);
 }
 
 static void on_fault(enum tei_frame_fault fault, void *arg)
 {
-	struct tei_server_link *link = arg;
+	struct tes_server_link *link = arg;
 
 	link->server->counters.refused[fault]++;
 }
 
-const struct tei_frame_ops tei_server_link_ops = {
+const struct tei_frame_ops tes_server_link_ops = {
 	.frame = on_frame,
 	.down = on_down,
 	.fault = on_fault,
 };
 
-void tei_server_accepted(struct tei_frame_conn *conn, void *server)
+void tes_server_accepted(struct tei_frame_conn *conn, void *server)
 {
-	struct tei_server *s = server;
-	struct tei_server_link *link = tei_calloc(1, sizeof(*link));
+	struct tes_server *s = server;
+	struct tes_server_link *link = tei_calloc(1, sizeof(*link));
 
 	if (!link) {
 		tei_frame_refuse_for_now(conn, "out of memory");
@@ -193,19 +193,19 @@ void tei_server_accepted(struct tei_frame_conn *conn, void *server)
 	tei_list_init(&link->laters);
 	tei_list_add_tail(&s->links, &link->link);
 	s->n_links++;
-	tei_frame_set_ops(conn, &tei_server_link_ops, link);
+	tei_frame_set_ops(conn, &tes_server_link_ops, link);
 }
 
-struct tei_server_session *tei_server_session_find(const struct tei_server *s,
-						   tei_session_id id)
+struct tes_server_session *tes_server_session_find(const struct tes_server *s,
+						   tes_session_id id)
 {
 	struct tei_hash_node *n = tei_hash_first(&s->by_id, id);
 
-	return n ? TEI_CONTAINER(n, struct tei_server_session, by_id) : NULL;
+	return n ? TEI_CONTAINER(n, struct tes_server_session, by_id) : NULL;
 }
 
-static void session_free(struct tei_server *s,
-			 struct tei_server_session *session)
+static void session_free(struct tes_server *s,
+			 struct tes_server_session *session)
 {
 	if (session->main)
 		link_free(session->main);
@@ -218,16 +218,16 @@ static void session_free(struct tei_server *s,
 	tei_free(session);
 }
 
-void tei_server_session_end(struct tei_server *s, tei_session_id id)
+void tes_server_session_end(struct tes_server *s, tes_session_id id)
 {
-	struct tei_server_session *session = tei_server_session_find(s, id);
+	struct tes_server_session *session = tes_server_session_find(s, id);
 
 	if (!session)
 		return;
 	LOG_DEBUG("master: session %llu has ended", (unsigned long long)id);
 	if (session->engine && s->metadata &&
 	    s->settings.enable_metadata_cleanup_on_timeout)
-		tei_metadata_server_forget(s->metadata, session->engine,
+		tes_metadata_server_forget(s->metadata, session->engine,
 					   session->incarnation);
 	session_free(s, session);
 }
@@ -235,10 +235,10 @@ void tei_server_session_end(struct tei_server *s, tei_session_id id)
 static void free_visited(struct tei_hash_node *node, void *arg)
 {
 	session_free(arg,
-		     TEI_CONTAINER(node, struct tei_server_session, by_id));
+		     TEI_CONTAINER(node, struct tes_server_session, by_id));
 }
 
-void tei_server_sessions_free(struct tei_server *s)
+void tes_server_sessions_free(struct tes_server *s)
 {
 	while (s->by_id.n_nodes) {
 		size_t cursor = 0;
@@ -247,28 +247,28 @@ void tei_server_sessions_free(struct tei_server *s)
 			;
 	}
 	tei_list_for_each_safe (pos, tmp, &s->links)
-		link_free(tei_list_entry(pos, struct tei_server_link, link));
+		link_free(tei_list_entry(pos, struct tes_server_link, link));
 }
 
 struct owners {
-	const struct tei_core *core;
+	const struct tes_core *core;
 	uint64_t n;
 };
 
 static void count_owner(struct tei_hash_node *node, void *arg)
 {
-	struct tei_server_session *session =
-		TEI_CONTAINER(node, struct tei_server_session, by_id);
+	struct tes_server_session *session =
+		TEI_CONTAINER(node, struct tes_server_session, by_id);
 	struct owners *owners = arg;
 
 	owners->n += session->main &&
-		     tei_core_mounted(owners->core, session->id) > 0;
+		     tes_core_mounted(owners->core, session->id) > 0;
 }
 
-uint64_t tei_server_owners(const struct tei_server *s)
+uint64_t tes_server_owners(const struct tes_server *s)
 {
 	/* The walk is for readers and writers alike; this one only reads. */
-	struct tei_hash *table = &((struct tei_server *)(uintptr_t)s)->by_id;
+	struct tei_hash *table = &((struct tes_server *)(uintptr_t)s)->by_id;
 	struct owners owners = {.core = s->core};
 	size_t cursor = 0;
 

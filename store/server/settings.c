@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define ROW(field)  TEI_SETTING(struct tei_server_settings, field)
+#define ROW(field)  TEI_SETTING(struct tes_server_settings, field)
 #define TTL_MIN_MS  1.0
 #define TTL_MAX_MS  86400000.0
 #define LIVE_MIN_MS 500.0 /* client_ttl: twice what counts as a stall */
@@ -26,7 +26,7 @@
 #define SECONDS(field, value) \
 	{ HIDDEN(field, TEI_CONF_DURATION, value), .unit = "s" }
 
-const struct tei_setting tei_server_rows[] = {
+const struct tei_setting tes_server_rows[] = {
 	{ ROW(config_path), .type = TEI_CONF_STRING, .group = "file",
 	  .file = tei_conf_file,
 	  .help = "YAML or JSON file of settings, named as here" },
@@ -230,14 +230,14 @@ const struct tei_setting tei_server_rows[] = {
 
 	/* of older masters */
 	SWITCH(enable_gc, "0"),
-	TEI_GLOG_ROWS(struct tei_server_settings),
+	TEI_GLOG_ROWS(struct tes_server_settings),
 };
 /* clang-format on */
 
-const size_t tei_server_n_rows =
-	sizeof(tei_server_rows) / sizeof(tei_server_rows[0]);
+const size_t tes_server_n_rows =
+	sizeof(tes_server_rows) / sizeof(tes_server_rows[0]);
 
-const char *tei_server_host(const char *address)
+const char *tes_server_host(const char *address)
 {
 	static const char *const wildcards[] = {"", "*", "0.0.0.0",
 						"::", "[::]"};
@@ -250,7 +250,7 @@ const char *tei_server_host(const char *address)
 	return address;
 }
 
-uint16_t tei_server_wanted_port(const struct tei_server_settings *s)
+uint16_t tes_server_wanted_port(const struct tes_server_settings *s)
 {
 	return (uint16_t)(s->rpc_port ? s->rpc_port : s->port);
 }

@@ -18,7 +18,7 @@
 #include "base/glog.h"
 
 /* Durations are ms whatever unit a name ends with; sizes are bytes. */
-struct tei_server_settings {
+struct tes_server_settings {
 	char *config_path;
 
 	/* network */
@@ -135,14 +135,14 @@ struct tei_server_settings {
 	struct tei_glog glog;
 };
 
-/* The registry's rows over struct tei_server_settings. */
-extern const struct tei_setting tei_server_rows[];
-extern const size_t tei_server_n_rows;
+/* The registry's rows over struct tes_server_settings. */
+extern const struct tei_setting tes_server_rows[];
+extern const size_t tes_server_n_rows;
 
 /* NULL for every spelling of the wildcard, else @address. */
-const char *tei_server_host(const char *address);
+const char *tes_server_host(const char *address);
 
 /* What the two settings of it say together; 0: kernel's choice. */
-uint16_t tei_server_wanted_port(const struct tei_server_settings *settings);
+uint16_t tes_server_wanted_port(const struct tes_server_settings *settings);
 
 #endif

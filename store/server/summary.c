@@ -28,13 +28,13 @@ static double percent(uint64_t part, uint64_t whole)
 
 static void bytes(struct evbuffer *out, uint64_t n)
 {
-	char text[TEI_SERVER_BYTES_ROOM];
+	char text[TES_SERVER_BYTES_ROOM];
 
-	tei_server_bytes(n, text);
+	tes_server_bytes(n, text);
 	evbuffer_add_printf(out, "%s", text);
 }
 
-static const struct tei_server_sample *before(const struct tei_server *s,
+static const struct tes_server_sample *before(const struct tes_server *s,
 					      uint64_t now_ms)
 {
 	bool fresh = now_ms - s->samples[0].ms < FRESH_MS;
@@ -43,29 +43,29 @@ static const struct tei_server_sample *before(const struct tei_server *s,
 }
 
 static const struct op {
-	enum tei_server_op op;
+	enum tes_server_op op;
 	const char *name;
 } ops[] = {
-	{TEI_SERVER_OP_PUT_START, "PutStart"},
-	{TEI_SERVER_OP_PUT_END, "PutEnd"},
-	{TEI_SERVER_OP_PUT_REVOKE, "PutRevoke"},
-	{TEI_SERVER_OP_LOOKUP, "Get"},
-	{TEI_SERVER_OP_EXIST, "Exist"},
-	{TEI_SERVER_OP_REMOVE, "Del"},
-	{TEI_SERVER_OP_REMOVE_ALL, "DelAll"},
-	{TEI_SERVER_OP_PING, "Ping"},
+	{TES_SERVER_OP_PUT_START, "PutStart"},
+	{TES_SERVER_OP_PUT_END, "PutEnd"},
+	{TES_SERVER_OP_PUT_REVOKE, "PutRevoke"},
+	{TES_SERVER_OP_LOOKUP, "Get"},
+	{TES_SERVER_OP_EXIST, "Exist"},
+	{TES_SERVER_OP_REMOVE, "Del"},
+	{TES_SERVER_OP_REMOVE_ALL, "DelAll"},
+	{TES_SERVER_OP_PING, "Ping"},
 };
 
 #define N_OPS       (sizeof(ops) / sizeof(ops[0]))
 #define N_BATCH_OPS (N_OPS - 2) /* not of the last two */
 
 /* "PutStart=12.0/12.5": succeeded and all, a second. */
-static void singles(struct evbuffer *out, const struct tei_server *s,
-		    const struct tei_server_sample *then, double seconds)
+static void singles(struct evbuffer *out, const struct tes_server *s,
+		    const struct tes_server_sample *then, double seconds)
 {
 	evbuffer_add_printf(out, " | Requests (Success/Total per sec):");
 	for (size_t i = 0; i < N_OPS; i++) {
-		const struct tei_server_op_count *now, *old;
+		const struct tes_server_op_count *now, *old;
 		double all, failed;
 
 		now = &s->counters.op[ops[i].op];
@@ -79,14 +79,14 @@ static void singles(struct evbuffer *out, const struct tei_server *s,
 }
 
 /* Succeeded, succeeded in part and all calls; keys of them; a second. */
-static void batches(struct evbuffer *out, const struct tei_server *s,
-		    const struct tei_server_sample *then, double seconds)
+static void batches(struct evbuffer *out, const struct tes_server *s,
+		    const struct tes_server_sample *then, double seconds)
 {
 	evbuffer_add_printf(out,
 			    " | Batch Requests (Req=Success/PartialSuccess/"
 			    "Total, Item=Success/Total per sec):");
 	for (size_t i = 0; i < N_BATCH_OPS; i++) {
-		const struct tei_server_op_count *now, *old;
+		const struct tes_server_op_count *now, *old;
 		double all, bad, part, items, lost;
 
 		now = &s->counters.op[ops[i].op];
@@ -104,15 +104,15 @@ static void batches(struct evbuffer *out, const struct tei_server *s,
 	}
 }
 
-void tei_server_summary(const struct tei_server *s, struct evbuffer *out)
+void tes_server_summary(const struct tes_server *s, struct evbuffer *out)
 {
-	const struct tei_server_counters *c = &s->counters;
+	const struct tes_server_counters *c = &s->counters;
 	uint64_t now_ms = tei_now_ms();
-	const struct tei_server_sample *then = before(s, now_ms);
+	const struct tes_server_sample *then = before(s, now_ms);
 	double seconds = (double)(now_ms - then->ms + 1) / 1000;
-	struct tei_core_figures f;
+	struct tes_core_figures f;
 
-	tei_core_figures(s->core, &f);
+	tes_core_figures(s->core, &f);
 	evbuffer_add_printf(out, "Mem Storage: ");
 	bytes(out, f.used_bytes);
 	evbuffer_add_printf(out, " / ");
@@ -136,24 +136,24 @@ void tei_server_summary(const struct tei_server *s, struct evbuffer *out)
 			    f.discarded_puts_total);
 }
 
-static void take_sample(struct tei_server *s)
+static void take_sample(struct tes_server *s)
 {
-	struct tei_server_sample *sample = &s->samples[0];
+	struct tes_server_sample *sample = &s->samples[0];
 
 	s->samples[1] = *sample;
 	sample->ms = tei_now_ms();
-	for (int i = 0; i < TEI_SERVER_OPS; i++)
+	for (int i = 0; i < TES_SERVER_OPS; i++)
 		sample->op[i] = s->counters.op[i];
 }
 
 static void on_period(void *arg)
 {
-	struct tei_server *s = arg;
+	struct tes_server *s = arg;
 	struct evbuffer *line = evbuffer_new();
 
 	if (!line)
 		return;
-	tei_server_summary(s, line);
+	tes_server_summary(s, line);
 	evbuffer_add(line, "", 1);
 	/* "Mem " is on the page only. */
 	if (s->settings.enable_metric_reporting)
@@ -164,7 +164,7 @@ static void on_period(void *arg)
 	take_sample(s);
 }
 
-int tei_server_summary_start(struct tei_server *s)
+int tes_server_summary_start(struct tes_server *s)
 {
 	take_sample(s);
 	take_sample(s);

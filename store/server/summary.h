@@ -6,11 +6,11 @@
 #define STORE_SERVER_SUMMARY_H
 
 struct evbuffer;
-struct tei_server;
+struct tes_server;
 
 /* With the line's end. */
-void tei_server_summary(const struct tei_server *s, struct evbuffer *out);
+void tes_server_summary(const struct tes_server *s, struct evbuffer *out);
 /* Log it every 10 s (enable_metric_reporting), from now on. -ENOMEM. */
-int tei_server_summary_start(struct tei_server *s);
+int tes_server_summary_start(struct tes_server *s);
 
 #endif

@@ -22,56 +22,56 @@
 #define DRAW_MASK 31u
 #define TIMED_MAX 65536u
 
-static void wait_for_draw(struct tei_server_timing *t)
+static void wait_for_draw(struct tes_server_timing *t)
 {
 	/* By chance, so that no rhythm of clients hides from it. */
 	t->random = t->random * 6364136223846793005u + 1442695040888963407u;
 	t->until_draw = DRAW_MIN + (uint32_t)(t->random >> 33 & DRAW_MASK);
 	t->until_draw *= t->n_timed;
-	t->turn = TEI_SERVER_TURN_UNTIMED;
+	t->turn = TES_SERVER_TURN_UNTIMED;
 }
 
 static void on_turn_end(evutil_socket_t fd, short what, void *arg)
 {
-	struct tei_server_timing *t = arg;
+	struct tes_server_timing *t = arg;
 
 	(void)fd;
 	(void)what;
-	if (t->turn != TEI_SERVER_TURN_TIMED) {
-		t->turn = TEI_SERVER_TURN_DRAWN;
+	if (t->turn != TES_SERVER_TURN_TIMED) {
+		t->turn = TES_SERVER_TURN_DRAWN;
 		return;
 	}
-	tei_histogram_add(&t->turns, tei_now_ns() - t->turn_ns);
+	tes_histogram_add(&t->turns, tei_now_ns() - t->turn_ns);
 	wait_for_draw(t);
 }
 
-int tei_server_timing_init(struct tei_server_timing *t, struct event_base *base)
+int tes_server_timing_init(struct tes_server_timing *t, struct event_base *base)
 {
-	*t = (struct tei_server_timing){.random = tei_now_ns(), .n_timed = 1};
+	*t = (struct tes_server_timing){.random = tei_now_ns(), .n_timed = 1};
 	wait_for_draw(t);
 	t->turn_end = event_new(base, -1, 0, on_turn_end, t);
 	return t->turn_end ? 0 : -ENOMEM;
 }
 
-void tei_server_timing_fini(struct tei_server_timing *t)
+void tes_server_timing_fini(struct tes_server_timing *t)
 {
 	if (t->turn_end)
 		event_free(t->turn_end);
 	t->turn_end = NULL;
 }
 
-void tei_server_timing_draw(struct tei_server_timing *t)
+void tes_server_timing_draw(struct tes_server_timing *t)
 {
 	t->until_draw = UINT32_MAX; /* until the turn has ended */
 	event_active(t->turn_end, EV_TIMEOUT, 0);
 }
 
-void tei_server_timing_begin_timed(struct tei_server_timing *t, uint16_t type)
+void tes_server_timing_begin_timed(struct tes_server_timing *t, uint16_t type)
 {
 	uint64_t now = tei_now_ns();
 
-	if (t->turn == TEI_SERVER_TURN_DRAWN) {
-		t->turn = TEI_SERVER_TURN_TIMED;
+	if (t->turn == TES_SERVER_TURN_DRAWN) {
+		t->turn = TES_SERVER_TURN_TIMED;
 		t->turn_ns = now;
 		t->n_timed = 0;
 		event_active(t->turn_end, EV_TIMEOUT, 0);
@@ -80,15 +80,15 @@ void tei_server_timing_begin_timed(struct tei_server_timing *t, uint16_t type)
 		t->n_timed++;
 	t->type = type % TEI_FRAME_TYPES;
 	t->at_ns = now;
-	tei_histogram_add(&t->phases[t->type][TEI_SERVER_QUEUE],
+	tes_histogram_add(&t->phases[t->type][TES_SERVER_QUEUE],
 			  now - t->turn_ns);
 }
 
-void tei_server_timing_end_timed(struct tei_server_timing *t,
-				 enum tei_server_phase phase)
+void tes_server_timing_end_timed(struct tes_server_timing *t,
+				 enum tes_server_phase phase)
 {
 	uint64_t now = tei_now_ns();
 
-	tei_histogram_add(&t->phases[t->type][phase], now - t->at_ns);
+	tes_histogram_add(&t->phases[t->type][phase], now - t->at_ns);
 	t->at_ns = now;
 }

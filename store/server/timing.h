@@ -21,64 +21,64 @@
 struct event;
 struct event_base;
 
-enum tei_server_phase {
-	TEI_SERVER_QUEUE,  /* since the turn's first request */
-	TEI_SERVER_DECODE, /* bytes to event */
-	TEI_SERVER_STEP,   /* the core */
-	TEI_SERVER_ENCODE, /* replies and pushes to bytes */
-	TEI_SERVER_PHASES,
+enum tes_server_phase {
+	TES_SERVER_QUEUE,  /* since the turn's first request */
+	TES_SERVER_DECODE, /* bytes to event */
+	TES_SERVER_STEP,   /* the core */
+	TES_SERVER_ENCODE, /* replies and pushes to bytes */
+	TES_SERVER_PHASES,
 };
 
-enum tei_server_turn {
-	TEI_SERVER_TURN_UNTIMED,
-	TEI_SERVER_TURN_DRAWN, /* the next one will be timed */
-	TEI_SERVER_TURN_TIMED,
+enum tes_server_turn {
+	TES_SERVER_TURN_UNTIMED,
+	TES_SERVER_TURN_DRAWN, /* the next one will be timed */
+	TES_SERVER_TURN_TIMED,
 };
 
-struct tei_server_timing {
+struct tes_server_timing {
 	struct event *turn_end;
-	enum tei_server_turn turn;
+	enum tes_server_turn turn;
 	uint32_t until_draw; /* requests */
 	uint32_t n_timed;    /* in this or the last timed turn */
 	uint64_t random;
 	uint64_t turn_ns; /* when its first request began */
 	uint64_t at_ns;   /* when the last phase ended; 0: no request */
 	uint16_t type;    /* of the request */
-	struct tei_histogram phases[TEI_FRAME_TYPES][TEI_SERVER_PHASES];
-	struct tei_histogram turns;
+	struct tes_histogram phases[TEI_FRAME_TYPES][TES_SERVER_PHASES];
+	struct tes_histogram turns;
 };
 
 /* -ENOMEM. */
-int tei_server_timing_init(struct tei_server_timing *t,
+int tes_server_timing_init(struct tes_server_timing *t,
 			   struct event_base *base);
-void tei_server_timing_fini(struct tei_server_timing *t);
+void tes_server_timing_fini(struct tes_server_timing *t);
 
 /* Only for what follows. */
-void tei_server_timing_draw(struct tei_server_timing *t);
-void tei_server_timing_begin_timed(struct tei_server_timing *t, uint16_t type);
-void tei_server_timing_end_timed(struct tei_server_timing *t,
-				 enum tei_server_phase phase);
+void tes_server_timing_draw(struct tes_server_timing *t);
+void tes_server_timing_begin_timed(struct tes_server_timing *t, uint16_t type);
+void tes_server_timing_end_timed(struct tes_server_timing *t,
+				 enum tes_server_phase phase);
 
 /* A request of frame type @type is there. */
-static inline void tei_server_timing_begin(struct tei_server_timing *t,
+static inline void tes_server_timing_begin(struct tes_server_timing *t,
 					   uint16_t type)
 {
-	if (__builtin_expect(t->turn != TEI_SERVER_TURN_UNTIMED, 0))
-		tei_server_timing_begin_timed(t, type);
+	if (__builtin_expect(t->turn != TES_SERVER_TURN_UNTIMED, 0))
+		tes_server_timing_begin_timed(t, type);
 	else if (__builtin_expect(--t->until_draw == 0, 0))
-		tei_server_timing_draw(t);
+		tes_server_timing_draw(t);
 }
 
 /* This phase of it is over. */
-static inline void tei_server_timing_end(struct tei_server_timing *t,
-					 enum tei_server_phase phase)
+static inline void tes_server_timing_end(struct tes_server_timing *t,
+					 enum tes_server_phase phase)
 {
 	if (__builtin_expect(t->at_ns != 0, 0))
-		tei_server_timing_end_timed(t, phase);
+		tes_server_timing_end_timed(t, phase);
 }
 
 /* Nothing more belongs to it. */
-static inline void tei_server_timing_over(struct tei_server_timing *t)
+static inline void tes_server_timing_over(struct tes_server_timing *t)
 {
 	t->at_ns = 0;
 }

@@ -12,7 +12,7 @@ target_link_libraries(store_dummy PRIVATE te_test_all te_test_pool)
 # Stands still where it is told to.
 add_executable(store_halter store/halter.c store/halt.c)
 target_link_libraries(store_halter PRIVATE te_test_all te_test_pool)
-foreach(symbol tei_put_write tei_put_end tei_get_read sendmsg recv readv
+foreach(symbol tes_put_write tes_put_end tes_get_read sendmsg recv readv
 		process_vm_readv process_vm_writev)
 	target_link_options(store_halter PRIVATE -Wl,--wrap=${symbol})
 endforeach()

@@ -92,7 +92,7 @@ struct caller *caller_open(const struct master *m)
 	assert_non_null(c);
 	assert_int_equal(tei_loop_create_bare(&c->loop), 0);
 	assert_int_equal(tei_resolve("127.0.0.1", m->rpc, &to, 1), 1);
-	assert_int_equal(tei_frame_connect(c->loop, &tei_store_protocol, &to,
+	assert_int_equal(tei_frame_connect(c->loop, &tes_store_protocol, &to,
 					   SOON_MS, &ops, c, &c->conn),
 			 0);
 	return c;
@@ -192,7 +192,7 @@ Store__HelloReply *caller_hello(struct caller *c, uint8_t who, bool heartbeat)
 	memset(id, who, sizeof(id));
 	memset(incarnation, who + 100, sizeof(incarnation));
 	snprintf(engine, sizeof(engine), "127.0.0.1:%u", 1000u + who);
-	m.version = TEI_STORE_VERSION;
+	m.version = TES_STORE_VERSION;
 	m.client_id.data = id;
 	m.client_id.len = sizeof(id);
 	m.incarnation.data = incarnation;

@@ -33,14 +33,14 @@ static void hello_tells_what_a_member_needs(void **state)
 {
 	struct caller *c = caller_open(&master);
 	Store__HelloReply *reply = caller_hello(c, 1, false);
-	uint8_t none[TEI_STORE_GROUP_LEN] = {0};
+	uint8_t none[TES_STORE_GROUP_LEN] = {0};
 
 	(void)state;
 	assert_non_null(reply);
 	assert_int_equal(reply->status, 0);
-	assert_int_equal(reply->version, TEI_STORE_VERSION);
+	assert_int_equal(reply->version, TES_STORE_VERSION);
 	assert_int_not_equal(reply->epoch, 0);
-	assert_int_equal(reply->group.len, TEI_STORE_GROUP_LEN);
+	assert_int_equal(reply->group.len, TES_STORE_GROUP_LEN);
 	assert_memory_not_equal(reply->group.data, none, sizeof(none));
 	assert_int_equal(reply->heartbeat_ms, 1000);
 	assert_int_equal(reply->client_ttl_ms, 20000);
@@ -55,7 +55,7 @@ static void another_version_is_refused_with_words(void **state)
 	Store__HelloReply *reply;
 
 	(void)state;
-	m.version = TEI_STORE_VERSION + 1;
+	m.version = TES_STORE_VERSION + 1;
 	reply = caller_call(c, STORE__STORE_TYPE__STORE_HELLO, &m,
 			    &store__hello_reply__descriptor);
 	assert_non_null(reply);

@@ -107,7 +107,7 @@ static size_t hello(uint8_t *to, uint8_t who)
 	size_t len;
 
 	memset(id, who, sizeof(id));
-	m.version = TEI_STORE_VERSION;
+	m.version = TES_STORE_VERSION;
 	m.client_id.data = m.incarnation.data = id;
 	m.client_id.len = m.incarnation.len = sizeof(id);
 	m.engine = (char *)(uintptr_t) "127.0.0.1:1";

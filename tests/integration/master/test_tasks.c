@@ -15,7 +15,7 @@ static struct master master;
 static int start(void **state)
 {
 	(void)state;
-	caller_features = TEI_STORE_EXECUTES;
+	caller_features = TES_STORE_EXECUTES;
 	master_start(&master,
 		     (const char *const[]){"-client_ttl=20",
 					   "-max_retry_attempts=2", NULL});

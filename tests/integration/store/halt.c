@@ -22,17 +22,17 @@
 #define FIRST   (96u << 10) /* of the first call with payload */
 #define PIECES  64
 
-struct tei_put;
-struct tei_get;
-struct tei_places;
+struct tes_put;
+struct tes_get;
+struct tes_places;
 
 /* What the linker's --wrap calls them. */
-void __real_tei_put_write(struct tei_put *put, struct tei_places *places);
-void __wrap_tei_put_write(struct tei_put *put, struct tei_places *places);
-void __real_tei_put_end(struct tei_put *put);
-void __wrap_tei_put_end(struct tei_put *put);
-void __real_tei_get_read(struct tei_get *get);
-void __wrap_tei_get_read(struct tei_get *get);
+void __real_tes_put_write(struct tes_put *put, struct tes_places *places);
+void __wrap_tes_put_write(struct tes_put *put, struct tes_places *places);
+void __real_tes_put_end(struct tes_put *put);
+void __wrap_tes_put_end(struct tes_put *put);
+void __real_tes_get_read(struct tes_get *get);
+void __wrap_tes_get_read(struct tes_get *get);
 ssize_t __real_sendmsg(int fd, const struct msghdr *msg, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags);
 ssize_t __real_recv(int fd, void *bytes, size_t len, int flags);
@@ -127,22 +127,22 @@ void halt_at(enum halt_point point)
 
 /* ---- functions ---- */
 
-void __wrap_tei_put_write(struct tei_put *put, struct tei_places *places)
+void __wrap_tes_put_write(struct tes_put *put, struct tes_places *places)
 {
 	pass(HALT_START);
-	__real_tei_put_write(put, places);
+	__real_tes_put_write(put, places);
 }
 
-void __wrap_tei_put_end(struct tei_put *put)
+void __wrap_tes_put_end(struct tes_put *put)
 {
 	pass(HALT_END);
-	__real_tei_put_end(put);
+	__real_tes_put_end(put);
 }
 
-void __wrap_tei_get_read(struct tei_get *get)
+void __wrap_tes_get_read(struct tes_get *get)
 {
 	pass(HALT_START);
-	__real_tei_get_read(get);
+	__real_tes_get_read(get);
 }
 
 /* ---- system calls ---- */

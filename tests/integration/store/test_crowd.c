@@ -345,7 +345,7 @@ static void lease(struct te_store *client, uint64_t id)
 {
 	Store__Lookup msg = STORE__LOOKUP__INIT;
 	Store__LookupReply *found;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	struct tei_arena arena;
 	uint32_t len;
 	char key[32];
@@ -357,9 +357,9 @@ static void lease(struct te_store *client, uint64_t id)
 	msg.keys.data = (uint8_t *)key;
 	msg.keys.len = len;
 	tei_arena_init(&arena, MIB);
-	assert_int_equal(tei_store_call(client, STORE__STORE_TYPE__STORE_LOOKUP,
+	assert_int_equal(tes_store_call(client, STORE__STORE_TYPE__STORE_LOOKUP,
 					&msg.base, &arena,
-					tei_call_deadline(client), &reply),
+					tes_call_deadline(client), &reply),
 			 0);
 	found = store__lookup_reply__unpack(&arena.pb, reply.len, reply.body);
 	assert_non_null(found);

@@ -21,7 +21,7 @@
 
 static void greet_badly(const struct daemon *d)
 {
-	static const uint8_t zeros[TEI_GREETING_LEN];
+	static const uint8_t zeros[TES_GREETING_LEN];
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 

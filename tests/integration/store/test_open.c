@@ -67,15 +67,15 @@ static void close_keys(struct rig *r, size_t n)
 /* Until when the reader takes key @i for leased; 0: it does not. */
 static uint64_t leased_until(const struct rig *r, size_t i)
 {
-	struct tei_locations *l = &r->reader->locations;
+	struct tes_locations *l = &r->reader->locations;
 	const struct te_store_key *key = &r->keys[i];
 	uint64_t seed = atomic_load(&r->reader->digest_seed), until;
-	struct tei_location *e = tei_locations_get(
+	struct tes_location *e = tes_locations_get(
 		l, key->bytes, key->len,
-		tei_key_digest(key->bytes, key->len, seed), tei_now_ns());
+		tes_key_digest(key->bytes, key->len, seed), tei_now_ns());
 
 	until = e ? atomic_load(&e->expires_ns) : 0;
-	tei_location_put(l, e);
+	tes_location_put(l, e);
 	return until;
 }
 

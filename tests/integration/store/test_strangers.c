@@ -55,7 +55,7 @@ static uint64_t find(struct te_store *store, const char *key, char *engine,
 	uint32_t len = (uint32_t)strlen(key);
 	Store__Lookup msg = STORE__LOOKUP__INIT;
 	Store__LookupReply *found;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	struct tei_arena arena;
 	uint64_t address;
 
@@ -64,9 +64,9 @@ static uint64_t find(struct te_store *store, const char *key, char *engine,
 	msg.keys.data = (uint8_t *)(uintptr_t)key;
 	msg.keys.len = len;
 	tei_arena_init(&arena, MIB);
-	assert_int_equal(tei_store_call(store, STORE__STORE_TYPE__STORE_LOOKUP,
+	assert_int_equal(tes_store_call(store, STORE__STORE_TYPE__STORE_LOOKUP,
 					&msg.base, &arena,
-					tei_call_deadline(store), &reply),
+					tes_call_deadline(store), &reply),
 			 0);
 	found = store__lookup_reply__unpack(&arena.pb, reply.len, reply.body);
 	assert_non_null(found);

@@ -49,7 +49,7 @@ static int start(struct put *put)
 {
 	Store__PutStart msg = STORE__PUT_START__INIT;
 	uint32_t len = (uint32_t)strlen(put->key);
-	struct tei_reply reply;
+	struct tes_reply reply;
 	int code;
 
 	msg.n_key_lens = msg.n_sizes = 1;
@@ -57,9 +57,9 @@ static int start(struct put *put)
 	msg.keys.len = len;
 	msg.key_lens = &len;
 	msg.sizes = &put->size;
-	code = tei_store_call(put->store, STORE__STORE_TYPE__STORE_PUT_START,
+	code = tes_store_call(put->store, STORE__STORE_TYPE__STORE_PUT_START,
 			      &msg.base, &put->arena,
-			      tei_call_deadline(put->store), &reply);
+			      tes_call_deadline(put->store), &reply);
 	if (code)
 		return code;
 	put->start = store__put_start_reply__unpack(&put->arena.pb, reply.len,
@@ -82,8 +82,8 @@ static int open_owner(struct put *put)
 
 static int write_late(struct put *put)
 {
-	uint8_t header[TEI_EXTENT_HEADER_LEN];
-	struct tei_extent_header h = {
+	uint8_t header[TES_EXTENT_HEADER_LEN];
+	struct tes_extent_header h = {
 		.gen_epoch = put->start->epoch,
 		.generation = put->start->generation[0],
 		.object_size = put->size,
@@ -104,7 +104,7 @@ static int write_late(struct put *put)
 	struct te_batch *batch;
 	int rc;
 
-	tei_extent_encode(&h, header);
+	tes_extent_encode(&h, header);
 	rc = te_batch_create(te_store_engine(put->store), 1, &batch);
 	if (rc) {
 		free(bytes);

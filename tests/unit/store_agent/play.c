@@ -207,23 +207,23 @@ void play_start(struct play *play, unsigned int n_threads, uint64_t memory_max)
 	memset(&play_store, 0, sizeof(play_store));
 	test_tmpdir_create(play->dir);
 	(void)snprintf(play->path, sizeof(play->path), "%s/socket", play->dir);
-	play->config = (struct tei_agent_config){
+	play->config = (struct tes_agent_config){
 		.n_threads = n_threads,
 		.memory_max = memory_max ? memory_max : 16 * PLAY_SIZE,
 		.socket_path = play->path,
 		.host = "127.0.0.1",
 	};
-	assert_int_equal(tei_agent_start(&play->config, &play->agent), 0);
+	assert_int_equal(tes_agent_start(&play->config, &play->agent), 0);
 }
 
 void play_restart(struct play *play)
 {
-	assert_int_equal(tei_agent_start(&play->config, &play->agent), 0);
+	assert_int_equal(tes_agent_start(&play->config, &play->agent), 0);
 }
 
 void play_stop(struct play *play)
 {
-	assert_true(tei_agent_stop(play->agent, PLAY_MS));
+	assert_true(tes_agent_stop(play->agent, PLAY_MS));
 	assert_int_equal(atomic_load(&play_store.n_registered), 0);
 	test_tmpdir_remove(play->dir);
 }
@@ -303,15 +303,15 @@ static size_t receive(int socket, void *to, size_t len)
 	return n;
 }
 
-int play_greet(int socket, struct tei_greeting *g, const int *fds, size_t n_fds)
+int play_greet(int socket, struct tes_greeting *g, const int *fds, size_t n_fds)
 {
-	uint8_t bytes[TEI_GREETING_LEN];
+	uint8_t bytes[TES_GREETING_LEN];
 
-	tei_greeting_encode(g, bytes);
+	tes_greeting_encode(g, bytes);
 	play_send(socket, bytes, sizeof(bytes), fds, n_fds);
 	if (receive(socket, bytes, sizeof(bytes)) != sizeof(bytes))
 		return -1;
-	assert_true(tei_greeting_decode(bytes, g));
+	assert_true(tes_greeting_decode(bytes, g));
 	return g->word;
 }
 
@@ -327,27 +327,27 @@ bool play_ends(int socket)
 void play_attach(const struct play *play, struct play_dummy *dummy)
 {
 	memset(dummy, 0, sizeof(*dummy));
-	dummy->fd = tei_sealed_create(PLAY_SIZE);
+	dummy->fd = tes_sealed_create(PLAY_SIZE);
 	assert_true(dummy->fd >= 0);
 	dummy->memory = mmap(NULL, PLAY_SIZE, PROT_READ | PROT_WRITE,
 			     MAP_SHARED, dummy->fd, 0);
 	assert_true(dummy->memory != MAP_FAILED);
 	dummy->socket = play_connect(play);
-	dummy->session.version = TEI_AGENT_VERSION;
-	dummy->session.word = TEI_GREETING_NEW;
+	dummy->session.version = TES_AGENT_VERSION;
+	dummy->session.word = TES_GREETING_NEW;
 	dummy->session.length = PLAY_SIZE;
 	assert_int_equal(
 		play_greet(dummy->socket, &dummy->session, &dummy->fd, 1),
-		TEI_GREETED);
+		TES_GREETED);
 }
 
 int play_join(const struct play *play, const struct play_dummy *from)
 {
-	struct tei_greeting g = from->session;
+	struct tes_greeting g = from->session;
 	int socket = play_connect(play);
 
-	g.word = TEI_GREETING_JOIN;
-	assert_int_equal(play_greet(socket, &g, NULL, 0), TEI_GREETED);
+	g.word = TES_GREETING_JOIN;
+	assert_int_equal(play_greet(socket, &g, NULL, 0), TES_GREETED);
 	return socket;
 }
 

@@ -23,8 +23,8 @@
 #define PLAY_SIZE 65536u /* of a dummy's memory */
 
 struct play {
-	struct tei_agent *agent;
-	struct tei_agent_config config;
+	struct tes_agent *agent;
+	struct tes_agent_config config;
 	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16];
 };
 
@@ -51,7 +51,7 @@ int play_connect(const struct play *play);
 void play_send(int socket, const void *bytes, size_t len, const int *fds,
 	       size_t n_fds);
 /* The status that the greeting is answered with, -1: the end. */
-int play_greet(int socket, struct tei_greeting *g, const int *fds,
+int play_greet(int socket, struct tes_greeting *g, const int *fds,
 	       size_t n_fds);
 /* True: the other side closes, within PLAY_MS; what comes before is dropped. */
 bool play_ends(int socket);
@@ -59,7 +59,7 @@ bool play_ends(int socket);
 struct play_dummy {
 	int socket, fd;
 	uint8_t *memory;
-	struct tei_greeting session;
+	struct tes_greeting session;
 	uint64_t last_id;
 };
 

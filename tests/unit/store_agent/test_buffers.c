@@ -26,7 +26,7 @@ static const struct te_store_key key = {.bytes = "k", .len = 1};
 static void start(struct play *play, uint64_t size)
 {
 	play_start(play, 2, 1ull << 34);
-	assert_true(tei_agent_stop(play->agent, PLAY_MS));
+	assert_true(tes_agent_stop(play->agent, PLAY_MS));
 	play->config.buffers_max = BUDGET;
 	play_restart(play);
 	atomic_store(&play_store.size, size);
@@ -44,7 +44,7 @@ static struct te_store *open_dummy(const struct play *play, uint32_t ms)
 	};
 	struct te_store *store = NULL;
 
-	assert_int_equal(tei_dummy_setup(&config, &store), 0);
+	assert_int_equal(tes_dummy_setup(&config, &store), 0);
 	return store;
 }
 
@@ -59,7 +59,7 @@ static int64_t get(struct te_store *store, struct te_store_buffer **out)
 static bool is_shelved(struct te_store *store,
 		       const struct te_store_buffer *buffer)
 {
-	const struct tei_shelf *shelf = store->dummy->shelf;
+	const struct tes_shelf *shelf = store->dummy->shelf;
 
 	return shelf && buffer->data >= shelf->base &&
 	       buffer->data < shelf->base + shelf->length;
@@ -93,9 +93,9 @@ static void values_lie_where_a_dummy_can_only_read(void **state)
 	te_store_buffer_free(buffer);
 	store->ops->close(store);
 	/* Nor is the descriptor of any use to who would write. */
-	fd = tei_sealed_create_open(4096);
+	fd = tes_sealed_create_open(4096);
 	assert_true(fd >= 0);
-	assert_int_equal(tei_sealed_close(fd), 0);
+	assert_int_equal(tes_sealed_close(fd), 0);
 	assert_ptr_equal(
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0),
 		MAP_FAILED);
@@ -171,7 +171,7 @@ static void a_daemon_that_lends_none_is_asked_once(void **state)
 		te_store_buffer_free(buffer);
 	}
 	store->ops->close(store);
-	assert_int_equal(play.agent->stats.refused[TEI_GREETING_NO_BUFFERS], 1);
+	assert_int_equal(play.agent->stats.refused[TES_GREETING_NO_BUFFERS], 1);
 	play_stop(&play);
 }
 
@@ -225,7 +225,7 @@ static void buffers_outlive_a_daemon_that_was_restarted(void **state)
 	store = open_dummy(&play, PATIENT);
 	assert_int_equal(get(store, &before), LEN);
 	assert_true(is_shelved(store, before));
-	assert_true(tei_agent_stop(play.agent, PLAY_MS));
+	assert_true(tes_agent_stop(play.agent, PLAY_MS));
 	assert_int_equal(atomic_load(&play_store.n_registered), 0);
 	assert_true(is_all(before->data, LEN, 'g'));
 	play_restart(&play);
@@ -244,7 +244,7 @@ static void nonsense_about_buffers_is_refused(void **state)
 	uint64_t ids[3] = {0, 7, UINT64_MAX};
 	Agent__Batch msg = AGENT__BATCH__INIT;
 	struct play_dummy d;
-	struct tei_greeting g;
+	struct tes_greeting g;
 	struct play play;
 	int socket;
 
@@ -255,16 +255,16 @@ static void nonsense_about_buffers_is_refused(void **state)
 	play_ask_piece(&d, AGENT__AGENT_TYPE__AGENT_BUFFERS, 0, 0, 0, 0);
 	assert_int_equal(play_result(&d), -600);
 	g = d.session;
-	g.word = TEI_GREETING_BUFFERS;
+	g.word = TES_GREETING_BUFFERS;
 	g.token[3] ^= 1;
 	socket = play_connect(&play);
 	assert_int_equal(play_greet(socket, &g, NULL, 0),
-			 TEI_GREETING_NO_SESSION);
+			 TES_GREETING_NO_SESSION);
 	(void)close(socket);
 	g = d.session;
-	g.word = TEI_GREETING_BUFFERS;
+	g.word = TES_GREETING_BUFFERS;
 	socket = play_connect(&play);
-	assert_int_equal(play_greet(socket, &g, NULL, 0), TEI_GREETED);
+	assert_int_equal(play_greet(socket, &g, NULL, 0), TES_GREETED);
 	assert_int_equal(g.length, BUDGET);
 	assert_true(play_ends(socket));
 	(void)close(socket);
@@ -301,7 +301,7 @@ static void whatever_fails_nothing_is_lost(void **state)
 		struct te_store *store = NULL;
 		int64_t result;
 
-		if (tei_dummy_setup(&config, &store))
+		if (tes_dummy_setup(&config, &store))
 			continue;
 		result = get(store, &buffer);
 		assert_int_equal(result > 0, buffer != NULL);

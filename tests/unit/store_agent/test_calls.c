@@ -125,8 +125,8 @@ static void columns_that_do_not_add_up_are_refused(void **state)
 
 static void more_bytes_of_keys_than_a_batch_may_have_are_refused(void **state)
 {
-	static uint8_t keys[TEI_AGENT_KEY_BYTES_MAX + 1];
-	static uint32_t lens[2] = {TEI_AGENT_KEY_BYTES_MAX, 1};
+	static uint8_t keys[TES_AGENT_KEY_BYTES_MAX + 1];
+	static uint32_t lens[2] = {TES_AGENT_KEY_BYTES_MAX, 1};
 	Agent__Batch msg = AGENT__BATCH__INIT;
 	struct play_dummy d;
 	struct play play;
@@ -376,7 +376,7 @@ static void stopping_is_bounded(void **state)
 	atomic_store(&play_store.shut, true);
 	play_ask_piece(&d, PUT, d.session.region, 0, 1, 60000);
 	play_await(&play_store.n_waiting, 1);
-	assert_false(tei_agent_stop(play.agent, 1));
+	assert_false(tes_agent_stop(play.agent, 1));
 	atomic_store(&play_store.shut, false);
 	play_leave(&d);
 	play_stop(&play);

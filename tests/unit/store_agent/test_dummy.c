@@ -29,7 +29,7 @@ static struct te_store *open_dummy(const struct play *play, uint32_t ms)
 	};
 	struct te_store *store = NULL;
 
-	assert_int_equal(tei_dummy_setup(&config, &store), 0);
+	assert_int_equal(tes_dummy_setup(&config, &store), 0);
 	return store;
 }
 
@@ -177,7 +177,7 @@ static void an_agent_that_was_restarted_is_found_again(void **state)
 	store = open_dummy(&play, PATIENT);
 	memset(bytes, 1, LEN);
 	assert_int_equal(put(store, bytes, LEN), 0);
-	assert_true(tei_agent_stop(play.agent, PLAY_MS));
+	assert_true(tes_agent_stop(play.agent, PLAY_MS));
 	assert_int_equal(put(store, bytes, LEN), -900);
 	assert_int_equal(get(store, bytes, LEN), -900);
 	play_restart(&play);
@@ -202,7 +202,7 @@ static void try_all(const struct play *play)
 	int64_t got;
 	int code;
 
-	if (tei_dummy_setup(&config, &store))
+	if (tes_dummy_setup(&config, &store))
 		return;
 	memset(bytes, 1, LEN);
 	code = put(store, bytes, LEN);

@@ -23,7 +23,7 @@
 
 #define NEW(len)                                                        \
 	{                                                               \
-		.version = TEI_AGENT_VERSION, .word = TEI_GREETING_NEW, \
+		.version = TES_AGENT_VERSION, .word = TES_GREETING_NEW, \
 		.length = (len)                                         \
 	}
 
@@ -35,12 +35,12 @@ static bool has_fds_open(void *arg)
 /* The status for memory @fd; it is closed. */
 static int greet_with(const struct play *play, int fd, uint64_t length)
 {
-	struct tei_greeting g = NEW(length);
+	struct tes_greeting g = NEW(length);
 	int socket = play_connect(play), status;
 
 	assert_true(fd >= 0);
 	status = play_greet(socket, &g, &fd, 1);
-	assert_true(status == TEI_GREETED || play_ends(socket));
+	assert_true(status == TES_GREETED || play_ends(socket));
 	(void)close(socket);
 	(void)close(fd);
 	return status;
@@ -94,7 +94,7 @@ static int one_end(void)
 
 static void memory_that_cannot_be_trusted_is_refused(void **state)
 {
-	const int bad = TEI_GREETING_MEMORY;
+	const int bad = TES_GREETING_MEMORY;
 	struct play play;
 	int huge;
 
@@ -114,22 +114,22 @@ static void memory_that_cannot_be_trusted_is_refused(void **state)
 	assert_int_equal(GREET(memfd(0, SEALS, 0), 0), bad);
 	assert_int_equal(GREET(memfd(100, SEALS, 0), 100), bad);
 	assert_int_equal(GREET(memfd(0, SEALS, 0), 1ull << 63),
-			 TEI_GREETING_TOO_LARGE);
+			 TES_GREETING_TOO_LARGE);
 	assert_int_equal(GREET(read_only(PLAY_SIZE), PLAY_SIZE), bad);
 	assert_int_equal(GREET(file(&play, PLAY_SIZE), PLAY_SIZE), bad);
 	assert_int_equal(GREET(one_end(), PLAY_SIZE), bad);
 	huge = memfd(2u << 20, SEALS, MFD_HUGETLB);
 	if (huge >= 0)
-		assert_int_not_equal(GREET(huge, 2u << 20), TEI_GREETED);
+		assert_int_not_equal(GREET(huge, 2u << 20), TES_GREETED);
 	assert_int_equal(GREET(memfd(PLAY_SIZE, SEALS, 0), PLAY_SIZE),
-			 TEI_GREETED);
+			 TES_GREETED);
 	play_stop(&play);
 }
 
 static void descriptors_come_alone_and_only_where_one_is_due(void **state)
 {
 	int fds[20], fd = memfd(PLAY_SIZE, SEALS, 0);
-	struct tei_greeting g;
+	struct tes_greeting g;
 	unsigned int before;
 	struct play play;
 	int socket;
@@ -142,17 +142,17 @@ static void descriptors_come_alone_and_only_where_one_is_due(void **state)
 	for (size_t n = 0; n <= TEST_COUNT(fds); n++) {
 		if (n == 1)
 			continue;
-		g = (struct tei_greeting)NEW(PLAY_SIZE);
+		g = (struct tes_greeting)NEW(PLAY_SIZE);
 		socket = play_connect(&play);
 		assert_int_equal(play_greet(socket, &g, fds, n),
-				 n ? TEI_GREETING_FDS : TEI_GREETING_NO_FD);
+				 n ? TES_GREETING_FDS : TES_GREETING_NO_FD);
 		assert_true(play_ends(socket));
 		(void)close(socket);
 	}
-	g = (struct tei_greeting)NEW(0);
-	g.word = TEI_GREETING_JOIN;
+	g = (struct tes_greeting)NEW(0);
+	g.word = TES_GREETING_JOIN;
 	socket = play_connect(&play);
-	assert_int_equal(play_greet(socket, &g, fds, 1), TEI_GREETING_FDS);
+	assert_int_equal(play_greet(socket, &g, fds, 1), TES_GREETING_FDS);
 	assert_true(play_ends(socket));
 	(void)close(socket);
 	assert_true(test_wait_until(has_fds_open, &before, PLAY_MS));
@@ -162,17 +162,17 @@ static void descriptors_come_alone_and_only_where_one_is_due(void **state)
 
 static void what_is_no_greeting_is_refused(void **state)
 {
-	const struct tei_greeting good = NEW(PLAY_SIZE);
-	uint8_t bytes[TEI_GREETING_LEN];
+	const struct tes_greeting good = NEW(PLAY_SIZE);
+	uint8_t bytes[TES_GREETING_LEN];
 	static const size_t flips[] = {0, 3, 48, 63};
-	struct tei_greeting g;
+	struct tes_greeting g;
 	struct play play;
 	int socket;
 
 	(void)state;
 	play_start(&play, 1, 0);
 	for (size_t i = 0; i < TEST_COUNT(flips); i++) {
-		tei_greeting_encode(&good, bytes);
+		tes_greeting_encode(&good, bytes);
 		bytes[flips[i]] ^= 1;
 		socket = play_connect(&play);
 		play_send(socket, bytes, sizeof(bytes), NULL, 0);
@@ -186,12 +186,12 @@ static void what_is_no_greeting_is_refused(void **state)
 	socket = play_connect(&play);
 	g = good;
 	g.version = 2;
-	assert_int_equal(play_greet(socket, &g, NULL, 0), TEI_GREETING_VERSION);
+	assert_int_equal(play_greet(socket, &g, NULL, 0), TES_GREETING_VERSION);
 	(void)close(socket);
 	socket = play_connect(&play);
 	g = good;
 	g.word = 9;
-	assert_int_equal(play_greet(socket, &g, NULL, 0), TEI_GREETING_BAD);
+	assert_int_equal(play_greet(socket, &g, NULL, 0), TES_GREETING_BAD);
 	(void)close(socket);
 	play_stop(&play);
 }
@@ -209,7 +209,7 @@ static void keep_refusal(int level, const char *line, void *arg)
 
 static void a_refusal_is_told_with_who_it_was(void **state)
 {
-	struct tei_greeting g = NEW(PLAY_SIZE);
+	struct tes_greeting g = NEW(PLAY_SIZE);
 	struct play play;
 	char wanted[128];
 	int socket;
@@ -220,7 +220,7 @@ static void a_refusal_is_told_with_who_it_was(void **state)
 	play_start(&play, 1, 0);
 	socket = play_connect(&play);
 	g.version = 2;
-	assert_int_equal(play_greet(socket, &g, NULL, 0), TEI_GREETING_VERSION);
+	assert_int_equal(play_greet(socket, &g, NULL, 0), TES_GREETING_VERSION);
 	(void)close(socket);
 	play_stop(&play);
 	tei_log_set_sink(NULL, NULL);
@@ -235,24 +235,24 @@ static void a_refusal_is_told_with_who_it_was(void **state)
 /* What a process of that user and group is answered; 255: it cannot connect. */
 static int greet_as(const struct play *play, uid_t uid, gid_t gid)
 {
-	struct tei_greeting g = NEW(PLAY_SIZE);
+	struct tes_greeting g = NEW(PLAY_SIZE);
 	int status = 0;
 	pid_t pid = fork();
 
 	assert_true(pid >= 0);
 	if (!pid) {
 		struct sockaddr_un un = {.sun_family = AF_UNIX};
-		uint8_t bytes[TEI_GREETING_LEN];
+		uint8_t bytes[TES_GREETING_LEN];
 		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 		memcpy(un.sun_path, play->path, strlen(play->path) + 1);
-		tei_greeting_encode(&g, bytes);
+		tes_greeting_encode(&g, bytes);
 		if (setgroups(0, NULL) || setgid(gid) || setuid(uid) ||
 		    connect(fd, (struct sockaddr *)&un, sizeof(un)) ||
 		    send(fd, bytes, sizeof(bytes), 0) != sizeof(bytes) ||
 		    recv(fd, bytes, sizeof(bytes), MSG_WAITALL) !=
 			    sizeof(bytes) ||
-		    !tei_greeting_decode(bytes, &g))
+		    !tes_greeting_decode(bytes, &g))
 			_exit(255);
 		_exit(g.word);
 	}
@@ -278,8 +278,8 @@ static void another_user_is_let_in_by_the_group_alone(void **state)
 	/* Nor when he can come to the socket. */
 	assert_int_equal(chmod(play.path, 0666), 0);
 	assert_int_equal(greet_as(&play, STRANGER, STRANGER),
-			 TEI_GREETING_NOT_ALLOWED);
-	assert_true(tei_agent_stop(play.agent, PLAY_MS)); /* it has logged */
+			 TES_GREETING_NOT_ALLOWED);
+	assert_true(tes_agent_stop(play.agent, PLAY_MS)); /* it has logged */
 	assert_non_null(strstr(warned, "refused: not_allowed (pid "));
 	assert_non_null(strstr(warned, "uid 64999"));
 	assert_non_null(strstr(warned, "--socket_group"));
@@ -287,10 +287,10 @@ static void another_user_is_let_in_by_the_group_alone(void **state)
 	play_restart(&play);
 	assert_true(!stat(play.path, &st) && (st.st_mode & 0777) == 0660);
 	assert_int_equal(greet_as(&play, STRANGER, st.st_gid),
-			 TEI_GREETING_NO_FD); /* he is in */
+			 TES_GREETING_NO_FD); /* he is in */
 	assert_int_equal(chmod(play.path, 0666), 0);
 	assert_int_equal(greet_as(&play, STRANGER, STRANGER),
-			 TEI_GREETING_NOT_ALLOWED);
+			 TES_GREETING_NOT_ALLOWED);
 	play_stop(&play);
 	tei_log_set_sink(NULL, NULL);
 }
@@ -302,15 +302,15 @@ static void the_directory_is_nobody_elses(void **state)
 	(void)state;
 	test_tmpdir_create(dir);
 	assert_int_equal(chmod(dir, 0700), 0);
-	assert_int_equal(tei_agent_dir_check(dir), 0);
+	assert_int_equal(tes_agent_dir_check(dir), 0);
 	assert_int_equal(chmod(dir, 0710), 0);
-	assert_int_equal(tei_agent_dir_check(dir), -EPERM);
+	assert_int_equal(tes_agent_dir_check(dir), -EPERM);
 	assert_int_equal(chmod(dir, 0701), 0);
-	assert_int_equal(tei_agent_dir_check(dir), -EPERM);
+	assert_int_equal(tes_agent_dir_check(dir), -EPERM);
 	assert_int_equal(chmod(dir, 0700), 0);
 	if (!geteuid()) {
 		assert_int_equal(chown(dir, STRANGER, STRANGER), 0);
-		assert_int_equal(tei_agent_dir_check(dir), -EPERM);
+		assert_int_equal(tes_agent_dir_check(dir), -EPERM);
 	}
 	test_tmpdir_remove(dir);
 }
@@ -331,7 +331,7 @@ static void who_says_nothing_is_hung_up_on(void **state)
 static void a_session_is_joined_by_who_knows_it(void **state)
 {
 	struct play_dummy dummy;
-	struct tei_greeting g;
+	struct tes_greeting g;
 	struct play play;
 	int socket;
 
@@ -340,22 +340,22 @@ static void a_session_is_joined_by_who_knows_it(void **state)
 	play_attach(&play, &dummy);
 	for (int i = 0; i < 3; i++) {
 		g = dummy.session;
-		g.word = TEI_GREETING_JOIN;
+		g.word = TES_GREETING_JOIN;
 		g.token[0] ^= i == 1;
 		g.session += i == 2;
 		socket = play_connect(&play);
 		assert_int_equal(play_greet(socket, &g, NULL, 0),
-				 i ? TEI_GREETING_NO_SESSION : TEI_GREETED);
+				 i ? TES_GREETING_NO_SESSION : TES_GREETED);
 		(void)close(socket);
 	}
 	play_leave(&dummy);
 	play_await(&play_store.n_registered, 0);
 	/* It is over: what was right is of no use any more. */
 	g = dummy.session;
-	g.word = TEI_GREETING_JOIN;
+	g.word = TES_GREETING_JOIN;
 	socket = play_connect(&play);
 	assert_int_equal(play_greet(socket, &g, NULL, 0),
-			 TEI_GREETING_NO_SESSION);
+			 TES_GREETING_NO_SESSION);
 	(void)close(socket);
 	play_stop(&play);
 }
@@ -363,7 +363,7 @@ static void a_session_is_joined_by_who_knows_it(void **state)
 static void memory_is_bounded(void **state)
 {
 	struct play_dummy dummies[16];
-	struct tei_greeting g = NEW(PLAY_SIZE);
+	struct tes_greeting g = NEW(PLAY_SIZE);
 	struct play play;
 	int socket, fd;
 
@@ -374,7 +374,7 @@ static void memory_is_bounded(void **state)
 	fd = memfd(PLAY_SIZE, SEALS, 0);
 	socket = play_connect(&play);
 	assert_int_equal(play_greet(socket, &g, &fd, 1),
-			 TEI_GREETING_NO_MEMORY);
+			 TES_GREETING_NO_MEMORY);
 	(void)close(socket);
 	(void)close(fd);
 	for (size_t i = 0; i < TEST_COUNT(dummies); i++)
@@ -389,20 +389,20 @@ static void no_dummy_takes_what_is_there_for_all(void **state)
 {
 	/* Not a byte of it is used, yet all of it is announced. */
 	const uint64_t sparse = 8 * (uint64_t)PLAY_SIZE;
-	struct tei_greeting g = NEW(sparse);
+	struct tes_greeting g = NEW(sparse);
 	struct play_dummy dummy;
 	struct play play;
 	int socket, fd;
 
 	(void)state;
 	play_start(&play, 1, 0);
-	assert_true(tei_agent_stop(play.agent, PLAY_MS));
+	assert_true(tes_agent_stop(play.agent, PLAY_MS));
 	play.config.memory_each_max = sparse - 4096;
 	play_restart(&play);
 	fd = memfd(sparse, SEALS, 0);
 	socket = play_connect(&play);
 	assert_int_equal(play_greet(socket, &g, &fd, 1),
-			 TEI_GREETING_TOO_LARGE);
+			 TES_GREETING_TOO_LARGE);
 	(void)close(socket);
 	(void)close(fd);
 	play_attach(&play, &dummy);
@@ -461,7 +461,7 @@ static void memory_that_is_taken_cannot_shrink(void **state)
 static void starting_fails_cleanly(void **state)
 {
 	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16];
-	struct tei_agent_config config = {.n_threads = 2,
+	struct tes_agent_config config = {.n_threads = 2,
 					  .socket_path = path,
 					  .memory_max = PLAY_SIZE,
 					  .host = "127.0.0.1"};
@@ -475,34 +475,34 @@ static void starting_fails_cleanly(void **state)
 		struct test_faults f = {.kind = kinds[i]};
 
 		while (test_faults_next(&f)) {
-			struct tei_agent *agent = NULL;
-			int rc = tei_agent_start(&config, &agent);
+			struct tes_agent *agent = NULL;
+			int rc = tes_agent_start(&config, &agent);
 
 			assert_int_equal(rc == 0, agent != NULL);
 			if (!rc)
-				assert_true(tei_agent_stop(agent, PLAY_MS));
+				assert_true(tes_agent_stop(agent, PLAY_MS));
 		}
 	}
 	config.socket_group = "no such group";
 	{
-		struct tei_agent *agent = NULL;
+		struct tes_agent *agent = NULL;
 
-		assert_int_equal(tei_agent_start(&config, &agent), -ENOENT);
+		assert_int_equal(tes_agent_start(&config, &agent), -ENOENT);
 	}
 	test_tmpdir_remove(dir);
 }
 
 static int start_at(const char *path)
 {
-	struct tei_agent_config config = {.n_threads = 1,
+	struct tes_agent_config config = {.n_threads = 1,
 					  .socket_path = path,
 					  .memory_max = PLAY_SIZE,
 					  .host = "127.0.0.1"};
-	struct tei_agent *agent = NULL;
-	int rc = tei_agent_start(&config, &agent);
+	struct tes_agent *agent = NULL;
+	int rc = tes_agent_start(&config, &agent);
 
 	if (!rc)
-		assert_true(tei_agent_stop(agent, PLAY_MS));
+		assert_true(tes_agent_stop(agent, PLAY_MS));
 	return rc;
 }
 
@@ -547,7 +547,7 @@ static void what_took_the_place_of_a_socket_stays(void **state)
 	fd = open(play.path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
 	(void)close(fd);
-	assert_true(tei_agent_stop(play.agent, PLAY_MS));
+	assert_true(tes_agent_stop(play.agent, PLAY_MS));
 	assert_int_equal(stat(play.path, &st), 0);
 	test_tmpdir_remove(play.dir);
 }

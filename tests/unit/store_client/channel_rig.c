@@ -13,7 +13,7 @@
 #include "store/proto/store.pb-c.h"
 #include "tests/lib/test.h"
 
-static void on_broke(struct tei_channel *channel)
+static void on_broke(struct tes_channel *channel)
 {
 	atomic_fetch_add(&TEI_CONTAINER(channel, struct rig, channel)->n_broke,
 			 1);
@@ -25,16 +25,16 @@ void rig_init(struct rig *r)
 
 	memset(r, 0, sizeof(*r));
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-	tei_channel_init(&r->channel, on_broke);
+	tes_channel_init(&r->channel, on_broke);
 	assert_int_equal(
-		tei_channel_open(&r->channel, fds[0], RIG_GENERATION, 77), 0);
+		tes_channel_open(&r->channel, fds[0], RIG_GENERATION, 77), 0);
 	r->peer = fds[1];
 }
 
 void rig_fini(struct rig *r)
 {
-	tei_channel_close(&r->channel);
-	tei_channel_fini(&r->channel);
+	tes_channel_close(&r->channel);
+	tes_channel_fini(&r->channel);
 	if (r->peer >= 0)
 		close(r->peer);
 }
@@ -151,7 +151,7 @@ int rig_ask(struct rig *r, uint8_t seed, size_t len, uint64_t wait_ns)
 	Store__Keys msg = STORE__KEYS__INIT;
 	Store__Keys *back;
 	struct tei_arena arena;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	int code;
 
 	tei_arena_init(&arena, 64u << 20);
@@ -159,7 +159,7 @@ int rig_ask(struct rig *r, uint8_t seed, size_t len, uint64_t wait_ns)
 	assert_non_null(msg.keys.data);
 	msg.keys.len = len;
 	memset(msg.keys.data, seed, len);
-	code = tei_channel_call(&r->channel, 0, RIG_TYPE, &msg.base, &arena,
+	code = tes_channel_call(&r->channel, 0, RIG_TYPE, &msg.base, &arena,
 				tei_now_ns() + wait_ns, &reply);
 	if (!code) {
 		back = store__keys__unpack(NULL, reply.len, reply.body);

@@ -21,7 +21,7 @@
 #define RIG_GENERATION 5 /* of the connection */
 
 struct rig {
-	struct tei_channel channel;
+	struct tes_channel channel;
 	int peer; /* the other end */
 	atomic_int n_broke;
 };

@@ -27,13 +27,13 @@ static struct owner *owner_of(const char *engine)
 
 static void on_hello(struct tei_frame_conn *conn, const struct tei_frame *f)
 {
-	static uint8_t group[TEI_STORE_GROUP_LEN];
+	static uint8_t group[TES_STORE_GROUP_LEN];
 	Store__HelloReply reply = STORE__HELLO_REPLY__INIT;
 	Store__Hello *hello = store__hello__unpack(NULL, f->len, f->body);
 	struct owner *o;
 
 	assert_non_null(hello);
-	assert_true(hello->features & TEI_STORE_EXECUTES);
+	assert_true(hello->features & TES_STORE_EXECUTES);
 	o = owner_of(hello->engine);
 	memcpy(o->incarnation, hello->incarnation.data, TE_INCARNATION_LEN);
 	if (hello->heartbeat) {
@@ -120,7 +120,7 @@ static const struct tei_frame_ops ops = {.frame = on_frame, .down = on_down};
 static void do_listen(void *arg)
 {
 	const struct tei_frame_server_config config = {
-		.protocol = &tei_store_protocol,
+		.protocol = &tes_store_protocol,
 		.host = "127.0.0.1",
 		.n_max = MASTER_CONNS,
 		.ops = &ops,

@@ -66,7 +66,7 @@ static void send_nonsense(struct tei_frame_conn *conn,
 static void answer_hello(struct master *m, struct tei_frame_conn *conn,
 			 const struct tei_frame *f)
 {
-	static uint8_t group[TEI_STORE_GROUP_LEN];
+	static uint8_t group[TES_STORE_GROUP_LEN];
 	Store__HelloReply msg = STORE__HELLO_REPLY__INIT;
 
 	msg.status = m->mood == MOOD_OLD ? TE_STORE_INVALID_VERSION : 0;
@@ -202,7 +202,7 @@ static void do_listen(void *arg)
 {
 	struct master *m = arg;
 	const struct tei_frame_server_config config = {
-		.protocol = &tei_store_protocol,
+		.protocol = &tes_store_protocol,
 		.host = "127.0.0.1",
 		.n_max = TEST_COUNT(m->conns),
 		.ops = &ops,

@@ -22,10 +22,10 @@ static void codes_have_mooncakes_names(void **state)
 static void engine_errors_have_codes(void **state)
 {
 	(void)state;
-	assert_int_equal(tei_store_code(0), 0);
-	assert_int_equal(tei_store_code(-ETIMEDOUT), -800);
-	assert_int_equal(tei_store_code(-EEXIST), -600);
-	assert_int_equal(tei_store_code(-ENOMEM), -1);
+	assert_int_equal(tes_store_code(0), 0);
+	assert_int_equal(tes_store_code(-ETIMEDOUT), -800);
+	assert_int_equal(tes_store_code(-EEXIST), -600);
+	assert_int_equal(tes_store_code(-ENOMEM), -1);
 }
 
 static void a_key_has_1_to_1024_bytes(void **state)
@@ -34,15 +34,15 @@ static void a_key_has_1_to_1024_bytes(void **state)
 	struct te_store_key key = {.bytes = bytes, .len = 1024};
 
 	(void)state;
-	assert_true(tei_key_holds(&key));
+	assert_true(tes_key_holds(&key));
 	key.len = 1025;
-	assert_false(tei_key_holds(&key));
+	assert_false(tes_key_holds(&key));
 	key.len = 0;
-	assert_false(tei_key_holds(&key));
+	assert_false(tes_key_holds(&key));
 	key = (struct te_store_key){.bytes = NULL, .len = 1};
-	assert_false(tei_key_holds(&key));
+	assert_false(tes_key_holds(&key));
 	key = (struct te_store_key){.bytes = bytes, .len = 1, .reserved = 1};
-	assert_false(tei_key_holds(&key));
+	assert_false(tes_key_holds(&key));
 }
 
 static void a_value_is_the_sum_of_its_pieces(void **state)
@@ -52,18 +52,18 @@ static void a_value_is_the_sum_of_its_pieces(void **state)
 	struct te_store_value value = {.pieces = pieces, .n_pieces = 3};
 
 	(void)state;
-	assert_int_equal(tei_value_bytes(&value), 7);
+	assert_int_equal(tes_value_bytes(&value), 7);
 	value.reserved = 1;
-	assert_int_equal(tei_value_bytes(&value), 0);
+	assert_int_equal(tes_value_bytes(&value), 0);
 	value.reserved = 0;
 	pieces[1].iov_len = 1;
-	assert_int_equal(tei_value_bytes(&value), 0);
+	assert_int_equal(tes_value_bytes(&value), 0);
 	pieces[1] = (struct iovec){bytes, SIZE_MAX};
-	assert_int_equal(tei_value_bytes(&value), 0);
+	assert_int_equal(tes_value_bytes(&value), 0);
 	value.n_pieces = TE_PIECES_MAX;
-	assert_int_equal(tei_value_bytes(&value), 0);
+	assert_int_equal(tes_value_bytes(&value), 0);
 	value.n_pieces = 0;
-	assert_int_equal(tei_value_bytes(&value), 0);
+	assert_int_equal(tes_value_bytes(&value), 0);
 }
 
 static void batches_are_cut_by_keys_and_bytes(void **state)
@@ -75,23 +75,23 @@ static void batches_are_cut_by_keys_and_bytes(void **state)
 	(void)state;
 	for (i = 0; i < TEST_COUNT(keys); i++)
 		keys[i] = (struct te_store_key){.bytes = bytes, .len = 8};
-	assert_int_equal(tei_chunk(keys, 0, 5000), 4096);
-	assert_int_equal(tei_chunk(keys, 4096, 5000), 904);
+	assert_int_equal(tes_chunk(keys, 0, 5000), 4096);
+	assert_int_equal(tes_chunk(keys, 4096, 5000), 904);
 	for (i = 0; i < TEST_COUNT(keys); i++)
 		keys[i].len = 1024;
-	assert_int_equal(tei_chunk(keys, 0, 5000), 1024);
-	assert_int_equal(tei_chunk(keys, 4999, 5000), 1);
-	assert_int_equal(tei_chunk(keys, 5000, 5000), 0);
+	assert_int_equal(tes_chunk(keys, 0, 5000), 1024);
+	assert_int_equal(tes_chunk(keys, 4999, 5000), 1);
+	assert_int_equal(tes_chunk(keys, 5000, 5000), 0);
 }
 
 /* ---- helper ---- */
 
 struct counted_job {
-	struct tei_job job;
+	struct tes_job job;
 	atomic_int *n_run, *n_dropped;
 };
 
-static void count_job(struct tei_job *job, bool stopping)
+static void count_job(struct tes_job *job, bool stopping)
 {
 	struct counted_job *counted =
 		TEI_CONTAINER(job, struct counted_job, job);
@@ -103,11 +103,11 @@ static void count_job(struct tei_job *job, bool stopping)
 static void every_job_runs_or_is_dropped_once(void **state)
 {
 	atomic_int n_run = 0, n_dropped = 0;
-	struct tei_helper helper = {0};
+	struct tes_helper helper = {0};
 	int i;
 
 	(void)state;
-	assert_int_equal(tei_helper_init(&helper), 0);
+	assert_int_equal(tes_helper_init(&helper), 0);
 	for (i = 0; i < 1000; i++) {
 		struct counted_job *counted = tei_calloc(1, sizeof(*counted));
 
@@ -115,11 +115,11 @@ static void every_job_runs_or_is_dropped_once(void **state)
 		counted->job.run = count_job;
 		counted->n_run = &n_run;
 		counted->n_dropped = &n_dropped;
-		tei_helper_add(&helper, &counted->job);
+		tes_helper_add(&helper, &counted->job);
 	}
-	tei_helper_fini(&helper);
+	tes_helper_fini(&helper);
 	assert_int_equal(n_run + n_dropped, 1000);
-	tei_helper_fini(&helper);
+	tes_helper_fini(&helper);
 }
 
 int main(void)

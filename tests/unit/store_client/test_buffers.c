@@ -13,18 +13,18 @@
 
 struct arena {
 	struct te_engine *engine;
-	struct tei_buffers b;
+	struct tes_buffers b;
 };
 
 static void arena_init(struct arena *a, uint64_t bytes)
 {
 	assert_int_equal(te_engine_create(NULL, NULL, &a->engine), 0);
-	assert_int_equal(tei_buffers_init(&a->b, a->engine, bytes), 0);
+	assert_int_equal(tes_buffers_init(&a->b, a->engine, bytes), 0);
 }
 
 static void arena_fini(struct arena *a)
 {
-	tei_buffers_fini(&a->b);
+	tes_buffers_fini(&a->b);
 	te_engine_destroy(a->engine);
 }
 
@@ -44,7 +44,7 @@ static void buffers_do_not_overlap_and_join_again(void **state)
 	(void)state;
 	arena_init(&a, ARENA);
 	for (i = 0; i < 8; i++) {
-		buffers[i] = tei_buffer_create(&a.b, PAGE);
+		buffers[i] = tes_buffer_create(&a.b, PAGE);
 		assert_non_null(buffers[i]);
 		assert_true(inside(&a, buffers[i]));
 		memset(te_store_buffer_data(buffers[i]), i, PAGE);
@@ -57,7 +57,7 @@ static void buffers_do_not_overlap_and_join_again(void **state)
 	}
 	for (i = 0; i < 8; i++) /* from both ends and the middle */
 		te_store_buffer_free(buffers[i * 3 % 8]);
-	buffers[0] = tei_buffer_create(&a.b, ARENA);
+	buffers[0] = tes_buffer_create(&a.b, ARENA);
 	assert_true(inside(&a, buffers[0]));
 	te_store_buffer_free(buffers[0]);
 	arena_fini(&a);
@@ -70,14 +70,14 @@ static void what_does_not_fit_is_plain_memory(void **state)
 
 	(void)state;
 	arena_init(&a, ARENA);
-	big = tei_buffer_create(&a.b, ARENA + 1);
+	big = tes_buffer_create(&a.b, ARENA + 1);
 	assert_non_null(big);
 	assert_false(inside(&a, big));
 	memset(te_store_buffer_data(big), 1, ARENA + 1);
-	all = tei_buffer_create(&a.b, ARENA - 1);
+	all = tes_buffer_create(&a.b, ARENA - 1);
 	assert_true(inside(&a, all));
 	assert_int_equal(te_store_buffer_length(all), ARENA - 1);
-	more = tei_buffer_create(&a.b, 1);
+	more = tes_buffer_create(&a.b, 1);
 	assert_non_null(more);
 	assert_false(inside(&a, more));
 	te_store_buffer_free(all);
@@ -94,7 +94,7 @@ static void without_an_arena_all_is_plain_memory(void **state)
 
 	(void)state;
 	arena_init(&a, 0);
-	buffer = tei_buffer_create(&a.b, 100);
+	buffer = tes_buffer_create(&a.b, 100);
 	assert_non_null(buffer);
 	assert_false(inside(&a, buffer));
 	te_store_buffer_free(buffer);
@@ -113,12 +113,12 @@ static void any_order_leaves_the_arena_whole(void **state)
 		rnd = rnd * 1664525 + 1013904223;
 		te_store_buffer_free(held[rnd >> 8 & 3]);
 		held[rnd >> 8 & 3] =
-			tei_buffer_create(&a.b, 1 + (rnd >> 12) % (3 * PAGE));
+			tes_buffer_create(&a.b, 1 + (rnd >> 12) % (3 * PAGE));
 		assert_non_null(held[rnd >> 8 & 3]);
 	}
 	for (i = 0; i < 6; i++)
 		te_store_buffer_free(held[i]);
-	all = tei_buffer_create(&a.b, ARENA);
+	all = tes_buffer_create(&a.b, ARENA);
 	assert_true(inside(&a, all));
 	te_store_buffer_free(all);
 	arena_fini(&a);
@@ -134,7 +134,7 @@ static void one_failure_costs_no_buffer(void **state)
 	arena_init(&a, ARENA);
 	for (; test_faults_next(&f);) {
 		te_store_buffer_free(buffer);
-		buffer = tei_buffer_create(&a.b, PAGE);
+		buffer = tes_buffer_create(&a.b, PAGE);
 		assert_non_null(buffer);
 	}
 	assert_true(inside(&a, buffer));

@@ -76,7 +76,7 @@ static void callers_share_one_connection(void **state)
 	}
 	join_all(callers, N_THREADS, 0);
 	assert_int_equal(n_waiting(&r), 0);
-	tei_channel_close(&r.channel);
+	tes_channel_close(&r.channel);
 	pthread_join(peer, NULL);
 	rig_fini(&r);
 }
@@ -102,7 +102,7 @@ static void long_bodies_go_in_pieces(void **state)
 	}
 	join_all(callers, TEST_COUNT(callers), 0);
 	assert_int_equal(r.channel.room_in, 64u << 10); /* small again */
-	tei_channel_close(&r.channel);
+	tes_channel_close(&r.channel);
 	pthread_join(peer, NULL);
 	rig_fini(&r);
 }
@@ -187,7 +187,7 @@ static void its_end_fails_all_who_wait_and_is_told_once(void **state)
 	r.peer = -1;
 	join_all(callers, 2, TE_STORE_RPC_FAIL);
 	assert_int_equal(atomic_load(&r.n_broke), 1);
-	assert_int_equal(rig_ask(&r, 1, 10, RIG_SOON_NS), TEI_CHANNEL_SHUT);
+	assert_int_equal(rig_ask(&r, 1, 10, RIG_SOON_NS), TES_CHANNEL_SHUT);
 	rig_fini(&r);
 }
 
@@ -205,9 +205,9 @@ static void answer_backwards(int fd)
 static void calls_go_on_while_their_caller_does_other_things(void **state)
 {
 	Store__Keys msg = STORE__KEYS__INIT;
-	struct tei_channel_call calls[2];
+	struct tes_channel_call calls[2];
 	struct tei_arena arenas[2];
-	struct tei_reply reply;
+	struct tes_reply reply;
 	uint8_t byte;
 	struct rig r;
 
@@ -217,11 +217,11 @@ static void calls_go_on_while_their_caller_does_other_things(void **state)
 	msg.keys.len = 1;
 	for (size_t i = 0; i < 2; i++) {
 		tei_arena_init(&arenas[i], MIB);
-		calls[i] = (struct tei_channel_call){
+		calls[i] = (struct tes_channel_call){
 			.arena = &arenas[i],
 			.deadline_ns = tei_now_ns() + RIG_SOON_NS};
 		byte = (uint8_t)('a' + i);
-		assert_int_equal(tei_channel_begin(&r.channel, 0, RIG_TYPE,
+		assert_int_equal(tes_channel_begin(&r.channel, 0, RIG_TYPE,
 						   &msg.base, &calls[i]),
 				 0);
 	}
@@ -231,7 +231,7 @@ static void calls_go_on_while_their_caller_does_other_things(void **state)
 		Store__Keys *back;
 
 		assert_int_equal(
-			tei_channel_await(&r.channel, &calls[i], &reply), 0);
+			tes_channel_await(&r.channel, &calls[i], &reply), 0);
 		back = store__keys__unpack(NULL, reply.len, reply.body);
 		assert_non_null(back);
 		assert_int_equal(back->keys.data[0], 'a' + i);
@@ -245,10 +245,10 @@ static void
 a_call_that_nobody_awaits_yet_fails_with_the_connection(void **state)
 {
 	Store__Keys msg = STORE__KEYS__INIT;
-	struct tei_channel_call call = {.deadline_ns =
+	struct tes_channel_call call = {.deadline_ns =
 						tei_now_ns() + RIG_SOON_NS};
 	struct tei_arena arena;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	struct rig r;
 
 	(void)state;
@@ -256,15 +256,15 @@ a_call_that_nobody_awaits_yet_fails_with_the_connection(void **state)
 	tei_arena_init(&arena, MIB);
 	call.arena = &arena;
 	assert_int_equal(
-		tei_channel_begin(&r.channel, 0, RIG_TYPE, &msg.base, &call),
+		tes_channel_begin(&r.channel, 0, RIG_TYPE, &msg.base, &call),
 		0);
-	tei_channel_close(&r.channel);
+	tes_channel_close(&r.channel);
 	assert_int_equal(n_waiting(&r), 0);
-	assert_int_equal(tei_channel_await(&r.channel, &call, &reply),
+	assert_int_equal(tes_channel_await(&r.channel, &call, &reply),
 			 TE_STORE_RPC_FAIL);
 	assert_int_equal(
-		tei_channel_begin(&r.channel, 0, RIG_TYPE, &msg.base, &call),
-		TEI_CHANNEL_SHUT);
+		tes_channel_begin(&r.channel, 0, RIG_TYPE, &msg.base, &call),
+		TES_CHANNEL_SHUT);
 	tei_arena_fini(&arena);
 	rig_fini(&r);
 }
@@ -275,12 +275,12 @@ static void who_looks_sees_the_end(void **state)
 
 	(void)state;
 	rig_init(&r);
-	tei_channel_look(&r.channel);
+	tes_channel_look(&r.channel);
 	assert_int_equal(atomic_load(&r.n_broke), 0);
 	peer_say(r.peer, TEI_FRAME_REFUSED, 0, "not today");
 	close(r.peer);
 	r.peer = -1;
-	tei_channel_look(&r.channel);
+	tes_channel_look(&r.channel);
 	assert_int_equal(atomic_load(&r.n_broke), 1);
 	assert_true(r.channel.for_good);
 	assert_string_equal(r.channel.why, "not today");
@@ -295,10 +295,10 @@ static void closing_fails_who_waits(void **state)
 	(void)state;
 	rig_init(&r);
 	start_two(&r, callers);
-	tei_channel_close(&r.channel);
+	tes_channel_close(&r.channel);
 	join_all(callers, 2, TE_STORE_RPC_FAIL);
 	assert_int_equal(atomic_load(&r.n_broke), 0);
-	assert_int_equal(rig_ask(&r, 1, 10, RIG_SOON_NS), TEI_CHANNEL_SHUT);
+	assert_int_equal(rig_ask(&r, 1, 10, RIG_SOON_NS), TES_CHANNEL_SHUT);
 	rig_fini(&r);
 }
 
@@ -306,17 +306,17 @@ static void calls_for_another_connection_are_not_made(void **state)
 {
 	Store__Keys msg = STORE__KEYS__INIT;
 	struct tei_arena arena;
-	struct tei_reply reply;
+	struct tes_reply reply;
 	struct rig r;
 	uint8_t byte;
 
 	(void)state;
 	rig_init(&r);
 	tei_arena_init(&arena, MIB);
-	assert_int_equal(tei_channel_call(&r.channel, RIG_GENERATION + 1,
+	assert_int_equal(tes_channel_call(&r.channel, RIG_GENERATION + 1,
 					  RIG_TYPE, &msg.base, &arena,
 					  tei_now_ns() + RIG_SOON_NS, &reply),
-			 TEI_CHANNEL_SHUT);
+			 TES_CHANNEL_SHUT);
 	assert_int_equal(recv(r.peer, &byte, 1, MSG_DONTWAIT), -1);
 	tei_arena_fini(&arena);
 	rig_fini(&r);
@@ -378,7 +378,7 @@ static void pushes_are_passed_over(void **state)
 	peer_say(r.peer, STORE__STORE_TYPE__STORE_FENCE, 0, "any");
 	assert_int_equal(pthread_create(&peer, NULL, peer_echo, &r.peer), 0);
 	assert_int_equal(rig_ask(&r, 1, 10, RIG_SOON_NS), 0);
-	tei_channel_close(&r.channel);
+	tes_channel_close(&r.channel);
 	pthread_join(peer, NULL);
 	rig_fini(&r);
 }
@@ -400,7 +400,7 @@ static void try_with(enum tei_fault kind, size_t len)
 		code = rig_ask(&r, 1, len, RIG_SOON_NS);
 		assert_true(code == 0 || code == TE_STORE_INTERNAL_ERROR ||
 			    code == TE_STORE_RPC_FAIL);
-		tei_channel_close(&r.channel);
+		tes_channel_close(&r.channel);
 		pthread_join(peer, NULL);
 		rig_fini(&r);
 	}

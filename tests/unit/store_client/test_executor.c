@@ -51,10 +51,10 @@ static void put_here(const struct order *o)
 
 	pool_fill(value, SIZE, 17);
 	for (i = 0; i < o->n_from; i++) {
-		const struct tei_extent_header h = {
+		const struct tes_extent_header h = {
 			.gen_epoch = MASTER_EPOCH,
 			.generation = GENERATION,
-			.digest = tei_key_digest("key", 3, MASTER_SEED),
+			.digest = tes_key_digest("key", 3, MASTER_SEED),
 			.object_size = SIZE,
 			.offset = offset,
 			.length = o->from[i],
@@ -62,8 +62,8 @@ static void put_here(const struct order *o)
 			.count = (uint16_t)o->n_from,
 		};
 
-		tei_extent_encode(&h, master.owners[0].base + FROM(i));
-		memcpy(master.owners[0].base + FROM(i) + TEI_EXTENT_HEADER_LEN,
+		tes_extent_encode(&h, master.owners[0].base + FROM(i));
+		memcpy(master.owners[0].base + FROM(i) + TES_EXTENT_HEADER_LEN,
 		       value + offset, o->from[i]);
 		offset += o->from[i];
 	}
@@ -144,7 +144,7 @@ static int carry_out(const struct order *o)
 /* What is at the target is the object, in @o's parts, and so it was told. */
 static void assert_there(const struct order *o)
 {
-	struct tei_extent_header h = {.index = 0};
+	struct tes_extent_header h = {.index = 0};
 	uint64_t offset = 0;
 	size_t i;
 
@@ -152,17 +152,17 @@ static void assert_there(const struct order *o)
 	for (i = 0; i < o->n_to; i++) {
 		const uint8_t *at = master.owners[1].base + TO(i);
 
-		assert_int_equal(tei_extent_decode(at, &h), 0);
+		assert_int_equal(tes_extent_decode(at, &h), 0);
 		assert_int_equal(h.generation, GENERATION);
 		assert_int_equal(h.gen_epoch, MASTER_EPOCH);
 		assert_int_equal(h.digest,
-				 tei_key_digest("key", 3, MASTER_SEED));
+				 tes_key_digest("key", 3, MASTER_SEED));
 		assert_int_equal(h.object_size, SIZE);
 		assert_int_equal(h.offset, offset);
 		assert_int_equal(h.length, o->to[i]);
 		assert_int_equal(h.index, i);
 		assert_int_equal(h.count, o->n_to);
-		assert_memory_equal(at + TEI_EXTENT_HEADER_LEN, value + offset,
+		assert_memory_equal(at + TES_EXTENT_HEADER_LEN, value + offset,
 				    o->to[i]);
 		assert_int_equal(master.answer->crc[i],
 				 te_crc32c(0, value + offset, o->to[i]));

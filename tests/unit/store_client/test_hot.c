@@ -27,100 +27,100 @@ static uint64_t digest_of(uint64_t i)
 
 static void counts_are_never_too_low(void **state)
 {
-	struct tei_sketch sketch;
+	struct tes_sketch sketch;
 
 	(void)state;
-	assert_int_equal(tei_sketch_init(&sketch, 0), 0);
+	assert_int_equal(tes_sketch_init(&sketch, 0), 0);
 	for (unsigned int round = 0; round < 5; round++)
 		for (uint64_t i = 0; i < 1000; i++)
-			tei_sketch_add(&sketch, digest_of(i));
+			tes_sketch_add(&sketch, digest_of(i));
 	for (uint64_t i = 0; i < 1000; i++)
-		assert_true(tei_sketch_count(&sketch, digest_of(i)) >= 5);
-	tei_sketch_fini(&sketch);
+		assert_true(tes_sketch_count(&sketch, digest_of(i)) >= 5);
+	tes_sketch_fini(&sketch);
 }
 
 static void counts_fade(void **state)
 {
-	struct tei_sketch sketch;
+	struct tes_sketch sketch;
 	uint64_t i;
 
 	(void)state;
-	assert_int_equal(tei_sketch_init(&sketch, 0), 0);
+	assert_int_equal(tes_sketch_init(&sketch, 0), 0);
 	for (i = 0; i < 300; i++)
-		tei_sketch_add(&sketch, digest_of(0));
-	assert_int_equal(tei_sketch_count(&sketch, digest_of(0)), 255);
-	for (i = 0; i < 40ull * TEI_SKETCH_WIDTH_MIN; i++)
-		tei_sketch_add(&sketch, digest_of(1));
-	assert_true(tei_sketch_count(&sketch, digest_of(0)) < 64);
-	tei_sketch_fini(&sketch);
+		tes_sketch_add(&sketch, digest_of(0));
+	assert_int_equal(tes_sketch_count(&sketch, digest_of(0)), 255);
+	for (i = 0; i < 40ull * TES_SKETCH_WIDTH_MIN; i++)
+		tes_sketch_add(&sketch, digest_of(1));
+	assert_true(tes_sketch_count(&sketch, digest_of(0)) < 64);
+	tes_sketch_fini(&sketch);
 }
 
 /* ---- keeping ---- */
 
-static struct tei_hot_name name_of(const char *key, uint64_t generation)
+static struct tes_hot_name name_of(const char *key, uint64_t generation)
 {
 	uint64_t digest = 0;
 
 	for (const char *p = key; *p; p++)
 		digest = digest_of(digest + (uint8_t)*p);
-	return (struct tei_hot_name){.key = key,
+	return (struct tes_hot_name){.key = key,
 				     .key_len = strlen(key),
 				     .digest = digest,
 				     .gen_epoch = 1,
 				     .generation = generation};
 }
 
-static bool offer(struct tei_hot *hot, const char *key, uint64_t generation,
+static bool offer(struct tes_hot *hot, const char *key, uint64_t generation,
 		  uint64_t size)
 {
-	struct tei_hot_name name = name_of(key, generation);
-	struct tei_hot_value *value = tei_hot_begin(hot, &name, size);
+	struct tes_hot_name name = name_of(key, generation);
+	struct tes_hot_value *value = tes_hot_begin(hot, &name, size);
 
 	if (!value)
 		return false;
 	memset(value->bytes, key[0], (size_t)size);
-	tei_hot_add(hot, value, name.digest);
+	tes_hot_add(hot, value, name.digest);
 	return true;
 }
 
-static void ask(struct tei_hot *hot, const char *key, int times)
+static void ask(struct tes_hot *hot, const char *key, int times)
 {
-	struct tei_hot_name name = name_of(key, 1);
+	struct tes_hot_name name = name_of(key, 1);
 
 	while (times-- > 0)
-		tei_hot_note(hot, name.digest);
+		tes_hot_note(hot, name.digest);
 }
 
-static bool has(struct tei_hot *hot, const char *key, uint64_t generation)
+static bool has(struct tes_hot *hot, const char *key, uint64_t generation)
 {
-	struct tei_hot_name name = name_of(key, generation);
-	struct tei_hot_value *value = tei_hot_get(hot, &name);
+	struct tes_hot_name name = name_of(key, generation);
+	struct tes_hot_value *value = tes_hot_get(hot, &name);
 
-	tei_hot_put(hot, value);
+	tes_hot_put(hot, value);
 	return value != NULL;
 }
 
 static void what_is_asked_for_once_stays_out(void **state)
 {
-	struct tei_hot hot;
+	struct tes_hot hot;
 
 	(void)state;
-	assert_int_equal(tei_hot_init(&hot, 10 * LEN, 5 * LEN, 3), 0);
+	assert_int_equal(tes_hot_init(&hot, 10 * LEN, 5 * LEN, 3), 0);
 	ask(&hot, "a", 2);
 	assert_false(offer(&hot, "a", 1, LEN));
 	ask(&hot, "a", 1);
 	assert_false(offer(&hot, "a", 1, 5 * LEN + 1)); /* too large */
 	assert_true(offer(&hot, "a", 1, LEN));
 	assert_true(has(&hot, "a", 1));
-	tei_hot_fini(&hot);
+	tes_hot_fini(&hot);
 }
 
 static void only_the_generation_that_is_asked_for_is_found(void **state)
 {
-	struct tei_hot hot;
+	struct tes_hot hot;
 
 	(void)state;
-	assert_int_equal(tei_hot_init(&hot, 10 * LEN, 0, 0), 0);
+	assert_int_equal(tes_hot_init(&hot, 10 * LEN, 0, 0), 0);
 	ask(&hot, "a", 2);
 	assert_true(offer(&hot, "a", 1, LEN));
 	assert_false(has(&hot, "a", 2));
@@ -128,16 +128,16 @@ static void only_the_generation_that_is_asked_for_is_found(void **state)
 	assert_true(offer(&hot, "a", 2, LEN));
 	assert_true(offer(&hot, "a", 3, LEN));
 	assert_true(has(&hot, "a", 3));
-	tei_hot_fini(&hot);
+	tes_hot_fini(&hot);
 }
 
 static void the_rare_do_not_push_out_the_frequent(void **state)
 {
 	static const char *const often[] = {"a", "b", "c"};
-	struct tei_hot hot;
+	struct tes_hot hot;
 
 	(void)state;
-	assert_int_equal(tei_hot_init(&hot, 4 * LEN, 0, 2), 0);
+	assert_int_equal(tes_hot_init(&hot, 4 * LEN, 0, 2), 0);
 	for (size_t i = 0; i < TEST_COUNT(often); i++) {
 		ask(&hot, often[i], 5);
 		assert_true(offer(&hot, often[i], 1, LEN));
@@ -152,35 +152,35 @@ static void the_rare_do_not_push_out_the_frequent(void **state)
 	assert_true(offer(&hot, "rare", 1, LEN));
 	assert_true(has(&hot, "a", 1));
 	assert_false(has(&hot, "b", 1));
-	tei_hot_fini(&hot);
+	tes_hot_fini(&hot);
 }
 
 static void memory_is_bounded_whoever_reads(void **state)
 {
-	struct tei_hot_name name = name_of("a", 1);
-	struct tei_hot_value *read;
-	struct tei_hot hot;
+	struct tes_hot_name name = name_of("a", 1);
+	struct tes_hot_value *read;
+	struct tes_hot hot;
 	char key[2] = "b";
 
 	(void)state;
-	assert_int_equal(tei_hot_init(&hot, 3 * LEN, 0, 1), 0);
+	assert_int_equal(tes_hot_init(&hot, 3 * LEN, 0, 1), 0);
 	ask(&hot, "a", 1);
 	assert_true(offer(&hot, "a", 1, 2 * LEN));
-	read = tei_hot_get(&hot, &name);
+	read = tes_hot_get(&hot, &name);
 	assert_non_null(read);
 	ask(&hot, "b", 9);
 	/* It has to go, but somebody reads it yet. */
 	assert_false(offer(&hot, "b", 1, 2 * LEN));
 	assert_int_equal(read->bytes[2 * LEN - 1], 'a');
-	tei_hot_put(&hot, read);
+	tes_hot_put(&hot, read);
 	for (; key[0] <= 'z'; key[0]++) {
 		ask(&hot, key, 9);
 		(void)offer(&hot, key, 1, LEN / 2 + (uint64_t)key[0]);
 		assert_true(hot.bytes <= 3 * LEN);
 	}
-	tei_hot_clear(&hot);
+	tes_hot_clear(&hot);
 	assert_int_equal(hot.bytes, 0);
-	tei_hot_fini(&hot);
+	tes_hot_fini(&hot);
 }
 
 static void without_memory_nothing_is_kept(void **state)
@@ -189,17 +189,17 @@ static void without_memory_nothing_is_kept(void **state)
 
 	(void)state;
 	while (test_faults_next(&f)) {
-		struct tei_hot hot;
+		struct tes_hot hot;
 		bool kept;
 
-		if (tei_hot_init(&hot, 10 * LEN, 0, 1))
+		if (tes_hot_init(&hot, 10 * LEN, 0, 1))
 			continue;
 		ask(&hot, "a", 1);
 		kept = offer(&hot, "a", 1, LEN);
 		assert_int_equal(has(&hot, "a", 1), kept);
-		tei_hot_clear(&hot);
+		tes_hot_clear(&hot);
 		assert_int_equal(hot.bytes, 0);
-		tei_hot_fini(&hot);
+		tes_hot_fini(&hot);
 	}
 }
 
@@ -323,7 +323,7 @@ static void what_is_read_often_comes_from_here(void **state)
 		fake_te_set_hook(NULL, NULL);
 		assert_int_equal(hits_of(store), 2);
 		/* Where locations are remembered, a header proves it. */
-		assert_int_equal(bytes, i ? 2 * TEI_EXTENT_HEADER_LEN : 0);
+		assert_int_equal(bytes, i ? 2 * TES_EXTENT_HEADER_LEN : 0);
 	}
 }
 

@@ -17,7 +17,7 @@ struct reply {
 	uint32_t extents[3];
 	uint32_t segment[4], replica[4], crc[4];
 	uint64_t address[4], length[4];
-	struct tei_columns columns;
+	struct tes_columns columns;
 };
 
 static void reply_init(struct reply *r)
@@ -35,7 +35,7 @@ static void reply_init(struct reply *r)
 	};
 
 	*r = good;
-	r->columns = (struct tei_columns){
+	r->columns = (struct tes_columns){
 		.n = 3,
 		.status = r->status,
 		.n_status = 3,
@@ -59,27 +59,27 @@ static void reply_init(struct reply *r)
 	};
 }
 
-static int decode(const struct reply *r, struct tei_layout *out)
+static int decode(const struct reply *r, struct tes_layout *out)
 {
 	struct tei_arena arena;
 	int rc;
 
 	tei_arena_init(&arena, 1u << 20);
-	rc = tei_layouts_decode(&r->columns, &arena, 0, out);
+	rc = tes_layouts_decode(&r->columns, &arena, 0, out);
 	tei_arena_fini(&arena);
 	return rc;
 }
 
 static void extents_know_their_place_in_the_value(void **state)
 {
-	struct tei_layout out[3];
+	struct tes_layout out[3];
 	struct tei_arena arena;
 	struct reply r;
 
 	(void)state;
 	reply_init(&r);
 	tei_arena_init(&arena, 1u << 20);
-	assert_int_equal(tei_layouts_decode(&r.columns, &arena, 10, out), 0);
+	assert_int_equal(tes_layouts_decode(&r.columns, &arena, 10, out), 0);
 	assert_int_equal(out[0].n_extents, 3);
 	assert_int_equal(out[0].n_replicas, 2);
 	assert_int_equal(out[0].extents[0].count, 1);
@@ -99,7 +99,7 @@ static void extents_know_their_place_in_the_value(void **state)
 
 static void without_counts_every_key_has_one_extent(void **state)
 {
-	struct tei_layout out[3];
+	struct tes_layout out[3];
 	struct tei_arena arena;
 	struct reply r;
 
@@ -110,7 +110,7 @@ static void without_counts_every_key_has_one_extent(void **state)
 	r.columns.n_extents = r.columns.n_replica = r.columns.n_length = 0;
 	r.columns.n_segment = r.columns.n_address = r.columns.n_crc = 3;
 	tei_arena_init(&arena, 1u << 20);
-	assert_int_equal(tei_layouts_decode(&r.columns, &arena, 0, out), 0);
+	assert_int_equal(tes_layouts_decode(&r.columns, &arena, 0, out), 0);
 	assert_int_equal(out[0].extents[0].length, 100);
 	assert_int_equal(out[0].extents[0].count, 1);
 	assert_int_equal(out[1].n_extents, 0);
@@ -121,7 +121,7 @@ static void without_counts_every_key_has_one_extent(void **state)
 
 static void where_all_were_refused_nothing_else_is_looked_at(void **state)
 {
-	struct tei_layout out[3];
+	struct tes_layout out[3];
 	struct reply r;
 
 	(void)state;
@@ -138,7 +138,7 @@ static void where_all_were_refused_nothing_else_is_looked_at(void **state)
 
 static void columns_of_other_lengths_are_refused(void **state)
 {
-	struct tei_layout out[3];
+	struct tes_layout out[3];
 	struct reply r;
 	size_t *const lengths[] = {
 		&r.columns.n_size,    &r.columns.n_generation,
@@ -176,7 +176,7 @@ static void what_makes_no_whole_replicas_is_refused(void **state)
 		{NULL, &r.extents[1], 1}, {NULL, &r.extents[0], UINT32_MAX},
 		{&r.size[0], NULL, 0},    {&r.size[2], NULL, 6},
 	};
-	struct tei_layout out[3];
+	struct tes_layout out[3];
 	size_t i;
 
 	(void)state;
@@ -198,7 +198,7 @@ static void more_replicas_than_bits_are_refused(void **state)
 	static uint64_t address[N], length[N];
 	static uint32_t segment[N], replica[N];
 	uint32_t extents[1] = {N}, i;
-	struct tei_columns c = {
+	struct tes_columns c = {
 		.n = 1,
 		.status = status,
 		.n_status = 1,
@@ -218,7 +218,7 @@ static void more_replicas_than_bits_are_refused(void **state)
 		.n_length = N,
 		.n_segments = 1,
 	};
-	struct tei_layout out;
+	struct tes_layout out;
 	struct tei_arena arena;
 
 	(void)state;
@@ -227,17 +227,17 @@ static void more_replicas_than_bits_are_refused(void **state)
 		length[i] = 5;
 		replica[i] = i;
 	}
-	assert_int_equal(tei_layouts_decode(&c, &arena, 0, &out), -EBADMSG);
+	assert_int_equal(tes_layouts_decode(&c, &arena, 0, &out), -EBADMSG);
 	extents[0] = N - 1;
 	c.n_segment = c.n_replica = c.n_address = c.n_length = N - 1;
-	assert_int_equal(tei_layouts_decode(&c, &arena, 0, &out), 0);
+	assert_int_equal(tes_layouts_decode(&c, &arena, 0, &out), 0);
 	assert_int_equal(out.n_replicas, 32);
 	tei_arena_fini(&arena);
 }
 
 static void without_memory_it_says_so(void **state)
 {
-	struct tei_layout out[3];
+	struct tes_layout out[3];
 	struct reply r;
 
 	(void)state;

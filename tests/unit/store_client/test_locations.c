@@ -12,35 +12,35 @@
 
 /* An owner that nobody opens: only its references are looked at. */
 struct table {
-	struct tei_owners owners;
-	struct tei_owner owner;
-	struct tei_locations l;
+	struct tes_owners owners;
+	struct tes_owner owner;
+	struct tes_locations l;
 };
 
 static void table_init(struct table *t, uint32_t n_max)
 {
 	memset(t, 0, sizeof(*t));
-	tei_owners_init(&t->owners, NULL);
+	tes_owners_init(&t->owners, NULL);
 	tei_list_init(&t->owner.link);
 	t->owner.refs = 1;
-	assert_int_equal(tei_locations_init(&t->l, &t->owners, n_max), 0);
+	assert_int_equal(tes_locations_init(&t->l, &t->owners, n_max), 0);
 }
 
 static void table_fini(struct table *t)
 {
-	tei_locations_fini(&t->l);
+	tes_locations_fini(&t->l);
 	assert_int_equal(t->owner.refs, 1);
-	tei_owners_fini(&t->owners);
+	tes_owners_fini(&t->owners);
 }
 
 static void add(struct table *t, const char *key, uint64_t digest,
 		uint64_t generation, uint64_t expires_ns)
 {
-	const struct tei_location_extent extents[2] = {
+	const struct tes_location_extent extents[2] = {
 		{.address = generation * 100, .length = 6, .crc = 1},
 		{.address = generation * 200, .length = 4, .crc = 2},
 	};
-	const struct tei_location from = {
+	const struct tes_location from = {
 		.owner = &t->owner,
 		.generation = generation,
 		.gen_epoch = 9,
@@ -49,15 +49,15 @@ static void add(struct table *t, const char *key, uint64_t digest,
 		.expires_ns = expires_ns,
 	};
 
-	tei_locations_add(&t->l, key, strlen(key), digest, &from, extents);
+	tes_locations_add(&t->l, key, strlen(key), digest, &from, extents);
 }
 
 /* Its generation; 0: not there. */
 static uint64_t look(struct table *t, const char *key, uint64_t digest,
 		     uint64_t now_ns)
 {
-	struct tei_location *e =
-		tei_locations_get(&t->l, key, strlen(key), digest, now_ns);
+	struct tes_location *e =
+		tes_locations_get(&t->l, key, strlen(key), digest, now_ns);
 	uint64_t generation = e ? e->generation : 0;
 
 	if (e) {
@@ -67,7 +67,7 @@ static uint64_t look(struct table *t, const char *key, uint64_t digest,
 		assert_int_equal(e->extents[1].length, 4);
 		assert_int_equal(e->extents[1].crc, 2);
 	}
-	tei_location_put(&t->l, e);
+	tes_location_put(&t->l, e);
 	return generation;
 }
 
@@ -96,12 +96,12 @@ static void the_newest_of_a_key_counts(void **state)
 	add(&t, "a", 1, 8, 100);
 	assert_int_equal(look(&t, "a", 1, 1), 8);
 	assert_int_equal(t.l.n, 1);
-	tei_locations_drop(&t.l, "a", 1, 1, 7);
+	tes_locations_drop(&t.l, "a", 1, 1, 7);
 	assert_int_equal(look(&t, "a", 1, 1), 8);
-	tei_locations_drop(&t.l, "a", 1, 1, 8);
+	tes_locations_drop(&t.l, "a", 1, 1, 8);
 	assert_int_equal(look(&t, "a", 1, 1), 0);
 	add(&t, "a", 1, 9, 100);
-	tei_locations_drop(&t.l, "a", 1, 1, 0);
+	tes_locations_drop(&t.l, "a", 1, 1, 0);
 	assert_int_equal(look(&t, "a", 1, 1), 0);
 	table_fini(&t);
 }
@@ -128,20 +128,20 @@ static void the_used_stay_when_there_is_no_room(void **state)
 
 static void what_a_reader_holds_outlives_the_table(void **state)
 {
-	struct tei_location *held;
+	struct tes_location *held;
 	struct table t;
 
 	(void)state;
 	table_init(&t, N_MAX);
 	add(&t, "a", 1, 7, 100);
-	held = tei_locations_get(&t.l, "a", 1, 1, 1);
+	held = tes_locations_get(&t.l, "a", 1, 1, 1);
 	assert_non_null(held);
-	tei_locations_clear(&t.l);
+	tes_locations_clear(&t.l);
 	assert_int_equal(look(&t, "a", 1, 1), 0);
 	assert_int_equal(held->generation, 7);
 	assert_memory_equal(held->key, "a", 1);
 	assert_int_equal(t.owner.refs, 2);
-	tei_location_put(&t.l, held);
+	tes_location_put(&t.l, held);
 	table_fini(&t);
 }
 
@@ -152,14 +152,14 @@ static void its_memory_is_counted(void **state)
 
 	(void)state;
 	table_init(&t, N_MAX);
-	before = tei_locations_bytes(&t.l);
+	before = tes_locations_bytes(&t.l);
 	add(&t, "key", 1, 7, 100);
-	one = tei_locations_bytes(&t.l) - before;
-	assert_true(one >= sizeof(struct tei_location) + 3);
+	one = tes_locations_bytes(&t.l) - before;
+	assert_true(one >= sizeof(struct tes_location) + 3);
 	add(&t, "key", 1, 8, 100);
-	assert_int_equal(tei_locations_bytes(&t.l), before + one);
-	tei_locations_drop(&t.l, "key", 3, 1, 0);
-	assert_int_equal(tei_locations_bytes(&t.l), before);
+	assert_int_equal(tes_locations_bytes(&t.l), before + one);
+	tes_locations_drop(&t.l, "key", 3, 1, 0);
+	assert_int_equal(tes_locations_bytes(&t.l), before);
 	table_fini(&t);
 }
 
@@ -171,20 +171,20 @@ static void switched_off_it_keeps_nothing(void **state)
 	table_init(&t, 0);
 	add(&t, "a", 1, 7, 100);
 	assert_int_equal(look(&t, "a", 1, 1), 0);
-	assert_int_equal(tei_locations_bytes(&t.l), 0);
-	tei_locations_drop(&t.l, "a", 1, 1, 0);
-	tei_locations_clear(&t.l);
+	assert_int_equal(tes_locations_bytes(&t.l), 0);
+	tes_locations_drop(&t.l, "a", 1, 1, 0);
+	tes_locations_clear(&t.l);
 	table_fini(&t);
 }
 
 static void pin(struct table *t, const char *key, uint64_t digest,
 		uint64_t generation, uint64_t expires_ns)
 {
-	const struct tei_location_extent extents[2] = {
+	const struct tes_location_extent extents[2] = {
 		{.address = generation * 100, .length = 6, .crc = 1},
 		{.address = generation * 200, .length = 4, .crc = 2},
 	};
-	const struct tei_location from = {
+	const struct tes_location from = {
 		.owner = &t->owner,
 		.generation = generation,
 		.size = 10,
@@ -192,7 +192,7 @@ static void pin(struct table *t, const char *key, uint64_t digest,
 		.expires_ns = expires_ns,
 	};
 
-	assert_int_equal(tei_locations_pin(&t->l, key, strlen(key), digest,
+	assert_int_equal(tes_locations_pin(&t->l, key, strlen(key), digest,
 					   &from, extents),
 			 0);
 }
@@ -211,21 +211,21 @@ static void pinned_ones_are_on_top_and_stay(void **state)
 	assert_int_equal(t.l.n, N_MAX);
 	assert_int_equal(look(&t, "a", 0, 1), 1);
 	/* Dropped it waits for what is learned next. */
-	tei_locations_drop(&t.l, "a", 1, 0, 1);
+	tes_locations_drop(&t.l, "a", 1, 0, 1);
 	assert_int_equal(look(&t, "a", 0, 1), 0);
 	add(&t, "a", 0, 5, 100);
 	assert_int_equal(look(&t, "a", 0, 1), 5);
 	assert_int_equal(t.l.n, N_MAX);
 	pin(&t, "a", 0, 6, 100);
-	assert_int_equal(tei_locations_unpin(&t.l, "a", 1, 0, 1), 0);
+	assert_int_equal(tes_locations_unpin(&t.l, "a", 1, 0, 1), 0);
 	assert_int_equal(look(&t, "a", 0, 1), 6);
-	assert_int_equal(tei_locations_unpin(&t.l, "a", 1, 0, 1), 6);
+	assert_int_equal(tes_locations_unpin(&t.l, "a", 1, 0, 1), 6);
 	assert_int_equal(look(&t, "a", 0, 1), 0);
-	assert_int_equal(tei_locations_unpin(&t.l, "a", 1, 0, 1), 0);
+	assert_int_equal(tes_locations_unpin(&t.l, "a", 1, 0, 1), 0);
 	pin(&t, "a", 0, 7, 100);
-	assert_int_equal(tei_locations_unpin(&t.l, "a", 1, 0, 100), 0);
+	assert_int_equal(tes_locations_unpin(&t.l, "a", 1, 0, 100), 0);
 	pin(&t, "a", 0, 7, 100); /* and with another master it is gone */
-	tei_locations_clear(&t.l);
+	tes_locations_clear(&t.l);
 	assert_int_equal(look(&t, "a", 0, 1), 0);
 	table_fini(&t);
 }
@@ -240,8 +240,8 @@ static void pinned_ones_are_kept_where_nothing_else_is(void **state)
 	add(&t, "b", 1, 2, 100);
 	assert_int_equal(look(&t, "a", 0, 1), 1);
 	assert_int_equal(look(&t, "b", 1, 1), 0);
-	assert_int_equal(tei_locations_unpin(&t.l, "a", 1, 0, 1), 1);
-	assert_int_equal(tei_locations_bytes(&t.l), 0);
+	assert_int_equal(tes_locations_unpin(&t.l, "a", 1, 0, 1), 1);
+	assert_int_equal(tes_locations_bytes(&t.l), 0);
 	pin(&t, "c", 2, 3, 100);
 	table_fini(&t);
 }
@@ -249,12 +249,12 @@ static void pinned_ones_are_kept_where_nothing_else_is(void **state)
 static void extend(struct table *t, const char *key, uint64_t digest,
 		   uint64_t now_ns, uint64_t expires_ns)
 {
-	struct tei_location *e =
-		tei_locations_get(&t->l, key, strlen(key), digest, now_ns);
+	struct tes_location *e =
+		tes_locations_get(&t->l, key, strlen(key), digest, now_ns);
 
 	assert_non_null(e);
-	tei_locations_extend(&t->l, e, expires_ns);
-	tei_location_put(&t->l, e);
+	tes_locations_extend(&t->l, e, expires_ns);
+	tes_location_put(&t->l, e);
 }
 
 /* Keys of one letter that are due, as a string. */
@@ -269,7 +269,7 @@ static const char *due(struct table *t, uint64_t now_ns, uint64_t before_ns,
 	assert_true(max <= TEST_COUNT(keys));
 	memset(names, 0, sizeof(names));
 	tei_arena_init(&arena, 4096);
-	n = tei_locations_due(&t->l, now_ns, before_ns, &arena, keys, max);
+	n = tes_locations_due(&t->l, now_ns, before_ns, &arena, keys, max);
 	for (size_t i = 0; i < n; i++) {
 		assert_int_equal(keys[i].len, 1);
 		names[i] = *(const char *)keys[i].bytes;
@@ -285,11 +285,11 @@ static void pinned_ones_are_due_before_they_end(void **state)
 	(void)state;
 	table_init(&t, N_MAX);
 	add(&t, "z", 9, 9, 50); /* not pinned, so nobody renews it */
-	assert_false(tei_locations_pinned(&t.l));
+	assert_false(tes_locations_pinned(&t.l));
 	pin(&t, "a", 1, 1, 100);
 	pin(&t, "b", 2, 2, 200);
 	pin(&t, "c", 3, 3, 300);
-	assert_true(tei_locations_pinned(&t.l));
+	assert_true(tes_locations_pinned(&t.l));
 	assert_string_equal(due(&t, 10, 100, 7), "");
 	assert_string_equal(due(&t, 10, 250, 7), "ab");
 	assert_string_equal(due(&t, 10, 250, 1), "a");
@@ -299,16 +299,16 @@ static void pinned_ones_are_due_before_they_end(void **state)
 	/* What is over is looked up by who reads it; what went is nobody's. */
 	assert_string_equal(due(&t, 200, 450, 7), "ca");
 	assert_int_equal(look(&t, "b", 2, 10), 0);
-	tei_locations_drop(&t.l, "c", 1, 3, 3);
+	tes_locations_drop(&t.l, "c", 1, 3, 3);
 	assert_string_equal(due(&t, 10, 450, 7), "a");
 	pin(&t, "b", 2, 4, 500);
 	assert_string_equal(due(&t, 10, 600, 7), "ab");
-	assert_int_equal(tei_locations_unpin(&t.l, "a", 1, 1, 10), 1);
+	assert_int_equal(tes_locations_unpin(&t.l, "a", 1, 1, 10), 1);
 	assert_string_equal(due(&t, 10, 600, 7), "b");
-	assert_int_equal(tei_locations_unpin(&t.l, "b", 1, 2, 10), 0);
-	assert_int_equal(tei_locations_unpin(&t.l, "b", 1, 2, 10), 4);
-	assert_int_equal(tei_locations_unpin(&t.l, "c", 1, 3, 10), 0);
-	assert_false(tei_locations_pinned(&t.l));
+	assert_int_equal(tes_locations_unpin(&t.l, "b", 1, 2, 10), 0);
+	assert_int_equal(tes_locations_unpin(&t.l, "b", 1, 2, 10), 4);
+	assert_int_equal(tes_locations_unpin(&t.l, "c", 1, 3, 10), 0);
+	assert_false(tes_locations_pinned(&t.l));
 	table_fini(&t);
 }
 
@@ -339,7 +339,7 @@ static void *churn(void *arg)
 		else if (i % 3 == 1)
 			(void)look(t, key, digest, 1);
 		else
-			tei_locations_drop(&t->l, key, 1, digest, i / 2);
+			tes_locations_drop(&t->l, key, 1, digest, i / 2);
 	}
 	return NULL;
 }

@@ -14,8 +14,8 @@
 /* A reader and an engine that it reads from. */
 struct pair {
 	struct te_engine *reader, *engine;
-	struct tei_owners owners;
-	struct tei_owner *owner;
+	struct tes_owners owners;
+	struct tes_owner *owner;
 	uint8_t incarnation[TE_INCARNATION_LEN];
 	unsigned int n_told;
 };
@@ -34,22 +34,22 @@ static void open_pair(struct pair *p)
 	assert_int_equal(te_engine_create(NULL, "reader:1", &p->reader), 0);
 	assert_int_equal(te_engine_create(NULL, "owner:1", &p->engine), 0);
 	te_engine_incarnation(p->engine, p->incarnation);
-	tei_owners_init(&p->owners, p->reader);
+	tes_owners_init(&p->owners, p->reader);
 	p->owners.silent = on_silent;
 	p->owners.silent_arg = p;
 }
 
 static int get_owner(struct pair *p)
 {
-	return tei_owners_get(&p->owners, te_engine_name(p->engine),
+	return tes_owners_get(&p->owners, te_engine_name(p->engine),
 			      p->incarnation, 1000, &p->owner);
 }
 
 static void close_pair(struct pair *p)
 {
 	if (p->owner)
-		tei_owners_put(&p->owners, p->owner);
-	tei_owners_fini(&p->owners);
+		tes_owners_put(&p->owners, p->owner);
+	tes_owners_fini(&p->owners);
 	te_engine_destroy(p->engine);
 	te_engine_destroy(p->reader);
 }
@@ -58,7 +58,7 @@ static bool try_it(void *arg)
 {
 	struct pair *p = arg;
 
-	return tei_owners_try(&p->owners, p->owner, 1000);
+	return tes_owners_try(&p->owners, p->owner, 1000);
 }
 
 static void who_never_failed_is_read(void **state)
@@ -80,13 +80,13 @@ static void who_failed_and_answers_is_read_again_at_once(void **state)
 	(void)state;
 	open_pair(&p);
 	assert_int_equal(get_owner(&p), 0);
-	tei_owners_failed(&p.owners, p.owner);
+	tes_owners_failed(&p.owners, p.owner);
 	assert_int_equal(p.n_told, 1);
 	assert_true(
-		tei_owners_shunned(&p.owners, p.owner->name, p.incarnation));
+		tes_owners_shunned(&p.owners, p.owner->name, p.incarnation));
 	assert_true(try_it(&p));
 	assert_false(
-		tei_owners_shunned(&p.owners, p.owner->name, p.incarnation));
+		tes_owners_shunned(&p.owners, p.owner->name, p.incarnation));
 	close_pair(&p);
 }
 
@@ -100,7 +100,7 @@ static void who_does_not_answer_is_asked_now_and_then_only(void **state)
 	open_pair(&p);
 	assert_int_equal(get_owner(&p), 0);
 	fake_te_kill(p.engine);
-	tei_owners_failed(&p.owners, p.owner);
+	tes_owners_failed(&p.owners, p.owner);
 	for (i = 0; i < 1000; i++)
 		assert_false(try_it(&p));
 	/* For longer than it is shunned for one failure. */
@@ -108,7 +108,7 @@ static void who_does_not_answer_is_asked_now_and_then_only(void **state)
 	assert_true(p.n_told >= 2);
 	assert_true(p.n_told <=
 		    2 + (tei_now_ns() - from) / (200 * TEI_NS_PER_MS));
-	tei_owner_answered(p.owner);
+	tes_owner_answered(p.owner);
 	assert_true(try_it(&p));
 	close_pair(&p);
 }
@@ -125,7 +125,7 @@ static void who_cannot_be_opened_is_told_of(void **state)
 		assert_true(get_owner(&p) < 0);
 	assert_true(p.n_told >= 1);
 	assert_true(p.n_told < 100);
-	assert_true(tei_owners_shunned(&p.owners, te_engine_name(p.engine),
+	assert_true(tes_owners_shunned(&p.owners, te_engine_name(p.engine),
 				       p.incarnation));
 	close_pair(&p);
 }

@@ -209,7 +209,7 @@ static void fail_data(const struct te_request *req, struct te_completion *done,
 {
 	(void)arg;
 	if (req->op == TE_WRITE &&
-	    req->pieces[0].iov_len != TEI_EXTENT_HEADER_LEN)
+	    req->pieces[0].iov_len != TES_EXTENT_HEADER_LEN)
 		done->error = -EIO;
 }
 
@@ -259,7 +259,7 @@ static void spoil_headers(const struct te_request *req,
 
 	(void)done;
 	if (req->op == TE_READ && req->n_pieces == 1 &&
-	    req->pieces[0].iov_len == TEI_EXTENT_HEADER_LEN && (*left)-- > 0)
+	    req->pieces[0].iov_len == TES_EXTENT_HEADER_LEN && (*left)-- > 0)
 		((uint8_t *)(uintptr_t)req->remote)[16] ^= 1;
 }
 
@@ -287,7 +287,7 @@ static void spoil_data(const struct te_request *req, struct te_completion *done,
 	(void)done;
 	if (req->op == TE_READ && (*left)-- > 0)
 		((uint8_t *)(uintptr_t)
-			 req->remote)[TEI_EXTENT_HEADER_LEN + 1] ^= 1;
+			 req->remote)[TES_EXTENT_HEADER_LEN + 1] ^= 1;
 }
 
 static void parts_in_order_have_a_checksum(void **state)

@@ -15,18 +15,18 @@ struct costs {
 	uint64_t one, two, bytes;
 };
 
-static bool run_round(struct tei_put_lanes *lanes, const struct costs *costs,
+static bool run_round(struct tes_put_lanes *lanes, const struct costs *costs,
 		      uint64_t more)
 {
-	bool two = tei_put_lanes_two(lanes);
+	bool two = tes_put_lanes_two(lanes);
 
-	tei_put_lanes_learn(lanes, two, KEYS, costs->bytes,
+	tes_put_lanes_learn(lanes, two, KEYS, costs->bytes,
 			    (two ? costs->two : costs->one) + more);
 	return two;
 }
 
 /* How many of ROUNDS rounds went in two lanes. */
-static unsigned int run(struct tei_put_lanes *lanes, const struct costs *costs)
+static unsigned int run(struct tes_put_lanes *lanes, const struct costs *costs)
 {
 	unsigned int n_two = 0;
 
@@ -40,17 +40,17 @@ static const struct costs one_faster = {270000, 290000, KEYS * 4 * KIB};
 
 static void the_faster_way_is_found(void **state)
 {
-	struct tei_put_lanes lanes = {0};
+	struct tes_put_lanes lanes = {0};
 
 	(void)state;
 	assert_true(run(&lanes, &two_faster) > ROUNDS * 9 / 10);
-	lanes = (struct tei_put_lanes){0};
+	lanes = (struct tes_put_lanes){0};
 	assert_true(run(&lanes, &one_faster) < ROUNDS / 10);
 }
 
 static void a_change_is_noticed(void **state)
 {
-	struct tei_put_lanes lanes = {0};
+	struct tes_put_lanes lanes = {0};
 
 	(void)state;
 	run(&lanes, &two_faster);
@@ -63,7 +63,7 @@ static void a_change_is_noticed(void **state)
 /* Memory is touched for the first time: each round is faster than the last one. */
 static void slow_first_rounds_do_not_decide(void **state)
 {
-	struct tei_put_lanes lanes = {0};
+	struct tes_put_lanes lanes = {0};
 	uint64_t more = 100000000;
 
 	(void)state;
@@ -75,7 +75,7 @@ static void slow_first_rounds_do_not_decide(void **state)
 /* Each seventh round is held up for a thousand times as long. */
 static void a_round_held_up_weighs_as_any(void **state)
 {
-	struct tei_put_lanes lanes = {0};
+	struct tes_put_lanes lanes = {0};
 	unsigned int n_two = 0, i;
 
 	(void)state;
@@ -90,12 +90,12 @@ static void a_round_held_up_weighs_as_any(void **state)
 static void sizes_are_not_compared(void **state)
 {
 	static const struct costs large = {4000000, 3800000, KEYS * 64 * KIB};
-	struct tei_put_lanes lanes = {0};
+	struct tes_put_lanes lanes = {0};
 
 	(void)state;
 	for (unsigned int i = 0; i < ROUNDS; i++) {
-		tei_put_lanes_learn(&lanes, true, KEYS, large.bytes, large.two);
-		tei_put_lanes_learn(&lanes, false, KEYS, two_faster.bytes,
+		tes_put_lanes_learn(&lanes, true, KEYS, large.bytes, large.two);
+		tes_put_lanes_learn(&lanes, false, KEYS, two_faster.bytes,
 				    two_faster.one);
 	}
 	assert_int_equal(atomic_load(&lanes.votes), 0);

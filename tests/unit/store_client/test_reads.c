@@ -180,7 +180,7 @@ static void spoil_headers(const struct te_request *req,
 
 	(void)done;
 	if (req->op == TE_READ && req->n_pieces == 1 &&
-	    req->pieces[0].iov_len == TEI_EXTENT_HEADER_LEN && (*left)-- > 0)
+	    req->pieces[0].iov_len == TES_EXTENT_HEADER_LEN && (*left)-- > 0)
 		((uint8_t *)(uintptr_t)req->remote)[16] ^= 1;
 }
 

@@ -210,7 +210,7 @@ static void spoil(const struct te_request *req, struct te_completion *done,
 static void changed_bytes_are_a_miss(void **state)
 {
 	struct two *t = *state;
-	struct vandal v = {.at = TEI_EXTENT_HEADER_LEN + 17, .left = 1};
+	struct vandal v = {.at = TES_EXTENT_HEADER_LEN + 17, .left = 1};
 	uint8_t bytes[100], room[100];
 
 	pool_fill(bytes, sizeof(bytes), 4);
@@ -235,7 +235,7 @@ static void bytes_that_come_right_are_read_again(void **state)
 {
 	struct two *t = *state;
 	/* Spoiled by the first read, put right again by the second. */
-	struct vandal v = {.at = TEI_EXTENT_HEADER_LEN, .left = 2};
+	struct vandal v = {.at = TES_EXTENT_HEADER_LEN, .left = 2};
 	uint8_t bytes[100], room[100];
 
 	pool_fill(bytes, sizeof(bytes), 5);

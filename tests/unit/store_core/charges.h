@@ -20,8 +20,8 @@ struct charges {
 
 static void charges_add(struct tei_hash_node *node, void *arg)
 {
-	const struct tei_object *o =
-		TEI_CONTAINER(node, struct tei_object, node);
+	const struct tes_object *o =
+		TEI_CONTAINER(node, struct tes_object, node);
 	struct charges *c = arg;
 
 	if (o->tenant >= CHARGES_MAX) {
@@ -29,13 +29,13 @@ static void charges_add(struct tei_hash_node *node, void *arg)
 		return;
 	}
 	c->objects[o->tenant]++;
-	for (const struct tei_extent *e = o->extents; e; e = e->next)
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
 		if (e->space)
 			c->bytes[o->tenant] += e->size;
 }
 
 /* Every tenant is charged for what its objects have, no more and no less. */
-static bool charges_exact(struct tei_core *core)
+static bool charges_exact(struct tes_core *core)
 {
 	struct charges c = {.known = true};
 	size_t cursor = 0;
@@ -43,7 +43,7 @@ static bool charges_exact(struct tei_core *core)
 	while (tei_hash_walk(&core->objects, &cursor, 1024, charges_add, &c))
 		;
 	for (size_t i = 0; c.known && i < CHARGES_MAX; i++) {
-		const struct tei_tenant *t =
+		const struct tes_tenant *t =
 			i < core->n_tenants ? core->tenants[i] : NULL;
 
 		if ((t ? t->charged : 0) != c.bytes[i] ||

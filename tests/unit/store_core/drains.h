@@ -56,7 +56,7 @@ static MAYBE void work_tick(struct rig *r, struct work *w, const char *alive)
 {
 	r->now += 100;
 	for (const char *s = alive; *s; s++) {
-		rig_plain(r, TEI_EVENT_HEARTBEAT, (tei_session_id)(*s - '0'));
+		rig_plain(r, TES_EVENT_HEARTBEAT, (tes_session_id)(*s - '0'));
 		work_take(r, w);
 	}
 	rig_tick(r);
@@ -89,8 +89,8 @@ static MAYBE int32_t drains_create(struct rig *r, const char *segments,
 				   uint8_t *id)
 {
 	const char *sources[8], *others[8];
-	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CREATE};
-	const struct tei_action *a;
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_CREATE};
+	const struct tes_action *a;
 	size_t n = 0, m = 0;
 
 	for (; segments[n]; n++)
@@ -104,7 +104,7 @@ static MAYBE int32_t drains_create(struct rig *r, const char *segments,
 	ev.u.drain_create.at_a_time = at_a_time;
 	a = rig_step(r, &ev);
 	if (!a->u.reply.code && id)
-		memcpy(id, a->u.reply.drain->id, TEI_CORE_ID_LEN);
+		memcpy(id, a->u.reply.drain->id, TES_CORE_ID_LEN);
 	return a->u.reply.code;
 }
 
@@ -123,7 +123,7 @@ static MAYBE void drains_init(struct rig *r, unsigned int n, uint8_t *id)
 }
 
 /* Objects "1", "2" .. on "a". */
-static MAYBE void drains_fill(struct rig *r, tei_session_id s, unsigned int n)
+static MAYBE void drains_fill(struct rig *r, tes_session_id s, unsigned int n)
 {
 	char key[12];
 
@@ -134,11 +134,11 @@ static MAYBE void drains_fill(struct rig *r, tei_session_id s, unsigned int n)
 }
 
 /* The start of a put of 1000 bytes that is to be on "a" alone. */
-static MAYBE struct grant drains_start(struct rig *r, tei_session_id s,
+static MAYBE struct grant drains_start(struct rig *r, tes_session_id s,
 				       const char *key, bool hard_pin)
 {
 	const char *name = "a";
-	const struct tei_core_replicate how = {.replica_num = 1,
+	const struct tes_core_replicate how = {.replica_num = 1,
 					       .hard_pin = hard_pin,
 					       .preferred = &name,
 					       .n_preferred = 1};
@@ -147,17 +147,17 @@ static MAYBE struct grant drains_start(struct rig *r, tei_session_id s,
 }
 
 /* The code alone when there is none. */
-static MAYBE struct tei_core_drain drains_query(struct rig *r,
+static MAYBE struct tes_core_drain drains_query(struct rig *r,
 						const uint8_t *id)
 {
-	struct tei_event ev = {.type = TEI_EVENT_DRAIN_QUERY};
-	const struct tei_action *a;
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_QUERY};
+	const struct tes_action *a;
 
 	ev.u.drain.id = id;
 	a = rig_step(r, &ev);
 	if (a->u.reply.code)
-		return (struct tei_core_drain){.code = a->u.reply.code};
-	assert_memory_equal(a->u.reply.drain->id, id, TEI_CORE_ID_LEN);
+		return (struct tes_core_drain){.code = a->u.reply.code};
+	assert_memory_equal(a->u.reply.drain->id, id, TES_CORE_ID_LEN);
 	return *a->u.reply.drain;
 }
 
@@ -166,12 +166,12 @@ static MAYBE void drains_finish(struct rig *r, const char *alive, uint64_t ms,
 				const uint8_t *id)
 {
 	drains_work(r, alive, ms);
-	assert_int_equal(drains_query(r, id).state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(drains_query(r, id).state, TES_DRAIN_SUCCEEDED);
 }
 
 static MAYBE int32_t drains_cancel(struct rig *r, const uint8_t *id)
 {
-	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CANCEL};
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_CANCEL};
 
 	ev.u.drain.id = id;
 	return rig_step(r, &ev)->u.reply.code;
@@ -180,36 +180,36 @@ static MAYBE int32_t drains_cancel(struct rig *r, const uint8_t *id)
 /* Of the segment called @name; 0: there is none. */
 static MAYBE int drains_status(const struct rig *r, const char *name)
 {
-	struct tei_core_segment segment;
+	struct tes_core_segment segment;
 	size_t cursor = 0;
 
-	while (tei_core_segment_next(r->core, &cursor, &segment))
+	while (tes_core_segment_next(r->core, &cursor, &segment))
 		if (strcmp(segment.name, name) == 0)
 			return (int)segment.status;
 	return 0;
 }
 
 /* @ev, which finds no memory for its answer, does nothing to "a". */
-static MAYBE void drains_unanswered(struct rig *r, struct tei_event *ev)
+static MAYBE void drains_unanswered(struct rig *r, struct tes_event *ev)
 {
 	struct tei_arena small;
 
 	tei_arena_init(&small, 1);
-	r->out = (struct tei_actions){.arena = &small};
-	assert_int_equal(tei_core_step(r->core, ev, r->now, &r->out), -ENOMEM);
+	r->out = (struct tes_actions){.arena = &small};
+	assert_int_equal(tes_core_step(r->core, ev, r->now, &r->out), -ENOMEM);
 	tei_arena_fini(&small);
-	assert_int_equal(drains_status(r, "a"), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(drains_status(r, "a"), TES_CORE_SEGMENT_OK);
 	assert_int_equal(rig_figures(r).drains_active, 0);
 }
 
 /* An owner wants to leave with segment @id, or with all (0). The code when it
  * is refused; 0: the answer comes later. */
-static MAYBE int32_t drains_leave(struct rig *r, tei_session_id s, char id,
+static MAYBE int32_t drains_leave(struct rig *r, tes_session_id s, char id,
 				  uint64_t timeout_ms)
 {
-	struct tei_event ev = {.type = TEI_EVENT_DRAIN_LEAVE, .session = s};
-	uint8_t segment[TEI_CORE_ID_LEN];
-	const struct tei_action *a;
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_LEAVE, .session = s};
+	uint8_t segment[TES_CORE_ID_LEN];
+	const struct tes_action *a;
 
 	memset(segment, id, sizeof(segment));
 	ev.u.drain_leave.segment = id ? segment : NULL;

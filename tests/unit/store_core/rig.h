@@ -26,16 +26,16 @@
 #define EPOCH 77u
 
 struct rig {
-	struct tei_core *core;
+	struct tes_core *core;
 	struct tei_arena arena;
-	struct tei_actions out;
+	struct tes_actions out;
 	uint64_t now;
 	uint64_t cookie;
 	uint64_t late[64]; /* cookies of replies to events of earlier steps */
 	size_t n_late;
 };
 
-static const struct tei_core_config rig_config = {
+static const struct tes_core_config rig_config = {
 	.epoch = EPOCH,
 	.hash_seed = 1,
 	.lease_ttl_ms = 5000,
@@ -59,41 +59,41 @@ static MAYBE bool rig_executes;
 /* Of the next joins: whose keys they mean; NULL: `default`. */
 static MAYBE const char *rig_tenant;
 
-static MAYBE void rig_init(struct rig *r, const struct tei_core_config *c)
+static MAYBE void rig_init(struct rig *r, const struct tes_core_config *c)
 {
 	*r = (struct rig){.now = 1000};
 	tei_arena_init(&r->arena, (size_t)64 << 20);
 	r->out.arena = &r->arena;
-	assert_int_equal(tei_core_create(c ? c : &rig_config, &r->core), 0);
+	assert_int_equal(tes_core_create(c ? c : &rig_config, &r->core), 0);
 }
 
 static MAYBE void rig_fini(struct rig *r)
 {
-	tei_core_destroy(r->core);
+	tes_core_destroy(r->core);
 	tei_arena_fini(&r->arena);
 }
 
-static MAYBE int rig_try(struct rig *r, struct tei_event *ev)
+static MAYBE int rig_try(struct rig *r, struct tes_event *ev)
 {
 	int rc;
 
 	tei_arena_reset(&r->arena);
-	r->out = (struct tei_actions){.arena = &r->arena};
+	r->out = (struct tes_actions){.arena = &r->arena};
 	ev->cookie = ++r->cookie;
-	rc = tei_core_step(r->core, ev, r->now, &r->out);
+	rc = tes_core_step(r->core, ev, r->now, &r->out);
 	for (size_t i = 0; i < r->out.n; i++)
-		if (r->out.at[i].type == TEI_ACTION_REPLY &&
+		if (r->out.at[i].type == TES_ACTION_REPLY &&
 		    r->out.at[i].cookie != r->cookie && r->n_late < 64)
 			r->late[r->n_late++] = r->out.at[i].cookie;
 	return rc;
 }
 
 /* The reply of the step; NULL when the event has none. */
-static MAYBE const struct tei_action *rig_step(struct rig *r,
-					       struct tei_event *ev)
+static MAYBE const struct tes_action *rig_step(struct rig *r,
+					       struct tes_event *ev)
 {
 	assert_int_equal(rig_try(r, ev), 0);
-	if (!r->out.n || r->out.at[0].type != TEI_ACTION_REPLY ||
+	if (!r->out.n || r->out.at[0].type != TES_ACTION_REPLY ||
 	    r->out.at[0].cookie != r->cookie)
 		return NULL;
 	assert_int_equal(r->out.at[0].cookie, r->cookie);
@@ -102,8 +102,8 @@ static MAYBE const struct tei_action *rig_step(struct rig *r,
 	return &r->out.at[0];
 }
 
-static MAYBE const struct tei_action *rig_find(const struct rig *r,
-					       enum tei_action_type type)
+static MAYBE const struct tes_action *rig_find(const struct rig *r,
+					       enum tes_action_type type)
 {
 	for (size_t i = 0; i < r->out.n; i++)
 		if (r->out.at[i].type == type)
@@ -112,7 +112,7 @@ static MAYBE const struct tei_action *rig_find(const struct rig *r,
 }
 
 struct rig_burial {
-	tei_session_id owner;
+	tes_session_id owner;
 	uint64_t number;
 };
 
@@ -123,18 +123,18 @@ static MAYBE size_t rig_burials(const struct rig *r, struct rig_burial *out,
 	size_t n = 0;
 
 	for (size_t i = 0; i < r->out.n && n < room; i++) {
-		const struct tei_action *a = &r->out.at[i];
+		const struct tes_action *a = &r->out.at[i];
 
-		if (a->type == TEI_ACTION_BURY && a->u.bury.burial)
+		if (a->type == TES_ACTION_BURY && a->u.bury.burial)
 			out[n++] = (struct rig_burial){a->session,
 						       a->u.bury.burial};
 	}
 	return n;
 }
 
-static MAYBE void rig_buried(struct rig *r, tei_session_id s, uint64_t burial)
+static MAYBE void rig_buried(struct rig *r, tes_session_id s, uint64_t burial)
 {
-	struct tei_event ev = {.type = TEI_EVENT_FENCED, .session = s};
+	struct tes_event ev = {.type = TES_EVENT_FENCED, .session = s};
 
 	ev.u.fenced.fence = burial;
 	ev.u.fenced.confirmed = ev.u.fenced.burial = true;
@@ -145,24 +145,24 @@ static MAYBE void rig_buried(struct rig *r, tei_session_id s, uint64_t burial)
  * Owners do what the last step wanted buried. A reply of that step, or of one
  * of theirs; NULL: none.
  */
-static MAYBE const struct tei_action *rig_bury(struct rig *r)
+static MAYBE const struct tes_action *rig_bury(struct rig *r)
 {
 	struct rig_burial burials[16];
 	size_t n = rig_burials(r, burials, 16);
-	const struct tei_action *reply = rig_find(r, TEI_ACTION_REPLY);
+	const struct tes_action *reply = rig_find(r, TES_ACTION_REPLY);
 
 	for (size_t i = 0; i < n && !reply; i++) {
 		rig_buried(r, burials[i].owner, burials[i].number);
-		reply = rig_find(r, TEI_ACTION_REPLY);
+		reply = rig_find(r, TES_ACTION_REPLY);
 	}
 	return reply;
 }
 
 /* The same where owners may have to bury something first, and do. */
-static MAYBE const struct tei_action *rig_settle(struct rig *r,
-						 struct tei_event *ev)
+static MAYBE const struct tes_action *rig_settle(struct rig *r,
+						 struct tes_event *ev)
 {
-	const struct tei_action *reply = rig_step(r, ev);
+	const struct tes_action *reply = rig_step(r, ev);
 	uint64_t cookie = r->cookie;
 
 	if (reply)
@@ -174,12 +174,12 @@ static MAYBE const struct tei_action *rig_settle(struct rig *r,
 }
 
 /* Client and incarnation are 16 bytes of the given letters. */
-static MAYBE int rig_join(struct rig *r, tei_session_id s, char client,
+static MAYBE int rig_join(struct rig *r, tes_session_id s, char client,
 			  char incarnation)
 {
-	uint8_t id[TEI_CORE_ID_LEN], life[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN], life[TES_CORE_ID_LEN];
 	char engine[] = "x:1";
-	struct tei_event ev = {.type = TEI_EVENT_JOIN, .session = s};
+	struct tes_event ev = {.type = TES_EVENT_JOIN, .session = s};
 
 	memset(id, client, sizeof(id));
 	memset(life, incarnation, sizeof(life));
@@ -196,11 +196,11 @@ static MAYBE int rig_join(struct rig *r, tei_session_id s, char client,
 	return rig_step(r, &ev)->u.reply.code;
 }
 
-static MAYBE int rig_mount_as(struct rig *r, tei_session_id s, char id,
+static MAYBE int rig_mount_as(struct rig *r, tes_session_id s, char id,
 			      uint64_t base, uint64_t size, bool offering)
 {
-	uint8_t segment[TEI_CORE_ID_LEN];
-	struct tei_event ev = {.type = TEI_EVENT_MOUNT, .session = s};
+	uint8_t segment[TES_CORE_ID_LEN];
+	struct tes_event ev = {.type = TES_EVENT_MOUNT, .session = s};
 
 	memset(segment, id, sizeof(segment));
 	ev.u.mount.segment = segment;
@@ -211,29 +211,29 @@ static MAYBE int rig_mount_as(struct rig *r, tei_session_id s, char id,
 	return rig_step(r, &ev)->u.reply.code;
 }
 
-static MAYBE int rig_mount(struct rig *r, tei_session_id s, char id,
+static MAYBE int rig_mount(struct rig *r, tes_session_id s, char id,
 			   uint64_t base, uint64_t size)
 {
 	return rig_mount_as(r, s, id, base, size, false);
 }
 
 /* 64 KiB that are offered to the master with what lies there. */
-static MAYBE void rig_mount_offering(struct rig *r, tei_session_id s, char id,
+static MAYBE void rig_mount_offering(struct rig *r, tes_session_id s, char id,
 				     uint64_t base)
 {
 	assert_int_equal(rig_mount_as(r, s, id, base, 0x10000, true), 0);
 }
 
 /* An offer, the @last one or not; the code, or the first object's status. */
-static MAYBE int rig_offer(struct rig *r, tei_session_id s, char id,
-			   const struct tei_core_objects *objects, bool last)
+static MAYBE int rig_offer(struct rig *r, tes_session_id s, char id,
+			   const struct tes_core_objects *objects, bool last)
 {
-	uint8_t segment[TEI_CORE_ID_LEN];
-	struct tei_event ev = {.type = TEI_EVENT_OFFER,
+	uint8_t segment[TES_CORE_ID_LEN];
+	struct tes_event ev = {.type = TES_EVENT_OFFER,
 			       .session = s,
 			       .n = objects->n,
 			       .keys = objects->keys};
-	const struct tei_action *a;
+	const struct tes_action *a;
 
 	memset(segment, id, sizeof(segment));
 	ev.u.offer.segment = segment;
@@ -245,11 +245,11 @@ static MAYBE int rig_offer(struct rig *r, tei_session_id s, char id,
 					      : a->u.reply.status[0];
 }
 
-static MAYBE int rig_unmount_later(struct rig *r, tei_session_id s, char id,
+static MAYBE int rig_unmount_later(struct rig *r, tes_session_id s, char id,
 				   uint64_t grace_ms)
 {
-	uint8_t segment[TEI_CORE_ID_LEN];
-	struct tei_event ev = {.type = TEI_EVENT_UNMOUNT, .session = s};
+	uint8_t segment[TES_CORE_ID_LEN];
+	struct tes_event ev = {.type = TES_EVENT_UNMOUNT, .session = s};
 
 	memset(segment, id, sizeof(segment));
 	ev.u.mount.segment = segment;
@@ -257,22 +257,22 @@ static MAYBE int rig_unmount_later(struct rig *r, tei_session_id s, char id,
 	return rig_step(r, &ev)->u.reply.code;
 }
 
-static MAYBE int rig_unmount(struct rig *r, tei_session_id s, char id)
+static MAYBE int rig_unmount(struct rig *r, tes_session_id s, char id)
 {
 	return rig_unmount_later(r, s, id, 0);
 }
 
-static MAYBE void rig_plain(struct rig *r, enum tei_event_type type,
-			    tei_session_id s)
+static MAYBE void rig_plain(struct rig *r, enum tes_event_type type,
+			    tes_session_id s)
 {
-	struct tei_event ev = {.type = type, .session = s};
+	struct tes_event ev = {.type = type, .session = s};
 
 	assert_null(rig_step(r, &ev));
 }
 
 static MAYBE void rig_tick(struct rig *r)
 {
-	rig_plain(r, TEI_EVENT_TICK, 0);
+	rig_plain(r, TES_EVENT_TICK, 0);
 }
 
 /* Let @ms pass in ticks of 100 ms; the listed sessions send heartbeats. */
@@ -281,8 +281,8 @@ static MAYBE void rig_pass(struct rig *r, uint64_t ms, const char *alive)
 	for (uint64_t end = r->now + ms; r->now < end;) {
 		r->now += end - r->now < 100 ? end - r->now : 100;
 		for (const char *s = alive; *s; s++)
-			rig_plain(r, TEI_EVENT_HEARTBEAT,
-				  (tei_session_id)(*s - '0'));
+			rig_plain(r, TES_EVENT_HEARTBEAT,
+				  (tes_session_id)(*s - '0'));
 		rig_tick(r);
 	}
 }
@@ -293,20 +293,20 @@ struct grant {
 	uint32_t crc, retry_ms;
 };
 
-static MAYBE struct tei_core_key rig_key(const char *key)
+static MAYBE struct tes_core_key rig_key(const char *key)
 {
-	return (struct tei_core_key){.bytes = key, .len = strlen(key)};
+	return (struct tes_core_key){.bytes = key, .len = strlen(key)};
 }
 
-static MAYBE struct grant rig_start_as(struct rig *r, tei_session_id s,
+static MAYBE struct grant rig_start_as(struct rig *r, tes_session_id s,
 				       const char *key, uint64_t size,
-				       const struct tei_core_replicate *how,
+				       const struct tes_core_replicate *how,
 				       const char *group, bool upsert)
 {
-	struct tei_core_key k = rig_key(key);
-	struct tei_event ev = {
-		.type = TEI_EVENT_PUT_START, .session = s, .n = 1, .keys = &k};
-	const struct tei_action *a;
+	struct tes_core_key k = rig_key(key);
+	struct tes_event ev = {
+		.type = TES_EVENT_PUT_START, .session = s, .n = 1, .keys = &k};
+	const struct tes_action *a;
 	uint32_t first = 1;
 
 	ev.u.put_start.sizes = &size;
@@ -328,19 +328,19 @@ static MAYBE struct grant rig_start_as(struct rig *r, tei_session_id s,
 	};
 }
 
-static MAYBE struct grant rig_start(struct rig *r, tei_session_id s,
+static MAYBE struct grant rig_start(struct rig *r, tes_session_id s,
 				    const char *key, uint64_t size)
 {
 	return rig_start_as(r, s, key, size, NULL, NULL, false);
 }
 
 /* The end of @n entries, without checksums; the others are not quiet. */
-static MAYBE int rig_end_all(struct rig *r, tei_session_id s, const char *key,
+static MAYBE int rig_end_all(struct rig *r, tes_session_id s, const char *key,
 			     uint64_t generation, uint32_t n, uint32_t written)
 {
-	struct tei_core_key k = rig_key(key);
-	struct tei_event ev = {
-		.type = TEI_EVENT_PUT_END, .session = s, .n = 1, .keys = &k};
+	struct tes_core_key k = rig_key(key);
+	struct tes_event ev = {
+		.type = TES_EVENT_PUT_END, .session = s, .n = 1, .keys = &k};
 	uint32_t quiet = 0;
 
 	ev.u.put_end.generations = &generation;
@@ -351,15 +351,15 @@ static MAYBE int rig_end_all(struct rig *r, tei_session_id s, const char *key,
 	return rig_step(r, &ev)->u.reply.status[0];
 }
 
-static MAYBE int rig_end_as(struct rig *r, tei_session_id s, const char *key,
+static MAYBE int rig_end_as(struct rig *r, tes_session_id s, const char *key,
 			    uint64_t generation, uint64_t epoch,
 			    uint32_t written)
 {
-	struct tei_core_key k = rig_key(key);
+	struct tes_core_key k = rig_key(key);
 	uint32_t crc = (uint32_t)generation * 3;
-	struct tei_event ev = {
-		.type = TEI_EVENT_PUT_END, .session = s, .n = 1, .keys = &k};
-	const struct tei_action *a;
+	struct tes_event ev = {
+		.type = TES_EVENT_PUT_END, .session = s, .n = 1, .keys = &k};
+	const struct tes_action *a;
 
 	ev.u.put_end.generations = &generation;
 	ev.u.put_end.crcs = &crc;
@@ -369,13 +369,13 @@ static MAYBE int rig_end_as(struct rig *r, tei_session_id s, const char *key,
 	return a->u.reply.code ? a->u.reply.code : a->u.reply.status[0];
 }
 
-static MAYBE int rig_end(struct rig *r, tei_session_id s, const char *key,
+static MAYBE int rig_end(struct rig *r, tes_session_id s, const char *key,
 			 uint64_t generation)
 {
 	return rig_end_as(r, s, key, generation, EPOCH, true);
 }
 
-static MAYBE struct grant rig_put(struct rig *r, tei_session_id s,
+static MAYBE struct grant rig_put(struct rig *r, tes_session_id s,
 				  const char *key, uint64_t size)
 {
 	struct grant g = rig_start(r, s, key, size);
@@ -385,24 +385,24 @@ static MAYBE struct grant rig_put(struct rig *r, tei_session_id s,
 	return g;
 }
 
-static MAYBE const struct tei_action *rig_ask(struct rig *r,
-					      enum tei_event_type type,
-					      tei_session_id s, const char *key,
+static MAYBE const struct tes_action *rig_ask(struct rig *r,
+					      enum tes_event_type type,
+					      tes_session_id s, const char *key,
 					      bool force)
 {
-	struct tei_core_key k = rig_key(key);
-	struct tei_event ev = {.type = type, .session = s, .n = 1, .keys = &k};
+	struct tes_core_key k = rig_key(key);
+	struct tes_event ev = {.type = type, .session = s, .n = 1, .keys = &k};
 
-	if (type == TEI_EVENT_REMOVE)
+	if (type == TES_EVENT_REMOVE)
 		ev.u.remove.force = force;
 	return rig_settle(r, &ev);
 }
 
-static MAYBE struct grant rig_lookup(struct rig *r, tei_session_id s,
+static MAYBE struct grant rig_lookup(struct rig *r, tes_session_id s,
 				     const char *key)
 {
-	const struct tei_action *a =
-		rig_ask(r, TEI_EVENT_LOOKUP, s, key, false);
+	const struct tes_action *a =
+		rig_ask(r, TES_EVENT_LOOKUP, s, key, false);
 
 	if (a->u.reply.code)
 		return (struct grant){.status = a->u.reply.code};
@@ -415,48 +415,48 @@ static MAYBE struct grant rig_lookup(struct rig *r, tei_session_id s,
 	};
 }
 
-static MAYBE int rig_exist(struct rig *r, tei_session_id s, const char *key)
+static MAYBE int rig_exist(struct rig *r, tes_session_id s, const char *key)
 {
-	const struct tei_action *a = rig_ask(r, TEI_EVENT_EXIST, s, key, false);
+	const struct tes_action *a = rig_ask(r, TES_EVENT_EXIST, s, key, false);
 
 	return a->u.reply.code ? a->u.reply.code : a->u.reply.status[0];
 }
 
-static MAYBE int rig_remove(struct rig *r, tei_session_id s, const char *key,
+static MAYBE int rig_remove(struct rig *r, tes_session_id s, const char *key,
 			    bool force)
 {
-	const struct tei_action *a =
-		rig_ask(r, TEI_EVENT_REMOVE, s, key, force);
+	const struct tes_action *a =
+		rig_ask(r, TES_EVENT_REMOVE, s, key, force);
 
 	return a->u.reply.code ? a->u.reply.code : a->u.reply.status[0];
 }
 
-static MAYBE void rig_release(struct rig *r, tei_session_id s, const char *key,
+static MAYBE void rig_release(struct rig *r, tes_session_id s, const char *key,
 			      uint64_t generation)
 {
-	struct tei_core_key k = rig_key(key);
-	struct tei_event ev = {
-		.type = TEI_EVENT_RELEASE, .session = s, .n = 1, .keys = &k};
+	struct tes_core_key k = rig_key(key);
+	struct tes_event ev = {
+		.type = TES_EVENT_RELEASE, .session = s, .n = 1, .keys = &k};
 
 	ev.u.release.generations = &generation;
 	assert_null(rig_step(r, &ev));
 }
 
-static MAYBE void rig_fenced(struct rig *r, tei_session_id s, uint64_t fence,
+static MAYBE void rig_fenced(struct rig *r, tes_session_id s, uint64_t fence,
 			     bool confirmed)
 {
-	struct tei_event ev = {.type = TEI_EVENT_FENCED, .session = s};
+	struct tes_event ev = {.type = TES_EVENT_FENCED, .session = s};
 
 	ev.u.fenced.fence = fence;
 	ev.u.fenced.confirmed = confirmed;
 	assert_null(rig_step(r, &ev));
 }
 
-static MAYBE struct tei_core_figures rig_figures(const struct rig *r)
+static MAYBE struct tes_core_figures rig_figures(const struct rig *r)
 {
-	struct tei_core_figures f;
+	struct tes_core_figures f;
 
-	tei_core_figures(r->core, &f);
+	tes_core_figures(r->core, &f);
 	return f;
 }
 
@@ -464,10 +464,10 @@ static MAYBE struct tei_core_figures rig_figures(const struct rig *r)
 static MAYBE void rig_pair(struct rig *r)
 {
 	assert_int_equal(rig_join(r, 1, 'o', 'O'), 0);
-	rig_plain(r, TEI_EVENT_HEARTBEAT, 1);
+	rig_plain(r, TES_EVENT_HEARTBEAT, 1);
 	assert_int_equal(rig_mount(r, 1, 'm', 0x10000, 0x10000), 0);
 	assert_int_equal(rig_join(r, 2, 'w', 'W'), 0);
-	rig_plain(r, TEI_EVENT_HEARTBEAT, 2);
+	rig_plain(r, TES_EVENT_HEARTBEAT, 2);
 }
 
 #endif

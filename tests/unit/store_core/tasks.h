@@ -22,16 +22,16 @@
 /* What an executor was sent. */
 struct order {
 	bool there;
-	tei_session_id executor;
-	uint8_t id[TEI_CORE_ID_LEN];
+	tes_session_id executor;
+	uint8_t id[TES_CORE_ID_LEN];
 	uint64_t generation, size;
 	size_t n;
 	uint64_t address[16], length[16];
 };
 
-static MAYBE struct tei_core_config tasks_config(void)
+static MAYBE struct tes_core_config tasks_config(void)
 {
-	struct tei_core_config c = rig_config;
+	struct tes_core_config c = rig_config;
 
 	c.tasks_pending_max = c.tasks_processing_max = 100;
 	c.tasks_finished_max = 100;
@@ -54,7 +54,7 @@ static MAYBE uint64_t base_of(unsigned int i)
 }
 
 /* Session @s lends what is called and numbered as owner @i's segment. */
-static MAYBE void tasks_lend(struct rig *r, tei_session_id s, unsigned int i,
+static MAYBE void tasks_lend(struct rig *r, tes_session_id s, unsigned int i,
 			     uint64_t size)
 {
 	rig_name = owner_name(i);
@@ -65,34 +65,34 @@ static MAYBE void tasks_lend(struct rig *r, tei_session_id s, unsigned int i,
 static MAYBE void tasks_owner(struct rig *r, unsigned int i, uint64_t size)
 {
 	static const char hosts[] = "abcde";
-	tei_session_id s = i + 1;
+	tes_session_id s = i + 1;
 
 	rig_host = &hosts[i];
 	assert_int_equal(rig_join(r, s, (char)('a' + i), (char)('A' + i)), 0);
-	rig_plain(r, TEI_EVENT_HEARTBEAT, s);
+	rig_plain(r, TES_EVENT_HEARTBEAT, s);
 	tasks_lend(r, s, i, size);
 	rig_host = NULL;
 }
 
-static MAYBE void tasks_init(struct rig *r, const struct tei_core_config *c,
+static MAYBE void tasks_init(struct rig *r, const struct tes_core_config *c,
 			     unsigned int n)
 {
-	struct tei_core_config usual = tasks_config();
+	struct tes_core_config usual = tasks_config();
 
 	rig_buries = rig_executes = true;
 	rig_init(r, c ? c : &usual);
 	for (unsigned int i = 0; i < n; i++)
 		tasks_owner(r, i, SEGMENT);
 	assert_int_equal(rig_join(r, n + 1, 'w', 'W'), 0);
-	rig_plain(r, TEI_EVENT_HEARTBEAT, n + 1);
+	rig_plain(r, TES_EVENT_HEARTBEAT, n + 1);
 }
 
 /* A put of 1000 bytes with a replica on each segment that @names tells. */
-static MAYBE struct grant tasks_put(struct rig *r, tei_session_id s,
+static MAYBE struct grant tasks_put(struct rig *r, tes_session_id s,
 				    const char *key, const char *names)
 {
 	const char *preferred[4];
-	struct tei_core_replicate how = {.replica_num = 0,
+	struct tes_core_replicate how = {.replica_num = 0,
 					 .preferred = preferred};
 	uint32_t all;
 	struct grant g;
@@ -119,10 +119,10 @@ static MAYBE size_t tasks_orders(const struct rig *r, struct order *out,
 	size_t n = 0;
 
 	for (size_t i = 0; i < r->out.n && n < room; i++) {
-		const struct tei_action *a = &r->out.at[i];
+		const struct tes_action *a = &r->out.at[i];
 		struct order *o = &out[n];
 
-		if (a->type != TEI_ACTION_TASK)
+		if (a->type != TES_ACTION_TASK)
 			continue;
 		n++;
 		*o = (struct order){.there = true, .executor = a->session};
@@ -146,17 +146,17 @@ static MAYBE struct order tasks_order(const struct rig *r)
 	return o;
 }
 
-static MAYBE int32_t tasks_create(struct rig *r, tei_session_id s,
+static MAYBE int32_t tasks_create(struct rig *r, tes_session_id s,
 				  const char *key, const char *source,
 				  const char *const *targets, size_t n,
 				  uint8_t *id)
 {
-	struct tei_core_key k = rig_key(key);
-	struct tei_event ev = {.type = TEI_EVENT_TASK_CREATE,
+	struct tes_core_key k = rig_key(key);
+	struct tes_event ev = {.type = TES_EVENT_TASK_CREATE,
 			       .session = s,
 			       .n = 1,
 			       .keys = &k};
-	const struct tei_action *a;
+	const struct tes_action *a;
 
 	ev.u.task_create.move = source != NULL;
 	ev.u.task_create.source = source;
@@ -164,42 +164,42 @@ static MAYBE int32_t tasks_create(struct rig *r, tei_session_id s,
 	ev.u.task_create.n_targets = n;
 	a = rig_step(r, &ev);
 	if (!a->u.reply.code && id)
-		memcpy(id, a->u.reply.task->id, TEI_CORE_ID_LEN);
+		memcpy(id, a->u.reply.task->id, TES_CORE_ID_LEN);
 	return a->u.reply.code;
 }
 
-static MAYBE int32_t tasks_copy(struct rig *r, tei_session_id s,
+static MAYBE int32_t tasks_copy(struct rig *r, tes_session_id s,
 				const char *key, const char *target,
 				uint8_t *id)
 {
 	return tasks_create(r, s, key, NULL, &target, 1, id);
 }
 
-static MAYBE int32_t tasks_move(struct rig *r, tei_session_id s,
+static MAYBE int32_t tasks_move(struct rig *r, tes_session_id s,
 				const char *key, const char *source,
 				const char *target, uint8_t *id)
 {
 	return tasks_create(r, s, key, source, &target, 1, id);
 }
 
-static MAYBE struct tei_core_task tasks_query(struct rig *r, tei_session_id s,
+static MAYBE struct tes_core_task tasks_query(struct rig *r, tes_session_id s,
 					      const uint8_t *id)
 {
-	struct tei_event ev = {.type = TEI_EVENT_TASK_QUERY, .session = s};
-	const struct tei_action *a;
+	struct tes_event ev = {.type = TES_EVENT_TASK_QUERY, .session = s};
+	const struct tes_action *a;
 
 	ev.u.task_query.id = id;
 	a = rig_step(r, &ev);
 	if (a->u.reply.code)
-		return (struct tei_core_task){.code = a->u.reply.code};
-	assert_memory_equal(a->u.reply.task->id, id, TEI_CORE_ID_LEN);
+		return (struct tes_core_task){.code = a->u.reply.code};
+	assert_memory_equal(a->u.reply.task->id, id, TES_CORE_ID_LEN);
 	return *a->u.reply.task;
 }
 
 static MAYBE void tasks_answer(struct rig *r, const struct order *o,
 			       int32_t status, bool quiet, uint32_t crc)
 {
-	struct tei_event ev = {.type = TEI_EVENT_TASK_DONE,
+	struct tes_event ev = {.type = TES_EVENT_TASK_DONE,
 			       .session = o->executor};
 
 	ev.u.task_done.id = o->id;
@@ -219,7 +219,7 @@ static MAYBE void tasks_done(struct rig *r, const struct order *o)
 
 /* Two owners; "k" on "a" is being copied to "b", for session 3. */
 static MAYBE struct order
-tasks_begin(struct rig *r, const struct tei_core_config *c, uint8_t *id)
+tasks_begin(struct rig *r, const struct tes_core_config *c, uint8_t *id)
 {
 	struct order o;
 
@@ -232,12 +232,12 @@ tasks_begin(struct rig *r, const struct tei_core_config *c, uint8_t *id)
 }
 
 /* So the task has ended, and nothing is left of it. */
-static MAYBE void tasks_failed(struct rig *r, tei_session_id s,
+static MAYBE void tasks_failed(struct rig *r, tes_session_id s,
 			       const uint8_t *id, int32_t code)
 {
-	struct tei_core_task t = tasks_query(r, s, id);
+	struct tes_core_task t = tasks_query(r, s, id);
 
-	assert_int_equal(t.state, TEI_TASK_FAILED);
+	assert_int_equal(t.state, TES_TASK_FAILED);
 	assert_int_equal(t.code, code);
 	assert_true(*t.message);
 	assert_int_equal(rig_figures(r).tasks_processing, 0);
@@ -246,11 +246,11 @@ static MAYBE void tasks_failed(struct rig *r, tei_session_id s,
 }
 
 /* The owners at whose segments the replicas of @key lie, as a mask. */
-static MAYBE unsigned int tasks_where(struct rig *r, tei_session_id s,
+static MAYBE unsigned int tasks_where(struct rig *r, tes_session_id s,
 				      const char *key)
 {
-	const struct tei_action *a =
-		rig_ask(r, TEI_EVENT_LOOKUP, s, key, false);
+	const struct tes_action *a =
+		rig_ask(r, TES_EVENT_LOOKUP, s, key, false);
 	unsigned int mask = 0;
 
 	if (a->u.reply.status[0])
@@ -263,13 +263,13 @@ static MAYBE unsigned int tasks_where(struct rig *r, tei_session_id s,
 /* The same without a lease. */
 static MAYBE unsigned int tasks_at(const struct rig *r, const char *key)
 {
-	struct tei_core_place places[64];
-	struct tei_core_key k = rig_key(key);
+	struct tes_core_place places[64];
+	struct tes_core_key k = rig_key(key);
 	unsigned int mask = 0;
 	uint64_t size;
 	size_t n = 0;
 
-	if (tei_core_key_query(r->core, "default", &k, places, 64, &n, &size))
+	if (tes_core_key_query(r->core, "default", &k, places, 64, &n, &size))
 		return 0;
 	for (size_t i = 0; i < n; i++)
 		mask |= 1u << ((places[i].address >> 32) - 1);

@@ -11,25 +11,25 @@
 /* Sessions: 1 the owner (without a quota), 2 and 4 of "red", 3 of "blue". */
 enum { OWNER = 1, RED, BLUE, RED2 };
 
-static inline void join(struct rig *r, tei_session_id s, const char *tenant)
+static inline void join(struct rig *r, tes_session_id s, const char *tenant)
 {
 	char letter = (char)('a' + s);
 
 	rig_tenant = tenant;
 	assert_int_equal(rig_join(r, s, letter, letter), 0);
 	rig_tenant = NULL;
-	rig_plain(r, TEI_EVENT_HEARTBEAT, s);
+	rig_plain(r, TES_EVENT_HEARTBEAT, s);
 }
 
 static inline void begin(struct rig *r, uint64_t pool, uint64_t red,
 			 uint64_t blue)
 {
-	struct tei_core_config c = rig_config;
+	struct tes_core_config c = rig_config;
 
 	c.tenants = true;
 	rig_init(r, &c);
-	assert_int_equal(tei_core_tenant_set(r->core, "red", red), 0);
-	assert_int_equal(tei_core_tenant_set(r->core, "blue", blue), 0);
+	assert_int_equal(tes_core_tenant_set(r->core, "red", red), 0);
+	assert_int_equal(tes_core_tenant_set(r->core, "blue", blue), 0);
 	join(r, OWNER, NULL);
 	join(r, RED, "red");
 	join(r, BLUE, "blue");

@@ -39,7 +39,7 @@ static void put_all(void)
 		assert_int_equal(rig_put(&rig, 2, name(i), 10).status, 0);
 }
 
-static void note(const struct tei_core_key *key, void *arg)
+static void note(const struct tes_core_key *key, void *arg)
 {
 	struct seen *seen = arg;
 	char text[16] = "";
@@ -62,7 +62,7 @@ static void every_key_is_shown_once_in_pieces(void **state)
 	put_all();
 	do {
 		before = seen.all;
-		more = tei_core_keys(rig.core, NULL, &cursor, 4, note, &seen);
+		more = tes_core_keys(rig.core, NULL, &cursor, 4, note, &seen);
 		assert_true(seen.all - before < N_KEYS / 2);
 		/* Others come meanwhile. */
 		rig_put(&rig, 2, (const char[]){'x', (char)('a' + pieces), 0},
@@ -70,7 +70,7 @@ static void every_key_is_shown_once_in_pieces(void **state)
 		pieces++;
 	} while (more && pieces < 20);
 	while (more)
-		more = tei_core_keys(rig.core, NULL, &cursor, 4, note, &seen);
+		more = tes_core_keys(rig.core, NULL, &cursor, 4, note, &seen);
 	assert_true(pieces > 3);
 	for (unsigned int i = 0; i < N_KEYS; i++)
 		assert_int_equal(seen.n[i], 1);
@@ -84,29 +84,29 @@ static void only_what_is_readable_is_shown(void **state)
 	(void)state;
 	assert_int_equal(rig_start(&rig, 2, "k001", 10).status, 0);
 	assert_int_equal(rig_put(&rig, 2, "k002", 10).status, 0);
-	while (tei_core_keys(rig.core, NULL, &cursor, 1, note, &seen))
+	while (tes_core_keys(rig.core, NULL, &cursor, 1, note, &seen))
 		;
 	assert_int_equal(seen.all, 1);
 	assert_int_equal(seen.n[2], 1);
-	rig_plain(&rig, TEI_EVENT_LEAVE, 1); /* the owner is suspect */
+	rig_plain(&rig, TES_EVENT_LEAVE, 1); /* the owner is suspect */
 	cursor = 0;
-	while (tei_core_keys(rig.core, NULL, &cursor, 1000, note, &seen))
+	while (tes_core_keys(rig.core, NULL, &cursor, 1000, note, &seen))
 		;
 	assert_int_equal(seen.all, 1);
 }
 
-static int32_t query(const char *key, struct tei_core_place *place, size_t *n,
+static int32_t query(const char *key, struct tes_core_place *place, size_t *n,
 		     uint64_t *size)
 {
-	const struct tei_core_key k = rig_key(key);
+	const struct tes_core_key k = rig_key(key);
 
-	return tei_core_key_query(rig.core, NULL, &k, place, 1, n, size);
+	return tes_core_key_query(rig.core, NULL, &k, place, 1, n, size);
 }
 
 static void a_query_tells_where_and_grants_nothing(void **state)
 {
 	struct grant g = rig_put(&rig, 2, "there", 100);
-	struct tei_core_place place;
+	struct tes_core_place place;
 	uint64_t size;
 	size_t n;
 
@@ -115,7 +115,7 @@ static void a_query_tells_where_and_grants_nothing(void **state)
 	assert_int_equal(n, 1);
 	assert_int_equal(size, 100);
 	assert_int_equal(place.length, 100);
-	assert_int_equal(place.address, g.address + TEI_CORE_HEADER_LEN);
+	assert_int_equal(place.address, g.address + TES_CORE_HEADER_LEN);
 	assert_int_equal(place.replica, 0);
 	assert_true(strlen(place.engine) > 0);
 	assert_int_equal(query("nowhere", &place, &n, &size), -704);
@@ -129,14 +129,14 @@ static void a_query_tells_where_and_grants_nothing(void **state)
 /* As the shell does it: no session, and ticks until the reply has come. */
 static uint64_t remove_all(bool force, unsigned int *steps)
 {
-	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL};
-	struct tei_event tick = {.type = TEI_EVENT_TICK};
-	const struct tei_action *a;
+	struct tes_event ev = {.type = TES_EVENT_REMOVE_ALL};
+	struct tes_event tick = {.type = TES_EVENT_TICK};
+	const struct tes_action *a;
 
 	ev.u.remove_all.force = force;
 	assert_int_equal(rig_try(&rig, &ev), 0);
 	*steps = 0;
-	while (!(a = rig_find(&rig, TEI_ACTION_REPLY))) {
+	while (!(a = rig_find(&rig, TES_ACTION_REPLY))) {
 		assert_int_equal(rig_try(&rig, &tick), 0);
 		(*steps)++;
 		assert_true(*steps < 1000);

@@ -14,11 +14,11 @@ static void start(struct rig *r)
 	rig_pair(r);
 }
 
-static const struct tei_action *send_remove(struct rig *r, const char *key)
+static const struct tes_action *send_remove(struct rig *r, const char *key)
 {
-	struct tei_core_key k = rig_key(key);
-	struct tei_event ev = {
-		.type = TEI_EVENT_REMOVE, .session = 2, .n = 1, .keys = &k};
+	struct tes_core_key k = rig_key(key);
+	struct tes_event ev = {
+		.type = TES_EVENT_REMOVE, .session = 2, .n = 1, .keys = &k};
 
 	return rig_step(r, &ev);
 }
@@ -26,7 +26,7 @@ static const struct tei_action *send_remove(struct rig *r, const char *key)
 static void a_remove_is_answered_when_the_owner_has_buried(void **state)
 {
 	struct rig_burial burial = {0};
-	const struct tei_action *a;
+	const struct tes_action *a;
 	uint64_t cookie;
 	struct grant g;
 	struct rig r;
@@ -36,7 +36,7 @@ static void a_remove_is_answered_when_the_owner_has_buried(void **state)
 	g = rig_put(&r, 2, "a", 1000);
 	assert_null(send_remove(&r, "a"));
 	cookie = r.cookie;
-	a = rig_find(&r, TEI_ACTION_BURY);
+	a = rig_find(&r, TES_ACTION_BURY);
 	assert_non_null(a);
 	assert_int_equal(a->session, 1);
 	assert_int_equal(a->u.bury.n, 1);
@@ -51,22 +51,22 @@ static void a_remove_is_answered_when_the_owner_has_buried(void **state)
 	rig_fenced(&r, 1, burial.number, true);
 	assert_int_equal(rig_figures(&r).used_bytes, 1088);
 	rig_buried(&r, 1, burial.number);
-	a = rig_find(&r, TEI_ACTION_REPLY);
+	a = rig_find(&r, TES_ACTION_REPLY);
 	assert_non_null(a);
 	assert_int_equal(a->session, 2);
 	assert_int_equal(a->cookie, cookie);
-	assert_int_equal(a->u.reply.of, TEI_EVENT_REMOVE);
+	assert_int_equal(a->u.reply.of, TES_EVENT_REMOVE);
 	assert_int_equal(a->u.reply.n, 1);
 	assert_int_equal(a->u.reply.status[0], 0);
 	assert_int_equal(rig_figures(&r).used_bytes, 0);
 	rig_buried(&r, 1, burial.number); /* once more: nothing */
-	assert_null(rig_find(&r, TEI_ACTION_REPLY));
+	assert_null(rig_find(&r, TES_ACTION_REPLY));
 	rig_fini(&r);
 }
 
 static void a_walk_that_waits_for_owners_is_no_work(void **state)
 {
-	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL, .session = 2};
+	struct tes_event ev = {.type = TES_EVENT_REMOVE_ALL, .session = 2};
 	struct rig r;
 
 	(void)state;
@@ -74,10 +74,10 @@ static void a_walk_that_waits_for_owners_is_no_work(void **state)
 	rig_put(&r, 2, "a", 1000);
 	ev.u.remove_all.force = true;
 	assert_null(rig_step(&r, &ev));
-	assert_true(tei_core_busy(r.core));
-	for (int i = 0; i < 64 && tei_core_busy(r.core); i++)
+	assert_true(tes_core_busy(r.core));
+	for (int i = 0; i < 64 && tes_core_busy(r.core); i++)
 		rig_tick(&r);
-	assert_false(tei_core_busy(r.core));
+	assert_false(tes_core_busy(r.core));
 	assert_int_equal(r.n_late, 0);
 	rig_fini(&r);
 }
@@ -85,9 +85,9 @@ static void a_walk_that_waits_for_owners_is_no_work(void **state)
 /* So that what owners confirm at once, and have to be told again, is little. */
 static void a_walk_does_not_run_away_from_owners(void **state)
 {
-	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL, .session = 2};
+	struct tes_event ev = {.type = TES_EVENT_REMOVE_ALL, .session = 2};
 	struct rig_burial burials[64];
-	uint64_t n = 3 * TEI_CORE_WALK_GRAVES, left = n;
+	uint64_t n = 3 * TES_CORE_WALK_GRAVES, left = n;
 	struct rig r;
 	char key[8];
 
@@ -104,14 +104,14 @@ static void a_walk_does_not_run_away_from_owners(void **state)
 		uint64_t before = left;
 		size_t n_burials = 0;
 
-		while (tei_core_busy(r.core)) {
+		while (tes_core_busy(r.core)) {
 			assert_true(n_burials < 64);
 			rig_tick(&r);
 			n_burials += rig_burials(&r, burials + n_burials,
 						 64 - n_burials);
 		}
 		left = rig_figures(&r).objects;
-		assert_in_range(before - left, 1, TEI_CORE_WALK_GRAVES + 256);
+		assert_in_range(before - left, 1, TES_CORE_WALK_GRAVES + 256);
 		for (size_t i = 0; i < n_burials; i++)
 			rig_buried(&r, 1, burials[i].number);
 	}
@@ -122,7 +122,7 @@ static void a_walk_does_not_run_away_from_owners(void **state)
 
 static void an_owner_that_is_lost_holds_up_no_answer(void **state)
 {
-	struct tei_event leave = {.type = TEI_EVENT_LEAVE, .session = 1};
+	struct tes_event leave = {.type = TES_EVENT_LEAVE, .session = 1};
 	struct rig r;
 
 	(void)state;
@@ -130,11 +130,11 @@ static void an_owner_that_is_lost_holds_up_no_answer(void **state)
 	rig_put(&r, 2, "a", 1000);
 	assert_null(send_remove(&r, "a"));
 	assert_int_equal(rig_try(&r, &leave), 0);
-	assert_non_null(rig_find(&r, TEI_ACTION_REPLY));
+	assert_non_null(rig_find(&r, TES_ACTION_REPLY));
 	/* It still has to do it, before anything else, when it is back. */
 	assert_int_equal(rig_join(&r, 5, 'o', 'O'), 0);
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 5);
-	assert_non_null(rig_find(&r, TEI_ACTION_BURY));
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 5);
+	assert_non_null(rig_find(&r, TES_ACTION_BURY));
 	assert_null(rig_bury(&r));
 	assert_int_equal(rig_figures(&r).used_bytes, 0);
 	rig_fini(&r);
@@ -167,19 +167,19 @@ static void evicted_ones_are_told_and_not_waited_for(void **state)
 	g = rig_put(&r, 2, "a", 40000);
 	other = rig_start(&r, 2, "b", 40000);
 	assert_int_equal(other.status, 0);
-	assert_non_null(rig_find(&r, TEI_ACTION_BURY));
-	assert_int_equal(rig_find(&r, TEI_ACTION_BURY)->u.bury.burial, 0);
-	assert_int_equal(rig_find(&r, TEI_ACTION_BURY)->u.bury.generation[0],
+	assert_non_null(rig_find(&r, TES_ACTION_BURY));
+	assert_int_equal(rig_find(&r, TES_ACTION_BURY)->u.bury.burial, 0);
+	assert_int_equal(rig_find(&r, TES_ACTION_BURY)->u.bury.generation[0],
 			 g.generation);
 	rig_fini(&r);
 }
 
 static void commits_are_told_and_told_again_on_a_new_connection(void **state)
 {
-	struct tei_event ev = {.type = TEI_EVENT_HEARTBEAT, .session = 1};
-	struct tei_event tick = {.type = TEI_EVENT_TICK};
-	const struct tei_core_objects *o;
-	const struct tei_action *a;
+	struct tes_event ev = {.type = TES_EVENT_HEARTBEAT, .session = 1};
+	struct tes_event tick = {.type = TES_EVENT_TICK};
+	const struct tes_core_objects *o;
+	const struct tes_action *a;
 	struct grant g;
 	struct rig r;
 
@@ -187,7 +187,7 @@ static void commits_are_told_and_told_again_on_a_new_connection(void **state)
 	start(&r);
 	g = rig_put(&r, 2, "abc", 1000);
 	for (int again = 0; again < 2; again++) {
-		a = rig_find(&r, TEI_ACTION_COMMITTED);
+		a = rig_find(&r, TES_ACTION_COMMITTED);
 		assert_non_null(a);
 		assert_int_equal(a->session, 1);
 		assert_int_equal(a->u.committed.begins, again);
@@ -205,7 +205,7 @@ static void commits_are_told_and_told_again_on_a_new_connection(void **state)
 		assert_int_equal(o->crc[0], (uint32_t)g.generation * 3);
 		ev.u.heartbeat.fresh = true;
 		assert_null(rig_step(&r, &ev));
-		assert_true(tei_core_busy(r.core));
+		assert_true(tes_core_busy(r.core));
 		assert_int_equal(rig_try(&r, &tick), 0);
 	}
 	rig_fini(&r);
@@ -220,12 +220,12 @@ struct spot {
 #define AT(generation, epoch, address, size) \
 	((struct spot){generation, epoch, address, size})
 
-static int offer(struct rig *r, tei_session_id s, char segment, const char *key,
+static int offer(struct rig *r, tes_session_id s, char segment, const char *key,
 		 struct spot at, bool last)
 {
-	struct tei_core_key k = key ? rig_key(key) : (struct tei_core_key){0};
+	struct tes_core_key k = key ? rig_key(key) : (struct tes_core_key){0};
 	uint32_t crc = 5;
-	struct tei_core_objects objects = {
+	struct tes_core_objects objects = {
 		.n = key != NULL,
 		.n_entries = key != NULL,
 		.keys = &k,
@@ -245,9 +245,9 @@ static void start_anew(struct rig *r)
 {
 	rig_buries = true;
 	rig_init(r, NULL);
-	for (tei_session_id s = 1; s <= 3; s++) {
+	for (tes_session_id s = 1; s <= 3; s++) {
 		assert_int_equal(rig_join(r, s, (char)('n' + s), 'O'), 0);
-		rig_plain(r, TEI_EVENT_HEARTBEAT, s);
+		rig_plain(r, TES_EVENT_HEARTBEAT, s);
 	}
 	rig_mount_offering(r, 1, 'm', BASE);
 	rig_mount_offering(r, 3, 'n', 2 * BASE);
@@ -361,7 +361,7 @@ static void the_newest_of_a_key_counts_and_its_equals_are_replicas(void **state)
 	assert_int_equal(offer(&r, 3, 'n', "a",
 			       AT(1, OLDER + 1, 2 * BASE + 512, 70), false),
 			 0);
-	assert_non_null(rig_find(&r, TEI_ACTION_BURY));
+	assert_non_null(rig_find(&r, TES_ACTION_BURY));
 	g = rig_lookup(&r, 2, "a");
 	assert_int_equal(g.generation, 1);
 	assert_int_equal(g.size, 70);

@@ -5,8 +5,8 @@
 static void all_that_is_there_is_moved(void **state)
 {
 	struct work w = {.n_orders = 0};
-	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_core_drain d;
+	uint8_t id[TES_CORE_ID_LEN];
+	struct tes_core_drain d;
 	struct rig r;
 
 	(void)state;
@@ -16,12 +16,12 @@ static void all_that_is_there_is_moved(void **state)
 	tasks_put(&r, 4, "k3", "ab");
 	tasks_put(&r, 4, "other", "b");
 	drains_begin(&r, "a", id);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_CREATED);
-	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_DRAINING);
+	assert_int_equal(drains_query(&r, id).state, TES_DRAIN_CREATED);
+	assert_int_equal(drains_status(&r, "a"), TES_CORE_SEGMENT_DRAINING);
 	rig_tick(&r);
 	work_take(&r, &w);
 	d = drains_query(&r, id);
-	assert_int_equal(d.state, TEI_DRAIN_RUNNING);
+	assert_int_equal(d.state, TES_DRAIN_RUNNING);
 	assert_int_equal(d.total, 3);
 	assert_int_equal(d.active, 3);
 	assert_int_equal(d.n_segments, 1);
@@ -29,12 +29,12 @@ static void all_that_is_there_is_moved(void **state)
 	work_do(&r, &w);
 	drains_work(&r, "1234", 300);
 	d = drains_query(&r, id);
-	assert_int_equal(d.state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(d.state, TES_DRAIN_SUCCEEDED);
 	assert_int_equal(d.code, 0);
 	assert_int_equal(d.moved, 3);
 	assert_int_equal(d.moved_bytes, 3000);
 	assert_int_equal(d.active + d.failed + d.blocked + d.left, 0);
-	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_DRAINED);
+	assert_int_equal(drains_status(&r, "a"), TES_CORE_SEGMENT_DRAINED);
 	assert_int_equal(tasks_at(&r, "k1") & A, 0);
 	assert_int_equal(tasks_at(&r, "k2") & A, 0);
 	assert_int_equal(tasks_at(&r, "k3"), B | C);
@@ -47,22 +47,22 @@ static void all_that_is_there_is_moved(void **state)
 
 static void an_empty_segment_is_drained_at_once(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;
 	tasks_init(&r, NULL, 1);
 	drains_begin(&r, "a", id);
 	rig_tick(&r);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
-	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_DRAINED);
-	assert_false(tei_core_busy(r.core));
+	assert_int_equal(drains_query(&r, id).state, TES_DRAIN_SUCCEEDED);
+	assert_int_equal(drains_status(&r, "a"), TES_CORE_SEGMENT_DRAINED);
+	assert_false(tes_core_busy(r.core));
 	rig_fini(&r);
 }
 
 static void what_is_drained_gets_nothing_new(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct grant g;
 	struct rig r;
 
@@ -83,12 +83,12 @@ static void what_is_drained_gets_nothing_new(void **state)
 
 static void bad_jobs_are_refused(void **state)
 {
-	const char *many[TEI_CORE_DRAIN_MAX + 1];
-	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CREATE};
+	const char *many[TES_CORE_DRAIN_MAX + 1];
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_CREATE};
 	struct rig r;
 
 	(void)state;
-	for (size_t i = 0; i <= TEI_CORE_DRAIN_MAX; i++)
+	for (size_t i = 0; i <= TES_CORE_DRAIN_MAX; i++)
 		many[i] = "a";
 	tasks_init(&r, NULL, 3);
 	assert_int_equal(drains_create(&r, "", "", 0, NULL), -600);
@@ -99,14 +99,14 @@ static void bad_jobs_are_refused(void **state)
 	assert_int_equal(drains_create(&r, "e", "", 0, NULL), -101);
 	assert_int_equal(drains_create(&r, "a", "e", 0, NULL), -101);
 	ev.u.drain_create.segments = many;
-	ev.u.drain_create.n_segments = TEI_CORE_DRAIN_MAX + 1;
+	ev.u.drain_create.n_segments = TES_CORE_DRAIN_MAX + 1;
 	assert_int_equal(rig_step(&r, &ev)->u.reply.code, -600);
 	assert_int_equal(rig_unmount_later(&r, 2, 'n', 5000), 0);
 	assert_int_equal(drains_create(&r, "b", "", 0, NULL), -1010);
 	assert_int_equal(drains_create(&r, "a", "b", 0, NULL), -1010);
 	assert_int_equal(drains_create(&r, "ab", "", 0, NULL), -1010);
-	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_OK);
-	rig_plain(&r, TEI_EVENT_LEAVE, 3);
+	assert_int_equal(drains_status(&r, "a"), TES_CORE_SEGMENT_OK);
+	rig_plain(&r, TES_EVENT_LEAVE, 3);
 	assert_int_equal(drains_create(&r, "c", "", 0, NULL), -1010);
 	assert_int_equal(drains_create(&r, "a", "", 0, NULL), 0);
 	assert_int_equal(drains_create(&r, "a", "", 0, NULL), -1010);
@@ -116,7 +116,7 @@ static void bad_jobs_are_refused(void **state)
 
 static void nobody_knows_other_jobs(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN], other[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN], other[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;
@@ -135,7 +135,7 @@ static void nobody_knows_other_jobs(void **state)
 
 static void no_more_at_a_time_than_it_may(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct order o[8];
 	struct rig r;
 
@@ -159,8 +159,8 @@ static void no_more_at_a_time_than_it_may(void **state)
 static void a_cancel_begins_nothing_more(void **state)
 {
 	struct work w = {.n_orders = 0};
-	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_core_drain d;
+	uint8_t id[TES_CORE_ID_LEN];
+	struct tes_core_drain d;
 	struct rig r;
 
 	(void)state;
@@ -175,9 +175,9 @@ static void a_cancel_begins_nothing_more(void **state)
 	assert_int_equal(drains_cancel(&r, id), 0);
 	assert_int_equal(rig_figures(&r).tasks_pending, 0);
 	d = drains_query(&r, id);
-	assert_int_equal(d.state, TEI_DRAIN_CANCELED);
+	assert_int_equal(d.state, TES_DRAIN_CANCELED);
 	assert_int_equal(d.active, 4);
-	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(drains_status(&r, "a"), TES_CORE_SEGMENT_OK);
 	assert_int_equal(drains_cancel(&r, id), -1010);
 
 	work_do(&r, &w); /* what is under way is finished */
@@ -193,7 +193,7 @@ static void a_cancel_begins_nothing_more(void **state)
 
 static void the_last_jobs_are_remembered(void **state)
 {
-	uint8_t first[TEI_CORE_ID_LEN], id[TEI_CORE_ID_LEN];
+	uint8_t first[TES_CORE_ID_LEN], id[TES_CORE_ID_LEN];
 	uint64_t bytes = 0;
 	struct rig r;
 
@@ -210,16 +210,16 @@ static void the_last_jobs_are_remembered(void **state)
 		assert_int_equal(drains_cancel(&r, id), 0);
 	}
 	assert_int_equal(drains_query(&r, first).code, -1402);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_CANCELED);
+	assert_int_equal(drains_query(&r, id).state, TES_DRAIN_CANCELED);
 	assert_int_equal(rig_figures(&r).metadata_bytes, bytes);
 	rig_fini(&r);
 }
 
 static void a_job_without_memory_changes_nothing(void **state)
 {
-	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CREATE};
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_CREATE};
 	const char *a = "a";
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;
@@ -229,7 +229,7 @@ static void a_job_without_memory_changes_nothing(void **state)
 	assert_int_equal(drains_create(&r, "a", "", 0, NULL), -1);
 	assert_true(tei_fault_struck(TEI_FAULT_ALLOC));
 	tei_fault_disarm_all();
-	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(drains_status(&r, "a"), TES_CORE_SEGMENT_OK);
 	ev.u.drain_create.segments = &a;
 	ev.u.drain_create.n_segments = 1;
 	drains_unanswered(&r, &ev);
@@ -247,9 +247,9 @@ static void a_job_without_memory_changes_nothing(void **state)
 
 static void a_walk_is_made_in_steps(void **state)
 {
-	struct tei_core_config c = tasks_config();
-	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_core_drain d;
+	struct tes_core_config c = tasks_config();
+	uint8_t id[TES_CORE_ID_LEN];
+	struct tes_core_drain d;
 	unsigned int ticks = 0;
 	struct rig r;
 
@@ -259,11 +259,11 @@ static void a_walk_is_made_in_steps(void **state)
 	drains_fill(&r, 3, 40);
 	drains_begin(&r, "a", id);
 	do {
-		assert_true(tei_core_busy(r.core));
+		assert_true(tes_core_busy(r.core));
 		rig_tick(&r);
 		ticks++;
 		d = drains_query(&r, id);
-	} while (d.state == TEI_DRAIN_CREATED || d.state == TEI_DRAIN_PLANNING);
+	} while (d.state == TES_DRAIN_CREATED || d.state == TES_DRAIN_PLANNING);
 	assert_int_equal(d.total, 40);
 	assert_in_range(ticks, 5, 10);
 	rig_fini(&r);

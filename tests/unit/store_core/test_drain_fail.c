@@ -5,8 +5,8 @@
 static void a_copy_is_tried_three_times_more(void **state)
 {
 	struct work w = {.refuse = -800};
-	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_core_drain d;
+	uint8_t id[TES_CORE_ID_LEN];
+	struct tes_core_drain d;
 	struct rig r;
 
 	(void)state;
@@ -14,12 +14,12 @@ static void a_copy_is_tried_three_times_more(void **state)
 	work_pass(&r, &w, "123", 5000);
 	assert_int_equal(w.done, 4);
 	d = drains_query(&r, id);
-	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.state, TES_DRAIN_FAILED);
 	assert_int_equal(d.code, -800);
 	assert_string_not_equal(d.message, "");
 	assert_int_equal(d.failed, 1);
 	assert_int_equal(d.left, 1);
-	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(drains_status(&r, "a"), TES_CORE_SEGMENT_OK);
 	assert_int_equal(tasks_at(&r, "k"), A);
 	assert_int_equal(rig_figures(&r).drains_failed_total, 1);
 
@@ -31,8 +31,8 @@ static void a_copy_is_tried_three_times_more(void **state)
 
 static void a_job_without_room_fails(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_core_drain d;
+	uint8_t id[TES_CORE_ID_LEN];
+	struct tes_core_drain d;
 	struct rig r;
 
 	(void)state;
@@ -42,23 +42,23 @@ static void a_job_without_room_fails(void **state)
 	drains_begin(&r, "a", id);
 	drains_work(&r, "123", 5000);
 	d = drains_query(&r, id);
-	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.state, TES_DRAIN_FAILED);
 	assert_int_equal(d.code, -200);
 	assert_int_equal(d.moved, 3);
 	assert_int_equal(d.failed, 2);
-	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(drains_status(&r, "a"), TES_CORE_SEGMENT_OK);
 	rig_fini(&r);
 }
 
 static void room_that_comes_is_used(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;
 	drains_init(&r, 1, id);
 	drains_work(&r, "12", 1000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_RUNNING);
+	assert_int_equal(drains_query(&r, id).state, TES_DRAIN_RUNNING);
 	tasks_owner(&r, 2, SEGMENT);
 	drains_finish(&r, "123", 1000, id);
 	rig_fini(&r);
@@ -75,7 +75,7 @@ static unsigned int unmount_target(struct rig *r, const struct order *o)
 
 static void a_target_that_goes_is_replaced(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	unsigned int left;
 	struct order o;
 	struct rig r;
@@ -94,7 +94,7 @@ static void a_target_that_goes_is_replaced(void **state)
 
 static void a_silent_target_is_replaced(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct order o;
 	struct rig r;
 	char alive[] = "1..4";
@@ -103,7 +103,7 @@ static void a_silent_target_is_replaced(void **state)
 	drains_init(&r, 3, id);
 	rig_tick(&r);
 	o = tasks_order(&r);
-	rig_plain(&r, TEI_EVENT_LEAVE, (tei_session_id)(o.address[0] >> 32));
+	rig_plain(&r, TES_EVENT_LEAVE, (tes_session_id)(o.address[0] >> 32));
 	tasks_answer(&r, &o, -800, true, 0);
 	alive[1] = alive[2] = o.address[0] >> 32 == 2 ? '3' : '2';
 	drains_finish(&r, alive, 1000, id);
@@ -114,7 +114,7 @@ static void a_silent_target_is_replaced(void **state)
 static void a_copy_that_goes_is_made_again(void **state)
 {
 	struct work w = {.n_orders = 0};
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	unsigned int left;
 	struct order o;
 	struct rig r;
@@ -128,16 +128,16 @@ static void a_copy_that_goes_is_made_again(void **state)
 	left = unmount_target(&r, &o);
 	/* After its lease it goes to the third. */
 	work_pass(&r, &w, "1234", 7000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(drains_query(&r, id).state, TES_DRAIN_SUCCEEDED);
 	assert_int_equal(tasks_at(&r, "k"), left);
 	rig_fini(&r);
 }
 
 static void a_segment_that_goes_fails_its_job(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct work w = {.n_orders = 0};
-	struct tei_core_drain d;
+	struct tes_core_drain d;
 	struct rig r;
 
 	(void)state;
@@ -151,28 +151,28 @@ static void a_segment_that_goes_fails_its_job(void **state)
 	work_do(&r, &w); /* the executor noticed nothing */
 	work_pass(&r, &w, "1234", 2000);
 	d = drains_query(&r, id);
-	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.state, TES_DRAIN_FAILED);
 	assert_int_equal(d.code, -101);
 	assert_int_equal(d.active, 0);
 	/* The other one was emptied all the same. */
 	assert_int_equal(tasks_at(&r, "k1") & C, C);
 	assert_int_equal(tasks_at(&r, "k2"), C);
-	assert_int_equal(drains_status(&r, "b"), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(drains_status(&r, "b"), TES_CORE_SEGMENT_OK);
 	rig_fini(&r);
 }
 
 static void an_owner_that_expires_fails_its_job(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;
 	drains_init(&r, 2, id);
 	rig_tick(&r);
 	rig_pass(&r, 9000, "23"); /* silent, not gone */
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_RUNNING);
+	assert_int_equal(drains_query(&r, id).state, TES_DRAIN_RUNNING);
 	rig_pass(&r, 3000, "23");
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_FAILED);
+	assert_int_equal(drains_query(&r, id).state, TES_DRAIN_FAILED);
 	assert_int_equal(drains_query(&r, id).code, -101);
 	assert_int_equal(rig_figures(&r).drains_active, 0);
 	assert_int_equal(rig_figures(&r).tasks_pending, 0);

@@ -3,21 +3,21 @@
 #include "tests/unit/store_core/drains.h"
 
 /* The answer, which comes with a step while owners work; NULL: none by @ms. */
-static const struct tei_core_drain *answer(struct rig *r, const char *alive,
+static const struct tes_core_drain *answer(struct rig *r, const char *alive,
 					   uint64_t ms,
-					   struct tei_core_drain *out)
+					   struct tes_core_drain *out)
 {
 	struct work w = {.n_orders = 0};
 
-	*out = (struct tei_core_drain){.n_segments = 0};
+	*out = (struct tes_core_drain){.n_segments = 0};
 	r->n_late = 0;
 	for (uint64_t end = r->now + ms; r->now < end;) {
 		work_take(r, &w);
 		for (size_t i = 0; i < r->out.n; i++) {
-			const struct tei_action *a = &r->out.at[i];
+			const struct tes_action *a = &r->out.at[i];
 
-			if (a->type != TEI_ACTION_REPLY ||
-			    a->u.reply.of != TEI_EVENT_DRAIN_LEAVE)
+			if (a->type != TES_ACTION_REPLY ||
+			    a->u.reply.of != TES_EVENT_DRAIN_LEAVE)
 				continue;
 			assert_int_equal(a->u.reply.code, 0);
 			*out = *a->u.reply.drain;
@@ -31,7 +31,7 @@ static const struct tei_core_drain *answer(struct rig *r, const char *alive,
 
 static void all_its_segments_are_emptied(void **state)
 {
-	struct tei_core_drain d;
+	struct tes_core_drain d;
 	struct grant g;
 	struct rig r;
 
@@ -46,9 +46,9 @@ static void all_its_segments_are_emptied(void **state)
 
 	assert_int_equal(drains_leave(&r, 1, 0, 3000), 0);
 	assert_int_equal(drains_status(&r, "a"),
-			 TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING);
+			 TES_CORE_SEGMENT_GRACEFULLY_UNMOUNTING);
 	assert_non_null(answer(&r, "1234", 3000, &d));
-	assert_int_equal(d.state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(d.state, TES_DRAIN_SUCCEEDED);
 	assert_int_equal(d.total, 3);
 	assert_int_equal(d.moved, 3);
 	assert_int_equal(d.left, 0);
@@ -66,7 +66,7 @@ static void all_its_segments_are_emptied(void **state)
 
 static void one_of_its_segments_goes_to_the_other(void **state)
 {
-	struct tei_core_drain d;
+	struct tes_core_drain d;
 	struct rig r;
 
 	(void)state;
@@ -77,13 +77,13 @@ static void one_of_its_segments_goes_to_the_other(void **state)
 	assert_non_null(answer(&r, "12", 3000, &d));
 	assert_int_equal(d.moved, 1);
 	assert_int_equal(tasks_at(&r, "k"), B);
-	assert_int_equal(drains_status(&r, "b"), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(drains_status(&r, "b"), TES_CORE_SEGMENT_OK);
 	rig_fini(&r);
 }
 
 static void without_others_it_leaves_at_once(void **state)
 {
-	struct tei_core_drain d;
+	struct tes_core_drain d;
 	struct rig r;
 
 	(void)state;
@@ -93,7 +93,7 @@ static void without_others_it_leaves_at_once(void **state)
 	assert_int_equal(drains_leave(&r, 1, 0, 60000), 0);
 	rig_tick(&r);
 	assert_non_null(answer(&r, "", 1, &d));
-	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.state, TES_DRAIN_FAILED);
 	assert_int_equal(d.code, -200);
 	assert_int_equal(d.left, 2);
 	rig_fini(&r);
@@ -101,7 +101,7 @@ static void without_others_it_leaves_at_once(void **state)
 
 static void without_room_it_leaves_at_once(void **state)
 {
-	struct tei_core_drain d;
+	struct tes_core_drain d;
 	struct rig r;
 	uint64_t begun;
 
@@ -112,7 +112,7 @@ static void without_room_it_leaves_at_once(void **state)
 	begun = r.now;
 	assert_int_equal(drains_leave(&r, 1, 0, 60000), 0);
 	assert_non_null(answer(&r, "123", 60000, &d));
-	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.state, TES_DRAIN_FAILED);
 	assert_int_equal(d.code, -200);
 	assert_int_equal(d.moved, 3);
 	assert_int_equal(d.left, 3);
@@ -122,7 +122,7 @@ static void without_room_it_leaves_at_once(void **state)
 
 static void it_does_not_wait_longer_than_it_wants(void **state)
 {
-	struct tei_core_drain d;
+	struct tes_core_drain d;
 	struct order o[4];
 	struct rig r;
 
@@ -134,13 +134,13 @@ static void it_does_not_wait_longer_than_it_wants(void **state)
 	assert_int_equal(tasks_orders(&r, o, 4), 4);
 	tasks_done(&r, &o[0]);
 	r.now += 999;
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 1);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 1);
 	rig_tick(&r);
-	assert_null(rig_find(&r, TEI_ACTION_REPLY));
+	assert_null(rig_find(&r, TES_ACTION_REPLY));
 	r.now += 1;
 	rig_tick(&r);
 	assert_non_null(answer(&r, "", 1, &d));
-	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.state, TES_DRAIN_FAILED);
 	assert_int_equal(d.code, -901);
 	assert_int_equal(d.moved, 1);
 	assert_int_equal(d.left, 6);
@@ -161,7 +161,7 @@ static void wrong_ones_are_refused(void **state)
 	assert_int_equal(drains_leave(&r, 3, 0, 1000), -101);
 	assert_int_equal(drains_leave(&r, 1, 'z', 1000), -101);
 	assert_int_equal(drains_leave(&r, 1, 'n', 1000), -601);
-	assert_int_equal(drains_status(&r, "a"), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(drains_status(&r, "a"), TES_CORE_SEGMENT_OK);
 	assert_int_equal(drains_leave(&r, 1, 0, 1000), 0);
 	assert_int_equal(drains_leave(&r, 1, 0, 1000), -1010);
 	assert_int_equal(drains_leave(&r, 1, 'm', 1000), -1010);
@@ -170,8 +170,8 @@ static void wrong_ones_are_refused(void **state)
 
 static void it_takes_its_segment_over_from_a_job(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_core_drain d;
+	uint8_t id[TES_CORE_ID_LEN];
+	struct tes_core_drain d;
 	struct rig r;
 
 	(void)state;
@@ -184,18 +184,18 @@ static void it_takes_its_segment_over_from_a_job(void **state)
 	assert_int_equal(tasks_at(&r, "k1"), A);
 	assert_int_equal(drains_leave(&r, 1, 0, 3000), 0);
 	assert_non_null(answer(&r, "1234", 3000, &d));
-	assert_int_equal(d.state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(d.state, TES_DRAIN_SUCCEEDED);
 	assert_int_equal(tasks_at(&r, "k1"), C);
 	drains_work(&r, "1234", 1000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_FAILED);
+	assert_int_equal(drains_query(&r, id).state, TES_DRAIN_FAILED);
 	assert_int_equal(drains_query(&r, id).code, -101);
-	assert_int_equal(drains_status(&r, "b"), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(drains_status(&r, "b"), TES_CORE_SEGMENT_OK);
 	rig_fini(&r);
 }
 
 static void an_owner_that_dies_is_answered(void **state)
 {
-	struct tei_core_drain d;
+	struct tes_core_drain d;
 	struct rig r;
 
 	(void)state;
@@ -203,9 +203,9 @@ static void an_owner_that_dies_is_answered(void **state)
 	tasks_put(&r, 3, "k", "a");
 	assert_int_equal(drains_leave(&r, 1, 0, 60000), 0);
 	rig_tick(&r);
-	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
 	assert_non_null(answer(&r, "23", 60000, &d));
-	assert_int_equal(d.state, TEI_DRAIN_FAILED);
+	assert_int_equal(d.state, TES_DRAIN_FAILED);
 	assert_int_equal(d.code, -101);
 	assert_int_equal(rig_figures(&r).drains_active, 0);
 	rig_fini(&r);
@@ -213,7 +213,7 @@ static void an_owner_that_dies_is_answered(void **state)
 
 static void a_leave_without_memory_changes_nothing(void **state)
 {
-	struct tei_event ev = {.type = TEI_EVENT_DRAIN_LEAVE, .session = 1};
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_LEAVE, .session = 1};
 	struct rig r;
 
 	(void)state;

@@ -4,7 +4,7 @@
 
 static void what_is_leased_waits_for_the_lease(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;
@@ -13,7 +13,7 @@ static void what_is_leased_waits_for_the_lease(void **state)
 	assert_int_equal(rig_lookup(&r, 3, "k").status, 0);
 	drains_begin(&r, "a", id);
 	drains_work(&r, "123", 4000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_RUNNING);
+	assert_int_equal(drains_query(&r, id).state, TES_DRAIN_RUNNING);
 	assert_int_equal(drains_query(&r, id).blocked, 1);
 	assert_int_equal(drains_query(&r, id).left, 1);
 	assert_int_equal(tasks_at(&r, "k"), A);
@@ -27,7 +27,7 @@ static void what_is_leased_waits_for_the_lease(void **state)
 static void what_is_read_all_the_time_is_moved_last(void **state)
 {
 	struct work w = {.n_orders = 0};
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	unsigned int s = 0;
 	struct rig r;
 
@@ -36,7 +36,7 @@ static void what_is_read_all_the_time_is_moved_last(void **state)
 	tasks_put(&r, 3, "hot", "a");
 	tasks_put(&r, 3, "cold", "a");
 	drains_begin(&r, "a", id);
-	for (; s < 30 && drains_query(&r, id).state < TEI_DRAIN_SUCCEEDED;
+	for (; s < 30 && drains_query(&r, id).state < TES_DRAIN_SUCCEEDED;
 	     s++) {
 		assert_int_equal(rig_lookup(&r, 3, "hot").status, 0);
 		work_pass(&r, &w, "123", 1000);
@@ -47,7 +47,7 @@ static void what_is_read_all_the_time_is_moved_last(void **state)
 	}
 	/* A lease's time without anything else, one more for its readers. */
 	assert_in_range(s, 10, 13);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(drains_query(&r, id).state, TES_DRAIN_SUCCEEDED);
 	assert_int_equal(tasks_at(&r, "hot"), B);
 	rig_fini(&r);
 }
@@ -55,7 +55,7 @@ static void what_is_read_all_the_time_is_moved_last(void **state)
 static void readers_that_are_waited_for_hold_up_nothing(void **state)
 {
 	struct work w = {.n_orders = 0};
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct order o;
 	struct rig r;
 
@@ -74,14 +74,14 @@ static void readers_that_are_waited_for_hold_up_nothing(void **state)
 	assert_int_equal(tasks_at(&r, "k2"), B);
 	assert_int_equal(drains_query(&r, id).active, 1);
 	work_pass(&r, &w, "123", 6000);
-	assert_int_equal(drains_query(&r, id).state, TEI_DRAIN_SUCCEEDED);
+	assert_int_equal(drains_query(&r, id).state, TES_DRAIN_SUCCEEDED);
 	assert_int_equal(drains_query(&r, id).moved, 2);
 	rig_fini(&r);
 }
 
 static void what_is_pinned_hard_stays_until_it_is_removed(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct grant g;
 	struct rig r;
 
@@ -101,7 +101,7 @@ static void what_is_pinned_hard_stays_until_it_is_removed(void **state)
 
 static void what_is_unfinished_is_moved_when_it_is_there(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct grant g;
 	struct rig r;
 
@@ -120,7 +120,7 @@ static void what_is_unfinished_is_moved_when_it_is_there(void **state)
 static void what_others_copy_waits_for_them(void **state)
 {
 	struct work w = {.n_orders = 0};
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;
@@ -139,7 +139,7 @@ static void what_others_copy_waits_for_them(void **state)
 
 static void the_least_used_gets_it(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;
@@ -157,7 +157,7 @@ static void the_least_used_gets_it(void **state)
 static void only_targets_get_anything(void **state)
 {
 	static const char *const keys[] = {"1", "2", "3", "4", "5", "6"};
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;
@@ -168,13 +168,13 @@ static void only_targets_get_anything(void **state)
 	drains_finish(&r, "12345", 1000, id);
 	for (size_t i = 0; i < 6; i++)
 		assert_int_equal(tasks_at(&r, keys[i]), D);
-	assert_int_equal(drains_status(&r, "b"), TEI_CORE_SEGMENT_DRAINED);
+	assert_int_equal(drains_status(&r, "b"), TES_CORE_SEGMENT_DRAINED);
 	rig_fini(&r);
 }
 
 static void replicas_stay_on_distinct_machines(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;

@@ -25,7 +25,7 @@ static bool there(struct rig *r, int i)
 	char key[16];
 
 	name(key, i);
-	return rig_ask(r, TEI_EVENT_SIZE, 2, key, false)->u.reply.status[0] ==
+	return rig_ask(r, TES_EVENT_SIZE, 2, key, false)->u.reply.status[0] ==
 	       0;
 }
 
@@ -69,7 +69,7 @@ static void what_was_asked_for_stays_longer(void **state)
 
 static void ticks_evict_from_high_to_low_watermark(void **state)
 {
-	struct tei_core_config c = rig_config;
+	struct tes_core_config c = rig_config;
 	struct rig r;
 
 	(void)state;
@@ -85,13 +85,13 @@ static void ticks_evict_from_high_to_low_watermark(void **state)
 	rig_tick(&r);
 	assert_int_equal(rig_figures(&r).objects, 8);
 	assert_int_equal(rig_figures(&r).evictions_attempted_total, 1);
-	assert_false(tei_core_busy(r.core));
+	assert_false(tes_core_busy(r.core));
 	rig_fini(&r);
 }
 
 static void a_tick_evicts_a_bounded_number(void **state)
 {
-	struct tei_core_config c = rig_config;
+	struct tes_core_config c = rig_config;
 	struct rig r;
 	int ticks = 0;
 
@@ -105,7 +105,7 @@ static void a_tick_evicts_a_bounded_number(void **state)
 	do {
 		rig_tick(&r);
 		ticks++;
-	} while (tei_core_busy(r.core));
+	} while (tes_core_busy(r.core));
 	assert_int_equal(rig_figures(&r).objects, 0);
 	assert_in_range(ticks, 4, 5);
 	rig_fini(&r);
@@ -113,14 +113,14 @@ static void a_tick_evicts_a_bounded_number(void **state)
 
 static void make_room(struct rig *r, size_t n)
 {
-	struct tei_event ev = {.type = TEI_EVENT_MAKE_ROOM, .n = n};
+	struct tes_event ev = {.type = TES_EVENT_MAKE_ROOM, .n = n};
 
 	assert_null(rig_step(r, &ev));
 }
 
 static void room_is_made_for_twice_what_was_started(void **state)
 {
-	struct tei_core_config c = rig_config;
+	struct tes_core_config c = rig_config;
 	struct rig r;
 
 	(void)state;
@@ -129,17 +129,17 @@ static void room_is_made_for_twice_what_was_started(void **state)
 	rig_init(&r, &c);
 	rig_pair(&r);
 	put_many(&r, 0, 12);
-	assert_false(tei_core_short(r.core)); /* at the watermark, not above */
+	assert_false(tes_core_short(r.core)); /* at the watermark, not above */
 	make_room(&r, 2);
 	assert_int_equal(rig_figures(&r).objects, 12);
 	put_many(&r, 12, 13);
-	assert_true(tei_core_short(r.core));
+	assert_true(tes_core_short(r.core));
 	make_room(&r, 2);
 	assert_int_equal(rig_figures(&r).objects, 9);
-	assert_true(tei_core_short(r.core)); /* down to the low watermark */
+	assert_true(tes_core_short(r.core)); /* down to the low watermark */
 	make_room(&r, 5);
 	assert_int_equal(rig_figures(&r).objects, 4);
-	assert_false(tei_core_short(r.core));
+	assert_false(tes_core_short(r.core));
 	make_room(&r, 5);
 	assert_int_equal(rig_figures(&r).objects, 4);
 	rig_fini(&r);
@@ -147,7 +147,7 @@ static void room_is_made_for_twice_what_was_started(void **state)
 
 static void room_is_made_in_bounded_steps(void **state)
 {
-	struct tei_core_config c = rig_config;
+	struct tes_core_config c = rig_config;
 	struct rig r;
 
 	(void)state;
@@ -164,7 +164,7 @@ static void room_is_made_in_bounded_steps(void **state)
 
 static void a_start_evicts_a_bounded_number_and_is_asked_again(void **state)
 {
-	struct tei_core_config c = rig_config;
+	struct tes_core_config c = rig_config;
 	uint64_t before = 0, evicted;
 	struct grant g;
 	struct rig r;
@@ -223,7 +223,7 @@ static void nothing_is_evicted_for_what_can_never_fit(void **state)
 	rig_pair(&r);
 	put_many(&r, 0, 16);
 	assert_int_equal(rig_mount(&r, 2, 'n', 0x100000, 0x20000), 0);
-	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
 	/* It would fit on the suspect segment only. */
 	g = rig_start(&r, 1, "large", 0x18000);
 	assert_int_equal(g.status, -200);
@@ -240,7 +240,7 @@ static void objects_of_a_suspect_owner_are_not_evicted(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	put_many(&r, 0, 16);
-	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
 	assert_int_equal(rig_mount(&r, 2, 'n', 0x100000, 0x10000), 0);
 	put_many(&r, 16, 64);
 	assert_int_equal(rig_figures(&r).objects, 32);
@@ -256,7 +256,7 @@ static void objects_of_a_suspect_owner_are_not_evicted(void **state)
 
 static void placement_uses_all_segments(void **state)
 {
-	struct tei_core_segment s;
+	struct tes_core_segment s;
 	size_t cursor = 0;
 	struct rig r;
 
@@ -269,7 +269,7 @@ static void placement_uses_all_segments(void **state)
 					   0x10000),
 				 0);
 	put_many(&r, 0, 32);
-	while (tei_core_segment_next(r.core, &cursor, &s))
+	while (tes_core_segment_next(r.core, &cursor, &s))
 		assert_true(s.used > 0);
 	put_many(&r, 32, 64);
 	assert_int_equal(rig_figures(&r).evicted_objects_total, 0);
@@ -278,7 +278,7 @@ static void placement_uses_all_segments(void **state)
 
 static void an_object_costs_at_most_200_bytes_beside_its_key(void **state)
 {
-	struct tei_core_figures before, after;
+	struct tes_core_figures before, after;
 	char key[32];
 	struct rig r;
 
@@ -315,7 +315,7 @@ static void fill_small_segments(struct rig *r)
 
 static void what_frees_no_room_for_a_put_stays(void **state)
 {
-	struct tei_core_replicate how = {.replica_num = 1, .hard_pin = true};
+	struct tes_core_replicate how = {.replica_num = 1, .hard_pin = true};
 	struct grant g;
 	struct rig r;
 
@@ -340,7 +340,7 @@ static void what_frees_no_room_for_a_put_stays(void **state)
 
 static void what_goes_with_its_group_is_counted(void **state)
 {
-	struct tei_core_config c = rig_config;
+	struct tes_core_config c = rig_config;
 	char key[24], group[24];
 	struct rig r;
 
@@ -363,7 +363,7 @@ static void what_goes_with_its_group_is_counted(void **state)
 	rig_tick(&r);
 	/* One group at most beyond the eight of a step. */
 	assert_in_range(rig_figures(&r).evicted_objects_total, 8, 8 + 30);
-	assert_true(tei_core_busy(r.core));
+	assert_true(tes_core_busy(r.core));
 	rig_fini(&r);
 }
 

@@ -7,7 +7,7 @@
 /* The fence of the last step: to session 1, against writer 'W'. */
 static uint64_t fence_of(const struct rig *r)
 {
-	const struct tei_action *a = rig_find(r, TEI_ACTION_FENCE);
+	const struct tes_action *a = rig_find(r, TES_ACTION_FENCE);
 
 	assert_non_null(a);
 	assert_int_equal(a->session, 1);
@@ -20,7 +20,7 @@ static uint64_t pass_to_fence(struct rig *r, uint64_t ms, const char *alive)
 {
 	for (uint64_t end = r->now + ms; r->now < end;) {
 		rig_pass(r, 100, alive);
-		if (rig_find(r, TEI_ACTION_FENCE))
+		if (rig_find(r, TES_ACTION_FENCE))
 			return fence_of(r);
 	}
 	fail_msg("no fence");
@@ -80,14 +80,14 @@ static void one_fence_covers_all_that_a_writer_left_at_an_owner(void **state)
 		snprintf(key, sizeof(key), "k%d", i);
 		assert_int_equal(rig_start(&r, 2, key, 100).status, 0);
 	}
-	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
 	fence = pass_to_fence(&r, rig_config.suspect_ms + 300, "1");
 	assert_int_equal(rig_figures(&r).fences_total, 1);
 	assert_int_equal(rig_figures(&r).fencing, 20);
 	rig_fenced(&r, 1, fence, true);
 	assert_int_equal(rig_figures(&r).used_bytes, 0);
 	rig_tick(&r);
-	assert_false(tei_core_busy(r.core));
+	assert_false(tes_core_busy(r.core));
 	rig_fini(&r);
 }
 
@@ -99,18 +99,18 @@ static void an_owner_that_does_not_confirm_is_dropped(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_start(&r, 2, "a", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
 	pass_to_fence(&r, rig_config.suspect_ms + 300, "1");
 	rig_pass(&r, rig_config.fence_timeout_ms - 100, "1");
 	assert_int_equal(rig_figures(&r).sessions, 1);
 	rig_pass(&r, 100, "1");
-	assert_int_equal(rig_find(&r, TEI_ACTION_CLOSE)->session, 1);
+	assert_int_equal(rig_find(&r, TES_ACTION_CLOSE)->session, 1);
 	assert_int_equal(rig_figures(&r).fences_failed_total, 1);
 	rig_pass(&r, 200, "");
 	assert_int_equal(rig_figures(&r).sessions, 0);
 	assert_int_equal(rig_figures(&r).segments, 0);
 	assert_int_equal(rig_figures(&r).fencing, 0);
-	assert_false(tei_core_busy(r.core));
+	assert_false(tes_core_busy(r.core));
 	rig_fini(&r);
 }
 
@@ -123,24 +123,24 @@ static void an_owner_that_cannot_fence_is_dropped(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_start(&r, 2, "a", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
 	fence = pass_to_fence(&r, rig_config.suspect_ms + 300, "1");
 	rig_fenced(&r, 1, fence, false);
-	assert_int_equal(rig_find(&r, TEI_ACTION_CLOSE)->session, 1);
+	assert_int_equal(rig_find(&r, TES_ACTION_CLOSE)->session, 1);
 	assert_int_equal(rig_figures(&r).capacity_bytes, 0);
 	rig_fini(&r);
 }
 
 static void a_fence_that_is_pending_keeps_its_space_and_no_more(void **state)
 {
-	struct tei_event ev = {.type = TEI_EVENT_FENCED, .session = 1};
+	struct tes_event ev = {.type = TES_EVENT_FENCED, .session = 1};
 	struct rig r;
 
 	(void)state;
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_start(&r, 2, "a", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
 	ev.u.fenced.fence = pass_to_fence(&r, rig_config.suspect_ms + 300, "1");
 	ev.u.fenced.pending = true;
 	assert_null(rig_step(&r, &ev));
@@ -155,7 +155,7 @@ static void a_fence_that_is_pending_keeps_its_space_and_no_more(void **state)
 
 static void a_fence_is_sent_again_on_the_owners_new_connection(void **state)
 {
-	const struct tei_action *a;
+	const struct tes_action *a;
 	uint64_t fence;
 	struct rig r;
 
@@ -163,14 +163,14 @@ static void a_fence_is_sent_again_on_the_owners_new_connection(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_start(&r, 2, "a", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
 	fence = pass_to_fence(&r, rig_config.suspect_ms + 300, "1");
-	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
 	assert_int_equal(rig_join(&r, 7, 'o', 'O'), 0);
-	assert_null(rig_find(&r, TEI_ACTION_FENCE)); /* no way to it yet */
+	assert_null(rig_find(&r, TES_ACTION_FENCE)); /* no way to it yet */
 	rig_pass(&r, rig_config.fence_timeout_ms - 200, "");
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 7);
-	a = rig_find(&r, TEI_ACTION_FENCE);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 7);
+	a = rig_find(&r, TES_ACTION_FENCE);
 	assert_non_null(a);
 	assert_int_equal(a->session, 7);
 	assert_int_equal(a->u.fence.fence, fence);
@@ -187,14 +187,14 @@ static void a_fence_waits_for_an_owner_that_has_left(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_start(&r, 2, "a", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
 	rig_pass(&r, rig_config.suspect_ms - 100, "1");
-	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
 	rig_pass(&r, 200, "1");
 	assert_int_equal(rig_figures(&r).fences_total, 1);
 	assert_int_equal(rig_join(&r, 7, 'o', 'O'), 0);
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 7);
-	assert_int_equal(rig_find(&r, TEI_ACTION_FENCE)->session, 7);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 7);
+	assert_int_equal(rig_find(&r, TES_ACTION_FENCE)->session, 7);
 	rig_fini(&r);
 }
 
@@ -206,11 +206,11 @@ static void an_owner_dies_with_its_own_puts(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_start(&r, 1, "a", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
 	rig_pass(&r, rig_config.suspect_ms + 200, "2");
 	assert_int_equal(rig_figures(&r).fences_total, 0);
 	assert_int_equal(rig_figures(&r).building, 0);
-	assert_false(tei_core_busy(r.core));
+	assert_false(tes_core_busy(r.core));
 	rig_fini(&r);
 }
 
@@ -223,7 +223,7 @@ static void unmounted_space_needs_no_fence(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_start(&r, 2, "a", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
 	fence = pass_to_fence(&r, rig_config.suspect_ms + 300, "1");
 	rig_unmount(&r, 1, 'm');
 	rig_pass(&r, rig_config.fence_timeout_ms + 100, "1");

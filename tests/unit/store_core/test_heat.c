@@ -4,9 +4,9 @@
 #include "store/core/state.h"
 #include "tests/unit/store_core/tasks.h"
 
-static void start(struct rig *r, enum tei_core_heat heat)
+static void start(struct rig *r, enum tes_core_heat heat)
 {
-	struct tei_core_config c = tasks_config();
+	struct tes_core_config c = tasks_config();
 
 	c.heat = heat;
 	c.heat_window_ms = 10000;
@@ -40,7 +40,7 @@ static void eight_reads_in_ten_seconds_earn_a_replica(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TEI_CORE_HEAT_ENFORCE);
+	start(&r, TES_CORE_HEAT_ENFORCE);
 	tasks_put(&r, 3, "k", "a");
 	look_up(&r, "k", 7);
 	assert_false(next_order(&r).there);
@@ -64,7 +64,7 @@ static void slower_reads_earn_none(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TEI_CORE_HEAT_ENFORCE);
+	start(&r, TES_CORE_HEAT_ENFORCE);
 	tasks_put(&r, 3, "k", "a");
 	for (int i = 0; i < 20; i++) {
 		look_up(&r, "k", 1);
@@ -79,7 +79,7 @@ static void observed_is_only_counted(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TEI_CORE_HEAT_OBSERVE);
+	start(&r, TES_CORE_HEAT_OBSERVE);
 	tasks_put(&r, 3, "k", "a");
 	look_up(&r, "k", 50);
 	assert_false(next_order(&r).there);
@@ -100,7 +100,7 @@ static void off_it_costs_nothing(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TEI_CORE_HEAT_OFF);
+	start(&r, TES_CORE_HEAT_OFF);
 	tasks_put(&r, 3, "k", "a");
 	look_up(&r, "k", 50);
 	assert_false(next_order(&r).there);
@@ -125,7 +125,7 @@ static void a_full_pool_makes_none(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TEI_CORE_HEAT_ENFORCE);
+	start(&r, TES_CORE_HEAT_ENFORCE);
 	tasks_put(&r, 3, "k", "a");
 	fill(&r);
 	look_up(&r, "k", 8);
@@ -140,7 +140,7 @@ static void what_has_cooled_is_given_back_when_space_is_short(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TEI_CORE_HEAT_ENFORCE);
+	start(&r, TES_CORE_HEAT_ENFORCE);
 	tasks_put(&r, 3, "k", "a");
 	look_up(&r, "k", 8);
 	o = next_order(&r);
@@ -170,7 +170,7 @@ static void an_object_that_goes_is_forgotten(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TEI_CORE_HEAT_ENFORCE);
+	start(&r, TES_CORE_HEAT_ENFORCE);
 	tasks_put(&r, 3, "k", "a");
 	tasks_put(&r, 3, "l", "a");
 	look_up(&r, "k", 8);
@@ -196,7 +196,7 @@ static void the_hot_ones_are_seen_among_many(void **state)
 	char key[16];
 
 	(void)state;
-	start(&r, TEI_CORE_HEAT_OBSERVE);
+	start(&r, TES_CORE_HEAT_OBSERVE);
 	tasks_put(&r, 3, "k", "a");
 	for (unsigned int i = 0; i < 20; i++) {
 		snprintf(key, sizeof(key), "once%u", i);

@@ -19,9 +19,9 @@ static void name(char key[32], size_t i)
 /* Ask for many keys, of which some are there; nothing is read. */
 static void probe(struct rig *r, size_t key, size_t n_keys)
 {
-	struct tei_core_key keys[PROBES];
+	struct tes_core_key keys[PROBES];
 	char names[PROBES][32];
-	struct tei_event ev = {.type = TEI_EVENT_EXIST,
+	struct tes_event ev = {.type = TES_EVENT_EXIST,
 			       .session = 2,
 			       .n = PROBES,
 			       .keys = keys};

@@ -5,7 +5,7 @@
 #define PIECE (4096 - 64) /* 16 of them fill the segment */
 
 static void put_as(struct rig *r, const char *key,
-		   const struct tei_core_replicate *how, const char *group)
+		   const struct tes_core_replicate *how, const char *group)
 {
 	struct grant g = rig_start_as(r, 2, key, PIECE, how, group, false);
 
@@ -34,13 +34,13 @@ static int fill(struct rig *r, int n)
 
 static bool there(struct rig *r, const char *key)
 {
-	return rig_ask(r, TEI_EVENT_SIZE, 2, key, false)->u.reply.status[0] ==
+	return rig_ask(r, TES_EVENT_SIZE, 2, key, false)->u.reply.status[0] ==
 	       0;
 }
 
 static void a_hard_pin_is_never_evicted(void **state)
 {
-	struct tei_core_replicate how = {.replica_num = 1, .hard_pin = true};
+	struct tes_core_replicate how = {.replica_num = 1, .hard_pin = true};
 	struct rig r;
 
 	(void)state;
@@ -63,7 +63,7 @@ static void a_hard_pin_is_never_evicted(void **state)
 
 static void a_pool_of_hard_pins_is_full(void **state)
 {
-	struct tei_core_replicate how = {.replica_num = 1, .hard_pin = true};
+	struct tes_core_replicate how = {.replica_num = 1, .hard_pin = true};
 	char key[16];
 	struct rig r;
 
@@ -80,8 +80,8 @@ static void a_pool_of_hard_pins_is_full(void **state)
 
 static void a_soft_pin_holds_for_its_time(void **state)
 {
-	struct tei_core_replicate how = {.replica_num = 1,
-					 .soft_pin = TEI_CORE_SOFT_ENABLE,
+	struct tes_core_replicate how = {.replica_num = 1,
+					 .soft_pin = TES_CORE_SOFT_ENABLE,
 					 .soft_pin_ttl_ms = 60000};
 	struct rig r;
 
@@ -101,9 +101,9 @@ static void a_soft_pin_holds_for_its_time(void **state)
 
 static void soft_pins_go_last_and_only_when_allowed(void **state)
 {
-	struct tei_core_replicate how = {.replica_num = 1,
-					 .soft_pin = TEI_CORE_SOFT_ENABLE};
-	struct tei_core_config config = rig_config;
+	struct tes_core_replicate how = {.replica_num = 1,
+					 .soft_pin = TES_CORE_SOFT_ENABLE};
+	struct tes_core_config config = rig_config;
 	char key[16];
 
 	(void)state;
@@ -128,20 +128,20 @@ static void soft_pins_go_last_and_only_when_allowed(void **state)
 
 static void an_upsert_keeps_sets_or_ends_a_soft_pin(void **state)
 {
-	struct tei_core_replicate how = {.replica_num = 1,
-					 .soft_pin = TEI_CORE_SOFT_ENABLE};
+	struct tes_core_replicate how = {.replica_num = 1,
+					 .soft_pin = TES_CORE_SOFT_ENABLE};
 	struct rig r;
 
 	(void)state;
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	put_as(&r, "a", &how, NULL);
-	how.soft_pin = TEI_CORE_SOFT_PRESERVE;
+	how.soft_pin = TES_CORE_SOFT_PRESERVE;
 	rig_end(&r, 2, "a",
 		rig_start_as(&r, 2, "a", PIECE, &how, NULL, true).generation);
 	assert_int_equal(fill(&r, 40), 40);
 	assert_true(there(&r, "a"));
-	how.soft_pin = TEI_CORE_SOFT_DISABLE;
+	how.soft_pin = TES_CORE_SOFT_DISABLE;
 	rig_end(&r, 2, "a",
 		rig_start_as(&r, 2, "a", PIECE, &how, NULL, true).generation);
 	assert_int_equal(fill_with(&r, 'y', 40), 40);
@@ -151,8 +151,8 @@ static void an_upsert_keeps_sets_or_ends_a_soft_pin(void **state)
 
 static void soft_pins_are_counted_while_they_hold(void **state)
 {
-	struct tei_core_replicate how = {.replica_num = 1,
-					 .soft_pin = TEI_CORE_SOFT_ENABLE,
+	struct tes_core_replicate how = {.replica_num = 1,
+					 .soft_pin = TES_CORE_SOFT_ENABLE,
 					 .soft_pin_ttl_ms = 60000};
 	struct rig r;
 
@@ -176,7 +176,7 @@ static void soft_pins_are_counted_while_they_hold(void **state)
 	assert_int_equal(rig_figures(&r).soft_pinned, 0);
 	how.hard_pin = false;
 	put_as(&r, "c", &how, NULL);
-	how.soft_pin = TEI_CORE_SOFT_DISABLE;
+	how.soft_pin = TES_CORE_SOFT_DISABLE;
 	rig_end(&r, 2, "c",
 		rig_start_as(&r, 2, "c", PIECE, &how, NULL, true).generation);
 	assert_int_equal(rig_figures(&r).soft_pinned, 0);
@@ -185,7 +185,7 @@ static void soft_pins_are_counted_while_they_hold(void **state)
 
 static void sizes_of_values_are_counted(void **state)
 {
-	struct tei_core_figures f;
+	struct tes_core_figures f;
 	struct rig r;
 
 	(void)state;
@@ -225,8 +225,8 @@ static void a_group_is_evicted_together(void **state)
 
 static void metadata_of_emptied_cores_is_as_before(void **state)
 {
-	struct tei_core_replicate how = {.replica_num = 1,
-					 .soft_pin = TEI_CORE_SOFT_ENABLE,
+	struct tes_core_replicate how = {.replica_num = 1,
+					 .soft_pin = TES_CORE_SOFT_ENABLE,
 					 .data_type = 3};
 	uint64_t before;
 	struct rig r;
@@ -254,9 +254,9 @@ static bool begins_with(const void *key, size_t len, void *letter,
 	return len && *(const char *)key == *(const char *)letter;
 }
 
-static int remove_all(struct rig *r, tei_session_id s, bool force, char *letter)
+static int remove_all(struct rig *r, tes_session_id s, bool force, char *letter)
 {
-	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL, .session = s};
+	struct tes_event ev = {.type = TES_EVENT_REMOVE_ALL, .session = s};
 
 	ev.u.remove_all.force = force;
 	ev.u.remove_all.match = letter ? begins_with : NULL;
@@ -266,22 +266,22 @@ static int remove_all(struct rig *r, tei_session_id s, bool force, char *letter)
 }
 
 /* How many were removed when the walk's reply has come. */
-static uint64_t walked(struct rig *r, tei_session_id s)
+static uint64_t walked(struct rig *r, tes_session_id s)
 {
-	struct tei_event tick = {.type = TEI_EVENT_TICK};
+	struct tes_event tick = {.type = TES_EVENT_TICK};
 	uint64_t cookie = r->cookie;
 
 	for (int i = 0; i < 100000; i++) {
-		const struct tei_action *a;
+		const struct tes_action *a;
 
-		assert_true(tei_core_busy(r->core));
+		assert_true(tes_core_busy(r->core));
 		assert_int_equal(rig_try(r, &tick), 0);
 		a = rig_bury(r);
 		if (!a)
 			continue;
 		assert_int_equal(a->session, s);
 		assert_int_equal(a->cookie, cookie);
-		assert_int_equal(a->u.reply.of, TEI_EVENT_REMOVE_ALL);
+		assert_int_equal(a->u.reply.of, TES_EVENT_REMOVE_ALL);
 		return a->u.reply.removed;
 	}
 	fail_msg("the walk never ends");
@@ -329,8 +329,8 @@ static void remove_all_may_be_for_some_keys(void **state)
 static void a_walk_takes_small_steps_and_others_go_on(void **state)
 {
 	enum { N = 5000 };
-	struct tei_core_config config = rig_config;
-	struct tei_event tick = {.type = TEI_EVENT_TICK};
+	struct tes_core_config config = rig_config;
+	struct tes_event tick = {.type = TES_EVENT_TICK};
 	uint64_t before = N, cookie;
 	char key[16];
 	struct rig r;
@@ -353,10 +353,10 @@ static void a_walk_takes_small_steps_and_others_go_on(void **state)
 		assert_null(rig_bury(&r));
 		before = rig_figures(&r).objects;
 	}
-	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
 	r.cookie = cookie;
 	for (;;) {
-		const struct tei_action *a;
+		const struct tes_action *a;
 
 		assert_int_equal(rig_try(&r, &tick), 0);
 		a = rig_bury(&r);
@@ -372,8 +372,8 @@ static void a_walk_takes_small_steps_and_others_go_on(void **state)
 
 static int clear(struct rig *r, const char *key, const char *segment)
 {
-	struct tei_core_key k = rig_key(key);
-	struct tei_event ev = {.type = TEI_EVENT_REPLICA_CLEAR,
+	struct tes_core_key k = rig_key(key);
+	struct tes_event ev = {.type = TES_EVENT_REPLICA_CLEAR,
 			       .session = 2,
 			       .n = 1,
 			       .keys = &k};
@@ -384,7 +384,7 @@ static int clear(struct rig *r, const char *key, const char *segment)
 
 static void a_replica_can_be_given_up(void **state)
 {
-	struct tei_core_replicate how = {.replica_num = 2};
+	struct tes_core_replicate how = {.replica_num = 2};
 	struct grant g;
 	struct rig r;
 
@@ -413,8 +413,8 @@ static void a_replica_can_be_given_up(void **state)
 
 static void pins_end_in_their_order(void **state)
 {
-	struct tei_core_replicate how = {.replica_num = 1,
-					 .soft_pin = TEI_CORE_SOFT_ENABLE,
+	struct tes_core_replicate how = {.replica_num = 1,
+					 .soft_pin = TES_CORE_SOFT_ENABLE,
 					 .soft_pin_ttl_ms = 60000};
 	struct grant g;
 	char key[16];

@@ -21,8 +21,8 @@
 /* ---- rules ---- */
 
 struct rig {
-	struct tei_policy p;
-	struct tei_policy_node node[64];
+	struct tes_policy p;
+	struct tes_policy_node node[64];
 };
 
 static uint64_t hash(size_t i)
@@ -32,18 +32,18 @@ static uint64_t hash(size_t i)
 
 static void setup(struct rig *r, uint64_t blocks)
 {
-	tei_policy_init(&r->p);
-	tei_policy_set_capacity(&r->p, blocks * BLOCK);
+	tes_policy_init(&r->p);
+	tes_policy_set_capacity(&r->p, blocks * BLOCK);
 }
 
 static void add(struct rig *r, size_t i)
 {
-	tei_policy_add(&r->p, &r->node[i], BLOCK, hash(i));
+	tes_policy_add(&r->p, &r->node[i], BLOCK, hash(i));
 }
 
 static size_t victim(struct rig *r)
 {
-	return (size_t)(tei_policy_victim(&r->p) - r->node);
+	return (size_t)(tes_policy_victim(&r->p) - r->node);
 }
 
 static void an_empty_policy_has_no_victim(void **state)
@@ -52,10 +52,10 @@ static void an_empty_policy_has_no_victim(void **state)
 
 	(void)state;
 	setup(&r, 0);
-	assert_true(tei_policy_empty(&r.p));
-	assert_null(tei_policy_victim(&r.p));
-	assert_int_equal(tei_policy_bytes(&r.p), 0);
-	tei_policy_fini(&r.p);
+	assert_true(tes_policy_empty(&r.p));
+	assert_null(tes_policy_victim(&r.p));
+	assert_int_equal(tes_policy_bytes(&r.p), 0);
+	tes_policy_fini(&r.p);
 }
 
 static void the_oldest_of_those_used_as_often_goes_first(void **state)
@@ -68,9 +68,9 @@ static void the_oldest_of_those_used_as_often_goes_first(void **state)
 		add(&r, i);
 	assert_int_equal(victim(&r), 0);
 	for (size_t i = 0; i < 4; i++)
-		tei_policy_touch(&r.p, &r.node[3 - i]);
+		tes_policy_touch(&r.p, &r.node[3 - i]);
 	assert_int_equal(victim(&r), 3);
-	tei_policy_fini(&r.p);
+	tes_policy_fini(&r.p);
 }
 
 static void what_was_used_twice_outlives_what_was_used_once(void **state)
@@ -81,9 +81,9 @@ static void what_was_used_twice_outlives_what_was_used_once(void **state)
 	setup(&r, 64);
 	for (size_t i = 0; i < 4; i++)
 		add(&r, i);
-	tei_policy_touch(&r.p, &r.node[0]);
+	tes_policy_touch(&r.p, &r.node[0]);
 	assert_int_equal(victim(&r), 1);
-	tei_policy_fini(&r.p);
+	tes_policy_fini(&r.p);
 }
 
 static void what_is_held_is_no_victim_until_it_is_released(void **state)
@@ -94,16 +94,16 @@ static void what_is_held_is_no_victim_until_it_is_released(void **state)
 	setup(&r, 64);
 	add(&r, 0);
 	add(&r, 1);
-	tei_policy_hold(&r.p, &r.node[0]);
-	tei_policy_hold(&r.p, &r.node[0]);
+	tes_policy_hold(&r.p, &r.node[0]);
+	tes_policy_hold(&r.p, &r.node[0]);
 	assert_int_equal(victim(&r), 1);
-	tei_policy_touch(&r.p, &r.node[0]);
+	tes_policy_touch(&r.p, &r.node[0]);
 	assert_int_equal(victim(&r), 1);
-	tei_policy_hold(&r.p, &r.node[1]);
-	assert_null(tei_policy_victim(&r.p));
-	tei_policy_release(&r.p, &r.node[0]);
+	tes_policy_hold(&r.p, &r.node[1]);
+	assert_null(tes_policy_victim(&r.p));
+	tes_policy_release(&r.p, &r.node[0]);
 	assert_int_equal(victim(&r), 0);
-	tei_policy_fini(&r.p);
+	tes_policy_fini(&r.p);
 }
 
 static void what_was_held_for_long_comes_back_as_old_as_it_is(void **state)
@@ -113,13 +113,13 @@ static void what_was_held_for_long_comes_back_as_old_as_it_is(void **state)
 	(void)state;
 	setup(&r, 16);
 	add(&r, 0);
-	tei_policy_hold(&r.p, &r.node[0]);
+	tes_policy_hold(&r.p, &r.node[0]);
 	for (size_t i = 1; i < 16; i++)
 		add(&r, i);
 	assert_int_equal(victim(&r), 1);
-	tei_policy_release(&r.p, &r.node[0]);
+	tes_policy_release(&r.p, &r.node[0]);
 	assert_int_equal(victim(&r), 0);
-	tei_policy_fini(&r.p);
+	tes_policy_fini(&r.p);
 }
 
 static void what_comes_back_from_among_the_ghosts_was_used_twice(void **state)
@@ -130,14 +130,14 @@ static void what_comes_back_from_among_the_ghosts_was_used_twice(void **state)
 	setup(&r, 64);
 	for (size_t i = 0; i < 4; i++)
 		add(&r, i);
-	tei_policy_evicted(&r.p, &r.node[0], hash(0));
-	tei_policy_removed(&r.p, &r.node[1]);
+	tes_policy_evicted(&r.p, &r.node[0], hash(0));
+	tes_policy_removed(&r.p, &r.node[1]);
 	assert_int_equal(r.p.n, 2);
 	add(&r, 0);
 	add(&r, 1);
 	assert_int_equal(r.node[0].touches, 2);
 	assert_int_equal(r.node[1].touches, 1); /* nobody asked for it again */
-	tei_policy_fini(&r.p);
+	tes_policy_fini(&r.p);
 }
 
 static void objects_larger_than_all_there_is_do_no_harm(void **state)
@@ -147,13 +147,13 @@ static void objects_larger_than_all_there_is_do_no_harm(void **state)
 	(void)state;
 	setup(&r, 0);
 	add(&r, 0);
-	tei_policy_add(&r.p, &r.node[1], UINT64_MAX / 2, hash(1));
-	tei_policy_touch(&r.p, &r.node[1]);
+	tes_policy_add(&r.p, &r.node[1], UINT64_MAX / 2, hash(1));
+	tes_policy_touch(&r.p, &r.node[1]);
 	assert_int_equal(victim(&r), 0);
-	tei_policy_evicted(&r.p, &r.node[1], hash(1));
-	tei_policy_removed(&r.p, &r.node[0]);
-	assert_true(tei_policy_empty(&r.p));
-	tei_policy_fini(&r.p);
+	tes_policy_evicted(&r.p, &r.node[1], hash(1));
+	tes_policy_removed(&r.p, &r.node[0]);
+	assert_true(tes_policy_empty(&r.p));
+	tes_policy_fini(&r.p);
 }
 
 /* ---- hit ratios ---- */

@@ -7,8 +7,8 @@
 /* Session 2 says that the owner with these letters does not answer. */
 static void report(struct rig *r, char incarnation)
 {
-	uint8_t life[TEI_CORE_ID_LEN];
-	struct tei_event ev = {.type = TEI_EVENT_REPORT, .session = 2};
+	uint8_t life[TES_CORE_ID_LEN];
+	struct tes_event ev = {.type = TES_EVENT_REPORT, .session = 2};
 
 	memset(life, incarnation, sizeof(life));
 	ev.u.report.incarnation = life;
@@ -16,16 +16,16 @@ static void report(struct rig *r, char incarnation)
 }
 
 /* The number of the probe that the last step sent to @owner; 0: none. */
-static uint64_t probe_to(const struct rig *r, tei_session_id owner)
+static uint64_t probe_to(const struct rig *r, tes_session_id owner)
 {
-	const struct tei_action *a = rig_find(r, TEI_ACTION_PROBE);
+	const struct tes_action *a = rig_find(r, TES_ACTION_PROBE);
 
 	return a && a->session == owner ? a->u.probe : 0;
 }
 
-static void answer(struct rig *r, tei_session_id owner, uint64_t probe)
+static void answer(struct rig *r, tes_session_id owner, uint64_t probe)
 {
-	struct tei_event ev = {.type = TEI_EVENT_PROBED, .session = owner};
+	struct tes_event ev = {.type = TES_EVENT_PROBED, .session = owner};
 
 	ev.u.probed.probe = probe;
 	assert_null(rig_step(r, &ev));
@@ -54,7 +54,7 @@ static void who_does_not_answer_is_suspect_until_it_beats(void **state)
 	start(&r);
 	report(&r, 'O');
 	assert_int_equal(probe_to(&r, 1), 1);
-	rig_pass(&r, TEI_CORE_PROBE_MS - 100, "");
+	rig_pass(&r, TES_CORE_PROBE_MS - 100, "");
 	assert_false(is_suspect(&r));
 	rig_pass(&r, 100, "");
 	assert_true(is_suspect(&r));
@@ -64,7 +64,7 @@ static void who_does_not_answer_is_suspect_until_it_beats(void **state)
 	assert_int_equal(g.status, -200);
 	assert_true(g.retry_ms > 0); /* it may be back */
 	assert_int_equal(rig_figures(&r).probes_failed_total, 1);
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 1);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 1);
 	assert_false(is_suspect(&r));
 	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
 	rig_fini(&r);
@@ -80,7 +80,7 @@ static void puts_go_to_others_meanwhile(void **state)
 	assert_int_equal(rig_join(&r, 3, 'p', 'P'), 0);
 	assert_int_equal(rig_mount(&r, 3, 'n', 0x90000, 0x10000), 0);
 	report(&r, 'O');
-	rig_pass(&r, TEI_CORE_PROBE_MS, "23");
+	rig_pass(&r, TES_CORE_PROBE_MS, "23");
 	assert_true(is_suspect(&r));
 	for (int i = 0; i < 8; i++) {
 		const char key[] = {'k', (char)('0' + i), 0};
@@ -116,7 +116,7 @@ static void who_answers_is_never_suspect(void **state)
 		assert_false(is_suspect(&r));
 	}
 	assert_true(n_probes > 0);
-	assert_true(n_probes <= 10000 / TEI_CORE_PROBE_EVERY_MS + 1);
+	assert_true(n_probes <= 10000 / TES_CORE_PROBE_EVERY_MS + 1);
 	assert_int_equal(rig_figures(&r).reports_total, 10000);
 	assert_int_equal(rig_figures(&r).probes_total, n_probes);
 	rig_fini(&r);
@@ -131,7 +131,7 @@ static void a_late_answer_undoes_it(void **state)
 	start(&r);
 	report(&r, 'O');
 	probe = probe_to(&r, 1);
-	rig_pass(&r, TEI_CORE_PROBE_MS, "");
+	rig_pass(&r, TES_CORE_PROBE_MS, "");
 	assert_true(is_suspect(&r));
 	answer(&r, 1, probe);
 	assert_false(is_suspect(&r));
@@ -148,7 +148,7 @@ static void another_number_is_no_answer(void **state)
 	start(&r);
 	report(&r, 'O');
 	answer(&r, 1, probe_to(&r, 1) + 1);
-	rig_pass(&r, TEI_CORE_PROBE_MS, "");
+	rig_pass(&r, TES_CORE_PROBE_MS, "");
 	assert_true(is_suspect(&r));
 	rig_fini(&r);
 }
@@ -184,7 +184,7 @@ static void after_a_stall_of_ours_it_has_all_its_time(void **state)
 	report(&r, 'O');
 	r.now += 5000;
 	rig_tick(&r);
-	rig_pass(&r, TEI_CORE_PROBE_MS - 100, "");
+	rig_pass(&r, TES_CORE_PROBE_MS - 100, "");
 	assert_false(is_suspect(&r));
 	rig_pass(&r, 100, "");
 	assert_true(is_suspect(&r));
@@ -213,17 +213,17 @@ static void a_new_connection_owes_no_answer(void **state)
 	(void)state;
 	start(&r);
 	report(&r, 'O');
-	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
 	assert_int_equal(rig_join(&r, 5, 'o', 'O'), 0);
 	rig_pass(&r, 1000, "");
 	assert_false(is_suspect(&r));
 	/* Nor is it asked before its heartbeat connection is there. */
 	report(&r, 'O');
 	assert_int_equal(probe_to(&r, 5), 0);
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 5);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 5);
 	report(&r, 'O');
 	assert_int_not_equal(probe_to(&r, 5), 0);
-	rig_plain(&r, TEI_EVENT_LEAVE, 5);
+	rig_plain(&r, TES_EVENT_LEAVE, 5);
 	rig_fini(&r);
 }
 
@@ -236,7 +236,7 @@ static void who_does_not_know_probes_is_not_asked(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	report(&r, 'O');
-	assert_null(rig_find(&r, TEI_ACTION_PROBE));
+	assert_null(rig_find(&r, TES_ACTION_PROBE));
 	rig_pass(&r, 1000, "");
 	assert_false(is_suspect(&r));
 	rig_fini(&r);
@@ -249,13 +249,13 @@ static void nobody_is_asked_for_an_unknown_life(void **state)
 	(void)state;
 	start(&r);
 	report(&r, 'X');
-	assert_null(rig_find(&r, TEI_ACTION_PROBE));
+	assert_null(rig_find(&r, TES_ACTION_PROBE));
 	assert_int_equal(rig_join(&r, 5, 'o', 'Q'), 0); /* another life */
 	report(&r, 'O');
-	assert_null(rig_find(&r, TEI_ACTION_PROBE));
-	rig_plain(&r, TEI_EVENT_LEAVE, 5);
+	assert_null(rig_find(&r, TES_ACTION_PROBE));
+	rig_plain(&r, TES_EVENT_LEAVE, 5);
 	report(&r, 'Q');
-	assert_null(rig_find(&r, TEI_ACTION_PROBE));
+	assert_null(rig_find(&r, TES_ACTION_PROBE));
 	rig_fini(&r);
 }
 
@@ -284,10 +284,10 @@ static void clients_of_one_engine_are_all_asked(void **state)
 	(void)state;
 	start(&r);
 	assert_int_equal(rig_join(&r, 3, 'q', 'O'), 0);
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 3);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 3);
 	report(&r, 'O');
 	for (size_t i = 0; i < r.out.n; i++)
-		n += r.out.at[i].type == TEI_ACTION_PROBE;
+		n += r.out.at[i].type == TES_ACTION_PROBE;
 	assert_int_equal(n, 2);
 	rig_fini(&r);
 }

@@ -53,7 +53,7 @@ static void a_key_that_is_there_is_not_put_again(void **state)
 static void
 a_start_asked_again_on_a_new_connection_gets_space_of_its_own(void **state)
 {
-	const struct tei_action *fence;
+	const struct tes_action *fence;
 	struct grant g, again;
 	struct rig r;
 
@@ -67,7 +67,7 @@ a_start_asked_again_on_a_new_connection_gets_space_of_its_own(void **state)
 	assert_int_equal(again.status, 0);
 	assert_int_not_equal(again.generation, g.generation);
 	assert_int_not_equal(again.address, g.address);
-	fence = rig_find(&r, TEI_ACTION_FENCE);
+	fence = rig_find(&r, TES_ACTION_FENCE);
 	assert_non_null(fence);
 	assert_int_equal(fence->session, 1);
 	assert_int_equal(fence->u.fence.writer[0], 'W');
@@ -80,12 +80,12 @@ a_start_asked_again_on_a_new_connection_gets_space_of_its_own(void **state)
 
 static void a_batch_that_names_a_key_twice_starts_it_once(void **state)
 {
-	struct tei_core_key k[4] = {rig_key("a"), rig_key("b"), rig_key("a"),
+	struct tes_core_key k[4] = {rig_key("a"), rig_key("b"), rig_key("a"),
 				    rig_key("b")};
 	uint64_t sizes[4] = {100, 200, 100, 200};
-	struct tei_event ev = {
-		.type = TEI_EVENT_PUT_START, .session = 2, .n = 4, .keys = k};
-	const struct tei_action *a;
+	struct tes_event ev = {
+		.type = TES_EVENT_PUT_START, .session = 2, .n = 4, .keys = k};
+	const struct tes_action *a;
 	struct rig r;
 
 	(void)state;
@@ -110,8 +110,8 @@ static void a_batch_that_names_a_key_twice_starts_it_once(void **state)
 
 static void bad_arguments_are_refused_one_by_one(void **state)
 {
-	char long_key[TEI_CORE_KEY_MAX + 2];
-	struct tei_core_key k[7] = {rig_key(""),
+	char long_key[TES_CORE_KEY_MAX + 2];
+	struct tes_core_key k[7] = {rig_key(""),
 				    {.bytes = long_key},
 				    {.bytes = long_key},
 				    rig_key("zero"),
@@ -119,16 +119,16 @@ static void bad_arguments_are_refused_one_by_one(void **state)
 				    rig_key("huge"),
 				    {.bytes = NULL, .len = 3}};
 	uint64_t sizes[7] = {1, 1, 1, 0, 0x10000 - 63, UINT64_MAX - 20, 1};
-	struct tei_event ev = {
-		.type = TEI_EVENT_PUT_START, .session = 2, .n = 7, .keys = k};
+	struct tes_event ev = {
+		.type = TES_EVENT_PUT_START, .session = 2, .n = 7, .keys = k};
 	static const int want[7] = {-600, -600, 0, -600, -200, -600, -600};
-	const struct tei_action *a;
+	const struct tes_action *a;
 	struct rig r;
 
 	(void)state;
 	memset(long_key, 'k', sizeof(long_key));
-	k[1].len = TEI_CORE_KEY_MAX + 1;
-	k[2].len = TEI_CORE_KEY_MAX;
+	k[1].len = TES_CORE_KEY_MAX + 1;
+	k[2].len = TES_CORE_KEY_MAX;
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	ev.u.put_start.sizes = sizes;
@@ -195,8 +195,8 @@ static void a_stranger_gets_nothing(void **state)
 	assert_int_equal(rig_mount(&r, 9, 'n', 0x90000, 0x10000), -103);
 	assert_int_equal(rig_unmount(&r, 2, 'm'), -601);
 	assert_int_equal(rig_unmount(&r, 1, 'z'), -101);
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 9);
-	rig_plain(&r, TEI_EVENT_LEAVE, 9);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 9);
+	rig_plain(&r, TES_EVENT_LEAVE, 9);
 	rig_fenced(&r, 9, 1, true);
 	rig_fini(&r);
 }
@@ -222,10 +222,10 @@ static void mounts_are_checked(void **state)
 	rig_fini(&r);
 }
 
-static int mount_numbered(struct rig *r, uint64_t i, enum tei_event_type type)
+static int mount_numbered(struct rig *r, uint64_t i, enum tes_event_type type)
 {
-	uint8_t segment[TEI_CORE_ID_LEN] = {0};
-	struct tei_event ev = {.type = type, .session = 1};
+	uint8_t segment[TES_CORE_ID_LEN] = {0};
+	struct tes_event ev = {.type = type, .session = 1};
 
 	memcpy(segment, &i, sizeof(i));
 	ev.u.mount.segment = segment;
@@ -243,14 +243,14 @@ static void mounts_are_limited_in_number(void **state)
 	(void)state;
 	rig_init(&r, NULL);
 	rig_pair(&r);
-	while (mount_numbered(&r, n, TEI_EVENT_MOUNT) == 0)
-		assert_true(++n <= TEI_CORE_MOUNTS_MAX);
-	assert_int_equal(rig_figures(&r).segments, TEI_CORE_MOUNTS_MAX);
+	while (mount_numbered(&r, n, TES_EVENT_MOUNT) == 0)
+		assert_true(++n <= TES_CORE_MOUNTS_MAX);
+	assert_int_equal(rig_figures(&r).segments, TES_CORE_MOUNTS_MAX);
 	/* One that is being dropped takes its place until it is gone. */
-	assert_int_equal(mount_numbered(&r, 0, TEI_EVENT_UNMOUNT), 0);
-	assert_int_equal(mount_numbered(&r, n, TEI_EVENT_MOUNT), -1);
+	assert_int_equal(mount_numbered(&r, 0, TES_EVENT_UNMOUNT), 0);
+	assert_int_equal(mount_numbered(&r, n, TES_EVENT_MOUNT), -1);
 	rig_tick(&r);
-	assert_int_equal(mount_numbered(&r, n, TEI_EVENT_MOUNT), 0);
+	assert_int_equal(mount_numbered(&r, n, TES_EVENT_MOUNT), 0);
 	assert_int_equal(rig_start(&r, 2, "a", 0x10000 - 64).status, 0);
 	rig_fini(&r);
 }
@@ -279,7 +279,7 @@ static void the_largest_segment_decides_what_can_be_put(void **state)
 
 static void segments_are_listed_in_mount_order(void **state)
 {
-	struct tei_core_segment s;
+	struct tes_core_segment s;
 	size_t cursor = 0;
 	struct rig r;
 
@@ -287,32 +287,32 @@ static void segments_are_listed_in_mount_order(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	assert_int_equal(rig_mount(&r, 2, 'n', 0x40000, 0x8000), 0);
-	assert_true(tei_core_segment_next(r.core, &cursor, &s));
+	assert_true(tes_core_segment_next(r.core, &cursor, &s));
 	assert_int_equal(s.id[0], 'm');
 	assert_string_equal(s.engine, "o:1");
 	assert_string_equal(s.name, "name");
 	assert_int_equal(s.size, 0x10000);
-	assert_true(tei_core_segment_next(r.core, &cursor, &s));
+	assert_true(tes_core_segment_next(r.core, &cursor, &s));
 	assert_int_equal(s.id[0], 'n');
-	assert_false(tei_core_segment_next(r.core, &cursor, &s));
+	assert_false(tes_core_segment_next(r.core, &cursor, &s));
 	rig_fini(&r);
 }
 
 static void bad_configurations_are_refused(void **state)
 {
-	struct tei_core_config c = rig_config;
-	struct tei_core *core;
+	struct tes_core_config c = rig_config;
+	struct tes_core *core;
 
 	(void)state;
 	c.high_watermark = 1.01;
-	assert_int_equal(tei_core_create(&c, &core), -EINVAL);
+	assert_int_equal(tes_core_create(&c, &core), -EINVAL);
 	c = rig_config;
 	c.eviction_ratio = -0.1;
-	assert_int_equal(tei_core_create(&c, &core), -EINVAL);
+	assert_int_equal(tes_core_create(&c, &core), -EINVAL);
 	c = rig_config;
 	c.lease_ttl_ms = 0;
-	assert_int_equal(tei_core_create(&c, &core), -EINVAL);
-	tei_core_destroy(NULL);
+	assert_int_equal(tes_core_create(&c, &core), -EINVAL);
+	tes_core_destroy(NULL);
 }
 
 int main(void)

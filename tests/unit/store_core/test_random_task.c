@@ -53,12 +53,12 @@ static void do_something(struct world *w)
 /* Everybody leaves: nothing stays. */
 static void empty(struct world *w)
 {
-	struct tei_core_figures f;
+	struct tes_core_figures f;
 
 	w->faulty = false;
 	for (int c = 0; c < N_CLIENTS; c++)
 		if (w->clients[c].number)
-			rig_plain(&w->rig, TEI_EVENT_LEAVE,
+			rig_plain(&w->rig, TES_EVENT_LEAVE,
 				  w->clients[c].number);
 	for (int i = 0; i < 100; i++) {
 		w->rig.now += 100;
@@ -71,13 +71,13 @@ static void empty(struct world *w)
 	CHECK(w, !f.key_bytes);
 }
 
-static struct tei_core_figures all;
+static struct tes_core_figures all;
 
 static void run_seed(uint64_t seed)
 {
 	struct world *w = calloc(1, sizeof(*w));
-	struct tei_core_config c = rig_config;
-	struct tei_core_figures f;
+	struct tes_core_config c = rig_config;
+	struct tes_core_figures f;
 
 	assert_non_null(w);
 	w->seed = w->random = seed;

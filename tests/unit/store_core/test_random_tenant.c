@@ -15,13 +15,13 @@ static unsigned int roll(uint64_t *random, unsigned int n)
 static void confirm(struct rig *r)
 {
 	struct {
-		tei_session_id owner;
+		tes_session_id owner;
 		uint64_t fence;
 	} due[64];
 	size_t n = 0;
 
 	for (size_t i = 0; i < r->out.n && n < 64; i++)
-		if (r->out.at[i].type == TEI_ACTION_FENCE) {
+		if (r->out.at[i].type == TES_ACTION_FENCE) {
 			due[n].owner = r->out.at[i].session;
 			due[n++].fence = r->out.at[i].u.fence.fence;
 		}
@@ -33,8 +33,8 @@ static void pass(struct rig *r, uint64_t ms)
 {
 	for (; ms >= 100; ms -= 100) {
 		r->now += 100;
-		for (tei_session_id s = OWNER; s <= RED2; s++) {
-			rig_plain(r, TEI_EVENT_HEARTBEAT, s);
+		for (tes_session_id s = OWNER; s <= RED2; s++) {
+			rig_plain(r, TES_EVENT_HEARTBEAT, s);
 			confirm(r);
 		}
 		rig_tick(r);
@@ -43,9 +43,9 @@ static void pass(struct rig *r, uint64_t ms)
 }
 
 /* One put, upsert, question or removal of session @s. */
-static void random_call(struct rig *r, uint64_t *random, tei_session_id s)
+static void random_call(struct rig *r, uint64_t *random, tes_session_id s)
 {
-	const struct tei_core_replicate how = {
+	const struct tes_core_replicate how = {
 		.replica_num = 1 + roll(random, 3),
 		.hard_pin = !roll(random, 40),
 		.soft_pin = roll(random, 3),
@@ -76,11 +76,11 @@ static void random_call(struct rig *r, uint64_t *random, tei_session_id s)
 
 static void check(struct rig *r, bool shrunk)
 {
-	struct tei_core_tenant t;
+	struct tes_core_tenant t;
 	size_t cursor = 0;
 
 	assert_true(charges_exact(r->core));
-	while (tei_core_tenant_next(r->core, &cursor, &t))
+	while (tes_core_tenant_next(r->core, &cursor, &t))
 		assert_true(shrunk || t.charged <= t.effective);
 }
 
@@ -93,11 +93,11 @@ static void a_random_schedule(uint64_t seed)
 	begin(&r, 512 * KIB, 200 * KIB, 300 * KIB);
 	assert_int_equal(rig_mount(&r, RED, 'n', 0x200000, 300 * KIB), 0);
 	for (int i = 0; i < 1500; i++) {
-		tei_session_id s = RED + roll(&random, 3);
+		tes_session_id s = RED + roll(&random, 3);
 
 		switch (roll(&random, 100) + (seed % 2 ? 3 : 0)) {
 		case 0: /* what was within its share may be beyond it now */
-			tei_core_tenant_set(r.core,
+			tes_core_tenant_set(r.core,
 					    roll(&random, 2) ? "red" : "blue",
 					    (1 + roll(&random, 400)) * KIB);
 			shrunk = true;

@@ -21,7 +21,7 @@ static void what_was_never_put_is_not_found(void **state)
 	assert_int_equal(rig_exist(&r, 1, "a"), 0);
 	assert_int_equal(rig_remove(&r, 1, "a", true), -704);
 	assert_int_equal(
-		rig_ask(&r, TEI_EVENT_SIZE, 1, "a", false)->u.reply.status[0],
+		rig_ask(&r, TES_EVENT_SIZE, 1, "a", false)->u.reply.status[0],
 		-704);
 	assert_int_equal(rig_remove(&r, 1, "", true), -600);
 	rig_fini(&r);
@@ -29,14 +29,14 @@ static void what_was_never_put_is_not_found(void **state)
 
 static void a_size_is_told_without_a_lease(void **state)
 {
-	const struct tei_action *a;
+	const struct tes_action *a;
 	struct rig r;
 
 	(void)state;
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_put(&r, 2, "a", 123);
-	a = rig_ask(&r, TEI_EVENT_SIZE, 1, "a", false);
+	a = rig_ask(&r, TES_EVENT_SIZE, 1, "a", false);
 	assert_int_equal(a->u.reply.status[0], 0);
 	assert_int_equal(a->u.reply.size[0], 123);
 	assert_int_equal(rig_remove(&r, 1, "a", false), 0);
@@ -101,7 +101,7 @@ static bool all_can_go(struct rig *r)
 }
 
 /* Session @s is the last that reads "a". */
-static void check_last(struct rig *r, tei_session_id s, uint64_t generation)
+static void check_last(struct rig *r, tes_session_id s, uint64_t generation)
 {
 	assert_false(all_can_go(r));
 	rig_release(r, s, "a", generation);
@@ -165,7 +165,7 @@ static struct grant start_with_three_readers(struct rig *r)
 	struct grant g = start_with_a(r);
 
 	assert_int_equal(rig_join(r, 3, 'x', 'X'), 0);
-	for (tei_session_id s = 1; s <= 3; s++)
+	for (tes_session_id s = 1; s <= 3; s++)
 		rig_lookup(r, s, "a");
 	return g;
 }
@@ -177,7 +177,7 @@ static void leases_of_three_readers_end_by_time(void **state)
 
 	(void)state;
 	g = start_with_three_readers(&r);
-	for (tei_session_id s = 1; s <= 3; s++)
+	for (tes_session_id s = 1; s <= 3; s++)
 		rig_release(&r, s, "a", g.generation);
 	assert_false(all_can_go(&r));
 	rig_pass(&r, rig_config.lease_ttl_ms, "12");
@@ -246,7 +246,7 @@ static void a_full_pool_says_when_a_lease_ends(void **state)
 
 static void a_lease_that_is_over_yields_before_the_next_tick(void **state)
 {
-	struct tei_core_config c = rig_config;
+	struct tes_core_config c = rig_config;
 	struct rig r;
 
 	(void)state;
@@ -264,11 +264,11 @@ static void a_lease_that_is_over_yields_before_the_next_tick(void **state)
 
 static void a_batch_is_answered_key_by_key(void **state)
 {
-	struct tei_core_key k[3] = {rig_key("a"), rig_key("none"),
+	struct tes_core_key k[3] = {rig_key("a"), rig_key("none"),
 				    rig_key("b")};
-	struct tei_event ev = {
-		.type = TEI_EVENT_LOOKUP, .session = 2, .n = 3, .keys = k};
-	const struct tei_action *a;
+	struct tes_event ev = {
+		.type = TES_EVENT_LOOKUP, .session = 2, .n = 3, .keys = k};
+	const struct tes_action *a;
 	struct rig r;
 
 	(void)state;

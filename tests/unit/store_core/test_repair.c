@@ -82,7 +82,7 @@ static void who_has_no_other_place_is_given_up(void **state)
 
 static void what_was_put_with_fewer_is_as_it_is(void **state)
 {
-	struct tei_core_replicate how = {.replica_num = 3};
+	struct tes_core_replicate how = {.replica_num = 3};
 	struct grant g;
 	struct rig r;
 
@@ -117,7 +117,7 @@ static void an_attempt_that_fails_is_made_again(void **state)
 
 static void users_come_before_repairs(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct order o;
 	struct rig r;
 
@@ -133,14 +133,14 @@ static void users_come_before_repairs(void **state)
 	o = tasks_order(&r);
 	assert_true(o.there);
 	tasks_done(&r, &o);
-	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_SUCCESS);
+	assert_int_equal(tasks_query(&r, 3, id).state, TES_TASK_SUCCESS);
 	assert_int_equal(rig_figures(&r).tasks_pending, 1);
 	rig_fini(&r);
 }
 
 static void more_than_the_queue_holds_are_found_later(void **state)
 {
-	struct tei_core_config c = tasks_config();
+	struct tes_core_config c = tasks_config();
 	const unsigned int n = 2000;
 	struct rig r;
 	char key[16];
@@ -152,7 +152,7 @@ static void more_than_the_queue_holds_are_found_later(void **state)
 	for (unsigned int i = 0; i < 3; i++)
 		tasks_owner(&r, i, (uint64_t)n * 2048);
 	assert_int_equal(rig_join(&r, 4, 'w', 'W'), 0);
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 4);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 4);
 	for (unsigned int i = 0; i < n; i++) {
 		snprintf(key, sizeof(key), "k%u", i);
 		tasks_put(&r, 4, key, "ab");

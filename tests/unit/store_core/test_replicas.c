@@ -8,12 +8,12 @@
 #define MIB (KIB * KIB)
 
 /* A put of "a" of @size bytes by session 1. */
-static const struct tei_action *start(struct rig *r, uint64_t size,
-				      const struct tei_core_replicate *how)
+static const struct tes_action *start(struct rig *r, uint64_t size,
+				      const struct tes_core_replicate *how)
 {
-	static struct tei_core_key key;
+	static struct tes_core_key key;
 	static uint64_t sizes[1];
-	struct tei_event ev = {.type = TEI_EVENT_PUT_START,
+	struct tes_event ev = {.type = TES_EVENT_PUT_START,
 			       .session = 1,
 			       .n = 1,
 			       .keys = &key};
@@ -25,10 +25,10 @@ static const struct tei_action *start(struct rig *r, uint64_t size,
 	return rig_step(r, &ev);
 }
 
-static const struct tei_action *start_replicas(struct rig *r, uint64_t size,
+static const struct tes_action *start_replicas(struct rig *r, uint64_t size,
 					       uint32_t n)
 {
-	struct tei_core_replicate how = {.replica_num = n};
+	struct tes_core_replicate how = {.replica_num = n};
 
 	return start(r, size, &how);
 }
@@ -37,10 +37,10 @@ static const struct tei_action *start_replicas(struct rig *r, uint64_t size,
 static int end(struct rig *r, uint64_t generation, uint32_t n, uint32_t written,
 	       uint32_t quiet)
 {
-	struct tei_core_key key = rig_key("a");
+	struct tes_core_key key = rig_key("a");
 	uint32_t crcs[64];
-	struct tei_event ev = {
-		.type = TEI_EVENT_PUT_END, .session = 1, .n = 1, .keys = &key};
+	struct tes_event ev = {
+		.type = TES_EVENT_PUT_END, .session = 1, .n = 1, .keys = &key};
 
 	for (uint32_t i = 0; i < n; i++)
 		crcs[i] = i + 1;
@@ -53,9 +53,9 @@ static int end(struct rig *r, uint64_t generation, uint32_t n, uint32_t written,
 	return rig_step(r, &ev)->u.reply.status[0];
 }
 
-static const struct tei_action *look_up(struct rig *r)
+static const struct tes_action *look_up(struct rig *r)
 {
-	return rig_ask(r, TEI_EVENT_LOOKUP, 1, "a", false);
+	return rig_ask(r, TES_EVENT_LOOKUP, 1, "a", false);
 }
 
 /* Sessions 1 .. n, on machines as @hosts says, with @size bytes each. */
@@ -63,12 +63,12 @@ static void owners(struct rig *r, const char *hosts, uint64_t size)
 {
 	for (int i = 0; hosts[i]; i++) {
 		rig_host = &hosts[i];
-		assert_int_equal(rig_join(r, (tei_session_id)i + 1,
+		assert_int_equal(rig_join(r, (tes_session_id)i + 1,
 					  (char)('a' + i), (char)('A' + i)),
 				 0);
 		rig_host = NULL;
-		rig_plain(r, TEI_EVENT_HEARTBEAT, (tei_session_id)i + 1);
-		assert_int_equal(rig_mount(r, (tei_session_id)i + 1,
+		rig_plain(r, TES_EVENT_HEARTBEAT, (tes_session_id)i + 1);
+		assert_int_equal(rig_mount(r, (tes_session_id)i + 1,
 					   (char)('m' + i),
 					   (uint64_t)(i + 1) << 32, size),
 				 0);
@@ -76,14 +76,14 @@ static void owners(struct rig *r, const char *hosts, uint64_t size)
 }
 
 /* Whose entry @i of the reply is: 'A' and on. */
-static char owner_of(const struct tei_action *a, size_t i)
+static char owner_of(const struct tes_action *a, size_t i)
 {
 	return (char)a->u.reply.segments[a->u.reply.segment[i]].incarnation[0];
 }
 
 static void replicas_lie_on_distinct_segments(void **state)
 {
-	const struct tei_action *a;
+	const struct tes_action *a;
 	struct rig r;
 
 	(void)state;
@@ -111,7 +111,7 @@ static void replicas_lie_on_distinct_segments(void **state)
 
 static void fewer_segments_than_replicas_are_enough(void **state)
 {
-	const struct tei_action *a;
+	const struct tes_action *a;
 	struct rig r;
 
 	(void)state;
@@ -132,7 +132,7 @@ static void replicas_lie_on_distinct_machines_while_there_are(void **state)
 	rig_init(&r, NULL);
 	owners(&r, "xxxxyy", MIB);
 	for (int i = 0; i < 50; i++) {
-		const struct tei_action *a = start_replicas(&r, 100, 2);
+		const struct tes_action *a = start_replicas(&r, 100, 2);
 
 		assert_int_equal(a->u.reply.extents[0], 2);
 		assert_true((owner_of(a, 0) < 'E') != (owner_of(a, 1) < 'E'));
@@ -144,7 +144,7 @@ static void replicas_lie_on_distinct_machines_while_there_are(void **state)
 
 static void bad_replicates_are_refused(void **state)
 {
-	const struct tei_core_replicate bad[] = {
+	const struct tes_core_replicate bad[] = {
 		{.replica_num = 0},
 		{.replica_num = 33},
 		{.replica_num = UINT32_MAX},
@@ -164,7 +164,7 @@ static void bad_replicates_are_refused(void **state)
 
 static void one_written_replica_is_enough(void **state)
 {
-	const struct tei_action *a;
+	const struct tes_action *a;
 	uint64_t generation;
 	struct rig r;
 
@@ -174,7 +174,7 @@ static void one_written_replica_is_enough(void **state)
 	generation = start_replicas(&r, 100, 3)->u.reply.generation[0];
 	/* The second is there, the first is quiet, the third may be written. */
 	assert_int_equal(end(&r, generation, 3, 2, 1), 0);
-	a = rig_find(&r, TEI_ACTION_FENCE);
+	a = rig_find(&r, TES_ACTION_FENCE);
 	assert_non_null(a);
 	assert_int_equal(a->u.fence.writer[0], 'A');
 	assert_int_equal(rig_figures(&r).fencing, 1);
@@ -222,7 +222,7 @@ static void an_end_with_other_entries_changes_nothing(void **state)
 
 static void an_object_outlives_all_but_its_last_owner(void **state)
 {
-	const struct tei_action *a;
+	const struct tes_action *a;
 	struct rig r;
 
 	(void)state;
@@ -234,7 +234,7 @@ static void an_object_outlives_all_but_its_last_owner(void **state)
 	assert_int_equal(look_up(&r)->u.reply.extents[0], 2);
 	rig_tick(&r);
 	assert_int_equal(look_up(&r)->u.reply.extents[0], 2);
-	rig_plain(&r, TEI_EVENT_LEAVE, 3);
+	rig_plain(&r, TES_EVENT_LEAVE, 3);
 	a = look_up(&r);
 	assert_null(a->u.reply.extents);
 	assert_int_equal(owner_of(a, 0), 'A');
@@ -288,7 +288,7 @@ static void make_holes(struct rig *r)
 
 static void a_replica_is_split_when_no_hole_fits(void **state)
 {
-	const struct tei_action *a;
+	const struct tes_action *a;
 	uint64_t size = 400 * KIB, length = 0;
 	struct rig r;
 
@@ -317,7 +317,7 @@ static void a_replica_is_split_when_no_hole_fits(void **state)
 
 static void small_replicas_are_not_split(void **state)
 {
-	const struct tei_action *a;
+	const struct tes_action *a;
 	struct rig r;
 
 	(void)state;
@@ -340,7 +340,7 @@ static void small_replicas_are_not_split(void **state)
 static void a_writer_that_stalls_is_fenced_at_every_owner(void **state)
 {
 	uint64_t fences[2];
-	tei_session_id to[2];
+	tes_session_id to[2];
 	size_t n = 0;
 	struct rig r;
 
@@ -348,12 +348,12 @@ static void a_writer_that_stalls_is_fenced_at_every_owner(void **state)
 	rig_init(&r, NULL);
 	owners(&r, "xyz", MIB);
 	assert_int_equal(start_replicas(&r, 100, 3)->u.reply.status[0], 0);
-	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
 	rig_pass(&r, rig_config.suspect_ms - 100, "23");
 	r.now += 100;
 	rig_tick(&r);
 	for (size_t i = 0; i < r.out.n; i++) {
-		if (r.out.at[i].type != TEI_ACTION_FENCE)
+		if (r.out.at[i].type != TES_ACTION_FENCE)
 			continue;
 		assert_true(n < 2);
 		to[n] = r.out.at[i].session;
@@ -373,8 +373,8 @@ static void a_writer_that_stalls_is_fenced_at_every_owner(void **state)
 
 static void mount_many(struct rig *r, size_t n)
 {
-	uint8_t segment[TEI_CORE_ID_LEN] = {0};
-	struct tei_event ev = {.type = TEI_EVENT_MOUNT, .session = 1};
+	uint8_t segment[TES_CORE_ID_LEN] = {0};
+	struct tes_event ev = {.type = TES_EVENT_MOUNT, .session = 1};
 
 	for (size_t i = 0; i < n; i++) {
 		memcpy(segment, &i, sizeof(i));
@@ -388,9 +388,9 @@ static void mount_many(struct rig *r, size_t n)
 
 static void a_full_pool_is_not_searched_for_every_replica(void **state)
 {
-	struct tei_core_replicate how = {.replica_num = 2};
-	struct tei_core_key keys[TIGHT_KEYS];
-	struct tei_event ev = {.type = TEI_EVENT_PUT_START,
+	struct tes_core_replicate how = {.replica_num = 2};
+	struct tes_core_key keys[TIGHT_KEYS];
+	struct tes_event ev = {.type = TES_EVENT_PUT_START,
 			       .session = 1,
 			       .n = TIGHT_KEYS,
 			       .keys = keys};
@@ -418,7 +418,7 @@ static void a_full_pool_is_not_searched_for_every_replica(void **state)
 	ev.u.put_start.how = &how;
 	assert_int_equal(rig_step(&r, &ev)->u.reply.status[0], 0);
 	assert_int_equal(rig_figures(&r).partial_puts_total, TIGHT_KEYS);
-	effort = TEI_CORE_EFFORT * r.core->config.step_objects - r.core->effort;
+	effort = TES_CORE_EFFORT * r.core->config.step_objects - r.core->effort;
 	/* An eviction of 8 for each, and one search or two. */
 	assert_in_range(effort, 8 * TIGHT_KEYS + TIGHT_MOUNTS / 2,
 			8 * TIGHT_KEYS + 2 * TIGHT_MOUNTS);
@@ -428,7 +428,7 @@ static void a_full_pool_is_not_searched_for_every_replica(void **state)
 static void the_preferred_segment_comes_first(void **state)
 {
 	const char *names[] = {"none", "second"};
-	struct tei_core_replicate how = {
+	struct tes_core_replicate how = {
 		.replica_num = 1, .preferred = names, .n_preferred = 2};
 	struct rig r;
 
@@ -439,7 +439,7 @@ static void the_preferred_segment_comes_first(void **state)
 	assert_int_equal(rig_mount(&r, 2, 'p', (uint64_t)9 << 32, MIB), 0);
 	rig_name = NULL;
 	for (int i = 0; i < 20; i++) {
-		const struct tei_action *a = start(&r, 100, &how);
+		const struct tes_action *a = start(&r, 100, &how);
 
 		assert_int_equal(a->u.reply.address[0] >> 32, 9);
 		end(&r, a->u.reply.generation[0], 1, 0, 1);
@@ -449,15 +449,15 @@ static void the_preferred_segment_comes_first(void **state)
 
 static void local_first_is_the_writers_machine(void **state)
 {
-	struct tei_core_config config = rig_config;
+	struct tes_core_config config = rig_config;
 	struct rig r;
 
 	(void)state;
-	config.strategy = TEI_CORE_LOCAL_FIRST;
+	config.strategy = TES_CORE_LOCAL_FIRST;
 	rig_init(&r, &config);
 	owners(&r, "xyyyyx", MIB);
 	for (int i = 0; i < 20; i++) {
-		const struct tei_action *a = start_replicas(&r, 100, 1);
+		const struct tes_action *a = start_replicas(&r, 100, 1);
 
 		assert_true(owner_of(a, 0) == 'A' || owner_of(a, 0) == 'F');
 		end(&r, a->u.reply.generation[0], 1, 0, 1);
@@ -467,13 +467,13 @@ static void local_first_is_the_writers_machine(void **state)
 
 static void an_empty_segment_is_not_flooded(void **state)
 {
-	struct tei_core_config config = rig_config;
+	struct tes_core_config config = rig_config;
 	unsigned int n = 0;
 	char key[16];
 	struct rig r;
 
 	(void)state;
-	config.strategy = TEI_CORE_FREE_RATIO_FIRST;
+	config.strategy = TES_CORE_FREE_RATIO_FIRST;
 	rig_init(&r, &config);
 	owners(&r, "wxyz", MIB);
 	for (int i = 0; i < 1600; i++) {
@@ -492,11 +492,11 @@ static void an_empty_segment_is_not_flooded(void **state)
 
 static void any_owner_that_comes_back_brings_objects_to_evict(void **state)
 {
-	const struct tei_action *a;
+	const struct tes_action *a;
 	char key[16];
 
 	(void)state;
-	for (tei_session_id back = 1; back <= 3; back++) {
+	for (tes_session_id back = 1; back <= 3; back++) {
 		struct rig r;
 
 		rig_init(&r, NULL);
@@ -512,7 +512,7 @@ static void any_owner_that_comes_back_brings_objects_to_evict(void **state)
 			snprintf(key, sizeof(key), "%d", i);
 			assert_int_equal(rig_put(&r, 4, key, 4032).status, 0);
 		}
-		rig_plain(&r, TEI_EVENT_HEARTBEAT, back);
+		rig_plain(&r, TES_EVENT_HEARTBEAT, back);
 		assert_int_equal(rig_put(&r, 4, "b", 8192 - 64).status, 0);
 		rig_fini(&r);
 	}

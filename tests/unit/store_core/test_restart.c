@@ -7,7 +7,7 @@
 
 static void start(struct rig *r, uint64_t epoch)
 {
-	struct tei_core_config config = rig_config;
+	struct tes_core_config config = rig_config;
 
 	rig_buries = true;
 	config.epoch = epoch;
@@ -18,9 +18,9 @@ static void start(struct rig *r, uint64_t epoch)
 static void start_anew(struct rig *r, uint64_t epoch)
 {
 	start(r, epoch);
-	for (tei_session_id s = 1; s <= 2; s++) {
+	for (tes_session_id s = 1; s <= 2; s++) {
 		assert_int_equal(rig_join(r, s, (char)('n' + s), 'O'), 0);
-		rig_plain(r, TEI_EVENT_HEARTBEAT, s);
+		rig_plain(r, TES_EVENT_HEARTBEAT, s);
 	}
 	rig_mount_offering(r, 1, 'm', BASE);
 }
@@ -38,22 +38,22 @@ static struct grant start_with_a(struct rig *r, uint64_t epoch)
 	return g;
 }
 
-static int offer(struct rig *r, tei_session_id s, char segment,
-		 const struct tei_core_objects *objects)
+static int offer(struct rig *r, tes_session_id s, char segment,
+		 const struct tes_core_objects *objects)
 {
 	return rig_offer(r, s, segment, objects, true);
 }
 
-static const struct tei_core_objects *told(const struct rig *r)
+static const struct tes_core_objects *told(const struct rig *r)
 {
-	const struct tei_action *a = rig_find(r, TEI_ACTION_COMMITTED);
+	const struct tes_action *a = rig_find(r, TES_ACTION_COMMITTED);
 
 	assert_non_null(a);
 	return &a->u.committed.objects;
 }
 
 static void put_as(struct rig *r, const char *key,
-		   const struct tei_core_replicate *how, const char *group)
+		   const struct tes_core_replicate *how, const char *group)
 {
 	struct grant g = rig_start_as(r, 2, key, 1000, how, group, false);
 
@@ -65,16 +65,16 @@ static void put_as(struct rig *r, const char *key,
 
 static void how_an_object_is_kept_goes_with_it_to_another_master(void **state)
 {
-	const struct tei_core_replicate how = {
+	const struct tes_core_replicate how = {
 		.replica_num = 1,
-		.soft_pin = TEI_CORE_SOFT_ENABLE,
+		.soft_pin = TES_CORE_SOFT_ENABLE,
 		.soft_pin_ttl_ms = 5000,
 		.data_type = 7,
 		.hard_pin = true,
 	};
-	struct tei_event beat = {.type = TEI_EVENT_HEARTBEAT, .session = 1};
-	struct tei_event tick = {.type = TEI_EVENT_TICK};
-	const struct tei_core_objects *o;
+	struct tes_event beat = {.type = TES_EVENT_HEARTBEAT, .session = 1};
+	struct tes_event tick = {.type = TES_EVENT_TICK};
+	const struct tes_core_objects *o;
 	struct rig before, after;
 
 	(void)state;
@@ -87,7 +87,7 @@ static void how_an_object_is_kept_goes_with_it_to_another_master(void **state)
 		o = told(times ? &after : &before);
 		assert_int_equal(o->n, 1);
 		assert_int_equal(o->attributes[0],
-				 TEI_CORE_PINNED | 7u << TEI_CORE_TYPE_SHIFT);
+				 TES_CORE_PINNED | 7u << TES_CORE_TYPE_SHIFT);
 		assert_int_equal(o->pin_ms[0], 5000);
 		assert_int_equal(o->groups[0].len, 5);
 		assert_memory_equal(o->groups[0].bytes, "group", 5);
@@ -104,7 +104,7 @@ static void how_an_object_is_kept_goes_with_it_to_another_master(void **state)
 
 static void what_was_pinned_for_good_is_so_at_another_master(void **state)
 {
-	const struct tei_core_replicate how = {.replica_num = 1,
+	const struct tes_core_replicate how = {.replica_num = 1,
 					       .hard_pin = true};
 	struct rig before, after;
 	struct grant g;
@@ -142,10 +142,10 @@ static void what_is_not_pinned_gives_way_at_another_master(void **state)
 
 /* ---- lives ---- */
 
-static int join_knowing(struct rig *r, tei_session_id s, uint64_t epoch)
+static int join_knowing(struct rig *r, tes_session_id s, uint64_t epoch)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
-	struct tei_event ev = {.type = TEI_EVENT_JOIN, .session = s};
+	uint8_t id[TES_CORE_ID_LEN];
+	struct tes_event ev = {.type = TES_EVENT_JOIN, .session = s};
 
 	memset(id, (int)s, sizeof(id));
 	ev.u.join.client_id = ev.u.join.incarnation = id;
@@ -166,9 +166,9 @@ a_master_whose_clock_went_back_is_later_than_what_was_known(void **state)
 	g = rig_start(&r, 2, "b", 1000);
 	assert_int_equal(join_knowing(&r, 7, EPOCH), 0);
 	assert_int_equal(join_knowing(&r, 8, EPOCH - 1), 0);
-	assert_int_equal(tei_core_epoch(r.core), EPOCH);
+	assert_int_equal(tes_core_epoch(r.core), EPOCH);
 	assert_int_equal(join_knowing(&r, 9, LATER), 0);
-	assert_int_equal(tei_core_epoch(r.core), LATER + 1);
+	assert_int_equal(tes_core_epoch(r.core), LATER + 1);
 	/* What was put stays what it was; what was begun is over. */
 	assert_int_equal(rig_lookup(&r, 2, "a").generation, before.generation);
 	assert_int_equal(r.out.at[0].u.reply.gen_epoch[0], EPOCH);
@@ -189,7 +189,7 @@ static void a_life_that_nobody_can_have_known_changes_nothing(void **state)
 	start(&r, EPOCH);
 	assert_int_equal(join_knowing(&r, 1, UINT64_MAX), 0);
 	assert_int_equal(join_knowing(&r, 2, INT64_MAX), 0);
-	assert_int_equal(tei_core_epoch(r.core), EPOCH);
+	assert_int_equal(tes_core_epoch(r.core), EPOCH);
 	rig_fini(&r);
 }
 
@@ -201,7 +201,7 @@ static void what_a_later_life_left_is_taken_and_exceeded(void **state)
 	start_with_a(&before, LATER);
 	start_anew(&after, EPOCH);
 	assert_int_equal(offer(&after, 1, 'm', told(&before)), 0);
-	assert_int_equal(tei_core_epoch(after.core), LATER + 1);
+	assert_int_equal(tes_core_epoch(after.core), LATER + 1);
 	assert_int_equal(rig_lookup(&after, 2, "a").status, 0);
 	rig_fini(&before);
 	rig_fini(&after);
@@ -213,7 +213,7 @@ static void what_a_later_life_left_is_taken_and_exceeded(void **state)
 static int offer_of(struct rig *r, const struct rig *before)
 {
 	assert_int_equal(join_knowing(r, 3, 0), 0);
-	rig_plain(r, TEI_EVENT_HEARTBEAT, 3);
+	rig_plain(r, TES_EVENT_HEARTBEAT, 3);
 	rig_mount_offering(r, 3, 'n', BASE);
 	return offer(r, 3, 'n', told(before));
 }
@@ -276,7 +276,7 @@ static void what_this_life_has_may_be_offered_to_it(void **state)
 /* "a" of a life before is refused as of @epoch and of @size; NULL: as it is. */
 static void check_is_none(uint64_t *epoch, uint64_t *size)
 {
-	struct tei_core_objects o;
+	struct tes_core_objects o;
 	struct rig before, after;
 
 	start_with_a(&before, EPOCH);
@@ -404,7 +404,7 @@ static void many_removed_keys_are_told_from_one_another(void **state)
 
 static void after_a_removal_of_all_nothing_comes(void **state)
 {
-	struct tei_event all = {.type = TEI_EVENT_REMOVE_ALL, .session = 2};
+	struct tes_event all = {.type = TES_EVENT_REMOVE_ALL, .session = 2};
 	struct rig one, two, after;
 
 	(void)state;

@@ -13,7 +13,7 @@ static void an_owner_that_left_makes_its_objects_misses_at_once(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_put(&r, 2, "a", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
 	assert_int_equal(rig_lookup(&r, 2, "a").status, -704);
 	assert_int_equal(rig_exist(&r, 2, "a"), 0);
 	assert_int_equal(rig_figures(&r).capacity_bytes, 0);
@@ -31,7 +31,7 @@ static void an_owner_that_left_is_not_revived_by_heartbeats(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_put(&r, 2, "a", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
 	rig_pass(&r, rig_config.suspect_ms - 100, "12");
 	assert_int_equal(rig_lookup(&r, 2, "a").status, -704);
 	assert_int_equal(rig_figures(&r).objects, 1);
@@ -40,13 +40,13 @@ static void an_owner_that_left_is_not_revived_by_heartbeats(void **state)
 	assert_int_equal(rig_figures(&r).dropped_objects_total, 1);
 	assert_int_equal(rig_figures(&r).sessions, 1);
 	assert_int_equal(rig_figures(&r).segments, 0);
-	assert_false(tei_core_busy(r.core));
+	assert_false(tes_core_busy(r.core));
 	rig_fini(&r);
 }
 
 static void who_left_has_its_own_time_to_be_back(void **state)
 {
-	struct tei_core_config c = rig_config;
+	struct tes_core_config c = rig_config;
 	struct rig r;
 
 	(void)state;
@@ -54,12 +54,12 @@ static void who_left_has_its_own_time_to_be_back(void **state)
 	rig_init(&r, &c);
 	rig_pair(&r);
 	rig_put(&r, 2, "a", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
 	rig_pass(&r, c.left_ms - 100, "2");
 	assert_int_equal(rig_exist(&r, 2, "a"), 0);
 	assert_int_equal(rig_join(&r, 5, 'o', 'O'), 0);
 	assert_int_equal(rig_exist(&r, 2, "a"), 1);
-	rig_plain(&r, TEI_EVENT_LEAVE, 5);
+	rig_plain(&r, TES_EVENT_LEAVE, 5);
 	rig_pass(&r, c.left_ms + 100, "2");
 	assert_int_equal(rig_figures(&r).objects, 0);
 	rig_fini(&r);
@@ -73,17 +73,17 @@ static void a_new_connection_of_the_same_process_keeps_everything(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_put(&r, 2, "a", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
 	assert_int_equal(rig_join(&r, 5, 'o', 'O'), 0);
-	assert_null(rig_find(&r, TEI_ACTION_CLOSE));
+	assert_null(rig_find(&r, TES_ACTION_CLOSE));
 	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
 	assert_int_equal(rig_figures(&r).capacity_bytes, 0x10000);
 	assert_int_equal(rig_figures(&r).suspects, 0);
 	assert_int_equal(rig_figures(&r).sessions, 2);
-	rig_plain(&r, TEI_EVENT_LEAVE, 1); /* late news of the old one */
+	rig_plain(&r, TES_EVENT_LEAVE, 1); /* late news of the old one */
 	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
 	assert_int_equal(rig_join(&r, 6, 'o', 'O'), 0);
-	assert_int_equal(rig_find(&r, TEI_ACTION_CLOSE)->session, 5);
+	assert_int_equal(rig_find(&r, TES_ACTION_CLOSE)->session, 5);
 	rig_fini(&r);
 }
 
@@ -96,7 +96,7 @@ static void a_restarted_process_loses_what_it_had(void **state)
 	rig_pair(&r);
 	rig_put(&r, 2, "a", 100);
 	assert_int_equal(rig_join(&r, 5, 'o', 'P'), 0);
-	assert_int_equal(rig_find(&r, TEI_ACTION_CLOSE)->session, 1);
+	assert_int_equal(rig_find(&r, TES_ACTION_CLOSE)->session, 1);
 	assert_int_equal(rig_lookup(&r, 2, "a").status, -704);
 	/* The same segment, mounted again before the old one is walked. */
 	assert_int_equal(rig_mount(&r, 5, 'm', 0x10000, 0x10000), 0);
@@ -104,7 +104,7 @@ static void a_restarted_process_loses_what_it_had(void **state)
 	rig_pass(&r, 100, "25");
 	assert_int_equal(rig_lookup(&r, 2, "a").size, 200);
 	assert_int_equal(rig_figures(&r).sessions, 2);
-	assert_false(tei_core_busy(r.core));
+	assert_false(tes_core_busy(r.core));
 	rig_fini(&r);
 }
 
@@ -133,7 +133,7 @@ static void a_silent_owner_is_suspect_and_a_heartbeat_undoes_it(void **state)
 	assert_int_equal(rig_figures(&r).suspects, 1);
 	assert_int_equal(rig_lookup(&r, 2, "a").status, -704);
 	assert_int_equal(rig_start(&r, 2, "b", 100).status, -200);
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 1);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 1);
 	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
 	assert_int_equal(rig_figures(&r).suspects, 0);
 	rig_pass(&r, rig_config.client_ttl_ms + 100, "2");
@@ -164,7 +164,7 @@ static void a_master_that_was_stalled_expires_nobody(void **state)
 
 static void a_short_stall_counts_when_patience_is_short(void **state)
 {
-	struct tei_core_config c = rig_config;
+	struct tes_core_config c = rig_config;
 	struct rig r;
 
 	(void)state;
@@ -172,7 +172,7 @@ static void a_short_stall_counts_when_patience_is_short(void **state)
 	c.client_ttl_ms = 1000;
 	rig_init(&r, &c);
 	rig_pair(&r);
-	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
 	for (int i = 0; i < 20; i++) { /* stopped again and again */
 		r.now += 900;
 		rig_tick(&r);
@@ -193,7 +193,7 @@ static void a_key_of_a_suspect_owner_can_be_put_elsewhere(void **state)
 	rig_pair(&r);
 	rig_put(&r, 2, "a", 100);
 	assert_int_equal(rig_mount(&r, 2, 'n', 0x80000, 0x10000), 0);
-	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
 	assert_int_equal(rig_put(&r, 2, "a", 300).status, 0);
 	assert_int_equal(rig_lookup(&r, 2, "a").size, 300);
 	assert_int_equal(rig_join(&r, 5, 'o', 'O'), 0);
@@ -211,13 +211,13 @@ static void what_is_removed_while_suspect_stays_removed(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_put(&r, 2, "a", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 1);
+	rig_plain(&r, TES_EVENT_LEAVE, 1);
 	assert_int_equal(rig_remove(&r, 2, "a", false), 0);
 	assert_int_equal(rig_join(&r, 5, 'o', 'O'), 0);
 	assert_int_equal(rig_lookup(&r, 2, "a").status, -704);
 	/* It was answered, but the owner has still to bury it. */
 	assert_int_equal(rig_figures(&r).fencing, 1);
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 5);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 5);
 	rig_bury(&r);
 	assert_int_equal(rig_figures(&r).used_bytes, 0);
 	rig_buries = false;
@@ -226,7 +226,7 @@ static void what_is_removed_while_suspect_stays_removed(void **state)
 
 static void an_unmount_drops_its_objects_in_steps(void **state)
 {
-	struct tei_core_config c = rig_config;
+	struct tes_core_config c = rig_config;
 	char key[16];
 	struct rig r;
 	int ticks = 0;
@@ -246,7 +246,7 @@ static void an_unmount_drops_its_objects_in_steps(void **state)
 	assert_int_equal(rig_figures(&r).capacity_bytes, 0);
 	assert_int_equal(rig_mount(&r, 1, 'm', 0x10000, 0x10000), 0);
 	assert_int_equal(rig_put(&r, 2, "k50", 200).status, 0);
-	for (; tei_core_busy(r.core); ticks++)
+	for (; tes_core_busy(r.core); ticks++)
 		rig_tick(&r);
 	assert_in_range(ticks, 6, 8);
 	assert_int_equal(rig_lookup(&r, 2, "k50").size, 200);
@@ -298,12 +298,12 @@ what_the_policy_takes_for_time_goes_on_while_owners_are_away(void **state)
 	rig_fini(&r);
 }
 
-static enum tei_core_segment_status status_of_first(const struct rig *r)
+static enum tes_core_segment_status status_of_first(const struct rig *r)
 {
-	struct tei_core_segment segment = {.status = 0};
+	struct tes_core_segment segment = {.status = 0};
 	size_t cursor = 0;
 
-	(void)tei_core_segment_next(r->core, &cursor, &segment);
+	(void)tes_core_segment_next(r->core, &cursor, &segment);
 	return segment.status;
 }
 
@@ -316,12 +316,12 @@ during_its_grace_a_segment_is_read_but_gets_nothing_new(void **state)
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_put(&r, 2, "a", 100);
-	assert_int_equal(status_of_first(&r), TEI_CORE_SEGMENT_OK);
+	assert_int_equal(status_of_first(&r), TES_CORE_SEGMENT_OK);
 	assert_int_equal(rig_unmount_later(&r, 2, 'm', 3000), -601);
 	assert_int_equal(rig_unmount_later(&r, 1, 'z', 3000), -101);
 	assert_int_equal(rig_unmount_later(&r, 1, 'm', 3000), 0);
 	assert_int_equal(status_of_first(&r),
-			 TEI_CORE_SEGMENT_GRACEFULLY_UNMOUNTING);
+			 TES_CORE_SEGMENT_GRACEFULLY_UNMOUNTING);
 	assert_int_equal(rig_lookup(&r, 2, "a").status, 0);
 	/* Not even eviction makes room there. */
 	assert_int_equal(rig_start(&r, 2, "b", 100).status, -200);

@@ -17,40 +17,40 @@
 #include "base/fault.h"
 #include "store/core/space.h"
 
-#define UNIT ((uint64_t)TEI_SPACE_UNIT)
+#define UNIT ((uint64_t)TES_SPACE_UNIT)
 
 struct rig {
 	struct tei_slab nodes;
-	struct tei_space space;
+	struct tes_space space;
 };
 
 static void rig_init(struct rig *r, uint64_t size)
 {
-	tei_slab_init(&r->nodes, sizeof(struct tei_extent), 64);
-	assert_int_equal(tei_space_init(&r->space, &r->nodes, size), 0);
+	tei_slab_init(&r->nodes, sizeof(struct tes_extent), 64);
+	assert_int_equal(tes_space_init(&r->space, &r->nodes, size), 0);
 }
 
 static void rig_fini(struct rig *r)
 {
-	tei_space_fini(&r->space);
+	tes_space_fini(&r->space);
 	assert_int_equal(r->nodes.n_used, 0);
 	tei_slab_fini(&r->nodes);
 }
 
 static void a_whole_space_can_be_taken_and_given_back(void **state)
 {
-	struct tei_extent *e;
+	struct tes_extent *e;
 	struct rig r;
 
 	(void)state;
 	rig_init(&r, 1u << 20);
 	for (int i = 0; i < 3; i++) {
-		e = tei_space_take(&r.space, 1u << 20, &r);
+		e = tes_space_take(&r.space, 1u << 20, &r);
 		assert_non_null(e);
 		assert_int_equal(e->offset, 0);
 		assert_int_equal(r.space.used, 1u << 20);
-		assert_null(tei_space_take(&r.space, UNIT, &r));
-		tei_space_give(&r.space, e);
+		assert_null(tes_space_take(&r.space, UNIT, &r));
+		tes_space_give(&r.space, e);
 		assert_int_equal(r.space.used, 0);
 	}
 	rig_fini(&r);
@@ -58,18 +58,18 @@ static void a_whole_space_can_be_taken_and_given_back(void **state)
 
 static void equal_sizes_fill_a_space_to_the_last_byte(void **state)
 {
-	struct tei_extent *e[256];
+	struct tes_extent *e[256];
 	struct rig r;
 
 	(void)state;
 	rig_init(&r, 256 * 4160);
 	for (int i = 0; i < 256; i++)
-		assert_non_null(e[i] = tei_space_take(&r.space, 4160, &r));
-	assert_null(tei_space_take(&r.space, UNIT, &r));
+		assert_non_null(e[i] = tes_space_take(&r.space, 4160, &r));
+	assert_null(tes_space_take(&r.space, UNIT, &r));
 	for (int i = 0; i < 256; i += 2)
-		tei_space_give(&r.space, e[i]);
+		tes_space_give(&r.space, e[i]);
 	for (int i = 0; i < 256; i += 2)
-		assert_non_null(tei_space_take(&r.space, 4160, &r));
+		assert_non_null(tes_space_take(&r.space, 4160, &r));
 	assert_int_equal(r.space.used, r.space.size);
 	rig_fini(&r);
 }
@@ -78,16 +78,16 @@ static void neighbours_are_joined_in_every_order(void **state)
 {
 	static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
 					 {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
-	struct tei_extent *e[3];
+	struct tes_extent *e[3];
 	struct rig r;
 
 	(void)state;
 	rig_init(&r, 3 * UNIT);
 	for (int o = 0; o < 6; o++) {
 		for (int i = 0; i < 3; i++)
-			e[i] = tei_space_take(&r.space, UNIT, &r);
+			e[i] = tes_space_take(&r.space, UNIT, &r);
 		for (int i = 0; i < 3; i++)
-			tei_space_give(&r.space, e[orders[o][i]]);
+			tes_space_give(&r.space, e[orders[o][i]]);
 		assert_int_equal(r.nodes.n_used, 1);
 	}
 	rig_fini(&r);
@@ -96,21 +96,21 @@ static void neighbours_are_joined_in_every_order(void **state)
 static void a_hole_of_the_same_bin_is_found_behind_smaller_ones(void **state)
 {
 	/* 257 and 260 units share a bin; the larger lies deepest in it. */
-	struct tei_extent *small[20], *large, *wall;
+	struct tes_extent *small[20], *large, *wall;
 	struct rig r;
 
 	(void)state;
 	rig_init(&r, (260 + 20 * 258 + 1) * UNIT);
-	large = tei_space_take(&r.space, 260 * UNIT, &r);
-	wall = tei_space_take(&r.space, UNIT, &r);
+	large = tes_space_take(&r.space, 260 * UNIT, &r);
+	wall = tes_space_take(&r.space, UNIT, &r);
 	for (int i = 0; i < 20; i++) {
-		small[i] = tei_space_take(&r.space, 257 * UNIT, &r);
-		assert_non_null(tei_space_take(&r.space, UNIT, &r));
+		small[i] = tes_space_take(&r.space, 257 * UNIT, &r);
+		assert_non_null(tes_space_take(&r.space, UNIT, &r));
 	}
-	tei_space_give(&r.space, large);
+	tes_space_give(&r.space, large);
 	for (int i = 0; i < 20; i++)
-		tei_space_give(&r.space, small[i]);
-	large = tei_space_take(&r.space, 259 * UNIT, &r);
+		tes_space_give(&r.space, small[i]);
+	large = tes_space_take(&r.space, 259 * UNIT, &r);
 	assert_non_null(large);
 	assert_int_equal(large->offset, 0);
 	assert_int_equal(wall->offset, 260 * UNIT);
@@ -119,35 +119,35 @@ static void a_hole_of_the_same_bin_is_found_behind_smaller_ones(void **state)
 
 static void the_largest_space_works(void **state)
 {
-	struct tei_extent *e;
+	struct tes_extent *e;
 	struct rig r;
 
 	(void)state;
-	rig_init(&r, TEI_SPACE_MAX);
-	e = tei_space_take(&r.space, TEI_SPACE_MAX - UNIT, &r);
+	rig_init(&r, TES_SPACE_MAX);
+	e = tes_space_take(&r.space, TES_SPACE_MAX - UNIT, &r);
 	assert_non_null(e);
-	assert_non_null(tei_space_take(&r.space, UNIT, &r));
-	assert_null(tei_space_take(&r.space, UNIT, &r));
+	assert_non_null(tes_space_take(&r.space, UNIT, &r));
+	assert_null(tes_space_take(&r.space, UNIT, &r));
 	rig_fini(&r);
 }
 
 static void a_take_without_memory_changes_nothing(void **state)
 {
-	struct tei_extent *e[63];
+	struct tes_extent *e[63];
 	struct rig r;
 
 	(void)state;
 	rig_init(&r, 1u << 20);
 	for (int i = 0; i < 63; i++)
-		e[i] = tei_space_take(&r.space, UNIT, &r);
+		e[i] = tes_space_take(&r.space, UNIT, &r);
 	tei_fault_arm(TEI_FAULT_ALLOC, 1);
-	assert_null(tei_space_take(&r.space, UNIT, &r));
+	assert_null(tes_space_take(&r.space, UNIT, &r));
 	assert_true(tei_fault_struck(TEI_FAULT_ALLOC));
 	tei_fault_disarm_all();
 	assert_int_equal(r.space.used, 63 * UNIT);
 	for (int i = 0; i < 63; i++)
-		tei_space_give(&r.space, e[i]);
-	assert_non_null(tei_space_take(&r.space, 1u << 20, &r));
+		tes_space_give(&r.space, e[i]);
+	assert_non_null(tes_space_take(&r.space, 1u << 20, &r));
 	rig_fini(&r);
 }
 
@@ -160,7 +160,7 @@ struct model {
 	struct rig rig;
 	uint64_t random;
 	uint8_t taken[MAP_UNITS];
-	struct tei_extent *live[LIVE_MAX];
+	struct tes_extent *live[LIVE_MAX];
 	size_t n_live;
 };
 
@@ -170,7 +170,7 @@ static unsigned int roll(struct model *m, unsigned int n)
 	return (unsigned int)(m->random >> 33) % n;
 }
 
-static void mark(struct model *m, const struct tei_extent *e, uint8_t to)
+static void mark(struct model *m, const struct tes_extent *e, uint8_t to)
 {
 	for (uint64_t u = e->offset / UNIT; u < (e->offset + e->size) / UNIT;
 	     u++) {
@@ -193,12 +193,12 @@ static bool map_has_hole(const struct model *m, uint64_t units)
 
 static void check_tiling(const struct model *m)
 {
-	const struct tei_extent *before = NULL;
+	const struct tes_extent *before = NULL;
 	uint64_t at = 0, used = 0;
 
 	tei_list_for_each (pos, &m->rig.space.order) {
-		struct tei_extent *e =
-			tei_list_entry(pos, struct tei_extent, order);
+		struct tes_extent *e =
+			tei_list_entry(pos, struct tes_extent, order);
 
 		assert_int_equal(e->offset, at);
 		assert_false(before && !before->space && !e->space);
@@ -213,11 +213,11 @@ static void check_tiling(const struct model *m)
 static void take_some(struct model *m)
 {
 	uint64_t units = 1 + roll(m, roll(m, 4) ? 20 : 200);
-	struct tei_extent *e;
+	struct tes_extent *e;
 
 	if (m->n_live == LIVE_MAX)
 		return;
-	e = tei_space_take(&m->rig.space, units * UNIT, m);
+	e = tes_space_take(&m->rig.space, units * UNIT, m);
 	assert_int_equal(e != NULL, map_has_hole(m, units));
 	if (!e)
 		return;
@@ -234,7 +234,7 @@ static void give_some(struct model *m)
 		return;
 	i = roll(m, (unsigned int)m->n_live);
 	mark(m, m->live[i], 0);
-	tei_space_give(&m->rig.space, m->live[i]);
+	tes_space_give(&m->rig.space, m->live[i]);
 	m->live[i] = m->live[--m->n_live];
 }
 
@@ -275,7 +275,7 @@ static void random_use_agrees_with_a_map_of_units(void **state)
 /* Random frees until a take fails: how full is the space then? */
 static void churn_of_mixed_sizes_wastes_less_than_a_twentieth(void **state)
 {
-	static struct tei_extent *live[1 << 16];
+	static struct tes_extent *live[1 << 16];
 	struct model m = {.random = 7};
 	double worst = 1, full;
 	size_t n = 0, i;
@@ -284,7 +284,7 @@ static void churn_of_mixed_sizes_wastes_less_than_a_twentieth(void **state)
 	rig_init(&m.rig, 64u << 20);
 	for (int round = 0; round < 200000; round++) {
 		uint64_t size = (1 + roll(&m, 256)) * UNIT;
-		struct tei_extent *e = tei_space_take(&m.rig.space, size, &m);
+		struct tes_extent *e = tes_space_take(&m.rig.space, size, &m);
 
 		if (e) {
 			live[n++] = e;
@@ -295,7 +295,7 @@ static void churn_of_mixed_sizes_wastes_less_than_a_twentieth(void **state)
 			worst = full;
 		assert(n > 0); /* for the analyzer; n takes came first */
 		i = roll(&m, (unsigned int)n);
-		tei_space_give(&m.rig.space, live[i]);
+		tes_space_give(&m.rig.space, live[i]);
 		live[i] = live[--n];
 	}
 	print_message("fullness when a take fails: %.3f at worst\n", worst);
@@ -306,19 +306,19 @@ static void churn_of_mixed_sizes_wastes_less_than_a_twentieth(void **state)
 /* Every second of @n pieces of @size bytes is free. */
 static void make_holes(struct rig *r, int n, uint64_t size)
 {
-	struct tei_extent *e[64];
+	struct tes_extent *e[64];
 
 	assert_true(n <= 64);
 	rig_init(r, (uint64_t)n * size);
 	for (int i = 0; i < n; i++)
-		assert_non_null(e[i] = tei_space_take(&r->space, size, r));
+		assert_non_null(e[i] = tes_space_take(&r->space, size, r));
 	for (int i = 0; i < n; i += 2)
-		tei_space_give(&r->space, e[i]);
+		tes_space_give(&r->space, e[i]);
 }
 
 static void parts_are_the_largest_holes_and_full_but_for_the_last(void **state)
 {
-	struct tei_extent *parts[TEI_SPACE_PARTS];
+	struct tes_extent *parts[TES_SPACE_PARTS];
 	uint64_t used;
 	struct rig r;
 
@@ -326,35 +326,35 @@ static void parts_are_the_largest_holes_and_full_but_for_the_last(void **state)
 	make_holes(&r, 8, 100 * UNIT);
 	used = r.space.used;
 	assert_int_equal(
-		tei_space_take_parts(&r.space, 250 * UNIT, 64, 128, &r, parts),
+		tes_space_take_parts(&r.space, 250 * UNIT, 64, 128, &r, parts),
 		3);
 	assert_int_equal(parts[0]->size, 100 * UNIT);
 	assert_int_equal(parts[1]->size, 100 * UNIT);
 	assert_int_equal(parts[2]->size, 53 * UNIT);
 	assert_int_equal(r.space.used, used + 253 * UNIT);
 	for (int i = 0; i < 3; i++)
-		tei_space_give(&r.space, parts[i]);
+		tes_space_give(&r.space, parts[i]);
 	assert_int_equal(r.space.used, used);
 	rig_fini(&r);
 }
 
 static void parts_are_neither_too_small_nor_too_many(void **state)
 {
-	struct tei_extent *parts[TEI_SPACE_PARTS];
+	struct tes_extent *parts[TES_SPACE_PARTS];
 	struct rig r;
 
 	(void)state;
 	make_holes(&r, 64, 100 * UNIT);
 	/* Holes below the floor. */
-	assert_int_equal(tei_space_take_parts(&r.space, 250 * UNIT, 64,
+	assert_int_equal(tes_space_take_parts(&r.space, 250 * UNIT, 64,
 					      101 * UNIT, &r, parts),
 			 0);
 	/* More than 16 would be needed. */
-	assert_int_equal(tei_space_take_parts(&r.space, 16 * 99 * UNIT + 1, 64,
+	assert_int_equal(tes_space_take_parts(&r.space, 16 * 99 * UNIT + 1, 64,
 					      128, &r, parts),
 			 0);
-	tei_space_give(&r.space, tei_space_take(&r.space, UNIT, &r));
-	assert_int_equal(tei_space_take_parts(&r.space, 16 * 99 * UNIT, 64, 128,
+	tes_space_give(&r.space, tes_space_take(&r.space, UNIT, &r));
+	assert_int_equal(tes_space_take_parts(&r.space, 16 * 99 * UNIT, 64, 128,
 					      &r, parts),
 			 16);
 	rig_fini(&r);

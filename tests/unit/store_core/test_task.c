@@ -6,9 +6,9 @@
 
 static void a_copy_is_one_more_replica(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
-	const struct tei_action *told;
-	struct tei_core_task t;
+	uint8_t id[TES_CORE_ID_LEN];
+	const struct tes_action *told;
+	struct tes_core_task t;
 	struct order o;
 	struct rig r;
 
@@ -18,15 +18,15 @@ static void a_copy_is_one_more_replica(void **state)
 	assert_int_equal(o.size, 1000);
 	assert_int_equal(o.n, 1);
 	assert_int_equal(o.address[0], base_of(1));
-	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_PROCESSING);
+	assert_int_equal(tasks_query(&r, 3, id).state, TES_TASK_PROCESSING);
 	assert_int_equal(tasks_at(&r, "k"), A);
 
 	tasks_done(&r, &o);
-	told = rig_find(&r, TEI_ACTION_COMMITTED);
+	told = rig_find(&r, TES_ACTION_COMMITTED);
 	assert_non_null(told);
 	assert_int_equal(tasks_where(&r, 3, "k"), A | B);
 	t = tasks_query(&r, 3, id);
-	assert_int_equal(t.state, TEI_TASK_SUCCESS);
+	assert_int_equal(t.state, TES_TASK_SUCCESS);
 	assert_int_equal(t.client[0], 'a');
 	assert_false(t.move);
 	assert_int_equal(rig_figures(&r).building, 0);
@@ -38,7 +38,7 @@ static void a_copy_is_one_more_replica(void **state)
 static void copies_to_several_go_one_after_the_other(void **state)
 {
 	const char *targets[] = {"b", "a", "c"};
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct order o, next;
 	struct rig r;
 
@@ -49,25 +49,25 @@ static void copies_to_several_go_one_after_the_other(void **state)
 	o = tasks_order(&r);
 	assert_int_equal(o.address[0] >> 32, 2);
 	tasks_done(&r, &o);
-	assert_int_equal(tasks_query(&r, 4, id).state, TEI_TASK_PENDING);
+	assert_int_equal(tasks_query(&r, 4, id).state, TES_TASK_PENDING);
 	rig_tick(&r);
 	next = tasks_order(&r);
 	assert_true(next.there);
 	assert_int_equal(next.address[0] >> 32, 3);
 	assert_memory_not_equal(o.id, next.id, sizeof(o.id));
 	tasks_done(&r, &next);
-	assert_int_equal(tasks_query(&r, 4, id).state, TEI_TASK_SUCCESS);
+	assert_int_equal(tasks_query(&r, 4, id).state, TES_TASK_SUCCESS);
 	assert_int_equal(tasks_where(&r, 4, "k"), A | B | C);
 	rig_fini(&r);
 }
 
 static void what_cannot_be_copied_is_refused(void **state)
 {
-	const char *many[TEI_CORE_TARGETS_MAX + 1];
+	const char *many[TES_CORE_TARGETS_MAX + 1];
 	struct rig r;
 
 	(void)state;
-	for (size_t i = 0; i <= TEI_CORE_TARGETS_MAX; i++)
+	for (size_t i = 0; i <= TES_CORE_TARGETS_MAX; i++)
 		many[i] = "b";
 	tasks_init(&r, NULL, 2);
 	tasks_put(&r, 3, "k", "a");
@@ -88,13 +88,13 @@ static void what_cannot_be_copied_is_refused(void **state)
 
 static void what_is_being_copied_is_neither_removed_nor_replaced(void **state)
 {
-	struct tei_core_key k = rig_key("k");
-	struct tei_event clear = {.type = TEI_EVENT_REPLICA_CLEAR,
+	struct tes_core_key k = rig_key("k");
+	struct tes_event clear = {.type = TES_EVENT_REPLICA_CLEAR,
 				  .session = 3,
 				  .n = 1,
 				  .keys = &k};
-	struct tei_event all = {.type = TEI_EVENT_REMOVE_ALL, .session = 3};
-	const struct tei_action *a;
+	struct tes_event all = {.type = TES_EVENT_REMOVE_ALL, .session = 3};
+	const struct tes_action *a;
 	struct order o;
 	struct rig r;
 
@@ -127,7 +127,7 @@ static void what_is_being_copied_is_neither_removed_nor_replaced(void **state)
 
 static void what_is_being_copied_is_not_evicted(void **state)
 {
-	struct tei_core_config c = tasks_config();
+	struct tes_core_config c = tasks_config();
 	struct order o;
 	struct rig r;
 	char key[16];
@@ -155,7 +155,7 @@ static void what_is_being_copied_is_not_evicted(void **state)
 
 static void an_upsert_under_way_is_waited_for(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct grant g;
 	struct order o;
 	struct rig r;
@@ -177,13 +177,13 @@ static void an_upsert_under_way_is_waited_for(void **state)
 		assert_int_equal(o.generation, g.generation);
 		tasks_done(&r, &o);
 	}
-	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_SUCCESS);
+	assert_int_equal(tasks_query(&r, 3, id).state, TES_TASK_SUCCESS);
 	rig_fini(&r);
 }
 
 static void a_moved_replica_goes_when_its_readers_have(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct grant g;
 	struct order o;
 	struct rig r;
@@ -196,12 +196,12 @@ static void a_moved_replica_goes_when_its_readers_have(void **state)
 	o = tasks_order(&r);
 	tasks_done(&r, &o);
 	assert_int_equal(tasks_at(&r, "k"), A | B);
-	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_PROCESSING);
+	assert_int_equal(tasks_query(&r, 3, id).state, TES_TASK_PROCESSING);
 	assert_int_equal(rig_remove(&r, 3, "k", true), -708);
 	rig_release(&r, 3, "k", g.generation);
 	rig_pass(&r, 6000, "123");
 	assert_int_equal(tasks_at(&r, "k"), B);
-	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_SUCCESS);
+	assert_int_equal(tasks_query(&r, 3, id).state, TES_TASK_SUCCESS);
 	assert_true(tasks_query(&r, 3, id).move);
 	assert_int_equal(rig_figures(&r).objects, 1);
 	rig_fini(&r);
@@ -209,7 +209,7 @@ static void a_moved_replica_goes_when_its_readers_have(void **state)
 
 static void readers_hold_a_move_up_for_one_lease_only(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct order o;
 	struct rig r;
 
@@ -225,13 +225,13 @@ static void readers_hold_a_move_up_for_one_lease_only(void **state)
 		rig_pass(&r, 800, "123");
 	}
 	assert_int_equal(tasks_at(&r, "k"), B);
-	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_SUCCESS);
+	assert_int_equal(tasks_query(&r, 3, id).state, TES_TASK_SUCCESS);
 	rig_fini(&r);
 }
 
 static void the_only_replica_that_is_left_is_not_moved_away(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct order o;
 	struct rig r;
 
@@ -246,7 +246,7 @@ static void the_only_replica_that_is_left_is_not_moved_away(void **state)
 	assert_int_equal(rig_unmount(&r, 2, 'n'), 0);
 	rig_pass(&r, 20000, "123");
 	assert_int_equal(tasks_at(&r, "k"), A);
-	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_FAILED);
+	assert_int_equal(tasks_query(&r, 3, id).state, TES_TASK_FAILED);
 	assert_int_equal(tasks_query(&r, 3, id).code, -101);
 	assert_int_equal(rig_remove(&r, 3, "k", true), 0);
 	rig_fini(&r);
@@ -254,7 +254,7 @@ static void the_only_replica_that_is_left_is_not_moved_away(void **state)
 
 static void a_move_to_where_it_is_fails(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;
@@ -293,7 +293,7 @@ static void an_owner_works_on_four_at_a_time(void **state)
 
 static void too_many_that_wait_are_refused(void **state)
 {
-	struct tei_core_config c = tasks_config();
+	struct tes_core_config c = tasks_config();
 	struct rig r;
 	char key[16];
 
@@ -314,8 +314,8 @@ static void too_many_that_wait_are_refused(void **state)
 
 static void only_so_many_finished_ones_are_remembered(void **state)
 {
-	struct tei_core_config c = tasks_config();
-	uint8_t id[3][TEI_CORE_ID_LEN];
+	struct tes_core_config c = tasks_config();
+	uint8_t id[3][TES_CORE_ID_LEN];
 	struct order o;
 	struct rig r;
 	char key[16];
@@ -331,8 +331,8 @@ static void only_so_many_finished_ones_are_remembered(void **state)
 		tasks_done(&r, &o);
 	}
 	assert_int_equal(tasks_query(&r, 3, id[0]).code, -1400);
-	assert_int_equal(tasks_query(&r, 3, id[1]).state, TEI_TASK_SUCCESS);
-	assert_int_equal(tasks_query(&r, 3, id[2]).state, TEI_TASK_SUCCESS);
+	assert_int_equal(tasks_query(&r, 3, id[1]).state, TES_TASK_SUCCESS);
+	assert_int_equal(tasks_query(&r, 3, id[2]).state, TES_TASK_SUCCESS);
 	/* Nor is another master's known, nor an attempt's. */
 	id[1][7] ^= 1;
 	assert_int_equal(tasks_query(&r, 3, id[1]).code, -1400);
@@ -345,17 +345,17 @@ static uint8_t value[150 * 1024];
 /* "k" lies in one extent on "a", and "b" has several smaller holes only. */
 static void init_holes(struct rig *r)
 {
-	struct tei_core_config c = tasks_config();
+	struct tes_core_config c = tasks_config();
 	uint32_t crc = te_crc32c(0, value, sizeof(value)), one = 1;
-	struct tei_core_key k = rig_key("k");
-	struct tei_event end = {
-		.type = TEI_EVENT_PUT_END, .session = 3, .n = 1, .keys = &k};
+	struct tes_core_key k = rig_key("k");
+	struct tes_event end = {
+		.type = TES_EVENT_PUT_END, .session = 3, .n = 1, .keys = &k};
 	struct grant g;
 
 	rig_buries = rig_executes = true;
 	rig_init(r, &c);
 	assert_int_equal(rig_join(r, 3, 'w', 'W'), 0);
-	rig_plain(r, TEI_EVENT_HEARTBEAT, 3);
+	rig_plain(r, TES_EVENT_HEARTBEAT, 3);
 	tasks_owner(r, 1, 400 * 1024);
 	assert_int_equal(rig_put(r, 3, "h0", 120 * 1024).status, 0);
 	assert_int_equal(rig_put(r, 3, "h1", 100 * 1024).status, 0);
@@ -376,7 +376,7 @@ static void init_holes(struct rig *r)
 /* As the executor has read it; @wrong: but for one byte. */
 static void answer_parts(struct rig *r, const struct order *o, bool wrong)
 {
-	struct tei_event ev = {.type = TEI_EVENT_TASK_DONE,
+	struct tes_event ev = {.type = TES_EVENT_TASK_DONE,
 			       .session = o->executor};
 	uint32_t crcs[16];
 	size_t at = 0;
@@ -396,7 +396,7 @@ static void answer_parts(struct rig *r, const struct order *o, bool wrong)
 
 static void a_copy_cut_up_in_other_pieces_is_compared_as_a_whole(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	uint64_t used;
 	struct order o;
 	struct rig r;
@@ -416,7 +416,7 @@ static void a_copy_cut_up_in_other_pieces_is_compared_as_a_whole(void **state)
 	assert_int_equal(tasks_copy(&r, 3, "k", "b", id), 0);
 	o = tasks_order(&r);
 	answer_parts(&r, &o, false);
-	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_SUCCESS);
+	assert_int_equal(tasks_query(&r, 3, id).state, TES_TASK_SUCCESS);
 	assert_int_equal(tasks_at(&r, "k"), A | B);
 	rig_fini(&r);
 }

@@ -4,7 +4,7 @@
 
 static void a_copy_that_does_not_agree_does_not_count(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct order o;
 	uint64_t used;
 	struct rig r;
@@ -13,7 +13,7 @@ static void a_copy_that_does_not_agree_does_not_count(void **state)
 	o = tasks_begin(&r, NULL, id);
 	used = rig_figures(&r).used_bytes;
 	tasks_answer(&r, &o, 0, false, 1);
-	assert_null(rig_find(&r, TEI_ACTION_FENCE)); /* all of it is there */
+	assert_null(rig_find(&r, TES_ACTION_FENCE)); /* all of it is there */
 	tasks_failed(&r, 3, id, -801);
 	assert_int_equal(tasks_at(&r, "k"), A);
 	assert_true(rig_figures(&r).used_bytes < used);
@@ -23,8 +23,8 @@ static void a_copy_that_does_not_agree_does_not_count(void **state)
 
 static void a_failed_copy_that_is_not_quiet_is_fenced(void **state)
 {
-	const struct tei_action *fence;
-	uint8_t id[TEI_CORE_ID_LEN];
+	const struct tes_action *fence;
+	uint8_t id[TES_CORE_ID_LEN];
 	struct order o;
 	uint64_t used;
 	struct rig r;
@@ -33,7 +33,7 @@ static void a_failed_copy_that_is_not_quiet_is_fenced(void **state)
 	o = tasks_begin(&r, NULL, id);
 	used = rig_figures(&r).used_bytes;
 	tasks_answer(&r, &o, -800, false, 0);
-	fence = rig_find(&r, TEI_ACTION_FENCE);
+	fence = rig_find(&r, TES_ACTION_FENCE);
 	assert_non_null(fence);
 	assert_int_equal(fence->session, 2);
 	assert_int_equal(fence->u.fence.writer[0], 'A');
@@ -46,14 +46,14 @@ static void a_failed_copy_that_is_not_quiet_is_fenced(void **state)
 
 static void a_failed_copy_that_is_quiet_is_free_at_once(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct order o;
 	struct rig r;
 
 	(void)state;
 	o = tasks_begin(&r, NULL, id);
 	tasks_answer(&r, &o, -800, true, 0);
-	assert_null(rig_find(&r, TEI_ACTION_FENCE));
+	assert_null(rig_find(&r, TES_ACTION_FENCE));
 	tasks_failed(&r, 3, id, -800);
 	assert_int_equal(rig_figures(&r).fencing, 0);
 	rig_fini(&r);
@@ -61,7 +61,7 @@ static void a_failed_copy_that_is_quiet_is_free_at_once(void **state)
 
 static void what_is_removed_before_has_no_copy(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;
@@ -79,22 +79,22 @@ static void what_is_removed_before_has_no_copy(void **state)
 
 static void a_full_target_is_tried_again_for_a_while(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;
 	tasks_init(&r, NULL, 1);
 	tasks_owner(&r, 2, 4096);
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 3);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 3);
 	tasks_put(&r, 2, "k", "a");
 	tasks_put(&r, 2, "x", "c");
 	tasks_put(&r, 2, "y", "c");
 	tasks_put(&r, 2, "z", "c");
 	assert_int_equal(tasks_copy(&r, 2, "k", "c", id), 0);
-	assert_int_equal(tasks_query(&r, 2, id).state, TEI_TASK_PENDING);
+	assert_int_equal(tasks_query(&r, 2, id).state, TES_TASK_PENDING);
 	r.now += 40;
 	rig_tick(&r);
-	assert_int_equal(tasks_query(&r, 2, id).state, TEI_TASK_PENDING);
+	assert_int_equal(tasks_query(&r, 2, id).state, TES_TASK_PENDING);
 	rig_pass(&r, 1000, "123");
 	tasks_failed(&r, 2, id, -200);
 
@@ -109,8 +109,8 @@ static void a_full_target_is_tried_again_for_a_while(void **state)
 
 static void who_waits_too_long_is_given_up(void **state)
 {
-	struct tei_core_config c = tasks_config();
-	uint8_t id[TEI_CORE_ID_LEN];
+	struct tes_core_config c = tasks_config();
+	uint8_t id[TES_CORE_ID_LEN];
 	struct rig r;
 
 	(void)state;
@@ -121,7 +121,7 @@ static void who_waits_too_long_is_given_up(void **state)
 	tasks_put(&r, 3, "k", "d");
 	assert_int_equal(tasks_copy(&r, 3, "k", "b", id), 0);
 	rig_pass(&r, 900, "1234");
-	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_PENDING);
+	assert_int_equal(tasks_query(&r, 3, id).state, TES_TASK_PENDING);
 	rig_pass(&r, 200, "1234");
 	tasks_failed(&r, 3, id, -901);
 	assert_int_equal(tasks_copy(&r, 3, "k", "b", id), 0);
@@ -130,8 +130,8 @@ static void who_waits_too_long_is_given_up(void **state)
 
 static void who_works_too_long_is_given_up(void **state)
 {
-	struct tei_core_config c = tasks_config();
-	uint8_t id[TEI_CORE_ID_LEN];
+	struct tes_core_config c = tasks_config();
+	uint8_t id[TES_CORE_ID_LEN];
 	struct order o;
 	struct rig r;
 
@@ -139,7 +139,7 @@ static void who_works_too_long_is_given_up(void **state)
 	c.task_processing_ms = 1000;
 	o = tasks_begin(&r, &c, id);
 	rig_pass(&r, 1000, "123");
-	assert_non_null(rig_find(&r, TEI_ACTION_FENCE));
+	assert_non_null(rig_find(&r, TES_ACTION_FENCE));
 	tasks_failed(&r, 3, id, -901);
 	tasks_done(&r, &o);
 	assert_int_equal(rig_figures(&r).tasks_late_total, 1);
@@ -148,22 +148,22 @@ static void who_works_too_long_is_given_up(void **state)
 }
 
 /* Somebody knew of a later life of the master: its number grows. */
-static void grow_older(struct rig *r, tei_session_id s)
+static void grow_older(struct rig *r, tes_session_id s)
 {
-	uint8_t id[TEI_CORE_ID_LEN] = {9};
-	struct tei_event ev = {.type = TEI_EVENT_JOIN, .session = s};
+	uint8_t id[TES_CORE_ID_LEN] = {9};
+	struct tes_event ev = {.type = TES_EVENT_JOIN, .session = s};
 
 	ev.u.join.client_id = ev.u.join.incarnation = id;
 	ev.u.join.engine = "k:1";
 	ev.u.join.epoch = EPOCH + 100;
 	assert_int_equal(rig_step(r, &ev)->u.reply.code, 0);
-	assert_int_equal(tei_core_epoch(r->core), EPOCH + 101);
+	assert_int_equal(tes_core_epoch(r->core), EPOCH + 101);
 }
 
 static void
 a_task_goes_on_when_the_masters_life_has_another_number(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN];
+	uint8_t id[TES_CORE_ID_LEN];
 	struct order o;
 	struct rig r;
 
@@ -171,7 +171,7 @@ a_task_goes_on_when_the_masters_life_has_another_number(void **state)
 	o = tasks_begin(&r, NULL, id);
 	grow_older(&r, 9);
 	tasks_done(&r, &o);
-	assert_int_equal(tasks_query(&r, 3, id).state, TEI_TASK_SUCCESS);
+	assert_int_equal(tasks_query(&r, 3, id).state, TES_TASK_SUCCESS);
 	assert_int_equal(tasks_at(&r, "k"), A | B);
 	assert_int_equal(rig_remove(&r, 3, "k", false), 0);
 	rig_fini(&r);
@@ -180,10 +180,10 @@ a_task_goes_on_when_the_masters_life_has_another_number(void **state)
 /* What a task can come across, ending well. */
 static void use_tasks(struct rig *r)
 {
-	struct tei_event ev = {.type = TEI_EVENT_TASK_CREATE, .session = 4};
-	struct tei_event done = {.type = TEI_EVENT_TASK_DONE};
+	struct tes_event ev = {.type = TES_EVENT_TASK_CREATE, .session = 4};
+	struct tes_event done = {.type = TES_EVENT_TASK_DONE};
 	const char *targets[] = {"b", "c"}, *b = "b";
-	struct tei_core_key k = rig_key("k"), gone = rig_key("gone");
+	struct tes_core_key k = rig_key("k"), gone = rig_key("gone");
 	uint32_t crc;
 	struct order o;
 
@@ -220,7 +220,7 @@ static void use_tasks(struct rig *r)
 
 static void no_allocation_that_fails_leaves_a_task_behind(void **state)
 {
-	struct tei_core_figures f;
+	struct tes_core_figures f;
 	unsigned int n = 0;
 	bool struck;
 
@@ -243,8 +243,8 @@ static void no_allocation_that_fails_leaves_a_task_behind(void **state)
 			f = rig_figures(&r);
 			if (!f.tasks_processing && !f.tasks_pending)
 				break;
-			rig_plain(&r, TEI_EVENT_LEAVE, 1);
-			rig_plain(&r, TEI_EVENT_LEAVE, 2);
+			rig_plain(&r, TES_EVENT_LEAVE, 1);
+			rig_plain(&r, TES_EVENT_LEAVE, 2);
 			rig_pass(&r, 4000, "34");
 		}
 		f = rig_figures(&r);

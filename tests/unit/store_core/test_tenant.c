@@ -2,17 +2,17 @@
 /* test_tenant.c - keys of their own, and how much each may have */
 #include "tests/unit/store_core/tenants.h"
 
-static struct tei_core_tenant ask(const struct rig *r, const char *name)
+static struct tes_core_tenant ask(const struct rig *r, const char *name)
 {
-	struct tei_core_tenant t = {.name = NULL};
+	struct tes_core_tenant t = {.name = NULL};
 
-	assert_true(tei_core_tenant_query(r->core, name, &t));
+	assert_true(tes_core_tenant_query(r->core, name, &t));
 	assert_string_equal(t.name, name);
 	return t;
 }
 
 /* How many of @n objects of 1 KiB of @s are stored and still there. */
-static int fill(struct rig *r, tei_session_id s, const char *prefix, int n)
+static int fill(struct rig *r, tes_session_id s, const char *prefix, int n)
 {
 	char key[16];
 	int there = 0;
@@ -24,7 +24,7 @@ static int fill(struct rig *r, tei_session_id s, const char *prefix, int n)
 	}
 	for (int i = 0; i < n; i++) {
 		name(key, prefix, i);
-		there += rig_ask(r, TEI_EVENT_SIZE, s, key, false)
+		there += rig_ask(r, TES_EVENT_SIZE, s, key, false)
 				 ->u.reply.status[0] == 0;
 	}
 	return there;
@@ -64,12 +64,12 @@ static void who_has_no_quota_has_no_keys(void **state)
 	assert_int_equal(rig_exist(&r, OWNER, "a"), -1701);
 	assert_int_equal(rig_remove(&r, OWNER, "a", false), -1701);
 	/* From when it has one it has keys. */
-	assert_int_equal(tei_core_tenant_set(r.core, "default", KIB), 0);
+	assert_int_equal(tes_core_tenant_set(r.core, "default", KIB), 0);
 	assert_int_equal(rig_put(&r, OWNER, "a", 100).status, 0);
-	assert_int_equal(tei_core_tenant_unset(r.core, "default"), -EBUSY);
+	assert_int_equal(tes_core_tenant_unset(r.core, "default"), -EBUSY);
 	assert_int_equal(rig_remove(&r, OWNER, "a", false), 0);
-	assert_int_equal(tei_core_tenant_unset(r.core, "default"), 0);
-	assert_int_equal(tei_core_tenant_unset(r.core, "default"), -ENOENT);
+	assert_int_equal(tes_core_tenant_unset(r.core, "default"), 0);
+	assert_int_equal(tes_core_tenant_unset(r.core, "default"), -ENOENT);
 	assert_int_equal(rig_exist(&r, OWNER, "a"), -1701);
 	end(&r);
 }
@@ -87,8 +87,8 @@ static void while_tenants_are_off_all_have_the_same_keys(void **state)
 	assert_int_equal(rig_put(&r, RED, "a", 100).status, 0);
 	assert_int_equal(rig_exist(&r, BLUE, "a"), 1);
 	assert_int_equal(rig_exist(&r, OWNER, "a"), 1);
-	assert_int_equal(tei_core_tenant_set(r.core, "red", KIB), -ENOTSUP);
-	assert_int_equal(tei_core_tenant_unset(r.core, "red"), -ENOTSUP);
+	assert_int_equal(tes_core_tenant_set(r.core, "red", KIB), -ENOTSUP);
+	assert_int_equal(tes_core_tenant_unset(r.core, "red"), -ENOTSUP);
 	assert_int_equal(ask(&r, "default").charged, 192);
 	end(&r);
 }
@@ -145,7 +145,7 @@ static void beyond_its_quota_is_an_error_when_nothing_of_it_can_go(void **state)
 
 static void replicas_beyond_the_first_are_left_out_at_the_quota(void **state)
 {
-	const struct tei_core_replicate two = {.replica_num = 2};
+	const struct tes_core_replicate two = {.replica_num = 2};
 	struct grant g;
 	struct rig r;
 
@@ -190,7 +190,7 @@ static void an_upsert_at_the_quota_spares_what_it_replaces(void **state)
 
 static void quotas_beyond_the_pool_are_scaled_to_it(void **state)
 {
-	struct tei_core_tenant t;
+	struct tes_core_tenant t;
 	size_t cursor = 0, n = 0;
 	struct rig r;
 
@@ -204,10 +204,10 @@ static void quotas_beyond_the_pool_are_scaled_to_it(void **state)
 	assert_int_equal(rig_unmount(&r, BLUE, 'n'), 0);
 	assert_int_equal(ask(&r, "red").effective, 48 * KIB);
 	/* The largest numbers do not overflow. */
-	assert_int_equal(tei_core_tenant_set(r.core, "red", UINT64_MAX), 0);
-	assert_int_equal(tei_core_tenant_set(r.core, "blue", UINT64_MAX), 0);
+	assert_int_equal(tes_core_tenant_set(r.core, "red", UINT64_MAX), 0);
+	assert_int_equal(tes_core_tenant_set(r.core, "blue", UINT64_MAX), 0);
 	assert_int_equal(ask(&r, "red").effective, 32 * KIB);
-	while (tei_core_tenant_next(r.core, &cursor, &t))
+	while (tes_core_tenant_next(r.core, &cursor, &t))
 		n += t.registered;
 	assert_int_equal(n, 2);
 	end(&r);
@@ -221,7 +221,7 @@ less_quota_than_it_has_costs_it_objects_at_the_next_put(void **state)
 	(void)state;
 	begin(&r, 64 * KIB, 16 * KIB, 16 * KIB);
 	assert_int_equal(fill(&r, RED, "r", 16), 16);
-	assert_int_equal(tei_core_tenant_set(r.core, "red", 4 * KIB), 0);
+	assert_int_equal(tes_core_tenant_set(r.core, "red", 4 * KIB), 0);
 	assert_int_equal(ask(&r, "red").charged, 16 * KIB);
 	assert_int_equal(rig_put(&r, RED, "x", KIB - 64).status, 0);
 	assert_int_equal(ask(&r, "red").charged, 4 * KIB);
@@ -249,10 +249,10 @@ static void room_in_the_pool_is_paid_by_who_has_most_of_its_share(void **state)
 
 static void remove_all_takes_what_is_the_tenants(void **state)
 {
-	struct tei_event all = {.type = TEI_EVENT_REMOVE_ALL, .session = RED};
-	struct tei_event none = {.type = TEI_EVENT_REMOVE_ALL,
+	struct tes_event all = {.type = TES_EVENT_REMOVE_ALL, .session = RED};
+	struct tes_event none = {.type = TES_EVENT_REMOVE_ALL,
 				 .session = OWNER};
-	struct tei_event admin = {.type = TEI_EVENT_REMOVE_ALL};
+	struct tes_event admin = {.type = TES_EVENT_REMOVE_ALL};
 	struct rig r;
 
 	(void)state;
@@ -280,7 +280,7 @@ static void groups_of_one_name_are_apart(void **state)
 
 	(void)state;
 	begin(&r, 64 * KIB, 2 * KIB, 16 * KIB);
-	for (tei_session_id s = RED; s <= BLUE; s++)
+	for (tes_session_id s = RED; s <= BLUE; s++)
 		for (int i = 0; i < 2; i++) {
 			const char *key = i ? "a" : "b";
 
@@ -304,13 +304,13 @@ static void tenants_that_nobody_needs_are_forgotten(void **state)
 	(void)state;
 	begin(&r, 64 * KIB, 16 * KIB, 16 * KIB);
 	before = rig_figures(&r).metadata_bytes;
-	for (tei_session_id s = 10; s < 20; s++) {
+	for (tes_session_id s = 10; s < 20; s++) {
 		char tenant[16];
 
 		name(tenant, "t", (int)s);
 		join(&r, s, tenant);
 		assert_int_equal(rig_exist(&r, s, "a"), -1701);
-		rig_plain(&r, TEI_EVENT_LEAVE, s);
+		rig_plain(&r, TES_EVENT_LEAVE, s);
 	}
 	assert_true(rig_figures(&r).metadata_bytes > before);
 	rig_pass(&r, 20000, "1234");
@@ -321,12 +321,12 @@ static void tenants_that_nobody_needs_are_forgotten(void **state)
 static void offered_objects_are_the_tenants_that_put_them(void **state)
 {
 	static const char *names[] = {"blue", "green"};
-	struct tei_core_key keys[] = {rig_key("a"), rig_key("a"), rig_key("a")};
+	struct tes_core_key keys[] = {rig_key("a"), rig_key("a"), rig_key("a")};
 	uint64_t generation[] = {5, 6, 7}, epoch[] = {3, 3, 3};
 	uint64_t size[] = {100, 200, 300},
 		 address[] = {0x10000, 0x10400, 0x10800};
 	uint32_t tenant[] = {1, 2, 0}, crc[] = {1, 2, 3};
-	struct tei_core_objects objects = {
+	struct tes_core_objects objects = {
 		.n = 3,
 		.n_entries = 3,
 		.keys = keys,
@@ -357,7 +357,7 @@ static void offered_objects_are_the_tenants_that_put_them(void **state)
 	assert_false(ask(&r, "green").registered);
 	assert_int_equal(ask(&r, "green").effective, 0);
 	assert_int_equal(ask(&r, "default").objects, 1);
-	assert_int_equal(tei_core_tenant_set(r.core, "green", KIB), 0);
+	assert_int_equal(tes_core_tenant_set(r.core, "green", KIB), 0);
 	join(&r, 5, "green");
 	assert_int_equal(rig_lookup(&r, 5, "a").size, 200);
 	end(&r);
@@ -366,28 +366,28 @@ static void offered_objects_are_the_tenants_that_put_them(void **state)
 /* What an owner is told of commits says whose they are. */
 static void owners_are_told_whose_objects_they_have(void **state)
 {
-	const struct tei_action *a;
-	struct tei_core_config c = rig_config;
+	const struct tes_action *a;
+	struct tes_core_config c = rig_config;
 	struct rig r;
 
 	(void)state;
 	c.tenants = true;
 	rig_buries = true;
 	rig_init(&r, &c);
-	assert_int_equal(tei_core_tenant_set(r.core, "red", 8 * KIB), 0);
-	assert_int_equal(tei_core_tenant_set(r.core, "default", 8 * KIB), 0);
+	assert_int_equal(tes_core_tenant_set(r.core, "red", 8 * KIB), 0);
+	assert_int_equal(tes_core_tenant_set(r.core, "default", 8 * KIB), 0);
 	join(&r, OWNER, NULL);
 	join(&r, RED, "red");
 	rig_buries = false;
 	assert_int_equal(rig_mount(&r, OWNER, 'm', 0x10000, 64 * KIB), 0);
 	assert_int_equal(rig_put(&r, RED, "a", 100).status, 0);
-	a = rig_find(&r, TEI_ACTION_COMMITTED);
+	a = rig_find(&r, TES_ACTION_COMMITTED);
 	assert_non_null(a);
 	assert_int_equal(a->u.committed.objects.n_tenants, 1);
 	assert_string_equal(a->u.committed.objects.tenants[0], "red");
 	assert_int_equal(a->u.committed.objects.tenant[0], 1);
 	assert_int_equal(rig_put(&r, OWNER, "a", 100).status, 0);
-	a = rig_find(&r, TEI_ACTION_COMMITTED);
+	a = rig_find(&r, TES_ACTION_COMMITTED);
 	assert_non_null(a);
 	assert_int_equal(a->u.committed.objects.n_tenants, 0);
 	assert_int_equal(a->u.committed.objects.tenant[0], 0);
@@ -396,21 +396,21 @@ static void owners_are_told_whose_objects_they_have(void **state)
 
 static void names_of_tenants_have_rules(void **state)
 {
-	char name[TEI_CORE_TENANT_MAX + 2];
+	char name[TES_CORE_TENANT_MAX + 2];
 
 	(void)state;
-	assert_true(tei_core_tenant_name_valid("a"));
-	assert_true(tei_core_tenant_name_valid("team-1/llama \xc3\xa9"));
-	assert_false(tei_core_tenant_name_valid(""));
-	assert_false(tei_core_tenant_name_valid("_a"));
-	assert_false(tei_core_tenant_name_valid("a\n"));
-	assert_false(tei_core_tenant_name_valid("a\x7f"));
+	assert_true(tes_core_tenant_name_valid("a"));
+	assert_true(tes_core_tenant_name_valid("team-1/llama \xc3\xa9"));
+	assert_false(tes_core_tenant_name_valid(""));
+	assert_false(tes_core_tenant_name_valid("_a"));
+	assert_false(tes_core_tenant_name_valid("a\n"));
+	assert_false(tes_core_tenant_name_valid("a\x7f"));
 	memset(name, 'a', sizeof(name));
-	name[TEI_CORE_TENANT_MAX] = '\0';
-	assert_true(tei_core_tenant_name_valid(name));
-	name[TEI_CORE_TENANT_MAX] = 'a';
-	name[TEI_CORE_TENANT_MAX + 1] = '\0';
-	assert_false(tei_core_tenant_name_valid(name));
+	name[TES_CORE_TENANT_MAX] = '\0';
+	assert_true(tes_core_tenant_name_valid(name));
+	name[TES_CORE_TENANT_MAX] = 'a';
+	name[TES_CORE_TENANT_MAX + 1] = '\0';
+	assert_false(tes_core_tenant_name_valid(name));
 }
 
 int main(void)

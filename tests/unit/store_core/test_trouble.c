@@ -9,10 +9,10 @@
 /* Replicas, an upsert, a group, a pin and a walk. */
 static void use_replicas(struct rig *r)
 {
-	struct tei_core_replicate how = {.replica_num = 2,
-					 .soft_pin = TEI_CORE_SOFT_ENABLE};
-	struct tei_event all = {.type = TEI_EVENT_REMOVE_ALL, .session = 2};
-	struct tei_event tick = {.type = TEI_EVENT_TICK};
+	struct tes_core_replicate how = {.replica_num = 2,
+					 .soft_pin = TES_CORE_SOFT_ENABLE};
+	struct tes_event all = {.type = TES_EVENT_REMOVE_ALL, .session = 2};
+	struct tes_event tick = {.type = TES_EVENT_TICK};
 	struct grant g;
 
 	rig_mount(r, 2, 'n', 0x90000, 0x10000);
@@ -42,7 +42,7 @@ static void use_everything(struct rig *r)
 	rig_lookup(r, 2, "a");
 	use_replicas(r);
 	rig_start(r, 2, "b", 1000);
-	rig_plain(r, TEI_EVENT_LEAVE, 2);
+	rig_plain(r, TES_EVENT_LEAVE, 2);
 	rig_pass(r, 5000, "1");
 	rig_join(r, 3, 'w', 'V');
 	rig_start(r, 3, "b", 1000);
@@ -50,12 +50,12 @@ static void use_everything(struct rig *r)
 
 static void check_balance(const struct rig *r)
 {
-	struct tei_core_figures f = rig_figures(r);
-	struct tei_core_segment s;
+	struct tes_core_figures f = rig_figures(r);
+	struct tes_core_segment s;
 	uint64_t used = 0, capacity = 0;
 	size_t cursor = 0;
 
-	while (tei_core_segment_next(r->core, &cursor, &s)) {
+	while (tes_core_segment_next(r->core, &cursor, &s)) {
 		used += s.suspect ? 0 : s.used;
 		capacity += s.suspect ? 0 : s.size;
 	}
@@ -91,7 +91,7 @@ static void any_allocation_may_fail(void **state)
 
 static void a_core_is_created_whole_or_not_at_all(void **state)
 {
-	struct tei_core *core;
+	struct tes_core *core;
 	unsigned int n = 0;
 
 	(void)state;
@@ -99,34 +99,34 @@ static void a_core_is_created_whole_or_not_at_all(void **state)
 		int rc;
 
 		tei_fault_arm(TEI_FAULT_ALLOC, ++n);
-		rc = tei_core_create(&rig_config, &core);
+		rc = tes_core_create(&rig_config, &core);
 		if (!rc)
 			break;
 		assert_int_equal(rc, -ENOMEM);
 	}
 	tei_fault_disarm_all();
-	tei_core_destroy(core);
+	tes_core_destroy(core);
 	assert_true(n > 3);
 }
 
 /* Step with an arena of @cap bytes. */
-static int step_within(struct rig *r, struct tei_event *ev, size_t cap)
+static int step_within(struct rig *r, struct tes_event *ev, size_t cap)
 {
 	struct tei_arena arena;
-	struct tei_actions out = {.arena = &arena};
+	struct tes_actions out = {.arena = &arena};
 	int rc;
 
 	tei_arena_init(&arena, cap);
-	rc = tei_core_step(r->core, ev, r->now, &out);
+	rc = tes_core_step(r->core, ev, r->now, &out);
 	if (rc < 0)
 		assert_int_equal(out.n, 0);
 	tei_arena_fini(&arena);
 	return rc;
 }
 
-static void check_refused_without_a_trace(struct rig *r, struct tei_event *ev)
+static void check_refused_without_a_trace(struct rig *r, struct tes_event *ev)
 {
-	struct tei_core_figures before = rig_figures(r), after;
+	struct tes_core_figures before = rig_figures(r), after;
 
 	assert_int_equal(step_within(r, ev, 0), -ENOMEM);
 	after = rig_figures(r);
@@ -135,12 +135,12 @@ static void check_refused_without_a_trace(struct rig *r, struct tei_event *ev)
 
 static void a_full_arena_leaves_the_state_as_it_was(void **state)
 {
-	uint8_t id[TEI_CORE_ID_LEN] = {9};
-	struct tei_core_key key = rig_key("a"), new_key = rig_key("new");
+	uint8_t id[TES_CORE_ID_LEN] = {9};
+	struct tes_core_key key = rig_key("a"), new_key = rig_key("new");
 	uint64_t size = 100, generation;
 	uint32_t crc = 0;
 	uint32_t written = 1;
-	struct tei_event ev = {.type = TEI_EVENT_JOIN, .session = 9};
+	struct tes_event ev = {.type = TES_EVENT_JOIN, .session = 9};
 	struct rig r;
 
 	(void)state;
@@ -150,7 +150,7 @@ static void a_full_arena_leaves_the_state_as_it_was(void **state)
 	ev.u.join.engine = "e";
 	check_refused_without_a_trace(&r, &ev);
 
-	ev = (struct tei_event){.type = TEI_EVENT_MOUNT, .session = 1};
+	ev = (struct tes_event){.type = TES_EVENT_MOUNT, .session = 1};
 	ev.u.mount.segment = id;
 	ev.u.mount.name = "n";
 	ev.u.mount.base = 0x80000;
@@ -158,14 +158,14 @@ static void a_full_arena_leaves_the_state_as_it_was(void **state)
 	check_refused_without_a_trace(&r, &ev);
 
 	generation = rig_start(&r, 2, "a", 100).generation;
-	ev = (struct tei_event){.type = TEI_EVENT_PUT_START,
+	ev = (struct tes_event){.type = TES_EVENT_PUT_START,
 				.session = 2,
 				.n = 1,
 				.keys = &new_key};
 	ev.u.put_start.sizes = &size;
 	check_refused_without_a_trace(&r, &ev);
 
-	ev.type = TEI_EVENT_PUT_END;
+	ev.type = TES_EVENT_PUT_END;
 	ev.keys = &key;
 	ev.u.put_end.generations = &generation;
 	ev.u.put_end.crcs = &crc;
@@ -174,10 +174,10 @@ static void a_full_arena_leaves_the_state_as_it_was(void **state)
 	check_refused_without_a_trace(&r, &ev);
 	assert_int_equal(rig_end(&r, 2, "a", generation), 0);
 
-	ev.type = TEI_EVENT_REMOVE;
+	ev.type = TES_EVENT_REMOVE;
 	ev.u.remove.force = true;
 	check_refused_without_a_trace(&r, &ev);
-	ev.type = TEI_EVENT_LOOKUP;
+	ev.type = TES_EVENT_LOOKUP;
 	check_refused_without_a_trace(&r, &ev);
 	assert_int_equal(rig_remove(&r, 2, "a", false), 0);
 	rig_fini(&r);
@@ -185,23 +185,23 @@ static void a_full_arena_leaves_the_state_as_it_was(void **state)
 
 static void a_fence_that_finds_no_room_goes_out_later(void **state)
 {
-	struct tei_event tick = {.type = TEI_EVENT_TICK};
+	struct tes_event tick = {.type = TES_EVENT_TICK};
 	struct rig r;
 
 	(void)state;
 	rig_init(&r, NULL);
 	rig_pair(&r);
 	rig_start(&r, 2, "a", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
 	rig_pass(&r, rig_config.suspect_ms - 100, "1");
 	r.now += 100;
 	assert_int_equal(step_within(&r, &tick, 0), 0);
 	assert_int_equal(rig_figures(&r).fences_total, 1);
-	assert_true(tei_core_busy(r.core));
+	assert_true(tes_core_busy(r.core));
 	rig_tick(&r);
-	assert_int_equal(rig_find(&r, TEI_ACTION_FENCE)->session, 1);
-	assert_int_equal(rig_find(&r, TEI_ACTION_CLOSE)->session, 2);
-	assert_null(rig_find(&r, TEI_ACTION_REPLY));
+	assert_int_equal(rig_find(&r, TES_ACTION_FENCE)->session, 1);
+	assert_int_equal(rig_find(&r, TES_ACTION_CLOSE)->session, 2);
+	assert_null(rig_find(&r, TES_ACTION_REPLY));
 	rig_fini(&r);
 }
 

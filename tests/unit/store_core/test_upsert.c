@@ -2,7 +2,7 @@
 /* test_upsert.c - values that take the place of others, at their end */
 #include "tests/unit/store_core/rig.h"
 
-static struct grant upsert(struct rig *r, tei_session_id s, const char *key,
+static struct grant upsert(struct rig *r, tes_session_id s, const char *key,
 			   uint64_t size)
 {
 	return rig_start_as(r, s, key, size, NULL, NULL, true);
@@ -74,7 +74,7 @@ static void a_revoke_leaves_the_old_value(void **state)
 static void an_upsert_preempts_what_is_unfinished(void **state)
 {
 	struct grant put, first, second;
-	const struct tei_action *fence;
+	const struct tes_action *fence;
 	struct rig r;
 
 	(void)state;
@@ -84,14 +84,14 @@ static void an_upsert_preempts_what_is_unfinished(void **state)
 	put = rig_start(&r, 2, "a", 100);
 	first = upsert(&r, 3, "a", 100);
 	assert_int_equal(first.status, 0);
-	fence = rig_find(&r, TEI_ACTION_FENCE);
+	fence = rig_find(&r, TES_ACTION_FENCE);
 	assert_non_null(fence);
 	assert_int_equal(fence->u.fence.writer[0], 'W');
 	assert_int_equal(rig_end(&r, 2, "a", put.generation), -601);
 	assert_int_equal(rig_end(&r, 3, "a", first.generation), 0);
 	second = upsert(&r, 2, "a", 200);
 	first = upsert(&r, 3, "a", 300);
-	assert_non_null(rig_find(&r, TEI_ACTION_FENCE));
+	assert_non_null(rig_find(&r, TES_ACTION_FENCE));
 	assert_int_equal(rig_end(&r, 2, "a", second.generation), -700);
 	assert_int_equal(rig_end(&r, 3, "a", first.generation), 0);
 	assert_int_equal(rig_lookup(&r, 1, "a").size, 300);
@@ -126,7 +126,7 @@ static void a_dead_writers_successor_leaves_the_old_value(void **state)
 	rig_pair(&r);
 	old = rig_put(&r, 2, "a", 100);
 	upsert(&r, 2, "a", 200);
-	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
 	rig_pass(&r, rig_config.suspect_ms + 200, "1");
 	assert_int_equal(rig_figures(&r).building, 0);
 	assert_int_equal(rig_figures(&r).fencing, 1);
@@ -201,7 +201,7 @@ static void a_refused_put_leaves_what_a_silent_owner_has(void **state)
 	old = rig_put(&r, 2, "a", 100);
 	fall_silent(&r);
 	assert_int_equal(rig_start(&r, 2, "a", 0x2000).status, -200);
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 1);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 1);
 	assert_int_equal(rig_lookup(&r, 2, "a").generation, old.generation);
 	rig_fini(&r);
 }
@@ -220,7 +220,7 @@ static void a_put_takes_the_place_of_what_a_silent_owner_has(void **state)
 	assert_int_equal(new.status, 0);
 	/* Another put meets the one under way. */
 	assert_int_equal(rig_start(&r, 3, "a", 300).status, -705);
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 1);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 1);
 	assert_int_equal(rig_lookup(&r, 2, "a").generation, old.generation);
 	assert_int_equal(rig_end(&r, 2, "a", new.generation), 0);
 	assert_int_equal(rig_lookup(&r, 2, "a").size, 200);
@@ -241,7 +241,7 @@ static void a_revoked_put_leaves_what_a_silent_owner_has(void **state)
 	new = rig_start(&r, 2, "a", 200);
 	assert_int_equal(new.status, 0);
 	assert_int_equal(rig_end_as(&r, 2, "a", new.generation, EPOCH, 0), 0);
-	rig_plain(&r, TEI_EVENT_HEARTBEAT, 1);
+	rig_plain(&r, TES_EVENT_HEARTBEAT, 1);
 	assert_int_equal(rig_lookup(&r, 2, "a").generation, old.generation);
 	rig_fini(&r);
 }
@@ -256,7 +256,7 @@ static void a_refused_upsert_leaves_the_put_under_way(void **state)
 	rig_pair(&r);
 	put = rig_start(&r, 2, "a", 0x8000);
 	assert_int_equal(upsert(&r, 1, "a", 0x9000).status, -200);
-	assert_null(rig_find(&r, TEI_ACTION_FENCE));
+	assert_null(rig_find(&r, TES_ACTION_FENCE));
 	assert_int_equal(rig_end(&r, 2, "a", put.generation), 0);
 	/* And the upsert under way. */
 	first = upsert(&r, 2, "a", 0x1000);

@@ -5,7 +5,7 @@
 /* What was told, as "+key(group) -key ". */
 static char told[4096];
 
-static void note(enum tei_core_news news, const struct tei_core_item *item,
+static void note(enum tes_core_news news, const struct tes_core_item *item,
 		 void *arg)
 {
 	size_t len = strlen(told);
@@ -14,7 +14,7 @@ static void note(enum tei_core_news news, const struct tei_core_item *item,
 	assert_int_equal(item->tenant.len, 7);
 	assert_memory_equal(item->tenant.bytes, "default", 7);
 	len += (size_t)snprintf(told + len, sizeof(told) - len, "%c%.*s",
-				news == TEI_CORE_STORED ? '+' : '-',
+				news == TES_CORE_STORED ? '+' : '-',
 				(int)item->key.len,
 				(const char *)item->key.bytes);
 	if (item->group.len)
@@ -32,7 +32,7 @@ static void assert_told(const char *what)
 
 static void start(struct rig *r)
 {
-	struct tei_core_config config = rig_config;
+	struct tes_core_config config = rig_config;
 
 	told[0] = '\0';
 	config.watch = note;
@@ -72,7 +72,7 @@ static void what_was_never_there_is_no_news(void **state)
 	g = rig_start(&r, 2, "a", 100);
 	assert_int_equal(rig_end_as(&r, 2, "a", g.generation, EPOCH, 0), 0);
 	rig_start(&r, 2, "b", 100);
-	rig_plain(&r, TEI_EVENT_LEAVE, 2);
+	rig_plain(&r, TES_EVENT_LEAVE, 2);
 	rig_pass(&r, 40000, "1");
 	assert_told("");
 	rig_fini(&r);
@@ -130,7 +130,7 @@ static void what_an_owner_takes_along_is_told(void **state)
 	rig_put(&r, 2, "a", 100);
 	rig_put(&r, 2, "b", 100);
 	assert_told("+a +b ");
-	rig_plain(&r, TEI_EVENT_LEAVE, 1); /* silent: it may come back */
+	rig_plain(&r, TES_EVENT_LEAVE, 1); /* silent: it may come back */
 	rig_tick(&r);
 	assert_told("");
 	rig_pass(&r, 20000, "2");
@@ -140,7 +140,7 @@ static void what_an_owner_takes_along_is_told(void **state)
 
 static void all_that_is_removed_is_told(void **state)
 {
-	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL, .session = 2};
+	struct tes_event ev = {.type = TES_EVENT_REMOVE_ALL, .session = 2};
 	struct rig r;
 	size_t n = 0;
 

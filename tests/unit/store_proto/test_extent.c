@@ -11,7 +11,7 @@
 
 #include "store/proto/extent.h"
 
-static const struct tei_extent_header sample = {
+static const struct tes_extent_header sample = {
 	.gen_epoch = 0x0123456789abcdefull,
 	.generation = 42,
 	.digest = 0xfedcba9876543210ull,
@@ -24,12 +24,12 @@ static const struct tei_extent_header sample = {
 
 static void what_is_encoded_is_decoded(void **state)
 {
-	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
-	struct tei_extent_header h;
+	uint8_t bytes[TES_EXTENT_HEADER_LEN];
+	struct tes_extent_header h;
 
 	(void)state;
-	tei_extent_encode(&sample, bytes);
-	assert_int_equal(tei_extent_decode(bytes, &h), 0);
+	tes_extent_encode(&sample, bytes);
+	assert_int_equal(tes_extent_decode(bytes, &h), 0);
 	assert_int_equal(h.gen_epoch, sample.gen_epoch);
 	assert_int_equal(h.generation, sample.generation);
 	assert_int_equal(h.digest, sample.digest);
@@ -42,10 +42,10 @@ static void what_is_encoded_is_decoded(void **state)
 
 static void the_layout_is_the_documented_one(void **state)
 {
-	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
+	uint8_t bytes[TES_EXTENT_HEADER_LEN];
 
 	(void)state;
-	tei_extent_encode(&sample, bytes);
+	tes_extent_encode(&sample, bytes);
 	assert_memory_equal(bytes, "TXT1\1\0\2\0", 8);
 	assert_memory_equal(bytes + 8, "\xef\xcd\xab\x89\x67\x45\x23\x01", 8);
 	assert_memory_equal(bytes + 16, "\x2a\0\0\0\0\0\0\0", 8);
@@ -56,16 +56,16 @@ static void the_layout_is_the_documented_one(void **state)
 
 static void whatever_the_seed_an_extent_is_the_same(void **state)
 {
-	struct tei_extent_header h = sample;
+	struct tes_extent_header h = sample;
 
 	(void)state;
 	h.digest++;
-	assert_true(tei_extent_same(&h, &sample));
+	assert_true(tes_extent_same(&h, &sample));
 #define DIFFERS(field)                                      \
 	do {                                                \
 		h = sample;                                 \
 		h.field++;                                  \
-		assert_false(tei_extent_same(&h, &sample)); \
+		assert_false(tes_extent_same(&h, &sample)); \
 	} while (0)
 	DIFFERS(gen_epoch);
 	DIFFERS(generation);
@@ -79,44 +79,44 @@ static void whatever_the_seed_an_extent_is_the_same(void **state)
 
 static void every_flipped_bit_is_refused(void **state)
 {
-	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
-	struct tei_extent_header h;
+	uint8_t bytes[TES_EXTENT_HEADER_LEN];
+	struct tes_extent_header h;
 	unsigned int bit;
 
 	(void)state;
-	tei_extent_encode(&sample, bytes);
+	tes_extent_encode(&sample, bytes);
 	for (bit = 0; bit < 8 * sizeof(bytes); bit++) {
 		bytes[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-		assert_int_equal(tei_extent_decode(bytes, &h), -EBADMSG);
+		assert_int_equal(tes_extent_decode(bytes, &h), -EBADMSG);
 		bytes[bit / 8] ^= (uint8_t)(1u << (bit % 8));
 	}
-	assert_int_equal(tei_extent_decode(bytes, &h), 0);
+	assert_int_equal(tes_extent_decode(bytes, &h), 0);
 }
 
 static void zeroes_and_ones_are_refused(void **state)
 {
-	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
-	struct tei_extent_header h;
+	uint8_t bytes[TES_EXTENT_HEADER_LEN];
+	struct tes_extent_header h;
 
 	(void)state;
 	memset(bytes, 0, sizeof(bytes));
-	assert_int_equal(tei_extent_decode(bytes, &h), -EBADMSG);
+	assert_int_equal(tes_extent_decode(bytes, &h), -EBADMSG);
 	memset(bytes, 0xff, sizeof(bytes));
-	assert_int_equal(tei_extent_decode(bytes, &h), -EBADMSG);
+	assert_int_equal(tes_extent_decode(bytes, &h), -EBADMSG);
 }
 
-static int decode_of(struct tei_extent_header h)
+static int decode_of(struct tes_extent_header h)
 {
-	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
-	struct tei_extent_header out;
+	uint8_t bytes[TES_EXTENT_HEADER_LEN];
+	struct tes_extent_header out;
 
-	tei_extent_encode(&h, bytes);
-	return tei_extent_decode(bytes, &out);
+	tes_extent_encode(&h, bytes);
+	return tes_extent_decode(bytes, &out);
 }
 
 static void parts_outside_the_object_are_refused(void **state)
 {
-	struct tei_extent_header h = sample;
+	struct tes_extent_header h = sample;
 
 	(void)state;
 	h.count = 0;
@@ -138,26 +138,26 @@ static void parts_outside_the_object_are_refused(void **state)
 
 static void a_refused_header_leaves_the_output_alone(void **state)
 {
-	uint8_t bytes[TEI_EXTENT_HEADER_LEN];
-	struct tei_extent_header h = {.generation = 7};
+	uint8_t bytes[TES_EXTENT_HEADER_LEN];
+	struct tes_extent_header h = {.generation = 7};
 
 	(void)state;
-	tei_extent_encode(&sample, bytes);
+	tes_extent_encode(&sample, bytes);
 	bytes[0] ^= 1;
-	assert_int_equal(tei_extent_decode(bytes, &h), -EBADMSG);
+	assert_int_equal(tes_extent_decode(bytes, &h), -EBADMSG);
 	assert_int_equal(h.generation, 7);
 	assert_int_equal(h.digest, 0);
 }
 
 static void digests_depend_on_key_length_and_seed(void **state)
 {
-	uint64_t a = tei_key_digest("abc", 3, 1);
+	uint64_t a = tes_key_digest("abc", 3, 1);
 
 	(void)state;
-	assert_int_equal(a, tei_key_digest("abc", 3, 1));
-	assert_true(a != tei_key_digest("abc", 3, 2));
-	assert_true(a != tei_key_digest("abc", 2, 1));
-	assert_true(a != tei_key_digest("abd", 3, 1));
+	assert_int_equal(a, tes_key_digest("abc", 3, 1));
+	assert_true(a != tes_key_digest("abc", 3, 2));
+	assert_true(a != tes_key_digest("abc", 2, 1));
+	assert_true(a != tes_key_digest("abd", 3, 1));
 }
 
 int main(void)

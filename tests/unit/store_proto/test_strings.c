@@ -15,7 +15,7 @@ static bool whole(const ProtobufCMessageDescriptor *type, const void *bytes,
 
 	assert_non_null(copy);
 	memcpy(copy, bytes, len); /* exactly, so that ASan sees a read beyond */
-	yes = tei_strings_whole(type, copy, len);
+	yes = tes_strings_whole(type, copy, len);
 	free(copy);
 	return yes;
 }
@@ -26,7 +26,7 @@ static bool whole(const ProtobufCMessageDescriptor *type, const void *bytes,
 static void a_string_with_a_0_is_not_whole(void **state)
 {
 	(void)state;
-	assert_true(tei_strings_whole(&store__remove_all__descriptor, NULL, 0));
+	assert_true(tes_strings_whole(&store__remove_all__descriptor, NULL, 0));
 	assert_true(WHOLE(remove_all, "\x08\x01\x12\x02"
 				      "ab"));
 	assert_true(WHOLE(remove_all, "\x12\x00"));

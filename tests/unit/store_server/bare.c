@@ -2,8 +2,8 @@
 /* bare.c - a server whose loop does not run */
 #include "tests/unit/store_server/bare.h"
 
-struct tei_server *server;
-static struct tei_server_settings settings;
+struct tes_server *server;
+static struct tes_server_settings settings;
 static struct tei_conf conf;
 static struct tei_loop *loop;
 
@@ -12,17 +12,17 @@ int bare_start(const char *tenants)
 	char error[TEI_CONF_ERROR_LEN];
 
 	if (tei_loop_create_bare(&loop) ||
-	    tei_conf_init(&conf, tei_server_rows, tei_server_n_rows, &settings))
+	    tei_conf_init(&conf, tes_server_rows, tes_server_n_rows, &settings))
 		return -1;
 	return tei_conf_set(&conf, "port", "0", error) ||
 	       tei_conf_set(&conf, "metrics_port", "0", error) ||
 	       tei_conf_set(&conf, "enable_multi_tenants", tenants, error) ||
-	       tei_server_create(loop, &settings, &server, error);
+	       tes_server_create(loop, &settings, &server, error);
 }
 
 void bare_stop(void)
 {
-	tei_server_destroy(server);
+	tes_server_destroy(server);
 	tei_conf_fini(&conf);
 	tei_loop_destroy(loop);
 }

@@ -11,7 +11,7 @@
 #include "store/server/server.h"
 #include "store/server/state.h"
 
-extern struct tei_server *server;
+extern struct tes_server *server;
 
 /* 0, or what failed; @tenants: "true" or "false". */
 int bare_start(const char *tenants);

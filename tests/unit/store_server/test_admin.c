@@ -33,7 +33,7 @@ static int ask(struct tei_http_reply *reply)
 						 .path = "/api/v1/remove_all"};
 
 	*reply = (struct tei_http_reply){.body = body};
-	return tei_server_admin_remove_all(&request, reply, server);
+	return tes_server_admin_remove_all(&request, reply, server);
 }
 
 static void finish(struct tei_http_reply *reply)
@@ -45,9 +45,9 @@ static void finish(struct tei_http_reply *reply)
 
 static void tick(void)
 {
-	struct tei_event ev = {.type = TEI_EVENT_TICK};
+	struct tes_event ev = {.type = TES_EVENT_TICK};
 
-	assert_int_equal(tei_server_step(server, &ev, NULL, NULL), 0);
+	assert_int_equal(tes_server_step(server, &ev, NULL, NULL), 0);
 }
 
 static void one_removal_at_a_time(void **state)

@@ -34,18 +34,18 @@ static int stop(void **state)
 	return 0;
 }
 
-static void step(struct tei_event *ev)
+static void step(struct tes_event *ev)
 {
 	ev->session = OWNER;
-	assert_int_equal(tei_server_step(server, ev, NULL, NULL), 0);
+	assert_int_equal(tes_server_step(server, ev, NULL, NULL), 0);
 }
 
 /* Two mounts of each name. */
 static void mount_many(void)
 {
-	uint8_t id[TEI_CORE_ID_LEN] = {1};
-	struct tei_event join = {.type = TEI_EVENT_JOIN};
-	struct tei_event beat = {.type = TEI_EVENT_HEARTBEAT};
+	uint8_t id[TES_CORE_ID_LEN] = {1};
+	struct tes_event join = {.type = TES_EVENT_JOIN};
+	struct tes_event beat = {.type = TES_EVENT_HEARTBEAT};
 	char name[40];
 
 	join.u.join.client_id = id;
@@ -55,7 +55,7 @@ static void mount_many(void)
 	step(&join);
 	step(&beat);
 	for (uint32_t i = 0; i < MOUNTS; i++) {
-		struct tei_event ev = {.type = TEI_EVENT_MOUNT};
+		struct tes_event ev = {.type = TES_EVENT_MOUNT};
 
 		snprintf(name, sizeof(name), "segment-%04u", i / 2);
 		memcpy(id + 1, &i, sizeof(i));
@@ -74,16 +74,16 @@ static void name_many(void)
 	for (int i = 0; i < TENANTS; i++) {
 		snprintf(name, sizeof(name), "t%d", i);
 		assert_int_equal(
-			tei_core_tenant_set(server->core, name, 1u << 20), 0);
+			tes_core_tenant_set(server->core, name, 1u << 20), 0);
 	}
 }
 
 static const struct tei_http_route *route(const char *path)
 {
-	for (size_t i = 0; i < tei_server_n_routes; i++)
-		if (tei_server_routes[i].method == TEI_HTTP_GET &&
-		    !strcmp(tei_server_routes[i].path, path))
-			return &tei_server_routes[i];
+	for (size_t i = 0; i < tes_server_n_routes; i++)
+		if (tes_server_routes[i].method == TEI_HTTP_GET &&
+		    !strcmp(tes_server_routes[i].path, path))
+			return &tes_server_routes[i];
 	fail_msg("%s", path);
 	return NULL;
 }

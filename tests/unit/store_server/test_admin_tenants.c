@@ -20,10 +20,10 @@
 #include "tests/lib/test.h"
 #include "tests/lib/tmpdir.h"
 
-static struct tei_server_settings settings;
+static struct tes_server_settings settings;
 static struct tei_conf conf;
 static struct tei_loop *loop;
-static struct tei_server *server;
+static struct tes_server *server;
 static struct evbuffer *body;
 static char folder[TEST_PATH_MAX], path[TEST_PATH_MAX + 32];
 static char error[TEI_CONF_ERROR_LEN], text[65536];
@@ -40,19 +40,19 @@ static void write_file(const char *yaml)
 /* 0, or what creating the server said. */
 static int open_server(const char *enabled, const char *uri)
 {
-	if (tei_conf_init(&conf, tei_server_rows, tei_server_n_rows,
+	if (tei_conf_init(&conf, tes_server_rows, tes_server_n_rows,
 			  &settings) ||
 	    tei_conf_set(&conf, "port", "0", error) ||
 	    tei_conf_set(&conf, "metrics_port", "0", error) ||
 	    tei_conf_set(&conf, "enable_multi_tenants", enabled, error) ||
 	    tei_conf_set(&conf, "tenant_quota_connector_uri", uri, error))
 		return -1;
-	return tei_server_create(loop, &settings, &server, error);
+	return tes_server_create(loop, &settings, &server, error);
 }
 
 static void close_server(void)
 {
-	tei_server_destroy(server);
+	tes_server_destroy(server);
 	server = NULL;
 	tei_conf_fini(&conf);
 }
@@ -94,11 +94,11 @@ static int ask(enum tei_http_method method, const char *name, const char *put)
 	int status, n;
 
 	if (method == TEI_HTTP_GET)
-		status = tei_server_admin_quotas(&request, &reply, server);
+		status = tes_server_admin_quotas(&request, &reply, server);
 	else if (method == TEI_HTTP_PUT)
-		status = tei_server_admin_set_quota(&request, &reply, server);
+		status = tes_server_admin_set_quota(&request, &reply, server);
 	else
-		status = tei_server_admin_unset_quota(&request, &reply, server);
+		status = tes_server_admin_unset_quota(&request, &reply, server);
 	while (reply.more && reply.more(body, reply.state) > 0)
 		;
 	if (reply.done)
@@ -151,7 +151,7 @@ static void a_bad_file_ends_the_start(void **state)
 static void a_change_is_there_and_in_the_file(void **state)
 {
 	char uri[TEST_PATH_MAX + 64];
-	struct tei_quotas q = {.n = 0};
+	struct tes_quotas q = {.n = 0};
 
 	(void)state;
 	write_file("version: 1\ntenants: []\n");
@@ -164,11 +164,11 @@ static void a_change_is_there_and_in_the_file(void **state)
 	assert_int_equal(
 		ask(TEI_HTTP_PUT, "c", "{\"requested_quota_bytes\":1000}"),
 		200);
-	assert_int_equal(tei_quotas_read(path, &q, error), 0);
+	assert_int_equal(tes_quotas_read(path, &q, error), 0);
 	assert_int_equal(q.n, 2);
 	assert_string_equal(q.at[0].name, "a b");
 	assert_int_equal(q.at[0].bytes, 5242880);
-	tei_quotas_free(&q);
+	tes_quotas_free(&q);
 	assert_int_equal(ask(TEI_HTTP_DELETE, "a b", NULL), 200);
 	assert_int_equal(ask(TEI_HTTP_DELETE, "a b", NULL), 404);
 	close_server();
@@ -194,13 +194,13 @@ static void a_change_that_cannot_be_written_is_none(void **state)
 	assert_int_equal(ask(TEI_HTTP_GET, "b", NULL), 404);
 }
 
-static int32_t step(struct tei_event *ev)
+static int32_t step(struct tes_event *ev)
 {
-	struct tei_actions out = {.arena = &server->out};
+	struct tes_actions out = {.arena = &server->out};
 	int32_t code = 0;
 
-	assert_int_equal(tei_core_step(server->core, ev, 1000, &out), 0);
-	if (out.n && out.at[0].type == TEI_ACTION_REPLY)
+	assert_int_equal(tes_core_step(server->core, ev, 1000, &out), 0);
+	if (out.n && out.at[0].type == TES_ACTION_REPLY)
 		code = out.at[0].u.reply.code;
 	tei_arena_reset(&server->out);
 	return code;
@@ -209,13 +209,13 @@ static int32_t step(struct tei_event *ev)
 /* An owner brings an object of "b", which nobody has given a quota. */
 static void bring_an_object(void)
 {
-	static const uint8_t id[TEI_CORE_ID_LEN] = {1};
-	static struct tei_core_key key = {"k", 1};
+	static const uint8_t id[TES_CORE_ID_LEN] = {1};
+	static struct tes_core_key key = {"k", 1};
 	static uint64_t generation = 1, epoch = 1, size = 100,
 			address = 0x10000;
 	static uint32_t crc, first = 1;
 	static const char *tenants[] = {"b"};
-	struct tei_core_objects objects = {
+	struct tes_core_objects objects = {
 		.n = 1,
 		.n_entries = 1,
 		.keys = &key,
@@ -229,19 +229,19 @@ static void bring_an_object(void)
 		.tenants = tenants,
 		.n_tenants = 1,
 	};
-	struct tei_event ev = {.type = TEI_EVENT_JOIN, .session = 1};
+	struct tes_event ev = {.type = TES_EVENT_JOIN, .session = 1};
 
 	ev.u.join.client_id = ev.u.join.incarnation = id;
 	assert_int_equal(step(&ev), 0);
-	ev = (struct tei_event){.type = TEI_EVENT_MOUNT, .session = 1};
+	ev = (struct tes_event){.type = TES_EVENT_MOUNT, .session = 1};
 	ev.u.mount.segment = id;
 	ev.u.mount.name = "x:1";
 	ev.u.mount.base = address;
 	ev.u.mount.size = 65536;
 	ev.u.mount.offering = true;
 	assert_int_equal(step(&ev), 0);
-	ev = (struct tei_event){
-		.type = TEI_EVENT_OFFER, .session = 1, .n = 1, .keys = &key};
+	ev = (struct tes_event){
+		.type = TES_EVENT_OFFER, .session = 1, .n = 1, .keys = &key};
 	ev.u.offer.segment = id;
 	ev.u.offer.objects = &objects;
 	assert_int_equal(step(&ev), 0);
@@ -279,7 +279,7 @@ static void wrong_requests_are_refused_with_a_reason(void **state)
 		"{\"requested_quota_bytes\":1} x",
 		"{\"requested_quota_bytes\":1,\"requested_quota_bytes\":2}",
 	};
-	char name[TEI_CORE_TENANT_MAX + 2];
+	char name[TES_CORE_TENANT_MAX + 2];
 
 	(void)state;
 	assert_int_equal(open_server("true", ""), 0);
@@ -319,15 +319,15 @@ static void without_tenants_all_is_409(void **state)
 static void quotas_in_etcd_are_refused_at_the_start(void **state)
 {
 	(void)state;
-	assert_int_equal(tei_conf_init(&conf, tei_server_rows,
-				       tei_server_n_rows, &settings),
+	assert_int_equal(tei_conf_init(&conf, tes_server_rows,
+				       tes_server_n_rows, &settings),
 			 0);
 	assert_int_equal(
 		tei_conf_set(&conf, "enable_multi_tenants", "1", error), 0);
 	assert_int_equal(tei_conf_set(&conf, "tenant_quota_connector_type",
 				      "etcd", error),
 			 0);
-	assert_true(tei_server_create(loop, &settings, &server, error) < 0);
+	assert_true(tes_server_create(loop, &settings, &server, error) < 0);
 	assert_non_null(strstr(error, "--tenant_quota_connector_type"));
 }
 

@@ -9,7 +9,7 @@
 #include "tests/lib/faults.h"
 #include "tests/lib/test.h"
 
-static struct tei_server_settings settings;
+static struct tes_server_settings settings;
 static struct tei_conf conf;
 
 static void drop_line(int level, const char *line, void *arg)
@@ -25,7 +25,7 @@ static int start(void **state)
 
 	(void)state;
 	tei_log_set_sink(drop_line, NULL);
-	if (tei_conf_init(&conf, tei_server_rows, tei_server_n_rows, &settings))
+	if (tei_conf_init(&conf, tes_server_rows, tes_server_n_rows, &settings))
 		return -1;
 	return tei_conf_set(&conf, "port", "0", error) ||
 	       tei_conf_set(&conf, "metrics_port", "0", error);
@@ -48,13 +48,13 @@ static void create_fails_cleanly(enum tei_fault kind)
 
 	assert_int_equal(tei_loop_create_bare(&loop), 0);
 	while (test_faults_next(&f)) {
-		struct tei_server *server = NULL;
-		int rc = tei_server_create(loop, &settings, &server, error);
+		struct tes_server *server = NULL;
+		int rc = tes_server_create(loop, &settings, &server, error);
 
 		if (rc == 0) {
-			assert_int_not_equal(tei_server_rpc_port(server), 0);
-			assert_int_not_equal(tei_server_http_port(server), 0);
-			tei_server_destroy(server);
+			assert_int_not_equal(tes_server_rpc_port(server), 0);
+			assert_int_not_equal(tes_server_http_port(server), 0);
+			tes_server_destroy(server);
 			continue;
 		}
 		failed++;

@@ -16,7 +16,7 @@
 #define SOON_MS 60000
 #define MANY    100000
 
-static struct tei_server_settings settings;
+static struct tes_server_settings settings;
 static struct tei_conf conf;
 
 static int start(void **state)
@@ -24,7 +24,7 @@ static int start(void **state)
 	char error[TEI_CONF_ERROR_LEN];
 
 	(void)state;
-	return tei_conf_init(&conf, tei_server_rows, tei_server_n_rows,
+	return tei_conf_init(&conf, tes_server_rows, tes_server_n_rows,
 			     &settings) ||
 	       tei_conf_set(&conf, "enable_kv_events", "1", error) ||
 	       tei_conf_set(&conf, "kv_events_backend_id", "pool", error) ||
@@ -39,117 +39,117 @@ static int stop(void **state)
 	return 0;
 }
 
-static struct tei_core_item item_of(const char *key)
+static struct tes_core_item item_of(const char *key)
 {
-	return (struct tei_core_item){.key = {key, strlen(key)},
+	return (struct tes_core_item){.key = {key, strlen(key)},
 				      .tenant = {"default", 7}};
 }
 
-static unsigned int add(struct tei_events_queue *q, const char *key)
+static unsigned int add(struct tes_events_queue *q, const char *key)
 {
-	const struct tei_core_item item = item_of(key);
+	const struct tes_core_item item = item_of(key);
 
-	return tei_events_queue_add(q, TEI_CORE_STORED, &item);
+	return tes_events_queue_add(q, TES_CORE_STORED, &item);
 }
 
 /* ---- queue ---- */
 
 static void a_full_queue_drops_the_oldest(void **state)
 {
-	struct tei_events_chunk *chunk;
-	struct tei_events_record r;
-	struct tei_events_queue q;
+	struct tes_events_chunk *chunk;
+	struct tes_events_record r;
+	struct tes_events_queue q;
 
 	(void)state;
-	tei_events_queue_init(&q, 2);
+	tes_events_queue_init(&q, 2);
 	assert_int_equal(add(&q, "a"), 0);
 	assert_int_equal(add(&q, "b"), 0);
 	assert_int_equal(add(&q, "c"), 1);
 	assert_int_equal(q.n, 2);
-	chunk = tei_events_queue_take(&q);
+	chunk = tes_events_queue_take(&q);
 	assert_non_null(chunk);
-	assert_true(tei_events_chunk_next(chunk, &r));
+	assert_true(tes_events_chunk_next(chunk, &r));
 	assert_int_equal(r.number, 1);
 	assert_int_equal(r.item.key.len, 1);
 	assert_memory_equal(r.item.key.bytes, "b", 1);
-	assert_true(tei_events_chunk_next(chunk, &r));
+	assert_true(tes_events_chunk_next(chunk, &r));
 	assert_int_equal(r.number, 2);
 	assert_memory_equal(r.item.key.bytes, "c", 1);
 	assert_memory_equal(r.item.tenant.bytes, "default", 7);
-	assert_false(tei_events_chunk_next(chunk, &r));
-	tei_events_chunk_free(chunk);
-	assert_null(tei_events_queue_take(&q));
-	tei_events_queue_fini(&q);
+	assert_false(tes_events_chunk_next(chunk, &r));
+	tes_events_chunk_free(chunk);
+	assert_null(tes_events_queue_take(&q));
+	tes_events_queue_fini(&q);
 }
 
 static void a_queue_keeps_the_last_of_many(void **state)
 {
 	static char key[1000];
-	struct tei_events_chunk *chunk;
-	struct tei_events_record r;
-	struct tei_events_queue q;
+	struct tes_events_chunk *chunk;
+	struct tes_events_record r;
+	struct tes_events_queue q;
 	unsigned int dropped = 0;
 	uint64_t next = 900;
 
 	(void)state;
-	tei_events_queue_init(&q, 100);
+	tes_events_queue_init(&q, 100);
 	for (unsigned int i = 0; i < 1000; i++) {
 		memset(key, 'a' + (int)(i % 26), sizeof(key) - 1);
 		dropped += add(&q, key);
 	}
 	assert_int_equal(dropped, 900);
-	while ((chunk = tei_events_queue_take(&q))) {
-		while (tei_events_chunk_next(chunk, &r)) {
+	while ((chunk = tes_events_queue_take(&q))) {
+		while (tes_events_chunk_next(chunk, &r)) {
 			const char *bytes = r.item.key.bytes;
 
 			assert_int_equal(r.number, next);
 			assert_int_equal(bytes[0], 'a' + (int)(next % 26));
 			next++;
 		}
-		tei_events_chunk_free(chunk);
+		tes_events_chunk_free(chunk);
 	}
 	assert_int_equal(next, 1000);
-	tei_events_queue_fini(&q);
+	tes_events_queue_fini(&q);
 }
 
 static void without_memory_the_newest_is_dropped(void **state)
 {
-	struct tei_events_chunk *chunk;
-	struct tei_events_record r;
-	struct tei_events_queue q;
+	struct tes_events_chunk *chunk;
+	struct tes_events_record r;
+	struct tes_events_queue q;
 
 	(void)state;
-	tei_events_queue_init(&q, 0);
+	tes_events_queue_init(&q, 0);
 	tei_fault_arm(TEI_FAULT_ALLOC, 1);
 	assert_int_equal(add(&q, "a"), 1);
 	tei_fault_disarm_all();
 	assert_int_equal(add(&q, "b"), 0);
-	chunk = tei_events_queue_take(&q);
+	chunk = tes_events_queue_take(&q);
 	assert_non_null(chunk);
-	assert_true(tei_events_chunk_next(chunk, &r));
+	assert_true(tes_events_chunk_next(chunk, &r));
 	assert_int_equal(r.number, 1);
-	tei_events_chunk_free(chunk);
-	tei_events_queue_fini(&q);
+	tes_events_chunk_free(chunk);
+	tes_events_queue_fini(&q);
 }
 
 /* ---- form ---- */
 
-static struct tei_events_packer packer; /* of the message */
+static struct tes_events_packer packer; /* of the message */
 
 /* What one event with this key looks like, and whether it tells something. */
 static bool pack(const char *key, size_t len, bool legacy, bool object_key,
-		 enum tei_core_news news, msgpack_unpacked *out)
+		 enum tes_core_news news, msgpack_unpacked *out)
 {
-	struct tei_events_record r = {.news = news, .item = item_of("")};
-	struct tei_events_packer *p = &packer;
+	struct tes_events_record r = {.news = news, .item = item_of("")};
+	struct tes_events_packer *p = &packer;
 	bool unparsed, tells;
 	uint64_t hash;
 
-	r.item.key = (struct tei_core_key){key, len};
-	assert_int_equal(tei_events_packer_init(p, "pool", legacy, object_key),
+	r.item.key = (struct tes_core_key){key, len};
+	assert_int_equal(tes_events_packer_init(p, "pool", legacy, object_key),
 			 0);
-	tells = tei_events_tells(p, &r, &hash, &unparsed);
-	assert_int_equal(tei_events_pack(p, 12345, &r, 1, 7), 0);
+	tells = tes_events_tells(p, &r, &hash, &unparsed);
+	assert_int_equal(tes_events_pack(p, 12345, &r, 1, 7), 0);
 	msgpack_unpacked_init(out);
 	assert_int_equal(
 		msgpack_unpack_next(out, p->message.at, p->message.len, NULL),
@@ -160,7 +160,7 @@ static bool pack(const char *key, size_t len, bool legacy, bool object_key,
 static void forget(msgpack_unpacked *message)
 {
 	msgpack_unpacked_destroy(message);
-	tei_events_packer_fini(&packer);
+	tes_events_packer_fini(&packer);
 }
 
 static const msgpack_object *event_of(const msgpack_unpacked *message)
@@ -190,7 +190,7 @@ static void a_stored_event_has_all_fields(void **state)
 	const msgpack_object *e, *list;
 
 	(void)state;
-	assert_true(pack("0xFFffFFffFFffFFfe", 18, true, true, TEI_CORE_STORED,
+	assert_true(pack("0xFFffFFffFFffFFfe", 18, true, true, TES_CORE_STORED,
 			 &m));
 	e = event_of(&m);
 	assert_int_equal(e->via.map.size, 20);
@@ -222,7 +222,7 @@ static void a_removed_event_has_fewer(void **state)
 	const msgpack_object *e;
 
 	(void)state;
-	assert_true(pack("1234", 4, false, false, TEI_CORE_REMOVED, &m));
+	assert_true(pack("1234", 4, false, false, TES_CORE_REMOVED, &m));
 	e = event_of(&m);
 	assert_int_equal(e->via.map.size, 14);
 	assert_true(event_is(e, "event_type", "removed"));
@@ -252,17 +252,17 @@ static void keys_that_are_no_numbers_have_no_hash(void **state)
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(keys); i++) {
 		assert_false(pack(keys[i], strlen(keys[i]), true, false,
-				  TEI_CORE_STORED, &m));
+				  TES_CORE_STORED, &m));
 		forget(&m);
 		assert_true(pack(keys[i], strlen(keys[i]), true, true,
-				 TEI_CORE_STORED, &m));
+				 TES_CORE_STORED, &m));
 		assert_int_equal(
 			event_at(event_of(&m), "seq_hashes")->via.array.size,
 			0);
 		forget(&m);
 	}
 	assert_true(pack("18446744073709551615", 20, true, false,
-			 TEI_CORE_STORED, &m));
+			 TES_CORE_STORED, &m));
 	forget(&m);
 }
 
@@ -289,7 +289,7 @@ static void keys_that_are_no_text_are_binary(void **state)
 	for (size_t i = 0; i < TEST_COUNT(keys); i++) {
 		const msgpack_object *key;
 
-		pack(keys[i].bytes, keys[i].len, true, true, TEI_CORE_STORED,
+		pack(keys[i].bytes, keys[i].len, true, true, TES_CORE_STORED,
 		     &m);
 		key = event_at(event_of(&m), "object_key");
 		assert_int_equal(key->type, keys[i].text ? MSGPACK_OBJECT_STR
@@ -307,22 +307,22 @@ static void keys_that_are_no_text_are_binary(void **state)
  * see test_events_thread.c. */
 #if !defined(__SANITIZE_THREAD__)
 
-static void say(struct tei_events *e, enum tei_core_news news, const char *key)
+static void say(struct tes_events *e, enum tes_core_news news, const char *key)
 {
-	const struct tei_core_item item = item_of(key);
+	const struct tes_core_item item = item_of(key);
 
-	tei_events_note(news, &item, e);
+	tes_events_note(news, &item, e);
 }
 
 /* What is published before somebody listens is lost: until it is not. */
-static void join(struct tei_events *e, struct subscriber *s)
+static void join(struct tes_events *e, struct subscriber *s)
 {
 	uint64_t end = tei_now_ms() + SOON_MS;
 
-	subscriber_open(s, tei_events_endpoint(e));
+	subscriber_open(s, tes_events_endpoint(e));
 	do {
 		assert_true(tei_now_ms() < end);
-		say(e, TEI_CORE_STORED, "hello");
+		say(e, TES_CORE_STORED, "hello");
 	} while (!subscriber_next(s, 10));
 }
 
@@ -338,44 +338,44 @@ static const msgpack_object *next(struct subscriber *s)
 	return event;
 }
 
-static struct tei_events *begin(void)
+static struct tes_events *begin(void)
 {
 	char error[TEI_CONF_ERROR_LEN] = "";
-	struct tei_events *e;
+	struct tes_events *e;
 
-	if (tei_events_start(&settings, &e, error))
+	if (tes_events_start(&settings, &e, error))
 		fail_msg("%s", error);
 	assert_non_null(e);
 	return e;
 }
 
 struct waiting {
-	struct tei_events *events;
+	struct tes_events *events;
 	uint64_t published;
 };
 
 static bool all_published(void *arg)
 {
 	struct waiting *w = arg;
-	struct tei_events_figures f;
+	struct tes_events_figures f;
 
-	tei_events_figures(w->events, &f);
+	tes_events_figures(w->events, &f);
 	return f.events == w->published;
 }
 
 static void what_is_noted_arrives_in_order(void **state)
 {
-	struct tei_events *e = begin();
+	struct tes_events *e = begin();
 	struct waiting w = {e, 0};
-	struct tei_events_figures f;
+	struct tes_events_figures f;
 	const msgpack_object *event;
 	uint64_t id;
 	struct subscriber s;
 
 	(void)state;
 	join(e, &s);
-	say(e, TEI_CORE_STORED, "1");
-	say(e, TEI_CORE_REMOVED, "1");
+	say(e, TES_CORE_STORED, "1");
+	say(e, TES_CORE_REMOVED, "1");
 	event = next(&s);
 	assert_true(event_is(event, "event_type", "stored"));
 	id = event_number(event, "event_id");
@@ -384,34 +384,34 @@ static void what_is_noted_arrives_in_order(void **state)
 	assert_int_equal(event_number(event, "event_id"), id + 1);
 	w.published = id + 1;
 	assert_true(test_wait_until(all_published, &w, SOON_MS));
-	tei_events_figures(e, &f);
+	tes_events_figures(e, &f);
 	assert_true(f.enabled);
 	assert_true(f.batches > 0);
 	assert_int_equal(f.sequence, f.batches);
 	assert_true(f.unparsed > 0);
 	assert_int_equal(f.dropped, 0);
 	subscriber_close(&s);
-	tei_events_stop(e);
+	tes_events_stop(e);
 }
 
 /* A hundred thousand, as fast as they come: what is missing is counted, leaves
  * a gap in both numbers, and what is there is in order. */
 static void of_many_what_is_missing_is_known(void **state)
 {
-	struct tei_events *e = begin();
+	struct tes_events *e = begin();
 	uint64_t sequence, id, gaps = 0, jumps = 0, got = 0, last = 0;
-	struct tei_events_figures f;
+	struct tes_events_figures f;
 	struct subscriber s;
 	char key[24];
 
 	(void)state;
 	join(e, &s);
-	say(e, TEI_CORE_STORED, "0");
+	say(e, TES_CORE_STORED, "0");
 	id = event_number(next(&s), "event_id");
 	sequence = s.sequence;
 	for (unsigned int i = 1; i <= MANY; i++) {
 		snprintf(key, sizeof(key), "%u", i);
-		say(e, TEI_CORE_STORED, key);
+		say(e, TES_CORE_STORED, key);
 	}
 	while (last < MANY) {
 		const msgpack_object *event = subscriber_next(&s, SOON_MS);
@@ -429,28 +429,28 @@ static void of_many_what_is_missing_is_known(void **state)
 		last = hash;
 		got++;
 	}
-	tei_events_figures(e, &f);
+	tes_events_figures(e, &f);
 	assert_int_equal(f.dropped, gaps);
 	assert_int_equal(jumps, gaps);
 	assert_int_equal(got, MANY - gaps);
 	subscriber_close(&s);
-	tei_events_stop(e);
+	tes_events_stop(e);
 }
 
 static void without_subscribers_nothing_piles_up(void **state)
 {
 	struct waiting w = {begin(), 0};
-	struct tei_events_figures f;
+	struct tes_events_figures f;
 
 	(void)state;
 	for (unsigned int i = 0; i < 1000; i++)
-		say(w.events, TEI_CORE_STORED, "1");
+		say(w.events, TES_CORE_STORED, "1");
 	w.published = 1000;
 	assert_true(test_wait_until(all_published, &w, SOON_MS));
-	tei_events_figures(w.events, &f);
+	tes_events_figures(w.events, &f);
 	assert_int_equal(f.queued, 0);
 	assert_int_equal(f.dropped, 0);
-	tei_events_stop(w.events);
+	tes_events_stop(w.events);
 }
 
 #endif /* __SANITIZE_THREAD__ */
@@ -463,29 +463,29 @@ static void a_start_without_memory_leaves_nothing(void **state)
 
 	(void)state;
 	while (test_faults_next(&f)) {
-		struct tei_events *e;
+		struct tes_events *e;
 
-		failed += tei_events_start(&settings, &e, error) != 0;
-		tei_events_stop(e);
+		failed += tes_events_start(&settings, &e, error) != 0;
+		tes_events_stop(e);
 	}
 	assert_true(failed > 0);
 }
 
 static void a_bad_endpoint_is_named(void **state)
 {
-	struct tei_server_settings bad = settings;
+	struct tes_server_settings bad = settings;
 	char error[TEI_CONF_ERROR_LEN] = "", nowhere[] = "tcp://300.1.1.1:1";
-	struct tei_events *e;
+	struct tes_events *e;
 
 	(void)state;
 	bad.kv_events_bind_endpoint = nowhere;
-	assert_true(tei_events_start(&bad, &e, error) < 0);
+	assert_true(tes_events_start(&bad, &e, error) < 0);
 	assert_non_null(strstr(error, "kv_events_bind_endpoint"));
 	assert_null(e);
 	*nowhere = '\0';
-	assert_int_equal(tei_events_start(&bad, &e, error), 0);
+	assert_int_equal(tes_events_start(&bad, &e, error), 0);
 	assert_null(e);
-	tei_events_stop(e);
+	tes_events_stop(e);
 }
 
 int main(void)

@@ -26,9 +26,9 @@ static struct {
 	size_t n;
 } wire;
 
-int tei_events_socket_open(const char *endpoint, int n_waiting, bool insecure,
-			   struct tei_events_socket **out,
-			   char why[TEI_EVENTS_WHY_LEN])
+int tes_events_socket_open(const char *endpoint, int n_waiting, bool insecure,
+			   struct tes_events_socket **out,
+			   char why[TES_EVENTS_WHY_LEN])
 {
 	(void)endpoint;
 	(void)n_waiting;
@@ -38,19 +38,19 @@ int tei_events_socket_open(const char *endpoint, int n_waiting, bool insecure,
 	return 0;
 }
 
-void tei_events_socket_close(struct tei_events_socket *s)
+void tes_events_socket_close(struct tes_events_socket *s)
 {
 	(void)s;
 }
 
-const char *tei_events_socket_endpoint(const struct tei_events_socket *s)
+const char *tes_events_socket_endpoint(const struct tes_events_socket *s)
 {
 	(void)s;
 	return "here";
 }
 
-int tei_events_socket_send(struct tei_events_socket *s,
-			   const struct tei_events_part *parts, size_t n)
+int tes_events_socket_send(struct tes_events_socket *s,
+			   const struct tes_events_part *parts, size_t n)
 {
 	uint64_t number;
 
@@ -74,10 +74,10 @@ static void hold(bool held)
 	tei_mutex_unlock(&wire.mu);
 }
 
-static struct tei_events *begin(void)
+static struct tes_events *begin(void)
 {
 	static char endpoint[] = "x", backend[] = "pool";
-	struct tei_server_settings settings = {
+	struct tes_server_settings settings = {
 		.enable_kv_events = true,
 		.kv_events_bind_endpoint = endpoint,
 		.kv_events_backend_id = backend,
@@ -85,28 +85,28 @@ static struct tei_events *begin(void)
 		.kv_events_queue_capacity = 100,
 	};
 	char error[TEI_CONF_ERROR_LEN];
-	struct tei_events *e;
+	struct tes_events *e;
 
 	wire.n = 0;
-	assert_int_equal(tei_events_start(&settings, &e, error), 0);
-	assert_string_equal(tei_events_endpoint(e), "here");
+	assert_int_equal(tes_events_start(&settings, &e, error), 0);
+	assert_string_equal(tes_events_endpoint(e), "here");
 	return e;
 }
 
-static void say(struct tei_events *e, unsigned int n)
+static void say(struct tes_events *e, unsigned int n)
 {
-	const struct tei_core_item item = {.key = {"1", 1},
+	const struct tes_core_item item = {.key = {"1", 1},
 					   .tenant = {"default", 7}};
 
 	while (n--)
-		tei_events_note(TEI_CORE_STORED, &item, e);
+		tes_events_note(TES_CORE_STORED, &item, e);
 }
 
-static struct tei_events_figures figures(struct tei_events *e)
+static struct tes_events_figures figures(struct tes_events *e)
 {
-	struct tei_events_figures f;
+	struct tes_events_figures f;
 
-	tei_events_figures(e, &f);
+	tes_events_figures(e, &f);
 	return f;
 }
 
@@ -122,8 +122,8 @@ static bool first_is_out(void *e)
 
 static void what_a_held_socket_misses_is_dropped_and_counted(void **state)
 {
-	struct tei_events *e = begin();
-	struct tei_events_figures f;
+	struct tes_events *e = begin();
+	struct tes_events_figures f;
 
 	(void)state;
 	say(e, 1);
@@ -137,7 +137,7 @@ static void what_a_held_socket_misses_is_dropped_and_counted(void **state)
 	assert_int_equal(f.dropped, 150);
 	hold(false);
 	assert_true(test_wait_until(is_empty, e, SOON_MS));
-	tei_events_stop(e);
+	tes_events_stop(e);
 	/* 1, 1, and 64 and 36 behind a gap. */
 	assert_int_equal(wire.n, 4);
 	assert_int_equal(wire.numbers[0], 1);
@@ -148,11 +148,11 @@ static void what_a_held_socket_misses_is_dropped_and_counted(void **state)
 
 static void what_waits_at_the_end_is_published(void **state)
 {
-	struct tei_events *e = begin();
+	struct tes_events *e = begin();
 
 	(void)state;
 	say(e, 70);
-	tei_events_stop(e);
+	tes_events_stop(e);
 	assert_true(wire.n >= 2);
 	assert_int_equal(wire.numbers[wire.n - 1], wire.n);
 }

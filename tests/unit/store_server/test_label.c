@@ -22,7 +22,7 @@ static void a_label_is_text_whatever_the_name_is(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-		tei_server_label(cases[i].name, out, sizeof(out));
+		tes_server_label(cases[i].name, out, sizeof(out));
 		assert_string_equal(out, cases[i].label);
 	}
 }
@@ -34,7 +34,7 @@ static void a_label_is_cut_between_characters(void **state)
 	(void)state;
 	for (size_t room = 1; room <= sizeof(out); room++) {
 		memset(out, 'x', sizeof(out));
-		tei_server_label("\xe4\xb8\xad\xe4\xb8\xad\xe4\xb8\xad", out,
+		tes_server_label("\xe4\xb8\xad\xe4\xb8\xad\xe4\xb8\xad", out,
 				 room);
 		assert_int_equal(strlen(out), (room - 1) / 3 * 3);
 	}

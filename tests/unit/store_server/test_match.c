@@ -8,15 +8,15 @@
 
 static bool matches(const char *pattern, const char *key, size_t len)
 {
-	char why[TEI_SERVER_MATCH_WHY_LEN];
-	struct tei_server_match *m;
+	char why[TES_SERVER_MATCH_WHY_LEN];
+	struct tes_server_match *m;
 	unsigned int cost = 0;
 	bool yes;
 
-	assert_int_equal(tei_server_match_create(pattern, &m, why), 0);
-	yes = tei_server_match(key, len, m, &cost);
-	assert_false(tei_server_match_failed(m));
-	tei_server_match_destroy(m);
+	assert_int_equal(tes_server_match_create(pattern, &m, why), 0);
+	yes = tes_server_match(key, len, m, &cost);
+	assert_false(tes_server_match_failed(m));
+	tes_server_match_destroy(m);
 	return yes;
 }
 
@@ -61,13 +61,13 @@ static void bad_patterns_are_named(void **state)
 		"(",  "[a", "*",        "a{2,1}",
 		"\\", ")",  "(?(1)a|b", "((((a{1000}){1000}){1000}){1000})",
 	};
-	char why[TEI_SERVER_MATCH_WHY_LEN];
-	struct tei_server_match *m;
+	char why[TES_SERVER_MATCH_WHY_LEN];
+	struct tes_server_match *m;
 
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(bad); i++) {
 		why[0] = '\0';
-		assert_int_equal(tei_server_match_create(bad[i], &m, why),
+		assert_int_equal(tes_server_match_create(bad[i], &m, why),
 				 -EINVAL);
 		assert_memory_equal(why, "pattern, at ", 12);
 	}
@@ -75,33 +75,33 @@ static void bad_patterns_are_named(void **state)
 
 static void an_evil_pattern_ends_early_and_matches_nothing(void **state)
 {
-	char key[1024], why[TEI_SERVER_MATCH_WHY_LEN];
-	struct tei_server_match *m;
+	char key[1024], why[TES_SERVER_MATCH_WHY_LEN];
+	struct tes_server_match *m;
 	unsigned int cost = 0;
 
 	(void)state;
 	memset(key, 'a', sizeof(key));
-	assert_int_equal(tei_server_match_create("(a+)+b|^a", &m, why), 0);
-	assert_true(tei_server_match("ab", 2, m, &cost));
-	assert_false(tei_server_match(key, sizeof(key), m, &cost));
-	assert_true(tei_server_match_failed(m));
-	assert_false(tei_server_match("ab", 2, m, &cost));
-	tei_server_match_destroy(m);
-	tei_server_match_destroy(NULL);
+	assert_int_equal(tes_server_match_create("(a+)+b|^a", &m, why), 0);
+	assert_true(tes_server_match("ab", 2, m, &cost));
+	assert_false(tes_server_match(key, sizeof(key), m, &cost));
+	assert_true(tes_server_match_failed(m));
+	assert_false(tes_server_match("ab", 2, m, &cost));
+	tes_server_match_destroy(m);
+	tes_server_match_destroy(NULL);
 }
 
 static bool fails(const char *pattern)
 {
-	char key[1024], why[TEI_SERVER_MATCH_WHY_LEN];
-	struct tei_server_match *m;
+	char key[1024], why[TES_SERVER_MATCH_WHY_LEN];
+	struct tes_server_match *m;
 	unsigned int cost = 0;
 	bool failed;
 
 	memset(key, 'a', sizeof(key));
-	assert_int_equal(tei_server_match_create(pattern, &m, why), 0);
-	assert_false(tei_server_match(key, sizeof(key), m, &cost));
-	failed = tei_server_match_failed(m);
-	tei_server_match_destroy(m);
+	assert_int_equal(tes_server_match_create(pattern, &m, why), 0);
+	assert_false(tes_server_match(key, sizeof(key), m, &cost));
+	failed = tes_server_match_failed(m);
+	tes_server_match_destroy(m);
 	return failed;
 }
 
@@ -120,17 +120,17 @@ static void what_a_whole_key_takes_is_bounded(void **state)
 
 static void a_match_that_is_stopped_matches_nothing(void **state)
 {
-	char why[TEI_SERVER_MATCH_WHY_LEN];
-	struct tei_server_match *m;
+	char why[TES_SERVER_MATCH_WHY_LEN];
+	struct tes_server_match *m;
 	unsigned int cost = 0;
 
 	(void)state;
-	assert_int_equal(tei_server_match_create("a", &m, why), 0);
-	assert_true(tei_server_match("a", 1, m, &cost));
-	tei_server_match_stop(m);
-	assert_false(tei_server_match("a", 1, m, &cost));
-	assert_true(tei_server_match_failed(m));
-	tei_server_match_destroy(m);
+	assert_int_equal(tes_server_match_create("a", &m, why), 0);
+	assert_true(tes_server_match("a", 1, m, &cost));
+	tes_server_match_stop(m);
+	assert_false(tes_server_match("a", 1, m, &cost));
+	assert_true(tes_server_match_failed(m));
+	tes_server_match_destroy(m);
 }
 
 int main(void)

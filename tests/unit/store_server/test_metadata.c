@@ -13,12 +13,12 @@
 #define NOW  1000
 #define FAST 5000
 
-static struct tei_metadata *m;
-static const struct tei_metadata_limits roomy = {1000, 1000, 1 << 20};
+static struct tes_metadata *m;
+static const struct tes_metadata_limits roomy = {1000, 1000, 1 << 20};
 
-static int set_up_with(const struct tei_metadata_limits *limits)
+static int set_up_with(const struct tes_metadata_limits *limits)
 {
-	return tei_metadata_create(limits, &m);
+	return tes_metadata_create(limits, &m);
 }
 
 static int set_up(void **state)
@@ -30,15 +30,15 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	tei_metadata_destroy(m);
+	tes_metadata_destroy(m);
 	m = NULL;
 	return 0;
 }
 
-static struct tei_metadata_put make(const char *key, const char *value,
+static struct tes_metadata_put make(const char *key, const char *value,
 				    const char *life)
 {
-	return (struct tei_metadata_put){
+	return (struct tes_metadata_put){
 		.key = key,
 		.key_len = strlen(key),
 		.value = value,
@@ -48,34 +48,34 @@ static struct tei_metadata_put make(const char *key, const char *value,
 	};
 }
 
-static enum tei_metadata_result put(const char *key, const char *value)
+static enum tes_metadata_result put(const char *key, const char *value)
 {
-	struct tei_metadata_put p = make(key, value, NULL);
+	struct tes_metadata_put p = make(key, value, NULL);
 
-	return tei_metadata_put(m, &p, NOW);
+	return tes_metadata_put(m, &p, NOW);
 }
 
 /* As an engine does: under its incarnation, for 10 s. */
-static enum tei_metadata_result put_as(const char *life, const char *value,
+static enum tes_metadata_result put_as(const char *life, const char *value,
 				       const char *condition, uint64_t now)
 {
-	struct tei_metadata_put p = make(KEY, value, life);
+	struct tes_metadata_put p = make(KEY, value, life);
 
 	p.ttl_ms = 10000;
 	if (condition) {
-		p.condition = *condition ? TEI_METADATA_IF_LIFE
-					 : TEI_METADATA_IF_ABSENT;
+		p.condition = *condition ? TES_METADATA_IF_LIFE
+					 : TES_METADATA_IF_ABSENT;
 		p.if_life = condition;
 		p.if_len = strlen(condition);
 	}
-	return tei_metadata_put(m, &p, now);
+	return tes_metadata_put(m, &p, now);
 }
 
 static void expect(const char *key, const char *value, uint64_t now)
 {
 	const char *found;
 	size_t len;
-	bool is = tei_metadata_get(m, key, strlen(key), now, &found, &len);
+	bool is = tes_metadata_get(m, key, strlen(key), now, &found, &len);
 
 	if (!value) {
 		assert_false(is);
@@ -90,15 +90,15 @@ static void value_is_what_was_put_last(void **state)
 {
 	(void)state;
 	expect("a", NULL, NOW);
-	assert_int_equal(put("a", "1"), TEI_METADATA_UPDATED);
-	assert_int_equal(put("b", ""), TEI_METADATA_UPDATED);
-	assert_int_equal(put("a", "2"), TEI_METADATA_UPDATED);
-	assert_int_equal(put("a", "2"), TEI_METADATA_UNCHANGED);
+	assert_int_equal(put("a", "1"), TES_METADATA_UPDATED);
+	assert_int_equal(put("b", ""), TES_METADATA_UPDATED);
+	assert_int_equal(put("a", "2"), TES_METADATA_UPDATED);
+	assert_int_equal(put("a", "2"), TES_METADATA_UNCHANGED);
 	expect("a", "2", NOW);
 	expect("b", "", NOW);
-	assert_int_equal(tei_metadata_count(m), 2);
-	assert_int_equal(tei_metadata_remove(m, "a", 1, NULL, 0, NOW), 0);
-	assert_int_equal(tei_metadata_remove(m, "a", 1, NULL, 0, NOW), -ENOENT);
+	assert_int_equal(tes_metadata_count(m), 2);
+	assert_int_equal(tes_metadata_remove(m, "a", 1, NULL, 0, NOW), 0);
+	assert_int_equal(tes_metadata_remove(m, "a", 1, NULL, 0, NOW), -ENOENT);
 	expect("a", NULL, NOW);
 	expect("b", "", NOW);
 }
@@ -106,107 +106,107 @@ static void value_is_what_was_put_last(void **state)
 static void value_expires_unless_it_is_put_again(void **state)
 {
 	(void)state;
-	assert_int_equal(put_as("l1", "v", "", NOW), TEI_METADATA_UPDATED);
+	assert_int_equal(put_as("l1", "v", "", NOW), TES_METADATA_UPDATED);
 	expect(KEY, "v", NOW + 9999);
 	assert_int_equal(put_as("l1", "v", "l1", NOW + 9999),
-			 TEI_METADATA_UNCHANGED);
+			 TES_METADATA_UNCHANGED);
 	expect(KEY, "v", NOW + 19998);
 	expect(KEY, NULL, NOW + 19999);
-	assert_int_equal(tei_metadata_count(m), 0);
-	assert_int_equal(tei_metadata_bytes(m), 0);
+	assert_int_equal(tes_metadata_count(m), 0);
+	assert_int_equal(tes_metadata_bytes(m), 0);
 }
 
 static void name_of_a_living_engine_is_refused_to_another(void **state)
 {
 	(void)state;
-	assert_int_equal(put_as("l1", "v1", NULL, NOW), TEI_METADATA_UPDATED);
-	assert_int_equal(put_as("l2", "v2", NULL, FAST), TEI_METADATA_TAKEN);
-	assert_int_equal(put(KEY, "v3"), TEI_METADATA_TAKEN);
+	assert_int_equal(put_as("l1", "v1", NULL, NOW), TES_METADATA_UPDATED);
+	assert_int_equal(put_as("l2", "v2", NULL, FAST), TES_METADATA_TAKEN);
+	assert_int_equal(put(KEY, "v3"), TES_METADATA_TAKEN);
 	/* The same words of another are another's all the same. */
-	assert_int_equal(put_as("l2", "v1", NULL, FAST), TEI_METADATA_TAKEN);
+	assert_int_equal(put_as("l2", "v1", NULL, FAST), TES_METADATA_TAKEN);
 	expect(KEY, "v1", FAST);
-	assert_int_equal(put_as("l1", "v1b", NULL, FAST), TEI_METADATA_UPDATED);
+	assert_int_equal(put_as("l1", "v1b", NULL, FAST), TES_METADATA_UPDATED);
 	expect(KEY, "v1b", FAST);
 	/* It has died and was not seen since. */
 	assert_int_equal(put_as("l2", "v2", NULL, FAST + 10000),
-			 TEI_METADATA_UPDATED);
+			 TES_METADATA_UPDATED);
 	expect(KEY, "v2", FAST + 10000);
 }
 
 static void conditions_hold_or_nothing_changes(void **state)
 {
 	(void)state;
-	assert_int_equal(put_as("l1", "v1", "l0", NOW), TEI_METADATA_CONFLICT);
+	assert_int_equal(put_as("l1", "v1", "l0", NOW), TES_METADATA_CONFLICT);
 	expect(KEY, NULL, NOW);
-	assert_int_equal(put_as("l1", "v1", "", NOW), TEI_METADATA_UPDATED);
-	assert_int_equal(put_as("l2", "v2", "", NOW), TEI_METADATA_CONFLICT);
-	assert_int_equal(put_as("l2", "v2", "l0", NOW), TEI_METADATA_CONFLICT);
+	assert_int_equal(put_as("l1", "v1", "", NOW), TES_METADATA_UPDATED);
+	assert_int_equal(put_as("l2", "v2", "", NOW), TES_METADATA_CONFLICT);
+	assert_int_equal(put_as("l2", "v2", "l0", NOW), TES_METADATA_CONFLICT);
 	expect(KEY, "v1", NOW);
 	/* A successor that knows its predecessor to be dead. */
-	assert_int_equal(put_as("l2", "v2", "l1", NOW), TEI_METADATA_UPDATED);
+	assert_int_equal(put_as("l2", "v2", "l1", NOW), TES_METADATA_UPDATED);
 	expect(KEY, "v2", NOW);
-	assert_int_equal(tei_metadata_remove(m, KEY, strlen(KEY), "l1", 2, NOW),
+	assert_int_equal(tes_metadata_remove(m, KEY, strlen(KEY), "l1", 2, NOW),
 			 -EEXIST);
 	expect(KEY, "v2", NOW);
-	assert_int_equal(tei_metadata_remove(m, KEY, strlen(KEY), "l2", 2, NOW),
+	assert_int_equal(tes_metadata_remove(m, KEY, strlen(KEY), "l2", 2, NOW),
 			 0);
 }
 
 static void restart_without_incarnation_is_not_refused(void **state)
 {
 	(void)state;
-	assert_int_equal(put(KEY, "{\"rpc_port\":1}"), TEI_METADATA_UPDATED);
-	assert_int_equal(put(KEY, "{\"rpc_port\":1}"), TEI_METADATA_UNCHANGED);
-	assert_int_equal(put(KEY, "{\"rpc_port\":2}"), TEI_METADATA_UPDATED);
+	assert_int_equal(put(KEY, "{\"rpc_port\":1}"), TES_METADATA_UPDATED);
+	assert_int_equal(put(KEY, "{\"rpc_port\":1}"), TES_METADATA_UNCHANGED);
+	assert_int_equal(put(KEY, "{\"rpc_port\":2}"), TES_METADATA_UPDATED);
 	expect(KEY, "{\"rpc_port\":2}", NOW);
 }
 
 static void limits_refuse_and_keep_what_is_there(void **state)
 {
-	static const struct tei_metadata_limits tight = {2, 10, 100000};
-	struct tei_metadata_put p = make("k", "12345678901", NULL);
-	char long_key[TEI_METADATA_KEY_MAX + 2];
+	static const struct tes_metadata_limits tight = {2, 10, 100000};
+	struct tes_metadata_put p = make("k", "12345678901", NULL);
+	char long_key[TES_METADATA_KEY_MAX + 2];
 	uint64_t bytes;
 
 	(void)state;
-	tei_metadata_destroy(m);
+	tes_metadata_destroy(m);
 	assert_int_equal(set_up_with(&tight), 0);
-	assert_int_equal(tei_metadata_put(m, &p, NOW), TEI_METADATA_TOO_LONG);
+	assert_int_equal(tes_metadata_put(m, &p, NOW), TES_METADATA_TOO_LONG);
 	memset(long_key, 'k', sizeof(long_key) - 1);
 	long_key[sizeof(long_key) - 1] = '\0';
-	assert_int_equal(put(long_key, "v"), TEI_METADATA_TOO_LONG);
-	assert_int_equal(put("a", "1"), TEI_METADATA_UPDATED);
-	assert_int_equal(put_as("l1", "v", NULL, NOW), TEI_METADATA_UPDATED);
-	bytes = tei_metadata_bytes(m);
-	assert_int_equal(put("c", "1"), TEI_METADATA_FULL);
-	assert_int_equal(put("a", "2"), TEI_METADATA_UPDATED);
-	assert_int_equal(tei_metadata_bytes(m), bytes);
+	assert_int_equal(put(long_key, "v"), TES_METADATA_TOO_LONG);
+	assert_int_equal(put("a", "1"), TES_METADATA_UPDATED);
+	assert_int_equal(put_as("l1", "v", NULL, NOW), TES_METADATA_UPDATED);
+	bytes = tes_metadata_bytes(m);
+	assert_int_equal(put("c", "1"), TES_METADATA_FULL);
+	assert_int_equal(put("a", "2"), TES_METADATA_UPDATED);
+	assert_int_equal(tes_metadata_bytes(m), bytes);
 	/* What has expired takes no room. */
 	p = make("c", "1", NULL);
-	assert_int_equal(tei_metadata_put(m, &p, NOW + 10000),
-			 TEI_METADATA_UPDATED);
+	assert_int_equal(tes_metadata_put(m, &p, NOW + 10000),
+			 TES_METADATA_UPDATED);
 }
 
 static void bytes_of_all_are_bounded(void **state)
 {
-	static const struct tei_metadata_limits tight = {1000, 1000, 1000};
+	static const struct tes_metadata_limits tight = {1000, 1000, 1000};
 	char key[16];
 	int n = 0;
 
 	(void)state;
-	tei_metadata_destroy(m);
+	tes_metadata_destroy(m);
 	assert_int_equal(set_up_with(&tight), 0);
 	do
 		snprintf(key, sizeof(key), "k%d", n);
-	while (put(key, "value") == TEI_METADATA_UPDATED && ++n < 1000);
+	while (put(key, "value") == TES_METADATA_UPDATED && ++n < 1000);
 	assert_in_range(n, 2, 30);
-	assert_true(tei_metadata_bytes(m) <= 1000);
-	assert_int_equal(put("k0", "VALUE"), TEI_METADATA_UPDATED);
+	assert_true(tes_metadata_bytes(m) <= 1000);
+	assert_int_equal(put("k0", "VALUE"), TES_METADATA_UPDATED);
 }
 
 static void many_come_and_go_by_themselves(void **state)
 {
-	struct tei_metadata_put p;
+	struct tes_metadata_put p;
 	char key[16];
 
 	(void)state;
@@ -214,8 +214,8 @@ static void many_come_and_go_by_themselves(void **state)
 		snprintf(key, sizeof(key), "k%d", i);
 		p = make(key, "v", "l");
 		p.ttl_ms = 1 + (uint64_t)i;
-		assert_int_equal(tei_metadata_put(m, &p, NOW),
-				 TEI_METADATA_UPDATED);
+		assert_int_equal(tes_metadata_put(m, &p, NOW),
+				 TES_METADATA_UPDATED);
 	}
 	for (int i = 0; i < 900; i += 10) {
 		snprintf(key, sizeof(key), "k%d", i);
@@ -224,24 +224,24 @@ static void many_come_and_go_by_themselves(void **state)
 	}
 	for (int i = 0; i < 20; i++) /* each call does some of the work */
 		expect("none", NULL, NOW + 1000);
-	assert_int_equal(tei_metadata_count(m), 0);
+	assert_int_equal(tes_metadata_count(m), 0);
 }
 
 static void no_memory_changes_nothing(void **state)
 {
-	struct tei_metadata_put p = make("k", "new", "l");
-	enum tei_metadata_result result;
+	struct tes_metadata_put p = make("k", "new", "l");
+	enum tes_metadata_result result;
 
 	(void)state;
 	p.ttl_ms = 5;
-	assert_int_equal(put("k", "old"), TEI_METADATA_UPDATED);
+	assert_int_equal(put("k", "old"), TES_METADATA_UPDATED);
 	for (struct test_faults f = {.kind = TEI_FAULT_ALLOC};
 	     test_faults_next(&f);) {
-		result = tei_metadata_put(m, &p, NOW);
-		if (result == TEI_METADATA_FULL)
+		result = tes_metadata_put(m, &p, NOW);
+		if (result == TES_METADATA_FULL)
 			expect("k", "old", NOW);
 		else
-			assert_int_equal(result, TEI_METADATA_UPDATED);
+			assert_int_equal(result, TES_METADATA_UPDATED);
 	}
 	expect("k", "new", NOW);
 }

@@ -15,22 +15,22 @@
 #define CROWD 300
 
 static struct tei_loop *loop;
-static struct tei_metadata_server *server;
+static struct tes_metadata_server *server;
 static uint16_t port;
 static char answer[ROOM + 1];
 
 static void start(void *arg)
 {
-	const struct tei_metadata_config config = {
+	const struct tes_metadata_config config = {
 		.host = "127.0.0.1", .limits = {100, 10000, 1 << 20}};
 
-	*(int *)arg = tei_metadata_server_start(loop, &config, &port, &server);
+	*(int *)arg = tes_metadata_server_start(loop, &config, &port, &server);
 }
 
 static void stop(void *arg)
 {
 	(void)arg;
-	tei_metadata_server_stop(server);
+	tes_metadata_server_stop(server);
 }
 
 static int set_up(void **state)
@@ -215,7 +215,7 @@ static void forget(void *arg)
 {
 	static const uint8_t incarnation[16] = {0xab, 1};
 
-	tei_metadata_server_forget(server, arg, incarnation);
+	tes_metadata_server_forget(server, arg, incarnation);
 }
 
 static void what_a_dead_engine_has_written_is_forgotten(void **state)

@@ -58,18 +58,18 @@ static void names_and_units_are_read_in_any_style(void **state)
 		 "quota: \"3KB\"}\n- {name: b, quota: 5B}\n...\n",
 		 2, 3072},
 	};
-	struct tei_quotas q = {.n = 0};
+	struct tes_quotas q = {.n = 0};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		put(good[i].text);
-		assert_int_equal(tei_quotas_read(path, &q, error), 0);
+		assert_int_equal(tes_quotas_read(path, &q, error), 0);
 		assert_int_equal(q.n, good[i].n);
 		if (q.n) {
 			assert_string_equal(q.at[0].name, "a");
 			assert_int_equal(q.at[0].bytes, good[i].first);
 		}
-		tei_quotas_free(&q);
+		tes_quotas_free(&q);
 	}
 }
 
@@ -125,12 +125,12 @@ static void a_bad_file_is_refused_with_line_and_reason(void **state)
 		{"version: 1\ntenants: &x []\nmore: *x\n", "line 3",
 		 "expected"},
 	};
-	struct tei_quotas q = {.n = 0};
+	struct tes_quotas q = {.n = 0};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		put(bad[i].text);
-		assert_int_equal(tei_quotas_read(path, &q, error), -EINVAL);
+		assert_int_equal(tes_quotas_read(path, &q, error), -EINVAL);
 		assert_int_equal(q.n, 0);
 		if (!strstr(error, bad[i].line) || !strstr(error, bad[i].why) ||
 		    !strstr(error, "quotas.yaml"))
@@ -140,14 +140,14 @@ static void a_bad_file_is_refused_with_line_and_reason(void **state)
 
 static void what_is_no_file_is_refused(void **state)
 {
-	struct tei_quotas q = {.n = 0};
+	struct tes_quotas q = {.n = 0};
 
 	(void)state;
-	assert_int_equal(tei_quotas_read(path, &q, error), -ENOENT);
+	assert_int_equal(tes_quotas_read(path, &q, error), -ENOENT);
 	assert_non_null(strstr(error, "quotas.yaml"));
-	assert_int_equal(tei_quotas_read(folder, &q, error), -EINVAL);
+	assert_int_equal(tes_quotas_read(folder, &q, error), -EINVAL);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_int_equal(tei_quotas_read(path, &q, error), -EINVAL);
+	assert_int_equal(tes_quotas_read(path, &q, error), -EINVAL);
 }
 
 static void what_was_written_is_read_again(void **state)
@@ -155,16 +155,16 @@ static void what_was_written_is_read_again(void **state)
 	static const char *const names[] = {"a", "b \"c\" \\d", "\xc3\xa9: #x",
 					    "true"};
 	static const uint64_t bytes[] = {1, 3ull << 30, 1000, UINT64_MAX / 2};
-	struct tei_quotas q = {.n = 0}, again = {.n = 0};
+	struct tes_quotas q = {.n = 0}, again = {.n = 0};
 	struct stat st = {.st_mode = 0};
 
 	(void)state;
 	put("version: 1\ntenants: []\n");
 	assert_int_equal(chmod(path, 0640), 0);
 	for (size_t i = 0; i < 4; i++)
-		assert_int_equal(tei_quotas_add(&q, names[i], bytes[i]), 0);
-	assert_int_equal(tei_quotas_write(path, &q), 0);
-	assert_int_equal(tei_quotas_read(path, &again, error), 0);
+		assert_int_equal(tes_quotas_add(&q, names[i], bytes[i]), 0);
+	assert_int_equal(tes_quotas_write(path, &q), 0);
+	assert_int_equal(tes_quotas_read(path, &again, error), 0);
 	assert_int_equal(again.n, 4);
 	for (size_t i = 0; i < 4; i++) {
 		assert_string_equal(again.at[i].name, names[i]);
@@ -172,11 +172,11 @@ static void what_was_written_is_read_again(void **state)
 	}
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0640);
-	tei_quotas_free(&q);
-	tei_quotas_free(&again);
+	tes_quotas_free(&q);
+	tes_quotas_free(&again);
 	/* None is fine, too. */
-	assert_int_equal(tei_quotas_write(path, &q), 0);
-	assert_int_equal(tei_quotas_read(path, &again, error), 0);
+	assert_int_equal(tes_quotas_write(path, &q), 0);
+	assert_int_equal(tes_quotas_read(path, &again, error), 0);
 	assert_int_equal(again.n, 0);
 }
 
@@ -189,26 +189,26 @@ static void every_name_that_may_be_is_read_again(void **state)
 		"\xef\xbf\xbe",    "\xef\xbf\xbf", "\xc2\xa0",
 		"\xe4\xb8\xad",    " a ",          "'\"\\u0041",
 	};
-	struct tei_quotas q = {.n = 0}, back = {.n = 0};
+	struct tes_quotas q = {.n = 0}, back = {.n = 0};
 
 	(void)state;
 	put("");
 	for (size_t i = 0; i < TEST_COUNT(names); i++)
-		assert_int_equal(tei_quotas_add(&q, names[i], i + 1), 0);
-	assert_int_equal(tei_quotas_write(path, &q), 0);
-	if (tei_quotas_read(path, &back, error))
+		assert_int_equal(tes_quotas_add(&q, names[i], i + 1), 0);
+	assert_int_equal(tes_quotas_write(path, &q), 0);
+	if (tes_quotas_read(path, &back, error))
 		fail_msg("%s", error);
 	assert_int_equal(back.n, q.n);
 	for (size_t i = 0; i < q.n; i++)
 		assert_string_equal(back.at[i].name, q.at[i].name);
-	tei_quotas_free(&q);
-	tei_quotas_free(&back);
+	tes_quotas_free(&q);
+	tes_quotas_free(&back);
 }
 
 /* A link still points to the file; a folder that is gone changes nothing. */
 static void a_link_is_followed_and_failure_leaves_the_file(void **state)
 {
-	struct tei_quotas q = {.n = 0}, again = {.n = 0};
+	struct tes_quotas q = {.n = 0}, again = {.n = 0};
 	char link[TEST_PATH_MAX + 32], nowhere[TEST_PATH_MAX + 32];
 	struct stat st = {.st_mode = 0};
 
@@ -217,15 +217,15 @@ static void a_link_is_followed_and_failure_leaves_the_file(void **state)
 	(void)snprintf(link, sizeof(link), "%s/link", folder);
 	(void)snprintf(nowhere, sizeof(nowhere), "%s/none/x", folder);
 	assert_int_equal(symlink(path, link), 0);
-	assert_true(tei_quotas_write(nowhere, &q) < 0);
-	assert_int_equal(tei_quotas_add(&q, "b", 8), 0);
-	assert_int_equal(tei_quotas_write(link, &q), 0);
+	assert_true(tes_quotas_write(nowhere, &q) < 0);
+	assert_int_equal(tes_quotas_add(&q, "b", 8), 0);
+	assert_int_equal(tes_quotas_write(link, &q), 0);
 	assert_int_equal(lstat(link, &st), 0);
 	assert_true(S_ISLNK(st.st_mode));
-	assert_int_equal(tei_quotas_read(path, &again, error), 0);
+	assert_int_equal(tes_quotas_read(path, &again, error), 0);
 	assert_string_equal(again.at[0].name, "b");
-	tei_quotas_free(&q);
-	tei_quotas_free(&again);
+	tes_quotas_free(&q);
+	tes_quotas_free(&again);
 }
 
 #define T(test) cmocka_unit_test_setup_teardown(test, start, stop)

@@ -22,7 +22,7 @@ static uint8_t id[16] = "0123456789abcde";
 static int start(void **state)
 {
 	(void)state;
-	tei_arena_init(&arena, TEI_SERVER_RPC_ARENA_MAX);
+	tei_arena_init(&arena, TES_SERVER_RPC_ARENA_MAX);
 	return 0;
 }
 
@@ -50,7 +50,7 @@ static struct packed pack(uint16_t type, const void *message)
 	return p;
 }
 
-static int decode(const struct packed *p, size_t len, struct tei_event *ev)
+static int decode(const struct packed *p, size_t len, struct tes_event *ev)
 {
 	const char *why = NULL;
 	uint8_t *copy = malloc(len ? len : 1);
@@ -58,7 +58,7 @@ static int decode(const struct packed *p, size_t len, struct tei_event *ev)
 
 	assert_non_null(copy);
 	memcpy(copy, p->bytes, len);
-	rc = tei_server_rpc_event(&arena, p->type, copy, len, ev, &why);
+	rc = tes_server_rpc_event(&arena, p->type, copy, len, ev, &why);
 	if (rc)
 		assert_non_null(why);
 	free(copy);
@@ -209,11 +209,11 @@ static struct packed mount(const char *name, size_t id_len)
 static void columns_arrive_as_they_were_sent(void **state)
 {
 	struct packed p = put_end(N_KEYS, N_KEYS, N_KEYS, N_KEYS);
-	struct tei_event ev;
+	struct tes_event ev;
 
 	(void)state;
 	assert_int_equal(decode(&p, p.len, &ev), 0);
-	assert_int_equal(ev.type, TEI_EVENT_PUT_END);
+	assert_int_equal(ev.type, TES_EVENT_PUT_END);
 	assert_int_equal(ev.n, N_KEYS);
 	assert_int_equal(ev.u.put_end.epoch, 99);
 	for (size_t i = 0; i < N_KEYS; i++) {
@@ -233,29 +233,29 @@ static void every_request_decodes_to_its_event(void **state)
 	char name[] = "host:1", none[] = "", *target = name;
 	const struct {
 		struct packed p;
-		enum tei_event_type type;
+		enum tes_event_type type;
 	} all[] = {
-		{put_start(N_KEYS, N_KEYS), TEI_EVENT_PUT_START},
-		{release(N_KEYS, N_KEYS), TEI_EVENT_RELEASE},
+		{put_start(N_KEYS, N_KEYS), TES_EVENT_PUT_START},
+		{release(N_KEYS, N_KEYS), TES_EVENT_RELEASE},
 		{only_keys(STORE__STORE_TYPE__STORE_LOOKUP, N_KEYS),
-		 TEI_EVENT_LOOKUP},
+		 TES_EVENT_LOOKUP},
 		{only_keys(STORE__STORE_TYPE__STORE_EXIST, N_KEYS),
-		 TEI_EVENT_EXIST},
+		 TES_EVENT_EXIST},
 		{only_keys(STORE__STORE_TYPE__STORE_SIZE, N_KEYS),
-		 TEI_EVENT_SIZE},
+		 TES_EVENT_SIZE},
 		{only_keys(STORE__STORE_TYPE__STORE_REMOVE, N_KEYS),
-		 TEI_EVENT_REMOVE},
-		{mount("host:1", 16), TEI_EVENT_MOUNT},
-		{replica_clear("host:1"), TEI_EVENT_REPLICA_CLEAR},
-		{replica_clear(""), TEI_EVENT_REPLICA_CLEAR},
-		{report(16), TEI_EVENT_REPORT},
-		{task_create(&target, 1, none, 3), TEI_EVENT_TASK_CREATE},
-		{task_query(16), TEI_EVENT_TASK_QUERY},
-		{task_query(0), TEI_EVENT_TASK_QUERY}, /* none such */
-		{task_done(), TEI_EVENT_TASK_DONE},
-		{probed(), TEI_EVENT_PROBED},
+		 TES_EVENT_REMOVE},
+		{mount("host:1", 16), TES_EVENT_MOUNT},
+		{replica_clear("host:1"), TES_EVENT_REPLICA_CLEAR},
+		{replica_clear(""), TES_EVENT_REPLICA_CLEAR},
+		{report(16), TES_EVENT_REPORT},
+		{task_create(&target, 1, none, 3), TES_EVENT_TASK_CREATE},
+		{task_query(16), TES_EVENT_TASK_QUERY},
+		{task_query(0), TES_EVENT_TASK_QUERY}, /* none such */
+		{task_done(), TES_EVENT_TASK_DONE},
+		{probed(), TES_EVENT_PROBED},
 	};
-	struct tei_event ev;
+	struct tes_event ev;
 
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(all); i++) {
@@ -275,7 +275,7 @@ static void a_message_cut_anywhere_is_harmless(void **state)
 		only_keys(STORE__STORE_TYPE__STORE_REMOVE, N_KEYS),
 		mount("host:1", 16),
 	};
-	struct tei_event ev;
+	struct tes_event ev;
 
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(all); i++) {
@@ -295,7 +295,7 @@ static void a_message_cut_anywhere_is_harmless(void **state)
 
 static void refused(struct packed p)
 {
-	struct tei_event ev;
+	struct tes_event ev;
 
 	assert_int_equal(decode(&p, p.len, &ev), -EBADMSG);
 	free(p.bytes);
@@ -327,7 +327,7 @@ static void entries_of_extents_are_counted_by_key(void **state)
 		{{0, 0, 0}, 1, -EBADMSG}, {{UINT32_MAX, 2, 2}, 3, -EBADMSG},
 	};
 	Store__PutEnd m = STORE__PUT_END__INIT;
-	struct tei_event ev;
+	struct tes_event ev;
 
 	(void)state;
 	m.keys = keys(N_KEYS);
@@ -356,7 +356,7 @@ static void replicate_and_groups_are_checked(void **state)
 	uint32_t group[N_KEYS] = {0, 1, 1};
 	Store__Replicate how = STORE__REPLICATE__INIT;
 	Store__PutStart m = STORE__PUT_START__INIT;
-	struct tei_event ev;
+	struct tes_event ev;
 	struct packed p;
 
 	(void)state;
@@ -410,7 +410,7 @@ static struct packed look_up(const uint32_t *key_lens, size_t n, size_t bytes)
 
 static void taken(struct packed p, size_t n, size_t last_len)
 {
-	struct tei_event ev;
+	struct tes_event ev;
 
 	assert_int_equal(decode(&p, p.len, &ev), 0);
 	assert_int_equal(ev.n, n);
@@ -421,7 +421,7 @@ static void taken(struct packed p, size_t n, size_t last_len)
 
 static void batches_have_1_to_4096_keys(void **state)
 {
-	const size_t n = TEI_CORE_BATCH_MAX + 1;
+	const size_t n = TES_CORE_BATCH_MAX + 1;
 	uint32_t *many = calloc(n, sizeof(*many));
 
 	(void)state;
@@ -436,13 +436,13 @@ static void batches_have_1_to_4096_keys(void **state)
 
 static void keys_have_1_to_1024_bytes(void **state)
 {
-	static const uint32_t sizes[] = {TEI_CORE_KEY_MAX + 1, 0,
-					 TEI_CORE_KEY_MAX};
+	static const uint32_t sizes[] = {TES_CORE_KEY_MAX + 1, 0,
+					 TES_CORE_KEY_MAX};
 
 	(void)state;
 	refused(look_up(&sizes[0], 1, sizes[0]));
 	refused(look_up(&sizes[1], 1, sizes[1]));
-	taken(look_up(&sizes[2], 1, sizes[2]), 1, TEI_CORE_KEY_MAX);
+	taken(look_up(&sizes[2], 1, sizes[2]), 1, TES_CORE_KEY_MAX);
 }
 
 static void lengths_that_do_not_add_up_are_refused(void **state)
@@ -464,7 +464,7 @@ static void a_message_of_tiny_fields_does_not_grow_without_end(void **state)
 {
 	const size_t len = 8u << 20;
 	uint8_t *bytes = malloc(len);
-	struct tei_event ev;
+	struct tes_event ev;
 	const char *why;
 
 	(void)state;
@@ -473,11 +473,11 @@ static void a_message_of_tiny_fields_does_not_grow_without_end(void **state)
 		bytes[i] = 0x0a; /* field 1, of no bytes */
 		bytes[i + 1] = 0;
 	}
-	assert_int_equal(tei_server_rpc_event(&arena,
+	assert_int_equal(tes_server_rpc_event(&arena,
 					      STORE__STORE_TYPE__STORE_LOOKUP,
 					      bytes, len, &ev, &why),
 			 -EBADMSG);
-	assert_true(arena.total <= TEI_SERVER_RPC_ARENA_MAX);
+	assert_true(arena.total <= TES_SERVER_RPC_ARENA_MAX);
 	tei_arena_reset(&arena);
 	assert_true(arena.total <= 128u << 10);
 	free(bytes);
@@ -505,7 +505,7 @@ static void a_task_says_what_and_where(void **state)
 	char a[] = "a", b[] = "b", bad[] = "two words", none[] = "";
 	char *targets[] = {a, b}, *wrong[] = {bad}, *many[33];
 	struct packed p = task_create(targets, 1, b, 3);
-	struct tei_event ev;
+	struct tes_event ev;
 
 	(void)state;
 	assert_int_equal(decode(&p, p.len, &ev), 0);
@@ -554,7 +554,7 @@ static void unknown_requests_are_refused(void **state)
 
 static void hello_of_another_version_is_no_garbage(void **state)
 {
-	struct tei_server_rpc_hello out;
+	struct tes_server_rpc_hello out;
 	Store__Hello m = STORE__HELLO__INIT;
 	const char *why = NULL;
 	struct packed p;
@@ -563,13 +563,13 @@ static void hello_of_another_version_is_no_garbage(void **state)
 	m.version = 2;
 	p = pack(0, &m);
 	assert_int_equal(
-		tei_server_rpc_hello(&arena, p.bytes, p.len, &out, &why), 0);
+		tes_server_rpc_hello(&arena, p.bytes, p.len, &out, &why), 0);
 	assert_int_equal(out.version, 2);
 	free(p.bytes);
 	m.version = 1;
 	p = pack(0, &m);
 	assert_int_equal(
-		tei_server_rpc_hello(&arena, p.bytes, p.len, &out, &why),
+		tes_server_rpc_hello(&arena, p.bytes, p.len, &out, &why),
 		-EBADMSG);
 	free(p.bytes);
 	tei_arena_reset(&arena);

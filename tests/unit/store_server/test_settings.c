@@ -6,13 +6,13 @@
 #include "store/server/settings.h"
 #include "tests/lib/test.h"
 
-static struct tei_server_settings values;
+static struct tes_server_settings values;
 static struct tei_conf conf;
 
 static int start(void **state)
 {
 	(void)state;
-	return tei_conf_init(&conf, tei_server_rows, tei_server_n_rows,
+	return tei_conf_init(&conf, tes_server_rows, tes_server_n_rows,
 			     &values);
 }
 
@@ -58,15 +58,15 @@ static void rpc_port_goes_before_port_unless_it_is_0(void **state)
 	char error[TEI_CONF_ERROR_LEN];
 
 	(void)state;
-	assert_int_equal(tei_server_wanted_port(&values), 50051);
+	assert_int_equal(tes_server_wanted_port(&values), 50051);
 	assert_int_equal(tei_conf_set(&conf, "port", "7", error), 0);
-	assert_int_equal(tei_server_wanted_port(&values), 7);
+	assert_int_equal(tes_server_wanted_port(&values), 7);
 	assert_int_equal(tei_conf_set(&conf, "rpc-port", "8", error), 0);
-	assert_int_equal(tei_server_wanted_port(&values), 8);
+	assert_int_equal(tes_server_wanted_port(&values), 8);
 	assert_int_equal(tei_conf_set(&conf, "port", "9", error), 0);
-	assert_int_equal(tei_server_wanted_port(&values), 8);
+	assert_int_equal(tes_server_wanted_port(&values), 8);
 	assert_int_equal(tei_conf_set(&conf, "rpc_port", "0", error), 0);
-	assert_int_equal(tei_server_wanted_port(&values), 9);
+	assert_int_equal(tes_server_wanted_port(&values), 9);
 }
 
 static void older_names_are_the_same_settings(void **state)
@@ -97,25 +97,25 @@ static void older_names_are_the_same_settings(void **state)
 static void rows_have_names_slots_and_places_of_their_own(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < tei_server_n_rows; i++) {
+	for (size_t i = 0; i < tes_server_n_rows; i++) {
 		for (size_t j = 0; j < i; j++) {
-			assert_string_not_equal(tei_server_rows[i].name,
-						tei_server_rows[j].name);
-			assert_int_not_equal(tei_server_rows[i].offset,
-					     tei_server_rows[j].offset);
+			assert_string_not_equal(tes_server_rows[i].name,
+						tes_server_rows[j].name);
+			assert_int_not_equal(tes_server_rows[i].offset,
+					     tes_server_rows[j].offset);
 		}
-		assert_true(tei_server_rows[i].offset < sizeof(values));
+		assert_true(tes_server_rows[i].offset < sizeof(values));
 	}
 }
 
 static void every_spelling_of_the_wildcard_is_one(void **state)
 {
 	(void)state;
-	assert_null(tei_server_host(NULL));
-	assert_null(tei_server_host(""));
-	assert_null(tei_server_host("0.0.0.0"));
-	assert_null(tei_server_host("::"));
-	assert_string_equal(tei_server_host("127.0.0.1"), "127.0.0.1");
+	assert_null(tes_server_host(NULL));
+	assert_null(tes_server_host(""));
+	assert_null(tes_server_host("0.0.0.0"));
+	assert_null(tes_server_host("::"));
+	assert_string_equal(tes_server_host("127.0.0.1"), "127.0.0.1");
 }
 
 static void labels_cannot_end_early(void **state)
@@ -123,9 +123,9 @@ static void labels_cannot_end_early(void **state)
 	char out[32];
 
 	(void)state;
-	tei_server_label("a\"b\\c\nd", out, sizeof(out));
+	tes_server_label("a\"b\\c\nd", out, sizeof(out));
 	assert_string_equal(out, "a\\\"b\\\\c\\nd");
-	tei_server_label("\"\"\"\"", out, 6);
+	tes_server_label("\"\"\"\"", out, 6);
 	assert_string_equal(out, "\\\"\\\"");
 }
 

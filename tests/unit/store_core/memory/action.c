@@ -2,7 +2,7 @@
 /* action.c - what the actions of a step tell owners */
 #include "tests/unit/store_core/memory/world.h"
 
-static void take_fence(struct world *w, const struct tei_action *a)
+static void take_fence(struct world *w, const struct tes_action *a)
 {
 	for (int i = 0; i < w->n_fences; i++)
 		if (w->fences[i].id == a->u.fence.fence) {
@@ -18,7 +18,7 @@ static void take_fence(struct world *w, const struct tei_action *a)
 			       .sent = w->step};
 }
 
-static void take_bury(struct world *w, const struct tei_action *a)
+static void take_bury(struct world *w, const struct tes_action *a)
 {
 	bool known = false;
 
@@ -67,9 +67,9 @@ static void add_entry(struct world *w, struct entry entry)
 		*at = entry;
 }
 
-static void take_committed(struct world *w, const struct tei_action *a)
+static void take_committed(struct world *w, const struct tes_action *a)
 {
-	const struct tei_core_objects *c = &a->u.committed.objects;
+	const struct tes_core_objects *c = &a->u.committed.objects;
 	const uint8_t *segment = a->u.committed.segment;
 	size_t k = 0;
 
@@ -87,15 +87,15 @@ static void take_committed(struct world *w, const struct tei_action *a)
 	}
 }
 
-static void take_order(struct world *w, const struct tei_action *a)
+static void take_order(struct world *w, const struct tes_action *a)
 {
-	const struct tei_core_objects *c = &a->u.task.source;
+	const struct tes_core_objects *c = &a->u.task.source;
 	uint64_t at = 0;
 	struct flight *f;
 
 	for (int i = 0; i < N_FLIGHTS; i++)
 		if (w->flights[i].is_task && w->flights[i].there &&
-		    !memcmp(w->flights[i].id, a->u.task.id, TEI_CORE_ID_LEN))
+		    !memcmp(w->flights[i].id, a->u.task.id, TES_CORE_ID_LEN))
 			return; /* sent again */
 	f = world_new_flight(w);
 	f->is_task = true;
@@ -143,22 +143,22 @@ void world_drop_client(struct world *w, int c)
 
 void world_take_actions(struct world *w)
 {
-	const struct tei_actions *out = &w->rig.out;
+	const struct tes_actions *out = &w->rig.out;
 
 	for (size_t i = 0; i < out->n; i++) {
-		const struct tei_action *a = &out->at[i];
+		const struct tes_action *a = &out->at[i];
 
-		if (a->type == TEI_ACTION_COMMITTED)
+		if (a->type == TES_ACTION_COMMITTED)
 			take_committed(w, a);
-		else if (a->type == TEI_ACTION_BURY)
+		else if (a->type == TES_ACTION_BURY)
 			take_bury(w, a);
-		else if (a->type == TEI_ACTION_FENCE)
+		else if (a->type == TES_ACTION_FENCE)
 			take_fence(w, a);
-		else if (a->type == TEI_ACTION_TASK)
+		else if (a->type == TES_ACTION_TASK)
 			take_order(w, a);
 	}
 	for (size_t i = 0; i < out->n; i++)
-		if (out->at[i].type == TEI_ACTION_CLOSE) {
+		if (out->at[i].type == TES_ACTION_CLOSE) {
 			int c = world_client_of(w, out->at[i].session);
 
 			if (c >= 0)

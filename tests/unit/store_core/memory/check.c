@@ -4,13 +4,13 @@
 
 /* All of the replicas at @places are one value of the key, whole. */
 static void check_value(struct world *w, int k,
-			const struct tei_core_place *places, size_t n,
+			const struct tes_core_place *places, size_t n,
 			uint64_t size)
 {
 	uint64_t generation = 0, at = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct tei_core_place *p = &places[i];
+		const struct tes_core_place *p = &places[i];
 
 		if (i && p->replica != p[-1].replica) {
 			CHECK(w, at == size);
@@ -31,7 +31,7 @@ static void check_value(struct world *w, int k,
 	world_met.checked++;
 }
 
-static bool shows(const struct tei_core_place *places, size_t n,
+static bool shows(const struct tes_core_place *places, size_t n,
 		  uint64_t address)
 {
 	for (size_t i = 0; i < n; i++)
@@ -42,25 +42,25 @@ static bool shows(const struct tei_core_place *places, size_t n,
 
 static void find_live(const struct world *w, bool *live)
 {
-	struct tei_core_segment segment;
+	struct tes_core_segment segment;
 	size_t cursor = 0;
 
 	memset(live, 0, N_MOUNTS * sizeof(*live));
-	while (tei_core_segment_next(w->rig.core, &cursor, &segment))
+	while (tes_core_segment_next(w->rig.core, &cursor, &segment))
 		live[segment.id[0] | segment.id[1] << 8] = !segment.suspect;
 }
 
 void world_check_all(struct world *w)
 {
-	struct tei_core_place places[PARTS * 4];
+	struct tes_core_place places[PARTS * 4];
 	bool live[N_MOUNTS];
 
 	find_live(w, live);
 	for (int k = 0; k < N_KEYS; k++) {
-		struct tei_core_key key = rig_key(world_key_name(k));
+		struct tes_core_key key = rig_key(world_key_name(k));
 		uint64_t size = 0;
 		size_t n = 0;
-		int32_t code = tei_core_key_query(w->rig.core, "default", &key,
+		int32_t code = tes_core_key_query(w->rig.core, "default", &key,
 						  places, PARTS * 4, &n, &size);
 
 		if (!code)

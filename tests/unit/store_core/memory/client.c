@@ -4,7 +4,7 @@
 
 static void heartbeat(struct world *w, int c)
 {
-	struct tei_event ev = {.type = TEI_EVENT_HEARTBEAT};
+	struct tes_event ev = {.type = TES_EVENT_HEARTBEAT};
 
 	ev.session = w->clients[c].number;
 	world_step(w, &ev);
@@ -29,7 +29,7 @@ void world_join(struct world *w)
 		if (w->mounts[i].client == c)
 			world_forget_entries(w, i);
 	if (again) {
-		struct tei_event ev = {.type = TEI_EVENT_LEAVE};
+		struct tes_event ev = {.type = TES_EVENT_LEAVE};
 
 		ev.session = it->number;
 		world_step(w, &ev);
@@ -47,9 +47,9 @@ void world_join(struct world *w)
 
 void world_mount(struct world *w)
 {
-	struct tei_event ev = {.type = TEI_EVENT_MOUNT};
+	struct tes_event ev = {.type = TES_EVENT_MOUNT};
 	int c = world_any_client(w), i = w->n_mounts, n = 0;
-	uint8_t id[TEI_CORE_ID_LEN] = {(uint8_t)i, (uint8_t)(i >> 8)};
+	uint8_t id[TES_CORE_ID_LEN] = {(uint8_t)i, (uint8_t)(i >> 8)};
 
 	for (int j = 0; j < i; j++)
 		n += w->mounts[j].there && w->mounts[j].client == c;
@@ -68,8 +68,8 @@ void world_mount(struct world *w)
 
 void world_unmount(struct world *w)
 {
-	struct tei_event ev = {.type = TEI_EVENT_UNMOUNT};
-	uint8_t id[TEI_CORE_ID_LEN] = {0};
+	struct tes_event ev = {.type = TES_EVENT_UNMOUNT};
+	uint8_t id[TES_CORE_ID_LEN] = {0};
 	int i;
 
 	if (!w->n_mounts)
@@ -100,7 +100,7 @@ void world_heartbeats(struct world *w)
 
 void world_tick(struct world *w)
 {
-	struct tei_event ev = {.type = TEI_EVENT_TICK};
+	struct tes_event ev = {.type = TES_EVENT_TICK};
 
 	w->rig.now += world_roll(w, 150);
 	world_step(w, &ev);
@@ -124,7 +124,7 @@ static void revoke(struct world *w, const struct fence *fence)
 
 void world_fenced(struct world *w)
 {
-	struct tei_event ev = {.type = TEI_EVENT_FENCED};
+	struct tes_event ev = {.type = TES_EVENT_FENCED};
 	struct fence *f;
 
 	if (!w->n_fences)

@@ -2,7 +2,7 @@
 /* put.c - puts, removes and look-ups */
 #include "tests/unit/store_core/memory/world.h"
 
-static void take_grant(struct world *w, const struct tei_action *a, int c,
+static void take_grant(struct world *w, const struct tes_action *a, int c,
 		       int k, uint64_t size)
 {
 	bool many = a->u.reply.extents != NULL;
@@ -36,12 +36,12 @@ static void take_grant(struct world *w, const struct tei_action *a, int c,
 
 void world_start(struct world *w)
 {
-	struct tei_event ev = {.type = TEI_EVENT_PUT_START, .n = 1};
+	struct tes_event ev = {.type = TES_EVENT_PUT_START, .n = 1};
 	int c = world_any_client(w), k = (int)world_roll(w, N_KEYS);
-	struct tei_core_replicate how = {.replica_num = 1 + world_roll(w, 2)};
-	struct tei_core_key key = rig_key(world_key_name(k));
+	struct tes_core_replicate how = {.replica_num = 1 + world_roll(w, 2)};
+	struct tes_core_key key = rig_key(world_key_name(k));
 	uint64_t size = UNIT * (1 + world_roll(w, 60));
-	const struct tei_action *a;
+	const struct tes_action *a;
 
 	if (c < 0)
 		return;
@@ -60,11 +60,11 @@ void world_start(struct world *w)
 
 void world_end(struct world *w)
 {
-	struct tei_event ev = {.type = TEI_EVENT_PUT_END, .n = 1};
+	struct tes_event ev = {.type = TES_EVENT_PUT_END, .n = 1};
 	struct flight *f = world_any_flight(w, false);
 	uint32_t crcs[PARTS], n, written = 0, quiet = UINT32_MAX;
 	bool ok = world_roll(w, 6);
-	struct tei_core_key key;
+	struct tes_core_key key;
 
 	if (!f || f->done || f->life != w->clients[f->client].life ||
 	    !w->clients[f->client].number)
@@ -98,11 +98,11 @@ void world_end(struct world *w)
 
 void world_remove(struct world *w)
 {
-	struct tei_event ev = {.type = TEI_EVENT_REMOVE, .n = 1};
-	struct tei_core_key key =
+	struct tes_event ev = {.type = TES_EVENT_REMOVE, .n = 1};
+	struct tes_core_key key =
 		rig_key(world_key_name((int)world_roll(w, N_KEYS)));
 	int c = world_any_client(w);
-	const struct tei_action *a;
+	const struct tes_action *a;
 
 	if (c < 0)
 		return;
@@ -115,8 +115,8 @@ void world_remove(struct world *w)
 
 void world_lookup(struct world *w)
 {
-	struct tei_event ev = {.type = TEI_EVENT_LOOKUP, .n = 1};
-	struct tei_core_key key =
+	struct tes_event ev = {.type = TES_EVENT_LOOKUP, .n = 1};
+	struct tes_core_key key =
 		rig_key(world_key_name((int)world_roll(w, N_KEYS)));
 	int c = world_any_client(w);
 

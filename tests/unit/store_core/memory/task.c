@@ -4,8 +4,8 @@
 
 void world_create(struct world *w)
 {
-	struct tei_event ev = {.type = TEI_EVENT_TASK_CREATE, .n = 1};
-	struct tei_core_key key =
+	struct tes_event ev = {.type = TES_EVENT_TASK_CREATE, .n = 1};
+	struct tes_core_key key =
 		rig_key(world_key_name((int)world_roll(w, N_KEYS)));
 	const char *targets[2];
 	int c = world_any_client(w);
@@ -31,7 +31,7 @@ void world_create(struct world *w)
 /* The executor of some task has an answer. */
 void world_answer(struct world *w)
 {
-	struct tei_event ev = {.type = TEI_EVENT_TASK_DONE};
+	struct tes_event ev = {.type = TES_EVENT_TASK_DONE};
 	struct flight *f = world_any_flight(w, true);
 	bool ok = world_roll(w, 8), all = true, wrong = !world_roll(w, 12);
 	uint32_t crcs[PARTS];
@@ -79,9 +79,9 @@ void world_land(struct world *w)
 
 static void do_job(struct world *w)
 {
-	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CREATE};
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_CREATE};
 	unsigned int first = world_roll(w, N_CLIENTS), second = first + 1;
-	const struct tei_action *a;
+	const struct tes_action *a;
 	const char *names[2];
 
 	names[0] = world_segment_name((int)first);
@@ -98,7 +98,7 @@ static void do_job(struct world *w)
 
 static void do_cancel(struct world *w)
 {
-	struct tei_event ev = {.type = TEI_EVENT_DRAIN_CANCEL};
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_CANCEL};
 
 	ev.u.drain.id = w->job;
 	world_met.cancels += world_step(w, &ev) != NULL;
@@ -106,7 +106,7 @@ static void do_cancel(struct world *w)
 
 static void do_leave(struct world *w)
 {
-	struct tei_event ev = {.type = TEI_EVENT_DRAIN_LEAVE};
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_LEAVE};
 	int c = world_any_client(w);
 
 	if (c < 0)

@@ -18,7 +18,7 @@ const char *world_key_name(int k)
 	return names[k];
 }
 
-int world_key_named(const struct tei_core_key *key)
+int world_key_named(const struct tes_core_key *key)
 {
 	return (int)strtol((const char *)key->bytes + 1, NULL, 10);
 }
@@ -49,7 +49,7 @@ uint64_t *world_unit_at(struct world *w, uint64_t address)
 	return &w->mounts[i].stamp[(address - world_base_of(i)) / UNIT];
 }
 
-int world_client_of(const struct world *w, tei_session_id number)
+int world_client_of(const struct world *w, tes_session_id number)
 {
 	for (int i = 0; i < N_CLIENTS; i++)
 		if (number && w->clients[i].number == number)
@@ -68,10 +68,10 @@ int world_any_client(struct world *w)
 }
 
 /* NULL: no reply yet, or (in faulty schedules) refused as a whole. */
-const struct tei_action *world_step(struct world *w, struct tei_event *ev)
+const struct tes_action *world_step(struct world *w, struct tes_event *ev)
 {
 	bool armed = w->faulty && !world_roll(w, 3);
-	const struct tei_action *a;
+	const struct tes_action *a;
 	int rc;
 
 	if (armed)
@@ -86,7 +86,7 @@ const struct tei_action *world_step(struct world *w, struct tei_event *ev)
 		return NULL;
 	world_take_actions(w);
 	a = w->rig.out.n ? &w->rig.out.at[0] : NULL;
-	if (!a || a->type != TEI_ACTION_REPLY || a->cookie != w->rig.cookie)
+	if (!a || a->type != TES_ACTION_REPLY || a->cookie != w->rig.cookie)
 		return NULL;
 	return a->u.reply.code ? NULL : a;
 }

@@ -25,7 +25,7 @@
 #define HEAD      0xfffffu
 
 struct client {
-	tei_session_id number; /* 0: none */
+	tes_session_id number; /* 0: none */
 	uint8_t life;
 	bool silent;
 };
@@ -47,7 +47,7 @@ struct part {
 struct flight {
 	bool there, is_task, done; /* done: its writer says no more of it */
 	int client, key, n;
-	uint8_t life, id[TEI_CORE_ID_LEN];
+	uint8_t life, id[TES_CORE_ID_LEN];
 	unsigned int since; /* the step of its grant */
 	uint64_t generation, size;
 	struct part parts[PARTS], source[16];
@@ -56,7 +56,7 @@ struct flight {
 
 struct fence {
 	uint64_t id;
-	tei_session_id owner;
+	tes_session_id owner;
 	bool open, burial;
 	uint8_t writer;
 	unsigned int sent; /* in this step */
@@ -73,7 +73,7 @@ struct world {
 	uint64_t seed, random;
 	unsigned int step;
 	bool faulty;
-	tei_session_id numbers;
+	tes_session_id numbers;
 	uint8_t lives;
 	struct client clients[N_CLIENTS];
 	struct memory mounts[N_MOUNTS];
@@ -82,7 +82,7 @@ struct world {
 	struct entry entries[N_ENTRIES];
 	int key_of[N_GENS]; /* 1 + key of a generation; 0: none */
 	int n_mounts, n_fences;
-	uint8_t job[TEI_CORE_ID_LEN]; /* the last one */
+	uint8_t job[TES_CORE_ID_LEN]; /* the last one */
 };
 
 /* How often what only some schedules meet was met. */
@@ -104,14 +104,14 @@ extern struct met world_met;
 
 unsigned int world_roll(struct world *w, unsigned int n);
 const char *world_key_name(int k);
-int world_key_named(const struct tei_core_key *key);
+int world_key_named(const struct tes_core_key *key);
 const char *world_segment_name(int client);
 int world_mount_at(uint64_t address);
 uint64_t world_base_of(int mount);
 uint64_t *world_unit_at(struct world *w, uint64_t address);
-int world_client_of(const struct world *w, tei_session_id number);
+int world_client_of(const struct world *w, tes_session_id number);
 int world_any_client(struct world *w);
-const struct tei_action *world_step(struct world *w, struct tei_event *ev);
+const struct tes_action *world_step(struct world *w, struct tes_event *ev);
 
 /* ---- flight.c ---- */
 

@@ -9,16 +9,16 @@
  */
 bool model_key_there(struct model *m, int k)
 {
-	struct tei_core_key key = model_key_of(k);
-	struct tei_event ev = {.type = TEI_EVENT_SIZE, .n = 1, .keys = &key};
+	struct tes_core_key key = model_key_of(k);
+	struct tes_event ev = {.type = TES_EVENT_SIZE, .n = 1, .keys = &key};
 
 	for (int s = 0; s < m->n_sessions; s++)
 		if (m->sessions[s].life == LIVE) {
-			struct tei_actions out = {.arena = &m->side};
+			struct tes_actions out = {.arena = &m->side};
 
 			ev.session = m->sessions[s].number;
 			tei_arena_reset(&m->side);
-			CHECK(m, tei_core_step(m->rig.core, &ev, m->rig.now,
+			CHECK(m, tes_core_step(m->rig.core, &ev, m->rig.now,
 					       &out) == 0);
 			CHECK(m, out.n == 1);
 			model_seen(m, s);
@@ -142,7 +142,7 @@ static uint64_t used_by(const struct model *m, const struct thing *t)
 
 void model_check_figures(struct model *m)
 {
-	struct tei_core_figures f = rig_figures(&m->rig);
+	struct tes_core_figures f = rig_figures(&m->rig);
 	uint64_t used = 0, capacity = 0, n[3] = {0}, fencing = 0;
 
 	for (int k = 0; k < N_KEYS; k++) {
@@ -162,7 +162,7 @@ void model_check_figures(struct model *m)
 	CHECK(m, f.used_bytes == used);
 	CHECK(m, f.capacity_bytes == capacity);
 	CHECK(m, charges_exact(m->rig.core));
-	if (tei_core_busy(m->rig.core))
+	if (tes_core_busy(m->rig.core))
 		return;
 	CHECK(m, f.objects == n[READY]);
 	CHECK(m, f.building == n[BUILDING]);

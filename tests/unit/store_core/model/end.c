@@ -55,11 +55,11 @@ static void roll_end(struct model *m, struct end *e)
 		e->crcs[i] = model_roll(m, UINT32_MAX);
 }
 
-static const struct tei_action *send_end(struct model *m, struct end *e,
+static const struct tes_action *send_end(struct model *m, struct end *e,
 					 bool *struck)
 {
-	struct tei_core_key key = model_key_of(e->key);
-	struct tei_event ev = {.type = TEI_EVENT_PUT_END, .n = 1, .keys = &key};
+	struct tes_core_key key = model_key_of(e->key);
+	struct tes_event ev = {.type = TES_EVENT_PUT_END, .n = 1, .keys = &key};
 
 	ev.session = m->sessions[e->session].number;
 	ev.u.put_end.generations = &e->generation;
@@ -148,7 +148,7 @@ static bool has_to_wait(const struct model *m, const struct end *e)
 
 void model_end(struct model *m)
 {
-	const struct tei_action *a;
+	const struct tes_action *a;
 	struct end e;
 	bool struck, building, waits;
 	int want, got = 0;

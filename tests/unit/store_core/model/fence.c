@@ -116,7 +116,7 @@ void model_discard_late(struct model *m)
 }
 
 /* The grave of @t is among those of @a. */
-static bool has_grave(const struct tei_action *a, const struct fencing *t)
+static bool has_grave(const struct tes_action *a, const struct fencing *t)
 {
 	for (size_t i = 0; i < a->u.bury.n; i++)
 		if (a->u.bury.address[i] == t->part.address &&
@@ -126,21 +126,21 @@ static bool has_grave(const struct tei_action *a, const struct fencing *t)
 	return false;
 }
 
-static bool is_meant(const struct model *m, const struct tei_action *a,
+static bool is_meant(const struct model *m, const struct tes_action *a,
 		     const struct fencing *t)
 {
 	int owner = m->mounts[t->part.mount].owner;
 
 	if (!t->there || t->fence || m->sessions[owner].number != a->session)
 		return false;
-	if (a->type == TEI_ACTION_BURY)
+	if (a->type == TES_ACTION_BURY)
 		return t->burial && has_grave(a, t);
 	return !t->burial &&
 	       m->sessions[t->writer].incarnation == a->u.fence.writer[0];
 }
 
 /* Fences and burials of this step must be those that the model waits for. */
-static int match_fence(struct model *m, const struct tei_action *a,
+static int match_fence(struct model *m, const struct tes_action *a,
 		       struct fence *f)
 {
 	int n = 0;
@@ -160,13 +160,13 @@ static int match_fence(struct model *m, const struct tei_action *a,
 void model_take_fences(struct model *m)
 {
 	for (size_t i = 0; i < m->rig.out.n; i++) {
-		const struct tei_action *a = &m->rig.out.at[i];
+		const struct tes_action *a = &m->rig.out.at[i];
 		struct fence *f = &m->fences[m->n_fences];
-		bool burial = a->type == TEI_ACTION_BURY, known = false;
+		bool burial = a->type == TES_ACTION_BURY, known = false;
 		uint64_t id = burial ? a->u.bury.burial : a->u.fence.fence;
 
 		/* Who is told what was evicted need not answer. */
-		if ((a->type != TEI_ACTION_FENCE && !burial) || !id)
+		if ((a->type != TES_ACTION_FENCE && !burial) || !id)
 			continue;
 		for (int j = 0; j < m->n_fences; j++)
 			known |= m->fences[j].id == id;
@@ -200,7 +200,7 @@ static bool confirm(struct model *m, const struct fence *f)
 
 void model_fenced(struct model *m)
 {
-	struct tei_event ev = {.type = TEI_EVENT_FENCED};
+	struct tes_event ev = {.type = TES_EVENT_FENCED};
 	struct fence *f;
 
 	if (!m->n_fences)

@@ -13,7 +13,7 @@ uint64_t model_now(const struct model *m)
 	return m->rig.now - m->stalled;
 }
 
-struct tei_core_key model_key_of(int k)
+struct tes_core_key model_key_of(int k)
 {
 	static char names[N_KEYS][8];
 
@@ -190,8 +190,8 @@ static void digest(struct model *m, const void *bytes, size_t len)
 void model_digest_actions(struct model *m)
 {
 	for (size_t i = 0; i < m->rig.out.n; i++) {
-		const struct tei_action *a = &m->rig.out.at[i];
-		size_t n = a->type == TEI_ACTION_REPLY ? a->u.reply.n : 0;
+		const struct tes_action *a = &m->rig.out.at[i];
+		size_t n = a->type == TES_ACTION_REPLY ? a->u.reply.n : 0;
 		size_t e = n ? a->u.reply.n_entries : 0;
 
 		digest(m, &a->type, sizeof(a->type));
@@ -205,9 +205,9 @@ void model_digest_actions(struct model *m)
 	}
 }
 
-const struct tei_action *model_step(struct model *m, struct tei_event *ev)
+const struct tes_action *model_step(struct model *m, struct tes_event *ev)
 {
-	const struct tei_action *a = rig_step(&m->rig, ev);
+	const struct tes_action *a = rig_step(&m->rig, ev);
 
 	model_digest_actions(m);
 	return a;
@@ -217,7 +217,7 @@ const struct tei_action *model_step(struct model *m, struct tei_event *ev)
  * The same, but in a faulty schedule the n-th allocation may fail; *@struck:
  * one has. NULL: the event was refused as a whole, nothing was changed.
  */
-const struct tei_action *model_try_step(struct model *m, struct tei_event *ev,
+const struct tes_action *model_try_step(struct model *m, struct tes_event *ev,
 					bool *struck)
 {
 	int rc;

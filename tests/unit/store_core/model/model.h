@@ -35,7 +35,7 @@ enum thing_state { ABSENT, BUILDING, READY };
 enum life { LIVE, SUSPECT, GONE };
 
 struct session {
-	tei_session_id number;
+	tes_session_id number;
 	uint8_t client, incarnation;
 	enum life life;
 	bool left;
@@ -107,12 +107,12 @@ struct emphasis {
 struct model {
 	struct rig rig;
 	struct tei_arena side; /* of questions in between */
-	struct tei_core_config config;
+	struct tes_core_config config;
 	const struct emphasis *emphasis;
 	uint64_t seed, random, stalled, generation, evicted, digest;
 	unsigned int step;
 	bool faulty;
-	tei_session_id numbers;
+	tes_session_id numbers;
 	struct session sessions[N_SESSIONS];
 	struct mount mounts[N_MOUNTS];
 	struct thing keys[N_KEYS], next[N_KEYS]; /* next: successors */
@@ -139,7 +139,7 @@ typedef bool part_fn(const struct model *m, const struct part *p, uint64_t arg);
 
 unsigned int model_roll(struct model *m, unsigned int n);
 uint64_t model_now(const struct model *m);
-struct tei_core_key model_key_of(int k);
+struct tes_core_key model_key_of(int k);
 const char *model_name_of(int i);
 bool model_mount_live(const struct model *m, int i);
 bool model_part_there(const struct model *m, const struct part *p);
@@ -157,8 +157,8 @@ int model_any_session(struct model *m);
 uint64_t model_largest_mount(const struct model *m, bool live_only);
 uint64_t model_total_of(uint64_t length);
 void model_digest_actions(struct model *m);
-const struct tei_action *model_step(struct model *m, struct tei_event *ev);
-const struct tei_action *model_try_step(struct model *m, struct tei_event *ev,
+const struct tes_action *model_step(struct model *m, struct tes_event *ev);
+const struct tes_action *model_try_step(struct model *m, struct tes_event *ev,
 					bool *struck);
 
 /* ---- fence.c ---- */
@@ -208,7 +208,7 @@ void model_end(struct model *m);
 
 /* ---- read.c: of LOOKUP and EXIST ---- */
 
-void model_lookup(struct model *m, enum tei_event_type type);
+void model_lookup(struct model *m, enum tes_event_type type);
 void model_release(struct model *m);
 
 /* ---- remove.c ---- */

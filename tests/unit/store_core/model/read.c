@@ -11,7 +11,7 @@ static int expect_read(const struct model *m, const struct thing *k)
 
 /* Entry @e is part @p; how many entries key @i has. */
 static size_t check_entries(struct model *m, const struct thing *k,
-			    const struct tei_action *a, size_t i, size_t e)
+			    const struct tes_action *a, size_t i, size_t e)
 {
 	bool many = a->u.reply.extents != NULL;
 	size_t from = e;
@@ -40,7 +40,7 @@ static size_t check_entries(struct model *m, const struct thing *k,
 }
 
 static size_t take_lookup(struct model *m, struct thing *k,
-			  tei_session_id reader, const struct tei_action *a,
+			  tes_session_id reader, const struct tes_action *a,
 			  size_t i, size_t e)
 {
 	int want = expect_read(m, k);
@@ -62,12 +62,12 @@ static size_t take_lookup(struct model *m, struct thing *k,
 	return n;
 }
 
-void model_lookup(struct model *m, enum tei_event_type type)
+void model_lookup(struct model *m, enum tes_event_type type)
 {
-	struct tei_event ev = {.type = type};
+	struct tes_event ev = {.type = type};
 	int s = model_any_session(m), key[MODEL_BATCH] = {0};
-	struct tei_core_key names[MODEL_BATCH];
-	const struct tei_action *a;
+	struct tes_core_key names[MODEL_BATCH];
+	const struct tes_action *a;
 	bool struck;
 	size_t e = 0;
 
@@ -86,7 +86,7 @@ void model_lookup(struct model *m, enum tei_event_type type)
 	for (size_t i = 0; i < ev.n; i++) {
 		struct thing *k = &m->keys[key[i]];
 
-		if (type == TEI_EVENT_LOOKUP) {
+		if (type == TES_EVENT_LOOKUP) {
 			e += take_lookup(m, k, ev.session, a, i, e);
 			continue;
 		}

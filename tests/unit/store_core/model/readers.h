@@ -12,12 +12,12 @@
  * the third on nobody's releases count.
  */
 struct readers {
-	tei_session_id who[2];
+	tes_session_id who[2];
 	unsigned int n[2];
 	bool many;
 };
 
-static inline void add_reader(struct readers *r, tei_session_id who)
+static inline void add_reader(struct readers *r, tes_session_id who)
 {
 	int at = r->n[0] && r->who[0] == who   ? 0
 		 : r->n[1] && r->who[1] == who ? 1
@@ -34,7 +34,7 @@ static inline void add_reader(struct readers *r, tei_session_id who)
 }
 
 /* Whether it was the last one. */
-static inline bool take_reader(struct readers *r, tei_session_id who)
+static inline bool take_reader(struct readers *r, tes_session_id who)
 {
 	bool taken = false;
 

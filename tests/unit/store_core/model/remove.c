@@ -18,7 +18,7 @@ static int expect_remove(const struct model *m, const struct thing *k,
 }
 
 /* @a: none where it waits for owners. */
-static void check_answer(struct model *m, const struct tei_action *a,
+static void check_answer(struct model *m, const struct tes_action *a,
 			 bool waits, int want)
 {
 	CHECK(m, waits == !a);
@@ -28,10 +28,10 @@ static void check_answer(struct model *m, const struct tei_action *a,
 
 void model_remove(struct model *m)
 {
-	struct tei_event ev = {.type = TEI_EVENT_REMOVE, .n = 1};
+	struct tes_event ev = {.type = TES_EVENT_REMOVE, .n = 1};
 	int i = (int)model_roll(m, N_KEYS), s = model_any_session(m), want;
-	struct tei_core_key key = model_key_of(i);
-	const struct tei_action *a;
+	struct tes_core_key key = model_key_of(i);
+	const struct tes_action *a;
 	bool waits = false;
 
 	if (s < 0)
@@ -58,12 +58,12 @@ static bool is_named(const struct model *m, const struct part *p, uint64_t i)
 
 void model_clear(struct model *m)
 {
-	struct tei_event ev = {.type = TEI_EVENT_REPLICA_CLEAR, .n = 1};
+	struct tes_event ev = {.type = TES_EVENT_REPLICA_CLEAR, .n = 1};
 	int i = (int)model_roll(m, N_KEYS), s = model_any_session(m), want;
 	uint64_t name = model_roll(m, N_NAMES + 1);
-	struct tei_core_key key = model_key_of(i);
+	struct tes_core_key key = model_key_of(i);
 	struct thing *k = &m->keys[i], left = *k;
-	const struct tei_action *a;
+	const struct tes_action *a;
 	bool waits = false;
 
 	if (s < 0)
@@ -98,7 +98,7 @@ static bool is_odd(const void *key, size_t len, void *arg, unsigned int *cost)
 
 void model_remove_all(struct model *m)
 {
-	struct tei_event ev = {.type = TEI_EVENT_REMOVE_ALL};
+	struct tes_event ev = {.type = TES_EVENT_REMOVE_ALL};
 	int s = model_any_session(m);
 
 	/* Of owners that bury one must know who has taken what. */
@@ -158,7 +158,7 @@ void model_end_walk(struct model *m)
 {
 	m->walk.pending = false;
 	for (size_t i = 0; i < m->rig.out.n; i++)
-		if (m->rig.out.at[i].type == TEI_ACTION_REPLY &&
+		if (m->rig.out.at[i].type == TES_ACTION_REPLY &&
 		    m->rig.out.at[i].cookie == m->walk.cookie)
 			CHECK(m, m->rig.out.at[i].u.reply.removed ==
 					 m->walk.removed);

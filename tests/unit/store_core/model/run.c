@@ -7,7 +7,7 @@
 #define N_STEPS 3000 /* of a seed */
 
 /* Over all seeds: a schedule that never gets anywhere proves nothing. */
-static struct tei_core_figures all;
+static struct tes_core_figures all;
 struct met model_met;
 
 static void do_something(struct model *m)
@@ -28,11 +28,11 @@ static void do_something(struct model *m)
 	else if ((what -= e->starts) < e->ends)
 		model_end(m);
 	else if ((what -= e->ends) < 10)
-		model_lookup(m, TEI_EVENT_LOOKUP);
+		model_lookup(m, TES_EVENT_LOOKUP);
 	else if (what < 14)
 		model_release(m);
 	else if (what < 18)
-		model_lookup(m, TEI_EVENT_EXIST);
+		model_lookup(m, TES_EVENT_EXIST);
 	else if ((what -= 18) < e->removes)
 		model_remove(m);
 	else if ((what -= e->removes) < 1)
@@ -47,7 +47,7 @@ static void do_something(struct model *m)
 		model_remove_all(m);
 }
 
-static void add_up(struct tei_core_figures f)
+static void add_up(struct tes_core_figures f)
 {
 	all.evicted_objects_total += f.evicted_objects_total;
 	all.dropped_objects_total += f.dropped_objects_total;
@@ -64,18 +64,18 @@ static void add_up(struct tei_core_figures f)
 /* Everybody leaves: nothing stays. */
 static void empty(struct model *m)
 {
-	struct tei_event ev = {.type = TEI_EVENT_TICK};
-	struct tei_core_figures f;
+	struct tes_event ev = {.type = TES_EVENT_TICK};
+	struct tes_core_figures f;
 
 	for (int s = 0; s < m->n_sessions; s++)
 		if (m->sessions[s].life != GONE)
-			rig_plain(&m->rig, TEI_EVENT_LEAVE,
+			rig_plain(&m->rig, TES_EVENT_LEAVE,
 				  m->sessions[s].number);
 	for (int i = 0; i < 40; i++) {
 		m->rig.now += 100;
 		CHECK(m, rig_try(&m->rig, &ev) == 0);
 	}
-	CHECK(m, !tei_core_busy(m->rig.core));
+	CHECK(m, !tes_core_busy(m->rig.core));
 	f = rig_figures(&m->rig);
 	CHECK(m, !f.objects && !f.building && !f.fencing && !f.used_bytes);
 	CHECK(m, !f.capacity_bytes && !f.segments && !f.sessions);
@@ -94,8 +94,8 @@ static void configure(struct model *m)
 	m->config.fence_timeout_ms = 1500;
 	m->config.seed = seed;
 	m->config.hash_seed = seed % 2 ? seed : 0;
-	m->config.strategy = seed % 5 < 3 ? (enum tei_core_strategy)(seed % 5)
-					  : TEI_CORE_RANDOM;
+	m->config.strategy = seed % 5 < 3 ? (enum tes_core_strategy)(seed % 5)
+					  : TES_CORE_RANDOM;
 	m->config.evict_soft_pinned = seed % 7 < 3;
 	m->faulty = seed % 4 == 3 && !m->emphasis->buries;
 	if (seed % 3 == 0)

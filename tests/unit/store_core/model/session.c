@@ -40,7 +40,7 @@ void model_join(struct model *m)
 	for (int i = 0; i < m->n_fencing; i++)
 		if (m->mounts[m->fencing[i].part.mount].owner == s)
 			m->fencing[i].since = model_now(m);
-	rig_plain(&m->rig, TEI_EVENT_HEARTBEAT, m->numbers);
+	rig_plain(&m->rig, TES_EVENT_HEARTBEAT, m->numbers);
 	model_take_fences(m);
 }
 
@@ -50,7 +50,7 @@ void model_leave(struct model *m)
 
 	if (s < 0)
 		return;
-	rig_plain(&m->rig, TEI_EVENT_LEAVE, m->sessions[s].number);
+	rig_plain(&m->rig, TES_EVENT_LEAVE, m->sessions[s].number);
 	if (m->sessions[s].left)
 		return;
 	m->sessions[s].left = true;
@@ -61,8 +61,8 @@ void model_leave(struct model *m)
 void model_mount(struct model *m)
 {
 	int s = model_any_session(m), i = m->n_mounts, n = 0;
-	uint8_t id[TEI_CORE_ID_LEN] = {(uint8_t)i, (uint8_t)(i >> 8)};
-	struct tei_event ev = {.type = TEI_EVENT_MOUNT};
+	uint8_t id[TES_CORE_ID_LEN] = {(uint8_t)i, (uint8_t)(i >> 8)};
+	struct tes_event ev = {.type = TES_EVENT_MOUNT};
 
 	if (s < 0 || i == N_MOUNTS)
 		return;
@@ -84,8 +84,8 @@ void model_mount(struct model *m)
 
 void model_unmount(struct model *m)
 {
-	struct tei_event ev = {.type = TEI_EVENT_UNMOUNT};
-	uint8_t id[TEI_CORE_ID_LEN] = {0};
+	struct tes_event ev = {.type = TES_EVENT_UNMOUNT};
+	uint8_t id[TES_CORE_ID_LEN] = {0};
 	int i, s = model_any_session(m);
 
 	if (s < 0 || !m->n_mounts)
@@ -109,7 +109,7 @@ void model_heartbeats(struct model *m)
 	for (int s = 0; s < m->n_sessions; s++) {
 		if (m->sessions[s].life == GONE || !model_roll(m, 4))
 			continue;
-		rig_plain(&m->rig, TEI_EVENT_HEARTBEAT, m->sessions[s].number);
+		rig_plain(&m->rig, TES_EVENT_HEARTBEAT, m->sessions[s].number);
 		model_seen(m, s);
 	}
 }
@@ -133,7 +133,7 @@ static void age_sessions(struct model *m)
 
 void model_tick(struct model *m)
 {
-	struct tei_event ev = {.type = TEI_EVENT_TICK};
+	struct tes_event ev = {.type = TES_EVENT_TICK};
 	unsigned int gap = model_roll(m, 200) ? model_roll(m, 250)
 					      : 1001 + model_roll(m, 60000);
 

@@ -5,10 +5,10 @@
 /* The starts of one event. */
 struct start {
 	int key[MODEL_BATCH];
-	struct tei_core_key names[MODEL_BATCH];
+	struct tes_core_key names[MODEL_BATCH];
 	uint64_t size[MODEL_BATCH];
 	uint32_t group[MODEL_BATCH];
-	struct tei_core_replicate how;
+	struct tes_core_replicate how;
 	size_t n;
 	int session;
 	bool upsert, struck;
@@ -73,7 +73,7 @@ static int expect_start(struct model *m, struct start *b, size_t i)
 }
 
 static void take_part(struct model *m, struct part *p,
-		      const struct tei_action *a, size_t e, uint64_t size)
+		      const struct tes_action *a, size_t e, uint64_t size)
 {
 	bool many = a->u.reply.extents != NULL;
 	uint64_t length = many ? a->u.reply.length[e] : size;
@@ -127,7 +127,7 @@ static struct thing new_thing(const struct model *m, const struct start *b,
 			  .hard = b->how.hard_pin,
 			  .named = true};
 
-	if (b->how.soft_pin == TEI_CORE_SOFT_ENABLE)
+	if (b->how.soft_pin == TES_CORE_SOFT_ENABLE)
 		t.pin_ms = b->how.soft_pin_ttl_ms;
 	return t;
 }
@@ -141,12 +141,12 @@ static void inherit(struct thing *t, const struct thing *old,
 	t->hard = old->hard;
 	t->vague = !sure || old->vague;
 	t->group = old->group;
-	if (b->how.soft_pin == TEI_CORE_SOFT_PRESERVE)
+	if (b->how.soft_pin == TES_CORE_SOFT_PRESERVE)
 		t->pin_until = old->pin_until;
 }
 
 static void take_grant(struct model *m, struct start *b, size_t i,
-		       struct thing *t, size_t e, const struct tei_action *a)
+		       struct thing *t, size_t e, const struct tes_action *a)
 {
 	size_t n = a->u.reply.extents ? a->u.reply.extents[i] : 1;
 
@@ -175,7 +175,7 @@ static bool evicted_now(struct model *m, const struct start *b, size_t i,
 }
 
 static void take_start(struct model *m, struct start *b, size_t i, size_t e,
-		       int got, const struct tei_action *a)
+		       int got, const struct tes_action *a)
 {
 	int k = b->key[i], want;
 	struct thing *t = &m->keys[k], old = *t, new;
@@ -236,7 +236,7 @@ static uint64_t any_size(struct model *m)
 	}
 }
 
-static void roll_how(struct model *m, struct tei_core_replicate *how)
+static void roll_how(struct model *m, struct tes_core_replicate *how)
 {
 	static const char *names[2];
 
@@ -275,10 +275,10 @@ static void roll_start(struct model *m, struct start *b)
 void model_start(struct model *m)
 {
 	static const char *const groups[N_GROUPS] = {"g1", "g2", "g3"};
-	struct tei_event ev = {.type = TEI_EVENT_PUT_START};
+	struct tes_event ev = {.type = TES_EVENT_PUT_START};
 	struct start b = {.session = model_any_session(m)};
 	uint64_t most = 0;
-	const struct tei_action *a;
+	const struct tes_action *a;
 	uint64_t unsummed = model_met.unsummed;
 	size_t e = 0;
 
