@@ -9,8 +9,8 @@
 
 #include "base/conf.h"
 #include "store/client/pairs.h"
+#include "te/api/config.h"
 #include "te/backend.h"
-#include "te/config.h"
 
 static void print(const char *title, const struct tei_setting *rows, size_t n)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedulers.c - other planners behind the interface of te/plan.h */
+/* schedulers.c - other planners behind the interface of te/transfer/plan.h */
 #include "tests/sim/schedulers.h"
 
-#include "te/plan.h"
+#include "te/transfer/plan.h"
 
 #define SLICE       65536u
 #define PROBE_EVERY 100u
 #define DEPTH       1048576u /* of a rail's queue, in bytes */
 
-/* te/plan.c, built under other names: this file takes its place. */
+/* te/transfer/plan.c, built under other names: this file takes its place. */
 int our_plan_next(const struct tei_plan *plan, uint64_t may, uint64_t rest,
 		  uint64_t *length);
 void our_plan_size(struct tei_plan_rail *rail, uint64_t rate,

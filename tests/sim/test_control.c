@@ -2,8 +2,8 @@
 /* test_control.c - an owner whose control port refuses, while its rail works */
 #include <errno.h>
 
-#include "te/control.h"
-#include "te/engine.h"
+#include "te/api/engine.h"
+#include "te/control/control.h"
 #include "tests/lib/stat.h"
 #include "tests/sim/world.h"
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "backends/sim/sim.h"
-#include "te/engine.h"
-#include "te/peer.h"
+#include "te/api/engine.h"
+#include "te/control/peer.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/tmpdir.h"
 #include "tests/sim/world.h"

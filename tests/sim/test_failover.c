@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "backends/sim/sim.h"
-#include "te/engine.h"
-#include "te/link.h"
+#include "te/api/engine.h"
+#include "te/transfer/link.h"
 #include "tests/sim/world.h"
 
 #define MS(n) ((uint64_t)(n)*1000000)

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "te/engine.h"
-#include "te/link.h"
-#include "te/peer.h"
+#include "te/api/engine.h"
+#include "te/control/peer.h"
+#include "te/transfer/link.h"
 #include "tests/sim/world.h"
 
 #define MS(n)   ((uint64_t)(n)*1000000)

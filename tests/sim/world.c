@@ -12,8 +12,8 @@
 #include "backends/sim/sim.h"
 #include "base/chance.h"
 #include "base/loop.h"
-#include "te/engine.h"
-#include "te/worker.h"
+#include "te/api/engine.h"
+#include "te/worker/worker.h"
 
 #define STUCK 1000000u /* turns without time: something spins */
 

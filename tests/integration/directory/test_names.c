@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "te/api/engine.h"
 #include "te/directory/directory.h"
-#include "te/engine.h"
 #include "tests/integration/directory/service.h"
 #include "tests/lib/process.h"
 #include "tests/lib/wait.h"

@@ -2,9 +2,9 @@
 /* leak.c - an engine that learns what it may not know */
 #include "tests/integration/store/leak.h"
 
-#include "te/engine.h"
-#include "te/peer.h"
-#include "te/remote.h"
+#include "te/api/engine.h"
+#include "te/control/peer.h"
+#include "te/control/remote.h"
 #include "tests/lib/test.h"
 
 struct leak {

@@ -9,9 +9,9 @@
 
 #include "base/bytes.h"
 #include "base/frame.h"
-#include "te/control.h"
-#include "te/control.pb-c.h"
-#include "te/group.h"
+#include "te/control/control.h"
+#include "te/control/control.pb-c.h"
+#include "te/region/group.h"
 #include "tests/unit/te/rig.h"
 #include "tests/unit/te/visitor.h"
 

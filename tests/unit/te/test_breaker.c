@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_breaker.c - pauses of what has failed */
-#include "te/breaker.h"
+#include "te/transfer/breaker.h"
 
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
 #include "tests/unit/te/visitor.h"
 
 #include "te/backend.h"
-#include "te/group.h"
+#include "te/region/group.h"
 
 #define HELLO    TE__CONTROL_TYPE__CONTROL_HELLO
 #define PROVE    TE__CONTROL_TYPE__CONTROL_PROVE

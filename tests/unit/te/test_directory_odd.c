@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "te/config.h"
+#include "te/api/config.h"
+#include "te/api/engine.h"
 #include "te/directory/directory.h"
-#include "te/engine.h"
 #include "tests/unit/te/rig.h"
 
 #define TIMEOUT_MS 50

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "te/drive.h"
-#include "te/engine.h"
+#include "te/api/engine.h"
+#include "te/worker/drive.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"
 

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/net.h"
-#include "te/engine.h"
-#include "te/peer.h"
+#include "te/api/engine.h"
+#include "te/control/peer.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/self.h"
 #include "tests/lib/wait.h"

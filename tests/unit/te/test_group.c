@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_group.c - a proof is good for one connection, one side, one secret */
-#include "te/group.h"
+#include "te/region/group.h"
 
 #include <errno.h>
 #include <string.h>

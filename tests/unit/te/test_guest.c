@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_guest.c - how long guests and their links are remembered */
-#include "te/guest.h"
+#include "te/control/guest.h"
 
 #include <string.h>
 
-#include "te/engine.h"
-#include "te/link.h"
+#include "te/api/engine.h"
+#include "te/transfer/link.h"
 #include "tests/unit/te/alone.h"
 
 static const uint8_t who[TE_INCARNATION_LEN] = "somebody else";

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "te/engine.h"
+#include "te/api/engine.h"
 #include "tests/unit/te/rig.h"
 
 #define N        64 /* many times what it takes to be asked */

@@ -7,12 +7,12 @@
  * has seen, as in the engine. The optimum is what all rails could move
  * together if they ended at the same instant.
  */
-#include "te/plan.h"
+#include "te/transfer/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "te/meter.h"
+#include "te/transfer/meter.h"
 #include "tests/lib/test.h"
 
 #define KIB(n)    ((uint64_t)(n) << 10)

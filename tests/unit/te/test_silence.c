@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "backends/tcp/wire.h"
-#include "te/control.h"
-#include "te/control.pb-c.h"
-#include "te/engine.h"
-#include "te/guest.h"
+#include "te/api/engine.h"
+#include "te/control/control.h"
+#include "te/control/control.pb-c.h"
+#include "te/control/guest.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/alone.h"
 #include "tests/unit/te/owner.h"

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "te/engine.h"
-#include "te/notify.h"
+#include "te/api/engine.h"
+#include "te/notify/notify.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"
 #include "tests/unit/te/visitor.h"

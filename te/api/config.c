@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.c - te_config and the table of the engine's settings */
+#include "te/api/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <te/te.h>
+
+#include "base/conf.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#define HOUR_MS 3600000.0
+
+const struct tei_setting tei_config_rows[] = {
+	{TEI_SETTING(struct tei_config, bind), .type = TEI_CONF_STRING,
+	 .help = "address to listen on (default: every address)"},
+	{TEI_SETTING(struct tei_config, insecure), .type = TEI_CONF_BOOL,
+	 .env = "MOONCAKE_INSECURE", .def = "false",
+	 .help = "serve peers on other hosts without a key"},
+	{TEI_SETTING(struct tei_config, backends), .type = TEI_CONF_STRING,
+	 .env = "TE_BACKENDS",
+	 .help = "backends to open, separated by commas (default: those of protocol)"},
+	{TEI_SETTING(struct tei_config, protocol), .type = TEI_CONF_CHOICE,
+	 .choices = "any|rdma|tcp", .def = "any",
+	 .help = "to other hosts: any: the best for each; rdma: tcp only where no device is; tcp: no rdma"},
+	{TEI_SETTING(struct tei_config, devices), .type = TEI_CONF_STRING,
+	 .env = "TE_DEVICES",
+	 .help = "NICs to go by, of any kind and by any of their names (mlx5_0,eth0); each must be there (default: all)"},
+	{TEI_SETTING(struct tei_config, topology), .type = TEI_CONF_STRING,
+	 .env = "MC_CUSTOM_TOPO_JSON",
+	 .help = "JSON file to take for this machine (default: look at it)"},
+	{TEI_SETTING(struct tei_config, metadata_server),
+	 .type = TEI_CONF_STRING,
+	 .help = "directory of names: P2PHANDSHAKE (none), http://host:port/metadata, etcd://host:port;..., redis://host:port"},
+	{TEI_SETTING(struct tei_config, metadata_cluster_id),
+	 .type = TEI_CONF_STRING, .env = "MC_METADATA_CLUSTER_ID",
+	 .help = "part of the keys there, to keep clusters apart"},
+	{TEI_SETTING(struct tei_config, metadata_ttl),
+	 .type = TEI_CONF_DURATION, .def = "10s", .unit = "ms", .min = 100,
+	 .max = HOUR_MS,
+	 .help = "an entry there outlives its engine by so much at most"},
+	{TEI_SETTING(struct tei_config, metadata_timeout),
+	 .type = TEI_CONF_DURATION, .def = "2s", .unit = "ms", .min = 1,
+	 .max = HOUR_MS, .help = "a call to the directory"},
+	{TEI_SETTING(struct tei_config, redis_username),
+	 .type = TEI_CONF_STRING, .env = "MC_REDIS_USERNAME",
+	 .help = "of a redis directory"},
+	{TEI_SETTING(struct tei_config, redis_password),
+	 .type = TEI_CONF_STRING, .env = "MC_REDIS_PASSWORD",
+	 .help = "of a redis directory"},
+	{TEI_SETTING(struct tei_config, redis_db_index), .type = TEI_CONF_UINT,
+	 .env = "MC_REDIS_DB_INDEX", .def = "0", .min = 0, .max = 1 << 20,
+	 .help = "of a redis directory"},
+	{TEI_SETTING(struct tei_config, module_path), .type = TEI_CONF_STRING,
+	 .env = "TE_BACKEND_PATH",
+	 .help = "folders of loadable modules, separated by colons (default: the library's own)"},
+	{TEI_SETTING(struct tei_config, connect_timeout),
+	 .type = TEI_CONF_DURATION, .def = "2s", .unit = "ms", .min = 1,
+	 .max = HOUR_MS,
+	 .help = "one step of a connection or control exchange"},
+	{TEI_SETTING(struct tei_config, open_timeout),
+	 .type = TEI_CONF_DURATION, .def = "5s", .unit = "ms", .min = 1,
+	 .max = HOUR_MS,
+	 .help = "opening a segment, retries included, by default"},
+	{TEI_SETTING(struct tei_config, transfer_timeout),
+	 .type = TEI_CONF_DURATION, .def = "30s", .unit = "ms", .min = 1,
+	 .max = 24 * HOUR_MS, .help = "a request by default"},
+	{TEI_SETTING(struct tei_config, transfer_timeout_per_gib),
+	 .type = TEI_CONF_DURATION, .def = "1s", .unit = "ms", .min = 0,
+	 .max = HOUR_MS, .help = "added to it for each GiB"},
+	{TEI_SETTING(struct tei_config, suspect_after),
+	 .type = TEI_CONF_DURATION, .def = "2s", .unit = "ms", .min = 1,
+	 .max = HOUR_MS,
+	 .help = "silence of a peer that owes data until it is probed, and until requests end that can go elsewhere"},
+	{TEI_SETTING(struct tei_config, reroute_after),
+	 .type = TEI_CONF_DURATION, .def = "500ms", .unit = "ms", .min = 1,
+	 .max = HOUR_MS,
+	 .help = "silence of a rail until others carry what it owes"},
+	{TEI_SETTING(struct tei_config, pause_min), .type = TEI_CONF_DURATION,
+	 .def = "5ms", .unit = "ms", .min = 1, .max = HOUR_MS,
+	 .help = "pause of a rail after its first failure"},
+	{TEI_SETTING(struct tei_config, pause_max), .type = TEI_CONF_DURATION,
+	 .def = "1s", .unit = "ms", .min = 1, .max = HOUR_MS,
+	 .help = "longest pause of a rail that fails again and again"},
+	{TEI_SETTING(struct tei_config, endpoints), .type = TEI_CONF_UINT,
+	 .env = "MC_MAX_EP_PER_CTX", .def = "4096", .min = 1, .max = 65536,
+	 .help = "endpoints to peers that a rail has at once; beyond them the one unused for longest gives way"},
+	{TEI_SETTING(struct tei_config, seed), .type = TEI_CONF_UINT,
+	 .def = "0", .min = 0, .max = 1LL << 53,
+	 .help = "of what is left to chance, for tests (0: by chance, too)"},
+	{TEI_SETTING(struct tei_config, spin_us), .type = TEI_CONF_UINT,
+	 .def = "100", .unit = "us", .min = 0, .max = 100000,
+	 .help = "time to stay awake after the last work; five times as long where little is owed"},
+	{TEI_SETTING(struct tei_config, worker_thread), .type = TEI_CONF_BOOL,
+	 .def = "true",
+	 .help = "off: rails move only while a thread waits, polls or drives"},
+	{TEI_SETTING(struct tei_config, slice_min), .type = TEI_CONF_SIZE,
+	 .def = "64k", .min = 4096, .max = 1 << 30,
+	 .help = "smallest part of a request that is cut off"},
+	{TEI_SETTING(struct tei_config, slice_max), .type = TEI_CONF_SIZE,
+	 .def = "1m", .min = 4096, .max = 1 << 30,
+	 .help = "largest part of a request posted at once"},
+	{TEI_SETTING(struct tei_config, window), .type = TEI_CONF_SIZE,
+	 .def = "16m", .min = 65536, .max = 1LL << 40,
+	 .help = "bytes in flight to one peer over one rail"},
+	{TEI_SETTING(struct tei_config, hugetlb), .type = TEI_CONF_BOOL,
+	 .def = "false",
+	 .help = "te_memory_alloc() takes reserved huge pages if it can"},
+	{TEI_SETTING(struct tei_config, notify_queue), .type = TEI_CONF_UINT,
+	 .def = "1024", .min = 1, .max = 1 << 20,
+	 .help = "notifications of one peer that wait to be taken"},
+	{TEI_SETTING(struct tei_config, notify_queue_bytes),
+	 .type = TEI_CONF_SIZE, .def = "4m", .min = 65536, .max = 1LL << 32,
+	 .help = "bytes of them"},
+	{TEI_SETTING(struct tei_config, notify_memory), .type = TEI_CONF_SIZE,
+	 .def = "64m", .min = 131072, .max = 1LL << 40,
+	 .help = "memory of the notifications of all peers"},
+};
+
+#define N_ROWS (sizeof(tei_config_rows) / sizeof(tei_config_rows[0]))
+
+const size_t tei_config_n_rows = N_ROWS;
+
+struct entry {
+	struct tei_list link;
+	char *name, *value;
+};
+
+struct te_config {
+	struct tei_list entries; /* in the order they were set */
+};
+
+int te_config_create(struct te_config **out)
+{
+	struct te_config *config = tei_calloc(1, sizeof(*config));
+
+	if (!config)
+		return -ENOMEM;
+	tei_list_init(&config->entries);
+	*out = config;
+	return 0;
+}
+
+static void entry_free(struct entry *entry)
+{
+	tei_free(entry->name);
+	tei_free(entry->value);
+	tei_free(entry);
+}
+
+void te_config_destroy(struct te_config *config)
+{
+	struct tei_list *node;
+
+	if (!config)
+		return;
+	while ((node = tei_list_pop(&config->entries)))
+		entry_free(tei_list_entry(node, struct entry, link));
+	tei_free(config);
+}
+
+static int remember(struct te_config *config, const char *name,
+		    const char *value)
+{
+	struct entry *entry = tei_calloc(1, sizeof(*entry));
+
+	if (!entry)
+		return -ENOMEM;
+	entry->name = tei_strdup(name);
+	entry->value = tei_strdup(value);
+	if (!entry->name || !entry->value) {
+		entry_free(entry);
+		return -ENOMEM;
+	}
+	tei_list_add_tail(&config->entries, &entry->link);
+	return 0;
+}
+
+/* Set the value in a scratch copy of the defaults, to see whether it is right. */
+static int try_rows(const struct tei_setting *table, size_t n, size_t size,
+		    const char *name, const char *value,
+		    char error[TEI_CONF_ERROR_LEN])
+{
+	struct tei_conf conf;
+	void *values = tei_calloc(1, size ? size : 1);
+	int rc;
+
+	if (!values)
+		return -ENOMEM;
+	rc = tei_conf_init(&conf, table, n, values);
+	if (!rc) {
+		rc = tei_conf_set(&conf, name, value, error);
+		tei_conf_fini(&conf);
+	}
+	tei_free(values);
+	return rc;
+}
+
+static int try_all(const char *name, const char *value,
+		   char error[TEI_CONF_ERROR_LEN])
+{
+	const struct tei_backend_ops *const *ops;
+	int rc;
+
+	rc = try_rows(tei_config_rows, N_ROWS, sizeof(struct tei_config), name,
+		      value, error);
+	for (ops = tei_backends; rc == -ENOENT && *ops; ops++) {
+		if ((*ops)->n_settings)
+			rc = try_rows((*ops)->settings, (*ops)->n_settings,
+				      (*ops)->config_size, name, value, error);
+	}
+	return rc;
+}
+
+int te_config_set(struct te_config *config, const char *name, const char *value,
+		  char *error, size_t error_len)
+{
+	char text[TEI_CONF_ERROR_LEN] = "out of memory";
+	int rc;
+
+	if (!config || !name || !value)
+		return -EINVAL;
+	rc = try_all(name, value, text);
+	if (!rc)
+		rc = remember(config, name, value);
+	if (rc && error && error_len)
+		snprintf(error, error_len, "%s", text);
+	return rc;
+}
+
+/* A value that stands behind those of the user; NULL: none. */
+struct fallback {
+	char name[64];
+	const char *value;
+};
+
+/* Apply what @from says about these rows; every value was tried before. */
+static int apply(struct tei_conf *conf, const struct te_config *from,
+		 const struct fallback *behind)
+{
+	char error[TEI_CONF_ERROR_LEN] = "";
+	int rc;
+
+	rc = tei_conf_env(conf, error);
+	if (rc) {
+		LOG_ERROR("settings: %s", error);
+		return rc;
+	}
+	if (behind) {
+		rc = tei_conf_set(conf, behind->name, behind->value, error);
+		if (rc && rc != -ENOENT)
+			return rc;
+	}
+	if (!from)
+		return 0;
+	tei_list_for_each (node, &from->entries) {
+		struct entry *entry = tei_list_entry(node, struct entry, link);
+
+		rc = tei_conf_set(conf, entry->name, entry->value, error);
+		if (rc && rc != -ENOENT)
+			return rc;
+	}
+	return 0;
+}
+
+static int make(const struct tei_setting *table, size_t n, void *values,
+		const struct te_config *from, const struct fallback *behind)
+{
+	struct tei_conf conf;
+	int rc;
+
+	rc = tei_conf_init(&conf, table, n, values);
+	if (rc)
+		return rc;
+	rc = apply(&conf, from, behind);
+	if (rc)
+		tei_conf_fini(&conf);
+	return rc;
+}
+
+int tei_config_make(const struct te_config *from, struct tei_config *out)
+{
+	int rc;
+
+	*out = (struct tei_config){0};
+	rc = make(tei_config_rows, N_ROWS, out, from, NULL);
+	if (rc)
+		return rc;
+	if (out->slice_min > out->slice_max)
+		out->slice_min = out->slice_max;
+	return 0;
+}
+
+void tei_config_fini(struct tei_config *config)
+{
+	struct tei_conf conf = {
+		.rows = tei_config_rows, .n = N_ROWS, .values = config};
+
+	tei_conf_fini(&conf);
+}
+
+int tei_config_make_backend(const struct te_config *from,
+			    const struct tei_backend_ops *ops,
+			    const char *devices, void *values)
+{
+	struct fallback behind = {.value = devices};
+
+	if (!ops->n_settings)
+		return 0;
+	(void)snprintf(behind.name, sizeof(behind.name), "%s.devices",
+		       ops->name);
+	return make(ops->settings, ops->n_settings, values, from,
+		    devices ? &behind : NULL);
+}
+
+void tei_config_fini_backend(const struct tei_backend_ops *ops, void *values)
+{
+	struct tei_conf conf = {
+		.rows = ops->settings, .n = ops->n_settings, .values = values};
+
+	if (ops->n_settings)
+		tei_conf_fini(&conf);
+}
+
+bool tei_config_lists(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+	const char *at = list;
+
+	if (!list || !*list)
+		return true;
+	while (at) {
+		at += strspn(at, ", ");
+		if (!strncmp(at, name, len) && strchr(", ", at[len]))
+			return true; /* strchr() finds the final 0, too */
+		at = strchr(at, ',');
+	}
+	return false;
+}
+
+uint64_t tei_config_transfer_ms(const struct tei_config *c, uint64_t length)
+{
+	return c->transfer_timeout +
+	       (length >> 30) * c->transfer_timeout_per_gib;
+}

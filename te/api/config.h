@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config.h - settings of an engine, and the one table of its deadlines
+ *
+ * A te_config only remembers names and values that were found right; the
+ * values themselves are made anew for each engine, so that environment and
+ * te_config_set() have their weight whatever the order of the calls.
+ */
+#ifndef TE_API_CONFIG_H
+#define TE_API_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "te/backend.h"
+
+struct te_config;
+
+struct tei_config {
+	char *bind;     /* NULL: wildcard */
+	bool insecure;  /* serve other hosts */
+	char *backends; /* comma list; NULL: those of protocol */
+	char *protocol; /* any, rdma, tcp */
+	char *devices;  /* comma list; NULL: all there are */
+	char *topology; /* file; NULL: look at the machine */
+	/* Directory, see te/directory/. */
+	char *metadata_server, *metadata_cluster_id; /* NULL: none */
+	uint64_t metadata_ttl, metadata_timeout;     /* ms */
+	char *redis_username, *redis_password;       /* NULL: none */
+	uint64_t redis_db_index;
+	char *module_path; /* NULL: the library's own folder */
+	/* Deadlines, ms. */
+	uint64_t connect_timeout;  /* a step of a connection or exchange */
+	uint64_t open_timeout;     /* te_segment_open() with retries */
+	uint64_t transfer_timeout; /* a request, and more per GiB */
+	uint64_t transfer_timeout_per_gib;
+	uint64_t suspect_after;        /* silence though data is owed */
+	uint64_t reroute_after;        /* the same, while another rail works */
+	uint64_t pause_min, pause_max; /* of a rail that fails */
+	uint64_t endpoints;            /* of a rail to peers, at once */
+	uint64_t seed;
+	uint64_t spin_us;   /* stay awake after the last work */
+	bool worker_thread; /* off: only callers drive the rails */
+	uint64_t slice_min, slice_max, window; /* bytes */
+	/* Notifications not taken: of one peer, their bytes, memory of all. */
+	uint64_t notify_queue, notify_queue_bytes, notify_memory;
+	bool hugetlb; /* te_memory_alloc() takes reserved huge pages */
+};
+
+/* The registry's rows over struct tei_config. */
+extern const struct tei_setting tei_config_rows[];
+extern const size_t tei_config_n_rows;
+
+/*
+ * Defaults, then environment, then @from (NULL: nothing). -EINVAL, -ERANGE
+ * (an environment variable; logged), -ENOMEM. tei_config_fini() in any case
+ * but an error.
+ */
+int tei_config_make(const struct te_config *from, struct tei_config *out);
+void tei_config_fini(struct tei_config *config);
+/*
+ * The same for the rows of one backend; @values: ops->config_size zero bytes.
+ * @devices: for its setting of that name, unless @from has it; NULL: nothing.
+ */
+int tei_config_make_backend(const struct te_config *from,
+			    const struct tei_backend_ops *ops,
+			    const char *devices, void *values);
+void tei_config_fini_backend(const struct tei_backend_ops *ops, void *values);
+
+/* Whether @name is in the comma list @list (NULL or "": everything is). */
+bool tei_config_lists(const char *list, const char *name);
+
+/* ms that a request of @length bytes may take by default. */
+uint64_t tei_config_transfer_ms(const struct tei_config *c, uint64_t length);
+
+#endif

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine.c - creating and destroying an engine */
+#include "te/api/engine.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "te/api/batch.h"
+#include "te/api/memory.h"
+#include "te/control/advertise.h"
+#include "te/control/control.h"
+#include "te/control/peer.h"
+#include "te/control/segment.h"
+#include "te/directory/directory.h"
+#include "te/directory/publish.h"
+#include "te/transfer/link.h"
+#include "te/transfer/reroute.h"
+#include "te/worker/drive.h"
+
+#define DEFAULT_NAME "127.0.0.1"
+#define ARENA_MAX    ((size_t)64 << 20)
+#define CANCEL_MS    1000u /* of the 2 s that destroying may take */
+#define LEAVE_MS     1000u /* from its beginning, for the directory */
+
+static _Atomic unsigned int forks;
+
+static void in_fork_child(void)
+{
+	atomic_fetch_add(&forks, 1);
+}
+
+static void watch_forks(void)
+{
+	if (pthread_atfork(NULL, NULL, in_fork_child))
+		LOG_WARN("engine: fork children will not be noticed");
+}
+
+unsigned int tei_forks(void)
+{
+	return atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
+static void init(struct te_engine *engine)
+{
+	engine->core.engine = engine;
+	engine->forks = tei_forks();
+	tei_mutex_init(&engine->mu);
+	tei_list_init(&engine->peers);
+	tei_list_init(&engine->batches);
+	tei_list_init(&engine->memories);
+	tei_handles_init(&engine->segments);
+	tei_regions_init(&engine->regions);
+	tei_arena_init(&engine->arena, ARENA_MAX);
+	tei_inbox_init(&engine->inbox, engine);
+	tei_names_init(&engine->names);
+	tei_reroute_init(engine);
+	tei_control_init(engine);
+}
+
+static void fini(struct te_engine *engine)
+{
+	tei_arena_fini(&engine->arena);
+	tei_regions_fini(&engine->regions);
+	tei_segments_free(engine);
+	tei_inbox_fini(&engine->inbox);
+	tei_mutex_fini(&engine->mu);
+}
+
+static int open_control(struct te_engine *engine, uint16_t port)
+{
+	int rc;
+
+	rc = tei_loop_create("te-control", &engine->loop);
+	if (rc)
+		return rc;
+	rc = tei_control_listen(engine, port);
+	if (rc) {
+		tei_loop_stop(engine->loop);
+		tei_loop_destroy(engine->loop);
+	}
+	return rc;
+}
+
+static void close_server(void *arg)
+{
+	tei_control_close(arg);
+}
+
+static int start(struct te_engine *engine, const struct te_config *config,
+		 uint16_t port)
+{
+	int rc;
+
+	rc = tei_guests_init(engine);
+	if (rc)
+		return rc;
+	rc = tei_worker_open(&engine->worker, engine, config);
+	if (rc)
+		goto fini_guests;
+	rc = tei_late_start(engine);
+	if (rc)
+		goto close_worker;
+	rc = open_control(engine, port);
+	if (rc)
+		goto stop_late;
+	rc = tei_worker_start(&engine->worker);
+	if (rc)
+		goto close_control;
+	return 0;
+
+close_control:
+	tei_loop_do(engine->loop, close_server, engine);
+	tei_loop_stop(engine->loop);
+	tei_loop_destroy(engine->loop);
+	tei_late_stop(engine);
+	tei_guests_fini(engine);
+	tei_worker_close(&engine->worker);
+	return rc;
+stop_late:
+	tei_late_stop(engine);
+close_worker:
+	tei_worker_close(&engine->worker);
+fini_guests:
+	tei_guests_fini(engine);
+	assert(rc < 0);
+	return rc;
+}
+
+/* Without a port a name that is no address is the directory's. */
+static int open_directory(struct te_engine *engine, const char *name)
+{
+	struct tei_address number;
+	int rc = tei_directory_open(&engine->config, &engine->directory);
+
+	if (!rc)
+		engine->is_bare = engine->directory && name &&
+				  !strchr(name, ':') &&
+				  tei_resolve_numeric(engine->host, 0, &number);
+	return rc;
+}
+
+/* An engine that cannot is one without a directory. */
+static void publish(struct te_engine *engine)
+{
+	struct tei_publisher *publisher;
+	struct tei_entry self;
+	int rc;
+
+	if (!engine->directory)
+		return;
+	tei_advertise(engine, &self);
+	rc = tei_publisher_start(engine->directory, engine->name, &self,
+				 &publisher);
+	if (rc) {
+		LOG_WARN("engine %s: not published: %s", engine->name,
+			 te_strerror(rc));
+		return;
+	}
+	tei_mutex_lock(&engine->mu);
+	engine->publisher = publisher;
+	tei_mutex_unlock(&engine->mu);
+	tei_advertise_again(engine); /* a port may just have come up */
+}
+
+int te_engine_create(const struct te_config *config, const char *name,
+		     struct te_engine **out)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct te_engine *engine;
+	uint16_t port;
+	int rc;
+
+	if (!out)
+		return -EINVAL;
+	pthread_once(&once, watch_forks);
+	engine = tei_calloc(1, sizeof(*engine));
+	if (!engine)
+		return -ENOMEM;
+	init(engine);
+	rc = tei_name_split(name ? name : DEFAULT_NAME, engine->host, &port);
+	if (rc) {
+		LOG_ERROR("engine: \"%s\" is no name host[:port]", name);
+		goto fini;
+	}
+	rc = tei_random(engine->incarnation, TE_INCARNATION_LEN);
+	if (rc)
+		goto fini;
+	rc = tei_config_make(config, &engine->config);
+	if (rc)
+		goto fini;
+	rc = open_directory(engine, name);
+	if (rc)
+		goto fini_config;
+	tei_topology_load(engine);
+	rc = start(engine, config, port);
+	if (rc && tei_is_shortage(rc)) /* else who failed has told */
+		LOG_ERROR("engine %s: %s", engine->host, te_strerror(rc));
+	if (rc)
+		goto fini_topology;
+	publish(engine);
+	LOG_INFO("engine %s: up, %u rails", engine->name,
+		 engine->worker.n_rails);
+	*out = engine;
+	return 0;
+
+fini_topology:
+	te_topo_destroy(engine->topo);
+	tei_directory_put(engine->directory);
+fini_config:
+	tei_config_fini(&engine->config);
+fini:
+	fini(engine);
+	tei_free(engine);
+	assert(rc < 0);
+	return rc;
+}
+
+/* ---- the end ---- */
+
+static bool all_ended(void *arg)
+{
+	struct te_engine *engine = arg;
+	bool all = true;
+
+	tei_mutex_lock(&engine->mu);
+	tei_list_for_each (node, &engine->batches) {
+		struct te_batch *batch =
+			tei_list_entry(node, struct te_batch, link);
+
+		if (atomic_load(&batch->n_done) !=
+		    atomic_load(&batch->n_submitted))
+			all = false;
+	}
+	tei_mutex_unlock(&engine->mu);
+	return all;
+}
+
+/* Callbacks may still be trying to submit. */
+static void cancel_all(struct te_engine *engine)
+{
+	uint64_t until = tei_now_ns() + CANCEL_MS * TEI_NS_PER_MS;
+
+	tei_mutex_lock(&engine->mu);
+	engine->closing = true;
+	tei_list_for_each (node, &engine->batches) {
+		struct te_batch *batch =
+			tei_list_entry(node, struct te_batch, link);
+
+		atomic_store(&batch->closing, true);
+		tei_batch_post_cancel_all(batch);
+	}
+	tei_mutex_unlock(&engine->mu);
+	while (!all_ended(engine) && tei_now_ns() < until)
+		tei_worker_drive(&engine->worker, all_ended, engine, until);
+}
+
+static void close_all(void *arg)
+{
+	struct te_engine *engine = arg;
+
+	engine->closed = true;
+	tei_control_close(engine);
+	tei_list_for_each (node, &engine->peers) {
+		tei_peer_close(tei_list_entry(node, struct tei_peer, link));
+	}
+}
+
+/* Both threads have ended: everything is this thread's. */
+static void free_all(struct te_engine *engine)
+{
+	struct tei_list *node;
+
+	tei_worker_poke(&engine->worker); /* what control has answered last */
+	tei_list_for_each (at, &engine->peers) {
+		tei_peer_end_links(tei_list_entry(at, struct tei_peer, link));
+	}
+	tei_guests_break_links(engine);
+	tei_drive_until_closed(&engine->worker);
+	tei_batch_publish_dirty(&engine->worker, true);
+	tei_guests_fini(engine);
+	while ((node = tei_list_pop(&engine->batches)))
+		tei_batch_free(tei_list_entry(node, struct te_batch, link));
+	while ((node = tei_list_pop(&engine->peers)))
+		tei_peer_free(tei_list_entry(node, struct tei_peer, link));
+	tei_regions_remove_all(engine);
+	tei_worker_close(&engine->worker);
+	tei_memories_free(engine);
+}
+
+void te_engine_destroy(struct te_engine *engine)
+{
+	uint64_t until;
+
+	if (!engine || !tei_engine_alive(engine))
+		return;
+	if (tei_in_callback()) {
+		LOG_ERROR("engine %s: destroyed by a callback: not done",
+			  engine->name);
+		return;
+	}
+	until = tei_now_ns() + LEAVE_MS * TEI_NS_PER_MS;
+	tei_publisher_leave(engine->publisher);
+	cancel_all(engine);
+	tei_loop_do(engine->loop, close_all, engine);
+	tei_loop_stop(engine->loop);
+	tei_worker_stop(&engine->worker);
+	tei_late_stop(engine);
+	free_all(engine);
+	tei_loop_destroy(engine->loop);
+	tei_publisher_stop(engine->publisher, until);
+	tei_directory_put(engine->directory);
+	te_topo_destroy(engine->topo);
+	tei_config_fini(&engine->config);
+	fini(engine);
+	tei_free(engine);
+}
+
+int te_engine_drive(struct te_engine *engine, uint32_t timeout_ms)
+{
+	uint64_t until = UINT64_MAX;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (timeout_ms != UINT32_MAX)
+		until = tei_now_ns() + timeout_ms * TEI_NS_PER_MS;
+	return tei_worker_turn(&engine->worker, until);
+}
+
+const char *te_engine_name(const struct te_engine *engine)
+{
+	return engine->name;
+}
+
+void te_engine_incarnation(const struct te_engine *engine,
+			   uint8_t out[TE_INCARNATION_LEN])
+{
+	memcpy(out, engine->incarnation, TE_INCARNATION_LEN);
+}

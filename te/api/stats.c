@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stats.c - reading the counters */
+#include "te/api/stats.h"
+
+#include <errno.h>
+
+#include <te/te.h>
+
+#include "te/api/engine.h"
+#include "te/control/peer.h"
+
+void tei_stats_failed(struct te_engine *engine, int error)
+{
+	switch (error) {
+	case -ETIMEDOUT:
+		TEI_COUNT(engine, failed_timeout);
+		break;
+	case -ECANCELED:
+		TEI_COUNT(engine, failed_canceled);
+		break;
+	case -ESTALE:
+		TEI_COUNT(engine, failed_stale);
+		break;
+	case -EACCES:
+		TEI_COUNT(engine, failed_access);
+		break;
+	case -EFAULT:
+		TEI_COUNT(engine, failed_range);
+		break;
+	case -ECONNREFUSED:
+	case -ECONNRESET:
+	case -EHOSTUNREACH:
+		TEI_COUNT(engine, failed_connection);
+		break;
+	case -EHOSTDOWN:
+		TEI_COUNT(engine, failed_silent);
+		break;
+	default:
+		TEI_COUNT(engine, failed_other);
+	}
+}
+
+struct list {
+	struct te_stat *out;
+	size_t room, n;
+};
+
+static void put(struct list *list, const char *name, const char *label,
+		uint64_t value)
+{
+	if (list->n < list->room)
+		list->out[list->n] = (struct te_stat){name, label, value};
+	list->n++;
+}
+
+static uint64_t get(_Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void put_rail(struct list *list, struct tei_rail_box *box)
+{
+	struct tei_rail *rail = &box->rail;
+
+	put(list, "te_rail_sent_bytes_total", box->name,
+	    get(&rail->sent_bytes));
+	put(list, "te_rail_received_bytes_total", box->name,
+	    get(&rail->received_bytes));
+	put(list, "te_rail_bad_frames_total", box->name,
+	    get(&rail->bad_frames));
+	put(list, "te_rail_refused_slices_total", box->name,
+	    get(&rail->refused_slices));
+	put(list, "te_rail_stuck_endpoints", box->name,
+	    get(&rail->stuck_endpoints));
+}
+
+static void put_gauges(struct list *list, struct te_engine *engine)
+{
+	uint64_t n_peers = 0, n_segments, n_regions;
+
+	tei_mutex_lock(&engine->mu);
+	tei_list_for_each (node, &engine->peers) {
+		(void)node;
+		n_peers++;
+	}
+	n_segments = engine->segments.n;
+	tei_mutex_unlock(&engine->mu);
+	tei_mutex_lock(&engine->regions.mu);
+	n_regions = engine->regions.n;
+	tei_mutex_unlock(&engine->regions.mu);
+	put(list, "te_peers", "", n_peers);
+	put(list, "te_segments", "", n_segments);
+	put(list, "te_regions", "", n_regions);
+}
+
+int te_engine_stats(struct te_engine *engine, struct te_stat *out, size_t *n)
+{
+	struct list list = {.out = out};
+	uint32_t i;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (!n || (!out && *n))
+		return -EINVAL;
+	list.room = *n;
+#define PUT(field, name, label) \
+	put(&list, name, label, get(&engine->stats.field));
+	TEI_STATS(PUT)
+#undef PUT
+	for (i = 0; i < engine->worker.n_rails; i++)
+		put_rail(&list, engine->worker.rails[i]);
+	put_gauges(&list, engine);
+	*n = list.n;
+	return 0;
+}

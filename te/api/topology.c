@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* topology.c - the engine's picture of its machine */
+#include "te/api/topology.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/conf.h"
+#include "base/log.h"
+#include "te/api/engine.h"
+#include "topology/topo.h"
+
+/* ---- taking it ---- */
+
+/* Many engines of one process see the same: one line is enough. */
+static bool first_time(atomic_flag *said)
+{
+	return !atomic_flag_test_and_set_explicit(said, memory_order_relaxed);
+}
+
+static void report(struct te_engine *engine)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	const char *first = NULL;
+	struct te_topo_note note;
+	uint32_t i, n = 0;
+
+	for (i = 0; !te_topo_note(engine->topo, i, &note); i++) {
+		if (note.kind != TE_TOPO_NOTE_AFFINITY)
+			continue;
+		if (!first)
+			first = note.text;
+		n++;
+	}
+	TEI_COUNT_BY(engine, topo_affinity, n);
+	if (!n || !first_time(&said))
+		return;
+	if (n > 1)
+		LOG_WARN("topology: %s; %u more (te-topo lists them)", first,
+			 n - 1);
+	else
+		LOG_WARN("topology: %s", first);
+}
+
+/* A file that is wrong is no reason to know nothing of the machine. */
+static struct te_topo *from_file(struct te_engine *engine)
+{
+	const struct te_topo_source source = {.json = engine->config.topology};
+	struct te_topo *topo = NULL;
+	char error[256];
+
+	if (!source.json || !*source.json)
+		return NULL;
+	if (!te_topo_load(&source, &topo, error, sizeof(error)))
+		return topo;
+	TEI_COUNT(engine, topo_file);
+	LOG_WARN("topology: %s; looking at the machine itself", error);
+	return NULL;
+}
+
+void tei_topology_load(struct te_engine *engine)
+{
+	char error[256];
+
+	engine->topo = from_file(engine);
+	if (!engine->topo &&
+	    te_topo_load(NULL, &engine->topo, error, sizeof(error))) {
+		engine->topo = NULL;
+		TEI_COUNT(engine, topo_file);
+		LOG_WARN("topology: %s; every distance is unknown", error);
+	}
+	if (engine->topo)
+		report(engine);
+}
+
+/* ---- using it ---- */
+
+/* What only our own file can say wrongly of an interface. */
+static void note_stranger(struct te_engine *engine,
+			  const struct tei_device *device)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (!engine->config.topology || device->numa_node < 0)
+		return;
+	TEI_COUNT(engine, topo_rail);
+	if (first_time(&said))
+		LOG_WARN("topology: %s is not in %s", device->name,
+			 engine->config.topology);
+}
+
+/* A port of a device, "mlx5_0/2", may be known by itself or as its device. */
+static int find_port(const struct te_topo *topo, const char *name, size_t len,
+		     uint32_t port, uint32_t *index)
+{
+	char device[sizeof(((struct tei_device *)0)->name)];
+	struct te_topo_nic nic;
+	uint32_t i;
+
+	snprintf(device, sizeof(device), "%.*s", (int)len, name);
+	for (i = 0; !te_topo_nic(topo, i, &nic); i++) {
+		if (nic.rdma_port == port && !strcmp(nic.rdma, device)) {
+			*index = i;
+			return 0;
+		}
+	}
+	return te_topo_find_nic(topo, device, index);
+}
+
+static int find_nic(const struct te_topo *topo, const char *name,
+		    uint32_t *index)
+{
+	const char *slash = strrchr(name, '/');
+	uint64_t port;
+
+	if (!te_topo_find_nic(topo, name, index))
+		return 0;
+	if (!slash || tei_parse_uint(slash + 1, &port) || port > UINT8_MAX)
+		return -ENOENT;
+	return find_port(topo, name, (size_t)(slash - name), (uint32_t)port,
+			 index);
+}
+
+int tei_topology_place(struct te_engine *engine, struct tei_device *device)
+{
+	struct te_topo_nic nic;
+	uint32_t index;
+
+	if (!engine->topo)
+		return -1;
+	if (find_nic(engine->topo, device->name, &index) ||
+	    te_topo_nic(engine->topo, index, &nic)) {
+		note_stranger(engine, device);
+		return -1;
+	}
+	if (nic.numa_node >= 0)
+		device->numa_node = nic.numa_node;
+	if (!device->speed_bps)
+		device->speed_bps = nic.speed_bps;
+	return (int)index;
+}
+
+#define ANY_NIC UINT32_MAX
+
+/* Rails that touch memory by themselves: those of one NIC, or all. */
+static uint64_t rails_at(const struct te_engine *engine, uint32_t nic)
+{
+	const struct tei_worker *w = &engine->worker;
+	uint64_t rails = 0;
+	uint32_t i;
+
+	for (i = 0; i < w->n_rails; i++) {
+		const struct tei_rail_box *box = w->rails[i];
+
+		if ((box->rail.ops->caps & TEI_CAP_ONE_SIDED) &&
+		    (nic == ANY_NIC || box->nic == (int)nic))
+			rails |= (uint64_t)1 << i;
+	}
+	return rails;
+}
+
+static bool as_near(const struct te_topo_distance *a,
+		    const struct te_topo_distance *b)
+{
+	return a->near == b->near && a->numa == b->numa;
+}
+
+/*
+ * Of the memory's NICs, best first: the preferred ones that are rails, or else
+ * the first that is one, and what is as near as that.
+ */
+static uint64_t nearest(const struct te_engine *engine, uint32_t memory,
+			const uint32_t *nics, size_t n, size_t n_preferred)
+{
+	struct te_topo_distance best, d;
+	uint64_t near = 0, rails;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (i == n_preferred && near)
+			break;
+		rails = rails_at(engine, nics[i]);
+		if (!rails ||
+		    te_topo_distance(engine->topo, memory, nics[i], &d))
+			continue;
+		if (!near)
+			best = d;
+		if (i < n_preferred || as_near(&best, &d))
+			near |= rails;
+	}
+	return near;
+}
+
+uint64_t tei_topology_near(const struct te_engine *engine, const char *location)
+{
+	uint32_t memory, nics[TEI_TOPO_NICS_MAX];
+	size_t n = TEI_TOPO_NICS_MAX, n_preferred;
+	uint64_t near;
+
+	if (!engine->topo ||
+	    te_topo_find_memory(engine->topo, location, &memory) ||
+	    te_topo_rails(engine->topo, memory, nics, &n, &n_preferred))
+		return 0;
+	near = nearest(engine, memory, nics, n, n_preferred);
+	return near == rails_at(engine, ANY_NIC) ? 0 : near;
+}
+
+static void note_location(struct te_engine *engine, const char *location)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	uint32_t index;
+
+	if (!engine->topo ||
+	    !te_topo_find_memory(engine->topo, location, &index))
+		return;
+	TEI_COUNT(engine, topo_location);
+	if (first_time(&said))
+		LOG_WARN("topology: a region is said to be at \"%s\", which "
+			 "this machine does not have",
+			 location);
+}
+
+void tei_topology_locate(struct te_engine *engine, const void *addr,
+			 const char *wanted, char *out, size_t room)
+{
+	if (wanted && *wanted && strcmp(wanted, "*") != 0) {
+		snprintf(out, room, "%s", wanted);
+		note_location(engine, wanted);
+		return;
+	}
+	snprintf(out, room, "cpu:%d", tei_topo_node_at(addr));
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control.c - the control port: who comes, and what is said of our regions */
+#include "te/control/control.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "te/api/engine.h"
+#include "te/control/control.pb-c.h"
+#include "te/control/remote.h"
+#include "te/control/visitor.h"
+
+#define VISITORS_MAX    4096u
+#define HELLO_MAX       16384u
+#define PROVE_MAX       8192u
+#define SMALL_MAX       1024u
+#define DESCRIPTION_MAX (16u << 20)
+#define NOTIFY_MAX      (72u << 10)
+#define PUSH_AGAIN_MS   100u
+
+const struct tei_frame_protocol tei_control_protocol = {
+	.name = "control",
+	.cap =
+		{
+			[TE__CONTROL_TYPE__CONTROL_REFUSED] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_HELLO] = HELLO_MAX,
+			[TE__CONTROL_TYPE__CONTROL_PROVE] = PROVE_MAX,
+			[TE__CONTROL_TYPE__CONTROL_DESCRIBE] = DESCRIPTION_MAX,
+			[TE__CONTROL_TYPE__CONTROL_CONNECT] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_DROP] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_PROBE] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_REGIONS] = DESCRIPTION_MAX,
+			[TE__CONTROL_TYPE__CONTROL_REVOKED] = SMALL_MAX,
+			[TE__CONTROL_TYPE__CONTROL_NOTIFY] = NOTIFY_MAX,
+			[TE__CONTROL_TYPE__CONTROL_ROOM] = SMALL_MAX,
+		},
+};
+
+/* ---- listening ---- */
+
+static void accepted(struct tei_frame_conn *conn, void *arg)
+{
+	struct te_engine *engine = arg;
+
+	if (!tei_visitor_came(engine, conn))
+		return;
+	tei_frame_refuse_for_now(conn, "out of memory");
+	tei_frame_close(conn);
+}
+
+static void stray_fault(enum tei_frame_fault fault, void *arg)
+{
+	tei_control_count_fault(arg, fault);
+}
+
+/* Of connections that do not become visitors. */
+static const struct tei_frame_ops stray_ops = {.fault = stray_fault};
+
+struct listening {
+	struct te_engine *engine;
+	struct tei_frame_server_config config;
+	int rc;
+};
+
+static void listen_now(void *arg)
+{
+	struct listening *l = arg;
+	struct te_engine *engine = l->engine;
+	uint16_t port = 0;
+
+	l->rc = tei_frame_listen(engine->loop, &l->config, &port,
+				 &engine->server);
+	engine->port = port;
+	if (l->rc) /* the name before the first visitor asks for it */
+		return;
+	if (engine->is_bare)
+		memcpy(engine->name, engine->host, strlen(engine->host) + 1);
+	else
+		tei_name_join(engine->host, port, engine->name);
+}
+
+int tei_control_listen(struct te_engine *engine, uint16_t port)
+{
+	struct listening l = {
+		.engine = engine,
+		.config =
+			{
+				.protocol = &tei_control_protocol,
+				.host = engine->config.bind,
+				.port = port,
+				.insecure = engine->config.insecure,
+				.n_max = VISITORS_MAX,
+				.hello_ms = 2 * engine->config.connect_timeout,
+				.hello_max = HELLO_MAX,
+				.ops = &stray_ops,
+				.arg = engine,
+				.accepted = accepted,
+			},
+	};
+
+	tei_loop_do(engine->loop, listen_now, &l);
+	return l.rc;
+}
+
+void tei_control_close(struct te_engine *engine)
+{
+	struct tei_list *visitors = &engine->guests.visitors;
+
+	if (engine->server)
+		tei_frame_server_close(engine->server);
+	engine->server = NULL;
+	tei_timer_stop(engine->guests.push_timer);
+	engine->guests.push_timer = NULL;
+	tei_turns_close(&engine->inbox.turns);
+	while (!tei_list_empty(visitors))
+		tei_visitor_leave(tei_list_entry(visitors->next,
+						 struct tei_visitor, link));
+}
+
+void tei_control_count_fault(struct te_engine *engine,
+			     enum tei_frame_fault fault)
+{
+	switch (fault) {
+	case TEI_FRAME_BAD_TYPE:
+		TEI_COUNT(engine, bad_type);
+		break;
+	case TEI_FRAME_TOO_LONG:
+		TEI_COUNT(engine, too_long);
+		break;
+	case TEI_FRAME_BAD_BODY:
+		TEI_COUNT(engine, bad_body);
+		break;
+	case TEI_FRAME_LATE:
+		TEI_COUNT(engine, late);
+		break;
+	case TEI_FRAME_STRANGER:
+		TEI_COUNT(engine, stranger);
+		break;
+	case TEI_FRAME_CROWD:
+		TEI_COUNT(engine, crowd);
+		break;
+	case TEI_FRAME_FAULTS:
+		break;
+	}
+}
+
+/* ---- what is said of our regions ---- */
+
+static int fill_match(struct tei_rail *rail, struct tei_arena *arena,
+		      Te__Rail *m)
+{
+	size_t len = TEI_BLOB_MAX;
+
+	if (!rail->ops->rail_describe)
+		return 0;
+	m->match.data = tei_arena_alloc(arena, len);
+	if (!m->match.data)
+		return -ENOMEM;
+	m->match.len = len;
+	return rail->ops->rail_describe(rail, m->match.data, &m->match.len);
+}
+
+static int fill_rail(struct te_engine *engine, uint32_t i,
+		     struct tei_arena *arena, Te__Rail **out)
+{
+	struct tei_device device = tei_rail_device(engine->worker.rails[i]);
+	struct tei_rail *rail = &engine->worker.rails[i]->rail;
+	Te__Rail *m = tei_arena_alloc(arena, sizeof(*m));
+
+	if (!m)
+		return -ENOMEM;
+	te__rail__init(m);
+	m->index = i;
+	/* The generated code lacks const; it only reads. */
+	m->backend = (char *)(uintptr_t)rail->ops->name;
+	m->device = rail->device.name;
+	m->speed_bps = device.speed_bps;
+	m->numa_node = device.numa_node;
+	*out = m;
+	return fill_match(rail, arena, m);
+}
+
+/* Where else our control port is reached: at the addresses of our rails. */
+static int fill_control(struct te_engine *engine, struct tei_arena *arena,
+			Te__Description *out)
+{
+	uint32_t i, n = 0;
+
+	if (engine->config.bind)
+		return 0; /* nowhere else */
+	out->control = tei_arena_calloc(arena, TEI_REMOTE_CONTROL_MAX,
+					sizeof(*out->control));
+	if (!out->control)
+		return -ENOMEM;
+	for (i = 0; i < engine->worker.n_rails && n < TEI_REMOTE_CONTROL_MAX;
+	     i++) {
+		struct tei_device device =
+			tei_rail_device(engine->worker.rails[i]);
+		ProtobufCBinaryData *to = &out->control[n];
+
+		to->data = tei_arena_alloc(arena, 16);
+		if (!to->data)
+			return -ENOMEM;
+		to->len = tei_address_bytes(&device.address, to->data);
+		n += to->len > 0;
+	}
+	out->n_control = n;
+	out->control_port = engine->port;
+	return 0;
+}
+
+int tei_control_describe(struct te_engine *engine, tei_group_mask mask,
+			 struct tei_arena *arena, Te__Description *out)
+{
+	uint32_t i, n = engine->worker.n_rails;
+	int rc = 0;
+
+	/* First: what changes meanwhile has a later one, and is told again. */
+	out->version = atomic_load(&engine->regions.version);
+	out->rails = tei_arena_calloc(arena, n, sizeof(*out->rails));
+	if (!out->rails)
+		return -ENOMEM;
+	out->n_rails = n;
+	for (i = 0; !rc && i < n; i++)
+		rc = fill_rail(engine, i, arena, &out->rails[i]);
+	if (!rc)
+		rc = fill_control(engine, arena, out);
+	if (!rc)
+		rc = tei_regions_describe(engine, mask, arena, out);
+	return rc;
+}
+
+static void push_now(struct te_engine *engine);
+
+static void push_again(void *arg)
+{
+	struct te_engine *engine = arg;
+
+	tei_timer_stop(engine->guests.push_timer);
+	engine->guests.push_timer = NULL;
+	push_now(engine);
+}
+
+/* Whoever has not read what it was told before gets only the last word. */
+static void push_now(struct te_engine *engine)
+{
+	struct tei_guests *g = &engine->guests;
+	bool behind = false;
+
+	tei_list_for_each_safe (node, tmp, &g->visitors) {
+		if (!tei_visitor_push(
+			    tei_list_entry(node, struct tei_visitor, link)))
+			behind = true;
+	}
+	/* Without a timer they are told with the next change. */
+	if (behind && !g->push_timer)
+		g->push_timer = tei_timer_start(engine->loop, PUSH_AGAIN_MS,
+						false, push_again, engine);
+}
+
+/* One job for all changes that come before it runs. */
+static void push_all(struct tei_call *call)
+{
+	struct tei_guests *g =
+		TEI_CONTAINER(call, struct tei_guests, push_call);
+
+	atomic_store(&g->push_posted, false);
+	push_now(TEI_CONTAINER(g, struct te_engine, guests));
+}
+
+void tei_control_push_regions(struct te_engine *engine)
+{
+	struct tei_guests *g = &engine->guests;
+
+	if (!atomic_exchange(&g->push_posted, true))
+		tei_loop_post(engine->loop, &g->push_call);
+}
+
+void tei_control_init(struct te_engine *engine)
+{
+	engine->guests.push_call.fn = push_all;
+}
+
+/* ---- proofs ---- */
+
+static int fill_proof(struct te_engine *engine, const struct tei_group *group,
+		      const struct tei_group_challenge *challenge, char side,
+		      Te__GroupProof **out)
+{
+	struct tei_arena *arena = &engine->arena;
+	Te__GroupProof *m = tei_arena_alloc(arena, sizeof(*m));
+	uint8_t *tag = tei_arena_alloc(arena, TEI_GROUP_TAG_LEN);
+	uint8_t *proof = tei_arena_alloc(arena, TEI_GROUP_PROOF_LEN);
+
+	if (!m || !tag || !proof)
+		return -ENOMEM;
+	te__group_proof__init(m);
+	memcpy(tag, group->tag, TEI_GROUP_TAG_LEN);
+	m->tag.data = tag;
+	m->tag.len = TEI_GROUP_TAG_LEN;
+	m->proof.data = proof;
+	m->proof.len = TEI_GROUP_PROOF_LEN;
+	*out = m;
+	return tei_group_prove(group, challenge, side, proof);
+}
+
+int tei_control_proofs(struct te_engine *engine,
+		       const struct tei_group_set *set,
+		       const struct tei_group_challenge *challenge, char side,
+		       Te__GroupProof ***out)
+{
+	unsigned int i;
+	int rc, n = 0;
+
+	*out = tei_arena_calloc(&engine->arena, set->n + 1ul, sizeof(**out));
+	if (!*out)
+		return -ENOMEM;
+	for (i = 0; i < set->n; i++) {
+		if (!set->group[i].refs)
+			continue;
+		rc = fill_proof(engine, &set->group[i], challenge, side,
+				&(*out)[n]);
+		if (rc)
+			return rc;
+		n++;
+	}
+	return n;
+}

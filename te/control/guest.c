@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* guest.c - the table of guests, and their links' way through it */
+#include "te/control/guest.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "base/frame.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "te/api/engine.h"
+#include "te/control/control.h"
+#include "te/control/revoke.h"
+#include "te/transfer/link.h"
+
+static void guest_init(struct tei_guest *guest, const uint8_t *incarnation,
+		       uint64_t epoch)
+{
+	memcpy(guest->incarnation, incarnation, TE_INCARNATION_LEN);
+	atomic_init(&guest->epoch, epoch);
+	guest->told = epoch;
+	tei_list_init(&guest->links);
+	tei_list_init(&guest->visitors);
+	tei_list_init(&guest->absent);
+}
+
+int tei_guests_init(struct te_engine *engine)
+{
+	struct tei_guests *g = &engine->guests;
+
+	g->floor = TEI_EPOCH_FIRST;
+	tei_list_init(&g->visitors);
+	tei_list_init(&g->absent);
+	tei_list_init(&g->revokes);
+	guest_init(&g->self, engine->incarnation, g->floor);
+	if (tei_random(&g->seed, sizeof(g->seed)))
+		return -EIO;
+	return tei_hash_init(&g->table);
+}
+
+/* Strangers choose incarnations; the seed is one they cannot choose. */
+static uint64_t hash_of(const struct te_engine *engine,
+			const uint8_t *incarnation)
+{
+	return XXH3_64bits_withSeed(incarnation, TE_INCARNATION_LEN,
+				    engine->guests.seed);
+}
+
+struct tei_guest *tei_guest_find(struct te_engine *engine,
+				 const uint8_t incarnation[TE_INCARNATION_LEN])
+{
+	struct tei_hash_node *node;
+
+	node = tei_hash_first(&engine->guests.table,
+			      hash_of(engine, incarnation));
+	for (; node; node = tei_hash_next(&engine->guests.table, node)) {
+		struct tei_guest *guest =
+			TEI_CONTAINER(node, struct tei_guest, node);
+
+		if (!memcmp(guest->incarnation, incarnation,
+			    TE_INCARNATION_LEN))
+			return guest;
+	}
+	return NULL;
+}
+
+static void guest_free(struct te_engine *engine, struct tei_guest *guest)
+{
+	struct tei_guests *g = &engine->guests;
+
+	if (!tei_list_empty(&guest->absent))
+		g->n_absent--;
+	tei_list_del(&guest->absent);
+	if (guest->taken)
+		g->n_losses++;
+	tei_account_leave(&engine->inbox, guest->account);
+	tei_hash_remove(&g->table, &guest->node);
+	tei_free(guest);
+}
+
+static bool is_here(const struct tei_guest *guest)
+{
+	/* Not n_links: a link that is gone may still await its last call. */
+	return !tei_list_empty(&guest->links) ||
+	       !tei_list_empty(&guest->visitors);
+}
+
+static void forget(struct tei_hash_node *node, void *arg)
+{
+	struct te_engine *engine = arg;
+	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+
+	if (!is_here(guest))
+		guest_free(engine, guest);
+}
+
+/*
+ * Too many guests that were revoked and left. Above the new floor there is
+ * nobody, so who comes back is not given an epoch that was ended.
+ */
+static void make_room(struct te_engine *engine)
+{
+	size_t cursor = 0;
+
+	LOG_WARN("engine %s: %u guests remembered, their epochs are ended",
+		 engine->name, TEI_GUESTS_MAX);
+	tei_revoke_all(engine);
+	while (tei_hash_walk(&engine->guests.table, &cursor, 1024, forget,
+			     engine))
+		;
+}
+
+struct tei_guest *tei_guest_get(struct te_engine *engine,
+				const uint8_t incarnation[TE_INCARNATION_LEN])
+{
+	struct tei_guest *guest = tei_guest_find(engine, incarnation);
+
+	if (guest)
+		return guest;
+	if (engine->guests.table.n_nodes >= TEI_GUESTS_MAX)
+		make_room(engine);
+	guest = tei_calloc(1, sizeof(*guest));
+	if (!guest)
+		return NULL;
+	guest_init(guest, incarnation, engine->guests.floor);
+	tei_hash_insert(&engine->guests.table, &guest->node,
+			hash_of(engine, incarnation));
+	return guest;
+}
+
+/* Strangers can make many: those who left first are forgotten then. */
+static void remember(struct te_engine *engine, struct tei_guest *guest)
+{
+	struct tei_guests *g = &engine->guests;
+	struct tei_guest *first;
+
+	tei_list_add_tail(&g->absent, &guest->absent);
+	if (++g->n_absent <= TEI_ABSENT_MAX)
+		return;
+	first = tei_list_entry(g->absent.next, struct tei_guest, absent);
+	if (atomic_load(&first->epoch) == g->floor) {
+		guest_free(engine, first);
+	} else { /* revoked since: that must not be forgotten */
+		tei_list_del(&first->absent);
+		g->n_absent--;
+	}
+}
+
+void tei_guest_release(struct te_engine *engine, struct tei_guest *guest)
+{
+	if (is_here(guest) || guest == &engine->guests.self ||
+	    atomic_load(&guest->epoch) != engine->guests.floor ||
+	    !tei_list_empty(&guest->absent))
+		return;
+	if (guest->taken)
+		remember(engine, guest);
+	else
+		guest_free(engine, guest);
+}
+
+void tei_guest_came(struct tei_visitor *visitor, struct tei_guest *guest)
+{
+	visitor->guest = guest;
+	tei_list_add_tail(&guest->visitors, &visitor->of_guest);
+	if (tei_list_empty(&guest->absent))
+		return;
+	tei_list_del(&guest->absent);
+	visitor->engine->guests.n_absent--;
+}
+
+/* ---- links ---- */
+
+struct tei_link *tei_guest_link(struct tei_guest *guest, uint64_t number)
+{
+	tei_list_for_each (node, &guest->links) {
+		struct tei_link *link =
+			tei_list_entry(node, struct tei_link, link);
+
+		if (link->number == number && !link->in.is_gone)
+			return link;
+	}
+	return NULL;
+}
+
+void tei_guest_drop_link(struct tei_link *link)
+{
+	if (link->in.dropping || link->in.is_gone)
+		return;
+	link->in.dropping = true;
+	tei_worker_post(&link->engine->worker, &link->in.drop);
+}
+
+static void link_free(struct tei_link *link)
+{
+	tei_list_del(&link->link);
+	tei_link_free(link);
+}
+
+static void end_droppers(struct tei_link *link)
+{
+	struct tei_list *node;
+
+	while ((node = tei_list_pop(&link->in.droppers))) {
+		struct tei_dropper *dropper =
+			tei_list_entry(node, struct tei_dropper, link);
+
+		if (dropper->visitor)
+			tei_control_dropped(dropper->visitor, dropper->id);
+		tei_free(dropper);
+	}
+}
+
+/* Nothing can come by it any more: whoever waited for that is told. */
+static void is_gone(struct tei_link *link)
+{
+	struct te_engine *engine = link->engine;
+	struct tei_guest *guest = link->in.guest;
+
+	link->in.is_gone = true;
+	guest->n_links--;
+	TEI_COUNT(engine, drops_served);
+	tei_guest_settle(guest);
+	end_droppers(link);
+	tei_revokes_check(engine);
+	/* A drop that is still queued will say so by late. */
+	if (!link->in.dropping ||
+	    atomic_load_explicit(&link->in.drop_ran, memory_order_relaxed)) {
+		link_free(link);
+		tei_guest_release(engine, guest);
+	}
+}
+
+void tei_guest_link_gone(struct tei_call *call)
+{
+	is_gone(TEI_CONTAINER(call, struct tei_link, in.gone));
+}
+
+void tei_guest_link_late(struct tei_call *call)
+{
+	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, in.late);
+	struct te_engine *engine = link->engine;
+	struct tei_guest *guest = link->in.guest;
+
+	link_free(link);
+	tei_guest_release(engine, guest);
+}
+
+void tei_guest_link_done(struct tei_call *call)
+{
+	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, in.done);
+
+	tei_control_connected(link);
+	if (link->in.err)
+		is_gone(link);
+}
+
+void tei_guest_update_groups(struct tei_visitor *visitor)
+{
+	tei_list_for_each (node, &visitor->guest->links) {
+		struct tei_link *link =
+			tei_list_entry(node, struct tei_link, link);
+
+		if (link->in.visitor == visitor)
+			atomic_store_explicit(&link->groups, visitor->groups,
+					      memory_order_relaxed);
+	}
+}
+
+void tei_guest_visitor_left(struct tei_visitor *visitor)
+{
+	tei_list_for_each (node, &visitor->guest->links) {
+		struct tei_link *link =
+			tei_list_entry(node, struct tei_link, link);
+
+		if (link->in.visitor == visitor)
+			link->in.visitor = NULL;
+		tei_list_for_each (at, &link->in.droppers) {
+			struct tei_dropper *dropper =
+				tei_list_entry(at, struct tei_dropper, link);
+
+			if (dropper->visitor == visitor)
+				dropper->visitor = NULL;
+		}
+	}
+}
+
+/* ---- a group whose place will be another one's ---- */
+
+struct forgetting {
+	struct te_engine *engine;
+	tei_group_mask keep;
+};
+
+static void forget_of_guest(struct tei_hash_node *node, void *arg)
+{
+	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+	const struct forgetting *f = arg;
+
+	tei_list_for_each (at, &guest->links) {
+		struct tei_link *link =
+			tei_list_entry(at, struct tei_link, link);
+
+		atomic_fetch_and_explicit(&link->groups, f->keep,
+					  memory_order_relaxed);
+	}
+}
+
+static void forget_group(void *arg)
+{
+	struct forgetting *f = arg;
+	struct tei_guests *g = &f->engine->guests;
+	size_t cursor = 0;
+
+	tei_list_for_each (node, &g->visitors) {
+		tei_list_entry(node, struct tei_visitor, link)->groups &=
+			f->keep;
+	}
+	while (tei_hash_walk(&g->table, &cursor, 1024, forget_of_guest, f))
+		;
+}
+
+void tei_guests_forget_group(struct te_engine *engine, unsigned int place)
+{
+	struct forgetting f = {engine, ~((tei_group_mask)1 << place)};
+
+	/* False: the engine is being destroyed, and nobody is connected. */
+	(void)tei_loop_do(engine->loop, forget_group, &f);
+}
+
+/* ---- links that hold up the removal of a region ---- */
+
+static void drop_pinning(struct tei_hash_node *node, void *arg)
+{
+	struct te_engine *engine = arg;
+	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+
+	tei_list_for_each (at, &guest->links) {
+		struct tei_link *link =
+			tei_list_entry(at, struct tei_link, link);
+		bool pins;
+
+		tei_mutex_lock(&engine->regions.mu);
+		pins = link->n_pins != 0;
+		tei_mutex_unlock(&engine->regions.mu);
+		if (pins)
+			tei_guest_drop_link(link);
+	}
+}
+
+static void drop_all_pinning(void *arg)
+{
+	struct te_engine *engine = arg;
+	size_t cursor = 0;
+
+	while (tei_hash_walk(&engine->guests.table, &cursor, 1024, drop_pinning,
+			     engine))
+		;
+}
+
+void tei_guests_drop_pinning(struct te_engine *engine)
+{
+	tei_loop_do(engine->loop, drop_all_pinning, engine);
+}
+
+/* ---- the end ---- */
+
+static void break_links(struct tei_hash_node *node, void *arg)
+{
+	const struct tei_guest *guest =
+		TEI_CONTAINER(node, struct tei_guest, node);
+
+	(void)arg;
+	tei_list_for_each (at, &guest->links) {
+		tei_link_break(tei_list_entry(at, struct tei_link, link),
+			       -ECANCELED);
+	}
+}
+
+void tei_guests_break_links(struct te_engine *engine)
+{
+	size_t cursor = 0;
+
+	while (tei_hash_walk(&engine->guests.table, &cursor, 1024, break_links,
+			     NULL))
+		;
+}
+
+static void free_guest(struct tei_hash_node *node, void *arg)
+{
+	struct te_engine *engine = arg;
+	struct tei_guest *guest = TEI_CONTAINER(node, struct tei_guest, node);
+	struct tei_list *at;
+
+	while ((at = tei_list_pop(&guest->links))) {
+		struct tei_link *link =
+			tei_list_entry(at, struct tei_link, link);
+
+		assert(!link->open);
+		link->in.visitor = NULL;
+		end_droppers(link);
+		tei_link_free(link);
+	}
+	guest_free(engine, guest);
+}
+
+void tei_guests_fini(struct te_engine *engine)
+{
+	struct tei_hash *table = &engine->guests.table;
+
+	/* A table that shrinks meanwhile shows some only to the next walk. */
+	while (table->n_nodes) {
+		size_t cursor = 0;
+
+		tei_hash_walk(table, &cursor, SIZE_MAX, free_guest, engine);
+	}
+	tei_hash_fini(&engine->guests.table);
+	tei_account_leave(&engine->inbox, engine->guests.self.account);
+	engine->guests.self.account = NULL;
+}

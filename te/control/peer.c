@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer.c - getting and keeping a control connection to a peer */
+#include "te/control/peer.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sm.h"
+#include "te/api/engine.h"
+#include "te/control/control.h"
+#include "te/control/names.h"
+#include "te/transfer/reroute.h"
+
+#define BACKOFF_MS   10u
+#define BACKOFF_BITS 5u   /* up to 320 ms, and a quarter of jitter */
+#define ABSENT_MS    100u /* of refusals: nobody is there */
+
+static const struct tei_sm_state states[] = {
+	[TEI_PEER_IDLE] = {"idle", SM_TO(TEI_PEER_RESOLVING)},
+	[TEI_PEER_RESOLVING] = {"resolving", SM_TO(TEI_PEER_CONNECTING) |
+						     SM_TO(TEI_PEER_BACKOFF) |
+						     SM_TO(TEI_PEER_IDLE)},
+	[TEI_PEER_CONNECTING] = {"connecting", SM_TO(TEI_PEER_HELLO) |
+						       SM_TO(TEI_PEER_BACKOFF) |
+						       SM_TO(TEI_PEER_IDLE)},
+	[TEI_PEER_HELLO] = {"hello", SM_TO(TEI_PEER_DESCRIBING) |
+					     SM_TO(TEI_PEER_BACKOFF) |
+					     SM_TO(TEI_PEER_IDLE)},
+	[TEI_PEER_DESCRIBING] = {"describing", SM_TO(TEI_PEER_UP) |
+						       SM_TO(TEI_PEER_BACKOFF) |
+						       SM_TO(TEI_PEER_IDLE)},
+	[TEI_PEER_UP] = {"up", SM_TO(TEI_PEER_BACKOFF) | SM_TO(TEI_PEER_IDLE)},
+	[TEI_PEER_BACKOFF] = {"backoff", SM_TO(TEI_PEER_IDLE)},
+};
+
+void tei_peer_move(struct tei_peer *peer, enum tei_peer_state to)
+{
+	tei_sm_move(&peer->c.state, states, (uint8_t)to);
+}
+
+/* ---- making ---- */
+
+static void asks_came(struct tei_call *call)
+{
+	struct tei_peer *peer = TEI_CONTAINER(call, struct tei_peer, asks_call);
+
+	atomic_store(&peer->asks_posted, false);
+	tei_peer_kick(peer);
+}
+
+static void init(struct tei_peer *peer, struct te_engine *engine,
+		 const char *name)
+{
+	peer->engine = engine;
+	/* Both have TEI_NAME_LEN_MAX + 1. */
+	memcpy(peer->name, name, strlen(name) + 1);
+	tei_list_init(&peer->link);
+	tei_list_init(&peer->c.openers);
+	tei_list_init(&peer->c.drops);
+	tei_list_init(&peer->c.of_names);
+	tei_notify_out_init(&peer->c.notify);
+	peer->asks_call.fn = asks_came;
+	tei_peer_work_init(peer);
+}
+
+static bool has_self_rail(const struct te_engine *engine)
+{
+	uint32_t i;
+
+	for (i = 0; i < engine->worker.n_rails; i++) {
+		if (engine->worker.rails[i]->rail.ops->caps & TEI_CAP_SELF)
+			return true;
+	}
+	return false;
+}
+
+/* We know all about ourselves from the start. */
+static int tell_self(struct tei_peer *peer)
+{
+	struct te_engine *engine = peer->engine;
+	struct tei_told *told = &peer->told;
+
+	peer->self = true;
+	told->remote = tei_self_describe(engine);
+	if (!told->remote)
+		return -ENOMEM;
+	told->life = 1;
+	told->up = true;
+	told->epoch = atomic_load(&engine->guests.self.epoch);
+	told->epoch_since = tei_now_ns();
+	memcpy(told->incarnation, engine->incarnation, TE_INCARNATION_LEN);
+	atomic_init(&peer->news, 1);
+	return 0;
+}
+
+static struct tei_peer *find(struct te_engine *engine, const char *name)
+	TEI_REQUIRES(engine->mu)
+{
+	tei_list_for_each (node, &engine->peers) {
+		struct tei_peer *peer =
+			tei_list_entry(node, struct tei_peer, link);
+
+		if (!strcmp(peer->name, name))
+			return peer;
+	}
+	return NULL;
+}
+
+static int make(struct te_engine *engine, const char *name,
+		struct tei_peer **out)
+{
+	struct tei_peer *peer = tei_calloc(1, sizeof(*peer));
+	int rc = -ENOMEM;
+	uint32_t i;
+
+	if (!peer)
+		return -ENOMEM;
+	init(peer, engine, name);
+	peer->w.pairs =
+		tei_calloc(engine->worker.n_rails, sizeof(*peer->w.pairs));
+	if (!peer->w.pairs)
+		goto free_peer;
+	for (i = 0; i < engine->worker.n_rails; i++)
+		tei_list_init(&peer->w.pairs[i].slot);
+	if (!strcmp(name, engine->name) && has_self_rail(engine)) {
+		rc = tell_self(peer);
+		if (rc)
+			goto free_peer;
+	}
+	tei_name_split(name, peer->host, &peer->port);
+	*out = peer;
+	return 0;
+
+free_peer:
+	tei_peer_free(peer);
+	return rc;
+}
+
+/* A name without a port means something only to a directory. */
+static int complete(const struct te_engine *engine, const char *name,
+		    char full[TEI_NAME_LEN_MAX + 1])
+{
+	char host[TEI_HOST_LEN_MAX + 1];
+	uint16_t port;
+
+	if (!name || tei_name_split(name, host, &port))
+		return -EINVAL;
+	if (port)
+		tei_name_join(host, port, full);
+	else if (engine->directory && !strchr(name, ':'))
+		memcpy(full, host, strlen(host) + 1);
+	else
+		return -EINVAL;
+	return 0;
+}
+
+int tei_peer_get(struct te_engine *engine, const char *name,
+		 struct tei_peer **out)
+{
+	struct tei_peer *made = NULL, *peer;
+	char full[TEI_NAME_LEN_MAX + 1];
+	int rc = complete(engine, name, full);
+
+	if (rc)
+		return rc;
+	tei_mutex_lock(&engine->mu);
+	peer = find(engine, full);
+	tei_mutex_unlock(&engine->mu);
+	if (!peer) {
+		rc = make(engine, full, &made);
+		if (rc)
+			return rc;
+		tei_mutex_lock(&engine->mu);
+		peer = find(engine, full); /* another may have been faster */
+		if (!peer) {
+			tei_list_add_tail(&engine->peers, &made->link);
+			peer = made;
+			made = NULL;
+		}
+		tei_mutex_unlock(&engine->mu);
+		tei_peer_free(made);
+	}
+	*out = peer;
+	return 0;
+}
+
+struct tei_peer *tei_peer_next(struct te_engine *engine, struct tei_peer *peer)
+{
+	struct tei_list *at;
+
+	/* They are only ever added, at the end. */
+	tei_mutex_lock(&engine->mu);
+	at = peer ? peer->link.next : engine->peers.next;
+	tei_mutex_unlock(&engine->mu);
+	return at == &engine->peers ? NULL
+				    : tei_list_entry(at, struct tei_peer, link);
+}
+
+void tei_peer_free(struct tei_peer *peer)
+{
+	if (!peer)
+		return;
+	tei_remote_put(peer->told.remote);
+	tei_remote_put(peer->w.remote);
+	tei_free(peer->w.pairs);
+	tei_free(peer);
+}
+
+/* ---- the connection ---- */
+
+static bool is_wanted(const struct tei_peer *peer)
+{
+	return !tei_list_empty(&peer->c.openers) ||
+	       !tei_list_empty(&peer->c.drops) || tei_notify_wants(peer) ||
+	       atomic_load(&peer->want) ||
+	       (atomic_load(&peer->asks) & TEI_ASK_PROBE);
+}
+
+void tei_peer_connect(struct tei_peer *peer, const struct tei_address *to)
+{
+	struct te_engine *engine = peer->engine;
+	int rc;
+
+	tei_peer_move(peer, TEI_PEER_CONNECTING);
+	peer->c.at = *to;
+	rc = tei_frame_connect(engine->loop, &tei_control_protocol, to,
+			       tei_reroute_patience(peer), &tei_peer_frame_ops,
+			       peer, &peer->c.conn);
+	if (rc)
+		tei_peer_failed(peer, rc, false);
+}
+
+static void connect_next(struct tei_peer *peer)
+{
+	tei_peer_connect(peer, &peer->c.address[peer->c.next_address++]);
+}
+
+void tei_peer_found(struct tei_peer *peer, int n)
+{
+	peer->c.n_address = n > 0 ? n : 0;
+	if (n > 0)
+		connect_next(peer);
+	else
+		tei_peer_failed(peer, n, n == -EHOSTUNREACH);
+}
+
+/* When all addresses have been tried the name may stand for others. */
+static void connect_now(struct tei_peer *peer)
+{
+	tei_peer_move(peer, TEI_PEER_RESOLVING);
+	if (peer->c.next_address < peer->c.n_address) {
+		connect_next(peer);
+		return;
+	}
+	peer->c.next_address = 0;
+	tei_names_look_up(peer);
+}
+
+void tei_peer_kick(struct tei_peer *peer)
+{
+	uint32_t asks;
+
+	if (peer->engine->closed)
+		return;
+	if (peer->c.state == TEI_PEER_IDLE && is_wanted(peer))
+		connect_now(peer);
+	if (peer->c.state != TEI_PEER_UP)
+		return;
+	asks = atomic_exchange(&peer->asks, 0);
+	if (asks & TEI_ASK_DESCRIBE)
+		tei_peer_describe(peer);
+	if (asks & TEI_ASK_PROBE)
+		tei_peer_probe(peer);
+	tei_peer_send_drops(peer);
+	tei_notify_send(peer);
+	if (peer->c.state == TEI_PEER_UP)
+		tei_openers_serve(peer);
+}
+
+void tei_peer_is_up(struct tei_peer *peer)
+{
+	tei_peer_move(peer, TEI_PEER_UP);
+	peer->c.attempts = 0;
+	peer->c.n_refused = 0;
+	peer->c.refused_at = 0;
+	peer->c.next_address = 0;
+	tei_notify_greeted(peer, peer->c.hello_taken, peer->c.hello_losses);
+	TEI_COUNT(peer->engine, control_up);
+	tei_peer_kick(peer);
+}
+
+static void backoff_over(void *arg)
+{
+	struct tei_peer *peer = arg;
+
+	tei_timer_stop(peer->c.timer);
+	peer->c.timer = NULL;
+	tei_peer_move(peer, TEI_PEER_IDLE);
+	tei_peer_kick(peer);
+}
+
+void tei_peer_open(struct tei_opener *opener)
+{
+	struct tei_peer *peer = opener->peer;
+
+	tei_list_add_tail(&peer->c.openers, &opener->link);
+	if (peer->engine->closed)
+		tei_opener_end(opener, -ECANCELED);
+	else if (opener->probe && peer->c.state == TEI_PEER_BACKOFF)
+		backoff_over(peer); /* it wants to know now */
+	else
+		tei_peer_kick(peer);
+}
+
+static void back_off(struct tei_peer *peer)
+{
+	uint32_t bits = peer->c.attempts < BACKOFF_BITS ? peer->c.attempts
+							: BACKOFF_BITS;
+	uint64_t ms = BACKOFF_MS << bits;
+
+	ms += tei_now_ns() / TEI_NS_PER_US % (ms / 4 + 1);
+	peer->c.attempts++;
+	peer->c.timer = tei_timer_start(peer->engine->loop, ms, false,
+					backoff_over, peer);
+	/* Without a timer the next one who wants something tries again. */
+	tei_peer_move(peer, peer->c.timer ? TEI_PEER_BACKOFF : TEI_PEER_IDLE);
+}
+
+static void count_refusals(struct tei_peer *peer, int err)
+{
+	if (err != -ECONNREFUSED) {
+		peer->c.n_refused = 0;
+		peer->c.refused_at = 0;
+		return;
+	}
+	peer->c.n_refused++;
+	if (!peer->c.refused_at)
+		peer->c.refused_at = tei_now_ns();
+}
+
+static bool has_refused_for_a_while(const struct tei_peer *peer)
+{
+	return tei_now_ns() - peer->c.refused_at >= ABSENT_MS * TEI_NS_PER_MS;
+}
+
+static void tell_failure(struct tei_peer *peer, int err, bool is_final)
+{
+	struct te_engine *engine = peer->engine;
+
+	tei_mutex_lock(&engine->mu);
+	tei_openers_told(peer, err);
+	peer->told.up = false;
+	peer->told.fails++;
+	peer->told.fail_err = err == -EAGAIN ? -ECONNREFUSED : err;
+	if (peer->c.n_refused && peer->c.n_refused >= peer->c.n_address) {
+		peer->told.refusals++;
+		peer->told.absences += has_refused_for_a_while(peer);
+		peer->c.n_refused = 0;
+	}
+	peer->told.fail_final = is_final;
+	tei_mutex_unlock(&engine->mu);
+	tei_peer_post_news(peer);
+}
+
+/* Peers come and go; that we lack something somebody should know. */
+static void say_why(const struct tei_peer *peer, int err)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (tei_is_shortage(err) && tei_log_allowed(&limit))
+		LOG_WARN("peer %s: connect: %s", peer->name, te_strerror(err));
+	else
+		LOG_DEBUG("peer %s: %s", peer->name, te_strerror(err));
+}
+
+void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
+{
+	struct tei_frame_conn *conn = peer->c.conn;
+	/* What somebody at another address says is not the peer's word. */
+	bool stray = peer->c.elsewhere && peer->c.state != TEI_PEER_UP;
+
+	peer->c.conn = NULL; /* answers to calls from in here are ignored */
+	if (conn)
+		tei_frame_close(conn);
+	peer->c.describing = peer->c.describe_again = false;
+	peer->c.proving = peer->c.prove_again = peer->c.probing = false;
+	/* Who is still owed something soon asks again. */
+	atomic_fetch_and(&peer->asks, ~(uint32_t)TEI_ASK_PROBE);
+	tei_notify_lost(peer);
+	if (tei_reroute(peer, err))
+		return;
+	TEI_COUNT(peer->engine, control_failed);
+	if (!stray)
+		count_refusals(peer, err);
+	say_why(peer, err);
+	tell_failure(peer, err, for_good && !stray);
+	tei_peer_prune_drops(peer);
+	if (for_good && !stray)
+		tei_openers_end(peer, err);
+	else if (err == -ECONNREFUSED && !stray)
+		tei_openers_refuse(peer);
+	back_off(peer);
+}
+
+void tei_peer_close(struct tei_peer *peer)
+{
+	struct tei_frame_conn *conn = peer->c.conn;
+
+	tei_names_give_up(peer);
+	peer->c.conn = NULL;
+	if (conn)
+		tei_frame_close(conn);
+	tei_timer_stop(peer->c.timer);
+	peer->c.timer = NULL;
+	tei_notify_close(peer);
+	tei_openers_end(peer, -ECANCELED);
+}
+
+void tei_peer_tell_epoch(struct tei_peer *peer, uint64_t epoch)
+{
+	struct te_engine *engine = peer->engine;
+	bool newer;
+
+	tei_mutex_lock(&engine->mu);
+	newer = epoch > peer->told.epoch;
+	if (newer) {
+		peer->told.epoch = epoch;
+		peer->told.epoch_since = tei_now_ns();
+	}
+	tei_mutex_unlock(&engine->mu);
+	if (newer)
+		tei_peer_post_news(peer);
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer_talk.c - hello, proofs, description, probe: what we ask an owner */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "te/api/engine.h"
+#include "te/control/control.h"
+#include "te/control/control.pb-c.h"
+#include "te/control/peer.h"
+#include "te/control/segment.h"
+#include "te/transfer/reroute.h"
+
+/*
+ * A call ended without an answer. When the connection is at fault, down()
+ * follows and knows more; a step that only took too long ends it here.
+ */
+static void step_failed(struct tei_peer *peer, int err)
+{
+	if (peer->c.conn && err == -ETIMEDOUT)
+		tei_peer_failed(peer, err, false);
+}
+
+static void not_understood(struct tei_peer *peer, const char *what)
+{
+	LOG_WARN("peer %s: unreadable %s", peer->name, what);
+	tei_peer_failed(peer, -EPROTO, true);
+}
+
+/* Text of a peer goes to the log: one line, printable. */
+static void clean(char *text)
+{
+	for (; *text; text++) {
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+	}
+}
+
+/* ---- hello ---- */
+
+static int check_hello(struct tei_peer *peer, Te__Hello *m)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+	int rc = tei_status_to_errno(m->status);
+
+	if (rc) {
+		clean(m->why);
+		if (tei_log_allowed(&limit))
+			LOG_WARN("peer %s: refuses us: %s", peer->name, m->why);
+		if (rc == -ENOMEM)
+			rc = -EAGAIN;
+		return rc == -EPROTO || rc == -EAGAIN ? rc : -EACCES;
+	}
+	if (m->version != TEI_CONTROL_VERSION) {
+		LOG_WARN("peer %s: speaks version %u", peer->name, m->version);
+		return -EPROTO;
+	}
+	if (m->incarnation.len != TE_INCARNATION_LEN ||
+	    m->nonce.len != TEI_NONCE_LEN || !m->epoch) {
+		LOG_WARN("peer %s: malformed hello", peer->name);
+		return -EPROTO;
+	}
+	/* Who has taken over the address of a name is not that name. */
+	if (!peer->port && strcmp(m->name, peer->name) != 0) {
+		peer->c.n_address = 0;
+		return -ESTALE;
+	}
+	/* Of a restart only the name itself can tell. */
+	if (peer->c.elsewhere &&
+	    memcmp(m->incarnation.data, peer->told.incarnation,
+		   TE_INCARNATION_LEN))
+		return -ESTALE;
+	return 0;
+}
+
+/* Whoever names a group of ours must know its secret. */
+static int check_owner_proofs(struct tei_peer *peer, const Te__Hello *m)
+{
+	struct te_engine *engine = peer->engine;
+	struct tei_group group = {0};
+	size_t i;
+	int place;
+
+	for (i = 0; i < m->n_groups; i++) {
+		const Te__GroupProof *p = m->groups[i];
+
+		if (p->tag.len != TEI_GROUP_TAG_LEN ||
+		    p->proof.len != TEI_GROUP_PROOF_LEN)
+			return -EPROTO;
+		tei_mutex_lock(&engine->mu);
+		place = tei_group_by_tag(&engine->joined, p->tag.data);
+		if (place >= 0)
+			group = engine->joined.group[place];
+		tei_mutex_unlock(&engine->mu);
+		if (place < 0)
+			continue;
+		if (!tei_group_verify(&group, &peer->c.challenge, 'o',
+				      p->proof.data)) {
+			LOG_WARN("peer %s: false proof of a group", peer->name);
+			TEI_COUNT(engine, refused_proof);
+			return -EACCES;
+		}
+	}
+	return 0;
+}
+
+static void hello_done(struct tei_frame_call *call, int err,
+		       const struct tei_frame *f)
+{
+	struct tei_peer *peer = TEI_CONTAINER(call, struct tei_peer, c.hello);
+	struct te_engine *engine = peer->engine;
+	Te__Hello *m;
+	int rc;
+
+	if (err) {
+		step_failed(peer, err);
+		return;
+	}
+	tei_arena_reset(&engine->arena);
+	m = te__hello__unpack(&engine->arena.pb, f->len, f->body);
+	if (!m) {
+		not_understood(peer, "hello");
+		return;
+	}
+	rc = check_hello(peer, m);
+	if (!rc) {
+		memcpy(peer->c.challenge.owner, m->incarnation.data,
+		       TE_INCARNATION_LEN);
+		memcpy(peer->c.challenge.owner_nonce, m->nonce.data,
+		       TEI_NONCE_LEN);
+		peer->c.hello_epoch = m->epoch;
+		peer->c.hello_taken = m->notify_taken;
+		peer->c.hello_losses = m->notify_losses;
+		rc = check_owner_proofs(peer, m);
+	}
+	if (rc) {
+		tei_peer_failed(peer, rc, rc != -EAGAIN && rc != -ESTALE);
+		return;
+	}
+	tei_peer_move(peer, TEI_PEER_DESCRIBING);
+	tei_peer_prove(peer);
+	if (peer->c.conn)
+		tei_peer_describe(peer);
+}
+
+void tei_peer_hello(struct tei_peer *peer)
+{
+	struct te_engine *engine = peer->engine;
+	Te__Hello m = TE__HELLO__INIT;
+	int rc;
+
+	tei_peer_move(peer, TEI_PEER_HELLO);
+	rc = tei_random(peer->c.challenge.initiator_nonce, TEI_NONCE_LEN);
+	memcpy(peer->c.challenge.initiator, engine->incarnation,
+	       TE_INCARNATION_LEN);
+	m.version = TEI_CONTROL_VERSION;
+	m.name = engine->name;
+	m.incarnation.data = engine->incarnation;
+	m.incarnation.len = TE_INCARNATION_LEN;
+	m.nonce.data = peer->c.challenge.initiator_nonce;
+	m.nonce.len = TEI_NONCE_LEN;
+	peer->c.hello.done = hello_done;
+	if (!rc)
+		rc = tei_frame_call(peer->c.conn, &peer->c.hello,
+				    TE__CONTROL_TYPE__CONTROL_HELLO, &m.base,
+				    engine->config.connect_timeout);
+	if (rc)
+		tei_peer_failed(peer, rc, false);
+}
+
+/* ---- proofs ---- */
+
+static void prove_done(struct tei_frame_call *call, int err,
+		       const struct tei_frame *f)
+{
+	struct tei_peer *peer = TEI_CONTAINER(call, struct tei_peer, c.prove);
+
+	(void)f; /* how many were accepted shows in the description */
+	peer->c.proving = false;
+	if (err)
+		step_failed(peer, err);
+	else if (peer->c.prove_again)
+		tei_peer_prove(peer);
+}
+
+void tei_peer_prove(struct tei_peer *peer)
+{
+	struct te_engine *engine = peer->engine;
+	Te__Prove m = TE__PROVE__INIT;
+	struct tei_group_set joined;
+	int rc;
+
+	peer->c.prove_again = peer->c.proving;
+	if (peer->c.proving || !peer->c.conn)
+		return;
+	tei_mutex_lock(&engine->mu);
+	joined = engine->joined;
+	tei_mutex_unlock(&engine->mu);
+	if (!joined.n)
+		return;
+	tei_arena_reset(&engine->arena);
+	rc = tei_control_proofs(engine, &joined, &peer->c.challenge, 'i',
+				&m.groups);
+	if (rc >= 0) {
+		m.n_groups = (size_t)rc;
+		peer->c.prove.done = prove_done;
+		rc = tei_frame_call(peer->c.conn, &peer->c.prove,
+				    TE__CONTROL_TYPE__CONTROL_PROVE, &m.base,
+				    engine->config.connect_timeout);
+	}
+	if (rc)
+		tei_peer_failed(peer, rc, false);
+	else
+		peer->c.proving = true;
+}
+
+/* ---- description ---- */
+
+/* A new incarnation begins a new life: what belongs to the old one is stale. */
+static void tell_life(struct tei_peer *peer)
+{
+	struct tei_told *told = &peer->told;
+	bool same = told->life &&
+		    !memcmp(told->incarnation, peer->c.challenge.owner,
+			    TE_INCARNATION_LEN);
+
+	if (same && peer->c.hello_epoch <= told->epoch)
+		return;
+	told->epoch = peer->c.hello_epoch;
+	told->epoch_since = tei_now_ns();
+	told->epoch_over = 0;
+	if (same)
+		return;
+	if (told->life) {
+		TEI_COUNT(peer->engine, restarts_seen);
+		peer->segment = NULL;
+	}
+	told->life++;
+	memcpy(told->incarnation, peer->c.challenge.owner, TE_INCARNATION_LEN);
+	if (peer->segment)
+		tei_segment_meet(peer->segment);
+}
+
+/* @question: the last one that @remote answers; 0: a push, it answers none. */
+static void tell(struct tei_peer *peer, struct tei_remote *remote,
+		 uint64_t question)
+{
+	struct te_engine *engine = peer->engine;
+	struct tei_remote *old;
+
+	tei_mutex_lock(&engine->mu);
+	if (peer->c.state == TEI_PEER_DESCRIBING)
+		tell_life(peer);
+	old = peer->told.remote;
+	peer->told.remote = remote;
+	peer->told.up = true;
+	if (question > peer->told.fresh)
+		peer->told.fresh = question;
+	peer->told.address = *tei_frame_peer(peer->c.conn);
+	tei_mutex_unlock(&engine->mu);
+	tei_remote_put(old);
+	tei_peer_post_news(peer);
+}
+
+/* -EPROTO, -ENOMEM; the peer has failed then. */
+static int take_description(struct tei_peer *peer, const struct tei_frame *f,
+			    uint64_t question)
+{
+	struct te_engine *engine = peer->engine;
+	struct tei_remote *remote;
+	Te__Description *m;
+	int rc = -EPROTO;
+
+	tei_arena_reset(&engine->arena);
+	m = te__description__unpack(&engine->arena.pb, f->len, f->body);
+	if (m)
+		rc = tei_status_to_errno(m->status);
+	if (!rc)
+		rc = tei_remote_make(m, &remote);
+	if (rc) {
+		LOG_WARN("peer %s: description: %s", peer->name,
+			 te_strerror(rc));
+		tei_peer_failed(peer, rc, rc == -EPROTO);
+		return rc;
+	}
+	tell(peer, remote, question);
+	return 0;
+}
+
+static void describe_done(struct tei_frame_call *call, int err,
+			  const struct tei_frame *f)
+{
+	struct tei_peer *peer =
+		TEI_CONTAINER(call, struct tei_peer, c.describe);
+	bool again = peer->c.describe_again;
+
+	peer->c.describing = false;
+	if (err) {
+		step_failed(peer, err);
+		return;
+	}
+	if (take_description(peer, f, peer->c.question))
+		return;
+	if (peer->c.state == TEI_PEER_DESCRIBING)
+		tei_peer_is_up(peer);
+	if (again && peer->c.conn)
+		tei_peer_describe(peer);
+}
+
+void tei_peer_describe(struct tei_peer *peer)
+{
+	Te__Describe m = TE__DESCRIBE__INIT;
+	int rc;
+
+	peer->c.describe_again = peer->c.describing;
+	if (peer->c.describing || !peer->c.conn)
+		return;
+	peer->c.describe.done = describe_done;
+	peer->c.question = atomic_load(&peer->questions);
+	rc = tei_frame_call(peer->c.conn, &peer->c.describe,
+			    TE__CONTROL_TYPE__CONTROL_DESCRIBE, &m.base,
+			    peer->engine->config.connect_timeout);
+	if (rc)
+		tei_peer_failed(peer, rc, false);
+	else
+		peer->c.describing = true;
+}
+
+/* ---- probe ---- */
+
+static void probe_done(struct tei_frame_call *call, int err,
+		       const struct tei_frame *f)
+{
+	struct tei_peer *peer = TEI_CONTAINER(call, struct tei_peer, c.probe);
+
+	(void)f;
+	peer->c.probing = false;
+	if (err) {
+		step_failed(peer, err);
+		return;
+	}
+	tei_reroute_answered(peer);
+	tei_peer_probed(peer, tei_now_ns() - peer->c.probed_at);
+}
+
+void tei_peer_probe(struct tei_peer *peer)
+{
+	Te__Probe m = TE__PROBE__INIT;
+	int rc;
+
+	if (peer->c.probing || !peer->c.conn)
+		return;
+	peer->c.probed_at = tei_now_ns();
+	peer->c.probe.done = probe_done;
+	rc = tei_frame_call(peer->c.conn, &peer->c.probe,
+			    TE__CONTROL_TYPE__CONTROL_PROBE, &m.base,
+			    tei_reroute_patience(peer));
+	if (rc)
+		tei_peer_failed(peer, rc, false);
+	else
+		peer->c.probing = true;
+}
+
+/* ---- frames that nobody asked for, and the connection itself ---- */
+
+static void came_up(struct tei_frame_conn *conn, void *arg)
+{
+	(void)conn;
+	tei_peer_hello(arg);
+}
+
+static void revoked(struct tei_peer *peer, const struct tei_frame *f)
+{
+	struct te_engine *engine = peer->engine;
+	Te__Revoked *m;
+
+	tei_arena_reset(&engine->arena);
+	m = te__revoked__unpack(&engine->arena.pb, f->len, f->body);
+	if (!m) {
+		not_understood(peer, "revocation");
+		return;
+	}
+	if (peer->c.state == TEI_PEER_UP)
+		tei_peer_tell_epoch(peer, m->epoch);
+	else if (m->epoch > peer->c.hello_epoch)
+		peer->c.hello_epoch = m->epoch;
+}
+
+static void room_came(struct tei_peer *peer)
+{
+	peer->c.notify.full = false;
+	tei_notify_send(peer);
+}
+
+static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
+		       void *arg)
+{
+	struct tei_peer *peer = arg;
+
+	(void)conn;
+	if (peer->c.state != TEI_PEER_UP &&
+	    peer->c.state != TEI_PEER_DESCRIBING)
+		return;
+	if (f->type == TE__CONTROL_TYPE__CONTROL_REGIONS)
+		take_description(peer, f, 0);
+	else if (f->type == TE__CONTROL_TYPE__CONTROL_REVOKED)
+		revoked(peer, f);
+	else if (f->type == TE__CONTROL_TYPE__CONTROL_ROOM)
+		room_came(peer);
+}
+
+static void went_down(struct tei_frame_conn *conn, int err, const char *text,
+		      void *arg)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+	struct tei_peer *peer = arg;
+	bool refused = text && err != -EAGAIN; /* and not only for now */
+	char words[200];
+
+	(void)conn;
+	if (text) {
+		snprintf(words, sizeof(words), "%s", text);
+		clean(words);
+		if (tei_log_allowed(&limit))
+			LOG_WARN("peer %s: refuses us%s: %s", peer->name,
+				 refused ? "" : " for now", words);
+	}
+	if (refused)
+		err = -EACCES;
+	tei_peer_failed(peer, err, refused || err == -EPROTO);
+}
+
+static void fault(enum tei_frame_fault kind, void *arg)
+{
+	struct tei_peer *peer = arg;
+
+	tei_control_count_fault(peer->engine, kind);
+}
+
+const struct tei_frame_ops tei_peer_frame_ops = {
+	.frame = frame_came,
+	.down = went_down,
+	.up = came_up,
+	.fault = fault,
+};

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * remote.h - what a peer has told about itself: rails, regions and keys
+ *
+ * A snapshot is never changed once made, only replaced by the next one, so it
+ * may be read by any thread that holds a reference.
+ */
+#ifndef TE_CONTROL_REMOTE_H
+#define TE_CONTROL_REMOTE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "te/backend.h"
+
+#define TEI_REMOTE_CONTROL_MAX 8
+
+struct Te__Description;
+
+struct tei_blob {
+	const uint8_t *bytes; /* NULL: none */
+	size_t len;
+};
+
+struct tei_remote_rail {
+	uint32_t index; /* the peer's number for it */
+	char backend[16];
+	uint64_t speed_bps;
+	uint32_t match_len;
+	uint8_t match[TEI_BLOB_MAX]; /* as its rail_describe() */
+};
+
+struct tei_remote_region {
+	uint64_t id, addr, length;
+	uint32_t access;
+	uint64_t near; /* rails that are near it, a bit each; 0: unknown */
+	char location[32];
+	const struct tei_blob *key; /* key[n_rails] */
+};
+
+struct tei_remote {
+	_Atomic uint32_t refs;
+	uint32_t n_held; /* by requests, all under one reference. Token */
+	uint64_t version;
+	bool epoch_ending; /* the next one is to come */
+	uint32_t n_rails, n_control;
+	size_t n_regions;
+	/* Where else than by its name its control port is reached. */
+	struct tei_address control[TEI_REMOTE_CONTROL_MAX];
+	struct tei_remote_rail *rails;     /* rails[n_rails] */
+	struct tei_remote_region *regions; /* by address, not overlapping */
+	struct tei_blob *keys;
+	uint8_t *bytes; /* what keys point to */
+};
+
+/*
+ * Check and copy what came from outside; one reference. -EPROTO: columns of
+ * different lengths, empty or overlapping regions, keys too long, addresses
+ * that are none. -ENOMEM.
+ */
+int tei_remote_make(const struct Te__Description *from,
+		    struct tei_remote **out);
+struct tei_remote *tei_remote_get(struct tei_remote *remote);
+void tei_remote_put(struct tei_remote *remote); /* NULL is fine */
+
+/* For requests, which come and go too fast for an atomic each. Token. */
+static inline struct tei_remote *tei_remote_hold(struct tei_remote *remote)
+{
+	if (!remote->n_held++)
+		tei_remote_get(remote);
+	return remote;
+}
+
+static inline void tei_remote_release(struct tei_remote *remote)
+{
+	if (remote && !--remote->n_held)
+		tei_remote_put(remote);
+}
+
+/* Whether the peer has a rail of @backend, reached or not. */
+bool tei_remote_has_backend(const struct tei_remote *remote,
+			    const char *backend);
+/* The region that holds the whole range, or NULL. */
+const struct tei_remote_region *tei_remote_find(const struct tei_remote *remote,
+						uint64_t addr, uint64_t length);
+
+#endif

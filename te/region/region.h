@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * region.h - the table of memory that this engine has registered
+ *
+ * Regions are sorted by address and never overlap. A region is added hidden,
+ * then registered with every rail without the lock, then shown; it is removed
+ * the other way round, once nobody pins it. Rails that it could not be given to then
+ * may get it later, while it is shown (tei_late).
+ *
+ *   add:    hidden -> shown        remove:  shown -> hidden -> gone
+ *
+ * Threads: any; everything is guarded by mu (lock 12), which is never held
+ * while a backend is called.
+ */
+#ifndef TE_REGION_REGION_H
+#define TE_REGION_REGION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <te/te.h>
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "base/thread.h"
+#include "te/api/handle.h"
+#include "te/backend.h"
+#include "te/region/group.h"
+
+struct te_engine;
+struct tei_rail_box;
+struct Te__Description;
+
+struct tei_key {
+	uint16_t len; /* 0: not reachable through this rail */
+	uint8_t bytes[];
+};
+
+struct tei_region {
+	te_region_id id;
+	uint64_t addr, length;
+	uint32_t access;
+	int group; /* place in regions.groups, -1: every peer */
+	bool shown;
+	bool left;    /* hidden, but could not be removed in time */
+	bool doubted; /* some of its memory was found missing */
+	/* By target endpoints that just touch it, and the clerk. */
+	uint32_t pins;
+	bool at_clerk; /* one of them is the clerk's */
+	/* ns: when endpoints that pin it are dropped; of who removes it */
+	uint64_t drop_at;
+	char location[32];
+	uint64_t near; /* tei_topology_near(); fixed */
+	/* Rails that refused it and may take it yet, a bit each. */
+	uint64_t due;
+	struct tei_list late;  /* in a list of regions.late */
+	struct tei_key *key[]; /* key[n_rails] */
+};
+
+/* Regions that some rail does not have yet, and the thread that sees to it. */
+struct tei_late {
+	struct tei_list todo, waiting; /* of tei_region.late; guarded by mu */
+	uint64_t again_at; /* ns: then `waiting` is tried; guarded by mu */
+	uint64_t pause;    /* ns: until then, the next time; guarded by mu */
+	uint64_t n_ups;    /* rails that came up; guarded by mu */
+	bool stop;         /* guarded by mu */
+	struct tei_cond work;
+	pthread_t thread;
+	bool started; /* fixed while there are regions */
+};
+
+struct tei_regions {
+	struct tei_mutex mu; /* lock 12 */
+	struct tei_cond unpinned;
+	struct tei_handles handles;
+	struct tei_region **sorted; /* sorted[n], by address */
+	size_t n, room;
+	struct tei_group_set groups; /* of regions */
+	/*
+	 * Grows with each change of what peers may see. Written under mu with
+	 * release; read anywhere with acquire to see whether to look again.
+	 */
+	_Atomic uint64_t version;
+	/* Grows with each region that comes or goes; the same. */
+	_Atomic uint64_t changes;
+	_Atomic bool any_near; /* some region's near was not 0; relaxed */
+	struct tei_late late;
+};
+
+void tei_regions_init(struct tei_regions *r);
+/* Free what is left; no rail is open any more. */
+void tei_regions_fini(struct tei_regions *r);
+/*
+ * Give it to the rails, as @region->key then shows; not with mu held. Blocks.
+ * -EOPNOTSUPP: none takes such memory; others as te_region_add(). On error no
+ * rail has it.
+ */
+int tei_region_register(struct te_engine *engine, struct tei_region *region);
+/* Give it to one; *out: to be freed. Not with mu held. Blocks. As region_add(). */
+int tei_region_offer(const struct tei_region *region, struct tei_rail_box *box,
+		     struct tei_key **out);
+void tei_region_unregister(struct te_engine *engine, struct tei_region *region);
+/*
+ * What peers are told besides the regions has changed: it is the next version.
+ * Any thread, not with mu held.
+ */
+void tei_regions_renew(struct te_engine *engine);
+/* Hide and unregister every region, with the rails still open. */
+void tei_regions_remove_all(struct te_engine *engine);
+
+/* Peers that may see it are to be told of it again. */
+void tei_regions_changed(struct tei_regions *r, const struct tei_region *region)
+	TEI_REQUIRES(r->mu);
+
+/* ---- region_late.c ---- */
+
+void tei_late_init(struct tei_late *late);
+void tei_late_fini(struct tei_late *late);
+/* The rails are open. -EAGAIN, -ENOMEM: there is no thread. */
+int tei_late_start(struct te_engine *engine);
+/* Blocks while a device registers something. Before the regions are removed. */
+void tei_late_stop(struct te_engine *engine);
+/* It is shown: see to it that it gets to the rails that it is due to. */
+void tei_late_add(struct tei_regions *r, struct tei_region *region)
+	TEI_REQUIRES(r->mu);
+/* Some rail has a link again. Any thread. */
+void tei_late_rail_up(struct te_engine *engine);
+
+/* With mu held: the place of the first region that ends above @addr. */
+size_t tei_regions_place(const struct tei_regions *r, uint64_t addr);
+
+/*
+ * What a peer with the groups in @mask may see, in memory of @arena; the
+ * rails and the version are left to the caller. -ENOMEM.
+ */
+int tei_regions_describe(struct te_engine *engine, tei_group_mask mask,
+			 struct tei_arena *arena, struct Te__Description *out);
+
+/* The groups of our regions, copied. */
+void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * link.h - the core's side of an endpoint
+ *
+ * As initiator (endpoint.c):
+ *
+ *   ASKING --answered--> CONNECTING --up--> UP
+ *      |                     |               |  down, post failed, epoch over
+ *      +---------------------+---------------+--> BROKEN: flushed, then closed
+ *                                                    |
+ *                        freed <--confirmed-- DROPPING: the owner is asked
+ *
+ * A device may take long to let go of memory: the backend then says later that it
+ * is flushed. Until then the link is BROKEN, its slices are at the backend, and
+ * the pair has another link, or none.
+ *
+ * Slices of writes that were in flight on a broken link are in limbo: they
+ * might still land. Once the owner has confirmed the drop they cannot, and are
+ * posted again elsewhere.
+ *
+ * As target (guest.c, target.c): control makes it and hands it to the worker,
+ * which opens, connects, drops and closes; when it has closed it, it is handed
+ * back and freed. Each of the calls below is in at most one queue at a time.
+ */
+#ifndef TE_TRANSFER_LINK_H
+#define TE_TRANSFER_LINK_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/frame.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "te/backend.h"
+#include "te/region/group.h"
+#include "te/worker/worker.h"
+
+struct tei_peer;
+struct tei_guest;
+struct tei_visitor;
+
+enum tei_link_state {
+	TEI_LINK_ASKING,
+	TEI_LINK_CONNECTING,
+	TEI_LINK_UP,
+	TEI_LINK_BROKEN,
+	TEI_LINK_DROPPING,
+};
+
+/* Initiator's part. Token, but for what control reads while it is asked. */
+struct tei_link_out {
+	struct tei_peer *peer;
+	struct tei_pair *pair; /* of the peer's; lives as long as it */
+	struct tei_link *mate; /* self only: the target half */
+	uint32_t life;         /* of the peer */
+	uint32_t remote_pos;   /* place of its rail in the description */
+	uint32_t remote_rail;  /* its own number */
+	uint8_t state;
+	bool full;     /* post() took less than offered */
+	bool retiring; /* gets nothing new, is closed when idle; see slots.h */
+	bool settled;  /* nothing of it can land: no limbo */
+	int doomed;    /* break it with that when control answers */
+	bool accepted; /* the owner has a target half */
+	bool was_up;
+	struct tei_list ready;  /* works not taken by the backend yet */
+	struct tei_list posted; /* works at the backend */
+	struct tei_list limbo;  /* works of writes that might still land */
+	uint32_t n_ready, n_posted;
+	uint64_t bytes;      /* ready and posted */
+	uint64_t up_at;      /* ns: when it came up */
+	uint64_t moved_at;   /* ns: opened; last sign of life, while it owes */
+	uint64_t doubted_at; /* ns: when it was first seen silent */
+	uint64_t late_since; /* ns: the same, slow; 0: it is not */
+	uint64_t suspected_at; /* ns: when the peer was last probed for it */
+	struct tei_due due;    /* connect time-out, then the watch */
+	struct tei_due part;   /* a merged slice shall not wait longer */
+
+	/* Handed to control by ask, back by answer. */
+	struct tei_call ask, answer;
+	struct tei_frame_call rpc;
+	struct tei_list asked; /* in the peer's drops */
+	uint64_t drop_until;   /* ns */
+	bool in_rpc;           /* control's */
+	int err;
+	size_t address_len;
+	uint8_t address[TEI_BLOB_MAX];
+};
+
+/* Target's part. Control thread, but for what goes with a call. */
+struct tei_link_in {
+	struct tei_guest *guest;
+	struct tei_visitor *visitor; /* who asked; NULL: has left */
+	uint64_t connect_id;         /* of the Connect frame to answer */
+	struct tei_link *self_of;    /* the initiator's half, when it is ours */
+	bool dropping;               /* drop has been posted */
+	bool is_gone;
+	struct tei_list droppers;   /* struct tei_dropper: who awaits the end */
+	struct tei_due due;         /* token: the other half never came */
+	struct tei_call open, drop; /* to the worker */
+	struct tei_call done, gone; /* back */
+	struct tei_call late;       /* back: drop found it closed already */
+	/* The worker's: a drop found it open. Handed over by gone. */
+	_Atomic bool drop_ran;
+	int err;
+	size_t address_len;
+	uint8_t address[TEI_BLOB_MAX]; /* the peer's, then ours */
+};
+
+struct tei_link {
+	struct tei_list
+		link; /* peer->w.links (token), guest->links (control) */
+	struct tei_list of_rail; /* while its endpoint is open. Token */
+	struct tei_list broken;  /* in worker.broken. Token */
+	bool flushing, flushed;  /* flush() was called; it is over. Token */
+	struct te_engine *engine;
+	struct tei_rail_box *rail;
+	uint64_t number;               /* the initiator's */
+	bool open;                     /* the endpoint is. Token */
+	int why;                       /* it broke */
+	uint32_t n_pins;               /* guarded by regions.mu */
+	_Atomic tei_group_mask groups; /* the peer has proven; relaxed */
+	struct tei_link_out out;
+	struct tei_link_in in;
+	struct tei_endpoint ep; /* ops->endpoint_size bytes follow */
+};
+
+/* The peer or the way to it is gone: what TE_FAIL_FAST does not wait out. */
+static inline bool tei_is_lost(int err)
+{
+	return err == -ECONNREFUSED || err == -ECONNRESET || err == -EPIPE ||
+	       err == -EHOSTUNREACH || err == -ENETUNREACH || err == -EACCES;
+}
+
+/* As the completion of a request says it. */
+static inline int tei_lost_error(int err)
+{
+	switch (err) {
+	case -EPIPE:
+		return -ECONNRESET;
+	case -ENETUNREACH:
+		return -EHOSTUNREACH;
+	case -ECONNREFUSED:
+	case -ECONNRESET:
+	case -EHOSTUNREACH:
+	case -EACCES:
+	case -ESTALE:
+	case -ETIMEDOUT:
+	case -ECANCELED:
+		return err;
+	default:
+		return -EIO;
+	}
+}
+
+/* Zeroed but for the lists. NULL: out of memory. Any thread. */
+struct tei_link *tei_link_make(struct te_engine *engine,
+			       struct tei_rail_box *rail);
+void tei_link_free(struct tei_link *link);
+/* As target: whether the epoch it was opened for still holds. */
+bool tei_link_epoch_holds(const struct tei_link *link);
+
+/* ---- token ---- */
+
+/* Open a link to @peer over local rail @rail; errors are retried later. */
+void tei_link_open(struct tei_peer *peer, uint32_t rail);
+/* Mark it broken; it is closed at the end of the round. */
+void tei_link_break(struct tei_link *link, int why);
+/* Close what broke. True: there was something. */
+bool tei_links_close_broken(struct tei_worker *w);
+/*
+ * Flush its endpoint, once. True: that is over. False: it is put into
+ * worker.broken again when it is.
+ */
+bool tei_link_flush(struct tei_link *link);
+/* Give the backend the link's ready slices. */
+void tei_link_post(struct tei_link *link);
+
+/* watch.c: when what is posted @now, behind what is in flight, is late. */
+uint64_t tei_link_late(const struct tei_link *link, uint64_t now);
+/* It owes something from now on. */
+void tei_link_watch(struct tei_link *link);
+/* Another link to the peer is up, which is a reason to look more often. */
+void tei_links_watch_again(struct tei_peer *peer);
+void tei_link_due(struct tei_due *due);
+
+/* peer_link.c: the calls that link.out.ask makes. Control thread. */
+void tei_peer_ask_connect(struct tei_call *call);
+void tei_peer_ask_drop(struct tei_call *call);
+
+/* self.c: both halves are here; _connect answers by _connected(). */
+void tei_self_connect(struct tei_link *link);
+void tei_self_connected(struct tei_link *link, int err);
+void tei_self_close(struct tei_link *link); /* both are flushed */
+
+/* target.c; calls of the worker's queue. */
+void tei_target_open(struct tei_call *call);
+void tei_target_drop(struct tei_call *call);
+void tei_target_close(struct tei_link *link);
+/* The same for a half whose other one is ours; no calls to control. */
+int tei_target_open_half(struct tei_link *link);
+void tei_target_close_half(struct tei_link *link); /* it is flushed */
+
+#endif

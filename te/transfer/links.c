@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* links.c - te_segment_links(): by which of our rails a peer is reached */
+#include <errno.h>
+
+#include <te/te.h>
+
+#include "te/api/batch.h"
+#include "te/api/engine.h"
+#include "te/control/peer.h"
+#include "te/control/segment.h"
+#include "te/transfer/link.h"
+
+/* On the stack of te_segment_links(), which waits until it is answered. */
+struct question {
+	struct tei_call call;
+	struct tei_peer *peer;
+	struct te_link_info *out; /* out[room], the caller's */
+	size_t room;
+	uint32_t life;
+	bool answered; /* guarded by engine->mu, as err */
+	int err;
+	struct tei_cond cond;
+};
+
+/* ---- token ---- */
+
+static uint32_t state_of(const struct tei_peer *peer, uint32_t rail)
+{
+	const struct tei_rail_box *box = peer->engine->worker.rails[rail];
+	const struct tei_pair *pair = &peer->w.pairs[rail];
+
+	if (!peer->w.remote)
+		return TE_LINK_NONE;
+	if (!pair->usable)
+		return tei_remote_has_backend(peer->w.remote,
+					      box->rail.ops->name)
+			       ? TE_LINK_APART
+			       : TE_LINK_ABSENT;
+	if (pair->link)
+		return pair->link->out.state == TEI_LINK_UP ? TE_LINK_UP
+							    : TE_LINK_OPENING;
+	if (pair->breaker.state != TEI_BREAKER_CLOSED ||
+	    box->breaker.state != TEI_BREAKER_CLOSED)
+		return TE_LINK_PAUSED;
+	return TE_LINK_NONE;
+}
+
+static void look(const struct tei_peer *peer, uint32_t rail,
+		 struct te_link_info *out)
+{
+	const struct tei_pair *pair = &peer->w.pairs[rail];
+	const struct tei_remote *remote = peer->w.remote;
+	const struct tei_backend_ops *ops =
+		peer->engine->worker.rails[rail]->rail.ops;
+
+	*out = (struct te_link_info){.rail = rail,
+				     .state = state_of(peer, rail),
+				     .error = pair->err};
+	if (remote && pair->usable && pair->remote_pos < remote->n_rails)
+		out->remote_speed_bps =
+			remote->rails[pair->remote_pos].speed_bps;
+	if (out->state == TE_LINK_UP && ops->endpoint_way)
+		ops->endpoint_way(&pair->link->ep, out->way, sizeof(out->way));
+}
+
+static void answer(struct tei_call *call)
+{
+	struct question *q = TEI_CONTAINER(call, struct question, call);
+	struct te_engine *engine = q->peer->engine;
+	uint32_t i;
+	int rc;
+
+	tei_peer_sync(q->peer);
+	if (q->peer->self)
+		tei_peer_sync_self(q->peer);
+	rc = !q->life || q->life == q->peer->w.life ? 0 : -ESTALE;
+	for (i = 0; !rc && i < engine->worker.n_rails && i < q->room; i++)
+		look(q->peer, i, &q->out[i]);
+	tei_mutex_lock(&engine->mu);
+	q->err = rc;
+	q->answered = true;
+	tei_cond_signal(&q->cond);
+	tei_mutex_unlock(&engine->mu);
+}
+
+/* ---- the caller ---- */
+
+static int await(struct te_engine *engine, struct question *q)
+{
+	q->call.fn = answer;
+	tei_cond_init(&q->cond);
+	tei_worker_post(&engine->worker, &q->call);
+	tei_mutex_lock(&engine->mu);
+	while (!q->answered)
+		tei_worker_await(&engine->worker, &q->cond, &engine->mu,
+				 UINT64_MAX);
+	tei_mutex_unlock(&engine->mu);
+	tei_cond_fini(&q->cond);
+	return q->err;
+}
+
+int te_segment_links(struct te_engine *engine, te_segment_id segment,
+		     struct te_link_info *out, size_t *n)
+{
+	struct question q = {.out = out};
+	int rc;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (!n || (!out && *n))
+		return -EINVAL;
+	if (tei_in_callback())
+		return -EDEADLK;
+	rc = tei_segment_peer(engine, segment, &q.peer, &q.life);
+	if (rc)
+		return rc;
+	q.room = *n;
+	if (q.room)
+		rc = await(engine, &q);
+	if (!rc)
+		*n = engine->worker.n_rails;
+	return rc;
+}
+
+const char *te_link_state_name(uint32_t state)
+{
+	static const char *const names[] = {
+		[TE_LINK_NONE] = "none",     [TE_LINK_OPENING] = "opening",
+		[TE_LINK_UP] = "up",         [TE_LINK_PAUSED] = "paused",
+		[TE_LINK_ABSENT] = "absent", [TE_LINK_APART] = "apart",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state]
+							: "unknown";
+}

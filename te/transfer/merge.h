@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * merge.h - adjacent requests that travel as one slice
+ *
+ * Requests of one cohort that stand side by side in the batch and in the queue
+ * and touch one contiguous remote range become one work. Each still ends on its
+ * own: what goes wrong with one of them takes the work apart, and the requests go
+ * on alone. Only what holds for each of them ends all: their access epoch is
+ * over, or the owner will never say what became of the work.
+ *
+ * A merged work is in no list of its requests; they point to it (merged) and
+ * count it once (n_out). A request leaves it only by becoming final.
+ *
+ * Threads: the token, everywhere.
+ */
+#ifndef TE_TRANSFER_MERGE_H
+#define TE_TRANSFER_MERGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "te/transfer/request.h"
+
+struct tei_link;
+
+static inline bool tei_work_is_merged(const struct tei_work *work)
+{
+	return work->n > 1;
+}
+
+/* It and the next one of the batch and the queue could share a work. */
+bool tei_merge_may(const struct tei_request *r);
+/*
+ * Of the request and those that follow it, all of them whole and at most @most
+ * bytes in sum. False: nothing to merge, or no memory; nothing is changed.
+ */
+bool tei_merge_make(struct tei_request *first, struct tei_link *link,
+		    uint64_t most);
+
+/* What became of it at the backend; @work is freed, but for limbo(). */
+void tei_merged_good(struct tei_work *work);
+void tei_merged_bad(struct tei_work *work, int err, bool loud);
+/* Nobody knows because of which: each is tried alone, as soon as it may be. */
+void tei_merged_failed(struct tei_work *work);
+/* Each goes back to the queue; @alone: and is not merged again. */
+void tei_merged_apart(struct tei_work *work, bool alone);
+/* It might still land: those that have failed leave, the others wait. */
+void tei_merged_limbo(struct tei_work *work);
+
+/* @r has failed: leave the work unless it is posted. */
+void tei_merged_drop(struct tei_request *r);
+/*
+ * @r has failed and its work is posted: take it back when all have failed, or
+ * else, so that the others stay whole, when it does not end soon by itself.
+ */
+void tei_merged_cancel(struct tei_request *r);
+/* link.out.part */
+void tei_merged_part_due(struct tei_due *due);
+
+#endif

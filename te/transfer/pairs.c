@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pairs.c - pairing our rails with a peer's */
+#include "te/transfer/pairs.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "te/api/engine.h"
+#include "te/control/peer.h"
+
+#define REMOTE_MAX 64
+#define LIST_LEN   64 /* of a text */
+
+/* The choice among all pairs that are left. */
+struct choice {
+	int rank;
+	uint32_t used; /* how often the peer's rail has been taken */
+	uint32_t skew; /* distance of their places */
+	uint32_t mine, remote;
+};
+
+static int rank_of(const struct tei_peer *peer, uint32_t mine, uint32_t remote)
+{
+	struct tei_rail *rail = &peer->engine->worker.rails[mine]->rail;
+	const struct tei_remote_rail *other = &peer->w.remote->rails[remote];
+	struct tei_address from = peer->w.address;
+
+	if (!!(rail->ops->caps & TEI_CAP_SELF) != peer->self ||
+	    strcmp(rail->ops->name, other->backend))
+		return 0;
+	if (!rail->ops->rail_match)
+		return 1;
+	tei_address_set_port(&from, 0);
+	return rail->ops->rail_match(rail, &from, other->match,
+				     other->match_len);
+}
+
+static bool is_better(const struct choice *a, const struct choice *b)
+{
+	if (!b->rank || a->used != b->used)
+		return !b->rank || a->used < b->used;
+	if (a->rank != b->rank)
+		return a->rank > b->rank;
+	return a->skew < b->skew;
+}
+
+static uint32_t place(const struct tei_peer *peer, uint32_t mine)
+{
+	struct tei_rail_box *const *rails = peer->engine->worker.rails;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < mine; i++)
+		n += rails[i]->rail.ops == rails[mine]->rail.ops;
+	return n;
+}
+
+/* The peer's rails: place of each among those of its backend, and its use. */
+struct remotes {
+	uint32_t place[REMOTE_MAX], used[REMOTE_MAX];
+};
+
+static void place_remotes(const struct tei_remote *remote, struct remotes *out)
+{
+	uint32_t i, k;
+
+	for (k = 0; k < remote->n_rails; k++) {
+		out->place[k] = out->used[k] = 0;
+		for (i = 0; i < k; i++)
+			out->place[k] += !strcmp(remote->rails[i].backend,
+						 remote->rails[k].backend);
+	}
+}
+
+static void consider(const struct tei_peer *peer, uint32_t mine,
+		     const struct remotes *remotes, struct choice *best)
+{
+	uint32_t k, p = place(peer, mine);
+
+	for (k = 0; k < peer->w.remote->n_rails; k++) {
+		uint32_t q = remotes->place[k];
+		struct choice c = {.rank = rank_of(peer, mine, k),
+				   .used = remotes->used[k],
+				   .skew = p > q ? p - q : q - p,
+				   .mine = mine,
+				   .remote = k};
+
+		if (c.rank && is_better(&c, best))
+			*best = c;
+	}
+}
+
+/* @text: those of our backends that reach the peer, in order of preference. */
+static const struct tei_backend_ops *list_backends(const struct tei_peer *peer,
+						   char text[LIST_LEN])
+{
+	const struct tei_backend_ops *first = NULL, *last = NULL;
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < peer->engine->worker.n_rails; i++) {
+		const struct tei_backend_ops *ops =
+			peer->engine->worker.rails[i]->rail.ops;
+
+		if (!peer->w.pairs[i].usable || ops == last || len >= LIST_LEN)
+			continue;
+		len += (size_t)snprintf(text + len, LIST_LEN - len, "%s%s",
+					first ? ", else " : "", ops->name);
+		first = first ? first : ops;
+		last = ops;
+	}
+	return first;
+}
+
+/* Once, and when it is another: by what its bytes will go. */
+static void tell_choice(struct tei_peer *peer)
+{
+	const struct tei_backend_ops *first;
+	char text[LIST_LEN];
+
+	first = list_backends(peer, text);
+	if (first == peer->w.choice && peer->w.chosen)
+		return;
+	peer->w.choice = first;
+	peer->w.chosen = true;
+	LOG_INFO("peer %s: reached by %s", peer->name,
+		 first ? text : "no rail of ours");
+}
+
+static uint32_t partner_of(const struct tei_pair *pair)
+{
+	return pair->usable ? pair->remote_pos : UINT32_MAX;
+}
+
+bool tei_pairs_match(struct tei_peer *peer)
+{
+	uint32_t i, n = peer->engine->worker.n_rails, before[REMOTE_MAX];
+	struct tei_pair *pairs = peer->w.pairs;
+	struct remotes remotes;
+	struct choice best;
+	bool changed = false;
+
+	place_remotes(peer->w.remote, &remotes);
+	for (i = 0; i < n; i++) {
+		before[i] = partner_of(&pairs[i]);
+		pairs[i].usable = false;
+	}
+	do {
+		best = (struct choice){.rank = 0};
+		for (i = 0; i < n; i++) {
+			if (!pairs[i].usable)
+				consider(peer, i, &remotes, &best);
+		}
+		if (!best.rank)
+			break;
+		remotes.used[best.remote]++;
+		pairs[best.mine].usable = true;
+		pairs[best.mine].remote_pos = best.remote;
+		pairs[best.mine].remote_rail =
+			peer->w.remote->rails[best.remote].index;
+	} while (best.rank);
+	tell_choice(peer);
+	for (i = 0; i < n; i++)
+		changed |= partner_of(&pairs[i]) != before[i];
+	return changed;
+}
+
+static bool is_silent(const struct tei_remote_rail *rail,
+		      const struct tei_backend_ops *ops)
+{
+	return ops->rail_describe && !rail->match_len &&
+	       !strcmp(rail->backend, ops->name);
+}
+
+bool tei_pairs_may_come(const struct tei_peer *peer, uint32_t mine)
+{
+	const struct tei_rail_box *box = peer->engine->worker.rails[mine];
+	const struct tei_backend_ops *ops = box->rail.ops;
+	const struct tei_remote *remote = peer->w.remote;
+	bool silent = false;
+	uint32_t k;
+
+	if (peer->self || box->dead ||
+	    !tei_remote_has_backend(remote, ops->name))
+		return false;
+	for (k = 0; k < remote->n_rails; k++)
+		silent |= is_silent(&remote->rails[k], ops);
+	return box->down || silent;
+}
+
+uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
+			      const struct tei_remote *remote,
+			      const struct tei_remote_region *region)
+{
+	uint64_t reach = 0;
+	uint32_t i;
+
+	for (i = 0; i < peer->engine->worker.n_rails; i++) {
+		const struct tei_pair *pair = &peer->w.pairs[i];
+
+		if (pair->usable && pair->remote_pos < remote->n_rails &&
+		    region->key[pair->remote_pos].bytes)
+			reach |= (uint64_t)1 << i;
+	}
+	return reach;
+}
+
+uint64_t tei_pairs_near(const struct tei_peer *peer,
+			const struct tei_remote_region *region)
+{
+	uint64_t near = 0;
+	uint32_t i;
+
+	if (!region->near)
+		return 0;
+	for (i = 0; i < peer->engine->worker.n_rails; i++) {
+		const struct tei_pair *pair = &peer->w.pairs[i];
+
+		if (pair->usable && region->near >> pair->remote_pos & 1)
+			near |= (uint64_t)1 << i;
+	}
+	return near;
+}

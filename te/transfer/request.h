@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * request.h - one request on its way, and its parts at the backends
+ *
+ *   submitted --> parked (no description yet, or asked afresh)
+ *        |           |
+ *        +-----------+--> queued --> all planned --> final
+ *                           ^            |
+ *                           +-- redo ----+   a part came back undone
+ *
+ * A request is final once nothing of it is at a backend. Works that came back
+ * undone from a broken endpoint are in limbo (writes, until the owner has
+ * confirmed) or wait in redo.
+ *
+ * Threads: filled by submit, then the token; final fields by anybody who has
+ * seen `final` or the batch's counter with acquire.
+ */
+#ifndef TE_TRANSFER_REQUEST_H
+#define TE_TRANSFER_REQUEST_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/list.h"
+#include "base/loop.h"
+#include "te/backend.h"
+#include "te/worker/worker.h"
+
+struct te_batch;
+struct tei_cohort;
+struct tei_peer;
+struct tei_link;
+struct tei_notify;
+struct tei_remote;
+struct tei_remote_region;
+
+enum tei_work_state {
+	TEI_WORK_READY,  /* on a link, not taken by the backend */
+	TEI_WORK_POSTED, /* at the backend */
+	TEI_WORK_LIMBO,  /* of a broken link */
+	TEI_WORK_REDO,   /* to be posted again */
+};
+
+/* A part of a request: what is posted to one endpoint at once. */
+struct tei_work {
+	struct tei_list of_request;  /* request.works */
+	struct tei_list of_link;     /* link.out.ready, posted or limbo */
+	struct tei_request *request; /* request[n] when merged */
+	struct tei_link *link;       /* NULL in redo */
+	struct tei_rail_box *rail;   /* whose slab it is from */
+	uint64_t offset;             /* in the request */
+	uint64_t posted_at;          /* ns */
+	uint64_t late_at;            /* ns: what to expect of it is long over */
+	uint32_t n, n_live; /* requests, see merge.h; 1 for a part of one */
+	uint8_t state;
+	bool canceled;
+	bool lone;              /* nothing else was posted to the link */
+	struct tei_slice slice; /* ops->slice_size bytes follow */
+};
+
+struct tei_request {
+	/* Filled by submit. */
+	struct tei_call call; /* of the first of a submission */
+	uint32_t n_following; /* requests after this one, same submission */
+	uint32_t index;
+	struct te_batch *batch;
+	struct tei_cohort *cohort;
+	struct tei_peer *peer;
+	uint32_t life;  /* of the peer */
+	uint32_t flags; /* enum te_request_flags */
+	uint32_t op;
+	uint32_t priority; /* enum te_priority */
+	uint32_t n_pieces;
+	const struct iovec *pieces; /* pieces[n_pieces] */
+	struct iovec one;           /* for a request of one piece */
+	uint64_t remote, length, epoch, deadline, crc_from, crc_len, user;
+
+	/* Token. */
+	struct tei_list queue; /* peer->w.queue or parked */
+	struct tei_list works;
+	struct tei_work *merged; /* with others, instead of works */
+	uint32_t n_out;          /* works ready, posted or in limbo */
+	uint32_t n_redo;         /* works in redo */
+	struct tei_remote *held; /* keeps the region and its keys */
+	union {
+		const struct tei_remote_region *region;
+		struct tei_notify *notify; /* of a TE_NOTIFY */
+	};
+	uint64_t cursor;       /* bytes planned */
+	uint32_t cursor_piece; /* where the cursor is */
+	uint64_t cursor_skip;
+	uint64_t question; /* to the peer, that it was parked for; 0: none */
+	bool begun, parked;
+	bool doubting;  /* the owner has refused a part; wait for the others */
+	bool doubted;   /* after that it has been asked; not another time */
+	int refusal;    /* the owner's word that was doubted */
+	bool loud;      /* something of it might still land */
+	bool alone;     /* not to be merged */
+	uint64_t reach; /* rails that have a key for its region, a bit each */
+	uint64_t near;  /* rails that are near its memory; 0: all alike */
+	uint64_t avoid; /* rails that do not reach its region, a bit each */
+
+	uint64_t bytes;
+	uint32_t crc, retries, rail;
+	int32_t error, provider_code;
+	_Atomic bool final;               /* release: all of the above */
+	_Atomic bool canceled;            /* in batch.cancels, once */
+	struct tei_mpsc_node cancel_node; /* batch.cancels */
+};
+
+/* Token; for other threads `final` is to be read with acquire. */
+static inline bool tei_request_is_final(const struct tei_request *r)
+{
+	return atomic_load_explicit(&r->final, memory_order_relaxed);
+}
+
+/* Handler of a submission's call. Token. */
+void tei_request_submitted(struct tei_call *call);
+/*
+ * End it with @err: what was not posted is dropped, what was is taken back.
+ * Final once nothing is at a backend. No-op for a final request.
+ */
+void tei_request_abort(struct tei_request *r, int err);
+/* As abort, but posted works come back by themselves. */
+void tei_request_refuse(struct tei_request *r, int err);
+/*
+ * The owner refused a part with what we know of its regions, and nothing is
+ * out any more: ask it for its regions, then go on or end.
+ */
+void tei_request_reconsider(struct tei_request *r);
+/*
+ * Rails of ours go with others of the peer's than before: for those its description
+ * of the region may have no key. @err: unused. Token.
+ */
+void tei_request_rematch(struct tei_request *r, int err);
+/* Its place in the peer's queue. */
+struct tei_list *tei_request_class(const struct tei_request *r);
+/* Look (again) whether and where the request may go: queue, park or end it. */
+void tei_request_admit(struct tei_request *r);
+
+#endif

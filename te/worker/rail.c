@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rail.c - open and close the rails and fds of a worker */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "te/api/engine.h"
+#include "te/transfer/request.h"
+#include "te/transfer/slots.h"
+#include "te/worker/worker.h"
+
+#define RAILS_MAX   64u
+#define WORKS_CHUNK 64u
+#define TAIL_SPINS  5u /* times the usual: te/worker/worker.c says what for */
+
+struct probe {
+	struct tei_worker *w;
+	const struct te_config *config;
+	const struct tei_backend_ops *ops;
+};
+
+static int watch(int epoll, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event))
+		return -errno;
+	return 0;
+}
+
+static void box_free(struct tei_rail_box *box)
+{
+	tei_config_fini_backend(box->rail.ops, box->config);
+	tei_slab_fini(&box->works);
+	tei_free(box->config);
+	tei_free(box);
+}
+
+static struct tei_rail_box *box_make(struct tei_worker *w,
+				     const struct tei_backend_ops *ops,
+				     const struct tei_device *device)
+{
+	struct te_engine *engine = w->engine;
+	struct tei_rail_box *box;
+
+	box = tei_calloc(1, sizeof(*box) + ops->rail_size);
+	if (!box)
+		return NULL;
+	box->config = tei_calloc(1, ops->config_size + 1);
+	if (!box->config) {
+		tei_free(box);
+		return NULL;
+	}
+	tei_slab_init(&box->works, sizeof(struct tei_work) + ops->slice_size,
+		      WORKS_CHUNK);
+	tei_list_init(&box->links);
+	tei_slots_init(box);
+	box->fd = -1;
+	box->rail.ops = ops;
+	box->rail.core = &engine->core;
+	box->rail.device = *device;
+	box->nic = tei_topology_place(engine, &box->rail.device);
+	box->rail.index = w->n_rails;
+	box->rail.config = box->config;
+	box->rail.bind = engine->config.bind;
+	box->rail.insecure = engine->config.insecure;
+	snprintf(box->name, sizeof(box->name), "%s/%s", ops->name,
+		 device->name);
+	return box;
+}
+
+static int box_open(struct tei_worker *w, struct tei_rail_box *box,
+		    const struct te_config *config)
+{
+	const struct tei_backend_ops *ops = box->rail.ops;
+	int rc;
+
+	rc = tei_config_make_backend(config, ops,
+				     tei_devices_for(&w->engine->devices, ops),
+				     box->config);
+	if (rc)
+		return rc;
+	rc = ops->rail_open(&box->rail);
+	if (rc)
+		return rc;
+	box->down = box->rail.down;
+	tei_rail_show(box);
+	box->fd = ops->wait_fd(&box->rail);
+	if (box->fd >= 0)
+		rc = watch(w->inner, box->fd);
+	if (rc)
+		ops->rail_close(&box->rail);
+	return rc;
+}
+
+/* Opens the device that was found; one that is gone already is no error. */
+static int found(const struct tei_device *device, void *arg)
+{
+	struct probe *probe = arg;
+	struct tei_worker *w = probe->w;
+	struct tei_rail_box *box;
+	int rc;
+
+	if (w->n_rails == RAILS_MAX)
+		return 0;
+	box = box_make(w, probe->ops, device);
+	if (!box)
+		return -ENOMEM;
+	rc = box_open(w, box, probe->config);
+	if (rc) {
+		if (rc != -ENODEV)
+			LOG_ERROR("rail %s: open: %s", box->name,
+				  strerror(-rc));
+		box_free(box);
+		return rc == -ENODEV ? 0 : rc;
+	}
+	box->tier = w->n_tiers;
+	w->tiers[w->n_tiers] |= (uint64_t)1 << w->n_rails;
+	w->rails[w->n_rails++] = box;
+	return 0;
+}
+
+/* Whether backends are opened because the settings list them. */
+static bool is_named(const struct te_engine *engine)
+{
+	return engine->config.backends && *engine->config.backends;
+}
+
+/* The devices of one backend, chosen by settings as each rail will have. */
+static int open_backend(struct tei_worker *w, const struct te_config *config,
+			const struct tei_backend_ops *ops)
+{
+	struct probe probe = {.w = w, .config = config, .ops = ops};
+	void *values = tei_calloc(1, ops->config_size + 1);
+	int rc = -ENOMEM;
+
+	if (!values)
+		return rc;
+	rc = tei_config_make_backend(
+		config, ops, tei_devices_for(&w->engine->devices, ops), values);
+	if (!rc) {
+		rc = ops->probe(&(struct tei_search){
+			.topo = w->engine->topo,
+			.config = values,
+			.module_path = w->engine->config.module_path,
+			.named = is_named(w->engine),
+			.found = found,
+			.arg = &probe,
+		});
+		tei_config_fini_backend(ops, values);
+	}
+	tei_free(values);
+	if (w->tiers[w->n_tiers])
+		w->n_tiers++;
+	return rc;
+}
+
+/* One that has a link. */
+static bool has_rdma(const struct tei_worker *w)
+{
+	bool has = false;
+
+	for (uint32_t i = 0; i < w->n_rails; i++)
+		has |= tei_is_rdma(w->rails[i]->rail.ops) && !w->rails[i]->down;
+	return has;
+}
+
+/* Whether the protocol of the settings lets it in, after those that are open. */
+static bool is_of_protocol(const struct tei_worker *w,
+			   const struct tei_backend_ops *ops)
+{
+	const char *protocol = w->engine->config.protocol;
+
+	if (!(ops->caps & TEI_CAP_REMOTE) || !strcmp(protocol, "any"))
+		return true;
+	if (!strcmp(protocol, "tcp"))
+		return !tei_is_rdma(ops);
+	return tei_is_rdma(ops) || !has_rdma(w);
+}
+
+static bool is_wanted(const struct tei_worker *w,
+		      const struct tei_backend_ops *ops)
+{
+	bool named = is_named(w->engine);
+
+	if (named && !tei_config_lists(w->engine->config.backends, ops->name))
+		return false;
+	if (!tei_devices_let(&w->engine->devices, ops)) {
+		if (named)
+			LOG_ERROR(
+				"backend %s: not used: none of \"%s\" has RDMA",
+				ops->name, w->engine->config.devices);
+		return false;
+	}
+	return named ||
+	       (!(ops->caps & TEI_CAP_BY_NAME) && is_of_protocol(w, ops));
+}
+
+static const struct tei_rail_box *first_down(const struct tei_worker *w)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->n_rails && !w->rails[i]->down; i++)
+		;
+	return i < w->n_rails ? w->rails[i] : NULL;
+}
+
+static bool has_remote(const struct tei_worker *w)
+{
+	bool has = false;
+
+	for (uint32_t i = 0; i < w->n_rails; i++)
+		has |= (w->rails[i]->rail.ops->caps & TEI_CAP_REMOTE) &&
+		       !w->rails[i]->down;
+	return has;
+}
+
+/* RDMA was asked for, and there is none, or none yet. */
+static void tell_rdma(const struct tei_worker *w)
+{
+	const struct tei_rail_box *down = first_down(w);
+	bool asked = !is_named(w->engine) &&
+		     !strcmp(w->engine->config.protocol, "rdma");
+
+	if (down && !has_remote(w))
+		LOG_WARN("engine: no port has a link: nothing reaches other "
+			 "hosts before rail %s or another has one",
+			 down->name);
+	else if (down && asked && !has_rdma(w))
+		LOG_WARN("engine: protocol rdma: no port has a link: bytes go "
+			 "by tcp, and by shared memory on this host, until "
+			 "rail %s or another has one",
+			 down->name);
+	else if (asked && !tei_devices_have_rdma(&w->engine->devices))
+		LOG_WARN(
+			"engine: none of \"%s\" has RDMA: bytes go by tcp, and "
+			"by shared memory on this host",
+			w->engine->config.devices);
+	else if (asked && !has_rdma(w))
+		LOG_WARN("engine: protocol rdma: no RDMA device: bytes go by "
+			 "tcp, and by shared memory on this host");
+}
+
+static int open_rails(struct tei_worker *w, const struct te_config *config)
+{
+	const struct tei_backend_ops *const *ops;
+	int rc = tei_devices_find(w->engine->config.devices,
+				  &w->engine->devices);
+
+	if (rc)
+		return rc;
+	for (ops = tei_backends; *ops; ops++) {
+		assert((*ops)->abi == TEI_BACKEND_ABI);
+		if (!is_wanted(w, *ops))
+			continue;
+		assert(w->n_tiers < TEI_TIERS_MAX);
+		rc = open_backend(w, config, *ops);
+		if (rc)
+			return rc;
+	}
+	if (!w->n_rails) {
+		LOG_ERROR("engine: none of the backends \"%s\" has a device",
+			  w->engine->config.backends
+				  ? w->engine->config.backends
+				  : "");
+		return -ENODEV;
+	}
+	tell_rdma(w);
+	return 0;
+}
+
+static int open_fd(int fd)
+{
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_fds(struct tei_worker *w)
+{
+	int rc;
+
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	w->inner = open_fd(epoll_create1(EPOLL_CLOEXEC));
+	if (w->inner < 0)
+		return w->inner;
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	w->outer = open_fd(epoll_create1(EPOLL_CLOEXEC));
+	if (w->outer < 0)
+		return w->outer;
+	w->wake = open_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (w->wake < 0)
+		return w->wake;
+	w->kick = open_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (w->kick < 0)
+		return w->kick;
+	rc = watch(w->inner, w->wake);
+	if (!rc)
+		rc = watch(w->outer, w->kick);
+	if (!rc)
+		rc = watch(w->outer, w->inner);
+	atomic_store(&w->armed, !rc);
+	return rc;
+}
+
+static void init_spins(struct tei_worker *w, uint64_t max)
+{
+	struct tei_spin spin = {max, max};
+	struct tei_spin tail = {TAIL_SPINS * max, TAIL_SPINS * max};
+
+	w->spin_waiting = w->spin_thread = spin;
+	w->spin_tail = tail;
+}
+
+int tei_worker_open(struct tei_worker *w, struct te_engine *engine,
+		    const struct te_config *config)
+{
+	int rc;
+
+	w->engine = engine;
+	w->chance = engine->config.seed;
+	if (!w->chance)
+		memcpy(&w->chance, engine->incarnation, sizeof(w->chance));
+	w->inner = w->outer = w->wake = w->kick = -1;
+	atomic_init(&w->idle, 1);
+	atomic_init(&w->sleep_until, UINT64_MAX);
+	tei_mutex_init(&w->mu);
+	tei_list_init(&w->sleepers);
+	if (!tei_clock_simulated()) /* it stands still while we are awake */
+		init_spins(w, engine->config.spin_us * TEI_NS_PER_US);
+	tei_mpsc_init(&w->queue);
+	tei_heap_init(&w->dues);
+	tei_list_init(&w->runnable);
+	tei_list_init(&w->broken);
+	tei_list_init(&w->dirty);
+	w->rails = tei_calloc(RAILS_MAX, sizeof(struct tei_rail_box *));
+	rc = w->rails ? 0 : -ENOMEM;
+	if (!rc)
+		rc = open_fds(w);
+	if (!rc)
+		rc = open_rails(w, config);
+	if (rc)
+		tei_worker_close(w);
+	return rc;
+}
+
+void tei_worker_close(struct tei_worker *w)
+{
+	const int fds[] = {w->inner, w->outer, w->wake, w->kick};
+	size_t i;
+
+	assert(w->rails || w->n_rails == 0);
+	for (; w->n_rails; w->n_rails--) {
+		struct tei_rail_box *box = w->rails[w->n_rails - 1];
+
+		box->rail.ops->rail_close(&box->rail);
+		tei_slots_fini(box);
+		box_free(box);
+	}
+	tei_free(w->rails);
+	tei_heap_fini(&w->dues);
+	tei_mutex_fini(&w->mu);
+	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+}
+
+const char *te_rail_name(const struct te_engine *engine, uint32_t rail)
+{
+	if (rail >= engine->worker.n_rails)
+		return "";
+	return engine->worker.rails[rail]->name;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * worker.h - who drives the rails, and how everybody sleeps
+ *
+ * A worker owns rails and everything that hangs on them. Whoever holds its
+ * drive token drives: the worker's own thread, or a thread that waits for a
+ * batch; only the latter when the setting worker_thread is off. One round takes
+ * the queue, fires what is due, pumps peers, lets the rails progress, closes
+ * what broke and publishes completions.
+ *
+ *            +-- outer epoll --+          the worker's thread sleeps here
+ *            |  kick eventfd   |
+ *            |  inner epoll ---+--> wake eventfd, every rail's wait_fd
+ *            +-----------------+          a waiting driver sleeps here
+ *
+ * While a waiter drives, the inner fd is disarmed in the outer one, so that
+ * what arrives does not wake the worker's thread too; it is armed again when
+ * the waiter lets go, unless another one goes on (sleeper.h) or the thread
+ * naps (thread.c). `idle` is 1 while nobody is sure to look at the queue: who
+ * pushes and finds 1 must wake the driver.
+ *
+ * Threads: a function says "token" when its caller must hold it.
+ */
+#ifndef TE_WORKER_WORKER_H
+#define TE_WORKER_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/mpsc.h"
+#include "base/slab.h"
+#include "base/spin.h"
+#include "base/thread.h"
+#include "te/backend.h"
+#include "te/transfer/breaker.h"
+#include "te/transfer/near.h"
+#include "te/worker/sleeper.h"
+
+struct te_engine;
+struct te_config;
+struct tei_peer;
+
+#define TEI_TIERS_MAX 8
+
+/* Something to do at a point in time (monotonic ns); embed it. Token. */
+struct tei_due {
+	struct tei_heap_node node;
+	void (*fn)(struct tei_due *due);
+};
+
+/* An open device, and what the core keeps about it. */
+struct tei_rail_box {
+	char name[64];         /* "tcp/0" */
+	void *config;          /* values of ops->settings; owned */
+	struct tei_slab works; /* struct tei_work with ops->slice_size. Token */
+	struct tei_list links; /* with an open endpoint, by of_rail. Token */
+	uint32_t n_posted;     /* slices at the backend. Token */
+	uint32_t n_busy;       /* links with any of these. Token */
+	uint32_t tier;         /* of its backend, 0: preferred. Fixed */
+	uint64_t posted_bytes; /* of them. Token */
+	int nic;               /* in the engine's topo, -1: unknown. Fixed */
+	int fd;                /* wait_fd(), -1: none */
+	bool dead;             /* progress() failed for good. Token */
+	bool down;             /* it has no link just now. Token */
+	_Atomic bool lost;     /* control has not heard that it went down */
+	/* Peers that it reaches no rail of; written with the token. */
+	_Atomic uint32_t n_unmatched;
+	bool unmatched_told; /* the first of them stands in the log. Token */
+	/* See slots.h. Token. */
+	struct tei_list waiting; /* pairs that may not open a link yet */
+	struct tei_due turn;     /* then another link may be retired */
+	uint32_t n_waiting;
+	uint32_t n_out;      /* links of ours, as initiator */
+	uint32_t n_retiring; /* of them */
+	/* See health.h. Token. */
+	struct tei_breaker breaker;
+	uint64_t good_at, blamed_at; /* ns */
+	const struct tei_peer *blamed_by;
+	uint32_t n_blamed;
+	_Atomic uint32_t shown; /* enum te_rail_state, for te_engine_rails() */
+	struct tei_rail rail;   /* ops->rail_size bytes follow */
+};
+
+struct tei_worker {
+	struct te_engine *engine;
+	struct tei_rail_box **rails; /* rails[n_rails]; fixed once started */
+	uint32_t n_rails;
+	uint64_t tiers[TEI_TIERS_MAX]; /* rails of a backend, a bit each */
+	uint32_t n_tiers;
+	pthread_t thread;
+	bool started;
+	int inner, outer, wake, kick; /* fds; -1: not open */
+
+	_Atomic uint32_t token;  /* enum tei_holder. acquire / release */
+	_Atomic uint32_t idle;   /* see above */
+	_Atomic uint32_t wanted; /* waiters that would like the token */
+	/* Of waiters that find another one driving: how many there have been, and
+	 * how long to stay awake for it. */
+	_Atomic uint32_t n_second, awake_ns;
+	_Atomic uint32_t missed; /* the thread sleeps until the token is free */
+	_Atomic bool stop;
+	_Atomic uint64_t sleep_until; /* ns, of the worker's thread */
+	_Atomic uint64_t rounds;      /* relaxed; written with the token */
+	_Atomic bool napping;         /* by the thread; true to false only */
+				      /* when it then looks at the token */
+	_Atomic bool nap_asked;       /* of the thread */
+	_Atomic bool armed;    /* inner is watched by outer; with the token */
+	struct tei_mpsc queue; /* of struct tei_call */
+
+	struct tei_mutex mu; /* lock 11: sleepers */
+	struct tei_list sleepers;
+	_Atomic uint32_t n_sleepers; /* seq_cst: pairs with the token */
+
+	/* Token. */
+	uint64_t now;
+	uint64_t let_go_at; /* ns, by the last waiter, and submitting since */
+	uint32_t n_hot;     /* waits that came soon after another */
+	uint32_t n_guests;  /* endpoints of other engines towards us */
+	struct tei_spin spin_waiting, spin_tail, spin_thread;
+	struct tei_crowd crowd;
+	uint64_t yield_at; /* ns: to be tried by who spins */
+	struct tei_heap dues;
+	struct tei_list runnable; /* peers with something to post */
+	struct tei_list broken;   /* links to be closed */
+	struct tei_list dirty;    /* batches with completions to publish */
+	struct tei_near_seen near_seen;
+	uint64_t next_number; /* of the next endpoint */
+	uint64_t chance;      /* state of what is left to chance */
+};
+
+/* Its devices touch memory by themselves, and reach other hosts. */
+static inline bool tei_is_rdma(const struct tei_backend_ops *ops)
+{
+	return (ops->caps & TEI_CAP_REMOTE) && (ops->caps & TEI_CAP_ONE_SIDED);
+}
+
+/* Open the rails of every wanted backend. -ENODEV: none at all; others. */
+int tei_worker_open(struct tei_worker *w, struct te_engine *engine,
+		    const struct te_config *config);
+/* The thread, if the settings want one. */
+int tei_worker_start(struct tei_worker *w);
+/* The thread has ended; the token is free for the caller. */
+void tei_worker_stop(struct tei_worker *w);
+/* After stop(): every endpoint is closed, every region removed by now. */
+void tei_worker_close(struct tei_worker *w);
+
+/* rail_state.c: its state has changed, for those who ask. Token. */
+void tei_rail_show(struct tei_rail_box *box);
+/* Its device as it is now, copied. Any thread, not with engine->mu held. */
+struct tei_device tei_rail_device(const struct tei_rail_box *box);
+
+/* Run @call's function with the token held, soon. Any thread. */
+void tei_worker_post(struct tei_worker *w, struct tei_call *call);
+/*
+ * As post(), and drive a round right here when nobody else does. Long copies
+ * that only progress() makes are left to the worker, or, when the caller is
+ * @patient and comes back to wait at once, to itself.
+ */
+void tei_worker_submit(struct tei_worker *w, struct tei_call *call,
+		       bool patient);
+/* One round by the caller, when nobody else drives. True: it did something. */
+bool tei_worker_poke(struct tei_worker *w);
+/*
+ * Drive until done(arg) or @deadline (ns). False: somebody else drives;
+ * nothing was done: tei_sleeper_sleep().
+ */
+bool tei_worker_drive(struct tei_worker *w, bool (*done)(void *), void *arg,
+		      uint64_t deadline);
+/*
+ * Drive until something was done or @deadline (ns). 1: something was, 0:
+ * nothing, -EBUSY: somebody else drives.
+ */
+int tei_worker_turn(struct tei_worker *w, uint64_t deadline);
+/*
+ * tei_cond_wait() for what the worker brings about: where it has no thread,
+ * drives meanwhile. @cond may be noticed a millisecond late then.
+ */
+bool tei_worker_await(struct tei_worker *w, struct tei_cond *cond,
+		      struct tei_mutex *mu, uint64_t deadline)
+	TEI_REQUIRES(*mu);
+/* Token, or nobody drives: when the first deadline is; UINT64_MAX: none. */
+uint64_t tei_worker_due(const struct tei_worker *w);
+/* Token: (re)arm, disarm. add: -ENOMEM. */
+int tei_due_set(struct tei_worker *w, struct tei_due *due, uint64_t at);
+void tei_due_clear(struct tei_worker *w, struct tei_due *due);
+
+#endif
