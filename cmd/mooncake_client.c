@@ -26,7 +26,7 @@
 #include "base/signals.h"
 #include "base/thread.h"
 #include "cmd/mooncake_client.h"
-#include "store/agent/agent.h"
+#include "store/daemon/agent.h"
 
 #define ABOUT                                                                \
 	"An owner of the key/value pool: lends memory of this host to it, "  \

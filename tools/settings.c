@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/conf.h"
-#include "store/client/pairs.h"
+#include "store/api/pairs.h"
 #include "te/api/config.h"
 #include "te/backend.h"
 

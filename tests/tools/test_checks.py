@@ -154,7 +154,7 @@ accepted without effect, for existing command lines and files:
     "store/server/admin.c": '{TEI_HTTP_GET, "/role",\n role},\n'
                             '{TEI_HTTP_POST, "/drain", no_drain},\n',
     "store/server/metadata_http.c": "",
-    "store/agent/http.c": '{TEI_HTTP_GET, "/health", health},\n'
+    "store/daemon/http.c": '{TEI_HTTP_GET, "/health", health},\n'
                           'metric(out, "mooncake_read_bytes")\n',
     "python/src/engine/module.c":
         "static PyObject *ask(PyObject *self, PyObject *none)\n"

@@ -8,7 +8,7 @@
 
 #include "base/chance.h"
 #include "base/mem.h"
-#include "store/client/directory.h"
+#include "store/owner/directory.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/test.h"
 

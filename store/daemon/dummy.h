@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dummy.h - a client without an engine: the daemon of this host does the work
+ *
+ * A dummy has no thread. A call takes one of a few connections to the daemon,
+ * lends it the memory that values lie in, sends a batch and waits. Values that
+ * lie in memory which the two share are lent as they are; others are copied
+ * through a part of it that is kept for that.
+ *
+ * What is lent stays lent until the daemon has answered or its end of the
+ * connection is closed, which it only is when nothing of ours is under way. A
+ * daemon that stands still does neither: then the call ends at its deadline,
+ * and the daemon keeps what it has: the pages that were lent are replaced by
+ * copies under the caller's feet (dummy_loan.c), so that what it may still do
+ * one day touches nobody.
+ */
+#ifndef STORE_DAEMON_DUMMY_H
+#define STORE_DAEMON_DUMMY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <te/store.h>
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "base/net.h"
+#include "base/thread.h"
+#include "store/client/buffers.h"
+#include "store/client/ops.h"
+#include "store/proto/agent.h"
+#include "store/proto/agent.pb-c.h"
+
+struct tes_shelf;
+
+#define TES_DUMMY_CONNS_MAX 32 /* calls at a time */
+#define TES_DUMMY_PAGE      4096u
+
+struct tes_dummy_conn {
+	struct tei_list link; /* in dummy->idle or late */
+	int fd;
+	uint64_t region; /* what our memory is called on it */
+	uint64_t last_id;
+	/* Of its session; ids begin anew in the next daemon. */
+	uint8_t token[TES_AGENT_TOKEN_LEN];
+	struct te_store_buffer *lent; /* late: until the daemon lets go */
+	struct tes_shelf *shelf;      /* late: what it may yet hand out */
+};
+
+/* Who the daemon takes us for. */
+struct tes_dummy_session {
+	bool known;
+	uint64_t id, region;
+	uint8_t token[TES_AGENT_TOKEN_LEN];
+};
+
+struct tes_dummy {
+	uint64_t call_ms, replica_ms;
+	pid_t pid;     /* who set it up: a forked child has no part in it */
+	char *path;    /* of the daemon's socket, or NULL */
+	uint16_t port; /* then its port, which the path is made of */
+	struct tei_address at; /* and where it can be asked for it */
+	/* What it last answered, or empty; of whoever is connecting. */
+	char told[TES_AGENT_PATH_MAX];
+	char hostname[TEI_NAME_LEN_MAX + 1]; /* of the daemon's engine */
+
+	/* Shared: memory[0, user_bytes) for users, then what is copied. */
+	int memfd;
+	uint8_t *memory;
+	uint64_t bytes, user_bytes;
+	struct tes_buffers user, copies;
+
+	struct tei_mutex mu;              /* lock 39 */
+	struct tei_cond freed;            /* a connection, or of copies */
+	struct tei_list idle, late;       /* guarded by mu: connections */
+	unsigned int n_conns;             /* guarded by mu: also in use */
+	bool connecting;                  /* guarded by mu: somebody is */
+	struct tes_dummy_session session; /* guarded by mu */
+	struct tes_shelf *shelf;          /* guarded by mu: or NULL */
+	uint8_t *replaced;                /* guarded by mu: a bit a page */
+	_Atomic uint64_t n_replaced;      /* pages; relaxed, only grows */
+};
+
+/* ---- dummy.c ---- */
+
+int tes_dummy_setup(const struct te_store_config *config,
+		    struct te_store **out);
+extern const struct tes_store_ops tes_dummy_ops;
+
+/* ---- dummy_conn.c ---- */
+
+/*
+ * A connection to the daemon, old or new. 0, -900 (nobody there, or refused),
+ * -901 (none to be had by @deadline_ns), -1.
+ */
+int tes_dummy_connect(struct tes_dummy *dummy, uint64_t deadline_ns,
+		      struct tes_dummy_conn **out);
+/*
+ * Send @msg (NULL: empty) and await the answer, whose body lies in @arena. 0,
+ * -900 (broken: the daemon has let go of all), -901 (nothing by @deadline_ns:
+ * it has not), -1 (nothing was sent).
+ */
+int tes_dummy_exchange(struct tes_dummy_conn *conn, uint16_t type,
+		       const ProtobufCMessage *msg, struct tei_arena *arena,
+		       uint64_t deadline_ns, const uint8_t **body, size_t *len);
+/* The answer to the call asked last. As exchange(), but a negative errno. */
+int tes_dummy_receive(struct tes_dummy_conn *conn, uint16_t type,
+		      struct tei_arena *arena, uint64_t deadline_ns,
+		      const uint8_t **body, size_t *len);
+/*
+ * Give it back. @code: of exchange; @lent: what has to stay lent after -901
+ * (taken then).
+ */
+void tes_dummy_release(struct tes_dummy *dummy, struct tes_dummy_conn *conn,
+		       int code, struct te_store_buffer *lent);
+/* Late connections on which the daemon has said its word: free what it had. */
+void tes_dummy_sweep(struct tes_dummy *dummy) TEI_REQUIRES(dummy->mu);
+/*
+ * Wait for a connection or room to be given back; nobody says when a late call
+ * is over, so it returns now and then. False: @deadline_ns has passed.
+ */
+bool tes_dummy_wait_freed(struct tes_dummy *dummy, uint64_t deadline_ns)
+	TEI_REQUIRES(dummy->mu);
+/* All connections; nothing is under way. */
+void tes_dummy_disconnect(struct tes_dummy *dummy);
+
+/* ---- dummy_where.c ---- */
+
+/*
+ * A socket that is connected to the daemon's, wherever that is. Or -errno, of
+ * the last place that was tried; -EPERM: somebody else serves there.
+ */
+int tes_dummy_find(struct tes_dummy *dummy, uint64_t deadline_ns);
+/* Wait for @events on @fd. 0, -ETIMEDOUT. */
+int tes_dummy_await(int fd, short events, uint64_t deadline_ns);
+
+/* ---- dummy_loan.c ---- */
+
+/* A value, or part of one, that is lent for a call. */
+struct tes_loan_item {
+	const struct iovec *pieces;
+	uint32_t n_pieces;
+	uint64_t bytes;  /* of all pieces */
+	uint64_t offset; /* copied: where, in the memory */
+	bool copied;
+};
+struct tes_loan {
+	struct tes_dummy *dummy;
+	struct tes_loan_item *items; /* items[n] */
+	size_t n;
+	struct te_store_buffer *room; /* of copied items; NULL: none are */
+};
+
+/* Whether all pieces lie in shared memory, which the daemon may use as it is. */
+bool tes_loan_is_shared(struct tes_dummy *dummy, const struct iovec *pieces,
+			uint32_t n);
+/*
+ * Find room for the items with `copied` set, and copy them there if @put. 0,
+ * -600 (larger than all room there is), -1 (no room by @deadline_ns).
+ */
+int tes_loan_make(struct tes_loan *loan, bool put, uint64_t deadline_ns);
+/* Copy the first @bytes of item @i back to where they belong. */
+void tes_loan_copy_back(const struct tes_loan *loan, size_t i, uint64_t bytes);
+/* Item @i went into memory that was given up meanwhile: it is lost. */
+bool tes_loan_is_lost(const struct tes_loan *loan, size_t i);
+/* The daemon did not let go: what it has in its hands becomes its own. */
+void tes_loan_give_up(struct tes_loan *loan);
+/* It did: the room is free again. */
+void tes_loan_end(struct tes_loan *loan);
+
+/* ---- dummy_batch.c ---- */
+
+int tes_dummy_put(struct te_store *store, const struct te_store_key *keys,
+		  const struct te_store_value *values, size_t n,
+		  const struct te_store_replicate *how, int *results);
+int tes_dummy_get(struct te_store *store, const struct te_store_key *keys,
+		  const struct te_store_value *values, size_t n,
+		  int64_t *results);
+int tes_dummy_get_buffers(struct te_store *store,
+			  const struct te_store_key *keys, size_t n,
+			  struct te_store_buffer **out, int64_t *results);
+/* The same, into memory of ours; of keys that were checked. */
+void tes_dummy_read_own(struct te_store *store, const struct te_store_key *keys,
+			size_t n, struct te_store_buffer **out,
+			int64_t *results);
+int tes_dummy_get_ranges(struct te_store *store,
+			 const struct te_store_key *keys, size_t n_keys,
+			 const struct te_store_range *ranges, size_t n_ranges,
+			 int64_t *results);
+int tes_dummy_exist(struct te_store *store, const struct te_store_key *keys,
+		    size_t n, int *results);
+int tes_dummy_size(struct te_store *store, const struct te_store_key *keys,
+		   size_t n, int64_t *results);
+int tes_dummy_remove(struct te_store *store, const struct te_store_key *keys,
+		     size_t n, int force, int *results);
+
+int tes_dummy_upsert(struct te_store *store, const struct te_store_key *keys,
+		     const struct te_store_value *values, size_t n,
+		     const struct te_store_replicate *how, int *results);
+
+/* ---- dummy_admin.c ---- */
+
+int tes_dummy_remove_all(struct te_store *store, int force, uint64_t *removed);
+int tes_dummy_remove_matching(struct te_store *store, const char *pattern,
+			      int force, uint64_t *removed);
+int tes_dummy_replicas(struct te_store *store, const struct te_store_key *keys,
+		       size_t n, int *results, struct te_store_replica *out,
+		       size_t *n_out);
+
+#endif

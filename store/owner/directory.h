@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * directory.h - what an owner knows of the objects in a segment of its own
+ *
+ * The master tells of each replica that was committed and of each that is to
+ * be buried. When it has lost its memory, this is where the pool's comes from.
+ * An object that is not told of any more goes when a newer one is committed to
+ * a part of its space. Places are offsets in the segment; an extent takes its
+ * header and its data, rounded up to TES_DIRECTORY_UNIT.
+ *
+ * An object of one extent costs at most TES_DIRECTORY_OBJECT_MAX bytes of heap
+ * beside its key, what malloc adds included, and what few objects have: a soft
+ * pin, a group, a type above TES_DIRECTORY_TYPE_MAX.
+ *
+ * Threads: none of its own; one caller at a time.
+ */
+#ifndef STORE_OWNER_DIRECTORY_H
+#define STORE_OWNER_DIRECTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TES_DIRECTORY_UNIT        64u
+#define TES_DIRECTORY_OBJECT_MAX  100u
+#define TES_DIRECTORY_KEY_MAX     1024u
+#define TES_DIRECTORY_EXTENTS_MAX 16u /* of one object */
+
+struct tes_directory_extent {
+	struct tes_directory_extent *left, *right; /* by offset */
+	uint64_t offset;                           /* of the header */
+	uint64_t length;                           /* of the data behind it */
+	uint32_t crc;                              /* of that data */
+	uint16_t index;                            /* among the object's */
+};
+
+#define TES_DIRECTORY_TYPE_MAX 15u
+
+enum tes_directory_flags {
+	TES_DIRECTORY_NO_CRC = 1u << 0,
+	TES_DIRECTORY_PINNED = 1u << 1, /* for good */
+	TES_DIRECTORY_RARE = 1u << 2,
+	TES_DIRECTORY_TYPE = 4, /* from this bit on, its data type */
+};
+
+/* How an object is to be kept. */
+struct tes_directory_rare {
+	uint64_t pin_until_ms; /* softly; 0: not */
+	uint32_t attributes;   /* bit 0: for good; from bit 8 on: data type */
+	uint16_t group_len;    /* 0: none */
+};
+
+struct tes_directory_object {
+	uint64_t generation, gen_epoch;
+	uint64_t size; /* of the value */
+	uint16_t key_len, n_extents;
+	uint8_t flags;   /* enum tes_directory_flags */
+	uint8_t round;   /* the directory's when it was added */
+	uint16_t tenant; /* 0: `default`; else see tes_directory_tenant() */
+	/* extents[n_extents], in order of the value; behind them the key, and
+	 * behind that, with TES_DIRECTORY_RARE, struct tes_directory_rare. */
+	struct tes_directory_extent extents[];
+};
+
+struct tes_directory {
+	struct tes_directory_extent *root;
+	uint64_t size; /* of the segment */
+	uint64_t salt; /* of the tree's balance */
+	size_t n_objects, n_extents;
+	uint64_t heap_bytes; /* keys left out */
+	uint64_t key_bytes;
+	char **tenants; /* tenants[n_tenants]; whoever was named */
+	uint16_t n_tenants;
+	uint8_t round;
+};
+
+/* What to add. Everything is borrowed for the call. */
+struct tes_directory_place {
+	uint64_t offset, length;
+	uint32_t crc;
+};
+struct tes_directory_entry {
+	const void *key;
+	size_t key_len;
+	uint64_t generation, gen_epoch, size;
+	bool no_crc;
+	struct tes_directory_rare rare;
+	const char *group;                        /* group[rare.group_len] */
+	const char *tenant;                       /* NULL: `default` */
+	const struct tes_directory_place *places; /* in order of the value */
+	size_t n_places;
+};
+
+/* Empty, for a segment of @size bytes. Takes no memory. */
+void tes_directory_init(struct tes_directory *d, uint64_t size, uint64_t salt);
+/* Forget everything; it is as after init(). */
+void tes_directory_clear(struct tes_directory *d);
+
+/*
+ * Remember an object. Those that it overlaps are forgotten, also when there is
+ * no memory for it: their bytes are no more. -ENOMEM; -EINVAL (nothing
+ * changes): it has no key or too long a one, no extents or too many, one
+ * outside the segment, misplaced or over another, or they do not add up.
+ */
+int tes_directory_add(struct tes_directory *d,
+		      const struct tes_directory_entry *entry);
+/* The object with that generation that has an extent at @offset; or NULL. */
+const struct tes_directory_object *
+tes_directory_find(const struct tes_directory *d, uint64_t offset,
+		   uint64_t gen_epoch, uint64_t generation);
+/* Forget it. False: it is not there. */
+bool tes_directory_drop(struct tes_directory *d, uint64_t offset,
+			uint64_t gen_epoch, uint64_t generation);
+
+/*
+ * Between begin and sweep everything is added once more; sweep forgets what was
+ * not. A begin whose sweep never came counts for nothing.
+ */
+void tes_directory_begin(struct tes_directory *d);
+void tes_directory_sweep(struct tes_directory *d);
+
+const void *tes_directory_key(const struct tes_directory_object *object);
+/* How it is to be kept. Returns the group's name, which has no 0 at its end. */
+const char *tes_directory_rare(const struct tes_directory_object *object,
+			       struct tes_directory_rare *out);
+/* Whose it is, until clear(); NULL: `default`. */
+const char *tes_directory_tenant(const struct tes_directory *d,
+				 const struct tes_directory_object *object);
+
+/*
+ * The next object in order of its first extent's place, or NULL at the end.
+ * *@cursor starts at 0. What is added or dropped meanwhile disturbs nothing
+ * but itself.
+ */
+const struct tes_directory_object *
+tes_directory_next(const struct tes_directory *d, uint64_t *cursor);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * keep.h - what an owner does for the objects in its segments
+ *
+ * The master says what was committed and what is to be buried; a master that
+ * was started anew is offered what there is. Headers in memory are the last
+ * word: only what they still bear witness to is offered.
+ *
+ * Burying voids headers, which is safe because the master gives the space to
+ * nobody before we confirm. Everything else only forgets.
+ *
+ * Threads: commits and burials on the loop, mounting and offering on the
+ * helper.
+ */
+#ifndef STORE_OWNER_KEEP_H
+#define STORE_OWNER_KEEP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/thread.h"
+#include "store/owner/directory.h"
+
+struct te_store;
+struct tes_segment;
+struct tes_master_link;
+struct tei_frame;
+
+struct tes_keep {
+	struct tei_mutex mu;            /* lock 49 */
+	struct tes_directory directory; /* guarded by mu */
+	/* The helper's. */
+	uint64_t epoch; /* of the master that it was mounted at last; 0: none */
+	bool offering;  /* and that one has not got everything yet */
+};
+
+void tes_keep_init(struct tes_keep *keep, uint64_t bytes);
+/* Nobody is told of the segment any more. */
+void tes_keep_fini(struct tes_keep *keep);
+
+/* ---- the loop's: pushes of the master ---- */
+
+void tes_keep_on_committed(struct tes_master_link *link,
+			   const struct tei_frame *f);
+void tes_keep_on_bury(struct tes_master_link *link, const struct tei_frame *f);
+
+/* ---- the helper's ---- */
+
+/* Whether @segment is to be mounted as offering: it was mounted before. */
+bool tes_keep_offers(const struct tes_segment *segment);
+/* The master that it was mounted at. */
+struct tes_keep_master {
+	uint64_t generation; /* of the link to it */
+	uint64_t epoch, digest_seed;
+	bool kept; /* it had the segment, and what was put there */
+};
+/*
+ * @segment is mounted: offer what there is, or forget it if that master has
+ * given us up meanwhile. A store code, of the call that failed; then it has to
+ * be mounted again.
+ */
+int tes_keep_mounted(struct te_store *store, struct tes_segment *segment,
+		     const struct tes_keep_master *master);
+
+/* ---- headers in our memory, with mu held ---- */
+
+/* Void the header at @offset if it is of that generation. */
+void tes_keep_void(const struct tes_segment *segment, uint64_t offset,
+		   uint64_t gen_epoch, uint64_t generation);
+/*
+ * Whether all extents of @o are what their headers say; then these are given
+ * the digest of @seed, which every master draws anew.
+ */
+bool tes_keep_renew(const struct tes_segment *segment,
+		    const struct tes_directory_object *o, uint64_t seed);
+
+#endif

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_greeting.c - who says what to the daemon first, and with which memory
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "tests/lib/faults.h"
+#include "tests/lib/self.h"
+#include "tests/lib/test.h"
+#include "tests/lib/wait.h"
+#include "tests/unit/store_daemon/play.h"
+
+#define NEW(len)                                                        \
+	{                                                               \
+		.version = TES_AGENT_VERSION, .word = TES_GREETING_NEW, \
+		.length = (len)                                         \
+	}
+
+static bool has_fds_open(void *arg)
+{
+	return test_fds_open() == *(unsigned int *)arg;
+}
+
+/* The status for memory @fd; it is closed. */
+static int greet_with(const struct play *play, int fd, uint64_t length)
+{
+	struct tes_greeting g = NEW(length);
+	int socket = play_connect(play), status;
+
+	assert_true(fd >= 0);
+	status = play_greet(socket, &g, &fd, 1);
+	assert_true(status == TES_GREETED || play_ends(socket));
+	(void)close(socket);
+	(void)close(fd);
+	return status;
+}
+
+static int memfd(uint64_t size, int seals, unsigned int flags)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+
+	if (fd < 0 || ftruncate(fd, (off_t)size)) {
+		if (fd >= 0)
+			(void)close(fd);
+		return -1;
+	}
+	assert_true(!seals || !fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
+}
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+static int read_only(uint64_t size)
+{
+	int fd = memfd(size, SEALS, 0), other;
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	other = open(path, O_RDONLY | O_CLOEXEC);
+	(void)close(fd);
+	return other;
+}
+
+static int file(const struct play *play, uint64_t size)
+{
+	char path[TEST_PATH_MAX + 16];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/file", play->dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0 && !ftruncate(fd, (off_t)size));
+	return fd;
+}
+
+static int one_end(void)
+{
+	int fds[2];
+
+	assert_int_equal(pipe(fds), 0);
+	(void)close(fds[1]);
+	return fds[0];
+}
+
+static void memory_that_cannot_be_trusted_is_refused(void **state)
+{
+	const int bad = TES_GREETING_MEMORY;
+	struct play play;
+	int huge;
+
+	(void)state;
+	play_start(&play, 1, 0);
+#define GREET(fd, len) greet_with(&play, fd, len)
+	assert_int_equal(GREET(memfd(PLAY_SIZE, 0, 0), PLAY_SIZE), bad);
+	assert_int_equal(GREET(memfd(PLAY_SIZE, F_SEAL_SHRINK, 0), PLAY_SIZE),
+			 bad);
+	assert_int_equal(GREET(memfd(PLAY_SIZE, F_SEAL_GROW, 0), PLAY_SIZE),
+			 bad);
+	assert_int_equal(
+		GREET(memfd(PLAY_SIZE, SEALS | F_SEAL_WRITE, 0), PLAY_SIZE),
+		bad);
+	assert_int_equal(GREET(memfd(PLAY_SIZE, SEALS, 0), PLAY_SIZE / 2), bad);
+	assert_int_equal(GREET(memfd(PLAY_SIZE, SEALS, 0), PLAY_SIZE * 2), bad);
+	assert_int_equal(GREET(memfd(0, SEALS, 0), 0), bad);
+	assert_int_equal(GREET(memfd(100, SEALS, 0), 100), bad);
+	assert_int_equal(GREET(memfd(0, SEALS, 0), 1ull << 63),
+			 TES_GREETING_TOO_LARGE);
+	assert_int_equal(GREET(read_only(PLAY_SIZE), PLAY_SIZE), bad);
+	assert_int_equal(GREET(file(&play, PLAY_SIZE), PLAY_SIZE), bad);
+	assert_int_equal(GREET(one_end(), PLAY_SIZE), bad);
+	huge = memfd(2u << 20, SEALS, MFD_HUGETLB);
+	if (huge >= 0)
+		assert_int_not_equal(GREET(huge, 2u << 20), TES_GREETED);
+	assert_int_equal(GREET(memfd(PLAY_SIZE, SEALS, 0), PLAY_SIZE),
+			 TES_GREETED);
+	play_stop(&play);
+}
+
+static void descriptors_come_alone_and_only_where_one_is_due(void **state)
+{
+	int fds[20], fd = memfd(PLAY_SIZE, SEALS, 0);
+	struct tes_greeting g;
+	unsigned int before;
+	struct play play;
+	int socket;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	before = test_fds_open();
+	for (size_t i = 0; i < TEST_COUNT(fds); i++)
+		fds[i] = fd;
+	for (size_t n = 0; n <= TEST_COUNT(fds); n++) {
+		if (n == 1)
+			continue;
+		g = (struct tes_greeting)NEW(PLAY_SIZE);
+		socket = play_connect(&play);
+		assert_int_equal(play_greet(socket, &g, fds, n),
+				 n ? TES_GREETING_FDS : TES_GREETING_NO_FD);
+		assert_true(play_ends(socket));
+		(void)close(socket);
+	}
+	g = (struct tes_greeting)NEW(0);
+	g.word = TES_GREETING_JOIN;
+	socket = play_connect(&play);
+	assert_int_equal(play_greet(socket, &g, fds, 1), TES_GREETING_FDS);
+	assert_true(play_ends(socket));
+	(void)close(socket);
+	assert_true(test_wait_until(has_fds_open, &before, PLAY_MS));
+	(void)close(fd);
+	play_stop(&play);
+}
+
+static void what_is_no_greeting_is_refused(void **state)
+{
+	const struct tes_greeting good = NEW(PLAY_SIZE);
+	uint8_t bytes[TES_GREETING_LEN];
+	static const size_t flips[] = {0, 3, 48, 63};
+	struct tes_greeting g;
+	struct play play;
+	int socket;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	for (size_t i = 0; i < TEST_COUNT(flips); i++) {
+		tes_greeting_encode(&good, bytes);
+		bytes[flips[i]] ^= 1;
+		socket = play_connect(&play);
+		play_send(socket, bytes, sizeof(bytes), NULL, 0);
+		assert_true(play_ends(socket));
+		(void)close(socket);
+	}
+	socket = play_connect(&play); /* not whole */
+	play_send(socket, bytes, 10, NULL, 0);
+	assert_true(play_ends(socket));
+	(void)close(socket);
+	socket = play_connect(&play);
+	g = good;
+	g.version = 2;
+	assert_int_equal(play_greet(socket, &g, NULL, 0), TES_GREETING_VERSION);
+	(void)close(socket);
+	socket = play_connect(&play);
+	g = good;
+	g.word = 9;
+	assert_int_equal(play_greet(socket, &g, NULL, 0), TES_GREETING_BAD);
+	(void)close(socket);
+	play_stop(&play);
+}
+
+static char warned[1024]; /* lines that name a refusal */
+
+static void keep_refusal(int level, const char *line, void *arg)
+{
+	size_t len = strlen(warned);
+
+	(void)arg;
+	if (level == TEI_LOG_WARN && strstr(line, "refused"))
+		(void)snprintf(warned + len, sizeof(warned) - len, "%s;", line);
+}
+
+static void a_refusal_is_told_with_who_it_was(void **state)
+{
+	struct tes_greeting g = NEW(PLAY_SIZE);
+	struct play play;
+	char wanted[128];
+	int socket;
+
+	(void)state;
+	warned[0] = '\0';
+	tei_log_set_sink(keep_refusal, NULL);
+	play_start(&play, 1, 0);
+	socket = play_connect(&play);
+	g.version = 2;
+	assert_int_equal(play_greet(socket, &g, NULL, 0), TES_GREETING_VERSION);
+	(void)close(socket);
+	play_stop(&play);
+	tei_log_set_sink(NULL, NULL);
+	(void)snprintf(wanted, sizeof(wanted),
+		       "dummies: refused: version (pid %d, uid %u);",
+		       (int)getpid(), (unsigned int)getuid());
+	assert_string_equal(warned, wanted);
+}
+
+#define STRANGER 64999 /* a user and group that nobody has */
+
+/* What a process of that user and group is answered; 255: it cannot connect. */
+static int greet_as(const struct play *play, uid_t uid, gid_t gid)
+{
+	struct tes_greeting g = NEW(PLAY_SIZE);
+	int status = 0;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		struct sockaddr_un un = {.sun_family = AF_UNIX};
+		uint8_t bytes[TES_GREETING_LEN];
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		memcpy(un.sun_path, play->path, strlen(play->path) + 1);
+		tes_greeting_encode(&g, bytes);
+		if (setgroups(0, NULL) || setgid(gid) || setuid(uid) ||
+		    connect(fd, (struct sockaddr *)&un, sizeof(un)) ||
+		    send(fd, bytes, sizeof(bytes), 0) != sizeof(bytes) ||
+		    recv(fd, bytes, sizeof(bytes), MSG_WAITALL) !=
+			    sizeof(bytes) ||
+		    !tes_greeting_decode(bytes, &g))
+			_exit(255);
+		_exit(g.word);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void another_user_is_let_in_by_the_group_alone(void **state)
+{
+	struct play play;
+	struct stat st;
+
+	(void)state;
+	if (geteuid())
+		skip(); /* only root can be somebody else */
+	warned[0] = '\0';
+	tei_log_set_sink(keep_refusal, NULL);
+	play_start(&play, 1, 0);
+	assert_int_equal(chmod(play.dir, 0755), 0);
+	assert_true(!stat(play.path, &st) && (st.st_mode & 0777) == 0600);
+	assert_int_equal(greet_as(&play, STRANGER, STRANGER), 255);
+	/* Nor when he can come to the socket. */
+	assert_int_equal(chmod(play.path, 0666), 0);
+	assert_int_equal(greet_as(&play, STRANGER, STRANGER),
+			 TES_GREETING_NOT_ALLOWED);
+	assert_true(tes_agent_stop(play.agent, PLAY_MS)); /* it has logged */
+	assert_non_null(strstr(warned, "refused: not_allowed (pid "));
+	assert_non_null(strstr(warned, "uid 64999"));
+	assert_non_null(strstr(warned, "--socket_group"));
+	play.config.socket_group = "daemon";
+	play_restart(&play);
+	assert_true(!stat(play.path, &st) && (st.st_mode & 0777) == 0660);
+	assert_int_equal(greet_as(&play, STRANGER, st.st_gid),
+			 TES_GREETING_NO_FD); /* he is in */
+	assert_int_equal(chmod(play.path, 0666), 0);
+	assert_int_equal(greet_as(&play, STRANGER, STRANGER),
+			 TES_GREETING_NOT_ALLOWED);
+	play_stop(&play);
+	tei_log_set_sink(NULL, NULL);
+}
+
+static void the_directory_is_nobody_elses(void **state)
+{
+	char dir[TEST_PATH_MAX];
+
+	(void)state;
+	test_tmpdir_create(dir);
+	assert_int_equal(chmod(dir, 0700), 0);
+	assert_int_equal(tes_agent_dir_check(dir), 0);
+	assert_int_equal(chmod(dir, 0710), 0);
+	assert_int_equal(tes_agent_dir_check(dir), -EPERM);
+	assert_int_equal(chmod(dir, 0701), 0);
+	assert_int_equal(tes_agent_dir_check(dir), -EPERM);
+	assert_int_equal(chmod(dir, 0700), 0);
+	if (!geteuid()) {
+		assert_int_equal(chown(dir, STRANGER, STRANGER), 0);
+		assert_int_equal(tes_agent_dir_check(dir), -EPERM);
+	}
+	test_tmpdir_remove(dir);
+}
+
+static void who_says_nothing_is_hung_up_on(void **state)
+{
+	struct play play;
+	int socket;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	socket = play_connect(&play);
+	assert_true(play_ends(socket));
+	(void)close(socket);
+	play_stop(&play);
+}
+
+static void a_session_is_joined_by_who_knows_it(void **state)
+{
+	struct play_dummy dummy;
+	struct tes_greeting g;
+	struct play play;
+	int socket;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	play_attach(&play, &dummy);
+	for (int i = 0; i < 3; i++) {
+		g = dummy.session;
+		g.word = TES_GREETING_JOIN;
+		g.token[0] ^= i == 1;
+		g.session += i == 2;
+		socket = play_connect(&play);
+		assert_int_equal(play_greet(socket, &g, NULL, 0),
+				 i ? TES_GREETING_NO_SESSION : TES_GREETED);
+		(void)close(socket);
+	}
+	play_leave(&dummy);
+	play_await(&play_store.n_registered, 0);
+	/* It is over: what was right is of no use any more. */
+	g = dummy.session;
+	g.word = TES_GREETING_JOIN;
+	socket = play_connect(&play);
+	assert_int_equal(play_greet(socket, &g, NULL, 0),
+			 TES_GREETING_NO_SESSION);
+	(void)close(socket);
+	play_stop(&play);
+}
+
+static void memory_is_bounded(void **state)
+{
+	struct play_dummy dummies[16];
+	struct tes_greeting g = NEW(PLAY_SIZE);
+	struct play play;
+	int socket, fd;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	for (size_t i = 0; i < TEST_COUNT(dummies); i++)
+		play_attach(&play, &dummies[i]);
+	fd = memfd(PLAY_SIZE, SEALS, 0);
+	socket = play_connect(&play);
+	assert_int_equal(play_greet(socket, &g, &fd, 1),
+			 TES_GREETING_NO_MEMORY);
+	(void)close(socket);
+	(void)close(fd);
+	for (size_t i = 0; i < TEST_COUNT(dummies); i++)
+		play_leave(&dummies[i]);
+	play_await(&play_store.n_registered, 0);
+	play_attach(&play, &dummies[0]);
+	play_leave(&dummies[0]);
+	play_stop(&play);
+}
+
+static void no_dummy_takes_what_is_there_for_all(void **state)
+{
+	/* Not a byte of it is used, yet all of it is announced. */
+	const uint64_t sparse = 8 * (uint64_t)PLAY_SIZE;
+	struct tes_greeting g = NEW(sparse);
+	struct play_dummy dummy;
+	struct play play;
+	int socket, fd;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	assert_true(tes_agent_stop(play.agent, PLAY_MS));
+	play.config.memory_each_max = sparse - 4096;
+	play_restart(&play);
+	fd = memfd(sparse, SEALS, 0);
+	socket = play_connect(&play);
+	assert_int_equal(play_greet(socket, &g, &fd, 1),
+			 TES_GREETING_TOO_LARGE);
+	(void)close(socket);
+	(void)close(fd);
+	play_attach(&play, &dummy);
+	play_leave(&dummy);
+	play_stop(&play);
+}
+
+#define N_SILENT 100
+
+static void who_says_nothing_shuts_nobody_out(void **state)
+{
+	struct play_dummy dummy;
+	int sockets[N_SILENT];
+	struct play play;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	for (size_t i = 0; i < N_SILENT; i++)
+		sockets[i] = play_connect(&play);
+	play_attach(&play, &dummy);
+	/* The first had to make room, and the others have their time. */
+	for (size_t i = 0; i < N_SILENT; i++) {
+		assert_true(play_ends(sockets[i]));
+		(void)close(sockets[i]);
+	}
+	play_ask_piece(&dummy, AGENT__AGENT_TYPE__AGENT_EXIST, 0, 0, 0, 0);
+	assert_int_equal(play_result(&dummy), 1);
+	play_leave(&dummy);
+	play_stop(&play);
+}
+
+static void memory_that_is_taken_cannot_shrink(void **state)
+{
+	struct play_dummy dummy;
+	struct play play;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	play_attach(&play, &dummy);
+	assert_int_equal(ftruncate(dummy.fd, 4096), -1);
+	assert_int_equal(ftruncate(dummy.fd, 2 * PLAY_SIZE), -1);
+	/* What can be taken away reads as zeros. */
+	memset(dummy.memory, 1, PLAY_SIZE);
+	assert_int_equal(fallocate(dummy.fd,
+				   FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				   4096, PLAY_SIZE - 4096),
+			 0);
+	play_ask_piece(&dummy, AGENT__AGENT_TYPE__AGENT_PUT,
+		       dummy.session.region, 0, PLAY_SIZE, 0);
+	assert_int_equal(play_result(&dummy), 0);
+	assert_int_equal(atomic_load(&play_store.sum), 4096);
+	play_leave(&dummy);
+	play_stop(&play);
+}
+
+static void starting_fails_cleanly(void **state)
+{
+	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16];
+	struct tes_agent_config config = {.n_threads = 2,
+					  .socket_path = path,
+					  .memory_max = PLAY_SIZE,
+					  .host = "127.0.0.1"};
+	static const enum tei_fault kinds[] = {
+		TEI_FAULT_ALLOC, TEI_FAULT_SOCKET, TEI_FAULT_THREAD};
+
+	(void)state;
+	test_tmpdir_create(dir);
+	(void)snprintf(path, sizeof(path), "%s/socket", dir);
+	for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
+		struct test_faults f = {.kind = kinds[i]};
+
+		while (test_faults_next(&f)) {
+			struct tes_agent *agent = NULL;
+			int rc = tes_agent_start(&config, &agent);
+
+			assert_int_equal(rc == 0, agent != NULL);
+			if (!rc)
+				assert_true(tes_agent_stop(agent, PLAY_MS));
+		}
+	}
+	config.socket_group = "no such group";
+	{
+		struct tes_agent *agent = NULL;
+
+		assert_int_equal(tes_agent_start(&config, &agent), -ENOENT);
+	}
+	test_tmpdir_remove(dir);
+}
+
+static int start_at(const char *path)
+{
+	struct tes_agent_config config = {.n_threads = 1,
+					  .socket_path = path,
+					  .memory_max = PLAY_SIZE,
+					  .host = "127.0.0.1"};
+	struct tes_agent *agent = NULL;
+	int rc = tes_agent_start(&config, &agent);
+
+	if (!rc)
+		assert_true(tes_agent_stop(agent, PLAY_MS));
+	return rc;
+}
+
+static void only_a_socket_that_was_left_is_taken_away(void **state)
+{
+	char dir[TEST_PATH_MAX], path[TEST_PATH_MAX + 16], *long_path;
+	char link[TEST_PATH_MAX + 16];
+	struct stat st;
+	int fd;
+
+	(void)state;
+	test_tmpdir_create(dir);
+	(void)snprintf(path, sizeof(path), "%s/file", dir);
+	(void)snprintf(link, sizeof(link), "%s/link", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "mine", 4), 4);
+	(void)close(fd);
+	assert_int_equal(symlink("file", link), 0);
+	assert_int_equal(start_at(path), -EEXIST);
+	assert_int_equal(start_at(link), -EEXIST);
+	assert_true(!lstat(path, &st) && S_ISREG(st.st_mode));
+	assert_int_equal(st.st_size, 4);
+	assert_true(!lstat(link, &st) && S_ISLNK(st.st_mode));
+	long_path = calloc(1, 200);
+	assert_non_null(long_path);
+	memset(long_path, 'a', 199);
+	assert_int_equal(start_at(long_path), -ENAMETOOLONG);
+	free(long_path);
+	test_tmpdir_remove(dir);
+}
+
+static void what_took_the_place_of_a_socket_stays(void **state)
+{
+	struct play play;
+	struct stat st;
+	int fd;
+
+	(void)state;
+	play_start(&play, 1, 0);
+	assert_int_equal(unlink(play.path), 0);
+	fd = open(play.path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	(void)close(fd);
+	assert_true(tes_agent_stop(play.agent, PLAY_MS));
+	assert_int_equal(stat(play.path, &st), 0);
+	test_tmpdir_remove(play.dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_that_cannot_be_trusted_is_refused),
+		cmocka_unit_test(
+			descriptors_come_alone_and_only_where_one_is_due),
+		cmocka_unit_test(what_is_no_greeting_is_refused),
+		cmocka_unit_test(a_refusal_is_told_with_who_it_was),
+		cmocka_unit_test(another_user_is_let_in_by_the_group_alone),
+		cmocka_unit_test(the_directory_is_nobody_elses),
+		cmocka_unit_test(who_says_nothing_is_hung_up_on),
+		cmocka_unit_test(a_session_is_joined_by_who_knows_it),
+		cmocka_unit_test(memory_is_bounded),
+		cmocka_unit_test(no_dummy_takes_what_is_there_for_all),
+		cmocka_unit_test(who_says_nothing_shuts_nobody_out),
+		cmocka_unit_test(memory_that_is_taken_cannot_shrink),
+		cmocka_unit_test(starting_fails_cleanly),
+		cmocka_unit_test(only_a_socket_that_was_left_is_taken_away),
+		cmocka_unit_test(what_took_the_place_of_a_socket_stays),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
