@@ -2,8 +2,12 @@
 /* args.c - what callers give us, checked; batches cut for the master */
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/net.h"
+#include "store/client/buffers.h"
 #include "store/client/client.h"
+#include "store/client/get.h"
+#include "store/client/ranges.h"
 
 /* Bytes of keys in one call: it never keeps the master's thread for long. */
 #define CHUNK_KEY_BYTES (1u << 20)
@@ -113,4 +117,148 @@ size_t tes_chunk(const struct te_store_key *keys, size_t from, size_t n)
 			break;
 	}
 	return i - from;
+}
+
+/* ranges.c - parts of values: arguments checked and sorted by key */
+
+uint64_t tes_range_common(const struct te_store_range *range,
+			  const struct tes_extent_at *x, uint64_t *from)
+{
+	uint64_t end = range->offset + range->length;
+
+	*from = range->offset > x->offset ? range->offset : x->offset;
+	if (end > x->offset + x->length)
+		end = x->offset + x->length;
+	return *from < end ? end - *from : 0;
+}
+
+static bool range_holds(const struct te_store_range *range, size_t n_keys)
+{
+	return range->key < n_keys && !range->reserved && range->addr &&
+	       range->length && range->length <= TE_STORE_VALUE_MAX &&
+	       range->offset <= TE_STORE_VALUE_MAX;
+}
+
+int tes_ranges_sort(const struct te_store_range *ranges, size_t n_ranges,
+		    size_t n_keys, int64_t *results, struct tes_sorted *out)
+{
+	uint32_t *place;
+	size_t i;
+
+	out->starts = tei_calloc(n_keys + 2, sizeof(uint32_t));
+	out->order = tei_malloc((n_ranges + 1) * sizeof(uint32_t));
+	if (!out->starts || !out->order) {
+		tes_ranges_free(out);
+		return TE_STORE_INTERNAL_ERROR;
+	}
+	for (i = 0; i < n_ranges; i++) {
+		results[i] = 0;
+		if (range_holds(&ranges[i], n_keys))
+			out->starts[ranges[i].key + 2]++;
+		else
+			results[i] = TE_STORE_INVALID_PARAMS;
+	}
+	/* Shifted by one, so that filling moves each start to its own end. */
+	for (i = 2; i < n_keys + 2; i++)
+		out->starts[i] += out->starts[i - 1];
+	place = out->starts + 1;
+	for (i = 0; i < n_ranges; i++)
+		if (!results[i])
+			out->order[place[ranges[i].key]++] = (uint32_t)i;
+	return 0;
+}
+
+void tes_ranges_free(struct tes_sorted *sorted)
+{
+	tei_free(sorted->starts);
+	tei_free(sorted->order);
+	sorted->starts = sorted->order = NULL;
+}
+
+/* Key @key in memory of ours, and the ranges from there. */
+static void get_whole(struct te_store *store, const struct te_store_key *keys,
+		      size_t key, const struct te_store_range *ranges,
+		      const struct tes_sorted *sorted, int64_t *results)
+{
+	struct te_store_buffer *buffer;
+	int64_t size;
+	uint32_t i;
+
+	(void)tes_direct_get_buffers(store, &keys[key], 1, &buffer, &size);
+	for (i = sorted->starts[key]; i < sorted->starts[key + 1]; i++) {
+		const struct te_store_range *range = &ranges[sorted->order[i]];
+		int64_t *result = &results[sorted->order[i]];
+		uint64_t have = buffer ? buffer->length : 0;
+
+		if (!buffer) {
+			*result = size;
+		} else if (range->offset > have ||
+			   range->length > have - range->offset) {
+			*result = TE_STORE_INVALID_PARAMS;
+		} else {
+			memcpy(range->addr, buffer->data + range->offset,
+			       range->length);
+			*result = (int64_t)range->length;
+		}
+	}
+	tes_buffer_destroy(buffer);
+}
+
+static void get_ranges(struct te_store *store, const struct te_store_key *keys,
+		       size_t n_keys, const struct te_store_range *ranges,
+		       const struct tes_sorted *sorted, int64_t *by_key,
+		       int64_t *results)
+{
+	size_t from, len;
+
+	for (from = 0; from < n_keys; from += len) {
+		const struct tes_get_ranges part = {
+			.all = ranges,
+			.order = sorted->order,
+			.starts = sorted->starts + from,
+			.results = results,
+		};
+		struct tes_get get = {
+			.store = store,
+			.keys = keys + from,
+			.results = by_key + from,
+			.ranges = &part,
+			.n = tes_chunk(keys, from, n_keys),
+		};
+
+		len = get.n;
+		tes_get_chunk(&get);
+	}
+}
+
+int tes_direct_get_ranges(struct te_store *store,
+			  const struct te_store_key *keys, size_t n_keys,
+			  const struct te_store_range *ranges, size_t n_ranges,
+			  int64_t *results)
+{
+	struct tes_sorted sorted;
+	int64_t *by_key;
+	int n_read = 0;
+	size_t i;
+
+	if (!tes_keys_given(store, keys, n_keys, keys) ||
+	    (n_ranges && (!ranges || !results)) ||
+	    n_ranges > TE_STORE_RANGES_MAX)
+		return TE_STORE_INVALID_PARAMS;
+	by_key = tei_calloc(n_keys + 1, sizeof(*by_key));
+	if (!by_key)
+		return TE_STORE_INTERNAL_ERROR;
+	if (tes_ranges_sort(ranges, n_ranges, n_keys, results, &sorted)) {
+		tei_free(by_key);
+		return TE_STORE_INTERNAL_ERROR;
+	}
+	get_ranges(store, keys, n_keys, ranges, &sorted, by_key, results);
+	for (i = 0; i < n_keys; i++)
+		if (by_key[i] == TES_GET_WHOLE)
+			get_whole(store, keys, i, ranges, &sorted, results);
+	tes_ranges_free(&sorted);
+	tei_free(by_key);
+	for (i = 0; i < n_ranges; i++)
+		n_read += results[i] > 0;
+	return n_read;
 }

@@ -133,20 +133,4 @@ void tes_channel_tell(struct tes_channel *channel, uint16_t type,
 
 /* ---- between channel.c and channel_wire.c ---- */
 
-/* It is over, for @why: all calls fail. */
-void tes_channel_break(struct tes_channel *channel, const char *why)
-	TEI_REQUIRES(channel->mu);
-/* The answer to a call that may still be there. */
-void tes_channel_answer(struct tes_channel *channel, const struct tei_frame *f)
-	TEI_REQUIRES(channel->mu);
-/* Send @bytes[len], or leave them to who sends or will. -ENOMEM. */
-int tes_channel_send(struct tes_channel *channel, const uint8_t *bytes,
-		     size_t len) TEI_REQUIRES(channel->mu);
-/*
- * Receive once and hand out what came; nobody else drives. Waits for it, until
- * @deadline_ns (0: not at all). False: nothing came.
- */
-bool tes_channel_receive(struct tes_channel *channel, uint64_t deadline_ns)
-	TEI_REQUIRES(channel->mu);
-
 #endif

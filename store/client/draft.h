@@ -64,45 +64,4 @@ struct tes_drafts {
 int tes_drafts_init(struct tes_drafts *drafts, struct tes_owners *owners);
 void tes_drafts_fini(struct tes_drafts *drafts);
 
-/*
- * A draft of @layout's extents, whose places are indices into @places. It is in
- * no table. References to the owners are taken. NULL: no memory.
- */
-struct tes_draft *tes_draft_create(struct tes_drafts *drafts, const void *key,
-				   size_t key_len,
-				   const struct tes_layout *layout,
-				   const struct tes_draft_place *places,
-				   uint32_t n_places);
-void tes_draft_destroy(struct tes_drafts *drafts, struct tes_draft *draft);
-
-/* -EEXIST: the key has one. */
-int tes_drafts_add(struct tes_drafts *drafts, struct tes_draft *draft);
-/* To write to it, until leave(). NULL: there is none. */
-struct tes_draft *tes_drafts_enter(struct tes_drafts *drafts, const void *key,
-				   size_t key_len);
-void tes_drafts_leave(struct tes_drafts *drafts, struct tes_draft *draft);
-/*
- * Out of the table: it is the caller's. -ENOENT, -EBUSY (somebody writes),
- * -ENODATA (@whole, and bytes are missing).
- */
-int tes_drafts_take(struct tes_drafts *drafts, const void *key, size_t key_len,
-		    bool whole, struct tes_draft **out);
-
-/* These bytes are there with all replicas that are alive. -ENOMEM. */
-int tes_draft_note(struct tes_drafts *drafts, struct tes_draft *draft,
-		   uint64_t from, uint64_t to);
-/* A write to @replica has failed. */
-void tes_draft_fail(struct tes_drafts *drafts, struct tes_draft *draft,
-		    uint8_t replica, bool loud);
-/*
- * @len bytes with this CRC are in extent @k from @from on: parts that come in
- * order make up the extent's.
- */
-void tes_draft_sum(struct tes_drafts *drafts, struct tes_draft *draft,
-		   uint32_t k, uint64_t from, uint64_t len, uint32_t crc);
-/* Whether every extent that is to be committed has its CRC. The caller's. */
-bool tes_draft_has_crc(const struct tes_draft *draft);
-/* The mask of replicas to write to. */
-uint32_t tes_draft_alive(struct tes_drafts *drafts, struct tes_draft *draft);
-
 #endif

@@ -14,6 +14,484 @@
 
 #include "base/clock.h"
 #include "store/client/buffers.h"
+#include "store/client/hot.h"
+#include "store/client/ranges.h"
+#include "store/proto/extent.h"
+#include "store/proto/keys.h"
+
+/* get_find.c - where objects lie: remembered, or from the master */
+
+/* ---- what is remembered ---- */
+
+static int take_location(struct tes_get *get, struct tes_get_entry *entry,
+			 const struct tes_location *location)
+{
+	struct tes_extent_at *x;
+	uint64_t offset = 0;
+	uint32_t place, k;
+
+	x = tei_arena_calloc(&get->work->round, location->n_extents,
+			     sizeof(*x));
+	if (!x || tes_places_add_owner(&get->places, location->owner, &place))
+		return -ENOMEM;
+	for (k = 0; k < location->n_extents; k++) {
+		const struct tes_location_extent *from = &location->extents[k];
+
+		x[k].address = from->address;
+		x[k].offset = offset;
+		x[k].length = from->length;
+		x[k].crc = from->crc;
+		x[k].place = place;
+		x[k].index = (uint16_t)k;
+		x[k].count = location->n_extents;
+		offset += from->length;
+	}
+	entry->source = TES_GET_LOCATION;
+	entry->open = true;
+	entry->no_crc = location->no_crc;
+	entry->unverified = location->unverified;
+	entry->size = location->size;
+	entry->generation = location->generation;
+	entry->gen_epoch = location->gen_epoch;
+	/* Relaxed: it holds at least until then, whatever is written now. */
+	entry->lease_until_ns = atomic_load_explicit(&location->expires_ns,
+						     memory_order_relaxed);
+	entry->layout.extents = x;
+	entry->layout.n_extents = location->n_extents;
+	entry->layout.n_replicas = 1;
+	return 0;
+}
+
+static void recall(struct tes_get *get, struct tes_get_entry *entry,
+		   uint64_t digest_seed, uint64_t now_ns)
+{
+	struct tes_locations *l = &get->store->locations;
+	const struct te_store_key *key = &get->keys[entry->item];
+	struct tes_location *location;
+
+	entry->digest = tes_key_digest(key->bytes, key->len, digest_seed);
+	location = tes_locations_get(l, key->bytes, key->len, entry->digest,
+				     now_ns);
+	if (!location)
+		atomic_fetch_add_explicit(&l->n_misses, 1,
+					  memory_order_relaxed);
+	else
+		(void)take_location(get, entry, location);
+	tes_location_put(l, location);
+}
+
+static bool remembers(const struct tes_get *get)
+{
+	return !get->fresh && tes_locations_on(&get->store->locations);
+}
+
+/* The chosen replica of @entry, as it is remembered. */
+static void describe(const struct tes_get *get,
+		     const struct tes_get_entry *entry,
+		     struct tes_location *out,
+		     struct tes_location_extent *extents)
+{
+	const struct tes_extent_at *x = &entry->layout.extents[entry->first];
+	uint32_t k;
+
+	memset(out, 0, sizeof(*out));
+	out->no_crc = entry->no_crc;
+	out->unverified = entry->unverified;
+	out->n_extents = (uint16_t)entry->n;
+	out->generation = entry->generation;
+	out->gen_epoch = entry->gen_epoch;
+	out->size = entry->size;
+	out->expires_ns = entry->lease_until_ns;
+	out->owner = get->places.at[x->place].owner;
+	for (k = 0; k < entry->n; k++) {
+		extents[k].address = x[k].address;
+		extents[k].length = x[k].length;
+		extents[k].crc = x[k].crc;
+	}
+}
+
+void tes_get_remember(struct tes_get *get, struct tes_get_entry *entry)
+{
+	struct tes_location_extent extents[TES_LOCATION_EXTENTS];
+	const struct te_store_key *key = &get->keys[entry->item];
+	struct tes_location from;
+
+	if (!remembers(get) || entry->n > TES_LOCATION_EXTENTS)
+		return;
+	describe(get, entry, &from, extents);
+	entry->held =
+		tes_locations_add(&get->store->locations, key->bytes, key->len,
+				  entry->digest, &from, extents);
+}
+
+int tes_get_hold(struct tes_get *get, struct tes_get_entry *entry)
+{
+	struct tes_location_extent extents[TES_LOCATION_EXTENTS];
+	const struct te_store_key *key = &get->keys[entry->item];
+	struct tes_location from;
+	int rc;
+
+	if (entry->n > TES_LOCATION_EXTENTS)
+		return -ENOMEM;
+	describe(get, entry, &from, extents);
+	rc = tes_locations_pin(&get->store->locations, key->bytes, key->len,
+			       entry->digest, &from, extents);
+	entry->held = !rc;
+	return rc;
+}
+
+void tes_get_forget(struct tes_get *get, const struct tes_get_entry *entry)
+{
+	struct tes_locations *l = &get->store->locations;
+	const struct te_store_key *key = &get->keys[entry->item];
+
+	atomic_fetch_add_explicit(&l->n_stale, 1, memory_order_relaxed);
+	tes_locations_drop(l, key->bytes, key->len, entry->digest,
+			   entry->generation);
+}
+
+/* ---- look-up ---- */
+
+static int take_found(struct tes_get *get, const uint32_t *which, size_t n,
+		      const Store__LookupReply *m)
+{
+	struct tei_arena *arena = &get->work->round;
+	const struct tes_columns columns = {
+		.n = n,
+		.status = m->status,
+		.n_status = m->n_status,
+		.size = m->size,
+		.n_size = m->n_size,
+		.generation = m->generation,
+		.n_generation = m->n_generation,
+		.extents = m->extents,
+		.n_extents = m->n_extents,
+		.segment = m->segment,
+		.n_segment = m->n_segment,
+		.replica = m->replica,
+		.n_replica = m->n_replica,
+		.crc = m->crc,
+		.n_crc = m->n_crc,
+		.address = m->address,
+		.n_address = m->n_address,
+		.length = m->length,
+		.n_length = m->n_length,
+		.n_segments = m->n_segments,
+	};
+	struct tes_layout *layouts =
+		tei_arena_alloc(arena, n * sizeof(*layouts));
+	size_t base = get->places.n, i;
+	int rc;
+
+	if (!layouts)
+		return -ENOMEM;
+	rc = tes_layouts_decode(&columns, arena, (uint32_t)base, layouts);
+	if (rc)
+		return rc;
+	for (i = 0; i < n; i++)
+		if (!m->status[i] &&
+		    (m->n_gen_epoch != n || (m->n_no_crc && m->n_no_crc != n) ||
+		     (m->n_unverified && m->n_unverified != n) ||
+		     (!m->n_crc && (!m->n_no_crc || !m->no_crc[i]))))
+			return -EBADMSG;
+	if (tes_places_add(&get->places, m->segments, m->n_segments))
+		return -ENOMEM;
+	for (i = 0; i < n; i++)
+		get->entries[which[i]].layout = layouts[i];
+	return 0;
+}
+
+static void take_key(struct tes_get *get, struct tes_get_entry *entry,
+		     const Store__LookupReply *m, size_t i)
+{
+	int status = m->status[i];
+
+	if (status == TE_STORE_REPLICA_IS_NOT_READY)
+		status = TE_STORE_OBJECT_NOT_FOUND;
+	if (status) {
+		tes_get_set_code(get, entry->item, status);
+		return;
+	}
+	entry->source = TES_GET_MASTER;
+	entry->open = true;
+	entry->no_crc = m->n_no_crc && m->no_crc[i];
+	entry->unverified = m->n_unverified && m->unverified[i];
+	entry->size = m->size[i];
+	entry->generation = m->generation[i];
+	entry->gen_epoch = m->gen_epoch[i];
+}
+
+static int ask(struct tes_get *get, const uint32_t *which, size_t n,
+	       struct tes_reply *reply)
+{
+	struct tei_arena *arena = &get->work->round;
+	Store__Lookup msg = STORE__LOOKUP__INIT;
+	uint64_t deadline = tes_call_deadline(get->store);
+	struct tes_key_column column;
+	size_t i;
+
+	if (tes_key_column_init(&column, arena, n,
+				tes_keys_bytes(get->keys, get->n)))
+		return TE_STORE_INTERNAL_ERROR;
+	for (i = 0; i < n; i++) {
+		const struct te_store_key *key =
+			&get->keys[get->entries[which[i]].item];
+
+		tes_key_column_add(&column, key->bytes, key->len);
+	}
+	msg.keys = column.bytes;
+	msg.key_lens = column.lens;
+	msg.n_key_lens = column.n;
+	if (deadline > get->deadline_ns)
+		deadline = get->deadline_ns;
+	return tes_store_call(get->store, STORE__STORE_TYPE__STORE_LOOKUP,
+			      &msg.base, arena, deadline, reply);
+}
+
+static int look_up(struct tes_get *get, const uint32_t *which, size_t n)
+{
+	uint64_t t0 = tei_now_ns();
+	struct tes_reply reply;
+	Store__LookupReply *m;
+	size_t i;
+	int rc = ask(get, which, n, &reply);
+
+	if (rc)
+		return rc;
+	m = store__lookup_reply__unpack(&get->work->round.pb, reply.len,
+					reply.body);
+	rc = m ? take_found(get, which, n, m) : -EBADMSG;
+	if (rc)
+		return rc == -EBADMSG ? tes_bad_reply("look-up")
+				      : TE_STORE_INTERNAL_ERROR;
+	get->lease_ms = m->lease_ms;
+	for (i = 0; i < n; i++) {
+		struct tes_get_entry *entry = &get->entries[which[i]];
+		const struct te_store_key *key = &get->keys[entry->item];
+
+		get->lookups[entry->item]++;
+		entry->lease_until_ns = t0 + m->lease_ms * TEI_NS_PER_MS;
+		entry->digest =
+			tes_key_digest(key->bytes, key->len, reply.digest_seed);
+		take_key(get, entry, m, i);
+	}
+	return 0;
+}
+
+/* Fills entries; a store code: of all that are not remembered. */
+static void tes_get_find(struct tes_get *get)
+{
+	uint64_t seed, now = tei_now_ns();
+	uint32_t *which = tei_arena_alloc(&get->work->round,
+					  get->n_todo * sizeof(*which));
+	size_t n = 0, i;
+	int code = TE_STORE_INTERNAL_ERROR;
+
+	seed = atomic_load_explicit(&get->store->digest_seed,
+				    memory_order_relaxed);
+	for (i = 0; i < get->n_todo; i++) {
+		struct tes_get_entry *entry = &get->entries[i];
+
+		entry->item = get->todo[i];
+		if (remembers(get) && !get->lookups[entry->item])
+			recall(get, entry, seed, now);
+		if (which && entry->source == TES_GET_NOWHERE)
+			which[n++] = (uint32_t)i;
+	}
+	if (which)
+		code = n ? look_up(get, which, n) : 0;
+	for (i = 0; i < get->n_todo && code; i++)
+		if (get->entries[i].source == TES_GET_NOWHERE)
+			tes_get_set_code(get, get->entries[i].item, code);
+}
+
+/* ---- releasing ---- */
+
+void tes_get_release(struct tes_get *get)
+{
+	struct tei_arena *arena = &get->work->round;
+	Store__Release msg = STORE__RELEASE__INIT;
+	struct tes_key_column column;
+	size_t n = 0, i;
+
+	msg.generation =
+		tei_arena_alloc(arena, get->n_todo * sizeof(msg.generation[0]));
+	if (!msg.generation ||
+	    tes_key_column_init(&column, arena, get->n_todo,
+				tes_keys_bytes(get->keys, get->n)))
+		return; /* leases end by themselves */
+	for (i = 0; i < get->n_todo; i++) {
+		const struct tes_get_entry *entry = &get->entries[i];
+		const struct te_store_key *key = &get->keys[entry->item];
+
+		if (entry->source != TES_GET_MASTER || entry->held)
+			continue;
+		tes_key_column_add(&column, key->bytes, key->len);
+		msg.generation[n++] = entry->generation;
+	}
+	msg.keys = column.bytes;
+	msg.key_lens = column.lens;
+	msg.n_key_lens = msg.n_generation = n;
+	if (n)
+		tes_channel_tell(&get->store->channel,
+				 STORE__STORE_TYPE__STORE_RELEASE, &msg.base,
+				 arena);
+}
+
+/*
+ * get_hot.c - reading from memory of our own what was read often
+ *
+ * Which generation a key has now is proved anew by every get. Who has just
+ * asked the master knows it, and copies. Who remembers only where the object
+ * lay reads its headers there: they are voided before a remove or replace is
+ * answered. Either way the bytes need not come again.
+ */
+
+static struct tes_hot_name name_of(const struct tes_get *get,
+				   const struct tes_get_entry *entry)
+{
+	const struct te_store_key *key = &get->keys[entry->item];
+
+	return (struct tes_hot_name){
+		.key = key->bytes,
+		.key_len = key->len,
+		.digest = entry->digest,
+		.gen_epoch = entry->gen_epoch,
+		.generation = entry->generation,
+	};
+}
+
+void tes_get_warm(struct tes_get *get, struct tes_get_entry *entry)
+{
+	struct tes_hot *hot = &get->store->hot;
+	struct tes_hot_name name;
+
+	if (!tes_hot_on(hot) || entry->hot)
+		return;
+	name = name_of(get, entry);
+	/* A second look in the same call says nothing new. */
+	if (get->lookups[entry->item] <= 1)
+		tes_hot_note(hot, entry->digest);
+	entry->hot = tes_hot_get(hot, &name);
+	if (entry->hot && entry->hot->size != entry->size)
+		tes_get_cool(get, entry);
+	/* Relaxed: a number for people. */
+	if (!entry->hot)
+		atomic_fetch_add_explicit(&hot->n_misses, 1,
+					  memory_order_relaxed);
+}
+
+void tes_get_cool(struct tes_get *get, struct tes_get_entry *entry)
+{
+	tes_hot_put(&get->store->hot, entry->hot);
+	entry->hot = NULL;
+}
+
+/* ---- out of it ---- */
+
+static void copy_value(const struct te_store_value *value, const uint8_t *from,
+		       uint64_t size)
+{
+	for (uint32_t i = 0; i < value->n_pieces && size; i++) {
+		size_t len = value->pieces[i].iov_len;
+
+		if (len > size)
+			len = (size_t)size;
+		if (len)
+			memcpy(value->pieces[i].iov_base, from, len);
+		from += len;
+		size -= len;
+	}
+}
+
+static void copy_ranges(struct tes_get *get, const struct tes_get_entry *entry)
+{
+	const struct tes_get_ranges *r = get->ranges;
+	uint32_t i;
+
+	for (i = r->starts[entry->item]; i < r->starts[entry->item + 1]; i++) {
+		const struct te_store_range *range = &r->all[r->order[i]];
+
+		if (r->results[r->order[i]] != TE_STORE_INVALID_PARAMS)
+			memcpy(range->addr, entry->hot->bytes + range->offset,
+			       (size_t)range->length);
+	}
+}
+
+void tes_get_copy(struct tes_get *get, struct tes_get_entry *entry)
+{
+	const struct tes_hot_value *hot = entry->hot;
+
+	if (get->ranges)
+		copy_ranges(get, entry);
+	else if (get->buffers)
+		memcpy(get->buffers[entry->item]->data, hot->bytes,
+		       (size_t)hot->size);
+	else
+		copy_value(&get->values[entry->item], hot->bytes, hot->size);
+	/* Relaxed: a number for people. */
+	atomic_fetch_add_explicit(&get->store->hot.n_hits, 1,
+				  memory_order_relaxed);
+	tes_get_cool(get, entry);
+}
+
+/* ---- into it ---- */
+
+static void copy_in(const struct tes_get *get,
+		    const struct tes_get_entry *entry, uint8_t *to)
+{
+	const struct te_store_value *value = &get->values[entry->item];
+	uint64_t left = entry->size;
+
+	if (get->buffers) {
+		memcpy(to, get->buffers[entry->item]->data, (size_t)left);
+		return;
+	}
+	for (uint32_t i = 0; i < value->n_pieces && left; i++) {
+		size_t len = value->pieces[i].iov_len;
+
+		if (len > left)
+			len = (size_t)left;
+		if (len)
+			memcpy(to, value->pieces[i].iov_base, len);
+		to += len;
+		left -= len;
+	}
+}
+
+/*
+ * The caller's memory may have changed since it was verified: it may be that
+ * of another process. So what we keep is verified itself.
+ */
+static bool holds(const struct tes_get_entry *entry, const uint8_t *bytes)
+{
+	const struct tes_extent_at *x = &entry->layout.extents[entry->first];
+
+	for (uint32_t k = 0; k < entry->n; k++)
+		if (te_crc32c(0, bytes + x[k].offset, (size_t)x[k].length) !=
+		    x[k].crc)
+			return false;
+	return true;
+}
+
+void tes_get_keep(struct tes_get *get, const struct tes_get_entry *entry)
+{
+	struct tes_hot *hot = &get->store->hot;
+	struct tes_hot_value *value;
+	struct tes_hot_name name;
+
+	if (!tes_hot_on(hot) || get->ranges || entry->no_crc)
+		return;
+	name = name_of(get, entry);
+	value = tes_hot_begin(hot, &name, entry->size);
+	if (!value)
+		return;
+	copy_in(get, entry, value->bytes);
+	if (holds(entry, value->bytes))
+		tes_hot_add(hot, value, entry->digest);
+	else
+		tes_hot_put(hot, value);
+}
 
 /* ---- results ---- */
 

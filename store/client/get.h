@@ -99,8 +99,6 @@ void tes_get_set_code(struct tes_get *get, uint32_t item, int code);
 
 /* ---- finding (get_find.c) ---- */
 
-/* Fills entries; a store code: of all that are not remembered. */
-void tes_get_find(struct tes_get *get);
 /* The entry has been read from where the master said: remember it. */
 void tes_get_remember(struct tes_get *get, struct tes_get_entry *entry);
 /* Pin where it lies, by the replica that was chosen. -ENOMEM. */
@@ -129,21 +127,5 @@ void tes_get_copy(struct tes_get *get, struct tes_get_entry *entry);
 void tes_get_keep(struct tes_get *get, const struct tes_get_entry *entry);
 
 /* ---- requests (get_plan.c) ---- */
-
-/* How many the chosen replica needs, headers that are read late included. */
-uint32_t tes_get_count(const struct tes_get *get,
-		       const struct tes_get_entry *entry);
-/* Add them. -ENOMEM. */
-int tes_get_plan(struct tes_get *get, struct tes_get_entry *entry,
-		 uint32_t timeout_ms);
-int tes_get_plan_headers(struct tes_get *get, struct tes_get_entry *entry,
-			 uint32_t timeout_ms);
-/*
- * 0: all of it is there and right, as far as can be told by now; -EBADMSG: it
- * is another object's; or why a request failed.
- */
-int tes_get_check(struct tes_get *get, const struct tes_get_entry *entry);
-int tes_get_check_headers(struct tes_get *get,
-			  const struct tes_get_entry *entry);
 
 #endif

@@ -71,8 +71,6 @@ int tes_owners_get(struct tes_owners *owners, const char *name,
 void tes_owners_put(struct tes_owners *owners, struct tes_owner *owner);
 /* One more reference to an owner that the caller holds. */
 void tes_owners_ref(struct tes_owners *owners, struct tes_owner *owner);
-/* It turned out to be gone: the next get() opens anew. */
-void tes_owners_drop(struct tes_owners *owners, struct tes_owner *owner);
 
 /*
  * A breaker for readers: one that did not answer is shunned for a while, or

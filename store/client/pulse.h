@@ -14,12 +14,4 @@ struct tei_frame_call;
 struct tei_frame_conn;
 struct tes_master_link;
 
-/* Once the main connection is greeted. */
-void tes_pulse_start(struct tes_master_link *link);
-/* Its timer; the link closes the connection. */
-void tes_pulse_stop(struct tes_master_link *link);
-/* Say hello on either connection. -ENOMEM, ... */
-int tes_pulse_hello(struct tes_master_link *link, struct tei_frame_conn *conn,
-		    struct tei_frame_call *call, bool heartbeat);
-
 #endif

@@ -88,16 +88,6 @@ struct tes_put {
 	bool in_parts;                 /* more writes than begin at a time */
 };
 
-/* Between these two the memory of the round is not ours. */
-void tes_put_start(struct tes_put *put);
-/* Fills entries, or sets code. */
-void tes_put_started(struct tes_put *put);
-/*
- * "There already" may mean that the same key stands earlier in this very
- * call: then its outcome is ours too. Only worth asking when some keys of the
- * round were accepted and others were there.
- */
-void tes_put_find_same(const struct tes_put *lanes, size_t n_lanes);
 /* Write the extents of what was accepted. */
 void tes_put_write(struct tes_put *put, struct tes_places *places);
 /* Wait for that, and judge. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* query.c - what only asks the master: exist, size, remove, pool */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "store/client/client.h"
+#include "store/client/get.h"
 #include "store/proto/extent.h"
 #include "store/proto/keys.h"
 #include "store/proto/store.pb-c.h"
@@ -220,4 +223,341 @@ int tes_direct_pool(struct te_store *store, struct te_store_pool *out)
 out:
 	tei_arena_fini(&arena);
 	return code;
+}
+
+/* clear.c - remove all objects, those that match, and replicas in a segment */
+
+#define WALK_NS     (60 * TEI_NS_PER_S) /* over all objects of a pool */
+#define PATTERN_MAX 2048u
+
+static int remove_walk(struct te_store *store, const char *pattern, bool force,
+		       uint64_t *removed)
+{
+	Store__RemoveAll msg = STORE__REMOVE_ALL__INIT;
+	Store__RemoveAllReply *answer;
+	struct tei_arena arena;
+	struct tes_reply reply;
+	int code;
+
+	msg.force = force;
+	msg.pattern = (char *)(uintptr_t)pattern;
+	tei_arena_init(&arena, 64u << 10);
+	code = tes_store_call(store, STORE__STORE_TYPE__STORE_REMOVE_ALL,
+			      &msg.base, &arena, tei_now_ns() + WALK_NS,
+			      &reply);
+	if (code)
+		goto out;
+	answer = store__remove_all_reply__unpack(&arena.pb, reply.len,
+						 reply.body);
+	code = answer ? answer->status : tes_bad_reply("remove all");
+	if (answer && !code && removed)
+		*removed = answer->removed;
+out:
+	tes_locations_clear(&store->locations);
+	tes_hot_clear(&store->hot);
+	tei_arena_fini(&arena);
+	return code;
+}
+
+int tes_direct_remove_all(struct te_store *store, int force, uint64_t *removed)
+{
+	return remove_walk(store, "", force != 0, removed);
+}
+
+int tes_direct_remove_matching(struct te_store *store, const char *pattern,
+			       int force, uint64_t *removed)
+{
+	if (!pattern || strlen(pattern) > PATTERN_MAX)
+		return TE_STORE_INVALID_PARAMS;
+	return remove_walk(store, pattern, force != 0, removed);
+}
+
+/* ---- replicas ---- */
+
+static int clear(struct te_store *store, struct tei_arena *arena,
+		 const struct te_store_key *keys, size_t n, const char *segment,
+		 int *results)
+{
+	Store__ReplicaClear msg = STORE__REPLICA_CLEAR__INIT;
+	uint32_t *which = tei_arena_alloc(arena, n * sizeof(*which));
+	struct tes_key_column column;
+	Store__KeysReply *answer;
+	struct tes_reply reply;
+	size_t i;
+	int code;
+
+	if (!which ||
+	    tes_key_column_init(&column, arena, n, tes_keys_bytes(keys, n)))
+		return TE_STORE_INTERNAL_ERROR;
+	for (i = 0; i < n; i++) {
+		if (!tes_key_holds(&keys[i]))
+			continue;
+		which[column.n] = (uint32_t)i;
+		tes_key_column_add(&column, keys[i].bytes, keys[i].len);
+	}
+	if (!column.n)
+		return 0;
+	msg.keys = column.bytes;
+	msg.key_lens = column.lens;
+	msg.n_key_lens = column.n;
+	msg.segment = (char *)(uintptr_t)segment;
+	code = tes_store_call(store, STORE__STORE_TYPE__STORE_REPLICA_CLEAR,
+			      &msg.base, arena, tes_call_deadline(store),
+			      &reply);
+	if (code)
+		return code;
+	answer = store__keys_reply__unpack(&arena->pb, reply.len, reply.body);
+	if (!answer || answer->n_status != column.n)
+		return tes_bad_reply("replica clear");
+	for (i = 0; i < column.n; i++)
+		results[which[i]] = answer->status[i];
+	return 0;
+}
+
+int tes_direct_replica_clear(struct te_store *store,
+			     const struct te_store_key *keys, size_t n,
+			     const char *segment, int *results)
+{
+	struct tei_arena arena;
+	size_t from, len, i;
+	int code;
+
+	if (!tes_keys_given(store, keys, n, results) ||
+	    (segment && strlen(segment) > TE_NAME_LEN_MAX))
+		return TE_STORE_INVALID_PARAMS;
+	tei_arena_init(&arena, 64u << 20);
+	for (from = 0; from < n; from += len) {
+		len = tes_chunk(keys, from, n);
+		for (i = from; i < from + len; i++)
+			results[i] = TE_STORE_INVALID_PARAMS;
+		code = clear(store, &arena, keys + from, len,
+			     segment ? segment : "", results + from);
+		for (i = from; i < from + len && code; i++)
+			if (tes_key_holds(&keys[i]))
+				results[i] = code;
+		tei_arena_reset(&arena);
+	}
+	tei_arena_fini(&arena);
+	tes_forget_keys(store, keys, n);
+	return tes_first_code(results, n);
+}
+
+/* describe.c - where objects lie, for people and for those who place work */
+
+_Static_assert(sizeof(struct te_store_replica) == 304, "pinned");
+
+struct output {
+	struct te_store_replica *out; /* out[room] */
+	size_t room, n;
+};
+
+static void add(struct output *o, const struct tes_get *get,
+		const struct tes_get_entry *entry,
+		const struct tes_extent_at *first)
+{
+	struct te_store_replica *r;
+
+	if (o->n++ >= o->room)
+		return;
+	r = &o->out[o->n - 1];
+	memset(r, 0, sizeof(*r));
+	r->status = TE_STORE_REPLICA_COMPLETE;
+	r->n_extents = first->count;
+	r->address = first->address + TES_EXTENT_HEADER_LEN;
+	r->size = entry->size;
+	(void)snprintf(r->segment, sizeof(r->segment), "%s",
+		       get->places.at[first->place].name);
+}
+
+static void describe_key(const struct tes_get *get,
+			 const struct tes_get_entry *entry, int *results,
+			 struct output *o)
+{
+	const struct tes_layout *layout = &entry->layout;
+	uint32_t k;
+
+	results[entry->item] = (int)layout->n_replicas;
+	for (k = 0; k < layout->n_extents; k += layout->extents[k].count)
+		add(o, get, entry, &layout->extents[k]);
+}
+
+static void describe_chunk(struct te_store *store,
+			   const struct te_store_key *keys, size_t n,
+			   int *results, struct output *o)
+{
+	struct tes_get get = {.store = store, .keys = keys, .n = n};
+	int rc = tes_get_look_up(&get);
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		results[i] = rc ? TE_STORE_INTERNAL_ERROR : (int)get.results[i];
+	if (rc)
+		return;
+	for (i = 0; i < get.n_todo; i++)
+		if (get.entries[i].open)
+			describe_key(&get, &get.entries[i], results, o);
+	tes_get_looked_up(&get);
+}
+
+int tes_direct_replicas(struct te_store *store, const struct te_store_key *keys,
+			size_t n, int *results, struct te_store_replica *out,
+			size_t *n_out)
+{
+	struct output o = {.out = out};
+	size_t from, len, i;
+	int n_found = 0;
+
+	if (!tes_keys_given(store, keys, n, results) || !n_out ||
+	    (*n_out && !out))
+		return TE_STORE_INVALID_PARAMS;
+	o.room = *n_out;
+	for (from = 0; from < n; from += len) {
+		len = tes_chunk(keys, from, n);
+		describe_chunk(store, keys + from, len, results + from, &o);
+	}
+	*n_out = o.n;
+	for (i = 0; i < n; i++)
+		n_found += results[i] > 0;
+	return n_found;
+}
+
+/* task_calls.c - have objects copied and moved, and ask how far that is */
+
+_Static_assert(sizeof(struct te_store_task) == 168, "pinned");
+
+static bool name_holds(const char *name)
+{
+	return name && *name &&
+	       strnlen(name, TE_NAME_LEN_MAX + 1) <= TE_NAME_LEN_MAX;
+}
+
+static int create(struct te_store *store, Store__TaskCreate *msg,
+		  const struct te_store_key *key, uint8_t *id)
+{
+	Store__TaskCreateReply *answer;
+	struct tei_arena arena;
+	struct tes_reply reply;
+	int code;
+
+	msg->key.data = (uint8_t *)(uintptr_t)key->bytes;
+	msg->key.len = key->len;
+	tei_arena_init(&arena, 64u << 10);
+	code = tes_store_call(store, STORE__STORE_TYPE__STORE_TASK_CREATE,
+			      &msg->base, &arena, tes_call_deadline(store),
+			      &reply);
+	if (code)
+		goto out;
+	answer = store__task_create_reply__unpack(&arena.pb, reply.len,
+						  reply.body);
+	if (!answer ||
+	    (!answer->status && answer->id.len != TE_STORE_TASK_ID_LEN)) {
+		code = tes_bad_reply("task create");
+		goto out;
+	}
+	code = answer->status;
+	if (!code)
+		memcpy(id, answer->id.data, TE_STORE_TASK_ID_LEN);
+out:
+	tei_arena_fini(&arena);
+	return code;
+}
+
+int tes_direct_copy(struct te_store *store, const struct te_store_key *key,
+		    const char *const *targets, size_t n,
+		    uint8_t id[TE_STORE_TASK_ID_LEN])
+{
+	Store__TaskCreate msg = STORE__TASK_CREATE__INIT;
+	size_t i;
+
+	if (!key || !tes_key_holds(key) || !targets || !id || !n ||
+	    n > TE_STORE_REPLICAS_MAX)
+		return TE_STORE_INVALID_PARAMS;
+	for (i = 0; i < n; i++)
+		if (!name_holds(targets[i]))
+			return TE_STORE_INVALID_PARAMS;
+	msg.type = STORE__TASK_TYPE__TASK_COPY;
+	msg.targets = (char **)(uintptr_t)targets;
+	msg.n_targets = n;
+	return create(store, &msg, key, id);
+}
+
+int tes_direct_move(struct te_store *store, const struct te_store_key *key,
+		    const char *source, const char *target,
+		    uint8_t id[TE_STORE_TASK_ID_LEN])
+{
+	Store__TaskCreate msg = STORE__TASK_CREATE__INIT;
+	char *targets[1] = {(char *)(uintptr_t)target};
+
+	if (!key || !tes_key_holds(key) || !id || !name_holds(source) ||
+	    !name_holds(target))
+		return TE_STORE_INVALID_PARAMS;
+	msg.type = STORE__TASK_TYPE__TASK_MOVE;
+	msg.source = (char *)(uintptr_t)source;
+	msg.targets = targets;
+	msg.n_targets = 1;
+	return create(store, &msg, key, id);
+}
+
+static void take(struct te_store_task *out, const Store__TaskQueryReply *answer)
+{
+	memset(out, 0, sizeof(*out));
+	out->type = answer->type;
+	out->status = answer->task_status;
+	out->created_ms = answer->created_ms;
+	out->updated_ms = answer->updated_ms;
+	if (answer->assigned_client.len == sizeof(out->client))
+		memcpy(out->client, answer->assigned_client.data,
+		       sizeof(out->client));
+	(void)snprintf(out->message, sizeof(out->message), "%s",
+		       answer->message);
+}
+
+int tes_direct_task(struct te_store *store,
+		    const uint8_t id[TE_STORE_TASK_ID_LEN],
+		    struct te_store_task *out)
+{
+	Store__TaskQuery msg = STORE__TASK_QUERY__INIT;
+	Store__TaskQueryReply *answer;
+	struct tei_arena arena;
+	struct tes_reply reply;
+	int code;
+
+	if (!id || !out)
+		return TE_STORE_INVALID_PARAMS;
+	msg.id.data = (uint8_t *)(uintptr_t)id;
+	msg.id.len = TE_STORE_TASK_ID_LEN;
+	tei_arena_init(&arena, 64u << 10);
+	code = tes_store_call(store, STORE__STORE_TYPE__STORE_TASK_QUERY,
+			      &msg.base, &arena, tes_call_deadline(store),
+			      &reply);
+	if (code)
+		goto out;
+	answer = store__task_query_reply__unpack(&arena.pb, reply.len,
+						 reply.body);
+	code = answer ? answer->status : tes_bad_reply("task query");
+	if (answer && !code)
+		take(out, answer);
+out:
+	tei_arena_fini(&arena);
+	return code;
+}
+
+/* report.c - tell the master that an owner does not answer us */
+
+#define ARENA_MAX 4096
+
+void tes_report_silent(void *arg, const uint8_t incarnation[TE_INCARNATION_LEN])
+{
+	struct te_store *store = arg;
+	Store__Report msg = STORE__REPORT__INIT;
+	struct tei_arena arena;
+
+	if (!memcmp(incarnation, store->incarnation, TE_INCARNATION_LEN))
+		return;
+	msg.incarnation.data = (uint8_t *)(uintptr_t)incarnation;
+	msg.incarnation.len = TE_INCARNATION_LEN;
+	tei_arena_init(&arena, ARENA_MAX);
+	tes_channel_tell(&store->channel, STORE__STORE_TYPE__STORE_REPORT,
+			 &msg.base, &arena);
+	tei_arena_fini(&arena);
 }

@@ -19,7 +19,6 @@ struct tes_extent_at;
 /* Bytes that @range and @x have in common; *@from of the value. */
 uint64_t tes_range_common(const struct te_store_range *range,
 			  const struct tes_extent_at *x, uint64_t *from);
-bool tes_range_holds(const struct te_store_range *range, size_t n_keys);
 /*
  * Ranges that do not hold are in nobody's order and have result -600, the
  * others 0. A store code.

@@ -36,7 +36,5 @@ struct tes_renewal {
 /* Loop thread: before the first open; when nothing is to begin any more. */
 void tes_renewal_start(struct te_store *store);
 void tes_renewal_stop(struct te_store *store);
-/* Something was opened, and leased for @lease_ms. Any thread but the loop's. */
-void tes_renewal_ask(struct te_store *store, uint32_t lease_ms);
 
 #endif

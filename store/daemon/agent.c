@@ -2,9 +2,13 @@
 /* agent.c - life of the agent: start, stop */
 #include <assert.h>
 #include <errno.h>
+#include <event2/buffer.h>
+#include <inttypes.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/http.h"
+#include "base/http_page.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/daemon/agent_private.h"
@@ -47,16 +51,6 @@ static void shut(void *arg)
 static void end_sessions(void *arg)
 {
 	tes_sessions_clear(arg);
-}
-
-const char *tes_agent_socket(const struct tes_agent *agent)
-{
-	return agent->path;
-}
-
-uint16_t tes_agent_port(const struct tes_agent *agent)
-{
-	return agent->port;
 }
 
 static void destroy(struct tes_agent *agent)
@@ -138,4 +132,214 @@ bool tes_agent_stop(struct tes_agent *agent, uint64_t wait_ms)
 	tei_loop_destroy(agent->loop);
 	destroy(agent);
 	return true;
+}
+
+/* http.c - the daemon's HTTP port: is it well, and what has it done */
+
+static const char *const type_names[] = {
+	[AGENT__AGENT_TYPE__AGENT_PUT] = "put",
+	[AGENT__AGENT_TYPE__AGENT_GET] = "get",
+	[AGENT__AGENT_TYPE__AGENT_EXIST] = "exist",
+	[AGENT__AGENT_TYPE__AGENT_SIZE] = "size",
+	[AGENT__AGENT_TYPE__AGENT_REMOVE] = "remove",
+	[AGENT__AGENT_TYPE__AGENT_STATUS] = "status",
+	[AGENT__AGENT_TYPE__AGENT_POOL] = "pool",
+	[AGENT__AGENT_TYPE__AGENT_RANGES] = "get_ranges",
+	[AGENT__AGENT_TYPE__AGENT_UPSERT] = "upsert",
+	[AGENT__AGENT_TYPE__AGENT_REPLICAS] = "replicas",
+	[AGENT__AGENT_TYPE__AGENT_REMOVE_ALL] = "remove_all",
+	[AGENT__AGENT_TYPE__AGENT_WHERE] = "where",
+	[AGENT__AGENT_TYPE__AGENT_BUFFERS] = "get_buffers",
+};
+
+static uint64_t read_counter(_Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static int health(const struct tei_http_request *request,
+		  struct tei_http_reply *reply, void *arg)
+{
+	struct tes_agent *agent = arg;
+
+	(void)request;
+	return tei_http_health(reply, te_store_health(agent->store) == 0,
+			       "the master is not reached");
+}
+
+static void calls(struct evbuffer *out, struct tes_agent *agent)
+{
+	static const char name[] = "te_agent_calls_total";
+
+	tei_http_metric_head(out, name, "counter", "calls of dummy clients");
+	for (size_t i = 1; i < sizeof(type_names) / sizeof(type_names[0]); i++)
+		(void)evbuffer_add_printf(out, "%s{call=\"%s\"} %" PRIu64 "\n",
+					  name, type_names[i],
+					  read_counter(&agent->stats.calls[i]));
+}
+
+static void refused(struct evbuffer *out, const char *name, const char *reason,
+		    uint64_t value)
+{
+	(void)evbuffer_add_printf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", name,
+				  reason, value);
+}
+
+static void refusals(struct evbuffer *out, const struct tes_agent *agent)
+{
+	static const char name[] = "te_agent_refused_total";
+
+	tei_http_metric_head(out, name, "counter", "dummy clients turned away");
+	for (int i = TES_GREETED + 1; i < TES_GREETING_STATUSES; i++)
+		refused(out, name,
+			tes_greeting_status_name((enum tes_greeting_status)i),
+			agent->stats.refused[i]);
+}
+
+static void faults(struct evbuffer *out, const struct tes_agent *agent)
+{
+	static const char name[] = "te_agent_faults_total";
+	static const char *const reasons[TEI_FRAME_FAULTS] = {
+		[TEI_FRAME_BAD_TYPE] = "bad_type",
+		[TEI_FRAME_TOO_LONG] = "too_long",
+		[TEI_FRAME_BAD_BODY] = "malformed",
+		[TEI_FRAME_LATE] = "late",
+		[TEI_FRAME_STRANGER] = "protected_mode",
+		[TEI_FRAME_CROWD] = "too_many_connections",
+	};
+
+	tei_http_metric_head(out, name, "counter",
+			     "connections hung up on for what they sent");
+	for (int i = 0; i < TEI_FRAME_FAULTS; i++)
+		refused(out, name, reasons[i], agent->stats.faults[i]);
+}
+
+/* What our own client remembers, and what of others it keeps. */
+static void caches(struct evbuffer *out, struct te_store *store)
+{
+	struct te_store_stats stats;
+
+	te_store_stats(store, &stats);
+	tei_http_metric(out, "te_store_location_hits_total", "counter",
+			"keys read from where they were remembered to be",
+			stats.location_hits);
+	tei_http_metric(out, "te_store_location_misses_total", "counter",
+			"keys whose place was not remembered",
+			stats.location_misses);
+	tei_http_metric(out, "te_store_location_stale_total", "counter",
+			"keys that were not there any more",
+			stats.location_stale);
+	tei_http_metric(out, "te_store_location_bytes", "gauge",
+			"memory of what is remembered", stats.location_bytes);
+	tei_http_metric(out, "te_store_hot_hits_total", "counter",
+			"keys whose bytes came from the hot cache",
+			stats.hot_hits);
+	tei_http_metric(out, "te_store_hot_misses_total", "counter",
+			"keys of other owners that were not in it",
+			stats.hot_misses);
+	tei_http_metric(out, "te_store_hot_added_total", "counter",
+			"values that came into it", stats.hot_added);
+	tei_http_metric(out, "te_store_hot_evicted_total", "counter",
+			"values that had to go for others", stats.hot_evicted);
+	tei_http_metric(out, "te_store_hot_bytes", "gauge",
+			"memory of the hot cache", stats.hot_bytes);
+}
+
+static int metrics(const struct tei_http_request *request,
+		   struct tei_http_reply *reply, void *arg)
+{
+	struct tes_agent *agent = arg;
+	struct tes_agent_stats *stats = &agent->stats;
+	struct evbuffer *out = reply->body;
+
+	(void)request;
+	reply->type = TEI_HTTP_METRICS_TYPE;
+	calls(out, agent);
+	refusals(out, agent);
+	faults(out, agent);
+	tei_http_metric(out, "te_agent_silent_total", "counter",
+			"connections hung up on before they said who they are",
+			stats->silent);
+	tei_http_metric(out, "te_agent_keys_total", "counter",
+			"keys of those calls", read_counter(&stats->keys));
+	tei_http_metric(out, "te_agent_failed_keys_total", "counter",
+			"keys with a negative result, misses too",
+			read_counter(&stats->failed_keys));
+	tei_http_metric(out, "te_agent_put_bytes_total", "counter",
+			"bytes of values put", read_counter(&stats->put_bytes));
+	tei_http_metric(out, "te_agent_get_bytes_total", "counter",
+			"bytes of values got", read_counter(&stats->got_bytes));
+	/* As dashboards know them. */
+	tei_http_metric(out, "mooncake_transfer_write_bytes", "counter",
+			"bytes of values put", read_counter(&stats->put_bytes));
+	tei_http_metric(out, "mooncake_transfer_read_bytes", "counter",
+			"bytes of values got", read_counter(&stats->got_bytes));
+	tei_http_metric(out, "te_agent_late_calls_total", "counter",
+			"calls that waited too long to be begun",
+			read_counter(&stats->late));
+	tei_http_metric(out, "te_agent_dummies", "gauge", "dummy clients now",
+			agent->n_sessions);
+	tei_http_metric(out, "te_agent_dummies_total", "counter",
+			"dummy clients since the start", stats->sessions_total);
+	tei_http_metric(out, "te_agent_died_dummies_total", "counter",
+			"of them, processes that ended without leaving",
+			stats->died);
+	tei_http_metric(out, "te_agent_memory_bytes", "gauge",
+			"memory of dummies that is mapped",
+			agent->memory_bytes);
+	tei_http_metric(out, "te_agent_buffer_bytes", "gauge",
+			"memory of ours that dummies read values from",
+			read_counter(&agent->budget.used));
+	tei_http_metric(out, "te_agent_waiting_bytes", "gauge",
+			"bodies of calls that wait or run",
+			agent->queued_bytes);
+	tei_http_metric(out, "te_agent_healthy", "gauge", "1: in the pool",
+			te_store_health(agent->store) == 0);
+	caches(out, agent->store);
+	return 200;
+}
+
+static int summary(const struct tei_http_request *request,
+		   struct tei_http_reply *reply, void *arg)
+{
+	struct tes_agent *agent = arg;
+	struct tes_agent_stats *stats = &agent->stats;
+
+	(void)request;
+	(void)evbuffer_add_printf(
+		reply->body,
+		"Client Metrics: %s | Dummies: %u | Memory: %" PRIu64
+		" bytes | Keys: %" PRIu64 ", failed %" PRIu64 " | Put: %" PRIu64
+		" bytes | Get: %" PRIu64 " bytes\n",
+		te_store_health(agent->store) ? "not in the pool" : "healthy",
+		agent->n_sessions, agent->memory_bytes,
+		read_counter(&stats->keys), read_counter(&stats->failed_keys),
+		read_counter(&stats->put_bytes),
+		read_counter(&stats->got_bytes));
+	return 200;
+}
+
+static const struct tei_http_route routes[] = {
+	{TEI_HTTP_GET, "/health", health},
+	{TEI_HTTP_GET, "/metrics", metrics},
+	{TEI_HTTP_GET, "/metrics/summary", summary},
+};
+
+int tes_agent_http(struct tes_agent *agent, const char *host, uint16_t port,
+		   bool insecure, const char *allow_host, uint16_t *out_port)
+{
+	const struct tei_http_config config = {
+		.what = "HTTP port of the client",
+		.host = host,
+		.port = port,
+		.insecure = insecure,
+		.allow_host = allow_host,
+		.routes = routes,
+		.n_routes = sizeof(routes) / sizeof(routes[0]),
+		.arg = agent,
+		.refused = agent->http_refused,
+	};
+
+	return tei_http_start_from(agent->loop, &config, out_port,
+				   &agent->http);
 }

@@ -50,9 +50,6 @@ int tes_agent_start(const struct tes_agent_config *config,
  * the process has to end; its memory must not go before it does.
  */
 bool tes_agent_stop(struct tes_agent *agent, uint64_t wait_ms);
-/* Where it listens. */
-const char *tes_agent_socket(const struct tes_agent *agent);
-uint16_t tes_agent_port(const struct tes_agent *agent);
 
 /* GET /health, /metrics, /metrics/summary. As tei_http_start(). */
 int tes_agent_http(struct tes_agent *agent, const char *host, uint16_t port,

@@ -153,13 +153,6 @@ void tes_door_close(struct tes_agent *agent);
 /* Path and group, from the configuration. 0 or -errno, logged. */
 int tes_door_find(struct tes_agent *agent,
 		  const struct tes_agent_config *config);
-/*
- * Bind the socket @fd there. 0, -EADDRINUSE, -EEXIST: what lies there is no
- * socket; or what a call said.
- */
-int tes_door_bind(struct tes_agent *agent, int fd);
-/* Take ours away, and nothing that somebody else has put in its place. */
-void tes_door_unlink(struct tes_agent *agent);
 
 /* ---- where.c: where dummies are served, asked over TCP ---- */
 
@@ -170,14 +163,6 @@ void tes_where_close(struct tes_agent *agent);
 
 /* ---- memory.c ---- */
 
-/*
- * Check and map what @fd is; it stays the caller's. 0, -EINVAL (not what it
- * should be), -ENOMEM.
- */
-int tes_agent_memory_map(struct te_store *store, int fd, uint64_t length,
-			 struct tes_agent_memory *out);
-void tes_agent_memory_unmap(struct te_store *store,
-			    struct tes_agent_memory *memory);
 /* The place, or NULL: not wholly within. */
 void *tes_agent_memory_at(const struct tes_agent_memory *memory,
 			  uint64_t offset, uint64_t length);
@@ -199,14 +184,8 @@ enum tes_greeting_status tes_session_find(struct tes_agent *agent,
 void tes_session_connect(struct tes_agent_session *session, int socket);
 /* The dummy is gone: what waits is dropped, what runs is waited for. */
 void tes_session_end(struct tes_agent_session *session);
-/* Let go of its memory; nobody uses it any more. Any thread. */
-void tes_session_unmap(struct tes_agent_session *session);
-/* That is done: nothing is left of it. */
-void tes_session_unmapped(struct tes_agent_session *session);
 /* Those that nobody will unmap any more: workers have ended. */
 void tes_sessions_clear(struct tes_agent *agent);
-/* @job is over, by its worker or because it was dropped. */
-void tes_session_job_over(struct tes_agent_job *job);
 
 /* ---- workers.c ---- */
 
@@ -216,31 +195,9 @@ int tes_workers_start(struct tes_agent *agent, unsigned int n);
 bool tes_workers_quiet(struct tes_agent *agent, uint64_t deadline_ns);
 /* All are quiet. */
 void tes_workers_join(struct tes_agent *agent);
-void tes_workers_add(struct tes_agent_job *job);
-/* Unmap the memory of a session that is over. False: workers are stopping. */
-bool tes_workers_unmap(struct tes_agent_session *session);
-/* False: a worker has it already. */
-bool tes_workers_take_back(struct tes_agent_job *job);
 
 /* ---- serve.c ---- */
 
-/* For calls that are no batches (serve_admin.c). */
-void tes_agent_serve_status(struct tes_agent *agent, struct tes_agent_job *job);
-void tes_agent_serve_remove_all(struct tes_agent *agent,
-				struct tes_agent_job *job);
-/* Replicas of keys[n]. */
-void tes_agent_serve_replicas(struct tes_agent *agent,
-			      struct tes_agent_job *job,
-			      const struct te_store_key *keys, size_t n,
-			      int code);
-/* Values into buffers; @msg NULL: it does not decode. */
-void tes_agent_serve_buffers(struct tes_agent *agent, struct tes_agent_job *job,
-			     const Agent__Batch *msg,
-			     const struct te_store_key *keys, size_t n,
-			     int code);
-/* It waited longer than @wait_ms (0: 1000) for its turn; counted. */
-bool tes_agent_is_late(struct tes_agent *agent, const struct tes_agent_job *job,
-		       uint32_t wait_ms);
 /* Do what @job asks; its answer lies in its arena, NULL: out of memory. */
 void tes_agent_serve(struct tes_agent *agent, struct tes_agent_job *job);
 

@@ -4,18 +4,200 @@
  *
  * Who connects is asked who he is: the kernel says.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <event2/event.h>
+#include <grp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
-
-#include <event2/event.h>
 
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/net.h"
 #include "store/daemon/agent_private.h"
+
+/*
+ * door_path.c - where the unix socket lies
+ *
+ * The directory is the user's alone. A socket that lies there already is
+ * somebody's who serves, or was left by one who was killed; only then is it
+ * taken away.
+ */
+
+#define SWEEP_MAX 1024
+#define YOUNG_S   60 /* by the wall clock: a file's age, no more */
+
+static int own_dir(char dir[TES_AGENT_PATH_MAX])
+{
+	int rc = -ENOENT;
+
+	for (unsigned int i = 0; i < TES_AGENT_DIRS; i++) {
+		if (tes_agent_dir(i, dir))
+			continue;
+		if (mkdir(dir, 0700) && errno != EEXIST)
+			rc = -errno;
+		else
+			rc = tes_agent_dir_check(dir);
+		if (!rc)
+			return 0;
+		LOG_WARN("dummies: directory %s: %s", dir,
+			 rc == -EPERM ? "not ours alone" : strerror(-rc));
+	}
+	return rc;
+}
+
+/*
+ * Nobody listens there: what a killed daemon has left. Only of a socket, a
+ * plain file refuses in the same way.
+ */
+static bool is_left(const struct sockaddr_un *un)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int err = 0;
+
+	if (fd < 0)
+		return false;
+	if (connect(fd, (const struct sockaddr *)un, sizeof(*un)))
+		err = errno;
+	(void)close(fd);
+	return err == ECONNREFUSED;
+}
+
+/*
+ * Sockets of daemons that were killed, whose port may never come again. Young
+ * ones are let alone: their daemon may not listen yet.
+ */
+static void sweep(const char *dir)
+{
+	DIR *entries = opendir(dir);
+	struct dirent *entry;
+
+	for (int i = 0; entries && i < SWEEP_MAX && (entry = readdir(entries));
+	     i++) {
+		struct sockaddr_un un = {.sun_family = AF_UNIX};
+		struct stat st;
+		int n;
+
+		if (strncmp(entry->d_name, "client-", 7))
+			continue;
+		n = snprintf(un.sun_path, sizeof(un.sun_path), "%s/%s", dir,
+			     entry->d_name);
+		if (n > 0 && (size_t)n < sizeof(un.sun_path) &&
+		    !lstat(un.sun_path, &st) && S_ISSOCK(st.st_mode) &&
+		    st.st_ctime + YOUNG_S < time(NULL) && is_left(&un))
+			(void)unlink(un.sun_path);
+	}
+	if (entries)
+		(void)closedir(entries);
+}
+
+/* 0, -EADDRINUSE, -EEXIST: that is no socket, and not ours to remove. */
+static int take_away(const struct sockaddr_un *un)
+{
+	struct stat st;
+
+	if (lstat(un->sun_path, &st))
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	if (!is_left(un))
+		return -EADDRINUSE;
+	return unlink(un->sun_path) ? -errno : 0;
+}
+
+/*
+ * Bind the socket @fd there. 0, -EADDRINUSE, -EEXIST: what lies there is no
+ * socket; or what a call said.
+ */
+static int door_bind(struct tes_agent *agent, int fd)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	const struct sockaddr *addr = (const struct sockaddr *)&un;
+	struct stat st;
+	int rc;
+
+	memcpy(un.sun_path, agent->path, sizeof(un.sun_path));
+	if (bind(fd, addr, sizeof(un))) {
+		if (errno != EADDRINUSE)
+			return -errno;
+		rc = take_away(&un);
+		if (rc)
+			return rc;
+		if (bind(fd, addr, sizeof(un)))
+			return -errno;
+	}
+	if (lstat(agent->path, &st))
+		return -errno;
+	agent->path_dev = st.st_dev;
+	agent->path_ino = st.st_ino;
+	if (agent->has_group && chown(agent->path, (uid_t)-1, agent->group))
+		return -errno;
+	return chmod(agent->path, agent->has_group ? 0660 : 0600) ? -errno : 0;
+}
+
+/* Take ours away, and nothing that somebody else has put in its place. */
+static void door_unlink(struct tes_agent *agent)
+{
+	struct stat st;
+
+	if (agent->path_ino && !lstat(agent->path, &st) &&
+	    st.st_dev == agent->path_dev && st.st_ino == agent->path_ino)
+		(void)unlink(agent->path);
+	agent->path_ino = 0;
+}
+
+static int find_path(struct tes_agent *agent,
+		     const struct tes_agent_config *config)
+{
+	char dir[TES_AGENT_PATH_MAX];
+	int rc;
+
+	if (config->socket_path && *config->socket_path) {
+		if (strlen(config->socket_path) >= sizeof(agent->path))
+			return -ENAMETOOLONG;
+		memcpy(agent->path, config->socket_path,
+		       strlen(config->socket_path) + 1);
+		return 0;
+	}
+	rc = own_dir(dir);
+	if (rc)
+		return rc;
+	sweep(dir);
+	return tes_agent_path(dir, agent->port, agent->path);
+}
+
+static int find_group(struct tes_agent *agent, const char *name)
+{
+	struct group group, *found = NULL;
+	char text[4096];
+
+	if (!name || !*name)
+		return 0;
+	if (getgrnam_r(name, &group, text, sizeof(text), &found) || !found) {
+		LOG_ERROR("dummies: no group %s", name);
+		return -ENOENT;
+	}
+	agent->group = group.gr_gid;
+	agent->has_group = true;
+	return 0;
+}
+
+int tes_door_find(struct tes_agent *agent,
+		  const struct tes_agent_config *config)
+{
+	int rc = find_path(agent, config);
+
+	if (!rc)
+		return find_group(agent, config->socket_group);
+	LOG_ERROR("dummies: no place for the socket: %s", strerror(-rc));
+	return rc;
+}
 
 #define GREETERS_MAX  64
 #define GREETERS_EACH 32 /* of one user */
@@ -60,7 +242,7 @@ static bool is_allowed(const struct tes_agent *agent, int fd,
 /* ---- the greeting ---- */
 
 /* Takes the socket out of @greeter, which is freed. */
-static int leave(struct greeter *greeter)
+static int leave_door(struct greeter *greeter)
 {
 	int fd = greeter->fd;
 
@@ -131,7 +313,7 @@ static void answer(struct greeter *greeter, enum tes_greeting_status status,
 	if (status != TES_GREETED && status != TES_GREETING_NO_BUFFERS)
 		warn_refused(greeter, status);
 	agent->stats.refused[status]++;
-	fd = leave(greeter);
+	fd = leave_door(greeter);
 	if (session) {
 		g.session = session->id;
 		g.region = session->memory.id;
@@ -162,7 +344,7 @@ static void hand_out_buffers(struct greeter *greeter,
 	}
 	g.length = session->buffers->length;
 	agent->stats.refused[TES_GREETED]++;
-	fd = leave(greeter);
+	fd = leave_door(greeter);
 	(void)tes_greeting_send(fd, &g, session->buffers->fd);
 	(void)close(fd);
 }
@@ -180,7 +362,7 @@ static void on_greeting(evutil_socket_t socket, short what, void *arg)
 	tei_loop_note(greeter->agent->loop);
 	if (what & EV_TIMEOUT) {
 		greeter->agent->stats.silent++;
-		(void)close(leave(greeter));
+		(void)close(leave_door(greeter));
 		return;
 	}
 	rc = tes_greeting_receive(greeter->fd, &g, &fd, &n_fds);
@@ -189,7 +371,7 @@ static void on_greeting(evutil_socket_t socket, short what, void *arg)
 	if (rc == -EBADMSG)
 		answer(greeter, TES_GREETING_BAD, NULL);
 	else if (rc)
-		(void)close(leave(greeter));
+		(void)close(leave_door(greeter));
 	if (!rc) {
 		status = judge(greeter, &g, fd, n_fds, &session);
 		if (session && g.word == TES_GREETING_BUFFERS)
@@ -225,7 +407,7 @@ static void make_room(struct tes_agent *agent, uid_t uid)
 		oldest = tei_list_entry(agent->greeters.next, struct greeter,
 					link);
 	agent->stats.silent++;
-	(void)close(leave(oldest));
+	(void)close(leave_door(oldest));
 }
 
 static void greet(struct tes_agent *agent, int fd)
@@ -251,7 +433,7 @@ static void greet(struct tes_agent *agent, int fd)
 	(void)event_assign(&greeter->readable, tei_loop_base(agent->loop), fd,
 			   EV_READ | EV_PERSIST, on_greeting, greeter);
 	if (event_add(&greeter->readable, &limit))
-		(void)close(leave(greeter));
+		(void)close(leave_door(greeter));
 }
 
 static void on_acceptable(evutil_socket_t listener, short what, void *arg)
@@ -301,14 +483,14 @@ int tes_door_open(struct tes_agent *agent)
 		rc = agent->listener < 0 ? -errno : 0;
 	}
 	if (!rc)
-		rc = tes_door_bind(agent, agent->listener);
+		rc = door_bind(agent, agent->listener);
 	if (!rc && listen(agent->listener, GREETERS_MAX))
 		rc = -errno;
 	if (rc) {
 		LOG_ERROR("dummies: socket %s: %s", agent->path,
 			  rc == -EEXIST ? "this file is no socket"
 					: strerror(-rc));
-		tes_door_unlink(agent);
+		door_unlink(agent);
 		if (agent->listener >= 0)
 			(void)close(agent->listener);
 		agent->listener = -1;
@@ -330,10 +512,131 @@ void tes_door_close(struct tes_agent *agent)
 		return;
 	(void)event_del(&agent->acceptable);
 	tei_alarm_clear(&agent->again);
-	tes_door_unlink(agent);
+	door_unlink(agent);
 	(void)close(agent->listener);
 	agent->listener = -1;
 	while (!tei_list_empty(&agent->greeters))
-		(void)close(leave(tei_list_entry(agent->greeters.next,
-						 struct greeter, link)));
+		(void)close(leave_door(tei_list_entry(agent->greeters.next,
+						      struct greeter, link)));
+}
+
+/*
+ * where.c - the daemon's TCP port: where on this host are dummies served?
+ *
+ * One question a connection, and nothing but the socket's path to be learned.
+ * Whoever learns it is asked who he is when he comes there.
+ */
+
+#define ASKERS_MAX 64
+#define ASK_MS     2000
+#define ASK_BYTES  64
+
+struct asker {
+	struct tes_agent *agent;
+	struct tei_list link; /* in agent->askers */
+	struct tei_frame_conn *conn;
+};
+
+static void leave_where(struct asker *asker)
+{
+	tei_list_del(&asker->link);
+	tei_frame_close(asker->conn);
+	tei_free(asker);
+}
+
+static void on_question(struct tei_frame_conn *conn, const struct tei_frame *f,
+			void *arg)
+{
+	Agent__WhereReply reply = AGENT__WHERE_REPLY__INIT;
+	struct asker *asker = arg;
+
+	if (f->type != AGENT__AGENT_TYPE__AGENT_WHERE || f->flags || !f->id) {
+		tei_frame_bad(conn, "only asked where dummies are served");
+		return;
+	}
+	/* Relaxed: a number for people. */
+	atomic_fetch_add_explicit(&asker->agent->stats.calls[f->type], 1,
+				  memory_order_relaxed);
+	reply.path = asker->agent->path;
+	(void)tei_frame_reply(conn, f, &reply.base);
+	leave_where(asker);
+}
+
+static void on_end(struct tei_frame_conn *conn, int err, const char *text,
+		   void *arg)
+{
+	(void)conn;
+	(void)err;
+	(void)text;
+	leave_where(arg);
+}
+
+static void on_fault(enum tei_frame_fault fault, void *arg)
+{
+	struct tes_agent *agent = arg;
+
+	agent->stats.faults[fault]++;
+}
+
+static void on_asker_fault(enum tei_frame_fault fault, void *arg)
+{
+	const struct asker *asker = arg;
+
+	on_fault(fault, asker->agent);
+}
+
+static const struct tei_frame_ops ask_ops = {
+	.frame = on_question,
+	.down = on_end,
+	.fault = on_asker_fault,
+};
+
+/* Nobody stays who has not become an asker. */
+static const struct tei_frame_ops port_ops = {.fault = on_fault};
+
+static void on_accepted(struct tei_frame_conn *conn, void *arg)
+{
+	struct tes_agent *agent = arg;
+	struct asker *asker = tei_calloc(1, sizeof(*asker));
+
+	if (!asker) {
+		tei_frame_refuse_for_now(conn, "out of memory");
+		tei_frame_close(conn);
+		return;
+	}
+	asker->agent = agent;
+	asker->conn = conn;
+	tei_list_add_tail(&agent->askers, &asker->link);
+	tei_frame_set_ops(conn, &ask_ops, asker);
+}
+
+int tes_where_open(struct tes_agent *agent,
+		   const struct tes_agent_config *config)
+{
+	const struct tei_frame_server_config server = {
+		.protocol = &tes_agent_protocol,
+		.host = config->host,
+		.port = config->port,
+		.insecure = config->insecure,
+		.n_max = ASKERS_MAX,
+		.hello_ms = ASK_MS,
+		.hello_max = ASK_BYTES,
+		.ops = &port_ops,
+		.arg = agent,
+		.accepted = on_accepted,
+	};
+
+	return tei_frame_listen(agent->loop, &server, &agent->port,
+				&agent->port_server);
+}
+
+void tes_where_close(struct tes_agent *agent)
+{
+	if (!agent->port_server)
+		return;
+	tei_frame_server_close(agent->port_server);
+	agent->port_server = NULL;
+	while (!tei_list_empty(&agent->askers))
+		leave_where(
+			tei_list_entry(agent->askers.next, struct asker, link));
 }

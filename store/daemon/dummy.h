@@ -181,9 +181,6 @@ int tes_dummy_get_buffers(struct te_store *store,
 			  const struct te_store_key *keys, size_t n,
 			  struct te_store_buffer **out, int64_t *results);
 /* The same, into memory of ours; of keys that were checked. */
-void tes_dummy_read_own(struct te_store *store, const struct te_store_key *keys,
-			size_t n, struct te_store_buffer **out,
-			int64_t *results);
 int tes_dummy_get_ranges(struct te_store *store,
 			 const struct te_store_key *keys, size_t n_keys,
 			 const struct te_store_range *ranges, size_t n_ranges,

@@ -7,19 +7,302 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <event2/event.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/daemon/agent_private.h"
+
+/* memory.c - a dummy's memory in our address space */
+
+static int agent_memory_map(struct te_store *store, int fd, uint64_t length,
+			    struct tes_agent_memory *out)
+{
+	void *base;
+
+	if (length < TES_AGENT_REGION_MIN || length % TES_AGENT_REGION_MIN ||
+	    length > TE_LENGTH_MAX || tes_sealed_check(fd, length))
+		return -EINVAL;
+	base = mmap(NULL, length, PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (base == MAP_FAILED) /* -EPERM, -EACCES: not to be written to */
+		return errno == ENOMEM || errno == EAGAIN ? -ENOMEM : -EINVAL;
+	/* A copy would keep the dummy's memory after both have gone. */
+	(void)madvise(base, length, MADV_DONTFORK);
+	if (te_store_register(store, base, length)) {
+		(void)munmap(base, length);
+		return -ENOMEM;
+	}
+	out->base = base;
+	out->length = length;
+	return 0;
+}
+
+/*
+ * Check and map what @fd is; it stays the caller's. 0, -EINVAL (not what it
+ * should be), -ENOMEM.
+ */
+static void agent_memory_unmap(struct te_store *store,
+			       struct tes_agent_memory *memory)
+{
+	(void)te_store_unregister(store, memory->base);
+	(void)munmap(memory->base, memory->length);
+	memory->base = NULL;
+}
+
+void *tes_agent_memory_at(const struct tes_agent_memory *memory,
+			  uint64_t offset, uint64_t length)
+{
+	if (offset > memory->length || length > memory->length - offset)
+		return NULL;
+	return memory->base + offset;
+}
+
+/*
+ * workers.c - few threads for the calls of many dummies
+ *
+ * Sessions with calls that wait stand in a ring and take turns, a call each.
+ * One session never has all the threads, so that a dummy whose calls wait for
+ * a silent owner does not keep the others from theirs. Calls that look at the
+ * whole table of the master go one at a time, for it takes one of a client.
+ * Memory of dummies that have gone is unmapped here, too: gigabytes take long.
+ */
+
+static unsigned int most_of_one(const struct tes_agent *agent)
+{
+	return agent->n_threads > 1 ? agent->n_threads - 1 : 1;
+}
+
+static bool is_walk(const struct tes_agent_job *job)
+{
+	return job->frame.type == AGENT__AGENT_TYPE__AGENT_REMOVE_ALL;
+}
+
+/* The first that may begin; walks wait for each other, and for nobody else. */
+static struct tes_agent_job *first_of(const struct tes_agent *agent,
+				      struct tes_agent_session *s)
+	TEI_REQUIRES(agent->mu)
+{
+	tei_list_for_each (pos, &s->queue) {
+		struct tes_agent_job *job =
+			tei_list_entry(pos, struct tes_agent_job, of_queue);
+
+		if (!agent->walking || !is_walk(job))
+			return job;
+	}
+	return NULL;
+}
+
+static struct tes_agent_job *next_job(struct tes_agent *agent)
+	TEI_REQUIRES(agent->mu)
+{
+	tei_list_for_each (pos, &agent->turns) {
+		struct tes_agent_session *s =
+			tei_list_entry(pos, struct tes_agent_session, turn);
+		struct tes_agent_job *job;
+
+		if (s->n_running >= most_of_one(agent))
+			continue;
+		job = first_of(agent, s);
+		if (!job)
+			continue;
+		tei_list_del(&s->turn);
+		s->n_running++;
+		agent->n_running++;
+		agent->walking = agent->walking || is_walk(job);
+		tei_list_del(&job->of_queue);
+		if (!tei_list_empty(&s->queue))
+			tei_list_add_tail(&agent->turns, &s->turn);
+		return job;
+	}
+	return NULL;
+}
+
+static void session_job_over(struct tes_agent_job *job);
+
+static void on_done(struct tei_call *call)
+{
+	session_job_over(TEI_CONTAINER(call, struct tes_agent_job, post));
+}
+
+static void finish(struct tes_agent *agent, struct tes_agent_job *job)
+{
+	struct tes_agent_session *s = job->session;
+
+	tei_mutex_lock(&agent->mu);
+	s->n_running--;
+	if (is_walk(job))
+		agent->walking = false;
+	tei_mutex_unlock(&agent->mu);
+	job->post.fn = on_done;
+	(void)tei_loop_post(agent->loop, &job->post);
+	/* The loop may have freed job and session by now. */
+	tei_mutex_lock(&agent->mu);
+	agent->n_running--;
+	tei_cond_broadcast(&agent->work);
+	tei_mutex_unlock(&agent->mu);
+}
+
+static struct tes_agent_session *next_gone(struct tes_agent *agent)
+	TEI_REQUIRES(agent->mu)
+{
+	struct tei_list *node = tei_list_pop(&agent->gone);
+
+	if (!node)
+		return NULL;
+	agent->n_running++;
+	return tei_list_entry(node, struct tes_agent_session, turn);
+}
+
+static void session_unmapped(struct tes_agent_session *s);
+
+static void on_unmapped(struct tei_call *call)
+{
+	session_unmapped(TEI_CONTAINER(call, struct tes_agent_session, post));
+}
+
+static void session_unmap(struct tes_agent_session *s);
+
+static void unmap(struct tes_agent *agent, struct tes_agent_session *s)
+{
+	session_unmap(s);
+	s->post.fn = on_unmapped;
+	(void)tei_loop_post(agent->loop, &s->post);
+	tei_mutex_lock(&agent->mu);
+	agent->n_running--;
+	tei_cond_broadcast(&agent->work);
+	tei_mutex_unlock(&agent->mu);
+}
+
+/* False: there is nothing more to do, ever. */
+static bool next(struct tes_agent *agent, struct tes_agent_job **job,
+		 struct tes_agent_session **gone)
+{
+	bool stopping;
+
+	*job = NULL;
+	*gone = NULL;
+	tei_mutex_lock(&agent->mu);
+	while (!agent->stopping && !(*gone = next_gone(agent)) &&
+	       !(*job = next_job(agent)))
+		(void)tei_cond_wait(&agent->work, &agent->mu, UINT64_MAX);
+	stopping = agent->stopping;
+	tei_mutex_unlock(&agent->mu);
+	return !stopping;
+}
+
+static void *run(void *arg)
+{
+	struct tes_agent *agent = arg;
+	struct tes_agent_session *gone;
+	struct tes_agent_job *job;
+
+	while (next(agent, &job, &gone)) {
+		if (gone) {
+			unmap(agent, gone);
+			continue;
+		}
+		tes_agent_serve(agent, job);
+		finish(agent, job);
+	}
+	return NULL;
+}
+
+int tes_workers_start(struct tes_agent *agent, unsigned int n)
+{
+	int rc;
+
+	if (n > TES_AGENT_THREADS_MAX)
+		n = TES_AGENT_THREADS_MAX;
+	/* Before the first one looks at it. */
+	agent->n_threads = n;
+	for (unsigned int i = 0; i < n; i++) {
+		rc = tei_thread_start(&agent->threads[i], "te-agent", run,
+				      agent);
+		if (!rc)
+			continue;
+		(void)tes_workers_quiet(agent, UINT64_MAX);
+		agent->n_threads = i;
+		tes_workers_join(agent);
+		return rc;
+	}
+	return 0;
+}
+
+bool tes_workers_quiet(struct tes_agent *agent, uint64_t deadline_ns)
+{
+	bool quiet;
+
+	tei_mutex_lock(&agent->mu);
+	agent->stopping = true;
+	tei_cond_broadcast(&agent->work);
+	while (agent->n_running &&
+	       tei_cond_wait(&agent->work, &agent->mu, deadline_ns))
+		;
+	quiet = !agent->n_running;
+	tei_mutex_unlock(&agent->mu);
+	return quiet;
+}
+
+void tes_workers_join(struct tes_agent *agent)
+{
+	for (unsigned int i = 0; i < agent->n_threads; i++)
+		(void)pthread_join(agent->threads[i], NULL);
+	agent->n_threads = 0;
+}
+
+static void workers_add(struct tes_agent_job *job)
+{
+	struct tes_agent_session *s = job->session;
+	struct tes_agent *agent = s->agent;
+
+	tei_mutex_lock(&agent->mu);
+	tei_list_add_tail(&s->queue, &job->of_queue);
+	if (tei_list_empty(&s->turn))
+		tei_list_add_tail(&agent->turns, &s->turn);
+	tei_cond_signal(&agent->work);
+	tei_mutex_unlock(&agent->mu);
+}
+
+/* Unmap the memory of a session that is over. False: workers are stopping. */
+static bool workers_unmap(struct tes_agent_session *s)
+{
+	struct tes_agent *agent = s->agent;
+	bool taken;
+
+	tei_mutex_lock(&agent->mu);
+	taken = !agent->stopping;
+	if (taken) {
+		tei_list_add_tail(&agent->gone, &s->turn);
+		tei_cond_signal(&agent->work);
+	}
+	tei_mutex_unlock(&agent->mu);
+	return taken;
+}
+
+/* False: a worker has it already. */
+static bool workers_take_back(struct tes_agent_job *job)
+{
+	struct tes_agent_session *s = job->session;
+	struct tes_agent *agent = s->agent;
+	bool queued;
+
+	tei_mutex_lock(&agent->mu);
+	queued = !tei_list_empty(&job->of_queue);
+	tei_list_del(&job->of_queue);
+	if (tei_list_empty(&s->queue))
+		tei_list_del(&s->turn);
+	tei_mutex_unlock(&agent->mu);
+	return queued;
+}
 
 #define ARENA_MAX (16u << 20) /* of a job: request, columns and answer */
 #define EXITING   0x4u        /* PF_EXITING, of the flags in /proc/PID/stat */
@@ -33,14 +316,16 @@ static void free_job(struct tes_agent_job *job)
 	tei_free(job);
 }
 
-void tes_session_unmap(struct tes_agent_session *s)
+/* Let go of its memory; nobody uses it any more. Any thread. */
+static void session_unmap(struct tes_agent_session *s)
 {
-	tes_agent_memory_unmap(s->agent->store, &s->memory);
+	agent_memory_unmap(s->agent->store, &s->memory);
 	tes_agent_buffers_destroy(s->buffers);
 	s->buffers = NULL;
 }
 
-void tes_session_unmapped(struct tes_agent_session *s)
+/* That is done: nothing is left of it. */
+static void session_unmapped(struct tes_agent_session *s)
 {
 	struct tes_agent *agent = s->agent;
 
@@ -53,10 +338,10 @@ void tes_session_unmapped(struct tes_agent_session *s)
 /* It counts until its memory is unmapped, which is not for the loop to do. */
 static void free_session(struct tes_agent_session *s)
 {
-	if (tes_workers_unmap(s))
+	if (workers_unmap(s))
 		return;
-	tes_session_unmap(s);
-	tes_session_unmapped(s);
+	session_unmap(s);
+	session_unmapped(s);
 }
 
 void tes_sessions_clear(struct tes_agent *agent)
@@ -71,8 +356,8 @@ void tes_sessions_clear(struct tes_agent *agent)
 		}
 		/* The workers were told of it, and have ended before. */
 		tei_list_del(&s->turn);
-		tes_session_unmap(s);
-		tes_session_unmapped(s);
+		session_unmap(s);
+		session_unmapped(s);
 	}
 }
 
@@ -92,7 +377,8 @@ static void forget_job(struct tes_agent_job *job)
 		free_session(s);
 }
 
-void tes_session_job_over(struct tes_agent_job *job)
+/* @job is over, by its worker or because it was dropped. */
+static void session_job_over(struct tes_agent_job *job)
 {
 	struct tes_agent_conn *conn = job->conn;
 	bool sent;
@@ -165,7 +451,7 @@ static void on_frame(struct tei_frame_conn *frames, const struct tei_frame *f,
 	s->n_jobs++;
 	s->queued_bytes += job->len;
 	s->agent->queued_bytes += job->len;
-	tes_workers_add(job);
+	workers_add(job);
 }
 
 /* What waits is dropped; what runs will find nobody to answer. */
@@ -180,7 +466,7 @@ static void close_conn(struct tes_agent_conn *conn)
 			tei_list_entry(node, struct tes_agent_job, of_conn);
 
 		job->conn = NULL;
-		if (tes_workers_take_back(job))
+		if (workers_take_back(job))
 			forget_job(job);
 	}
 	tei_frame_close(conn->frames);
@@ -334,7 +620,7 @@ enum tes_greeting_status tes_session_open(struct tes_agent *agent, int fd,
 	s = create(agent, pid);
 	if (!s)
 		return TES_GREETING_NO_MEMORY;
-	rc = tes_agent_memory_map(agent->store, fd, length, &s->memory);
+	rc = agent_memory_map(agent->store, fd, length, &s->memory);
 	if (rc) {
 		tei_free(s);
 		return rc == -EINVAL ? TES_GREETING_MEMORY

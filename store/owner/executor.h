@@ -90,9 +90,4 @@ bool tes_executor_release(struct tes_executor *executor,
 
 /* ---- copying (copy.c) ---- */
 
-/* Whether @task says something that can be done at all. */
-bool tes_copy_holds(const Store__Task *task);
-/* Copy, and fill in the answer but for its id. The executor's thread. */
-void tes_copy_run(struct tes_copy *copy);
-
 #endif

@@ -65,14 +65,4 @@ int tes_keep_mounted(struct te_store *store, struct tes_segment *segment,
 
 /* ---- headers in our memory, with mu held ---- */
 
-/* Void the header at @offset if it is of that generation. */
-void tes_keep_void(const struct tes_segment *segment, uint64_t offset,
-		   uint64_t gen_epoch, uint64_t generation);
-/*
- * Whether all extents of @o are what their headers say; then these are given
- * the digest of @seed, which every master draws anew.
- */
-bool tes_keep_renew(const struct tes_segment *segment,
-		    const struct tes_directory_object *o, uint64_t seed);
-
 #endif

@@ -97,14 +97,9 @@ void tes_segment_withdraw(struct te_store *store, struct tes_segment *segment,
 /* ---- leaving later (leave.c) ---- */
 
 /* It stays, or goes otherwise. Loop thread. */
-void tes_segment_ungrace(struct tes_segment *segment);
 void tes_segments_ungrace(struct te_store *store);
 /* What is left of its grace; 0: it has none. */
 uint64_t tes_segment_grace_ms(const struct tes_segment *segment);
-/* It goes after @grace_ms, 1 or more. A store code. */
-int tes_unmount_later(struct te_store *store,
-		      const uint8_t id[TES_STORE_SEGMENT_ID_LEN],
-		      uint64_t grace_ms);
 
 /* ---- publishing (segment.c) ---- */
 
@@ -156,8 +151,6 @@ struct tes_mount_result {
 void tes_mounting_beaten(struct tes_master_link *link, bool remount);
 /* Segments that the master ought to have. Loop thread. */
 uint32_t tes_mounting_count(const struct tes_master_link *link);
-/* One was added. */
-void tes_mounting_wanted(struct tes_master_link *link);
 /* The helper is through with them. */
 void tes_mounting_done(struct tes_master_link *link,
 		       const struct tes_mount_result *result);
