@@ -5,15 +5,16 @@
  * Several mounts may bear one name: lists have them all, sums add them up.
  */
 #include <errno.h>
+#include <event2/buffer.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <event2/buffer.h>
-
+#include "base/log.h"
 #include "base/mem.h"
 #include "store/core/codes.h"
 #include "store/server/admin.h"
+#include "store/server/admin_body.h"
 #include "store/server/admin_reply.h"
 #include "store/server/state.h"
 
@@ -212,4 +213,342 @@ int tes_server_admin_segment_status(const struct tei_http_request *request,
 			  sum.suspect ? STATUS_UNKNOWN : (int)sum.status,
 			  "status_name", status_of(&sum), "error_code", 0,
 			  "error_message", ""));
+}
+
+/*
+ * admin_drains.c - the admin pages about drain jobs
+ *
+ * The core decides; here its answers are put into words, and what is wrong with
+ * a request is named.
+ */
+
+#define TYPE_DRAIN 0 /* of jobs; Mooncake's number */
+
+/* What the core has answered. */
+struct tes_server_drained {
+	int32_t code;
+	struct tes_core_drain drain; /* its names: until the next step */
+};
+
+void tes_server_admin_drained(struct tes_server *s,
+			      const struct tes_action *action)
+{
+	s->drained->code = action->u.reply.code;
+	if (!s->drained->code)
+		s->drained->drain = *action->u.reply.drain;
+}
+
+/* The code; with 0 *out is filled in. */
+static int32_t ask(struct tes_server *s, struct tes_event *ev,
+		   struct tes_core_drain *out)
+{
+	struct tes_server_drained drained = {.code = CODE_INTERNAL};
+
+	s->drained = &drained;
+	(void)tes_server_step(s, ev, NULL, NULL); /* no memory: no answer */
+	s->drained = NULL;
+	*out = drained.drain;
+	return drained.code;
+}
+
+static const char *state_name(enum tes_drain_state state)
+{
+	static const char *const names[] = {
+		[TES_DRAIN_CREATED] = "CREATED",
+		[TES_DRAIN_PLANNING] = "PLANNING",
+		[TES_DRAIN_RUNNING] = "RUNNING",
+		[TES_DRAIN_SUCCEEDED] = "SUCCEEDED",
+		[TES_DRAIN_FAILED] = "FAILED",
+		[TES_DRAIN_CANCELED] = "CANCELED",
+	};
+
+	return names[state];
+}
+
+/* Of a creation and of a cancellation. */
+static int answer(struct tei_http_reply *reply,
+		  const struct tes_core_drain *drain)
+{
+	char id[TES_SERVER_ID_ROOM];
+
+	tes_server_id_text(drain->id, id);
+	return tes_server_admin_json(
+		reply, 200,
+		json_pack("{s:b,s:s,s:s,s:i,s:s}", "success", 1, "job_id", id,
+			  "status", state_name(drain->state), "error_code", 0,
+			  "error_message", ""));
+}
+
+/* ---- creation ---- */
+
+struct wanted {
+	const char *segments[TES_CORE_DRAIN_MAX];
+	const char *targets[TES_CORE_DRAIN_MAX];
+	size_t n_segments, n_targets;
+	uint32_t at_a_time;
+};
+
+/* The list of names at @member of @root, if it is there; false: or 400. */
+static bool take_names(json_t *root, const char *member, const char **names,
+		       size_t *n, struct tei_http_reply *reply)
+{
+	json_t *list = json_object_get(root, member), *one;
+	size_t i;
+
+	*n = 0;
+	if (list && (!json_is_array(list) ||
+		     json_array_size(list) > TES_CORE_DRAIN_MAX)) {
+		tes_server_admin_wrong(reply,
+				       "%s is a list of up to %d names of "
+				       "segments",
+				       member, TES_CORE_DRAIN_MAX);
+		return false;
+	}
+	json_array_foreach(list, i, one)
+	{
+		const char *name = json_string_value(one);
+
+		if (!name || !*name) {
+			tes_server_admin_wrong(
+				reply, "%s: the one at %zu is not a name",
+				member, i);
+			return false;
+		}
+		if (tes_server_among(name, names, i)) {
+			tes_server_admin_wrong(reply,
+					       "%s: %.255s is there "
+					       "twice",
+					       member, name);
+			return false;
+		}
+		names[(*n)++] = name;
+	}
+	return true;
+}
+
+static bool take_at_a_time(json_t *root, struct wanted *w,
+			   struct tei_http_reply *reply)
+{
+	const json_t *value = json_object_get(root, "max_concurrency");
+	json_int_t n = json_integer_value(value);
+
+	w->at_a_time = 0;
+	if (!value)
+		return true;
+	if (!json_is_integer(value) || n < 1 || n > TES_CORE_AT_A_TIME_MAX) {
+		tes_server_admin_wrong(reply,
+				       "max_concurrency is a whole number, 1 "
+				       "to %d",
+				       TES_CORE_AT_A_TIME_MAX);
+		return false;
+	}
+	w->at_a_time = (uint32_t)n;
+	return true;
+}
+
+/* What @root asks for, in its own strings; false: or 400. */
+static bool take(json_t *root, struct wanted *w, struct tei_http_reply *reply)
+{
+	static const char *const members[] = {"segments", "target_segments",
+					      "max_concurrency"};
+
+	if (!tes_server_admin_members(root, members, 3, reply) ||
+	    !take_names(root, "segments", w->segments, &w->n_segments, reply) ||
+	    !take_names(root, "target_segments", w->targets, &w->n_targets,
+			reply) ||
+	    !take_at_a_time(root, w, reply))
+		return false;
+	if (!w->n_segments) {
+		tes_server_admin_wrong(reply, "segments: there is none");
+		return false;
+	}
+	for (size_t i = 0; i < w->n_targets; i++) {
+		if (!tes_server_among(w->targets[i], w->segments,
+				      w->n_segments))
+			continue;
+		tes_server_admin_wrong(reply,
+				       "target_segments: %.255s is to be "
+				       "drained itself",
+				       w->targets[i]);
+		return false;
+	}
+	return true;
+}
+
+/* The first name that no mount bears; NULL: all are mounted. */
+static const char *unknown(const struct tes_server *s, const struct wanted *w)
+{
+	bool known[2 * TES_CORE_DRAIN_MAX] = {false};
+	struct tes_core_segment segment;
+	size_t cursor = 0;
+
+	while (tes_core_segment_next(s->core, &cursor, &segment)) {
+		for (size_t i = 0; i < w->n_segments; i++)
+			known[i] |= !strcmp(segment.name, w->segments[i]);
+		for (size_t i = 0; i < w->n_targets; i++)
+			known[w->n_segments + i] |=
+				!strcmp(segment.name, w->targets[i]);
+	}
+	for (size_t i = 0; i < w->n_segments + w->n_targets; i++)
+		if (!known[i])
+			return i < w->n_segments
+				       ? w->segments[i]
+				       : w->targets[i - w->n_segments];
+	return NULL;
+}
+
+static int refuse(const struct tes_server *s, const struct wanted *w,
+		  int32_t code, struct tei_http_reply *reply)
+{
+	const char *name;
+	char words[300];
+
+	switch (code) {
+	case CODE_NO_SEGMENT:
+		name = unknown(s, w);
+		snprintf(words, sizeof(words), "SEGMENT_NOT_FOUND: %.255s",
+			 name ? name : "");
+		return tes_server_admin_error(reply, 404, code, words);
+	case CODE_NOT_NOW:
+		return tes_server_admin_error(
+			reply, 409, code,
+			"UNAVAILABLE_IN_CURRENT_STATUS: a segment is being "
+			"drained, about to go, or its owner is silent");
+	case CODE_TASKS_FULL:
+		return tes_server_admin_error(reply, 503, code,
+					      "there are too many drain jobs");
+	default:
+		return tes_server_admin_code(reply, code);
+	}
+}
+
+static int create(struct tes_server *s, const struct wanted *w,
+		  struct tei_http_reply *reply)
+{
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_CREATE};
+	struct tes_core_drain drain;
+	int32_t code;
+
+	ev.u.drain_create.segments = w->segments;
+	ev.u.drain_create.n_segments = w->n_segments;
+	ev.u.drain_create.targets = w->targets;
+	ev.u.drain_create.n_targets = w->n_targets;
+	ev.u.drain_create.at_a_time = w->at_a_time;
+	code = ask(s, &ev, &drain);
+	if (code)
+		return refuse(s, w, code, reply);
+	LOG_INFO("master: segment %s%s is to be drained", w->segments[0],
+		 w->n_segments > 1 ? " and others" : "");
+	return answer(reply, &drain);
+}
+
+int tes_server_admin_drain(const struct tei_http_request *request,
+			   struct tei_http_reply *reply, void *arg)
+{
+	struct wanted w;
+	int status = 400;
+	json_t *root;
+
+	if (!tes_server_admin_params(request, NULL, 0, reply))
+		return 400;
+	root = tes_server_admin_body(request, reply);
+	if (!root)
+		return 400;
+	if (take(root, &w, reply))
+		status = create(arg, &w, reply);
+	json_decref(root);
+	return status;
+}
+
+/* ---- one that there is ---- */
+
+/* The parameter job_id; false: or 400. */
+static bool take_id(const struct tei_http_request *request,
+		    uint8_t id[TES_CORE_ID_LEN], struct tei_http_reply *reply)
+{
+	const char *text = tes_server_admin_text(request, "job_id", reply);
+
+	if (!text)
+		return false;
+	if (tes_server_id_parse(text, id))
+		return true;
+	tes_server_admin_wrong(reply, "job_id is 32 hex digits with dashes, as "
+				      "a creation answers");
+	return false;
+}
+
+static json_t *names_json(const struct tes_core_drain *drain)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < drain->n_segments; i++)
+		if (json_array_append_new(list, tes_server_admin_string(
+							drain->segments[i]))) {
+			json_decref(list);
+			list = NULL;
+		}
+	return list;
+}
+
+static json_t *drain_json(const struct tes_core_drain *d)
+{
+	char id[TES_SERVER_ID_ROOM];
+
+	tes_server_id_text(d->id, id);
+	return json_pack(
+		"{s:b,s:s,s:i,s:s,s:i,s:s,s:I,s:I,s:o,s:I,s:I,s:I,s:I,s:I,s:s,"
+		"s:i,s:s}",
+		"success", 1, "job_id", id, "type", TYPE_DRAIN, "type_name",
+		"DRAIN", "status", (int)d->state, "status_name",
+		state_name(d->state), "created_at_ms_epoch",
+		(json_int_t)tes_server_wall_ms(d->created_ms),
+		"last_updated_at_ms_epoch",
+		(json_int_t)tes_server_wall_ms(d->updated_ms), "segments",
+		names_json(d), "succeeded_units", (json_int_t)d->moved,
+		"failed_units", (json_int_t)d->failed, "blocked_units",
+		(json_int_t)d->blocked, "active_units", (json_int_t)d->active,
+		"migrated_bytes", (json_int_t)d->moved_bytes, "message",
+		d->message, "error_code", 0, "error_message", "");
+}
+
+int tes_server_admin_query_drain(const struct tei_http_request *request,
+				 struct tei_http_reply *reply, void *arg)
+{
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_QUERY};
+	uint8_t id[TES_CORE_ID_LEN];
+	struct tes_core_drain drain;
+	int32_t code;
+
+	if (!take_id(request, id, reply))
+		return 400;
+	ev.u.drain.id = id;
+	code = ask(arg, &ev, &drain);
+	if (code)
+		return tes_server_admin_code(reply, code);
+	return tes_server_admin_json(reply, 200, drain_json(&drain));
+}
+
+int tes_server_admin_cancel_drain(const struct tei_http_request *request,
+				  struct tei_http_reply *reply, void *arg)
+{
+	struct tes_event ev = {.type = TES_EVENT_DRAIN_CANCEL};
+	static const char *const params[] = {"job_id"};
+	uint8_t id[TES_CORE_ID_LEN];
+	struct tes_core_drain drain;
+	int32_t code;
+
+	if (!tes_server_admin_params(request, params, 1, reply) ||
+	    !take_id(request, id, reply))
+		return 400;
+	if (request->len)
+		return tes_server_admin_wrong(reply, "no body is expected");
+	ev.u.drain.id = id;
+	code = ask(arg, &ev, &drain);
+	if (code == CODE_NOT_NOW)
+		return tes_server_admin_error(
+			reply, 409, code,
+			"UNAVAILABLE_IN_CURRENT_STATUS: it has ended");
+	if (code)
+		return tes_server_admin_code(reply, code);
+	return answer(reply, &drain);
 }

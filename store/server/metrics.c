@@ -8,17 +8,219 @@
  */
 #include "store/server/metrics.h"
 
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include <event2/buffer.h>
-
+#include "base/arena.h"
+#include "base/clock.h"
 #include "base/mem.h"
-#include "store/server/metrics_parts.h"
+#include "base/utf8.h"
+#include "store/core/core.h"
+#include "store/proto/protocol.h"
+#include "store/proto/store.pb-c.h"
 #include "store/server/state.h"
+#include "store/server/timing.h"
 
-void tes_server_metric_head(struct evbuffer *out, const char *name,
-			    const char *type, const char *help)
+/* The names of all segments, each behind 16 bytes at most. */
+#define TES_SERVER_METRICS_NAMES_MAX \
+	((size_t)TES_CORE_MOUNTS_MAX * (TEI_NAME_LEN_MAX + 32))
+
+/* A page that is being told. */
+struct tes_server_metrics {
+	const struct tes_server *server;
+	size_t part;                 /* that comes next */
+	size_t series, at;           /* in it: where it goes on */
+	struct tes_server_sum *sums; /* sums[n_sums]: segments by name */
+	size_t n_sums;
+	struct tei_arena names; /* of theirs: segments may go meanwhile */
+};
+
+/* Adds its next piece. 1: it has more, 0, or -ENOMEM. */
+typedef int metrics_part(struct tes_server_metrics *m, struct evbuffer *out);
+
+/*
+ * timing.c - where requests spend their time in the master
+ *
+ *   untimed --lot--> drawn --end of this turn--> (drawn) --request--> timed
+ *      ^                                                                |
+ *      +------------------------ end of that turn ----------------------+
+ *
+ * The end of a turn is seen by an event that is made active in it: libevent
+ * calls it after all that were active before.
+ */
+
+/* Requests to the next lot, for each one of the last timed turn: 16 .. 47. */
+#define DRAW_MIN  16u
+#define DRAW_MASK 31u
+#define TIMED_MAX 65536u
+
+static void wait_for_draw(struct tes_server_timing *t)
+{
+	/* By chance, so that no rhythm of clients hides from it. */
+	t->random = t->random * 6364136223846793005u + 1442695040888963407u;
+	t->until_draw = DRAW_MIN + (uint32_t)(t->random >> 33 & DRAW_MASK);
+	t->until_draw *= t->n_timed;
+	t->turn = TES_SERVER_TURN_UNTIMED;
+}
+
+static void on_turn_end(evutil_socket_t fd, short what, void *arg)
+{
+	struct tes_server_timing *t = arg;
+
+	(void)fd;
+	(void)what;
+	if (t->turn != TES_SERVER_TURN_TIMED) {
+		t->turn = TES_SERVER_TURN_DRAWN;
+		return;
+	}
+	tes_histogram_add(&t->turns, tei_now_ns() - t->turn_ns);
+	wait_for_draw(t);
+}
+
+int tes_server_timing_init(struct tes_server_timing *t, struct event_base *base)
+{
+	*t = (struct tes_server_timing){.random = tei_now_ns(), .n_timed = 1};
+	wait_for_draw(t);
+	t->turn_end = event_new(base, -1, 0, on_turn_end, t);
+	return t->turn_end ? 0 : -ENOMEM;
+}
+
+void tes_server_timing_fini(struct tes_server_timing *t)
+{
+	if (t->turn_end)
+		event_free(t->turn_end);
+	t->turn_end = NULL;
+}
+
+void tes_server_timing_draw(struct tes_server_timing *t)
+{
+	t->until_draw = UINT32_MAX; /* until the turn has ended */
+	event_active(t->turn_end, EV_TIMEOUT, 0);
+}
+
+void tes_server_timing_begin_timed(struct tes_server_timing *t, uint16_t type)
+{
+	uint64_t now = tei_now_ns();
+
+	if (t->turn == TES_SERVER_TURN_DRAWN) {
+		t->turn = TES_SERVER_TURN_TIMED;
+		t->turn_ns = now;
+		t->n_timed = 0;
+		event_active(t->turn_end, EV_TIMEOUT, 0);
+	}
+	if (t->n_timed < TIMED_MAX)
+		t->n_timed++;
+	t->type = type % TEI_FRAME_TYPES;
+	t->at_ns = now;
+	tes_histogram_add(&t->phases[t->type][TES_SERVER_QUEUE],
+			  now - t->turn_ns);
+}
+
+void tes_server_timing_end_timed(struct tes_server_timing *t,
+				 enum tes_server_phase phase)
+{
+	uint64_t now = tei_now_ns();
+
+	tes_histogram_add(&t->phases[t->type][phase], now - t->at_ns);
+	t->at_ns = now;
+}
+
+/*
+ * count.c - requests counted the way Mooncake's dashboards expect
+ *
+ * A call of one key is an operation, one of several a batch. A call that only
+ * revokes counts as put_revoke. A miss is a failure of a look-up, as upstream;
+ * "not there" is an answer of exist, not a failure.
+ */
+
+static bool revokes_only(const struct tes_event *ev)
+{
+	for (size_t i = 0; i < ev->n; i++)
+		if (ev->u.put_end.written[i])
+			return false;
+	return true;
+}
+
+static int op_of(const struct tes_event *ev)
+{
+	switch (ev->type) {
+	case TES_EVENT_MOUNT:
+		return TES_SERVER_OP_MOUNT;
+	case TES_EVENT_UNMOUNT:
+		return TES_SERVER_OP_UNMOUNT;
+	case TES_EVENT_PUT_START:
+		return TES_SERVER_OP_PUT_START;
+	case TES_EVENT_PUT_END:
+		return revokes_only(ev) ? TES_SERVER_OP_PUT_REVOKE
+					: TES_SERVER_OP_PUT_END;
+	case TES_EVENT_LOOKUP:
+		return TES_SERVER_OP_LOOKUP;
+	case TES_EVENT_EXIST:
+		return TES_SERVER_OP_EXIST;
+	case TES_EVENT_SIZE:
+		return TES_SERVER_OP_SIZE;
+	case TES_EVENT_REMOVE:
+		return TES_SERVER_OP_REMOVE;
+	case TES_EVENT_REPLICA_CLEAR:
+		return TES_SERVER_OP_REPLICA_CLEAR;
+	case TES_EVENT_TASK_CREATE:
+		return ev->u.task_create.move ? TES_SERVER_OP_CREATE_MOVE
+					      : TES_SERVER_OP_CREATE_COPY;
+	case TES_EVENT_TASK_QUERY:
+		return TES_SERVER_OP_QUERY_TASK;
+	case TES_EVENT_TASK_DONE:
+		return TES_SERVER_OP_UPDATE_TASK;
+	case TES_EVENT_HEARTBEAT:
+		return TES_SERVER_OP_PING;
+	default:
+		return -1;
+	}
+}
+
+static size_t count_failed(int32_t code, const int32_t *status, size_t n)
+{
+	size_t failed = 0;
+
+	if (code || !status)
+		return code ? n : 0;
+	for (size_t i = 0; i < n; i++)
+		failed += status[i] < 0;
+	return failed;
+}
+
+void tes_server_count(struct tes_server *s, const struct tes_event *ev,
+		      int32_t code, const int32_t *status, size_t n)
+{
+	struct tes_server_op_count *c;
+	size_t failed;
+	int op = op_of(ev);
+
+	if (op < 0)
+		return;
+	c = &s->counters.op[op];
+	failed = count_failed(code, status, n);
+	if (n <= 1) {
+		c->requests++;
+		c->failures += code || failed;
+		return;
+	}
+	c->batches++;
+	c->items += n;
+	c->items_failed += failed;
+	if (failed == n)
+		c->batch_failures++;
+	else if (failed)
+		c->batch_partial++;
+}
+
+/* metrics.c: what goes before the series of a metric. */
+static void server_metric_head(struct evbuffer *out, const char *name,
+			       const char *type, const char *help)
 {
 	evbuffer_add_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help,
 			    name, type);
@@ -27,7 +229,7 @@ void tes_server_metric_head(struct evbuffer *out, const char *name,
 static void one(struct evbuffer *out, const char *type, const char *name,
 		const char *help, uint64_t value)
 {
-	tes_server_metric_head(out, name, type, help);
+	server_metric_head(out, name, type, help);
 	evbuffer_add_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
@@ -137,7 +339,7 @@ static void refusal_metrics(const struct tes_server *s, struct evbuffer *out)
 	};
 	const struct tes_server_counters *c = &s->counters;
 
-	tes_server_metric_head(
+	server_metric_head(
 		out, "te_master_refused_total", "counter",
 		"connections and requests that were not served, by port and "
 		"reason");
@@ -300,8 +502,8 @@ static void size_metrics(const struct tes_core_figures *f, struct evbuffer *out)
 	static const char name[] = "master_value_size_bytes";
 	uint64_t sum = 0;
 
-	tes_server_metric_head(out, name, "histogram",
-			       "sizes of the values that were stored");
+	server_metric_head(out, name, "histogram",
+			   "sizes of the values that were stored");
 	for (unsigned int i = 0; i < TES_CORE_SIZES - 1; i++) {
 		sum += f->sizes[i];
 		evbuffer_add_printf(
@@ -349,14 +551,295 @@ static int event_part(struct tes_server_metrics *m, struct evbuffer *out)
 	return 0;
 }
 
-static tes_server_metrics_part *const parts[] = {
-	state_part,
-	tes_server_metrics_collect,
-	tes_server_metrics_sum,
-	tes_server_metrics_segments,
-	tes_server_metrics_tenants,
-	event_part,
-	tes_server_metrics_timing,
+/*
+ * metrics_series.c - figures of each segment and of each tenant
+ *
+ * Several mounts may bear one name; their figures are added up, because one
+ * series may appear only once.
+ */
+
+#define LINES_MAX 512 /* of a piece: a third of a millisecond */
+
+/* How many bytes of @value are one character of a label, which is put at @out. */
+static size_t label_one(const char *value, char out[4], size_t *n)
+{
+	size_t len = tei_utf8_len(value, strnlen(value, 4));
+
+	*n = 0;
+	if (*value == '\\' || *value == '"' || *value == '\n')
+		out[(*n)++] = '\\';
+	if (len > 1) {
+		memcpy(out, value, len);
+		*n = len;
+	} else if (!len) {
+		out[(*n)++] = '?';
+	} else {
+		out[(*n)++] = (char)(*value == '\n' ? 'n' : *value);
+	}
+	return len ? len : 1;
+}
+
+void tes_server_label(const char *value, char *out, size_t room)
+{
+	size_t at = 0, n, len;
+	char one[4];
+
+	for (; *value; value += len, at += n) {
+		len = label_one(value, one, &n);
+		if (at + n + 1 > room)
+			break;
+		memcpy(&out[at], one, n);
+	}
+	out[at] = '\0';
+}
+
+/* ---- segments ---- */
+
+struct tes_server_sum {
+	const char *name;
+	uint64_t used, size;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	const struct tes_server_sum *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+static int add_sum(struct tes_server_metrics *m,
+		   const struct tes_core_segment *segment)
+{
+	size_t room = strlen(segment->name) + 1;
+	char *name = tei_arena_alloc(&m->names, room);
+
+	if (!name)
+		return -ENOMEM;
+	m->sums[m->n_sums++] = (struct tes_server_sum){
+		memcpy(name, segment->name, room),
+		segment->used,
+		segment->size,
+	};
+	return 0;
+}
+
+/* Live segments as they are now; no text yet. */
+static int collect_part(struct tes_server_metrics *m, struct evbuffer *out)
+{
+	struct tes_core_segment segment;
+	size_t cursor = 0;
+
+	(void)out;
+	m->sums = tei_calloc(TES_CORE_MOUNTS_MAX, sizeof(*m->sums));
+	if (!m->sums)
+		return -ENOMEM;
+	while (m->n_sums < TES_CORE_MOUNTS_MAX &&
+	       tes_core_segment_next(m->server->core, &cursor, &segment))
+		if (!segment.suspect && add_sum(m, &segment))
+			return -ENOMEM;
+	return 0;
+}
+
+static int sum_part(struct tes_server_metrics *m, struct evbuffer *out)
+{
+	struct tes_server_sum *sums = m->sums;
+	size_t n = 0;
+
+	(void)out;
+	qsort(sums, m->n_sums, sizeof(*sums), by_name);
+	for (size_t i = 0; i < m->n_sums; i++) {
+		if (n && !strcmp(sums[n - 1].name, sums[i].name)) {
+			sums[n - 1].used += sums[i].used;
+			sums[n - 1].size += sums[i].size;
+		} else {
+			sums[n++] = sums[i];
+		}
+	}
+	m->n_sums = n;
+	return 0;
+}
+
+static int segments_part(struct tes_server_metrics *m, struct evbuffer *out)
+{
+	static const struct {
+		const char *name, *help;
+	} series[] = {
+		{"segment_allocated_bytes", "memory of a segment in use"},
+		{"segment_total_capacity_bytes", "memory of a segment"},
+	};
+	const char *name = series[m->series].name;
+	char label[TES_SERVER_LABEL_ROOM];
+
+	if (!m->at)
+		server_metric_head(out, name, "gauge", series[m->series].help);
+	for (int i = 0; i < LINES_MAX && m->at < m->n_sums; i++, m->at++) {
+		const struct tes_server_sum *sum = &m->sums[m->at];
+
+		tes_server_label(sum->name, label, sizeof(label));
+		evbuffer_add_printf(out, "%s{segment=\"%s\"} %" PRIu64 "\n",
+				    name, label,
+				    m->series ? sum->size : sum->used);
+	}
+	if (m->at < m->n_sums)
+		return 1;
+	m->at = 0;
+	return ++m->series < sizeof(series) / sizeof(series[0]);
+}
+
+/* ---- tenants ---- */
+
+static void tenant_line(struct evbuffer *out, const char *name, size_t series,
+			const struct tes_core_tenant *t)
+{
+	const uint64_t values[] = {t->charged, t->effective,
+				   t->evicted_bytes_total, t->rejects_total};
+	char label[TES_SERVER_LABEL_ROOM];
+
+	tes_server_label(t->name, label, sizeof(label));
+	evbuffer_add_printf(out, "%s{tenant=\"%s\"} %" PRIu64 "\n", name, label,
+			    values[series]);
+}
+
+static int tenants_part(struct tes_server_metrics *m, struct evbuffer *out)
+{
+	static const struct {
+		const char *name, *type, *help;
+	} series[] = {
+		{"te_master_tenant_charged_bytes", "gauge",
+		 "memory that a tenant's objects take"},
+		{"te_master_tenant_quota_bytes", "gauge",
+		 "memory that they may take"},
+		{"mooncake_tenant_evict_bytes_total", "counter",
+		 "evicted because of a tenant's quota"},
+		{"mooncake_tenant_quota_reject_total", "counter",
+		 "puts refused because of it"},
+	};
+	bool on = m->server->settings.enable_multi_tenants;
+	const char *name = series[m->series].name;
+	struct tes_core_tenant t;
+
+	if (!m->at)
+		server_metric_head(out, name, series[m->series].type,
+				   series[m->series].help);
+	for (int i = 0; i < LINES_MAX; i++) {
+		if (!on || !tes_core_tenant_next(m->server->core, &m->at, &t)) {
+			m->at = 0;
+			return ++m->series < sizeof(series) / sizeof(series[0]);
+		}
+		tenant_line(out, name, m->series, &t);
+	}
+	return 1;
+}
+
+/*
+ * metrics_timing.c - figures of where requests spend their time
+ */
+
+static const char *const phases[TES_SERVER_PHASES] = {
+	[TES_SERVER_QUEUE] = "queue",
+	[TES_SERVER_DECODE] = "decode",
+	[TES_SERVER_STEP] = "step",
+	[TES_SERVER_ENCODE] = "encode",
+};
+
+static const char *const types[TEI_FRAME_TYPES] = {
+	[STORE__STORE_TYPE__STORE_HELLO] = "hello",
+	[STORE__STORE_TYPE__STORE_HEARTBEAT] = "ping",
+	[STORE__STORE_TYPE__STORE_MOUNT] = "mount_segment",
+	[STORE__STORE_TYPE__STORE_UNMOUNT] = "unmount_segment",
+	[STORE__STORE_TYPE__STORE_PUT_START] = "put_start",
+	[STORE__STORE_TYPE__STORE_PUT_END] = "put_end",
+	[STORE__STORE_TYPE__STORE_LOOKUP] = "get_replica_list",
+	[STORE__STORE_TYPE__STORE_RELEASE] = "release",
+	[STORE__STORE_TYPE__STORE_EXIST] = "exist_key",
+	[STORE__STORE_TYPE__STORE_SIZE] = "get_size",
+	[STORE__STORE_TYPE__STORE_REMOVE] = "remove",
+	[STORE__STORE_TYPE__STORE_POOL] = "pool",
+	[STORE__STORE_TYPE__STORE_FENCED] = "fenced",
+	[STORE__STORE_TYPE__STORE_REMOVE_ALL] = "remove_all",
+	[STORE__STORE_TYPE__STORE_REPLICA_CLEAR] = "replica_clear",
+	[STORE__STORE_TYPE__STORE_TASK_DONE] = "update_task",
+	[STORE__STORE_TYPE__STORE_TASK_CREATE] = "create_task",
+	[STORE__STORE_TYPE__STORE_TASK_QUERY] = "query_task",
+	[STORE__STORE_TYPE__STORE_DRAIN] = "drain",
+};
+
+/* @labels: "a=\"b\"" or "". */
+static void histogram(struct evbuffer *out, const char *name,
+		      const char *labels, const struct tes_histogram *h)
+{
+	const char *comma = *labels ? "," : "";
+	char braced[80] = "";
+	uint64_t sum = 0;
+
+	if (*labels)
+		snprintf(braced, sizeof(braced), "{%s}", labels);
+	for (unsigned int i = 0; i < TES_HISTOGRAM_BUCKETS - 1; i++) {
+		sum += h->n[i];
+		evbuffer_add_printf(
+			out, "%s_bucket{%s%sle=\"%.9f\"} %" PRIu64 "\n", name,
+			labels, comma,
+			(double)(1ull << (TES_HISTOGRAM_FIRST_BITS + i)) / 1e9,
+			sum);
+	}
+	sum += h->n[TES_HISTOGRAM_BUCKETS - 1];
+	evbuffer_add_printf(out,
+			    "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n"
+			    "%s_sum%s %.9f\n%s_count%s %" PRIu64 "\n",
+			    name, labels, comma, sum, name, braced,
+			    (double)h->sum_ns / 1e9, name, braced, sum);
+}
+
+static bool is_empty(const struct tes_histogram *h)
+{
+	for (unsigned int i = 0; i < TES_HISTOGRAM_BUCKETS; i++)
+		if (h->n[i])
+			return false;
+	return true;
+}
+
+static bool add_type(const struct tes_server_timing *t, int type,
+		     struct evbuffer *out)
+{
+	char labels[64];
+	bool any = false;
+
+	for (int i = 0; types[type] && i < TES_SERVER_PHASES; i++) {
+		const struct tes_histogram *h = &t->phases[type][i];
+
+		if (is_empty(h))
+			continue;
+		snprintf(labels, sizeof(labels), "type=\"%s\",phase=\"%s\"",
+			 types[type], phases[i]);
+		histogram(out, "te_master_phase_seconds", labels, h);
+		any = true;
+	}
+	return any;
+}
+
+static int timing_part(struct tes_server_metrics *m, struct evbuffer *out)
+{
+	const struct tes_server_timing *t = &m->server->timing;
+
+	if (!m->at)
+		server_metric_head(
+			out, "te_master_phase_seconds", "histogram",
+			"time of a request in queue, decode, step and encode, "
+			"of a random share of all");
+	while (m->at < TEI_FRAME_TYPES)
+		if (add_type(t, (int)m->at++, out))
+			return 1;
+	server_metric_head(out, "te_master_turn_seconds", "histogram",
+			   "what one wake-up of the loop brought, from its "
+			   "first request to its end, of a random share of "
+			   "all");
+	histogram(out, "te_master_turn_seconds", "", &t->turns);
+	return 0;
+}
+
+static metrics_part *const parts[] = {
+	state_part,   collect_part, sum_part,    segments_part,
+	tenants_part, event_part,   timing_part,
 };
 
 struct tes_server_metrics *tes_server_metrics_new(const struct tes_server *s)

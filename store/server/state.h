@@ -167,13 +167,6 @@ int tes_server_step(struct tes_server *s, struct tes_event *ev,
 int tes_server_tenants_start(struct tes_server *s,
 			     char error[TEI_CONF_ERROR_LEN]);
 
-/* listen.c; on error @error is one line that names the setting */
-int tes_server_open_rpc(struct tes_server *s, char error[TEI_CONF_ERROR_LEN]);
-int tes_server_open_http(struct tes_server *s, char error[TEI_CONF_ERROR_LEN]);
-/* Unless it is not enabled, which is fine. */
-int tes_server_open_metadata(struct tes_server *s,
-			     char error[TEI_CONF_ERROR_LEN]);
-
 /* Background work for half a ms, when there is any; the rest of it later. */
 void tes_server_hurry(struct tes_server *s);
 
@@ -201,12 +194,7 @@ void tes_server_session_end(struct tes_server *s, tes_session_id id);
 void tes_server_sessions_free(struct tes_server *s);
 /* Owners: connected sessions with something mounted. */
 uint64_t tes_server_owners(const struct tes_server *s);
-/* Close a connection for its peer's fault, and let the core know. */
-void tes_server_link_drop(struct tes_server_link *link);
 
-/* hello.c */
-void tes_server_on_hello(struct tes_server_link *link,
-			 const struct tei_frame *f);
 /* The core's answer to a join. */
 void tes_server_hello_done(struct tes_server *s, struct tes_server_link *link,
 			   const struct tei_frame *f, int32_t code);
