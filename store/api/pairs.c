@@ -211,7 +211,7 @@ static int check_size(const char *key, uint64_t size)
 	return wrong(key, text, "should be 0, or 1024 bytes at least");
 }
 
-/* What the rows cannot say. */
+/* Checks what a row of settings cannot: values that depend on each other. */
 static int check(const struct wanted *w)
 {
 	char host[TEI_HOST_LEN_MAX + 1];
@@ -344,7 +344,7 @@ static int create_engine(const struct wanted *w, struct te_engine **out)
 			     : 0;
 }
 
-/* Of an engine that the caller brings. */
+/* The protocol must be the one of the engine that the caller brings. */
 static int check_protocol(const struct wanted *w, struct te_engine *engine)
 {
 	if (strcmp(w->protocol, "rdma") || w->force_tcp ||

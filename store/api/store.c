@@ -416,7 +416,7 @@ static void close_engine(struct te_store *store)
 		te_engine_destroy(store->engine);
 }
 
-/* What close_engine() undoes. */
+/* Opens engine and segments; close_engine() undoes it. */
 static int open_all(struct te_store *store, const struct te_store_config *c)
 {
 	int code = open_engine(store, c);

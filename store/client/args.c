@@ -111,7 +111,7 @@ size_t tes_chunk(const struct te_store_key *keys, size_t from, size_t n)
 	size_t bytes = 0, i;
 
 	for (i = from; i < n && i - from < TE_STORE_BATCH_MAX; i++) {
-		/* One that does not hold is not sent at all. */
+		/* An invalid key is not sent at all. */
 		bytes += tes_key_holds(&keys[i]) ? keys[i].len : 0;
 		if (bytes > CHUNK_KEY_BYTES && i > from)
 			break;

@@ -2,8 +2,9 @@
 /*
  * buffers.h - memory for values that the client reads into on its own account
  *
- * One arena, registered with the engine once, cut into pieces. Where it is
- * used up, or there is none, a buffer is plain memory: slower, never refused.
+ * Buffers are pieces of an arena that is registered with the engine once. When
+ * the arena is used up, or there is none, a buffer is plain memory: slower, but
+ * never refused.
  *
  * Threads: any; init and fini set-up only.
  */
@@ -27,7 +28,7 @@ struct te_store_buffer {
 	uint64_t length; /* that the user asked for */
 	uint64_t room;   /* of the piece; 0: plain memory */
 	bool taken;      /* guarded by buffers->mu */
-	/* It is somebody else's: how it is freed. NULL: as above. */
+	/* Frees memory that is not the arena's. NULL: tes_buffer_destroy(). */
 	void (*release)(struct te_store_buffer *buffer);
 };
 

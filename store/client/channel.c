@@ -2,8 +2,8 @@
 /*
  * channel.c - calls over the main connection: who waits, who drives
  *
- * Whoever leaves while nobody drives wakes one that sleeps, for whatever
- * reason it leaves; so there is a driver as long as anybody waits.
+ * A thread that leaves while nobody drives signals one that sleeps, whatever
+ * the reason it leaves; so there is a driver as long as anybody waits.
  */
 #include "store/client/channel.h"
 
@@ -113,7 +113,7 @@ static ssize_t put(struct tes_channel *ch, const uint8_t *bytes, size_t len)
 	return n;
 }
 
-/* What waits, as far as the kernel takes it. */
+/* Sends the bytes that wait, as far as the kernel takes them. */
 static void flush(struct tes_channel *ch) TEI_REQUIRES(ch->mu)
 {
 	ch->sending = true;
@@ -517,7 +517,7 @@ unlock:
 	tei_mutex_unlock(&ch->mu);
 }
 
-/* It is over, for @why: all calls fail. */
+/* Breaks the channel for the reason @why: all its calls fail. */
 static void channel_break(struct tes_channel *ch, const char *why)
 {
 	if (ch->broken)

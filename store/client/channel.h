@@ -69,7 +69,7 @@ struct tes_channel {
 	uint64_t part_ns; /* a frame began to come then; 0: none has */
 };
 
-/* What came back. The body lies in the caller's arena. */
+/* Answer to a call. The body lies in the caller's arena. */
 struct tes_reply {
 	const uint8_t *body;
 	size_t len;

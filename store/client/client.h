@@ -153,7 +153,7 @@ void tes_link_wait_done(struct tes_link_wait *wait, int code);
 void tes_report_silent(void *arg,
 		       const uint8_t incarnation[TE_INCARNATION_LEN]);
 
-/* What is remembered of them is void: they may be gone (query.c). */
+/* Drops cached locations and values of @keys, which may be removed by now. */
 void tes_forget_keys(struct te_store *store, const struct te_store_key *keys,
 		     size_t n);
 
@@ -161,7 +161,7 @@ void tes_forget_keys(struct te_store *store, const struct te_store_key *keys,
 
 /* The store's code for a negative errno of the engine. */
 int tes_store_code(int error);
-/* What a call of several keys returns: the first that is not 0, or 0. */
+/* Returns the first result that is not 0, or 0: the code of a whole call. */
 int tes_first_code(const int *results, size_t n);
 
 /* ---- arguments (args.c) ---- */

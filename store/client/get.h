@@ -73,7 +73,7 @@ struct tes_get {
 
 	bool hurry; /* of the run: it does not wait for silent owners */
 
-	/* Of the round. */
+	/* State of the current round. */
 	struct tes_get_entry *entries; /* entries[n_todo] */
 	struct tes_places places;
 };
@@ -103,7 +103,7 @@ void tes_get_set_code(struct tes_get *get, uint32_t item, int code);
 void tes_get_remember(struct tes_get *get, struct tes_get_entry *entry);
 /* Pin where it lies, by the replica that was chosen. -ENOMEM. */
 int tes_get_hold(struct tes_get *get, struct tes_get_entry *entry);
-/* It was not where we remembered it. */
+/* Drops the cached location of @entry, which proved to be wrong. */
 void tes_get_forget(struct tes_get *get, const struct tes_get_entry *entry);
 /* The leases of this round's look-up yield to eviction again. */
 void tes_get_release(struct tes_get *get);
@@ -117,7 +117,7 @@ int tes_get_reach(struct tes_get *get, struct tes_get_entry *entry);
 
 /* ---- bytes that we have (get_hot.c) ---- */
 
-/* Its key is asked for: entry->hot, if its bytes are there. */
+/* Counts a read of the entry's key; sets entry->hot if its bytes are cached. */
 void tes_get_warm(struct tes_get *get, struct tes_get_entry *entry);
 /* They are not wanted. */
 void tes_get_cool(struct tes_get *get, struct tes_get_entry *entry);

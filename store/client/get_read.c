@@ -38,7 +38,7 @@ static const struct tes_extent_at *chosen(const struct tes_get_entry *entry)
 
 /* ---- counting ---- */
 
-/* Those that are not inside the object have their result and are left out. */
+/* Ranges that are not inside the object have their result and are left out. */
 static bool wanted(const struct tes_get_ranges *r, uint32_t i)
 {
 	return r->results[r->order[i]] != TE_STORE_INVALID_PARAMS;
@@ -304,7 +304,7 @@ static uint32_t n_untried(const struct tes_get_entry *entry)
 	return (uint32_t)__builtin_popcount(all & ~entry->tried);
 }
 
-/* One that has not been tried: there is one. */
+/* Chooses a replica that has not been tried; at least one is left. */
 static void choose(struct tes_get *get, struct tes_get_entry *entry)
 {
 	const struct tes_layout *layout = &entry->layout;
@@ -410,7 +410,7 @@ static void give_up(struct tes_get *get, struct tes_get_entry *entry, int error)
 			 code_of(error, entry->layout.n_replicas, &elsewhere));
 	if (recalled)
 		tes_get_forget(get, entry);
-	/* What we remember is no reason to give up. */
+	/* A cached location that failed is no reason to give up. */
 	if ((recalled || elsewhere) && get->lookups[entry->item] < LOOKUPS)
 		get->next[get->n_next++] = entry->item;
 }
@@ -437,7 +437,7 @@ static void note_owner(const struct tes_get *get,
 	}
 }
 
-/* One replica failed: the next one, if there is any and time for it. */
+/* A replica failed: goes to the next one, if there is any and time for it. */
 static void failed(struct tes_get *get, struct pending *p, uint32_t at,
 		   int error)
 {

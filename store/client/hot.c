@@ -143,7 +143,7 @@ static struct tes_hot_value *find(struct tes_hot *hot, const void *key,
 	return NULL;
 }
 
-/* Whoever calls has its reference now. */
+/* The table's reference passes to the caller. */
 static void unlink_value(struct tes_hot *hot, struct tes_hot_value *v)
 	TEI_REQUIRES(hot->mu)
 {

@@ -27,7 +27,7 @@
 #include "base/thread.h"
 #include "store/client/sketch.h"
 
-/* Of which value: digest and generation, and the key itself. */
+/* Name of a value: digest and generation, and the key itself. */
 struct tes_hot_name {
 	const void *key;
 	size_t key_len;

@@ -127,8 +127,8 @@ static void set_alarm(struct tes_renewal *r)
 }
 
 /*
- * Who opens pins first and then asks. If it pins after we have looked under the
- * same lock, it finds that nobody has asked.
+ * An open pins first and then asks for renewals. If it pins after this look under
+ * the same lock, it finds that nobody has asked, and asks.
  */
 static bool is_needed(struct te_store *store)
 {

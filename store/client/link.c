@@ -231,7 +231,7 @@ static void pulse_start(struct tes_master_link *link)
 		tes_master_link_lose(link, "no memory or file to connect");
 }
 
-/* Its timer; the link closes the connection. */
+/* Stops the heartbeat's timer; the link closes the connection. */
 static void pulse_stop(struct tes_master_link *link)
 {
 	tei_timer_stop(link->pulse_timer);

@@ -115,7 +115,7 @@ static struct tes_location *take_victim(struct tes_locations *l)
 	return e;
 }
 
-/* What it says is over: out of the table, or kept for its pins. */
+/* Ends an entry whose lease is over: removed, or kept for its pins. */
 static struct tes_location *end_entry(struct tes_locations *l,
 				      struct tes_location *e)
 	TEI_REQUIRES(l->mu)
@@ -166,7 +166,7 @@ bool tes_locations_pinned(struct tes_locations *l)
 	return some;
 }
 
-/* Those that are over leave the list: who reads them sees to them. */
+/* Unlists entries whose leases are over: their next reader looks them up. */
 static void drop_over(struct tes_locations *l, uint64_t now_ns)
 	TEI_REQUIRES(l->mu)
 {

@@ -2,8 +2,8 @@
 /*
  * locations.h - where objects lay when we last read them
  *
- * One replica of an object, as a look-up named it and a read has proved it.
- * An entry is a hint: who reads by it checks the extent headers as always, and
+ * An entry names one replica of an object, as a look-up gave it and a read has
+ * proved it. It is a hint: its reader checks the extent headers as always, and
  * drops it when they are another object's. It ends with the lease that came
  * with the look-up. Entries of an earlier master are never found, for digests
  * are seeded by the master.

@@ -329,7 +329,7 @@ void tes_owners_put(struct tes_owners *owners, struct tes_owner *owner)
 	release(owners, owner, false);
 }
 
-/* It turned out to be gone: the next get() opens anew. */
+/* Drops an owner whose engine is gone: the next get() opens a new one. */
 static void owners_drop(struct tes_owners *owners, struct tes_owner *owner)
 {
 	release(owners, owner, true);
@@ -375,7 +375,7 @@ static void shun(struct tes_owner *owner, uint64_t ask_after_ns)
 			      memory_order_relaxed);
 }
 
-/* That was one request: whoever is next asks. */
+/* One request failed: avoids the owner for a while; the next caller probes it. */
 void tes_owners_failed(struct tes_owners *owners, struct tes_owner *owner)
 {
 	shun(owner, 0);

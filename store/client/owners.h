@@ -44,8 +44,8 @@ struct tes_owner_failure {
 struct tes_owners {
 	struct te_engine *engine; /* not owned */
 	/*
-	 * That life of an engine does not answer; called a few times a second
-	 * at most, in any thread, without locks. May be NULL.
+	 * Reports that the engine of this incarnation does not answer. Called a
+	 * few times a second at most, in any thread, without locks. May be NULL.
 	 */
 	void (*silent)(void *arg,
 		       const uint8_t incarnation[TE_INCARNATION_LEN]);
@@ -69,7 +69,7 @@ int tes_owners_get(struct tes_owners *owners, const char *name,
 		   const uint8_t incarnation[TE_INCARNATION_LEN],
 		   uint32_t timeout_ms, struct tes_owner **out);
 void tes_owners_put(struct tes_owners *owners, struct tes_owner *owner);
-/* One more reference to an owner that the caller holds. */
+/* Takes one more reference to an owner that the caller holds. */
 void tes_owners_ref(struct tes_owners *owners, struct tes_owner *owner);
 
 /*
@@ -78,7 +78,7 @@ void tes_owners_ref(struct tes_owners *owners, struct tes_owner *owner);
  */
 void tes_owners_failed(struct tes_owners *owners, struct tes_owner *owner);
 void tes_owner_answered(struct tes_owner *owner);
-/* It owes us something and nothing comes: silent() is called, now and then. */
+/* Reports that @owner owes data and none comes: calls silent() now and then. */
 void tes_owners_tell(struct tes_owners *owners, struct tes_owner *owner);
 /*
  * Whether to read from it. Of a shunned one now and then somebody finds out,

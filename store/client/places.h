@@ -46,10 +46,10 @@ void tes_places_init(struct tes_places *places, struct tes_owners *owners,
 		     struct tes_work *work, uint32_t timeout_ms,
 		     uint64_t deadline_ns);
 void tes_places_fini(struct tes_places *places);
-/* Those of a reply, in order; they get places from @places->n on. -ENOMEM. */
+/* Adds the segments of a reply in order, from place @places->n on. -ENOMEM. */
 int tes_places_add(struct tes_places *places, Store__Segment *const *segments,
 		   size_t n);
-/* One that is open already, *@index its place. -ENOMEM. */
+/* Adds an owner that is open already; *@index is its place. -ENOMEM. */
 int tes_places_add_owner(struct tes_places *places, struct tes_owner *owner,
 			 uint32_t *index);
 /*

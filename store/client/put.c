@@ -14,14 +14,14 @@
  * and an epoch learned after it does not count, unless it is the owner's first:
  * then there has been no fence at all.
  *
- * What has failed is revoked only when nothing of it can arrive any more.
- * Else the master keeps the space until it has fenced us.
+ * A put that failed is revoked only when nothing of it can arrive any more.
+ * Else the master keeps the space until it has fenced this writer.
  *
- * Lanes. The three steps need three processes, one after the other. So a round
- * of many keys goes in lanes: while the bytes of one are written, the master
- * starts the next and ends the one before. Where writing is as quick as by shared
- * memory, the messages of a second lane may cost more than they hide. So both ways
- * are timed, and put_lanes.h tells which one is taken.
+ * Pipelining. The three steps need three processes, one after the other. So a
+ * round of many keys is cut in two halves: while the bytes of one are written, the
+ * master starts the next and ends the one before. Where writing is as quick as by
+ * shared memory, the messages of a second half may cost more than they hide. So
+ * both are timed, and put_lanes.h says which one is taken.
  */
 #include "store/client/put.h"
 
@@ -389,7 +389,7 @@ static int result_of(const struct tes_put *put, int status)
 	return status;
 }
 
-/* Those that were not accepted have their result, or try again. */
+/* Keys that were not accepted get their result, or are tried again. */
 static void sort_out(struct tes_put *put)
 {
 	size_t i;
@@ -514,7 +514,7 @@ static void learn(const struct tes_put *put, size_t n_lanes, uint64_t ns)
 			    bytes, ns);
 }
 
-/* One, when there is no memory for more. */
+/* Returns how many were opened: one, when there is no memory for more. */
 static size_t open_lanes(const struct tes_put *put, struct tes_put *lanes)
 {
 	size_t n = lanes_wanted(put), i;
@@ -529,7 +529,7 @@ static size_t open_lanes(const struct tes_put *put, struct tes_put *lanes)
 	return 1;
 }
 
-/* What the lanes leave to do; the others' works are given back. */
+/* Collects the keys that are still to do; releases the works of all but one. */
 static void close_lanes(struct tes_put *put, const struct tes_put *lanes,
 			size_t n)
 {

@@ -35,7 +35,7 @@ enum tes_put_fate {
 	TES_PUT_LOUD,     /* something may still arrive */
 };
 
-/* What becomes of one extent. */
+/* Progress of one extent. */
 struct tes_put_extent {
 	uint32_t request; /* SENT: index in the batch */
 	uint8_t fate;     /* enum tes_put_fate */
@@ -74,7 +74,7 @@ struct tes_put {
 	uint32_t retry_ms;
 	uint64_t full_since_ns; /* 0: not full yet */
 
-	/* Of the round. */
+	/* State of the current round. */
 	struct tes_put_entry *entries; /* entries[n_todo] */
 	struct tes_places places;
 	struct tes_store_asked asked; /* the call under way */
@@ -105,7 +105,7 @@ static inline uint32_t tes_put_all(const struct tes_layout *layout)
 
 /* ---- drafts (put_open.c) ---- */
 
-/* What was accepted and has its headers becomes a draft, and owes no end. */
+/* Keys that were accepted and have their headers become drafts: no end is due. */
 void tes_put_keep(struct tes_put *put, const struct tes_places *places);
 
 /* ---- rounds (put.c) ---- */

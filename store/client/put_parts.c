@@ -303,7 +303,7 @@ static bool draft_has_crc(const struct tes_draft *draft)
 
 /* put_ranges.c - write parts of drafts, to all replicas that are still alive */
 
-/* Whose a request is. */
+/* Draft and range that a request of the batch belongs to. */
 struct sent {
 	struct tes_draft *draft;
 	uint32_t extent;    /* of its layout */
@@ -316,7 +316,7 @@ struct writing {
 	const struct te_store_range *ranges;
 	int64_t *results;
 	struct tes_draft **drafts; /* of each key; NULL: it has none */
-	/* Of the run. */
+	/* State of the current run. */
 	struct sent *sent;     /* sent[work->n] */
 	const uint32_t *order; /* order[from .. to - 1] are its ranges */
 	size_t from, to;
@@ -372,7 +372,7 @@ static bool inside(const struct te_store_range *range,
 	       range->length <= draft->size - range->offset;
 }
 
-/* What cannot be written has its result. */
+/* False: the range cannot be written and has its result. */
 static bool is_wanted(struct writing *w, uint32_t range)
 {
 	const struct tes_draft *draft = w->drafts[w->ranges[range].key];
@@ -687,7 +687,7 @@ static void set_entry(struct tes_put_entry *entry, uint32_t item,
 		tes_put_all(&draft->layout) & ~entry->written & ~draft->loud;
 }
 
-/* One message for those of one master; theirs are done with then. */
+/* Ends the drafts of one master by one message and forgets them. */
 static void end_some(struct tes_put *put, struct tes_draft **drafts,
 		     bool commit)
 {

@@ -96,7 +96,7 @@ static void judge_extent(struct tes_put *put, struct tes_put_entry *entry,
 	/* Fenced, or the owner is new. */
 	if (done.error == -ESTALE && extent->fate == TES_PUT_QUIET)
 		entry->again = true;
-	/* Its owner was silent: once more, the master will choose another. */
+	/* Tried once more after a silent owner: the master chooses another. */
 	if (done.error == -ECANCELED && put->items[entry->item].tries == 1)
 		entry->again = true;
 }
@@ -157,7 +157,7 @@ static size_t find_end(const struct tes_put *put, size_t from, size_t *n)
 	return i;
 }
 
-/* Of @n requests in all. */
+/* Posts requests @from .. @to - 1 of @n. */
 static void post(struct tes_put *put, struct tes_places *places, size_t from,
 		 size_t to, size_t n)
 {
@@ -211,15 +211,14 @@ void tes_put_written(struct tes_put *put, struct tes_places *places)
 }
 
 /*
- * put_end.c - tell the master which replicas are there
- *
- * One is enough. A key without any is revoked; where something may still
- * arrive the master has us fenced before it uses that space again.
+ * The end: tells the master which replicas were written. One is enough. A key
+ * without any is revoked; where something may still arrive, the master has this
+ * writer fenced before it uses that space again.
  */
 
 #define TRIES 3 /* starts of one key */
 
-/* What travels, and whose it is. */
+/* An end under way: the message, and the entries that it is about. */
 struct tes_put_ending {
 	Store__PutEnd msg;
 	uint32_t *which; /* which[n]: entries */

@@ -69,7 +69,7 @@ static struct tes_work *take_idle(struct tes_works *works, size_t n)
 	return NULL;
 }
 
-/* What was taken when something failed is free_work()'s. */
+/* On error, free_work() releases what was taken until then. */
 static int take_room(struct tes_work *work, struct te_engine *engine, size_t n)
 {
 	uint32_t capacity = CAPACITY_MIN;

@@ -214,7 +214,7 @@ static void faults(struct evbuffer *out, const struct tes_agent *agent)
 		refused(out, name, reasons[i], agent->stats.faults[i]);
 }
 
-/* What our own client remembers, and what of others it keeps. */
+/* Prints the caches of the daemon's own client: locations and hot values. */
 static void caches(struct evbuffer *out, struct te_store *store)
 {
 	struct te_store_stats stats;

@@ -180,11 +180,11 @@ enum tes_greeting_status tes_session_find(struct tes_agent *agent,
 					  const struct tes_greeting *g,
 					  pid_t pid,
 					  struct tes_agent_session **out);
-/* One more connection; takes @socket. A session without any is ended. */
+/* Adds a connection; takes @socket. A session without any is ended. */
 void tes_session_connect(struct tes_agent_session *session, int socket);
 /* The dummy is gone: what waits is dropped, what runs is waited for. */
 void tes_session_end(struct tes_agent_session *session);
-/* Those that nobody will unmap any more: workers have ended. */
+/* Frees sessions that nobody will unmap any more: workers have ended. */
 void tes_sessions_clear(struct tes_agent *agent);
 
 /* ---- workers.c ---- */

@@ -25,7 +25,7 @@
 
 #define TES_AGENT_BUFFERS_MAX 16384u /* pieces at a time */
 
-/* Of all dummies. */
+/* Budget of all dummies together. */
 struct tes_agent_budget {
 	uint64_t max; /* 0: there are no buffers */
 	_Atomic uint64_t used;

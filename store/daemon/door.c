@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * door.c - the unix socket: who may come in, the greeting
+ * door.c - the daemon's ports: the unix socket with its greeting, and the TCP port
  *
- * Who connects is asked who he is: the kernel says.
+ * The kernel says who connects (SO_PEERCRED); nothing of the greeting is believed
+ * for that.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -275,7 +276,7 @@ static enum tes_greeting_status judge(struct greeter *greeter,
 	return tes_session_open(agent, fd, g->length, greeter->cred.pid, out);
 }
 
-/* What whoever runs the daemon may want to change. */
+/* Advice for the log: the setting that the operator may want to change. */
 static const char *way_out(enum tes_greeting_status status)
 {
 	switch (status) {
@@ -384,9 +385,9 @@ static void on_greeting(evutil_socket_t socket, short what, void *arg)
 }
 
 /*
- * Who greets does so at once. When there are too many, of all or of one user,
- * the one that has been silent for longest makes room: nobody who means it is
- * shut out by those who only connect.
+ * A dummy greets at once. When too many connections wait for a greeting, of all
+ * users or of one, the oldest is closed: connections that never greet cannot keep
+ * dummies out.
  */
 static void make_room(struct tes_agent *agent, uid_t uid)
 {
@@ -521,10 +522,8 @@ void tes_door_close(struct tes_agent *agent)
 }
 
 /*
- * where.c - the daemon's TCP port: where on this host are dummies served?
- *
- * One question a connection, and nothing but the socket's path to be learned.
- * Whoever learns it is asked who he is when he comes there.
+ * The TCP port answers one question a connection: the path of the unix socket.
+ * Credentials are checked when the asker connects there.
  */
 
 #define ASKERS_MAX 64

@@ -7,12 +7,11 @@
  * lie in memory which the two share are lent as they are; others are copied
  * through a part of it that is kept for that.
  *
- * What is lent stays lent until the daemon has answered or its end of the
- * connection is closed, which it only is when nothing of ours is under way. A
- * daemon that stands still does neither: then the call ends at its deadline,
- * and the daemon keeps what it has: the pages that were lent are replaced by
- * copies under the caller's feet (dummy_loan.c), so that what it may still do
- * one day touches nobody.
+ * Lent memory stays lent until the daemon has answered or has closed its end of
+ * the connection, which it does only when no call of this dummy is under way. A
+ * daemon that stopped does neither: then the call ends at its deadline, and the
+ * daemon keeps the pages that were lent: copies take their place at the caller's
+ * addresses (dummy_memory.c), so that late writes of the daemon touch nobody.
  */
 #ifndef STORE_DAEMON_DUMMY_H
 #define STORE_DAEMON_DUMMY_H
@@ -42,13 +41,13 @@ struct tes_dummy_conn {
 	int fd;
 	uint64_t region; /* what our memory is called on it */
 	uint64_t last_id;
-	/* Of its session; ids begin anew in the next daemon. */
+	/* Token of the session; ids begin anew in the next daemon. */
 	uint8_t token[TES_AGENT_TOKEN_LEN];
 	struct te_store_buffer *lent; /* late: until the daemon lets go */
 	struct tes_shelf *shelf;      /* late: what it may yet hand out */
 };
 
-/* Who the daemon takes us for. */
+/* The session that the daemon has given this process. */
 struct tes_dummy_session {
 	bool known;
 	uint64_t id, region;
@@ -61,7 +60,7 @@ struct tes_dummy {
 	char *path;    /* of the daemon's socket, or NULL */
 	uint16_t port; /* then its port, which the path is made of */
 	struct tei_address at; /* and where it can be asked for it */
-	/* What it last answered, or empty; of whoever is connecting. */
+	/* Path that the daemon's port last answered, or empty. Connecting thread. */
 	char told[TES_AGENT_PATH_MAX];
 	char hostname[TEI_NAME_LEN_MAX + 1]; /* of the daemon's engine */
 
@@ -166,7 +165,7 @@ void tes_loan_copy_back(const struct tes_loan *loan, size_t i, uint64_t bytes);
 bool tes_loan_is_lost(const struct tes_loan *loan, size_t i);
 /* The daemon did not let go: what it has in its hands becomes its own. */
 void tes_loan_give_up(struct tes_loan *loan);
-/* It did: the room is free again. */
+/* Ends a loan after the daemon's answer: the memory may be used again. */
 void tes_loan_end(struct tes_loan *loan);
 
 /* ---- dummy_batch.c ---- */

@@ -16,7 +16,7 @@
 #include "store/proto/keys.h"
 
 #define SLACK_MS 500
-/* What a put may take besides its calls: space, contact, transfer. */
+/* Time of a put besides its calls to the master: space, connecting, transfer. */
 #define PUT_MS 37000
 
 /* How long the daemon may take for it, once begun. */
@@ -524,7 +524,7 @@ static void make_room(struct te_store *store, struct reading *r,
 	}
 }
 
-/* What has been read leaves the reading; what has grown stays. */
+/* Takes values that were read out of the list; those that have grown stay. */
 static void take_results(struct reading *r, struct te_store_buffer **out,
 			 int64_t *results)
 {
@@ -873,7 +873,7 @@ static bool borrow(struct tes_dummy *dummy, const struct te_store_key *keys,
 	return lends;
 }
 
-/* Those of keys[from .. to) that have no room there. */
+/* Reads the keys whose values did not fit into the daemon's buffers. */
 static void read_rest(struct te_store *store, const struct te_store_key *keys,
 		      size_t n, bool all, struct te_store_buffer **out,
 		      int64_t *results)

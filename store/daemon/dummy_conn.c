@@ -24,11 +24,9 @@
 #include "store/daemon/dummy_shelf.h"
 
 /*
- * dummy_where.c - the way to the daemon: a socket in a place that is known, or
- * that the daemon's port tells
- *
- * Whoever has the port could name any socket, so that who listens there has to
- * be ourselves or root: the kernel says.
+ * The daemon's unix socket lies in a known place, or its TCP port names it. A
+ * process that has taken the port could name any socket: so the kernel has to say
+ * that the listener runs as this user or root.
  */
 
 int tes_dummy_await(int fd, short events, uint64_t deadline_ns)
@@ -277,7 +275,7 @@ static int greet(struct tes_dummy *dummy, int fd,
 	return g.word;
 }
 
-/* One try: the daemon's status, or -errno. *out_fd is set on TES_GREETED. */
+/* Tries once: the daemon's status, or -errno. *out_fd is set on TES_GREETED. */
 static int try_open(struct tes_dummy *dummy, struct tes_dummy_session *session,
 		    uint64_t deadline_ns, int *out_fd)
 {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dummy_loan.c - memory in the daemon's hands, and how to get it back
+ * dummy_memory.c - memory lent to the daemon, and how it is taken back
  *
- * Of a daemon that stands still nobody knows what it will still do. What was
- * copied for it simply stays where it is. What was lent as it is, is the
- * caller's, who must be able to use it again: its pages are copied, and the
- * copies take their place in our address space; the daemon keeps the pages that
- * we had in common. From then on those addresses are memory like any other,
- * whose values are copied.
+ * A daemon that stopped may write to lent memory when it goes on. Staging memory
+ * that was lent to it is simply not used again. Memory of the caller must be
+ * usable again: its pages are copied, and the copies take their place in this
+ * process; the daemon keeps the pages that both had. From then on those addresses
+ * are ordinary memory, whose values are staged.
  *
  * Two values that share a page share its fate: a get that went into such a page
  * meanwhile is lost, and says so.
@@ -281,7 +280,7 @@ static void map_memory(struct tes_shelf *shelf, int fd, uint64_t length)
 {
 	void *at;
 
-	/* It can be mapped without fear, but never written to. */
+	/* A sealed memfd can be mapped safely; the dummy never writes to it. */
 	if (!length || length > TE_LENGTH_MAX || tes_sealed_check(fd, length))
 		return;
 	at = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, 0);
@@ -337,7 +336,7 @@ static struct tes_shelf *create(struct tes_dummy *dummy,
 	return NULL;
 }
 
-/* Whoever connects is alone with the place that the daemon told. */
+/* Creates a shelf; only the connecting thread uses the path of the socket. */
 static struct tes_shelf *create_alone(struct tes_dummy *dummy,
 				      uint64_t deadline_ns)
 	TEI_REQUIRES(dummy->mu)

@@ -16,7 +16,7 @@
 
 #define WAIT_MS 1000 /* unless the dummy says otherwise */
 
-/* It waited longer than @wait_ms (0: 1000) for its turn; counted. */
+/* True and counted: the job waited longer than @wait_ms (0: 1000) for its turn. */
 static bool agent_is_late(struct tes_agent *agent,
 			  const struct tes_agent_job *job, uint32_t wait_ms)
 {
@@ -77,7 +77,7 @@ static int remove_all(struct tes_agent *agent, struct tes_agent_job *job,
 	if (!msg || !tes_strings_whole(&agent__remove_all__descriptor,
 				       job->body, job->len))
 		return TE_STORE_INVALID_PARAMS;
-	/* It may have stood behind another one. */
+	/* Another walk may have run before this one. */
 	wait_ms = msg->wait_ms ? msg->wait_ms : WAIT_MS;
 	if (wait_ms <= UINT32_MAX - TES_AGENT_WALK_MS)
 		wait_ms += TES_AGENT_WALK_MS;
@@ -237,7 +237,7 @@ static void cut_pieces(struct reading *r)
 	}
 }
 
-/* What has been read leaves the reading; what has grown stays. */
+/* Takes values that were read out of the list; those that have grown stay. */
 static void take_results(struct reading *r)
 {
 	Agent__BuffersReply *out = r->out;
@@ -543,7 +543,7 @@ static int call_ints(struct te_store *store, struct tes_agent_job *job,
 
 	if (!ints)
 		return TE_STORE_INTERNAL_ERROR;
-	/* What a call leaves untouched it has refused. */
+	/* A call that leaves a result untouched has refused the arguments. */
 	for (i = 0; i < b->n; i++)
 		ints[i] = TE_STORE_INVALID_PARAMS;
 	if (is_put(job))

@@ -324,7 +324,7 @@ static void session_unmap(struct tes_agent_session *s)
 	s->buffers = NULL;
 }
 
-/* That is done: nothing is left of it. */
+/* Frees a session whose memory is unmapped. */
 static void session_unmapped(struct tes_agent_session *s)
 {
 	struct tes_agent *agent = s->agent;
@@ -335,7 +335,7 @@ static void session_unmapped(struct tes_agent_session *s)
 	tei_free(s);
 }
 
-/* It counts until its memory is unmapped, which is not for the loop to do. */
+/* Counts as a session until a worker has unmapped its memory: that may block. */
 static void free_session(struct tes_agent_session *s)
 {
 	if (workers_unmap(s))
@@ -385,7 +385,7 @@ static void session_job_over(struct tes_agent_job *job)
 
 	sent = conn && job->answer &&
 	       !tei_frame_reply(conn->frames, &job->frame, job->answer);
-	/* Who gets no answer must not wait for it. */
+	/* The dummy must not wait for an answer that cannot be sent. */
 	if (conn && !sent)
 		tei_frame_refuse_for_now(conn->frames, "out of memory");
 	if (!sent && job->n_cut)
@@ -454,7 +454,7 @@ static void on_frame(struct tei_frame_conn *frames, const struct tei_frame *f,
 	workers_add(job);
 }
 
-/* What waits is dropped; what runs will find nobody to answer. */
+/* Drops calls that wait; calls that run will find no connection to answer. */
 static void close_conn(struct tes_agent_conn *conn)
 {
 	struct tei_list *node;
@@ -474,8 +474,8 @@ static void close_conn(struct tes_agent_conn *conn)
 }
 
 /*
- * Its process ends, or has ended: its sockets are closed before its pidfd says
- * so. For a figure only, so that what cannot be opened counts as alive.
+ * True: the dummy's process ends or has ended; its sockets close before its pidfd
+ * becomes readable. Only a figure depends on it, so unknown counts as alive.
  */
 static bool is_ending(const struct tes_agent_session *s)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * directory.c - what an owner knows of the objects in a segment of its own
+ * directory.c - an owner's ledger of the objects in a segment of its own
  *
- * One heap block an object: its extents, then its key. Extents are nodes of
+ * An object is one heap block: its extents, then its key. Extents are nodes of
  * one treap by offset, whose priorities are a hash of the offset, so that
  * balance costs no bytes. No two overlap, so that their ends are in order,
  * too.
@@ -52,7 +52,7 @@ static void split(struct tes_directory_extent *at, uint64_t offset,
 	*left = *right = NULL;
 }
 
-/* What points to where @e belongs. NULL: another one is there. */
+/* Returns the link where @e belongs. NULL: another extent overlaps it. */
 static struct tes_directory_extent **
 place_of(struct tes_directory *d, const struct tes_directory_extent *e)
 {
@@ -79,7 +79,7 @@ static void insert(struct tes_directory *d, struct tes_directory_extent **at,
 	d->n_extents++;
 }
 
-/* What points to the extent at @offset; to NULL: there is none. */
+/* Returns the link to the extent at @offset; it holds NULL if there is none. */
 static struct tes_directory_extent **link_to(struct tes_directory *d,
 					     uint64_t offset)
 {
@@ -90,7 +90,7 @@ static struct tes_directory_extent **link_to(struct tes_directory *d,
 	return at;
 }
 
-/* What @at points to. */
+/* Takes the extent that @at points to out of the treap. */
 static struct tes_directory_extent *take_out(struct tes_directory *d,
 					     struct tes_directory_extent **at)
 {
@@ -152,7 +152,7 @@ const void *tes_directory_key(const struct tes_directory_object *o)
 	return &o->extents[o->n_extents];
 }
 
-/* What is behind the key. */
+/* Length of the optional fields behind the key. */
 static size_t rare_len(const struct tes_directory_object *o)
 {
 	struct tes_directory_rare rare;
@@ -177,7 +177,7 @@ const char *tes_directory_rare(const struct tes_directory_object *o,
 	return at + sizeof(*out);
 }
 
-/* What malloc takes for a block: a word more, in steps of 16. */
+/* Memory that malloc uses for a block: a word more, in steps of 16. */
 static uint64_t heap_of(const struct tes_directory_object *o)
 {
 	size_t block = block_of(o->n_extents, o->key_len) + rare_len(o);

@@ -74,7 +74,7 @@ struct tes_directory {
 	uint8_t round;
 };
 
-/* What to add. Everything is borrowed for the call. */
+/* An extent to add. Everything is borrowed for the call. */
 struct tes_directory_place {
 	uint64_t offset, length;
 	uint32_t crc;
@@ -123,7 +123,7 @@ const void *tes_directory_key(const struct tes_directory_object *object);
 /* How it is to be kept. Returns the group's name, which has no 0 at its end. */
 const char *tes_directory_rare(const struct tes_directory_object *object,
 			       struct tes_directory_rare *out);
-/* Whose it is, until clear(); NULL: `default`. */
+/* Tenant of @object, valid until clear(); NULL: `default`. */
 const char *tes_directory_tenant(const struct tes_directory *d,
 				 const struct tes_directory_object *object);
 

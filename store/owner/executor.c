@@ -85,7 +85,7 @@ static bool is_here(const Store__Objects *o)
 			.count = (uint16_t)o->n_address,
 		};
 
-		/* Of a file that is shorter now touching it is a signal. */
+		/* Touching pages that a file has lost would raise SIGBUS. */
 		if (!tei_is_there(o->address[i],
 				  TES_EXTENT_HEADER_LEN + o->length[i], false))
 			return false;
@@ -558,7 +558,7 @@ static void enqueue(struct tes_master_link *link, struct tes_copy *copy,
 	free_copy(copy);
 }
 
-/* It will be answered when it is over. */
+/* True: the task runs already and is answered when it is over. */
 static bool is_under_way(struct tes_executor *x, const Store__Task *task)
 {
 	bool found = false;

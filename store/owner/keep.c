@@ -44,7 +44,7 @@ static void keep_void(const struct tes_segment *segment, uint64_t offset,
 		memset(at, 0, sizeof(bytes));
 }
 
-/* Of extent @i, which begins at @offset of the object. */
+/* Rewrites the header of extent @i, which begins at @offset of the object. */
 static bool renew_header(const struct tes_segment *segment,
 			 const struct tes_directory_object *o, size_t i,
 			 uint64_t offset, uint64_t seed)
@@ -92,13 +92,13 @@ static bool keep_renew(const struct tes_segment *segment,
 
 /* keep_offer.c - what there is, for a master that knows nothing of it */
 
-/* Of one offer. */
+/* Limits of one offer. */
 #define OFFER_OBJECTS   1024u
 #define OFFER_KEY_BYTES (1u << 20)
 #define OFFER_ARENA_MAX (16u << 20)
 #define OFFER_NS        (5 * TEI_NS_PER_S)
 
-/* One batch. */
+/* A batch of objects on its way to the master. */
 struct offer {
 	struct te_store *store;
 	struct tes_segment *segment;
@@ -178,7 +178,7 @@ static int copy_name(struct offer *o, const char *name)
 	return 0;
 }
 
-/* What the column says of @it. -ENOMEM. */
+/* Sets *out to the entry of @it in the column of tenants. -ENOMEM. */
 static int tenant_column(struct offer *o, const struct tes_directory_object *it,
 			 uint32_t *out)
 {
@@ -443,7 +443,7 @@ static void take_rare(const Store__Objects *m, size_t i,
 	e->rare.group_len = (uint16_t)len;
 }
 
-/* Whose object @i is; NULL: `default`. */
+/* Tenant of object @i; NULL: `default`. */
 static const char *tenant_of(const Store__Objects *m, size_t i)
 {
 	if (!m->n_tenant || !m->tenant[i] || m->tenant[i] > m->n_tenants)

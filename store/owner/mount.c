@@ -10,14 +10,13 @@
 #include "store/proto/store.pb-c.h"
 
 /*
- * mounting.c - tell the master of our segments, for as long as it has not got
- * them
+ * Segments are announced to the master until it has them:
  *
  *   heartbeat or a new segment -> publish and mount (helper) -> done
  *
- * What fails is tried again with the next heartbeat, bar a segment that a
- * caller waits for: it hears why. A segment that left while the master was away
- * is unmounted when it is back.
+ * A mount that fails is tried again with the next heartbeat, except for a segment
+ * that a caller waits for, who gets the error. A segment that left while the
+ * master was away is unmounted when it is back.
  */
 
 static void mount_missing(struct tes_master_link *link);
@@ -71,7 +70,7 @@ static void take_status(struct te_store *store, struct tes_segment *segment,
 	}
 }
 
-/* Those that have left meanwhile are not in the list. */
+/* Segments that have left meanwhile are not in the list. */
 static void take_statuses(struct te_store *store,
 			  const struct tes_mount_result *result)
 {
@@ -125,7 +124,7 @@ static void mount_missing(struct tes_master_link *link)
 	}
 }
 
-/* One was added. */
+/* Mounts segments that were added. */
 static void mounting_wanted(struct tes_master_link *link)
 {
 	/* Else the first heartbeat does it. */
@@ -153,7 +152,7 @@ void tes_mounting_left(struct tes_master_link *link,
 	}
 }
 
-/* One with each heartbeat. */
+/* Unmounts one segment; called once per heartbeat. */
 static void unmount_one(struct tes_master_link *link,
 			const struct tes_segment *segment)
 {
@@ -421,7 +420,7 @@ static void do_grace(void *arg)
 		step->code = 0;
 }
 
-/* It goes after @grace_ms, 1 or more. A store code. */
+/* The segment leaves after @grace_ms, 1 or more. Returns a store code. */
 static int unmount_later(struct te_store *store,
 			 const uint8_t id[TE_STORE_SEGMENT_ID_LEN],
 			 uint64_t grace_ms)

@@ -125,7 +125,7 @@ int tes_segment_create(struct te_store *store, uint64_t bytes,
 	return 0;
 }
 
-/* Of a file that has these bytes; else touching them would be a signal. */
+/* Maps a file that has these bytes; touching others would raise SIGBUS. */
 static int map_file(struct tes_segment *segment, int fd, uint64_t offset)
 {
 	struct stat st;
@@ -388,7 +388,7 @@ static int publish(const struct publish_job *job)
 	return 0;
 }
 
-/* It is mounted: now for what is in it, and how long it stays. */
+/* Follows a mount: offers the objects in the segment, starts its grace period. */
 static int settle_in(const struct publish_job *job, size_t i, bool kept,
 		     uint64_t digest_seed)
 {
@@ -517,9 +517,9 @@ int tes_segments_publish(struct te_store *store, uint64_t generation,
 /* ---- fencing ---- */
 
 /*
- * One that is not over soon is answered as pending: the writer may stand still
- * in the middle of a copy. It takes turns with what else the helper has to do,
- * for as long as that takes.
+ * A fence that takes long is answered as pending: the writer may have stopped in
+ * the middle of a copy. Its retries take turns with the helper's other jobs, for
+ * as long as that takes.
  */
 struct fence_job {
 	struct tes_job job;

@@ -32,7 +32,7 @@
 struct te_store;
 struct tes_master_link;
 
-/* It leaves by itself; the loop's but for until_ns. */
+/* Timer of a segment that leaves by itself. Loop thread, except until_ns. */
 struct tes_grace {
 	atomic_ullong until_ns; /* 0: it stays */
 	struct te_store *store;
@@ -48,7 +48,7 @@ struct tes_segment {
 	uint8_t id[TES_STORE_SEGMENT_ID_LEN];
 	void *memory; /* memory[bytes]; NULL: withdrawn */
 	uint64_t bytes;
-	/* Of a file: what was mapped. */
+	/* The file that was mapped. */
 	void *mapping; /* NULL: memory is the engine's */
 	uint64_t device, inode, offset;
 	/* The helper's. */
@@ -85,7 +85,7 @@ int tes_segment_create(struct te_store *store, uint64_t bytes,
 /* Part of a file. A store code. */
 int tes_segment_map(const char *path, uint64_t offset, uint64_t bytes,
 		    struct tes_segment **out);
-/* It is in no list and its memory has been let go of. */
+/* Frees a segment that is in no list and whose memory was released. */
 void tes_segment_free(struct tes_segment *segment);
 /*
  * Nobody reaches it any more, bar a warning; blocks @ms at most. Helper's
@@ -96,14 +96,14 @@ void tes_segment_withdraw(struct te_store *store, struct tes_segment *segment,
 
 /* ---- leaving later (leave.c) ---- */
 
-/* It stays, or goes otherwise. Loop thread. */
+/* Stops all grace timers: segments stay, or leave another way. Loop thread. */
 void tes_segments_ungrace(struct te_store *store);
-/* What is left of its grace; 0: it has none. */
+/* Milliseconds that are left of the segment's grace period; 0: it has none. */
 uint64_t tes_segment_grace_ms(const struct tes_segment *segment);
 
 /* ---- publishing (segment.c) ---- */
 
-/* One of ours that has not left, or NULL. Loop thread. */
+/* Finds a segment that has not left, or NULL. Loop thread. */
 struct tes_segment *tes_segment_find(struct te_store *store, const uint8_t *id);
 /*
  * The code of telling the master, not that of its answer. @generation 0:
@@ -118,7 +118,10 @@ int tes_segment_tell_unmount(struct te_store *store, uint64_t generation,
  * The code of telling the master.
  */
 int tes_segment_retire(struct te_store *store, struct tes_segment *segment);
-/* Of a segment that has left, by the helper; then tes_mounting_left(). -ENOMEM. */
+/*
+ * Has the helper unmount a segment that has left and then call
+ * tes_mounting_left(). -ENOMEM.
+ */
 int tes_segment_unmount(struct te_store *store, uint64_t generation,
 			const struct tes_segment *segment);
 /*

@@ -26,13 +26,13 @@
 #define TES_GREETING_LEN    64
 #define TES_AGENT_TOKEN_LEN 16
 #define TES_AGENT_PATH_MAX  sizeof(((struct sockaddr_un *)NULL)->sun_path)
-/* Of one batch: keys, bytes of keys, pieces. A dummy cuts larger calls. */
+/* Limits of a batch: keys, bytes of keys, pieces. A dummy cuts larger calls. */
 #define TES_AGENT_KEYS_MAX          4096u
 #define TES_AGENT_KEY_BYTES_MAX     ((1u << 20) + 1024u)
 #define TES_AGENT_PIECES_MAX        65536u
 #define TES_AGENT_REPLICAS_KEYS_MAX 256u /* of one call for replicas */
 #define TES_AGENT_PATTERN_MAX       2048u
-/* What a walk through the whole table may take, and waiting for another's. */
+/* Time limit of a walk through the whole table, and of waiting for another's. */
 #define TES_AGENT_WALK_MS    60000u
 #define TES_AGENT_CONNS_MAX  64u /* of a session */
 #define TES_AGENT_REGION_MIN 4096u
@@ -45,7 +45,7 @@ enum tes_greeting_kind {
 	TES_GREETING_BUFFERS = 3,
 };
 
-/* What the daemon answers; on the wire. */
+/* Answers of the daemon to a greeting; on the wire. */
 enum tes_greeting_status {
 	TES_GREETED = 0,
 	TES_GREETING_BAD = 1,         /* not a greeting */
@@ -115,7 +115,7 @@ int tes_sealed_check(int fd, uint64_t length);
  */
 #define TES_AGENT_DIRS 3
 int tes_agent_dir(unsigned int which, char out[TES_AGENT_PATH_MAX]);
-/* Its name in there. -ENAMETOOLONG. */
+/* Path of the socket in @dir. -ENAMETOOLONG. */
 int tes_agent_path(const char *dir, uint16_t port,
 		   char out[TES_AGENT_PATH_MAX]);
 /* 0: a directory of this user's, that nobody else may enter. -EPERM, -errno. */

@@ -93,7 +93,7 @@ int tes_greeting_receive(int socket, struct tes_greeting *g, int *fd,
 		*n_fds = TEI_FDS_MAX + 1;
 	if (n == 0)
 		return -ECONNRESET;
-	/* It was sent at once, so it comes at once. */
+	/* A greeting is sent in one call, so it arrives whole. */
 	if ((size_t)n != sizeof(bytes) || !tes_greeting_decode(bytes, g))
 		return -EBADMSG;
 	return 0;

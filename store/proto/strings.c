@@ -36,7 +36,7 @@ static bool take_varint(struct span *s, uint64_t *out)
 	return false;
 }
 
-/* What follows a tag; *out has the bytes, none of a number. */
+/* Reads the value behind a tag; *out has its bytes, none for a number. */
 static bool take_value(struct span *s, unsigned int wire, struct span *out)
 {
 	uint64_t n = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admin_body.h - what requests to the admin HTTP port bring with them
+ * admin_body.h - bodies and parameters of requests to the admin HTTP port
  *
- * Whoever sends a wrong one is told what is wrong with it: what says "or 400"
- * here has made that answer.
+ * A function that says "or 400" here answers a wrong request itself, with status
+ * 400 and a text that says what is wrong.
  */
 #ifndef STORE_SERVER_ADMIN_BODY_H
 #define STORE_SERVER_ADMIN_BODY_H

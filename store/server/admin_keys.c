@@ -324,7 +324,7 @@ int tes_server_admin_all_keys(const struct tei_http_request *request,
 
 /* ---- remove all ---- */
 
-/* One at a time, so that what the core answers is known to be its. */
+/* A removal; one runs at a time, so that the core's answers belong to it. */
 struct tes_server_removal {
 	struct tes_server *server;
 	bool over;
@@ -344,7 +344,7 @@ void tes_server_admin_removed(struct tes_server *s,
 	r->removed = action->u.reply.removed;
 }
 
-/* Its slices go with ticks: hurry, somebody waits, but not for owners. */
+/* Runs a slice of the walk now instead of with the next tick: a caller waits. */
 static int more_removed(struct evbuffer *out, void *state)
 {
 	struct tes_server_removal *r = state;
@@ -427,7 +427,7 @@ int tes_server_admin_remove_all(const struct tei_http_request *request,
  * to the client's main connection if that is still the same session.
  */
 
-/* One that the core is at. */
+/* A walk that the core is at. */
 struct walk {
 	struct tei_list link; /* server's walks */
 	uint64_t cookie, request;

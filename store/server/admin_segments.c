@@ -161,7 +161,7 @@ static bool sum_of(const struct tes_server *s, const char *name,
 		sum->used += segment.used;
 		sum->size += segment.size;
 		sum->suspect = sum->suspect || segment.suspect;
-		/* What is furthest from OK says most. */
+		/* Several mounts have one name: shows the worst status. */
 		if (segment.status > sum->status)
 			sum->status = segment.status;
 	}
@@ -224,7 +224,7 @@ int tes_server_admin_segment_status(const struct tei_http_request *request,
 
 #define TYPE_DRAIN 0 /* of jobs; Mooncake's number */
 
-/* What the core has answered. */
+/* Answer of the core to a drain request. */
 struct tes_server_drained {
 	int32_t code;
 	struct tes_core_drain drain; /* its names: until the next step */
@@ -265,7 +265,7 @@ static const char *state_name(enum tes_drain_state state)
 	return names[state];
 }
 
-/* Of a creation and of a cancellation. */
+/* Answers the creation or the cancellation of a drain. */
 static int answer(struct tei_http_reply *reply,
 		  const struct tes_core_drain *drain)
 {
@@ -346,7 +346,7 @@ static bool take_at_a_time(json_t *root, struct wanted *w,
 	return true;
 }
 
-/* What @root asks for, in its own strings; false: or 400. */
+/* Decodes @root; strings stay its own. False: answered with 400. */
 static bool take(json_t *root, struct wanted *w, struct tei_http_reply *reply)
 {
 	static const char *const members[] = {"segments", "target_segments",

@@ -172,7 +172,7 @@ static const char *name_of(const struct tei_http_request *request,
 	return NULL;
 }
 
-/* Whose quota is to change; or NULL, answered with *status. */
+/* Name of the tenant whose quota is to change; or NULL, answered with *status. */
 static const char *whose(const struct tes_server *s,
 			 const struct tei_http_request *request,
 			 struct tei_http_reply *reply, int *status)
@@ -250,7 +250,7 @@ int tes_server_admin_quotas(const struct tei_http_request *request,
 	return name ? one(s, name, reply) : 400;
 }
 
-/* What the body asks for; 0: an answer was made that says what is wrong. */
+/* Decodes the quota that the body asks for; 0: refused, and answered why. */
 static uint64_t wanted(const struct tei_http_request *request,
 		       struct tei_http_reply *reply)
 {
@@ -332,7 +332,7 @@ int tes_server_admin_unset_quota(const struct tei_http_request *request,
 			reply, 409, CODE_NOT_EMPTY,
 			"TENANT_NOT_EMPTY: remove its objects first");
 	if (save(s, name, 0)) {
-		/* It is there yet, so that needs no memory. */
+		/* Undoing needs no memory: the tenant exists. */
 		(void)tes_core_tenant_set(s->core, name, before.requested);
 		return not_written(reply);
 	}

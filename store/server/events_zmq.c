@@ -18,7 +18,7 @@
 #define LINGER_MS 200
 #define INPUT_MAX 1024 /* of a subscription; others send nothing else */
 
-/* What of libzmq is used, by its own declarations. */
+/* Functions of libzmq that are used, typed by its own declarations. */
 struct library {
 	__typeof__(zmq_ctx_new) *ctx_new;
 	__typeof__(zmq_ctx_term) *ctx_term;
@@ -89,8 +89,10 @@ static int accept_from(struct tes_events_socket *s, const char *address)
 				 strlen(address));
 }
 
-/* Who comes from one of this host's addresses is on this host. Those that it
- * gets later are not known to ZeroMQ: their peers are refused. */
+/*
+ * Accepts peers from this host's addresses only. Addresses that the host gets later
+ * are not known to ZeroMQ: their peers are refused.
+ */
 static int accept_own(struct tes_events_socket *s)
 {
 	int rc = accept_from(s, "127.0.0.0/8");

@@ -19,7 +19,7 @@ struct tes_histogram {
 
 static inline void tes_histogram_add(struct tes_histogram *h, uint64_t ns)
 {
-	/* Of a bucket's upper end, which belongs to it. */
+	/* A bucket's upper end belongs to the bucket. */
 	unsigned int bits =
 		ns > 1 ? 64 - (unsigned int)__builtin_clzll(ns - 1) : 0;
 	unsigned int i = bits > TES_HISTOGRAM_FIRST_BITS

@@ -25,7 +25,7 @@ bool tes_server_match(const void *key, size_t len, void *match,
 		      unsigned int *cost);
 /* Nothing matches from now on, as if it had taken too long. */
 void tes_server_match_stop(struct tes_server_match *m);
-/* It took too long for some key. */
+/* True: matching took too long for some key and was given up. */
 bool tes_server_match_failed(const struct tes_server_match *m);
 
 #endif

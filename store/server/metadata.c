@@ -572,7 +572,7 @@ void tes_metadata_server_stop(struct tes_metadata_server *server)
 	tei_free(server);
 }
 
-/* Those of its successor stay. */
+/* Removes the keys of one incarnation; those of its successor stay. */
 static void forget_key(struct tes_metadata *m, const char *key, size_t len,
 		       const char *life)
 {

@@ -27,7 +27,7 @@ struct tes_metadata_limits {
 	uint64_t bytes; /* of all: keys, values and what keeps them */
 };
 
-/* What is compared with the value that is there. */
+/* Condition under which a value is replaced or removed. */
 enum tes_metadata_if {
 	TES_METADATA_ALWAYS,
 	TES_METADATA_IF_ABSENT,

@@ -246,7 +246,7 @@ static void all(struct evbuffer *out, const char *type,
 		    figures[i].value);
 }
 
-/* What Mooncake has no name for begins with te_. */
+/* Figures for which Mooncake has no name begin with te_. */
 static const struct op {
 	const char *single, *batch; /* NULL: never in batches */
 } ops[TES_SERVER_OPS] = {

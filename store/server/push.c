@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * push.c - what the master tells owners unasked: fences, burials, commits,
+ * push.c - messages that the master pushes to owners: fences, burials, commits,
  * probes, tasks
  *
- * It goes to the heartbeat connection. One that is lost there comes again: the
- * core waits for answers, or tells all once more.
+ * They go to the heartbeat connection. A push that is lost there is sent again:
+ * the core waits for answers, or resynchronises the owner when it reconnects.
  */
 #include <errno.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static bool has_room(const struct tes_server_link *link)
 	return tei_frame_backlog(link->conn) <= TES_SERVER_BACKLOG_MAX;
 }
 
-/* It comes back, and hears all again. */
+/* Closes the connection; the client reconnects and is resynchronised. */
 static void lost(struct tes_server_link *link)
 {
 	tei_frame_refuse_for_now(link->conn, "a push was lost");
@@ -316,7 +316,7 @@ struct later {
 	struct tes_event event;
 };
 
-/* What is left to count of an event that is over: it was no mere revoke. */
+/* Marks a finished put end that was more than a revoke, for the counters. */
 static const uint32_t some_written = 1;
 
 static void forget(struct tes_server *s, struct later *later)

@@ -140,7 +140,7 @@ static int take_quota(struct reader *r, const yaml_event_t *event,
 	return 0;
 }
 
-/* What @take is told of comes one after the other until an @end. */
+/* Calls @take for each event until an @end. */
 static int take_all(struct reader *r, yaml_event_type_t end,
 		    int (*take)(struct reader *r, const yaml_event_t *event,
 				void *arg),
@@ -244,7 +244,7 @@ static int take_pair(struct reader *r, const yaml_event_t *name, void *arg)
 	return rc;
 }
 
-/* One document, which is a map. */
+/* Reads a stream of one document, which is a map. */
 static int take_stream(struct reader *r)
 {
 	yaml_event_type_t type = YAML_NO_EVENT;
@@ -307,7 +307,7 @@ int tes_quotas_read(const char *path, struct tes_quotas *out,
 		    char error[TEI_CONF_ERROR_LEN])
 {
 	struct reader r = {.path = path, .error = error, .out = out};
-	/* What is no file is not waited for. */
+	/* Opening a FIFO or a device must not block. */
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
 	int rc = f ? check(f) : -errno;

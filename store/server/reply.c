@@ -14,7 +14,7 @@
 #include "store/proto/store.pb-c.h"
 #include "store/server/state.h"
 
-/* What one reply is made from. */
+/* Columns that a reply is encoded from. */
 struct columns {
 	struct tes_server *server;
 	const struct tes_action *action;

@@ -2,7 +2,7 @@
 /*
  * server.c - the master: store/core behind sockets
  *
- * One event at a time goes to the core and all its actions are carried out
+ * The server hands the core one event at a time and carries out all its actions
  * before the next; carrying them out never steps the core again.
  */
 #include "store/server/server.h"

@@ -163,7 +163,7 @@ session_for(struct tes_server *s, const struct tes_server_rpc_hello *hello)
 	return session_new(s, hello);
 }
 
-/* Whose keys are everybody's is to be said, once. */
+/* Warns once that tenants are off, so that all clients share one key space. */
 static void note_tenant(struct tes_server *s, const char *tenant)
 {
 	if (s->settings.enable_multi_tenants || s->tenants_told || !*tenant ||

@@ -142,7 +142,7 @@ extern const size_t tes_server_n_rows;
 /* NULL for every spelling of the wildcard, else @address. */
 const char *tes_server_host(const char *address);
 
-/* What the two settings of it say together; 0: kernel's choice. */
+/* Port that rpc_port and port say together; 0: the kernel chooses. */
 uint16_t tes_server_wanted_port(const struct tes_server_settings *settings);
 
 #endif

@@ -23,7 +23,7 @@
 #include "store/server/settings.h"
 #include "store/server/timing.h"
 
-/* What a client may leave unread of our answers before it is dropped. */
+/* Bytes of answers that a client may leave unread before it is disconnected. */
 #define TES_SERVER_BACKLOG_MAX  (32u << 20)
 #define TES_SERVER_LINKS_MAX    4096u
 #define TES_SERVER_SESSIONS_MAX 8192u
@@ -97,7 +97,7 @@ struct tes_server_counters {
 	uint64_t steps_failed; /* the core had no memory */
 };
 
-/* Of the counters, to tell rates by. */
+/* Snapshot of counters, for rates. */
 struct tes_server_sample {
 	uint64_t ms;
 	struct tes_server_op_count op[TES_SERVER_OPS];
