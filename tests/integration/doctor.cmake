@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # te-doctor as users run it.
-foreach(name pairs peer te_doctor)
-	te_test(integration doctor ${name} te_doctor_checks te_test_all)
-	add_dependencies(test_integration_doctor_${name} te-doctor)
-endforeach()
+te_tests(integration doctor
+	TESTS pairs peer te_doctor
+	LIBRARIES te_doctor_checks)
+add_dependencies(integration_doctor te-doctor)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-te_test(integration shm fallback)
+te_tests(integration shm TESTS fallback)

@@ -50,6 +50,18 @@ static void run(const char *program, char *const argv[], int out_fd,
 	_exit(127);
 }
 
+static void find_program(const char *program, char path[PATH_MAX])
+{
+	const char *dir = "";
+
+	if (!strchr(program, '/')) {
+		snprintf(path, PATH_MAX, TEST_HELPER_DIR "/%s", program);
+		dir = access(path, X_OK) ? TEST_BIN_DIR "/"
+					 : TEST_HELPER_DIR "/";
+	}
+	snprintf(path, PATH_MAX, "%s%s", dir, program);
+}
+
 struct test_process *test_process_start(const char *program,
 					const char *const args[])
 {
@@ -59,8 +71,7 @@ struct test_process *test_process_start(const char *program,
 	size_t n = 0;
 
 	assert_non_null(p);
-	snprintf(path, sizeof(path), "%s%s",
-		 strchr(program, '/') ? "" : TEST_BIN_DIR "/", program);
+	find_program(program, path);
 	snprintf(p->name, sizeof(p->name), "%s", program);
 	argv[n++] = path;
 	for (; args && *args; args++) {

@@ -18,8 +18,8 @@ struct test_process;
 
 /*
  * Start @program with args[], which ends with NULL and does not hold argv[0].
- * Without a slash it is looked for among the programs of this build. Fails the
- * test when it cannot be started.
+ * Without a slash it is looked for among the helpers of the tests and then
+ * among the programs of this build. Fails the test when it cannot be started.
  */
 struct test_process *test_process_start(const char *program,
 					const char *const args[]);

@@ -153,8 +153,8 @@ accepted without effect, for existing command lines and files:
     "docs/metrics.md": "| `master_put_requests_total` | counter | puts |\n",
     "store/server/admin.c": '{TEI_HTTP_GET, "/role",\n role},\n'
                             '{TEI_HTTP_POST, "/drain", no_drain},\n',
-    "store/server/metadata_http.c": "",
-    "store/daemon/http.c": '{TEI_HTTP_GET, "/health", health},\n'
+    "store/server/metadata.c": "",
+    "store/daemon/agent.c": '{TEI_HTTP_GET, "/health", health},\n'
                           'metric(out, "mooncake_read_bytes")\n',
     "python/src/engine/module.c":
         "static PyObject *ask(PyObject *self, PyObject *none)\n"

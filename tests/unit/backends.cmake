@@ -1,22 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # These define the core's side themselves, so nothing of te/ is linked.
-add_library(te_test_fake_core OBJECT backends/fake_core.c)
-target_link_libraries(te_test_fake_core PRIVATE te_flags)
-set(fake $<TARGET_OBJECTS:te_test_fake_core>)
-te_test(unit backends transfer ${fake})
-add_library(te_test_raw OBJECT backends/raw.c)
-target_link_libraries(te_test_raw PRIVATE te_flags)
-set(raw ${fake} $<TARGET_OBJECTS:te_test_raw>)
-te_test(unit backends hostile ${raw})
-te_test(unit backends trouble ${raw})
-te_test(unit backends trains ${raw})
-te_test(unit backends zerocopy ${raw})
-te_test(unit backends devices ${fake})
-add_library(te_test_shm_raw OBJECT backends/shm_raw.c)
-target_link_libraries(te_test_shm_raw PRIVATE te_flags)
-te_test(unit backends shm_owner ${fake} $<TARGET_OBJECTS:te_test_shm_raw>)
-te_test(unit backends shm_attach ${fake} $<TARGET_OBJECTS:te_test_shm_raw>)
-te_test(unit backends shm_copy ${fake})
+te_tests(unit backends
+	TESTS devices hostile shm_attach shm_copy shm_owner trains transfer trouble
+		zerocopy
+	SOURCES fake_core.c raw.c shm_raw.c)
 if(TARGET te_verbs)
 	add_library(te_test_fake_verbs OBJECT
 		../lib/fake_verbs/device.c
@@ -26,28 +13,19 @@ if(TARGET te_verbs)
 		../lib/fake_verbs/queue.c
 		../lib/fake_verbs/run.c)
 	target_link_libraries(te_test_fake_verbs PRIVATE te_flags)
-	foreach(name gid limits port regions wire)
-		te_test(unit backends verbs_${name}
-			$<TARGET_OBJECTS:te_test_fake_verbs>)
+	set(fake_verbs $<TARGET_OBJECTS:te_test_fake_verbs>)
+	# The same with devices that a test plays.
+	te_tests(unit backends PROGRAM unit_backends_verbs
+		TESTS verbs_bounce verbs_connect verbs_ending verbs_gid verbs_gone
+			verbs_limits verbs_match verbs_peers verbs_port verbs_real
+			verbs_regions verbs_transfer verbs_trouble verbs_wire
+		SOURCES fake_core.c verbs_rig.c
+		LIBRARIES ${fake_verbs})
+	# Engines over such devices: the core is the real one.
+	te_tests(unit backends PROGRAM unit_backends_engines
+		TESTS verbs_engines verbs_late verbs_load verbs_slow
+		LIBRARIES ${fake_verbs})
+	foreach(program verbs engines)
+		add_dependencies(unit_backends_${program} te_verbs)
 	endforeach()
-	add_library(te_test_verbs_rig OBJECT backends/verbs_rig.c)
-	target_link_libraries(te_test_verbs_rig PRIVATE te_flags)
-	foreach(name bounce connect ending gone match peers transfer trouble)
-		te_test(unit backends verbs_${name} ${fake}
-			$<TARGET_OBJECTS:te_test_fake_verbs>
-			$<TARGET_OBJECTS:te_test_verbs_rig>)
-	endforeach()
-	te_test(unit backends verbs_real ${fake}
-		$<TARGET_OBJECTS:te_test_fake_verbs>
-		$<TARGET_OBJECTS:te_test_verbs_rig>)
-	add_dependencies(test_unit_backends_verbs_real te_verbs)
-	te_test(unit backends verbs_engines
-		$<TARGET_OBJECTS:te_test_fake_verbs>)
-	te_test(unit backends verbs_late
-		$<TARGET_OBJECTS:te_test_fake_verbs>)
-	te_test(unit backends verbs_slow
-		$<TARGET_OBJECTS:te_test_fake_verbs>)
-	te_test(unit backends verbs_load
-		$<TARGET_OBJECTS:te_test_fake_verbs>)
-	add_dependencies(test_unit_backends_verbs_load te_verbs)
 endif()

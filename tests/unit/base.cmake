@@ -1,18 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name bytes clock conf conf_file fds hash heap log lookup loop memory net process spin)
-	te_test(unit base ${name})
-endforeach()
-te_test(unit base module)
-add_dependencies(test_unit_base_module te_directory_redis)
+te_tests(unit base
+	TESTS bytes clock conf conf_file fds frame frame_bad hash heap http http_body
+		http_host http_page http_pieces log lookup loop memory module net
+		process spin
+	SOURCES frame_peer.c http_site.c)
+add_dependencies(unit_base te_directory_redis)
 set_tests_properties(unit.base.module PROPERTIES ENVIRONMENT
 	TEST_MODULES=${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
-add_library(test_base_frame_peer STATIC base/frame_peer.c)
-target_link_libraries(test_base_frame_peer PUBLIC te_test_all)
-foreach(name frame frame_bad)
-	te_test(unit base ${name} test_base_frame_peer)
-endforeach()
-add_library(test_base_http_site STATIC base/http_site.c)
-target_link_libraries(test_base_http_site PUBLIC te_test_all)
-foreach(name http http_body http_host http_page http_pieces)
-	te_test(unit base ${name} test_base_http_site)
-endforeach()

@@ -1,3 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-te_test(unit store_proto extent)
-te_test(unit store_proto strings)
+te_tests(unit store_proto TESTS extent strings)

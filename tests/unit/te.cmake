@@ -1,68 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-te_test(unit te absent)
-te_test(unit te batch)
-te_test(unit te callback)
-te_test(unit te breaker)
-te_test(unit te config)
-te_test(unit te crc)
-te_test(unit te directory)
-te_test(unit te directory_odd)
-add_dependencies(test_unit_te_directory_odd te_directory_curl te_directory_redis)
+te_tests(unit te
+	TESTS absent batch breaker callback config control crc directory directory_odd
+		driven engine expect group guest handle inbox meter names nap
+		notify_owner plan queue refusal region remote silence stress topology
+		turns
+	SOURCES owner.c visitor.c)
+add_dependencies(unit_te te_directory_curl te_directory_redis)
 set_tests_properties(unit.te.directory_odd PROPERTIES ENVIRONMENT
 	TE_BACKEND_PATH=${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
-te_test(unit te driven)
-te_test(unit te nap)
-te_test(unit te engine)
-te_test(unit te expect)
-te_test(unit te group)
-te_test(unit te guest)
-te_test(unit te handle)
-te_test(unit te meter)
-te_test(unit te names)
-te_test(unit te plan)
-te_test(unit te queue)
-te_test(unit te region)
-te_test(unit te remote)
-te_test(unit te stress)
-te_test(unit te topology)
-
+# These bring a list of backends of their own.
+te_tests(unit te PROGRAM unit_te_fake
+	TESTS failover flush links merge notify notify_ends rails region_ends reroute
+		revoke unmatched warm
+	SOURCES fake.c)
 if(TARGET te_test_fake_verbs)
-	te_test(unit te protocol $<TARGET_OBJECTS:te_test_fake_verbs>)
-	te_test(unit te cycles $<TARGET_OBJECTS:te_test_fake_verbs>)
+	te_tests(unit te PROGRAM unit_te_verbs
+		TESTS cycles protocol
+		LIBRARIES $<TARGET_OBJECTS:te_test_fake_verbs>)
 endif()
-
-# Brings its own list of backends.
-add_library(te_test_fake OBJECT te/fake.c)
-target_link_libraries(te_test_fake PRIVATE te_flags)
-te_test(unit te failover $<TARGET_OBJECTS:te_test_fake>)
-te_test(unit te flush $<TARGET_OBJECTS:te_test_fake>)
-te_test(unit te links $<TARGET_OBJECTS:te_test_fake>)
-te_test(unit te notify $<TARGET_OBJECTS:te_test_fake>)
-te_test(unit te notify_ends $<TARGET_OBJECTS:te_test_fake>)
-te_test(unit te rails $<TARGET_OBJECTS:te_test_fake>)
-te_test(unit te region_ends $<TARGET_OBJECTS:te_test_fake>)
-te_test(unit te reroute $<TARGET_OBJECTS:te_test_fake>)
-te_test(unit te revoke $<TARGET_OBJECTS:te_test_fake>)
-te_test(unit te unmatched $<TARGET_OBJECTS:te_test_fake>)
-te_test(unit te warm $<TARGET_OBJECTS:te_test_fake>)
-te_test(unit te merge $<TARGET_OBJECTS:te_test_fake>)
-
-add_library(te_test_visitor OBJECT te/visitor.c)
-target_link_libraries(te_test_visitor PRIVATE te_flags)
-add_dependencies(te_test_visitor te_proto_control)
-te_test(unit te control $<TARGET_OBJECTS:te_test_visitor>)
-te_test(unit te inbox $<TARGET_OBJECTS:te_test_visitor>)
-add_dependencies(test_unit_te_inbox te_proto_control)
-te_test(unit te turns $<TARGET_OBJECTS:te_test_visitor>)
-add_dependencies(test_unit_te_turns te_proto_control)
-add_library(te_test_owner OBJECT te/owner.c)
-target_link_libraries(te_test_owner PRIVATE te_flags)
-add_dependencies(te_test_owner te_proto_control)
-te_test(unit te notify_owner $<TARGET_OBJECTS:te_test_visitor>
-	$<TARGET_OBJECTS:te_test_owner>)
-te_test(unit te refusal $<TARGET_OBJECTS:te_test_visitor>
-	$<TARGET_OBJECTS:te_test_owner>)
-add_dependencies(test_unit_te_refusal te_proto_control)
-te_test(unit te silence $<TARGET_OBJECTS:te_test_visitor>
-	$<TARGET_OBJECTS:te_test_owner>)
-add_dependencies(test_unit_te_silence te_proto_control)

@@ -35,7 +35,7 @@ static void module_beside_the_program_is_found(void **state)
 
 static void program_started_by_a_link_finds_it_as_well(void **state)
 {
-	const char *const args[] = {"load", NULL};
+	const char *const args[] = {"module", "load", NULL};
 
 	(void)state;
 	free(test_process_run("/proc/self/exe", args, 0, WAIT_MS));
