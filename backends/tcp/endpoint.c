@@ -304,29 +304,30 @@ int tei_tcp_post(struct tei_endpoint *base, struct tei_slice *const slices[],
 }
 
 /* What comes in for the slice is drained from now on. */
-static void drain_cars(struct tcp_train *in, const struct tei_slice *slice)
+static void drain_payloads(struct tcp_burst *in, const struct tei_slice *slice)
 {
 	for (uint32_t i = in->at; i < in->n; i++) {
-		struct tcp_car *car = &in->car[i];
+		struct tcp_payload *payload = &in->payload[i];
 
-		if (car->stream == TCP_STREAM_SLICE && car->slice == slice)
-			car->stream = TCP_STREAM_ORPHAN;
+		if (payload->stream == TCP_STREAM_SLICE &&
+		    payload->slice == slice)
+			payload->stream = TCP_STREAM_ORPHAN;
 	}
 }
 
-static int orphan_car(struct tcp_lane *lane, struct tcp_car *car,
-		      struct tcp_cursor *c, bool there)
+static int orphan_payload(struct tcp_lane *lane, struct tcp_payload *payload,
+			  struct tcp_cursor *c, bool there)
 {
-	const struct tei_slice *slice = car->slice;
-	uint8_t *copy = tei_calloc(1, car->left);
+	const struct tei_slice *slice = payload->slice;
+	uint8_t *copy = tei_calloc(1, payload->left);
 
 	if (!copy)
 		return -ENOMEM;
 	if (there)
-		tei_tcp_copy_out(slice, c, copy, car->left);
-	car->stream = TCP_STREAM_ORPHAN;
-	car->copy = copy;
-	car->copy_at = 0;
+		tei_tcp_copy_out(slice, c, copy, payload->left);
+	payload->stream = TCP_STREAM_ORPHAN;
+	payload->copy = copy;
+	payload->copy_at = 0;
 	if (!lane->n_orphans++)
 		tei_tcp_stalled_add(lane);
 	return 0;
@@ -336,18 +337,19 @@ static int orphan_car(struct tcp_lane *lane, struct tcp_car *car,
  * Payload that has been announced must follow, so it is copied; zeros will do
  * where its memory is not @there.
  */
-static int orphan_cars(struct tcp_lane *lane, const struct tei_slice *slice,
-		       bool there)
+static int orphan_payloads(struct tcp_lane *lane, const struct tei_slice *slice,
+			   bool there)
 {
 	struct tcp_cursor c = tcp_slice(slice)->passed;
-	struct tcp_train *out = lane->out;
+	struct tcp_burst *out = lane->out;
 	int rc = 0;
 
 	for (uint32_t i = out->at; i < out->n && !rc; i++) {
-		struct tcp_car *car = &out->car[i];
+		struct tcp_payload *payload = &out->payload[i];
 
-		if (car->stream == TCP_STREAM_SLICE && car->slice == slice)
-			rc = orphan_car(lane, car, &c, there);
+		if (payload->stream == TCP_STREAM_SLICE &&
+		    payload->slice == slice)
+			rc = orphan_payload(lane, payload, &c, there);
 	}
 	return rc;
 }
@@ -360,9 +362,9 @@ static void leave_lane(struct tcp_lane *lane, const struct tei_slice *slice,
 	if (lane->fd < 0)
 		return;
 	if (lane->in)
-		drain_cars(lane->in, slice);
+		drain_payloads(lane->in, slice);
 	if (lane->out)
-		rc = orphan_cars(lane, slice, there);
+		rc = orphan_payloads(lane, slice, there);
 	if (rc < 0)
 		tei_tcp_endpoint_break(lane->ep, rc);
 }

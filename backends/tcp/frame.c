@@ -41,17 +41,17 @@ static struct tei_slice *find_slice(const struct tei_list *list, uint64_t id)
 	return find_from(list->next, list, id);
 }
 
-/* The READ of @id; it comes behind what the train before it is about. */
+/* The READ of @id; it comes behind what the burst before it is about. */
 static struct tei_slice *find_read(const struct tcp_lane *lane, uint64_t id)
 {
 	const struct tei_list *list = &lane->sent_reads, *from = list->next;
-	const struct tcp_car *car;
+	const struct tcp_payload *payload;
 
 	if (lane->in && lane->in->n) {
-		car = &lane->in->car[lane->in->n - 1];
-		if (car->stream == TCP_STREAM_SLICE &&
-		    tcp_slice(car->slice)->id <= id)
-			from = &car->slice->link;
+		payload = &lane->in->payload[lane->in->n - 1];
+		if (payload->stream == TCP_STREAM_SLICE &&
+		    tcp_slice(payload->slice)->id <= id)
+			from = &payload->slice->link;
 	}
 	return find_from(from, list, id);
 }
@@ -117,13 +117,14 @@ static void take_answer(struct tcp_lane *lane, const struct tcp_frame *f)
 	}
 }
 
-/* ---- trains ---- */
+/* ---- bursts ---- */
 
 /* NULL: the lane is closed. */
-static struct tcp_car *add_car(struct tcp_lane *lane, const struct tcp_frame *f)
+static struct tcp_payload *add_payload(struct tcp_lane *lane,
+				       const struct tcp_frame *f)
 {
-	struct tcp_train *in = lane->in;
-	struct tcp_car *car;
+	struct tcp_burst *in = lane->in;
+	struct tcp_payload *payload;
 
 	if (!in) {
 		in = lane->in = tei_malloc(sizeof(*in));
@@ -133,32 +134,32 @@ static struct tcp_car *add_car(struct tcp_lane *lane, const struct tcp_frame *f)
 		}
 		in->at = in->n = 0;
 	}
-	if (in->n == TCP_TRAIN_MAX) {
-		tei_tcp_lane_bad(lane, "train too long");
+	if (in->n == TCP_BURST_MAX) {
+		tei_tcp_lane_bad(lane, "burst too long");
 		return NULL;
 	}
-	car = &in->car[in->n++];
-	*car = (struct tcp_car){.id = f->id,
-				.left = f->length,
-				.last = f->flags & TCP_LAST,
-				.data = f->op == TCP_DATA};
-	lane->heads_end = !(f->flags & TCP_MORE);
+	payload = &in->payload[in->n++];
+	*payload = (struct tcp_payload){.id = f->id,
+					.left = f->length,
+					.last = f->flags & TCP_LAST,
+					.data = f->op == TCP_DATA};
+	lane->headers_end = !(f->flags & TCP_MORE);
 	lane->read_on =
 		f->length < TCP_BULK_LEN ? READ_ON : in->n * TCP_HEAD_LEN;
-	return car;
+	return payload;
 }
 
 static void take_write(struct tcp_lane *lane, const struct tcp_frame *f)
 {
-	struct tcp_car *car = add_car(lane, f);
+	struct tcp_payload *payload = add_payload(lane, f);
 
-	if (!car)
+	if (!payload)
 		return;
-	car->stream = TCP_STREAM_REGION;
-	car->key = f->key;
-	car->address = f->address;
+	payload->stream = TCP_STREAM_REGION;
+	payload->key = f->key;
+	payload->address = f->address;
 	if (f->epoch != lane->ep->base->epoch)
-		car->err = -ESTALE;
+		payload->err = -ESTALE;
 }
 
 static void take_abort(struct tcp_lane *lane, const struct tcp_frame *f)
@@ -219,33 +220,33 @@ static bool was_asked_for(const struct tei_slice *slice,
 static void take_data(struct tcp_lane *lane, const struct tcp_frame *f)
 {
 	struct tei_slice *slice = find_read(lane, f->id);
-	struct tcp_car *car = add_car(lane, f);
+	struct tcp_payload *payload = add_payload(lane, f);
 
-	if (!car)
+	if (!payload)
 		return;
-	car->stream = TCP_STREAM_ORPHAN;
+	payload->stream = TCP_STREAM_ORPHAN;
 	if (!slice)
 		return;
 	if (!was_asked_for(slice, f)) {
 		tei_tcp_lane_bad(lane, "data that was not asked for");
 		return;
 	}
-	car->stream = TCP_STREAM_SLICE;
-	car->slice = slice;
+	payload->stream = TCP_STREAM_SLICE;
+	payload->slice = slice;
 	tcp_slice(slice)->announced.at += f->length;
 }
 
-static bool is_inside_train(const struct tcp_lane *lane)
+static bool is_inside_burst(const struct tcp_lane *lane)
 {
-	return lane->in && lane->in->n && !lane->heads_end;
+	return lane->in && lane->in->n && !lane->headers_end;
 }
 
 static void take_as_target(struct tcp_lane *lane, const struct tcp_frame *f)
 {
 	if (f->op == TCP_WRITE && !(f->flags & TCP_ABORT))
 		take_write(lane, f);
-	else if (is_inside_train(lane))
-		tei_tcp_lane_bad(lane, "train with a gap");
+	else if (is_inside_burst(lane))
+		tei_tcp_lane_bad(lane, "burst with a gap");
 	else if (f->op == TCP_WRITE)
 		take_abort(lane, f);
 	else if (f->op == TCP_READ)
@@ -260,8 +261,8 @@ static void take_as_initiator(struct tcp_lane *lane, const struct tcp_frame *f)
 		tei_tcp_lane_bad(lane, "id that was never used");
 	else if (f->op == TCP_DATA)
 		take_data(lane, f);
-	else if (is_inside_train(lane))
-		tei_tcp_lane_bad(lane, "train with a gap");
+	else if (is_inside_burst(lane))
+		tei_tcp_lane_bad(lane, "burst with a gap");
 	else if (f->op == TCP_ANSWER)
 		take_answer(lane, f);
 	else
@@ -282,31 +283,32 @@ void tei_tcp_take_frame(struct tcp_lane *lane, const uint8_t *head)
 
 /* ---- payload ---- */
 
-void tei_tcp_refuse(struct tcp_lane *lane, struct tcp_car *car, int err)
+void tei_tcp_refuse(struct tcp_lane *lane, struct tcp_payload *payload, int err)
 {
 	lane->rail->base->refused_slices++;
-	lane->refused_id = car->id;
-	car->stream = TCP_STREAM_ORPHAN;
-	if (!tei_tcp_owe_answer(lane, car->id, err))
+	lane->refused_id = payload->id;
+	payload->stream = TCP_STREAM_ORPHAN;
+	if (!tei_tcp_owe_answer(lane, payload->id, err))
 		tei_tcp_lane_bad(lane, too_many);
 }
 
-void tei_tcp_car_end(struct tcp_lane *lane)
+void tei_tcp_payload_end(struct tcp_lane *lane)
 {
-	struct tcp_train *in = lane->in;
-	const struct tcp_car *car = &in->car[in->at++];
+	struct tcp_burst *in = lane->in;
+	const struct tcp_payload *payload = &in->payload[in->at++];
 
 	if (in->at == in->n)
 		in->at = in->n = 0;
-	if (!car->last)
+	if (!payload->last)
 		return;
-	if (car->stream == TCP_STREAM_REGION) {
-		if (!tei_tcp_owe_answer(lane, car->id, 0))
+	if (payload->stream == TCP_STREAM_REGION) {
+		if (!tei_tcp_owe_answer(lane, payload->id, 0))
 			tei_tcp_lane_bad(lane, too_many);
-	} else if (car->data) {
+	} else if (payload->data) {
 		if (!count_answer(lane))
 			tei_tcp_lane_bad(lane, "answer to nothing");
-		else if (car->stream == TCP_STREAM_SLICE)
-			tei_tcp_slice_end(car->slice, 0, car->slice->length);
+		else if (payload->stream == TCP_STREAM_SLICE)
+			tei_tcp_slice_end(payload->slice, 0,
+					  payload->slice->length);
 	}
 }

@@ -16,17 +16,17 @@
 
 void tei_tcp_gone_in(struct tcp_lane *lane)
 {
-	struct tcp_car *car = &lane->in->car[lane->in->at];
+	struct tcp_payload *payload = &lane->in->payload[lane->in->at];
 	const struct tcp_hold *hold;
 
-	if (car->stream == TCP_STREAM_SLICE) {
-		tei_tcp_slice_gone(car->slice);
+	if (payload->stream == TCP_STREAM_SLICE) {
+		tei_tcp_slice_gone(payload->slice);
 		return;
 	}
-	hold = tei_tcp_held(lane->rail, car, TE_ACCESS_REMOTE_WRITE);
+	hold = tei_tcp_held(lane->rail, payload, TE_ACCESS_REMOTE_WRITE);
 	if (hold)
 		tei_region_doubt(lane->ep->base, hold->pin);
-	tei_tcp_refuse(lane, car, -EFAULT);
+	tei_tcp_refuse(lane, payload, -EFAULT);
 }
 
 static bool is_slice_there(const struct tei_slice *slice)
@@ -41,38 +41,39 @@ static bool is_slice_there(const struct tei_slice *slice)
 	return true;
 }
 
-/* Of cars[n]; those of the same slice are all over with the first one. */
+/* Of payloads[n]; those of the same slice are all over with the first one. */
 static uint32_t give_up_slices(struct tcp_lane *lane,
-			       const struct tcp_train *train)
+			       const struct tcp_burst *burst)
 {
 	uint32_t found = 0;
 
-	for (uint32_t i = train->at; i < train->n; i++) {
-		const struct tcp_car *car = &train->car[i];
+	for (uint32_t i = burst->at; i < burst->n; i++) {
+		const struct tcp_payload *payload = &burst->payload[i];
 
-		if (car->stream != TCP_STREAM_SLICE ||
-		    tcp_slice(car->slice)->lane != lane ||
-		    is_slice_there(car->slice) || !tei_tcp_is_quiet(car->slice))
+		if (payload->stream != TCP_STREAM_SLICE ||
+		    tcp_slice(payload->slice)->lane != lane ||
+		    is_slice_there(payload->slice) ||
+		    !tei_tcp_is_quiet(payload->slice))
 			continue;
-		tei_tcp_slice_gone(car->slice);
+		tei_tcp_slice_gone(payload->slice);
 		found++;
 	}
 	return found;
 }
 
 static uint32_t doubt_regions(struct tcp_lane *lane,
-			      const struct tcp_train *train)
+			      const struct tcp_burst *burst)
 {
 	uint32_t found = 0;
 
-	for (uint32_t i = train->at; i < train->n; i++) {
-		const struct tcp_car *car = &train->car[i];
+	for (uint32_t i = burst->at; i < burst->n; i++) {
+		const struct tcp_payload *payload = &burst->payload[i];
 		const struct tcp_hold *hold;
 
-		if (car->stream != TCP_STREAM_REGION ||
-		    tei_is_usable(car->address, car->left, false))
+		if (payload->stream != TCP_STREAM_REGION ||
+		    tei_is_usable(payload->address, payload->left, false))
 			continue;
-		hold = tei_tcp_held(lane->rail, car, TE_ACCESS_REMOTE_READ);
+		hold = tei_tcp_held(lane->rail, payload, TE_ACCESS_REMOTE_READ);
 		if (!hold)
 			continue;
 		tei_region_doubt(lane->ep->base, hold->pin);
@@ -83,8 +84,8 @@ static uint32_t doubt_regions(struct tcp_lane *lane,
 
 int tei_tcp_gone_out(struct tcp_lane *lane)
 {
-	const struct tcp_train *planned = &lane->rail->plan->train;
-	const struct tcp_train *out = lane->out;
+	const struct tcp_burst *planned = &lane->rail->plan->burst;
+	const struct tcp_burst *out = lane->out;
 	uint32_t found;
 
 	/* Data of a READ that was announced cannot be taken back. */

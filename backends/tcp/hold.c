@@ -2,7 +2,7 @@
 /*
  * hold.c - a target's memory, pinned for the time of one call
  *
- * A train of small frames mostly goes to one region. Pinning what lies between
+ * A burst of small frames mostly goes to one region. Pinning what lies between
  * its lowest and its highest byte checks all of them at once: a region is one
  * range, so the whole lies inside it exactly when every part does. Where that
  * is refused each frame is checked alone, and only the bad one is refused.
@@ -13,35 +13,37 @@
 #include <errno.h>
 
 const struct tcp_hold *tei_tcp_held(const struct tcp_rail *rail,
-				    const struct tcp_car *car, uint32_t access)
+				    const struct tcp_payload *payload,
+				    uint32_t access)
 {
 	for (uint32_t i = 0; i < rail->n_holds; i++) {
 		const struct tcp_hold *h = &rail->holds[i];
 
-		if (h->key == car->key && h->access == access &&
-		    car->address >= h->from &&
-		    car->address + car->left <= h->to)
+		if (h->key == payload->key && h->access == access &&
+		    payload->address >= h->from &&
+		    payload->address + payload->left <= h->to)
 			return h;
 	}
 	return NULL;
 }
 
-static bool wraps(const struct tcp_car *car)
+static bool wraps(const struct tcp_payload *payload)
 {
-	return car->address + car->left < car->address;
+	return payload->address + payload->left < payload->address;
 }
 
-/* Widen @h to the cars that are good at first sight and of its region. */
-static void widen(struct tcp_hold *h, const struct tcp_car *car, uint32_t n)
+/* Widen @h to the payloads that are good at first sight and of its region. */
+static void widen(struct tcp_hold *h, const struct tcp_payload *payload,
+		  uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t end = car[i].address + car[i].left;
+		uint64_t end = payload[i].address + payload[i].left;
 
-		if (car[i].stream != TCP_STREAM_REGION || car[i].err ||
-		    car[i].key != h->key || wraps(&car[i]))
+		if (payload[i].stream != TCP_STREAM_REGION || payload[i].err ||
+		    payload[i].key != h->key || wraps(&payload[i]))
 			continue;
-		if (car[i].address < h->from)
-			h->from = car[i].address;
+		if (payload[i].address < h->from)
+			h->from = payload[i].address;
 		if (end > h->to)
 			h->to = end;
 	}
@@ -59,13 +61,14 @@ static int pin(const struct tcp_lane *lane, struct tcp_hold *h)
 	return rc;
 }
 
-/* As wide as the train wants it, or else for car[0] alone. */
-static int pin_best(const struct tcp_lane *lane, const struct tcp_car *car,
-		    uint32_t n, struct tcp_hold *h)
+/* As wide as the burst wants it, or else for payload[0] alone. */
+static int pin_best(const struct tcp_lane *lane,
+		    const struct tcp_payload *payload, uint32_t n,
+		    struct tcp_hold *h)
 {
 	struct tcp_hold alone = *h;
 
-	widen(h, car + 1, n - 1);
+	widen(h, payload + 1, n - 1);
 	if (h->from != alone.from || h->to != alone.to) {
 		if (!pin(lane, h))
 			return 0;
@@ -74,29 +77,29 @@ static int pin_best(const struct tcp_lane *lane, const struct tcp_car *car,
 	return pin(lane, h);
 }
 
-int tei_tcp_hold(struct tcp_lane *lane, const struct tcp_car *car, uint32_t n,
-		 uint32_t access, void **local)
+int tei_tcp_hold(struct tcp_lane *lane, const struct tcp_payload *payload,
+		 uint32_t n, uint32_t access, void **local)
 {
 	struct tcp_rail *rail = lane->rail;
-	const struct tcp_hold *held = tei_tcp_held(rail, car, access);
-	struct tcp_hold h = {.key = car->key,
-			     .from = car->address,
-			     .to = car->address + car->left,
+	const struct tcp_hold *held = tei_tcp_held(rail, payload, access);
+	struct tcp_hold h = {.key = payload->key,
+			     .from = payload->address,
+			     .to = payload->address + payload->left,
 			     .access = access};
 	int rc;
 
 	if (!held) {
-		if (wraps(car))
+		if (wraps(payload))
 			return -EFAULT;
 		if (rail->n_holds == TCP_HOLDS_MAX)
 			return -EAGAIN;
-		rc = pin_best(lane, car, n, &h);
+		rc = pin_best(lane, payload, n, &h);
 		if (rc < 0)
 			return rc;
 		rail->holds[rail->n_holds++] = h;
 		held = &h;
 	}
-	*local = held->local + (car->address - held->from);
+	*local = held->local + (payload->address - held->from);
 	return 0;
 }
 

@@ -178,15 +178,15 @@ void tei_tcp_lane_close(struct tcp_lane *lane)
 /* Not before nobody looks at it any more. */
 static void lane_free(struct tcp_lane *lane)
 {
-	struct tcp_train *out = lane->out;
+	struct tcp_burst *out = lane->out;
 
 	for (uint32_t i = out ? out->at : 0; out && i < out->n; i++) {
-		if (out->car[i].stream == TCP_STREAM_ORPHAN)
-			tei_free(out->car[i].copy);
+		if (out->payload[i].stream == TCP_STREAM_ORPHAN)
+			tei_free(out->payload[i].copy);
 	}
 	tei_free(lane->out);
 	tei_free(lane->in);
-	tei_free(lane->stub);
+	tei_free(lane->headers);
 	tei_free(lane->debts);
 	tei_free(lane->zerocopy);
 	tei_free(lane);
@@ -264,14 +264,14 @@ static void send_hello(struct tcp_lane *lane, enum tcp_op op, int err)
 
 	if (op == TCP_HELLO)
 		memcpy(h.token, lane->ep->token, TCP_TOKEN_LEN);
-	lane->stub = tei_malloc(TCP_HEAD_LEN);
-	if (!lane->stub) {
+	lane->headers = tei_malloc(TCP_HEAD_LEN);
+	if (!lane->headers) {
 		tei_tcp_lane_fail(lane, -ENOMEM);
 		return;
 	}
-	tei_tcp_hello_encode(&h, lane->stub);
-	lane->stub_at = 0;
-	lane->stub_len = TCP_HEAD_LEN;
+	tei_tcp_hello_encode(&h, lane->headers);
+	lane->headers_at = 0;
+	lane->headers_len = TCP_HEAD_LEN;
 	tei_tcp_send(lane);
 }
 

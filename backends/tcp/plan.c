@@ -3,8 +3,8 @@
  * plan.c - what goes out next on a lane, put into one vectored write
  *
  * In this order: headers that are half sent, payload that was announced
- * before, and one new block: headers without payload, headers of a new train,
- * the train's payload. Nothing is changed here but the plan; it is up to the
+ * before, and one new block: headers without payload, headers of a new burst,
+ * the burst's payload. Nothing is changed here but the plan; it is up to the
  * kernel how much of it becomes true. The new block's headers go as a whole or
  * not at all (send.c keeps what is missing of them). Payload that the kernel
  * borrows goes alone.
@@ -26,22 +26,23 @@ static void plan_memory(struct tcp_plan *p, const void *bytes, size_t len)
 	p->bytes += len;
 }
 
-static void plan_head(struct tcp_plan *p, const struct tcp_frame *f)
+static void plan_header(struct tcp_plan *p, const struct tcp_frame *f)
 {
-	assert(p->n_heads < TCP_HEADS_MAX);
-	tei_tcp_frame_encode(f, p->heads[p->n_heads++]);
+	assert(p->n_headers < TCP_HEADERS_MAX);
+	tei_tcp_frame_encode(f, p->headers[p->n_headers++]);
 }
 
 /* ---- payload ---- */
 
 struct layout {
-	const struct tcp_train *train;
+	const struct tcp_burst *burst;
 	bool is_new;
 	struct tei_slice *slice; /* whose memory the cursor walks */
 	struct tcp_cursor cursor;
-	uint32_t whole; /* index of the first car that is not wholly in iov */
-	bool begun;     /* a part of that one is */
-	int err;        /* why its memory cannot be had */
+	uint32_t
+		whole; /* index of the first payload that is not wholly in iov */
+	bool begun;    /* a part of that one is */
+	int err;       /* why its memory cannot be had */
 };
 
 /*
@@ -60,64 +61,65 @@ static void fetch(const struct iovec *runs, uint32_t n)
 
 /* False: it does not fit, or not wholly. */
 static bool lay_slice(struct tcp_plan *p, struct layout *l,
-		      const struct tcp_car *car)
+		      const struct tcp_payload *payload)
 {
-	const struct tcp_slice *s = tcp_slice(car->slice);
+	const struct tcp_slice *s = tcp_slice(payload->slice);
 	uint64_t covered;
 	uint32_t n;
 
-	if (car->slice != l->slice) {
-		l->slice = car->slice;
+	if (payload->slice != l->slice) {
+		l->slice = payload->slice;
 		l->cursor = l->is_new ? s->announced : s->passed;
 	}
-	covered = tei_tcp_gather(car->slice, &l->cursor, car->left,
+	covered = tei_tcp_gather(payload->slice, &l->cursor, payload->left,
 				 p->iov + p->n_iov, TCP_IOV_MAX - p->n_iov, &n);
-	if (l->is_new && car->slice->crc_len >= TCP_BULK_LEN)
+	if (l->is_new && payload->slice->crc_len >= TCP_BULK_LEN)
 		fetch(p->iov + p->n_iov, n);
 	p->n_iov += n;
 	p->bytes += covered;
 	l->begun = covered;
-	return covered == car->left;
+	return covered == payload->left;
 }
 
 static bool lay_region(struct tcp_lane *lane, struct tcp_plan *p,
-		       struct layout *l, const struct tcp_car *car)
+		       struct layout *l, const struct tcp_payload *payload)
 {
-	uint32_t n = l->train->n - l->whole;
+	uint32_t n = l->burst->n - l->whole;
 	void *local;
 	int rc;
 
-	rc = tei_tcp_hold(lane, car, n, TE_ACCESS_REMOTE_READ, &local);
+	rc = tei_tcp_hold(lane, payload, n, TE_ACCESS_REMOTE_READ, &local);
 	if (rc < 0) {
 		l->err = rc == -EAGAIN ? 0 : rc;
 		return false;
 	}
-	plan_memory(p, local, car->left);
+	plan_memory(p, local, payload->left);
 	return true;
 }
 
-static bool lay_car(struct tcp_lane *lane, struct tcp_plan *p, struct layout *l)
+static bool lay_payload(struct tcp_lane *lane, struct tcp_plan *p,
+			struct layout *l)
 {
-	const struct tcp_car *car = &l->train->car[l->whole];
+	const struct tcp_payload *payload = &l->burst->payload[l->whole];
 
 	l->begun = false;
 	if (p->n_iov == TCP_IOV_MAX)
 		return false;
-	switch (car->stream) {
+	switch (payload->stream) {
 	case TCP_STREAM_SLICE:
-		return lay_slice(p, l, car);
+		return lay_slice(p, l, payload);
 	case TCP_STREAM_REGION:
-		return lay_region(lane, p, l, car);
+		return lay_region(lane, p, l, payload);
 	default:
-		plan_memory(p, car->copy + car->copy_at, car->left);
+		plan_memory(p, payload->copy + payload->copy_at, payload->left);
 		return true;
 	}
 }
 
 static void lay_out(struct tcp_lane *lane, struct tcp_plan *p, struct layout *l)
 {
-	for (l->whole = l->train->at; l->whole < l->train->n; l->whole++) {
-		if (!lay_car(lane, p, l))
+	for (l->whole = l->burst->at; l->whole < l->burst->n; l->whole++) {
+		if (!lay_payload(lane, p, l))
 			return;
 	}
 	l->begun = false;
@@ -134,7 +136,7 @@ static void plan_answers(struct tcp_lane *lane, struct tcp_plan *p)
 				      .id = a->id,
 				      .length = a->count};
 
-		plan_head(p, &f);
+		plan_header(p, &f);
 		p->n_answers++;
 	}
 }
@@ -146,7 +148,7 @@ static void plan_abort(const struct tcp_lane *lane, struct tcp_plan *p)
 
 	if (!f.id)
 		return;
-	plan_head(p, &f);
+	plan_header(p, &f);
 	p->abort_id = f.id;
 }
 
@@ -177,39 +179,39 @@ static uint64_t plan_asks(const struct tcp_lane *lane, struct tcp_plan *p)
 		frame_of(tei_list_entry(pos, struct tei_slice, link), TCP_READ,
 			 0, &f);
 		f.id = id++;
-		plan_head(p, &f);
+		plan_header(p, &f);
 		p->n_asks++;
 	}
 	return id;
 }
 
-/* ---- the new train ---- */
+/* ---- the new burst ---- */
 
 struct loading {
-	uint32_t room;  /* cars */
+	uint32_t room;  /* payloads */
 	uint64_t bytes; /* that may still be added, about */
 	uint64_t frame; /* most payload of one */
 };
 
 static bool is_loaded(const struct tcp_plan *p, const struct loading *load)
 {
-	return p->train.n >= load->room || !load->bytes;
+	return p->burst.n >= load->room || !load->bytes;
 }
 
-/* Cut @f to one frame of what it stands for; the car to go with it. */
-static struct tcp_car *load_car(struct tcp_plan *p, struct loading *load,
-				struct tcp_frame *f)
+/* Cut @f to one frame of what it stands for; the payload to go with it. */
+static struct tcp_payload *
+load_payload(struct tcp_plan *p, struct loading *load, struct tcp_frame *f)
 {
-	struct tcp_car *car = &p->train.car[p->train.n];
+	struct tcp_payload *payload = &p->burst.payload[p->burst.n];
 
 	if (f->length <= load->frame)
 		f->flags |= TCP_LAST;
 	else
 		f->length = load->frame;
-	p->frames[p->train.n++] = *f;
+	p->frames[p->burst.n++] = *f;
 	load->bytes -= f->length < load->bytes ? f->length : load->bytes;
-	*car = (struct tcp_car){.id = f->id, .left = f->length};
-	return car;
+	*payload = (struct tcp_payload){.id = f->id, .left = f->length};
+	return payload;
 }
 
 static void load_writes(const struct tcp_lane *lane, struct tcp_plan *p,
@@ -222,16 +224,16 @@ static void load_writes(const struct tcp_lane *lane, struct tcp_plan *p,
 		struct tcp_frame f;
 
 		for (; at < slice->length; at += f.length) {
-			struct tcp_car *car;
+			struct tcp_payload *payload;
 
 			if (is_loaded(p, load))
 				return;
 			frame_of(slice, TCP_WRITE, at, &f);
 			if (!f.id)
 				f.id = id;
-			car = load_car(p, load, &f);
-			car->stream = TCP_STREAM_SLICE;
-			car->slice = slice;
+			payload = load_payload(p, load, &f);
+			payload->stream = TCP_STREAM_SLICE;
+			payload->slice = slice;
 		}
 		if (!tcp_slice(slice)->id)
 			id++;
@@ -249,15 +251,15 @@ static void load_served(const struct tcp_lane *lane, struct tcp_plan *p,
 			return;
 		f.offset = served->sent;
 		for (; f.offset < served->length; f.offset += f.length) {
-			struct tcp_car *car;
+			struct tcp_payload *payload;
 
 			if (is_loaded(p, load))
 				return;
 			f.length = served->length - f.offset;
-			car = load_car(p, load, &f);
-			car->stream = TCP_STREAM_REGION;
-			car->key = served->key;
-			car->address = served->address + f.offset;
+			payload = load_payload(p, load, &f);
+			payload->stream = TCP_STREAM_REGION;
+			payload->key = served->key;
+			payload->address = served->address + f.offset;
 		}
 	}
 }
@@ -276,26 +278,26 @@ static void note_refused(struct tcp_lane *lane, uint64_t id, int err)
 	}
 }
 
-/* Payload first, for it decides how long the train can be. */
-static void plan_train(struct tcp_lane *lane, struct tcp_plan *p)
+/* Payload first, for it decides how long the burst can be. */
+static void plan_burst(struct tcp_lane *lane, struct tcp_plan *p)
 {
-	struct layout l = {.train = &p->train, .is_new = true};
+	struct layout l = {.burst = &p->burst, .is_new = true};
 	uint32_t n_iov = p->n_iov;
 	size_t bytes = p->bytes;
 
 	lay_out(lane, p, &l);
 	if (l.err)
-		note_refused(lane, p->train.car[l.whole].id, l.err);
-	p->train.n = l.whole + l.begun;
-	if (p->train.n && tei_tcp_may_lend(lane, &p->train)) {
+		note_refused(lane, p->burst.payload[l.whole].id, l.err);
+	p->burst.n = l.whole + l.begun;
+	if (p->burst.n && tei_tcp_may_lend(lane, &p->burst)) {
 		p->n_iov = n_iov;
 		p->bytes = bytes;
 		p->headless = true;
 	}
-	for (uint32_t i = 0; i < p->train.n; i++) {
-		if (i + 1 < p->train.n)
+	for (uint32_t i = 0; i < p->burst.n; i++) {
+		if (i + 1 < p->burst.n)
 			p->frames[i].flags |= TCP_MORE;
-		plan_head(p, &p->frames[i]);
+		plan_header(p, &p->frames[i]);
 	}
 }
 
@@ -314,10 +316,10 @@ static uint64_t chunk_of(const struct tcp_lane *lane)
 static void plan_block(struct tcp_lane *lane, struct tcp_plan *p)
 {
 	const struct tcp_config *config = tcp_config(lane->rail);
-	const struct tcp_train *out = lane->out;
+	const struct tcp_burst *out = lane->out;
 	uint64_t chunk = chunk_of(lane);
-	struct loading load = {.frame = config->frame, .room = TCP_TRAIN_MAX};
-	uint32_t heads = p->n_iov++;
+	struct loading load = {.frame = config->frame, .room = TCP_BURST_MAX};
+	uint32_t headers = p->n_iov++;
 
 	if (out)
 		load.room -= out->n - out->at;
@@ -330,26 +332,27 @@ static void plan_block(struct tcp_lane *lane, struct tcp_plan *p)
 		plan_abort(lane, p);
 		load_writes(lane, p, &load, plan_asks(lane, p));
 	}
-	plan_train(lane, p);
-	p->iov[heads].iov_base = p->heads;
-	p->iov[heads].iov_len = p->n_heads * (size_t)TCP_HEAD_LEN;
-	p->bytes += p->iov[heads].iov_len;
+	plan_burst(lane, p);
+	p->iov[headers].iov_base = p->headers;
+	p->iov[headers].iov_len = p->n_headers * (size_t)TCP_HEAD_LEN;
+	p->bytes += p->iov[headers].iov_len;
 }
 
 int tei_tcp_plan(struct tcp_lane *lane)
 {
 	struct tcp_plan *p = lane->rail->plan;
-	struct layout old = {.train = lane->out};
+	struct layout old = {.burst = lane->out};
 	bool lends;
 
-	p->n_iov = p->n_answers = p->n_asks = p->n_heads = 0;
-	p->train.at = p->train.n = 0;
+	p->n_iov = p->n_answers = p->n_asks = p->n_headers = 0;
+	p->burst.at = p->burst.n = 0;
 	p->bytes = p->abort_id = 0;
 	p->headless = p->lends = false;
 	lends = lane->out && tei_tcp_may_lend(lane, lane->out);
-	if (lane->stub_len)
-		plan_memory(p, lane->stub + lane->stub_at, lane->stub_len);
-	if (lends && lane->stub_len)
+	if (lane->headers_len)
+		plan_memory(p, lane->headers + lane->headers_at,
+			    lane->headers_len);
+	if (lends && lane->headers_len)
 		p->headless = true;
 	else if (lane->out)
 		lay_out(lane, p, &old);
@@ -368,7 +371,7 @@ bool tei_tcp_has_more(const struct tcp_lane *lane)
 {
 	const struct tcp_debts *d = lane->debts;
 
-	return lane->stub_len || (lane->out && lane->out->n) ||
+	return lane->headers_len || (lane->out && lane->out->n) ||
 	       lane->abort_id || !tei_list_empty(&lane->reads) ||
 	       !tei_list_empty(&lane->writes) ||
 	       (d && (d->n_answers || d->n_reads));

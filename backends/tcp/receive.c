@@ -2,9 +2,9 @@
 /*
  * receive.c - the bytes that come in on a lane, read into their final place
  *
- * The headers of a train come before its payload, so one readv() can put the
+ * The headers of a burst come before its payload, so one readv() can put the
  * payload of many requests where it belongs. Behind it, it takes what follows
- * into the rail's scratch: after bulk as many headers as the last train had,
+ * into the rail's scratch: after bulk as many headers as the last burst had,
  * so that the next payload is read in place too; after small frames some more,
  * for copying a little costs less than another system call.
  */
@@ -39,10 +39,10 @@ ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
 	return got < 0 ? -errno : got;
 }
 
-/* A car is to be filled next; else a header is to come. */
+/* A payload is to be filled next; else a header is to come. */
 static bool in_payload(const struct tcp_lane *lane)
 {
-	return lane->in && lane->in->n && lane->heads_end;
+	return lane->in && lane->in->n && lane->headers_end;
 }
 
 /* ---- what has come ---- */
@@ -50,58 +50,58 @@ static bool in_payload(const struct tcp_lane *lane)
 /* @n bytes of payload have reached their place, or scratch. */
 static void payload_passed(struct tcp_lane *lane, uint64_t n)
 {
-	struct tcp_train *in = lane->in;
+	struct tcp_burst *in = lane->in;
 
 	atomic_fetch_add_explicit(&lane->rail->base->received_bytes, n,
 				  memory_order_relaxed);
 	tei_endpoint_moved(lane->ep->base);
 	while (n && lane->fd >= 0) {
-		struct tcp_car *car = &in->car[in->at];
-		uint64_t part = car->left < n ? car->left : n;
+		struct tcp_payload *payload = &in->payload[in->at];
+		uint64_t part = payload->left < n ? payload->left : n;
 
-		if (car->stream == TCP_STREAM_SLICE)
-			tei_tcp_pass(car->slice, part);
-		else if (car->stream == TCP_STREAM_REGION)
-			car->address += part;
-		car->left -= part;
+		if (payload->stream == TCP_STREAM_SLICE)
+			tei_tcp_pass(payload->slice, part);
+		else if (payload->stream == TCP_STREAM_REGION)
+			payload->address += part;
+		payload->left -= part;
 		n -= part;
-		if (!car->left)
-			tei_tcp_car_end(lane);
+		if (!payload->left)
+			tei_tcp_payload_end(lane);
 	}
 }
 
 /*
- * Where car[i] of a target goes. NULL: it is refused, and to be drained; or no
+ * Where payload[i] of a target goes. NULL: it is refused, and to be drained; or no
  * more can be pinned now (then it is still of a region); or the lane closed.
  */
 static void *place_of(struct tcp_lane *lane, uint32_t i)
 {
-	struct tcp_train *in = lane->in;
-	struct tcp_car *car = &in->car[i];
+	struct tcp_burst *in = lane->in;
+	struct tcp_payload *payload = &in->payload[i];
 	void *local;
-	int rc = car->err;
+	int rc = payload->err;
 
-	if (car->id == lane->refused_id) {
-		car->stream = TCP_STREAM_ORPHAN;
+	if (payload->id == lane->refused_id) {
+		payload->stream = TCP_STREAM_ORPHAN;
 		return NULL;
 	}
 	if (!rc)
-		rc = tei_tcp_hold(lane, car, in->n - i, TE_ACCESS_REMOTE_WRITE,
-				  &local);
+		rc = tei_tcp_hold(lane, payload, in->n - i,
+				  TE_ACCESS_REMOTE_WRITE, &local);
 	if (!rc)
 		return local;
 	if (rc != -EAGAIN)
-		tei_tcp_refuse(lane, car, rc);
+		tei_tcp_refuse(lane, payload, rc);
 	return NULL;
 }
 
-/* The same for the first car, which cannot wait. */
+/* The same for the first payload, which cannot wait. */
 static void *place_of_first(struct tcp_lane *lane)
 {
-	struct tcp_car *car = &lane->in->car[lane->in->at];
+	struct tcp_payload *payload = &lane->in->payload[lane->in->at];
 	void *local = place_of(lane, lane->in->at);
 
-	if (local || lane->fd < 0 || car->stream != TCP_STREAM_REGION)
+	if (local || lane->fd < 0 || payload->stream != TCP_STREAM_REGION)
 		return local;
 	tei_tcp_holds_release(lane);
 	return place_of(lane, lane->in->at);
@@ -112,7 +112,7 @@ static void *place_of_first(struct tcp_lane *lane)
 struct reading {
 	struct iovec iov[PIECES_MAX + 1];
 	uint32_t n_iov;
-	uint64_t most;           /* no more cars once iov covers these */
+	uint64_t most;           /* no more payloads once iov covers these */
 	uint64_t in_place;       /* bytes of payload that iov covers */
 	uint64_t asked;          /* in_place, and what follows */
 	struct tei_slice *slice; /* whose memory the cursor walks */
@@ -120,59 +120,61 @@ struct reading {
 };
 
 /* False: iov has no room for all of it. */
-static bool place_slice(struct reading *r, const struct tcp_car *car)
+static bool place_slice(struct reading *r, const struct tcp_payload *payload)
 {
 	uint64_t covered;
 	uint32_t n;
 
-	if (car->slice != r->slice) {
-		r->slice = car->slice;
-		r->cursor = tcp_slice(car->slice)->passed;
+	if (payload->slice != r->slice) {
+		r->slice = payload->slice;
+		r->cursor = tcp_slice(payload->slice)->passed;
 	}
-	covered = tei_tcp_gather(car->slice, &r->cursor, car->left,
+	covered = tei_tcp_gather(payload->slice, &r->cursor, payload->left,
 				 r->iov + r->n_iov, PIECES_MAX - r->n_iov, &n);
 	r->n_iov += n;
 	r->in_place += covered;
-	return covered == car->left;
+	return covered == payload->left;
 }
 
 static bool place_region(struct tcp_lane *lane, struct reading *r, uint32_t i)
 {
-	const struct tcp_car *car = &lane->in->car[i];
+	const struct tcp_payload *payload = &lane->in->payload[i];
 	void *local;
 
 	local = r->n_iov ? place_of(lane, i) : place_of_first(lane);
 	if (!local)
 		return false;
-	r->iov[r->n_iov++] = (struct iovec){local, car->left};
-	r->in_place += car->left;
+	r->iov[r->n_iov++] = (struct iovec){local, payload->left};
+	r->in_place += payload->left;
 	return true;
 }
 
 /* Its checksum is to be taken while the cache still has what came before it. */
-static bool is_enough(const struct reading *r, const struct tcp_car *car)
+static bool is_enough(const struct reading *r,
+		      const struct tcp_payload *payload)
 {
-	return car->stream == TCP_STREAM_SLICE && car->slice->crc_len &&
-	       r->in_place && r->in_place + car->left > TCP_CRC_LEN;
+	return payload->stream == TCP_STREAM_SLICE && payload->slice->crc_len &&
+	       r->in_place && r->in_place + payload->left > TCP_CRC_LEN;
 }
 
-/* Where the train's payload goes. True: all of it, what follows may too. */
+/* Where the burst's payload goes. True: all of it, what follows may too. */
 static bool place_payload(struct tcp_lane *lane, struct reading *r)
 {
-	const struct tcp_train *in = lane->in;
+	const struct tcp_burst *in = lane->in;
 
 	for (uint32_t i = in->at; i < in->n; i++) {
-		const struct tcp_car *car = &in->car[i];
+		const struct tcp_payload *payload = &in->payload[i];
 
 		if (r->n_iov == PIECES_MAX || r->in_place >= r->most ||
-		    is_enough(r, car))
+		    is_enough(r, payload))
 			return false;
-		if (car->stream == TCP_STREAM_REGION &&
+		if (payload->stream == TCP_STREAM_REGION &&
 		    !place_region(lane, r, i))
 			return false;
-		if (car->stream == TCP_STREAM_SLICE && !place_slice(r, car))
+		if (payload->stream == TCP_STREAM_SLICE &&
+		    !place_slice(r, payload))
 			return false;
-		if (car->stream == TCP_STREAM_ORPHAN)
+		if (payload->stream == TCP_STREAM_ORPHAN)
 			return false;
 	}
 	return true;
@@ -210,7 +212,7 @@ static void trim(struct reading *r, uint64_t len)
  */
 static size_t payload_from(struct tcp_lane *lane, size_t at, size_t len)
 {
-	const struct tcp_train *in = lane->in;
+	const struct tcp_burst *in = lane->in;
 	struct reading r;
 	ssize_t n;
 
@@ -223,9 +225,10 @@ static size_t payload_from(struct tcp_lane *lane, size_t at, size_t len)
 		n = preadv(lane->rail->scratch_fd, r.iov, (int)r.n_iov,
 			   (off_t)at);
 	} else {
-		const struct tcp_car *car = &in->car[in->at]; /* drained */
+		const struct tcp_payload *payload =
+			&in->payload[in->at]; /* drained */
 
-		n = (ssize_t)(car->left < len ? car->left : len);
+		n = (ssize_t)(payload->left < len ? payload->left : len);
 	}
 	if (n <= 0) {
 		tei_tcp_gone_in(lane);
@@ -262,13 +265,13 @@ static void parse(struct tcp_lane *lane, size_t len)
 
 /* ---- reading ---- */
 
-/* Of the headers to come, those that the last train had. */
-static size_t room_for_heads(const struct tcp_lane *lane)
+/* Of the headers to come, those that the last burst had. */
+static size_t room_for_headers(const struct tcp_lane *lane)
 {
 	size_t have = lane->head_have;
 	size_t want = lane->read_on ? lane->read_on : READ_ON;
 
-	if (lane->in && lane->in->n && !lane->heads_end)
+	if (lane->in && lane->in->n && !lane->headers_end)
 		have += lane->in->n * (size_t)TCP_HEAD_LEN;
 	return want > have ? want - have : TCP_HEAD_LEN - lane->head_have;
 }
@@ -279,7 +282,7 @@ static void place(struct tcp_lane *lane, struct reading *r)
 
 	reading_init(r, UINT64_MAX);
 	if (!in_payload(lane))
-		room = room_for_heads(lane);
+		room = room_for_headers(lane);
 	else if (place_payload(lane, r))
 		room = lane->read_on;
 	else

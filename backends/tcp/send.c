@@ -4,7 +4,7 @@
  *
  * Only here does sending change a lane. As soon as one byte of the plan's new
  * block is on its way the whole block is true: its headers' rest is kept as a
- * stub, and its payload is announced and must follow.
+ * headers, and its payload is announced and must follow.
  */
 #include "backends/tcp/tcp.h"
 
@@ -19,52 +19,53 @@
 
 /* ---- payload that has gone ---- */
 
-static void orphan_sent(struct tcp_lane *lane, struct tcp_car *car)
+static void orphan_sent(struct tcp_lane *lane, struct tcp_payload *payload)
 {
 	lane->stalled_ms = tei_now_ms();
-	if (car->left)
+	if (payload->left)
 		return;
-	tei_free(car->copy);
+	tei_free(payload->copy);
 	if (!--lane->n_orphans)
 		tei_list_del(&lane->stalled);
 }
 
-static void car_sent(struct tcp_lane *lane, struct tcp_car *car, uint64_t n)
+static void payload_sent(struct tcp_lane *lane, struct tcp_payload *payload,
+			 uint64_t n)
 {
-	car->left -= n;
-	switch (car->stream) {
+	payload->left -= n;
+	switch (payload->stream) {
 	case TCP_STREAM_SLICE:
 		if (lane->zerocopy && lane->zerocopy->sending) {
-			tcp_slice(car->slice)->lent = true;
-			tcp_slice(car->slice)->lent_by =
+			tcp_slice(payload->slice)->lent = true;
+			tcp_slice(payload->slice)->lent_by =
 				lane->zerocopy->next - 1;
 		}
-		tei_tcp_pass(car->slice, n);
+		tei_tcp_pass(payload->slice, n);
 		break;
 	case TCP_STREAM_REGION:
-		car->address += n;
+		payload->address += n;
 		break;
 	default:
-		car->copy_at += n;
-		orphan_sent(lane, car);
+		payload->copy_at += n;
+		orphan_sent(lane, payload);
 		break;
 	}
 }
 
-static void payload_sent(struct tcp_lane *lane, uint64_t n)
+static void bytes_sent(struct tcp_lane *lane, uint64_t n)
 {
-	struct tcp_train *out = lane->out;
+	struct tcp_burst *out = lane->out;
 
 	if (!n)
 		return;
 	atomic_fetch_add_explicit(&lane->rail->base->sent_bytes, n,
 				  memory_order_relaxed);
 	while (n) {
-		struct tcp_car *car = &out->car[out->at];
-		uint64_t part = car->left < n ? car->left : n;
+		struct tcp_payload *payload = &out->payload[out->at];
+		uint64_t part = payload->left < n ? payload->left : n;
 
-		car_sent(lane, car, part);
-		if (!car->left)
+		payload_sent(lane, payload, part);
+		if (!payload->left)
 			out->at++;
 		n -= part;
 	}
@@ -92,32 +93,34 @@ static void asked(struct tcp_lane *lane, uint32_t n)
 	}
 }
 
-static void announce(struct tcp_lane *lane, const struct tcp_car *car)
+static void announce(struct tcp_lane *lane, const struct tcp_payload *payload)
 {
 	struct tcp_slice *s;
 
-	if (car->stream == TCP_STREAM_REGION) {
-		tei_tcp_read_sent(lane->debts, car->left);
+	if (payload->stream == TCP_STREAM_REGION) {
+		tei_tcp_read_sent(lane->debts, payload->left);
 		return;
 	}
-	s = tcp_slice(car->slice);
+	s = tcp_slice(payload->slice);
 	if (!s->id)
-		lane->next_id = car->id + 1;
-	s->id = car->id;
-	tei_tcp_skip(car->slice, &s->announced, car->left);
-	if (s->announced.at == car->slice->length)
-		to_sent(&lane->sent_writes, car->slice);
+		lane->next_id = payload->id + 1;
+	s->id = payload->id;
+	tei_tcp_skip(payload->slice, &s->announced, payload->left);
+	if (s->announced.at == payload->slice->length)
+		to_sent(&lane->sent_writes, payload->slice);
 }
 
-static void append(struct tcp_train *out, const struct tcp_train *train)
+static void append(struct tcp_burst *out, const struct tcp_burst *burst)
 {
 	uint32_t n = out->n - out->at;
 
 	if (out->at && n)
-		memmove(out->car, out->car + out->at, n * sizeof(*out->car));
-	memcpy(out->car + n, train->car, train->n * sizeof(*out->car));
+		memmove(out->payload, out->payload + out->at,
+			n * sizeof(*out->payload));
+	memcpy(out->payload + n, burst->payload,
+	       burst->n * sizeof(*out->payload));
 	out->at = 0;
-	out->n = n + train->n;
+	out->n = n + burst->n;
 }
 
 static void commit(struct tcp_lane *lane, const struct tcp_plan *p)
@@ -127,32 +130,32 @@ static void commit(struct tcp_lane *lane, const struct tcp_plan *p)
 	if (p->n_answers)
 		tei_tcp_answers_sent(lane->debts, p->n_answers);
 	asked(lane, p->n_asks);
-	for (uint32_t i = 0; i < p->train.n; i++)
-		announce(lane, &p->train.car[i]);
-	if (p->train.n)
-		append(lane->out, &p->train);
+	for (uint32_t i = 0; i < p->burst.n; i++)
+		announce(lane, &p->burst.payload[i]);
+	if (p->burst.n)
+		append(lane->out, &p->burst);
 }
 
 /* ---- what the kernel took ---- */
 
-static void stub_sent(struct tcp_lane *lane, size_t n)
+static void headers_sent(struct tcp_lane *lane, size_t n)
 {
-	lane->stub_at += (uint32_t)n;
-	lane->stub_len -= (uint32_t)n;
-	if (lane->stub_len)
+	lane->headers_at += (uint32_t)n;
+	lane->headers_len -= (uint32_t)n;
+	if (lane->headers_len)
 		return;
-	tei_free(lane->stub);
-	lane->stub = NULL;
+	tei_free(lane->headers);
+	lane->headers = NULL;
 }
 
-static int keep_stub(struct tcp_lane *lane, const void *bytes, size_t len)
+static int keep_headers(struct tcp_lane *lane, const void *bytes, size_t len)
 {
-	lane->stub = tei_malloc(len);
-	if (!lane->stub)
+	lane->headers = tei_malloc(len);
+	if (!lane->headers)
 		return -ENOMEM;
-	memcpy(lane->stub, bytes, len);
-	lane->stub_at = 0;
-	lane->stub_len = (uint32_t)len;
+	memcpy(lane->headers, bytes, len);
+	lane->headers_at = 0;
+	lane->headers_len = (uint32_t)len;
 	return 0;
 }
 
@@ -164,22 +167,23 @@ static size_t smaller(size_t a, size_t b)
 /* The first @n bytes of the plan are on their way. -ENOMEM. */
 static int took(struct tcp_lane *lane, const struct tcp_plan *p, size_t n)
 {
-	size_t heads = p->n_heads * (size_t)TCP_HEAD_LEN;
+	size_t headers = p->n_headers * (size_t)TCP_HEAD_LEN;
 	size_t old = smaller(n, p->old_bytes);
-	size_t part = smaller(old, lane->stub_len);
+	size_t part = smaller(old, lane->headers_len);
 
 	n -= old;
 	if (part)
-		stub_sent(lane, part);
-	payload_sent(lane, old - part);
+		headers_sent(lane, part);
+	bytes_sent(lane, old - part);
 	if (!n)
 		return 0;
 	commit(lane, p);
-	part = smaller(n, heads);
-	payload_sent(lane, n - part);
-	if (part == heads)
+	part = smaller(n, headers);
+	bytes_sent(lane, n - part);
+	if (part == headers)
 		return 0;
-	return keep_stub(lane, (const uint8_t *)p->heads + part, heads - part);
+	return keep_headers(lane, (const uint8_t *)p->headers + part,
+			    headers - part);
 }
 
 static ssize_t transmit(struct tcp_lane *lane, const struct tcp_plan *p)
@@ -205,7 +209,7 @@ static ssize_t transmit(struct tcp_lane *lane, const struct tcp_plan *p)
 /* Room for what the plan is about to announce. */
 static int make_room(struct tcp_lane *lane, const struct tcp_plan *p)
 {
-	if (!p->train.n || lane->out)
+	if (!p->burst.n || lane->out)
 		return 0;
 	lane->out = tei_malloc(sizeof(*lane->out));
 	if (!lane->out)
@@ -242,7 +246,7 @@ static int send_once(struct tcp_lane *lane, ssize_t *n)
 {
 	int rc = send_plan(lane, n);
 
-	if (!rc && lane->rail->plan->headless && !lane->stub_len)
+	if (!rc && lane->rail->plan->headless && !lane->headers_len)
 		rc = send_plan(lane, n);
 	return rc;
 }

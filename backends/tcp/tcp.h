@@ -45,7 +45,7 @@
 #define TCP_EXPRESS_LEN  (16u << 10) /* up to here it is no bulk */
 #define TCP_OVERTAKE_MAX 16          /* then who has waited goes first */
 #define TCP_IOV_MAX      1024
-#define TCP_HEADS_MAX    512
+#define TCP_HEADERS_MAX  512
 #define TCP_HOLDS_MAX    16
 #define TCP_HOT_MAX      4
 #define TCP_YOUNG_MAX    256 /* connections that have not said hello */
@@ -87,7 +87,7 @@ enum tcp_stream {
 };
 
 /* The payload of one frame whose header has gone, or come. */
-struct tcp_car {
+struct tcp_payload {
 	uint8_t stream; /* enum tcp_stream */
 	bool last;      /* of its id */
 	bool data;      /* DATA; else WRITE */
@@ -106,10 +106,10 @@ struct tcp_car {
 	};
 };
 
-/* Payload in the order in which it passes; car[at] is passing now. */
-struct tcp_train {
+/* Payload in the order in which it passes; payload[at] is passing now. */
+struct tcp_burst {
 	uint32_t at, n;
-	struct tcp_car car[TCP_TRAIN_MAX];
+	struct tcp_payload payload[TCP_BURST_MAX];
 };
 
 struct tcp_answer { /* @count ids from @id on have ended so */
@@ -163,15 +163,15 @@ struct tcp_lane {
 	/* Coming in. */
 	uint8_t head[TCP_HEAD_LEN];
 	uint32_t head_have;
-	bool heads_end;       /* all headers of the train are here */
-	uint32_t read_on;     /* bytes worth reading past a train */
+	bool headers_end;     /* all headers of the burst are here */
+	uint32_t read_on;     /* bytes worth reading past a burst */
 	uint64_t refused_id;  /* target: of the WRITE that was refused last */
-	struct tcp_train *in; /* owned; from the first frame on */
+	struct tcp_burst *in; /* owned; from the first frame on */
 
 	/* Going out. */
-	uint8_t *stub; /* owned; headers that are half sent, or NULL */
-	uint32_t stub_at, stub_len;
-	struct tcp_train *out;   /* owned; from the first frame on */
+	uint8_t *headers; /* owned; headers that are half sent, or NULL */
+	uint32_t headers_at, headers_len;
+	struct tcp_burst *out;   /* owned; from the first frame on */
 	uint32_t n_orphans;      /* in it */
 	uint64_t stalled_ms;     /* since when they have not moved */
 	struct tei_list stalled; /* rail->stalled, while there are some */
@@ -213,11 +213,11 @@ struct tcp_plan {
 	bool headless;    /* the payload follows at once, in another call */
 	/* What the new headers say, in this order. */
 	uint64_t abort_id;
-	uint32_t n_answers, n_asks, n_heads;
-	struct tcp_train train; /* new; its headers are the last ones */
+	uint32_t n_answers, n_asks, n_headers;
+	struct tcp_burst burst; /* new; its headers are the last ones */
 	struct iovec iov[TCP_IOV_MAX];
-	uint8_t heads[TCP_HEADS_MAX][TCP_HEAD_LEN];
-	struct tcp_frame frames[TCP_TRAIN_MAX]; /* those of the train */
+	uint8_t headers[TCP_HEADERS_MAX][TCP_HEAD_LEN];
+	struct tcp_frame frames[TCP_BURST_MAX]; /* those of the burst */
 };
 
 struct tcp_hold { /* [from, to) of the region of @key is pinned */
@@ -397,9 +397,9 @@ void tei_tcp_slice_gone(struct tei_slice *slice);
 
 /* For a socket just made, when the settings want it; else nothing. */
 void tei_tcp_zerocopy_open(struct tcp_lane *lane);
-/* What is left of the train may be lent to the kernel, and is worth it. */
+/* What is left of the burst may be lent to the kernel, and is worth it. */
 bool tei_tcp_may_lend(const struct tcp_lane *lane,
-		      const struct tcp_train *train);
+		      const struct tcp_burst *burst);
 /* sendmsg() by which the kernel borrows. As sendmsg(), with errno. */
 ssize_t tei_tcp_lend(struct tcp_lane *lane, const struct msghdr *msg);
 /* Ask the kernel first. The memory of the slice is not being sent any more. */
@@ -451,29 +451,31 @@ ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
 
 /* A header has come. It may close the lane. */
 void tei_tcp_take_frame(struct tcp_lane *lane, const uint8_t *head);
-/* The first car of the train has passed wholly. It may close the lane. */
-void tei_tcp_car_end(struct tcp_lane *lane);
-/* As target: answer why not, and let the car's payload pass by. */
-void tei_tcp_refuse(struct tcp_lane *lane, struct tcp_car *car, int err);
+/* The first payload of the burst has passed wholly. It may close the lane. */
+void tei_tcp_payload_end(struct tcp_lane *lane);
+/* As target: answer why not, and let the payload's payload pass by. */
+void tei_tcp_refuse(struct tcp_lane *lane, struct tcp_payload *payload,
+		    int err);
 
 /* ---- hold.c ---- */
 
 /*
- * Where car[0] is in this target's memory, pinned until
- * tei_tcp_holds_release(); those of the following n - 1 cars that go to the
+ * Where payload[0] is in this target's memory, pinned until
+ * tei_tcp_holds_release(); those of the following n - 1 payloads that go to the
  * same region are pinned along with it. -EAGAIN: release first; or as
  * tei_region_pin().
  */
-int tei_tcp_hold(struct tcp_lane *lane, const struct tcp_car *car, uint32_t n,
-		 uint32_t access, void **local);
+int tei_tcp_hold(struct tcp_lane *lane, const struct tcp_payload *payload,
+		 uint32_t n, uint32_t access, void **local);
 void tei_tcp_holds_release(struct tcp_lane *lane);
-/* The hold that the car has got; NULL: none. */
+/* The hold that the payload has got; NULL: none. */
 const struct tcp_hold *tei_tcp_held(const struct tcp_rail *rail,
-				    const struct tcp_car *car, uint32_t access);
+				    const struct tcp_payload *payload,
+				    uint32_t access);
 
 /* ---- gone.c ---- */
 
-/* The kernel could not write where the first car that comes in goes. */
+/* The kernel could not write where the first payload that comes in goes. */
 void tei_tcp_gone_in(struct tcp_lane *lane);
 /*
  * The kernel could not read something of the plan: those whose memory it is

@@ -22,7 +22,7 @@
 #define TCP_LENGTH_MAX  (1ull << 40) /* bytes of one READ */
 #define TCP_LANES_MAX   16
 #define TCP_WINDOW      256 /* unanswered requests of a lane */
-#define TCP_TRAIN_MAX   128 /* frames whose headers go before all payload */
+#define TCP_BURST_MAX   128 /* frames whose headers go before all payload */
 
 enum tcp_op {
 	TCP_HELLO = 1,   /* initiator: this lane belongs to that token */

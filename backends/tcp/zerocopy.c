@@ -51,7 +51,7 @@ void tei_tcp_zerocopy_open(struct tcp_lane *lane)
 /* ---- lending ---- */
 
 bool tei_tcp_may_lend(const struct tcp_lane *lane,
-		      const struct tcp_train *train)
+		      const struct tcp_burst *burst)
 {
 	const struct tcp_zerocopy *z = lane->zerocopy;
 	uint64_t bytes = 0;
@@ -59,8 +59,8 @@ bool tei_tcp_may_lend(const struct tcp_lane *lane,
 	if (!z || lane->n_orphans || z->n_copied >= COPIED_MAX ||
 	    z->next - z->upto >= LENT_MAX)
 		return false;
-	for (uint32_t i = train->at; i < train->n; i++)
-		bytes += train->car[i].left;
+	for (uint32_t i = burst->at; i < burst->n; i++)
+		bytes += burst->payload[i].left;
 	return bytes >= tcp_config(lane->rail)->zerocopy;
 }
 

@@ -274,7 +274,7 @@ static void cancelled_frame_is_finished_as_the_peer_reads(void **state)
 	assert_int_equal(m.s->err, -ECANCELED);
 	next = fake_slice_create(&m.p, TEI_WRITE, raw_region, 0, &iov, 1);
 	assert_int_equal(ops->post(m.p.initiator, &next->slice, 1), 1);
-	do { /* trains of the first id, its abort, then the second id */
+	do { /* bursts of the first id, its abort, then the second id */
 		payload = 0;
 		do {
 			raw_get_all(m.fd, head, sizeof(head));

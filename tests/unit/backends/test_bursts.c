@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_trains.c - frames whose headers go ahead of their payload
+ * test_bursts.c - frames whose headers go ahead of their payload
  *
  * What goes out is read by a socket of the test's own and taken apart; what
  * comes in is put together by hand, rightly and wrongly.
@@ -76,7 +76,7 @@ static struct tcp_frame get_head(int fd)
 	return f;
 }
 
-static void train_is_applied_and_answered_at_once(void **state)
+static void burst_is_applied_and_answered_at_once(void **state)
 {
 	struct tcp_frame f;
 	struct known k;
@@ -107,7 +107,7 @@ static void train_is_applied_and_answered_at_once(void **state)
 	forget(&k);
 }
 
-static void bad_car_of_a_train_is_refused_alone(void **state)
+static void bad_payload_of_a_burst_is_refused_alone(void **state)
 {
 	struct tcp_frame f;
 	struct known k;
@@ -139,13 +139,13 @@ static void bad_car_of_a_train_is_refused_alone(void **state)
 	forget(&k);
 }
 
-static void train_longer_than_allowed_ends_the_endpoint(void **state)
+static void burst_longer_than_allowed_ends_the_endpoint(void **state)
 {
 	struct known k;
 
 	(void)state;
 	know(&k);
-	for (uint64_t i = 0; i <= TCP_TRAIN_MAX; i++) {
+	for (uint64_t i = 0; i <= TCP_BURST_MAX; i++) {
 		struct tcp_frame f = write_of(i + 1, i, 1, TCP_LAST | TCP_MORE);
 
 		put_head(k.fd, &f);
@@ -156,7 +156,7 @@ static void train_longer_than_allowed_ends_the_endpoint(void **state)
 	forget(&k);
 }
 
-static void anything_else_inside_a_train_ends_the_endpoint(void **state)
+static void anything_else_inside_a_burst_ends_the_endpoint(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 2; i++) {
@@ -218,37 +218,37 @@ static struct fake_slice *new_slice(struct met *m, uint32_t op,
 	return s;
 }
 
-static void small_writes_go_out_as_one_train(void **state)
+static void small_writes_go_out_as_one_burst(void **state)
 {
 	struct tei_slice *slices[MANY];
 	struct fake_slice *s[MANY];
 	struct iovec iov = {local, 8};
-	uint8_t bytes[TCP_TRAIN_MAX * 8];
+	uint8_t bytes[TCP_BURST_MAX * 8];
 	struct tcp_frame f;
 	struct met m;
 
 	(void)state;
 	meet(&m);
-	for (size_t i = 0; i < TCP_TRAIN_MAX; i++) {
+	for (size_t i = 0; i < TCP_BURST_MAX; i++) {
 		s[i] = new_slice(&m, TEI_WRITE, &iov, 0);
 		slices[i] = s[i]->slice;
 	}
-	assert_int_equal(ops->post(m.p.initiator, slices, TCP_TRAIN_MAX),
-			 TCP_TRAIN_MAX);
-	for (size_t i = 0; i < TCP_TRAIN_MAX; i++) {
+	assert_int_equal(ops->post(m.p.initiator, slices, TCP_BURST_MAX),
+			 TCP_BURST_MAX);
+	for (size_t i = 0; i < TCP_BURST_MAX; i++) {
 		f = get_head(m.fd);
 		assert_int_equal(f.id, i + 1);
-		assert_int_equal(f.flags, i + 1 < TCP_TRAIN_MAX
+		assert_int_equal(f.flags, i + 1 < TCP_BURST_MAX
 						  ? TCP_LAST | TCP_MORE
 						  : TCP_LAST);
 	}
 	raw_get_all(m.fd, bytes, sizeof(bytes));
 	f = (struct tcp_frame){
-		.op = TCP_ANSWER, .id = 1, .length = TCP_TRAIN_MAX};
+		.op = TCP_ANSWER, .id = 1, .length = TCP_BURST_MAX};
 	put_head(m.fd, &f);
-	while (!s[TCP_TRAIN_MAX - 1]->n_done)
+	while (!s[TCP_BURST_MAX - 1]->n_done)
 		raw_turn();
-	for (size_t i = 0; i < TCP_TRAIN_MAX; i++) {
+	for (size_t i = 0; i < TCP_BURST_MAX; i++) {
 		assert_int_equal(s[i]->n_done, 1);
 		assert_int_equal(s[i]->err, 0);
 		fake_slice_destroy(s[i]);
@@ -347,7 +347,7 @@ static void answer_before_the_end_is_not_believed(void **state)
 	fake_slice_destroy(s);
 }
 
-static void data_of_many_reads_may_come_as_one_train(void **state)
+static void data_of_many_reads_may_come_as_one_burst(void **state)
 {
 	struct fake_slice *s[3];
 	struct iovec iov[3];
@@ -398,15 +398,15 @@ static void data_of_many_reads_may_come_as_one_train(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(train_is_applied_and_answered_at_once),
-		TEST(bad_car_of_a_train_is_refused_alone),
-		TEST(train_longer_than_allowed_ends_the_endpoint),
-		TEST(anything_else_inside_a_train_ends_the_endpoint),
-		TEST(small_writes_go_out_as_one_train),
+		TEST(burst_is_applied_and_answered_at_once),
+		TEST(bad_payload_of_a_burst_is_refused_alone),
+		TEST(burst_longer_than_allowed_ends_the_endpoint),
+		TEST(anything_else_inside_a_burst_ends_the_endpoint),
+		TEST(small_writes_go_out_as_one_burst),
 		TEST(urgent_writes_overtake_what_waits),
 		TEST(answers_about_more_than_was_asked_end_the_endpoint),
 		TEST(answer_before_the_end_is_not_believed),
-		TEST(data_of_many_reads_may_come_as_one_train),
+		TEST(data_of_many_reads_may_come_as_one_burst),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
