@@ -24,7 +24,7 @@
 
 static uint64_t answered(const struct tcp_lane *lane)
 {
-	return lane->n_asked - lane->n_unanswered;
+	return lane->n_requests - lane->n_unanswered;
 }
 
 static void begin(struct tcp_lane *lane, uint64_t now_ms)
@@ -67,7 +67,7 @@ static bool is_deaf(const struct tcp_lane *lane, uint64_t limit_ms)
 /* False: its endpoint is broken, and other lanes with it. */
 static bool look(struct tcp_lane *lane, uint64_t now_ms)
 {
-	uint64_t most = tcp_config(lane->rail)->deaf_timeout;
+	uint64_t most = tcp_config(lane->rail)->unresponsive_timeout;
 
 	if (answered(lane) != lane->n_answered || !lane->n_unanswered)
 		begin(lane, now_ms);

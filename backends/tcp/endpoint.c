@@ -162,7 +162,7 @@ void tei_tcp_endpoint_break(struct tcp_endpoint *ep, int err)
 		return;
 	ep->broken = err;
 	tei_list_add_tail(&rail->broken, &ep->broken_link);
-	tei_tcp_kick(rail);
+	tei_tcp_signal(rail);
 }
 
 /* ---- slices ---- */
@@ -257,7 +257,7 @@ static void queue_slice(struct tcp_lane *lane, struct tei_slice *slice)
 	s->announced = s->passed;
 	insert(lane, slice->op == TEI_READ ? &lane->reads : &lane->writes,
 	       slice);
-	lane->n_asked++;
+	lane->n_requests++;
 	lane->n_unanswered++;
 	lane->bytes_unanswered += slice->length;
 	tei_tcp_asking_add(lane);
@@ -268,7 +268,7 @@ static void refuse_slice(struct tcp_rail *rail, struct tei_slice *slice)
 	tcp_slice(slice)->lane = NULL;
 	slice->provider_code = EFAULT;
 	tei_list_add_tail(&rail->refused, &slice->link);
-	tei_tcp_kick(rail);
+	tei_tcp_signal(rail);
 }
 
 /* Start what post() or cancel() has queued; a full socket starts itself. */
@@ -396,7 +396,7 @@ void tei_tcp_slice_answered(struct tei_slice *slice, int err)
 	}
 	if (err)
 		leave_lane(lane, slice, true);
-	tei_tcp_hold_back(slice, err);
+	tei_tcp_defer(slice, err);
 }
 
 /* What the peer will not answer, or has to be told of. */
@@ -408,7 +408,7 @@ static void withdraw(struct tcp_lane *lane, const struct tcp_slice *s)
 		lane->abort_id = s->id;
 }
 
-void tei_tcp_slice_gone(struct tei_slice *slice)
+void tei_tcp_slice_unmapped(struct tei_slice *slice)
 {
 	struct tcp_lane *lane = tcp_slice(slice)->lane;
 

@@ -165,7 +165,7 @@ static void take_write(struct tcp_lane *lane, const struct tcp_frame *f)
 static void take_abort(struct tcp_lane *lane, const struct tcp_frame *f)
 {
 	if (f->id != lane->refused_id &&
-	    !tei_tcp_owe_answer(lane, f->id, -ECANCELED))
+	    !tei_tcp_backlog_answer(lane, f->id, -ECANCELED))
 		tei_tcp_lane_bad(lane, too_many);
 }
 
@@ -199,9 +199,9 @@ static void take_read(struct tcp_lane *lane, const struct tcp_frame *f)
 
 	if (rc < 0) {
 		lane->rail->base->refused_slices++;
-		has_room = tei_tcp_owe_answer(lane, f->id, rc);
+		has_room = tei_tcp_backlog_answer(lane, f->id, rc);
 	} else {
-		has_room = tei_tcp_owe_data(lane, f);
+		has_room = tei_tcp_backlog_read(lane, f);
 	}
 	if (!has_room)
 		tei_tcp_lane_bad(lane, too_many);
@@ -288,7 +288,7 @@ void tei_tcp_refuse(struct tcp_lane *lane, struct tcp_payload *payload, int err)
 	lane->rail->base->refused_slices++;
 	lane->refused_id = payload->id;
 	payload->stream = TCP_STREAM_ORPHAN;
-	if (!tei_tcp_owe_answer(lane, payload->id, err))
+	if (!tei_tcp_backlog_answer(lane, payload->id, err))
 		tei_tcp_lane_bad(lane, too_many);
 }
 
@@ -302,7 +302,7 @@ void tei_tcp_payload_end(struct tcp_lane *lane)
 	if (!payload->last)
 		return;
 	if (payload->stream == TCP_STREAM_REGION) {
-		if (!tei_tcp_owe_answer(lane, payload->id, 0))
+		if (!tei_tcp_backlog_answer(lane, payload->id, 0))
 			tei_tcp_lane_bad(lane, too_many);
 	} else if (payload->data) {
 		if (!count_answer(lane))

@@ -17,15 +17,15 @@
 void tei_tcp_gone_in(struct tcp_lane *lane)
 {
 	struct tcp_payload *payload = &lane->in->payload[lane->in->at];
-	const struct tcp_hold *hold;
+	const struct tcp_pin *pin;
 
 	if (payload->stream == TCP_STREAM_SLICE) {
-		tei_tcp_slice_gone(payload->slice);
+		tei_tcp_slice_unmapped(payload->slice);
 		return;
 	}
-	hold = tei_tcp_held(lane->rail, payload, TE_ACCESS_REMOTE_WRITE);
-	if (hold)
-		tei_region_doubt(lane->ep->base, hold->pin);
+	pin = tei_tcp_find_pin(lane->rail, payload, TE_ACCESS_REMOTE_WRITE);
+	if (pin)
+		tei_region_doubt(lane->ep->base, pin->id);
 	tei_tcp_refuse(lane, payload, -EFAULT);
 }
 
@@ -55,7 +55,7 @@ static uint32_t give_up_slices(struct tcp_lane *lane,
 		    is_slice_there(payload->slice) ||
 		    !tei_tcp_is_quiet(payload->slice))
 			continue;
-		tei_tcp_slice_gone(payload->slice);
+		tei_tcp_slice_unmapped(payload->slice);
 		found++;
 	}
 	return found;
@@ -68,15 +68,16 @@ static uint32_t doubt_regions(struct tcp_lane *lane,
 
 	for (uint32_t i = burst->at; i < burst->n; i++) {
 		const struct tcp_payload *payload = &burst->payload[i];
-		const struct tcp_hold *hold;
+		const struct tcp_pin *pin;
 
 		if (payload->stream != TCP_STREAM_REGION ||
 		    tei_is_usable(payload->address, payload->left, false))
 			continue;
-		hold = tei_tcp_held(lane->rail, payload, TE_ACCESS_REMOTE_READ);
-		if (!hold)
+		pin = tei_tcp_find_pin(lane->rail, payload,
+				       TE_ACCESS_REMOTE_READ);
+		if (!pin)
 			continue;
-		tei_region_doubt(lane->ep->base, hold->pin);
+		tei_region_doubt(lane->ep->base, pin->id);
 		found++;
 	}
 	return found;

@@ -12,12 +12,12 @@
 #include <endian.h>
 #include <errno.h>
 
-const struct tcp_hold *tei_tcp_held(const struct tcp_rail *rail,
-				    const struct tcp_payload *payload,
-				    uint32_t access)
+const struct tcp_pin *tei_tcp_find_pin(const struct tcp_rail *rail,
+				       const struct tcp_payload *payload,
+				       uint32_t access)
 {
-	for (uint32_t i = 0; i < rail->n_holds; i++) {
-		const struct tcp_hold *h = &rail->holds[i];
+	for (uint32_t i = 0; i < rail->n_pins; i++) {
+		const struct tcp_pin *h = &rail->pins[i];
 
 		if (h->key == payload->key && h->access == access &&
 		    payload->address >= h->from &&
@@ -33,7 +33,7 @@ static bool wraps(const struct tcp_payload *payload)
 }
 
 /* Widen @h to the payloads that are good at first sight and of its region. */
-static void widen(struct tcp_hold *h, const struct tcp_payload *payload,
+static void widen(struct tcp_pin *h, const struct tcp_payload *payload,
 		  uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -49,14 +49,14 @@ static void widen(struct tcp_hold *h, const struct tcp_payload *payload,
 	}
 }
 
-static int pin(const struct tcp_lane *lane, struct tcp_hold *h)
+static int pin(const struct tcp_lane *lane, struct tcp_pin *h)
 {
 	uint64_t key = htole64(h->key);
 	void *local;
 	int rc;
 
 	rc = tei_region_pin(lane->ep->base, &key, sizeof(key), h->from,
-			    h->to - h->from, h->access, &local, &h->pin);
+			    h->to - h->from, h->access, &local, &h->id);
 	h->local = local;
 	return rc;
 }
@@ -64,9 +64,9 @@ static int pin(const struct tcp_lane *lane, struct tcp_hold *h)
 /* As wide as the burst wants it, or else for payload[0] alone. */
 static int pin_best(const struct tcp_lane *lane,
 		    const struct tcp_payload *payload, uint32_t n,
-		    struct tcp_hold *h)
+		    struct tcp_pin *h)
 {
-	struct tcp_hold alone = *h;
+	struct tcp_pin alone = *h;
 
 	widen(h, payload + 1, n - 1);
 	if (h->from != alone.from || h->to != alone.to) {
@@ -77,37 +77,36 @@ static int pin_best(const struct tcp_lane *lane,
 	return pin(lane, h);
 }
 
-int tei_tcp_hold(struct tcp_lane *lane, const struct tcp_payload *payload,
-		 uint32_t n, uint32_t access, void **local)
+int tei_tcp_pin(struct tcp_lane *lane, const struct tcp_payload *payload,
+		uint32_t n, uint32_t access, void **local)
 {
 	struct tcp_rail *rail = lane->rail;
-	const struct tcp_hold *held = tei_tcp_held(rail, payload, access);
-	struct tcp_hold h = {.key = payload->key,
-			     .from = payload->address,
-			     .to = payload->address + payload->left,
-			     .access = access};
+	const struct tcp_pin *found = tei_tcp_find_pin(rail, payload, access);
+	struct tcp_pin h = {.key = payload->key,
+			    .from = payload->address,
+			    .to = payload->address + payload->left,
+			    .access = access};
 	int rc;
 
-	if (!held) {
+	if (!found) {
 		if (wraps(payload))
 			return -EFAULT;
-		if (rail->n_holds == TCP_HOLDS_MAX)
+		if (rail->n_pins == TCP_PINS_MAX)
 			return -EAGAIN;
 		rc = pin_best(lane, payload, n, &h);
 		if (rc < 0)
 			return rc;
-		rail->holds[rail->n_holds++] = h;
-		held = &h;
+		rail->pins[rail->n_pins++] = h;
+		found = &h;
 	}
-	*local = held->local + (payload->address - held->from);
+	*local = found->local + (payload->address - found->from);
 	return 0;
 }
 
-void tei_tcp_holds_release(struct tcp_lane *lane)
+void tei_tcp_pins_release(struct tcp_lane *lane)
 {
 	struct tcp_rail *rail = lane->rail;
 
-	while (rail->n_holds)
-		tei_region_unpin(lane->ep->base,
-				 rail->holds[--rail->n_holds].pin);
+	while (rail->n_pins)
+		tei_region_unpin(lane->ep->base, rail->pins[--rail->n_pins].id);
 }

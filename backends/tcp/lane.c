@@ -187,7 +187,7 @@ static void lane_free(struct tcp_lane *lane)
 	tei_free(lane->out);
 	tei_free(lane->in);
 	tei_free(lane->headers);
-	tei_free(lane->debts);
+	tei_free(lane->backlog);
 	tei_free(lane->zerocopy);
 	tei_free(lane);
 }
@@ -294,24 +294,24 @@ static void connected(struct tcp_lane *lane)
 static void meet(struct tcp_lane *lane, const struct tcp_hello *h)
 {
 	struct tcp_endpoint *ep;
-	struct tcp_debts *debts;
+	struct tcp_backlog *backlog;
 
 	if (h->op != TCP_HELLO) {
 		tei_tcp_lane_bad(lane, "hello of another kind");
 		return;
 	}
-	debts = tei_calloc(1, sizeof(*debts));
-	if (!debts) {
+	backlog = tei_calloc(1, sizeof(*backlog));
+	if (!backlog) {
 		tei_tcp_lane_fail(lane, -ENOMEM);
 		return;
 	}
 	ep = tei_tcp_endpoint_claim(lane->rail, h);
 	if (!ep) {
-		tei_free(debts);
+		tei_free(backlog);
 		tei_tcp_lane_bad(lane, "hello with an unknown token");
 		return;
 	}
-	lane->debts = debts;
+	lane->backlog = backlog;
 	lane->ep = ep;
 	lane->index = h->lane;
 	ep->lanes[h->lane] = lane;

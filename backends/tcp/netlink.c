@@ -93,7 +93,7 @@ int tei_tcp_netlink_open(struct tcp_rail *rail)
 	if (rc)
 		tei_tcp_netlink_close(rail);
 	else if (link_state(rail) != LINK_UP)
-		tei_tcp_kick(rail); /* progress() finds out, and tells */
+		tei_tcp_signal(rail); /* progress() finds out, and tells */
 	return rc;
 }
 

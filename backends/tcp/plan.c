@@ -88,7 +88,7 @@ static bool lay_region(struct tcp_lane *lane, struct tcp_plan *p,
 	void *local;
 	int rc;
 
-	rc = tei_tcp_hold(lane, payload, n, TE_ACCESS_REMOTE_READ, &local);
+	rc = tei_tcp_pin(lane, payload, n, TE_ACCESS_REMOTE_READ, &local);
 	if (rc < 0) {
 		l->err = rc == -EAGAIN ? 0 : rc;
 		return false;
@@ -129,8 +129,8 @@ static void lay_out(struct tcp_lane *lane, struct tcp_plan *p, struct layout *l)
 
 static void plan_answers(struct tcp_lane *lane, struct tcp_plan *p)
 {
-	for (uint32_t i = 0; i < lane->debts->n_answers; i++) {
-		struct tcp_answer *a = tei_tcp_answer_at(lane->debts, i);
+	for (uint32_t i = 0; i < lane->backlog->n_answers; i++) {
+		struct tcp_answer *a = answer_at(lane->backlog, i);
 		struct tcp_frame f = {.op = TCP_ANSWER,
 				      .status = (uint8_t)a->status,
 				      .id = a->id,
@@ -180,7 +180,7 @@ static uint64_t plan_asks(const struct tcp_lane *lane, struct tcp_plan *p)
 			 0, &f);
 		f.id = id++;
 		plan_header(p, &f);
-		p->n_asks++;
+		p->n_asked++;
 	}
 	return id;
 }
@@ -243,8 +243,8 @@ static void load_writes(const struct tcp_lane *lane, struct tcp_plan *p,
 static void load_served(const struct tcp_lane *lane, struct tcp_plan *p,
 			struct loading *load)
 {
-	for (uint32_t i = 0; i < lane->debts->n_reads; i++) {
-		struct tcp_served *served = tei_tcp_read_at(lane->debts, i);
+	for (uint32_t i = 0; i < lane->backlog->n_reads; i++) {
+		struct tcp_served *served = read_at(lane->backlog, i);
 		struct tcp_frame f = {.op = TCP_DATA, .id = served->id};
 
 		if (served->err)
@@ -267,9 +267,9 @@ static void load_served(const struct tcp_lane *lane, struct tcp_plan *p,
 /* Memory of a READ cannot be had (any more): it will be answered with why. */
 static void note_refused(struct tcp_lane *lane, uint64_t id, int err)
 {
-	assert(lane->debts); /* a lane that is served has them */
-	for (uint32_t i = 0; i < lane->debts->n_reads; i++) {
-		struct tcp_served *served = tei_tcp_read_at(lane->debts, i);
+	assert(lane->backlog); /* a lane that is served has them */
+	for (uint32_t i = 0; i < lane->backlog->n_reads; i++) {
+		struct tcp_served *served = read_at(lane->backlog, i);
 
 		if (served->id == id && !served->err) {
 			served->err = err;
@@ -325,7 +325,7 @@ static void plan_block(struct tcp_lane *lane, struct tcp_plan *p)
 		load.room -= out->n - out->at;
 	if (p->bytes < chunk)
 		load.bytes = chunk - p->bytes;
-	if (lane->debts) {
+	if (lane->backlog) {
 		plan_answers(lane, p);
 		load_served(lane, p, &load);
 	} else {
@@ -344,7 +344,7 @@ int tei_tcp_plan(struct tcp_lane *lane)
 	struct layout old = {.burst = lane->out};
 	bool lends;
 
-	p->n_iov = p->n_answers = p->n_asks = p->n_headers = 0;
+	p->n_iov = p->n_answers = p->n_asked = p->n_headers = 0;
 	p->burst.at = p->burst.n = 0;
 	p->bytes = p->abort_id = 0;
 	p->headless = p->lends = false;
@@ -369,7 +369,7 @@ int tei_tcp_plan(struct tcp_lane *lane)
 
 bool tei_tcp_has_more(const struct tcp_lane *lane)
 {
-	const struct tcp_debts *d = lane->debts;
+	const struct tcp_backlog *d = lane->backlog;
 
 	return lane->headers_len || (lane->out && lane->out->n) ||
 	       lane->abort_id || !tei_list_empty(&lane->reads) ||

@@ -41,7 +41,7 @@ int tei_tcp_watch(struct tcp_rail *rail, int fd, struct tcp_source *source,
 /* Three descriptors that are watched from the start; -errno. */
 static int open_fds(struct tcp_rail *rail)
 {
-	rail->epoll_fd = rail->kick_fd = rail->tick_fd = -1;
+	rail->epoll_fd = rail->signal_fd = rail->tick_fd = -1;
 	if (tei_fault_check(TEI_FAULT_SOCKET))
 		return -EMFILE;
 	rail->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -49,8 +49,8 @@ static int open_fds(struct tcp_rail *rail)
 		return -errno;
 	if (tei_fault_check(TEI_FAULT_SOCKET))
 		return -EMFILE;
-	rail->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (rail->kick_fd < 0)
+	rail->signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (rail->signal_fd < 0)
 		return -errno;
 	rail->tick_fd =
 		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -92,8 +92,8 @@ static void close_fds(struct tcp_rail *rail)
 {
 	if (rail->tick_fd >= 0)
 		close(rail->tick_fd);
-	if (rail->kick_fd >= 0)
-		close(rail->kick_fd);
+	if (rail->signal_fd >= 0)
+		close(rail->signal_fd);
 	if (rail->epoll_fd >= 0)
 		close(rail->epoll_fd);
 }
@@ -103,9 +103,9 @@ static int watch_all(struct tcp_rail *rail)
 	int rc;
 
 	rail->listener.kind = TCP_SOURCE_LISTENER;
-	rail->kick.kind = TCP_SOURCE_KICK;
+	rail->signal.kind = TCP_SOURCE_SIGNAL;
 	rail->tick.kind = TCP_SOURCE_TICK;
-	rc = tei_tcp_watch(rail, rail->kick_fd, &rail->kick, EPOLLIN);
+	rc = tei_tcp_watch(rail, rail->signal_fd, &rail->signal, EPOLLIN);
 	if (!rc)
 		rc = tei_tcp_watch(rail, rail->tick_fd, &rail->tick, EPOLLIN);
 	if (!rc)
@@ -125,7 +125,7 @@ static void init(struct tcp_rail *rail, struct tei_rail *base)
 	tei_list_init(&rail->refused);
 	tei_list_init(&rail->stalled);
 	tei_list_init(&rail->asking);
-	tei_list_init(&rail->holding);
+	tei_list_init(&rail->deferring);
 }
 
 /* A rail of one interface listens there and nowhere else. */
@@ -211,10 +211,10 @@ int tei_tcp_wait_fd(struct tei_rail *base)
 	return tcp_rail(base)->epoll_fd;
 }
 
-void tei_tcp_kick(struct tcp_rail *rail)
+void tei_tcp_signal(struct tcp_rail *rail)
 {
 	if (!rail->in_progress)
-		(void)eventfd_write(rail->kick_fd, 1);
+		(void)eventfd_write(rail->signal_fd, 1);
 }
 
 /* ---- progress ---- */
@@ -229,8 +229,8 @@ static void dispatch(struct tcp_rail *rail, struct tcp_source *source,
 	case TCP_SOURCE_LISTENER:
 		tei_tcp_accept(rail);
 		break;
-	case TCP_SOURCE_KICK:
-		(void)eventfd_read(rail->kick_fd, &times);
+	case TCP_SOURCE_SIGNAL:
+		(void)eventfd_read(rail->signal_fd, &times);
 		tei_tcp_netlink_event(rail);
 		break;
 	case TCP_SOURCE_LINK:
@@ -283,25 +283,25 @@ static void listen_again(struct tcp_lane *lane)
  */
 void tei_tcp_heat(struct tcp_lane *lane)
 {
-	struct tcp_lane **hot = lane->rail->hot;
-	int free = TCP_HOT_MAX - 1;
+	struct tcp_lane **polled = lane->rail->polled;
+	int free = TCP_POLLED_MAX - 1;
 
-	for (int i = TCP_HOT_MAX - 1; i >= 0; i--) {
-		if (hot[i] == lane)
+	for (int i = TCP_POLLED_MAX - 1; i >= 0; i--) {
+		if (polled[i] == lane)
 			return;
-		if (!hot[i])
+		if (!polled[i])
 			free = i;
 	}
-	if (hot[free] && hot[free]->fd >= 0)
-		listen_again(hot[free]);
-	hot[free] = lane;
+	if (polled[free] && polled[free]->fd >= 0)
+		listen_again(polled[free]);
+	polled[free] = lane;
 }
 
 void tei_tcp_cool(struct tcp_lane *lane)
 {
-	for (int i = 0; i < TCP_HOT_MAX; i++) {
-		if (lane->rail->hot[i] == lane)
-			lane->rail->hot[i] = NULL;
+	for (int i = 0; i < TCP_POLLED_MAX; i++) {
+		if (lane->rail->polled[i] == lane)
+			lane->rail->polled[i] = NULL;
 	}
 }
 
@@ -314,9 +314,9 @@ void tei_tcp_doze(struct tei_rail *base)
 {
 	struct tcp_rail *rail = tcp_rail(base);
 
-	for (int i = 0; i < TCP_HOT_MAX; i++) {
-		if (rail->hot[i] && rail->hot[i]->fd >= 0)
-			listen_again(rail->hot[i]);
+	for (int i = 0; i < TCP_POLLED_MAX; i++) {
+		if (rail->polled[i] && rail->polled[i]->fd >= 0)
+			listen_again(rail->polled[i]);
 	}
 }
 
@@ -332,8 +332,8 @@ static int read_hot(struct tcp_rail *rail, bool *ask)
 	bool any = false;
 	int n = 0;
 
-	for (int i = 0; i < TCP_HOT_MAX; i++) {
-		struct tcp_lane *lane = rail->hot[i];
+	for (int i = 0; i < TCP_POLLED_MAX; i++) {
+		struct tcp_lane *lane = rail->polled[i];
 		size_t got;
 
 		if (!lane)
@@ -345,7 +345,7 @@ static int read_hot(struct tcp_rail *rail, bool *ask)
 			rail->n_unasked += BULK_WEIGHT;
 		if (got && lane->fd >= 0 && ++lane->n_good == UNHEARD_FROM)
 			tei_tcp_lane_listen(lane, false);
-		if (!lane->hot && lane->fd >= 0)
+		if (!lane->polls_left && lane->fd >= 0)
 			cool(lane);
 	}
 	*ask = !any || (!n && rail->base->woken) ||

@@ -23,7 +23,7 @@
 #define READS_MAX  8          /* system calls of one turn, */
 #define BYTES_MAX  (1u << 20) /* and their bytes, so that all get a turn */
 #define READ_ON    (16u << 10)
-#define HOT_TRIES  4096
+#define POLLS_MAX  4096
 
 ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
 		      uint32_t n)
@@ -86,8 +86,8 @@ static void *place_of(struct tcp_lane *lane, uint32_t i)
 		return NULL;
 	}
 	if (!rc)
-		rc = tei_tcp_hold(lane, payload, in->n - i,
-				  TE_ACCESS_REMOTE_WRITE, &local);
+		rc = tei_tcp_pin(lane, payload, in->n - i,
+				 TE_ACCESS_REMOTE_WRITE, &local);
 	if (!rc)
 		return local;
 	if (rc != -EAGAIN)
@@ -103,7 +103,7 @@ static void *place_of_first(struct tcp_lane *lane)
 
 	if (local || lane->fd < 0 || payload->stream != TCP_STREAM_REGION)
 		return local;
-	tei_tcp_holds_release(lane);
+	tei_tcp_pins_release(lane);
 	return place_of(lane, lane->in->at);
 }
 
@@ -343,12 +343,12 @@ size_t tei_tcp_receive(struct tcp_lane *lane)
 		total += receive_once(lane, &more);
 		more = more && lane->fd >= 0;
 	}
-	if (lane->debts)
-		tei_tcp_holds_release(lane);
+	if (lane->backlog)
+		tei_tcp_pins_release(lane);
 	if (total)
-		lane->hot = HOT_TRIES;
-	else if (lane->hot)
-		lane->hot--;
+		lane->polls_left = POLLS_MAX;
+	else if (lane->polls_left)
+		lane->polls_left--;
 	if (total && lane->fd >= 0 && !(lane->interest & EPOLLOUT))
 		tei_tcp_send(lane);
 	return total;

@@ -98,7 +98,7 @@ static void announce(struct tcp_lane *lane, const struct tcp_payload *payload)
 	struct tcp_slice *s;
 
 	if (payload->stream == TCP_STREAM_REGION) {
-		tei_tcp_read_sent(lane->debts, payload->left);
+		read_sent(lane->backlog, payload->left);
 		return;
 	}
 	s = tcp_slice(payload->slice);
@@ -128,8 +128,8 @@ static void commit(struct tcp_lane *lane, const struct tcp_plan *p)
 	if (p->abort_id)
 		lane->abort_id = 0;
 	if (p->n_answers)
-		tei_tcp_answers_sent(lane->debts, p->n_answers);
-	asked(lane, p->n_asks);
+		answers_sent(lane->backlog, p->n_answers);
+	asked(lane, p->n_asked);
 	for (uint32_t i = 0; i < p->burst.n; i++)
 		announce(lane, &p->burst.payload[i]);
 	if (p->burst.n)
@@ -232,8 +232,8 @@ static int send_plan(struct tcp_lane *lane, ssize_t *n)
 		rc = tei_tcp_gone_out(lane);
 		*n = 0;
 	}
-	if (lane->debts)
-		tei_tcp_holds_release(lane);
+	if (lane->backlog)
+		tei_tcp_pins_release(lane);
 	if (rc < 0 || *n < 0)
 		return rc < 0 ? rc : (int)*n;
 	rc = took(lane, p, (size_t)*n);
@@ -273,7 +273,7 @@ void tei_tcp_send(struct tcp_lane *lane)
 {
 	int rc;
 
-	tei_tcp_settle_refused(lane);
+	answer_refused_reads(lane);
 	if (tei_tcp_has_more(lane)) {
 		rc = send_pieces(lane);
 		if (rc < 0) {

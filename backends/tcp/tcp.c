@@ -40,7 +40,7 @@ static const struct tei_setting settings[] = {
 	    0),
 	ROW(stall_timeout, "stall_timeout", TEI_CONF_DURATION, "30s", NULL,
 	    "for a peer to take the rest of a cancelled frame", 10, 600000),
-	ROW(deaf_timeout, "deaf_timeout", TEI_CONF_DURATION, "2s", NULL,
+	ROW(unresponsive_timeout, "deaf_timeout", TEI_CONF_DURATION, "2s", NULL,
 	    "for the peer's kernel to show life while requests are unanswered",
 	    1000, 600000),
 	ROW(busy_poll, "busy_poll", TEI_CONF_UINT, "0", "us",

@@ -7,7 +7,7 @@
  * deaf.c      connections that the network has stopped carrying
  * lane.c      one connection: socket, hello, interest, end
  * endpoint.c  the ops of an endpoint: open, connect, post, cancel, drop
- * debts.c     what a target owes: answers, data
+ * backlog.c     what a target owes: answers, data
  * plan.c      what goes out next on a lane
  * send.c      one vectored write of it, and what the kernel took
  * receive.c   the bytes that come in on a lane, read into their final place
@@ -46,15 +46,15 @@
 #define TCP_OVERTAKE_MAX 16          /* then who has waited goes first */
 #define TCP_IOV_MAX      1024
 #define TCP_HEADERS_MAX  512
-#define TCP_HOLDS_MAX    16
-#define TCP_HOT_MAX      4
-#define TCP_YOUNG_MAX    256 /* connections that have not said hello */
+#define TCP_PINS_MAX     16
+#define TCP_POLLED_MAX   4
+#define TCP_OPENING_MAX  256 /* connections that have not said hello */
 #define TCP_TICK_MS      250
 
 struct tcp_config {
 	uint64_t lanes, port, sndbuf, rcvbuf, frame, send_chunk;
-	uint64_t connect_timeout, stall_timeout, deaf_timeout; /* ms */
-	uint64_t busy_poll;                                    /* us */
+	uint64_t connect_timeout, stall_timeout, unresponsive_timeout; /* ms */
+	uint64_t busy_poll;                                            /* us */
 	uint64_t zerocopy; /* bytes; 0: never */
 	char *congestion;
 	char *devices; /* NULL or "": one rail, and the kernel routes */
@@ -62,7 +62,7 @@ struct tcp_config {
 
 enum tcp_source_kind {
 	TCP_SOURCE_LISTENER,
-	TCP_SOURCE_KICK,
+	TCP_SOURCE_SIGNAL,
 	TCP_SOURCE_TICK,
 	TCP_SOURCE_LINK,
 	TCP_SOURCE_LANE,
@@ -129,16 +129,16 @@ struct tcp_served { /* a READ that is being answered */
  * calls from 0 on and tells when it is through with each.
  */
 struct tcp_zerocopy {
-	uint32_t next, upto;     /* all before @upto are over */
-	uint64_t over;           /* a bit for each from @upto on */
-	uint32_t n_copied;       /* in a row that it has copied after all */
-	bool sending;            /* what goes just now is number next - 1 */
-	struct tei_list held;    /* slices that end when it is through */
-	struct tei_list of_rail; /* rail->holding, while there are some */
+	uint32_t next, upto;      /* all before @upto are over */
+	uint64_t over;            /* a bit for each from @upto on */
+	uint32_t n_copied;        /* in a row that it has copied after all */
+	bool sending;             /* what goes just now is number next - 1 */
+	struct tei_list deferred; /* slices that end when it is through */
+	struct tei_list of_rail;  /* rail->deferring, while there are some */
 };
 
-/* A target's debts on one lane; TCP_WINDOW bounds both together. */
-struct tcp_debts {
+/* A target's backlog on one lane; TCP_WINDOW bounds both together. */
+struct tcp_backlog {
 	uint32_t first_answer, n_answers;
 	uint32_t n_ids; /* that the answers are about */
 	uint32_t first_read, n_reads;
@@ -156,9 +156,9 @@ struct tcp_lane {
 	struct tcp_endpoint *ep; /* not owned; NULL: accepted, no hello yet */
 	struct tei_list link;    /* rail->young, rail->dead or none */
 	uint64_t deadline_ms;    /* while young */
-	uint32_t hot;    /* tries left until epoll has to tell; 0: cold */
-	uint32_t n_good; /* tries with success since somebody slept */
-	bool unheard;    /* epoll does not listen for what comes in */
+	uint32_t polls_left; /* tries left until epoll has to tell; 0: cold */
+	uint32_t n_good;     /* tries with success since somebody slept */
+	bool unheard;        /* epoll does not listen for what comes in */
 
 	/* Coming in. */
 	uint8_t head[TCP_HEAD_LEN];
@@ -184,12 +184,12 @@ struct tcp_lane {
 	uint64_t abort_id; /* WRITE given up half-way, peer not told yet */
 	uint64_t n_unanswered, bytes_unanswered;
 	struct tei_list asking; /* rail->asking, while some are unanswered */
-	uint64_t n_asked;       /* all that were ever given to it */
+	uint64_t n_requests;    /* all that were ever given to it */
 	uint64_t quiet_ms;      /* since when no answer has come */
 	uint64_t n_answered;    /* by then */
 	bool probed;            /* the kernel is to ask the peer's often */
 
-	struct tcp_debts *debts;       /* owned; target, once open */
+	struct tcp_backlog *backlog;   /* owned; target, once open */
 	struct tcp_zerocopy *zerocopy; /* owned; NULL: every byte is copied */
 };
 
@@ -213,23 +213,23 @@ struct tcp_plan {
 	bool headless;    /* the payload follows at once, in another call */
 	/* What the new headers say, in this order. */
 	uint64_t abort_id;
-	uint32_t n_answers, n_asks, n_headers;
+	uint32_t n_answers, n_asked, n_headers;
 	struct tcp_burst burst; /* new; its headers are the last ones */
 	struct iovec iov[TCP_IOV_MAX];
 	uint8_t headers[TCP_HEADERS_MAX][TCP_HEAD_LEN];
 	struct tcp_frame frames[TCP_BURST_MAX]; /* those of the burst */
 };
 
-struct tcp_hold { /* [from, to) of the region of @key is pinned */
-	uint64_t key, from, to, pin;
+struct tcp_pin { /* [from, to) of the region of @key is pinned */
+	uint64_t key, from, to, id;
 	uint8_t *local; /* of @from */
 	uint32_t access;
 };
 
 struct tcp_rail {
 	struct tei_rail *base; /* not owned */
-	struct tcp_source listener, kick, tick, link;
-	int epoll_fd, listen_fd, kick_fd, tick_fd;
+	struct tcp_source listener, signal, tick, link;
+	int epoll_fd, listen_fd, signal_fd, tick_fd;
 	int link_fd;      /* rtnetlink, -1: stands for no interface */
 	int ifindex;      /* 0: none */
 	bool link_up;     /* as the core was told last */
@@ -238,24 +238,24 @@ struct tcp_rail {
 	uint16_t port;
 	bool ticking, listening;
 	bool in_progress; /* then what is broken is reported without a kick */
-	unsigned int n_young;
-	struct tei_list young;   /* lanes, oldest first */
-	struct tei_list dead;    /* closed lanes that an event may point to */
-	struct tei_list waiting; /* endpoints with lanes to come */
-	struct tei_list broken;  /* endpoints */
-	struct tei_list refused; /* slices */
-	struct tei_list stalled; /* lanes with orphans that go out */
-	struct tei_list asking;  /* lanes with requests unanswered */
-	struct tei_list holding; /* struct tcp_zerocopy with held slices */
+	unsigned int n_opening;
+	struct tei_list young;     /* lanes, oldest first */
+	struct tei_list dead;      /* closed lanes that an event may point to */
+	struct tei_list waiting;   /* endpoints with lanes to come */
+	struct tei_list broken;    /* endpoints */
+	struct tei_list refused;   /* slices */
+	struct tei_list stalled;   /* lanes with orphans that go out */
+	struct tei_list asking;    /* lanes with requests unanswered */
+	struct tei_list deferring; /* struct tcp_zerocopy with held slices */
 	struct tcp_plan *plan;
 	uint8_t *scratch; /* scratch[TCP_SCRATCH_LEN], of scratch_fd */
 	int scratch_fd;
 	/* Lanes that were busy just now: asked without epoll. */
-	struct tcp_lane *hot[TCP_HOT_MAX];
+	struct tcp_lane *polled[TCP_POLLED_MAX];
 	uint32_t n_unasked; /* times that epoll was left out in a row */
 	/* Only during a call of one lane. */
-	uint32_t n_holds;
-	struct tcp_hold holds[TCP_HOLDS_MAX];
+	uint32_t n_pins;
+	struct tcp_pin pins[TCP_PINS_MAX];
 };
 
 static inline struct tcp_rail *tcp_rail(const struct tei_rail *rail)
@@ -281,7 +281,7 @@ int tei_tcp_progress(struct tei_rail *rail, int budget);
 int tei_tcp_wait_fd(struct tei_rail *rail);
 void tei_tcp_doze(struct tei_rail *rail);
 /* Have progress() called soon, for refused slices and broken endpoints. */
-void tei_tcp_kick(struct tcp_rail *rail);
+void tei_tcp_signal(struct tcp_rail *rail);
 /* Ask this lane for bytes at each progress(), and no more. */
 void tei_tcp_heat(struct tcp_lane *lane);
 void tei_tcp_cool(struct tcp_lane *lane);
@@ -391,7 +391,7 @@ void tei_tcp_slice_end(struct tei_slice *slice, int err, uint64_t bytes);
  */
 void tei_tcp_slice_answered(struct tei_slice *slice, int err);
 /* Its own memory is not there: give it up; done() comes from progress(). */
-void tei_tcp_slice_gone(struct tei_slice *slice);
+void tei_tcp_slice_unmapped(struct tei_slice *slice);
 
 /* ---- zerocopy.c ---- */
 
@@ -406,7 +406,7 @@ ssize_t tei_tcp_lend(struct tcp_lane *lane, const struct msghdr *msg);
 bool tei_tcp_is_quiet(const struct tei_slice *slice);
 /* Hear what the kernel is through with. */
 void tei_tcp_zerocopy_hear(struct tcp_lane *lane);
-void tei_tcp_hold_back(struct tei_slice *slice, int err);
+void tei_tcp_defer(struct tei_slice *slice, int err);
 /* End the held ones whose memory is quiet; how many. From progress(). */
 int tei_tcp_zerocopy_release(struct tcp_rail *rail);
 /* The lane is closed: end all of them. */
@@ -414,19 +414,19 @@ void tei_tcp_zerocopy_end(struct tcp_lane *lane);
 /* Before close(): take back what the kernel still has to send. */
 void tei_tcp_zerocopy_recall(struct tcp_lane *lane);
 
-/* ---- debts.c ---- */
+/* ---- backlog.c ---- */
 
 /* As target: owe an answer. False: the peer exceeds the window. */
-bool tei_tcp_owe_answer(struct tcp_lane *lane, uint64_t id, int err);
-bool tei_tcp_owe_data(struct tcp_lane *lane, const struct tcp_frame *ask);
-struct tcp_answer *tei_tcp_answer_at(struct tcp_debts *d, uint32_t i);
-struct tcp_served *tei_tcp_read_at(struct tcp_debts *d, uint32_t i);
+bool tei_tcp_backlog_answer(struct tcp_lane *lane, uint64_t id, int err);
+bool tei_tcp_backlog_read(struct tcp_lane *lane, const struct tcp_frame *ask);
+struct tcp_answer *answer_at(struct tcp_backlog *d, uint32_t i);
+struct tcp_served *read_at(struct tcp_backlog *d, uint32_t i);
 /* The first @n answers are on their way. */
-void tei_tcp_answers_sent(struct tcp_debts *d, uint32_t n);
+void answers_sent(struct tcp_backlog *d, uint32_t n);
 /* @length bytes more of the first READ have been announced. */
-void tei_tcp_read_sent(struct tcp_debts *d, uint64_t length);
+void read_sent(struct tcp_backlog *d, uint64_t length);
 /* READs that were refused once their turn came become answers. */
-void tei_tcp_settle_refused(struct tcp_lane *lane);
+void answer_refused_reads(struct tcp_lane *lane);
 
 /* ---- plan.c ---- */
 
@@ -461,17 +461,17 @@ void tei_tcp_refuse(struct tcp_lane *lane, struct tcp_payload *payload,
 
 /*
  * Where payload[0] is in this target's memory, pinned until
- * tei_tcp_holds_release(); those of the following n - 1 payloads that go to the
+ * tei_tcp_pins_release(); those of the following n - 1 payloads that go to the
  * same region are pinned along with it. -EAGAIN: release first; or as
  * tei_region_pin().
  */
-int tei_tcp_hold(struct tcp_lane *lane, const struct tcp_payload *payload,
-		 uint32_t n, uint32_t access, void **local);
-void tei_tcp_holds_release(struct tcp_lane *lane);
+int tei_tcp_pin(struct tcp_lane *lane, const struct tcp_payload *payload,
+		uint32_t n, uint32_t access, void **local);
+void tei_tcp_pins_release(struct tcp_lane *lane);
 /* The hold that the payload has got; NULL: none. */
-const struct tcp_hold *tei_tcp_held(const struct tcp_rail *rail,
-				    const struct tcp_payload *payload,
-				    uint32_t access);
+const struct tcp_pin *tei_tcp_find_pin(const struct tcp_rail *rail,
+				       const struct tcp_payload *payload,
+				       uint32_t access);
 
 /* ---- gone.c ---- */
 

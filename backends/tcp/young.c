@@ -48,7 +48,7 @@ void tei_tcp_young_add(struct tcp_lane *lane)
 
 	lane->deadline_ms = tei_now_ms() + tcp_config(rail)->connect_timeout;
 	tei_list_add_tail(&rail->young, &lane->link);
-	rail->n_young++;
+	rail->n_opening++;
 	tick_set(rail, true);
 }
 
@@ -58,7 +58,7 @@ void tei_tcp_young_remove(struct tcp_lane *lane)
 		return;
 	lane->deadline_ms = 0;
 	tei_list_del(&lane->link);
-	lane->rail->n_young--;
+	lane->rail->n_opening--;
 }
 
 static void pause_accept(struct tcp_rail *rail)
@@ -175,7 +175,7 @@ static bool accept_one(struct tcp_rail *rail)
 		refuse(fd);
 		return true;
 	}
-	if (rail->n_young >= TCP_YOUNG_MAX)
+	if (rail->n_opening >= TCP_OPENING_MAX)
 		make_room(rail);
 	lane = tei_tcp_lane_create(rail, fd, TCP_LANE_HELLO);
 	if (lane)

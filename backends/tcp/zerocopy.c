@@ -43,7 +43,7 @@ void tei_tcp_zerocopy_open(struct tcp_lane *lane)
 	z = tei_calloc(1, sizeof(*z));
 	if (!z)
 		return; /* it only tunes */
-	tei_list_init(&z->held);
+	tei_list_init(&z->deferred);
 	tei_list_init(&z->of_rail);
 	lane->zerocopy = z;
 }
@@ -145,7 +145,7 @@ bool tei_tcp_is_quiet(const struct tei_slice *slice)
 
 /* ---- held back ---- */
 
-void tei_tcp_hold_back(struct tei_slice *slice, int err)
+void tei_tcp_defer(struct tei_slice *slice, int err)
 {
 	struct tcp_slice *s = tcp_slice(slice);
 	struct tcp_zerocopy *z = s->lane->zerocopy;
@@ -153,9 +153,9 @@ void tei_tcp_hold_back(struct tei_slice *slice, int err)
 	s->over = err;
 	s->sent = true; /* nothing more is to be told about it */
 	tei_list_del(&slice->link);
-	tei_list_add_tail(&z->held, &slice->link);
+	tei_list_add_tail(&z->deferred, &slice->link);
 	if (tei_list_empty(&z->of_rail))
-		tei_list_add_tail(&s->lane->rail->holding, &z->of_rail);
+		tei_list_add_tail(&s->lane->rail->deferring, &z->of_rail);
 }
 
 /* Those that are quiet, in the order in which they were answered. */
@@ -163,9 +163,9 @@ static int release(struct tcp_zerocopy *z)
 {
 	int n = 0;
 
-	while (!tei_list_empty(&z->held)) {
-		struct tei_slice *slice =
-			tei_list_entry(z->held.next, struct tei_slice, link);
+	while (!tei_list_empty(&z->deferred)) {
+		struct tei_slice *slice = tei_list_entry(
+			z->deferred.next, struct tei_slice, link);
 		int err = tcp_slice(slice)->over;
 
 		if (!tei_tcp_is_quiet(slice))
@@ -180,7 +180,7 @@ static int release(struct tcp_zerocopy *z)
 static struct tcp_lane *lane_of(const struct tcp_zerocopy *z)
 {
 	const struct tei_slice *first =
-		tei_list_entry(z->held.next, struct tei_slice, link);
+		tei_list_entry(z->deferred.next, struct tei_slice, link);
 
 	return tcp_slice(first)->lane;
 }
@@ -189,11 +189,11 @@ int tei_tcp_zerocopy_release(struct tcp_rail *rail)
 {
 	int n = 0;
 
-	tei_list_for_each_safe (pos, tmp, &rail->holding) {
+	tei_list_for_each_safe (pos, tmp, &rail->deferring) {
 		struct tcp_zerocopy *z =
 			tei_list_entry(pos, struct tcp_zerocopy, of_rail);
 
-		if (!tei_list_empty(&z->held))
+		if (!tei_list_empty(&z->deferred))
 			tei_tcp_zerocopy_hear(lane_of(z));
 		n += release(z);
 	}

@@ -155,7 +155,7 @@ static void silent_strangers_are_closed_in_the_end(void **state)
 
 static void crowd_of_strangers_keeps_nobody_out(void **state)
 {
-	int fds[TCP_YOUNG_MAX + 100];
+	int fds[TCP_OPENING_MAX + 100];
 	const size_t n = sizeof(fds) / sizeof(*fds);
 
 	(void)state;
@@ -164,7 +164,7 @@ static void crowd_of_strangers_keeps_nobody_out(void **state)
 		raw_turn();
 	}
 	raw_serves_honest_peers();
-	assert_true(tcp_rail(raw_rail.rail)->n_young <= TCP_YOUNG_MAX);
+	assert_true(tcp_rail(raw_rail.rail)->n_opening <= TCP_OPENING_MAX);
 	for (size_t i = 0; i < n; i++)
 		close(fds[i]);
 }
@@ -412,7 +412,8 @@ static void idle_peer_costs_less_than_64_kib(void **state)
 {
 	(void)state;
 	assert_true(sizeof(struct tei_endpoint) + sizeof(struct tcp_endpoint) +
-			    sizeof(struct tcp_lane) + sizeof(struct tcp_debts) <
+			    sizeof(struct tcp_lane) +
+			    sizeof(struct tcp_backlog) <
 		    64 << 10);
 }
 

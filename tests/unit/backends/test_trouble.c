@@ -396,10 +396,10 @@ static void who_was_woken_looks_at_everything(void **state)
 	raw_put(k.fd, bytes, TCP_HEAD_LEN);
 	raw_get_all(k.fd, bytes, sizeof(bytes));
 	stranger = raw_dial(raw_port_of_rail());
-	assert_int_equal(rail->n_young, 0);
+	assert_int_equal(rail->n_opening, 0);
 	raw_rail.rail->woken = true;
 	raw_turn();
-	assert_int_equal(rail->n_young, 1);
+	assert_int_equal(rail->n_opening, 1);
 	close(stranger);
 	close(k.fd);
 	raw_close_half(k.ep);
@@ -462,7 +462,7 @@ static void without_descriptors_accepting_waits(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
 	for (int i = 0; i < 50; i++)
 		raw_turn();
-	assert_int_equal(tcp_rail(raw_rail.rail)->n_young, 0);
+	assert_int_equal(tcp_rail(raw_rail.rail)->n_opening, 0);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	raw_serves_honest_peers();
 	for (size_t i = 0; i < 4; i++)
