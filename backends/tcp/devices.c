@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * devices.c - which interfaces are rails, and which rails reach each other
+ * devices.c - which interfaces are rails, which reach each other, their links
  *
  * By default one rail stands for the whole network and the kernel routes. With
  * tcp.devices each interface that is named is a rail of its own: it listens at
  * the interface's address, connects from it, and goes down with its link.
  *
  * What a rail says of itself (docs/wire.md): family, prefix length, address.
+ *
+ * rtnetlink only says that something has changed; the state of the link is then
+ * asked for, so that messages lost in a crowd do no harm and nothing that comes
+ * from the socket has to be understood.
  */
 #include "backends/tcp/tcp.h"
 
@@ -18,12 +22,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/net.h"
 
 enum { RANK_NONE = 0, RANK_ANY = 1, RANK_ROUTED = 2, RANK_SAME_NET = 3 };
+
+enum link_state { LINK_DOWN, LINK_UP, LINK_UNKNOWN };
 
 /* ---- what the system has ---- */
 
@@ -106,7 +119,8 @@ static bool is_named(const struct ifaddrs *ifa, const char *word)
 }
 
 /* The first address of an interface, IPv4 before IPv6. */
-static const struct ifaddrs *find(const struct ifaddrs *all, const char *word)
+static const struct ifaddrs *find_address(const struct ifaddrs *all,
+					  const char *word)
 {
 	const struct ifaddrs *ifa, *v6 = NULL;
 
@@ -139,7 +153,7 @@ static bool loopback_device(const char *word, struct tei_device *device)
 static int found_named(const struct ifaddrs *all, const char *word,
 		       tei_device_fn *found, void *arg)
 {
-	const struct ifaddrs *ifa = find(all, word);
+	const struct ifaddrs *ifa = find_address(all, word);
 	struct tei_device device;
 
 	if (ifa)
@@ -180,7 +194,7 @@ static int found_all(const struct ifaddrs *all, tei_device_fn *found, void *arg)
 	for (ifa = all; !rc && ifa; ifa = ifa->ifa_next) {
 		if (!usable(ifa) || !(ifa->ifa_flags & IFF_UP) ||
 		    (ifa->ifa_flags & IFF_LOOPBACK) ||
-		    find(all, ifa->ifa_name) != ifa)
+		    find_address(all, ifa->ifa_name) != ifa)
 			continue;
 		fill_device(ifa, &device);
 		rc = found(&device, arg);
@@ -210,42 +224,7 @@ int tei_tcp_probe(const struct tei_search *search)
 	return rc;
 }
 
-/* ---- who reaches whom ---- */
-
-int tei_tcp_ifindex(const struct tcp_rail *rail)
-{
-	uint8_t prefix;
-
-	return tei_interface_of(&rail->base->device.address, &prefix);
-}
-
-int tei_tcp_identify(struct tcp_rail *rail)
-{
-	const struct tei_address *address = &rail->base->device.address;
-	struct tcp_network *net = &rail->network;
-	const void *ip;
-	size_t len;
-	int rc;
-
-	memset(net, 0, sizeof(*net));
-	if (!address->ss.ss_family)
-		return 0;
-	ip = ip_of((const struct sockaddr *)&address->ss, &len);
-	net->family = len == 4 ? 4 : 6;
-	memcpy(net->ip, ip, len);
-	rc = tei_interface_of(address, &net->prefix);
-	rail->ifindex = rc > 0 ? rc : 0;
-	return tei_is_shortage(rc) ? rc : 0;
-}
-
-int tei_tcp_rail_describe(struct tei_rail *rail, void *blob, size_t *len)
-{
-	if (*len < TCP_NETWORK_LEN)
-		return -ENOBUFS;
-	tei_tcp_network_encode(&tcp_rail(rail)->network, blob);
-	*len = TCP_NETWORK_LEN;
-	return 0;
-}
+/* ---- reaching each other ---- */
 
 static bool is_loopback(const struct tcp_network *net)
 {
@@ -275,4 +254,132 @@ int tei_tcp_rail_match(struct tei_rail *rail, const struct tei_address *peer,
 	bits = mine->prefix < other.prefix ? mine->prefix : other.prefix;
 	return tei_same_network(mine->ip, other.ip, bits) ? RANK_SAME_NET
 							  : RANK_ROUTED;
+}
+
+/* ---- the link of an interface ---- */
+
+/* Ask by a socket that is open already: one more may not be to be had. */
+static int ask_interface(const struct tcp_rail *rail, unsigned long what,
+			 struct ifreq *ifr)
+{
+	return ioctl(rail->listen_fd, what, ifr) ? -errno : 0;
+}
+
+/*
+ * An interface that is gone is down, until another one has its address: a
+ * driver that was loaded again, a virtual one that was made again.
+ */
+static int ask_name(struct tcp_rail *rail, struct ifreq *ifr)
+{
+	uint8_t prefix;
+	int rc, index;
+
+	ifr->ifr_ifindex = rail->ifindex;
+	rc = ask_interface(rail, SIOCGIFNAME, ifr);
+	if (rc != -ENODEV)
+		return rc;
+	index = tei_interface_of(&rail->base->device.address, &prefix);
+	if (index <= 0)
+		return index ? index : -ENODEV;
+	ifr->ifr_ifindex = rail->ifindex = index;
+	return ask_interface(rail, SIOCGIFNAME, ifr);
+}
+
+/* Only an answer counts, not that there was none. */
+static enum link_state link_state(struct tcp_rail *rail)
+{
+	const unsigned int want = IFF_UP | IFF_RUNNING;
+	struct ifreq ifr = {0};
+	int rc = ask_name(rail, &ifr);
+
+	if (!rc)
+		rc = ask_interface(rail, SIOCGIFFLAGS, &ifr);
+	if (rc)
+		return rc == -ENODEV ? LINK_DOWN : LINK_UNKNOWN;
+	return ((unsigned short)ifr.ifr_flags & want) == want ? LINK_UP
+							      : LINK_DOWN;
+}
+
+/* Find the interface and the network of the device's address. */
+static int identify(struct tcp_rail *rail)
+{
+	const struct tei_address *address = &rail->base->device.address;
+	struct tcp_network *net = &rail->network;
+	const void *ip;
+	size_t len;
+	int rc;
+
+	memset(net, 0, sizeof(*net));
+	if (!address->ss.ss_family)
+		return 0;
+	ip = ip_of((const struct sockaddr *)&address->ss, &len);
+	net->family = len == 4 ? 4 : 6;
+	memcpy(net->ip, ip, len);
+	rc = tei_interface_of(address, &net->prefix);
+	rail->ifindex = rc > 0 ? rc : 0;
+	return tei_is_shortage(rc) ? rc : 0;
+}
+
+/* Listen for changes of rail->ifindex. */
+static int watch_link(struct tcp_rail *rail)
+{
+	/* A link that is made again is up before it has its address. */
+	struct sockaddr_nl local = {
+		.nl_family = AF_NETLINK,
+		.nl_groups =
+			RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+	};
+	int rc;
+
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	rail->link_fd =
+		socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+		       NETLINK_ROUTE);
+	if (rail->link_fd < 0)
+		return -errno;
+	rail->link.kind = TCP_SOURCE_LINK;
+	rc = bind(rail->link_fd, (struct sockaddr *)&local, sizeof(local));
+	rc = rc ? -errno
+		: tei_tcp_watch(rail, rail->link_fd, &rail->link, EPOLLIN);
+	if (!rc)
+		return 0;
+	close(rail->link_fd);
+	rail->link_fd = -1;
+	return rc;
+}
+
+int tei_tcp_link_open(struct tcp_rail *rail)
+{
+	int rc = identify(rail);
+
+	rail->link_fd = -1;
+	rail->link_up = true; /* until it is known better */
+	if (rc || !rail->ifindex)
+		return rc;
+	rc = watch_link(rail);
+	if (!rc && link_state(rail) != LINK_UP)
+		tei_tcp_signal(rail); /* progress() finds out, and reports */
+	return rc;
+}
+
+void tei_tcp_link_check(struct tcp_rail *rail)
+{
+	uint8_t message[8192];
+	enum link_state state;
+	ssize_t n;
+
+	if (rail->link_fd < 0)
+		return;
+	do {
+		n = recv(rail->link_fd, message, sizeof(message), 0);
+	} while (n > 0 || (n < 0 && (errno == ENOBUFS || errno == EINTR)));
+	state = link_state(rail);
+	rail->link_unsure = state == LINK_UNKNOWN;
+	if (rail->link_unsure)
+		tei_tcp_timer_start(rail);
+	if (rail->link_unsure || (state == LINK_UP) == rail->link_up)
+		return;
+	rail->link_up = state == LINK_UP;
+	tei_rail_changed(rail->base, rail->link_up);
 }

@@ -3,13 +3,18 @@
  * rail.c - the listening socket, epoll, and the loop over what happened
  *
  * One epoll holds everything, and its fd is what the core waits for: the
- * lanes' sockets, the listener, an eventfd (kick) for work that no socket
- * announces, and a timer that only runs while a connection is young or
- * accepting is paused.
+ * lanes' sockets, the listener, an eventfd (signal) for work that no socket
+ * announces, and a timer. That one runs only while it has a reason: lanes in
+ * rail->timed, accepting is paused, or the state of the link could not be asked
+ * for.
+ *
+ * Lanes that were busy just now are read without asking epoll first.
  */
 #include "backends/tcp/tcp.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -24,10 +29,21 @@
 #include "base/mem.h"
 #include "base/net.h"
 
+#define TICK_MS      250
+#define ACCEPTS_MAX  16
 #define EVENTS_MAX   64
 #define UNASKED_MAX  64
-#define UNHEARD_FROM 64 /* tries with success in a row */
+#define UNHEARD_FROM 64 /* polls with success in a row */
 #define BULK_WEIGHT  16 /* of a round with bulk, in or out, among these */
+#define UNHEARD_MIN  2  /* times that it was sent, or asked for, in vain */
+
+/* Far above any request's deadline: it also ends peers that read nothing. */
+#define USER_TIMEOUT_MS (10 * 60 * 1000)
+#define KEEP_IDLE_S     30
+#define KEEP_INTERVAL_S 10
+#define KEEP_OFTEN_S    1
+
+/* ---- sockets ---- */
 
 int tei_tcp_watch(struct tcp_rail *rail, int fd, struct tcp_source *source,
 		  uint32_t events)
@@ -38,10 +54,86 @@ int tei_tcp_watch(struct tcp_rail *rail, int fd, struct tcp_source *source,
 								     : 0;
 }
 
-/* Three descriptors that are watched from the start; -errno. */
+static void set_int(int fd, int level, int name, int value)
+{
+	/* All of these only tune; a kernel that refuses one works too. */
+	(void)setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+/* How soon the kernel asks the peer's after the last packet, and how often. */
+static void set_keepalive(int fd, bool often)
+{
+	set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE,
+		often ? KEEP_OFTEN_S : KEEP_IDLE_S);
+	set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL,
+		often ? KEEP_OFTEN_S : KEEP_INTERVAL_S);
+}
+
+/* Set the options of a data socket. */
+static void tune_socket(const struct tcp_rail *rail, int fd)
+{
+	const struct tcp_config *config = tcp_config(rail);
+	const char *cc = config->congestion;
+
+	set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
+	set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set_keepalive(fd, false);
+	if (config->busy_poll)
+		set_int(fd, SOL_SOCKET, SO_BUSY_POLL, (int)config->busy_poll);
+	if (config->sndbuf)
+		set_int(fd, SOL_SOCKET, SO_SNDBUF, (int)config->sndbuf);
+	if (config->rcvbuf)
+		set_int(fd, SOL_SOCKET, SO_RCVBUF, (int)config->rcvbuf);
+	if (cc && *cc)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cc,
+				 (socklen_t)strlen(cc));
+}
+
+/* A rail of one interface uses that one's address, and so its route. */
+static int bind_to_device(const struct tcp_rail *rail, int fd,
+			  const struct tei_address *to)
+{
+	const struct tei_address *from = &rail->base->device.address;
+
+	if (!from->ss.ss_family)
+		return 0;
+	if (from->ss.ss_family != to->ss.ss_family)
+		return -EAFNOSUPPORT;
+	/* The port is chosen by connect(), so that many peers can share it. */
+	set_int(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+	if (bind(fd, (const struct sockaddr *)&from->ss, from->len))
+		return -errno;
+	return 0;
+}
+
+int tei_tcp_connect(const struct tcp_rail *rail, const struct tei_address *to)
+{
+	int fd, rc;
+
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	fd = socket(to->ss.ss_family,
+		    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	tune_socket(rail, fd);
+	rc = bind_to_device(rail, fd, to);
+	if (!rc && connect(fd, (const struct sockaddr *)&to->ss, to->len) < 0 &&
+	    errno != EINPROGRESS)
+		rc = -errno;
+	if (!rc)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+/* ---- opening and closing ---- */
+
+/* Open three descriptors that are watched from the start; -errno. */
 static int open_fds(struct tcp_rail *rail)
 {
-	rail->epoll_fd = rail->signal_fd = rail->tick_fd = -1;
+	rail->epoll_fd = rail->signal_fd = rail->timer_fd = -1;
 	if (tei_fault_check(TEI_FAULT_SOCKET))
 		return -EMFILE;
 	rail->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -52,14 +144,14 @@ static int open_fds(struct tcp_rail *rail)
 	rail->signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (rail->signal_fd < 0)
 		return -errno;
-	rail->tick_fd =
+	rail->timer_fd =
 		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	return rail->tick_fd < 0 ? -errno : 0;
+	return rail->timer_fd < 0 ? -errno : 0;
 }
 
 /*
  * Bytes in a file, so that the kernel can be asked to copy them on: it gives an
- * error, and no signal, where the memory that they go to is not there.
+ * error, and no signal, where the memory that they go to is not mapped.
  */
 static int open_scratch(struct tcp_rail *rail)
 {
@@ -90,8 +182,8 @@ static void close_scratch(struct tcp_rail *rail)
 
 static void close_fds(struct tcp_rail *rail)
 {
-	if (rail->tick_fd >= 0)
-		close(rail->tick_fd);
+	if (rail->timer_fd >= 0)
+		close(rail->timer_fd);
 	if (rail->signal_fd >= 0)
 		close(rail->signal_fd);
 	if (rail->epoll_fd >= 0)
@@ -104,10 +196,10 @@ static int watch_all(struct tcp_rail *rail)
 
 	rail->listener.kind = TCP_SOURCE_LISTENER;
 	rail->signal.kind = TCP_SOURCE_SIGNAL;
-	rail->tick.kind = TCP_SOURCE_TICK;
+	rail->timer.kind = TCP_SOURCE_TIMER;
 	rc = tei_tcp_watch(rail, rail->signal_fd, &rail->signal, EPOLLIN);
 	if (!rc)
-		rc = tei_tcp_watch(rail, rail->tick_fd, &rail->tick, EPOLLIN);
+		rc = tei_tcp_watch(rail, rail->timer_fd, &rail->timer, EPOLLIN);
 	if (!rc)
 		rc = tei_tcp_watch(rail, rail->listen_fd, &rail->listener,
 				   EPOLLIN);
@@ -118,13 +210,11 @@ static int watch_all(struct tcp_rail *rail)
 static void init(struct tcp_rail *rail, struct tei_rail *base)
 {
 	rail->base = base;
-	tei_list_init(&rail->young);
+	tei_list_init(&rail->timed);
 	tei_list_init(&rail->dead);
 	tei_list_init(&rail->waiting);
 	tei_list_init(&rail->broken);
 	tei_list_init(&rail->refused);
-	tei_list_init(&rail->stalled);
-	tei_list_init(&rail->asking);
 	tei_list_init(&rail->deferring);
 }
 
@@ -162,18 +252,16 @@ int tei_tcp_rail_open(struct tei_rail *base)
 	rc = -ENOMEM;
 	if (!rail->plan)
 		goto free_memory;
-	rc = tei_tcp_identify(rail);
-	if (!rc)
-		rc = listen_at(rail);
+	rc = listen_at(rail);
 	if (rc < 0)
 		goto free_memory;
 	rail->listen_fd = rc;
 	/* Accepted sockets inherit; the receive window is fixed that early. */
-	tei_tcp_socket_tune(rail, rail->listen_fd);
+	tune_socket(rail, rail->listen_fd);
 	rc = watch_all(rail);
 	if (rc < 0)
 		goto close_listener;
-	rc = tei_tcp_netlink_open(rail);
+	rc = tei_tcp_link_open(rail);
 	if (rc < 0)
 		goto close_listener;
 	return 0;
@@ -192,96 +280,238 @@ void tei_tcp_rail_close(struct tei_rail *base)
 {
 	struct tcp_rail *rail = tcp_rail(base);
 
-	/* Endpoints are closed by now: only strangers are left. */
-	while (!tei_list_empty(&rail->young))
-		tei_tcp_lane_destroy(tei_list_entry(rail->young.next,
-						    struct tcp_lane, link));
+	/* Endpoints are closed by now: only those without hello are left. */
+	while (!tei_list_empty(&rail->timed))
+		tei_tcp_lane_fail(tei_list_entry(rail->timed.next,
+						 struct tcp_lane, timed),
+				  -ECANCELED);
 	tei_tcp_lanes_free(rail);
-	tei_tcp_netlink_close(rail);
-	(void)shutdown(rail->listen_fd,
-		       SHUT_RDWR); /* forked children have it */
+	if (rail->link_fd >= 0)
+		close(rail->link_fd);
+	/* Forked children have it. */
+	(void)shutdown(rail->listen_fd, SHUT_RDWR);
 	close(rail->listen_fd);
 	tei_free(rail->plan);
 	close_scratch(rail);
 	close_fds(rail);
 }
 
-int tei_tcp_wait_fd(struct tei_rail *base)
+/* ---- accepting ---- */
+
+static void pause_accept(struct tcp_rail *rail)
 {
-	return tcp_rail(base)->epoll_fd;
+	(void)epoll_ctl(rail->epoll_fd, EPOLL_CTL_DEL, rail->listen_fd, NULL);
+	rail->listening = false;
+	tei_tcp_timer_start(rail);
 }
 
-void tei_tcp_signal(struct tcp_rail *rail)
+/* The oldest that has not said hello gives way: honest peers do so at once. */
+static void make_room(struct tcp_rail *rail)
 {
-	if (!rail->in_progress)
-		(void)eventfd_write(rail->signal_fd, 1);
-}
+	tei_list_for_each (pos, &rail->timed) {
+		struct tcp_lane *lane =
+			tei_list_entry(pos, struct tcp_lane, timed);
 
-/* ---- progress ---- */
-
-static void dispatch(struct tcp_rail *rail, struct tcp_source *source,
-		     uint32_t events)
-{
-	struct tcp_lane *lane;
-	eventfd_t times;
-
-	switch (source->kind) {
-	case TCP_SOURCE_LISTENER:
-		tei_tcp_accept(rail);
-		break;
-	case TCP_SOURCE_SIGNAL:
-		(void)eventfd_read(rail->signal_fd, &times);
-		tei_tcp_netlink_event(rail);
-		break;
-	case TCP_SOURCE_LINK:
-		tei_tcp_netlink_event(rail);
-		break;
-	case TCP_SOURCE_TICK:
-		tei_tcp_tick(rail);
-		break;
-	case TCP_SOURCE_LANE:
-		lane = TEI_CONTAINER(source, struct tcp_lane, source);
-		if (lane->fd >= 0)
-			tei_tcp_lane_event(lane, events);
-		break;
+		if (!lane->ep) {
+			tei_tcp_lane_bad(lane, "too many without hello");
+			return;
+		}
 	}
 }
 
-/* What post(), cancel() or the events above could not report themselves. */
-static int report(struct tcp_rail *rail)
+/* Answer that its address may not connect. */
+static void refuse_connection(int fd)
 {
-	struct tei_list *node;
-	int n = tei_tcp_zerocopy_release(rail);
+	struct tcp_hello h = {
+		.op = TCP_WELCOME, .lanes = 1, .status = TEI_STATUS_ACCESS};
+	uint8_t bytes[TCP_HEAD_LEN];
 
-	while ((node = tei_list_pop(&rail->refused))) {
-		struct tei_slice *slice =
-			tei_list_entry(node, struct tei_slice, link);
-
-		tei_slice_done(slice, -EFAULT, 0);
-		n++;
-	}
-	while ((node = tei_list_pop(&rail->broken))) {
-		struct tcp_endpoint *ep =
-			tei_list_entry(node, struct tcp_endpoint, broken_link);
-
-		tei_endpoint_down(ep->base, ep->broken);
-		n++;
-	}
-	return n;
+	tei_tcp_hello_encode(&h, bytes);
+	(void)send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
 }
 
-static void listen_again(struct tcp_lane *lane)
+/* False: nobody waits, or nobody can be taken now. */
+static bool accept_one(struct tcp_rail *rail)
 {
-	lane->n_good = 0;
-	if (lane->unheard)
-		tei_tcp_lane_listen(lane, true);
+	struct tei_address peer = {.len = sizeof(peer.ss)};
+	int fd = -1;
+
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		errno = EMFILE;
+	else
+		fd = accept4(rail->listen_fd, (struct sockaddr *)&peer.ss,
+			     &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+		    errno == ENOBUFS)
+			pause_accept(rail);
+		return errno == ECONNABORTED || errno == EINTR;
+	}
+	if (!tei_peer_allowed(&peer, rail->base->insecure, "tcp data port")) {
+		refuse_connection(fd);
+		return true;
+	}
+	if (rail->n_opening >= TCP_OPENING_MAX)
+		make_room(rail);
+	(void)tei_tcp_lane_create(rail, fd, TCP_LANE_HELLO);
+	return true;
+}
+
+static void accept_some(struct tcp_rail *rail)
+{
+	for (int i = 0; i < ACCEPTS_MAX && accept_one(rail); i++)
+		;
+}
+
+/* ---- the timer ---- */
+
+static void set_timer(struct tcp_rail *rail, bool on)
+{
+	struct itimerspec spec = {0};
+
+	if (rail->timer_runs == on)
+		return;
+	if (on) {
+		spec.it_value.tv_nsec = TICK_MS * (long)TEI_NS_PER_MS;
+		spec.it_interval = spec.it_value;
+	}
+	(void)timerfd_settime(rail->timer_fd, 0, &spec, NULL);
+	rail->timer_runs = on;
+}
+
+void tei_tcp_timer_start(struct tcp_rail *rail)
+{
+	set_timer(rail, true);
 }
 
 /*
- * A lane that has just brought something will bring more: reading it at once
- * costs less than asking epoll first.
+ * Whether the network has stopped carrying the connection: nothing at all has
+ * come for @limit_ms, though it was sent or asked for again and again. A peer
+ * that is stopped or does not read is not like that, its kernel answers. The
+ * last packet may be older than the first unanswered request.
  */
-void tei_tcp_heat(struct tcp_lane *lane)
+static bool is_unresponsive(const struct tcp_lane *lane, uint64_t limit_ms)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(lane->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return false;
+	return info.tcpi_last_ack_recv >= limit_ms &&
+	       info.tcpi_last_data_recv >= limit_ms &&
+	       (info.tcpi_retransmits >= UNHEARD_MIN ||
+		info.tcpi_probes >= UNHEARD_MIN);
+}
+
+/*
+ * A firewall forgets a connection, one of several paths swallows what is sent
+ * by it: new connections work, and this one would be tried for many minutes.
+ * While requests stay unanswered the peer's kernel is asked more often, and
+ * where not even that answers the lane fails. False: it has.
+ */
+static bool check_answers(struct tcp_lane *lane, uint64_t now_ms)
+{
+	uint64_t limit_ms = tcp_config(lane->rail)->unresponsive_timeout;
+	uint64_t n_answered = lane->n_requests - lane->n_unanswered;
+	bool often;
+
+	if (n_answered != lane->n_answered || !lane->n_unanswered) {
+		lane->quiet_ms = now_ms;
+		lane->n_answered = n_answered;
+	}
+	often = now_ms - lane->quiet_ms >= limit_ms / 2;
+	if (lane->probed != often) {
+		lane->probed = often;
+		set_keepalive(lane->fd, often);
+	}
+	if (now_ms - lane->quiet_ms < limit_ms ||
+	    !is_unresponsive(lane, limit_ms))
+		return true;
+	LOG_DEBUG("rail tcp/%s: the network does not carry a connection any "
+		  "more: it is closed",
+		  lane->rail->base->device.name);
+	tei_tcp_lane_fail(lane, -ETIMEDOUT);
+	return false;
+}
+
+/*
+ * What must happen in time on a lane: it opens within connect_timeout; the peer
+ * takes payload of slices that are over, some of it every stall_timeout; and
+ * requests are answered, or the peer's kernel shows life. False: it has failed,
+ * and other lanes of its endpoint with it.
+ */
+static bool check_lane(struct tcp_lane *lane, uint64_t now_ms)
+{
+	const struct tcp_config *config = tcp_config(lane->rail);
+
+	if (lane->deadline_ms) {
+		if (lane->deadline_ms > now_ms)
+			return true;
+		if (lane->ep)
+			tei_tcp_lane_fail(lane, -ETIMEDOUT);
+		else
+			tei_tcp_lane_bad(lane, "no hello in time");
+		return false;
+	}
+	if (lane->n_orphans &&
+	    now_ms - lane->stalled_ms >= config->stall_timeout) {
+		tei_tcp_lane_fail(lane, -ETIMEDOUT);
+		return false;
+	}
+	if (!check_answers(lane, now_ms))
+		return false;
+	if (!lane->n_orphans && !lane->n_unanswered)
+		tei_list_del(&lane->timed);
+	return true;
+}
+
+/* False: one has failed, so the list has changed. */
+static bool check_lanes(struct tcp_rail *rail, uint64_t now_ms)
+{
+	tei_list_for_each_safe (pos, tmp, &rail->timed) {
+		struct tcp_lane *lane =
+			tei_list_entry(pos, struct tcp_lane, timed);
+
+		if (!check_lane(lane, now_ms))
+			return false;
+	}
+	return true;
+}
+
+static void timer_event(struct tcp_rail *rail)
+{
+	uint64_t now_ms = tei_now_ms();
+	uint64_t times;
+
+	if (read(rail->timer_fd, &times, sizeof(times)) < 0)
+		return;
+	while (!check_lanes(rail, now_ms))
+		;
+	if (!rail->listening)
+		rail->listening = !tei_tcp_watch(rail, rail->listen_fd,
+						 &rail->listener, EPOLLIN);
+	if (rail->link_unsure)
+		tei_tcp_link_check(rail);
+	if (rail->listening && !rail->link_unsure &&
+	    tei_list_empty(&rail->timed))
+		set_timer(rail, false);
+}
+
+/* ---- polled lanes ---- */
+
+/* Epoll tells of what comes in by it again. */
+static void listen_again(struct tcp_lane *lane)
+{
+	lane->n_good = 0;
+	tei_tcp_lane_watch(lane, lane->interest | EPOLLIN);
+}
+
+/*
+ * A lane that has just brought something will bring more: reading it at each
+ * progress() costs less than asking epoll first.
+ */
+static void poll_lane(struct tcp_lane *lane)
 {
 	struct tcp_lane **polled = lane->rail->polled;
 	int free = TCP_POLLED_MAX - 1;
@@ -292,42 +522,13 @@ void tei_tcp_heat(struct tcp_lane *lane)
 		if (!polled[i])
 			free = i;
 	}
-	if (polled[free] && polled[free]->fd >= 0)
+	if (polled[free])
 		listen_again(polled[free]);
 	polled[free] = lane;
 }
 
-void tei_tcp_cool(struct tcp_lane *lane)
-{
-	for (int i = 0; i < TCP_POLLED_MAX; i++) {
-		if (lane->rail->polled[i] == lane)
-			lane->rail->polled[i] = NULL;
-	}
-}
-
-/*
- * Each packet that epoll hears of costs who sends it some tenths of a
- * microsecond: there are three of them nested. So it does not hear of lanes
- * that are read all the time.
- */
-void tei_tcp_doze(struct tei_rail *base)
-{
-	struct tcp_rail *rail = tcp_rail(base);
-
-	for (int i = 0; i < TCP_POLLED_MAX; i++) {
-		if (rail->polled[i] && rail->polled[i]->fd >= 0)
-			listen_again(rail->polled[i]);
-	}
-}
-
-static void cool(struct tcp_lane *lane)
-{
-	listen_again(lane);
-	tei_tcp_cool(lane);
-}
-
-/* How many brought something. *ask: epoll is to be asked, too. */
-static int read_hot(struct tcp_rail *rail, bool *ask)
+/* Read the polled lanes; how many brought something. *ask: ask epoll, too. */
+static int read_polled(struct tcp_rail *rail, bool *ask)
 {
 	bool any = false;
 	int n = 0;
@@ -343,15 +544,69 @@ static int read_hot(struct tcp_rail *rail, bool *ask)
 		n += got > 0;
 		if (got >= TCP_BULK_LEN || lane->interest & EPOLLOUT)
 			rail->n_unasked += BULK_WEIGHT;
+		/*
+		 * Each packet that epoll hears of costs who sends it some tenths
+		 * of a microsecond: there are three of them nested. So it does
+		 * not hear of lanes that are read all the time.
+		 */
 		if (got && lane->fd >= 0 && ++lane->n_good == UNHEARD_FROM)
-			tei_tcp_lane_listen(lane, false);
-		if (!lane->polls_left && lane->fd >= 0)
-			cool(lane);
+			tei_tcp_lane_watch(lane,
+					   lane->interest & ~(uint32_t)EPOLLIN);
+		if (!lane->polls_left && lane->fd >= 0) {
+			listen_again(lane);
+			rail->polled[i] = NULL;
+		}
 	}
 	*ask = !any || (!n && rail->base->woken) ||
 	       ++rail->n_unasked >= UNASKED_MAX;
 	rail->base->woken = false;
 	return n;
+}
+
+void tei_tcp_doze(struct tei_rail *base)
+{
+	struct tcp_rail *rail = tcp_rail(base);
+
+	for (int i = 0; i < TCP_POLLED_MAX; i++) {
+		if (rail->polled[i])
+			listen_again(rail->polled[i]);
+	}
+}
+
+/* ---- progress ---- */
+
+void tei_tcp_signal(struct tcp_rail *rail)
+{
+	if (!rail->in_progress)
+		(void)eventfd_write(rail->signal_fd, 1);
+}
+
+static void dispatch(struct tcp_rail *rail, struct tcp_source *source,
+		     uint32_t events)
+{
+	struct tcp_lane *lane;
+	eventfd_t times;
+
+	switch (source->kind) {
+	case TCP_SOURCE_LISTENER:
+		accept_some(rail);
+		break;
+	case TCP_SOURCE_SIGNAL:
+		(void)eventfd_read(rail->signal_fd, &times);
+		tei_tcp_link_check(rail);
+		break;
+	case TCP_SOURCE_LINK:
+		tei_tcp_link_check(rail);
+		break;
+	case TCP_SOURCE_TIMER:
+		timer_event(rail);
+		break;
+	case TCP_SOURCE_LANE:
+		lane = TEI_CONTAINER(source, struct tcp_lane, source);
+		if (lane->fd >= 0 && tei_tcp_lane_event(lane, events))
+			poll_lane(lane);
+		break;
+	}
 }
 
 static int ask_epoll(struct tcp_rail *rail, int budget)
@@ -370,6 +625,33 @@ static int ask_epoll(struct tcp_rail *rail, int budget)
 	return n;
 }
 
+/* Report what post(), cancel() or the events above could not themselves. */
+static int report(struct tcp_rail *rail)
+{
+	struct tei_list *node;
+	int n = 0;
+
+	tei_list_for_each_safe (pos, tmp, &rail->deferring) {
+		n += tei_tcp_deferred_end(
+			tei_list_entry(pos, struct tcp_lane, deferring));
+	}
+	while ((node = tei_list_pop(&rail->refused))) {
+		struct tei_slice *slice =
+			tei_list_entry(node, struct tei_slice, link);
+
+		tei_slice_done(slice, -EFAULT, 0);
+		n++;
+	}
+	while ((node = tei_list_pop(&rail->broken))) {
+		struct tcp_endpoint *ep =
+			tei_list_entry(node, struct tcp_endpoint, broken_link);
+
+		tei_endpoint_down(ep->base, ep->broken);
+		n++;
+	}
+	return n;
+}
+
 int tei_tcp_progress(struct tei_rail *base, int budget)
 {
 	struct tcp_rail *rail = tcp_rail(base);
@@ -377,7 +659,7 @@ int tei_tcp_progress(struct tei_rail *base, int budget)
 	int n, rc = 0;
 
 	rail->in_progress = true;
-	n = read_hot(rail, &ask);
+	n = read_polled(rail, &ask);
 	if (ask)
 		rc = ask_epoll(rail, budget);
 	n += report(rail);

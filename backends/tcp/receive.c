@@ -7,9 +7,14 @@
  * into the rail's scratch: after bulk as many headers as the last burst had,
  * so that the next payload is read in place too; after small frames some more,
  * for copying a little costs less than another system call.
+ *
+ * Nothing a peer says is used before it is checked. A frame that breaks the
+ * protocol ends the endpoint; one that asks for what it may not have is
+ * answered with why, once for each id, and its payload is drained.
  */
 #include "backends/tcp/tcp.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -17,35 +22,314 @@
 #include <sys/socket.h>
 
 #include "base/fault.h"
+#include "base/mem.h"
 #include <te/te.h>
 
-#define PIECES_MAX 512        /* local pieces of one readv() */
-#define READS_MAX  8          /* system calls of one turn, */
-#define BYTES_MAX  (1u << 20) /* and their bytes, so that all get a turn */
-#define READ_ON    (16u << 10)
+#define PIECES_MAX 512         /* local pieces of one readv() */
+#define READS_MAX  8           /* system calls of one turn, */
+#define BYTES_MAX  (1u << 20)  /* and their bytes, so that all get a turn */
+#define READ_ON    (16u << 10) /* past small frames: copying is cheap */
 #define POLLS_MAX  4096
 
-ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
-		      uint32_t n)
-{
-	ssize_t got;
+static const char too_many[] = "more requests than the window";
 
-	if (tei_fault_check(TEI_FAULT_IO))
-		return -ECONNRESET;
-	do
-		got = n == 1 ? recv(lane->fd, iov->iov_base, iov->iov_len, 0)
-			     : readv(lane->fd, iov, (int)n);
-	while (got < 0 && errno == EINTR);
-	return got < 0 ? -errno : got;
+/* ---- answers ---- */
+
+/* Answers come in the order of ids, but for those that are over. */
+static struct tei_slice *find_from(const struct tei_list *pos,
+				   const struct tei_list *list, uint64_t id)
+{
+	for (; pos != list; pos = pos->next) {
+		struct tei_slice *slice =
+			tei_list_entry(pos, struct tei_slice, link);
+
+		if (tcp_slice(slice)->id == id)
+			return slice;
+		if (tcp_slice(slice)->id > id)
+			break;
+	}
+	return NULL;
 }
 
-/* A payload is to be filled next; else a header is to come. */
-static bool in_payload(const struct tcp_lane *lane)
+static struct tei_slice *find_slice(const struct tei_list *list, uint64_t id)
 {
-	return lane->in && lane->in->n && lane->headers_end;
+	return find_from(list->next, list, id);
 }
 
-/* ---- what has come ---- */
+/* The READ of @id; it comes behind those that the burst before it is about. */
+static struct tei_slice *find_read(const struct tcp_lane *lane, uint64_t id)
+{
+	const struct tei_list *list = &lane->sent_reads, *from = list->next;
+	const struct tcp_payload *payload;
+
+	if (lane->in && lane->in->n) {
+		payload = &lane->in->payload[lane->in->n - 1];
+		if (payload->stream == TCP_STREAM_SLICE &&
+		    tcp_slice(payload->slice)->id <= id)
+			from = &payload->slice->link;
+	}
+	return find_from(from, list, id);
+}
+
+/* Only the first one can have been announced in part. */
+static struct tei_slice *find_begun(const struct tcp_lane *lane, uint64_t id)
+{
+	struct tei_slice *slice;
+
+	if (tei_list_empty(&lane->writes))
+		return NULL;
+	slice = tei_list_entry(lane->writes.next, struct tei_slice, link);
+	return tcp_slice(slice)->id == id ? slice : NULL;
+}
+
+/* The peer has answered one more request. False: one too many. */
+static bool count_answer(struct tcp_lane *lane)
+{
+	if (!lane->n_unanswered)
+		return false;
+	lane->n_unanswered--;
+	return true;
+}
+
+/* A refusal may overtake the payload that it is about. */
+static void take_refusal(struct tcp_lane *lane, uint64_t id, int err)
+{
+	struct tei_slice *slice = find_slice(&lane->sent_writes, id);
+
+	if (!slice)
+		slice = find_slice(&lane->sent_reads, id);
+	if (!slice)
+		slice = find_begun(lane, id);
+	if (slice)
+		tei_tcp_slice_answered(slice, err);
+	else if (lane->abort_id == id)
+		lane->abort_id = 0;
+}
+
+static void take_success(struct tcp_lane *lane, uint64_t id)
+{
+	struct tei_slice *slice = find_slice(&lane->sent_writes, id);
+
+	if (slice && tcp_slice(slice)->passed.at == slice->length)
+		tei_tcp_slice_answered(slice, 0);
+	else if (slice || find_begun(lane, id) ||
+		 find_slice(&lane->sent_reads, id))
+		tei_tcp_lane_bad(lane, "answer before the end");
+}
+
+static void take_answer(struct tcp_lane *lane, const struct tcp_frame *f)
+{
+	int err = tei_status_to_errno(f->status);
+	uint64_t id;
+
+	for (id = f->id; id < f->id + f->length && lane->fd >= 0; id++) {
+		if (id >= lane->next_id || !count_answer(lane))
+			tei_tcp_lane_bad(lane, "answer to nothing");
+		else if (err)
+			take_refusal(lane, id, err);
+		else
+			take_success(lane, id);
+	}
+}
+
+/* ---- frames with payload, and READs ---- */
+
+/* NULL: the lane is closed. */
+static struct tcp_payload *add_payload(struct tcp_lane *lane,
+				       const struct tcp_frame *f)
+{
+	struct tcp_burst *in = lane->in;
+	struct tcp_payload *payload;
+
+	if (!in) {
+		in = lane->in = tei_malloc(sizeof(*in));
+		if (!in) {
+			tei_tcp_lane_fail(lane, -ENOMEM);
+			return NULL;
+		}
+		in->at = in->n = 0;
+	}
+	if (in->n == TCP_BURST_MAX) {
+		tei_tcp_lane_bad(lane, "burst too long");
+		return NULL;
+	}
+	payload = &in->payload[in->n++];
+	*payload = (struct tcp_payload){.id = f->id,
+					.left = f->length,
+					.last = f->flags & TCP_LAST,
+					.data = f->op == TCP_DATA};
+	lane->headers_end = !(f->flags & TCP_MORE);
+	lane->read_on =
+		f->length < TCP_BULK_LEN ? READ_ON : in->n * TCP_HEAD_LEN;
+	return payload;
+}
+
+static void take_write(struct tcp_lane *lane, const struct tcp_frame *f)
+{
+	struct tcp_payload *payload = add_payload(lane, f);
+
+	if (!payload)
+		return;
+	payload->stream = TCP_STREAM_REGION;
+	payload->key = f->key;
+	payload->address = f->address;
+	if (f->epoch != lane->ep->base->epoch)
+		payload->err = -ESTALE;
+}
+
+static void take_abort(struct tcp_lane *lane, const struct tcp_frame *f)
+{
+	if (f->id != lane->refused_id &&
+	    !tei_tcp_backlog_answer(lane, f->id, -ECANCELED))
+		tei_tcp_lane_bad(lane, too_many);
+}
+
+/*
+ * Whether a READ may have all that it asks for. When its data fits one frame
+ * that is left to the moment in which it is sent.
+ */
+static int check_read(const struct tcp_lane *lane, const struct tcp_frame *f)
+{
+	uint64_t key = htole64(f->key), pin;
+	void *local;
+	int rc;
+
+	if (f->epoch != lane->ep->base->epoch)
+		return -ESTALE;
+	if (f->length <= tcp_config(lane->rail)->frame)
+		return 0;
+	if (f->address + f->length < f->address)
+		return -EFAULT;
+	rc = tei_region_pin(lane->ep->base, &key, sizeof(key), f->address,
+			    f->length, TE_ACCESS_REMOTE_READ, &local, &pin);
+	if (!rc)
+		tei_region_unpin(lane->ep->base, pin);
+	return rc;
+}
+
+static void take_read(struct tcp_lane *lane, const struct tcp_frame *f)
+{
+	int rc = check_read(lane, f);
+	bool has_room;
+
+	if (rc < 0) {
+		lane->rail->base->refused_slices++;
+		has_room = tei_tcp_backlog_answer(lane, f->id, rc);
+	} else {
+		has_room = tei_tcp_backlog_read(lane, f);
+	}
+	if (!has_room)
+		tei_tcp_lane_bad(lane, too_many);
+}
+
+static bool was_asked_for(const struct tei_slice *slice,
+			  const struct tcp_frame *f)
+{
+	uint64_t at = tcp_slice(slice)->announced.at;
+	uint64_t left = slice->length - at;
+
+	return f->offset == at && f->length <= left &&
+	       (f->length == left) == !!(f->flags & TCP_LAST);
+}
+
+static void take_data(struct tcp_lane *lane, const struct tcp_frame *f)
+{
+	struct tei_slice *slice = find_read(lane, f->id);
+	struct tcp_payload *payload = add_payload(lane, f);
+
+	if (!payload)
+		return;
+	payload->stream = TCP_STREAM_ORPHAN;
+	if (!slice)
+		return;
+	if (!was_asked_for(slice, f)) {
+		tei_tcp_lane_bad(lane, "data that was not asked for");
+		return;
+	}
+	payload->stream = TCP_STREAM_SLICE;
+	payload->slice = slice;
+	tcp_slice(slice)->announced.at += f->length;
+}
+
+static bool is_inside_burst(const struct tcp_lane *lane)
+{
+	return lane->in && lane->in->n && !lane->headers_end;
+}
+
+static void take_as_target(struct tcp_lane *lane, const struct tcp_frame *f)
+{
+	if (f->op == TCP_WRITE && !(f->flags & TCP_ABORT))
+		take_write(lane, f);
+	else if (is_inside_burst(lane))
+		tei_tcp_lane_bad(lane, "burst with a gap");
+	else if (f->op == TCP_WRITE)
+		take_abort(lane, f);
+	else if (f->op == TCP_READ)
+		take_read(lane, f);
+	else
+		tei_tcp_lane_bad(lane, "frame of the wrong side");
+}
+
+static void take_as_initiator(struct tcp_lane *lane, const struct tcp_frame *f)
+{
+	if (f->id >= lane->next_id)
+		tei_tcp_lane_bad(lane, "id that was never used");
+	else if (f->op == TCP_DATA)
+		take_data(lane, f);
+	else if (is_inside_burst(lane))
+		tei_tcp_lane_bad(lane, "burst with a gap");
+	else if (f->op == TCP_ANSWER)
+		take_answer(lane, f);
+	else
+		tei_tcp_lane_bad(lane, "frame of the wrong side");
+}
+
+/* A header has come. It may close the lane. */
+static void take_frame(struct tcp_lane *lane, const uint8_t *head)
+{
+	struct tcp_frame f;
+
+	if (!tei_tcp_frame_decode(head, &f))
+		tei_tcp_lane_bad(lane, "malformed frame");
+	else if (lane->ep->base->target)
+		take_as_target(lane, &f);
+	else
+		take_as_initiator(lane, &f);
+}
+
+/* ---- payload that has come ---- */
+
+/* Answer why not, as target, and let the payload pass by. */
+static void refuse_payload(struct tcp_lane *lane, struct tcp_payload *payload,
+			   int err)
+{
+	lane->rail->base->refused_slices++;
+	lane->refused_id = payload->id;
+	payload->stream = TCP_STREAM_ORPHAN;
+	if (!tei_tcp_backlog_answer(lane, payload->id, err))
+		tei_tcp_lane_bad(lane, too_many);
+}
+
+/* The first payload of the burst has passed wholly. It may close the lane. */
+static void end_payload(struct tcp_lane *lane)
+{
+	struct tcp_burst *in = lane->in;
+	const struct tcp_payload *payload = &in->payload[in->at++];
+
+	if (in->at == in->n)
+		in->at = in->n = 0;
+	if (!payload->last)
+		return;
+	if (payload->stream == TCP_STREAM_REGION) {
+		if (!tei_tcp_backlog_answer(lane, payload->id, 0))
+			tei_tcp_lane_bad(lane, too_many);
+	} else if (payload->data) {
+		if (!count_answer(lane))
+			tei_tcp_lane_bad(lane, "answer to nothing");
+		else if (payload->stream == TCP_STREAM_SLICE)
+			tei_tcp_slice_answered(payload->slice, 0);
+	}
+}
 
 /* @n bytes of payload have reached their place, or scratch. */
 static void payload_passed(struct tcp_lane *lane, uint64_t n)
@@ -66,13 +350,38 @@ static void payload_passed(struct tcp_lane *lane, uint64_t n)
 		payload->left -= part;
 		n -= part;
 		if (!payload->left)
-			tei_tcp_payload_end(lane);
+			end_payload(lane);
 	}
 }
 
+/* The kernel could not write where the first payload goes: it is unmapped. */
+static void end_unmapped(struct tcp_lane *lane)
+{
+	struct tcp_payload *payload = &lane->in->payload[lane->in->at];
+	const struct tcp_pin *pin;
+
+	if (payload->stream == TCP_STREAM_SLICE) {
+		tei_tcp_slice_unmapped(payload->slice);
+		return;
+	}
+	pin = tei_tcp_find_pin(lane->rail, payload, TE_ACCESS_REMOTE_WRITE);
+	if (pin)
+		tei_region_doubt(lane->ep->base, pin->id);
+	refuse_payload(lane, payload, -EFAULT);
+}
+
+/* ---- where it goes ---- */
+
+/* A payload is to be filled next; else a header is to come. */
+static bool in_payload(const struct tcp_lane *lane)
+{
+	return lane->in && lane->in->n && lane->headers_end;
+}
+
 /*
- * Where payload[i] of a target goes. NULL: it is refused, and to be drained; or no
- * more can be pinned now (then it is still of a region); or the lane closed.
+ * Returns where payload[i] of a target goes. NULL: it is refused, and to be
+ * drained; or no more can be pinned now (then it is still of a region); or the
+ * lane closed.
  */
 static void *place_of(struct tcp_lane *lane, uint32_t i)
 {
@@ -91,7 +400,7 @@ static void *place_of(struct tcp_lane *lane, uint32_t i)
 	if (!rc)
 		return local;
 	if (rc != -EAGAIN)
-		tei_tcp_refuse(lane, payload, rc);
+		refuse_payload(lane, payload, rc);
 	return NULL;
 }
 
@@ -106,8 +415,6 @@ static void *place_of_first(struct tcp_lane *lane)
 	tei_tcp_pins_release(lane);
 	return place_of(lane, lane->in->at);
 }
-
-/* ---- where it goes ---- */
 
 struct reading {
 	struct iovec iov[PIECES_MAX + 1];
@@ -208,7 +515,7 @@ static void trim(struct reading *r, uint64_t len)
 
 /*
  * Payload that came with other bytes; returns how many of @len it was. The
- * kernel copies it, for it says so where the memory is not there.
+ * kernel copies it, for it says so where the memory is not mapped.
  */
 static size_t payload_from(struct tcp_lane *lane, size_t at, size_t len)
 {
@@ -231,7 +538,7 @@ static size_t payload_from(struct tcp_lane *lane, size_t at, size_t len)
 		n = (ssize_t)(payload->left < len ? payload->left : len);
 	}
 	if (n <= 0) {
-		tei_tcp_gone_in(lane);
+		end_unmapped(lane);
 		return 0;
 	}
 	payload_passed(lane, (uint64_t)n);
@@ -239,7 +546,7 @@ static size_t payload_from(struct tcp_lane *lane, size_t at, size_t len)
 }
 
 /* Everything in scratch is used up, or the lane is closed. */
-static void parse(struct tcp_lane *lane, size_t len)
+static void parse_scratch(struct tcp_lane *lane, size_t len)
 {
 	const uint8_t *scratch = lane->rail->scratch;
 	size_t at = 0, n;
@@ -249,7 +556,7 @@ static void parse(struct tcp_lane *lane, size_t len)
 		if (in_payload(lane)) {
 			n = payload_from(lane, at, len - at);
 		} else if (!lane->head_have && len - at >= TCP_HEAD_LEN) {
-			tei_tcp_take_frame(lane, scratch + at);
+			take_frame(lane, scratch + at);
 		} else {
 			if (n > len - at)
 				n = len - at;
@@ -257,13 +564,27 @@ static void parse(struct tcp_lane *lane, size_t len)
 			lane->head_have += (uint32_t)n;
 			if (lane->head_have == TCP_HEAD_LEN) {
 				lane->head_have = 0;
-				tei_tcp_take_frame(lane, lane->head);
+				take_frame(lane, lane->head);
 			}
 		}
 	}
 }
 
 /* ---- reading ---- */
+
+ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
+		      uint32_t n)
+{
+	ssize_t got;
+
+	if (tei_fault_check(TEI_FAULT_IO))
+		return -ECONNRESET;
+	do
+		got = n == 1 ? recv(lane->fd, iov->iov_base, iov->iov_len, 0)
+			     : readv(lane->fd, iov, (int)n);
+	while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : got;
+}
 
 /* Of the headers to come, those that the last burst had. */
 static size_t room_for_headers(const struct tcp_lane *lane)
@@ -292,7 +613,7 @@ static void place(struct tcp_lane *lane, struct reading *r)
 	r->asked = r->in_place + room;
 }
 
-/* Something in iov is not there: is it the first, which can be told so? */
+/* Something in iov is not mapped: read the first alone, and blame it if so. */
 static ssize_t read_first(struct tcp_lane *lane, struct reading *r)
 {
 	ssize_t n;
@@ -302,7 +623,7 @@ static ssize_t read_first(struct tcp_lane *lane, struct reading *r)
 	n = tei_tcp_readv(lane, r->iov, 1);
 	if (n != -EFAULT)
 		return n;
-	tei_tcp_gone_in(lane);
+	end_unmapped(lane);
 	return -EAGAIN;
 }
 
@@ -328,7 +649,7 @@ static size_t receive_once(struct tcp_lane *lane, bool *more)
 	here = r.in_place < (size_t)n ? r.in_place : (size_t)n;
 	if (here)
 		payload_passed(lane, here);
-	parse(lane, (size_t)n - here);
+	parse_scratch(lane, (size_t)n - here);
 	*more = (size_t)n == r.asked;
 	return (size_t)n;
 }

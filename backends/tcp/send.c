@@ -1,21 +1,507 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * send.c - one vectored write of a lane's plan, and what the kernel took of it
+ * send.c - one vectored write of a lane: planned, sent, accounted for
  *
- * Only here does sending change a lane. As soon as one byte of the plan's new
- * block is on its way the whole block is true: its headers' rest is kept as a
- * headers, and its payload is announced and must follow.
+ * A plan holds, in this order: headers that are half sent, payload that was
+ * announced before, and one new block: headers without payload, headers of a
+ * new burst, the burst's payload. Planning changes nothing but the plan; it is
+ * up to the kernel how much of it becomes true. Payload that the kernel borrows
+ * goes alone.
+ *
+ * As soon as one byte of the new block is on its way the whole block is true:
+ * the rest of its headers is kept by the lane, and its payload is announced and
+ * must follow.
+ *
+ * A target sends answers, and data for READs. They wait in two rings of
+ * TCP_WINDOW places, the backlog, which together bound what a peer may have
+ * unanswered.
  */
 #include "backends/tcp/tcp.h"
 
+#include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/mapped.h"
 #include "base/mem.h"
+#include <te/te.h>
+
+#define CACHE_LINE 64
+#define COPIED_MAX 32 /* in a row: then lending costs more than it gives */
+
+/* ---- the backlog of a target ---- */
+
+static struct tcp_answer *answer_at(struct tcp_backlog *d, uint32_t i)
+{
+	return &d->answers[(d->first_answer + i) % TCP_WINDOW];
+}
+
+static struct tcp_served *read_at(struct tcp_backlog *d, uint32_t i)
+{
+	return &d->reads[(d->first_read + i) % TCP_WINDOW];
+}
+
+static bool is_full(const struct tcp_backlog *d)
+{
+	return d->n_ids + d->n_reads >= TCP_WINDOW;
+}
+
+bool tei_tcp_backlog_answer(struct tcp_lane *lane, uint64_t id, int err)
+{
+	struct tcp_backlog *d = lane->backlog;
+	uint16_t status = (uint16_t)tei_status_from_errno(err);
+	struct tcp_answer *last;
+
+	if (is_full(d))
+		return false;
+	d->n_ids++;
+	/* Neighbouring ids that end alike share one answer. */
+	if (d->n_answers) {
+		last = answer_at(d, d->n_answers - 1);
+		if (last->status == status && last->id + last->count == id) {
+			last->count++;
+			return true;
+		}
+	}
+	*answer_at(d, d->n_answers++) =
+		(struct tcp_answer){.id = id, .count = 1, .status = status};
+	return true;
+}
+
+bool tei_tcp_backlog_read(struct tcp_lane *lane, const struct tcp_frame *ask)
+{
+	struct tcp_backlog *d = lane->backlog;
+
+	if (is_full(d))
+		return false;
+	*read_at(d, d->n_reads++) = (struct tcp_served){
+		.id = ask->id,
+		.key = ask->key,
+		.address = ask->address,
+		.length = ask->length,
+	};
+	return true;
+}
+
+/* The first @n answers are on their way. */
+static void answers_sent(struct tcp_backlog *d, uint32_t n)
+{
+	for (; n; n--) {
+		d->n_ids -= answer_at(d, 0)->count;
+		d->first_answer = (d->first_answer + 1) % TCP_WINDOW;
+		d->n_answers--;
+	}
+}
+
+static void pop_read(struct tcp_backlog *d)
+{
+	d->first_read = (d->first_read + 1) % TCP_WINDOW;
+	d->n_reads--;
+}
+
+/* @length bytes more of the first READ have been announced. */
+static void read_sent(struct tcp_backlog *d, uint64_t length)
+{
+	struct tcp_served *served = read_at(d, 0);
+
+	served->sent += length;
+	if (served->sent == served->length)
+		pop_read(d);
+}
+
+/* READs that were refused once their turn came become answers. */
+static void answer_refused_reads(struct tcp_lane *lane)
+{
+	struct tcp_backlog *d = lane->backlog;
+
+	while (d && d->n_reads && read_at(d, 0)->err) {
+		struct tcp_served served = *read_at(d, 0);
+
+		pop_read(d);
+		lane->rail->base->refused_slices++;
+		(void)tei_tcp_backlog_answer(lane, served.id, served.err);
+	}
+}
+
+/* ---- the plan: payload ---- */
+
+static void plan_memory(struct tcp_plan *p, const void *bytes, size_t len)
+{
+	p->iov[p->n_iov].iov_base = (void *)(uintptr_t)bytes;
+	p->iov[p->n_iov].iov_len = len;
+	p->n_iov++;
+	p->bytes += len;
+}
+
+static void plan_header(struct tcp_plan *p, const struct tcp_frame *f)
+{
+	assert(p->n_headers < TCP_HEADERS_MAX);
+	tei_tcp_frame_encode(f, p->headers[p->n_headers++]);
+}
+
+struct layout {
+	const struct tcp_burst *burst;
+	bool is_new;
+	struct tei_slice *slice; /* whose memory the cursor walks */
+	struct tcp_cursor cursor;
+	uint32_t
+		whole; /* index of the first payload that is not wholly in iov */
+	bool begun;    /* a part of that one is */
+	int err;       /* why its memory cannot be had */
+};
+
+/*
+ * Bring memory into the cache that the kernel is about to copy, and the checksum
+ * reads after that: this is faster, since more loads are under way at a time.
+ */
+static void prefetch(const struct iovec *runs, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const char *bytes = runs[i].iov_base;
+
+		for (size_t at = 0; at < runs[i].iov_len; at += CACHE_LINE)
+			__builtin_prefetch(bytes + at);
+	}
+}
+
+/* False: it does not fit, or not wholly. */
+static bool lay_slice(struct tcp_plan *p, struct layout *l,
+		      const struct tcp_payload *payload)
+{
+	const struct tcp_slice *s = tcp_slice(payload->slice);
+	uint64_t covered;
+	uint32_t n;
+
+	if (payload->slice != l->slice) {
+		l->slice = payload->slice;
+		l->cursor = l->is_new ? s->announced : s->passed;
+	}
+	covered = tei_tcp_gather(payload->slice, &l->cursor, payload->left,
+				 p->iov + p->n_iov, TCP_IOV_MAX - p->n_iov, &n);
+	if (l->is_new && payload->slice->crc_len >= TCP_BULK_LEN)
+		prefetch(p->iov + p->n_iov, n);
+	p->n_iov += n;
+	p->bytes += covered;
+	l->begun = covered;
+	return covered == payload->left;
+}
+
+static bool lay_region(struct tcp_lane *lane, struct tcp_plan *p,
+		       struct layout *l, const struct tcp_payload *payload)
+{
+	uint32_t n = l->burst->n - l->whole;
+	void *local;
+	int rc;
+
+	rc = tei_tcp_pin(lane, payload, n, TE_ACCESS_REMOTE_READ, &local);
+	if (rc < 0) {
+		l->err = rc == -EAGAIN ? 0 : rc;
+		return false;
+	}
+	plan_memory(p, local, payload->left);
+	return true;
+}
+
+static bool lay_payload(struct tcp_lane *lane, struct tcp_plan *p,
+			struct layout *l)
+{
+	const struct tcp_payload *payload = &l->burst->payload[l->whole];
+
+	l->begun = false;
+	if (p->n_iov == TCP_IOV_MAX)
+		return false;
+	switch (payload->stream) {
+	case TCP_STREAM_SLICE:
+		return lay_slice(p, l, payload);
+	case TCP_STREAM_REGION:
+		return lay_region(lane, p, l, payload);
+	default:
+		plan_memory(p, payload->copy + payload->copy_at, payload->left);
+		return true;
+	}
+}
+
+static void lay_out(struct tcp_lane *lane, struct tcp_plan *p, struct layout *l)
+{
+	for (l->whole = l->burst->at; l->whole < l->burst->n; l->whole++) {
+		if (!lay_payload(lane, p, l))
+			return;
+	}
+	l->begun = false;
+}
+
+/* Whether the rest of the burst may be lent to the kernel, and is worth it. */
+static bool may_lend(const struct tcp_lane *lane, const struct tcp_burst *burst)
+{
+	const struct tcp_zerocopy *z = lane->zerocopy;
+	uint64_t bytes = 0;
+
+	if (!z || lane->n_orphans || z->n_copied >= COPIED_MAX ||
+	    z->next - z->upto >= TCP_LENT_MAX)
+		return false;
+	for (uint32_t i = burst->at; i < burst->n; i++)
+		bytes += burst->payload[i].left;
+	return bytes >= tcp_config(lane->rail)->zerocopy;
+}
+
+/* ---- the plan: headers without payload ---- */
+
+static void plan_answers(struct tcp_lane *lane, struct tcp_plan *p)
+{
+	for (uint32_t i = 0; i < lane->backlog->n_answers; i++) {
+		struct tcp_answer *a = answer_at(lane->backlog, i);
+		struct tcp_frame f = {.op = TCP_ANSWER,
+				      .status = (uint8_t)a->status,
+				      .id = a->id,
+				      .length = a->count};
+
+		plan_header(p, &f);
+		p->n_answers++;
+	}
+}
+
+static void plan_abort(const struct tcp_lane *lane, struct tcp_plan *p)
+{
+	struct tcp_frame f = {
+		.op = TCP_WRITE, .flags = TCP_ABORT, .id = lane->abort_id};
+
+	if (!f.id)
+		return;
+	plan_header(p, &f);
+	p->abort_id = f.id;
+}
+
+static void frame_of(const struct tei_slice *slice, uint8_t op, uint64_t at,
+		     struct tcp_frame *f)
+{
+	uint64_t key;
+
+	memcpy(&key, slice->key, sizeof(key));
+	*f = (struct tcp_frame){
+		.op = op,
+		.id = tcp_slice(slice)->id,
+		.key = le64toh(key),
+		.address = slice->remote + at,
+		.offset = at,
+		.length = slice->length - at,
+		.epoch = slice->ep->epoch,
+	};
+}
+
+/* Returns the first id that is free behind them. */
+static uint64_t plan_reads(const struct tcp_lane *lane, struct tcp_plan *p)
+{
+	uint64_t id = lane->next_id;
+	struct tcp_frame f;
+
+	tei_list_for_each (pos, &lane->reads) {
+		frame_of(tei_list_entry(pos, struct tei_slice, link), TCP_READ,
+			 0, &f);
+		f.id = id++;
+		plan_header(p, &f);
+		p->n_asked++;
+	}
+	return id;
+}
+
+/* ---- the plan: the new burst ---- */
+
+struct loading {
+	uint32_t room;  /* payloads */
+	uint64_t bytes; /* that may still be added, about */
+	uint64_t frame; /* most payload of one */
+};
+
+static bool is_loaded(const struct tcp_plan *p, const struct loading *load)
+{
+	return p->burst.n >= load->room || !load->bytes;
+}
+
+/* Cut @f to one frame of what it stands for; the payload to go with it. */
+static struct tcp_payload *
+load_payload(struct tcp_plan *p, struct loading *load, struct tcp_frame *f)
+{
+	struct tcp_payload *payload = &p->burst.payload[p->burst.n];
+
+	if (f->length <= load->frame)
+		f->flags |= TCP_LAST;
+	else
+		f->length = load->frame;
+	p->frames[p->burst.n++] = *f;
+	load->bytes -= f->length < load->bytes ? f->length : load->bytes;
+	*payload = (struct tcp_payload){.id = f->id, .left = f->length};
+	return payload;
+}
+
+static void load_writes(const struct tcp_lane *lane, struct tcp_plan *p,
+			struct loading *load, uint64_t id)
+{
+	tei_list_for_each (pos, &lane->writes) {
+		struct tei_slice *slice =
+			tei_list_entry(pos, struct tei_slice, link);
+		uint64_t at = tcp_slice(slice)->announced.at;
+		struct tcp_frame f;
+
+		for (; at < slice->length; at += f.length) {
+			struct tcp_payload *payload;
+
+			if (is_loaded(p, load))
+				return;
+			frame_of(slice, TCP_WRITE, at, &f);
+			if (!f.id)
+				f.id = id;
+			payload = load_payload(p, load, &f);
+			payload->stream = TCP_STREAM_SLICE;
+			payload->slice = slice;
+		}
+		if (!tcp_slice(slice)->id)
+			id++;
+	}
+}
+
+static void load_served(const struct tcp_lane *lane, struct tcp_plan *p,
+			struct loading *load)
+{
+	for (uint32_t i = 0; i < lane->backlog->n_reads; i++) {
+		struct tcp_served *served = read_at(lane->backlog, i);
+		struct tcp_frame f = {.op = TCP_DATA, .id = served->id};
+
+		if (served->err)
+			return;
+		f.offset = served->sent;
+		for (; f.offset < served->length; f.offset += f.length) {
+			struct tcp_payload *payload;
+
+			if (is_loaded(p, load))
+				return;
+			f.length = served->length - f.offset;
+			payload = load_payload(p, load, &f);
+			payload->stream = TCP_STREAM_REGION;
+			payload->key = served->key;
+			payload->address = served->address + f.offset;
+		}
+	}
+}
+
+/* Memory of a READ cannot be had (any more): it will be answered with why. */
+static void note_refused(struct tcp_lane *lane, uint64_t id, int err)
+{
+	assert(lane->backlog); /* a lane that is served has them */
+	for (uint32_t i = 0; i < lane->backlog->n_reads; i++) {
+		struct tcp_served *served = read_at(lane->backlog, i);
+
+		if (served->id == id && !served->err) {
+			served->err = err;
+			return;
+		}
+	}
+}
+
+/* Payload first, for it decides how long the burst can be. */
+static void plan_burst(struct tcp_lane *lane, struct tcp_plan *p)
+{
+	struct layout l = {.burst = &p->burst, .is_new = true};
+	uint32_t n_iov = p->n_iov;
+	size_t bytes = p->bytes;
+
+	lay_out(lane, p, &l);
+	if (l.err)
+		note_refused(lane, p->burst.payload[l.whole].id, l.err);
+	p->burst.n = l.whole + l.begun;
+	if (p->burst.n && may_lend(lane, &p->burst)) {
+		p->n_iov = n_iov;
+		p->bytes = bytes;
+		p->headless = true;
+	}
+	for (uint32_t i = 0; i < p->burst.n; i++) {
+		if (i + 1 < p->burst.n)
+			p->frames[i].flags |= TCP_MORE;
+		plan_header(p, &p->frames[i]);
+	}
+}
+
+/* About how much is handed to the kernel at once. */
+static uint64_t chunk_of(const struct tcp_lane *lane)
+{
+	uint64_t chunk = tcp_config(lane->rail)->send_chunk;
+	const struct tei_slice *first;
+
+	if (tei_list_empty(&lane->writes))
+		return chunk;
+	first = tei_list_entry(lane->writes.next, struct tei_slice, link);
+	return first->crc_len && chunk > TCP_CRC_LEN ? TCP_CRC_LEN : chunk;
+}
+
+static void plan_block(struct tcp_lane *lane, struct tcp_plan *p)
+{
+	const struct tcp_config *config = tcp_config(lane->rail);
+	const struct tcp_burst *out = lane->out;
+	uint64_t chunk = chunk_of(lane);
+	struct loading load = {.frame = config->frame, .room = TCP_BURST_MAX};
+	uint32_t headers = p->n_iov++;
+
+	if (out)
+		load.room -= out->n - out->at;
+	if (p->bytes < chunk)
+		load.bytes = chunk - p->bytes;
+	if (lane->backlog) {
+		plan_answers(lane, p);
+		load_served(lane, p, &load);
+	} else {
+		plan_abort(lane, p);
+		load_writes(lane, p, &load, plan_reads(lane, p));
+	}
+	plan_burst(lane, p);
+	p->iov[headers].iov_base = p->headers;
+	p->iov[headers].iov_len = p->n_headers * (size_t)TCP_HEAD_LEN;
+	p->bytes += p->iov[headers].iov_len;
+}
+
+/* Fill rail->plan; changes nothing else. < 0: what is half sent cannot end. */
+static int plan_write(struct tcp_lane *lane)
+{
+	struct tcp_plan *p = lane->rail->plan;
+	struct layout old = {.burst = lane->out};
+	bool lends;
+
+	p->n_iov = p->n_answers = p->n_asked = p->n_headers = 0;
+	p->burst.at = p->burst.n = 0;
+	p->bytes = p->abort_id = 0;
+	p->headless = p->lends = false;
+	lends = lane->out && may_lend(lane, lane->out);
+	if (lane->headers_len)
+		plan_memory(p, lane->headers + lane->headers_at,
+			    lane->headers_len);
+	if (lends && lane->headers_len)
+		p->headless = true;
+	else if (lane->out)
+		lay_out(lane, p, &old);
+	p->old_bytes = p->bytes;
+	if (old.err)
+		return old.err;
+	p->lends = lends && !p->headless;
+	if (lends || (lane->out && old.whole < lane->out->n))
+		return 0;
+	if (p->n_iov + 2 <= TCP_IOV_MAX)
+		plan_block(lane, p);
+	return 0;
+}
+
+static bool has_more(const struct tcp_lane *lane)
+{
+	const struct tcp_backlog *d = lane->backlog;
+
+	return lane->headers_len || (lane->out && lane->out->n) ||
+	       lane->abort_id || !tei_list_empty(&lane->reads) ||
+	       !tei_list_empty(&lane->writes) ||
+	       (d && (d->n_answers || d->n_reads));
+}
 
 /* ---- payload that has gone ---- */
 
@@ -25,8 +511,7 @@ static void orphan_sent(struct tcp_lane *lane, struct tcp_payload *payload)
 	if (payload->left)
 		return;
 	tei_free(payload->copy);
-	if (!--lane->n_orphans)
-		tei_list_del(&lane->stalled);
+	lane->n_orphans--;
 }
 
 static void payload_sent(struct tcp_lane *lane, struct tcp_payload *payload,
@@ -75,22 +560,32 @@ static void bytes_sent(struct tcp_lane *lane, uint64_t n)
 
 /* ---- the new block has become true ---- */
 
-static void to_sent(struct tei_list *list, struct tei_slice *slice)
+static void move_to_sent(struct tei_list *list, struct tei_slice *slice)
 {
 	tcp_slice(slice)->sent = true;
 	tei_list_del(&slice->link);
 	tei_list_add_tail(list, &slice->link);
 }
 
-static void asked(struct tcp_lane *lane, uint32_t n)
+static void commit_reads(struct tcp_lane *lane, uint32_t n)
 {
 	for (; n; n--) {
 		struct tei_slice *slice = tei_list_entry(
 			lane->reads.next, struct tei_slice, link);
 
 		tcp_slice(slice)->id = lane->next_id++;
-		to_sent(&lane->sent_reads, slice);
+		move_to_sent(&lane->sent_reads, slice);
 	}
+}
+
+static void skip(const struct tei_slice *slice, struct tcp_cursor *c,
+		 uint64_t len)
+{
+	struct iovec run;
+	uint32_t n;
+
+	while (len)
+		len -= tei_tcp_gather(slice, c, len, &run, 1, &n);
 }
 
 static void announce(struct tcp_lane *lane, const struct tcp_payload *payload)
@@ -105,12 +600,12 @@ static void announce(struct tcp_lane *lane, const struct tcp_payload *payload)
 	if (!s->id)
 		lane->next_id = payload->id + 1;
 	s->id = payload->id;
-	tei_tcp_skip(payload->slice, &s->announced, payload->left);
+	skip(payload->slice, &s->announced, payload->left);
 	if (s->announced.at == payload->slice->length)
-		to_sent(&lane->sent_writes, payload->slice);
+		move_to_sent(&lane->sent_writes, payload->slice);
 }
 
-static void append(struct tcp_burst *out, const struct tcp_burst *burst)
+static void append_burst(struct tcp_burst *out, const struct tcp_burst *burst)
 {
 	uint32_t n = out->n - out->at;
 
@@ -123,20 +618,20 @@ static void append(struct tcp_burst *out, const struct tcp_burst *burst)
 	out->n = n + burst->n;
 }
 
-static void commit(struct tcp_lane *lane, const struct tcp_plan *p)
+static void commit_plan(struct tcp_lane *lane, const struct tcp_plan *p)
 {
 	if (p->abort_id)
 		lane->abort_id = 0;
 	if (p->n_answers)
 		answers_sent(lane->backlog, p->n_answers);
-	asked(lane, p->n_asked);
+	commit_reads(lane, p->n_asked);
 	for (uint32_t i = 0; i < p->burst.n; i++)
 		announce(lane, &p->burst.payload[i]);
 	if (p->burst.n)
-		append(lane->out, &p->burst);
+		append_burst(lane->out, &p->burst);
 }
 
-/* ---- what the kernel took ---- */
+/* ---- the kernel's share of it ---- */
 
 static void headers_sent(struct tcp_lane *lane, size_t n)
 {
@@ -165,7 +660,8 @@ static size_t smaller(size_t a, size_t b)
 }
 
 /* The first @n bytes of the plan are on their way. -ENOMEM. */
-static int took(struct tcp_lane *lane, const struct tcp_plan *p, size_t n)
+static int account_sent(struct tcp_lane *lane, const struct tcp_plan *p,
+			size_t n)
 {
 	size_t headers = p->n_headers * (size_t)TCP_HEAD_LEN;
 	size_t old = smaller(n, p->old_bytes);
@@ -177,13 +673,110 @@ static int took(struct tcp_lane *lane, const struct tcp_plan *p, size_t n)
 	bytes_sent(lane, old - part);
 	if (!n)
 		return 0;
-	commit(lane, p);
+	commit_plan(lane, p);
 	part = smaller(n, headers);
 	bytes_sent(lane, n - part);
 	if (part == headers)
 		return 0;
 	return keep_headers(lane, (const uint8_t *)p->headers + part,
 			    headers - part);
+}
+
+/* ---- memory that is unmapped ---- */
+
+static bool is_slice_mapped(const struct tei_slice *slice)
+{
+	for (uint32_t i = 0; i < slice->n_iov; i++) {
+		const struct iovec *piece = &slice->iov[i];
+
+		if (piece->iov_len && !tei_is_usable((uintptr_t)piece->iov_base,
+						     piece->iov_len, false))
+			return false;
+	}
+	return true;
+}
+
+/* The payloads of one slice are all over with the first of them. */
+static uint32_t give_up_slices(struct tcp_lane *lane,
+			       const struct tcp_burst *burst)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = burst->at; i < burst->n; i++) {
+		const struct tcp_payload *payload = &burst->payload[i];
+
+		if (payload->stream != TCP_STREAM_SLICE ||
+		    tcp_slice(payload->slice)->lane != lane ||
+		    is_slice_mapped(payload->slice) ||
+		    !tei_tcp_is_quiet(payload->slice))
+			continue;
+		tei_tcp_slice_unmapped(payload->slice);
+		found++;
+	}
+	return found;
+}
+
+static uint32_t doubt_regions(struct tcp_lane *lane,
+			      const struct tcp_burst *burst)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = burst->at; i < burst->n; i++) {
+		const struct tcp_payload *payload = &burst->payload[i];
+		const struct tcp_pin *pin;
+
+		if (payload->stream != TCP_STREAM_REGION ||
+		    tei_is_usable(payload->address, payload->left, false))
+			continue;
+		pin = tei_tcp_find_pin(lane->rail, payload,
+				       TE_ACCESS_REMOTE_READ);
+		if (!pin)
+			continue;
+		tei_region_doubt(lane->ep->base, pin->id);
+		found++;
+	}
+	return found;
+}
+
+/*
+ * The kernel could not read something of the plan and does not say what. Nobody
+ * may unmap memory of a region or of a request in flight, but who does loses that
+ * request only, and nobody gets a signal: slices whose memory is unmapped end,
+ * and the others go on. -EFAULT: the lane cannot go on.
+ */
+static int end_unmapped(struct tcp_lane *lane)
+{
+	const struct tcp_burst *planned = &lane->rail->plan->burst;
+	const struct tcp_burst *out = lane->out;
+	uint32_t found;
+
+	/* Data of a READ that was announced cannot be taken back. */
+	if (out && doubt_regions(lane, out))
+		return -EFAULT;
+	found = doubt_regions(lane, planned);
+	if (out)
+		found += give_up_slices(lane, out);
+	found += give_up_slices(lane, planned);
+	return found ? 0 : -EFAULT;
+}
+
+/* ---- sending ---- */
+
+/* sendmsg() by which the kernel borrows. As sendmsg(), with errno. */
+static ssize_t lend(struct tcp_lane *lane, const struct msghdr *msg)
+{
+	struct tcp_zerocopy *z = lane->zerocopy;
+	int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+	ssize_t n;
+
+	n = sendmsg(lane->fd, msg, flags | MSG_ZEROCOPY);
+	if (n < 0 && errno == ENOBUFS) /* of its own book-keeping */
+		return sendmsg(lane->fd, msg, flags);
+	if (n > 0) {
+		z->next++;
+		z->sending = true;
+	}
+	return n;
 }
 
 static ssize_t transmit(struct tcp_lane *lane, const struct tcp_plan *p)
@@ -198,7 +791,7 @@ static ssize_t transmit(struct tcp_lane *lane, const struct tcp_plan *p)
 	if (tei_fault_check(TEI_FAULT_IO))
 		return -ECONNRESET;
 	do
-		n = p->lends ? tei_tcp_lend(lane, &msg)
+		n = p->lends ? lend(lane, &msg)
 			     : sendmsg(lane->fd, &msg, flags);
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
@@ -207,7 +800,7 @@ static ssize_t transmit(struct tcp_lane *lane, const struct tcp_plan *p)
 }
 
 /* Room for what the plan is about to announce. */
-static int make_room(struct tcp_lane *lane, const struct tcp_plan *p)
+static int alloc_burst(struct tcp_lane *lane, const struct tcp_plan *p)
 {
 	if (!p->burst.n || lane->out)
 		return 0;
@@ -224,19 +817,19 @@ static int send_plan(struct tcp_lane *lane, ssize_t *n)
 	struct tcp_plan *p = lane->rail->plan;
 	int rc;
 
-	rc = tei_tcp_plan(lane);
+	rc = plan_write(lane);
 	if (!rc)
-		rc = make_room(lane, p);
+		rc = alloc_burst(lane, p);
 	*n = !rc && p->bytes ? transmit(lane, p) : 0;
 	if (*n == -EFAULT) {
-		rc = tei_tcp_gone_out(lane);
+		rc = end_unmapped(lane);
 		*n = 0;
 	}
 	if (lane->backlog)
 		tei_tcp_pins_release(lane);
 	if (rc < 0 || *n < 0)
 		return rc < 0 ? rc : (int)*n;
-	rc = took(lane, p, (size_t)*n);
+	rc = account_sent(lane, p, (size_t)*n);
 	if (lane->zerocopy)
 		lane->zerocopy->sending = false;
 	return rc;
@@ -252,7 +845,7 @@ static int send_once(struct tcp_lane *lane, ssize_t *n)
 }
 
 /*
- * What wants a checksum goes in pieces. Some of them in a row cost less than
+ * A slice with a checksum goes in pieces. Some of them in a row cost less than
  * to ask between any two whether there is room.
  */
 static int send_pieces(struct tcp_lane *lane)
@@ -265,21 +858,22 @@ static int send_pieces(struct tcp_lane *lane)
 		rc = send_once(lane, &n);
 		sent += rc < 0 ? 0 : (uint64_t)n;
 	} while (!rc && n && (size_t)n == lane->rail->plan->bytes &&
-		 sent < chunk && tei_tcp_has_more(lane));
+		 sent < chunk && has_more(lane));
 	return rc;
 }
 
 void tei_tcp_send(struct tcp_lane *lane)
 {
+	uint32_t in = lane->interest & EPOLLIN;
 	int rc;
 
 	answer_refused_reads(lane);
-	if (tei_tcp_has_more(lane)) {
+	if (has_more(lane)) {
 		rc = send_pieces(lane);
 		if (rc < 0) {
 			tei_tcp_lane_fail(lane, rc);
 			return;
 		}
 	}
-	tei_tcp_lane_want_out(lane, tei_tcp_has_more(lane));
+	tei_tcp_lane_watch(lane, in | (has_more(lane) ? EPOLLOUT : 0));
 }

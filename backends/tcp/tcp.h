@@ -2,23 +2,16 @@
 /*
  * tcp.h - what the files of the tcp backend share
  *
- * rail.c      listening socket, epoll, progress
- * young.c     accepting, and what must happen in time
- * deaf.c      connections that the network has stopped carrying
- * lane.c      one connection: socket, hello, interest, end
- * endpoint.c  the ops of an endpoint: open, connect, post, cancel, drop
- * backlog.c     what a target owes: answers, data
- * plan.c      what goes out next on a lane
- * send.c      one vectored write of it, and what the kernel took
- * receive.c   the bytes that come in on a lane, read into their final place
- * frame.c     what the frames among them mean
- * hold.c      a target's memory, pinned for the time of one call
- * gone.c      memory that is not there when the kernel comes to it
- * slice.c     walking a slice's local pieces, with checksum: slice.h
+ * tcp.c       settings, endpoints and their lanes, slices; table of operations
+ * send.c      one vectored write of a lane: planned, sent, accounted for
+ * receive.c   bytes that come in on a lane, read into their final place
+ * memory.c    where payload lies: pieces of a slice, pinned ranges of regions
  * zerocopy.c  payload that the kernel sends from where it lies
- * wire.c      frames to bytes and back
- * devices.c   which interfaces are rails, and which reach each other
- * netlink.c   whether a rail's interface has its link
+ * rail.c      listening socket, accepting, epoll, timer, progress
+ * devices.c   which interfaces are rails, which reach each other, their links
+ * wire.h      frames to bytes and back
+ *
+ * A write goes from tei_tcp_post() in tcp.c to sendmsg() in send.c.
  *
  * Everything belongs to the holder of the rail's drive token. No pin of a
  * region outlives a call from the core, so a peer that stops in the middle of
@@ -32,24 +25,19 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "backends/tcp/slice.h"
 #include "backends/tcp/wire.h"
 #include "base/list.h"
 #include "te/backend.h"
 
-#define TCP_WINDOW_BYTES (8u << 20) /* unanswered; but one request at least */
-#define TCP_SCRATCH_LEN  (64u << 10)
-#define TCP_BULK_LEN     (16u << 10)  /* from here on a system call less pays */
-#define TCP_CRC_LEN      (256u << 10) /* read again while the cache has it */
-#define TCP_CACHE_LINE   64
-#define TCP_EXPRESS_LEN  (16u << 10) /* up to here it is no bulk */
-#define TCP_OVERTAKE_MAX 16          /* then who has waited goes first */
-#define TCP_IOV_MAX      1024
-#define TCP_HEADERS_MAX  512
-#define TCP_PINS_MAX     16
-#define TCP_POLLED_MAX   4
-#define TCP_OPENING_MAX  256 /* connections that have not said hello */
-#define TCP_TICK_MS      250
+#define TCP_SCRATCH_LEN (64u << 10)
+#define TCP_BULK_LEN    (16u << 10)  /* from here on a system call less pays */
+#define TCP_CRC_LEN     (256u << 10) /* read again while the cache has it */
+#define TCP_IOV_MAX     1024
+#define TCP_HEADERS_MAX 512
+#define TCP_PINS_MAX    16
+#define TCP_POLLED_MAX  4
+#define TCP_OPENING_MAX 256 /* connections that have not said hello */
+#define TCP_LENT_MAX    64  /* calls; as many as tcp_zerocopy.over has bits */
 
 struct tcp_config {
 	uint64_t lanes, port, sndbuf, rcvbuf, frame, send_chunk;
@@ -63,7 +51,7 @@ struct tcp_config {
 enum tcp_source_kind {
 	TCP_SOURCE_LISTENER,
 	TCP_SOURCE_SIGNAL,
-	TCP_SOURCE_TICK,
+	TCP_SOURCE_TIMER,
 	TCP_SOURCE_LINK,
 	TCP_SOURCE_LANE,
 };
@@ -72,12 +60,26 @@ struct tcp_source { /* what an epoll event points to */
 	enum tcp_source_kind kind;
 };
 
-enum tcp_lane_state {
-	TCP_LANE_CONNECTING, /* initiator */
-	TCP_LANE_HELLO,      /* target: awaits HELLO; initiator: WELCOME */
-	TCP_LANE_OPEN,
-	TCP_LANE_CLOSED,
+/* ---- slices ---- */
+
+struct tcp_cursor {
+	uint32_t piece;  /* index in iov */
+	uint64_t offset; /* in that piece */
+	uint64_t at;     /* in the slice */
 };
+
+struct tcp_slice {
+	struct tcp_lane *lane; /* NULL: refused by post(), done() is due */
+	uint64_t id;           /* 0: nothing of it has gone */
+	struct tcp_cursor announced; /* by headers that have gone, or come */
+	struct tcp_cursor passed;    /* sent or received */
+	bool sent;                   /* wholly announced, or asked for */
+	bool lent; /* to the kernel, last by number @lent_by */
+	uint32_t lent_by;
+	int over; /* how it ended for the peer, while its end is deferred */
+};
+
+/* ---- payload on its way ---- */
 
 /* Whose payload it is. */
 enum tcp_stream {
@@ -124,6 +126,15 @@ struct tcp_served { /* a READ that is being answered */
 	int err;       /* refused in the middle: answered once it is first */
 };
 
+/* What a target has to send on one lane; TCP_WINDOW bounds both together. */
+struct tcp_backlog {
+	uint32_t first_answer, n_answers;
+	uint32_t n_ids; /* that the answers are about */
+	uint32_t first_read, n_reads;
+	struct tcp_answer answers[TCP_WINDOW];
+	struct tcp_served reads[TCP_WINDOW];
+};
+
 /*
  * What was sent without a copy and is still the kernel's. It numbers such
  * calls from 0 on and tells when it is through with each.
@@ -134,31 +145,36 @@ struct tcp_zerocopy {
 	uint32_t n_copied;        /* in a row that it has copied after all */
 	bool sending;             /* what goes just now is number next - 1 */
 	struct tei_list deferred; /* slices that end when it is through */
-	struct tei_list of_rail;  /* rail->deferring, while there are some */
 };
 
-/* A target's backlog on one lane; TCP_WINDOW bounds both together. */
-struct tcp_backlog {
-	uint32_t first_answer, n_answers;
-	uint32_t n_ids; /* that the answers are about */
-	uint32_t first_read, n_reads;
-	struct tcp_answer answers[TCP_WINDOW];
-	struct tcp_served reads[TCP_WINDOW];
+/* ---- lanes and endpoints ---- */
+
+enum tcp_lane_state {
+	TCP_LANE_CONNECTING, /* initiator */
+	TCP_LANE_HELLO,      /* target: awaits HELLO; initiator: WELCOME */
+	TCP_LANE_OPEN,
+	TCP_LANE_CLOSED,
 };
 
 struct tcp_lane {
 	struct tcp_source source;
 	enum tcp_lane_state state;
-	int fd; /* -1: closed */
-	uint32_t interest;
+	int fd;                  /* -1: closed */
+	uint32_t interest;       /* events that epoll tells of */
 	uint32_t index;          /* in ep->lanes */
 	struct tcp_rail *rail;   /* not owned */
 	struct tcp_endpoint *ep; /* not owned; NULL: accepted, no hello yet */
-	struct tei_list link;    /* rail->young, rail->dead or none */
-	uint64_t deadline_ms;    /* while young */
-	uint32_t polls_left; /* tries left until epoll has to tell; 0: cold */
-	uint32_t n_good;     /* tries with success since somebody slept */
-	bool unheard;        /* epoll does not listen for what comes in */
+	struct tei_list dead;    /* rail->dead, once it is destroyed */
+	uint32_t polls_left;     /* until epoll has to tell; 0: not polled */
+	uint32_t n_good;         /* polls with success since somebody slept */
+
+	/* The reasons for which rail->timed has it, see rail.c. */
+	struct tei_list timed;
+	uint64_t deadline_ms; /* to be open by then; 0: it is */
+	uint64_t stalled_ms;  /* since when no orphan has moved */
+	uint64_t quiet_ms;    /* since when no answer has come, */
+	uint64_t n_answered;  /* and how many had by then */
+	bool probed;          /* the kernel is to ask the peer's often */
 
 	/* Coming in. */
 	uint8_t head[TCP_HEAD_LEN];
@@ -171,26 +187,21 @@ struct tcp_lane {
 	/* Going out. */
 	uint8_t *headers; /* owned; headers that are half sent, or NULL */
 	uint32_t headers_at, headers_len;
-	struct tcp_burst *out;   /* owned; from the first frame on */
-	uint32_t n_orphans;      /* in it */
-	uint64_t stalled_ms;     /* since when they have not moved */
-	struct tei_list stalled; /* rail->stalled, while there are some */
+	struct tcp_burst *out; /* owned; from the first frame on */
+	uint32_t n_orphans;    /* in it */
 
 	/* Initiator. The sent ones in order of id. */
 	struct tei_list reads, writes; /* not, or not wholly, announced */
 	struct tei_list sent_reads, sent_writes;
 	uint32_t n_overtakes; /* in a row */
 	uint64_t next_id;
-	uint64_t abort_id; /* WRITE given up half-way, peer not told yet */
+	uint64_t abort_id;   /* WRITE given up half-way, to be announced */
+	uint64_t n_requests; /* all that were ever given to it */
 	uint64_t n_unanswered, bytes_unanswered;
-	struct tei_list asking; /* rail->asking, while some are unanswered */
-	uint64_t n_requests;    /* all that were ever given to it */
-	uint64_t quiet_ms;      /* since when no answer has come */
-	uint64_t n_answered;    /* by then */
-	bool probed;            /* the kernel is to ask the peer's often */
 
 	struct tcp_backlog *backlog;   /* owned; target, once open */
 	struct tcp_zerocopy *zerocopy; /* owned; NULL: every byte is copied */
+	struct tei_list deferring;     /* rail->deferring, while slices are */
 };
 
 struct tcp_endpoint {
@@ -203,6 +214,8 @@ struct tcp_endpoint {
 	struct tcp_lane *lanes[TCP_LANES_MAX];
 	uint8_t token[TCP_TOKEN_LEN];
 };
+
+/* ---- rails ---- */
 
 /* One vectored write being put together; shared by the lanes of a rail. */
 struct tcp_plan {
@@ -228,25 +241,23 @@ struct tcp_pin { /* [from, to) of the region of @key is pinned */
 
 struct tcp_rail {
 	struct tei_rail *base; /* not owned */
-	struct tcp_source listener, signal, tick, link;
-	int epoll_fd, listen_fd, signal_fd, tick_fd;
+	struct tcp_source listener, signal, timer, link;
+	int epoll_fd, listen_fd, signal_fd, timer_fd;
 	int link_fd;      /* rtnetlink, -1: stands for no interface */
 	int ifindex;      /* 0: none */
-	bool link_up;     /* as the core was told last */
+	bool link_up;     /* as last reported to the core */
 	bool link_unsure; /* there was no way to ask: to be asked again */
 	struct tcp_network network;
 	uint16_t port;
-	bool ticking, listening;
-	bool in_progress; /* then what is broken is reported without a kick */
-	unsigned int n_opening;
-	struct tei_list young;     /* lanes, oldest first */
+	bool timer_runs, listening;
+	bool in_progress; /* broken endpoints are reported without a signal */
+	unsigned int n_opening;    /* lanes with a deadline */
+	struct tei_list timed;     /* lanes that time limits */
 	struct tei_list dead;      /* closed lanes that an event may point to */
 	struct tei_list waiting;   /* endpoints with lanes to come */
 	struct tei_list broken;    /* endpoints */
 	struct tei_list refused;   /* slices */
-	struct tei_list stalled;   /* lanes with orphans that go out */
-	struct tei_list asking;    /* lanes with requests unanswered */
-	struct tei_list deferring; /* struct tcp_zerocopy with held slices */
+	struct tei_list deferring; /* lanes with slices whose end is deferred */
 	struct tcp_plan *plan;
 	uint8_t *scratch; /* scratch[TCP_SCRATCH_LEN], of scratch_fd */
 	int scratch_fd;
@@ -268,219 +279,126 @@ static inline struct tcp_endpoint *tcp_endpoint(const struct tei_endpoint *ep)
 	return (struct tcp_endpoint *)(uintptr_t)ep->priv;
 }
 
+static inline struct tcp_slice *tcp_slice(const struct tei_slice *slice)
+{
+	return (struct tcp_slice *)(uintptr_t)slice->priv;
+}
+
 static inline const struct tcp_config *tcp_config(const struct tcp_rail *rail)
 {
 	return rail->base->config;
 }
+
+/* ---- tcp.c ---- */
+
+/*
+ * Takes @fd, a connection that was accepted. NULL: out of memory, or of room
+ * in epoll; @fd is closed.
+ */
+struct tcp_lane *tei_tcp_lane_create(struct tcp_rail *rail, int fd,
+				     enum tcp_lane_state state);
+/* An event of its socket. True: it has brought something, poll it. */
+bool tei_tcp_lane_event(struct tcp_lane *lane, uint32_t events);
+/* Have epoll tell of these @events, EPOLLIN and EPOLLOUT. */
+void tei_tcp_lane_watch(struct tcp_lane *lane, uint32_t events);
+/*
+ * The lane cannot go on: it is closed, and its memory stays until the end of
+ * progress(). With it ends its endpoint, if it has one; progress() reports it.
+ */
+void tei_tcp_lane_fail(struct tcp_lane *lane, int err);
+/* The same because of what the peer sent: counted. */
+void tei_tcp_lane_bad(struct tcp_lane *lane, const char *what);
+/* What was destroyed during progress(). */
+void tei_tcp_lanes_free(struct tcp_rail *rail);
+/*
+ * The peer has answered it. It ends now, or once the kernel has given its
+ * memory back; then progress() comes here again.
+ */
+void tei_tcp_slice_answered(struct tei_slice *slice, int err);
+/* Its own memory is unmapped: give it up; done() comes from progress(). */
+void tei_tcp_slice_unmapped(struct tei_slice *slice);
+
+/* ---- send.c ---- */
+
+/* Send what the socket takes, about one chunk at most. */
+void tei_tcp_send(struct tcp_lane *lane);
+/* As target: answer @id, or a READ. False: the peer exceeds the window. */
+bool tei_tcp_backlog_answer(struct tcp_lane *lane, uint64_t id, int err);
+bool tei_tcp_backlog_read(struct tcp_lane *lane, const struct tcp_frame *ask);
+
+/* ---- receive.c ---- */
+
+/* Returns how many bytes have come. */
+size_t tei_tcp_receive(struct tcp_lane *lane);
+/* readv() with injected faults: > 0, 0 at the end, -EAGAIN, other -errno. */
+ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
+		      uint32_t n);
+
+/* ---- memory.c ---- */
+
+/*
+ * Put the memory of the next @len bytes into iov[max] and move @c past it.
+ * Returns the bytes covered: fewer when @max is reached.
+ */
+uint64_t tei_tcp_gather(const struct tei_slice *slice, struct tcp_cursor *c,
+			uint64_t len, struct iovec *iov, uint32_t max,
+			uint32_t *n_iov);
+/* The next @n bytes have passed: move slice's own cursor, take the CRC. */
+void tei_tcp_pass(struct tei_slice *slice, uint64_t n);
+/*
+ * Where payload[0] is in this target's memory, pinned until
+ * tei_tcp_pins_release(); those of the following n - 1 that go to the same
+ * region are pinned along with it. -EAGAIN: release first; or as
+ * tei_region_pin().
+ */
+int tei_tcp_pin(struct tcp_lane *lane, const struct tcp_payload *payload,
+		uint32_t n, uint32_t access, void **local);
+void tei_tcp_pins_release(struct tcp_lane *lane);
+/* The pin that covers the payload; NULL: none. */
+const struct tcp_pin *tei_tcp_find_pin(const struct tcp_rail *rail,
+				       const struct tcp_payload *payload,
+				       uint32_t access);
+
+/* ---- zerocopy.c ---- */
+
+/* Read from the socket what the kernel is through with. */
+void tei_tcp_zerocopy_read(struct tcp_lane *lane);
+/* The memory of the slice is not being sent any more. */
+bool tei_tcp_is_quiet(const struct tei_slice *slice);
+/* It was answered with @err, and ends when it is quiet. */
+void tei_tcp_defer(struct tei_slice *slice, int err);
+/* End those of the deferred that are quiet; how many. */
+int tei_tcp_deferred_end(struct tcp_lane *lane);
+/* Before close(): take back what the kernel still has to send. */
+void tei_tcp_zerocopy_recall(struct tcp_lane *lane);
 
 /* ---- rail.c ---- */
 
 int tei_tcp_rail_open(struct tei_rail *rail);
 void tei_tcp_rail_close(struct tei_rail *rail);
 int tei_tcp_progress(struct tei_rail *rail, int budget);
-int tei_tcp_wait_fd(struct tei_rail *rail);
 void tei_tcp_doze(struct tei_rail *rail);
 /* Have progress() called soon, for refused slices and broken endpoints. */
 void tei_tcp_signal(struct tcp_rail *rail);
-/* Ask this lane for bytes at each progress(), and no more. */
-void tei_tcp_heat(struct tcp_lane *lane);
-void tei_tcp_cool(struct tcp_lane *lane);
 int tei_tcp_watch(struct tcp_rail *rail, int fd, struct tcp_source *source,
 		  uint32_t events);
-
-/* ---- young.c ---- */
-
-/* Give a lane connect_timeout to get open, or stop the clock. */
-void tei_tcp_young_add(struct tcp_lane *lane);
-void tei_tcp_young_remove(struct tcp_lane *lane);
-/* It owes the peer payload of a slice that is over: not for ever. */
-void tei_tcp_stalled_add(struct tcp_lane *lane);
-void tei_tcp_accept(struct tcp_rail *rail);
-/* Have tick() called, now and then, for as long as it finds a reason. */
-void tei_tcp_tick_start(struct tcp_rail *rail);
-void tei_tcp_tick(struct tcp_rail *rail);
-
-/* ---- deaf.c ---- */
-
-/* A request has been given to it. */
-void tei_tcp_asking_add(struct tcp_lane *lane);
-/* Break what is deaf; from tick(). */
-void tei_tcp_asking_look(struct tcp_rail *rail, uint64_t now_ms);
+/* Returns a socket on its way to @to, or -errno. */
+int tei_tcp_connect(const struct tcp_rail *rail, const struct tei_address *to);
+/* Run the timer for as long as it finds a reason. */
+void tei_tcp_timer_start(struct tcp_rail *rail);
 
 /* ---- devices.c ---- */
 
 int tei_tcp_probe(const struct tei_search *search);
-/*
- * Fill rail->network and ->ifindex by the address of the rail's device. Fails
- * for want of memory or descriptors only.
- */
-int tei_tcp_identify(struct tcp_rail *rail);
-/* The interface that has the rail's address now; 0: none. -errno: unknown. */
-int tei_tcp_ifindex(const struct tcp_rail *rail);
-int tei_tcp_rail_describe(struct tei_rail *rail, void *blob, size_t *len);
 int tei_tcp_rail_match(struct tei_rail *rail, const struct tei_address *peer,
 		       const void *blob, size_t len);
-
-/* ---- netlink.c ---- */
-
-/* Listen for changes of rail->ifindex, if there is one. */
-int tei_tcp_netlink_open(struct tcp_rail *rail);
-void tei_tcp_netlink_close(struct tcp_rail *rail);
-/* Look whether the link is up, and tell the core; from progress(). */
-void tei_tcp_netlink_event(struct tcp_rail *rail);
-
-/* ---- lane.c ---- */
-
-/* Takes @fd. NULL: out of memory, or of room in epoll; @fd is closed. */
-struct tcp_lane *tei_tcp_lane_create(struct tcp_rail *rail, int fd,
-				     enum tcp_lane_state state);
-/* The initiator's: a socket on its way to @to. */
-int tei_tcp_lane_connect(struct tcp_endpoint *ep, uint32_t index,
-			 const struct tei_address *to);
-/* Close its socket. The memory stays until tei_tcp_lane_destroy(), or till the
- * end of progress(). */
-void tei_tcp_lane_close(struct tcp_lane *lane);
-void tei_tcp_lane_destroy(struct tcp_lane *lane);
-/* What was destroyed during progress(). */
-void tei_tcp_lanes_free(struct tcp_rail *rail);
-/* An event of its socket. */
-void tei_tcp_lane_event(struct tcp_lane *lane, uint32_t events);
-void tei_tcp_lane_want_out(struct tcp_lane *lane, bool want);
-/* Whether epoll listens for what comes in. */
-void tei_tcp_lane_listen(struct tcp_lane *lane, bool on);
 /*
- * The lane cannot go on. With it ends its endpoint, if it has one; that is
- * reported by progress().
+ * Fill rail->network and ->ifindex by the address of the rail's device, and
+ * listen for changes of that interface, if there is one. Fails for want of
+ * memory or descriptors only.
  */
-void tei_tcp_lane_fail(struct tcp_lane *lane, int err);
-/* The same because of what the peer sent: counted. */
-void tei_tcp_lane_bad(struct tcp_lane *lane, const char *what);
-/* How soon the kernel asks the peer's after the last packet, and how often. */
-void tei_tcp_keep(int fd, bool often);
-/* Options of every data socket. */
-void tei_tcp_socket_tune(const struct tcp_rail *rail, int fd);
-
-/* ---- endpoint.c ---- */
-
-int tei_tcp_endpoint_open(struct tei_endpoint *ep, void *addr, size_t *len);
-int tei_tcp_endpoint_connect(struct tei_endpoint *ep, const void *addr,
-			     size_t len);
-void tei_tcp_endpoint_way(const struct tei_endpoint *ep, char *out,
-			  size_t room);
-void tei_tcp_endpoint_close(struct tei_endpoint *ep);
-int tei_tcp_post(struct tei_endpoint *ep, struct tei_slice *const slices[],
-		 int n);
-void tei_tcp_cancel(struct tei_endpoint *ep, struct tei_slice *slice);
-int tei_tcp_flush(struct tei_endpoint *ep, int err);
-int tei_tcp_drop(struct tei_endpoint *ep);
-/* Close all lanes; down(@err) follows from progress(). */
-void tei_tcp_endpoint_break(struct tcp_endpoint *ep, int err);
-/*
- * The target's endpoint that waits for this lane, or NULL. A lane is taken
- * once. */
-struct tcp_endpoint *tei_tcp_endpoint_claim(struct tcp_rail *rail,
-					    const struct tcp_hello *hello);
-/*
- * End a slice. What was announced of it still goes out, from a copy, and what
- * comes in for it is drained; without memory for the copy the endpoint breaks.
- */
-void tei_tcp_slice_end(struct tei_slice *slice, int err, uint64_t bytes);
-/*
- * The peer has answered it. It ends now, or once the kernel has given its
- * memory back.
- */
-void tei_tcp_slice_answered(struct tei_slice *slice, int err);
-/* Its own memory is not there: give it up; done() comes from progress(). */
-void tei_tcp_slice_unmapped(struct tei_slice *slice);
-
-/* ---- zerocopy.c ---- */
-
-/* For a socket just made, when the settings want it; else nothing. */
-void tei_tcp_zerocopy_open(struct tcp_lane *lane);
-/* What is left of the burst may be lent to the kernel, and is worth it. */
-bool tei_tcp_may_lend(const struct tcp_lane *lane,
-		      const struct tcp_burst *burst);
-/* sendmsg() by which the kernel borrows. As sendmsg(), with errno. */
-ssize_t tei_tcp_lend(struct tcp_lane *lane, const struct msghdr *msg);
-/* Ask the kernel first. The memory of the slice is not being sent any more. */
-bool tei_tcp_is_quiet(const struct tei_slice *slice);
-/* Hear what the kernel is through with. */
-void tei_tcp_zerocopy_hear(struct tcp_lane *lane);
-void tei_tcp_defer(struct tei_slice *slice, int err);
-/* End the held ones whose memory is quiet; how many. From progress(). */
-int tei_tcp_zerocopy_release(struct tcp_rail *rail);
-/* The lane is closed: end all of them. */
-void tei_tcp_zerocopy_end(struct tcp_lane *lane);
-/* Before close(): take back what the kernel still has to send. */
-void tei_tcp_zerocopy_recall(struct tcp_lane *lane);
-
-/* ---- backlog.c ---- */
-
-/* As target: owe an answer. False: the peer exceeds the window. */
-bool tei_tcp_backlog_answer(struct tcp_lane *lane, uint64_t id, int err);
-bool tei_tcp_backlog_read(struct tcp_lane *lane, const struct tcp_frame *ask);
-struct tcp_answer *answer_at(struct tcp_backlog *d, uint32_t i);
-struct tcp_served *read_at(struct tcp_backlog *d, uint32_t i);
-/* The first @n answers are on their way. */
-void answers_sent(struct tcp_backlog *d, uint32_t n);
-/* @length bytes more of the first READ have been announced. */
-void read_sent(struct tcp_backlog *d, uint64_t length);
-/* READs that were refused once their turn came become answers. */
-void answer_refused_reads(struct tcp_lane *lane);
-
-/* ---- plan.c ---- */
-
-/* Fill rail->plan; changes nothing else. < 0: what is half sent cannot end. */
-int tei_tcp_plan(struct tcp_lane *lane);
-bool tei_tcp_has_more(const struct tcp_lane *lane);
-
-/* ---- send.c ---- */
-
-/* Send what the socket takes, about one chunk at most. */
-void tei_tcp_send(struct tcp_lane *lane);
-
-/* ---- receive.c ---- */
-
-/* Returns how many bytes have come. */
-size_t tei_tcp_receive(struct tcp_lane *lane);
-/* recv() with injected faults: > 0, 0 at the end, -EAGAIN, other -errno. */
-ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
-		      uint32_t n);
-
-/* ---- frame.c ---- */
-
-/* A header has come. It may close the lane. */
-void tei_tcp_take_frame(struct tcp_lane *lane, const uint8_t *head);
-/* The first payload of the burst has passed wholly. It may close the lane. */
-void tei_tcp_payload_end(struct tcp_lane *lane);
-/* As target: answer why not, and let the payload's payload pass by. */
-void tei_tcp_refuse(struct tcp_lane *lane, struct tcp_payload *payload,
-		    int err);
-
-/* ---- hold.c ---- */
-
-/*
- * Where payload[0] is in this target's memory, pinned until
- * tei_tcp_pins_release(); those of the following n - 1 payloads that go to the
- * same region are pinned along with it. -EAGAIN: release first; or as
- * tei_region_pin().
- */
-int tei_tcp_pin(struct tcp_lane *lane, const struct tcp_payload *payload,
-		uint32_t n, uint32_t access, void **local);
-void tei_tcp_pins_release(struct tcp_lane *lane);
-/* The hold that the payload has got; NULL: none. */
-const struct tcp_pin *tei_tcp_find_pin(const struct tcp_rail *rail,
-				       const struct tcp_payload *payload,
-				       uint32_t access);
-
-/* ---- gone.c ---- */
-
-/* The kernel could not write where the first payload that comes in goes. */
-void tei_tcp_gone_in(struct tcp_lane *lane);
-/*
- * The kernel could not read something of the plan: those whose memory it is
- * are told, and the others go on. -EFAULT: the lane cannot.
- */
-int tei_tcp_gone_out(struct tcp_lane *lane);
+int tei_tcp_link_open(struct tcp_rail *rail);
+/* Look whether the link is up, and report it; from progress(). */
+void tei_tcp_link_check(struct tcp_rail *rail);
 
 #endif

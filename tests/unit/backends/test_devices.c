@@ -194,8 +194,7 @@ static struct tcp_rail *open_lo(struct fake_rail *r)
 		inet_pton(AF_INET, "127.0.0.1",
 			  &((struct sockaddr_in *)(void *)&a->ss)->sin_addr),
 		1);
-	rail->ifindex = (int)if_nametoindex("lo");
-	assert_int_equal(tei_tcp_netlink_open(rail), 0);
+	assert_int_equal(tei_tcp_link_open(rail), 0);
 	fake_n_downs = 0;
 	return rail;
 }
@@ -208,11 +207,11 @@ static void missing_descriptors_are_no_missing_link(void **state)
 
 	(void)state;
 	take_descriptors();
-	tei_tcp_netlink_event(rail);
+	tei_tcp_link_check(rail);
 	assert_false(rail->link_unsure);
 	/* Another interface has its address now; which one? */
 	rail->ifindex = 0x7fffff;
-	tei_tcp_netlink_event(rail);
+	tei_tcp_link_check(rail);
 	give_descriptors();
 	assert_int_equal(fake_n_downs, 0);
 	assert_true(rail->link_unsure);
@@ -232,7 +231,7 @@ static void interface_that_is_gone_is_down(void **state)
 	(void)state;
 	assert_int_equal(inet_pton(AF_INET, "192.0.2.77", &in->sin_addr), 1);
 	rail->ifindex = 0x7fffff;
-	tei_tcp_netlink_event(rail);
+	tei_tcp_link_check(rail);
 	assert_int_equal(fake_n_downs, 1);
 	fake_rail_close(&r);
 }
