@@ -36,7 +36,7 @@
 
 enum { RANK_NONE = 0, RANK_ANY = 1, RANK_ROUTED = 2, RANK_SAME_NET = 3 };
 
-enum link_state { LINK_DOWN, LINK_UP, LINK_UNKNOWN };
+enum tcp_link_state { LINK_DOWN, LINK_UP, LINK_UNKNOWN };
 
 /* ---- what the system has ---- */
 
@@ -285,8 +285,8 @@ static int ask_name(struct tcp_rail *rail, struct ifreq *ifr)
 	return ask_interface(rail, SIOCGIFNAME, ifr);
 }
 
-/* Only an answer counts, not that there was none. */
-static enum link_state link_state(struct tcp_rail *rail)
+/* An error other than ENODEV is no answer: the state is unknown. */
+static enum tcp_link_state link_state(struct tcp_rail *rail)
 {
 	const unsigned int want = IFF_UP | IFF_RUNNING;
 	struct ifreq ifr = {0};
@@ -366,7 +366,7 @@ int tei_tcp_link_open(struct tcp_rail *rail)
 void tei_tcp_link_check(struct tcp_rail *rail)
 {
 	uint8_t message[8192];
-	enum link_state state;
+	enum tcp_link_state state;
 	ssize_t n;
 
 	if (rail->link_fd < 0)

@@ -29,13 +29,13 @@
 #include "base/mem.h"
 #include "base/net.h"
 
-#define TICK_MS      250
-#define ACCEPTS_MAX  16
-#define EVENTS_MAX   64
-#define UNASKED_MAX  64
-#define UNHEARD_FROM 64 /* polls with success in a row */
-#define BULK_WEIGHT  16 /* of a round with bulk, in or out, among these */
-#define UNHEARD_MIN  2  /* times that it was sent, or asked for, in vain */
+#define TICK_MS        250
+#define ACCEPTS_MAX    16
+#define EVENTS_MAX     64
+#define UNASKED_MAX    64
+#define UNWATCHED_FROM 64 /* polls with success in a row */
+#define BULK_WEIGHT    16 /* of a round with bulk, in or out, among these */
+#define UNANSWERED_MIN 2  /* times that it was sent, or asked for, in vain */
 
 /* Far above any request's deadline: it also ends peers that read nothing. */
 #define USER_TIMEOUT_MS (10 * 60 * 1000)
@@ -56,11 +56,11 @@ int tei_tcp_watch(struct tcp_rail *rail, int fd, struct tcp_source *source,
 
 static void set_int(int fd, int level, int name, int value)
 {
-	/* All of these only tune; a kernel that refuses one works too. */
+	/* The options only tune: a kernel that refuses one works too. */
 	(void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-/* How soon the kernel asks the peer's after the last packet, and how often. */
+/* Choose how soon after the last packet, and how often, the kernel probes. */
 static void set_keepalive(int fd, bool often)
 {
 	set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE,
@@ -150,8 +150,8 @@ static int open_fds(struct tcp_rail *rail)
 }
 
 /*
- * Bytes in a file, so that the kernel can be asked to copy them on: it gives an
- * error, and no signal, where the memory that they go to is not mapped.
+ * Keep scratch in a file, so that the kernel can be asked to copy it on: it
+ * gives an error, and no signal, where the memory it goes to is not mapped.
  */
 static int open_scratch(struct tcp_rail *rail)
 {
@@ -288,7 +288,7 @@ void tei_tcp_rail_close(struct tei_rail *base)
 	tei_tcp_lanes_free(rail);
 	if (rail->link_fd >= 0)
 		close(rail->link_fd);
-	/* Forked children have it. */
+	/* A forked child may have it open, too. */
 	(void)shutdown(rail->listen_fd, SHUT_RDWR);
 	close(rail->listen_fd);
 	tei_free(rail->plan);
@@ -331,7 +331,7 @@ static void refuse_connection(int fd)
 	close(fd);
 }
 
-/* False: nobody waits, or nobody can be taken now. */
+/* Returns false when nobody waits, or nobody can be accepted now. */
 static bool accept_one(struct tcp_rail *rail)
 {
 	struct tei_address peer = {.len = sizeof(peer.ss)};
@@ -386,10 +386,10 @@ void tei_tcp_timer_start(struct tcp_rail *rail)
 }
 
 /*
- * Whether the network has stopped carrying the connection: nothing at all has
- * come for @limit_ms, though it was sent or asked for again and again. A peer
- * that is stopped or does not read is not like that, its kernel answers. The
- * last packet may be older than the first unanswered request.
+ * Tell whether the network has stopped carrying the connection: nothing at all
+ * has come for @limit_ms, though it was sent or asked for again and again. A
+ * peer that is stopped or does not read differs: its kernel answers. The last
+ * packet may be older than the first unanswered request.
  */
 static bool is_unresponsive(const struct tcp_lane *lane, uint64_t limit_ms)
 {
@@ -400,8 +400,8 @@ static bool is_unresponsive(const struct tcp_lane *lane, uint64_t limit_ms)
 		return false;
 	return info.tcpi_last_ack_recv >= limit_ms &&
 	       info.tcpi_last_data_recv >= limit_ms &&
-	       (info.tcpi_retransmits >= UNHEARD_MIN ||
-		info.tcpi_probes >= UNHEARD_MIN);
+	       (info.tcpi_retransmits >= UNANSWERED_MIN ||
+		info.tcpi_probes >= UNANSWERED_MIN);
 }
 
 /*
@@ -436,8 +436,8 @@ static bool check_answers(struct tcp_lane *lane, uint64_t now_ms)
 }
 
 /*
- * What must happen in time on a lane: it opens within connect_timeout; the peer
- * takes payload of slices that are over, some of it every stall_timeout; and
+ * Fail a lane that is late: it has to open within connect_timeout; the peer has
+ * to take payload of slices that are over, some of it every stall_timeout; and
  * requests are answered, or the peer's kernel shows life. False: it has failed,
  * and other lanes of its endpoint with it.
  */
@@ -466,7 +466,7 @@ static bool check_lane(struct tcp_lane *lane, uint64_t now_ms)
 	return true;
 }
 
-/* False: one has failed, so the list has changed. */
+/* Returns false when one has failed, so that the list has changed. */
 static bool check_lanes(struct tcp_rail *rail, uint64_t now_ms)
 {
 	tei_list_for_each_safe (pos, tmp, &rail->timed) {
@@ -500,7 +500,7 @@ static void timer_event(struct tcp_rail *rail)
 
 /* ---- polled lanes ---- */
 
-/* Epoll tells of what comes in by it again. */
+/* Have epoll tell again of what comes in by the lane. */
 static void listen_again(struct tcp_lane *lane)
 {
 	lane->n_good = 0;
@@ -549,7 +549,7 @@ static int read_polled(struct tcp_rail *rail, bool *ask)
 		 * of a microsecond: there are three of them nested. So it does
 		 * not hear of lanes that are read all the time.
 		 */
-		if (got && lane->fd >= 0 && ++lane->n_good == UNHEARD_FROM)
+		if (got && lane->fd >= 0 && ++lane->n_good == UNWATCHED_FROM)
 			tei_tcp_lane_watch(lane,
 					   lane->interest & ~(uint32_t)EPOLLIN);
 		if (!lane->polls_left && lane->fd >= 0) {

@@ -71,7 +71,7 @@ static struct tei_slice *find_read(const struct tcp_lane *lane, uint64_t id)
 	return find_from(from, list, id);
 }
 
-/* Only the first one can have been announced in part. */
+/* Find the WRITE of @id if it is announced in part: only the first can be. */
 static struct tei_slice *find_begun(const struct tcp_lane *lane, uint64_t id)
 {
 	struct tei_slice *slice;
@@ -404,7 +404,7 @@ static void *place_of(struct tcp_lane *lane, uint32_t i)
 	return NULL;
 }
 
-/* The same for the first payload, which cannot wait. */
+/* Does place_of() for the first payload, which cannot wait for pins. */
 static void *place_of_first(struct tcp_lane *lane)
 {
 	struct tcp_payload *payload = &lane->in->payload[lane->in->at];
@@ -416,7 +416,7 @@ static void *place_of_first(struct tcp_lane *lane)
 	return place_of(lane, lane->in->at);
 }
 
-struct reading {
+struct tcp_reading {
 	struct iovec iov[PIECES_MAX + 1];
 	uint32_t n_iov;
 	uint64_t most;           /* no more payloads once iov covers these */
@@ -427,7 +427,8 @@ struct reading {
 };
 
 /* False: iov has no room for all of it. */
-static bool place_slice(struct reading *r, const struct tcp_payload *payload)
+static bool place_slice(struct tcp_reading *r,
+			const struct tcp_payload *payload)
 {
 	uint64_t covered;
 	uint32_t n;
@@ -443,7 +444,8 @@ static bool place_slice(struct reading *r, const struct tcp_payload *payload)
 	return covered == payload->left;
 }
 
-static bool place_region(struct tcp_lane *lane, struct reading *r, uint32_t i)
+static bool place_region(struct tcp_lane *lane, struct tcp_reading *r,
+			 uint32_t i)
 {
 	const struct tcp_payload *payload = &lane->in->payload[i];
 	void *local;
@@ -456,16 +458,16 @@ static bool place_region(struct tcp_lane *lane, struct reading *r, uint32_t i)
 	return true;
 }
 
-/* Its checksum is to be taken while the cache still has what came before it. */
-static bool is_enough(const struct reading *r,
+/* Checksums are taken while the cache has what came: reading stops in time. */
+static bool is_enough(const struct tcp_reading *r,
 		      const struct tcp_payload *payload)
 {
 	return payload->stream == TCP_STREAM_SLICE && payload->slice->crc_len &&
 	       r->in_place && r->in_place + payload->left > TCP_CRC_LEN;
 }
 
-/* Where the burst's payload goes. True: all of it, what follows may too. */
-static bool place_payload(struct tcp_lane *lane, struct reading *r)
+/* Place the burst's payload. True: all of it, what follows may be read too. */
+static bool place_payload(struct tcp_lane *lane, struct tcp_reading *r)
 {
 	const struct tcp_burst *in = lane->in;
 
@@ -487,7 +489,7 @@ static bool place_payload(struct tcp_lane *lane, struct reading *r)
 	return true;
 }
 
-static void reading_init(struct reading *r, uint64_t most)
+static void reading_init(struct tcp_reading *r, uint64_t most)
 {
 	r->n_iov = 0;
 	r->most = most;
@@ -498,7 +500,7 @@ static void reading_init(struct reading *r, uint64_t most)
 /* ---- what has come into scratch ---- */
 
 /* Leave out of iov what goes beyond @len bytes of payload. */
-static void trim(struct reading *r, uint64_t len)
+static void trim(struct tcp_reading *r, uint64_t len)
 {
 	while (r->in_place > len) {
 		struct iovec *last = &r->iov[r->n_iov - 1];
@@ -520,7 +522,7 @@ static void trim(struct reading *r, uint64_t len)
 static size_t payload_from(struct tcp_lane *lane, size_t at, size_t len)
 {
 	const struct tcp_burst *in = lane->in;
-	struct reading r;
+	struct tcp_reading r;
 	ssize_t n;
 
 	reading_init(&r, len);
@@ -586,7 +588,7 @@ ssize_t tei_tcp_readv(const struct tcp_lane *lane, const struct iovec *iov,
 	return got < 0 ? -errno : got;
 }
 
-/* Of the headers to come, those that the last burst had. */
+/* Returns room for as many of the headers to come as the last burst had. */
 static size_t room_for_headers(const struct tcp_lane *lane)
 {
 	size_t have = lane->head_have;
@@ -597,7 +599,7 @@ static size_t room_for_headers(const struct tcp_lane *lane)
 	return want > have ? want - have : TCP_HEAD_LEN - lane->head_have;
 }
 
-static void place(struct tcp_lane *lane, struct reading *r)
+static void place(struct tcp_lane *lane, struct tcp_reading *r)
 {
 	size_t room;
 
@@ -614,7 +616,7 @@ static void place(struct tcp_lane *lane, struct reading *r)
 }
 
 /* Something in iov is not mapped: read the first alone, and blame it if so. */
-static ssize_t read_first(struct tcp_lane *lane, struct reading *r)
+static ssize_t read_first(struct tcp_lane *lane, struct tcp_reading *r)
 {
 	ssize_t n;
 
@@ -627,10 +629,10 @@ static ssize_t read_first(struct tcp_lane *lane, struct reading *r)
 	return -EAGAIN;
 }
 
-/* One system call. How much it brought; 0: nothing more for now. */
+/* Make one system call. Returns how much came; 0: nothing more for now. */
 static size_t receive_once(struct tcp_lane *lane, bool *more)
 {
-	struct reading r;
+	struct tcp_reading r;
 	uint64_t here;
 	ssize_t n;
 

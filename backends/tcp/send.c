@@ -37,50 +37,50 @@
 
 /* ---- the backlog of a target ---- */
 
-static struct tcp_answer *answer_at(struct tcp_backlog *d, uint32_t i)
+static struct tcp_answer *answer_at(struct tcp_backlog *b, uint32_t i)
 {
-	return &d->answers[(d->first_answer + i) % TCP_WINDOW];
+	return &b->answers[(b->first_answer + i) % TCP_WINDOW];
 }
 
-static struct tcp_served *read_at(struct tcp_backlog *d, uint32_t i)
+static struct tcp_served *read_at(struct tcp_backlog *b, uint32_t i)
 {
-	return &d->reads[(d->first_read + i) % TCP_WINDOW];
+	return &b->reads[(b->first_read + i) % TCP_WINDOW];
 }
 
-static bool is_full(const struct tcp_backlog *d)
+static bool is_full(const struct tcp_backlog *b)
 {
-	return d->n_ids + d->n_reads >= TCP_WINDOW;
+	return b->n_ids + b->n_reads >= TCP_WINDOW;
 }
 
 bool tei_tcp_backlog_answer(struct tcp_lane *lane, uint64_t id, int err)
 {
-	struct tcp_backlog *d = lane->backlog;
+	struct tcp_backlog *b = lane->backlog;
 	uint16_t status = (uint16_t)tei_status_from_errno(err);
 	struct tcp_answer *last;
 
-	if (is_full(d))
+	if (is_full(b))
 		return false;
-	d->n_ids++;
+	b->n_ids++;
 	/* Neighbouring ids that end alike share one answer. */
-	if (d->n_answers) {
-		last = answer_at(d, d->n_answers - 1);
+	if (b->n_answers) {
+		last = answer_at(b, b->n_answers - 1);
 		if (last->status == status && last->id + last->count == id) {
 			last->count++;
 			return true;
 		}
 	}
-	*answer_at(d, d->n_answers++) =
+	*answer_at(b, b->n_answers++) =
 		(struct tcp_answer){.id = id, .count = 1, .status = status};
 	return true;
 }
 
 bool tei_tcp_backlog_read(struct tcp_lane *lane, const struct tcp_frame *ask)
 {
-	struct tcp_backlog *d = lane->backlog;
+	struct tcp_backlog *b = lane->backlog;
 
-	if (is_full(d))
+	if (is_full(b))
 		return false;
-	*read_at(d, d->n_reads++) = (struct tcp_served){
+	*read_at(b, b->n_reads++) = (struct tcp_served){
 		.id = ask->id,
 		.key = ask->key,
 		.address = ask->address,
@@ -90,40 +90,40 @@ bool tei_tcp_backlog_read(struct tcp_lane *lane, const struct tcp_frame *ask)
 }
 
 /* The first @n answers are on their way. */
-static void answers_sent(struct tcp_backlog *d, uint32_t n)
+static void answers_sent(struct tcp_backlog *b, uint32_t n)
 {
 	for (; n; n--) {
-		d->n_ids -= answer_at(d, 0)->count;
-		d->first_answer = (d->first_answer + 1) % TCP_WINDOW;
-		d->n_answers--;
+		b->n_ids -= answer_at(b, 0)->count;
+		b->first_answer = (b->first_answer + 1) % TCP_WINDOW;
+		b->n_answers--;
 	}
 }
 
-static void pop_read(struct tcp_backlog *d)
+static void pop_read(struct tcp_backlog *b)
 {
-	d->first_read = (d->first_read + 1) % TCP_WINDOW;
-	d->n_reads--;
+	b->first_read = (b->first_read + 1) % TCP_WINDOW;
+	b->n_reads--;
 }
 
 /* @length bytes more of the first READ have been announced. */
-static void read_sent(struct tcp_backlog *d, uint64_t length)
+static void read_sent(struct tcp_backlog *b, uint64_t length)
 {
-	struct tcp_served *served = read_at(d, 0);
+	struct tcp_served *served = read_at(b, 0);
 
 	served->sent += length;
 	if (served->sent == served->length)
-		pop_read(d);
+		pop_read(b);
 }
 
-/* READs that were refused once their turn came become answers. */
+/* READs that were refused when their turn came become answers. */
 static void answer_refused_reads(struct tcp_lane *lane)
 {
-	struct tcp_backlog *d = lane->backlog;
+	struct tcp_backlog *b = lane->backlog;
 
-	while (d && d->n_reads && read_at(d, 0)->err) {
-		struct tcp_served served = *read_at(d, 0);
+	while (b && b->n_reads && read_at(b, 0)->err) {
+		struct tcp_served served = *read_at(b, 0);
 
-		pop_read(d);
+		pop_read(b);
 		lane->rail->base->refused_slices++;
 		(void)tei_tcp_backlog_answer(lane, served.id, served.err);
 	}
@@ -145,20 +145,19 @@ static void plan_header(struct tcp_plan *p, const struct tcp_frame *f)
 	tei_tcp_frame_encode(f, p->headers[p->n_headers++]);
 }
 
-struct layout {
+struct tcp_layout {
 	const struct tcp_burst *burst;
 	bool is_new;
 	struct tei_slice *slice; /* whose memory the cursor walks */
 	struct tcp_cursor cursor;
-	uint32_t
-		whole; /* index of the first payload that is not wholly in iov */
-	bool begun;    /* a part of that one is */
-	int err;       /* why its memory cannot be had */
+	uint32_t whole; /* index of the first payload not wholly in iov */
+	bool begun;     /* a part of that one is */
+	int err;        /* why its memory cannot be had */
 };
 
 /*
- * Bring memory into the cache that the kernel is about to copy, and the checksum
- * reads after that: this is faster, since more loads are under way at a time.
+ * Bring memory into the cache that the kernel is about to copy, and the
+ * checksum to read after that: more loads are under way at a time like this.
  */
 static void prefetch(const struct iovec *runs, uint32_t n)
 {
@@ -171,7 +170,7 @@ static void prefetch(const struct iovec *runs, uint32_t n)
 }
 
 /* False: it does not fit, or not wholly. */
-static bool lay_slice(struct tcp_plan *p, struct layout *l,
+static bool lay_slice(struct tcp_plan *p, struct tcp_layout *l,
 		      const struct tcp_payload *payload)
 {
 	const struct tcp_slice *s = tcp_slice(payload->slice);
@@ -193,7 +192,7 @@ static bool lay_slice(struct tcp_plan *p, struct layout *l,
 }
 
 static bool lay_region(struct tcp_lane *lane, struct tcp_plan *p,
-		       struct layout *l, const struct tcp_payload *payload)
+		       struct tcp_layout *l, const struct tcp_payload *payload)
 {
 	uint32_t n = l->burst->n - l->whole;
 	void *local;
@@ -209,7 +208,7 @@ static bool lay_region(struct tcp_lane *lane, struct tcp_plan *p,
 }
 
 static bool lay_payload(struct tcp_lane *lane, struct tcp_plan *p,
-			struct layout *l)
+			struct tcp_layout *l)
 {
 	const struct tcp_payload *payload = &l->burst->payload[l->whole];
 
@@ -227,7 +226,8 @@ static bool lay_payload(struct tcp_lane *lane, struct tcp_plan *p,
 	}
 }
 
-static void lay_out(struct tcp_lane *lane, struct tcp_plan *p, struct layout *l)
+static void lay_out(struct tcp_lane *lane, struct tcp_plan *p,
+		    struct tcp_layout *l)
 {
 	for (l->whole = l->burst->at; l->whole < l->burst->n; l->whole++) {
 		if (!lay_payload(lane, p, l))
@@ -312,20 +312,20 @@ static uint64_t plan_reads(const struct tcp_lane *lane, struct tcp_plan *p)
 
 /* ---- the plan: the new burst ---- */
 
-struct loading {
+struct tcp_loading {
 	uint32_t room;  /* payloads */
 	uint64_t bytes; /* that may still be added, about */
 	uint64_t frame; /* most payload of one */
 };
 
-static bool is_loaded(const struct tcp_plan *p, const struct loading *load)
+static bool is_loaded(const struct tcp_plan *p, const struct tcp_loading *load)
 {
 	return p->burst.n >= load->room || !load->bytes;
 }
 
 /* Cut @f to one frame of what it stands for; the payload to go with it. */
 static struct tcp_payload *
-load_payload(struct tcp_plan *p, struct loading *load, struct tcp_frame *f)
+load_payload(struct tcp_plan *p, struct tcp_loading *load, struct tcp_frame *f)
 {
 	struct tcp_payload *payload = &p->burst.payload[p->burst.n];
 
@@ -340,7 +340,7 @@ load_payload(struct tcp_plan *p, struct loading *load, struct tcp_frame *f)
 }
 
 static void load_writes(const struct tcp_lane *lane, struct tcp_plan *p,
-			struct loading *load, uint64_t id)
+			struct tcp_loading *load, uint64_t id)
 {
 	tei_list_for_each (pos, &lane->writes) {
 		struct tei_slice *slice =
@@ -366,7 +366,7 @@ static void load_writes(const struct tcp_lane *lane, struct tcp_plan *p,
 }
 
 static void load_served(const struct tcp_lane *lane, struct tcp_plan *p,
-			struct loading *load)
+			struct tcp_loading *load)
 {
 	for (uint32_t i = 0; i < lane->backlog->n_reads; i++) {
 		struct tcp_served *served = read_at(lane->backlog, i);
@@ -406,7 +406,7 @@ static void note_refused(struct tcp_lane *lane, uint64_t id, int err)
 /* Payload first, for it decides how long the burst can be. */
 static void plan_burst(struct tcp_lane *lane, struct tcp_plan *p)
 {
-	struct layout l = {.burst = &p->burst, .is_new = true};
+	struct tcp_layout l = {.burst = &p->burst, .is_new = true};
 	uint32_t n_iov = p->n_iov;
 	size_t bytes = p->bytes;
 
@@ -426,7 +426,7 @@ static void plan_burst(struct tcp_lane *lane, struct tcp_plan *p)
 	}
 }
 
-/* About how much is handed to the kernel at once. */
+/* Returns about how much is handed to the kernel at once. */
 static uint64_t chunk_of(const struct tcp_lane *lane)
 {
 	uint64_t chunk = tcp_config(lane->rail)->send_chunk;
@@ -443,7 +443,8 @@ static void plan_block(struct tcp_lane *lane, struct tcp_plan *p)
 	const struct tcp_config *config = tcp_config(lane->rail);
 	const struct tcp_burst *out = lane->out;
 	uint64_t chunk = chunk_of(lane);
-	struct loading load = {.frame = config->frame, .room = TCP_BURST_MAX};
+	struct tcp_loading load = {.frame = config->frame,
+				   .room = TCP_BURST_MAX};
 	uint32_t headers = p->n_iov++;
 
 	if (out)
@@ -467,7 +468,7 @@ static void plan_block(struct tcp_lane *lane, struct tcp_plan *p)
 static int plan_write(struct tcp_lane *lane)
 {
 	struct tcp_plan *p = lane->rail->plan;
-	struct layout old = {.burst = lane->out};
+	struct tcp_layout old = {.burst = lane->out};
 	bool lends;
 
 	p->n_iov = p->n_answers = p->n_asked = p->n_headers = 0;
@@ -495,15 +496,15 @@ static int plan_write(struct tcp_lane *lane)
 
 static bool has_more(const struct tcp_lane *lane)
 {
-	const struct tcp_backlog *d = lane->backlog;
+	const struct tcp_backlog *b = lane->backlog;
 
 	return lane->headers_len || (lane->out && lane->out->n) ||
 	       lane->abort_id || !tei_list_empty(&lane->reads) ||
 	       !tei_list_empty(&lane->writes) ||
-	       (d && (d->n_answers || d->n_reads));
+	       (b && (b->n_answers || b->n_reads));
 }
 
-/* ---- payload that has gone ---- */
+/* ---- payload that was sent ---- */
 
 static void orphan_sent(struct tcp_lane *lane, struct tcp_payload *payload)
 {
@@ -631,7 +632,7 @@ static void commit_plan(struct tcp_lane *lane, const struct tcp_plan *p)
 		append_burst(lane->out, &p->burst);
 }
 
-/* ---- the kernel's share of it ---- */
+/* ---- what the kernel took ---- */
 
 static void headers_sent(struct tcp_lane *lane, size_t n)
 {
@@ -740,9 +741,9 @@ static uint32_t doubt_regions(struct tcp_lane *lane,
 
 /*
  * The kernel could not read something of the plan and does not say what. Nobody
- * may unmap memory of a region or of a request in flight, but who does loses that
- * request only, and nobody gets a signal: slices whose memory is unmapped end,
- * and the others go on. -EFAULT: the lane cannot go on.
+ * may unmap memory of a region or of a request in flight, but who does loses
+ * that request only, and nobody gets a signal: slices whose memory is unmapped
+ * end, and the others go on. -EFAULT: the lane cannot go on.
  */
 static int end_unmapped(struct tcp_lane *lane)
 {
@@ -811,7 +812,7 @@ static int alloc_burst(struct tcp_lane *lane, const struct tcp_plan *p)
 	return 0;
 }
 
-/* *@n: bytes that the kernel took, fewer than plan->bytes when it is full. */
+/* Sets *@n to what the kernel took: all of plan->bytes, unless it is full. */
 static int send_plan(struct tcp_lane *lane, ssize_t *n)
 {
 	struct tcp_plan *p = lane->rail->plan;

@@ -134,7 +134,7 @@ close_fd:
 	return NULL;
 }
 
-/* It is open, or will never be: its deadline is void. */
+/* The lane is open, or will never be: its deadline is void. */
 static void end_opening(struct tcp_lane *lane)
 {
 	if (!lane->deadline_ms)
@@ -158,7 +158,7 @@ static void close_lane(struct tcp_lane *lane)
 		if (rail->polled[i] == lane)
 			rail->polled[i] = NULL;
 	}
-	/* What the kernel still has of unanswered requests is void. */
+	/* Bytes of unanswered requests that the kernel still has are void. */
 	if (lane->n_unanswered)
 		(void)setsockopt(lane->fd, SOL_SOCKET, SO_LINGER, &now,
 				 sizeof(now));
@@ -174,8 +174,8 @@ static void close_lane(struct tcp_lane *lane)
 	lane->state = TCP_LANE_CLOSED;
 }
 
-/* Only when nobody looks at it any more. */
-static void lane_free(struct tcp_lane *lane)
+/* No epoll event points to it any more. */
+static void free_lane(struct tcp_lane *lane)
 {
 	struct tcp_burst *out = lane->out;
 
@@ -200,7 +200,7 @@ static void destroy_lane(struct tcp_lane *lane)
 	if (lane->rail->in_progress)
 		tei_list_add_tail(&lane->rail->dead, &lane->dead);
 	else
-		lane_free(lane);
+		free_lane(lane);
 }
 
 void tei_tcp_lanes_free(struct tcp_rail *rail)
@@ -208,7 +208,7 @@ void tei_tcp_lanes_free(struct tcp_rail *rail)
 	struct tei_list *node;
 
 	while ((node = tei_list_pop(&rail->dead)))
-		lane_free(tei_list_entry(node, struct tcp_lane, dead));
+		free_lane(tei_list_entry(node, struct tcp_lane, dead));
 }
 
 static void close_lanes(struct tcp_endpoint *ep)
@@ -430,8 +430,8 @@ static struct tcp_endpoint *claim_endpoint(struct tcp_rail *rail,
 	return NULL;
 }
 
-/* It may carry slices; with its last lane the endpoint is up. */
-static void lane_open(struct tcp_lane *lane)
+/* The lane may carry slices; with its last lane the endpoint is up. */
+static void open_lane(struct tcp_lane *lane)
 {
 	struct tcp_endpoint *ep = lane->ep;
 
@@ -466,7 +466,7 @@ static void take_hello(struct tcp_lane *lane, const struct tcp_hello *h)
 	lane->ep = ep;
 	lane->index = h->lane;
 	ep->lanes[h->lane] = lane;
-	lane_open(lane);
+	open_lane(lane);
 	send_hello(lane, TCP_WELCOME, 0);
 }
 
@@ -478,7 +478,7 @@ static void take_welcome(struct tcp_lane *lane, const struct tcp_hello *h)
 	else if (h->status != TEI_STATUS_OK)
 		tei_tcp_lane_fail(lane, tei_status_to_errno(h->status));
 	else
-		lane_open(lane);
+		open_lane(lane);
 }
 
 static void receive_hello(struct tcp_lane *lane)
@@ -562,7 +562,7 @@ static bool has_room(const struct tcp_lane *lane, bool express)
 		(express || lane->bytes_unanswered < WINDOW_BYTES));
 }
 
-/* It must not wait behind megabytes in the kernel's buffers. */
+/* Such a slice must not wait behind megabytes in the kernel's buffers. */
 static bool is_express(const struct tei_slice *slice)
 {
 	if (slice->priority == TE_PRIORITY_NORMAL)
@@ -654,7 +654,7 @@ static void queue_slice(struct tcp_lane *lane, struct tei_slice *slice)
 	lane->bytes_unanswered += slice->length;
 }
 
-/* Its memory is unmapped; done() comes from progress(). */
+/* The slice's memory is unmapped; done() comes from progress(). */
 static void refuse_slice(struct tcp_rail *rail, struct tei_slice *slice)
 {
 	tcp_slice(slice)->lane = NULL;

@@ -70,8 +70,8 @@ struct tcp_cursor {
 
 struct tcp_slice {
 	struct tcp_lane *lane; /* NULL: refused by post(), done() is due */
-	uint64_t id;           /* 0: nothing of it has gone */
-	struct tcp_cursor announced; /* by headers that have gone, or come */
+	uint64_t id;           /* 0: nothing of it was sent */
+	struct tcp_cursor announced; /* by headers sent, or received */
 	struct tcp_cursor passed;    /* sent or received */
 	bool sent;                   /* wholly announced, or asked for */
 	bool lent; /* to the kernel, last by number @lent_by */
@@ -81,14 +81,14 @@ struct tcp_slice {
 
 /* ---- payload on its way ---- */
 
-/* Whose payload it is. */
+/* The owner of a payload. */
 enum tcp_stream {
 	TCP_STREAM_SLICE,  /* of this initiator's slice */
 	TCP_STREAM_REGION, /* of this target's region */
 	TCP_STREAM_ORPHAN, /* out: of a slice that is over; in: to be drained */
 };
 
-/* The payload of one frame whose header has gone, or come. */
+/* The payload of one frame whose header was sent, or received. */
 struct tcp_payload {
 	uint8_t stream; /* enum tcp_stream */
 	bool last;      /* of its id */
@@ -126,7 +126,7 @@ struct tcp_served { /* a READ that is being answered */
 	int err;       /* refused in the middle: answered once it is first */
 };
 
-/* What a target has to send on one lane; TCP_WINDOW bounds both together. */
+/* A target's answers and READs of one lane; TCP_WINDOW bounds them together. */
 struct tcp_backlog {
 	uint32_t first_answer, n_answers;
 	uint32_t n_ids; /* that the answers are about */
@@ -136,8 +136,8 @@ struct tcp_backlog {
 };
 
 /*
- * What was sent without a copy and is still the kernel's. It numbers such
- * calls from 0 on and tells when it is through with each.
+ * Payload that was sent without a copy and is still the kernel's. The kernel
+ * numbers such calls from 0 on and tells when it is through with each.
  */
 struct tcp_zerocopy {
 	uint32_t next, upto;      /* all before @upto are over */
@@ -217,14 +217,14 @@ struct tcp_endpoint {
 
 /* ---- rails ---- */
 
-/* One vectored write being put together; shared by the lanes of a rail. */
+/* A vectored write being put together; shared by the lanes of a rail. */
 struct tcp_plan {
 	uint32_t n_iov;
 	size_t bytes;     /* in iov */
 	size_t old_bytes; /* of them, what was announced before */
 	bool lends;       /* all of it is payload, to be sent without a copy */
 	bool headless;    /* the payload follows at once, in another call */
-	/* What the new headers say, in this order. */
+	/* The content of the new headers, in this order. */
 	uint64_t abort_id;
 	uint32_t n_answers, n_asked, n_headers;
 	struct tcp_burst burst; /* new; its headers are the last ones */
@@ -264,7 +264,7 @@ struct tcp_rail {
 	/* Lanes that were busy just now: asked without epoll. */
 	struct tcp_lane *polled[TCP_POLLED_MAX];
 	uint32_t n_unasked; /* times that epoll was left out in a row */
-	/* Only during a call of one lane. */
+	/* Pins of one call of one lane. */
 	uint32_t n_pins;
 	struct tcp_pin pins[TCP_PINS_MAX];
 };
@@ -306,23 +306,23 @@ void tei_tcp_lane_watch(struct tcp_lane *lane, uint32_t events);
  * progress(). With it ends its endpoint, if it has one; progress() reports it.
  */
 void tei_tcp_lane_fail(struct tcp_lane *lane, int err);
-/* The same because of what the peer sent: counted. */
+/* Does the same because of what the peer sent, and counts it. */
 void tei_tcp_lane_bad(struct tcp_lane *lane, const char *what);
-/* What was destroyed during progress(). */
+/* Free the lanes that were destroyed during progress(). */
 void tei_tcp_lanes_free(struct tcp_rail *rail);
 /*
- * The peer has answered it. It ends now, or once the kernel has given its
- * memory back; then progress() comes here again.
+ * The peer has answered the slice. It ends now, or once the kernel has given
+ * its memory back; then progress() comes here again.
  */
 void tei_tcp_slice_answered(struct tei_slice *slice, int err);
-/* Its own memory is unmapped: give it up; done() comes from progress(). */
+/* Give up a slice whose memory is unmapped; done() comes from progress(). */
 void tei_tcp_slice_unmapped(struct tei_slice *slice);
 
 /* ---- send.c ---- */
 
 /* Send what the socket takes, about one chunk at most. */
 void tei_tcp_send(struct tcp_lane *lane);
-/* As target: answer @id, or a READ. False: the peer exceeds the window. */
+/* Queue an answer, or data of a READ. False: the peer exceeds the window. */
 bool tei_tcp_backlog_answer(struct tcp_lane *lane, uint64_t id, int err);
 bool tei_tcp_backlog_read(struct tcp_lane *lane, const struct tcp_frame *ask);
 
@@ -346,7 +346,7 @@ uint64_t tei_tcp_gather(const struct tei_slice *slice, struct tcp_cursor *c,
 /* The next @n bytes have passed: move slice's own cursor, take the CRC. */
 void tei_tcp_pass(struct tei_slice *slice, uint64_t n);
 /*
- * Where payload[0] is in this target's memory, pinned until
+ * Find payload[0] in this target's memory, pinned until
  * tei_tcp_pins_release(); those of the following n - 1 that go to the same
  * region are pinned along with it. -EAGAIN: release first; or as
  * tei_region_pin().
@@ -365,11 +365,11 @@ const struct tcp_pin *tei_tcp_find_pin(const struct tcp_rail *rail,
 void tei_tcp_zerocopy_read(struct tcp_lane *lane);
 /* The memory of the slice is not being sent any more. */
 bool tei_tcp_is_quiet(const struct tei_slice *slice);
-/* It was answered with @err, and ends when it is quiet. */
+/* End the slice, which was answered with @err, when it is quiet. */
 void tei_tcp_defer(struct tei_slice *slice, int err);
 /* End those of the deferred that are quiet; how many. */
 int tei_tcp_deferred_end(struct tcp_lane *lane);
-/* Before close(): take back what the kernel still has to send. */
+/* Take back what the kernel still has to send; before close(). */
 void tei_tcp_zerocopy_recall(struct tcp_lane *lane);
 
 /* ---- rail.c ---- */

@@ -55,7 +55,7 @@ struct tcp_frame {
 	uint64_t
 		address; /* WRITE, READ: of the first byte meant by this frame */
 	uint64_t offset; /* WRITE, DATA: of the payload in the request */
-	/* Of the payload; READ: bytes asked for; ANSWER: ids from @id on. */
+	/* Bytes of payload; READ: bytes asked for; ANSWER: ids from @id on. */
 	uint64_t length;
 	uint64_t epoch; /* WRITE, READ */
 };
@@ -68,14 +68,14 @@ struct tcp_hello {
 	uint8_t token[TCP_TOKEN_LEN];
 };
 
-/* What a rail says of itself, and whether others reach it. */
+/* The description of a rail, by which others see whether they reach it. */
 struct tcp_network {
 	uint8_t family; /* 4, 6; 0: any, the kernel routes */
 	uint8_t prefix; /* bits of @ip that are the network's */
 	uint8_t ip[16]; /* IPv4: the first four */
 };
 
-/* What a target's endpoint_open() gives, and an initiator's. */
+/* The address that endpoint_open() gives, at a target and an initiator. */
 struct tcp_address {
 	uint16_t port;
 	uint8_t lanes;

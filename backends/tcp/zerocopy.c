@@ -115,7 +115,6 @@ void tei_tcp_defer(struct tei_slice *slice, int err)
 		tei_list_add_tail(&lane->rail->deferring, &lane->deferring);
 }
 
-/* In the order in which they were answered. */
 int tei_tcp_deferred_end(struct tcp_lane *lane)
 {
 	struct tei_list *deferred;
@@ -139,7 +138,10 @@ int tei_tcp_deferred_end(struct tcp_lane *lane)
 
 /* ---- closing ---- */
 
-/* Mostly there at once. poll() of the socket would not wait: it has hung up. */
+/*
+ * Notices mostly are there at once. poll() of the socket would not wait, for it
+ * has hung up.
+ */
 static void await_notices(struct tcp_lane *lane)
 {
 	const struct tcp_zerocopy *z = lane->zerocopy;
@@ -164,7 +166,7 @@ void tei_tcp_zerocopy_recall(struct tcp_lane *lane)
 	tei_tcp_zerocopy_read(lane);
 	if (!z || z->next == z->upto)
 		return;
-	/* Even where a forked child has the socket, too. */
+	/* This works even where a forked child has the socket, too. */
 	(void)connect(lane->fd, &nobody, sizeof(nobody));
 	await_notices(lane);
 }

@@ -7,7 +7,7 @@
 
 #define REROUTED "te_control_rerouted_total"
 
-/* All is submitted, and some of it has gone over both networks. */
+/* All is submitted, and some of it was sent over both networks. */
 static void begin(struct hosts *h)
 {
 	hosts_submit(h, N_PIECES);

@@ -423,7 +423,7 @@ static void read_once(const struct known *k, uint64_t id)
 	raw_get_all(k->fd, bytes, sizeof(bytes));
 }
 
-static void who_dozes_off_hears_of_busy_lanes_again(void **state)
+static void idle_waiter_hears_of_busy_lanes_again(void **state)
 {
 	const struct tcp_lane *lane;
 	int fd = ops->wait_fd(raw_rail.rail);
@@ -513,7 +513,7 @@ int main(void)
 			set_up_impatient, tear_down),
 		TEST(greedy_peer_does_not_starve_others),
 		TEST(who_was_woken_looks_at_everything),
-		TEST(who_dozes_off_hears_of_busy_lanes_again),
+		TEST(idle_waiter_hears_of_busy_lanes_again),
 		TEST(without_descriptors_accepting_waits),
 	};
 

@@ -271,7 +271,7 @@ static void read_all(struct met *m, size_t want)
 			    want < sizeof(bytes) ? want : sizeof(bytes));
 }
 
-static void held_until_the_kernel_is_through(uint8_t status, int err)
+static void deferred_until_the_kernel_is_through(uint8_t status, int err)
 {
 	struct met m;
 
@@ -290,16 +290,16 @@ static void held_until_the_kernel_is_through(uint8_t status, int err)
 static void answered_slice_ends_once_the_kernel_is_through(void **state)
 {
 	(void)state;
-	held_until_the_kernel_is_through(TEI_STATUS_OK, 0);
+	deferred_until_the_kernel_is_through(TEI_STATUS_OK, 0);
 }
 
 static void refused_slice_ends_once_the_kernel_is_through(void **state)
 {
 	(void)state;
-	held_until_the_kernel_is_through(TEI_STATUS_RANGE, -EFAULT);
+	deferred_until_the_kernel_is_through(TEI_STATUS_RANGE, -EFAULT);
 }
 
-static void held_slice_ends_as_answered_when_the_link_does(void **state)
+static void deferred_slice_ends_as_answered_when_the_link_does(void **state)
 {
 	struct met m;
 
@@ -340,7 +340,7 @@ int main(void)
 		TEST(flushed_slice_is_quiet),
 		TEST(answered_slice_ends_once_the_kernel_is_through),
 		TEST(refused_slice_ends_once_the_kernel_is_through),
-		TEST(held_slice_ends_as_answered_when_the_link_does),
+		TEST(deferred_slice_ends_as_answered_when_the_link_does),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
