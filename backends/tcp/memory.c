@@ -92,12 +92,12 @@ const struct tcp_pin *tei_tcp_find_pin(const struct tcp_rail *rail,
 				       uint32_t access)
 {
 	for (uint32_t i = 0; i < rail->n_pins; i++) {
-		const struct tcp_pin *h = &rail->pins[i];
+		const struct tcp_pin *pin = &rail->pins[i];
 
-		if (h->key == payload->key && h->access == access &&
-		    payload->address >= h->from &&
-		    payload->address + payload->left <= h->to)
-			return h;
+		if (pin->key == payload->key && pin->access == access &&
+		    payload->address >= pin->from &&
+		    payload->address + payload->left <= pin->to)
+			return pin;
 	}
 	return NULL;
 }
@@ -107,49 +107,49 @@ static bool wraps(const struct tcp_payload *payload)
 	return payload->address + payload->left < payload->address;
 }
 
-/* Widen @h to the payloads that are good at first sight and of its region. */
-static void widen(struct tcp_pin *h, const struct tcp_payload *payload,
+/* Widen @pin to the payloads that are good at first sight and of its region. */
+static void widen(struct tcp_pin *pin, const struct tcp_payload *payload,
 		  uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t end = payload[i].address + payload[i].left;
 
 		if (payload[i].stream != TCP_STREAM_REGION || payload[i].err ||
-		    payload[i].key != h->key || wraps(&payload[i]))
+		    payload[i].key != pin->key || wraps(&payload[i]))
 			continue;
-		if (payload[i].address < h->from)
-			h->from = payload[i].address;
-		if (end > h->to)
-			h->to = end;
+		if (payload[i].address < pin->from)
+			pin->from = payload[i].address;
+		if (end > pin->to)
+			pin->to = end;
 	}
 }
 
-static int pin_range(const struct tcp_lane *lane, struct tcp_pin *h)
+static int pin_range(const struct tcp_lane *lane, struct tcp_pin *pin)
 {
-	uint64_t key = htole64(h->key);
+	uint64_t key = htole64(pin->key);
 	void *local;
 	int rc;
 
-	rc = tei_region_pin(lane->ep->base, &key, sizeof(key), h->from,
-			    h->to - h->from, h->access, &local, &h->id);
-	h->local = local;
+	rc = tei_region_pin(lane->ep->base, &key, sizeof(key), pin->from,
+			    pin->to - pin->from, pin->access, &local, &pin->id);
+	pin->local = local;
 	return rc;
 }
 
 /* Pin as much as the burst is about, or else payload[0] alone. */
 static int pin_widest(const struct tcp_lane *lane,
 		      const struct tcp_payload *payload, uint32_t n,
-		      struct tcp_pin *h)
+		      struct tcp_pin *pin)
 {
-	struct tcp_pin alone = *h;
+	struct tcp_pin alone = *pin;
 
-	widen(h, payload + 1, n - 1);
-	if (h->from != alone.from || h->to != alone.to) {
-		if (!pin_range(lane, h))
+	widen(pin, payload + 1, n - 1);
+	if (pin->from != alone.from || pin->to != alone.to) {
+		if (!pin_range(lane, pin))
 			return 0;
-		*h = alone;
+		*pin = alone;
 	}
-	return pin_range(lane, h);
+	return pin_range(lane, pin);
 }
 
 int tei_tcp_pin(struct tcp_lane *lane, const struct tcp_payload *payload,
@@ -157,10 +157,10 @@ int tei_tcp_pin(struct tcp_lane *lane, const struct tcp_payload *payload,
 {
 	struct tcp_rail *rail = lane->rail;
 	const struct tcp_pin *found = tei_tcp_find_pin(rail, payload, access);
-	struct tcp_pin h = {.key = payload->key,
-			    .from = payload->address,
-			    .to = payload->address + payload->left,
-			    .access = access};
+	struct tcp_pin pin = {.key = payload->key,
+			      .from = payload->address,
+			      .to = payload->address + payload->left,
+			      .access = access};
 	int rc;
 
 	if (!found) {
@@ -168,11 +168,11 @@ int tei_tcp_pin(struct tcp_lane *lane, const struct tcp_payload *payload,
 			return -EFAULT;
 		if (rail->n_pins == TCP_PINS_MAX)
 			return -EAGAIN;
-		rc = pin_widest(lane, payload, n, &h);
+		rc = pin_widest(lane, payload, n, &pin);
 		if (rc < 0)
 			return rc;
-		rail->pins[rail->n_pins++] = h;
-		found = &h;
+		rail->pins[rail->n_pins++] = pin;
+		found = &pin;
 	}
 	*local = found->local + (payload->address - found->from);
 	return 0;

@@ -599,7 +599,7 @@ static size_t room_for_headers(const struct tcp_lane *lane)
 	return want > have ? want - have : TCP_HEAD_LEN - lane->head_have;
 }
 
-static void place(struct tcp_lane *lane, struct tcp_reading *r)
+static void place_next(struct tcp_lane *lane, struct tcp_reading *r)
 {
 	size_t room;
 
@@ -636,7 +636,7 @@ static size_t receive_once(struct tcp_lane *lane, bool *more)
 	uint64_t here;
 	ssize_t n;
 
-	place(lane, &r);
+	place_next(lane, &r);
 	if (lane->fd < 0)
 		return 0;
 	n = tei_tcp_readv(lane, r.iov, r.n_iov);

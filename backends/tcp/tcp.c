@@ -518,8 +518,8 @@ bool tei_tcp_lane_event(struct tcp_lane *lane, uint32_t events)
 		return false;
 	}
 	if (events & EPOLLERR)
-		tei_tcp_zerocopy_read(lane);
-	if (events & ~(uint32_t)EPOLLOUT) {
+		(void)tei_tcp_deferred_end(lane);
+	if (lane->fd >= 0 && (events & ~(uint32_t)EPOLLOUT)) {
 		if (lane->state == TCP_LANE_HELLO)
 			receive_hello(lane);
 		else

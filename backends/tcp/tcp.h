@@ -361,13 +361,14 @@ const struct tcp_pin *tei_tcp_find_pin(const struct tcp_rail *rail,
 
 /* ---- zerocopy.c ---- */
 
-/* Read from the socket what the kernel is through with. */
-void tei_tcp_zerocopy_read(struct tcp_lane *lane);
 /* The memory of the slice is not being sent any more. */
 bool tei_tcp_is_quiet(const struct tei_slice *slice);
 /* End the slice, which was answered with @err, when it is quiet. */
 void tei_tcp_defer(struct tei_slice *slice, int err);
-/* End those of the deferred that are quiet; how many. */
+/*
+ * Read what the kernel is through with, and end those deferred slices that are
+ * quiet. Returns how many.
+ */
 int tei_tcp_deferred_end(struct tcp_lane *lane);
 /* Take back what the kernel still has to send; before close(). */
 void tei_tcp_zerocopy_recall(struct tcp_lane *lane);

@@ -65,7 +65,8 @@ static void read_notice(struct tcp_zerocopy *z, struct msghdr *msg)
 	}
 }
 
-void tei_tcp_zerocopy_read(struct tcp_lane *lane)
+/* Read from the socket what the kernel is through with. */
+static void read_notices(struct tcp_lane *lane)
 {
 	struct tcp_zerocopy *z = lane->zerocopy;
 	union {
@@ -96,7 +97,7 @@ bool tei_tcp_is_quiet(const struct tei_slice *slice)
 
 	if (is_through(s))
 		return true;
-	tei_tcp_zerocopy_read(s->lane);
+	read_notices(s->lane);
 	return is_through(s);
 }
 
@@ -122,12 +123,13 @@ int tei_tcp_deferred_end(struct tcp_lane *lane)
 
 	if (!lane->zerocopy)
 		return 0;
+	read_notices(lane);
 	deferred = &lane->zerocopy->deferred;
 	while (!tei_list_empty(deferred)) {
 		struct tei_slice *slice =
 			tei_list_entry(deferred->next, struct tei_slice, link);
 
-		if (!tei_tcp_is_quiet(slice))
+		if (!is_through(tcp_slice(slice)))
 			return n;
 		tei_tcp_slice_answered(slice, tcp_slice(slice)->over);
 		n++;
@@ -147,10 +149,10 @@ static void await_notices(struct tcp_lane *lane)
 	const struct tcp_zerocopy *z = lane->zerocopy;
 	uint64_t until = tei_now_ms() + RECALL_MS;
 
-	tei_tcp_zerocopy_read(lane);
+	read_notices(lane);
 	while (z->next != z->upto && tei_now_ms() < until) {
 		(void)poll(NULL, 0, 1);
-		tei_tcp_zerocopy_read(lane);
+		read_notices(lane);
 	}
 	if (z->next != z->upto)
 		LOG_WARN("rail tcp/%s: packets of a request that is over still "
@@ -163,7 +165,7 @@ void tei_tcp_zerocopy_recall(struct tcp_lane *lane)
 	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
 	const struct tcp_zerocopy *z = lane->zerocopy;
 
-	tei_tcp_zerocopy_read(lane);
+	read_notices(lane);
 	if (!z || z->next == z->upto)
 		return;
 	/* This works even where a forked child has the socket, too. */
