@@ -97,7 +97,7 @@ static void fill_device(const struct ifaddrs *ifa, struct tei_device *device)
 
 /* ---- choosing ---- */
 
-static bool usable(const struct ifaddrs *ifa)
+static bool has_usable_address(const struct ifaddrs *ifa)
 {
 	return ifa->ifa_addr &&
 	       (ifa->ifa_addr->sa_family == AF_INET ||
@@ -125,7 +125,7 @@ static const struct ifaddrs *find_address(const struct ifaddrs *all,
 	const struct ifaddrs *ifa, *v6 = NULL;
 
 	for (ifa = all; ifa; ifa = ifa->ifa_next) {
-		if (!usable(ifa) || !is_named(ifa, word))
+		if (!has_usable_address(ifa) || !is_named(ifa, word))
 			continue;
 		if (ifa->ifa_addr->sa_family == AF_INET)
 			return ifa;
@@ -192,7 +192,7 @@ static int found_all(const struct ifaddrs *all, tei_device_fn *found, void *arg)
 	int rc = 0;
 
 	for (ifa = all; !rc && ifa; ifa = ifa->ifa_next) {
-		if (!usable(ifa) || !(ifa->ifa_flags & IFF_UP) ||
+		if (!has_usable_address(ifa) || !(ifa->ifa_flags & IFF_UP) ||
 		    (ifa->ifa_flags & IFF_LOOPBACK) ||
 		    find_address(all, ifa->ifa_name) != ifa)
 			continue;
@@ -301,7 +301,7 @@ static enum tcp_link_state link_state(struct tcp_rail *rail)
 }
 
 /* Find the interface and the network of the device's address. */
-static int identify(struct tcp_rail *rail)
+static int identify_network(struct tcp_rail *rail)
 {
 	const struct tei_address *address = &rail->base->device.address;
 	struct tcp_network *net = &rail->network;
@@ -351,7 +351,7 @@ static int watch_link(struct tcp_rail *rail)
 
 int tei_tcp_link_open(struct tcp_rail *rail)
 {
-	int rc = identify(rail);
+	int rc = identify_network(rail);
 
 	rail->link_fd = -1;
 	rail->link_up = true; /* until it is known better */

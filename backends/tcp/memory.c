@@ -102,20 +102,20 @@ const struct tcp_pin *tei_tcp_find_pin(const struct tcp_rail *rail,
 	return NULL;
 }
 
-static bool wraps(const struct tcp_payload *payload)
+static bool range_wraps(const struct tcp_payload *payload)
 {
 	return payload->address + payload->left < payload->address;
 }
 
 /* Widen @pin to the payloads that are good at first sight and of its region. */
-static void widen(struct tcp_pin *pin, const struct tcp_payload *payload,
-		  uint32_t n)
+static void widen_pin(struct tcp_pin *pin, const struct tcp_payload *payload,
+		      uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t end = payload[i].address + payload[i].left;
 
 		if (payload[i].stream != TCP_STREAM_REGION || payload[i].err ||
-		    payload[i].key != pin->key || wraps(&payload[i]))
+		    payload[i].key != pin->key || range_wraps(&payload[i]))
 			continue;
 		if (payload[i].address < pin->from)
 			pin->from = payload[i].address;
@@ -143,7 +143,7 @@ static int pin_widest(const struct tcp_lane *lane,
 {
 	struct tcp_pin alone = *pin;
 
-	widen(pin, payload + 1, n - 1);
+	widen_pin(pin, payload + 1, n - 1);
 	if (pin->from != alone.from || pin->to != alone.to) {
 		if (!pin_range(lane, pin))
 			return 0;
@@ -164,7 +164,7 @@ int tei_tcp_pin(struct tcp_lane *lane, const struct tcp_payload *payload,
 	int rc;
 
 	if (!found) {
-		if (wraps(payload))
+		if (range_wraps(payload))
 			return -EFAULT;
 		if (rail->n_pins == TCP_PINS_MAX)
 			return -EAGAIN;

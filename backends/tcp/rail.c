@@ -207,7 +207,7 @@ static int watch_all(struct tcp_rail *rail)
 	return rc;
 }
 
-static void init(struct tcp_rail *rail, struct tei_rail *base)
+static void init_rail(struct tcp_rail *rail, struct tei_rail *base)
 {
 	rail->base = base;
 	tei_list_init(&rail->timed);
@@ -241,7 +241,7 @@ int tei_tcp_rail_open(struct tei_rail *base)
 	struct tcp_rail *rail = tcp_rail(base);
 	int rc;
 
-	init(rail, base);
+	init_rail(rail, base);
 	rc = open_fds(rail);
 	if (rc < 0)
 		goto close_fds;
@@ -581,8 +581,8 @@ void tei_tcp_signal(struct tcp_rail *rail)
 		(void)eventfd_write(rail->signal_fd, 1);
 }
 
-static void dispatch(struct tcp_rail *rail, struct tcp_source *source,
-		     uint32_t events)
+static void dispatch_event(struct tcp_rail *rail, struct tcp_source *source,
+			   uint32_t events)
 {
 	struct tcp_lane *lane;
 	eventfd_t times;
@@ -621,12 +621,12 @@ static int ask_epoll(struct tcp_rail *rail, int budget)
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
 	for (int i = 0; i < n; i++)
-		dispatch(rail, events[i].data.ptr, events[i].events);
+		dispatch_event(rail, events[i].data.ptr, events[i].events);
 	return n;
 }
 
 /* Report what post(), cancel() or the events above could not themselves. */
-static int report(struct tcp_rail *rail)
+static int report_ends(struct tcp_rail *rail)
 {
 	struct tei_list *node;
 	int n = 0;
@@ -662,7 +662,7 @@ int tei_tcp_progress(struct tei_rail *base, int budget)
 	n = read_polled(rail, &ask);
 	if (ask)
 		rc = ask_epoll(rail, budget);
-	n += report(rail);
+	n += report_ends(rail);
 	rail->in_progress = false;
 	tei_tcp_lanes_free(rail);
 	return rc < 0 ? rc : n + rc;

@@ -500,7 +500,7 @@ static void reading_init(struct tcp_reading *r, uint64_t most)
 /* ---- what has come into scratch ---- */
 
 /* Leave out of iov what goes beyond @len bytes of payload. */
-static void trim(struct tcp_reading *r, uint64_t len)
+static void trim_reading(struct tcp_reading *r, uint64_t len)
 {
 	while (r->in_place > len) {
 		struct iovec *last = &r->iov[r->n_iov - 1];
@@ -529,7 +529,7 @@ static size_t payload_from(struct tcp_lane *lane, size_t at, size_t len)
 	(void)place_payload(lane, &r);
 	if (lane->fd < 0)
 		return 0;
-	trim(&r, len);
+	trim_reading(&r, len);
 	if (r.n_iov) {
 		n = preadv(lane->rail->scratch_fd, r.iov, (int)r.n_iov,
 			   (off_t)at);

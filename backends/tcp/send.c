@@ -579,8 +579,8 @@ static void commit_reads(struct tcp_lane *lane, uint32_t n)
 	}
 }
 
-static void skip(const struct tei_slice *slice, struct tcp_cursor *c,
-		 uint64_t len)
+static void skip_bytes(const struct tei_slice *slice, struct tcp_cursor *c,
+		       uint64_t len)
 {
 	struct iovec run;
 	uint32_t n;
@@ -589,7 +589,8 @@ static void skip(const struct tei_slice *slice, struct tcp_cursor *c,
 		len -= tei_tcp_gather(slice, c, len, &run, 1, &n);
 }
 
-static void announce(struct tcp_lane *lane, const struct tcp_payload *payload)
+static void announce_payload(struct tcp_lane *lane,
+			     const struct tcp_payload *payload)
 {
 	struct tcp_slice *s;
 
@@ -601,7 +602,7 @@ static void announce(struct tcp_lane *lane, const struct tcp_payload *payload)
 	if (!s->id)
 		lane->next_id = payload->id + 1;
 	s->id = payload->id;
-	skip(payload->slice, &s->announced, payload->left);
+	skip_bytes(payload->slice, &s->announced, payload->left);
 	if (s->announced.at == payload->slice->length)
 		move_to_sent(&lane->sent_writes, payload->slice);
 }
@@ -627,7 +628,7 @@ static void commit_plan(struct tcp_lane *lane, const struct tcp_plan *p)
 		answers_sent(lane->backlog, p->n_answers);
 	commit_reads(lane, p->n_asked);
 	for (uint32_t i = 0; i < p->burst.n; i++)
-		announce(lane, &p->burst.payload[i]);
+		announce_payload(lane, &p->burst.payload[i]);
 	if (p->burst.n)
 		append_burst(lane->out, &p->burst);
 }
@@ -764,7 +765,7 @@ static int end_unmapped(struct tcp_lane *lane)
 /* ---- sending ---- */
 
 /* sendmsg() by which the kernel borrows. As sendmsg(), with errno. */
-static ssize_t lend(struct tcp_lane *lane, const struct msghdr *msg)
+static ssize_t lend_payload(struct tcp_lane *lane, const struct msghdr *msg)
 {
 	struct tcp_zerocopy *z = lane->zerocopy;
 	int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
@@ -780,7 +781,7 @@ static ssize_t lend(struct tcp_lane *lane, const struct msghdr *msg)
 	return n;
 }
 
-static ssize_t transmit(struct tcp_lane *lane, const struct tcp_plan *p)
+static ssize_t transmit_plan(struct tcp_lane *lane, const struct tcp_plan *p)
 {
 	struct msghdr msg = {
 		.msg_iov = (struct iovec *)(uintptr_t)p->iov,
@@ -792,7 +793,7 @@ static ssize_t transmit(struct tcp_lane *lane, const struct tcp_plan *p)
 	if (tei_fault_check(TEI_FAULT_IO))
 		return -ECONNRESET;
 	do
-		n = p->lends ? lend(lane, &msg)
+		n = p->lends ? lend_payload(lane, &msg)
 			     : sendmsg(lane->fd, &msg, flags);
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
@@ -821,7 +822,7 @@ static int send_plan(struct tcp_lane *lane, ssize_t *n)
 	rc = plan_write(lane);
 	if (!rc)
 		rc = alloc_burst(lane, p);
-	*n = !rc && p->bytes ? transmit(lane, p) : 0;
+	*n = !rc && p->bytes ? transmit_plan(lane, p) : 0;
 	if (*n == -EFAULT) {
 		rc = end_unmapped(lane);
 		*n = 0;

@@ -391,7 +391,7 @@ static void send_hello(struct tcp_lane *lane, enum tcp_op op, int err)
 	tei_tcp_send(lane);
 }
 
-static void connected(struct tcp_lane *lane)
+static void finish_connect(struct tcp_lane *lane)
 {
 	int err = 0;
 	socklen_t len = sizeof(err);
@@ -441,7 +441,7 @@ static void open_lane(struct tcp_lane *lane)
 		tei_endpoint_up(ep->base);
 }
 
-/* At a target: an accepted connection says whose lane it is. */
+/* Take the hello of an accepted connection: it says whose lane it is. */
 static void take_hello(struct tcp_lane *lane, const struct tcp_hello *h)
 {
 	struct tcp_endpoint *ep;
@@ -470,7 +470,7 @@ static void take_hello(struct tcp_lane *lane, const struct tcp_hello *h)
 	send_hello(lane, TCP_WELCOME, 0);
 }
 
-/* At an initiator: the target has the lane, or says why not. */
+/* Take the target's welcome, or its reason to refuse the lane. */
 static void take_welcome(struct tcp_lane *lane, const struct tcp_hello *h)
 {
 	if (h->op != TCP_WELCOME || h->lane != lane->index)
@@ -514,7 +514,7 @@ bool tei_tcp_lane_event(struct tcp_lane *lane, uint32_t events)
 	bool has_brought = false;
 
 	if (lane->state == TCP_LANE_CONNECTING) {
-		connected(lane);
+		finish_connect(lane);
 		return false;
 	}
 	if (events & EPOLLERR)
@@ -530,7 +530,7 @@ bool tei_tcp_lane_event(struct tcp_lane *lane, uint32_t events)
 	return has_brought && lane->fd >= 0;
 }
 
-/* Taken from its first lane; the others go the same way. */
+/* Describe the first lane; the others go the same way. */
 static void endpoint_way(const struct tei_endpoint *base, char *out,
 			 size_t room)
 {
@@ -562,7 +562,7 @@ static bool has_room(const struct tcp_lane *lane, bool express)
 		(express || lane->bytes_unanswered < WINDOW_BYTES));
 }
 
-/* Such a slice must not wait behind megabytes in the kernel's buffers. */
+/* Slices that must not wait behind megabytes in the kernel's buffers. */
 static bool is_express(const struct tei_slice *slice)
 {
 	if (slice->priority == TE_PRIORITY_NORMAL)
@@ -571,8 +571,8 @@ static bool is_express(const struct tei_slice *slice)
 }
 
 /*
- * The last of several lanes is for what is small or urgent. Of the others the
- * one with the least to do. NULL: there is no room.
+ * Choose the last of several lanes for what is small or urgent, else the one of
+ * the others with the least to do. NULL: there is no room.
  */
 static struct tcp_lane *choose_lane(const struct tcp_endpoint *ep,
 				    const struct tei_slice *slice)
@@ -596,7 +596,7 @@ static struct tcp_lane *choose_lane(const struct tcp_endpoint *ep,
 	return best;
 }
 
-static int rank(const struct tei_slice *slice)
+static int queue_rank(const struct tei_slice *slice)
 {
 	switch (slice->priority) {
 	case TE_PRIORITY_URGENT:
@@ -609,7 +609,7 @@ static int rank(const struct tei_slice *slice)
 }
 
 /*
- * Put it into the queue behind those that go first; what has begun goes on, for
+ * Queue the slice behind those that go first; what has begun goes on, for
  * WRITEs do not mix. Now and then nobody is overtaken.
  */
 static void insert_slice(struct tcp_lane *lane, struct tei_list *queue,
@@ -621,7 +621,8 @@ static void insert_slice(struct tcp_lane *lane, struct tei_list *queue,
 		struct tei_slice *other =
 			tei_list_entry(after, struct tei_slice, link);
 
-		if (rank(other) <= rank(slice) || tcp_slice(other)->id)
+		if (queue_rank(other) <= queue_rank(slice) ||
+		    tcp_slice(other)->id)
 			break;
 		after = after->prev;
 	}
@@ -654,7 +655,7 @@ static void queue_slice(struct tcp_lane *lane, struct tei_slice *slice)
 	lane->bytes_unanswered += slice->length;
 }
 
-/* The slice's memory is unmapped; done() comes from progress(). */
+/* The slice cannot be carried; done(-EFAULT) comes from progress(). */
 static void refuse_slice(struct tcp_rail *rail, struct tei_slice *slice)
 {
 	tcp_slice(slice)->lane = NULL;
@@ -697,7 +698,7 @@ static int post_slices(struct tei_endpoint *base,
 
 /* ---- the end of a slice ---- */
 
-/* From now on payload that comes in for the slice is drained. */
+/* Drain payload that comes in for the slice from now on. */
 static void drain_payloads(struct tcp_burst *in, const struct tei_slice *slice)
 {
 	for (uint32_t i = in->at; i < in->n; i++) {
@@ -802,7 +803,7 @@ void tei_tcp_slice_answered(struct tei_slice *slice, int err)
 }
 
 /* The peer will not answer it, or has to be sent an abort. */
-static void withdraw(struct tcp_lane *lane, const struct tcp_slice *s)
+static void withdraw_slice(struct tcp_lane *lane, const struct tcp_slice *s)
 {
 	if (!s->id)
 		lane->n_unanswered--; /* the peer never hears of it */
@@ -814,7 +815,7 @@ void tei_tcp_slice_unmapped(struct tei_slice *slice)
 {
 	struct tcp_lane *lane = tcp_slice(slice)->lane;
 
-	withdraw(lane, tcp_slice(slice));
+	withdraw_slice(lane, tcp_slice(slice));
 	leave_lane(lane, slice, false);
 	tei_list_del(&slice->link);
 	lane->bytes_unanswered -= slice->length;
@@ -831,7 +832,7 @@ static void cancel_slice(struct tei_endpoint *base, struct tei_slice *slice)
 		tei_slice_done(slice, -ECANCELED, 0);
 		return;
 	}
-	withdraw(lane, s);
+	withdraw_slice(lane, s);
 	end_slice(slice, -ECANCELED, 0);
 	if (lane->abort_id)
 		send_lanes(tcp_endpoint(base));
@@ -839,7 +840,7 @@ static void cancel_slice(struct tei_endpoint *base, struct tei_slice *slice)
 
 /* ---- the end of an endpoint ---- */
 
-static void end_all(struct tei_list *slices, int err)
+static void end_slices(struct tei_list *slices, int err)
 {
 	while (!tei_list_empty(slices))
 		end_slice(tei_list_entry(slices->next, struct tei_slice, link),
@@ -875,10 +876,10 @@ static int endpoint_flush(struct tei_endpoint *base, int err)
 		if (!lane)
 			continue;
 		(void)tei_tcp_deferred_end(lane);
-		end_all(&lane->sent_writes, err);
-		end_all(&lane->sent_reads, err);
-		end_all(&lane->writes, err);
-		end_all(&lane->reads, err);
+		end_slices(&lane->sent_writes, err);
+		end_slices(&lane->sent_reads, err);
+		end_slices(&lane->writes, err);
+		end_slices(&lane->reads, err);
 	}
 	end_refused(base, err);
 	return 0;
