@@ -11,7 +11,7 @@
 #include "store/core/state.h"
 #include "store/core/tenant.h"
 
-static int32_t readable(const struct tes_object *o)
+static int32_t check_live_readable(const struct tes_object *o)
 {
 	if (!o || !tes_core_object_live(o))
 		return CODE_NOT_FOUND;
@@ -63,7 +63,7 @@ int32_t tes_core_key_query(const struct tes_core *core, const char *tenant,
 	o = tes_core_object_find(
 		core, t->index, key,
 		tes_core_hash_of(core, t->index, key->bytes, key->len));
-	code = readable(o);
+	code = check_live_readable(o);
 	if (code)
 		return code;
 	*n = places_of(o, places, room);
@@ -77,14 +77,14 @@ struct shown {
 	void *arg;
 };
 
-static void show(struct tei_hash_node *node, void *arg)
+static void show_key(struct tei_hash_node *node, void *arg)
 {
 	const struct tes_object *o =
 		TEI_CONTAINER(node, struct tes_object, node);
 	const struct tes_core_key key = {o->key, o->key_len};
 	struct shown *to = arg;
 
-	if (o->tenant == to->tenant->index && readable(o) == CODE_OK)
+	if (o->tenant == to->tenant->index && check_live_readable(o) == CODE_OK)
 		to->fn(&key, to->arg);
 }
 
@@ -99,5 +99,5 @@ bool tes_core_keys(const struct tes_core *core, const char *tenant,
 
 	if (!to.tenant)
 		return false;
-	return tei_hash_walk(table, cursor, n_buckets, show, &to);
+	return tei_hash_walk(table, cursor, n_buckets, show_key, &to);
 }

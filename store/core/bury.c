@@ -184,7 +184,7 @@ static struct tes_fence *burial_for(struct tes_core *core,
 }
 
 /* Who is gone, or is never told of anything, cannot bring it back. */
-static bool needs_none(const struct tes_mount *m)
+static bool needs_no_burial(const struct tes_mount *m)
 {
 	return m->dropping || m->owner->state == TES_SESSION_GONE ||
 	       !m->owner->buries;
@@ -193,7 +193,7 @@ static bool needs_none(const struct tes_mount *m)
 bool tes_core_may_bury(const struct tes_object *o)
 {
 	for (const struct tes_extent *e = o->extents; e; e = e->next)
-		if (e->space && !needs_none(tes_core_extent_mount(e)))
+		if (e->space && !needs_no_burial(tes_core_extent_mount(e)))
 			return true;
 	return false;
 }
@@ -212,7 +212,7 @@ int tes_core_bury_reserve(struct tes_core *core, const struct tes_object *o)
 		struct tes_mount *m = tes_core_extent_mount(e);
 		struct tes_fence *f;
 
-		if (!m || needs_none(m))
+		if (!m || needs_no_burial(m))
 			continue;
 		f = burial_for(core, m->owner);
 		if (!f || graves_reserve(core, &f->graves, n) < 0)
@@ -227,7 +227,7 @@ static void bury_extent(struct tes_core *core, struct tes_extent *e,
 	struct tes_mount *m = tes_core_extent_mount(e);
 	struct tes_fence *f;
 
-	if (!m || needs_none(m)) {
+	if (!m || needs_no_burial(m)) {
 		tes_core_extent_free(core, e);
 		return;
 	}
@@ -288,8 +288,8 @@ void tes_core_burials_tick(struct tes_core *core)
 
 /* ---- notices ---- */
 
-static void notice(struct tes_core *core, struct tes_mount *m,
-		   struct tes_grave grave)
+static void notice_mount(struct tes_core *core, struct tes_mount *m,
+			 struct tes_grave grave)
 {
 	struct tes_session *s = m->owner;
 
@@ -315,8 +315,8 @@ void tes_core_notice(struct tes_core *core, const struct tes_object *o)
 		struct tes_mount *m = tes_core_extent_mount(e);
 
 		if (m && (!last || last->replica != e->replica))
-			notice(core, m,
-			       grave_of(m, e, o->generation, gen_epoch));
+			notice_mount(core, m,
+				     grave_of(m, e, o->generation, gen_epoch));
 		last = e;
 	}
 }
@@ -342,7 +342,7 @@ void tes_core_notices_flush(struct tes_core *core, struct tes_actions *out)
 	}
 }
 
-static int answer(struct tes_waiter *w, struct tes_actions *out)
+static int put_answer(struct tes_waiter *w, struct tes_actions *out)
 {
 	int32_t *status =
 		tei_arena_alloc(out->arena, w->n * sizeof(w->status[0]));
@@ -365,7 +365,7 @@ void tes_core_answers_flush(struct tes_core *core, struct tes_actions *out)
 		struct tes_waiter *w = tei_list_entry(core->answers.next,
 						      struct tes_waiter, link);
 
-		if (answer(w, out) < 0)
+		if (put_answer(w, out) < 0)
 			return;
 		tei_list_del(&w->link);
 		tei_free(w);

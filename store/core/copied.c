@@ -71,7 +71,7 @@ static bool keeps_leases(const struct tes_extent *e)
 }
 
 /* Give up what was moved, if it may go now. */
-static void let_go(struct tes_core *core, struct tes_task *t)
+static void release_source(struct tes_core *core, struct tes_task *t)
 {
 	struct tes_object *o = t->object;
 	struct tes_extent *e = o ? tes_core_task_source(t) : NULL;
@@ -115,7 +115,7 @@ void tes_core_task_copied(struct tes_core *core, struct tes_task *t)
 	tes_core_task_work(core, t, &core->tasks.leaving);
 	if (t->kind == TES_TASK_DRAIN)
 		t->cookie = tes_core_drain_copied(core, t->cookie);
-	let_go(core, t);
+	release_source(core, t);
 }
 
 /* ---- failure ---- */
@@ -137,8 +137,8 @@ static void failed(struct tes_core *core, struct tes_task *t, int32_t code)
 
 /* The attempt has failed; @quiet: nothing of it can arrive any more. Without
  * memory for fences it is tried again in ticks. */
-static void give_up(struct tes_core *core, struct tes_task *t, int32_t code,
-		    bool quiet)
+static void fail_attempt(struct tes_core *core, struct tes_task *t,
+			 int32_t code, bool quiet)
 {
 	const struct tes_session *writer = t->executor;
 	struct tes_extent *chain;
@@ -191,7 +191,7 @@ static bool agrees(const struct tes_object *o, const struct tes_object *copy,
 	       whole_crc(copy->extents, crcs, o->size);
 }
 
-static int32_t check(const struct tes_task *t, const struct tes_event *ev)
+static int32_t check_copy(const struct tes_task *t, const struct tes_event *ev)
 {
 	const struct tes_object *o = t->object;
 
@@ -209,8 +209,8 @@ static int32_t check(const struct tes_task *t, const struct tes_event *ev)
 }
 
 /* The copy is one more replica. */
-static void splice(struct tes_core *core, struct tes_task *t,
-		   const struct tes_event *ev)
+static void join_copy(struct tes_core *core, struct tes_task *t,
+		      const struct tes_event *ev)
 {
 	bool bare = t->object->flags & TES_OBJECT_NO_CRC;
 	const uint32_t *crcs = ev->u.task_done.crcs;
@@ -247,17 +247,17 @@ void tes_core_on_task_done(struct tes_core *core, const struct tes_event *ev,
 		return;
 	}
 	if (!code)
-		code = check(t, ev);
+		code = check_copy(t, ev);
 	if (!code && tes_core_replica_free(t->object) == TES_CORE_REPLICAS_MAX)
 		code = CODE_REPLICA_EXISTS;
 	if (!code) {
-		splice(core, t, ev);
+		join_copy(core, t, ev);
 		tes_core_task_copied(core, t);
 	} else {
 		if (ev->u.task_done.status && ev->u.task_done.message)
 			snprintf(t->message, sizeof(t->message), "%s",
 				 ev->u.task_done.message);
-		give_up(core, t, code, quiet);
+		fail_attempt(core, t, code, quiet);
 	}
 	tes_core_tasks_choose(core);
 }
@@ -265,7 +265,7 @@ void tes_core_on_task_done(struct tes_core *core, const struct tes_event *ev,
 /* ---- in time ---- */
 
 /* What was found broken, or could not be given up for want of memory. */
-static void settle(struct tes_core *core, unsigned int *budget)
+static void settle_broken(struct tes_core *core, unsigned int *budget)
 {
 	size_t n = core->tasks.n_processing;
 
@@ -273,12 +273,13 @@ static void settle(struct tes_core *core, unsigned int *budget)
 		struct tes_task *t = tei_list_entry(core->tasks.broken.next,
 						    struct tes_task, link);
 
-		give_up(core, t, t->code ? t->code : CODE_NO_REPLICA, false);
+		fail_attempt(core, t, t->code ? t->code : CODE_NO_REPLICA,
+			     false);
 		--*budget;
 	}
 }
 
-static void time_out(struct tes_core *core, unsigned int *budget)
+static void time_out_copies(struct tes_core *core, unsigned int *budget)
 {
 	while (*budget && !tei_list_empty(&core->tasks.processing)) {
 		struct tes_task *t = tei_list_entry(core->tasks.processing.next,
@@ -287,12 +288,12 @@ static void time_out(struct tes_core *core, unsigned int *budget)
 		if (!tes_core_is_past(core, t->since_ms,
 				      core->config.task_processing_ms))
 			return;
-		give_up(core, t, CODE_TIMEOUT, false);
+		fail_attempt(core, t, CODE_TIMEOUT, false);
 		--*budget;
 	}
 }
 
-static void let_some_go(struct tes_core *core, unsigned int *budget)
+static void release_sources(struct tes_core *core, unsigned int *budget)
 {
 	struct tei_list *list = &core->tasks.leaving, turn;
 
@@ -302,7 +303,8 @@ static void let_some_go(struct tes_core *core, unsigned int *budget)
 		struct tei_list *link = tei_list_pop(&turn);
 
 		tei_list_add_tail(list, link);
-		let_go(core, tei_list_entry(link, struct tes_task, link));
+		release_source(core,
+			       tei_list_entry(link, struct tes_task, link));
 		--*budget;
 	}
 	tei_list_splice_tail(&turn, list);
@@ -311,7 +313,7 @@ static void let_some_go(struct tes_core *core, unsigned int *budget)
 
 void tes_core_copies_tick(struct tes_core *core, unsigned int *budget)
 {
-	settle(core, budget);
-	time_out(core, budget);
-	let_some_go(core, budget);
+	settle_broken(core, budget);
+	time_out_copies(core, budget);
+	release_sources(core, budget);
 }

@@ -40,9 +40,9 @@
 
 /* ---- where to ---- */
 
-static int32_t place_on(struct tes_core *core, const struct tes_task *t,
-			struct tes_object *copy, uint8_t replica,
-			struct tes_mount *m)
+static int32_t reserve_on(struct tes_core *core, const struct tes_task *t,
+			  struct tes_object *copy, uint8_t replica,
+			  struct tes_mount *m)
 {
 	if (tes_core_object_on(t->object, m))
 		return CODE_REPLICA_EXISTS;
@@ -54,8 +54,8 @@ static int32_t place_on(struct tes_core *core, const struct tes_task *t,
 }
 
 /* On any of the mounts that bear the name. */
-static int32_t place_named(struct tes_core *core, const struct tes_task *t,
-			   struct tes_object *copy, uint8_t replica)
+static int32_t reserve_named(struct tes_core *core, const struct tes_task *t,
+			     struct tes_object *copy, uint8_t replica)
 {
 	int32_t best = CODE_NO_SEGMENT;
 
@@ -66,7 +66,7 @@ static int32_t place_named(struct tes_core *core, const struct tes_task *t,
 
 		if (strcmp(m->name, t->targets[t->next].name) != 0)
 			continue;
-		code = place_on(core, t, copy, replica, m);
+		code = reserve_on(core, t, copy, replica, m);
 		if (!code)
 			return CODE_OK;
 		if (best == CODE_NO_SEGMENT || code > best)
@@ -76,9 +76,9 @@ static int32_t place_named(struct tes_core *core, const struct tes_task *t,
 }
 
 /* Where placement puts one more replica of the object. */
-static int32_t place_any(struct tes_core *core, const struct tes_task *t,
-			 struct tes_object *copy, uint8_t replica,
-			 const struct tes_session *executor)
+static int32_t reserve_any(struct tes_core *core, const struct tes_task *t,
+			   struct tes_object *copy, uint8_t replica,
+			   const struct tes_session *executor)
 {
 	static const struct tes_core_replicate one = {.replica_num = 1};
 	struct tes_wish wish = {.how = &one, .writer = executor};
@@ -91,19 +91,19 @@ static int32_t place_any(struct tes_core *core, const struct tes_task *t,
 	return CODE_OK;
 }
 
-static int32_t place(struct tes_core *core, const struct tes_task *t,
-		     struct tes_object *copy, uint8_t replica,
-		     const struct tes_session *executor)
+static int32_t reserve_target(struct tes_core *core, const struct tes_task *t,
+			      struct tes_object *copy, uint8_t replica,
+			      const struct tes_session *executor)
 {
 	const struct tes_task_place *to = &t->targets[t->next];
 	struct tes_mount *m;
 
 	if (to->name)
-		return place_named(core, t, copy, replica);
+		return reserve_named(core, t, copy, replica);
 	if (!to->serial)
-		return place_any(core, t, copy, replica, executor);
+		return reserve_any(core, t, copy, replica, executor);
 	m = tes_core_mount_of(core, to->serial);
-	return m ? place_on(core, t, copy, replica, m) : CODE_NO_SEGMENT;
+	return m ? reserve_on(core, t, copy, replica, m) : CODE_NO_SEGMENT;
 }
 
 /* ---- who ---- */
@@ -148,8 +148,8 @@ static struct tes_object *copy_new(struct tes_core *core,
 	return copy;
 }
 
-static void begin(struct tes_core *core, struct tes_task *t,
-		  struct tes_object *copy, struct tes_session *executor)
+static void begin_attempt(struct tes_core *core, struct tes_task *t,
+			  struct tes_object *copy, struct tes_session *executor)
 {
 	copy->generation = t->number;
 	copy->state = TES_OBJECT_BUILDING;
@@ -172,7 +172,7 @@ static void begin(struct tes_core *core, struct tes_task *t,
 	tes_core_task_work(core, t, &core->tasks.processing);
 }
 
-static int32_t no_room(struct tes_core *core, struct tes_task *t)
+static int32_t note_no_room(struct tes_core *core, struct tes_task *t)
 {
 	if (t->kind == TES_TASK_DRAIN ||
 	    t->tries++ >= core->config.task_retries)
@@ -181,8 +181,8 @@ static int32_t no_room(struct tes_core *core, struct tes_task *t)
 	return LATER;
 }
 
-static int32_t reserve(struct tes_core *core, struct tes_task *t,
-		       struct tes_session *executor)
+static int32_t reserve_copy(struct tes_core *core, struct tes_task *t,
+			    struct tes_session *executor)
 {
 	uint8_t replica = tes_core_replica_free(t->object);
 	struct tes_object *copy;
@@ -193,18 +193,18 @@ static int32_t reserve(struct tes_core *core, struct tes_task *t,
 	if (!t->move &&
 	    !tes_core_tenant_has_room(tes_core_tenant_of(core, t->object),
 				      tes_core_extent_size(t->object->size)))
-		return no_room(core, t);
+		return note_no_room(core, t);
 	if (tei_slab_reserve(&core->extents, 1) < 0)
 		return LATER;
 	copy = copy_new(core, t->object);
 	if (!copy)
 		return LATER;
-	code = place(core, t, copy, replica, executor);
+	code = reserve_target(core, t, copy, replica, executor);
 	if (!code)
-		begin(core, t, copy, executor);
+		begin_attempt(core, t, copy, executor);
 	else
 		tes_core_object_free(core, copy);
-	return code == CODE_FULL ? no_room(core, t) : code;
+	return code == CODE_FULL ? note_no_room(core, t) : code;
 }
 
 /* Begin with @t; LATER, or the code that ends it. */
@@ -224,12 +224,12 @@ static int32_t try_begin(struct tes_core *core, struct tes_task *t)
 	if (t->move && !tes_core_task_source(t))
 		return CODE_NO_REPLICA;
 	executor = executor_for(o);
-	return executor ? reserve(core, t, executor) : LATER;
+	return executor ? reserve_copy(core, t, executor) : LATER;
 }
 
 /* ---- to choose ---- */
 
-static void look_at(struct tes_core *core, struct tes_task *t)
+static void start_task(struct tes_core *core, struct tes_task *t)
 {
 	int32_t code = try_begin(core, t);
 
@@ -242,7 +242,7 @@ static void look_at(struct tes_core *core, struct tes_task *t)
 }
 
 /* Look at @n of those that wait, at the most. */
-static void choose(struct tes_core *core, unsigned int n)
+static void choose_tasks(struct tes_core *core, unsigned int n)
 {
 	core->effort = TES_CORE_EFFORT * core->config.step_objects;
 	for (size_t k = 0; k < 2; k++) {
@@ -256,15 +256,15 @@ static void choose(struct tes_core *core, unsigned int n)
 				break;
 			tei_list_del(link);
 			tei_list_add_tail(list, link);
-			look_at(core,
-				tei_list_entry(link, struct tes_task, link));
+			start_task(core,
+				   tei_list_entry(link, struct tes_task, link));
 		}
 	}
 }
 
 void tes_core_tasks_choose(struct tes_core *core)
 {
-	choose(core, LOOKS);
+	choose_tasks(core, LOOKS);
 }
 
 void tes_core_tasks_tick(struct tes_core *core, unsigned int *budget)
@@ -272,7 +272,7 @@ void tes_core_tasks_tick(struct tes_core *core, unsigned int *budget)
 	tes_core_repair_some(core, budget);
 	tes_core_copies_tick(core, budget);
 	if (core->tasks.n_pending[0] || core->tasks.n_pending[1])
-		choose(core, core->config.step_objects);
+		choose_tasks(core, core->config.step_objects);
 }
 
 /* ---- out ---- */
@@ -325,8 +325,8 @@ static int put_task(const struct tes_core *core, const struct tes_task *t,
 }
 
 /* -ENOMEM: it is due again with the next step. */
-static int send(struct tes_core *core, struct tes_task *t,
-		struct tes_actions *out)
+static int put_action(struct tes_core *core, struct tes_task *t,
+		      struct tes_actions *out)
 {
 	struct tes_action *a;
 
@@ -353,7 +353,8 @@ void tes_core_tasks_flush(struct tes_core *core, struct tes_actions *out)
 
 		if (t->executor->beating &&
 		    t->executor->state != TES_SESSION_GONE &&
-		    !tes_core_object_gone(t->copy) && send(core, t, out) < 0)
+		    !tes_core_object_gone(t->copy) &&
+		    put_action(core, t, out) < 0)
 			return;
 	}
 }

@@ -51,7 +51,7 @@ static bool is_ratio(double x)
 	return x >= 0 && x <= 1;
 }
 
-static bool valid(const struct tes_core_config *c)
+static bool is_valid(const struct tes_core_config *c)
 {
 	if (c->heat && (!c->heat_window_ms || !c->heat_replicas))
 		return false;
@@ -92,7 +92,7 @@ int tes_core_create(const struct tes_core_config *config, struct tes_core **out)
 {
 	struct tes_core *core;
 
-	if (!valid(config))
+	if (!is_valid(config))
 		return -EINVAL;
 	core = tei_calloc(1, sizeof(*core));
 	if (!core)
@@ -220,7 +220,7 @@ static uint64_t stall_ms(const struct tes_core *core)
 	return half < STALL_MS ? half : STALL_MS;
 }
 
-static void advance(struct tes_core *core, uint64_t now_ms)
+static void advance_clock(struct tes_core *core, uint64_t now_ms)
 {
 	uint64_t passed;
 
@@ -236,7 +236,7 @@ static void advance(struct tes_core *core, uint64_t now_ms)
 	tes_core_probes_gap(core, passed);
 }
 
-static void tick(struct tes_core *core, struct tes_actions *out)
+static void handle_tick(struct tes_core *core, struct tes_actions *out)
 {
 	unsigned int drop = core->config.step_objects, settle = drop,
 		     discard = drop, evict = drop, walk = drop, task = drop,
@@ -259,8 +259,8 @@ static void tick(struct tes_core *core, struct tes_actions *out)
 }
 
 /* Events without a reply; those of sessions that are no more are late. */
-static void note(struct tes_core *core, const struct tes_event *ev,
-		 struct tes_session *s)
+static void handle_note(struct tes_core *core, const struct tes_event *ev,
+			struct tes_session *s)
 {
 	if (!s)
 		return;
@@ -296,8 +296,9 @@ static bool names_keys(enum tes_event_type type)
 	       type != TES_EVENT_OFFER;
 }
 
-static int32_t refusal(const struct tes_core *core, const struct tes_event *ev,
-		       const struct tes_session *s)
+static int32_t check_request(const struct tes_core *core,
+			     const struct tes_event *ev,
+			     const struct tes_session *s)
 {
 	if (!s)
 		return CODE_NO_CLIENT;
@@ -313,9 +314,9 @@ static int32_t refusal(const struct tes_core *core, const struct tes_event *ev,
 	return CODE_OK;
 }
 
-static void apply(struct tes_core *core, const struct tes_event *ev,
-		  struct tes_session *s, struct tes_action *reply,
-		  struct tes_starts *starts)
+static void call_handler(struct tes_core *core, const struct tes_event *ev,
+			 struct tes_session *s, struct tes_action *reply,
+			 struct tes_starts *starts)
 {
 	switch (ev->type) {
 	case TES_EVENT_MOUNT:
@@ -366,10 +367,10 @@ static bool may_wait(enum tes_event_type type)
 	       type == TES_EVENT_REPLICA_CLEAR;
 }
 
-static int answer(struct tes_core *core, const struct tes_event *ev,
-		  struct tes_session *s, struct tes_actions *out)
+static int handle_request(struct tes_core *core, const struct tes_event *ev,
+			  struct tes_session *s, struct tes_actions *out)
 {
-	int32_t code = refusal(core, ev, s);
+	int32_t code = check_request(core, ev, s);
 	struct tes_starts starts;
 	struct tes_action *reply;
 
@@ -391,17 +392,17 @@ static int answer(struct tes_core *core, const struct tes_event *ev,
 		return 0;
 	if (may_wait(ev->type))
 		core->waiting = ev;
-	apply(core, ev, s, reply, &starts);
+	call_handler(core, ev, s, reply, &starts);
 	tes_core_waiter_end(core, out);
 	return 0;
 }
 
-static int handle(struct tes_core *core, const struct tes_event *ev,
-		  struct tes_actions *out)
+static int handle_event(struct tes_core *core, const struct tes_event *ev,
+			struct tes_actions *out)
 {
 	switch (ev->type) {
 	case TES_EVENT_TICK:
-		tick(core, out);
+		handle_tick(core, out);
 		return 0;
 	case TES_EVENT_MAKE_ROOM:
 		tes_core_make_room(core, ev->n);
@@ -421,17 +422,18 @@ static int handle(struct tes_core *core, const struct tes_event *ev,
 	case TES_EVENT_FENCED:
 	case TES_EVENT_REPORT:
 	case TES_EVENT_PROBED:
-		note(core, ev, tes_core_session_find(core, ev->session));
+		handle_note(core, ev, tes_core_session_find(core, ev->session));
 		return 0;
 	case TES_EVENT_TASK_DONE:
 		/* Without room for it its owner is told all again. */
 		core->committed = tei_arena_alloc(out->arena,
 						  sizeof(struct tes_object *));
-		note(core, ev, tes_core_session_find(core, ev->session));
+		handle_note(core, ev, tes_core_session_find(core, ev->session));
 		return 0;
 	default:
-		return answer(core, ev,
-			      tes_core_session_find(core, ev->session), out);
+		return handle_request(core, ev,
+				      tes_core_session_find(core, ev->session),
+				      out);
 	}
 }
 
@@ -440,8 +442,8 @@ int tes_core_step(struct tes_core *core, const struct tes_event *ev,
 {
 	int rc;
 
-	advance(core, now_ms);
-	rc = handle(core, ev, out);
+	advance_clock(core, now_ms);
+	rc = handle_event(core, ev, out);
 	tes_core_tenants_share(core);
 	if (rc < 0)
 		return rc;

@@ -30,7 +30,7 @@ void tes_core_drains_init(struct tes_core *core)
 	tei_list_init(&core->drains.answers);
 }
 
-static void forget(struct tes_core *core, struct tes_drain *d)
+static void forget_drain(struct tes_core *core, struct tes_drain *d)
 {
 	tei_list_del(&d->link);
 	core->heap_bytes -= d->bytes;
@@ -44,7 +44,7 @@ void tes_core_drains_free(struct tes_core *core)
 
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
 		while (!tei_list_empty(lists[i]))
-			forget(core, drain_at(lists[i]->next));
+			forget_drain(core, drain_at(lists[i]->next));
 }
 
 static struct tes_drain *find_in(const struct tei_list *list, uint64_t number)
@@ -67,7 +67,7 @@ struct tes_drain *tes_core_drain_find(const struct tes_core *core,
 
 /* ---- the end ---- */
 
-static void remember(struct tes_core *core, struct tes_drain *d)
+static void remember_drain(struct tes_core *core, struct tes_drain *d)
 {
 	struct tes_drains *all = &core->drains;
 
@@ -76,10 +76,10 @@ static void remember(struct tes_core *core, struct tes_drain *d)
 	if (++all->n_ended <= TES_DRAINS_ENDED)
 		return;
 	all->n_ended--;
-	forget(core, drain_at(all->ended.next));
+	forget_drain(core, drain_at(all->ended.next));
 }
 
-static void release(struct tes_core *core, const struct tes_drain *d)
+static void release_mounts(struct tes_core *core, const struct tes_drain *d)
 {
 	bool empty = d->state == TES_DRAIN_SUCCEEDED;
 
@@ -111,7 +111,7 @@ static void drop_waiting(struct tes_core *core, const struct tes_drain *d)
 	}
 }
 
-static void count(struct tes_core *core, uint8_t state)
+static void count_ended(struct tes_core *core, uint8_t state)
 {
 	core->figures.drains_succeeded_total += state == TES_DRAIN_SUCCEEDED;
 	core->figures.drains_failed_total += state == TES_DRAIN_FAILED;
@@ -125,19 +125,19 @@ void tes_core_drain_end(struct tes_core *core, struct tes_drain *d,
 	d->code = code;
 	d->pass.under_way = false;
 	d->updated_ms = core->last_ms;
-	count(core, state);
-	release(core, d);
+	count_ended(core, state);
+	release_mounts(core, d);
 	drop_waiting(core, d);
 	tei_list_del(&d->link);
 	if (d->leaving)
 		tei_list_add_tail(&core->drains.answers, &d->link);
 	else
-		remember(core, d);
+		remember_drain(core, d);
 }
 
 /* ---- what is known ---- */
 
-static const char *words(const struct tes_drain *d)
+static const char *failure_text(const struct tes_drain *d)
 {
 	if (d->state != TES_DRAIN_FAILED)
 		return "";
@@ -177,7 +177,7 @@ void tes_core_drain_describe(const struct tes_core *core,
 	};
 	if (!d->leaving)
 		tes_core_id_of(core, d->number, out->id);
-	snprintf(out->message, sizeof(out->message), "%s", words(d));
+	snprintf(out->message, sizeof(out->message), "%s", failure_text(d));
 }
 
 void tes_core_drains_flush(struct tes_core *core, struct tes_actions *out)
@@ -198,6 +198,6 @@ void tes_core_drains_flush(struct tes_core *core, struct tes_actions *out)
 		a->u.reply.of = TES_EVENT_DRAIN_LEAVE;
 		a->u.reply.drain = m;
 		core->drains.n_active--;
-		forget(core, d);
+		forget_drain(core, d);
 	}
 }

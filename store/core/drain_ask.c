@@ -31,8 +31,8 @@ static struct tes_drain *job_of(const struct tes_core *core, const uint8_t *id)
 	return d && !d->leaving ? d : NULL;
 }
 
-static int32_t query(const struct tes_core *core, const struct tes_event *ev,
-		     struct tes_core_drain *out)
+static int32_t query_job(const struct tes_core *core,
+			 const struct tes_event *ev, struct tes_core_drain *out)
 {
 	const struct tes_drain *d = job_of(core, ev->u.drain.id);
 
@@ -43,8 +43,8 @@ static int32_t query(const struct tes_core *core, const struct tes_event *ev,
 }
 
 /* Copies that are under way are not stopped: they would only be thrown away. */
-static int32_t cancel(struct tes_core *core, const struct tes_event *ev,
-		      struct tes_core_drain *out)
+static int32_t cancel_job(struct tes_core *core, const struct tes_event *ev,
+			  struct tes_core_drain *out)
 {
 	struct tes_drain *d = job_of(core, ev->u.drain.id);
 
@@ -59,7 +59,7 @@ static int32_t cancel(struct tes_core *core, const struct tes_event *ev,
 
 /* ---- the beginning ---- */
 
-static bool has(const char *const *names, size_t n, const char *name)
+static bool has_name(const char *const *names, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(names[i], name) == 0)
@@ -97,7 +97,8 @@ static int32_t check_target(const struct tes_core *core, const char *name)
 	return code;
 }
 
-static int32_t check(const struct tes_core *core, const struct tes_event *ev)
+static int32_t check_job(const struct tes_core *core,
+			 const struct tes_event *ev)
 {
 	const char *const *segments = ev->u.drain_create.segments;
 	const char *const *targets = ev->u.drain_create.targets;
@@ -109,10 +110,11 @@ static int32_t check(const struct tes_core *core, const struct tes_event *ev)
 	    ev->u.drain_create.at_a_time > TES_CORE_AT_A_TIME_MAX)
 		return CODE_ARGUMENT;
 	for (size_t i = 0; i < n; i++)
-		if (has(segments, i, segments[i]))
+		if (has_name(segments, i, segments[i]))
 			return CODE_ARGUMENT;
 	for (size_t i = 0; i < n_targets; i++)
-		if (has(segments, n, targets[i]) || has(targets, i, targets[i]))
+		if (has_name(segments, n, targets[i]) ||
+		    has_name(targets, i, targets[i]))
 			return CODE_ARGUMENT;
 	for (size_t i = 0; i < n && !code; i++)
 		code = check_segment(core, segments[i]);
@@ -130,10 +132,10 @@ struct wanted {
 	const uint8_t *segment;            /* one of its; NULL: all */
 };
 
-static bool is_source(const struct wanted *w, const struct tes_mount *m)
+static bool is_drained(const struct wanted *w, const struct tes_mount *m)
 {
 	if (!w->leaving)
-		return has(w->names, w->n_names, m->name);
+		return has_name(w->names, w->n_names, m->name);
 	return m->owner == w->leaving &&
 	       (!w->segment || memcmp(m->id, w->segment, TES_CORE_ID_LEN) == 0);
 }
@@ -147,17 +149,17 @@ static size_t names_room(const struct wanted *w)
 	return room;
 }
 
-static void fill(const struct tes_core *core, struct tes_drain *d,
-		 const struct wanted *w)
+static void fill_drain(const struct tes_core *core, struct tes_drain *d,
+		       const struct wanted *w)
 {
 	char *at = (char *)&d->names[w->n_names];
 
 	for (size_t i = 0; i < core->n_mounts; i++) {
 		const struct tes_mount *m = core->mounts[i];
 
-		if (is_source(w, m))
+		if (is_drained(w, m))
 			d->sources[d->n_sources++] = m->serial;
-		else if (has(w->targets, w->n_targets, m->name))
+		else if (has_name(w->targets, w->n_targets, m->name))
 			d->targets[d->n_targets++] = m->serial;
 	}
 	for (size_t i = 0; i < w->n_names; i++) {
@@ -170,7 +172,8 @@ static void fill(const struct tes_core *core, struct tes_drain *d,
 }
 
 /* NULL: no memory. */
-static struct tes_drain *create(struct tes_core *core, const struct wanted *w)
+static struct tes_drain *create_drain(struct tes_core *core,
+				      const struct wanted *w)
 {
 	size_t n_sources = 0, n_targets = 0, bytes;
 	struct tes_drain *d;
@@ -178,8 +181,8 @@ static struct tes_drain *create(struct tes_core *core, const struct wanted *w)
 	for (size_t i = 0; i < core->n_mounts; i++) {
 		const struct tes_mount *m = core->mounts[i];
 
-		n_sources += is_source(w, m);
-		n_targets += has(w->targets, w->n_targets, m->name);
+		n_sources += is_drained(w, m);
+		n_targets += has_name(w->targets, w->n_targets, m->name);
 	}
 	bytes = sizeof(*d) + (n_sources + n_targets) * sizeof(uint64_t) +
 		w->n_names * sizeof(char *) + names_room(w);
@@ -190,21 +193,21 @@ static struct tes_drain *create(struct tes_core *core, const struct wanted *w)
 	d->sources = (uint64_t *)(d + 1);
 	d->targets = d->sources + n_sources;
 	d->names = (const char **)(d->targets + n_targets);
-	fill(core, d, w);
+	fill_drain(core, d, w);
 	return d;
 }
 
 /* What differs between a job and one who leaves is the caller's to set. */
-static int32_t begin(struct tes_core *core, const struct wanted *w,
-		     enum tes_core_segment_status status,
-		     struct tes_drain **out)
+static int32_t begin_drain(struct tes_core *core, const struct wanted *w,
+			   enum tes_core_segment_status status,
+			   struct tes_drain **out)
 {
 	struct tes_drains *all = &core->drains;
 	struct tes_drain *d;
 
 	if (all->n_active >= TES_DRAINS_MAX)
 		return CODE_TASKS_FULL;
-	d = create(core, w);
+	d = create_drain(core, w);
 	if (!d)
 		return CODE_INTERNAL;
 	for (size_t i = 0; i < d->n_sources; i++) {
@@ -232,11 +235,11 @@ static int32_t create_job(struct tes_core *core, const struct tes_event *ev,
 		.targets = ev->u.drain_create.targets,
 		.n_targets = ev->u.drain_create.n_targets,
 	};
-	int32_t code = check(core, ev);
+	int32_t code = check_job(core, ev);
 	struct tes_drain *d;
 
 	if (!code)
-		code = begin(core, &w, TES_CORE_SEGMENT_DRAINING, &d);
+		code = begin_drain(core, &w, TES_CORE_SEGMENT_DRAINING, &d);
 	if (code)
 		return code;
 	d->at_a_time = ev->u.drain_create.at_a_time;
@@ -271,8 +274,8 @@ static int32_t check_leave(const struct tes_core *core,
 	return tes_core_mounted(core, s->id) ? CODE_OK : CODE_NO_SEGMENT;
 }
 
-static int32_t leave(struct tes_core *core, const struct tes_event *ev,
-		     struct tes_session *s)
+static int32_t begin_leaving(struct tes_core *core, const struct tes_event *ev,
+			     struct tes_session *s)
 {
 	const struct wanted w = {.leaving = s,
 				 .segment = ev->u.drain_leave.segment};
@@ -281,8 +284,8 @@ static int32_t leave(struct tes_core *core, const struct tes_event *ev,
 	struct tes_drain *d;
 
 	if (!code)
-		code = begin(core, &w, TES_CORE_SEGMENT_GRACEFULLY_UNMOUNTING,
-			     &d);
+		code = begin_drain(core, &w,
+				   TES_CORE_SEGMENT_GRACEFULLY_UNMOUNTING, &d);
 	if (code)
 		return code;
 	d->leaving = true;
@@ -302,7 +305,7 @@ static int on_leave(struct tes_core *core, const struct tes_event *ev,
 
 	if (tes_core_actions_reserve(out, 1) < 0)
 		return -ENOMEM;
-	code = leave(core, ev, s);
+	code = begin_leaving(core, ev, s);
 	if (s)
 		tes_core_session_seen(core, s);
 	if (code)
@@ -324,9 +327,9 @@ int tes_core_on_drain(struct tes_core *core, const struct tes_event *ev,
 	if (ev->type == TES_EVENT_DRAIN_CREATE)
 		code = create_job(core, ev, reply->u.reply.drain);
 	else if (ev->type == TES_EVENT_DRAIN_QUERY)
-		code = query(core, ev, reply->u.reply.drain);
+		code = query_job(core, ev, reply->u.reply.drain);
 	else
-		code = cancel(core, ev, reply->u.reply.drain);
+		code = cancel_job(core, ev, reply->u.reply.drain);
 	reply->u.reply.code = code;
 	return 0;
 }

@@ -71,8 +71,8 @@ struct choice {
 };
 
 /* The least used one; one on a machine with another replica only if it must. */
-static void consider(struct choice *c, const struct tes_object *o,
-		     const struct tes_mount *source, struct tes_mount *m)
+static void consider_target(struct choice *c, const struct tes_object *o,
+			    const struct tes_mount *source, struct tes_mount *m)
 {
 	double rank;
 
@@ -97,9 +97,10 @@ static struct tes_mount *target_for(struct tes_core *core,
 	struct choice c = {.best = NULL};
 
 	for (size_t i = 0; i < n; i++)
-		consider(&c, o, source,
-			 d->n_targets ? tes_core_mount_of(core, d->targets[i])
-				      : core->mounts[i]);
+		consider_target(&c, o, source,
+				d->n_targets
+					? tes_core_mount_of(core, d->targets[i])
+					: core->mounts[i]);
 	tes_core_spend(budget, n / TARGETS_EACH);
 	return c.best;
 }
@@ -158,9 +159,9 @@ static bool is_blocked(const struct tes_core *core, const struct tes_drain *d,
 }
 
 /* Begin to move the replica that begins with @e; false: not now. */
-static bool start(struct tes_core *core, struct tes_drain *d,
-		  struct tes_mount *m, struct tes_extent *e,
-		  unsigned int *budget)
+static bool start_move(struct tes_core *core, struct tes_drain *d,
+		       struct tes_mount *m, struct tes_extent *e,
+		       unsigned int *budget)
 {
 	struct tes_core_task_want want = {
 		.object = e->user,
@@ -184,9 +185,9 @@ static bool start(struct tes_core *core, struct tes_drain *d,
 	return true;
 }
 
-static void look_at(struct tes_core *core, struct tes_drain *d,
-		    struct tes_mount *m, struct tes_extent *e,
-		    unsigned int *budget)
+static void look_at_extent(struct tes_core *core, struct tes_drain *d,
+			   struct tes_mount *m, struct tes_extent *e,
+			   unsigned int *budget)
 {
 	struct tes_object *o = e->space ? e->user : NULL;
 
@@ -204,13 +205,13 @@ static void look_at(struct tes_core *core, struct tes_drain *d,
 		d->pass.failed++;
 	else if (is_blocked(core, d, o))
 		d->pass.blocked++;
-	else if (!start(core, d, m, e, budget))
+	else if (!start_move(core, d, m, e, budget))
 		d->pass.failed++;
 }
 
 /* ---- a walk ---- */
 
-static void enter(struct tes_core *core, struct tes_drain *d, size_t at)
+static void enter_source(struct tes_core *core, struct tes_drain *d, size_t at)
 {
 	struct tes_mount *m = tes_core_drain_source(core, d, at);
 
@@ -228,7 +229,7 @@ static void begin_pass(struct tes_core *core, struct tes_drain *d)
 		.impatient = tes_core_is_past(core, d->moved_ms,
 					      core->config.lease_ttl_ms),
 	};
-	enter(core, d, 0);
+	enter_source(core, d, 0);
 }
 
 static bool is_offering(const struct tes_core *core, const struct tes_drain *d)
@@ -242,7 +243,7 @@ static bool is_offering(const struct tes_core *core, const struct tes_drain *d)
 	return false;
 }
 
-static void planned(struct tes_core *core, struct tes_drain *d)
+static void end_planning(struct tes_core *core, struct tes_drain *d)
 {
 	d->state = TES_DRAIN_RUNNING;
 	d->left = d->total;
@@ -258,7 +259,7 @@ static void end_pass(struct tes_core *core, struct tes_drain *d)
 	p->under_way = false;
 	d->updated_ms = core->last_ms;
 	if (d->state == TES_DRAIN_PLANNING) {
-		planned(core, d);
+		end_planning(core, d);
 		return;
 	}
 	d->next_ms =
@@ -276,15 +277,15 @@ static void end_pass(struct tes_core *core, struct tes_drain *d)
 		tes_core_drain_end(core, d, TES_DRAIN_SUCCEEDED, CODE_OK);
 }
 
-static bool is_over(const struct tes_drain *d)
+static bool has_ended(const struct tes_drain *d)
 {
 	return d->state > TES_DRAIN_RUNNING;
 }
 
 /* It could go on at once. */
-static bool may_go_on(const struct tes_core *core, const struct tes_drain *d)
+static bool may_advance(const struct tes_core *core, const struct tes_drain *d)
 {
-	if (is_over(d))
+	if (has_ended(d))
 		return false;
 	if (d->pass.under_way)
 		return d->state == TES_DRAIN_PLANNING ||
@@ -294,10 +295,10 @@ static bool may_go_on(const struct tes_core *core, const struct tes_drain *d)
 	       (d->pass.started && !d->pass.hurt && !d->active);
 }
 
-static void go_on(struct tes_core *core, struct tes_drain *d,
-		  unsigned int *budget)
+static void advance_drain(struct tes_core *core, struct tes_drain *d,
+			  unsigned int *budget)
 {
-	while (*budget && may_go_on(core, d)) {
+	while (*budget && may_advance(core, d)) {
 		struct tes_extent *e = NULL;
 		struct tes_mount *m;
 
@@ -310,9 +311,9 @@ static void go_on(struct tes_core *core, struct tes_drain *d,
 			d->lost = true;
 		--*budget;
 		if (e)
-			look_at(core, d, m, e, budget);
+			look_at_extent(core, d, m, e, budget);
 		else if (d->pass.at + 1 < d->n_sources)
-			enter(core, d, d->pass.at + 1);
+			enter_source(core, d, d->pass.at + 1);
 		else
 			end_pass(core, d);
 	}
@@ -321,9 +322,10 @@ static void go_on(struct tes_core *core, struct tes_drain *d,
 /* ---- in time ---- */
 
 /* The extent with which the replica of @o on that source begins; or NULL. */
-static struct tes_extent *unit_of(const struct tes_core *core,
-				  const struct tes_drain *d,
-				  const struct tes_object *o, size_t i)
+static struct tes_extent *replica_on_source(const struct tes_core *core,
+					    const struct tes_drain *d,
+					    const struct tes_object *o,
+					    size_t i)
 {
 	const struct tes_mount *m = tes_core_drain_source(core, d, i);
 
@@ -344,7 +346,7 @@ uint64_t tes_core_drain_copied(struct tes_core *core, uint64_t cookie)
 	if (!d)
 		return cookie;
 	d->parting++;
-	go_on(core, d, &budget);
+	advance_drain(core, d, &budget);
 	return cookie | PARTING;
 }
 
@@ -364,15 +366,15 @@ void tes_core_drain_over(struct tes_core *core, uint64_t cookie,
 	d->updated_ms = core->last_ms;
 	if (d->left && (!code || !object))
 		d->left--;
-	e = unit_of(core, d, object, i);
+	e = replica_on_source(core, d, object, i);
 	if (!code)
 		note_moved(core, d, object);
 	else if (e)
 		note_failure(d, e, code);
-	go_on(core, d, &budget);
+	advance_drain(core, d, &budget);
 }
 
-static void end_late(struct tes_core *core)
+static void end_late_drains(struct tes_core *core)
 {
 	tei_list_for_each_safe (link, next, &core->drains.active) {
 		struct tes_drain *d =
@@ -389,7 +391,7 @@ void tes_core_drains_tick(struct tes_core *core, unsigned int *budget)
 {
 	struct tes_drains *all = &core->drains;
 
-	end_late(core);
+	end_late_drains(core);
 	for (size_t n = all->n_active; n && *budget; n--) {
 		unsigned int share = *budget / (unsigned int)n + 1, left;
 		struct tei_list *link = all->active.next;
@@ -399,8 +401,9 @@ void tes_core_drains_tick(struct tes_core *core, unsigned int *budget)
 		tei_list_del(link);
 		tei_list_add_tail(&all->active, link);
 		left = share;
-		go_on(core, tei_list_entry(link, struct tes_drain, link),
-		      &left);
+		advance_drain(core,
+			      tei_list_entry(link, struct tes_drain, link),
+			      &left);
 		tes_core_spend(budget, share - left);
 	}
 }
@@ -408,8 +411,8 @@ void tes_core_drains_tick(struct tes_core *core, unsigned int *budget)
 bool tes_core_drains_busy(const struct tes_core *core)
 {
 	tei_list_for_each (link, &core->drains.active)
-		if (may_go_on(core,
-			      tei_list_entry(link, struct tes_drain, link)))
+		if (may_advance(core,
+				tei_list_entry(link, struct tes_drain, link)))
 			return true;
 	return false;
 }

@@ -21,9 +21,10 @@
 #include "store/core/watch.h"
 
 /* The object that an end with @generation means; NULL: no such key. */
-static struct tes_object *meant(const struct tes_core *core, uint16_t tenant,
-				const struct tes_core_key *key, uint64_t hash,
-				uint64_t generation)
+static struct tes_object *find_ended(const struct tes_core *core,
+				     uint16_t tenant,
+				     const struct tes_core_key *key,
+				     uint64_t hash, uint64_t generation)
 {
 	struct tes_object *o = tes_core_object_now(
 		core, tes_core_object_find(core, tenant, key, hash));
@@ -54,7 +55,7 @@ static int32_t check_end(const struct tes_session *s,
 	return o->generation == generation ? CODE_OK : CODE_NOT_FOUND;
 }
 
-static size_t entries_of(const struct tes_event *ev, size_t i)
+static size_t entries_of_key(const struct tes_event *ev, size_t i)
 {
 	return ev->u.put_end.extents ? ev->u.put_end.extents[i] : 1;
 }
@@ -127,8 +128,8 @@ static void make_ready(struct tes_core *core, struct tes_object *o)
 }
 
 /* Keep the replicas @good, settle the others. */
-static void keep(struct tes_core *core, struct tes_object *o, uint32_t good,
-		 uint32_t loud)
+static void keep_replicas(struct tes_core *core, struct tes_object *o,
+			  uint32_t good, uint32_t loud)
 {
 	const struct tes_session *writer = o->writer;
 
@@ -141,8 +142,8 @@ static void keep(struct tes_core *core, struct tes_object *o, uint32_t good,
 }
 
 /* End the BUILDING @o, whose first entry is @entry. */
-static int32_t finish(struct tes_core *core, struct tes_object *o,
-		      const struct tes_event *ev, size_t i, size_t entry)
+static int32_t finish_put(struct tes_core *core, struct tes_object *o,
+			  const struct tes_event *ev, size_t i, size_t entry)
 {
 	uint32_t written = ev->u.put_end.written[i];
 	uint32_t quiet =
@@ -152,14 +153,14 @@ static int32_t finish(struct tes_core *core, struct tes_object *o,
 	const struct tes_session *writer = o->writer;
 	struct tes_object *old = tes_core_predecessor_find(core, o);
 
-	if (entries_of(ev, i) != tes_core_object_entries(o))
+	if (entries_of_key(ev, i) != tes_core_object_entries(o))
 		return CODE_ARGUMENT;
 	if (tes_core_fences_reserve(core, o, loud) < 0 ||
 	    (good && old && tes_core_bury_reserve(core, old) < 0))
 		return CODE_INTERNAL;
 	if (good) {
 		set_crcs(o, ev, i, entry);
-		keep(core, o, good, loud);
+		keep_replicas(core, o, good, loud);
 		return CODE_OK;
 	}
 	tes_core_chain_fence(core, tes_core_object_forget(core, o), writer,
@@ -168,7 +169,7 @@ static int32_t finish(struct tes_core *core, struct tes_object *o,
 }
 
 /* @entry: the first of key @i. */
-static int32_t end_one(struct tes_core *core, const struct tes_event *ev,
+static int32_t end_put(struct tes_core *core, const struct tes_event *ev,
 		       const struct tes_session *s, size_t i, size_t entry,
 		       uint64_t hash)
 {
@@ -179,19 +180,21 @@ static int32_t end_one(struct tes_core *core, const struct tes_event *ev,
 
 	if (!tes_core_key_valid(key))
 		return CODE_ARGUMENT;
-	o = meant(core, s->tenant->index, key, hash, generation);
+	o = find_ended(core, s->tenant->index, key, hash, generation);
 	code = check_end(s, o, generation, ev->u.put_end.written[i]);
 	if (!code && ev->u.put_end.epoch != core->config.epoch)
 		code = CODE_NOT_FOUND;
 	if (!code && o->state == TES_OBJECT_BUILDING)
-		code = finish(core, o, ev, i, entry);
+		code = finish_put(core, o, ev, i, entry);
 	core->figures.late_ends_total += code != CODE_OK;
 	return code;
 }
 
 /* Hash the next keys and start to load what making them READY touches. */
-static void warm(const struct tes_core *core, const struct tes_session *s,
-		 const struct tes_core_key *keys, size_t n, uint64_t *hashes)
+static void prefetch_ended(const struct tes_core *core,
+			   const struct tes_session *s,
+			   const struct tes_core_key *keys, size_t n,
+			   uint64_t *hashes)
 {
 	n = tes_core_objects_warm(core, s->tenant->index, keys, n, hashes);
 	for (size_t i = 0; i < n; i++)
@@ -208,9 +211,10 @@ void tes_core_on_put_end(struct tes_core *core, const struct tes_event *ev,
 		size_t at = i % TES_CORE_GROUP;
 
 		if (!at)
-			warm(core, s, &ev->keys[i], ev->n - i, hashes);
+			prefetch_ended(core, s, &ev->keys[i], ev->n - i,
+				       hashes);
 		reply->u.reply.status[i] =
-			end_one(core, ev, s, i, entry, hashes[at]);
-		entry += entries_of(ev, i);
+			end_put(core, ev, s, i, entry, hashes[at]);
+		entry += entries_of_key(ev, i);
 	}
 }

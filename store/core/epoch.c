@@ -16,7 +16,7 @@
 
 #define EPOCHS_MAX UINT16_MAX
 
-static uint16_t add(struct tes_core *core, uint64_t epoch)
+static uint16_t add_epoch(struct tes_core *core, uint64_t epoch)
 {
 	struct tes_epoch *grown;
 
@@ -37,7 +37,7 @@ uint16_t tes_core_epoch_index(struct tes_core *core, uint64_t epoch)
 	for (size_t i = 1; i < core->n_epochs; i++)
 		if (core->epochs[i].number == epoch)
 			return (uint16_t)i;
-	return epoch && epoch < INT64_MAX ? add(core, epoch) : 0;
+	return epoch && epoch < INT64_MAX ? add_epoch(core, epoch) : 0;
 }
 
 void tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)

@@ -104,7 +104,8 @@ static bool may_follow(const struct tes_core *core, const struct tes_object *o)
 }
 
 /* One object, and some of its group. */
-static void evict(struct tes_core *core, struct tes_object *o, struct freed *f)
+static void evict_with_group(struct tes_core *core, struct tes_object *o,
+			     struct freed *f)
 {
 	struct tes_extra *x = tes_core_object_extra(o);
 	struct tes_group *g = x ? x->group : NULL;
@@ -127,7 +128,7 @@ static void evict(struct tes_core *core, struct tes_object *o, struct freed *f)
 }
 
 /* Beside its mount; any owner may bring back one that has several. */
-static void park(struct tes_core *core, struct tes_object *o)
+static void park_object(struct tes_core *core, struct tes_object *o)
 {
 	const struct tes_extent *e = o->extents;
 	struct tes_mount *m = tes_core_extent_mount(e);
@@ -138,7 +139,8 @@ static void park(struct tes_core *core, struct tes_object *o)
 	tei_list_add_tail(e ? &core->parked : &m->parked, &o->link);
 }
 
-static struct tes_object *after(struct tes_core *core, struct tes_object *o)
+static struct tes_object *next_in_queue(struct tes_core *core,
+					struct tes_object *o)
 {
 	struct tes_policy_node *node =
 		tes_policy_after(tes_core_policy_of(core, o), &o->policy);
@@ -152,19 +154,19 @@ static struct tes_object *after(struct tes_core *core, struct tes_object *o)
  */
 static void prefetch_next(struct tes_core *core, struct tes_object *o)
 {
-	o = after(core, o);
+	o = next_in_queue(core, o);
 	if (!o)
 		return;
 	__builtin_prefetch(o->extents->order.next, 1);
 	__builtin_prefetch(o->extents->order.prev, 1);
-	o = after(core, o);
+	o = next_in_queue(core, o);
 	if (!o)
 		return;
 	tei_hash_prefetch(&core->objects, o->node.hash);
 	tes_policy_prefetch(tes_core_policy_of(core, o), o->node.hash);
 	tes_core_renounce_soon(core, o->node.hash);
 	__builtin_prefetch(o->extents, 1);
-	o = after(core, o);
+	o = next_in_queue(core, o);
 	if (o) {
 		__builtin_prefetch(o, 1);
 		__builtin_prefetch((const char *)o + 64, 1);
@@ -173,7 +175,7 @@ static void prefetch_next(struct tes_core *core, struct tes_object *o)
 
 /* Whether without @o there could be room for what is needed: it is not only on
  * mounts that could not hold it if they were empty. */
-static bool helps(const struct freed *f, const struct tes_object *o)
+static bool may_help(const struct freed *f, const struct tes_object *o)
 {
 	for (const struct tes_extent *e = o->extents; e; e = e->next) {
 		const struct tes_mount *m = tes_core_extent_mount(e);
@@ -188,7 +190,7 @@ static bool helps(const struct freed *f, const struct tes_object *o)
  * Where those set aside were. When the effort is out the next start is to see
  * others first, so they come back in steps.
  */
-static void give_back(struct tes_core *core, struct freed *f)
+static void restore_aside(struct tes_core *core, struct freed *f)
 {
 	if (!core->effort) {
 		tei_list_splice_tail(&core->back, &f->aside);
@@ -207,7 +209,8 @@ static void give_back(struct tes_core *core, struct freed *f)
 }
 
 /* Whose objects go now; NULL: nothing is left. */
-static struct tes_tenant *payer(struct tes_core *core, const struct freed *f)
+static struct tes_tenant *choose_payer(struct tes_core *core,
+				       const struct freed *f)
 {
 	if (!f->of)
 		return tes_core_tenant_payer(core);
@@ -216,37 +219,38 @@ static struct tes_tenant *payer(struct tes_core *core, const struct freed *f)
 
 /* Evict the object of @t that is worth least, or put it by. False: nothing
  * went. */
-static bool turn(struct tes_core *core, struct tes_tenant *t, struct freed *f)
+static bool evict_victim(struct tes_core *core, struct tes_tenant *t,
+			 struct freed *f)
 {
 	struct tes_policy_node *node = tes_policy_victim(&t->policy);
 	struct tes_object *o = TEI_CONTAINER(node, struct tes_object, policy);
 
 	prefetch_next(core, o);
 	if (!tes_core_object_live(o)) {
-		park(core, o);
+		park_object(core, o);
 		return false;
 	}
-	if (f->need && !helps(f, o)) {
+	if (f->need && !may_help(f, o)) {
 		tes_core_take_out(core, o);
 		tei_list_add_tail(&f->aside, &o->link);
 		return false;
 	}
-	evict(core, o, f);
+	evict_with_group(core, o, f);
 	return true;
 }
 
 /* When nothing else is left: one that is pinned softly, whose pin ends first.
  * False: nothing was freed. */
-static bool turn_pinned(struct tes_core *core, struct freed *f)
+static bool evict_pinned(struct tes_core *core, struct freed *f)
 {
 	struct tes_object *o = tes_core_first_pinned(core);
 
-	if ((f->of && f->of->index != o->tenant) || !helps(f, o)) {
+	if ((f->of && f->of->index != o->tenant) || !may_help(f, o)) {
 		tes_core_take_out(core, o);
 		tei_list_add_tail(&f->pinned, &o->link);
 		return false;
 	}
-	evict(core, o, f);
+	evict_with_group(core, o, f);
 	return true;
 }
 
@@ -259,22 +263,22 @@ void tes_core_evict_begin(struct tes_core *core)
 }
 
 /* Evict one that is not pinned. */
-static bool evict_free(struct tes_core *core, struct freed *f)
+static bool evict_unpinned(struct tes_core *core, struct freed *f)
 {
 	struct tes_tenant *t;
 	unsigned int some;
 	bool went;
 
 	do {
-		while (core->effort && (t = payer(core, f))) {
-			went = turn(core, t, f);
+		while (core->effort && (t = choose_payer(core, f))) {
+			went = evict_victim(core, t, f);
 			tes_core_spend(&core->effort, went ? f->cost : 1);
 			if (went)
 				return true;
 		}
 		some = TAKE_IN;
 		tes_core_take_in(core, &some);
-	} while (core->effort && payer(core, f));
+	} while (core->effort && choose_payer(core, f));
 	return false;
 }
 
@@ -287,12 +291,12 @@ static bool evict_any(struct tes_core *core, struct freed *f)
 	f->more = false;
 	f->later = 0;
 	do
-		if (evict_free(core, f))
+		if (evict_unpinned(core, f))
 			return true;
 	while (core->effort && tes_core_end_pins(core, TAKE_IN));
 	while (core->config.evict_soft_pinned && core->effort && core->pins.n) {
 		tes_core_spend(&core->effort, EVICT_COST);
-		if (turn_pinned(core, f)) {
+		if (evict_pinned(core, f)) {
 			tes_core_spend(&core->effort, f->cost);
 			return true;
 		}
@@ -328,7 +332,7 @@ bool tes_core_place_or_evict(struct tes_core *core, struct tes_wish *wish,
 		later += f.later;
 	}
 	core->figures.evictions_successful_total += placed;
-	give_back(core, &f);
+	restore_aside(core, &f);
 	return placed;
 }
 
@@ -349,7 +353,7 @@ int32_t tes_core_afford(struct tes_core *core, struct tes_tenant *t,
 	       evict_any(core, &f))
 		;
 	t->evicted_bytes_total += had - t->charged;
-	give_back(core, &f);
+	restore_aside(core, &f);
 	if (tes_core_tenant_has_room(t, bytes)) {
 		core->figures.evictions_successful_total++;
 		return CODE_OK;
@@ -381,7 +385,7 @@ uint32_t tes_core_retry_ms(const struct tes_core *core)
 }
 
 /* @later of the bytes in use are as good as free. */
-static bool above(const struct tes_core *core, double ratio, uint64_t later)
+static bool is_above(const struct tes_core *core, double ratio, uint64_t later)
 {
 	return (double)core->figures.used_bytes - (double)later >
 	       (double)core->figures.capacity_bytes * ratio;
@@ -401,20 +405,20 @@ void tes_core_evict_tick(struct tes_core *core, unsigned int *budget)
 
 	tes_core_take_in(core, budget);
 	(void)tes_core_end_pins(core, END_PINS);
-	if (!core->evicting && above(core, core->config.high_watermark, 0)) {
+	if (!core->evicting && is_above(core, core->config.high_watermark, 0)) {
 		core->evicting = true;
 		core->figures.evictions_attempted_total++;
 	}
 	while (core->evicting && *budget) {
-		if (above(core, low_watermark(core), f.later) &&
-		    (t = payer(core, &f))) {
+		if (is_above(core, low_watermark(core), f.later) &&
+		    (t = choose_payer(core, &f))) {
 			f.n = f.cost = 0;
-			turn(core, t, &f);
+			evict_victim(core, t, &f);
 			tes_core_spend(budget, f.cost ? f.cost : 1);
 		} else {
 			core->evicting = false;
 			core->figures.evictions_successful_total +=
-				!above(core, low_watermark(core), f.later);
+				!is_above(core, low_watermark(core), f.later);
 		}
 	}
 }
@@ -434,7 +438,7 @@ void tes_core_make_room(struct tes_core *core, size_t n)
 
 bool tes_core_short(const struct tes_core *core)
 {
-	return core->evicting || above(core, core->config.high_watermark, 0);
+	return core->evicting || is_above(core, core->config.high_watermark, 0);
 }
 
 bool tes_core_evict_busy(const struct tes_core *core)

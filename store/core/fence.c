@@ -143,7 +143,7 @@ static bool needs_no_fence(const struct tes_mount *m,
 	       (m->owner == writer && writer->state == TES_SESSION_GONE);
 }
 
-static bool has(uint32_t replicas, const struct tes_extent *e)
+static bool has_replica(uint32_t replicas, const struct tes_extent *e)
 {
 	return replicas >> e->replica & 1;
 }
@@ -154,7 +154,8 @@ int tes_core_fences_reserve(struct tes_core *core, const struct tes_object *o,
 	for (const struct tes_extent *e = o->extents; e; e = e->next) {
 		struct tes_mount *m = tes_core_extent_mount(e);
 
-		if (m && has(replicas, e) && !needs_no_fence(m, o->writer) &&
+		if (m && has_replica(replicas, e) &&
+		    !needs_no_fence(m, o->writer) &&
 		    !fence_for(core, m->owner, o->writer->incarnation))
 			return -ENOMEM;
 	}
@@ -171,7 +172,8 @@ void tes_core_chain_fence(struct tes_core *core, struct tes_extent *chain,
 		struct tes_fence *f;
 
 		next = chain->next;
-		if (!m || !has(replicas, chain) || needs_no_fence(m, writer)) {
+		if (!m || !has_replica(replicas, chain) ||
+		    needs_no_fence(m, writer)) {
 			tes_core_extent_free(core, chain);
 			continue;
 		}
@@ -197,7 +199,7 @@ int tes_core_discard(struct tes_core *core, struct tes_object *o)
 	return 0;
 }
 
-static void confirm(struct tes_core *core, struct tes_fence *f)
+static void confirm_fence(struct tes_core *core, struct tes_fence *f)
 {
 	struct tei_list *link;
 
@@ -209,7 +211,7 @@ static void confirm(struct tes_core *core, struct tes_fence *f)
 	tes_core_fence_free(core, f);
 }
 
-static void fail(struct tes_core *core, struct tes_fence *f)
+static void fail_fence(struct tes_core *core, struct tes_fence *f)
 {
 	if (tes_core_fence_moot(f)) {
 		tes_core_fence_free(core, f);
@@ -229,16 +231,16 @@ void tes_core_on_fenced(struct tes_core *core, const struct tes_event *ev,
 		    f->burial != ev->u.fenced.burial)
 			continue;
 		if (ev->u.fenced.confirmed)
-			confirm(core, f);
+			confirm_fence(core, f);
 		else if (ev->u.fenced.pending)
 			tes_core_fence_cease(f);
 		else
-			fail(core, f);
+			fail_fence(core, f);
 		return;
 	}
 }
 
-static void discard_late(struct tes_core *core, unsigned int *budget)
+static void discard_late_puts(struct tes_core *core, unsigned int *budget)
 {
 	struct tes_object *o;
 
@@ -260,7 +262,7 @@ void tes_core_fences_tick(struct tes_core *core, unsigned int *budget)
 		f = tei_list_entry(core->fences.next, struct tes_fence, age);
 		if (f->created_ms + timeout > core->now_ms)
 			break;
-		fail(core, f);
+		fail_fence(core, f);
 	}
-	discard_late(core, budget);
+	discard_late_puts(core, budget);
 }

@@ -53,7 +53,7 @@ static uint32_t tag_of(uint64_t hash)
 }
 
 /* Largest power of two that is not above n_buckets. */
-static size_t level(const struct tes_ghosts *g)
+static size_t level_of(const struct tes_ghosts *g)
 {
 	return (size_t)1 << (63 - __builtin_clzll(g->n_buckets));
 }
@@ -66,7 +66,7 @@ static struct tes_ghost_bucket *bucket_at(const struct tes_ghosts *g, size_t i)
 static struct tes_ghost_bucket *bucket_of(const struct tes_ghosts *g,
 					  uint32_t tag)
 {
-	size_t low = level(g), i = tag & (2 * low - 1);
+	size_t low = level_of(g), i = tag & (2 * low - 1);
 
 	return bucket_at(g, i < g->n_buckets ? i : i - low);
 }
@@ -82,23 +82,23 @@ void tes_ghosts_prefetch(const struct tes_ghosts *g, uint64_t hash)
 	__builtin_prefetch(b + 64, 1);
 }
 
-static bool too_old(const struct ghost *e, uint16_t now)
+static bool is_too_old(const struct ghost *e, uint16_t now)
 {
 	return (uint16_t)(now - e->tick) >= TES_GHOSTS_AGES;
 }
 
-static void drop(struct tes_ghosts *g, struct ghost *e)
+static void drop_ghost(struct tes_ghosts *g, struct ghost *e)
 {
 	e->touches = 0;
 	g->n--;
 }
 
-static void sweep(struct tes_ghosts *g, struct tes_ghost_bucket *b,
-		  uint16_t now)
+static void sweep_bucket(struct tes_ghosts *g, struct tes_ghost_bucket *b,
+			 uint16_t now)
 {
 	for (size_t i = 0; i < WAYS; i++)
-		if (b->ghost[i].touches && too_old(&b->ghost[i], now))
-			drop(g, &b->ghost[i]);
+		if (b->ghost[i].touches && is_too_old(&b->ghost[i], now))
+			drop_ghost(g, &b->ghost[i]);
 }
 
 static bool add_chunk(struct tes_ghosts *g)
@@ -122,9 +122,9 @@ static bool add_chunk(struct tes_ghosts *g)
 }
 
 /* Add one bucket and move what belongs there from the one it splits. */
-static void split(struct tes_ghosts *g)
+static void split_bucket(struct tes_ghosts *g)
 {
-	size_t added = g->n_buckets, low = level(g);
+	size_t added = g->n_buckets, low = level_of(g);
 	struct tes_ghost_bucket *from, *to;
 
 	if (added == g->n_chunks * CHUNK_BUCKETS && !add_chunk(g))
@@ -139,7 +139,7 @@ static void split(struct tes_ghosts *g)
 		}
 }
 
-static bool begin(struct tes_ghosts *g)
+static bool create_table(struct tes_ghosts *g)
 {
 	if (!g->n_buckets && add_chunk(g))
 		g->n_buckets = FIRST_BUCKETS;
@@ -147,7 +147,7 @@ static bool begin(struct tes_ghosts *g)
 }
 
 /* A free place, or that of the oldest. */
-static struct ghost *place(struct tes_ghost_bucket *b, uint16_t now)
+static struct ghost *place_in_bucket(struct tes_ghost_bucket *b, uint16_t now)
 {
 	struct ghost *oldest = &b->ghost[0];
 
@@ -167,15 +167,15 @@ void tes_ghosts_put(struct tes_ghosts *g, uint64_t hash, uint16_t tick,
 {
 	struct ghost *e;
 
-	if (!begin(g))
+	if (!create_table(g))
 		return;
 	g->swept = g->swept + 1 < g->n_buckets ? g->swept + 1 : 0;
-	sweep(g, bucket_at(g, g->swept), now);
-	e = place(bucket_of(g, tag_of(hash)), now);
+	sweep_bucket(g, bucket_at(g, g->swept), now);
+	e = place_in_bucket(bucket_of(g, tag_of(hash)), now);
 	if ((e->touches || g->n >= g->n_buckets * FULL) &&
 	    g->n_buckets * FULL < limit) {
-		split(g);
-		e = place(bucket_of(g, tag_of(hash)), now);
+		split_bucket(g);
+		e = place_in_bucket(bucket_of(g, tag_of(hash)), now);
 	}
 	if (!e->touches)
 		g->n++;
@@ -193,11 +193,11 @@ bool tes_ghosts_take(struct tes_ghosts *g, uint64_t hash, uint16_t now,
 	for (size_t i = 0; i < WAYS; i++) {
 		struct ghost *e = &b->ghost[i];
 
-		if (!e->touches || e->tag != tag_of(hash) || too_old(e, now))
+		if (!e->touches || e->tag != tag_of(hash) || is_too_old(e, now))
 			continue;
 		*tick = e->tick;
 		*touches = e->touches;
-		drop(g, e);
+		drop_ghost(g, e);
 		return true;
 	}
 	return false;

@@ -11,8 +11,9 @@
 #include "store/core/object.h"
 #include "store/core/state.h"
 
-static struct tes_group *find(const struct tes_core *core, uint16_t tenant,
-			      const char *name, size_t len, uint64_t hash)
+static struct tes_group *find_group(const struct tes_core *core,
+				    uint16_t tenant, const char *name,
+				    size_t len, uint64_t hash)
 {
 	struct tei_hash_node *n = tei_hash_first(&core->groups, hash);
 
@@ -31,8 +32,9 @@ static size_t group_bytes(const struct tes_group *g)
 	return sizeof(*g) + g->name_len;
 }
 
-static struct tes_group *create(struct tes_core *core, uint16_t tenant,
-				const char *name, size_t len, uint64_t hash)
+static struct tes_group *create_group(struct tes_core *core, uint16_t tenant,
+				      const char *name, size_t len,
+				      uint64_t hash)
 {
 	struct tes_group *g = tei_malloc(sizeof(*g) + len);
 
@@ -52,10 +54,10 @@ int tes_core_group_join(struct tes_core *core, struct tes_extra *x,
 {
 	uint16_t tenant = x->object->tenant;
 	uint64_t hash = tes_core_hash_of(core, tenant, name, len);
-	struct tes_group *g = find(core, tenant, name, len, hash);
+	struct tes_group *g = find_group(core, tenant, name, len, hash);
 
 	if (!g)
-		g = create(core, tenant, name, len, hash);
+		g = create_group(core, tenant, name, len, hash);
 	if (!g)
 		return -ENOMEM;
 	x->group = g;

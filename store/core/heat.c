@@ -36,7 +36,7 @@ static size_t lists_bytes(void)
 	       TES_HEAT_MADE * sizeof(struct tes_heat_made);
 }
 
-static uint16_t threshold(const struct tes_core_config *c)
+static uint16_t threshold_of(const struct tes_core_config *c)
 {
 	double n = c->heat_qps * (double)c->heat_window_ms / 1000;
 
@@ -51,7 +51,7 @@ int tes_core_heat_init(struct tes_core *core)
 
 	if (core->config.heat == TES_CORE_HEAT_OFF)
 		return 0;
-	h->threshold = threshold(&core->config);
+	h->threshold = threshold_of(&core->config);
 	h->slots = tei_aligned_calloc(64, slots_bytes());
 	if (core->config.heat == TES_CORE_HEAT_ENFORCE) {
 		h->queue = tei_calloc(TES_HEAT_QUEUE, sizeof(*h->queue));
@@ -87,7 +87,7 @@ static uint32_t now_s(const struct tes_core *core)
 	return (uint32_t)(core->now_ms / 1000);
 }
 
-static void advance(struct tes_core *core)
+static void advance_window(struct tes_core *core)
 {
 	struct tes_heat *h = &core->heat;
 	uint64_t window = core->now_ms / core->config.heat_window_ms;
@@ -99,7 +99,7 @@ static void advance(struct tes_core *core)
 }
 
 /* Up to now. */
-static void roll(const struct tes_heat *h, struct tes_heat_slot *slot)
+static void roll_slot(const struct tes_heat *h, struct tes_heat_slot *slot)
 {
 	if (slot->window == h->window)
 		return;
@@ -115,7 +115,7 @@ static struct tes_heat_slot *set_of(const struct tes_heat *h, uint64_t hash)
 }
 
 /* NULL: nothing is known of it. */
-static struct tes_heat_slot *find(const struct tes_heat *h, uint64_t hash)
+static struct tes_heat_slot *find_slot(const struct tes_heat *h, uint64_t hash)
 {
 	struct tes_heat_slot *set = set_of(h, hash);
 
@@ -126,12 +126,12 @@ static struct tes_heat_slot *find(const struct tes_heat *h, uint64_t hash)
 }
 
 /* The one that was asked for least, for another object. */
-static struct tes_heat_slot *take(const struct tes_heat *h, uint64_t hash)
+static struct tes_heat_slot *take_slot(const struct tes_heat *h, uint64_t hash)
 {
 	struct tes_heat_slot *set = set_of(h, hash), *least = set;
 
 	for (unsigned int i = 0; i < TES_HEAT_WAYS; i++) {
-		roll(h, &set[i]);
+		roll_slot(h, &set[i]);
 		if (set[i].count + set[i].last < least->count + least->last)
 			least = &set[i];
 	}
@@ -154,8 +154,8 @@ static uint32_t n_replicas(const struct tes_object *o, bool live)
 	return n;
 }
 
-static void propose(struct tes_core *core, const struct tes_object *o,
-		    struct tes_heat_slot *slot)
+static void propose_replica(struct tes_core *core, const struct tes_object *o,
+			    struct tes_heat_slot *slot)
 {
 	struct tes_heat *h = &core->heat;
 
@@ -178,22 +178,22 @@ void tes_core_heat_touch(struct tes_core *core, const struct tes_object *o)
 	struct tes_heat *h = &core->heat;
 	struct tes_heat_slot *slot;
 
-	advance(core);
-	slot = find(h, o->node.hash);
+	advance_window(core);
+	slot = find_slot(h, o->node.hash);
 	if (!slot)
-		slot = take(h, o->node.hash);
-	roll(h, slot);
+		slot = take_slot(h, o->node.hash);
+	roll_slot(h, slot);
 	if (slot->count < UINT16_MAX)
 		slot->count++;
 	if (slot->count == h->threshold && slot->quiet_s <= now_s(core))
-		propose(core, o, slot);
+		propose_replica(core, o, slot);
 }
 
 /* ---- making replicas ---- */
 
 /* NULL: it is gone, or may not be touched now. */
-static struct tes_object *named(const struct tes_core *core,
-				const struct tes_heat_name *name)
+static struct tes_object *find_hot_object(const struct tes_core *core,
+					  const struct tes_heat_name *name)
 {
 	struct tei_hash_node *n = tei_hash_first(&core->objects, name->hash);
 
@@ -209,20 +209,20 @@ static struct tes_object *named(const struct tes_core *core,
 }
 
 /* Whether the pool would be fuller than it may be with @more bytes. */
-static bool is_full(const struct tes_core *core, uint64_t more)
+static bool would_be_full(const struct tes_core *core, uint64_t more)
 {
 	return (double)(core->figures.used_bytes + more) >
 	       WATERMARK * (double)core->figures.capacity_bytes;
 }
 
-static void admit(struct tes_core *core, struct tes_object *o)
+static void add_hot_task(struct tes_core *core, struct tes_object *o)
 {
 	const struct tes_core_task_want want = {.object = o,
 						.kind = TES_TASK_HEAT};
 
 	if (n_replicas(o, true) >= core->config.heat_replicas)
 		return;
-	if (is_full(core, o->size) || !tes_core_task_slots(core) ||
+	if (would_be_full(core, o->size) || !tes_core_task_slots(core) ||
 	    tes_core_task_add(core, &want))
 		core->figures.heat_refused_total++;
 }
@@ -248,12 +248,12 @@ void tes_core_heat_over(struct tes_core *core, const struct tes_object *o,
 static bool is_warm(const struct tes_core *core, const struct tes_object *o)
 {
 	const struct tes_heat *h = &core->heat;
-	struct tes_heat_slot *slot = find(h, o->node.hash);
+	struct tes_heat_slot *slot = find_slot(h, o->node.hash);
 	unsigned int least = (h->threshold + 1u) / 2;
 
 	if (!slot)
 		return false;
-	roll(h, slot);
+	roll_slot(h, slot);
 	return slot->count >= least || slot->last >= least;
 }
 
@@ -261,7 +261,7 @@ static bool is_warm(const struct tes_core *core, const struct tes_object *o)
 static void drop_last(struct tes_core *core, struct tes_object *o)
 {
 	const struct tes_extent *last = o->extents;
-	struct tes_heat_slot *slot = find(&core->heat, o->node.hash);
+	struct tes_heat_slot *slot = find_slot(&core->heat, o->node.hash);
 
 	while (last->next)
 		last = last->next;
@@ -273,14 +273,15 @@ static void drop_last(struct tes_core *core, struct tes_object *o)
 }
 
 /* Whether it need not be looked at any more. */
-static bool cool(struct tes_core *core, const struct tes_heat_made *made)
+static bool give_back_replica(struct tes_core *core,
+			      const struct tes_heat_made *made)
 {
-	struct tes_object *o = named(core, &made->name);
+	struct tes_object *o = find_hot_object(core, &made->name);
 	uint32_t n = o ? n_replicas(o, false) : 0;
 
 	if (n < 2)
 		return true;
-	if (!is_full(core, 0) || made->until_ms > core->now_ms ||
+	if (!would_be_full(core, 0) || made->until_ms > core->now_ms ||
 	    n_replicas(o, true) < n || tes_core_leased(core, o) ||
 	    (o->flags & (TES_OBJECT_TASKED | TES_OBJECT_SUCCEEDED)) ||
 	    is_warm(core, o) || tes_core_bury_reserve(core, o) < 0)
@@ -289,13 +290,13 @@ static bool cool(struct tes_core *core, const struct tes_heat_made *made)
 	return true;
 }
 
-static void cool_some(struct tes_core *core)
+static void give_back_some(struct tes_core *core)
 {
 	struct tes_heat *h = &core->heat;
 
 	for (unsigned int i = 0; i < COOL_MAX && h->n_made; i++) {
 		h->cursor = h->cursor + 1 < h->n_made ? h->cursor + 1 : 0;
-		if (cool(core, &h->made[h->cursor]))
+		if (give_back_replica(core, &h->made[h->cursor]))
 			h->made[h->cursor] = h->made[--h->n_made];
 	}
 }
@@ -306,14 +307,15 @@ void tes_core_heat_tick(struct tes_core *core)
 
 	if (!h->queue)
 		return;
-	advance(core);
+	advance_window(core);
 	for (unsigned int i = 0; i < ADMIT_MAX && h->n; i++) {
-		struct tes_object *o = named(core, &h->queue[h->first]);
+		struct tes_object *o =
+			find_hot_object(core, &h->queue[h->first]);
 
 		h->first = (h->first + 1) % TES_HEAT_QUEUE;
 		h->n--;
 		if (o)
-			admit(core, o);
+			add_hot_task(core, o);
 	}
-	cool_some(core);
+	give_back_some(core);
 }

@@ -30,9 +30,9 @@ struct group {
 };
 
 /* Object i of the event, which are asked for in order. */
-static struct tes_object *next(const struct tes_core *core,
-			       const struct tes_event *ev, size_t i,
-			       struct group *g)
+static struct tes_object *next_object(const struct tes_core *core,
+				      const struct tes_event *ev, size_t i,
+				      struct group *g)
 {
 	if (i % TES_CORE_GROUP == 0)
 		tes_core_objects_find(core, g->tenant, &ev->keys[i], ev->n - i,
@@ -47,8 +47,8 @@ static bool all_live(const struct tes_core *core)
 }
 
 /* For who asks whether objects can be read, and no more. */
-static struct group heads(const struct tes_core *core,
-			  const struct tes_session *s)
+static struct group batch_of_heads(const struct tes_core *core,
+				   const struct tes_session *s)
 {
 	return (struct group){.tenant = s->tenant->index,
 			      .touch = all_live(core) ? TES_CORE_TOUCH_HEAD
@@ -56,7 +56,8 @@ static struct group heads(const struct tes_core *core,
 }
 
 /* Whether readers may have it. */
-static int32_t readable(const struct tes_core *core, const struct tes_object *o)
+static int32_t check_readable(const struct tes_core *core,
+			      const struct tes_object *o)
 {
 	if (!o)
 		return CODE_NOT_FOUND;
@@ -77,8 +78,8 @@ void tes_core_on_lookup(struct tes_core *core, const struct tes_event *ev,
 					  ? UINT32_MAX
 					  : (uint32_t)core->config.lease_ttl_ms;
 	for (size_t i = 0; i < ev->n; i++) {
-		struct tes_object *o = next(core, ev, i, &group);
-		int32_t code = readable(core, o);
+		struct tes_object *o = next_object(core, ev, i, &group);
+		int32_t code = check_readable(core, o);
 
 		if (!tes_core_reply_place(core, reply, ev, i, code ? NULL : o))
 			code = CODE_INTERNAL;
@@ -104,7 +105,7 @@ void tes_core_on_release(struct tes_core *core, const struct tes_event *ev,
 			      .touch = TES_CORE_TOUCH_LISTS};
 
 	for (size_t i = 0; i < ev->n; i++) {
-		struct tes_object *o = next(core, ev, i, &group);
+		struct tes_object *o = next_object(core, ev, i, &group);
 
 		if (!o || o->state != TES_OBJECT_READY ||
 		    o->generation != ev->u.release.generations[i])
@@ -119,12 +120,12 @@ void tes_core_on_exist(struct tes_core *core, const struct tes_event *ev,
 		       const struct tes_session *s, struct tes_action *reply)
 {
 	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
-	struct group group = heads(core, s);
+	struct group group = batch_of_heads(core, s);
 
 	for (size_t i = 0; i < ev->n; i++) {
-		struct tes_object *o = next(core, ev, i, &group);
+		struct tes_object *o = next_object(core, ev, i, &group);
 
-		if (readable(core, o) != CODE_OK)
+		if (check_readable(core, o) != CODE_OK)
 			continue;
 		reply->u.reply.status[i] = 1;
 		if (o->weak_until_ms < until)
@@ -135,11 +136,11 @@ void tes_core_on_exist(struct tes_core *core, const struct tes_event *ev,
 void tes_core_on_size(struct tes_core *core, const struct tes_event *ev,
 		      const struct tes_session *s, struct tes_action *reply)
 {
-	struct group group = heads(core, s);
+	struct group group = batch_of_heads(core, s);
 
 	for (size_t i = 0; i < ev->n; i++) {
-		struct tes_object *o = next(core, ev, i, &group);
-		int32_t code = readable(core, o);
+		struct tes_object *o = next_object(core, ev, i, &group);
+		int32_t code = check_readable(core, o);
 
 		reply->u.reply.status[i] = code;
 		if (!code)

@@ -43,8 +43,9 @@ static bool overlaps(const struct tes_session *s, uint64_t base, uint64_t size)
 	return false;
 }
 
-static int32_t check(const struct tes_core *core, const struct tes_event *ev,
-		     const struct tes_session *s)
+static int32_t check_mount(const struct tes_core *core,
+			   const struct tes_event *ev,
+			   const struct tes_session *s)
 {
 	uint64_t base = ev->u.mount.base, size = ev->u.mount.size;
 	const struct tes_mount *m;
@@ -60,7 +61,7 @@ static int32_t check(const struct tes_core *core, const struct tes_event *ev,
 	return overlaps(s, base, size) ? CODE_ARGUMENT : CODE_OK;
 }
 
-static int make_room(struct tes_core *core)
+static int grow_mounts(struct tes_core *core)
 {
 	size_t room = core->mounts_room ? core->mounts_room * 2 : 16;
 	struct tes_mount **grown;
@@ -126,8 +127,8 @@ static bool is_to_come(const struct tes_mount *m)
 	return m->offering;
 }
 
-static bool some_hold(const struct tes_core *core, uint64_t size,
-		      bool (*is_meant)(const struct tes_mount *m))
+static bool any_mount_holds(const struct tes_core *core, uint64_t size,
+			    bool (*is_meant)(const struct tes_mount *m))
 {
 	for (size_t i = 0; i < core->n_mounts; i++)
 		if (core->mounts[i]->space.size >= size &&
@@ -138,12 +139,12 @@ static bool some_hold(const struct tes_core *core, uint64_t size,
 
 bool tes_core_mounts_hold(const struct tes_core *core, uint64_t size)
 {
-	return some_hold(core, size, is_live_and_ok);
+	return any_mount_holds(core, size, is_live_and_ok);
 }
 
 bool tes_core_mounts_to_come(const struct tes_core *core, uint64_t size)
 {
-	return some_hold(core, size, is_to_come);
+	return any_mount_holds(core, size, is_to_come);
 }
 
 bool tes_core_mount_live(const struct tes_mount *m)
@@ -175,7 +176,7 @@ void tes_core_mount_count(struct tes_core *core, const struct tes_mount *m,
  * Mounts of suspect owners belong to it, since what is on them does: else an
  * object would seem to fill the pool many times over while they are away.
  */
-static void set_pool(struct tes_core *core, uint64_t bytes)
+static void set_pool_bytes(struct tes_core *core, uint64_t bytes)
 {
 	core->pool_bytes = bytes;
 	core->shares_due = true;
@@ -186,7 +187,7 @@ void tes_core_on_mount(struct tes_core *core, const struct tes_event *ev,
 {
 	struct tes_mount *m;
 
-	reply->u.reply.code = check(core, ev, s);
+	reply->u.reply.code = check_mount(core, ev, s);
 	if (reply->u.reply.code)
 		return;
 	m = tes_core_mount_find(core, ev->u.mount.segment);
@@ -196,7 +197,7 @@ void tes_core_on_mount(struct tes_core *core, const struct tes_event *ev,
 		reply->u.reply.kept = true;
 		return;
 	}
-	if (core->n_all_mounts < TES_CORE_MOUNTS_MAX && !make_room(core))
+	if (core->n_all_mounts < TES_CORE_MOUNTS_MAX && !grow_mounts(core))
 		m = new_mount(core, ev);
 	if (!m) {
 		reply->u.reply.code = CODE_INTERNAL;
@@ -209,14 +210,14 @@ void tes_core_on_mount(struct tes_core *core, const struct tes_event *ev,
 	tes_core_loosen_all(core);
 	if (m->space.size > core->largest_mount)
 		core->largest_mount = m->space.size;
-	set_pool(core, core->pool_bytes + m->space.size);
+	set_pool_bytes(core, core->pool_bytes + m->space.size);
 	if (tes_core_mount_live(m))
 		tes_core_mount_count(core, m, 1);
 }
 
 /* It is readable until then, or until an earlier end that it had. */
-static void leave_later(struct tes_core *core, struct tes_mount *m,
-			uint64_t grace_ms)
+static void unmount_later(struct tes_core *core, struct tes_mount *m,
+			  uint64_t grace_ms)
 {
 	uint64_t until = core->now_ms + grace_ms;
 
@@ -254,7 +255,7 @@ void tes_core_on_unmount(struct tes_core *core, const struct tes_event *ev,
 	else if (m->owner != s)
 		reply->u.reply.code = CODE_NOT_YOURS;
 	else if (ev->u.mount.grace_ms)
-		leave_later(core, m, ev->u.mount.grace_ms);
+		unmount_later(core, m, ev->u.mount.grace_ms);
 	else
 		tes_core_mount_drop(core, m);
 }
@@ -279,7 +280,7 @@ bool tes_core_mounts_fit(struct tes_core *core, uint64_t size)
 }
 
 /* The place of the first mount whose serial is not below @serial. */
-static size_t place_of(const struct tes_core *core, uint64_t serial)
+static size_t place_of_mount(const struct tes_core *core, uint64_t serial)
 {
 	size_t from = 0, to = core->n_mounts;
 
@@ -297,7 +298,7 @@ static size_t place_of(const struct tes_core *core, uint64_t serial)
 struct tes_mount *tes_core_mount_of(const struct tes_core *core,
 				    uint64_t serial)
 {
-	size_t i = place_of(core, serial);
+	size_t i = place_of_mount(core, serial);
 
 	return i < core->n_mounts && core->mounts[i]->serial == serial
 		       ? core->mounts[i]
@@ -315,11 +316,11 @@ void tes_core_mount_drop(struct tes_core *core, struct tes_mount *m)
 	m->dropping = true;
 	m->status = TES_CORE_SEGMENT_UNMOUNTING;
 	tei_list_del(&m->grace);
-	set_pool(core, core->pool_bytes - m->space.size);
+	set_pool_bytes(core, core->pool_bytes - m->space.size);
 	tes_core_loosen_all(core);
 	tei_list_del(&m->syncs);
 	tei_list_add_tail(&core->dropping, &m->drop_link);
-	i = place_of(core, m->serial);
+	i = place_of_mount(core, m->serial);
 	assert(core->mounts[i] == m);
 	core->n_mounts--;
 	memmove(&core->mounts[i], &core->mounts[i + 1],
@@ -330,7 +331,7 @@ void tes_core_mount_drop(struct tes_core *core, struct tes_mount *m)
 bool tes_core_segment_next(const struct tes_core *core, size_t *cursor,
 			   struct tes_core_segment *out)
 {
-	size_t i = place_of(core, (uint64_t)*cursor + 1);
+	size_t i = place_of_mount(core, (uint64_t)*cursor + 1);
 	const struct tes_mount *m;
 
 	if (i == core->n_mounts)

@@ -11,7 +11,7 @@
 #include "store/core/session.h"
 #include "store/core/state.h"
 
-static bool lends(const struct tes_session *s)
+static bool lends_memory(const struct tes_session *s)
 {
 	tei_list_for_each (link, &s->mounts)
 		if (!tei_list_entry(link, struct tes_mount, link)->dropping)
@@ -21,13 +21,13 @@ static bool lends(const struct tes_session *s)
 
 void tes_core_news_note(struct tes_core *core, struct tes_session *s)
 {
-	if (!lends(s) || !tei_list_empty(&s->news))
+	if (!lends_memory(s) || !tei_list_empty(&s->news))
 		return;
 	tei_list_add_tail(&core->news, &s->news);
 }
 
-static void tell(const struct tes_core *core, struct tes_session *s,
-		 struct tes_actions *out)
+static void report_owner(const struct tes_core *core, struct tes_session *s,
+			 struct tes_actions *out)
 {
 	struct tes_action *a =
 		tes_core_action_add(out, TES_ACTION_OWNER, s->id);
@@ -56,7 +56,7 @@ void tes_core_news_flush(struct tes_core *core, struct tes_actions *out)
 
 		if (tes_core_actions_reserve(out, 1) < 0)
 			return;
-		tell(core, s, out);
+		report_owner(core, s, out);
 		tei_list_del(&s->news);
 	}
 }

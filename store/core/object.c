@@ -72,8 +72,8 @@ static bool is_named(const struct tes_object *o, const struct name *name,
 	       !(o->flags & TES_OBJECT_SUCCESSOR) == !successor;
 }
 
-static struct tes_object *find(const struct tes_core *core,
-			       const struct name *name, bool successor)
+static struct tes_object *find_named(const struct tes_core *core,
+				     const struct name *name, bool successor)
 {
 	const struct tei_hash *table = &core->objects;
 	struct tei_hash_node *n = tei_hash_first(table, name->hash);
@@ -93,7 +93,7 @@ struct tes_object *tes_core_object_find(const struct tes_core *core,
 
 	if (!tes_core_key_valid(key))
 		return NULL;
-	return find(core, &name, false);
+	return find_named(core, &name, false);
 }
 
 struct tes_object *tes_core_successor_find(const struct tes_core *core,
@@ -103,7 +103,7 @@ struct tes_object *tes_core_successor_find(const struct tes_core *core,
 
 	if (!(o->flags & TES_OBJECT_SUCCEEDED))
 		return NULL;
-	return find(core, &name, true);
+	return find_named(core, &name, true);
 }
 
 struct tes_object *tes_core_object_now(const struct tes_core *core,
@@ -122,7 +122,7 @@ struct tes_object *tes_core_predecessor_find(const struct tes_core *core,
 
 	if (!(o->flags & TES_OBJECT_SUCCESSOR))
 		return NULL;
-	return find(core, &name, false);
+	return find_named(core, &name, false);
 }
 
 /* What tells whether it is the one: from its node to the end of its key. */
@@ -136,10 +136,10 @@ static void prefetch_object(const struct tes_object *o, size_t key_len,
 }
 
 /* What each most likely is, and a NULL for what is not there. */
-static void warm(const struct tes_core *core, uint16_t tenant,
-		 const struct tes_core_key *keys, size_t n,
-		 enum tes_core_touch touch, uint64_t *hashes,
-		 struct tes_object **likely)
+static void prefetch_keys(const struct tes_core *core, uint16_t tenant,
+			  const struct tes_core_key *keys, size_t n,
+			  enum tes_core_touch touch, uint64_t *hashes,
+			  struct tes_object **likely)
 {
 	for (size_t i = 0; i < n; i++) {
 		hashes[i] = 0;
@@ -161,7 +161,7 @@ static void warm(const struct tes_core *core, uint16_t tenant,
 			__builtin_prefetch(likely[i]->extents);
 }
 
-static size_t group_of(size_t n)
+static size_t batch_of(size_t n)
 {
 	return n < TES_CORE_GROUP ? n : TES_CORE_GROUP;
 }
@@ -172,8 +172,9 @@ size_t tes_core_objects_warm(const struct tes_core *core, uint16_t tenant,
 {
 	struct tes_object *likely[TES_CORE_GROUP];
 
-	n = group_of(n);
-	warm(core, tenant, keys, n, TES_CORE_TOUCH_EXTENTS, hashes, likely);
+	n = batch_of(n);
+	prefetch_keys(core, tenant, keys, n, TES_CORE_TOUCH_EXTENTS, hashes,
+		      likely);
 	return n;
 }
 
@@ -184,8 +185,8 @@ size_t tes_core_objects_find(const struct tes_core *core, uint16_t tenant,
 {
 	uint64_t hashes[TES_CORE_GROUP];
 
-	n = group_of(n);
-	warm(core, tenant, keys, n, touch, hashes, objects);
+	n = batch_of(n);
+	prefetch_keys(core, tenant, keys, n, touch, hashes, objects);
 	for (size_t i = 0; i < n; i++) {
 		const struct name name = {keys[i].bytes, keys[i].len, hashes[i],
 					  tenant};
@@ -194,7 +195,7 @@ size_t tes_core_objects_find(const struct tes_core *core, uint16_t tenant,
 		if (o && !tes_core_key_valid(&keys[i]))
 			o = NULL;
 		if (o && !is_named(o, &name, false))
-			o = find(core, &name, false);
+			o = find_named(core, &name, false);
 		objects[i] = o;
 		if (!o || touch == TES_CORE_TOUCH_HEAD)
 			continue;
@@ -266,17 +267,17 @@ static void block_free(struct tes_core *core, void *block, size_t size)
 		tei_free(block);
 }
 
-static size_t size_of(const struct tes_object *o)
+static size_t bytes_of(const struct tes_object *o)
 {
 	return block_bytes(o->key_len, o->flags & TES_OBJECT_EXTRA);
 }
 
 /* What an object takes, its key left out. */
-static uint64_t heap_bytes(const struct tes_object *o)
+static uint64_t heap_bytes_of(const struct tes_object *o)
 {
 	size_t step = TES_CORE_BLOCK_STEP;
 
-	return (size_of(o) + step - 1) / step * step - o->key_len;
+	return (bytes_of(o) + step - 1) / step * step - o->key_len;
 }
 
 struct tes_extra *tes_core_object_extra(const struct tes_object *o)
@@ -313,7 +314,7 @@ struct tes_object *tes_core_object_new(struct tes_core *core, uint16_t tenant,
 		core->n_extras++;
 		tei_list_init(&x->link);
 	}
-	core->heap_bytes += heap_bytes(o);
+	core->heap_bytes += heap_bytes_of(o);
 	core->figures.key_bytes += key->len;
 	return o;
 }
@@ -335,13 +336,13 @@ void tes_core_object_free(struct tes_core *core, struct tes_object *o)
 	}
 	if (--core->tenants[o->tenant]->objects == 0)
 		core->idle_tenants = true;
-	core->heap_bytes -= heap_bytes(o);
+	core->heap_bytes -= heap_bytes_of(o);
 	core->figures.key_bytes -= o->key_len;
-	block_free(core, o, size_of(o));
+	block_free(core, o, bytes_of(o));
 }
 
 /* Whoever of the two of a key is left stands alone. */
-static void part(struct tes_core *core, struct tes_object *o)
+static void separate_pair(struct tes_core *core, struct tes_object *o)
 {
 	struct tes_object *successor = tes_core_successor_find(core, o);
 	struct tes_object *predecessor = tes_core_predecessor_find(core, o);
@@ -353,7 +354,8 @@ static void part(struct tes_core *core, struct tes_object *o)
 }
 
 /* Its chain without those that were lost, and nobody's. */
-static struct tes_extent *strip(struct tes_core *core, struct tes_object *o)
+static struct tes_extent *strip_chain(struct tes_core *core,
+				      struct tes_object *o)
 {
 	struct tes_extent **at = &o->extents, *e;
 
@@ -372,7 +374,7 @@ static struct tes_extent *strip(struct tes_core *core, struct tes_object *o)
 struct tes_extent *tes_core_object_forget(struct tes_core *core,
 					  struct tes_object *o)
 {
-	struct tes_extent *chain = strip(core, o);
+	struct tes_extent *chain = strip_chain(core, o);
 
 	if (o->state == TES_OBJECT_BUILDING) {
 		tei_list_del(&o->age);
@@ -392,7 +394,7 @@ struct tes_extent *tes_core_object_forget(struct tes_core *core,
 		tes_core_unevictable(core, o);
 		core->figures.objects--;
 	}
-	part(core, o);
+	separate_pair(core, o);
 	tei_hash_remove(&core->objects, &o->node);
 	tes_core_object_free(core, o);
 	return chain;

@@ -48,8 +48,8 @@ struct offered {
 };
 
 /* Below 0: @o is older than what is offered; 0: the same. */
-static int compare(const struct tes_core *core, const struct tes_object *o,
-		   const struct offered *it)
+static int compare_age(const struct tes_core *core, const struct tes_object *o,
+		       const struct offered *it)
 {
 	uint64_t mine = core->epochs[o->epoch].number;
 	uint64_t its = core->epochs[it->epoch].number;
@@ -66,7 +66,7 @@ static int compare(const struct tes_core *core, const struct tes_object *o,
 /* ---- its place ---- */
 
 /* As placement would have laid it out: all parts but the last are full. */
-static bool fits(const struct tes_mount *m, const struct offered *it)
+static bool fits_mount(const struct tes_mount *m, const struct offered *it)
 {
 	uint64_t rest = it->size;
 
@@ -87,9 +87,9 @@ static bool fits(const struct tes_mount *m, const struct offered *it)
 }
 
 /* Its extents, as a chain of @o; NULL: not all of them are free. */
-static struct tes_extent *take(struct tes_core *core, struct tes_mount *m,
-			       struct tes_object *o, const struct offered *it,
-			       uint8_t replica)
+static struct tes_extent *
+take_extents(struct tes_core *core, struct tes_mount *m, struct tes_object *o,
+	     const struct offered *it, uint8_t replica)
 {
 	struct tes_extent *chain = NULL, **end = &chain;
 
@@ -116,8 +116,8 @@ static struct tes_extent *take(struct tes_core *core, struct tes_mount *m,
 /* ---- deciding ---- */
 
 /* @o is the same object: it gets one more replica, unless it is this one. */
-static int32_t join(struct tes_core *core, struct tes_mount *m,
-		    struct tes_object *o, const struct offered *it)
+static int32_t join_replica(struct tes_core *core, struct tes_mount *m,
+			    struct tes_object *o, const struct offered *it)
 {
 	uint8_t replica = tes_core_replica_free(o);
 	struct tes_extent *chain;
@@ -129,7 +129,7 @@ static int32_t join(struct tes_core *core, struct tes_mount *m,
 				       : CODE_EXISTS;
 	if (o->size != it->size || replica == TES_CORE_REPLICAS_MAX)
 		return CODE_EXISTS;
-	chain = take(core, m, o, it, replica);
+	chain = take_extents(core, m, o, it, replica);
 	if (!chain)
 		return CODE_EXISTS;
 	tes_core_replica_join(o, chain, replica);
@@ -138,8 +138,8 @@ static int32_t join(struct tes_core *core, struct tes_mount *m,
 }
 
 /* Make way. CODE_OK: the key is free. *@same: it is there already. */
-static int32_t displace(struct tes_core *core, const struct offered *it,
-			struct tes_object **same)
+static int32_t displace_older(struct tes_core *core, const struct offered *it,
+			      struct tes_object **same)
 {
 	struct tes_object *o;
 
@@ -151,11 +151,11 @@ static int32_t displace(struct tes_core *core, const struct offered *it,
 				return CODE_INTERNAL;
 		} else if (tes_core_object_gone(o)) {
 			tes_core_object_drop(core, o);
-		} else if (compare(core, o, it) < 0) {
+		} else if (compare_age(core, o, it) < 0) {
 			if (tes_core_bury_reserve(core, o) < 0)
 				return CODE_INTERNAL;
 			tes_core_bury(core, o);
-		} else if (compare(core, o, it) == 0) {
+		} else if (compare_age(core, o, it) == 0) {
 			*same = o;
 			return CODE_OK;
 		} else {
@@ -176,8 +176,8 @@ static uint64_t pin_of(const struct tes_core *core, const struct offered *it)
 }
 
 /* NULL: no memory. */
-static struct tes_object *create(struct tes_core *core,
-				 const struct offered *it)
+static struct tes_object *create_offered(struct tes_core *core,
+					 const struct offered *it)
 {
 	uint32_t type = it->attributes >> TES_CORE_TYPE_SHIFT;
 	bool extra = type || it->pin_ms || it->group.len;
@@ -200,16 +200,16 @@ static struct tes_object *create(struct tes_core *core,
 	return o;
 }
 
-static int32_t settle(struct tes_core *core, struct tes_mount *m,
-		      const struct offered *it)
+static int32_t add_offered(struct tes_core *core, struct tes_mount *m,
+			   const struct offered *it)
 {
 	struct tes_object *o;
 
-	o = create(core, it);
+	o = create_offered(core, it);
 	if (!o)
 		return CODE_INTERNAL;
 	o->size = it->size;
-	o->extents = take(core, m, o, it, 0);
+	o->extents = take_extents(core, m, o, it, 0);
 	if (!o->extents) {
 		tes_core_object_free(core, o);
 		return CODE_EXISTS;
@@ -228,13 +228,14 @@ static int32_t settle(struct tes_core *core, struct tes_mount *m,
 }
 
 /* It is what is there. */
-static int32_t confirm(const struct tes_core *core, const struct tes_mount *m,
-		       const struct offered *it)
+static int32_t confirm_known(const struct tes_core *core,
+			     const struct tes_mount *m,
+			     const struct offered *it)
 {
 	const struct tes_object *o = tes_core_object_find(
 		core, it->tenant->index, it->key, it->hash);
 
-	if (!o || o->state != TES_OBJECT_READY || compare(core, o, it) != 0)
+	if (!o || o->state != TES_OBJECT_READY || compare_age(core, o, it) != 0)
 		return CODE_NOT_FOUND;
 	for (const struct tes_extent *e = o->extents; e; e = e->next)
 		if (tes_core_extent_mount(e) == m &&
@@ -250,27 +251,29 @@ static int32_t offer_one(struct tes_core *core, struct tes_mount *m,
 	int32_t code;
 
 	if (!tes_core_key_valid(it->key) || !it->generation ||
-	    it->generation > INT64_MAX || !it->epoch || !fits(m, it))
+	    it->generation > INT64_MAX || !it->epoch || !fits_mount(m, it))
 		return CODE_ARGUMENT;
 	if (!it->tenant)
 		return CODE_NO_TENANT;
 	if (core->epochs[it->epoch].ours ||
 	    !tes_core_recalls(core, it->tenant, it->hash))
-		return confirm(core, m, it);
-	code = displace(core, it, &same);
+		return confirm_known(core, m, it);
+	code = displace_older(core, it, &same);
 	if (code)
 		return code;
 	if (core->generation < it->generation)
 		core->generation = it->generation;
-	return same ? join(core, m, same, it) : settle(core, m, it);
+	return same ? join_replica(core, m, same, it)
+		    : add_offered(core, m, it);
 }
 
 /*
  * Whose object @i is; NULL: there is no place for it. With tenants off nobody
  * may have what another tenant put: its owner buries it.
  */
-static struct tes_tenant *tenant_of(struct tes_core *core,
-				    const struct tes_core_objects *c, size_t i)
+static struct tes_tenant *tenant_of_offer(struct tes_core *core,
+					  const struct tes_core_objects *c,
+					  size_t i)
 {
 	if (!c->tenant || !c->tenant[i])
 		return tes_core_tenant_get(core, NULL);
@@ -285,7 +288,7 @@ static struct offered offered_of(struct tes_core *core,
 {
 	static const struct tes_core_key no_group;
 	const struct tes_core_key *key = &c->keys[i];
-	struct tes_tenant *tenant = tenant_of(core, c, i);
+	struct tes_tenant *tenant = tenant_of_offer(core, c, i);
 
 	tes_core_epoch_exceed(core, c->gen_epoch[i]);
 	return (struct offered){

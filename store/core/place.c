@@ -38,8 +38,9 @@ struct search {
 };
 
 /* Link @n extents that were taken to the end of the chain of @o. */
-static void append(struct tes_core *core, struct tes_object *o, uint8_t replica,
-		   struct tes_extent *const *parts, size_t n)
+static void append_extents(struct tes_core *core, struct tes_object *o,
+			   uint8_t replica, struct tes_extent *const *parts,
+			   size_t n)
 {
 	struct tes_extent **end = &o->extents;
 
@@ -63,7 +64,7 @@ static bool place_whole(struct tes_core *core, struct tes_mount *m,
 
 	if (!e)
 		return false;
-	append(core, o, replica, &e, 1);
+	append_extents(core, o, replica, &e, 1);
 	return true;
 }
 
@@ -80,7 +81,7 @@ static bool place_split(struct tes_core *core, struct tes_mount *m,
 		floor = PART_MIN;
 	n = tes_space_take_parts(&m->space, o->size, TES_CORE_HEADER_LEN, floor,
 				 NULL, parts);
-	append(core, o, replica, parts, n);
+	append_extents(core, o, replica, parts, n);
 	return n > 0;
 }
 
@@ -101,7 +102,7 @@ bool tes_core_mount_may_fit(const struct tes_mount *m, uint64_t size)
 		(size > PART_MIN && size < s->too_wide));
 }
 
-static bool allowed(const struct search *s, const struct tes_mount *m)
+static bool may_place(const struct search *s, const struct tes_mount *m)
 {
 	if (!tes_core_mount_takes(m))
 		return false;
@@ -115,20 +116,20 @@ static bool allowed(const struct search *s, const struct tes_mount *m)
 	return true;
 }
 
-static bool try(const struct search *s, struct tes_mount *m)
+static bool try_mount(const struct search *s, struct tes_mount *m)
 {
-	if (!allowed(s, m))
+	if (!may_place(s, m))
 		return false;
 	return s->split ? place_split(s->core, m, s->object, s->replica)
 			: place_whole(s->core, m, s->object, s->replica);
 }
 
-static bool try_wanted(const struct search *s)
+static bool try_preferred(const struct search *s)
 {
 	for (size_t i = 0; i < s->wish->n_preferred; i++)
-		if (try(s, s->wish->preferred[i]))
+		if (try_mount(s, s->wish->preferred[i]))
 			return true;
-	return s->wish->near && try(s, s->wish->near);
+	return s->wish->near && try_mount(s, s->wish->near);
 }
 
 static double used_ratio(const struct tes_mount *m)
@@ -140,7 +141,7 @@ static double used_ratio(const struct tes_mount *m)
  * A segment that has just come is the emptiest of all for long. It gets at most
  * one and a half times its share, so that its machine is not flooded.
  */
-static bool floods(struct tes_core *core, const struct tes_mount *m)
+static bool would_flood(struct tes_core *core, const struct tes_mount *m)
 {
 	double pool = (double)core->figures.used_bytes /
 		      (double)core->figures.capacity_bytes;
@@ -151,7 +152,7 @@ static bool floods(struct tes_core *core, const struct tes_mount *m)
 }
 
 /* The emptiest of some; NULL: none of them will do. */
-static struct tes_mount *emptiest(const struct search *s)
+static struct tes_mount *emptiest_of_some(const struct search *s)
 {
 	struct tes_core *core = s->core;
 	struct tes_mount *best = NULL;
@@ -160,9 +161,9 @@ static struct tes_mount *emptiest(const struct search *s)
 		struct tes_mount *m = core->mounts[tei_chance(&core->random) %
 						   core->n_mounts];
 
-		if (m == best || !allowed(s, m) ||
+		if (m == best || !may_place(s, m) ||
 		    (best && used_ratio(m) >= used_ratio(best)) ||
-		    floods(core, m))
+		    would_flood(core, m))
 			continue;
 		best = m;
 	}
@@ -173,7 +174,8 @@ static struct tes_mount *emptiest(const struct search *s)
  * Any, from one that @start says; @host: of this machine only, or NULL. False
  * with effort left: none of them.
  */
-static bool try_all(const struct search *s, size_t start, const uint64_t *host)
+static bool try_all_mounts(const struct search *s, size_t start,
+			   const uint64_t *host)
 {
 	struct tes_core *core = s->core;
 
@@ -184,7 +186,7 @@ static bool try_all(const struct search *s, size_t start, const uint64_t *host)
 		if (i >= LOOKS_FREE && !core->effort)
 			return false;
 		core->effort -= i >= LOOKS_FREE;
-		if ((!host || m->owner->host == *host) && try(s, m))
+		if ((!host || m->owner->host == *host) && try_mount(s, m))
 			return true;
 	}
 	return false;
@@ -216,7 +218,7 @@ void tes_core_loosen_all(struct tes_core *core)
 static bool try_loose(const struct search *s, struct tes_tight *t)
 {
 	for (size_t i = 0; i < t->n; i++)
-		if (try(s, t->loose[i]))
+		if (try_mount(s, t->loose[i]))
 			return true;
 	if (s->object->size == t->size && !s->object->extents)
 		t->n = 0;
@@ -246,44 +248,44 @@ static void note_tight(const struct search *s, struct tes_tight *t)
 	}
 }
 
-static bool try_mounts(const struct search *s)
+static bool try_by_strategy(const struct search *s)
 {
 	struct tes_core *core = s->core;
 	struct tes_mount *best;
 	size_t start;
 
 	if (core->config.strategy == TES_CORE_FREE_RATIO_FIRST) {
-		best = emptiest(s);
-		if (best && try(s, best))
+		best = emptiest_of_some(s);
+		if (best && try_mount(s, best))
 			return true;
 	}
 	/* Only spread, and the same every time. */
 	start = (size_t)(tei_chance(&core->random) % core->n_mounts);
 	if (core->config.strategy == TES_CORE_LOCAL_FIRST &&
-	    try_all(s, start, &s->wish->writer->host))
+	    try_all_mounts(s, start, &s->wish->writer->host))
 		return true;
-	return try_all(s, start, NULL);
+	return try_all_mounts(s, start, NULL);
 }
 
-static bool try_strategy(const struct search *s)
+static bool try_others(const struct search *s)
 {
 	struct tes_tight *t = &s->core->tight[s->split];
 
 	if (s->object->size >= t->size)
 		return try_loose(s, t);
-	if (try_mounts(s))
+	if (try_by_strategy(s))
 		return true;
 	note_tight(s, t);
 	return false;
 }
 
-static bool search(struct search *s)
+static bool search_mounts(struct search *s)
 {
 	s->split = false;
-	if (try_wanted(s) || try_strategy(s))
+	if (try_preferred(s) || try_others(s))
 		return true;
 	s->split = s->object->size > PART_MIN;
-	return s->split && (try_wanted(s) || try_strategy(s));
+	return s->split && (try_preferred(s) || try_others(s));
 }
 
 bool tes_core_place(struct tes_core *core, struct tes_wish *wish,
@@ -299,15 +301,16 @@ bool tes_core_place(struct tes_core *core, struct tes_wish *wish,
 
 	if (!core->n_mounts)
 		return false;
-	if (search(&s))
+	if (search_mounts(&s))
 		return true;
 	if (!s.other_host)
 		return false;
 	s.other_host = false;
-	return search(&s);
+	return search_mounts(&s);
 }
 
-static void find_preferred(const struct tes_core *core, struct tes_wish *wish)
+static void resolve_preferred(const struct tes_core *core,
+			      struct tes_wish *wish)
 {
 	const struct tes_core_replicate *how = wish->how;
 
@@ -339,6 +342,6 @@ int tes_core_wish_init(struct tes_core *core, struct tes_wish *wish,
 		arena, core->n_mounts * sizeof(struct tes_mount *));
 	if (!wish->preferred)
 		return -ENOMEM;
-	find_preferred(core, wish);
+	resolve_preferred(core, wish);
 	return 0;
 }

@@ -54,14 +54,14 @@ static unsigned int age_of(const struct tes_policy *p, uint16_t tick)
 
 /* ---- what is learned ---- */
 
-static void enter(struct tes_policy *p, struct tes_policy_node *node)
+static void count_in(struct tes_policy *p, struct tes_policy_node *node)
 {
 	node->tick = p->now;
 	p->past[queue_of(node)].alive[p->now % AGES] += node->units;
 }
 
-static void leave(struct tes_policy *p, const struct tes_policy_node *node,
-		  bool used)
+static void count_out(struct tes_policy *p, const struct tes_policy_node *node,
+		      bool used)
 {
 	struct tes_policy_past *past = &p->past[queue_of(node)];
 	unsigned int age = age_of(p, node->tick);
@@ -75,7 +75,7 @@ static void leave(struct tes_policy *p, const struct tes_policy_node *node,
 }
 
 /* The tick is over: what was alive in it has been seen at its age. */
-static void learn(struct tes_policy_past *past, uint16_t now)
+static void learn_tick(struct tes_policy_past *past, uint16_t now)
 {
 	for (unsigned int age = 0; age < AGES; age++) {
 		double seen = past->alive[(uint16_t)(now - age) % AGES] +
@@ -88,8 +88,8 @@ static void learn(struct tes_policy_past *past, uint16_t now)
 	}
 }
 
-static double hazard(const struct tes_policy_past *past, int age, double before,
-		     double weight)
+static double hazard_at(const struct tes_policy_past *past, int age,
+			double before, double weight)
 {
 	double used = past->used[age] + before * weight;
 	double seen = past->seen[age] + weight, part = 0.5;
@@ -108,12 +108,12 @@ static double hazard(const struct tes_policy_past *past, int age, double before,
 	return used < 0.999 * seen ? used / seen : 0.999;
 }
 
-static bool better(const struct stretch *a, const struct stretch *b)
+static bool has_better_ratio(const struct stretch *a, const struct stretch *b)
 {
 	return a->uses * b->ticks > b->uses * a->ticks;
 }
 
-static void lengthen(struct stretch *s, const struct stretch *by)
+static void extend_stretch(struct stretch *s, const struct stretch *by)
 {
 	s->uses += s->left * by->uses;
 	s->ticks += s->left * by->ticks;
@@ -125,19 +125,19 @@ static void lengthen(struct stretch *s, const struct stretch *by)
  * as long as that has the better ratio. What remains is the best ratio of all
  * stretches that begin at an age, at a constant cost each.
  */
-static void appraise(struct tes_policy_past *past, unsigned int queue,
-		     double weight)
+static void appraise_queue(struct tes_policy_past *past, unsigned int queue,
+			   double weight)
 {
 	struct stretch after[AGES];
 	int n = 0;
 
 	for (int age = AGES - 1; age >= 0; age--) {
-		double h = hazard(past, age, BEFORE * (1 + queue) / (age + 2),
-				  weight);
+		double h = hazard_at(past, age,
+				     BEFORE * (1 + queue) / (age + 2), weight);
 		struct stretch s = {h, 1 - h / 2, 1 - h};
 
-		while (n && better(&after[n - 1], &s))
-			lengthen(&s, &after[--n]);
+		while (n && has_better_ratio(&after[n - 1], &s))
+			extend_stretch(&s, &after[--n]);
 		past->worth[age] = s.uses / s.ticks;
 		after[n++] = s;
 	}
@@ -152,14 +152,14 @@ static void appraise_all(struct tes_policy *p)
 	double weight = BEFORE_WEIGHT * (double)p->capacity + 1;
 
 	for (unsigned int q = 0; q < TES_POLICY_QUEUES; q++)
-		appraise(&p->past[q], q, weight);
+		appraise_queue(&p->past[q], q, weight);
 	p->stale = false;
 }
 
 static void end_tick(struct tes_policy *p)
 {
 	for (unsigned int q = 0; q < TES_POLICY_QUEUES; q++)
-		learn(&p->past[q], p->now);
+		learn_tick(&p->past[q], p->now);
 	p->now++;
 	for (unsigned int q = 0; q < TES_POLICY_QUEUES; q++)
 		p->past[q].alive[p->now % AGES] = 0;
@@ -167,7 +167,7 @@ static void end_tick(struct tes_policy *p)
 }
 
 /* Time passes by what is added; after AGES ticks all is equally old. */
-static void pass(struct tes_policy *p, uint64_t units)
+static void pass_time(struct tes_policy *p, uint64_t units)
 {
 	p->filled += units;
 	for (int i = 0; i < AGES && p->filled >= p->tick_units; i++) {
@@ -200,7 +200,7 @@ void tes_policy_set_capacity(struct tes_policy *p, uint64_t bytes)
 	p->stale = true;
 }
 
-static void count(struct tes_policy_node *node)
+static void count_touch(struct tes_policy_node *node)
 {
 	if (node->touches < TES_POLICY_TOUCHES)
 		node->touches++;
@@ -216,13 +216,13 @@ void tes_policy_add(struct tes_policy *p, struct tes_policy_node *node,
 	node->queued = false;
 	if (tes_ghosts_take(&p->ghosts, hash, p->now, &node->tick,
 			    &node->touches)) {
-		leave(p, node, true);
-		count(node);
+		count_out(p, node, true);
+		count_touch(node);
 	} else {
 		node->touches = 1;
 	}
-	pass(p, node->units);
-	enter(p, node);
+	pass_time(p, node->units);
+	count_in(p, node);
 	p->n++;
 	tes_policy_release(p, node);
 }
@@ -231,9 +231,9 @@ void tes_policy_touch(struct tes_policy *p, struct tes_policy_node *node)
 {
 	bool queued = node->queued;
 
-	leave(p, node, true);
-	count(node);
-	enter(p, node);
+	count_out(p, node, true);
+	count_touch(node);
+	count_in(p, node);
 	if (!queued)
 		return;
 	tei_list_del(&node->link);
@@ -289,7 +289,7 @@ void tes_policy_removed(struct tes_policy *p, struct tes_policy_node *node)
 {
 	if (!node->touches)
 		return;
-	leave(p, node, false);
+	count_out(p, node, false);
 	tes_policy_hold(p, node);
 	node->touches = 0;
 	p->n--;

@@ -12,7 +12,7 @@
 #include "store/core/session.h"
 
 /* 1 .. 65534 */
-static uint16_t number_of(const struct tes_session *s)
+static uint16_t reader_number(const struct tes_session *s)
 {
 	return (uint16_t)(1 + s->id % (TES_CORE_READERS_MANY - 1));
 }
@@ -23,7 +23,7 @@ void tes_core_readers_clear(struct tes_readers *readers)
 }
 
 /* The place of @who, or a free one; NULL: all are others'. */
-static uint16_t *place_of(struct tes_readers *readers, uint16_t who)
+static uint16_t *reader_place(struct tes_readers *readers, uint16_t who)
 {
 	uint16_t *free = NULL;
 
@@ -45,7 +45,7 @@ void tes_core_readers_add(struct tes_readers *readers,
 
 	if (readers->at[0].who == TES_CORE_READERS_MANY)
 		return;
-	n = place_of(readers, number_of(s));
+	n = reader_place(readers, reader_number(s));
 	if (!n) {
 		tes_core_readers_clear(readers);
 		readers->at[0].who = TES_CORE_READERS_MANY;
@@ -58,7 +58,7 @@ void tes_core_readers_add(struct tes_readers *readers,
 bool tes_core_readers_take(struct tes_readers *readers,
 			   const struct tes_session *s)
 {
-	uint16_t who = number_of(s);
+	uint16_t who = reader_number(s);
 	bool taken = false, left = false;
 
 	for (size_t i = 0; i < TES_CORE_READERS; i++) {

@@ -31,7 +31,8 @@ _Static_assert(1u << PART_BITS == TES_RECALL_PARTS, "the first bits");
 /* ---- a table ---- */
 
 /* Where @hash is, or would be; there is room. */
-static uint64_t *place_of(const struct tes_recall_part *part, uint64_t hash)
+static uint64_t *place_of_hash(const struct tes_recall_part *part,
+			       uint64_t hash)
 {
 	size_t mask = part->room - 1, i = hash & mask;
 
@@ -40,12 +41,12 @@ static uint64_t *place_of(const struct tes_recall_part *part, uint64_t hash)
 	return &part->at[i];
 }
 
-static bool is_full(const struct tes_recall_part *part)
+static bool part_is_full(const struct tes_recall_part *part)
 {
 	return part->n >= part->room / 4 * 3;
 }
 
-static int grow(struct tes_recall_part *part)
+static int grow_part(struct tes_recall_part *part)
 {
 	struct tes_recall_part bigger = {
 		.n = part->n,
@@ -58,7 +59,7 @@ static int grow(struct tes_recall_part *part)
 		return -ENOMEM;
 	for (i = 0; i < part->room; i++) {
 		if (part->at[i])
-			*place_of(&bigger, part->at[i]) = part->at[i];
+			*place_of_hash(&bigger, part->at[i]) = part->at[i];
 	}
 	tei_free(part->at);
 	*part = bigger;
@@ -97,14 +98,14 @@ static uint64_t hash_to_keep(uint64_t hash)
 }
 
 /* -ENOMEM, or there are too many. */
-static int add(struct tes_recall *r, uint64_t hash)
+static int add_hash(struct tes_recall *r, uint64_t hash)
 {
 	struct tes_recall_part *part = &r->part[hash >> (64 - PART_BITS)];
 	uint64_t *place;
 
-	if (r->n == KEYS_MAX || (is_full(part) && grow(part)))
+	if (r->n == KEYS_MAX || (part_is_full(part) && grow_part(part)))
 		return -ENOMEM;
-	place = place_of(part, hash);
+	place = place_of_hash(part, hash);
 	if (*place)
 		return 0;
 	*place = hash;
@@ -115,7 +116,7 @@ static int add(struct tes_recall *r, uint64_t hash)
 
 void tes_core_renounce(struct tes_core *core, uint64_t hash)
 {
-	if (core->recall.open && add(&core->recall, hash_to_keep(hash)))
+	if (core->recall.open && add_hash(&core->recall, hash_to_keep(hash)))
 		tes_core_recall_fini(core);
 }
 
@@ -133,19 +134,19 @@ void tes_core_renounce_all(struct tes_core *core, struct tes_tenant *t)
 	t->renounced = core->recall.open;
 }
 
-static bool is_gone(const struct tes_core *core, uint64_t hash)
+static bool is_renounced(const struct tes_core *core, uint64_t hash)
 {
 	uint64_t kept = hash_to_keep(hash);
 	const struct tes_recall_part *part =
 		&core->recall.part[kept >> (64 - PART_BITS)];
 
-	return part->room && *place_of(part, kept);
+	return part->room && *place_of_hash(part, kept);
 }
 
 bool tes_core_recalls(const struct tes_core *core, const struct tes_tenant *t,
 		      uint64_t hash)
 {
-	return core->recall.open && !t->renounced && !is_gone(core, hash);
+	return core->recall.open && !t->renounced && !is_renounced(core, hash);
 }
 
 void tes_core_recall_tick(struct tes_core *core)

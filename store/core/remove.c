@@ -31,9 +31,9 @@ bool tes_core_leased(const struct tes_core *core, const struct tes_object *o)
 }
 
 /* The object at @key, which may be buried now: *out; or why not. */
-static int32_t find(struct tes_core *core, uint16_t tenant,
-		    const struct tes_core_key *key, uint64_t hash, bool force,
-		    struct tes_object **out)
+static int32_t find_removable(struct tes_core *core, uint16_t tenant,
+			      const struct tes_core_key *key, uint64_t hash,
+			      bool force, struct tes_object **out)
 {
 	struct tes_object *o;
 
@@ -60,7 +60,7 @@ static int32_t remove_one(struct tes_core *core, uint16_t tenant,
 			  bool force)
 {
 	struct tes_object *o;
-	int32_t code = find(core, tenant, key, hash, force, &o);
+	int32_t code = find_removable(core, tenant, key, hash, force, &o);
 
 	if (!code)
 		tes_core_bury(core, o);
@@ -88,7 +88,7 @@ void tes_core_on_remove(struct tes_core *core, const struct tes_event *ev,
 	}
 }
 
-static bool named(const struct tes_extent *e, const char *segment)
+static bool is_on_segment(const struct tes_extent *e, const char *segment)
 {
 	if (!tes_core_extent_there(e))
 		return false;
@@ -97,15 +97,15 @@ static bool named(const struct tes_extent *e, const char *segment)
 }
 
 /* Free the replicas on @segment; false: there are none. */
-static bool clear(struct tes_core *core, struct tes_object *o,
-		  const char *segment)
+static bool clear_replicas(struct tes_core *core, struct tes_object *o,
+			   const char *segment)
 {
 	struct tes_extent *e = o->extents;
 	bool any = false;
 
 	while (e) {
 		uint8_t replica = e->replica;
-		bool it = named(e, segment);
+		bool it = is_on_segment(e, segment);
 
 		while (e && e->replica == replica)
 			e = e->next;
@@ -127,11 +127,11 @@ static int32_t clear_one(struct tes_core *core, uint16_t tenant,
 			 uint64_t hash)
 {
 	struct tes_object *o;
-	int32_t code = find(core, tenant, key, hash, false, &o);
+	int32_t code = find_removable(core, tenant, key, hash, false, &o);
 
 	if (code)
 		return code;
-	return clear(core, o, segment) ? CODE_OK : CODE_NO_REPLICA;
+	return clear_replicas(core, o, segment) ? CODE_OK : CODE_NO_REPLICA;
 }
 
 void tes_core_on_replica_clear(struct tes_core *core,

@@ -18,7 +18,7 @@
 /* That wait; the walk looks for others below half of it. */
 #define WAITING_MAX 1024u
 
-static bool add(struct tes_core *core, struct tes_object *o)
+static bool add_repair(struct tes_core *core, struct tes_object *o)
 {
 	struct tes_core_task_want want = {.object = o, .kind = TES_TASK_REPAIR};
 
@@ -34,7 +34,7 @@ void tes_core_repair(struct tes_core *core, struct tes_object *o)
 		t->lost++;
 		return;
 	}
-	if (t || add(core, o) || (o->flags & TES_OBJECT_SHORT))
+	if (t || add_repair(core, o) || (o->flags & TES_OBJECT_SHORT))
 		return;
 	o->flags |= TES_OBJECT_SHORT;
 	core->tasks.n_short++;
@@ -46,13 +46,13 @@ void tes_core_repair_over(struct tes_core *core, int32_t code)
 	core->figures.replicas_given_up_total += code && code != CODE_TASK;
 }
 
-static void look_at(struct tei_hash_node *node, void *arg)
+static void repair_if_short(struct tei_hash_node *node, void *arg)
 {
 	struct tes_core *core = arg;
 	struct tes_object *o = TEI_CONTAINER(node, struct tes_object, node);
 
 	if (!(o->flags & TES_OBJECT_SHORT) || (o->flags & TES_OBJECT_TASKED) ||
-	    !add(core, o))
+	    !add_repair(core, o))
 		return;
 	o->flags &= (uint16_t)~TES_OBJECT_SHORT;
 	core->tasks.n_short--;
@@ -65,8 +65,8 @@ void tes_core_repair_some(struct tes_core *core, unsigned int *budget)
 	if (!core->config.tasks_pending_max)
 		return;
 	while (*budget && all->n_short && all->n_pending[1] < WAITING_MAX / 2) {
-		if (!tei_hash_walk(&core->objects, &all->cursor, 1, look_at,
-				   core))
+		if (!tei_hash_walk(&core->objects, &all->cursor, 1,
+				   repair_if_short, core))
 			all->cursor = 0;
 		--*budget;
 	}

@@ -76,7 +76,8 @@ static bool is_drain(enum tes_event_type type)
 }
 
 /* calloc that remembers in *@bad that one of many failed. */
-static void *column(struct tei_arena *arena, size_t n, size_t size, bool *bad)
+static void *alloc_column(struct tei_arena *arena, size_t n, size_t size,
+			  bool *bad)
 {
 	void *p = *bad ? NULL : tei_arena_calloc(arena, n, size);
 
@@ -93,18 +94,18 @@ static bool place_columns(struct tes_core *core, struct tes_action *a,
 	bool bad = false;
 
 	core->room = (struct tes_reply_room){arena, n, names + 1, NULL};
-	a->u.reply.segment = column(arena, n, sizeof(uint32_t), &bad);
-	a->u.reply.address = column(arena, n, sizeof(uint64_t), &bad);
-	a->u.reply.generation = column(arena, n, sizeof(uint64_t), &bad);
-	a->u.reply.gen_epoch = column(arena, n, sizeof(uint64_t), &bad);
-	core->room.segments =
-		column(arena, names + 1, sizeof(*core->room.segments), &bad);
+	a->u.reply.segment = alloc_column(arena, n, sizeof(uint32_t), &bad);
+	a->u.reply.address = alloc_column(arena, n, sizeof(uint64_t), &bad);
+	a->u.reply.generation = alloc_column(arena, n, sizeof(uint64_t), &bad);
+	a->u.reply.gen_epoch = alloc_column(arena, n, sizeof(uint64_t), &bad);
+	core->room.segments = alloc_column(arena, names + 1,
+					   sizeof(*core->room.segments), &bad);
 	a->u.reply.segments = core->room.segments;
 	return !bad;
 }
 
-static bool columns(struct tes_core *core, const struct tes_event *ev,
-		    struct tes_action *a, struct tei_arena *arena)
+static bool alloc_columns(struct tes_core *core, const struct tes_event *ev,
+			  struct tes_action *a, struct tei_arena *arena)
 {
 	size_t n = ev->n;
 	bool bad = false;
@@ -112,26 +113,28 @@ static bool columns(struct tes_core *core, const struct tes_event *ev,
 	if (ev->type == TES_EVENT_TASK_CREATE ||
 	    ev->type == TES_EVENT_TASK_QUERY) {
 		a->u.reply.task =
-			column(arena, 1, sizeof(*a->u.reply.task), &bad);
+			alloc_column(arena, 1, sizeof(*a->u.reply.task), &bad);
 		return !bad;
 	}
 	if (is_drain(ev->type)) {
 		a->u.reply.drain =
-			column(arena, 1, sizeof(*a->u.reply.drain), &bad);
+			alloc_column(arena, 1, sizeof(*a->u.reply.drain), &bad);
 		return !bad;
 	}
 	if (!has_status(ev->type))
 		return true;
 	a->u.reply.n = n;
-	a->u.reply.status = column(arena, n, sizeof(int32_t), &bad);
+	a->u.reply.status = alloc_column(arena, n, sizeof(int32_t), &bad);
 	if (ev->type == TES_EVENT_LOOKUP || ev->type == TES_EVENT_SIZE)
-		a->u.reply.size = column(arena, n, sizeof(uint64_t), &bad);
+		a->u.reply.size =
+			alloc_column(arena, n, sizeof(uint64_t), &bad);
 	if (ev->type == TES_EVENT_LOOKUP)
-		a->u.reply.crc = column(arena, n, sizeof(uint32_t), &bad);
+		a->u.reply.crc = alloc_column(arena, n, sizeof(uint32_t), &bad);
 	if (ev->type == TES_EVENT_LOOKUP)
-		a->u.reply.no_crc = column(arena, n, sizeof(bool), &bad);
+		a->u.reply.no_crc = alloc_column(arena, n, sizeof(bool), &bad);
 	if (ev->type == TES_EVENT_LOOKUP && core->n_epochs > 2)
-		a->u.reply.unverified = column(arena, n, sizeof(bool), &bad);
+		a->u.reply.unverified =
+			alloc_column(arena, n, sizeof(bool), &bad);
 	if (bad)
 		return false;
 	return !has_place(ev->type) || place_columns(core, a, arena, n);
@@ -147,7 +150,7 @@ struct tes_action *tes_core_reply(struct tes_core *core,
 
 	a.u.reply.of = ev->type;
 	a.u.reply.code = code;
-	if (!code && !columns(core, ev, &a, out->arena))
+	if (!code && !alloc_columns(core, ev, &a, out->arena))
 		return NULL;
 	if (tes_core_actions_reserve(out, 1) < 0)
 		return NULL;
@@ -157,10 +160,10 @@ struct tes_action *tes_core_reply(struct tes_core *core,
 }
 
 /* Column @*at of @n, grown to @room items. */
-static void grow(struct tei_arena *arena, void *at, size_t n, size_t room,
-		 size_t size, bool *bad)
+static void grow_column(struct tei_arena *arena, void *at, size_t n,
+			size_t room, size_t size, bool *bad)
 {
-	void *old, *grown = column(arena, room, size, bad);
+	void *old, *grown = alloc_column(arena, room, size, bad);
 
 	memcpy(&old, at, sizeof(old));
 	if (!grown || !old)
@@ -180,11 +183,14 @@ static bool grow_entries(struct tes_core *core, struct tes_action *a,
 		return true;
 	while (room < need)
 		room *= 2;
-	grow(arena, &a->u.reply.segment, n, room, sizeof(uint32_t), &bad);
-	grow(arena, &a->u.reply.address, n, room, sizeof(uint64_t), &bad);
-	grow(arena, &a->u.reply.replica, n, room, sizeof(uint32_t), &bad);
-	grow(arena, &a->u.reply.length, n, room, sizeof(uint64_t), &bad);
-	grow(arena, &a->u.reply.crc, n, room, sizeof(uint32_t), &bad);
+	grow_column(arena, &a->u.reply.segment, n, room, sizeof(uint32_t),
+		    &bad);
+	grow_column(arena, &a->u.reply.address, n, room, sizeof(uint64_t),
+		    &bad);
+	grow_column(arena, &a->u.reply.replica, n, room, sizeof(uint32_t),
+		    &bad);
+	grow_column(arena, &a->u.reply.length, n, room, sizeof(uint64_t), &bad);
+	grow_column(arena, &a->u.reply.crc, n, room, sizeof(uint32_t), &bad);
 	if (!bad)
 		core->room.entries = room;
 	return !bad;
@@ -198,8 +204,9 @@ static bool grow_names(struct tes_core *core, struct tes_action *a, size_t need)
 	need += a->u.reply.n_segments;
 	if (need <= room)
 		return true;
-	grow(core->room.arena, &core->room.segments, a->u.reply.n_segments,
-	     need * 2, sizeof(*core->room.segments), &bad);
+	grow_column(core->room.arena, &core->room.segments,
+		    a->u.reply.n_segments, need * 2,
+		    sizeof(*core->room.segments), &bad);
 	a->u.reply.segments = core->room.segments;
 	if (!bad)
 		core->room.names = need * 2;
@@ -218,9 +225,10 @@ static bool count_entries(struct tes_core *core, struct tes_action *a,
 
 	if (a->u.reply.extents)
 		return true;
-	extents = column(arena, ev->n, sizeof(*extents), &bad);
-	replica = column(arena, core->room.entries, sizeof(*replica), &bad);
-	length = column(arena, core->room.entries, sizeof(*length), &bad);
+	extents = alloc_column(arena, ev->n, sizeof(*extents), &bad);
+	replica =
+		alloc_column(arena, core->room.entries, sizeof(*replica), &bad);
+	length = alloc_column(arena, core->room.entries, sizeof(*length), &bad);
 	if (bad)
 		return false;
 	if (ev->type == TES_EVENT_PUT_START)
@@ -236,8 +244,8 @@ static bool count_entries(struct tes_core *core, struct tes_action *a,
 }
 
 /* The index of @s among the segments of the reply being made. */
-static uint32_t name_of(struct tes_core *core, struct tes_action *reply,
-			struct tes_session *s)
+static uint32_t segment_index(struct tes_core *core, struct tes_action *reply,
+			      struct tes_session *s)
 {
 	struct tes_core_segment_name *names = core->room.segments;
 
@@ -251,7 +259,7 @@ static uint32_t name_of(struct tes_core *core, struct tes_action *reply,
 }
 
 /* Whether @e is told of: readers are told of what they can reach. */
-static bool told(const struct tes_action *a, const struct tes_extent *e)
+static bool is_listed(const struct tes_action *a, const struct tes_extent *e)
 {
 	const struct tes_mount *m = tes_core_extent_mount(e);
 
@@ -266,7 +274,7 @@ static void put_entry(struct tes_core *core, struct tes_action *a, size_t k,
 {
 	struct tes_mount *m = tes_core_extent_mount(e);
 
-	a->u.reply.segment[k] = name_of(core, a, m->owner);
+	a->u.reply.segment[k] = segment_index(core, a, m->owner);
 	a->u.reply.address[k] = m->base + e->offset;
 	if (a->u.reply.crc)
 		a->u.reply.crc[k] = e->crc;
@@ -289,7 +297,7 @@ static size_t put_entries(struct tes_core *core, struct tes_action *a,
 		bool last = !e->next || e->next->replica != e->replica;
 
 		length = tes_core_extent_length(e, rest);
-		if (told(a, e)) {
+		if (is_listed(a, e)) {
 			put_entry(core, a, k++, e, replica, length);
 			replica += last;
 		}
@@ -305,7 +313,7 @@ static size_t entries_of(const struct tes_action *a, const struct tes_object *o)
 	size_t n = 0;
 
 	for (const struct tes_extent *e = o->extents; e; e = e->next) {
-		if (!told(a, e))
+		if (!is_listed(a, e))
 			continue;
 		if (!first)
 			first = e;

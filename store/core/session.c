@@ -103,7 +103,7 @@ static void set_state(struct tes_core *core, struct tes_session *s,
 	tes_core_loosen_all(core);
 }
 
-static void move_to(struct tei_list *list, struct tes_session *s)
+static void move_to_list(struct tei_list *list, struct tes_session *s)
 {
 	tei_list_del(&s->age);
 	tei_list_add_tail(list, &s->age);
@@ -117,21 +117,21 @@ void tes_core_session_suspect(struct tes_core *core, struct tes_session *s)
 	tes_core_bury_excuse(core, s);
 }
 
-static void revive(struct tes_core *core, struct tes_session *s)
+static void make_live(struct tes_core *core, struct tes_session *s)
 {
 	if (s->state == TES_SESSION_SUSPECT)
 		core->figures.suspects--;
 	set_state(core, s, TES_SESSION_LIVE);
 	s->left = false;
 	s->seen_ms = core->now_ms;
-	move_to(&core->live, s);
+	move_to_list(&core->live, s);
 }
 
 void tes_core_session_seen(struct tes_core *core, struct tes_session *s)
 {
 	if (s->left)
 		return;
-	revive(core, s);
+	make_live(core, s);
 }
 
 /* Fences travel where heartbeats come from; before that they are lost. */
@@ -161,11 +161,11 @@ void tes_core_session_leave(struct tes_core *core, struct tes_session *s)
 	s->beating = false;
 	s->evicted.n = 0; /* it will be told all again */
 	s->seen_ms = core->now_ms;
-	move_to(&core->left, s);
+	move_to_list(&core->left, s);
 }
 
-static void number(struct tes_core *core, struct tes_session *s,
-		   tes_session_id id)
+static void assign_id(struct tes_core *core, struct tes_session *s,
+		      tes_session_id id)
 {
 	s->id = id;
 	s->joined_generation = core->generation;
@@ -222,13 +222,13 @@ static struct tes_session *new_session(struct tes_core *core,
 static void add_session(struct tes_core *core, struct tes_session *s,
 			tes_session_id id)
 {
-	number(core, s, id);
+	assign_id(core, s, id);
 	tei_hash_insert(&core->clients, &s->by_client,
 			tes_core_hash(core, s->client_id, TES_CORE_ID_LEN));
 	tei_hash_insert(&core->lives, &s->by_life,
 			tes_core_hash(core, s->incarnation, TES_CORE_ID_LEN));
 	core->figures.sessions++;
-	revive(core, s);
+	make_live(core, s);
 }
 
 static void leave_tenant(struct tes_core *core, struct tes_session *s)
@@ -248,8 +248,8 @@ static void take_over(struct tes_core *core, struct tes_session *s,
 	if (!s->left)
 		tes_core_action_add(out, TES_ACTION_CLOSE, s->id);
 	tei_hash_remove(&core->sessions, &s->by_id);
-	number(core, s, id);
-	revive(core, s);
+	assign_id(core, s, id);
+	make_live(core, s);
 	tes_core_probe_cease(s);
 	s->beating = false;
 	s->evicted.n = 0;
@@ -311,7 +311,7 @@ void tes_core_session_end(struct tes_core *core, struct tes_session *s)
 	tei_hash_remove(&core->clients, &s->by_client);
 	tei_hash_remove(&core->lives, &s->by_life);
 	tes_core_probe_cease(s);
-	move_to(&core->gone, s);
+	move_to_list(&core->gone, s);
 	tei_list_add_tail(&core->closes, &s->close);
 	/* The last first: so nothing behind it has to move up. */
 	for (link = s->mounts.prev; link != &s->mounts; link = link->prev)
@@ -340,28 +340,29 @@ void tes_core_session_free(struct tes_core *core, struct tes_session *s)
 	tei_free(s);
 }
 
-static struct tes_session *oldest(const struct tei_list *list)
+static struct tes_session *oldest_session(const struct tei_list *list)
 {
 	if (tei_list_empty(list))
 		return NULL;
 	return tei_list_entry(list->next, struct tes_session, age);
 }
 
-static void expire(struct tes_core *core)
+static void expire_sessions(struct tes_core *core)
 {
 	const struct tes_core_config *c = &core->config;
 	uint64_t now = core->now_ms;
 	uint64_t left_ms = c->left_ms ? c->left_ms : c->suspect_ms;
 	struct tes_session *s;
 
-	while ((s = oldest(&core->live)) && s->seen_ms + c->suspect_ms <= now) {
+	while ((s = oldest_session(&core->live)) &&
+	       s->seen_ms + c->suspect_ms <= now) {
 		tes_core_session_suspect(core, s);
-		move_to(&core->silent, s);
+		move_to_list(&core->silent, s);
 	}
-	while ((s = oldest(&core->silent)) &&
+	while ((s = oldest_session(&core->silent)) &&
 	       s->seen_ms + c->client_ttl_ms <= now)
 		tes_core_session_end(core, s);
-	while ((s = oldest(&core->left)) && s->seen_ms + left_ms <= now)
+	while ((s = oldest_session(&core->left)) && s->seen_ms + left_ms <= now)
 		tes_core_session_end(core, s);
 }
 
@@ -381,7 +382,7 @@ static bool settle_builds(struct tes_core *core, struct tes_session *s,
 
 void tes_core_sessions_tick(struct tes_core *core, unsigned int *budget)
 {
-	expire(core);
+	expire_sessions(core);
 	tei_list_for_each_safe (link, next, &core->gone) {
 		struct tes_session *s =
 			tei_list_entry(link, struct tes_session, age);

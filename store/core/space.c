@@ -156,7 +156,8 @@ void tes_space_fini(struct tes_space *s)
 }
 
 /* Cut what @e has beyond @size off into a hole of its own. */
-static bool split(struct tes_space *s, struct tes_extent *e, uint64_t size)
+static bool split_extent(struct tes_space *s, struct tes_extent *e,
+			 uint64_t size)
 {
 	struct tes_extent *rest;
 
@@ -192,7 +193,7 @@ static bool take_from(struct tes_space *s, struct tes_extent *e, uint64_t size,
 		      void *user)
 {
 	bin_del(s, e);
-	if (!split(s, e, size)) {
+	if (!split_extent(s, e, size)) {
 		bin_add(s, e);
 		return false;
 	}
@@ -350,24 +351,25 @@ void tes_space_lose(struct tes_space *s, struct tes_extent *e)
 
 /* ---- by address ---- */
 
-static struct tes_extent *in_order(struct tei_list *order)
+static struct tes_extent *extent_in_order(struct tei_list *order)
 {
 	return tei_list_entry(order, struct tes_extent, order);
 }
 
 /* The extent that @offset is in, from the cursor; it is the cursor then. */
-static struct tes_extent *seek(struct tes_space *s, uint64_t offset)
+static struct tes_extent *seek_extent(struct tes_space *s, uint64_t offset)
 {
 	struct tei_list *at = s->at[TES_SPACE_SYNC];
 
 	if (at == &s->order)
 		at = s->order.next;
-	while (in_order(at)->offset > offset)
+	while (extent_in_order(at)->offset > offset)
 		at = at->prev;
-	while (in_order(at)->offset + in_order(at)->size <= offset)
+	while (extent_in_order(at)->offset + extent_in_order(at)->size <=
+	       offset)
 		at = at->next;
 	s->at[TES_SPACE_SYNC] = at;
-	return in_order(at);
+	return extent_in_order(at);
 }
 
 struct tes_extent *tes_space_take_at(struct tes_space *s, uint64_t offset,
@@ -379,14 +381,14 @@ struct tes_extent *tes_space_take_at(struct tes_space *s, uint64_t offset,
 	if (!size || offset >= s->size || size > s->size - offset ||
 	    tei_slab_reserve(s->nodes, 2) < 0)
 		return NULL;
-	e = seek(s, offset);
+	e = seek_extent(s, offset);
 	if (e->space || e->offset + e->size < offset + size)
 		return NULL;
 	if (e->offset < offset) {
 		bin_del(s, e);
-		(void)split(s, e, offset - e->offset); /* reserved */
+		(void)split_extent(s, e, offset - e->offset); /* reserved */
 		bin_add(s, e);
-		e = in_order(e->order.next);
+		e = extent_in_order(e->order.next);
 	}
 	(void)take_from(s, e, size, user);
 	s->at[TES_SPACE_SYNC] = &e->order;
@@ -405,5 +407,5 @@ struct tes_extent *tes_space_next(struct tes_space *s, enum tes_space_walk walk)
 	if (at == &s->order)
 		return NULL;
 	s->at[walk] = at->next;
-	return in_order(at);
+	return extent_in_order(at);
 }

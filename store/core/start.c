@@ -66,7 +66,7 @@ int tes_core_starts_init(struct tes_core *core, struct tes_starts *starts,
 }
 
 /* Whether an object of @size bytes could be, now or when owners are back. */
-static bool holds(struct tes_core *core, uint64_t size)
+static bool could_ever_fit(struct tes_core *core, uint64_t size)
 {
 	return !core->n_mounts ||
 	       tes_core_mounts_fit(core, tes_core_extent_size(size));
@@ -78,7 +78,8 @@ static bool holds(struct tes_core *core, uint64_t size)
  * fenced: the answer may as well have arrived, and somebody write there. On
  * the same connection it is another put of the same key: the first one writes.
  */
-static bool may_be_lost(const struct tes_object *o, const struct tes_session *s)
+static bool reply_may_be_lost(const struct tes_object *o,
+			      const struct tes_session *s)
 {
 	return o->writer == s && o->generation <= s->joined_generation;
 }
@@ -105,14 +106,14 @@ struct place {
  * Whether the BUILDING @o is given up for a new one, which can be done then
  * without memory.
  */
-static int32_t preempt(struct tes_core *core, struct tes_object *o,
-		       const struct tes_session *s, bool upsert,
-		       struct place *at)
+static int32_t preempt_put(struct tes_core *core, struct tes_object *o,
+			   const struct tes_session *s, bool upsert,
+			   struct place *at)
 {
 	if (o->flags & TES_OBJECT_NAMED)
 		return CODE_EXISTS;
 	if (!upsert && !tes_core_object_gone(o) &&
-	    !tes_core_discard_due(core, o) && !may_be_lost(o, s))
+	    !tes_core_discard_due(core, o) && !reply_may_be_lost(o, s))
 		return CODE_EXISTS;
 	if (tes_core_fences_reserve(core, o, UINT32_MAX) < 0)
 		return CODE_FULL;
@@ -124,9 +125,9 @@ static int32_t preempt(struct tes_core *core, struct tes_object *o,
  * Whether @o, READY and there, may get a successor. What it is for life that
  * one inherits, unless @o counts as absent.
  */
-static int32_t succeed(struct tes_core *core, struct tes_object *o,
-		       const struct tes_session *s, bool upsert,
-		       struct traits *t, struct place *at)
+static int32_t claim_successor(struct tes_core *core, struct tes_object *o,
+			       const struct tes_session *s, bool upsert,
+			       struct traits *t, struct place *at)
 {
 	struct tes_object *other = tes_core_successor_find(core, o);
 	const struct tes_extra *x = tes_core_object_extra(o);
@@ -138,7 +139,7 @@ static int32_t succeed(struct tes_core *core, struct tes_object *o,
 	if (live && !same_group(o, t))
 		return CODE_ARGUMENT;
 	if (other)
-		code = preempt(core, other, s, upsert, at);
+		code = preempt_put(core, other, s, upsert, at);
 	if (!code && (o->flags & TES_OBJECT_BUSY) &&
 	    tes_core_task_abort(core, o) < 0)
 		code = CODE_FULL;
@@ -162,10 +163,10 @@ static int32_t succeed(struct tes_core *core, struct tes_object *o,
  * as good as gone goes; but a value whose owners are silent stays, since they
  * may come back, and nobody's put is given up before the new one has room.
  */
-static int32_t find_place(struct tes_core *core, const struct tes_event *ev,
-			  const struct tes_core_key *key, uint64_t hash,
-			  const struct tes_session *s, struct traits *t,
-			  struct place *at)
+static int32_t claim_key(struct tes_core *core, const struct tes_event *ev,
+			 const struct tes_core_key *key, uint64_t hash,
+			 const struct tes_session *s, struct traits *t,
+			 struct place *at)
 {
 	bool upsert = ev->u.put_start.upsert;
 	struct tes_object *o;
@@ -182,16 +183,16 @@ static int32_t find_place(struct tes_core *core, const struct tes_event *ev,
 	if (!o)
 		return CODE_OK;
 	if (o->state == TES_OBJECT_BUILDING)
-		return preempt(core, o, s, upsert, at);
+		return preempt_put(core, o, s, upsert, at);
 	if (upsert || !tes_core_object_live(o))
-		return succeed(core, o, s, upsert, t, at);
+		return claim_successor(core, o, s, upsert, t, at);
 	tes_core_touch(core, o);
 	return CODE_EXISTS;
 }
 
-static struct traits wanted(const struct tes_core *core,
-			    const struct tes_event *ev, size_t i,
-			    const struct tes_core_replicate *how)
+static struct traits traits_of(const struct tes_core *core,
+			       const struct tes_event *ev, size_t i,
+			       const struct tes_core_replicate *how)
 {
 	struct traits t = {.hard = how->hard_pin, .data_type = how->data_type};
 	const uint32_t *group = ev->u.put_start.group;
@@ -211,8 +212,8 @@ static struct traits wanted(const struct tes_core *core,
 	return t;
 }
 
-static int dress(struct tes_core *core, struct tes_object *o,
-		 const struct traits *t)
+static int set_traits(struct tes_core *core, struct tes_object *o,
+		      const struct traits *t)
 {
 	struct tes_extra *x = tes_core_object_extra(o);
 
@@ -229,16 +230,16 @@ static int dress(struct tes_core *core, struct tes_object *o,
 }
 
 /* NULL: no memory. */
-static struct tes_object *create(struct tes_core *core,
-				 const struct tes_session *s,
-				 const struct tes_core_key *key,
-				 const struct traits *t)
+static struct tes_object *create_object(struct tes_core *core,
+					const struct tes_session *s,
+					const struct tes_core_key *key,
+					const struct traits *t)
 {
 	bool extra = t->group || t->pin_ms || t->pin_until_ms || t->data_type;
 	struct tes_object *o =
 		tes_core_object_new(core, s->tenant->index, key, extra);
 
-	if (o && dress(core, o, t) < 0) {
+	if (o && set_traits(core, o, t) < 0) {
 		tes_core_object_free(core, o);
 		return NULL;
 	}
@@ -246,8 +247,8 @@ static struct tes_object *create(struct tes_core *core,
 }
 
 /* As many replicas as there is room for; false: none. */
-static bool place(struct tes_core *core, struct tes_wish *wish,
-		  struct tes_object *o, uint32_t n)
+static bool place_replicas(struct tes_core *core, struct tes_wish *wish,
+			   struct tes_object *o, uint32_t n)
 {
 	const struct tes_tenant *t = wish->writer->tenant;
 	uint64_t total = tes_core_extent_size(o->size);
@@ -268,8 +269,9 @@ static bool place(struct tes_core *core, struct tes_wish *wish,
 }
 
 /* @o begins, with room, at the place @at. */
-static void begin(struct tes_core *core, struct tes_object *o,
-		  struct tes_session *s, const struct place *at, uint64_t hash)
+static void begin_put(struct tes_core *core, struct tes_object *o,
+		      struct tes_session *s, const struct place *at,
+		      uint64_t hash)
 {
 	int rc = at->loser ? tes_core_discard(core, at->loser) : 0;
 
@@ -294,8 +296,9 @@ static void begin(struct tes_core *core, struct tes_object *o,
  * What is to be succeeded yields to no eviction that makes room for its
  * successor: a failed upsert would cost the old value.
  */
-static int32_t reserve(struct tes_core *core, struct tes_wish *wish,
-		       struct tes_object *o, struct tes_object *old, uint32_t n)
+static int32_t reserve_space(struct tes_core *core, struct tes_wish *wish,
+			     struct tes_object *o, struct tes_object *old,
+			     uint32_t n)
 {
 	struct tes_tenant *t = wish->writer->tenant;
 	int32_t code;
@@ -303,7 +306,7 @@ static int32_t reserve(struct tes_core *core, struct tes_wish *wish,
 	if (old)
 		tes_core_shelter(core, old);
 	code = tes_core_afford(core, t, tes_core_extent_size(o->size));
-	if (!code && !place(core, wish, o, n))
+	if (!code && !place_replicas(core, wish, o, n))
 		code = CODE_FULL;
 	/* Several extents take a little more than one. */
 	if (!code)
@@ -313,13 +316,13 @@ static int32_t reserve(struct tes_core *core, struct tes_wish *wish,
 	return code;
 }
 
-static int32_t start_one(struct tes_core *core, const struct tes_event *ev,
+static int32_t start_put(struct tes_core *core, const struct tes_event *ev,
 			 size_t i, uint64_t hash, struct tes_session *s,
 			 struct tes_starts *starts, uint32_t n_replicas)
 {
 	const struct tes_core_key *key = &ev->keys[i];
 	struct tes_wish *wish = &starts->wish;
-	struct traits t = wanted(core, ev, i, wish->how);
+	struct traits t = traits_of(core, ev, i, wish->how);
 	uint64_t size = ev->u.put_start.sizes[i];
 	struct tes_object *o;
 	struct place at;
@@ -327,28 +330,28 @@ static int32_t start_one(struct tes_core *core, const struct tes_event *ev,
 
 	if (!tes_core_key_valid(key) || !size || size > TES_SPACE_MAX)
 		return CODE_ARGUMENT;
-	code = find_place(core, ev, key, hash, s, &t, &at);
+	code = claim_key(core, ev, key, hash, s, &t, &at);
 	if (code)
 		return code;
-	if (!holds(core, size))
+	if (!could_ever_fit(core, size))
 		return CODE_FULL;
-	o = create(core, s, key, &t);
+	o = create_object(core, s, key, &t);
 	if (!o)
 		return CODE_FULL;
 	o->size = size;
-	code = reserve(core, wish, o, at.old, n_replicas);
+	code = reserve_space(core, wish, o, at.old, n_replicas);
 	if (code) {
 		tes_core_chain_free(core, o->extents);
 		tes_core_object_free(core, o);
 		return code;
 	}
-	begin(core, o, s, &at, hash);
+	begin_put(core, o, s, &at, hash);
 	starts->started[i] = o;
 	return CODE_OK;
 }
 
-static void note_full(struct tes_core *core, struct tes_action *reply,
-		      uint64_t size)
+static void note_no_room(struct tes_core *core, struct tes_action *reply,
+			 uint64_t size)
 {
 	uint64_t extent = tes_core_extent_size(size);
 	uint32_t wait = 0;
@@ -388,10 +391,10 @@ void tes_core_on_put_start(struct tes_core *core, const struct tes_event *ev,
 			tes_core_objects_warm(core, s->tenant->index,
 					      &ev->keys[i], ev->n - i, hashes);
 		started[i] = NULL;
-		code = start_one(core, ev, i, hashes[at], s, starts,
+		code = start_put(core, ev, i, hashes[at], s, starts,
 				 replicas_of(reply, &starts->wish));
 		if (code == CODE_FULL)
-			note_full(core, reply, ev->u.put_start.sizes[i]);
+			note_no_room(core, reply, ev->u.put_start.sizes[i]);
 		if (!tes_core_reply_place(core, reply, ev, i, started[i])) {
 			tes_core_object_drop(core, started[i]);
 			started[i] = NULL;

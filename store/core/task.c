@@ -91,7 +91,8 @@ struct tes_task *tes_core_task_of(const struct tes_core *core,
 	return NULL;
 }
 
-static struct tes_task *by_number(const struct tes_core *core, uint64_t number)
+static struct tes_task *find_by_number(const struct tes_core *core,
+				       uint64_t number)
 {
 	struct tei_hash_node *n =
 		tei_hash_first(&core->tasks.by_number, number);
@@ -115,14 +116,14 @@ static uint64_t get_be64(const uint8_t *from)
 }
 
 /* The number that our life began with: it may get others while tasks go on. */
-static uint64_t life(const struct tes_core *core)
+static uint64_t first_epoch(const struct tes_core *core)
 {
 	return core->epochs[1].number;
 }
 
 void tes_core_id_of(const struct tes_core *core, uint64_t number, uint8_t *id)
 {
-	put_be64(id, life(core));
+	put_be64(id, first_epoch(core));
 	put_be64(id + 8, number);
 }
 
@@ -130,7 +131,7 @@ bool tes_core_id_number(const struct tes_core *core, const uint8_t *id,
 			uint64_t *number)
 {
 	*number = get_be64(id + 8);
-	return get_be64(id) == life(core);
+	return get_be64(id) == first_epoch(core);
 }
 
 void tes_core_task_id(const struct tes_core *core, const struct tes_task *t,
@@ -147,12 +148,12 @@ struct tes_task *tes_core_task_find(const struct tes_core *core,
 	if (!tes_core_id_number(core, id, &low))
 		return NULL;
 	*attempt = (uint16_t)(low >> NUMBER_BITS);
-	return by_number(core, low & (((uint64_t)1 << NUMBER_BITS) - 1));
+	return find_by_number(core, low & (((uint64_t)1 << NUMBER_BITS) - 1));
 }
 
 /* ---- states ---- */
 
-static size_t *n_pending(struct tes_core *core, const struct tes_task *t)
+static size_t *pending_count(struct tes_core *core, const struct tes_task *t)
 {
 	return &core->tasks.n_pending[t->kind == TES_TASK_REPAIR];
 }
@@ -162,7 +163,7 @@ static void leave_state(struct tes_core *core, struct tes_task *t)
 {
 	tei_list_del(&t->link);
 	if (t->state == TES_TASK_PENDING)
-		--*n_pending(core, t);
+		--*pending_count(core, t);
 	else if (t->state == TES_TASK_PROCESSING)
 		core->tasks.n_processing--;
 	t->updated_ms = core->last_ms;
@@ -172,7 +173,7 @@ static void enter_pending(struct tes_core *core, struct tes_task *t)
 {
 	t->state = TES_TASK_PENDING;
 	t->since_ms = core->now_ms;
-	++*n_pending(core, t);
+	++*pending_count(core, t);
 	tei_list_add_tail(&core->tasks.pending[t->kind == TES_TASK_REPAIR],
 			  &t->link);
 }
@@ -197,8 +198,8 @@ void tes_core_task_work(struct tes_core *core, struct tes_task *t,
 	tei_list_add_tail(list, &t->link);
 }
 
-static void attach(struct tes_core *core, struct tes_task *t,
-		   struct tes_object *o)
+static void attach_object(struct tes_core *core, struct tes_task *t,
+			  struct tes_object *o)
 {
 	t->object = o;
 	o->flags |= TES_OBJECT_TASKED;
@@ -212,11 +213,11 @@ void tes_core_task_enter(struct tes_core *core, struct tes_task *t,
 	t->created_ms = t->updated_ms = core->last_ms;
 	core->heap_bytes += t->bytes;
 	tei_hash_insert(&core->tasks.by_number, &t->by_number, t->number);
-	attach(core, t, o);
+	attach_object(core, t, o);
 	enter_pending(core, t);
 }
 
-static void detach(struct tes_core *core, struct tes_task *t)
+static void detach_object(struct tes_core *core, struct tes_task *t)
 {
 	tei_hash_remove(&core->tasks.by_object, &t->by_object);
 	t->object->flags &= (uint16_t)~TES_OBJECT_TASKED;
@@ -230,7 +231,7 @@ void tes_core_task_orphan(struct tes_core *core, struct tes_object *o)
 	core->tasks.n_short -= (o->flags & TES_OBJECT_SHORT) != 0;
 	if (!t)
 		return;
-	detach(core, t);
+	detach_object(core, t);
 	tei_list_del(&t->unsent);
 	if (t->copy)
 		tes_core_task_work(core, t, &core->tasks.broken);
@@ -238,7 +239,7 @@ void tes_core_task_orphan(struct tes_core *core, struct tes_object *o)
 
 void tes_core_task_unbuilt(struct tes_core *core, const struct tes_object *copy)
 {
-	struct tes_task *t = by_number(core, copy->generation);
+	struct tes_task *t = find_by_number(core, copy->generation);
 
 	t->copy = NULL;
 	t->executor->n_tasks--;
@@ -257,8 +258,8 @@ void tes_core_task_inherit(struct tes_core *core, struct tes_object *old,
 
 	if (!t || t->kind != TES_TASK_USER || t->state != TES_TASK_PENDING)
 		return;
-	detach(core, t);
-	attach(core, t, o);
+	detach_object(core, t);
+	attach_object(core, t, o);
 	/* It is not yet anywhere, and has lost nothing. */
 	t->next = 0;
 	t->tries = 0;
@@ -267,7 +268,7 @@ void tes_core_task_inherit(struct tes_core *core, struct tes_object *old,
 
 /* ---- the end ---- */
 
-static void forget(struct tes_core *core, struct tes_task *t)
+static void forget_task(struct tes_core *core, struct tes_task *t)
 {
 	tei_list_del(&t->link);
 	tei_hash_remove(&core->tasks.by_number, &t->by_number);
@@ -275,7 +276,7 @@ static void forget(struct tes_core *core, struct tes_task *t)
 	tei_free(t);
 }
 
-static void remember(struct tes_core *core, struct tes_task *t)
+static void remember_task(struct tes_core *core, struct tes_task *t)
 {
 	struct tes_tasks *all = &core->tasks;
 
@@ -283,13 +284,13 @@ static void remember(struct tes_core *core, struct tes_task *t)
 	all->n_finished++;
 	while (all->n_finished > core->config.tasks_finished_max) {
 		all->n_finished--;
-		forget(core, tei_list_entry(all->finished.next, struct tes_task,
-					    link));
+		forget_task(core, tei_list_entry(all->finished.next,
+						 struct tes_task, link));
 	}
 }
 
 /* In words, for people, unless the executor has given its own. */
-static const char *words(int32_t code)
+static const char *failure_text(int32_t code)
 {
 	switch (code) {
 	case CODE_OK:
@@ -343,19 +344,20 @@ void tes_core_task_end(struct tes_core *core, struct tes_task *t, int32_t code)
 
 	leave_state(core, t);
 	if (o) {
-		detach(core, t);
+		detach_object(core, t);
 		tes_core_unhold(core, o);
 	}
 	t->state = code ? TES_TASK_FAILED : TES_TASK_SUCCESS;
 	t->code = code;
 	if (!*t->message)
-		snprintf(t->message, sizeof(t->message), "%s", words(code));
+		snprintf(t->message, sizeof(t->message), "%s",
+			 failure_text(code));
 	core->figures.tasks_succeeded_total += !code;
 	core->figures.tasks_failed_total += code != 0;
 	if (kind == TES_TASK_USER)
-		remember(core, t);
+		remember_task(core, t);
 	else
-		forget(core, t);
+		forget_task(core, t);
 	while (o && lost--)
 		tes_core_repair(core, o);
 	tes_core_task_over(core, kind, cookie, o, code);

@@ -179,7 +179,7 @@ int tes_core_objects_one(const struct tes_core *core,
 
 /* ---- what a step has committed ---- */
 
-static void sync_all(struct tes_core *core, const struct tes_object *o)
+static void resync_owners(struct tes_core *core, const struct tes_object *o)
 {
 	for (const struct tes_extent *e = o->extents; e; e = e->next)
 		if (tes_core_extent_there(e))
@@ -192,8 +192,8 @@ void tes_core_committed(struct tes_core *core, struct tes_object *o)
 }
 
 /* Whom the replica that begins at @e is told to; NULL: nobody listens. */
-static struct tes_session *listener(const struct tes_object *o,
-				    const struct tes_extent *e)
+static struct tes_session *announced_to(const struct tes_object *o,
+					const struct tes_extent *e)
 {
 	struct tes_session *s;
 
@@ -204,11 +204,11 @@ static struct tes_session *listener(const struct tes_object *o,
 }
 
 /* Count what each owner will be told. -ENOMEM. */
-static int count(struct tes_core *core, const struct tes_object *o,
-		 struct tes_telling **all, struct tei_arena *arena)
+static int count_announced(struct tes_core *core, const struct tes_object *o,
+			   struct tes_telling **all, struct tei_arena *arena)
 {
 	for (const struct tes_extent *e = o->extents; e; e = e->next) {
-		struct tes_session *s = listener(o, e);
+		struct tes_session *s = announced_to(o, e);
 
 		if (!s)
 			continue;
@@ -228,14 +228,15 @@ static int count(struct tes_core *core, const struct tes_object *o,
 	return 0;
 }
 
-static int tell(struct tes_core *core, struct tes_actions *out)
+static int announce_committed(struct tes_core *core, struct tes_actions *out)
 {
 	struct tes_telling *all = NULL;
 	size_t n = 0;
 
 	core->telling++;
 	for (size_t i = 0; i < core->n_committed; i++)
-		if (count(core, core->committed[i], &all, out->arena) < 0)
+		if (count_announced(core, core->committed[i], &all,
+				    out->arena) < 0)
 			return -ENOMEM;
 	for (struct tes_telling *t = all; t; t = t->next, n++)
 		if (objects_init(core, &t->objects, t->n, t->n_entries,
@@ -247,7 +248,7 @@ static int tell(struct tes_core *core, struct tes_actions *out)
 		const struct tes_object *o = core->committed[i];
 
 		for (const struct tes_extent *e = o->extents; e; e = e->next) {
-			struct tes_session *s = listener(o, e);
+			struct tes_session *s = announced_to(o, e);
 
 			if (s)
 				objects_add(core, &s->telling->objects, o, e);
@@ -261,9 +262,9 @@ static int tell(struct tes_core *core, struct tes_actions *out)
 
 void tes_core_tell_flush(struct tes_core *core, struct tes_actions *out)
 {
-	if (core->n_committed && tell(core, out) < 0)
+	if (core->n_committed && announce_committed(core, out) < 0)
 		for (size_t i = 0; i < core->n_committed; i++)
-			sync_all(core, core->committed[i]);
+			resync_owners(core, core->committed[i]);
 	core->n_committed = 0;
 }
 
@@ -280,7 +281,7 @@ void tes_core_sync(struct tes_core *core, struct tes_mount *m)
 }
 
 /* The object whose replica begins at @e; NULL: nothing to tell of. */
-static const struct tes_object *told_at(const struct tes_extent *e)
+static const struct tes_object *announced_object(const struct tes_extent *e)
 {
 	const struct tes_object *o = e->space ? e->user : NULL;
 
@@ -303,7 +304,7 @@ static int sync_part(struct tes_core *core, struct tes_mount *m,
 		return -ENOMEM;
 	while (n++ < SYNC_STEP &&
 	       (e = tes_space_next(&m->space, TES_SPACE_SYNC)))
-		if (told_at(e))
+		if (announced_object(e))
 			objects_add(core, &objects, e->user, e);
 	a = tes_core_action_add(out, TES_ACTION_COMMITTED, m->owner->id);
 	a->u.committed.objects = objects;

@@ -62,7 +62,7 @@ static void set_share(const struct tes_core *core, struct tes_tenant *t,
 }
 
 /* Costs as many steps as there are tenants: once for all that changes it. */
-static void share(struct tes_core *core)
+static void set_shares(struct tes_core *core)
 {
 	wide sum = 0;
 
@@ -81,7 +81,7 @@ static void share(struct tes_core *core)
 void tes_core_tenants_share(struct tes_core *core)
 {
 	if (core->shares_due)
-		share(core);
+		set_shares(core);
 }
 
 /* ---- life ---- */
@@ -259,7 +259,8 @@ size_t tes_core_tenants_bytes(const struct tes_core *core)
 	return bytes;
 }
 
-static void show(const struct tes_tenant *t, struct tes_core_tenant *out)
+static void describe_tenant(const struct tes_tenant *t,
+			    struct tes_core_tenant *out)
 {
 	*out = (struct tes_core_tenant){
 		.name = t->name,
@@ -281,7 +282,7 @@ bool tes_core_tenant_next(const struct tes_core *core, size_t *cursor,
 
 		if (!t || (!t->registered && !t->objects))
 			continue;
-		show(t, out);
+		describe_tenant(t, out);
 		return true;
 	}
 	return false;
@@ -294,7 +295,7 @@ bool tes_core_tenant_query(const struct tes_core *core, const char *name,
 
 	if (!t || (!t->registered && !t->objects))
 		return false;
-	show(t, out);
+	describe_tenant(t, out);
 	return true;
 }
 
@@ -324,7 +325,7 @@ int tes_core_tenant_set(struct tes_core *core, const char *name, uint64_t bytes)
 		return -ENOMEM;
 	t->requested = bytes;
 	t->registered = true;
-	share(core);
+	set_shares(core);
 	return 0;
 }
 
@@ -341,6 +342,6 @@ int tes_core_tenant_unset(struct tes_core *core, const char *name)
 	t->registered = false;
 	t->requested = 0;
 	core->idle_tenants = true;
-	share(core);
+	set_shares(core);
 	return 0;
 }

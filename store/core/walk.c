@@ -34,7 +34,7 @@ struct slice {
 	unsigned int spent;
 };
 
-static void look_at(struct tei_hash_node *node, void *arg)
+static void remove_if_meant(struct tei_hash_node *node, void *arg)
 {
 	struct slice *s = arg;
 	struct tes_walk *w = s->walk;
@@ -58,7 +58,7 @@ static void look_at(struct tei_hash_node *node, void *arg)
 }
 
 /* It has not seen all yet, and owners are not behind. */
-static bool may_go_on(const struct tes_walk *w)
+static bool may_advance(const struct tes_walk *w)
 {
 	return !w->done && w->waiter->graves < TES_CORE_WALK_GRAVES;
 }
@@ -73,11 +73,11 @@ void tes_core_walks_tick(struct tes_core *core, unsigned int *budget)
 
 		tei_list_del(&w->link);
 		tei_list_add_tail(&core->walks, &w->link);
-		while (may_go_on(w) && share) {
+		while (may_advance(w) && share) {
 			struct slice s = {core, w, 1};
 
 			w->done = !tei_hash_walk(&core->objects, &w->cursor, 1,
-						 look_at, &s);
+						 remove_if_meant, &s);
 			tes_core_spend(&share, s.spent);
 			tes_core_spend(budget, s.spent);
 		}
@@ -87,7 +87,7 @@ void tes_core_walks_tick(struct tes_core *core, unsigned int *budget)
 bool tes_core_walking(const struct tes_core *core)
 {
 	tei_list_for_each (link, &core->walks)
-		if (may_go_on(tei_list_entry(link, struct tes_walk, link)))
+		if (may_advance(tei_list_entry(link, struct tes_walk, link)))
 			return true;
 	return false;
 }
@@ -131,8 +131,8 @@ void tes_core_walks_flush(struct tes_core *core, struct tes_actions *out)
 
 /* Whose objects it is about; NULL: there is no such tenant. An operator may
  * remove what is left of one that has no quota any more. */
-static struct tes_tenant *tenant_of(const struct tes_core *core,
-				    const struct tes_event *ev)
+static struct tes_tenant *tenant_of_walk(const struct tes_core *core,
+					 const struct tes_event *ev)
 {
 	const struct tes_session *s;
 
@@ -143,8 +143,8 @@ static struct tes_tenant *tenant_of(const struct tes_core *core,
 }
 
 /* 0, or why there can be no walk of @session now. */
-static int32_t refusal(const struct tes_core *core, tes_session_id session,
-		       const struct tes_tenant *tenant)
+static int32_t refuse_walk(const struct tes_core *core, tes_session_id session,
+			   const struct tes_tenant *tenant)
 {
 	if (session && !tes_core_session_find(core, session))
 		return CODE_NO_CLIENT;
@@ -160,8 +160,8 @@ static int32_t refusal(const struct tes_core *core, tes_session_id session,
 int tes_core_on_remove_all(struct tes_core *core, const struct tes_event *ev,
 			   struct tes_actions *out)
 {
-	struct tes_tenant *tenant = tenant_of(core, ev);
-	int32_t code = refusal(core, ev->session, tenant);
+	struct tes_tenant *tenant = tenant_of_walk(core, ev);
+	int32_t code = refuse_walk(core, ev->session, tenant);
 	struct tes_walk *w = NULL;
 
 	if (!code) {

@@ -36,7 +36,8 @@ static size_t name_room(const struct tes_task_place *p)
 }
 
 /* A copy of @p, whose name is put at *@at. */
-static struct tes_task_place keep(const struct tes_task_place *p, char **at)
+static struct tes_task_place copy_place(const struct tes_task_place *p,
+					char **at)
 {
 	size_t len = name_room(p);
 	struct tes_task_place kept = *p;
@@ -50,7 +51,7 @@ static struct tes_task_place keep(const struct tes_task_place *p, char **at)
 }
 
 /* NULL: no memory. */
-static struct tes_task *create(const struct plan *plan)
+static struct tes_task *create_task(const struct plan *plan)
 {
 	size_t targets = plan->n_targets * sizeof(plan->targets[0]);
 	size_t bytes =
@@ -69,9 +70,9 @@ static struct tes_task *create(const struct plan *plan)
 	t->move = plan->move;
 	t->tenant = plan->object->tenant;
 	names = (char *)t + sizeof(*t) + targets;
-	t->source = keep(&plan->source, &names);
+	t->source = copy_place(&plan->source, &names);
 	for (size_t i = 0; i < plan->n_targets; i++)
-		t->targets[i] = keep(&plan->targets[i], &names);
+		t->targets[i] = copy_place(&plan->targets[i], &names);
 	t->n_targets = plan->n_targets;
 	tei_list_init(&t->link);
 	tei_list_init(&t->at);
@@ -79,7 +80,7 @@ static struct tes_task *create(const struct plan *plan)
 	return t;
 }
 
-static bool yields(const struct tes_task *t, enum tes_task_kind to)
+static bool yields_to(const struct tes_task *t, enum tes_task_kind to)
 {
 	return t->state == TES_TASK_PENDING &&
 	       (t->kind == TES_TASK_REPAIR || t->kind == TES_TASK_HEAT) &&
@@ -95,16 +96,16 @@ size_t tes_core_task_slots(const struct tes_core *core)
 	return n < most ? (size_t)(most - n) : 0;
 }
 
-static int32_t begin(struct tes_core *core, const struct plan *plan,
-		     struct tes_task **out)
+static int32_t add_task(struct tes_core *core, const struct plan *plan,
+			struct tes_task **out)
 {
 	struct tes_task *old = tes_core_task_of(core, plan->object), *t;
 
-	if (old && !yields(old, plan->kind))
+	if (old && !yields_to(old, plan->kind))
 		return CODE_TASK;
 	if (!old && !tes_core_task_slots(core))
 		return CODE_TASKS_FULL;
-	t = create(plan);
+	t = create_task(plan);
 	if (!t)
 		return CODE_INTERNAL;
 	if (old) {
@@ -137,14 +138,14 @@ int32_t tes_core_task_add(struct tes_core *core,
 		plan.source.serial = want->source->serial;
 	if (want->target)
 		plan.targets[0].serial = want->target->serial;
-	return begin(core, &plan, &t);
+	return add_task(core, &plan, &t);
 }
 
 /* ---- what clients ask ---- */
 
 /* Some mount is called @name, and has a replica of @o unless that is NULL. */
-static bool named(const struct tes_core *core, const char *name,
-		  const struct tes_object *o)
+static bool is_mounted(const struct tes_core *core, const char *name,
+		       const struct tes_object *o)
 {
 	for (size_t i = 0; i < core->n_mounts; i++)
 		if (strcmp(core->mounts[i]->name, name) == 0 &&
@@ -153,8 +154,9 @@ static bool named(const struct tes_core *core, const char *name,
 	return false;
 }
 
-static int32_t check(const struct tes_core *core, const struct tes_event *ev,
-		     const struct tes_object *o)
+static int32_t check_task(const struct tes_core *core,
+			  const struct tes_event *ev,
+			  const struct tes_object *o)
 {
 	const char *const *targets = ev->u.task_create.targets;
 	const char *source = ev->u.task_create.source;
@@ -168,15 +170,15 @@ static int32_t check(const struct tes_core *core, const struct tes_event *ev,
 	if (o->state == TES_OBJECT_BUILDING)
 		return CODE_NOT_READY;
 	for (size_t i = 0; i < n; i++)
-		if (!named(core, targets[i], NULL))
+		if (!is_mounted(core, targets[i], NULL))
 			return CODE_NO_SEGMENT;
 	if (!ev->u.task_create.move)
 		return CODE_OK;
-	if (!named(core, source, NULL))
+	if (!is_mounted(core, source, NULL))
 		return CODE_NO_SEGMENT;
 	if (strcmp(source, targets[0]) == 0)
 		return CODE_ARGUMENT;
-	return named(core, source, o) ? CODE_OK : CODE_NO_REPLICA;
+	return is_mounted(core, source, o) ? CODE_OK : CODE_NO_REPLICA;
 }
 
 void tes_core_on_task_create(struct tes_core *core, const struct tes_event *ev,
@@ -194,7 +196,7 @@ void tes_core_on_task_create(struct tes_core *core, const struct tes_event *ev,
 			tes_core_hash_of(core, s->tenant->index,
 					 ev->keys[0].bytes, ev->keys[0].len));
 		o = tes_core_object_now(core, o);
-		code = check(core, ev, o);
+		code = check_task(core, ev, o);
 	}
 	if (!code) {
 		plan.object = o;
@@ -204,7 +206,7 @@ void tes_core_on_task_create(struct tes_core *core, const struct tes_event *ev,
 		plan.n_targets = ev->u.task_create.n_targets;
 		for (size_t i = 0; i < plan.n_targets; i++)
 			plan.targets[i].name = ev->u.task_create.targets[i];
-		code = begin(core, &plan, &t);
+		code = add_task(core, &plan, &t);
 	}
 	reply->u.reply.code = code;
 	if (code)
