@@ -50,7 +50,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "store/core/action.h"
 #include "store/core/event.h"
 
 struct tes_core;

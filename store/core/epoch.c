@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "store/core/state.h"
+#include "store/core/tenant.h"
 
 #define EPOCHS_MAX UINT16_MAX
 
@@ -69,4 +70,154 @@ int tes_core_epochs_init(struct tes_core *core)
 uint64_t tes_core_epoch(const struct tes_core *core)
 {
 	return core->config.epoch;
+}
+
+/*
+ * recall.c - what owners may still bring from lives before this one
+ *
+ * They come one after the other, some late. What was removed or replaced here
+ * meanwhile must not come back with one of them: such keys are remembered, by
+ * their hash, until so many are known or so much time has passed that what is
+ * not here yet is not taken any more. It is then as if its owner had died.
+ *
+ * All that is evicted comes by here, so a hash costs one line of cache and 11 to
+ * 21 bytes. Each range of hashes has a table that grows by itself: never much at
+ * a time.
+ */
+
+/* Keys: some 16 MiB. */
+#define KEYS_MAX ((size_t)1 << 20)
+/* Of client_ttl_ms, from the first step on. */
+#define TTLS      6u
+#define ROOM_MIN  64u
+#define PART_BITS 6
+
+_Static_assert(1u << PART_BITS == TES_RECALL_PARTS, "the first bits");
+
+/* ---- a table ---- */
+
+/* Where @hash is, or would be; there is room. */
+static uint64_t *place_of_hash(const struct tes_recall_part *part,
+			       uint64_t hash)
+{
+	size_t mask = part->room - 1, i = hash & mask;
+
+	while (part->at[i] && part->at[i] != hash)
+		i = (i + 1) & mask;
+	return &part->at[i];
+}
+
+static bool part_is_full(const struct tes_recall_part *part)
+{
+	return part->n >= part->room / 4 * 3;
+}
+
+static int grow_part(struct tes_recall_part *part)
+{
+	struct tes_recall_part bigger = {
+		.n = part->n,
+		.room = part->room ? 2 * part->room : ROOM_MIN,
+	};
+	size_t i;
+
+	bigger.at = tei_calloc(bigger.room, sizeof(*bigger.at));
+	if (!bigger.at)
+		return -ENOMEM;
+	for (i = 0; i < part->room; i++) {
+		if (part->at[i])
+			*place_of_hash(&bigger, part->at[i]) = part->at[i];
+	}
+	tei_free(part->at);
+	*part = bigger;
+	return 0;
+}
+
+/* ---- all of them ---- */
+
+void tes_core_recall_init(struct tes_core *core)
+{
+	core->recall = (struct tes_recall){.open = true};
+}
+
+void tes_core_recall_fini(struct tes_core *core)
+{
+	size_t i;
+
+	for (i = 0; i < TES_RECALL_PARTS; i++)
+		tei_free(core->recall.part[i].at);
+	core->recall = (struct tes_recall){0};
+}
+
+size_t tes_core_recall_bytes(const struct tes_core *core)
+{
+	size_t bytes = 0, i;
+
+	for (i = 0; i < TES_RECALL_PARTS; i++)
+		bytes += core->recall.part[i].room * sizeof(uint64_t);
+	return bytes;
+}
+
+/* 0 is what a free place holds. */
+static uint64_t hash_to_keep(uint64_t hash)
+{
+	return hash ? hash : 1;
+}
+
+/* -ENOMEM, or there are too many. */
+static int add_hash(struct tes_recall *r, uint64_t hash)
+{
+	struct tes_recall_part *part = &r->part[hash >> (64 - PART_BITS)];
+	uint64_t *place;
+
+	if (r->n == KEYS_MAX || (part_is_full(part) && grow_part(part)))
+		return -ENOMEM;
+	place = place_of_hash(part, hash);
+	if (*place)
+		return 0;
+	*place = hash;
+	part->n++;
+	r->n++;
+	return 0;
+}
+
+void tes_core_renounce(struct tes_core *core, uint64_t hash)
+{
+	if (core->recall.open && add_hash(&core->recall, hash_to_keep(hash)))
+		tes_core_recall_fini(core);
+}
+
+void tes_core_renounce_soon(const struct tes_core *core, uint64_t hash)
+{
+	const struct tes_recall_part *part =
+		&core->recall.part[hash >> (64 - PART_BITS)];
+
+	if (part->room)
+		__builtin_prefetch(&part->at[hash & (part->room - 1)], 1);
+}
+
+void tes_core_renounce_all(struct tes_core *core, struct tes_tenant *t)
+{
+	t->renounced = core->recall.open;
+}
+
+static bool is_renounced(const struct tes_core *core, uint64_t hash)
+{
+	uint64_t kept = hash_to_keep(hash);
+	const struct tes_recall_part *part =
+		&core->recall.part[kept >> (64 - PART_BITS)];
+
+	return part->room && *place_of_hash(part, kept);
+}
+
+bool tes_core_recalls(const struct tes_core *core, const struct tes_tenant *t,
+		      uint64_t hash)
+{
+	return core->recall.open && !t->renounced && !is_renounced(core, hash);
+}
+
+void tes_core_recall_tick(struct tes_core *core)
+{
+	if (core->recall.open && core->now_ms - core->recall.from_ms >
+					 TTLS * core->config.client_ttl_ms)
+		tes_core_recall_fini(core);
 }

@@ -2,7 +2,7 @@
 /*
  * mount.c - segments that owners lend to the pool
  */
-#include "store/core/mount.h"
+#include "store/core/session.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -10,14 +10,12 @@
 
 #include "base/mem.h"
 #include "store/core/codes.h"
-#include "store/core/evictable.h"
-#include "store/core/extent.h"
+#include "store/core/evict.h"
 #include "store/core/object.h"
-#include "store/core/place.h"
-#include "store/core/repair.h"
-#include "store/core/session.h"
+#include "store/core/replica.h"
 #include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/task.h"
 
 #define SEGMENT_MIN 1024u
 

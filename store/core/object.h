@@ -12,11 +12,47 @@
 #include "base/list.h"
 #include "store/core/core.h"
 #include "store/core/policy.h"
-#include "store/core/readers.h"
 #include "store/core/space.h"
+#include "store/core/state.h"
 
-struct tes_group;
+struct tes_core;
+struct tes_extra;
 struct tes_session;
+
+/*
+ * Look-ups that have not been released, by who made them: of two sessions, or of
+ * more, who then are one and release nothing. A session is a number within 16
+ * bits; two that have the same are one, too.
+ */
+#define TES_CORE_READERS      2
+#define TES_CORE_READERS_MANY UINT16_MAX
+struct tes_readers {
+	struct {
+		uint16_t who, n; /* n: 0: free; UINT16_MAX: or more */
+	} at[TES_CORE_READERS];
+};
+
+void tes_core_readers_clear(struct tes_readers *readers);
+void tes_core_readers_add(struct tes_readers *readers,
+			  const struct tes_session *s);
+/* Whether that was the last one. */
+bool tes_core_readers_take(struct tes_readers *readers,
+			   const struct tes_session *s);
+
+/* Objects that are evicted together; there as long as it has members. */
+struct tes_group {
+	struct tei_hash_node node;
+	uint16_t tenant;         /* of all of them */
+	struct tei_list members; /* struct tes_extra */
+	size_t name_len;
+	char name[];
+};
+
+/* -ENOMEM. */
+int tes_core_group_join(struct tes_core *core, struct tes_extra *x,
+			const char *name, size_t len);
+/* Nothing when it is in none. The last one's leave is the group's end. */
+void tes_core_group_leave(struct tes_core *core, struct tes_extra *x);
 
 /* Keys of a batch that are looked up together. */
 #define TES_CORE_GROUP 32
@@ -155,5 +191,18 @@ bool tes_core_object_live(const struct tes_object *o);
  * there. */
 bool tes_core_object_gone(const struct tes_object *o);
 size_t tes_core_object_entries(const struct tes_object *o);
+
+/* watch.h - what those who watch are told */
+
+/* @o, which is READY, has become so or is about to go. */
+void tes_core_told(const struct tes_core *core, const struct tes_object *o,
+		   enum tes_core_news news);
+static inline void tes_core_tell(const struct tes_core *core,
+				 const struct tes_object *o,
+				 enum tes_core_news news)
+{
+	if (core->config.watch)
+		tes_core_told(core, o, news);
+}
 
 #endif

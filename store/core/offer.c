@@ -10,27 +10,21 @@
  * Nobody has looked at the bytes: space that was given to a put which never
  * ended is still the older object's by the owner's directory.
  */
-#include "store/core/offer.h"
+#include "store/core/step.h"
 
 #include <errno.h>
 
 #include "base/mem.h"
-#include "store/core/bury.h"
 #include "store/core/codes.h"
 #include "store/core/epoch.h"
-#include "store/core/evictable.h"
-#include "store/core/extent.h"
+#include "store/core/evict.h"
 #include "store/core/fence.h"
-#include "store/core/group.h"
-#include "store/core/mount.h"
 #include "store/core/object.h"
-#include "store/core/place.h"
-#include "store/core/put.h"
-#include "store/core/recall.h"
+#include "store/core/replica.h"
+#include "store/core/session.h"
 #include "store/core/space.h"
 #include "store/core/state.h"
 #include "store/core/tenant.h"
-#include "store/core/watch.h"
 
 /* One object of an offer. */
 struct offered {

@@ -7,20 +7,21 @@
  * and checksum that the bytes are no longer theirs; who asks an owner later
  * finds no header (bury.c).
  */
-#include "store/core/remove.h"
-
+#include <errno.h>
 #include <string.h>
 
-#include "store/core/bury.h"
+#include "base/mem.h"
 #include "store/core/codes.h"
-#include "store/core/evictable.h"
-#include "store/core/extent.h"
-#include "store/core/mount.h"
+#include "store/core/epoch.h"
+#include "store/core/evict.h"
+#include "store/core/fence.h"
 #include "store/core/object.h"
-#include "store/core/recall.h"
+#include "store/core/replica.h"
+#include "store/core/reply.h"
 #include "store/core/session.h"
 #include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/step.h"
 #include "store/core/tenant.h"
 
 bool tes_core_leased(const struct tes_core *core, const struct tes_object *o)
@@ -152,4 +153,182 @@ void tes_core_on_replica_clear(struct tes_core *core,
 			clear_one(core, tenant, &ev->keys[i],
 				  ev->u.replica_clear.segment, hashes[at]);
 	}
+}
+
+/*
+ * walk.c - removes that look at the whole table
+ *
+ * In slices, one a tick, so that nobody waits for them; what is put meanwhile
+ * may stay or go. The reply comes when the walk is through and owners have
+ * buried what it took out.
+ */
+
+/* More at a time is not worth the memory. */
+#define WALKS_MAX 64
+
+#define REMOVE_COST 4 /* where looking at an object is 1 */
+
+/* What one slice knows. */
+struct slice {
+	struct tes_core *core;
+	struct tes_walk *walk;
+	unsigned int spent;
+};
+
+static void remove_if_meant(struct tei_hash_node *node, void *arg)
+{
+	struct slice *s = arg;
+	struct tes_walk *w = s->walk;
+	struct tes_object *o = TEI_CONTAINER(node, struct tes_object, node);
+
+	s->spent++;
+	if (o->tenant != w->tenant->index || o->state != TES_OBJECT_READY ||
+	    tes_core_object_gone(o) || (o->flags & TES_OBJECT_BUSY) ||
+	    (!w->force && tes_core_leased(s->core, o)))
+		return;
+	if (w->match && !w->match(o->key, o->key_len, w->arg, &s->spent))
+		return;
+	s->core->waiter = w->waiter;
+	if (tes_core_bury_reserve(s->core, o) == 0) {
+		w->removed++;
+		tes_core_renounce(s->core, node->hash);
+		tes_core_bury(s->core, o);
+		s->spent += REMOVE_COST;
+	}
+	s->core->waiter = NULL;
+}
+
+/* It has not seen all yet, and owners are not behind. */
+static bool may_advance(const struct tes_walk *w)
+{
+	return !w->done && w->waiter->graves < TES_CORE_WALK_GRAVES;
+}
+
+/* Walks take turns, so that a long one does not keep the others. */
+void tes_core_walks_tick(struct tes_core *core, unsigned int *budget)
+{
+	for (size_t n = core->n_walks; n && *budget; n--) {
+		struct tes_walk *w =
+			tei_list_entry(core->walks.next, struct tes_walk, link);
+		unsigned int share = *budget / (unsigned int)n + 1;
+
+		tei_list_del(&w->link);
+		tei_list_add_tail(&core->walks, &w->link);
+		while (may_advance(w) && share) {
+			struct slice s = {core, w, 1};
+
+			w->done = !tei_hash_walk(&core->objects, &w->cursor, 1,
+						 remove_if_meant, &s);
+			tes_core_spend(&share, s.spent);
+			tes_core_spend(budget, s.spent);
+		}
+	}
+}
+
+bool tes_core_walking(const struct tes_core *core)
+{
+	tei_list_for_each (link, &core->walks)
+		if (may_advance(tei_list_entry(link, struct tes_walk, link)))
+			return true;
+	return false;
+}
+
+static void end_walk(struct tes_core *core, struct tes_walk *w)
+{
+	tei_list_del(&w->link);
+	core->n_walks--;
+	w->tenant->users--;
+	core->idle_tenants = true;
+	core->heap_bytes -= sizeof(*w);
+	tei_free(w->waiter);
+	tei_free(w);
+}
+
+void tes_core_walks_free(struct tes_core *core)
+{
+	while (!tei_list_empty(&core->walks))
+		end_walk(core, tei_list_entry(core->walks.next, struct tes_walk,
+					      link));
+}
+
+void tes_core_walks_flush(struct tes_core *core, struct tes_actions *out)
+{
+	tei_list_for_each_safe (link, next, &core->walks) {
+		struct tes_walk *w =
+			tei_list_entry(link, struct tes_walk, link);
+		struct tes_action *a;
+
+		if (!w->done || w->waiter->left)
+			continue;
+		if (tes_core_actions_reserve(out, 1) < 0)
+			return;
+		a = tes_core_action_add(out, TES_ACTION_REPLY, w->session);
+		a->cookie = w->cookie;
+		a->u.reply.of = TES_EVENT_REMOVE_ALL;
+		a->u.reply.removed = w->removed;
+		end_walk(core, w);
+	}
+}
+
+/* Whose objects it is about; NULL: there is no such tenant. An operator may
+ * remove what is left of one that has no quota any more. */
+static struct tes_tenant *tenant_of_walk(const struct tes_core *core,
+					 const struct tes_event *ev)
+{
+	const struct tes_session *s;
+
+	if (!ev->session)
+		return tes_core_tenant_find(core, ev->u.remove_all.tenant);
+	s = tes_core_session_find(core, ev->session);
+	return s && s->tenant->registered ? s->tenant : NULL;
+}
+
+/* 0, or why there can be no walk of @session now. */
+static int32_t refuse_walk(const struct tes_core *core, tes_session_id session,
+			   const struct tes_tenant *tenant)
+{
+	if (session && !tes_core_session_find(core, session))
+		return CODE_NO_CLIENT;
+	if (!tenant)
+		return CODE_NO_TENANT;
+	tei_list_for_each (link, &core->walks)
+		if (tei_list_entry(link, struct tes_walk, link)->session ==
+		    session)
+			return CODE_ARGUMENT;
+	return core->n_walks < WALKS_MAX ? CODE_OK : CODE_INTERNAL;
+}
+
+int tes_core_on_remove_all(struct tes_core *core, const struct tes_event *ev,
+			   struct tes_actions *out)
+{
+	struct tes_tenant *tenant = tenant_of_walk(core, ev);
+	int32_t code = refuse_walk(core, ev->session, tenant);
+	struct tes_walk *w = NULL;
+
+	if (!code) {
+		w = tei_calloc(1, sizeof(*w));
+		if (w)
+			w->waiter = tes_core_waiter_new(ev, 0);
+		code = w && w->waiter ? CODE_OK : CODE_INTERNAL;
+	}
+	if (code)
+		tei_free(w);
+	if (code)
+		return tes_core_reply(core, ev, code, out) ? 0 : -ENOMEM;
+	if (ev->session)
+		tes_core_session_seen(core,
+				      tes_core_session_find(core, ev->session));
+	w->session = ev->session;
+	w->tenant = tenant;
+	tenant->users++;
+	w->cookie = ev->cookie;
+	w->force = ev->u.remove_all.force;
+	w->match = ev->u.remove_all.match;
+	if (!w->match)
+		tes_core_renounce_all(core, tenant);
+	w->arg = ev->u.remove_all.arg;
+	tei_list_add_tail(&core->walks, &w->link);
+	core->n_walks++;
+	core->heap_bytes += sizeof(*w);
+	return 0;
 }

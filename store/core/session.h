@@ -8,9 +8,14 @@
 
 #include "base/hash.h"
 #include "base/list.h"
-#include "store/core/bury.h"
 #include "store/core/core.h"
+#include "store/core/fence.h"
+#include "store/core/space.h"
 
+struct tes_actions;
+struct tes_core;
+struct tes_drain;
+struct tes_event;
 struct tes_telling; /* of tell.c */
 struct tes_tenant;
 
@@ -70,5 +75,84 @@ void tes_core_session_end(struct tes_core *core, struct tes_session *s);
 void tes_core_session_free(struct tes_core *core, struct tes_session *s);
 /* Expire by time; settle what gone sessions left. */
 void tes_core_sessions_tick(struct tes_core *core, unsigned int *budget);
+
+/* mount.h - segments that owners lend to the pool */
+
+struct tes_mount {
+	struct tes_space space;
+	struct tes_session *owner;
+	struct tei_list link;      /* owner's mounts */
+	struct tei_list drop_link; /* core's dropping */
+	struct tei_list parked;    /* objects while the owner is suspect */
+	uint64_t serial;           /* grows in mount order */
+	uint64_t base, size;       /* as mounted */
+	uint8_t id[TES_CORE_ID_LEN];
+	bool dropping;
+	uint8_t status;        /* enum tes_core_segment_status */
+	bool offering;         /* what it holds is not all known yet */
+	bool sync_begun;       /* of it a part was told again */
+	struct tei_list syncs; /* core's syncs: it is due */
+	struct tei_list grace; /* core's graces: it goes at leave_ms */
+	uint64_t leave_ms;
+	struct tes_drain *drain; /* that empties it; or NULL */
+	char name[];
+};
+
+/* Not one that is being dropped; NULL: none. */
+struct tes_mount *tes_core_mount_find(const struct tes_core *core,
+				      const uint8_t *id);
+void tes_core_on_mount(struct tes_core *core, const struct tes_event *ev,
+		       struct tes_session *s, struct tes_action *reply);
+void tes_core_on_unmount(struct tes_core *core, const struct tes_event *ev,
+			 struct tes_session *s, struct tes_action *reply);
+/* Its owner is LIVE and it is not being dropped. */
+bool tes_core_mount_live(const struct tes_mount *m);
+/* Something new may be placed there. */
+bool tes_core_mount_takes(const struct tes_mount *m);
+/* Those whose grace is over go. */
+void tes_core_graces_tick(struct tes_core *core);
+/* Some mount that takes something has room for @size bytes when empty. */
+bool tes_core_mounts_hold(const struct tes_core *core, uint64_t size);
+/* Some would, but its owner is silent or has not yet offered all it has. */
+bool tes_core_mounts_to_come(const struct tes_core *core, uint64_t size);
+/* NULL: it is gone, or going. */
+struct tes_mount *tes_core_mount_of(const struct tes_core *core,
+				    uint64_t serial);
+/* Some mount, if it were empty, would have room for an extent of @size. */
+bool tes_core_mounts_fit(struct tes_core *core, uint64_t size);
+/* Start to drop @m: absent from now on, its extents go in ticks. */
+void tes_core_mount_drop(struct tes_core *core, struct tes_mount *m);
+/* Drop extents of dropping mounts, at most *@budget of them. */
+void tes_core_drop_some(struct tes_core *core, unsigned int *budget);
+/* Count @m's bytes as usable (@sign 1) or no longer so (-1). */
+void tes_core_mount_count(struct tes_core *core, const struct tes_mount *m,
+			  int sign);
+
+/* probe.h - owners that may be silent are asked */
+
+/*
+ * Who was asked and has not answered for so long is suspect; how often one is
+ * asked.
+ */
+#define TES_CORE_PROBE_MS       300
+#define TES_CORE_PROBE_EVERY_MS 250
+
+void tes_core_on_report(struct tes_core *core, const struct tes_event *ev);
+void tes_core_on_probed(struct tes_session *s, uint64_t probe);
+/* It has shown that it lives, or cannot be asked any more. */
+void tes_core_probe_cease(struct tes_session *s);
+/* So long since the last step; core->now_ms is set. */
+void tes_core_probes_gap(struct tes_core *core, uint64_t passed_ms);
+/* Who has not answered in time is suspect. */
+void tes_core_probes_tick(struct tes_core *core);
+/* Probes that are due, as far as the arena has room. */
+void tes_core_probes_flush(struct tes_core *core, struct tes_actions *out);
+
+/* news.h - what operators are told of owners */
+
+/* Its state has changed: whoever lends memory is worth a word. */
+void tes_core_news_note(struct tes_core *core, struct tes_session *s);
+/* News that are due, as far as the arena has room. */
+void tes_core_news_flush(struct tes_core *core, struct tes_actions *out);
 
 #endif

@@ -15,9 +15,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash.h"
+#include "base/list.h"
+#include "store/core/core.h"
+
+struct tes_action;
+struct tes_actions;
 struct tes_core;
+struct tes_event;
+struct tes_extent;
 struct tes_mount;
 struct tes_object;
+struct tes_session;
 
 enum tes_task_kind {
 	TES_TASK_USER,   /* somebody may ask about it */
@@ -54,5 +63,139 @@ size_t tes_core_task_slots(const struct tes_core *core);
 void tes_core_task_over(struct tes_core *core, enum tes_task_kind kind,
 			uint64_t cookie, struct tes_object *object,
 			int32_t code);
+
+/*
+ * tasks.h - the tasks there are, and in which state each is
+ *
+ * For the files that make them advance; who only wants copies made: task.h.
+ */
+
+/* Where a copy goes, or what is moved: one mount, any of a name, any at all. */
+struct tes_task_place {
+	uint64_t serial;  /* of a mount, or 0 */
+	const char *name; /* the task's own; or NULL */
+};
+
+struct tes_task {
+	struct tei_hash_node by_number, by_object;
+	struct tei_list link;      /* a list of tes_tasks, by state */
+	struct tei_list at;        /* executor's tasks */
+	struct tei_list unsent;    /* tes_tasks' */
+	struct tes_object *object; /* NULL: it is no more */
+	struct tes_object *copy;   /* there while an executor works on it */
+	struct tes_session *executor;
+	uint64_t number, cookie;
+	uint64_t since_ms, not_before_ms;
+	uint64_t created_ms, updated_ms; /* by the caller's clock */
+	uint16_t attempt;
+	uint8_t kind, state; /* enum tes_task_kind, enum tes_task_state */
+	bool move, assigned;
+	uint16_t tenant; /* who may ask about it */
+	uint8_t lost;    /* more replicas that its object lost meanwhile */
+	uint8_t failed;  /* attempts */
+	uint64_t tries;  /* to find room */
+	int32_t code;
+	uint8_t client[TES_CORE_ID_LEN];
+	char message[TES_CORE_MESSAGE_MAX];
+	size_t bytes; /* of all this */
+	struct tes_task_place source;
+	size_t n_targets, next; /* those before next are done */
+	struct tes_task_place targets[];
+};
+
+struct tes_tasks {
+	struct tei_hash by_number, by_object; /* of objects that have one */
+	struct tei_list pending[2]; /* the second are repairs, which yield */
+	size_t n_pending[2];
+	struct tei_list processing; /* in order of time */
+	struct tei_list broken;     /* PROCESSING: to be given up */
+	struct tei_list leaving;    /* PROCESSING: moved, its readers remain */
+	size_t n_processing;        /* of these three */
+	struct tei_list finished;   /* oldest first */
+	size_t n_finished;
+	struct tei_list unsent;
+	uint64_t number; /* of the last */
+	size_t n_short;  /* objects of that flag */
+	size_t cursor;   /* of the walk that looks for them */
+};
+
+int tes_core_tasks_init(struct tes_core *core);
+void tes_core_tasks_fini(struct tes_core *core);
+/* @number, of something of this master's life, as others know it. */
+void tes_core_id_of(const struct tes_core *core, uint64_t number, uint8_t *id);
+/* False: @id is of another life. */
+bool tes_core_id_number(const struct tes_core *core, const uint8_t *id,
+			uint64_t *number);
+/* The task of @o; NULL: it has none. */
+struct tes_task *tes_core_task_of(const struct tes_core *core,
+				  const struct tes_object *o);
+/* NULL: no such number. */
+struct tes_task *tes_core_task_find(const struct tes_core *core,
+				    const uint8_t *id, uint16_t *attempt);
+/* Of an attempt; 0: what the task is known as. */
+void tes_core_task_id(const struct tes_core *core, const struct tes_task *t,
+		      uint16_t attempt, uint8_t *id);
+/* A new one, about @o: it waits. */
+void tes_core_task_enter(struct tes_core *core, struct tes_task *t,
+			 struct tes_object *o);
+/* It waits (again): to be tried, and not before @wait_ms. */
+void tes_core_task_wait(struct tes_core *core, struct tes_task *t,
+			uint64_t wait_ms);
+/* PROCESSING, in @list of tes_tasks. */
+void tes_core_task_work(struct tes_core *core, struct tes_task *t,
+			struct tei_list *list);
+/* It is over. It has no copy any more, and may be no more itself. */
+void tes_core_task_end(struct tes_core *core, struct tes_task *t, int32_t code);
+/* @o, which is TASKED or SHORT, is being forgotten. */
+void tes_core_task_orphan(struct tes_core *core, struct tes_object *o);
+/* A COPY is being forgotten: no matter why, its task waits again. */
+void tes_core_task_unbuilt(struct tes_core *core,
+			   const struct tes_object *copy);
+/* READY @o takes the place of @old, whose task may be about its key. */
+void tes_core_task_inherit(struct tes_core *core, struct tes_object *old,
+			   struct tes_object *o);
+
+/* copy.h - tasks at work: who copies what to where */
+
+/* Tasks that one owner works on at a time. */
+#define TES_CORE_TASKS_EACH 4
+
+/* Begin with some of those that wait. */
+void tes_core_tasks_choose(struct tes_core *core);
+/* Begin, time out and settle tasks. */
+void tes_core_tasks_tick(struct tes_core *core, unsigned int *budget);
+void tes_core_tasks_flush(struct tes_core *core, struct tes_actions *out);
+/* All that @s works on is to be sent (again). */
+void tes_core_tasks_resend(struct tes_core *core, struct tes_session *s);
+
+/* copied.h - tasks at work: what comes of a copy */
+
+/* The extent with which the replica begins that is to be moved; NULL: none. */
+struct tes_extent *tes_core_task_source(const struct tes_task *t);
+/* One target of @t has its copy. */
+void tes_core_task_copied(struct tes_core *core, struct tes_task *t);
+void tes_core_on_task_done(struct tes_core *core, const struct tes_event *ev,
+			   struct tes_session *s);
+/* Time out and settle. */
+void tes_core_copies_tick(struct tes_core *core, unsigned int *budget);
+/* Give up what @o, which is BUSY, is copied to. -ENOMEM: nothing changed. */
+int tes_core_task_abort(struct tes_core *core, struct tes_object *o);
+
+/* want.h - what clients ask about tasks */
+
+void tes_core_on_task_create(struct tes_core *core, const struct tes_event *ev,
+			     const struct tes_session *s,
+			     struct tes_action *reply);
+void tes_core_on_task_query(struct tes_core *core, const struct tes_event *ev,
+			    const struct tes_session *s,
+			    struct tes_action *reply);
+
+/* repair.h - replicas that were lost with their mount are made again */
+
+/* @o has lost a replica and has others. */
+void tes_core_repair(struct tes_core *core, struct tes_object *o);
+void tes_core_repair_over(struct tes_core *core, int32_t code);
+/* Queue some of those that found no place in the queue. */
+void tes_core_repair_some(struct tes_core *core, unsigned int *budget);
 
 #endif

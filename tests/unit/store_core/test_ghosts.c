@@ -11,7 +11,7 @@
 
 #include "base/chance.h"
 #include "base/fault.h"
-#include "store/core/ghosts.h"
+#include "store/core/policy.h"
 
 #define MANY 200000u
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_probe.c - owners that readers find silent */
 #include "store/core/core.h"
-#include "store/core/probe.h"
+#include "store/core/session.h"
 #include "tests/unit/store_core/rig.h"
 
 /* Session 2 says that the owner with these letters does not answer. */

@@ -11,8 +11,8 @@
  * A replica that was made so and is no longer asked for is given back when the
  * pool fills; eviction comes later, and takes objects as a whole.
  */
-#ifndef STORE_CORE_HEAT_H
-#define STORE_CORE_HEAT_H
+#ifndef STORE_CORE_HOT_H
+#define STORE_CORE_HOT_H
 
 #include <stdbool.h>
 #include <stddef.h>

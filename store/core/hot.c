@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heat.c - dynamic replication: what is read much gets further replicas */
-#include "store/core/heat.h"
+#include "store/core/hot.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "store/core/bury.h"
-#include "store/core/evictable.h"
-#include "store/core/extent.h"
-#include "store/core/mount.h"
+#include "store/core/evict.h"
+#include "store/core/fence.h"
 #include "store/core/object.h"
-#include "store/core/remove.h"
+#include "store/core/replica.h"
+#include "store/core/session.h"
 #include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/step.h"
 #include "store/core/task.h"
 
 #define COOLDOWN_MS 30000u /* from one proposal to the next */
