@@ -205,6 +205,22 @@ static int32_t reserve_copy(struct tes_core *core, struct tes_task *t,
 	return code == CODE_FULL ? note_no_room(core, t) : code;
 }
 
+static bool is_source(const struct tes_task *t, const struct tes_mount *m)
+{
+	return t->source.name ? strcmp(m->name, t->source.name) == 0
+			      : m->serial == t->source.serial;
+}
+
+/* The extent with which the replica begins that is to be moved; NULL: none. */
+static struct tes_extent *find_source(const struct tes_task *t)
+{
+	for (struct tes_extent *e = t->object->extents; e; e = e->next)
+		if (tes_core_extent_there(e) &&
+		    is_source(t, tes_core_extent_mount(e)))
+			return e;
+	return NULL;
+}
+
 /* Begin with @t; LATER, or the code that ends it. */
 static int32_t try_begin(struct tes_core *core, struct tes_task *t)
 {
@@ -219,13 +235,78 @@ static int32_t try_begin(struct tes_core *core, struct tes_task *t)
 	    core->tasks.n_processing >= core->config.tasks_processing_max ||
 	    (o->flags & TES_OBJECT_SUCCEEDED) || !tes_core_object_live(o))
 		return LATER;
-	if (t->move && !tes_core_task_source(t))
+	if (t->move && !find_source(t))
 		return CODE_NO_REPLICA;
 	executor = executor_for(o);
 	return executor ? reserve_copy(core, t, executor) : LATER;
 }
 
 /* ---- to choose ---- */
+
+/* @o has others than @replica; @live: that can be read. */
+static bool is_elsewhere(const struct tes_object *o, uint8_t replica, bool live)
+{
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (e->replica != replica &&
+		    (!live || tes_core_mount_live(tes_core_extent_mount(e))))
+			return true;
+	return false;
+}
+
+/* What it frees may be used again: not so when its mount is to go. */
+static bool keeps_leases(const struct tes_extent *e)
+{
+	return tes_core_extent_mount(e)->status !=
+	       TES_CORE_SEGMENT_GRACEFULLY_UNMOUNTING;
+}
+
+/* Give up what was moved, if it may go now. */
+static void release_source(struct tes_core *core, struct tes_task *t)
+{
+	struct tes_object *o = t->object;
+	struct tes_extent *e = o ? find_source(t) : NULL;
+
+	if (!e) {
+		tes_core_task_end(core, t, o ? CODE_OK : CODE_NOT_FOUND);
+		return;
+	}
+	if (!is_elsewhere(o, e->replica, false)) {
+		/* What was copied is lost: there are as many as before. */
+		if (t->lost)
+			t->lost--;
+		tes_core_task_end(core, t, CODE_NO_SEGMENT);
+		return;
+	}
+	if (!is_elsewhere(o, e->replica, true)) {
+		if (tes_core_is_past(core, t->since_ms,
+				     core->config.client_ttl_ms))
+			tes_core_task_end(core, t, CODE_NO_SEGMENT);
+		return;
+	}
+	if (tes_core_leased(core, o) && keeps_leases(e) &&
+	    !tes_core_is_past(core, t->since_ms, core->config.lease_ttl_ms))
+		return;
+	if (tes_core_bury_reserve(core, o) < 0)
+		return;
+	tes_core_bury_replica(core, o, e->replica);
+	tes_core_task_end(core, t, CODE_OK);
+}
+
+static void end_target(struct tes_core *core, struct tes_task *t)
+{
+	t->tries = t->failed = 0;
+	if (++t->next < t->n_targets)
+		return;
+	if (!t->move) {
+		tes_core_task_end(core, t, CODE_OK);
+		return;
+	}
+	tes_core_hold(core, t->object);
+	tes_core_task_work(core, t, &core->tasks.leaving);
+	if (t->kind == TES_TASK_DRAIN)
+		t->cookie = tes_core_drain_copied(core, t->cookie);
+	release_source(core, t);
+}
 
 static void start_task(struct tes_core *core, struct tes_task *t)
 {
@@ -234,7 +315,7 @@ static void start_task(struct tes_core *core, struct tes_task *t)
 	if (code == CODE_OK || code == LATER)
 		return;
 	if (code == CODE_REPLICA_EXISTS && !t->move)
-		tes_core_task_copied(core, t);
+		end_target(core, t);
 	else
 		tes_core_task_end(core, t, code);
 }
@@ -265,10 +346,100 @@ void tes_core_tasks_choose(struct tes_core *core)
 	choose_tasks(core, LOOKS);
 }
 
+/* It waits since its attempt has ended with @code. */
+static void retry_or_end(struct tes_core *core, struct tes_task *t,
+			 int32_t code)
+{
+	bool again = code == CODE_NO_REPLICA || t->kind == TES_TASK_REPAIR ||
+		     t->kind == TES_TASK_HEAT;
+
+	if (!t->object)
+		code = CODE_NOT_FOUND;
+	else if (again && ++t->failed < FAILURES_MAX) {
+		tes_core_task_wait(core, t, RETRY_MS * t->failed);
+		return;
+	}
+	tes_core_task_end(core, t, code);
+}
+
+/* The attempt has failed; @quiet: nothing of it can arrive any more. Without
+ * memory for fences it is tried again in ticks. */
+static void fail_attempt(struct tes_core *core, struct tes_task *t,
+			 int32_t code, bool quiet)
+{
+	const struct tes_session *writer = t->executor;
+	struct tes_extent *chain;
+
+	if (!quiet && tes_core_fences_reserve(core, t->copy, UINT32_MAX) < 0) {
+		t->code = code;
+		tei_list_del(&t->unsent);
+		tes_core_task_work(core, t, &core->tasks.broken);
+		return;
+	}
+	chain = tes_core_object_forget(core, t->copy);
+	tes_core_chain_fence(core, chain, writer, quiet ? 0 : UINT32_MAX);
+	retry_or_end(core, t, code);
+}
+
+/* What was found broken, or could not be given up for want of memory. */
+static void settle_broken(struct tes_core *core, unsigned int *budget)
+{
+	size_t n = core->tasks.n_processing;
+
+	for (; n && *budget && !tei_list_empty(&core->tasks.broken); n--) {
+		struct tes_task *t = tei_list_entry(core->tasks.broken.next,
+						    struct tes_task, link);
+
+		fail_attempt(core, t, t->code ? t->code : CODE_NO_REPLICA,
+			     false);
+		--*budget;
+	}
+}
+
+static void time_out_copies(struct tes_core *core, unsigned int *budget)
+{
+	while (*budget && !tei_list_empty(&core->tasks.processing)) {
+		struct tes_task *t = tei_list_entry(core->tasks.processing.next,
+						    struct tes_task, link);
+
+		if (!tes_core_is_past(core, t->since_ms,
+				      core->config.task_processing_ms))
+			return;
+		fail_attempt(core, t, CODE_TIMEOUT, false);
+		--*budget;
+	}
+}
+
+static void release_sources(struct tes_core *core, unsigned int *budget)
+{
+	struct tei_list *list = &core->tasks.leaving, turn;
+
+	tei_list_init(&turn);
+	tei_list_splice_tail(&turn, list);
+	while (*budget && !tei_list_empty(&turn)) {
+		struct tei_list *link = tei_list_pop(&turn);
+
+		tei_list_add_tail(list, link);
+		release_source(core,
+			       tei_list_entry(link, struct tes_task, link));
+		--*budget;
+	}
+	tei_list_splice_tail(&turn, list);
+	tei_list_splice_tail(list, &turn);
+}
+
+/* Time out and settle. */
+static void settle_copies(struct tes_core *core, unsigned int *budget)
+{
+	settle_broken(core, budget);
+	time_out_copies(core, budget);
+	release_sources(core, budget);
+}
+
 void tes_core_tasks_tick(struct tes_core *core, unsigned int *budget)
 {
 	tes_core_repair_some(core, budget);
-	tes_core_copies_tick(core, budget);
+	settle_copies(core, budget);
 	if (core->tasks.n_pending[0] || core->tasks.n_pending[1])
 		choose_tasks(core, core->config.step_objects);
 }
@@ -370,121 +541,7 @@ void tes_core_tasks_flush(struct tes_core *core, struct tes_actions *out)
 
 /* ---- the end of a move ---- */
 
-static bool is_source(const struct tes_task *t, const struct tes_mount *m)
-{
-	return t->source.name ? strcmp(m->name, t->source.name) == 0
-			      : m->serial == t->source.serial;
-}
-
-struct tes_extent *tes_core_task_source(const struct tes_task *t)
-{
-	for (struct tes_extent *e = t->object->extents; e; e = e->next)
-		if (tes_core_extent_there(e) &&
-		    is_source(t, tes_core_extent_mount(e)))
-			return e;
-	return NULL;
-}
-
-/* @o has others than @replica; @live: that can be read. */
-static bool is_elsewhere(const struct tes_object *o, uint8_t replica, bool live)
-{
-	for (const struct tes_extent *e = o->extents; e; e = e->next)
-		if (e->replica != replica &&
-		    (!live || tes_core_mount_live(tes_core_extent_mount(e))))
-			return true;
-	return false;
-}
-
-/* What it frees may be used again: not so when its mount is to go. */
-static bool keeps_leases(const struct tes_extent *e)
-{
-	return tes_core_extent_mount(e)->status !=
-	       TES_CORE_SEGMENT_GRACEFULLY_UNMOUNTING;
-}
-
-/* Give up what was moved, if it may go now. */
-static void release_source(struct tes_core *core, struct tes_task *t)
-{
-	struct tes_object *o = t->object;
-	struct tes_extent *e = o ? tes_core_task_source(t) : NULL;
-
-	if (!e) {
-		tes_core_task_end(core, t, o ? CODE_OK : CODE_NOT_FOUND);
-		return;
-	}
-	if (!is_elsewhere(o, e->replica, false)) {
-		/* What was copied is lost: there are as many as before. */
-		if (t->lost)
-			t->lost--;
-		tes_core_task_end(core, t, CODE_NO_SEGMENT);
-		return;
-	}
-	if (!is_elsewhere(o, e->replica, true)) {
-		if (tes_core_is_past(core, t->since_ms,
-				     core->config.client_ttl_ms))
-			tes_core_task_end(core, t, CODE_NO_SEGMENT);
-		return;
-	}
-	if (tes_core_leased(core, o) && keeps_leases(e) &&
-	    !tes_core_is_past(core, t->since_ms, core->config.lease_ttl_ms))
-		return;
-	if (tes_core_bury_reserve(core, o) < 0)
-		return;
-	tes_core_bury_replica(core, o, e->replica);
-	tes_core_task_end(core, t, CODE_OK);
-}
-
-void tes_core_task_copied(struct tes_core *core, struct tes_task *t)
-{
-	t->tries = t->failed = 0;
-	if (++t->next < t->n_targets)
-		return;
-	if (!t->move) {
-		tes_core_task_end(core, t, CODE_OK);
-		return;
-	}
-	tes_core_hold(core, t->object);
-	tes_core_task_work(core, t, &core->tasks.leaving);
-	if (t->kind == TES_TASK_DRAIN)
-		t->cookie = tes_core_drain_copied(core, t->cookie);
-	release_source(core, t);
-}
-
 /* ---- failure ---- */
-
-/* It waits since its attempt has ended with @code. */
-static void failed(struct tes_core *core, struct tes_task *t, int32_t code)
-{
-	bool again = code == CODE_NO_REPLICA || t->kind == TES_TASK_REPAIR ||
-		     t->kind == TES_TASK_HEAT;
-
-	if (!t->object)
-		code = CODE_NOT_FOUND;
-	else if (again && ++t->failed < FAILURES_MAX) {
-		tes_core_task_wait(core, t, RETRY_MS * t->failed);
-		return;
-	}
-	tes_core_task_end(core, t, code);
-}
-
-/* The attempt has failed; @quiet: nothing of it can arrive any more. Without
- * memory for fences it is tried again in ticks. */
-static void fail_attempt(struct tes_core *core, struct tes_task *t,
-			 int32_t code, bool quiet)
-{
-	const struct tes_session *writer = t->executor;
-	struct tes_extent *chain;
-
-	if (!quiet && tes_core_fences_reserve(core, t->copy, UINT32_MAX) < 0) {
-		t->code = code;
-		tei_list_del(&t->unsent);
-		tes_core_task_work(core, t, &core->tasks.broken);
-		return;
-	}
-	chain = tes_core_object_forget(core, t->copy);
-	tes_core_chain_fence(core, chain, writer, quiet ? 0 : UINT32_MAX);
-	failed(core, t, code);
-}
 
 int tes_core_task_abort(struct tes_core *core, struct tes_object *o)
 {
@@ -584,7 +641,7 @@ void tes_core_on_task_done(struct tes_core *core, const struct tes_event *ev,
 		code = CODE_REPLICA_EXISTS;
 	if (!code) {
 		join_copy(core, t, ev);
-		tes_core_task_copied(core, t);
+		end_target(core, t);
 	} else {
 		if (ev->u.task_done.status && ev->u.task_done.message)
 			snprintf(t->message, sizeof(t->message), "%s",
@@ -595,57 +652,3 @@ void tes_core_on_task_done(struct tes_core *core, const struct tes_event *ev,
 }
 
 /* ---- in time ---- */
-
-/* What was found broken, or could not be given up for want of memory. */
-static void settle_broken(struct tes_core *core, unsigned int *budget)
-{
-	size_t n = core->tasks.n_processing;
-
-	for (; n && *budget && !tei_list_empty(&core->tasks.broken); n--) {
-		struct tes_task *t = tei_list_entry(core->tasks.broken.next,
-						    struct tes_task, link);
-
-		fail_attempt(core, t, t->code ? t->code : CODE_NO_REPLICA,
-			     false);
-		--*budget;
-	}
-}
-
-static void time_out_copies(struct tes_core *core, unsigned int *budget)
-{
-	while (*budget && !tei_list_empty(&core->tasks.processing)) {
-		struct tes_task *t = tei_list_entry(core->tasks.processing.next,
-						    struct tes_task, link);
-
-		if (!tes_core_is_past(core, t->since_ms,
-				      core->config.task_processing_ms))
-			return;
-		fail_attempt(core, t, CODE_TIMEOUT, false);
-		--*budget;
-	}
-}
-
-static void release_sources(struct tes_core *core, unsigned int *budget)
-{
-	struct tei_list *list = &core->tasks.leaving, turn;
-
-	tei_list_init(&turn);
-	tei_list_splice_tail(&turn, list);
-	while (*budget && !tei_list_empty(&turn)) {
-		struct tei_list *link = tei_list_pop(&turn);
-
-		tei_list_add_tail(list, link);
-		release_source(core,
-			       tei_list_entry(link, struct tes_task, link));
-		--*budget;
-	}
-	tei_list_splice_tail(&turn, list);
-	tei_list_splice_tail(list, &turn);
-}
-
-void tes_core_copies_tick(struct tes_core *core, unsigned int *budget)
-{
-	settle_broken(core, budget);
-	time_out_copies(core, budget);
-	release_sources(core, budget);
-}

@@ -29,6 +29,44 @@
 #define AT_A_TIME         4u
 #define LEAVING_AT_A_TIME 16u
 
+/* Between two walks when one was in vain, of a job and of who leaves. */
+#define JOB_PAUSE_MS     500u
+#define LEAVING_PAUSE_MS 50u
+/* Extents that are looked at when a task is over. */
+#define LOOKS 64u
+/* Targets that cost as much as an extent to look at. */
+#define TARGETS_EACH 8u
+/* A task's cookie: whether it is parting, the drain's number, and the index of
+ * the source. */
+#define SOURCE_BITS 16
+#define PARTING     ((uint64_t)1 << 63)
+
+_Static_assert(TES_CORE_MOUNTS_MAX <= 1u << SOURCE_BITS, "sources of a drain");
+
+static struct tes_drain *drain_at(struct tei_list *link)
+{
+	return tei_list_entry(link, struct tes_drain, link);
+}
+
+static struct tes_drain *find_in(const struct tei_list *list, uint64_t number)
+{
+	tei_list_for_each (link, list)
+		if (drain_at(link)->number == number)
+			return drain_at(link);
+	return NULL;
+}
+
+/* NULL: it is none any more. */
+static struct tes_drain *find_drain(const struct tes_core *core,
+				    uint64_t number)
+{
+	struct tes_drain *d = find_in(&core->drains.active, number);
+
+	if (!d)
+		d = find_in(&core->drains.answers, number);
+	return d ? d : find_in(&core->drains.ended, number);
+}
+
 /* NULL: there is no such job. */
 static struct tes_drain *job_of(const struct tes_core *core, const uint8_t *id)
 {
@@ -36,8 +74,51 @@ static struct tes_drain *job_of(const struct tes_core *core, const uint8_t *id)
 	uint64_t number;
 
 	if (id && tes_core_id_number(core, id, &number))
-		d = tes_core_drain_find(core, number);
+		d = find_drain(core, number);
 	return d && !d->leaving ? d : NULL;
+}
+
+static const char *failure_text(const struct tes_drain *d)
+{
+	if (d->state != TES_DRAIN_FAILED)
+		return "";
+	switch (d->code) {
+	case CODE_NO_SEGMENT:
+		return d->lost ? "a segment has gone before it was empty"
+			       : "the targets have gone";
+	case CODE_FULL:
+		return "no target has room";
+	case CODE_TIMEOUT:
+		return "it took too long";
+	case CODE_CHECKSUM:
+		return "copies do not agree with their checksums";
+	default:
+		return "what is left cannot be copied";
+	}
+}
+
+static void describe_drain(const struct tes_core *core,
+			   const struct tes_drain *d,
+			   struct tes_core_drain *out)
+{
+	*out = (struct tes_core_drain){
+		.state = d->state,
+		.code = d->state == TES_DRAIN_FAILED ? d->code : CODE_OK,
+		.created_ms = d->created_ms,
+		.updated_ms = d->updated_ms,
+		.total = d->total,
+		.moved = d->moved,
+		.moved_bytes = d->moved_bytes,
+		.active = d->active,
+		.failed = d->failed,
+		.blocked = d->blocked,
+		.left = d->left,
+		.segments = d->names,
+		.n_segments = d->n_names,
+	};
+	if (!d->leaving)
+		tes_core_id_of(core, d->number, out->id);
+	snprintf(out->message, sizeof(out->message), "%s", failure_text(d));
 }
 
 static int32_t query_job(const struct tes_core *core,
@@ -47,8 +128,97 @@ static int32_t query_job(const struct tes_core *core,
 
 	if (!d)
 		return CODE_NO_JOB;
-	tes_core_drain_describe(core, d, out);
+	describe_drain(core, d, out);
 	return CODE_OK;
+}
+
+static void forget_drain(struct tes_core *core, struct tes_drain *d)
+{
+	tei_list_del(&d->link);
+	core->heap_bytes -= d->bytes;
+	tei_free(d);
+}
+
+static void remember_drain(struct tes_core *core, struct tes_drain *d)
+{
+	struct tes_drains *all = &core->drains;
+
+	all->n_active--;
+	tei_list_add_tail(&all->ended, &d->link);
+	if (++all->n_ended <= TES_DRAINS_ENDED)
+		return;
+	all->n_ended--;
+	forget_drain(core, drain_at(all->ended.next));
+}
+
+/* One of its mounts; NULL: it is gone, or not its any more. */
+static struct tes_mount *source_at(const struct tes_core *core,
+				   const struct tes_drain *d, size_t i)
+{
+	struct tes_mount *m = tes_core_mount_of(core, d->sources[i]);
+
+	return m && m->drain == d ? m : NULL;
+}
+
+static void release_mounts(struct tes_core *core, const struct tes_drain *d)
+{
+	bool empty = d->state == TES_DRAIN_SUCCEEDED;
+
+	for (size_t i = 0; i < d->n_sources; i++) {
+		struct tes_mount *m = source_at(core, d, i);
+
+		if (!m)
+			continue;
+		m->drain = NULL;
+		if (m->status == TES_CORE_SEGMENT_DRAINING)
+			m->status = empty ? TES_CORE_SEGMENT_DRAINED
+					  : TES_CORE_SEGMENT_OK;
+	}
+	tes_core_loosen_all(core);
+}
+
+static uint64_t number_of(uint64_t cookie)
+{
+	return (cookie & ~PARTING) >> SOURCE_BITS;
+}
+
+/* Its tasks that no executor has yet. */
+static void drop_waiting(struct tes_core *core, const struct tes_drain *d)
+{
+	uint64_t number = d->number;
+
+	tei_list_for_each_safe (link, next, &core->tasks.pending[0]) {
+		struct tes_task *t =
+			tei_list_entry(link, struct tes_task, link);
+
+		if (t->kind == TES_TASK_DRAIN && number_of(t->cookie) == number)
+			tes_core_task_end(core, t, CODE_TASK);
+	}
+}
+
+static void count_ended(struct tes_core *core, uint8_t state)
+{
+	core->figures.drains_succeeded_total += state == TES_DRAIN_SUCCEEDED;
+	core->figures.drains_failed_total += state == TES_DRAIN_FAILED;
+	core->figures.drains_canceled_total += state == TES_DRAIN_CANCELED;
+}
+
+/* It is over; its mounts are OK again, or empty, or about to go. */
+static void end_drain(struct tes_core *core, struct tes_drain *d, uint8_t state,
+		      int32_t code)
+{
+	d->state = state;
+	d->code = code;
+	d->pass.under_way = false;
+	d->updated_ms = core->last_ms;
+	count_ended(core, state);
+	release_mounts(core, d);
+	drop_waiting(core, d);
+	tei_list_del(&d->link);
+	if (d->leaving)
+		tei_list_add_tail(&core->drains.answers, &d->link);
+	else
+		remember_drain(core, d);
 }
 
 /* Copies that are under way are not stopped: they would only be thrown away. */
@@ -61,8 +231,8 @@ static int32_t cancel_job(struct tes_core *core, const struct tes_event *ev,
 		return CODE_NO_JOB;
 	if (d->state > TES_DRAIN_RUNNING)
 		return CODE_NOT_NOW;
-	tes_core_drain_end(core, d, TES_DRAIN_CANCELED, CODE_OK);
-	tes_core_drain_describe(core, d, out);
+	end_drain(core, d, TES_DRAIN_CANCELED, CODE_OK);
+	describe_drain(core, d, out);
 	return CODE_OK;
 }
 
@@ -254,7 +424,7 @@ static int32_t create_job(struct tes_core *core, const struct tes_event *ev,
 	d->at_a_time = ev->u.drain_create.at_a_time;
 	if (!d->at_a_time)
 		d->at_a_time = AT_A_TIME;
-	tes_core_drain_describe(core, d, out);
+	describe_drain(core, d, out);
 	return CODE_OK;
 }
 
@@ -353,33 +523,6 @@ int tes_core_on_drain(struct tes_core *core, const struct tes_event *ev,
  * else after a pause.
  */
 
-/* Between two walks when one was in vain, of a job and of who leaves. */
-#define JOB_PAUSE_MS     500u
-#define LEAVING_PAUSE_MS 50u
-/* Extents that are looked at when a task is over. */
-#define LOOKS 64u
-/* Targets that cost as much as an extent to look at. */
-#define TARGETS_EACH 8u
-/* A task's cookie: whether it is parting, the drain's number, and the index of
- * the source. */
-#define SOURCE_BITS 16
-#define PARTING     ((uint64_t)1 << 63)
-
-_Static_assert(TES_CORE_MOUNTS_MAX <= 1u << SOURCE_BITS, "sources of a drain");
-
-uint64_t tes_core_drain_number(uint64_t cookie)
-{
-	return (cookie & ~PARTING) >> SOURCE_BITS;
-}
-
-struct tes_mount *tes_core_drain_source(const struct tes_core *core,
-					const struct tes_drain *d, size_t i)
-{
-	struct tes_mount *m = tes_core_mount_of(core, d->sources[i]);
-
-	return m && m->drain == d ? m : NULL;
-}
-
 /* ---- where to ---- */
 
 /* Another replica than that on @source is on the machine of @m. */
@@ -474,7 +617,7 @@ static bool is_ours(const struct tes_core *core, const struct tes_drain *d,
 	const struct tes_task *t = tes_core_task_of(core, o);
 
 	return t && t->kind == TES_TASK_DRAIN &&
-	       tes_core_drain_number(t->cookie) == d->number;
+	       number_of(t->cookie) == d->number;
 }
 
 static bool is_blocked(const struct tes_core *core, const struct tes_drain *d,
@@ -544,7 +687,7 @@ static void look_at_extent(struct tes_core *core, struct tes_drain *d,
 
 static void enter_source(struct tes_core *core, struct tes_drain *d, size_t at)
 {
-	struct tes_mount *m = tes_core_drain_source(core, d, at);
+	struct tes_mount *m = source_at(core, d, at);
 
 	d->pass.at = at;
 	if (m)
@@ -566,7 +709,7 @@ static void begin_pass(struct tes_core *core, struct tes_drain *d)
 static bool is_offering(const struct tes_core *core, const struct tes_drain *d)
 {
 	for (size_t i = 0; i < d->n_sources; i++) {
-		const struct tes_mount *m = tes_core_drain_source(core, d, i);
+		const struct tes_mount *m = source_at(core, d, i);
 
 		if (m && m->offering)
 			return true;
@@ -580,7 +723,7 @@ static void end_planning(struct tes_core *core, struct tes_drain *d)
 	d->left = d->total;
 	d->next_ms = core->now_ms;
 	if (d->leaving && d->left && !has_target(core))
-		tes_core_drain_end(core, d, TES_DRAIN_FAILED, CODE_FULL);
+		end_drain(core, d, TES_DRAIN_FAILED, CODE_FULL);
 }
 
 static void end_pass(struct tes_core *core, struct tes_drain *d)
@@ -601,11 +744,11 @@ static void end_pass(struct tes_core *core, struct tes_drain *d)
 	if (d->left != d->failed || is_offering(core, d))
 		return;
 	if (d->failed)
-		tes_core_drain_end(core, d, TES_DRAIN_FAILED, d->code);
+		end_drain(core, d, TES_DRAIN_FAILED, d->code);
 	else if (d->lost)
-		tes_core_drain_end(core, d, TES_DRAIN_FAILED, CODE_NO_SEGMENT);
+		end_drain(core, d, TES_DRAIN_FAILED, CODE_NO_SEGMENT);
 	else
-		tes_core_drain_end(core, d, TES_DRAIN_SUCCEEDED, CODE_OK);
+		end_drain(core, d, TES_DRAIN_SUCCEEDED, CODE_OK);
 }
 
 static bool has_ended(const struct tes_drain *d)
@@ -635,7 +778,7 @@ static void advance_drain(struct tes_core *core, struct tes_drain *d,
 
 		if (!d->pass.under_way)
 			begin_pass(core, d);
-		m = tes_core_drain_source(core, d, d->pass.at);
+		m = source_at(core, d, d->pass.at);
 		if (m)
 			e = tes_space_next(&m->space, TES_SPACE_DRAIN);
 		else
@@ -658,7 +801,7 @@ static struct tes_extent *replica_on_source(const struct tes_core *core,
 					    const struct tes_object *o,
 					    size_t i)
 {
-	const struct tes_mount *m = tes_core_drain_source(core, d, i);
+	const struct tes_mount *m = source_at(core, d, i);
 
 	if (!o || !m)
 		return NULL;
@@ -670,8 +813,7 @@ static struct tes_extent *replica_on_source(const struct tes_core *core,
 
 uint64_t tes_core_drain_copied(struct tes_core *core, uint64_t cookie)
 {
-	struct tes_drain *d =
-		tes_core_drain_find(core, tes_core_drain_number(cookie));
+	struct tes_drain *d = find_drain(core, number_of(cookie));
 	unsigned int budget = LOOKS;
 
 	if (!d)
@@ -684,8 +826,7 @@ uint64_t tes_core_drain_copied(struct tes_core *core, uint64_t cookie)
 void tes_core_drain_over(struct tes_core *core, uint64_t cookie,
 			 struct tes_object *object, int32_t code)
 {
-	struct tes_drain *d =
-		tes_core_drain_find(core, tes_core_drain_number(cookie));
+	struct tes_drain *d = find_drain(core, number_of(cookie));
 	size_t i = cookie & (((size_t)1 << SOURCE_BITS) - 1);
 	unsigned int budget = LOOKS;
 	struct tes_extent *e;
@@ -712,8 +853,7 @@ static void end_late_drains(struct tes_core *core)
 			tei_list_entry(link, struct tes_drain, link);
 
 		if (d->leaving && d->deadline_ms <= core->now_ms)
-			tes_core_drain_end(core, d, TES_DRAIN_FAILED,
-					   CODE_TIMEOUT);
+			end_drain(core, d, TES_DRAIN_FAILED, CODE_TIMEOUT);
 	}
 }
 
@@ -748,11 +888,6 @@ bool tes_core_drains_busy(const struct tes_core *core)
 	return false;
 }
 
-static struct tes_drain *drain_at(struct tei_list *link)
-{
-	return tei_list_entry(link, struct tes_drain, link);
-}
-
 /* ---- life ---- */
 
 void tes_core_drains_init(struct tes_core *core)
@@ -760,13 +895,6 @@ void tes_core_drains_init(struct tes_core *core)
 	tei_list_init(&core->drains.active);
 	tei_list_init(&core->drains.ended);
 	tei_list_init(&core->drains.answers);
-}
-
-static void forget_drain(struct tes_core *core, struct tes_drain *d)
-{
-	tei_list_del(&d->link);
-	core->heap_bytes -= d->bytes;
-	tei_free(d);
 }
 
 void tes_core_drains_free(struct tes_core *core)
@@ -779,138 +907,9 @@ void tes_core_drains_free(struct tes_core *core)
 			forget_drain(core, drain_at(lists[i]->next));
 }
 
-static struct tes_drain *find_in(const struct tei_list *list, uint64_t number)
-{
-	tei_list_for_each (link, list)
-		if (drain_at(link)->number == number)
-			return drain_at(link);
-	return NULL;
-}
-
-struct tes_drain *tes_core_drain_find(const struct tes_core *core,
-				      uint64_t number)
-{
-	struct tes_drain *d = find_in(&core->drains.active, number);
-
-	if (!d)
-		d = find_in(&core->drains.answers, number);
-	return d ? d : find_in(&core->drains.ended, number);
-}
-
 /* ---- the end ---- */
 
-static void remember_drain(struct tes_core *core, struct tes_drain *d)
-{
-	struct tes_drains *all = &core->drains;
-
-	all->n_active--;
-	tei_list_add_tail(&all->ended, &d->link);
-	if (++all->n_ended <= TES_DRAINS_ENDED)
-		return;
-	all->n_ended--;
-	forget_drain(core, drain_at(all->ended.next));
-}
-
-static void release_mounts(struct tes_core *core, const struct tes_drain *d)
-{
-	bool empty = d->state == TES_DRAIN_SUCCEEDED;
-
-	for (size_t i = 0; i < d->n_sources; i++) {
-		struct tes_mount *m = tes_core_drain_source(core, d, i);
-
-		if (!m)
-			continue;
-		m->drain = NULL;
-		if (m->status == TES_CORE_SEGMENT_DRAINING)
-			m->status = empty ? TES_CORE_SEGMENT_DRAINED
-					  : TES_CORE_SEGMENT_OK;
-	}
-	tes_core_loosen_all(core);
-}
-
-/* Its tasks that no executor has yet. */
-static void drop_waiting(struct tes_core *core, const struct tes_drain *d)
-{
-	uint64_t number = d->number;
-
-	tei_list_for_each_safe (link, next, &core->tasks.pending[0]) {
-		struct tes_task *t =
-			tei_list_entry(link, struct tes_task, link);
-
-		if (t->kind == TES_TASK_DRAIN &&
-		    tes_core_drain_number(t->cookie) == number)
-			tes_core_task_end(core, t, CODE_TASK);
-	}
-}
-
-static void count_ended(struct tes_core *core, uint8_t state)
-{
-	core->figures.drains_succeeded_total += state == TES_DRAIN_SUCCEEDED;
-	core->figures.drains_failed_total += state == TES_DRAIN_FAILED;
-	core->figures.drains_canceled_total += state == TES_DRAIN_CANCELED;
-}
-
-void tes_core_drain_end(struct tes_core *core, struct tes_drain *d,
-			uint8_t state, int32_t code)
-{
-	d->state = state;
-	d->code = code;
-	d->pass.under_way = false;
-	d->updated_ms = core->last_ms;
-	count_ended(core, state);
-	release_mounts(core, d);
-	drop_waiting(core, d);
-	tei_list_del(&d->link);
-	if (d->leaving)
-		tei_list_add_tail(&core->drains.answers, &d->link);
-	else
-		remember_drain(core, d);
-}
-
 /* ---- what is known ---- */
-
-static const char *failure_text(const struct tes_drain *d)
-{
-	if (d->state != TES_DRAIN_FAILED)
-		return "";
-	switch (d->code) {
-	case CODE_NO_SEGMENT:
-		return d->lost ? "a segment has gone before it was empty"
-			       : "the targets have gone";
-	case CODE_FULL:
-		return "no target has room";
-	case CODE_TIMEOUT:
-		return "it took too long";
-	case CODE_CHECKSUM:
-		return "copies do not agree with their checksums";
-	default:
-		return "what is left cannot be copied";
-	}
-}
-
-void tes_core_drain_describe(const struct tes_core *core,
-			     const struct tes_drain *d,
-			     struct tes_core_drain *out)
-{
-	*out = (struct tes_core_drain){
-		.state = d->state,
-		.code = d->state == TES_DRAIN_FAILED ? d->code : CODE_OK,
-		.created_ms = d->created_ms,
-		.updated_ms = d->updated_ms,
-		.total = d->total,
-		.moved = d->moved,
-		.moved_bytes = d->moved_bytes,
-		.active = d->active,
-		.failed = d->failed,
-		.blocked = d->blocked,
-		.left = d->left,
-		.segments = d->names,
-		.n_segments = d->n_names,
-	};
-	if (!d->leaving)
-		tes_core_id_of(core, d->number, out->id);
-	snprintf(out->message, sizeof(out->message), "%s", failure_text(d));
-}
 
 void tes_core_drains_flush(struct tes_core *core, struct tes_actions *out)
 {
@@ -924,7 +923,7 @@ void tes_core_drains_flush(struct tes_core *core, struct tes_actions *out)
 		m = tei_arena_alloc(out->arena, sizeof(*m));
 		if (!m)
 			return;
-		tes_core_drain_describe(core, d, m);
+		describe_drain(core, d, m);
 		a = tes_core_action_add(out, TES_ACTION_REPLY, d->session);
 		a->cookie = d->cookie;
 		a->u.reply.of = TES_EVENT_DRAIN_LEAVE;

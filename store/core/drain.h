@@ -84,18 +84,8 @@ struct tes_drains {
 /* drain.c */
 void tes_core_drains_init(struct tes_core *core);
 void tes_core_drains_free(struct tes_core *core);
-/* NULL: it is none any more. */
-struct tes_drain *tes_core_drain_find(const struct tes_core *core,
-				      uint64_t number);
-/* It is over; its mounts are OK again, or empty, or about to go. */
-void tes_core_drain_end(struct tes_core *core, struct tes_drain *d,
-			uint8_t state, int32_t code);
 /* The replies to owners that may go now. */
 void tes_core_drains_flush(struct tes_core *core, struct tes_actions *out);
-
-void tes_core_drain_describe(const struct tes_core *core,
-			     const struct tes_drain *d,
-			     struct tes_core_drain *out);
 
 /* drain_ask.c */
 /* All events about drains. -ENOMEM: the arena is full. */
@@ -103,16 +93,12 @@ int tes_core_on_drain(struct tes_core *core, const struct tes_event *ev,
 		      struct tes_actions *out);
 
 /* drain_walk.c */
-/* One of its mounts; NULL: it is gone, or not its any more. */
-struct tes_mount *tes_core_drain_source(const struct tes_core *core,
-					const struct tes_drain *d, size_t i);
 /* A task of a drain has ended; @object: NULL when it is no more. */
 void tes_core_drain_over(struct tes_core *core, uint64_t cookie,
 			 struct tes_object *object, int32_t code);
 /* The copy is made, and waits for readers of the source: its new cookie. */
 uint64_t tes_core_drain_copied(struct tes_core *core, uint64_t cookie);
 /* The drain that a task of that kind is of. */
-uint64_t tes_core_drain_number(uint64_t cookie);
 void tes_core_drains_tick(struct tes_core *core, unsigned int *budget);
 bool tes_core_drains_busy(const struct tes_core *core);
 

@@ -17,6 +17,15 @@
 
 #define EPOCHS_MAX UINT16_MAX
 
+/* Keys: some 16 MiB. */
+#define KEYS_MAX ((size_t)1 << 20)
+/* Of client_ttl_ms, from the first step on. */
+#define TTLS      6u
+#define ROOM_MIN  64u
+#define PART_BITS 6
+
+_Static_assert(1u << PART_BITS == TES_RECALL_PARTS, "the first bits");
+
 static uint16_t add_epoch(struct tes_core *core, uint64_t epoch)
 {
 	struct tes_epoch *grown;
@@ -84,15 +93,6 @@ uint64_t tes_core_epoch(const struct tes_core *core)
  * 21 bytes. Each range of hashes has a table that grows by itself: never much at
  * a time.
  */
-
-/* Keys: some 16 MiB. */
-#define KEYS_MAX ((size_t)1 << 20)
-/* Of client_ttl_ms, from the first step on. */
-#define TTLS      6u
-#define ROOM_MIN  64u
-#define PART_BITS 6
-
-_Static_assert(1u << PART_BITS == TES_RECALL_PARTS, "the first bits");
 
 /* ---- a table ---- */
 

@@ -33,14 +33,28 @@
  * in no list. They come back in steps.
  */
 
-bool tes_core_pinned(const struct tes_core *core, const struct tes_object *o)
+/* Of an eviction, where looking at an object costs 1 (some 40 ns). */
+#define EVICT_COST 8
+/* Of each extent but the first that goes with it. */
+#define EXTENT_COST 3
+/* Members of a group that go with the one that was chosen. */
+#define GROUP_MAX 32
+#define FREED_MAX 8
+/* Of those that may be evicted again: how many a start takes in at once. */
+#define TAKE_IN 64
+/* Of those whose pin is over: how many a tick takes in. */
+#define END_PINS 64
+
+/* Softly pinned now. */
+static bool is_pinned(const struct tes_core *core, const struct tes_object *o)
 {
 	const struct tes_extra *x = tes_core_object_extra(o);
 
 	return x && x->pin_until_ms > core->now_ms;
 }
 
-uint64_t tes_core_object_room(const struct tes_object *o)
+/* What its extents take. */
+static uint64_t room_of(const struct tes_object *o)
 {
 	uint64_t bytes = 0;
 
@@ -49,13 +63,15 @@ uint64_t tes_core_object_room(const struct tes_object *o)
 	return bytes;
 }
 
-struct tes_object *tes_core_first_pinned(const struct tes_core *core)
+/* Whose pin ends first; some object is pinned. */
+static struct tes_object *first_pinned(const struct tes_core *core)
 {
 	return TEI_CONTAINER(tei_heap_top(&core->pins), struct tes_extra, pin)
 		->object;
 }
 
-void tes_core_take_out(struct tes_core *core, struct tes_object *o)
+/* Out of whatever list its link is in; from none to the one where it belongs. */
+static void take_out(struct tes_core *core, struct tes_object *o)
 {
 	struct tes_extra *x = tes_core_object_extra(o);
 
@@ -65,12 +81,12 @@ void tes_core_take_out(struct tes_core *core, struct tes_object *o)
 		tei_heap_remove(&core->pins, &x->pin);
 }
 
-void tes_core_put_back(struct tes_core *core, struct tes_object *o)
+static void put_back(struct tes_core *core, struct tes_object *o)
 {
 	if (o->flags &
 	    (TES_OBJECT_HARD | TES_OBJECT_SHELTERED | TES_OBJECT_BUSY))
 		return;
-	if (tes_core_pinned(core, o)) {
+	if (is_pinned(core, o)) {
 		struct tes_extra *x = tes_core_object_extra(o);
 		int rc = tei_heap_add(&core->pins, &x->pin, x->pin_until_ms);
 
@@ -85,21 +101,21 @@ void tes_core_put_back(struct tes_core *core, struct tes_object *o)
 
 void tes_core_evictable(struct tes_core *core, struct tes_object *o)
 {
-	tes_policy_add(tes_core_policy_of(core, o), &o->policy,
-		       tes_core_object_room(o), o->node.hash);
-	tes_core_take_out(core, o);
+	tes_policy_add(tes_core_policy_of(core, o), &o->policy, room_of(o),
+		       o->node.hash);
+	take_out(core, o);
 	/* One that never goes is not counted as one that goes later. */
-	if (tes_core_pinned(core, o) && !(o->flags & TES_OBJECT_HARD)) {
+	if (is_pinned(core, o) && !(o->flags & TES_OBJECT_HARD)) {
 		tes_core_object_extra(o)->pinned = true;
 		core->figures.soft_pinned++;
 	}
-	tes_core_put_back(core, o);
+	put_back(core, o);
 }
 
 void tes_core_unevictable(struct tes_core *core, struct tes_object *o)
 {
 	tes_policy_removed(tes_core_policy_of(core, o), &o->policy);
-	tes_core_take_out(core, o);
+	take_out(core, o);
 }
 
 void tes_core_touch(struct tes_core *core, struct tes_object *o)
@@ -111,14 +127,14 @@ void tes_core_shelter(struct tes_core *core, struct tes_object *o)
 {
 	o->flags |= TES_OBJECT_SHELTERED;
 	if (!(o->flags & TES_OBJECT_LEASED))
-		tes_core_take_out(core, o);
+		take_out(core, o);
 }
 
 void tes_core_hold(struct tes_core *core, struct tes_object *o)
 {
 	o->flags |= TES_OBJECT_BUSY;
 	if (!(o->flags & TES_OBJECT_LEASED))
-		tes_core_take_out(core, o);
+		take_out(core, o);
 }
 
 void tes_core_unpark(struct tes_core *core, struct tes_object *o)
@@ -126,8 +142,8 @@ void tes_core_unpark(struct tes_core *core, struct tes_object *o)
 	o->flags &= (uint16_t)~TES_OBJECT_SHELTERED;
 	if ((o->flags & TES_OBJECT_LEASED) || o->policy.queued)
 		return;
-	tes_core_take_out(core, o);
-	tes_core_put_back(core, o);
+	take_out(core, o);
+	put_back(core, o);
 }
 
 void tes_core_unhold(struct tes_core *core, struct tes_object *o)
@@ -151,7 +167,7 @@ void tes_core_lease(struct tes_core *core, struct tes_object *o,
 		return;
 	o->flags |= TES_OBJECT_LEASED;
 	o->read_until_ms = until;
-	tes_core_take_out(core, o);
+	take_out(core, o);
 	tei_list_add_tail(&core->leased, &o->link);
 }
 
@@ -160,11 +176,12 @@ void tes_core_unlease(struct tes_core *core, struct tes_object *o)
 	if (o->weak_until_ms < o->read_until_ms)
 		o->weak_until_ms = o->read_until_ms;
 	o->flags &= (uint16_t)~TES_OBJECT_LEASED;
-	tes_core_take_out(core, o);
-	tes_core_put_back(core, o);
+	take_out(core, o);
+	put_back(core, o);
 }
 
-bool tes_core_lease_over(const struct tes_core *core)
+/* The first of the leases is over. */
+static bool lease_ended(const struct tes_core *core)
 {
 	return !tei_list_empty(&core->leased) &&
 	       tes_core_object_at(core->leased.next)->read_until_ms <=
@@ -173,46 +190,34 @@ bool tes_core_lease_over(const struct tes_core *core)
 
 static void end_leases(struct tes_core *core, unsigned int *budget)
 {
-	while (*budget && tes_core_lease_over(core)) {
+	while (*budget && lease_ended(core)) {
 		tes_core_unlease(core, tes_core_object_at(core->leased.next));
 		--*budget;
 	}
 }
 
-void tes_core_take_in(struct tes_core *core, unsigned int *budget)
+/* Those whose owner is back, and those whose lease is over. */
+static void take_in(struct tes_core *core, unsigned int *budget)
 {
 	for (; *budget && !tei_list_empty(&core->back); --*budget)
-		tes_core_put_back(
-			core, tes_core_object_at(tei_list_pop(&core->back)));
+		put_back(core, tes_core_object_at(tei_list_pop(&core->back)));
 	end_leases(core, budget);
 }
 
-unsigned int tes_core_end_pins(struct tes_core *core, unsigned int n)
+/* At most @n whose pin is over are as others again; how many. */
+static unsigned int end_pins(struct tes_core *core, unsigned int n)
 {
 	unsigned int i = 0;
 
-	while (i < n && core->pins.n &&
-	       !tes_core_pinned(core, tes_core_first_pinned(core))) {
-		struct tes_object *o = tes_core_first_pinned(core);
+	while (i < n && core->pins.n && !is_pinned(core, first_pinned(core))) {
+		struct tes_object *o = first_pinned(core);
 
-		tes_core_take_out(core, o);
-		tes_core_put_back(core, o);
+		take_out(core, o);
+		put_back(core, o);
 		i++;
 	}
 	return i;
 }
-
-/* Of an eviction, where looking at an object costs 1 (some 40 ns). */
-#define EVICT_COST 8
-/* Of each extent but the first that goes with it. */
-#define EXTENT_COST 3
-/* Members of a group that go with the one that was chosen. */
-#define GROUP_MAX 32
-#define FREED_MAX 8
-/* Of those that may be evicted again: how many a start takes in at once. */
-#define TAKE_IN 64
-/* Of those whose pin is over: how many a tick takes in. */
-#define END_PINS 64
 
 /* For whom to evict, and mounts on which that has freed something. */
 struct freed {
@@ -255,13 +260,13 @@ static void evict_one(struct tes_core *core, struct tes_object *o,
 {
 	f->cost += cost_of(o);
 	core->figures.evicted_objects_total++;
-	core->figures.evicted_bytes_total += tes_core_object_room(o);
+	core->figures.evicted_bytes_total += room_of(o);
 	tes_policy_evicted(tes_core_policy_of(core, o), &o->policy,
 			   o->node.hash);
 	/* Without a checksum readers could not tell what took its place. */
 	if ((o->flags & TES_OBJECT_NO_CRC) && tes_core_may_bury(o) &&
 	    tes_core_bury_reserve(core, o) == 0) {
-		f->later += tes_core_object_room(o);
+		f->later += room_of(o);
 		tes_core_bury(core, o);
 		return;
 	}
@@ -276,7 +281,7 @@ static bool may_follow(const struct tes_core *core, const struct tes_object *o)
 	return o->state == TES_OBJECT_READY &&
 	       !(o->flags & (TES_OBJECT_LEASED | TES_OBJECT_HARD |
 			     TES_OBJECT_SHELTERED | TES_OBJECT_BUSY)) &&
-	       !tes_core_pinned(core, o) && tes_core_object_live(o);
+	       !is_pinned(core, o) && tes_core_object_live(o);
 }
 
 /* One object, and some of its group. */
@@ -311,7 +316,7 @@ static void park_object(struct tes_core *core, struct tes_object *o)
 
 	while (e && tes_core_extent_mount(e) == m)
 		e = e->next;
-	tes_core_take_out(core, o);
+	take_out(core, o);
 	tei_list_add_tail(e ? &core->parked : &m->parked, &o->link);
 }
 
@@ -374,8 +379,7 @@ static void restore_aside(struct tes_core *core, struct freed *f)
 		return;
 	}
 	while (!tei_list_empty(&f->pinned))
-		tes_core_put_back(core,
-				  tes_core_object_at(tei_list_pop(&f->pinned)));
+		put_back(core, tes_core_object_at(tei_list_pop(&f->pinned)));
 	while (!tei_list_empty(&f->aside)) {
 		struct tes_object *o = tes_core_object_at(f->aside.prev);
 
@@ -407,7 +411,7 @@ static bool evict_victim(struct tes_core *core, struct tes_tenant *t,
 		return false;
 	}
 	if (f->need && !may_help(f, o)) {
-		tes_core_take_out(core, o);
+		take_out(core, o);
 		tei_list_add_tail(&f->aside, &o->link);
 		return false;
 	}
@@ -419,10 +423,10 @@ static bool evict_victim(struct tes_core *core, struct tes_tenant *t,
  * False: nothing was freed. */
 static bool evict_pinned(struct tes_core *core, struct freed *f)
 {
-	struct tes_object *o = tes_core_first_pinned(core);
+	struct tes_object *o = first_pinned(core);
 
 	if ((f->of && f->of->index != o->tenant) || !may_help(f, o)) {
-		tes_core_take_out(core, o);
+		take_out(core, o);
 		tei_list_add_tail(&f->pinned, &o->link);
 		return false;
 	}
@@ -434,7 +438,7 @@ void tes_core_evict_begin(struct tes_core *core)
 {
 	unsigned int some = TAKE_IN;
 
-	tes_core_take_in(core, &some);
+	take_in(core, &some);
 	core->effort = TES_CORE_EFFORT * core->config.step_objects;
 }
 
@@ -453,7 +457,7 @@ static bool evict_unpinned(struct tes_core *core, struct freed *f)
 				return true;
 		}
 		some = TAKE_IN;
-		tes_core_take_in(core, &some);
+		take_in(core, &some);
 	} while (core->effort && choose_payer(core, f));
 	return false;
 }
@@ -469,7 +473,7 @@ static bool evict_any(struct tes_core *core, struct freed *f)
 	do
 		if (evict_unpinned(core, f))
 			return true;
-	while (core->effort && tes_core_end_pins(core, TAKE_IN));
+	while (core->effort && end_pins(core, TAKE_IN));
 	while (core->config.evict_soft_pinned && core->effort && core->pins.n) {
 		tes_core_spend(&core->effort, EVICT_COST);
 		if (evict_pinned(core, f)) {
@@ -546,7 +550,7 @@ uint32_t tes_core_retry_ms(const struct tes_core *core)
 
 	if (!core->effort)
 		return 1; /* the next step looks on */
-	if (!tei_list_empty(&core->leased) && !tes_core_lease_over(core))
+	if (!tei_list_empty(&core->leased) && !lease_ended(core))
 		wait = tes_core_object_at(core->leased.next)->read_until_ms -
 		       core->now_ms;
 	if (core->pins.n &&
@@ -579,8 +583,8 @@ void tes_core_evict_tick(struct tes_core *core, unsigned int *budget)
 	struct freed f = {.n = 0};
 	struct tes_tenant *t;
 
-	tes_core_take_in(core, budget);
-	(void)tes_core_end_pins(core, END_PINS);
+	take_in(core, budget);
+	(void)end_pins(core, END_PINS);
 	if (!core->evicting && is_above(core, core->config.high_watermark, 0)) {
 		core->evicting = true;
 		core->figures.evictions_attempted_total++;
@@ -619,6 +623,6 @@ bool tes_core_short(const struct tes_core *core)
 
 bool tes_core_evict_busy(const struct tes_core *core)
 {
-	return core->evicting || tes_core_lease_over(core) ||
+	return core->evicting || lease_ended(core) ||
 	       !tei_list_empty(&core->back);
 }

@@ -27,11 +27,6 @@ static inline struct tes_policy *tes_core_policy_of(const struct tes_core *core,
 {
 	return &tes_core_tenant_of(core, o)->policy;
 }
-/* What its extents take. */
-uint64_t tes_core_object_room(const struct tes_object *o);
-/* Out of whatever list its link is in; from none to the one where it belongs. */
-void tes_core_take_out(struct tes_core *core, struct tes_object *o);
-void tes_core_put_back(struct tes_core *core, struct tes_object *o);
 /* @o has just become READY, without link: where it belongs. */
 void tes_core_evictable(struct tes_core *core, struct tes_object *o);
 /* @o goes: out of what eviction knows. */
@@ -46,21 +41,11 @@ void tes_core_shelter(struct tes_core *core, struct tes_object *o);
 void tes_core_hold(struct tes_core *core, struct tes_object *o);
 /* Nothing happens when it is not BUSY. */
 void tes_core_unhold(struct tes_core *core, struct tes_object *o);
-/* Softly pinned now. */
-bool tes_core_pinned(const struct tes_core *core, const struct tes_object *o);
 /* A read lease from now on. */
 void tes_core_lease(struct tes_core *core, struct tes_object *o,
 		    const struct tes_session *s);
 /* It is over, or its readers are done: what is left yields to eviction. */
 void tes_core_unlease(struct tes_core *core, struct tes_object *o);
-/* The first of the leases is over. */
-bool tes_core_lease_over(const struct tes_core *core);
-/* Whose pin ends first; some object is pinned. */
-struct tes_object *tes_core_first_pinned(const struct tes_core *core);
-/* Those whose owner is back, and those whose lease is over. */
-void tes_core_take_in(struct tes_core *core, unsigned int *budget);
-/* At most @n whose pin is over are as others again; how many. */
-unsigned int tes_core_end_pins(struct tes_core *core, unsigned int n);
 
 /* evict.h - which object goes when space is short */
 

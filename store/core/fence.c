@@ -24,6 +24,9 @@
 #include "store/core/space.h"
 #include "store/core/state.h"
 
+/* Of one burial, so that its message fits a frame. */
+#define GRAVES_MAX 65536u
+
 static struct tes_fence *fence_at(struct tei_list *link)
 {
 	return tei_list_entry(link, struct tes_fence, link);
@@ -36,8 +39,9 @@ static struct tei_list *ages_of(struct tes_core *core,
 	return f->burial ? &core->burials : &core->fences;
 }
 
-struct tes_fence *tes_core_fence_new(struct tes_core *core,
-				     struct tes_session *owner, bool burial)
+/* A new one, to be sent to @owner. NULL: no memory. */
+static struct tes_fence *create_fence(struct tes_core *core,
+				      struct tes_session *owner, bool burial)
 {
 	struct tes_fence *f = tei_calloc(1, sizeof(*f));
 
@@ -73,7 +77,7 @@ static struct tes_fence *fence_for(struct tes_core *core,
 		    memcmp(f->writer, writer, sizeof(f->writer)) == 0)
 			return f;
 	}
-	f = tes_core_fence_new(core, owner, false);
+	f = create_fence(core, owner, false);
 	if (f)
 		memcpy(f->writer, writer, sizeof(f->writer));
 	return f;
@@ -85,10 +89,22 @@ void tes_core_fence_cease(struct tes_fence *f)
 	tei_list_del(&f->unsent);
 }
 
+static void detach_waiter(struct tes_core *core, struct tes_fence *f)
+{
+	struct tes_waiter *w = f->waiter;
+
+	f->waiter = NULL;
+	if (!w)
+		return;
+	w->graves -= f->graves.n;
+	if (--w->left == 0 && w->armed)
+		tei_list_add_tail(&core->answers, &w->link);
+}
+
 void tes_core_fence_free(struct tes_core *core, struct tes_fence *f)
 {
 	tes_core_fence_cease(f);
-	tes_core_waiter_leave(core, f);
+	detach_waiter(core, f);
 	tes_core_graves_free(core, &f->graves);
 	tei_list_del(&f->link);
 	core->heap_bytes -= sizeof(*f);
@@ -284,9 +300,6 @@ void tes_core_fences_tick(struct tes_core *core, unsigned int *budget)
  * again.
  */
 
-/* Of one burial, so that its message fits a frame. */
-#define GRAVES_MAX 65536u
-
 /* ---- graves ---- */
 
 static int graves_reserve(struct tes_core *core, struct tes_graves *g, size_t n)
@@ -359,18 +372,6 @@ struct tes_waiter *tes_core_waiter_new(const struct tes_event *ev, size_t n)
 	return w;
 }
 
-void tes_core_waiter_leave(struct tes_core *core, struct tes_fence *f)
-{
-	struct tes_waiter *w = f->waiter;
-
-	f->waiter = NULL;
-	if (!w)
-		return;
-	w->graves -= f->graves.n;
-	if (--w->left == 0 && w->armed)
-		tei_list_add_tail(&core->answers, &w->link);
-}
-
 void tes_core_waiter_end(struct tes_core *core, struct tes_actions *out)
 {
 	struct tes_waiter *w = core->waiter;
@@ -393,8 +394,8 @@ void tes_core_waiter_end(struct tes_core *core, struct tes_actions *out)
 void tes_core_bury_excuse(struct tes_core *core, struct tes_session *owner)
 {
 	tei_list_for_each (link, &owner->fences)
-		tes_core_waiter_leave(
-			core, tei_list_entry(link, struct tes_fence, link));
+		detach_waiter(core,
+			      tei_list_entry(link, struct tes_fence, link));
 }
 
 /* ---- burials ---- */
@@ -403,7 +404,7 @@ static struct tes_fence *burial_new(struct tes_core *core,
 				    struct tes_session *owner,
 				    struct tes_waiter *waiter)
 {
-	struct tes_fence *f = tes_core_fence_new(core, owner, true);
+	struct tes_fence *f = create_fence(core, owner, true);
 
 	if (!f)
 		return NULL;

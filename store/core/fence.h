@@ -59,7 +59,6 @@ void tes_core_notice(struct tes_core *core, const struct tes_object *o);
 void tes_core_bury_excuse(struct tes_core *core, struct tes_session *owner);
 /* For a reply with @n statuses. NULL: no memory. */
 struct tes_waiter *tes_core_waiter_new(const struct tes_event *ev, size_t n);
-void tes_core_waiter_leave(struct tes_core *core, struct tes_fence *f);
 /* The event is over: its reply, the last in @out, goes or waits. */
 void tes_core_waiter_end(struct tes_core *core, struct tes_actions *out);
 void tes_core_burials_tick(struct tes_core *core);
@@ -87,9 +86,6 @@ struct tes_fence {
 	struct tes_waiter *waiter; /* not owned; or NULL */
 };
 
-/* A new one, to be sent to @owner. NULL: no memory. */
-struct tes_fence *tes_core_fence_new(struct tes_core *core,
-				     struct tes_session *owner, bool burial);
 /*
  * Give up the BUILDING object @o: its key is free at once, its extents when
  * their owners have confirmed that the writer cannot write any more. -ENOMEM:

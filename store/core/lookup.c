@@ -100,6 +100,32 @@ void tes_core_on_lookup(struct tes_core *core, const struct tes_event *ev,
 	}
 }
 
+/* 1 .. 65534 */
+static uint16_t reader_number(const struct tes_session *s)
+{
+	return (uint16_t)(1 + s->id % (TES_CORE_READERS_MANY - 1));
+}
+
+/* Whether that was the last one. */
+static bool remove_reader(struct tes_readers *readers,
+			  const struct tes_session *s)
+{
+	uint16_t who = reader_number(s);
+	bool taken = false, left = false;
+
+	for (size_t i = 0; i < TES_CORE_READERS; i++) {
+		uint16_t *n = &readers->at[i].n;
+
+		/* More than can be counted end by time. */
+		if (*n && *n < UINT16_MAX && readers->at[i].who == who) {
+			--*n;
+			taken = true;
+		}
+		left |= *n > 0;
+	}
+	return taken && !left;
+}
+
 void tes_core_on_release(struct tes_core *core, const struct tes_event *ev,
 			 const struct tes_session *s)
 {
@@ -112,7 +138,7 @@ void tes_core_on_release(struct tes_core *core, const struct tes_event *ev,
 		if (!o || o->state != TES_OBJECT_READY ||
 		    o->generation != ev->u.release.generations[i])
 			continue;
-		if (tes_core_readers_take(&o->readers, s) &&
+		if (remove_reader(&o->readers, s) &&
 		    (o->flags & TES_OBJECT_LEASED))
 			tes_core_unlease(core, o);
 	}
@@ -157,12 +183,6 @@ void tes_core_on_size(struct tes_core *core, const struct tes_event *ev,
  * be evicted soon, so their leases may end by time alone.
  */
 
-/* 1 .. 65534 */
-static uint16_t reader_number(const struct tes_session *s)
-{
-	return (uint16_t)(1 + s->id % (TES_CORE_READERS_MANY - 1));
-}
-
 void tes_core_readers_clear(struct tes_readers *readers)
 {
 	memset(readers, 0, sizeof(*readers));
@@ -199,25 +219,6 @@ void tes_core_readers_add(struct tes_readers *readers,
 	} else if (*n < UINT16_MAX) {
 		++*n;
 	}
-}
-
-bool tes_core_readers_take(struct tes_readers *readers,
-			   const struct tes_session *s)
-{
-	uint16_t who = reader_number(s);
-	bool taken = false, left = false;
-
-	for (size_t i = 0; i < TES_CORE_READERS; i++) {
-		uint16_t *n = &readers->at[i].n;
-
-		/* More than can be counted end by time. */
-		if (*n && *n < UINT16_MAX && readers->at[i].who == who) {
-			--*n;
-			taken = true;
-		}
-		left |= *n > 0;
-	}
-	return taken && !left;
 }
 
 /*

@@ -323,13 +323,34 @@ void tes_core_object_unpin(struct tes_core *core, struct tes_extra *x)
 	x->pinned = false;
 }
 
+static size_t group_bytes(const struct tes_group *g)
+{
+	return sizeof(*g) + g->name_len;
+}
+
+/* Nothing when it is in none. The last one's leave is the group's end. */
+static void leave_group(struct tes_core *core, struct tes_extra *x)
+{
+	struct tes_group *g = x->group;
+
+	if (!g)
+		return;
+	x->group = NULL;
+	tei_list_del(&x->link);
+	if (!tei_list_empty(&g->members))
+		return;
+	tei_hash_remove(&core->groups, &g->node);
+	core->heap_bytes -= group_bytes(g);
+	tei_free(g);
+}
+
 void tes_core_object_free(struct tes_core *core, struct tes_object *o)
 {
 	struct tes_extra *x = tes_core_object_extra(o);
 
 	if (x) {
 		tes_core_object_unpin(core, x);
-		tes_core_group_leave(core, x);
+		leave_group(core, x);
 		core->n_extras--;
 	}
 	if (--core->tenants[o->tenant]->objects == 0)
@@ -423,11 +444,6 @@ static struct tes_group *find_group(const struct tes_core *core,
 	return NULL;
 }
 
-static size_t group_bytes(const struct tes_group *g)
-{
-	return sizeof(*g) + g->name_len;
-}
-
 static struct tes_group *create_group(struct tes_core *core, uint16_t tenant,
 				      const char *name, size_t len,
 				      uint64_t hash)
@@ -459,21 +475,6 @@ int tes_core_group_join(struct tes_core *core, struct tes_extra *x,
 	x->group = g;
 	tei_list_add_tail(&g->members, &x->link);
 	return 0;
-}
-
-void tes_core_group_leave(struct tes_core *core, struct tes_extra *x)
-{
-	struct tes_group *g = x->group;
-
-	if (!g)
-		return;
-	x->group = NULL;
-	tei_list_del(&x->link);
-	if (!tei_list_empty(&g->members))
-		return;
-	tei_hash_remove(&core->groups, &g->node);
-	core->heap_bytes -= group_bytes(g);
-	tei_free(g);
 }
 
 /* watch.c - those who watch learn what is there and what is no more */

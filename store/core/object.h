@@ -35,9 +35,6 @@ struct tes_readers {
 void tes_core_readers_clear(struct tes_readers *readers);
 void tes_core_readers_add(struct tes_readers *readers,
 			  const struct tes_session *s);
-/* Whether that was the last one. */
-bool tes_core_readers_take(struct tes_readers *readers,
-			   const struct tes_session *s);
 
 /* Objects that are evicted together; there as long as it has members. */
 struct tes_group {
@@ -51,8 +48,6 @@ struct tes_group {
 /* -ENOMEM. */
 int tes_core_group_join(struct tes_core *core, struct tes_extra *x,
 			const char *name, size_t len);
-/* Nothing when it is in none. The last one's leave is the group's end. */
-void tes_core_group_leave(struct tes_core *core, struct tes_extra *x);
 
 /* Keys of a batch that are looked up together. */
 #define TES_CORE_GROUP 32

@@ -46,7 +46,6 @@ void tes_ghosts_put(struct tes_ghosts *g, uint64_t hash, uint16_t tick,
 bool tes_ghosts_take(struct tes_ghosts *g, uint64_t hash, uint16_t now,
 		     uint16_t *tick, uint8_t *touches);
 /* Start to load what put() and take() of @hash touch. */
-void tes_ghosts_prefetch(const struct tes_ghosts *g, uint64_t hash);
 size_t tes_ghosts_bytes(const struct tes_ghosts *g);
 
 /*

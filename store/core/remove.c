@@ -24,6 +24,11 @@
 #include "store/core/step.h"
 #include "store/core/tenant.h"
 
+/* More at a time is not worth the memory. */
+#define WALKS_MAX 64
+
+#define REMOVE_COST 4 /* where looking at an object is 1 */
+
 bool tes_core_leased(const struct tes_core *core, const struct tes_object *o)
 {
 	return o->weak_until_ms > core->now_ms ||
@@ -162,11 +167,6 @@ void tes_core_on_replica_clear(struct tes_core *core,
  * may stay or go. The reply comes when the walk is through and owners have
  * buried what it took out.
  */
-
-/* More at a time is not worth the memory. */
-#define WALKS_MAX 64
-
-#define REMOVE_COST 4 /* where looking at an object is 1 */
 
 /* What one slice knows. */
 struct slice {

@@ -191,7 +191,8 @@ static bool try_all_mounts(const struct search *s, size_t start,
 	return false;
 }
 
-void tes_core_loosen(struct tes_core *core, struct tes_mount *m)
+/* Something has become free on @m. */
+static void loosen_mount(struct tes_core *core, struct tes_mount *m)
 {
 	for (size_t k = 0; k < 2; k++) {
 		struct tes_tight *t = &core->tight[k];
@@ -412,7 +413,7 @@ void tes_core_extent_free(struct tes_core *core, struct tes_extent *e)
 		core->figures.used_bytes -= e->size;
 	tes_space_give(&m->space, e);
 	if (!m->dropping)
-		tes_core_loosen(core, m);
+		loosen_mount(core, m);
 }
 
 void tes_core_chain_free(struct tes_core *core, struct tes_extent *chain)

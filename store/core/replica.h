@@ -93,8 +93,6 @@ bool tes_core_place_on(struct tes_core *core, struct tes_mount *m,
 		       struct tes_object *o, uint8_t replica);
 /* Nothing is known that keeps @size bytes from being placed on @m. */
 bool tes_core_mount_may_fit(const struct tes_mount *m, uint64_t size);
-/* Something has become free on @m. */
-void tes_core_loosen(struct tes_core *core, struct tes_mount *m);
 /* There are other live mounts than before. */
 void tes_core_loosen_all(struct tes_core *core);
 

@@ -23,6 +23,16 @@
 #include "store/core/task.h"
 #include "store/core/tenant.h"
 
+struct tes_telling {
+	struct tes_telling *next;
+	struct tes_session *owner;
+	size_t n, n_entries;
+	struct tes_core_objects objects;
+};
+
+/* Extents of one step that are told again. */
+#define SYNC_STEP 1024u
+
 int tes_core_actions_reserve(struct tes_actions *out, size_t n)
 {
 	size_t room = out->room ? out->room : 8;
@@ -387,57 +397,12 @@ static void flush_fences(struct tes_core *core, struct tes_actions *out)
 	}
 }
 
-void tes_core_flush(struct tes_core *core, struct tes_actions *out)
+static void resync_owners(struct tes_core *core, const struct tes_object *o)
 {
-	tes_core_tell_flush(core, out);
-	tes_core_notices_flush(core, out);
-	flush_fences(core, out);
-	tes_core_probes_flush(core, out);
-	tes_core_tasks_flush(core, out);
-	tes_core_walks_flush(core, out);
-	tes_core_drains_flush(core, out);
-	tes_core_answers_flush(core, out);
-	tes_core_news_flush(core, out);
-	while (!tei_list_empty(&core->closes)) {
-		struct tes_session *s = tei_list_entry(
-			core->closes.next, struct tes_session, close);
-
-		if (tes_core_actions_reserve(out, 1) < 0)
-			return;
-		tes_core_action_add(out, TES_ACTION_CLOSE, s->id);
-		tei_list_del(&s->close);
-	}
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (tes_core_extent_there(e))
+			tes_core_sync(core, tes_core_extent_mount(e));
 }
-
-/*
- * tell.c - owners are told what was committed to their memory
- *
- * What one step commits goes to each owner as one batch of columns, which
- * nobody answers. Who may have missed some (its connection was lost, or memory
- * was short) is told all that its segment holds again, in steps.
- */
-
-/* Extents of one step that are told again. */
-#define SYNC_STEP 1024u
-
-struct tes_telling {
-	struct tes_telling *next;
-	struct tes_session *owner;
-	size_t n, n_entries;
-	struct tes_core_objects objects;
-};
-
-/* The extents that follow @e in its replica, and itself. */
-static size_t replica_entries(const struct tes_extent *e)
-{
-	size_t n = 1;
-
-	for (; e->next && e->next->replica == e->replica; e = e->next)
-		n++;
-	return n;
-}
-
-/* ---- columns ---- */
 
 /* What few objects have: only where some do. */
 static int extras_init(const struct tes_core *core, struct tes_core_objects *c,
@@ -478,6 +443,16 @@ static int objects_init(const struct tes_core *core, struct tes_core_objects *c,
 			       c->crc && c->attributes
 		       ? extras_init(core, c, n, arena)
 		       : -ENOMEM;
+}
+
+/* The extents that follow @e in its replica, and itself. */
+static size_t replica_entries(const struct tes_extent *e)
+{
+	size_t n = 1;
+
+	for (; e->next && e->next->replica == e->replica; e = e->next)
+		n++;
+	return n;
 }
 
 /* What the column says for one of @t's; mostly the one before was, too. */
@@ -543,47 +518,6 @@ static void objects_add(const struct tes_core *core, struct tes_core_objects *c,
 		c->crc[k] = e->crc;
 		rest -= c->length[k];
 	}
-}
-
-/* Where a replica begins that lies at @owner; NULL: none does. */
-static const struct tes_extent *replica_at(const struct tes_object *o,
-					   const struct tes_session *owner)
-{
-	for (const struct tes_extent *e = o->extents; e; e = e->next)
-		if (tes_core_extent_there(e) &&
-		    tes_core_extent_mount(e)->owner == owner)
-			return e;
-	return NULL;
-}
-
-int tes_core_objects_one(const struct tes_core *core,
-			 const struct tes_object *o,
-			 const struct tes_session *owner,
-			 struct tes_core_objects *out, struct tei_arena *arena)
-{
-	const struct tes_extent *e = replica_at(o, owner);
-
-	*out = (struct tes_core_objects){.n = 0};
-	if (!e)
-		return 0;
-	if (objects_init(core, out, 1, replica_entries(e), arena) < 0)
-		return -ENOMEM;
-	objects_add(core, out, o, e);
-	return 0;
-}
-
-/* ---- what a step has committed ---- */
-
-static void resync_owners(struct tes_core *core, const struct tes_object *o)
-{
-	for (const struct tes_extent *e = o->extents; e; e = e->next)
-		if (tes_core_extent_there(e))
-			tes_core_sync(core, tes_core_extent_mount(e));
-}
-
-void tes_core_committed(struct tes_core *core, struct tes_object *o)
-{
-	core->committed[core->n_committed++] = o;
 }
 
 /* Whom the replica that begins at @e is told to; NULL: nobody listens. */
@@ -655,12 +589,78 @@ static int announce_committed(struct tes_core *core, struct tes_actions *out)
 	return 0;
 }
 
-void tes_core_tell_flush(struct tes_core *core, struct tes_actions *out)
+static void flush_announcements(struct tes_core *core, struct tes_actions *out)
 {
 	if (core->n_committed && announce_committed(core, out) < 0)
 		for (size_t i = 0; i < core->n_committed; i++)
 			resync_owners(core, core->committed[i]);
 	core->n_committed = 0;
+}
+
+void tes_core_flush(struct tes_core *core, struct tes_actions *out)
+{
+	flush_announcements(core, out);
+	tes_core_notices_flush(core, out);
+	flush_fences(core, out);
+	tes_core_probes_flush(core, out);
+	tes_core_tasks_flush(core, out);
+	tes_core_walks_flush(core, out);
+	tes_core_drains_flush(core, out);
+	tes_core_answers_flush(core, out);
+	tes_core_news_flush(core, out);
+	while (!tei_list_empty(&core->closes)) {
+		struct tes_session *s = tei_list_entry(
+			core->closes.next, struct tes_session, close);
+
+		if (tes_core_actions_reserve(out, 1) < 0)
+			return;
+		tes_core_action_add(out, TES_ACTION_CLOSE, s->id);
+		tei_list_del(&s->close);
+	}
+}
+
+/*
+ * tell.c - owners are told what was committed to their memory
+ *
+ * What one step commits goes to each owner as one batch of columns, which
+ * nobody answers. Who may have missed some (its connection was lost, or memory
+ * was short) is told all that its segment holds again, in steps.
+ */
+
+/* ---- columns ---- */
+
+/* Where a replica begins that lies at @owner; NULL: none does. */
+static const struct tes_extent *replica_at(const struct tes_object *o,
+					   const struct tes_session *owner)
+{
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (tes_core_extent_there(e) &&
+		    tes_core_extent_mount(e)->owner == owner)
+			return e;
+	return NULL;
+}
+
+int tes_core_objects_one(const struct tes_core *core,
+			 const struct tes_object *o,
+			 const struct tes_session *owner,
+			 struct tes_core_objects *out, struct tei_arena *arena)
+{
+	const struct tes_extent *e = replica_at(o, owner);
+
+	*out = (struct tes_core_objects){.n = 0};
+	if (!e)
+		return 0;
+	if (objects_init(core, out, 1, replica_entries(e), arena) < 0)
+		return -ENOMEM;
+	objects_add(core, out, o, e);
+	return 0;
+}
+
+/* ---- what a step has committed ---- */
+
+void tes_core_committed(struct tes_core *core, struct tes_object *o)
+{
+	core->committed[core->n_committed++] = o;
 }
 
 /* ---- all again ---- */

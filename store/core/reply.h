@@ -55,7 +55,6 @@ void tes_core_flush(struct tes_core *core, struct tes_actions *out);
 void tes_core_committed(struct tes_core *core, struct tes_object *o);
 /* All that @m holds has to be told again. */
 void tes_core_sync(struct tes_core *core, struct tes_mount *m);
-void tes_core_tell_flush(struct tes_core *core, struct tes_actions *out);
 /*
  * The replica of @o that lies at @owner, as columns of one object. *@out->n is
  * 0: there is none. -ENOMEM: the arena is full.

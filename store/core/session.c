@@ -25,6 +25,8 @@
 #include "store/core/task.h"
 #include "store/core/tenant.h"
 
+#define GAP_MS 200 /* between two steps; ticks come every 100 */
+
 struct tes_session *tes_core_session_find(const struct tes_core *core,
 					  tes_session_id id)
 {
@@ -70,6 +72,22 @@ static struct tes_session *find_client(const struct tes_core *core,
 	return NULL;
 }
 
+static bool lends_memory(const struct tes_session *s)
+{
+	tei_list_for_each (link, &s->mounts)
+		if (!tei_list_entry(link, struct tes_mount, link)->dropping)
+			return true;
+	return false;
+}
+
+/* Its state has changed: whoever lends memory is worth a word. */
+static void note_owner_state(struct tes_core *core, struct tes_session *s)
+{
+	if (!lends_memory(s) || !tei_list_empty(&s->news))
+		return;
+	tei_list_add_tail(&core->news, &s->news);
+}
+
 /* Whether its mounts count follows from the state alone. */
 static void set_state(struct tes_core *core, struct tes_session *s,
 		      enum tes_session_state state)
@@ -78,7 +96,7 @@ static void set_state(struct tes_core *core, struct tes_session *s,
 	bool is = state == TES_SESSION_LIVE;
 
 	if (s->state != state)
-		tes_core_news_note(core, s);
+		note_owner_state(core, s);
 	s->state = (uint8_t)state;
 	if (was == is)
 		return;
@@ -104,7 +122,8 @@ static void move_to_list(struct tei_list *list, struct tes_session *s)
 	tei_list_add_tail(list, &s->age);
 }
 
-void tes_core_session_suspect(struct tes_core *core, struct tes_session *s)
+/* SUSPECT, until the next sign of life. */
+static void suspect_session(struct tes_core *core, struct tes_session *s)
 {
 	if (s->state == TES_SESSION_LIVE)
 		core->figures.suspects++;
@@ -129,12 +148,18 @@ void tes_core_session_seen(struct tes_core *core, struct tes_session *s)
 	make_live(core, s);
 }
 
+/* It has shown that it lives, or cannot be asked any more. */
+static void cancel_probe(struct tes_session *s)
+{
+	tei_list_del(&s->probing);
+}
+
 /* Fences travel where heartbeats come from; before that they are lost. */
 void tes_core_session_beat(struct tes_core *core, struct tes_session *s,
 			   bool fresh)
 {
 	tes_core_session_seen(core, s);
-	tes_core_probe_cease(s);
+	cancel_probe(s);
 	if (s->left || (s->beating && !fresh))
 		return;
 	s->evicted.n = 0;
@@ -150,8 +175,8 @@ void tes_core_session_leave(struct tes_core *core, struct tes_session *s)
 {
 	if (s->left)
 		return;
-	tes_core_session_suspect(core, s);
-	tes_core_probe_cease(s);
+	suspect_session(core, s);
+	cancel_probe(s);
 	s->left = true;
 	s->beating = false;
 	s->evicted.n = 0; /* it will be told all again */
@@ -245,7 +270,7 @@ static void take_over(struct tes_core *core, struct tes_session *s,
 	tei_hash_remove(&core->sessions, &s->by_id);
 	assign_id(core, s, id);
 	make_live(core, s);
-	tes_core_probe_cease(s);
+	cancel_probe(s);
 	s->beating = false;
 	s->evicted.n = 0;
 	tes_core_fences_restart(core, s);
@@ -305,7 +330,7 @@ void tes_core_session_end(struct tes_core *core, struct tes_session *s)
 	tei_hash_remove(&core->sessions, &s->by_id);
 	tei_hash_remove(&core->clients, &s->by_client);
 	tei_hash_remove(&core->lives, &s->by_life);
-	tes_core_probe_cease(s);
+	cancel_probe(s);
 	move_to_list(&core->gone, s);
 	tei_list_add_tail(&core->closes, &s->close);
 	/* The last first: so nothing behind it has to move up. */
@@ -351,7 +376,7 @@ static void expire_sessions(struct tes_core *core)
 
 	while ((s = oldest_session(&core->live)) &&
 	       s->seen_ms + c->suspect_ms <= now) {
-		tes_core_session_suspect(core, s);
+		suspect_session(core, s);
 		move_to_list(&core->silent, s);
 	}
 	while ((s = oldest_session(&core->silent)) &&
@@ -402,8 +427,6 @@ void tes_core_sessions_tick(struct tes_core *core, unsigned int *budget)
  * a gap everybody who was asked has the whole time once more.
  */
 
-#define GAP_MS 200 /* between two steps; ticks come every 100 */
-
 static struct tes_session *session_at(struct tei_list *link)
 {
 	return tei_list_entry(link, struct tes_session, probing);
@@ -445,11 +468,6 @@ void tes_core_on_probed(struct tes_session *s, uint64_t probe)
 		tei_list_del(&s->probing);
 }
 
-void tes_core_probe_cease(struct tes_session *s)
-{
-	tei_list_del(&s->probing);
-}
-
 void tes_core_probes_gap(struct tes_core *core, uint64_t passed_ms)
 {
 	if (passed_ms > GAP_MS)
@@ -468,7 +486,7 @@ void tes_core_probes_tick(struct tes_core *core)
 			return;
 		tei_list_del(&s->probing);
 		core->figures.probes_failed_total++;
-		tes_core_session_suspect(core, s);
+		suspect_session(core, s);
 	}
 }
 
@@ -494,21 +512,6 @@ void tes_core_probes_flush(struct tes_core *core, struct tes_actions *out)
  *
  * What came to nothing within a step is not told: the state at its end is.
  */
-
-static bool lends_memory(const struct tes_session *s)
-{
-	tei_list_for_each (link, &s->mounts)
-		if (!tei_list_entry(link, struct tes_mount, link)->dropping)
-			return true;
-	return false;
-}
-
-void tes_core_news_note(struct tes_core *core, struct tes_session *s)
-{
-	if (!lends_memory(s) || !tei_list_empty(&s->news))
-		return;
-	tei_list_add_tail(&core->news, &s->news);
-}
 
 static void report_owner(const struct tes_core *core, struct tes_session *s,
 			 struct tes_actions *out)

@@ -68,8 +68,6 @@ void tes_core_session_seen(struct tes_core *core, struct tes_session *s);
 void tes_core_session_beat(struct tes_core *core, struct tes_session *s,
 			   bool fresh);
 void tes_core_session_leave(struct tes_core *core, struct tes_session *s);
-/* SUSPECT, until the next sign of life. */
-void tes_core_session_suspect(struct tes_core *core, struct tes_session *s);
 /* GONE: out of the tables at once, its mounts and builds in ticks. */
 void tes_core_session_end(struct tes_core *core, struct tes_session *s);
 void tes_core_session_free(struct tes_core *core, struct tes_session *s);
@@ -139,8 +137,6 @@ void tes_core_mount_count(struct tes_core *core, const struct tes_mount *m,
 
 void tes_core_on_report(struct tes_core *core, const struct tes_event *ev);
 void tes_core_on_probed(struct tes_session *s, uint64_t probe);
-/* It has shown that it lives, or cannot be asked any more. */
-void tes_core_probe_cease(struct tes_session *s);
 /* So long since the last step; core->now_ms is set. */
 void tes_core_probes_gap(struct tes_core *core, uint64_t passed_ms);
 /* Who has not answered in time is suspect. */
@@ -150,8 +146,6 @@ void tes_core_probes_flush(struct tes_core *core, struct tes_actions *out);
 
 /* news.h - what operators are told of owners */
 
-/* Its state has changed: whoever lends memory is worth a word. */
-void tes_core_news_note(struct tes_core *core, struct tes_session *s);
 /* News that are due, as far as the arena has room. */
 void tes_core_news_flush(struct tes_core *core, struct tes_actions *out);
 

@@ -32,6 +32,11 @@
 
 /* ---- the beginning ---- */
 
+#define NUMBER_BITS 48
+
+/* That wait; the walk looks for others below half of it. */
+#define WAITING_MAX 1024u
+
 struct plan {
 	struct tes_object *object;
 	enum tes_task_kind kind;
@@ -107,6 +112,40 @@ size_t tes_core_task_slots(const struct tes_core *core)
 	return n < most ? (size_t)(most - n) : 0;
 }
 
+static size_t *pending_count(struct tes_core *core, const struct tes_task *t)
+{
+	return &core->tasks.n_pending[t->kind == TES_TASK_REPAIR];
+}
+
+static void enter_pending(struct tes_core *core, struct tes_task *t)
+{
+	t->state = TES_TASK_PENDING;
+	t->since_ms = core->now_ms;
+	++*pending_count(core, t);
+	tei_list_add_tail(&core->tasks.pending[t->kind == TES_TASK_REPAIR],
+			  &t->link);
+}
+
+static void attach_object(struct tes_core *core, struct tes_task *t,
+			  struct tes_object *o)
+{
+	t->object = o;
+	o->flags |= TES_OBJECT_TASKED;
+	tei_hash_insert(&core->tasks.by_object, &t->by_object, o->node.hash);
+}
+
+/* A new one, about @o: it waits. */
+static void register_task(struct tes_core *core, struct tes_task *t,
+			  struct tes_object *o)
+{
+	t->number = ++core->tasks.number;
+	t->created_ms = t->updated_ms = core->last_ms;
+	core->heap_bytes += t->bytes;
+	tei_hash_insert(&core->tasks.by_number, &t->by_number, t->number);
+	attach_object(core, t, o);
+	enter_pending(core, t);
+}
+
 static int32_t add_task(struct tes_core *core, const struct plan *plan,
 			struct tes_task **out)
 {
@@ -124,7 +163,7 @@ static int32_t add_task(struct tes_core *core, const struct plan *plan,
 		old->lost = 0;
 		tes_core_task_end(core, old, CODE_TASK);
 	}
-	tes_core_task_enter(core, t, plan->object);
+	register_task(core, t, plan->object);
 	*out = t;
 	return CODE_OK;
 }
@@ -252,8 +291,6 @@ void tes_core_on_task_query(struct tes_core *core, const struct tes_event *ev,
 	snprintf(out->message, sizeof(out->message), "%s", t->message);
 }
 
-#define NUMBER_BITS 48
-
 /* ---- life ---- */
 
 int tes_core_tasks_init(struct tes_core *core)
@@ -380,11 +417,6 @@ struct tes_task *tes_core_task_find(const struct tes_core *core,
 
 /* ---- states ---- */
 
-static size_t *pending_count(struct tes_core *core, const struct tes_task *t)
-{
-	return &core->tasks.n_pending[t->kind == TES_TASK_REPAIR];
-}
-
 /* Out of its list. */
 static void leave_state(struct tes_core *core, struct tes_task *t)
 {
@@ -394,15 +426,6 @@ static void leave_state(struct tes_core *core, struct tes_task *t)
 	else if (t->state == TES_TASK_PROCESSING)
 		core->tasks.n_processing--;
 	t->updated_ms = core->last_ms;
-}
-
-static void enter_pending(struct tes_core *core, struct tes_task *t)
-{
-	t->state = TES_TASK_PENDING;
-	t->since_ms = core->now_ms;
-	++*pending_count(core, t);
-	tei_list_add_tail(&core->tasks.pending[t->kind == TES_TASK_REPAIR],
-			  &t->link);
 }
 
 void tes_core_task_wait(struct tes_core *core, struct tes_task *t,
@@ -423,25 +446,6 @@ void tes_core_task_work(struct tes_core *core, struct tes_task *t,
 	t->since_ms = core->now_ms;
 	core->tasks.n_processing++;
 	tei_list_add_tail(list, &t->link);
-}
-
-static void attach_object(struct tes_core *core, struct tes_task *t,
-			  struct tes_object *o)
-{
-	t->object = o;
-	o->flags |= TES_OBJECT_TASKED;
-	tei_hash_insert(&core->tasks.by_object, &t->by_object, o->node.hash);
-}
-
-void tes_core_task_enter(struct tes_core *core, struct tes_task *t,
-			 struct tes_object *o)
-{
-	t->number = ++core->tasks.number;
-	t->created_ms = t->updated_ms = core->last_ms;
-	core->heap_bytes += t->bytes;
-	tei_hash_insert(&core->tasks.by_number, &t->by_number, t->number);
-	attach_object(core, t, o);
-	enter_pending(core, t);
 }
 
 static void detach_object(struct tes_core *core, struct tes_task *t)
@@ -543,13 +547,23 @@ static const char *failure_text(int32_t code)
 	}
 }
 
-void tes_core_task_over(struct tes_core *core, enum tes_task_kind kind,
-			uint64_t cookie, struct tes_object *object,
-			int32_t code)
+static void count_repair(struct tes_core *core, int32_t code)
+{
+	core->figures.replicas_remade_total += !code;
+	core->figures.replicas_given_up_total += code && code != CODE_TASK;
+}
+
+/*
+ * A task has ended: 0, or the code. @object: NULL when it is no more. May add
+ * tasks, but must not touch objects otherwise. In task.c, by kind.
+ */
+static void notify_task_end(struct tes_core *core, enum tes_task_kind kind,
+			    uint64_t cookie, struct tes_object *object,
+			    int32_t code)
 {
 	switch (kind) {
 	case TES_TASK_REPAIR:
-		tes_core_repair_over(core, code);
+		count_repair(core, code);
 		break;
 	case TES_TASK_DRAIN:
 		tes_core_drain_over(core, cookie, object, code);
@@ -587,7 +601,7 @@ void tes_core_task_end(struct tes_core *core, struct tes_task *t, int32_t code)
 		forget_task(core, t);
 	while (o && lost--)
 		tes_core_repair(core, o);
-	tes_core_task_over(core, kind, cookie, o, code);
+	notify_task_end(core, kind, cookie, o, code);
 }
 
 /*
@@ -598,9 +612,6 @@ void tes_core_task_end(struct tes_core *core, struct tes_task *t, int32_t code)
  * An object that was put with fewer replicas than asked for, since space was
  * short, is as it is: what counts is what it had.
  */
-
-/* That wait; the walk looks for others below half of it. */
-#define WAITING_MAX 1024u
 
 static bool add_repair(struct tes_core *core, struct tes_object *o)
 {
@@ -622,12 +633,6 @@ void tes_core_repair(struct tes_core *core, struct tes_object *o)
 		return;
 	o->flags |= TES_OBJECT_SHORT;
 	core->tasks.n_short++;
-}
-
-void tes_core_repair_over(struct tes_core *core, int32_t code)
-{
-	core->figures.replicas_remade_total += !code;
-	core->figures.replicas_given_up_total += code && code != CODE_TASK;
 }
 
 static void repair_if_short(struct tei_hash_node *node, void *arg)

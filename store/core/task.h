@@ -57,14 +57,6 @@ int32_t tes_core_task_add(struct tes_core *core,
 size_t tes_core_task_slots(const struct tes_core *core);
 
 /*
- * A task has ended: 0, or the code. @object: NULL when it is no more. May add
- * tasks, but must not touch objects otherwise. In task.c, by kind.
- */
-void tes_core_task_over(struct tes_core *core, enum tes_task_kind kind,
-			uint64_t cookie, struct tes_object *object,
-			int32_t code);
-
-/*
  * tasks.h - the tasks there are, and in which state each is
  *
  * For the files that make them advance; who only wants copies made: task.h.
@@ -135,9 +127,6 @@ struct tes_task *tes_core_task_find(const struct tes_core *core,
 /* Of an attempt; 0: what the task is known as. */
 void tes_core_task_id(const struct tes_core *core, const struct tes_task *t,
 		      uint16_t attempt, uint8_t *id);
-/* A new one, about @o: it waits. */
-void tes_core_task_enter(struct tes_core *core, struct tes_task *t,
-			 struct tes_object *o);
 /* It waits (again): to be tried, and not before @wait_ms. */
 void tes_core_task_wait(struct tes_core *core, struct tes_task *t,
 			uint64_t wait_ms);
@@ -170,14 +159,9 @@ void tes_core_tasks_resend(struct tes_core *core, struct tes_session *s);
 
 /* copied.h - tasks at work: what comes of a copy */
 
-/* The extent with which the replica begins that is to be moved; NULL: none. */
-struct tes_extent *tes_core_task_source(const struct tes_task *t);
 /* One target of @t has its copy. */
-void tes_core_task_copied(struct tes_core *core, struct tes_task *t);
 void tes_core_on_task_done(struct tes_core *core, const struct tes_event *ev,
 			   struct tes_session *s);
-/* Time out and settle. */
-void tes_core_copies_tick(struct tes_core *core, unsigned int *budget);
 /* Give up what @o, which is BUSY, is copied to. -ENOMEM: nothing changed. */
 int tes_core_task_abort(struct tes_core *core, struct tes_object *o);
 
@@ -194,7 +178,6 @@ void tes_core_on_task_query(struct tes_core *core, const struct tes_event *ev,
 
 /* @o has lost a replica and has others. */
 void tes_core_repair(struct tes_core *core, struct tes_object *o);
-void tes_core_repair_over(struct tes_core *core, int32_t code);
 /* Queue some of those that found no place in the queue. */
 void tes_core_repair_some(struct tes_core *core, unsigned int *budget);
 
