@@ -286,9 +286,9 @@ static void release_source(struct tes_core *core, struct tes_task *t)
 	if (tes_core_leased(core, o) && keeps_leases(e) &&
 	    !tes_core_is_past(core, t->since_ms, core->config.lease_ttl_ms))
 		return;
-	if (tes_core_bury_reserve(core, o) < 0)
+	if (tes_core_bury_reserve(core, o, NULL) < 0)
 		return;
-	tes_core_bury_replica(core, o, e->replica);
+	tes_core_bury_replica(core, o, e->replica, NULL);
 	tes_core_task_end(core, t, CODE_OK);
 }
 
@@ -598,11 +598,11 @@ static int32_t check_copy(const struct tes_task *t, const struct tes_event *ev)
 }
 
 /* The copy is one more replica. */
-static void join_copy(struct tes_core *core, struct tes_task *t,
-		      const struct tes_event *ev)
+static void join_copy(struct tes_step *step, struct tes_task *t)
 {
+	struct tes_core *core = step->core;
 	bool bare = t->object->flags & TES_OBJECT_NO_CRC;
-	const uint32_t *crcs = ev->u.task_done.crcs;
+	const uint32_t *crcs = step->ev->u.task_done.crcs;
 	struct tes_object *o = t->object;
 	struct tes_extent *chain =
 		tes_core_replica_cut(core, t->copy, t->copy->extents->replica);
@@ -615,15 +615,24 @@ static void join_copy(struct tes_core *core, struct tes_task *t,
 	(void)tes_core_object_forget(core, t->copy);
 	tes_core_replica_join(o, chain, tes_core_replica_free(o));
 	tes_core_unpark(core, o);
-	if (core->committed)
-		tes_core_committed(core, o);
+	if (step->committed)
+		tes_core_commit(step, o);
 	else
-		tes_core_sync(core, tes_core_extent_mount(chain));
+		tes_core_resync(core, tes_core_extent_mount(chain));
 }
 
-void tes_core_on_task_done(struct tes_core *core, const struct tes_event *ev,
-			   struct tes_session *s)
+/* Without room for the announcement its owner is resynced. */
+int tes_core_prepare_task_done(struct tes_step *step)
 {
+	(void)tes_core_commits_reserve(step, 1);
+	return 0;
+}
+
+int tes_core_on_task_done(struct tes_step *step)
+{
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	const struct tes_session *s = step->session;
 	uint16_t attempt = 0;
 	struct tes_task *t = NULL;
 	int32_t code = ev->u.task_done.status;
@@ -633,14 +642,14 @@ void tes_core_on_task_done(struct tes_core *core, const struct tes_event *ev,
 		t = tes_core_task_find(core, ev->u.task_done.id, &attempt);
 	if (!t || t->attempt != attempt || t->executor != s) {
 		core->figures.tasks_late_total++;
-		return;
+		return 0;
 	}
 	if (!code)
 		code = check_copy(t, ev);
 	if (!code && tes_core_replica_free(t->object) == TES_CORE_REPLICAS_MAX)
 		code = CODE_REPLICA_EXISTS;
 	if (!code) {
-		join_copy(core, t, ev);
+		join_copy(step, t);
 		end_target(core, t);
 	} else {
 		if (ev->u.task_done.status && ev->u.task_done.message)
@@ -649,6 +658,7 @@ void tes_core_on_task_done(struct tes_core *core, const struct tes_event *ev,
 		fail_attempt(core, t, code, quiet);
 	}
 	tes_core_tasks_choose(core);
+	return 0;
 }
 
 /* ---- in time ---- */

@@ -19,6 +19,7 @@
 #include "store/core/fence.h"
 #include "store/core/hot.h"
 #include "store/core/object.h"
+#include "store/core/remove.h"
 #include "store/core/replica.h"
 #include "store/core/reply.h"
 #include "store/core/session.h"
@@ -29,8 +30,11 @@
 
 /* A step this long after the one before: this master was stalled itself; less
  * when suspect_ms is short. */
-#define STALL_MS         1000
-#define STALL_MIN_MS     250
+#define STALL_MS     1000
+#define STALL_MIN_MS 250
+/* A gap between two steps, whose ticks come every 100 ms, in which probes were
+ * not looked at. */
+#define GAP_MS           200
 #define STEP_OBJECTS     1024
 #define STEP_OBJECTS_MAX (1u << 20)
 
@@ -61,7 +65,7 @@ static void init_lists(struct tes_core *core)
 	tei_list_init(&core->left);
 	tei_list_init(&core->gone);
 	tei_list_init(&core->closes);
-	tei_list_init(&core->news);
+	tei_list_init(&core->changed);
 	tei_list_init(&core->unprobed);
 	tei_list_init(&core->probed);
 	tei_list_init(&core->fences);
@@ -73,7 +77,9 @@ static void init_lists(struct tes_core *core)
 	tei_list_init(&core->dropping);
 	tei_list_init(&core->graces);
 	tei_list_init(&core->walks);
-	tes_core_drains_init(core);
+	tei_list_init(&core->drains.active);
+	tei_list_init(&core->drains.ended);
+	tei_list_init(&core->drains.answers);
 }
 
 int tes_core_create(const struct tes_core_config *config, struct tes_core **out)
@@ -188,7 +194,7 @@ void tes_core_destroy(struct tes_core *core)
 	tei_slab_fini(&core->extents);
 	tes_core_walks_free(core);
 	tes_core_tenants_free(core);
-	tes_core_bury_fini(core);
+	tes_core_answers_free(core);
 	tei_free(core->epochs);
 	tes_core_blocks_fini(core);
 	tei_free(core->mounts);
@@ -221,20 +227,20 @@ static void advance_clock(struct tes_core *core, uint64_t now_ms)
 		core->stalled_ms += passed;
 	core->last_ms = now_ms;
 	core->now_ms = now_ms - core->stalled_ms;
-	tes_core_probes_gap(core, passed);
+	if (passed > GAP_MS)
+		core->gap_ms = core->now_ms;
 }
 
-static void handle_tick(struct tes_core *core, struct tes_actions *out)
+static int handle_tick(struct tes_step *step)
 {
+	struct tes_core *core = step->core;
 	unsigned int drop = core->config.step_objects, settle = drop,
 		     discard = drop, evict = drop, walk = drop, task = drop,
 		     drain = drop;
 
 	tes_core_graces_tick(core);
-	tes_core_burials_tick(core);
 	tes_core_fences_tick(core, &discard);
 	tes_core_drop_some(core, &drop);
-	tes_core_probes_tick(core);
 	tes_core_sessions_tick(core, &settle);
 	tes_core_evict_tick(core, &evict);
 	tes_core_walks_tick(core, &walk);
@@ -242,200 +248,171 @@ static void handle_tick(struct tes_core *core, struct tes_actions *out)
 	tes_core_tasks_tick(core, &task);
 	tes_core_heat_tick(core);
 	tes_core_recall_tick(core);
-	tes_core_sync_some(core, out);
+	tes_core_resync_tick(core, step->out);
 	tes_core_tenants_tick(core);
-}
-
-/* Events without a reply; those of sessions that are no more are late. */
-static void handle_note(struct tes_core *core, const struct tes_event *ev,
-			struct tes_session *s)
-{
-	if (!s)
-		return;
-	if (ev->type == TES_EVENT_LEAVE) {
-		tes_core_session_leave(core, s);
-		return;
-	}
-	tes_core_session_seen(core, s);
-	if (ev->type == TES_EVENT_HEARTBEAT)
-		tes_core_session_beat(core, s, ev->u.heartbeat.fresh);
-	else if (ev->type == TES_EVENT_RELEASE)
-		tes_core_on_release(core, ev, s);
-	else if (ev->type == TES_EVENT_FENCED)
-		tes_core_on_fenced(core, ev, s);
-	else if (ev->type == TES_EVENT_REPORT)
-		tes_core_on_report(core, ev);
-	else if (ev->type == TES_EVENT_PROBED)
-		tes_core_on_probed(s, ev->u.probed.probe);
-	else if (ev->type == TES_EVENT_TASK_DONE)
-		tes_core_on_task_done(core, ev, s);
-}
-
-static bool is_batch(enum tes_event_type type)
-{
-	return type != TES_EVENT_MOUNT && type != TES_EVENT_UNMOUNT &&
-	       type != TES_EVENT_TASK_QUERY;
-}
-
-/* Of the tenant's. What it has begun it may end, whatever became of it. */
-static bool names_keys(enum tes_event_type type)
-{
-	return is_batch(type) && type != TES_EVENT_PUT_END &&
-	       type != TES_EVENT_OFFER;
-}
-
-static int32_t check_request(const struct tes_core *core,
-			     const struct tes_event *ev,
-			     const struct tes_session *s)
-{
-	if (!s)
-		return CODE_NO_CLIENT;
-	if (ev->type == TES_EVENT_OFFER && !ev->n)
-		return CODE_OK; /* only to say that it was the last */
-	if (is_batch(ev->type) &&
-	    (!ev->keys || !ev->n || ev->n > TES_CORE_BATCH_MAX))
-		return CODE_ARGUMENT;
-	if (names_keys(ev->type) && !s->tenant->registered)
-		return CODE_NO_TENANT;
-	if (ev->type == TES_EVENT_PUT_START)
-		return tes_core_how_valid(core, ev->u.put_start.how);
-	return CODE_OK;
-}
-
-static void call_handler(struct tes_core *core, const struct tes_event *ev,
-			 struct tes_session *s, struct tes_action *reply,
-			 struct tes_starts *starts)
-{
-	switch (ev->type) {
-	case TES_EVENT_MOUNT:
-		tes_core_on_mount(core, ev, s, reply);
-		break;
-	case TES_EVENT_UNMOUNT:
-		tes_core_on_unmount(core, ev, s, reply);
-		break;
-	case TES_EVENT_PUT_START:
-		tes_core_on_put_start(core, ev, s, reply, starts);
-		break;
-	case TES_EVENT_PUT_END:
-		tes_core_on_put_end(core, ev, s, reply);
-		break;
-	case TES_EVENT_LOOKUP:
-		tes_core_on_lookup(core, ev, s, reply);
-		break;
-	case TES_EVENT_EXIST:
-		tes_core_on_exist(core, ev, s, reply);
-		break;
-	case TES_EVENT_SIZE:
-		tes_core_on_size(core, ev, s, reply);
-		break;
-	case TES_EVENT_REPLICA_CLEAR:
-		tes_core_on_replica_clear(core, ev, s, reply);
-		break;
-	case TES_EVENT_REMOVE:
-		tes_core_on_remove(core, ev, s, reply);
-		break;
-	case TES_EVENT_OFFER:
-		tes_core_on_offer(core, ev, s, reply);
-		break;
-	case TES_EVENT_TASK_CREATE:
-		tes_core_on_task_create(core, ev, s, reply);
-		break;
-	case TES_EVENT_TASK_QUERY:
-		tes_core_on_task_query(core, ev, s, reply);
-		break;
-	default:
-		assert(!"an event without reply");
-	}
-}
-
-/* Whether its reply may have to wait for burials. */
-static bool may_wait(enum tes_event_type type)
-{
-	return type == TES_EVENT_PUT_END || type == TES_EVENT_REMOVE ||
-	       type == TES_EVENT_REPLICA_CLEAR;
-}
-
-static int handle_request(struct tes_core *core, const struct tes_event *ev,
-			  struct tes_session *s, struct tes_actions *out)
-{
-	int32_t code = check_request(core, ev, s);
-	struct tes_starts starts;
-	struct tes_action *reply;
-
-	if (!code && ev->type == TES_EVENT_PUT_START &&
-	    tes_core_starts_init(core, &starts, ev, s, out->arena) < 0)
-		return -ENOMEM;
-	if (!code && ev->type == TES_EVENT_PUT_END) {
-		core->committed = tei_arena_alloc(
-			out->arena, ev->n * sizeof(struct tes_object *));
-		if (!core->committed)
-			return -ENOMEM;
-	}
-	reply = tes_core_reply(core, ev, code, out);
-	if (!reply)
-		return -ENOMEM;
-	if (s)
-		tes_core_session_seen(core, s);
-	if (code)
-		return 0;
-	if (may_wait(ev->type))
-		core->waiting = ev;
-	call_handler(core, ev, s, reply, &starts);
-	tes_core_waiter_end(core, out);
 	return 0;
 }
 
-static int handle_event(struct tes_core *core, const struct tes_event *ev,
-			struct tes_actions *out)
+struct event_row {
+	/* Before the reply: refuses by step->code, and takes from the arena
+	 * what the handler needs. Or NULL. */
+	int (*prepare)(struct tes_step *step);
+	int (*handle)(struct tes_step *step);
+	unsigned int flags; /* enum tes_step_flags */
+};
+
+#define REQUEST (TES_STEP_ANSWERED | TES_STEP_SIGN_OF_LIFE)
+#define NOTE    (TES_STEP_NOTE | TES_STEP_SIGN_OF_LIFE)
+#define BATCH   (REQUEST | TES_STEP_KEYS | TES_STEP_TENANT | TES_STEP_STATUS)
+
+/*
+ * An end of a put names keys that the session has begun with: it may end them
+ * whatever became of its tenant. An owner may offer what other tenants have.
+ */
+static const struct event_row rows[] = {
+	/* Sessions. */
+	[TES_EVENT_JOIN] = {NULL, tes_core_on_join, 0},
+	[TES_EVENT_HEARTBEAT] = {NULL, tes_core_on_heartbeat, NOTE},
+	[TES_EVENT_LEAVE] = {NULL, tes_core_on_leave, TES_STEP_NOTE},
+	[TES_EVENT_REPORT] = {NULL, tes_core_on_report, NOTE},
+	[TES_EVENT_PROBED] = {NULL, tes_core_on_probed, NOTE},
+	/* Their memory. */
+	[TES_EVENT_MOUNT] = {NULL, tes_core_on_mount, REQUEST},
+	[TES_EVENT_UNMOUNT] = {NULL, tes_core_on_unmount, REQUEST},
+	[TES_EVENT_OFFER] = {NULL, tes_core_on_offer,
+			     REQUEST | TES_STEP_KEYS | TES_STEP_MAY_BE_EMPTY |
+				     TES_STEP_STATUS},
+	[TES_EVENT_FENCED] = {NULL, tes_core_on_fenced, NOTE},
+	/* Objects. */
+	[TES_EVENT_PUT_START] = {tes_core_prepare_put_start,
+				 tes_core_on_put_start,
+				 BATCH | TES_STEP_PLACES},
+	[TES_EVENT_PUT_END] = {tes_core_prepare_put_end, tes_core_on_put_end,
+			       REQUEST | TES_STEP_KEYS | TES_STEP_STATUS},
+	[TES_EVENT_LOOKUP] = {NULL, tes_core_on_lookup,
+			      BATCH | TES_STEP_PLACES | TES_STEP_SIZES |
+				      TES_STEP_CHECKSUMS},
+	[TES_EVENT_RELEASE] = {NULL, tes_core_on_release, NOTE},
+	[TES_EVENT_EXIST] = {NULL, tes_core_on_exist, BATCH},
+	[TES_EVENT_SIZE] = {NULL, tes_core_on_size, BATCH | TES_STEP_SIZES},
+	[TES_EVENT_REMOVE] = {NULL, tes_core_on_remove, BATCH},
+	[TES_EVENT_REPLICA_CLEAR] = {NULL, tes_core_on_replica_clear, BATCH},
+	[TES_EVENT_REMOVE_ALL] = {NULL, tes_core_on_remove_all, 0},
+	/* Tasks and drains. */
+	[TES_EVENT_TASK_CREATE] = {NULL, tes_core_on_task_create,
+				   REQUEST | TES_STEP_KEYS | TES_STEP_TENANT |
+					   TES_STEP_TASK},
+	[TES_EVENT_TASK_QUERY] = {NULL, tes_core_on_task_query,
+				  REQUEST | TES_STEP_TASK},
+	[TES_EVENT_TASK_DONE] = {tes_core_prepare_task_done,
+				 tes_core_on_task_done, NOTE},
+	[TES_EVENT_DRAIN_CREATE] = {NULL, tes_core_on_drain_create,
+				    TES_STEP_ANSWERED | TES_STEP_ANYBODY |
+					    TES_STEP_DRAIN},
+	[TES_EVENT_DRAIN_QUERY] = {NULL, tes_core_on_drain_query,
+				   TES_STEP_ANSWERED | TES_STEP_ANYBODY |
+					   TES_STEP_DRAIN},
+	[TES_EVENT_DRAIN_CANCEL] = {NULL, tes_core_on_drain_cancel,
+				    TES_STEP_ANSWERED | TES_STEP_ANYBODY |
+					    TES_STEP_DRAIN},
+	[TES_EVENT_DRAIN_LEAVE] = {NULL, tes_core_on_drain_leave, 0},
+	/* Time. */
+	[TES_EVENT_MAKE_ROOM] = {NULL, tes_core_on_make_room, 0},
+	[TES_EVENT_TICK] = {NULL, handle_tick, 0},
+};
+
+/* Why the request is refused; CODE_OK: it is not. */
+static int32_t check_request(const struct tes_step *step)
 {
-	switch (ev->type) {
-	case TES_EVENT_TICK:
-		handle_tick(core, out);
+	const struct tes_event *ev = step->ev;
+
+	if (step->flags & TES_STEP_ANYBODY)
+		return CODE_OK;
+	if (!step->session)
+		return CODE_NO_CLIENT;
+	if (!ev->n && (step->flags & TES_STEP_MAY_BE_EMPTY))
+		return CODE_OK;
+	if ((step->flags & TES_STEP_KEYS) &&
+	    (!ev->keys || !ev->n || ev->n > TES_CORE_BATCH_MAX))
+		return CODE_ARGUMENT;
+	if ((step->flags & TES_STEP_TENANT) &&
+	    !step->session->tenant->registered)
+		return CODE_NO_TENANT;
+	return CODE_OK;
+}
+
+static int handle_request(struct tes_step *step, const struct event_row *row)
+{
+	int rc = 0;
+
+	step->code = check_request(step);
+	if (!step->code && row->prepare)
+		rc = row->prepare(step);
+	if (rc == 0)
+		rc = tes_core_reply(step);
+	if (rc < 0)
+		return rc;
+	if (step->session && (step->flags & TES_STEP_SIGN_OF_LIFE))
+		tes_core_session_seen(step->core, step->session);
+	if (step->code)
 		return 0;
-	case TES_EVENT_MAKE_ROOM:
-		tes_core_make_room(core, ev->n);
-		return 0;
-	case TES_EVENT_JOIN:
-		return tes_core_on_join(core, ev, out);
-	case TES_EVENT_REMOVE_ALL:
-		return tes_core_on_remove_all(core, ev, out);
-	case TES_EVENT_DRAIN_CREATE:
-	case TES_EVENT_DRAIN_QUERY:
-	case TES_EVENT_DRAIN_CANCEL:
-	case TES_EVENT_DRAIN_LEAVE:
-		return tes_core_on_drain(core, ev, out);
-	case TES_EVENT_HEARTBEAT:
-	case TES_EVENT_LEAVE:
-	case TES_EVENT_RELEASE:
-	case TES_EVENT_FENCED:
-	case TES_EVENT_REPORT:
-	case TES_EVENT_PROBED:
-		handle_note(core, ev, tes_core_session_find(core, ev->session));
-		return 0;
-	case TES_EVENT_TASK_DONE:
-		/* Without room for it its owner is told all again. */
-		core->committed = tei_arena_alloc(out->arena,
-						  sizeof(struct tes_object *));
-		handle_note(core, ev, tes_core_session_find(core, ev->session));
-		return 0;
-	default:
-		return handle_request(core, ev,
-				      tes_core_session_find(core, ev->session),
-				      out);
-	}
+	rc = row->handle(step);
+	tes_core_waiter_end(step);
+	return rc;
+}
+
+static int handle_note(struct tes_step *step, const struct event_row *row)
+{
+	int rc = row->prepare ? row->prepare(step) : 0;
+
+	if (rc < 0 || !step->session)
+		return rc;
+	if (step->flags & TES_STEP_SIGN_OF_LIFE)
+		tes_core_session_seen(step->core, step->session);
+	return row->handle(step);
+}
+
+/* Append everything that is due, as far as the arena has room. */
+static void flush(struct tes_step *step)
+{
+	struct tes_core *core = step->core;
+	struct tes_actions *out = step->out;
+
+	tes_core_announce(step);
+	tes_core_fences_flush(core, out);
+	tes_core_probes_flush(core, out);
+	tes_core_tasks_flush(core, out);
+	tes_core_walks_flush(core, out);
+	tes_core_drains_flush(core, out);
+	tes_core_answers_flush(core, out);
+	tes_core_sessions_flush(core, out);
 }
 
 int tes_core_step(struct tes_core *core, const struct tes_event *ev,
 		  uint64_t now_ms, struct tes_actions *out)
 {
+	const struct event_row *row = &rows[ev->type];
+	struct tes_step step = {
+		.core = core,
+		.ev = ev,
+		.out = out,
+		.flags = row->flags,
+	};
 	int rc;
 
 	advance_clock(core, now_ms);
-	rc = handle_event(core, ev, out);
+	if (ev->session)
+		step.session = tes_core_session_find(core, ev->session);
+	if (row->flags & TES_STEP_ANSWERED)
+		rc = handle_request(&step, row);
+	else if (row->flags & TES_STEP_NOTE)
+		rc = handle_note(&step, row);
+	else
+		rc = row->handle(&step);
 	tes_core_tenants_share(core);
 	if (rc < 0)
 		return rc;
-	tes_core_flush(core, out);
+	flush(&step);
 	return 0;
 }
 

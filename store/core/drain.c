@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * drain.c - drains: how they end, and what is known about them
+ * drain.c - mounts are emptied: jobs of operators, and owners that leave
+ *
+ * A mount belongs to one drain at most; an owner that leaves takes its mounts
+ * over from a job, which goes on with the others.
+ *
+ * A walk looks at the extents of one mount after the other, by address. It
+ * stands still while as many tasks as allowed are under way, and goes on when
+ * one has ended; so a drain costs what its mounts hold, not what the pool does.
+ * When nothing of a walk failed the next one begins as soon as its tasks have
+ * ended, else after a pause.
  */
+
 #include "store/core/drain.h"
 
 #include <errno.h>
@@ -10,6 +20,7 @@
 
 #include "base/mem.h"
 #include "store/core/codes.h"
+#include "store/core/evict.h"
 #include "store/core/object.h"
 #include "store/core/replica.h"
 #include "store/core/reply.h"
@@ -18,13 +29,6 @@
 #include "store/core/state.h"
 #include "store/core/step.h"
 #include "store/core/task.h"
-
-/*
- * drain_ask.c - what is asked of drains: how they come, and are cancelled
- *
- * A mount belongs to one drain at most; an owner that leaves takes its mounts
- * over from a job, which goes on with the others. drain_walk.c does the work.
- */
 
 #define AT_A_TIME         4u
 #define LEAVING_AT_A_TIME 16u
@@ -42,6 +46,8 @@
 #define PARTING     ((uint64_t)1 << 63)
 
 _Static_assert(TES_CORE_MOUNTS_MAX <= 1u << SOURCE_BITS, "sources of a drain");
+
+/* ---- which drain ---- */
 
 static struct tes_drain *drain_at(struct tei_list *link)
 {
@@ -76,6 +82,20 @@ static struct tes_drain *job_of(const struct tes_core *core, const uint8_t *id)
 	if (id && tes_core_id_number(core, id, &number))
 		d = find_drain(core, number);
 	return d && !d->leaving ? d : NULL;
+}
+
+/* One of its mounts; NULL: it is gone, or not its any more. */
+static struct tes_mount *source_at(const struct tes_core *core,
+				   const struct tes_drain *d, size_t i)
+{
+	struct tes_mount *m = tes_core_mount_of(core, d->sources[i]);
+
+	return m && m->drain == d ? m : NULL;
+}
+
+static uint64_t number_of(uint64_t cookie)
+{
+	return (cookie & ~PARTING) >> SOURCE_BITS;
 }
 
 static const char *failure_text(const struct tes_drain *d)
@@ -121,16 +141,7 @@ static void describe_drain(const struct tes_core *core,
 	snprintf(out->message, sizeof(out->message), "%s", failure_text(d));
 }
 
-static int32_t query_job(const struct tes_core *core,
-			 const struct tes_event *ev, struct tes_core_drain *out)
-{
-	const struct tes_drain *d = job_of(core, ev->u.drain.id);
-
-	if (!d)
-		return CODE_NO_JOB;
-	describe_drain(core, d, out);
-	return CODE_OK;
-}
+/* ---- a drain ends ---- */
 
 static void forget_drain(struct tes_core *core, struct tes_drain *d)
 {
@@ -151,15 +162,6 @@ static void remember_drain(struct tes_core *core, struct tes_drain *d)
 	forget_drain(core, drain_at(all->ended.next));
 }
 
-/* One of its mounts; NULL: it is gone, or not its any more. */
-static struct tes_mount *source_at(const struct tes_core *core,
-				   const struct tes_drain *d, size_t i)
-{
-	struct tes_mount *m = tes_core_mount_of(core, d->sources[i]);
-
-	return m && m->drain == d ? m : NULL;
-}
-
 static void release_mounts(struct tes_core *core, const struct tes_drain *d)
 {
 	bool empty = d->state == TES_DRAIN_SUCCEEDED;
@@ -175,11 +177,6 @@ static void release_mounts(struct tes_core *core, const struct tes_drain *d)
 					  : TES_CORE_SEGMENT_OK;
 	}
 	tes_core_loosen_all(core);
-}
-
-static uint64_t number_of(uint64_t cookie)
-{
-	return (cookie & ~PARTING) >> SOURCE_BITS;
 }
 
 /* Its tasks that no executor has yet. */
@@ -221,22 +218,7 @@ static void end_drain(struct tes_core *core, struct tes_drain *d, uint8_t state,
 		remember_drain(core, d);
 }
 
-/* Copies that are under way are not stopped: they would only be thrown away. */
-static int32_t cancel_job(struct tes_core *core, const struct tes_event *ev,
-			  struct tes_core_drain *out)
-{
-	struct tes_drain *d = job_of(core, ev->u.drain.id);
-
-	if (!d)
-		return CODE_NO_JOB;
-	if (d->state > TES_DRAIN_RUNNING)
-		return CODE_NOT_NOW;
-	end_drain(core, d, TES_DRAIN_CANCELED, CODE_OK);
-	describe_drain(core, d, out);
-	return CODE_OK;
-}
-
-/* ---- the beginning ---- */
+/* ---- a drain begins ---- */
 
 static bool has_name(const char *const *names, size_t n, const char *name)
 {
@@ -245,6 +227,111 @@ static bool has_name(const char *const *names, size_t n, const char *name)
 			return true;
 	return false;
 }
+
+/* The mounts that a new drain is about. */
+struct drain_scope {
+	const char *const *names; /* names[n_names], of segments */
+	const char *const *targets;
+	size_t n_names, n_targets;
+	const struct tes_session *leaving; /* or NULL; then no names */
+	const uint8_t *segment;            /* one of its; NULL: all */
+};
+
+static bool is_drained(const struct drain_scope *w, const struct tes_mount *m)
+{
+	if (!w->leaving)
+		return has_name(w->names, w->n_names, m->name);
+	return m->owner == w->leaving &&
+	       (!w->segment || memcmp(m->id, w->segment, TES_CORE_ID_LEN) == 0);
+}
+
+static size_t names_room(const struct drain_scope *w)
+{
+	size_t room = 0;
+
+	for (size_t i = 0; i < w->n_names; i++)
+		room += strlen(w->names[i]) + 1;
+	return room;
+}
+
+static void fill_drain(const struct tes_core *core, struct tes_drain *d,
+		       const struct drain_scope *w)
+{
+	char *at = (char *)&d->names[w->n_names];
+
+	for (size_t i = 0; i < core->n_mounts; i++) {
+		const struct tes_mount *m = core->mounts[i];
+
+		if (is_drained(w, m))
+			d->sources[d->n_sources++] = m->serial;
+		else if (has_name(w->targets, w->n_targets, m->name))
+			d->targets[d->n_targets++] = m->serial;
+	}
+	for (size_t i = 0; i < w->n_names; i++) {
+		size_t room = strlen(w->names[i]) + 1;
+
+		memcpy(at, w->names[i], room);
+		d->names[d->n_names++] = at;
+		at += room;
+	}
+}
+
+/* NULL: no memory. */
+static struct tes_drain *create_drain(struct tes_core *core,
+				      const struct drain_scope *w)
+{
+	size_t n_sources = 0, n_targets = 0, bytes;
+	struct tes_drain *d;
+
+	for (size_t i = 0; i < core->n_mounts; i++) {
+		const struct tes_mount *m = core->mounts[i];
+
+		n_sources += is_drained(w, m);
+		n_targets += has_name(w->targets, w->n_targets, m->name);
+	}
+	bytes = sizeof(*d) + (n_sources + n_targets) * sizeof(uint64_t) +
+		w->n_names * sizeof(char *) + names_room(w);
+	d = tei_calloc(1, bytes);
+	if (!d)
+		return NULL;
+	d->bytes = bytes;
+	d->sources = (uint64_t *)(d + 1);
+	d->targets = d->sources + n_sources;
+	d->names = (const char **)(d->targets + n_targets);
+	fill_drain(core, d, w);
+	return d;
+}
+
+/* What differs between a job and one who leaves is the caller's to set. */
+static int32_t begin_drain(struct tes_core *core, const struct drain_scope *w,
+			   enum tes_core_segment_status status,
+			   struct tes_drain **out)
+{
+	struct tes_drains *all = &core->drains;
+	struct tes_drain *d;
+
+	if (all->n_active >= TES_DRAINS_MAX)
+		return CODE_TASKS_FULL;
+	d = create_drain(core, w);
+	if (!d)
+		return CODE_INTERNAL;
+	for (size_t i = 0; i < d->n_sources; i++) {
+		struct tes_mount *m = tes_core_mount_of(core, d->sources[i]);
+
+		m->drain = d;
+		m->status = (uint8_t)status;
+	}
+	d->number = ++all->number;
+	d->created_ms = d->updated_ms = core->last_ms;
+	d->moved_ms = core->now_ms;
+	core->heap_bytes += d->bytes;
+	tei_list_add_tail(&all->active, &d->link);
+	all->n_active++;
+	*out = d;
+	return CODE_OK;
+}
+
+/* ---- an operator asks ---- */
 
 static int32_t check_segment(const struct tes_core *core, const char *name)
 {
@@ -302,113 +389,11 @@ static int32_t check_job(const struct tes_core *core,
 	return code;
 }
 
-/* Which mounts a drain is about. */
-struct wanted {
-	const char *const *names; /* names[n_names], of segments */
-	const char *const *targets;
-	size_t n_names, n_targets;
-	const struct tes_session *leaving; /* or NULL; then no names */
-	const uint8_t *segment;            /* one of its; NULL: all */
-};
-
-static bool is_drained(const struct wanted *w, const struct tes_mount *m)
+int tes_core_on_drain_create(struct tes_step *step)
 {
-	if (!w->leaving)
-		return has_name(w->names, w->n_names, m->name);
-	return m->owner == w->leaving &&
-	       (!w->segment || memcmp(m->id, w->segment, TES_CORE_ID_LEN) == 0);
-}
-
-static size_t names_room(const struct wanted *w)
-{
-	size_t room = 0;
-
-	for (size_t i = 0; i < w->n_names; i++)
-		room += strlen(w->names[i]) + 1;
-	return room;
-}
-
-static void fill_drain(const struct tes_core *core, struct tes_drain *d,
-		       const struct wanted *w)
-{
-	char *at = (char *)&d->names[w->n_names];
-
-	for (size_t i = 0; i < core->n_mounts; i++) {
-		const struct tes_mount *m = core->mounts[i];
-
-		if (is_drained(w, m))
-			d->sources[d->n_sources++] = m->serial;
-		else if (has_name(w->targets, w->n_targets, m->name))
-			d->targets[d->n_targets++] = m->serial;
-	}
-	for (size_t i = 0; i < w->n_names; i++) {
-		size_t room = strlen(w->names[i]) + 1;
-
-		memcpy(at, w->names[i], room);
-		d->names[d->n_names++] = at;
-		at += room;
-	}
-}
-
-/* NULL: no memory. */
-static struct tes_drain *create_drain(struct tes_core *core,
-				      const struct wanted *w)
-{
-	size_t n_sources = 0, n_targets = 0, bytes;
-	struct tes_drain *d;
-
-	for (size_t i = 0; i < core->n_mounts; i++) {
-		const struct tes_mount *m = core->mounts[i];
-
-		n_sources += is_drained(w, m);
-		n_targets += has_name(w->targets, w->n_targets, m->name);
-	}
-	bytes = sizeof(*d) + (n_sources + n_targets) * sizeof(uint64_t) +
-		w->n_names * sizeof(char *) + names_room(w);
-	d = tei_calloc(1, bytes);
-	if (!d)
-		return NULL;
-	d->bytes = bytes;
-	d->sources = (uint64_t *)(d + 1);
-	d->targets = d->sources + n_sources;
-	d->names = (const char **)(d->targets + n_targets);
-	fill_drain(core, d, w);
-	return d;
-}
-
-/* What differs between a job and one who leaves is the caller's to set. */
-static int32_t begin_drain(struct tes_core *core, const struct wanted *w,
-			   enum tes_core_segment_status status,
-			   struct tes_drain **out)
-{
-	struct tes_drains *all = &core->drains;
-	struct tes_drain *d;
-
-	if (all->n_active >= TES_DRAINS_MAX)
-		return CODE_TASKS_FULL;
-	d = create_drain(core, w);
-	if (!d)
-		return CODE_INTERNAL;
-	for (size_t i = 0; i < d->n_sources; i++) {
-		struct tes_mount *m = tes_core_mount_of(core, d->sources[i]);
-
-		m->drain = d;
-		m->status = (uint8_t)status;
-	}
-	d->number = ++all->number;
-	d->created_ms = d->updated_ms = core->last_ms;
-	d->moved_ms = core->now_ms;
-	core->heap_bytes += d->bytes;
-	tei_list_add_tail(&all->active, &d->link);
-	all->n_active++;
-	*out = d;
-	return CODE_OK;
-}
-
-static int32_t create_job(struct tes_core *core, const struct tes_event *ev,
-			  struct tes_core_drain *out)
-{
-	const struct wanted w = {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	const struct drain_scope scope = {
 		.names = ev->u.drain_create.segments,
 		.n_names = ev->u.drain_create.n_segments,
 		.targets = ev->u.drain_create.targets,
@@ -418,17 +403,46 @@ static int32_t create_job(struct tes_core *core, const struct tes_event *ev,
 	struct tes_drain *d;
 
 	if (!code)
-		code = begin_drain(core, &w, TES_CORE_SEGMENT_DRAINING, &d);
+		code = begin_drain(core, &scope, TES_CORE_SEGMENT_DRAINING, &d);
+	step->reply->u.reply.code = code;
 	if (code)
-		return code;
+		return 0;
 	d->at_a_time = ev->u.drain_create.at_a_time;
 	if (!d->at_a_time)
 		d->at_a_time = AT_A_TIME;
-	describe_drain(core, d, out);
-	return CODE_OK;
+	describe_drain(core, d, step->reply->u.reply.drain);
+	return 0;
 }
 
-/* ---- owners that leave ---- */
+int tes_core_on_drain_query(struct tes_step *step)
+{
+	const struct tes_drain *d = job_of(step->core, step->ev->u.drain.id);
+
+	if (d)
+		describe_drain(step->core, d, step->reply->u.reply.drain);
+	else
+		step->reply->u.reply.code = CODE_NO_JOB;
+	return 0;
+}
+
+/* Copies under way go on: they would only be thrown away. */
+int tes_core_on_drain_cancel(struct tes_step *step)
+{
+	struct tes_drain *d = job_of(step->core, step->ev->u.drain.id);
+	struct tes_action *reply = step->reply;
+
+	if (!d) {
+		reply->u.reply.code = CODE_NO_JOB;
+	} else if (d->state > TES_DRAIN_RUNNING) {
+		reply->u.reply.code = CODE_NOT_NOW;
+	} else {
+		end_drain(step->core, d, TES_DRAIN_CANCELED, CODE_OK);
+		describe_drain(step->core, d, reply->u.reply.drain);
+	}
+	return 0;
+}
+
+/* ---- an owner leaves ---- */
 
 static int32_t check_leave(const struct tes_core *core,
 			   const struct tes_session *s, const uint8_t *segment)
@@ -456,8 +470,8 @@ static int32_t check_leave(const struct tes_core *core,
 static int32_t begin_leaving(struct tes_core *core, const struct tes_event *ev,
 			     struct tes_session *s)
 {
-	const struct wanted w = {.leaving = s,
-				 .segment = ev->u.drain_leave.segment};
+	const struct drain_scope w = {.leaving = s,
+				      .segment = ev->u.drain_leave.segment};
 	uint64_t until = core->now_ms + ev->u.drain_leave.timeout_ms;
 	int32_t code = check_leave(core, s, w.segment);
 	struct tes_drain *d;
@@ -475,55 +489,20 @@ static int32_t begin_leaving(struct tes_core *core, const struct tes_event *ev,
 	return CODE_OK;
 }
 
-/* The reply comes later unless it is refused. */
-static int on_leave(struct tes_core *core, const struct tes_event *ev,
-		    struct tes_actions *out)
+/* The reply comes when the drain has ended, unless it is refused. */
+int tes_core_on_drain_leave(struct tes_step *step)
 {
-	struct tes_session *s = tes_core_session_find(core, ev->session);
-	int32_t code;
-
-	if (tes_core_actions_reserve(out, 1) < 0)
+	if (tes_core_actions_reserve(step->out, 1) < 0)
 		return -ENOMEM;
-	code = begin_leaving(core, ev, s);
-	if (s)
-		tes_core_session_seen(core, s);
-	if (code)
-		(void)tes_core_reply(core, ev, code, out); /* reserved */
+	step->code = begin_leaving(step->core, step->ev, step->session);
+	if (step->session)
+		tes_core_session_seen(step->core, step->session);
+	if (step->code)
+		(void)tes_core_reply(step); /* reserved */
 	return 0;
 }
 
-int tes_core_on_drain(struct tes_core *core, const struct tes_event *ev,
-		      struct tes_actions *out)
-{
-	struct tes_action *reply;
-	int32_t code;
-
-	if (ev->type == TES_EVENT_DRAIN_LEAVE)
-		return on_leave(core, ev, out);
-	reply = tes_core_reply(core, ev, CODE_OK, out);
-	if (!reply)
-		return -ENOMEM;
-	if (ev->type == TES_EVENT_DRAIN_CREATE)
-		code = create_job(core, ev, reply->u.reply.drain);
-	else if (ev->type == TES_EVENT_DRAIN_QUERY)
-		code = query_job(core, ev, reply->u.reply.drain);
-	else
-		code = cancel_job(core, ev, reply->u.reply.drain);
-	reply->u.reply.code = code;
-	return 0;
-}
-
-/*
- * drain_walk.c - drains at work: what is moved next, and to where
- *
- * A walk looks at the extents of one mount after the other, by address. It
- * stands still while as many tasks as may be are under way, and goes on when one
- * is over; so a drain costs what its mounts hold, not what the pool does. When
- * nothing of a walk failed the next one begins as soon as its tasks are over,
- * else after a pause.
- */
-
-/* ---- where to ---- */
+/* ---- targets ---- */
 
 /* Another replica than that on @source is on the machine of @m. */
 static bool shares_host(const struct tes_object *o,
@@ -539,13 +518,13 @@ static bool shares_host(const struct tes_object *o,
 	return false;
 }
 
-struct choice {
+struct target_choice {
 	struct tes_mount *best; /* NULL: none so far */
 	double rank;            /* its; the least wins */
 };
 
 /* The least used one; one on a machine with another replica only if it must. */
-static void consider_target(struct choice *c, const struct tes_object *o,
+static void consider_target(struct target_choice *c, const struct tes_object *o,
 			    const struct tes_mount *source, struct tes_mount *m)
 {
 	double rank;
@@ -568,7 +547,7 @@ static struct tes_mount *target_for(struct tes_core *core,
 				    unsigned int *budget)
 {
 	size_t n = d->n_targets ? d->n_targets : core->n_mounts;
-	struct choice c = {.best = NULL};
+	struct target_choice c = {.best = NULL};
 
 	for (size_t i = 0; i < n; i++)
 		consider_target(&c, o, source,
@@ -793,7 +772,7 @@ static void advance_drain(struct tes_core *core, struct tes_drain *d,
 	}
 }
 
-/* ---- in time ---- */
+/* ---- a task has copied, or has ended ---- */
 
 /* The extent with which the replica of @o on that source begins; or NULL. */
 static struct tes_extent *replica_on_source(const struct tes_core *core,
@@ -846,6 +825,8 @@ void tes_core_drain_over(struct tes_core *core, uint64_t cookie,
 	advance_drain(core, d, &budget);
 }
 
+/* ---- in time ---- */
+
 static void end_late_drains(struct tes_core *core)
 {
 	tei_list_for_each_safe (link, next, &core->drains.active) {
@@ -888,29 +869,6 @@ bool tes_core_drains_busy(const struct tes_core *core)
 	return false;
 }
 
-/* ---- life ---- */
-
-void tes_core_drains_init(struct tes_core *core)
-{
-	tei_list_init(&core->drains.active);
-	tei_list_init(&core->drains.ended);
-	tei_list_init(&core->drains.answers);
-}
-
-void tes_core_drains_free(struct tes_core *core)
-{
-	struct tei_list *lists[] = {&core->drains.active, &core->drains.ended,
-				    &core->drains.answers};
-
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-		while (!tei_list_empty(lists[i]))
-			forget_drain(core, drain_at(lists[i]->next));
-}
-
-/* ---- the end ---- */
-
-/* ---- what is known ---- */
-
 void tes_core_drains_flush(struct tes_core *core, struct tes_actions *out)
 {
 	tei_list_for_each_safe (link, next, &core->drains.answers) {
@@ -931,4 +889,14 @@ void tes_core_drains_flush(struct tes_core *core, struct tes_actions *out)
 		core->drains.n_active--;
 		forget_drain(core, d);
 	}
+}
+
+void tes_core_drains_free(struct tes_core *core)
+{
+	struct tei_list *lists[] = {&core->drains.active, &core->drains.ended,
+				    &core->drains.answers};
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		while (!tei_list_empty(lists[i]))
+			forget_drain(core, drain_at(lists[i]->next));
 }

@@ -81,25 +81,16 @@ struct tes_drains {
 	uint64_t number;          /* of the last */
 };
 
-/* drain.c */
-void tes_core_drains_init(struct tes_core *core);
 void tes_core_drains_free(struct tes_core *core);
-/* The replies to owners that may go now. */
-void tes_core_drains_flush(struct tes_core *core, struct tes_actions *out);
-
-/* drain_ask.c */
-/* All events about drains. -ENOMEM: the arena is full. */
-int tes_core_on_drain(struct tes_core *core, const struct tes_event *ev,
-		      struct tes_actions *out);
-
-/* drain_walk.c */
+/* A task of a drain has made its copy, which waits for readers of the source:
+ * the task's new cookie. */
+uint64_t tes_core_drain_copied(struct tes_core *core, uint64_t cookie);
 /* A task of a drain has ended; @object: NULL when it is no more. */
 void tes_core_drain_over(struct tes_core *core, uint64_t cookie,
 			 struct tes_object *object, int32_t code);
-/* The copy is made, and waits for readers of the source: its new cookie. */
-uint64_t tes_core_drain_copied(struct tes_core *core, uint64_t cookie);
-/* The drain that a task of that kind is of. */
 void tes_core_drains_tick(struct tes_core *core, unsigned int *budget);
 bool tes_core_drains_busy(const struct tes_core *core);
+/* Append the replies to owners that may go now. */
+void tes_core_drains_flush(struct tes_core *core, struct tes_actions *out);
 
 #endif

@@ -22,6 +22,7 @@
 #include "store/core/session.h"
 #include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/step.h"
 #include "store/core/tenant.h"
 
 /*
@@ -154,6 +155,13 @@ void tes_core_unhold(struct tes_core *core, struct tes_object *o)
 	tes_core_unpark(core, o);
 }
 
+bool tes_core_leased(const struct tes_core *core, const struct tes_object *o)
+{
+	return o->weak_until_ms > core->now_ms ||
+	       ((o->flags & TES_OBJECT_LEASED) &&
+		o->read_until_ms > core->now_ms);
+}
+
 void tes_core_lease(struct tes_core *core, struct tes_object *o,
 		    const struct tes_session *s)
 {
@@ -265,9 +273,9 @@ static void evict_one(struct tes_core *core, struct tes_object *o,
 			   o->node.hash);
 	/* Without a checksum readers could not tell what took its place. */
 	if ((o->flags & TES_OBJECT_NO_CRC) && tes_core_may_bury(o) &&
-	    tes_core_bury_reserve(core, o) == 0) {
+	    tes_core_bury_reserve(core, o, NULL) == 0) {
 		f->later += room_of(o);
-		tes_core_bury(core, o);
+		tes_core_bury(core, o, NULL);
 		return;
 	}
 	tes_core_notice(core, o);
@@ -607,13 +615,16 @@ void tes_core_evict_tick(struct tes_core *core, unsigned int *budget)
  * Between the watermarks the pool gets emptier only when more goes than comes:
  * twice as much, so that it is not at its end in the midst of many starts.
  */
-void tes_core_make_room(struct tes_core *core, size_t n)
+int tes_core_on_make_room(struct tes_step *step)
 {
+	struct tes_core *core = step->core;
+	size_t n = step->ev->n;
 	unsigned int budget = core->config.step_objects;
 
 	if (n < budget / (2 * EVICT_COST))
 		budget = (unsigned int)n * 2 * EVICT_COST;
 	tes_core_evict_tick(core, &budget);
+	return 0;
 }
 
 bool tes_core_short(const struct tes_core *core)

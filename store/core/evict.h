@@ -41,6 +41,8 @@ void tes_core_shelter(struct tes_core *core, struct tes_object *o);
 void tes_core_hold(struct tes_core *core, struct tes_object *o);
 /* Nothing happens when it is not BUSY. */
 void tes_core_unhold(struct tes_core *core, struct tes_object *o);
+/* Whether it is read or was asked for: a remove without force is refused. */
+bool tes_core_leased(const struct tes_core *core, const struct tes_object *o);
 /* A read lease from now on. */
 void tes_core_lease(struct tes_core *core, struct tes_object *o,
 		    const struct tes_session *s);
@@ -68,8 +70,6 @@ int32_t tes_core_afford(struct tes_core *core, struct tes_tenant *t,
 /* After place_or_evict() failed: in how many ms to try again; 0: never. */
 uint32_t tes_core_retry_ms(const struct tes_core *core);
 void tes_core_evict_tick(struct tes_core *core, unsigned int *budget);
-/* As the tick, for about twice as many objects as were started: @n. */
-void tes_core_make_room(struct tes_core *core, size_t n);
 bool tes_core_evict_busy(const struct tes_core *core);
 
 #endif

@@ -1,14 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fence.c - puts that were given up, and their space
+ * fence.c - space that others may still touch: fences and burials
  *
- * A writer that died or stalled may have bytes under way. Before its space is
- * used again the owner of that space ends the writer's access and confirms.
- * An owner that does not confirm in time is dropped with what it mounted: its
- * space is never used again. One that says in time that the writer may still
- * write, since it was stopped in the middle of a copy, is given all the time it
- * needs: that space is set aside, and nothing else is lost.
+ * Fences. A writer that died or stalled may have bytes under way. Before its
+ * space is used again the owner of that space ends the writer's access and
+ * confirms. An owner that does not confirm in time is dropped with what it
+ * mounted: its space is never used again. An owner that reports in time that
+ * the writer may still write, since it was stopped in the middle of a copy, gets
+ * all the time it needs: that space is set aside, and nothing else is lost.
+ *
+ * Burials. Readers remember addresses for a while, and owners keep a directory
+ * from which a restarted master learns what there is. So before it is answered
+ * that an object was removed or replaced, its owners void the headers of its
+ * extents and forget it. A burial is a fence without a writer: it is numbered,
+ * sent to the owner's heartbeat connection, sent again when that was lost, and
+ * its space is free when it is confirmed. Owners that are not live delay no
+ * reply; they confirm before anything else when they are back. A live owner that
+ * never confirms is dropped in the end.
+ *
+ * Notices. An evicted object is valid as long as its bytes are there: its owners
+ * learn of the eviction, but nobody waits. They must not touch the bytes, whose
+ * space may be in use again.
  */
+
 #include "store/core/fence.h"
 
 #include <assert.h>
@@ -23,9 +37,12 @@
 #include "store/core/session.h"
 #include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/step.h"
 
 /* Of one burial, so that its message fits a frame. */
 #define GRAVES_MAX 65536u
+
+/* ---- fences ---- */
 
 static struct tes_fence *fence_at(struct tei_list *link)
 {
@@ -83,10 +100,91 @@ static struct tes_fence *fence_for(struct tes_core *core,
 	return f;
 }
 
-void tes_core_fence_cease(struct tes_fence *f)
+/* The fence is neither sent nor timed any more. */
+static void stop_fence(struct tes_fence *f)
 {
 	tei_list_del(&f->age);
 	tei_list_del(&f->unsent);
+}
+
+/* ---- graves: headers to be voided ---- */
+
+static int graves_reserve(struct tes_core *core, struct tes_graves *g, size_t n)
+{
+	size_t room = g->room ? g->room : 4;
+	struct tes_grave *grown;
+
+	if (g->room - g->n >= n)
+		return 0;
+	while (room - g->n < n)
+		room *= 2;
+	grown = tei_realloc(g->at, room * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	core->heap_bytes += (room - g->room) * sizeof(*grown);
+	g->at = grown;
+	g->room = room;
+	return 0;
+}
+
+static void free_graves(struct tes_core *core, struct tes_graves *g)
+{
+	core->heap_bytes -= g->room * sizeof(*g->at);
+	tei_free(g->at);
+	*g = (struct tes_graves){0};
+}
+
+/* Fills the action for the owner. -ENOMEM: the arena is full. */
+static int put_graves(struct tes_action *a, const struct tes_graves *g,
+		      struct tei_arena *arena)
+{
+	size_t bytes = g->n * sizeof(uint64_t);
+
+	a->type = TES_ACTION_BURY;
+	a->u.bury.burial = 0;
+	a->u.bury.n = g->n;
+	a->u.bury.address = tei_arena_alloc(arena, bytes);
+	a->u.bury.generation = tei_arena_alloc(arena, bytes);
+	a->u.bury.gen_epoch = tei_arena_alloc(arena, bytes);
+	if (!a->u.bury.address || !a->u.bury.generation || !a->u.bury.gen_epoch)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->n; i++) {
+		a->u.bury.address[i] = g->at[i].address;
+		a->u.bury.generation[i] = g->at[i].generation;
+		a->u.bury.gen_epoch[i] = g->at[i].gen_epoch;
+	}
+	return 0;
+}
+
+static struct tes_grave grave_of(const struct tes_mount *m,
+				 const struct tes_extent *e,
+				 uint64_t generation, uint64_t gen_epoch)
+{
+	return (struct tes_grave){m->base + e->offset, generation, gen_epoch};
+}
+
+/* ---- replies that wait for burials ---- */
+
+struct tes_waiter *tes_core_waiter_new(const struct tes_event *ev, size_t n)
+{
+	struct tes_waiter *w =
+		tei_calloc(1, sizeof(*w) + n * sizeof(w->status[0]));
+
+	if (!w)
+		return NULL;
+	tei_list_init(&w->link);
+	w->session = ev->session;
+	w->cookie = ev->cookie;
+	w->of = ev->type;
+	w->n = n;
+	return w;
+}
+
+struct tes_waiter *tes_core_step_waiter(struct tes_step *step)
+{
+	if (!step->waiter)
+		step->waiter = tes_core_waiter_new(step->ev, step->ev->n);
+	return step->waiter;
 }
 
 static void detach_waiter(struct tes_core *core, struct tes_fence *f)
@@ -101,11 +199,32 @@ static void detach_waiter(struct tes_core *core, struct tes_fence *f)
 		tei_list_add_tail(&core->answers, &w->link);
 }
 
-void tes_core_fence_free(struct tes_core *core, struct tes_fence *f)
+void tes_core_waiter_end(struct tes_step *step)
 {
-	tes_core_fence_cease(f);
+	struct tes_waiter *w = step->waiter;
+
+	if (!w)
+		return;
+	step->waiter = NULL;
+	if (!w->left) {
+		tei_free(w);
+		return;
+	}
+	assert(step->reply == &step->out->at[step->out->n - 1]);
+	memcpy(w->status, step->reply->u.reply.status,
+	       w->n * sizeof(w->status[0]));
+	w->armed = true;
+	step->reply = NULL;
+	step->out->n--;
+}
+
+/* ---- the owner of fences joins again, is silent, or is gone ---- */
+
+static void free_fence(struct tes_core *core, struct tes_fence *f)
+{
+	stop_fence(f);
 	detach_waiter(core, f);
-	tes_core_graves_free(core, &f->graves);
+	free_graves(core, &f->graves);
 	tei_list_del(&f->link);
 	core->heap_bytes -= sizeof(*f);
 	tei_free(f);
@@ -122,6 +241,28 @@ void tes_core_fences_restart(struct tes_core *core, struct tes_session *owner)
 	}
 }
 
+void tes_core_fences_excuse(struct tes_core *core, struct tes_session *owner)
+{
+	tei_list_for_each (link, &owner->fences)
+		detach_waiter(core, fence_at(link));
+}
+
+void tes_core_fences_abandon(struct tes_core *core, struct tes_session *owner)
+{
+	tei_list_for_each (link, &owner->fences)
+		stop_fence(fence_at(link));
+	tes_core_fences_excuse(core, owner);
+}
+
+void tes_core_fences_free(struct tes_core *core, struct tes_session *owner)
+{
+	struct tei_list *link;
+
+	while ((link = tei_list_pop(&owner->fences)))
+		free_fence(core, fence_at(link));
+	free_graves(core, &owner->evicted);
+}
+
 void tes_core_fences_resend(struct tes_core *core, struct tes_session *owner)
 {
 	tei_list_for_each (link, &owner->fences) {
@@ -132,7 +273,8 @@ void tes_core_fences_resend(struct tes_core *core, struct tes_session *owner)
 	}
 }
 
-bool tes_core_fence_moot(struct tes_fence *f)
+/* Whether nothing waits for @f any more: its space was unmounted meanwhile. */
+static bool is_moot(struct tes_fence *f)
 {
 	tei_list_for_each_safe (link, next, &f->extents) {
 		struct tes_extent *e =
@@ -143,6 +285,8 @@ bool tes_core_fence_moot(struct tes_fence *f)
 	}
 	return tei_list_empty(&f->extents);
 }
+
+/* ---- a put is given up ---- */
 
 bool tes_core_discard_due(const struct tes_core *core,
 			  const struct tes_object *o)
@@ -215,190 +359,7 @@ int tes_core_discard(struct tes_core *core, struct tes_object *o)
 	return 0;
 }
 
-static void confirm_fence(struct tes_core *core, struct tes_fence *f)
-{
-	struct tei_list *link;
-
-	while ((link = tei_list_pop(&f->extents))) {
-		core->figures.fencing--;
-		tes_core_extent_free(
-			core, tei_list_entry(link, struct tes_extent, link));
-	}
-	tes_core_fence_free(core, f);
-}
-
-static void fail_fence(struct tes_core *core, struct tes_fence *f)
-{
-	if (tes_core_fence_moot(f)) {
-		tes_core_fence_free(core, f);
-		return;
-	}
-	core->figures.fences_failed_total++;
-	tes_core_session_end(core, f->owner);
-}
-
-void tes_core_on_fenced(struct tes_core *core, const struct tes_event *ev,
-			struct tes_session *owner)
-{
-	tei_list_for_each (link, &owner->fences) {
-		struct tes_fence *f = fence_at(link);
-
-		if (f->id != ev->u.fenced.fence || !f->sent ||
-		    f->burial != ev->u.fenced.burial)
-			continue;
-		if (ev->u.fenced.confirmed)
-			confirm_fence(core, f);
-		else if (ev->u.fenced.pending)
-			tes_core_fence_cease(f);
-		else
-			fail_fence(core, f);
-		return;
-	}
-}
-
-static void discard_late_puts(struct tes_core *core, unsigned int *budget)
-{
-	struct tes_object *o;
-
-	while (*budget && !tei_list_empty(&core->building)) {
-		o = tei_list_entry(core->building.next, struct tes_object, age);
-		if (!tes_core_discard_due(core, o) ||
-		    tes_core_discard(core, o) < 0)
-			return;
-		--*budget;
-	}
-}
-
-void tes_core_fences_tick(struct tes_core *core, unsigned int *budget)
-{
-	uint64_t timeout = core->config.fence_timeout_ms;
-	struct tes_fence *f;
-
-	while (!tei_list_empty(&core->fences)) {
-		f = tei_list_entry(core->fences.next, struct tes_fence, age);
-		if (f->created_ms + timeout > core->now_ms)
-			break;
-		fail_fence(core, f);
-	}
-	discard_late_puts(core, budget);
-}
-
-/*
- * bury.c - objects that must not come back
- *
- * Readers keep addresses for a while, and owners a directory from which a
- * master that was started anew learns what there is. So before it is answered
- * that an object was removed or replaced, its owners void the headers of its
- * extents and forget it. A burial is a fence without a writer: it is numbered,
- * sent to the owner's heartbeat connection, sent again when that was lost, and
- * space is free when it is confirmed. Owners that are not live hold up no
- * answer; they have to do it before anything else when they are back. One that
- * lives and does not confirm is dropped in the end.
- *
- * What was evicted is right as long as it is there: its owners are told, but
- * nobody waits. Only they must not touch the bytes, whose space may be in use
- * again.
- */
-
-/* ---- graves ---- */
-
-static int graves_reserve(struct tes_core *core, struct tes_graves *g, size_t n)
-{
-	size_t room = g->room ? g->room : 4;
-	struct tes_grave *grown;
-
-	if (g->room - g->n >= n)
-		return 0;
-	while (room - g->n < n)
-		room *= 2;
-	grown = tei_realloc(g->at, room * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	core->heap_bytes += (room - g->room) * sizeof(*grown);
-	g->at = grown;
-	g->room = room;
-	return 0;
-}
-
-void tes_core_graves_free(struct tes_core *core, struct tes_graves *g)
-{
-	core->heap_bytes -= g->room * sizeof(*g->at);
-	tei_free(g->at);
-	*g = (struct tes_graves){0};
-}
-
-int tes_core_graves_put(struct tes_action *a, const struct tes_graves *g,
-			struct tei_arena *arena)
-{
-	size_t bytes = g->n * sizeof(uint64_t);
-
-	a->type = TES_ACTION_BURY;
-	a->u.bury.burial = 0;
-	a->u.bury.n = g->n;
-	a->u.bury.address = tei_arena_alloc(arena, bytes);
-	a->u.bury.generation = tei_arena_alloc(arena, bytes);
-	a->u.bury.gen_epoch = tei_arena_alloc(arena, bytes);
-	if (!a->u.bury.address || !a->u.bury.generation || !a->u.bury.gen_epoch)
-		return -ENOMEM;
-	for (size_t i = 0; i < g->n; i++) {
-		a->u.bury.address[i] = g->at[i].address;
-		a->u.bury.generation[i] = g->at[i].generation;
-		a->u.bury.gen_epoch[i] = g->at[i].gen_epoch;
-	}
-	return 0;
-}
-
-static struct tes_grave grave_of(const struct tes_mount *m,
-				 const struct tes_extent *e,
-				 uint64_t generation, uint64_t gen_epoch)
-{
-	return (struct tes_grave){m->base + e->offset, generation, gen_epoch};
-}
-
-/* ---- who waits ---- */
-
-struct tes_waiter *tes_core_waiter_new(const struct tes_event *ev, size_t n)
-{
-	struct tes_waiter *w =
-		tei_calloc(1, sizeof(*w) + n * sizeof(w->status[0]));
-
-	if (!w)
-		return NULL;
-	tei_list_init(&w->link);
-	w->session = ev->session;
-	w->cookie = ev->cookie;
-	w->of = ev->type;
-	w->n = n;
-	return w;
-}
-
-void tes_core_waiter_end(struct tes_core *core, struct tes_actions *out)
-{
-	struct tes_waiter *w = core->waiter;
-
-	core->waiter = NULL;
-	core->waiting = NULL;
-	if (!w)
-		return;
-	if (!w->left) {
-		tei_free(w);
-		return;
-	}
-	assert(out->n && out->at[out->n - 1].type == TES_ACTION_REPLY);
-	memcpy(w->status, out->at[out->n - 1].u.reply.status,
-	       w->n * sizeof(w->status[0]));
-	w->armed = true;
-	out->n--;
-}
-
-void tes_core_bury_excuse(struct tes_core *core, struct tes_session *owner)
-{
-	tei_list_for_each (link, &owner->fences)
-		detach_waiter(core,
-			      tei_list_entry(link, struct tes_fence, link));
-}
-
-/* ---- burials ---- */
+/* ---- an object is buried ---- */
 
 static struct tes_fence *burial_new(struct tes_core *core,
 				    struct tes_session *owner,
@@ -416,15 +377,15 @@ static struct tes_fence *burial_new(struct tes_core *core,
 
 /* Of this step and for the same reply; NULL: no memory. */
 static struct tes_fence *burial_for(struct tes_core *core,
-				    struct tes_session *owner)
+				    struct tes_session *owner,
+				    struct tes_waiter *waiter)
 {
-	struct tes_waiter *waiter =
-		owner->state == TES_SESSION_LIVE ? core->waiter : NULL;
 	struct tei_list *link = owner->fences.prev;
 
+	if (owner->state != TES_SESSION_LIVE)
+		waiter = NULL;
 	for (; link != &owner->fences; link = link->prev) {
-		struct tes_fence *f =
-			tei_list_entry(link, struct tes_fence, link);
+		struct tes_fence *f = fence_at(link);
 
 		if (f->sent)
 			break;
@@ -450,23 +411,18 @@ bool tes_core_may_bury(const struct tes_object *o)
 	return false;
 }
 
-int tes_core_bury_reserve(struct tes_core *core, const struct tes_object *o)
+int tes_core_bury_reserve(struct tes_core *core, const struct tes_object *o,
+			  struct tes_waiter *waiter)
 {
 	size_t n = tes_core_object_entries(o);
 
-	if (core->waiting && !core->waiter) {
-		core->waiter =
-			tes_core_waiter_new(core->waiting, core->waiting->n);
-		if (!core->waiter)
-			return -ENOMEM;
-	}
 	for (const struct tes_extent *e = o->extents; e; e = e->next) {
 		struct tes_mount *m = tes_core_extent_mount(e);
 		struct tes_fence *f;
 
 		if (!m || needs_no_burial(m))
 			continue;
-		f = burial_for(core, m->owner);
+		f = burial_for(core, m->owner, waiter);
 		if (!f || graves_reserve(core, &f->graves, n) < 0)
 			return -ENOMEM;
 	}
@@ -474,7 +430,8 @@ int tes_core_bury_reserve(struct tes_core *core, const struct tes_object *o)
 }
 
 static void bury_extent(struct tes_core *core, struct tes_extent *e,
-			uint64_t generation, uint64_t gen_epoch)
+			uint64_t generation, uint64_t gen_epoch,
+			struct tes_waiter *waiter)
 {
 	struct tes_mount *m = tes_core_extent_mount(e);
 	struct tes_fence *f;
@@ -483,7 +440,7 @@ static void bury_extent(struct tes_core *core, struct tes_extent *e,
 		tes_core_extent_free(core, e);
 		return;
 	}
-	f = burial_for(core, m->owner);
+	f = burial_for(core, m->owner, waiter);
 	assert(f && f->graves.n < f->graves.room); /* reserved */
 	f->graves.at[f->graves.n++] = grave_of(m, e, generation, gen_epoch);
 	if (f->waiter)
@@ -494,51 +451,36 @@ static void bury_extent(struct tes_core *core, struct tes_extent *e,
 }
 
 static void bury_chain(struct tes_core *core, struct tes_extent *chain,
-		       uint64_t generation, uint64_t gen_epoch)
+		       uint64_t generation, uint64_t gen_epoch,
+		       struct tes_waiter *waiter)
 {
 	struct tes_extent *next;
 
 	core->figures.burials_total++;
 	for (; chain; chain = next) {
 		next = chain->next;
-		bury_extent(core, chain, generation, gen_epoch);
+		bury_extent(core, chain, generation, gen_epoch, waiter);
 	}
 }
 
-void tes_core_bury(struct tes_core *core, struct tes_object *o)
+void tes_core_bury(struct tes_core *core, struct tes_object *o,
+		   struct tes_waiter *waiter)
 {
 	uint64_t generation = o->generation;
 	uint64_t gen_epoch = core->epochs[o->epoch].number;
 
-	bury_chain(core, tes_core_object_forget(core, o), generation,
-		   gen_epoch);
+	bury_chain(core, tes_core_object_forget(core, o), generation, gen_epoch,
+		   waiter);
 }
 
 void tes_core_bury_replica(struct tes_core *core, struct tes_object *o,
-			   uint8_t replica)
+			   uint8_t replica, struct tes_waiter *waiter)
 {
 	bury_chain(core, tes_core_replica_cut(core, o, replica), o->generation,
-		   core->epochs[o->epoch].number);
+		   core->epochs[o->epoch].number, waiter);
 }
 
-void tes_core_burials_tick(struct tes_core *core)
-{
-	while (!tei_list_empty(&core->burials)) {
-		struct tes_fence *f = tei_list_entry(core->burials.next,
-						     struct tes_fence, age);
-
-		if (f->created_ms + core->config.client_ttl_ms > core->now_ms)
-			return;
-		if (tes_core_fence_moot(f)) {
-			tes_core_fence_free(core, f);
-			continue;
-		}
-		core->figures.fences_failed_total++;
-		tes_core_session_end(core, f->owner);
-	}
-}
-
-/* ---- notices ---- */
+/* ---- an eviction is noticed ---- */
 
 static void notice_mount(struct tes_core *core, struct tes_mount *m,
 			 struct tes_grave grave)
@@ -549,7 +491,7 @@ static void notice_mount(struct tes_core *core, struct tes_mount *m,
 	if (m->dropping || !s->buries || !s->beating)
 		return;
 	if (graves_reserve(core, &s->evicted, 1) < 0) {
-		tes_core_sync(core, m);
+		tes_core_resync(core, m);
 		return;
 	}
 	s->evicted.at[s->evicted.n++] = grave;
@@ -573,9 +515,9 @@ void tes_core_notice(struct tes_core *core, const struct tes_object *o)
 	}
 }
 
-/* ---- out ---- */
+/* ---- actions ---- */
 
-void tes_core_notices_flush(struct tes_core *core, struct tes_actions *out)
+static void flush_notices(struct tes_core *core, struct tes_actions *out)
 {
 	while (!tei_list_empty(&core->notices)) {
 		struct tes_session *s = tei_list_entry(
@@ -583,15 +525,57 @@ void tes_core_notices_flush(struct tes_core *core, struct tes_actions *out)
 
 		if (tes_core_actions_reserve(out, 1) < 0)
 			return;
-		if (tes_core_graves_put(
-			    tes_core_action_add(out, TES_ACTION_BURY, s->id),
-			    &s->evicted, out->arena) < 0) {
+		if (put_graves(tes_core_action_add(out, TES_ACTION_BURY, s->id),
+			       &s->evicted, out->arena) < 0) {
 			out->n--;
 			return;
 		}
 		s->evicted.n = 0;
 		tei_list_del(&s->notices);
 	}
+}
+
+static int fence_put(struct tes_action *a, const struct tes_fence *f,
+		     struct tei_arena *arena)
+{
+	if (!f->burial) {
+		a->u.fence.fence = f->id;
+		a->u.fence.writer = f->writer;
+		return 0;
+	}
+	if (put_graves(a, &f->graves, arena) < 0)
+		return -ENOMEM;
+	a->u.bury.burial = f->id;
+	return 0;
+}
+
+static void flush_fences(struct tes_core *core, struct tes_actions *out)
+{
+	while (!tei_list_empty(&core->unsent)) {
+		struct tes_fence *f = tei_list_entry(core->unsent.next,
+						     struct tes_fence, unsent);
+		struct tes_action *a;
+
+		if (is_moot(f)) {
+			free_fence(core, f);
+			continue;
+		}
+		if (tes_core_actions_reserve(out, 1) < 0)
+			return;
+		a = tes_core_action_add(out, TES_ACTION_FENCE, f->owner->id);
+		if (fence_put(a, f, out->arena) < 0) {
+			out->n--;
+			return;
+		}
+		f->sent = true;
+		tei_list_del(&f->unsent);
+	}
+}
+
+void tes_core_fences_flush(struct tes_core *core, struct tes_actions *out)
+{
+	flush_notices(core, out);
+	flush_fences(core, out);
 }
 
 static int put_answer(struct tes_waiter *w, struct tes_actions *out)
@@ -624,10 +608,102 @@ void tes_core_answers_flush(struct tes_core *core, struct tes_actions *out)
 	}
 }
 
-void tes_core_bury_fini(struct tes_core *core)
+void tes_core_answers_free(struct tes_core *core)
 {
 	struct tei_list *link;
 
 	while ((link = tei_list_pop(&core->answers)))
 		tei_free(tei_list_entry(link, struct tes_waiter, link));
+}
+
+/* ---- owners confirm, or do not in time ---- */
+
+static void confirm_fence(struct tes_core *core, struct tes_fence *f)
+{
+	struct tei_list *link;
+
+	while ((link = tei_list_pop(&f->extents))) {
+		core->figures.fencing--;
+		tes_core_extent_free(
+			core, tei_list_entry(link, struct tes_extent, link));
+	}
+	free_fence(core, f);
+}
+
+static void fail_fence(struct tes_core *core, struct tes_fence *f)
+{
+	if (is_moot(f)) {
+		free_fence(core, f);
+		return;
+	}
+	core->figures.fences_failed_total++;
+	tes_core_session_end(core, f->owner);
+}
+
+int tes_core_on_fenced(struct tes_step *step)
+{
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	struct tes_session *owner = step->session;
+
+	tei_list_for_each (link, &owner->fences) {
+		struct tes_fence *f = fence_at(link);
+
+		if (f->id != ev->u.fenced.fence || !f->sent ||
+		    f->burial != ev->u.fenced.burial)
+			continue;
+		if (ev->u.fenced.confirmed)
+			confirm_fence(core, f);
+		else if (ev->u.fenced.pending)
+			stop_fence(f);
+		else
+			fail_fence(core, f);
+		return 0;
+	}
+	return 0;
+}
+
+static void discard_late_puts(struct tes_core *core, unsigned int *budget)
+{
+	struct tes_object *o;
+
+	while (*budget && !tei_list_empty(&core->building)) {
+		o = tei_list_entry(core->building.next, struct tes_object, age);
+		if (!tes_core_discard_due(core, o) ||
+		    tes_core_discard(core, o) < 0)
+			return;
+		--*budget;
+	}
+}
+
+static void end_late_burials(struct tes_core *core)
+{
+	while (!tei_list_empty(&core->burials)) {
+		struct tes_fence *f = tei_list_entry(core->burials.next,
+						     struct tes_fence, age);
+
+		if (f->created_ms + core->config.client_ttl_ms > core->now_ms)
+			return;
+		if (is_moot(f)) {
+			free_fence(core, f);
+			continue;
+		}
+		core->figures.fences_failed_total++;
+		tes_core_session_end(core, f->owner);
+	}
+}
+
+void tes_core_fences_tick(struct tes_core *core, unsigned int *budget)
+{
+	uint64_t timeout = core->config.fence_timeout_ms;
+	struct tes_fence *f;
+
+	end_late_burials(core);
+	while (!tei_list_empty(&core->fences)) {
+		f = tei_list_entry(core->fences.next, struct tes_fence, age);
+		if (f->created_ms + timeout > core->now_ms)
+			break;
+		fail_fence(core, f);
+	}
+	discard_late_puts(core, budget);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fence.h - puts that were given up, and their space */
+/*
+ * fence.h - space that others may still touch: fences and burials
+ */
 #ifndef STORE_CORE_FENCE_H
 #define STORE_CORE_FENCE_H
 
@@ -11,11 +13,10 @@
 #include "store/core/core.h"
 
 struct tes_extent;
-struct tes_fence;
 struct tes_object;
 struct tes_session;
 
-/* Where headers are to be voided. */
+/* A header that its owner has to void, and the object that it belongs to. */
 struct tes_grave {
 	uint64_t address, generation, gen_epoch;
 };
@@ -37,50 +38,16 @@ struct tes_waiter {
 	int32_t status[]; /* status[n] */
 };
 
-/* Whether some owner of @o has to void headers. */
-bool tes_core_may_bury(const struct tes_object *o);
-/*
- * Make sure that @o, which is READY, can be buried without memory in the same
- * step. -ENOMEM.
- */
-int tes_core_bury_reserve(struct tes_core *core, const struct tes_object *o);
-/*
- * Forget @o; its extents are free when their owners have voided the headers.
- * The reply of the event under way, if it may wait, waits for those owners that
- * are live.
- */
-void tes_core_bury(struct tes_core *core, struct tes_object *o);
-/* The same with one replica of it. */
-void tes_core_bury_replica(struct tes_core *core, struct tes_object *o,
-			   uint8_t replica);
-/* Its owners will be told, no matter when, that @o is forgotten. */
-void tes_core_notice(struct tes_core *core, const struct tes_object *o);
-/* @owner is not live any more: nobody waits for what it has to bury. */
-void tes_core_bury_excuse(struct tes_core *core, struct tes_session *owner);
-/* For a reply with @n statuses. NULL: no memory. */
-struct tes_waiter *tes_core_waiter_new(const struct tes_event *ev, size_t n);
-/* The event is over: its reply, the last in @out, goes or waits. */
-void tes_core_waiter_end(struct tes_core *core, struct tes_actions *out);
-void tes_core_burials_tick(struct tes_core *core);
-/* Into the action for the owner. -ENOMEM: the arena is full. */
-int tes_core_graves_put(struct tes_action *a, const struct tes_graves *graves,
-			struct tei_arena *arena);
-void tes_core_graves_free(struct tes_core *core, struct tes_graves *graves);
-/* What is due, as far as the arena has room. */
-void tes_core_notices_flush(struct tes_core *core, struct tes_actions *out);
-void tes_core_answers_flush(struct tes_core *core, struct tes_actions *out);
-void tes_core_bury_fini(struct tes_core *core);
-
 struct tes_fence {
 	struct tes_session *owner;
 	struct tei_list link;    /* owner's fences */
-	struct tei_list age;     /* core's fences, oldest first */
+	struct tei_list age;     /* core's fences or burials, oldest first */
 	struct tei_list unsent;  /* core's unsent */
 	struct tei_list extents; /* by link */
 	uint64_t id, created_ms;
 	bool sent; /* once sent it covers no further extents */
 	uint8_t writer[TES_CORE_ID_LEN];
-	/* A burial is one, too, without writer: */
+	/* A burial has no writer, but graves: */
 	bool burial;
 	struct tes_graves graves;
 	struct tes_waiter *waiter; /* not owned; or NULL */
@@ -92,6 +59,9 @@ struct tes_fence {
  * nothing was changed, try later.
  */
 int tes_core_discard(struct tes_core *core, struct tes_object *o);
+/* Whether @o, which is BUILDING, is to be given up: its writer is too late. */
+bool tes_core_discard_due(const struct tes_core *core,
+			  const struct tes_object *o);
 /*
  * Make sure that fences for these replicas (a mask) of @o can be had without
  * memory, for tes_core_chain_fence() in the same step. -ENOMEM.
@@ -104,19 +74,45 @@ int tes_core_fences_reserve(struct tes_core *core, const struct tes_object *o,
  */
 void tes_core_chain_fence(struct tes_core *core, struct tes_extent *chain,
 			  const struct tes_session *writer, uint32_t replicas);
-bool tes_core_discard_due(const struct tes_core *core,
-			  const struct tes_object *o);
-void tes_core_on_fenced(struct tes_core *core, const struct tes_event *ev,
-			struct tes_session *owner);
-void tes_core_fences_tick(struct tes_core *core, unsigned int *budget);
-/* Whether nothing waits for @f any more: its space was unmounted meanwhile. */
-bool tes_core_fence_moot(struct tes_fence *f);
-/* Its owner is gone: it is neither sent nor timed any more. */
-void tes_core_fence_cease(struct tes_fence *f);
-void tes_core_fence_free(struct tes_core *core, struct tes_fence *f);
+
+/* Whether some owner of @o has to void headers. */
+bool tes_core_may_bury(const struct tes_object *o);
+/*
+ * Make sure that @o, which is READY, can be buried without memory in the same
+ * step, for the same @waiter. -ENOMEM.
+ */
+int tes_core_bury_reserve(struct tes_core *core, const struct tes_object *o,
+			  struct tes_waiter *waiter);
+/*
+ * Forget @o; its extents are free when their owners have voided the headers.
+ * @waiter counts the owners that are live; NULL: no reply waits for them.
+ */
+void tes_core_bury(struct tes_core *core, struct tes_object *o,
+		   struct tes_waiter *waiter);
+/* The same with one replica of it. */
+void tes_core_bury_replica(struct tes_core *core, struct tes_object *o,
+			   uint8_t replica, struct tes_waiter *waiter);
+/* The owners of @o will learn, no matter when, that it was forgotten. */
+void tes_core_notice(struct tes_core *core, const struct tes_object *o);
+/* For a reply with @n statuses. NULL: no memory. */
+struct tes_waiter *tes_core_waiter_new(const struct tes_event *ev, size_t n);
+
+/* @owner is not live any more: no reply waits for its burials. */
+void tes_core_fences_excuse(struct tes_core *core, struct tes_session *owner);
 /* Fences that @owner has not answered get their full time once more. */
 void tes_core_fences_restart(struct tes_core *core, struct tes_session *owner);
 /* They are due (again): @owner can be reached. */
 void tes_core_fences_resend(struct tes_core *core, struct tes_session *owner);
+/* @owner is gone: its fences are neither sent nor timed any more. */
+void tes_core_fences_abandon(struct tes_core *core, struct tes_session *owner);
+void tes_core_fences_free(struct tes_core *core, struct tes_session *owner);
+
+/* Drop owners that have not confirmed in time; discard late puts. */
+void tes_core_fences_tick(struct tes_core *core, unsigned int *budget);
+/* Append notices, fences and burials that are due. */
+void tes_core_fences_flush(struct tes_core *core, struct tes_actions *out);
+/* Append replies whose burials are confirmed. */
+void tes_core_answers_flush(struct tes_core *core, struct tes_actions *out);
+void tes_core_answers_free(struct tes_core *core);
 
 #endif

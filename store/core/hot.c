@@ -13,7 +13,6 @@
 #include "store/core/session.h"
 #include "store/core/space.h"
 #include "store/core/state.h"
-#include "store/core/step.h"
 #include "store/core/task.h"
 
 #define COOLDOWN_MS 30000u /* from one proposal to the next */
@@ -265,7 +264,7 @@ static void drop_last(struct tes_core *core, struct tes_object *o)
 
 	while (last->next)
 		last = last->next;
-	tes_core_bury_replica(core, o, last->replica);
+	tes_core_bury_replica(core, o, last->replica, NULL);
 	tes_core_unpark(core, o);
 	if (slot)
 		slot->quiet_s = now_s(core) + RECREATE_MS / 1000;
@@ -284,7 +283,7 @@ static bool give_back_replica(struct tes_core *core,
 	if (!would_be_full(core, 0) || made->until_ms > core->now_ms ||
 	    n_replicas(o, true) < n || tes_core_leased(core, o) ||
 	    (o->flags & (TES_OBJECT_TASKED | TES_OBJECT_SUCCEEDED)) ||
-	    is_warm(core, o) || tes_core_bury_reserve(core, o) < 0)
+	    is_warm(core, o) || tes_core_bury_reserve(core, o, NULL) < 0)
 		return false;
 	drop_last(core, o);
 	return true;

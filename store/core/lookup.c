@@ -70,9 +70,12 @@ static int32_t check_readable(const struct tes_core *core,
 	return o->state == TES_OBJECT_READY ? CODE_OK : CODE_NOT_READY;
 }
 
-void tes_core_on_lookup(struct tes_core *core, const struct tes_event *ev,
-			const struct tes_session *s, struct tes_action *reply)
+int tes_core_on_lookup(struct tes_step *step)
 {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	const struct tes_session *s = step->session;
+	struct tes_action *reply = step->reply;
 	struct group group = {.tenant = s->tenant->index,
 			      .touch = TES_CORE_TOUCH_LISTS};
 
@@ -83,7 +86,7 @@ void tes_core_on_lookup(struct tes_core *core, const struct tes_event *ev,
 		struct tes_object *o = next_object(core, ev, i, &group);
 		int32_t code = check_readable(core, o);
 
-		if (!tes_core_reply_place(core, reply, ev, i, code ? NULL : o))
+		if (!tes_core_reply_place(step, i, code ? NULL : o))
 			code = CODE_INTERNAL;
 		reply->u.reply.status[i] = code;
 		if (code)
@@ -98,6 +101,7 @@ void tes_core_on_lookup(struct tes_core *core, const struct tes_event *ev,
 		if (o->flags & TES_OBJECT_UNVERIFIED)
 			reply->u.reply.unverified[i] = true;
 	}
+	return 0;
 }
 
 /* 1 .. 65534 */
@@ -126,9 +130,11 @@ static bool remove_reader(struct tes_readers *readers,
 	return taken && !left;
 }
 
-void tes_core_on_release(struct tes_core *core, const struct tes_event *ev,
-			 const struct tes_session *s)
+int tes_core_on_release(struct tes_step *step)
 {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	const struct tes_session *s = step->session;
 	struct group group = {.tenant = s->tenant->index,
 			      .touch = TES_CORE_TOUCH_LISTS};
 
@@ -142,13 +148,16 @@ void tes_core_on_release(struct tes_core *core, const struct tes_event *ev,
 		    (o->flags & TES_OBJECT_LEASED))
 			tes_core_unlease(core, o);
 	}
+	return 0;
 }
 
-void tes_core_on_exist(struct tes_core *core, const struct tes_event *ev,
-		       const struct tes_session *s, struct tes_action *reply)
+int tes_core_on_exist(struct tes_step *step)
 {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	struct tes_action *reply = step->reply;
 	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
-	struct group group = batch_of_heads(core, s);
+	struct group group = batch_of_heads(core, step->session);
 
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tes_object *o = next_object(core, ev, i, &group);
@@ -159,12 +168,15 @@ void tes_core_on_exist(struct tes_core *core, const struct tes_event *ev,
 		if (o->weak_until_ms < until)
 			o->weak_until_ms = until;
 	}
+	return 0;
 }
 
-void tes_core_on_size(struct tes_core *core, const struct tes_event *ev,
-		      const struct tes_session *s, struct tes_action *reply)
+int tes_core_on_size(struct tes_step *step)
 {
-	struct group group = batch_of_heads(core, s);
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	struct tes_action *reply = step->reply;
+	struct group group = batch_of_heads(core, step->session);
 
 	for (size_t i = 0; i < ev->n; i++) {
 		struct tes_object *o = next_object(core, ev, i, &group);
@@ -174,6 +186,7 @@ void tes_core_on_size(struct tes_core *core, const struct tes_event *ev,
 		if (!code)
 			reply->u.reply.size[i] = o->size;
 	}
+	return 0;
 }
 
 /*

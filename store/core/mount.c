@@ -2,8 +2,6 @@
 /*
  * mount.c - segments that owners lend to the pool
  */
-#include "store/core/session.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -13,8 +11,10 @@
 #include "store/core/evict.h"
 #include "store/core/object.h"
 #include "store/core/replica.h"
+#include "store/core/session.h"
 #include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/step.h"
 #include "store/core/task.h"
 
 #define SEGMENT_MIN 1024u
@@ -180,26 +180,29 @@ static void set_pool_bytes(struct tes_core *core, uint64_t bytes)
 	core->shares_due = true;
 }
 
-void tes_core_on_mount(struct tes_core *core, const struct tes_event *ev,
-		       struct tes_session *s, struct tes_action *reply)
+int tes_core_on_mount(struct tes_step *step)
 {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	struct tes_session *s = step->session;
+	struct tes_action *reply = step->reply;
 	struct tes_mount *m;
 
 	reply->u.reply.code = check_mount(core, ev, s);
 	if (reply->u.reply.code)
-		return;
+		return 0;
 	m = tes_core_mount_find(core, ev->u.mount.segment);
 	if (m) {
 		m->offering = ev->u.mount.offering;
 		tes_core_loosen_all(core);
 		reply->u.reply.kept = true;
-		return;
+		return 0;
 	}
 	if (core->n_all_mounts < TES_CORE_MOUNTS_MAX && !grow_mounts(core))
 		m = new_mount(core, ev);
 	if (!m) {
 		reply->u.reply.code = CODE_INTERNAL;
-		return;
+		return 0;
 	}
 	m->owner = s;
 	m->offering = ev->u.mount.offering;
@@ -211,6 +214,7 @@ void tes_core_on_mount(struct tes_core *core, const struct tes_event *ev,
 	set_pool_bytes(core, core->pool_bytes + m->space.size);
 	if (tes_core_mount_live(m))
 		tes_core_mount_count(core, m, 1);
+	return 0;
 }
 
 /* It is readable until then, or until an earlier end that it had. */
@@ -241,21 +245,24 @@ void tes_core_graces_tick(struct tes_core *core)
 	}
 }
 
-void tes_core_on_unmount(struct tes_core *core, const struct tes_event *ev,
-			 struct tes_session *s, struct tes_action *reply)
+int tes_core_on_unmount(struct tes_step *step)
 {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	struct tes_action *reply = step->reply;
 	struct tes_mount *m = NULL;
 
 	if (ev->u.mount.segment)
 		m = tes_core_mount_find(core, ev->u.mount.segment);
 	if (!m)
 		reply->u.reply.code = CODE_NO_SEGMENT;
-	else if (m->owner != s)
+	else if (m->owner != step->session)
 		reply->u.reply.code = CODE_NOT_YOURS;
 	else if (ev->u.mount.grace_ms)
 		unmount_later(core, m, ev->u.mount.grace_ms);
 	else
 		tes_core_mount_drop(core, m);
+	return 0;
 }
 
 /* The largest goes: once for all that go together, and not before it matters. */

@@ -10,8 +10,6 @@
  * Nobody has looked at the bytes: space that was given to a put which never
  * ended is still the older object's by the owner's directory.
  */
-#include "store/core/step.h"
-
 #include <errno.h>
 
 #include "base/mem.h"
@@ -24,6 +22,7 @@
 #include "store/core/session.h"
 #include "store/core/space.h"
 #include "store/core/state.h"
+#include "store/core/step.h"
 #include "store/core/tenant.h"
 
 /* One object of an offer. */
@@ -146,9 +145,9 @@ static int32_t displace_older(struct tes_core *core, const struct offered *it,
 		} else if (tes_core_object_gone(o)) {
 			tes_core_object_drop(core, o);
 		} else if (compare_age(core, o, it) < 0) {
-			if (tes_core_bury_reserve(core, o) < 0)
+			if (tes_core_bury_reserve(core, o, NULL) < 0)
 				return CODE_INTERNAL;
-			tes_core_bury(core, o);
+			tes_core_bury(core, o, NULL);
 		} else if (compare_age(core, o, it) == 0) {
 			*same = o;
 			return CODE_OK;
@@ -304,9 +303,12 @@ static struct offered offered_of(struct tes_core *core,
 	};
 }
 
-void tes_core_on_offer(struct tes_core *core, const struct tes_event *ev,
-		       const struct tes_session *s, struct tes_action *reply)
+int tes_core_on_offer(struct tes_step *step)
 {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	const struct tes_session *s = step->session;
+	struct tes_action *reply = step->reply;
 	const struct tes_core_objects *c = ev->u.offer.objects;
 	struct tes_mount *m = NULL;
 	size_t entry = 0;
@@ -316,7 +318,7 @@ void tes_core_on_offer(struct tes_core *core, const struct tes_event *ev,
 	if (!m || m->owner != s || !m->offering) {
 		reply->u.reply.code =
 			m && m->owner != s ? CODE_NOT_YOURS : CODE_NO_SEGMENT;
-		return;
+		return 0;
 	}
 	for (size_t i = 0; i < ev->n; i++) {
 		struct offered it = offered_of(core, c, i, entry);
@@ -328,7 +330,8 @@ void tes_core_on_offer(struct tes_core *core, const struct tes_event *ev,
 		entry += it.n;
 	}
 	if (!ev->u.offer.last)
-		return;
+		return 0;
 	m->offering = false;
 	tes_core_loosen_all(core);
+	return 0;
 }

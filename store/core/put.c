@@ -33,8 +33,16 @@ struct traits {
 	uint32_t data_type;
 };
 
-int32_t tes_core_how_valid(const struct tes_core *core,
-			   const struct tes_core_replicate *how)
+/* The starts of one event. */
+struct tes_starts {
+	struct tes_wish wish;
+	struct tes_object **started; /* started[n]; NULL: not */
+};
+
+/* ---- the event is checked, and gets its room in the arena ---- */
+
+static int32_t check_how(const struct tes_core *core,
+			 const struct tes_core_replicate *how)
 {
 	uint64_t most = core->config.soft_pin_ttl_max_ms;
 
@@ -50,16 +58,53 @@ int32_t tes_core_how_valid(const struct tes_core *core,
 	return CODE_OK;
 }
 
-int tes_core_starts_init(struct tes_core *core, struct tes_starts *starts,
-			 const struct tes_event *ev,
-			 const struct tes_session *s, struct tei_arena *arena)
+static void resolve_preferred(const struct tes_core *core,
+			      struct tes_wish *wish)
 {
-	starts->started =
-		tei_arena_alloc(arena, ev->n * sizeof(struct tes_object *));
+	const struct tes_core_replicate *how = wish->how;
+
+	for (size_t n = 0; n < how->n_preferred; n++)
+		for (size_t i = 0;
+		     i < core->n_mounts && wish->n_preferred < core->n_mounts;
+		     i++)
+			if (strcmp(core->mounts[i]->name, how->preferred[n]) ==
+			    0)
+				wish->preferred[wish->n_preferred++] =
+					core->mounts[i];
+}
+
+int tes_core_prepare_put_start(struct tes_step *step)
+{
+	static const struct tes_core_replicate one = {.replica_num = 1};
+	struct tei_arena *arena = step->out->arena;
+	const struct tes_core *core = step->core;
+	const struct tes_core_replicate *how = step->ev->u.put_start.how;
+	struct tes_starts *starts;
+
+	step->code = check_how(core, how);
+	if (step->code)
+		return 0;
+	starts = tei_arena_calloc(arena, 1, sizeof(*starts));
+	if (!starts)
+		return -ENOMEM;
+	starts->started = tei_arena_alloc(
+		arena, step->ev->n * sizeof(struct tes_object *));
 	if (!starts->started)
 		return -ENOMEM;
-	return tes_core_wish_init(core, &starts->wish, ev, s, arena);
+	starts->wish.how = how ? how : &one;
+	starts->wish.writer = step->session;
+	step->starts = starts;
+	if (!starts->wish.how->n_preferred || !core->n_mounts)
+		return 0;
+	starts->wish.preferred = tei_arena_alloc(
+		arena, core->n_mounts * sizeof(struct tes_mount *));
+	if (!starts->wish.preferred)
+		return -ENOMEM;
+	resolve_preferred(core, &starts->wish);
+	return 0;
 }
+
+/* ---- a key is claimed ---- */
 
 /* Whether an object of @size bytes could be, now or when owners are back. */
 static bool could_ever_fit(struct tes_core *core, uint64_t size)
@@ -92,8 +137,8 @@ static bool same_group(const struct tes_object *o, const struct traits *t)
 	       memcmp(g->name, t->group, t->group_len) == 0;
 }
 
-/* What a new object takes the place of. */
-struct place {
+/* The objects at the key of a new one. */
+struct claim {
 	struct tes_object *old;   /* stays until the new one is READY */
 	struct tes_object *loser; /* BUILDING: given up for it */
 };
@@ -104,7 +149,7 @@ struct place {
  */
 static int32_t preempt_put(struct tes_core *core, struct tes_object *o,
 			   const struct tes_session *s, bool upsert,
-			   struct place *at)
+			   struct claim *at)
 {
 	if (o->flags & TES_OBJECT_NAMED)
 		return CODE_EXISTS;
@@ -123,7 +168,7 @@ static int32_t preempt_put(struct tes_core *core, struct tes_object *o,
  */
 static int32_t claim_successor(struct tes_core *core, struct tes_object *o,
 			       const struct tes_session *s, bool upsert,
-			       struct traits *t, struct place *at)
+			       struct traits *t, struct claim *at)
 {
 	struct tes_object *other = tes_core_successor_find(core, o);
 	const struct tes_extra *x = tes_core_object_extra(o);
@@ -162,12 +207,12 @@ static int32_t claim_successor(struct tes_core *core, struct tes_object *o,
 static int32_t claim_key(struct tes_core *core, const struct tes_event *ev,
 			 const struct tes_core_key *key, uint64_t hash,
 			 const struct tes_session *s, struct traits *t,
-			 struct place *at)
+			 struct claim *at)
 {
 	bool upsert = ev->u.put_start.upsert;
 	struct tes_object *o;
 
-	*at = (struct place){.old = NULL};
+	*at = (struct claim){.old = NULL};
 	while ((o = tes_core_object_find(core, s->tenant->index, key, hash))) {
 		if (o->flags & TES_OBJECT_NAMED)
 			return CODE_EXISTS;
@@ -266,7 +311,7 @@ static bool place_replicas(struct tes_core *core, struct tes_wish *wish,
 
 /* @o begins, with room, at the place @at. */
 static void begin_put(struct tes_core *core, struct tes_object *o,
-		      struct tes_session *s, const struct place *at,
+		      struct tes_session *s, const struct claim *at,
 		      uint64_t hash)
 {
 	int rc = at->loser ? tes_core_discard(core, at->loser) : 0;
@@ -321,7 +366,7 @@ static int32_t start_put(struct tes_core *core, const struct tes_event *ev,
 	struct traits t = traits_of(core, ev, i, wish->how);
 	uint64_t size = ev->u.put_start.sizes[i];
 	struct tes_object *o;
-	struct place at;
+	struct claim at;
 	int32_t code;
 
 	if (!tes_core_key_valid(key) || !size || size > TES_SPACE_MAX)
@@ -371,10 +416,13 @@ static uint32_t replicas_of(const struct tes_action *reply,
 	return wish->how->replica_num;
 }
 
-void tes_core_on_put_start(struct tes_core *core, const struct tes_event *ev,
-			   struct tes_session *s, struct tes_action *reply,
-			   struct tes_starts *starts)
+int tes_core_on_put_start(struct tes_step *step)
 {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	struct tes_session *s = step->session;
+	struct tes_action *reply = step->reply;
+	struct tes_starts *starts = step->starts;
 	struct tes_object **started = starts->started;
 	uint64_t hashes[TES_CORE_GROUP];
 
@@ -391,7 +439,7 @@ void tes_core_on_put_start(struct tes_core *core, const struct tes_event *ev,
 				 replicas_of(reply, &starts->wish));
 		if (code == CODE_FULL)
 			note_no_room(core, reply, ev->u.put_start.sizes[i]);
-		if (!tes_core_reply_place(core, reply, ev, i, started[i])) {
+		if (!tes_core_reply_place(step, i, started[i])) {
 			tes_core_object_drop(core, started[i]);
 			started[i] = NULL;
 			code = CODE_INTERNAL;
@@ -401,11 +449,10 @@ void tes_core_on_put_start(struct tes_core *core, const struct tes_event *ev,
 	for (size_t i = 0; i < ev->n; i++)
 		if (started[i])
 			started[i]->flags &= (uint16_t)~TES_OBJECT_NAMED;
+	return 0;
 }
 
-/*
- * end.c - reservations: a put or an upsert ends, or is revoked
- */
+/* ---- a put ends, or is revoked ---- */
 
 /* The object that an end with @generation means; NULL: no such key. */
 static struct tes_object *find_ended(const struct tes_core *core,
@@ -492,8 +539,9 @@ static void count_size(struct tes_core_figures *f, uint64_t size)
 }
 
 /* In the place of what it succeeds, if that is still there. */
-static void make_ready(struct tes_core *core, struct tes_object *o)
+static void make_ready(struct tes_step *step, struct tes_object *o)
 {
+	struct tes_core *core = step->core;
 	struct tes_object *old = tes_core_predecessor_find(core, o);
 
 	tei_list_del(&o->age);
@@ -506,60 +554,68 @@ static void make_ready(struct tes_core *core, struct tes_object *o)
 	core->figures.building--;
 	core->figures.objects++;
 	count_size(&core->figures, o->size);
-	tes_core_committed(core, o);
+	tes_core_commit(step, o);
 	if (old) {
 		tes_core_task_inherit(core, old, o);
-		tes_core_bury(core, old);
+		tes_core_bury(core, old, step->waiter);
 	}
 	tes_core_tell(core, o, TES_CORE_STORED);
 }
 
 /* Keep the replicas @good, settle the others. */
-static void keep_replicas(struct tes_core *core, struct tes_object *o,
-			  uint32_t good, uint32_t loud)
+static void keep_replicas(struct tes_step *step, struct tes_object *o,
+			  uint32_t good, uint32_t not_quiet)
 {
 	const struct tes_session *writer = o->writer;
 
 	for (uint8_t r = 0; r < TES_CORE_REPLICAS_MAX; r++)
 		if (!(good >> r & 1))
-			tes_core_chain_fence(core,
-					     tes_core_replica_cut(core, o, r),
-					     writer, loud);
-	make_ready(core, o);
+			tes_core_chain_fence(
+				step->core,
+				tes_core_replica_cut(step->core, o, r), writer,
+				not_quiet);
+	make_ready(step, o);
 }
 
 /* End the BUILDING @o, whose first entry is @entry. */
-static int32_t finish_put(struct tes_core *core, struct tes_object *o,
-			  const struct tes_event *ev, size_t i, size_t entry)
+static int32_t finish_put(struct tes_step *step, struct tes_object *o, size_t i,
+			  size_t entry)
 {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
 	uint32_t written = ev->u.put_end.written[i];
 	uint32_t quiet =
 		ev->u.put_end.quiet ? ev->u.put_end.quiet[i] : UINT32_MAX;
 	uint32_t good = written & replicas_there(o);
-	uint32_t loud = ~(quiet | written);
+	uint32_t not_quiet = ~(quiet | written);
 	const struct tes_session *writer = o->writer;
 	struct tes_object *old = tes_core_predecessor_find(core, o);
 
 	if (entries_of_key(ev, i) != tes_core_object_entries(o))
 		return CODE_ARGUMENT;
-	if (tes_core_fences_reserve(core, o, loud) < 0 ||
-	    (good && old && tes_core_bury_reserve(core, old) < 0))
+	if (tes_core_fences_reserve(core, o, not_quiet) < 0)
+		return CODE_INTERNAL;
+	if (good && old &&
+	    (!tes_core_step_waiter(step) ||
+	     tes_core_bury_reserve(core, old, step->waiter) < 0))
 		return CODE_INTERNAL;
 	if (good) {
 		set_crcs(o, ev, i, entry);
-		keep_replicas(core, o, good, loud);
+		keep_replicas(step, o, good, not_quiet);
 		return CODE_OK;
 	}
 	tes_core_chain_fence(core, tes_core_object_forget(core, o), writer,
-			     loud);
+			     not_quiet);
 	return written ? CODE_NOT_FOUND : CODE_OK;
 }
 
 /* @entry: the first of key @i. */
-static int32_t end_put(struct tes_core *core, const struct tes_event *ev,
-		       const struct tes_session *s, size_t i, size_t entry,
+static int32_t end_put(struct tes_step *step, size_t i, size_t entry,
 		       uint64_t hash)
 {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	const struct tes_session *s = step->session;
 	const struct tes_core_key *key = &ev->keys[i];
 	uint64_t generation = ev->u.put_end.generations[i];
 	struct tes_object *o;
@@ -572,7 +628,7 @@ static int32_t end_put(struct tes_core *core, const struct tes_event *ev,
 	if (!code && ev->u.put_end.epoch != core->config.epoch)
 		code = CODE_NOT_FOUND;
 	if (!code && o->state == TES_OBJECT_BUILDING)
-		code = finish_put(core, o, ev, i, entry);
+		code = finish_put(step, o, i, entry);
 	core->figures.late_ends_total += code != CODE_OK;
 	return code;
 }
@@ -588,9 +644,15 @@ static void prefetch_ended(const struct tes_core *core,
 		tes_policy_prefetch(&s->tenant->policy, hashes[i]);
 }
 
-void tes_core_on_put_end(struct tes_core *core, const struct tes_event *ev,
-			 struct tes_session *s, struct tes_action *reply)
+int tes_core_prepare_put_end(struct tes_step *step)
 {
+	return tes_core_commits_reserve(step, step->ev->n);
+}
+
+int tes_core_on_put_end(struct tes_step *step)
+{
+	const struct tes_event *ev = step->ev;
+	struct tes_action *reply = step->reply;
 	uint64_t hashes[TES_CORE_GROUP];
 	size_t entry = 0;
 
@@ -598,10 +660,10 @@ void tes_core_on_put_end(struct tes_core *core, const struct tes_event *ev,
 		size_t at = i % TES_CORE_GROUP;
 
 		if (!at)
-			prefetch_ended(core, s, &ev->keys[i], ev->n - i,
-				       hashes);
-		reply->u.reply.status[i] =
-			end_put(core, ev, s, i, entry, hashes[at]);
+			prefetch_ended(step->core, step->session, &ev->keys[i],
+				       ev->n - i, hashes);
+		reply->u.reply.status[i] = end_put(step, i, entry, hashes[at]);
 		entry += entries_of_key(ev, i);
 	}
+	return 0;
 }

@@ -7,6 +7,8 @@
  * and checksum that the bytes are no longer theirs; who asks an owner later
  * finds no header (bury.c).
  */
+#include "store/core/remove.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -29,18 +31,14 @@
 
 #define REMOVE_COST 4 /* where looking at an object is 1 */
 
-bool tes_core_leased(const struct tes_core *core, const struct tes_object *o)
-{
-	return o->weak_until_ms > core->now_ms ||
-	       ((o->flags & TES_OBJECT_LEASED) &&
-		o->read_until_ms > core->now_ms);
-}
-
 /* The object at @key, which may be buried now: *out; or why not. */
-static int32_t find_removable(struct tes_core *core, uint16_t tenant,
+static int32_t find_removable(struct tes_step *step,
 			      const struct tes_core_key *key, uint64_t hash,
 			      bool force, struct tes_object **out)
 {
+	struct tes_core *core = step->core;
+	uint16_t tenant = step->session->tenant->index;
+	struct tes_waiter *waiter;
 	struct tes_object *o;
 
 	if (!tes_core_key_valid(key))
@@ -55,31 +53,34 @@ static int32_t find_removable(struct tes_core *core, uint16_t tenant,
 		return CODE_TASK;
 	if (!force && tes_core_leased(core, o))
 		return CODE_LEASED;
-	if (tes_core_bury_reserve(core, o) < 0)
+	waiter = tes_core_step_waiter(step);
+	if (!waiter || tes_core_bury_reserve(core, o, waiter) < 0)
 		return CODE_INTERNAL;
 	*out = o;
 	return CODE_OK;
 }
 
-static int32_t remove_one(struct tes_core *core, uint16_t tenant,
-			  const struct tes_core_key *key, uint64_t hash,
-			  bool force)
+static int32_t remove_one(struct tes_step *step, const struct tes_core_key *key,
+			  uint64_t hash)
 {
+	bool force = step->ev->u.remove.force;
 	struct tes_object *o;
-	int32_t code = find_removable(core, tenant, key, hash, force, &o);
+	int32_t code = find_removable(step, key, hash, force, &o);
 
 	if (!code)
-		tes_core_bury(core, o);
+		tes_core_bury(step->core, o, step->waiter);
 	/* What is not there an owner may yet bring. */
 	if (!code || code == CODE_NOT_FOUND)
-		tes_core_renounce(core, hash);
+		tes_core_renounce(step->core, hash);
 	return code;
 }
 
-void tes_core_on_remove(struct tes_core *core, const struct tes_event *ev,
-			const struct tes_session *s, struct tes_action *reply)
+int tes_core_on_remove(struct tes_step *step)
 {
-	uint16_t tenant = s->tenant->index;
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	struct tes_action *reply = step->reply;
+	uint16_t tenant = step->session->tenant->index;
 	uint64_t hashes[TES_CORE_GROUP];
 
 	for (size_t i = 0; i < ev->n; i++) {
@@ -89,9 +90,9 @@ void tes_core_on_remove(struct tes_core *core, const struct tes_event *ev,
 			tes_core_objects_warm(core, tenant, &ev->keys[i],
 					      ev->n - i, hashes);
 		reply->u.reply.status[i] =
-			remove_one(core, tenant, &ev->keys[i], hashes[at],
-				   ev->u.remove.force);
+			remove_one(step, &ev->keys[i], hashes[at]);
 	}
+	return 0;
 }
 
 static bool is_on_segment(const struct tes_extent *e, const char *segment)
@@ -103,9 +104,10 @@ static bool is_on_segment(const struct tes_extent *e, const char *segment)
 }
 
 /* Free the replicas on @segment; false: there are none. */
-static bool clear_replicas(struct tes_core *core, struct tes_object *o,
-			   const char *segment)
+static bool clear_replicas(struct tes_step *step, struct tes_object *o)
 {
+	struct tes_core *core = step->core;
+	const char *segment = step->ev->u.replica_clear.segment;
 	struct tes_extent *e = o->extents;
 	bool any = false;
 
@@ -116,7 +118,7 @@ static bool clear_replicas(struct tes_core *core, struct tes_object *o,
 		while (e && e->replica == replica)
 			e = e->next;
 		if (it)
-			tes_core_bury_replica(core, o, replica);
+			tes_core_bury_replica(core, o, replica, step->waiter);
 		any |= it;
 	}
 	if (tes_core_object_gone(o)) {
@@ -128,24 +130,23 @@ static bool clear_replicas(struct tes_core *core, struct tes_object *o,
 	return any;
 }
 
-static int32_t clear_one(struct tes_core *core, uint16_t tenant,
-			 const struct tes_core_key *key, const char *segment,
+static int32_t clear_one(struct tes_step *step, const struct tes_core_key *key,
 			 uint64_t hash)
 {
 	struct tes_object *o;
-	int32_t code = find_removable(core, tenant, key, hash, false, &o);
+	int32_t code = find_removable(step, key, hash, false, &o);
 
 	if (code)
 		return code;
-	return clear_replicas(core, o, segment) ? CODE_OK : CODE_NO_REPLICA;
+	return clear_replicas(step, o) ? CODE_OK : CODE_NO_REPLICA;
 }
 
-void tes_core_on_replica_clear(struct tes_core *core,
-			       const struct tes_event *ev,
-			       const struct tes_session *s,
-			       struct tes_action *reply)
+int tes_core_on_replica_clear(struct tes_step *step)
 {
-	uint16_t tenant = s->tenant->index;
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	struct tes_action *reply = step->reply;
+	uint16_t tenant = step->session->tenant->index;
 	uint64_t hashes[TES_CORE_GROUP];
 
 	for (size_t i = 0; i < ev->n; i++) {
@@ -155,9 +156,9 @@ void tes_core_on_replica_clear(struct tes_core *core,
 			tes_core_objects_warm(core, tenant, &ev->keys[i],
 					      ev->n - i, hashes);
 		reply->u.reply.status[i] =
-			clear_one(core, tenant, &ev->keys[i],
-				  ev->u.replica_clear.segment, hashes[at]);
+			clear_one(step, &ev->keys[i], hashes[at]);
 	}
+	return 0;
 }
 
 /*
@@ -168,8 +169,21 @@ void tes_core_on_replica_clear(struct tes_core *core,
  * buried what it took out.
  */
 
-/* What one slice knows. */
-struct slice {
+/* A remove_all under way. */
+struct tes_walk {
+	struct tei_list link; /* core's walks */
+	tes_session_id session;
+	uint64_t cookie, removed;
+	size_t cursor;
+	struct tes_tenant *tenant;
+	bool force, done;
+	struct tes_waiter *waiter; /* counts what is to be buried */
+	tes_core_match_fn *match;
+	void *arg;
+};
+
+/* One slice of a walk. */
+struct walk_slice {
 	struct tes_core *core;
 	struct tes_walk *walk;
 	unsigned int spent;
@@ -177,7 +191,7 @@ struct slice {
 
 static void remove_if_meant(struct tei_hash_node *node, void *arg)
 {
-	struct slice *s = arg;
+	struct walk_slice *s = arg;
 	struct tes_walk *w = s->walk;
 	struct tes_object *o = TEI_CONTAINER(node, struct tes_object, node);
 
@@ -188,14 +202,12 @@ static void remove_if_meant(struct tei_hash_node *node, void *arg)
 		return;
 	if (w->match && !w->match(o->key, o->key_len, w->arg, &s->spent))
 		return;
-	s->core->waiter = w->waiter;
-	if (tes_core_bury_reserve(s->core, o) == 0) {
+	if (tes_core_bury_reserve(s->core, o, w->waiter) == 0) {
 		w->removed++;
 		tes_core_renounce(s->core, node->hash);
-		tes_core_bury(s->core, o);
+		tes_core_bury(s->core, o, w->waiter);
 		s->spent += REMOVE_COST;
 	}
-	s->core->waiter = NULL;
 }
 
 /* It has not seen all yet, and owners are not behind. */
@@ -215,7 +227,7 @@ void tes_core_walks_tick(struct tes_core *core, unsigned int *budget)
 		tei_list_del(&w->link);
 		tei_list_add_tail(&core->walks, &w->link);
 		while (may_advance(w) && share) {
-			struct slice s = {core, w, 1};
+			struct walk_slice s = {core, w, 1};
 
 			w->done = !tei_hash_walk(&core->objects, &w->cursor, 1,
 						 remove_if_meant, &s);
@@ -298,26 +310,26 @@ static int32_t refuse_walk(const struct tes_core *core, tes_session_id session,
 	return core->n_walks < WALKS_MAX ? CODE_OK : CODE_INTERNAL;
 }
 
-int tes_core_on_remove_all(struct tes_core *core, const struct tes_event *ev,
-			   struct tes_actions *out)
+int tes_core_on_remove_all(struct tes_step *step)
 {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
 	struct tes_tenant *tenant = tenant_of_walk(core, ev);
-	int32_t code = refuse_walk(core, ev->session, tenant);
 	struct tes_walk *w = NULL;
 
-	if (!code) {
+	step->code = refuse_walk(core, ev->session, tenant);
+	if (!step->code) {
 		w = tei_calloc(1, sizeof(*w));
 		if (w)
 			w->waiter = tes_core_waiter_new(ev, 0);
-		code = w && w->waiter ? CODE_OK : CODE_INTERNAL;
+		step->code = w && w->waiter ? CODE_OK : CODE_INTERNAL;
 	}
-	if (code)
+	if (step->code) {
 		tei_free(w);
-	if (code)
-		return tes_core_reply(core, ev, code, out) ? 0 : -ENOMEM;
-	if (ev->session)
-		tes_core_session_seen(core,
-				      tes_core_session_find(core, ev->session));
+		return tes_core_reply(step);
+	}
+	if (step->session)
+		tes_core_session_seen(core, step->session);
 	w->session = ev->session;
 	w->tenant = tenant;
 	tenant->users++;

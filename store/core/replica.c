@@ -309,43 +309,6 @@ bool tes_core_place(struct tes_core *core, struct tes_wish *wish,
 	return search_mounts(&s);
 }
 
-static void resolve_preferred(const struct tes_core *core,
-			      struct tes_wish *wish)
-{
-	const struct tes_core_replicate *how = wish->how;
-
-	for (size_t n = 0; n < how->n_preferred; n++)
-		for (size_t i = 0;
-		     i < core->n_mounts && wish->n_preferred < core->n_mounts;
-		     i++)
-			if (strcmp(core->mounts[i]->name, how->preferred[n]) ==
-			    0)
-				wish->preferred[wish->n_preferred++] =
-					core->mounts[i];
-}
-
-int tes_core_wish_init(struct tes_core *core, struct tes_wish *wish,
-		       const struct tes_event *ev,
-		       const struct tes_session *writer,
-		       struct tei_arena *arena)
-{
-	static const struct tes_core_replicate one = {.replica_num = 1};
-	const struct tes_core_replicate *how = ev->u.put_start.how;
-
-	*wish = (struct tes_wish){
-		.how = how ? how : &one,
-		.writer = writer,
-	};
-	if (!wish->how->n_preferred || !core->n_mounts)
-		return 0;
-	wish->preferred = tei_arena_alloc(
-		arena, core->n_mounts * sizeof(struct tes_mount *));
-	if (!wish->preferred)
-		return -ENOMEM;
-	resolve_preferred(core, wish);
-	return 0;
-}
-
 /*
  * extent.c - chains of extents: where the replicas of an object lie
  *

@@ -77,11 +77,6 @@ struct tes_wish {
 	struct tes_mount *near; /* same_node: where the batch went so far */
 };
 
-/* @wish for the event's start. -ENOMEM: the arena is full. */
-int tes_core_wish_init(struct tes_core *core, struct tes_wish *wish,
-		       const struct tes_event *ev,
-		       const struct tes_session *writer,
-		       struct tei_arena *arena);
 /*
  * Give @o, which has a size, one more replica, with number @replica. False:
  * no room on any mount that it is not on yet.

@@ -1,14 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * session.c - which clients are there
+ * session.c - clients that are there, silent, or gone
  *
- * A session's list says how it can end: `live` by silence of suspect_ms (when
- * it did not answer a probe it is suspect even before that), `silent` by
- * silence of client_ttl_ms, `left` (its connection closed) when nobody has
- * taken it over for a while, in which a client that gave up a master that stood
- * still is back. Each list is in order of time, so expiring looks at its head
- * only.
+ * A session's list names what can end it: `live` silence of suspect_ms (an
+ * unanswered probe makes it suspect even before that), `silent` silence of
+ * client_ttl_ms, `left` (its connection closed) a while in which nobody has
+ * taken it over; a client that gave up on a stalled master is back by then.
+ * Each list is in order of time, so expiring looks at its head only.
+ *
+ * Probes. A reader that gets no answer from an owner reports it. Nobody's report
+ * makes an owner suspect, only its own silence: the core probes the owner on its
+ * heartbeat connection, where data never waits, and an owner that does not
+ * answer in time is suspect until its next sign of life. So reports cost a
+ * healthy owner one message, however many there are. Time in which the master
+ * itself did not look is not the owner's: after such a gap everybody who was
+ * probed has the whole time once more.
+ *
+ * Operators learn of owners that change their state: of the state at the end of
+ * a step, not of what came and went within it.
  */
+
 #include "store/core/session.h"
 
 #include <errno.h>
@@ -22,10 +33,11 @@
 #include "store/core/replica.h"
 #include "store/core/reply.h"
 #include "store/core/state.h"
+#include "store/core/step.h"
 #include "store/core/task.h"
 #include "store/core/tenant.h"
 
-#define GAP_MS 200 /* between two steps; ticks come every 100 */
+/* ---- which session ---- */
 
 struct tes_session *tes_core_session_find(const struct tes_core *core,
 					  tes_session_id id)
@@ -72,6 +84,8 @@ static struct tes_session *find_client(const struct tes_core *core,
 	return NULL;
 }
 
+/* ---- states ---- */
+
 static bool lends_memory(const struct tes_session *s)
 {
 	tei_list_for_each (link, &s->mounts)
@@ -83,9 +97,9 @@ static bool lends_memory(const struct tes_session *s)
 /* Its state has changed: whoever lends memory is worth a word. */
 static void note_owner_state(struct tes_core *core, struct tes_session *s)
 {
-	if (!lends_memory(s) || !tei_list_empty(&s->news))
+	if (!lends_memory(s) || !tei_list_empty(&s->changed))
 		return;
-	tei_list_add_tail(&core->news, &s->news);
+	tei_list_add_tail(&core->changed, &s->changed);
 }
 
 /* Whether its mounts count follows from the state alone. */
@@ -122,13 +136,19 @@ static void move_to_list(struct tei_list *list, struct tes_session *s)
 	tei_list_add_tail(list, &s->age);
 }
 
+/* It has shown that it lives, or cannot be asked any more. */
+static void cancel_probe(struct tes_session *s)
+{
+	tei_list_del(&s->probing);
+}
+
 /* SUSPECT, until the next sign of life. */
 static void suspect_session(struct tes_core *core, struct tes_session *s)
 {
 	if (s->state == TES_SESSION_LIVE)
 		core->figures.suspects++;
 	set_state(core, s, TES_SESSION_SUSPECT);
-	tes_core_bury_excuse(core, s);
+	tes_core_fences_excuse(core, s);
 }
 
 static void make_live(struct tes_core *core, struct tes_session *s)
@@ -148,41 +168,7 @@ void tes_core_session_seen(struct tes_core *core, struct tes_session *s)
 	make_live(core, s);
 }
 
-/* It has shown that it lives, or cannot be asked any more. */
-static void cancel_probe(struct tes_session *s)
-{
-	tei_list_del(&s->probing);
-}
-
-/* Fences travel where heartbeats come from; before that they are lost. */
-void tes_core_session_beat(struct tes_core *core, struct tes_session *s,
-			   bool fresh)
-{
-	tes_core_session_seen(core, s);
-	cancel_probe(s);
-	if (s->left || (s->beating && !fresh))
-		return;
-	s->evicted.n = 0;
-	s->beating = true;
-	tes_core_fences_resend(core, s);
-	tes_core_tasks_resend(core, s);
-	tei_list_for_each (link, &s->mounts)
-		tes_core_sync(core,
-			      tei_list_entry(link, struct tes_mount, link));
-}
-
-void tes_core_session_leave(struct tes_core *core, struct tes_session *s)
-{
-	if (s->left)
-		return;
-	suspect_session(core, s);
-	cancel_probe(s);
-	s->left = true;
-	s->beating = false;
-	s->evicted.n = 0; /* it will be told all again */
-	s->seen_ms = core->now_ms;
-	move_to_list(&core->left, s);
-}
+/* ---- a client joins ---- */
 
 static void assign_id(struct tes_core *core, struct tes_session *s,
 		      tes_session_id id)
@@ -219,7 +205,7 @@ static struct tes_session *new_session(struct tes_core *core,
 		return NULL;
 	tei_list_init(&s->age);
 	tei_list_init(&s->close);
-	tei_list_init(&s->news);
+	tei_list_init(&s->changed);
 	tei_list_init(&s->notices);
 	tei_list_init(&s->mounts);
 	tei_list_init(&s->builds);
@@ -276,21 +262,21 @@ static void take_over(struct tes_core *core, struct tes_session *s,
 	tes_core_fences_restart(core, s);
 }
 
-int tes_core_on_join(struct tes_core *core, const struct tes_event *ev,
-		     struct tes_actions *out)
+int tes_core_on_join(struct tes_step *step)
 {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
 	struct tes_session *old, *s;
 	struct tes_tenant *tenant;
 	struct tes_action *reply;
-	int rc = tes_core_actions_reserve(out, 2);
 
-	if (rc < 0)
-		return rc;
-	reply = tes_core_reply(core, ev, CODE_OK, out);
-	if (!reply)
+	/* The reply, and the end of the connection before. */
+	if (tes_core_actions_reserve(step->out, 2) < 0 ||
+	    tes_core_reply(step) < 0)
 		return -ENOMEM;
+	reply = step->reply;
 	if (!ev->session || !ev->u.join.client_id || !ev->u.join.incarnation ||
-	    tes_core_session_find(core, ev->session)) {
+	    step->session) {
 		reply->u.reply.code = CODE_ARGUMENT;
 		return 0;
 	}
@@ -303,7 +289,7 @@ int tes_core_on_join(struct tes_core *core, const struct tes_event *ev,
 	old = find_client(core, ev->u.join.client_id);
 	if (old && memcmp(old->incarnation, ev->u.join.incarnation,
 			  TES_CORE_ID_LEN) == 0) {
-		take_over(core, old, ev->session, tenant, out);
+		take_over(core, old, ev->session, tenant, step->out);
 		return 0;
 	}
 	s = new_session(core, ev, tenant);
@@ -316,6 +302,127 @@ int tes_core_on_join(struct tes_core *core, const struct tes_event *ev,
 	add_session(core, s, ev->session);
 	return 0;
 }
+
+/* ---- heartbeats; the connection closes ---- */
+
+/* Fences travel where heartbeats come from; before that they are lost. */
+int tes_core_on_heartbeat(struct tes_step *step)
+{
+	struct tes_core *core = step->core;
+	struct tes_session *s = step->session;
+
+	cancel_probe(s);
+	if (s->left || (s->beating && !step->ev->u.heartbeat.fresh))
+		return 0;
+	s->evicted.n = 0;
+	s->beating = true;
+	tes_core_fences_resend(core, s);
+	tes_core_tasks_resend(core, s);
+	tei_list_for_each (link, &s->mounts)
+		tes_core_resync(core,
+				tei_list_entry(link, struct tes_mount, link));
+	return 0;
+}
+
+int tes_core_on_leave(struct tes_step *step)
+{
+	struct tes_core *core = step->core;
+	struct tes_session *s = step->session;
+
+	if (s->left)
+		return 0;
+	suspect_session(core, s);
+	cancel_probe(s);
+	s->left = true;
+	s->beating = false;
+	s->evicted.n = 0; /* it will be told all again */
+	s->seen_ms = core->now_ms;
+	move_to_list(&core->left, s);
+	return 0;
+}
+
+/* ---- owners that may be silent are probed ---- */
+
+static struct tes_session *session_at(struct tei_list *link)
+{
+	return tei_list_entry(link, struct tes_session, probing);
+}
+
+/* Whether it can be asked, and was not just now. */
+static bool may_probe(const struct tes_core *core, const struct tes_session *s)
+{
+	if (!s->probes || !s->beating || s->state != TES_SESSION_LIVE ||
+	    !tei_list_empty(&s->probing))
+		return false;
+	return !s->probe ||
+	       s->probe_ms + TES_CORE_PROBE_EVERY_MS <= core->now_ms;
+}
+
+int tes_core_on_report(struct tes_step *step)
+{
+	struct tes_core *core = step->core;
+	const uint8_t *life = step->ev->u.report.incarnation;
+	struct tei_hash_node *n;
+
+	core->figures.reports_total++;
+	if (!life)
+		return 0;
+	n = tei_hash_first(&core->lives,
+			   tes_core_hash(core, life, TES_CORE_ID_LEN));
+	for (; n; n = tei_hash_next(&core->lives, n)) {
+		struct tes_session *s =
+			TEI_CONTAINER(n, struct tes_session, by_life);
+
+		if (memcmp(s->incarnation, life, TES_CORE_ID_LEN) == 0 &&
+		    may_probe(core, s))
+			tei_list_add_tail(&core->unprobed, &s->probing);
+	}
+	return 0;
+}
+
+int tes_core_on_probed(struct tes_step *step)
+{
+	struct tes_session *s = step->session;
+
+	if (s->probe == step->ev->u.probed.probe)
+		cancel_probe(s);
+	return 0;
+}
+
+static void end_late_probes(struct tes_core *core)
+{
+	while (!tei_list_empty(&core->probed)) {
+		struct tes_session *s = session_at(core->probed.next);
+		uint64_t from = s->probe_ms;
+
+		if (from < core->gap_ms)
+			from = core->gap_ms;
+		if (from + TES_CORE_PROBE_MS > core->now_ms)
+			return;
+		tei_list_del(&s->probing);
+		core->figures.probes_failed_total++;
+		suspect_session(core, s);
+	}
+}
+
+void tes_core_probes_flush(struct tes_core *core, struct tes_actions *out)
+{
+	while (!tei_list_empty(&core->unprobed)) {
+		struct tes_session *s = session_at(core->unprobed.next);
+
+		if (tes_core_actions_reserve(out, 1) < 0)
+			return;
+		s->probe++;
+		s->probe_ms = core->now_ms;
+		tes_core_action_add(out, TES_ACTION_PROBE, s->id)->u.probe =
+			s->probe;
+		tei_list_del(&s->probing);
+		tei_list_add_tail(&core->probed, &s->probing);
+		core->figures.probes_total++;
+	}
+}
+
+/* ---- the end ---- */
 
 void tes_core_session_end(struct tes_core *core, struct tes_session *s)
 {
@@ -337,28 +444,22 @@ void tes_core_session_end(struct tes_core *core, struct tes_session *s)
 	for (link = s->mounts.prev; link != &s->mounts; link = link->prev)
 		tes_core_mount_drop(
 			core, tei_list_entry(link, struct tes_mount, link));
-	tei_list_for_each (fence, &s->fences)
-		tes_core_fence_cease(
-			tei_list_entry(fence, struct tes_fence, link));
-	tes_core_bury_excuse(core, s);
+	tes_core_fences_abandon(core, s);
 }
 
 void tes_core_session_free(struct tes_core *core, struct tes_session *s)
 {
-	struct tei_list *link;
-
-	while ((link = tei_list_pop(&s->fences)))
-		tes_core_fence_free(
-			core, tei_list_entry(link, struct tes_fence, link));
+	tes_core_fences_free(core, s);
 	tei_list_del(&s->age);
 	tei_list_del(&s->close);
-	tei_list_del(&s->news);
+	tei_list_del(&s->changed);
 	tei_list_del(&s->notices);
 	leave_tenant(core, s);
-	tes_core_graves_free(core, &s->evicted);
 	core->heap_bytes -= session_bytes(s);
 	tei_free(s);
 }
+
+/* ---- in time ---- */
 
 static struct tes_session *oldest_session(const struct tei_list *list)
 {
@@ -402,6 +503,7 @@ static bool settle_builds(struct tes_core *core, struct tes_session *s,
 
 void tes_core_sessions_tick(struct tes_core *core, unsigned int *budget)
 {
+	end_late_probes(core);
 	expire_sessions(core);
 	tei_list_for_each_safe (link, next, &core->gone) {
 		struct tes_session *s =
@@ -415,103 +517,7 @@ void tes_core_sessions_tick(struct tes_core *core, unsigned int *budget)
 	}
 }
 
-/*
- * probe.c - a reader says that an owner does not answer: ask it ourselves
- *
- * Nobody's word makes an owner suspect, only its own silence: a report has the
- * owner asked on its heartbeat connection, where data never waits, and who
- * does not answer in time is suspect until its next sign of life. So a report
- * costs a healthy owner one message, however many there are of them.
- *
- * Time in which the master itself did not look is not the owner's: after such
- * a gap everybody who was asked has the whole time once more.
- */
-
-static struct tes_session *session_at(struct tei_list *link)
-{
-	return tei_list_entry(link, struct tes_session, probing);
-}
-
-/* Whether it can be asked, and was not just now. */
-static bool may_probe(const struct tes_core *core, const struct tes_session *s)
-{
-	if (!s->probes || !s->beating || s->state != TES_SESSION_LIVE ||
-	    !tei_list_empty(&s->probing))
-		return false;
-	return !s->probe ||
-	       s->probe_ms + TES_CORE_PROBE_EVERY_MS <= core->now_ms;
-}
-
-void tes_core_on_report(struct tes_core *core, const struct tes_event *ev)
-{
-	const uint8_t *life = ev->u.report.incarnation;
-	struct tei_hash_node *n;
-
-	core->figures.reports_total++;
-	if (!life)
-		return;
-	n = tei_hash_first(&core->lives,
-			   tes_core_hash(core, life, TES_CORE_ID_LEN));
-	for (; n; n = tei_hash_next(&core->lives, n)) {
-		struct tes_session *s =
-			TEI_CONTAINER(n, struct tes_session, by_life);
-
-		if (memcmp(s->incarnation, life, TES_CORE_ID_LEN) == 0 &&
-		    may_probe(core, s))
-			tei_list_add_tail(&core->unprobed, &s->probing);
-	}
-}
-
-void tes_core_on_probed(struct tes_session *s, uint64_t probe)
-{
-	if (s->probe == probe)
-		tei_list_del(&s->probing);
-}
-
-void tes_core_probes_gap(struct tes_core *core, uint64_t passed_ms)
-{
-	if (passed_ms > GAP_MS)
-		core->gap_ms = core->now_ms;
-}
-
-void tes_core_probes_tick(struct tes_core *core)
-{
-	while (!tei_list_empty(&core->probed)) {
-		struct tes_session *s = session_at(core->probed.next);
-		uint64_t from = s->probe_ms;
-
-		if (from < core->gap_ms)
-			from = core->gap_ms;
-		if (from + TES_CORE_PROBE_MS > core->now_ms)
-			return;
-		tei_list_del(&s->probing);
-		core->figures.probes_failed_total++;
-		suspect_session(core, s);
-	}
-}
-
-void tes_core_probes_flush(struct tes_core *core, struct tes_actions *out)
-{
-	while (!tei_list_empty(&core->unprobed)) {
-		struct tes_session *s = session_at(core->unprobed.next);
-
-		if (tes_core_actions_reserve(out, 1) < 0)
-			return;
-		s->probe++;
-		s->probe_ms = core->now_ms;
-		tes_core_action_add(out, TES_ACTION_PROBE, s->id)->u.probe =
-			s->probe;
-		tei_list_del(&s->probing);
-		tei_list_add_tail(&core->probed, &s->probing);
-		core->figures.probes_total++;
-	}
-}
-
-/*
- * news.c - owners that fall silent, are back, are gone
- *
- * What came to nothing within a step is not told: the state at its end is.
- */
+/* ---- actions ---- */
 
 static void report_owner(const struct tes_core *core, struct tes_session *s,
 			 struct tes_actions *out)
@@ -535,15 +541,29 @@ static void report_owner(const struct tes_core *core, struct tes_session *s,
 	}
 }
 
-void tes_core_news_flush(struct tes_core *core, struct tes_actions *out)
+static void flush_owner_states(struct tes_core *core, struct tes_actions *out)
 {
-	while (!tei_list_empty(&core->news)) {
+	while (!tei_list_empty(&core->changed)) {
 		struct tes_session *s = tei_list_entry(
-			core->news.next, struct tes_session, news);
+			core->changed.next, struct tes_session, changed);
 
 		if (tes_core_actions_reserve(out, 1) < 0)
 			return;
 		report_owner(core, s, out);
-		tei_list_del(&s->news);
+		tei_list_del(&s->changed);
+	}
+}
+
+void tes_core_sessions_flush(struct tes_core *core, struct tes_actions *out)
+{
+	flush_owner_states(core, out);
+	while (!tei_list_empty(&core->closes)) {
+		struct tes_session *s = tei_list_entry(
+			core->closes.next, struct tes_session, close);
+
+		if (tes_core_actions_reserve(out, 1) < 0)
+			return;
+		tes_core_action_add(out, TES_ACTION_CLOSE, s->id);
+		tei_list_del(&s->close);
 	}
 }

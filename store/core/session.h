@@ -16,7 +16,7 @@ struct tes_actions;
 struct tes_core;
 struct tes_drain;
 struct tes_event;
-struct tes_telling; /* of tell.c */
+struct tes_announcement;
 struct tes_tenant;
 
 enum tes_session_state {
@@ -38,36 +38,30 @@ struct tes_session {
 	struct tei_list tasks; /* these */
 	uint8_t client_id[TES_CORE_ID_LEN];
 	uint8_t incarnation[TES_CORE_ID_LEN];
-	struct tei_list age;   /* core's live, silent, left or gone */
-	struct tei_list close; /* core's closes: an action is due */
-	struct tei_list news;  /* core's news: it is to be told of */
+	struct tei_list age;     /* core's live, silent, left or gone */
+	struct tei_list close;   /* core's closes: an action is due */
+	struct tei_list changed; /* core's changed: operators learn of it */
 	struct tei_list mounts, builds;
-	struct tei_list fences;      /* as owner */
-	uint64_t seen_ms;            /* left: when it left */
-	uint64_t joined_generation;  /* the counter at its last join */
-	uint64_t named_by;           /* reply serial */
-	uint32_t named_as;           /* index in that reply's segments */
-	uint64_t host;               /* a number for its machine */
-	struct tes_tenant *tenant;   /* whose keys it means */
-	struct tes_graves evicted;   /* to tell it, without an answer */
-	struct tei_list notices;     /* core's notices: evicted is not empty */
-	struct tei_list probing;     /* core's unprobed or probed, or none */
-	uint64_t probe, probe_ms;    /* the last one, and when it was sent */
-	struct tes_telling *telling; /* of told_by */
-	uint64_t told_by;            /* telling's serial */
+	struct tei_list fences;     /* as owner */
+	uint64_t seen_ms;           /* left: when it left */
+	uint64_t joined_generation; /* the counter at its last join */
+	uint64_t named_by;          /* reply serial */
+	uint32_t named_as;          /* index in that reply's segments */
+	uint64_t host;              /* a number for its machine */
+	struct tes_tenant *tenant;  /* whose keys it means */
+	struct tes_graves evicted;  /* to tell it, without an answer */
+	struct tei_list notices;    /* core's notices: evicted is not empty */
+	struct tei_list probing;    /* core's unprobed or probed, or none */
+	uint64_t probe, probe_ms;   /* the last one, and when it was sent */
+	struct tes_announcement *announcement; /* of step announced_by */
+	uint64_t announced_by;                 /* serial */
 	char engine[];
 };
 
 struct tes_session *tes_core_session_find(const struct tes_core *core,
 					  tes_session_id id);
-int tes_core_on_join(struct tes_core *core, const struct tes_event *ev,
-		     struct tes_actions *out);
 /* A sign of life. */
 void tes_core_session_seen(struct tes_core *core, struct tes_session *s);
-/* @fresh: what was pushed to it before may be lost. */
-void tes_core_session_beat(struct tes_core *core, struct tes_session *s,
-			   bool fresh);
-void tes_core_session_leave(struct tes_core *core, struct tes_session *s);
 /* GONE: out of the tables at once, its mounts and builds in ticks. */
 void tes_core_session_end(struct tes_core *core, struct tes_session *s);
 void tes_core_session_free(struct tes_core *core, struct tes_session *s);
@@ -99,10 +93,6 @@ struct tes_mount {
 /* Not one that is being dropped; NULL: none. */
 struct tes_mount *tes_core_mount_find(const struct tes_core *core,
 				      const uint8_t *id);
-void tes_core_on_mount(struct tes_core *core, const struct tes_event *ev,
-		       struct tes_session *s, struct tes_action *reply);
-void tes_core_on_unmount(struct tes_core *core, const struct tes_event *ev,
-			 struct tes_session *s, struct tes_action *reply);
 /* Its owner is LIVE and it is not being dropped. */
 bool tes_core_mount_live(const struct tes_mount *m);
 /* Something new may be placed there. */
@@ -135,18 +125,9 @@ void tes_core_mount_count(struct tes_core *core, const struct tes_mount *m,
 #define TES_CORE_PROBE_MS       300
 #define TES_CORE_PROBE_EVERY_MS 250
 
-void tes_core_on_report(struct tes_core *core, const struct tes_event *ev);
-void tes_core_on_probed(struct tes_session *s, uint64_t probe);
-/* So long since the last step; core->now_ms is set. */
-void tes_core_probes_gap(struct tes_core *core, uint64_t passed_ms);
-/* Who has not answered in time is suspect. */
-void tes_core_probes_tick(struct tes_core *core);
-/* Probes that are due, as far as the arena has room. */
+/* Append probes that are due, as far as the arena has room. */
 void tes_core_probes_flush(struct tes_core *core, struct tes_actions *out);
-
-/* news.h - what operators are told of owners */
-
-/* News that are due, as far as the arena has room. */
-void tes_core_news_flush(struct tes_core *core, struct tes_actions *out);
+/* Append changes of owners' states, and connections to be closed. */
+void tes_core_sessions_flush(struct tes_core *core, struct tes_actions *out);
 
 #endif

@@ -47,14 +47,12 @@
 #include "store/core/epoch.h"
 #include "store/core/hot.h"
 #include "store/core/replica.h"
-#include "store/core/reply.h"
 #include "store/core/task.h"
 
 struct tes_epoch;
 struct tes_mount;
 struct tes_object;
 struct tes_tenant;
-struct tes_waiter;
 
 /* Objects of up to 512 bytes, with their keys, come from slabs. */
 #define TES_CORE_BLOCK_STEP  16
@@ -85,7 +83,7 @@ struct tes_core {
 	size_t n_extras;          /* each has a place there */
 	struct tei_list building; /* objects, by age */
 	struct tei_list live, silent, left, gone;
-	struct tei_list closes, news;
+	struct tei_list closes, changed;
 	struct tei_list unprobed; /* sessions that are to be asked */
 	struct tei_list probed;   /* that have been, longest first */
 	uint64_t gap_ms;          /* when we had not looked for a while */
@@ -113,13 +111,7 @@ struct tes_core {
 	bool evicting;             /* from high to low watermark */
 	unsigned int effort;       /* left to the starts of this event */
 
-	struct tes_reply_room room;      /* of the reply being made */
-	const struct tes_event *waiting; /* whose reply may wait; or NULL */
-	struct tes_waiter *waiter;       /* its, once it has to */
-	struct tes_object **committed;   /* committed[n_committed], a put end's,
-					  * in its arena */
-	size_t n_committed;
-	uint64_t telling;         /* serial of the last */
+	uint64_t announce_serial; /* of the last step that announced */
 	struct tes_epoch *epochs; /* epochs[n_epochs]; the first is nobody's */
 	size_t n_epochs;
 	uint16_t own_epoch;  /* index */

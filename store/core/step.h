@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put.h - reservations: a put or an upsert begins, ends, is revoked */
+/*
+ * step.h - one event on its way through the core
+ *
+ * tes_core_step() fills a step, calls the event's handler of the table in
+ * core.c, and sends what has become due. Handlers are below, by the file that
+ * defines them. They return 0, or -ENOMEM when the arena is full: then the
+ * state is as it was and no action was appended.
+ */
 #ifndef STORE_CORE_STEP_H
 #define STORE_CORE_STEP_H
 
@@ -7,99 +14,116 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/list.h"
 #include "store/core/core.h"
-#include "store/core/replica.h"
 
-struct tei_arena;
-struct tes_action;
-struct tes_core;
-struct tes_core_replicate;
-struct tes_event;
 struct tes_object;
 struct tes_session;
-struct tes_tenant;
+struct tes_starts;
 struct tes_waiter;
 
-/* Of a soft pin, when the configuration says nothing. */
+/* Soft pins last at most a day when the configuration sets no limit. */
 #define TES_CORE_PIN_MAX_MS 86400000u
 
-struct tes_starts {
-	struct tes_wish wish;
-	struct tes_object **started; /* started[n]; NULL: not */
+/* Entries of a reply; the keys after them get one replica each. */
+#define TES_CORE_ENTRIES_MANY 65536
+
+/* How core.c treats an event, and which columns its reply has. */
+enum tes_step_flags {
+	/* The reply goes with this step, or waits for burials. */
+	TES_STEP_ANSWERED = 1u << 0,
+	/* Even when no session sent the event. */
+	TES_STEP_ANYBODY = 1u << 1,
+	/* No reply; ignored when the session has ended. */
+	TES_STEP_NOTE = 1u << 2,
+	/* The client of the session lives. */
+	TES_STEP_SIGN_OF_LIFE = 1u << 3,
+	/* Refused without 1 .. BATCH_MAX keys, unless it may have none. */
+	TES_STEP_KEYS = 1u << 4,
+	TES_STEP_MAY_BE_EMPTY = 1u << 5,
+	/* Refused when the session's tenant has no quota any more. */
+	TES_STEP_TENANT = 1u << 6,
+	TES_STEP_STATUS = 1u << 7, /* column: status */
+	TES_STEP_PLACES = 1u << 8, /* columns: where each key's extents lie */
+	TES_STEP_SIZES = 1u << 9,  /* column: size */
+	TES_STEP_CHECKSUMS = 1u << 10, /* columns: crc, no_crc, unverified */
+	TES_STEP_TASK = 1u << 11,      /* one task */
+	TES_STEP_DRAIN = 1u << 12,     /* one drain */
 };
 
-/* 0, or what to answer instead of starting anything. @how may be NULL. */
-int32_t tes_core_how_valid(const struct tes_core *core,
-			   const struct tes_core_replicate *how);
-/* -ENOMEM: the arena is full. */
-int tes_core_starts_init(struct tes_core *core, struct tes_starts *starts,
-			 const struct tes_event *ev,
-			 const struct tes_session *s, struct tei_arena *arena);
-
-/* Columns of @reply are there, zeroed. */
-void tes_core_on_put_start(struct tes_core *core, const struct tes_event *ev,
-			   struct tes_session *s, struct tes_action *reply,
-			   struct tes_starts *starts);
-void tes_core_on_put_end(struct tes_core *core, const struct tes_event *ev,
-			 struct tes_session *s, struct tes_action *reply);
-
-/* lookup.h - what readers ask: look-up, release, exist, size */
-
-/* Columns of @reply are there, zeroed. */
-void tes_core_on_lookup(struct tes_core *core, const struct tes_event *ev,
-			const struct tes_session *s, struct tes_action *reply);
-void tes_core_on_release(struct tes_core *core, const struct tes_event *ev,
-			 const struct tes_session *s);
-void tes_core_on_exist(struct tes_core *core, const struct tes_event *ev,
-		       const struct tes_session *s, struct tes_action *reply);
-void tes_core_on_size(struct tes_core *core, const struct tes_event *ev,
-		      const struct tes_session *s, struct tes_action *reply);
-
-/* remove.h - objects and replicas that users take out */
-
-/* Columns of @reply are there, zeroed. */
-void tes_core_on_remove(struct tes_core *core, const struct tes_event *ev,
-			const struct tes_session *s, struct tes_action *reply);
-void tes_core_on_replica_clear(struct tes_core *core,
-			       const struct tes_event *ev,
-			       const struct tes_session *s,
-			       struct tes_action *reply);
-/* Neither read nor asked for, for a remove without force. */
-bool tes_core_leased(const struct tes_core *core, const struct tes_object *o);
-
-/* walk.h - removes that look at the whole table */
-
-/* Of a walk, that are not confirmed: then it waits for the owners. They may
- * confirm all at once, which is some milliseconds of work. */
-#define TES_CORE_WALK_GRAVES 4096
-
-/* A remove_all under way. */
-struct tes_walk {
-	struct tei_list link; /* core's walks */
-	tes_session_id session;
-	uint64_t cookie, removed;
-	size_t cursor;
-	struct tes_tenant *tenant;
-	bool force, done;
-	struct tes_waiter *waiter; /* counts what is to be buried */
-	tes_core_match_fn *match;
-	void *arg;
+/* Capacity of the reply's columns of entries and of segments. */
+struct tes_reply_room {
+	size_t entries, names;
+	struct tes_core_segment_name *segments;
 };
 
-/* A walk begins, or is refused with a reply at once. -ENOMEM: of the arena. */
-int tes_core_on_remove_all(struct tes_core *core, const struct tes_event *ev,
-			   struct tes_actions *out);
-void tes_core_walks_tick(struct tes_core *core, unsigned int *budget);
-/* The replies of walks that are through. */
-void tes_core_walks_flush(struct tes_core *core, struct tes_actions *out);
-/* Whether there is one to go on with: others wait for owners. */
-bool tes_core_walking(const struct tes_core *core);
-void tes_core_walks_free(struct tes_core *core);
+struct tes_step {
+	struct tes_core *core;
+	const struct tes_event *ev;
+	struct tes_session *session; /* that sent it; NULL: none, or ended */
+	unsigned int flags;          /* enum tes_step_flags, of the event */
+	struct tes_actions *out;
+	int32_t code; /* not 0: the event is refused with it */
+	/* Columns are there, zeroed; NULL before tes_core_reply(). */
+	struct tes_action *reply;
+	struct tes_reply_room room;
+	struct tes_waiter *waiter; /* burials that the reply has to wait for */
+	struct tes_starts *starts; /* of a PUT_START */
+	/* Objects that became readable, or got a replica: their owners learn of
+	 * them at the end of the step. NULL: no room, owners are resynced. */
+	struct tes_object **committed;
+	size_t n_committed;
+};
 
-/* offer.h - what owners have from a life of the master before this one */
+/* announce.c */
+/* Room for @n committed objects. -ENOMEM: the arena is full. */
+int tes_core_commits_reserve(struct tes_step *step, size_t n);
+/* @o is READY, or has a further replica: there is room for it. */
+void tes_core_commit(struct tes_step *step, struct tes_object *o);
 
-void tes_core_on_offer(struct tes_core *core, const struct tes_event *ev,
-		       const struct tes_session *s, struct tes_action *reply);
+/* fence.c: burials */
+/* The step's waiter, created by the first call. NULL: no memory. */
+struct tes_waiter *tes_core_step_waiter(struct tes_step *step);
+/* The event is over: its reply goes, or waits for burials. */
+void tes_core_waiter_end(struct tes_step *step);
+
+/* session.c */
+int tes_core_on_join(struct tes_step *step);
+int tes_core_on_heartbeat(struct tes_step *step);
+int tes_core_on_leave(struct tes_step *step);
+int tes_core_on_report(struct tes_step *step);
+int tes_core_on_probed(struct tes_step *step);
+/* mount.c */
+int tes_core_on_mount(struct tes_step *step);
+int tes_core_on_unmount(struct tes_step *step);
+/* put.c */
+int tes_core_prepare_put_start(struct tes_step *step);
+int tes_core_on_put_start(struct tes_step *step);
+int tes_core_prepare_put_end(struct tes_step *step);
+int tes_core_on_put_end(struct tes_step *step);
+/* lookup.c */
+int tes_core_on_lookup(struct tes_step *step);
+int tes_core_on_release(struct tes_step *step);
+int tes_core_on_exist(struct tes_step *step);
+int tes_core_on_size(struct tes_step *step);
+/* remove.c */
+int tes_core_on_remove(struct tes_step *step);
+int tes_core_on_replica_clear(struct tes_step *step);
+int tes_core_on_remove_all(struct tes_step *step);
+/* fence.c */
+int tes_core_on_fenced(struct tes_step *step);
+/* offer.c */
+int tes_core_on_offer(struct tes_step *step);
+/* task.c and copy.c */
+int tes_core_on_task_create(struct tes_step *step);
+int tes_core_on_task_query(struct tes_step *step);
+int tes_core_prepare_task_done(struct tes_step *step);
+int tes_core_on_task_done(struct tes_step *step);
+/* drain.c */
+int tes_core_on_drain_create(struct tes_step *step);
+int tes_core_on_drain_query(struct tes_step *step);
+int tes_core_on_drain_cancel(struct tes_step *step);
+int tes_core_on_drain_leave(struct tes_step *step);
+/* evict.c */
+int tes_core_on_make_room(struct tes_step *step);
 
 #endif

@@ -24,6 +24,7 @@
 #include "store/core/replica.h"
 #include "store/core/session.h"
 #include "store/core/state.h"
+#include "store/core/step.h"
 #include "store/core/tenant.h"
 
 /*
@@ -231,10 +232,12 @@ static int32_t check_task(const struct tes_core *core,
 	return is_mounted(core, source, o) ? CODE_OK : CODE_NO_REPLICA;
 }
 
-void tes_core_on_task_create(struct tes_core *core, const struct tes_event *ev,
-			     const struct tes_session *s,
-			     struct tes_action *reply)
+int tes_core_on_task_create(struct tes_step *step)
 {
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	const struct tes_session *s = step->session;
+	struct tes_action *reply = step->reply;
 	struct plan plan = {.kind = TES_TASK_USER};
 	struct tes_object *o = NULL;
 	struct tes_task *t;
@@ -260,16 +263,18 @@ void tes_core_on_task_create(struct tes_core *core, const struct tes_event *ev,
 	}
 	reply->u.reply.code = code;
 	if (code)
-		return;
+		return 0;
 	tes_core_task_id(core, t, 0, reply->u.reply.task->id);
 	tes_core_tasks_choose(core);
+	return 0;
 }
 
-void tes_core_on_task_query(struct tes_core *core, const struct tes_event *ev,
-			    const struct tes_session *s,
-			    struct tes_action *reply)
+int tes_core_on_task_query(struct tes_step *step)
 {
-	struct tes_core_task *out = reply->u.reply.task;
+	struct tes_core *core = step->core;
+	const struct tes_event *ev = step->ev;
+	const struct tes_session *s = step->session;
+	struct tes_core_task *out = step->reply->u.reply.task;
 	const struct tes_task *t = NULL;
 	uint16_t attempt = 0;
 
@@ -277,8 +282,8 @@ void tes_core_on_task_query(struct tes_core *core, const struct tes_event *ev,
 		t = tes_core_task_find(core, ev->u.task_query.id, &attempt);
 	if (!t || attempt || t->kind != TES_TASK_USER ||
 	    t->tenant != s->tenant->index) {
-		reply->u.reply.code = CODE_NO_TASK;
-		return;
+		step->reply->u.reply.code = CODE_NO_TASK;
+		return 0;
 	}
 	tes_core_task_id(core, t, 0, out->id);
 	out->move = t->move;
@@ -289,6 +294,7 @@ void tes_core_on_task_query(struct tes_core *core, const struct tes_event *ev,
 	out->assigned = t->assigned;
 	memcpy(out->client, t->client, sizeof(out->client));
 	snprintf(out->message, sizeof(out->message), "%s", t->message);
+	return 0;
 }
 
 /* ---- life ---- */

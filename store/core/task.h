@@ -159,20 +159,10 @@ void tes_core_tasks_resend(struct tes_core *core, struct tes_session *s);
 
 /* copied.h - tasks at work: what comes of a copy */
 
-/* One target of @t has its copy. */
-void tes_core_on_task_done(struct tes_core *core, const struct tes_event *ev,
-			   struct tes_session *s);
 /* Give up what @o, which is BUSY, is copied to. -ENOMEM: nothing changed. */
 int tes_core_task_abort(struct tes_core *core, struct tes_object *o);
 
 /* want.h - what clients ask about tasks */
-
-void tes_core_on_task_create(struct tes_core *core, const struct tes_event *ev,
-			     const struct tes_session *s,
-			     struct tes_action *reply);
-void tes_core_on_task_query(struct tes_core *core, const struct tes_event *ev,
-			    const struct tes_session *s,
-			    struct tes_action *reply);
 
 /* repair.h - replicas that were lost with their mount are made again */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_bury.c - what owners are told, have to bury, and bring with them */
 #include "store/core/core.h"
-#include "store/core/step.h"
+#include "store/core/remove.h"
 #include "tests/unit/store_core/rig.h"
 
 #define BASE  0x10000u
