@@ -115,17 +115,16 @@ int tes_core_create(const struct tes_core_config *config, struct tes_core **out)
 	if (tes_core_epochs_init(core) < 0)
 		goto fini_tasks;
 	if (tes_core_tenants_init(core) < 0)
-		goto free_epochs;
+		goto fini_epochs;
 	if (tes_core_heat_init(core) < 0)
 		goto free_tenants;
-	tes_core_recall_init(core);
 	*out = core;
 	return 0;
 
 free_tenants:
 	tes_core_tenants_free(core);
-free_epochs:
-	tei_free(core->epochs);
+fini_epochs:
+	tes_core_epochs_fini(core);
 fini_tasks:
 	tes_core_tasks_fini(core);
 fini_lives:
@@ -169,7 +168,6 @@ void tes_core_destroy(struct tes_core *core)
 
 	if (!core)
 		return;
-	tes_core_recall_fini(core);
 	tes_core_heat_fini(core);
 	tes_core_drains_free(core);
 	tes_core_tasks_fini(core);
@@ -195,7 +193,7 @@ void tes_core_destroy(struct tes_core *core)
 	tes_core_walks_free(core);
 	tes_core_tenants_free(core);
 	tes_core_answers_free(core);
-	tei_free(core->epochs);
+	tes_core_epochs_fini(core);
 	tes_core_blocks_fini(core);
 	tei_free(core->mounts);
 	tei_free(core);
@@ -433,16 +431,15 @@ void tes_core_figures(const struct tes_core *core, struct tes_core_figures *out)
 		core->tasks.n_pending[0] + core->tasks.n_pending[1];
 	out->tasks_processing = core->tasks.n_processing;
 	out->drains_active = core->drains.n_active;
-	out->metadata_bytes =
-		sizeof(*core) + core->heap_bytes +
-		core->n_extras * sizeof(*core->pins.node) +
-		tei_slab_bytes(&core->extents) +
-		tei_hash_bytes(&core->objects) +
-		tei_hash_bytes(&core->sessions) +
-		tei_hash_bytes(&core->clients) + tei_hash_bytes(&core->groups) +
-		tei_hash_bytes(&core->lives) +
-		tei_hash_bytes(&core->tasks.by_number) +
-		tei_hash_bytes(&core->tasks.by_object) +
-		tes_core_heat_bytes(core) + tes_core_tenants_bytes(core) +
-		tes_core_recall_bytes(core);
+	out->metadata_bytes = sizeof(*core) + core->heap_bytes +
+			      core->n_extras * sizeof(*core->pins.node) +
+			      tei_slab_bytes(&core->extents) +
+			      tei_hash_bytes(&core->objects) +
+			      tei_hash_bytes(&core->sessions) +
+			      tei_hash_bytes(&core->clients) +
+			      tei_hash_bytes(&core->groups) +
+			      tei_hash_bytes(&core->lives) +
+			      tei_hash_bytes(&core->tasks.by_number) +
+			      tei_hash_bytes(&core->tasks.by_object) +
+			      tes_core_tenants_bytes(core);
 }

@@ -20,6 +20,7 @@
 
 #include "base/mem.h"
 #include "store/core/codes.h"
+#include "store/core/epoch.h"
 #include "store/core/evict.h"
 #include "store/core/object.h"
 #include "store/core/replica.h"

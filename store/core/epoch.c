@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * epoch.c - lives of the master
+ * epoch.c - lives of the master, and keys that must not come back from earlier
+ * ones
  *
- * Generations are told apart by the life that gave them, so lives only grow:
+ * Generations are told apart by the life that gave them, so epochs only grow:
  * ours began with the clock, which may have gone back since the life before.
- * Who joins or offers tells what he has seen. What was put in this life, under
- * whatever number, is newer than all that comes from others.
+ * Clients that join and owners that offer name the epochs that they have seen.
+ * An object that was put in this life, under whatever number, is newer than
+ * everything that comes from others.
+ *
+ * Owners bring objects of earlier lives one after the other, some late. Values
+ * that were removed or replaced here meanwhile must not come back with one of
+ * them: such keys are remembered, by their hash, until so many are known or so
+ * much time has passed that nothing is accepted any more that is not here yet.
+ * It is then as if its owner had died.
+ *
+ * Every eviction remembers its key, so a hash costs one line of cache and 11 to
+ * 21 bytes. Each range of hashes has a table that grows by itself: never much
+ * at a time.
  */
+
 #include "store/core/epoch.h"
 
 #include <errno.h>
@@ -17,14 +30,47 @@
 
 #define EPOCHS_MAX UINT16_MAX
 
-/* Keys: some 16 MiB. */
+/* Remembered keys: some 16 MiB. */
 #define KEYS_MAX ((size_t)1 << 20)
-/* Of client_ttl_ms, from the first step on. */
+/* Keys are remembered for so many times client_ttl_ms, from the first step. */
 #define TTLS      6u
 #define ROOM_MIN  64u
 #define PART_BITS 6
 
 _Static_assert(1u << PART_BITS == TES_RECALL_PARTS, "the first bits");
+
+int tes_core_epochs_init(struct tes_core *core)
+{
+	core->epochs = tei_malloc(2 * sizeof(*core->epochs));
+	if (!core->epochs)
+		return -ENOMEM;
+	core->epochs[0] = (struct tes_epoch){.number = 0};
+	core->epochs[1] = (struct tes_epoch){core->config.epoch, true};
+	core->n_epochs = 2;
+	core->own_epoch = 1;
+	core->recall = (struct tes_recall){.open = true};
+	return 0;
+}
+
+/* From now on nothing comes back that is not here yet. */
+static void close_recall(struct tes_core *core)
+{
+	for (size_t i = 0; i < TES_RECALL_PARTS; i++) {
+		struct tes_recall_part *part = &core->recall.part[i];
+
+		core->heap_bytes -= part->room * sizeof(*part->at);
+		tei_free(part->at);
+	}
+	core->recall = (struct tes_recall){0};
+}
+
+void tes_core_epochs_fini(struct tes_core *core)
+{
+	close_recall(core);
+	tei_free(core->epochs);
+}
+
+/* ---- epochs ---- */
 
 static uint16_t add_epoch(struct tes_core *core, uint64_t epoch)
 {
@@ -64,37 +110,48 @@ void tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch)
 	core->config.epoch = epoch + 1;
 }
 
-int tes_core_epochs_init(struct tes_core *core)
-{
-	core->epochs = tei_malloc(2 * sizeof(*core->epochs));
-	if (!core->epochs)
-		return -ENOMEM;
-	core->epochs[0] = (struct tes_epoch){.number = 0};
-	core->epochs[1] = (struct tes_epoch){core->config.epoch, true};
-	core->n_epochs = 2;
-	core->own_epoch = 1;
-	return 0;
-}
-
 uint64_t tes_core_epoch(const struct tes_core *core)
 {
 	return core->config.epoch;
 }
 
-/*
- * recall.c - what owners may still bring from lives before this one
- *
- * They come one after the other, some late. What was removed or replaced here
- * meanwhile must not come back with one of them: such keys are remembered, by
- * their hash, until so many are known or so much time has passed that what is
- * not here yet is not taken any more. It is then as if its owner had died.
- *
- * All that is evicted comes by here, so a hash costs one line of cache and 11 to
- * 21 bytes. Each range of hashes has a table that grows by itself: never much at
- * a time.
- */
+/* ---- ids of tasks and drains ---- */
 
-/* ---- a table ---- */
+static void put_be64(uint8_t *to, uint64_t x)
+{
+	for (int i = 0; i < 8; i++)
+		to[i] = (uint8_t)(x >> (56 - 8 * i));
+}
+
+static uint64_t get_be64(const uint8_t *from)
+{
+	uint64_t x = 0;
+
+	for (int i = 0; i < 8; i++)
+		x = x << 8 | from[i];
+	return x;
+}
+
+/* The number that our life began with: it may get others while tasks go on. */
+static uint64_t first_epoch(const struct tes_core *core)
+{
+	return core->epochs[1].number;
+}
+
+void tes_core_id_of(const struct tes_core *core, uint64_t number, uint8_t *id)
+{
+	put_be64(id, first_epoch(core));
+	put_be64(id + 8, number);
+}
+
+bool tes_core_id_number(const struct tes_core *core, const uint8_t *id,
+			uint64_t *number)
+{
+	*number = get_be64(id + 8);
+	return get_be64(id) == first_epoch(core);
+}
+
+/* ---- keys that do not come back ---- */
 
 /* Where @hash is, or would be; there is room. */
 static uint64_t *place_of_hash(const struct tes_recall_part *part,
@@ -112,49 +169,24 @@ static bool part_is_full(const struct tes_recall_part *part)
 	return part->n >= part->room / 4 * 3;
 }
 
-static int grow_part(struct tes_recall_part *part)
+static int grow_part(struct tes_core *core, struct tes_recall_part *part)
 {
 	struct tes_recall_part bigger = {
 		.n = part->n,
 		.room = part->room ? 2 * part->room : ROOM_MIN,
 	};
-	size_t i;
 
 	bigger.at = tei_calloc(bigger.room, sizeof(*bigger.at));
 	if (!bigger.at)
 		return -ENOMEM;
-	for (i = 0; i < part->room; i++) {
+	for (size_t i = 0; i < part->room; i++) {
 		if (part->at[i])
 			*place_of_hash(&bigger, part->at[i]) = part->at[i];
 	}
+	core->heap_bytes += (bigger.room - part->room) * sizeof(*part->at);
 	tei_free(part->at);
 	*part = bigger;
 	return 0;
-}
-
-/* ---- all of them ---- */
-
-void tes_core_recall_init(struct tes_core *core)
-{
-	core->recall = (struct tes_recall){.open = true};
-}
-
-void tes_core_recall_fini(struct tes_core *core)
-{
-	size_t i;
-
-	for (i = 0; i < TES_RECALL_PARTS; i++)
-		tei_free(core->recall.part[i].at);
-	core->recall = (struct tes_recall){0};
-}
-
-size_t tes_core_recall_bytes(const struct tes_core *core)
-{
-	size_t bytes = 0, i;
-
-	for (i = 0; i < TES_RECALL_PARTS; i++)
-		bytes += core->recall.part[i].room * sizeof(uint64_t);
-	return bytes;
 }
 
 /* 0 is what a free place holds. */
@@ -164,12 +196,13 @@ static uint64_t hash_to_keep(uint64_t hash)
 }
 
 /* -ENOMEM, or there are too many. */
-static int add_hash(struct tes_recall *r, uint64_t hash)
+static int add_hash(struct tes_core *core, uint64_t hash)
 {
+	struct tes_recall *r = &core->recall;
 	struct tes_recall_part *part = &r->part[hash >> (64 - PART_BITS)];
 	uint64_t *place;
 
-	if (r->n == KEYS_MAX || (part_is_full(part) && grow_part(part)))
+	if (r->n == KEYS_MAX || (part_is_full(part) && grow_part(core, part)))
 		return -ENOMEM;
 	place = place_of_hash(part, hash);
 	if (*place)
@@ -182,8 +215,8 @@ static int add_hash(struct tes_recall *r, uint64_t hash)
 
 void tes_core_renounce(struct tes_core *core, uint64_t hash)
 {
-	if (core->recall.open && add_hash(&core->recall, hash_to_keep(hash)))
-		tes_core_recall_fini(core);
+	if (core->recall.open && add_hash(core, hash_to_keep(hash)))
+		close_recall(core);
 }
 
 void tes_core_renounce_soon(const struct tes_core *core, uint64_t hash)
@@ -219,5 +252,5 @@ void tes_core_recall_tick(struct tes_core *core)
 {
 	if (core->recall.open && core->now_ms - core->recall.from_ms >
 					 TTLS * core->config.client_ttl_ms)
-		tes_core_recall_fini(core);
+		close_recall(core);
 }

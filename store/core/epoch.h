@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* epoch.h - lives of the master */
+/*
+ * epoch.h - lives of the master, and keys that must not come back from earlier
+ * ones
+ */
 #ifndef STORE_CORE_EPOCH_H
 #define STORE_CORE_EPOCH_H
 
@@ -16,17 +19,6 @@ struct tes_epoch {
 	bool ours;
 };
 
-/* The index of @epoch; 0: it cannot be one, there are too many, no memory. */
-uint16_t tes_core_epoch_index(struct tes_core *core, uint64_t epoch);
-/*
- * Somebody knows of @epoch: ours is later. What was put under ours stays, but
- * ends of puts that were begun under it come too late.
- */
-void tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch);
-int tes_core_epochs_init(struct tes_core *core);
-
-/* recall.h - what owners may still bring from lives before this one */
-
 #define TES_RECALL_PARTS 64u
 
 /* Hashes of one range. */
@@ -36,7 +28,7 @@ struct tes_recall_part {
 	uint32_t n, room; /* a power of two, or 0 */
 };
 
-/* Which keys are not to come back from lives before this one. */
+/* Keys whose values from earlier lives are void: they do not come back. */
 struct tes_recall {
 	bool open; /* owners may still bring others */
 	uint64_t from_ms;
@@ -44,14 +36,28 @@ struct tes_recall {
 	struct tes_recall_part part[TES_RECALL_PARTS]; /* by the first bits */
 };
 
-void tes_core_recall_init(struct tes_core *core);
-void tes_core_recall_fini(struct tes_core *core);
-size_t tes_core_recall_bytes(const struct tes_core *core);
+/* Epoch 1 is the configured one, and values may come back. -ENOMEM. */
+int tes_core_epochs_init(struct tes_core *core);
+void tes_core_epochs_fini(struct tes_core *core);
+/* The index of @epoch; 0: it cannot be one, there are too many, no memory. */
+uint16_t tes_core_epoch_index(struct tes_core *core, uint64_t epoch);
+/*
+ * Somebody knows of @epoch: ours is later. What was put under ours stays, but
+ * ends of puts that were begun under it come too late.
+ */
+void tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch);
+
+/* Id of something with @number in this master's life, a task or a drain. */
+void tes_core_id_of(const struct tes_core *core, uint64_t number, uint8_t *id);
+/* False: @id is of another life. */
+bool tes_core_id_number(const struct tes_core *core, const uint8_t *id,
+			uint64_t *number);
+
 /* The key of that hash was changed here: older values do not come back. */
 void tes_core_renounce(struct tes_core *core, uint64_t hash);
-/* It soon will be: start to load what that touches. */
+/* Start to load what renounce() of @hash will touch. */
 void tes_core_renounce_soon(const struct tes_core *core, uint64_t hash);
-/* All that @t had before, too. */
+/* No key of @t comes back that is not here yet. */
 void tes_core_renounce_all(struct tes_core *core, struct tes_tenant *t);
 /* Whether @t's key, which is not here, may be brought by an owner. */
 bool tes_core_recalls(const struct tes_core *core, const struct tes_tenant *t,

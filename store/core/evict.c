@@ -162,21 +162,11 @@ bool tes_core_leased(const struct tes_core *core, const struct tes_object *o)
 		o->read_until_ms > core->now_ms);
 }
 
-void tes_core_lease(struct tes_core *core, struct tes_object *o,
-		    const struct tes_session *s)
+void tes_core_evict_later(struct tes_core *core, struct tes_object *o,
+			  struct tei_list *list)
 {
-	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
-
-	/* Those before will not release any more. */
-	if (o->read_until_ms + core->config.lease_ttl_ms <= core->now_ms)
-		tes_core_readers_clear(&o->readers);
-	tes_core_readers_add(&o->readers, s);
-	if ((o->flags & TES_OBJECT_LEASED) && o->read_until_ms == until)
-		return;
-	o->flags |= TES_OBJECT_LEASED;
-	o->read_until_ms = until;
 	take_out(core, o);
-	tei_list_add_tail(&core->leased, &o->link);
+	tei_list_add_tail(list, &o->link);
 }
 
 void tes_core_unlease(struct tes_core *core, struct tes_object *o)

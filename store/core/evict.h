@@ -43,9 +43,9 @@ void tes_core_hold(struct tes_core *core, struct tes_object *o);
 void tes_core_unhold(struct tes_core *core, struct tes_object *o);
 /* Whether it is read or was asked for: a remove without force is refused. */
 bool tes_core_leased(const struct tes_core *core, const struct tes_object *o);
-/* A read lease from now on. */
-void tes_core_lease(struct tes_core *core, struct tes_object *o,
-		    const struct tes_session *s);
+/* @o waits in @list, out of the policy's queues. */
+void tes_core_evict_later(struct tes_core *core, struct tes_object *o,
+			  struct tei_list *list);
 /* It is over, or its readers are done: what is left yields to eviction. */
 void tes_core_unlease(struct tes_core *core, struct tes_object *o);
 

@@ -44,6 +44,14 @@ static uint16_t threshold_of(const struct tes_core_config *c)
 	return n <= 1 ? 1 : (uint16_t)(n + 0.999);
 }
 
+void tes_core_heat_fini(struct tes_core *core)
+{
+	tei_free(core->heat.slots);
+	tei_free(core->heat.queue);
+	tei_free(core->heat.made);
+	core->heat = (struct tes_heat){.slots = NULL};
+}
+
 int tes_core_heat_init(struct tes_core *core)
 {
 	struct tes_heat *h = &core->heat;
@@ -58,25 +66,13 @@ int tes_core_heat_init(struct tes_core *core)
 		if (!h->queue || !h->made)
 			goto fail;
 	}
-	if (h->slots)
-		return 0;
+	if (!h->slots)
+		goto fail;
+	core->heap_bytes += slots_bytes() + (h->queue ? lists_bytes() : 0);
+	return 0;
 fail:
 	tes_core_heat_fini(core);
 	return -ENOMEM;
-}
-
-void tes_core_heat_fini(struct tes_core *core)
-{
-	tei_free(core->heat.slots);
-	tei_free(core->heat.queue);
-	tei_free(core->heat.made);
-	core->heat = (struct tes_heat){.slots = NULL};
-}
-
-size_t tes_core_heat_bytes(const struct tes_core *core)
-{
-	return (core->heat.slots ? slots_bytes() : 0) +
-	       (core->heat.queue ? lists_bytes() : 0);
 }
 
 /* ---- counting ---- */
@@ -221,8 +217,7 @@ static void add_hot_task(struct tes_core *core, struct tes_object *o)
 
 	if (n_replicas(o, true) >= core->config.heat_replicas)
 		return;
-	if (would_be_full(core, o->size) || !tes_core_task_slots(core) ||
-	    tes_core_task_add(core, &want))
+	if (would_be_full(core, o->size) || tes_core_task_add(core, &want))
 		core->figures.heat_refused_total++;
 }
 

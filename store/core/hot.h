@@ -59,7 +59,6 @@ struct tes_heat {
 /* As the configuration says. -ENOMEM. */
 int tes_core_heat_init(struct tes_core *core);
 void tes_core_heat_fini(struct tes_core *core);
-size_t tes_core_heat_bytes(const struct tes_core *core);
 
 /* @o was looked up; only when there are slots. */
 void tes_core_heat_touch(struct tes_core *core, const struct tes_object *o);

@@ -70,6 +70,61 @@ static int32_t check_readable(const struct tes_core *core,
 	return o->state == TES_OBJECT_READY ? CODE_OK : CODE_NOT_READY;
 }
 
+/* 1 .. 65534 */
+static uint16_t reader_number(const struct tes_session *s)
+{
+	return (uint16_t)(1 + s->id % (TES_CORE_READERS_MANY - 1));
+}
+
+/* The place of @who, or a free one; NULL: all are others'. */
+static uint16_t *reader_place(struct tes_readers *readers, uint16_t who)
+{
+	uint16_t *free = NULL;
+
+	for (size_t i = 0; i < TES_CORE_READERS; i++) {
+		if (readers->at[i].n && readers->at[i].who == who)
+			return &readers->at[i].n;
+		if (!readers->at[i].n && !free) {
+			readers->at[i].who = who;
+			free = &readers->at[i].n;
+		}
+	}
+	return free;
+}
+
+static void add_reader(struct tes_readers *readers, const struct tes_session *s)
+{
+	uint16_t *n;
+
+	if (readers->at[0].who == TES_CORE_READERS_MANY)
+		return;
+	n = reader_place(readers, reader_number(s));
+	if (!n) {
+		*readers = (struct tes_readers){0};
+		readers->at[0].who = TES_CORE_READERS_MANY;
+		readers->at[0].n = 1;
+	} else if (*n < UINT16_MAX) {
+		++*n;
+	}
+}
+
+/* Gives @o a read lease from now on. */
+static void lease(struct tes_core *core, struct tes_object *o,
+		  const struct tes_session *s)
+{
+	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
+
+	/* Those before will not release any more. */
+	if (o->read_until_ms + core->config.lease_ttl_ms <= core->now_ms)
+		o->readers = (struct tes_readers){0};
+	add_reader(&o->readers, s);
+	if ((o->flags & TES_OBJECT_LEASED) && o->read_until_ms == until)
+		return;
+	o->flags |= TES_OBJECT_LEASED;
+	o->read_until_ms = until;
+	tes_core_evict_later(core, o, &core->leased);
+}
+
 int tes_core_on_lookup(struct tes_step *step)
 {
 	struct tes_core *core = step->core;
@@ -91,7 +146,7 @@ int tes_core_on_lookup(struct tes_step *step)
 		reply->u.reply.status[i] = code;
 		if (code)
 			continue;
-		tes_core_lease(core, o, s);
+		lease(core, o, s);
 		tes_core_touch(core, o);
 		if (core->heat.slots)
 			tes_core_heat_touch(core, o);
@@ -102,12 +157,6 @@ int tes_core_on_lookup(struct tes_step *step)
 			reply->u.reply.unverified[i] = true;
 	}
 	return 0;
-}
-
-/* 1 .. 65534 */
-static uint16_t reader_number(const struct tes_session *s)
-{
-	return (uint16_t)(1 + s->id % (TES_CORE_READERS_MANY - 1));
 }
 
 /* Whether that was the last one. */
@@ -196,54 +245,9 @@ int tes_core_on_size(struct tes_step *step)
  * be evicted soon, so their leases may end by time alone.
  */
 
-void tes_core_readers_clear(struct tes_readers *readers)
-{
-	memset(readers, 0, sizeof(*readers));
-}
-
-/* The place of @who, or a free one; NULL: all are others'. */
-static uint16_t *reader_place(struct tes_readers *readers, uint16_t who)
-{
-	uint16_t *free = NULL;
-
-	for (size_t i = 0; i < TES_CORE_READERS; i++) {
-		if (readers->at[i].n && readers->at[i].who == who)
-			return &readers->at[i].n;
-		if (!readers->at[i].n && !free) {
-			readers->at[i].who = who;
-			free = &readers->at[i].n;
-		}
-	}
-	return free;
-}
-
-void tes_core_readers_add(struct tes_readers *readers,
-			  const struct tes_session *s)
-{
-	uint16_t *n;
-
-	if (readers->at[0].who == TES_CORE_READERS_MANY)
-		return;
-	n = reader_place(readers, reader_number(s));
-	if (!n) {
-		tes_core_readers_clear(readers);
-		readers->at[0].who = TES_CORE_READERS_MANY;
-		readers->at[0].n = 1;
-	} else if (*n < UINT16_MAX) {
-		++*n;
-	}
-}
-
 /*
  * browse.c - what operators ask: which keys there are, and where
  */
-
-static int32_t check_live_readable(const struct tes_object *o)
-{
-	if (!o || !tes_core_object_live(o))
-		return CODE_NOT_FOUND;
-	return o->state == TES_OBJECT_READY ? CODE_OK : CODE_NOT_READY;
-}
 
 static size_t places_of(const struct tes_object *o,
 			struct tes_core_place *places, size_t room)
@@ -290,7 +294,7 @@ int32_t tes_core_key_query(const struct tes_core *core, const char *tenant,
 	o = tes_core_object_find(
 		core, t->index, key,
 		tes_core_hash_of(core, t->index, key->bytes, key->len));
-	code = check_live_readable(o);
+	code = check_readable(core, o);
 	if (code)
 		return code;
 	*n = places_of(o, places, room);
@@ -299,6 +303,7 @@ int32_t tes_core_key_query(const struct tes_core *core, const char *tenant,
 }
 
 struct shown {
+	const struct tes_core *core;
 	const struct tes_tenant *tenant;
 	void (*fn)(const struct tes_core_key *key, void *arg);
 	void *arg;
@@ -311,7 +316,8 @@ static void show_key(struct tei_hash_node *node, void *arg)
 	const struct tes_core_key key = {o->key, o->key_len};
 	struct shown *to = arg;
 
-	if (o->tenant == to->tenant->index && check_live_readable(o) == CODE_OK)
+	if (o->tenant == to->tenant->index &&
+	    check_readable(to->core, o) == CODE_OK)
 		to->fn(&key, to->arg);
 }
 
@@ -322,7 +328,7 @@ bool tes_core_keys(const struct tes_core *core, const char *tenant,
 {
 	/* The walk is for readers and writers alike; this one only reads. */
 	struct tei_hash *table = &((struct tes_core *)(uintptr_t)core)->objects;
-	struct shown to = {tes_core_tenant_find(core, tenant), fn, arg};
+	struct shown to = {core, tes_core_tenant_find(core, tenant), fn, arg};
 
 	if (!to.tenant)
 		return false;

@@ -145,17 +145,6 @@ bool tes_core_mounts_to_come(const struct tes_core *core, uint64_t size)
 	return any_mount_holds(core, size, is_to_come);
 }
 
-bool tes_core_mount_live(const struct tes_mount *m)
-{
-	return !m->dropping && m->owner->state == TES_SESSION_LIVE;
-}
-
-bool tes_core_mount_takes(const struct tes_mount *m)
-{
-	return tes_core_mount_live(m) && !m->offering &&
-	       m->status == TES_CORE_SEGMENT_OK;
-}
-
 void tes_core_mount_count(struct tes_core *core, const struct tes_mount *m,
 			  int sign)
 {

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/mem.h"
 #include "store/core/epoch.h"
@@ -22,21 +21,7 @@
 #include "store/core/task.h"
 #include "store/core/tenant.h"
 
-#define CHUNK_BYTES 65536               /* of a slab */
-#define SPREAD      0x9e3779b97f4a7c15u /* of tenants' seeds; odd */
-
-uint64_t tes_core_hash(const struct tes_core *core, const void *bytes,
-		       size_t len)
-{
-	return XXH3_64bits_withSeed(bytes, len, core->config.hash_seed);
-}
-
-uint64_t tes_core_hash_of(const struct tes_core *core, uint16_t tenant,
-			  const void *bytes, size_t len)
-{
-	return XXH3_64bits_withSeed(bytes, len,
-				    core->config.hash_seed + tenant * SPREAD);
-}
+#define CHUNK_BYTES 65536 /* of a slab */
 
 bool tes_core_key_valid(const struct tes_core_key *key)
 {
@@ -206,21 +191,12 @@ size_t tes_core_objects_find(const struct tes_core *core, uint16_t tenant,
 	return n;
 }
 
-/* Where the extra is in the block; without one, the block's end. */
-static size_t extra_at(size_t key_len)
-{
-	size_t align = _Alignof(struct tes_extra);
-
-	return (offsetof(struct tes_object, key) + key_len + align - 1) /
-	       align * align;
-}
-
 static size_t block_bytes(size_t key_len, bool with_extra)
 {
 	size_t size = offsetof(struct tes_object, key) + key_len;
 
 	if (with_extra)
-		return extra_at(key_len) + sizeof(struct tes_extra);
+		return tes_core_extra_at(key_len) + sizeof(struct tes_extra);
 	return size < sizeof(struct tes_object) ? sizeof(struct tes_object)
 						: size;
 }
@@ -276,14 +252,6 @@ static uint64_t heap_bytes_of(const struct tes_object *o)
 	size_t step = TES_CORE_BLOCK_STEP;
 
 	return (bytes_of(o) + step - 1) / step * step - o->key_len;
-}
-
-struct tes_extra *tes_core_object_extra(const struct tes_object *o)
-{
-	if (!(o->flags & TES_OBJECT_EXTRA))
-		return NULL;
-	return (struct tes_extra *)(void *)((char *)(uintptr_t)o +
-					    extra_at(o->key_len));
 }
 
 struct tes_object *tes_core_object_new(struct tes_core *core, uint16_t tenant,

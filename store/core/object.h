@@ -32,10 +32,6 @@ struct tes_readers {
 	} at[TES_CORE_READERS];
 };
 
-void tes_core_readers_clear(struct tes_readers *readers);
-void tes_core_readers_add(struct tes_readers *readers,
-			  const struct tes_session *s);
-
 /* Objects that are evicted together; there as long as it has members. */
 struct tes_group {
 	struct tei_hash_node node;
@@ -121,11 +117,6 @@ _Static_assert(offsetof(struct tes_object, key) <= 96, "200 bytes an object");
 _Static_assert(sizeof(struct tes_extent) <= 64, "200 bytes an object");
 _Static_assert(TES_CORE_KEY_MAX < 1 << 15, "key_len");
 
-uint64_t tes_core_hash(const struct tes_core *core, const void *bytes,
-		       size_t len);
-/* Of names that each tenant has for itself. */
-uint64_t tes_core_hash_of(const struct tes_core *core, uint16_t tenant,
-			  const void *bytes, size_t len);
 /* Not empty and not longer than a key may be. */
 bool tes_core_key_valid(const struct tes_core_key *key);
 /* NULL: not there, or the key is not valid. Successors are not found. */
@@ -168,8 +159,23 @@ struct tes_object *tes_core_object_new(struct tes_core *core, uint16_t tenant,
 				       bool with_extra);
 /* It is no longer softly pinned. */
 void tes_core_object_unpin(struct tes_core *core, struct tes_extra *x);
-/* Its rare attributes; NULL: it has none. */
-struct tes_extra *tes_core_object_extra(const struct tes_object *o);
+/* Where the extra is in the block; without one, the block's end. */
+static inline size_t tes_core_extra_at(size_t key_len)
+{
+	size_t align = _Alignof(struct tes_extra);
+
+	return (offsetof(struct tes_object, key) + key_len + align - 1) /
+	       align * align;
+}
+/* The rare attributes of @o; NULL: it has none. */
+static inline struct tes_extra *
+tes_core_object_extra(const struct tes_object *o)
+{
+	if (!(o->flags & TES_OBJECT_EXTRA))
+		return NULL;
+	return (struct tes_extra *)(void *)((char *)(uintptr_t)o +
+					    tes_core_extra_at(o->key_len));
+}
 /* Free one that is in no table and has no extents. */
 void tes_core_object_free(struct tes_core *core, struct tes_object *o);
 /*

@@ -548,7 +548,7 @@ static void make_ready(struct tes_step *step, struct tes_object *o)
 	tei_list_del(&o->link);
 	o->state = TES_OBJECT_READY;
 	o->weak_until_ms = o->read_until_ms = 0;
-	tes_core_readers_clear(&o->readers);
+	o->readers = (struct tes_readers){0};
 	start_pin(core, o);
 	tes_core_evictable(core, o);
 	core->figures.building--;

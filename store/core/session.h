@@ -94,9 +94,16 @@ struct tes_mount {
 struct tes_mount *tes_core_mount_find(const struct tes_core *core,
 				      const uint8_t *id);
 /* Its owner is LIVE and it is not being dropped. */
-bool tes_core_mount_live(const struct tes_mount *m);
-/* Something new may be placed there. */
-bool tes_core_mount_takes(const struct tes_mount *m);
+static inline bool tes_core_mount_live(const struct tes_mount *m)
+{
+	return !m->dropping && m->owner->state == TES_SESSION_LIVE;
+}
+/* Whether something new may be placed there. */
+static inline bool tes_core_mount_takes(const struct tes_mount *m)
+{
+	return tes_core_mount_live(m) && !m->offering &&
+	       m->status == TES_CORE_SEGMENT_OK;
+}
 /* Those whose grace is over go. */
 void tes_core_graces_tick(struct tes_core *core);
 /* Some mount that takes something has room for @size bytes when empty. */

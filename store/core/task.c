@@ -104,7 +104,8 @@ static bool yields_to(const struct tes_task *t, enum tes_task_kind to)
 	       (to == TES_TASK_USER || to == TES_TASK_DRAIN);
 }
 
-size_t tes_core_task_slots(const struct tes_core *core)
+/* How many more may be added now. */
+static size_t free_slots(const struct tes_core *core)
 {
 	const struct tes_tasks *all = &core->tasks;
 	size_t n = all->n_pending[0] + all->n_pending[1];
@@ -154,7 +155,7 @@ static int32_t add_task(struct tes_core *core, const struct plan *plan,
 
 	if (old && !yields_to(old, plan->kind))
 		return CODE_TASK;
-	if (!old && !tes_core_task_slots(core))
+	if (!old && !free_slots(core))
 		return CODE_TASKS_FULL;
 	t = create_task(plan);
 	if (!t)
@@ -368,40 +369,6 @@ static struct tes_task *find_by_number(const struct tes_core *core,
 		tei_hash_first(&core->tasks.by_number, number);
 
 	return n ? TEI_CONTAINER(n, struct tes_task, by_number) : NULL;
-}
-
-static void put_be64(uint8_t *to, uint64_t x)
-{
-	for (int i = 0; i < 8; i++)
-		to[i] = (uint8_t)(x >> (56 - 8 * i));
-}
-
-static uint64_t get_be64(const uint8_t *from)
-{
-	uint64_t x = 0;
-
-	for (int i = 0; i < 8; i++)
-		x = x << 8 | from[i];
-	return x;
-}
-
-/* The number that our life began with: it may get others while tasks go on. */
-static uint64_t first_epoch(const struct tes_core *core)
-{
-	return core->epochs[1].number;
-}
-
-void tes_core_id_of(const struct tes_core *core, uint64_t number, uint8_t *id)
-{
-	put_be64(id, first_epoch(core));
-	put_be64(id + 8, number);
-}
-
-bool tes_core_id_number(const struct tes_core *core, const uint8_t *id,
-			uint64_t *number)
-{
-	*number = get_be64(id + 8);
-	return get_be64(id) == first_epoch(core);
 }
 
 void tes_core_task_id(const struct tes_core *core, const struct tes_task *t,

@@ -53,9 +53,6 @@ struct tes_core_task_want {
 int32_t tes_core_task_add(struct tes_core *core,
 			  const struct tes_core_task_want *want);
 
-/* How many more may be added now. */
-size_t tes_core_task_slots(const struct tes_core *core);
-
 /*
  * tasks.h - the tasks there are, and in which state each is
  *
@@ -113,11 +110,6 @@ struct tes_tasks {
 
 int tes_core_tasks_init(struct tes_core *core);
 void tes_core_tasks_fini(struct tes_core *core);
-/* @number, of something of this master's life, as others know it. */
-void tes_core_id_of(const struct tes_core *core, uint64_t number, uint8_t *id);
-/* False: @id is of another life. */
-bool tes_core_id_number(const struct tes_core *core, const uint8_t *id,
-			uint64_t *number);
 /* The task of @o; NULL: it has none. */
 struct tes_task *tes_core_task_of(const struct tes_core *core,
 				  const struct tes_object *o);

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/mem.h"
 #include "store/core/object.h"
@@ -18,9 +19,23 @@
 #include "store/core/state.h"
 
 /* So many objects of one are evicted before it is asked again who is next. */
-#define TURNS 32u
+#define TURNS  32u
+#define SPREAD 0x9e3779b97f4a7c15u /* of tenants' seeds; odd */
 
 static const char default_name[] = "default";
+
+uint64_t tes_core_hash(const struct tes_core *core, const void *bytes,
+		       size_t len)
+{
+	return XXH3_64bits_withSeed(bytes, len, core->config.hash_seed);
+}
+
+uint64_t tes_core_hash_of(const struct tes_core *core, uint16_t tenant,
+			  const void *bytes, size_t len)
+{
+	return XXH3_64bits_withSeed(bytes, len,
+				    core->config.hash_seed + tenant * SPREAD);
+}
 
 bool tes_core_tenant_name_valid(const char *name)
 {

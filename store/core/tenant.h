@@ -26,6 +26,12 @@ struct tes_tenant {
 	char name[];
 };
 
+/* Hash of @bytes, seeded: against chosen keys. */
+uint64_t tes_core_hash(const struct tes_core *core, const void *bytes,
+		       size_t len);
+/* The same for names that each tenant has for itself. */
+uint64_t tes_core_hash_of(const struct tes_core *core, uint16_t tenant,
+			  const void *bytes, size_t len);
 /* -ENOMEM. */
 int tes_core_tenants_init(struct tes_core *core);
 void tes_core_tenants_free(struct tes_core *core);
