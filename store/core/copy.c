@@ -351,7 +351,7 @@ static void retry_or_end(struct tes_core *core, struct tes_task *t,
 			 int32_t code)
 {
 	bool again = code == CODE_NO_REPLICA || t->kind == TES_TASK_REPAIR ||
-		     t->kind == TES_TASK_HEAT;
+		     t->kind == TES_TASK_HOT;
 
 	if (!t->object)
 		code = CODE_NOT_FOUND;

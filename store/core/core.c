@@ -45,7 +45,7 @@ static bool is_ratio(double x)
 
 static bool is_valid(const struct tes_core_config *c)
 {
-	if (c->heat && (!c->heat_window_ms || !c->heat_replicas))
+	if (c->hot && (!c->hot_window_ms || !c->hot_replicas))
 		return false;
 	return c->lease_ttl_ms && c->client_ttl_ms && c->suspect_ms &&
 	       c->put_discard_ms && c->fence_timeout_ms &&
@@ -116,7 +116,7 @@ int tes_core_create(const struct tes_core_config *config, struct tes_core **out)
 		goto fini_tasks;
 	if (tes_core_tenants_init(core) < 0)
 		goto fini_epochs;
-	if (tes_core_heat_init(core) < 0)
+	if (tes_core_hot_init(core) < 0)
 		goto free_tenants;
 	*out = core;
 	return 0;
@@ -168,7 +168,7 @@ void tes_core_destroy(struct tes_core *core)
 
 	if (!core)
 		return;
-	tes_core_heat_fini(core);
+	tes_core_hot_fini(core);
 	tes_core_drains_free(core);
 	tes_core_tasks_fini(core);
 	lists[0] = &core->live;
@@ -244,7 +244,7 @@ static int handle_tick(struct tes_step *step)
 	tes_core_walks_tick(core, &walk);
 	tes_core_drains_tick(core, &drain);
 	tes_core_tasks_tick(core, &task);
-	tes_core_heat_tick(core);
+	tes_core_hot_tick(core);
 	tes_core_recall_tick(core);
 	tes_core_resync_tick(core, step->out);
 	tes_core_tenants_tick(core);

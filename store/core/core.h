@@ -87,10 +87,10 @@ typedef void tes_core_watch_fn(enum tes_core_news news,
 			       const struct tes_core_item *item, void *arg);
 
 /* What becomes of objects that are read much. */
-enum tes_core_heat {
-	TES_CORE_HEAT_OFF,
-	TES_CORE_HEAT_OBSERVE, /* they are counted */
-	TES_CORE_HEAT_ENFORCE, /* they get further replicas */
+enum tes_core_hot {
+	TES_CORE_HOT_OFF,
+	TES_CORE_HOT_OBSERVE, /* they are counted */
+	TES_CORE_HOT_ENFORCE, /* they get further replicas */
 };
 
 struct tes_core_config {
@@ -120,12 +120,12 @@ struct tes_core_config {
 	 * (0: for ever); how often one without room is tried again. */
 	uint64_t tasks_pending_max, tasks_processing_max, tasks_finished_max;
 	uint64_t task_pending_ms, task_processing_ms, task_retries;
-	/* Dynamic replication: of what is looked up heat_qps times a second
+	/* Dynamic replication: of what is looked up hot_qps times a second
 	 * over a window, up to so many replicas. */
-	enum tes_core_heat heat;
-	uint64_t heat_window_ms;
-	double heat_qps;
-	uint64_t heat_replicas;
+	enum tes_core_hot hot;
+	uint64_t hot_window_ms;
+	double hot_qps;
+	uint64_t hot_replicas;
 	tes_core_watch_fn *watch; /* NULL: nobody watches */
 	void *watch_arg;
 };
@@ -188,8 +188,8 @@ struct tes_core_figures {
 	uint64_t tasks_succeeded_total, tasks_failed_total, tasks_late_total;
 	/* Dynamic replication: objects that were worth a replica; of these,
 	 * not made for want of room or a task; made; failed; given back. */
-	uint64_t heat_proposed_total, heat_refused_total, heat_made_total;
-	uint64_t heat_failed_total, heat_given_back_total;
+	uint64_t hot_proposed_total, hot_refused_total, hot_made_total;
+	uint64_t hot_failed_total, hot_given_back_total;
 	uint64_t drains_active, drains_succeeded_total, drains_failed_total;
 	uint64_t drains_canceled_total;
 	uint64_t drained_objects_total, drained_bytes_total; /* replicas */

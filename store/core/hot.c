@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heat.c - dynamic replication: what is read much gets further replicas */
+/* hot.c - dynamic replication: what is read much gets further replicas */
 #include "store/core/hot.h"
 
 #include <errno.h>
@@ -25,44 +25,44 @@
 
 static size_t slots_bytes(void)
 {
-	return (size_t)TES_HEAT_SETS * TES_HEAT_WAYS *
-	       sizeof(struct tes_heat_slot);
+	return (size_t)TES_HOT_SETS * TES_HOT_WAYS *
+	       sizeof(struct tes_hot_slot);
 }
 
 static size_t lists_bytes(void)
 {
-	return TES_HEAT_QUEUE * sizeof(struct tes_heat_name) +
-	       TES_HEAT_MADE * sizeof(struct tes_heat_made);
+	return TES_HOT_QUEUE * sizeof(struct tes_hot_name) +
+	       TES_HOT_MADE * sizeof(struct tes_hot_made);
 }
 
 static uint16_t threshold_of(const struct tes_core_config *c)
 {
-	double n = c->heat_qps * (double)c->heat_window_ms / 1000;
+	double n = c->hot_qps * (double)c->hot_window_ms / 1000;
 
 	if (n >= UINT16_MAX)
 		return UINT16_MAX;
 	return n <= 1 ? 1 : (uint16_t)(n + 0.999);
 }
 
-void tes_core_heat_fini(struct tes_core *core)
+void tes_core_hot_fini(struct tes_core *core)
 {
-	tei_free(core->heat.slots);
-	tei_free(core->heat.queue);
-	tei_free(core->heat.made);
-	core->heat = (struct tes_heat){.slots = NULL};
+	tei_free(core->hot.slots);
+	tei_free(core->hot.queue);
+	tei_free(core->hot.made);
+	core->hot = (struct tes_hot){.slots = NULL};
 }
 
-int tes_core_heat_init(struct tes_core *core)
+int tes_core_hot_init(struct tes_core *core)
 {
-	struct tes_heat *h = &core->heat;
+	struct tes_hot *h = &core->hot;
 
-	if (core->config.heat == TES_CORE_HEAT_OFF)
+	if (core->config.hot == TES_CORE_HOT_OFF)
 		return 0;
 	h->threshold = threshold_of(&core->config);
 	h->slots = tei_aligned_calloc(64, slots_bytes());
-	if (core->config.heat == TES_CORE_HEAT_ENFORCE) {
-		h->queue = tei_calloc(TES_HEAT_QUEUE, sizeof(*h->queue));
-		h->made = tei_calloc(TES_HEAT_MADE, sizeof(*h->made));
+	if (core->config.hot == TES_CORE_HOT_ENFORCE) {
+		h->queue = tei_calloc(TES_HOT_QUEUE, sizeof(*h->queue));
+		h->made = tei_calloc(TES_HOT_MADE, sizeof(*h->made));
 		if (!h->queue || !h->made)
 			goto fail;
 	}
@@ -71,7 +71,7 @@ int tes_core_heat_init(struct tes_core *core)
 	core->heap_bytes += slots_bytes() + (h->queue ? lists_bytes() : 0);
 	return 0;
 fail:
-	tes_core_heat_fini(core);
+	tes_core_hot_fini(core);
 	return -ENOMEM;
 }
 
@@ -84,17 +84,17 @@ static uint32_t now_s(const struct tes_core *core)
 
 static void advance_window(struct tes_core *core)
 {
-	struct tes_heat *h = &core->heat;
-	uint64_t window = core->now_ms / core->config.heat_window_ms;
+	struct tes_hot *h = &core->hot;
+	uint64_t window = core->now_ms / core->config.hot_window_ms;
 
 	if (core->now_ms < h->window_end_ms)
 		return;
 	h->window = (uint16_t)window;
-	h->window_end_ms = (window + 1) * core->config.heat_window_ms;
+	h->window_end_ms = (window + 1) * core->config.hot_window_ms;
 }
 
 /* Up to now. */
-static void roll_slot(const struct tes_heat *h, struct tes_heat_slot *slot)
+static void roll_slot(const struct tes_hot *h, struct tes_hot_slot *slot)
 {
 	if (slot->window == h->window)
 		return;
@@ -104,34 +104,34 @@ static void roll_slot(const struct tes_heat *h, struct tes_heat_slot *slot)
 	slot->window = h->window;
 }
 
-static struct tes_heat_slot *set_of(const struct tes_heat *h, uint64_t hash)
+static struct tes_hot_slot *set_of(const struct tes_hot *h, uint64_t hash)
 {
-	return &h->slots[(hash % TES_HEAT_SETS) * TES_HEAT_WAYS];
+	return &h->slots[(hash % TES_HOT_SETS) * TES_HOT_WAYS];
 }
 
 /* NULL: nothing is known of it. */
-static struct tes_heat_slot *find_slot(const struct tes_heat *h, uint64_t hash)
+static struct tes_hot_slot *find_slot(const struct tes_hot *h, uint64_t hash)
 {
-	struct tes_heat_slot *set = set_of(h, hash);
+	struct tes_hot_slot *set = set_of(h, hash);
 
-	for (unsigned int i = 0; i < TES_HEAT_WAYS; i++)
+	for (unsigned int i = 0; i < TES_HOT_WAYS; i++)
 		if (set[i].tag == (uint32_t)(hash >> 32))
 			return &set[i];
 	return NULL;
 }
 
 /* The one that was asked for least, for another object. */
-static struct tes_heat_slot *take_slot(const struct tes_heat *h, uint64_t hash)
+static struct tes_hot_slot *take_slot(const struct tes_hot *h, uint64_t hash)
 {
-	struct tes_heat_slot *set = set_of(h, hash), *least = set;
+	struct tes_hot_slot *set = set_of(h, hash), *least = set;
 
-	for (unsigned int i = 0; i < TES_HEAT_WAYS; i++) {
+	for (unsigned int i = 0; i < TES_HOT_WAYS; i++) {
 		roll_slot(h, &set[i]);
 		if (set[i].count + set[i].last < least->count + least->last)
 			least = &set[i];
 	}
-	*least = (struct tes_heat_slot){.tag = (uint32_t)(hash >> 32),
-					.window = h->window};
+	*least = (struct tes_hot_slot){.tag = (uint32_t)(hash >> 32),
+				       .window = h->window};
 	return least;
 }
 
@@ -150,28 +150,28 @@ static uint32_t n_replicas(const struct tes_object *o, bool live)
 }
 
 static void propose_replica(struct tes_core *core, const struct tes_object *o,
-			    struct tes_heat_slot *slot)
+			    struct tes_hot_slot *slot)
 {
-	struct tes_heat *h = &core->heat;
+	struct tes_hot *h = &core->hot;
 
-	if (n_replicas(o, true) >= core->config.heat_replicas)
+	if (n_replicas(o, true) >= core->config.hot_replicas)
 		return;
 	slot->quiet_s = now_s(core) + COOLDOWN_MS / 1000;
-	core->figures.heat_proposed_total++;
+	core->figures.hot_proposed_total++;
 	if (!h->queue)
 		return;
-	if (h->n == TES_HEAT_QUEUE) {
-		core->figures.heat_refused_total++;
+	if (h->n == TES_HOT_QUEUE) {
+		core->figures.hot_refused_total++;
 		return;
 	}
-	h->queue[(h->first + h->n++) % TES_HEAT_QUEUE] =
-		(struct tes_heat_name){o->node.hash, o->generation};
+	h->queue[(h->first + h->n++) % TES_HOT_QUEUE] =
+		(struct tes_hot_name){o->node.hash, o->generation};
 }
 
-void tes_core_heat_touch(struct tes_core *core, const struct tes_object *o)
+void tes_core_hot_touch(struct tes_core *core, const struct tes_object *o)
 {
-	struct tes_heat *h = &core->heat;
-	struct tes_heat_slot *slot;
+	struct tes_hot *h = &core->hot;
+	struct tes_hot_slot *slot;
 
 	advance_window(core);
 	slot = find_slot(h, o->node.hash);
@@ -188,7 +188,7 @@ void tes_core_heat_touch(struct tes_core *core, const struct tes_object *o)
 
 /* NULL: it is gone, or may not be touched now. */
 static struct tes_object *find_hot_object(const struct tes_core *core,
-					  const struct tes_heat_name *name)
+					  const struct tes_hot_name *name)
 {
 	struct tei_hash_node *n = tei_hash_first(&core->objects, name->hash);
 
@@ -213,27 +213,27 @@ static bool would_be_full(const struct tes_core *core, uint64_t more)
 static void add_hot_task(struct tes_core *core, struct tes_object *o)
 {
 	const struct tes_core_task_want want = {.object = o,
-						.kind = TES_TASK_HEAT};
+						.kind = TES_TASK_HOT};
 
-	if (n_replicas(o, true) >= core->config.heat_replicas)
+	if (n_replicas(o, true) >= core->config.hot_replicas)
 		return;
 	if (would_be_full(core, o->size) || tes_core_task_add(core, &want))
-		core->figures.heat_refused_total++;
+		core->figures.hot_refused_total++;
 }
 
-void tes_core_heat_over(struct tes_core *core, const struct tes_object *o,
-			int32_t code)
+void tes_core_hot_over(struct tes_core *core, const struct tes_object *o,
+		       int32_t code)
 {
-	struct tes_heat *h = &core->heat;
+	struct tes_hot *h = &core->hot;
 
 	if (code) {
-		core->figures.heat_failed_total++;
+		core->figures.hot_failed_total++;
 		return;
 	}
-	core->figures.heat_made_total++;
-	if (!o || !h->made || h->n_made == TES_HEAT_MADE)
+	core->figures.hot_made_total++;
+	if (!o || !h->made || h->n_made == TES_HOT_MADE)
 		return;
-	h->made[h->n_made++] = (struct tes_heat_made){
+	h->made[h->n_made++] = (struct tes_hot_made){
 		{o->node.hash, o->generation}, core->now_ms + COOLDOWN_MS};
 }
 
@@ -241,8 +241,8 @@ void tes_core_heat_over(struct tes_core *core, const struct tes_object *o,
 
 static bool is_warm(const struct tes_core *core, const struct tes_object *o)
 {
-	const struct tes_heat *h = &core->heat;
-	struct tes_heat_slot *slot = find_slot(h, o->node.hash);
+	const struct tes_hot *h = &core->hot;
+	struct tes_hot_slot *slot = find_slot(h, o->node.hash);
 	unsigned int least = (h->threshold + 1u) / 2;
 
 	if (!slot)
@@ -255,7 +255,7 @@ static bool is_warm(const struct tes_core *core, const struct tes_object *o)
 static void drop_last(struct tes_core *core, struct tes_object *o)
 {
 	const struct tes_extent *last = o->extents;
-	struct tes_heat_slot *slot = find_slot(&core->heat, o->node.hash);
+	struct tes_hot_slot *slot = find_slot(&core->hot, o->node.hash);
 
 	while (last->next)
 		last = last->next;
@@ -263,12 +263,12 @@ static void drop_last(struct tes_core *core, struct tes_object *o)
 	tes_core_unpark(core, o);
 	if (slot)
 		slot->quiet_s = now_s(core) + RECREATE_MS / 1000;
-	core->figures.heat_given_back_total++;
+	core->figures.hot_given_back_total++;
 }
 
 /* Whether it need not be looked at any more. */
 static bool give_back_replica(struct tes_core *core,
-			      const struct tes_heat_made *made)
+			      const struct tes_hot_made *made)
 {
 	struct tes_object *o = find_hot_object(core, &made->name);
 	uint32_t n = o ? n_replicas(o, false) : 0;
@@ -286,7 +286,7 @@ static bool give_back_replica(struct tes_core *core,
 
 static void give_back_some(struct tes_core *core)
 {
-	struct tes_heat *h = &core->heat;
+	struct tes_hot *h = &core->hot;
 
 	for (unsigned int i = 0; i < COOL_MAX && h->n_made; i++) {
 		h->cursor = h->cursor + 1 < h->n_made ? h->cursor + 1 : 0;
@@ -295,9 +295,9 @@ static void give_back_some(struct tes_core *core)
 	}
 }
 
-void tes_core_heat_tick(struct tes_core *core)
+void tes_core_hot_tick(struct tes_core *core)
 {
-	struct tes_heat *h = &core->heat;
+	struct tes_hot *h = &core->hot;
 
 	if (!h->queue)
 		return;
@@ -306,7 +306,7 @@ void tes_core_heat_tick(struct tes_core *core)
 		struct tes_object *o =
 			find_hot_object(core, &h->queue[h->first]);
 
-		h->first = (h->first + 1) % TES_HEAT_QUEUE;
+		h->first = (h->first + 1) % TES_HOT_QUEUE;
 		h->n--;
 		if (o)
 			add_hot_task(core, o);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * heat.h - dynamic replication: what is read much gets further replicas
+ * hot.h - dynamic replication: what is read much gets further replicas
  *
  * Look-ups are counted per object in a table of fixed size, in windows of time.
  * An object that is looked up as often as the threshold says is proposed; when
@@ -21,13 +21,13 @@
 struct tes_core;
 struct tes_object;
 
-#define TES_HEAT_WAYS  4u
-#define TES_HEAT_SETS  16384u
-#define TES_HEAT_QUEUE 8192u  /* proposals that wait */
-#define TES_HEAT_MADE  65536u /* replicas that are remembered */
+#define TES_HOT_WAYS  4u
+#define TES_HOT_SETS  16384u
+#define TES_HOT_QUEUE 8192u  /* proposals that wait */
+#define TES_HOT_MADE  65536u /* replicas that are remembered */
 
 /* What is known of the look-ups of one object. */
-struct tes_heat_slot {
+struct tes_hot_slot {
 	uint32_t tag;     /* of its hash; 0 count and tag: free */
 	uint32_t quiet_s; /* not proposed before, in s of the core's clock */
 	uint16_t window;  /* in which `count` were */
@@ -35,36 +35,36 @@ struct tes_heat_slot {
 };
 
 /* An object that may be gone by now. */
-struct tes_heat_name {
+struct tes_hot_name {
 	uint64_t hash, generation;
 };
 
 /* One that got a replica. */
-struct tes_heat_made {
-	struct tes_heat_name name;
+struct tes_hot_made {
+	struct tes_hot_name name;
 	uint64_t until_ms; /* it keeps it */
 };
 
-struct tes_heat {
-	struct tes_heat_slot *slots; /* NULL: off */
-	uint16_t threshold;          /* look-ups of a window */
-	uint16_t window;             /* the one that is now */
+struct tes_hot {
+	struct tes_hot_slot *slots; /* NULL: off */
+	uint16_t threshold;         /* look-ups of a window */
+	uint16_t window;            /* the one that is now */
 	uint64_t window_end_ms;
-	struct tes_heat_name *queue; /* queue[TES_HEAT_QUEUE], a ring */
+	struct tes_hot_name *queue; /* queue[TES_HOT_QUEUE], a ring */
 	size_t first, n;
-	struct tes_heat_made *made; /* made[n_made], in no order */
+	struct tes_hot_made *made; /* made[n_made], in no order */
 	size_t n_made, cursor;
 };
 
 /* As the configuration says. -ENOMEM. */
-int tes_core_heat_init(struct tes_core *core);
-void tes_core_heat_fini(struct tes_core *core);
+int tes_core_hot_init(struct tes_core *core);
+void tes_core_hot_fini(struct tes_core *core);
 
 /* @o was looked up; only when there are slots. */
-void tes_core_heat_touch(struct tes_core *core, const struct tes_object *o);
-void tes_core_heat_tick(struct tes_core *core);
+void tes_core_hot_touch(struct tes_core *core, const struct tes_object *o);
+void tes_core_hot_tick(struct tes_core *core);
 /* A task has ended, whose cookie is the generation. @o: or NULL. */
-void tes_core_heat_over(struct tes_core *core, const struct tes_object *o,
-			int32_t code);
+void tes_core_hot_over(struct tes_core *core, const struct tes_object *o,
+		       int32_t code);
 
 #endif

@@ -148,8 +148,8 @@ int tes_core_on_lookup(struct tes_step *step)
 			continue;
 		lease(core, o, s);
 		tes_core_touch(core, o);
-		if (core->heat.slots)
-			tes_core_heat_touch(core, o);
+		if (core->hot.slots)
+			tes_core_hot_touch(core, o);
 		reply->u.reply.size[i] = o->size;
 		if (o->flags & TES_OBJECT_NO_CRC)
 			reply->u.reply.no_crc[i] = true;

@@ -100,7 +100,7 @@ static struct tes_task *create_task(const struct plan *plan)
 static bool yields_to(const struct tes_task *t, enum tes_task_kind to)
 {
 	return t->state == TES_TASK_PENDING &&
-	       (t->kind == TES_TASK_REPAIR || t->kind == TES_TASK_HEAT) &&
+	       (t->kind == TES_TASK_REPAIR || t->kind == TES_TASK_HOT) &&
 	       (to == TES_TASK_USER || to == TES_TASK_DRAIN);
 }
 
@@ -543,8 +543,8 @@ static void notify_task_end(struct tes_core *core, enum tes_task_kind kind,
 		break;
 	case TES_TASK_USER: /* asks */
 		break;
-	case TES_TASK_HEAT:
-		tes_core_heat_over(core, object, code);
+	case TES_TASK_HOT:
+		tes_core_hot_over(core, object, code);
 		break;
 	}
 }

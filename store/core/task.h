@@ -32,7 +32,7 @@ enum tes_task_kind {
 	TES_TASK_USER,   /* somebody may ask about it */
 	TES_TASK_DRAIN,  /* a mount is to be emptied */
 	TES_TASK_REPAIR, /* a replica was lost with its mount */
-	TES_TASK_HEAT,   /* it is read much */
+	TES_TASK_HOT,    /* it is read much */
 };
 
 struct tes_core_task_want {

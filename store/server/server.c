@@ -356,12 +356,12 @@ static uint64_t left_ms(const struct tes_server *s, uint64_t suspect_ms)
 	return ms < s->settings.client_ttl ? ms : s->settings.client_ttl;
 }
 
-static enum tes_core_heat heat(const char *mode)
+static enum tes_core_hot heat(const char *mode)
 {
 	if (!strcmp(mode, "enforce"))
-		return TES_CORE_HEAT_ENFORCE;
-	return strcmp(mode, "observe") ? TES_CORE_HEAT_OFF
-				       : TES_CORE_HEAT_OBSERVE;
+		return TES_CORE_HOT_ENFORCE;
+	return strcmp(mode, "observe") ? TES_CORE_HOT_OFF
+				       : TES_CORE_HOT_OBSERVE;
 }
 
 static int create_core(struct tes_server *s)
@@ -389,10 +389,10 @@ static int create_core(struct tes_server *s)
 		.task_pending_ms = set->pending_task_timeout_sec,
 		.task_processing_ms = set->processing_task_timeout_sec,
 		.task_retries = set->max_retry_attempts,
-		.heat = heat(set->dynamic_replication_mode),
-		.heat_window_ms = set->dynamic_replication_heat_window_seconds,
-		.heat_qps = set->dynamic_replication_admission_qps_threshold,
-		.heat_replicas = set->dynamic_replication_max_memory_replicas,
+		.hot = heat(set->dynamic_replication_mode),
+		.hot_window_ms = set->dynamic_replication_heat_window_seconds,
+		.hot_qps = set->dynamic_replication_admission_qps_threshold,
+		.hot_replicas = set->dynamic_replication_max_memory_replicas,
 		.watch = s->events ? tes_events_note : NULL,
 		.watch_arg = s->events,
 		.tenants = set->enable_multi_tenants,

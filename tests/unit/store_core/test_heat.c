@@ -4,14 +4,14 @@
 #include "store/core/state.h"
 #include "tests/unit/store_core/tasks.h"
 
-static void start(struct rig *r, enum tes_core_heat heat)
+static void start(struct rig *r, enum tes_core_hot heat)
 {
 	struct tes_core_config c = tasks_config();
 
-	c.heat = heat;
-	c.heat_window_ms = 10000;
-	c.heat_qps = 0.8;
-	c.heat_replicas = 2;
+	c.hot = heat;
+	c.hot_window_ms = 10000;
+	c.hot_qps = 0.8;
+	c.hot_replicas = 2;
 	c.lease_ttl_ms = 1000;
 	tasks_init(r, &c, 2);
 }
@@ -40,7 +40,7 @@ static void eight_reads_in_ten_seconds_earn_a_replica(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TES_CORE_HEAT_ENFORCE);
+	start(&r, TES_CORE_HOT_ENFORCE);
 	tasks_put(&r, 3, "k", "a");
 	look_up(&r, "k", 7);
 	assert_false(next_order(&r).there);
@@ -51,11 +51,11 @@ static void eight_reads_in_ten_seconds_earn_a_replica(void **state)
 	assert_int_equal(o.address[0] >> 32, 2);
 	tasks_done(&r, &o);
 	assert_int_equal(tasks_at(&r, "k"), A | B);
-	assert_int_equal(rig_figures(&r).heat_proposed_total, 1);
-	assert_int_equal(rig_figures(&r).heat_made_total, 1);
+	assert_int_equal(rig_figures(&r).hot_proposed_total, 1);
+	assert_int_equal(rig_figures(&r).hot_made_total, 1);
 	look_up(&r, "k", 100);
 	assert_false(next_order(&r).there);
-	assert_int_equal(rig_figures(&r).heat_proposed_total, 1);
+	assert_int_equal(rig_figures(&r).hot_proposed_total, 1);
 	rig_fini(&r);
 }
 
@@ -64,13 +64,13 @@ static void slower_reads_earn_none(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TES_CORE_HEAT_ENFORCE);
+	start(&r, TES_CORE_HOT_ENFORCE);
 	tasks_put(&r, 3, "k", "a");
 	for (int i = 0; i < 20; i++) {
 		look_up(&r, "k", 1);
 		rig_pass(&r, 2000, "123");
 	}
-	assert_int_equal(rig_figures(&r).heat_proposed_total, 0);
+	assert_int_equal(rig_figures(&r).hot_proposed_total, 0);
 	rig_fini(&r);
 }
 
@@ -79,19 +79,19 @@ static void observed_is_only_counted(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TES_CORE_HEAT_OBSERVE);
+	start(&r, TES_CORE_HOT_OBSERVE);
 	tasks_put(&r, 3, "k", "a");
 	look_up(&r, "k", 50);
 	assert_false(next_order(&r).there);
-	assert_int_equal(rig_figures(&r).heat_proposed_total, 1);
+	assert_int_equal(rig_figures(&r).hot_proposed_total, 1);
 	/* Again after the cooldown, not before. */
 	rig_pass(&r, 10000, "123");
 	look_up(&r, "k", 50);
-	assert_int_equal(rig_figures(&r).heat_proposed_total, 1);
+	assert_int_equal(rig_figures(&r).hot_proposed_total, 1);
 	rig_pass(&r, 25000, "123");
 	look_up(&r, "k", 50);
-	assert_int_equal(rig_figures(&r).heat_proposed_total, 2);
-	assert_int_equal(rig_figures(&r).heat_made_total, 0);
+	assert_int_equal(rig_figures(&r).hot_proposed_total, 2);
+	assert_int_equal(rig_figures(&r).hot_made_total, 0);
 	rig_fini(&r);
 }
 
@@ -100,11 +100,11 @@ static void off_it_costs_nothing(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TES_CORE_HEAT_OFF);
+	start(&r, TES_CORE_HOT_OFF);
 	tasks_put(&r, 3, "k", "a");
 	look_up(&r, "k", 50);
 	assert_false(next_order(&r).there);
-	assert_int_equal(rig_figures(&r).heat_proposed_total, 0);
+	assert_int_equal(rig_figures(&r).hot_proposed_total, 0);
 	rig_fini(&r);
 }
 
@@ -125,12 +125,12 @@ static void a_full_pool_makes_none(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TES_CORE_HEAT_ENFORCE);
+	start(&r, TES_CORE_HOT_ENFORCE);
 	tasks_put(&r, 3, "k", "a");
 	fill(&r);
 	look_up(&r, "k", 8);
 	assert_false(next_order(&r).there);
-	assert_int_equal(rig_figures(&r).heat_refused_total, 1);
+	assert_int_equal(rig_figures(&r).hot_refused_total, 1);
 	rig_fini(&r);
 }
 
@@ -140,7 +140,7 @@ static void what_has_cooled_is_given_back_when_space_is_short(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TES_CORE_HEAT_ENFORCE);
+	start(&r, TES_CORE_HOT_ENFORCE);
 	tasks_put(&r, 3, "k", "a");
 	look_up(&r, "k", 8);
 	o = next_order(&r);
@@ -157,10 +157,10 @@ static void what_has_cooled_is_given_back_when_space_is_short(void **state)
 		rig_bury(&r);
 	}
 	assert_int_equal(tasks_at(&r, "k"), A);
-	assert_int_equal(rig_figures(&r).heat_given_back_total, 1);
+	assert_int_equal(rig_figures(&r).hot_given_back_total, 1);
 	/* It is not made again at once. */
 	look_up(&r, "k", 8);
-	assert_int_equal(rig_figures(&r).heat_proposed_total, 1);
+	assert_int_equal(rig_figures(&r).hot_proposed_total, 1);
 	rig_fini(&r);
 }
 
@@ -170,7 +170,7 @@ static void an_object_that_goes_is_forgotten(void **state)
 	struct rig r;
 
 	(void)state;
-	start(&r, TES_CORE_HEAT_ENFORCE);
+	start(&r, TES_CORE_HOT_ENFORCE);
 	tasks_put(&r, 3, "k", "a");
 	tasks_put(&r, 3, "l", "a");
 	look_up(&r, "k", 8);
@@ -182,10 +182,10 @@ static void an_object_that_goes_is_forgotten(void **state)
 	assert_int_equal(rig_remove(&r, 3, "l", true), 0);
 	assert_false(next_order(&r).there);
 	/* In a pool that never fills, too: the list of them is bounded. */
-	assert_int_equal(r.core->heat.n_made, 0);
+	assert_int_equal(r.core->hot.n_made, 0);
 	fill(&r);
 	rig_pass(&r, 60000, "123");
-	assert_int_equal(rig_figures(&r).heat_given_back_total, 0);
+	assert_int_equal(rig_figures(&r).hot_given_back_total, 0);
 	rig_fini(&r);
 }
 
@@ -196,7 +196,7 @@ static void the_hot_ones_are_seen_among_many(void **state)
 	char key[16];
 
 	(void)state;
-	start(&r, TES_CORE_HEAT_OBSERVE);
+	start(&r, TES_CORE_HOT_OBSERVE);
 	tasks_put(&r, 3, "k", "a");
 	for (unsigned int i = 0; i < 20; i++) {
 		snprintf(key, sizeof(key), "once%u", i);
@@ -209,7 +209,7 @@ static void the_hot_ones_are_seen_among_many(void **state)
 			look_up(&r, key, 1);
 		}
 	}
-	assert_int_equal(rig_figures(&r).heat_proposed_total, 1);
+	assert_int_equal(rig_figures(&r).hot_proposed_total, 1);
 	rig_fini(&r);
 }
 
