@@ -197,10 +197,10 @@ void tes_core_resync(struct tes_core *core, struct tes_mount *m)
 {
 	if (m->dropping || m->offering || !m->owner->buries)
 		return;
-	m->sync_begun = false;
-	tes_space_rewind(&m->space, TES_SPACE_SYNC);
-	if (tei_list_empty(&m->syncs))
-		tei_list_add_tail(&core->syncs, &m->syncs);
+	m->resync_begun = false;
+	tes_space_rewind(&m->space, TES_SPACE_RESYNC);
+	if (tei_list_empty(&m->resyncs))
+		tei_list_add_tail(&core->resyncs, &m->resyncs);
 }
 
 static void resync_owners(struct tes_core *core, const struct tes_object *o)
@@ -301,8 +301,8 @@ static const struct tes_object *announced_object(const struct tes_extent *e)
 }
 
 /* The next part of @m. -ENOMEM: nothing changed. */
-static int sync_part(struct tes_core *core, struct tes_mount *m,
-		     struct tes_actions *out)
+static int resync_part(struct tes_core *core, struct tes_mount *m,
+		       struct tes_actions *out)
 {
 	struct tes_core_objects objects;
 	struct tes_extent *e = NULL;
@@ -313,17 +313,17 @@ static int sync_part(struct tes_core *core, struct tes_mount *m,
 	    objects_init(core, &objects, SYNC_STEP, n_extents, out->arena) < 0)
 		return -ENOMEM;
 	while (n++ < SYNC_STEP &&
-	       (e = tes_space_next(&m->space, TES_SPACE_SYNC)))
+	       (e = tes_space_next(&m->space, TES_SPACE_RESYNC)))
 		if (announced_object(e))
 			objects_add(core, &objects, e->user, e);
 	a = tes_core_action_add(out, TES_ACTION_COMMITTED, m->owner->id);
 	a->u.committed.objects = objects;
 	a->u.committed.segment = m->id;
-	a->u.committed.begins = !m->sync_begun;
+	a->u.committed.begins = !m->resync_begun;
 	a->u.committed.ends = !e;
-	m->sync_begun = true;
+	m->resync_begun = true;
 	if (!e)
-		tei_list_del(&m->syncs);
+		tei_list_del(&m->resyncs);
 	return 0;
 }
 
@@ -331,11 +331,11 @@ void tes_core_resync_tick(struct tes_core *core, struct tes_actions *out)
 {
 	struct tes_mount *m;
 
-	if (tei_list_empty(&core->syncs))
+	if (tei_list_empty(&core->resyncs))
 		return;
-	m = tei_list_entry(core->syncs.next, struct tes_mount, syncs);
+	m = tei_list_entry(core->resyncs.next, struct tes_mount, resyncs);
 	if (!m->owner->beating)
-		tei_list_del(&m->syncs); /* its first heartbeat is due */
+		tei_list_del(&m->resyncs); /* its first heartbeat is due */
 	else
-		(void)sync_part(core, m, out);
+		(void)resync_part(core, m, out);
 }

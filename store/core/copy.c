@@ -79,9 +79,9 @@ static int32_t reserve_any(struct tes_core *core, const struct tes_task *t,
 			   const struct tes_session *executor)
 {
 	static const struct tes_core_replicate one = {.replica_num = 1};
-	struct tes_wish wish = {.how = &one, .writer = executor};
+	struct tes_placement placement = {.how = &one, .writer = executor};
 
-	if (!tes_core_place(core, &wish, t->object, replica))
+	if (!tes_core_place(core, &placement, t->object, replica))
 		return CODE_FULL;
 	copy->extents = tes_core_replica_cut(core, t->object, replica);
 	for (struct tes_extent *e = copy->extents; e; e = e->next)
@@ -166,7 +166,7 @@ static void begin_attempt(struct tes_core *core, struct tes_task *t,
 	executor->n_tasks++;
 	tei_list_add_tail(&executor->tasks, &t->at);
 	tei_list_add_tail(&core->tasks.unsent, &t->unsent);
-	tes_core_hold(core, t->object);
+	tes_core_make_busy(core, t->object);
 	tes_core_task_work(core, t, &core->tasks.processing);
 }
 
@@ -292,7 +292,7 @@ static void release_source(struct tes_core *core, struct tes_task *t)
 	tes_core_task_end(core, t, CODE_OK);
 }
 
-static void end_target(struct tes_core *core, struct tes_task *t)
+static void finish_target(struct tes_core *core, struct tes_task *t)
 {
 	t->tries = t->failed = 0;
 	if (++t->next < t->n_targets)
@@ -301,7 +301,7 @@ static void end_target(struct tes_core *core, struct tes_task *t)
 		tes_core_task_end(core, t, CODE_OK);
 		return;
 	}
-	tes_core_hold(core, t->object);
+	tes_core_make_busy(core, t->object);
 	tes_core_task_work(core, t, &core->tasks.leaving);
 	if (t->kind == TES_TASK_DRAIN)
 		t->cookie = tes_core_drain_copied(core, t->cookie);
@@ -315,7 +315,7 @@ static void start_task(struct tes_core *core, struct tes_task *t)
 	if (code == CODE_OK || code == LATER)
 		return;
 	if (code == CODE_REPLICA_EXISTS && !t->move)
-		end_target(core, t);
+		finish_target(core, t);
 	else
 		tes_core_task_end(core, t, code);
 }
@@ -377,7 +377,7 @@ static void fail_attempt(struct tes_core *core, struct tes_task *t,
 		return;
 	}
 	chain = tes_core_object_forget(core, t->copy);
-	tes_core_chain_fence(core, chain, writer, quiet ? 0 : UINT32_MAX);
+	tes_core_fence_chain(core, chain, writer, quiet ? 0 : UINT32_MAX);
 	retry_or_end(core, t, code);
 }
 
@@ -548,7 +548,7 @@ int tes_core_task_abort(struct tes_core *core, struct tes_object *o)
 	struct tes_task *t = tes_core_task_of(core, o);
 
 	if (!t->copy) {
-		tes_core_unhold(core, o);
+		tes_core_end_busy(core, o);
 		return 0;
 	}
 	return tes_core_discard(core, t->copy);
@@ -614,7 +614,7 @@ static void join_copy(struct tes_step *step, struct tes_task *t)
 	}
 	(void)tes_core_object_forget(core, t->copy);
 	tes_core_replica_join(o, chain, tes_core_replica_free(o));
-	tes_core_unpark(core, o);
+	tes_core_requeue(core, o);
 	if (step->committed)
 		tes_core_commit(step, o);
 	else
@@ -650,7 +650,7 @@ int tes_core_on_task_done(struct tes_step *step)
 		code = CODE_REPLICA_EXISTS;
 	if (!code) {
 		join_copy(step, t);
-		end_target(core, t);
+		finish_target(core, t);
 	} else {
 		if (ev->u.task_done.status && ev->u.task_done.message)
 			snprintf(t->message, sizeof(t->message), "%s",

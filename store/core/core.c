@@ -56,7 +56,7 @@ static void init_lists(struct tes_core *core)
 {
 	tei_list_init(&core->back);
 	tei_list_init(&core->parked);
-	tes_core_loosen_all(core);
+	tes_core_forget_no_room(core);
 	tei_list_init(&core->leased);
 	tei_heap_init(&core->pins);
 	tei_list_init(&core->building);
@@ -72,7 +72,7 @@ static void init_lists(struct tes_core *core)
 	tei_list_init(&core->unsent);
 	tei_list_init(&core->burials);
 	tei_list_init(&core->notices);
-	tei_list_init(&core->syncs);
+	tei_list_init(&core->resyncs);
 	tei_list_init(&core->answers);
 	tei_list_init(&core->dropping);
 	tei_list_init(&core->graces);
@@ -108,7 +108,7 @@ int tes_core_create(const struct tes_core_config *config, struct tes_core **out)
 		goto fini_sessions;
 	if (tei_hash_init(&core->groups) < 0)
 		goto fini_clients;
-	if (tei_hash_init(&core->lives) < 0)
+	if (tei_hash_init(&core->incarnations) < 0)
 		goto fini_groups;
 	if (tes_core_tasks_init(core) < 0)
 		goto fini_lives;
@@ -128,7 +128,7 @@ fini_epochs:
 fini_tasks:
 	tes_core_tasks_fini(core);
 fini_lives:
-	tei_hash_fini(&core->lives);
+	tei_hash_fini(&core->incarnations);
 fini_groups:
 	tei_hash_fini(&core->groups);
 fini_clients:
@@ -188,7 +188,7 @@ void tes_core_destroy(struct tes_core *core)
 	tei_hash_fini(&core->sessions);
 	tei_hash_fini(&core->clients);
 	tei_hash_fini(&core->groups);
-	tei_hash_fini(&core->lives);
+	tei_hash_fini(&core->incarnations);
 	tei_slab_fini(&core->extents);
 	tes_core_walks_free(core);
 	tes_core_tenants_free(core);
@@ -217,7 +217,7 @@ static void advance_clock(struct tes_core *core, uint64_t now_ms)
 	uint64_t passed;
 
 	if (!core->last_ms)
-		core->last_ms = core->recall.from_ms = now_ms;
+		core->last_ms = core->tombstones.from_ms = now_ms;
 	if (now_ms < core->last_ms)
 		now_ms = core->last_ms;
 	passed = now_ms - core->last_ms;
@@ -238,14 +238,14 @@ static int handle_tick(struct tes_step *step)
 
 	tes_core_graces_tick(core);
 	tes_core_fences_tick(core, &discard);
-	tes_core_drop_some(core, &drop);
+	tes_core_mounts_drop_some(core, &drop);
 	tes_core_sessions_tick(core, &settle);
 	tes_core_evict_tick(core, &evict);
 	tes_core_walks_tick(core, &walk);
 	tes_core_drains_tick(core, &drain);
 	tes_core_tasks_tick(core, &task);
 	tes_core_hot_tick(core);
-	tes_core_recall_tick(core);
+	tes_core_tombstones_tick(core);
 	tes_core_resync_tick(core, step->out);
 	tes_core_tenants_tick(core);
 	return 0;
@@ -419,7 +419,7 @@ bool tes_core_busy(const struct tes_core *core)
 	return !tei_list_empty(&core->dropping) ||
 	       !tei_list_empty(&core->gone) || tes_core_walking(core) ||
 	       !tei_list_empty(&core->unsent) ||
-	       !tei_list_empty(&core->syncs) || tes_core_evict_busy(core) ||
+	       !tei_list_empty(&core->resyncs) || tes_core_evict_busy(core) ||
 	       tes_core_drains_busy(core);
 }
 
@@ -438,7 +438,7 @@ void tes_core_figures(const struct tes_core *core, struct tes_core_figures *out)
 			      tei_hash_bytes(&core->sessions) +
 			      tei_hash_bytes(&core->clients) +
 			      tei_hash_bytes(&core->groups) +
-			      tei_hash_bytes(&core->lives) +
+			      tei_hash_bytes(&core->incarnations) +
 			      tei_hash_bytes(&core->tasks.by_number) +
 			      tei_hash_bytes(&core->tasks.by_object) +
 			      tes_core_tenants_bytes(core);

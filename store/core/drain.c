@@ -177,7 +177,7 @@ static void release_mounts(struct tes_core *core, const struct tes_drain *d)
 			m->status = empty ? TES_CORE_SEGMENT_DRAINED
 					  : TES_CORE_SEGMENT_OK;
 	}
-	tes_core_loosen_all(core);
+	tes_core_forget_no_room(core);
 }
 
 /* Its tasks that no executor has yet. */
@@ -582,8 +582,8 @@ static void note_failure(struct tes_drain *d, struct tes_extent *e,
 		e->tries++;
 }
 
-static void note_moved(struct tes_core *core, struct tes_drain *d,
-		       const struct tes_object *o)
+static void count_moved(struct tes_core *core, struct tes_drain *d,
+			const struct tes_object *o)
 {
 	d->moved++;
 	d->moved_bytes += o->size;
@@ -617,7 +617,7 @@ static bool start_move(struct tes_core *core, struct tes_drain *d,
 		       struct tes_mount *m, struct tes_extent *e,
 		       unsigned int *budget)
 {
-	struct tes_core_task_want want = {
+	struct tes_task_request want = {
 		.object = e->user,
 		.kind = TES_TASK_DRAIN,
 		.source = m,
@@ -820,7 +820,7 @@ void tes_core_drain_over(struct tes_core *core, uint64_t cookie,
 		d->left--;
 	e = replica_on_source(core, d, object, i);
 	if (!code)
-		note_moved(core, d, object);
+		count_moved(core, d, object);
 	else if (e)
 		note_failure(d, e, code);
 	advance_drain(core, d, &budget);

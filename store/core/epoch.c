@@ -37,7 +37,7 @@
 #define ROOM_MIN  64u
 #define PART_BITS 6
 
-_Static_assert(1u << PART_BITS == TES_RECALL_PARTS, "the first bits");
+_Static_assert(1u << PART_BITS == TES_TOMBSTONE_PARTS, "the first bits");
 
 int tes_core_epochs_init(struct tes_core *core)
 {
@@ -48,25 +48,25 @@ int tes_core_epochs_init(struct tes_core *core)
 	core->epochs[1] = (struct tes_epoch){core->config.epoch, true};
 	core->n_epochs = 2;
 	core->own_epoch = 1;
-	core->recall = (struct tes_recall){.open = true};
+	core->tombstones = (struct tes_tombstones){.open = true};
 	return 0;
 }
 
 /* From now on nothing comes back that is not here yet. */
-static void close_recall(struct tes_core *core)
+static void close_tombstones(struct tes_core *core)
 {
-	for (size_t i = 0; i < TES_RECALL_PARTS; i++) {
-		struct tes_recall_part *part = &core->recall.part[i];
+	for (size_t i = 0; i < TES_TOMBSTONE_PARTS; i++) {
+		struct tes_tombstone_part *part = &core->tombstones.part[i];
 
 		core->heap_bytes -= part->room * sizeof(*part->at);
 		tei_free(part->at);
 	}
-	core->recall = (struct tes_recall){0};
+	core->tombstones = (struct tes_tombstones){0};
 }
 
 void tes_core_epochs_fini(struct tes_core *core)
 {
-	close_recall(core);
+	close_tombstones(core);
 	tei_free(core->epochs);
 }
 
@@ -154,7 +154,7 @@ bool tes_core_id_number(const struct tes_core *core, const uint8_t *id,
 /* ---- keys that do not come back ---- */
 
 /* Where @hash is, or would be; there is room. */
-static uint64_t *place_of_hash(const struct tes_recall_part *part,
+static uint64_t *place_of_hash(const struct tes_tombstone_part *part,
 			       uint64_t hash)
 {
 	size_t mask = part->room - 1, i = hash & mask;
@@ -164,14 +164,14 @@ static uint64_t *place_of_hash(const struct tes_recall_part *part,
 	return &part->at[i];
 }
 
-static bool part_is_full(const struct tes_recall_part *part)
+static bool part_is_full(const struct tes_tombstone_part *part)
 {
 	return part->n >= part->room / 4 * 3;
 }
 
-static int grow_part(struct tes_core *core, struct tes_recall_part *part)
+static int grow_part(struct tes_core *core, struct tes_tombstone_part *part)
 {
-	struct tes_recall_part bigger = {
+	struct tes_tombstone_part bigger = {
 		.n = part->n,
 		.room = part->room ? 2 * part->room : ROOM_MIN,
 	};
@@ -198,8 +198,8 @@ static uint64_t hash_to_keep(uint64_t hash)
 /* -ENOMEM, or there are too many. */
 static int add_hash(struct tes_core *core, uint64_t hash)
 {
-	struct tes_recall *r = &core->recall;
-	struct tes_recall_part *part = &r->part[hash >> (64 - PART_BITS)];
+	struct tes_tombstones *r = &core->tombstones;
+	struct tes_tombstone_part *part = &r->part[hash >> (64 - PART_BITS)];
 	uint64_t *place;
 
 	if (r->n == KEYS_MAX || (part_is_full(part) && grow_part(core, part)))
@@ -213,44 +213,45 @@ static int add_hash(struct tes_core *core, uint64_t hash)
 	return 0;
 }
 
-void tes_core_renounce(struct tes_core *core, uint64_t hash)
+void tes_core_tombstone(struct tes_core *core, uint64_t hash)
 {
-	if (core->recall.open && add_hash(core, hash_to_keep(hash)))
-		close_recall(core);
+	if (core->tombstones.open && add_hash(core, hash_to_keep(hash)))
+		close_tombstones(core);
 }
 
-void tes_core_renounce_soon(const struct tes_core *core, uint64_t hash)
+void tes_core_tombstone_prefetch(const struct tes_core *core, uint64_t hash)
 {
-	const struct tes_recall_part *part =
-		&core->recall.part[hash >> (64 - PART_BITS)];
+	const struct tes_tombstone_part *part =
+		&core->tombstones.part[hash >> (64 - PART_BITS)];
 
 	if (part->room)
 		__builtin_prefetch(&part->at[hash & (part->room - 1)], 1);
 }
 
-void tes_core_renounce_all(struct tes_core *core, struct tes_tenant *t)
+void tes_core_tombstone_all(struct tes_core *core, struct tes_tenant *t)
 {
-	t->renounced = core->recall.open;
+	t->tombstoned = core->tombstones.open;
 }
 
-static bool is_renounced(const struct tes_core *core, uint64_t hash)
+static bool has_tombstone(const struct tes_core *core, uint64_t hash)
 {
 	uint64_t kept = hash_to_keep(hash);
-	const struct tes_recall_part *part =
-		&core->recall.part[kept >> (64 - PART_BITS)];
+	const struct tes_tombstone_part *part =
+		&core->tombstones.part[kept >> (64 - PART_BITS)];
 
 	return part->room && *place_of_hash(part, kept);
 }
 
-bool tes_core_recalls(const struct tes_core *core, const struct tes_tenant *t,
-		      uint64_t hash)
+bool tes_core_may_return(const struct tes_core *core,
+			 const struct tes_tenant *t, uint64_t hash)
 {
-	return core->recall.open && !t->renounced && !is_renounced(core, hash);
+	return core->tombstones.open && !t->tombstoned &&
+	       !has_tombstone(core, hash);
 }
 
-void tes_core_recall_tick(struct tes_core *core)
+void tes_core_tombstones_tick(struct tes_core *core)
 {
-	if (core->recall.open && core->now_ms - core->recall.from_ms >
-					 TTLS * core->config.client_ttl_ms)
-		close_recall(core);
+	if (core->tombstones.open && core->now_ms - core->tombstones.from_ms >
+					     TTLS * core->config.client_ttl_ms)
+		close_tombstones(core);
 }

@@ -19,21 +19,22 @@ struct tes_epoch {
 	bool ours;
 };
 
-#define TES_RECALL_PARTS 64u
+#define TES_TOMBSTONE_PARTS 64u
 
 /* Hashes of one range. */
-struct tes_recall_part {
+struct tes_tombstone_part {
 	uint64_t *at;     /* at[room], owned; 0: free, else each at its place or
 		       * in the next that was free */
 	uint32_t n, room; /* a power of two, or 0 */
 };
 
 /* Keys whose values from earlier lives are void: they do not come back. */
-struct tes_recall {
+struct tes_tombstones {
 	bool open; /* owners may still bring others */
 	uint64_t from_ms;
-	size_t n;                                      /* hashes */
-	struct tes_recall_part part[TES_RECALL_PARTS]; /* by the first bits */
+	size_t n; /* hashes */
+	struct tes_tombstone_part
+		part[TES_TOMBSTONE_PARTS]; /* by the first bits */
 };
 
 /* Epoch 1 is the configured one, and values may come back. -ENOMEM. */
@@ -54,14 +55,14 @@ bool tes_core_id_number(const struct tes_core *core, const uint8_t *id,
 			uint64_t *number);
 
 /* The key of that hash was changed here: older values do not come back. */
-void tes_core_renounce(struct tes_core *core, uint64_t hash);
+void tes_core_tombstone(struct tes_core *core, uint64_t hash);
 /* Start to load what renounce() of @hash will touch. */
-void tes_core_renounce_soon(const struct tes_core *core, uint64_t hash);
+void tes_core_tombstone_prefetch(const struct tes_core *core, uint64_t hash);
 /* No key of @t comes back that is not here yet. */
-void tes_core_renounce_all(struct tes_core *core, struct tes_tenant *t);
+void tes_core_tombstone_all(struct tes_core *core, struct tes_tenant *t);
 /* Whether @t's key, which is not here, may be brought by an owner. */
-bool tes_core_recalls(const struct tes_core *core, const struct tes_tenant *t,
-		      uint64_t hash);
-void tes_core_recall_tick(struct tes_core *core);
+bool tes_core_may_return(const struct tes_core *core,
+			 const struct tes_tenant *t, uint64_t hash);
+void tes_core_tombstones_tick(struct tes_core *core);
 
 #endif

@@ -85,7 +85,7 @@ static void take_out(struct tes_core *core, struct tes_object *o)
 static void put_back(struct tes_core *core, struct tes_object *o)
 {
 	if (o->flags &
-	    (TES_OBJECT_HARD | TES_OBJECT_SHELTERED | TES_OBJECT_BUSY))
+	    (TES_OBJECT_HARD | TES_OBJECT_PROTECTED | TES_OBJECT_BUSY))
 		return;
 	if (is_pinned(core, o)) {
 		struct tes_extra *x = tes_core_object_extra(o);
@@ -124,35 +124,35 @@ void tes_core_touch(struct tes_core *core, struct tes_object *o)
 	tes_policy_touch(tes_core_policy_of(core, o), &o->policy);
 }
 
-void tes_core_shelter(struct tes_core *core, struct tes_object *o)
+void tes_core_protect(struct tes_core *core, struct tes_object *o)
 {
-	o->flags |= TES_OBJECT_SHELTERED;
+	o->flags |= TES_OBJECT_PROTECTED;
 	if (!(o->flags & TES_OBJECT_LEASED))
 		take_out(core, o);
 }
 
-void tes_core_hold(struct tes_core *core, struct tes_object *o)
+void tes_core_make_busy(struct tes_core *core, struct tes_object *o)
 {
 	o->flags |= TES_OBJECT_BUSY;
 	if (!(o->flags & TES_OBJECT_LEASED))
 		take_out(core, o);
 }
 
-void tes_core_unpark(struct tes_core *core, struct tes_object *o)
+void tes_core_requeue(struct tes_core *core, struct tes_object *o)
 {
-	o->flags &= (uint16_t)~TES_OBJECT_SHELTERED;
+	o->flags &= (uint16_t)~TES_OBJECT_PROTECTED;
 	if ((o->flags & TES_OBJECT_LEASED) || o->policy.queued)
 		return;
 	take_out(core, o);
 	put_back(core, o);
 }
 
-void tes_core_unhold(struct tes_core *core, struct tes_object *o)
+void tes_core_end_busy(struct tes_core *core, struct tes_object *o)
 {
 	if (!(o->flags & TES_OBJECT_BUSY))
 		return;
 	o->flags &= (uint16_t)~TES_OBJECT_BUSY;
-	tes_core_unpark(core, o);
+	tes_core_requeue(core, o);
 }
 
 bool tes_core_leased(const struct tes_core *core, const struct tes_object *o)
@@ -278,7 +278,7 @@ static bool may_follow(const struct tes_core *core, const struct tes_object *o)
 {
 	return o->state == TES_OBJECT_READY &&
 	       !(o->flags & (TES_OBJECT_LEASED | TES_OBJECT_HARD |
-			     TES_OBJECT_SHELTERED | TES_OBJECT_BUSY)) &&
+			     TES_OBJECT_PROTECTED | TES_OBJECT_BUSY)) &&
 	       !is_pinned(core, o) && tes_core_object_live(o);
 }
 
@@ -343,7 +343,7 @@ static void prefetch_next(struct tes_core *core, struct tes_object *o)
 		return;
 	tei_hash_prefetch(&core->objects, o->node.hash);
 	tes_policy_prefetch(tes_core_policy_of(core, o), o->node.hash);
-	tes_core_renounce_soon(core, o->node.hash);
+	tes_core_tombstone_prefetch(core, o->node.hash);
 	__builtin_prefetch(o->extents, 1);
 	o = next_in_queue(core, o);
 	if (o) {
@@ -482,23 +482,24 @@ static bool evict_any(struct tes_core *core, struct freed *f)
 	return false;
 }
 
-static bool place_freed(struct tes_core *core, struct tes_wish *wish,
+static bool place_freed(struct tes_core *core, struct tes_placement *placement,
 			struct tes_object *o, const struct freed *f)
 {
 	for (size_t i = 0; i < f->n; i++)
 		if (tes_core_place_on(core, f->mounts[i], o, 0))
 			return true;
-	return f->more && tes_core_place(core, wish, o, 0);
+	return f->more && tes_core_place(core, placement, o, 0);
 }
 
-bool tes_core_place_or_evict(struct tes_core *core, struct tes_wish *wish,
+bool tes_core_place_or_evict(struct tes_core *core,
+			     struct tes_placement *placement,
 			     struct tes_object *o)
 {
 	uint64_t total = tes_core_extent_size(o->size), later = 0;
 	struct freed f = {.need = total};
 	bool placed = false;
 
-	if (tes_core_place(core, wish, o, 0))
+	if (tes_core_place(core, placement, o, 0))
 		return true;
 	if (!tes_core_mounts_hold(core, total))
 		return false;
@@ -506,7 +507,7 @@ bool tes_core_place_or_evict(struct tes_core *core, struct tes_wish *wish,
 	tei_list_init(&f.pinned);
 	core->figures.evictions_attempted_total++;
 	while (!placed && later < total && evict_any(core, &f)) {
-		placed = place_freed(core, wish, o, &f);
+		placed = place_freed(core, placement, o, &f);
 		later += f.later;
 	}
 	core->figures.evictions_successful_total += placed;

@@ -16,7 +16,7 @@ struct tes_core;
 struct tes_object;
 struct tes_session;
 struct tes_tenant;
-struct tes_wish;
+struct tes_placement;
 
 static inline struct tes_object *tes_core_object_at(struct tei_list *link)
 {
@@ -34,13 +34,13 @@ void tes_core_unevictable(struct tes_core *core, struct tes_object *o);
 /* It was asked for. */
 void tes_core_touch(struct tes_core *core, struct tes_object *o);
 /* @o is no longer parked, or need not be: a replica of it went. */
-void tes_core_unpark(struct tes_core *core, struct tes_object *o);
+void tes_core_requeue(struct tes_core *core, struct tes_object *o);
 /* Out of eviction's sight until unpark(); meanwhile nothing else happens. */
-void tes_core_shelter(struct tes_core *core, struct tes_object *o);
+void tes_core_protect(struct tes_core *core, struct tes_object *o);
 /* A task begins: BUSY, and out of sight, until unhold(). */
-void tes_core_hold(struct tes_core *core, struct tes_object *o);
+void tes_core_make_busy(struct tes_core *core, struct tes_object *o);
 /* Nothing happens when it is not BUSY. */
-void tes_core_unhold(struct tes_core *core, struct tes_object *o);
+void tes_core_end_busy(struct tes_core *core, struct tes_object *o);
 /* Whether it is read or was asked for: a remove without force is refused. */
 bool tes_core_leased(const struct tes_core *core, const struct tes_object *o);
 /* @o waits in @list, out of the policy's queues. */
@@ -59,7 +59,8 @@ void tes_core_unlease(struct tes_core *core, struct tes_object *o);
 /* Before the starts of an event: they share an effort. */
 void tes_core_evict_begin(struct tes_core *core);
 /* As place(), evicting until there is room, nothing can go or effort is out. */
-bool tes_core_place_or_evict(struct tes_core *core, struct tes_wish *wish,
+bool tes_core_place_or_evict(struct tes_core *core,
+			     struct tes_placement *placement,
 			     struct tes_object *o);
 /*
  * Make sure that @t may have @bytes more, evicting what it has. CODE_QUOTA: it

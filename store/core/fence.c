@@ -322,7 +322,7 @@ int tes_core_fences_reserve(struct tes_core *core, const struct tes_object *o,
 	return 0;
 }
 
-void tes_core_chain_fence(struct tes_core *core, struct tes_extent *chain,
+void tes_core_fence_chain(struct tes_core *core, struct tes_extent *chain,
 			  const struct tes_session *writer, uint32_t replicas)
 {
 	struct tes_extent *next;
@@ -353,7 +353,7 @@ int tes_core_discard(struct tes_core *core, struct tes_object *o)
 
 	if (tes_core_fences_reserve(core, o, UINT32_MAX) < 0)
 		return -ENOMEM;
-	tes_core_chain_fence(core, tes_core_object_forget(core, o), writer,
+	tes_core_fence_chain(core, tes_core_object_forget(core, o), writer,
 			     UINT32_MAX);
 	core->figures.discarded_puts_total += put;
 	return 0;

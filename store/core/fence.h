@@ -64,7 +64,7 @@ bool tes_core_discard_due(const struct tes_core *core,
 			  const struct tes_object *o);
 /*
  * Make sure that fences for these replicas (a mask) of @o can be had without
- * memory, for tes_core_chain_fence() in the same step. -ENOMEM.
+ * memory, for tes_core_fence_chain() in the same step. -ENOMEM.
  */
 int tes_core_fences_reserve(struct tes_core *core, const struct tes_object *o,
 			    uint32_t replicas);
@@ -72,7 +72,7 @@ int tes_core_fences_reserve(struct tes_core *core, const struct tes_object *o,
  * Free the extents of @chain: those of @replicas (a mask) when @writer cannot
  * write to them any more, the others at once.
  */
-void tes_core_chain_fence(struct tes_core *core, struct tes_extent *chain,
+void tes_core_fence_chain(struct tes_core *core, struct tes_extent *chain,
 			  const struct tes_session *writer, uint32_t replicas);
 
 /* Whether some owner of @o has to void headers. */

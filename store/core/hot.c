@@ -15,11 +15,11 @@
 #include "store/core/state.h"
 #include "store/core/task.h"
 
-#define COOLDOWN_MS 30000u /* from one proposal to the next */
-#define RECREATE_MS 60000u /* after a replica was given back */
-#define WATERMARK   0.85   /* of the pool; above it none are made */
-#define ADMIT_MAX   64u    /* proposals of a tick */
-#define COOL_MAX    16u    /* replicas that a tick looks at */
+#define COOLDOWN_MS   30000u /* from one proposal to the next */
+#define RECREATE_MS   60000u /* after a replica was given back */
+#define WATERMARK     0.85   /* of the pool; above it none are made */
+#define ADMIT_MAX     64u    /* proposals of a tick */
+#define GIVE_BACK_MAX 16u    /* replicas that a tick looks at */
 
 /* ---- life ---- */
 
@@ -212,8 +212,8 @@ static bool would_be_full(const struct tes_core *core, uint64_t more)
 
 static void add_hot_task(struct tes_core *core, struct tes_object *o)
 {
-	const struct tes_core_task_want want = {.object = o,
-						.kind = TES_TASK_HOT};
+	const struct tes_task_request want = {.object = o,
+					      .kind = TES_TASK_HOT};
 
 	if (n_replicas(o, true) >= core->config.hot_replicas)
 		return;
@@ -239,7 +239,8 @@ void tes_core_hot_over(struct tes_core *core, const struct tes_object *o,
 
 /* ---- giving them back ---- */
 
-static bool is_warm(const struct tes_core *core, const struct tes_object *o)
+static bool is_still_hot(const struct tes_core *core,
+			 const struct tes_object *o)
 {
 	const struct tes_hot *h = &core->hot;
 	struct tes_hot_slot *slot = find_slot(h, o->node.hash);
@@ -260,7 +261,7 @@ static void drop_last(struct tes_core *core, struct tes_object *o)
 	while (last->next)
 		last = last->next;
 	tes_core_bury_replica(core, o, last->replica, NULL);
-	tes_core_unpark(core, o);
+	tes_core_requeue(core, o);
 	if (slot)
 		slot->quiet_s = now_s(core) + RECREATE_MS / 1000;
 	core->figures.hot_given_back_total++;
@@ -278,7 +279,7 @@ static bool give_back_replica(struct tes_core *core,
 	if (!would_be_full(core, 0) || made->until_ms > core->now_ms ||
 	    n_replicas(o, true) < n || tes_core_leased(core, o) ||
 	    (o->flags & (TES_OBJECT_TASKED | TES_OBJECT_SUCCEEDED)) ||
-	    is_warm(core, o) || tes_core_bury_reserve(core, o, NULL) < 0)
+	    is_still_hot(core, o) || tes_core_bury_reserve(core, o, NULL) < 0)
 		return false;
 	drop_last(core, o);
 	return true;
@@ -288,7 +289,7 @@ static void give_back_some(struct tes_core *core)
 {
 	struct tes_hot *h = &core->hot;
 
-	for (unsigned int i = 0; i < COOL_MAX && h->n_made; i++) {
+	for (unsigned int i = 0; i < GIVE_BACK_MAX && h->n_made; i++) {
 		h->cursor = h->cursor + 1 < h->n_made ? h->cursor + 1 : 0;
 		if (give_back_replica(core, &h->made[h->cursor]))
 			h->made[h->cursor] = h->made[--h->n_made];

@@ -28,7 +28,7 @@
 struct group {
 	uint16_t tenant;
 	enum tes_core_touch touch;
-	struct tes_object *objects[TES_CORE_GROUP];
+	struct tes_object *objects[TES_CORE_PREFETCH];
 };
 
 /* Object i of the event, which are asked for in order. */
@@ -36,10 +36,10 @@ static struct tes_object *next_object(const struct tes_core *core,
 				      const struct tes_event *ev, size_t i,
 				      struct group *g)
 {
-	if (i % TES_CORE_GROUP == 0)
+	if (i % TES_CORE_PREFETCH == 0)
 		tes_core_objects_find(core, g->tenant, &ev->keys[i], ev->n - i,
 				      g->touch, g->objects);
-	return tes_core_object_now(core, g->objects[i % TES_CORE_GROUP]);
+	return tes_core_object_now(core, g->objects[i % TES_CORE_PREFETCH]);
 }
 
 /* Nobody is away: what is READY can be read, whatever its extents say. */

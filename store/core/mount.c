@@ -95,7 +95,7 @@ static struct tes_mount *new_mount(struct tes_core *core,
 	}
 	tei_list_init(&m->drop_link);
 	tei_list_init(&m->parked);
-	tei_list_init(&m->syncs);
+	tei_list_init(&m->resyncs);
 	tei_list_init(&m->grace);
 	m->status = TES_CORE_SEGMENT_OK;
 	m->serial = ++core->mount_serial;
@@ -183,7 +183,7 @@ int tes_core_on_mount(struct tes_step *step)
 	m = tes_core_mount_find(core, ev->u.mount.segment);
 	if (m) {
 		m->offering = ev->u.mount.offering;
-		tes_core_loosen_all(core);
+		tes_core_forget_no_room(core);
 		reply->u.reply.kept = true;
 		return 0;
 	}
@@ -197,7 +197,7 @@ int tes_core_on_mount(struct tes_step *step)
 	m->offering = ev->u.mount.offering;
 	tei_list_add_tail(&s->mounts, &m->link);
 	core->mounts[core->n_mounts++] = m;
-	tes_core_loosen_all(core);
+	tes_core_forget_no_room(core);
 	if (m->space.size > core->largest_mount)
 		core->largest_mount = m->space.size;
 	set_pool_bytes(core, core->pool_bytes + m->space.size);
@@ -311,8 +311,8 @@ void tes_core_mount_drop(struct tes_core *core, struct tes_mount *m)
 	m->status = TES_CORE_SEGMENT_UNMOUNTING;
 	tei_list_del(&m->grace);
 	set_pool_bytes(core, core->pool_bytes - m->space.size);
-	tes_core_loosen_all(core);
-	tei_list_del(&m->syncs);
+	tes_core_forget_no_room(core);
+	tei_list_del(&m->resyncs);
 	tei_list_add_tail(&core->dropping, &m->drop_link);
 	i = place_of_mount(core, m->serial);
 	assert(core->mounts[i] == m);
@@ -358,7 +358,7 @@ static void lose_replica(struct tes_core *core, struct tes_object *o,
 	}
 	if (o->extents) {
 		core->figures.lost_replicas_total++;
-		tes_core_unpark(core, o);
+		tes_core_requeue(core, o);
 		tes_core_repair(core, o);
 	} else {
 		core->figures.dropped_objects_total++;
@@ -400,7 +400,7 @@ static void free_mount(struct tes_core *core, struct tes_mount *m)
 	tei_free(m);
 }
 
-void tes_core_drop_some(struct tes_core *core, unsigned int *budget)
+void tes_core_mounts_drop_some(struct tes_core *core, unsigned int *budget)
 {
 	struct tes_extent *e;
 	struct tes_mount *m;

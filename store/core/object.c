@@ -34,19 +34,20 @@ static struct tes_object *object_of(struct tei_hash_node *n)
 }
 
 /* What an object is found by. */
-struct name {
+struct object_name {
 	const void *key;
 	size_t len;
 	uint64_t hash;
 	uint16_t tenant;
 };
 
-static struct name name_of(const struct tes_object *o)
+static struct object_name name_of(const struct tes_object *o)
 {
-	return (struct name){o->key, o->key_len, o->node.hash, o->tenant};
+	return (struct object_name){o->key, o->key_len, o->node.hash,
+				    o->tenant};
 }
 
-static bool is_named(const struct tes_object *o, const struct name *name,
+static bool is_named(const struct tes_object *o, const struct object_name *name,
 		     bool successor)
 {
 	return o->node.hash == name->hash && o->key_len == name->len &&
@@ -56,7 +57,8 @@ static bool is_named(const struct tes_object *o, const struct name *name,
 }
 
 static struct tes_object *find_named(const struct tes_core *core,
-				     const struct name *name, bool successor)
+				     const struct object_name *name,
+				     bool successor)
 {
 	const struct tei_hash *table = &core->objects;
 	struct tei_hash_node *n = tei_hash_first(table, name->hash);
@@ -72,7 +74,7 @@ struct tes_object *tes_core_object_find(const struct tes_core *core,
 					const struct tes_core_key *key,
 					uint64_t hash)
 {
-	struct name name = {key->bytes, key->len, hash, tenant};
+	struct object_name name = {key->bytes, key->len, hash, tenant};
 
 	if (!tes_core_key_valid(key))
 		return NULL;
@@ -82,7 +84,7 @@ struct tes_object *tes_core_object_find(const struct tes_core *core,
 struct tes_object *tes_core_successor_find(const struct tes_core *core,
 					   const struct tes_object *o)
 {
-	struct name name = name_of(o);
+	struct object_name name = name_of(o);
 
 	if (!(o->flags & TES_OBJECT_SUCCEEDED))
 		return NULL;
@@ -101,7 +103,7 @@ struct tes_object *tes_core_object_now(const struct tes_core *core,
 struct tes_object *tes_core_predecessor_find(const struct tes_core *core,
 					     const struct tes_object *o)
 {
-	struct name name = name_of(o);
+	struct object_name name = name_of(o);
 
 	if (!(o->flags & TES_OBJECT_SUCCESSOR))
 		return NULL;
@@ -146,14 +148,14 @@ static void prefetch_keys(const struct tes_core *core, uint16_t tenant,
 
 static size_t batch_of(size_t n)
 {
-	return n < TES_CORE_GROUP ? n : TES_CORE_GROUP;
+	return n < TES_CORE_PREFETCH ? n : TES_CORE_PREFETCH;
 }
 
-size_t tes_core_objects_warm(const struct tes_core *core, uint16_t tenant,
-			     const struct tes_core_key *keys, size_t n,
-			     uint64_t *hashes)
+size_t tes_core_objects_prefetch(const struct tes_core *core, uint16_t tenant,
+				 const struct tes_core_key *keys, size_t n,
+				 uint64_t *hashes)
 {
-	struct tes_object *likely[TES_CORE_GROUP];
+	struct tes_object *likely[TES_CORE_PREFETCH];
 
 	n = batch_of(n);
 	prefetch_keys(core, tenant, keys, n, TES_CORE_TOUCH_EXTENTS, hashes,
@@ -166,13 +168,13 @@ size_t tes_core_objects_find(const struct tes_core *core, uint16_t tenant,
 			     enum tes_core_touch touch,
 			     struct tes_object **objects)
 {
-	uint64_t hashes[TES_CORE_GROUP];
+	uint64_t hashes[TES_CORE_PREFETCH];
 
 	n = batch_of(n);
 	prefetch_keys(core, tenant, keys, n, touch, hashes, objects);
 	for (size_t i = 0; i < n; i++) {
-		const struct name name = {keys[i].bytes, keys[i].len, hashes[i],
-					  tenant};
+		const struct object_name name = {keys[i].bytes, keys[i].len,
+						 hashes[i], tenant};
 		struct tes_object *o = objects[i];
 
 		if (o && !tes_core_key_valid(&keys[i]))
@@ -373,9 +375,9 @@ struct tes_extent *tes_core_object_forget(struct tes_core *core,
 			return chain;
 		}
 	} else {
-		tes_core_tell(core, o, TES_CORE_REMOVED);
+		tes_core_notify_watch(core, o, TES_CORE_REMOVED);
 		if (core->epochs[o->epoch].ours)
-			tes_core_renounce(core, o->node.hash);
+			tes_core_tombstone(core, o->node.hash);
 		if (o->flags & (TES_OBJECT_TASKED | TES_OBJECT_SHORT))
 			tes_core_task_orphan(core, o);
 		tes_core_unevictable(core, o);
@@ -447,8 +449,8 @@ int tes_core_group_join(struct tes_core *core, struct tes_extra *x,
 
 /* watch.c - those who watch learn what is there and what is no more */
 
-void tes_core_told(const struct tes_core *core, const struct tes_object *o,
-		   enum tes_core_news news)
+void tes_core_call_watch(const struct tes_core *core,
+			 const struct tes_object *o, enum tes_core_news news)
 {
 	const char *tenant = tes_core_tenant_of(core, o)->name;
 	const struct tes_extra *x = tes_core_object_extra(o);

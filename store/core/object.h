@@ -46,7 +46,7 @@ int tes_core_group_join(struct tes_core *core, struct tes_extra *x,
 			const char *name, size_t len);
 
 /* Keys of a batch that are looked up together. */
-#define TES_CORE_GROUP 32
+#define TES_CORE_PREFETCH 32
 
 enum tes_object_state { TES_OBJECT_BUILDING, TES_OBJECT_READY };
 
@@ -58,7 +58,7 @@ enum tes_object_flags {
 	TES_OBJECT_NO_CRC = 1u << 4,     /* its writer gave none */
 	TES_OBJECT_HARD = 1u << 5,       /* never evicted */
 	TES_OBJECT_EXTRA = 1u << 6,      /* struct tes_extra behind the key */
-	TES_OBJECT_SHELTERED = 1u << 7,  /* of shelter() */
+	TES_OBJECT_PROTECTED = 1u << 7,  /* of shelter() */
 	TES_OBJECT_UNVERIFIED = 1u << 8, /* offered; nobody looked at it */
 	TES_OBJECT_TASKED = 1u << 9,     /* has a task */
 	TES_OBJECT_BUSY = 1u << 10,      /* which is under way */
@@ -134,12 +134,12 @@ struct tes_object *tes_core_predecessor_find(const struct tes_core *core,
 struct tes_object *tes_core_object_now(const struct tes_core *core,
 				       struct tes_object *o);
 /*
- * Hash up to TES_CORE_GROUP keys and start to load what finding them touches,
+ * Hash up to TES_CORE_PREFETCH keys and start to load what finding them touches,
  * so that the cache misses of one group overlap. Returns min(n, group).
  */
-size_t tes_core_objects_warm(const struct tes_core *core, uint16_t tenant,
-			     const struct tes_core_key *keys, size_t n,
-			     uint64_t *hashes);
+size_t tes_core_objects_prefetch(const struct tes_core *core, uint16_t tenant,
+				 const struct tes_core_key *keys, size_t n,
+				 uint64_t *hashes);
 /* What of an object an event is going to touch besides its head and key. */
 enum tes_core_touch {
 	TES_CORE_TOUCH_HEAD,
@@ -196,14 +196,14 @@ size_t tes_core_object_entries(const struct tes_object *o);
 /* watch.h - what those who watch are told */
 
 /* @o, which is READY, has become so or is about to go. */
-void tes_core_told(const struct tes_core *core, const struct tes_object *o,
-		   enum tes_core_news news);
-static inline void tes_core_tell(const struct tes_core *core,
-				 const struct tes_object *o,
-				 enum tes_core_news news)
+void tes_core_call_watch(const struct tes_core *core,
+			 const struct tes_object *o, enum tes_core_news news);
+static inline void tes_core_notify_watch(const struct tes_core *core,
+					 const struct tes_object *o,
+					 enum tes_core_news news)
 {
 	if (core->config.watch)
-		tes_core_told(core, o, news);
+		tes_core_call_watch(core, o, news);
 }
 
 #endif

@@ -126,7 +126,7 @@ static int32_t join_replica(struct tes_core *core, struct tes_mount *m,
 	if (!chain)
 		return CODE_EXISTS;
 	tes_core_replica_join(o, chain, replica);
-	tes_core_unpark(core, o);
+	tes_core_requeue(core, o);
 	return CODE_OK;
 }
 
@@ -216,7 +216,7 @@ static int32_t add_offered(struct tes_core *core, struct tes_mount *m,
 	tei_hash_insert(&core->objects, &o->node, it->hash);
 	tes_core_evictable(core, o);
 	core->figures.objects++;
-	tes_core_tell(core, o, TES_CORE_STORED);
+	tes_core_notify_watch(core, o, TES_CORE_STORED);
 	return CODE_OK;
 }
 
@@ -249,7 +249,7 @@ static int32_t offer_one(struct tes_core *core, struct tes_mount *m,
 	if (!it->tenant)
 		return CODE_NO_TENANT;
 	if (core->epochs[it->epoch].ours ||
-	    !tes_core_recalls(core, it->tenant, it->hash))
+	    !tes_core_may_return(core, it->tenant, it->hash))
 		return confirm_known(core, m, it);
 	code = displace_older(core, it, &same);
 	if (code)
@@ -332,6 +332,6 @@ int tes_core_on_offer(struct tes_step *step)
 	if (!ev->u.offer.last)
 		return 0;
 	m->offering = false;
-	tes_core_loosen_all(core);
+	tes_core_forget_no_room(core);
 	return 0;
 }

@@ -35,7 +35,7 @@ struct traits {
 
 /* The starts of one event. */
 struct tes_starts {
-	struct tes_wish wish;
+	struct tes_placement placement;
 	struct tes_object **started; /* started[n]; NULL: not */
 };
 
@@ -59,17 +59,17 @@ static int32_t check_how(const struct tes_core *core,
 }
 
 static void resolve_preferred(const struct tes_core *core,
-			      struct tes_wish *wish)
+			      struct tes_placement *placement)
 {
-	const struct tes_core_replicate *how = wish->how;
+	const struct tes_core_replicate *how = placement->how;
 
 	for (size_t n = 0; n < how->n_preferred; n++)
-		for (size_t i = 0;
-		     i < core->n_mounts && wish->n_preferred < core->n_mounts;
+		for (size_t i = 0; i < core->n_mounts &&
+				   placement->n_preferred < core->n_mounts;
 		     i++)
 			if (strcmp(core->mounts[i]->name, how->preferred[n]) ==
 			    0)
-				wish->preferred[wish->n_preferred++] =
+				placement->preferred[placement->n_preferred++] =
 					core->mounts[i];
 }
 
@@ -91,16 +91,16 @@ int tes_core_prepare_put_start(struct tes_step *step)
 		arena, step->ev->n * sizeof(struct tes_object *));
 	if (!starts->started)
 		return -ENOMEM;
-	starts->wish.how = how ? how : &one;
-	starts->wish.writer = step->session;
+	starts->placement.how = how ? how : &one;
+	starts->placement.writer = step->session;
 	step->starts = starts;
-	if (!starts->wish.how->n_preferred || !core->n_mounts)
+	if (!starts->placement.how->n_preferred || !core->n_mounts)
 		return 0;
-	starts->wish.preferred = tei_arena_alloc(
+	starts->placement.preferred = tei_arena_alloc(
 		arena, core->n_mounts * sizeof(struct tes_mount *));
-	if (!starts->wish.preferred)
+	if (!starts->placement.preferred)
 		return -ENOMEM;
-	resolve_preferred(core, &starts->wish);
+	resolve_preferred(core, &starts->placement);
 	return 0;
 }
 
@@ -288,23 +288,24 @@ static struct tes_object *create_object(struct tes_core *core,
 }
 
 /* As many replicas as there is room for; false: none. */
-static bool place_replicas(struct tes_core *core, struct tes_wish *wish,
+static bool place_replicas(struct tes_core *core,
+			   struct tes_placement *placement,
 			   struct tes_object *o, uint32_t n)
 {
-	const struct tes_tenant *t = wish->writer->tenant;
+	const struct tes_tenant *t = placement->writer->tenant;
 	uint64_t total = tes_core_extent_size(o->size);
 	uint8_t made = 0;
 
 	if (tei_slab_reserve(&core->extents, 1) < 0 ||
-	    !tes_core_place_or_evict(core, wish, o))
+	    !tes_core_place_or_evict(core, placement, o))
 		return false;
 	while (++made < n)
 		if (!tes_core_tenant_has_room(t, total) ||
 		    tei_slab_reserve(&core->extents, 1) < 0 ||
-		    !tes_core_place(core, wish, o, made))
+		    !tes_core_place(core, placement, o, made))
 			break;
-	if (wish->how->same_node)
-		wish->near = tes_core_extent_mount(o->extents);
+	if (placement->how->same_node)
+		placement->near = tes_core_extent_mount(o->extents);
 	core->figures.partial_puts_total += made < n;
 	return true;
 }
@@ -337,23 +338,24 @@ static void begin_put(struct tes_core *core, struct tes_object *o,
  * What is to be succeeded yields to no eviction that makes room for its
  * successor: a failed upsert would cost the old value.
  */
-static int32_t reserve_space(struct tes_core *core, struct tes_wish *wish,
+static int32_t reserve_space(struct tes_core *core,
+			     struct tes_placement *placement,
 			     struct tes_object *o, struct tes_object *old,
 			     uint32_t n)
 {
-	struct tes_tenant *t = wish->writer->tenant;
+	struct tes_tenant *t = placement->writer->tenant;
 	int32_t code;
 
 	if (old)
-		tes_core_shelter(core, old);
+		tes_core_protect(core, old);
 	code = tes_core_afford(core, t, tes_core_extent_size(o->size));
-	if (!code && !place_replicas(core, wish, o, n))
+	if (!code && !place_replicas(core, placement, o, n))
 		code = CODE_FULL;
 	/* Several extents take a little more than one. */
 	if (!code)
 		code = tes_core_afford(core, t, 0);
 	if (old)
-		tes_core_unpark(core, old);
+		tes_core_requeue(core, old);
 	return code;
 }
 
@@ -362,8 +364,8 @@ static int32_t start_put(struct tes_core *core, const struct tes_event *ev,
 			 struct tes_starts *starts, uint32_t n_replicas)
 {
 	const struct tes_core_key *key = &ev->keys[i];
-	struct tes_wish *wish = &starts->wish;
-	struct traits t = traits_of(core, ev, i, wish->how);
+	struct tes_placement *placement = &starts->placement;
+	struct traits t = traits_of(core, ev, i, placement->how);
 	uint64_t size = ev->u.put_start.sizes[i];
 	struct tes_object *o;
 	struct claim at;
@@ -380,7 +382,7 @@ static int32_t start_put(struct tes_core *core, const struct tes_event *ev,
 	if (!o)
 		return CODE_FULL;
 	o->size = size;
-	code = reserve_space(core, wish, o, at.old, n_replicas);
+	code = reserve_space(core, placement, o, at.old, n_replicas);
 	if (code) {
 		tes_core_chain_free(core, o->extents);
 		tes_core_object_free(core, o);
@@ -409,11 +411,11 @@ static void note_no_room(struct tes_core *core, struct tes_action *reply,
 }
 
 static uint32_t replicas_of(const struct tes_action *reply,
-			    const struct tes_wish *wish)
+			    const struct tes_placement *placement)
 {
 	if (reply->u.reply.n_entries >= TES_CORE_ENTRIES_MANY)
 		return 1;
-	return wish->how->replica_num;
+	return placement->how->replica_num;
 }
 
 int tes_core_on_put_start(struct tes_step *step)
@@ -424,19 +426,20 @@ int tes_core_on_put_start(struct tes_step *step)
 	struct tes_action *reply = step->reply;
 	struct tes_starts *starts = step->starts;
 	struct tes_object **started = starts->started;
-	uint64_t hashes[TES_CORE_GROUP];
+	uint64_t hashes[TES_CORE_PREFETCH];
 
 	tes_core_evict_begin(core);
 	for (size_t i = 0; i < ev->n; i++) {
-		size_t at = i % TES_CORE_GROUP;
+		size_t at = i % TES_CORE_PREFETCH;
 		int32_t code;
 
 		if (!at)
-			tes_core_objects_warm(core, s->tenant->index,
-					      &ev->keys[i], ev->n - i, hashes);
+			tes_core_objects_prefetch(core, s->tenant->index,
+						  &ev->keys[i], ev->n - i,
+						  hashes);
 		started[i] = NULL;
 		code = start_put(core, ev, i, hashes[at], s, starts,
-				 replicas_of(reply, &starts->wish));
+				 replicas_of(reply, &starts->placement));
 		if (code == CODE_FULL)
 			note_no_room(core, reply, ev->u.put_start.sizes[i]);
 		if (!tes_core_reply_place(step, i, started[i])) {
@@ -559,7 +562,7 @@ static void make_ready(struct tes_step *step, struct tes_object *o)
 		tes_core_task_inherit(core, old, o);
 		tes_core_bury(core, old, step->waiter);
 	}
-	tes_core_tell(core, o, TES_CORE_STORED);
+	tes_core_notify_watch(core, o, TES_CORE_STORED);
 }
 
 /* Keep the replicas @good, settle the others. */
@@ -570,7 +573,7 @@ static void keep_replicas(struct tes_step *step, struct tes_object *o,
 
 	for (uint8_t r = 0; r < TES_CORE_REPLICAS_MAX; r++)
 		if (!(good >> r & 1))
-			tes_core_chain_fence(
+			tes_core_fence_chain(
 				step->core,
 				tes_core_replica_cut(step->core, o, r), writer,
 				not_quiet);
@@ -604,7 +607,7 @@ static int32_t finish_put(struct tes_step *step, struct tes_object *o, size_t i,
 		keep_replicas(step, o, good, not_quiet);
 		return CODE_OK;
 	}
-	tes_core_chain_fence(core, tes_core_object_forget(core, o), writer,
+	tes_core_fence_chain(core, tes_core_object_forget(core, o), writer,
 			     not_quiet);
 	return written ? CODE_NOT_FOUND : CODE_OK;
 }
@@ -639,7 +642,7 @@ static void prefetch_ended(const struct tes_core *core,
 			   const struct tes_core_key *keys, size_t n,
 			   uint64_t *hashes)
 {
-	n = tes_core_objects_warm(core, s->tenant->index, keys, n, hashes);
+	n = tes_core_objects_prefetch(core, s->tenant->index, keys, n, hashes);
 	for (size_t i = 0; i < n; i++)
 		tes_policy_prefetch(&s->tenant->policy, hashes[i]);
 }
@@ -653,11 +656,11 @@ int tes_core_on_put_end(struct tes_step *step)
 {
 	const struct tes_event *ev = step->ev;
 	struct tes_action *reply = step->reply;
-	uint64_t hashes[TES_CORE_GROUP];
+	uint64_t hashes[TES_CORE_PREFETCH];
 	size_t entry = 0;
 
 	for (size_t i = 0; i < ev->n; i++) {
-		size_t at = i % TES_CORE_GROUP;
+		size_t at = i % TES_CORE_PREFETCH;
 
 		if (!at)
 			prefetch_ended(step->core, step->session, &ev->keys[i],

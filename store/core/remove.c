@@ -71,7 +71,7 @@ static int32_t remove_one(struct tes_step *step, const struct tes_core_key *key,
 		tes_core_bury(step->core, o, step->waiter);
 	/* What is not there an owner may yet bring. */
 	if (!code || code == CODE_NOT_FOUND)
-		tes_core_renounce(step->core, hash);
+		tes_core_tombstone(step->core, hash);
 	return code;
 }
 
@@ -81,14 +81,14 @@ int tes_core_on_remove(struct tes_step *step)
 	const struct tes_event *ev = step->ev;
 	struct tes_action *reply = step->reply;
 	uint16_t tenant = step->session->tenant->index;
-	uint64_t hashes[TES_CORE_GROUP];
+	uint64_t hashes[TES_CORE_PREFETCH];
 
 	for (size_t i = 0; i < ev->n; i++) {
-		size_t at = i % TES_CORE_GROUP;
+		size_t at = i % TES_CORE_PREFETCH;
 
 		if (!at)
-			tes_core_objects_warm(core, tenant, &ev->keys[i],
-					      ev->n - i, hashes);
+			tes_core_objects_prefetch(core, tenant, &ev->keys[i],
+						  ev->n - i, hashes);
 		reply->u.reply.status[i] =
 			remove_one(step, &ev->keys[i], hashes[at]);
 	}
@@ -122,10 +122,10 @@ static bool clear_replicas(struct tes_step *step, struct tes_object *o)
 		any |= it;
 	}
 	if (tes_core_object_gone(o)) {
-		tes_core_renounce(core, o->node.hash);
+		tes_core_tombstone(core, o->node.hash);
 		tes_core_object_drop(core, o);
 	} else if (any) {
-		tes_core_unpark(core, o);
+		tes_core_requeue(core, o);
 	}
 	return any;
 }
@@ -147,14 +147,14 @@ int tes_core_on_replica_clear(struct tes_step *step)
 	const struct tes_event *ev = step->ev;
 	struct tes_action *reply = step->reply;
 	uint16_t tenant = step->session->tenant->index;
-	uint64_t hashes[TES_CORE_GROUP];
+	uint64_t hashes[TES_CORE_PREFETCH];
 
 	for (size_t i = 0; i < ev->n; i++) {
-		size_t at = i % TES_CORE_GROUP;
+		size_t at = i % TES_CORE_PREFETCH;
 
 		if (!at)
-			tes_core_objects_warm(core, tenant, &ev->keys[i],
-					      ev->n - i, hashes);
+			tes_core_objects_prefetch(core, tenant, &ev->keys[i],
+						  ev->n - i, hashes);
 		reply->u.reply.status[i] =
 			clear_one(step, &ev->keys[i], hashes[at]);
 	}
@@ -204,7 +204,7 @@ static void remove_if_meant(struct tei_hash_node *node, void *arg)
 		return;
 	if (tes_core_bury_reserve(s->core, o, w->waiter) == 0) {
 		w->removed++;
-		tes_core_renounce(s->core, node->hash);
+		tes_core_tombstone(s->core, node->hash);
 		tes_core_bury(s->core, o, w->waiter);
 		s->spent += REMOVE_COST;
 	}
@@ -337,7 +337,7 @@ int tes_core_on_remove_all(struct tes_step *step)
 	w->force = ev->u.remove_all.force;
 	w->match = ev->u.remove_all.match;
 	if (!w->match)
-		tes_core_renounce_all(core, tenant);
+		tes_core_tombstone_all(core, tenant);
 	w->arg = ev->u.remove_all.arg;
 	tei_list_add_tail(&core->walks, &w->link);
 	core->n_walks++;

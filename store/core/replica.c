@@ -27,9 +27,9 @@
 /* Looked at in one search before it is charged to the starts of the event. */
 #define LOOKS_FREE 16
 
-struct search {
+struct place_search {
 	struct tes_core *core;
-	struct tes_wish *wish;
+	struct tes_placement *placement;
 	struct tes_object *object;
 	uint8_t replica;
 	bool other_host; /* than those of the object's replicas */
@@ -101,7 +101,7 @@ bool tes_core_mount_may_fit(const struct tes_mount *m, uint64_t size)
 		(size > PART_MIN && size < s->too_wide));
 }
 
-static bool may_place(const struct search *s, const struct tes_mount *m)
+static bool may_place(const struct place_search *s, const struct tes_mount *m)
 {
 	if (!tes_core_mount_takes(m))
 		return false;
@@ -115,7 +115,7 @@ static bool may_place(const struct search *s, const struct tes_mount *m)
 	return true;
 }
 
-static bool try_mount(const struct search *s, struct tes_mount *m)
+static bool try_mount(const struct place_search *s, struct tes_mount *m)
 {
 	if (!may_place(s, m))
 		return false;
@@ -123,12 +123,12 @@ static bool try_mount(const struct search *s, struct tes_mount *m)
 			: place_whole(s->core, m, s->object, s->replica);
 }
 
-static bool try_preferred(const struct search *s)
+static bool try_preferred(const struct place_search *s)
 {
-	for (size_t i = 0; i < s->wish->n_preferred; i++)
-		if (try_mount(s, s->wish->preferred[i]))
+	for (size_t i = 0; i < s->placement->n_preferred; i++)
+		if (try_mount(s, s->placement->preferred[i]))
 			return true;
-	return s->wish->near && try_mount(s, s->wish->near);
+	return s->placement->near && try_mount(s, s->placement->near);
 }
 
 static double used_ratio(const struct tes_mount *m)
@@ -151,7 +151,7 @@ static bool would_flood(struct tes_core *core, const struct tes_mount *m)
 }
 
 /* The emptiest of some; NULL: none of them will do. */
-static struct tes_mount *emptiest_of_some(const struct search *s)
+static struct tes_mount *emptiest_of_some(const struct place_search *s)
 {
 	struct tes_core *core = s->core;
 	struct tes_mount *best = NULL;
@@ -173,7 +173,7 @@ static struct tes_mount *emptiest_of_some(const struct search *s)
  * Any, from one that @start says; @host: of this machine only, or NULL. False
  * with effort left: none of them.
  */
-static bool try_all_mounts(const struct search *s, size_t start,
+static bool try_all_mounts(const struct place_search *s, size_t start,
 			   const uint64_t *host)
 {
 	struct tes_core *core = s->core;
@@ -192,33 +192,33 @@ static bool try_all_mounts(const struct search *s, size_t start,
 }
 
 /* Something has become free on @m. */
-static void loosen_mount(struct tes_core *core, struct tes_mount *m)
+static void except_mount(struct tes_core *core, struct tes_mount *m)
 {
 	for (size_t k = 0; k < 2; k++) {
-		struct tes_tight *t = &core->tight[k];
+		struct tes_no_room *t = &core->no_room[k];
 		size_t i = 0;
 
 		if (t->size == UINT64_MAX)
 			continue;
-		while (i < t->n && t->loose[i] != m)
+		while (i < t->n && t->except[i] != m)
 			i++;
-		if (i == sizeof(t->loose) / sizeof(t->loose[0]))
+		if (i == sizeof(t->except) / sizeof(t->except[0]))
 			t->size = UINT64_MAX;
 		else if (i == t->n)
-			t->loose[t->n++] = m;
+			t->except[t->n++] = m;
 	}
 }
 
-void tes_core_loosen_all(struct tes_core *core)
+void tes_core_forget_no_room(struct tes_core *core)
 {
 	for (size_t k = 0; k < 2; k++)
-		core->tight[k].size = UINT64_MAX;
+		core->no_room[k].size = UINT64_MAX;
 }
 
-static bool try_loose(const struct search *s, struct tes_tight *t)
+static bool try_excepted(const struct place_search *s, struct tes_no_room *t)
 {
 	for (size_t i = 0; i < t->n; i++)
-		if (try_mount(s, t->loose[i]))
+		if (try_mount(s, t->except[i]))
 			return true;
 	if (s->object->size == t->size && !s->object->extents)
 		t->n = 0;
@@ -226,9 +226,10 @@ static bool try_loose(const struct search *s, struct tes_tight *t)
 }
 
 /* No mount had room for @s; those that it has replicas on were not asked. */
-static void note_tight(const struct search *s, struct tes_tight *t)
+static void remember_no_room(const struct place_search *s,
+			     struct tes_no_room *t)
 {
-	const size_t room = sizeof(t->loose) / sizeof(t->loose[0]);
+	const size_t room = sizeof(t->except) / sizeof(t->except[0]);
 	const struct tes_extent *e = s->object->extents;
 
 	if (s->other_host || !s->core->effort)
@@ -238,17 +239,17 @@ static void note_tight(const struct search *s, struct tes_tight *t)
 	for (; e; e = e->next) {
 		struct tes_mount *m = tes_core_extent_mount(e);
 
-		if (m->dropping || (t->n && t->loose[t->n - 1] == m))
+		if (m->dropping || (t->n && t->except[t->n - 1] == m))
 			continue;
 		if (t->n == room) {
 			t->size = UINT64_MAX;
 			return;
 		}
-		t->loose[t->n++] = m;
+		t->except[t->n++] = m;
 	}
 }
 
-static bool try_by_strategy(const struct search *s)
+static bool try_by_strategy(const struct place_search *s)
 {
 	struct tes_core *core = s->core;
 	struct tes_mount *best;
@@ -262,24 +263,24 @@ static bool try_by_strategy(const struct search *s)
 	/* Only spread, and the same every time. */
 	start = (size_t)(tei_chance(&core->random) % core->n_mounts);
 	if (core->config.strategy == TES_CORE_LOCAL_FIRST &&
-	    try_all_mounts(s, start, &s->wish->writer->host))
+	    try_all_mounts(s, start, &s->placement->writer->host))
 		return true;
 	return try_all_mounts(s, start, NULL);
 }
 
-static bool try_others(const struct search *s)
+static bool try_others(const struct place_search *s)
 {
-	struct tes_tight *t = &s->core->tight[s->split];
+	struct tes_no_room *t = &s->core->no_room[s->split];
 
 	if (s->object->size >= t->size)
-		return try_loose(s, t);
+		return try_excepted(s, t);
 	if (try_by_strategy(s))
 		return true;
-	note_tight(s, t);
+	remember_no_room(s, t);
 	return false;
 }
 
-static bool search_mounts(struct search *s)
+static bool search_mounts(struct place_search *s)
 {
 	s->split = false;
 	if (try_preferred(s) || try_others(s))
@@ -288,12 +289,12 @@ static bool search_mounts(struct search *s)
 	return s->split && (try_preferred(s) || try_others(s));
 }
 
-bool tes_core_place(struct tes_core *core, struct tes_wish *wish,
+bool tes_core_place(struct tes_core *core, struct tes_placement *placement,
 		    struct tes_object *o, uint8_t replica)
 {
-	struct search s = {
+	struct place_search s = {
 		.core = core,
-		.wish = wish,
+		.placement = placement,
 		.object = o,
 		.replica = replica,
 		.other_host = o->extents != NULL,
@@ -376,7 +377,7 @@ void tes_core_extent_free(struct tes_core *core, struct tes_extent *e)
 		core->figures.used_bytes -= e->size;
 	tes_space_give(&m->space, e);
 	if (!m->dropping)
-		loosen_mount(core, m);
+		except_mount(core, m);
 }
 
 void tes_core_chain_free(struct tes_core *core, struct tes_extent *chain)

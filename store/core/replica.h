@@ -62,14 +62,14 @@ void tes_core_replica_join(struct tes_object *o, struct tes_extent *chain,
  * Objects of @size and more have no room on any live mount but on those in
  * @loose, perhaps: so a full pool of many mounts is not searched at every put.
  */
-struct tes_tight {
+struct tes_no_room {
 	uint64_t size;
-	struct tes_mount *loose[8];
+	struct tes_mount *except[8];
 	size_t n;
 };
 
 /* What the starts of one event want. */
-struct tes_wish {
+struct tes_placement {
 	const struct tes_core_replicate *how;
 	const struct tes_session *writer;
 	struct tes_mount **preferred; /* preferred[n_preferred] */
@@ -81,7 +81,7 @@ struct tes_wish {
  * Give @o, which has a size, one more replica, with number @replica. False:
  * no room on any mount that it is not on yet.
  */
-bool tes_core_place(struct tes_core *core, struct tes_wish *wish,
+bool tes_core_place(struct tes_core *core, struct tes_placement *placement,
 		    struct tes_object *o, uint8_t replica);
 /* The same on @m only. */
 bool tes_core_place_on(struct tes_core *core, struct tes_mount *m,
@@ -89,6 +89,6 @@ bool tes_core_place_on(struct tes_core *core, struct tes_mount *m,
 /* Nothing is known that keeps @size bytes from being placed on @m. */
 bool tes_core_mount_may_fit(const struct tes_mount *m, uint64_t size);
 /* There are other live mounts than before. */
-void tes_core_loosen_all(struct tes_core *core);
+void tes_core_forget_no_room(struct tes_core *core);
 
 #endif

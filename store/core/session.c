@@ -127,7 +127,7 @@ static void set_state(struct tes_core *core, struct tes_session *s,
 	if (!is)
 		return;
 	tei_list_splice_tail(&core->back, &core->parked);
-	tes_core_loosen_all(core);
+	tes_core_forget_no_room(core);
 }
 
 static void move_to_list(struct tei_list *list, struct tes_session *s)
@@ -231,7 +231,7 @@ static void add_session(struct tes_core *core, struct tes_session *s,
 	assign_id(core, s, id);
 	tei_hash_insert(&core->clients, &s->by_client,
 			tes_core_hash(core, s->client_id, TES_CORE_ID_LEN));
-	tei_hash_insert(&core->lives, &s->by_life,
+	tei_hash_insert(&core->incarnations, &s->by_incarnation,
 			tes_core_hash(core, s->incarnation, TES_CORE_ID_LEN));
 	core->figures.sessions++;
 	make_live(core, s);
@@ -367,11 +367,11 @@ int tes_core_on_report(struct tes_step *step)
 	core->figures.reports_total++;
 	if (!life)
 		return 0;
-	n = tei_hash_first(&core->lives,
+	n = tei_hash_first(&core->incarnations,
 			   tes_core_hash(core, life, TES_CORE_ID_LEN));
-	for (; n; n = tei_hash_next(&core->lives, n)) {
+	for (; n; n = tei_hash_next(&core->incarnations, n)) {
 		struct tes_session *s =
-			TEI_CONTAINER(n, struct tes_session, by_life);
+			TEI_CONTAINER(n, struct tes_session, by_incarnation);
 
 		if (memcmp(s->incarnation, life, TES_CORE_ID_LEN) == 0 &&
 		    may_probe(core, s))
@@ -436,7 +436,7 @@ void tes_core_session_end(struct tes_core *core, struct tes_session *s)
 	core->figures.sessions--;
 	tei_hash_remove(&core->sessions, &s->by_id);
 	tei_hash_remove(&core->clients, &s->by_client);
-	tei_hash_remove(&core->lives, &s->by_life);
+	tei_hash_remove(&core->incarnations, &s->by_incarnation);
 	cancel_probe(s);
 	move_to_list(&core->gone, s);
 	tei_list_add_tail(&core->closes, &s->close);

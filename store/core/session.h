@@ -26,7 +26,7 @@ enum tes_session_state {
 };
 
 struct tes_session {
-	struct tei_hash_node by_id, by_client, by_life;
+	struct tei_hash_node by_id, by_client, by_incarnation;
 	tes_session_id id;
 	uint8_t state;
 	bool left;    /* its main connection closed */
@@ -80,11 +80,11 @@ struct tes_mount {
 	uint64_t base, size;       /* as mounted */
 	uint8_t id[TES_CORE_ID_LEN];
 	bool dropping;
-	uint8_t status;        /* enum tes_core_segment_status */
-	bool offering;         /* what it holds is not all known yet */
-	bool sync_begun;       /* of it a part was told again */
-	struct tei_list syncs; /* core's syncs: it is due */
-	struct tei_list grace; /* core's graces: it goes at leave_ms */
+	uint8_t status;          /* enum tes_core_segment_status */
+	bool offering;           /* what it holds is not all known yet */
+	bool resync_begun;       /* of it a part was told again */
+	struct tei_list resyncs; /* core's syncs: it is due */
+	struct tei_list grace;   /* core's graces: it goes at leave_ms */
 	uint64_t leave_ms;
 	struct tes_drain *drain; /* that empties it; or NULL */
 	char name[];
@@ -118,7 +118,7 @@ bool tes_core_mounts_fit(struct tes_core *core, uint64_t size);
 /* Start to drop @m: absent from now on, its extents go in ticks. */
 void tes_core_mount_drop(struct tes_core *core, struct tes_mount *m);
 /* Drop extents of dropping mounts, at most *@budget of them. */
-void tes_core_drop_some(struct tes_core *core, unsigned int *budget);
+void tes_core_mounts_drop_some(struct tes_core *core, unsigned int *budget);
 /* Count @m's bytes as usable (@sign 1) or no longer so (-1). */
 void tes_core_mount_count(struct tes_core *core, const struct tes_mount *m,
 			  int sign);

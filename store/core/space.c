@@ -359,7 +359,7 @@ static struct tes_extent *extent_in_order(struct tei_list *order)
 /* The extent that @offset is in, from the cursor; it is the cursor then. */
 static struct tes_extent *seek_extent(struct tes_space *s, uint64_t offset)
 {
-	struct tei_list *at = s->at[TES_SPACE_SYNC];
+	struct tei_list *at = s->at[TES_SPACE_RESYNC];
 
 	if (at == &s->order)
 		at = s->order.next;
@@ -368,7 +368,7 @@ static struct tes_extent *seek_extent(struct tes_space *s, uint64_t offset)
 	while (extent_in_order(at)->offset + extent_in_order(at)->size <=
 	       offset)
 		at = at->next;
-	s->at[TES_SPACE_SYNC] = at;
+	s->at[TES_SPACE_RESYNC] = at;
 	return extent_in_order(at);
 }
 
@@ -391,7 +391,7 @@ struct tes_extent *tes_space_take_at(struct tes_space *s, uint64_t offset,
 		e = extent_in_order(e->order.next);
 	}
 	(void)take_from(s, e, size, user);
-	s->at[TES_SPACE_SYNC] = &e->order;
+	s->at[TES_SPACE_RESYNC] = &e->order;
 	return e;
 }
 

@@ -48,7 +48,7 @@ struct tes_extent {
 
 /* Whose walk; they do not mind each other. */
 enum tes_space_walk {
-	TES_SPACE_SYNC, /* take_at() moves its place */
+	TES_SPACE_RESYNC, /* take_at() moves its place */
 	TES_SPACE_DRAIN,
 	TES_SPACE_WALKS,
 };

@@ -67,7 +67,7 @@ struct tes_core {
 	uint64_t generation, mount_serial, fence_id, reply_serial; /* last */
 
 	struct tei_hash objects, sessions, clients, groups;
-	struct tei_hash lives; /* sessions, by incarnation */
+	struct tei_hash incarnations; /* sessions, by incarnation */
 	struct tei_slab extents;
 	struct tei_slab blocks[TES_CORE_BLOCK_SLABS]; /* of objects */
 	/* tenants[n_tenants]; NULL: a place that is free */
@@ -89,7 +89,7 @@ struct tes_core {
 	uint64_t gap_ms;          /* when we had not looked for a while */
 	struct tei_list fences, unsent;
 	struct tei_list burials; /* fences of that kind, oldest first */
-	struct tei_list notices, syncs;
+	struct tei_list notices, resyncs;
 	struct tei_list answers; /* waiters that wait no more */
 	struct tei_list dropping, walks;
 	struct tei_list graces; /* mounts, in no order: they are few */
@@ -97,19 +97,19 @@ struct tes_core {
 	struct tes_tasks tasks;
 	struct tes_drains drains;
 	struct tes_hot hot;
-	struct tes_recall recall;
+	struct tes_tombstones tombstones;
 
 	struct tes_mount **mounts; /* mounts[n_mounts], in mount order, usable
 				    * or suspect but not dropping */
 	size_t n_mounts, mounts_room;
-	uint64_t pool_bytes;       /* of all of them, suspect ones too */
-	size_t n_all_mounts;       /* with those that are being dropped */
-	size_t n_live_mounts;      /* all: every READY object can be read */
-	uint64_t largest_mount;    /* an upper bound of its extents */
-	bool largest_went;         /* it may be less by now */
-	struct tes_tight tight[2]; /* in one extent, in several */
-	bool evicting;             /* from high to low watermark */
-	unsigned int effort;       /* left to the starts of this event */
+	uint64_t pool_bytes;           /* of all of them, suspect ones too */
+	size_t n_all_mounts;           /* with those that are being dropped */
+	size_t n_live_mounts;          /* all: every READY object can be read */
+	uint64_t largest_mount;        /* an upper bound of its extents */
+	bool largest_went;             /* it may be less by now */
+	struct tes_no_room no_room[2]; /* in one extent, in several */
+	bool evicting;                 /* from high to low watermark */
+	unsigned int effort;           /* left to the starts of this event */
 
 	uint64_t announce_serial; /* of the last step that announced */
 	struct tes_epoch *epochs; /* epochs[n_epochs]; the first is nobody's */

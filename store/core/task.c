@@ -47,7 +47,7 @@ struct plan {
 	size_t n_targets;
 };
 
-static size_t name_room(const struct tes_task_place *p)
+static size_t name_bytes(const struct tes_task_place *p)
 {
 	return p->name ? strlen(p->name) + 1 : 0;
 }
@@ -56,7 +56,7 @@ static size_t name_room(const struct tes_task_place *p)
 static struct tes_task_place copy_place(const struct tes_task_place *p,
 					char **at)
 {
-	size_t len = name_room(p);
+	size_t len = name_bytes(p);
 	struct tes_task_place kept = *p;
 
 	if (!len)
@@ -72,12 +72,12 @@ static struct tes_task *create_task(const struct plan *plan)
 {
 	size_t targets = plan->n_targets * sizeof(plan->targets[0]);
 	size_t bytes =
-		sizeof(struct tes_task) + targets + name_room(&plan->source);
+		sizeof(struct tes_task) + targets + name_bytes(&plan->source);
 	struct tes_task *t;
 	char *names;
 
 	for (size_t i = 0; i < plan->n_targets; i++)
-		bytes += name_room(&plan->targets[i]);
+		bytes += name_bytes(&plan->targets[i]);
 	t = tei_calloc(1, bytes);
 	if (!t)
 		return NULL;
@@ -171,7 +171,7 @@ static int32_t add_task(struct tes_core *core, const struct plan *plan,
 }
 
 int32_t tes_core_task_add(struct tes_core *core,
-			  const struct tes_core_task_want *want)
+			  const struct tes_task_request *want)
 {
 	struct plan plan = {
 		.object = want->object,
@@ -451,7 +451,7 @@ void tes_core_task_unbuilt(struct tes_core *core, const struct tes_object *copy)
 	tei_list_del(&t->at);
 	tei_list_del(&t->unsent);
 	if (t->object)
-		tes_core_unhold(core, t->object);
+		tes_core_end_busy(core, t->object);
 	tes_core_task_wait(core, t, 0);
 }
 
@@ -559,7 +559,7 @@ void tes_core_task_end(struct tes_core *core, struct tes_task *t, int32_t code)
 	leave_state(core, t);
 	if (o) {
 		detach_object(core, t);
-		tes_core_unhold(core, o);
+		tes_core_end_busy(core, o);
 	}
 	t->state = code ? TES_TASK_FAILED : TES_TASK_SUCCESS;
 	t->code = code;
@@ -588,7 +588,7 @@ void tes_core_task_end(struct tes_core *core, struct tes_task *t, int32_t code)
 
 static bool add_repair(struct tes_core *core, struct tes_object *o)
 {
-	struct tes_core_task_want want = {.object = o, .kind = TES_TASK_REPAIR};
+	struct tes_task_request want = {.object = o, .kind = TES_TASK_REPAIR};
 
 	return core->tasks.n_pending[1] < WAITING_MAX &&
 	       tes_core_task_add(core, &want) == CODE_OK;

@@ -35,7 +35,7 @@ enum tes_task_kind {
 	TES_TASK_HOT,    /* it is read much */
 };
 
-struct tes_core_task_want {
+struct tes_task_request {
 	struct tes_object *object; /* READY */
 	enum tes_task_kind kind;
 	/* To be given up after the copy is there; or NULL: nothing is. */
@@ -51,7 +51,7 @@ struct tes_core_task_want {
  * yields to one of the other kinds.
  */
 int32_t tes_core_task_add(struct tes_core *core,
-			  const struct tes_core_task_want *want);
+			  const struct tes_task_request *want);
 
 /*
  * tasks.h - the tasks there are, and in which state each is

@@ -22,7 +22,7 @@ struct tes_tenant {
 	size_t objects, users; /* users: sessions and walks */
 	uint16_t index;
 	bool registered; /* it has a quota, or nobody needs one */
-	bool renounced;  /* nothing is recalled that is not here yet */
+	bool tombstoned; /* nothing is recalled that is not here yet */
 	char name[];
 };
 
