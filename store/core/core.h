@@ -54,7 +54,7 @@
 
 struct tes_core;
 
-/* What a segment is there for; Mooncake's numbers. Only OK gets new objects. */
+/* Purpose of a segment; Mooncake's numbers. Only OK gets new objects. */
 enum tes_core_segment_status {
 	TES_CORE_SEGMENT_OK = 1,
 	TES_CORE_SEGMENT_DRAINING,
@@ -63,16 +63,16 @@ enum tes_core_segment_status {
 	TES_CORE_SEGMENT_UNMOUNTING,
 };
 
-/* How a segment is chosen when the writer prefers none. */
+/* Choice of a segment when the writer prefers none. */
 enum tes_core_strategy {
 	TES_CORE_RANDOM,
 	TES_CORE_FREE_RATIO_FIRST,
-	TES_CORE_LOCAL_FIRST, /* the writer's machine */
+	TES_CORE_LOCAL_FIRST, /* segments on the writer's machine */
 };
 
 /*
- * What those who watch are told: an object is READY, or is no more, whatever
- * the reason; a replaced one first is no more. Replicas that come and go, and
+ * News for the watch: an object became READY, or was removed, whatever the
+ * reason; a replaced one is removed first. Replicas that come and go, and
  * owners that are silent for a while, are no news.
  */
 enum tes_core_news { TES_CORE_STORED, TES_CORE_REMOVED };
@@ -86,15 +86,15 @@ struct tes_core_item {
 typedef void tes_core_watch_fn(enum tes_core_news news,
 			       const struct tes_core_item *item, void *arg);
 
-/* What becomes of objects that are read much. */
+/* Treatment of objects that are looked up often. */
 enum tes_core_hot {
 	TES_CORE_HOT_OFF,
-	TES_CORE_HOT_OBSERVE, /* they are counted */
-	TES_CORE_HOT_ENFORCE, /* they get further replicas */
+	TES_CORE_HOT_OBSERVE, /* count them */
+	TES_CORE_HOT_ENFORCE, /* give them further replicas */
 };
 
 struct tes_core_config {
-	uint64_t epoch;            /* of this master's life, us since 1970 */
+	uint64_t epoch;            /* life of this master, us since 1970 */
 	uint64_t hash_seed;        /* against chosen keys */
 	uint64_t lease_ttl_ms;     /* default_kv_lease_ttl */
 	uint64_t client_ttl_ms;    /* client_ttl */
@@ -107,7 +107,7 @@ struct tes_core_config {
 	enum tes_core_strategy strategy;
 	uint64_t soft_pin_ttl_ms;     /* default_kv_soft_pin_ttl */
 	uint64_t soft_pin_ttl_max_ms; /* 0: a day */
-	bool evict_soft_pinned;       /* when nothing else can go */
+	bool evict_soft_pinned;       /* when nothing else is left to evict */
 	double high_watermark;        /* eviction_high_watermark_ratio */
 	double eviction_ratio;        /* low watermark is high - this */
 	uint64_t seed;                /* placement among segments */
@@ -150,19 +150,20 @@ void tes_core_destroy(struct tes_core *core);
 int tes_core_step(struct tes_core *core, const struct tes_event *event,
 		  uint64_t now_ms, struct tes_actions *out);
 
-/* Of this master's life: as configured, or later if somebody knew a later one. */
+/* Number of this master's life: as configured, or later if somebody knew a
+ * later one. */
 uint64_t tes_core_epoch(const struct tes_core *core);
 
-/* How many segments @session has in the pool. */
+/* Segments that @session has in the pool. */
 size_t tes_core_mounted(const struct tes_core *core, tes_session_id session);
 
-/* Whether work is left that ticks should hurry with (dropping, evicting). */
+/* True: ticks should come sooner, work is left (dropping, evicting). */
 bool tes_core_busy(const struct tes_core *core);
 /* Room for starts to come is to be made: see TES_EVENT_MAKE_ROOM. */
 bool tes_core_short(const struct tes_core *core);
 
-/* The k-th counts values of up to TES_CORE_SIZE_FIRST * 4^k bytes, the last all
- * that are larger. */
+/* Count k is of values of up to TES_CORE_SIZE_FIRST * 4^k bytes, the last of
+ * all that are larger. */
 #define TES_CORE_SIZES      9
 #define TES_CORE_SIZE_FIRST 4096u
 
@@ -171,13 +172,14 @@ struct tes_core_figures {
 	uint64_t objects, building, fencing, segments, sessions, suspects;
 	uint64_t metadata_bytes, key_bytes;
 	uint64_t soft_pinned;           /* objects */
-	uint64_t sizes[TES_CORE_SIZES]; /* of values that were stored */
+	uint64_t sizes[TES_CORE_SIZES]; /* values that were stored */
 	uint64_t stored_bytes_total;
-	/* For a start that found no room, or from a watermark to the other. */
+	/* Runs for a start that found no room, or from a watermark to the
+	 * other. */
 	uint64_t evictions_attempted_total, evictions_successful_total;
 	uint64_t evicted_objects_total, evicted_bytes_total;
-	uint64_t dropped_objects_total; /* with their owner */
-	uint64_t lost_replicas_total;   /* of objects that have others */
+	uint64_t dropped_objects_total; /* lost with their owner */
+	uint64_t lost_replicas_total;   /* their objects have others */
 	uint64_t partial_puts_total;    /* fewer replicas than asked for */
 	uint64_t alloc_failures_total, fences_total, fences_failed_total;
 	uint64_t discarded_puts_total, late_ends_total;
@@ -193,7 +195,7 @@ struct tes_core_figures {
 	uint64_t drains_active, drains_succeeded_total, drains_failed_total;
 	uint64_t drains_canceled_total;
 	uint64_t drained_objects_total, drained_bytes_total; /* replicas */
-	/* Of lost_replicas_total; others wait for their turn. */
+	/* Part of lost_replicas_total; others wait for their turn. */
 	uint64_t replicas_remade_total, replicas_given_up_total;
 };
 void tes_core_figures(const struct tes_core *core,
@@ -217,15 +219,13 @@ bool tes_core_segment_next(const struct tes_core *core, size_t *cursor,
 
 /* An extent of an object. */
 struct tes_core_place {
-	const char *segment, *engine; /* the core's, until the next step */
-	uint64_t address, length;     /* of the data, behind the header */
+	const char *segment, *engine; /* valid until the next step */
+	uint64_t address, length;     /* data, behind the header */
 	uint32_t replica;
 };
 
-/*
- * Where @key of @tenant is: up to @room places, *n of them, and *size. 0, or
- * the code that a look-up would answer.
- */
+/* Finds where @key of @tenant is: up to @room places, *n of them, and *size.
+ * Returns 0, or the code that a look-up would answer. */
 int32_t tes_core_key_query(const struct tes_core *core, const char *tenant,
 			   const struct tes_core_key *key,
 			   struct tes_core_place *places, size_t room,
@@ -248,12 +248,12 @@ bool tes_core_keys(const struct tes_core *core, const char *tenant,
  * more than the pool, each the same part of its own.
  */
 struct tes_core_tenant {
-	const char *name; /* the core's, until the next step */
+	const char *name;                       /* valid until the next step */
 	uint64_t requested, effective, charged; /* bytes */
 	uint64_t objects;                       /* unfinished ones too */
-	/* To make room for its own; what it was refused. */
+	/* Evicted to make room for its own objects; calls refused. */
 	uint64_t evicted_bytes_total, rejects_total;
-	bool registered; /* it has a quota */
+	bool registered; /* has a quota */
 };
 
 /* Resumable, *@cursor from 0; those that have a quota, or objects. */

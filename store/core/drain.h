@@ -34,23 +34,24 @@ struct tes_actions;
 struct tes_mount;
 struct tes_object;
 
-#define TES_DRAINS_MAX   256u /* at a time */
+#define TES_DRAINS_MAX   256u /* active at a time */
 #define TES_DRAINS_ENDED 256u /* jobs that are remembered */
-#define TES_DRAIN_TRIES  4u   /* of a replica: the first, and three more */
+#define TES_DRAIN_TRIES \
+	4u /* attempts for a replica: the first, and three more */
 /* Copied replicas of a job whose readers are waited for. */
 #define TES_DRAIN_PARTING_MAX 1024u
 
-/* What a walk has seen so far. */
+/* Findings of the walk under way. */
 struct tes_drain_pass {
 	bool under_way;
-	bool started, hurt; /* a task was begun; one failed */
+	bool started, hurt; /* begun a task; one failed */
 	bool impatient;     /* leases block nothing */
 	size_t at;          /* index into sources */
 	uint64_t left, blocked, failed;
 };
 
 struct tes_drain {
-	struct tei_list link; /* a list of tes_drains */
+	struct tei_list link; /* in a list of tes_drains */
 	uint64_t number;
 	uint8_t state; /* enum tes_drain_state */
 	bool leaving;
@@ -60,16 +61,16 @@ struct tes_drain {
 	uint64_t cookie;      /* ... with this ... */
 	uint64_t deadline_ms; /* ... by then */
 	unsigned int at_a_time;
-	uint64_t created_ms, updated_ms; /* by the caller's clock */
+	uint64_t created_ms, updated_ms; /* caller's clock */
 	uint64_t total, moved, failed, blocked, active, left, moved_bytes;
-	uint64_t parting; /* of `active`: copied, only readers remain */
+	uint64_t parting; /* part of active: copied, only readers remain */
 	struct tes_drain_pass pass;
-	uint64_t next_ms;  /* not before that: the next walk */
-	uint64_t moved_ms; /* when a task was begun last */
-	size_t bytes;      /* of all this */
+	uint64_t next_ms;  /* the next walk starts then */
+	uint64_t moved_ms; /* a task was begun last */
+	size_t bytes;      /* allocated for all this */
 	size_t n_sources, n_targets, n_names;
 	uint64_t *sources; /* serials of mounts; these three are behind it */
-	uint64_t *targets; /* none: any mount */
+	uint64_t *targets; /* if none, any mount */
 	const char **names;
 };
 
@@ -78,14 +79,14 @@ struct tes_drains {
 	struct tei_list ended;    /* jobs, oldest first */
 	struct tei_list answers;  /* leaving ones that have ended */
 	size_t n_active, n_ended; /* n_active: with answers */
-	uint64_t number;          /* of the last */
+	uint64_t number;          /* number of the last drain */
 };
 
 void tes_core_drains_free(struct tes_core *core);
-/* A task of a drain has made its copy, which waits for readers of the source:
- * the task's new cookie. */
+/* Called when a task of a drain has made its copy, which waits for readers of
+ * the source. Returns the task's new cookie. */
 uint64_t tes_core_drain_copied(struct tes_core *core, uint64_t cookie);
-/* A task of a drain has ended; @object: NULL when it is no more. */
+/* Called when a task of a drain has ended; @object: NULL when it is no more. */
 void tes_core_drain_over(struct tes_core *core, uint64_t cookie,
 			 struct tes_object *object, int32_t code);
 void tes_core_drains_tick(struct tes_core *core, unsigned int *budget);

@@ -34,18 +34,16 @@ struct tes_tombstones {
 	uint64_t from_ms;
 	size_t n; /* hashes */
 	struct tes_tombstone_part
-		part[TES_TOMBSTONE_PARTS]; /* by the first bits */
+		part[TES_TOMBSTONE_PARTS]; /* index: the first bits */
 };
 
 /* Epoch 1 is the configured one, and values may come back. -ENOMEM. */
 int tes_core_epochs_init(struct tes_core *core);
 void tes_core_epochs_fini(struct tes_core *core);
-/* The index of @epoch; 0: it cannot be one, there are too many, no memory. */
+/* Index of @epoch; 0: it cannot be one, there are too many, no memory. */
 uint16_t tes_core_epoch_index(struct tes_core *core, uint64_t epoch);
-/*
- * Somebody knows of @epoch: ours is later. What was put under ours stays, but
- * ends of puts that were begun under it come too late.
- */
+/* Raises our epoch above @epoch, which somebody knows of. Objects put under
+ * ours stay, but ends of puts that were begun under it come too late. */
 void tes_core_epoch_exceed(struct tes_core *core, uint64_t epoch);
 
 /* Id of something with @number in this master's life, a task or a drain. */
@@ -54,13 +52,14 @@ void tes_core_id_of(const struct tes_core *core, uint64_t number, uint8_t *id);
 bool tes_core_id_number(const struct tes_core *core, const uint8_t *id,
 			uint64_t *number);
 
-/* The key of that hash was changed here: older values do not come back. */
+/* Remembers that the key with @hash was changed here: older values do not come
+ * back. */
 void tes_core_tombstone(struct tes_core *core, uint64_t hash);
 /* Start to load what renounce() of @hash will touch. */
 void tes_core_tombstone_prefetch(const struct tes_core *core, uint64_t hash);
-/* No key of @t comes back that is not here yet. */
+/* Remembers it for all keys of @t that are not here yet. */
 void tes_core_tombstone_all(struct tes_core *core, struct tes_tenant *t);
-/* Whether @t's key, which is not here, may be brought by an owner. */
+/* True: an owner may bring the key of @t, which is not here. */
 bool tes_core_may_return(const struct tes_core *core,
 			 const struct tes_tenant *t, uint64_t hash);
 void tes_core_tombstones_tick(struct tes_core *core);

@@ -10,17 +10,17 @@
 #include "base/arena.h"
 
 #define TES_CORE_ID_LEN        16
-#define TES_CORE_HEADER_LEN    64 /* of an extent, before its data */
+#define TES_CORE_HEADER_LEN    64 /* bytes of an extent before its data */
 #define TES_CORE_KEY_MAX       1024
 #define TES_CORE_BATCH_MAX     4096
-#define TES_CORE_REPLICAS_MAX  32 /* of an object: a bit each */
+#define TES_CORE_REPLICAS_MAX  32 /* per object: a bit each */
 #define TES_CORE_PREFERRED_MAX 32
 #define TES_CORE_HOST_MAX      64
-#define TES_CORE_TENANT_MAX    64   /* of a tenant's name */
-#define TES_CORE_TENANTS_MAX   4096 /* each costs 10 KiB */
-#define TES_CORE_TARGETS_MAX   32   /* of a task */
-#define TES_CORE_MESSAGE_MAX   96   /* of a task, with the 0 at its end */
-#define TES_CORE_MOUNTS_MAX    4096 /* of all clients; each costs 12 KiB */
+#define TES_CORE_TENANT_MAX    64   /* bytes of a name */
+#define TES_CORE_TENANTS_MAX   4096 /* 10 KiB each */
+#define TES_CORE_TARGETS_MAX   32   /* per task */
+#define TES_CORE_MESSAGE_MAX   96   /* per task, with the 0 at its end */
+#define TES_CORE_MOUNTS_MAX    4096 /* all clients' together; 12 KiB each */
 #define TES_CORE_DRAIN_MAX     64   /* segments of a drain job, and targets */
 #define TES_CORE_AT_A_TIME_MAX 1024 /* tasks of a drain job */
 
@@ -33,9 +33,9 @@ struct tes_core_key {
 typedef uint64_t tes_session_id;
 
 enum tes_event_type {
-	TES_EVENT_JOIN,      /* a client said hello on its main connection */
-	TES_EVENT_HEARTBEAT, /* of a session: it lives */
-	TES_EVENT_LEAVE,     /* a session's main connection closed */
+	TES_EVENT_JOIN,      /* client said hello on its main connection */
+	TES_EVENT_HEARTBEAT, /* session is alive */
+	TES_EVENT_LEAVE,     /* session's main connection closed */
 	TES_EVENT_MOUNT,
 	TES_EVENT_UNMOUNT,
 	TES_EVENT_PUT_START,
@@ -45,26 +45,26 @@ enum tes_event_type {
 	TES_EVENT_EXIST,
 	TES_EVENT_SIZE,
 	TES_EVENT_REMOVE,
-	TES_EVENT_REMOVE_ALL, /* the reply comes when the walk is through */
+	TES_EVENT_REMOVE_ALL, /* reply comes when the walk has ended */
 	TES_EVENT_REPLICA_CLEAR,
 	TES_EVENT_FENCED,      /* an owner has confirmed (or failed) a fence, or
 			   * confirmed a burial */
-	TES_EVENT_TASK_CREATE, /* one key: a copy or a move of it */
+	TES_EVENT_TASK_CREATE, /* copy or move of one key */
 	TES_EVENT_TASK_QUERY,
-	TES_EVENT_TASK_DONE,    /* an executor's answer to an attempt */
+	TES_EVENT_TASK_DONE,    /* executor's answer to an attempt */
 	TES_EVENT_DRAIN_CREATE, /* segments are to be emptied; of any session */
 	TES_EVENT_DRAIN_QUERY,
 	TES_EVENT_DRAIN_CANCEL,
-	/* An owner is about to leave: the reply comes when its segments are
-	 * empty, as far as that can be, or the time is over. */
+	/* Sent by an owner that is about to leave: the reply comes when its
+	 * segments are as empty as they can be, or the time is over. */
 	TES_EVENT_DRAIN_LEAVE,
-	TES_EVENT_OFFER,  /* what an owner has from before; n may be 0 */
-	TES_EVENT_REPORT, /* a client finds that an owner does not answer */
-	TES_EVENT_PROBED, /* an owner answers a probe */
-	/* The starts of @n keys have been answered, and there is time to make
-	 * room for the next, as ticks do. */
+	TES_EVENT_OFFER, /* objects of an owner from earlier lives; n may be 0 */
+	TES_EVENT_REPORT, /* client reports that an owner does not answer */
+	TES_EVENT_PROBED, /* owner answers a probe */
+	/* Sent when the starts of @n keys have been answered, and there is time
+	 * to make room for the next, as ticks do. */
 	TES_EVENT_MAKE_ROOM,
-	TES_EVENT_TICK, /* at least every 100 ms; bounded work */
+	TES_EVENT_TICK, /* every 100 ms or sooner; bounded work */
 };
 
 enum tes_core_soft_pin {
@@ -73,7 +73,7 @@ enum tes_core_soft_pin {
 	TES_CORE_SOFT_DISABLE,
 };
 
-/* How objects are to be kept; see Replicate in store.proto. */
+/* Placement and retention of new objects; see Replicate in store.proto. */
 struct tes_core_replicate {
 	uint32_t replica_num;
 	uint32_t soft_pin; /* enum tes_core_soft_pin */
@@ -84,10 +84,8 @@ struct tes_core_replicate {
 	size_t n_preferred;
 };
 
-/*
- * Whether remove_all means this key. Adds what it took to *@cost, where looking
- * at an object is 1, some 40 ns; it may take a ms at most.
- */
+/* True: remove_all removes this key. Adds its cost to *@cost, where looking at
+ * an object is 1, some 40 ns; it may take a ms at most. */
 typedef bool tes_core_match_fn(const void *key, size_t len, void *arg,
 			       unsigned int *cost);
 
@@ -99,23 +97,23 @@ struct tes_core_objects {
 	size_t n, n_entries;
 	struct tes_core_key *keys;
 	uint64_t *generation, *gen_epoch;
-	uint64_t *size;    /* of the value */
+	uint64_t *size;    /* value's */
 	uint32_t *extents; /* entries of an object; NULL: one each */
-	uint64_t *address; /* of the extent's header */
-	uint64_t *length;  /* of the value's part in it */
+	uint64_t *address; /* extent's header */
+	uint64_t *length;  /* bytes of the value in it */
 	uint32_t *crc;
 	bool *no_crc; /* NULL: all have one */
-	/* Whose: 1 + index into tenants[n_tenants]; 0, or NULL: `default`. */
+	/* Tenants: 1 + index into tenants[n_tenants]; 0, or NULL: `default`. */
 	uint32_t *tenant;
 	const char **tenants;
 	size_t n_tenants;
-	/* How they are to be kept; NULL: in no special way. */
+	/* Retention; NULL: nothing special. */
 	uint32_t *attributes; /* TES_CORE_PINNED | data type << TYPE_SHIFT */
 	uint64_t *pin_ms;     /* pinned softly, for so long; 0: not */
 	struct tes_core_key *groups; /* len 0: none */
 };
 
-#define TES_CORE_PINNED     1u /* for good */
+#define TES_CORE_PINNED     1u /* never evicted */
 #define TES_CORE_TYPE_SHIFT 8
 
 /*
@@ -126,7 +124,7 @@ struct tes_core_objects {
 struct tes_event {
 	enum tes_event_type type;
 	tes_session_id session; /* 0 for ticks, and to make room */
-	uint64_t cookie;        /* the shell's: comes back in the reply */
+	uint64_t cookie;        /* shell's: comes back in the reply */
 	size_t n;
 	const struct tes_core_key *keys;
 	union {
@@ -136,11 +134,10 @@ struct tes_event {
 			const char *engine;
 			const void *host; /* host[host_len], NULL: unknown */
 			size_t host_len;
-			uint64_t epoch; /* that it knows of; 0: none */
-			bool buries;    /* it wants to be told of commits and
-				      * burials, and confirms them */
-			bool probes;    /* it answers probes */
-			bool executes;  /* tasks */
+			uint64_t epoch; /* latest that it knows of; 0: none */
+			bool buries; /* is told of commits and burials, and confirms them */
+			bool probes;        /* answers probes */
+			bool executes;      /* tasks */
 			const char *tenant; /* NULL or "": `default` */
 		} join;
 		struct {
@@ -148,7 +145,7 @@ struct tes_event {
 			const char *name;
 			uint64_t base, size;
 			bool offering;     /* its objects follow in offers */
-			uint64_t grace_ms; /* of an unmount; 0: at once */
+			uint64_t grace_ms; /* unmount only; 0: at once */
 		} mount;                   /* unmount: segment and grace_ms */
 		struct {
 			const uint64_t *sizes;
@@ -180,7 +177,7 @@ struct tes_event {
 		} remove;
 		struct { /* session 0: the shell itself */
 			bool force;
-			const char *tenant; /* the shell's: as of a join */
+			const char *tenant; /* shell's tenant: as for a join */
 			/* NULL: all; else called until the reply has come */
 			tes_core_match_fn *match;
 			void *arg;
@@ -192,7 +189,7 @@ struct tes_event {
 			uint64_t fence;
 			bool confirmed;
 			bool pending; /* not confirmed: it will be */
-			bool burial;  /* it is the number of one */
+			bool burial;  /* number of a burial */
 		} fenced;
 		struct {
 			const uint8_t *segment; /* [TES_CORE_ID_LEN] */
@@ -209,7 +206,7 @@ struct tes_event {
 			bool move;
 			const char *const *targets; /* targets[n_targets] */
 			size_t n_targets;
-			const char *source; /* of a move */
+			const char *source; /* a move's */
 		} task_create;
 		struct {
 			const uint8_t *id; /* [TES_CORE_ID_LEN] */
@@ -221,7 +218,7 @@ struct tes_event {
 			const uint32_t *crcs; /* crcs[n_crcs]: extents */
 			size_t n_crcs;
 			bool no_crc;
-			const char *message; /* or NULL */
+			const char *message; /* NULL: none */
 		} task_done;
 		struct {
 			const char *const *segments; /* segments[n_segments] */
@@ -253,7 +250,7 @@ enum tes_task_state {
 	TES_TASK_FAILED,
 };
 
-/* What can be asked about a task. Times are those of tes_core_step(). */
+/* Answer to a query of a task. Times are those of tes_core_step(). */
 struct tes_core_task {
 	uint8_t id[TES_CORE_ID_LEN];
 	bool move;
@@ -261,14 +258,14 @@ struct tes_core_task {
 	int32_t code; /* FAILED: why */
 	uint64_t created_ms, updated_ms;
 	bool assigned;
-	uint8_t client[TES_CORE_ID_LEN]; /* who executes it, or did */
+	uint8_t client[TES_CORE_ID_LEN]; /* last executor */
 	char message[TES_CORE_MESSAGE_MAX];
 };
 
 /* Mooncake's numbers. */
 enum tes_drain_state {
 	TES_DRAIN_CREATED,
-	TES_DRAIN_PLANNING, /* what is there is being counted */
+	TES_DRAIN_PLANNING, /* counting its replicas */
 	TES_DRAIN_RUNNING,
 	TES_DRAIN_SUCCEEDED,
 	TES_DRAIN_FAILED,
@@ -276,8 +273,8 @@ enum tes_drain_state {
 };
 
 /*
- * What can be asked about a drain. It counts replicas; one that is blocked (has
- * a lease, is pinned hard, unfinished, in other hands) is tried again and again,
+ * Answer to a query of a drain. It counts replicas; one that is blocked (has a
+ * lease, is pinned hard, unfinished, in other hands) is tried again and again,
  * one that could not be moved three times more before it is given up. Times are
  * those of tes_core_step().
  */
@@ -289,21 +286,21 @@ struct tes_core_drain {
 	uint64_t total; /* when they were counted */
 	uint64_t moved, moved_bytes;
 	uint64_t active; /* waiting for their task or being moved */
-	/* When last looked at: given up, blocked, still there at all. */
+	/* Result of the last walk: given up, blocked, still there at all. */
 	uint64_t failed, blocked, left;
-	const char *const *segments; /* the core's, until the next step */
-	size_t n_segments;           /* of one that leaves: 0 */
+	const char *const *segments; /* valid until the next step */
+	size_t n_segments;           /* leaving: 0 */
 	char message[TES_CORE_MESSAGE_MAX];
 };
 
 enum tes_action_type {
-	TES_ACTION_REPLY, /* to the event: columns below */
+	TES_ACTION_REPLY, /* answers the event: columns below */
 	TES_ACTION_FENCE, /* tell the owner's session to revoke a writer */
 	TES_ACTION_CLOSE, /* drop this session's connections: it is gone */
 	TES_ACTION_TASK,  /* tell an owner's session to copy an object */
 	TES_ACTION_BURY,  /* tell the owner's session to void headers */
 	TES_ACTION_PROBE, /* ask the owner's session whether it is there */
-	TES_ACTION_OWNER, /* for the log: what became of an owner */
+	TES_ACTION_OWNER, /* owner's state has changed, for the log */
 	/* Tell the owner's session what it has. To be sent before the replies
 	 * of the step: what was acknowledged is known to its owner. */
 	TES_ACTION_COMMITTED,
@@ -312,7 +309,7 @@ enum tes_action_type {
 enum tes_owner_news {
 	TES_OWNER_SILENT, /* its objects are misses until it is back */
 	TES_OWNER_BACK,
-	TES_OWNER_GONE, /* with its objects */
+	TES_OWNER_GONE, /* its objects are lost */
 };
 
 struct tes_core_segment_name {
@@ -333,7 +330,7 @@ struct tes_action {
 	union {
 		struct {
 			enum tes_event_type of;
-			int32_t code; /* of the whole call; columns when 0 */
+			int32_t code; /* whole call's; columns when 0 */
 			size_t n;
 			int32_t *status; /* status[n] */
 			uint64_t *size;
@@ -344,29 +341,29 @@ struct tes_action {
 			/* Per entry; n of them when extents is NULL. */
 			size_t n_entries;
 			uint32_t *segment; /* index into segments */
-			uint64_t *address; /* of the extent's header */
+			uint64_t *address; /* extent's header */
 			uint32_t *replica;
 			uint64_t *length;
 			uint32_t *crc;
 			const struct tes_core_segment_name *segments;
 			size_t n_segments;
 			uint32_t lease_ms;
-			/* With a -200: when space may be free; 0: never by
+			/* With a -200, when space may be free: 0: never by
 			 * itself; 1 also when eviction has to go on. */
 			uint32_t retry_ms;
-			bool kept;        /* of a mount: it was there */
-			uint64_t removed; /* of remove_all */
-			/* Of TASK_*: of a create only its id. */
+			bool kept;        /* mount: it was there */
+			uint64_t removed; /* remove_all */
+			/* Reply to TASK_*; a create's has only the id. */
 			struct tes_core_task *task;
-			struct tes_core_drain *drain; /* of DRAIN_* */
+			struct tes_core_drain *drain; /* reply to DRAIN_* */
 		} reply;
 		struct {
 			uint64_t fence;
 			const uint8_t *writer; /* incarnation */
 		} fence;
 		struct {
-			uint8_t id[TES_CORE_ID_LEN];    /* of this attempt */
-			struct tes_core_objects source; /* one */
+			uint8_t id[TES_CORE_ID_LEN];    /* attempt */
+			struct tes_core_objects source; /* one object */
 			struct tes_core_segment_name target;
 			size_t n; /* extents there */
 			uint64_t *address, *length;
@@ -379,7 +376,8 @@ struct tes_action {
 		} bury;
 		struct {
 			struct tes_core_objects objects;
-			/* All that this segment has is told: */
+			/* Resync of this segment, or NULL: commits of this
+			 * step. */
 			const uint8_t *segment; /* [TES_CORE_ID_LEN] or NULL */
 			bool begins, ends;
 		} committed;
@@ -387,8 +385,8 @@ struct tes_action {
 		struct {
 			enum tes_owner_news news;
 			const char *engine;
-			bool left;          /* its connection ended */
-			uint64_t silent_ms; /* not heard of, or left, since */
+			bool left;          /* connection ended */
+			uint64_t silent_ms; /* since it was heard, or left */
 		} owner;
 	} u;
 };

@@ -31,34 +31,37 @@ static inline struct tes_policy *tes_core_policy_of(const struct tes_core *core,
 void tes_core_evictable(struct tes_core *core, struct tes_object *o);
 /* @o goes: out of what eviction knows. */
 void tes_core_unevictable(struct tes_core *core, struct tes_object *o);
-/* It was asked for. */
+/* Notes that @o was asked for. */
 void tes_core_touch(struct tes_core *core, struct tes_object *o);
 /* @o is no longer parked, or need not be: a replica of it went. */
 void tes_core_requeue(struct tes_core *core, struct tes_object *o);
-/* Out of eviction's sight until unpark(); meanwhile nothing else happens. */
+/* Hides @o from eviction until requeue(); meanwhile nothing else happens. */
 void tes_core_protect(struct tes_core *core, struct tes_object *o);
-/* A task begins: BUSY, and out of sight, until unhold(). */
+/* Hides @o, whose task begins, from eviction until end_busy(). */
 void tes_core_make_busy(struct tes_core *core, struct tes_object *o);
 /* Nothing happens when it is not BUSY. */
 void tes_core_end_busy(struct tes_core *core, struct tes_object *o);
-/* Whether it is read or was asked for: a remove without force is refused. */
+/* True: @o is read or was asked for; a remove without force is refused. */
 bool tes_core_leased(const struct tes_core *core, const struct tes_object *o);
 /* @o waits in @list, out of the policy's queues. */
 void tes_core_evict_later(struct tes_core *core, struct tes_object *o,
 			  struct tei_list *list);
-/* It is over, or its readers are done: what is left yields to eviction. */
+/* Ends the lease of @o: its time is over, or its readers are done. Left time
+ * refuses removes, but not eviction. */
 void tes_core_unlease(struct tes_core *core, struct tes_object *o);
 
 /* evict.h - which object goes when space is short */
 
-/* A -200 that a fence or another writer may cure: when to ask again. */
+/* Pause before a call with -200 is made again, when a fence or another writer
+ * may free space. */
 #define TES_CORE_RETRY_MS 20
-/* What the starts of one event may spend on evicting, times step_objects. */
+/* Effort of the starts of one event, times step_objects. */
 #define TES_CORE_EFFORT 64
 
-/* Before the starts of an event: they share an effort. */
+/* Resets the effort, which the starts of an event share. */
 void tes_core_evict_begin(struct tes_core *core);
-/* As place(), evicting until there is room, nothing can go or effort is out. */
+/* Does as place(), evicting until there is room, nothing can go or the effort
+ * is spent. */
 bool tes_core_place_or_evict(struct tes_core *core,
 			     struct tes_placement *placement,
 			     struct tes_object *o);
@@ -68,7 +71,7 @@ bool tes_core_place_or_evict(struct tes_core *core,
  */
 int32_t tes_core_afford(struct tes_core *core, struct tes_tenant *t,
 			uint64_t bytes);
-/* After place_or_evict() failed: in how many ms to try again; 0: never. */
+/* After place_or_evict() failed: ms until a retry makes sense; 0: never. */
 uint32_t tes_core_retry_ms(const struct tes_core *core);
 void tes_core_evict_tick(struct tes_core *core, unsigned int *budget);
 bool tes_core_evict_busy(const struct tes_core *core);

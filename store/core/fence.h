@@ -32,8 +32,8 @@ struct tes_waiter {
 	uint64_t cookie;
 	enum tes_event_type of;
 	unsigned int left; /* burials that are not confirmed */
-	size_t graves;     /* in these */
-	bool armed;        /* the event is over */
+	size_t graves;     /* extents in these */
+	bool armed;        /* event has been handled */
 	size_t n;
 	int32_t status[]; /* status[n] */
 };
@@ -43,14 +43,14 @@ struct tes_fence {
 	struct tei_list link;    /* owner's fences */
 	struct tei_list age;     /* core's fences or burials, oldest first */
 	struct tei_list unsent;  /* core's unsent */
-	struct tei_list extents; /* by link */
+	struct tei_list extents; /* extents, by link */
 	uint64_t id, created_ms;
 	bool sent; /* once sent it covers no further extents */
 	uint8_t writer[TES_CORE_ID_LEN];
 	/* A burial has no writer, but graves: */
 	bool burial;
 	struct tes_graves graves;
-	struct tes_waiter *waiter; /* not owned; or NULL */
+	struct tes_waiter *waiter; /* not owned; NULL: none */
 };
 
 /*
@@ -59,7 +59,7 @@ struct tes_fence {
  * nothing was changed, try later.
  */
 int tes_core_discard(struct tes_core *core, struct tes_object *o);
-/* Whether @o, which is BUILDING, is to be given up: its writer is too late. */
+/* True: @o, which is BUILDING, is to be given up, as its writer is too late. */
 bool tes_core_discard_due(const struct tes_core *core,
 			  const struct tes_object *o);
 /*
@@ -75,7 +75,7 @@ int tes_core_fences_reserve(struct tes_core *core, const struct tes_object *o,
 void tes_core_fence_chain(struct tes_core *core, struct tes_extent *chain,
 			  const struct tes_session *writer, uint32_t replicas);
 
-/* Whether some owner of @o has to void headers. */
+/* True: some owner of @o has to void headers. */
 bool tes_core_may_bury(const struct tes_object *o);
 /*
  * Make sure that @o, which is READY, can be buried without memory in the same
@@ -89,19 +89,19 @@ int tes_core_bury_reserve(struct tes_core *core, const struct tes_object *o,
  */
 void tes_core_bury(struct tes_core *core, struct tes_object *o,
 		   struct tes_waiter *waiter);
-/* The same with one replica of it. */
+/* Buries one replica of @o in the same way. */
 void tes_core_bury_replica(struct tes_core *core, struct tes_object *o,
 			   uint8_t replica, struct tes_waiter *waiter);
 /* The owners of @o will learn, no matter when, that it was forgotten. */
 void tes_core_notice(struct tes_core *core, const struct tes_object *o);
-/* For a reply with @n statuses. NULL: no memory. */
+/* Creates a waiter for a reply with @n statuses. NULL: no memory. */
 struct tes_waiter *tes_core_waiter_new(const struct tes_event *ev, size_t n);
 
 /* @owner is not live any more: no reply waits for its burials. */
 void tes_core_fences_excuse(struct tes_core *core, struct tes_session *owner);
 /* Fences that @owner has not answered get their full time once more. */
 void tes_core_fences_restart(struct tes_core *core, struct tes_session *owner);
-/* They are due (again): @owner can be reached. */
+/* Makes fences due (again): @owner can be reached. */
 void tes_core_fences_resend(struct tes_core *core, struct tes_session *owner);
 /* @owner is gone: its fences are neither sent nor timed any more. */
 void tes_core_fences_abandon(struct tes_core *core, struct tes_session *owner);

@@ -26,12 +26,12 @@ struct tes_object;
 #define TES_HOT_QUEUE 8192u  /* proposals that wait */
 #define TES_HOT_MADE  65536u /* replicas that are remembered */
 
-/* What is known of the look-ups of one object. */
+/* Look-ups of one object. */
 struct tes_hot_slot {
-	uint32_t tag;     /* of its hash; 0 count and tag: free */
-	uint32_t quiet_s; /* not proposed before, in s of the core's clock */
-	uint16_t window;  /* in which `count` were */
-	uint16_t count, last; /* in the window before it */
+	uint32_t tag;         /* from its hash; 0 count and tag: free */
+	uint32_t quiet_s;     /* no proposal before, in s of the core's clock */
+	uint16_t window;      /* the window of `count` */
+	uint16_t count, last; /* last: in the window before */
 };
 
 /* An object that may be gone by now. */
@@ -39,16 +39,16 @@ struct tes_hot_name {
 	uint64_t hash, generation;
 };
 
-/* One that got a replica. */
+/* Object that got a replica. */
 struct tes_hot_made {
 	struct tes_hot_name name;
-	uint64_t until_ms; /* it keeps it */
+	uint64_t until_ms; /* replica is not given back before */
 };
 
 struct tes_hot {
 	struct tes_hot_slot *slots; /* NULL: off */
 	uint16_t threshold;         /* look-ups of a window */
-	uint16_t window;            /* the one that is now */
+	uint16_t window;            /* current window */
 	uint64_t window_end_ms;
 	struct tes_hot_name *queue; /* queue[TES_HOT_QUEUE], a ring */
 	size_t first, n;
@@ -56,14 +56,14 @@ struct tes_hot {
 	size_t n_made, cursor;
 };
 
-/* As the configuration says. -ENOMEM. */
+/* Allocates as the configuration says. -ENOMEM. */
 int tes_core_hot_init(struct tes_core *core);
 void tes_core_hot_fini(struct tes_core *core);
 
 /* @o was looked up; only when there are slots. */
 void tes_core_hot_touch(struct tes_core *core, const struct tes_object *o);
 void tes_core_hot_tick(struct tes_core *core);
-/* A task has ended, whose cookie is the generation. @o: or NULL. */
+/* Called when a task has ended, whose cookie is the generation. @o: or NULL. */
 void tes_core_hot_over(struct tes_core *core, const struct tes_object *o,
 		       int32_t code);
 

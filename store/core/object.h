@@ -35,7 +35,7 @@ struct tes_readers {
 /* Objects that are evicted together; there as long as it has members. */
 struct tes_group {
 	struct tei_hash_node node;
-	uint16_t tenant;         /* of all of them */
+	uint16_t tenant;         /* all members' */
 	struct tei_list members; /* struct tes_extra */
 	size_t name_len;
 	char name[];
@@ -52,25 +52,25 @@ enum tes_object_state { TES_OBJECT_BUILDING, TES_OBJECT_READY };
 
 enum tes_object_flags {
 	TES_OBJECT_LEASED = 1u << 0,     /* in core `leased` */
-	TES_OBJECT_NAMED = 1u << 1,      /* in this very batch already */
+	TES_OBJECT_NAMED = 1u << 1,      /* named before in this batch */
 	TES_OBJECT_SUCCESSOR = 1u << 2,  /* BUILDING; find() passes over it */
 	TES_OBJECT_SUCCEEDED = 1u << 3,  /* has a successor */
-	TES_OBJECT_NO_CRC = 1u << 4,     /* its writer gave none */
+	TES_OBJECT_NO_CRC = 1u << 4,     /* writer gave none */
 	TES_OBJECT_HARD = 1u << 5,       /* never evicted */
 	TES_OBJECT_EXTRA = 1u << 6,      /* struct tes_extra behind the key */
-	TES_OBJECT_PROTECTED = 1u << 7,  /* of shelter() */
+	TES_OBJECT_PROTECTED = 1u << 7,  /* hidden by protect() */
 	TES_OBJECT_UNVERIFIED = 1u << 8, /* offered; nobody looked at it */
 	TES_OBJECT_TASKED = 1u << 9,     /* has a task */
-	TES_OBJECT_BUSY = 1u << 10,      /* which is under way */
+	TES_OBJECT_BUSY = 1u << 10,      /* its task is under way */
 	TES_OBJECT_COPY = 1u << 11,      /* BUILDING: a task's, in no table */
-	TES_OBJECT_SHORT = 1u << 12,     /* of a replica: it had no task yet */
+	TES_OBJECT_SHORT = 1u << 12,     /* lost a replica, has no task yet */
 };
 
-/* What few objects have. */
+/* Rare attributes, behind the key. */
 struct tes_extra {
 	struct tei_list link; /* group's members */
 	struct tes_object *object;
-	struct tes_group *group; /* or NULL */
+	struct tes_group *group; /* NULL: none */
 	struct tei_heap_node pin;
 	uint64_t pin_ms; /* BUILDING: how long to pin softly; 0: not */
 	uint64_t pin_until_ms;
@@ -79,9 +79,9 @@ struct tes_extra {
 };
 
 struct tes_object {
-	struct tes_extent *extents; /* the chain; never NULL in the table */
+	struct tes_extent *extents; /* never NULL in the table */
 	uint64_t generation;
-	uint64_t size; /* of the data, without header and rounding */
+	uint64_t size; /* data, without header and rounding */
 	union {
 		struct tei_list link;           /* see above */
 		struct {                        /* BUILDING */
@@ -95,42 +95,40 @@ struct tes_object {
 			struct tes_readers readers;
 		};
 	};
-	/* From here on what an existence check touches: two lines of cache. */
+	/* An existence check touches what follows: two lines of cache. */
 	struct tei_hash_node node;
 	union {
 		uint64_t started_ms;    /* BUILDING */
-		uint64_t weak_until_ms; /* READY: refuses remove until then */
+		uint64_t weak_until_ms; /* READY: no remove until then */
 	};
 	uint16_t key_len : 15;
 	uint16_t state : 1; /* enum tes_object_state */
 	uint16_t flags;
-	uint16_t epoch;  /* of the generation: index into core's epochs */
+	uint16_t epoch;  /* generation's: index into core's epochs */
 	uint16_t tenant; /* index into core's tenants */
 	char key[];      /* key[key_len] */
 };
 
-/*
- * What one object may cost besides its key, malloc's own included: 200 bytes
- * with its extent, two slots of the table's directory and its share of holes.
- */
+/* Cost of one object besides its key, malloc's own included: 200 bytes with its
+ * extent, two slots of the table's directory and its share of holes. */
 _Static_assert(offsetof(struct tes_object, key) <= 96, "200 bytes an object");
 _Static_assert(sizeof(struct tes_extent) <= 64, "200 bytes an object");
 _Static_assert(TES_CORE_KEY_MAX < 1 << 15, "key_len");
 
-/* Not empty and not longer than a key may be. */
+/* True: neither empty nor longer than a key may be. */
 bool tes_core_key_valid(const struct tes_core_key *key);
 /* NULL: not there, or the key is not valid. Successors are not found. */
 struct tes_object *tes_core_object_find(const struct tes_core *core,
 					uint16_t tenant,
 					const struct tes_core_key *key,
 					uint64_t hash);
-/* The successor of @o, what @o is the successor of; NULL: none. */
+/* Successor of @o, and the object that @o succeeds; NULL: none. */
 struct tes_object *tes_core_successor_find(const struct tes_core *core,
 					   const struct tes_object *o);
 struct tes_object *tes_core_predecessor_find(const struct tes_core *core,
 					     const struct tes_object *o);
-/* What stands at the key of @o (or NULL), which find() has found: its successor
- * when it is as good as gone. */
+/* Follows from @o (or NULL), which find() has found, to its successor when @o
+ * is as good as gone. */
 struct tes_object *tes_core_object_now(const struct tes_core *core,
 				       struct tes_object *o);
 /*
@@ -140,26 +138,26 @@ struct tes_object *tes_core_object_now(const struct tes_core *core,
 size_t tes_core_objects_prefetch(const struct tes_core *core, uint16_t tenant,
 				 const struct tes_core_key *keys, size_t n,
 				 uint64_t *hashes);
-/* What of an object an event is going to touch besides its head and key. */
+/* Parts of an object that an event will touch besides its head and key. */
 enum tes_core_touch {
 	TES_CORE_TOUCH_HEAD,
 	TES_CORE_TOUCH_EXTENTS,
 	TES_CORE_TOUCH_LISTS, /* extents, and its neighbours: it will move */
 };
-/* The same, and find them; for events that free no object. */
+/* Prefetches and finds; for events that free no object. */
 size_t tes_core_objects_find(const struct tes_core *core, uint16_t tenant,
 			     const struct tes_core_key *keys, size_t n,
 			     enum tes_core_touch touch,
 			     struct tes_object **objects);
 void tes_core_blocks_init(struct tes_core *core);
 void tes_core_blocks_fini(struct tes_core *core);
-/* Not in the table, without extents. NULL: out of memory. */
+/* Creates an object that is in no table and has no extents. NULL: no memory. */
 struct tes_object *tes_core_object_new(struct tes_core *core, uint16_t tenant,
 				       const struct tes_core_key *key,
 				       bool with_extra);
-/* It is no longer softly pinned. */
+/* Ends the soft pin of @x. */
 void tes_core_object_unpin(struct tes_core *core, struct tes_extra *x);
-/* Where the extra is in the block; without one, the block's end. */
+/* Offset of the extra in the block; without one, the block's end. */
 static inline size_t tes_core_extra_at(size_t key_len)
 {
 	size_t align = _Alignof(struct tes_extra);
@@ -167,7 +165,7 @@ static inline size_t tes_core_extra_at(size_t key_len)
 	return (offsetof(struct tes_object, key) + key_len + align - 1) /
 	       align * align;
 }
-/* The rare attributes of @o; NULL: it has none. */
+/* Rare attributes of @o; NULL: it has none. */
 static inline struct tes_extra *
 tes_core_object_extra(const struct tes_object *o)
 {
@@ -184,12 +182,12 @@ void tes_core_object_free(struct tes_core *core, struct tes_object *o);
  */
 struct tes_extent *tes_core_object_forget(struct tes_core *core,
 					  struct tes_object *o);
-/* The same, and its extents are free. */
+/* Forgets @o and frees its extents. */
 void tes_core_object_drop(struct tes_core *core, struct tes_object *o);
-/* Some replica lies on a live mount. */
+/* True: some replica lies on a live mount. */
 bool tes_core_object_live(const struct tes_object *o);
-/* Every replica lies on a mount that is being dropped: it is as good as not
- * there. */
+/* True: every replica lies on a mount that is being dropped, so @o is as good
+ * as not there. */
 bool tes_core_object_gone(const struct tes_object *o);
 size_t tes_core_object_entries(const struct tes_object *o);
 

@@ -29,8 +29,8 @@ struct tes_ghosts {
 	struct tes_ghost_bucket **chunks; /* chunks[n_chunks] */
 	size_t n_chunks, chunks_room;
 	size_t n_buckets; /* 0: nothing was evicted yet */
-	size_t swept;     /* the bucket that was last rid of old ghosts */
-	size_t n;         /* those that are too old and not yet swept too */
+	size_t swept;     /* bucket that was swept last */
+	size_t n;         /* in use, with those too old but not yet swept */
 };
 
 /* Allocates nothing. */
@@ -70,20 +70,21 @@ size_t tes_ghosts_bytes(const struct tes_ghosts *g);
 #define TES_POLICY_UNIT    64u
 #define TES_POLICY_QUEUES  4
 #define TES_POLICY_AGES    TES_GHOSTS_AGES /* ticks that are told apart */
-#define TES_POLICY_TOUCHES 8               /* more are not counted */
+#define TES_POLICY_TOUCHES 8               /* counting ends here */
 
-/* In the object. 24 bytes. */
+/* Part of an object. 24 bytes. */
 struct tes_policy_node {
 	struct tei_list link; /* held: the caller's */
-	uint32_t units;       /* of TES_POLICY_UNIT bytes; as many as fit */
-	uint16_t tick;        /* of its last use */
+	uint32_t units;       /* object's TES_POLICY_UNITs; as many as fit */
+	uint16_t tick;        /* last use */
 	uint8_t touches;      /* 1 .. TES_POLICY_TOUCHES; 0: it has left */
 	bool queued;
 };
 
-/* What was seen of the objects of one queue, by age in ticks; in units. */
+/* Observations of one queue, by age in ticks; in units. */
 struct tes_policy_past {
-	double alive[TES_POLICY_AGES]; /* by tick of last use, modulo ages */
+	double alive
+		[TES_POLICY_AGES]; /* index: tick of last use, modulo ages */
 	double fresh[TES_POLICY_AGES]; /* used again in this tick */
 	double used[TES_POLICY_AGES];  /* used again at that age ... */
 	double seen[TES_POLICY_AGES];  /* ... of so many; both fade */
@@ -103,28 +104,28 @@ struct tes_policy {
 /* Allocates nothing; the capacity is 0. */
 void tes_policy_init(struct tes_policy *p);
 void tes_policy_fini(struct tes_policy *p);
-/* What the objects share, whenever it changes. */
+/* Sets the bytes that the objects share, whenever they change. */
 void tes_policy_set_capacity(struct tes_policy *p, uint64_t bytes);
 
-/* A new object, in a queue at once. @hash of its key: 64 good bits. */
+/* Queues a new object. @hash of its key: 64 good bits. */
 void tes_policy_add(struct tes_policy *p, struct tes_policy_node *node,
 		    uint64_t bytes, uint64_t hash);
-/* It was asked for; queued or held. */
+/* Notes that @node, queued or held, was asked for. */
 void tes_policy_touch(struct tes_policy *p, struct tes_policy_node *node);
-/* Out of its queue; nothing when it is held already. */
+/* Takes @node out of its queue; does nothing when it is held already. */
 void tes_policy_hold(struct tes_policy *p, struct tes_policy_node *node);
 /* Back into its queue; its link is in no list. */
 void tes_policy_release(struct tes_policy *p, struct tes_policy_node *node);
-/* The same, to where it was as the victim; the last one taken first. */
+/* Puts @node back where it was as the victim; the last one taken first. */
 void tes_policy_restore(struct tes_policy *p, struct tes_policy_node *node);
-/* The object goes; queued or held. evicted() first where both are called. */
+/* Forgets @node, queued or held. evicted() first where both are called. */
 void tes_policy_evicted(struct tes_policy *p, struct tes_policy_node *node,
 			uint64_t hash);
 void tes_policy_removed(struct tes_policy *p, struct tes_policy_node *node);
 
-/* The queued node that is worth least, NULL: none. It stays where it is. */
+/* Finds the queued node that is worth least, NULL: none. It stays queued. */
 struct tes_policy_node *tes_policy_victim(struct tes_policy *p);
-/* What would follow @node in its queue; NULL: nothing. */
+/* Finds the node behind @node in its queue; NULL: none. */
 struct tes_policy_node *tes_policy_after(struct tes_policy *p,
 					 struct tes_policy_node *node);
 /* Start to load what add() and evicted() of @hash touch. */
@@ -132,7 +133,7 @@ void tes_policy_prefetch(const struct tes_policy *p, uint64_t hash);
 /* Nothing is queued. */
 bool tes_policy_empty(const struct tes_policy *p);
 
-/* Of the ghosts, for memory figures. */
+/* Bytes of the ghosts, for memory figures. */
 size_t tes_policy_bytes(const struct tes_policy *p);
 
 #endif

@@ -19,7 +19,7 @@ struct tes_core;
 void tes_core_walks_tick(struct tes_core *core, unsigned int *budget);
 /* Append the replies of walks that have ended. */
 void tes_core_walks_flush(struct tes_core *core, struct tes_actions *out);
-/* Whether some walk can go on: the others wait for owners. */
+/* True: some walk can go on; the others wait for owners. */
 bool tes_core_walking(const struct tes_core *core);
 void tes_core_walks_free(struct tes_core *core);
 

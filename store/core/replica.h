@@ -21,13 +21,13 @@ struct tes_session;
 /* @e, of @o, is the first one of its replica. */
 bool tes_core_extent_begins(const struct tes_object *o,
 			    const struct tes_extent *e);
-/* Some of its replicas is there. */
+/* True: some replica of @o lies on @m. */
 bool tes_core_object_on(const struct tes_object *o, const struct tes_mount *m);
 /* NULL: it was lost with its mount. */
 struct tes_mount *tes_core_extent_mount(const struct tes_extent *e);
-/* Its mount is there, not being dropped. */
+/* True: its mount is there, not being dropped. */
 bool tes_core_extent_there(const struct tes_extent *e);
-/* Of one that holds @size bytes of data. */
+/* Size of an extent that holds @size bytes of data. */
 static inline uint64_t tes_core_extent_size(uint64_t size)
 {
 	return (TES_CORE_HEADER_LEN + size + TES_SPACE_UNIT - 1) /
@@ -40,9 +40,9 @@ uint64_t tes_core_extent_length(const struct tes_extent *e, uint64_t rest);
 void tes_core_extent_own(struct tes_core *core, struct tes_extent *e,
 			 struct tes_object *o);
 void tes_core_extent_disown(struct tes_core *core, struct tes_extent *e);
-/* One that is in no chain and no list; lost ones too. */
+/* Frees an extent that is in no chain and no list; lost ones too. */
 void tes_core_extent_free(struct tes_core *core, struct tes_extent *e);
-/* All of a chain. */
+/* Frees all extents of a chain. */
 void tes_core_chain_free(struct tes_core *core, struct tes_extent *chain);
 /*
  * Take replica @replica out of the chain of @o; returns it as a chain of its
@@ -50,7 +50,7 @@ void tes_core_chain_free(struct tes_core *core, struct tes_extent *chain);
  */
 struct tes_extent *tes_core_replica_cut(struct tes_core *core,
 					struct tes_object *o, uint8_t replica);
-/* The lowest number that no replica of @o has; TES_CORE_REPLICAS_MAX: none. */
+/* Lowest number that no replica of @o has; TES_CORE_REPLICAS_MAX: none. */
 uint8_t tes_core_replica_free(const struct tes_object *o);
 /* @chain, which @o owns, is replica @replica of it, which it has not yet. */
 void tes_core_replica_join(struct tes_object *o, struct tes_extent *chain,
@@ -68,13 +68,13 @@ struct tes_no_room {
 	size_t n;
 };
 
-/* What the starts of one event want. */
+/* Constraints of the starts of one event. */
 struct tes_placement {
 	const struct tes_core_replicate *how;
 	const struct tes_session *writer;
 	struct tes_mount **preferred; /* preferred[n_preferred] */
 	size_t n_preferred;
-	struct tes_mount *near; /* same_node: where the batch went so far */
+	struct tes_mount *near; /* same_node: mount of the objects before */
 };
 
 /*
@@ -83,12 +83,12 @@ struct tes_placement {
  */
 bool tes_core_place(struct tes_core *core, struct tes_placement *placement,
 		    struct tes_object *o, uint8_t replica);
-/* The same on @m only. */
+/* Does the same on @m only. */
 bool tes_core_place_on(struct tes_core *core, struct tes_mount *m,
 		       struct tes_object *o, uint8_t replica);
 /* Nothing is known that keeps @size bytes from being placed on @m. */
 bool tes_core_mount_may_fit(const struct tes_mount *m, uint64_t size);
-/* There are other live mounts than before. */
+/* Forgets where there is no room: live mounts have changed. */
 void tes_core_forget_no_room(struct tes_core *core);
 
 #endif

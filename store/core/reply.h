@@ -36,16 +36,15 @@ bool tes_core_reply_place(struct tes_step *step, size_t i,
 			  const struct tes_object *o);
 
 /* announce.c */
-/* The owner of @m gets everything that @m holds once more. */
+/* Makes a resync due: the owner of @m gets everything that @m holds once more.
+ * */
 void tes_core_resync(struct tes_core *core, struct tes_mount *m);
 /* Append the next part of a resync, when one is due. */
 void tes_core_resync_tick(struct tes_core *core, struct tes_actions *out);
 /* Append what the step has committed, for each owner. */
 void tes_core_announce(struct tes_step *step);
-/*
- * The replica of @o that lies at @owner, as columns of one object. out->n is 0:
- * there is none. -ENOMEM: the arena is full.
- */
+/* Makes columns of one object: the replica of @o that lies at @owner. out->n is
+ * 0: there is none. -ENOMEM: the arena is full. */
 int tes_core_objects_one(const struct tes_core *core,
 			 const struct tes_object *o,
 			 const struct tes_session *owner,

@@ -22,45 +22,45 @@ struct tes_tenant;
 enum tes_session_state {
 	TES_SESSION_LIVE,
 	TES_SESSION_SUSPECT,
-	TES_SESSION_GONE, /* in no table; kept until its builds are settled */
+	TES_SESSION_GONE, /* in no table; freed when its builds are settled */
 };
 
 struct tes_session {
 	struct tei_hash_node by_id, by_client, by_incarnation;
 	tes_session_id id;
 	uint8_t state;
-	bool left;    /* its main connection closed */
-	bool beating; /* a heartbeat came since it joined: fences may go out */
-	bool buries;  /* it is told what it has, and buries it */
-	bool probes;  /* it answers when it is asked */
+	bool left;    /* main connection closed */
+	bool beating; /* heartbeat came since it joined: fences may go */
+	bool buries;  /* learns what it has, and buries it */
+	bool probes;  /* answers probes */
 	bool executes;
-	unsigned int n_tasks;  /* it works on, at most TES_CORE_TASKS_EACH */
-	struct tei_list tasks; /* these */
+	unsigned int n_tasks;  /* TES_CORE_TASKS_EACH at most */
+	struct tei_list tasks; /* it executes */
 	uint8_t client_id[TES_CORE_ID_LEN];
 	uint8_t incarnation[TES_CORE_ID_LEN];
 	struct tei_list age;     /* core's live, silent, left or gone */
 	struct tei_list close;   /* core's closes: an action is due */
 	struct tei_list changed; /* core's changed: operators learn of it */
 	struct tei_list mounts, builds;
-	struct tei_list fences;     /* as owner */
+	struct tei_list fences;     /* owner's */
 	uint64_t seen_ms;           /* left: when it left */
-	uint64_t joined_generation; /* the counter at its last join */
+	uint64_t joined_generation; /* counter at its last join */
 	uint64_t named_by;          /* reply serial */
 	uint32_t named_as;          /* index in that reply's segments */
-	uint64_t host;              /* a number for its machine */
-	struct tes_tenant *tenant;  /* whose keys it means */
-	struct tes_graves evicted;  /* to tell it, without an answer */
+	uint64_t host;              /* number for its machine */
+	struct tes_tenant *tenant;  /* keys are this tenant's */
+	struct tes_graves evicted;  /* notices to be sent */
 	struct tei_list notices;    /* core's notices: evicted is not empty */
 	struct tei_list probing;    /* core's unprobed or probed, or none */
 	uint64_t probe, probe_ms;   /* the last one, and when it was sent */
-	struct tes_announcement *announcement; /* of step announced_by */
+	struct tes_announcement *announcement; /* valid in step */
 	uint64_t announced_by;                 /* serial */
 	char engine[];
 };
 
 struct tes_session *tes_core_session_find(const struct tes_core *core,
 					  tes_session_id id);
-/* A sign of life. */
+/* Notes a sign of life. */
 void tes_core_session_seen(struct tes_core *core, struct tes_session *s);
 /* GONE: out of the tables at once, its mounts and builds in ticks. */
 void tes_core_session_end(struct tes_core *core, struct tes_session *s);
@@ -81,39 +81,42 @@ struct tes_mount {
 	uint8_t id[TES_CORE_ID_LEN];
 	bool dropping;
 	uint8_t status;          /* enum tes_core_segment_status */
-	bool offering;           /* what it holds is not all known yet */
-	bool resync_begun;       /* of it a part was told again */
+	bool offering;           /* offers of its objects are not complete */
+	bool resync_begun;       /* part of a resync was sent */
 	struct tei_list resyncs; /* core's syncs: it is due */
 	struct tei_list grace;   /* core's graces: it goes at leave_ms */
 	uint64_t leave_ms;
-	struct tes_drain *drain; /* that empties it; or NULL */
+	struct tes_drain *drain; /* empties it; or NULL */
 	char name[];
 };
 
-/* Not one that is being dropped; NULL: none. */
+/* Finds a mount that is not being dropped; NULL: none. */
 struct tes_mount *tes_core_mount_find(const struct tes_core *core,
 				      const uint8_t *id);
-/* Its owner is LIVE and it is not being dropped. */
+/* True: its owner is LIVE and it is not being dropped. */
 static inline bool tes_core_mount_live(const struct tes_mount *m)
 {
 	return !m->dropping && m->owner->state == TES_SESSION_LIVE;
 }
-/* Whether something new may be placed there. */
+/* True: something new may be placed there. */
 static inline bool tes_core_mount_takes(const struct tes_mount *m)
 {
 	return tes_core_mount_live(m) && !m->offering &&
 	       m->status == TES_CORE_SEGMENT_OK;
 }
-/* Those whose grace is over go. */
+/* Drops mounts whose grace is over. */
 void tes_core_graces_tick(struct tes_core *core);
-/* Some mount that takes something has room for @size bytes when empty. */
+/* True: some mount that takes new objects has room for @size bytes when empty.
+ * */
 bool tes_core_mounts_hold(const struct tes_core *core, uint64_t size);
-/* Some would, but its owner is silent or has not yet offered all it has. */
+/* True: some mount would, but its owner is silent or its offers are not
+ * complete. */
 bool tes_core_mounts_to_come(const struct tes_core *core, uint64_t size);
 /* NULL: it is gone, or going. */
 struct tes_mount *tes_core_mount_of(const struct tes_core *core,
 				    uint64_t serial);
-/* Some mount, if it were empty, would have room for an extent of @size. */
+/* True: some mount, if it were empty, would have room for an extent of @size.
+ * */
 bool tes_core_mounts_fit(struct tes_core *core, uint64_t size);
 /* Start to drop @m: absent from now on, its extents go in ticks. */
 void tes_core_mount_drop(struct tes_core *core, struct tes_mount *m);
@@ -125,10 +128,8 @@ void tes_core_mount_count(struct tes_core *core, const struct tes_mount *m,
 
 /* probe.h - owners that may be silent are asked */
 
-/*
- * Who was asked and has not answered for so long is suspect; how often one is
- * asked.
- */
+/* Timeout of a probe, after which its session is suspect; least time between
+ * two probes of one session. */
 #define TES_CORE_PROBE_MS       300
 #define TES_CORE_PROBE_EVERY_MS 250
 

@@ -38,7 +38,7 @@ struct tes_extent {
 			struct tes_extent *next;
 			uint32_t crc;
 			uint8_t replica;
-			uint8_t tries; /* of drain.c, that failed */
+			uint8_t tries; /* drain.c's failed attempts */
 		};
 	};
 	uint64_t offset, size;   /* bytes, multiples of TES_SPACE_UNIT */
@@ -46,7 +46,7 @@ struct tes_extent {
 	void *user;
 };
 
-/* Whose walk; they do not mind each other. */
+/* Users of a walk; they do not disturb each other. */
 enum tes_space_walk {
 	TES_SPACE_RESYNC, /* take_at() moves its place */
 	TES_SPACE_DRAIN,
@@ -54,7 +54,7 @@ enum tes_space_walk {
 };
 
 struct tes_space {
-	struct tei_slab *nodes; /* of struct tes_extent; not owned */
+	struct tei_slab *nodes; /* struct tes_extent; not owned */
 	uint64_t size, used;    /* bytes */
 	uint64_t too_large;     /* no hole is known for this size and more */
 	uint64_t too_wide;      /* nor parts that hold so much and more */
@@ -92,20 +92,18 @@ size_t tes_space_take_parts(struct tes_space *s, uint64_t size, uint64_t header,
  */
 struct tes_extent *tes_space_take_at(struct tes_space *s, uint64_t offset,
 				     uint64_t size, void *user);
-/* The caller has taken @e out of whatever list its link was in. */
+/* Frees @e, whose link the caller has taken out of its list. */
 void tes_space_give(struct tes_space *s, struct tes_extent *e);
 
-/* The extent at the lowest address; NULL: all were detached. */
+/* Extent at the lowest address; NULL: all were detached. */
 struct tes_extent *tes_space_first(const struct tes_space *s);
 /*
  * Forget @e without joining neighbours: for a space that is being dropped.
  * Nothing may be taken from it any more. As for give(), link is the caller's.
  */
 void tes_space_detach(struct tes_space *s, struct tes_extent *e);
-/*
- * The same for a taken one, but the node is kept, without space and with the
- * user's room as it is: the user gives it back with tei_slab_put().
- */
+/* Detaches a taken extent, but keeps its node, without space and with the
+ * user's part as it is: the user gives it back with tei_slab_put(). */
 void tes_space_lose(struct tes_space *s, struct tes_extent *e);
 
 /*

@@ -60,33 +60,33 @@ struct tes_tenant;
 
 struct tes_core {
 	struct tes_core_config config;
-	uint64_t last_ms;    /* the caller's clock at the last step */
+	uint64_t last_ms;    /* caller's clock at the last step */
 	uint64_t stalled_ms; /* time that passed while nobody stepped */
-	uint64_t now_ms;     /* the core's clock: last_ms - stalled_ms */
+	uint64_t now_ms;     /* core's clock: last_ms - stalled_ms */
 	uint64_t random;
 	uint64_t generation, mount_serial, fence_id, reply_serial; /* last */
 
 	struct tei_hash objects, sessions, clients, groups;
 	struct tei_hash incarnations; /* sessions, by incarnation */
 	struct tei_slab extents;
-	struct tei_slab blocks[TES_CORE_BLOCK_SLABS]; /* of objects */
+	struct tei_slab blocks[TES_CORE_BLOCK_SLABS]; /* objects */
 	/* tenants[n_tenants]; NULL: a place that is free */
 	struct tes_tenant **tenants;
-	size_t n_tenants, free_tenant; /* no place before that one is free */
+	size_t n_tenants, free_tenant; /* first place that may be free */
 	struct tei_hash tenant_names;
-	bool idle_tenants;        /* there may be some that nobody needs */
-	bool shares_due;          /* the pool has another size */
-	uint16_t payer;           /* who pays for room that all need ... */
+	bool idle_tenants;        /* may exist */
+	bool shares_due;          /* pool size has changed */
+	uint16_t payer;           /* tenant that evicts for all ... */
 	unsigned int payer_turns; /* ... for so many objects more */
 	struct tei_list leased, parked, back;
-	struct tei_heap pins;     /* by their end */
+	struct tei_heap pins;     /* key: end of the pin */
 	size_t n_extras;          /* each has a place there */
 	struct tei_list building; /* objects, by age */
 	struct tei_list live, silent, left, gone;
 	struct tei_list closes, changed;
 	struct tei_list unprobed; /* sessions that are to be asked */
-	struct tei_list probed;   /* that have been, longest first */
-	uint64_t gap_ms;          /* when we had not looked for a while */
+	struct tei_list probed;   /* probed, longest first */
+	uint64_t gap_ms;          /* end of the last gap between steps */
 	struct tei_list fences, unsent;
 	struct tei_list burials; /* fences of that kind, oldest first */
 	struct tei_list notices, resyncs;
@@ -102,24 +102,24 @@ struct tes_core {
 	struct tes_mount **mounts; /* mounts[n_mounts], in mount order, usable
 				    * or suspect but not dropping */
 	size_t n_mounts, mounts_room;
-	uint64_t pool_bytes;           /* of all of them, suspect ones too */
+	uint64_t pool_bytes;           /* all mounts', suspect ones too */
 	size_t n_all_mounts;           /* with those that are being dropped */
 	size_t n_live_mounts;          /* all: every READY object can be read */
-	uint64_t largest_mount;        /* an upper bound of its extents */
-	bool largest_went;             /* it may be less by now */
+	uint64_t largest_mount;        /* upper bound of its extents */
+	bool largest_went;             /* may be less by now */
 	struct tes_no_room no_room[2]; /* in one extent, in several */
 	bool evicting;                 /* from high to low watermark */
 	unsigned int effort;           /* left to the starts of this event */
 
-	uint64_t announce_serial; /* of the last step that announced */
+	uint64_t announce_serial; /* last step that announced */
 	struct tes_epoch *epochs; /* epochs[n_epochs]; the first is nobody's */
 	size_t n_epochs;
 	uint16_t own_epoch;  /* index */
 	uint64_t heap_bytes; /* objects, mounts, sessions, fences; no keys */
-	struct tes_core_figures figures; /* those kept by counting */
+	struct tes_core_figures figures; /* counters */
 };
 
-/* The time @since is @ms ago; 0: that is never. */
+/* True: @since is @ms ago; @ms 0: never. */
 static inline bool tes_core_is_past(const struct tes_core *core, uint64_t since,
 				    uint64_t ms)
 {
@@ -133,7 +133,7 @@ static inline bool tes_core_is_past(const struct tes_core *core, uint64_t since,
  * subject; core `effort` is that of an event's starts.
  */
 
-/* All of it when @cost is more. */
+/* Takes @cost from *@budget, all of it when @cost is more. */
 static inline void tes_core_spend(unsigned int *budget, size_t cost)
 {
 	*budget -= *budget < cost ? *budget : (unsigned int)cost;

@@ -27,15 +27,15 @@ struct tes_waiter;
 /* Entries of a reply; the keys after them get one replica each. */
 #define TES_CORE_ENTRIES_MANY 65536
 
-/* How core.c treats an event, and which columns its reply has. */
+/* Treatment of an event, and columns of its reply. */
 enum tes_step_flags {
 	/* The reply goes with this step, or waits for burials. */
 	TES_STEP_ANSWERED = 1u << 0,
 	/* Even when no session sent the event. */
 	TES_STEP_ANYBODY = 1u << 1,
-	/* No reply; ignored when the session has ended. */
+	/* Gets no reply; ignored when the session has ended. */
 	TES_STEP_NOTE = 1u << 2,
-	/* The client of the session lives. */
+	/* Shows that the client of the session lives. */
 	TES_STEP_SIGN_OF_LIFE = 1u << 3,
 	/* Refused without 1 .. BATCH_MAX keys, unless it may have none. */
 	TES_STEP_KEYS = 1u << 4,
@@ -59,15 +59,15 @@ struct tes_reply_room {
 struct tes_step {
 	struct tes_core *core;
 	const struct tes_event *ev;
-	struct tes_session *session; /* that sent it; NULL: none, or ended */
+	struct tes_session *session; /* sender; NULL: none, or ended */
 	unsigned int flags;          /* enum tes_step_flags, of the event */
 	struct tes_actions *out;
-	int32_t code; /* not 0: the event is refused with it */
+	int32_t code; /* refused with it, when not 0 */
 	/* Columns are there, zeroed; NULL before tes_core_reply(). */
 	struct tes_action *reply;
 	struct tes_reply_room room;
 	struct tes_waiter *waiter; /* burials that the reply has to wait for */
-	struct tes_starts *starts; /* of a PUT_START */
+	struct tes_starts *starts; /* PUT_START's */
 	/* Objects that became readable, or got a replica: their owners learn of
 	 * them at the end of the step. NULL: no room, owners are resynced. */
 	struct tes_object **committed;
@@ -81,9 +81,9 @@ int tes_core_commits_reserve(struct tes_step *step, size_t n);
 void tes_core_commit(struct tes_step *step, struct tes_object *o);
 
 /* fence.c: burials */
-/* The step's waiter, created by the first call. NULL: no memory. */
+/* Returns the step's waiter, created by the first call. NULL: no memory. */
 struct tes_waiter *tes_core_step_waiter(struct tes_step *step);
-/* The event is over: its reply goes, or waits for burials. */
+/* Sends the event's reply off, or leaves it to wait for burials. */
 void tes_core_waiter_end(struct tes_step *step);
 
 /* session.c */

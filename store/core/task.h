@@ -30,15 +30,16 @@ struct tes_session;
 
 enum tes_task_kind {
 	TES_TASK_USER,   /* somebody may ask about it */
-	TES_TASK_DRAIN,  /* a mount is to be emptied */
-	TES_TASK_REPAIR, /* a replica was lost with its mount */
-	TES_TASK_HOT,    /* it is read much */
+	TES_TASK_DRAIN,  /* empties a mount */
+	TES_TASK_REPAIR, /* replaces a replica that was lost with its mount */
+	TES_TASK_HOT,    /* adds a replica to a hot object */
 };
 
 struct tes_task_request {
 	struct tes_object *object; /* READY */
 	enum tes_task_kind kind;
-	/* To be given up after the copy is there; or NULL: nothing is. */
+	/* Mount whose replica is given up after the copy is there; NULL: none.
+	 * */
 	const struct tes_mount *source;
 	/* NULL: any but those it is on, on another machine if there is one. */
 	const struct tes_mount *target;
@@ -59,15 +60,15 @@ int32_t tes_core_task_add(struct tes_core *core,
  * For the files that make them advance; who only wants copies made: task.h.
  */
 
-/* Where a copy goes, or what is moved: one mount, any of a name, any at all. */
+/* Target of a copy, or source of a move: one mount, any of a name, any. */
 struct tes_task_place {
-	uint64_t serial;  /* of a mount, or 0 */
-	const char *name; /* the task's own; or NULL */
+	uint64_t serial;  /* mount's, or 0 */
+	const char *name; /* task's own; or NULL */
 };
 
 struct tes_task {
 	struct tei_hash_node by_number, by_object;
-	struct tei_list link;      /* a list of tes_tasks, by state */
+	struct tei_list link;      /* in a list of tes_tasks, by state */
 	struct tei_list at;        /* executor's tasks */
 	struct tei_list unsent;    /* tes_tasks' */
 	struct tes_object *object; /* NULL: it is no more */
@@ -75,64 +76,66 @@ struct tes_task {
 	struct tes_session *executor;
 	uint64_t number, cookie;
 	uint64_t since_ms, not_before_ms;
-	uint64_t created_ms, updated_ms; /* by the caller's clock */
+	uint64_t created_ms, updated_ms; /* caller's clock */
 	uint16_t attempt;
 	uint8_t kind, state; /* enum tes_task_kind, enum tes_task_state */
 	bool move, assigned;
-	uint16_t tenant; /* who may ask about it */
+	uint16_t tenant; /* may ask about it */
 	uint8_t lost;    /* more replicas that its object lost meanwhile */
 	uint8_t failed;  /* attempts */
-	uint64_t tries;  /* to find room */
+	uint64_t tries;  /* attempts to find room */
 	int32_t code;
 	uint8_t client[TES_CORE_ID_LEN];
 	char message[TES_CORE_MESSAGE_MAX];
-	size_t bytes; /* of all this */
+	size_t bytes; /* allocated for all this */
 	struct tes_task_place source;
 	size_t n_targets, next; /* those before next are done */
 	struct tes_task_place targets[];
 };
 
 struct tes_tasks {
-	struct tei_hash by_number, by_object; /* of objects that have one */
+	struct tei_hash by_number, by_object; /* objects that have a task */
 	struct tei_list pending[2]; /* the second are repairs, which yield */
 	size_t n_pending[2];
 	struct tei_list processing; /* in order of time */
 	struct tei_list broken;     /* PROCESSING: to be given up */
 	struct tei_list leaving;    /* PROCESSING: moved, its readers remain */
-	size_t n_processing;        /* of these three */
+	size_t n_processing;        /* in these three lists */
 	struct tei_list finished;   /* oldest first */
 	size_t n_finished;
 	struct tei_list unsent;
-	uint64_t number; /* of the last */
+	uint64_t number; /* number of the last task */
 	size_t n_short;  /* objects of that flag */
-	size_t cursor;   /* of the walk that looks for them */
+	size_t cursor;   /* walk that looks for them */
 };
 
 int tes_core_tasks_init(struct tes_core *core);
 void tes_core_tasks_fini(struct tes_core *core);
-/* The task of @o; NULL: it has none. */
+/* Task of @o; NULL: it has none. */
 struct tes_task *tes_core_task_of(const struct tes_core *core,
 				  const struct tes_object *o);
 /* NULL: no such number. */
 struct tes_task *tes_core_task_find(const struct tes_core *core,
 				    const uint8_t *id, uint16_t *attempt);
-/* Of an attempt; 0: what the task is known as. */
+/* Id of an attempt; attempt 0: of the task. */
 void tes_core_task_id(const struct tes_core *core, const struct tes_task *t,
 		      uint16_t attempt, uint8_t *id);
-/* It waits (again): to be tried, and not before @wait_ms. */
+/* Makes @t wait (again), for @wait_ms at least. */
 void tes_core_task_wait(struct tes_core *core, struct tes_task *t,
 			uint64_t wait_ms);
 /* PROCESSING, in @list of tes_tasks. */
 void tes_core_task_work(struct tes_core *core, struct tes_task *t,
 			struct tei_list *list);
-/* It is over. It has no copy any more, and may be no more itself. */
+/* Ends @t. It has no copy any more, and may itself be freed. */
 void tes_core_task_end(struct tes_core *core, struct tes_task *t, int32_t code);
 /* @o, which is TASKED or SHORT, is being forgotten. */
 void tes_core_task_orphan(struct tes_core *core, struct tes_object *o);
-/* A COPY is being forgotten: no matter why, its task waits again. */
+/* Called when a COPY is being forgotten: no matter why, its task waits again.
+ * */
 void tes_core_task_unbuilt(struct tes_core *core,
 			   const struct tes_object *copy);
-/* READY @o takes the place of @old, whose task may be about its key. */
+/* Moves the task of @old, if it is about the key, to READY @o, which takes the
+ * place of @old. */
 void tes_core_task_inherit(struct tes_core *core, struct tes_object *old,
 			   struct tes_object *o);
 
@@ -146,7 +149,7 @@ void tes_core_tasks_choose(struct tes_core *core);
 /* Begin, time out and settle tasks. */
 void tes_core_tasks_tick(struct tes_core *core, unsigned int *budget);
 void tes_core_tasks_flush(struct tes_core *core, struct tes_actions *out);
-/* All that @s works on is to be sent (again). */
+/* Makes every task that @s works on due to be sent (again). */
 void tes_core_tasks_resend(struct tes_core *core, struct tes_session *s);
 
 /* copied.h - tasks at work: what comes of a copy */

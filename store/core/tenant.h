@@ -12,16 +12,16 @@
 #include "store/core/policy.h"
 #include "store/core/state.h"
 
-/* Whose key space an object is in. The first is `default`. */
+/* Owner of a key space, with its share of the pool. The first is `default`. */
 struct tes_tenant {
 	struct tei_hash_node by_name;
-	struct tes_policy policy;      /* of its objects */
+	struct tes_policy policy;      /* its objects' */
 	uint64_t requested, effective; /* bytes; effective: of what there is */
 	uint64_t charged;
 	uint64_t evicted_bytes_total, rejects_total;
 	size_t objects, users; /* users: sessions and walks */
 	uint16_t index;
-	bool registered; /* it has a quota, or nobody needs one */
+	bool registered; /* has a quota, or nobody needs one */
 	bool tombstoned; /* nothing is recalled that is not here yet */
 	char name[];
 };
@@ -29,7 +29,7 @@ struct tes_tenant {
 /* Hash of @bytes, seeded: against chosen keys. */
 uint64_t tes_core_hash(const struct tes_core *core, const void *bytes,
 		       size_t len);
-/* The same for names that each tenant has for itself. */
+/* Hash of a name that each tenant has for itself. */
 uint64_t tes_core_hash_of(const struct tes_core *core, uint16_t tenant,
 			  const void *bytes, size_t len);
 /* -ENOMEM. */
@@ -38,22 +38,22 @@ void tes_core_tenants_free(struct tes_core *core);
 /* NULL: there is none of that name. Names mean nothing when tenants are off. */
 struct tes_tenant *tes_core_tenant_find(const struct tes_core *core,
 					const char *name);
-/* The same, made if need be; NULL: no memory, or too many. */
+/* Finds it or makes it; NULL: no memory, or too many. */
 struct tes_tenant *tes_core_tenant_get(struct tes_core *core, const char *name);
 static inline struct tes_tenant *tes_core_tenant_of(const struct tes_core *core,
 						    const struct tes_object *o)
 {
 	return core->tenants[o->tenant];
 }
-/* Its quota leaves it so many bytes more. */
+/* True: its quota leaves it so many bytes more. */
 static inline bool tes_core_tenant_has_room(const struct tes_tenant *t,
 					    uint64_t bytes)
 {
 	return t->charged <= t->effective && t->effective - t->charged >= bytes;
 }
-/* When shares are due: the pool is as large as core says now. */
+/* Computes the shares of a pool whose size has changed. */
 void tes_core_tenants_share(struct tes_core *core);
-/* Of those who have something to evict, who has most of what is its; NULL:
+/* Among tenants with something to evict, the one with most of its share; NULL:
  * nobody has anything. */
 struct tes_tenant *tes_core_tenant_payer(struct tes_core *core);
 /* Forget those that nobody needs. */
