@@ -26,7 +26,7 @@
 /* Extents that one step of a resync looks at. */
 #define SYNC_STEP 1024u
 
-/* One owner's batch of this step. */
+/* Batch of one owner in this step. */
 struct tes_announcement {
 	struct tes_announcement *next;
 	struct tes_session *owner;
@@ -36,7 +36,7 @@ struct tes_announcement {
 
 /* ---- columns of objects ---- */
 
-/* The extents that follow @e in its replica, and itself. */
+/* Counts @e and the extents that follow it in its replica. */
 static size_t replica_entries(const struct tes_extent *e)
 {
 	size_t n = 1;
@@ -46,7 +46,7 @@ static size_t replica_entries(const struct tes_extent *e)
 	return n;
 }
 
-/* What few objects have: only where some do. */
+/* Allocates columns of rare attributes, only where some object has them. */
 static int extras_init(const struct tes_core *core, struct tes_core_objects *c,
 		       size_t n, struct tei_arena *arena)
 {
@@ -87,7 +87,7 @@ static int objects_init(const struct tes_core *core, struct tes_core_objects *c,
 		       : -ENOMEM;
 }
 
-/* What the column says for one of @t's; mostly the one before was, too. */
+/* Index of the tenant @t in the column; mostly that of the object before. */
 static uint32_t tenant_column(struct tes_core_objects *c,
 			      const struct tes_tenant *t)
 {
@@ -125,7 +125,7 @@ static void add_extra(const struct tes_core *core, struct tes_core_objects *c,
 						     x->group->name_len};
 }
 
-/* The replica of @o that begins at @e, whose columns have room. */
+/* Adds the replica of @o that begins at @e; the columns have room. */
 static void objects_add(const struct tes_core *core, struct tes_core_objects *c,
 			const struct tes_object *o, const struct tes_extent *e)
 {
@@ -152,7 +152,7 @@ static void objects_add(const struct tes_core *core, struct tes_core_objects *c,
 	}
 }
 
-/* Where a replica begins that lies at @owner; NULL: none does. */
+/* Finds the first extent of a replica that lies at @owner; NULL: none. */
 static const struct tes_extent *replica_at(const struct tes_object *o,
 					   const struct tes_session *owner)
 {
@@ -290,7 +290,7 @@ void tes_core_announce(struct tes_step *step)
 
 /* ---- resync: everything that a mount holds, in steps ---- */
 
-/* The object whose replica begins at @e; NULL: nothing to tell of. */
+/* Finds the object whose replica begins at @e; NULL: nothing to announce. */
 static const struct tes_object *announced_object(const struct tes_extent *e)
 {
 	const struct tes_object *o = e->space ? e->user : NULL;
@@ -300,7 +300,7 @@ static const struct tes_object *announced_object(const struct tes_extent *e)
 	return o;
 }
 
-/* The next part of @m. -ENOMEM: nothing changed. */
+/* Sends the next part of @m. -ENOMEM: nothing changed. */
 static int resync_part(struct tes_core *core, struct tes_mount *m,
 		       struct tes_actions *out)
 {

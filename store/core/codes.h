@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* codes.h - what calls answer: Mooncake's numbers, which include/te/store.h names
- * for users */
+/*
+ * codes.h - codes of replies: Mooncake's numbers
+ *
+ * include/te/store.h names them for users.
+ */
 #ifndef STORE_CORE_CODES_H
 #define STORE_CORE_CODES_H
 

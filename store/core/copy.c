@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copy.c - tasks at work: who copies what to where
+ * copy.c - attempts of tasks: who copies what to where, and what comes of it
  *
  * An attempt reserves its extents as a BUILDING object of its own, with the
- * executor as writer: whatever ends a put ends it, too, with the same care about
- * bytes that may still arrive. copied.c settles what comes of it.
+ * executor as writer: whatever ends a put ends it, too, with the same care
+ * about bytes that may still arrive.
+ *
+ * When the executor is done and its checksums are the object's, the extents of
+ * the copy join the object as a replica; else its extents are fenced and the
+ * task waits again, or ends.
+ *
+ * A moved replica is buried when readers that may be at it have had the time of
+ * a lease, and never while it is the only one that is there.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -51,7 +58,7 @@ static int32_t reserve_on(struct tes_core *core, const struct tes_task *t,
 	return tes_core_place_on(core, m, copy, replica) ? CODE_OK : CODE_FULL;
 }
 
-/* On any of the mounts that bear the name. */
+/* Tries every mount that bears the name. */
 static int32_t reserve_named(struct tes_core *core, const struct tes_task *t,
 			     struct tes_object *copy, uint8_t replica)
 {
@@ -73,7 +80,7 @@ static int32_t reserve_named(struct tes_core *core, const struct tes_task *t,
 	return best;
 }
 
-/* Where placement puts one more replica of the object. */
+/* Places one more replica of the object as for a put. */
 static int32_t reserve_any(struct tes_core *core, const struct tes_task *t,
 			   struct tes_object *copy, uint8_t replica,
 			   const struct tes_session *executor)
@@ -112,7 +119,7 @@ static bool is_free(const struct tes_session *s)
 	       s->n_tasks < TES_CORE_TASKS_EACH;
 }
 
-/* The least busy owner of a replica; NULL: none is free. */
+/* Finds the least busy owner of a replica; NULL: none is free. */
 static struct tes_session *executor_for(const struct tes_object *o)
 {
 	struct tes_session *best = NULL;
@@ -211,7 +218,7 @@ static bool is_source(const struct tes_task *t, const struct tes_mount *m)
 			      : m->serial == t->source.serial;
 }
 
-/* The extent with which the replica begins that is to be moved; NULL: none. */
+/* Finds the first extent of the replica to be moved; NULL: there is none. */
 static struct tes_extent *find_source(const struct tes_task *t)
 {
 	for (struct tes_extent *e = t->object->extents; e; e = e->next)
@@ -253,7 +260,8 @@ static bool is_elsewhere(const struct tes_object *o, uint8_t replica, bool live)
 	return false;
 }
 
-/* What it frees may be used again: not so when its mount is to go. */
+/* True: leases protect the replica, since its space may be used again; not so
+ * when its mount is to go. */
 static bool keeps_leases(const struct tes_extent *e)
 {
 	return tes_core_extent_mount(e)->status !=
@@ -271,7 +279,7 @@ static void release_source(struct tes_core *core, struct tes_task *t)
 		return;
 	}
 	if (!is_elsewhere(o, e->replica, false)) {
-		/* What was copied is lost: there are as many as before. */
+		/* The copy was lost: there are as many replicas as before. */
 		if (t->lost)
 			t->lost--;
 		tes_core_task_end(core, t, CODE_NO_SEGMENT);
@@ -346,7 +354,7 @@ void tes_core_tasks_choose(struct tes_core *core)
 	choose_tasks(core, LOOKS);
 }
 
-/* It waits since its attempt has ended with @code. */
+/* Retries the task, whose attempt has ended with @code, or ends it. */
 static void retry_or_end(struct tes_core *core, struct tes_task *t,
 			 int32_t code)
 {
@@ -362,8 +370,8 @@ static void retry_or_end(struct tes_core *core, struct tes_task *t,
 	tes_core_task_end(core, t, code);
 }
 
-/* The attempt has failed; @quiet: nothing of it can arrive any more. Without
- * memory for fences it is tried again in ticks. */
+/* Ends an attempt; @quiet: no byte of it can arrive any more. Without memory
+ * for fences it is ended in a tick. */
 static void fail_attempt(struct tes_core *core, struct tes_task *t,
 			 int32_t code, bool quiet)
 {
@@ -381,7 +389,7 @@ static void fail_attempt(struct tes_core *core, struct tes_task *t,
 	retry_or_end(core, t, code);
 }
 
-/* What was found broken, or could not be given up for want of memory. */
+/* Ends attempts that are broken, or had no memory to end before. */
 static void settle_broken(struct tes_core *core, unsigned int *budget)
 {
 	size_t n = core->tasks.n_processing;
@@ -528,16 +536,7 @@ void tes_core_tasks_flush(struct tes_core *core, struct tes_actions *out)
 	}
 }
 
-/*
- * copied.c - tasks at work: what comes of a copy
- *
- * When the executor is done and its checksums are the object's, the extents of
- * the copy join the object as a replica; else its extents are fenced and the task
- * waits again, or ends.
- *
- * A moved replica is buried when the readers that may be at it have had a lease's
- * time, and never while it is the only one that is there.
- */
+/* ---- an attempt ends ---- */
 
 /* ---- the end of a move ---- */
 
@@ -597,7 +596,7 @@ static int32_t check_copy(const struct tes_task *t, const struct tes_event *ev)
 	return CODE_OK;
 }
 
-/* The copy is one more replica. */
+/* Makes the copy one more replica of its object. */
 static void join_copy(struct tes_step *step, struct tes_task *t)
 {
 	struct tes_core *core = step->core;
@@ -621,7 +620,7 @@ static void join_copy(struct tes_step *step, struct tes_task *t)
 		tes_core_resync(core, tes_core_extent_mount(chain));
 }
 
-/* Without room for the announcement its owner is resynced. */
+/* Needs nothing: without room for the announcement its owner is resynced. */
 int tes_core_prepare_task_done(struct tes_step *step)
 {
 	(void)tes_core_commits_reserve(step, 1);

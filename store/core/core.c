@@ -28,12 +28,12 @@
 #include "store/core/task.h"
 #include "store/core/tenant.h"
 
-/* A step this long after the one before: this master was stalled itself; less
- * when suspect_ms is short. */
+/* Gap between steps that shows that this master was stalled itself; less when
+ * suspect_ms is short. */
 #define STALL_MS     1000
 #define STALL_MIN_MS 250
-/* A gap between two steps, whose ticks come every 100 ms, in which probes were
- * not looked at. */
+/* Gap between steps, whose ticks come every 100 ms, in which probes were not
+ * looked at. */
 #define GAP_MS           200
 #define STEP_OBJECTS     1024
 #define STEP_OBJECTS_MAX (1u << 20)
@@ -199,10 +199,8 @@ void tes_core_destroy(struct tes_core *core)
 	tei_free(core);
 }
 
-/*
- * A gap between steps that no healthy master has: half of the least patience,
- * but more than two ticks.
- */
+/* Gap between steps that no healthy master has: half of the least patience, but
+ * more than two ticks. */
 static uint64_t stall_ms(const struct tes_core *core)
 {
 	uint64_t half = core->config.suspect_ms / 2;
@@ -252,8 +250,8 @@ static int handle_tick(struct tes_step *step)
 }
 
 struct event_row {
-	/* Before the reply: refuses by step->code, and takes from the arena
-	 * what the handler needs. Or NULL. */
+	/* Runs before the reply: refuses by step->code, and takes from the
+	 * arena what the handler needs. Or NULL. */
 	int (*prepare)(struct tes_step *step);
 	int (*handle)(struct tes_step *step);
 	unsigned int flags; /* enum tes_step_flags */
@@ -274,7 +272,7 @@ static const struct event_row rows[] = {
 	[TES_EVENT_LEAVE] = {NULL, tes_core_on_leave, TES_STEP_NOTE},
 	[TES_EVENT_REPORT] = {NULL, tes_core_on_report, NOTE},
 	[TES_EVENT_PROBED] = {NULL, tes_core_on_probed, NOTE},
-	/* Their memory. */
+	/* Memory that clients lend. */
 	[TES_EVENT_MOUNT] = {NULL, tes_core_on_mount, REQUEST},
 	[TES_EVENT_UNMOUNT] = {NULL, tes_core_on_unmount, REQUEST},
 	[TES_EVENT_OFFER] = {NULL, tes_core_on_offer,

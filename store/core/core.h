@@ -32,9 +32,9 @@
  *   Its copy is BUILDING, with the executor for writer, and so fenced, dropped
  *   and lost as one; in no table until it joins its object as a replica.
  *
- *   drain: CREATED --> PLANNING --all counted--> RUNNING --all moved--> SUCCEEDED
- *   or, when all that is left was given up, FAILED; or CANCELED. Its segments
- *   are DRAINING and get nothing new; then DRAINED, or OK again.
+ *   drain: CREATED --> PLANNING --all counted--> RUNNING --all moved-->
+ *   SUCCEEDED, or, when all that is left was given up, FAILED; or CANCELED. Its
+ *   segments are DRAINING and get nothing new; then DRAINED, or OK again.
  *
  *   session: LIVE --closed, heartbeat missed--> SUSPECT --ttl--> GONE
  *            LIVE --reported silent, and a probe not answered--> SUSPECT
@@ -233,8 +233,8 @@ int32_t tes_core_key_query(const struct tes_core *core, const char *tenant,
 
 /*
  * Call @fn for @tenant's keys of the next @n_buckets buckets of the table, each
- * of which holds about three; resumable: *@cursor starts at 0, steps may come in
- * between. A key that is there all the time is shown, more than once only if
+ * of which holds about three; resumable: *@cursor starts at 0, steps may come
+ * in between. A key that is there all the time is shown, more than once only if
  * the table shrinks meanwhile. Returns false when that was all.
  */
 bool tes_core_keys(const struct tes_core *core, const char *tenant,

@@ -34,7 +34,7 @@
 #define AT_A_TIME         4u
 #define LEAVING_AT_A_TIME 16u
 
-/* Between two walks when one was in vain, of a job and of who leaves. */
+/* Pauses between two walks when one was in vain. */
 #define JOB_PAUSE_MS     500u
 #define LEAVING_PAUSE_MS 50u
 /* Extents that are looked at when a task is over. */
@@ -85,7 +85,7 @@ static struct tes_drain *job_of(const struct tes_core *core, const uint8_t *id)
 	return d && !d->leaving ? d : NULL;
 }
 
-/* One of its mounts; NULL: it is gone, or not its any more. */
+/* Finds one of the drain's mounts; NULL: it is gone, or another drain's. */
 static struct tes_mount *source_at(const struct tes_core *core,
 				   const struct tes_drain *d, size_t i)
 {
@@ -180,7 +180,7 @@ static void release_mounts(struct tes_core *core, const struct tes_drain *d)
 	tes_core_forget_no_room(core);
 }
 
-/* Its tasks that no executor has yet. */
+/* Ends the drain's tasks that no executor has yet. */
 static void drop_waiting(struct tes_core *core, const struct tes_drain *d)
 {
 	uint64_t number = d->number;
@@ -201,7 +201,7 @@ static void count_ended(struct tes_core *core, uint8_t state)
 	core->figures.drains_canceled_total += state == TES_DRAIN_CANCELED;
 }
 
-/* It is over; its mounts are OK again, or empty, or about to go. */
+/* Ends @d; its mounts are OK again, or empty, or about to go. */
 static void end_drain(struct tes_core *core, struct tes_drain *d, uint8_t state,
 		      int32_t code)
 {
@@ -303,7 +303,7 @@ static struct tes_drain *create_drain(struct tes_core *core,
 	return d;
 }
 
-/* What differs between a job and one who leaves is the caller's to set. */
+/* Begins a drain; the caller sets what jobs and leaving owners do not share. */
 static int32_t begin_drain(struct tes_core *core, const struct drain_scope *w,
 			   enum tes_core_segment_status status,
 			   struct tes_drain **out)
@@ -524,7 +524,8 @@ struct target_choice {
 	double rank;            /* its; the least wins */
 };
 
-/* The least used one; one on a machine with another replica only if it must. */
+/* Prefers the least used mount; one on a machine with another replica only if
+ * no other has room. */
 static void consider_target(struct target_choice *c, const struct tes_object *o,
 			    const struct tes_mount *source, struct tes_mount *m)
 {
@@ -559,7 +560,7 @@ static struct tes_mount *target_for(struct tes_core *core,
 	return c.best;
 }
 
-/* Something could be moved to somewhere. */
+/* True: something could be moved somewhere. */
 static bool has_target(const struct tes_core *core)
 {
 	for (size_t i = 0; i < core->n_mounts; i++)
@@ -575,7 +576,7 @@ static void note_failure(struct tes_drain *d, struct tes_extent *e,
 {
 	d->pass.hurt = true;
 	d->code = code;
-	/* Who leaves does not wait for room. */
+	/* A leaving owner does not wait for room. */
 	if (d->leaving && code == CODE_FULL)
 		e->tries = TES_DRAIN_TRIES;
 	else if (e->tries < TES_DRAIN_TRIES)
@@ -736,7 +737,7 @@ static bool has_ended(const struct tes_drain *d)
 	return d->state > TES_DRAIN_RUNNING;
 }
 
-/* It could go on at once. */
+/* True: the drain could go on at once. */
 static bool may_advance(const struct tes_core *core, const struct tes_drain *d)
 {
 	if (has_ended(d))
@@ -775,7 +776,7 @@ static void advance_drain(struct tes_core *core, struct tes_drain *d,
 
 /* ---- a task has copied, or has ended ---- */
 
-/* The extent with which the replica of @o on that source begins; or NULL. */
+/* Finds the first extent of the replica of @o on that source; or NULL. */
 static struct tes_extent *replica_on_source(const struct tes_core *core,
 					    const struct tes_drain *d,
 					    const struct tes_object *o,

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * drain.h - mounts that are to be emptied: jobs, and owners that leave
+ * drain.h - mounts are emptied: jobs of operators, and owners that leave
  *
- * What lies on the mounts of a drain is moved to others by tasks, a few at a
- * time. It is found by walks over the mounts' extents, in ticks and when a task
- * is over:
+ * Tasks move the replicas on the mounts of a drain to others, a few at a time.
+ * They are found by walks over the mounts' extents, in ticks and when a task is
+ * over:
  *
  *   CREATED --tick--> PLANNING --all counted--> RUNNING --nothing left-->
- *   SUCCEEDED; or only what was given up --> FAILED; CANCELED by its user
+ *   SUCCEEDED; or only replicas that were given up --> FAILED; CANCELED by its
+ *   user
  *
- * What cannot be moved now is blocked, and looked at again by the next walk. When
- * for a lease's time there was nothing else to move, leases block nothing more
- * for one walk: what is read all the time has always one. A drain ends without
- * waiting for the copies that are under way: each ends as a task does, and
- * counts.
+ * A replica that cannot be moved now is blocked, and the next walk looks again.
+ * When for a lease's time there was nothing else to move, leases block nothing
+ * more for one walk: an object that is read all the time has always one. A
+ * drain ends without waiting for the copies that are under way: each ends as a
+ * task does, and counts.
  *
- * Of an owner that leaves (`leaving`) everything is moved that can be: the mount
- * goes, and with it what is still there, whatever its lease or pin.
+ * When an owner leaves (`leaving`), leases and pins block nothing: its mount
+ * goes, with every replica that is still there.
  */
 #ifndef STORE_CORE_DRAIN_H
 #define STORE_CORE_DRAIN_H

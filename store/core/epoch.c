@@ -52,7 +52,7 @@ int tes_core_epochs_init(struct tes_core *core)
 	return 0;
 }
 
-/* From now on nothing comes back that is not here yet. */
+/* Ends the time in which values come back that are not here yet. */
 static void close_tombstones(struct tes_core *core)
 {
 	for (size_t i = 0; i < TES_TOMBSTONE_PARTS; i++) {
@@ -132,7 +132,7 @@ static uint64_t get_be64(const uint8_t *from)
 	return x;
 }
 
-/* The number that our life began with: it may get others while tasks go on. */
+/* Number that our life began with: it may get others while tasks go on. */
 static uint64_t first_epoch(const struct tes_core *core)
 {
 	return core->epochs[1].number;
@@ -153,7 +153,7 @@ bool tes_core_id_number(const struct tes_core *core, const uint8_t *id,
 
 /* ---- keys that do not come back ---- */
 
-/* Where @hash is, or would be; there is room. */
+/* Finds the place of @hash, or where it would be; there is room. */
 static uint64_t *place_of_hash(const struct tes_tombstone_part *part,
 			       uint64_t hash)
 {

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.h - what the core is told: requests, ticks, changes of links */
+/*
+ * event.h - events, which go into the core, and actions, which come out
+ *
+ * Events are requests, ticks, and changes of connections. Replies point to
+ * struct tes_core_task and struct tes_core_drain, the answers to queries.
+ */
 #ifndef STORE_CORE_EVENT_H
 #define STORE_CORE_EVENT_H
 
@@ -58,7 +63,7 @@ enum tes_event_type {
 	/* Sent by an owner that is about to leave: the reply comes when its
 	 * segments are as empty as they can be, or the time is over. */
 	TES_EVENT_DRAIN_LEAVE,
-	TES_EVENT_OFFER, /* objects of an owner from earlier lives; n may be 0 */
+	TES_EVENT_OFFER,  /* an owner's objects of earlier lives; n may be 0 */
 	TES_EVENT_REPORT, /* client reports that an owner does not answer */
 	TES_EVENT_PROBED, /* owner answers a probe */
 	/* Sent when the starts of @n keys have been answered, and there is time
@@ -135,9 +140,9 @@ struct tes_event {
 			const void *host; /* host[host_len], NULL: unknown */
 			size_t host_len;
 			uint64_t epoch; /* latest that it knows of; 0: none */
-			bool buries; /* is told of commits and burials, and confirms them */
-			bool probes;        /* answers probes */
-			bool executes;      /* tasks */
+			bool buries;   /* learns of commits, confirms burials */
+			bool probes;   /* answers probes */
+			bool executes; /* tasks */
 			const char *tenant; /* NULL or "": `default` */
 		} join;
 		struct {
@@ -237,11 +242,7 @@ struct tes_event {
 	} u;
 };
 
-/*
- * action.h - what the core answers, and what it tells others
- *
- * What can be asked about tasks and drains is here, too: replies point to it.
- */
+/* ---- actions: replies, and messages to sessions ---- */
 
 enum tes_task_state {
 	TES_TASK_PENDING,

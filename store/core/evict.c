@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * evict.c - which object goes when space is short
+ * evict.c - objects that may be evicted, and eviction when space is short
  *
- * The policy says which is worth least. Objects of suspect owners are parked
- * when their turn comes: evicting them would free nothing that can be used. They
- * come back in steps.
+ * The policy chooses the object that is worth least. Objects under a read lease
+ * are not in its queues but wait in order of their lease's end; so a pool full
+ * of leases is seen to be full at once. Softly pinned objects wait by their
+ * pin's end, protected ones and those with a task at work in no list. Objects
+ * of suspect owners are parked when their turn comes: evicting them would free
+ * nothing that can be used. All come back in steps.
  *
  * Nothing here takes longer than a few ms: ticks have a budget of objects, and
- * the starts of one batch share an effort; who needs more is asked again.
+ * the starts of one batch share an effort; a start that needs more is asked
+ * again.
  */
+/* ---- eviction ---- */
 #include "store/core/evict.h"
 
 #include <assert.h>
@@ -25,25 +30,17 @@
 #include "store/core/step.h"
 #include "store/core/tenant.h"
 
-/*
- * evictable.c - which objects may be evicted, and which not yet
- *
- * Objects under a read lease are not in the policy's queues but wait in order of
- * their lease's end; so a pool full of leases is seen to be full at once. Those
- * that are pinned wait by their pin's end, those that are sheltered or at work
- * in no list. They come back in steps.
- */
-
-/* Of an eviction, where looking at an object costs 1 (some 40 ns). */
+/* Cost of an eviction, where looking at an object costs 1 (some 40 ns). */
 #define EVICT_COST 8
-/* Of each extent but the first that goes with it. */
+/* Cost of each extent but the first that goes with it. */
 #define EXTENT_COST 3
 /* Members of a group that go with the one that was chosen. */
 #define GROUP_MAX 32
 #define FREED_MAX 8
-/* Of those that may be evicted again: how many a start takes in at once. */
+/* Objects that a start requeues at once, whose lease has ended or owner is
+ * back. */
 #define TAKE_IN 64
-/* Of those whose pin is over: how many a tick takes in. */
+/* Objects that a tick requeues, whose pin has ended. */
 #define END_PINS 64
 
 /* Softly pinned now. */
@@ -54,7 +51,7 @@ static bool is_pinned(const struct tes_core *core, const struct tes_object *o)
 	return x && x->pin_until_ms > core->now_ms;
 }
 
-/* What its extents take. */
+/* Counts the bytes of its extents. */
 static uint64_t room_of(const struct tes_object *o)
 {
 	uint64_t bytes = 0;
@@ -64,14 +61,14 @@ static uint64_t room_of(const struct tes_object *o)
 	return bytes;
 }
 
-/* Whose pin ends first; some object is pinned. */
+/* Finds the object whose pin ends first; there is one. */
 static struct tes_object *first_pinned(const struct tes_core *core)
 {
 	return TEI_CONTAINER(tei_heap_top(&core->pins), struct tes_extra, pin)
 		->object;
 }
 
-/* Out of whatever list its link is in; from none to the one where it belongs. */
+/* Takes @o out of whatever list its link is in. */
 static void take_out(struct tes_core *core, struct tes_object *o)
 {
 	struct tes_extra *x = tes_core_object_extra(o);
@@ -105,7 +102,7 @@ void tes_core_evictable(struct tes_core *core, struct tes_object *o)
 	tes_policy_add(tes_core_policy_of(core, o), &o->policy, room_of(o),
 		       o->node.hash);
 	take_out(core, o);
-	/* One that never goes is not counted as one that goes later. */
+	/* An object that never goes is not counted as one that goes later. */
 	if (is_pinned(core, o) && !(o->flags & TES_OBJECT_HARD)) {
 		tes_core_object_extra(o)->pinned = true;
 		core->figures.soft_pinned++;
@@ -178,7 +175,7 @@ void tes_core_unlease(struct tes_core *core, struct tes_object *o)
 	put_back(core, o);
 }
 
-/* The first of the leases is over. */
+/* True: the first of the leases is over. */
 static bool lease_ended(const struct tes_core *core)
 {
 	return !tei_list_empty(&core->leased) &&
@@ -194,7 +191,7 @@ static void end_leases(struct tes_core *core, unsigned int *budget)
 	}
 }
 
-/* Those whose owner is back, and those whose lease is over. */
+/* Requeues objects whose owner is back, and those whose lease is over. */
 static void take_in(struct tes_core *core, unsigned int *budget)
 {
 	for (; *budget && !tei_list_empty(&core->back); --*budget)
@@ -202,7 +199,7 @@ static void take_in(struct tes_core *core, unsigned int *budget)
 	end_leases(core, budget);
 }
 
-/* At most @n whose pin is over are as others again; how many. */
+/* Requeues at most @n objects whose pin is over; returns how many. */
 static unsigned int end_pins(struct tes_core *core, unsigned int n)
 {
 	unsigned int i = 0;
@@ -217,7 +214,7 @@ static unsigned int end_pins(struct tes_core *core, unsigned int n)
 	return i;
 }
 
-/* For whom to evict, and mounts on which that has freed something. */
+/* Purpose of evictions, and the mounts on which they have freed something. */
 struct freed {
 	uint64_t need;         /* bytes in a row; 0: any are welcome */
 	struct tes_tenant *of; /* of its objects only; NULL: of all */
@@ -261,7 +258,8 @@ static void evict_one(struct tes_core *core, struct tes_object *o,
 	core->figures.evicted_bytes_total += room_of(o);
 	tes_policy_evicted(tes_core_policy_of(core, o), &o->policy,
 			   o->node.hash);
-	/* Without a checksum readers could not tell what took its place. */
+	/* Without a checksum readers could not notice the bytes of the next
+	 * object. */
 	if ((o->flags & TES_OBJECT_NO_CRC) && tes_core_may_bury(o) &&
 	    tes_core_bury_reserve(core, o, NULL) == 0) {
 		f->later += room_of(o);
@@ -273,7 +271,7 @@ static void evict_one(struct tes_core *core, struct tes_object *o,
 	tes_core_object_drop(core, o);
 }
 
-/* Of a group: whether it may go with another member. */
+/* True: @o may go with another member of its group. */
 static bool may_follow(const struct tes_core *core, const struct tes_object *o)
 {
 	return o->state == TES_OBJECT_READY &&
@@ -282,7 +280,7 @@ static bool may_follow(const struct tes_core *core, const struct tes_object *o)
 	       !is_pinned(core, o) && tes_core_object_live(o);
 }
 
-/* One object, and some of its group. */
+/* Evicts one object, and some of its group. */
 static void evict_with_group(struct tes_core *core, struct tes_object *o,
 			     struct freed *f)
 {
@@ -306,7 +304,8 @@ static void evict_with_group(struct tes_core *core, struct tes_object *o,
 		evict_one(core, x->object, f);
 }
 
-/* Beside its mount; any owner may bring back one that has several. */
+/* Puts @o aside with its mount; with the core when it lies on several, as any
+ * owner may bring it back. */
 static void park_object(struct tes_core *core, struct tes_object *o)
 {
 	const struct tes_extent *e = o->extents;
@@ -352,8 +351,8 @@ static void prefetch_next(struct tes_core *core, struct tes_object *o)
 	}
 }
 
-/* Whether without @o there could be room for what is needed: it is not only on
- * mounts that could not hold it if they were empty. */
+/* True: without @o there could be room, as some mount of it could hold the new
+ * object if it were empty. */
 static bool may_help(const struct freed *f, const struct tes_object *o)
 {
 	for (const struct tes_extent *e = o->extents; e; e = e->next) {
@@ -365,10 +364,8 @@ static bool may_help(const struct freed *f, const struct tes_object *o)
 	return false;
 }
 
-/*
- * Where those set aside were. When the effort is out the next start is to see
- * others first, so they come back in steps.
- */
+/* Puts the objects set aside back where they were. When the effort is out the
+ * next start is to see others first, so they come back in steps. */
 static void restore_aside(struct tes_core *core, struct freed *f)
 {
 	if (!core->effort) {
@@ -386,7 +383,7 @@ static void restore_aside(struct tes_core *core, struct freed *f)
 	}
 }
 
-/* Whose objects go now; NULL: nothing is left. */
+/* Chooses the tenant whose objects go now; NULL: nothing is left. */
 static struct tes_tenant *choose_payer(struct tes_core *core,
 				       const struct freed *f)
 {
@@ -417,8 +414,8 @@ static bool evict_victim(struct tes_core *core, struct tes_tenant *t,
 	return true;
 }
 
-/* When nothing else is left: one that is pinned softly, whose pin ends first.
- * False: nothing was freed. */
+/* Evicts, when nothing else is left, the softly pinned object whose pin ends
+ * first. False: nothing was freed. */
 static bool evict_pinned(struct tes_core *core, struct freed *f)
 {
 	struct tes_object *o = first_pinned(core);
@@ -521,7 +518,7 @@ int32_t tes_core_afford(struct tes_core *core, struct tes_tenant *t,
 	struct freed f = {.of = t};
 	uint64_t had;
 
-	/* Without a pool it is not the quota that is in the way. */
+	/* Without a pool the refusal is not the quota's. */
 	if (tes_core_tenant_has_room(t, bytes) || !core->pool_bytes)
 		return CODE_OK;
 	tei_list_init(&f.aside);
@@ -603,8 +600,9 @@ void tes_core_evict_tick(struct tes_core *core, unsigned int *budget)
 }
 
 /*
- * Between the watermarks the pool gets emptier only when more goes than comes:
- * twice as much, so that it is not at its end in the midst of many starts.
+ * Evicts twice as much as was put: between the watermarks the pool gets emptier
+ * only when more goes than comes, and it must not be full in the midst of many
+ * starts.
  */
 int tes_core_on_make_room(struct tes_step *step)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evictable.h - which objects may be evicted, and which not yet */
+/* evict.h - objects that may be evicted, and eviction when space is short */
 #ifndef STORE_CORE_EVICT_H
 #define STORE_CORE_EVICT_H
 

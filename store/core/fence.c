@@ -6,8 +6,9 @@
  * space is used again the owner of that space ends the writer's access and
  * confirms. An owner that does not confirm in time is dropped with what it
  * mounted: its space is never used again. An owner that reports in time that
- * the writer may still write, since it was stopped in the middle of a copy, gets
- * all the time it needs: that space is set aside, and nothing else is lost.
+ * the writer may still write, since it was stopped in the middle of a copy,
+ * gets all the time it needs: that space is set aside, and nothing else is
+ * lost.
  *
  * Burials. Readers remember addresses for a while, and owners keep a directory
  * from which a restarted master learns what there is. So before it is answered
@@ -15,12 +16,12 @@
  * extents and forget it. A burial is a fence without a writer: it is numbered,
  * sent to the owner's heartbeat connection, sent again when that was lost, and
  * its space is free when it is confirmed. Owners that are not live delay no
- * reply; they confirm before anything else when they are back. A live owner that
- * never confirms is dropped in the end.
+ * reply; they confirm before anything else when they are back. A live owner
+ * that never confirms is dropped in the end.
  *
- * Notices. An evicted object is valid as long as its bytes are there: its owners
- * learn of the eviction, but nobody waits. They must not touch the bytes, whose
- * space may be in use again.
+ * Notices. An evicted object is valid as long as its bytes are there: its
+ * owners learn of the eviction, but nobody waits. They must not touch the
+ * bytes, whose space may be in use again.
  */
 
 #include "store/core/fence.h"
@@ -39,7 +40,7 @@
 #include "store/core/state.h"
 #include "store/core/step.h"
 
-/* Of one burial, so that its message fits a frame. */
+/* Limit of one burial, so that its message fits a frame. */
 #define GRAVES_MAX 65536u
 
 /* ---- fences ---- */
@@ -49,14 +50,14 @@ static struct tes_fence *fence_at(struct tei_list *link)
 	return tei_list_entry(link, struct tes_fence, link);
 }
 
-/* Those of its kind, oldest first. */
+/* List of fences of its kind, oldest first. */
 static struct tei_list *ages_of(struct tes_core *core,
 				const struct tes_fence *f)
 {
 	return f->burial ? &core->burials : &core->fences;
 }
 
-/* A new one, to be sent to @owner. NULL: no memory. */
+/* Creates a fence or burial that is to be sent to @owner. NULL: no memory. */
 static struct tes_fence *create_fence(struct tes_core *core,
 				      struct tes_session *owner, bool burial)
 {
@@ -78,7 +79,8 @@ static struct tes_fence *create_fence(struct tes_core *core,
 	return f;
 }
 
-/* One fence covers all extents that are given up in the same step. */
+/* Finds the fence that covers all extents given up in this step, or creates it.
+ * */
 static struct tes_fence *fence_for(struct tes_core *core,
 				   struct tes_session *owner,
 				   const uint8_t *writer)
@@ -100,7 +102,7 @@ static struct tes_fence *fence_for(struct tes_core *core,
 	return f;
 }
 
-/* The fence is neither sent nor timed any more. */
+/* Ends sending and timing of @f. */
 static void stop_fence(struct tes_fence *f)
 {
 	tei_list_del(&f->age);
@@ -273,7 +275,7 @@ void tes_core_fences_resend(struct tes_core *core, struct tes_session *owner)
 	}
 }
 
-/* Whether nothing waits for @f any more: its space was unmounted meanwhile. */
+/* True: nothing waits for @f any more, its space was unmounted meanwhile. */
 static bool is_moot(struct tes_fence *f)
 {
 	tei_list_for_each_safe (link, next, &f->extents) {
@@ -295,7 +297,7 @@ bool tes_core_discard_due(const struct tes_core *core,
 	       o->started_ms + core->config.put_discard_ms <= core->now_ms;
 }
 
-/* Nobody will write to it or read it: the owner or the writer is no more. */
+/* True: nobody will write or read there, as the owner or the writer is gone. */
 static bool needs_no_fence(const struct tes_mount *m,
 			   const struct tes_session *writer)
 {
@@ -375,7 +377,8 @@ static struct tes_fence *burial_new(struct tes_core *core,
 	return f;
 }
 
-/* Of this step and for the same reply; NULL: no memory. */
+/* Finds the burial of this step for the same reply, or creates it; NULL: no
+ * memory. */
 static struct tes_fence *burial_for(struct tes_core *core,
 				    struct tes_session *owner,
 				    struct tes_waiter *waiter)
@@ -396,7 +399,8 @@ static struct tes_fence *burial_for(struct tes_core *core,
 	return burial_new(core, owner, waiter);
 }
 
-/* Who is gone, or is never told of anything, cannot bring it back. */
+/* True: the owner is gone, or never learns of objects: it cannot bring it back.
+ * */
 static bool needs_no_burial(const struct tes_mount *m)
 {
 	return m->dropping || m->owner->state == TES_SESSION_GONE ||
@@ -487,7 +491,7 @@ static void notice_mount(struct tes_core *core, struct tes_mount *m,
 {
 	struct tes_session *s = m->owner;
 
-	/* Who does not listen now is told all again. */
+	/* An owner that does not listen now is resynced. */
 	if (m->dropping || !s->buries || !s->beating)
 		return;
 	if (graves_reserve(core, &s->evicted, 1) < 0) {
@@ -504,7 +508,7 @@ void tes_core_notice(struct tes_core *core, const struct tes_object *o)
 	uint64_t gen_epoch = core->epochs[o->epoch].number;
 	const struct tes_extent *last = NULL;
 
-	/* One place tells all of a replica. */
+	/* The first extent stands for its replica. */
 	for (const struct tes_extent *e = o->extents; e; e = e->next) {
 		struct tes_mount *m = tes_core_extent_mount(e);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hot.c - dynamic replication: what is read much gets further replicas */
+/* hot.c - dynamic replication: hot objects get further replicas */
 #include "store/core/hot.h"
 
 #include <errno.h>
@@ -93,7 +93,7 @@ static void advance_window(struct tes_core *core)
 	h->window_end_ms = (window + 1) * core->config.hot_window_ms;
 }
 
-/* Up to now. */
+/* Brings the slot to the current window. */
 static void roll_slot(const struct tes_hot *h, struct tes_hot_slot *slot)
 {
 	if (slot->window == h->window)
@@ -120,7 +120,7 @@ static struct tes_hot_slot *find_slot(const struct tes_hot *h, uint64_t hash)
 	return NULL;
 }
 
-/* The one that was asked for least, for another object. */
+/* Takes the slot that was asked for least, for another object. */
 static struct tes_hot_slot *take_slot(const struct tes_hot *h, uint64_t hash)
 {
 	struct tes_hot_slot *set = set_of(h, hash), *least = set;
@@ -135,7 +135,7 @@ static struct tes_hot_slot *take_slot(const struct tes_hot *h, uint64_t hash)
 	return least;
 }
 
-/* How many replicas it has; @live: of those that could be read. */
+/* Counts replicas; @live: only those that could be read. */
 static uint32_t n_replicas(const struct tes_object *o, bool live)
 {
 	uint32_t mask = 0, n = 0;
@@ -203,7 +203,7 @@ static struct tes_object *find_hot_object(const struct tes_core *core,
 	return NULL;
 }
 
-/* Whether the pool would be fuller than it may be with @more bytes. */
+/* True: the pool would be fuller than it may be with @more bytes. */
 static bool would_be_full(const struct tes_core *core, uint64_t more)
 {
 	return (double)(core->figures.used_bytes + more) >
@@ -252,7 +252,7 @@ static bool is_still_hot(const struct tes_core *core,
 	return slot->count >= least || slot->last >= least;
 }
 
-/* The last replica of @o, which has others. */
+/* Gives the last replica of @o back, which has others. */
 static void drop_last(struct tes_core *core, struct tes_object *o)
 {
 	const struct tes_extent *last = o->extents;
@@ -267,7 +267,7 @@ static void drop_last(struct tes_core *core, struct tes_object *o)
 	core->figures.hot_given_back_total++;
 }
 
-/* Whether it need not be looked at any more. */
+/* True: the entry is done with. */
 static bool give_back_replica(struct tes_core *core,
 			      const struct tes_hot_made *made)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hot.h - dynamic replication: what is read much gets further replicas
+ * hot.h - dynamic replication: hot objects get further replicas
  *
  * Look-ups are counted per object in a table of fixed size, in windows of time.
  * An object that is looked up as often as the threshold says is proposed; when

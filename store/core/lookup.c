@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lookup.c - what readers ask: look-up, release, exist, size
+ * lookup.c - readers and operators look for objects
  *
  * A look-up grants a read lease: until it ends, or its readers have released
  * it, the object is neither removed nor evicted. A mere existence check
  * refuses remove for as long, but yields to eviction.
  *
  * A release is its session's, and ends no lease of another's, however often it
- * is said. Nor does a late one: readers are counted until they have released,
- * even if their lease has ended meanwhile; who has not for a whole lease more is
- * forgotten.
+ * is sent. Nor does a late one: readers are counted until they have released,
+ * even if their lease has ended meanwhile; a reader that has not released for a
+ * whole lease more is forgotten. Few objects are read by three sessions at
+ * once, and those will hardly be evicted soon, so their leases may end by time
+ * alone.
  */
 #include <string.h>
 
@@ -31,7 +33,7 @@ struct group {
 	struct tes_object *objects[TES_CORE_PREFETCH];
 };
 
-/* Object i of the event, which are asked for in order. */
+/* Finds object i of the event; called in order of i. */
 static struct tes_object *next_object(const struct tes_core *core,
 				      const struct tes_event *ev, size_t i,
 				      struct group *g)
@@ -42,13 +44,14 @@ static struct tes_object *next_object(const struct tes_core *core,
 	return tes_core_object_now(core, g->objects[i % TES_CORE_PREFETCH]);
 }
 
-/* Nobody is away: what is READY can be read, whatever its extents say. */
+/* True: no owner is away, so READY objects can be read without a look at their
+ * extents. */
 static bool all_live(const struct tes_core *core)
 {
 	return core->n_live_mounts == core->n_all_mounts;
 }
 
-/* For who asks whether objects can be read, and no more. */
+/* Batch for events that only ask whether objects can be read. */
 static struct group batch_of_heads(const struct tes_core *core,
 				   const struct tes_session *s)
 {
@@ -57,7 +60,7 @@ static struct group batch_of_heads(const struct tes_core *core,
 						      : TES_CORE_TOUCH_EXTENTS};
 }
 
-/* Whether readers may have it. */
+/* Returns CODE_OK when readers may have @o. */
 static int32_t check_readable(const struct tes_core *core,
 			      const struct tes_object *o)
 {
@@ -76,7 +79,7 @@ static uint16_t reader_number(const struct tes_session *s)
 	return (uint16_t)(1 + s->id % (TES_CORE_READERS_MANY - 1));
 }
 
-/* The place of @who, or a free one; NULL: all are others'. */
+/* Finds the place of @who, or a free one; NULL: all are others'. */
 static uint16_t *reader_place(struct tes_readers *readers, uint16_t who)
 {
 	uint16_t *free = NULL;
@@ -114,7 +117,7 @@ static void lease(struct tes_core *core, struct tes_object *o,
 {
 	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
 
-	/* Those before will not release any more. */
+	/* Readers before that time will not release any more. */
 	if (o->read_until_ms + core->config.lease_ttl_ms <= core->now_ms)
 		o->readers = (struct tes_readers){0};
 	add_reader(&o->readers, s);
@@ -159,7 +162,7 @@ int tes_core_on_lookup(struct tes_step *step)
 	return 0;
 }
 
-/* Whether that was the last one. */
+/* Removes one reader; returns whether it was the last. */
 static bool remove_reader(struct tes_readers *readers,
 			  const struct tes_session *s)
 {
@@ -169,7 +172,7 @@ static bool remove_reader(struct tes_readers *readers,
 	for (size_t i = 0; i < TES_CORE_READERS; i++) {
 		uint16_t *n = &readers->at[i].n;
 
-		/* More than can be counted end by time. */
+		/* Readers beyond what can be counted end by time. */
 		if (*n && *n < UINT16_MAX && readers->at[i].who == who) {
 			--*n;
 			taken = true;
@@ -238,16 +241,7 @@ int tes_core_on_size(struct tes_step *step)
 	return 0;
 }
 
-/*
- * readers.c - who reads an object: look-ups that have not been released
- *
- * Few objects are read by three sessions at once, and those that are will hardly
- * be evicted soon, so their leases may end by time alone.
- */
-
-/*
- * browse.c - what operators ask: which keys there are, and where
- */
+/* ---- operators look at keys: no lease, no use ---- */
 
 static size_t places_of(const struct tes_object *o,
 			struct tes_core_place *places, size_t room)
@@ -326,7 +320,7 @@ bool tes_core_keys(const struct tes_core *core, const char *tenant,
 		   void (*fn)(const struct tes_core_key *key, void *arg),
 		   void *arg)
 {
-	/* The walk is for readers and writers alike; this one only reads. */
+	/* The walk may write; this one only reads. */
 	struct tei_hash *table = &((struct tes_core *)(uintptr_t)core)->objects;
 	struct shown to = {core, tes_core_tenant_find(core, tenant), fn, arg};
 

@@ -113,7 +113,7 @@ static bool is_live_and_ok(const struct tes_mount *m)
 	return tes_core_mount_live(m) && m->status == TES_CORE_SEGMENT_OK;
 }
 
-/* An owner that is only silent may be back with its next heartbeat. */
+/* True: the owner is only silent, and may be back with its next heartbeat. */
 static bool is_to_come(const struct tes_mount *m)
 {
 	const struct tes_session *s = m->owner;
@@ -206,7 +206,7 @@ int tes_core_on_mount(struct tes_step *step)
 	return 0;
 }
 
-/* It is readable until then, or until an earlier end that it had. */
+/* Keeps @m readable until then, or until an earlier end that it had. */
 static void unmount_later(struct tes_core *core, struct tes_mount *m,
 			  uint64_t grace_ms)
 {
@@ -254,7 +254,8 @@ int tes_core_on_unmount(struct tes_step *step)
 	return 0;
 }
 
-/* The largest goes: once for all that go together, and not before it matters. */
+/* Finds the largest mount anew: once for all that go together, and not before
+ * it matters. */
 static void find_largest(struct tes_core *core)
 {
 	uint64_t largest = 0;
@@ -273,7 +274,7 @@ bool tes_core_mounts_fit(struct tes_core *core, uint64_t size)
 	return size <= core->largest_mount;
 }
 
-/* The place of the first mount whose serial is not below @serial. */
+/* Finds the place of the first mount whose serial is not below @serial. */
 static size_t place_of_mount(const struct tes_core *core, uint64_t serial)
 {
 	size_t from = 0, to = core->n_mounts;

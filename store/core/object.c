@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * object.c - the table of objects
+ * object.c - objects, their table and their groups
  *
  * One block an object, its key behind it. Blocks come from slabs by size, which
  * cost neither malloc's header nor its time. Keys come from outside, so the
- * table's hash is seeded.
+ * table's hash is seeded. Members of a group are evicted together.
  */
 #include "store/core/object.h"
 
@@ -33,7 +33,7 @@ static struct tes_object *object_of(struct tei_hash_node *n)
 	return TEI_CONTAINER(n, struct tes_object, node);
 }
 
-/* What an object is found by. */
+/* Key by which an object is found. */
 struct object_name {
 	const void *key;
 	size_t len;
@@ -110,7 +110,7 @@ struct tes_object *tes_core_predecessor_find(const struct tes_core *core,
 	return find_named(core, &name, false);
 }
 
-/* What tells whether it is the one: from its node to the end of its key. */
+/* Loads the part that shows whether it is the one: node to end of key. */
 static void prefetch_object(const struct tes_object *o, size_t key_len,
 			    enum tes_core_touch touch)
 {
@@ -120,7 +120,7 @@ static void prefetch_object(const struct tes_object *o, size_t key_len,
 	__builtin_prefetch(o->key + key_len - 1);
 }
 
-/* What each most likely is, and a NULL for what is not there. */
+/* Finds the most likely object of each key; NULL: there is none. */
 static void prefetch_keys(const struct tes_core *core, uint16_t tenant,
 			  const struct tes_core_key *keys, size_t n,
 			  enum tes_core_touch touch, uint64_t *hashes,
@@ -203,7 +203,7 @@ static size_t block_bytes(size_t key_len, bool with_extra)
 						: size;
 }
 
-/* The slab of blocks of @size; NULL: it has none and is malloc's. */
+/* Slab of blocks of @size; NULL: malloc provides them. */
 static struct tei_slab *slab_of(struct tes_core *core, size_t size)
 {
 	size_t i = (size - 1) / TES_CORE_BLOCK_STEP;
@@ -248,7 +248,7 @@ static size_t bytes_of(const struct tes_object *o)
 	return block_bytes(o->key_len, o->flags & TES_OBJECT_EXTRA);
 }
 
-/* What an object takes, its key left out. */
+/* Bytes of an object, its key left out. */
 static uint64_t heap_bytes_of(const struct tes_object *o)
 {
 	size_t step = TES_CORE_BLOCK_STEP;
@@ -298,7 +298,7 @@ static size_t group_bytes(const struct tes_group *g)
 	return sizeof(*g) + g->name_len;
 }
 
-/* Nothing when it is in none. The last one's leave is the group's end. */
+/* Leaves the group, if any. A group without members is freed. */
 static void leave_group(struct tes_core *core, struct tes_extra *x)
 {
 	struct tes_group *g = x->group;
@@ -330,7 +330,7 @@ void tes_core_object_free(struct tes_core *core, struct tes_object *o)
 	block_free(core, o, bytes_of(o));
 }
 
-/* Whoever of the two of a key is left stands alone. */
+/* Parts successor and predecessor: the one that is left stands alone. */
 static void separate_pair(struct tes_core *core, struct tes_object *o)
 {
 	struct tes_object *successor = tes_core_successor_find(core, o);
@@ -342,7 +342,7 @@ static void separate_pair(struct tes_core *core, struct tes_object *o)
 		predecessor->flags &= (uint16_t)~TES_OBJECT_SUCCEEDED;
 }
 
-/* Its chain without those that were lost, and nobody's. */
+/* Makes the chain nobody's, and frees the nodes of lost extents. */
 static struct tes_extent *strip_chain(struct tes_core *core,
 				      struct tes_object *o)
 {
@@ -394,9 +394,7 @@ void tes_core_object_drop(struct tes_core *core, struct tes_object *o)
 	tes_core_chain_free(core, tes_core_object_forget(core, o));
 }
 
-/*
- * group.c - objects that their writers want to be evicted together
- */
+/* ---- groups ---- */
 
 static struct tes_group *find_group(const struct tes_core *core,
 				    uint16_t tenant, const char *name,
@@ -447,7 +445,7 @@ int tes_core_group_join(struct tes_core *core, struct tes_extra *x,
 	return 0;
 }
 
-/* watch.c - those who watch learn what is there and what is no more */
+/* ---- the watch ---- */
 
 void tes_core_call_watch(const struct tes_core *core,
 			 const struct tes_object *o, enum tes_core_news news)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* object.h - objects, and the table of them */
+/* object.h - objects, their table and their groups */
 #ifndef STORE_CORE_OBJECT_H
 #define STORE_CORE_OBJECT_H
 
@@ -20,9 +20,9 @@ struct tes_extra;
 struct tes_session;
 
 /*
- * Look-ups that have not been released, by who made them: of two sessions, or of
- * more, who then are one and release nothing. A session is a number within 16
- * bits; two that have the same are one, too.
+ * Look-ups that have not been released, by who made them: of two sessions, or
+ * of more, who then are one and release nothing. A session is a number within
+ * 16 bits; two that have the same are one, too.
  */
 #define TES_CORE_READERS      2
 #define TES_CORE_READERS_MANY UINT16_MAX
@@ -132,8 +132,9 @@ struct tes_object *tes_core_predecessor_find(const struct tes_core *core,
 struct tes_object *tes_core_object_now(const struct tes_core *core,
 				       struct tes_object *o);
 /*
- * Hash up to TES_CORE_PREFETCH keys and start to load what finding them touches,
- * so that the cache misses of one group overlap. Returns min(n, group).
+ * Hash up to TES_CORE_PREFETCH keys and start to load what finding them
+ * touches, so that the cache misses of one group overlap. Returns min(n,
+ * group).
  */
 size_t tes_core_objects_prefetch(const struct tes_core *core, uint16_t tenant,
 				 const struct tes_core_key *keys, size_t n,

@@ -6,8 +6,8 @@
  * key the highest counts, {epoch, counter}; the same one at another owner is
  * another replica. A put that is under way yields to what was acknowledged
  * before. What was put in this life is known here better than to its owner: it
- * is newer than all that is offered, and what is not here any more was given up.
- * Nobody has looked at the bytes: space that was given to a put which never
+ * is newer than all that is offered, and what is not here any more was given
+ * up. Nobody has looked at the bytes: space that was given to a put which never
  * ended is still the older object's by the owner's directory.
  */
 #include <errno.h>
@@ -25,7 +25,7 @@
 #include "store/core/step.h"
 #include "store/core/tenant.h"
 
-/* One object of an offer. */
+/* Object of an offer. */
 struct offered {
 	const struct tes_core_key *key;
 	uint64_t hash, generation, size;
@@ -40,7 +40,7 @@ struct offered {
 	const uint32_t *crc;
 };
 
-/* Below 0: @o is older than what is offered; 0: the same. */
+/* Negative: @o is older than the offered object; 0: the same. */
 static int compare_age(const struct tes_core *core, const struct tes_object *o,
 		       const struct offered *it)
 {
@@ -58,7 +58,8 @@ static int compare_age(const struct tes_core *core, const struct tes_object *o,
 
 /* ---- its place ---- */
 
-/* As placement would have laid it out: all parts but the last are full. */
+/* True: it lies as placement would have laid it out, all parts but the last
+ * full. */
 static bool fits_mount(const struct tes_mount *m, const struct offered *it)
 {
 	uint64_t rest = it->size;
@@ -79,7 +80,7 @@ static bool fits_mount(const struct tes_mount *m, const struct offered *it)
 	return !rest;
 }
 
-/* Its extents, as a chain of @o; NULL: not all of them are free. */
+/* Takes its extents, as a chain of @o; NULL: not all of them are free. */
 static struct tes_extent *
 take_extents(struct tes_core *core, struct tes_mount *m, struct tes_object *o,
 	     const struct offered *it, uint8_t replica)
@@ -158,7 +159,7 @@ static int32_t displace_older(struct tes_core *core, const struct offered *it,
 	return CODE_OK;
 }
 
-/* How long it is pinned softly, from now. */
+/* Length of its soft pin from now. */
 static uint64_t pin_of(const struct tes_core *core, const struct offered *it)
 {
 	uint64_t most = core->config.soft_pin_ttl_max_ms;
@@ -220,7 +221,7 @@ static int32_t add_offered(struct tes_core *core, struct tes_mount *m,
 	return CODE_OK;
 }
 
-/* It is what is there. */
+/* Returns CODE_OK when the offered object is the one that is here. */
 static int32_t confirm_known(const struct tes_core *core,
 			     const struct tes_mount *m,
 			     const struct offered *it)
@@ -260,10 +261,8 @@ static int32_t offer_one(struct tes_core *core, struct tes_mount *m,
 		    : add_offered(core, m, it);
 }
 
-/*
- * Whose object @i is; NULL: there is no place for it. With tenants off nobody
- * may have what another tenant put: its owner buries it.
- */
+/* Finds the tenant of object @i; NULL: there is no place for it. With tenants
+ * off nobody may have what another tenant put: its owner buries it. */
 static struct tes_tenant *tenant_of_offer(struct tes_core *core,
 					  const struct tes_core_objects *c,
 					  size_t i)

@@ -23,7 +23,8 @@
 #define TICKS 16 /* of one capacity */
 #define AGES  TES_POLICY_AGES
 
-/* What was seen counts half as much when two capacities more were added. */
+/* Decay per tick: observations count half as much when two capacities more were
+ * added. */
 #define FADE 0.98
 /* Ghosts for each object that there is; what is added in AGES ticks is more. */
 #define GHOSTS 2
@@ -41,13 +42,12 @@
 #define CHUNK_BUCKETS 512u /* 64 KiB */
 #define FIRST_BUCKETS 8u
 
-/*
- * ghosts.c - what is remembered of keys that were evicted
+/* ---- ghosts: keys that were evicted ----
  *
  * Linear hashing over buckets of two cache lines: the table grows by a bucket
- * when it, or a bucket that is wanted, is too full, so no eviction costs more than two buckets, and memory
- * comes in chunks. The table never shrinks; each put sweeps one bucket of
- * ghosts that have become too old.
+ * when it, or the bucket that is needed, is too full, so no eviction costs more
+ * than two buckets, and memory comes in chunks. The table never shrinks; each
+ * put sweeps one bucket of ghosts that have become too old.
  */
 
 struct ghost {
@@ -178,7 +178,7 @@ static bool create_table(struct tes_ghosts *g)
 	return g->n_buckets;
 }
 
-/* A free place, or that of the oldest. */
+/* Finds a free place, or that of the oldest. */
 static struct ghost *place_in_bucket(struct tes_ghost_bucket *b, uint16_t now)
 {
 	struct ghost *oldest = &b->ghost[0];
@@ -322,9 +322,9 @@ static void extend_stretch(struct stretch *s, const struct stretch *by)
 }
 
 /*
- * From the last age down: a stretch of ages takes in the one that follows it
- * as long as that has the better ratio. What remains is the best ratio of all
- * stretches that begin at an age, at a constant cost each.
+ * Appraises from the last age down: a stretch of ages takes in the one that
+ * follows it as long as that has the better ratio. Left is the best ratio of
+ * all stretches that begin at an age, at a constant cost each.
  */
 static void appraise_queue(struct tes_policy_past *past, unsigned int queue,
 			   double weight)
@@ -455,7 +455,7 @@ static struct tes_policy_node *node_at(struct tei_list *link)
 	return tei_list_entry(link, struct tes_policy_node, link);
 }
 
-/* One that was held for long is older than the oldest there. */
+/* A node that was held for long is older than the oldest in the queue. */
 void tes_policy_release(struct tes_policy *p, struct tes_policy_node *node)
 {
 	struct tei_list *queue = &p->queues[queue_of(node)];
@@ -474,7 +474,7 @@ void tes_policy_restore(struct tes_policy *p, struct tes_policy_node *node)
 	tei_list_add_head(&p->queues[queue_of(node)], &node->link);
 }
 
-/* Its age goes on to be counted: as a ghost it may be used yet. */
+/* The age of @node goes on to be counted: as a ghost it may be used yet. */
 void tes_policy_evicted(struct tes_policy *p, struct tes_policy_node *node,
 			uint64_t hash)
 {
@@ -496,7 +496,7 @@ void tes_policy_removed(struct tes_policy *p, struct tes_policy_node *node)
 	p->n--;
 }
 
-/* Among those worth the same the one that was not used for longest. */
+/* Prefers, among nodes of the same worth, the one used longest ago. */
 struct tes_policy_node *tes_policy_victim(struct tes_policy *p)
 {
 	struct tes_policy_node *least = NULL;

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ghosts.h - what is remembered of keys that were evicted
+ * policy.h - the object that is worth least, which eviction takes first
  *
- * A hash of the key, when it was last asked for and how often: 8 bytes each,
- * in buckets of 16 of which three quarters are used, so about 11 bytes a ghost.
- * A ghost is a hint: one may be lost (memory is short, its bucket is full of
- * younger ones) or belong to another key with the same 32 bits.
+ * Objects are queued by how often they were asked for (once, 2-3, 4-7, 8 times
+ * and more), each queue in order of last use; the oldest of some queue is the
+ * victim. The queue is chosen by measurement: for each queue, the probability
+ * of a use of an object by the time since its last use. Ghosts of evicted
+ * objects extend the measurement beyond what there is room for.
  *
- * Times are ticks of the policy, 16 bits of them; a ghost older than
- * TES_GHOSTS_AGES ticks is none.
+ * Time is counted in bytes added, not in seconds: a tick is 1/16 of the
+ * capacity. So an idle pool forgets nothing, and nothing here depends on how
+ * large objects are or how fast they come.
+ *
+ * A node is in a queue of the policy, or held: out of the queues and its link
+ * is the caller's. Its statistics count either way.
  *
  * Threads: none of its own.
  */
@@ -23,6 +28,16 @@
 
 struct tes_ghost_bucket;
 
+/*
+ * Ghosts: hashes of keys that were evicted, when they were last asked for and
+ * how often: 8 bytes each, in buckets of 16 of which three quarters are used, so
+ * about 11 bytes a ghost.
+ * A ghost is a hint: one may be lost (memory is short, its bucket is full of
+ * younger ones) or belong to another key with the same 32 bits.
+ *
+ * Times are ticks of the policy, 16 bits of them; a ghost older than
+ * TES_GHOSTS_AGES ticks is none.
+ */
 #define TES_GHOSTS_AGES 64
 
 struct tes_ghosts {
@@ -45,27 +60,8 @@ void tes_ghosts_put(struct tes_ghosts *g, uint64_t hash, uint16_t tick,
 /* Forget @hash; false: it was not remembered. */
 bool tes_ghosts_take(struct tes_ghosts *g, uint64_t hash, uint16_t now,
 		     uint16_t *tick, uint8_t *touches);
-/* Start to load what put() and take() of @hash touch. */
+/* Bytes in use, for memory figures. */
 size_t tes_ghosts_bytes(const struct tes_ghosts *g);
-
-/*
- * policy.h - which object is worth least: what eviction takes first
- *
- * Objects are queued by how often they were asked for (once, 2-3, 4-7, 8 times
- * and more), each queue in order of last use; the oldest of some queue is the
- * victim. Of which one follows from what was measured: for each queue, how
- * probable a use of an object is that was last used so and so long ago. Ghosts
- * of evicted objects keep that known beyond what there is room for.
- *
- * Time is counted in bytes added, not in seconds: a tick is 1/16 of the
- * capacity. So an idle pool forgets nothing, and nothing here depends on how
- * large objects are or how fast they come.
- *
- * A node is in a queue of the policy, or held: out of the queues and its link
- * is the caller's. Both hold what is known of it.
- *
- * Threads: none of its own.
- */
 
 #define TES_POLICY_UNIT    64u
 #define TES_POLICY_QUEUES  4

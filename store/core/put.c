@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * start.c - reservations: a put or an upsert begins
+ * put.c - reservations: a put or an upsert begins, ends, is revoked
+ *
+ * A start claims its key, gets an object, room for its replicas, and a place in
+ * the reply. An end makes the object READY with the replicas that were written,
+ * in the place of what it succeeds; a revoked one is forgotten. Replicas whose
+ * writer may still write are fenced.
  */
 #include <assert.h>
 #include <errno.h>
@@ -22,7 +27,7 @@
 
 #define SOFT_PIN_TTL_MS 1800000u
 
-/* What a new object is to be like. */
+/* Attributes of a new object. */
 struct traits {
 	bool hard;
 	uint64_t pin_ms; /* from when it is READY */
@@ -33,7 +38,7 @@ struct traits {
 	uint32_t data_type;
 };
 
-/* The starts of one event. */
+/* Starts of one event. */
 struct tes_starts {
 	struct tes_placement placement;
 	struct tes_object **started; /* started[n]; NULL: not */
@@ -106,7 +111,8 @@ int tes_core_prepare_put_start(struct tes_step *step)
 
 /* ---- a key is claimed ---- */
 
-/* Whether an object of @size bytes could be, now or when owners are back. */
+/* True: an object of @size bytes could be placed, now or when owners are back.
+ * */
 static bool could_ever_fit(struct tes_core *core, uint64_t size)
 {
 	return !core->n_mounts ||
@@ -143,10 +149,8 @@ struct claim {
 	struct tes_object *loser; /* BUILDING: given up for it */
 };
 
-/*
- * Whether the BUILDING @o is given up for a new one, which can be done then
- * without memory.
- */
+/* Decides whether the BUILDING @o is given up for a new one, and makes sure
+ * that it can be without memory. */
 static int32_t preempt_put(struct tes_core *core, struct tes_object *o,
 			   const struct tes_session *s, bool upsert,
 			   struct claim *at)
@@ -162,10 +166,8 @@ static int32_t preempt_put(struct tes_core *core, struct tes_object *o,
 	return CODE_OK;
 }
 
-/*
- * Whether @o, READY and there, may get a successor. What it is for life that
- * one inherits, unless @o counts as absent.
- */
+/* Decides whether @o, READY and there, may get a successor. That inherits what
+ * an object has for life, unless @o counts as absent. */
 static int32_t claim_successor(struct tes_core *core, struct tes_object *o,
 			       const struct tes_session *s, bool upsert,
 			       struct traits *t, struct claim *at)
@@ -200,9 +202,10 @@ static int32_t claim_successor(struct tes_core *core, struct tes_object *o,
 }
 
 /*
- * Whether a new object may stand at @key; not CODE_OK: what to answer. What is
- * as good as gone goes; but a value whose owners are silent stays, since they
- * may come back, and nobody's put is given up before the new one has room.
+ * Decides whether a new object may stand at @key; not CODE_OK: the answer.
+ * Objects that are as good as gone go; but a value whose owners are silent
+ * stays, since they may come back, and nobody's put is given up before the new
+ * one has room.
  */
 static int32_t claim_key(struct tes_core *core, const struct tes_event *ev,
 			 const struct tes_core_key *key, uint64_t hash,
@@ -287,7 +290,7 @@ static struct tes_object *create_object(struct tes_core *core,
 	return o;
 }
 
-/* As many replicas as there is room for; false: none. */
+/* Places as many replicas as there is room for; false: none. */
 static bool place_replicas(struct tes_core *core,
 			   struct tes_placement *placement,
 			   struct tes_object *o, uint32_t n)
@@ -334,10 +337,8 @@ static void begin_put(struct tes_core *core, struct tes_object *o,
 	core->figures.building++;
 }
 
-/*
- * What is to be succeeded yields to no eviction that makes room for its
- * successor: a failed upsert would cost the old value.
- */
+/* Finds room for @o. The object that it succeeds yields to no eviction
+ * meanwhile: a failed upsert would cost the old value. */
 static int32_t reserve_space(struct tes_core *core,
 			     struct tes_placement *placement,
 			     struct tes_object *o, struct tes_object *old,
@@ -457,7 +458,7 @@ int tes_core_on_put_start(struct tes_step *step)
 
 /* ---- a put ends, or is revoked ---- */
 
-/* The object that an end with @generation means; NULL: no such key. */
+/* Finds the object that an end with @generation is about; NULL: no such key. */
 static struct tes_object *find_ended(const struct tes_core *core,
 				     uint16_t tenant,
 				     const struct tes_core_key *key,
@@ -476,7 +477,7 @@ static struct tes_object *find_ended(const struct tes_core *core,
 	return o;
 }
 
-/* Of an end that is not what the core waits for; 0: it was done before. */
+/* Checks an end: CODE_OK, also when it was done before, or the answer. */
 static int32_t check_end(const struct tes_session *s,
 			 const struct tes_object *o, uint64_t generation,
 			 bool written)
@@ -497,7 +498,7 @@ static size_t entries_of_key(const struct tes_event *ev, size_t i)
 	return ev->u.put_end.extents ? ev->u.put_end.extents[i] : 1;
 }
 
-/* The replicas of @o whose mount is there. */
+/* Mask of the replicas of @o whose mount is there. */
 static uint32_t replicas_there(const struct tes_object *o)
 {
 	uint32_t mask = 0;
@@ -529,7 +530,7 @@ static void start_pin(const struct tes_core *core, struct tes_object *o)
 		x->pin_until_ms = core->now_ms + x->pin_ms;
 }
 
-/* A value of @size bytes is stored. */
+/* Counts a value of @size bytes that was stored. */
 static void count_size(struct tes_core_figures *f, uint64_t size)
 {
 	unsigned int k = 0;
@@ -541,7 +542,7 @@ static void count_size(struct tes_core_figures *f, uint64_t size)
 	f->stored_bytes_total += size;
 }
 
-/* In the place of what it succeeds, if that is still there. */
+/* Makes @o READY, in the place of what it succeeds, if that is still there. */
 static void make_ready(struct tes_step *step, struct tes_object *o)
 {
 	struct tes_core *core = step->core;

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * remove.c - objects and replicas that users take out
+ * remove.c - objects and replicas that users remove
  *
  * An object of a suspect owner is removed too, so that it does not come back
- * when the owner does. Readers that are still at work notice by generation
- * and checksum that the bytes are no longer theirs; who asks an owner later
- * finds no header (bury.c).
+ * when the owner does. Readers that are still at work notice by generation and
+ * checksum that the bytes are no longer theirs; a reader that asks an owner
+ * later finds no header (fence.c, burials).
+ *
+ * A remove_all looks at the whole table in slices, one a tick, so that nobody
+ * waits for it; objects that are put meanwhile may stay or go. Its reply comes
+ * when the walk has ended and owners have buried what it took out.
  */
 #include "store/core/remove.h"
 
@@ -26,12 +30,12 @@
 #include "store/core/step.h"
 #include "store/core/tenant.h"
 
-/* More at a time is not worth the memory. */
+/* Walks at a time; more are not worth the memory. */
 #define WALKS_MAX 64
 
 #define REMOVE_COST 4 /* where looking at an object is 1 */
 
-/* The object at @key, which may be buried now: *out; or why not. */
+/* Finds the object at @key and reserves its burial; or returns why not. */
 static int32_t find_removable(struct tes_step *step,
 			      const struct tes_core_key *key, uint64_t hash,
 			      bool force, struct tes_object **out)
@@ -69,7 +73,7 @@ static int32_t remove_one(struct tes_step *step, const struct tes_core_key *key,
 
 	if (!code)
 		tes_core_bury(step->core, o, step->waiter);
-	/* What is not there an owner may yet bring. */
+	/* An owner may yet bring a key that is not here. */
 	if (!code || code == CODE_NOT_FOUND)
 		tes_core_tombstone(step->core, hash);
 	return code;
@@ -161,15 +165,9 @@ int tes_core_on_replica_clear(struct tes_step *step)
 	return 0;
 }
 
-/*
- * walk.c - removes that look at the whole table
- *
- * In slices, one a tick, so that nobody waits for them; what is put meanwhile
- * may stay or go. The reply comes when the walk is through and owners have
- * buried what it took out.
- */
+/* ---- remove_all: a walk over the whole table ---- */
 
-/* A remove_all under way. */
+/* Walk of a remove_all. */
 struct tes_walk {
 	struct tei_list link; /* core's walks */
 	tes_session_id session;
@@ -182,7 +180,7 @@ struct tes_walk {
 	void *arg;
 };
 
-/* One slice of a walk. */
+/* Slice of a walk. */
 struct walk_slice {
 	struct tes_core *core;
 	struct tes_walk *walk;
@@ -210,7 +208,7 @@ static void remove_if_meant(struct tei_hash_node *node, void *arg)
 	}
 }
 
-/* It has not seen all yet, and owners are not behind. */
+/* True: the walk has not seen all yet, and owners keep up with burials. */
 static bool may_advance(const struct tes_walk *w)
 {
 	return !w->done && w->waiter->graves < TES_CORE_WALK_GRAVES;
@@ -282,8 +280,8 @@ void tes_core_walks_flush(struct tes_core *core, struct tes_actions *out)
 	}
 }
 
-/* Whose objects it is about; NULL: there is no such tenant. An operator may
- * remove what is left of one that has no quota any more. */
+/* Finds the tenant whose objects are meant; NULL: there is no such tenant. An
+ * operator may remove what is left of one that has no quota any more. */
 static struct tes_tenant *tenant_of_walk(const struct tes_core *core,
 					 const struct tes_event *ev)
 {

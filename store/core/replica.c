@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * place.c - on which segment a replica goes
+ * replica.c - replicas: chains of extents, and the segments they are placed on
+ *
+ * A chain is in order of replicas and, in each, of offsets in the object. All
+ * extents of a replica but the last are full, so lengths need no room. While an
+ * object is BUILDING its chain keeps the place of extents whose mount has gone:
+ * its writer counts entries as they were given to it.
  *
  * Replicas of one object lie on distinct segments, and on distinct machines
  * where there are several. Segments that the writer prefers come first, then
  * those that the strategy names, then any. On one segment a single extent is
  * better than several; but rather several here than one beside a replica that
- * would go with the same machine.
+ * would be lost with the same machine.
  */
 #include "store/core/replica.h"
 
@@ -20,7 +25,7 @@
 #include "store/core/state.h"
 #include "store/core/tenant.h"
 
-/* Below this a replica is not split: headers and requests would cost more. */
+/* Replicas below this are not split: headers and requests would cost more. */
 #define PART_MIN 65536u
 /* Segments among which free_ratio_first chooses. */
 #define SAMPLES 6
@@ -137,8 +142,9 @@ static double used_ratio(const struct tes_mount *m)
 }
 
 /*
- * A segment that has just come is the emptiest of all for long. It gets at most
- * one and a half times its share, so that its machine is not flooded.
+ * True: @m should be passed over this time. A segment that has just come is the
+ * emptiest of all for long; it gets at most one and a half times its share, so
+ * that its machine is not flooded.
  */
 static bool would_flood(struct tes_core *core, const struct tes_mount *m)
 {
@@ -150,7 +156,7 @@ static bool would_flood(struct tes_core *core, const struct tes_mount *m)
 	       tei_chance(&core->random) % (2 * n) >= 3;
 }
 
-/* The emptiest of some; NULL: none of them will do. */
+/* Finds the emptiest of some; NULL: none of them will do. */
 static struct tes_mount *emptiest_of_some(const struct place_search *s)
 {
 	struct tes_core *core = s->core;
@@ -169,10 +175,8 @@ static struct tes_mount *emptiest_of_some(const struct place_search *s)
 	return best;
 }
 
-/*
- * Any, from one that @start says; @host: of this machine only, or NULL. False
- * with effort left: none of them.
- */
+/* Tries every mount from @start on; @host: of this machine only, or NULL. False
+ * with effort left: none of them has room. */
 static bool try_all_mounts(const struct place_search *s, size_t start,
 			   const uint64_t *host)
 {
@@ -191,7 +195,7 @@ static bool try_all_mounts(const struct place_search *s, size_t start,
 	return false;
 }
 
-/* Something has become free on @m. */
+/* Notes that something has become free on @m. */
 static void except_mount(struct tes_core *core, struct tes_mount *m)
 {
 	for (size_t k = 0; k < 2; k++) {
@@ -225,7 +229,8 @@ static bool try_excepted(const struct place_search *s, struct tes_no_room *t)
 	return false;
 }
 
-/* No mount had room for @s; those that it has replicas on were not asked. */
+/* Remembers that no mount had room for @s; those that it has replicas on were
+ * not tried. */
 static void remember_no_room(const struct place_search *s,
 			     struct tes_no_room *t)
 {
@@ -260,7 +265,7 @@ static bool try_by_strategy(const struct place_search *s)
 		if (best && try_mount(s, best))
 			return true;
 	}
-	/* Only spread, and the same every time. */
+	/* Randomness only spreads, and is the same every time. */
 	start = (size_t)(tei_chance(&core->random) % core->n_mounts);
 	if (core->config.strategy == TES_CORE_LOCAL_FIRST &&
 	    try_all_mounts(s, start, &s->placement->writer->host))
@@ -310,14 +315,7 @@ bool tes_core_place(struct tes_core *core, struct tes_placement *placement,
 	return search_mounts(&s);
 }
 
-/*
- * extent.c - chains of extents: where the replicas of an object lie
- *
- * A chain is in order of replicas and, in each, of offsets in the object. All
- * extents of a replica but the last are full, so lengths need no room. While
- * an object is BUILDING its chain keeps the place of extents whose mount has
- * gone: its writer counts entries as they were given to it.
- */
+/* ---- chains of extents ---- */
 
 struct tes_mount *tes_core_extent_mount(const struct tes_extent *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* extent.h - chains of extents: where the replicas of an object lie */
+/* replica.h - replicas: chains of extents, and their placement on segments */
 #ifndef STORE_CORE_REPLICA_H
 #define STORE_CORE_REPLICA_H
 

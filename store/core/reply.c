@@ -185,7 +185,7 @@ static bool grow_names(struct tes_step *step, size_t need)
 	return !bad;
 }
 
-/* From key @i on keys may have any number of entries. */
+/* Lets keys from key @i on have any number of entries. */
 static bool count_entries(struct tes_step *step, size_t i)
 {
 	struct tes_action *a = step->reply;
@@ -215,7 +215,7 @@ static bool count_entries(struct tes_step *step, size_t i)
 	return true;
 }
 
-/* The index of @s among the segments of the reply being made. */
+/* Index of @s among the segments of the reply. */
 static uint32_t segment_index(struct tes_step *step, struct tes_session *s)
 {
 	struct tes_core_segment_name *names = step->room.segments;
@@ -229,7 +229,7 @@ static uint32_t segment_index(struct tes_step *step, struct tes_session *s)
 	return s->named_as;
 }
 
-/* Whether @e belongs in the reply: readers get what they can reach. */
+/* True: @e belongs in the reply; readers get what they can reach. */
 static bool is_listed(const struct tes_action *a, const struct tes_extent *e)
 {
 	const struct tes_mount *m = tes_core_extent_mount(e);
@@ -256,7 +256,7 @@ static void put_entry(struct tes_step *step, size_t k,
 	a->u.reply.length[k] = length;
 }
 
-/* At most @n entries, whole replicas. */
+/* Writes at most @n entries, whole replicas. */
 static size_t put_entries(struct tes_step *step, const struct tes_object *o,
 			  size_t n)
 {
@@ -279,7 +279,7 @@ static size_t put_entries(struct tes_step *step, const struct tes_object *o,
 	return k - from;
 }
 
-/* How many entries @o gets: only one replica once there are many. */
+/* Counts the entries of @o: only one replica once there are many. */
 static size_t entries_of(const struct tes_action *a, const struct tes_object *o)
 {
 	const struct tes_extent *first = NULL;

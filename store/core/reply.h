@@ -24,8 +24,8 @@ struct tes_action *tes_core_action_add(struct tes_actions *out,
 				       tes_session_id session);
 /*
  * Appends the reply to the step's event: with its columns, zeroed, or only with
- * the step's code when that is not 0. -ENOMEM: the arena is full and nothing was
- * appended.
+ * the step's code when that is not 0. -ENOMEM: the arena is full and nothing
+ * was appended.
  */
 int tes_core_reply(struct tes_step *step);
 /*

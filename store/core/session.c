@@ -8,13 +8,13 @@
  * taken it over; a client that gave up on a stalled master is back by then.
  * Each list is in order of time, so expiring looks at its head only.
  *
- * Probes. A reader that gets no answer from an owner reports it. Nobody's report
- * makes an owner suspect, only its own silence: the core probes the owner on its
- * heartbeat connection, where data never waits, and an owner that does not
- * answer in time is suspect until its next sign of life. So reports cost a
- * healthy owner one message, however many there are. Time in which the master
- * itself did not look is not the owner's: after such a gap everybody who was
- * probed has the whole time once more.
+ * Probes. A reader that gets no answer from an owner reports it. Nobody's
+ * report makes an owner suspect, only its own silence: the core probes the
+ * owner on its heartbeat connection, where data never waits, and an owner that
+ * does not answer in time is suspect until its next sign of life. So reports
+ * cost a healthy owner one message, however many there are. Time in which the
+ * master itself did not look is not the owner's: after such a gap everybody who
+ * was probed has the whole time once more.
  *
  * Operators learn of owners that change their state: of the state at the end of
  * a step, not of what came and went within it.
@@ -94,7 +94,7 @@ static bool lends_memory(const struct tes_session *s)
 	return false;
 }
 
-/* Its state has changed: whoever lends memory is worth a word. */
+/* Notes that the state of @s, if it lends memory, has changed. */
 static void note_owner_state(struct tes_core *core, struct tes_session *s)
 {
 	if (!lends_memory(s) || !tei_list_empty(&s->changed))
@@ -102,7 +102,7 @@ static void note_owner_state(struct tes_core *core, struct tes_session *s)
 	tei_list_add_tail(&core->changed, &s->changed);
 }
 
-/* Whether its mounts count follows from the state alone. */
+/* Sets the state; it alone decides whether mounts count as usable. */
 static void set_state(struct tes_core *core, struct tes_session *s,
 		      enum tes_session_state state)
 {
@@ -136,7 +136,7 @@ static void move_to_list(struct tei_list *list, struct tes_session *s)
 	tei_list_add_tail(list, &s->age);
 }
 
-/* It has shown that it lives, or cannot be asked any more. */
+/* Ends a probe: the session has shown that it lives, or cannot be probed. */
 static void cancel_probe(struct tes_session *s)
 {
 	tei_list_del(&s->probing);
@@ -184,7 +184,7 @@ static size_t session_bytes(const struct tes_session *s)
 	return sizeof(*s) + strlen(s->engine) + 1;
 }
 
-/* Of whom it is not known where he is: on a machine of his own. */
+/* Number of the client's machine; an unknown one is the client's own. */
 static uint64_t host_of(const struct tes_core *core, const struct tes_event *ev)
 {
 	if (ev->u.join.host && ev->u.join.host_len)
@@ -243,7 +243,7 @@ static void leave_tenant(struct tes_core *core, struct tes_session *s)
 	core->idle_tenants = true;
 }
 
-/* The same process on a new connection: it keeps what it had. */
+/* Gives the same process on a new connection what it had. */
 static void take_over(struct tes_core *core, struct tes_session *s,
 		      tes_session_id id, struct tes_tenant *tenant,
 		      struct tes_actions *out)
@@ -270,7 +270,7 @@ int tes_core_on_join(struct tes_step *step)
 	struct tes_tenant *tenant;
 	struct tes_action *reply;
 
-	/* The reply, and the end of the connection before. */
+	/* Reserves the reply, and the end of the connection before. */
 	if (tes_core_actions_reserve(step->out, 2) < 0 ||
 	    tes_core_reply(step) < 0)
 		return -ENOMEM;
@@ -348,7 +348,7 @@ static struct tes_session *session_at(struct tei_list *link)
 	return tei_list_entry(link, struct tes_session, probing);
 }
 
-/* Whether it can be asked, and was not just now. */
+/* True: @s can be probed, and was not just now. */
 static bool may_probe(const struct tes_core *core, const struct tes_session *s)
 {
 	if (!s->probes || !s->beating || s->state != TES_SESSION_LIVE ||
@@ -440,7 +440,7 @@ void tes_core_session_end(struct tes_core *core, struct tes_session *s)
 	cancel_probe(s);
 	move_to_list(&core->gone, s);
 	tei_list_add_tail(&core->closes, &s->close);
-	/* The last first: so nothing behind it has to move up. */
+	/* Drops the last first: so nothing behind it has to move up. */
 	for (link = s->mounts.prev; link != &s->mounts; link = link->prev)
 		tes_core_mount_drop(
 			core, tei_list_entry(link, struct tes_mount, link));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.h - which clients are there */
+/* session.h - clients, and the segments that they mount */
 #ifndef STORE_CORE_SESSION_H
 #define STORE_CORE_SESSION_H
 

@@ -15,7 +15,8 @@
 
 /* Holes of its own bin that an allocation tries before it goes up. */
 #define OWN_BIN_TRIES 8
-/* And when nothing larger is left: better slow than evicting for nothing. */
+/* Holes tried when nothing larger is left: better slow than evicting for
+ * nothing. */
 #define LAST_TRIES 64
 
 #define SUB_BITS 4
@@ -66,7 +67,7 @@ static struct tes_extent *extent_of(struct tei_list *link)
 	return tei_list_entry(link, struct tes_extent, link);
 }
 
-/* A hole of at least @size among the first @tries of the bin of @size. */
+/* Finds a hole of at least @size among the first @tries of its bin. */
 static struct tes_extent *find_in_own(struct tes_space *s, uint64_t size,
 				      unsigned int tries)
 {
@@ -81,7 +82,7 @@ static struct tes_extent *find_in_own(struct tes_space *s, uint64_t size,
 	return NULL;
 }
 
-/* Any hole of a larger bin fits; take it from the smallest such bin. */
+/* Finds a hole in the smallest larger bin: any of them fits. */
 static struct tes_extent *find_above(struct tes_space *s, uint64_t size)
 {
 	struct bin b = bin_of(size);
@@ -188,7 +189,7 @@ static struct tes_extent *find_hole(struct tes_space *s, uint64_t size)
 	return e;
 }
 
-/* The first @size bytes of the hole @e. False: no node. */
+/* Takes the first @size bytes of the hole @e. False: no node. */
 static bool take_from(struct tes_space *s, struct tes_extent *e, uint64_t size,
 		      void *user)
 {
@@ -217,7 +218,7 @@ struct tes_extent *tes_space_take(struct tes_space *s, uint64_t size,
 	return e && take_from(s, e, size, user) ? e : NULL;
 }
 
-/* The first bin below @b that has a hole, largest first; false: none. */
+/* Moves @b to the first bin below it that has a hole; false: none. */
 static bool bin_below(const struct tes_space *s, struct bin *b)
 {
 	uint32_t subs = 0;
@@ -236,7 +237,8 @@ static bool bin_below(const struct tes_space *s, struct bin *b)
 	return true;
 }
 
-/* The largest holes that together have @size bytes besides their headers. */
+/* Finds the largest holes that together have @size bytes besides their headers.
+ * */
 static size_t find_parts(struct tes_space *s, uint64_t size, uint64_t header,
 			 uint64_t floor,
 			 struct tes_extent *out[TES_SPACE_PARTS])
@@ -279,7 +281,7 @@ size_t tes_space_take_parts(struct tes_space *s, uint64_t size, uint64_t header,
 		rest -= out[i]->size - header;
 	last = (header + rest + TES_SPACE_UNIT - 1) / TES_SPACE_UNIT *
 	       TES_SPACE_UNIT;
-	/* The only one that can fail goes first. */
+	/* Takes the last first, the only one that can fail. */
 	if (!take_from(s, out[n - 1], last, user))
 		return 0;
 	for (size_t i = 0; i + 1 < n; i++)
@@ -356,7 +358,7 @@ static struct tes_extent *extent_in_order(struct tei_list *order)
 	return tei_list_entry(order, struct tes_extent, order);
 }
 
-/* The extent that @offset is in, from the cursor; it is the cursor then. */
+/* Moves the cursor to the extent that @offset is in. */
 static struct tes_extent *seek_extent(struct tes_space *s, uint64_t offset)
 {
 	struct tei_list *at = s->at[TES_SPACE_RESYNC];

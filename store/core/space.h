@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * space.h - which bytes of one mounted segment are free
+ * space.h - allocator of one mounted segment
  *
  * A good-fit allocator after the two-level segregated fit idea: free extents
  * hang in bins by size, two levels of bitmaps find the first bin that has one,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * state.h - what the core remembers, shared by the files of store/core
+ * state.h - state of the core, shared by the files of store/core
  *
- * Who owns what: sessions own mounts (segments), mounts own their space and
+ * Ownership: sessions own mounts (segments), mounts own their space and
  * with it every extent. An object holds a chain of taken extents, by replica
  * and then by offset; all extents of a replica are of one mount, replicas of
  * one object are of distinct ones. A READY object has only replicas that are
  * all there. An extent whose object is gone but whose writer may still write
  * belongs to a fence.
  *
- * Of one key there may be two objects: what is there, and a BUILDING successor
+ * A key may have two objects: the one that is there, and a BUILDING successor
  * that takes its place at its end. find() passes over successors.
  *
  * An object's link is in exactly one list:
@@ -127,10 +127,9 @@ static inline bool tes_core_is_past(const struct tes_core *core, uint64_t since,
 }
 
 /*
- * budget.h - how much work is left to a step, so that none takes long
- *
- * In objects looked at, some 40 ns each. Ticks hand one from subject to
- * subject; core `effort` is that of an event's starts.
+ * Budgets bound the work of a step, in objects looked at, some 40 ns each.
+ * Ticks hand one from subject to subject; core `effort` is that of an event's
+ * starts.
  */
 
 /* Takes @cost from *@budget, all of it when @cost is more. */

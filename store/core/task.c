@@ -1,13 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * task.c - tasks: in which state they are, and how they end
- *
- * A task is in one list of struct tes_tasks, by its state, and in the table of
- * tasked objects as long as its object is there. When an object or a copy is
- * forgotten its task only changes its list; it ends in a tick or with an answer,
- * where whoever wanted it may be called. want.c makes them, copy.c and copied.c
- * do the work.
- */
 #include "store/core/task.h"
 
 #include <errno.h>
@@ -28,14 +19,24 @@
 #include "store/core/tenant.h"
 
 /*
- * want.c - tasks: how they come, and what clients ask about them
+ * task.c - tasks: requests, states, ends; repairs of lost replicas
+ *
+ * A task is in one list of struct tes_tasks, by its state, and in the table of
+ * tasked objects as long as its object is there. When an object or a copy is
+ * forgotten its task only changes its list; it ends in a tick or with an
+ * answer, where the part that requested it may be called. copy.c does the work.
+ *
+ * Replicas that were lost with their mount are made again by tasks, of which a
+ * bounded number waits at a time. Objects that find no place are marked; a walk
+ * over the table finds them when there is room again. An object that was put
+ * with fewer replicas than asked for, since space was short, stays as it is.
  */
 
 /* ---- the beginning ---- */
 
 #define NUMBER_BITS 48
 
-/* That wait; the walk looks for others below half of it. */
+/* Limit of waiting repairs; the walk looks for others below half of it. */
 #define WAITING_MAX 1024u
 
 struct plan {
@@ -52,7 +53,7 @@ static size_t name_bytes(const struct tes_task_place *p)
 	return p->name ? strlen(p->name) + 1 : 0;
 }
 
-/* A copy of @p, whose name is put at *@at. */
+/* Copies @p; its name is put at *@at. */
 static struct tes_task_place copy_place(const struct tes_task_place *p,
 					char **at)
 {
@@ -104,7 +105,7 @@ static bool yields_to(const struct tes_task *t, enum tes_task_kind to)
 	       (to == TES_TASK_USER || to == TES_TASK_DRAIN);
 }
 
-/* How many more may be added now. */
+/* Tasks that may be added now. */
 static size_t free_slots(const struct tes_core *core)
 {
 	const struct tes_tasks *all = &core->tasks;
@@ -136,7 +137,7 @@ static void attach_object(struct tes_core *core, struct tes_task *t,
 	tei_hash_insert(&core->tasks.by_object, &t->by_object, o->node.hash);
 }
 
-/* A new one, about @o: it waits. */
+/* Registers a new task about @o, which waits. */
 static void register_task(struct tes_core *core, struct tes_task *t,
 			  struct tes_object *o)
 {
@@ -195,7 +196,8 @@ int32_t tes_core_task_add(struct tes_core *core,
 
 /* ---- what clients ask ---- */
 
-/* Some mount is called @name, and has a replica of @o unless that is NULL. */
+/* True: some mount is called @name, and has a replica of @o unless that is
+ * NULL. */
 static bool is_mounted(const struct tes_core *core, const char *name,
 		       const struct tes_object *o)
 {
@@ -390,7 +392,7 @@ struct tes_task *tes_core_task_find(const struct tes_core *core,
 
 /* ---- states ---- */
 
-/* Out of its list. */
+/* Takes @t out of the list of its state. */
 static void leave_state(struct tes_core *core, struct tes_task *t)
 {
 	tei_list_del(&t->link);
@@ -464,7 +466,7 @@ void tes_core_task_inherit(struct tes_core *core, struct tes_object *old,
 		return;
 	detach_object(core, t);
 	attach_object(core, t, o);
-	/* It is not yet anywhere, and has lost nothing. */
+	/* The new object has no replica from it yet, and has lost nothing. */
 	t->next = 0;
 	t->tries = 0;
 	t->lost = t->failed = 0;
@@ -493,7 +495,7 @@ static void remember_task(struct tes_core *core, struct tes_task *t)
 	}
 }
 
-/* In words, for people, unless the executor has given its own. */
+/* Text for people, unless the executor has given its own. */
 static const char *failure_text(int32_t code)
 {
 	switch (code) {
@@ -526,10 +528,8 @@ static void count_repair(struct tes_core *core, int32_t code)
 	core->figures.replicas_given_up_total += code && code != CODE_TASK;
 }
 
-/*
- * A task has ended: 0, or the code. @object: NULL when it is no more. May add
- * tasks, but must not touch objects otherwise. In task.c, by kind.
- */
+/* Reports the end of a task: 0, or the code. @object: NULL when it is no more.
+ * Callees may add tasks, but must not touch objects otherwise. */
 static void notify_task_end(struct tes_core *core, enum tes_task_kind kind,
 			    uint64_t cookie, struct tes_object *object,
 			    int32_t code)
@@ -577,14 +577,7 @@ void tes_core_task_end(struct tes_core *core, struct tes_task *t, int32_t code)
 	notify_task_end(core, kind, cookie, o, code);
 }
 
-/*
- * repair.c - replicas that were lost with their mount are made again
- *
- * As tasks, of which a bounded number waits at a time. Objects that find no
- * place are marked; a walk over the table finds them when there is room again.
- * An object that was put with fewer replicas than asked for, since space was
- * short, is as it is: what counts is what it had.
- */
+/* ---- repairs ---- */
 
 static bool add_repair(struct tes_core *core, struct tes_object *o)
 {

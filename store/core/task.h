@@ -2,11 +2,12 @@
 /*
  * task.h - tasks: further replicas of objects, and moved ones
  *
- * For the parts of the core that want copies made. A task is about one object,
- * which has at most one at a time. It waits (PENDING) until a mount has room and
- * an owner with a whole replica is free to make the copy; none of that evicts
- * anything. While the copy is made (PROCESSING) the object is BUSY: not evicted,
- * not removed, not replaced. A copy counts once its bytes were checked.
+ * Parts of the core that need copies request tasks. A task is about one object,
+ * which has at most one at a time. It waits (PENDING) until a mount has room
+ * and an owner with a whole replica is free to make the copy; none of that
+ * evicts anything. While the copy is made (PROCESSING) the object is BUSY: not
+ * evicted, not removed, not replaced. A copy counts once its bytes were
+ * checked.
  */
 #ifndef STORE_CORE_TASK_H
 #define STORE_CORE_TASK_H
@@ -54,11 +55,7 @@ struct tes_task_request {
 int32_t tes_core_task_add(struct tes_core *core,
 			  const struct tes_task_request *want);
 
-/*
- * tasks.h - the tasks there are, and in which state each is
- *
- * For the files that make them advance; who only wants copies made: task.h.
- */
+/* ---- tasks and their states: for task.c and copy.c ---- */
 
 /* Target of a copy, or source of a move: one mount, any of a name, any. */
 struct tes_task_place {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenant.c - whose objects are whose, and how much of the pool each may have
+ * tenant.c - owners of key spaces, and their shares of the pool
  *
  * A tenant is there as long as something needs it: a quota, a session, an
  * object. Only then its number is given to another one. The first, `default`,
@@ -18,7 +18,7 @@
 #include "store/core/policy.h"
 #include "store/core/state.h"
 
-/* So many objects of one are evicted before it is asked again who is next. */
+/* Objects of one tenant that are evicted before the next is chosen. */
 #define TURNS  32u
 #define SPREAD 0x9e3779b97f4a7c15u /* of tenants' seeds; odd */
 
@@ -111,7 +111,7 @@ static uint64_t hash_of(const struct tes_core *core, const char *name)
 	return tes_core_hash(core, name, strlen(name));
 }
 
-/* Without a quota, so that the others' shares stay. */
+/* Creates a tenant without a quota, so that the others' shares stay. */
 static struct tes_tenant *new_tenant(struct tes_core *core, const char *name,
 				     size_t index)
 {
@@ -218,7 +218,7 @@ struct tes_tenant *tes_core_tenant_get(struct tes_core *core, const char *name)
 
 /* ---- who makes room ---- */
 
-/* The part of its share that it has. */
+/* Part of its share that it has. */
 static double fullness(const struct tes_tenant *t)
 {
 	return (double)t->charged / (t->effective ? (double)t->effective : 0.5);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tenant.h - whose objects are whose, and how much of the pool each may have */
+/* tenant.h - owners of key spaces, and their shares of the pool */
 #ifndef STORE_CORE_TENANT_H
 #define STORE_CORE_TENANT_H
 
