@@ -122,7 +122,7 @@ struct tes_core_objects {
 #define TES_CORE_TYPE_SHIFT 8
 
 /*
- * One event. Everything pointed to is borrowed for the step. Batches carry n
+ * An event. Everything pointed to is borrowed for the step. Batches carry n
  * keys, 1 .. TES_CORE_BATCH_MAX (the shell has checked n), and columns[n]; a
  * column that may be NULL says so. Entries are extents, as in store.proto.
  */

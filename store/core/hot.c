@@ -31,7 +31,7 @@ static size_t slots_bytes(void)
 
 static size_t lists_bytes(void)
 {
-	return TES_HOT_QUEUE * sizeof(struct tes_hot_name) +
+	return TES_HOT_QUEUE * sizeof(struct tes_hot_object) +
 	       TES_HOT_MADE * sizeof(struct tes_hot_made);
 }
 
@@ -49,12 +49,12 @@ void tes_core_hot_fini(struct tes_core *core)
 	tei_free(core->hot.slots);
 	tei_free(core->hot.queue);
 	tei_free(core->hot.made);
-	core->hot = (struct tes_hot){.slots = NULL};
+	core->hot = (struct tes_hot_keys){.slots = NULL};
 }
 
 int tes_core_hot_init(struct tes_core *core)
 {
-	struct tes_hot *h = &core->hot;
+	struct tes_hot_keys *h = &core->hot;
 
 	if (core->config.hot == TES_CORE_HOT_OFF)
 		return 0;
@@ -84,7 +84,7 @@ static uint32_t now_s(const struct tes_core *core)
 
 static void advance_window(struct tes_core *core)
 {
-	struct tes_hot *h = &core->hot;
+	struct tes_hot_keys *h = &core->hot;
 	uint64_t window = core->now_ms / core->config.hot_window_ms;
 
 	if (core->now_ms < h->window_end_ms)
@@ -94,7 +94,7 @@ static void advance_window(struct tes_core *core)
 }
 
 /* Brings the slot to the current window. */
-static void roll_slot(const struct tes_hot *h, struct tes_hot_slot *slot)
+static void roll_slot(const struct tes_hot_keys *h, struct tes_hot_slot *slot)
 {
 	if (slot->window == h->window)
 		return;
@@ -104,13 +104,14 @@ static void roll_slot(const struct tes_hot *h, struct tes_hot_slot *slot)
 	slot->window = h->window;
 }
 
-static struct tes_hot_slot *set_of(const struct tes_hot *h, uint64_t hash)
+static struct tes_hot_slot *set_of(const struct tes_hot_keys *h, uint64_t hash)
 {
 	return &h->slots[(hash % TES_HOT_SETS) * TES_HOT_WAYS];
 }
 
 /* NULL: nothing is known of it. */
-static struct tes_hot_slot *find_slot(const struct tes_hot *h, uint64_t hash)
+static struct tes_hot_slot *find_slot(const struct tes_hot_keys *h,
+				      uint64_t hash)
 {
 	struct tes_hot_slot *set = set_of(h, hash);
 
@@ -121,7 +122,8 @@ static struct tes_hot_slot *find_slot(const struct tes_hot *h, uint64_t hash)
 }
 
 /* Takes the slot that was asked for least, for another object. */
-static struct tes_hot_slot *take_slot(const struct tes_hot *h, uint64_t hash)
+static struct tes_hot_slot *take_slot(const struct tes_hot_keys *h,
+				      uint64_t hash)
 {
 	struct tes_hot_slot *set = set_of(h, hash), *least = set;
 
@@ -152,7 +154,7 @@ static uint32_t n_replicas(const struct tes_object *o, bool live)
 static void propose_replica(struct tes_core *core, const struct tes_object *o,
 			    struct tes_hot_slot *slot)
 {
-	struct tes_hot *h = &core->hot;
+	struct tes_hot_keys *h = &core->hot;
 
 	if (n_replicas(o, true) >= core->config.hot_replicas)
 		return;
@@ -165,12 +167,12 @@ static void propose_replica(struct tes_core *core, const struct tes_object *o,
 		return;
 	}
 	h->queue[(h->first + h->n++) % TES_HOT_QUEUE] =
-		(struct tes_hot_name){o->node.hash, o->generation};
+		(struct tes_hot_object){o->node.hash, o->generation};
 }
 
 void tes_core_hot_touch(struct tes_core *core, const struct tes_object *o)
 {
-	struct tes_hot *h = &core->hot;
+	struct tes_hot_keys *h = &core->hot;
 	struct tes_hot_slot *slot;
 
 	advance_window(core);
@@ -188,7 +190,7 @@ void tes_core_hot_touch(struct tes_core *core, const struct tes_object *o)
 
 /* NULL: it is gone, or may not be touched now. */
 static struct tes_object *find_hot_object(const struct tes_core *core,
-					  const struct tes_hot_name *name)
+					  const struct tes_hot_object *name)
 {
 	struct tei_hash_node *n = tei_hash_first(&core->objects, name->hash);
 
@@ -224,7 +226,7 @@ static void add_hot_task(struct tes_core *core, struct tes_object *o)
 void tes_core_hot_over(struct tes_core *core, const struct tes_object *o,
 		       int32_t code)
 {
-	struct tes_hot *h = &core->hot;
+	struct tes_hot_keys *h = &core->hot;
 
 	if (code) {
 		core->figures.hot_failed_total++;
@@ -242,7 +244,7 @@ void tes_core_hot_over(struct tes_core *core, const struct tes_object *o,
 static bool is_still_hot(const struct tes_core *core,
 			 const struct tes_object *o)
 {
-	const struct tes_hot *h = &core->hot;
+	const struct tes_hot_keys *h = &core->hot;
 	struct tes_hot_slot *slot = find_slot(h, o->node.hash);
 	unsigned int least = (h->threshold + 1u) / 2;
 
@@ -287,7 +289,7 @@ static bool give_back_replica(struct tes_core *core,
 
 static void give_back_some(struct tes_core *core)
 {
-	struct tes_hot *h = &core->hot;
+	struct tes_hot_keys *h = &core->hot;
 
 	for (unsigned int i = 0; i < GIVE_BACK_MAX && h->n_made; i++) {
 		h->cursor = h->cursor + 1 < h->n_made ? h->cursor + 1 : 0;
@@ -298,7 +300,7 @@ static void give_back_some(struct tes_core *core)
 
 void tes_core_hot_tick(struct tes_core *core)
 {
-	struct tes_hot *h = &core->hot;
+	struct tes_hot_keys *h = &core->hot;
 
 	if (!h->queue)
 		return;

@@ -35,22 +35,22 @@ struct tes_hot_slot {
 };
 
 /* An object that may be gone by now. */
-struct tes_hot_name {
+struct tes_hot_object {
 	uint64_t hash, generation;
 };
 
 /* Object that got a replica. */
 struct tes_hot_made {
-	struct tes_hot_name name;
+	struct tes_hot_object name;
 	uint64_t until_ms; /* replica is not given back before */
 };
 
-struct tes_hot {
+struct tes_hot_keys {
 	struct tes_hot_slot *slots; /* NULL: off */
 	uint16_t threshold;         /* look-ups of a window */
 	uint16_t window;            /* current window */
 	uint64_t window_end_ms;
-	struct tes_hot_name *queue; /* queue[TES_HOT_QUEUE], a ring */
+	struct tes_hot_object *queue; /* queue[TES_HOT_QUEUE], a ring */
 	size_t first, n;
 	struct tes_hot_made *made; /* made[n_made], in no order */
 	size_t n_made, cursor;

@@ -30,7 +30,7 @@ struct tes_ghost_bucket;
 
 /*
  * Ghosts: hashes of keys that were evicted, when they were last asked for and
- * how often: 8 bytes each, in buckets of 16 of which three quarters are used, so
+ * how often: 8 bytes each, in buckets of 16 of which three quarters are used:
  * about 11 bytes a ghost.
  * A ghost is a hint: one may be lost (memory is short, its bucket is full of
  * younger ones) or belong to another key with the same 32 bits.

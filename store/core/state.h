@@ -96,7 +96,7 @@ struct tes_core {
 	size_t n_walks;
 	struct tes_tasks tasks;
 	struct tes_drains drains;
-	struct tes_hot hot;
+	struct tes_hot_keys hot;
 	struct tes_tombstones tombstones;
 
 	struct tes_mount **mounts; /* mounts[n_mounts], in mount order, usable
