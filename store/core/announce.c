@@ -210,7 +210,7 @@ static void resync_owners(struct tes_core *core, const struct tes_object *o)
 			tes_core_resync(core, tes_core_extent_mount(e));
 }
 
-/* Whom the replica that begins at @e is told to; NULL: nobody listens. */
+/* Session that learns of the replica that begins at @e; NULL: none. */
 static struct tes_session *announced_to(const struct tes_object *o,
 					const struct tes_extent *e)
 {

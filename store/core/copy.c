@@ -43,7 +43,7 @@
 /* Mounts whose names cost as much as an object to look at. */
 #define NAMES_EACH 8u
 
-/* ---- where to ---- */
+/* ---- targets ---- */
 
 static int32_t reserve_on(struct tes_core *core, const struct tes_task *t,
 			  struct tes_object *copy, uint8_t replica,
@@ -111,7 +111,7 @@ static int32_t reserve_target(struct tes_core *core, const struct tes_task *t,
 	return m ? reserve_on(core, t, copy, replica, m) : CODE_NO_SEGMENT;
 }
 
-/* ---- who ---- */
+/* ---- executors ---- */
 
 static bool is_free(const struct tes_session *s)
 {
@@ -136,7 +136,7 @@ static struct tes_session *executor_for(const struct tes_object *o)
 	return best;
 }
 
-/* ---- to begin ---- */
+/* ---- an attempt begins ---- */
 
 static struct tes_object *copy_new(struct tes_core *core,
 				   const struct tes_object *o)
@@ -248,7 +248,7 @@ static int32_t try_begin(struct tes_core *core, struct tes_task *t)
 	return executor ? reserve_copy(core, t, executor) : LATER;
 }
 
-/* ---- to choose ---- */
+/* ---- a target has its copy; a moved replica is released ---- */
 
 /* @o has others than @replica; @live: that can be read. */
 static bool is_elsewhere(const struct tes_object *o, uint8_t replica, bool live)
@@ -316,6 +316,8 @@ static void finish_target(struct tes_core *core, struct tes_task *t)
 	release_source(core, t);
 }
 
+/* ---- waiting tasks are tried ---- */
+
 static void start_task(struct tes_core *core, struct tes_task *t)
 {
 	int32_t code = try_begin(core, t);
@@ -354,105 +356,7 @@ void tes_core_tasks_choose(struct tes_core *core)
 	choose_tasks(core, LOOKS);
 }
 
-/* Retries the task, whose attempt has ended with @code, or ends it. */
-static void retry_or_end(struct tes_core *core, struct tes_task *t,
-			 int32_t code)
-{
-	bool again = code == CODE_NO_REPLICA || t->kind == TES_TASK_REPAIR ||
-		     t->kind == TES_TASK_HOT;
-
-	if (!t->object)
-		code = CODE_NOT_FOUND;
-	else if (again && ++t->failed < FAILURES_MAX) {
-		tes_core_task_wait(core, t, RETRY_MS * t->failed);
-		return;
-	}
-	tes_core_task_end(core, t, code);
-}
-
-/* Ends an attempt; @quiet: no byte of it can arrive any more. Without memory
- * for fences it is ended in a tick. */
-static void fail_attempt(struct tes_core *core, struct tes_task *t,
-			 int32_t code, bool quiet)
-{
-	const struct tes_session *writer = t->executor;
-	struct tes_extent *chain;
-
-	if (!quiet && tes_core_fences_reserve(core, t->copy, UINT32_MAX) < 0) {
-		t->code = code;
-		tei_list_del(&t->unsent);
-		tes_core_task_work(core, t, &core->tasks.broken);
-		return;
-	}
-	chain = tes_core_object_forget(core, t->copy);
-	tes_core_fence_chain(core, chain, writer, quiet ? 0 : UINT32_MAX);
-	retry_or_end(core, t, code);
-}
-
-/* Ends attempts that are broken, or had no memory to end before. */
-static void settle_broken(struct tes_core *core, unsigned int *budget)
-{
-	size_t n = core->tasks.n_processing;
-
-	for (; n && *budget && !tei_list_empty(&core->tasks.broken); n--) {
-		struct tes_task *t = tei_list_entry(core->tasks.broken.next,
-						    struct tes_task, link);
-
-		fail_attempt(core, t, t->code ? t->code : CODE_NO_REPLICA,
-			     false);
-		--*budget;
-	}
-}
-
-static void time_out_copies(struct tes_core *core, unsigned int *budget)
-{
-	while (*budget && !tei_list_empty(&core->tasks.processing)) {
-		struct tes_task *t = tei_list_entry(core->tasks.processing.next,
-						    struct tes_task, link);
-
-		if (!tes_core_is_past(core, t->since_ms,
-				      core->config.task_processing_ms))
-			return;
-		fail_attempt(core, t, CODE_TIMEOUT, false);
-		--*budget;
-	}
-}
-
-static void release_sources(struct tes_core *core, unsigned int *budget)
-{
-	struct tei_list *list = &core->tasks.leaving, turn;
-
-	tei_list_init(&turn);
-	tei_list_splice_tail(&turn, list);
-	while (*budget && !tei_list_empty(&turn)) {
-		struct tei_list *link = tei_list_pop(&turn);
-
-		tei_list_add_tail(list, link);
-		release_source(core,
-			       tei_list_entry(link, struct tes_task, link));
-		--*budget;
-	}
-	tei_list_splice_tail(&turn, list);
-	tei_list_splice_tail(list, &turn);
-}
-
-/* Time out and settle. */
-static void settle_copies(struct tes_core *core, unsigned int *budget)
-{
-	settle_broken(core, budget);
-	time_out_copies(core, budget);
-	release_sources(core, budget);
-}
-
-void tes_core_tasks_tick(struct tes_core *core, unsigned int *budget)
-{
-	tes_core_repair_some(core, budget);
-	settle_copies(core, budget);
-	if (core->tasks.n_pending[0] || core->tasks.n_pending[1])
-		choose_tasks(core, core->config.step_objects);
-}
-
-/* ---- out ---- */
+/* ---- an attempt is sent ---- */
 
 void tes_core_tasks_resend(struct tes_core *core, struct tes_session *s)
 {
@@ -536,11 +440,42 @@ void tes_core_tasks_flush(struct tes_core *core, struct tes_actions *out)
 	}
 }
 
-/* ---- an attempt ends ---- */
+/* ---- an attempt fails ---- */
 
-/* ---- the end of a move ---- */
+/* Retries the task, whose attempt has ended with @code, or ends it. */
+static void retry_or_end(struct tes_core *core, struct tes_task *t,
+			 int32_t code)
+{
+	bool again = code == CODE_NO_REPLICA || t->kind == TES_TASK_REPAIR ||
+		     t->kind == TES_TASK_HOT;
 
-/* ---- failure ---- */
+	if (!t->object)
+		code = CODE_NOT_FOUND;
+	else if (again && ++t->failed < FAILURES_MAX) {
+		tes_core_task_wait(core, t, RETRY_MS * t->failed);
+		return;
+	}
+	tes_core_task_end(core, t, code);
+}
+
+/* Ends an attempt; @quiet: no byte of it can arrive any more. Without memory
+ * for fences it is ended in a tick. */
+static void fail_attempt(struct tes_core *core, struct tes_task *t,
+			 int32_t code, bool quiet)
+{
+	const struct tes_session *writer = t->executor;
+	struct tes_extent *chain;
+
+	if (!quiet && tes_core_fences_reserve(core, t->copy, UINT32_MAX) < 0) {
+		t->code = code;
+		tei_list_del(&t->unsent);
+		tes_core_task_work(core, t, &core->tasks.broken);
+		return;
+	}
+	chain = tes_core_object_forget(core, t->copy);
+	tes_core_fence_chain(core, chain, writer, quiet ? 0 : UINT32_MAX);
+	retry_or_end(core, t, code);
+}
 
 int tes_core_task_abort(struct tes_core *core, struct tes_object *o)
 {
@@ -553,7 +488,7 @@ int tes_core_task_abort(struct tes_core *core, struct tes_object *o)
 	return tes_core_discard(core, t->copy);
 }
 
-/* ---- success ---- */
+/* ---- an attempt is done ---- */
 
 /* CRC of the value whose replica @chain begins with; by @crcs, or its own. */
 static uint32_t whole_crc(const struct tes_extent *chain, const uint32_t *crcs,
@@ -661,3 +596,66 @@ int tes_core_on_task_done(struct tes_step *step)
 }
 
 /* ---- in time ---- */
+
+/* Ends attempts that are broken, or had no memory to end before. */
+static void settle_broken(struct tes_core *core, unsigned int *budget)
+{
+	size_t n = core->tasks.n_processing;
+
+	for (; n && *budget && !tei_list_empty(&core->tasks.broken); n--) {
+		struct tes_task *t = tei_list_entry(core->tasks.broken.next,
+						    struct tes_task, link);
+
+		fail_attempt(core, t, t->code ? t->code : CODE_NO_REPLICA,
+			     false);
+		--*budget;
+	}
+}
+
+static void time_out_copies(struct tes_core *core, unsigned int *budget)
+{
+	while (*budget && !tei_list_empty(&core->tasks.processing)) {
+		struct tes_task *t = tei_list_entry(core->tasks.processing.next,
+						    struct tes_task, link);
+
+		if (!tes_core_is_past(core, t->since_ms,
+				      core->config.task_processing_ms))
+			return;
+		fail_attempt(core, t, CODE_TIMEOUT, false);
+		--*budget;
+	}
+}
+
+static void release_sources(struct tes_core *core, unsigned int *budget)
+{
+	struct tei_list *list = &core->tasks.leaving, turn;
+
+	tei_list_init(&turn);
+	tei_list_splice_tail(&turn, list);
+	while (*budget && !tei_list_empty(&turn)) {
+		struct tei_list *link = tei_list_pop(&turn);
+
+		tei_list_add_tail(list, link);
+		release_source(core,
+			       tei_list_entry(link, struct tes_task, link));
+		--*budget;
+	}
+	tei_list_splice_tail(&turn, list);
+	tei_list_splice_tail(list, &turn);
+}
+
+/* Time out and settle. */
+static void settle_copies(struct tes_core *core, unsigned int *budget)
+{
+	settle_broken(core, budget);
+	time_out_copies(core, budget);
+	release_sources(core, budget);
+}
+
+void tes_core_tasks_tick(struct tes_core *core, unsigned int *budget)
+{
+	tes_core_repair_some(core, budget);
+	settle_copies(core, budget);
+	if (core->tasks.n_pending[0] || core->tasks.n_pending[1])
+		choose_tasks(core, core->config.step_objects);
+}

@@ -3,8 +3,8 @@
  * core.c - life of the core, one step, and what can be asked about it
  *
  * The core's own clock stops while this master is stalled (stopped, swapped
- * out, on a host that slept): whoever could not be heard is not silent, and
- * what could not be confirmed is not late.
+ * out, on a host that slept): clients that could not be heard are not
+ * silent, and nothing that could not be confirmed is late.
  */
 #include "store/core/core.h"
 

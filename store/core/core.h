@@ -213,8 +213,8 @@ bool tes_core_segment_next(const struct tes_core *core, size_t *cursor,
 			   struct tes_core_segment *out);
 
 /*
- * Keys, for the admin API: nobody gets a lease, nothing counts as a use. What
- * is told of here is what readers could read.
+ * Keys, for the admin API: nobody gets a lease, nothing counts as a use. Only
+ * objects are shown that readers could read.
  */
 
 /* An extent of an object. */

@@ -618,19 +618,19 @@ static bool start_move(struct tes_core *core, struct tes_drain *d,
 		       struct tes_mount *m, struct tes_extent *e,
 		       unsigned int *budget)
 {
-	struct tes_task_request want = {
+	struct tes_task_request request = {
 		.object = e->user,
 		.kind = TES_TASK_DRAIN,
 		.source = m,
 		.cookie = d->number << SOURCE_BITS | d->pass.at,
 	};
 
-	want.target = target_for(core, d, e->user, m, budget);
-	if (!want.target) {
+	request.target = target_for(core, d, e->user, m, budget);
+	if (!request.target) {
 		note_failure(d, e, CODE_FULL);
 		return e->tries < TES_DRAIN_TRIES;
 	}
-	if (tes_core_task_add(core, &want)) {
+	if (tes_core_task_add(core, &request)) {
 		d->pass.blocked++;
 		return true;
 	}
@@ -840,7 +840,7 @@ static void end_late_drains(struct tes_core *core)
 	}
 }
 
-/* Drains take turns, so that a large one does not keep the others. */
+/* Drains take turns, so that a large one does not delay the others. */
 void tes_core_drains_tick(struct tes_core *core, unsigned int *budget)
 {
 	struct tes_drains *all = &core->drains;

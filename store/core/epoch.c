@@ -3,8 +3,8 @@
  * epoch.c - lives of the master, and keys that must not come back from earlier
  * ones
  *
- * Generations are told apart by the life that gave them, so epochs only grow:
- * ours began with the clock, which may have gone back since the life before.
+ * Generations are distinguished by the life that gave them: epochs only grow,
+ * but ours began with the clock, which may have gone back since the last life.
  * Clients that join and owners that offer name the epochs that they have seen.
  * An object that was put in this life, under whatever number, is newer than
  * everything that comes from others.
@@ -190,7 +190,7 @@ static int grow_part(struct tes_core *core, struct tes_tombstone_part *part)
 }
 
 /* 0 is what a free place holds. */
-static uint64_t hash_to_keep(uint64_t hash)
+static uint64_t hash_to_store(uint64_t hash)
 {
 	return hash ? hash : 1;
 }
@@ -215,7 +215,7 @@ static int add_hash(struct tes_core *core, uint64_t hash)
 
 void tes_core_tombstone(struct tes_core *core, uint64_t hash)
 {
-	if (core->tombstones.open && add_hash(core, hash_to_keep(hash)))
+	if (core->tombstones.open && add_hash(core, hash_to_store(hash)))
 		close_tombstones(core);
 }
 
@@ -235,11 +235,11 @@ void tes_core_tombstone_all(struct tes_core *core, struct tes_tenant *t)
 
 static bool has_tombstone(const struct tes_core *core, uint64_t hash)
 {
-	uint64_t kept = hash_to_keep(hash);
+	uint64_t stored = hash_to_store(hash);
 	const struct tes_tombstone_part *part =
-		&core->tombstones.part[kept >> (64 - PART_BITS)];
+		&core->tombstones.part[stored >> (64 - PART_BITS)];
 
-	return part->room && *place_of_hash(part, kept);
+	return part->room && *place_of_hash(part, stored);
 }
 
 bool tes_core_may_return(const struct tes_core *core,

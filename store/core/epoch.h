@@ -55,7 +55,7 @@ bool tes_core_id_number(const struct tes_core *core, const uint8_t *id,
 /* Remembers that the key with @hash was changed here: older values do not come
  * back. */
 void tes_core_tombstone(struct tes_core *core, uint64_t hash);
-/* Start to load what renounce() of @hash will touch. */
+/* Starts to load what tombstone() of @hash will touch. */
 void tes_core_tombstone_prefetch(const struct tes_core *core, uint64_t hash);
 /* Remembers it for all keys of @t that are not here yet. */
 void tes_core_tombstone_all(struct tes_core *core, struct tes_tenant *t);

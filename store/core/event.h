@@ -296,10 +296,10 @@ struct tes_core_drain {
 
 enum tes_action_type {
 	TES_ACTION_REPLY, /* answers the event: columns below */
-	TES_ACTION_FENCE, /* tell the owner's session to revoke a writer */
+	TES_ACTION_FENCE, /* asks the owner's session to revoke a writer */
 	TES_ACTION_CLOSE, /* drop this session's connections: it is gone */
-	TES_ACTION_TASK,  /* tell an owner's session to copy an object */
-	TES_ACTION_BURY,  /* tell the owner's session to void headers */
+	TES_ACTION_TASK,  /* asks an owner's session to copy an object */
+	TES_ACTION_BURY,  /* asks the owner's session to void headers */
 	TES_ACTION_PROBE, /* ask the owner's session whether it is there */
 	TES_ACTION_OWNER, /* owner's state has changed, for the log */
 	/* Tell the owner's session what it has. To be sent before the replies
@@ -371,7 +371,7 @@ struct tes_action {
 			uint64_t timeout_ms; /* 0: none */
 		} task;
 		struct {
-			uint64_t burial; /* 0: no answer is wanted */
+			uint64_t burial; /* 0: needs no answer */
 			size_t n;
 			uint64_t *address, *generation, *gen_epoch;
 		} bury;

@@ -43,6 +43,8 @@
 /* Objects that a tick requeues, whose pin has ended. */
 #define END_PINS 64
 
+/* ---- lists that an object may be in ---- */
+
 /* Softly pinned now. */
 static bool is_pinned(const struct tes_core *core, const struct tes_object *o)
 {
@@ -152,18 +154,20 @@ void tes_core_end_busy(struct tes_core *core, struct tes_object *o)
 	tes_core_requeue(core, o);
 }
 
-bool tes_core_leased(const struct tes_core *core, const struct tes_object *o)
-{
-	return o->weak_until_ms > core->now_ms ||
-	       ((o->flags & TES_OBJECT_LEASED) &&
-		o->read_until_ms > core->now_ms);
-}
-
 void tes_core_evict_later(struct tes_core *core, struct tes_object *o,
 			  struct tei_list *list)
 {
 	take_out(core, o);
 	tei_list_add_tail(list, &o->link);
+}
+
+/* ---- leases and pins end ---- */
+
+bool tes_core_leased(const struct tes_core *core, const struct tes_object *o)
+{
+	return o->weak_until_ms > core->now_ms ||
+	       ((o->flags & TES_OBJECT_LEASED) &&
+		o->read_until_ms > core->now_ms);
 }
 
 void tes_core_unlease(struct tes_core *core, struct tes_object *o)
@@ -213,6 +217,8 @@ static unsigned int end_pins(struct tes_core *core, unsigned int n)
 	}
 	return i;
 }
+
+/* ---- one eviction ---- */
 
 /* Purpose of evictions, and the mounts on which they have freed something. */
 struct freed {
@@ -429,6 +435,8 @@ static bool evict_pinned(struct tes_core *core, struct freed *f)
 	return true;
 }
 
+/* ---- room for starts ---- */
+
 void tes_core_evict_begin(struct tes_core *core)
 {
 	unsigned int some = TAKE_IN;
@@ -559,6 +567,8 @@ uint32_t tes_core_retry_ms(const struct tes_core *core)
 			wait = TES_CORE_RETRY_MS;
 	return wait > UINT32_MAX ? UINT32_MAX : (uint32_t)wait;
 }
+
+/* ---- watermarks ---- */
 
 /* @later of the bytes in use are as good as free. */
 static bool is_above(const struct tes_core *core, double ratio, uint64_t later)

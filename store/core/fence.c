@@ -79,8 +79,7 @@ static struct tes_fence *create_fence(struct tes_core *core,
 	return f;
 }
 
-/* Finds the fence that covers all extents given up in this step, or creates it.
- * */
+/* Finds the fence for all extents given up in this step, or creates it. */
 static struct tes_fence *fence_for(struct tes_core *core,
 				   struct tes_session *owner,
 				   const uint8_t *writer)
@@ -399,8 +398,7 @@ static struct tes_fence *burial_for(struct tes_core *core,
 	return burial_new(core, owner, waiter);
 }
 
-/* True: the owner is gone, or never learns of objects: it cannot bring it back.
- * */
+/* True: the owner is gone, or never learns of objects: nothing comes back. */
 static bool needs_no_burial(const struct tes_mount *m)
 {
 	return m->dropping || m->owner->state == TES_SESSION_GONE ||

@@ -214,12 +214,12 @@ static bool would_be_full(const struct tes_core *core, uint64_t more)
 
 static void add_hot_task(struct tes_core *core, struct tes_object *o)
 {
-	const struct tes_task_request want = {.object = o,
-					      .kind = TES_TASK_HOT};
+	const struct tes_task_request request = {.object = o,
+						 .kind = TES_TASK_HOT};
 
 	if (n_replicas(o, true) >= core->config.hot_replicas)
 		return;
-	if (would_be_full(core, o->size) || tes_core_task_add(core, &want))
+	if (would_be_full(core, o->size) || tes_core_task_add(core, &request))
 		core->figures.hot_refused_total++;
 }
 

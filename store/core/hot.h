@@ -50,7 +50,7 @@ struct tes_hot_keys {
 	uint16_t threshold;         /* look-ups of a window */
 	uint16_t window;            /* current window */
 	uint64_t window_end_ms;
-	struct tes_hot_object *queue; /* queue[TES_HOT_QUEUE], a ring */
+	struct tes_hot_object *queue; /* queue[TES_HOT_QUEUE], circular */
 	size_t first, n;
 	struct tes_hot_made *made; /* made[n_made], in no order */
 	size_t n_made, cursor;

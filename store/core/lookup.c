@@ -27,7 +27,7 @@
 #include "store/core/step.h"
 #include "store/core/tenant.h"
 
-struct group {
+struct lookup_batch {
 	uint16_t tenant;
 	enum tes_core_touch touch;
 	struct tes_object *objects[TES_CORE_PREFETCH];
@@ -36,12 +36,12 @@ struct group {
 /* Finds object i of the event; called in order of i. */
 static struct tes_object *next_object(const struct tes_core *core,
 				      const struct tes_event *ev, size_t i,
-				      struct group *g)
+				      struct lookup_batch *b)
 {
 	if (i % TES_CORE_PREFETCH == 0)
-		tes_core_objects_find(core, g->tenant, &ev->keys[i], ev->n - i,
-				      g->touch, g->objects);
-	return tes_core_object_now(core, g->objects[i % TES_CORE_PREFETCH]);
+		tes_core_objects_find(core, b->tenant, &ev->keys[i], ev->n - i,
+				      b->touch, b->objects);
+	return tes_core_object_now(core, b->objects[i % TES_CORE_PREFETCH]);
 }
 
 /* True: no owner is away, so READY objects can be read without a look at their
@@ -52,11 +52,12 @@ static bool all_live(const struct tes_core *core)
 }
 
 /* Batch for events that only ask whether objects can be read. */
-static struct group batch_of_heads(const struct tes_core *core,
-				   const struct tes_session *s)
+static struct lookup_batch batch_of_heads(const struct tes_core *core,
+					  const struct tes_session *s)
 {
-	return (struct group){.tenant = s->tenant->index,
-			      .touch = all_live(core) ? TES_CORE_TOUCH_HEAD
+	return (struct lookup_batch){.tenant = s->tenant->index,
+				     .touch = all_live(core)
+						      ? TES_CORE_TOUCH_HEAD
 						      : TES_CORE_TOUCH_EXTENTS};
 }
 
@@ -134,14 +135,14 @@ int tes_core_on_lookup(struct tes_step *step)
 	const struct tes_event *ev = step->ev;
 	const struct tes_session *s = step->session;
 	struct tes_action *reply = step->reply;
-	struct group group = {.tenant = s->tenant->index,
-			      .touch = TES_CORE_TOUCH_LISTS};
+	struct lookup_batch batch = {.tenant = s->tenant->index,
+				     .touch = TES_CORE_TOUCH_LISTS};
 
 	reply->u.reply.lease_ms = core->config.lease_ttl_ms > UINT32_MAX
 					  ? UINT32_MAX
 					  : (uint32_t)core->config.lease_ttl_ms;
 	for (size_t i = 0; i < ev->n; i++) {
-		struct tes_object *o = next_object(core, ev, i, &group);
+		struct tes_object *o = next_object(core, ev, i, &batch);
 		int32_t code = check_readable(core, o);
 
 		if (!tes_core_reply_place(step, i, code ? NULL : o))
@@ -187,11 +188,11 @@ int tes_core_on_release(struct tes_step *step)
 	struct tes_core *core = step->core;
 	const struct tes_event *ev = step->ev;
 	const struct tes_session *s = step->session;
-	struct group group = {.tenant = s->tenant->index,
-			      .touch = TES_CORE_TOUCH_LISTS};
+	struct lookup_batch batch = {.tenant = s->tenant->index,
+				     .touch = TES_CORE_TOUCH_LISTS};
 
 	for (size_t i = 0; i < ev->n; i++) {
-		struct tes_object *o = next_object(core, ev, i, &group);
+		struct tes_object *o = next_object(core, ev, i, &batch);
 
 		if (!o || o->state != TES_OBJECT_READY ||
 		    o->generation != ev->u.release.generations[i])
@@ -209,10 +210,10 @@ int tes_core_on_exist(struct tes_step *step)
 	const struct tes_event *ev = step->ev;
 	struct tes_action *reply = step->reply;
 	uint64_t until = core->now_ms + core->config.lease_ttl_ms;
-	struct group group = batch_of_heads(core, step->session);
+	struct lookup_batch batch = batch_of_heads(core, step->session);
 
 	for (size_t i = 0; i < ev->n; i++) {
-		struct tes_object *o = next_object(core, ev, i, &group);
+		struct tes_object *o = next_object(core, ev, i, &batch);
 
 		if (check_readable(core, o) != CODE_OK)
 			continue;
@@ -228,10 +229,10 @@ int tes_core_on_size(struct tes_step *step)
 	struct tes_core *core = step->core;
 	const struct tes_event *ev = step->ev;
 	struct tes_action *reply = step->reply;
-	struct group group = batch_of_heads(core, step->session);
+	struct lookup_batch batch = batch_of_heads(core, step->session);
 
 	for (size_t i = 0; i < ev->n; i++) {
-		struct tes_object *o = next_object(core, ev, i, &group);
+		struct tes_object *o = next_object(core, ev, i, &batch);
 		int32_t code = check_readable(core, o);
 
 		reply->u.reply.status[i] = code;
@@ -296,7 +297,7 @@ int32_t tes_core_key_query(const struct tes_core *core, const char *tenant,
 	return CODE_OK;
 }
 
-struct shown {
+struct key_listing {
 	const struct tes_core *core;
 	const struct tes_tenant *tenant;
 	void (*fn)(const struct tes_core_key *key, void *arg);
@@ -308,7 +309,7 @@ static void show_key(struct tei_hash_node *node, void *arg)
 	const struct tes_object *o =
 		TEI_CONTAINER(node, struct tes_object, node);
 	const struct tes_core_key key = {o->key, o->key_len};
-	struct shown *to = arg;
+	struct key_listing *to = arg;
 
 	if (o->tenant == to->tenant->index &&
 	    check_readable(to->core, o) == CODE_OK)
@@ -322,7 +323,8 @@ bool tes_core_keys(const struct tes_core *core, const char *tenant,
 {
 	/* The walk may write; this one only reads. */
 	struct tei_hash *table = &((struct tes_core *)(uintptr_t)core)->objects;
-	struct shown to = {core, tes_core_tenant_find(core, tenant), fn, arg};
+	struct key_listing to = {core, tes_core_tenant_find(core, tenant), fn,
+				 arg};
 
 	if (!to.tenant)
 		return false;

@@ -23,6 +23,8 @@
 
 #define CHUNK_BYTES 65536 /* of a slab */
 
+/* ---- an object is found ---- */
+
 bool tes_core_key_valid(const struct tes_core_key *key)
 {
 	return key->bytes && key->len && key->len <= TES_CORE_KEY_MAX;
@@ -110,6 +112,8 @@ struct tes_object *tes_core_predecessor_find(const struct tes_core *core,
 	return find_named(core, &name, false);
 }
 
+/* ---- a batch of objects is found ---- */
+
 /* Loads the part that shows whether it is the one: node to end of key. */
 static void prefetch_object(const struct tes_object *o, size_t key_len,
 			    enum tes_core_touch touch)
@@ -192,6 +196,80 @@ size_t tes_core_objects_find(const struct tes_core *core, uint16_t tenant,
 	}
 	return n;
 }
+
+/* ---- groups ---- */
+
+static size_t group_bytes(const struct tes_group *g)
+{
+	return sizeof(*g) + g->name_len;
+}
+
+static struct tes_group *find_group(const struct tes_core *core,
+				    uint16_t tenant, const char *name,
+				    size_t len, uint64_t hash)
+{
+	struct tei_hash_node *n = tei_hash_first(&core->groups, hash);
+
+	for (; n; n = tei_hash_next(&core->groups, n)) {
+		struct tes_group *g = TEI_CONTAINER(n, struct tes_group, node);
+
+		if (g->tenant == tenant && g->name_len == len &&
+		    memcmp(g->name, name, len) == 0)
+			return g;
+	}
+	return NULL;
+}
+
+static struct tes_group *create_group(struct tes_core *core, uint16_t tenant,
+				      const char *name, size_t len,
+				      uint64_t hash)
+{
+	struct tes_group *g = tei_malloc(sizeof(*g) + len);
+
+	if (!g)
+		return NULL;
+	tei_list_init(&g->members);
+	g->tenant = tenant;
+	g->name_len = len;
+	memcpy(g->name, name, len);
+	tei_hash_insert(&core->groups, &g->node, hash);
+	core->heap_bytes += group_bytes(g);
+	return g;
+}
+
+int tes_core_group_join(struct tes_core *core, struct tes_extra *x,
+			const char *name, size_t len)
+{
+	uint16_t tenant = x->object->tenant;
+	uint64_t hash = tes_core_hash_of(core, tenant, name, len);
+	struct tes_group *g = find_group(core, tenant, name, len, hash);
+
+	if (!g)
+		g = create_group(core, tenant, name, len, hash);
+	if (!g)
+		return -ENOMEM;
+	x->group = g;
+	tei_list_add_tail(&g->members, &x->link);
+	return 0;
+}
+
+/* Leaves the group, if any. A group without members is freed. */
+static void leave_group(struct tes_core *core, struct tes_extra *x)
+{
+	struct tes_group *g = x->group;
+
+	if (!g)
+		return;
+	x->group = NULL;
+	tei_list_del(&x->link);
+	if (!tei_list_empty(&g->members))
+		return;
+	tei_hash_remove(&core->groups, &g->node);
+	core->heap_bytes -= group_bytes(g);
+	tei_free(g);
+}
+
+/* ---- an object is created ---- */
 
 static size_t block_bytes(size_t key_len, bool with_extra)
 {
@@ -287,31 +365,30 @@ struct tes_object *tes_core_object_new(struct tes_core *core, uint16_t tenant,
 	return o;
 }
 
+/* ---- the watch ---- */
+
+void tes_core_call_watch(const struct tes_core *core,
+			 const struct tes_object *o, enum tes_core_news news)
+{
+	const char *tenant = tes_core_tenant_of(core, o)->name;
+	const struct tes_extra *x = tes_core_object_extra(o);
+	struct tes_core_item item = {
+		.key = {o->key, o->key_len},
+		.tenant = {tenant, strlen(tenant)},
+	};
+
+	if (x && x->group)
+		item.group = (struct tes_core_key){x->group->name,
+						   x->group->name_len};
+	core->config.watch(news, &item, core->config.watch_arg);
+}
+
+/* ---- an object goes ---- */
+
 void tes_core_object_unpin(struct tes_core *core, struct tes_extra *x)
 {
 	core->figures.soft_pinned -= x->pinned;
 	x->pinned = false;
-}
-
-static size_t group_bytes(const struct tes_group *g)
-{
-	return sizeof(*g) + g->name_len;
-}
-
-/* Leaves the group, if any. A group without members is freed. */
-static void leave_group(struct tes_core *core, struct tes_extra *x)
-{
-	struct tes_group *g = x->group;
-
-	if (!g)
-		return;
-	x->group = NULL;
-	tei_list_del(&x->link);
-	if (!tei_list_empty(&g->members))
-		return;
-	tei_hash_remove(&core->groups, &g->node);
-	core->heap_bytes -= group_bytes(g);
-	tei_free(g);
 }
 
 void tes_core_object_free(struct tes_core *core, struct tes_object *o)
@@ -392,73 +469,4 @@ struct tes_extent *tes_core_object_forget(struct tes_core *core,
 void tes_core_object_drop(struct tes_core *core, struct tes_object *o)
 {
 	tes_core_chain_free(core, tes_core_object_forget(core, o));
-}
-
-/* ---- groups ---- */
-
-static struct tes_group *find_group(const struct tes_core *core,
-				    uint16_t tenant, const char *name,
-				    size_t len, uint64_t hash)
-{
-	struct tei_hash_node *n = tei_hash_first(&core->groups, hash);
-
-	for (; n; n = tei_hash_next(&core->groups, n)) {
-		struct tes_group *g = TEI_CONTAINER(n, struct tes_group, node);
-
-		if (g->tenant == tenant && g->name_len == len &&
-		    memcmp(g->name, name, len) == 0)
-			return g;
-	}
-	return NULL;
-}
-
-static struct tes_group *create_group(struct tes_core *core, uint16_t tenant,
-				      const char *name, size_t len,
-				      uint64_t hash)
-{
-	struct tes_group *g = tei_malloc(sizeof(*g) + len);
-
-	if (!g)
-		return NULL;
-	tei_list_init(&g->members);
-	g->tenant = tenant;
-	g->name_len = len;
-	memcpy(g->name, name, len);
-	tei_hash_insert(&core->groups, &g->node, hash);
-	core->heap_bytes += group_bytes(g);
-	return g;
-}
-
-int tes_core_group_join(struct tes_core *core, struct tes_extra *x,
-			const char *name, size_t len)
-{
-	uint16_t tenant = x->object->tenant;
-	uint64_t hash = tes_core_hash_of(core, tenant, name, len);
-	struct tes_group *g = find_group(core, tenant, name, len, hash);
-
-	if (!g)
-		g = create_group(core, tenant, name, len, hash);
-	if (!g)
-		return -ENOMEM;
-	x->group = g;
-	tei_list_add_tail(&g->members, &x->link);
-	return 0;
-}
-
-/* ---- the watch ---- */
-
-void tes_core_call_watch(const struct tes_core *core,
-			 const struct tes_object *o, enum tes_core_news news)
-{
-	const char *tenant = tes_core_tenant_of(core, o)->name;
-	const struct tes_extra *x = tes_core_object_extra(o);
-	struct tes_core_item item = {
-		.key = {o->key, o->key_len},
-		.tenant = {tenant, strlen(tenant)},
-	};
-
-	if (x && x->group)
-		item.group = (struct tes_core_key){x->group->name,
-						   x->group->name_len};
-	core->config.watch(news, &item, core->config.watch_arg);
 }

@@ -192,9 +192,7 @@ bool tes_core_object_live(const struct tes_object *o);
 bool tes_core_object_gone(const struct tes_object *o);
 size_t tes_core_object_entries(const struct tes_object *o);
 
-/* watch.h - what those who watch are told */
-
-/* @o, which is READY, has become so or is about to go. */
+/* Tells the watch, if any, that @o has become READY, or is about to go. */
 void tes_core_call_watch(const struct tes_core *core,
 			 const struct tes_object *o, enum tes_core_news news);
 static inline void tes_core_notify_watch(const struct tes_core *core,

@@ -65,7 +65,7 @@ size_t tes_ghosts_bytes(const struct tes_ghosts *g);
 
 #define TES_POLICY_UNIT    64u
 #define TES_POLICY_QUEUES  4
-#define TES_POLICY_AGES    TES_GHOSTS_AGES /* ticks that are told apart */
+#define TES_POLICY_AGES    TES_GHOSTS_AGES /* distinct ages, in ticks */
 #define TES_POLICY_TOUCHES 8               /* counting ends here */
 
 /* Part of an object. 24 bytes. */
@@ -93,7 +93,7 @@ struct tes_policy {
 	uint64_t capacity, tick_units, filled; /* units; filled of this tick */
 	size_t n;                              /* nodes, held ones too */
 	uint16_t now;                          /* tick */
-	bool stale; /* worth: to be told anew before it is asked for */
+	bool stale; /* worth has to be appraised again */
 	struct tes_policy_past past[TES_POLICY_QUEUES];
 };
 

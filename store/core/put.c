@@ -28,7 +28,7 @@
 #define SOFT_PIN_TTL_MS 1800000u
 
 /* Attributes of a new object. */
-struct traits {
+struct put_traits {
 	bool hard;
 	uint64_t pin_ms; /* from when it is READY */
 	bool preserve;   /* the pin of its predecessor: */
@@ -69,13 +69,15 @@ static void resolve_preferred(const struct tes_core *core,
 	const struct tes_core_replicate *how = placement->how;
 
 	for (size_t n = 0; n < how->n_preferred; n++)
-		for (size_t i = 0; i < core->n_mounts &&
-				   placement->n_preferred < core->n_mounts;
-		     i++)
-			if (strcmp(core->mounts[i]->name, how->preferred[n]) ==
-			    0)
+		for (size_t i = 0; i < core->n_mounts; i++) {
+			struct tes_mount *m = core->mounts[i];
+
+			if (placement->n_preferred == core->n_mounts)
+				return;
+			if (strcmp(m->name, how->preferred[n]) == 0)
 				placement->preferred[placement->n_preferred++] =
-					core->mounts[i];
+					m;
+		}
 }
 
 int tes_core_prepare_put_start(struct tes_step *step)
@@ -111,8 +113,7 @@ int tes_core_prepare_put_start(struct tes_step *step)
 
 /* ---- a key is claimed ---- */
 
-/* True: an object of @size bytes could be placed, now or when owners are back.
- * */
+/* True: an object of @size bytes could be placed, if not now then later. */
 static bool could_ever_fit(struct tes_core *core, uint64_t size)
 {
 	return !core->n_mounts ||
@@ -132,7 +133,7 @@ static bool reply_may_be_lost(const struct tes_object *o,
 }
 
 /* Groups are for life: whether an upsert of @o asks for its own, or for none */
-static bool same_group(const struct tes_object *o, const struct traits *t)
+static bool same_group(const struct tes_object *o, const struct put_traits *t)
 {
 	const struct tes_extra *x = tes_core_object_extra(o);
 	const struct tes_group *g = x ? x->group : NULL;
@@ -144,7 +145,7 @@ static bool same_group(const struct tes_object *o, const struct traits *t)
 }
 
 /* The objects at the key of a new one. */
-struct claim {
+struct put_claim {
 	struct tes_object *old;   /* stays until the new one is READY */
 	struct tes_object *loser; /* BUILDING: given up for it */
 };
@@ -153,7 +154,7 @@ struct claim {
  * that it can be without memory. */
 static int32_t preempt_put(struct tes_core *core, struct tes_object *o,
 			   const struct tes_session *s, bool upsert,
-			   struct claim *at)
+			   struct put_claim *at)
 {
 	if (o->flags & TES_OBJECT_NAMED)
 		return CODE_EXISTS;
@@ -170,7 +171,7 @@ static int32_t preempt_put(struct tes_core *core, struct tes_object *o,
  * an object has for life, unless @o counts as absent. */
 static int32_t claim_successor(struct tes_core *core, struct tes_object *o,
 			       const struct tes_session *s, bool upsert,
-			       struct traits *t, struct claim *at)
+			       struct put_traits *t, struct put_claim *at)
 {
 	struct tes_object *other = tes_core_successor_find(core, o);
 	const struct tes_extra *x = tes_core_object_extra(o);
@@ -209,13 +210,13 @@ static int32_t claim_successor(struct tes_core *core, struct tes_object *o,
  */
 static int32_t claim_key(struct tes_core *core, const struct tes_event *ev,
 			 const struct tes_core_key *key, uint64_t hash,
-			 const struct tes_session *s, struct traits *t,
-			 struct claim *at)
+			 const struct tes_session *s, struct put_traits *t,
+			 struct put_claim *at)
 {
 	bool upsert = ev->u.put_start.upsert;
 	struct tes_object *o;
 
-	*at = (struct claim){.old = NULL};
+	*at = (struct put_claim){.old = NULL};
 	while ((o = tes_core_object_find(core, s->tenant->index, key, hash))) {
 		if (o->flags & TES_OBJECT_NAMED)
 			return CODE_EXISTS;
@@ -234,11 +235,12 @@ static int32_t claim_key(struct tes_core *core, const struct tes_event *ev,
 	return CODE_EXISTS;
 }
 
-static struct traits traits_of(const struct tes_core *core,
-			       const struct tes_event *ev, size_t i,
-			       const struct tes_core_replicate *how)
+static struct put_traits traits_of(const struct tes_core *core,
+				   const struct tes_event *ev, size_t i,
+				   const struct tes_core_replicate *how)
 {
-	struct traits t = {.hard = how->hard_pin, .data_type = how->data_type};
+	struct put_traits t = {.hard = how->hard_pin,
+			       .data_type = how->data_type};
 	const uint32_t *group = ev->u.put_start.group;
 
 	if (group && group[i]) {
@@ -257,7 +259,7 @@ static struct traits traits_of(const struct tes_core *core,
 }
 
 static int set_traits(struct tes_core *core, struct tes_object *o,
-		      const struct traits *t)
+		      const struct put_traits *t)
 {
 	struct tes_extra *x = tes_core_object_extra(o);
 
@@ -277,7 +279,7 @@ static int set_traits(struct tes_core *core, struct tes_object *o,
 static struct tes_object *create_object(struct tes_core *core,
 					const struct tes_session *s,
 					const struct tes_core_key *key,
-					const struct traits *t)
+					const struct put_traits *t)
 {
 	bool extra = t->group || t->pin_ms || t->pin_until_ms || t->data_type;
 	struct tes_object *o =
@@ -315,7 +317,7 @@ static bool place_replicas(struct tes_core *core,
 
 /* @o begins, with room, at the place @at. */
 static void begin_put(struct tes_core *core, struct tes_object *o,
-		      struct tes_session *s, const struct claim *at,
+		      struct tes_session *s, const struct put_claim *at,
 		      uint64_t hash)
 {
 	int rc = at->loser ? tes_core_discard(core, at->loser) : 0;
@@ -366,10 +368,10 @@ static int32_t start_put(struct tes_core *core, const struct tes_event *ev,
 {
 	const struct tes_core_key *key = &ev->keys[i];
 	struct tes_placement *placement = &starts->placement;
-	struct traits t = traits_of(core, ev, i, placement->how);
+	struct put_traits t = traits_of(core, ev, i, placement->how);
 	uint64_t size = ev->u.put_start.sizes[i];
 	struct tes_object *o;
-	struct claim at;
+	struct put_claim at;
 	int32_t code;
 
 	if (!tes_core_key_valid(key) || !size || size > TES_SPACE_MAX)

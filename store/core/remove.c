@@ -214,7 +214,7 @@ static bool may_advance(const struct tes_walk *w)
 	return !w->done && w->waiter->graves < TES_CORE_WALK_GRAVES;
 }
 
-/* Walks take turns, so that a long one does not keep the others. */
+/* Walks take turns, so that a long one does not delay the others. */
 void tes_core_walks_tick(struct tes_core *core, unsigned int *budget)
 {
 	for (size_t n = core->n_walks; n && *budget; n--) {

@@ -32,14 +32,196 @@
 /* Looked at in one search before it is charged to the starts of the event. */
 #define LOOKS_FREE 16
 
-struct place_search {
-	struct tes_core *core;
-	struct tes_placement *placement;
-	struct tes_object *object;
-	uint8_t replica;
-	bool other_host; /* than those of the object's replicas */
-	bool split;
-};
+/* ---- chains of extents ---- */
+
+struct tes_mount *tes_core_extent_mount(const struct tes_extent *e)
+{
+	if (!e->space)
+		return NULL;
+	return TEI_CONTAINER(e->space, struct tes_mount, space);
+}
+
+bool tes_core_extent_begins(const struct tes_object *o,
+			    const struct tes_extent *e)
+{
+	const struct tes_extent *at = o->extents;
+
+	while (at->replica != e->replica)
+		at = at->next;
+	return at == e;
+}
+
+bool tes_core_extent_there(const struct tes_extent *e)
+{
+	return e->space && !tes_core_extent_mount(e)->dropping;
+}
+
+uint64_t tes_core_extent_length(const struct tes_extent *e, uint64_t rest)
+{
+	uint64_t room = e->size - TES_CORE_HEADER_LEN;
+
+	return rest < room ? rest : room;
+}
+
+void tes_core_extent_own(struct tes_core *core, struct tes_extent *e,
+			 struct tes_object *o)
+{
+	e->user = o;
+	tes_core_tenant_of(core, o)->charged += e->size;
+}
+
+void tes_core_extent_disown(struct tes_core *core, struct tes_extent *e)
+{
+	const struct tes_object *o = e->user;
+
+	if (o && e->space)
+		tes_core_tenant_of(core, o)->charged -= e->size;
+	e->user = NULL;
+}
+
+/* ---- mounts without room ---- */
+
+/* Notes that something has become free on @m. */
+static void except_mount(struct tes_core *core, struct tes_mount *m)
+{
+	for (size_t k = 0; k < 2; k++) {
+		struct tes_no_room *t = &core->no_room[k];
+		size_t i = 0;
+
+		if (t->size == UINT64_MAX)
+			continue;
+		while (i < t->n && t->except[i] != m)
+			i++;
+		if (i == sizeof(t->except) / sizeof(t->except[0]))
+			t->size = UINT64_MAX;
+		else if (i == t->n)
+			t->except[t->n++] = m;
+	}
+}
+
+void tes_core_forget_no_room(struct tes_core *core)
+{
+	for (size_t k = 0; k < 2; k++)
+		core->no_room[k].size = UINT64_MAX;
+}
+
+bool tes_core_mount_may_fit(const struct tes_mount *m, uint64_t size)
+{
+	const struct tes_space *s = &m->space;
+	uint64_t total = tes_core_extent_size(size);
+
+	return s->size - s->used >= total &&
+	       (total < s->too_large ||
+		(size > PART_MIN && size < s->too_wide));
+}
+
+/* ---- extents are freed ---- */
+
+void tes_core_extent_free(struct tes_core *core, struct tes_extent *e)
+{
+	struct tes_mount *m = tes_core_extent_mount(e);
+
+	tes_core_extent_disown(core, e);
+	if (!m) {
+		tei_slab_put(&core->extents, e);
+		return;
+	}
+	if (tes_core_mount_live(m))
+		core->figures.used_bytes -= e->size;
+	tes_space_give(&m->space, e);
+	if (!m->dropping)
+		except_mount(core, m);
+}
+
+void tes_core_chain_free(struct tes_core *core, struct tes_extent *chain)
+{
+	struct tes_extent *next;
+
+	for (; chain; chain = next) {
+		next = chain->next;
+		tes_core_extent_free(core, chain);
+	}
+}
+
+/* ---- replicas of an object ---- */
+
+struct tes_extent *tes_core_replica_cut(struct tes_core *core,
+					struct tes_object *o, uint8_t replica)
+{
+	struct tes_extent **from = &o->extents, *cut, **to = &cut;
+
+	while (*from && (*from)->replica != replica)
+		from = &(*from)->next;
+	while (*from && (*from)->replica == replica) {
+		tes_core_extent_disown(core, *from);
+		*to = *from;
+		to = &(*from)->next;
+		*from = *to;
+	}
+	*to = NULL;
+	return cut;
+}
+
+uint8_t tes_core_replica_free(const struct tes_object *o)
+{
+	uint32_t taken = 0;
+	uint8_t r = 0;
+
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		taken |= (uint32_t)1 << e->replica;
+	while (r < TES_CORE_REPLICAS_MAX && taken >> r & 1)
+		r++;
+	return r;
+}
+
+void tes_core_replica_join(struct tes_object *o, struct tes_extent *chain,
+			   uint8_t replica)
+{
+	struct tes_extent **at = &o->extents, *last = chain;
+
+	while (*at && (*at)->replica < replica)
+		at = &(*at)->next;
+	for (; last->next; last = last->next)
+		last->replica = replica;
+	last->replica = replica;
+	last->next = *at;
+	*at = chain;
+}
+
+bool tes_core_object_live(const struct tes_object *o)
+{
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (e->space && tes_core_mount_live(tes_core_extent_mount(e)))
+			return true;
+	return false;
+}
+
+bool tes_core_object_gone(const struct tes_object *o)
+{
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (tes_core_extent_there(e))
+			return false;
+	return true;
+}
+
+bool tes_core_object_on(const struct tes_object *o, const struct tes_mount *m)
+{
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		if (tes_core_extent_mount(e) == m)
+			return true;
+	return false;
+}
+
+size_t tes_core_object_entries(const struct tes_object *o)
+{
+	size_t n = 0;
+
+	for (const struct tes_extent *e = o->extents; e; e = e->next)
+		n++;
+	return n;
+}
+
+/* ---- placement on one mount ---- */
 
 /* Link @n extents that were taken to the end of the chain of @o. */
 static void append_extents(struct tes_core *core, struct tes_object *o,
@@ -96,15 +278,16 @@ bool tes_core_place_on(struct tes_core *core, struct tes_mount *m,
 					   place_split(core, m, o, replica));
 }
 
-bool tes_core_mount_may_fit(const struct tes_mount *m, uint64_t size)
-{
-	const struct tes_space *s = &m->space;
-	uint64_t total = tes_core_extent_size(size);
+/* ---- search for a mount ---- */
 
-	return s->size - s->used >= total &&
-	       (total < s->too_large ||
-		(size > PART_MIN && size < s->too_wide));
-}
+struct place_search {
+	struct tes_core *core;
+	struct tes_placement *placement;
+	struct tes_object *object;
+	uint8_t replica;
+	bool other_host; /* than those of the object's replicas */
+	bool split;
+};
 
 static bool may_place(const struct place_search *s, const struct tes_mount *m)
 {
@@ -193,30 +376,6 @@ static bool try_all_mounts(const struct place_search *s, size_t start,
 			return true;
 	}
 	return false;
-}
-
-/* Notes that something has become free on @m. */
-static void except_mount(struct tes_core *core, struct tes_mount *m)
-{
-	for (size_t k = 0; k < 2; k++) {
-		struct tes_no_room *t = &core->no_room[k];
-		size_t i = 0;
-
-		if (t->size == UINT64_MAX)
-			continue;
-		while (i < t->n && t->except[i] != m)
-			i++;
-		if (i == sizeof(t->except) / sizeof(t->except[0]))
-			t->size = UINT64_MAX;
-		else if (i == t->n)
-			t->except[t->n++] = m;
-	}
-}
-
-void tes_core_forget_no_room(struct tes_core *core)
-{
-	for (size_t k = 0; k < 2; k++)
-		core->no_room[k].size = UINT64_MAX;
 }
 
 static bool try_excepted(const struct place_search *s, struct tes_no_room *t)
@@ -313,153 +472,4 @@ bool tes_core_place(struct tes_core *core, struct tes_placement *placement,
 		return false;
 	s.other_host = false;
 	return search_mounts(&s);
-}
-
-/* ---- chains of extents ---- */
-
-struct tes_mount *tes_core_extent_mount(const struct tes_extent *e)
-{
-	if (!e->space)
-		return NULL;
-	return TEI_CONTAINER(e->space, struct tes_mount, space);
-}
-
-bool tes_core_extent_begins(const struct tes_object *o,
-			    const struct tes_extent *e)
-{
-	const struct tes_extent *at = o->extents;
-
-	while (at->replica != e->replica)
-		at = at->next;
-	return at == e;
-}
-
-bool tes_core_extent_there(const struct tes_extent *e)
-{
-	return e->space && !tes_core_extent_mount(e)->dropping;
-}
-
-uint64_t tes_core_extent_length(const struct tes_extent *e, uint64_t rest)
-{
-	uint64_t room = e->size - TES_CORE_HEADER_LEN;
-
-	return rest < room ? rest : room;
-}
-
-void tes_core_extent_own(struct tes_core *core, struct tes_extent *e,
-			 struct tes_object *o)
-{
-	e->user = o;
-	tes_core_tenant_of(core, o)->charged += e->size;
-}
-
-void tes_core_extent_disown(struct tes_core *core, struct tes_extent *e)
-{
-	const struct tes_object *o = e->user;
-
-	if (o && e->space)
-		tes_core_tenant_of(core, o)->charged -= e->size;
-	e->user = NULL;
-}
-
-void tes_core_extent_free(struct tes_core *core, struct tes_extent *e)
-{
-	struct tes_mount *m = tes_core_extent_mount(e);
-
-	tes_core_extent_disown(core, e);
-	if (!m) {
-		tei_slab_put(&core->extents, e);
-		return;
-	}
-	if (tes_core_mount_live(m))
-		core->figures.used_bytes -= e->size;
-	tes_space_give(&m->space, e);
-	if (!m->dropping)
-		except_mount(core, m);
-}
-
-void tes_core_chain_free(struct tes_core *core, struct tes_extent *chain)
-{
-	struct tes_extent *next;
-
-	for (; chain; chain = next) {
-		next = chain->next;
-		tes_core_extent_free(core, chain);
-	}
-}
-
-struct tes_extent *tes_core_replica_cut(struct tes_core *core,
-					struct tes_object *o, uint8_t replica)
-{
-	struct tes_extent **from = &o->extents, *cut, **to = &cut;
-
-	while (*from && (*from)->replica != replica)
-		from = &(*from)->next;
-	while (*from && (*from)->replica == replica) {
-		tes_core_extent_disown(core, *from);
-		*to = *from;
-		to = &(*from)->next;
-		*from = *to;
-	}
-	*to = NULL;
-	return cut;
-}
-
-bool tes_core_object_live(const struct tes_object *o)
-{
-	for (const struct tes_extent *e = o->extents; e; e = e->next)
-		if (e->space && tes_core_mount_live(tes_core_extent_mount(e)))
-			return true;
-	return false;
-}
-
-bool tes_core_object_gone(const struct tes_object *o)
-{
-	for (const struct tes_extent *e = o->extents; e; e = e->next)
-		if (tes_core_extent_there(e))
-			return false;
-	return true;
-}
-
-uint8_t tes_core_replica_free(const struct tes_object *o)
-{
-	uint32_t taken = 0;
-	uint8_t r = 0;
-
-	for (const struct tes_extent *e = o->extents; e; e = e->next)
-		taken |= (uint32_t)1 << e->replica;
-	while (r < TES_CORE_REPLICAS_MAX && taken >> r & 1)
-		r++;
-	return r;
-}
-
-void tes_core_replica_join(struct tes_object *o, struct tes_extent *chain,
-			   uint8_t replica)
-{
-	struct tes_extent **at = &o->extents, *last = chain;
-
-	while (*at && (*at)->replica < replica)
-		at = &(*at)->next;
-	for (; last->next; last = last->next)
-		last->replica = replica;
-	last->replica = replica;
-	last->next = *at;
-	*at = chain;
-}
-
-bool tes_core_object_on(const struct tes_object *o, const struct tes_mount *m)
-{
-	for (const struct tes_extent *e = o->extents; e; e = e->next)
-		if (tes_core_extent_mount(e) == m)
-			return true;
-	return false;
-}
-
-size_t tes_core_object_entries(const struct tes_object *o)
-{
-	size_t n = 0;
-
-	for (const struct tes_extent *e = o->extents; e; e = e->next)
-		n++;
-	return n;
 }

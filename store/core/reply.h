@@ -36,8 +36,7 @@ bool tes_core_reply_place(struct tes_step *step, size_t i,
 			  const struct tes_object *o);
 
 /* announce.c */
-/* Makes a resync due: the owner of @m gets everything that @m holds once more.
- * */
+/* Makes a resync due: the owner of @m gets all that @m holds once more. */
 void tes_core_resync(struct tes_core *core, struct tes_mount *m);
 /* Append the next part of a resync, when one is due. */
 void tes_core_resync_tick(struct tes_core *core, struct tes_actions *out);

@@ -335,7 +335,7 @@ int tes_core_on_leave(struct tes_step *step)
 	cancel_probe(s);
 	s->left = true;
 	s->beating = false;
-	s->evicted.n = 0; /* it will be told all again */
+	s->evicted.n = 0; /* a resync will follow */
 	s->seen_ms = core->now_ms;
 	move_to_list(&core->left, s);
 	return 0;

@@ -106,8 +106,7 @@ static inline bool tes_core_mount_takes(const struct tes_mount *m)
 }
 /* Drops mounts whose grace is over. */
 void tes_core_graces_tick(struct tes_core *core);
-/* True: some mount that takes new objects has room for @size bytes when empty.
- * */
+/* True: some mount that takes new objects holds @size bytes when empty. */
 bool tes_core_mounts_hold(const struct tes_core *core, uint64_t size);
 /* True: some mount would, but its owner is silent or its offers are not
  * complete. */
@@ -115,8 +114,7 @@ bool tes_core_mounts_to_come(const struct tes_core *core, uint64_t size);
 /* NULL: it is gone, or going. */
 struct tes_mount *tes_core_mount_of(const struct tes_core *core,
 				    uint64_t serial);
-/* True: some mount, if it were empty, would have room for an extent of @size.
- * */
+/* True: some mount, if it were empty, would hold an extent of @size. */
 bool tes_core_mounts_fit(struct tes_core *core, uint64_t size);
 /* Start to drop @m: absent from now on, its extents go in ticks. */
 void tes_core_mount_drop(struct tes_core *core, struct tes_mount *m);

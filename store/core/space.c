@@ -237,8 +237,7 @@ static bool bin_below(const struct tes_space *s, struct bin *b)
 	return true;
 }
 
-/* Finds the largest holes that together have @size bytes besides their headers.
- * */
+/* Finds the largest holes that hold @size bytes besides their headers. */
 static size_t find_parts(struct tes_space *s, uint64_t size, uint64_t header,
 			 uint64_t floor,
 			 struct tes_extent *out[TES_SPACE_PARTS])

@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * task.c - tasks: requests, states, ends; repairs of lost replicas
+ *
+ * A task is in one list of struct tes_tasks, by its state, and in the table of
+ * tasked objects as long as its object is there. When an object or a copy is
+ * forgotten its task only changes its list; it ends in a tick or with an
+ * answer, where the part that requested it may be called. copy.c does the work.
+ *
+ * Replicas that were lost with their mount are made again by tasks, of which a
+ * bounded number waits at a time. Objects that find no place are marked; a walk
+ * over the table finds them when there is room again. An object that was put
+ * with fewer replicas than asked for, since space was short, stays as it is.
+ */
 #include "store/core/task.h"
 
 #include <errno.h>
@@ -18,28 +31,102 @@
 #include "store/core/step.h"
 #include "store/core/tenant.h"
 
-/*
- * task.c - tasks: requests, states, ends; repairs of lost replicas
- *
- * A task is in one list of struct tes_tasks, by its state, and in the table of
- * tasked objects as long as its object is there. When an object or a copy is
- * forgotten its task only changes its list; it ends in a tick or with an
- * answer, where the part that requested it may be called. copy.c does the work.
- *
- * Replicas that were lost with their mount are made again by tasks, of which a
- * bounded number waits at a time. Objects that find no place are marked; a walk
- * over the table finds them when there is room again. An object that was put
- * with fewer replicas than asked for, since space was short, stays as it is.
- */
-
-/* ---- the beginning ---- */
-
 #define NUMBER_BITS 48
 
 /* Limit of waiting repairs; the walk looks for others below half of it. */
 #define WAITING_MAX 1024u
 
-struct plan {
+/* ---- all tasks ---- */
+
+int tes_core_tasks_init(struct tes_core *core)
+{
+	struct tes_tasks *all = &core->tasks;
+
+	tei_list_init(&all->pending[0]);
+	tei_list_init(&all->pending[1]);
+	tei_list_init(&all->processing);
+	tei_list_init(&all->broken);
+	tei_list_init(&all->leaving);
+	tei_list_init(&all->finished);
+	tei_list_init(&all->unsent);
+	if (tei_hash_init(&all->by_number) < 0)
+		return -ENOMEM;
+	if (tei_hash_init(&all->by_object) < 0) {
+		tei_hash_fini(&all->by_number);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void free_task(struct tei_hash_node *node, void *arg)
+{
+	struct tes_core *core = arg;
+	struct tes_task *t = TEI_CONTAINER(node, struct tes_task, by_number);
+
+	if (t->copy)
+		tes_core_object_free(core, t->copy);
+	tei_free(t);
+}
+
+void tes_core_tasks_fini(struct tes_core *core)
+{
+	struct tes_tasks *all = &core->tasks;
+	size_t cursor = 0;
+
+	while (tei_hash_walk(&all->by_number, &cursor, SIZE_MAX, free_task,
+			     core))
+		;
+	tei_hash_fini(&all->by_number);
+	tei_hash_fini(&all->by_object);
+}
+
+struct tes_task *tes_core_task_of(const struct tes_core *core,
+				  const struct tes_object *o)
+{
+	struct tei_hash_node *n;
+
+	if (!(o->flags & TES_OBJECT_TASKED))
+		return NULL;
+	n = tei_hash_first(&core->tasks.by_object, o->node.hash);
+	for (; n; n = tei_hash_next(&core->tasks.by_object, n)) {
+		struct tes_task *t =
+			TEI_CONTAINER(n, struct tes_task, by_object);
+
+		if (t->object == o)
+			return t;
+	}
+	return NULL;
+}
+
+static struct tes_task *find_by_number(const struct tes_core *core,
+				       uint64_t number)
+{
+	struct tei_hash_node *n =
+		tei_hash_first(&core->tasks.by_number, number);
+
+	return n ? TEI_CONTAINER(n, struct tes_task, by_number) : NULL;
+}
+
+void tes_core_task_id(const struct tes_core *core, const struct tes_task *t,
+		      uint16_t attempt, uint8_t *id)
+{
+	tes_core_id_of(core, (uint64_t)attempt << NUMBER_BITS | t->number, id);
+}
+
+struct tes_task *tes_core_task_find(const struct tes_core *core,
+				    const uint8_t *id, uint16_t *attempt)
+{
+	uint64_t low;
+
+	if (!tes_core_id_number(core, id, &low))
+		return NULL;
+	*attempt = (uint16_t)(low >> NUMBER_BITS);
+	return find_by_number(core, low & (((uint64_t)1 << NUMBER_BITS) - 1));
+}
+
+/* ---- a task is added ---- */
+
+struct task_plan {
 	struct tes_object *object;
 	enum tes_task_kind kind;
 	uint64_t cookie;
@@ -58,18 +145,18 @@ static struct tes_task_place copy_place(const struct tes_task_place *p,
 					char **at)
 {
 	size_t len = name_bytes(p);
-	struct tes_task_place kept = *p;
+	struct tes_task_place copy = *p;
 
 	if (!len)
-		return kept;
+		return copy;
 	memcpy(*at, p->name, len);
-	kept.name = *at;
+	copy.name = *at;
 	*at += len;
-	return kept;
+	return copy;
 }
 
 /* NULL: no memory. */
-static struct tes_task *create_task(const struct plan *plan)
+static struct tes_task *create_task(const struct task_plan *plan)
 {
 	size_t targets = plan->n_targets * sizeof(plan->targets[0]);
 	size_t bytes =
@@ -149,7 +236,7 @@ static void register_task(struct tes_core *core, struct tes_task *t,
 	enter_pending(core, t);
 }
 
-static int32_t add_task(struct tes_core *core, const struct plan *plan,
+static int32_t add_task(struct tes_core *core, const struct task_plan *plan,
 			struct tes_task **out)
 {
 	struct tes_task *old = tes_core_task_of(core, plan->object), *t;
@@ -172,29 +259,31 @@ static int32_t add_task(struct tes_core *core, const struct plan *plan,
 }
 
 int32_t tes_core_task_add(struct tes_core *core,
-			  const struct tes_task_request *want)
+			  const struct tes_task_request *request)
 {
-	struct plan plan = {
-		.object = want->object,
-		.kind = want->kind,
-		.cookie = want->cookie,
-		.move = want->source != NULL,
+	struct task_plan plan = {
+		.object = request->object,
+		.kind = request->kind,
+		.cookie = request->cookie,
+		.move = request->source != NULL,
 		.n_targets = 1,
 	};
 	struct tes_task *t;
 
-	if (want->source && !tes_core_object_on(want->object, want->source))
+	if (request->source &&
+	    !tes_core_object_on(request->object, request->source))
 		return CODE_NO_REPLICA;
-	if (want->target && tes_core_object_on(want->object, want->target))
+	if (request->target &&
+	    tes_core_object_on(request->object, request->target))
 		return CODE_REPLICA_EXISTS;
-	if (want->source)
-		plan.source.serial = want->source->serial;
-	if (want->target)
-		plan.targets[0].serial = want->target->serial;
+	if (request->source)
+		plan.source.serial = request->source->serial;
+	if (request->target)
+		plan.targets[0].serial = request->target->serial;
 	return add_task(core, &plan, &t);
 }
 
-/* ---- what clients ask ---- */
+/* ---- clients create tasks and ask about them ---- */
 
 /* True: some mount is called @name, and has a replica of @o unless that is
  * NULL. */
@@ -241,7 +330,7 @@ int tes_core_on_task_create(struct tes_step *step)
 	const struct tes_event *ev = step->ev;
 	const struct tes_session *s = step->session;
 	struct tes_action *reply = step->reply;
-	struct plan plan = {.kind = TES_TASK_USER};
+	struct task_plan plan = {.kind = TES_TASK_USER};
 	struct tes_object *o = NULL;
 	struct tes_task *t;
 	int32_t code = CODE_ARGUMENT;
@@ -300,96 +389,6 @@ int tes_core_on_task_query(struct tes_step *step)
 	return 0;
 }
 
-/* ---- life ---- */
-
-int tes_core_tasks_init(struct tes_core *core)
-{
-	struct tes_tasks *all = &core->tasks;
-
-	tei_list_init(&all->pending[0]);
-	tei_list_init(&all->pending[1]);
-	tei_list_init(&all->processing);
-	tei_list_init(&all->broken);
-	tei_list_init(&all->leaving);
-	tei_list_init(&all->finished);
-	tei_list_init(&all->unsent);
-	if (tei_hash_init(&all->by_number) < 0)
-		return -ENOMEM;
-	if (tei_hash_init(&all->by_object) < 0) {
-		tei_hash_fini(&all->by_number);
-		return -ENOMEM;
-	}
-	return 0;
-}
-
-static void free_task(struct tei_hash_node *node, void *arg)
-{
-	struct tes_core *core = arg;
-	struct tes_task *t = TEI_CONTAINER(node, struct tes_task, by_number);
-
-	if (t->copy)
-		tes_core_object_free(core, t->copy);
-	tei_free(t);
-}
-
-void tes_core_tasks_fini(struct tes_core *core)
-{
-	struct tes_tasks *all = &core->tasks;
-	size_t cursor = 0;
-
-	while (tei_hash_walk(&all->by_number, &cursor, SIZE_MAX, free_task,
-			     core))
-		;
-	tei_hash_fini(&all->by_number);
-	tei_hash_fini(&all->by_object);
-}
-
-/* ---- which ---- */
-
-struct tes_task *tes_core_task_of(const struct tes_core *core,
-				  const struct tes_object *o)
-{
-	struct tei_hash_node *n;
-
-	if (!(o->flags & TES_OBJECT_TASKED))
-		return NULL;
-	n = tei_hash_first(&core->tasks.by_object, o->node.hash);
-	for (; n; n = tei_hash_next(&core->tasks.by_object, n)) {
-		struct tes_task *t =
-			TEI_CONTAINER(n, struct tes_task, by_object);
-
-		if (t->object == o)
-			return t;
-	}
-	return NULL;
-}
-
-static struct tes_task *find_by_number(const struct tes_core *core,
-				       uint64_t number)
-{
-	struct tei_hash_node *n =
-		tei_hash_first(&core->tasks.by_number, number);
-
-	return n ? TEI_CONTAINER(n, struct tes_task, by_number) : NULL;
-}
-
-void tes_core_task_id(const struct tes_core *core, const struct tes_task *t,
-		      uint16_t attempt, uint8_t *id)
-{
-	tes_core_id_of(core, (uint64_t)attempt << NUMBER_BITS | t->number, id);
-}
-
-struct tes_task *tes_core_task_find(const struct tes_core *core,
-				    const uint8_t *id, uint16_t *attempt)
-{
-	uint64_t low;
-
-	if (!tes_core_id_number(core, id, &low))
-		return NULL;
-	*attempt = (uint16_t)(low >> NUMBER_BITS);
-	return find_by_number(core, low & (((uint64_t)1 << NUMBER_BITS) - 1));
-}
-
 /* ---- states ---- */
 
 /* Takes @t out of the list of its state. */
@@ -422,6 +421,8 @@ void tes_core_task_work(struct tes_core *core, struct tes_task *t,
 	core->tasks.n_processing++;
 	tei_list_add_tail(list, &t->link);
 }
+
+/* ---- the object or the copy changes ---- */
 
 static void detach_object(struct tes_core *core, struct tes_task *t)
 {
@@ -472,7 +473,7 @@ void tes_core_task_inherit(struct tes_core *core, struct tes_object *old,
 	t->lost = t->failed = 0;
 }
 
-/* ---- the end ---- */
+/* ---- a task ends ---- */
 
 static void forget_task(struct tes_core *core, struct tes_task *t)
 {
@@ -581,10 +582,11 @@ void tes_core_task_end(struct tes_core *core, struct tes_task *t, int32_t code)
 
 static bool add_repair(struct tes_core *core, struct tes_object *o)
 {
-	struct tes_task_request want = {.object = o, .kind = TES_TASK_REPAIR};
+	struct tes_task_request request = {.object = o,
+					   .kind = TES_TASK_REPAIR};
 
 	return core->tasks.n_pending[1] < WAITING_MAX &&
-	       tes_core_task_add(core, &want) == CODE_OK;
+	       tes_core_task_add(core, &request) == CODE_OK;
 }
 
 void tes_core_repair(struct tes_core *core, struct tes_object *o)

@@ -39,8 +39,7 @@ enum tes_task_kind {
 struct tes_task_request {
 	struct tes_object *object; /* READY */
 	enum tes_task_kind kind;
-	/* Mount whose replica is given up after the copy is there; NULL: none.
-	 * */
+	/* Mount whose replica is given up after the copy; NULL: none. */
 	const struct tes_mount *source;
 	/* NULL: any but those it is on, on another machine if there is one. */
 	const struct tes_mount *target;
@@ -53,7 +52,7 @@ struct tes_task_request {
  * yields to one of the other kinds.
  */
 int32_t tes_core_task_add(struct tes_core *core,
-			  const struct tes_task_request *want);
+			  const struct tes_task_request *request);
 
 /* ---- tasks and their states: for task.c and copy.c ---- */
 
@@ -127,8 +126,7 @@ void tes_core_task_work(struct tes_core *core, struct tes_task *t,
 void tes_core_task_end(struct tes_core *core, struct tes_task *t, int32_t code);
 /* @o, which is TASKED or SHORT, is being forgotten. */
 void tes_core_task_orphan(struct tes_core *core, struct tes_object *o);
-/* Called when a COPY is being forgotten: no matter why, its task waits again.
- * */
+/* Called when a COPY is being forgotten, whatever the reason. */
 void tes_core_task_unbuilt(struct tes_core *core,
 			   const struct tes_object *copy);
 /* Moves the task of @old, if it is about the key, to READY @o, which takes the
@@ -149,16 +147,10 @@ void tes_core_tasks_flush(struct tes_core *core, struct tes_actions *out);
 /* Makes every task that @s works on due to be sent (again). */
 void tes_core_tasks_resend(struct tes_core *core, struct tes_session *s);
 
-/* copied.h - tasks at work: what comes of a copy */
-
 /* Give up what @o, which is BUSY, is copied to. -ENOMEM: nothing changed. */
 int tes_core_task_abort(struct tes_core *core, struct tes_object *o);
 
-/* want.h - what clients ask about tasks */
-
-/* repair.h - replicas that were lost with their mount are made again */
-
-/* @o has lost a replica and has others. */
+/* Makes a lost replica of @o again, which has others. */
 void tes_core_repair(struct tes_core *core, struct tes_object *o);
 /* Queue some of those that found no place in the queue. */
 void tes_core_repair_some(struct tes_core *core, unsigned int *budget);

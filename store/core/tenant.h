@@ -22,7 +22,7 @@ struct tes_tenant {
 	size_t objects, users; /* users: sessions and walks */
 	uint16_t index;
 	bool registered; /* has a quota, or nobody needs one */
-	bool tombstoned; /* nothing is recalled that is not here yet */
+	bool tombstoned; /* no key comes back that is not here yet */
 	char name[];
 };
 
