@@ -56,11 +56,9 @@ uint8_t tes_core_replica_free(const struct tes_object *o);
 void tes_core_replica_join(struct tes_object *o, struct tes_extent *chain,
 			   uint8_t replica);
 
-/* place.h - on which segment a replica goes */
-
 /*
- * Objects of @size and more have no room on any live mount but on those in
- * @loose, perhaps: so a full pool of many mounts is not searched at every put.
+ * Objects of @size and more have no room on any live mount but perhaps on those
+ * in @except: so a full pool of many mounts is not searched at every put.
  */
 struct tes_no_room {
 	uint64_t size;

@@ -124,8 +124,6 @@ void tes_core_mounts_drop_some(struct tes_core *core, unsigned int *budget);
 void tes_core_mount_count(struct tes_core *core, const struct tes_mount *m,
 			  int sign);
 
-/* probe.h - owners that may be silent are asked */
-
 /* Timeout of a probe, after which its session is suspect; least time between
  * two probes of one session. */
 #define TES_CORE_PROBE_MS       300
