@@ -48,7 +48,7 @@ struct tei_box {
 	double x, y, w, h;
 };
 
-/* A GPU or a NIC: an index of the picture of the machine. */
+/* A GPU or a NIC: an index of the topology of the machine. */
 struct tei_card {
 	struct tei_box box;
 	uint32_t index;

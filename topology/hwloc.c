@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hwloc.c - the picture as hwloc sees it: its XML, or names for this machine
+ * hwloc.c - read a topology by hwloc: its XML, or names for this machine
  *
  * An XML file of lstopo is a whole machine: nodes, CPUs, PCI devices and what
  * the system calls them. It does not say how fast a port is or whether it is

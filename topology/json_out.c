@@ -1,17 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json_out.c - a picture as JSON
+ * json_out.c - write a topology as JSON
  *
  * The full form has the fields that TENT reads (name, pci_bus_id, type,
  * numa_node, device_list) and ours beside them. A value that could not be made
  * for want of memory is NULL; setting it fails, and so does the whole.
  */
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "topology/json.h"
+#include "topology/topo.h"
+
+const char *const tei_topo_kinds[] = {
+	[0] = "",
+	[TE_TOPO_ETH] = "eth",
+	[TE_TOPO_ROCE] = "roce",
+	[TE_TOPO_IB] = "ib",
+	[TE_TOPO_RDMA] = "rdma",
+	[TE_TOPO_OTHER] = "other",
+	NULL,
+};
+
+const char *const tei_topo_states[] = {
+	[TE_TOPO_STATE_UNKNOWN] = "unknown",
+	[TE_TOPO_UP] = "up",
+	[TE_TOPO_DOWN] = "down",
+	NULL,
+};
 
 /* Set key to value, which is taken; counts what fails. */
 static void set(json_t *object, const char *key, json_t *value, int *failed)

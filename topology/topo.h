@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * topo.h - the inside of a picture of the machine, and how it is put together
+ * topo.h - the inside of a machine's topology, and how it is put together
  *
  * Sources (sysfs, hwloc, JSON) add nodes, CPUs, NICs and memories in any
  * order; tei_topo_finish() sorts them, ranks the NICs for each memory, and
- * writes the notes. After that a picture never changes.
+ * writes the notes. After that a topology never changes.
  *
  * All text is checked as it is added, whatever the source: printable ASCII
  * without blanks for names, printable ASCII for models, of bounded length.
@@ -101,8 +101,6 @@ int tei_topo_fail(struct tei_topo_error *e, int rc, const char *format, ...)
 
 /* ---- putting it together (build.c) ---- */
 
-struct te_topo *tei_topo_make(void);
-
 /*
  * A new entry with everything unknown, or NULL: out of memory or too many
  * (*rc says which: -ENOMEM, -E2BIG). The pointer is good until the next add.
@@ -121,11 +119,6 @@ int tei_topo_give_rails(struct tei_topo_memory *m, const uint16_t *list,
 /* Notes are advice: what cannot be kept is dropped. */
 void tei_topo_add_note(struct te_topo *t, uint32_t kind, const char *format,
 		       ...) __attribute__((format(printf, 3, 4)));
-/*
- * Sort, complete, rank, note. -ENOMEM, -EBADMSG (two things of one name; @e
- * says which). NICs keep their order where a list of rails was given.
- */
-int tei_topo_finish(struct te_topo *t, struct tei_topo_error *e);
 
 /* The same by number or name; NULL: there is none. */
 const struct tei_topo_node *tei_topo_node_of(const struct te_topo *t,
@@ -148,7 +141,7 @@ void tei_topo_print_cpus(const struct te_topo *t, int32_t node, char *out,
 /* "a2" before "a10". */
 int tei_topo_compare_names(const char *a, const char *b);
 
-/* ---- PCI (pci.c) ---- */
+/* ---- PCI (text.c) ---- */
 
 /* "0000:3b:00.0", of any length of domain. */
 bool tei_topo_is_bus_id(const char *text, size_t len);
@@ -163,7 +156,7 @@ uint64_t tei_topo_link_bps(uint32_t mtps, uint32_t width);
 void tei_topo_pci_compare(const char *a, const char *b, uint32_t *common,
 			  uint32_t *differ);
 
-/* ---- distances (near.c) ---- */
+/* ---- distances (build.c) ---- */
 
 void tei_topo_measure(const struct te_topo *t, const struct tei_topo_memory *m,
 		      const struct tei_topo_nic *nic,
@@ -172,12 +165,6 @@ void tei_topo_measure(const struct te_topo *t, const struct tei_topo_memory *m,
 uint64_t tei_topo_fastest(const struct te_topo *t);
 /* Virtual, or slow beside a NIC of rate @best: not preferred. */
 bool tei_topo_is_minor(const struct tei_topo_nic *nic, uint64_t best);
-/* Fill m->rails for every memory that was given none. -ENOMEM. */
-int tei_topo_rank(struct te_topo *t);
-
-/* ---- notes (notes.c) ---- */
-
-void tei_topo_write_notes(struct te_topo *t);
 
 /* ---- sources; each leaves finishing to the caller ---- */
 
@@ -193,7 +180,17 @@ int tei_topo_from_hwloc(struct te_topo *t, const char *xml, bool names_only,
 int tei_topo_from_json(struct te_topo *t, const char *text, size_t len,
 		       const char *name, struct tei_topo_error *e);
 
-/* ---- where memory is (where.c) ---- */
+/* ---- shared by json_in.c and json_out.c ---- */
+
+/* TENT's numbers in the field "type". */
+enum { TEI_TOPO_TENT_RDMA = 0, TEI_TOPO_TENT_TCP = 1 };
+#define TEI_TOPO_TENT_RANKS 3
+
+/* Words for enum te_topo_nic_kind and te_topo_state; NULL at the end. */
+extern const char *const tei_topo_kinds[];
+extern const char *const tei_topo_states[];
+
+/* ---- where memory is (query.c) ---- */
 
 /*
  * NUMA node of the page at @addr; of an untouched one the node where it is to

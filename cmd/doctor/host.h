@@ -2,7 +2,7 @@
 /*
  * host.h - the machine that te-doctor looks at, and the checks of it
  *
- * A check reads files below a root and the picture of the machine, and adds
+ * A check reads files below a root and the topology of the machine, and adds
  * findings; it changes nothing and asks nothing of the kernel itself. What only
  * system calls tell is gathered beforehand (struct tei_probes), so a copy of
  * the files of any machine can be judged on any other.

@@ -25,7 +25,7 @@ static const struct tei_rule peermem_rule = {
 static const struct tei_rule node_rule = {
 	"numa.nic", "a NIC that says which NUMA node it is near",
 	"switch the firmware to report affinities (SRAT, _PXM), or give the "
-	"engine a corrected picture: te-topo --json, setting topology"};
+	"engine a corrected topology: te-topo --json, setting topology"};
 static const struct tei_rule here_rule = {
 	"numa.cpus", "CPUs in a NUMA node with a NIC that is up",
 	"numactl --cpunodebind=NODE --membind=NODE, or a NIC in that node"};

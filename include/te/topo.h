@@ -2,10 +2,10 @@
 /*
  * topo.h - what this machine looks like: memories, NICs and their distances
  *
- * A picture is taken once and does not change: NICs with their links, memories
+ * A topology is read once and does not change: NICs with their links, memories
  * (one per NUMA node, one per GPU), CPUs, and how far each memory is from each
  * NIC. It comes from the running system, from a recording of one (a copy of
- * its /sys, or hwloc's XML), or from a JSON file. An engine takes one by itself
+ * its /sys, or hwloc's XML), or from a JSON file. An engine reads one by itself
  * (setting "topology"); te-topo shows it.
  *
  * NICs and memories are known by index, 0 .. number - 1, in an order that the
@@ -13,7 +13,7 @@
  * that the kernel gives them; the places of a list of nodes are not numbers.
  *
  * Functions return 0 or a negative errno unless they say otherwise. Strings in
- * what they fill in are never NULL and live as long as the picture. Threads:
+ * what they fill in are never NULL and live as long as the topology. Threads:
  * any; nothing blocks but te_topo_load().
  */
 #ifndef TE_TOPO_H
@@ -30,7 +30,7 @@ extern "C" {
 
 struct te_topo;
 
-/* ---- taking the picture ---- */
+/* ---- reading a topology ---- */
 
 enum te_topo_flags {
 	/*
@@ -52,7 +52,7 @@ struct te_topo_source {
 };
 
 /**
- * te_topo_load - take a picture
+ * te_topo_load - read the topology of a machine
  * @source: borrowed for the call; NULL: this machine by its /sys
  * @error:  error[error_len] or NULL; on failure one line that names the file,
  *          the place in it and what is wrong there
@@ -70,7 +70,7 @@ TE_API int te_topo_load(const struct te_topo_source *source,
 			struct te_topo **out, char *error, size_t error_len);
 
 /**
- * te_topo_parse - a picture from JSON text
+ * te_topo_parse - read a topology from JSON text
  * @text: text[len], in one of two forms:
  *
  *   {"cpu:0": [["mlx5_0"], ["mlx5_1"]], "cuda:0": [["mlx5_1"], []]}
@@ -96,7 +96,7 @@ enum te_topo_form {
 };
 
 /**
- * te_topo_format - write the picture as JSON
+ * te_topo_format - write a topology as JSON
  * @out: out[*len], or NULL with *len 0 to ask for the length
  * @len: in: room; out: bytes needed, final 0 included
  *
@@ -260,7 +260,7 @@ TE_API int te_topo_rails(const struct te_topo *topo, uint32_t memory,
  *
  * Whole cores of the NIC's NUMA node, shared out among the NICs of the node.
  * Where the node is unknown: every CPU. Of this machine only those that this
- * process could use when the picture was taken. Returns 0, -ENOENT.
+ * process could use when the topology was read. Returns 0, -ENOENT.
  */
 TE_API int te_topo_worker_cpus(const struct te_topo *topo, uint32_t nic,
 			       uint32_t *cpus, size_t *n);
