@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * frame.c - life of a connection: connect, deadlines, refuse, close
+ * frame.c - a connection's life: connect, calls, deadlines, close, listening
  *
  * One timer event a connection serves all its deadlines and everything that
  * must not happen inside a call of the user. It may fire too early, never too
@@ -19,8 +19,41 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/frame_private.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/net.h"
 #include "base/thread.h"
+
+/* ---- state of a connection ---- */
+
+#define N_ACCEPT_AT_ONCE 64
+#define N_REFUSED_MAX    64
+#define NO_FDS_PAUSE_US  (100 * 1000)
+
+struct tei_frame_server {
+	struct tei_loop *loop;
+	struct tei_frame_server_config config;
+	int fd;
+	struct event acceptable, resume;
+	struct tei_list conns; /* all that count here */
+	unsigned int n_conns, n_refused;
+	bool accepting, closed; /* inside on_acceptable(); closed in there */
+};
+
+/* frame_server.c */
+static void leave_server(struct tei_frame_conn *conn)
+{
+	struct tei_frame_server *server = conn->server;
+
+	if (!server)
+		return;
+	tei_list_del(&conn->link);
+	conn->server = NULL;
+	if (conn->refused)
+		server->n_refused--;
+	else
+		server->n_conns--;
+}
 
 void tei_frame_enter(struct tei_frame_conn *conn)
 {
@@ -31,7 +64,7 @@ static void free_conn(struct tei_frame_conn *conn)
 {
 	tei_alarm_clear(&conn->tick);
 	tei_list_del(&conn->orphan.link);
-	tei_frame_server_forget(conn);
+	leave_server(conn);
 	assert(tei_list_empty(&conn->calls));
 	tei_heap_fini(&conn->due);
 	tei_free(conn->text);
@@ -54,7 +87,8 @@ uint64_t tei_frame_due_ms(uint64_t timeout_ms)
 	return due;
 }
 
-void tei_frame_tick_at(struct tei_frame_conn *conn, uint64_t at_ms)
+/* Look at deadlines at @at_ms at the latest. */
+static void tick_at(struct tei_frame_conn *conn, uint64_t at_ms)
 {
 	uint64_t now = tei_now_ms();
 
@@ -74,6 +108,100 @@ void tei_frame_count(struct tei_frame_conn *conn, enum tei_frame_fault fault)
 	if (!conn->closed && conn->ops->fault)
 		conn->ops->fault(fault, conn->arg);
 }
+
+/*
+ * ---- calls in flight ----
+ *
+ * They stand in a list in the order of their ids. Peers answer mostly in
+ * order, so the search from the front is short.
+ */
+
+static void remove_call(struct tei_frame_conn *conn,
+			struct tei_frame_call *call)
+{
+	tei_list_del(&call->link);
+	tei_heap_remove(&conn->due, &call->due);
+	if (conn->due.n == 0)
+		tei_heap_fini(&conn->due); /* an idle connection is small */
+}
+
+static struct tei_frame_call *find_call(struct tei_frame_conn *conn,
+					uint64_t id)
+{
+	tei_list_for_each (pos, &conn->calls) {
+		struct tei_frame_call *call;
+
+		call = TEI_CONTAINER(pos, struct tei_frame_call, link);
+		if (call->id >= id)
+			return call->id == id ? call : NULL;
+	}
+	return NULL;
+}
+
+void tei_frame_answer(struct tei_frame_conn *conn, const struct tei_frame *f)
+{
+	struct tei_frame_call *call = find_call(conn, f->id);
+
+	if (!call)
+		return; /* it was late or taken back */
+	remove_call(conn, call);
+	call->done(call, 0, f);
+}
+
+static void answer_all_calls(struct tei_frame_conn *conn, int err)
+{
+	while (!tei_list_empty(&conn->calls)) {
+		struct tei_frame_call *call;
+
+		call = TEI_CONTAINER(conn->calls.next, struct tei_frame_call,
+				     link);
+		remove_call(conn, call);
+		call->done(call, err, NULL);
+	}
+}
+
+static void expire_calls(struct tei_frame_conn *conn, uint64_t now_ms)
+{
+	struct tei_heap_node *top;
+
+	while ((top = tei_heap_top(&conn->due)) && top->at <= now_ms) {
+		struct tei_frame_call *call;
+
+		call = TEI_CONTAINER(top, struct tei_frame_call, due);
+		remove_call(conn, call);
+		call->done(call, -ETIMEDOUT, NULL);
+	}
+}
+
+int tei_frame_call(struct tei_frame_conn *conn, struct tei_frame_call *call,
+		   uint16_t type, const struct ProtobufCMessage *msg,
+		   uint64_t timeout_ms)
+{
+	uint64_t due = tei_frame_due_ms(timeout_ms);
+	int rc;
+
+	call->due.place = 0;
+	tei_list_init(&call->link);
+	rc = tei_heap_add(&conn->due, &call->due, due);
+	if (rc)
+		return rc;
+	call->id = ++conn->last_id;
+	tei_list_add_tail(&conn->calls, &call->link);
+	rc = tei_frame_send(conn, type, 0, call->id, msg);
+	if (rc)
+		remove_call(conn, call);
+	else if (due != TEI_FRAME_NEVER)
+		tick_at(conn, due);
+	return rc;
+}
+
+void tei_frame_call_cancel(struct tei_frame_conn *conn,
+			   struct tei_frame_call *call)
+{
+	remove_call(conn, call);
+}
+
+/* ---- end, deadlines, events ---- */
 
 /* No socket any more: it is returned. */
 static int leave_wire(struct tei_frame_conn *conn)
@@ -106,14 +234,14 @@ void tei_frame_end(struct tei_frame_conn *conn, int err)
 	end_wire(conn);
 	if (!conn->err)
 		conn->err = err;
-	if (!conn->told && !conn->closed)
+	if (!conn->reported && !conn->closed)
 		tei_frame_tick_now(conn);
 }
 
-static void tell(struct tei_frame_conn *conn)
+static void report_end(struct tei_frame_conn *conn)
 {
-	conn->told = true;
-	tei_frame_answer_all(conn, conn->err);
+	conn->reported = true;
+	answer_all_calls(conn, conn->err);
 	if (!conn->closed)
 		conn->ops->down(conn, conn->err, conn->text, conn->arg);
 }
@@ -131,11 +259,11 @@ void tei_frame_rearm(struct tei_frame_conn *conn)
 	struct tei_heap_node *top = tei_heap_top(&conn->due);
 
 	if (conn->step_ms != TEI_FRAME_NEVER)
-		tei_frame_tick_at(conn, conn->step_ms);
+		tick_at(conn, conn->step_ms);
 	if (conn->part_ms != TEI_FRAME_NEVER)
-		tei_frame_tick_at(conn, conn->part_ms);
+		tick_at(conn, conn->part_ms);
 	if (top && top->at != TEI_FRAME_NEVER)
-		tei_frame_tick_at(conn, top->at);
+		tick_at(conn, top->at);
 }
 
 static void on_tick(void *arg)
@@ -153,9 +281,9 @@ static void on_tick(void *arg)
 		tei_frame_receive(conn);
 	if (now >= conn->step_ms || now >= conn->part_ms)
 		step_is_late(conn);
-	tei_frame_expire(conn, now);
-	if (conn->err && !conn->told && !conn->closed)
-		tell(conn);
+	expire_calls(conn, now);
+	if (conn->err && !conn->reported && !conn->closed)
+		report_end(conn);
 	tei_frame_rearm(conn);
 	tei_frame_leave(conn);
 }
@@ -197,7 +325,7 @@ static int connect_result(int fd)
 	return -err;
 }
 
-static void connected(struct tei_frame_conn *conn)
+static void connect_done(struct tei_frame_conn *conn)
 {
 	int rc = connect_result(conn->fd);
 
@@ -225,7 +353,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 	tei_loop_note(conn->loop);
 	tei_frame_enter(conn);
 	if (conn->state == TEI_FRAME_CONNECTING)
-		connected(conn);
+		connect_done(conn);
 	else
 		tei_frame_flush(conn);
 	tei_frame_leave(conn);
@@ -258,11 +386,11 @@ static void set_options(int fd)
 		   sizeof(unread_ms));
 }
 
-struct tei_frame_conn *
-tei_frame_conn_create(struct tei_loop *loop,
-		      const struct tei_frame_protocol *protocol, int fd,
-		      const struct tei_address *peer,
-		      const struct tei_frame_ops *ops, void *arg)
+/* Takes @fd over, also on failure; events are not added yet. NULL: -ENOMEM. */
+static struct tei_frame_conn *
+create_conn(struct tei_loop *loop, const struct tei_frame_protocol *protocol,
+	    int fd, const struct tei_address *peer,
+	    const struct tei_frame_ops *ops, void *arg)
 {
 	struct event_base *base = tei_loop_base(loop);
 	struct tei_frame_conn *conn;
@@ -317,7 +445,7 @@ int tei_frame_connect(struct tei_loop *loop,
 	fd = open_socket(to->ss.ss_family);
 	if (fd < 0)
 		return fd;
-	conn = tei_frame_conn_create(loop, protocol, fd, to, ops, arg);
+	conn = create_conn(loop, protocol, fd, to, ops, arg);
 	if (!conn)
 		return -ENOMEM;
 	conn->outgoing = true;
@@ -345,7 +473,7 @@ int tei_frame_adopt(struct tei_loop *loop,
 
 	TEI_DEBUG_ASSERT(tei_loop_is_mine(loop));
 	(void)evutil_make_socket_nonblocking(fd);
-	conn = tei_frame_conn_create(loop, protocol, fd, &nobody, ops, arg);
+	conn = create_conn(loop, protocol, fd, &nobody, ops, arg);
 	if (!conn)
 		return -ENOMEM;
 	conn->state = TEI_FRAME_UP;
@@ -362,7 +490,7 @@ void tei_frame_close(struct tei_frame_conn *conn)
 	assert(!conn->closed);
 	tei_frame_enter(conn);
 	conn->closed = true;
-	tei_frame_answer_all(conn, -ECANCELED);
+	answer_all_calls(conn, -ECANCELED);
 	if (conn->state == TEI_FRAME_UP)
 		tei_frame_flush(conn);
 	if (conn->state == TEI_FRAME_REFUSING)
@@ -384,13 +512,13 @@ int tei_frame_detach(struct tei_frame_conn *conn)
 	tei_frame_enter(conn);
 	conn->closed = true;
 	fd = leave_wire(conn);
-	tei_frame_answer_all(conn, -ECANCELED);
+	answer_all_calls(conn, -ECANCELED);
 	tei_frame_leave(conn);
 	return fd;
 }
 
-static void refuse(struct tei_frame_conn *conn, uint16_t flags,
-		   const char *text)
+static void begin_refusal(struct tei_frame_conn *conn, uint16_t flags,
+			  const char *text)
 {
 	size_t len = strnlen(text, TEI_FRAME_TEXT_MAX);
 	int rc;
@@ -417,12 +545,12 @@ static void refuse(struct tei_frame_conn *conn, uint16_t flags,
 
 void tei_frame_refuse(struct tei_frame_conn *conn, const char *text)
 {
-	refuse(conn, 0, text);
+	begin_refusal(conn, 0, text);
 }
 
 void tei_frame_refuse_for_now(struct tei_frame_conn *conn, const char *text)
 {
-	refuse(conn, TEI_FRAME_LATER, text);
+	begin_refusal(conn, TEI_FRAME_LATER, text);
 }
 
 void tei_frame_bad(struct tei_frame_conn *conn, const char *text)
@@ -464,4 +592,201 @@ const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn)
 size_t tei_frame_backlog(const struct tei_frame_conn *conn)
 {
 	return conn->n_out;
+}
+
+/*
+ * ---- a listening port ----
+ *
+ * Who is not admitted (another host in protected mode, or one too many) gets a
+ * connection without a user that delivers the reason. At most N_REFUSED_MAX of
+ * those exist at a time; beyond that the socket is closed without a text.
+ */
+
+static struct tei_frame_conn *add_conn(struct tei_frame_server *server, int fd,
+				       const struct tei_address *peer)
+{
+	const struct tei_frame_server_config *config = &server->config;
+	struct tei_frame_conn *conn;
+
+	conn = create_conn(server->loop, config->protocol, fd, peer,
+			   config->ops, config->arg);
+	if (!conn)
+		return NULL;
+	conn->state = TEI_FRAME_UP;
+	conn->server = server;
+	tei_list_add_tail(&server->conns, &conn->link);
+	server->n_conns++;
+	if (event_add(&conn->readable, NULL)) {
+		tei_frame_close(conn);
+		return NULL;
+	}
+	return conn;
+}
+
+static void reject(struct tei_frame_server *server, int fd,
+		   const struct tei_address *peer, enum tei_frame_fault fault,
+		   const char *text)
+{
+	struct tei_frame_conn *conn;
+
+	if (server->config.ops->fault)
+		server->config.ops->fault(fault, server->config.arg);
+	if (server->n_refused >= N_REFUSED_MAX) {
+		close(fd);
+		return;
+	}
+	conn = add_conn(server, fd, peer);
+	if (!conn)
+		return;
+	conn->refused = true;
+	server->n_conns--;
+	server->n_refused++;
+	if (fault == TEI_FRAME_CROWD)
+		tei_frame_refuse_for_now(conn, text);
+	else
+		tei_frame_refuse(conn, text);
+	tei_frame_close(conn);
+}
+
+static void admit(struct tei_frame_server *server, int fd,
+		  const struct tei_address *peer)
+{
+	const struct tei_frame_server_config *config = &server->config;
+	struct tei_frame_conn *conn;
+
+	if (!tei_peer_allowed(peer, config->insecure, config->protocol->name)) {
+		reject(server, fd, peer, TEI_FRAME_STRANGER,
+		       TEI_PROTECTED_TEXT);
+		return;
+	}
+	if (config->n_max && server->n_conns >= config->n_max) {
+		reject(server, fd, peer, TEI_FRAME_CROWD,
+		       "too many connections");
+		return;
+	}
+	conn = add_conn(server, fd, peer);
+	if (!conn)
+		return; /* out of memory: the peer sees a reset and tries on */
+	tei_frame_enter(conn);
+	conn->hello_max = config->hello_max;
+	tei_frame_expect(conn, config->hello_ms);
+	if (config->accepted)
+		config->accepted(conn, config->arg);
+	tei_frame_leave(conn);
+}
+
+static int accept_one(int listener, struct tei_address *peer)
+{
+	int fd;
+
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	memset(peer, 0, sizeof(*peer));
+	peer->len = sizeof(peer->ss);
+	fd = accept4(listener, (struct sockaddr *)&peer->ss, &peer->len,
+		     SOCK_CLOEXEC | SOCK_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Level-triggered, a backlog that cannot be taken would spin the loop. */
+static void pause_accepting(struct tei_frame_server *server, int err)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+	const struct timeval pause = {.tv_usec = NO_FDS_PAUSE_US};
+
+	if (tei_log_allowed(&limit))
+		LOG_WARN("%s: accept: %s", server->config.protocol->name,
+			 strerror(-err));
+	event_del(&server->acceptable);
+	event_add(&server->resume, &pause);
+}
+
+static void on_acceptable(evutil_socket_t listener, short what, void *arg)
+{
+	struct tei_frame_server *server = arg;
+	struct tei_address peer;
+
+	(void)what;
+	tei_loop_note(server->loop);
+	server->accepting = true;
+	for (int i = 0; i < N_ACCEPT_AT_ONCE && !server->closed; i++) {
+		int fd = accept_one((int)listener, &peer);
+
+		if (fd >= 0) {
+			admit(server, fd, &peer);
+		} else if (tei_is_shortage(fd)) {
+			pause_accepting(server, fd);
+			break;
+		} else if (fd == -EAGAIN) {
+			break;
+		} /* else that peer's trouble, as -ECONNABORTED */
+	}
+	server->accepting = false;
+	if (server->closed)
+		tei_free(server);
+}
+
+static void on_resume_accepting(evutil_socket_t fd, short what, void *arg)
+{
+	struct tei_frame_server *server = arg;
+
+	(void)fd;
+	(void)what;
+	if (event_add(&server->acceptable, NULL))
+		pause_accepting(server, -ENOMEM);
+}
+
+int tei_frame_listen(struct tei_loop *loop,
+		     const struct tei_frame_server_config *config,
+		     uint16_t *out_port, struct tei_frame_server **out)
+{
+	struct event_base *base = tei_loop_base(loop);
+	struct tei_frame_server *server;
+	int rc;
+
+	TEI_DEBUG_ASSERT(tei_loop_is_mine(loop));
+	server = tei_calloc(1, sizeof(*server));
+	if (!server)
+		return -ENOMEM;
+	server->loop = loop;
+	server->config = *config;
+	tei_list_init(&server->conns);
+	rc = tei_listen(config->host, config->port, config->protocol->name,
+			out_port);
+	if (rc < 0)
+		goto free_server;
+	server->fd = rc;
+	event_assign(&server->acceptable, base, server->fd,
+		     EV_READ | EV_PERSIST, on_acceptable, server);
+	event_assign(&server->resume, base, -1, 0, on_resume_accepting, server);
+	if (event_add(&server->acceptable, NULL)) {
+		rc = -ENOMEM;
+		goto close_fd;
+	}
+	*out = server;
+	return 0;
+
+close_fd:
+	close(server->fd);
+free_server:
+	tei_free(server);
+	assert(rc < 0);
+	return rc;
+}
+
+void tei_frame_server_close(struct tei_frame_server *server)
+{
+	struct tei_list *node;
+
+	event_del(&server->acceptable);
+	event_del(&server->resume);
+	/* A forked child has it too, so close() alone would keep the port. */
+	(void)shutdown(server->fd, SHUT_RDWR);
+	close(server->fd);
+	while ((node = tei_list_pop(&server->conns)))
+		TEI_CONTAINER(node, struct tei_frame_conn, link)->server = NULL;
+	if (server->accepting)
+		server->closed = true;
+	else
+		tei_free(server);
 }

@@ -43,14 +43,14 @@ struct tei_frame {
 	size_t len;
 };
 
-/* What the two sides of a protocol agree on; static const. */
+/* Agreed on by the two sides of a protocol; static const. */
 struct tei_frame_protocol {
 	const char *name; /* "control", "master"; for logs */
 	/* Most bytes of a body per type; 0: this type is refused. */
 	uint32_t cap[TEI_FRAME_TYPES];
 };
 
-/* Why a connection was refused or closed; counted per protocol user. */
+/* Reasons to refuse or close a connection; counted per protocol user. */
 enum tei_frame_fault {
 	TEI_FRAME_BAD_TYPE,
 	TEI_FRAME_TOO_LONG,
@@ -60,6 +60,12 @@ enum tei_frame_fault {
 	TEI_FRAME_CROWD,    /* too many connections */
 	TEI_FRAME_FAULTS,
 };
+
+/* The one codec of the header; its body pointer is not part of it (NULL). */
+void tei_frame_encode_header(uint8_t to[TEI_FRAME_HEADER_LEN],
+			     const struct tei_frame *f);
+void tei_frame_decode_header(const uint8_t from[TEI_FRAME_HEADER_LEN],
+			     struct tei_frame *out);
 
 struct tei_frame_ops {
 	/* A frame that is no reply to one of our calls. */
@@ -71,7 +77,7 @@ struct tei_frame_ops {
 	 * what the peer said, else NULL), -EAGAIN (refused for now, @text as
 	 * well), -ECONNRESET (also when the peer just closed), -ETIMEDOUT,
 	 * -EPROTO (refused by us), -ENOMEM or what the socket said. Once; the
-	 * callee closes it, now or later.
+	 * callee closes it, in here or afterwards.
 	 */
 	void (*down)(struct tei_frame_conn *conn, int err, const char *text,
 		     void *arg);
@@ -108,9 +114,9 @@ int tei_frame_adopt(struct tei_loop *loop,
  */
 void tei_frame_close(struct tei_frame_conn *conn);
 /*
- * As close(), but the socket goes on: returned, and the caller's from now on.
- * What has been read behind the frame that is being delivered is lost, so only
- * for who knows that nothing can follow it. -ENOTCONN, -EBUSY (something is
+ * As close(), but the socket stays open: returned, and the caller's from now on.
+ * Bytes read behind the frame that is being delivered are lost, so only to be
+ * used where nothing can follow it. -ENOTCONN, -EBUSY (something is
  * still to be sent): @conn is as it was.
  */
 int tei_frame_detach(struct tei_frame_conn *conn);
@@ -120,11 +126,11 @@ int tei_frame_detach(struct tei_frame_conn *conn);
  * either close it at once, or down(-EPROTO) follows soon, not from inside.
  */
 void tei_frame_refuse(struct tei_frame_conn *conn, const char *text);
-/* The same, for want of memory or room: the peer may come again. */
+/* The same, for lack of memory or room: the peer may try again. */
 void tei_frame_refuse_for_now(struct tei_frame_conn *conn, const char *text);
 /* The peer's body did not decode: count TEI_FRAME_BAD_BODY, then refuse(). */
 void tei_frame_bad(struct tei_frame_conn *conn, const char *text);
-/* Replace ops and arg, e.g. once a stranger has said hello. */
+/* Replace ops and arg, e.g. once the peer has said hello. */
 void tei_frame_set_ops(struct tei_frame_conn *conn,
 		       const struct tei_frame_ops *ops, void *arg);
 /*
@@ -132,7 +138,7 @@ void tei_frame_set_ops(struct tei_frame_conn *conn,
  * replies do not count.
  */
 void tei_frame_expect(struct tei_frame_conn *conn, uint64_t ms);
-/* Our end of it; false: it has ended, or has none yet. */
+/* Address of our end; false: it has ended, or has none yet. */
 bool tei_frame_local(const struct tei_frame_conn *conn,
 		     struct tei_address *out);
 const struct tei_address *tei_frame_peer(const struct tei_frame_conn *conn);
@@ -144,17 +150,17 @@ struct ProtobufCMessage;
  * Send @msg packed (NULL: an empty body); it is not kept. Also before up():
  * then it goes out once connected. -ENOMEM, -EMSGSIZE (above the cap),
  * -ENOTCONN (has ended or is refused; down() has been or will be called).
- * A wire that breaks in here is told by down(), later.
+ * A wire that breaks in here is reported by down(), after this call.
  */
 int tei_frame_send(struct tei_frame_conn *conn, uint16_t type, uint16_t flags,
 		   uint64_t id, const struct ProtobufCMessage *msg);
 /*
- * A push of no hurry: it goes out with the next message, or with hurry(), which
- * is for the caller to remember. Returns like send().
+ * A push that may wait: it goes out with the next message, or with hurry(),
+ * which the caller must call in the end. Returns like send().
  */
 int tei_frame_send_lazily(struct tei_frame_conn *conn, uint16_t type,
 			  const struct ProtobufCMessage *msg);
-/* Offer all that was sent to the kernel. */
+/* Offer all that is queued to the kernel. */
 void tei_frame_hurry(struct tei_frame_conn *conn);
 /* Answer @to with @msg: its type, its id, TEI_FRAME_REPLY. */
 int tei_frame_reply(struct tei_frame_conn *conn, const struct tei_frame *to,
@@ -189,8 +195,8 @@ struct tei_frame_server_config {
 	bool insecure;      /* serve other hosts too */
 	unsigned int n_max; /* connections at a time; more: refused */
 	uint64_t hello_ms;  /* the first frame must come within; 0: no limit */
-	/* Most bytes of a first frame, whatever its type; 0: as its type. What
-	 * members may send must not cost memory before anybody is one. */
+	/* Most bytes of a first frame, whatever its type; 0: as its type. A
+	 * peer that is not identified must not cost much memory. */
 	uint32_t hello_max;
 	const struct tei_frame_ops *ops; /* of new connections */
 	void *arg;                       /* borrowed while the server lives */

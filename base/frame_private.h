@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * frame_private.h - a connection, as the frame_*.c files share it
+ * frame_private.h - a connection, as frame.c and frame_io.c share it
  *
  *   CONNECTING --> UP --> REFUSING --> ENDED
  *        |          |                    ^
  *        +----------+--------------------+
  *
  * The state is that of the wire; the user's view goes beside it: err is set
- * when the user has to be told, told when it was, closed when it has gone.
+ * when down() is due, reported when it was called, closed once the user has
+ * closed it.
  * Callbacks may close the connection that they are called for: every entry
  * from the loop or the user is between enter() and leave(), and only the last
  * leave() of a closed, ended connection frees it.
@@ -51,8 +52,8 @@ struct tei_frame_conn {
 	int fd;
 	uint8_t state;
 	bool outgoing;
-	bool stranger; /* counts as refused, not as connection, of server */
-	bool closed, told;
+	bool refused; /* counts in n_refused, not in n_conns, of server */
+	bool closed, reported;
 	bool corked;       /* send() only queues; receive() flushes after */
 	bool paused;       /* not reading until the send queue is shorter */
 	int broken;        /* errno of a failed send: receive the rest, end */
@@ -89,19 +90,12 @@ struct tei_frame_conn {
 
 /* frame.c */
 /* Takes @fd over, also on failure; events are not added yet. NULL: -ENOMEM. */
-struct tei_frame_conn *
-tei_frame_conn_create(struct tei_loop *loop,
-		      const struct tei_frame_protocol *protocol, int fd,
-		      const struct tei_address *peer,
-		      const struct tei_frame_ops *ops, void *arg);
 void tei_frame_enter(struct tei_frame_conn *conn);
 void tei_frame_leave(struct tei_frame_conn *conn);
 /* Close the socket; when the user is still there, down(@err) follows. */
 void tei_frame_end(struct tei_frame_conn *conn, int err);
 /* Arms the timer for the earliest deadline. */
 void tei_frame_rearm(struct tei_frame_conn *conn);
-/* Look at deadlines at @at_ms at the latest. */
-void tei_frame_tick_at(struct tei_frame_conn *conn, uint64_t at_ms);
 /* Not from inside this call, but before the loop waits again. */
 void tei_frame_tick_now(struct tei_frame_conn *conn);
 void tei_frame_count(struct tei_frame_conn *conn, enum tei_frame_fault fault);
@@ -111,26 +105,16 @@ static inline bool tei_frame_is_open(const struct tei_frame_conn *conn)
 	return !conn->closed && !conn->err && conn->state <= TEI_FRAME_UP;
 }
 uint64_t tei_frame_due_ms(uint64_t timeout_ms);
+/* Hand a reply to the call that awaits it. */
+void tei_frame_answer(struct tei_frame_conn *conn, const struct tei_frame *f);
 
-/* frame_in.c */
+/* frame_io.c */
 /* Read what is there, within limits of fairness. */
 void tei_frame_receive(struct tei_frame_conn *conn);
 void tei_frame_drop_input(struct tei_frame_conn *conn);
-
-/* frame_out.c */
-uint32_t tei_frame_cap(const struct tei_frame_protocol *protocol,
-		       uint16_t type);
 int tei_frame_queue(struct tei_frame_conn *conn, uint16_t type, uint16_t flags,
 		    uint64_t id, const void *body, size_t len);
 void tei_frame_flush(struct tei_frame_conn *conn);
 void tei_frame_drop_output(struct tei_frame_conn *conn);
-
-/* frame_call.c */
-void tei_frame_answer(struct tei_frame_conn *conn, const struct tei_frame *f);
-void tei_frame_answer_all(struct tei_frame_conn *conn, int err);
-void tei_frame_expire(struct tei_frame_conn *conn, uint64_t now_ms);
-
-/* frame_server.c */
-void tei_frame_server_forget(struct tei_frame_conn *conn);
 
 #endif
