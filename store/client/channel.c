@@ -222,14 +222,9 @@ static bool header_holds(const struct tei_frame *f)
 
 static struct tei_frame header_at(const uint8_t *at)
 {
-	struct tei_frame f = {0};
-	struct tei_reader r;
+	struct tei_frame f;
 
-	tei_reader_init(&r, at, TEI_FRAME_HEADER_LEN);
-	f.len = tei_read_u32(&r);
-	f.type = tei_read_u16(&r);
-	f.flags = tei_read_u16(&r);
-	f.id = tei_read_u64(&r);
+	tei_frame_decode_header(at, &f);
 	f.body = at + TEI_FRAME_HEADER_LEN;
 	return f;
 }
@@ -617,21 +612,17 @@ static void await(struct tes_channel *ch, struct tes_channel_call *call)
 static uint8_t *pack(uint16_t type, const struct ProtobufCMessage *msg,
 		     struct tei_arena *arena, size_t *out_len)
 {
-	size_t len = protobuf_c_message_get_packed_size(msg);
-	struct tei_writer w;
+	const struct tei_frame f = {
+		.type = type, .len = protobuf_c_message_get_packed_size(msg)};
 	uint8_t *frame;
 
-	if (len > tes_store_protocol.cap[type])
+	if (f.len > tes_store_protocol.cap[type])
 		return NULL;
-	*out_len = TEI_FRAME_HEADER_LEN + len;
+	*out_len = TEI_FRAME_HEADER_LEN + f.len;
 	frame = tei_arena_alloc(arena, *out_len);
 	if (!frame)
 		return NULL;
-	tei_writer_init(&w, frame, TEI_FRAME_HEADER_LEN);
-	tei_write_u32(&w, (uint32_t)len);
-	tei_write_u16(&w, type);
-	tei_write_u16(&w, 0);
-	tei_write_u64(&w, 0);
+	tei_frame_encode_header(frame, &f);
 	protobuf_c_message_pack(msg, frame + TEI_FRAME_HEADER_LEN);
 	return frame;
 }

@@ -15,7 +15,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
@@ -488,22 +487,20 @@ void tes_dummy_disconnect(struct tes_dummy *dummy)
 static uint8_t *pack(struct tei_arena *arena, uint16_t type, uint64_t id,
 		     const ProtobufCMessage *msg, size_t *len)
 {
-	size_t body = msg ? protobuf_c_message_get_packed_size(msg) : 0;
-	struct tei_writer w;
+	const struct tei_frame f = {
+		.type = type,
+		.id = id,
+		.len = msg ? protobuf_c_message_get_packed_size(msg) : 0};
 	uint8_t *bytes;
 
-	if (body > tes_agent_protocol.cap[type])
+	if (f.len > tes_agent_protocol.cap[type])
 		return NULL;
-	*len = TEI_FRAME_HEADER_LEN + body;
+	*len = TEI_FRAME_HEADER_LEN + f.len;
 	bytes = tei_arena_alloc(arena, *len);
 	if (!bytes)
 		return NULL;
-	tei_writer_init(&w, bytes, TEI_FRAME_HEADER_LEN);
-	tei_write_u32(&w, (uint32_t)body);
-	tei_write_u16(&w, type);
-	tei_write_u16(&w, 0);
-	tei_write_u64(&w, id);
-	if (body)
+	tei_frame_encode_header(bytes, &f);
+	if (f.len)
 		(void)protobuf_c_message_pack(msg,
 					      bytes + TEI_FRAME_HEADER_LEN);
 	return bytes;
@@ -513,18 +510,13 @@ static uint8_t *pack(struct tei_arena *arena, uint16_t type, uint64_t id,
 static int take_header(const uint8_t head[TEI_FRAME_HEADER_LEN], uint16_t type,
 		       uint64_t id, size_t *len)
 {
-	struct tei_reader r;
-	uint16_t its_type, flags;
-	uint32_t length;
+	struct tei_frame f;
 
-	tei_reader_init(&r, head, TEI_FRAME_HEADER_LEN);
-	length = tei_read_u32(&r);
-	its_type = tei_read_u16(&r);
-	flags = tei_read_u16(&r);
-	if (its_type != type || flags != TEI_FRAME_REPLY ||
-	    tei_read_u64(&r) != id || length > tes_agent_protocol.cap[type])
+	tei_frame_decode_header(head, &f);
+	if (f.type != type || f.flags != TEI_FRAME_REPLY || f.id != id ||
+	    f.len > tes_agent_protocol.cap[type])
 		return -EPROTO;
-	*len = length;
+	*len = f.len;
 	return 0;
 }
 

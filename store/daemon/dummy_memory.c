@@ -19,7 +19,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -462,7 +461,7 @@ void tes_shelf_told(struct tes_shelf *shelf, struct tei_list *taken, bool told)
 static int has_come(int fd, size_t *len)
 {
 	uint8_t head[TEI_FRAME_HEADER_LEN];
-	struct tei_reader r;
+	struct tei_frame f;
 	int here = 0;
 	ssize_t n = recv(fd, head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
 
@@ -473,8 +472,8 @@ static int has_come(int fd, size_t *len)
 		return -ECONNRESET;
 	if ((size_t)n < sizeof(head))
 		return -EAGAIN;
-	tei_reader_init(&r, head, sizeof(head));
-	*len = tei_read_u32(&r);
+	tei_frame_decode_header(head, &f);
+	*len = f.len;
 	if (ioctl(fd, FIONREAD, &here) || here < 0)
 		return -ECONNRESET;
 	return (size_t)here >= sizeof(head) + *len ? 0 : -EAGAIN;
