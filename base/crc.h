@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crc.h - CRC32C of pieces from those of their parts
+ * crc.h - CRC32C of pieces from those of their parts, and a repair after ISA-L
  *
- * What takes CRCs of bytes is in te.h and te/backend.h. Threads: any.
+ * CRCs of bytes are taken by te.h and te/backend.h. Threads: any.
  */
 #ifndef BASE_CRC_H
 #define BASE_CRC_H
 
 #include <stdint.h>
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 /* The raw state after @len more zero bytes. O(log len). */
 uint32_t tei_crc32c_shift(uint32_t state, uint64_t len);
@@ -19,6 +23,28 @@ static inline uint32_t tei_crc32c_join(uint32_t crc_a, uint32_t crc_b,
 	/* The inversions of A's end and B's start and end cancel out but for
 	 * B's. */
 	return tei_crc32c_shift(crc_a, len_b) ^ crc_b;
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx"))) static inline void tei_vector_clear_avx(void)
+{
+	_mm256_zeroupper();
+}
+#endif
+
+/*
+ * To be called after ISA-L; about a nanosecond. Code for wide registers has to
+ * clear their upper parts before it returns; else every later use of their
+ * lower parts waits for them, in all code that is compiled for processors
+ * without them. ISA-L 2.30 does not: a checksum of 4 KiB took 42 ns, and made the next
+ * 20 ns of copying small structures 140.
+ */
+static inline void tei_vector_clear_upper(void)
+{
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("avx"))
+		tei_vector_clear_avx();
+#endif
 }
 
 #endif

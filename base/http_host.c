@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/http_private.h"
-#include "base/words.h"
+#include "base/text.h"
 
 #define NAME_ROOM 256
 

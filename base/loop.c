@@ -15,16 +15,38 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/loop_private.h"
 #include "base/mem.h"
+#include "base/spin.h"
 #include "base/thread.h"
+
+struct tei_loop {
+	struct event_base *base;
+	struct event signalled;
+	int event_fd;
+	struct tei_mpsc calls;
+	_Atomic unsigned int n_posting;
+	_Atomic bool stopping, closed;
+	_Atomic unsigned long owner; /* pthread_t; 0: no thread any more */
+	bool has_thread;             /* to be joined by stop() */
+	pthread_t thread;
+	struct tei_list orphans;
+	struct tei_spin spin;   /* max 0: sleeps at once */
+	struct tei_crowd crowd; /* while it spins */
+	/* Under a simulated clock. */
+	struct tei_list turned; /* in turned_loops */
+	struct tei_list alarms; /* struct tei_alarm that are set */
+	bool turning;           /* further down on the stack */
+	uint64_t n_noted;       /* closures, frames and alarms so far */
+};
 
 #define BASE_FDS 4 /* of an event_base, and one more */
 
@@ -45,7 +67,7 @@ static void run_calls(struct tei_loop *loop)
 	}
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *arg)
+static void on_signalled(evutil_socket_t fd, short what, void *arg)
 {
 	struct tei_loop *loop = arg;
 	uint64_t n;
@@ -58,12 +80,12 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
 		event_base_loopbreak(loop->base);
 }
 
-static void wake(struct tei_loop *loop)
+static void signal_loop(struct tei_loop *loop)
 {
 	uint64_t one = 1;
 
-	/* Full (EAGAIN) means that a wake-up is pending anyway. */
-	if (write(loop->wake_fd, &one, sizeof(one)) < 0)
+	/* Full (EAGAIN) means that a signal is pending anyway. */
+	if (write(loop->event_fd, &one, sizeof(one)) < 0)
 		assert(errno == EAGAIN || errno == EINTR);
 }
 
@@ -106,17 +128,17 @@ static struct event_base *new_base(void)
 	return base;
 }
 
-static int open_wake(struct tei_loop *loop)
+static int open_eventfd(struct tei_loop *loop)
 {
 	if (tei_fault_check(TEI_FAULT_SOCKET))
 		return -EMFILE;
-	loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (loop->wake_fd < 0)
+	loop->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (loop->event_fd < 0)
 		return -errno;
-	if (event_assign(&loop->wake, loop->base, loop->wake_fd,
-			 EV_READ | EV_PERSIST, on_wake, loop) ||
-	    event_add(&loop->wake, NULL)) {
-		close(loop->wake_fd);
+	if (event_assign(&loop->signalled, loop->base, loop->event_fd,
+			 EV_READ | EV_PERSIST, on_signalled, loop) ||
+	    event_add(&loop->signalled, NULL)) {
+		close(loop->event_fd);
 		return -ENOMEM;
 	}
 	return 0;
@@ -146,7 +168,7 @@ int tei_loop_create_bare(struct tei_loop **out)
 		rc = errno == ENOMEM ? -ENOMEM : -EMFILE;
 		goto free_loop;
 	}
-	rc = open_wake(loop);
+	rc = open_eventfd(loop);
 	if (rc)
 		goto free_base;
 	*out = loop;
@@ -186,7 +208,7 @@ void tei_loop_spin(struct tei_loop *loop, uint64_t ns)
 }
 
 /* -1, or 0: something may have happened. */
-static int turn_or_sleep(struct tei_loop *loop)
+static int poll_or_sleep(struct tei_loop *loop)
 {
 	uint64_t noted = loop->n_noted, since = tei_now_ns(), now = since;
 	int flags = EVLOOP_NONBLOCK;
@@ -210,7 +232,7 @@ static int turn_or_sleep(struct tei_loop *loop)
 static int run_awake(struct tei_loop *loop)
 {
 	do {
-		if (turn_or_sleep(loop) < 0)
+		if (poll_or_sleep(loop) < 0)
 			return -1;
 	} while (!event_base_got_break(loop->base));
 	return 0;
@@ -267,7 +289,7 @@ int tei_loop_create(const char *name, struct tei_loop **out)
 void tei_loop_stop(struct tei_loop *loop)
 {
 	atomic_store(&loop->stopping, true);
-	wake(loop);
+	signal_loop(loop);
 	if (!tei_list_empty(&loop->turned))
 		drain(loop); /* as its thread would */
 	if (!loop->has_thread)
@@ -292,8 +314,8 @@ void tei_loop_destroy(struct tei_loop *loop)
 		orphan = TEI_CONTAINER(node, struct tei_loop_orphan, link);
 		orphan->fn(orphan);
 	}
-	event_del(&loop->wake);
-	close(loop->wake_fd);
+	event_del(&loop->signalled);
+	close(loop->event_fd);
 	event_base_free(loop->base);
 	tei_free(loop);
 }
@@ -305,7 +327,7 @@ bool tei_loop_post(struct tei_loop *loop, struct tei_call *call)
 	atomic_fetch_add(&loop->n_posting, 1);
 	taken = !atomic_load(&loop->closed);
 	if (taken && tei_mpsc_push(&loop->calls, &call->node))
-		wake(loop);
+		signal_loop(loop);
 	atomic_fetch_sub(&loop->n_posting, 1);
 	return taken;
 }
@@ -437,4 +459,93 @@ uint64_t tei_loops_due(void)
 			due = alarm->at;
 	}
 	return due;
+}
+
+/* ---- alarms and timers ---- */
+
+static void on_alarm(evutil_socket_t fd, short what, void *arg)
+{
+	struct tei_alarm *alarm = arg;
+
+	(void)fd;
+	(void)what;
+	tei_loop_note(alarm->loop);
+	alarm->fn(alarm->arg); /* may free it */
+}
+
+void tei_alarm_init(struct tei_alarm *alarm, struct tei_loop *loop,
+		    void (*fn)(void *), void *arg)
+{
+	*alarm = (struct tei_alarm){.loop = loop, .fn = fn, .arg = arg};
+	tei_list_init(&alarm->link);
+	/* Fails only for a base that the loop never makes. */
+	event_assign(&alarm->event, loop->base, -1, 0, on_alarm, alarm);
+}
+
+int tei_alarm_set(struct tei_alarm *alarm, uint64_t ms)
+{
+	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
+			     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
+
+	if (!tei_clock_simulated())
+		return event_add(&alarm->event, &tv) ? -ENOMEM : 0;
+	alarm->at = tei_now_ns() + ms * TEI_NS_PER_MS;
+	tei_list_del(&alarm->link);
+	tei_list_add_tail(&alarm->loop->alarms, &alarm->link);
+	return 0;
+}
+
+void tei_alarm_now(struct tei_alarm *alarm)
+{
+	event_active(&alarm->event, EV_TIMEOUT, 1);
+}
+
+void tei_alarm_clear(struct tei_alarm *alarm)
+{
+	event_del(&alarm->event);
+	tei_list_del(&alarm->link);
+}
+
+struct tei_timer {
+	struct tei_alarm alarm;
+	uint64_t every_ms; /* 0: once */
+	void (*fn)(void *);
+	void *arg;
+};
+
+static void on_timer(void *arg)
+{
+	struct tei_timer *timer = arg;
+
+	/* Cannot fail: it was set before. */
+	if (timer->every_ms)
+		(void)tei_alarm_set(&timer->alarm, timer->every_ms);
+	timer->fn(timer->arg); /* may stop and so free the timer */
+}
+
+struct tei_timer *tei_timer_start(struct tei_loop *loop, uint64_t ms,
+				  bool repeat, void (*fn)(void *), void *arg)
+{
+	struct tei_timer *timer;
+
+	timer = tei_calloc(1, sizeof(*timer));
+	if (!timer)
+		return NULL;
+	timer->fn = fn;
+	timer->arg = arg;
+	timer->every_ms = repeat ? ms : 0;
+	tei_alarm_init(&timer->alarm, loop, on_timer, timer);
+	if (tei_alarm_set(&timer->alarm, ms)) {
+		tei_free(timer);
+		return NULL;
+	}
+	return timer;
+}
+
+void tei_timer_stop(struct tei_timer *timer)
+{
+	if (!timer)
+		return;
+	tei_alarm_clear(&timer->alarm);
+	tei_free(timer);
 }

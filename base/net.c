@@ -1,17 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net.c - names of the form host:port, resolving, listening sockets */
+/*
+ * net.c - host names, addresses and interfaces, listening, protected mode, and
+ * descriptors that are passed to another process of this host
+ *
+ * Protected mode: an address of one of this host's interfaces can only be the
+ * source of a connection that this host made itself. Interfaces come and go, so
+ * the list of addresses is read again when it is older than a second.
+ */
 #include "base/net.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "base/thread.h"
 
 #define BACKLOG      1024
 #define RESOLVED_MAX 8
@@ -322,4 +334,217 @@ bool tei_address_same_host(const struct tei_address *a,
 	size_t len = tei_address_bytes(a, x);
 
 	return len && len == tei_address_bytes(b, y) && !memcmp(x, y, len);
+}
+
+static size_t bytes_of(const struct sockaddr *sa, uint8_t out[16])
+{
+	struct tei_address a = {.len = sizeof(struct sockaddr_in6)};
+
+	if (!sa)
+		return 0;
+	if (sa->sa_family == AF_INET)
+		a.len = sizeof(struct sockaddr_in);
+	else if (sa->sa_family != AF_INET6)
+		return 0;
+	memcpy(&a.ss, sa, a.len);
+	return tei_address_bytes(&a, out);
+}
+
+static uint8_t bits_of(const struct sockaddr *mask)
+{
+	uint8_t bytes[16];
+	size_t i, len = bytes_of(mask, bytes);
+	unsigned int bits = 0;
+
+	for (i = 0; i < len; i++)
+		bits += (unsigned int)__builtin_popcount(bytes[i]);
+	return (uint8_t)bits;
+}
+
+int tei_interface_of(const struct tei_address *address, uint8_t *prefix)
+{
+	const struct ifaddrs *ifa;
+	struct ifaddrs *all;
+	uint8_t ip[16], other[16];
+	size_t len = tei_address_bytes(address, ip);
+	int index = 0;
+
+	*prefix = (uint8_t)(8 * len);
+	if (!len)
+		return 0;
+	if (tei_fault_check(TEI_FAULT_SOCKET))
+		return -EMFILE;
+	if (getifaddrs(&all))
+		return -errno;
+	for (ifa = all; ifa; ifa = ifa->ifa_next) {
+		if (bytes_of(ifa->ifa_addr, other) != len ||
+		    memcmp(ip, other, len) != 0)
+			continue;
+		*prefix = bits_of(ifa->ifa_netmask);
+		index = (int)if_nametoindex(ifa->ifa_name);
+		if (!index && tei_is_shortage(-errno))
+			index = -errno;
+	}
+	freeifaddrs(all);
+	return index;
+}
+
+bool tei_same_network(const uint8_t *a, const uint8_t *b, unsigned int prefix)
+{
+	unsigned int whole = prefix / 8, rest = prefix % 8;
+
+	if (!prefix || memcmp(a, b, whole) != 0)
+		return false;
+	return !rest || !((a[whole] ^ b[whole]) >> (8 - rest));
+}
+
+#define CACHE_NS TEI_NS_PER_S
+
+/* An address in one form: IPv4 as v4-mapped. */
+struct plain {
+	struct in6_addr a6;
+	uint32_t scope; /* of link-local addresses, else 0 */
+};
+
+static struct tei_mutex own_mu = {PTHREAD_MUTEX_INITIALIZER};
+static struct plain *own_addresses; /* own[n_own]; these four guarded by mu */
+static size_t n_own, room_own;
+static uint64_t read_at_ns;
+
+static bool plain_from(const struct sockaddr *sa, struct plain *out)
+{
+	const struct sockaddr_in6 *in6 = (const void *)sa;
+	const struct sockaddr_in *in = (const void *)sa;
+
+	memset(out, 0, sizeof(*out));
+	if (sa->sa_family == AF_INET) {
+		out->a6.s6_addr[10] = out->a6.s6_addr[11] = 0xff;
+		memcpy(&out->a6.s6_addr[12], &in->sin_addr, 4);
+		return true;
+	}
+	if (sa->sa_family != AF_INET6)
+		return false;
+	out->a6 = in6->sin6_addr;
+	if (IN6_IS_ADDR_LINKLOCAL(&out->a6))
+		out->scope = in6->sin6_scope_id;
+	return true;
+}
+
+static bool is_loopback(const struct plain *p)
+{
+	if (IN6_IS_ADDR_V4MAPPED(&p->a6))
+		return p->a6.s6_addr[12] == 127;
+	return IN6_IS_ADDR_LOOPBACK(&p->a6);
+}
+
+static bool same_plain(const struct plain *a, const struct plain *b)
+{
+	return a->scope == b->scope && IN6_ARE_ADDR_EQUAL(&a->a6, &b->a6);
+}
+
+/* An address that finds no memory is left out: its peers are refused. */
+static void add_own_locked(const struct plain *p) TEI_REQUIRES(own_mu)
+{
+	size_t room = room_own ? 2 * room_own : 16;
+	struct plain *bigger;
+
+	if (n_own == room_own) {
+		bigger = tei_realloc(own_addresses,
+				     room * sizeof(*own_addresses));
+		if (!bigger)
+			return;
+		own_addresses = bigger;
+		room_own = room;
+	}
+	own_addresses[n_own++] = *p;
+}
+
+static void read_own_locked(void) TEI_REQUIRES(own_mu)
+{
+	uint64_t now = tei_now_ns();
+	struct ifaddrs *list, *i;
+	struct plain p;
+
+	if (read_at_ns && now - read_at_ns < CACHE_NS)
+		return;
+	if (getifaddrs(&list))
+		return; /* go on with the old list */
+	n_own = 0;
+	for (i = list; i; i = i->ifa_next)
+		if (i->ifa_addr && plain_from(i->ifa_addr, &p))
+			add_own_locked(&p);
+	freeifaddrs(list);
+	read_at_ns = now;
+}
+
+bool tei_address_is_local(const struct tei_address *peer)
+{
+	struct plain p;
+	bool local;
+
+	if (!plain_from((const struct sockaddr *)&peer->ss, &p))
+		return false;
+	local = is_loopback(&p);
+	if (local)
+		return true;
+	tei_mutex_lock(&own_mu);
+	read_own_locked();
+	for (size_t i = 0; i < n_own && !local; i++)
+		local = same_plain(&own_addresses[i], &p);
+	tei_mutex_unlock(&own_mu);
+	return local;
+}
+
+bool tei_peer_allowed(const struct tei_address *peer, bool insecure,
+		      const char *what)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+	char name[TEI_NAME_LEN_MAX + 1];
+
+	if (insecure || tei_address_is_local(peer))
+		return true;
+	if (tei_log_allowed(&limit)) {
+		tei_address_text(peer, name);
+		LOG_WARN("%s: refused %s: " TEI_PROTECTED_TEXT, what, name);
+	}
+	return false;
+}
+
+void tei_fds_attach(struct msghdr *msg, union tei_fds_room *room, int fd)
+{
+	struct cmsghdr *c;
+
+	memset(room, 0, sizeof(*room));
+	msg->msg_control = room->bytes;
+	msg->msg_controllen = CMSG_SPACE(sizeof(fd));
+	c = CMSG_FIRSTHDR(msg);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+}
+
+unsigned int tei_fds_take(struct msghdr *msg, int *fd)
+{
+	struct cmsghdr *c;
+	unsigned int n = 0;
+
+	for (c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		size_t i, count;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (i = 0; i < count; i++) {
+			int one;
+
+			memcpy(&one, CMSG_DATA(c) + i * sizeof(one),
+			       sizeof(one));
+			if (n++)
+				close(one);
+			else
+				*fd = one;
+		}
+	}
+	return n;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net.h - names of the form host:port, listening sockets, protected mode
+ * net.h - names of the form host:port, listening sockets, protected mode, and
+ * descriptors that are passed to another process of this host
  */
 #ifndef BASE_NET_H
 #define BASE_NET_H
@@ -91,5 +92,23 @@ bool tei_peer_allowed(const struct tei_address *peer, bool insecure,
 #define TEI_PROTECTED_TEXT                                               \
 	"protected mode: only peers on this host are served; start the " \
 	"server with --insecure or MOONCAKE_INSECURE=1 to serve others"
+
+#define TEI_FDS_MAX 8 /* that a hostile peer may make us take and close */
+
+/* Lives until the message is sent, or taken from. */
+union tei_fds_room {
+	char bytes[CMSG_SPACE(TEI_FDS_MAX * sizeof(int))];
+	struct cmsghdr align;
+};
+
+/* Let @fd go with a message that has none. */
+void tei_fds_attach(struct msghdr *msg, union tei_fds_room *room, int fd);
+
+/*
+ * Take the first descriptor that came with a message, and close all others. How
+ * many there were; those that this process had no room for are missing, and
+ * MSG_CTRUNC is set. None: *fd is untouched.
+ */
+unsigned int tei_fds_take(struct msghdr *msg, int *fd);
 
 #endif

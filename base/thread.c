@@ -122,3 +122,11 @@ int tei_thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
 	pthread_setname_np(*out, name); /* too long a name: none */
 	return 0;
 }
+
+void tei_end_signals_block(sigset_t *out)
+{
+	sigemptyset(out);
+	sigaddset(out, SIGINT);
+	sigaddset(out, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, out, NULL);
+}

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/select.h> /* sigset_t */
 
 #if defined(__clang__)
 #define TEI_ATTR(x) __attribute__((x))
@@ -63,5 +64,8 @@ int tei_thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
 #else
 #define TEI_DEBUG_ASSERT(x) ((void)sizeof(x))
 #endif
+
+/* Block SIGINT and SIGTERM in this thread, which then waits for *out. */
+void tei_end_signals_block(sigset_t *out);
 
 #endif

@@ -23,7 +23,6 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/net.h"
-#include "base/signals.h"
 #include "base/thread.h"
 #include "cmd/mooncake_client.h"
 #include "store/daemon/agent.h"

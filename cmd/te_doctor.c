@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/conf.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "cmd/doctor/engines.h"
 #include "cmd/doctor/host.h"
 #include "cmd/doctor/listen.h"

@@ -16,7 +16,7 @@
 #include "base/conf.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/signals.h"
+#include "base/thread.h"
 #include "cmd/transfer_engine_bench.h"
 
 #define ABOUT                                                                 \

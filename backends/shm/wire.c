@@ -12,7 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/fault.h"
-#include "base/fds.h"
+#include "base/net.h"
 
 #define MAGIC 0x31534554u /* "TES1" */
 

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/net.h"
-#include "base/words.h"
+#include "base/text.h"
 
 #define GIDS_MAX 512 /* of all ports of a device */
 

@@ -10,7 +10,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/signals.h"
+#include "base/thread.h"
 #include "cmd/doctor/order.h"
 
 #define SET_LEN ((uint64_t)16 << 20)

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/signals.h"
+#include "base/thread.h"
 #include "perf/lib/process.h"
 #include "perf/te-perf/serve.h"
 

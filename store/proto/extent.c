@@ -8,7 +8,7 @@
 #include <xxhash.h>
 
 #include "base/bytes.h"
-#include "base/vector.h"
+#include "base/crc.h"
 
 #define CRC_LEN (TES_EXTENT_HEADER_LEN - 4)
 

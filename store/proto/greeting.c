@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/fault.h"
-#include "base/fds.h"
+#include "base/net.h"
 #include "store/proto/agent.h"
 
 #define MAGIC 0x47414554u /* "TEAG" */

@@ -12,7 +12,7 @@
 
 #include "base/conf.h"
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "store/core/codes.h"
 #include "store/proto/store.pb-c.h"
 #include "store/proto/strings.h"

@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "store/core/codes.h"
 #include "store/server/admin.h"
 #include "store/server/admin_body.h"

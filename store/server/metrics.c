@@ -19,7 +19,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "store/core/core.h"
 #include "store/proto/protocol.h"
 #include "store/proto/store.pb-c.h"

@@ -6,7 +6,6 @@
 #include <te/te.h>
 
 #include "base/crc.h"
-#include "base/vector.h"
 #include "te/backend.h"
 
 #define PART    (1u << 30) /* ISA-L takes an int */

@@ -11,7 +11,7 @@
 #include <te/topo.h>
 
 #include "base/log.h"
-#include "base/words.h"
+#include "base/text.h"
 #include "te/api/config.h"
 #include "te/worker/worker.h"
 

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/fds.h"
+#include "base/net.h"
 #include "tests/lib/test.h"
 
 static int pair[2];

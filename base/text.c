@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* utf8.c - what is text, of bytes from outside */
-#include "base/utf8.h"
+/* text.c - UTF-8 from outside */
+#include "base/text.h"
 
 size_t tei_utf8_len(const void *bytes, size_t len)
 {

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text.h - UTF-8 from outside, lists of words */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Bytes of the character at @at[len], len > 0; 0: it is not UTF-8. */
+size_t tei_utf8_len(const void *at, size_t len);
+/* All of bytes[len] is UTF-8. */
+bool tei_utf8_is_text(const void *bytes, size_t len);
+
+/*
+ * A list of words between commas and blanks: move *@at, somewhere before a word,
+ * to its begin. Returns its length; 0: there is none any more. The next call
+ * starts behind that word.
+ */
+static inline size_t tei_word(const char **at)
+{
+	static const char between[] = ", ";
+
+	*at += strspn(*at, between);
+	return strcspn(*at, between);
+}
+
+#endif
