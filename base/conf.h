@@ -7,8 +7,8 @@
  * one table over one struct; values are written at the row's offset.
  *
  * Precedence: command line over environment over file over default. Names are
- * compared with '-' and '_' equal. Spellings: -name=v, --name=v, --name v, and for
- * booleans --name and --noname.
+ * compared with '-' and '_' equal. Spellings: -name=v, --name=v, --name v, and
+ * for booleans --name and --noname.
  */
 #ifndef BASE_CONF_H
 #define BASE_CONF_H
@@ -45,15 +45,18 @@ struct tei_setting {
 	const char *help;    /* one line */
 	double min, max;     /* numbers; both 0: no limits but the type's */
 	size_t offset;
-	bool hidden;   /* accepted without effect; only --help-all shows it */
-	bool internal; /* between processes of one program; nothing shows it */
+	bool expert; /* for tuning; only --help=all shows it */
+	bool hidden; /* accepted without effect; only --help=all shows it */
+	bool internal; /* of tests, or between processes of one program: not shown */
 	/* The value is the name of a file of settings, to be read by this. */
 	int (*file)(struct tei_conf *c, const char *path,
 		    char error[TEI_CONF_ERROR_LEN]);
 };
 
-#define TEI_SETTING(strct, field) \
-	.name = #field, .offset = offsetof(strct, field)
+/* Name and place of a row; _AS: where the name is not that of the field. */
+#define TEI_SETTING(strct, field) TEI_SETTING_AS(strct, field, #field)
+#define TEI_SETTING_AS(strct, field, name_) \
+	.name = (name_), .offset = offsetof(strct, field)
 
 struct tei_conf {
 	const struct tei_setting *rows; /* rows[n] */
@@ -78,8 +81,8 @@ int tei_conf_set(struct tei_conf *c, const char *name, const char *value,
 int tei_conf_env(struct tei_conf *c, char error[TEI_CONF_ERROR_LEN]);
 /*
  * Apply a file: flat YAML (.yaml, .yml) or JSON (.json), names as on the
- * command line. What does not belong there is an error that names the file and,
- * in YAML, the line: unknown names (and the one most like it), the same setting
+ * command line. Anything else in it is an error that names the file and, in
+ * YAML, the line: unknown names (and the one most like it), the same setting
  * twice, values of a wrong type, lists and maps. Some settings may have been
  * applied by then. -EINVAL, -ENOENT, -ENOMEM, or that of reading it.
  */
@@ -87,22 +90,22 @@ int tei_conf_file(struct tei_conf *c, const char *path,
 		  char error[TEI_CONF_ERROR_LEN]);
 /*
  * Apply argv[1 .. argc). Stops at the first error, which names the argument.
- * --help, --version and --help-all are returned as 1, 2 and 3 and left to the
- * caller.
+ * --help, --version and --help=all (or --help-all) are returned as 1, 2 and 3
+ * and left to the caller.
  */
 int tei_conf_args(struct tei_conf *c, int argc, char **argv,
 		  char error[TEI_CONF_ERROR_LEN]);
 
 /*
- * Names of hidden rows whose value is not their default, "a, b, c": what was
- * asked for without effect. Returns how many; @out is "" when none and cut off
+ * Names of hidden rows whose value is not their default, "a, b, c": they were
+ * set without effect. Returns how many; @out is "" when none and cut off
  * when @room is short.
  */
 size_t tei_conf_ignored(const struct tei_conf *c, char *out, size_t room);
 
 /*
  * "usage" line, @about, then a row a setting with default, unit and env, under
- * the headings of their groups. @all: also those without effect.
+ * the headings of their groups. @all: also expert rows and those without effect.
  */
 void tei_conf_help(const struct tei_conf *c, FILE *out, const char *program,
 		   const char *about, bool all);
@@ -111,8 +114,9 @@ void tei_conf_markdown(const struct tei_conf *c, FILE *out);
 
 /*
  * The whole start of a main() after tei_conf_init(): environment, command
- * line, and the file that one of them names; prints help, version or the one-line error. Returns -1 to go on, else
- * the exit code (0 after help and version, 2 after an error).
+ * line, and the file that one of them names; prints help, version or the
+ * one-line error. Returns -1 to go on, else the exit code (0 after help and
+ * version, 2 after an error).
  */
 int tei_conf_main(struct tei_conf *c, int argc, char **argv, const char *about);
 /*
@@ -128,5 +132,26 @@ int tei_parse_size(const char *text, uint64_t *out);
 int tei_parse_duration_ms(const char *text, const char *unit, uint64_t *out);
 int tei_parse_bool(const char *text, bool *out);
 int tei_parse_uint(const char *text, uint64_t *out);
+
+/* ---- for conf_file.c ---- */
+
+/*
+ * Parse @text, check and store it; an error says what was wrong. @from: where it
+ * stood, or "". -EINVAL, -ERANGE, -ENOMEM.
+ */
+int tei_conf_assign_said(const struct tei_conf *c, const struct tei_setting *s,
+			 const char *text, const char *from,
+			 char error[TEI_CONF_ERROR_LEN]);
+/* By name or alias; NULL: there is none. */
+const struct tei_setting *tei_conf_find(const struct tei_conf *c,
+					const char *name, size_t len);
+/* Say that there is no such setting, and which is like it. -ENOENT. */
+int tei_conf_unknown(const struct tei_conf *c, const char *name, size_t len,
+		     const char *from, char error[TEI_CONF_ERROR_LEN]);
+void tei_conf_say(char error[TEI_CONF_ERROR_LEN], const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* "true|false", "N", ...: what may be given, for people. */
+const char *tei_conf_hint(const struct tei_setting *s);
 
 #endif

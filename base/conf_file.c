@@ -17,7 +17,6 @@
 #include <yaml.h>
 
 #include "base/conf.h"
-#include "base/conf_private.h"
 #include "base/mem.h"
 
 #define FILE_MAX (1 << 20)

@@ -36,7 +36,7 @@ static const struct tei_setting rows[] = {
 	{F(client_ttl), .type = TEI_CONF_DURATION, .def = "10", .unit = "s",
 	 .min = 500, .max = 60000, .help = "client"},
 	{F(ratio), .type = TEI_CONF_RATIO, .def = "0.95", .max = 1,
-	 .help = "ratio"},
+	 .help = "ratio", .expert = true},
 	{F(host), .type = TEI_CONF_STRING, .help = "host"},
 	{F(mode), .type = TEI_CONF_CHOICE, .def = "human",
 	 .choices = "human|json", .help = "mode", .hidden = true},
@@ -211,6 +211,7 @@ static void help_and_version_are_left_to_the_caller(void **state)
 	assert_int_equal(args("-h", NULL, NULL), 1);
 	assert_int_equal(args("--version", NULL, NULL), 2);
 	assert_int_equal(args("--help-all", NULL, NULL), 3);
+	assert_int_equal(args("--help=all", NULL, NULL), 3);
 }
 
 static char *captured(void (*print)(const struct tei_conf *, FILE *))
@@ -251,6 +252,9 @@ static void help_shows_default_unit_and_environment(void **state)
 	assert_non_null(strstr(help, "tells:\n\n  --insecure=BOOL"));
 	assert_non_null(strstr(help, "\n\npool:\n\n  --pool_bytes=SIZE"));
 	assert_non_null(strstr(help, "also --rpc_port, --older_port\n"));
+	assert_null(strstr(help, "--ratio")); /* expert */
+	assert_non_null(strstr(all, "expert; default 0.95"));
+	assert_non_null(strstr(help, "--help=all\n"));
 	assert_non_null(strstr(all, "\n  --threads=N (1)\n"));
 	assert_non_null(strstr(all, "\n  --offload=BOOL (true)\n"));
 	assert_null(strstr(help, "child"));
