@@ -10,35 +10,36 @@
 #include <errno.h>
 #include <string.h>
 
-#define ROW(field_, name_, type_, def_, unit_, help_, min_, max_)            \
-	{                                                                    \
-		.name = "shm." name_, .type = (type_), .def = (def_),        \
-		.unit = (unit_), .help = (help_), .min = (min_),             \
-		.max = (max_), .offset = offsetof(struct shm_config, field_) \
-	}
-
 static const struct tei_setting settings[] = {
-	ROW(enabled, "enabled", TEI_CONF_BOOL, "true", NULL,
-	    "reach peers on this host by shared memory", 0, 0),
-	ROW(dir, "dir", TEI_CONF_STRING, NULL, NULL,
-	    "directory of the sockets (default: a private one of this user)", 0,
-	    0),
-	ROW(allow_uids, "allow_uids", TEI_CONF_STRING, NULL, NULL,
-	    "other users that may attach, separated by commas", 0, 0),
-	ROW(foreign, "foreign", TEI_CONF_BOOL, "true", NULL,
-	    "reach memory not made by te_memory_alloc() through the kernel", 0,
-	    0),
-	ROW(stream_from, "stream_from", TEI_CONF_SIZE, "64k", "bytes",
-	    "from this length on, of one request or all that wait, copies go past the caches",
-	    0, 1LL << 40),
-	ROW(hot, "hot", TEI_CONF_SIZE, "2m", "bytes",
-	    "but not to memory written this few bytes before", 0, 1LL << 40),
-	ROW(chunk, "chunk", TEI_CONF_SIZE, "64k", "bytes",
-	    "copied between two looks at the fence", 4096, SHM_CHUNK_MAX),
-	ROW(foreign_chunk, "foreign_chunk", TEI_CONF_SIZE, "512k", "bytes",
-	    "moved by one system call", 4096, 16 << 20),
-	ROW(connect_timeout, "connect_timeout", TEI_CONF_DURATION, "2s", NULL,
-	    "for who connects to say hello", 10, 600000),
+	{TEI_SETTING_AS(struct shm_config, enabled, "shm.enabled"),
+	 .type = TEI_CONF_BOOL, .def = "true",
+	 .help = "reach peers on this host by shared memory"},
+	{TEI_SETTING_AS(struct shm_config, dir, "shm.dir"),
+	 .type = TEI_CONF_STRING,
+	 .help = "directory of the sockets (default: a private one of this user)"},
+	{TEI_SETTING_AS(struct shm_config, allow_uids, "shm.allow_uids"),
+	 .type = TEI_CONF_STRING,
+	 .help = "other users that may attach, separated by commas"},
+	{TEI_SETTING_AS(struct shm_config, foreign, "shm.foreign"),
+	 .expert = true, .type = TEI_CONF_BOOL, .def = "true",
+	 .help = "reach memory not made by te_memory_alloc() through the kernel"},
+	{TEI_SETTING_AS(struct shm_config, stream_from, "shm.stream_from"),
+	 .expert = true, .type = TEI_CONF_SIZE, .def = "64k", .unit = "bytes",
+	 .max = 1LL << 40,
+	 .help = "from this length on, of one request or all that wait, copies go past the caches"},
+	{TEI_SETTING_AS(struct shm_config, hot, "shm.hot"), .expert = true,
+	 .type = TEI_CONF_SIZE, .def = "2m", .unit = "bytes", .max = 1LL << 40,
+	 .help = "but not to memory written this few bytes before"},
+	{TEI_SETTING_AS(struct shm_config, chunk, "shm.chunk"), .expert = true,
+	 .type = TEI_CONF_SIZE, .def = "64k", .unit = "bytes", .min = 4096,
+	 .max = SHM_CHUNK_MAX, .help = "copied between two looks at the fence"},
+	{TEI_SETTING_AS(struct shm_config, foreign_chunk, "shm.foreign_chunk"),
+	 .expert = true, .type = TEI_CONF_SIZE, .def = "512k", .unit = "bytes",
+	 .min = 4096, .max = 16 << 20, .help = "moved by one system call"},
+	{TEI_SETTING_AS(struct shm_config, connect_timeout,
+			"shm.connect_timeout"),
+	 .expert = true, .type = TEI_CONF_DURATION, .def = "2s", .min = 10,
+	 .max = 600000, .help = "for who connects to say hello"},
 };
 
 /* Memory is one device. */

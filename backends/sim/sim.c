@@ -15,23 +15,19 @@
 
 #define KEY_LEN 8
 
-#define ROW(field_, type_, def_, unit_, help_, max_)                    \
-	{                                                               \
-		.name = "sim." #field_, .type = (type_), .def = (def_), \
-		.unit = (unit_), .help = (help_), .max = (max_),        \
-		.offset = offsetof(struct sim_config, field_)           \
-	}
-
 static const struct tei_setting settings[] = {
-	ROW(rails, TEI_CONF_STRING, "40g:2us", NULL,
-	    "rails: bit/s[:latency[:cost of a request]],...", 0),
-	ROW(schedule, TEI_CONF_STRING, NULL, NULL,
-	    "time:rail:what,...: up, down, silent, slow=SHARE, error=CHANCE, "
-	    "refuse=CHANCE, flap=TIME",
-	    0),
-	ROW(seed, TEI_CONF_UINT, "1", NULL, "of its random numbers", 0),
-	ROW(linger, TEI_CONF_DURATION, "5ms", "ms",
-	    "what is given up lands, and a drop is confirmed, by then", 60000),
+	{TEI_SETTING_AS(struct sim_config, rails, "sim.rails"),
+	 .type = TEI_CONF_STRING, .def = "40g:2us",
+	 .help = "rails: bit/s[:latency[:cost of a request]],..."},
+	{TEI_SETTING_AS(struct sim_config, schedule, "sim.schedule"),
+	 .type = TEI_CONF_STRING,
+	 .help = "time:rail:what,...: up, down, silent, slow=SHARE, error=CHANCE, "
+		 "refuse=CHANCE, flap=TIME"},
+	{TEI_SETTING_AS(struct sim_config, seed, "sim.seed"),
+	 .type = TEI_CONF_UINT, .def = "1", .help = "of its random numbers"},
+	{TEI_SETTING_AS(struct sim_config, linger, "sim.linger"),
+	 .type = TEI_CONF_DURATION, .def = "5ms", .unit = "ms", .max = 60000,
+	 .help = "what is given up lands, and a drop is confirmed, by then"},
 };
 
 static struct tei_list rails = {&rails, &rails}; /* guarded by tei_sim_mu */
