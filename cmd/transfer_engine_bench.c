@@ -9,15 +9,316 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <te/te.h>
 
+#include "base/clock.h"
 #include "base/conf.h"
+#include "base/glog.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/net.h"
 #include "base/thread.h"
-#include "cmd/transfer_engine_bench.h"
+
+#define BENCH "transfer_engine_bench"
+
+struct bench_settings {
+	char *mode, *operation, *protocol, *device_name, *nic_priority_matrix;
+	char *local_server_name, *metadata_server, *segment_id;
+	char *report_unit, *backend, *gpu_id;
+	uint64_t buffer_size, block_size, batch_size, threads;
+	uint64_t duration; /* ms */
+	uint64_t report_precision, v;
+	bool init_mem, use_vram, insecure, auto_discovery;
+	struct tei_glog glog;
+};
+
+/*
+ * Each thread has one batch in flight at a time, over @batch blocks of its own,
+ * which lie at the same places on both sides, one thread's behind the other's.
+ */
+struct bench {
+	struct te_engine *engine; /* not owned */
+	te_segment_id segment;
+	uint32_t op;     /* TE_READ, TE_WRITE */
+	char *local;     /* local[n_threads * batch * block] */
+	uint64_t remote; /* address of as much in the segment */
+	uint64_t block;  /* bytes */
+	uint32_t batch, n_threads;
+	uint64_t duration_ms;
+};
+
+struct bench_result {
+	uint64_t n_batches;  /* of all threads */
+	uint64_t elapsed_ns; /* until the last of them ended */
+	uint32_t rail;       /* the last one that carried; ~0: none */
+};
+
+/* "--setting value: why" on stderr; 2. */
+static int complain(const char *setting, const char *value, const char *why)
+{
+	(void)fprintf(stderr, BENCH ": --%s%s%s: %s\n", setting,
+		      *value ? " " : "", value, why);
+	return 2;
+}
+
+/* A variable as Mooncake's: on unless it is "", 0, false, off or no. */
+static bool is_on(const char *variable)
+{
+	const char *value = getenv(variable);
+	bool on;
+
+	return value && *value && (tei_parse_bool(value, &on) || on);
+}
+
+static int set(struct te_config *config, const char *name, const char *value)
+{
+	char why[256];
+	int rc = te_config_set(config, name, value, why, sizeof(why));
+
+	if (rc)
+		(void)fprintf(stderr, BENCH ": %s\n", why);
+	return rc;
+}
+
+static int configure(const struct bench_settings *s, struct te_config *config)
+{
+	int rc = set(config, "metadata_server", s->metadata_server);
+
+	if (!rc && s->insecure)
+		rc = set(config, "insecure", "true");
+	if (!rc)
+		rc = set(config, "protocol", s->protocol);
+	if (!rc && is_on("MC_FORCE_TCP"))
+		rc = set(config, "backends", "tcp");
+	else if (!rc && *s->device_name && !strcmp(s->protocol, "rdma"))
+		rc = set(config, "devices", s->device_name);
+	if (!rc && *s->nic_priority_matrix)
+		rc = set(config, "topology", s->nic_priority_matrix);
+	return rc;
+}
+
+/* Whether names are addresses: there is no directory. */
+static bool is_p2p(const struct bench_settings *s)
+{
+	return !*s->metadata_server ||
+	       !strcmp(s->metadata_server, "P2PHANDSHAKE");
+}
+
+/* As Mooncake: without a directory the port is chosen, and said. */
+static int engine_name(const struct bench_settings *s,
+		       char name[TE_NAME_LEN_MAX + 1])
+{
+	char host[TEI_HOST_LEN_MAX + 1];
+	uint16_t port;
+
+	if (strlen(s->local_server_name) > TE_NAME_LEN_MAX)
+		return -EINVAL;
+	memcpy(name, s->local_server_name, strlen(s->local_server_name) + 1);
+	if (!is_p2p(s) || is_on("MC_LEGACY_RPC_PORT_BINDING"))
+		return 0;
+	if (tei_name_split(name, host, &port))
+		return -EINVAL;
+	tei_name_join(host, 0, name);
+	return 0;
+}
+
+/* 0, or the exit code; what is wrong has been said. */
+static int open_engine(const struct bench_settings *s, struct te_engine **out)
+{
+	char name[TE_NAME_LEN_MAX + 1];
+	struct te_config *config;
+	int rc;
+
+	if (engine_name(s, name))
+		return complain("local_server_name", s->local_server_name,
+				"should be a host, or host:port");
+	rc = te_config_create(&config);
+	if (rc)
+		return 1;
+	rc = configure(s, config);
+	if (!rc) {
+		rc = te_engine_create(config, name, out);
+		if (rc)
+			complain("local_server_name", name, te_strerror(rc));
+	}
+	te_config_destroy(config);
+	return rc ? 2 : 0;
+}
+
+struct worker_run;
+
+struct worker {
+	struct worker_run *run; /* not owned */
+	pthread_t thread;
+	struct te_batch *batch;
+	struct te_request *requests; /* requests[bench->batch] */
+	struct iovec *pieces;        /* pieces[bench->batch] */
+	uint64_t n_batches, last_ns;
+	uint32_t rail;
+	int error;
+};
+
+struct worker_run {
+	const struct bench *bench; /* not owned */
+	uint64_t end_ns;
+	/* One has failed: the others end. Relaxed: a hint. */
+	atomic_bool is_over;
+	struct worker *workers; /* workers[n] */
+	uint32_t n;
+};
+
+/* 0 when every request went well. */
+static int results(struct worker *w)
+{
+	struct te_completion done = {.rail = UINT32_MAX};
+	int rc;
+
+	for (uint32_t i = 0; i < w->run->bench->batch; i++) {
+		rc = te_batch_result(w->batch, i, &done);
+		if (rc || done.error)
+			return rc ? rc : done.error;
+	}
+	w->rail = done.rail;
+	return 0;
+}
+
+static int one_batch(struct worker *w)
+{
+	int rc = te_batch_submit(w->batch, w->requests, w->run->bench->batch);
+
+	if (!rc)
+		rc = te_batch_wait(w->batch, UINT32_MAX);
+	if (!rc)
+		rc = results(w);
+	return rc ? rc : te_batch_reset(w->batch);
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	struct worker_run *run = w->run;
+
+	do {
+		w->error = one_batch(w);
+		w->n_batches += !w->error;
+		w->last_ns = tei_now_ns();
+	} while (!w->error && w->last_ns < run->end_ns &&
+		 !atomic_load_explicit(&run->is_over, memory_order_relaxed));
+	if (w->error)
+		atomic_store_explicit(&run->is_over, true,
+				      memory_order_relaxed);
+	return NULL;
+}
+
+static void worker_fini(struct worker *w)
+{
+	te_batch_destroy(w->batch);
+	tei_free(w->pieces);
+	tei_free(w->requests);
+}
+
+static int worker_init(struct worker *w, struct worker_run *run, uint32_t index)
+{
+	const struct bench *b = run->bench;
+
+	w->run = run;
+	w->rail = UINT32_MAX;
+	w->requests = tei_calloc(b->batch, sizeof(*w->requests));
+	w->pieces = tei_calloc(b->batch, sizeof(*w->pieces));
+	for (uint32_t i = 0; w->requests && w->pieces && i < b->batch; i++) {
+		uint64_t at = ((uint64_t)index * b->batch + i) * b->block;
+
+		w->pieces[i] = (struct iovec){b->local + at, b->block};
+		w->requests[i] = (struct te_request){
+			.op = b->op,
+			.segment = b->segment,
+			.remote = b->remote + at,
+			.pieces = &w->pieces[i],
+			.n_pieces = 1,
+		};
+	}
+	if (!w->requests || !w->pieces)
+		return -ENOMEM;
+	return te_batch_create(b->engine, b->batch, &w->batch);
+}
+
+/* Waits for those that were started, also after an error. */
+static int start_and_join(struct worker_run *run)
+{
+	uint32_t started = 0;
+	int rc = 0;
+
+	while (!rc && started < run->n) {
+		rc = tei_thread_start(&run->workers[started].thread, "bench",
+				      work, &run->workers[started]);
+		started += !rc;
+	}
+	if (rc)
+		atomic_store_explicit(&run->is_over, true,
+				      memory_order_relaxed);
+	for (uint32_t i = 0; i < started; i++) {
+		(void)pthread_join(run->workers[i].thread, NULL);
+		if (!rc)
+			rc = run->workers[i].error;
+	}
+	return rc;
+}
+
+static void sum_up(const struct worker_run *run, uint64_t start_ns,
+		   struct bench_result *out)
+{
+	uint64_t last_ns = start_ns;
+
+	*out = (struct bench_result){.rail = UINT32_MAX};
+	for (uint32_t i = 0; i < run->n; i++) {
+		const struct worker *w = &run->workers[i];
+
+		out->n_batches += w->n_batches;
+		if (w->last_ns > last_ns)
+			last_ns = w->last_ns;
+		if (w->rail != UINT32_MAX)
+			out->rail = w->rail;
+	}
+	out->elapsed_ns = last_ns - start_ns;
+}
+
+/*
+ * Blocks for the duration, and until what is in flight then has ended. The first
+ * request that fails ends all of it and is the error; or -ENOMEM, -EAGAIN
+ * (threads).
+ */
+static int run_threads(const struct bench *bench, struct bench_result *out)
+{
+	struct worker_run run = {.bench = bench};
+	uint64_t start_ns;
+	int rc = 0;
+
+	run.workers = tei_calloc(bench->n_threads, sizeof(*run.workers));
+	if (!run.workers)
+		return -ENOMEM;
+	while (!rc && run.n < bench->n_threads) {
+		rc = worker_init(&run.workers[run.n], &run, run.n);
+		run.n++;
+	}
+	start_ns = tei_now_ns();
+	run.end_ns = start_ns + bench->duration_ms * TEI_NS_PER_MS;
+	if (!rc)
+		rc = start_and_join(&run);
+	if (!rc)
+		sum_up(&run, start_ns, out);
+	for (uint32_t i = 0; i < run.n; i++)
+		worker_fini(&run.workers[i]);
+	tei_free(run.workers);
+	return rc;
+}
 
 #define ABOUT                                                                 \
 	"Measures how fast blocks move between two processes: a target, and " \
@@ -158,7 +459,7 @@ static int serve(const struct bench_settings *s, struct te_engine *engine,
 		return code;
 	/* Scripts take the name from this line. */
 	printf("Transfer Engine RPC using %s, listening on %s\n",
-	       bench_is_p2p(s) ? "P2P handshake" : s->metadata_server,
+	       is_p2p(s) ? "P2P handshake" : s->metadata_server,
 	       te_engine_name(engine));
 	(void)fflush(stdout);
 	(void)sigwait(set, &number);
@@ -232,7 +533,7 @@ static void report(const struct bench_settings *s, struct te_engine *engine,
 static int measure(const struct bench_settings *s, struct te_engine *engine,
 		   struct bench *bench)
 {
-	struct bench_result result;
+	struct bench_result result = {0};
 	te_region_id id;
 	void *memory;
 	int rc, code = open_memory(s, engine, TE_ACCESS_LOCAL, &memory, &id);
@@ -240,7 +541,7 @@ static int measure(const struct bench_settings *s, struct te_engine *engine,
 	if (code)
 		return code;
 	bench->local = memory;
-	rc = bench_run(bench, &result);
+	rc = run_threads(bench, &result);
 	if (rc)
 		(void)fprintf(stderr, BENCH ": --%s of %s: %s\n", s->operation,
 			      s->segment_id, te_strerror(rc));
@@ -264,7 +565,7 @@ static int initiate(const struct bench_settings *s, struct te_engine *engine)
 		rc = te_segment_open(engine, s->segment_id, 0, &bench.segment);
 
 	if (rc) {
-		bench_complain("segment_id", s->segment_id, te_strerror(rc));
+		complain("segment_id", s->segment_id, te_strerror(rc));
 		return 1;
 	}
 	rc = find_region(s, engine, bench.segment, &bench.remote);
@@ -276,7 +577,7 @@ static int initiate(const struct bench_settings *s, struct te_engine *engine)
 			      "the target's --buffer_size should be larger");
 		code = 1;
 	} else if (rc) {
-		bench_complain("segment_id", s->segment_id, te_strerror(rc));
+		complain("segment_id", s->segment_id, te_strerror(rc));
 		code = 1;
 	} else {
 		code = measure(s, engine, &bench);
@@ -291,17 +592,15 @@ static int initiate(const struct bench_settings *s, struct te_engine *engine)
 static int check(const struct bench_settings *s, bool is_target)
 {
 	if (s->use_vram)
-		return bench_complain("use_vram", "true",
-				      "memory of GPUs is not here yet");
+		return complain("use_vram", "true",
+				"memory of GPUs is not here yet");
 	if (!required(s))
-		return bench_complain(
-			"block_size", "",
-			"with --batch_size and --threads that is more "
-			"than 1 TiB");
+		return complain("block_size", "",
+				"with --batch_size and --threads that is more "
+				"than 1 TiB");
 	if (!is_target && !*s->segment_id)
-		return bench_complain(
-			"segment_id", "",
-			"is needed: the name that the target says");
+		return complain("segment_id", "",
+				"is needed: the name that the target says");
 	return 0;
 }
 
@@ -322,7 +621,7 @@ static int run(const struct tei_conf *conf)
 		te_log_set_level(TEI_LOG_DEBUG);
 	if (tei_conf_ignored(conf, names, sizeof(names)))
 		LOG_WARN(BENCH ": accepted without effect: %s", names);
-	code = bench_open_engine(s, &engine);
+	code = open_engine(s, &engine);
 	if (code)
 		return code;
 	code = is_target ? serve(s, engine, &set) : initiate(s, engine);

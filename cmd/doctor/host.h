@@ -33,7 +33,7 @@ struct tei_host {
 
 #define TEI_HOST_NAME 64
 
-/* ---- files below the root (root.c) ---- */
+/* ---- files below the root (host.c) ---- */
 
 /* Up to @room - 1 bytes of a file, text or not. How many; 0: none. */
 size_t tei_host_bytes(const struct tei_host *h, void *out, size_t room,
@@ -76,9 +76,6 @@ void tei_check_fabric(const struct tei_host *h, struct tei_report *r);
 void tei_check_pci(const struct tei_host *h, struct tei_report *r);
 void tei_check_gpu(const struct tei_host *h, struct tei_report *r);
 void tei_check_numa(const struct tei_host *h, struct tei_report *r);
-void tei_check_limits(const struct tei_host *h, struct tei_report *r);
-void tei_check_memory(const struct tei_host *h, struct tei_report *r);
-void tei_check_kernel(const struct tei_host *h, struct tei_report *r);
 
 /* All of them. */
 void tei_check_host(const struct tei_host *h, struct tei_report *r);

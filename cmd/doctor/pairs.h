@@ -35,7 +35,7 @@ struct tei_answer *tei_matrix_cell(const struct tei_matrix *m, size_t backend,
 				   size_t from, size_t to);
 
 /*
- * Ask all of them, which fills every cell but those of a peer and itself. @told,
+ * Ask all of them, which fills every cell but those of a peer and itself. @announce,
  * if not NULL, is called before each pair. Blocks: 2 x @time_ms a pair and what it
  * takes to connect; 30 s more, once, for each peer that does not answer. 0 or a
  * negative errno of our own engine.
@@ -43,14 +43,10 @@ struct tei_answer *tei_matrix_cell(const struct tei_matrix *m, size_t backend,
 typedef void tei_pair_fn(const char *from, const char *to, size_t done,
 			 size_t total, void *arg);
 int tei_pairs_ask(struct te_engine *engine, struct tei_matrix *m,
-		  uint64_t time_ms, tei_pair_fn *told, void *arg);
-
-/* ---- pairs_judge.c ---- */
+		  uint64_t time_ms, tei_pair_fn *announce, void *arg);
 
 /* Which pairs fail or are slow, and what is the likely cause. */
 void tei_pairs_judge(const struct tei_matrix *m, struct tei_report *r);
-
-/* ---- pairs_show.c ---- */
 
 /* Tables of what was written and read. 0, -EIO. */
 int tei_pairs_text(const struct tei_matrix *m, FILE *out);

@@ -17,13 +17,19 @@
 #include <stdint.h>
 #include <te/te.h>
 
-#include "cmd/doctor/mover.h"
 #include "cmd/doctor/report.h"
 
 #define TEI_PEER_RAILS 64
 
 #define TEI_SCRATCH_MARK "te-doctor: this memory may be written to\n"
 #define TEI_SCRATCH_HEAD 4096 /* bytes that are not written to */
+
+/* The outcome of moving bytes in one direction. */
+struct tei_run {
+	bool possible;      /* there is memory of the peer's for it */
+	int error;          /* of the first request that failed */
+	uint64_t bytes, ns; /* moved, and in which time */
+};
 
 /* One of our rails, in the engine's order of preference. */
 struct tei_peer_rail {
@@ -63,8 +69,6 @@ struct tei_peer_plan {
 int tei_peer_visit(struct te_engine *engine, const char *name,
 		   const struct tei_peer_plan *plan,
 		   struct tei_peer_visit *out);
-
-/* ---- peer_judge.c ---- */
 
 /* Add the findings about a peer. */
 void tei_peer_judge(const struct tei_peer_visit *v, struct tei_report *r);
