@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "base/chance.h"
-#include "perf/lib/progress.h"
+#include "perf/lib/report.h"
 
 #define EPOCH 1
 

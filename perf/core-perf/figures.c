@@ -11,9 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "perf/lib/machine.h"
 #include "perf/lib/report.h"
-#include "perf/lib/table.h"
 
 struct figure *figures_add(struct figures *f, const char *unit, double value,
 			   const char *format, ...)

@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "perf/core-perf/driver.h"
 #include "perf/core-perf/parts.h"
-#include "perf/lib/progress.h"
+#include "perf/lib/report.h"
 
 static double each(uint64_t ns, uint64_t n)
 {

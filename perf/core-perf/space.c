@@ -14,7 +14,7 @@
 #include "base/slab.h"
 #include "perf/core-perf/driver.h"
 #include "perf/core-perf/parts.h"
-#include "perf/lib/progress.h"
+#include "perf/lib/report.h"
 #include "store/core/space.h"
 
 #define GIB        ((uint64_t)1 << 30)

@@ -17,12 +17,14 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "perf/lib/exchange.h"
+#include "base/mem.h"
+#include "perf/lib/histogram.h"
 #include "perf/lib/process.h"
-#include "perf/lib/stream.h"
 
 #define ROOM       (4 << 20) /* socket buffers */
 #define SPIN_TRIES 1024      /* between two looks at the clock */
@@ -317,4 +319,311 @@ int tei_bare_serve(int fd, char *memory, uint64_t len)
 	default:
 		return -EPROTO;
 	}
+}
+
+#define CHUNK (1u << 20) /* of a write and of a read; bare.c says why */
+
+/* Memory walked over in chunks. */
+struct walk {
+	char *memory;
+	uint64_t len, at, chunk;
+};
+
+static struct walk walk_of(char *memory, uint64_t len)
+{
+	return (struct walk){
+		.memory = memory,
+		.len = len,
+		.chunk = len < CHUNK ? len : CHUNK,
+	};
+}
+
+/* Up to the end of the memory, also when parts of chunks have come. */
+static uint64_t next_piece(const struct walk *w)
+{
+	uint64_t rest = w->len - w->at;
+
+	return rest < w->chunk ? rest : w->chunk;
+}
+
+static void step(struct walk *w, uint64_t done)
+{
+	w->at += done;
+	if (w->at == w->len)
+		w->at = 0;
+}
+
+static int receive_all(int fd, struct walk w, bool spin, uint64_t *bytes)
+{
+	ssize_t n;
+
+	*bytes = 0;
+	while ((n = tei_bare_recv_some(fd, w.memory + w.at, next_piece(&w),
+				       spin)) > 0) {
+		*bytes += (uint64_t)n;
+		step(&w, (uint64_t)n);
+	}
+	return (int)n;
+}
+
+static int send_for(int fd, struct walk w, bool spin, uint64_t duration_ns,
+		    uint64_t *bytes)
+{
+	uint64_t end = tei_now_ns() + duration_ns, n;
+	int rc;
+
+	*bytes = 0;
+	do {
+		n = next_piece(&w);
+		rc = tei_bare_send(fd, w.memory + w.at, n, spin);
+		step(&w, n);
+		*bytes += n;
+	} while (!rc && tei_now_ns() < end);
+	shutdown(fd, SHUT_WR);
+	return rc;
+}
+
+int tei_stream_serve(int fd, const struct tei_bare_work *work, char *memory,
+		     uint64_t len)
+{
+	struct walk w = walk_of(memory, len);
+	uint64_t bytes;
+	int rc;
+
+	if (work->read)
+		return send_for(fd, w, work->spin, work->duration_ns, &bytes);
+	rc = receive_all(fd, w, work->spin, &bytes);
+	/* All has arrived. */
+	return rc ? rc : tei_bare_send(fd, "", 1, false);
+}
+
+static int move(int fd, const struct tei_bare_peer *peer,
+		const struct tei_bare_shape *s, uint64_t *bytes)
+{
+	struct walk w = walk_of(s->read ? peer->to : peer->from,
+				tei_bare_span(peer, s));
+	char done;
+	int rc;
+
+	if (s->read)
+		return receive_all(fd, w, s->spin, bytes);
+	rc = send_for(fd, w, s->spin, (uint64_t)(s->seconds * 1e9), bytes);
+	return rc ? rc : tei_bare_recv(fd, &done, 1, false);
+}
+
+static int run_one(const struct tei_bare_peer *peer, size_t i,
+		   const struct tei_bare_shape *shape,
+		   struct tei_bare_figure *out)
+{
+	int fd = tei_bare_connect(peer, i, TEI_BARE_STREAM, shape), rc;
+	uint64_t start, bytes;
+
+	if (fd < 0)
+		return fd;
+	start = tei_now_ns();
+	rc = move(fd, peer, shape, &bytes);
+	close(fd);
+	if (rc)
+		return rc;
+	out->bytes += bytes;
+	out->gb_per_s += (double)bytes / (double)(tei_now_ns() - start);
+	return 0;
+}
+
+int tei_stream_run(const struct tei_bare_peer *peer,
+		   const struct tei_bare_shape *shape,
+		   struct tei_bare_figure *out)
+{
+	int rc = 0;
+
+	*out = (struct tei_bare_figure){0};
+	for (size_t i = 0; !rc && i < peer->n_at; i++)
+		rc = run_one(peer, i, shape, out);
+	return rc;
+}
+
+#define BALL 8
+
+/* A batch of pieces that walks over memory. */
+struct batch {
+	char *memory;
+	uint64_t len, at, size;
+	uint32_t n;
+	struct iovec pieces[TEI_BARE_BATCH];
+};
+
+static struct batch *batch_create(char *memory, uint64_t len,
+				  const struct tei_bare_work *work)
+{
+	struct batch *b;
+
+	if (!work->batch || work->batch > TEI_BARE_BATCH || !work->size ||
+	    work->size > len)
+		return NULL;
+	b = tei_malloc(sizeof(*b));
+	if (!b)
+		return NULL;
+	b->memory = memory;
+	b->len = len;
+	b->at = 0;
+	b->size = work->size;
+	b->n = work->batch;
+	return b;
+}
+
+/* The next pieces; the calls that move them use them up. */
+static struct iovec *next(struct batch *b)
+{
+	for (uint32_t i = 0; i < b->n; i++) {
+		b->pieces[i] = (struct iovec){b->memory + b->at, b->size};
+		b->at += b->size;
+		if (b->at + b->size > b->len)
+			b->at = 0;
+	}
+	return b->pieces;
+}
+
+static int serve_batches(int fd, struct batch *b, bool read, bool spin)
+{
+	char ball[BALL];
+	int rc = 0;
+
+	while (!rc && read) {
+		rc = tei_bare_recv(fd, ball, BALL, spin);
+		if (!rc)
+			rc = tei_bare_send_pieces(fd, next(b), b->n, spin);
+	}
+	while (!rc) {
+		rc = tei_bare_recv_pieces(fd, next(b), b->n, spin);
+		if (!rc)
+			rc = tei_bare_send(fd, ball, BALL, spin);
+	}
+	return rc == -EPIPE ? 0 : rc;
+}
+
+int tei_exchange_serve(int fd, const struct tei_bare_work *work, char *memory,
+		       uint64_t len)
+{
+	struct batch *b = batch_create(memory, len, work);
+	int rc;
+
+	if (!b)
+		return -EINVAL;
+	rc = serve_batches(fd, b, work->read, work->spin);
+	tei_free(b);
+	return rc;
+}
+
+int tei_pingpong_serve(int fd, const struct tei_bare_work *work)
+{
+	char ball[BALL];
+	int rc = 0;
+
+	while (!rc) {
+		rc = tei_bare_recv(fd, ball, BALL, work->spin);
+		if (!rc)
+			rc = tei_bare_send(fd, ball, BALL, work->spin);
+	}
+	return rc == -EPIPE ? 0 : rc;
+}
+
+/* ---- the measuring side ---- */
+
+static int one_batch(int fd, struct batch *b, const struct tei_bare_shape *s)
+{
+	char ball[BALL] = "ball";
+	int rc;
+
+	if (s->read) {
+		rc = tei_bare_send(fd, ball, BALL, s->spin);
+		return rc ? rc
+			  : tei_bare_recv_pieces(fd, next(b), b->n, s->spin);
+	}
+	rc = tei_bare_send_pieces(fd, next(b), b->n, s->spin);
+	return rc ? rc : tei_bare_recv(fd, ball, BALL, s->spin);
+}
+
+static void rest(uint64_t ns)
+{
+	struct timespec ts = {(time_t)(ns / TEI_NS_PER_S),
+			      (long)(ns % TEI_NS_PER_S)};
+
+	if (ns)
+		nanosleep(&ts, NULL);
+}
+
+static int one_ball(int fd, bool spin)
+{
+	char ball[BALL] = "ball";
+	int rc = tei_bare_send(fd, ball, BALL, spin);
+
+	return rc ? rc : tei_bare_recv(fd, ball, BALL, spin);
+}
+
+/* @b NULL: balls. */
+static int loop(int fd, struct batch *b, const struct tei_bare_shape *s,
+		struct tei_histogram *rtt, uint64_t *elapsed)
+{
+	uint64_t start = tei_now_ns(), now = start, sent;
+	uint64_t end = start + (uint64_t)(s->seconds * 1e9);
+	int rc;
+
+	do {
+		rest(s->pause_ns);
+		sent = s->pause_ns ? tei_now_ns() : now;
+		rc = b ? one_batch(fd, b, s) : one_ball(fd, s->spin);
+		now = tei_now_ns();
+		tei_histogram_add(rtt, now - sent);
+	} while (!rc && now < end);
+	*elapsed = now - start;
+	return rc;
+}
+
+static int run(const struct tei_bare_peer *peer, enum tei_bare_kind kind,
+	       const struct tei_bare_shape *s, struct batch *b,
+	       struct tei_bare_figure *out)
+{
+	struct tei_histogram *rtt = tei_calloc(1, sizeof(*rtt));
+	uint64_t elapsed;
+	int fd, rc;
+
+	if (!rtt)
+		return -ENOMEM;
+	fd = tei_bare_connect(peer, 0, kind, s);
+	rc = fd < 0 ? fd : loop(fd, b, s, rtt, &elapsed);
+	*out = (struct tei_bare_figure){0};
+	if (!rc)
+		out->p50_us = tei_histogram_us(rtt, 0.5);
+	if (!rc && b) {
+		out->bytes = rtt->n * b->n * b->size;
+		out->gb_per_s = (double)out->bytes / (double)elapsed;
+	}
+	if (fd >= 0)
+		close(fd);
+	tei_free(rtt);
+	return rc;
+}
+
+int tei_exchange_run(const struct tei_bare_peer *peer,
+		     const struct tei_bare_shape *shape,
+		     struct tei_bare_figure *out)
+{
+	struct tei_bare_work work = {.batch = shape->batch,
+				     .size = shape->size};
+	struct batch *b = batch_create(shape->read ? peer->to : peer->from,
+				       tei_bare_span(peer, shape), &work);
+	int rc;
+
+	if (!b)
+		return -EINVAL;
+	rc = run(peer, TEI_BARE_EXCHANGE, shape, b, out);
+	tei_free(b);
+	return rc;
+}
+
+int tei_pingpong_run(const struct tei_bare_peer *peer,
+		     const struct tei_bare_shape *shape,
+		     struct tei_bare_figure *out)
+{
+	return run(peer, TEI_BARE_PINGPONG, shape, NULL, out);
 }

@@ -3,7 +3,7 @@
  * bare.h - raw sockets between two processes, as fast as we know to make them
  *
  * The measuring side and its peer: a process with memory of its own that
- * serves one raw exchange a connection (stream.h, exchange.h). The first bytes
+ * serves one raw exchange a connection: a stream, batches of pieces, or single balls. The first bytes
  * of a connection say what is wanted.
  *
  * Threads: one per peer at a time.
@@ -113,5 +113,35 @@ int tei_bare_recv_pieces(int fd, struct iovec *pieces, uint32_t n, bool spin);
 int tei_bare_best(tei_bare_fn *run, const struct tei_bare_peer *peer,
 		  const struct tei_bare_shape *shape,
 		  struct tei_bare_figure *out);
+
+/*
+ * One stream for shape->seconds; size and batch do not matter. With several
+ * addresses one after the other, and the rates are added: what rails of their
+ * own could carry together. Done when all of it has arrived.
+ */
+int tei_stream_run(const struct tei_bare_peer *peer,
+		   const struct tei_bare_shape *shape,
+		   struct tei_bare_figure *out);
+/* The other side of a connection. */
+int tei_stream_serve(int fd, const struct tei_bare_work *work, char *memory,
+		     uint64_t len);
+
+/*
+ * The bare shape of a closed loop of batches. Write: one sendmsg() of all the
+ * pieces, received into as many, then 8 bytes back. Read: 8 bytes there, the
+ * pieces back.
+ */
+int tei_exchange_run(const struct tei_bare_peer *peer,
+		     const struct tei_bare_shape *shape,
+		     struct tei_bare_figure *out);
+/* 8 bytes there and back, after a pause each; only p50_us comes out. */
+int tei_pingpong_run(const struct tei_bare_peer *peer,
+		     const struct tei_bare_shape *shape,
+		     struct tei_bare_figure *out);
+
+/* The other sides of a connection. */
+int tei_exchange_serve(int fd, const struct tei_bare_work *work, char *memory,
+		       uint64_t len);
+int tei_pingpong_serve(int fd, const struct tei_bare_work *work);
 
 #endif

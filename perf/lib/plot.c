@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "perf/lib/table.h"
+#include "perf/lib/report.h"
 
 #define WIDTH    900.0
 #define LEFT     74.0

@@ -14,10 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "perf/lib/bare.h"
 #include "perf/lib/copy.h"
-#include "perf/lib/copy_rate.h"
-#include "perf/lib/exchange.h"
-#include "perf/lib/stream.h"
 
 #define PINGPONG_S 0.1
 #define COPY_S     0.15

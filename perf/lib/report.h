@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.h - what the benchmarks share at their edges: lists in, JSON out
+ * report.h - the edges of the benchmarks: lists in; tables, JSON, the machine
+ * that was measured on and a bar of progress (only on a terminal) out
  */
 #ifndef PERF_LIB_REPORT_H
 #define PERF_LIB_REPORT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/conf.h"
 
@@ -33,5 +36,46 @@ int tei_tool_main(struct tei_conf *conf, int argc, char **argv,
  * is NULL, -EIO when stdout cannot be written; said on stderr.
  */
 int tei_report_json(const char *program, json_t *object);
+
+/*
+ * New object: version, kernel, cpu, cores, governor, congestion, load_average.
+ * What is not known is "". NULL: no memory.
+ */
+json_t *tei_machine_json(void);
+
+#define TEI_TABLE_COLUMNS 16
+#define TEI_TABLE_ROWS    256
+#define TEI_TABLE_CELL    40
+
+/* A table of texts; the first row is the head. All zero is an empty one. */
+struct tei_table {
+	size_t n_rows, n_columns, column;
+	char cell[TEI_TABLE_ROWS][TEI_TABLE_COLUMNS][TEI_TABLE_CELL];
+};
+
+/* Begin the next row; rows and cells beyond the room are dropped. */
+void tei_table_row(struct tei_table *t);
+/* The row's next cell; longer texts are cut. */
+void tei_table_cell(struct tei_table *t, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* First column to the left, the others to the right, a line under the head. */
+void tei_table_print(const struct tei_table *t, FILE *out);
+
+/* "16 KiB", "1.5 GiB", "100 B". Returns @out. */
+const char *tei_text_bytes(uint64_t bytes, char out[24]);
+/* "288,500". Returns @out. */
+const char *tei_text_count(uint64_t n, char out[32]);
+
+struct tei_progress {
+	const char *what; /* not owned */
+	bool shown;
+	uint64_t start_ns, last_ns;
+};
+
+void tei_progress_begin(struct tei_progress *p, const char *what);
+/* Draws at most ten times a second. */
+void tei_progress_show(struct tei_progress *p, uint64_t done, uint64_t total);
+/* Remove the bar. */
+void tei_progress_end(struct tei_progress *p);
 
 #endif

@@ -53,4 +53,13 @@ size_t tei_trace_rank(const uint64_t *distinct, size_t n, uint64_t id);
 /* The ids of all requests dealt to @n tenants; tei_free(). NULL: no memory. */
 uint64_t *tei_trace_deal(const struct tei_trace *t, uint64_t n);
 
+#define TEI_LRU_UNLIMITED UINT64_MAX
+
+/*
+ * Blocks of @t, in the trace's order, that are in an LRU of @capacity blocks
+ * when they are read; each is in it afterwards. -ENOMEM.
+ */
+int tei_lru_hits(const struct tei_trace *t, uint64_t capacity,
+		 uint64_t *out_hits);
+
 #endif

@@ -10,9 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "perf/lib/process.h"
-#include "perf/lib/progress.h"
 #include "perf/lib/report.h"
-#include "perf/lib/table.h"
 #include "perf/policy/simulate.h"
 
 #define PROGRAM "te-policy"

@@ -23,7 +23,6 @@
 #include "perf/lib/cluster.h"
 #include "perf/lib/reference.h"
 #include "perf/lib/report.h"
-#include "perf/lib/table.h"
 #include "perf/store-perf/client.h"
 #include "perf/store-perf/mix.h"
 #include "perf/store-perf/options.h"
@@ -482,7 +481,7 @@ static int run_role(const struct tei_conf *conf)
 	if (!strcmp(o->role, "reference"))
 		return tei_reference_peer_main(o->working_set, o->pin, false);
 	if (!strcmp(o->role, "worker"))
-		return crew_main(o);
+		return workers_main(o);
 	if (o->mix)
 		return mixed_run(o);
 	if (derive(o))

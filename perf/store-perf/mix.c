@@ -13,7 +13,7 @@
 #include "base/chance.h"
 #include "base/clock.h"
 #include "perf/lib/cluster.h"
-#include "perf/lib/worker.h"
+#include "perf/lib/process.h"
 
 static const char *const names[MIX_OPS] = {
 	[MIX_GET] = "get",       [MIX_PUT] = "put",       [MIX_EXIST] = "exist",

@@ -118,7 +118,7 @@ void mix_tally_add(struct mix_tally *sum, const struct mix_tally *t);
  * processes, ... of the plan. Says "ready"; hears "fill", says "filled"; hears
  * "go", says "done"; ends with its input. An exit code.
  */
-int crew_main(const struct options *o);
+int workers_main(const struct options *o);
 
 /* Run a mixed load as @o says and report. An exit code; errors are said. */
 int mixed_run(const struct options *o);

@@ -13,7 +13,6 @@
 
 #include "base/mem.h"
 #include "perf/lib/report.h"
-#include "perf/lib/table.h"
 
 static uint64_t wrong_bytes(const struct results *r)
 {

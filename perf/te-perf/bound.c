@@ -16,10 +16,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "perf/lib/copy_rate.h"
-#include "perf/lib/exchange.h"
+#include "perf/lib/bare.h"
+#include "perf/lib/copy.h"
 #include "perf/lib/reference.h"
-#include "perf/lib/stream.h"
 
 #define MEMORY_MAX (1ull << 30) /* some caches hold half of that */
 #define SECONDS    1.0

@@ -14,7 +14,7 @@
 #include "perf/lib/pattern.h"
 #include "perf/lib/process.h"
 #include "perf/lib/reference.h"
-#include "perf/lib/table.h"
+#include "perf/lib/report.h"
 
 static int set(struct te_config *config, const char *name, const char *value)
 {

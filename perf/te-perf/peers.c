@@ -20,8 +20,8 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "perf/lib/histogram.h"
-#include "perf/lib/machine.h"
 #include "perf/lib/process.h"
+#include "perf/lib/report.h"
 #include "perf/te-perf/target.h"
 
 #define SET_LEN   (1u << 20) /* of the target */

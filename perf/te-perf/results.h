@@ -94,10 +94,5 @@ void results_fini(struct results *r);
  * said on stderr.
  */
 int results_report(const struct results *r, const struct options *o);
-/* The two ways; -ENOMEM, -EIO. */
-int results_json(const struct results *r, const struct options *o);
-int results_table(const struct results *r, const struct options *o);
-/* Draw the sweep to o->svg. -errno, said on stderr. */
-int results_svg(const struct results *r, const struct options *o);
 
 #endif

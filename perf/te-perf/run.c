@@ -16,12 +16,229 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "perf/lib/table.h"
+#include "perf/lib/pattern.h"
+#include "perf/lib/report.h"
 #include "perf/te-perf/bound.h"
 #include "perf/te-perf/fault.h"
 #include "perf/te-perf/results.h"
 #include "perf/te-perf/target.h"
-#include "perf/te-perf/verify.h"
+
+#define PRIME_LEN   (16u << 20) /* of one write */
+#define SAMPLES_MIN 64
+#define CHUNK_LEN   (8u << 20) /* read back together */
+#define CHUNK_SLOTS 128
+
+static int wait_all(struct te_batch *batch, uint32_t n)
+{
+	struct te_completion done;
+	int rc = te_batch_wait(batch, UINT32_MAX);
+
+	for (uint32_t i = 0; !rc && i < n; i++) {
+		rc = te_batch_result(batch, i, &done);
+		if (!rc)
+			rc = done.error;
+	}
+	return rc ? rc : te_batch_reset(batch);
+}
+
+static struct te_request request_of(const struct load *l, uint32_t op,
+				    uint64_t offset, struct iovec *piece)
+{
+	return (struct te_request){
+		.op = op,
+		.segment = l->segment,
+		.remote = l->remote + offset,
+		.pieces = piece,
+		.n_pieces = 1,
+	};
+}
+
+/* ---- before ---- */
+
+/* Write the first @len bytes of the local working set to the target. */
+static int prime(const struct load *l, uint64_t len)
+{
+	struct te_batch *batch;
+	struct te_request r;
+	struct iovec piece;
+	uint64_t at, n;
+	int rc = te_batch_create(l->engine, 1, &batch);
+
+	for (at = 0; !rc && at < len; at += n) {
+		n = len - at < PRIME_LEN ? len - at : PRIME_LEN;
+		piece = (struct iovec){l->local + at, n};
+		r = request_of(l, TE_WRITE, at, &piece);
+		rc = te_batch_submit(batch, &r, 1);
+		if (!rc)
+			rc = wait_all(batch, 1);
+	}
+	te_batch_destroy(batch);
+	return rc;
+}
+
+/*
+ * Make the local working set new, and for reads the target's too, so that
+ * both differ from whatever was there. @seed: another one each time. -errno.
+ */
+static int verify_prepare(const struct load *l, uint64_t seed)
+{
+	uint64_t len = l->working_set;
+	int rc;
+
+	/* Even without reads: the first bytes open the connections. */
+	if (!l->read_share)
+		len = len < load_stride(l) ? len : load_stride(l);
+	tei_pattern_fill(l->local, len, 2 * seed, 0);
+	rc = prime(l, len);
+	if (!rc)
+		tei_pattern_fill(l->local, l->working_set, 2 * seed + 1, 0);
+	return rc;
+}
+
+/* ---- after ---- */
+
+struct checker {
+	const struct load *load;
+	struct te_batch *batch;
+	char *scratch; /* n_room slots, registered: backends may demand it */
+	te_region_id region;
+	uint32_t n_room, n; /* slots that wait to be read back */
+	uint64_t offset[CHUNK_SLOTS];
+	uint64_t checked, wrong;
+};
+
+static uint64_t differing(const char *a, const char *b, uint64_t len)
+{
+	uint64_t n = 0;
+
+	if (!memcmp(a, b, len))
+		return 0;
+	for (uint64_t i = 0; i < len; i++)
+		n += a[i] != b[i];
+	return n;
+}
+
+/* Read the waiting slots back and compare them. */
+static int read_back(struct checker *c)
+{
+	const struct load *l = c->load;
+	struct te_request r[CHUNK_SLOTS];
+	struct iovec pieces[CHUNK_SLOTS];
+	int rc;
+
+	if (!c->n)
+		return 0;
+	memset(c->scratch, 0, c->n * load_stride(l));
+	for (uint32_t i = 0; i < c->n; i++) {
+		pieces[i].iov_base = c->scratch + i * load_stride(l);
+		pieces[i].iov_len = l->size;
+		r[i] = request_of(l, TE_READ, c->offset[i], &pieces[i]);
+	}
+	rc = te_batch_submit(c->batch, r, c->n);
+	if (!rc)
+		rc = wait_all(c->batch, c->n);
+	for (uint32_t i = 0; !rc && i < c->n; i++)
+		c->wrong += differing(pieces[i].iov_base,
+				      l->local + c->offset[i], l->size);
+	c->n = 0;
+	return rc;
+}
+
+static int check_slot(struct checker *c, uint32_t thread, uint64_t slot,
+		      uint64_t seed)
+{
+	const struct load *l = c->load;
+	uint64_t offset = load_offset(l, thread, slot);
+
+	c->checked += l->size;
+	if (load_reads(l, slot)) {
+		c->wrong += tei_pattern_wrong(l->local + offset, l->size,
+					      2 * seed, offset);
+		return 0;
+	}
+	c->offset[c->n++] = offset;
+	return c->n == c->n_room ? read_back(c) : 0;
+}
+
+static int check_thread(struct checker *c, uint32_t thread, uint64_t n_slots,
+			uint64_t seed, double percent)
+{
+	uint64_t n = (uint64_t)((double)n_slots * percent / 100);
+	int rc = 0;
+
+	if (n < SAMPLES_MIN)
+		n = SAMPLES_MIN;
+	if (n > n_slots)
+		n = n_slots;
+	/* Spread over all; the first one is always among them. */
+	for (uint64_t i = 0; !rc && i < n; i++)
+		rc = check_slot(c, thread, n_slots * i / n, seed);
+	return rc;
+}
+
+static int add_scratch(struct checker *c)
+{
+	struct te_region r = {
+		.addr = c->scratch,
+		.length = c->n_room * load_stride(c->load),
+		.access = TE_ACCESS_LOCAL,
+	};
+
+	return te_region_add(c->load->engine, &r, &c->region);
+}
+
+static void checker_fini(struct checker *c)
+{
+	te_batch_destroy(c->batch);
+	if (c->region)
+		te_region_remove(c->load->engine, c->region);
+	tei_free(c->scratch);
+}
+
+static int checker_init(struct checker *c, const struct load *l)
+{
+	uint64_t room = CHUNK_LEN / load_stride(l);
+	int rc;
+
+	memset(c, 0, sizeof(*c));
+	c->load = l;
+	c->n_room = room > CHUNK_SLOTS ? CHUNK_SLOTS : (uint32_t)room;
+	if (!c->n_room)
+		c->n_room = 1;
+	c->scratch = tei_malloc(c->n_room * load_stride(l));
+	if (!c->scratch)
+		return -ENOMEM;
+	rc = add_scratch(c);
+	if (!rc)
+		rc = te_batch_create(l->engine, c->n_room, &c->batch);
+	if (rc)
+		checker_fini(c);
+	return rc;
+}
+
+/*
+ * Compare @percent of the slots that were used (64 at least, if there are as
+ * many): what was read with what the target had, what was written by reading
+ * it back. *checked and *wrong are bytes. -errno.
+ */
+static int verify_check(const struct load *l, const struct load_result *result,
+			uint64_t seed, double percent, uint64_t *checked,
+			uint64_t *wrong)
+{
+	struct checker c;
+	int rc = checker_init(&c, l);
+
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; !rc && i < l->n_threads; i++)
+		rc = check_thread(&c, i, result->slots[i], seed, percent);
+	if (!rc)
+		rc = read_back(&c);
+	*checked += c.checked;
+	*wrong += c.wrong;
+	checker_fini(&c);
+	return rc;
+}
 
 struct run {
 	const struct options *options;

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "perf/lib/progress.h"
+#include "perf/lib/report.h"
 #include "perf/te-perf/rails.h"
 
 struct series_point {

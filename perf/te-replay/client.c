@@ -20,7 +20,7 @@
 #include "base/mem.h"
 #include "perf/lib/cluster.h"
 #include "perf/lib/pattern.h"
-#include "perf/lib/worker.h"
+#include "perf/lib/process.h"
 #include "perf/te-replay/share.h"
 
 #define KEY_LEN      64

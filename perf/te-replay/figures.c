@@ -20,9 +20,8 @@
 
 #include "base/mem.h"
 #include "perf/lib/cluster.h"
-#include "perf/lib/lru.h"
 #include "perf/lib/report.h"
-#include "perf/lib/table.h"
+#include "perf/lib/trace.h"
 
 #define PROGRAM "te-replay"
 

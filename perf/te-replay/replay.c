@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "perf/lib/cluster.h"
-#include "perf/lib/progress.h"
+#include "perf/lib/report.h"
 #include "perf/te-replay/figures.h"
 #include "perf/te-replay/share.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "perf/lib/worker.h"
+#include "perf/lib/process.h"
 
 static void copy_trace(struct share *s, const struct tei_trace *t)
 {

@@ -17,7 +17,7 @@
 
 static const struct {
 	const char *name;
-	int (*run)(void);                   /* or: */
+	int (*run)(void);                       /* or: */
 	int (*run_args)(int argc, char **argv); /* argv[0] is the name */
 } tests[] = {
 #define TEST(name)      {#name, test_##name##_main, NULL},

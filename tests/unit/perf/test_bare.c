@@ -13,9 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "perf/lib/copy_rate.h"
-#include "perf/lib/exchange.h"
-#include "perf/lib/stream.h"
+#include "perf/lib/bare.h"
+#include "perf/lib/copy.h"
 #include "tests/lib/test.h"
 
 #define LEN (4u << 20)

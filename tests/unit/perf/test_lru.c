@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "perf/lib/lru.h"
+#include "perf/lib/trace.h"
 
 static uint64_t hits(uint64_t *ids, size_t n, uint64_t capacity)
 {

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "perf/lib/table.h"
+#include "perf/lib/report.h"
 
 static void columns_are_as_wide_as_their_widest_cell(void **state)
 {

@@ -1,20 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mixer.c - one worker of a mixed load: a thread and its calls
+ * workers.c - role "worker" of a mixed load: clients, their threads, their calls
+ *
+ * A mixer is one thread of it. Threads: one per mixer at a time.
  */
-#include "perf/store-perf/mixer.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <te/store.h>
 
 #include "base/chance.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
+#include "perf/lib/cluster.h"
+#include "perf/lib/pattern.h"
+#include "perf/lib/process.h"
 #include "perf/lib/reference.h"
+#include "perf/store-perf/mix.h"
+
+#define MIX_KEY_LEN 64
+
+/*
+ * Bytes that all values of a process are made of: that of key k is a part of
+ * them, from a place that k alone determines.
+ */
+struct mix_bytes {
+	char *at; /* len bytes, registered with each store */
+	uint64_t len;
+};
+
+struct mixer {
+	struct mix_share *share;
+	const struct mix_bytes *source;
+	struct te_store *store;  /* may be shared with other mixers */
+	struct mix_tally *tally; /* in share */
+	uint64_t index;          /* among all workers */
+	uint64_t chance;         /* state of its random numbers */
+	uint64_t n_fresh;        /* puts of fresh keys so far */
+	pthread_t thread;
+	bool counts; /* the warm-up is over */
+	/* Room for one call of plan->batch keys. */
+	char *memory; /* to get into, registered */
+	uint64_t memory_len;
+	uint64_t *number;
+	char (*key_text)[MIX_KEY_LEN];
+	struct te_store_key *keys;
+	struct iovec *pieces;
+	struct te_store_value *values;
+	int *codes;
+	int64_t *sizes;
+};
 
 #define FRESH       (1ull << 63) /* numbers of keys that are only put */
 #define FRESH_BITS  40           /* of them for each worker */
@@ -251,7 +291,8 @@ static void call(struct mixer *m)
 
 /* ---- what a thread does ---- */
 
-void *mixer_fill(void *mixer)
+/* What a thread does with a mixer: put its part of the keys. */
+static void *mixer_fill(void *mixer)
 {
 	struct mixer *m = mixer;
 	const struct mix_plan *plan = &m->share->plan;
@@ -283,7 +324,8 @@ static bool goes_on(struct mixer *m, uint64_t now)
 					 memory_order_relaxed) < plan->count;
 }
 
-void *mixer_run(void *mixer)
+/* The same: call until the plan is fulfilled. */
+static void *mixer_run(void *mixer)
 {
 	struct mixer *m = mixer;
 
@@ -313,9 +355,10 @@ static int make_room(struct mixer *m, uint64_t n)
 	return 0;
 }
 
-int mixer_open(struct mixer *m, struct mix_share *share,
-	       const struct mix_bytes *source, struct te_store *store,
-	       uint64_t index)
+/* -errno: no memory, or it cannot be registered; mixer_close() all the same. */
+static int mixer_open(struct mixer *m, struct mix_share *share,
+		      const struct mix_bytes *source, struct te_store *store,
+		      uint64_t index)
 {
 	const struct mix_plan *plan = &share->plan;
 
@@ -335,7 +378,8 @@ int mixer_open(struct mixer *m, struct mix_share *share,
 	return 0;
 }
 
-void mixer_close(struct mixer *m)
+/* -errno: no memory, or it cannot be registered; mixer_close() all the same. */
+static void mixer_close(struct mixer *m)
 {
 	if (m->store)
 		te_store_unregister(m->store, m->memory);
@@ -349,4 +393,158 @@ void mixer_close(struct mixer *m)
 	tei_free(m->codes);
 	tei_free(m->sizes);
 	memset(m, 0, sizeof(*m));
+}
+
+#define SPARE_BYTES (4u << 20) /* places of values in the source differ by it */
+
+struct workers {
+	struct mix_share *share;
+	struct mix_bytes source;
+	struct te_store **store; /* store[n_stores] */
+	struct mixer *mixer;     /* mixer[n_mixers] */
+	uint64_t n_stores, n_mixers;
+};
+
+/* ---- set-up ---- */
+
+static int make_source(struct workers *c)
+{
+	uint64_t len = c->share->plan.max_size + SPARE_BYTES;
+
+	c->source.at = tei_map_touched(len);
+	if (!c->source.at)
+		return -ENOMEM;
+	c->source.len = len;
+	tei_pattern_fill(c->source.at, len, c->share->plan.seed, 0);
+	return 0;
+}
+
+static int add_client(struct workers *c, uint64_t client, uint64_t cache)
+{
+	const struct mix_plan *plan = &c->share->plan;
+	struct te_store_config config = {
+		.master = plan->master,
+		.host = plan->host,
+		.location_cache_entries = (uint32_t)cache,
+	};
+	struct te_store **store = &c->store[c->n_stores];
+	int rc = tei_pool_join_as(
+		&config, *plan->backends ? plan->backends : NULL, store);
+
+	if (rc)
+		return rc;
+	c->n_stores++;
+	if (te_store_register(*store, c->source.at, c->source.len))
+		return -ENOMEM;
+	for (uint64_t t = 0; !rc && t < plan->threads; t++)
+		rc = mixer_open(&c->mixer[c->n_mixers++], c->share, &c->source,
+				*store, client * plan->threads + t);
+	return rc;
+}
+
+static int workers_init(struct workers *c, const struct options *o)
+{
+	const struct mix_plan *plan;
+	uint64_t n;
+	int rc = mix_share_open((int)o->share_fd, &c->share);
+
+	if (rc)
+		return rc;
+	plan = &c->share->plan;
+	if (o->index >= plan->clients)
+		return -EINVAL;
+	n = (plan->clients - o->index + plan->processes - 1) / plan->processes;
+	c->store = tei_calloc(n, sizeof(*c->store));
+	c->mixer = tei_calloc(n * plan->threads, sizeof(*c->mixer));
+	if (!c->store || !c->mixer)
+		return -ENOMEM;
+	rc = make_source(c);
+	for (uint64_t i = o->index; !rc && i < plan->clients;
+	     i += plan->processes)
+		rc = add_client(c, i, o->location_cache);
+	return rc;
+}
+
+static void workers_fini(struct workers *c)
+{
+	while (c->n_mixers)
+		mixer_close(&c->mixer[--c->n_mixers]);
+	while (c->n_stores) {
+		struct te_store *store = c->store[--c->n_stores];
+
+		te_store_unregister(store, c->source.at);
+		te_store_close(store);
+	}
+	if (c->source.at)
+		munmap(c->source.at, c->source.len);
+	tei_free(c->mixer);
+	tei_free(c->store);
+	mix_share_close(c->share);
+}
+
+/* ---- work ---- */
+
+/* Run @fn in a thread for each mixer. -errno: some have not been started. */
+static int on_all(struct workers *c, void *(*fn)(void *))
+{
+	uint64_t n = 0;
+	int rc = 0;
+
+	while (!rc && n < c->n_mixers) {
+		rc = tei_thread_start(&c->mixer[n].thread, "mixer", fn,
+				      &c->mixer[n]);
+		n += !rc;
+	}
+	while (n)
+		pthread_join(c->mixer[--n].thread, NULL);
+	return rc;
+}
+
+static void add_stats(struct workers *c)
+{
+	struct te_store_stats stats;
+
+	for (uint64_t i = 0; i < c->n_stores; i++) {
+		te_store_stats(c->store[i], &stats);
+		atomic_fetch_add(&c->share->put_retries, stats.put_retries);
+		atomic_fetch_add(&c->share->location_hits, stats.location_hits);
+		atomic_fetch_add(&c->share->location_misses,
+				 stats.location_misses);
+	}
+}
+
+static int work(struct workers *c)
+{
+	int rc;
+
+	tei_worker_say("ready");
+	if (!tei_worker_hear("fill"))
+		return 0;
+	rc = c->share->plan.prefill ? on_all(c, mixer_fill) : 0;
+	if (rc)
+		return rc;
+	tei_worker_say("filled");
+	if (!tei_worker_hear("go"))
+		return 0;
+	rc = on_all(c, mixer_run);
+	if (rc)
+		return rc;
+	add_stats(c);
+	tei_worker_say("done");
+	(void)tei_worker_hear("end"); /* or the end of the input */
+	return 0;
+}
+
+int workers_main(const struct options *o)
+{
+	struct workers c = {0};
+	int rc = workers_init(&c, o);
+
+	if (!rc)
+		rc = work(&c);
+	if (rc)
+		fprintf(stderr, "store-perf: worker %" PRIu64 ": %s\n",
+			o->index, strerror(-rc));
+	workers_fini(&c);
+	return rc ? 1 : 0;
 }
