@@ -256,15 +256,23 @@ static int on_keys(mooncake_store_t store, const struct mooncake_key *keys,
 	return code;
 }
 
-int mooncake_store_exist_keys(mooncake_store_t store,
-			      const struct mooncake_key *keys, size_t n,
-			      int *results)
+/* As on_keys(), where a result is a code: fills all of them on an error. */
+static int codes_on_keys(mooncake_store_t store,
+			 const struct mooncake_key *keys, size_t n,
+			 on_keys_fn *fn, int *results, const char *function)
 {
 	int code;
 
 	(void)all_are(results, n, TE_STORE_INVALID_PARAMS);
-	code = on_keys(store, keys, n, exist, results, __func__);
+	code = on_keys(store, keys, n, fn, results, function);
 	return code ? all_are(results, n, code) : 0;
+}
+
+int mooncake_store_exist_keys(mooncake_store_t store,
+			      const struct mooncake_key *keys, size_t n,
+			      int *results)
+{
+	return codes_on_keys(store, keys, n, exist, results, __func__);
 }
 
 int mooncake_store_size_keys(mooncake_store_t store,
@@ -282,12 +290,9 @@ int mooncake_store_remove_keys(mooncake_store_t store,
 			       const struct mooncake_key *keys, size_t n,
 			       int force, int *results)
 {
-	int code;
-
-	(void)all_are(results, n, TE_STORE_INVALID_PARAMS);
-	code = on_keys(store, keys, n, force ? remove_by_force : remove_kind,
-		       results, __func__);
-	return code ? all_are(results, n, code) : 0;
+	return codes_on_keys(store, keys, n,
+			     force ? remove_by_force : remove_kind, results,
+			     __func__);
 }
 
 /* ---- keys that are strings ---- */
