@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/net.h"
 #include "base/thread.h"
+#include "store/api/pairs.h"
 #include "store/daemon/agent.h"
 
 struct client_settings {
@@ -124,22 +125,7 @@ static const struct tei_setting rows[] = {
 	  .max = 1099511627776.0,
 	  .help = "memory for values that dummy clients get without giving any; "
 		  "0: they take theirs" },
-	{ ROW(location_cache), .expert = true,
-	  .env = "TE_LOCATION_CACHE",
-	  .type = TEI_CONF_UINT, .def = "0", .max = TE_STORE_LOCATIONS_MAX,
-	  .help = "objects whose place is remembered while its lease lasts, so "
-		  "that reading them again asks the master nothing; 0: none" },
-	{ ROW(local_hot_cache_size), .env = "MC_STORE_LOCAL_HOT_CACHE_SIZE",
-	  .type = TEI_CONF_SIZE, .def = "0", .max = 1099511627776.0,
-	  .help = "memory for what is read often from other owners; 0: none" },
-	{ ROW(local_hot_block_size), .expert = true,
-	  .env = "MC_STORE_LOCAL_HOT_BLOCK_SIZE",
-	  .type = TEI_CONF_SIZE, .def = "16 MB", .min = 1, .max = 1099511627776.0,
-	  .help = "larger values are not kept there" },
-	{ ROW(local_hot_admission_threshold), .expert = true,
-	  .env = "MC_STORE_LOCAL_HOT_ADMISSION_THRESHOLD",
-	  .type = TEI_CONF_UINT, .def = "2", .min = 1, .max = 255,
-	  .help = "how often a key is to be asked for before it is kept there" },
+	TES_CACHE_ROWS(struct client_settings),
 
 	{ ROW(drain_timeout), .type = TEI_CONF_DURATION, .def = "10",
 	  .unit = "s", .max = 600000,
