@@ -183,7 +183,7 @@ int tei_parse_bool(const char *text, bool *out)
 	return -EINVAL;
 }
 
-/* One value of any type; text is owned until stored. */
+/* A value of any type; text is owned until stored. */
 struct value {
 	bool truth;
 	uint64_t number;
@@ -417,7 +417,7 @@ static char fold(char ch)
 	return ch == '-' ? '_' : ch;
 }
 
-/* Whether a[len] is b[b_len], with '-' and '_' equal. */
+/* Tells whether a[len] is b[b_len], with '-' and '_' equal. */
 static bool is_same_name(const char *a, size_t len, const char *b, size_t b_len)
 {
 	if (len != b_len)
@@ -616,7 +616,9 @@ static const struct tei_setting *find_negated(const struct tei_conf *c,
 	return s && s->type == TEI_CONF_BOOL ? s : NULL;
 }
 
-/* One argument and perhaps the next, @value. Returns how many were used. */
+/*
+ * Apply an argument and perhaps the next, @value. Returns how many were used.
+ */
 static int apply_arg(struct tei_conf *c, const char *arg, const char *value,
 		     char error[TEI_CONF_ERROR_LEN])
 {
@@ -767,7 +769,7 @@ static bool print_shown(const struct tei_conf *c, FILE *out, bool all)
 	return any;
 }
 
-/* One line each: there is nothing to say about them. */
+/* Print a line for each: they have no effect to describe. */
 static void print_hidden(const struct tei_conf *c, FILE *out)
 {
 	bool any = false;

@@ -32,7 +32,7 @@ struct file {
 	char *error;
 };
 
-/* One setting, @line 0: nobody knows where. */
+/* Apply a setting of the file; @line 0: its line is unknown. */
 static int put(struct file *f, const char *name, size_t len, const char *text,
 	       size_t line)
 {

@@ -21,7 +21,7 @@ enum tei_fault {
 /* The @nth check of @kind from now fails, once; 0 disarms. */
 void tei_fault_arm(enum tei_fault kind, unsigned int nth);
 void tei_fault_disarm_all(void);
-/* Whether an armed fault has struck since it was armed. */
+/* Tells whether an armed fault has struck since it was armed. */
 bool tei_fault_struck(enum tei_fault kind);
 /*
  * Every look-up of a name takes up to @ms longer, also one that is waiting

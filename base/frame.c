@@ -81,7 +81,7 @@ uint64_t tei_frame_due_ms(uint64_t timeout_ms)
 {
 	uint64_t due;
 
-	/* One more: the clock's millisecond has begun already. */
+	/* Add one: the clock's millisecond has begun already. */
 	if (__builtin_add_overflow(tei_now_ms() + 1, timeout_ms, &due))
 		return TEI_FRAME_NEVER;
 	return due;

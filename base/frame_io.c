@@ -239,7 +239,10 @@ static size_t consume_body(struct tei_frame_conn *conn, const uint8_t *p,
 	return take;
 }
 
-/* What the answers to these bytes' frames are too long for, waits. */
+/*
+ * Keep input whose frames must wait: the send queue is too long for their
+ * answers.
+ */
 static void stash(struct tei_frame_conn *conn, const uint8_t *p, size_t n)
 {
 	conn->stash = tei_malloc(n);
@@ -289,7 +292,7 @@ static ssize_t receive_bytes(struct tei_frame_conn *conn, void *to, size_t room)
 	return recv(conn->fd, to, room, 0);
 }
 
-/* One read; false: there was less than asked for, or the wire has ended. */
+/* Read once; false: there was less than asked for, or the wire has ended. */
 static bool receive_once(struct tei_frame_conn *conn, uint8_t *scratch)
 {
 	bool straight =

@@ -94,7 +94,7 @@ void tei_frame_enter(struct tei_frame_conn *conn);
 void tei_frame_leave(struct tei_frame_conn *conn);
 /* Close the socket; when the user is still there, down(@err) follows. */
 void tei_frame_end(struct tei_frame_conn *conn, int err);
-/* Arms the timer for the earliest deadline. */
+/* Arm the timer for the earliest deadline. */
 void tei_frame_rearm(struct tei_frame_conn *conn);
 /* Not from inside this call, but before the loop waits again. */
 void tei_frame_tick_now(struct tei_frame_conn *conn);

@@ -45,7 +45,7 @@ static uint64_t tag_of(uint64_t hash)
 	return hash << (PTR_BITS - TAG_SHIFT) & TAG;
 }
 
-/* One of the bits of TAG, by none of those of the tag. */
+/* A bit of TAG, chosen by bits of the hash that are not in its tag. */
 static uint64_t mark_of(uint64_t hash)
 {
 	return (uint64_t)1 << (PTR_BITS + (hash >> 60));
@@ -245,7 +245,7 @@ static void split(struct tei_hash *h)
 	old = *from;
 	memset(from, 0, sizeof(*from));
 	share(&old, low, from, to);
-	/* What the next ones will touch. */
+	/* Prefetch what the next ones will touch. */
 	__builtin_prefetch(from + 1, 1);
 	__builtin_prefetch(to + 1, 1);
 }

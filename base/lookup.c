@@ -109,7 +109,7 @@ static struct tei_lookup *make(struct tei_loop *loop, tei_lookup_fn *fn,
 	return l;
 }
 
-/* It has not begun, and what it would look up by stays the caller's. */
+/* Free a look-up that has not begun; its by_arg stays the caller's. */
 static void discard(struct tei_lookup *l)
 {
 	tei_mutex_fini(&l->mu);

@@ -28,7 +28,7 @@ int tei_lookup_start(struct tei_loop *loop, const char *name, tei_lookup_fn *fn,
 struct tei_lookup_by {
 	/* On the thread; may block. How many of @out[@max], or what is wrong. */
 	int (*find)(void *arg, struct tei_address *out, int max);
-	/* Nobody needs @arg any more; any thread. */
+	/* Free @arg, which is not used any more; any thread. */
 	void (*free)(void *arg);
 };
 /* As start(), by @by with @by_arg, which it takes unless it fails. */

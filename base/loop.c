@@ -50,7 +50,7 @@ struct tei_loop {
 
 #define BASE_FDS 4 /* of an event_base, and one more */
 
-/* Of the only thread that there is under a simulated clock. */
+/* Loops of the only thread that there is under a simulated clock. */
 static struct tei_list turned_loops = {&turned_loops, &turned_loops};
 
 static void run_calls(struct tei_loop *loop)

@@ -72,7 +72,9 @@ void tei_address_set_port(struct tei_address *a, uint16_t port);
  * interface. -errno: it could not be asked for. Any thread.
  */
 int tei_interface_of(const struct tei_address *address, uint8_t *prefix);
-/* Whether the first @prefix bits of two hosts' bytes are equal; 0: never. */
+/*
+ * Tells whether the first @prefix bits of two hosts' bytes are equal; 0: never.
+ */
 bool tei_same_network(const uint8_t *a, const uint8_t *b, unsigned int prefix);
 
 /*

@@ -35,7 +35,7 @@ static inline void tei_spin_learn(struct tei_spin *spin, uint64_t waited)
 		spin->now = 0;
 }
 
-/* What yields have told of others on this core; zeroed at first. */
+/* Load of this core by others, as yields show it; zeroed at first. */
 struct tei_crowd {
 	uint32_t n_long; /* yields that took long, in a row */
 	uint64_t until;  /* ns: others need the core */

@@ -301,7 +301,7 @@ static bool tenant_holds(const char *name)
 	return len <= TENANT_MAX && *name != '_';
 }
 
-/* What the rows cannot say. */
+/* Check what the rows cannot say. */
 static int check(const struct client_settings *s)
 {
 	if (!master_holds(s->master_server_address))
@@ -382,7 +382,7 @@ static int start_http(const struct client_settings *s, struct tes_agent *agent)
 	return 0;
 }
 
-/* Whoever only lends memory needs no socket: then *out is NULL. */
+/* A client that only lends memory needs no socket: then *out is NULL. */
 static int start_agent(const struct client_settings *s, struct te_store *store,
 		       struct tes_agent **out)
 {
@@ -439,7 +439,7 @@ static void *await_second_signal(void *arg)
 	return NULL;
 }
 
-/* What is here goes to others, unless we are told once more to end. */
+/* Move what is here to others, unless the signal comes a second time. */
 static void drain(const struct client_settings *s, struct te_store *store,
 		  const sigset_t *set)
 {

@@ -104,7 +104,10 @@ static int serve(const struct tei_conf *conf, struct tei_loop *loop)
 		goto release;
 	}
 	take_descriptors();
-	/* What fails now is told below, once, by the setting's name. */
+	/*
+	 * Failures from here on are reported below, once, by the setting's
+	 * name.
+	 */
 	tei_log_set_sink(drop_line, NULL);
 	rc = tes_server_create(loop, settings, &server, error);
 	tei_log_set_sink(NULL, NULL);

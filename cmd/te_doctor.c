@@ -133,7 +133,7 @@ static struct tei_engine_wish wish_of(const struct settings *s)
 					.insecure = s->insecure};
 }
 
-/* What did not work, in a line; the exit code. */
+/* Print what did not work, in a line; the exit code. */
 static int give_up(int rc, const char *error)
 {
 	(void)fprintf(stderr, "te-doctor: %s\n",

@@ -20,7 +20,7 @@ struct tei_card {
 	uint32_t group;
 };
 
-/* What hangs on one root port, or directly on one host bridge. */
+/* Devices below one root port, or directly below one host bridge. */
 struct tei_group {
 	struct tei_box box;
 	char key[64];   /* path of the root port, "" without PCIe */
@@ -327,7 +327,7 @@ static void place_groups(struct tei_layout *l, uint32_t at)
 	}
 }
 
-/* What each of the nodes that lie side by side may have more. */
+/* Extra width of each of the nodes that lie side by side. */
 static double share_of(const struct tei_layout *l, uint32_t at)
 {
 	double w = -LINK_GAP;
@@ -636,7 +636,7 @@ static void draw_node_links(const struct drawing *d)
 	}
 }
 
-/* Of the first nodes of two sockets. */
+/* Distance of the first nodes of two sockets. */
 static uint32_t socket_distance(const struct drawing *d, uint32_t a, uint32_t b)
 {
 	int32_t from = -1, to = -1;

@@ -105,7 +105,7 @@ static int configure(const struct bench_settings *s, struct te_config *config)
 	return rc;
 }
 
-/* Whether names are addresses: there is no directory. */
+/* Tells whether names are addresses: there is no directory. */
 static bool is_p2p(const struct bench_settings *s)
 {
 	return !*s->metadata_server ||
@@ -169,7 +169,7 @@ struct worker {
 struct worker_run {
 	const struct bench *bench; /* not owned */
 	uint64_t end_ns;
-	/* One has failed: the others end. Relaxed: a hint. */
+	/* A worker has failed: the others end. Relaxed: a hint. */
 	atomic_bool is_over;
 	struct worker *workers; /* workers[n] */
 	uint32_t n;
@@ -389,7 +389,7 @@ static const struct tei_setting rows[] = {
 
 /* ---- memory ---- */
 
-/* What all threads need; 0: more than there can be. */
+/* Memory that all threads need; 0: more than there can be. */
 static uint64_t required(const struct bench_settings *s)
 {
 	uint64_t bytes;
@@ -469,7 +469,7 @@ static int serve(const struct bench_settings *s, struct te_engine *engine,
 
 /* ---- initiator ---- */
 
-/* Where there is room for all blocks. -ENODATA: nowhere. */
+/* Find a region with room for all blocks. -ENODATA: none. */
 static int find_region(const struct bench_settings *s, struct te_engine *engine,
 		       te_segment_id segment, uint64_t *addr)
 {
@@ -588,7 +588,7 @@ static int initiate(const struct bench_settings *s, struct te_engine *engine)
 
 /* ---- start ---- */
 
-/* What the rows cannot say. */
+/* Check what the rows cannot say. */
 static int check(const struct bench_settings *s, bool is_target)
 {
 	if (s->use_vram)

@@ -109,7 +109,7 @@ enum class ObjectDataType {
 	GENERAL = 9,
 };
 
-/* How values are kept. What is not here yet is not looked at. */
+/* Replication of values. Fields that are not here yet are ignored. */
 struct ReplicateConfig {
 	std::size_t replica_num{1};
 	bool with_soft_pin{false};
@@ -126,7 +126,7 @@ struct ReplicateConfig {
 
 using ConfigDict = std::unordered_map<std::string, std::string>;
 
-/* What became of a setup; in place of an expected<void, ErrorCode>. */
+/* Outcome of a setup; in place of an expected<void, ErrorCode>. */
 class SetupResult
 {
 	int code_;

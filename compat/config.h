@@ -20,7 +20,7 @@ struct GlobalConfig {
 	std::uint64_t max_mr_size = std::uint64_t{1} << 40;
 };
 
-/* One for the process; read from the environment when first asked for. */
+/* Settings of the process; read from the environment when first asked for. */
 inline GlobalConfig &globalConfig()
 {
 	static GlobalConfig config = [] {

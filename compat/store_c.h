@@ -36,7 +36,10 @@ extern "C" {
 
 typedef void *mooncake_store_t; /* NULL is none */
 
-/* How values are kept. NULL where one is asked for: one replica, nothing more. */
+/*
+ * Replication of values. NULL where one is asked for: one replica, nothing
+ * more.
+ */
 struct mooncake_replicate_config {
 	size_t replica_num; /* 0 is 1; at most 32 */
 	int with_soft_pin;
@@ -181,7 +184,7 @@ struct mooncake_key {
 	size_t length;
 };
 
-/* Where values lie or go: those of all keys in a row. */
+/* Memory of values: the pieces of all keys in a row. */
 struct mooncake_pieces {
 	void *const *buffers;  /* buffers[sum of per_key] */
 	const size_t *sizes;   /* sizes[sum of per_key], each at least 1 */
@@ -199,7 +202,7 @@ struct mooncake_put_options {
 	uint64_t soft_pin_ttl_ms; /* 0: the master's default */
 	int same_node; /* all of the call in one segment if it fits */
 	int data_type; /* 0 .. 9, Mooncake's ObjectDataType */
-	/* Those of a group are evicted together; one for each key, or none. */
+	/* Keys of a group are evicted together; one for each key, or none. */
 	const char *const *group_ids;
 	size_t group_ids_count;
 };

@@ -63,7 +63,7 @@ struct notify_msg {
 };
 typedef struct notify_msg notify_msg_t;
 
-/* Of a transfer: WAITING, COMPLETED or FAILED; the others never occur. */
+/* State of a transfer: WAITING, COMPLETED or FAILED; the others never occur. */
 #define STATUS_WAITING   0 /* under way */
 #define STATUS_PENDING   1
 #define STATUS_INVALID   2
@@ -285,7 +285,9 @@ TRANSFER_ENGINE_API int genNotifyInEngine(transfer_engine_t engine,
 /* Nothing is told here, as by Mooncake's classic engine: *count is 0 then. */
 TRANSFER_ENGINE_API int getNicLoadStats(transfer_engine_t engine,
 					nic_load_stat_t *stats, size_t *count);
-/* Its name and rails into buf[len], as text or as JSON; cut off. */
+/*
+ * Write the engine's name and rails to buf[len], as text or as JSON; cut off.
+ */
 TRANSFER_ENGINE_API int showLinks(transfer_engine_t engine, char *buf,
 				  size_t len, int json);
 

@@ -69,7 +69,7 @@ int main(void)
 	must(te_segment_open(user, te_engine_name(owner), 0, &segment), "open");
 	must(te_segment_regions(user, segment, &there, &n), "regions");
 
-	/* Its own memory needs no registration. */
+	/* Local memory of the engine's own needs no registration. */
 	move(user, TE_WRITE, sent, segment, there.addr);
 	move(user, TE_READ, received, segment, there.addr);
 	printf("%s sent and got back \"%s\"\n", te_engine_name(user), received);

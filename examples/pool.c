@@ -27,7 +27,7 @@ static int put_and_get(struct te_store *store)
 	int64_t size;
 	int result;
 
-	/* One key is a batch of one; each has a result of its own. */
+	/* A single key is a batch of one; each key has a result of its own. */
 	if (te_store_put(store, &key, &value, 1, NULL, &result))
 		return complain("put", result);
 	if (te_store_get(store, &key, &room, 1, &size) != 1)

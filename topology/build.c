@@ -277,7 +277,7 @@ static int compare(uint64_t a, uint64_t b)
 	return a < b ? -1 : a > b;
 }
 
-/* Whether two places are equally good, as far as distance goes. */
+/* Order of two candidates by distance alone; 0: equally near. */
 static int by_distance(const struct candidate *x, const struct candidate *y)
 {
 	int order = compare(x->d.near, y->d.near);
@@ -412,7 +412,7 @@ static void note_pcie(struct te_topo *t, const struct tei_topo_nic *nic)
 				  gbit(nic->speed_bps));
 }
 
-/* What hangs on one host bridge is in one node: two of them cannot be right. */
+/* Devices of one host bridge are in one node: two nodes cannot be right. */
 static void note_contradiction(struct te_topo *t, const char *name_a,
 			       const struct tei_topo_pci *a, int32_t node_a,
 			       const char *name_b, const struct tei_topo_pci *b,

@@ -207,7 +207,7 @@ static void find_distances(struct source *s)
 
 /* ---- PCI devices ---- */
 
-/* One component of a path behind what is there already. */
+/* Append a component to a path. */
 static void add_part(hwloc_obj_t obj, char out[TEI_TOPO_PATH_MAX])
 {
 	size_t n = strlen(out);

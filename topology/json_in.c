@@ -138,7 +138,7 @@ static int read_model(const struct json_reader *r, const json_t *from,
 	return 0;
 }
 
-/* One word of words[], whose place is the value. */
+/* Read a word of words[], whose place is the value. */
 static int read_word(const struct json_reader *r, const json_t *from,
 		     const char *place, const char *key,
 		     const char *const words[], uint32_t *out)
@@ -522,7 +522,7 @@ static int read_ranks(const struct json_reader *r, const json_t *ranks,
 	return tei_topo_give_rails(m, nic_list.nics, nic_list.n, n_preferred);
 }
 
-/* Which NICs serve a memory (json_rails.c). */
+/* Read which NICs serve a memory. */
 static int read_rails(const struct json_reader *r, const json_t *from,
 		      const char *place, struct tei_topo_memory *m)
 {

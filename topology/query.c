@@ -254,7 +254,7 @@ static bool is_usable(const struct tei_topo_cpu *cpu, int32_t node)
 	return cpu->allowed && (node < 0 || cpu->node == node);
 }
 
-/* Whether @cpu is the first of its core that can be used. */
+/* Tells whether @cpu is the first of its core that can be used. */
 static bool opens_core(const struct te_topo *t, uint32_t cpu, int32_t node)
 {
 	uint32_t i;
@@ -289,7 +289,9 @@ static uint32_t number_cores(const struct te_topo *t, int32_t node,
 	return n;
 }
 
-/* Whether core @core of @n_cores is dealt to share @share of @n_shares. */
+/*
+ * Tells whether core @core of @n_cores is dealt to share @share of @n_shares.
+ */
 static bool is_dealt(uint32_t core, uint32_t n_cores, uint32_t share,
 		     uint32_t n_shares)
 {

@@ -364,7 +364,7 @@ static int note_core(uint32_t number, void *arg)
 	return 0;
 }
 
-/* Which CPUs are threads of one core; those already known are not asked. */
+/* Find the CPUs that are threads of one core; known ones are skipped. */
 static void find_cores(struct sysfs *s)
 {
 	struct adding a = {.s = s};

@@ -90,7 +90,7 @@ struct te_topo {
 	uint32_t room_nodes, room_cpus, room_nics, room_memories, room_notes;
 };
 
-/* Where a source says what it could not understand. */
+/* Message of a source about what it could not understand. */
 struct tei_topo_error {
 	char text[512];
 };
@@ -152,7 +152,7 @@ bool tei_topo_is_bus_id(const char *text, size_t len);
 bool tei_topo_pci_from_path(struct tei_topo_pci *pci, const char *path);
 /* Payload bits/s of a link. 0: unknown. */
 uint64_t tei_topo_link_bps(uint32_t mtps, uint32_t width);
-/* How many components two paths have in common, and in how many they differ. */
+/* Count the components that two paths have in common, and those that differ. */
 void tei_topo_pci_compare(const char *a, const char *b, uint32_t *common,
 			  uint32_t *differ);
 

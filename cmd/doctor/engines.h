@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <te/te.h>
 
-/* How they are to be. */
+/* Wishes for an engine. */
 struct tei_engine_wish {
 	const char *settings; /* "tcp.lanes=2,slice_max=4m"; NULL: none */
 	const char *backends; /* in place of the setting; NULL, "": leave it */

@@ -168,7 +168,7 @@ static bool parse_v4(const char *line, struct route *out)
 	return gateway == 0 && mask != 0;
 }
 
-/* One of /proc/net/ipv6_route: to, its bits, from, its bits, gateway ... */
+/* A line of /proc/net/ipv6_route: to, its bits, from, its bits, gateway ... */
 static bool parse_v6(const char *line, struct route *out)
 {
 	char to[33], gateway[33];
@@ -183,7 +183,7 @@ static bool parse_v6(const char *line, struct route *out)
 			return false;
 		out->to[i] = (uint8_t)byte;
 	}
-	/* Those of single addresses are the host's own. */
+	/* Routes to single addresses are the host's own. */
 	return out->prefix > 0 && out->prefix < 128 &&
 	       strspn(gateway, "0") == strlen(gateway);
 }
@@ -271,7 +271,7 @@ static bool ecn_is_on(const struct tei_host *h, const char *interface,
 	return false;
 }
 
-/* Where the driver shows no switch, what was counted can still tell. */
+/* Without a switch in the driver's files, counters can still tell. */
 static void check_notices(const struct tei_host *h, const char *port,
 			  const struct te_topo_nic *nic, struct tei_report *r)
 {

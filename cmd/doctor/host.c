@@ -65,7 +65,7 @@ static size_t slurp(const char *path, void *out, size_t room)
 	return len;
 }
 
-/* What fits of it, and a 0 behind that. How many bytes; 0: none. */
+/* Read what fits, and add a 0. Returns the number of bytes; 0: none. */
 static size_t read_below(const struct tei_host *h, char *out, size_t room,
 			 const char *format, va_list args)
 	__attribute__((format(printf, 4, 0)));

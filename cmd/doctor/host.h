@@ -18,7 +18,7 @@
 
 #include "cmd/doctor/report.h"
 
-/* What the kernel answers, 0 or a negative errno. */
+/* Answers of the kernel, 0 or a negative errno. */
 struct tei_probes {
 	bool known; /* false: of another machine, nothing was asked */
 	int io_uring, memfd, process_vm, pidfd;
@@ -39,7 +39,7 @@ struct tei_host {
 size_t tei_host_bytes(const struct tei_host *h, void *out, size_t room,
 		      const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
-/* Its first line; false, and @out "": none, or not text. */
+/* The first line of a file; false, and @out "": none, or not text. */
 bool tei_host_line(const struct tei_host *h, char *out, size_t room,
 		   const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

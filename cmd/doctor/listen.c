@@ -55,7 +55,7 @@ static void measure(const struct listener *l, const struct tei_order *order,
 	te_engine_destroy(engine);
 }
 
-/* Who asked may have gone meanwhile. */
+/* The peer that asked may have gone meanwhile. */
 static void send_answer(const struct listener *l, const char *to,
 			const struct tei_answer *answer)
 {

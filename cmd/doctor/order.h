@@ -50,7 +50,7 @@ char *tei_answer_encode(const struct tei_answer *answer);
 bool tei_order_decode(const void *bytes, size_t len, struct tei_order *out);
 bool tei_answer_decode(const void *bytes, size_t len, struct tei_answer *out);
 
-/* What a visit has seen, as an answer; its id is left alone. */
+/* Turn what a visit has seen into an answer; its id is left alone. */
 void tei_answer_from_visit(const struct tei_peer_visit *v,
 			   struct tei_answer *out);
 

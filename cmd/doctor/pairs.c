@@ -52,7 +52,7 @@ struct asker {
 	void *arg;
 };
 
-/* Of the life of @segment that we have asked; others may say what they like. */
+/* Accept only answers of the incarnation of @segment that was asked. */
 static bool is_from(struct te_engine *engine, te_segment_id segment,
 		    const struct te_notify *notify)
 {
@@ -198,7 +198,7 @@ static const struct tei_rule rate = {
 enum direction { READ, WRITE };
 static const char *const verbs[] = {"reads", "writes"};
 
-/* One table of the matrix: a backend, a direction. */
+/* A table of the matrix: of a backend and a direction. */
 struct table {
 	const struct tei_matrix *m;
 	size_t backend;
@@ -232,7 +232,7 @@ static bool is_slow(const struct table *t, size_t from, size_t to)
 
 /* ---- causes ---- */
 
-/* Of the pairs with this peer at one end how many are slow, or are not. */
+/* Count the pairs with this peer at one end that are slow, or are not. */
 static size_t count(const struct table *t, size_t peer, bool measures,
 		    bool slow)
 {
@@ -322,7 +322,7 @@ static int by_size(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* Of those that were measured; 0: none was, or no memory. */
+/* Median of the pairs that were measured; 0: none was, or no memory. */
 static uint64_t median(const struct table *t)
 {
 	size_t from, to, n = 0;

@@ -45,7 +45,7 @@ typedef void tei_pair_fn(const char *from, const char *to, size_t done,
 int tei_pairs_ask(struct te_engine *engine, struct tei_matrix *m,
 		  uint64_t time_ms, tei_pair_fn *announce, void *arg);
 
-/* Which pairs fail or are slow, and what is the likely cause. */
+/* Report pairs that fail or are slow, and the likely cause. */
 void tei_pairs_judge(const struct tei_matrix *m, struct tei_report *r);
 
 /* Tables of what was written and read. 0, -EIO. */

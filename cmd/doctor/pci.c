@@ -192,7 +192,7 @@ static bool has_nic(const struct tei_host *h, int32_t number)
 	return false;
 }
 
-/* Whether "0-3,8" holds a number. */
+/* Tells whether "0-3,8" holds a number. */
 static bool list_has(const char *list, uint32_t number)
 {
 	unsigned long first, last;

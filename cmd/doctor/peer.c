@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "cmd/doctor/peer.h"
 
-/* Where a request to a peer that is silent ends. */
+/* Time after which a request to a silent peer ends. */
 #define TEI_MOVER_TIMEOUT_MS 5000
 
 struct tei_mover {
@@ -59,7 +59,7 @@ static void mover_close(struct tei_mover *m)
 	te_batch_destroy(m->batch);
 }
 
-/* What is submitted; 0, or the error of one of its requests. */
+/* Wait for what is submitted; 0, or the error of one of its requests. */
 static int end_batch(struct tei_mover *m, uint32_t n)
 {
 	struct te_completion done;
@@ -213,7 +213,7 @@ static bool find_readable(const struct te_segment_region *all, size_t n,
 	return found;
 }
 
-/* What another te-doctor has published for it, behind its mark. */
+/* Memory that another te-doctor has published for it, behind its mark. */
 static bool find_scratch(struct tei_mover *m,
 			 const struct te_segment_region *all, size_t n,
 			 struct te_segment_region *out)
@@ -241,7 +241,10 @@ static bool find_scratch(struct tei_mover *m,
 	return false;
 }
 
-/* What the peer publishes, for tei_free(). -ENOMEM, or of te_segment_regions(). */
+/*
+ * Regions that the peer publishes, for tei_free(). -ENOMEM, or of
+ * te_segment_regions().
+ */
 static int list_regions(const struct tei_mover *m,
 			struct te_segment_region **out, size_t *n)
 {
@@ -428,7 +431,7 @@ void tei_peer_why(const struct tei_peer_visit *v, const char *chosen, char *out,
 		(void)snprintf(out, room, "; the first choice of this engine");
 }
 
-/* Where the engine has no rail of it at all, nothing else says why. */
+/* Without any rail of that backend nothing else says why. */
 static bool has_verbs(const struct tei_peer_visit *v)
 {
 	size_t i;

@@ -31,7 +31,7 @@ struct tei_run {
 	uint64_t bytes, ns; /* moved, and in which time */
 };
 
-/* One of our rails, in the engine's order of preference. */
+/* A rail of ours, in the engine's order of preference. */
 struct tei_peer_rail {
 	const char *name, *backend; /* not owned; of the engine */
 	uint32_t state;             /* enum te_rail_state */
@@ -43,7 +43,7 @@ struct tei_peer_rail {
 	uint64_t written;          /* bytes, by it */
 };
 
-/* What a visit has seen of one peer. */
+/* Findings of a visit to one peer. */
 struct tei_peer_visit {
 	const char *name; /* not owned */
 	int error;        /* of opening its segment; the rest is then empty */
@@ -54,7 +54,7 @@ struct tei_peer_visit {
 	struct tei_peer_rail rails[TEI_PEER_RAILS];
 };
 
-/* What a visit is to do. */
+/* Plan of a visit. */
 struct tei_peer_plan {
 	uint64_t time_ms; /* in each direction */
 	bool write;       /* too, where there is memory for it */

@@ -15,7 +15,7 @@
 
 #define OPEN_MS 100 /* that who asks may be held up by a peer that comes back */
 
-/* How it has ended the last time. 0, -EAGAIN. */
+/* Result of the last attempt. 0, -EAGAIN. */
 static int completion(const struct mc_batch *b, const struct mc_try *t,
 		      struct te_completion *out)
 {
@@ -203,7 +203,7 @@ static void send(struct mc_batch *b, const struct trip *trip)
 	}
 }
 
-/* Where it does not work out now, the next one to ask tries. */
+/* On a failure the next caller tries again. */
 static void go_again(struct mc_batch *b)
 {
 	size_t most = b->n_tasks + b->n_notifies;

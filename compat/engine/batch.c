@@ -20,7 +20,7 @@
 #define LEAVING_MS       1000 /* for what is under way when its engine goes */
 #define TRY_BYTES_PER_MS 1000000 /* beyond transfer_ms */
 
-/* What one submission needs. */
+/* Arrays of one submission. */
 struct submission {
 	struct te_request *requests; /* requests[n + 1]: the notification */
 	struct iovec *pieces;
@@ -52,7 +52,7 @@ static void destroy(struct mc_batch *b)
 	free(b);
 }
 
-/* Those that have ended in the meantime go. */
+/* Drop those that have ended in the meantime. */
 static void see_off(struct mc_engine *e)
 {
 	struct mc_batch *gone = NULL, **link = &e->leaving, *b;
@@ -75,7 +75,7 @@ static void see_off(struct mc_engine *e)
 	}
 }
 
-/* Whose engine it is may end as soon as this was the last pin. */
+/* Destroying the engine may go on as soon as this was the last pin. */
 static void unpin(struct mc_batch *b)
 {
 	struct mc_batch *last = mc_table_unpin(&batches, b->handle);
@@ -188,7 +188,7 @@ static void free_room(struct submission *s)
 	free(s->notify.iov_base);
 }
 
-/* What is wrong with an entry, or NULL. */
+/* Returns what is wrong with an entry, or NULL. */
 static const char *fault(const struct transfer_request *entry)
 {
 	if (entry->opcode != OPCODE_READ && entry->opcode != OPCODE_WRITE)
@@ -243,7 +243,7 @@ static struct mc_try new_try(const struct mc_batch *b, uint64_t bytes)
 	};
 }
 
-/* What is known of each request, for the case that its peer restarts. */
+/* Copies of each request, for the case that its peer restarts. */
 static void remember(struct mc_batch *b, const struct transfer_request *entries,
 		     struct submission *s)
 {
@@ -388,7 +388,7 @@ int getTransferStatus(transfer_engine_t engine, batch_id_t batch_id,
 		return rc;
 	b = status ? pin(e, batch_id, __func__) : NULL;
 	if (b) {
-		/* Who asks again and again is the one to do the work. */
+		/* A caller that polls does the work itself. */
 		(void)te_engine_drive(e->te, 0);
 		(void)pthread_mutex_lock(&b->mutex);
 		rc = ask(b, task_id, status);

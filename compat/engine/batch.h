@@ -18,7 +18,7 @@ struct mc_try {
 	bool leaves;     /* for the next batch->again */
 	bool went;       /* in one at least once */
 	bool follows;    /* a notification */
-	/* How it has ended in an earlier batch->again; 0: it has not. */
+	/* Result in an earlier batch->again; 0: it has not ended. */
 	struct transfer_status ended;
 };
 
@@ -52,7 +52,7 @@ struct mc_batch {
 /* CLOCK_MONOTONIC. */
 uint64_t mc_now_ms(void);
 
-/* How task @task stands; called with the mutex. */
+/* State of task @task; called with the mutex. */
 struct transfer_status mc_task_status(struct mc_batch *batch, size_t task);
 
 #endif

@@ -16,7 +16,7 @@
 #define TIMEOUT_MAX_S (7L * 24 * 3600)
 
 static struct mc_table engines = MC_TABLE_INIT;
-/* Of the flags of those who wait for an engine to be gone. */
+/* Guards the flags of those who wait for an engine to be gone. */
 static pthread_mutex_t gone_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gone_cond = PTHREAD_COND_INITIALIZER;
 
@@ -83,7 +83,7 @@ static int set(struct te_config *config, const char *name, const char *value)
 	return rc;
 }
 
-/* How long a peer that is away is waited for, in seconds; 0: nothing is said. */
+/* Time to wait for a peer that is away, in seconds; 0: unset. */
 static long timeout_of_environment(void)
 {
 	const char *text = getenv("MC_TRANSFER_TIMEOUT");
@@ -193,7 +193,7 @@ transfer_engine_t createTransferEngine(const char *metadata_conn_string,
 	}
 	(void)pthread_mutex_init(&e->mutex, NULL);
 	(void)pthread_cond_init(&e->left, NULL);
-	/* Nobody knows the handle before it is returned. */
+	/* The handle is unknown to others before it is returned. */
 	e->handle = mc_table_add(&engines, e);
 	if (!e->handle) {
 		mc_warn(__func__, "no engine \"%s\": no memory, or too many",

@@ -17,7 +17,7 @@ static bool overlaps(const struct mc_region *r, const char *addr, size_t length)
 	return addr < begin + r->length && begin < addr + length;
 }
 
-/* Nobody else may register this range from now on. */
+/* From now on no other thread may register this range. */
 static int claim(struct mc_engine *e, void *addr, size_t length)
 {
 	struct mc_region *more;
@@ -71,7 +71,7 @@ static te_region_id take(struct mc_engine *e, const void *addr)
 	return id;
 }
 
-/* What is wrong with @buffer, or NULL. */
+/* Returns what is wrong with @buffer, or NULL. */
 static const char *fault(const buffer_entry_t *buffer)
 {
 	if (!buffer->addr)

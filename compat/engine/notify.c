@@ -53,7 +53,7 @@ static char *text_of(const char *bytes, size_t len)
 	return text;
 }
 
-/* One of those who use te.h alone has no name but its sender's. */
+/* A message of a user of te.h alone has no name but its sender's. */
 static int unpack(const struct te_notify *in, notify_msg_t *out)
 {
 	const char *bytes = in->bytes;

@@ -227,7 +227,7 @@ int warmupEfaSegment(transfer_engine_t engine, const char *segment_name)
 	return rc ? MC_ERROR_ENDPOINT : 0;
 }
 
-/* It lasts. NULL: there is no such number. */
+/* The text is static. NULL: there is no such number. */
 static const char *name_of(struct mc_engine *e, size_t number)
 {
 	const char *name = NULL;

@@ -87,7 +87,7 @@ mooncake_store_t mooncake_store_create(void)
 	(void)pthread_mutex_init(&s->mutex, NULL);
 	(void)pthread_cond_init(&s->left, NULL);
 	s->pid = getpid();
-	/* Nobody knows the handle before it is returned. */
+	/* The handle is unknown to others before it is returned. */
 	s->handle = mc_table_add(&stores, s);
 	if (!s->handle) {
 		(void)pthread_cond_destroy(&s->left);
@@ -100,7 +100,10 @@ mooncake_store_t mooncake_store_create(void)
 
 /* ---- setting up and closing ---- */
 
-/* Whether the caller may change it: it is as it should be, and nobody else does. */
+/*
+ * Tells whether the caller may change it: it is as it should be, and nobody
+ * else does.
+ */
 static bool begin_change(struct mc_store *s, bool should_be_set_up)
 {
 	bool may;

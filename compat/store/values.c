@@ -13,7 +13,7 @@
 
 #define KEY_LEN_MAX 1024u
 
-/* What te/store.h takes, made of what we are given. */
+/* Arguments of te/store.h, made of those of the caller. */
 struct call {
 	struct te_store_key *keys;
 	struct te_store_value *values;
@@ -53,7 +53,7 @@ static void set_values(struct call *c, const struct mooncake_pieces *p,
 	}
 }
 
-/* How many pieces there are; 0: too many of one key, or none. */
+/* Returns how many pieces there are; 0: too many of one key, or none. */
 static size_t count_pieces(const struct mooncake_pieces *p, size_t n)
 {
 	size_t sum = 0;
@@ -173,7 +173,7 @@ int mooncake_store_put_keys(mooncake_store_t store,
 	if (!code && n)
 		code = call_init(&c, keys, values, n, __func__);
 	if (!code && n) {
-		/* What it refuses as a whole it has not written results of. */
+		/* A batch that is refused as a whole has no results. */
 		(void)all_are(results, n, TE_STORE_INVALID_PARAMS);
 		(void)te_store_put(s->te, c.keys, c.values, n,
 				   options ? &how : NULL, results);
@@ -234,7 +234,7 @@ static int remove_by_force(struct te_store *te, const struct te_store_key *keys,
 	return te_store_remove(te, keys, n, 1, results);
 }
 
-/* Of keys without values. 0, or what every result is to be. */
+/* Call @fn for keys without values. 0, or the code that every result gets. */
 static int on_keys(mooncake_store_t store, const struct mooncake_key *keys,
 		   size_t n, on_keys_fn *fn, void *results,
 		   const char *function)

@@ -35,7 +35,7 @@ struct tei_bare_peer {
 	uint64_t remote;                 /* where its memory lies there */
 };
 
-/* What to move and how. */
+/* Shape of a measurement: what to move and how. */
 struct tei_bare_shape {
 	bool read;      /* from the peer to us */
 	bool spin;      /* neither side ever sleeps */
@@ -86,7 +86,7 @@ int tei_bare_connect(const struct tei_bare_peer *peer, size_t i,
 		     const struct tei_bare_shape *shape);
 /* CPU time of both sides so far. -errno. */
 int tei_bare_cpu_ns(const struct tei_bare_peer *peer, uint64_t *out);
-/* What congestion control sockets to the peer really have; "" when unknown. */
+/* Congestion control that sockets to the peer really have; "" when unknown. */
 void tei_bare_congestion(const struct tei_bare_peer *peer,
 			 char out[TEI_CONGESTION]);
 
@@ -100,7 +100,7 @@ static inline uint64_t tei_bare_span(const struct tei_bare_peer *peer,
 /* All of it or -errno (-EPIPE: the other side has ended, -ETIMEDOUT). */
 int tei_bare_send(int fd, const void *from, uint64_t len, bool spin);
 int tei_bare_recv(int fd, void *to, uint64_t len, bool spin);
-/* What there is, 1 .. @room; 0: the other side has ended. -errno. */
+/* Receive what is there, 1 .. @room; 0: the other side has ended. -errno. */
 ssize_t tei_bare_recv_some(int fd, void *to, size_t room, bool spin);
 /* pieces[n] are used up on the way. */
 int tei_bare_send_pieces(int fd, struct iovec *pieces, uint32_t n, bool spin);

@@ -14,7 +14,7 @@
  * memcpy() where there are none. @to must be aligned to 64 bytes.
  */
 void tei_copy_streaming(void *to, const void *from, size_t len);
-/* Which one that is: "avx512", "avx2", "sse2", "memcpy". */
+/* Name of the stores used: "avx512", "avx2", "sse2", "memcpy". */
 const char *tei_copy_streaming_name(void);
 
 enum tei_mover {

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <te/topo.h>
 
-/* What a rail did; its name is "verbs/mlx5_0/1". */
+/* Work of a rail; its name is "verbs/mlx5_0/1". */
 struct tei_nic_rail {
 	const char *name;
 	uint32_t state; /* enum te_rail_state */

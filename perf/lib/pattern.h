@@ -12,7 +12,7 @@
 
 /* Write the pattern's bytes @offset .. @offset + @len - 1 to @to. */
 void tei_pattern_fill(void *to, uint64_t len, uint64_t seed, uint64_t offset);
-/* How many bytes of @bytes differ from it; 0 is right. */
+/* Returns how many bytes of @bytes differ from it; 0 is right. */
 uint64_t tei_pattern_wrong(const void *bytes, uint64_t len, uint64_t seed,
 			   uint64_t offset);
 

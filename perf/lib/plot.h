@@ -26,7 +26,7 @@ struct tei_plot_line {
 	double low[TEI_PLOT_POINTS], high[TEI_PLOT_POINTS];
 };
 
-/* One panel; all zero is an empty one. Empty titles take no room. */
+/* A panel; all zero is an empty one. Empty titles take no room. */
 struct tei_plot {
 	char title[128], subtitle[128], x_label[32], y_label[32];
 	bool log_y;  /* else it begins at 0 */

@@ -58,7 +58,7 @@ int tei_process_await_log(struct tei_process *p, const char *text, char *rest,
 
 /* Send a helper a line (without its newline). -EPIPE: it is gone. */
 int tei_process_say(struct tei_process *p, const char *line);
-/* Its next line, without newline. -ETIMEDOUT, -EPIPE (ended), -E2BIG. */
+/* Read its next line, without newline. -ETIMEDOUT, -EPIPE (ended), -E2BIG. */
 int tei_process_hear(struct tei_process *p, char line[TEI_PROCESS_LINE],
 		     uint64_t timeout_ms);
 
@@ -97,7 +97,7 @@ int tei_shared_create(const char *name, uint64_t len, void **out, int *out_fd);
 /* Map all of another's. -EINVAL: it has less than @least bytes; -errno. */
 int tei_shared_open(int fd, uint64_t least, void **out);
 
-/* Whether the next line begins with @word. Blocks. */
+/* Tells whether the next line begins with @word. Blocks. */
 bool tei_worker_hear(const char *word);
 void tei_worker_say(const char *word);
 

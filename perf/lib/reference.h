@@ -29,7 +29,10 @@ struct tei_reference {
 	double copy_gb_per_s, stream_copy_gb_per_s;
 };
 
-/* What our tcp asks for as well; where it is refused the default stays. */
+/*
+ * Congestion control that our tcp asks for as well; where refused the default
+ * stays.
+ */
 #define TEI_REFERENCE_CONGESTION "cubic"
 
 struct tei_reference_run {

@@ -46,7 +46,10 @@ uint64_t tei_trace_tokens(const struct tei_trace_request *r, uint64_t n);
  * ids as they are.
  */
 uint64_t tei_trace_tenant_id(uint64_t id, uint64_t tenant);
-/* Its ids, each once and sorted: ids[*n]; tei_free(). NULL: no memory. */
+/*
+ * The ids of a trace, each once and sorted: ids[*n]; tei_free(). NULL: no
+ * memory.
+ */
 uint64_t *tei_trace_distinct(const struct tei_trace *t, size_t *n);
 /* The place of @id, which is one of them. */
 size_t tei_trace_rank(const uint64_t *distinct, size_t n, uint64_t id);

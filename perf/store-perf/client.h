@@ -25,7 +25,7 @@ struct client {
 	char *memory; /* memory_len, registered */
 	uint64_t memory_len;
 	uint32_t batch;
-	/* Of the row that is on: */
+	/* State of the row that is being measured: */
 	char prefix[48];
 	size_t prefix_len;
 	uint64_t value_size, stride, n_slots;
@@ -38,7 +38,7 @@ struct client {
 	struct te_store_value *values;
 	int *codes;
 	int64_t *sizes;
-	/* What came of it; reset by client_begin(). */
+	/* Results; reset by client_begin(). */
 	uint64_t n_done, n_missed, n_failed;
 	int last_code;                /* of a failed key */
 	struct tei_histogram latency; /* ns of a batch */
@@ -66,7 +66,7 @@ void client_fill(struct client *c, uint64_t seed);
 void client_reset(struct client *c);
 /* Put the next keys, at most a batch, @n in all. */
 void client_put_many(struct client *c, uint64_t n);
-/* One batch of @op. False: no key of it succeeded. */
+/* Run a batch of @op. False: no key of it succeeded. */
 bool client_batch(struct client *c, enum client_op op);
 /* Remove keys 0 .. n_slots - 1. */
 void client_remove_all(struct client *c);

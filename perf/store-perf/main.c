@@ -291,7 +291,7 @@ static void sum_row(const struct run *run, struct row *row,
 			: (double)done * (double)row->value_size;
 	row->keys_per_s = (double)done / ns * 1e9;
 	row->gb_per_s = bytes / ns;
-	/* Of processes that others have started we see no CPU time. */
+	/* CPU time of processes that others have started is unknown. */
 	row->cpu_s_per_gb =
 		bytes > 0 && !run->o->master ? (double)cpu / bytes : NAN;
 	row->p50_us = tei_histogram_us(latency, 0.5);

@@ -63,7 +63,7 @@ struct mix_code {
 	uint64_t n;
 };
 
-/* What came of one operation. keys = good + missed + failed. */
+/* Counts of one operation. keys = good + missed + failed. */
 struct mix_figures {
 	uint64_t calls, keys, good, missed, failed;
 	uint64_t bytes;                  /* of good gets and puts */

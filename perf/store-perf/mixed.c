@@ -549,7 +549,7 @@ static void sum_up(struct mixed *m)
 	r->reference = tei_reference_median(&m->reference);
 }
 
-/* Whether it proves anything: right bytes, and anything at all. */
+/* Tells whether it proves anything: right bytes, and anything at all. */
 static int judge(const struct mixed *m)
 {
 	const struct mix_tally *t = &m->results.sum;

@@ -17,14 +17,14 @@ struct options {
 	uint64_t batch, clients, threads, owners, duration, working_set,
 		pool_bytes;
 	bool reference, json, pin;
-	/* Of a mixed load. */
+	/* Settings of a mixed load. */
 	char *mix, *popularity;
 	double theta;
 	uint64_t processes, keys, seed, count, warm_up, retries;
 	uint64_t location_cache;
 	bool prefill, fill, verify;
 	uint64_t share_fd, index; /* of a worker process */
-	/* What follows is derived from them. */
+	/* Derived from them: */
 	uint64_t sizes[TEI_SIZES_MAX];
 	int n_sizes;
 };

@@ -291,7 +291,7 @@ static void call(struct mixer *m)
 
 /* ---- what a thread does ---- */
 
-/* What a thread does with a mixer: put its part of the keys. */
+/* Thread function of a mixer: put its part of the keys. */
 static void *mixer_fill(void *mixer)
 {
 	struct mixer *m = mixer;

@@ -237,7 +237,7 @@ static void take_shares(const struct row *row, double v[N_FIGURES])
 	v[OF_BOUND] = v[GB_PER_S] / v[BOUND_GB_PER_S];
 	v[OF_PINGPONG_SPINNING] = v[P50_US] / v[PINGPONG_SPINNING_US];
 	v[OF_PINGPONG_BLOCKING] = v[P50_US] / v[PINGPONG_BLOCKING_US];
-	/* Of small requests bytes are not what costs. */
+	/* Small requests cost more than their bytes. */
 	if (bytes < BULK_MIN)
 		return;
 	v[CPU_OF_STREAM] = v[CPU_S_PER_GB] / v[STREAM_CPU_S_PER_GB];

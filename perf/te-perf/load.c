@@ -196,7 +196,9 @@ static void *work(void *arg)
 {
 	struct worker *w = arg;
 
-	/* One at least: a busy machine may begin with us when it is over. */
+	/*
+	 * Run one at least: a busy machine may start us when the time is over.
+	 */
 	do
 		w->error = one_batch(w);
 	while (!w->error && !is_over(w));

@@ -97,7 +97,7 @@ static inline uint64_t load_slots(const struct load *l)
 	return few ? few : 1;
 }
 
-/* Where a slot of a thread begins. */
+/* Offset of a thread's slot. */
 static inline uint64_t load_offset(const struct load *l, uint32_t thread,
 				   uint64_t slot)
 {
@@ -106,7 +106,7 @@ static inline uint64_t load_offset(const struct load *l, uint32_t thread,
 	return (all * thread + slot) * load_stride(l);
 }
 
-/* Whether a slot is read; the others are written. The same each time. */
+/* Tells whether a slot is read; the others are written. The same each time. */
 static inline bool load_reads(const struct load *l, uint64_t slot)
 {
 	return (slot + 1) * l->read_share / 100 != slot * l->read_share / 100;

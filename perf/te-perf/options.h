@@ -29,7 +29,7 @@ struct options {
 	double verify; /* percent */
 	bool reference, json, pin, hot, foreign, insecure, idle;
 	bool priority_probe, keep_going, spoil;
-	/* What follows is derived from them. */
+	/* Derived from them: */
 	struct list sizes, batches, thread_counts;
 };
 
@@ -44,7 +44,7 @@ int role_args(struct role_args *a, const struct options *o, const char *role);
 
 /* Derive and check; false: wrong, said on stderr. */
 bool options_derive(struct options *o);
-/* Whether the backend cannot leave a process. */
+/* Tells whether the backend cannot leave a process. */
 bool options_in_process(const struct options *o);
 
 /*

@@ -32,7 +32,7 @@ void rails_read(struct te_engine *engine, struct rails *out);
 /* Bytes that rail @i has moved between two looks at the same engine. */
 uint64_t rails_moved(const struct rails *before, const struct rails *after,
 		     size_t i);
-/* What moved between two looks. */
+/* Bytes moved between two readings. */
 void rails_since(const struct rails *before, const struct rails *after,
 		 struct rails *out);
 /* Add bytes of the same engine's rails; an empty @to gets its rails. */

@@ -41,7 +41,7 @@ void series_completed(struct series *s, uint64_t now_ns)
 	uint64_t last = atomic_exchange_explicit(&s->last_ns, now_ns,
 						 memory_order_relaxed);
 
-	/* Of two threads the later one may be the first to get here. */
+	/* A thread that ended later may be the first to get here. */
 	if (now_ns <= last)
 		return;
 	raise_to(&s->gap_ns, now_ns - last);

@@ -39,7 +39,7 @@ struct series {
 	_Atomic uint64_t interval_gap_ns;
 };
 
-/* How many requests have ended well so far, or that it is all over. */
+/* Returns how many requests have ended well so far, or that it is all over. */
 typedef uint64_t series_count_fn(void *arg);
 #define SERIES_STOP UINT64_MAX
 

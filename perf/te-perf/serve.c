@@ -131,7 +131,7 @@ static void hang_up(int sig)
 	shutdown(STDIN_FILENO, SHUT_RDWR);
 }
 
-/* Who has not asked for memory by then has come for something else. */
+/* A connection that has not asked for memory by then is no te-perf. */
 static void expect_work(void)
 {
 	struct sigaction action = {.sa_handler = hang_up};

@@ -63,7 +63,7 @@ static void make_keys(struct client *c, const uint64_t *ids, uint64_t n)
 	}
 }
 
-/* How many of the first blocks are there. */
+/* Returns how many of the first blocks are there. */
 static uint64_t look_up(struct client *c, uint64_t n)
 {
 	uint64_t at, some, prefix = 0;
@@ -84,7 +84,7 @@ static uint64_t look_up(struct client *c, uint64_t n)
 	return prefix;
 }
 
-/* Whether block i of the batch has come, and compare it. */
+/* Tells whether block i of the batch has come, and compare it. */
 static bool accept_block(struct client *c, uint64_t i, uint64_t id)
 {
 	uint64_t block = c->share->block_bytes;

@@ -157,7 +157,7 @@ static void show(struct replay *r, struct tei_progress *bar)
 		r->share->n_requests);
 }
 
-/* Whether client @i has said that it is done: 0, -EAGAIN, or its end. */
+/* Tells whether client @i has said that it is done: 0, -EAGAIN, or its end. */
 static int hear_done(struct replay *r, unsigned int i)
 {
 	char line[TEI_PROCESS_LINE];
@@ -211,7 +211,7 @@ static void cpu_of_all(const struct replay *r, uint64_t *out)
 		out[n++] = tei_process_cpu_ns(&r->client[i]);
 }
 
-/* What the busiest process uses while nobody asks for anything. */
+/* CPU share of the busiest process while nothing is asked for. */
 static void measure_idle(struct replay *r)
 {
 	uint64_t before[1 + TEI_CLUSTER_OWNERS_MAX + CLIENTS_MAX] = {0};
@@ -281,7 +281,7 @@ static int report(struct replay *r, const char *trace_path)
 	return rc ? rc : figures_report(&f, r->options, trace_path);
 }
 
-/* Whether the replay proves anything: right bytes, and any at all. */
+/* Tells whether the replay proves anything: right bytes, and any at all. */
 static int judge(const struct replay *r)
 {
 	const struct tally *t = &r->sum;

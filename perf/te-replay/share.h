@@ -52,7 +52,7 @@ struct share {
 	uint64_t evicted_before; /* set before "go", as start_ns */
 	uint64_t start_ns;
 	/* Plain counts: nothing else is published by them, so relaxed. */
-	/* Of each tenant: how many of its requests have been taken. */
+	/* Number of requests taken, of each tenant. */
 	_Alignas(64) _Atomic uint64_t next[CLIENTS_MAX];
 	_Alignas(64) _Atomic uint64_t done;
 	_Alignas(64) struct tally tally[CLIENTS_MAX];
