@@ -105,7 +105,8 @@ size_t tei_conf_ignored(const struct tei_conf *c, char *out, size_t room);
 
 /*
  * "usage" line, @about, then a row a setting with default, unit and env, under
- * the headings of their groups. @all: also expert rows and those without effect.
+ * the headings of their groups. @all: also expert rows and those without
+ * effect.
  */
 void tei_conf_help(const struct tei_conf *c, FILE *out, const char *program,
 		   const char *about, bool all);
@@ -136,8 +137,8 @@ int tei_parse_uint(const char *text, uint64_t *out);
 /* ---- for conf_file.c ---- */
 
 /*
- * Parse @text, check and store it; an error says what was wrong. @from: where it
- * stood, or "". -EINVAL, -ERANGE, -ENOMEM.
+ * Parse @text, check and store it; an error says what was wrong. @from: where
+ * it stood, or "". -EINVAL, -ERANGE, -ENOMEM.
  */
 int tei_conf_assign_said(const struct tei_conf *c, const struct tei_setting *s,
 			 const char *text, const char *from,

@@ -2,7 +2,8 @@
 /*
  * glog.h - flags of glog, which command lines of Mooncake's programs may have
  *
- * Taken and checked; nothing depends on them, since there is one log, to stderr.
+ * Taken and checked; nothing depends on them, since there is one log, to
+ * stderr.
  */
 #ifndef BASE_GLOG_H
 #define BASE_GLOG_H

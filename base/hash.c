@@ -9,9 +9,9 @@
  * distance keeps a table of steady size from splitting and joining in turn.
  *
  * A slot is a pointer with the TAG of the node's hash in the 16 bits that
- * addresses of processes leave free. The last one is for those that find no room:
- * a chain by `next`, with a mark of each node's hash in place of the tag. So
- * mostly it can be seen that what is looked for is not in the chain.
+ * addresses of processes leave free. The last one is for those that find no
+ * room: a chain by `next`, with a mark of each node's hash in place of the tag.
+ * So mostly it can be seen that what is looked for is not in the chain.
  */
 #include "base/hash.h"
 

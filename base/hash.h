@@ -71,9 +71,10 @@ struct tei_hash_node *tei_hash_likely(const struct tei_hash *h, uint64_t hash);
 
 /*
  * Walk, resumable: *@cursor starts at 0. Calls @fn on each node of at most
- * twice @n_buckets buckets, of some three nodes each; @fn may remove the node it
- * is given. Returns false when the walk has reached the end. A node that is in
- * the table all the time is visited; joins meanwhile may show it more than once.
+ * twice @n_buckets buckets, of some three nodes each; @fn may remove the node
+ * it is given. Returns false when the walk has reached the end. A node that is
+ * in the table all the time is visited; joins meanwhile may show it more than
+ * once.
  */
 typedef void tei_hash_fn(struct tei_hash_node *node, void *arg);
 bool tei_hash_walk(struct tei_hash *h, size_t *cursor, size_t n_buckets,

@@ -17,16 +17,23 @@ struct tei_lookup;
 
 #define TEI_LOOKUP_MAX 4 /* addresses of one name */
 
-/* On the loop, once, not from inside start(). @n: addresses, or a negative errno. */
+/*
+ * On the loop, once, not from inside start(). @n: addresses, or a negative
+ * errno.
+ */
 typedef void tei_lookup_fn(void *arg, const struct tei_address *to, int n);
 
-/* @name: "host:port". Loop thread. -EINVAL (no name or port), -ENOMEM, -EAGAIN. */
+/*
+ * @name: "host:port". Loop thread. -EINVAL (no name or port), -ENOMEM, -EAGAIN.
+ */
 int tei_lookup_start(struct tei_loop *loop, const char *name, tei_lookup_fn *fn,
 		     void *arg, struct tei_lookup **out);
 
 /* Another way to find addresses than the system's resolver. */
 struct tei_lookup_by {
-	/* On the thread; may block. How many of @out[@max], or what is wrong. */
+	/*
+	 * On the thread; may block. How many of @out[@max], or what is wrong.
+	 */
 	int (*find)(void *arg, struct tei_address *out, int max);
 	/* Free @arg, which is not used any more; any thread. */
 	void (*free)(void *arg);

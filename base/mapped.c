@@ -41,7 +41,9 @@ bool tei_is_mapped(uint64_t addr, uint64_t length)
 	       !msync(begin, len, MS_ASYNC);
 }
 
-/* PROT_READ | PROT_WRITE as far as all of a range has it, by the kernel's list. */
+/*
+ * PROT_READ | PROT_WRITE as far as all of a range has it, by the kernel's list.
+ */
 static int listed_protection(uint64_t addr, uint64_t length)
 {
 	uint64_t begin, end, at = addr, last = addr + length - 1;
@@ -72,8 +74,8 @@ static int listed_protection(uint64_t addr, uint64_t length)
 
 /*
  * Have the kernel find all pages. 0; -EINVAL: it does not know how, being older
- * than 5.14, or will not, for a driver's memory or what may not be used so; else
- * negative.
+ * than 5.14, or will not, for a driver's memory or what may not be used so;
+ * else negative.
  */
 static int populate(uint64_t addr, uint64_t length, bool writable)
 {

@@ -3,8 +3,8 @@
  * mapped.h - whether memory is there, as the kernel says
  *
  * For memory that others vouch for: callers who name it by a number, owners of
- * regions. A wrong one must end as an error, not as a signal. Another thread may
- * still unmap it in between.
+ * regions. A wrong one must end as an error, not as a signal. Another thread
+ * may still unmap it in between.
  */
 #ifndef BASE_MAPPED_H
 #define BASE_MAPPED_H
@@ -16,14 +16,14 @@
 bool tei_is_mapped(uint64_t addr, uint64_t length);
 
 /*
- * And can be read, or @writable: written. Its pages are there afterwards, so ask
- * only of what is used at once. Blocks: while the kernel finds them.
+ * And can be read, or @writable: written. Its pages are there afterwards, so
+ * ask only of what is used at once. Blocks: while the kernel finds them.
  */
 bool tei_is_usable(uint64_t addr, uint64_t length, bool writable);
 
 /*
- * The same for each piece of a copy: a kernel before 5.14, which would take long,
- * is only asked whether it is mapped.
+ * The same for each piece of a copy: a kernel before 5.14, which would take
+ * long, is only asked whether it is mapped.
  */
 bool tei_is_there(uint64_t addr, uint64_t length, bool writable);
 

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Try "@dir[len]@more@name". NULL: it cannot be loaded, for a reason in @why. */
+/*
+ * Try "@dir[len]@more@name". NULL: it cannot be loaded, for a reason in @why.
+ */
 static void *load_from(const char *dir, size_t len, const char *more,
 		       const char *name, char *why)
 {
@@ -40,8 +42,8 @@ static void *load_beside_file(const char *file, const char *name, char *why)
 }
 
 /*
- * Beside this library, or in ../lib of the program that it is part of. What it is
- * called may be a link, such as /proc/self/exe.
+ * Beside this library, or in ../lib of the program that it is part of. What it
+ * is called may be a link, such as /proc/self/exe.
  */
 static void *load_beside(const char *name, char *why)
 {

@@ -28,8 +28,8 @@ struct tei_module {
 /*
  * Load NAME.so, which is never unloaded, and return its table @symbol. @path:
  * folders separated by colons; NULL: where this library is, or in ../lib of the
- * program that it is part of. NULL: it is not there, cannot be loaded, or is not
- * of @abi; @why says so. Blocks for the disk. Any thread.
+ * program that it is part of. NULL: it is not there, cannot be loaded, or is
+ * not of @abi; @why says so. Blocks for the disk. Any thread.
  */
 const void *tei_module_load(const char *path, const char *name,
 			    const char *symbol, uint32_t abi,

@@ -24,7 +24,9 @@ struct tei_spin {
 	uint64_t now, max; /* ns without work before sleeping */
 };
 
-/* @waited, spinning and then asleep, is longer than it would have been awake. */
+/*
+ * @waited, spinning and then asleep, is longer than it would have been awake.
+ */
 static inline void tei_spin_learn(struct tei_spin *spin, uint64_t waited)
 {
 	if (waited < spin->max + TEI_WAKING_UP)

@@ -13,9 +13,9 @@ size_t tei_utf8_len(const void *at, size_t len);
 bool tei_utf8_is_text(const void *bytes, size_t len);
 
 /*
- * A list of words between commas and blanks: move *@at, somewhere before a word,
- * to its begin. Returns its length; 0: there is none any more. The next call
- * starts behind that word.
+ * A list of words between commas and blanks: move *@at, somewhere before a
+ * word, to its begin. Returns its length; 0: there is none any more. The next
+ * call starts behind that word.
  */
 static inline size_t tei_word(const char **at)
 {

@@ -4,9 +4,9 @@
  *
  * Joins, prints where it serves, stays, comes back by itself when the master
  * restarts. On SIGTERM and SIGINT it has what it holds moved to others, for a
- * while, and ends; at once when the signal comes again. Serves dummy clients, processes
- * of this host that have no engine. Exit codes: 0 ended as asked, 1 broke while
- * starting, 2 its settings are wrong.
+ * while, and ends; at once when the signal comes again. Serves dummy clients,
+ * processes of this host that have no engine. Exit codes: 0 ended as asked, 1
+ * broke while starting, 2 its settings are wrong.
  */
 #include <errno.h>
 #include <pthread.h>

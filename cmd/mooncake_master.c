@@ -3,7 +3,7 @@
  * mooncake_master.c - the process that decides where objects of the pool lie
  *
  * Prints where it serves, serves, ends on SIGTERM and SIGINT. Exit codes: 0
- * ended as asked, 1 broke while running, 2 could not start as told.
+ * ended as asked, 1 broke while running, 2 its settings are wrong.
  */
 #include <stdio.h>
 #include <string.h>

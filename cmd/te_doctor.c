@@ -2,9 +2,9 @@
 /*
  * te_doctor.c - why RDMA, or the engine, does not do what this host could
  *
- * Alone it looks at the host, with the word "peer" at other engines, with "listen"
- * it is one to be looked at. Exit codes: 0 nothing fails, 1 something does or could
- * not be looked at, 2 could not be understood.
+ * Alone it looks at the host, with the word "peer" at other engines, with
+ * "listen" it is one to be looked at. Exit codes: 0 nothing fails, 1 something
+ * does or could not be looked at, 2 could not be understood.
  */
 #include <errno.h>
 #include <string.h>
@@ -244,7 +244,9 @@ static int measure_all(const struct settings *s, struct te_engine *engine)
 	return code;
 }
 
-/* Answers come to an engine of ours, so it needs a name that the others reach. */
+/*
+ * Answers come to an engine of ours, so it needs a name that the others reach.
+ */
 static int measure_pairs(const struct settings *s)
 {
 	const struct tei_engine_wish wish = wish_of(s);

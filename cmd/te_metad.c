@@ -3,7 +3,7 @@
  * te_metad.c - a metadata server of its own: a directory of engines over HTTP
  *
  * Prints where it serves, serves, ends on SIGTERM and SIGINT. Exit codes: 0
- * ended as asked, 1 broke while running, 2 could not start as told.
+ * ended as asked, 1 broke while running, 2 its settings are wrong.
  */
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * With the flags and the last line of Mooncake's program of this name; te-perf
  * says more. A target publishes memory, says under which name, and stays until
  * SIGTERM or SIGINT; an initiator reads or writes it for a while. Exit codes: 0
- * done, 1 it broke while running, 2 it could not start as told.
+ * done, 1 it broke while running, 2 its settings are wrong.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -291,8 +291,8 @@ static void sum_up(const struct worker_run *run, uint64_t start_ns,
 }
 
 /*
- * Blocks for the duration, and until what is in flight then has ended. The first
- * request that fails ends all of it and is the error; or -ENOMEM, -EAGAIN
+ * Blocks for the duration, and until what is in flight then has ended. The
+ * first request that fails ends all of it and is the error; or -ENOMEM, -EAGAIN
  * (threads).
  */
 static int run_threads(const struct bench *bench, struct bench_result *out)

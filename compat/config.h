@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.h - what programs written for Mooncake's C++ client ask of its settings
+ * config.h - what programs written for Mooncake's C++ client ask of its
+ * settings
  *
  * C++ only, and nothing but headers.
  */

@@ -6,9 +6,10 @@
  * symbol crosses the library, whatever a program was compiled with. Link with
  * -lmooncake_store.
  *
- * Results are Mooncake's numbers, as store_c.h says; lists of results always have
- * the length of the list of keys. Nothing throws but std::bad_alloc. Threads: any, on
- * one client too; a client that is just set up or torn down refuses the others' calls.
+ * Results are Mooncake's numbers, as store_c.h says; lists of results always
+ * have the length of the list of keys. Nothing throws but std::bad_alloc.
+ * Threads: any, on one client too; a client that is just set up or torn down
+ * refuses the others' calls.
  */
 #ifndef MOONCAKE_REAL_CLIENT_H
 #define MOONCAKE_REAL_CLIENT_H

@@ -4,19 +4,20 @@
  *
  * For programs written for Mooncake: names, values and meaning are its own
  * (libmooncake_store.so), what does the work is libte-store. New programs are
- * better off with te/store.h. Below Mooncake's functions are some of our own, for
- * keys of any bytes, for values in several pieces, and for setup by pairs.
+ * better off with te/store.h. Below Mooncake's functions are some of our own,
+ * for keys of any bytes, for values in several pieces, and for setup by pairs.
  *
  * Handles are numbers that look like pointers, not addresses: one that was
- * destroyed, or never created, is refused in every function with -600, and so is
- * one that is not set up. Those of a process are no handles in its fork children,
- * which may create their own. Strings and arrays are borrowed for the call, and
- * so is memory: when a call has returned nothing touches it. Threads: any, on one
- * store too. A line of the log says which argument is wrong and why.
+ * destroyed, or never created, is refused in every function with -600, and so
+ * is one that is not set up. Those of a process are no handles in its fork
+ * children, which may create their own. Strings and arrays are borrowed for the
+ * call, and so is memory: when a call has returned nothing touches it. Threads:
+ * any, on one store too. A line of the log says which argument is wrong and
+ * why.
  *
- * Results are Mooncake's numbers, 0 or more for success. Any function that talks
- * to others may return -900 (the master cannot be reached), -901 (no answer in
- * time), -1 (no memory), and -600 (an argument, or the handle).
+ * Results are Mooncake's numbers, 0 or more for success. Any function that
+ * talks to others may return -900 (the master cannot be reached), -901 (no
+ * answer in time), -1 (no memory), and -600 (an argument, or the handle).
  */
 #ifndef MOONCAKE_STORE_C_H
 #define MOONCAKE_STORE_C_H
@@ -54,8 +55,8 @@ typedef struct mooncake_replicate_config mooncake_replicate_config_t;
 /* A store that is not set up. NULL: no memory. */
 MOONCAKE_STORE_API mooncake_store_t mooncake_store_create(void);
 /*
- * Closes it, and ends the handle. NULL is fine. Blocks: for calls that others are
- * in, and 2 s at most, also when the master is dead.
+ * Closes it, and ends the handle. NULL is fine. Blocks: for calls that others
+ * are in, and 2 s at most, also when the master is dead.
  */
 MOONCAKE_STORE_API void mooncake_store_destroy(mooncake_store_t store);
 /**
@@ -94,8 +95,9 @@ MOONCAKE_STORE_API int mooncake_store_get_hostname(mooncake_store_t store,
 /* ---- memory ---- */
 
 /*
- * Memory of values need not be registered; some devices find it faster then. Must
- * stay mapped until it is unregistered. 0; -600: part of it is registered already.
+ * Memory of values need not be registered; some devices find it faster then.
+ * Must stay mapped until it is unregistered. 0; -600: part of it is registered
+ * already.
  */
 MOONCAKE_STORE_API int mooncake_store_register_buffer(mooncake_store_t store,
 						      void *buffer,
@@ -107,19 +109,22 @@ MOONCAKE_STORE_API int mooncake_store_unregister_buffer(mooncake_store_t store,
 /* ---- writing ---- */
 
 /*
- * An object that is there is left as it is: 0. -200: the pool is full, and eviction
- * could not help; -800: no owner could be written to; -1700: beyond the quota.
+ * An object that is there is left as it is: 0. -200: the pool is full, and
+ * eviction could not help; -800: no owner could be written to; -1700: beyond
+ * the quota.
  */
 MOONCAKE_STORE_API int
 mooncake_store_put(mooncake_store_t store, const char *key, const void *value,
 		   size_t size, const mooncake_replicate_config_t *config);
-/* The same, but nothing is stored of @size 0, and 0 returned, with a warning. */
+/*
+ * The same, but nothing is stored of @size 0, and 0 returned, with a warning.
+ */
 MOONCAKE_STORE_API int
 mooncake_store_put_from(mooncake_store_t store, const char *key, void *buffer,
 			size_t size, const mooncake_replicate_config_t *config);
 /*
- * results_out[count]: as of mooncake_store_put(), each on its own. Returns 0, or
- * a code that is every result as well.
+ * results_out[count]: as of mooncake_store_put(), each on its own. Returns 0,
+ * or a code that is every result as well.
  */
 MOONCAKE_STORE_API int
 mooncake_store_batch_put_from(mooncake_store_t store, const char **keys,
@@ -158,8 +163,8 @@ MOONCAKE_STORE_API int64_t mooncake_store_get_size(mooncake_store_t store,
 MOONCAKE_STORE_API int mooncake_store_remove(mooncake_store_t store,
 					     const char *key, int force);
 /*
- * How many were removed: those whose key the pattern (PCRE2) matches somewhere, or
- * all; without @force not those that are leased. Blocks: 60 s at most.
+ * How many were removed: those whose key the pattern (PCRE2) matches somewhere,
+ * or all; without @force not those that are leased. Blocks: 60 s at most.
  */
 MOONCAKE_STORE_API int64_t mooncake_store_remove_by_regex(
 	mooncake_store_t store, const char *pattern, int force);
@@ -208,8 +213,9 @@ struct mooncake_put_options {
 };
 
 /*
- * As the batches above, for keys of any bytes and values in pieces. results[n] are
- * all written whatever happens, unless it is NULL. Return as batch_put_from.
+ * As the batches above, for keys of any bytes and values in pieces. results[n]
+ * are all written whatever happens, unless it is NULL. Return as
+ * batch_put_from.
  */
 MOONCAKE_STORE_API int
 mooncake_store_put_keys(mooncake_store_t store, const struct mooncake_key *keys,

@@ -133,8 +133,8 @@ TRANSFER_ENGINE_API transfer_engine_t createTransferEngine(
 	const char *metadata_conn_string, const char *local_server_name,
 	const char *ip_or_host_name, uint64_t rpc_port, int auto_discover);
 /*
- * Batches go with it, and no memory is touched any more. NULL is fine. Blocks: 2 s
- * at most, and for calls that others are in.
+ * Batches go with it, and no memory is touched any more. NULL is fine. Blocks:
+ * 2 s at most, and for calls that others are in.
  */
 TRANSFER_ENGINE_API void destroyTransferEngine(transfer_engine_t engine);
 /* Devices are known from the beginning: 0. */
@@ -148,8 +148,8 @@ TRANSFER_ENGINE_API int getLocalIpAndPort(transfer_engine_t engine,
  *         which is logged
  * @args:  not looked at
  *
- * Which ones there are was decided when the engine was created. Returns NULL for
- * protocols that nobody here knows.
+ * Which ones there are was decided when the engine was created. Returns NULL
+ * for protocols that nobody here knows.
  */
 TRANSFER_ENGINE_API transport_t installTransport(transfer_engine_t engine,
 						 const char *proto,
@@ -159,8 +159,8 @@ TRANSFER_ENGINE_API int uninstallTransport(transfer_engine_t engine,
 /**
  * enableGracefulShutdown - give all engines back at SIGINT, SIGTERM and exit()
  *
- * Only for signals that still do what they do by default. After that the process
- * ends by its signal, as it would have.
+ * Only for signals that still do what they do by default. After that the
+ * process ends by its signal, as it would have.
  */
 TRANSFER_ENGINE_API void enableGracefulShutdown(transfer_engine_t engine);
 
@@ -171,8 +171,8 @@ TRANSFER_ENGINE_API void enableGracefulShutdown(transfer_engine_t engine);
  * @segment_name: one '/' at its beginning is not part of it
  *
  * The same name gives the same number for as long as the engine is there. Its
- * own name is LOCAL_SEGMENT. Blocks: 5 s at most, for a peer that does not answer
- * yet. Returns the number, or -1.
+ * own name is LOCAL_SEGMENT. Blocks: 5 s at most, for a peer that does not
+ * answer yet. Returns the number, or -1.
  */
 TRANSFER_ENGINE_API segment_id_t openSegment(transfer_engine_t engine,
 					     const char *segment_name);
@@ -205,7 +205,9 @@ TRANSFER_ENGINE_API int registerLocalMemory(transfer_engine_t engine,
 					    void *addr, size_t length,
 					    const char *location,
 					    int remote_accessible);
-/* Blocks: until nobody touches it. -3: nothing is registered at this address. */
+/*
+ * Blocks: until nobody touches it. -3: nothing is registered at this address.
+ */
 TRANSFER_ENGINE_API int unregisterLocalMemory(transfer_engine_t engine,
 					      void *addr);
 /* All are registered, or none is. */
@@ -220,17 +222,19 @@ TRANSFER_ENGINE_API int unregisterLocalMemoryBatch(transfer_engine_t engine,
 
 /* ---- transfers ---- */
 
-/* Room for @batch_size transfers, 1 .. 65528; INVALID_BATCH when there is none. */
+/*
+ * Room for @batch_size transfers, 1 .. 65528; INVALID_BATCH when there is none.
+ */
 TRANSFER_ENGINE_API batch_id_t allocateBatchID(transfer_engine_t engine,
 					       size_t batch_size);
 /**
  * submitTransfer - start moving bytes
  * @entries: entries[count]; the first of the batch is its task 0
  *
- * All are started or none is. Blocks: never, but for segments of peers that have
- * restarted, which are opened again. Returns 0, or (positive, as with Mooncake)
- * 1 (an entry, or @batch_id, is wrong), 2 (more than the batch has room for),
- * 302 (no memory).
+ * All are started or none is. Blocks: never, but for segments of peers that
+ * have restarted, which are opened again. Returns 0, or (positive, as with
+ * Mooncake) 1 (an entry, or @batch_id, is wrong), 2 (more than the batch has
+ * room for), 302 (no memory).
  */
 TRANSFER_ENGINE_API int submitTransfer(transfer_engine_t engine,
 				       batch_id_t batch_id,
@@ -239,29 +243,30 @@ TRANSFER_ENGINE_API int submitTransfer(transfer_engine_t engine,
 /*
  * And tell the owner of the first entry's segment, once all of the batch to it
  * so far are completed; by itself, whether somebody asks for its status or not.
- * A peer that restarts once all of them have ended is not told: the process that
- * has their bytes is gone, and its new life has none of them. As often as a batch
- * has room for transfers; one of more than 32768, only 65536 less that many times.
+ * A peer that restarts once all of them have ended is not told: the process
+ * that has their bytes is gone, and its new life has none of them. As often as
+ * a batch has room for transfers; one of more than 32768, only 65536 less that
+ * many times.
  */
 TRANSFER_ENGINE_API int
 submitTransferWithNotify(transfer_engine_t engine, batch_id_t batch_id,
 			 struct transfer_request *entries, size_t count,
 			 notify_msg_t notify_msg);
 /*
- * Of task @task_id of the batch. One whose peer has restarted goes once more, to
- * its new life, and is STATUS_WAITING for as long; MC_TRANSFER_TIMEOUT seconds
- * (30) and 1 s for each 10^9 bytes after it was submitted it has ended in any
- * case. A notification that was to follow it goes again, too, once and behind it,
- * and it is STATUS_WAITING until that has arrived. Blocks: never, but up to 100 ms
- * for a peer that has restarted, as long as another thread asks so of the same
- * batch, too. Returns 0, or -1 (there is none).
+ * Of task @task_id of the batch. One whose peer has restarted goes once more,
+ * to its new life, and is STATUS_WAITING for as long; MC_TRANSFER_TIMEOUT
+ * seconds (30) and 1 s for each 10^9 bytes after it was submitted it has ended
+ * in any case. A notification that was to follow it goes again, too, once and
+ * behind it, and it is STATUS_WAITING until that has arrived. Blocks: never,
+ * but up to 100 ms for a peer that has restarted, as long as another thread
+ * asks so of the same batch, too. Returns 0, or -1 (there is none).
  */
 TRANSFER_ENGINE_API int getTransferStatus(transfer_engine_t engine,
 					  batch_id_t batch_id, size_t task_id,
 					  struct transfer_status *status);
 /*
- * 0; or 4: some are under way, nothing has happened; or 1: there is none. Blocks
- * as getTransferStatus().
+ * 0; or 4: some are under way, nothing has happened; or 1: there is none.
+ * Blocks as getTransferStatus().
  */
 TRANSFER_ENGINE_API int freeBatchID(transfer_engine_t engine,
 				    batch_id_t batch_id);
@@ -269,8 +274,8 @@ TRANSFER_ENGINE_API int freeBatchID(transfer_engine_t engine,
 /* ---- notifications ---- */
 
 /*
- * All that have come: array[*size] for freeNotifsMsgBuf(), or NULL. With a @size of
- * NULL they stay.
+ * All that have come: array[*size] for freeNotifsMsgBuf(), or NULL. With a
+ * @size of NULL they stay.
  */
 TRANSFER_ENGINE_API notify_msg_t *getNotifsFromEngine(transfer_engine_t engine,
 						      int *size);

@@ -684,7 +684,7 @@ static int read_memory(const struct json_reader *r, const json_t *from,
 	return rc ? rc : read_rails(r, from, place, m);
 }
 
-/* ---- the whole ---- */
+/* ---- the document ---- */
 
 static int read_each(const struct json_reader *r, const json_t *root,
 		     const char *key,

@@ -518,7 +518,6 @@ static void find_package(struct sysfs *s, struct tei_topo_node *node)
 		node->package = (int32_t)package;
 }
 
-/* The parts of the picture. -ENOMEM and the like; the line is written. */
 static int add_nodes(struct sysfs *s)
 {
 	int rc = for_each_entry(s, NODES, each_node);
@@ -752,7 +751,6 @@ static int each_interface(struct sysfs *s, const char *name)
 	return add_interface(s, name, device, type);
 }
 
-/* The parts of the picture. -ENOMEM and the like; the line is written. */
 static int add_nics(struct sysfs *s)
 {
 	int rc = for_each_entry(s, "class/infiniband", each_rdma);
@@ -812,7 +810,6 @@ static int each_amd(struct sysfs *s, const char *bus_id)
 	return add_gpu(s, bus_id, TE_TOPO_HIP, "hip");
 }
 
-/* The parts of the picture. -ENOMEM and the like; the line is written. */
 static int add_gpus(struct sysfs *s)
 {
 	int rc = for_each_entry(s, "bus/pci/drivers/nvidia", each_nvidia);

@@ -21,7 +21,9 @@ struct tei_engine_wish {
 int tei_engine_open(const struct tei_engine_wish *wish, const char *name,
 		    struct te_engine **out, char error[256]);
 
-/* Send @text to an open segment's engine. Blocks for 5 s at most. 0 or why not. */
+/*
+ * Send @text to an open segment's engine. Blocks for 5 s at most. 0 or why not.
+ */
 int tei_engine_tell(struct te_engine *engine, te_segment_id segment,
 		    const char *text);
 

@@ -94,8 +94,8 @@ static bool read_gid(const struct tei_host *h, const struct te_topo_nic *nic,
 }
 
 /*
- * The one that an engine takes: global addresses before private ones, those of an
- * interface that is seen before others of their kind.
+ * The one that an engine takes: global addresses before private ones, those of
+ * an interface that is seen before others of their kind.
  */
 static unsigned int rank_of(const struct gid *gid)
 {

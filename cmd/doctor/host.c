@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host.c - the machine that te-doctor looks at: its files, the kernel's answers,
- * and the checks of limits, memory and kernel; check_host() runs all checks
+ * host.c - the machine that te-doctor looks at: its files, the kernel's
+ * answers, and the checks of limits, memory and kernel; check_host() runs all
+ * checks
  */
 #include <dirent.h>
 #include <errno.h>

@@ -44,8 +44,9 @@ bool tei_host_line(const struct tei_host *h, char *out, size_t room,
 		   const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 /*
- * What stands behind @field ("CapEff:") in the line that begins with it, without
- * blanks around it, cut to @room; false, and @out "": there is no such line.
+ * What stands behind @field ("CapEff:") in the line that begins with it,
+ * without blanks around it, cut to @room; false, and @out "": there is no such
+ * line.
  */
 bool tei_host_field(const struct tei_host *h, char *out, size_t room,
 		    const char *path, const char *field);
@@ -56,9 +57,9 @@ int64_t tei_host_number(const struct tei_host *h, int64_t otherwise,
 bool tei_host_exists(const struct tei_host *h, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /*
- * Whether this process can open it to read and write: 0 or -errno. Its mode does not
- * tell: a container's rules for devices bind root, too. Below a root nothing is
- * opened: there it is whether it exists, and is no folder.
+ * Whether this process can open it to read and write: 0 or -errno. Its mode
+ * does not tell: a container's rules for devices bind root, too. Below a root
+ * nothing is opened: there it is whether it exists, and is no folder.
  */
 int tei_host_may_open(const struct tei_host *h, const char *path);
 

@@ -8,10 +8,11 @@
 #include "cmd/doctor/engines.h"
 
 /*
- * Publish memory to be read, say where on stdout, and wait for SIGINT or SIGTERM.
- * With @pairs the memory may be written to, too, and orders of te-doctor pairs are
- * carried out, one after the other; without, they are refused. 0, or a negative
- * errno and perhaps @error. Threads: one, and before others are started.
+ * Publish memory to be read, say where on stdout, and wait for SIGINT or
+ * SIGTERM. With @pairs the memory may be written to, too, and orders of
+ * te-doctor pairs are carried out, one after the other; without, they are
+ * refused. 0, or a negative errno and perhaps @error. Threads: one, and before
+ * others are started.
  */
 int tei_peer_listen(const struct tei_engine_wish *wish, const char *name,
 		    bool pairs, char error[256]);

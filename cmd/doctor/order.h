@@ -2,9 +2,9 @@
 /*
  * order.h - what te-doctor pairs asks of te-doctor listen, and is answered
  *
- * Both are notifications of engines (TE_NOTIFY) and hold a JSON object each. They
- * come from outside: texts are cut to their fields, and what is no order or no
- * answer is refused as a whole.
+ * Both are notifications of engines (TE_NOTIFY) and hold a JSON object each.
+ * They come from outside: texts are cut to their fields, and what is no order
+ * or no answer is refused as a whole.
  */
 #ifndef CMD_DOCTOR_ORDER_H
 #define CMD_DOCTOR_ORDER_H

@@ -35,10 +35,10 @@ struct tei_answer *tei_matrix_cell(const struct tei_matrix *m, size_t backend,
 				   size_t from, size_t to);
 
 /*
- * Ask all of them, which fills every cell but those of a peer and itself. @announce,
- * if not NULL, is called before each pair. Blocks: 2 x @time_ms a pair and what it
- * takes to connect; 30 s more, once, for each peer that does not answer. 0 or a
- * negative errno of our own engine.
+ * Ask all of them, which fills every cell but those of a peer and itself.
+ * @announce, if not NULL, is called before each pair. Blocks: 2 x @time_ms a
+ * pair and what it takes to connect; 30 s more, once, for each peer that does
+ * not answer. 0 or a negative errno of our own engine.
  */
 typedef void tei_pair_fn(const char *from, const char *to, size_t done,
 			 size_t total, void *arg);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer.c - read memory of a peer for a moment, and write to it where that is meant */
+/*
+ * peer.c - read memory of a peer for a moment, and write to it where that is
+ * meant
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -479,7 +482,9 @@ static void judge_rails(const struct tei_peer_visit *v, const char *chosen,
 	tei_report_add(r, mark, &rails, v->name, "%s", text);
 }
 
-/* "..., MTU 1024 (4096 here, 1024 there), ..." of verbs: one end could do more. */
+/*
+ * "..., MTU 1024 (4096 here, 1024 there), ..." of verbs: one end could do more.
+ */
 static bool is_uneven(const char *text)
 {
 	const char *mtu = strstr(text, "MTU ");

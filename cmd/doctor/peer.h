@@ -2,9 +2,9 @@
 /*
  * peer.h - how one peer is reached, and how fast
  *
- * The engine decides by what a peer is reached: memory of it is read for a moment,
- * and the rails that carried the bytes tell. Judging what was seen is apart from
- * seeing it.
+ * The engine decides by what a peer is reached: memory of it is read for a
+ * moment, and the rails that carried the bytes tell. Judging what was seen is
+ * apart from seeing it.
  *
  * Written to is only memory that begins with TEI_SCRATCH_MARK, which te-doctor
  * publishes for that; never that of others.
@@ -62,9 +62,9 @@ struct tei_peer_plan {
 };
 
 /*
- * Read from a peer, and write. Blocks: some seconds longer than planned, at most.
- * 0, or what creating a batch or getting memory failed with. *out names what
- * belongs to @engine and to the caller.
+ * Read from a peer, and write. Blocks: some seconds longer than planned, at
+ * most. 0, or what creating a batch or getting memory failed with. *out names
+ * what belongs to @engine and to the caller.
  */
 int tei_peer_visit(struct te_engine *engine, const char *name,
 		   const struct tei_peer_plan *plan,

@@ -3,10 +3,10 @@
  * again.c - transfers whose peer has restarted, sent once more to its new life
  *
  * A request to a life that is over ends with -ESTALE. Its caller knows names
- * only, and shall not notice: those that ended so, and whose peer is there again,
- * go together into one more batch, until each has ended otherwise or its time is
- * over. A notification goes behind the last of its tasks. There is one such
- * batch at a time. Whoever asks how a task stands drives that.
+ * only, and shall not notice: those that ended so, and whose peer is there
+ * again, go together into one more batch, until each has ended otherwise or its
+ * time is over. A notification goes behind the last of its tasks. There is one
+ * such batch at a time. Whoever asks how a task stands drives that.
  */
 #include <errno.h>
 #include <stdlib.h>

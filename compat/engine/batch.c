@@ -2,9 +2,9 @@
 /*
  * batch.c - batches: transfers that are submitted, asked about and forgotten
  *
- * A task is a request of the batch; notifications are requests between them, and
- * no tasks. One that is still under way when its batch is given back goes on:
- * the batch leaves when it has ended.
+ * A task is a request of the batch; notifications are requests between them,
+ * and no tasks. One that is still under way when its batch is given back goes
+ * on: the batch leaves when it has ended.
  */
 #include <errno.h>
 #include <stdlib.h>

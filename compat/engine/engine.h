@@ -67,7 +67,9 @@ struct mc_engine {
 	bool *is_gone;       /* of who waits for that; NULL: nobody does */
 };
 
-/* NULL, with a line in the log that names @function: there is no such engine. */
+/*
+ * NULL, with a line in the log that names @function: there is no such engine.
+ */
 struct mc_engine *mc_engine_pin(transfer_engine_t handle, const char *function);
 void mc_engine_unpin(struct mc_engine *engine);
 

@@ -3,7 +3,8 @@
  * shutdown.c - engines are given back when the process is told to end
  *
  * The handler only writes to a pipe; a thread gives the engines back and then
- * lets the signal do what it would have done. The second signal does it at once.
+ * lets the signal do what it would have done. The second signal does it at
+ * once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@
 
 static int to_watcher = -1, from_handler = -1;
 static pid_t owner; /* a fork child has the handler, but no watcher */
-static atomic_bool is_told;
+static atomic_bool has_begun;
 
 static void end_by(int signal_number)
 {
@@ -31,7 +32,7 @@ static void on_signal(int signal_number)
 	const unsigned char byte = (unsigned char)signal_number;
 	int saved = errno;
 
-	if (getpid() != owner || atomic_exchange(&is_told, true) ||
+	if (getpid() != owner || atomic_exchange(&has_begun, true) ||
 	    write(to_watcher, &byte, 1) != 1)
 		end_by(signal_number);
 	errno = saved;

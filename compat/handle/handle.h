@@ -20,7 +20,9 @@
 #define MC_CHUNKS 4096
 
 struct mc_slot {
-	/* Generation in the upper half; below it MC_LIVE and how often pinned. */
+	/*
+	 * Generation in the upper half; below it MC_LIVE and how often pinned.
+	 */
 	_Atomic uint64_t state;
 	void *object;
 	uint32_t next_free;

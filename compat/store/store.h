@@ -2,9 +2,9 @@
 /*
  * store.h - what a handle of store_c.h stands for
  *
- * Every function enters the store it was given, and leaves it before it returns.
- * A store that is set up or closed by one thread is as one that is not set up for
- * the others; closing waits until they have left.
+ * Every function enters the store it was given, and leaves it before it
+ * returns. A store that is set up or closed by one thread is as one that is not
+ * set up for the others; closing waits until they have left.
  */
 #ifndef COMPAT_STORE_STORE_H
 #define COMPAT_STORE_STORE_H

@@ -3,8 +3,8 @@
  * bare.h - raw sockets between two processes, as fast as we know to make them
  *
  * The measuring side and its peer: a process with memory of its own that
- * serves one raw exchange a connection: a stream, batches of pieces, or single balls. The first bytes
- * of a connection say what is wanted.
+ * serves one raw exchange a connection: a stream, batches of pieces, or single
+ * balls. The first bytes of a connection say what is wanted.
  *
  * Threads: one per peer at a time.
  */

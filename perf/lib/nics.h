@@ -20,8 +20,8 @@ struct tei_nic_rail {
 /*
  * Why NIC @nic of @topo was of no use to memory of NUMA node @node, in words:
  * that it is down, no rail, or matches none of the peer's. NULL: it was of use,
- * is no RDMA NIC or not near the memory, nothing is known against it, or no rail
- * of @rails[n] is an RDMA NIC. Pure.
+ * is no RDMA NIC or not near the memory, nothing is known against it, or no
+ * rail of @rails[n] is an RDMA NIC. Pure.
  */
 const char *tei_nic_why_unused(const struct te_topo *topo, uint32_t nic,
 			       int32_t node, const struct tei_nic_rail *rails,

@@ -92,7 +92,9 @@ void tei_process_many_files(void);
 /* CPU time of this process, all threads. */
 uint64_t tei_process_own_cpu_ns(void);
 
-/* @len bytes of zeros, in a memfd called @name. munmap() and close(). -errno. */
+/*
+ * @len bytes of zeros, in a memfd called @name. munmap() and close(). -errno.
+ */
 int tei_shared_create(const char *name, uint64_t len, void **out, int *out_fd);
 /* Map all of another's. -EINVAL: it has less than @least bytes; -errno. */
 int tei_shared_open(int fd, uint64_t least, void **out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workers.c - role "worker" of a mixed load: clients, their threads, their calls
+ * workers.c - role "worker" of a mixed load: clients, their threads, their
+ * calls
  *
  * A mixer is one thread of it. Threads: one per mixer at a time.
  */

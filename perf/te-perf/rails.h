@@ -41,8 +41,8 @@ uint64_t rails_sum(const struct rails *r);
 /* Backend of the rail with the most bytes, "tcp"; "" when nothing moved. */
 const char *rails_carrier(const struct rails *r);
 /*
- * A line to stderr for each NIC that is near @memory, by this machine's picture,
- * and of no use though others like it are rails: why.
+ * A line to stderr for each NIC that is near @memory, by this machine's
+ * topology, and of no use though others like it are rails: why.
  */
 void rails_warn_unused(const struct rails *r, const void *memory);
 

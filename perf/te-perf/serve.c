@@ -123,7 +123,7 @@ static bool answer(struct server *s, const char *line)
 	return known;
 }
 
-/* ---- strangers ---- */
+/* ---- connections that are no te-perf ---- */
 
 static void hang_up(int sig)
 {
