@@ -19,10 +19,10 @@
 #include <stdio.h>
 
 enum tei_conf_type {
-	TEI_CONF_BOOL, /* bool: 1/0, true/false, yes/no, on/off, enable/disable */
+	TEI_CONF_BOOL, /* bool: 1/0, true/false, yes/no, on/off, en-/disable */
 	TEI_CONF_UINT, /* uint64_t */
 	TEI_CONF_SIZE, /* uint64_t bytes: 4096, 64k, 1.5g, "4 GB"; powers of 2 */
-	TEI_CONF_DURATION, /* uint64_t ms: 500ms, 10s, 5m, 1h; bare: row's unit */
+	TEI_CONF_DURATION, /* uint64_t ms: 500ms, 10s; bare: row's unit */
 	TEI_CONF_RATIO,    /* double, within min .. max */
 	TEI_CONF_STRING,   /* char *: owned, tei_free()d by fini() */
 	TEI_CONF_CHOICE, /* const char *: one of choices, "a|b|c"; owned too */
@@ -45,9 +45,9 @@ struct tei_setting {
 	const char *help;    /* one line */
 	double min, max;     /* numbers; both 0: no limits but the type's */
 	size_t offset;
-	bool expert; /* for tuning; only --help=all shows it */
-	bool hidden; /* accepted without effect; only --help=all shows it */
-	bool internal; /* of tests, or between processes of one program: not shown */
+	bool expert;   /* for tuning; only --help=all shows it */
+	bool hidden;   /* accepted without effect; only --help=all shows it */
+	bool internal; /* of tests, or between own processes: not shown */
 	/* The value is the name of a file of settings, to be read by this. */
 	int (*file)(struct tei_conf *c, const char *path,
 		    char error[TEI_CONF_ERROR_LEN]);

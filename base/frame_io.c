@@ -155,7 +155,7 @@ static void deliver(struct tei_frame_conn *conn, const void *body)
 	if (f.type == TEI_FRAME_REFUSED) {
 		refused_by_peer(conn, &f);
 	} else if (f.flags & TEI_FRAME_REPLY) {
-		/* Not what expect() waits for: an unidentified peer could send one too. */
+		/* No end of expect(): an unknown peer could send it. */
 		tei_frame_answer(conn, &f);
 	} else if (conn->ops->frame) {
 		conn->step_ms = TEI_FRAME_NEVER;

@@ -21,7 +21,7 @@ struct tei_card {
 };
 
 /* Devices below one root port, or directly below one host bridge. */
-struct tei_group {
+struct card_group {
 	struct tei_box box;
 	char key[64];   /* path of the root port, "" without PCIe */
 	int is_switch;  /* more lies between */
@@ -31,7 +31,7 @@ struct tei_group {
 };
 
 /* A NUMA node with its memory and groups, or a socket around nodes. */
-struct tei_frame {
+struct outline {
 	struct tei_box box, memory;
 	int32_t number; /* -1: unknown */
 	uint32_t outer; /* of a node: its socket */
@@ -40,8 +40,8 @@ struct tei_frame {
 
 struct tei_layout {
 	struct tei_card *cards;
-	struct tei_group *groups;
-	struct tei_frame *nodes, *sockets;
+	struct card_group *groups;
+	struct outline *nodes, *sockets;
 	uint32_t n_cards, n_groups, n_nodes, n_sockets;
 	int nodes_stacked, sockets_stacked; /* below each other */
 	double w, h;
@@ -135,7 +135,7 @@ static void add_card(struct tei_layout *l, uint32_t index, int is_nic,
 		l->groups[card->group].n_gpus++;
 }
 
-static void add_socket(struct tei_layout *l, struct tei_frame *node,
+static void add_socket(struct tei_layout *l, struct outline *node,
 		       int32_t package)
 {
 	uint32_t i;
@@ -185,7 +185,7 @@ static double larger(double a, double b)
 	return a > b ? a : b;
 }
 
-static void size_group(struct tei_group *g)
+static void size_group(struct card_group *g)
 {
 	g->box.w = larger(row_width(g->n_gpus), row_width(g->n_nics)) + 2 * PAD;
 	g->box.h = TITLE + PAD;
@@ -199,7 +199,7 @@ static void size_group(struct tei_group *g)
 
 static void size_node(struct tei_layout *l, uint32_t at)
 {
-	struct tei_frame *node = &l->nodes[at];
+	struct outline *node = &l->nodes[at];
 	double w = -GAP, h = 0;
 	uint32_t i;
 
@@ -233,7 +233,7 @@ static void grow(struct tei_box *outer, const struct tei_box *inner, int first,
 
 static void size_socket(struct tei_layout *l, uint32_t at)
 {
-	struct tei_frame *socket = &l->sockets[at];
+	struct outline *socket = &l->sockets[at];
 	uint32_t i;
 	int first = 1;
 
@@ -281,7 +281,7 @@ static void size_page(struct tei_layout *l)
 
 static void place_cards(struct tei_layout *l, uint32_t at)
 {
-	const struct tei_group *g = &l->groups[at];
+	const struct card_group *g = &l->groups[at];
 	double gpu_x = g->box.x + (g->box.w - row_width(g->n_gpus)) / 2;
 	double nic_x = g->box.x + (g->box.w - row_width(g->n_nics)) / 2;
 	double y = g->box.y + TITLE;
@@ -303,7 +303,7 @@ static void place_cards(struct tei_layout *l, uint32_t at)
 
 static void place_groups(struct tei_layout *l, uint32_t at)
 {
-	struct tei_frame *node = &l->nodes[at];
+	struct outline *node = &l->nodes[at];
 	double w = -GAP, x, y = node->box.y + TITLE;
 	uint32_t i;
 
@@ -316,7 +316,7 @@ static void place_groups(struct tei_layout *l, uint32_t at)
 		w += l->groups[i].frame == at ? l->groups[i].box.w + GAP : 0;
 	x = node->box.x + (node->box.w - w) / 2;
 	for (i = 0; i < l->n_groups; i++) {
-		struct tei_group *g = &l->groups[i];
+		struct card_group *g = &l->groups[i];
 
 		if (g->frame != at)
 			continue;
@@ -529,7 +529,7 @@ static void draw_sockets(const struct drawing *d)
 	uint32_t i;
 
 	for (i = 0; i < d->l.n_sockets; i++) {
-		const struct tei_frame *socket = &d->l.sockets[i];
+		const struct outline *socket = &d->l.sockets[i];
 
 		box(d->f, &socket->box, 14, "#f6f7fa", "#d5dae1", "");
 		if (socket->number >= 0)
@@ -544,7 +544,7 @@ static void draw_sockets(const struct drawing *d)
 	}
 }
 
-static void draw_memory(const struct drawing *d, const struct tei_frame *node)
+static void draw_memory(const struct drawing *d, const struct outline *node)
 {
 	char line[TE_TOPO_LINE], bytes[32], words[TE_TOPO_LINE + 64], fit[64];
 	struct te_topo_node n;
@@ -579,7 +579,7 @@ static void draw_nodes(const struct drawing *d)
 	uint32_t i;
 
 	for (i = 0; i < d->l.n_nodes; i++) {
-		const struct tei_frame *node = &d->l.nodes[i];
+		const struct outline *node = &d->l.nodes[i];
 
 		box(d->f, &node->box, 10, "#ffffff",
 		    node->number < 0 ? ALARM : "#c3cad4",
@@ -622,7 +622,7 @@ static void draw_node_links(const struct drawing *d)
 	uint32_t i, k;
 
 	for (i = 0; i < d->l.n_nodes; i++) {
-		const struct tei_frame *a = &d->l.nodes[i], *b = NULL;
+		const struct outline *a = &d->l.nodes[i], *b = NULL;
 
 		for (k = i + 1; !b && k < d->l.n_nodes; k++) {
 			if (d->l.nodes[k].outer == a->outer)
@@ -643,7 +643,7 @@ static uint32_t socket_distance(const struct drawing *d, uint32_t a, uint32_t b)
 	uint32_t i;
 
 	for (i = d->l.n_nodes; i > 0; i--) {
-		const struct tei_frame *node = &d->l.nodes[i - 1];
+		const struct outline *node = &d->l.nodes[i - 1];
 
 		if (node->outer == a)
 			from = node->number;
@@ -668,7 +668,7 @@ static void draw_socket_links(const struct drawing *d)
 
 /* ---- groups and cards ---- */
 
-static void title_of(const struct tei_group *g, char out[96])
+static void title_of(const struct card_group *g, char out[96])
 {
 	const char *root = strrchr(g->key, '/');
 
@@ -685,9 +685,9 @@ static void title_of(const struct tei_group *g, char out[96])
 }
 
 /* From the memory to the groups of its node. */
-static void draw_trunk(const struct drawing *d, const struct tei_group *g)
+static void draw_trunk(const struct drawing *d, const struct card_group *g)
 {
-	const struct tei_frame *node = &d->l.nodes[g->frame];
+	const struct outline *node = &d->l.nodes[g->frame];
 
 	if (!node->has_memory)
 		return;
@@ -701,7 +701,7 @@ static void draw_groups(const struct drawing *d)
 	uint32_t i;
 
 	for (i = 0; i < d->l.n_groups; i++) {
-		const struct tei_group *g = &d->l.groups[i];
+		const struct card_group *g = &d->l.groups[i];
 
 		draw_trunk(d, g);
 		box(d->f, &g->box, 8, "#fafbfc", "#d5dae1", "");
