@@ -2,7 +2,7 @@
 /*
  * loop.c - the reference backend: memory to memory inside one engine
  *
- * It shows the contract of te/backend.h with nothing in the way. Both halves
+ * The backend shows the contract of te/backend.h with nothing in the way. Both halves
  * of an endpoint live in the same rail and find each other by number; post()
  * queues, progress() copies, a step at a time, so that a huge slice can be
  * cancelled and a region in use is never pinned for long.
@@ -291,7 +291,7 @@ static void count(struct tei_rail *rail, uint64_t n)
 				  memory_order_relaxed);
 }
 
-/* One step of the first slice in the queue. */
+/* Moves the first slice in the queue one step on. */
 static void step(struct tei_slice *slice)
 {
 	struct loop_slice *s = loop_slice(slice);

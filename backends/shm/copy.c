@@ -90,7 +90,7 @@ KERNEL(kernel_avx512, AVX512, line_avx512)
 KERNEL(kernel_avx2, AVX2, line_avx2)
 KERNEL(kernel_sse2, , line_sse2)
 
-/* What is no whole line: to both. */
+/* Copies the rest that is no whole cache line to both. */
 static void copy_rest(char *to, char *keep, const char *from, size_t len)
 {
 	memcpy(keep, from, len);

@@ -222,8 +222,9 @@ static void start_end(struct shm_endpoint *ep, int err)
 }
 
 /*
- * What an initiator hears first of a revocation may be the end of the socket.
- * And until it is up its end says nothing about the peer: see connect().
+ * The end of the socket may be the first sign of a revocation that an initiator
+ * gets. Until the endpoint is up, that end says nothing about the peer: see
+ * connect().
  */
 static int reason(const struct shm_endpoint *ep, int err)
 {

@@ -2,8 +2,8 @@
 /*
  * fence.h - the control pages of an endpoint: marks, slots and the fence
  *
- * The target makes them, both sides map them. Who touches the target's memory
- * marks it first and then looks whether it may:
+ * The target makes them, both sides map them. An initiator marks the target's
+ * memory before it touches it, and then checks whether it still may:
  *
  *   initiator                            target
  *   mark = odd            (seq_cst)      fence = 1, or slot = 0  (seq_cst)
@@ -16,8 +16,8 @@
  * most one chunk is ever late, also of a process that was stopped in the middle
  * of it; and one that is dead is quiet.
  *
- * What the other side writes here is not trusted: only `mark` is read by the
- * target, and `fence` and the slots by the initiator, at indices it has checked.
+ * Nothing that the other side writes here is trusted: the target reads only
+ * `mark`, the initiator only `fence` and the slots, at indices it has checked.
  */
 #ifndef SHM_FENCE_H
 #define SHM_FENCE_H

@@ -156,7 +156,7 @@ static void credit(struct tei_list *queue, struct tei_list *ended, uint64_t n)
 	}
 }
 
-/* What a failed call means for the first slice. 0: the endpoint is broken. */
+/* Error of the first slice after a failed call. 0: the endpoint is broken. */
 static int meaning(struct shm_endpoint *ep, const struct tei_slice *slice,
 		   ssize_t rc)
 {

@@ -2,15 +2,95 @@
 /*
  * move.c - slices: queued, copied chunk by chunk, done
  *
- * One marked chunk at a time: some slices, or a part of one. Endpoints take
- * turns after each, so that a peer with much to do does not hold up others, and
- * urgent slices go before the others of their endpoint, but for one turn in 16.
+ * A copy moves one marked chunk at a time: some slices, or a part of one.
+ * Endpoints take turns after each chunk, so that a peer with much to do does not
+ * delay others. Urgent slices go before the others of their endpoint, except in
+ * one turn of 16.
  */
 #include <errno.h>
 #include <string.h>
 
-#include "backends/shm/shm.h"
 #include <te/te.h>
+
+#include "backends/shm/shm.h"
+
+/* Walking a slice's local pieces. */
+
+#define RUN_MAX (256u << 10) /* no piece is looked at long before its turn */
+
+/*
+ * Past pieces that are used up or empty. Those that continue the one before, as
+ * merged requests do, are one run.
+ */
+static void settle(const struct tei_slice *slice, struct shm_slice *s)
+{
+	const struct iovec *iov = slice->iov;
+
+	while (s->piece < slice->n_iov && s->offset >= s->run) {
+		s->offset -= s->run;
+		s->start = iov[s->piece].iov_base;
+		s->run = iov[s->piece].iov_len;
+		s->piece++;
+		while (s->piece < slice->n_iov && s->run < RUN_MAX &&
+		       iov[s->piece].iov_base == s->start + s->run) {
+			s->run += iov[s->piece].iov_len;
+			s->piece++;
+		}
+	}
+}
+
+static void shm_slice_init(struct tei_slice *slice, struct shm_view *view)
+{
+	struct shm_slice *s = shm_slice(slice);
+
+	*s = (struct shm_slice){.view = view, .offset = slice->skip};
+	settle(slice, s);
+}
+
+uint8_t *tei_shm_slice_at(const struct tei_slice *slice, uint64_t *room)
+{
+	const struct shm_slice *s = shm_slice(slice);
+
+	*room = s->run - s->offset;
+	if (*room > slice->length - s->at)
+		*room = slice->length - s->at;
+	return s->start + s->offset;
+}
+
+void tei_shm_slice_pass(struct tei_slice *slice, uint64_t n)
+{
+	struct tei_rail *rail = slice->ep->rail;
+	struct shm_slice *s = shm_slice(slice);
+	_Atomic uint64_t *moved = slice->op == TEI_WRITE
+					  ? &rail->sent_bytes
+					  : &rail->received_bytes;
+
+	s->at += n;
+	s->offset += n;
+	settle(slice, s);
+	/*
+	 * Only who drives writes it. An atomic addition would wait until all
+	 * that was copied has left the store buffer.
+	 */
+	atomic_store_explicit(
+		moved, atomic_load_explicit(moved, memory_order_relaxed) + n,
+		memory_order_relaxed);
+}
+
+uint64_t tei_shm_slice_crc(const struct tei_slice *slice, uint64_t n,
+			   uint64_t *from)
+{
+	uint64_t at = shm_slice(slice)->at;
+	uint64_t first = slice->crc_from > at ? slice->crc_from : at;
+	uint64_t end = slice->crc_from + slice->crc_len;
+
+	if (end > at + n)
+		end = at + n;
+	if (!slice->crc_len || first >= end)
+		return 0;
+	*from = first - at;
+	return end - first;
+}
 
 #define SLICE_COST   4096 /* bytes of a turn that the smallest one counts for */
 #define FAIR_TURNS   16
@@ -44,7 +124,7 @@ static void refuse(struct shm_endpoint *ep, struct tei_slice *slice, int err)
 {
 	struct shm_rail *rail = shm_rail(ep->base->rail);
 
-	tei_shm_slice_init(slice, NULL);
+	shm_slice_init(slice, NULL);
 	shm_slice(slice)->err = err;
 	tei_list_add_tail(&rail->refused, &slice->link);
 	tei_shm_kick(rail);
@@ -61,7 +141,7 @@ static void take(struct shm_endpoint *ep, struct tei_slice *slice)
 		refuse(ep, slice, err);
 		return;
 	}
-	tei_shm_slice_init(slice, view);
+	shm_slice_init(slice, view);
 	if (view->state == SHM_VIEW_READY)
 		enqueue(ep, slice);
 	else
@@ -134,8 +214,8 @@ void tei_shm_view_settled(struct shm_endpoint *ep, struct shm_view *view)
 
 /* ---- copying ---- */
 
-static void copy(const struct shm_rail *rail, bool streaming, uint8_t *to,
-		 const uint8_t *from, uint64_t n)
+static void copy_chunk(const struct shm_rail *rail, bool streaming, uint8_t *to,
+		       const uint8_t *from, uint64_t n)
 {
 	if (streaming)
 		rail->stream.copy(to, from, n);
@@ -230,8 +310,8 @@ static uint64_t copy_piece(struct shm_rail *rail, struct tei_slice *slice,
 		copy_checked(rail, slice, streaming, write ? remote : local,
 			     write ? local : remote, n);
 	} else {
-		copy(rail, streaming, write ? remote : local,
-		     write ? local : remote, n);
+		copy_chunk(rail, streaming, write ? remote : local,
+			   write ? local : remote, n);
 		tei_shm_slice_pass(slice, n);
 	}
 	return n;
@@ -239,7 +319,7 @@ static uint64_t copy_piece(struct shm_rail *rail, struct tei_slice *slice,
 
 /* ---- chunks ---- */
 
-/* What may not be copied (any more) is ended; the others have @room bytes. */
+/* Ends slices that may not be copied (any more); copies @room bytes of others. */
 static uint64_t copy_some(struct shm_endpoint *ep, struct tei_list *queue,
 			  struct tei_list *ended, uint64_t room)
 {
@@ -327,7 +407,7 @@ static int end_all(struct shm_endpoint *ep, struct tei_list *ended)
 	return n;
 }
 
-/* One chunk. Returns how many slices have ended. */
+/* Moves one chunk. Returns how many slices have ended. */
 static int move_chunk(struct shm_endpoint *ep, uint64_t *moved)
 {
 	struct tei_list ended, *queue = choose(ep);

@@ -284,7 +284,7 @@ static int welcome(struct shm_endpoint *ep)
 	return rc;
 }
 
-void tei_shm_hello(struct shm_rail *rail, struct shm_young *young,
+void tei_shm_hello(struct shm_rail *rail, struct shm_accepted *accepted,
 		   const struct shm_message *m)
 {
 	struct shm_endpoint *ep = NULL;
@@ -294,14 +294,14 @@ void tei_shm_hello(struct shm_rail *rail, struct shm_young *young,
 		ep = claim(rail, m->token);
 	if (!ep) {
 		tei_shm_bad(rail, "no such token");
-		tei_shm_source_close(rail, &young->source);
+		tei_shm_source_close(rail, &accepted->source);
 		return;
 	}
 	tei_list_del(&ep->waiting);
-	rc = adopt(ep, young->source.fd);
+	rc = adopt(ep, accepted->source.fd);
 	if (ep->socket.fd < 0)
-		tei_shm_source_close(rail, &young->source);
-	young->source.fd = -1;
+		tei_shm_source_close(rail, &accepted->source);
+	accepted->source.fd = -1;
 	if (!rc)
 		rc = welcome(ep);
 	if (rc)
@@ -364,7 +364,7 @@ static int make_grant(struct shm_rail *rail, struct shm_endpoint *ep,
 	return 0;
 }
 
-/* Who asks again, because it had no room to map it, gets the same again. */
+/* An initiator that had no room to map a grant asks again and gets the same. */
 static int record(struct shm_rail *rail, struct shm_endpoint *ep, uint64_t id,
 		  struct shm_message *m, int *fd) TEI_REQUIRES(rail->mu)
 {

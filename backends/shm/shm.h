@@ -2,20 +2,17 @@
 /*
  * shm.h - what the files of the shm backend share
  *
- * shm.c       settings, probe, who reaches whom, the table of operations
+ * shm.c       settings and directory; the rail: epoll, accepted connections,
+ *             progress; the table of operations
  * host.c      which host, namespaces, user and process this is
- * dir.c       the directory of the sockets: made, checked, swept
- * socket.c    the listening socket, connecting, who is at the other end
- * rail.c      epoll, young connections, reports, progress
  * endpoint.c  the ops of an endpoint: open, connect, close, drop
- * attach.c    the initiator's talk: welcome, asking for regions, views
- * owner.c     the target's talk: hello, granting; its table of regions
- * map.c       memory made here to be shared, memory of others mapped here
+ * attach.c    the initiator's messages: welcome, asking for regions; mappings
+ * owner.c     the target's messages: hello, granting; its table of regions
  * move.c      slices: queued, copied chunk by chunk, done
- * slice.c     walking a slice's local pieces
  * foreign.c   memory that cannot be mapped: process_vm_readv() and _writev()
- * fence.h     the words that both sides see; copy.c: the copies themselves
- * wire.c      blobs and messages
+ * copy.c      streaming copies
+ * wire.c      blobs, messages and the sockets that carry them
+ * fence.h     the words that both sides see
  *
  * The target does nothing while bytes move: it hands out its memory once, after
  * the checks of tei_region_pin(), and takes it back by fence and slots. All
@@ -37,20 +34,20 @@
 #include "base/thread.h"
 #include "te/backend.h"
 
-#define SHM_YOUNG_MAX  64   /* connections that have not said hello */
-#define SHM_QUEUE_MAX  1024 /* slices of an endpoint, taken and not done */
-#define SHM_ASKS_MAX   32   /* unanswered; what a socket holds in any case */
-#define SHM_VIEWS_MAX  4096 /* regions of a peer that are remembered */
-#define SHM_UIDS_MAX   16
-#define SHM_SHORT_MAX  4  /* tries to map before others have to help */
-#define SHM_NAME_MAX   40 /* "te-PID-RANDOM" */
-#define SHM_DIR_MAX    (SHM_PATH_MAX - SHM_NAME_MAX)
-#define SHM_BATCH_MAX  64         /* slices in one marked chunk */
-#define SHM_TURN       (1u << 20) /* bytes of one progress() */
-#define SHM_CHUNK_MAX  (64u << 10)
-#define SHM_BOUNCE_LEN (SHM_COPY_GROUP + SHM_COPY_LINE)
-#define SHM_HEAT_BITS  16 /* of the pieces of memory that heat is kept of */
-#define SHM_HEAT_LEN   64
+#define SHM_ACCEPTED_MAX 64   /* connections that have not said hello */
+#define SHM_QUEUE_MAX    1024 /* slices of an endpoint, taken and not done */
+#define SHM_ASKS_MAX     32   /* unanswered; what a socket holds in any case */
+#define SHM_VIEWS_MAX    4096 /* regions of a peer that are remembered */
+#define SHM_UIDS_MAX     16
+#define SHM_SHORT_MAX    4  /* tries to map before others have to help */
+#define SHM_NAME_MAX     40 /* "te-PID-RANDOM" */
+#define SHM_DIR_MAX      (SHM_PATH_MAX - SHM_NAME_MAX)
+#define SHM_BATCH_MAX    64         /* slices in one marked chunk */
+#define SHM_TURN         (1u << 20) /* bytes of one progress() */
+#define SHM_CHUNK_MAX    (64u << 10)
+#define SHM_BOUNCE_LEN   (SHM_COPY_GROUP + SHM_COPY_LINE)
+#define SHM_HEAT_BITS    16 /* of the pieces of memory that heat is kept of */
+#define SHM_HEAT_LEN     64
 
 struct shm_config {
 	bool enabled, foreign;
@@ -63,9 +60,9 @@ enum shm_source_kind {
 	SHM_SOURCE_LISTENER,
 	SHM_SOURCE_KICK,
 	SHM_SOURCE_TICK,
-	SHM_SOURCE_YOUNG,   /* a struct shm_young */
-	SHM_SOURCE_SOCKET,  /* of a struct shm_endpoint */
-	SHM_SOURCE_PROCESS, /* likewise: its peer has ended */
+	SHM_SOURCE_ACCEPTED, /* a struct shm_accepted */
+	SHM_SOURCE_SOCKET,   /* of a struct shm_endpoint */
+	SHM_SOURCE_PROCESS,  /* likewise: its peer has ended */
 };
 
 struct shm_source { /* what an epoll event points to */
@@ -73,9 +70,9 @@ struct shm_source { /* what an epoll event points to */
 	int fd; /* -1: closed */
 };
 
-struct shm_young { /* accepted, no hello yet */
+struct shm_accepted { /* accepted, no hello yet */
 	struct shm_source source;
-	struct tei_list link; /* rail->young, oldest first, or rail->dead */
+	struct tei_list link; /* rail->accepted, oldest first, or rail->dead */
 	uint64_t deadline_ms;
 };
 
@@ -184,9 +181,10 @@ struct shm_rail {
 	struct shm_host host;
 	uint32_t uids[SHM_UIDS_MAX], n_uids; /* allowed beside our own */
 	bool listening, in_progress, foreign;
-	uint32_t n_young, unlooked; /* unlooked: copies since the last epoll */
-	uint64_t tick_ms;           /* 0: off */
-	struct tei_list young, dead;
+	uint32_t n_accepted,
+		unlooked; /* unlooked: copies since the last epoll */
+	uint64_t tick_ms; /* 0: off */
+	struct tei_list accepted, dead;
 	struct tei_list waiting, draining; /* target endpoints */
 	struct tei_list active;            /* initiator endpoints, by turns */
 	struct tei_list broken;            /* endpoints */
@@ -241,14 +239,7 @@ bool tei_shm_uid_is_allowed(const struct shm_rail *rail, uint32_t uid);
 /* "1000,1001" or NULL. -EINVAL. */
 int tei_shm_uids_parse(struct shm_rail *rail, const char *list);
 
-/* ---- dir.c ---- */
-
-/* Find or make the directory; fills dir_fd and dir. Logs the cause. */
-int tei_shm_dir_open(struct shm_rail *rail);
-/* Remove sockets of processes that are gone. */
-void tei_shm_dir_sweep(const struct shm_rail *rail);
-
-/* ---- socket.c ---- */
+/* ---- wire.c ---- */
 
 /* In the rail's directory; fills listener.fd and name. */
 int tei_shm_listen(struct shm_rail *rail);
@@ -257,23 +248,19 @@ void tei_shm_unlisten(struct shm_rail *rail);
 void tei_shm_path(const struct shm_rail *rail, char out[SHM_PATH_MAX]);
 /* Connect to the target at @to and see that it is it. The fd, or -errno. */
 int tei_shm_connect(const struct shm_rail *rail, const struct shm_address *to);
-/* Who is at the other end. -errno. */
+/* Credentials of the process at the other end. -errno. */
 int tei_shm_peer(int socket, uint32_t *uid, uint32_t *pid);
 /* A pidfd of it; @pid as of tei_shm_peer(). -errno. */
 int tei_shm_peer_process(int socket, uint32_t pid, uint64_t start);
 
-/* ---- rail.c ---- */
+/* ---- shm.c ---- */
 
-int tei_shm_rail_open(struct tei_rail *rail);
-void tei_shm_rail_close(struct tei_rail *rail);
-int tei_shm_progress(struct tei_rail *rail, int budget);
-int tei_shm_wait_fd(struct tei_rail *rail);
 /* Have progress() called soon, for what is refused or broken. */
 void tei_shm_kick(struct shm_rail *rail);
 int tei_shm_watch(const struct shm_rail *rail, struct shm_source *source);
 void tei_shm_source_close(const struct shm_rail *rail,
 			  struct shm_source *source);
-/* Draining and young ones are looked at by the clock. */
+/* Sets the timer for draining endpoints and accepted connections. */
 void tei_shm_tick(struct shm_rail *rail);
 /* Something unreadable came: counted, logged at a bounded rate. */
 void tei_shm_bad(struct shm_rail *rail, const char *what);
@@ -289,8 +276,8 @@ int tei_shm_drop(struct tei_endpoint *ep);
 /* An event of one of its descriptors. */
 void tei_shm_endpoint_event(struct shm_endpoint *ep, struct shm_source *source);
 /*
- * It cannot go on: down(@err) follows from progress(), at a target once
- * nothing can land any more.
+ * Breaks an endpoint: down(@err) follows from progress(), at a target once nothing
+ * can land any more.
  */
 void tei_shm_break(struct shm_endpoint *ep, int err);
 /*
@@ -329,27 +316,21 @@ int tei_shm_region_add(struct tei_rail *rail, uint64_t id, void *addr,
 		       size_t *len);
 int tei_shm_region_hide(struct tei_rail *rail, uint64_t id);
 void tei_shm_region_remove(struct tei_rail *rail, uint64_t id);
-/* A young connection's first message. Takes its socket, or closes it. */
-void tei_shm_hello(struct shm_rail *rail, struct shm_young *young,
+/* A accepted connections's first message. Takes its socket, or closes it. */
+void tei_shm_hello(struct shm_rail *rail, struct shm_accepted *accepted,
 		   const struct shm_message *m);
 /* The target's messages. 0 or why the endpoint breaks. */
 int tei_shm_owner_message(struct shm_endpoint *ep, const struct shm_message *m);
-/* Of an endpoint that is quiet. */
+/* Frees the grants of an endpoint that is quiet. */
 void tei_shm_grants_free(struct shm_endpoint *ep);
 
-/* ---- map.c ---- */
+/* ---- attach.c ---- */
 
 /* Control pages. The fd to hand out, or -errno. */
 int tei_shm_pages_make(struct shm_pages **out);
 /* -EPROTO: it is not what it should be. Both map functions take no fd. */
 int tei_shm_pages_map(int fd, struct shm_pages **out);
 void tei_shm_pages_unmap(struct shm_pages *pages);
-/*
- * The arena of a key. -EPROTO: the descriptor is no memory of that size that
- * cannot shrink. -ENOMEM.
- */
-int tei_shm_arena_map(int fd, const struct shm_key *key, uint8_t **base,
-		      size_t *mapped);
 
 /* ---- move.c ---- */
 
@@ -363,9 +344,8 @@ void tei_shm_view_settled(struct shm_endpoint *ep, struct shm_view *view);
 /* done(): @slice is in no list any more. */
 void tei_shm_slice_end(struct tei_slice *slice, int err);
 
-/* ---- slice.c ---- */
+/* ---- move.c ---- */
 
-void tei_shm_slice_init(struct tei_slice *slice, struct shm_view *view);
 /* Where its next bytes are, and how many in one piece. */
 uint8_t *tei_shm_slice_at(const struct tei_slice *slice, uint64_t *room);
 /* The next @n bytes of that piece have passed; they are counted. */

@@ -14,7 +14,7 @@
 
 #include <infiniband/verbs.h>
 
-/* What kind of address it is. */
+/* Kind of address of a GID. */
 enum verbs_gid_scope {
 	VERBS_GID_UNUSABLE, /* zero, loopback, multicast */
 	VERBS_GID_LINK,     /* fe80::/10, 169.254/16: this link only */

@@ -23,7 +23,7 @@ struct verbs_wish {
 	uint32_t lanes, depth, mtu /* bytes */, reads, inline_max, sge;
 };
 
-/* What crosses the wire. */
+/* Limits that one side offers the other, on the wire. */
 struct verbs_offer {
 	uint32_t lanes; /* 1 .. VERBS_LANES_MAX */
 	uint32_t depth; /* a power of two, 1 .. VERBS_DEPTH_MAX */
@@ -33,7 +33,7 @@ struct verbs_offer {
 	uint32_t reads_in;  /* that it serves */
 };
 
-/* What stays at home: no peer has a part in it. */
+/* Limits of the local device, in which no peer has a part. */
 struct verbs_room {
 	uint32_t inline_max; /* bytes; 0: none. The driver may grant less */
 	uint32_t sge;        /* local pieces of a work request */
@@ -41,8 +41,6 @@ struct verbs_room {
 	uint64_t message;    /* bytes of a work request */
 };
 
-/* NULL, or why nothing can ever be done with the device. */
-const char *tei_verbs_device_fault(const struct ibv_device_attr *device);
 /*
  * @wish within what device and port say. False: nothing can be done with them,
  * and *@why says so in words.
@@ -55,8 +53,8 @@ bool tei_verbs_offer(const struct verbs_wish *wish,
 /* Whether an offer from outside is one. NULL, or what is wrong with it. */
 const char *tei_verbs_offer_fault(const struct verbs_offer *offer);
 /*
- * What two sound offers come to, as the side of @ours: reads_out: at most what
- * the other serves, and the other way round.
+ * Agrees on two valid offers, as the side of @ours: reads_out is at most what the
+ * other serves, and the other way round.
  */
 void tei_verbs_agree(const struct verbs_offer *ours,
 		     const struct verbs_offer *theirs,

@@ -7,7 +7,7 @@
  * router connects, of these rails of the same name before others. A map of the
  * user's has the last word on the rails that it names.
  *
- * What a rail says of itself, little endian:
+ * A rail's description, little endian:
  *
  *   0  u8  version (1)
  *   1  u8  link: 1 InfiniBand, 2 Ethernet
@@ -45,7 +45,7 @@ const char *tei_verbs_self_decode(const void *bytes, size_t len,
  */
 int tei_verbs_match(const char *map, const struct verbs_self *mine,
 		    const struct verbs_self *other);
-/* What is wrong with a map, in words; NULL: nothing. Pure. */
+/* Describes what is wrong with a map; NULL: nothing. Pure. */
 const char *tei_verbs_map_fault(const char *map);
 
 /*

@@ -60,10 +60,8 @@ void tei_verbs_port_close(struct verbs_port *port);
  * cannot be used now, and what was known of it has not changed; logged. Token.
  */
 int tei_verbs_port_look(struct verbs_port *port);
-/* What the core is to know of the device. */
+/* Fills in the core's description of the device. */
 void tei_verbs_port_report(const struct verbs_port *port,
 			   struct tei_device *out);
-/* Bits a second by width and speed of the link; 0: unknown. Pure. */
-uint64_t tei_verbs_port_speed(const struct ibv_port_attr *attr);
 
 #endif

@@ -71,7 +71,7 @@ struct verbs_provider {
 	void (*ack_async_event)(struct ibv_async_event *event);
 };
 
-/* What an integer call answered, as 0 or a negative errno. */
+/* Turns the result of an integer call into 0 or a negative errno. */
 static inline int tei_verbs_error(int rc)
 {
 	if (rc >= 0)

@@ -6,8 +6,6 @@
  * it is armed, the device's events, and a kick by ourselves or the clerk. A
  * driver that is awake polls the queue, and looks at the others now and then.
  */
-#include "backends/verbs/verbs.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +14,294 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "backends/verbs/verbs.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
+
+/*
+ * Threads that connect queue pairs and destroy them.
+ *
+ * Going to ready-to-receive may ask the network for a neighbour's address, and
+ * every change of a queue pair may wait for firmware: not on the thread that
+ * moves bytes. Of one that is destroyed some wait until its last packet is
+ * answered: so nobody who wants a new one stands behind it, and who is destroyed
+ * itself only behind VERBS_ENDERS that do not end. What a device refuses
+ * to destroy is tried for ever, since nothing else proves that memory is quiet.
+ */
+
+#define AGAIN_MS 100 /* until what the device refused is tried once more */
+
+/* False: it has to be tried again. */
+static bool handle(struct verbs_bundle *bundle)
+{
+	if (bundle->state != VERBS_BUNDLE_CONNECTING)
+		return tei_verbs_bundle_destroy(bundle);
+	bundle->err = tei_verbs_bundle_connect(bundle);
+	return true;
+}
+
+static void refused(struct verbs_clerk *clerk, struct tei_list *node)
+	TEI_REQUIRES(clerk->mu)
+{
+	if (tei_list_empty(&clerk->again))
+		clerk->again_at = tei_now_ns() + AGAIN_MS * TEI_NS_PER_MS;
+	tei_list_add_tail(&clerk->again, node);
+}
+
+static void handle_one(struct verbs_clerk *clerk, struct tei_list *node)
+	TEI_REQUIRES(clerk->mu)
+{
+	bool done;
+
+	tei_mutex_unlock(&clerk->mu);
+	done = handle(tei_list_entry(node, struct verbs_bundle, link));
+	tei_mutex_lock(&clerk->mu);
+	if (done)
+		tei_list_add_tail(&clerk->done, node);
+	else
+		refused(clerk, node);
+	tei_verbs_kick(clerk->rail);
+}
+
+/* However much else there is to do. */
+static void try_again(struct verbs_clerk *clerk) TEI_REQUIRES(clerk->mu)
+{
+	if (tei_list_empty(&clerk->again) || tei_now_ns() < clerk->again_at)
+		return;
+	tei_list_splice_tail(&clerk->queued, &clerk->again);
+	tei_cond_broadcast(&clerk->work); /* who is first may not come back */
+}
+
+/* Until there is something to do, or something to be tried again. */
+static void await(struct verbs_clerk *clerk) TEI_REQUIRES(clerk->mu)
+{
+	uint64_t until =
+		tei_list_empty(&clerk->again) ? UINT64_MAX : clerk->again_at;
+
+	(void)tei_cond_wait(&clerk->work, &clerk->mu, until);
+}
+
+static void *run(void *arg)
+{
+	struct verbs_clerk *clerk = arg;
+	struct tei_list *node;
+
+	tei_mutex_lock(&clerk->mu);
+	for (;;) {
+		if (!clerk->stop)
+			try_again(clerk);
+		node = tei_list_pop(&clerk->queued);
+		if (node)
+			handle_one(clerk, node);
+		else if (clerk->stop)
+			break;
+		else
+			await(clerk);
+	}
+	tei_list_splice_tail(&clerk->done, &clerk->again);
+	tei_mutex_unlock(&clerk->mu);
+	return NULL;
+}
+
+static void fini(struct verbs_clerk *clerk)
+{
+	tei_cond_fini(&clerk->work);
+	tei_mutex_fini(&clerk->mu);
+}
+
+static void stop(struct verbs_clerk *clerk)
+{
+	tei_mutex_lock(&clerk->mu);
+	clerk->stop = true;
+	tei_cond_broadcast(&clerk->work);
+	tei_mutex_unlock(&clerk->mu);
+	for (; clerk->n_threads; clerk->n_threads--)
+		pthread_join(clerk->threads[clerk->n_threads - 1], NULL);
+}
+
+static int start(struct verbs_clerk *clerk, const struct verbs_rail *rail,
+		 uint32_t n)
+{
+	int rc = 0;
+
+	clerk->rail = rail;
+	tei_mutex_init(&clerk->mu);
+	tei_cond_init(&clerk->work);
+	tei_list_init(&clerk->queued);
+	tei_list_init(&clerk->again);
+	tei_list_init(&clerk->done);
+	while (!rc && clerk->n_threads < n) {
+		rc = tei_thread_start(&clerk->threads[clerk->n_threads],
+				      "te-verbs", run, clerk);
+		clerk->n_threads += !rc;
+	}
+	if (rc) {
+		stop(clerk);
+		fini(clerk);
+	}
+	return rc;
+}
+
+static struct verbs_bundle *take(struct verbs_clerk *clerk)
+{
+	struct tei_list *node;
+
+	tei_mutex_lock(&clerk->mu);
+	node = tei_list_pop(&clerk->done);
+	tei_mutex_unlock(&clerk->mu);
+	return node ? tei_list_entry(node, struct verbs_bundle, link) : NULL;
+}
+
+static int verbs_clerks_start(struct verbs_rail *rail)
+{
+	int rc = start(&rail->connector, rail, 1);
+
+	if (rc)
+		return rc;
+	rc = start(&rail->ender, rail, VERBS_ENDERS);
+	if (!rc)
+		return 0;
+	stop(&rail->connector);
+	fini(&rail->connector);
+	return rc;
+}
+
+/* Blocks until all that they were given is done or refused, and can be taken. */
+static void verbs_clerks_stop(struct verbs_rail *rail)
+{
+	stop(&rail->connector);
+	stop(&rail->ender);
+}
+
+static void verbs_clerks_fini(struct verbs_rail *rail)
+{
+	fini(&rail->connector);
+	fini(&rail->ender);
+}
+
+void tei_verbs_clerk_give(struct verbs_bundle *bundle)
+{
+	struct verbs_rail *rail = bundle->rail;
+	struct verbs_clerk *clerk = bundle->state == VERBS_BUNDLE_CONNECTING
+					    ? &rail->connector
+					    : &rail->ender;
+
+	tei_mutex_lock(&clerk->mu);
+	tei_list_add_tail(&clerk->queued, &bundle->link);
+	tei_cond_signal(&clerk->work);
+	tei_mutex_unlock(&clerk->mu);
+}
+
+/* Takes a bundle that its thread has handed back; NULL: none. Token. */
+static struct verbs_bundle *verbs_clerk_take(struct verbs_rail *rail)
+{
+	struct verbs_bundle *bundle = take(&rail->connector);
+
+	return bundle ? bundle : take(&rail->ender);
+}
+
+/* What a device tells by itself. */
+
+/* At a target the peer's NIC asked for what it may not, or the device failed. */
+static void bundle_event(struct verbs_rail *rail, const struct ibv_qp *qp,
+			 enum ibv_event_type type)
+{
+	static struct tei_log_limit limit = {.per_minute = 60};
+	struct verbs_lane *lane = qp->qp_context;
+	struct verbs_bundle *bundle = lane->bundle;
+
+	if (type == IBV_EVENT_QP_ACCESS_ERR)
+		rail->base->refused_slices++;
+	if (tei_log_allowed(&limit))
+		LOG_WARN(
+			"rail %s: queue pair %u: %s", rail->port.name,
+			qp->qp_num,
+			type == IBV_EVENT_QP_ACCESS_ERR
+				? "a peer used a key, range or access it has not"
+			: type == IBV_EVENT_QP_REQ_ERR
+				? "a peer's request is malformed"
+				: "failed in the device");
+	tei_verbs_bundle_break(bundle,
+			       type == IBV_EVENT_QP_FATAL ? -EIO : -EPROTO);
+}
+
+static void set_link(struct verbs_rail *rail, bool up)
+{
+	if (rail->link_up == up)
+		return;
+	rail->link_up = up;
+	LOG_INFO("rail %s: link %s", rail->port.name, up ? "up" : "down");
+	tei_rail_changed(rail->base, up);
+}
+
+static void verbs_rail_identify(struct verbs_rail *rail);
+
+/* Endpoints of an address that is gone are of no use: all are made anew. */
+static void port_event(struct verbs_rail *rail)
+{
+	union ibv_gid gid = rail->port.gid.gid;
+	uint16_t lid = rail->port.attr.lid;
+
+	if (tei_verbs_port_look(&rail->port)) {
+		set_link(rail, false);
+		return;
+	}
+	if (memcmp(&gid, &rail->port.gid.gid, sizeof(gid)) != 0 ||
+	    lid != rail->port.attr.lid)
+		set_link(rail, false);
+	if (!rail->link_up)
+		verbs_rail_identify(rail);
+	set_link(rail, true);
+}
+
+/* 0, or -EIO: nothing works any more. */
+static int handle_event(struct verbs_rail *rail,
+			const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_DEVICE_FATAL:
+		LOG_ERROR("rail %s: fatal error of the device",
+			  rail->port.name);
+		atomic_store_explicit(&rail->gone, true, memory_order_relaxed);
+		return -EIO;
+	case IBV_EVENT_CQ_ERR:
+		LOG_ERROR("rail %s: its completion queue failed",
+			  rail->port.name);
+		return -EIO;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		bundle_event(rail, event->element.qp, event->event_type);
+		return 0;
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+		if (event->element.port_num == rail->port.number)
+			port_event(rail);
+		return 0;
+	default:
+		return 0; /* of features that are not used, or only news */
+	}
+}
+
+/* Read what the device has told. How many, or -EIO: it is dead. */
+static int verbs_events(struct verbs_rail *rail)
+{
+	const struct verbs_provider *api = rail->port.api;
+	struct ibv_async_event event;
+	int n = 0, rc = 0;
+
+	while (!rc && !api->get_async_event(rail->port.context, &event)) {
+		rc = handle_event(rail, &event);
+		api->ack_async_event(&event);
+		n++;
+	}
+	return rc ? rc : n;
+}
 
 #define LOOK_EVERY 64 /* rounds */
 #define ACK_EVERY  64 /* events of the channel; each call takes a lock */
@@ -103,7 +386,7 @@ static void close_all(struct verbs_rail *rail)
 	tei_mutex_fini(&rail->mu);
 }
 
-/* What the port makes of it now. -errno: its network could not be looked up. */
+/* Describes the port as it is now. -errno: its network could not be looked up. */
 static int look_at_self(const struct verbs_port *port, struct verbs_self *self)
 {
 	int rc;
@@ -123,7 +406,7 @@ static bool is_same(const struct verbs_self *a, const struct verbs_self *b)
 	       !memcmp(&a->gid, &b->gid, sizeof(a->gid));
 }
 
-void tei_verbs_rail_identify(struct verbs_rail *rail)
+static void verbs_rail_identify(struct verbs_rail *rail)
 {
 	struct tei_device device;
 	struct verbs_self self;
@@ -169,7 +452,7 @@ int tei_verbs_rail_open(struct tei_rail *base)
 		goto close_all;
 	tei_verbs_regions_init(&rail->regions, &rail->port, rail->pd);
 	tei_verbs_bounce_init(&rail->bounce, &rail->port, rail->pd);
-	rc = tei_verbs_clerks_start(rail);
+	rc = verbs_clerks_start(rail);
 	if (rc)
 		goto fini_memory;
 	return 0;
@@ -195,14 +478,14 @@ void tei_verbs_rail_close(struct tei_rail *base)
 	struct verbs_rail *rail = verbs_rail(base);
 	struct verbs_bundle *bundle;
 
-	tei_verbs_clerks_stop(rail);
-	while ((bundle = tei_verbs_clerk_take(rail))) {
-		/* One that was abandoned, or is stuck. */
+	verbs_clerks_stop(rail);
+	while ((bundle = verbs_clerk_take(rail))) {
+		/* This bundle was abandoned, or its device is stuck. */
 		(void)tei_verbs_bundle_destroy(bundle);
 		tei_verbs_bundle_free(bundle);
 	}
 	assert(!rail->n_bundles);
-	tei_verbs_clerks_fini(rail);
+	verbs_clerks_fini(rail);
 	tei_verbs_bounce_fini(&rail->bounce, &rail->port);
 	tei_verbs_regions_fini(&rail->regions);
 	ack(rail);
@@ -272,8 +555,8 @@ static int look(struct verbs_rail *rail)
 	rail->base->woken = false;
 	(void)eventfd_read(rail->kick_fd, &times);
 	read_channel(rail);
-	n = tei_verbs_events(rail);
-	while ((bundle = tei_verbs_clerk_take(rail))) {
+	n = verbs_events(rail);
+	while ((bundle = verbs_clerk_take(rail))) {
 		tei_verbs_handed_back(bundle);
 		n += n >= 0;
 	}
@@ -282,7 +565,7 @@ static int look(struct verbs_rail *rail)
 	return n;
 }
 
-/* What could not be told where it was found. */
+/* Reports ends that could not be reported where they were found. */
 static int report(struct verbs_rail *rail)
 {
 	struct tei_list *node;
@@ -339,8 +622,8 @@ int tei_verbs_wait_fd(struct tei_rail *base)
 }
 
 /*
- * What came before the queue was armed is told by nobody: it is taken now, for
- * the next progress(), and the kick says so.
+ * The device does not signal completions that came before the queue was armed:
+ * they are taken here, for the next progress(), and the eventfd is signalled.
  */
 void tei_verbs_doze(struct tei_rail *base)
 {

@@ -3,17 +3,180 @@
 #include "backends/verbs/regions.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <te/te.h>
 
-#include "backends/verbs/prefault.h"
+#include "backends/verbs/verbs.h"
 #include "base/log.h"
 #include "base/mapped.h"
 #include "base/mem.h"
+#include "base/thread.h"
+
+/* Bring memory in by several threads. */
+
+#define STEP        (16u << 20) /* bytes that a thread takes at a time */
+#define THREADS_MAX 8
+
+struct crew {
+	uint64_t addr, length;
+	/* Next part that no thread has taken. Relaxed: joining orders the rest. */
+	_Atomic uint64_t next;
+};
+
+static void *work(void *arg)
+{
+	struct crew *crew = arg;
+
+	for (;;) {
+		uint64_t at = atomic_fetch_add_explicit(&crew->next, STEP,
+							memory_order_relaxed);
+		uint64_t n;
+
+		if (at >= crew->length)
+			return NULL;
+		n = crew->length - at;
+		if (!tei_is_usable(crew->addr + at, n < STEP ? n : STEP, true))
+			return NULL;
+	}
+}
+
+/* Besides the caller. */
+static unsigned int helpers_for(uint64_t length)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t n = (length - 1) / STEP;
+
+	if (cpus > THREADS_MAX)
+		cpus = THREADS_MAX;
+	if (cpus < 1)
+		cpus = 1;
+	return (unsigned int)(n < (uint64_t)cpus - 1 ? n : (uint64_t)cpus - 1);
+}
+
+/*
+ * Brings in the pages of a range and leaves their bytes as they were. Only a hint:
+ * memory that cannot be written, or a kernel before 5.14, is left to the
+ * registration. Blocks.
+ */
+static void verbs_prefault(uint64_t addr, uint64_t length)
+{
+	struct crew crew = {.addr = addr, .length = length};
+	unsigned int n = 0, wanted = helpers_for(length);
+	pthread_t helpers[THREADS_MAX];
+
+	while (n < wanted &&
+	       !tei_thread_start(&helpers[n], "te-prefault", work, &crew))
+		n++;
+	(void)work(&crew); /* also alone */
+	while (n)
+		pthread_join(helpers[--n], NULL);
+}
+
+/* Registered blocks that stand in for memory which is not. */
+
+static int allocate(struct verbs_bounce *bounce, const struct verbs_port *port,
+		    struct ibv_pd *pd)
+{
+	size_t n = bounce->n, length = n * VERBS_BLOCK_LEN;
+
+	bounce->free = tei_calloc(n, sizeof(bounce->free[0]));
+	bounce->memory =
+		tei_aligned_calloc((size_t)sysconf(_SC_PAGESIZE), length);
+	if (!bounce->free || !bounce->memory)
+		return -ENOMEM;
+	bounce->mr = port->api->reg_mr(pd, bounce->memory, length,
+				       IBV_ACCESS_LOCAL_WRITE);
+	return bounce->mr ? 0 : tei_verbs_error(-1);
+}
+
+void tei_verbs_bounce_init(struct verbs_bounce *bounce,
+			   const struct verbs_port *port, struct ibv_pd *pd)
+{
+	int rc;
+
+	*bounce = (struct verbs_bounce){
+		.n = (uint32_t)(port->config->bounce / VERBS_BLOCK_LEN)};
+	if (!bounce->n)
+		return;
+	rc = allocate(bounce, port, pd);
+	if (rc) {
+		LOG_WARN("device %s: no bounce buffers, so memory that is not "
+			 "registered goes other ways: %s",
+			 port->name, strerror(-rc));
+		bounce->n = 0;
+	}
+	for (uint32_t i = 0; i < bounce->n; i++)
+		bounce->free[i] = bounce->memory + (size_t)i * VERBS_BLOCK_LEN;
+	bounce->n_free = bounce->n;
+}
+
+void tei_verbs_bounce_fini(struct verbs_bounce *bounce,
+			   const struct verbs_port *port)
+{
+	int rc;
+
+	assert(bounce->n_free == bounce->n);
+	if (bounce->mr) {
+		rc = tei_verbs_error(port->api->dereg_mr(bounce->mr));
+		if (rc)
+			LOG_ERROR("device %s: a key cannot be taken back: %s",
+				  port->name, strerror(-rc));
+	}
+	tei_free(bounce->memory);
+	tei_free(bounce->free);
+}
+
+uint8_t *tei_verbs_bounce_take(struct verbs_bounce *bounce)
+{
+	return bounce->n_free ? bounce->free[--bounce->n_free] : NULL;
+}
+
+void tei_verbs_bounce_give(struct verbs_bounce *bounce, uint8_t *block)
+{
+	assert(bounce->n_free < bounce->n);
+	bounce->free[bounce->n_free++] = block;
+}
+
+/* How much of @length is in the first piece. */
+static uint64_t part_of(const struct iovec *iov, uint64_t skip, uint64_t length)
+{
+	uint64_t n = iov->iov_len - skip;
+
+	return n < length ? n : length;
+}
+
+void tei_verbs_bounce_fill(uint8_t *block, const struct iovec *iov,
+			   uint64_t skip, uint64_t length)
+{
+	for (uint64_t n; length; length -= n, skip = 0, iov++) {
+		n = part_of(iov, skip, length);
+		if (n)
+			memcpy(block, (uint8_t *)iov->iov_base + skip, n);
+		block += n;
+	}
+}
+
+int tei_verbs_bounce_empty(const uint8_t *block, const struct iovec *iov,
+			   uint64_t skip, uint64_t length)
+{
+	for (uint64_t n; length; length -= n, skip = 0, iov++) {
+		uint8_t *piece = (uint8_t *)iov->iov_base + skip;
+
+		n = part_of(iov, skip, length);
+		if (n && !tei_is_there((uintptr_t)piece, n, true))
+			return -EFAULT;
+		if (n)
+			memcpy(piece, block, n);
+		block += n;
+	}
+	return 0;
+}
 
 #define ROOM_MIN 16u
 
@@ -73,7 +236,7 @@ struct verbs_region *tei_verbs_region_find(struct verbs_regions *regions,
 	return region;
 }
 
-/* What is registered the device has; only a copy of other memory is a signal. */
+/* Registered memory stays pinned; copying other memory may raise SIGBUS. */
 bool tei_verbs_is_readable(struct verbs_regions *regions, uint64_t addr,
 			   uint64_t length)
 {
@@ -312,7 +475,7 @@ int tei_verbs_region_add(struct verbs_regions *regions, uint64_t id, void *addr,
 	region->length = length;
 	region->chunk = chunk;
 	if (is_big(regions->port->config, length))
-		tei_verbs_prefault(region->base, length);
+		verbs_prefault(region->base, length);
 	rc = register_chunks(regions, region, n, access);
 	if (rc)
 		goto free_region;

@@ -2,28 +2,19 @@
 /*
  * verbs.h - what the files of the verbs backend share
  *
- * config.h    settings; absent.c: the backend in builds without libibverbs
+ * config.c    settings; absent.c: the backend in builds without libibverbs
  * provider.h  the calls of libibverbs, as a table; module.c: the real ones
- * causes.c    what a status means, and whose fault it is
- * gid.c       which GID of a port
- * limits.c    what a device allows and two sides agree on
- * wire.c      what goes to peers
- * match.c     which rails of two hosts go together
- * port.c      ports: found, opened, looked at
- * regions.c   registered memory
- * prefault.c  memory brought in before it is registered
- * bounce.c    blocks that stand in for memory which is not registered
- * load.c      the provider: loaded when there are devices, probed
- * rail.c      the rail: opened, driven, closed
- * bundle.c    the lanes of an endpoint: made, connected, destroyed
- * clerk.c     the threads that bring bundles up and take them down
- * endpoint.c  the ops of an endpoint: open, connect, drop, flush, close
- * post.c      slices to work requests, lane by lane
- * poll.c      completions to slices
- * events.c    asynchronous events
+ * verbs.c     the provider, loaded when there are devices; probe; the table
+ * port.c      ports: found, opened, limits; gid.c: which GID of a port
+ * wire.c      blobs for peers; match.c: which rails of two hosts pair up
+ * regions.c   registered memory, and blocks that stand in for other memory
+ * rail.c      the rail: opened, driven, closed; its background threads and
+ *             asynchronous events
+ * endpoint.c  endpoints and their bundles of lanes: open, connect, drop, close
+ * post.c      slices to work requests, completions to slices, causes of errors
  *
- * All belongs to the holder of the rail's drive token, but for what is the
- * clerk's or guarded by a lock.
+ * All belongs to the holder of the rail's drive token, except what belongs to a
+ * background thread or is guarded by a lock.
  */
 #ifndef VERBS_VERBS_H
 #define VERBS_VERBS_H
@@ -33,14 +24,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backends/verbs/bounce.h"
-#include "backends/verbs/causes.h"
 #include "backends/verbs/match.h"
 #include "backends/verbs/port.h"
 #include "backends/verbs/regions.h"
 #include "base/list.h"
 #include "base/thread.h"
 #include "te/backend.h"
+#include <infiniband/verbs.h>
+#include <sys/uio.h>
 
 #define VERBS_CHAIN_MAX 64 /* work requests that are built before a doorbell */
 #define VERBS_POLL_MAX  64 /* completions of one look */
@@ -64,8 +55,81 @@ struct verbs_work {
 };
 
 /*
- * One queue pair. Those of its work requests that are posted and not done have
- * the numbers head .. tail - 1, and the one of number n is works[n & mask].
+ * What a work completion's status means, and whose fault it is.
+ *
+ * Three things can be at fault: this device, the way between two rails, the
+ * peer. A request that is wrong in itself, or that was taken along when its
+ * queue pair ended, accuses none of them.
+ */
+enum verbs_fault {
+	VERBS_FAULT_NONE,    /* flushed: something else came first */
+	VERBS_FAULT_REQUEST, /* its memory, its range, its key */
+	VERBS_FAULT_DEVICE,
+	VERBS_FAULT_PATH, /* this pair of rails */
+	VERBS_FAULT_PEER,
+};
+
+struct verbs_cause {
+	int slice;    /* what the slice ends with */
+	int endpoint; /* what its endpoint goes down with */
+	enum verbs_fault fault;
+	const char *text; /* lower case, for logs */
+};
+
+/* Never NULL; @status may be one that nobody knows. Pure. */
+const struct verbs_cause *tei_verbs_cause(enum ibv_wc_status status);
+const char *tei_verbs_fault_name(enum verbs_fault fault);
+
+/*
+ * Registered memory of a rail, for local pieces that are not.
+ *
+ * Blocks of one size, registered once, when the rail is opened. A work request
+ * whose local memory is not registered has a block of its own while it is posted:
+ * what it writes is copied there before, what it has read is copied from there when
+ * it is done. Who finds no block waits, as for room in a queue pair.
+ *
+ * A block is given back when its work request has come back or its queue pair is
+ * destroyed, so that no device touches what the next one has in it.
+ *
+ * Threads: holder of the drive token.
+ */
+#define VERBS_BLOCK_LEN (64u << 10) /* bytes */
+
+struct verbs_bounce {
+	struct ibv_mr *mr; /* NULL: there are no blocks */
+	uint8_t *memory;
+	uint8_t **free; /* free[n_free] of n */
+	uint32_t n, n_free;
+	bool told; /* that it is used */
+};
+
+/*
+ * As many blocks as the settings want; none when they cannot be had, which is
+ * logged: then only registered memory is carried.
+ */
+void tei_verbs_bounce_init(struct verbs_bounce *bounce,
+			   const struct verbs_port *port, struct ibv_pd *pd);
+/* All blocks have been given back. */
+void tei_verbs_bounce_fini(struct verbs_bounce *bounce,
+			   const struct verbs_port *port);
+
+/* NULL: all are in use. */
+uint8_t *tei_verbs_bounce_take(struct verbs_bounce *bounce);
+void tei_verbs_bounce_give(struct verbs_bounce *bounce, uint8_t *block);
+
+/*
+ * Between @block and the @length bytes of pieces that begin @skip bytes behind
+ * the start of iov[0].
+ */
+void tei_verbs_bounce_fill(uint8_t *block, const struct iovec *iov,
+			   uint64_t skip, uint64_t length);
+/* The reverse. -EFAULT: not all of them are there, or may be written. */
+int tei_verbs_bounce_empty(const uint8_t *block, const struct iovec *iov,
+			   uint64_t skip, uint64_t length);
+
+/*
+ * A lane is one queue pair. Its work requests that are posted and not done have the
+ * numbers head .. tail - 1; number n is works[n & mask].
  */
 struct verbs_lane {
 	struct verbs_bundle *bundle; /* not owned */
@@ -102,7 +166,7 @@ enum verbs_bundle_state {
 /* The lanes of one endpoint: they are connected, break and end together. */
 struct verbs_bundle {
 	struct verbs_rail *rail; /* not owned */
-	/* Who hears of it; NULL: nobody any more. Token, in each state. */
+	/* The endpoint that reports go to; NULL: none any more. Token. */
 	struct tei_endpoint *ep;
 	struct tei_list link; /* of a clerk's, or rail.broken */
 	/*
@@ -236,10 +300,9 @@ static inline struct verbs_slice *verbs_slice(const struct tei_slice *slice)
 int tei_verbs_rail_open(struct tei_rail *rail);
 void tei_verbs_rail_close(struct tei_rail *rail);
 /*
- * Its port can be used: peers are told what it is now, if that is news. Not while
- * the core takes it for up. From inside progress() only.
+ * Reports that the port can be used and announces its description to peers if that
+ * has changed. Not while the core takes it for up. From inside progress() only.
  */
-void tei_verbs_rail_identify(struct verbs_rail *rail);
 int tei_verbs_rail_describe(struct tei_rail *rail, void *blob, size_t *len);
 int tei_verbs_rail_match(struct tei_rail *rail, const struct tei_address *peer,
 			 const void *blob, size_t len);
@@ -249,36 +312,15 @@ void tei_verbs_doze(struct tei_rail *rail);
 /* Have progress() called soon. Any thread. */
 void tei_verbs_kick(const struct verbs_rail *rail);
 
-/* ---- load.c ---- */
+/* ---- verbs.c ---- */
 
 /* Which provider rails and probes use; NULL: the module's, when it is needed. */
 void tei_verbs_use(const struct verbs_provider *api);
 const struct verbs_provider *tei_verbs_in_use(void);
-int tei_verbs_probe(const struct tei_search *search);
 
-/* ---- clerk.c ---- */
-
-int tei_verbs_clerks_start(struct verbs_rail *rail);
-/* Blocks until all that they were given is done or refused, and can be taken. */
-void tei_verbs_clerks_stop(struct verbs_rail *rail);
-void tei_verbs_clerks_fini(struct verbs_rail *rail);
-/* It is CONNECTING or ENDING, and a clerk's from now on. */
+/* Hands a bundle that is CONNECTING or ENDING to its background thread. */
 void tei_verbs_clerk_give(struct verbs_bundle *bundle);
-/* One that is handed back; NULL: none. Token. */
-struct verbs_bundle *tei_verbs_clerk_take(struct verbs_rail *rail);
 
-/* ---- bundle.c ---- */
-
-/*
- * Queue pairs for the offer of the port, and what the other half must know.
- * -ENOBUFS: no completions left to reserve. On error nothing stays allocated.
- */
-int tei_verbs_bundle_make(struct verbs_rail *rail, struct tei_endpoint *ep,
-			  struct verbs_bundle **out,
-			  struct verbs_address *mine);
-/* What the other half said, agreed on; @bundle is MADE. */
-void tei_verbs_bundle_agree(struct verbs_bundle *bundle,
-			    const struct verbs_address *theirs);
 /* The clerk: connect all lanes in use. 0 or why not. */
 int tei_verbs_bundle_connect(struct verbs_bundle *bundle);
 /*
@@ -288,14 +330,7 @@ int tei_verbs_bundle_connect(struct verbs_bundle *bundle);
 bool tei_verbs_bundle_destroy(struct verbs_bundle *bundle);
 /* Nothing is posted; queue pairs that it still has are left to the kernel. Token. */
 void tei_verbs_bundle_free(struct verbs_bundle *bundle);
-/*
- * Leave it to the clerk to destroy; progress() frees it. Nothing of it is posted,
- * or it is flushed. Token.
- */
-void tei_verbs_bundle_end(struct verbs_bundle *bundle);
-/* The room that it has reserved is not used any more. Token. */
-void tei_verbs_bundle_give_room(struct verbs_bundle *bundle);
-/* It cannot go on: down(@err) follows from progress(). Token. */
+/* Breaks a bundle: down(@err) follows from progress(). Token. */
 void tei_verbs_bundle_break(struct verbs_bundle *bundle, int err);
 
 /* ---- endpoint.c ---- */
@@ -323,24 +358,11 @@ void tei_verbs_cancel(struct tei_endpoint *ep, struct tei_slice *slice);
 /* Post as much of the queue as there is room for. Token. */
 void tei_verbs_pump(struct verbs_bundle *bundle);
 
-/* ---- poll.c ---- */
-
 /* Handle at most @budget completions. How many, or -EIO: the queue is dead. */
 int tei_verbs_poll(struct verbs_rail *rail, int budget);
-/*
- * It is not posted any more; @good: and what it reads has come. -EFAULT: there is no
- * memory any more to copy that to.
- */
-int tei_verbs_work_end(struct verbs_rail *rail, struct verbs_work *work,
-		       bool good);
 /* done(): it is in no list, and nothing of it is posted. */
 void tei_verbs_slice_end(struct tei_slice *slice, int err);
-/* Its queue pairs are destroyed, or left: end what has not come back. Token. */
+/* Ends all that has not come back: queue pairs are destroyed or stuck. Token. */
 void tei_verbs_give_up(struct verbs_bundle *bundle);
-
-/* ---- events.c ---- */
-
-/* Read what the device has told. How many, or -EIO: it is dead. */
-int tei_verbs_events(struct verbs_rail *rail);
 
 #endif

@@ -164,20 +164,20 @@ static void the_token_of_a_dropped_endpoint_is_worth_nothing(void **state)
 
 static void many_silent_strangers_are_closed_in_the_end(void **state)
 {
-	int fds[SHM_YOUNG_MAX + 8];
+	int fds[SHM_ACCEPTED_MAX + 8];
 
 	(void)state;
 	for (size_t i = 0; i < TEST_COUNT(fds); i++) {
 		fds[i] = sraw_dial();
 		sraw_turn();
 	}
-	assert_true(shm_rail(sraw_rail.rail)->n_young <= SHM_YOUNG_MAX);
+	assert_true(shm_rail(sraw_rail.rail)->n_accepted <= SHM_ACCEPTED_MAX);
 	sraw_serves_honest_peers();
 	for (size_t i = 0; i < TEST_COUNT(fds); i++) {
 		assert_true(sraw_closed(fds[i]));
 		close(fds[i]);
 	}
-	assert_int_equal(shm_rail(sraw_rail.rail)->n_young, 0);
+	assert_int_equal(shm_rail(sraw_rail.rail)->n_accepted, 0);
 }
 
 /* ---- initiators ---- */

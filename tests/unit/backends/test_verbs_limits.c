@@ -2,8 +2,8 @@
 /* test_verbs_limits.c - wishes, what devices allow, what two sides agree on */
 #include <string.h>
 
-#include "backends/verbs/causes.h"
 #include "backends/verbs/limits.h"
+#include "backends/verbs/verbs.h"
 #include "tests/lib/test.h"
 
 static const struct verbs_wish wish = {.lanes = 2,
