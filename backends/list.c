@@ -3,7 +3,6 @@
 #include "te/backend.h"
 
 extern const struct tei_backend_ops tei_backend_loop;
-extern const struct tei_backend_ops tei_backend_sim;
 extern const struct tei_backend_ops tei_backend_shm;
 extern const struct tei_backend_ops tei_backend_verbs;
 extern const struct tei_backend_ops tei_backend_tcp;
@@ -11,7 +10,6 @@ extern const struct tei_backend_ops tei_backend_tcp;
 /* clang-format off */
 const struct tei_backend_ops *const tei_backends[] = {
 	&tei_backend_loop,
-	&tei_backend_sim,
 	&tei_backend_shm,
 	&tei_backend_verbs,
 	&tei_backend_tcp,

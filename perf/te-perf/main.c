@@ -23,7 +23,7 @@ static const char about[] =
 /* clang-format off */
 static const struct tei_setting rows[] = {
 	{ TEI_SETTING(struct options, backend), .type = TEI_CONF_STRING,
-	  .def = "tcp", .help = "auto, shm, verbs, tcp, or in this process: loop, sim" },
+	  .def = "tcp", .help = "auto, shm, verbs, tcp, or in this process: loop" },
 	{ TEI_SETTING(struct options, op), .type = TEI_CONF_CHOICE,
 	  .def = "write", .choices = "write|read|both|mixed",
 	  .help = "direction; both: a row each" },

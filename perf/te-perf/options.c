@@ -209,7 +209,7 @@ static bool rows_fit(const struct options *o)
 
 bool options_in_process(const struct options *o)
 {
-	return !strcmp(o->backend, "loop") || !strcmp(o->backend, "sim");
+	return !strcmp(o->backend, "loop");
 }
 
 static bool roles_fit(const struct options *o)

@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backends/sim/sim.h"
 #include "te/api/engine.h"
 #include "te/control/peer.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/tmpdir.h"
+#include "tests/sim/backend/sim.h"
 #include "tests/sim/world.h"
 
 #define MS(n)   ((uint64_t)(n)*1000000)

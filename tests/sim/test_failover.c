@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/sim/sim.h"
 #include "te/api/engine.h"
 #include "te/transfer/link.h"
+#include "tests/sim/backend/sim.h"
 #include "tests/sim/world.h"
 
 #define MS(n) ((uint64_t)(n)*1000000)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/sim/sim.h"
+#include "tests/sim/backend/sim.h"
 #include "tests/sim/world.h"
 
 #define US(n) ((uint64_t)(n)*1000)

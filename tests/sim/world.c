@@ -9,11 +9,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "backends/sim/sim.h"
 #include "base/chance.h"
 #include "base/loop.h"
 #include "te/api/engine.h"
 #include "te/worker/worker.h"
+#include "tests/sim/backend/sim.h"
 
 #define STUCK 1000000u /* turns without time: something spins */
 

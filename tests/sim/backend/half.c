@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "backends/sim/sim.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "tests/sim/backend/sim.h"
 
 #define ADDRESS_LEN 16
 

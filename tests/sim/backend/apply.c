@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/sim/sim.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "tests/sim/backend/sim.h"
 #include <te/te.h>
 
 /*

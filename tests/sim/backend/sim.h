@@ -20,8 +20,8 @@
  * progress() also applies what its slices carry. What two rails share is
  * guarded by tei_sim_mu.
  */
-#ifndef BACKENDS_SIM_SIM_H
-#define BACKENDS_SIM_SIM_H
+#ifndef TESTS_SIM_BACKEND_SIM_H
+#define TESTS_SIM_BACKEND_SIM_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim.c - the sim backend: its settings and its table of operations */
-#include "backends/sim/sim.h"
+#include "tests/sim/backend/sim.h"
 
 #include <errno.h>
 #include <stdio.h>

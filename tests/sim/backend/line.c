@@ -9,9 +9,9 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "backends/sim/sim.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "tests/sim/backend/sim.h"
 
 #define TAKEN_MAX 1024 /* slices taken and not done */
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/sim/sim.h"
 #include "base/log.h"
+#include "tests/sim/backend/sim.h"
 
 struct unit {
 	const char *name;
