@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_hits.c - what a core keeps of what is asked for */
-#include "perf/policy/simulate.h"
+#include "tests/bench/policy/simulate.h"
 #include "tests/unit/store_core/rig.h"
 
 #define BLOCK  (4096 - 64) /* 4096 with its header */

@@ -13,8 +13,8 @@
 
 #include "base/chance.h"
 #include "base/mem.h"
-#include "perf/policy/simulate.h"
 #include "store/core/policy.h"
+#include "tests/bench/policy/simulate.h"
 
 #define BLOCK 65536u
 

@@ -6,9 +6,9 @@
 
 #include "base/chance.h"
 #include "base/mem.h"
-#include "perf/core-perf/driver.h"
-#include "perf/core-perf/parts.h"
 #include "store/core/policy.h"
+#include "tests/bench/core-perf/driver.h"
+#include "tests/bench/core-perf/parts.h"
 
 #define GROUP 16 /* are loaded together, as the core does */
 

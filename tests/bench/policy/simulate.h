@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "perf/policy/workload.h"
+#include "tests/bench/policy/workload.h"
 
 enum tei_sim_kind { TEI_SIM_LRU, TEI_SIM_CLOCK, TEI_SIM_POLICY, TEI_SIM_KINDS };
 

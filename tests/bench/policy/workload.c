@@ -2,7 +2,7 @@
 /*
  * workload.c - accesses to simulate: of a trace, or made up
  */
-#include "perf/policy/workload.h"
+#include "tests/bench/policy/workload.h"
 
 #include <errno.h>
 #include <math.h>

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "perf/core-perf/parts.h"
 #include "perf/lib/report.h"
+#include "tests/bench/core-perf/parts.h"
 
 static const char about[] =
 	"Measures the master's state machine without sockets, threads or bytes: "

@@ -5,8 +5,8 @@
 #ifndef PERF_CORE_PERF_PARTS_H
 #define PERF_CORE_PERF_PARTS_H
 
-#include "perf/core-perf/figures.h"
-#include "perf/core-perf/options.h"
+#include "tests/bench/core-perf/figures.h"
+#include "tests/bench/core-perf/options.h"
 
 /* Puts into room and at a full pool, questions, memory, all of one pool. */
 int measure_objects(const struct options *o, struct figures *f);

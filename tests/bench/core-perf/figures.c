@@ -2,7 +2,7 @@
 /*
  * figures.c - what was measured, one figure a row
  */
-#include "perf/core-perf/figures.h"
+#include "tests/bench/core-perf/figures.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "perf/core-perf/driver.h"
-#include "perf/core-perf/parts.h"
+#include "tests/bench/core-perf/driver.h"
+#include "tests/bench/core-perf/parts.h"
 
 #define BUCKETS 128 /* of the table, at a time */
 

@@ -2,7 +2,7 @@
 /*
  * driver.c - a core with simulated clients
  */
-#include "perf/core-perf/driver.h"
+#include "tests/bench/core-perf/driver.h"
 
 #include <errno.h>
 #include <stdio.h>

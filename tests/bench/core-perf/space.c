@@ -12,10 +12,10 @@
 #include "base/chance.h"
 #include "base/mem.h"
 #include "base/slab.h"
-#include "perf/core-perf/driver.h"
-#include "perf/core-perf/parts.h"
 #include "perf/lib/report.h"
 #include "store/core/space.h"
+#include "tests/bench/core-perf/driver.h"
+#include "tests/bench/core-perf/parts.h"
 
 #define GIB        ((uint64_t)1 << 30)
 #define LEAST_LOG2 5  /* 32 B */

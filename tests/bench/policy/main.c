@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "perf/lib/process.h"
 #include "perf/lib/report.h"
-#include "perf/policy/simulate.h"
+#include "tests/bench/policy/simulate.h"
 
 #define PROGRAM "te-policy"
 /* Both in the build tree and where installed, seen from the program. */

@@ -10,9 +10,9 @@
 
 #include "base/chance.h"
 #include "base/mem.h"
-#include "perf/core-perf/driver.h"
-#include "perf/core-perf/parts.h"
 #include "perf/lib/report.h"
+#include "tests/bench/core-perf/driver.h"
+#include "tests/bench/core-perf/parts.h"
 
 static double each(uint64_t ns, uint64_t n)
 {

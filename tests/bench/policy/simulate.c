@@ -2,7 +2,7 @@
 /*
  * simulate.c - what a pool of given size would have hit, by policy
  */
-#include "perf/policy/simulate.h"
+#include "tests/bench/policy/simulate.h"
 
 #include <errno.h>
 #include <stdbool.h>

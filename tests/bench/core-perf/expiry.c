@@ -4,8 +4,8 @@
  */
 #include <errno.h>
 
-#include "perf/core-perf/driver.h"
-#include "perf/core-perf/parts.h"
+#include "tests/bench/core-perf/driver.h"
+#include "tests/bench/core-perf/parts.h"
 
 #define TICK_MS 100
 
