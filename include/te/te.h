@@ -219,25 +219,6 @@ TE_API int te_memory_alloc(struct te_engine *engine, uint64_t length,
 			   void **out);
 TE_API void te_memory_free(struct te_engine *engine, void *addr);
 
-/*
- * Whether memory that a number names is there: for bindings whose callers name
- * it so, and to whom a wrong one must be an error, not a signal. Another thread
- * may still unmap it in between. Threads: any.
- *
- * Every page is mapped, in whatever way. Nothing is touched.
- */
-TE_API bool te_memory_is_mapped(uint64_t addr, uint64_t length);
-/*
- * And can be read, or @writable: written. Its pages are there afterwards, so ask
- * only of what is used at once. Blocks: while the kernel finds them.
- */
-TE_API bool te_memory_is_usable(uint64_t addr, uint64_t length, bool writable);
-/*
- * What mapped memory may be used for: PROT_READ | PROT_WRITE, or part of that.
- * Looks at both ends alone if they may be written. Blocks: as above, for them.
- */
-TE_API int te_memory_protection(uint64_t addr, uint64_t length);
-
 /**
  * te_group_join - know a group's secret, so that its regions can be reached
  *

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <te/memory.h>
 #include <te/te.h>
 
 #include "base/fault.h"

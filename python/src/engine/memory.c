@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <te/memory.h>
+
 /* Place of the first region that ends behind @addr. */
 static size_t place_of(const struct py_engine *self, uint64_t addr)
 {

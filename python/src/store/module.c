@@ -4,6 +4,8 @@
  *
  * Classes are kept in static variables: one interpreter a process.
  */
+#include <te/memory.h>
+
 #include "python/src/args.h"
 #include "python/src/lazy.h"
 #include "python/src/store/types.h"

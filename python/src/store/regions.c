@@ -6,6 +6,8 @@
 
 #include <sys/mman.h>
 
+#include <te/memory.h>
+
 bool ps_region_add(struct ps_client *client, uint64_t addr, uint64_t length)
 {
 	struct ps_region *more;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <te/memory.h>
+
 #include "python/src/args.h"
 #include "python/src/store/methods.h"
 #include "python/src/store/types.h"
