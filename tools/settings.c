@@ -9,8 +9,8 @@
 
 #include "base/conf.h"
 #include "store/api/pairs.h"
-#include "te/api/config.h"
 #include "te/backend.h"
+#include "te/common/config.h"
 
 static void print(const char *title, const struct tei_setting *rows, size_t n)
 {

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batch.c - making, waiting for and taking the results of batches */
-#include "te/api/batch.h"
-
+/* batch.c - batches: made, submitted, waited for, their results taken */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <te/te.h>
+
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "te/api/engine.h"
+#include "te/api/api.h"
+#include "te/common/engine.h"
+#include "te/control/segment.h"
+#include "te/transfer/batch.h"
+#include "te/transfer/peer.h"
 #include "te/transfer/pieces.h"
+#include "te/worker/worker.h"
 
 #define CAPACITY_MAX 65536u
 
@@ -93,19 +98,48 @@ void tei_batch_free(struct te_batch *batch)
 
 /* ---- the driver's side ---- */
 
-void tei_batch_ended(struct te_batch *batch, struct tei_request *r)
-{
-	batch->order[batch->n_final++] = r->index;
-	if (tei_list_empty(&batch->dirty))
-		tei_list_add_tail(&batch->engine->worker.dirty, &batch->dirty);
-}
-
 static void ring(int event)
 {
 	uint64_t one = 1;
 	ssize_t n = write(event, &one, sizeof(one));
 
 	(void)n; /* full: it is readable */
+}
+
+static void completion_of(struct tei_request *r, struct te_completion *out)
+{
+	bool quiet = !r->error || r->op == TE_READ || !r->loud;
+
+	*out = (struct te_completion){
+		.user = r->user,
+		.bytes = r->bytes,
+		.index = r->index,
+		.error = r->error,
+		.provider_code = r->error ? r->provider_code : 0,
+		.retries = r->retries,
+		.flags = quiet ? TE_REMOTE_QUIET : 0,
+		.crc = r->error ? 0 : r->crc,
+		.rail = r->rail,
+	};
+}
+
+/*
+ * The driver calls back at the end of its round and before it publishes n_done:
+ * who waits for that counter has all calls behind it. What a callback submits or
+ * cancels is queued, since the token is held, and served in the next round.
+ */
+static void call_back(struct te_batch *batch)
+{
+	struct te_completion completion;
+
+	tei_calling_back = true;
+	while (batch->n_called < batch->n_final) {
+		uint32_t index = batch->order[batch->n_called++];
+
+		completion_of(&batch->requests[index], &completion);
+		batch->fn(batch, &completion, batch->fn_arg);
+	}
+	tei_calling_back = false;
 }
 
 /* After n_done is stored the batch may be freed but for `touching`. */
@@ -116,11 +150,11 @@ static void publish(struct te_batch *batch)
 
 	atomic_store_explicit(&batch->touching, true, memory_order_relaxed);
 	if (!polled)
-		tei_batch_call_back(batch);
+		call_back(batch);
 	atomic_store(&batch->n_done, batch->n_final);
 	if (batch->n_final ==
 	    atomic_load_explicit(&batch->n_submitted, memory_order_relaxed))
-		tei_sleeper_rouse(&batch->engine->worker, &batch->sleeper);
+		tei_sleeper_rouse(batch->engine->worker, &batch->sleeper);
 	event = atomic_load(&batch->event);
 	if (event >= 0 && polled)
 		ring(event);
@@ -168,34 +202,17 @@ int te_batch_wait(struct te_batch *batch, uint32_t timeout_ms)
 	if (tei_in_callback())
 		return -EDEADLK;
 	if (!timeout_ms) {
-		tei_worker_poke(&engine->worker);
+		tei_worker_poke(engine->worker);
 		return all_done(batch) ? 0 : -ETIMEDOUT;
 	}
 	if (timeout_ms != UINT32_MAX)
 		until = tei_now_ns() + timeout_ms * TEI_NS_PER_MS;
 	atomic_store_explicit(&batch->waited, true, memory_order_relaxed);
-	while (!tei_worker_drive(&engine->worker, all_done, batch, until) &&
-	       tei_sleeper_sleep(&engine->worker, &batch->sleeper, all_done,
+	while (!tei_worker_drive(engine->worker, all_done, batch, until) &&
+	       tei_sleeper_sleep(engine->worker, &batch->sleeper, all_done,
 				 batch, until))
 		;
 	return all_done(batch) ? 0 : -ETIMEDOUT;
-}
-
-void tei_batch_completion(struct tei_request *r, struct te_completion *out)
-{
-	bool quiet = !r->error || r->op == TE_READ || !r->loud;
-
-	*out = (struct te_completion){
-		.user = r->user,
-		.bytes = r->bytes,
-		.index = r->index,
-		.error = r->error,
-		.provider_code = r->error ? r->provider_code : 0,
-		.retries = r->retries,
-		.flags = quiet ? TE_REMOTE_QUIET : 0,
-		.crc = r->error ? 0 : r->crc,
-		.rail = r->rail,
-	};
 }
 
 /* The event stays readable as long as something is left to take. */
@@ -221,9 +238,8 @@ static int take(struct te_batch *batch, struct te_completion *out, int max)
 	if (batch->fn)
 		return 0;
 	while (n < max && batch->n_taken < n_done)
-		tei_batch_completion(
-			&batch->requests[batch->order[batch->n_taken++]],
-			&out[n++]);
+		completion_of(&batch->requests[batch->order[batch->n_taken++]],
+			      &out[n++]);
 	if (n)
 		calm_event(batch);
 	return n;
@@ -238,7 +254,7 @@ int te_batch_poll(struct te_batch *batch, struct te_completion *out, int max)
 	n = take(batch, out, max);
 	if (n || all_done(batch))
 		return n;
-	tei_worker_poke(&batch->engine->worker);
+	tei_worker_poke(batch->engine->worker);
 	return take(batch, out, max);
 }
 
@@ -255,7 +271,7 @@ int te_batch_result(struct te_batch *batch, uint32_t index,
 	r = &batch->requests[index];
 	if (!atomic_load_explicit(&r->final, memory_order_acquire))
 		return -EAGAIN;
-	tei_batch_completion(r, out);
+	completion_of(r, out);
 	return 0;
 }
 
@@ -320,14 +336,13 @@ void tei_batch_post_cancel_all(struct te_batch *batch)
 {
 	atomic_store(&batch->cancel_all, true);
 	if (!atomic_exchange(&batch->cancel_posted, true))
-		tei_worker_post(&batch->engine->worker, &batch->cancel);
+		tei_worker_post(batch->engine->worker, &batch->cancel);
 }
 
 static void post_cancel(struct te_batch *batch)
 {
 	if (!atomic_exchange(&batch->cancel_posted, true))
-		tei_worker_submit(&batch->engine->worker, &batch->cancel,
-				  false);
+		tei_worker_submit(batch->engine->worker, &batch->cancel, false);
 }
 
 int te_batch_cancel(struct te_batch *batch)
@@ -367,7 +382,7 @@ static void await_untouched(struct te_batch *batch)
 	       atomic_load_explicit(&batch->cancel_running,
 				    memory_order_acquire) ||
 	       atomic_load_explicit(&batch->touching, memory_order_acquire)) {
-		tei_worker_poke(&batch->engine->worker);
+		tei_worker_poke(batch->engine->worker);
 		sched_yield();
 	}
 }
@@ -413,4 +428,235 @@ void te_batch_destroy(struct te_batch *batch)
 	tei_list_del(&batch->link);
 	tei_mutex_unlock(&engine->mu);
 	tei_batch_free(batch);
+}
+
+/* ---- submitting: requests are checked and copied, all or none ---- */
+
+/* Where requests to one segment go; asked once for a run of the same id. */
+struct target {
+	te_segment_id id;
+	struct tei_peer *peer;
+	uint32_t life;
+	uint64_t epoch;
+};
+
+static int sum_pieces(const struct te_request *req, uint64_t *length)
+{
+	uint64_t sum = 0;
+	uint32_t i;
+
+	if (!req->pieces || !req->n_pieces || req->n_pieces > TE_PIECES_MAX)
+		return -EINVAL;
+	for (i = 0; i < req->n_pieces; i++) {
+		uint64_t base = (uintptr_t)req->pieces[i].iov_base;
+		uint64_t len = req->pieces[i].iov_len;
+
+		if (len > TE_LENGTH_MAX || (len && !base) || base + len < base)
+			return -EINVAL;
+		sum += len;
+	}
+	if (!sum || sum > TE_LENGTH_MAX)
+		return -EINVAL;
+	*length = sum;
+	return 0;
+}
+
+static int check(const struct te_request *req, uint64_t *length)
+{
+	size_t i;
+
+	if (req->op < TE_READ || req->op > TE_NOTIFY)
+		return -EINVAL;
+	if (req->flags & ~(uint32_t)(TE_FAIL_FAST | TE_CRC | TE_FAIL_SILENT))
+		return -EINVAL;
+	if (req->priority > TE_PRIORITY_BULK || req->reserved_0)
+		return -EINVAL;
+	for (i = 0; i < sizeof(req->reserved) / sizeof(req->reserved[0]); i++) {
+		if (req->reserved[i])
+			return -EINVAL;
+	}
+	if (sum_pieces(req, length))
+		return -EINVAL;
+	if (req->op == TE_NOTIFY &&
+	    (req->remote || req->flags & (TE_CRC | TE_FAIL_SILENT) ||
+	     *length > TE_NOTIFY_MAX))
+		return -EINVAL;
+	if ((req->flags & TE_CRC) &&
+	    (req->crc_from > *length || req->crc_len > *length - req->crc_from))
+		return -EINVAL;
+	return 0;
+}
+
+static int find_target(struct te_engine *engine, te_segment_id id,
+		       struct target *t) TEI_REQUIRES(engine->mu)
+{
+	struct tei_segment *segment;
+
+	if (t->peer && t->id == id)
+		return 0;
+	segment = tei_handle_get(&engine->segments, id);
+	if (!segment)
+		return -ENOENT;
+	t->id = id;
+	t->peer = segment->peer;
+	t->life = segment->life;
+	t->epoch = segment->peer->told.epoch;
+	if (t->epoch == segment->peer->told.epoch_over)
+		t->epoch = 0; /* bound when the next one is known */
+	return 0;
+}
+
+/* Empty pieces are left out, so that every later walk moves forward. */
+static int copy_pieces(struct te_batch *batch, const struct te_request *req,
+		       struct tei_request *r)
+{
+	struct iovec *to = &r->one;
+	uint32_t i, n = 0;
+
+	if (req->n_pieces > 1)
+		to = tei_pieces_get(&batch->chunks, req->n_pieces);
+	if (!to)
+		return -ENOMEM;
+	for (i = 0; i < req->n_pieces; i++) {
+		if (req->pieces[i].iov_len)
+			to[n++] = req->pieces[i];
+	}
+	r->pieces = to;
+	r->n_pieces = n;
+	return 0;
+}
+
+static void copy(const struct te_request *req, uint64_t length,
+		 const struct target *t, struct tei_request *r)
+{
+	*r = (struct tei_request){
+		.op = req->op,
+		.flags = req->flags,
+		.priority = req->priority,
+		.peer = t->peer,
+		.life = t->life,
+		.epoch = req->epoch ? req->epoch : t->epoch,
+		.remote = req->remote,
+		.length = length,
+		.crc_from = req->flags & TE_CRC ? req->crc_from : 0,
+		.crc_len = req->flags & TE_CRC ? req->crc_len : 0,
+		.user = req->user,
+		.rail = ~0u,
+	};
+	tei_list_init(&r->queue);
+	tei_list_init(&r->works);
+}
+
+static void set_deadline(struct te_engine *engine, uint32_t timeout_ms,
+			 uint64_t now, struct tei_request *r)
+{
+	uint64_t ms = timeout_ms;
+
+	if (!ms)
+		ms = tei_config_transfer_ms(&engine->config, r->length);
+	r->deadline = now + ms * TEI_NS_PER_MS;
+}
+
+/* Into the cohort of the request before it, or one of its own. */
+static void join(struct te_batch *batch, uint32_t first, struct tei_request *r)
+{
+	struct tei_cohort *cohort = NULL;
+
+	if (r->index > first)
+		cohort = r[-1].cohort;
+	if (!cohort || cohort->first->peer != r->peer ||
+	    cohort->first->life != r->life ||
+	    cohort->first->epoch != r->epoch ||
+	    cohort->first->deadline != r->deadline ||
+	    (cohort->first->flags ^ r->flags) & TE_FAIL_SILENT) {
+		cohort = &batch->cohorts[r->index];
+		*cohort = (struct tei_cohort){.first = r};
+		tei_list_init(&cohort->of_peer);
+	}
+	cohort->n++;
+	cohort->n_live++;
+	r->cohort = cohort;
+}
+
+/* Places beyond n_submitted are nobody's yet: on error they are just left. */
+static int copy_all(struct te_engine *engine, struct te_batch *batch,
+		    const struct te_request *reqs, size_t n, uint32_t first)
+	TEI_REQUIRES(engine->mu)
+{
+	struct target target = {0};
+	uint64_t length, now = tei_now_ns();
+	size_t i;
+	int rc;
+
+	for (i = 0; i < n; i++) {
+		struct tei_request *r = &batch->requests[first + i];
+
+		rc = check(&reqs[i], &length);
+		if (!rc)
+			rc = find_target(engine, reqs[i].segment, &target);
+		if (rc)
+			return rc;
+		copy(&reqs[i], length, &target, r);
+		r->batch = batch;
+		r->index = first + (uint32_t)i;
+		set_deadline(engine, reqs[i].timeout_ms, now, r);
+		join(batch, first, r);
+		rc = copy_pieces(batch, &reqs[i], r);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int te_batch_submit(struct te_batch *batch, const struct te_request *reqs,
+		    size_t n)
+{
+	struct te_engine *engine = batch->engine;
+	struct tei_request *head;
+	uint32_t first;
+	int rc;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (!reqs || !n)
+		return -EINVAL;
+	if (atomic_load_explicit(&batch->closing, memory_order_relaxed))
+		return -ECANCELED;
+	first = atomic_load_explicit(&batch->n_submitted, memory_order_relaxed);
+	if (n > batch->capacity - first)
+		return -ENOBUFS;
+	tei_mutex_lock(&engine->mu);
+	rc = copy_all(engine, batch, reqs, n, first);
+	tei_mutex_unlock(&engine->mu);
+	if (rc)
+		return rc;
+	head = &batch->requests[first];
+	head->n_following = (uint32_t)n - 1;
+	head->call.fn = tei_request_submitted;
+	atomic_store_explicit(&batch->n_submitted, first + (uint32_t)n,
+			      memory_order_release);
+	/* Who has waited for the last submission will wait for this one. */
+	tei_worker_submit(engine->worker, &head->call,
+			  atomic_exchange_explicit(&batch->waited, false,
+						   memory_order_relaxed));
+	return 0;
+}
+
+/* ---- te_batch_on_done() ---- */
+
+int te_batch_on_done(struct te_batch *batch, te_done_fn *fn, void *arg)
+{
+	uint32_t n_done;
+
+	if (!tei_engine_alive(batch->engine))
+		return -ESTALE;
+	n_done = atomic_load(&batch->n_done);
+	if (n_done !=
+	    atomic_load_explicit(&batch->n_submitted, memory_order_relaxed))
+		return -EBUSY;
+	batch->fn = fn;
+	batch->fn_arg = arg;
+	batch->n_taken = n_done;
+	batch->n_called = n_done;
+	return 0;
 }

@@ -1,48 +1,99 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engine.c - creating and destroying an engine */
-#include "te/api/engine.h"
-
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "te/api/batch.h"
-#include "te/api/memory.h"
+#include "te/api/api.h"
+#include "te/common/engine.h"
 #include "te/control/advertise.h"
 #include "te/control/control.h"
 #include "te/control/peer.h"
+#include "te/control/reroute.h"
 #include "te/control/segment.h"
 #include "te/directory/directory.h"
 #include "te/directory/publish.h"
+#include "te/notify/inbox.h"
+#include "te/region/group.h"
+#include "te/region/region.h"
+#include "te/transfer/batch.h"
 #include "te/transfer/link.h"
-#include "te/transfer/reroute.h"
+#include "te/transfer/peer.h"
+#include "te/transfer/transfer.h"
 #include "te/worker/drive.h"
+#include "te/worker/topology.h"
 
 #define DEFAULT_NAME "127.0.0.1"
-#define ARENA_MAX    ((size_t)64 << 20)
 #define CANCEL_MS    1000u /* of the 2 s that destroying may take */
 #define LEAVE_MS     1000u /* from its beginning, for the directory */
 
-static _Atomic unsigned int forks;
+/* One allocation for an engine and its rooms. */
+struct whole {
+	struct te_engine engine;
+	struct tei_worker worker;
+	struct tei_regions regions;
+	struct tei_transfer transfer;
+	struct tei_control control;
+	struct tei_inbox inbox;
+};
 
-static void in_fork_child(void)
+/* ---- how rooms call those above them ---- */
+
+static void rail_down(struct tei_rail_box *box)
 {
-	atomic_fetch_add(&forks, 1);
+	tei_reroute_rail_lost(box);
+	tei_transfer_rail_lost(box, -ENETDOWN);
 }
 
-static void watch_forks(void)
+static void rail_up(struct tei_rail_box *box)
 {
-	if (pthread_atfork(NULL, NULL, in_fork_child))
-		LOG_WARN("engine: fork children will not be noticed");
+	tei_transfer_rail_up(box);
+	tei_late_rail_up(box->rail.core->engine);
 }
 
-unsigned int tei_forks(void)
+static void rail_renewed(struct te_engine *engine)
 {
-	return atomic_load_explicit(&forks, memory_order_relaxed);
+	tei_regions_renew(engine);
+	tei_advertise_again(engine);
+}
+
+static const struct tei_worker_ops worker_ops = {
+	.rail_init = tei_transfer_rail_init,
+	.rail_fini = tei_transfer_rail_fini,
+	.pump = tei_transfer_pump,
+	.rail_has_room = tei_transfer_rail_has_room,
+	.rail_died = tei_transfer_rail_lost,
+	.rail_down = rail_down,
+	.rail_up = rail_up,
+	.rail_renewed = rail_renewed,
+	.close_broken = tei_links_close_broken,
+	.publish = tei_batch_publish_dirty,
+};
+
+static const struct tei_regions_ops regions_ops = {
+	.push = tei_control_push_regions,
+	.forget_group = tei_guests_forget_group,
+	.drop_pinning = tei_guests_drop_pinning,
+};
+
+static struct te_engine *make(void)
+{
+	struct whole *whole = tei_calloc(1, sizeof(*whole));
+
+	if (!whole)
+		return NULL;
+	whole->engine.worker = &whole->worker;
+	whole->engine.regions = &whole->regions;
+	whole->engine.transfer = &whole->transfer;
+	whole->engine.control = &whole->control;
+	whole->engine.inbox = &whole->inbox;
+	whole->worker.ops = &worker_ops;
+	whole->regions.ops = &regions_ops;
+	whole->transfer.messages = &tei_control_messages;
+	return &whole->engine;
 }
 
 static void init(struct te_engine *engine)
@@ -54,20 +105,17 @@ static void init(struct te_engine *engine)
 	tei_list_init(&engine->batches);
 	tei_list_init(&engine->memories);
 	tei_handles_init(&engine->segments);
-	tei_regions_init(&engine->regions);
-	tei_arena_init(&engine->arena, ARENA_MAX);
-	tei_inbox_init(&engine->inbox, engine);
-	tei_names_init(&engine->names);
-	tei_reroute_init(engine);
+	tei_regions_init(engine->regions);
+	tei_inbox_init(engine->inbox, engine);
 	tei_control_init(engine);
 }
 
 static void fini(struct te_engine *engine)
 {
-	tei_arena_fini(&engine->arena);
-	tei_regions_fini(&engine->regions);
+	tei_control_fini(engine);
+	tei_regions_fini(engine->regions);
 	tei_segments_free(engine);
-	tei_inbox_fini(&engine->inbox);
+	tei_inbox_fini(engine->inbox);
 	tei_mutex_fini(&engine->mu);
 }
 
@@ -99,7 +147,7 @@ static int start(struct te_engine *engine, const struct te_config *config,
 	rc = tei_guests_init(engine);
 	if (rc)
 		return rc;
-	rc = tei_worker_open(&engine->worker, engine, config);
+	rc = tei_worker_open(engine->worker, engine, config);
 	if (rc)
 		goto fini_guests;
 	rc = tei_late_start(engine);
@@ -108,7 +156,7 @@ static int start(struct te_engine *engine, const struct te_config *config,
 	rc = open_control(engine, port);
 	if (rc)
 		goto stop_late;
-	rc = tei_worker_start(&engine->worker);
+	rc = tei_worker_start(engine->worker);
 	if (rc)
 		goto close_control;
 	return 0;
@@ -119,12 +167,12 @@ close_control:
 	tei_loop_destroy(engine->loop);
 	tei_late_stop(engine);
 	tei_guests_fini(engine);
-	tei_worker_close(&engine->worker);
+	tei_worker_close(engine->worker);
 	return rc;
 stop_late:
 	tei_late_stop(engine);
 close_worker:
-	tei_worker_close(&engine->worker);
+	tei_worker_close(engine->worker);
 fini_guests:
 	tei_guests_fini(engine);
 	assert(rc < 0);
@@ -170,15 +218,14 @@ static void publish(struct te_engine *engine)
 int te_engine_create(const struct te_config *config, const char *name,
 		     struct te_engine **out)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct te_engine *engine;
 	uint16_t port;
 	int rc;
 
 	if (!out)
 		return -EINVAL;
-	pthread_once(&once, watch_forks);
-	engine = tei_calloc(1, sizeof(*engine));
+	tei_watch_forks();
+	engine = make();
 	if (!engine)
 		return -ENOMEM;
 	init(engine);
@@ -204,7 +251,7 @@ int te_engine_create(const struct te_config *config, const char *name,
 		goto fini_topology;
 	publish(engine);
 	LOG_INFO("engine %s: up, %u rails", engine->name,
-		 engine->worker.n_rails);
+		 engine->worker->n_rails);
 	*out = engine;
 	return 0;
 
@@ -256,14 +303,14 @@ static void cancel_all(struct te_engine *engine)
 	}
 	tei_mutex_unlock(&engine->mu);
 	while (!all_ended(engine) && tei_now_ns() < until)
-		tei_worker_drive(&engine->worker, all_ended, engine, until);
+		tei_worker_drive(engine->worker, all_ended, engine, until);
 }
 
 static void close_all(void *arg)
 {
 	struct te_engine *engine = arg;
 
-	engine->closed = true;
+	engine->control->closed = true;
 	tei_control_close(engine);
 	tei_list_for_each (node, &engine->peers) {
 		tei_peer_close(tei_list_entry(node, struct tei_peer, link));
@@ -275,20 +322,20 @@ static void free_all(struct te_engine *engine)
 {
 	struct tei_list *node;
 
-	tei_worker_poke(&engine->worker); /* what control has answered last */
+	tei_worker_poke(engine->worker); /* what control has answered last */
 	tei_list_for_each (at, &engine->peers) {
 		tei_peer_end_links(tei_list_entry(at, struct tei_peer, link));
 	}
 	tei_guests_break_links(engine);
-	tei_drive_until_closed(&engine->worker);
-	tei_batch_publish_dirty(&engine->worker, true);
+	tei_drive_until_closed(engine->worker);
+	tei_batch_publish_dirty(engine->worker, true);
 	tei_guests_fini(engine);
 	while ((node = tei_list_pop(&engine->batches)))
 		tei_batch_free(tei_list_entry(node, struct te_batch, link));
 	while ((node = tei_list_pop(&engine->peers)))
 		tei_peer_free(tei_list_entry(node, struct tei_peer, link));
 	tei_regions_remove_all(engine);
-	tei_worker_close(&engine->worker);
+	tei_worker_close(engine->worker);
 	tei_memories_free(engine);
 }
 
@@ -308,7 +355,7 @@ void te_engine_destroy(struct te_engine *engine)
 	cancel_all(engine);
 	tei_loop_do(engine->loop, close_all, engine);
 	tei_loop_stop(engine->loop);
-	tei_worker_stop(&engine->worker);
+	tei_worker_stop(engine->worker);
 	tei_late_stop(engine);
 	free_all(engine);
 	tei_loop_destroy(engine->loop);
@@ -328,7 +375,7 @@ int te_engine_drive(struct te_engine *engine, uint32_t timeout_ms)
 		return -ESTALE;
 	if (timeout_ms != UINT32_MAX)
 		until = tei_now_ns() + timeout_ms * TEI_NS_PER_MS;
-	return tei_worker_turn(&engine->worker, until);
+	return tei_worker_turn(engine->worker, until);
 }
 
 const char *te_engine_name(const struct te_engine *engine)

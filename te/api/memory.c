@@ -10,7 +10,7 @@
  * are paid for by who that is. Reserved huge pages come at once: the mapping has
  * them set aside, but a limit of the control group would be heard of by a signal.
  */
-#include "te/api/memory.h"
+#include "te/api/api.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,8 +25,9 @@
 #include "base/fault.h"
 #include "base/mapped.h"
 #include "base/mem.h"
-#include "te/api/engine.h"
 #include "te/backend.h"
+#include "te/common/engine.h"
+#include "te/worker/worker.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
@@ -118,7 +119,7 @@ static int map_memfd(struct memory *memory, unsigned int flags)
 
 static bool can_share(const struct te_engine *engine)
 {
-	const struct tei_worker *w = &engine->worker;
+	const struct tei_worker *w = engine->worker;
 
 	for (uint32_t i = 0; i < w->n_rails; i++) {
 		if (w->rails[i]->rail.ops->caps & TEI_CAP_BACKING)

@@ -1,44 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stats.c - reading the counters */
-#include "te/api/stats.h"
+#include "te/common/stats.h"
 
 #include <errno.h>
 
 #include <te/te.h>
 
-#include "te/api/engine.h"
-#include "te/control/peer.h"
-
-void tei_stats_failed(struct te_engine *engine, int error)
-{
-	switch (error) {
-	case -ETIMEDOUT:
-		TEI_COUNT(engine, failed_timeout);
-		break;
-	case -ECANCELED:
-		TEI_COUNT(engine, failed_canceled);
-		break;
-	case -ESTALE:
-		TEI_COUNT(engine, failed_stale);
-		break;
-	case -EACCES:
-		TEI_COUNT(engine, failed_access);
-		break;
-	case -EFAULT:
-		TEI_COUNT(engine, failed_range);
-		break;
-	case -ECONNREFUSED:
-	case -ECONNRESET:
-	case -EHOSTUNREACH:
-		TEI_COUNT(engine, failed_connection);
-		break;
-	case -EHOSTDOWN:
-		TEI_COUNT(engine, failed_silent);
-		break;
-	default:
-		TEI_COUNT(engine, failed_other);
-	}
-}
+#include "te/common/engine.h"
+#include "te/region/region.h"
+#include "te/transfer/peer.h"
+#include "te/worker/worker.h"
 
 struct list {
 	struct te_stat *out;
@@ -85,9 +56,9 @@ static void put_gauges(struct list *list, struct te_engine *engine)
 	}
 	n_segments = engine->segments.n;
 	tei_mutex_unlock(&engine->mu);
-	tei_mutex_lock(&engine->regions.mu);
-	n_regions = engine->regions.n;
-	tei_mutex_unlock(&engine->regions.mu);
+	tei_mutex_lock(&engine->regions->mu);
+	n_regions = engine->regions->n;
+	tei_mutex_unlock(&engine->regions->mu);
 	put(list, "te_peers", "", n_peers);
 	put(list, "te_segments", "", n_segments);
 	put(list, "te_regions", "", n_regions);
@@ -107,8 +78,8 @@ int te_engine_stats(struct te_engine *engine, struct te_stat *out, size_t *n)
 	put(&list, name, label, get(&engine->stats.field));
 	TEI_STATS(PUT)
 #undef PUT
-	for (i = 0; i < engine->worker.n_rails; i++)
-		put_rail(&list, engine->worker.rails[i]);
+	for (i = 0; i < engine->worker->n_rails; i++)
+		put_rail(&list, engine->worker->rails[i]);
 	put_gauges(&list, engine);
 	*n = list.n;
 	return 0;

@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/directory/entry.h"
 #include "te/directory/publish.h"
+#include "te/worker/worker.h"
 
 static bool is_there(const struct tei_entry *entry, const char *text)
 {
@@ -42,9 +43,9 @@ static void add_rails(const struct te_engine *engine, struct tei_entry *out)
 {
 	struct tei_address loopback;
 
-	for (uint32_t i = 0; i < engine->worker.n_rails; i++) {
+	for (uint32_t i = 0; i < engine->worker->n_rails; i++) {
 		struct tei_device device =
-			tei_rail_device(engine->worker.rails[i]);
+			tei_rail_device(engine->worker->rails[i]);
 
 		add(out, &device.address);
 	}

@@ -7,10 +7,14 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "te/api/engine.h"
-#include "te/control/control.pb-c.h"
-#include "te/control/remote.h"
+#include "te/common/control.pb-c.h"
+#include "te/common/engine.h"
+#include "te/control/reroute.h"
 #include "te/control/visitor.h"
+#include "te/notify/inbox.h"
+#include "te/region/description.h"
+#include "te/region/region.h"
+#include "te/worker/worker.h"
 
 #define VISITORS_MAX    4096u
 #define HELLO_MAX       16384u
@@ -19,6 +23,7 @@
 #define DESCRIPTION_MAX (16u << 20)
 #define NOTIFY_MAX      (72u << 10)
 #define PUSH_AGAIN_MS   100u
+#define ARENA_MAX       ((size_t)64 << 20)
 
 const struct tei_frame_protocol tei_control_protocol = {
 	.name = "control",
@@ -71,7 +76,7 @@ static void listen_now(void *arg)
 	uint16_t port = 0;
 
 	l->rc = tei_frame_listen(engine->loop, &l->config, &port,
-				 &engine->server);
+				 &engine->control->server);
 	engine->port = port;
 	if (l->rc) /* the name before the first visitor asks for it */
 		return;
@@ -106,14 +111,14 @@ int tei_control_listen(struct te_engine *engine, uint16_t port)
 
 void tei_control_close(struct te_engine *engine)
 {
-	struct tei_list *visitors = &engine->guests.visitors;
+	struct tei_list *visitors = &engine->control->guests.visitors;
 
-	if (engine->server)
-		tei_frame_server_close(engine->server);
-	engine->server = NULL;
-	tei_timer_stop(engine->guests.push_timer);
-	engine->guests.push_timer = NULL;
-	tei_turns_close(&engine->inbox.turns);
+	if (engine->control->server)
+		tei_frame_server_close(engine->control->server);
+	engine->control->server = NULL;
+	tei_timer_stop(engine->control->guests.push_timer);
+	engine->control->guests.push_timer = NULL;
+	tei_turns_close(&engine->inbox->turns);
 	while (!tei_list_empty(visitors))
 		tei_visitor_leave(tei_list_entry(visitors->next,
 						 struct tei_visitor, link));
@@ -148,105 +153,21 @@ void tei_control_count_fault(struct te_engine *engine,
 
 /* ---- what is said of our regions ---- */
 
-static int fill_match(struct tei_rail *rail, struct tei_arena *arena,
-		      Te__Rail *m)
-{
-	size_t len = TEI_BLOB_MAX;
-
-	if (!rail->ops->rail_describe)
-		return 0;
-	m->match.data = tei_arena_alloc(arena, len);
-	if (!m->match.data)
-		return -ENOMEM;
-	m->match.len = len;
-	return rail->ops->rail_describe(rail, m->match.data, &m->match.len);
-}
-
-static int fill_rail(struct te_engine *engine, uint32_t i,
-		     struct tei_arena *arena, Te__Rail **out)
-{
-	struct tei_device device = tei_rail_device(engine->worker.rails[i]);
-	struct tei_rail *rail = &engine->worker.rails[i]->rail;
-	Te__Rail *m = tei_arena_alloc(arena, sizeof(*m));
-
-	if (!m)
-		return -ENOMEM;
-	te__rail__init(m);
-	m->index = i;
-	/* The generated code lacks const; it only reads. */
-	m->backend = (char *)(uintptr_t)rail->ops->name;
-	m->device = rail->device.name;
-	m->speed_bps = device.speed_bps;
-	m->numa_node = device.numa_node;
-	*out = m;
-	return fill_match(rail, arena, m);
-}
-
-/* Where else our control port is reached: at the addresses of our rails. */
-static int fill_control(struct te_engine *engine, struct tei_arena *arena,
-			Te__Description *out)
-{
-	uint32_t i, n = 0;
-
-	if (engine->config.bind)
-		return 0; /* nowhere else */
-	out->control = tei_arena_calloc(arena, TEI_REMOTE_CONTROL_MAX,
-					sizeof(*out->control));
-	if (!out->control)
-		return -ENOMEM;
-	for (i = 0; i < engine->worker.n_rails && n < TEI_REMOTE_CONTROL_MAX;
-	     i++) {
-		struct tei_device device =
-			tei_rail_device(engine->worker.rails[i]);
-		ProtobufCBinaryData *to = &out->control[n];
-
-		to->data = tei_arena_alloc(arena, 16);
-		if (!to->data)
-			return -ENOMEM;
-		to->len = tei_address_bytes(&device.address, to->data);
-		n += to->len > 0;
-	}
-	out->n_control = n;
-	out->control_port = engine->port;
-	return 0;
-}
-
-int tei_control_describe(struct te_engine *engine, tei_group_mask mask,
-			 struct tei_arena *arena, Te__Description *out)
-{
-	uint32_t i, n = engine->worker.n_rails;
-	int rc = 0;
-
-	/* First: what changes meanwhile has a later one, and is told again. */
-	out->version = atomic_load(&engine->regions.version);
-	out->rails = tei_arena_calloc(arena, n, sizeof(*out->rails));
-	if (!out->rails)
-		return -ENOMEM;
-	out->n_rails = n;
-	for (i = 0; !rc && i < n; i++)
-		rc = fill_rail(engine, i, arena, &out->rails[i]);
-	if (!rc)
-		rc = fill_control(engine, arena, out);
-	if (!rc)
-		rc = tei_regions_describe(engine, mask, arena, out);
-	return rc;
-}
-
 static void push_now(struct te_engine *engine);
 
 static void push_again(void *arg)
 {
 	struct te_engine *engine = arg;
 
-	tei_timer_stop(engine->guests.push_timer);
-	engine->guests.push_timer = NULL;
+	tei_timer_stop(engine->control->guests.push_timer);
+	engine->control->guests.push_timer = NULL;
 	push_now(engine);
 }
 
 /* Whoever has not read what it was told before gets only the last word. */
 static void push_now(struct te_engine *engine)
 {
-	struct tei_guests *g = &engine->guests;
+	struct tei_guests *g = &engine->control->guests;
 	bool behind = false;
 
 	tei_list_for_each_safe (node, tmp, &g->visitors) {
@@ -267,12 +188,12 @@ static void push_all(struct tei_call *call)
 		TEI_CONTAINER(call, struct tei_guests, push_call);
 
 	atomic_store(&g->push_posted, false);
-	push_now(TEI_CONTAINER(g, struct te_engine, guests));
+	push_now(TEI_CONTAINER(g, struct tei_control, guests)->engine);
 }
 
 void tei_control_push_regions(struct te_engine *engine)
 {
-	struct tei_guests *g = &engine->guests;
+	struct tei_guests *g = &engine->control->guests;
 
 	if (!atomic_exchange(&g->push_posted, true))
 		tei_loop_post(engine->loop, &g->push_call);
@@ -280,7 +201,19 @@ void tei_control_push_regions(struct te_engine *engine)
 
 void tei_control_init(struct te_engine *engine)
 {
-	engine->guests.push_call.fn = push_all;
+	struct tei_control *control = engine->control;
+
+	control->engine = engine;
+	tei_arena_init(&control->arena, ARENA_MAX);
+	tei_names_init(&control->names);
+	tei_reroute_init(engine);
+	engine->inbox->room = tei_notify_room;
+	control->guests.push_call.fn = push_all;
+}
+
+void tei_control_fini(struct te_engine *engine)
+{
+	tei_arena_fini(&engine->control->arena);
 }
 
 /* ---- proofs ---- */
@@ -289,7 +222,7 @@ static int fill_proof(struct te_engine *engine, const struct tei_group *group,
 		      const struct tei_group_challenge *challenge, char side,
 		      Te__GroupProof **out)
 {
-	struct tei_arena *arena = &engine->arena;
+	struct tei_arena *arena = &engine->control->arena;
 	Te__GroupProof *m = tei_arena_alloc(arena, sizeof(*m));
 	uint8_t *tag = tei_arena_alloc(arena, TEI_GROUP_TAG_LEN);
 	uint8_t *proof = tei_arena_alloc(arena, TEI_GROUP_PROOF_LEN);
@@ -314,7 +247,8 @@ int tei_control_proofs(struct te_engine *engine,
 	unsigned int i;
 	int rc, n = 0;
 
-	*out = tei_arena_calloc(&engine->arena, set->n + 1ul, sizeof(**out));
+	*out = tei_arena_calloc(&engine->control->arena, set->n + 1ul,
+				sizeof(**out));
 	if (!*out)
 		return -ENOMEM;
 	for (i = 0; i < set->n; i++) {

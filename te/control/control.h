@@ -10,7 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/frame.h"
+#include "te/control/guest.h"
+#include "te/control/names.h"
 #include "te/region/group.h"
 
 #define TEI_CONTROL_VERSION 1u
@@ -22,9 +25,26 @@ struct Te__Description;
 struct Te__GroupProof;
 struct tei_arena;
 
+/* Control thread, but for what says otherwise. */
+struct tei_control {
+	struct te_engine *engine;
+	struct tei_frame_server *server;
+	struct tei_arena arena; /* of the frame being handled */
+	struct tei_guests guests;
+	struct tei_names names;
+	bool closed;                 /* connects nowhere any more */
+	struct tei_group_set joined; /* guarded by engine->mu */
+	struct tei_call links_lost;  /* some rail's `lost` is set */
+	_Atomic bool links_lost_posted;
+};
+
 extern const struct tei_frame_protocol tei_control_protocol;
 
+/* What the transfer room asks of control. */
+extern const struct tei_transfer_messages tei_control_messages;
+
 void tei_control_init(struct te_engine *engine);
+void tei_control_fini(struct te_engine *engine);
 /* Listen, and complete the engine's name by the port bound. Set-up. */
 int tei_control_listen(struct te_engine *engine, uint16_t port);
 /* No visitor any more, and none comes. */
@@ -38,12 +58,8 @@ void tei_control_connected(struct tei_link *link);
 void tei_control_dropped(struct tei_visitor *visitor, uint64_t id);
 void tei_control_revoked(struct tei_visitor *visitor, uint64_t epoch);
 
-/* What @mask may see, rails included, in @arena. Any thread. -ENOMEM. */
-int tei_control_describe(struct te_engine *engine, tei_group_mask mask,
-			 struct tei_arena *arena, struct Te__Description *out);
-
 /*
- * Proofs of every group in @set for @side, in engine->arena. Returns how
+ * Proofs of every group in @set for @side, in engine->control->arena. Returns how
  * many, -ENOMEM.
  */
 int tei_control_proofs(struct te_engine *engine,

@@ -11,10 +11,14 @@
 #include "base/frame.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/control/control.h"
 #include "te/control/revoke.h"
+#include "te/notify/inbox.h"
+#include "te/region/region.h"
 #include "te/transfer/link.h"
+#include "te/transfer/transfer.h"
+#include "te/worker/worker.h"
 
 static void guest_init(struct tei_guest *guest, const uint8_t *incarnation,
 		       uint64_t epoch)
@@ -29,13 +33,14 @@ static void guest_init(struct tei_guest *guest, const uint8_t *incarnation,
 
 int tei_guests_init(struct te_engine *engine)
 {
-	struct tei_guests *g = &engine->guests;
+	struct tei_guests *g = &engine->control->guests;
 
 	g->floor = TEI_EPOCH_FIRST;
 	tei_list_init(&g->visitors);
 	tei_list_init(&g->absent);
 	tei_list_init(&g->revokes);
 	guest_init(&g->self, engine->incarnation, g->floor);
+	engine->transfer->own_epoch = &g->self.epoch;
 	if (tei_random(&g->seed, sizeof(g->seed)))
 		return -EIO;
 	return tei_hash_init(&g->table);
@@ -46,7 +51,7 @@ static uint64_t hash_of(const struct te_engine *engine,
 			const uint8_t *incarnation)
 {
 	return XXH3_64bits_withSeed(incarnation, TE_INCARNATION_LEN,
-				    engine->guests.seed);
+				    engine->control->guests.seed);
 }
 
 struct tei_guest *tei_guest_find(struct te_engine *engine,
@@ -54,9 +59,10 @@ struct tei_guest *tei_guest_find(struct te_engine *engine,
 {
 	struct tei_hash_node *node;
 
-	node = tei_hash_first(&engine->guests.table,
+	node = tei_hash_first(&engine->control->guests.table,
 			      hash_of(engine, incarnation));
-	for (; node; node = tei_hash_next(&engine->guests.table, node)) {
+	for (; node;
+	     node = tei_hash_next(&engine->control->guests.table, node)) {
 		struct tei_guest *guest =
 			TEI_CONTAINER(node, struct tei_guest, node);
 
@@ -69,14 +75,14 @@ struct tei_guest *tei_guest_find(struct te_engine *engine,
 
 static void guest_free(struct te_engine *engine, struct tei_guest *guest)
 {
-	struct tei_guests *g = &engine->guests;
+	struct tei_guests *g = &engine->control->guests;
 
 	if (!tei_list_empty(&guest->absent))
 		g->n_absent--;
 	tei_list_del(&guest->absent);
 	if (guest->taken)
 		g->n_losses++;
-	tei_account_leave(&engine->inbox, guest->account);
+	tei_account_leave(engine->inbox, guest->account);
 	tei_hash_remove(&g->table, &guest->node);
 	tei_free(guest);
 }
@@ -108,8 +114,8 @@ static void make_room(struct te_engine *engine)
 	LOG_WARN("engine %s: %u guests remembered, their epochs are ended",
 		 engine->name, TEI_GUESTS_MAX);
 	tei_revoke_all(engine);
-	while (tei_hash_walk(&engine->guests.table, &cursor, 1024, forget,
-			     engine))
+	while (tei_hash_walk(&engine->control->guests.table, &cursor, 1024,
+			     forget, engine))
 		;
 }
 
@@ -120,13 +126,13 @@ struct tei_guest *tei_guest_get(struct te_engine *engine,
 
 	if (guest)
 		return guest;
-	if (engine->guests.table.n_nodes >= TEI_GUESTS_MAX)
+	if (engine->control->guests.table.n_nodes >= TEI_GUESTS_MAX)
 		make_room(engine);
 	guest = tei_calloc(1, sizeof(*guest));
 	if (!guest)
 		return NULL;
-	guest_init(guest, incarnation, engine->guests.floor);
-	tei_hash_insert(&engine->guests.table, &guest->node,
+	guest_init(guest, incarnation, engine->control->guests.floor);
+	tei_hash_insert(&engine->control->guests.table, &guest->node,
 			hash_of(engine, incarnation));
 	return guest;
 }
@@ -134,7 +140,7 @@ struct tei_guest *tei_guest_get(struct te_engine *engine,
 /* Strangers can make many: those who left first are forgotten then. */
 static void remember(struct te_engine *engine, struct tei_guest *guest)
 {
-	struct tei_guests *g = &engine->guests;
+	struct tei_guests *g = &engine->control->guests;
 	struct tei_guest *first;
 
 	tei_list_add_tail(&g->absent, &guest->absent);
@@ -151,8 +157,8 @@ static void remember(struct te_engine *engine, struct tei_guest *guest)
 
 void tei_guest_release(struct te_engine *engine, struct tei_guest *guest)
 {
-	if (is_here(guest) || guest == &engine->guests.self ||
-	    atomic_load(&guest->epoch) != engine->guests.floor ||
+	if (is_here(guest) || guest == &engine->control->guests.self ||
+	    atomic_load(&guest->epoch) != engine->control->guests.floor ||
 	    !tei_list_empty(&guest->absent))
 		return;
 	if (guest->taken)
@@ -168,7 +174,7 @@ void tei_guest_came(struct tei_visitor *visitor, struct tei_guest *guest)
 	if (tei_list_empty(&guest->absent))
 		return;
 	tei_list_del(&guest->absent);
-	visitor->engine->guests.n_absent--;
+	visitor->engine->control->guests.n_absent--;
 }
 
 /* ---- links ---- */
@@ -190,7 +196,7 @@ void tei_guest_drop_link(struct tei_link *link)
 	if (link->in.dropping || link->in.is_gone)
 		return;
 	link->in.dropping = true;
-	tei_worker_post(&link->engine->worker, &link->in.drop);
+	tei_worker_post(link->engine->worker, &link->in.drop);
 }
 
 static void link_free(struct tei_link *link)
@@ -311,7 +317,7 @@ static void forget_of_guest(struct tei_hash_node *node, void *arg)
 static void forget_group(void *arg)
 {
 	struct forgetting *f = arg;
-	struct tei_guests *g = &f->engine->guests;
+	struct tei_guests *g = &f->engine->control->guests;
 	size_t cursor = 0;
 
 	tei_list_for_each (node, &g->visitors) {
@@ -342,9 +348,9 @@ static void drop_pinning(struct tei_hash_node *node, void *arg)
 			tei_list_entry(at, struct tei_link, link);
 		bool pins;
 
-		tei_mutex_lock(&engine->regions.mu);
+		tei_mutex_lock(&engine->regions->mu);
 		pins = link->n_pins != 0;
-		tei_mutex_unlock(&engine->regions.mu);
+		tei_mutex_unlock(&engine->regions->mu);
 		if (pins)
 			tei_guest_drop_link(link);
 	}
@@ -355,8 +361,8 @@ static void drop_all_pinning(void *arg)
 	struct te_engine *engine = arg;
 	size_t cursor = 0;
 
-	while (tei_hash_walk(&engine->guests.table, &cursor, 1024, drop_pinning,
-			     engine))
+	while (tei_hash_walk(&engine->control->guests.table, &cursor, 1024,
+			     drop_pinning, engine))
 		;
 }
 
@@ -383,8 +389,8 @@ void tei_guests_break_links(struct te_engine *engine)
 {
 	size_t cursor = 0;
 
-	while (tei_hash_walk(&engine->guests.table, &cursor, 1024, break_links,
-			     NULL))
+	while (tei_hash_walk(&engine->control->guests.table, &cursor, 1024,
+			     break_links, NULL))
 		;
 }
 
@@ -408,7 +414,7 @@ static void free_guest(struct tei_hash_node *node, void *arg)
 
 void tei_guests_fini(struct te_engine *engine)
 {
-	struct tei_hash *table = &engine->guests.table;
+	struct tei_hash *table = &engine->control->guests.table;
 
 	/* A table that shrinks meanwhile shows some only to the next walk. */
 	while (table->n_nodes) {
@@ -416,7 +422,7 @@ void tei_guests_fini(struct te_engine *engine)
 
 		tei_hash_walk(table, &cursor, SIZE_MAX, free_guest, engine);
 	}
-	tei_hash_fini(&engine->guests.table);
-	tei_account_leave(&engine->inbox, engine->guests.self.account);
-	engine->guests.self.account = NULL;
+	tei_hash_fini(&engine->control->guests.table);
+	tei_account_leave(engine->inbox, engine->control->guests.self.account);
+	engine->control->guests.self.account = NULL;
 }

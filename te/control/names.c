@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/lookup.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
+#include "te/control/control.h"
 #include "te/control/peer.h"
 #include "te/directory/directory.h"
 
@@ -23,14 +24,15 @@ static void start_waiting(struct tei_names *names)
 {
 	while (names->n < TEI_NAMES_AT_ONCE && !tei_list_empty(&names->waiting))
 		start(tei_list_entry(tei_list_pop(&names->waiting),
-				     struct tei_peer, c.of_names));
+				     struct tei_peer_control, of_names)
+			      ->peer);
 }
 
 static void stop(struct tei_peer *peer)
 {
-	tei_lookup_stop(peer->c.lookup);
-	peer->c.lookup = NULL;
-	peer->engine->names.n--;
+	tei_lookup_stop(peer->c->lookup);
+	peer->c->lookup = NULL;
+	peer->engine->control->names.n--;
 }
 
 static void found(void *arg, const struct tei_address *to, int n)
@@ -39,12 +41,12 @@ static void found(void *arg, const struct tei_address *to, int n)
 
 	stop(peer);
 	if (n > 0)
-		memcpy(peer->c.address, to, (size_t)n * sizeof(*to));
+		memcpy(peer->c->address, to, (size_t)n * sizeof(*to));
 	if (!peer->port && n > 0)
 		TEI_COUNT(peer->engine, directory_found);
 	else if (!peer->port)
 		TEI_COUNT(peer->engine, directory_failed);
-	start_waiting(&peer->engine->names);
+	start_waiting(&peer->engine->control->names);
 	tei_peer_found(peer, n);
 }
 
@@ -55,34 +57,34 @@ static void start(struct tei_peer *peer)
 
 	if (peer->port)
 		rc = tei_lookup_start(engine->loop, peer->name, found, peer,
-				      &peer->c.lookup);
+				      &peer->c->lookup);
 	else
 		rc = tei_directory_look_up(engine->directory, engine->loop,
 					   peer->name, found, peer,
-					   &peer->c.lookup);
+					   &peer->c->lookup);
 
 	if (rc)
 		tei_peer_found(peer, rc);
 	else
-		peer->engine->names.n++;
+		peer->engine->control->names.n++;
 }
 
 void tei_names_look_up(struct tei_peer *peer)
 {
-	struct tei_names *names = &peer->engine->names;
+	struct tei_names *names = &peer->engine->control->names;
 
 	if (peer->port &&
-	    !tei_resolve_numeric(peer->host, peer->port, peer->c.address))
+	    !tei_resolve_numeric(peer->host, peer->port, peer->c->address))
 		tei_peer_found(peer, 1);
 	else if (names->n == TEI_NAMES_AT_ONCE)
-		tei_list_add_tail(&names->waiting, &peer->c.of_names);
+		tei_list_add_tail(&names->waiting, &peer->c->of_names);
 	else
 		start(peer);
 }
 
 void tei_names_give_up(struct tei_peer *peer)
 {
-	tei_list_del(&peer->c.of_names);
-	if (peer->c.lookup)
+	tei_list_del(&peer->c->of_names);
+	if (peer->c->lookup)
 		stop(peer);
 }

@@ -2,7 +2,7 @@
 /* opener.c - those who wait for a peer to be up, or to answer */
 #include <errno.h>
 
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/control/peer.h"
 
 void tei_opener_end(struct tei_opener *opener, int err)
@@ -19,8 +19,8 @@ void tei_opener_end(struct tei_opener *opener, int err)
 
 void tei_openers_end(struct tei_peer *peer, int err)
 {
-	while (!tei_list_empty(&peer->c.openers))
-		tei_opener_end(tei_list_entry(peer->c.openers.next,
+	while (!tei_list_empty(&peer->c->openers))
+		tei_opener_end(tei_list_entry(peer->c->openers.next,
 					      struct tei_opener, link),
 			       err);
 }
@@ -29,7 +29,7 @@ void tei_openers_serve(struct tei_peer *peer)
 {
 	bool probe = false;
 
-	tei_list_for_each_safe (node, tmp, &peer->c.openers) {
+	tei_list_for_each_safe (node, tmp, &peer->c->openers) {
 		struct tei_opener *opener =
 			tei_list_entry(node, struct tei_opener, link);
 
@@ -44,18 +44,18 @@ void tei_openers_serve(struct tei_peer *peer)
 
 void tei_openers_refuse(struct tei_peer *peer)
 {
-	tei_list_for_each_safe (node, tmp, &peer->c.openers) {
+	tei_list_for_each_safe (node, tmp, &peer->c->openers) {
 		struct tei_opener *opener =
 			tei_list_entry(node, struct tei_opener, link);
 
-		if (opener->probe && ++opener->n_refused >= peer->c.n_address)
+		if (opener->probe && ++opener->n_refused >= peer->c->n_address)
 			tei_opener_end(opener, -ECONNREFUSED);
 	}
 }
 
 void tei_peer_probed(struct tei_peer *peer, uint64_t rtt_ns)
 {
-	tei_list_for_each_safe (node, tmp, &peer->c.openers) {
+	tei_list_for_each_safe (node, tmp, &peer->c->openers) {
 		struct tei_opener *opener =
 			tei_list_entry(node, struct tei_opener, link);
 
@@ -78,7 +78,7 @@ static int openers_error(int err)
 
 void tei_openers_told(struct tei_peer *peer, int err)
 {
-	tei_list_for_each (node, &peer->c.openers)
+	tei_list_for_each (node, &peer->c->openers)
 		tei_list_entry(node, struct tei_opener, link)->err =
 			openers_error(err);
 }

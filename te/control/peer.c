@@ -9,10 +9,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sm.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/control/control.h"
 #include "te/control/names.h"
-#include "te/transfer/reroute.h"
+#include "te/control/reroute.h"
+#include "te/worker/worker.h"
 
 #define BACKOFF_MS   10u
 #define BACKOFF_BITS 5u   /* up to 320 ms, and a quarter of jitter */
@@ -38,7 +39,7 @@ static const struct tei_sm_state states[] = {
 
 void tei_peer_move(struct tei_peer *peer, enum tei_peer_state to)
 {
-	tei_sm_move(&peer->c.state, states, (uint8_t)to);
+	tei_sm_move(&peer->c->state, states, (uint8_t)to);
 }
 
 /* ---- making ---- */
@@ -51,6 +52,12 @@ static void asks_came(struct tei_call *call)
 	tei_peer_kick(peer);
 }
 
+/* One allocation for both parts of a peer. */
+struct whole {
+	struct tei_peer peer;
+	struct tei_peer_control c;
+};
+
 static void init(struct tei_peer *peer, struct te_engine *engine,
 		 const char *name)
 {
@@ -58,10 +65,10 @@ static void init(struct tei_peer *peer, struct te_engine *engine,
 	/* Both have TEI_NAME_LEN_MAX + 1. */
 	memcpy(peer->name, name, strlen(name) + 1);
 	tei_list_init(&peer->link);
-	tei_list_init(&peer->c.openers);
-	tei_list_init(&peer->c.drops);
-	tei_list_init(&peer->c.of_names);
-	tei_notify_out_init(&peer->c.notify);
+	tei_list_init(&peer->c->openers);
+	tei_list_init(&peer->c->drops);
+	tei_list_init(&peer->c->of_names);
+	tei_notify_out_init(&peer->c->notify);
 	peer->asks_call.fn = asks_came;
 	tei_peer_work_init(peer);
 }
@@ -70,8 +77,8 @@ static bool has_self_rail(const struct te_engine *engine)
 {
 	uint32_t i;
 
-	for (i = 0; i < engine->worker.n_rails; i++) {
-		if (engine->worker.rails[i]->rail.ops->caps & TEI_CAP_SELF)
+	for (i = 0; i < engine->worker->n_rails; i++) {
+		if (engine->worker->rails[i]->rail.ops->caps & TEI_CAP_SELF)
 			return true;
 	}
 	return false;
@@ -84,12 +91,12 @@ static int tell_self(struct tei_peer *peer)
 	struct tei_told *told = &peer->told;
 
 	peer->self = true;
-	told->remote = tei_self_describe(engine);
+	told->remote = tei_describe_self(engine);
 	if (!told->remote)
 		return -ENOMEM;
 	told->life = 1;
 	told->up = true;
-	told->epoch = atomic_load(&engine->guests.self.epoch);
+	told->epoch = atomic_load(&engine->control->guests.self.epoch);
 	told->epoch_since = tei_now_ns();
 	memcpy(told->incarnation, engine->incarnation, TE_INCARNATION_LEN);
 	atomic_init(&peer->news, 1);
@@ -112,18 +119,22 @@ static struct tei_peer *find(struct te_engine *engine, const char *name)
 static int make(struct te_engine *engine, const char *name,
 		struct tei_peer **out)
 {
-	struct tei_peer *peer = tei_calloc(1, sizeof(*peer));
+	struct whole *whole = tei_calloc(1, sizeof(*whole));
+	struct tei_peer *peer;
 	int rc = -ENOMEM;
 	uint32_t i;
 
-	if (!peer)
+	if (!whole)
 		return -ENOMEM;
+	peer = &whole->peer;
+	peer->c = &whole->c;
+	peer->c->peer = peer;
 	init(peer, engine, name);
 	peer->w.pairs =
-		tei_calloc(engine->worker.n_rails, sizeof(*peer->w.pairs));
+		tei_calloc(engine->worker->n_rails, sizeof(*peer->w.pairs));
 	if (!peer->w.pairs)
 		goto free_peer;
-	for (i = 0; i < engine->worker.n_rails; i++)
+	for (i = 0; i < engine->worker->n_rails; i++)
 		tei_list_init(&peer->w.pairs[i].slot);
 	if (!strcmp(name, engine->name) && has_self_rail(engine)) {
 		rc = tell_self(peer);
@@ -187,18 +198,6 @@ int tei_peer_get(struct te_engine *engine, const char *name,
 	return 0;
 }
 
-struct tei_peer *tei_peer_next(struct te_engine *engine, struct tei_peer *peer)
-{
-	struct tei_list *at;
-
-	/* They are only ever added, at the end. */
-	tei_mutex_lock(&engine->mu);
-	at = peer ? peer->link.next : engine->peers.next;
-	tei_mutex_unlock(&engine->mu);
-	return at == &engine->peers ? NULL
-				    : tei_list_entry(at, struct tei_peer, link);
-}
-
 void tei_peer_free(struct tei_peer *peer)
 {
 	if (!peer)
@@ -206,15 +205,15 @@ void tei_peer_free(struct tei_peer *peer)
 	tei_remote_put(peer->told.remote);
 	tei_remote_put(peer->w.remote);
 	tei_free(peer->w.pairs);
-	tei_free(peer);
+	tei_free(TEI_CONTAINER(peer, struct whole, peer));
 }
 
 /* ---- the connection ---- */
 
 static bool is_wanted(const struct tei_peer *peer)
 {
-	return !tei_list_empty(&peer->c.openers) ||
-	       !tei_list_empty(&peer->c.drops) || tei_notify_wants(peer) ||
+	return !tei_list_empty(&peer->c->openers) ||
+	       !tei_list_empty(&peer->c->drops) || tei_notify_wants(peer) ||
 	       atomic_load(&peer->want) ||
 	       (atomic_load(&peer->asks) & TEI_ASK_PROBE);
 }
@@ -225,22 +224,22 @@ void tei_peer_connect(struct tei_peer *peer, const struct tei_address *to)
 	int rc;
 
 	tei_peer_move(peer, TEI_PEER_CONNECTING);
-	peer->c.at = *to;
+	peer->c->at = *to;
 	rc = tei_frame_connect(engine->loop, &tei_control_protocol, to,
 			       tei_reroute_patience(peer), &tei_peer_frame_ops,
-			       peer, &peer->c.conn);
+			       peer, &peer->c->conn);
 	if (rc)
 		tei_peer_failed(peer, rc, false);
 }
 
 static void connect_next(struct tei_peer *peer)
 {
-	tei_peer_connect(peer, &peer->c.address[peer->c.next_address++]);
+	tei_peer_connect(peer, &peer->c->address[peer->c->next_address++]);
 }
 
 void tei_peer_found(struct tei_peer *peer, int n)
 {
-	peer->c.n_address = n > 0 ? n : 0;
+	peer->c->n_address = n > 0 ? n : 0;
 	if (n > 0)
 		connect_next(peer);
 	else
@@ -251,11 +250,11 @@ void tei_peer_found(struct tei_peer *peer, int n)
 static void connect_now(struct tei_peer *peer)
 {
 	tei_peer_move(peer, TEI_PEER_RESOLVING);
-	if (peer->c.next_address < peer->c.n_address) {
+	if (peer->c->next_address < peer->c->n_address) {
 		connect_next(peer);
 		return;
 	}
-	peer->c.next_address = 0;
+	peer->c->next_address = 0;
 	tei_names_look_up(peer);
 }
 
@@ -263,11 +262,11 @@ void tei_peer_kick(struct tei_peer *peer)
 {
 	uint32_t asks;
 
-	if (peer->engine->closed)
+	if (peer->engine->control->closed)
 		return;
-	if (peer->c.state == TEI_PEER_IDLE && is_wanted(peer))
+	if (peer->c->state == TEI_PEER_IDLE && is_wanted(peer))
 		connect_now(peer);
-	if (peer->c.state != TEI_PEER_UP)
+	if (peer->c->state != TEI_PEER_UP)
 		return;
 	asks = atomic_exchange(&peer->asks, 0);
 	if (asks & TEI_ASK_DESCRIBE)
@@ -276,18 +275,18 @@ void tei_peer_kick(struct tei_peer *peer)
 		tei_peer_probe(peer);
 	tei_peer_send_drops(peer);
 	tei_notify_send(peer);
-	if (peer->c.state == TEI_PEER_UP)
+	if (peer->c->state == TEI_PEER_UP)
 		tei_openers_serve(peer);
 }
 
 void tei_peer_is_up(struct tei_peer *peer)
 {
 	tei_peer_move(peer, TEI_PEER_UP);
-	peer->c.attempts = 0;
-	peer->c.n_refused = 0;
-	peer->c.refused_at = 0;
-	peer->c.next_address = 0;
-	tei_notify_greeted(peer, peer->c.hello_taken, peer->c.hello_losses);
+	peer->c->attempts = 0;
+	peer->c->n_refused = 0;
+	peer->c->refused_at = 0;
+	peer->c->next_address = 0;
+	tei_notify_greeted(peer, peer->c->hello_taken, peer->c->hello_losses);
 	TEI_COUNT(peer->engine, control_up);
 	tei_peer_kick(peer);
 }
@@ -296,8 +295,8 @@ static void backoff_over(void *arg)
 {
 	struct tei_peer *peer = arg;
 
-	tei_timer_stop(peer->c.timer);
-	peer->c.timer = NULL;
+	tei_timer_stop(peer->c->timer);
+	peer->c->timer = NULL;
 	tei_peer_move(peer, TEI_PEER_IDLE);
 	tei_peer_kick(peer);
 }
@@ -306,10 +305,10 @@ void tei_peer_open(struct tei_opener *opener)
 {
 	struct tei_peer *peer = opener->peer;
 
-	tei_list_add_tail(&peer->c.openers, &opener->link);
-	if (peer->engine->closed)
+	tei_list_add_tail(&peer->c->openers, &opener->link);
+	if (peer->engine->control->closed)
 		tei_opener_end(opener, -ECANCELED);
-	else if (opener->probe && peer->c.state == TEI_PEER_BACKOFF)
+	else if (opener->probe && peer->c->state == TEI_PEER_BACKOFF)
 		backoff_over(peer); /* it wants to know now */
 	else
 		tei_peer_kick(peer);
@@ -317,33 +316,33 @@ void tei_peer_open(struct tei_opener *opener)
 
 static void back_off(struct tei_peer *peer)
 {
-	uint32_t bits = peer->c.attempts < BACKOFF_BITS ? peer->c.attempts
-							: BACKOFF_BITS;
+	uint32_t bits = peer->c->attempts < BACKOFF_BITS ? peer->c->attempts
+							 : BACKOFF_BITS;
 	uint64_t ms = BACKOFF_MS << bits;
 
 	ms += tei_now_ns() / TEI_NS_PER_US % (ms / 4 + 1);
-	peer->c.attempts++;
-	peer->c.timer = tei_timer_start(peer->engine->loop, ms, false,
-					backoff_over, peer);
+	peer->c->attempts++;
+	peer->c->timer = tei_timer_start(peer->engine->loop, ms, false,
+					 backoff_over, peer);
 	/* Without a timer the next one who wants something tries again. */
-	tei_peer_move(peer, peer->c.timer ? TEI_PEER_BACKOFF : TEI_PEER_IDLE);
+	tei_peer_move(peer, peer->c->timer ? TEI_PEER_BACKOFF : TEI_PEER_IDLE);
 }
 
 static void count_refusals(struct tei_peer *peer, int err)
 {
 	if (err != -ECONNREFUSED) {
-		peer->c.n_refused = 0;
-		peer->c.refused_at = 0;
+		peer->c->n_refused = 0;
+		peer->c->refused_at = 0;
 		return;
 	}
-	peer->c.n_refused++;
-	if (!peer->c.refused_at)
-		peer->c.refused_at = tei_now_ns();
+	peer->c->n_refused++;
+	if (!peer->c->refused_at)
+		peer->c->refused_at = tei_now_ns();
 }
 
 static bool has_refused_for_a_while(const struct tei_peer *peer)
 {
-	return tei_now_ns() - peer->c.refused_at >= ABSENT_MS * TEI_NS_PER_MS;
+	return tei_now_ns() - peer->c->refused_at >= ABSENT_MS * TEI_NS_PER_MS;
 }
 
 static void tell_failure(struct tei_peer *peer, int err, bool is_final)
@@ -355,10 +354,10 @@ static void tell_failure(struct tei_peer *peer, int err, bool is_final)
 	peer->told.up = false;
 	peer->told.fails++;
 	peer->told.fail_err = err == -EAGAIN ? -ECONNREFUSED : err;
-	if (peer->c.n_refused && peer->c.n_refused >= peer->c.n_address) {
+	if (peer->c->n_refused && peer->c->n_refused >= peer->c->n_address) {
 		peer->told.refusals++;
 		peer->told.absences += has_refused_for_a_while(peer);
-		peer->c.n_refused = 0;
+		peer->c->n_refused = 0;
 	}
 	peer->told.fail_final = is_final;
 	tei_mutex_unlock(&engine->mu);
@@ -378,15 +377,15 @@ static void say_why(const struct tei_peer *peer, int err)
 
 void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 {
-	struct tei_frame_conn *conn = peer->c.conn;
+	struct tei_frame_conn *conn = peer->c->conn;
 	/* What somebody at another address says is not the peer's word. */
-	bool stray = peer->c.elsewhere && peer->c.state != TEI_PEER_UP;
+	bool stray = peer->c->elsewhere && peer->c->state != TEI_PEER_UP;
 
-	peer->c.conn = NULL; /* answers to calls from in here are ignored */
+	peer->c->conn = NULL; /* answers to calls from in here are ignored */
 	if (conn)
 		tei_frame_close(conn);
-	peer->c.describing = peer->c.describe_again = false;
-	peer->c.proving = peer->c.prove_again = peer->c.probing = false;
+	peer->c->describing = peer->c->describe_again = false;
+	peer->c->proving = peer->c->prove_again = peer->c->probing = false;
 	/* Who is still owed something soon asks again. */
 	atomic_fetch_and(&peer->asks, ~(uint32_t)TEI_ASK_PROBE);
 	tei_notify_lost(peer);
@@ -407,14 +406,14 @@ void tei_peer_failed(struct tei_peer *peer, int err, bool for_good)
 
 void tei_peer_close(struct tei_peer *peer)
 {
-	struct tei_frame_conn *conn = peer->c.conn;
+	struct tei_frame_conn *conn = peer->c->conn;
 
 	tei_names_give_up(peer);
-	peer->c.conn = NULL;
+	peer->c->conn = NULL;
 	if (conn)
 		tei_frame_close(conn);
-	tei_timer_stop(peer->c.timer);
-	peer->c.timer = NULL;
+	tei_timer_stop(peer->c->timer);
+	peer->c->timer = NULL;
 	tei_notify_close(peer);
 	tei_openers_end(peer, -ECANCELED);
 }

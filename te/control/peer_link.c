@@ -5,17 +5,19 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "te/api/engine.h"
+#include "te/common/control.pb-c.h"
+#include "te/common/engine.h"
 #include "te/control/control.h"
-#include "te/control/control.pb-c.h"
 #include "te/control/peer.h"
+#include "te/control/reroute.h"
 #include "te/transfer/link.h"
-#include "te/transfer/reroute.h"
+#include "te/transfer/transfer.h"
+#include "te/worker/worker.h"
 
 static void answer(struct tei_link *link, int err)
 {
 	link->out.err = err;
-	tei_worker_post(&link->engine->worker, &link->out.answer);
+	tei_worker_post(link->engine->worker, &link->out.answer);
 }
 
 /* ---- connect ---- */
@@ -26,8 +28,8 @@ static int take_connected(struct tei_link *link, const struct tei_frame *f)
 	Te__Connected *m;
 	int rc;
 
-	tei_arena_reset(&engine->arena);
-	m = te__connected__unpack(&engine->arena.pb, f->len, f->body);
+	tei_arena_reset(&engine->control->arena);
+	m = te__connected__unpack(&engine->control->arena.pb, f->len, f->body);
 	if (!m)
 		return -EPROTO;
 	if (m->epoch)
@@ -53,14 +55,14 @@ static void connect_done(struct tei_frame_call *call, int err,
 	answer(link, err);
 }
 
-void tei_peer_ask_connect(struct tei_call *call)
+static void ask_connect(struct tei_call *call)
 {
 	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, out.ask);
 	struct tei_peer *peer = link->out.peer;
 	Te__Connect m = TE__CONNECT__INIT;
 	int rc;
 
-	if (peer->c.state != TEI_PEER_UP || !peer->c.conn ||
+	if (peer->c->state != TEI_PEER_UP || !peer->c->conn ||
 	    peer->told.life != link->out.life) {
 		answer(link, -ENOTCONN);
 		return;
@@ -73,7 +75,7 @@ void tei_peer_ask_connect(struct tei_call *call)
 	m.address.len = link->out.address_len;
 	m.epoch = link->ep.epoch;
 	link->out.rpc.done = connect_done;
-	rc = tei_frame_call(peer->c.conn, &link->out.rpc,
+	rc = tei_frame_call(peer->c->conn, &link->out.rpc,
 			    TE__CONTROL_TYPE__CONTROL_CONNECT, &m.base,
 			    peer->engine->config.connect_timeout);
 	if (rc)
@@ -93,8 +95,8 @@ static int take_dropped(struct tei_link *link, const struct tei_frame *f)
 	struct te_engine *engine = link->engine;
 	Te__Dropped *m;
 
-	tei_arena_reset(&engine->arena);
-	m = te__dropped__unpack(&engine->arena.pb, f->len, f->body);
+	tei_arena_reset(&engine->control->arena);
+	m = te__dropped__unpack(&engine->control->arena.pb, f->len, f->body);
 	return m ? tei_status_to_errno(m->status) : -EPROTO;
 }
 
@@ -108,9 +110,9 @@ static void drop_done(struct tei_frame_call *call, int err,
 	if (!err) {
 		tei_reroute_answered(peer);
 		drop_end(link, take_dropped(link, f));
-	} else if (peer->c.conn && err == -ETIMEDOUT) {
+	} else if (peer->c->conn && err == -ETIMEDOUT) {
 		tei_peer_failed(peer, err, false); /* asks again when up */
-	} else if (!peer->c.conn && link->out.drop_until <= tei_now_ns()) {
+	} else if (!peer->c->conn && link->out.drop_until <= tei_now_ns()) {
 		drop_end(link, err);
 	}
 }
@@ -122,7 +124,7 @@ static void send_drop(struct tei_peer *peer, struct tei_link *link)
 
 	m.endpoint = link->number;
 	link->out.rpc.done = drop_done;
-	rc = tei_frame_call(peer->c.conn, &link->out.rpc,
+	rc = tei_frame_call(peer->c->conn, &link->out.rpc,
 			    TE__CONTROL_TYPE__CONTROL_DROP, &m.base,
 			    tei_reroute_patience(peer));
 	link->out.in_rpc = !rc;
@@ -133,11 +135,11 @@ static void send_drop(struct tei_peer *peer, struct tei_link *link)
 
 void tei_peer_send_drops(struct tei_peer *peer)
 {
-	tei_list_for_each_safe (node, tmp, &peer->c.drops) {
+	tei_list_for_each_safe (node, tmp, &peer->c->drops) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, out.asked);
 
-		if (link->out.in_rpc || !peer->c.conn)
+		if (link->out.in_rpc || !peer->c->conn)
 			continue;
 		if (peer->told.life != link->out.life)
 			drop_end(link, -ESTALE);
@@ -150,7 +152,7 @@ void tei_peer_prune_drops(struct tei_peer *peer)
 {
 	uint64_t now = tei_now_ns();
 
-	tei_list_for_each_safe (node, tmp, &peer->c.drops) {
+	tei_list_for_each_safe (node, tmp, &peer->c->drops) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, out.asked);
 
@@ -159,13 +161,20 @@ void tei_peer_prune_drops(struct tei_peer *peer)
 	}
 }
 
-void tei_peer_ask_drop(struct tei_call *call)
+static void ask_drop(struct tei_call *call)
 {
 	struct tei_link *link = TEI_CONTAINER(call, struct tei_link, out.ask);
 	struct tei_peer *peer = link->out.peer;
 
-	tei_list_add_tail(&peer->c.drops, &link->out.asked);
-	if (peer->c.state != TEI_PEER_UP)
+	tei_list_add_tail(&peer->c->drops, &link->out.asked);
+	if (peer->c->state != TEI_PEER_UP)
 		tei_peer_prune_drops(peer);
 	tei_peer_kick(peer);
 }
+
+const struct tei_transfer_messages tei_control_messages = {
+	.connect = ask_connect,
+	.drop = ask_drop,
+	.notify = tei_notify_asked,
+	.withdraw = tei_notify_withdrawn,
+};

@@ -5,12 +5,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "te/api/engine.h"
+#include "te/common/control.pb-c.h"
+#include "te/common/engine.h"
 #include "te/control/control.h"
-#include "te/control/control.pb-c.h"
 #include "te/control/peer.h"
+#include "te/control/reroute.h"
 #include "te/control/segment.h"
-#include "te/transfer/reroute.h"
 
 /*
  * A call ended without an answer. When the connection is at fault, down()
@@ -18,7 +18,7 @@
  */
 static void step_failed(struct tei_peer *peer, int err)
 {
-	if (peer->c.conn && err == -ETIMEDOUT)
+	if (peer->c->conn && err == -ETIMEDOUT)
 		tei_peer_failed(peer, err, false);
 }
 
@@ -63,11 +63,11 @@ static int check_hello(struct tei_peer *peer, Te__Hello *m)
 	}
 	/* Who has taken over the address of a name is not that name. */
 	if (!peer->port && strcmp(m->name, peer->name) != 0) {
-		peer->c.n_address = 0;
+		peer->c->n_address = 0;
 		return -ESTALE;
 	}
 	/* Of a restart only the name itself can tell. */
-	if (peer->c.elsewhere &&
+	if (peer->c->elsewhere &&
 	    memcmp(m->incarnation.data, peer->told.incarnation,
 		   TE_INCARNATION_LEN))
 		return -ESTALE;
@@ -89,13 +89,13 @@ static int check_owner_proofs(struct tei_peer *peer, const Te__Hello *m)
 		    p->proof.len != TEI_GROUP_PROOF_LEN)
 			return -EPROTO;
 		tei_mutex_lock(&engine->mu);
-		place = tei_group_by_tag(&engine->joined, p->tag.data);
+		place = tei_group_by_tag(&engine->control->joined, p->tag.data);
 		if (place >= 0)
-			group = engine->joined.group[place];
+			group = engine->control->joined.group[place];
 		tei_mutex_unlock(&engine->mu);
 		if (place < 0)
 			continue;
-		if (!tei_group_verify(&group, &peer->c.challenge, 'o',
+		if (!tei_group_verify(&group, &peer->c->challenge, 'o',
 				      p->proof.data)) {
 			LOG_WARN("peer %s: false proof of a group", peer->name);
 			TEI_COUNT(engine, refused_proof);
@@ -108,7 +108,8 @@ static int check_owner_proofs(struct tei_peer *peer, const Te__Hello *m)
 static void hello_done(struct tei_frame_call *call, int err,
 		       const struct tei_frame *f)
 {
-	struct tei_peer *peer = TEI_CONTAINER(call, struct tei_peer, c.hello);
+	struct tei_peer *peer =
+		TEI_CONTAINER(call, struct tei_peer_control, hello)->peer;
 	struct te_engine *engine = peer->engine;
 	Te__Hello *m;
 	int rc;
@@ -117,21 +118,21 @@ static void hello_done(struct tei_frame_call *call, int err,
 		step_failed(peer, err);
 		return;
 	}
-	tei_arena_reset(&engine->arena);
-	m = te__hello__unpack(&engine->arena.pb, f->len, f->body);
+	tei_arena_reset(&engine->control->arena);
+	m = te__hello__unpack(&engine->control->arena.pb, f->len, f->body);
 	if (!m) {
 		not_understood(peer, "hello");
 		return;
 	}
 	rc = check_hello(peer, m);
 	if (!rc) {
-		memcpy(peer->c.challenge.owner, m->incarnation.data,
+		memcpy(peer->c->challenge.owner, m->incarnation.data,
 		       TE_INCARNATION_LEN);
-		memcpy(peer->c.challenge.owner_nonce, m->nonce.data,
+		memcpy(peer->c->challenge.owner_nonce, m->nonce.data,
 		       TEI_NONCE_LEN);
-		peer->c.hello_epoch = m->epoch;
-		peer->c.hello_taken = m->notify_taken;
-		peer->c.hello_losses = m->notify_losses;
+		peer->c->hello_epoch = m->epoch;
+		peer->c->hello_taken = m->notify_taken;
+		peer->c->hello_losses = m->notify_losses;
 		rc = check_owner_proofs(peer, m);
 	}
 	if (rc) {
@@ -140,7 +141,7 @@ static void hello_done(struct tei_frame_call *call, int err,
 	}
 	tei_peer_move(peer, TEI_PEER_DESCRIBING);
 	tei_peer_prove(peer);
-	if (peer->c.conn)
+	if (peer->c->conn)
 		tei_peer_describe(peer);
 }
 
@@ -151,18 +152,18 @@ void tei_peer_hello(struct tei_peer *peer)
 	int rc;
 
 	tei_peer_move(peer, TEI_PEER_HELLO);
-	rc = tei_random(peer->c.challenge.initiator_nonce, TEI_NONCE_LEN);
-	memcpy(peer->c.challenge.initiator, engine->incarnation,
+	rc = tei_random(peer->c->challenge.initiator_nonce, TEI_NONCE_LEN);
+	memcpy(peer->c->challenge.initiator, engine->incarnation,
 	       TE_INCARNATION_LEN);
 	m.version = TEI_CONTROL_VERSION;
 	m.name = engine->name;
 	m.incarnation.data = engine->incarnation;
 	m.incarnation.len = TE_INCARNATION_LEN;
-	m.nonce.data = peer->c.challenge.initiator_nonce;
+	m.nonce.data = peer->c->challenge.initiator_nonce;
 	m.nonce.len = TEI_NONCE_LEN;
-	peer->c.hello.done = hello_done;
+	peer->c->hello.done = hello_done;
 	if (!rc)
-		rc = tei_frame_call(peer->c.conn, &peer->c.hello,
+		rc = tei_frame_call(peer->c->conn, &peer->c->hello,
 				    TE__CONTROL_TYPE__CONTROL_HELLO, &m.base,
 				    engine->config.connect_timeout);
 	if (rc)
@@ -174,13 +175,14 @@ void tei_peer_hello(struct tei_peer *peer)
 static void prove_done(struct tei_frame_call *call, int err,
 		       const struct tei_frame *f)
 {
-	struct tei_peer *peer = TEI_CONTAINER(call, struct tei_peer, c.prove);
+	struct tei_peer *peer =
+		TEI_CONTAINER(call, struct tei_peer_control, prove)->peer;
 
 	(void)f; /* how many were accepted shows in the description */
-	peer->c.proving = false;
+	peer->c->proving = false;
 	if (err)
 		step_failed(peer, err);
-	else if (peer->c.prove_again)
+	else if (peer->c->prove_again)
 		tei_peer_prove(peer);
 }
 
@@ -191,28 +193,28 @@ void tei_peer_prove(struct tei_peer *peer)
 	struct tei_group_set joined;
 	int rc;
 
-	peer->c.prove_again = peer->c.proving;
-	if (peer->c.proving || !peer->c.conn)
+	peer->c->prove_again = peer->c->proving;
+	if (peer->c->proving || !peer->c->conn)
 		return;
 	tei_mutex_lock(&engine->mu);
-	joined = engine->joined;
+	joined = engine->control->joined;
 	tei_mutex_unlock(&engine->mu);
 	if (!joined.n)
 		return;
-	tei_arena_reset(&engine->arena);
-	rc = tei_control_proofs(engine, &joined, &peer->c.challenge, 'i',
+	tei_arena_reset(&engine->control->arena);
+	rc = tei_control_proofs(engine, &joined, &peer->c->challenge, 'i',
 				&m.groups);
 	if (rc >= 0) {
 		m.n_groups = (size_t)rc;
-		peer->c.prove.done = prove_done;
-		rc = tei_frame_call(peer->c.conn, &peer->c.prove,
+		peer->c->prove.done = prove_done;
+		rc = tei_frame_call(peer->c->conn, &peer->c->prove,
 				    TE__CONTROL_TYPE__CONTROL_PROVE, &m.base,
 				    engine->config.connect_timeout);
 	}
 	if (rc)
 		tei_peer_failed(peer, rc, false);
 	else
-		peer->c.proving = true;
+		peer->c->proving = true;
 }
 
 /* ---- description ---- */
@@ -222,12 +224,12 @@ static void tell_life(struct tei_peer *peer)
 {
 	struct tei_told *told = &peer->told;
 	bool same = told->life &&
-		    !memcmp(told->incarnation, peer->c.challenge.owner,
+		    !memcmp(told->incarnation, peer->c->challenge.owner,
 			    TE_INCARNATION_LEN);
 
-	if (same && peer->c.hello_epoch <= told->epoch)
+	if (same && peer->c->hello_epoch <= told->epoch)
 		return;
-	told->epoch = peer->c.hello_epoch;
+	told->epoch = peer->c->hello_epoch;
 	told->epoch_since = tei_now_ns();
 	told->epoch_over = 0;
 	if (same)
@@ -237,7 +239,7 @@ static void tell_life(struct tei_peer *peer)
 		peer->segment = NULL;
 	}
 	told->life++;
-	memcpy(told->incarnation, peer->c.challenge.owner, TE_INCARNATION_LEN);
+	memcpy(told->incarnation, peer->c->challenge.owner, TE_INCARNATION_LEN);
 	if (peer->segment)
 		tei_segment_meet(peer->segment);
 }
@@ -250,14 +252,14 @@ static void tell(struct tei_peer *peer, struct tei_remote *remote,
 	struct tei_remote *old;
 
 	tei_mutex_lock(&engine->mu);
-	if (peer->c.state == TEI_PEER_DESCRIBING)
+	if (peer->c->state == TEI_PEER_DESCRIBING)
 		tell_life(peer);
 	old = peer->told.remote;
 	peer->told.remote = remote;
 	peer->told.up = true;
 	if (question > peer->told.fresh)
 		peer->told.fresh = question;
-	peer->told.address = *tei_frame_peer(peer->c.conn);
+	peer->told.address = *tei_frame_peer(peer->c->conn);
 	tei_mutex_unlock(&engine->mu);
 	tei_remote_put(old);
 	tei_peer_post_news(peer);
@@ -272,8 +274,9 @@ static int take_description(struct tei_peer *peer, const struct tei_frame *f,
 	Te__Description *m;
 	int rc = -EPROTO;
 
-	tei_arena_reset(&engine->arena);
-	m = te__description__unpack(&engine->arena.pb, f->len, f->body);
+	tei_arena_reset(&engine->control->arena);
+	m = te__description__unpack(&engine->control->arena.pb, f->len,
+				    f->body);
 	if (m)
 		rc = tei_status_to_errno(m->status);
 	if (!rc)
@@ -292,19 +295,19 @@ static void describe_done(struct tei_frame_call *call, int err,
 			  const struct tei_frame *f)
 {
 	struct tei_peer *peer =
-		TEI_CONTAINER(call, struct tei_peer, c.describe);
-	bool again = peer->c.describe_again;
+		TEI_CONTAINER(call, struct tei_peer_control, describe)->peer;
+	bool again = peer->c->describe_again;
 
-	peer->c.describing = false;
+	peer->c->describing = false;
 	if (err) {
 		step_failed(peer, err);
 		return;
 	}
-	if (take_description(peer, f, peer->c.question))
+	if (take_description(peer, f, peer->c->question))
 		return;
-	if (peer->c.state == TEI_PEER_DESCRIBING)
+	if (peer->c->state == TEI_PEER_DESCRIBING)
 		tei_peer_is_up(peer);
-	if (again && peer->c.conn)
+	if (again && peer->c->conn)
 		tei_peer_describe(peer);
 }
 
@@ -313,18 +316,18 @@ void tei_peer_describe(struct tei_peer *peer)
 	Te__Describe m = TE__DESCRIBE__INIT;
 	int rc;
 
-	peer->c.describe_again = peer->c.describing;
-	if (peer->c.describing || !peer->c.conn)
+	peer->c->describe_again = peer->c->describing;
+	if (peer->c->describing || !peer->c->conn)
 		return;
-	peer->c.describe.done = describe_done;
-	peer->c.question = atomic_load(&peer->questions);
-	rc = tei_frame_call(peer->c.conn, &peer->c.describe,
+	peer->c->describe.done = describe_done;
+	peer->c->question = atomic_load(&peer->questions);
+	rc = tei_frame_call(peer->c->conn, &peer->c->describe,
 			    TE__CONTROL_TYPE__CONTROL_DESCRIBE, &m.base,
 			    peer->engine->config.connect_timeout);
 	if (rc)
 		tei_peer_failed(peer, rc, false);
 	else
-		peer->c.describing = true;
+		peer->c->describing = true;
 }
 
 /* ---- probe ---- */
@@ -332,16 +335,17 @@ void tei_peer_describe(struct tei_peer *peer)
 static void probe_done(struct tei_frame_call *call, int err,
 		       const struct tei_frame *f)
 {
-	struct tei_peer *peer = TEI_CONTAINER(call, struct tei_peer, c.probe);
+	struct tei_peer *peer =
+		TEI_CONTAINER(call, struct tei_peer_control, probe)->peer;
 
 	(void)f;
-	peer->c.probing = false;
+	peer->c->probing = false;
 	if (err) {
 		step_failed(peer, err);
 		return;
 	}
 	tei_reroute_answered(peer);
-	tei_peer_probed(peer, tei_now_ns() - peer->c.probed_at);
+	tei_peer_probed(peer, tei_now_ns() - peer->c->probed_at);
 }
 
 void tei_peer_probe(struct tei_peer *peer)
@@ -349,17 +353,17 @@ void tei_peer_probe(struct tei_peer *peer)
 	Te__Probe m = TE__PROBE__INIT;
 	int rc;
 
-	if (peer->c.probing || !peer->c.conn)
+	if (peer->c->probing || !peer->c->conn)
 		return;
-	peer->c.probed_at = tei_now_ns();
-	peer->c.probe.done = probe_done;
-	rc = tei_frame_call(peer->c.conn, &peer->c.probe,
+	peer->c->probed_at = tei_now_ns();
+	peer->c->probe.done = probe_done;
+	rc = tei_frame_call(peer->c->conn, &peer->c->probe,
 			    TE__CONTROL_TYPE__CONTROL_PROBE, &m.base,
 			    tei_reroute_patience(peer));
 	if (rc)
 		tei_peer_failed(peer, rc, false);
 	else
-		peer->c.probing = true;
+		peer->c->probing = true;
 }
 
 /* ---- frames that nobody asked for, and the connection itself ---- */
@@ -375,21 +379,21 @@ static void revoked(struct tei_peer *peer, const struct tei_frame *f)
 	struct te_engine *engine = peer->engine;
 	Te__Revoked *m;
 
-	tei_arena_reset(&engine->arena);
-	m = te__revoked__unpack(&engine->arena.pb, f->len, f->body);
+	tei_arena_reset(&engine->control->arena);
+	m = te__revoked__unpack(&engine->control->arena.pb, f->len, f->body);
 	if (!m) {
 		not_understood(peer, "revocation");
 		return;
 	}
-	if (peer->c.state == TEI_PEER_UP)
+	if (peer->c->state == TEI_PEER_UP)
 		tei_peer_tell_epoch(peer, m->epoch);
-	else if (m->epoch > peer->c.hello_epoch)
-		peer->c.hello_epoch = m->epoch;
+	else if (m->epoch > peer->c->hello_epoch)
+		peer->c->hello_epoch = m->epoch;
 }
 
 static void room_came(struct tei_peer *peer)
 {
-	peer->c.notify.full = false;
+	peer->c->notify.full = false;
 	tei_notify_send(peer);
 }
 
@@ -399,8 +403,8 @@ static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
 	struct tei_peer *peer = arg;
 
 	(void)conn;
-	if (peer->c.state != TEI_PEER_UP &&
-	    peer->c.state != TEI_PEER_DESCRIBING)
+	if (peer->c->state != TEI_PEER_UP &&
+	    peer->c->state != TEI_PEER_DESCRIBING)
 		return;
 	if (f->type == TE__CONTROL_TYPE__CONTROL_REGIONS)
 		take_description(peer, f, 0);

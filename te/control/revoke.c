@@ -7,10 +7,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/control/control.h"
 #include "te/control/peer.h"
 #include "te/transfer/link.h"
+#include "te/worker/worker.h"
 
 #define DEFAULT_MS 2000u
 
@@ -104,13 +105,14 @@ static void walk(struct te_engine *engine, tei_hash_fn *fn, struct sweep *sweep)
 {
 	size_t cursor = 0;
 
-	while (tei_hash_walk(&engine->guests.table, &cursor, 1024, fn, sweep))
+	while (tei_hash_walk(&engine->control->guests.table, &cursor, 1024, fn,
+			     sweep))
 		;
 }
 
 void tei_revoke_all(struct te_engine *engine)
 {
-	struct tei_guests *g = &engine->guests;
+	struct tei_guests *g = &engine->control->guests;
 	struct sweep sweep = {.highest = g->floor};
 
 	walk(engine, find_highest, &sweep);
@@ -153,13 +155,13 @@ static void end_own(struct tei_call *call)
 
 	if (peer)
 		tei_peer_sync(peer);
-	tei_links_close_broken(&r->engine->worker);
+	tei_links_close_broken(r->engine->worker);
 	tei_loop_post(r->engine->loop, &r->own_done);
 }
 
 static void revoke_own(struct revocation *r)
 {
-	struct tei_guest *self = &r->engine->guests.self;
+	struct tei_guest *self = &r->engine->control->guests.self;
 	uint64_t epoch = atomic_load(&self->epoch) + 1;
 	struct tei_peer *peer;
 
@@ -170,7 +172,7 @@ static void revoke_own(struct revocation *r)
 	r->own_pending = true;
 	r->own.fn = end_own;
 	r->own_done.fn = own_done;
-	tei_worker_post(&r->engine->worker, &r->own);
+	tei_worker_post(r->engine->worker, &r->own);
 }
 
 /* ---- the call ---- */
@@ -205,7 +207,7 @@ static void end(struct revocation *r)
 
 void tei_revokes_check(struct te_engine *engine)
 {
-	tei_list_for_each_safe (node, tmp, &engine->guests.revokes) {
+	tei_list_for_each_safe (node, tmp, &engine->control->guests.revokes) {
 		struct revocation *r =
 			tei_list_entry(node, struct revocation, link);
 
@@ -243,7 +245,7 @@ static void start(struct tei_call *call)
 {
 	struct revocation *r = TEI_CONTAINER(call, struct revocation, start);
 
-	tei_list_add_tail(&r->engine->guests.revokes, &r->link);
+	tei_list_add_tail(&r->engine->control->guests.revokes, &r->link);
 	if (r->anew)
 		revoke(r);
 	tei_revokes_check(r->engine);
@@ -267,7 +269,7 @@ static bool await(struct revocation *r, uint64_t until)
 
 	tei_mutex_lock(&engine->mu);
 	while (!r->done &&
-	       tei_worker_await(&engine->worker, &r->cond, &engine->mu, until))
+	       tei_worker_await(engine->worker, &r->cond, &engine->mu, until))
 		;
 	done = r->done;
 	tei_mutex_unlock(&engine->mu);

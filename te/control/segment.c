@@ -8,9 +8,10 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/control/control.h"
 #include "te/control/peer.h"
+#include "te/region/region.h"
 
 /* ---- waiting for a peer ---- */
 
@@ -26,7 +27,7 @@ static void withdraw(void *arg)
 	tei_list_del(&opener->link);
 }
 
-int tei_peer_await(struct tei_opener *opener, uint64_t timeout_ms)
+static int await_peer(struct tei_opener *opener, uint64_t timeout_ms)
 {
 	struct te_engine *engine = opener->peer->engine;
 	uint64_t until = tei_now_ns() + timeout_ms * TEI_NS_PER_MS;
@@ -61,8 +62,8 @@ static int contact(struct te_engine *engine, const char *name, bool probe,
 	rc = tei_peer_get(engine, name, &opener->peer);
 	if (rc || opener->peer->self)
 		return rc;
-	return tei_peer_await(opener, timeout_ms ? timeout_ms
-						 : engine->config.open_timeout);
+	return await_peer(opener, timeout_ms ? timeout_ms
+					     : engine->config.open_timeout);
 }
 
 int te_peer_probe(struct te_engine *engine, const char *name,
@@ -182,7 +183,7 @@ void tei_segments_free(struct te_engine *engine)
 
 /* ---- what is known ---- */
 
-int tei_segment_peer(struct te_engine *engine, te_segment_id id,
+static int find_peer(struct te_engine *engine, te_segment_id id,
 		     struct tei_peer **peer, uint32_t *life)
 {
 	struct tei_segment *segment;
@@ -224,7 +225,7 @@ static int describe(struct te_engine *engine, te_segment_id id,
 		*out = tei_remote_get(segment->peer->told.remote);
 	tei_mutex_unlock(&engine->mu);
 	if (self) {
-		*out = tei_self_describe(engine);
+		*out = tei_describe_self(engine);
 		rc = *out ? 0 : -ENOMEM;
 	}
 	return rc;
@@ -292,6 +293,77 @@ int te_segment_epoch(struct te_engine *engine, te_segment_id id,
 	return segment ? 0 : -ENOENT;
 }
 
+/* ---- by which rails a peer is reached ---- */
+
+int te_segment_links(struct te_engine *engine, te_segment_id segment,
+		     struct te_link_info *out, size_t *n)
+{
+	struct tei_peer *peer;
+	uint32_t life;
+	int rc;
+
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (!n || (!out && *n))
+		return -EINVAL;
+	if (tei_in_callback())
+		return -EDEADLK;
+	rc = find_peer(engine, segment, &peer, &life);
+	if (rc)
+		return rc;
+	if (*n)
+		rc = tei_peer_links(peer, life, out, *n);
+	if (!rc)
+		*n = engine->worker->n_rails;
+	return rc;
+}
+
+const char *te_link_state_name(uint32_t state)
+{
+	static const char *const names[] = {
+		[TE_LINK_NONE] = "none",     [TE_LINK_OPENING] = "opening",
+		[TE_LINK_UP] = "up",         [TE_LINK_PAUSED] = "paused",
+		[TE_LINK_ABSENT] = "absent", [TE_LINK_APART] = "apart",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state]
+							: "unknown";
+}
+
+int te_segment_warm_up(struct te_engine *engine, te_segment_id segment,
+		       uint32_t timeout_ms, uint32_t *n_rails)
+{
+	uint64_t ms = timeout_ms;
+	struct tei_opener opener;
+	struct tei_peer *peer;
+	uint32_t life, n_up = 0;
+	uint64_t until;
+	int rc;
+
+	if (n_rails)
+		*n_rails = 0;
+	if (!tei_engine_alive(engine))
+		return -ESTALE;
+	if (tei_in_callback())
+		return -EDEADLK;
+	rc = find_peer(engine, segment, &peer, &life);
+	if (rc)
+		return rc;
+	if (!ms)
+		ms = engine->config.open_timeout;
+	until = tei_now_ns() + ms * TEI_NS_PER_MS;
+	opener = (struct tei_opener){.peer = peer};
+	if (!peer->self)
+		rc = await_peer(&opener, ms);
+	if (!rc) /* it may have had no life yet */
+		rc = find_peer(engine, segment, &peer, &life);
+	if (!rc)
+		rc = tei_peer_warm_up(peer, life, until, &n_up);
+	if (n_rails)
+		*n_rails = n_up;
+	return rc;
+}
+
 /* ---- groups that we know ---- */
 
 static void prove_all(void *arg)
@@ -300,8 +372,8 @@ static void prove_all(void *arg)
 	struct tei_peer *peer = NULL;
 
 	while ((peer = tei_peer_next(engine, peer))) {
-		if (peer->c.state == TEI_PEER_UP ||
-		    peer->c.state == TEI_PEER_DESCRIBING) {
+		if (peer->c->state == TEI_PEER_UP ||
+		    peer->c->state == TEI_PEER_DESCRIBING) {
 			tei_peer_prove(peer);
 			tei_peer_describe(peer);
 		}
@@ -318,7 +390,7 @@ int te_group_join(struct te_engine *engine,
 	if (!secret)
 		return -EINVAL;
 	tei_mutex_lock(&engine->mu);
-	rc = tei_group_add(&engine->joined, secret);
+	rc = tei_group_add(&engine->control->joined, secret);
 	tei_mutex_unlock(&engine->mu);
 	if (rc < 0)
 		return rc;
@@ -336,11 +408,11 @@ int te_group_leave(struct te_engine *engine,
 	if (!secret)
 		return -EINVAL;
 	tei_mutex_lock(&engine->mu);
-	place = tei_group_find(&engine->joined, secret);
+	place = tei_group_find(&engine->control->joined, secret);
 	/* No mask is over these places, so none is to be cleared. */
 	if (place >= 0 &&
-	    tei_group_remove(&engine->joined, (unsigned int)place))
-		tei_group_free(&engine->joined, (unsigned int)place);
+	    tei_group_remove(&engine->control->joined, (unsigned int)place))
+		tei_group_free(&engine->control->joined, (unsigned int)place);
 	tei_mutex_unlock(&engine->mu);
 	return place < 0 ? -ENOENT : 0;
 }

@@ -24,9 +24,6 @@ struct tei_segment {
 struct te_engine;
 /* It is of its peer's life, which has just begun. Called with mu. */
 void tei_segment_meet(struct tei_segment *segment);
-/* Whose it is, and in which of its lives. -ENOENT, -ESTALE. Takes mu. */
-int tei_segment_peer(struct te_engine *engine, te_segment_id id,
-		     struct tei_peer **peer, uint32_t *life);
 /* With the engine: those that were never closed. */
 void tei_segments_free(struct te_engine *engine);
 

@@ -5,11 +5,12 @@
 
 #include "base/frame.h"
 #include "base/mem.h"
-#include "te/api/engine.h"
+#include "te/common/control.pb-c.h"
+#include "te/common/engine.h"
 #include "te/control/control.h"
-#include "te/control/control.pb-c.h"
 #include "te/control/visitor.h"
 #include "te/transfer/link.h"
+#include "te/worker/worker.h"
 
 /* ---- connect ---- */
 
@@ -18,9 +19,9 @@ static struct tei_rail_box *find_rail(struct te_engine *engine,
 {
 	struct tei_rail_box *box;
 
-	if (m->rail >= engine->worker.n_rails)
+	if (m->rail >= engine->worker->n_rails)
 		return NULL;
-	box = engine->worker.rails[m->rail];
+	box = engine->worker->rails[m->rail];
 	if (strcmp(box->rail.ops->name, m->backend) ||
 	    (box->rail.ops->caps & TEI_CAP_SELF))
 		return NULL;
@@ -39,6 +40,7 @@ make_link(struct tei_visitor *v, struct tei_rail_box *box, const Te__Connect *m)
 	link->ep.epoch = m->epoch;
 	atomic_init(&link->groups, v->groups);
 	link->in.guest = v->guest;
+	link->in.epoch_now = &v->guest->epoch;
 	link->in.visitor = v;
 	link->in.open.fn = tei_target_open;
 	link->in.drop.fn = tei_target_drop;
@@ -84,7 +86,7 @@ void tei_visitor_connect(struct tei_visitor *v, const struct tei_frame *f)
 	Te__Connect *m;
 	int rc;
 
-	m = te__connect__unpack(&v->engine->arena.pb, f->len, f->body);
+	m = te__connect__unpack(&v->engine->control->arena.pb, f->len, f->body);
 	if (!m) {
 		tei_frame_bad(v->conn, "unreadable connect");
 		return;
@@ -98,7 +100,7 @@ void tei_visitor_connect(struct tei_visitor *v, const struct tei_frame *f)
 	link->in.connect_id = f->id;
 	tei_list_add_tail(&v->guest->links, &link->link);
 	v->guest->n_links++;
-	tei_worker_post(&v->engine->worker, &link->in.open);
+	tei_worker_post(v->engine->worker, &link->in.open);
 }
 
 void tei_control_connected(struct tei_link *link)
@@ -136,7 +138,7 @@ void tei_visitor_drop(struct tei_visitor *v, const struct tei_frame *f)
 	struct tei_link *link;
 	Te__Drop *m;
 
-	m = te__drop__unpack(&v->engine->arena.pb, f->len, f->body);
+	m = te__drop__unpack(&v->engine->control->arena.pb, f->len, f->body);
 	if (!m) {
 		tei_frame_bad(v->conn, "unreadable drop");
 		return;

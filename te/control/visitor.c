@@ -8,9 +8,12 @@
 #include "base/frame.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "te/api/engine.h"
+#include "te/common/control.pb-c.h"
+#include "te/common/engine.h"
 #include "te/control/control.h"
-#include "te/control/control.pb-c.h"
+#include "te/notify/inbox.h"
+#include "te/region/description.h"
+#include "te/region/region.h"
 
 #define BACKLOG_MAX      ((size_t)32 << 20) /* of what it does not read */
 #define PUSH_BACKLOG_MAX ((size_t)64 << 10)
@@ -70,7 +73,7 @@ static int answer_hello(struct tei_visitor *v, const struct tei_frame *f)
 	struct tei_group_set groups;
 	int rc;
 
-	tei_regions_groups(&engine->regions, &groups);
+	tei_regions_groups(engine->regions, &groups);
 	rc = tei_control_proofs(engine, &groups, &v->challenge, 'o', &m.groups);
 	if (rc < 0)
 		return rc;
@@ -83,7 +86,7 @@ static int answer_hello(struct tei_visitor *v, const struct tei_frame *f)
 	m.nonce.len = TEI_NONCE_LEN;
 	m.epoch = v->guest->told;
 	m.notify_taken = v->guest->taken;
-	m.notify_losses = engine->guests.n_losses;
+	m.notify_losses = engine->control->guests.n_losses;
 	tei_visitor_reply(v, f, &m.base);
 	return 0;
 }
@@ -123,7 +126,7 @@ static void hello(struct tei_visitor *v, const struct tei_frame *f)
 	const char *why;
 	Te__Hello *m;
 
-	m = te__hello__unpack(&engine->arena.pb, f->len, f->body);
+	m = te__hello__unpack(&engine->control->arena.pb, f->len, f->body);
 	if (!m) {
 		tei_frame_bad(v->conn, "unreadable hello");
 		return;
@@ -161,7 +164,7 @@ static tei_group_mask judge(struct tei_visitor *v)
 	unsigned int i;
 	int place;
 
-	tei_regions_groups(&engine->regions, &groups);
+	tei_regions_groups(engine->regions, &groups);
 	for (i = 0; i < v->n_proofs; i++) {
 		struct tei_shown_proof *shown = &v->proofs[i];
 
@@ -230,7 +233,7 @@ static void prove(struct tei_visitor *v, const struct tei_frame *f)
 	bool changed;
 	Te__Prove *m;
 
-	m = te__prove__unpack(&v->engine->arena.pb, f->len, f->body);
+	m = te__prove__unpack(&v->engine->control->arena.pb, f->len, f->body);
 	if (!m || !proofs_are_formed(m)) {
 		tei_frame_bad(v->conn, "unreadable proofs");
 		return;
@@ -259,8 +262,8 @@ static void describe(struct tei_visitor *v, const struct tei_frame *to)
 		tei_frame_refuse_for_now(v->conn, "answers are not being read");
 		return;
 	}
-	tei_arena_reset(&engine->arena);
-	rc = tei_control_describe(engine, v->groups, &engine->arena, &m);
+	tei_arena_reset(&engine->control->arena);
+	rc = tei_describe(engine, v->groups, &engine->control->arena, &m);
 	m.epoch_ending = atomic_load(&v->guest->epoch) != v->guest->told;
 	if (!rc && to)
 		rc = tei_frame_reply(v->conn, to, &m.base);
@@ -276,7 +279,7 @@ static void describe(struct tei_visitor *v, const struct tei_frame *to)
 
 bool tei_visitor_push(struct tei_visitor *v)
 {
-	uint64_t version = atomic_load_explicit(&v->engine->regions.version,
+	uint64_t version = atomic_load_explicit(&v->engine->regions->version,
 						memory_order_acquire);
 
 	if (!v->guest)
@@ -316,7 +319,7 @@ static void frame_came(struct tei_frame_conn *conn, const struct tei_frame *f,
 {
 	struct tei_visitor *v = arg;
 
-	tei_arena_reset(&v->engine->arena);
+	tei_arena_reset(&v->engine->control->arena);
 	if (f->type != TE__CONTROL_TYPE__CONTROL_HELLO && !v->guest) {
 		tei_frame_bad(conn, "say hello first");
 		return;
@@ -381,7 +384,7 @@ int tei_visitor_came(struct te_engine *engine, struct tei_frame_conn *conn)
 	v->engine = engine;
 	v->conn = conn;
 	tei_list_init(&v->of_guest);
-	tei_list_add_tail(&engine->guests.visitors, &v->link);
+	tei_list_add_tail(&engine->control->guests.visitors, &v->link);
 	tei_frame_set_ops(conn, &visitor_ops, v);
 	TEI_COUNT(engine, visitors);
 	return 0;
@@ -394,7 +397,7 @@ void tei_visitor_leave(struct tei_visitor *v)
 	tei_list_del(&v->of_guest);
 	if (v->guest) {
 		if (v->guest->account && tei_list_empty(&v->guest->visitors))
-			tei_account_give_up(&v->engine->inbox,
+			tei_account_give_up(v->engine->inbox,
 					    v->guest->account);
 		tei_guest_visitor_left(v);
 		tei_guest_release(v->engine, v->guest);

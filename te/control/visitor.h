@@ -32,4 +32,7 @@ void tei_visitor_drop(struct tei_visitor *visitor, const struct tei_frame *f);
  */
 bool tei_visitor_push(struct tei_visitor *visitor);
 
+/* inbox.room(): tell the peer that it may notify again. */
+void tei_notify_room(struct te_engine *engine, struct tei_guest *guest);
+
 #endif

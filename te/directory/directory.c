@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "te/api/config.h"
+#include "te/common/config.h"
 
 /* ---- opening ---- */
 

@@ -59,6 +59,7 @@ struct tei_turns {
 	uint64_t promised;                     /* memory, of those given */
 	bool posted;
 	struct tei_call call;    /* to control: somebody is to be told */
+	bool closed;             /* nobody is told any more; control */
 	struct tei_timer *timer; /* of turns given; control. NULL: none */
 };
 
@@ -67,7 +68,9 @@ void tei_turns_init(struct tei_turns *turns);
 /* ---- control thread ---- */
 
 /* Of nobody's messages yet. NULL: out of memory. */
-struct tei_account *tei_account_make(struct tei_guest *guest);
+struct tei_account *
+tei_account_make(struct tei_guest *guest,
+		 const uint8_t incarnation[TE_INCARNATION_LEN]);
 /* The guest is forgotten; NULL is fine. */
 void tei_account_leave(struct tei_inbox *inbox, struct tei_account *account);
 /* It has no more to send just now: its turn is over, if it was its. */
@@ -76,8 +79,6 @@ void tei_account_rest(struct tei_inbox *inbox, struct tei_account *account);
 void tei_account_give_up(struct tei_inbox *inbox, struct tei_account *account);
 /* Nobody is told any more. */
 void tei_turns_close(struct tei_turns *turns);
-/* visit_notify.c: messages of @guest may be accepted again. */
-void tei_notify_room(struct te_engine *engine, struct tei_guest *guest);
 
 /* ---- with inbox.mu held ---- */
 

@@ -7,9 +7,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
+#include "te/notify/account.h"
 
 struct message {
 	struct tei_list link;        /* inbox.messages */
@@ -106,7 +108,7 @@ static void calm_event(struct tei_inbox *inbox) TEI_REQUIRES(inbox->mu)
 
 int te_notify_take(struct te_engine *engine, struct te_notify *out)
 {
-	struct tei_inbox *inbox = &engine->inbox;
+	struct tei_inbox *inbox = engine->inbox;
 	struct message *m = NULL;
 	struct tei_list *node;
 	bool tell = false;
@@ -148,7 +150,7 @@ void te_notify_free(struct te_notify *notify)
 
 int te_notify_eventfd(struct te_engine *engine)
 {
-	struct tei_inbox *inbox = &engine->inbox;
+	struct tei_inbox *inbox = engine->inbox;
 	int event;
 
 	if (!tei_engine_alive(engine))
@@ -177,4 +179,286 @@ void tei_inbox_fini(struct tei_inbox *inbox)
 	if (inbox->event >= 0)
 		close(inbox->event);
 	tei_mutex_fini(&inbox->mu);
+}
+
+/* account.c - who has how much in the inbox, and whose turn it is */
+
+static void call_came(struct tei_call *call);
+
+void tei_turns_init(struct tei_turns *turns)
+{
+	tei_list_init(&turns->ready);
+	tei_list_init(&turns->waiting);
+	tei_list_init(&turns->given);
+	turns->call.fn = call_came;
+}
+
+struct tei_account *
+tei_account_make(struct tei_guest *guest,
+		 const uint8_t incarnation[TE_INCARNATION_LEN])
+{
+	struct tei_account *account = tei_calloc(1, sizeof(*account));
+
+	if (!account)
+		return NULL;
+	tei_list_init(&account->link);
+	account->guest = guest;
+	account->refs = 1;
+	memcpy(account->incarnation, incarnation, TE_INCARNATION_LEN);
+	return account;
+}
+
+void tei_account_put(struct tei_account *account)
+{
+	if (!--account->refs)
+		tei_free(account);
+}
+
+static void become_idle(struct tei_inbox *inbox, struct tei_account *account)
+{
+	tei_list_del(&account->link);
+	inbox->turns.promised -= account->promise;
+	account->promise = 0;
+	account->state = TEI_ACCOUNT_IDLE;
+}
+
+static void become(struct tei_inbox *inbox, struct tei_account *account,
+		   enum tei_account_state state, struct tei_list *list)
+{
+	become_idle(inbox, account);
+	account->state = (uint8_t)state;
+	if (list)
+		tei_list_add_tail(list, &account->link);
+}
+
+/* ---- room ---- */
+
+/* A turn is as good for the longest message as for a frame of short ones. */
+static bool may_promise(const struct tei_inbox *inbox)
+{
+	return inbox->memory + inbox->turns.promised + TEI_MESSAGE_MEMORY <=
+	       inbox->engine->config.notify_memory;
+}
+
+/* True: control is to be told that somebody is to be told. */
+static bool must_post(struct tei_inbox *inbox)
+{
+	struct tei_turns *turns = &inbox->turns;
+	bool next = !tei_list_empty(&turns->waiting) && may_promise(inbox);
+
+	if (turns->posted || (tei_list_empty(&turns->ready) && !next))
+		return false;
+	turns->posted = true;
+	return true;
+}
+
+static bool has_own_room(const struct tei_inbox *inbox,
+			 const struct tei_account *account, uint64_t len)
+{
+	const struct tei_config *config = &inbox->engine->config;
+
+	return account->n < config->notify_queue &&
+	       account->bytes + len <= config->notify_queue_bytes;
+}
+
+/* Enough to be worth telling: not for each message that is taken. */
+static bool has_much_own_room(const struct tei_inbox *inbox,
+			      const struct tei_account *account)
+{
+	const struct tei_config *config = &inbox->engine->config;
+
+	return account->n <= config->notify_queue / 2 &&
+	       account->bytes <= config->notify_queue_bytes / 2 &&
+	       has_own_room(inbox, account, account->wish);
+}
+
+static bool has_memory(const struct tei_inbox *inbox,
+		       const struct tei_account *account, uint64_t memory)
+{
+	const struct tei_turns *turns = &inbox->turns;
+	uint64_t others = turns->promised - account->promise;
+
+	if (memory <= account->promise)
+		return true;
+	if (!tei_list_empty(&turns->waiting) &&
+	    turns->waiting.next != &account->link)
+		return false;
+	return inbox->memory + others + memory <=
+	       inbox->engine->config.notify_memory;
+}
+
+bool tei_account_admit(struct tei_inbox *inbox, struct tei_account *account,
+		       uint64_t len, uint64_t memory)
+{
+	struct tei_turns *turns = &inbox->turns;
+	uint64_t kept = account->promise < memory ? account->promise : memory;
+
+	if (!has_own_room(inbox, account, len)) {
+		become(inbox, account, TEI_ACCOUNT_FULL, NULL);
+		account->wish = len;
+		return false;
+	}
+	if (!has_memory(inbox, account, memory)) {
+		if (account->state != TEI_ACCOUNT_WAITING)
+			become(inbox, account, TEI_ACCOUNT_WAITING,
+			       &turns->waiting);
+		return false;
+	}
+	if (account->state != TEI_ACCOUNT_TURN)
+		become_idle(inbox, account);
+	account->promise -= kept;
+	turns->promised -= kept;
+	account->refs++;
+	account->n++;
+	account->bytes += len;
+	inbox->memory += memory;
+	return true;
+}
+
+bool tei_account_settle(struct tei_inbox *inbox, struct tei_account *account,
+			uint64_t len, uint64_t memory)
+{
+	account->n--;
+	account->bytes -= len;
+	inbox->memory -= memory;
+	if (account->state == TEI_ACCOUNT_FULL && account->guest &&
+	    has_much_own_room(inbox, account))
+		become(inbox, account, TEI_ACCOUNT_READY, &inbox->turns.ready);
+	tei_account_put(account);
+	return must_post(inbox);
+}
+
+/* ---- control thread ---- */
+
+/* What its turn leaves is for others. */
+static void end_waiting(struct tei_inbox *inbox, struct tei_account *account,
+			bool only_turn)
+{
+	bool post;
+
+	tei_mutex_lock(&inbox->mu);
+	if (!only_turn || account->state == TEI_ACCOUNT_TURN)
+		become_idle(inbox, account);
+	post = must_post(inbox);
+	tei_mutex_unlock(&inbox->mu);
+	if (post)
+		tei_loop_post(inbox->engine->loop, &inbox->turns.call);
+}
+
+void tei_account_rest(struct tei_inbox *inbox, struct tei_account *account)
+{
+	end_waiting(inbox, account, true);
+}
+
+void tei_account_give_up(struct tei_inbox *inbox, struct tei_account *account)
+{
+	end_waiting(inbox, account, false);
+}
+
+/* Its turn, if it had one, is noticed when it would have ended. */
+void tei_account_leave(struct tei_inbox *inbox, struct tei_account *account)
+{
+	if (!account)
+		return;
+	tei_mutex_lock(&inbox->mu);
+	account->guest = NULL;
+	become_idle(inbox, account);
+	tei_account_put(account);
+	tei_mutex_unlock(&inbox->mu);
+}
+
+static uint64_t turn_ms(const struct tei_inbox *inbox)
+{
+	return inbox->engine->config.connect_timeout;
+}
+
+static void end_late_turns(struct tei_inbox *inbox) TEI_REQUIRES(inbox->mu)
+{
+	uint64_t now = tei_now_ns();
+
+	tei_list_for_each_safe (node, tmp, &inbox->turns.given) {
+		struct tei_account *account =
+			tei_list_entry(node, struct tei_account, link);
+
+		if (account->turn_ends > now)
+			break;
+		become_idle(inbox, account);
+	}
+}
+
+static void give_turn(struct tei_inbox *inbox, struct tei_account *account)
+	TEI_REQUIRES(inbox->mu)
+{
+	become(inbox, account, TEI_ACCOUNT_TURN, &inbox->turns.given);
+	account->promise = TEI_MESSAGE_MEMORY;
+	inbox->turns.promised += account->promise;
+	account->turn_ends = tei_now_ns() + turn_ms(inbox) * TEI_NS_PER_MS;
+}
+
+static struct tei_guest *next_to_tell(struct tei_inbox *inbox)
+{
+	struct tei_turns *turns = &inbox->turns;
+	struct tei_account *account = NULL;
+
+	tei_mutex_lock(&inbox->mu);
+	end_late_turns(inbox);
+	if (!tei_list_empty(&turns->ready)) {
+		account = tei_list_entry(turns->ready.next, struct tei_account,
+					 link);
+		become_idle(inbox, account);
+	} else if (!tei_list_empty(&turns->waiting) && may_promise(inbox)) {
+		account = tei_list_entry(turns->waiting.next,
+					 struct tei_account, link);
+		give_turn(inbox, account);
+	}
+	tei_mutex_unlock(&inbox->mu);
+	return account ? account->guest : NULL;
+}
+
+static void turns_ended(void *arg);
+
+/* Who is told does so soon, or others shall not wait for it. */
+static void tell(struct tei_inbox *inbox)
+{
+	struct tei_turns *turns = &inbox->turns;
+	struct tei_guest *guest;
+	bool any;
+
+	while ((guest = next_to_tell(inbox)))
+		inbox->room(inbox->engine, guest);
+	tei_mutex_lock(&inbox->mu);
+	any = !tei_list_empty(&turns->given);
+	tei_mutex_unlock(&inbox->mu);
+	if (any && !turns->timer)
+		turns->timer =
+			tei_timer_start(inbox->engine->loop, turn_ms(inbox),
+					false, turns_ended, inbox);
+}
+
+static void turns_ended(void *arg)
+{
+	struct tei_inbox *inbox = arg;
+
+	tei_timer_stop(inbox->turns.timer);
+	inbox->turns.timer = NULL;
+	tell(inbox);
+}
+
+static void call_came(struct tei_call *call)
+{
+	struct tei_inbox *inbox =
+		TEI_CONTAINER(call, struct tei_inbox, turns.call);
+
+	tei_mutex_lock(&inbox->mu);
+	inbox->turns.posted = false;
+	tei_mutex_unlock(&inbox->mu);
+	if (!inbox->turns.closed)
+		tell(inbox);
+}
+
+void tei_turns_close(struct tei_turns *turns)
+{
+	turns->closed = true;
+	tei_timer_stop(turns->timer);
+	turns->timer = NULL;
 }

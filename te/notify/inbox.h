@@ -27,6 +27,8 @@ struct te_engine;
 
 struct tei_inbox {
 	struct te_engine *engine;
+	/* Control: messages of @guest may be accepted again. */
+	void (*room)(struct te_engine *engine, struct tei_guest *guest);
 	struct tei_mutex mu;      /* lock 13 */
 	struct tei_list messages; /* guarded by mu, as all below */
 	uint64_t memory;          /* of them */
@@ -42,7 +44,7 @@ void tei_inbox_fini(struct tei_inbox *inbox);
 
 /*
  * Accept a message, copied, of a sender that gives itself the name @from.
- * -EAGAIN: no room; tei_notify_room() will be called for the account's guest.
+ * -EAGAIN: no room; room() will be called for the account's guest.
  * -ENOMEM.
  */
 int tei_inbox_put(struct tei_inbox *inbox, struct tei_account *account,

@@ -23,14 +23,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/frame.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/mem.h"
 
 #define TEI_NOTIFY_FRAME_MAX 256u /* messages in a frame */
 
-struct te_batch;
-struct te_engine;
 struct tei_peer;
 struct tei_request;
 
@@ -58,7 +56,7 @@ struct tei_notify {
 
 	/* Control, from ask to answer. */
 	struct tei_call ask, withdraw, answer;
-	struct tei_list link; /* peer->c.notify: queue or doubt */
+	struct tei_list link; /* peer->c->notify: queue or doubt */
 	uint32_t life;
 	uint64_t epoch;
 	int err;
@@ -67,52 +65,16 @@ struct tei_notify {
 	uint8_t bytes[];
 };
 
-/* A peer's part of control's. */
-struct tei_notify_out {
-	struct tei_list queue; /* not sent yet */
-	struct tei_list doubt; /* sent, as numbers from `taken` + 1 on */
-	uint32_t n_doubt;
-	uint32_t life;   /* of the peer that these numbers are for */
-	uint64_t taken;  /* last number that the peer has accepted */
-	uint64_t losses; /* how often the owner has forgotten such numbers */
-	bool asked;      /* the frame awaits its answer */
-	bool full;       /* the peer has no room, and will say when it has */
-	struct tei_frame_call call;
-};
+static inline void tei_notify_put(struct tei_notify *n)
+{
+	if (atomic_fetch_sub(&n->refs, 1) == 1)
+		tei_free(n);
+}
 
-/* ---- token (notify.c) ---- */
-
-/* The request has begun. */
-void tei_notify_begin(struct tei_request *r);
-/* The request becomes final; says whether the message may still arrive. */
-void tei_notify_ended(struct tei_request *r);
-/* Something in the batch is final: look whether a notification may go. */
-void tei_notify_look(struct te_batch *batch);
 /* It needs the control connection. */
 static inline bool tei_notify_is_going(const struct tei_notify *n)
 {
 	return atomic_load(&n->state) != TEI_NOTIFY_WAITING;
 }
-
-/* ---- control thread (notify_talk.c) ---- */
-
-void tei_notify_out_init(struct tei_notify_out *out);
-/* Handlers of ask and withdraw. */
-void tei_notify_asked(struct tei_call *call);
-void tei_notify_withdrawn(struct tei_call *call);
-/* Something waits for the connection. */
-bool tei_notify_wants(const struct tei_peer *peer);
-/*
- * A connection is up to where the owner has accepted @taken messages of us and
- * has forgotten such numbers @losses times.
- */
-void tei_notify_greeted(struct tei_peer *peer, uint64_t taken, uint64_t losses);
-/* Send the next frame, if none is under way. */
-void tei_notify_send(struct tei_peer *peer);
-/* The connection has ended. */
-void tei_notify_lost(struct tei_peer *peer);
-/* With the engine. */
-void tei_notify_close(struct tei_peer *peer);
-void tei_notify_put(struct tei_notify *n);
 
 #endif

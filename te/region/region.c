@@ -2,7 +2,9 @@
 /* region.c - add, remove, pin and describe regions */
 #include "te/region/region.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,10 +12,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "te/api/engine.h"
-#include "te/control/control.h"
-#include "te/control/control.pb-c.h"
-#include "te/transfer/link.h"
+#include "te/common/control.pb-c.h"
+#include "te/common/engine.h"
+#include "te/worker/topology.h"
+#include "te/worker/worker.h"
 
 #define SPINS      2000 /* about as long as a chunk takes */
 #define WARN_MS    2000
@@ -145,7 +147,7 @@ static struct tei_region *region_make(struct te_engine *engine,
 	struct tei_region *region;
 
 	region =
-		tei_calloc(1, sizeof(*region) + engine->worker.n_rails *
+		tei_calloc(1, sizeof(*region) + engine->worker->n_rails *
 							sizeof(region->key[0]));
 	if (!region)
 		return NULL;
@@ -158,7 +160,7 @@ static struct tei_region *region_make(struct te_engine *engine,
 			    region->location, sizeof(region->location));
 	region->near = tei_topology_near(engine, region->location);
 	if (region->near)
-		atomic_store_explicit(&engine->regions.any_near, true,
+		atomic_store_explicit(&engine->regions->any_near, true,
 				      memory_order_relaxed);
 	return region;
 }
@@ -187,7 +189,7 @@ static int reserve(struct tei_regions *r, struct tei_region *region,
  */
 static void discard(struct te_engine *engine, struct tei_region *region)
 {
-	struct tei_regions *r = &engine->regions;
+	struct tei_regions *r = engine->regions;
 	bool last = false;
 	unsigned int place = (unsigned int)region->group;
 
@@ -196,12 +198,12 @@ static void discard(struct te_engine *engine, struct tei_region *region)
 		last = tei_group_remove(&r->groups, place);
 	tei_mutex_unlock(&r->mu);
 	if (last) {
-		tei_guests_forget_group(engine, place);
+		engine->regions->ops->forget_group(engine, place);
 		tei_mutex_lock(&r->mu);
 		tei_group_free(&r->groups, place);
 		tei_mutex_unlock(&r->mu);
 	}
-	region_free(region, engine->worker.n_rails);
+	region_free(region, engine->worker->n_rails);
 }
 
 void tei_regions_changed(struct tei_regions *r, const struct tei_region *region)
@@ -213,7 +215,7 @@ void tei_regions_changed(struct tei_regions *r, const struct tei_region *region)
 int te_region_add(struct te_engine *engine, const struct te_region *region,
 		  te_region_id *out)
 {
-	struct tei_regions *r = &engine->regions;
+	struct tei_regions *r = engine->regions;
 	struct tei_region *added;
 	int rc;
 
@@ -238,7 +240,7 @@ int te_region_add(struct te_engine *engine, const struct te_region *region,
 	*out = added->id;
 	tei_mutex_unlock(&r->mu);
 	if (region->access)
-		tei_control_push_regions(engine);
+		engine->regions->ops->push(engine);
 	return 0;
 
 take_out:
@@ -264,7 +266,7 @@ static uint64_t patience(const struct te_engine *engine)
 static bool await_unpinned(struct te_engine *engine, struct tei_region *region,
 			   uint64_t until)
 {
-	struct tei_regions *r = &engine->regions;
+	struct tei_regions *r = engine->regions;
 	uint64_t now = tei_now_ns();
 	bool unpinned;
 
@@ -279,10 +281,10 @@ static bool await_unpinned(struct te_engine *engine, struct tei_region *region,
 		if (by_peers && now >= region->drop_at) {
 			region->drop_at = now + patience(engine);
 			tei_mutex_unlock(&r->mu);
-			tei_guests_drop_pinning(engine);
+			engine->regions->ops->drop_pinning(engine);
 			tei_mutex_lock(&r->mu);
 		} else {
-			tei_worker_await(&engine->worker, &r->unpinned, &r->mu,
+			tei_worker_await(engine->worker, &r->unpinned, &r->mu,
 					 next);
 		}
 		now = tei_now_ns();
@@ -295,7 +297,7 @@ static bool await_unpinned(struct te_engine *engine, struct tei_region *region,
 /* False: some rail's peers still touch it. */
 static bool hide(struct te_engine *engine, struct tei_region *region)
 {
-	struct tei_worker *w = &engine->worker;
+	struct tei_worker *w = engine->worker;
 	bool quiet = true;
 	uint32_t i;
 
@@ -347,14 +349,14 @@ static bool await_hidden(struct te_engine *engine, struct tei_region *region,
 				engine->name);
 			warn = UINT64_MAX;
 		}
-		pause_a_while(&engine->regions, turn);
+		pause_a_while(engine->regions, turn);
 	}
 	return true;
 }
 
 static void remove_quiet(struct te_engine *engine, struct tei_region *region)
 {
-	struct tei_regions *r = &engine->regions;
+	struct tei_regions *r = engine->regions;
 
 	tei_region_unregister(engine, region);
 	tei_mutex_lock(&r->mu);
@@ -367,7 +369,7 @@ static void remove_quiet(struct te_engine *engine, struct tei_region *region)
 static struct tei_region *claim(struct te_engine *engine, te_region_id id,
 				bool *visible)
 {
-	struct tei_regions *r = &engine->regions;
+	struct tei_regions *r = engine->regions;
 	struct tei_region *region;
 
 	tei_mutex_lock(&r->mu);
@@ -405,10 +407,10 @@ static int remove_until(struct te_engine *engine, te_region_id id,
 	if (!region)
 		return -ENOENT;
 	if (visible)
-		tei_control_push_regions(engine);
+		engine->regions->ops->push(engine);
 	if (!await_unpinned(engine, region, until) ||
 	    !await_hidden(engine, region, until)) {
-		leave(&engine->regions, region);
+		leave(engine->regions, region);
 		return -ETIMEDOUT;
 	}
 	remove_quiet(engine, region);
@@ -430,7 +432,7 @@ int te_region_remove_within(struct te_engine *engine, te_region_id id,
 /* Every endpoint is closed: nobody is left who touches anything. */
 void tei_regions_remove_all(struct te_engine *engine)
 {
-	struct tei_regions *r = &engine->regions;
+	struct tei_regions *r = engine->regions;
 
 	while (r->n) { /* from the end, so that none has to move up */
 		struct tei_region *last = r->sorted[r->n - 1];
@@ -443,17 +445,356 @@ void tei_regions_remove_all(struct te_engine *engine)
 
 void tei_regions_renew(struct te_engine *engine)
 {
-	struct tei_regions *r = &engine->regions;
+	struct tei_regions *r = engine->regions;
 
 	tei_mutex_lock(&r->mu);
 	atomic_fetch_add_explicit(&r->version, 1, memory_order_release);
 	tei_mutex_unlock(&r->mu);
-	tei_control_push_regions(engine);
+	engine->regions->ops->push(engine);
 }
 
 void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out)
 {
 	tei_mutex_lock(&r->mu);
 	*out = r->groups;
+	tei_mutex_unlock(&r->mu);
+}
+
+/*
+ * region_register.c - give a region to the rails
+ *
+ * Rails near its memory come first, so that what may run out, such as memory that
+ * a process may lock, or keys of a device, does so for the others. Those carry when
+ * the near ones are gone (near.h): one that cannot take the region is done
+ * without for now, as is one that has no link. Every other failure undoes all.
+ */
+
+int tei_region_offer(const struct tei_region *region, struct tei_rail_box *box,
+		     struct tei_key **out)
+{
+	size_t len = TEI_KEY_MAX;
+	struct tei_key *key = tei_malloc(sizeof(*key) + len), *fitted;
+	struct tei_rail *rail = &box->rail;
+	int rc;
+
+	if (!key)
+		return -ENOMEM;
+	rc = rail->ops->region_add(
+		rail, region->id, (void *)(uintptr_t)region->addr,
+		region->length, region->access, key->bytes, &len);
+	if (rc) {
+		tei_free(key);
+		return rc;
+	}
+	assert(len && len <= TEI_KEY_MAX);
+	key->len = (uint16_t)len;
+	fitted = tei_realloc(key, sizeof(*key) + len);
+	*out = fitted ? fitted : key;
+	return 0;
+}
+
+void tei_region_unregister(struct te_engine *engine, struct tei_region *region)
+{
+	struct tei_worker *w = engine->worker;
+	uint32_t i;
+
+	for (i = 0; i < w->n_rails; i++) {
+		struct tei_rail *rail = &w->rails[i]->rail;
+
+		if (region->key[i])
+			rail->ops->region_remove(rail, region->id);
+	}
+}
+
+static bool is_near(const struct tei_region *region, uint32_t rail)
+{
+	return region->near >> rail & 1;
+}
+
+/*
+ * NULL, or why the region can do without the rail. Far: where some are near, of
+ * those whose device touches memory by itself.
+ */
+static const char *why_spare(const struct tei_region *region,
+			     const struct tei_rail_box *box)
+{
+	const struct tei_rail *rail = &box->rail;
+
+	if (!(rail->ops->caps & TEI_CAP_ONE_SIDED))
+		return NULL;
+	if (region->near && !is_near(region, rail->index))
+		return "which is far from it";
+	if (atomic_load_explicit(&box->shown, memory_order_relaxed) ==
+	    TE_RAIL_DOWN)
+		return "which is down";
+	return NULL;
+}
+
+/* What has come of it so far. */
+struct outcome {
+	uint32_t n;  /* rails that took it */
+	int refused; /* the first one that did not, and should have; 0: none */
+};
+
+/* To the rails near it, or to the others. */
+static int register_some(struct te_engine *engine, struct tei_region *region,
+			 bool near, struct outcome *outcome)
+{
+	struct tei_worker *w = engine->worker;
+	uint32_t i;
+
+	for (i = 0; i < w->n_rails; i++) {
+		const char *spare = why_spare(region, w->rails[i]);
+		int rc;
+
+		if (is_near(region, i) != near)
+			continue;
+		/* Describe and pin look only at shown regions: no lock. */
+		rc = tei_region_offer(region, w->rails[i], &region->key[i]);
+		if (!rc)
+			outcome->n++;
+		if (!rc || rc == -EOPNOTSUPP)
+			continue;
+		if (!spare)
+			return rc;
+		if (!outcome->refused)
+			outcome->refused = rc;
+		region->due |= (uint64_t)1 << i;
+		LOG_WARN("engine %s: a region goes without rail %s, %s: %s",
+			 engine->name, w->rails[i]->name, spare, strerror(-rc));
+	}
+	return 0;
+}
+
+/* That some kind of memory is no rail's says less than what one ran out of. */
+int tei_region_register(struct te_engine *engine, struct tei_region *region)
+{
+	struct outcome outcome = {0};
+	int rc = register_some(engine, region, true, &outcome);
+
+	if (!rc)
+		rc = register_some(engine, region, false, &outcome);
+	if (!rc && !outcome.n)
+		rc = outcome.refused ? outcome.refused : -EOPNOTSUPP;
+	if (rc)
+		tei_region_unregister(engine, region);
+	return rc;
+}
+
+/*
+ * region_late.c - give regions to rails that could not take them at first
+ *
+ * A rail that had no link and refused a region gets it when it has one; one that is
+ * far from it (near.h) and refused is asked again, less and less often. Registering
+ * a big region takes a device seconds, so it is done by a thread, the clerk of the
+ * regions. Each key that is new is told to peers as any change of the regions is.
+ *
+ * The clerk pins the region that it is at, so that nobody removes it meanwhile.
+ */
+
+#define PAUSE_MIN TEI_NS_PER_S
+#define PAUSE_MAX (64 * TEI_NS_PER_S)
+
+void tei_late_init(struct tei_late *late)
+{
+	*late = (struct tei_late){.again_at = UINT64_MAX, .pause = PAUSE_MIN};
+	tei_list_init(&late->todo);
+	tei_list_init(&late->waiting);
+	tei_cond_init(&late->work);
+}
+
+void tei_late_fini(struct tei_late *late)
+{
+	tei_cond_fini(&late->work);
+}
+
+/* ---- one region ---- */
+
+static bool is_down(const struct tei_rail_box *box)
+{
+	return atomic_load_explicit(&box->shown, memory_order_relaxed) ==
+	       TE_RAIL_DOWN;
+}
+
+static uint64_t bit_of(const struct tei_rail_box *box)
+{
+	return (uint64_t)1 << box->rail.index;
+}
+
+/* One that is down is not asked twice: it may be gone for good. */
+static bool is_due(const struct tei_region *region,
+		   const struct tei_rail_box *box)
+{
+	return (region->due & bit_of(box)) && !is_down(box);
+}
+
+static void say(const struct te_engine *engine, const struct tei_region *region,
+		const struct tei_rail_box *box, int rc)
+{
+	static struct tei_log_limit limit = {.per_minute = 6};
+
+	if (!tei_log_allowed(&limit))
+		return;
+	if (!rc)
+		LOG_INFO("engine %s: rail %s has a region of %" PRIu64
+			 " bytes after all",
+			 engine->name, box->name, region->length);
+	else
+		LOG_WARN("engine %s: a region still goes without rail %s: %s",
+			 engine->name, box->name, strerror(-rc));
+}
+
+/* Lets go of the lock meanwhile. True: it took it. */
+static bool give(const struct te_engine *engine, struct tei_regions *r,
+		 struct tei_region *region, struct tei_rail_box *box)
+	TEI_REQUIRES(r->mu)
+{
+	struct tei_key *key;
+	int rc;
+
+	tei_mutex_unlock(&r->mu);
+	rc = tei_region_offer(region, box, &key);
+	say(engine, region, box, rc);
+	tei_mutex_lock(&r->mu);
+	if (!rc)
+		region->key[box->rail.index] = key;
+	if (!rc || rc == -EOPNOTSUPP)
+		region->due &= ~bit_of(box);
+	return !rc;
+}
+
+/* For a while, unless some rail has come up since @n_ups were counted. */
+static void put_off(struct tei_late *late, struct tei_region *region,
+		    uint64_t n_ups)
+{
+	if (late->n_ups != n_ups) {
+		tei_list_add_tail(&late->todo, &region->late);
+		return;
+	}
+	tei_list_add_tail(&late->waiting, &region->late);
+	if (late->again_at != UINT64_MAX)
+		return;
+	late->again_at = tei_now_ns() + late->pause;
+	late->pause *= late->pause < PAUSE_MAX ? 2 : 1;
+}
+
+/* True: peers may use a rail more. */
+static bool serve(const struct te_engine *engine, struct tei_regions *r,
+		  struct tei_region *region) TEI_REQUIRES(r->mu)
+{
+	const struct tei_worker *w = engine->worker;
+	uint64_t n_ups = r->late.n_ups;
+	bool news = false;
+
+	region->pins++;
+	region->at_clerk = true;
+	for (uint32_t i = 0; i < w->n_rails; i++) {
+		if (region->shown && !r->late.stop &&
+		    is_due(region, w->rails[i]))
+			news |= give(engine, r, region, w->rails[i]);
+	}
+	region->pins--;
+	region->at_clerk = false;
+	if (!region->shown) {
+		tei_cond_broadcast(&r->unpinned);
+		return false;
+	}
+	if (region->due)
+		put_off(&r->late, region, n_ups);
+	if (news)
+		tei_regions_changed(r, region);
+	return news && region->access;
+}
+
+/* ---- all of them ---- */
+
+static void try_again(struct tei_late *late)
+{
+	tei_list_splice_tail(&late->todo, &late->waiting);
+	late->again_at = UINT64_MAX;
+}
+
+/* Until there is something to do, or something to be tried again. */
+static void rest(struct tei_regions *r) TEI_REQUIRES(r->mu)
+{
+	if (tei_list_empty(&r->late.waiting))
+		r->late.pause = PAUSE_MIN;
+	(void)tei_cond_wait(&r->late.work, &r->mu, r->late.again_at);
+}
+
+static void *run(void *arg)
+{
+	struct te_engine *engine = arg;
+	struct tei_regions *r = engine->regions;
+	struct tei_late *late = &r->late;
+	struct tei_list *node;
+
+	tei_mutex_lock(&r->mu);
+	while (!late->stop) {
+		if (tei_now_ns() >= late->again_at)
+			try_again(late);
+		node = tei_list_pop(&late->todo);
+		if (!node) {
+			rest(r);
+		} else if (serve(engine, r,
+				 tei_list_entry(node, struct tei_region,
+						late))) {
+			tei_mutex_unlock(&r->mu);
+			engine->regions->ops->push(engine);
+			tei_mutex_lock(&r->mu);
+		}
+	}
+	tei_mutex_unlock(&r->mu);
+	return NULL;
+}
+
+/* A simulated clock waits for no thread. */
+int tei_late_start(struct te_engine *engine)
+{
+	const struct tei_worker *w = engine->worker;
+	struct tei_late *late = &engine->regions->late;
+	bool any = false;
+	int rc;
+
+	for (uint32_t i = 0; i < w->n_rails; i++)
+		any |= tei_is_rdma(w->rails[i]->rail.ops);
+	if (!any || tei_clock_simulated())
+		return 0;
+	rc = tei_thread_start(&late->thread, "te-regions", run, engine);
+	late->started = !rc;
+	return rc;
+}
+
+void tei_late_stop(struct te_engine *engine)
+{
+	struct tei_regions *r = engine->regions;
+
+	if (!r->late.started)
+		return;
+	tei_mutex_lock(&r->mu);
+	r->late.stop = true;
+	tei_cond_signal(&r->late.work);
+	tei_mutex_unlock(&r->mu);
+	pthread_join(r->late.thread, NULL);
+	r->late.started = false;
+}
+
+void tei_late_add(struct tei_regions *r, struct tei_region *region)
+{
+	if (!region->due || !r->late.started)
+		return;
+	tei_list_add_tail(&r->late.todo, &region->late);
+	tei_cond_signal(&r->late.work);
+}
+
+void tei_late_rail_up(struct te_engine *engine)
+{
+	struct tei_regions *r = engine->regions;
+
+	tei_mutex_lock(&r->mu);
+	r->late.n_ups++;
+	r->late.pause = PAUSE_MIN;
+	try_again(&r->late);
+	tei_cond_signal(&r->late.work);
 	tei_mutex_unlock(&r->mu);
 }

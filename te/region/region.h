@@ -25,8 +25,8 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/thread.h"
-#include "te/api/handle.h"
 #include "te/backend.h"
+#include "te/common/handle.h"
 #include "te/region/group.h"
 
 struct te_engine;
@@ -71,7 +71,18 @@ struct tei_late {
 	bool started; /* fixed while there are regions */
 };
 
+/* Rooms above, as this one calls them: any thread, not with mu held. */
+struct tei_regions_ops {
+	/* Tell peers who may see them of changed regions. */
+	void (*push)(struct te_engine *engine);
+	/* Nobody has proven the group in that place any more. Waits. */
+	void (*forget_group)(struct te_engine *engine, unsigned int place);
+	/* Drop links of peers that pin a region; waits for none. */
+	void (*drop_pinning)(struct te_engine *engine);
+};
+
 struct tei_regions {
+	const struct tei_regions_ops *ops;
 	struct tei_mutex mu; /* lock 12 */
 	struct tei_cond unpinned;
 	struct tei_handles handles;
@@ -130,13 +141,6 @@ void tei_late_rail_up(struct te_engine *engine);
 
 /* With mu held: the place of the first region that ends above @addr. */
 size_t tei_regions_place(const struct tei_regions *r, uint64_t addr);
-
-/*
- * What a peer with the groups in @mask may see, in memory of @arena; the
- * rails and the version are left to the caller. -ENOMEM.
- */
-int tei_regions_describe(struct te_engine *engine, tei_group_mask mask,
-			 struct tei_arena *arena, struct Te__Description *out);
 
 /* The groups of our regions, copied. */
 void tei_regions_groups(struct tei_regions *r, struct tei_group_set *out);

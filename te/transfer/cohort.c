@@ -5,10 +5,11 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "te/api/batch.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
+#include "te/transfer/batch.h"
+#include "te/transfer/peer.h"
 #include "te/transfer/request.h"
+#include "te/worker/worker.h"
 
 #define GRACE (10 * TEI_NS_PER_MS) /* for what has come but is not seen yet */
 
@@ -78,7 +79,7 @@ static uint64_t next_look(const struct tei_cohort *cohort)
 static void look(struct tei_due *due)
 {
 	struct tei_cohort *cohort = TEI_CONTAINER(due, struct tei_cohort, due);
-	struct tei_worker *w = &cohort->first->peer->engine->worker;
+	struct tei_worker *w = cohort->first->peer->engine->worker;
 
 	if (w->now >= cohort->first->deadline)
 		tei_cohort_each(cohort, tei_request_abort, -ETIMEDOUT);
@@ -126,10 +127,9 @@ void tei_cohort_begin(struct tei_cohort *cohort)
 	if (peer->self)
 		tei_peer_sync_self(peer);
 	tei_list_add_tail(&peer->w.active, &cohort->of_peer);
-	cohort->begun_at = peer->engine->worker.now;
+	cohort->begun_at = peer->engine->worker->now;
 	cohort->due.fn = look;
-	rc = tei_due_set(&peer->engine->worker, &cohort->due,
-			 next_look(cohort));
+	rc = tei_due_set(peer->engine->worker, &cohort->due, next_look(cohort));
 	for (i = 0; i < cohort->n; i++) {
 		struct tei_request *r = &first[i];
 
@@ -150,7 +150,7 @@ void tei_cohort_ended_one(struct tei_cohort *cohort)
 
 	if (--cohort->n_live)
 		return;
-	tei_due_clear(&peer->engine->worker, &cohort->due);
+	tei_due_clear(peer->engine->worker, &cohort->due);
 	tei_list_del(&cohort->of_peer);
 	if (tei_list_empty(&peer->w.active))
 		tei_peer_update_want(peer);

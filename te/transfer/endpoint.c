@@ -7,12 +7,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
 #include "te/transfer/health.h"
 #include "te/transfer/link.h"
+#include "te/transfer/peer.h"
 #include "te/transfer/slots.h"
+#include "te/transfer/transfer.h"
 #include "te/transfer/work.h"
+#include "te/worker/worker.h"
 
 #define POST_MAX 64
 
@@ -51,7 +53,7 @@ static void answered(struct tei_call *call);
 static void set_up(struct tei_link *link, struct tei_peer *peer,
 		   struct tei_pair *pair)
 {
-	struct tei_worker *w = &peer->engine->worker;
+	struct tei_worker *w = peer->engine->worker;
 
 	link->number = ++w->next_number;
 	link->out.peer = peer;
@@ -62,7 +64,7 @@ static void set_up(struct tei_link *link, struct tei_peer *peer,
 	link->out.state = TEI_LINK_ASKING;
 	link->out.moved_at = w->now;
 	link->out.due.fn = tei_link_due;
-	link->out.ask.fn = tei_peer_ask_connect;
+	link->out.ask.fn = link->engine->transfer->messages->connect;
 	link->out.answer.fn = answered;
 	link->ep.epoch = peer->w.epoch;
 	link->ep.peer = peer->w.address;
@@ -72,7 +74,7 @@ static void set_up(struct tei_link *link, struct tei_peer *peer,
 void tei_link_open(struct tei_peer *peer, uint32_t rail)
 {
 	struct te_engine *engine = peer->engine;
-	struct tei_rail_box *box = engine->worker.rails[rail];
+	struct tei_rail_box *box = engine->worker->rails[rail];
 	const struct tei_backend_ops *ops = box->rail.ops;
 	struct tei_pair *pair = &peer->w.pairs[rail];
 	struct tei_link *link;
@@ -112,7 +114,7 @@ static void answered(struct tei_call *call)
 {
 	struct tei_link *link =
 		TEI_CONTAINER(call, struct tei_link, out.answer);
-	struct tei_worker *w = &link->engine->worker;
+	struct tei_worker *w = link->engine->worker;
 	int err = link->out.err;
 
 	link->out.accepted = !err;
@@ -144,7 +146,7 @@ void tei_self_connected(struct tei_link *link, int err)
 void tei_endpoint_up(struct tei_endpoint *ep)
 {
 	struct tei_link *link = ep->link;
-	struct tei_worker *w = &link->engine->worker;
+	struct tei_worker *w = link->engine->worker;
 
 	if (ep->target) {
 		tei_due_clear(w, &link->in.due);
@@ -176,7 +178,7 @@ static void begin_busy(struct tei_link *link)
 {
 	struct tei_work *first =
 		tei_list_entry(link->out.posted.next, struct tei_work, of_link);
-	uint64_t now = link->engine->worker.now;
+	uint64_t now = link->engine->worker->now;
 
 	first->lone = true;
 	link->rail->n_busy++;
@@ -187,7 +189,7 @@ static void begin_busy(struct tei_link *link)
 
 static void mark_posted(struct tei_link *link, int n)
 {
-	uint64_t now = link->engine->worker.now;
+	uint64_t now = link->engine->worker->now;
 	uint64_t late = tei_link_late(link, now);
 	bool idle = !link->out.n_posted;
 	int i;
@@ -237,7 +239,7 @@ void tei_link_post(struct tei_link *link)
 
 void tei_link_break(struct tei_link *link, int why)
 {
-	struct tei_worker *w = &link->engine->worker;
+	struct tei_worker *w = link->engine->worker;
 
 	if (!link->open || link->flushing || !tei_list_empty(&link->broken))
 		return;
@@ -279,7 +281,7 @@ void tei_endpoint_flushed(struct tei_endpoint *ep)
 	if (ep->target && link->in.self_of)
 		link = link->in.self_of;
 	if (tei_list_empty(&link->broken))
-		tei_list_add_tail(&link->engine->worker.broken, &link->broken);
+		tei_list_add_tail(&link->engine->worker->broken, &link->broken);
 }
 
 /* Until when somebody is interested in the drop: the last deadline. */
@@ -323,7 +325,7 @@ static void ask_drop(struct tei_link *link)
 {
 	link->out.state = TEI_LINK_DROPPING;
 	link->out.drop_until = drop_until(link);
-	link->out.ask.fn = tei_peer_ask_drop;
+	link->out.ask.fn = link->engine->transfer->messages->drop;
 	link->out.answer.fn = dropped;
 	TEI_COUNT(link->engine, drops_asked);
 	tei_loop_post(link->engine->loop, &link->out.ask);
@@ -361,7 +363,7 @@ static void fail_fast(struct tei_link *link)
 /* What it has not taken goes other ways, at once. */
 static void part_with(struct tei_link *link)
 {
-	struct tei_worker *w = &link->engine->worker;
+	struct tei_worker *w = link->engine->worker;
 	struct tei_pair *pair = link->out.pair;
 
 	tei_works_of_broken(link);
@@ -429,7 +431,7 @@ bool tei_links_close_broken(struct tei_worker *w)
 void tei_peer_end_links(struct tei_peer *peer)
 {
 	tei_peer_abort_all(peer, -ECANCELED);
-	tei_links_close_broken(&peer->engine->worker);
+	tei_links_close_broken(peer->engine->worker);
 	tei_list_for_each_safe (node, tmp, &peer->w.links) {
 		struct tei_link *link =
 			tei_list_entry(node, struct tei_link, link);

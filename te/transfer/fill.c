@@ -10,14 +10,15 @@
 #include "te/transfer/fill.h"
 
 #include "base/clock.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
 #include "te/transfer/health.h"
 #include "te/transfer/link.h"
 #include "te/transfer/merge.h"
 #include "te/transfer/near.h"
+#include "te/transfer/peer.h"
 #include "te/transfer/plan.h"
 #include "te/transfer/work.h"
+#include "te/worker/worker.h"
 
 #define READY_MAX   64u /* the first half is on its way while the next is cut */
 #define TRIES       16u /* requests looked at for one slice */
@@ -464,7 +465,7 @@ bool tei_fill(struct tei_peer *peer, uint64_t quantum)
 	bool spent;
 
 	f.peer = peer;
-	f.w = &peer->engine->worker;
+	f.w = peer->engine->worker;
 	f.wanted = f.made = 0;
 	do {
 		spent = fill_once(&f, quantum);
@@ -476,7 +477,7 @@ bool tei_fill(struct tei_peer *peer, uint64_t quantum)
 static void look_for(struct fill *f, struct tei_peer *peer, uint64_t reach)
 {
 	f->peer = peer;
-	f->w = &peer->engine->worker;
+	f->w = peer->engine->worker;
 	f->wanted = 0;
 	look_at_pairs(f);
 	carriers(f, reach, 0);

@@ -9,9 +9,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/net.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
 #include "te/transfer/link.h"
+#include "te/transfer/peer.h"
+#include "te/worker/worker.h"
 
 #define HALF_LIFE     (5 * TEI_NS_PER_S)
 #define DEVICE_PEERS  3u /* that blame it in a row */
@@ -29,7 +30,7 @@ static struct tei_breaker_limits limits_of(const struct te_engine *engine)
 void tei_health_hold(struct tei_link *link)
 {
 	struct te_engine *engine = link->engine;
-	struct tei_worker *w = &engine->worker;
+	struct tei_worker *w = engine->worker;
 	struct tei_breaker_limits limits = limits_of(engine);
 
 	link->out.pair->err = link->why;
@@ -40,7 +41,7 @@ void tei_health_hold(struct tei_link *link)
 void tei_health_refused(struct tei_peer *peer, uint32_t rail, int err)
 {
 	static struct tei_log_limit limit = {.per_minute = 60};
-	struct tei_worker *w = &peer->engine->worker;
+	struct tei_worker *w = peer->engine->worker;
 	struct tei_breaker_limits limits = limits_of(peer->engine);
 
 	if (tei_log_allowed(&limit))
@@ -56,7 +57,7 @@ void tei_health_refused(struct tei_peer *peer, uint32_t rail, int err)
 static void blame_device(struct tei_link *link, int err)
 {
 	struct tei_rail_box *box = link->rail;
-	struct tei_worker *w = &link->engine->worker;
+	struct tei_worker *w = link->engine->worker;
 	struct tei_breaker_limits limits = limits_of(link->engine);
 
 	if (box->good_at >= box->blamed_at ||
@@ -98,7 +99,7 @@ void tei_health_blame(struct tei_link *link, int err)
 {
 	static struct tei_log_limit limit = {.per_minute = 60};
 	struct tei_breaker *b = &link->out.pair->breaker;
-	struct tei_worker *w = &link->engine->worker;
+	struct tei_worker *w = link->engine->worker;
 	struct tei_breaker_limits limits = limits_of(link->engine);
 	uint8_t state = b->state;
 
@@ -142,9 +143,9 @@ void tei_health_proven(struct tei_link *link)
 
 bool tei_health_lets(struct tei_peer *peer, uint32_t rail, uint64_t *until)
 {
-	struct tei_rail_box *box = peer->engine->worker.rails[rail];
+	struct tei_rail_box *box = peer->engine->worker->rails[rail];
 	struct tei_breaker *b = &peer->w.pairs[rail].breaker;
-	uint64_t now = peer->engine->worker.now;
+	uint64_t now = peer->engine->worker->now;
 	bool device = tei_breaker_lets(&box->breaker, now);
 	bool pair = tei_breaker_lets(b, now);
 

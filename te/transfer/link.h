@@ -90,11 +90,12 @@ struct tei_link_out {
 
 /* Target's part. Control thread, but for what goes with a call. */
 struct tei_link_in {
-	struct tei_guest *guest;
-	struct tei_visitor *visitor; /* who asked; NULL: has left */
-	uint64_t connect_id;         /* of the Connect frame to answer */
-	struct tei_link *self_of;    /* the initiator's half, when it is ours */
-	bool dropping;               /* drop has been posted */
+	struct tei_guest *guest;           /* NULL: ourselves */
+	const _Atomic uint64_t *epoch_now; /* of whose half it is */
+	struct tei_visitor *visitor;       /* who asked; NULL: has left */
+	uint64_t connect_id;               /* of the Connect frame to answer */
+	struct tei_link *self_of; /* the initiator's half, when it is ours */
+	bool dropping;            /* drop has been posted */
 	bool is_gone;
 	struct tei_list droppers;   /* struct tei_dropper: who awaits the end */
 	struct tei_due due;         /* token: the other half never came */
@@ -185,11 +186,7 @@ void tei_link_watch(struct tei_link *link);
 void tei_links_watch_again(struct tei_peer *peer);
 void tei_link_due(struct tei_due *due);
 
-/* peer_link.c: the calls that link.out.ask makes. Control thread. */
-void tei_peer_ask_connect(struct tei_call *call);
-void tei_peer_ask_drop(struct tei_call *call);
-
-/* self.c: both halves are here; _connect answers by _connected(). */
+/* target.c: both halves are here; _connect answers by _connected(). */
 void tei_self_connect(struct tei_link *link);
 void tei_self_connected(struct tei_link *link, int err);
 void tei_self_close(struct tei_link *link); /* both are flushed */

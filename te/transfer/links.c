@@ -4,13 +4,13 @@
 
 #include <te/te.h>
 
-#include "te/api/batch.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
-#include "te/control/segment.h"
+#include "te/common/engine.h"
+#include "te/transfer/batch.h"
 #include "te/transfer/link.h"
+#include "te/transfer/peer.h"
+#include "te/worker/worker.h"
 
-/* On the stack of te_segment_links(), which waits until it is answered. */
+/* On the stack of tei_peer_links(), which waits until it is answered. */
 struct question {
 	struct tei_call call;
 	struct tei_peer *peer;
@@ -26,7 +26,7 @@ struct question {
 
 static uint32_t state_of(const struct tei_peer *peer, uint32_t rail)
 {
-	const struct tei_rail_box *box = peer->engine->worker.rails[rail];
+	const struct tei_rail_box *box = peer->engine->worker->rails[rail];
 	const struct tei_pair *pair = &peer->w.pairs[rail];
 
 	if (!peer->w.remote)
@@ -51,7 +51,7 @@ static void look(const struct tei_peer *peer, uint32_t rail,
 	const struct tei_pair *pair = &peer->w.pairs[rail];
 	const struct tei_remote *remote = peer->w.remote;
 	const struct tei_backend_ops *ops =
-		peer->engine->worker.rails[rail]->rail.ops;
+		peer->engine->worker->rails[rail]->rail.ops;
 
 	*out = (struct te_link_info){.rail = rail,
 				     .state = state_of(peer, rail),
@@ -74,7 +74,7 @@ static void answer(struct tei_call *call)
 	if (q->peer->self)
 		tei_peer_sync_self(q->peer);
 	rc = !q->life || q->life == q->peer->w.life ? 0 : -ESTALE;
-	for (i = 0; !rc && i < engine->worker.n_rails && i < q->room; i++)
+	for (i = 0; !rc && i < engine->worker->n_rails && i < q->room; i++)
 		look(q->peer, i, &q->out[i]);
 	tei_mutex_lock(&engine->mu);
 	q->err = rc;
@@ -83,53 +83,24 @@ static void answer(struct tei_call *call)
 	tei_mutex_unlock(&engine->mu);
 }
 
-/* ---- the caller ---- */
+/* ---- any thread ---- */
 
-static int await(struct te_engine *engine, struct question *q)
+int tei_peer_links(struct tei_peer *peer, uint32_t life,
+		   struct te_link_info *out, size_t room)
 {
+	struct te_engine *engine = peer->engine;
+	struct question question = {
+		.peer = peer, .life = life, .out = out, .room = room};
+	struct question *q = &question;
+
 	q->call.fn = answer;
 	tei_cond_init(&q->cond);
-	tei_worker_post(&engine->worker, &q->call);
+	tei_worker_post(engine->worker, &q->call);
 	tei_mutex_lock(&engine->mu);
 	while (!q->answered)
-		tei_worker_await(&engine->worker, &q->cond, &engine->mu,
+		tei_worker_await(engine->worker, &q->cond, &engine->mu,
 				 UINT64_MAX);
 	tei_mutex_unlock(&engine->mu);
 	tei_cond_fini(&q->cond);
 	return q->err;
-}
-
-int te_segment_links(struct te_engine *engine, te_segment_id segment,
-		     struct te_link_info *out, size_t *n)
-{
-	struct question q = {.out = out};
-	int rc;
-
-	if (!tei_engine_alive(engine))
-		return -ESTALE;
-	if (!n || (!out && *n))
-		return -EINVAL;
-	if (tei_in_callback())
-		return -EDEADLK;
-	rc = tei_segment_peer(engine, segment, &q.peer, &q.life);
-	if (rc)
-		return rc;
-	q.room = *n;
-	if (q.room)
-		rc = await(engine, &q);
-	if (!rc)
-		*n = engine->worker.n_rails;
-	return rc;
-}
-
-const char *te_link_state_name(uint32_t state)
-{
-	static const char *const names[] = {
-		[TE_LINK_NONE] = "none",     [TE_LINK_OPENING] = "opening",
-		[TE_LINK_UP] = "up",         [TE_LINK_PAUSED] = "paused",
-		[TE_LINK_ABSENT] = "absent", [TE_LINK_APART] = "apart",
-	};
-
-	return state < sizeof(names) / sizeof(names[0]) ? names[state]
-							: "unknown";
 }

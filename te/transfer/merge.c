@@ -7,11 +7,12 @@
 #include <te/te.h>
 
 #include "base/clock.h"
-#include "te/api/batch.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
+#include "te/transfer/batch.h"
 #include "te/transfer/link.h"
+#include "te/transfer/peer.h"
 #include "te/transfer/work.h"
+#include "te/worker/worker.h"
 
 #define MERGE_LEN (256u << 10) /* beyond that it saves nothing */
 #define MERGE_MAX 128u         /* requests */
@@ -267,7 +268,7 @@ void tei_merged_cancel(struct tei_request *r)
 {
 	struct tei_work *work = r->merged;
 	struct tei_link *link = work->link;
-	struct tei_worker *w = &link->engine->worker;
+	struct tei_worker *w = link->engine->worker;
 
 	if (work->canceled)
 		return;

@@ -2,10 +2,13 @@
 /* near.c - rails that are near the memory of a request, at both ends */
 #include "te/transfer/near.h"
 
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
+#include "te/region/region.h"
 #include "te/transfer/pairs.h"
+#include "te/transfer/peer.h"
 #include "te/transfer/request.h"
+#include "te/transfer/transfer.h"
+#include "te/worker/worker.h"
 
 #define FAR_BELOW 4 /* near rails together carry less than one far by this */
 
@@ -35,8 +38,8 @@ static uint64_t look_up(struct tei_regions *regions, uint64_t addr,
 
 static uint64_t near_of_local(struct te_engine *engine, uint64_t addr)
 {
-	struct tei_near_seen *seen = &engine->worker.near_seen;
-	struct tei_regions *regions = &engine->regions;
+	struct tei_near_seen *seen = &engine->transfer->near_seen;
+	struct tei_regions *regions = engine->regions;
 
 	if (!atomic_load_explicit(&regions->any_near, memory_order_relaxed))
 		return 0;
@@ -79,7 +82,7 @@ static void add(struct figure *figure, uint64_t value)
 
 static struct rates rates_of(const struct tei_peer *peer, uint64_t rails)
 {
-	const struct tei_worker *w = &peer->engine->worker;
+	const struct tei_worker *w = peer->engine->worker;
 	struct rates rates = {{.all = true}, {.all = true}, {.all = true}};
 
 	for (; rails; rails &= rails - 1) {

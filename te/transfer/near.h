@@ -20,13 +20,6 @@ struct te_engine;
 struct tei_peer;
 struct tei_request;
 
-/* The region of local memory that was found last. */
-struct tei_near_seen {
-	uint64_t changes; /* of the region table, then */
-	uint64_t addr, length;
-	uint64_t near;
-};
-
 /*
  * A bit for each rail near the request's memory, by its first local piece and
  * its region of the peer; 0: nothing is known, or all are alike. Token.

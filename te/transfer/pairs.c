@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
+#include "te/transfer/peer.h"
+#include "te/worker/worker.h"
 
 #define REMOTE_MAX 64
 #define LIST_LEN   64 /* of a text */
@@ -24,7 +25,7 @@ struct choice {
 
 static int rank_of(const struct tei_peer *peer, uint32_t mine, uint32_t remote)
 {
-	struct tei_rail *rail = &peer->engine->worker.rails[mine]->rail;
+	struct tei_rail *rail = &peer->engine->worker->rails[mine]->rail;
 	const struct tei_remote_rail *other = &peer->w.remote->rails[remote];
 	struct tei_address from = peer->w.address;
 
@@ -49,7 +50,7 @@ static bool is_better(const struct choice *a, const struct choice *b)
 
 static uint32_t place(const struct tei_peer *peer, uint32_t mine)
 {
-	struct tei_rail_box *const *rails = peer->engine->worker.rails;
+	struct tei_rail_box *const *rails = peer->engine->worker->rails;
 	uint32_t i, n = 0;
 
 	for (i = 0; i < mine; i++)
@@ -99,9 +100,9 @@ static const struct tei_backend_ops *list_backends(const struct tei_peer *peer,
 	const struct tei_backend_ops *first = NULL, *last = NULL;
 	size_t len = 0;
 
-	for (uint32_t i = 0; i < peer->engine->worker.n_rails; i++) {
+	for (uint32_t i = 0; i < peer->engine->worker->n_rails; i++) {
 		const struct tei_backend_ops *ops =
-			peer->engine->worker.rails[i]->rail.ops;
+			peer->engine->worker->rails[i]->rail.ops;
 
 		if (!peer->w.pairs[i].usable || ops == last || len >= LIST_LEN)
 			continue;
@@ -135,7 +136,7 @@ static uint32_t partner_of(const struct tei_pair *pair)
 
 bool tei_pairs_match(struct tei_peer *peer)
 {
-	uint32_t i, n = peer->engine->worker.n_rails, before[REMOTE_MAX];
+	uint32_t i, n = peer->engine->worker->n_rails, before[REMOTE_MAX];
 	struct tei_pair *pairs = peer->w.pairs;
 	struct remotes remotes;
 	struct choice best;
@@ -175,7 +176,7 @@ static bool is_silent(const struct tei_remote_rail *rail,
 
 bool tei_pairs_may_come(const struct tei_peer *peer, uint32_t mine)
 {
-	const struct tei_rail_box *box = peer->engine->worker.rails[mine];
+	const struct tei_rail_box *box = peer->engine->worker->rails[mine];
 	const struct tei_backend_ops *ops = box->rail.ops;
 	const struct tei_remote *remote = peer->w.remote;
 	bool silent = false;
@@ -196,7 +197,7 @@ uint64_t tei_pairs_that_reach(const struct tei_peer *peer,
 	uint64_t reach = 0;
 	uint32_t i;
 
-	for (i = 0; i < peer->engine->worker.n_rails; i++) {
+	for (i = 0; i < peer->engine->worker->n_rails; i++) {
 		const struct tei_pair *pair = &peer->w.pairs[i];
 
 		if (pair->usable && pair->remote_pos < remote->n_rails &&
@@ -214,7 +215,7 @@ uint64_t tei_pairs_near(const struct tei_peer *peer,
 
 	if (!region->near)
 		return 0;
-	for (i = 0; i < peer->engine->worker.n_rails; i++) {
+	for (i = 0; i < peer->engine->worker->n_rails; i++) {
 		const struct tei_pair *pair = &peer->w.pairs[i];
 
 		if (pair->usable && region->near >> pair->remote_pos & 1)

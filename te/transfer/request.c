@@ -6,16 +6,17 @@
 #include <errno.h>
 
 #include "base/crc.h"
-#include "te/api/batch.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
 #include "te/notify/notify.h"
+#include "te/transfer/batch.h"
 #include "te/transfer/cohort.h"
 #include "te/transfer/link.h"
 #include "te/transfer/merge.h"
 #include "te/transfer/near.h"
 #include "te/transfer/pairs.h"
+#include "te/transfer/peer.h"
 #include "te/transfer/work.h"
+#include "te/worker/worker.h"
 
 /* ---- the end ---- */
 
@@ -24,16 +25,56 @@ static uint32_t final_crc(const struct tei_request *r)
 	return r->crc_len ? ~r->crc : 0;
 }
 
+/* By its error. */
+static void count_failed(struct te_engine *engine, int error)
+{
+	switch (error) {
+	case -ETIMEDOUT:
+		TEI_COUNT(engine, failed_timeout);
+		break;
+	case -ECANCELED:
+		TEI_COUNT(engine, failed_canceled);
+		break;
+	case -ESTALE:
+		TEI_COUNT(engine, failed_stale);
+		break;
+	case -EACCES:
+		TEI_COUNT(engine, failed_access);
+		break;
+	case -EFAULT:
+		TEI_COUNT(engine, failed_range);
+		break;
+	case -ECONNREFUSED:
+	case -ECONNRESET:
+	case -EHOSTUNREACH:
+		TEI_COUNT(engine, failed_connection);
+		break;
+	case -EHOSTDOWN:
+		TEI_COUNT(engine, failed_silent);
+		break;
+	default:
+		TEI_COUNT(engine, failed_other);
+	}
+}
+
 static void count(struct te_engine *engine, const struct tei_request *r)
 {
 	if (r->error)
-		tei_stats_failed(engine, r->error);
+		count_failed(engine, r->error);
 	else if (r->op == TE_READ)
 		TEI_COUNT_OWN(engine, bytes_read, r->bytes);
 	else if (r->op == TE_NOTIFY)
 		TEI_COUNT_OWN(engine, notifies_sent, 1);
 	else
 		TEI_COUNT_OWN(engine, bytes_written, r->bytes);
+}
+
+/* Put it in order, to be published at the end of the round. */
+static void end_in_batch(struct te_batch *batch, struct tei_request *r)
+{
+	batch->order[batch->n_final++] = r->index;
+	if (tei_list_empty(&batch->dirty))
+		tei_list_add_tail(&batch->engine->worker->dirty, &batch->dirty);
 }
 
 static void finish(struct tei_request *r)
@@ -50,7 +91,7 @@ static void finish(struct tei_request *r)
 		tei_notify_ended(r);
 	count(r->peer->engine, r);
 	atomic_store_explicit(&r->final, true, memory_order_release);
-	tei_batch_ended(r->batch, r);
+	end_in_batch(r->batch, r);
 	tei_cohort_ended_one(r->cohort);
 	if (!tei_list_empty(&r->batch->notifies))
 		tei_notify_look(r->batch);
@@ -187,7 +228,7 @@ static bool awaits_rail(const struct tei_request *r)
 	bool may_come = false;
 	uint32_t i;
 
-	for (i = 0; i < r->peer->engine->worker.n_rails; i++)
+	for (i = 0; i < r->peer->engine->worker->n_rails; i++)
 		may_come |= tei_pairs_may_come(r->peer, i);
 	return may_come && !(r->flags & TE_FAIL_FAST);
 }

@@ -135,6 +135,12 @@ void tei_request_reconsider(struct tei_request *r);
  * of the region may have no key. @err: unused. Token.
  */
 void tei_request_rematch(struct tei_request *r, int err);
+/* The request has begun. */
+void tei_notify_begin(struct tei_request *r);
+/* The request becomes final; says whether the message may still arrive. */
+void tei_notify_ended(struct tei_request *r);
+/* Something in the batch is final: look whether a notification may go. */
+void tei_notify_look(struct te_batch *batch);
 /* Its place in the peer's queue. */
 struct tei_list *tei_request_class(const struct tei_request *r);
 /* Look (again) whether and where the request may go: queue, park or end it. */

@@ -4,9 +4,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
 #include "te/transfer/link.h"
+#include "te/transfer/peer.h"
+#include "te/worker/worker.h"
 
 #define TURN (100 * TEI_NS_PER_MS)
 
@@ -48,7 +49,7 @@ static bool comes_before(const struct tei_link *a, const struct tei_link *b)
 static struct tei_link *next_to_go(const struct tei_rail_box *box,
 				   uint64_t *again)
 {
-	uint64_t now = engine_of(box)->worker.now;
+	uint64_t now = engine_of(box)->worker->now;
 	struct tei_link *first = NULL;
 
 	tei_list_for_each (node, &box->links) {
@@ -83,7 +84,7 @@ static bool is_crowded(const struct tei_rail_box *box)
 /* One for each who waits; where none may go yet, later. */
 static void make_room(struct tei_rail_box *box)
 {
-	struct tei_worker *w = &engine_of(box)->worker;
+	struct tei_worker *w = engine_of(box)->worker;
 	uint64_t again = UINT64_MAX;
 
 	tei_due_clear(w, &box->turn);
@@ -111,7 +112,7 @@ void tei_slots_init(struct tei_rail_box *box)
 
 void tei_slots_fini(struct tei_rail_box *box)
 {
-	tei_due_clear(&engine_of(box)->worker, &box->turn);
+	tei_due_clear(engine_of(box)->worker, &box->turn);
 }
 
 void tei_slots_short(struct tei_rail_box *box)
@@ -130,7 +131,7 @@ void tei_slots_short(struct tei_rail_box *box)
 
 bool tei_slots_let(struct tei_peer *peer, uint32_t rail)
 {
-	struct tei_rail_box *box = peer->engine->worker.rails[rail];
+	struct tei_rail_box *box = peer->engine->worker->rails[rail];
 	struct tei_pair *pair = &peer->w.pairs[rail];
 
 	if (box->n_out < limit_of(box))
@@ -161,7 +162,7 @@ void tei_slots_opened(struct tei_link *link)
 
 void tei_slots_up(struct tei_link *link)
 {
-	link->out.up_at = link->engine->worker.now;
+	link->out.up_at = link->engine->worker->now;
 	if (link->rail->n_waiting)
 		make_room(link->rail);
 }

@@ -8,12 +8,17 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "te/api/engine.h"
+#include "base/mapped.h"
+#include "te/common/engine.h"
+#include "te/region/region.h"
 #include "te/transfer/link.h"
+#include "te/transfer/transfer.h"
+#include "te/worker/worker.h"
 
 /* The other half may be slow to come, but not for ever. */
 #define CONNECT_STEPS 2
@@ -25,7 +30,7 @@ static void never_came(struct tei_due *due)
 
 static int connect_half(struct tei_link *link)
 {
-	struct tei_worker *w = &link->engine->worker;
+	struct tei_worker *w = link->engine->worker;
 	int rc;
 
 	rc = link->ep.rail->ops->endpoint_connect(&link->ep, link->in.address,
@@ -45,10 +50,10 @@ static void close_half(struct tei_link *link)
 	link->ep.rail->ops->endpoint_close(&link->ep);
 	link->open = false;
 	if (!link->in.self_of)
-		link->engine->worker.n_guests--;
+		link->engine->worker->n_guests--;
 	tei_list_del(&link->of_rail);
 	tei_list_del(&link->broken);
-	tei_due_clear(&link->engine->worker, &link->in.due);
+	tei_due_clear(link->engine->worker, &link->in.due);
 }
 
 int tei_target_open_half(struct tei_link *link)
@@ -65,7 +70,7 @@ int tei_target_open_half(struct tei_link *link)
 		return rc;
 	link->open = true;
 	if (!link->in.self_of)
-		link->engine->worker.n_guests++;
+		link->engine->worker->n_guests++;
 	tei_list_add_tail(&link->rail->links, &link->of_rail);
 	rc = connect_half(link);
 	if (rc) {
@@ -128,5 +133,144 @@ void tei_target_close(struct tei_link *link)
 
 bool tei_link_epoch_holds(const struct tei_link *link)
 {
-	return link->ep.epoch == atomic_load(&link->in.guest->epoch);
+	return link->ep.epoch == atomic_load(link->in.epoch_now);
+}
+
+/* ---- both halves are ours ---- */
+
+static int open_mate(struct tei_link *link, struct tei_link *mate)
+{
+	struct te_engine *engine = link->engine;
+	int rc;
+
+	mate->in.epoch_now = engine->transfer->own_epoch;
+	mate->in.self_of = link;
+	mate->number = link->number;
+	mate->ep.epoch = link->ep.epoch;
+	atomic_init(&mate->groups, ~(tei_group_mask)0);
+	mate->in.address_len = link->out.address_len;
+	memcpy(mate->in.address, link->out.address, link->out.address_len);
+	rc = tei_target_open_half(mate);
+	if (rc)
+		return rc;
+	link->out.address_len = mate->in.address_len;
+	memcpy(link->out.address, mate->in.address, mate->in.address_len);
+	return 0;
+}
+
+void tei_self_connect(struct tei_link *link)
+{
+	struct tei_link *mate = tei_link_make(link->engine, link->rail);
+	int rc = -ENOMEM;
+
+	if (mate) {
+		rc = open_mate(link, mate);
+		if (rc)
+			tei_link_free(mate);
+		else
+			link->out.mate = mate;
+	}
+	tei_self_connected(link, rc);
+}
+
+void tei_self_close(struct tei_link *link)
+{
+	struct tei_link *mate = link->out.mate;
+
+	link->out.mate = NULL;
+	tei_target_close_half(mate);
+	tei_link_free(mate);
+}
+
+/* region_pin.c - whether a peer may touch a range, and that it just does */
+
+static int check_pin(const struct tei_region *region, struct tei_link *link,
+		     const void *key, size_t key_len, uint32_t access)
+{
+	const struct tei_key *right = region->key[link->rail->rail.index];
+
+	if (!right || key_len != right->len ||
+	    memcmp(key, right->bytes, key_len))
+		return -EFAULT;
+	if (region->group >= 0 &&
+	    !(atomic_load_explicit(&link->groups, memory_order_relaxed) >>
+		      region->group &
+	      1))
+		return -EACCES;
+	if (access & ~region->access)
+		return -EACCES;
+	if (!tei_link_epoch_holds(link))
+		return -ESTALE;
+	return 0;
+}
+
+int tei_region_pin(struct tei_endpoint *ep, const void *key, size_t key_len,
+		   uint64_t address, uint64_t length, uint32_t access,
+		   void **local, uint64_t *pin)
+{
+	struct tei_link *link = ep->link;
+	struct tei_regions *r = link->engine->regions;
+	struct tei_region *region = NULL;
+	bool doubted = false;
+	int rc = -EFAULT;
+	size_t place;
+
+	tei_mutex_lock(&r->mu);
+	place = tei_regions_place(r, address);
+	if (place < r->n)
+		region = r->sorted[place];
+	if (region && region->shown && address >= region->addr &&
+	    length <= region->length &&
+	    address - region->addr <= region->length - length)
+		rc = check_pin(region, link, key, key_len, access);
+	if (!rc) {
+		region->pins++;
+		link->n_pins++;
+		doubted = region->doubted;
+	}
+	tei_mutex_unlock(&r->mu);
+	if (doubted &&
+	    !tei_is_usable(address, length, access & TE_ACCESS_REMOTE_WRITE)) {
+		tei_region_unpin(ep, (uintptr_t)region);
+		rc = -EFAULT;
+	}
+	if (rc) {
+		TEI_COUNT(link->engine, refused_pins);
+		return rc;
+	}
+	*local = (void *)(uintptr_t)address;
+	*pin = (uintptr_t)region;
+	return 0;
+}
+
+void tei_region_unpin(struct tei_endpoint *ep, uint64_t pin)
+{
+	struct tei_region *region = (struct tei_region *)(uintptr_t)pin;
+	struct tei_link *link = ep->link;
+	struct tei_regions *r = link->engine->regions;
+
+	tei_mutex_lock(&r->mu);
+	assert(region->pins && link->n_pins);
+	region->pins--;
+	link->n_pins--;
+	if (!region->pins && !region->shown)
+		tei_cond_broadcast(&r->unpinned);
+	tei_mutex_unlock(&r->mu);
+}
+
+void tei_region_doubt(struct tei_endpoint *ep, uint64_t pin)
+{
+	struct tei_region *region = (struct tei_region *)(uintptr_t)pin;
+	struct tei_regions *r = ep->link->engine->regions;
+	bool known;
+
+	tei_mutex_lock(&r->mu);
+	known = region->doubted;
+	region->doubted = true;
+	tei_mutex_unlock(&r->mu);
+	if (!known)
+		LOG_WARN("region 0x%" PRIx64 " of %" PRIu64
+			 " bytes: some of its memory is not there any more: "
+			 "peers that need it get EFAULT",
+			 region->addr, region->length);
 }

@@ -5,9 +5,10 @@
 #include <stdbool.h>
 
 #include "base/log.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
 #include "te/transfer/pairs.h"
+#include "te/transfer/peer.h"
+#include "te/worker/worker.h"
 
 static void tell(const struct tei_peer *peer, struct tei_rail_box *box)
 {
@@ -22,7 +23,7 @@ static void tell(const struct tei_peer *peer, struct tei_rail_box *box)
 
 static void look_at(struct tei_peer *peer, uint32_t i)
 {
-	struct tei_rail_box *box = peer->engine->worker.rails[i];
+	struct tei_rail_box *box = peer->engine->worker->rails[i];
 	const struct tei_backend_ops *ops = box->rail.ops;
 	struct tei_pair *pair = &peer->w.pairs[i];
 	bool before = pair->unmatched;
@@ -48,6 +49,6 @@ void tei_unmatched_look(struct tei_peer *peer)
 
 	if (peer->self) /* loop carries that */
 		return;
-	for (i = 0; i < peer->engine->worker.n_rails; i++)
+	for (i = 0; i < peer->engine->worker->n_rails; i++)
 		look_at(peer, i);
 }

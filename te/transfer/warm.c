@@ -5,13 +5,14 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "te/api/batch.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
-#include "te/control/segment.h"
+#include "te/common/engine.h"
+#include "te/region/region.h"
+#include "te/transfer/batch.h"
 #include "te/transfer/fill.h"
 #include "te/transfer/link.h"
 #include "te/transfer/pairs.h"
+#include "te/transfer/peer.h"
+#include "te/worker/worker.h"
 
 /*
  * A peer says what regions it has, and may say a million: so many are looked
@@ -52,7 +53,7 @@ static void finish(struct tei_warmer *m, int err)
 	struct te_engine *engine = m->peer->engine;
 
 	tei_list_del(&m->link);
-	tei_due_clear(&engine->worker, &m->due);
+	tei_due_clear(engine->worker, &m->due);
 	tei_peer_update_want(m->peer);
 	tei_mutex_lock(&engine->mu);
 	m->err = err;
@@ -172,7 +173,7 @@ static void begin(struct tei_call *call)
 	if (peer->self)
 		tei_peer_sync_self(peer);
 	tei_list_add_tail(&peer->w.warmers, &m->link);
-	if (tei_due_set(&peer->engine->worker, &m->due, m->until)) {
+	if (tei_due_set(peer->engine->worker, &m->due, m->until)) {
 		finish(m, -ENOMEM);
 		return;
 	}
@@ -180,52 +181,26 @@ static void begin(struct tei_call *call)
 	look(m);
 }
 
-/* ---- the caller ---- */
+/* ---- any thread ---- */
 
-static int await(struct te_engine *engine, struct tei_warmer *m)
+int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
+		     uint32_t *n_rails)
 {
+	struct te_engine *engine = peer->engine;
+	struct tei_warmer warmer = {.peer = peer, .life = life, .until = until};
+	struct tei_warmer *m = &warmer;
+
 	tei_list_init(&m->link);
 	tei_cond_init(&m->cond);
 	m->begin.fn = begin;
 	m->due.fn = too_late;
-	tei_worker_post(&engine->worker, &m->begin);
+	tei_worker_post(engine->worker, &m->begin);
 	tei_mutex_lock(&engine->mu);
 	while (!m->done)
-		tei_worker_await(&engine->worker, &m->cond, &engine->mu,
+		tei_worker_await(engine->worker, &m->cond, &engine->mu,
 				 UINT64_MAX);
 	tei_mutex_unlock(&engine->mu);
 	tei_cond_fini(&m->cond);
+	*n_rails = m->n_up;
 	return m->err;
-}
-
-int te_segment_warm_up(struct te_engine *engine, te_segment_id segment,
-		       uint32_t timeout_ms, uint32_t *n_rails)
-{
-	uint64_t ms = timeout_ms;
-	struct tei_warmer m = {0};
-	struct tei_opener opener;
-	int rc;
-
-	if (n_rails)
-		*n_rails = 0;
-	if (!tei_engine_alive(engine))
-		return -ESTALE;
-	if (tei_in_callback())
-		return -EDEADLK;
-	rc = tei_segment_peer(engine, segment, &m.peer, &m.life);
-	if (rc)
-		return rc;
-	if (!ms)
-		ms = engine->config.open_timeout;
-	m.until = tei_now_ns() + ms * TEI_NS_PER_MS;
-	opener = (struct tei_opener){.peer = m.peer};
-	if (!m.peer->self)
-		rc = tei_peer_await(&opener, ms);
-	if (!rc) /* it may have had no life yet */
-		rc = tei_segment_peer(engine, segment, &m.peer, &m.life);
-	if (!rc)
-		rc = await(engine, &m);
-	if (n_rails)
-		*n_rails = m.n_up;
-	return rc;
 }

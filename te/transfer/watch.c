@@ -18,11 +18,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
 #include "te/transfer/fill.h"
 #include "te/transfer/link.h"
+#include "te/transfer/peer.h"
 #include "te/transfer/request.h"
+#include "te/worker/worker.h"
 
 #define LOOK      (25 * TEI_NS_PER_MS) /* with others up: so often */
 #define GRACE     (10 * TEI_NS_PER_MS) /* for what is done but not seen yet */
@@ -37,11 +38,11 @@ static bool has_other(const struct tei_link *link, bool idle)
 {
 	const struct tei_peer *peer = link->out.peer;
 	const struct te_engine *engine = link->engine;
-	uint64_t now = engine->worker.now;
+	uint64_t now = engine->worker->now;
 	uint64_t patience = engine->config.reroute_after * TEI_NS_PER_MS;
 	uint32_t i;
 
-	for (i = 0; i < engine->worker.n_rails; i++) {
+	for (i = 0; i < engine->worker->n_rails; i++) {
 		const struct tei_link *other = peer->w.pairs[i].link;
 
 		if (!other || other == link || other->out.state != TEI_LINK_UP)
@@ -75,7 +76,7 @@ static uint64_t next_look(const struct tei_link *link)
 {
 	const struct tei_config *config = &link->engine->config;
 	uint64_t reroute = config->reroute_after * TEI_NS_PER_MS;
-	uint64_t now = link->engine->worker.now;
+	uint64_t now = link->engine->worker->now;
 	uint64_t next = now + (reroute < LOOK ? reroute : LOOK);
 	uint64_t late = oldest(link)->late_at;
 
@@ -86,7 +87,7 @@ static uint64_t next_look(const struct tei_link *link)
 
 void tei_link_watch(struct tei_link *link)
 {
-	struct tei_worker *w = &link->engine->worker;
+	struct tei_worker *w = link->engine->worker;
 
 	if (!tei_heap_has(&link->out.due.node))
 		tei_due_set(w, &link->out.due, next_look(link));
@@ -94,7 +95,7 @@ void tei_link_watch(struct tei_link *link)
 
 void tei_links_watch_again(struct tei_peer *peer)
 {
-	struct tei_worker *w = &peer->engine->worker;
+	struct tei_worker *w = peer->engine->worker;
 	uint32_t i;
 
 	for (i = 0; i < w->n_rails; i++) {
@@ -113,7 +114,7 @@ void tei_endpoint_moved(struct tei_endpoint *ep)
 	struct tei_link *link = ep->link;
 
 	if (!ep->target)
-		link->out.peer->w.moved_at = link->engine->worker.now;
+		link->out.peer->w.moved_at = link->engine->worker->now;
 }
 
 static void suspect(struct tei_link *link, uint64_t now)
@@ -193,7 +194,7 @@ static uint64_t look_again(const struct tei_link *link, uint64_t now)
 void tei_link_due(struct tei_due *due)
 {
 	struct tei_link *link = TEI_CONTAINER(due, struct tei_link, out.due);
-	struct tei_worker *w = &link->engine->worker;
+	struct tei_worker *w = link->engine->worker;
 	bool silent, slow;
 
 	if (link->out.state == TEI_LINK_CONNECTING) {

@@ -7,12 +7,13 @@
 
 #include "base/clock.h"
 #include "base/crc.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
 #include "te/transfer/health.h"
 #include "te/transfer/link.h"
 #include "te/transfer/merge.h"
+#include "te/transfer/peer.h"
 #include "te/transfer/slots.h"
+#include "te/worker/worker.h"
 
 #define PAUSE_STEPS 6u /* of no room at the owner: 1 ms .. 64 ms */
 #define BUSY_MAX    1000u
@@ -208,7 +209,7 @@ static void count_down(struct tei_work *work)
 	tei_list_del(&work->of_link);
 	link->out.n_posted--;
 	link->out.bytes -= work->slice.length;
-	link->out.moved_at = link->engine->worker.now;
+	link->out.moved_at = link->engine->worker->now;
 	link->rail->n_posted--;
 	link->rail->posted_bytes -= work->slice.length;
 	if (link->out.n_posted)
@@ -222,7 +223,7 @@ static void learn(const struct tei_work *work)
 {
 	struct tei_link *link = work->link;
 	struct tei_pair *pair = link->out.pair;
-	uint64_t now = link->engine->worker.now;
+	uint64_t now = link->engine->worker->now;
 
 	link->rail->good_at = now;
 	if (work->lone)
@@ -363,7 +364,7 @@ static void busy(struct tei_work *work)
 		return;
 	}
 	peer->w.pause_until =
-		peer->engine->worker.now + (TEI_NS_PER_MS << step);
+		peer->engine->worker->now + (TEI_NS_PER_MS << step);
 	if (tei_work_is_merged(work))
 		tei_merged_apart(work, enough);
 	else

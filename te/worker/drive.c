@@ -9,13 +9,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "te/api/batch.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
-#include "te/transfer/link.h"
+#include "te/common/engine.h"
 
 #define BUDGET     256
-#define QUANTUM    (1u << 20)  /* bytes that a peer posts before the next one */
 #define LITTLE     (16u << 10) /* bytes to copy inside a submit */
 #define SPIN_ALONE (10 * TEI_NS_PER_US)
 
@@ -261,42 +257,14 @@ static bool run_dues(struct tei_worker *w)
 	return any;
 }
 
-/* In turns, so that a peer with much to post does not hold up the others. */
-static bool pump_peers(struct tei_worker *w)
-{
-	struct tei_list now, *node;
-	bool more;
-
-	if (tei_list_empty(&w->runnable))
-		return false;
-	tei_list_init(&now);
-	tei_list_splice_tail(&now, &w->runnable);
-	while ((node = tei_list_pop(&now))) {
-		struct tei_peer *peer =
-			tei_list_entry(node, struct tei_peer, w.run);
-
-		peer->w.runnable = false;
-		more = tei_peer_pump(peer, tei_list_empty(&now) ? UINT64_MAX
-								: QUANTUM);
-		if (more && !peer->w.runnable) {
-			peer->w.runnable = true;
-			tei_list_add_tail(&now, &peer->w.run);
-		}
-	}
-	return true;
-}
-
 /* A device that is gone takes its links with it, not the engine. */
-static void rail_died(struct tei_rail_box *box, int err)
+static void rail_died(struct tei_worker *w, struct tei_rail_box *box, int err)
 {
 	LOG_ERROR("rail %s: %s", box->name, strerror(-err));
 	box->dead = true;
 	tei_rail_show(box);
 	box->rail.busy = false;
-	tei_list_for_each (node, &box->links) {
-		tei_link_break(tei_list_entry(node, struct tei_link, of_rail),
-			       err);
-	}
+	w->ops->rail_died(box, err);
 }
 
 /* Of a device that is gone: it may stay readable for ever. */
@@ -305,19 +273,6 @@ static void forget_fd(struct tei_worker *w, struct tei_rail_box *box)
 	if (box->fd >= 0)
 		epoll_ctl(w->inner, EPOLL_CTL_DEL, box->fd, NULL);
 	box->fd = -1;
-}
-
-static void links_have_room(struct tei_rail_box *box)
-{
-	tei_list_for_each (node, &box->links) {
-		struct tei_link *link =
-			tei_list_entry(node, struct tei_link, of_rail);
-
-		if (link->ep.target || !link->out.full)
-			continue;
-		link->out.full = false;
-		tei_peer_run(link->out.peer);
-	}
 }
 
 /* Copies that take no longer than waking somebody for them. */
@@ -359,9 +314,9 @@ static bool progress_rails(struct tei_worker *w, enum tei_drive_with with)
 			continue;
 		n = box->rail.ops->progress(&box->rail, BUDGET);
 		if (n > 0)
-			links_have_room(box);
+			w->ops->rail_has_room(box);
 		else if (n < 0 && !box->dead)
-			rail_died(box, n);
+			rail_died(w, box, n);
 		else
 			continue;
 		any = true;
@@ -387,7 +342,7 @@ void tei_drive_until_closed(struct tei_worker *w)
 
 		w->now = tei_now_ns();
 		any = progress_rails(w, TEI_WITH_ALL);
-		any |= tei_links_close_broken(w);
+		any |= w->ops->close_broken(w);
 		if (!any) {
 			tei_drive_doze(w);
 			tei_drive_look(w, -1);
@@ -406,10 +361,13 @@ bool tei_drive_round(struct tei_worker *w, enum tei_drive_with with)
 		memory_order_relaxed);
 	any = run_queue(w);
 	any |= run_dues(w);
-	any |= pump_peers(w);
+	if (!tei_list_empty(&w->runnable)) {
+		w->ops->pump(w);
+		any = true;
+	}
 	any |= progress_rails(w, with);
-	any |= tei_links_close_broken(w);
+	any |= w->ops->close_broken(w);
 	/* Also what an earlier round has left: a waiter looks before it sleeps. */
-	any |= tei_batch_publish_dirty(w, with == TEI_WITH_ALL);
+	any |= w->ops->publish(w, with == TEI_WITH_ALL);
 	return any;
 }

@@ -12,14 +12,12 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "te/api/engine.h"
-#include "te/transfer/request.h"
-#include "te/transfer/slots.h"
+#include "te/common/engine.h"
+#include "te/worker/topology.h"
 #include "te/worker/worker.h"
 
-#define RAILS_MAX   64u
-#define WORKS_CHUNK 64u
-#define TAIL_SPINS  5u /* times the usual: te/worker/worker.c says what for */
+#define RAILS_MAX  64u
+#define TAIL_SPINS 5u /* times the usual: te/worker/worker.c says what for */
 
 struct probe {
 	struct tei_worker *w;
@@ -36,10 +34,10 @@ static int watch(int epoll, int fd)
 	return 0;
 }
 
-static void box_free(struct tei_rail_box *box)
+static void box_free(struct tei_worker *w, struct tei_rail_box *box)
 {
+	w->ops->rail_fini(box);
 	tei_config_fini_backend(box->rail.ops, box->config);
-	tei_slab_fini(&box->works);
 	tei_free(box->config);
 	tei_free(box);
 }
@@ -59,10 +57,7 @@ static struct tei_rail_box *box_make(struct tei_worker *w,
 		tei_free(box);
 		return NULL;
 	}
-	tei_slab_init(&box->works, sizeof(struct tei_work) + ops->slice_size,
-		      WORKS_CHUNK);
 	tei_list_init(&box->links);
-	tei_slots_init(box);
 	box->fd = -1;
 	box->rail.ops = ops;
 	box->rail.core = &engine->core;
@@ -72,6 +67,7 @@ static struct tei_rail_box *box_make(struct tei_worker *w,
 	box->rail.config = box->config;
 	box->rail.bind = engine->config.bind;
 	box->rail.insecure = engine->config.insecure;
+	w->ops->rail_init(box);
 	snprintf(box->name, sizeof(box->name), "%s/%s", ops->name,
 		 device->name);
 	return box;
@@ -83,9 +79,8 @@ static int box_open(struct tei_worker *w, struct tei_rail_box *box,
 	const struct tei_backend_ops *ops = box->rail.ops;
 	int rc;
 
-	rc = tei_config_make_backend(config, ops,
-				     tei_devices_for(&w->engine->devices, ops),
-				     box->config);
+	rc = tei_config_make_backend(
+		config, ops, tei_devices_for(&w->devices, ops), box->config);
 	if (rc)
 		return rc;
 	rc = ops->rail_open(&box->rail);
@@ -119,7 +114,7 @@ static int found(const struct tei_device *device, void *arg)
 		if (rc != -ENODEV)
 			LOG_ERROR("rail %s: open: %s", box->name,
 				  strerror(-rc));
-		box_free(box);
+		box_free(w, box);
 		return rc == -ENODEV ? 0 : rc;
 	}
 	box->tier = w->n_tiers;
@@ -144,8 +139,8 @@ static int open_backend(struct tei_worker *w, const struct te_config *config,
 
 	if (!values)
 		return rc;
-	rc = tei_config_make_backend(
-		config, ops, tei_devices_for(&w->engine->devices, ops), values);
+	rc = tei_config_make_backend(config, ops,
+				     tei_devices_for(&w->devices, ops), values);
 	if (!rc) {
 		rc = ops->probe(&(struct tei_search){
 			.topo = w->engine->topo,
@@ -193,7 +188,7 @@ static bool is_wanted(const struct tei_worker *w,
 
 	if (named && !tei_config_lists(w->engine->config.backends, ops->name))
 		return false;
-	if (!tei_devices_let(&w->engine->devices, ops)) {
+	if (!tei_devices_let(&w->devices, ops)) {
 		if (named)
 			LOG_ERROR(
 				"backend %s: not used: none of \"%s\" has RDMA",
@@ -239,7 +234,7 @@ static void tell_rdma(const struct tei_worker *w)
 			 "by tcp, and by shared memory on this host, until "
 			 "rail %s or another has one",
 			 down->name);
-	else if (asked && !tei_devices_have_rdma(&w->engine->devices))
+	else if (asked && !tei_devices_have_rdma(&w->devices))
 		LOG_WARN(
 			"engine: none of \"%s\" has RDMA: bytes go by tcp, and "
 			"by shared memory on this host",
@@ -252,8 +247,7 @@ static void tell_rdma(const struct tei_worker *w)
 static int open_rails(struct tei_worker *w, const struct te_config *config)
 {
 	const struct tei_backend_ops *const *ops;
-	int rc = tei_devices_find(w->engine->config.devices,
-				  &w->engine->devices);
+	int rc = tei_devices_find(w->engine->config.devices, &w->devices);
 
 	if (rc)
 		return rc;
@@ -362,8 +356,7 @@ void tei_worker_close(struct tei_worker *w)
 		struct tei_rail_box *box = w->rails[w->n_rails - 1];
 
 		box->rail.ops->rail_close(&box->rail);
-		tei_slots_fini(box);
-		box_free(box);
+		box_free(w, box);
 	}
 	tei_free(w->rails);
 	tei_heap_fini(&w->dues);
@@ -376,7 +369,7 @@ void tei_worker_close(struct tei_worker *w)
 
 const char *te_rail_name(const struct te_engine *engine, uint32_t rail)
 {
-	if (rail >= engine->worker.n_rails)
+	if (rail >= engine->worker->n_rails)
 		return "";
-	return engine->worker.rails[rail]->name;
+	return engine->worker->rails[rail]->name;
 }

@@ -12,11 +12,8 @@
 #include <te/te.h>
 
 #include "base/log.h"
-#include "te/api/engine.h"
-#include "te/control/advertise.h"
-#include "te/control/peer.h"
-#include "te/transfer/link.h"
-#include "te/transfer/reroute.h"
+#include "te/common/engine.h"
+#include "te/worker/worker.h"
 
 void tei_rail_show(struct tei_rail_box *box)
 {
@@ -27,30 +24,6 @@ void tei_rail_show(struct tei_rail_box *box)
 	else if (box->breaker.state != TEI_BREAKER_CLOSED)
 		state = TE_RAIL_PAUSED;
 	atomic_store_explicit(&box->shown, state, memory_order_relaxed);
-}
-
-static void went_down(struct tei_rail_box *box)
-{
-	tei_reroute_rail_lost(box);
-	tei_list_for_each_safe (node, tmp, &box->links) {
-		tei_link_break(tei_list_entry(node, struct tei_link, of_rail),
-			       -ENETDOWN);
-	}
-}
-
-/*
- * Nobody has to sit out a pause that the dead link has earned. Whom the rail
- * reaches may be others than before.
- */
-static void came_up(struct te_engine *engine, uint32_t rail)
-{
-	struct tei_peer *peer = NULL;
-
-	tei_breaker_reset(&engine->worker.rails[rail]->breaker);
-	while ((peer = tei_peer_next(engine, peer))) {
-		tei_breaker_reset(&peer->w.pairs[rail].breaker);
-		tei_peer_rematch(peer);
-	}
 }
 
 void tei_rail_changed(struct tei_rail *rail, bool up)
@@ -65,13 +38,13 @@ void tei_rail_changed(struct tei_rail *rail, bool up)
 	box->down = !up;
 	if (tei_log_allowed(&limit))
 		LOG_WARN("rail %s: link is %s", box->name, up ? "up" : "down");
-	if (up)
-		came_up(engine, rail->index);
-	else
-		went_down(box);
+	if (up) /* no pause that the dead link has earned */
+		tei_breaker_reset(&box->breaker);
 	tei_rail_show(box);
 	if (up)
-		tei_late_rail_up(engine);
+		engine->worker->ops->rail_up(box);
+	else
+		engine->worker->ops->rail_down(box);
 }
 
 void tei_rail_renewed(struct tei_rail *rail, const struct tei_device *device)
@@ -83,8 +56,7 @@ void tei_rail_renewed(struct tei_rail *rail, const struct tei_device *device)
 	if (device->speed_bps)
 		rail->device.speed_bps = device->speed_bps;
 	tei_mutex_unlock(&engine->mu);
-	tei_regions_renew(engine);
-	tei_advertise_again(engine);
+	engine->worker->ops->rail_renewed(engine);
 }
 
 struct tei_device tei_rail_device(const struct tei_rail_box *box)
@@ -143,9 +115,9 @@ int te_engine_rails(struct te_engine *engine, struct te_rail_info *out,
 	if (!n || (!out && *n))
 		return -EINVAL;
 	room = *n;
-	*n = engine->worker.n_rails;
+	*n = engine->worker->n_rails;
 	for (i = 0; i < *n && i < room; i++)
-		out[i] = look(engine->worker.rails[i]);
+		out[i] = look(engine->worker->rails[i]);
 	return 0;
 }
 
@@ -155,8 +127,8 @@ bool te_engine_has_backend(struct te_engine *engine, const char *backend)
 
 	if (!tei_engine_alive(engine) || !backend)
 		return false;
-	for (i = 0; i < engine->worker.n_rails; i++)
-		if (!strcmp(engine->worker.rails[i]->rail.ops->name, backend))
+	for (i = 0; i < engine->worker->n_rails; i++)
+		if (!strcmp(engine->worker->rails[i]->rail.ops->name, backend))
 			return true;
 	return false;
 }

@@ -15,7 +15,7 @@
 #include <sys/epoll.h>
 
 #include "base/clock.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/worker/drive.h"
 
 #define NAP_MS 1

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/worker/drive.h"
 
 #define SPIN_WAIT    1000 /* tries to get the token before sleeping */

@@ -37,8 +37,8 @@
 #include "base/spin.h"
 #include "base/thread.h"
 #include "te/backend.h"
-#include "te/transfer/breaker.h"
-#include "te/transfer/near.h"
+#include "te/worker/breaker.h"
+#include "te/worker/devices.h"
 #include "te/worker/sleeper.h"
 
 struct te_engine;
@@ -86,9 +86,39 @@ struct tei_rail_box {
 	struct tei_rail rail;   /* ops->rail_size bytes follow */
 };
 
+/*
+ * Rooms above, as the worker calls them: it knows neither peers nor batches.
+ * Whoever calls has the token, or is alone with the engine.
+ */
+struct tei_worker_ops {
+	/* A rail's part of the transfer room, before it is opened. */
+	void (*rail_init)(struct tei_rail_box *box);
+	void (*rail_fini)(struct tei_rail_box *box);
+	/* Post for those that are runnable. */
+	void (*pump)(struct tei_worker *w);
+	/* Its backend has completed something. */
+	void (*rail_has_room)(struct tei_rail_box *box);
+	/* Its device is gone for good, with @err. */
+	void (*rail_died)(struct tei_rail_box *box, int err);
+	/* It has lost its link; it has it again. */
+	void (*rail_down)(struct tei_rail_box *box);
+	void (*rail_up)(struct tei_rail_box *box);
+	/* Peers are to hear of it anew. Not with engine->mu held. */
+	void (*rail_renewed)(struct te_engine *engine);
+	/* Close broken links. True: there was one. */
+	bool (*close_broken)(struct tei_worker *w);
+	/*
+	 * Tell those who wait for batches that are dirty; those with callbacks
+	 * only @with_callbacks. True: there was one.
+	 */
+	bool (*publish)(struct tei_worker *w, bool with_callbacks);
+};
+
 struct tei_worker {
 	struct te_engine *engine;
+	const struct tei_worker_ops *ops;
 	struct tei_rail_box **rails; /* rails[n_rails]; fixed once started */
+	struct tei_devices devices;  /* fixed once the rails are made */
 	uint32_t n_rails;
 	uint64_t tiers[TEI_TIERS_MAX]; /* rails of a backend, a bit each */
 	uint32_t n_tiers;
@@ -128,9 +158,8 @@ struct tei_worker {
 	struct tei_list runnable; /* peers with something to post */
 	struct tei_list broken;   /* links to be closed */
 	struct tei_list dirty;    /* batches with completions to publish */
-	struct tei_near_seen near_seen;
-	uint64_t next_number; /* of the next endpoint */
-	uint64_t chance;      /* state of what is left to chance */
+	uint64_t next_number;     /* of the next endpoint */
+	uint64_t chance;          /* state of what is left to chance */
 };
 
 /* Its devices touch memory by themselves, and reach other hosts. */

@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
+#include "te/region/region.h"
+#include "te/transfer/peer.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/tmpdir.h"
 #include "tests/sim/backend/sim.h"
@@ -184,7 +185,7 @@ static void region_goes_without_a_far_rail_that_cannot_take_it(void **state)
 			n_failed++;
 			continue;
 		}
-		added = tei_handle_get(&w.owner->regions.handles, id);
+		added = tei_handle_get(&w.owner->regions->handles, id);
 		assert_true(added->key[2] && added->key[3]);
 		n_without += !added->key[0] || !added->key[1];
 		assert_int_equal(te_region_remove(w.owner, id), 0);
@@ -353,7 +354,7 @@ static void rails_of_no_use_to_a_peer_change_nothing(void **state)
 
 	(void)state;
 	open_with(&w, "loop,sim", EQUAL, "10ms:0:down,10ms:1:down", &straight);
-	assert_int_equal(w.user->worker.n_rails, 1 + N_RAILS);
+	assert_int_equal(w.user->worker->n_rails, 1 + N_RAILS);
 	run(&w, TE_WRITE, 0, HALF);
 	assert_int_equal(carried(&w, 0), 0);
 	for (uint32_t k = 0; k <= N_RAILS; k++) {

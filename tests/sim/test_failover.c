@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/transfer/link.h"
 #include "tests/sim/backend/sim.h"
 #include "tests/sim/world.h"
@@ -403,7 +403,7 @@ static void what_waits_behind_others_of_a_slow_peer_stays(void **state)
 
 static struct tei_endpoint *only_endpoint(struct world *w)
 {
-	const struct tei_list *links = &w->user->worker.rails[0]->links;
+	const struct tei_list *links = &w->user->worker->rails[0]->links;
 
 	assert_ptr_equal(links->next, links->prev);
 	return &tei_list_entry(links->next, struct tei_link, of_rail)->ep;

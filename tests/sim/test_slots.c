@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
 #include "te/transfer/link.h"
+#include "te/transfer/peer.h"
 #include "tests/sim/world.h"
 
 #define MS(n)   ((uint64_t)(n)*1000000)
@@ -48,7 +48,7 @@ static bool has_link(struct peers *p, uint32_t i)
 
 static uint32_t n_open(struct peers *p)
 {
-	return p->w.user->worker.rails[0]->n_out;
+	return p->w.user->worker->rails[0]->n_out;
 }
 
 static void open_with(struct peers *p, const char *limit, const char *schedule)

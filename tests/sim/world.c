@@ -11,7 +11,7 @@
 
 #include "base/chance.h"
 #include "base/loop.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/worker/worker.h"
 #include "tests/sim/backend/sim.h"
 
@@ -30,9 +30,9 @@ static bool engines_turn(struct world *w)
 	bool any = false;
 
 	if (w->owner)
-		any |= tei_worker_poke(&w->owner->worker);
+		any |= tei_worker_poke(w->owner->worker);
 	if (w->user)
-		any |= tei_worker_poke(&w->user->worker);
+		any |= tei_worker_poke(w->user->worker);
 	return any;
 }
 
@@ -41,9 +41,9 @@ static uint64_t next_event(const struct world *w, uint64_t until)
 	earlier(tei_sim_next(), &until);
 	earlier(tei_loops_due(), &until);
 	if (w->owner)
-		earlier(tei_worker_due(&w->owner->worker), &until);
+		earlier(tei_worker_due(w->owner->worker), &until);
 	if (w->user)
-		earlier(tei_worker_due(&w->user->worker), &until);
+		earlier(tei_worker_due(w->user->worker), &until);
 	return until;
 }
 
@@ -80,7 +80,7 @@ static bool never(void *arg)
 
 void world_pass(struct world *w, uint64_t ns)
 {
-	assert_true(tei_worker_drive(&w->user->worker, never, NULL,
+	assert_true(tei_worker_drive(w->user->worker, never, NULL,
 				     tei_now_ns() + ns));
 }
 
@@ -320,7 +320,7 @@ void world_close(struct world *w)
 
 struct tei_rail *world_rail(struct world *w, uint32_t i)
 {
-	return &w->user->worker.rails[i]->rail;
+	return &w->user->worker->rails[i]->rail;
 }
 
 /* ---- requests ---- */

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/directory/directory.h"
+#include "te/worker/worker.h"
 #include "tests/integration/directory/service.h"
 #include "tests/lib/process.h"
 #include "tests/lib/wait.h"
@@ -385,7 +386,7 @@ static void renew(struct tei_call *call)
 
 	assert_int_equal(tei_resolve_numeric(r->address, 0, &device.address),
 			 0);
-	tei_rail_renewed(&r->engine->worker.rails[0]->rail, &device);
+	tei_rail_renewed(&r->engine->worker->rails[0]->rail, &device);
 }
 
 static bool has_address(void *arg)
@@ -418,7 +419,7 @@ static void address_that_comes_late_is_published(void **state)
 				    .engine = engine,
 				    .address = addresses[i]};
 
-		tei_worker_post(&engine->worker, &r.call);
+		tei_worker_post(engine->worker, &r.call);
 		assert_true(test_wait_until(has_address, &r, RIG_WAIT_MS));
 	}
 	expect_entry(reader, "plugged", life);

@@ -2,9 +2,9 @@
 /* leak.c - an engine that learns what it may not know */
 #include "tests/integration/store/leak.h"
 
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/control/peer.h"
-#include "te/control/remote.h"
+#include "te/region/description.h"
 #include "tests/lib/test.h"
 
 struct leak {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_breaker.c - pauses of what has failed */
-#include "te/transfer/breaker.h"
+#include "te/worker/breaker.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/worker/drive.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/rig.h"
@@ -83,7 +83,7 @@ static void one_thread_drives_both_sides(void **state)
 	(void)state;
 	assert_int_equal(drive_both(start(0)), 0);
 	assert_memory_equal(memory, local, LEN);
-	assert_false(user->worker.started);
+	assert_false(user->worker->started);
 }
 
 static void nobody_drives_nothing_moves(void **state)
@@ -208,7 +208,7 @@ static void revocation_drives_what_it_waits_for(void **state)
 
 static void waiting_beside_one_who_drives_is_no_spinning(void **state)
 {
-	struct tei_worker *w = &user->worker;
+	struct tei_worker *w = user->worker;
 	uint64_t until = tei_now_ns() + 50 * TEI_NS_PER_MS;
 	unsigned int turns = 0;
 	struct tei_mutex mu;

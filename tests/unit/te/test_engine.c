@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 #include "base/net.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
+#include "te/control/control.h"
 #include "te/control/peer.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/self.h"
@@ -233,7 +234,7 @@ static void close_peer(void *arg)
 {
 	struct tei_peer *peer = arg;
 
-	peer->engine->closed = true;
+	peer->engine->control->closed = true;
 	tei_peer_close(peer);
 }
 

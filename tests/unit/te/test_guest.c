@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "te/transfer/link.h"
+#include "te/worker/worker.h"
 #include "tests/unit/te/alone.h"
 
 static const uint8_t who[TE_INCARNATION_LEN] = "somebody else";
@@ -22,7 +23,7 @@ static void link_goes_while_its_drop_is_queued(void *arg)
 	struct tei_guest *guest = tei_guest_get(engine, who);
 	struct tei_link *link;
 
-	link = tei_link_make(engine, engine->worker.rails[0]);
+	link = tei_link_make(engine, engine->worker->rails[0]);
 	assert_true(guest && link);
 	link->in.guest = guest;
 	link->in.dropping = true;

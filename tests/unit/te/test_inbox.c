@@ -2,6 +2,7 @@
 /* test_inbox.c - notifications as frames by hand, and to oneself */
 #include "base/fault.h"
 #include "te/backend.h"
+#include "te/control/control.h"
 #include "tests/unit/te/told.h"
 
 static uint8_t me[16] = {42}, other[16] = {43};
@@ -73,7 +74,7 @@ static void full_inbox_says_when_it_has_room(void **state)
 
 static void count_losses(void *arg)
 {
-	*(uint64_t *)arg = engine->guests.n_losses;
+	*(uint64_t *)arg = engine->control->guests.n_losses;
 }
 
 static bool has_lost_one(void *arg)

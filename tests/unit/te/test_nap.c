@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
+#include "te/worker/worker.h"
 #include "tests/unit/te/rig.h"
 
 #define N        64 /* many times what it takes to be asked */
@@ -48,8 +49,8 @@ static void write_word(void)
 
 static bool is_asked(void)
 {
-	return atomic_load(&user->worker.nap_asked) ||
-	       atomic_load(&user->worker.napping);
+	return atomic_load(&user->worker->nap_asked) ||
+	       atomic_load(&user->worker->napping);
 }
 
 static void waits_far_apart_let_the_thread_sleep(void **state)

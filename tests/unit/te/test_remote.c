@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_remote.c - what a peer may tell about itself */
-#include "te/control/remote.h"
+#include "te/region/description.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "te/control/control.pb-c.h"
+#include "te/common/control.pb-c.h"
 #include "tests/lib/faults.h"
 #include "tests/lib/test.h"
 

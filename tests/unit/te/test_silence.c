@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 #include "backends/tcp/wire.h"
-#include "te/api/engine.h"
+#include "te/common/control.pb-c.h"
+#include "te/common/engine.h"
 #include "te/control/control.h"
-#include "te/control/control.pb-c.h"
 #include "te/control/guest.h"
+#include "te/region/region.h"
 #include "tests/lib/wait.h"
 #include "tests/unit/te/alone.h"
 #include "tests/unit/te/owner.h"
@@ -109,7 +110,7 @@ static void visitor_that_does_not_read_gets_the_last_word(void **state)
 			assert_int_equal(te_region_remove(engine, id), 0);
 		assert_true(tei_loop_do(engine->loop, pass, NULL));
 	}
-	for (uint64_t last = 0; last != engine->regions.version; n++) {
+	for (uint64_t last = 0; last != engine->regions->version; n++) {
 		len = sizeof(body);
 		assert_true(visitor_hear(fd, body, &len) >= 0);
 		d = te__description__unpack(NULL, len, body);

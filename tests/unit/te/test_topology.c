@@ -8,7 +8,7 @@
 #include <te/te.h>
 #include <te/topo.h>
 
-#include "te/api/engine.h"
+#include "te/common/engine.h"
 #include "tests/lib/stat.h"
 #include "tests/lib/test.h"
 #include "tests/lib/tmpdir.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_turns.c - who gets the memory of the inbox that all senders share */
+#include "te/control/control.h"
+#include "te/notify/inbox.h"
 #include "tests/unit/te/told.h"
 
 static const char *const hasty[] = {SMALL, "1s", NULL};
@@ -68,7 +70,7 @@ static void who_waits_for_memory_is_not_overtaken(void **state)
 static void count_visitors(void *arg)
 {
 	*(int *)arg = 0;
-	tei_list_for_each (node, &engine->guests.visitors)
+	tei_list_for_each (node, &engine->control->guests.visitors)
 		++*(int *)arg;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* topology.c - the engine's picture of its machine */
-#include "te/api/topology.h"
+#include "te/worker/topology.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -9,7 +9,8 @@
 
 #include "base/conf.h"
 #include "base/log.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
+#include "te/worker/worker.h"
 #include "topology/topo.h"
 
 /* ---- taking it ---- */
@@ -147,7 +148,7 @@ int tei_topology_place(struct te_engine *engine, struct tei_device *device)
 /* Rails that touch memory by themselves: those of one NIC, or all. */
 static uint64_t rails_at(const struct te_engine *engine, uint32_t nic)
 {
-	const struct tei_worker *w = &engine->worker;
+	const struct tei_worker *w = engine->worker;
 	uint64_t rails = 0;
 	uint32_t i;
 

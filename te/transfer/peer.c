@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer_work.c - a peer as the holder of the drive token sees it */
+/* peer.c - a peer as the holder of the drive token sees it */
 #include <errno.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
+#include "te/notify/notify.h"
+#include "te/region/description.h"
+#include "te/region/region.h"
 #include "te/transfer/cohort.h"
 #include "te/transfer/fill.h"
+#include "te/transfer/link.h"
 #include "te/transfer/pairs.h"
+#include "te/transfer/peer.h"
 #include "te/transfer/request.h"
 #include "te/transfer/slots.h"
+#include "te/transfer/transfer.h"
 #include "te/transfer/unmatched.h"
 #include "te/transfer/warm.h"
 #include "te/transfer/work.h"
+#include "te/worker/worker.h"
+
+#define QUANTUM     (1u << 20) /* bytes that a peer posts before the next one */
+#define WORKS_CHUNK 64u
 
 static void retry_due(struct tei_due *due)
 {
@@ -47,7 +56,7 @@ void tei_peer_run(struct tei_peer *peer)
 	if (peer->w.runnable)
 		return;
 	peer->w.runnable = true;
-	tei_list_add_tail(&peer->engine->worker.runnable, &peer->w.run);
+	tei_list_add_tail(&peer->engine->worker->runnable, &peer->w.run);
 }
 
 /* ---- asking control ---- */
@@ -295,18 +304,34 @@ void tei_peer_sync(struct tei_peer *peer)
 	tei_peer_run(peer);
 }
 
-void tei_peer_rematch(struct tei_peer *peer)
+static void rematch_peer(struct tei_peer *peer)
 {
 	match(peer);
 	unpark(peer);
 	tei_peer_run(peer);
 }
 
+void tei_peer_sync_self(struct tei_peer *peer)
+{
+	struct te_engine *engine = peer->engine;
+	struct tei_remote *remote;
+
+	if (peer->w.remote->version ==
+	    atomic_load_explicit(&engine->regions->version,
+				 memory_order_acquire))
+		return;
+	remote = tei_describe_self(engine);
+	if (!remote)
+		return;
+	tei_remote_put(peer->w.remote);
+	peer->w.remote = remote;
+}
+
 /* ---- posting ---- */
 
-bool tei_peer_pump(struct tei_peer *peer, uint64_t quantum)
+static bool pump_peer(struct tei_peer *peer, uint64_t quantum)
 {
-	struct tei_worker *w = &peer->engine->worker;
+	struct tei_worker *w = peer->engine->worker;
 	bool more;
 
 	if (atomic_load_explicit(&peer->news, memory_order_acquire) !=
@@ -322,9 +347,95 @@ bool tei_peer_pump(struct tei_peer *peer, uint64_t quantum)
 	return more;
 }
 
+/* In turns, so that a peer with much to post does not hold up the others. */
+void tei_transfer_pump(struct tei_worker *w)
+{
+	struct tei_list now, *node;
+	bool more;
+
+	tei_list_init(&now);
+	tei_list_splice_tail(&now, &w->runnable);
+	while ((node = tei_list_pop(&now))) {
+		struct tei_peer *peer =
+			tei_list_entry(node, struct tei_peer, w.run);
+
+		peer->w.runnable = false;
+		more = pump_peer(peer,
+				 tei_list_empty(&now) ? UINT64_MAX : QUANTUM);
+		if (more && !peer->w.runnable) {
+			peer->w.runnable = true;
+			tei_list_add_tail(&now, &peer->w.run);
+		}
+	}
+}
+
 void tei_peer_post_news(struct tei_peer *peer)
 {
 	atomic_fetch_add_explicit(&peer->news, 1, memory_order_release);
 	if (!atomic_exchange(&peer->news_posted, true))
-		tei_worker_post(&peer->engine->worker, &peer->news_call);
+		tei_worker_post(peer->engine->worker, &peer->news_call);
+}
+
+struct tei_peer *tei_peer_next(struct te_engine *engine, struct tei_peer *peer)
+{
+	struct tei_list *at;
+
+	/* They are only ever added, at the end. */
+	tei_mutex_lock(&engine->mu);
+	at = peer ? peer->link.next : engine->peers.next;
+	tei_mutex_unlock(&engine->mu);
+	return at == &engine->peers ? NULL
+				    : tei_list_entry(at, struct tei_peer, link);
+}
+
+/* ---- rails ---- */
+
+void tei_transfer_rail_init(struct tei_rail_box *box)
+{
+	tei_slab_init(&box->works,
+		      sizeof(struct tei_work) + box->rail.ops->slice_size,
+		      WORKS_CHUNK);
+	tei_slots_init(box);
+}
+
+void tei_transfer_rail_fini(struct tei_rail_box *box)
+{
+	tei_slots_fini(box);
+	tei_slab_fini(&box->works);
+}
+
+void tei_transfer_rail_has_room(struct tei_rail_box *box)
+{
+	tei_list_for_each (node, &box->links) {
+		struct tei_link *link =
+			tei_list_entry(node, struct tei_link, of_rail);
+
+		if (link->ep.target || !link->out.full)
+			continue;
+		link->out.full = false;
+		tei_peer_run(link->out.peer);
+	}
+}
+
+void tei_transfer_rail_lost(struct tei_rail_box *box, int err)
+{
+	tei_list_for_each_safe (node, tmp, &box->links) {
+		tei_link_break(tei_list_entry(node, struct tei_link, of_rail),
+			       err);
+	}
+}
+
+/*
+ * Nobody has to sit out a pause that the dead link has earned. Whom the rail
+ * reaches may be others than before.
+ */
+void tei_transfer_rail_up(struct tei_rail_box *box)
+{
+	struct te_engine *engine = box->rail.core->engine;
+	struct tei_peer *peer = NULL;
+
+	while ((peer = tei_peer_next(engine, peer))) {
+		tei_breaker_reset(&peer->w.pairs[box->rail.index].breaker);
+		rematch_peer(peer);
+	}
 }

@@ -6,8 +6,8 @@
  * one everything works, only not near. Whatever is wrong with it is counted
  * (te_topology_faults_total) and logged once a process.
  */
-#ifndef TE_API_TOPOLOGY_H
-#define TE_API_TOPOLOGY_H
+#ifndef TE_WORKER_TOPOLOGY_H
+#define TE_WORKER_TOPOLOGY_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,14 +3,17 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/frame.h"
 #include "base/log.h"
-#include "te/api/engine.h"
+#include "te/common/control.pb-c.h"
+#include "te/common/engine.h"
 #include "te/control/control.h"
-#include "te/control/control.pb-c.h"
 #include "te/control/peer.h"
+#include "te/control/reroute.h"
+#include "te/control/visitor.h"
 #include "te/notify/inbox.h"
 #include "te/notify/notify.h"
-#include "te/transfer/reroute.h"
+#include "te/worker/worker.h"
 
 void tei_notify_out_init(struct tei_notify_out *out)
 {
@@ -29,7 +32,7 @@ static void answer(struct tei_notify *n, int err, bool loud)
 	tei_list_del(&n->link);
 	n->err = err;
 	n->loud = loud;
-	tei_worker_post(&n->peer->engine->worker, &n->answer);
+	tei_worker_post(n->peer->engine->worker, &n->answer);
 }
 
 static void answer_doubt(struct tei_notify_out *out, uint64_t count, int err,
@@ -51,7 +54,7 @@ static void not_understood(struct tei_peer *peer)
 
 static void take_answer(struct tei_peer *peer, const Te__Notified *m)
 {
-	struct tei_notify_out *out = &peer->c.notify;
+	struct tei_notify_out *out = &peer->c->notify;
 	int rc = tei_status_to_errno(m->status);
 
 	if ((rc && rc != -ESTALE) || m->taken < out->taken ||
@@ -71,19 +74,19 @@ static void notify_done(struct tei_frame_call *call, int err,
 			const struct tei_frame *f)
 {
 	struct tei_peer *peer =
-		TEI_CONTAINER(call, struct tei_peer, c.notify.call);
+		TEI_CONTAINER(call, struct tei_peer_control, notify.call)->peer;
 	struct te_engine *engine = peer->engine;
 	Te__Notified *m;
 
-	peer->c.notify.asked = false;
+	peer->c->notify.asked = false;
 	if (err) {
-		if (peer->c.conn && err == -ETIMEDOUT)
+		if (peer->c->conn && err == -ETIMEDOUT)
 			tei_peer_failed(peer, err, false);
 		return;
 	}
 	tei_reroute_answered(peer);
-	tei_arena_reset(&engine->arena);
-	m = te__notified__unpack(&engine->arena.pb, f->len, f->body);
+	tei_arena_reset(&engine->control->arena);
+	m = te__notified__unpack(&engine->control->arena.pb, f->len, f->body);
 	if (m)
 		take_answer(peer, m);
 	else
@@ -93,7 +96,7 @@ static void notify_done(struct tei_frame_call *call, int err,
 /* Into doubt, unless it has been withdrawn or is of another life. */
 static void take_up(struct tei_peer *peer, struct tei_notify *n)
 {
-	struct tei_notify_out *out = &peer->c.notify;
+	struct tei_notify_out *out = &peer->c->notify;
 	uint8_t queued = TEI_NOTIFY_QUEUED;
 
 	tei_list_del(&n->link);
@@ -111,7 +114,7 @@ static void take_up(struct tei_peer *peer, struct tei_notify *n)
 /* As many as one frame holds; all of one epoch. */
 static void fill_doubt(struct tei_peer *peer)
 {
-	struct tei_notify_out *out = &peer->c.notify;
+	struct tei_notify_out *out = &peer->c->notify;
 	uint64_t bytes = 0;
 
 	while (!tei_list_empty(&out->queue) &&
@@ -128,12 +131,12 @@ static void fill_doubt(struct tei_peer *peer)
 
 static int send_doubt(struct tei_peer *peer)
 {
-	struct tei_notify_out *out = &peer->c.notify;
+	struct tei_notify_out *out = &peer->c->notify;
 	struct te_engine *engine = peer->engine;
 	Te__Notify m = TE__NOTIFY__INIT;
 
-	tei_arena_reset(&engine->arena);
-	m.message = tei_arena_calloc(&engine->arena, out->n_doubt,
+	tei_arena_reset(&engine->control->arena);
+	m.message = tei_arena_calloc(&engine->control->arena, out->n_doubt,
 				     sizeof(*m.message));
 	if (!m.message)
 		return -ENOMEM;
@@ -147,7 +150,7 @@ static int send_doubt(struct tei_peer *peer)
 	m.first = out->taken + 1;
 	m.epoch = first_of(&out->doubt)->epoch;
 	out->call.done = notify_done;
-	return tei_frame_call(peer->c.conn, &out->call,
+	return tei_frame_call(peer->c->conn, &out->call,
 			      TE__CONTROL_TYPE__CONTROL_NOTIFY, &m.base,
 			      tei_reroute_patience(peer));
 }
@@ -177,7 +180,7 @@ static int deliver(struct tei_notify *n, struct tei_account *account)
 		return 0;
 	}
 	if (account)
-		rc = tei_inbox_put(&engine->inbox, account, engine->name,
+		rc = tei_inbox_put(engine->inbox, account, engine->name,
 				   n->bytes, n->length);
 	if (rc == -EAGAIN) {
 		TEI_COUNT(engine, notifies_full);
@@ -193,29 +196,29 @@ static int deliver(struct tei_notify *n, struct tei_account *account)
 /* To ourselves there is no connection. */
 static void deliver_own(struct tei_peer *peer)
 {
-	struct tei_notify_out *out = &peer->c.notify;
+	struct tei_notify_out *out = &peer->c->notify;
 	struct te_engine *engine = peer->engine;
-	struct tei_guest *self = &engine->guests.self;
+	struct tei_guest *self = &engine->control->guests.self;
 	int rc = 0;
 
 	if (!self->account)
-		self->account = tei_account_make(self);
+		self->account = tei_account_make(self, self->incarnation);
 	while (!rc && !tei_list_empty(&out->queue))
 		rc = deliver(first_of(&out->queue), self->account);
 	if (self->account)
-		tei_account_rest(&engine->inbox, self->account);
+		tei_account_rest(engine->inbox, self->account);
 }
 
 void tei_notify_send(struct tei_peer *peer)
 {
-	struct tei_notify_out *out = &peer->c.notify;
+	struct tei_notify_out *out = &peer->c->notify;
 	int rc;
 
 	if (peer->self) {
 		deliver_own(peer);
 		return;
 	}
-	if (peer->c.state != TEI_PEER_UP || out->asked || out->full)
+	if (peer->c->state != TEI_PEER_UP || out->asked || out->full)
 		return;
 	if (!out->n_doubt)
 		fill_doubt(peer);
@@ -235,11 +238,11 @@ void tei_notify_asked(struct tei_call *call)
 	struct tei_notify *n = TEI_CONTAINER(call, struct tei_notify, ask);
 	struct tei_peer *peer = n->peer;
 
-	if (peer->engine->closed) {
+	if (peer->engine->control->closed) {
 		tei_notify_put(n);
 		return;
 	}
-	tei_list_add_tail(&peer->c.notify.queue, &n->link);
+	tei_list_add_tail(&peer->c->notify.queue, &n->link);
 	if (peer->self)
 		tei_notify_send(peer);
 	else
@@ -261,7 +264,7 @@ void tei_notify_withdrawn(struct tei_call *call)
 
 bool tei_notify_wants(const struct tei_peer *peer)
 {
-	const struct tei_notify_out *out = &peer->c.notify;
+	const struct tei_notify_out *out = &peer->c->notify;
 
 	tei_list_for_each (node, &out->doubt) {
 		struct tei_notify *n =
@@ -275,7 +278,7 @@ bool tei_notify_wants(const struct tei_peer *peer)
 
 void tei_notify_greeted(struct tei_peer *peer, uint64_t taken, uint64_t losses)
 {
-	struct tei_notify_out *out = &peer->c.notify;
+	struct tei_notify_out *out = &peer->c->notify;
 	uint64_t n = taken - out->taken;
 	bool known = taken >= out->taken && n <= out->n_doubt;
 
@@ -294,8 +297,8 @@ void tei_notify_greeted(struct tei_peer *peer, uint64_t taken, uint64_t losses)
 
 void tei_notify_lost(struct tei_peer *peer)
 {
-	peer->c.notify.asked = false;
-	peer->c.notify.full = false;
+	peer->c->notify.asked = false;
+	peer->c->notify.full = false;
 }
 
 static void forget_all(struct tei_list *list)
@@ -308,7 +311,111 @@ static void forget_all(struct tei_list *list)
 
 void tei_notify_close(struct tei_peer *peer)
 {
-	forget_all(&peer->c.notify.queue);
-	forget_all(&peer->c.notify.doubt);
-	peer->c.notify.n_doubt = 0;
+	forget_all(&peer->c->notify.queue);
+	forget_all(&peer->c->notify.doubt);
+	peer->c->notify.n_doubt = 0;
+}
+
+/*
+ * visit_notify.c - notifications of a visitor, put into our inbox
+ *
+ * The guest, not the visitor, knows the number of the last message that was
+ * taken: the same frame may come again by another connection. A frame may be
+ * accepted in part; what is left comes again once the guest has been told that
+ * there is room.
+ */
+
+static const char *what_is_wrong(const struct tei_guest *guest,
+				 const Te__Notify *m)
+{
+	size_t i;
+
+	if (!m->n_message || m->n_message > TEI_NOTIFY_FRAME_MAX)
+		return "a notification has 1 to 256 messages";
+	for (i = 0; i < m->n_message; i++) {
+		if (!m->message[i].len || m->message[i].len > TE_NOTIFY_MAX)
+			return "a message has 1 byte to 64 KiB";
+	}
+	if (!m->first || m->first > guest->taken + 1)
+		return "notifications were left out";
+	return NULL;
+}
+
+/* -EAGAIN: the rest finds no room. -ENOMEM. */
+static int take(struct tei_visitor *v, const Te__Notify *m)
+{
+	struct te_engine *engine = v->engine;
+	struct tei_guest *guest = v->guest;
+	uint64_t i;
+	int rc = 0;
+
+	if (!guest->account)
+		guest->account = tei_account_make(guest, guest->incarnation);
+	if (!guest->account)
+		return -ENOMEM;
+	for (i = guest->taken + 1 - m->first; !rc && i < m->n_message; i++) {
+		rc = tei_inbox_put(engine->inbox, guest->account, v->name,
+				   m->message[i].data, m->message[i].len);
+		if (!rc) {
+			guest->taken++;
+			TEI_COUNT(engine, notifies_received);
+		}
+	}
+	tei_account_rest(engine->inbox, guest->account);
+	return rc;
+}
+
+void tei_visitor_notify(struct tei_visitor *v, const struct tei_frame *f)
+{
+	struct tei_guest *guest = v->guest;
+	Te__Notified answer = TE__NOTIFIED__INIT;
+	const char *why = "unreadable notification";
+	Te__Notify *m;
+	int rc;
+
+	m = te__notify__unpack(&v->engine->control->arena.pb, f->len, f->body);
+	if (m)
+		why = what_is_wrong(guest, m);
+	if (why) {
+		tei_frame_bad(v->conn, why);
+		return;
+	}
+	rc = m->epoch == atomic_load(&guest->epoch) ? take(v, m) : -ESTALE;
+	if (rc == -ENOMEM) {
+		tei_frame_refuse_for_now(v->conn, "out of memory");
+		return;
+	}
+	if (rc == -EAGAIN)
+		TEI_COUNT(v->engine, notifies_full);
+	answer.status = tei_status_from_errno(rc == -EAGAIN ? 0 : rc);
+	answer.taken = guest->taken;
+	tei_visitor_reply(v, f, &answer.base);
+}
+
+static void send_own(struct te_engine *engine)
+{
+	struct tei_peer *peer = NULL;
+
+	while ((peer = tei_peer_next(engine, peer))) {
+		if (peer->self)
+			tei_notify_send(peer);
+	}
+}
+
+void tei_notify_room(struct te_engine *engine, struct tei_guest *guest)
+{
+	Te__Room m = TE__ROOM__INIT;
+
+	if (guest == &engine->control->guests.self) {
+		send_own(engine);
+		return;
+	}
+	tei_list_for_each (node, &guest->visitors) {
+		struct tei_visitor *v =
+			tei_list_entry(node, struct tei_visitor, of_guest);
+
+		if (tei_frame_send(v->conn, TE__CONTROL_TYPE__CONTROL_ROOM, 0,
+				   0, &m.base) == -ENOMEM)
+			tei_frame_refuse_for_now(v->conn, "out of memory");
+	}
 }

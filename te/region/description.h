@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * remote.h - what a peer has told about itself: rails, regions and keys
+ * description.h - what a peer has told about itself: rails, regions and keys
  *
  * A snapshot is never changed once made, only replaced by the next one, so it
  * may be read by any thread that holds a reference.
  */
-#ifndef TE_CONTROL_REMOTE_H
-#define TE_CONTROL_REMOTE_H
+#ifndef TE_REGION_DESCRIPTION_H
+#define TE_REGION_DESCRIPTION_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "te/backend.h"
+#include "te/region/group.h"
 
 #define TEI_REMOTE_CONTROL_MAX 8
 
+struct te_engine;
 struct Te__Description;
 
 struct tei_blob {
@@ -85,5 +88,13 @@ bool tei_remote_has_backend(const struct tei_remote *remote,
 /* The region that holds the whole range, or NULL. */
 const struct tei_remote_region *tei_remote_find(const struct tei_remote *remote,
 						uint64_t addr, uint64_t length);
+
+/* ---- our own ---- */
+
+/* What a peer with the groups in @mask may see, in @arena. Any thread. -ENOMEM. */
+int tei_describe(struct te_engine *engine, tei_group_mask mask,
+		 struct tei_arena *arena, struct Te__Description *out);
+/* What we would tell a peer with all groups; any thread. NULL: no memory. */
+struct tei_remote *tei_describe_self(struct te_engine *engine);
 
 #endif

@@ -15,13 +15,15 @@
  * time; then they have all of connect_timeout, for a slow peer is not a lost
  * way.
  */
-#include "te/transfer/reroute.h"
+#include "te/control/reroute.h"
 
 #include <errno.h>
 
 #include "base/log.h"
-#include "te/api/engine.h"
+#include "te/common/engine.h"
+#include "te/control/control.h"
 #include "te/control/peer.h"
+#include "te/worker/worker.h"
 
 static const struct tei_remote *remote_of(const struct tei_peer *peer)
 {
@@ -35,8 +37,8 @@ static int next_untried(const struct tei_peer *peer)
 	uint32_t i;
 
 	for (i = 0; remote && i < remote->n_control; i++) {
-		if (!(peer->c.tried >> i & 1) &&
-		    !tei_address_same_host(&remote->control[i], &peer->c.at))
+		if (!(peer->c->tried >> i & 1) &&
+		    !tei_address_same_host(&remote->control[i], &peer->c->at))
 			return (int)i;
 	}
 	return -1;
@@ -48,8 +50,8 @@ static void mark_tried(struct tei_peer *peer)
 	uint32_t i;
 
 	for (i = 0; remote && i < remote->n_control; i++) {
-		if (tei_address_same_host(&remote->control[i], &peer->c.at))
-			peer->c.tried |= 1u << i;
+		if (tei_address_same_host(&remote->control[i], &peer->c->at))
+			peer->c->tried |= 1u << i;
 	}
 }
 
@@ -65,7 +67,7 @@ uint64_t tei_reroute_patience(const struct tei_peer *peer)
 
 void tei_reroute_answered(struct tei_peer *peer)
 {
-	peer->c.tried = 0;
+	peer->c->tried = 0;
 }
 
 /* What a way does, not the peer: that one resets, refuses and says why. */
@@ -85,24 +87,24 @@ static void tell_down(struct tei_peer *peer)
 
 bool tei_reroute(struct tei_peer *peer, int err)
 {
-	bool trying = peer->c.elsewhere && peer->c.state != TEI_PEER_UP;
+	bool trying = peer->c->elsewhere && peer->c->state != TEI_PEER_UP;
 	struct tei_address to;
 	int place;
 
-	peer->c.elsewhere = false;
+	peer->c->elsewhere = false;
 	mark_tried(peer);
 	place = trying || is_of_way(err) ? next_untried(peer) : -1;
 	if (place < 0) {
-		peer->c.tried = 0;
+		peer->c->tried = 0;
 		return false;
 	}
 	LOG_DEBUG("peer %s: %s: by another way", peer->name, te_strerror(err));
-	if (peer->c.state == TEI_PEER_UP)
+	if (peer->c->state == TEI_PEER_UP)
 		TEI_COUNT(peer->engine, control_rerouted);
 	tell_down(peer);
 	tei_peer_move(peer, TEI_PEER_IDLE);
 	tei_peer_move(peer, TEI_PEER_RESOLVING);
-	peer->c.elsewhere = true;
+	peer->c->elsewhere = true;
 	to = remote_of(peer)->control[place];
 	tei_peer_connect(peer, &to);
 	return true;
@@ -114,10 +116,10 @@ static void leave_way(struct tei_peer *peer, const struct tei_address *ours)
 {
 	struct tei_address local;
 
-	if (!peer->c.conn || !tei_frame_local(peer->c.conn, &local) ||
+	if (!peer->c->conn || !tei_frame_local(peer->c->conn, &local) ||
 	    !tei_address_same_host(&local, ours))
 		return;
-	peer->c.tried = 0;
+	peer->c->tried = 0;
 	if (next_untried(peer) >= 0) /* else it may come back in time */
 		tei_peer_failed(peer, -ENETDOWN, false);
 }
@@ -134,12 +136,13 @@ static void leave_rail(struct te_engine *engine, struct tei_rail_box *box)
 static void links_lost(struct tei_call *call)
 {
 	struct te_engine *engine =
-		TEI_CONTAINER(call, struct te_engine, links_lost);
+		TEI_CONTAINER(call, struct tei_control, links_lost)->engine;
 	uint32_t i;
 
-	atomic_store(&engine->links_lost_posted, false);
-	for (i = 0; !engine->closed && i < engine->worker.n_rails; i++) {
-		struct tei_rail_box *box = engine->worker.rails[i];
+	atomic_store(&engine->control->links_lost_posted, false);
+	for (i = 0; !engine->control->closed && i < engine->worker->n_rails;
+	     i++) {
+		struct tei_rail_box *box = engine->worker->rails[i];
 
 		if (atomic_exchange(&box->lost, false))
 			leave_rail(engine, box);
@@ -148,7 +151,7 @@ static void links_lost(struct tei_call *call)
 
 void tei_reroute_init(struct te_engine *engine)
 {
-	engine->links_lost.fn = links_lost;
+	engine->control->links_lost.fn = links_lost;
 }
 
 void tei_reroute_rail_lost(struct tei_rail_box *box)
@@ -156,6 +159,6 @@ void tei_reroute_rail_lost(struct tei_rail_box *box)
 	struct te_engine *engine = box->rail.core->engine;
 
 	atomic_store(&box->lost, true);
-	if (!atomic_exchange(&engine->links_lost_posted, true))
-		tei_loop_post(engine->loop, &engine->links_lost);
+	if (!atomic_exchange(&engine->control->links_lost_posted, true))
+		tei_loop_post(engine->loop, &engine->control->links_lost);
 }

@@ -5,8 +5,8 @@
  * X(field, name, label). Counters are relaxed atomics: they say how much, and
  * order nothing. Figures that the rails keep are added when they are read.
  */
-#ifndef TE_API_STATS_H
-#define TE_API_STATS_H
+#ifndef TE_COMMON_STATS_H
+#define TE_COMMON_STATS_H
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -83,9 +83,5 @@ static inline void tei_count_own(_Atomic uint64_t *counter, uint64_t n)
 
 	atomic_store_explicit(counter, old + n, memory_order_relaxed);
 }
-
-struct te_engine;
-/* Count a failed request by its error. */
-void tei_stats_failed(struct te_engine *engine, int error);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* devices.c - NICs that the user names, as each backend calls them */
-#include "te/api/devices.h"
+#include "te/worker/devices.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "te/api/config.h"
+#include "te/common/config.h"
 #include "te/worker/worker.h"
 
 /* False: no room. "" is not added, nor what is in it: a NIC has several names. */

@@ -6,17 +6,12 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "te/api/batch.h"
-#include "te/api/engine.h"
-#include "te/control/peer.h"
+#include "te/common/engine.h"
+#include "te/transfer/batch.h"
+#include "te/transfer/peer.h"
 #include "te/transfer/request.h"
+#include "te/transfer/transfer.h"
 #include "te/transfer/work.h"
-
-void tei_notify_put(struct tei_notify *n)
-{
-	if (atomic_fetch_sub(&n->refs, 1) == 1)
-		tei_free(n);
-}
 
 /* ---- to control and back ---- */
 
@@ -51,9 +46,12 @@ static void gather(struct tei_notify *n)
 
 static void hand_over(struct tei_notify *n)
 {
+	const struct tei_transfer_messages *messages =
+		n->peer->engine->transfer->messages;
+
 	gather(n);
-	n->ask.fn = tei_notify_asked;
-	n->withdraw.fn = tei_notify_withdrawn;
+	n->ask.fn = messages->notify;
+	n->withdraw.fn = messages->withdraw;
 	n->answer.fn = answered;
 	atomic_fetch_add(&n->refs, 1);
 	atomic_store(&n->state, TEI_NOTIFY_QUEUED);

@@ -13,8 +13,8 @@
  *
  * Pure: time and chance are arguments.
  */
-#ifndef TE_TRANSFER_BREAKER_H
-#define TE_TRANSFER_BREAKER_H
+#ifndef TE_WORKER_BREAKER_H
+#define TE_WORKER_BREAKER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
  * that reach other hosts. What te_config_set() says of a backend's own setting counts
  * before that.
  */
-#ifndef TE_API_DEVICES_H
-#define TE_API_DEVICES_H
+#ifndef TE_WORKER_DEVICES_H
+#define TE_WORKER_DEVICES_H
 
 #include <stdbool.h>
 

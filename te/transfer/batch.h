@@ -7,8 +7,8 @@
  * (acquire). `touching` is set while the driver may still look at the batch
  * after that, so that destroying it waits those few instructions.
  */
-#ifndef TE_API_BATCH_H
-#define TE_API_BATCH_H
+#ifndef TE_TRANSFER_BATCH_H
+#define TE_TRANSFER_BATCH_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -63,22 +63,5 @@ struct te_batch {
 	const struct tei_peer *well_peer; /* NULL: of none it is known */
 	uint32_t well_life, n_well;
 };
-
-/* The request is final: put it in order, to be published. Token. */
-void tei_batch_ended(struct te_batch *batch, struct tei_request *r);
-/*
- * Tell those who wait, at the end of a round. Without @with_callbacks batches
- * that have one stay dirty. Whether any was told. Token.
- */
-bool tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks);
-/* As te_batch_cancel(), but leaves the work to the worker's thread. */
-void tei_batch_post_cancel_all(struct te_batch *batch);
-void tei_batch_completion(struct tei_request *r, struct te_completion *out);
-/* callback.c: call fn for what has ended since the last time. Token. */
-void tei_batch_call_back(struct te_batch *batch);
-/* Whether this thread is just inside a te_done_fn. */
-bool tei_in_callback(void);
-/* With the engine: requests have ended, both threads too. */
-void tei_batch_free(struct te_batch *batch);
 
 #endif

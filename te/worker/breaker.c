@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* breaker.c - pauses after failures */
-#include "te/transfer/breaker.h"
+#include "te/worker/breaker.h"
 
 #define ONE       16u   /* failure */
 #define SCORE_MAX 1024u /* 64 failures: every pause is at its longest by then */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reroute.h - control connections that go on by another network */
-#ifndef TE_TRANSFER_REROUTE_H
-#define TE_TRANSFER_REROUTE_H
+#ifndef TE_CONTROL_REROUTE_H
+#define TE_CONTROL_REROUTE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* api.h - what the end of an engine takes of its batches and memory */
+#ifndef TE_API_API_H
+#define TE_API_API_H
+
+#include <stdbool.h>
+
+struct te_batch;
+struct te_engine;
+struct tei_worker;
+
+/* As worker.ops->publish() says. Token. */
+bool tei_batch_publish_dirty(struct tei_worker *w, bool with_callbacks);
+/* As te_batch_cancel(), but leaves the work to the worker's thread. */
+void tei_batch_post_cancel_all(struct te_batch *batch);
+/* With the engine: requests have ended, both threads too. */
+void tei_batch_free(struct te_batch *batch);
+/* With the engine: what te_memory_alloc() gave and nobody freed. */
+void tei_memories_free(struct te_engine *engine);
+
+#endif

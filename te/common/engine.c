@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine.c - what the calls of every room check first: fork child, callback */
+#include "te/common/engine.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/log.h"
+
+static _Atomic unsigned int forks;
+
+_Thread_local bool tei_calling_back;
+
+static void count_fork(void)
+{
+	atomic_fetch_add(&forks, 1);
+}
+
+static void register_fork_handler(void)
+{
+	if (pthread_atfork(NULL, NULL, count_fork))
+		LOG_WARN("engine: fork children will not be noticed");
+}
+
+void tei_watch_forks(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, register_fork_handler);
+}
+
+unsigned int tei_forks(void)
+{
+	return atomic_load_explicit(&forks, memory_order_relaxed);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peer.h - a remote engine as we reach it, one per name
+ *
+ * Three parts: what the control thread owns (c), what the holder of the drive
+ * token owns (w), and what control tells everybody (told, guarded by the
+ * engine's mu). Control changes told, bumps `news` and posts; the worker takes
+ * over what is new before it uses it. The worker sets `want` and `asks` and
+ * posts; control looks what is wanted.
+ *
+ *   IDLE --wanted--> RESOLVING --> CONNECTING --> HELLO --> DESCRIBING --> UP
+ *    ^                   |            |            |         |            |
+ *    +--nobody wants-- BACKOFF <------+------------+---------+------------+
+ *
+ * A peer lives as long as its engine. `life` counts its incarnations: requests
+ * and segments of an older one are stale.
+ */
+#ifndef TE_TRANSFER_PEER_H
+#define TE_TRANSFER_PEER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <te/te.h>
+
+#include "base/frame.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/net.h"
+#include "base/thread.h"
+#include "te/region/description.h"
+#include "te/region/group.h"
+#include "te/transfer/link.h"
+#include "te/transfer/meter.h"
+#include "te/transfer/queue.h"
+#include "te/worker/breaker.h"
+#include "te/worker/worker.h"
+
+enum tei_peer_asks {
+	TEI_ASK_DESCRIBE = 1 << 0, /* the description may be too old */
+	TEI_ASK_PROBE = 1 << 1,    /* it owes us data and is silent */
+};
+
+struct tei_peer_control;
+struct tei_segment;
+
+struct tei_told {
+	uint32_t life; /* 0: never met */
+	bool up;
+	struct tei_remote *remote; /* NULL until described */
+	uint64_t fresh;            /* the last question that remote answers */
+	uint64_t epoch, epoch_since;
+	/* That epoch has ended, the owner says; the next is not known yet. */
+	uint64_t epoch_over;
+	uint64_t fails; /* attempts that failed */
+	int fail_err;
+	uint64_t refusals; /* times that all its addresses refused us */
+	uint64_t absences; /* of them, when they had for a while */
+	bool fail_final;   /* trying again is no use, as far as one can tell */
+	struct tei_address address; /* where the control connection leads */
+	uint8_t incarnation[TE_INCARNATION_LEN];
+};
+
+/* A local rail towards this peer. Token. */
+struct tei_pair {
+	struct tei_peer *peer; /* not owned; while it is in a line */
+	struct tei_list slot;  /* in the line for an endpoint; see slots.h */
+	struct tei_link *link; /* NULL: none */
+	bool usable;           /* the peer has a matching rail */
+	bool unmatched;        /* it has not, but others of the same backend */
+	uint32_t remote_pos, remote_rail;
+	int err; /* of the last link that failed; 0: none has */
+	struct tei_breaker breaker;
+	struct tei_meter meter;
+	uint64_t slow_at; /* ns: when a link was last given up as slow */
+};
+
+/* Token. */
+struct tei_peer_work {
+	uint64_t news; /* value of `news` that was taken over */
+	uint32_t life;
+	bool up, runnable;
+	struct tei_remote *remote;
+	uint64_t fresh, epoch, epoch_over, fails, refusals, absences;
+	uint64_t pause_until; /* ns: the owner has no room just now */
+	uint64_t moved_at;    /* ns: something last came of the owner */
+	struct tei_address address;
+	struct tei_list active;  /* cohorts, by of_peer */
+	struct tei_queue queue;  /* requests with something to post */
+	struct tei_list parked;  /* requests that await a description */
+	struct tei_list warmers; /* struct tei_warmer */
+	struct tei_list links;   /* every one not freed */
+	struct tei_list run;     /* in worker.runnable */
+	struct tei_due retry;    /* open links again */
+	struct tei_pair *pairs;  /* pairs[n_rails] */
+	const struct tei_backend_ops *choice; /* as was told; NULL: none */
+	bool chosen;                          /* it was told */
+	uint32_t n_up;                        /* links */
+};
+
+struct tei_peer {
+	struct tei_list link; /* engine->peers, guarded by mu */
+	struct te_engine *engine;
+	char name[TEI_NAME_LEN_MAX + 1];
+	char host[TEI_HOST_LEN_MAX + 1];
+	uint16_t port; /* 0: the name is the directory's */
+	bool self;
+
+	struct tei_told told;        /* guarded by engine->mu */
+	struct tei_segment *segment; /* of this life; guarded by engine->mu */
+	_Atomic uint64_t news;       /* release after told changed */
+	_Atomic bool news_posted, asks_posted;
+	struct tei_call news_call, asks_call;
+	_Atomic uint64_t questions; /* by tei_peer_ask_again(); relaxed */
+	_Atomic bool want;     /* the worker needs the control connection */
+	_Atomic uint32_t asks; /* TEI_ASK_* */
+
+	struct tei_peer_control *c; /* control thread */
+	struct tei_peer_work w;
+};
+
+/* `told` has changed. Any thread, not with mu held. */
+void tei_peer_post_news(struct tei_peer *peer);
+
+/* The next one in no order, NULL: the first; NULL after the last. Takes mu. */
+struct tei_peer *tei_peer_next(struct te_engine *engine, struct tei_peer *peer);
+
+/* ---- token ---- */
+
+void tei_peer_work_init(struct tei_peer *peer);
+/* Take over what control has told. */
+void tei_peer_sync(struct tei_peer *peer);
+/* Self: describe our own regions again if they have changed. */
+void tei_peer_sync_self(struct tei_peer *peer);
+/* Something can be posted, or might be. */
+void tei_peer_run(struct tei_peer *peer);
+/* Tell control whether its connection is needed. */
+void tei_peer_update_want(struct tei_peer *peer);
+void tei_peer_ask(struct tei_peer *peer, uint32_t asks);
+/* End all of its requests. */
+void tei_peer_abort_all(struct tei_peer *peer, int err);
+/*
+ * With the engine, when no thread is left to ask: end its requests and break its
+ * links. Those that are still being flushed are closed by who drives.
+ */
+void tei_peer_end_links(struct tei_peer *peer);
+/* Requests with TE_FAIL_FAST that no endpoint carries end with @err. */
+void tei_peer_fail_fast(struct tei_peer *peer, int err);
+/*
+ * The owner has refused work of @epoch as stale. Requests submitted from now
+ * on belong to the next epoch and wait until it is known.
+ */
+void tei_peer_epoch_over(struct tei_peer *peer, uint64_t epoch);
+/* It has been asked since: the one that is known holds. */
+void tei_peer_epoch_goes_on(struct tei_peer *peer);
+
+/* ---- any thread, not with the token or mu; they wait for the worker ---- */
+
+/* How each rail of ours stands with the peer, in out[room]. -ESTALE. */
+int tei_peer_links(struct tei_peer *peer, uint32_t life,
+		   struct te_link_info *out, size_t room);
+/*
+ * Open links by which its regions are reached until @until (ns). *n_rails: how
+ * many are up. -ESTALE, -ETIMEDOUT, -ENOMEM.
+ */
+int tei_peer_warm_up(struct tei_peer *peer, uint32_t life, uint64_t until,
+		     uint32_t *n_rails);
+
+#endif
